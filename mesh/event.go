@@ -1,0 +1,313 @@
+package mesh
+
+import (
+	"time"
+
+	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
+	"google.golang.org/protobuf/types/known/structpb"
+)
+
+// TaskState is the A2A state of a task, and so of an execution.
+type TaskState = a2apb.TaskState
+
+// An Event is one record of a thread's log. Events that come from the log are
+// shared: nobody changes them or what they point to.
+type Event struct {
+	// Seq is the event's place in its thread and Pos its place among all
+	// threads; the log sets both.
+	Seq Seq
+	Pos Pos
+	// ID is the writer's own id for the event, which makes appending it
+	// idempotent and is the idempotency key of the effect that it announces.
+	// It is empty where the writer does not need that.
+	ID string
+	// Time is when the writer wrote it, to the millisecond, UTC.
+	Time time.Time
+	// Execution is what the event is about.
+	Execution ExecutionID
+	// Actor is who caused it: "user:NAME", "agent:NAME" or "node".
+	Actor string
+	// Epoch is the claim under which a driver wrote it, or 0.
+	Epoch Epoch
+	Body  Body
+}
+
+// A Body says what happened. It is one of the types of this file; a switch
+// over them must have all of them, or a default that leaves the others alone.
+type Body interface{ isBody() }
+
+// A Decision is a body that changes what may happen next. A decision loses
+// with [Conflict] against a later one of the same scope than its writer knew;
+// facts, all other bodies, never do.
+type Decision interface {
+	Body
+	isDecision()
+}
+
+// A Scope is what a decision is about: the thread or one execution.
+type Scope string
+
+// ThreadScope is the scope of decisions about the whole thread.
+const ThreadScope Scope = ""
+
+// ScopeOf returns the scope of the event's decision; false for facts.
+// ThreadClaimed has none: it is ordered by its epoch.
+func ScopeOf(e *Event) (Scope, bool) {
+	switch e.Body.(type) {
+	case TaskOpened, HandoffStarted, HandoffEnded:
+		return ThreadScope, true
+	case TaskMoved, DispatchIssued:
+		return Scope(e.Execution), true
+	}
+	return "", false
+}
+
+// Facts.
+type (
+	// MessagePosted says that the user sent a message for the task, which is
+	// the event's execution.
+	MessagePosted struct {
+		Message *a2apb.Message
+		User    string
+		// Digest is a hash of the message as sent, by which a resend is known.
+		Digest []byte
+		// Permissions are the sender's; agents get no more.
+		Permissions []Permission
+	}
+
+	// ArtifactAppended is a piece of output of the execution: a new artifact,
+	// or more of one (A2A TaskArtifactUpdateEvent). Parts are verbatim.
+	ArtifactAppended struct {
+		Artifact  *a2apb.Artifact
+		Append    bool
+		LastChunk bool
+		Metadata  *structpb.Struct
+	}
+
+	// SkillCalled says that the execution is about to run a skill: the intent.
+	SkillCalled struct {
+		Call  string // id of the call within the execution
+		Skill string // as "mail.send"
+		Args  string // JSON object
+	}
+
+	// SkillReturned settles the SkillCalled with the same Call.
+	SkillReturned struct {
+		Call     string
+		Failed   bool
+		Content  string   // what the model is told
+		Files    []string // names of files produced
+		Duration time.Duration
+	}
+
+	// ModelReplied is one whole reply of a model.
+	ModelReplied struct {
+		Model  string
+		Text   string
+		Tools  []ToolUse
+		Usage  Usage
+		Finish string // the provider's finish reason
+	}
+
+	// DispatchSettled settles a DispatchIssued of the same execution.
+	DispatchSettled struct {
+		Child  ExecutionID
+		State  TaskState // terminal
+		Result string    // the child's text, at most MaxResult bytes
+		Reason string    // why it failed, for people
+	}
+
+	// StateNoted keeps an agent's own workflow state in the thread.
+	StateNoted struct {
+		Agent string
+		Data  []byte // JSON, at most MaxState bytes
+	}
+
+	// CancelRequested asks that the event's execution and all below end.
+	CancelRequested struct {
+		By     string
+		Reason string
+	}
+
+	// LimitTripped says that a limit stopped something.
+	LimitTripped struct {
+		Limit  string // name, as "turn.agents"
+		Detail string
+		Used   int64
+		Most   int64
+	}
+)
+
+// Decisions.
+type (
+	// ThreadClaimed says that a node drives the thread from here on. The
+	// store refuses an epoch that is not above the thread's current one.
+	ThreadClaimed struct {
+		Epoch Epoch
+		Node  string
+	}
+
+	// TaskOpened opens a task of the user: an execution of kind turn.
+	TaskOpened struct{ Execution Execution }
+
+	// TaskMoved changes the state of the event's execution.
+	TaskMoved struct {
+		State   TaskState
+		Message *a2apb.Message // what the agent says about it, or nil
+		Reason  string         // machine-readable, as ReasonInterrupted
+		// RemoteTask and RemoteContext are the agent's own ids for the task,
+		// when it uses others than ours.
+		RemoteTask    string
+		RemoteContext string
+		Metadata      *structpb.Struct
+	}
+
+	// DispatchIssued announces that an agent is about to be asked; the event's
+	// execution is who asks, and the event's ID the idempotency key.
+	DispatchIssued struct {
+		Child   Execution
+		Message *a2apb.Message
+	}
+
+	// HandoffStarted gives the user's stream to another agent.
+	HandoffStarted struct {
+		From           string // agent
+		To             string // agent
+		ToName         string // what people call it
+		Reason         string
+		Summary        string
+		RecentMessages int  // how many of the last messages go along
+		PreserveState  bool // keep the specialist's state when it ends early
+		ReturnExpected bool
+	}
+
+	// HandoffEnded gives the stream back. Started names what it ends.
+	HandoffEnded struct {
+		Started Seq
+		Outcome HandoffOutcome
+		Summary string
+		By      string
+	}
+)
+
+// Foreign is an event of a kind that this version does not know. Raw is the
+// whole stored event, which survives untouched.
+type Foreign struct{ Raw []byte }
+
+// Bounds of what an event may carry, in bytes.
+const (
+	MaxEvent  = 1 << 20   // one event
+	MaxResult = 64 << 10  // DispatchSettled.Result
+	MaxState  = 256 << 10 // StateNoted.Data
+)
+
+// Reasons of TaskMoved that programs may act on.
+const (
+	ReasonInterrupted = "INTERRUPTED"       // the node that ran the task died
+	ReasonUnavailable = "AGENT_UNAVAILABLE" // the agent could not be reached
+	ReasonNoAnswer    = "NO_TERMINAL_EVENT" // the agent's stream ended without a result
+	ReasonPanic       = "AGENT_PANIC"       // the agent crashed in our runtime
+	ReasonTimeout     = "TIMEOUT"
+	ReasonHandedOff   = "HANDED_OFF" // the agent's part ended with a handoff
+	ReasonIllegal     = "INVALID_AGENT_RESPONSE"
+	ReasonDelivered   = "MESSAGE_DELIVERED" // the user's further message goes to the agent
+)
+
+// ToolUse is a tool call that a model asked for.
+type ToolUse struct {
+	ID        string
+	Name      string
+	Arguments string // JSON
+}
+
+// Usage counts tokens, as far as the provider told.
+type Usage struct {
+	Prompt     int64 `json:"prompt,omitempty"`
+	Completion int64 `json:"completion,omitempty"`
+	Cached     int64 `json:"cached,omitempty"` // part of Prompt
+}
+
+// Add returns the sum.
+func (u Usage) Add(v Usage) Usage {
+	return Usage{u.Prompt + v.Prompt, u.Completion + v.Completion, u.Cached + v.Cached}
+}
+
+// HandoffOutcome says how a handoff ended.
+type HandoffOutcome string
+
+// The outcomes.
+const (
+	HandoffCompleted HandoffOutcome = "completed"
+	HandoffCancelled HandoffOutcome = "cancelled"
+	HandoffError     HandoffOutcome = "error"
+)
+
+// A Kind says what an execution runs.
+type Kind string
+
+// The kinds. A turn is the user's task; an agent serves a turn or another
+// agent; a handoff is an agent that has the user's stream.
+const (
+	KindTurn    Kind = "turn"
+	KindAgent   Kind = "agent"
+	KindHandoff Kind = "handoff"
+)
+
+// An Execution is the one record of work: a turn, or an agent at work on one.
+// An agent's A2A task is an execution; the tree of executions is the audit
+// chain of a thread.
+type Execution struct {
+	ID     ExecutionID
+	Parent ExecutionID // "" for turns
+	Kind   Kind
+	Agent  string // who does it; for turns, who is asked first
+	User   string
+	// Label is the name that the dispatching agent chose (its agent_id).
+	Label     string
+	Text      string // the task in words
+	Skills    []string
+	DependsOn []ExecutionID
+	// MaxToolCalls limits the agent's skill calls; 0 is the agent's default.
+	MaxToolCalls int
+	// Deadline is when it is cut off; zero for none.
+	Deadline time.Time
+}
+
+func (MessagePosted) isBody()    {}
+func (ArtifactAppended) isBody() {}
+func (SkillCalled) isBody()      {}
+func (SkillReturned) isBody()    {}
+func (ModelReplied) isBody()     {}
+func (DispatchSettled) isBody()  {}
+func (StateNoted) isBody()       {}
+func (CancelRequested) isBody()  {}
+func (LimitTripped) isBody()     {}
+func (ThreadClaimed) isBody()    {}
+func (TaskOpened) isBody()       {}
+func (TaskMoved) isBody()        {}
+func (DispatchIssued) isBody()   {}
+func (HandoffStarted) isBody()   {}
+func (HandoffEnded) isBody()     {}
+func (Foreign) isBody()          {}
+
+func (ThreadClaimed) isDecision()  {}
+func (TaskOpened) isDecision()     {}
+func (TaskMoved) isDecision()      {}
+func (DispatchIssued) isDecision() {}
+func (HandoffStarted) isDecision() {}
+func (HandoffEnded) isDecision()   {}
+
+// Terminal reports whether no state follows s (A2A v1.0 §4.1.3).
+func Terminal(s TaskState) bool {
+	switch s {
+	case a2apb.TaskState_TASK_STATE_COMPLETED, a2apb.TaskState_TASK_STATE_FAILED,
+		a2apb.TaskState_TASK_STATE_CANCELED, a2apb.TaskState_TASK_STATE_REJECTED:
+		return true
+	}
+	return false
+}
+
+// Interrupted reports whether the task waits for its user.
+func Interrupted(s TaskState) bool {
+	return s == a2apb.TaskState_TASK_STATE_INPUT_REQUIRED || s == a2apb.TaskState_TASK_STATE_AUTH_REQUIRED
+}

@@ -1,0 +1,139 @@
+package mesh
+
+import (
+	"encoding/hex"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/google/uuid"
+)
+
+// DefaultTenant is the tenant of callers that name none.
+const DefaultTenant TenantID = "default"
+
+// A TenantID names a tenant: 1 to 64 letters, digits, '-', '_' and '.'.
+// The empty tenant owns what the operator shares with all tenants.
+type TenantID string
+
+// Validate returns an Invalid error that names the field tenant-id.
+func (t TenantID) Validate() error {
+	if !validName(string(t), 64) {
+		return InvalidField("mesh.TenantID", "tenant-id",
+			"must be 1 to 64 letters, digits, '-', '_' or '.', and is %q", clip(string(t)))
+	}
+	return nil
+}
+
+// A ThreadKey addresses one conversation. ID is a UUID v4 in lower-case text
+// form, chosen by the client and immutable (S4-007 to S4-009); it equals the
+// A2A context id.
+type ThreadKey struct {
+	Tenant TenantID
+	ID     string
+}
+
+// String returns "tenant/id", for logs.
+func (k ThreadKey) String() string { return string(k.Tenant) + "/" + k.ID }
+
+// ParseThreadID checks that s is a UUID v4 and returns it in lower case.
+func ParseThreadID(s string) (string, error) {
+	id, err := uuid.Parse(s)
+	if err != nil || len(s) != 36 || id.Version() != 4 {
+		return "", InvalidField("mesh.ParseThreadID", "thread-id",
+			"must be a UUID v4 such as 550e8400-e29b-41d4-a716-446655440000, and is %q", clip(s))
+	}
+	return id.String(), nil
+}
+
+// NewThreadID returns a new random thread id.
+func NewThreadID() string { return uuid.NewString() }
+
+// Seq is order, cursor and version of a thread at once. The first event of a
+// thread has Seq 1; 0 is before the first.
+type Seq int64
+
+// Pos is the position of an event among all threads of a store, for Scan.
+// The first event of a store has Pos 1 or more; positions only grow.
+type Pos int64
+
+// Epoch counts the claims of a thread. Appends of a driver carry the epoch
+// they drive under and are refused once a later claim stands. 0 is no driver.
+type Epoch int64
+
+// An ExecutionID names one run of an agent, skill or turn. It carries its
+// thread (docs/adr/0001): 32 hexadecimal digits of the thread's UUID, '-', and
+// 16 random ones. The id of an A2A task that our edge or runtime makes is the
+// id of its execution.
+type ExecutionID string
+
+// NewExecutionID returns a new id for an execution in the thread.
+func NewExecutionID(threadID string) ExecutionID {
+	r := uuid.New()
+	return ExecutionID(strings.ReplaceAll(threadID, "-", "") + "-" + hex.EncodeToString(r[:8]))
+}
+
+// ThreadID returns the thread that the execution belongs to. It returns false
+// for text that is not an execution id.
+func (e ExecutionID) ThreadID() (string, bool) {
+	s := string(e)
+	if len(s) != 49 || s[32] != '-' {
+		return "", false
+	}
+	raw, err := hex.DecodeString(s[:32])
+	if err != nil || strings.ToLower(s) != s {
+		return "", false
+	}
+	if _, err := hex.DecodeString(s[33:]); err != nil {
+		return "", false
+	}
+	id, err := uuid.FromBytes(raw)
+	if err != nil || id.Version() != 4 {
+		return "", false
+	}
+	return id.String(), true
+}
+
+// NewEventID returns a new id for an event or message: a UUID v7.
+func NewEventID() string { return uuid.Must(uuid.NewV7()).String() }
+
+// ValidAgentName reports whether s may name an agent: 1 to 64 lower-case
+// letters, digits, '-' and '_', beginning with a letter.
+func ValidAgentName(s string) bool {
+	if len(s) == 0 || len(s) > 64 || s[0] < 'a' || s[0] > 'z' {
+		return false
+	}
+	for i := range len(s) {
+		c := s[i]
+		if (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '-' && c != '_' {
+			return false
+		}
+	}
+	return true
+}
+
+func validName(s string, most int) bool {
+	if len(s) == 0 || len(s) > most {
+		return false
+	}
+	for i := range len(s) {
+		c := s[i]
+		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '-' && c != '_' && c != '.' {
+			return false
+		}
+	}
+	return true
+}
+
+// clip shortens hostile input for an error message.
+func clip(s string) string {
+	const most = 48
+	if len(s) <= most {
+		return s
+	}
+	for i := most; i > 0; i-- {
+		if utf8.RuneStart(s[i]) {
+			return s[:i] + "…"
+		}
+	}
+	return "…"
+}

@@ -1,0 +1,131 @@
+package mesh
+
+import (
+	"context"
+	"slices"
+)
+
+// A Permission allows a kind of call. Under auth none, every caller from this
+// machine has all of them.
+type Permission string
+
+// The permissions.
+const (
+	PermChat        Permission = "chat"         // talk to agents; read one's tenant's threads
+	PermAgents      Permission = "agents"       // register agents for one's tenant
+	PermSkillCreate Permission = "skill:create" // write skills
+	PermDelete      Permission = "threads:delete"
+	PermOperator    Permission = "operator" // act for every tenant: share agents with all
+)
+
+// Permissions lists them all.
+func Permissions() []Permission {
+	return []Permission{PermChat, PermAgents, PermSkillCreate, PermDelete, PermOperator}
+}
+
+// A Principal is who a call comes from, as far as it was proved: by a bearer
+// token, by a grant, or by nothing under auth none.
+type Principal struct {
+	Tenant TenantID
+	// User is the person, or the program acting for itself.
+	User string
+	// Permissions are sorted.
+	Permissions []Permission
+	// Grant is set when the call came under a grant: an agent's call.
+	Grant *Grant
+}
+
+// Can reports whether the principal has the permission, itself or as operator.
+func (p Principal) Can(perm Permission) bool {
+	return slices.Contains(p.Permissions, perm) || slices.Contains(p.Permissions, PermOperator)
+}
+
+// A Grant is what the node allows one execution to do. It is issued when the
+// execution is, signed by the node, carried in metadata by whoever runs it,
+// and enforced in every auth mode.
+type Grant struct {
+	Tenant    TenantID
+	User      string
+	Thread    string // thread id
+	Execution ExecutionID
+	Parent    ExecutionID
+	// Turn is the execution of the user's turn that all this serves.
+	Turn  ExecutionID
+	Agent string
+	// Chain names the agents from the first one asked to this one, for audit
+	// and for finding cycles.
+	Chain []string
+	// Skills are the skills that may be called: names, "domain.*" or "*".
+	Skills []string
+	// Permissions are the user's, passed down.
+	Permissions []Permission
+	// Depth is how many more levels of dispatch are allowed below.
+	Depth int
+	// Expires is a Unix time in seconds.
+	Expires int64
+}
+
+// Key returns the thread that the grant is for.
+func (g *Grant) Key() ThreadKey { return ThreadKey{g.Tenant, g.Thread} }
+
+// AllowsSkill reports whether the skill, as "mail.send", is granted.
+func (g *Grant) AllowsSkill(name string) bool {
+	return slices.ContainsFunc(g.Skills, func(s string) bool { return SkillMatches(s, name) })
+}
+
+// SkillMatches reports whether the pattern, a name, "domain.*" or "*",
+// includes the skill.
+func SkillMatches(pattern, name string) bool {
+	if pattern == "*" || pattern == name {
+		return true
+	}
+	n := len(pattern)
+	return n > 2 && pattern[n-2:] == ".*" && len(name) >= n && name[:n-1] == pattern[:n-1]
+}
+
+// Call is what rides in the metadata of a call, read by the interceptors of
+// package rpc and written by them into calls that are made under it.
+type Call struct {
+	Principal Principal
+	// Thread is the thread id in the call's metadata, checked to be a UUID v4,
+	// or "".
+	Thread string
+	// ParentTask and Execution are the ids in the metadata, or "".
+	ParentTask string
+	Execution  ExecutionID
+	// GrantToken is the signed grant as it came, to be passed on.
+	GrantToken string
+	// Traceparent is the W3C trace context, passed on verbatim.
+	Traceparent string
+	// Extensions are the A2A extension URIs that the caller activated.
+	Extensions []string
+	// Version is the A2A-Version of the caller, or "".
+	Version string
+	// AfterSeq is the cursor in after-seq, and HasCursor whether there is one.
+	AfterSeq  Seq
+	HasCursor bool
+	// WantSeq asks for the Seq in every update's metadata although the
+	// extension is not activated; the gateway does, for the ids of its events.
+	WantSeq bool
+}
+
+// Extended reports whether the caller activated our extension.
+func (c Call) Extended() bool { return slices.Contains(c.Extensions, ExtensionURI) }
+
+// ExtensionURI names our A2A extension: handoff, cursor and execution data in
+// the metadata of updates.
+const ExtensionURI = "urn:agentmesh:ext:mesh:v1"
+
+type callKey struct{}
+
+// WithCall returns ctx with the call's identity.
+func WithCall(ctx context.Context, c Call) context.Context {
+	return context.WithValue(ctx, callKey{}, c)
+}
+
+// CallFrom returns the identity in ctx; false if there is none, which on a
+// server means that the interceptors of package rpc are missing.
+func CallFrom(ctx context.Context) (Call, bool) {
+	c, ok := ctx.Value(callKey{}).(Call)
+	return c, ok
+}
