@@ -1,0 +1,238 @@
+package threadlog
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"agentmesh/mesh"
+	"agentmesh/mesh/wire"
+)
+
+// Log is the threads of a backend. Use [New]; one Log per backend, since
+// followers hear of what is appended through their own Log.
+type Log struct {
+	backend Backend
+	now     func() time.Time
+
+	// life keeps deletion apart from appending: an append holds it for reading
+	// until its events are published, so that nothing of a deleted thread
+	// reaches the followers of a later one with the same id.
+	life sync.RWMutex
+
+	mu       sync.RWMutex // guards the fields below
+	topics   map[mesh.ThreadKey]*topic
+	scanners map[chan struct{}]struct{} // one wake channel per FollowAll
+}
+
+// An Option changes a default of [New].
+type Option func(*Log)
+
+// WithClock gives events that come without a time the one that now returns.
+// The default is time.Now.
+func WithClock(now func() time.Time) Option { return func(l *Log) { l.now = now } }
+
+// New returns a Log over the backend. It starts nothing and need not be closed.
+func New(backend Backend, opts ...Option) *Log {
+	l := &Log{
+		backend: backend, now: time.Now,
+		topics:   map[mesh.ThreadKey]*topic{},
+		scanners: map[chan struct{}]struct{}{},
+	}
+	for _, opt := range opts {
+		opt(l)
+	}
+	return l
+}
+
+// AppendOptions say what an append is based on.
+type AppendOptions struct {
+	// Expect has, by scope, the Seq of the last decision that the writer knew,
+	// 0 for none. Every decision among the events needs its scope here, unless
+	// Epoch is set.
+	Expect map[mesh.Scope]mesh.Seq
+	// Epoch is the claim under which a driver writes. It fences all events of
+	// the append and stands in for Expect; what Expect says is checked as well.
+	Epoch mesh.Epoch
+}
+
+// Append adds the events to the thread, all or none, and returns the Seq of
+// each. An event whose ID the thread has already is not added again; its Seq is
+// the one it has, and events that are all there already succeed whatever else
+// happened to the thread.
+//
+// Append sets Epoch, and Time where it is missing, on the events before it
+// writes, and Seq and Pos afterwards (Pos stays 0 for those that were there
+// already). Once it has succeeded, the events and what they point to belong to
+// the log and its readers, and are not changed any more; after an error they
+// may be given again.
+//
+// Errors: Invalid for events that cannot be stored, one above [mesh.MaxEvent],
+// and a decision without an Expect; Conflict for a decision or an epoch that is
+// behind; Unavailable if the store cannot write. The Seqs are decided when
+// Append returns, also if ctx ended meanwhile.
+func (l *Log) Append(ctx context.Context, key mesh.ThreadKey, events []*mesh.Event, opts AppendOptions) ([]mesh.Seq, error) {
+	const op = "threadlog.Append"
+	if err := ctx.Err(); err != nil {
+		return nil, mesh.Wrap(op, err)
+	}
+	b, err := l.batch(op, events, opts)
+	if err != nil {
+		return nil, err
+	}
+	l.life.RLock()
+	defer l.life.RUnlock()
+	at, err := l.backend.Append(ctx, key, b)
+	if err != nil {
+		return nil, mesh.Wrap(op, err)
+	}
+	added := make([]published, 0, len(events))
+	for i, e := range events {
+		e.Seq, e.Pos = at.Seqs[i], at.Pos[i]
+		if e.Pos != 0 {
+			added = append(added, published{e, len(b.Entries[i].Data)})
+		}
+	}
+	if len(added) > 0 {
+		l.publish(key, added)
+	}
+	return at.Seqs, nil
+}
+
+// batch validates and encodes the events.
+func (l *Log) batch(op string, events []*mesh.Event, opts AppendOptions) (*Batch, error) {
+	if len(events) == 0 {
+		return nil, mesh.InvalidField(op, "events", "is empty; append at least one event")
+	}
+	b := &Batch{Entries: make([]Entry, len(events)), Epoch: opts.Epoch}
+	for i, e := range events {
+		e.Epoch = opts.Epoch
+		if e.Time.IsZero() {
+			e.Time = l.now()
+		}
+		asStored(e)
+		entry := &b.Entries[i]
+		entry.ID = e.ID
+		entry.Scope, entry.Decision = mesh.ScopeOf(e)
+		if _, known := opts.Expect[entry.Scope]; entry.Decision && !known && opts.Epoch == 0 {
+			return nil, mesh.InvalidField(op, field(i, "expect"),
+				"The decision %s must name the last decision in scope %q that it is based on", kind(e), entry.Scope)
+		}
+		if claim, ok := e.Body.(mesh.ThreadClaimed); ok {
+			if claim.Epoch < 1 {
+				return nil, mesh.InvalidField(op, field(i, "epoch"), "A claim must have an epoch above 0, and has %d", claim.Epoch)
+			}
+			entry.Claim = claim.Epoch
+		}
+		data, err := wire.Encode(e)
+		if err != nil {
+			return nil, mesh.Wrap(op, err)
+		}
+		if len(data) > mesh.MaxEvent {
+			return nil, mesh.InvalidField(op, field(i, ""),
+				"The event %s has %d bytes and may have %d; send less at once", kind(e), len(data), mesh.MaxEvent)
+		}
+		entry.Data = data
+	}
+	for scope, seq := range opts.Expect {
+		b.Expect = append(b.Expect, Expect{scope, seq})
+	}
+	return b, nil
+}
+
+// asStored gives the event the times that readers of the store will see, so that
+// live ones see the same.
+func asStored(e *mesh.Event) {
+	e.Time = e.Time.UTC().Truncate(time.Millisecond)
+	switch b := e.Body.(type) {
+	case mesh.TaskOpened:
+		b.Execution.Deadline = b.Execution.Deadline.UTC().Truncate(time.Millisecond)
+		e.Body = b
+	case mesh.DispatchIssued:
+		b.Child.Deadline = b.Child.Deadline.UTC().Truncate(time.Millisecond)
+		e.Body = b
+	}
+}
+
+// Read returns the thread's events with a Seq above after, in order, at most
+// limit: fewer only if there are no more. It returns none for a thread that
+// does not exist. An event may have 1 MiB; choose limit accordingly.
+func (l *Log) Read(ctx context.Context, key mesh.ThreadKey, after mesh.Seq, limit int) ([]*mesh.Event, error) {
+	const op = "threadlog.Read"
+	var out []*mesh.Event
+	for len(out) < limit {
+		recs, err := l.backend.Read(ctx, key, after, limit-len(out))
+		if err != nil {
+			return nil, mesh.Wrap(op, err)
+		}
+		if len(recs) == 0 {
+			break
+		}
+		if out, err = decode(op, recs, out); err != nil {
+			return nil, err
+		}
+		after = recs[len(recs)-1].Seq
+	}
+	return out, nil
+}
+
+// Tail returns the Seq of the thread's last event, 0 if there is no thread.
+func (l *Log) Tail(ctx context.Context, key mesh.ThreadKey) (mesh.Seq, error) {
+	info, _, err := l.Info(ctx, key)
+	return info.Last, err
+}
+
+// Info returns what is known of the thread without reading it; false if it does
+// not exist.
+func (l *Log) Info(ctx context.Context, key mesh.ThreadKey) (Info, bool, error) {
+	info, ok, err := l.backend.Info(ctx, key)
+	return info, ok, mesh.Wrap("threadlog.Info", err)
+}
+
+// Threads returns a page of the tenant's threads; see [Catalog].
+func (l *Log) Threads(ctx context.Context, tenant mesh.TenantID, before mesh.Pos, limit int) ([]Info, error) {
+	infos, err := l.backend.Threads(ctx, tenant, before, limit)
+	return infos, mesh.Wrap("threadlog.Threads", err)
+}
+
+// Delete removes the thread for good and ends its followers with NotFound. It
+// returns NotFound if there is no such thread.
+func (l *Log) Delete(ctx context.Context, key mesh.ThreadKey) error {
+	l.life.Lock()
+	defer l.life.Unlock()
+	if err := l.backend.Delete(ctx, key); err != nil {
+		return mesh.Wrap("threadlog.Delete", err)
+	}
+	l.mu.Lock()
+	t := l.topics[key]
+	delete(l.topics, key)
+	l.mu.Unlock()
+	if t != nil {
+		t.end()
+	}
+	return nil
+}
+
+// decode appends the events of the records to out.
+func decode(op string, recs []Record, out []*mesh.Event) ([]*mesh.Event, error) {
+	for _, r := range recs {
+		e, err := wire.Decode(r.Data)
+		if err != nil {
+			return nil, mesh.Errorf(mesh.Unknown, op, "Event %d of thread %s cannot be read: %w", r.Seq, r.Thread.ID, err)
+		}
+		e.Seq, e.Pos = r.Seq, r.Pos
+		out = append(out, e)
+	}
+	return out, nil
+}
+
+// kind names the event's kind for an error.
+func kind(e *mesh.Event) string { return wire.KindOf(wire.EventToProto(e)) }
+
+func field(i int, name string) string {
+	if name == "" {
+		return fmt.Sprintf("events[%d]", i)
+	}
+	return fmt.Sprintf("events[%d].%s", i, name)
+}

@@ -1,0 +1,118 @@
+package threadlog
+
+import (
+	"context"
+
+	"agentmesh/mesh"
+)
+
+// An Entry is what a [Store] must know of an event without decoding it.
+type Entry struct {
+	Data []byte
+	// ID is the writer's id of the event. A thread has an id at most once;
+	// "" is no id.
+	ID string
+	// Scope is what a decision is about, if Decision is set.
+	Scope    mesh.Scope
+	Decision bool
+	// Claim, if above 0, makes this entry the claim of the thread under that
+	// epoch.
+	Claim mesh.Epoch
+}
+
+// An Expect demands that the last decision in the scope is the one at Seq; 0
+// demands that there is none yet.
+type Expect struct {
+	Scope mesh.Scope
+	Seq   mesh.Seq
+}
+
+// A Batch is what is appended to a thread at once.
+type Batch struct {
+	Entries []Entry
+	Expect  []Expect
+	// Epoch is the claim under which a driver writes, 0 for others.
+	Epoch mesh.Epoch
+}
+
+// Appended says where a batch's entries are. Both slices are as long as
+// Batch.Entries.
+type Appended struct {
+	// Seqs has each entry's Seq. An entry whose id was there already has the
+	// Seq of the one that was.
+	Seqs []mesh.Seq
+	// Pos has the position of each entry that was added, and 0 for the others.
+	Pos []mesh.Pos
+}
+
+// A Record is a stored entry.
+type Record struct {
+	Seq    mesh.Seq
+	Pos    mesh.Pos
+	Thread mesh.ThreadKey
+	Data   []byte
+}
+
+// A Store keeps the bytes. Drivers implement it; everything else uses [Log],
+// which adds encoding, validation and following once for all of them.
+//
+// Implementations are safe for concurrent use, keep no slice they were given
+// beyond the call and return no memory that they will write to again. Package
+// logtest is the other half of this contract.
+type Store interface {
+	// Append adds the batch to the thread: all of it, or nothing. It returns
+	// when the batch is as durable as the driver makes it, or refused; a
+	// context that ends meanwhile does not leave that open.
+	//
+	// Entries with an id that the thread has already are not added again. A
+	// batch of nothing else succeeds without another check. Of any other,
+	// Append returns mesh.Conflict, with the reason for the user, if an Expect
+	// fails, if a Claim is not above the thread's epoch, or if Epoch is neither
+	// 0 nor the thread's epoch. A claim in the batch counts for its Epoch:
+	// claiming and writing under the claim can be one batch.
+	//
+	// Positions are those of the commit order and never used twice. The entries
+	// of one batch have positions in a row.
+	Append(ctx context.Context, key mesh.ThreadKey, b *Batch) (Appended, error)
+
+	// Read returns at most limit records of the thread with a Seq above after,
+	// in order. A page may be shorter, to bound memory, but is empty only when
+	// there is nothing more; so it is for a thread that does not exist.
+	Read(ctx context.Context, key mesh.ThreadKey, after mesh.Seq, limit int) ([]Record, error)
+
+	// Scan returns at most limit records of all threads with a position above
+	// after, in commit order, without those of deleted threads. Pages may be
+	// short as those of Read.
+	Scan(ctx context.Context, after mesh.Pos, limit int) ([]Record, error)
+}
+
+// Info is what a store knows of a thread without reading it.
+type Info struct {
+	Key     mesh.ThreadKey
+	Last    mesh.Seq // of its last event
+	LastPos mesh.Pos
+	Epoch   mesh.Epoch // of the claim that stands, 0 if it never was claimed
+}
+
+// A Catalog knows which threads there are. It is safe for concurrent use.
+type Catalog interface {
+	// Threads returns at most limit of the tenant's threads, the last touched
+	// first, with a LastPos below before (0: from the start). Give the LastPos
+	// of a page's last thread to get the next page: no thread comes twice, and
+	// one that is touched meanwhile is to be found at the start again.
+	Threads(ctx context.Context, tenant mesh.TenantID, before mesh.Pos, limit int) ([]Info, error)
+
+	// Info returns what is known of the thread; false if it does not exist.
+	Info(ctx context.Context, key mesh.ThreadKey) (Info, bool, error)
+
+	// Delete removes the thread and all its records for good, or returns
+	// mesh.NotFound. Its id may be used again and then starts at Seq 1, without
+	// memory of ids, decisions and claims.
+	Delete(ctx context.Context, key mesh.ThreadKey) error
+}
+
+// Backend is what a [Log] stands on.
+type Backend interface {
+	Store
+	Catalog
+}
