@@ -1,0 +1,96 @@
+package grant
+
+import (
+	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"agentmesh/mesh"
+)
+
+// LoadOrCreateKey returns the signer whose key is in the file, a PEM block
+// with a PKCS #8 private key that only its owner may read. If there is no file
+// it makes one with a new key. The file appears whole or not at all, also when
+// the machine stops in between or when two processes do it at once, of which
+// both then have the same key.
+//
+// A file that others can read, or that holds no such key, is a Precondition
+// error and is left as it is.
+func LoadOrCreateKey(path string) (*Signer, error) {
+	const op = "grant.LoadOrCreateKey"
+	s, err := loadKey(op, path)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return s, err
+	}
+	if err := createKey(path); err != nil && !errors.Is(err, fs.ErrExist) {
+		return nil, mesh.Errorf(mesh.Precondition, op, "the key file %s cannot be written; make its folder writable: %w", path, err)
+	}
+	return loadKey(op, path)
+}
+
+func loadKey(op, path string) (*Signer, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, mesh.Errorf(mesh.Precondition, op, "the key file %s cannot be read; check its owner and permissions: %w", path, err)
+	}
+	if info.Mode().Perm()&0o077 != 0 {
+		return nil, mesh.Errorf(mesh.Precondition, op,
+			"the key file %s can be read by others; run chmod 600 %s, or remove it for a new key", path, path)
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, mesh.Errorf(mesh.Precondition, op, "the key file %s cannot be read; check its owner and permissions: %w", path, err)
+	}
+	damaged := mesh.Errorf(mesh.Precondition, op,
+		"the key file %s does not hold an Ed25519 private key; restore it from a copy, or remove it for a new key", path)
+	block, _ := pem.Decode(data)
+	if block == nil {
+		return nil, damaged
+	}
+	parsed, err := x509.ParsePKCS8PrivateKey(block.Bytes)
+	key, ok := parsed.(ed25519.PrivateKey)
+	if err != nil || !ok {
+		damaged.Err = err
+		return nil, damaged
+	}
+	return &Signer{key}, nil
+}
+
+// createKey makes the file with a new key, or returns fs.ErrExist.
+func createKey(path string) (err error) {
+	_, key, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		return err
+	}
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return err
+	}
+	dir := filepath.Dir(path)
+	tmp, err := os.CreateTemp(dir, ".key-*") // mode 0600
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.Remove(tmp.Name())) }()
+	err = pem.Encode(tmp, &pem.Block{Type: "PRIVATE KEY", Bytes: der})
+	if err = errors.Join(err, tmp.Sync(), tmp.Close()); err != nil {
+		return err
+	}
+	if err := os.Link(tmp.Name(), path); err != nil { // fails if another process was first
+		return err
+	}
+	return syncDir(dir)
+}
+
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}

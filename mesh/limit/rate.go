@@ -1,0 +1,104 @@
+// Package limit says when a caller has had enough.
+//
+// [Rate] gives every caller its own token bucket, so that one caller's hurry
+// does not slow another one down. It remembers a bounded number of callers and
+// forgets the one that has been quiet the longest; a caller that was forgotten
+// begins with a full bucket.
+//
+// Everything here is safe for concurrent use. The package knows nothing of
+// calls, tenants or users: a caller is a string. It does not wait; it says how
+// long to wait.
+package limit
+
+import (
+	"container/list"
+	"fmt"
+	"math"
+	"sync"
+	"time"
+
+	"agentmesh/mesh"
+
+	"golang.org/x/time/rate"
+)
+
+// A Rate limits calls per caller. The zero value limits nothing.
+type Rate struct {
+	perSecond  float64
+	burst      int
+	maxCallers int
+
+	mu      sync.Mutex
+	callers map[string]*list.Element // of *caller
+	recent  *list.List               // most recently seen first
+}
+
+type caller struct {
+	name   string
+	bucket *rate.Limiter
+}
+
+// NewRate returns a Rate that allows each caller perSecond calls per second on
+// average and burst calls at once, and remembers maxCallers callers. A
+// perSecond of 0 turns the limit off. A perSecond that is negative or not a
+// number, and, when the limit is on, a burst or maxCallers below 1, are
+// Invalid.
+func NewRate(perSecond float64, burst, maxCallers int) (*Rate, error) {
+	const op = "limit.NewRate"
+	switch {
+	case perSecond == 0:
+		return new(Rate), nil
+	case !(perSecond > 0) || math.IsInf(perSecond, 0):
+		return nil, mesh.InvalidField(op, "per_second", "must be 0 (no limit) or a positive number, and is %v", perSecond)
+	case burst < 1:
+		return nil, mesh.InvalidField(op, "burst", "must be at least 1, and is %d", burst)
+	case maxCallers < 1:
+		return nil, mesh.InvalidField(op, "max_callers", "must be at least 1, and is %d", maxCallers)
+	}
+	return &Rate{
+		perSecond: perSecond, burst: burst, maxCallers: maxCallers,
+		callers: make(map[string]*list.Element), recent: list.New(),
+	}, nil
+}
+
+// Allow takes a token from the caller's bucket. If there is none it returns
+// false and how long the caller should wait for one; such a call costs the
+// caller nothing.
+func (r *Rate) Allow(name string, now time.Time) (retryAfter time.Duration, ok bool) {
+	if r.perSecond == 0 {
+		return 0, true
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	reservation := r.bucket(name).ReserveN(now, 1)
+	wait := reservation.DelayFrom(now)
+	if wait > 0 {
+		reservation.CancelAt(now)
+		return wait, false
+	}
+	return 0, true
+}
+
+// String describes the limit, as "5 calls per second, 10 at once".
+func (r *Rate) String() string {
+	if r.perSecond == 0 {
+		return "no limit"
+	}
+	return fmt.Sprintf("%v calls per second, %d at once", r.perSecond, r.burst)
+}
+
+// bucket returns the caller's bucket and notes that it was seen. The caller
+// holds mu.
+func (r *Rate) bucket(name string) *rate.Limiter {
+	if e, ok := r.callers[name]; ok {
+		r.recent.MoveToFront(e)
+		return e.Value.(*caller).bucket
+	}
+	if len(r.callers) >= r.maxCallers {
+		oldest := r.recent.Remove(r.recent.Back()).(*caller)
+		delete(r.callers, oldest.name)
+	}
+	c := &caller{name, rate.NewLimiter(rate.Limit(r.perSecond), r.burst)}
+	r.callers[name] = r.recent.PushFront(c)
+	return c.bucket
+}

@@ -1,0 +1,165 @@
+package rpc
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/netip"
+	"strings"
+	"time"
+
+	"agentmesh/mesh"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/metadata"
+)
+
+// DialOptions are the choices of Dial. The zero value is right for calls
+// between the node and agents.
+type DialOptions struct {
+	// Bearer is the token of a user's program. It is sent with calls that are
+	// not made under a grant.
+	Bearer string
+	// Tenant and User go out with calls whose Call names none.
+	Tenant mesh.TenantID
+	User   string
+	// AllowPlaintextBearer lets Bearer travel unencrypted beyond this machine.
+	AllowPlaintextBearer bool
+	// MaxMessage bounds a received message, in bytes. The default is
+	// DefaultMaxMessage.
+	MaxMessage int
+	// Relay is for gateways: metadata that the caller put into the outgoing
+	// context passes as it is, nothing is added, and errors stay gRPC
+	// statuses. It excludes Bearer, Tenant and User.
+	Relay bool
+	// Dialer opens the connections, in tests. The default is TCP or, for
+	// "unix:" targets, a socket.
+	Dialer func(context.Context, string) (net.Conn, error)
+}
+
+// Dial returns a connection to a server of the mesh or to an A2A agent. It
+// does not wait for the connection to stand and never fails because the server
+// is away; calls then do, as Unavailable. Calls carry the [mesh.Call] in their
+// context, and fail with *mesh.Error. The caller closes the connection.
+//
+// Connections are not encrypted yet. A Bearer for a target that is not on this
+// machine is refused as Precondition, unless AllowPlaintextBearer is set.
+func Dial(target string, o DialOptions) (*grpc.ClientConn, error) {
+	return dial(target, o)
+}
+
+func dial(target string, o DialOptions, extra ...grpc.DialOption) (*grpc.ClientConn, error) {
+	const op = "rpc.Dial"
+	if target == "" {
+		return nil, mesh.InvalidField(op, "target", "must be host:port, and is empty")
+	}
+	if o.Relay && (o.Bearer != "" || o.Tenant != "" || o.User != "") {
+		return nil, mesh.InvalidField(op, "relay", "must not be used with a bearer token, tenant or user")
+	}
+	if o.Bearer != "" && !o.AllowPlaintextBearer && !isLocal(target) {
+		return nil, mesh.Errorf(mesh.Precondition, op,
+			"the connection to %s is not encrypted and would show your token to the network; "+
+				"use a tunnel to this machine, or allow plaintext tokens", target)
+	}
+	opts := append([]grpc.DialOption{
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(orDefault(o.MaxMessage, DefaultMaxMessage))),
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: clientPing, Timeout: 20 * time.Second}),
+		grpc.WithConnectParams(grpc.ConnectParams{
+			Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 5 * time.Second},
+			MinConnectTimeout: 3 * time.Second,
+		}),
+	}, extra...)
+	if !o.Relay {
+		c := client{o}
+		opts = append(opts, grpc.WithChainUnaryInterceptor(c.unary), grpc.WithChainStreamInterceptor(c.stream))
+	}
+	if o.Dialer != nil {
+		opts = append(opts, grpc.WithContextDialer(o.Dialer))
+	}
+	conn, err := grpc.NewClient(target, opts...)
+	if err != nil {
+		return nil, &mesh.Error{Code: mesh.Invalid, Op: op, Field: "target", Err: err,
+			Detail: "must be host:port, and is not understood"}
+	}
+	return conn, nil
+}
+
+func orDefault(n, def int) int {
+	if n > 0 {
+		return n
+	}
+	return def
+}
+
+// isLocal reports whether what is sent to the target stays on this machine.
+func isLocal(target string) bool {
+	if strings.HasPrefix(target, "unix:") || strings.HasPrefix(target, "unix-abstract:") {
+		return true
+	}
+	for _, scheme := range []string{"dns:///", "dns:", "passthrough:///", "passthrough:"} {
+		target = strings.TrimPrefix(target, scheme)
+	}
+	host, _, err := net.SplitHostPort(target)
+	if err != nil {
+		host = strings.Trim(target, "[]")
+	}
+	addr, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && addr.IsLoopback()
+}
+
+// A client writes identity into calls and reads errors out of them.
+type client struct{ o DialOptions }
+
+// outgoing returns ctx with the metadata of the Call in it, completed by the
+// options. Other metadata in ctx stays.
+func (c client) outgoing(ctx context.Context) context.Context {
+	call, _ := mesh.CallFrom(ctx)
+	if call.Principal.Tenant == "" {
+		call.Principal.Tenant = c.o.Tenant
+	}
+	if call.Principal.User == "" {
+		call.Principal.User = c.o.User
+	}
+	md, ok := metadata.FromOutgoingContext(ctx) // a copy
+	if !ok {
+		md = make(metadata.MD, 8)
+	}
+	write(md, call, c.o.Bearer)
+	return metadata.NewOutgoingContext(ctx, md)
+}
+
+func (c client) unary(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+	return FromStatus(invoke(c.outgoing(ctx), method, req, reply, cc, opts...))
+}
+
+func (c client) stream(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+	s, err := open(c.outgoing(ctx), desc, cc, method, opts...)
+	if err != nil {
+		return nil, FromStatus(err)
+	}
+	return &clientStream{s}, nil
+}
+
+// A clientStream is a stream whose errors are *mesh.Error, but for io.EOF.
+type clientStream struct{ grpc.ClientStream }
+
+func (s *clientStream) Header() (metadata.MD, error) {
+	md, err := s.ClientStream.Header()
+	return md, fromStream(err)
+}
+
+func (s *clientStream) SendMsg(m any) error { return fromStream(s.ClientStream.SendMsg(m)) }
+func (s *clientStream) RecvMsg(m any) error { return fromStream(s.ClientStream.RecvMsg(m)) }
+func (s *clientStream) CloseSend() error    { return fromStream(s.ClientStream.CloseSend()) }
+
+func fromStream(err error) error {
+	if err == nil || errors.Is(err, io.EOF) {
+		return err
+	}
+	return FromStatus(err)
+}

@@ -1,0 +1,162 @@
+package rpc
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"agentmesh/mesh"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
+)
+
+// A guard stands before the handlers of a server.
+type guard struct {
+	auth    Authenticator
+	limiter Limiter
+	logger  *slog.Logger
+	open    []string
+}
+
+func (g *guard) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (resp any, err error) {
+	begun := time.Now()
+	ctx, err = g.admit(ctx, info.FullMethod, begun)
+	if err == nil {
+		err = g.recovered(ctx, info.FullMethod, func() error {
+			var herr error
+			resp, herr = handler(ctx, req)
+			return herr
+		})
+	}
+	g.report(ctx, info.FullMethod, begun, err)
+	if err != nil {
+		return nil, ToStatus(err)
+	}
+	return resp, nil
+}
+
+func (g *guard) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
+	begun := time.Now()
+	ctx, err := g.admit(ss.Context(), info.FullMethod, begun)
+	if err == nil {
+		err = g.recovered(ctx, info.FullMethod, func() error {
+			return handler(srv, &serverStream{ss, ctx})
+		})
+	}
+	g.report(ctx, info.FullMethod, begun, err)
+	return ToStatus(err)
+}
+
+// A serverStream is a stream with the call in its context, where gRPC wants it.
+type serverStream struct {
+	grpc.ServerStream
+	ctx context.Context
+}
+
+func (s *serverStream) Context() context.Context { return s.ctx }
+
+// admit returns ctx with the call's identity, or ctx as it is and why the call
+// is refused.
+func (g *guard) admit(ctx context.Context, method string, now time.Time) (context.Context, error) {
+	md, _ := metadata.FromIncomingContext(ctx)
+	in, err := parse(md)
+	if err != nil {
+		return ctx, err
+	}
+	call := in.call
+	if g.isOpen(method) {
+		call.GrantToken = "" // not checked, so not passed on
+		return mesh.WithCall(ctx, call), nil
+	}
+	if g.auth == nil {
+		return ctx, mesh.Errorf(mesh.Unauthenticated, "rpc.admit", "this server accepts no callers; it was started without auth")
+	}
+	call.Principal, err = g.auth.Authenticate(ctx, Credentials{
+		Method: method, Authorization: in.auth, Grant: call.GrantToken, Tenant: in.tenant,
+		User: in.user, Thread: call.Thread, Execution: call.Execution,
+	})
+	if err != nil {
+		return ctx, mesh.Wrap("rpc.admit", err)
+	}
+	if gr := call.Principal.Grant; gr != nil {
+		// What the grant says is proved; that it was said in clear as well
+		// adds nothing.
+		call.Thread, call.Execution = gr.Thread, gr.Execution
+		if call.ParentTask == "" {
+			call.ParentTask = string(gr.Parent)
+		}
+	} else if call.GrantToken != "" {
+		return ctx, mesh.Errorf(mesh.Unauthenticated, "rpc.admit", "grants are not accepted here; leave %s out", KeyGrant)
+	}
+	ctx = mesh.WithCall(ctx, call)
+	return ctx, g.limit(call.Principal, now)
+}
+
+// limit applies the rate limit. Calls under a grant are the mesh's own work
+// for a call that was counted.
+func (g *guard) limit(p mesh.Principal, now time.Time) error {
+	if g.limiter == nil || p.Grant != nil {
+		return nil
+	}
+	wait, ok := g.limiter.Allow(string(p.Tenant)+"/"+p.User, now)
+	if ok {
+		return nil
+	}
+	return WithRetryAfter(mesh.Errorf(mesh.Exhausted, "rpc.limit",
+		"too many calls: the limit is %v for each user; try again in %v", g.limiter, roundUp(wait)), wait)
+}
+
+// roundUp makes d short to read without promising too early a success.
+func roundUp(d time.Duration) time.Duration {
+	const step = 100 * time.Millisecond
+	return (d + step - 1).Truncate(step)
+}
+
+// recovered runs the handler and turns its panic into an error without a text.
+func (g *guard) recovered(ctx context.Context, method string, handler func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			g.logger.ErrorContext(ctx, "panic in a handler", "method", method,
+				"panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+			err = &mesh.Error{Code: mesh.Unknown, Op: "rpc.recovered", Err: fmt.Errorf("panic: %v", p)}
+		}
+	}()
+	return handler()
+}
+
+// a2aService is the prefix of the methods by which agents are called.
+const a2aService = "/lf.a2a.v1.A2AService/"
+
+// report writes the record of a call: at debug, but at info when an agent
+// calls an agent, and at error when the call failed by our own fault.
+func (g *guard) report(ctx context.Context, method string, begun time.Time, err error) {
+	call, _ := mesh.CallFrom(ctx)
+	code := "ok"
+	if err != nil {
+		code = mesh.CodeOf(FromStatus(err)).String()
+	}
+	grant := call.Principal.Grant
+	text, level := "call", slog.LevelDebug
+	if grant != nil && strings.HasPrefix(method, a2aService) {
+		text, level = "agent call", slog.LevelInfo
+	}
+	if code == mesh.Unknown.String() {
+		level = slog.LevelError
+	}
+	if !g.logger.Enabled(ctx, level) {
+		return
+	}
+	attrs := []slog.Attr{slog.String("method", method), slog.String("user", call.Principal.User),
+		slog.String("code", code), slog.Duration("duration", time.Since(begun))}
+	if grant != nil {
+		attrs = append(attrs, slog.String("chain", strings.Join(grant.Chain, " -> ")))
+	}
+	if err != nil {
+		attrs = append(attrs, slog.String("err", err.Error()))
+	}
+	g.logger.LogAttrs(ctx, level, text, attrs...)
+}

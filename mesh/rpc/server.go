@@ -1,0 +1,128 @@
+package rpc
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"time"
+
+	"agentmesh/mesh"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/keepalive"
+)
+
+// Credentials is what the metadata of a call claims about its caller, checked
+// for form only. Absent claims are "".
+type Credentials struct {
+	// Method is the full name of the RPC, as "/lf.a2a.v1.A2AService/GetTask".
+	Method string
+	// Authorization is the header of that name as it came; Grant the token in
+	// mesh-grant.
+	Authorization string
+	Grant         string
+	Tenant        mesh.TenantID
+	User          string
+	Thread        string
+	Execution     mesh.ExecutionID
+}
+
+// An Authenticator finds out who is calling. It is called concurrently.
+type Authenticator interface {
+	// Authenticate returns the caller, or an Unauthenticated, Denied, Invalid
+	// or NotFound error whose text is the same for things that do not exist
+	// and things of others. When c.Grant is not empty it is checked, and the
+	// Principal has a Grant with which the other claims agree.
+	Authenticate(ctx context.Context, c Credentials) (mesh.Principal, error)
+}
+
+// A Limiter bounds how often a caller may call. It is called concurrently.
+type Limiter interface {
+	// Allow reports whether the caller may call now, and if not, how long it
+	// should wait.
+	Allow(caller string, now time.Time) (retryAfter time.Duration, ok bool)
+	// String describes the limit to users, as "5 calls per second, 10 at once".
+	String() string
+}
+
+// Defaults of Options.
+const (
+	DefaultMaxMessage = 4 << 20
+	DefaultMaxStreams = 16384
+)
+
+// Options are the choices of NewServer.
+type Options struct {
+	// Auth says who is calling. Without it, calls to methods that are not
+	// open are refused.
+	Auth Authenticator
+	// Logger gets one record per call. The default discards them.
+	Logger *slog.Logger
+	// MaxMessage bounds a received message, in bytes. The default is
+	// DefaultMaxMessage.
+	MaxMessage int
+	// MaxStreams bounds the calls in flight per connection. The default is
+	// DefaultMaxStreams.
+	MaxStreams uint32
+	// Limiter bounds the calls of each user. Calls under a grant and open
+	// methods are exempt. The default is no limit.
+	Limiter Limiter
+	// Open are the methods that anyone may call, by full name, or a prefix
+	// that ends with "/" for a whole service. Who calls them is not found out:
+	// their Call has no tenant. See Infrastructure.
+	Open []string
+}
+
+// Infrastructure returns the services that tools call without credentials,
+// for Options.Open: health and reflection.
+func Infrastructure() []string {
+	return []string{"/grpc.health.v1.Health/", "/grpc.reflection.v1.ServerReflection/",
+		"/grpc.reflection.v1alpha.ServerReflection/"}
+}
+
+// workers is the number of goroutines that wait for calls; each call over that
+// gets a goroutine of its own. Reusing their grown stacks saves about a third
+// of the CPU of short calls.
+const workers = 64
+
+// NewServer returns a server whose handlers find the caller's identity in
+// their context ([mesh.CallFrom]) and whose errors reach the caller as
+// [ToStatus] makes them. The caller registers services, serves and stops it.
+func NewServer(o Options) *grpc.Server {
+	if o.MaxMessage <= 0 {
+		o.MaxMessage = DefaultMaxMessage
+	}
+	if o.MaxStreams == 0 {
+		o.MaxStreams = DefaultMaxStreams
+	}
+	logger := slog.New(slog.DiscardHandler)
+	if o.Logger != nil {
+		logger = slog.New(LogHandler(o.Logger.Handler()))
+	}
+	g := &guard{auth: o.Auth, limiter: o.Limiter, logger: logger, open: o.Open}
+	return grpc.NewServer(
+		grpc.UnaryInterceptor(g.unary),
+		grpc.StreamInterceptor(g.stream),
+		grpc.NumStreamWorkers(workers),
+		grpc.MaxRecvMsgSize(o.MaxMessage),
+		grpc.MaxConcurrentStreams(o.MaxStreams),
+		grpc.KeepaliveParams(keepalive.ServerParameters{Time: time.Minute, Timeout: 20 * time.Second}),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: minPing, PermitWithoutStream: true}),
+	)
+}
+
+// minPing is how often a client may ping; clientPing, how often ours do.
+const (
+	minPing    = 10 * time.Second
+	clientPing = 30 * time.Second
+)
+
+// isOpen reports whether the method is in the list of open ones.
+func (g *guard) isOpen(method string) bool {
+	for _, o := range g.open {
+		if method == o || (strings.HasSuffix(o, "/") && strings.HasPrefix(method, o)) {
+			return true
+		}
+	}
+	return false
+}

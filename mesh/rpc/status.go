@@ -1,0 +1,230 @@
+package rpc
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"time"
+
+	"agentmesh/mesh"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/protoadapt"
+	"google.golang.org/protobuf/types/known/durationpb"
+)
+
+// ErrorDomain is the domain of the ErrorInfo of A2A errors (A2A v1.0 §10.6).
+const ErrorDomain = "a2a-protocol.org"
+
+// grpcCodes is indexed by mesh.Code and one-to-one on purpose: a code that
+// crosses the wire and comes back is the same code.
+var grpcCodes = [...]codes.Code{
+	mesh.Unknown:         codes.Internal,
+	mesh.Invalid:         codes.InvalidArgument,
+	mesh.NotFound:        codes.NotFound,
+	mesh.Denied:          codes.PermissionDenied,
+	mesh.Unauthenticated: codes.Unauthenticated,
+	mesh.Precondition:    codes.FailedPrecondition,
+	mesh.Conflict:        codes.Aborted,
+	mesh.Exhausted:       codes.ResourceExhausted,
+	mesh.Unavailable:     codes.Unavailable,
+	mesh.Canceled:        codes.Canceled,
+	mesh.Timeout:         codes.DeadlineExceeded,
+	mesh.Unsupported:     codes.Unimplemented,
+}
+
+// GRPCCode returns the gRPC code of c, Internal for codes that do not exist.
+func GRPCCode(c mesh.Code) codes.Code {
+	if int(c) < len(grpcCodes) {
+		return grpcCodes[c]
+	}
+	return codes.Internal
+}
+
+// MeshCode returns the mesh code of c. The gRPC codes that the mesh does not
+// use itself become the one that asks the same of the caller.
+func MeshCode(c codes.Code) mesh.Code {
+	switch c {
+	case codes.AlreadyExists:
+		return mesh.Precondition
+	case codes.OutOfRange:
+		return mesh.Invalid
+	}
+	for m, g := range grpcCodes {
+		if g == c {
+			return mesh.Code(m)
+		}
+	}
+	return mesh.Unknown
+}
+
+// ambiguous reports whether the gRPC library itself makes statuses with the
+// code, whose text names addresses and other things that are not for users.
+// Text under these codes is believed only when it comes with a
+// LocalizedMessage, which ToStatus adds.
+func ambiguous(c mesh.Code) bool {
+	switch c {
+	case mesh.Unknown, mesh.Unavailable, mesh.Canceled, mesh.Timeout:
+		return true
+	}
+	return false
+}
+
+// ToStatus returns err as a status for the wire, with the code, detail, field
+// and reason of the *mesh.Error in its chain and nothing else of it. A status
+// of another server passes with what FromStatus leaves of it. Anything else is
+// Internal and says "internal error" only. It returns nil for nil.
+func ToStatus(err error) error {
+	if err == nil {
+		return nil
+	}
+	var e *mesh.Error
+	if !errors.As(err, &e) {
+		e = foreign(err)
+	}
+	st := status.New(GRPCCode(e.Code), message(e))
+	if full, derr := st.WithDetails(details(e)...); derr == nil {
+		st = full
+	}
+	return st.Err()
+}
+
+// foreign returns what may be shown of an error that is not a *mesh.Error.
+func foreign(err error) *mesh.Error {
+	switch {
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return &mesh.Error{Code: mesh.CodeOf(err)}
+	}
+	if st, ok := status.FromError(err); ok {
+		return fromStatus(st, err)
+	}
+	return &mesh.Error{Code: mesh.Unknown, Err: err}
+}
+
+func message(e *mesh.Error) string {
+	switch {
+	case e.Detail != "":
+		return e.Detail
+	case e.Code == mesh.Unknown:
+		return "internal error"
+	}
+	return e.Code.String()
+}
+
+func details(e *mesh.Error) []protoadapt.MessageV1 {
+	var out []protoadapt.MessageV1
+	if e.Reason != "" {
+		info := &errdetails.ErrorInfo{Reason: e.Reason, Domain: ErrorDomain}
+		if m := (*withInfo)(nil); errors.As(e.Err, &m) {
+			info.Metadata = maps.Clone(m.info)
+		}
+		out = append(out, info)
+	}
+	if e.Field != "" {
+		out = append(out, &errdetails.BadRequest{FieldViolations: []*errdetails.BadRequest_FieldViolation{
+			{Field: e.Field, Description: message(e)},
+		}})
+	}
+	if after, ok := RetryAfter(e); ok {
+		out = append(out, &errdetails.RetryInfo{RetryDelay: durationpb.New(after)})
+	}
+	if ambiguous(e.Code) && e.Detail != "" {
+		out = append(out, &errdetails.LocalizedMessage{Locale: "en", Message: e.Detail})
+	}
+	return out
+}
+
+// FromStatus returns the error of a gRPC call as a *mesh.Error, with err as
+// its cause. An error that already is a *mesh.Error, and nil, are returned as
+// they are. Text that the gRPC library made, which may name addresses, is in
+// the cause only.
+func FromStatus(err error) error {
+	if err == nil {
+		return nil
+	}
+	if e := (*mesh.Error)(nil); errors.As(err, &e) {
+		return err
+	}
+	st, ok := status.FromError(err)
+	if !ok {
+		return &mesh.Error{Code: mesh.CodeOf(err), Err: err}
+	}
+	return fromStatus(st, err)
+}
+
+func fromStatus(st *status.Status, cause error) *mesh.Error {
+	e := &mesh.Error{Code: MeshCode(st.Code()), Err: cause}
+	switch {
+	case st.Message() == e.Code.String():
+	case !ambiguous(e.Code):
+		e.Detail = st.Message()
+	case e.Code == mesh.Unavailable:
+		e.Detail = "the service cannot be reached at the moment; try again"
+	}
+	for _, d := range st.Details() {
+		switch d := d.(type) {
+		case *errdetails.ErrorInfo:
+			if d.GetDomain() == ErrorDomain {
+				e.Reason = d.GetReason()
+			}
+		case *errdetails.BadRequest:
+			if v := d.GetFieldViolations(); len(v) > 0 {
+				e.Field = v[0].GetField()
+			}
+		case *errdetails.RetryInfo:
+			e.Err = &withRetry{after: d.GetRetryDelay().AsDuration(), error: e.Err}
+		case *errdetails.LocalizedMessage:
+			e.Detail = d.GetMessage()
+		}
+	}
+	return e
+}
+
+// WithInfo adds metadata to the ErrorInfo that e becomes on the wire, which
+// exists only if e has a Reason. It changes and returns e. The metadata does
+// not survive FromStatus: what one hop adds is not for the next.
+func WithInfo(e *mesh.Error, info map[string]string) *mesh.Error {
+	e.Err = &withInfo{info: info, error: e.Err}
+	return e
+}
+
+// WithRetryAfter tells the caller of a failed call when to try again
+// (RetryInfo on the wire). It changes and returns e.
+func WithRetryAfter(e *mesh.Error, after time.Duration) *mesh.Error {
+	e.Err = &withRetry{after: after, error: e.Err}
+	return e
+}
+
+// RetryAfter returns how long err asks its reader to wait before trying again;
+// false if it does not say.
+func RetryAfter(err error) (time.Duration, bool) {
+	var r *withRetry
+	if errors.As(err, &r) {
+		return r.after, true
+	}
+	return 0, false
+}
+
+type withInfo struct {
+	info map[string]string
+	error
+}
+
+type withRetry struct {
+	after time.Duration
+	error
+}
+
+func (w *withInfo) Error() string  { return causeText(w.error, "info for the caller") }
+func (w *withInfo) Unwrap() error  { return w.error }
+func (w *withRetry) Error() string { return causeText(w.error, "retry after "+w.after.String()) }
+func (w *withRetry) Unwrap() error { return w.error }
+
+func causeText(cause error, without string) string {
+	if cause == nil {
+		return without
+	}
+	return cause.Error()
+}
