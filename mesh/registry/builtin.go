@@ -1,0 +1,38 @@
+package registry
+
+import (
+	"agentmesh/mesh"
+
+	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
+)
+
+// RegisterBuiltin registers an agent that this node runs, for all tenants and
+// until RemoveBuiltin. Its name is then nobody else's: a shared agent that had
+// it is replaced, one of a tenant hidden. It returns Invalid, naming the field,
+// for a broken card, name or endpoint.
+func (r *Registry) RegisterBuiltin(name string, card *a2apb.AgentCard, endpoint string) error {
+	const op = "registry.RegisterBuiltin"
+	if card == nil {
+		return mesh.InvalidField(op, "card", "is missing")
+	}
+	c := &record{Entry: Entry{Builtin: true, Card: card, Registered: r.now().UTC()}}
+	if err := c.describe(name, endpoint); err != nil {
+		return mesh.Wrap(op, err)
+	}
+	r.writes.Lock()
+	defer r.writes.Unlock()
+	r.insert(c)
+	return nil
+}
+
+// RemoveBuiltin ends the registration of a built-in agent, if there is one.
+func (r *Registry) RemoveBuiltin(name string) {
+	r.writes.Lock()
+	defer r.writes.Unlock()
+	r.mu.Lock()
+	c := r.records[key{"", name}]
+	r.mu.Unlock()
+	if c != nil && c.Builtin {
+		r.remove(c)
+	}
+}

@@ -1,0 +1,110 @@
+package registry
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"agentmesh/mesh"
+
+	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
+)
+
+// An Entry is an agent as the registry knows it at one moment. It is a value;
+// its card is shared and nobody changes it.
+type Entry struct {
+	// Name is unique among what a tenant sees.
+	Name string
+	// Tenant owns the agent; "" when it is shared with all.
+	Tenant mesh.TenantID
+	Card   *a2apb.AgentCard
+	// Endpoint is the host:port of its A2A gRPC server.
+	Endpoint string
+	// CardURL is where the card comes from, for agents added by URL.
+	CardURL string
+	// Builtin says that the node runs it.
+	Builtin bool
+	// Live says that it may be called: its lease stands, and nobody found it
+	// not to answer. Problem says, for people, why it is not.
+	Live    bool
+	Problem string
+
+	Registered time.Time
+	// Expires is when its lease ends; zero when it has none.
+	Expires time.Time
+}
+
+// RoutingTenant is what calls of the agent must carry in the A2A tenant field:
+// the card's own value for the interface that is called (A2A v1.0 §4.4.6). It
+// has nothing to do with tenants of the mesh.
+func (e Entry) RoutingTenant() string {
+	for _, in := range e.Card.GetSupportedInterfaces() {
+		if addr, err := interfaceAddress(in); err == nil && addr == e.Endpoint {
+			return in.GetTenant()
+		}
+	}
+	return ""
+}
+
+// A Filter selects entries; all that is set must hold.
+type Filter struct {
+	Skill string // the card has a skill with this id
+	Tag   string // a skill has this tag, in any case
+	// Query is words that must all appear, in any case, in the name, the
+	// description, or the ids, names, descriptions and tags of the skills.
+	Query string
+	Live  bool // only what is live
+}
+
+// Match reports whether the entry passes the filter.
+func (f Filter) Match(e Entry) bool {
+	if f.Live && !e.Live {
+		return false
+	}
+	skills := e.Card.GetSkills()
+	if f.Skill != "" && !slices.ContainsFunc(skills, func(s *a2apb.AgentSkill) bool { return s.GetId() == f.Skill }) {
+		return false
+	}
+	if f.Tag != "" && !slices.ContainsFunc(skills, func(s *a2apb.AgentSkill) bool {
+		return slices.ContainsFunc(s.GetTags(), func(t string) bool { return strings.EqualFold(t, f.Tag) })
+	}) {
+		return false
+	}
+	if f.Query == "" {
+		return true
+	}
+	text := searchText(e)
+	for _, word := range strings.Fields(strings.ToLower(f.Query)) {
+		if !strings.Contains(text, word) {
+			return false
+		}
+	}
+	return true
+}
+
+func searchText(e Entry) string {
+	words := []string{e.Name, e.Card.GetName(), e.Card.GetDescription()}
+	for _, s := range e.Card.GetSkills() {
+		words = append(words, s.GetId(), s.GetName(), s.GetDescription())
+		words = append(words, s.GetTags()...)
+	}
+	return strings.ToLower(strings.Join(words, "\n"))
+}
+
+// ChangeKind says what a [Change] is.
+type ChangeKind uint8
+
+// The kinds of changes.
+const (
+	Put     ChangeKind = iota + 1 // the entry was added or changed
+	Removed                       // the entry is gone
+	Synced                        // all that there was when the watch began has been told
+)
+
+// A Change is one step of a watch.
+type Change struct {
+	Kind ChangeKind
+	// Entry is the entry as it is, or as it last was. It is zero for Synced.
+	// That a lease was renewed is no change, so Expires may be out of date.
+	Entry Entry
+}

@@ -1,0 +1,120 @@
+package registry
+
+import (
+	"errors"
+	"fmt"
+
+	"agentmesh/mesh"
+
+	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
+	"google.golang.org/protobuf/types/known/structpb"
+)
+
+// An Extension is what a card says to a mesh: the params of the extension
+// [mesh.ExtensionURI] under its capabilities, each by the name in brackets.
+type Extension struct {
+	// Declared says that the card has the extension at all.
+	Declared bool
+	// HandoffSupport [handoff_support]: the agent can take the user's stream.
+	HandoffSupport bool
+	// HandoffTriggers [handoff_triggers] are phrases of users that are for the
+	// agent to handle itself, as "create skill".
+	HandoffTriggers []string
+	// WorkflowStates [workflow_states] are the states that it goes through.
+	WorkflowStates []string
+	// StatefulWorkflows [stateful_workflows]: it keeps state between messages.
+	StatefulWorkflows bool
+	// HITLSupport [hitl_support]: it asks people for decisions.
+	HITLSupport bool
+	// MultiTurn [multi_turn]: it may answer with a question.
+	MultiTurn bool
+	// Orchestration [orchestration]: it dispatches other agents.
+	Orchestration bool
+}
+
+// Params returns what the card says to a mesh. Members of a wrong type, which
+// ValidateCard refuses, count as absent.
+func Params(card *a2apb.AgentCard) Extension {
+	_, p, ok := params(card)
+	if !ok {
+		return Extension{}
+	}
+	e := Extension{Declared: true}
+	for name, flag := range e.flags() {
+		*flag = p.GetFields()[name].GetBoolValue()
+	}
+	for name, list := range e.lists() {
+		*list, _ = texts(p.GetFields()[name])
+	}
+	return e
+}
+
+func (e *Extension) flags() map[string]*bool {
+	return map[string]*bool{"handoff_support": &e.HandoffSupport, "stateful_workflows": &e.StatefulWorkflows,
+		"hitl_support": &e.HITLSupport, "multi_turn": &e.MultiTurn, "orchestration": &e.Orchestration}
+}
+
+func (e *Extension) lists() map[string]*[]string {
+	return map[string]*[]string{"handoff_triggers": &e.HandoffTriggers, "workflow_states": &e.WorkflowStates}
+}
+
+// params returns the place and the params of our extension.
+func params(card *a2apb.AgentCard) (int, *structpb.Struct, bool) {
+	for i, x := range card.GetCapabilities().GetExtensions() {
+		if x.GetUri() == mesh.ExtensionURI {
+			return i, x.GetParams(), true
+		}
+	}
+	return 0, nil, false
+}
+
+// texts returns the text items of a list, and false if it is something else.
+func texts(v *structpb.Value) ([]string, bool) {
+	if v == nil {
+		return nil, true
+	}
+	list, ok := v.GetKind().(*structpb.Value_ListValue)
+	if !ok {
+		return nil, false
+	}
+	var all []string
+	for _, item := range list.ListValue.GetValues() {
+		s, ok := item.GetKind().(*structpb.Value_StringValue)
+		if !ok {
+			return nil, false
+		}
+		all = append(all, s.StringValue)
+	}
+	return all, true
+}
+
+// extension checks the types of our extension's params.
+func (v *verdict) extension(card *a2apb.AgentCard) {
+	i, p, ok := params(card)
+	if !ok {
+		return
+	}
+	at := fmt.Sprintf("card.capabilities.extensions[%d].params.", i)
+	e := Extension{}
+	for name := range e.flags() {
+		if f := p.GetFields()[name]; f != nil {
+			if _, ok := f.GetKind().(*structpb.Value_BoolValue); !ok {
+				v.refuse(at+name, "must be true or false")
+			}
+		}
+	}
+	for name := range e.lists() {
+		if _, ok := texts(p.GetFields()[name]); !ok {
+			v.refuse(at+name, "must be a list of texts")
+		}
+	}
+}
+
+// fieldOf returns the field that err names, or "".
+func fieldOf(err error) string {
+	var e *mesh.Error
+	if errors.As(err, &e) {
+		return e.Field
+	}
+	return ""
+}

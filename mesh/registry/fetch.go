@@ -1,0 +1,86 @@
+package registry
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"agentmesh/mesh"
+
+	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
+)
+
+// Dial is the default probe: it connects to the endpoint and hangs up.
+func Dial(ctx context.Context, e Entry) error {
+	var d net.Dialer
+	conn, err := d.DialContext(ctx, "tcp", e.Endpoint)
+	if err != nil {
+		return err
+	}
+	return conn.Close()
+}
+
+// HTTPFetch returns the default way to get a card: a GET with the client, or
+// with one that follows at most three redirects if client is nil. The node
+// fetches from where it stands in the network; the permission to register
+// agents is what guards that.
+func HTTPFetch(client *http.Client) func(ctx context.Context, url string) (*a2apb.AgentCard, error) {
+	if client == nil {
+		client = &http.Client{CheckRedirect: func(_ *http.Request, via []*http.Request) error {
+			if len(via) > 3 {
+				return http.ErrUseLastResponse
+			}
+			return nil
+		}}
+	}
+	return func(ctx context.Context, url string) (*a2apb.AgentCard, error) {
+		const op = "registry.HTTPFetch"
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+		if err != nil {
+			return nil, mesh.InvalidField(op, "card_url", "is not a URL")
+		}
+		req.Header.Set("Accept", "application/json")
+		res, err := client.Do(req)
+		if err != nil {
+			return nil, mesh.Errorf(mesh.Unavailable, op, "The server of the card does not answer: %w", err)
+		}
+		defer func() { _ = res.Body.Close() }()
+		if res.StatusCode != http.StatusOK {
+			return nil, mesh.Errorf(mesh.Unavailable, op, "The server of the card answered %s", res.Status)
+		}
+		data, err := io.ReadAll(io.LimitReader(res.Body, 4*MaxCard+1))
+		if err != nil {
+			return nil, mesh.Errorf(mesh.Unavailable, op, "The card could not be read: %w", err)
+		}
+		if len(data) > 4*MaxCard {
+			return nil, mesh.InvalidField(op, "card", "is longer than %d bytes", 4*MaxCard)
+		}
+		return decodeCard(fmt.Sprintf("card at %s", clip(url)), data)
+	}
+}
+
+// cardURL returns where the card is that the URL or bare address leads to.
+func cardURL(s string) (string, error) {
+	const op = "registry.cardURL"
+	if !strings.Contains(s, "://") {
+		s = "http://" + s
+	}
+	u, err := url.Parse(s)
+	switch {
+	case err != nil || u.Host == "":
+		return "", mesh.InvalidField(op, "card_url", "must be a URL such as http://host:port, and is %q", clip(s))
+	case u.Scheme != "http" && u.Scheme != "https":
+		return "", mesh.InvalidField(op, "card_url", "must begin with http:// or https://, and is %q", clip(s))
+	case u.User != nil:
+		return "", mesh.InvalidField(op, "card_url", "must not hold a user name or password; the URL is shown to others")
+	}
+	if u.Path == "" || u.Path == "/" {
+		u.Path = "/.well-known/agent-card.json"
+	}
+	u.Fragment = ""
+	return u.String(), nil
+}

@@ -1,0 +1,365 @@
+package registry
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/subtle"
+	"fmt"
+	"time"
+
+	"agentmesh/mesh"
+
+	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
+)
+
+// A Request asks for a registration: by Card, or by CardURL.
+type Request struct {
+	// Name is by default made from the card's name, as [Slug] does.
+	Name string
+	Card *a2apb.AgentCard
+	// Endpoint is the host:port of the agent's A2A gRPC server, by default the
+	// address of the card's first interface of that kind.
+	Endpoint string
+	// CardURL is where the card is, or the address of a server that has it at
+	// /.well-known/agent-card.json.
+	CardURL string
+	// Lease is how long the agent lives without renewal: MinLease to MaxLease,
+	// 0 for DefaultLease. An agent added by URL has none.
+	Lease time.Duration
+	// LeaseID, if it is that of the name's registration, replaces it.
+	LeaseID string
+	// Shared shares the agent with all tenants; for operators.
+	Shared bool
+}
+
+// A Registration is what Register granted.
+type Registration struct {
+	Entry Entry
+	// LeaseID is the secret for KeepAlive and Deregister; "" without a lease.
+	LeaseID string
+	Lease   time.Duration
+}
+
+// Register adds an agent of p's tenant, or a shared one, after asking whether
+// it answers. It keeps the card, which nobody may change any more.
+//
+// A name may be taken again when its agent is not live, by whoever has its
+// lease id, and for the same address or card URL; the registration before ends
+// with that. Errors: Denied without the permission, Invalid naming the field of
+// the request or card, Unavailable when the card or the agent cannot be
+// reached, Precondition when the name is taken, Exhausted beyond MaxAgents.
+// Nothing is registered then.
+func (r *Registry) Register(ctx context.Context, p mesh.Principal, req Request) (Registration, error) {
+	const op = "registry.Register"
+	if err := mayRegister(p, req.Shared); err != nil {
+		return Registration{}, mesh.Wrap(op, err)
+	}
+	c, err := r.propose(ctx, p, req)
+	if err != nil {
+		return Registration{}, mesh.Wrap(op, err)
+	}
+	if err := r.challenge(ctx, c, req); err != nil {
+		return Registration{}, mesh.Wrap(op, err)
+	}
+	if err := r.ask(ctx, c.Entry); err != nil {
+		return Registration{}, mesh.Errorf(mesh.Unavailable, op,
+			"Agent %s %s; start it first or correct the address: %w", c.Name, doesNotAnswer(c.Endpoint), err)
+	}
+
+	r.writes.Lock()
+	defer r.writes.Unlock()
+	if err := r.admit(c, req); err != nil {
+		return Registration{}, mesh.Wrap(op, err)
+	}
+	if err := r.keep(ctx, c); err != nil {
+		return Registration{}, mesh.Wrap(op, err)
+	}
+	return Registration{r.insert(c), c.leaseID, c.lease}, nil
+}
+
+// keep makes the store agree with c, which is about to be inserted. The caller
+// holds writes.
+func (r *Registry) keep(ctx context.Context, c *record) error {
+	r.mu.Lock()
+	before := r.records[key{c.Tenant, c.Name}]
+	r.mu.Unlock()
+	if before != nil && c.CardURL == "" {
+		return r.unsave(ctx, before)
+	}
+	return r.save(ctx, c)
+}
+
+// mayRegister checks that p may add and remove agents of its tenant, or shared
+// ones.
+func mayRegister(p mesh.Principal, shared bool) error {
+	const op = "registry.mayRegister"
+	if err := p.Tenant.Validate(); err != nil {
+		return err
+	}
+	if shared && !p.Can(mesh.PermOperator) {
+		return mesh.Errorf(mesh.Denied, op, "Agents that all tenants share need the permission %q; "+
+			"ask the operator, or leave out \"shared\"", mesh.PermOperator)
+	}
+	if !p.Can(mesh.PermAgents) {
+		return mesh.Errorf(mesh.Denied, op, "Adding and removing agents needs the permission %q; ask the operator", mesh.PermAgents)
+	}
+	return nil
+}
+
+// propose makes the record that the request asks for and checks all that can
+// be checked without looking at other records.
+func (r *Registry) propose(ctx context.Context, p mesh.Principal, req Request) (*record, error) {
+	const op = "registry.propose"
+	c := &record{given: req.Endpoint, Entry: Entry{Tenant: p.Tenant, Registered: r.now().UTC()}}
+	if req.Shared {
+		c.Tenant = ""
+	}
+	switch {
+	case req.Card == nil && req.CardURL == "":
+		return nil, mesh.InvalidField(op, "card", "is missing; give the agent's card, or its address as card_url")
+	case req.Card != nil && req.CardURL != "":
+		return nil, mesh.InvalidField(op, "card_url", "cannot be given together with card; leave one of them out")
+	case req.CardURL != "" && req.Lease != 0:
+		return nil, mesh.InvalidField(op, "lease", "cannot be given together with card_url; such agents stay until they are removed")
+	case req.Card != nil:
+		c.Card, c.lease = req.Card, req.Lease
+		if c.lease == 0 {
+			c.lease = DefaultLease
+		}
+		if c.lease < MinLease || c.lease > MaxLease {
+			return nil, mesh.InvalidField(op, "lease", "must be %v to %v, and is %v", MinLease, MaxLease, c.lease)
+		}
+		c.leaseID = rand.Text()
+	default:
+		at, err := cardURL(req.CardURL)
+		if err != nil {
+			return nil, err
+		}
+		c.CardURL = at
+		if c.Card, err = r.get(ctx, at); err != nil {
+			return nil, noCard(op, at, err)
+		}
+	}
+	return c, c.describe(req.Name, req.Endpoint)
+}
+
+func noCard(op, url string, err error) error {
+	if mesh.IsCode(err, mesh.Invalid) {
+		return err
+	}
+	why := mesh.DetailOf(err)
+	if why == "" {
+		why = "it does not answer"
+	}
+	return mesh.Errorf(mesh.Unavailable, op, "No agent card could be read from %s: %s; "+
+		"start the agent first or correct the URL: %w", clip(url), why, err)
+}
+
+// describe checks the card and sets the name and the endpoint.
+func (c *record) describe(name, endpoint string) error {
+	if err := ValidateCard(c.Card); err != nil {
+		return err
+	}
+	addr, err := address(c.Card, endpoint)
+	if err != nil {
+		return err
+	}
+	c.Endpoint, c.Card = addr, withInterface(c.Card, addr)
+	field := "name"
+	if name == "" {
+		name, field = Slug(c.Card.GetName()), "card.name"
+	}
+	if !mesh.ValidAgentName(name) {
+		return mesh.InvalidField("registry.describe", field, "is %q; give the agent a name of 1 to 64 lower-case letters, "+
+			"digits, '-' and '_' that begins with a letter", clip(name))
+	}
+	c.Name = name
+	return nil
+}
+
+// challenge asks the agent that has c's name, if one has, whether it still
+// answers, so that a crashed agent can come back before its lease runs out.
+func (r *Registry) challenge(ctx context.Context, c *record, req Request) error {
+	r.lock()
+	rival, err := r.conflict(c, req)
+	var holder Entry
+	if rival != nil {
+		holder = rival.Entry
+	}
+	r.mu.Unlock()
+	if rival == nil {
+		return err
+	}
+	if probeErr := r.ask(ctx, holder); probeErr != nil && ctx.Err() == nil {
+		r.ReportDown(holder, probeErr)
+		return nil
+	}
+	return err
+}
+
+// admit checks that the record may be inserted now. The caller holds writes.
+func (r *Registry) admit(c *record, req Request) error {
+	r.lock()
+	defer r.mu.Unlock()
+	if _, err := r.conflict(c, req); err != nil {
+		return err
+	}
+	if r.records[key{c.Tenant, c.Name}] != nil {
+		return nil
+	}
+	n := 0
+	for k := range r.records {
+		if k.tenant == c.Tenant {
+			n++
+		}
+	}
+	if n >= MaxAgents {
+		return mesh.Errorf(mesh.Exhausted, "registry.admit", "There are %d agents already, which is the limit; remove some first", n)
+	}
+	return nil
+}
+
+// conflict says who stands in c's way. The rival, if there is one, does so only
+// as long as it is live. The caller holds mu.
+func (r *Registry) conflict(c *record, req Request) (rival *record, err error) {
+	const op = "registry.conflict"
+	shared, own := r.records[key{"", c.Name}], r.records[key{c.Tenant, c.Name}]
+	switch {
+	case shared != nil && shared.Builtin:
+		return nil, taken(op, "Agent name %s belongs to a built-in agent; choose another name", c.Name)
+	case c.Tenant != "" && shared != nil:
+		return nil, taken(op, "Agent name %s belongs to an agent that all tenants share; choose another name", c.Name)
+	case own == nil || !own.Live || own.owns(req.LeaseID):
+		return nil, nil
+	case own.Endpoint == c.Endpoint || own.CardURL != "" && own.CardURL == c.CardURL:
+		return nil, nil
+	}
+	return own, taken(op, "Agent %s is registered at %s and live; remove it first, or choose another name", c.Name, own.Endpoint)
+}
+
+func taken(op, format string, args ...any) *mesh.Error {
+	return &mesh.Error{Code: mesh.Precondition, Op: op, Field: "name", Detail: fmt.Sprintf(format, args...)}
+}
+
+func (c *record) owns(leaseID string) bool {
+	return c.leaseID != "" && subtle.ConstantTimeCompare([]byte(c.leaseID), []byte(leaseID)) == 1
+}
+
+// insert makes c the record of its name and returns its entry. The caller holds
+// writes.
+func (r *Registry) insert(c *record) Entry {
+	r.lock()
+	defer r.mu.Unlock()
+	now := r.now()
+	if c.lease > 0 {
+		r.renew(c, now)
+	}
+	if c.CardURL != "" {
+		c.probeAt = now.Add(recheck)
+	}
+	r.records[key{c.Tenant, c.Name}] = c
+	r.changed(c)
+	r.log.Info("agent registered", "agent", c.Name, "tenant", c.Tenant, "endpoint", c.Endpoint, "builtin", c.Builtin)
+	return c.Entry
+}
+
+// renew lets c's lease begin now. The caller holds mu.
+func (r *Registry) renew(c *record, now time.Time) {
+	c.Expires = now.Add(c.lease).UTC()
+	r.expectBy(c.Expires)
+}
+
+// KeepAlive renews the lease with that id and returns when it ends now. A
+// lease that ran out is renewed too while nobody else took the name. It returns
+// NotFound for a name that p's tenant does not see and for a wrong id alike.
+func (r *Registry) KeepAlive(p mesh.Principal, name, leaseID string) (time.Time, error) {
+	r.lock()
+	defer r.mu.Unlock()
+	c := r.leased(p.Tenant, name, leaseID)
+	if c == nil {
+		return time.Time{}, noLease("registry.KeepAlive", name)
+	}
+	r.renew(c, r.now())
+	if c.lapsed {
+		c.lapsed = false
+		r.changed(c)
+	}
+	return c.Expires, nil
+}
+
+// leased returns the tenant's or shared record with that name and lease id.
+// The caller holds mu.
+func (r *Registry) leased(tenant mesh.TenantID, name, leaseID string) *record {
+	for _, k := range []key{{tenant, name}, {"", name}} {
+		if c := r.records[k]; c != nil && c.owns(leaseID) {
+			return c
+		}
+	}
+	return nil
+}
+
+func noLease(op, name string) *mesh.Error {
+	return &mesh.Error{Code: mesh.NotFound, Op: op, Field: "lease_id",
+		Detail: "Agent " + clip(name) + " has no registration with this lease id; register it again"}
+}
+
+// Deregister removes an agent: the one with that lease id, or without one,
+// which takes the permission of Register, the tenant's own or the shared agent
+// of that name. It returns NotFound for what p's tenant does not see and for a
+// wrong lease id, and Precondition for built-in agents.
+func (r *Registry) Deregister(ctx context.Context, p mesh.Principal, name, leaseID string, shared bool) error {
+	const op = "registry.Deregister"
+	r.writes.Lock()
+	defer r.writes.Unlock()
+	c, err := r.removable(p, name, leaseID, shared)
+	if err != nil {
+		return mesh.Wrap(op, err)
+	}
+	if err := r.unsave(ctx, c); err != nil {
+		return mesh.Wrap(op, err)
+	}
+	r.remove(c)
+	return nil
+}
+
+// removable returns the record that Deregister is about.
+func (r *Registry) removable(p mesh.Principal, name, leaseID string, shared bool) (*record, error) {
+	const op = "registry.removable"
+	if leaseID != "" {
+		r.lock()
+		defer r.mu.Unlock()
+		if c := r.leased(p.Tenant, name, leaseID); c != nil {
+			return c, nil
+		}
+		return nil, noLease(op, name)
+	}
+	if err := mayRegister(p, shared); err != nil {
+		return nil, err
+	}
+	r.lock()
+	defer r.mu.Unlock()
+	k := key{p.Tenant, name}
+	if shared {
+		k.tenant = ""
+	}
+	c, all := r.records[k], r.records[key{"", name}]
+	switch {
+	case all != nil && all.Builtin:
+		return nil, taken(op, "Agent %s is built in and cannot be removed; it ends with its node", name)
+	case c == nil && all != nil:
+		return nil, mesh.Errorf(mesh.Denied, op, "Agent %s is shared by all tenants; only an operator can remove it, "+
+			"with \"shared\" set", name)
+	case c == nil:
+		return nil, notFound(op, name)
+	}
+	return c, nil
+}
+
+// remove drops c. The caller holds writes.
+func (r *Registry) remove(c *record) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.records, key{c.Tenant, c.Name})
+	r.publish()
+	r.log.Info("agent removed", "agent", c.Name, "tenant", c.Tenant)
+}

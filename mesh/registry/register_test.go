@@ -1,0 +1,289 @@
+package registry
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"agentmesh/mesh"
+
+	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
+)
+
+func TestNamesOfOthersCannotBeTakenOver(t *testing.T) {
+	for name, tt := range map[string]struct {
+		prepare func(t *testing.T, r *Registry, n *network) Request // what to change in the request
+		who     mesh.Principal
+		says    string // "" when it is allowed
+	}{
+		"a built-in agent's by a tenant": {builtin, principal(acme), "built-in"},
+		"a built-in agent's by an operator": {func(t *testing.T, r *Registry, n *network) Request {
+			builtin(t, r, n)
+			return Request{Shared: true}
+		}, operator, "choose another name"},
+		"a shared agent's by a tenant": {func(t *testing.T, r *Registry, _ *network) Request {
+			_, err := r.Register(t.Context(), operator, Request{Name: "mail", Card: card("mail"), Endpoint: "h:1", Shared: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return Request{}
+		}, principal(acme), "all tenants share"},
+		"a live agent's":        {theirs, principal(acme), "remove it first"},
+		"another tenant's name": {theirs, principal(globex), ""},
+		"by its lease id": {func(t *testing.T, r *Registry, _ *network) Request {
+			return Request{LeaseID: register(t, r, principal(acme), "mail", "h:1").LeaseID}
+		}, principal(acme), ""},
+		"by a wrong lease id": {func(t *testing.T, r *Registry, n *network) Request {
+			theirs(t, r, n)
+			return Request{LeaseID: "WRONG"}
+		}, principal(acme), "remove it first"},
+		"from the same address": {func(t *testing.T, r *Registry, n *network) Request {
+			theirs(t, r, n)
+			return Request{Endpoint: "h:1"}
+		}, principal(acme), ""},
+		"of an agent that crashed": {func(t *testing.T, r *Registry, n *network) Request {
+			theirs(t, r, n)
+			n.kill("h:1")
+			return Request{}
+		}, principal(acme), ""},
+		"of an agent whose lease ran out": {func(t *testing.T, r *Registry, n *network) Request {
+			theirs(t, r, n)
+			time.Sleep(10 * time.Second)
+			return Request{}
+		}, principal(acme), ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := newNetwork()
+				r := open(t, n, nil)
+				req := tt.prepare(t, r, n)
+				req.Name, req.Card = "mail", card("mail")
+				if req.Endpoint == "" {
+					req.Endpoint = "h:2"
+				}
+				before, _ := r.Get(tt.who.Tenant, "mail")
+				got, err := r.Register(t.Context(), tt.who, req)
+				if tt.says == "" {
+					if err != nil {
+						t.Fatalf("refused: %v", err)
+					}
+					if e, err := r.Resolve(tt.who.Tenant, "mail"); err != nil || e.Endpoint != req.Endpoint || e != got.Entry {
+						t.Errorf("Resolve = %+v, %v; want what was registered", e, err)
+					}
+					return
+				}
+				wantCode(t, err, mesh.Precondition, "name", tt.says)
+				if after, _ := r.Get(tt.who.Tenant, "mail"); after != before {
+					t.Errorf("refused, and yet the agent changed from %+v to %+v", before, after)
+				}
+			})
+		})
+	}
+}
+
+func builtin(t *testing.T, r *Registry, _ *network) Request {
+	if err := r.RegisterBuiltin("mail", card("mail"), "h:1"); err != nil {
+		t.Fatal(err)
+	}
+	return Request{}
+}
+
+func theirs(t *testing.T, r *Registry, _ *network) Request {
+	register(t, r, principal(acme), "mail", "h:1")
+	return Request{}
+}
+
+// S4-052, S4-068.
+func TestAnotherTenantsAgentLooksExactlyLikeNone(t *testing.T) {
+	r := open(t, newNetwork(), nil)
+	reg := register(t, r, principal(acme), "secret", "h:1")
+	own := register(t, r, principal(globex), "own", "h:2")
+
+	p := principal(globex)
+	for op, call := range map[string]func(name string) error{
+		"Get":     func(name string) error { _, err := r.Get(globex, name); return err },
+		"Resolve": func(name string) error { _, err := r.Resolve(globex, name); return err },
+		"KeepAlive with their lease": func(name string) error {
+			_, err := r.KeepAlive(p, name, reg.LeaseID)
+			return err
+		},
+		"Deregister with their lease": func(name string) error { return r.Deregister(t.Context(), p, name, reg.LeaseID, false) },
+		"Deregister":                  func(name string) error { return r.Deregister(t.Context(), p, name, "", false) },
+		"Deregister shared":           func(name string) error { return r.Deregister(t.Context(), operator, name, "", true) },
+	} {
+		foreign, unknown := call("secret"), call("absent")
+		wantCode(t, unknown, mesh.NotFound)
+		got := strings.ReplaceAll(foreign.Error(), "secret", "absent")
+		if got != unknown.Error() {
+			t.Errorf("%s tells a foreign agent apart: %q, of an unknown one %q", op, got, unknown)
+		}
+	}
+	if list := r.List(globex, Filter{}); len(list) != 1 || list[0] != own.Entry {
+		t.Errorf("List = %v, want only the tenant's own", list)
+	}
+	if _, err := r.Resolve(acme, "secret"); err != nil {
+		t.Errorf("the agent did not survive the attempts of another tenant: %v", err)
+	}
+}
+
+func TestASharedAgentIsSeenByAllAndHidesATenantsOfThatName(t *testing.T) {
+	r := open(t, newNetwork(), nil)
+	mine := register(t, r, principal(acme), "mail", "h:1")
+	shared, err := r.Register(t.Context(), operator, Request{Card: card("Mail"), Endpoint: "h:2", Shared: true})
+	if err != nil || shared.Entry.Tenant != "" {
+		t.Fatalf("Register = %+v, %v", shared, err)
+	}
+	for _, tenant := range []mesh.TenantID{acme, globex} {
+		if e, err := r.Resolve(tenant, "mail"); err != nil || e != shared.Entry {
+			t.Errorf("Resolve for %s = %+v, %v", tenant, e, err)
+		}
+		if list := r.List(tenant, Filter{}); len(list) != 1 || list[0] != shared.Entry {
+			t.Errorf("List for %s = %v", tenant, list)
+		}
+	}
+	if _, err := r.KeepAlive(principal(acme), "mail", mine.LeaseID); err != nil {
+		t.Errorf("hidden agent cannot renew: %v", err)
+	}
+	if err := r.Deregister(t.Context(), operator, "mail", "", true); err != nil {
+		t.Fatal(err)
+	}
+	if e, err := r.Resolve(acme, "mail"); err != nil || e.Endpoint != "h:1" {
+		t.Errorf("after the shared agent left, Resolve = %+v, %v", e, err)
+	}
+}
+
+func TestPermissionsAreNeeded(t *testing.T) {
+	r := open(t, newNetwork(), nil)
+	register(t, r, principal(acme), "own", "h:1")
+	chat := principal(acme, mesh.PermChat)
+	_, err := r.Register(t.Context(), chat, Request{Card: card("x"), Endpoint: "h:2"})
+	wantCode(t, err, mesh.Denied, `"agents"`)
+	_, err = r.Register(t.Context(), principal(acme), Request{Card: card("x"), Endpoint: "h:2", Shared: true})
+	wantCode(t, err, mesh.Denied, `"operator"`)
+	_, err = r.Register(t.Context(), principal(""), Request{Card: card("x"), Endpoint: "h:2"})
+	wantCode(t, err, mesh.Invalid, "tenant-id")
+	for _, name := range []string{"own", "absent"} {
+		wantCode(t, r.Deregister(t.Context(), chat, name, "", false), mesh.Denied, `"agents"`)
+	}
+	if err := r.Deregister(t.Context(), principal(acme), "own", "", false); err != nil {
+		t.Errorf("whoever administers the tenant's agents needs no lease id: %v", err)
+	}
+}
+
+func TestBuiltinAgentsEndOnlyWithTheirNode(t *testing.T) {
+	r := open(t, newNetwork(), nil)
+	builtin(t, r, nil)
+	for _, shared := range []bool{true, false} {
+		wantCode(t, r.Deregister(t.Context(), operator, "mail", "", shared), mesh.Precondition, "built in")
+	}
+	r.RemoveBuiltin("mail")
+	_, err := r.Get(acme, "mail")
+	wantCode(t, err, mesh.NotFound)
+
+	register(t, r, operator, "mail", "h:9")
+	r.RemoveBuiltin("mail")
+	if _, err := r.Get("ops", "mail"); err != nil {
+		t.Errorf("RemoveBuiltin removed an agent that is not built in: %v", err)
+	}
+	wantCode(t, r.RegisterBuiltin("mail", card("mail"), "nowhere"), mesh.Invalid, "endpoint", "host:port")
+	wantCode(t, r.RegisterBuiltin("mail", nil, "h:1"), mesh.Invalid, "card")
+}
+
+func TestASharedAgentIsRemovedOnlyByAnOperator(t *testing.T) {
+	r := open(t, newNetwork(), nil)
+	if _, err := r.Register(t.Context(), operator, Request{Card: card("mail"), Endpoint: "h:2", Shared: true}); err != nil {
+		t.Fatal(err)
+	}
+	wantCode(t, r.Deregister(t.Context(), principal(acme), "mail", "", false), mesh.Denied, "operator")
+	wantCode(t, r.Deregister(t.Context(), principal(acme), "mail", "", true), mesh.Denied, "operator")
+	if err := r.Deregister(t.Context(), operator, "mail", "", true); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestBrokenRequestsAreRefusedNamingTheField(t *testing.T) {
+	with := func(in ...*a2apb.AgentInterface) *a2apb.AgentCard {
+		c := card("courier")
+		c.SupportedInterfaces = in
+		return c
+	}
+	for name, tt := range map[string]struct {
+		req   Request
+		field string
+		says  string
+	}{
+		"nothing given":      {Request{}, "card", "card_url"},
+		"card and URL":       {Request{Card: card("x"), CardURL: "h:1"}, "card_url", "leave one"},
+		"lease with URL":     {Request{CardURL: "h:1", Lease: time.Minute}, "lease", "removed"},
+		"URL of a file":      {Request{CardURL: "file:///etc/passwd"}, "card_url", "http://"},
+		"URL with password":  {Request{CardURL: "http://a:b@h:1"}, "card_url", "password"},
+		"URL without host":   {Request{CardURL: "http://"}, "card_url", "http://host:port"},
+		"no address":         {Request{Card: card("x")}, "card.supportedInterfaces", "host:port as endpoint"},
+		"endpoint sans port": {Request{Card: card("x"), Endpoint: "localhost"}, "endpoint", "host:port"},
+		"endpoint of port 0": {Request{Card: card("x"), Endpoint: "h:0"}, "endpoint", "host:port"},
+		"endpoint with path": {Request{Card: card("x"), Endpoint: "h/x:1"}, "endpoint", "host:port"},
+		"bad name":           {Request{Name: "Mail!", Card: card("x"), Endpoint: "h:1"}, "name", "lower-case"},
+		"nameless card":      {Request{Card: card("日本"), Endpoint: "h:1"}, "card.name", "give the agent a name"},
+		"no gRPC interface":  {Request{Card: with(&a2apb.AgentInterface{Url: "http://h", ProtocolBinding: "JSONRPC"})}, "card.supportedInterfaces", "GRPC"},
+		"only version 0.3":   {Request{Card: with(&a2apb.AgentInterface{Url: "h:1", ProtocolBinding: "GRPC", ProtocolVersion: "0.3"})}, "card.supportedInterfaces", "1.x"},
+		"only TLS":           {Request{Card: with(&a2apb.AgentInterface{Url: "https://h:1", ProtocolBinding: "GRPC"})}, "card.supportedInterfaces[0].url", "without TLS"},
+		"URL without port":   {Request{Card: with(&a2apb.AgentInterface{Url: "h", ProtocolBinding: "GRPC"})}, "card.supportedInterfaces[0].url", "host:port"},
+		"broken card":        {Request{Card: &a2apb.AgentCard{}, Endpoint: "h:1"}, "card.name", "missing"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := open(t, newNetwork(), nil)
+			_, err := r.Register(t.Context(), principal(acme), tt.req)
+			wantCode(t, err, mesh.Invalid, tt.says)
+			if fieldOf(err) != tt.field {
+				t.Errorf("field is %q, want %q", fieldOf(err), tt.field)
+			}
+			if list := r.List(acme, Filter{}); len(list) != 0 {
+				t.Errorf("refused, and yet registered: %v", list)
+			}
+		})
+	}
+}
+
+func TestAnAgentThatDoesNotAnswerIsNotRegistered(t *testing.T) {
+	n := newNetwork()
+	r := open(t, n, nil)
+	n.kill("h:1")
+	_, err := r.Register(t.Context(), principal(acme), Request{Card: card("Courier"), Endpoint: "h:1"})
+	wantCode(t, err, mesh.Unavailable, "Agent courier does not answer at h:1; start it first or correct the address")
+	_, err = r.Get(acme, "courier")
+	wantCode(t, err, mesh.NotFound)
+}
+
+func TestTheEndpointIsTheFirstUsableInterface(t *testing.T) {
+	r := open(t, newNetwork(), nil)
+	c := card("courier")
+	c.SupportedInterfaces = []*a2apb.AgentInterface{
+		{Url: "http://h:1/rpc", ProtocolBinding: "JSONRPC", ProtocolVersion: "1.0"},
+		{Url: "h:2", ProtocolBinding: "GRPC", ProtocolVersion: "0.3"},
+		{Url: "http://h:3", ProtocolBinding: "grpc", ProtocolVersion: "1.0", Tenant: "route-me"},
+	}
+	reg, err := r.Register(t.Context(), principal(acme), Request{Card: c})
+	if err != nil || reg.Entry.Endpoint != "h:3" || reg.Entry.RoutingTenant() != "route-me" {
+		t.Errorf("Register = %+v, %v; want h:3 with its routing tenant", reg.Entry, err)
+	}
+	given, err := r.Register(t.Context(), principal(acme), Request{Name: "other", Card: card("x"), Endpoint: "[::1]:4"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if in := given.Entry.Card.GetSupportedInterfaces(); len(in) != 1 || in[0].GetUrl() != "[::1]:4" || in[0].GetProtocolBinding() != BindingGRPC {
+		t.Errorf("card without interfaces was registered with %v, want the endpoint as its interface", in)
+	}
+}
+
+func TestATenantMayHaveOnlySoManyAgents(t *testing.T) {
+	r := open(t, newNetwork(), nil)
+	for i := range MaxAgents {
+		register(t, r, principal(acme), fmt.Sprintf("a%d", i), "h:1")
+	}
+	_, err := r.Register(t.Context(), principal(acme), Request{Name: "more", Card: card("x"), Endpoint: "h:1"})
+	wantCode(t, err, mesh.Exhausted, "limit")
+	register(t, r, principal(acme), "a0", "h:1")
+	register(t, r, principal(globex), "more", "h:1")
+}

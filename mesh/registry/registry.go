@@ -1,0 +1,256 @@
+package registry
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"agentmesh/mesh"
+
+	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
+)
+
+// Bounds of registrations.
+const (
+	MinLease     = 5 * time.Second
+	DefaultLease = 30 * time.Second
+	MaxLease     = 10 * time.Minute
+	// MaxAgents is how many agents one tenant may register.
+	MaxAgents = 1000
+	// MaxCard is the size of a card in bytes.
+	MaxCard = 64 << 10
+)
+
+const (
+	probeTimeout = 2 * time.Second
+	fetchTimeout = 5 * time.Second
+	// lapsedKept is how long an agent whose lease ran out is still listed, as
+	// not live, so that people see what became of it.
+	lapsedKept = 10 * time.Minute
+)
+
+// Options configure a [Registry]. The zero value works: nothing is durable,
+// agents are asked by connecting to them, and cards are fetched over HTTP.
+type Options struct {
+	// Store keeps what was registered by URL.
+	Store Store
+	// Probe asks whether the agent answers at e.Endpoint and returns nil if it
+	// does. It must end with ctx. The default is [Dial].
+	Probe func(ctx context.Context, e Entry) error
+	// Fetch gets the card from a URL. The default is [HTTPFetch].
+	Fetch func(ctx context.Context, url string) (*a2apb.AgentCard, error)
+	// Now is the clock. The default is time.Now.
+	Now func() time.Time
+	// Logger is told of agents that come, go and fail. The default discards.
+	Logger *slog.Logger
+}
+
+// A Registry is the agents of one mesh. Make it with [New].
+type Registry struct {
+	store Store
+	probe func(context.Context, Entry) error
+	fetch func(context.Context, string) (*a2apb.AgentCard, error)
+	now   func() time.Time
+	log   *slog.Logger
+	// wake tells Run to look again; capacity 1.
+	wake chan struct{}
+	// writes serialises those who add and remove agents, so that the store and
+	// the memory agree. It is taken before mu.
+	writes sync.Mutex
+
+	mu      sync.Mutex
+	records map[key]*record
+	// rev counts visible changes; every record has the one that it came from.
+	rev uint64
+	// deadline is not after the first moment at which a lease ends or a lapsed
+	// record is dropped; zero when there is none.
+	deadline time.Time
+	watchers map[chan struct{}]struct{}
+}
+
+type key struct {
+	tenant mesh.TenantID // "" for shared
+	name   string
+}
+
+// A record is an entry with what only the registry knows of it.
+type record struct {
+	Entry
+	rev     uint64
+	leaseID string
+	lease   time.Duration // 0: none
+	lapsed  bool          // the lease ran out
+	down    string        // why it may not be called, or ""
+	given   string        // endpoint that was given beside a card URL
+	fails   int           // probes failed in a row
+	probeAt time.Time     // when to probe next; zero for never
+	probing bool
+}
+
+// refresh sets what follows from the other fields.
+func (c *record) refresh() {
+	switch {
+	case c.lapsed:
+		c.Live, c.Problem = false, "has not renewed its registration since "+c.Expires.UTC().Format(time.RFC3339)
+	case c.down != "":
+		c.Live, c.Problem = false, c.down
+	default:
+		c.Live, c.Problem = true, ""
+	}
+}
+
+// New returns a registry with the registrations that opts.Store kept; their
+// agents are not live until Run finds them to answer. A kept registration that
+// cannot be read is logged and left out.
+func New(ctx context.Context, opts Options) (*Registry, error) {
+	r := &Registry{
+		store: opts.Store, probe: opts.Probe, fetch: opts.Fetch, now: opts.Now, log: opts.Logger,
+		wake: make(chan struct{}, 1), records: map[key]*record{}, watchers: map[chan struct{}]struct{}{},
+	}
+	if r.probe == nil {
+		r.probe = Dial
+	}
+	if r.fetch == nil {
+		r.fetch = HTTPFetch(nil)
+	}
+	if r.now == nil {
+		r.now = time.Now
+	}
+	if r.log == nil {
+		r.log = slog.New(slog.DiscardHandler)
+	}
+	if err := r.load(ctx); err != nil {
+		return nil, mesh.Wrap("registry.New", err)
+	}
+	return r, nil
+}
+
+// Get returns the agent of that name which the tenant sees, live or not. It
+// returns NotFound if there is none.
+func (r *Registry) Get(tenant mesh.TenantID, name string) (Entry, error) {
+	r.lock()
+	defer r.mu.Unlock()
+	if c := r.find(tenant, name); c != nil {
+		return c.Entry, nil
+	}
+	return Entry{}, notFound("registry.Get", name)
+}
+
+// Resolve returns the agent of that name for a call. It returns NotFound if
+// the tenant sees no such agent and Unavailable, naming the agent, if it is
+// not live.
+func (r *Registry) Resolve(tenant mesh.TenantID, name string) (Entry, error) {
+	e, err := r.Get(tenant, name)
+	if err != nil {
+		return Entry{}, mesh.Wrap("registry.Resolve", err)
+	}
+	if !e.Live {
+		return Entry{}, mesh.Errorf(mesh.Unavailable, "registry.Resolve",
+			"Agent %s is not available: it %s; try again later or ask another agent", e.Name, e.Problem)
+	}
+	return e, nil
+}
+
+// List returns what the tenant sees and the filter lets through, by name.
+func (r *Registry) List(tenant mesh.TenantID, f Filter) []Entry {
+	var list []Entry
+	for _, c := range r.visible(tenant) {
+		if f.Match(c.Entry) {
+			list = append(list, c.Entry)
+		}
+	}
+	return list
+}
+
+// ReportDown tells that e, as Resolve returned it, refused the connection. The
+// agent is not live from now on, until a probe finds it to answer. A report
+// about an address that the agent has left is ignored.
+func (r *Registry) ReportDown(e Entry, err error) {
+	r.lock()
+	defer r.mu.Unlock()
+	c := r.records[key{e.Tenant, e.Name}]
+	if c == nil || c.Endpoint != e.Endpoint || c.down != "" {
+		return
+	}
+	r.log.Warn("agent does not answer", "agent", e.Name, "tenant", e.Tenant, "endpoint", e.Endpoint, "err", err)
+	c.down = doesNotAnswer(e.Endpoint)
+	c.fails, c.probeAt = 0, r.now().Add(backoff(0))
+	r.changed(c)
+}
+
+func doesNotAnswer(endpoint string) string { return "does not answer at " + endpoint }
+
+// versioned is an entry and the change that it came from.
+type versioned struct {
+	Entry
+	rev uint64
+}
+
+// visible returns what the tenant sees, by name.
+func (r *Registry) visible(tenant mesh.TenantID) []versioned {
+	r.lock()
+	var list []versioned
+	for k, c := range r.records {
+		if k.tenant == "" || k.tenant == tenant && r.records[key{"", k.name}] == nil {
+			list = append(list, versioned{c.Entry, c.rev})
+		}
+	}
+	r.mu.Unlock()
+	slices.SortFunc(list, func(a, b versioned) int { return cmp.Compare(a.Name, b.Name) })
+	return list
+}
+
+// find returns what the name means to the tenant: a shared agent first, so that
+// none can be replaced from within a tenant. The caller holds mu.
+func (r *Registry) find(tenant mesh.TenantID, name string) *record {
+	if c := r.records[key{"", name}]; c != nil {
+		return c
+	}
+	return r.records[key{tenant, name}]
+}
+
+// lock takes mu and brings the leases up to date.
+func (r *Registry) lock() {
+	r.mu.Lock()
+	r.expire()
+}
+
+// changed publishes a change of c. The caller holds mu.
+func (r *Registry) changed(c *record) {
+	r.rev++
+	c.rev = r.rev
+	c.refresh()
+	r.publish()
+}
+
+// publish wakes all who look at the records. The caller holds mu.
+func (r *Registry) publish() {
+	poke(r.wake)
+	for w := range r.watchers {
+		poke(w)
+	}
+}
+
+func poke(wake chan struct{}) {
+	select {
+	case wake <- struct{}{}:
+	default:
+	}
+}
+
+func notFound(op, name string) *mesh.Error {
+	return &mesh.Error{Code: mesh.NotFound, Op: op, Field: "name",
+		Detail: "Agent " + clip(name) + " not found; check its name in the list of agents"}
+}
+
+// clip shortens hostile input for an error message.
+func clip(s string) string {
+	const most = 64
+	if r := []rune(s); len(r) > most {
+		return string(r[:most]) + "…"
+	}
+	return s
+}

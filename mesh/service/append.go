@@ -1,0 +1,182 @@
+package service
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	meshv1 "agentmesh/gen/mesh/v1"
+	"agentmesh/mesh"
+	"agentmesh/mesh/grant"
+	"agentmesh/mesh/thread"
+	"agentmesh/mesh/threads"
+	"agentmesh/mesh/wire"
+)
+
+// maxAppend bounds the events of one AppendEvents.
+const maxAppend = 1000
+
+// AppendEvents implements meshv1.ThreadServiceServer. What an execution may
+// say is: its own model and skill calls, notes and limits, its dispatches and
+// how they ended, and, as it is who reads their streams, the output and states
+// of the executions that it dispatched.
+func (s *Threads) AppendEvents(ctx context.Context, req *meshv1.AppendEventsRequest) (*meshv1.AppendEventsResponse, error) {
+	const op = "service.AppendEvents"
+	call, err := callOf(ctx, op)
+	if err != nil {
+		return nil, err
+	}
+	g := call.Principal.Grant
+	if g == nil {
+		return nil, mesh.Errorf(mesh.Unauthenticated, op, "only agents may add to a thread, under the grant of an execution")
+	}
+	key, _, err := keyFor(ctx, op, req.GetThreadId())
+	if err != nil {
+		return nil, err
+	}
+	events, err := s.decode(op, req)
+	if err != nil {
+		return nil, err
+	}
+	w := &writer{op: op, grant: g, now: s.now(), children: map[mesh.ExecutionID]mesh.Execution{}}
+	grants := map[string]string{}
+	err = s.states.Decide(ctx, key, func(st *thread.State) (threads.Decision, error) {
+		clear(w.children)
+		for i, e := range events {
+			if err := w.check(st, i, e); err != nil {
+				return threads.Decision{}, err
+			}
+		}
+		return threads.Decision{Events: events, Scopes: []mesh.Scope{mesh.Scope(g.Execution)}}, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	for id, child := range w.children {
+		narrowed, err := grant.Narrow(g, child, child.Agent, child.Skills, w.now)
+		if err != nil {
+			return nil, mesh.Wrap(op, err)
+		}
+		grants[string(id)] = s.signer.Issue(narrowed)
+	}
+	resp := &meshv1.AppendEventsResponse{Grants: grants}
+	for _, e := range events {
+		resp.Seq = max(resp.Seq, int64(e.Seq))
+	}
+	return resp, nil
+}
+
+func (s *Threads) decode(op string, req *meshv1.AppendEventsRequest) ([]*mesh.Event, error) {
+	if n := len(req.GetEvents()); n == 0 || n > maxAppend {
+		return nil, mesh.InvalidField(op, "events", "has %d events; it must have 1 to %d", n, maxAppend)
+	}
+	events := make([]*mesh.Event, 0, len(req.Events))
+	for i, p := range req.Events {
+		e, err := wire.EventFromProto(p)
+		if err != nil {
+			return nil, mesh.InvalidField(op, fmt.Sprintf("events[%d]", i), "cannot be read: %s", mesh.DetailOf(err))
+		}
+		if e.ID == "" {
+			return nil, mesh.InvalidField(op, fmt.Sprintf("events[%d].id", i), "is missing; give every event a UUID of its own, and the same when you send it again")
+		}
+		if e.Time.IsZero() {
+			e.Time = s.now()
+		}
+		e.Time = e.Time.UTC().Truncate(time.Millisecond)
+		e.Seq, e.Epoch = 0, 0
+		events = append(events, e)
+	}
+	return events, nil
+}
+
+// writer checks what an execution wants to add.
+type writer struct {
+	op       string
+	grant    *mesh.Grant
+	now      time.Time
+	children map[mesh.ExecutionID]mesh.Execution // dispatched by this request
+}
+
+func (w *writer) check(st *thread.State, i int, e *mesh.Event) error {
+	mine := st.Execution(w.grant.Execution)
+	if mine == nil {
+		return mesh.ThreadNotFound(w.op)
+	}
+	if mesh.Terminal(mine.State) {
+		return mesh.Errorf(mesh.Precondition, w.op, "the execution is over; nothing can be added to it")
+	}
+	if e.Execution == w.grant.Execution {
+		e.Actor = "agent:" + w.grant.Agent
+		return w.checkOwn(st, i, e)
+	}
+	agent, ok := "", false
+	if x := st.Execution(e.Execution); x != nil && x.Parent == w.grant.Execution {
+		agent, ok = x.Agent, true
+	} else if c, fresh := w.children[e.Execution]; fresh {
+		agent, ok = c.Agent, true
+	}
+	if !ok {
+		return &mesh.Error{Code: mesh.Denied, Op: w.op, Field: fmt.Sprintf("events[%d].execution_id", i),
+			Detail: "is neither the execution of the grant nor one that it dispatched"}
+	}
+	e.Actor = "agent:" + agent
+	switch e.Body.(type) {
+	case mesh.ArtifactAppended, mesh.TaskMoved:
+		return nil
+	}
+	return w.refuse(i, "of an execution that was dispatched, only its output and states can be added")
+}
+
+func (w *writer) checkOwn(st *thread.State, i int, e *mesh.Event) error {
+	switch b := e.Body.(type) {
+	case mesh.SkillCalled, mesh.SkillReturned, mesh.ModelReplied, mesh.LimitTripped:
+		return nil
+	case mesh.StateNoted:
+		if b.Agent != w.grant.Agent {
+			return w.refuse(i, "an agent notes its own state only")
+		}
+		if len(b.Data) > mesh.MaxState {
+			return mesh.InvalidField(w.op, fmt.Sprintf("events[%d].state_noted.data", i), "has %d bytes; at most %d are allowed", len(b.Data), mesh.MaxState)
+		}
+		return nil
+	case mesh.DispatchIssued:
+		return w.checkDispatch(st, i, e, b)
+	case mesh.DispatchSettled:
+		x := st.Execution(b.Child)
+		_, fresh := w.children[b.Child]
+		if !fresh && (x == nil || x.Parent != w.grant.Execution) {
+			return w.refuse(i, "only what the execution dispatched can be settled")
+		}
+		if !mesh.Terminal(b.State) || len(b.Result) > mesh.MaxResult {
+			return mesh.InvalidField(w.op, fmt.Sprintf("events[%d].dispatch_settled", i), "needs a terminal state and a result of at most %d bytes", mesh.MaxResult)
+		}
+		return nil
+	}
+	return w.refuse(i, "this kind of event is not an agent's to add")
+}
+
+// checkDispatch checks that the grant allows the child, or that the child is
+// the one that the same event opened before.
+func (w *writer) checkDispatch(st *thread.State, i int, e *mesh.Event, b mesh.DispatchIssued) error {
+	field := fmt.Sprintf("events[%d].dispatch_issued.child", i)
+	c := b.Child
+	if c.Parent != w.grant.Execution || c.Kind != mesh.KindAgent || c.User != w.grant.User || !mesh.ValidAgentName(c.Agent) {
+		return mesh.InvalidField(w.op, field, "needs the grant's execution as parent, its user, the kind agent and the name of an agent")
+	}
+	if x := st.Execution(c.ID); x != nil && (x.Parent != c.Parent || x.Agent != c.Agent || !slices.Equal(x.Skills, c.Skills)) {
+		return mesh.InvalidField(w.op, field+".id", "is taken; make a new one for each dispatch")
+	}
+	if mine := st.Execution(w.grant.Execution); mine.Canceled || st.TurnOf(mine.ID) != nil && st.TurnOf(mine.ID).Canceled {
+		return mesh.Errorf(mesh.Canceled, w.op, "the task is being canceled; nothing more can be dispatched")
+	}
+	if _, err := grant.Narrow(w.grant, c, c.Agent, c.Skills, w.now); err != nil {
+		return mesh.Wrap(w.op, err)
+	}
+	w.children[c.ID] = c
+	return nil
+}
+
+func (w *writer) refuse(i int, detail string) error {
+	return &mesh.Error{Code: mesh.Denied, Op: w.op, Field: fmt.Sprintf("events[%d]", i), Detail: detail}
+}

@@ -1,0 +1,180 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+
+	meshv1 "agentmesh/gen/mesh/v1"
+	"agentmesh/mesh"
+
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
+)
+
+// A probe calls one RPC about something of that name and returns what it learns.
+type probe func(n *node, ctx context.Context, name, lease string) (proto.Message, error)
+
+// probes has every RPC of these services but those in shared.
+var probes = map[string]struct {
+	user string // of tenant globex
+	call probe
+}{
+	"RegistryService/RegisterAgent": {"bob", func(n *node, ctx context.Context, name, _ string) (proto.Message, error) {
+		res, err := n.registry.RegisterAgent(ctx, &meshv1.RegisterAgentRequest{Name: name, Card: card("x"), Endpoint: "h:5"})
+		return &meshv1.Agent{Name: res.GetAgent().GetName(), Live: res.GetAgent().GetLive(), Tenant: res.GetAgent().GetTenant()}, err
+	}},
+	"RegistryService/KeepAlive": {"bob", func(n *node, ctx context.Context, name, lease string) (proto.Message, error) {
+		s, err := n.registry.KeepAlive(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if err := s.Send(&meshv1.KeepAliveRequest{Name: name, LeaseId: lease}); err != nil {
+			return nil, err
+		}
+		return s.Recv()
+	}},
+	"RegistryService/DeregisterAgent": {"bob", func(n *node, ctx context.Context, name, lease string) (proto.Message, error) {
+		res, byLease := n.registry.DeregisterAgent(ctx, &meshv1.DeregisterAgentRequest{Name: name, LeaseId: lease})
+		_, without := n.registry.DeregisterAgent(ctx, &meshv1.DeregisterAgentRequest{Name: name})
+		return res, errors.Join(byLease, without)
+	}},
+	"RegistryService/GetAgent": {"bob", func(n *node, ctx context.Context, name, _ string) (proto.Message, error) {
+		return n.registry.GetAgent(ctx, &meshv1.GetAgentRequest{Name: name})
+	}},
+	"RegistryService/ListAgents": {"bob", func(n *node, ctx context.Context, name, _ string) (proto.Message, error) {
+		return n.registry.ListAgents(ctx, &meshv1.ListAgentsRequest{Query: name})
+	}},
+	"RegistryService/WatchAgents": {"bob", func(n *node, ctx context.Context, name, _ string) (proto.Message, error) {
+		s, err := n.registry.WatchAgents(ctx, &meshv1.WatchAgentsRequest{})
+		if err != nil {
+			return nil, err
+		}
+		return s.Recv() // SYNCED if there is nothing to see
+	}},
+	"StateService/GetState": {"mailer-b", func(n *node, ctx context.Context, name, _ string) (proto.Message, error) {
+		return n.state.GetState(ctx, &meshv1.GetStateRequest{Kind: "mail", Key: name})
+	}},
+	"StateService/PutState": {"mailer-b", func(n *node, ctx context.Context, name, _ string) (proto.Message, error) {
+		_, stale := n.state.PutState(ctx, &meshv1.PutStateRequest{Kind: "mail", Key: name, Version: 1})
+		res, err := n.state.PutState(ctx, &meshv1.PutStateRequest{Kind: "mail", Key: name, Version: 0})
+		if err == nil && stale == nil {
+			return nil, errors.New("a version that is not there was replaced")
+		}
+		return res, err
+	}},
+	"StateService/DeleteState": {"mailer-b", func(n *node, ctx context.Context, name, _ string) (proto.Message, error) {
+		return n.state.DeleteState(ctx, &meshv1.DeleteStateRequest{Kind: "mail", Key: name, Version: -1})
+	}},
+	"StateService/ListState": {"mailer-b", func(n *node, ctx context.Context, name, _ string) (proto.Message, error) {
+		return n.state.ListState(ctx, &meshv1.ListStateRequest{Kind: "mail", Prefix: name})
+	}},
+}
+
+// shared are the RPCs about what all tenants share.
+var shared = []string{"SkillService/ListSkills", "SkillService/GetSkill", "SkillService/CreateSkill",
+	"SkillService/ValidateSkill", "SkillService/DeleteSkill", "SkillService/WatchSkills"}
+
+// S4-052, S4-068: for every RPC, what belongs to another tenant is exactly as
+// what does not exist, and comes to no harm.
+func TestForeignIsUnknownToEveryRPC(t *testing.T) {
+	covered := map[string]bool{}
+	for _, name := range shared {
+		covered[name] = true
+	}
+	for name := range probes {
+		covered[name] = true
+	}
+	for _, d := range []grpc.ServiceDesc{meshv1.RegistryService_ServiceDesc, meshv1.StateService_ServiceDesc, meshv1.SkillService_ServiceDesc} {
+		service := strings.TrimPrefix(d.ServiceName, "mesh.v1.")
+		for _, m := range d.Methods {
+			if !covered[service+"/"+m.MethodName] {
+				t.Errorf("%s/%s has no case here", service, m.MethodName)
+			}
+		}
+		for _, s := range d.Streams {
+			if !covered[service+"/"+s.StreamName] {
+				t.Errorf("%s/%s has no case here", service, s.StreamName)
+			}
+		}
+	}
+	for name, tt := range probes {
+		t.Run(name, func(t *testing.T) {
+			n, lease := occupied(t)
+			foreign := learn(t, n, tt.call, as(t, tt.user), "secret", lease)
+			n, lease = occupied(t)
+			unknown := learn(t, n, tt.call, as(t, tt.user), "absent", lease)
+			if strings.ReplaceAll(foreign, "secret", "absent") != unknown {
+				t.Errorf("of a foreign name a caller learns %s, of an unknown one %s", foreign, unknown)
+			}
+		})
+	}
+}
+
+// occupied returns a node on which tenant acme has an agent and a value that
+// are called "secret", and the agent's lease.
+func occupied(t *testing.T) (*node, string) {
+	t.Helper()
+	n := serve(t)
+	reg, err := n.registry.RegisterAgent(as(t, "alice"), &meshv1.RegisterAgentRequest{Name: "secret", Card: card("x")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx := as(t, "mailer")
+	if _, err := n.state.PutState(ctx, &meshv1.PutStateRequest{Kind: "mail", Key: "secret", Data: []byte("v")}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		e, err := n.agents.Resolve("acme", "secret")
+		if err != nil || e.Endpoint != "h:1" {
+			t.Errorf("after the attempts the agent is %+v, %v", e, err)
+		}
+	})
+	return n, reg.GetLeaseId()
+}
+
+// learn returns in text what the call tells its caller, and checks that the
+// owner's things are as they were.
+func learn(t *testing.T, n *node, call probe, ctx context.Context, name, lease string) string {
+	t.Helper()
+	res, err := call(n, ctx, name, lease)
+	v, verr := n.state.GetState(as(t, "mailer"), &meshv1.GetStateRequest{Kind: "mail", Key: "secret"})
+	if verr != nil || string(v.GetValue().GetData()) != "v" || v.GetValue().GetVersion() != 1 {
+		t.Errorf("the owner's value is now %v, %v", v, verr)
+	}
+	if err != nil {
+		return fmt.Sprintf("%v: %v", mesh.CodeOf(err), err)
+	}
+	data, err := proto.MarshalOptions{Deterministic: true}.Marshal(res)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprintf("%q", data)
+}
+
+func TestNobodyIsServedWithoutAnIdentity(t *testing.T) {
+	n := serve(t)
+	// Without the interceptors, no Call is in the context.
+	_, err := NewRegistry(n.agents, nil).ListAgents(t.Context(), &meshv1.ListAgentsRequest{})
+	wantCode(t, err, mesh.Unknown)
+	_, err = NewState(n.kv).GetState(t.Context(), &meshv1.GetStateRequest{Kind: "mail", Key: "k"})
+	wantCode(t, err, mesh.Unknown)
+	_, err = NewSkills(n.folder).ListSkills(t.Context(), &meshv1.ListSkillsRequest{})
+	wantCode(t, err, mesh.Unknown)
+	// An open method's Call has no tenant.
+	ctx := mesh.WithCall(t.Context(), mesh.Call{})
+	_, err = NewSkills(n.folder).ListSkills(ctx, &meshv1.ListSkillsRequest{})
+	wantCode(t, err, mesh.Invalid, "tenant-id")
+
+	stream, err := n.registry.WatchAgents(as(t, "nobody"), &meshv1.WatchAgentsRequest{})
+	if err == nil {
+		_, err = stream.Recv()
+	}
+	if errors.Is(err, io.EOF) {
+		t.Fatal("a stream of nobody ended well")
+	}
+	wantCode(t, err, mesh.Unauthenticated)
+}

@@ -1,0 +1,248 @@
+package service
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	meshv1 "agentmesh/gen/mesh/v1"
+	"agentmesh/mesh"
+	"agentmesh/mesh/grant"
+	"agentmesh/mesh/thread"
+	"agentmesh/mesh/threadlog"
+	"agentmesh/mesh/threads"
+	"agentmesh/mesh/wire"
+)
+
+// Threads serves ThreadService. Use NewThreads.
+type Threads struct {
+	meshv1.UnimplementedThreadServiceServer
+	log    *threadlog.Log
+	states *threads.States
+	signer *grant.Signer
+	main   string
+	now    func() time.Time
+}
+
+// NewThreads returns the server of the threads in log. Agents that are
+// dispatched get grants of signer; main is the agent of threads without
+// handoff. A nil now is time.Now.
+func NewThreads(log *threadlog.Log, states *threads.States, signer *grant.Signer, main string, now func() time.Time) *Threads {
+	if now == nil {
+		now = time.Now
+	}
+	return &Threads{log: log, states: states, signer: signer, main: main, now: now}
+}
+
+// keyFor checks that the caller may read the thread that it names in the
+// request and, if it does, in the metadata.
+func keyFor(ctx context.Context, op, id string) (mesh.ThreadKey, mesh.Call, error) {
+	call, err := callOf(ctx, op)
+	if err != nil {
+		return mesh.ThreadKey{}, call, err
+	}
+	if g := call.Principal.Grant; g == nil && !call.Principal.Can(mesh.PermChat) {
+		return mesh.ThreadKey{}, call, mesh.Errorf(mesh.Denied, op, "this needs the permission %q", mesh.PermChat)
+	}
+	canon, err := mesh.ParseThreadID(id)
+	if err != nil {
+		return mesh.ThreadKey{}, call, mesh.InvalidField(op, "thread_id", "must be a UUID v4 in the request")
+	}
+	if call.Thread != "" && call.Thread != canon {
+		return mesh.ThreadKey{}, call, mesh.InvalidField(op, "thread_id", "is not the thread-id of the call; send the same in both")
+	}
+	if g := call.Principal.Grant; g != nil && g.Thread != canon {
+		return mesh.ThreadKey{}, call, mesh.ThreadNotFound(op)
+	}
+	return mesh.ThreadKey{Tenant: call.Principal.Tenant, ID: canon}, call, nil
+}
+
+// GetThread implements meshv1.ThreadServiceServer.
+func (s *Threads) GetThread(ctx context.Context, req *meshv1.GetThreadRequest) (*meshv1.GetThreadResponse, error) {
+	const op = "service.GetThread"
+	key, _, err := keyFor(ctx, op, req.GetThreadId())
+	if err != nil {
+		return nil, err
+	}
+	resp := &meshv1.GetThreadResponse{}
+	err = s.states.With(ctx, key, func(st *thread.State) error {
+		if st.Seq == 0 {
+			return mesh.ThreadNotFound(op)
+		}
+		resp.Thread = s.describe(key, st)
+		for _, x := range st.Executions() {
+			resp.Thread.Executions = append(resp.Thread.Executions, describeExecution(x))
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return resp, nil
+}
+
+func (s *Threads) describe(key mesh.ThreadKey, st *thread.State) *meshv1.Thread {
+	return &meshv1.Thread{
+		ThreadId: key.ID, Seq: int64(st.Seq), ActiveAgent: st.ActiveAgent(s.main), Title: st.Title,
+		Created: timestamppb.New(st.Created), Updated: timestamppb.New(st.Updated), Usage: wire.UsageToProto(st.Usage),
+	}
+}
+
+func describeExecution(x *thread.Execution) *meshv1.ExecutionState {
+	out := &meshv1.ExecutionState{
+		Execution: wire.ExecutionToProto(x.Execution), State: x.State, Reason: x.Reason,
+		Started: timestamppb.New(x.Started), Result: x.Result, Usage: wire.UsageToProto(x.Usage),
+	}
+	if x.Ended != 0 {
+		out.Ended = timestamppb.New(x.Updated)
+	}
+	return out
+}
+
+// ListThreads implements meshv1.ThreadServiceServer.
+func (s *Threads) ListThreads(ctx context.Context, req *meshv1.ListThreadsRequest) (*meshv1.ListThreadsResponse, error) {
+	const op, most, usual = "service.ListThreads", 100, 50
+	call, err := callOf(ctx, op)
+	if err != nil {
+		return nil, err
+	}
+	if call.Principal.Grant != nil || !call.Principal.Can(mesh.PermChat) {
+		return nil, mesh.Errorf(mesh.Denied, op, "this needs the permission %q; a grant is for one thread", mesh.PermChat)
+	}
+	size := int(req.GetPageSize())
+	switch {
+	case size == 0:
+		size = usual
+	case size < 1 || size > most:
+		return nil, mesh.InvalidField(op, "page_size", "is %d; it must be 1 to %d", size, most)
+	}
+	var before int64
+	if t := req.GetPageToken(); t != "" {
+		if before, err = strconv.ParseInt(t, 36, 64); err != nil || before < 1 {
+			return nil, mesh.InvalidField(op, "page_token", "is not one of ours; leave it out to begin anew")
+		}
+	}
+	infos, err := s.log.Threads(ctx, call.Principal.Tenant, mesh.Pos(before), size)
+	if err != nil {
+		return nil, mesh.Wrap(op, err)
+	}
+	resp := &meshv1.ListThreadsResponse{}
+	for _, info := range infos {
+		err := s.states.With(ctx, info.Key, func(st *thread.State) error {
+			resp.Threads = append(resp.Threads, s.describe(info.Key, st))
+			return nil
+		})
+		if err != nil {
+			return nil, mesh.Wrap(op, err)
+		}
+	}
+	if len(infos) == size {
+		resp.NextPageToken = strconv.FormatInt(int64(infos[size-1].LastPos), 36)
+	}
+	return resp, nil
+}
+
+// ReadThread implements meshv1.ThreadServiceServer.
+func (s *Threads) ReadThread(ctx context.Context, req *meshv1.ReadThreadRequest) (*meshv1.ReadThreadResponse, error) {
+	const op, most, usual = "service.ReadThread", 1000, 100
+	key, err := s.existing(ctx, op, req.GetThreadId(), req.GetAfterSeq())
+	if err != nil {
+		return nil, err
+	}
+	limit := int(req.GetLimit())
+	switch {
+	case limit == 0:
+		limit = usual
+	case limit < 1 || limit > most:
+		return nil, mesh.InvalidField(op, "limit", "is %d; it must be 1 to %d", limit, most)
+	}
+	events, err := s.log.Read(ctx, key, mesh.Seq(req.GetAfterSeq()), limit)
+	if err != nil {
+		return nil, mesh.Wrap(op, err)
+	}
+	resp := &meshv1.ReadThreadResponse{}
+	for _, e := range events {
+		resp.Events = append(resp.Events, wire.EventToProto(e))
+	}
+	if n := len(events); n > 0 {
+		tail, err := s.log.Tail(ctx, key)
+		if err != nil {
+			return nil, mesh.Wrap(op, err)
+		}
+		resp.More = events[n-1].Seq < tail
+	}
+	return resp, nil
+}
+
+// existing returns the key of a thread that has events.
+func (s *Threads) existing(ctx context.Context, op, id string, after int64) (mesh.ThreadKey, error) {
+	key, _, err := keyFor(ctx, op, id)
+	if err != nil {
+		return key, err
+	}
+	if after < 0 {
+		return key, mesh.InvalidField(op, "after_seq", "is %d; it must be the seq of an event, or 0", after)
+	}
+	tail, err := s.log.Tail(ctx, key)
+	if err != nil {
+		return key, mesh.Wrap(op, err)
+	}
+	if tail == 0 {
+		return key, mesh.ThreadNotFound(op)
+	}
+	return key, nil
+}
+
+// FollowThread implements meshv1.ThreadServiceServer.
+func (s *Threads) FollowThread(req *meshv1.FollowThreadRequest, stream grpc.ServerStreamingServer[meshv1.FollowThreadResponse]) error {
+	const op = "service.FollowThread"
+	ctx := stream.Context()
+	key, err := s.existing(ctx, op, req.GetThreadId(), req.GetAfterSeq())
+	if err != nil {
+		return err
+	}
+	if err := accept(stream); err != nil {
+		return err
+	}
+	for e, err := range s.log.Follow(ctx, key, mesh.Seq(req.GetAfterSeq())) {
+		if err != nil {
+			return mesh.Wrap(op, err)
+		}
+		if err := stream.Send(&meshv1.FollowThreadResponse{Event: wire.EventToProto(e)}); err != nil {
+			return mesh.Errorf(mesh.Canceled, op, "The caller is gone: %w", err)
+		}
+	}
+	return nil
+}
+
+// DeleteThread implements meshv1.ThreadServiceServer.
+func (s *Threads) DeleteThread(ctx context.Context, req *meshv1.DeleteThreadRequest) (*meshv1.DeleteThreadResponse, error) {
+	const op = "service.DeleteThread"
+	key, call, err := keyFor(ctx, op, req.GetThreadId())
+	if err != nil {
+		return nil, err
+	}
+	if call.Principal.Grant != nil || !call.Principal.Can(mesh.PermDelete) {
+		return nil, mesh.Errorf(mesh.Denied, op, "this needs the permission %q", mesh.PermDelete)
+	}
+	err = s.states.With(ctx, key, func(st *thread.State) error {
+		if st.Seq == 0 {
+			return mesh.ThreadNotFound(op)
+		}
+		if st.NextTurn() != nil {
+			return mesh.Errorf(mesh.Precondition, op, "an agent is working on the thread; cancel its task first")
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := s.log.Delete(ctx, key); err != nil {
+		return nil, mesh.Wrap(op, err)
+	}
+	s.states.Forget(key)
+	return &meshv1.DeleteThreadResponse{}, nil
+}
