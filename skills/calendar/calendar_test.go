@@ -1,0 +1,224 @@
+package calendar_test
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/emersion/go-ical"
+	"github.com/google/go-cmp/cmp"
+
+	"agentmesh/mesh"
+	"agentmesh/mesh/skill"
+	"agentmesh/skills"
+	"agentmesh/skills/calendar"
+)
+
+var now = time.Date(2026, 11, 20, 16, 0, 0, 0, time.FixedZone("CET", 3600))
+
+type bench struct {
+	dir string
+	x   *skill.Executor
+}
+
+func setup(t *testing.T) *bench {
+	t.Helper()
+	c, _ := skill.Load(skills.FS)
+	dir := t.TempDir()
+	return &bench{dir: dir, x: skill.NewExecutor(c.Get, calendar.Handlers(dir))}
+}
+
+func (b *bench) call(name, key string, tenant mesh.TenantID, args map[string]any) *skill.Result {
+	env := &skill.Env{Tenant: tenant, Now: func() time.Time { return now }}
+	return b.x.Execute(context.Background(), &skill.Call{Skill: name, Args: args, Key: key}, env, nil)
+}
+
+func (b *bench) create(t *testing.T, key string, args map[string]any) *skill.Result {
+	t.Helper()
+	r := b.call("calendar.create", key, "default", args)
+	if r.Failed() {
+		t.Fatal(r.Content)
+	}
+	return r
+}
+
+func TestCreate_writesAnEventThatOthersCanRead(t *testing.T) {
+	b := setup(t)
+	title := "Nächste Schritte; " + strings.Repeat("日本, ", 30) + "\\o/"
+	r := b.create(t, "k1", map[string]any{
+		"title": title, "start": "2026-11-21T14:00", "duration": "1h30m", "location": "Room 1",
+		"description": "first\r\nsecond\x00", "attendees": []any{"Bob <bob@example.com>", "ann@example.com"},
+	})
+	for _, want := range []string{"2026-11-21 (Sat), 14:00 to 15:30 CET", "bob@example.com, ann@example.com", r.Files[0]} {
+		if !strings.Contains(r.Content, want) {
+			t.Errorf("result %q lacks %q", r.Content, want)
+		}
+	}
+	data, err := os.ReadFile(filepath.Join(b.dir, r.Files[0]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.SplitSeq(strings.TrimSuffix(string(data), "\r\n"), "\r\n") {
+		if len(line) > 75 || !utf8.ValidString(line) || strings.ContainsAny(line, "\r\n") {
+			t.Errorf("line %q is not one of RFC 5545", line)
+		}
+	}
+	cal, err := ical.NewDecoder(bytes.NewReader(data)).Decode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ev := cal.Events()[0]
+	got := map[string]string{}
+	for _, name := range []string{ical.PropSummary, ical.PropLocation, ical.PropDescription} {
+		got[name], _ = ev.Props.Text(name)
+	}
+	for _, name := range []string{ical.PropDateTimeStart, ical.PropDateTimeEnd, ical.PropDateTimeStamp, ical.PropAttendee} {
+		got[name] = ev.Props.Get(name).Value
+	}
+	want := map[string]string{
+		ical.PropSummary: title, ical.PropLocation: "Room 1", ical.PropDescription: "first\nsecond",
+		ical.PropDateTimeStart: "20261121T130000Z", ical.PropDateTimeEnd: "20261121T143000Z", ical.PropDateTimeStamp: "20261120T150000Z",
+		ical.PropAttendee: "mailto:bob@example.com",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	if uid, _ := ev.Props.Text(ical.PropUID); r.Files[0] != "calendar/"+uid+".ics" {
+		t.Errorf("UID %s is in %s", uid, r.Files[0])
+	}
+}
+
+func TestCreate_understandsTimes(t *testing.T) {
+	tests := map[string]struct{ start, end, duration, want string }{
+		"an hour unless told":   {"2026-12-01T14:00", "", "", "2026-12-01 (Tue), 14:00 to 15:00 CET"},
+		"with a space":          {"2026-12-01 14:00", "", "45 minutes", "2026-12-01 (Tue), 14:00 to 14:45 CET"},
+		"UTC":                   {"2026-12-01T13:00:00Z", "", "PT1H30M", "2026-12-01 (Tue), 14:00 to 15:30 CET"},
+		"offset without second": {"2026-12-01T08:00-05:00", "", "2 hours", "2026-12-01 (Tue), 14:00 to 16:00 CET"},
+		"end":                   {"2026-12-01T14:00", "2026-12-01T14:20", "", "2026-12-01 (Tue), 14:00 to 14:20 CET"},
+		"over midnight":         {"2026-12-01T23:00", "", "2h", "2026-12-01 (Tue) 23:00 to 2026-12-02 (Wed) 01:00 CET"},
+		"a day":                 {"2026-12-01", "", "", "2026-12-01 (Tue), all day"},
+		"two days":              {"2026-12-01", "2026-12-02", "", "2026-12-01 (Tue) to 2026-12-02 (Wed), all day"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			r := setup(t).create(t, "k", map[string]any{"title": "x", "start": tt.start, "end": tt.end, "duration": tt.duration})
+			if !strings.Contains(r.Content, `"x" on `+tt.want+" is in") {
+				t.Errorf("result is %q, want %q", r.Content, tt.want)
+			}
+		})
+	}
+}
+
+func TestCreate_refusesWithoutWriting(t *testing.T) {
+	tests := map[string]struct {
+		args map[string]any
+		want string
+	}{
+		"no start":          {map[string]any{"title": "x"}, "Missing required field: 'start'"},
+		"start in words":    {map[string]any{"title": "x", "start": "tomorrow"}, `'start' is "tomorrow"; write it as 2026-12-01T14:00`},
+		"no such day":       {map[string]any{"title": "x", "start": "2026-02-30"}, "'start' is"},
+		"end before start":  {map[string]any{"title": "x", "start": "2026-12-01T14:00", "end": "2026-12-01T13:00"}, "'end' must be after start"},
+		"end and duration":  {map[string]any{"title": "x", "start": "2026-12-01T14:00", "end": "2026-12-01T15:00", "duration": "1h"}, "give one of them"},
+		"negative duration": {map[string]any{"title": "x", "start": "2026-12-01T14:00", "duration": "-1h"}, "'duration' is"},
+		"months":            {map[string]any{"title": "x", "start": "2026-12-01T14:00", "duration": "P5M"}, "'duration' is"},
+		"endless":           {map[string]any{"title": "x", "start": "2026-12-01T14:00", "duration": "99999999 days"}, "'duration' is"},
+		"invisible title":   {map[string]any{"title": "\x01", "start": "2026-12-01"}, "'title' has no visible text"},
+		"attendee name":     {map[string]any{"title": "x", "start": "2026-12-01", "attendees": "Bob"}, `'attendees' has "Bob"`},
+		"attendee injects":  {map[string]any{"title": "x", "start": "2026-12-01", "attendees": []any{"a@b.c\r\nX-EVIL:1"}}, "'attendees' has"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			b := setup(t)
+			r := b.call("calendar.create", "k", "default", tt.args)
+			if !r.Failed() || !strings.HasPrefix(r.Content, "Invalid arguments for 'calendar.create': ") || !strings.Contains(r.Content, tt.want) {
+				t.Errorf("result is %+v, want %q", r, tt.want)
+			}
+			if entries, _ := os.ReadDir(b.dir); len(entries) != 0 {
+				t.Errorf("wrote %v", entries)
+			}
+		})
+	}
+}
+
+func TestCreate_keepsTextFromBecomingFields(t *testing.T) {
+	b := setup(t)
+	r := b.create(t, "k", map[string]any{"title": "a\r\nEND:VEVENT\r\nX-EVIL:1", "start": "2026-12-01", "location": "b\rX-EVIL:2"})
+	data, err := os.ReadFile(filepath.Join(b.dir, r.Files[0]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(string(data), "\nX-EVIL") || strings.Contains(string(data), "\rX-EVIL") || strings.Count(string(data), "\nEND:VEVENT") != 1 {
+		t.Errorf("wrote %s", data)
+	}
+}
+
+func TestCreate_hasOneEffectPerKey(t *testing.T) {
+	b := setup(t)
+	args := map[string]any{"title": "x", "start": "2026-12-01T14:00"}
+	first := b.create(t, "k1", args)
+	if diff := cmp.Diff(first, b.create(t, "k1", args)); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff(first, b.create(t, "k1", map[string]any{"title": "other", "start": "2027-01-01"})); diff != "" {
+		t.Errorf("the answer tells of what was not created: %s", diff)
+	}
+	if again := b.create(t, "k2", args); again.Files[0] == first.Files[0] {
+		t.Error("two keys share an event")
+	}
+}
+
+func TestList_showsTheTenantsEventsOfTheTime(t *testing.T) {
+	b := setup(t)
+	for key, args := range map[string]map[string]any{
+		"a": {"title": "Standup", "start": "2026-11-23T09:00", "duration": "15m", "location": "Room 1", "attendees": "bob@example.com"},
+		"b": {"title": "Review", "start": "2026-11-21T14:00"},
+		"c": {"title": "Offsite", "start": "2026-12-03", "end": "2026-12-04"},
+		"d": {"title": "Past", "start": "2026-11-19"},
+		"e": {"title": "Far", "start": "2027-03-01"},
+	} {
+		b.create(t, key, args)
+	}
+	if r := b.call("calendar.create", "a", "..", map[string]any{"title": "Foreign", "start": "2026-11-22"}); r.Failed() {
+		t.Fatal(r.Content)
+	}
+	for _, name := range []string{"broken.ics", "empty.ics", "notes.txt"} {
+		if err := os.WriteFile(filepath.Join(b.dir, "calendar", name), []byte(strings.Repeat("BEGIN:", len(name)%2)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := b.call("calendar.list", "", "default", nil)
+	want := `Events from 2026-11-20 00:00 to 2026-12-20 00:00: 3
+
+1. 2026-11-21 (Sat), 14:00 to 15:00 CET: Review
+2. 2026-11-23 (Mon), 09:00 to 09:15 CET: Standup (Room 1), with bob@example.com
+3. 2026-12-03 (Thu) to 2026-12-04 (Fri), all day: Offsite`
+	if diff := cmp.Diff(want, r.Content); diff != "" {
+		t.Error(diff)
+	}
+	for name, tt := range map[string]struct {
+		args map[string]any
+		want string
+	}{
+		"one day":      {map[string]any{"from": "2026-12-04", "to": "2026-12-04"}, "00: 1\n\n1. 2026-12-03 (Thu) to 2026-12-04 (Fri), all day: Offsite"},
+		"none":         {map[string]any{"from": "2028-01-01"}, "No events found from 2028-01-01 00:00 to 2028-01-31 00:00."},
+		"limited":      {map[string]any{"limit": 1.0}, "2 more; ask with a higher limit"},
+		"bad limit":    {map[string]any{"limit": 0.0}, "'limit' must be from 1 to 200"},
+		"bad day":      {map[string]any{"from": "monday"}, "'from' is \"monday\"; write it as"},
+		"back in time": {map[string]any{"from": "2026-12-04", "to": "2026-12-01"}, "'to' must be after from"},
+	} {
+		if r := b.call("calendar.list", "", "default", tt.args); !strings.Contains(r.Content, tt.want) {
+			t.Errorf("%s: %q, want %q", name, r.Content, tt.want)
+		}
+	}
+	if r := b.call("calendar.list", "", "..", nil); !strings.Contains(r.Content, "Foreign") || strings.Contains(r.Content, "Review") {
+		t.Errorf("another tenant sees %q", r.Content)
+	}
+	if r := b.call("calendar.list", "", "new", nil); !strings.HasPrefix(r.Content, "No events found") {
+		t.Errorf("a new tenant sees %q", r.Content)
+	}
+}

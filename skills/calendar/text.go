@@ -1,0 +1,74 @@
+package calendar
+
+import (
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+)
+
+const timeRemedy = "write it as 2026-12-01T14:00, 2026-12-01T14:00:00Z or, for a whole day, 2026-12-01"
+
+// parseTime reads a moment, in loc where the text names no offset, or a day.
+func parseTime(s string, loc *time.Location) (t time.Time, day, ok bool) {
+	s = strings.ToUpper(strings.TrimSpace(s))
+	if t, err := time.ParseInLocation(time.DateOnly, s, loc); err == nil {
+		return t, true, true
+	}
+	if t, err := time.Parse(time.RFC3339, s); err == nil {
+		return t.In(loc), false, true
+	}
+	for _, layout := range []string{"2006-01-02T15:04Z07:00", "2006-01-02T15:04:05", "2006-01-02T15:04", "2006-01-02 15:04:05", time.DateTime, "2006-01-02 15:04"} {
+		if t, err := time.ParseInLocation(layout, s, loc); err == nil {
+			return t.In(loc), false, true
+		}
+	}
+	return time.Time{}, false, false
+}
+
+var (
+	words = regexp.MustCompile(`^(\d+(?:\.\d+)?)\s*(minutes?|mins?|hours?|hrs?|days?)$`)
+	iso   = regexp.MustCompile(`^PT(?:(\d+)H)?(?:(\d+)M)?$`)
+)
+
+// parseDuration reads 1h30m, PT45M, or "2 hours".
+func parseDuration(s string) (time.Duration, bool) {
+	s = strings.TrimSpace(s)
+	if d, err := time.ParseDuration(strings.ToLower(s)); err == nil {
+		return d, true
+	}
+	if m := words.FindStringSubmatch(strings.ToLower(s)); m != nil {
+		n, err := strconv.ParseFloat(m[1], 64)
+		unit := map[byte]time.Duration{'m': time.Minute, 'h': time.Hour, 'd': 24 * time.Hour}[m[2][0]]
+		d := n * float64(unit)
+		return time.Duration(d), err == nil && d <= float64(maxDuration)
+	}
+	if iso.MatchString(strings.ToUpper(s)) {
+		d, err := time.ParseDuration(strings.ToLower(s[len("PT"):]))
+		return d, err == nil
+	}
+	return 0, false
+}
+
+// clean makes text fit for iCalendar: valid, with "\n" as the only control
+// character beside tabs.
+func clean(s string) string {
+	s = strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(strings.ToValidUTF8(s, "\ufffd"))
+	return strings.TrimSpace(strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) && r != '\n' && r != '\t' {
+			return -1
+		}
+		return r
+	}, s))
+}
+
+func oneLine(s string) string { return strings.Join(strings.Fields(clean(s)), " ") }
+
+func clip(s string) string {
+	const most = 60
+	if len(s) <= most {
+		return s
+	}
+	return strings.ToValidUTF8(s[:most], "") + "…"
+}

@@ -1,0 +1,243 @@
+package knowledge_test
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"strings"
+	"sync"
+	"testing"
+	"testing/fstest"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+
+	"agentmesh/mesh"
+	"agentmesh/mesh/skill"
+	"agentmesh/skills"
+	"agentmesh/skills/knowledge"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const limits = `---
+title: ignored words: zebra
+---
+# Limits
+
+What a caller may use.
+
+## Rate limiting
+
+Configure it in mesh.yaml:
+
+` + "```yaml\n# Not a heading\nlimits:\n  rate: 10\n```" + `
+
+### Per tenant
+
+Tenants share a budget.
+
+## Budgets
+
+Costs are counted per thread.
+`
+
+func open(t *testing.T, files map[string]string) *knowledge.Index {
+	t.Helper()
+	fsys := make(fstest.MapFS)
+	for name, data := range files {
+		fsys[name] = &fstest.MapFile{Data: []byte(data)}
+	}
+	ix, err := knowledge.Open(fsys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := ix.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return ix
+}
+
+func docs(t *testing.T) *knowledge.Index {
+	return open(t, map[string]string{
+		"guide/limits.md": limits,
+		"handoff.md":      "Intro before any heading about giraffes.\n\n# Handoff\n\nControl passes to a specialist.\n\n# Return\n\nIt comes back.\n",
+		"notes.txt":       "# no heading here\nplain café text about the budget of whales\n",
+		"logo.png":        "giraffe",
+		".hidden/x.md":    "giraffe",
+		"latin.md":        "caf\xe9 giraffe",
+	})
+}
+
+func search(t *testing.T, ix *knowledge.Index, query string) []string {
+	t.Helper()
+	found, err := ix.Search(context.Background(), query, 10)
+	if err != nil {
+		t.Fatalf("%q: %v", query, err)
+	}
+	var out []string
+	for _, p := range found {
+		out = append(out, fmt.Sprintf("%s:%d %s|%s", p.Path, p.Line, p.Document, p.Section))
+	}
+	return out
+}
+
+// S4-043: the knowledge agent answers from sections of real documents.
+func TestSearch_findsSections(t *testing.T) {
+	ix := docs(t)
+	for query, want := range map[string][]string{
+		"How do I configure rate limiting?": {
+			"guide/limits.md:8 Limits|Rate limiting", "guide/limits.md:18 Limits|Rate limiting > Per tenant",
+			"guide/limits.md:4 Limits|", "guide/limits.md:22 Limits|Budgets", // by the document's title
+		},
+		"tenant":  {"guide/limits.md:18 Limits|Rate limiting > Per tenant"},
+		"SHARING": {"guide/limits.md:18 Limits|Rate limiting > Per tenant"},
+		"cafe":    {"notes.txt:1 notes|"},
+		"giraffe": {"handoff.md:1 Handoff|"},
+		"return":  {"handoff.md:7 Handoff|Return"},
+		"zebra":   nil,
+		"unicorn": nil,
+	} {
+		if diff := cmp.Diff(want, search(t, ix, query)); diff != "" {
+			t.Errorf("%q: %s", query, diff)
+		}
+	}
+	if documents, sections := ix.Size(); documents != 3 || sections != 8 {
+		t.Errorf("indexed %d documents with %d sections", documents, sections)
+	}
+	if p := ix.Problems(); len(p) != 1 || p[0].Path != "latin.md" || p[0].Detail == "" {
+		t.Errorf("problems are %v", p)
+	}
+}
+
+func TestSearch_ranksTheBestFirst(t *testing.T) {
+	ix := open(t, map[string]string{
+		"a.md": "# A\n\nThe limit is mentioned once in a long text about " + strings.Repeat("other things and ", 50),
+		"b.md": "# B\n\n## Rate limit\n\nThe rate limit is set here.",
+	})
+	if got := search(t, ix, "set the rate limit"); len(got) != 2 || !strings.HasPrefix(got[0], "b.md") {
+		t.Errorf("found %q", got)
+	}
+}
+
+// Text is never query syntax.
+func TestSearch_takesAnyText(t *testing.T) {
+	ix := docs(t)
+	for _, query := range []string{
+		"", " ", "?!", `"`, `""`, `rate" OR "x`, "rate AND", "NOT rate", "NEAR(rate limiting, 2)", "rate*", "^rate", "body:rate",
+		"rate) OR (x", "-rate", "+rate", "'; DROP TABLE sections; --", "\x00rate", "rate\xff", "日本語", "é́", strings.Repeat("rate limiting ", 5000),
+		strings.Repeat("x", 100_000),
+	} {
+		if _, err := ix.Search(context.Background(), query, 5); err != nil {
+			t.Errorf("%.40q: %v", query, err)
+		}
+	}
+	if got := search(t, ix, "NOT rate"); len(got) == 0 {
+		t.Error("an operator was obeyed")
+	}
+	if got := search(t, ix, "how is it"); len(got) == 0 {
+		t.Error("a query of small words alone finds nothing")
+	}
+}
+
+func TestSearch_runsConcurrently(t *testing.T) {
+	ix, other := docs(t), open(t, map[string]string{"x.md": "# X\n\nOnly whales.\n"})
+	want := search(t, ix, "budget")
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for range 20 {
+				if diff := cmp.Diff(want, search(t, ix, "budget")); diff != "" {
+					t.Error(diff)
+				}
+				if got := search(t, other, "budget whales"); len(got) != 1 {
+					t.Errorf("an index sees another one: %q", got)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if len(want) != 3 {
+		t.Errorf("found %q", want)
+	}
+}
+
+// Canceled searches leave the index as it was.
+func TestSearch_endsWithItsContext(t *testing.T) {
+	ix := docs(t)
+	want := search(t, ix, "rate")
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			ctx, cancel := context.WithCancel(context.Background())
+			cancel()
+			if _, err := ix.Search(ctx, "rate", 5); !mesh.IsCode(err, mesh.Canceled) {
+				t.Errorf("error is %v", err)
+			}
+		})
+	}
+	wg.Wait()
+	if diff := cmp.Diff(want, search(t, ix, "rate")); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestSearch_showsThePartThatMatches(t *testing.T) {
+	ix := open(t, map[string]string{"long.md": "# Long\n\n" + strings.Repeat("Filler about nothing.\n\n", 200) +
+		"The secret of limiting is here.\n\n" + strings.Repeat("More filler.\n\n", 200)})
+	found, err := ix.Search(context.Background(), "limited", 1)
+	if err != nil || len(found) != 1 {
+		t.Fatal(found, err)
+	}
+	if text := found[0].Text; !strings.Contains(text, "The secret") || len(text) > 1300 {
+		t.Errorf("%d bytes: %.80q", len(text), text)
+	}
+}
+
+func TestOpen_saysThatTheFolderIsNotThere(t *testing.T) {
+	_, err := knowledge.Open(missing{})
+	if !mesh.IsCode(err, mesh.Unavailable) || !strings.Contains(mesh.DetailOf(err), "check that it exists") {
+		t.Errorf("error is %v", err)
+	}
+}
+
+type missing struct{}
+
+func (missing) Open(name string) (fs.File, error) {
+	return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
+}
+
+func TestHandler_tellsPassagesAndSources(t *testing.T) {
+	c, _ := skill.Load(skills.FS)
+	call := func(ix *knowledge.Index, args map[string]any) *skill.Result {
+		x := skill.NewExecutor(c.Get, knowledge.Handlers(ix))
+		return x.Execute(context.Background(), &skill.Call{Skill: "knowledge.search", Args: args}, nil, nil)
+	}
+	r := call(docs(t), map[string]any{"query": "how do tenants share?\n", "limit": 1.0})
+	want := `Passages found for "how do tenants share?": 1
+
+### 1. Limits > Rate limiting > Per tenant
+Source: guide/limits.md:18
+
+Tenants share a budget.
+
+Sources: guide/limits.md`
+	if diff := cmp.Diff(want, r.Content); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff([]string{"guide/limits.md"}, r.Metadata["sources"]); diff != "" {
+		t.Error(diff)
+	}
+	r = call(docs(t), map[string]any{"query": "unicorns"})
+	if want := `No passages found for "unicorns" in 3 documents with 8 sections. Try other words.`; r.Failed() || r.Content != want {
+		t.Errorf("nothing found is told as %+v", r)
+	}
+	if r := call(open(t, nil), map[string]any{"query": "x"}); r.Failed() || !strings.Contains(r.Content, "in 0 documents") {
+		t.Errorf("an empty folder is told as %+v", r)
+	}
+	if r := call(docs(t), map[string]any{"query": "x", "limit": 100.0}); !r.Failed() || !strings.Contains(r.Content, "'limit' must be from 1 to 20") {
+		t.Errorf("result is %+v", r)
+	}
+}

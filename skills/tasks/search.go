@@ -1,0 +1,127 @@
+package tasks
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"agentmesh/mesh"
+	"agentmesh/mesh/skill"
+)
+
+// A filter says which tasks are wanted.
+type filter struct {
+	statuses []string
+	words    []string
+	before   time.Time
+	tags     []string
+	assignee string
+}
+
+func search(ctx context.Context, call *skill.Call, env *skill.Env) (*skill.Result, error) {
+	now := env.Now()
+	f := filter{statuses: call.Strings("status"), words: queryWords(call.String("query")), tags: call.Strings("tags"), assignee: call.String("assignee")}
+	if s := call.String("due_before"); s != "" {
+		due, ok := parseDue(s, now.Location())
+		if !ok {
+			return nil, mesh.InvalidField(call.Skill, "due_before", "must be a day as 2026-12-01 or a moment as 2026-12-01T14:00, and is %q", clip(s))
+		}
+		// A day stands for its beginning: what is due on it is not before it.
+		var err error
+		if f.before, err = time.ParseInLocation(time.DateOnly, due, now.Location()); err != nil {
+			f.before, _ = time.Parse(time.RFC3339, due) // parseDue returns one of the two
+		}
+	}
+	limit := int(call.Int("limit"))
+	if limit < 1 || limit > maxLimit {
+		return nil, mesh.InvalidField(call.Skill, "limit", "must be from 1 to %d", maxLimit)
+	}
+	all, err := readAll(ctx, env)
+	if err != nil {
+		return nil, err
+	}
+	found := slices.DeleteFunc(all, func(t *Task) bool { return !f.wants(t, now) })
+	slices.SortFunc(found, func(a, b *Task) int { return byUrgency(a, b, now.Location()) })
+	total := len(found)
+	return report(f.title(call), found[:min(limit, total)], total, now), nil
+}
+
+func (f *filter) wants(t *Task, now time.Time) bool {
+	if !slices.ContainsFunc(f.statuses, func(s string) bool { return hasStatus(t, s, now) }) {
+		return false
+	}
+	if !f.before.IsZero() {
+		if end, ok := t.end(now.Location()); !ok || end.After(f.before) {
+			return false
+		}
+	}
+	if f.assignee != "" && !strings.EqualFold(f.assignee, t.Assignee) {
+		return false
+	}
+	for _, tag := range f.tags {
+		if !slices.ContainsFunc(t.Tags, func(has string) bool { return strings.EqualFold(tag, has) }) {
+			return false
+		}
+	}
+	text := strings.ToLower(strings.Join(append([]string{t.ID, t.Title, t.Description, t.Assignee}, t.Tags...), "\n"))
+	return !slices.ContainsFunc(f.words, func(w string) bool { return !strings.Contains(text, w) })
+}
+
+// hasStatus knows the stored statuses and those that follow from them.
+func hasStatus(t *Task, status string, now time.Time) bool {
+	switch status {
+	case "archived":
+		return t.Archived != ""
+	case "all":
+		return t.Archived == ""
+	case "open":
+		return t.open()
+	case "overdue":
+		return t.overdue(now)
+	}
+	return t.Archived == "" && t.Status == status
+}
+
+// queryWords drops what people say around the words that they look for.
+func queryWords(query string) []string {
+	filler := []string{"a", "an", "the", "my", "our", "all", "any", "of", "for", "with", "about", "task", "tasks", "todo", "todos"}
+	return slices.DeleteFunc(strings.Fields(strings.ToLower(query)), func(w string) bool { return slices.Contains(filler, w) })
+}
+
+// title says what was asked for, as "Overdue tasks matching \"tax\"".
+func (f *filter) title(call *skill.Call) string {
+	status := strings.ReplaceAll(strings.Join(f.statuses, ", "), "_", " ")
+	if status == "" {
+		status = "no"
+	}
+	title := strings.ToUpper(status[:1]) + status[1:] + " tasks"
+	if len(f.words) > 0 {
+		title += " matching \"" + clip(oneLine(call.String("query"))) + "\""
+	}
+	if len(f.tags) > 0 {
+		title += " tagged " + clip(oneLine(strings.Join(f.tags, ", ")))
+	}
+	if f.assignee != "" {
+		title += " of " + clip(oneLine(f.assignee))
+	}
+	if !f.before.IsZero() {
+		title += " due before " + call.String("due_before")
+	}
+	return title
+}
+
+// byUrgency puts what is due first in front, and what is never due last.
+func byUrgency(a, b *Task, loc *time.Location) int {
+	endA, hasA := a.end(loc)
+	endB, hasB := b.end(loc)
+	switch {
+	case hasA != hasB && hasA:
+		return -1
+	case hasA != hasB:
+		return 1
+	}
+	rank := map[string]int{"high": 0, "normal": 1, "low": 2}
+	return cmp.Or(endA.Compare(endB), cmp.Compare(rank[a.Priority], rank[b.Priority]), a.Created.Compare(b.Created), cmp.Compare(a.ID, b.ID))
+}

@@ -1,0 +1,185 @@
+package tasks
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"time"
+	"unicode"
+
+	"agentmesh/mesh"
+	"agentmesh/mesh/skill"
+)
+
+// Bounds of a task and of what is read at once.
+const (
+	maxTitle    = 300      // bytes
+	maxText     = 16 << 10 // bytes
+	maxTags     = 30
+	maxLimit    = 100
+	maxTasks    = 20_000 // read by one search
+	pageSize    = 500
+	maxAttempts = 10 // at a task that others change as well
+)
+
+// apply writes the arguments that are there into the task.
+func (t *Task) apply(call *skill.Call, loc *time.Location) error {
+	for _, f := range []struct {
+		name string
+		most int
+		to   *string
+	}{
+		{"title", maxTitle, &t.Title}, {"assignee", maxTitle, &t.Assignee}, {"status", maxTitle, &t.Status},
+		{"priority", maxTitle, &t.Priority},
+	} {
+		if !call.Has(f.name) {
+			continue
+		}
+		v := oneLine(call.String(f.name))
+		if v == "" || len(v) > f.most {
+			return mesh.InvalidField(call.Skill, f.name, "must have from 1 to %d bytes of visible text", f.most)
+		}
+		*f.to = v
+	}
+	if call.Has("description") {
+		t.Description = strings.TrimSpace(strings.ToValidUTF8(call.String("description"), "\ufffd"))
+	}
+	if len(t.Description) > maxText {
+		return mesh.InvalidField(call.Skill, "description", "is %d bytes long; at most %d are allowed", len(t.Description), maxText)
+	}
+	if call.Has("tags") {
+		t.Tags = nil
+		for _, tag := range call.Strings("tags") {
+			t.Tags = append(t.Tags, oneLine(tag))
+		}
+		if len(t.Tags) > maxTags {
+			return mesh.InvalidField(call.Skill, "tags", "has %d elements; at most %d are allowed", len(t.Tags), maxTags)
+		}
+	}
+	if strings.EqualFold(strings.TrimSpace(call.String("due")), "none") {
+		t.Due = ""
+	} else if call.Has("due") {
+		due, ok := parseDue(call.String("due"), loc)
+		if !ok {
+			return mesh.InvalidField(call.Skill, "due", "must be a day as 2026-12-01 or a moment as 2026-12-01T14:00, and is %q", clip(call.String("due")))
+		}
+		t.Due = due
+	}
+	return nil
+}
+
+// parseDue returns the day or moment in the form in which it is stored.
+func parseDue(s string, loc *time.Location) (string, bool) {
+	s = strings.ToUpper(strings.TrimSpace(s))
+	if t, err := time.Parse(time.DateOnly, s); err == nil {
+		return t.Format(time.DateOnly), true
+	}
+	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04Z07:00", "2006-01-02T15:04:05", "2006-01-02T15:04", "2006-01-02 15:04"} {
+		if t, err := time.ParseInLocation(layout, s, loc); err == nil {
+			return t.Format(time.RFC3339), true
+		}
+	}
+	return "", false
+}
+
+// end returns the moment after which the task is overdue; false without a
+// due date. A day lasts to its end where the reader is.
+func (t *Task) end(loc *time.Location) (time.Time, bool) {
+	if day, err := time.ParseInLocation(time.DateOnly, t.Due, loc); err == nil {
+		return day.AddDate(0, 0, 1), true
+	}
+	moment, err := time.Parse(time.RFC3339, t.Due)
+	return moment, err == nil
+}
+
+func (t *Task) open() bool { return t.Status != Done && t.Archived == "" }
+
+func (t *Task) overdue(now time.Time) bool {
+	end, ok := t.end(now.Location())
+	return ok && t.open() && !end.After(now)
+}
+
+func read(ctx context.Context, env *skill.Env, id string) (*Task, int64, error) {
+	data, version, err := env.State.Get(ctx, Kind, id)
+	if mesh.IsCode(err, mesh.NotFound) {
+		return nil, 0, mesh.Errorf(mesh.NotFound, "tasks.read", "There is no task %s; find its id with tasks.search", clip(id))
+	}
+	if err != nil {
+		return nil, 0, mesh.Wrap("tasks.read", err)
+	}
+	t := new(Task)
+	if err := json.Unmarshal(data, t); err != nil {
+		return nil, 0, mesh.Errorf(mesh.Unknown, "tasks.read", "The task %s is stored in a form that cannot be read: %w", clip(id), err)
+	}
+	return t, version, nil
+}
+
+// readAll returns the tenant's tasks by id. Those that cannot be read are
+// logged and left out.
+func readAll(ctx context.Context, env *skill.Env) ([]*Task, error) {
+	var all []*Task
+	for after := ""; len(all) < maxTasks; {
+		items, err := env.State.List(ctx, Kind, "", after, pageSize)
+		if err != nil {
+			return nil, mesh.Wrap("tasks.readAll", err)
+		}
+		for _, it := range items {
+			after = it.Key
+			t := new(Task)
+			if err := json.Unmarshal(it.Data, t); err != nil {
+				env.Logger.WarnContext(ctx, "stored task skipped", "key", it.Key, "err", err)
+				continue
+			}
+			all = append(all, t)
+		}
+		if len(items) < pageSize {
+			break
+		}
+	}
+	return all, nil
+}
+
+// change edits the task that the call names and stores it. It reads and edits
+// again when somebody else has stored it meanwhile.
+func change(ctx context.Context, call *skill.Call, env *skill.Env, edit func(*Task) error) (*Task, error) {
+	for range maxAttempts {
+		t, version, err := read(ctx, env, strings.TrimSpace(call.String("task_id")))
+		if err != nil {
+			return nil, err
+		}
+		if err := edit(t); err != nil {
+			return nil, err
+		}
+		t.Updated = env.Now().UTC().Truncate(time.Second)
+		data, err := json.Marshal(t)
+		if err != nil {
+			return nil, mesh.Errorf(mesh.Unknown, call.Skill, "The task cannot be stored: %w", err)
+		}
+		if _, err = env.State.Put(ctx, Kind, t.ID, data, version); err == nil {
+			return t, nil
+		}
+		if !mesh.IsCode(err, mesh.Conflict) {
+			return nil, mesh.Wrap(call.Skill, err)
+		}
+	}
+	return nil, mesh.Errorf(mesh.Conflict, call.Skill, "The task is being changed by others all the time; try again")
+}
+
+// oneLine makes one line of visible text.
+func oneLine(s string) string {
+	s = strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return ' '
+		}
+		return r
+	}, strings.ToValidUTF8(s, "\ufffd"))
+	return strings.Join(strings.Fields(s), " ")
+}
+
+func clip(s string) string {
+	const most = 60
+	if len(s) <= most {
+		return s
+	}
+	return strings.ToValidUTF8(s[:most], "") + "…"
+}
