@@ -1,0 +1,178 @@
+package a2a
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"agentmesh/mesh"
+
+	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
+	"google.golang.org/protobuf/proto"
+)
+
+// Bounds of a request.
+const (
+	DefaultMaxMessage = 1 << 20 // bytes of one message
+	MaxParts          = 100     // parts of one message
+	MaxID             = 256     // bytes of an id that a client makes
+	MaxReferences     = 100     // reference_task_ids of one message
+)
+
+// admit checks what all operations have in common: who calls, in which
+// version, and for which tenant. The tenant in a request routes and never
+// grants (A2A v1.0 §8.3.2): one that is not the caller's is answered with
+// unknown, as any other thing that does not exist.
+func (s *server) admit(ctx context.Context, op, tenant string, unknown *mesh.Error) (mesh.Call, error) {
+	call, ok := mesh.CallFrom(ctx)
+	if !ok {
+		return call, mesh.Errorf(mesh.Unknown, op, "the server does not know who is calling")
+	}
+	if !supported(call.Version) {
+		return call, versionError(op, call.Version)
+	}
+	if tenant != "" && mesh.TenantID(tenant) != call.Principal.Tenant {
+		return call, unknown
+	}
+	return call, nil
+}
+
+func (s *server) checkStreaming(ctx context.Context, op string) error {
+	card, err := s.service.Card(ctx)
+	if err != nil {
+		return mesh.Wrap(op, err)
+	}
+	if !card.GetCapabilities().GetStreaming() {
+		return UnsupportedOperation(op, "This agent does not stream; use SendMessage and GetTask")
+	}
+	return nil
+}
+
+func (s *server) checkSend(call mesh.Call, req *a2apb.SendMessageRequest) error {
+	const op = "a2a.Send"
+	c := req.GetConfiguration()
+	if c.GetTaskPushNotificationConfig() != nil {
+		return pushNotSupported(op)
+	}
+	if err := checkHistory(op, "configuration.history_length", historyOf(c)); err != nil {
+		return err
+	}
+	m := req.GetMessage()
+	if m == nil {
+		return mesh.InvalidField(op, "message", "is missing; send a message with message_id, role and parts")
+	}
+	if n := proto.Size(req); n > s.maxMessage {
+		return &mesh.Error{Code: mesh.Exhausted, Op: op, Field: "message",
+			Detail: fmt.Sprintf("message is %d bytes long, and the limit is %d; send less, or a part with a url", n, s.maxMessage)}
+	}
+	if err := checkIDs(op, call, m); err != nil {
+		return err
+	}
+	if m.GetRole() != a2apb.Role_ROLE_USER {
+		return mesh.InvalidField(op, "message.role", "must be ROLE_USER, and is %v", m.GetRole())
+	}
+	return checkParts(op, m.GetParts())
+}
+
+func checkIDs(op string, call mesh.Call, m *a2apb.Message) error {
+	if m.GetMessageId() == "" {
+		return mesh.InvalidField(op, "message.message_id", "is empty; give every message an id of its own, such as a UUID")
+	}
+	if err := checkID(op, "message.message_id", m.GetMessageId()); err != nil {
+		return err
+	}
+	if err := checkID(op, "message.task_id", m.GetTaskId()); err != nil {
+		return err
+	}
+	if n := len(m.GetReferenceTaskIds()); n > MaxReferences {
+		return mesh.InvalidField(op, "message.reference_task_ids", "are %d; the limit is %d", n, MaxReferences)
+	}
+	for i, id := range m.GetReferenceTaskIds() {
+		if err := checkID(op, fmt.Sprintf("message.reference_task_ids[%d]", i), id); err != nil {
+			return err
+		}
+	}
+	return checkContext(op, call, m.GetContextId())
+}
+
+// checkContext demands that the context id is a thread id, and the one in the
+// call's metadata if there is one. It is kept as it came, so it must have the
+// form that thread ids have.
+func checkContext(op string, call mesh.Call, id string) error {
+	if id == "" {
+		return nil
+	}
+	parsed, err := mesh.ParseThreadID(id)
+	if err != nil || parsed != id {
+		return mesh.InvalidField(op, "message.context_id",
+			"must be a UUID v4 in lower case such as 550e8400-e29b-41d4-a716-446655440000, and is %q", clip(id))
+	}
+	if call.Thread != "" && call.Thread != id {
+		return mesh.InvalidField(op, "message.context_id",
+			"is %s, and thread-id in the metadata is %s; send the same or one of them", id, call.Thread)
+	}
+	return nil
+}
+
+func checkTaskID(op, id string) error {
+	if id == "" {
+		return mesh.InvalidField(op, "id", "is empty; name the task")
+	}
+	return checkID(op, "id", id)
+}
+
+// checkID keeps ids plain, so that they fit into the paths of every binding.
+func checkID(op, field, id string) error {
+	if len(id) > MaxID {
+		return mesh.InvalidField(op, field, "is %d bytes long; the limit is %d", len(id), MaxID)
+	}
+	if strings.ContainsAny(id, "/:") || strings.ContainsFunc(id, func(r rune) bool { return r < ' ' }) {
+		return mesh.InvalidField(op, field, "must not contain '/', ':' or control characters, and is %q", clip(id))
+	}
+	return nil
+}
+
+func checkHistory(op, field string, length *int32) error {
+	if length != nil && *length < 0 {
+		return mesh.InvalidField(op, field, "must be 0 or more, and is %d", *length)
+	}
+	return nil
+}
+
+func checkParts(op string, parts []*a2apb.Part) error {
+	switch n := len(parts); {
+	case n == 0:
+		return mesh.InvalidField(op, "message.parts", "is empty; send at least one part")
+	case n > MaxParts:
+		return mesh.InvalidField(op, "message.parts", "has %d parts; the limit is %d", n, MaxParts)
+	}
+	empty := true
+	for i, p := range parts {
+		switch c := p.GetContent().(type) {
+		case nil:
+			return mesh.InvalidField(op, fmt.Sprintf("message.parts[%d]", i), "must have one of text, raw, url and data")
+		case *a2apb.Part_Text:
+			empty = empty && strings.TrimSpace(c.Text) == ""
+		default:
+			empty = false
+		}
+	}
+	if empty {
+		return mesh.InvalidField(op, "message.parts", "is empty; say something")
+	}
+	return nil
+}
+
+// clip shortens what a client sent for an error message.
+func clip(s string) string {
+	const most = 48
+	if len(s) <= most {
+		return s
+	}
+	end := most
+	for !utf8.RuneStart(s[end]) {
+		end--
+	}
+	return s[:end] + "…"
+}

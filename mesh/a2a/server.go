@@ -1,0 +1,274 @@
+package a2a
+
+import (
+	"context"
+	"strings"
+
+	"agentmesh/mesh"
+	"agentmesh/mesh/rpc"
+
+	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
+)
+
+// An Option changes a default of [NewServer].
+type Option func(*server)
+
+// WithMaxMessage refuses messages of more than n bytes. The default is
+// [DefaultMaxMessage].
+func WithMaxMessage(n int) Option { return func(s *server) { s.maxMessage = n } }
+
+// server implements the operations of A2A v1.0 over a Service. The embedded
+// type answers operations that A2A adds later.
+type server struct {
+	a2apb.UnimplementedA2AServiceServer
+	service    Service
+	maxMessage int
+}
+
+// NewServer returns an A2A v1.0 server over s, for a gRPC server of package
+// rpc. Its errors are *mesh.Error.
+func NewServer(s Service, opts ...Option) a2apb.A2AServiceServer {
+	srv := &server{service: s, maxMessage: DefaultMaxMessage}
+	for _, opt := range opts {
+		opt(srv)
+	}
+	return srv
+}
+
+// SendMessage answers with the task: when it is over or waits for its user, or
+// at once if the caller wants that (A2A v1.0 §3.2.2).
+func (s *server) SendMessage(ctx context.Context, req *a2apb.SendMessageRequest) (*a2apb.SendMessageResponse, error) {
+	const op = "a2a.SendMessage"
+	call, err := s.admit(ctx, op, req.GetTenant(), mesh.ThreadNotFound(op))
+	if err != nil {
+		return nil, err
+	}
+	if err := s.checkSend(call, req); err != nil {
+		return nil, err
+	}
+	acc, err := s.service.Send(ctx, req)
+	if err != nil {
+		return nil, mesh.Wrap(op, err)
+	}
+	task, cursor := acc.Task, acc.Cursor
+	if !req.GetConfiguration().GetReturnImmediately() && !resting(task.GetStatus().GetState()) {
+		if task, cursor, err = s.settle(ctx, acc); err != nil {
+			return nil, mesh.Wrap(op, err)
+		}
+	}
+	if err := grpc.SetHeader(ctx, activated(call)); err != nil {
+		return nil, mesh.Wrap(op, err)
+	}
+	task = present(call, task, cursor, historyOf(req.GetConfiguration()))
+	return &a2apb.SendMessageResponse{Payload: &a2apb.SendMessageResponse_Task{Task: task}}, nil
+}
+
+// settle waits until the task is over or waits for its user.
+func (s *server) settle(ctx context.Context, acc *Accepted) (*a2apb.Task, mesh.Seq, error) {
+	id := acc.Task.GetId()
+	for u, err := range s.service.Updates(ctx, id, acc.Cursor) {
+		if err != nil {
+			return nil, 0, err
+		}
+		if state, ok := StateOf(u.Response); ok && resting(state) {
+			return s.service.Task(ctx, id)
+		}
+	}
+	return nil, 0, cutOff("a2a.settle")
+}
+
+// SendStreamingMessage streams the task and its updates, until the task is
+// over or waits for its user's words. It stays open while the task waits for
+// credentials, which come by another way (A2A v1.0 §7.6.1).
+func (s *server) SendStreamingMessage(req *a2apb.SendMessageRequest, stream grpc.ServerStreamingServer[a2apb.StreamResponse]) error {
+	const op = "a2a.SendStreamingMessage"
+	ctx := stream.Context()
+	call, err := s.admit(ctx, op, req.GetTenant(), mesh.ThreadNotFound(op))
+	if err != nil {
+		return err
+	}
+	if err := s.checkSend(call, req); err != nil {
+		return err
+	}
+	if err := s.checkStreaming(ctx, op); err != nil {
+		return err
+	}
+	acc, err := s.service.Send(ctx, req)
+	if err != nil {
+		return mesh.Wrap(op, err)
+	}
+	task := present(call, acc.Task, acc.Cursor, historyOf(req.GetConfiguration()))
+	return s.follow(stream, op, task, acc.Cursor, true)
+}
+
+// SubscribeToTask streams the task as it stands and its updates from there on,
+// until it is over. With a cursor it streams the updates after the cursor, of
+// tasks that are over too.
+func (s *server) SubscribeToTask(req *a2apb.SubscribeToTaskRequest, stream grpc.ServerStreamingServer[a2apb.StreamResponse]) error {
+	const op = "a2a.SubscribeToTask"
+	ctx := stream.Context()
+	call, err := s.admit(ctx, op, req.GetTenant(), mesh.TaskNotFound(op))
+	if err != nil {
+		return err
+	}
+	if err := checkTaskID(op, req.GetId()); err != nil {
+		return err
+	}
+	if err := s.checkStreaming(ctx, op); err != nil {
+		return err
+	}
+	task, cursor, err := s.service.Task(ctx, req.GetId())
+	if err != nil {
+		return mesh.Wrap(op, err)
+	}
+	switch {
+	case call.HasCursor && call.AfterSeq > cursor:
+		return mesh.InvalidField(op, "after-seq", "is %d, and the task's last update is %d; "+
+			"send the last cursor that this task's stream gave", call.AfterSeq, cursor)
+	case call.HasCursor:
+		bare := copyTask(task, task.Metadata)
+		bare.Artifacts, bare.History = nil, nil
+		task, cursor = bare, call.AfterSeq
+	case mesh.Terminal(task.GetStatus().GetState()):
+		return UnsupportedOperation(op, "The task is over; read it with GetTask, or subscribe with a cursor (after-seq)")
+	}
+	return s.follow(stream, op, present(call, task, cursor, nil), cursor, false)
+}
+
+// follow sends the task and the updates after the cursor. It ends with the
+// terminal update and, if turn is set, when it is the user's turn to speak.
+func (s *server) follow(stream grpc.ServerStreamingServer[a2apb.StreamResponse], op string, task *a2apb.Task, cursor mesh.Seq, turn bool) error {
+	ctx := stream.Context()
+	call, _ := mesh.CallFrom(ctx)
+	if err := stream.SendHeader(activated(call)); err != nil {
+		return mesh.Wrap(op, gone(err))
+	}
+	if err := stream.Send(TaskResponse(task)); err != nil {
+		return mesh.Wrap(op, gone(err))
+	}
+	state := task.GetStatus().GetState()
+	if turn && done(state) {
+		return nil
+	}
+	over := mesh.Terminal(state)
+	for u, err := range s.service.Updates(ctx, task.GetId(), cursor) {
+		if err != nil {
+			return mesh.Wrap(op, err)
+		}
+		if err := stream.Send(u.Response); err != nil {
+			return mesh.Wrap(op, gone(err))
+		}
+		next, moved := StateOf(u.Response)
+		if !moved {
+			continue
+		}
+		if mesh.Terminal(next) || turn && done(next) {
+			return nil
+		}
+	}
+	if over {
+		return nil
+	}
+	return cutOff(op)
+}
+
+// GetTask returns the task with at most as much history as asked for.
+func (s *server) GetTask(ctx context.Context, req *a2apb.GetTaskRequest) (*a2apb.Task, error) {
+	const op = "a2a.GetTask"
+	call, err := s.admit(ctx, op, req.GetTenant(), mesh.TaskNotFound(op))
+	if err != nil {
+		return nil, err
+	}
+	if err := checkTaskID(op, req.GetId()); err != nil {
+		return nil, err
+	}
+	if err := checkHistory(op, "history_length", req.HistoryLength); err != nil {
+		return nil, err
+	}
+	task, cursor, err := s.service.Task(ctx, req.GetId())
+	if err != nil {
+		return nil, mesh.Wrap(op, err)
+	}
+	if err := grpc.SetHeader(ctx, activated(call)); err != nil {
+		return nil, mesh.Wrap(op, err)
+	}
+	return present(call, task, cursor, req.HistoryLength), nil
+}
+
+// CancelTask ends the task.
+func (s *server) CancelTask(ctx context.Context, req *a2apb.CancelTaskRequest) (*a2apb.Task, error) {
+	const op = "a2a.CancelTask"
+	if _, err := s.admit(ctx, op, req.GetTenant(), mesh.TaskNotFound(op)); err != nil {
+		return nil, err
+	}
+	if err := checkTaskID(op, req.GetId()); err != nil {
+		return nil, err
+	}
+	task, err := s.service.Cancel(ctx, req)
+	return task, mesh.Wrap(op, err)
+}
+
+// activated is the header that tells the caller which extensions it activated
+// (A2A v1.0 §4.6): ours or none.
+func activated(call mesh.Call) metadata.MD {
+	if !call.Extended() {
+		return nil
+	}
+	return metadata.Pairs(rpc.KeyExtensions, mesh.ExtensionURI)
+}
+
+// present gives the caller its copy of the task: with at most length messages
+// of history, and the cursor if it activated our extension.
+func present(call mesh.Call, t *a2apb.Task, cursor mesh.Seq, length *int32) *a2apb.Task {
+	out := copyTask(t, t.Metadata)
+	if length != nil {
+		out.History = out.History[max(0, len(out.History)-int(*length)):]
+	}
+	if call.Extended() {
+		out.Metadata = SetSeq(out.Metadata, cursor)
+	} else {
+		out.Metadata = WithoutExtension(out.Metadata)
+	}
+	return out
+}
+
+// historyOf returns how much history the caller wants, or nil for all.
+func historyOf(c *a2apb.SendMessageConfiguration) *int32 {
+	if c == nil {
+		return nil
+	}
+	return c.HistoryLength
+}
+
+// resting reports whether nothing more happens to the task by itself.
+func resting(s mesh.TaskState) bool { return mesh.Terminal(s) || mesh.Interrupted(s) }
+
+// done reports whether a turn of the conversation ends with the state.
+func done(s mesh.TaskState) bool {
+	return mesh.Terminal(s) || s == a2apb.TaskState_TASK_STATE_INPUT_REQUIRED
+}
+
+// cutOff is the error of a stream that its server ended before the task was.
+func cutOff(op string) *mesh.Error {
+	return mesh.Errorf(mesh.Unavailable, op, "The stream ended before the task did; read on with SubscribeToTask")
+}
+
+// gone is the error of a client that does not listen any more.
+func gone(err error) error {
+	return mesh.Errorf(mesh.Canceled, "a2a.Send", "The client went away: %w", err)
+}
+
+// supported reports whether the A2A version is one that this server speaks:
+// any 1.x. A request without one came over the v1.0 service, which is enough.
+func supported(version string) bool {
+	major, _, _ := strings.Cut(version, ".")
+	return version == "" || major == "1"
+}
+
+func versionError(op, version string) error {
+	e := &mesh.Error{Code: mesh.Precondition, Op: op, Field: "a2a-version", Reason: ReasonVersionNotSupported,
+		Detail: "A2A version " + clip(version) + " is not spoken here; use 1.0"}
+	return rpc.WithInfo(e, map[string]string{"supportedVersions": "1.0"})
+}

@@ -1,0 +1,132 @@
+// Package agent is the runtime that serves one agent over A2A: whoever can
+// say what to do with a message as an [Agent] gets an A2A server with task
+// states, streaming, cancellation and identity.
+//
+// # What it guarantees
+//
+// Whatever the agent does, a client sees a legal A2A stream: the task, then
+// updates in order, then exactly one terminal update, or a question to the
+// user. A panic fails the task and is logged; a run that never ends is cut
+// when its grant expires. A run does not depend on the caller's stream. The
+// cost of a stream is linear in its updates.
+//
+// # What may run concurrently
+//
+// One agent runs many invocations at a time. An [Invocation] belongs to one
+// run; its [Mesh] may be used by all goroutines of the run.
+//
+// # What it is not
+//
+// It has no state of its own that outlives the process: the task of a run is
+// the execution that the caller logs, and a restarted runtime reopens it when
+// the next message comes under its grant. It knows nothing of other agents
+// but what the mesh's services tell.
+package agent
+
+import (
+	"context"
+	"iter"
+	"time"
+
+	"agentmesh/mesh"
+
+	meshv1 "agentmesh/gen/mesh/v1"
+	"agentmesh/mesh/a2a"
+
+	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
+)
+
+// An Agent answers messages. Both methods may be called concurrently.
+type Agent interface {
+	// Card describes the agent. The runtime completes a copy of it with its
+	// own address and capabilities.
+	Card() *a2apb.AgentCard
+
+	// Run works on one message and yields what it has to say, as it comes. A
+	// run that ends without an error has completed its task; after [Ask] the
+	// task waits for the user, and the next message starts another Run. An
+	// error fails the task: the user reads the Detail of a [mesh.Error], and
+	// "internal error" for any other. When ctx ends, so must Run, soon.
+	Run(ctx context.Context, inv *Invocation) iter.Seq2[Output, error]
+}
+
+// An Invocation is one message to an agent, with what it may know about it.
+type Invocation struct {
+	// Message is the message as it came; it is shared and read-only.
+	Message   *a2apb.Message
+	Execution mesh.ExecutionID
+	Thread    mesh.ThreadKey
+	User      string
+	// Grant says what the execution may do.
+	Grant *mesh.Grant
+	// Handoff is set when the agent takes control of the user's stream with
+	// this message, and RecentMessages are what was said last before.
+	Handoff        *meshv1.Handoff
+	RecentMessages []HistoryItem
+	// Returned is set when control came back to the agent with this message:
+	// it is the handoff that ended.
+	Returned *meshv1.Handoff
+	// Resumed says that the message continues the task: it answers an [Ask].
+	Resumed bool
+	// MaxToolCalls is how many skill calls whoever dispatched the agent allows
+	// it; 0 leaves it to the agent.
+	MaxToolCalls int
+	// Mesh is the mesh as this execution may see it.
+	Mesh *Mesh
+}
+
+// Text returns the text of the message.
+func (inv *Invocation) Text() string { return a2a.TextOf(inv.Message) }
+
+// A HistoryItem is one thing that was said in the thread.
+type HistoryItem struct {
+	Role  string    `json:"role"`            // RoleUser or RoleAgent
+	Agent string    `json:"agent,omitempty"` // who said it, of RoleAgent
+	Text  string    `json:"text"`
+	Time  time.Time `json:"time,omitzero"`
+}
+
+// Roles of a [HistoryItem].
+const (
+	RoleUser  = "user"
+	RoleAgent = "agent"
+)
+
+// An Output is something that an agent says while it runs: one of the types
+// of this file.
+type Output interface{ isOutput() }
+
+type (
+	// Text is a piece of the answer. The pieces of a run are one artifact;
+	// the runtime puts small ones together.
+	Text struct{ Text string }
+
+	// Artifact is a whole artifact. The runtime owns it from here on. The id
+	// must be the agent's own for this artifact; without one the runtime
+	// makes one. An artifact with the id of an earlier one replaces it.
+	Artifact struct{ Artifact *a2apb.Artifact }
+
+	// Data is an artifact with one value, which must be representable in JSON.
+	Data struct {
+		Name  string
+		Value any
+	}
+
+	// Progress tells the user what the agent is doing. Step and Steps, as in
+	// "step 2 of 5", and State, the agent's own workflow state, are optional.
+	Progress struct {
+		Text  string
+		Step  int
+		Steps int
+		State string
+	}
+
+	// Ask asks the user and ends the run; what is yielded after it is lost.
+	Ask struct{ Text string }
+)
+
+func (Text) isOutput()     {}
+func (Artifact) isOutput() {}
+func (Data) isOutput()     {}
+func (Progress) isOutput() {}
+func (Ask) isOutput()      {}

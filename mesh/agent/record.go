@@ -1,0 +1,84 @@
+package agent
+
+import (
+	"context"
+	"maps"
+	"time"
+
+	meshv1 "agentmesh/gen/mesh/v1"
+	"agentmesh/mesh"
+	"agentmesh/mesh/wire"
+)
+
+// Record retries a node that cannot be reached this often, waiting longer each
+// time: about five seconds in all.
+const (
+	recordTries = 7
+	recordWait  = 50 * time.Millisecond
+)
+
+// Record appends events of this execution to the thread: all or none, after
+// those of earlier calls. It fills in what is empty of ID, Time, Execution and
+// Actor, so that recording the same events again adds nothing, and does so
+// itself while the node is unavailable. It returns the signed grants of the
+// executions that the events dispatched.
+func (m *Mesh) Record(ctx context.Context, events ...*mesh.Event) (map[mesh.ExecutionID]string, error) {
+	req := &meshv1.AppendEventsRequest{ThreadId: m.grant.Thread}
+	m.writing.Lock()
+	defer m.writing.Unlock()
+	for _, e := range events {
+		m.fill(e)
+		req.Events = append(req.Events, wire.EventToProto(e))
+	}
+	res, err := m.append(ctx, req)
+	if err != nil {
+		return nil, failed("agent.Record", err)
+	}
+	grants := make(map[mesh.ExecutionID]string, len(res.GetGrants()))
+	for id, token := range maps.All(res.GetGrants()) {
+		grants[mesh.ExecutionID(id)] = token
+	}
+	return grants, nil
+}
+
+func (m *Mesh) fill(e *mesh.Event) {
+	if e.ID == "" {
+		e.ID = mesh.NewEventID()
+	}
+	if e.Time.IsZero() {
+		e.Time = time.Now().UTC().Truncate(time.Millisecond)
+	}
+	if e.Execution == "" {
+		e.Execution = m.grant.Execution
+	}
+	if e.Actor == "" {
+		e.Actor = "agent:" + m.grant.Agent
+	}
+}
+
+func (m *Mesh) append(ctx context.Context, req *meshv1.AppendEventsRequest) (*meshv1.AppendEventsResponse, error) {
+	wait := recordWait
+	for try := 1; ; try++ {
+		res, err := m.threads.AppendEvents(m.Context(ctx), req)
+		err = failed("agent.append", err)
+		if !mesh.IsCode(err, mesh.Unavailable) || try == recordTries {
+			return res, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case <-time.After(wait):
+		}
+		wait *= 2
+	}
+}
+
+// Note keeps the agent's own workflow state in the thread: JSON of at most
+// mesh.MaxState bytes, which Noted returns.
+func (m *Mesh) Note(ctx context.Context, data []byte) error {
+	if len(data) > mesh.MaxState {
+		return mesh.InvalidField("agent.Note", "data", "is %d bytes long; the limit is %d", len(data), mesh.MaxState)
+	}
+	_, err := m.Record(ctx, &mesh.Event{Body: mesh.StateNoted{Agent: m.grant.Agent, Data: data}})
+	return mesh.Wrap("agent.Note", err)
+}

@@ -1,0 +1,193 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"runtime/debug"
+	"time"
+
+	"agentmesh/mesh"
+	"agentmesh/mesh/a2a"
+
+	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
+)
+
+// Send starts a run for the message, on the task of the caller's execution:
+// the grant proves that the task exists, so a message that continues one that
+// this process does not know reopens it. A message that the task has had
+// already starts nothing.
+func (r *Runtime) Send(ctx context.Context, req *a2apb.SendMessageRequest) (*a2a.Accepted, error) {
+	const op = "agent.Send"
+	call, g, err := caller(ctx, op)
+	if err != nil {
+		return nil, err
+	}
+	m := req.GetMessage()
+	switch {
+	case m.GetContextId() != "" && m.GetContextId() != g.Thread:
+		return nil, mesh.ThreadNotFound(op)
+	case m.GetTaskId() != "" && m.GetTaskId() != string(g.Execution):
+		return nil, mesh.TaskNotFound(op)
+	}
+	inv, err := r.invocation(call, g, m)
+	if err != nil {
+		return nil, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	t := r.tasks[string(g.Execution)]
+	if t == nil {
+		if r.stopping {
+			return nil, mesh.Errorf(mesh.Unavailable, op, "The agent is stopping; try again")
+		}
+		t = newTask(g)
+		inv.Resumed = m.GetTaskId() != ""
+		if len(r.tasks) >= maxTasks || r.held > maxHeld {
+			r.sweep()
+		}
+		r.tasks[t.id] = t
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	state := t.status.State
+	switch {
+	case t.tenant != g.Tenant:
+		return nil, mesh.TaskNotFound(op)
+	case t.messages[m.GetMessageId()]: // a resend: attach
+	case mesh.Terminal(state):
+		return nil, a2a.TaskOver(op)
+	case t.cancel != nil:
+		return nil, a2a.UnsupportedOperation(op, "The task is at work on the message before; wait for it, or cancel it")
+	case r.stopping:
+		return nil, mesh.Errorf(mesh.Unavailable, op, "The agent is stopping; try again")
+	default:
+		inv.Resumed = inv.Resumed || mesh.Interrupted(state)
+		r.start(ctx, t, inv)
+	}
+	task, seq := t.snapshot()
+	return &a2a.Accepted{Task: task, Cursor: seq}, nil
+}
+
+// start runs the agent on the invocation, detached from the caller, until the
+// grant expires. The caller holds the task's mu.
+func (r *Runtime) start(ctx context.Context, t *task, inv *Invocation) {
+	ctx = inv.Mesh.Context(context.WithoutCancel(ctx))
+	ctx, expire := context.WithDeadlineCause(ctx, time.Unix(inv.Grant.Expires, 0), errExpired)
+	ctx, cancel := context.WithCancelCause(ctx)
+	t.begin(inv.Message, cancel)
+	w := newWriter(t, inv.Message, inv.Resumed)
+	r.runs.Go(func() {
+		defer expire()
+		defer cancel(nil)
+		r.watch(ctx, w, inv)
+	})
+}
+
+// An outcome is how a run moves its task.
+type outcome struct {
+	state  mesh.TaskState
+	text   string
+	reason string
+}
+
+// watch runs the agent and ends its task: with what came of the run, or when
+// the run was cut and does not end within the grace.
+func (r *Runtime) watch(ctx context.Context, w *writer, inv *Invocation) {
+	done := make(chan outcome, 1)
+	r.agents.Go(func() { r.drive(ctx, w, inv, done) })
+	var o outcome
+	select {
+	case o = <-done:
+	case <-ctx.Done():
+		select {
+		case o = <-done:
+		case <-time.After(r.grace):
+			r.logger.ErrorContext(ctx, "an agent ignores the end of its context",
+				"agent", r.card.GetName(), "execution", inv.Execution, "cause", context.Cause(ctx))
+		}
+	}
+	if ctx.Err() != nil { // what the agent made of it does not matter
+		o = cut(context.Cause(ctx))
+	}
+	w.end(o)
+}
+
+// drive runs the agent's code and sends what came of it, also when that code
+// panics or ends its goroutine.
+func (r *Runtime) drive(ctx context.Context, w *writer, inv *Invocation, done chan<- outcome) {
+	o := outcome{a2apb.TaskState_TASK_STATE_FAILED, internalError, mesh.ReasonPanic}
+	defer func() {
+		if p := recover(); p != nil {
+			r.logger.ErrorContext(ctx, "an agent panicked", "agent", r.card.GetName(),
+				"execution", inv.Execution, "panic", p, "stack", string(debug.Stack()))
+		}
+		done <- o
+	}()
+	asked, err := r.consume(ctx, w, inv)
+	switch {
+	case err != nil:
+		o = failure(err)
+		if o.text == internalError && ctx.Err() == nil {
+			r.logger.ErrorContext(ctx, "an agent failed", "agent", r.card.GetName(), "execution", inv.Execution, "err", err)
+		}
+	case asked != "":
+		o = outcome{state: a2apb.TaskState_TASK_STATE_INPUT_REQUIRED, text: asked}
+	default:
+		o = outcome{state: a2apb.TaskState_TASK_STATE_COMPLETED}
+	}
+}
+
+// consume passes on what the agent says. It returns the question, if the agent
+// asked one. It does not range over the run, because an agent that goes on
+// after it was told to stop is to be ignored, not to panic.
+func (r *Runtime) consume(ctx context.Context, w *writer, inv *Invocation) (asked string, err error) {
+	stopped := false
+	r.agent.Run(ctx, inv)(func(out Output, failure error) bool {
+		if stopped {
+			return false
+		}
+		switch {
+		case failure != nil:
+			err = failure
+		case ctx.Err() != nil:
+			err = context.Cause(ctx)
+		default:
+			asked, err = w.take(out)
+		}
+		stopped = err != nil || asked != ""
+		return !stopped
+	})
+	return asked, err
+}
+
+const internalError = "internal error"
+
+// failure is the outcome of a run that ended with an error: what a user may
+// know of it.
+func failure(err error) outcome {
+	o := outcome{state: a2apb.TaskState_TASK_STATE_FAILED, text: internalError}
+	if detail := mesh.DetailOf(err); detail != "" {
+		o.text = detail
+	}
+	var e *mesh.Error
+	switch {
+	case errors.As(err, &e) && e.Reason != "":
+		o.reason = e.Reason
+	case mesh.IsCode(err, mesh.Timeout):
+		o.reason = mesh.ReasonTimeout
+	}
+	return o
+}
+
+// cut is the outcome of a run that was ended for the cause.
+func cut(cause error) outcome {
+	switch {
+	case errors.Is(cause, ErrCanceled):
+		return outcome{state: a2apb.TaskState_TASK_STATE_CANCELED}
+	case errors.Is(cause, ErrShutdown):
+		return outcome{a2apb.TaskState_TASK_STATE_FAILED,
+			"The agent was stopped before it finished; send the message again", mesh.ReasonInterrupted}
+	}
+	return outcome{a2apb.TaskState_TASK_STATE_FAILED,
+		"The agent did not finish in time", mesh.ReasonTimeout}
+}

@@ -1,0 +1,520 @@
+package agent_test
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"runtime"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"agentmesh/mesh"
+	"agentmesh/mesh/a2a"
+	"agentmesh/mesh/agent"
+
+	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/types/known/structpb"
+)
+
+func TestARunEndsInExactlyOneWay(t *testing.T) {
+	tests := map[string]struct {
+		run    func(ctx context.Context, inv *agent.Invocation, say func(agent.Output) bool) error
+		state  mesh.TaskState
+		text   string
+		reason string
+	}{
+		"without an error": {func(context.Context, *agent.Invocation, func(agent.Output) bool) error { return nil }, completed, "", ""},
+		"with an error of the mesh": {func(context.Context, *agent.Invocation, func(agent.Output) bool) error {
+			return mesh.Errorf(mesh.Unavailable, "x", "The printer is on fire: %w", errPlain)
+		}, failed, "The printer is on fire", ""},
+		"with a deadline of its own": {func(context.Context, *agent.Invocation, func(agent.Output) bool) error {
+			return mesh.Errorf(mesh.Timeout, "x", "The model did not answer")
+		}, failed, "The model did not answer", mesh.ReasonTimeout},
+		"with another error": {func(context.Context, *agent.Invocation, func(agent.Output) bool) error { return errPlain }, failed, "internal error", ""},
+		"with a panic":       {func(context.Context, *agent.Invocation, func(agent.Output) bool) error { panic("secret") }, failed, "internal error", mesh.ReasonPanic},
+		"with its goroutine": {func(context.Context, *agent.Invocation, func(agent.Output) bool) error {
+			runtime.Goexit()
+			return nil
+		}, failed, "internal error", mesh.ReasonPanic},
+		"with a question": {func(_ context.Context, _ *agent.Invocation, say func(agent.Output) bool) error {
+			say(agent.Ask{Text: "Which?"})
+			return errPlain
+		}, input, "Which?", ""},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			r, _ := start(t, fake{tt.run})
+			hs := tell(t, r, "go")
+			want := strings.TrimPrefix(tt.state.String(), "TASK_STATE_")
+			if got := kinds(hs); got != want || last(hs).text != tt.text || reason(last(hs)) != tt.reason {
+				t.Errorf("got %s %q (%s), want %s %q (%s)", got, last(hs).text, reason(last(hs)), want, tt.text, tt.reason)
+			}
+		})
+	}
+}
+
+func TestTheStackOfAPanicIsInTheLogOnly(t *testing.T) {
+	var log bytes.Buffer
+	r, stop := start(t, fake{func(context.Context, *agent.Invocation, func(agent.Output) bool) error { panic("broken heart") }},
+		agent.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
+	hs := tell(t, r, "go")
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(last(hs).r.String(), "heart") {
+		t.Errorf("the client reads %v", last(hs).r)
+	}
+	if s := log.String(); !strings.Contains(s, "broken heart") || !strings.Contains(s, "runtime_test.go") {
+		t.Errorf("the log has %s", s)
+	}
+}
+
+// until runs until its context ends, if it heeds that.
+func until(heed bool, more time.Duration) fake {
+	return fake{func(ctx context.Context, _ *agent.Invocation, say func(agent.Output) bool) error {
+		say(agent.Text{Text: "x"})
+		<-ctx.Done()
+		if heed {
+			return ctx.Err()
+		}
+		time.Sleep(more)
+		say(agent.Text{Text: "late"})
+		return nil
+	}}
+}
+
+func TestCancelEndsTheTaskWhateverTheAgentDoes(t *testing.T) {
+	for name, tt := range map[string]struct {
+		agent agent.Agent
+		after time.Duration
+	}{
+		"heeds it":       {until(true, 0), 0},
+		"takes a second": {until(false, time.Second), time.Second},
+		"ignores it":     {until(false, 20*time.Second), 5 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r, stop := start(t, tt.agent)
+				g := newGrant()
+				send(t, r, g, message("go"))
+				synctest.Wait()
+				begun := time.Now()
+				task, err := r.Cancel(under(t.Context(), g), &a2apb.CancelTaskRequest{Id: string(g.Execution)})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got := time.Since(begun); got != tt.after || task.GetStatus().GetState() != canceled {
+					t.Errorf("%v after %v, want canceled after %v", task.GetStatus(), got, tt.after)
+				}
+				time.Sleep(time.Minute)
+				if got := kinds(listen(t, r, g, 0)); got != "piece CANCELED" {
+					t.Errorf("got %s", got)
+				}
+				if _, err := r.Cancel(under(t.Context(), g), &a2apb.CancelTaskRequest{Id: string(g.Execution)}); !mesh.IsCode(err, mesh.Precondition) {
+					t.Errorf("canceling again: %v", err)
+				}
+				if err := stop(); err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}
+
+func TestARunThatNeverEndsIsCutWhenItsGrantExpires(t *testing.T) {
+	for name, run := range map[string]func(ctx context.Context, say func(agent.Output) bool){
+		"waiting": func(ctx context.Context, _ func(agent.Output) bool) { <-ctx.Done() },
+		"talking": func(_ context.Context, say func(agent.Output) bool) {
+			for say(agent.Progress{Text: "still here"}) {
+				time.Sleep(10 * time.Second)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r, _ := start(t, fake{func(ctx context.Context, _ *agent.Invocation, say func(agent.Output) bool) error {
+					run(ctx, say)
+					return nil
+				}})
+				h := last(tell(t, r, "go"))
+				if h.kind != "FAILED" || reason(h) != mesh.ReasonTimeout || h.at < time.Hour || h.at > time.Hour+10*time.Second {
+					t.Errorf("got %s %q (%s) after %v", h.kind, h.text, reason(h), h.at)
+				}
+				time.Sleep(10 * time.Second) // until the agent notices
+			})
+		})
+	}
+}
+
+func TestACallerThatLeavesChangesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, _ := start(t, paced(time.Second, "a", "b"))
+		g := newGrant()
+		ctx, leave := context.WithCancel(under(t.Context(), g))
+		if _, err := r.Send(ctx, &a2apb.SendMessageRequest{Message: message("go")}); err != nil {
+			t.Fatal(err)
+		}
+		leave()
+		for _, err := range r.Updates(ctx, string(g.Execution), 0) {
+			if err != nil {
+				break
+			}
+		}
+		if got := kinds(listen(t, r, g, 0)); got != "piece more COMPLETED" {
+			t.Errorf("got %s", got)
+		}
+	})
+}
+
+// asker asks once, and repeats the answer.
+func asker() fake {
+	return fake{func(_ context.Context, inv *agent.Invocation, say func(agent.Output) bool) error {
+		say(agent.Text{Text: "heard " + inv.Text()})
+		if !inv.Resumed {
+			say(agent.Ask{Text: "Which color?"})
+		}
+		return nil
+	}}
+}
+
+func TestATaskThatAskedGoesOnWithTheAnswer(t *testing.T) {
+	r, _ := start(t, asker())
+	g := newGrant()
+	first := send(t, r, g, message("paint"))
+	hs := listen(t, r, g, first.Cursor)
+	if got := kinds(hs); got != "piece INPUT_REQUIRED" || last(hs).text != "Which color?" {
+		t.Fatalf("got %s %q", got, last(hs).text)
+	}
+	answer := message("red")
+	answer.TaskId = string(g.Execution)
+	second := send(t, r, g, answer)
+	if second.Task.GetStatus().GetState() != working || second.Cursor != last(hs).seq+1 {
+		t.Errorf("got %v at %d", second.Task.GetStatus(), second.Cursor)
+	}
+	if got := kinds(listen(t, r, g, second.Cursor)); got != "piece COMPLETED" {
+		t.Errorf("got %s", got)
+	}
+	// Who follows the task all the while sees it wait and go on.
+	if got := kinds(listen(t, r, g, last(hs).seq)); got != "WORKING piece COMPLETED" {
+		t.Errorf("got %s", got)
+	}
+	task, _, err := r.Task(under(t.Context(), g), string(g.Execution))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var said []string
+	for _, m := range task.GetHistory() {
+		said = append(said, a2a.TextOf(m))
+	}
+	if diff := cmp.Diff([]string{"paint", "Which color?", "red"}, said); diff != "" {
+		t.Error(diff)
+	}
+	if len(task.GetArtifacts()) != 2 || a2a.TaskText(task) != "heard paint\nheard red" {
+		t.Errorf("got %v", task.GetArtifacts())
+	}
+}
+
+func TestATaskThatWaitsCanBeCanceled(t *testing.T) {
+	r, _ := start(t, asker())
+	g := newGrant()
+	listen(t, r, g, send(t, r, g, message("paint")).Cursor)
+	task, err := r.Cancel(under(t.Context(), g), &a2apb.CancelTaskRequest{Id: string(g.Execution)})
+	if err != nil || task.GetStatus().GetState() != canceled {
+		t.Errorf("got %v, %v", task, err)
+	}
+}
+
+func TestAfterARestartTheGrantReopensItsTask(t *testing.T) {
+	r, _ := start(t, asker())
+	g := newGrant()
+	m := message("blue")
+	m.TaskId, m.ContextId = string(g.Execution), thread
+	acc := send(t, r, g, m)
+	if acc.Task.GetId() != string(g.Execution) || acc.Task.GetContextId() != thread {
+		t.Errorf("got %v", acc.Task)
+	}
+	hs := listen(t, r, g, acc.Cursor)
+	if got := kinds(hs); got != "piece. COMPLETED" && got != "piece COMPLETED" {
+		t.Errorf("got %s, want an answer and no question", got)
+	}
+	if id := hs[0].r.GetArtifactUpdate().GetArtifact().GetArtifactId(); id == agent.ResponseArtifact {
+		t.Error("the text would replace that of the first run")
+	}
+}
+
+func TestAMessageSentAgainAttachesToItsTask(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		runs := 0
+		r, _ := start(t, fake{func(_ context.Context, _ *agent.Invocation, say func(agent.Output) bool) error {
+			runs++
+			say(agent.Text{Text: "once"})
+			time.Sleep(time.Second)
+			return nil
+		}})
+		g := newGrant()
+		m := message("go")
+		send(t, r, g, m)
+		synctest.Wait()
+		again := send(t, r, g, m)
+		if again.Cursor != 1 || a2a.TaskText(again.Task) != "once" {
+			t.Errorf("got %v at %d", again.Task, again.Cursor)
+		}
+		if got := kinds(listen(t, r, g, again.Cursor)); got != "COMPLETED" {
+			t.Errorf("got %s", got)
+		}
+		over := send(t, r, g, m)
+		if over.Task.GetStatus().GetState() != completed || runs != 1 {
+			t.Errorf("got %v after %d runs", over.Task.GetStatus(), runs)
+		}
+	})
+}
+
+func TestMessagesThatFitNoTaskAreRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, _ := start(t, paced(time.Second, "x"))
+		g := newGrant()
+		send(t, r, g, message("go"))
+		at := func(change func(*a2apb.Message)) *a2apb.Message {
+			m := message("more")
+			change(m)
+			return m
+		}
+		refused := func(m *a2apb.Message, g *mesh.Grant) *mesh.Error {
+			_, err := r.Send(under(t.Context(), g), &a2apb.SendMessageRequest{Message: m})
+			e, _ := mesh.Wrap("", err).(*mesh.Error)
+			return e
+		}
+		if e := refused(message("more"), g); e.Reason != a2a.ReasonUnsupported {
+			t.Errorf("while it works: %v", e)
+		}
+		if e := refused(at(func(m *a2apb.Message) { m.TaskId = string(mesh.NewExecutionID(thread)) }), g); e.Reason != "TASK_NOT_FOUND" {
+			t.Errorf("unknown task: %v", e)
+		}
+		if e := refused(at(func(m *a2apb.Message) { m.ContextId = mesh.NewThreadID() }), g); e.Code != mesh.NotFound {
+			t.Errorf("other thread: %v", e)
+		}
+		if e := refused(at(func(m *a2apb.Message) {
+			m.Metadata = a2a.SetExtension(nil, map[string]*structpb.Value{a2a.KeyHandoff: structpb.NewStructValue(
+				&structpb.Struct{Fields: map[string]*structpb.Value{"seq": structpb.NewStringValue("x")}})})
+		}), newGrant()); e.Code != mesh.Invalid || !strings.Contains(e.Field, a2a.KeyHandoff) {
+			t.Errorf("bad handoff: %v", e)
+		}
+		listen(t, r, g, 0)
+		if e := refused(message("more"), g); e.Reason != a2a.ReasonUnsupported || e.Field != "message.task_id" {
+			t.Errorf("when it is over: %v", e)
+		}
+		if _, err := r.Send(mesh.WithCall(t.Context(), mesh.Call{}), &a2apb.SendMessageRequest{Message: message("x")}); !mesh.IsCode(err, mesh.Unauthenticated) {
+			t.Errorf("without a grant: %v", err)
+		}
+	})
+}
+
+// S4-052: what is another execution's or another tenant's looks unknown.
+func TestACallSeesTheTaskOfItsOwnGrantOnly(t *testing.T) {
+	r, _ := start(t, says(agent.Text{Text: "secret"}))
+	g := newGrant()
+	listen(t, r, g, send(t, r, g, message("go")).Cursor)
+	foreign := *g
+	foreign.Tenant = "other"
+	for name, other := range map[string]*mesh.Grant{"execution": newGrant(), "tenant": &foreign} {
+		ctx := under(t.Context(), other)
+		_, _, read := r.Task(ctx, string(g.Execution))
+		_, cancel := r.Cancel(ctx, &a2apb.CancelTaskRequest{Id: string(g.Execution)})
+		var follow error
+		for _, err := range r.Updates(ctx, string(g.Execution), 0) {
+			follow = err
+		}
+		for _, err := range []error{read, cancel, follow} {
+			if e, _ := mesh.Wrap("", err).(*mesh.Error); e == nil || e.Reason != "TASK_NOT_FOUND" {
+				t.Errorf("another %s: got %v", name, err)
+			}
+		}
+	}
+	if _, err := r.Send(under(t.Context(), &foreign), &a2apb.SendMessageRequest{Message: message("go")}); !mesh.IsCode(err, mesh.NotFound) {
+		t.Errorf("another tenant's message: got %v", err)
+	}
+}
+
+func TestCallersWithoutTheExtensionGetPlainUpdates(t *testing.T) {
+	r, _ := start(t, says(agent.Progress{Text: "looking", Step: 1}, agent.Text{Text: "x"}))
+	g := newGrant()
+	send(t, r, g, message("go"))
+	call, _ := mesh.CallFrom(under(t.Context(), g))
+	call.Extensions = nil
+	n := 0
+	for u, err := range r.Updates(mesh.WithCall(t.Context(), call), string(g.Execution), 0) {
+		if err != nil || a2a.MetadataOf(u.Response) != nil {
+			t.Errorf("got %v, %v", u.Response, err)
+		}
+		n++
+	}
+	if n != 3 {
+		t.Errorf("got %d updates, want 3", n)
+	}
+}
+
+func TestTheInvocationHasWhatTheMessageCarries(t *testing.T) {
+	var got *agent.Invocation
+	r, _ := start(t, fake{func(_ context.Context, inv *agent.Invocation, _ func(agent.Output) bool) error {
+		got = inv
+		return nil
+	}})
+	md, err := structpb.NewStruct(map[string]any{mesh.ExtensionURI: map[string]any{
+		"max_tool_calls": 7,
+		"handoff": map[string]any{
+			"seq": 5, "source_agent_id": "main", "target_agent_id": "fake", "context_summary": "wants a skill",
+			"type": "handoff", "recent_messages": []any{map[string]any{"role": "user", "text": "hi"}, map[string]any{"role": "agent", "agent": "main", "text": "hello"}},
+		},
+		"handoff_return": map[string]any{"seq": "6", "state": "completed", "result_summary": "built"},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, m := newGrant(), message("go")
+	m.Metadata = md
+	listen(t, r, g, send(t, r, g, m).Cursor)
+	if h := got.Handoff; h.GetSeq() != 5 || h.GetSourceAgentId() != "main" || h.GetContextSummary() != "wants a skill" {
+		t.Errorf("handoff is %v", h)
+	}
+	if h := got.Returned; h.GetSeq() != 6 || h.GetResultSummary() != "built" {
+		t.Errorf("return is %v", h)
+	}
+	want := []agent.HistoryItem{{Role: "user", Text: "hi"}, {Role: "agent", Agent: "main", Text: "hello"}}
+	if diff := cmp.Diff(want, got.RecentMessages); diff != "" {
+		t.Error(diff)
+	}
+	if got.MaxToolCalls != 7 || got.User != "alice" || got.Thread != g.Key() || got.Execution != g.Execution || got.Text() != "go" || got.Resumed {
+		t.Errorf("got %+v", got)
+	}
+}
+
+func TestStoppingLetsRunsFinishAndCutsThoseThatDoNot(t *testing.T) {
+	for name, tt := range map[string]struct {
+		agent  agent.Agent
+		after  time.Duration
+		state  string
+		reason string
+	}{
+		"soon":   {paced(3*time.Second, "done"), 3 * time.Second, "COMPLETED", ""},
+		"never":  {until(true, 0), 10 * time.Second, "FAILED", mesh.ReasonInterrupted},
+		"slowly": {until(false, 2*time.Second), 12 * time.Second, "FAILED", mesh.ReasonInterrupted},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r, stop := start(t, tt.agent)
+				g := newGrant()
+				send(t, r, g, message("go"))
+				begun := time.Now()
+				go func() {
+					time.Sleep(time.Second)
+					if _, err := r.Send(under(t.Context(), newGrant()), &a2apb.SendMessageRequest{Message: message("x")}); !mesh.IsCode(err, mesh.Unavailable) {
+						t.Errorf("a new message while stopping: %v", err)
+					}
+				}()
+				if err := stop(); err != nil {
+					t.Error(err)
+				}
+				if got := time.Since(begun); got != tt.after {
+					t.Errorf("stopped after %v, want %v", got, tt.after)
+				}
+				if h := last(listen(t, r, g, 0)); h.kind != tt.state || reason(h) != tt.reason {
+					t.Errorf("got %s (%s)", h.kind, reason(h))
+				}
+			})
+		})
+	}
+}
+
+func TestStoppingEndsThoseWhoFollowATaskThatWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, stop := start(t, asker())
+		g := newGrant()
+		hs := listen(t, r, g, send(t, r, g, message("paint")).Cursor)
+		ended := make(chan error, 1)
+		go func() {
+			for _, err := range r.Updates(under(t.Context(), g), string(g.Execution), last(hs).seq) {
+				ended <- err
+			}
+		}()
+		synctest.Wait()
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+		if err := <-ended; !mesh.IsCode(err, mesh.Unavailable) {
+			t.Errorf("got %v", err)
+		}
+	})
+}
+
+func TestAnAgentThatIgnoresTheEndIsReported(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, stop := start(t, until(false, time.Hour))
+		send(t, r, newGrant(), message("go"))
+		if err := stop(); !mesh.IsCode(err, mesh.Timeout) {
+			t.Errorf("got %v, want Timeout", err)
+		}
+		time.Sleep(2 * time.Hour) // it ends at last, and the bubble with it
+	})
+}
+
+func TestTasksAtRestAreForgottenUnlessFollowed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, _ := start(t, asker())
+		g, followed := newGrant(), newGrant()
+		listen(t, r, g, send(t, r, g, message("a")).Cursor)
+		hs := listen(t, r, followed, send(t, r, followed, message("b")).Cursor)
+		ctx, leave := context.WithCancel(under(t.Context(), followed))
+		left := make(chan struct{})
+		go func() {
+			defer close(left)
+			for range r.Updates(ctx, string(followed.Execution), last(hs).seq) {
+			}
+		}()
+		time.Sleep(9 * time.Minute)
+		if _, _, err := r.Task(under(t.Context(), g), string(g.Execution)); err != nil {
+			t.Errorf("after 9 minutes: %v", err)
+		}
+		time.Sleep(3 * time.Minute)
+		if _, _, err := r.Task(under(t.Context(), g), string(g.Execution)); !mesh.IsCode(err, mesh.NotFound) {
+			t.Errorf("after 12 minutes: %v", err)
+		}
+		if _, _, err := r.Task(ctx, string(followed.Execution)); err != nil {
+			t.Errorf("the followed task: %v", err)
+		}
+		leave()
+		<-left
+	})
+}
+
+func TestTheNumberOfKeptTasksIsBounded(t *testing.T) {
+	r, _ := start(t, says())
+	first := newGrant()
+	listen(t, r, first, send(t, r, first, message("go")).Cursor)
+	for range 4100 {
+		g := newGrant()
+		listen(t, r, g, send(t, r, g, message("go")).Cursor)
+	}
+	if _, _, err := r.Task(under(t.Context(), first), string(first.Execution)); !mesh.IsCode(err, mesh.NotFound) {
+		t.Errorf("got %v, want the oldest task to be forgotten", err)
+	}
+}
+
+func TestTheCardSaysWhatTheRuntimeDoes(t *testing.T) {
+	a := says()
+	r := agent.NewRuntime(a, nil, agent.WithEndpoint("10.0.0.1:7000"))
+	card, err := r.Card(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := card.GetSupportedInterfaces()
+	if len(i) != 1 || i[0].GetUrl() != "10.0.0.1:7000" || i[0].GetProtocolBinding() != "GRPC" || i[0].GetProtocolVersion() != "1.0" {
+		t.Errorf("interfaces are %v", i)
+	}
+	c := card.GetCapabilities()
+	if !c.GetStreaming() || c.GetPushNotifications() || len(c.GetExtensions()) != 1 || c.GetExtensions()[0].GetUri() != mesh.ExtensionURI {
+		t.Errorf("capabilities are %v", c)
+	}
+}

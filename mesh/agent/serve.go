@@ -1,0 +1,201 @@
+package agent
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"agentmesh/mesh"
+	"agentmesh/mesh/a2a"
+	"agentmesh/mesh/auth"
+	"agentmesh/mesh/grant"
+	"agentmesh/mesh/rpc"
+
+	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/health"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/reflection"
+)
+
+// closeTime is how long calls may take to end once the runtime has stopped.
+const closeTime = 2 * time.Second
+
+// Options are the choices of Serve. Agent, and one of Node and NodeAddr, are
+// required, and one of Verifier and Register.
+type Options struct {
+	Agent Agent
+	// Listener takes the agent's calls; Serve closes it. Without it, Serve
+	// listens on Addr, by default 127.0.0.1:0.
+	Listener net.Listener
+	Addr     string
+	// Node is a connection of package rpc to the node, which stays open.
+	// Without it, Serve dials NodeAddr with Dial.
+	Node     grpc.ClientConnInterface
+	NodeAddr string
+	Dial     rpc.DialOptions
+	// Verifier checks the grants of callers. An agent that registers gets it
+	// from the node.
+	Verifier *grant.Verifier
+	// Register makes the agent known to the node as long as it is served. It
+	// is for agents in a process of their own.
+	Register *Registration
+	// Endpoint is the host:port that the card names, by default the
+	// listener's address.
+	Endpoint string
+	// Grace and Drain are those of the runtime.
+	Grace, Drain time.Duration
+	// Logger is for the operator. The default discards.
+	Logger *slog.Logger
+	// Ready is called once when the agent can be called: with its endpoint,
+	// and after the registration if there is one.
+	Ready func(endpoint string)
+}
+
+// Serve serves the agent over gRPC, with health and reflection, until ctx is
+// done: then it leaves the registry, lets runs finish for a while, and returns
+// nil when nothing that it started is left. It returns an error at once when
+// the agent cannot be served or the node refuses it.
+func Serve(ctx context.Context, o Options) error {
+	const op = "agent.Serve"
+	s, err := newService(ctx, &o)
+	if err != nil {
+		if o.Listener != nil {
+			_ = o.Listener.Close()
+		}
+		return mesh.Wrap(op, err)
+	}
+	defer s.closeNode()
+
+	var parts sync.WaitGroup
+	defer parts.Wait()
+	served := make(chan error, 1)
+	parts.Go(func() { served <- s.server.Serve(s.listener) })
+	running, stop := context.WithCancel(context.WithoutCancel(ctx))
+	stopped := make(chan error, 1)
+	parts.Go(func() { stopped <- s.runtime.Run(running) })
+
+	err = s.present(ctx, o.Ready, served)
+	stop()
+	err = errors.Join(err, <-stopped)
+	s.health.Shutdown()
+	cut := time.AfterFunc(closeTime, s.server.Stop)
+	s.server.GracefulStop()
+	cut.Stop()
+	return mesh.Wrap(op, err)
+}
+
+// service is the parts of one Serve.
+type service struct {
+	runtime   *Runtime
+	server    *grpc.Server
+	health    *health.Server
+	listener  net.Listener
+	endpoint  string
+	registrar *registrar // nil when the agent does not register itself
+	closeNode func()
+}
+
+func newService(ctx context.Context, o *Options) (*service, error) {
+	const op = "agent.Serve"
+	switch {
+	case o.Agent == nil:
+		return nil, mesh.InvalidField(op, "agent", "is missing")
+	case o.Node == nil && o.NodeAddr == "":
+		return nil, mesh.InvalidField(op, "node_addr", "is missing; say where the node listens, as 127.0.0.1:7420")
+	case o.Verifier == nil && o.Register == nil:
+		return nil, mesh.InvalidField(op, "verifier", "is missing; register the agent, or give it the node's grant key")
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	s := &service{closeNode: func() {}, health: health.NewServer(), listener: o.Listener}
+	node := o.Node
+	if node == nil {
+		conn, err := rpc.Dial(o.NodeAddr, o.Dial)
+		if err != nil {
+			return nil, err
+		}
+		node = conn
+		s.closeNode = func() { _ = conn.Close() }
+	}
+	if s.listener == nil {
+		addr := cmp.Or(o.Addr, "127.0.0.1:0")
+		l, err := new(net.ListenConfig).Listen(ctx, "tcp", addr)
+		if err != nil {
+			s.closeNode()
+			return nil, mesh.Errorf(mesh.Precondition, op, "The agent cannot listen on %s; free the port or choose another: %w", addr, err)
+		}
+		s.listener = l
+	}
+	s.endpoint = cmp.Or(o.Endpoint, s.listener.Addr().String())
+	s.runtime = NewRuntime(o.Agent, node, WithLogger(o.Logger), WithEndpoint(s.endpoint),
+		WithGrace(cmp.Or(o.Grace, DefaultGrace)), WithDrain(cmp.Or(o.Drain, DefaultDrain)))
+	gate := new(gate)
+	gate.open(o.Verifier)
+	if o.Register != nil {
+		s.registrar = newRegistrar(o, node, s, gate)
+	}
+	s.server = rpc.NewServer(rpc.Options{Auth: gate, Logger: o.Logger, Open: rpc.Infrastructure()})
+	a2apb.RegisterA2AServiceServer(s.server, a2a.NewServer(s.runtime))
+	healthpb.RegisterHealthServer(s.server, s.health)
+	reflection.Register(s.server)
+	return s, nil
+}
+
+// present keeps the agent known until ctx is done or its server fails.
+func (s *service) present(ctx context.Context, ready func(string), served <-chan error) error {
+	if s.registrar != nil {
+		if err := s.registrar.register(ctx); err != nil {
+			if ctx.Err() != nil {
+				return nil
+			}
+			return err
+		}
+		defer s.registrar.leave(ctx)
+	}
+	if ready != nil {
+		ready(s.endpoint)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	var keeping sync.WaitGroup
+	defer keeping.Wait()
+	defer cancel()
+	if s.registrar != nil {
+		keeping.Go(func() { s.registrar.keep(ctx) })
+	}
+	select {
+	case <-ctx.Done():
+		return nil
+	case err := <-served:
+		return mesh.Errorf(mesh.Unavailable, "agent.Serve", "The agent's server failed: %w", err)
+	}
+}
+
+// gate is an Authenticator that demands grants, once it knows how to check
+// them.
+type gate struct {
+	auth atomic.Pointer[rpc.Authenticator]
+}
+
+// open lets calls in with the grants that the verifier accepts. Nil changes
+// nothing.
+func (g *gate) open(v *grant.Verifier) {
+	if v != nil {
+		a := auth.GrantOnly(v)
+		g.auth.Store(&a)
+	}
+}
+
+func (g *gate) Authenticate(ctx context.Context, c rpc.Credentials) (mesh.Principal, error) {
+	a := g.auth.Load()
+	if a == nil {
+		return mesh.Principal{}, mesh.Errorf(mesh.Unavailable, "agent.Serve", "The agent is not registered yet; try again")
+	}
+	return (*a).Authenticate(ctx, c)
+}

@@ -1,0 +1,172 @@
+package agent
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	meshv1 "agentmesh/gen/mesh/v1"
+	"agentmesh/mesh"
+	"agentmesh/mesh/a2a"
+
+	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
+)
+
+// pageSize is how many events are read at a time.
+const pageSize = 500
+
+// History returns the last things said in the thread, at most limit (0 for
+// all), oldest first: what the user wrote, and what was answered where the
+// user could read it, by whichever agent.
+func (m *Mesh) History(ctx context.Context, limit int) ([]HistoryItem, error) {
+	m.reading.Lock()
+	defer m.reading.Unlock()
+	if err := m.read(ctx); err != nil {
+		return nil, mesh.Wrap("agent.History", err)
+	}
+	items := m.story.items()
+	if limit > 0 && len(items) > limit {
+		items = items[len(items)-limit:]
+	}
+	return items, nil
+}
+
+// Noted returns what this agent last noted in the thread; false if it never
+// did.
+func (m *Mesh) Noted(ctx context.Context) ([]byte, bool, error) {
+	m.reading.Lock()
+	defer m.reading.Unlock()
+	if err := m.read(ctx); err != nil {
+		return nil, false, mesh.Wrap("agent.Noted", err)
+	}
+	data, ok := m.story.notes[m.grant.Agent]
+	return slices.Clone(data), ok, nil
+}
+
+// read adds what the thread has had since the last time.
+func (m *Mesh) read(ctx context.Context) error {
+	for {
+		res, err := m.threads.ReadThread(m.Context(ctx), &meshv1.ReadThreadRequest{
+			ThreadId: m.grant.Thread, AfterSeq: m.story.seq, Limit: pageSize,
+		})
+		if err != nil {
+			return failed("agent.read", err)
+		}
+		for _, e := range res.GetEvents() {
+			m.story.add(e)
+		}
+		if !res.GetMore() || len(res.GetEvents()) == 0 {
+			return nil
+		}
+	}
+}
+
+// A story is what was said in a thread, folded from its events. At any time
+// at most one execution has the user's stream: what another one says is not
+// part of the story.
+type story struct {
+	seq   int64
+	turns map[string]bool
+	leg   string // the execution that has the stream, or ""
+	agent string // its agent
+	said  []*saying
+	notes map[string][]byte
+}
+
+// A saying is a HistoryItem that may still grow.
+type saying struct {
+	HistoryItem
+	execution string
+	artifacts []*artifactText
+}
+
+type artifactText struct {
+	id   string
+	text strings.Builder
+}
+
+func (s *story) add(e *meshv1.Event) {
+	s.seq = max(s.seq, e.GetSeq())
+	switch b := e.GetBody().(type) {
+	case *meshv1.Event_TaskOpened:
+		if s.turns == nil {
+			s.turns = map[string]bool{}
+		}
+		s.turns[b.TaskOpened.GetExecution().GetId()] = true
+	case *meshv1.Event_MessagePosted:
+		s.say(e, RoleUser, a2a.TextOf(b.MessagePosted.GetMessage()))
+	case *meshv1.Event_DispatchIssued:
+		if s.turns[e.GetExecutionId()] {
+			s.leg, s.agent = b.DispatchIssued.GetChild().GetId(), b.DispatchIssued.GetChild().GetAgent()
+		}
+	case *meshv1.Event_HandoffStarted, *meshv1.Event_HandoffEnded:
+		s.leg = ""
+	case *meshv1.Event_ArtifactAppended:
+		if e.GetExecutionId() == s.leg && s.leg != "" {
+			s.piece(e, b.ArtifactAppended)
+		}
+	case *meshv1.Event_TaskMoved:
+		state := b.TaskMoved.GetState()
+		if s.turns[e.GetExecutionId()] && (mesh.Interrupted(state) || state == a2apb.TaskState_TASK_STATE_FAILED) {
+			s.say(e, RoleAgent, a2a.TextOf(b.TaskMoved.GetMessage()))
+		}
+	case *meshv1.Event_StateNoted:
+		if s.notes == nil {
+			s.notes = map[string][]byte{}
+		}
+		s.notes[b.StateNoted.GetAgent()] = b.StateNoted.GetData()
+	}
+}
+
+func (s *story) say(e *meshv1.Event, role, text string) *saying {
+	item := HistoryItem{Role: role, Text: text, Time: e.GetTime().AsTime()}
+	if role == RoleAgent {
+		item.Agent = s.agent
+	}
+	said := &saying{HistoryItem: item}
+	s.said = append(s.said, said)
+	return said
+}
+
+// piece adds a piece of an artifact to what its execution is saying.
+func (s *story) piece(e *meshv1.Event, b *meshv1.ArtifactAppended) {
+	var said *saying
+	if n := len(s.said); n > 0 && s.said[n-1].execution == s.leg {
+		said = s.said[n-1]
+	} else {
+		said = s.say(e, RoleAgent, "")
+		said.execution = s.leg
+	}
+	id := b.GetArtifact().GetArtifactId()
+	at := slices.IndexFunc(said.artifacts, func(a *artifactText) bool { return a.id == id })
+	if at < 0 {
+		at = len(said.artifacts)
+		said.artifacts = append(said.artifacts, &artifactText{id: id})
+	}
+	a := said.artifacts[at]
+	if !b.GetAppend() {
+		a.text.Reset()
+	}
+	a.text.WriteString(a2a.ArtifactText(b.GetArtifact()))
+}
+
+// items returns what was said and has text.
+func (s *story) items() []HistoryItem {
+	var out []HistoryItem
+	for _, said := range s.said {
+		item := said.HistoryItem
+		for _, a := range said.artifacts {
+			if a.text.Len() == 0 {
+				continue
+			}
+			if item.Text != "" {
+				item.Text += "\n"
+			}
+			item.Text += a.text.String()
+		}
+		if item.Text != "" {
+			out = append(out, item)
+		}
+	}
+	return out
+}
