@@ -1,0 +1,328 @@
+package edge
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
+
+	"agentmesh/mesh"
+	"agentmesh/mesh/lease"
+	"agentmesh/mesh/peer"
+	"agentmesh/mesh/thread"
+	"agentmesh/mesh/threads"
+)
+
+// A driver works on the turns of one thread, one after the other. It lives
+// while there are any.
+type driver struct {
+	*Edge
+	key   mesh.ThreadKey
+	again bool // guarded by Edge.mu: look once more before leaving
+
+	mu    sync.Mutex
+	lease lease.Lease
+	lost  context.CancelCauseFunc // of the running turn
+}
+
+func (d *driver) run(ctx context.Context) {
+	l, err := d.Leases.Acquire(ctx, d.key, d.Node, leaseTTL)
+	if err != nil {
+		d.Logger.WarnContext(ctx, "thread is driven elsewhere", "tenant", d.key.Tenant, "thread", d.key.ID, "err", err)
+		d.leave(d, false)
+		return
+	}
+	d.mu.Lock()
+	d.lease = l
+	d.mu.Unlock()
+	defer func() {
+		if err := d.Leases.Release(context.WithoutCancel(ctx), l); err != nil {
+			d.Logger.WarnContext(ctx, "lease not released", "thread", d.key.ID, "err", err)
+		}
+	}()
+	for {
+		turn, err := d.next(ctx)
+		if err == nil && turn != "" {
+			err = d.drive(ctx, turn)
+		}
+		if err != nil {
+			d.Logger.ErrorContext(ctx, "turn not finished", "tenant", d.key.Tenant, "thread", d.key.ID, "execution", turn, "err", err)
+		}
+		if (turn == "" || err != nil) && d.leave(d, err == nil) {
+			return
+		}
+	}
+}
+
+// renew keeps the lease, or stops the turn when it is lost.
+func (d *driver) renew(ctx context.Context) {
+	d.mu.Lock()
+	l, lost := d.lease, d.lost
+	d.mu.Unlock()
+	if l.Token == 0 {
+		return
+	}
+	if err := d.Leases.Renew(ctx, l); err != nil && mesh.IsCode(err, mesh.Conflict) && lost != nil {
+		lost(mesh.Wrap("edge.renew", err))
+	}
+}
+
+func (d *driver) next(ctx context.Context) (mesh.ExecutionID, error) {
+	if err := ctx.Err(); err != nil {
+		return "", mesh.Wrap("edge.next", err)
+	}
+	var id mesh.ExecutionID
+	err := d.States.With(ctx, d.key, func(s *thread.State) error {
+		if t := s.NextTurn(); t != nil {
+			id = t.ID
+		}
+		return nil
+	})
+	return id, err
+}
+
+// drive works on a turn until it is over or waits for its user. When it
+// returns, nothing that it started is left.
+func (d *driver) drive(ctx context.Context, turn mesh.ExecutionID) error {
+	ctx, lost := context.WithCancelCause(ctx)
+	defer lost(nil)
+	d.mu.Lock()
+	d.lost = lost
+	d.mu.Unlock()
+
+	w, err := d.watch(ctx, turn)
+	if err != nil {
+		return err
+	}
+	defer w.stop()
+	var drains sync.WaitGroup
+	defer drains.Wait()
+
+	next, err := d.begin(ctx, turn)
+	for legs := 0; err == nil && next != nil; legs++ {
+		out := d.runLeg(ctx, next, w, &drains)
+		if legs == maxLegs && out.kind != legOver {
+			out = outcome{kind: legOver, last: failure("TOO_MANY_HANDOFFS", "The agents kept handing over to each other; the task was stopped.")}
+		}
+		next, err = d.follow(ctx, turn, next, out)
+	}
+	return err
+}
+
+// maxLegs bounds how often the stream may change hands within a turn.
+const maxLegs = 8
+
+func failure(reason, words string) mesh.TaskMoved {
+	return mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_FAILED, Reason: reason, Message: peer.Say(words)}
+}
+
+// begin returns the turn's first leg from here on: that of the agent that
+// waited for the user's message, or of the thread's active agent.
+func (d *driver) begin(ctx context.Context, turn mesh.ExecutionID) (*leg, error) {
+	var l *leg
+	var pending []mesh.Seq
+	err := d.States.With(ctx, d.key, func(s *thread.State) error {
+		t := s.Turn(turn)
+		pending = append(pending, t.Pending()...)
+		l = &leg{turn: turn, user: t.User}
+		if at := t.Leg(); at != nil {
+			if x := s.Execution(at.Execution); x != nil && mesh.Interrupted(x.State) {
+				l.resume(x)
+				return nil
+			}
+		}
+		l.start(d.key.ID, s.ActiveAgent(d.Main), legKind(s), len(t.Legs))
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return l, d.address(ctx, l, pending)
+}
+
+// follow settles a leg and says what comes next; nil when the turn rests.
+func (d *driver) follow(ctx context.Context, turn mesh.ExecutionID, l *leg, out outcome) (*leg, error) {
+	if ctx.Err() != nil { // the node stops, or lost the thread: say what is so, if we still may
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), d.CancelGrace)
+		defer cancel()
+		if out.kind != legOver {
+			out = outcome{kind: legOver, last: failure(mesh.ReasonInterrupted, "The mesh was stopped while this was running; send the message again.")}
+		}
+	}
+	var next *leg
+	var pending []mesh.Seq
+	err := d.States.Decide(ctx, d.key, func(s *thread.State) (threads.Decision, error) {
+		next, pending = nil, nil
+		t := s.Turn(turn)
+		dec := d.claim(s)
+		if l.epoch != 0 && dec.Epoch != l.epoch {
+			return threads.Decision{}, mesh.Errorf(mesh.Conflict, "edge.follow", "another node drives the conversation now")
+		}
+		if mesh.Terminal(t.State) { // its handoff was ended with it
+			return threads.Decision{}, nil
+		}
+		var words mesh.TaskMoved
+		next, words = d.whither(s, t, l, out)
+		if out.kind == legOver && !(next == nil && mesh.Terminal(words.State)) {
+			dec.Events = append(dec.Events, d.settle(l, out.last, next != nil))
+		}
+		if next == nil {
+			dec.Events = append(dec.Events, d.finish(s, l, words)...)
+		} else if next.returned != nil && next.endHandoff {
+			dec.Events = append(dec.Events, d.maker(turn, "node")(mesh.HandoffEnded{Started: s.Handoff.Seq, Outcome: mesh.HandoffError, Summary: next.returned.Result, By: "node"}))
+		}
+		if next != nil {
+			pending = append(pending, t.Pending()...)
+		}
+		for _, ev := range dec.Events {
+			ev.Epoch = dec.Epoch
+		}
+		return dec, nil
+	})
+	if err != nil || next == nil {
+		return nil, err
+	}
+	return next, d.address(ctx, next, pending)
+}
+
+// settle is the event with which a leg's execution ends or waits.
+func (d *driver) settle(l *leg, last mesh.TaskMoved, absorbed bool) *mesh.Event {
+	if mesh.Interrupted(last.State) {
+		return d.maker(l.exec.ID, "agent:"+l.exec.Agent)(last)
+	}
+	settled := mesh.DispatchSettled{Child: l.exec.ID, State: last.State, Reason: last.Reason}
+	if absorbed && last.Reason == "" {
+		settled.Reason = mesh.ReasonHandedOff
+	}
+	return d.maker(l.turn, "agent:"+l.exec.Agent)(settled)
+}
+
+// finish are the events with which the turn comes to rest. With a turn that is
+// over, everything below it is.
+func (d *driver) finish(s *thread.State, l *leg, words mesh.TaskMoved) []*mesh.Event {
+	var events []*mesh.Event
+	if mesh.Terminal(words.State) {
+		for _, x := range s.Unfinished(l.turn) {
+			settled := mesh.DispatchSettled{Child: x.ID, State: words.State, Reason: words.Reason}
+			if x.ID != l.exec.ID && settled.State == a2apb.TaskState_TASK_STATE_COMPLETED {
+				settled.State = a2apb.TaskState_TASK_STATE_CANCELED
+			}
+			events = append(events, d.maker(x.Parent, "node")(settled))
+		}
+	}
+	return append(events, d.maker(l.turn, "node")(words))
+}
+
+// whither decides what follows a leg: another leg, or how the turn moves.
+func (d *driver) whither(s *thread.State, t *thread.Execution, l *leg, out outcome) (*leg, mesh.TaskMoved) {
+	h := s.Handoff
+	next := &leg{turn: t.ID, user: t.User}
+	switch {
+	case t.Canceled:
+		return nil, mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_CANCELED, Message: peer.Say("Canceled.")}
+	case out.kind == legOver && (out.last.Reason == mesh.ReasonInterrupted || out.last.Reason == "TOO_MANY_HANDOFFS"):
+		return nil, out.last
+	case h != nil && h.Turn == t.ID && h.Seq > l.from && h.Active():
+		next.start(d.key.ID, h.To, mesh.KindHandoff, len(t.Legs))
+		next.handoff = h
+		return next, mesh.TaskMoved{}
+	case h != nil && h.Ended > l.from:
+		next.start(d.key.ID, d.Main, mesh.KindAgent, len(t.Legs))
+		next.returned = h
+		return next, mesh.TaskMoved{}
+	case out.last.State == a2apb.TaskState_TASK_STATE_INPUT_REQUIRED && len(t.Pending()) > 0:
+		next.resumeLeg(l)
+		return next, mesh.TaskMoved{}
+	case failedIn(out.last.State) && h.Active() && h.To == l.exec.Agent && l.exec.Agent != d.Main:
+		next.start(d.key.ID, d.Main, mesh.KindAgent, len(t.Legs))
+		ended := *h
+		ended.Outcome, ended.Result = mesh.HandoffError, reasonWords(l.exec.Agent, out.last)
+		next.returned, next.endHandoff = &ended, true
+		return next, mesh.TaskMoved{}
+	case mesh.Terminal(out.last.State) && len(t.Pending()) > 0:
+		next.start(d.key.ID, s.ActiveAgent(d.Main), legKind(s), len(t.Legs))
+		return next, mesh.TaskMoved{}
+	case out.kind == legLost:
+		return nil, failure(mesh.ReasonIllegal, "The conversation changed hands in a way that cannot be followed; send the message again.")
+	}
+	return nil, mesh.TaskMoved{State: out.last.State, Message: out.last.Message, Reason: out.last.Reason, Metadata: out.last.Metadata}
+}
+
+// legKind is the kind of an execution of the thread's active agent.
+func legKind(s *thread.State) mesh.Kind {
+	if s.Handoff.Active() {
+		return mesh.KindHandoff
+	}
+	return mesh.KindAgent
+}
+
+func failedIn(s mesh.TaskState) bool {
+	return s == a2apb.TaskState_TASK_STATE_FAILED || s == a2apb.TaskState_TASK_STATE_REJECTED
+}
+
+func reasonWords(agent string, m mesh.TaskMoved) string {
+	for _, p := range m.Message.GetParts() {
+		if t := p.GetText(); t != "" {
+			return fmt.Sprintf("%s could not go on: %s", agent, t)
+		}
+	}
+	return agent + " could not go on."
+}
+
+// A watch tells the driver of decisions that others make about its turn.
+type watch struct {
+	signals chan *mesh.Event
+	stop    func()
+}
+
+// watch follows the thread, keeps its state caught up on the way, and passes
+// on what a running leg must react to.
+func (d *driver) watch(ctx context.Context, turn mesh.ExecutionID) (*watch, error) {
+	var from mesh.Seq
+	err := d.States.With(ctx, d.key, func(s *thread.State) error { from = s.Seq; return nil })
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	w := &watch{signals: make(chan *mesh.Event, 16)}
+	cur := d.Log.Cursor(d.key, from)
+	var done sync.WaitGroup
+	done.Go(func() {
+		defer cur.Close()
+		for {
+			events, err := cur.Next(ctx)
+			if err != nil {
+				return
+			}
+			d.States.Feed(d.key, events)
+			for _, ev := range events {
+				if !concerns(ev, turn) {
+					continue
+				}
+				select {
+				case w.signals <- ev:
+				case <-ctx.Done():
+					return
+				}
+			}
+		}
+	})
+	w.stop = func() { cancel(); done.Wait() }
+	return w, nil
+}
+
+func concerns(ev *mesh.Event, turn mesh.ExecutionID) bool {
+	switch ev.Body.(type) {
+	case mesh.HandoffStarted, mesh.HandoffEnded:
+		return true
+	case mesh.CancelRequested:
+		return ev.Execution == turn
+	}
+	return false
+}
+
+// timeout is the deadline of a leg, from now.
+func (d *driver) timeout() time.Time { return d.Now().Add(d.TurnTimeout) }

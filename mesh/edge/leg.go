@@ -1,0 +1,253 @@
+package edge
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/structpb"
+
+	"agentmesh/mesh"
+	"agentmesh/mesh/peer"
+	"agentmesh/mesh/registry"
+	"agentmesh/mesh/thread"
+)
+
+// A leg is a stretch of a turn in which one agent has the user's stream.
+type leg struct {
+	turn    mesh.ExecutionID
+	user    string
+	exec    mesh.Execution
+	ordinal int // 1 for the turn's first execution
+
+	resumed       bool // the execution waited for the message
+	remoteTask    string
+	remoteContext string
+
+	// handoff is set when the agent takes over, returned when it gets control
+	// back; then endHandoff says that the handoff has yet to be ended.
+	handoff    *thread.Handoff
+	returned   *thread.Handoff
+	endHandoff bool
+
+	message *a2apb.Message
+	perms   []mesh.Permission
+
+	// from is the Seq at which the leg was logged, and epoch its driver's.
+	from  mesh.Seq
+	epoch mesh.Epoch
+}
+
+// start makes the leg a new execution of the agent, after so many others.
+func (l *leg) start(threadID, agent string, kind mesh.Kind, before int) {
+	l.ordinal = before + 1
+	l.exec = mesh.Execution{ID: mesh.NewExecutionID(threadID), Parent: l.turn, Kind: kind, Agent: agent, User: l.user, Skills: []string{"*"}}
+}
+
+// resume makes the leg go on with an execution that waited for the user.
+func (l *leg) resume(x *thread.Execution) {
+	l.resumed, l.exec, l.ordinal = true, x.Execution, 1
+	l.remoteTask, l.remoteContext = x.RemoteTask, x.RemoteContext
+}
+
+func (l *leg) resumeLeg(before *leg) {
+	l.resumed, l.exec, l.ordinal = true, before.exec, before.ordinal
+	l.remoteTask, l.remoteContext = before.remoteTask, before.remoteContext
+}
+
+// task is the agent's id of the execution.
+func (l *leg) task() string {
+	if l.remoteTask != "" {
+		return l.remoteTask
+	}
+	return string(l.exec.ID)
+}
+
+// address makes the message that the leg's agent gets: what the user said and
+// no agent had yet, or else what the user said last; with what the agent must
+// know of a handoff.
+func (d *driver) address(ctx context.Context, l *leg, pending []mesh.Seq) error {
+	if len(pending) == 0 {
+		err := d.States.With(ctx, d.key, func(s *thread.State) error {
+			if t := s.Turn(l.turn); len(t.Posts) > 0 {
+				pending = t.Posts[len(t.Posts)-1:]
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	for _, seq := range pending {
+		events, err := d.Log.Read(ctx, d.key, seq-1, 1)
+		if err != nil {
+			return mesh.Wrap("edge.address", err)
+		}
+		if len(events) == 0 {
+			continue
+		}
+		posted, ok := events[0].Body.(mesh.MessagePosted)
+		if !ok {
+			continue
+		}
+		l.perms = posted.Permissions
+		if l.message == nil {
+			l.message = proto.CloneOf(posted.Message)
+		} else {
+			l.message.MessageId = posted.Message.MessageId
+			l.message.Parts = append(l.message.Parts, posted.Message.Parts...)
+		}
+	}
+	if l.message == nil {
+		return mesh.Errorf(mesh.Unknown, "edge.address", "")
+	}
+	l.exec.Text = clipText(textOf(l.message))
+	switch {
+	case l.handoff != nil:
+		recent, err := d.recent(ctx, l.handoff.RecentMessages)
+		if err != nil {
+			return err
+		}
+		l.tell(d.key, "handoff", handoffData(d.key, l.user, l.handoff, recent))
+	case l.returned != nil:
+		h := l.returned
+		l.message = peer.Say(fmt.Sprintf("Control returns from %s (%s). %s", h.To, h.Outcome, h.Result))
+		l.message.Role = a2apb.Role_ROLE_USER
+		l.tell(d.key, "handoff_return", handoffData(d.key, l.user, h, nil))
+	}
+	return nil
+}
+
+// tell adds data under our extension to the message. Each agent that works on
+// the same words of the user gets them under a message id of its own.
+func (l *leg) tell(key mesh.ThreadKey, name string, data *structpb.Struct) {
+	l.message.MessageId += "-" + name + "-" + strconv.Itoa(l.ordinal)
+	l.message.ContextId = key.ID
+	if l.message.Metadata == nil {
+		l.message.Metadata = &structpb.Struct{}
+	}
+	if l.message.Metadata.Fields == nil {
+		l.message.Metadata.Fields = map[string]*structpb.Value{}
+	}
+	l.message.Metadata.Fields[mesh.ExtensionURI] = structpb.NewStructValue(&structpb.Struct{
+		Fields: map[string]*structpb.Value{name: structpb.NewStructValue(data)}})
+	l.message.Extensions = append(l.message.Extensions, mesh.ExtensionURI)
+}
+
+// handoffData is meshv1.Handoff as JSON, by the names of its fields (S4-031),
+// with the recent messages (S4-032).
+func handoffData(key mesh.ThreadKey, user string, h *thread.Handoff, recent []*structpb.Value) *structpb.Struct {
+	text := structpb.NewStringValue
+	state := "active"
+	if !h.Active() || h.Outcome != "" {
+		state = string(h.Outcome)
+	}
+	f := map[string]*structpb.Value{
+		"type": text("handoff"), "seq": text(strconv.FormatInt(int64(h.Seq), 10)),
+		"thread_id": text(key.ID), "tenant_id": text(string(key.Tenant)), "user_id": text(user),
+		"source_agent_id": text(h.From), "target_agent_id": text(h.To),
+		"handoff_reason": text(h.Reason), "context_summary": text(h.Summary),
+		"conversation_history_count": structpb.NewNumberValue(float64(len(recent))),
+		"preserve_state":             structpb.NewBoolValue(h.PreserveState),
+		"return_expected":            structpb.NewBoolValue(h.ReturnExpected),
+		"state":                      text(state), "result_summary": text(h.Result),
+	}
+	if recent != nil {
+		f["recent_messages"] = structpb.NewListValue(&structpb.ListValue{Values: recent})
+	}
+	return &structpb.Struct{Fields: f}
+}
+
+// recent returns the last n things that were said to and by the user.
+func (d *driver) recent(ctx context.Context, n int) ([]*structpb.Value, error) {
+	const window = 2000 // events in which they are looked for
+	tail, err := d.Log.Tail(ctx, d.key)
+	if err != nil {
+		return nil, mesh.Wrap("edge.recent", err)
+	}
+	var events []*mesh.Event
+	for after := max(0, tail-window); after < tail; {
+		page, err := d.Log.Read(ctx, d.key, after, 256)
+		if err != nil {
+			return nil, mesh.Wrap("edge.recent", err)
+		}
+		if len(page) == 0 {
+			break
+		}
+		events, after = append(events, page...), page[len(page)-1].Seq
+	}
+	said := thread.Said(events)
+	out := []*structpb.Value{}
+	for _, s := range said[max(0, len(said)-n):] {
+		out = append(out, structpb.NewStructValue(&structpb.Struct{Fields: map[string]*structpb.Value{
+			"role": structpb.NewStringValue(s.Role), "agent": structpb.NewStringValue(s.Agent), "text": structpb.NewStringValue(s.Text),
+		}}))
+	}
+	return out, nil
+}
+
+// A line is an agent that can be called.
+type line struct {
+	entry  registry.Entry
+	client a2apb.A2AServiceClient
+}
+
+// connect finds the agent and its warm connection.
+func (e *Edge) connect(tenant mesh.TenantID, agent string) (line, error) {
+	entry, err := e.Directory.Resolve(tenant, agent)
+	if err != nil {
+		return line{}, err
+	}
+	conn, err := e.Conns.Get(entry.Endpoint)
+	if err != nil {
+		return line{}, mesh.Wrap("edge.connect", err)
+	}
+	return line{entry: entry, client: a2apb.NewA2AServiceClient(conn)}, nil
+}
+
+// identify returns ctx with the identity under which the execution's agent is
+// called: ids for all, and a grant for agents that speak our extension.
+func (e *Edge) identify(ctx context.Context, key mesh.ThreadKey, x mesh.Execution, entry registry.Entry, perms []mesh.Permission, ttl time.Duration) context.Context {
+	call := mesh.Call{
+		Principal: mesh.Principal{Tenant: key.Tenant, User: x.User, Permissions: perms},
+		Thread:    key.ID, ParentTask: string(x.Parent), Execution: x.ID, Version: "1.0",
+	}
+	if peer.Speaks(entry.Card) {
+		call.Extensions = []string{mesh.ExtensionURI}
+		call.GrantToken = e.Signer.Issue(mesh.Grant{
+			Tenant: key.Tenant, User: x.User, Thread: key.ID, Execution: x.ID, Parent: x.Parent, Turn: x.Parent,
+			Agent: x.Agent, Chain: []string{x.Agent}, Skills: x.Skills, Permissions: perms,
+			Depth: e.MaxDepth, Expires: e.Now().Add(ttl).Unix(),
+		})
+	}
+	return mesh.WithCall(ctx, call)
+}
+
+// request is what goes to the agent for the leg.
+func (l *leg) request(key mesh.ThreadKey, entry registry.Entry) peer.Request {
+	msg := proto.CloneOf(l.message)
+	msg.TaskId, msg.ContextId = "", l.remoteContext
+	req := peer.Request{Message: msg, Execution: l.exec.ID, Thread: key.ID, Unary: !entry.Card.GetCapabilities().GetStreaming()}
+	if peer.Speaks(entry.Card) {
+		msg.ContextId = key.ID
+	} else if l.handoff != nil && l.handoff.Summary != "" {
+		msg.Parts = append([]*a2apb.Part{{Content: &a2apb.Part_Text{Text: "Context: " + l.handoff.Summary}}}, msg.Parts...)
+	}
+	if l.resumed {
+		req.RemoteTask = l.task()
+		msg.TaskId = req.RemoteTask
+	}
+	return req
+}
+
+func textOf(m *a2apb.Message) string {
+	for _, p := range m.GetParts() {
+		if t := p.GetText(); t != "" {
+			return t
+		}
+	}
+	return ""
+}

@@ -1,0 +1,282 @@
+package edge
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
+
+	"agentmesh/mesh"
+	"agentmesh/mesh/peer"
+	"agentmesh/mesh/thread"
+	"agentmesh/mesh/threadlog"
+	"agentmesh/mesh/threads"
+)
+
+// outcome says how a leg ended.
+type outcome struct {
+	kind outcomeKind
+	last mesh.TaskMoved // of legOver
+}
+
+type outcomeKind uint8
+
+const (
+	legOver outcomeKind = iota // the agent is done, or asks, or failed
+	legLost                    // the stream went to somebody else, by handoff
+)
+
+// relayQueue bounds how far an agent may be ahead of the log, in updates.
+const relayQueue = 256
+
+// runLeg logs the leg, opens the agent's stream and logs what comes back.
+func (d *driver) runLeg(ctx context.Context, l *leg, w *watch, drains *sync.WaitGroup) outcome {
+	if err := d.announce(ctx, l); err != nil {
+		if mesh.IsCode(err, mesh.Canceled) {
+			return outcome{last: mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_CANCELED}}
+		}
+		d.Logger.ErrorContext(ctx, "leg not logged", "thread", d.key.ID, "agent", l.exec.Agent, "err", err)
+		return outcome{last: failure("LOG_UNAVAILABLE", "The conversation could not be written to; try again.")}
+	}
+	to, err := d.connect(d.key.Tenant, l.exec.Agent)
+	if err != nil {
+		words := l.exec.Agent + " is not available right now; try again later."
+		if detail := mesh.DetailOf(err); detail != "" {
+			words = detail
+		}
+		return outcome{last: failure(mesh.ReasonUnavailable, words)}
+	}
+	call, cancel := context.WithTimeoutCause(ctx, l.exec.Deadline.Sub(d.Now()), mesh.Errorf(mesh.Timeout, "edge.runLeg", "the agent took too long"))
+	call = d.identify(call, d.key, l.exec, to.entry, l.perms, l.exec.Deadline.Sub(d.Now()))
+	r := &relay{driver: d, leg: l, line: to, bodies: make(chan mesh.Body, relayQueue), cancel: cancel}
+	r.reading.Go(func() {
+		defer close(r.bodies)
+		for b := range peer.Stream(call, to.client, l.request(d.key, to.entry)) {
+			select {
+			case r.bodies <- b:
+			case <-call.Done():
+				return
+			}
+		}
+	})
+	return r.run(ctx, w, drains)
+}
+
+// announce logs the leg before it starts. It returns Canceled when the user
+// wants the turn to end.
+func (d *driver) announce(ctx context.Context, l *leg) error {
+	if l.exec.Deadline.IsZero() || l.resumed {
+		l.exec.Deadline = d.timeout()
+	}
+	var events []*mesh.Event
+	err := d.States.Decide(ctx, d.key, func(s *thread.State) (threads.Decision, error) {
+		t := s.Turn(l.turn)
+		if t.Canceled {
+			return threads.Decision{}, mesh.Errorf(mesh.Canceled, "edge.announce", "canceled by the user")
+		}
+		dec := d.claim(s)
+		if t.State == a2apb.TaskState_TASK_STATE_SUBMITTED {
+			dec.Events = append(dec.Events, d.maker(l.turn, "node")(mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_WORKING}))
+		}
+		if l.resumed {
+			dec.Events = append(dec.Events, d.maker(l.exec.ID, "node")(mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_WORKING, Reason: mesh.ReasonDelivered}))
+		} else {
+			dec.Events = append(dec.Events, d.maker(l.turn, "node")(mesh.DispatchIssued{Child: l.exec, Message: l.message}))
+		}
+		for _, ev := range dec.Events {
+			ev.Epoch = dec.Epoch
+		}
+		l.epoch, events = dec.Epoch, dec.Events
+		return dec, nil
+	})
+	if err != nil {
+		return err
+	}
+	l.from = events[len(events)-1].Seq
+	return nil
+}
+
+// A relay moves one agent's stream into the log.
+type relay struct {
+	*driver
+	leg     *leg
+	line    line
+	bodies  chan mesh.Body
+	cancel  context.CancelFunc
+	reading sync.WaitGroup
+	auth    bool // the agent waits for credentials, and so does the turn
+}
+
+// run relays until the leg is over or lost. A lost stream is drained in the
+// background, and drains waits for that.
+func (r *relay) run(ctx context.Context, w *watch, drains *sync.WaitGroup) outcome {
+	var giveUp <-chan time.Time // when a canceled agent has had its time
+	for {
+		select {
+		case b, ok := <-r.bodies:
+			if !ok {
+				return r.over(failure(mesh.ReasonInterrupted, "The task was cut off."))
+			}
+			if last, over := r.append(ctx, r.collect(b)); over {
+				return r.over(last)
+			}
+		case ev := <-w.signals:
+			if ev.Seq <= r.leg.from {
+				continue
+			}
+			if _, cancels := ev.Body.(mesh.CancelRequested); cancels {
+				drains.Go(func() { r.tellCanceled(context.WithoutCancel(ctx), r.key, r.state()) })
+				giveUp = time.After(r.CancelGrace)
+				continue
+			}
+			drains.Go(func() { r.drain(context.WithoutCancel(ctx)) })
+			return outcome{kind: legLost}
+		case <-giveUp:
+			return r.over(mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_CANCELED})
+		case <-ctx.Done():
+			drains.Go(func() { r.tellCanceled(context.WithoutCancel(ctx), r.key, r.state()) })
+			return r.over(failure(mesh.ReasonInterrupted, "The mesh was stopped while this was running; send the message again."))
+		}
+	}
+}
+
+// over ends the call and waits for its reader.
+func (r *relay) over(last mesh.TaskMoved) outcome {
+	r.cancel()
+	r.reading.Wait()
+	return outcome{kind: legOver, last: last}
+}
+
+// state is the leg's execution as tellCanceled needs it.
+func (r *relay) state() *thread.Execution {
+	return &thread.Execution{Execution: r.leg.exec, RemoteTask: r.leg.remoteTask}
+}
+
+// drain logs, for the record, what the agent still says that gave the stream
+// away; then it settles its execution.
+func (r *relay) drain(ctx context.Context) {
+	last := mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_CANCELED}
+	grace := time.NewTimer(r.HandoffGrace)
+	defer grace.Stop()
+	for open := true; open; {
+		select {
+		case b, ok := <-r.bodies:
+			if !ok {
+				open = false
+				break
+			}
+			moved, over := r.append(ctx, r.collect(b))
+			if over {
+				last, open = moved, false
+			}
+		case <-grace.C:
+			r.tellCanceled(ctx, r.key, r.state())
+			open = false
+		}
+	}
+	r.over(last)
+	if !mesh.Terminal(last.State) {
+		last.State = a2apb.TaskState_TASK_STATE_CANCELED
+	}
+	ev := r.maker(r.leg.turn, "agent:"+r.leg.exec.Agent)(mesh.DispatchSettled{Child: r.leg.exec.ID, State: last.State, Reason: mesh.ReasonHandedOff})
+	r.write(ctx, []*mesh.Event{ev})
+}
+
+// collect takes what else the agent has said already, so that it is committed
+// together.
+func (r *relay) collect(first mesh.Body) []mesh.Body {
+	batch := []mesh.Body{first}
+	for len(batch) < relayQueue {
+		select {
+		case b, ok := <-r.bodies:
+			if !ok {
+				return batch
+			}
+			batch = append(batch, b)
+		default:
+			return batch
+		}
+	}
+	return batch
+}
+
+// append logs a batch. It reports the agent's last word, which is for follow to
+// log.
+func (r *relay) append(ctx context.Context, batch []mesh.Body) (mesh.TaskMoved, bool) {
+	event := r.maker(r.leg.exec.ID, "agent:"+r.leg.exec.Agent)
+	events := make([]*mesh.Event, 0, len(batch))
+	var last mesh.TaskMoved
+	over := false
+	for _, b := range batch {
+		switch b := b.(type) {
+		case mesh.ArtifactAppended:
+			b.Artifact = namespaced(b.Artifact, r.leg.ordinal)
+			events = append(events, event(b))
+		case mesh.TaskMoved:
+			if b.RemoteTask != "" {
+				r.leg.remoteTask = b.RemoteTask
+			}
+			if b.RemoteContext != "" {
+				r.leg.remoteContext = b.RemoteContext
+			}
+			if mesh.Terminal(b.State) || b.State == a2apb.TaskState_TASK_STATE_INPUT_REQUIRED {
+				last, over = b, true
+				break
+			}
+			events = append(events, event(b))
+			events = append(events, r.authorize(b)...)
+		}
+	}
+	if !r.write(ctx, events) && !over {
+		return failure("LOG_UNAVAILABLE", "The conversation could not be written to; try again."), true
+	}
+	if over && last.Reason == mesh.ReasonUnavailable {
+		r.Directory.ReportDown(r.line.entry, mesh.Errorf(mesh.Unavailable, "edge.relay", "its stream broke"))
+	}
+	return last, over
+}
+
+// authorize moves the turn with an agent that waits for credentials, which it
+// gets out of band (A2A v1.0 §7.6), or that has got them.
+func (r *relay) authorize(b mesh.TaskMoved) []*mesh.Event {
+	waits := b.State == a2apb.TaskState_TASK_STATE_AUTH_REQUIRED
+	if waits == r.auth {
+		return nil
+	}
+	r.auth = waits
+	return []*mesh.Event{r.maker(r.leg.turn, "agent:"+r.leg.exec.Agent)(mesh.TaskMoved{State: b.State, Message: b.Message})}
+}
+
+func (r *relay) write(ctx context.Context, events []*mesh.Event) bool {
+	if len(events) == 0 {
+		return true
+	}
+	for _, ev := range events {
+		ev.Epoch = r.leg.epoch
+	}
+	_, err := r.Log.Append(ctx, r.key, events, threadlog.AppendOptions{Epoch: r.leg.epoch})
+	if err != nil {
+		r.Logger.ErrorContext(ctx, "agent's output not logged", "tenant", r.key.Tenant, "thread", r.key.ID, "execution", r.leg.exec.ID, "err", err)
+		return false
+	}
+	r.saw(events[len(events)-1].Pos)
+	return true
+}
+
+// namespaced keeps apart the artifacts of the agents that have the stream one
+// after the other: those of the first keep their ids, later ones get a number.
+func namespaced(a *a2apb.Artifact, ordinal int) *a2apb.Artifact {
+	prefix := strconv.Itoa(ordinal) + "."
+	if ordinal == 1 && !strings.HasPrefix(strings.TrimLeft(a.GetArtifactId(), "0123456789"), ".") {
+		return a
+	}
+	out := &a2apb.Artifact{
+		ArtifactId: prefix + a.GetArtifactId(), Name: a.GetName(), Description: a.GetDescription(),
+		Parts: a.GetParts(), Metadata: a.GetMetadata(), Extensions: a.GetExtensions(),
+	}
+	out.ProtoReflect().SetUnknown(a.ProtoReflect().GetUnknown())
+	return out
+}

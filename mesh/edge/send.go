@@ -1,0 +1,247 @@
+package edge
+
+import (
+	"context"
+	"crypto/sha256"
+	"strings"
+	"time"
+
+	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
+	"google.golang.org/protobuf/proto"
+
+	"agentmesh/mesh"
+	"agentmesh/mesh/a2a"
+	"agentmesh/mesh/thread"
+	"agentmesh/mesh/threads"
+)
+
+// intake is a message with its ids found out.
+type intake struct {
+	call   mesh.Call
+	key    mesh.ThreadKey
+	task   mesh.ExecutionID // "" opens a task
+	msg    *a2apb.Message   // ours to change
+	digest []byte
+}
+
+// Send implements a2a.Service. The message is durable when it returns.
+func (e *Edge) Send(ctx context.Context, req *a2apb.SendMessageRequest) (*a2a.Accepted, error) {
+	in, err := e.intake(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	if err := e.opening(in.key); err != nil {
+		return nil, err
+	}
+	// From here on a driver must look, whatever happens to the caller: it is
+	// the driver that finds that there is nothing to do.
+	defer e.kick(in.key)
+	id, cursor, err := e.accept(ctx, in)
+	if err != nil {
+		return nil, err
+	}
+	task, err := e.snapshot(ctx, in.key, id, cursor)
+	if err != nil {
+		return nil, err
+	}
+	return &a2a.Accepted{Task: task, Cursor: cursor}, nil
+}
+
+// intake checks who sends and finds the thread and the task that are meant.
+func (e *Edge) intake(ctx context.Context, req *a2apb.SendMessageRequest) (*intake, error) {
+	const op = "edge.Send"
+	call, ok := mesh.CallFrom(ctx)
+	if !ok {
+		return nil, mesh.Errorf(mesh.Unknown, op, "")
+	}
+	if call.Principal.Grant != nil {
+		return nil, mesh.Errorf(mesh.Denied, op, "agents do not talk to the edge; ask another agent by dispatching to it")
+	}
+	if !call.Principal.Can(mesh.PermChat) {
+		return nil, mesh.Errorf(mesh.Denied, op, "this needs the permission %q", mesh.PermChat)
+	}
+	if err := sameTenant(call, req.GetTenant()); err != nil {
+		return nil, err
+	}
+	msg := req.GetMessage()
+	raw, err := proto.MarshalOptions{Deterministic: true}.Marshal(msg)
+	if err != nil {
+		return nil, mesh.InvalidField(op, "message", "cannot be encoded; check that all text is UTF-8")
+	}
+	digest := sha256.Sum256(raw)
+	in := &intake{call: call, task: mesh.ExecutionID(msg.GetTaskId()), digest: digest[:], msg: proto.CloneOf(msg)}
+	id, err := threadOf(call, msg)
+	if err != nil {
+		return nil, err
+	}
+	in.key = mesh.ThreadKey{Tenant: call.Principal.Tenant, ID: id}
+	in.msg.ContextId = id
+	return in, nil
+}
+
+// sameTenant checks the A2A tenant, which routes and grants nothing.
+func sameTenant(call mesh.Call, tenant string) error {
+	if tenant != "" && tenant != string(call.Principal.Tenant) {
+		return &mesh.Error{Code: mesh.NotFound, Op: "edge.tenant", Field: "tenant", Detail: "Tenant not found; leave it out or use your own"}
+	}
+	return nil
+}
+
+// threadOf finds the thread of a message: that of its task, of its context, of
+// the metadata, which must agree; or, for plain A2A calls, a new one.
+func threadOf(call mesh.Call, msg *a2apb.Message) (string, error) {
+	const op = "edge.Send"
+	id := call.Thread
+	if c := msg.GetContextId(); c != "" {
+		canon, err := mesh.ParseThreadID(c)
+		if err != nil {
+			return "", mesh.InvalidField(op, "message.context_id", "must be a UUID v4, as it is the thread id")
+		}
+		if id != "" && canon != id {
+			return "", mesh.InvalidField(op, "message.context_id", "is not the thread-id of the call; send one of them, or both the same")
+		}
+		id = canon
+	}
+	if t := msg.GetTaskId(); t != "" {
+		of, ok := mesh.ExecutionID(t).ThreadID()
+		if !ok {
+			return "", mesh.TaskNotFound(op)
+		}
+		if id != "" && of != id {
+			return "", mesh.InvalidField(op, "message.context_id", "is not the context of the task; leave it out or correct it")
+		}
+		return of, nil
+	}
+	if id == "" && call.Extended() {
+		return "", mesh.InvalidField(op, "thread-id", "is missing; make a UUID v4 for each conversation and send it with every message")
+	}
+	if id == "" {
+		id = mesh.NewThreadID()
+	}
+	return id, nil
+}
+
+// accept appends the message, and the task that it opens, and returns the task
+// and the Seq after which its updates begin. A resend appends nothing.
+func (e *Edge) accept(ctx context.Context, in *intake) (mesh.ExecutionID, mesh.Seq, error) {
+	var id mesh.ExecutionID
+	var cursor mesh.Seq
+	var events []*mesh.Event
+	err := e.States.Decide(ctx, in.key, func(s *thread.State) (threads.Decision, error) {
+		if p := resent(s, in); p != nil {
+			id, cursor, events = p.Task, s.Seq, nil
+			return threads.Decision{}, nil
+		}
+		t, err := e.target(s, in)
+		if err != nil {
+			return threads.Decision{}, err
+		}
+		d := e.claim(s)
+		id = in.task
+		if t != nil {
+			id = t.ID
+		}
+		if id == "" {
+			id = mesh.NewExecutionID(in.key.ID)
+		}
+		d.Events = append(d.Events, e.posting(s, in, t, id)...)
+		for _, ev := range d.Events {
+			ev.Epoch = d.Epoch
+		}
+		events = d.Events
+		return d, nil
+	})
+	if err != nil {
+		return "", 0, err
+	}
+	if n := len(events); n > 0 {
+		cursor = events[n-1].Seq
+		e.saw(events[n-1].Pos)
+	}
+	return id, cursor, nil
+}
+
+// resent finds the message that this one repeats.
+func resent(s *thread.State, in *intake) *thread.Posted {
+	for _, p := range s.Posted(in.msg.GetMessageId()) {
+		if p.User == in.call.Principal.User && p.Digest == string(in.digest) && (in.task == "" || in.task == p.Task) {
+			return &p
+		}
+	}
+	return nil
+}
+
+// target returns the turn that the message continues, or nil for a new one.
+func (e *Edge) target(s *thread.State, in *intake) (*thread.Execution, error) {
+	const op = "edge.Send"
+	if in.task != "" {
+		t := s.Turn(in.task)
+		switch {
+		case t == nil:
+			return nil, mesh.TaskNotFound(op)
+		case mesh.Terminal(t.State):
+			return nil, &mesh.Error{Code: mesh.Precondition, Op: op, Field: "message.task_id", Reason: "UNSUPPORTED_OPERATION",
+				Detail: "The task is over; send the message without a task id to open a new one in the same conversation"}
+		}
+		return t, nil
+	}
+	if s.Handoff.Active() || in.call.Extended() {
+		if t := s.InterruptedTurn(); t != nil && t.User == in.call.Principal.User {
+			return t, nil
+		}
+	}
+	waiting := 0
+	for _, t := range s.Turns() {
+		if !mesh.Terminal(t.State) && !mesh.Interrupted(t.State) {
+			waiting++
+		}
+	}
+	if waiting > e.MaxQueued {
+		return nil, mesh.Errorf(mesh.Exhausted, op, "%d messages of this conversation wait already; wait for an answer", waiting)
+	}
+	return nil, nil
+}
+
+// posting makes the events that put the message into the thread.
+func (e *Edge) posting(s *thread.State, in *intake, t *thread.Execution, id mesh.ExecutionID) []*mesh.Event {
+	user := in.call.Principal.User
+	in.msg.TaskId = string(id)
+	event := e.maker(id, "user:"+user)
+	posted := event(mesh.MessagePosted{Message: in.msg, User: user, Digest: in.digest, Permissions: in.call.Principal.Permissions})
+	switch {
+	case t == nil:
+		return []*mesh.Event{event(mesh.TaskOpened{Execution: mesh.Execution{
+			ID: id, Kind: mesh.KindTurn, Agent: s.ActiveAgent(e.Main), User: user, Text: clipText(a2a.TextOf(in.msg)),
+		}}), posted}
+	case mesh.Interrupted(t.State):
+		return []*mesh.Event{posted, event(mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_WORKING})}
+	}
+	return []*mesh.Event{posted}
+}
+
+// maker returns a function that makes events about the execution.
+func (e *Edge) maker(id mesh.ExecutionID, actor string) func(mesh.Body) *mesh.Event {
+	now := e.Now().UTC().Truncate(time.Millisecond)
+	return func(b mesh.Body) *mesh.Event {
+		return &mesh.Event{Time: now, Execution: id, Actor: actor, Body: b}
+	}
+}
+
+// claim returns the beginning of a driver's decision: its epoch, and the event
+// that claims it, if this node does not hold the thread yet.
+func (e *Edge) claim(s *thread.State) threads.Decision {
+	if s.Node == e.Node && s.Epoch > 0 {
+		return threads.Decision{Epoch: s.Epoch}
+	}
+	epoch := s.Epoch + 1
+	return threads.Decision{Epoch: epoch, Events: []*mesh.Event{e.maker("", "node")(mesh.ThreadClaimed{Epoch: epoch, Node: e.Node})}}
+}
+
+// clipText keeps the task in words short; the message has all of it.
+func clipText(s string) string {
+	const most = 2000
+	if len(s) <= most {
+		return s
+	}
+	return strings.ToValidUTF8(s[:most], "") + "…"
+}

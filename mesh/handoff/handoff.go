@@ -1,0 +1,278 @@
+// Package handoff holds the rules by which a user's live stream changes hands.
+//
+// A handoff is a decision in the thread's log, made on the thread as it is and
+// never in a race: of two that start at once, one stands. It is explicit, at
+// its start and at its end. At most one is active in a thread, and only the
+// agent that has the stream may start one, while its turn runs.
+//
+// The package appends decisions and nothing else; package edge follows the log
+// and reroutes the stream. All methods may be called concurrently.
+package handoff
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
+
+	"agentmesh/mesh"
+	"agentmesh/mesh/registry"
+	"agentmesh/mesh/thread"
+	"agentmesh/mesh/threadlog"
+	"agentmesh/mesh/threads"
+)
+
+// A Directory finds agents that are live: a *registry.Registry.
+type Directory interface {
+	Resolve(tenant mesh.TenantID, name string) (registry.Entry, error)
+}
+
+// Bounds of a handoff.
+const (
+	MaxReason         = 500  // bytes
+	MaxSummary        = 2000 // bytes
+	MaxRecent         = 20   // messages that go along
+	DefaultRecent     = 5
+	MaxHandoffsInTurn = 4
+)
+
+// Handoffs starts and ends handoffs. Use New.
+type Handoffs struct {
+	log    *threadlog.Log
+	states *threads.States
+	dir    Directory
+	now    func() time.Time
+}
+
+// New returns Handoffs over a log and its states. A nil now is time.Now.
+func New(log *threadlog.Log, states *threads.States, dir Directory, now func() time.Time) *Handoffs {
+	if now == nil {
+		now = time.Now
+	}
+	return &Handoffs{log: log, states: states, dir: dir, now: now}
+}
+
+// A Start asks for a handoff.
+type Start struct {
+	Target         string
+	Reason         string
+	Summary        string
+	RecentMessages int
+	PreserveState  bool
+	ReturnExpected bool
+	// UpdatesSent is how many artifact updates the caller sent before; the
+	// handoff waits until they are in the log.
+	UpdatesSent int64
+}
+
+func (r *Start) validate() error {
+	const op = "handoff.Start"
+	switch {
+	case !mesh.ValidAgentName(r.Target):
+		return mesh.InvalidField(op, "target_agent", "must be the name of an agent, in lower-case letters, digits, '-' and '_'")
+	case len(r.Reason) > MaxReason:
+		return mesh.InvalidField(op, "reason", "has %d bytes; at most %d are allowed", len(r.Reason), MaxReason)
+	case len(r.Summary) > MaxSummary:
+		return mesh.InvalidField(op, "context_summary", "has %d bytes; at most %d are allowed", len(r.Summary), MaxSummary)
+	case r.RecentMessages < 0 || r.RecentMessages > MaxRecent:
+		return mesh.InvalidField(op, "recent_messages", "is %d; it must be 0 to %d", r.RecentMessages, MaxRecent)
+	case r.UpdatesSent < 0:
+		return mesh.InvalidField(op, "updates_sent", "is %d; it must not be negative", r.UpdatesSent)
+	}
+	return nil
+}
+
+// Start makes the target the thread's active agent. g is the caller's grant.
+//
+// Errors: Invalid for a request that breaks a bound; NotFound for an unknown
+// target; Unavailable for one that is not live; Precondition when the caller
+// does not have the stream, when a handoff is active already (the detail names
+// who has the conversation), and for a handoff to oneself; Exhausted when the
+// turn has changed hands too often.
+func (h *Handoffs) Start(ctx context.Context, g *mesh.Grant, req Start) (*thread.Handoff, error) {
+	const op = "handoff.Start"
+	if err := req.validate(); err != nil {
+		return nil, err
+	}
+	if req.Target == g.Agent {
+		return nil, mesh.Errorf(mesh.Precondition, op, "%s cannot hand over to itself", g.Agent)
+	}
+	entry, err := h.dir.Resolve(g.Tenant, req.Target)
+	if err != nil {
+		return nil, mesh.Wrap(op, err)
+	}
+	if err := h.await(ctx, g, req.UpdatesSent); err != nil {
+		return nil, err
+	}
+	started := &mesh.Event{Time: h.now().UTC().Truncate(time.Millisecond), Execution: g.Execution, Actor: "agent:" + g.Agent,
+		Body: mesh.HandoffStarted{
+			From: g.Agent, To: req.Target, ToName: entry.Card.GetName(), Reason: req.Reason, Summary: req.Summary,
+			RecentMessages: req.RecentMessages, PreserveState: req.PreserveState, ReturnExpected: req.ReturnExpected,
+		}}
+	err = h.states.Decide(ctx, g.Key(), func(s *thread.State) (threads.Decision, error) {
+		if err := mayStart(s, g); err != nil {
+			return threads.Decision{}, err
+		}
+		return threads.Decision{Events: []*mesh.Event{started}, Scopes: []mesh.Scope{mesh.Scope(g.Execution), mesh.Scope(g.Turn)}}, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &thread.Handoff{HandoffStarted: started.Body.(mesh.HandoffStarted), Seq: started.Seq, Turn: g.Turn, By: g.User}, nil
+}
+
+// mayStart checks that the execution of the grant has the stream to give.
+func mayStart(s *thread.State, g *mesh.Grant) error {
+	const op = "handoff.Start"
+	if s.Handoff.Active() {
+		return mesh.Errorf(mesh.Precondition, op, "%s has the conversation already; finish that first, or end it with EndHandoff", s.Handoff.To)
+	}
+	t := s.Turn(g.Turn)
+	if t == nil || mesh.Terminal(t.State) || t.Leg() == nil || t.Leg().Execution != g.Execution {
+		return mesh.Errorf(mesh.Precondition, op, "%s does not have the user's stream, so it cannot give it away", g.Agent)
+	}
+	if t.Handoffs >= MaxHandoffsInTurn {
+		return mesh.Errorf(mesh.Exhausted, op, "the conversation changed hands %d times for one message; answer the user first", t.Handoffs)
+	}
+	return nil
+}
+
+// End gives control back to the main agent: by the active agent under its
+// grant, or, if g is nil, by the user. It returns the handoff as it ended.
+//
+// Errors: Precondition when no handoff is active or another agent has it;
+// Invalid for an unknown outcome or a summary that is too long.
+func (h *Handoffs) End(ctx context.Context, key mesh.ThreadKey, g *mesh.Grant, user string, outcome mesh.HandoffOutcome, summary string, updatesSent int64) (*thread.Handoff, error) {
+	const op = "handoff.End"
+	switch outcome {
+	case "":
+		outcome = mesh.HandoffCompleted
+	case mesh.HandoffCompleted, mesh.HandoffCancelled, mesh.HandoffError:
+	default:
+		return nil, mesh.InvalidField(op, "outcome", "is %q; it must be completed, cancelled or error", outcome)
+	}
+	if len(summary) > MaxSummary {
+		return nil, mesh.InvalidField(op, "summary", "has %d bytes; at most %d are allowed", len(summary), MaxSummary)
+	}
+	by := "user:" + user
+	if g != nil {
+		by = "agent:" + g.Agent
+		if err := h.await(ctx, g, updatesSent); err != nil {
+			return nil, err
+		}
+	}
+	var ended *thread.Handoff
+	err := h.states.Decide(ctx, key, func(s *thread.State) (threads.Decision, error) {
+		if s.Seq == 0 {
+			return threads.Decision{}, mesh.ThreadNotFound(op)
+		}
+		if err := mayEnd(s, g); err != nil {
+			return threads.Decision{}, err
+		}
+		e := *s.Handoff
+		e.Outcome, e.Result = outcome, summary
+		ended = &e
+		return h.ending(s, g, by, outcome, summary), nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return ended, nil
+}
+
+func mayEnd(s *thread.State, g *mesh.Grant) error {
+	const op = "handoff.End"
+	if !s.Handoff.Active() {
+		return mesh.Errorf(mesh.Precondition, op, "no handoff is active; the main assistant has the conversation")
+	}
+	if g == nil {
+		return nil
+	}
+	t := s.Turn(g.Turn)
+	if g.Agent != s.Handoff.To || t == nil || t.Leg() == nil || t.Leg().Execution != g.Execution {
+		return mesh.Errorf(mesh.Precondition, op, "%s does not have the conversation, so it cannot give it back; %s has it", g.Agent, s.Handoff.To)
+	}
+	return nil
+}
+
+// ending is the decision that ends the handoff. A turn that waits for its user
+// with the agent that loses the stream ends with it; one that runs goes on with
+// main, which the edge sees to.
+func (h *Handoffs) ending(s *thread.State, g *mesh.Grant, by string, outcome mesh.HandoffOutcome, summary string) threads.Decision {
+	now := h.now().UTC().Truncate(time.Millisecond)
+	event := func(id mesh.ExecutionID, b mesh.Body) *mesh.Event {
+		return &mesh.Event{Time: now, Execution: id, Actor: by, Body: b}
+	}
+	end := mesh.HandoffEnded{Started: s.Handoff.Seq, Outcome: outcome, Summary: summary, By: by}
+	if g != nil {
+		return threads.Decision{Events: []*mesh.Event{event(g.Execution, end)}, Scopes: []mesh.Scope{mesh.Scope(g.Execution), mesh.Scope(g.Turn)}}
+	}
+	about := s.Handoff.Turn
+	if t := s.NextTurn(); t != nil && len(t.Legs) > 0 {
+		return threads.Decision{Events: []*mesh.Event{event(t.ID, end)}, Scopes: []mesh.Scope{mesh.Scope(t.ID)}}
+	}
+	var events []*mesh.Event
+	if t := s.InterruptedTurn(); t != nil && t.Leg() != nil && t.Leg().Agent == s.Handoff.To {
+		about = t.ID
+		words := fmt.Sprintf("No problem! You are back with the main assistant; %s can be continued later.", s.Handoff.To)
+		for _, x := range s.Unfinished(t.ID) {
+			events = append(events, event(x.Parent, mesh.DispatchSettled{Child: x.ID, State: a2apb.TaskState_TASK_STATE_CANCELED, Reason: mesh.ReasonHandedOff}))
+		}
+		events = append(events, event(t.ID, mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_CANCELED, Reason: mesh.ReasonHandedOff,
+			Message: &a2apb.Message{MessageId: mesh.NewEventID(), Role: a2apb.Role_ROLE_AGENT,
+				Parts: []*a2apb.Part{{Content: &a2apb.Part_Text{Text: words}}}}}))
+	}
+	return threads.Decision{Events: append([]*mesh.Event{event(about, end)}, events...)}
+}
+
+// Get returns the thread's active or last handoff, or nil.
+func (h *Handoffs) Get(ctx context.Context, key mesh.ThreadKey) (*thread.Handoff, error) {
+	var last *thread.Handoff
+	err := h.states.With(ctx, key, func(s *thread.State) error {
+		if s.Seq == 0 {
+			return mesh.ThreadNotFound("handoff.Get")
+		}
+		last = s.Handoff
+		return nil
+	})
+	return last, err
+}
+
+// awaitMost is how long a handoff waits for the caller's updates to be logged.
+const awaitMost = 5 * time.Second
+
+// await returns when the log has the given number of artifact updates of the
+// grant's execution, so that nothing is lost that was said before.
+func (h *Handoffs) await(ctx context.Context, g *mesh.Grant, updates int64) error {
+	const op = "handoff.await"
+	var have int64
+	var from mesh.Seq
+	err := h.states.With(ctx, g.Key(), func(s *thread.State) error {
+		x := s.Execution(g.Execution)
+		if x == nil {
+			return mesh.ThreadNotFound(op)
+		}
+		have, from = x.Artifacts, s.Seq
+		return nil
+	})
+	if err != nil || have >= updates {
+		return err
+	}
+	wait, cancel := context.WithTimeout(ctx, awaitMost)
+	defer cancel()
+	for ev, err := range h.log.Follow(wait, g.Key(), from) {
+		if err != nil {
+			break
+		}
+		if _, ok := ev.Body.(mesh.ArtifactAppended); ok && ev.Execution == g.Execution {
+			if have++; have >= updates {
+				return nil
+			}
+		}
+	}
+	if err := ctx.Err(); err != nil {
+		return mesh.Wrap(op, err)
+	}
+	return mesh.Errorf(mesh.Precondition, op, "only %d of the %d updates said to be sent have arrived; send updates_sent as the number of artifact updates before the handoff", have, updates)
+}

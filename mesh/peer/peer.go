@@ -1,0 +1,143 @@
+// Package peer calls agents: it opens an agent's A2A stream and turns what
+// comes back, however well the agent behaves, into the bodies of events that
+// belong in a thread's log.
+//
+// It guarantees a legal sequence: output and progress in the order in which
+// they came, then exactly one last [mesh.TaskMoved], whose state is terminal or
+// waits for the user. Events of other tasks, an append to an unknown artifact,
+// a message in the middle of a task, a stream that just ends and one that goes
+// on after its end are mended or become FAILED with a reason.
+//
+// Calls may run concurrently; a call starts no goroutine and keeps nothing.
+// It is not a client of the mesh's own services.
+package peer
+
+import (
+	"context"
+	"errors"
+	"io"
+	"iter"
+	"slices"
+
+	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
+
+	"agentmesh/mesh"
+	"agentmesh/mesh/rpc"
+)
+
+// A Request is one message to an agent.
+type Request struct {
+	// Message is sent as it is; its ids must be the agent's.
+	Message *a2apb.Message
+	// Execution is whose events come back. It is the agent's task id too, when
+	// the agent is one of the mesh.
+	Execution mesh.ExecutionID
+	// RemoteTask is the agent's task when the message continues one.
+	RemoteTask string
+	// Thread is the id of our thread, as the agent may call its context.
+	Thread string
+	// Unary asks with SendMessage, for agents that do not stream.
+	Unary bool
+}
+
+// Speaks reports whether the agent's card declares our extension: such agents
+// get grants, share our context ids and use our execution ids as task ids.
+func Speaks(card *a2apb.AgentCard) bool {
+	return slices.ContainsFunc(card.GetCapabilities().GetExtensions(), func(e *a2apb.AgentExtension) bool {
+		return e.GetUri() == mesh.ExtensionURI
+	})
+}
+
+// Stream sends the message and yields what comes back. The last body is a
+// TaskMoved that is terminal or interrupted; errors of the call become one
+// with state FAILED. When ctx ends, the last body is FAILED with the reason
+// TIMEOUT or, if the caller gave up, none.
+func Stream(ctx context.Context, agent a2apb.A2AServiceClient, req Request) iter.Seq[mesh.Body] {
+	return func(yield func(mesh.Body) bool) {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		r := newReader(req)
+		next, err := open(ctx, agent, req)
+		for err == nil && !r.done {
+			var resp *a2apb.StreamResponse
+			if resp, err = next(); err != nil {
+				break
+			}
+			for _, b := range r.read(resp) {
+				if !yield(b) {
+					return
+				}
+			}
+		}
+		if r.done || context.Cause(ctx) != nil && mesh.CodeOf(context.Cause(ctx)) == mesh.Canceled {
+			return
+		}
+		yield(r.end(err))
+	}
+}
+
+// open starts the call and returns a function that receives.
+func open(ctx context.Context, agent a2apb.A2AServiceClient, req Request) (func() (*a2apb.StreamResponse, error), error) {
+	send := &a2apb.SendMessageRequest{Message: req.Message}
+	if !req.Unary {
+		stream, err := agent.SendStreamingMessage(ctx, send)
+		if err != nil {
+			return nil, err
+		}
+		return stream.Recv, nil
+	}
+	var answered bool
+	return func() (*a2apb.StreamResponse, error) {
+		if answered {
+			return nil, io.EOF
+		}
+		answered = true
+		resp, err := agent.SendMessage(ctx, send)
+		if err != nil {
+			return nil, err
+		}
+		switch p := resp.GetPayload().(type) {
+		case *a2apb.SendMessageResponse_Task:
+			return &a2apb.StreamResponse{Payload: &a2apb.StreamResponse_Task{Task: p.Task}}, nil
+		case *a2apb.SendMessageResponse_Message:
+			return &a2apb.StreamResponse{Payload: &a2apb.StreamResponse_Message{Message: p.Message}}, nil
+		}
+		return &a2apb.StreamResponse{}, nil
+	}, nil
+}
+
+// Cancel asks the agent to cancel a task. It reports whether the agent agreed.
+func Cancel(ctx context.Context, agent a2apb.A2AServiceClient, task string) error {
+	_, err := agent.CancelTask(ctx, &a2apb.CancelTaskRequest{Id: task})
+	return mesh.Wrap("peer.Cancel", rpc.FromStatus(err))
+}
+
+// failed is the body with which an execution ends that could not go on.
+func failed(reason, words string) mesh.TaskMoved {
+	return mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_FAILED, Reason: reason, Message: Say(words)}
+}
+
+// Say makes a message of an agent out of text.
+func Say(words string) *a2apb.Message {
+	return &a2apb.Message{MessageId: mesh.NewEventID(), Role: a2apb.Role_ROLE_AGENT,
+		Parts: []*a2apb.Part{{Content: &a2apb.Part_Text{Text: words}}}}
+}
+
+// end is how a stream ended that did not end well.
+func (r *reader) end(err error) mesh.TaskMoved {
+	if err == nil || errors.Is(err, io.EOF) {
+		return failed(mesh.ReasonNoAnswer, "The agent stopped without finishing its task.")
+	}
+	err = rpc.FromStatus(err)
+	switch mesh.CodeOf(err) {
+	case mesh.Unavailable:
+		return failed(mesh.ReasonUnavailable, "The agent could not be reached.")
+	case mesh.Timeout:
+		return failed(mesh.ReasonTimeout, "The agent took too long and was stopped.")
+	}
+	words := "The agent refused the request."
+	if d := mesh.DetailOf(err); d != "" {
+		words = "The agent refused the request: " + d
+	}
+	return failed(mesh.ReasonIllegal, words)
+}

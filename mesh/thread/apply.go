@@ -1,0 +1,191 @@
+package thread
+
+import (
+	"strings"
+	"time"
+
+	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
+
+	"agentmesh/mesh"
+)
+
+// Apply adds the next event of the thread. Events must come in the order of
+// their Seq, each once.
+func (s *State) Apply(e *mesh.Event) {
+	if s.Seq == 0 {
+		s.Created = e.Time
+	}
+	s.Seq, s.Updated = e.Seq, e.Time
+	if scope, ok := mesh.ScopeOf(e); ok {
+		if s.decisions == nil {
+			s.decisions = map[mesh.Scope]mesh.Seq{}
+		}
+		s.decisions[scope] = e.Seq
+	}
+	switch b := e.Body.(type) {
+	case mesh.ThreadClaimed:
+		s.Epoch, s.Node = b.Epoch, b.Node
+	case mesh.TaskOpened:
+		s.open(e, b.Execution)
+	case mesh.DispatchIssued:
+		s.dispatch(e, b.Child)
+	case mesh.HandoffStarted:
+		s.startHandoff(e, b)
+	case mesh.HandoffEnded:
+		s.endHandoff(e, b)
+	case mesh.MessagePosted:
+		s.post(e, b)
+	case mesh.StateNoted:
+		if s.notes == nil {
+			s.notes = map[string][]byte{}
+		}
+		s.notes[b.Agent] = b.Data
+	case mesh.DispatchSettled:
+		if x := s.execs[b.Child]; x != nil {
+			x.move(e, b.State, b.Reason)
+			x.Result = b.Result
+		}
+	default:
+		if x := s.execs[e.Execution]; x != nil {
+			s.applyTo(x, e)
+		}
+	}
+}
+
+// applyTo applies an event that concerns its own execution alone.
+func (s *State) applyTo(x *Execution, e *mesh.Event) {
+	x.Updated = e.Time
+	switch b := e.Body.(type) {
+	case mesh.TaskMoved:
+		x.move(e, b.State, b.Reason)
+		x.Message = b.Message
+		if b.Reason == mesh.ReasonDelivered {
+			if t := s.Turn(x.Parent); t != nil {
+				t.Delivered = e.Seq
+			}
+		}
+		if b.RemoteTask != "" {
+			x.RemoteTask = b.RemoteTask
+		}
+		if b.RemoteContext != "" {
+			x.RemoteContext = b.RemoteContext
+		}
+	case mesh.ArtifactAppended:
+		x.Artifacts++
+	case mesh.SkillCalled:
+		x.SkillCalls++
+		if x.Unsettled == nil {
+			x.Unsettled = map[string]string{}
+		}
+		x.Unsettled[b.Call] = b.Skill
+	case mesh.SkillReturned:
+		delete(x.Unsettled, b.Call)
+	case mesh.ModelReplied:
+		x.Usage = x.Usage.Add(b.Usage)
+		s.Usage = s.Usage.Add(b.Usage)
+	case mesh.CancelRequested:
+		x.Canceled = true
+	}
+}
+
+// move changes the state unless it is terminal already: nothing follows a
+// terminal state (A2A v1.0 §4.1.3).
+func (x *Execution) move(e *mesh.Event, state mesh.TaskState, reason string) {
+	if mesh.Terminal(x.State) {
+		return
+	}
+	x.State, x.Reason, x.Updated = state, reason, e.Time
+	if mesh.Terminal(state) {
+		x.Ended = e.Seq
+		x.endLeg(e.Seq)
+	}
+}
+
+func (x *Execution) endLeg(at mesh.Seq) {
+	if l := x.Leg(); l != nil {
+		l.To = at
+	}
+}
+
+func (s *State) add(e *mesh.Event, ex mesh.Execution) *Execution {
+	if s.execs[ex.ID] != nil {
+		return nil
+	}
+	if s.execs == nil {
+		s.execs = map[mesh.ExecutionID]*Execution{}
+	}
+	x := &Execution{Execution: ex, State: a2apb.TaskState_TASK_STATE_SUBMITTED, Opened: e.Seq, Started: e.Time, Updated: e.Time}
+	s.execs[ex.ID] = x
+	s.order = append(s.order, x)
+	return x
+}
+
+func (s *State) open(e *mesh.Event, ex mesh.Execution) {
+	if x := s.add(e, ex); x != nil {
+		s.turns = append(s.turns, x)
+	}
+}
+
+func (s *State) dispatch(e *mesh.Event, child mesh.Execution) {
+	if s.add(e, child) == nil {
+		return
+	}
+	if t := s.Turn(child.Parent); t != nil {
+		t.endLeg(e.Seq)
+		t.Delivered = e.Seq
+		t.Legs = append(t.Legs, Leg{Execution: child.ID, Agent: child.Agent, From: e.Seq})
+	}
+}
+
+func (s *State) startHandoff(e *mesh.Event, b mesh.HandoffStarted) {
+	h := &Handoff{HandoffStarted: b, Seq: e.Seq}
+	if t := s.TurnOf(e.Execution); t != nil {
+		h.Turn, h.By = t.ID, t.User
+		t.Handoffs++
+		t.endLeg(e.Seq)
+	}
+	s.Handoff = h
+}
+
+func (s *State) endHandoff(e *mesh.Event, b mesh.HandoffEnded) {
+	if !s.Handoff.Active() || s.Handoff.Seq != b.Started {
+		return
+	}
+	ended := *s.Handoff // readers may hold the one before
+	ended.Ended, ended.Outcome, ended.Result = e.Seq, b.Outcome, b.Summary
+	s.Handoff = &ended
+	if t := s.TurnOf(e.Execution); t != nil {
+		t.endLeg(e.Seq)
+	}
+}
+
+func (s *State) post(e *mesh.Event, b mesh.MessagePosted) {
+	if s.posted == nil {
+		s.posted = map[string][]Posted{}
+	}
+	id := b.Message.GetMessageId()
+	s.posted[id] = append(s.posted[id], Posted{User: b.User, Digest: string(b.Digest), Task: e.Execution, Seq: e.Seq})
+	if t := s.Turn(e.Execution); t != nil {
+		t.Posts = append(t.Posts, e.Seq)
+	}
+	if s.Title == "" {
+		s.Title = title(b.Message)
+	}
+}
+
+// title shortens the first text of a message to one line of at most 60 runes.
+func title(m *a2apb.Message) string {
+	const most = 60
+	for _, p := range m.GetParts() {
+		if t := strings.Join(strings.Fields(p.GetText()), " "); t != "" {
+			if r := []rune(t); len(r) > most {
+				return string(r[:most-1]) + "…"
+			}
+			return t
+		}
+	}
+	return ""
+}
+
+// Idle returns how long before now the thread was last written to.
+func (s *State) Idle(now time.Time) time.Duration { return now.Sub(s.Updated) }

@@ -1,0 +1,228 @@
+// Package thread says what a thread's log adds up to: which agent is active,
+// which tasks are open, what every execution did, and what the user of a task
+// sees of all this.
+//
+// Everything here is a pure function of events: no clock, no I/O and no
+// randomness. [Fold] never fails: a log is what happened, and an event that
+// makes no sense where it stands changes nothing.
+//
+// A [State] is changed by [State.Apply] alone and is not safe for concurrent
+// use; a [View] likewise.
+//
+// This package is not the place for rules of who may append what; those are
+// the writers' (packages edge, handoff and service).
+package thread
+
+import (
+	"time"
+
+	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
+
+	"agentmesh/mesh"
+)
+
+// State is a folded thread. The zero value is the empty thread.
+type State struct {
+	Seq     mesh.Seq // of the last event applied
+	Epoch   mesh.Epoch
+	Node    string // who holds the epoch
+	Created time.Time
+	Updated time.Time
+	Title   string // first words of the first message
+	Usage   mesh.Usage
+	// Handoff is the handoff that is active or was last, or nil.
+	Handoff *Handoff
+
+	execs     map[mesh.ExecutionID]*Execution
+	order     []*Execution
+	turns     []*Execution
+	decisions map[mesh.Scope]mesh.Seq
+	posted    map[string][]Posted
+	notes     map[string][]byte
+}
+
+// An Execution is a mesh.Execution and what became of it.
+type Execution struct {
+	mesh.Execution
+	State   mesh.TaskState
+	Reason  string
+	Message *a2apb.Message // what was last said about the state
+	Opened  mesh.Seq
+	Ended   mesh.Seq // of the event that made it terminal, or 0
+	Started time.Time
+	Updated time.Time
+	Result  string
+	// Remote ids are the agent's own, where they differ from ours.
+	RemoteTask    string
+	RemoteContext string
+	Usage         mesh.Usage
+	// Artifacts counts the ArtifactAppended of the execution.
+	Artifacts int64
+	// SkillCalls counts the skills called; Unsettled has those without return.
+	SkillCalls int
+	Unsettled  map[string]string // call -> skill
+	// Canceled says that somebody asked for its end.
+	Canceled bool
+	// Legs are, for turns, who had the user's stream and when.
+	Legs []Leg
+	// Handoffs counts, for turns, the handoffs that began in it.
+	Handoffs int
+	// Posts are, for turns, the Seqs of the user's messages; those after
+	// Delivered have not gone to an agent.
+	Posts     []mesh.Seq
+	Delivered mesh.Seq
+}
+
+// A Leg is a stretch of a turn in which one execution has the user's stream.
+type Leg struct {
+	Execution mesh.ExecutionID
+	Agent     string
+	From      mesh.Seq // of its DispatchIssued
+	To        mesh.Seq // of what took the stream away, or 0
+}
+
+// A Handoff is a transfer of control.
+type Handoff struct {
+	mesh.HandoffStarted
+	Seq     mesh.Seq
+	Turn    mesh.ExecutionID
+	By      string // user whose stream it is
+	Ended   mesh.Seq
+	Outcome mesh.HandoffOutcome
+	Result  string
+}
+
+// Active reports whether the handoff stands. It may be called on nil.
+func (h *Handoff) Active() bool { return h != nil && h.Ended == 0 }
+
+// Posted is a message that the thread has had, by which a resend is known.
+type Posted struct {
+	User   string
+	Digest string
+	Task   mesh.ExecutionID
+	Seq    mesh.Seq
+}
+
+// Fold returns the state that the events, from Seq 1 on, add up to.
+func Fold(events []*mesh.Event) *State {
+	s := new(State)
+	for _, e := range events {
+		s.Apply(e)
+	}
+	return s
+}
+
+// ActiveAgent returns the agent that answers the next message: the target of
+// the active handoff, else main.
+func (s *State) ActiveAgent(main string) string {
+	if s.Handoff.Active() {
+		return s.Handoff.To
+	}
+	return main
+}
+
+// Execution returns an execution, or nil.
+func (s *State) Execution(id mesh.ExecutionID) *Execution { return s.execs[id] }
+
+// Turn returns a turn, or nil if there is none with the id.
+func (s *State) Turn(id mesh.ExecutionID) *Execution {
+	if x := s.execs[id]; x != nil && x.Kind == mesh.KindTurn {
+		return x
+	}
+	return nil
+}
+
+// Executions returns all executions, parents before children.
+func (s *State) Executions() []*Execution { return s.order }
+
+// Turns returns all turns in the order in which they were opened.
+func (s *State) Turns() []*Execution { return s.turns }
+
+// NextTurn returns the first turn that is to be worked on, or nil.
+func (s *State) NextTurn() *Execution {
+	for _, t := range s.turns {
+		if !mesh.Terminal(t.State) && !mesh.Interrupted(t.State) {
+			return t
+		}
+	}
+	return nil
+}
+
+// InterruptedTurn returns the last turn that waits for its user, or nil.
+func (s *State) InterruptedTurn() *Execution {
+	for i := len(s.turns) - 1; i >= 0; i-- {
+		if mesh.Interrupted(s.turns[i].State) {
+			return s.turns[i]
+		}
+	}
+	return nil
+}
+
+// Unfinished returns the executions below id that are not terminal, children
+// before parents, without id itself.
+func (s *State) Unfinished(id mesh.ExecutionID) []*Execution {
+	var out []*Execution
+	for i := len(s.order) - 1; i >= 0; i-- {
+		if x := s.order[i]; x.ID != id && !mesh.Terminal(x.State) && s.Below(x.ID, id) {
+			out = append(out, x)
+		}
+	}
+	return out
+}
+
+// Below reports whether the execution is ancestor's, at any depth, or is it.
+func (s *State) Below(id, ancestor mesh.ExecutionID) bool {
+	for range len(s.order) + 1 {
+		if id == ancestor {
+			return true
+		}
+		x := s.execs[id]
+		if x == nil || x.Parent == "" {
+			return false
+		}
+		id = x.Parent
+	}
+	return false
+}
+
+// TurnOf returns the turn that the execution serves, or nil.
+func (s *State) TurnOf(id mesh.ExecutionID) *Execution {
+	for range len(s.order) + 1 {
+		x := s.execs[id]
+		if x == nil {
+			return nil
+		}
+		if x.Kind == mesh.KindTurn {
+			return x
+		}
+		id = x.Parent
+	}
+	return nil
+}
+
+// LastDecision returns the Seq of the last decision in the scope, or 0.
+func (s *State) LastDecision(scope mesh.Scope) mesh.Seq { return s.decisions[scope] }
+
+// Posted returns what is known of messages with the id.
+func (s *State) Posted(messageID string) []Posted { return s.posted[messageID] }
+
+// Note returns the state that the agent last noted, or nil.
+func (s *State) Note(agent string) []byte { return s.notes[agent] }
+
+// Pending returns the Seqs of the turn's messages that no agent has had.
+func (x *Execution) Pending() []mesh.Seq {
+	for i, seq := range x.Posts {
+		if seq > x.Delivered {
+			return x.Posts[i:]
+		}
+	}
+	return nil
+}
+
+// Leg returns the leg that has the user's stream, or nil.
+func (x *Execution) Leg() *Leg {
+	if n := len(x.Legs); n > 0 && x.Legs[n-1].To == 0 {
+		return &x.Legs[n-1]
+	}
+	return nil
+}

@@ -1,0 +1,279 @@
+package thread
+
+import (
+	"strconv"
+
+	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
+	"google.golang.org/protobuf/types/known/structpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"agentmesh/mesh"
+)
+
+// A View turns the events of a thread into what the user of one task is told:
+// the updates of one A2A task, whichever agents work on it. It shows the
+// output of the execution that has the user's stream, and nothing that an
+// agent says after it lost it.
+//
+// Two views that are given the same events in the same mode give the same
+// updates.
+type View struct {
+	turn mesh.ExecutionID
+	ctx  string
+	mode Mode
+	leg  mesh.ExecutionID // who has the stream, or ""
+	name string           // its agent
+	kids map[mesh.ExecutionID]mesh.Execution
+	over bool
+}
+
+// Mode says who the updates are for.
+type Mode struct {
+	// Extended adds our extension's data and the updates that carry only such.
+	Extended bool
+	// Seq adds the Seq to every update's extension data.
+	Seq bool
+}
+
+// View returns a view of the turn that goes on after the event with the given
+// Seq, at most s.Seq. It returns nil if there is no such turn.
+func (s *State) View(threadID string, turn mesh.ExecutionID, after mesh.Seq, mode Mode) *View {
+	t := s.Turn(turn)
+	if t == nil {
+		return nil
+	}
+	v := &View{turn: turn, ctx: threadID, mode: mode, over: t.Ended != 0 && t.Ended <= after}
+	for _, l := range t.Legs {
+		if l.From <= after && (l.To == 0 || l.To > after) {
+			v.leg, v.name = l.Execution, l.Agent
+		}
+	}
+	if mode.Extended {
+		for _, x := range s.order {
+			if x.Opened <= after && x.Ended == 0 && x.ID != turn && s.Below(x.ID, turn) {
+				v.know(x.Execution)
+			}
+		}
+	}
+	return v
+}
+
+// Over reports whether the task's terminal update was given: nothing follows.
+func (v *View) Over() bool { return v.over }
+
+// Apply adds the next event and returns the update that the user gets for it,
+// or nil. The update may share parts with the event: both are read-only.
+func (v *View) Apply(e *mesh.Event) *a2apb.StreamResponse {
+	if v.over {
+		return nil
+	}
+	switch b := e.Body.(type) {
+	case mesh.ArtifactAppended:
+		if e.Execution == v.leg && v.leg != "" {
+			return v.artifact(e, b)
+		}
+	case mesh.TaskMoved:
+		return v.moved(e, b)
+	case mesh.DispatchIssued:
+		return v.issued(e, b)
+	case mesh.DispatchSettled:
+		return v.settled(e, b)
+	case mesh.HandoffStarted:
+		if v.mine(e.Execution) {
+			v.leg, v.name = "", ""
+			return v.handoff(e, b)
+		}
+	case mesh.HandoffEnded:
+		if v.mine(e.Execution) {
+			from := v.name
+			v.leg, v.name = "", ""
+			return v.handoffReturn(e, b, from)
+		}
+	}
+	return nil
+}
+
+// mine reports whether the execution is the turn or has its stream.
+func (v *View) mine(id mesh.ExecutionID) bool { return id == v.turn || id == v.leg && v.leg != "" }
+
+func (v *View) artifact(e *mesh.Event, b mesh.ArtifactAppended) *a2apb.StreamResponse {
+	return &a2apb.StreamResponse{Payload: &a2apb.StreamResponse_ArtifactUpdate{ArtifactUpdate: &a2apb.TaskArtifactUpdateEvent{
+		TaskId: string(v.turn), ContextId: v.ctx,
+		Artifact: b.Artifact, Append: b.Append, LastChunk: b.LastChunk,
+		Metadata: v.metadata(e.Seq, b.Metadata, "agent", v.name),
+	}}}
+}
+
+func (v *View) moved(e *mesh.Event, b mesh.TaskMoved) *a2apb.StreamResponse {
+	switch {
+	case e.Execution == v.turn:
+		v.over = mesh.Terminal(b.State)
+		return v.status(e, b.State, b.Message, b.Metadata, "agent", v.name, "reason", b.Reason)
+	case e.Execution == v.leg && v.leg != "":
+		if b.State == a2apb.TaskState_TASK_STATE_WORKING && (b.Message != nil || v.mode.Extended && b.Metadata != nil) {
+			return v.status(e, b.State, b.Message, b.Metadata, "agent", v.name)
+		}
+	case v.mode.Extended:
+		if k, ok := v.kids[e.Execution]; ok {
+			return v.progress(e, k, stateWord(b.State), text(b.Message))
+		}
+	}
+	return nil
+}
+
+func (v *View) issued(e *mesh.Event, b mesh.DispatchIssued) *a2apb.StreamResponse {
+	if e.Execution == v.turn {
+		v.leg, v.name = b.Child.ID, b.Child.Agent
+		v.know(b.Child)
+		if v.mode.Extended {
+			return v.progress(e, b.Child, "started", "")
+		}
+		return nil
+	}
+	if _, below := v.kids[e.Execution]; !v.mode.Extended || !below {
+		return nil
+	}
+	v.know(b.Child)
+	return v.progress(e, b.Child, "started", b.Child.Text)
+}
+
+func (v *View) settled(e *mesh.Event, b mesh.DispatchSettled) *a2apb.StreamResponse {
+	k, ok := v.kids[b.Child]
+	if !ok || !v.mode.Extended {
+		return nil
+	}
+	delete(v.kids, b.Child)
+	return v.progress(e, k, stateWord(b.State), b.Reason)
+}
+
+func (v *View) handoff(e *mesh.Event, b mesh.HandoffStarted) *a2apb.StreamResponse {
+	name := b.ToName
+	if name == "" {
+		name = b.To
+	}
+	return v.status(e, a2apb.TaskState_TASK_STATE_WORKING, v.say(e, "Connecting you with "+name+"..."), nil,
+		"agent", b.From, "handoff", map[string]any{
+			"type": "handoff", "thread_id": v.ctx, "seq": float64(e.Seq),
+			"source_agent_id": b.From, "target_agent_id": b.To, "target_agent_name": name,
+			"handoff_reason": b.Reason, "context_summary": b.Summary,
+			"conversation_history_count": float64(b.RecentMessages),
+			"preserve_state":             b.PreserveState, "return_expected": b.ReturnExpected,
+		})
+}
+
+func (v *View) handoffReturn(e *mesh.Event, b mesh.HandoffEnded, from string) *a2apb.StreamResponse {
+	return v.status(e, a2apb.TaskState_TASK_STATE_WORKING, v.say(e, "Returning you to the main assistant."), nil,
+		"agent", from, "handoff_return", map[string]any{
+			"type": "handoff_return", "thread_id": v.ctx, "seq": float64(b.Started),
+			"source_agent_id": from, "outcome": string(b.Outcome), "summary": b.Summary, "by": b.By,
+		})
+}
+
+// progress tells of an execution below the task, to extended readers.
+func (v *View) progress(e *mesh.Event, x mesh.Execution, state, words string) *a2apb.StreamResponse {
+	return v.status(e, a2apb.TaskState_TASK_STATE_WORKING, nil, nil, "agent", x.Agent, "execution", map[string]any{
+		"id": string(x.ID), "parent": string(x.Parent), "agent": x.Agent, "label": x.Label,
+		"kind": string(x.Kind), "state": state, "text": words,
+	})
+}
+
+func (v *View) status(e *mesh.Event, state mesh.TaskState, msg *a2apb.Message, md *structpb.Struct, ext ...any) *a2apb.StreamResponse {
+	return &a2apb.StreamResponse{Payload: &a2apb.StreamResponse_StatusUpdate{StatusUpdate: &a2apb.TaskStatusUpdateEvent{
+		TaskId: string(v.turn), ContextId: v.ctx,
+		Status:   &a2apb.TaskStatus{State: state, Message: v.address(msg), Timestamp: timestamppb.New(e.Time)},
+		Metadata: v.metadata(e.Seq, md, ext...),
+	}}}
+}
+
+// address gives a message the ids of the task that it is shown in.
+func (v *View) address(m *a2apb.Message) *a2apb.Message {
+	if m == nil || m.TaskId == string(v.turn) && m.ContextId == v.ctx {
+		return m
+	}
+	return &a2apb.Message{
+		MessageId: m.MessageId, ContextId: v.ctx, TaskId: string(v.turn), Role: m.Role, Parts: m.Parts,
+		Metadata: m.Metadata, Extensions: m.Extensions, ReferenceTaskIds: m.ReferenceTaskIds,
+	}
+}
+
+// say makes a message of the mesh itself; its id is stable.
+func (v *View) say(e *mesh.Event, words string) *a2apb.Message {
+	return &a2apb.Message{
+		MessageId: string(v.turn) + "-" + strconv.FormatInt(int64(e.Seq), 10),
+		ContextId: v.ctx, TaskId: string(v.turn), Role: a2apb.Role_ROLE_AGENT,
+		Parts: []*a2apb.Part{{Content: &a2apb.Part_Text{Text: words}}},
+	}
+}
+
+// metadata returns md with our extension's data added, as the mode asks for:
+// the Seq, and the given keys and values. Empty text is left out. What the
+// agent put under our key, its progress, is kept.
+func (v *View) metadata(seq mesh.Seq, md *structpb.Struct, ext ...any) *structpb.Struct {
+	given := md.GetFields()[mesh.ExtensionURI]
+	if !v.mode.Extended && !v.mode.Seq && given == nil {
+		return md
+	}
+	fields := map[string]*structpb.Value{}
+	if v.mode.Extended {
+		for k, val := range given.GetStructValue().GetFields() {
+			fields[k] = val
+		}
+		for i := 0; i+1 < len(ext); i += 2 {
+			if s, isText := ext[i+1].(string); isText && s == "" {
+				continue
+			}
+			val, err := structpb.NewValue(ext[i+1])
+			if err != nil { // text that is not UTF-8
+				continue
+			}
+			fields[ext[i].(string)] = val
+		}
+	}
+	if v.mode.Extended || v.mode.Seq {
+		fields["seq"] = structpb.NewNumberValue(float64(seq))
+	}
+	out := &structpb.Struct{Fields: make(map[string]*structpb.Value, len(md.GetFields())+1)}
+	for k, val := range md.GetFields() {
+		if k != mesh.ExtensionURI {
+			out.Fields[k] = val
+		}
+	}
+	if len(fields) > 0 {
+		out.Fields[mesh.ExtensionURI] = structpb.NewStructValue(&structpb.Struct{Fields: fields})
+	}
+	if len(out.Fields) == 0 {
+		return nil
+	}
+	return out
+}
+
+func (v *View) know(x mesh.Execution) {
+	if v.kids == nil {
+		v.kids = map[mesh.ExecutionID]mesh.Execution{}
+	}
+	v.kids[x.ID] = x
+}
+
+// stateWord is the state as clients of the extension read it.
+func stateWord(s mesh.TaskState) string {
+	switch s {
+	case a2apb.TaskState_TASK_STATE_COMPLETED:
+		return "completed"
+	case a2apb.TaskState_TASK_STATE_FAILED, a2apb.TaskState_TASK_STATE_REJECTED:
+		return "failed"
+	case a2apb.TaskState_TASK_STATE_CANCELED:
+		return "canceled"
+	case a2apb.TaskState_TASK_STATE_INPUT_REQUIRED, a2apb.TaskState_TASK_STATE_AUTH_REQUIRED:
+		return "input_required"
+	}
+	return "working"
+}
+
+func text(m *a2apb.Message) string {
+	for _, p := range m.GetParts() {
+		if t := p.GetText(); t != "" {
+			return t
+		}
+	}
+	return ""
+}
