@@ -1,0 +1,374 @@
+// Package dispatch lets an agent set other agents to work: several at once, or
+// one after the other where one needs what another found.
+//
+// A [Dispatcher] serves one execution. It guarantees that an agent starts as
+// soon as the agents that it depends on are done, and only if they completed;
+// that every dispatch is in the thread's log before it starts and when it ends;
+// that one agent's failure stops nothing but what depends on it; and that
+// nothing that it started is left when Close returns. What comes back on the
+// agents' streams is logged by it, as it opened them.
+//
+// All methods may be called concurrently. The number of goroutines is that of
+// the agents at work.
+//
+// It decides neither what to dispatch nor what to do about failures: a model
+// does, through the tools of this package.
+package dispatch
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
+	"google.golang.org/grpc"
+
+	meshv1 "agentmesh/gen/mesh/v1"
+	"agentmesh/mesh"
+	"agentmesh/mesh/agent"
+)
+
+// Conns hands out warm connections to agents: a *rpc.Pool.
+type Conns interface {
+	Get(endpoint string) (*grpc.ClientConn, error)
+}
+
+// Options change the defaults of a Dispatcher.
+type Options struct {
+	// MaxConcurrent is how many agents work at a time; more wait their turn.
+	// Default 5 (S1-036).
+	MaxConcurrent int
+	// MaxAgents is how many may be dispatched in all. Default 8 (S0-067).
+	MaxAgents int
+	// Timeout is how long an agent may take. Default 300 s (S1-037).
+	Timeout time.Duration
+	// Worker is the agent that is asked when no agent has all skills of an
+	// order itself. Default "worker".
+	Worker string
+	Logger *slog.Logger
+}
+
+func (o *Options) fill() {
+	if o.MaxConcurrent <= 0 {
+		o.MaxConcurrent = 5
+	}
+	if o.MaxAgents <= 0 {
+		o.MaxAgents = 8
+	}
+	if o.Timeout <= 0 {
+		o.Timeout = 300 * time.Second
+	}
+	if o.Worker == "" {
+		o.Worker = "worker"
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+}
+
+// The statuses of a Result (S0-026, S0-027).
+const (
+	StatusPending   = "pending"
+	StatusRunning   = "running"
+	StatusCompleted = "completed"
+	StatusFailed    = "failed"
+	StatusTimeout   = "timeout"
+	StatusCanceled  = "cancelled"
+	StatusSkipped   = "skipped"
+	StatusAwaiting  = "awaiting" // it asks something; Result is the question
+)
+
+// A Result is an order and what became of it.
+type Result struct {
+	AgentID     string           `json:"agent_id"`
+	ExecutionID mesh.ExecutionID `json:"execution_id"`
+	Agent       string           `json:"agent"`
+	Status      string           `json:"status"`
+	Result      string           `json:"result"`
+	ToolCalls   int              `json:"tool_calls_used"`
+	DurationMS  int64            `json:"duration_ms"`
+}
+
+// terminal reports whether the order is done with.
+func (r Result) terminal() bool { return r.Status != StatusPending && r.Status != StatusRunning }
+
+// A Dispatcher runs the agents that one execution dispatches. Use New, and
+// Close when the execution ends.
+type Dispatcher struct {
+	inv   *agent.Invocation
+	conns Conns
+	opts  Options
+
+	ctx    context.Context // of all agents; ends with Close
+	cancel context.CancelCauseFunc
+	wg     sync.WaitGroup
+
+	mu      sync.Mutex
+	jobs    map[string]*job
+	order   []string // agent ids as they were dispatched
+	running int
+	changed chan struct{} // closed and replaced when a job ends
+}
+
+// A job is an order under way.
+type job struct {
+	Order
+	Result
+	exec   mesh.Execution
+	waits  int // dependencies that are not done
+	then   []*job
+	cancel context.CancelFunc // while it runs
+	began  time.Time
+}
+
+var errClosed = mesh.Errorf(mesh.Canceled, "dispatch.Close", "the execution that dispatched it has ended")
+
+// New returns a Dispatcher for the execution of inv, whose agents work at most
+// as long as ctx.
+func New(ctx context.Context, inv *agent.Invocation, conns Conns, opts Options) *Dispatcher {
+	opts.fill()
+	d := &Dispatcher{inv: inv, conns: conns, opts: opts, jobs: map[string]*job{}, changed: make(chan struct{})}
+	d.ctx, d.cancel = context.WithCancelCause(ctx)
+	return d
+}
+
+// Close cancels what is still at work and waits for it.
+func (d *Dispatcher) Close() {
+	d.cancel(errClosed)
+	d.wg.Wait()
+}
+
+// Dispatch starts a batch: each order as soon as its dependencies are done. It
+// returns at once, with an error for each order if the batch is refused; then
+// nothing of it has begun.
+func (d *Dispatcher) Dispatch(ctx context.Context, batch []Order) []error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	have := map[string]bool{}
+	for id := range d.jobs {
+		have[id] = true
+	}
+	if bad := problems(have, batch); bad != nil {
+		return bad
+	}
+	if n := len(d.jobs) + len(batch); n > d.opts.MaxAgents {
+		return d.tooMany(ctx, len(batch), n)
+	}
+	for _, o := range batch {
+		j := &job{Order: o, Result: Result{AgentID: o.AgentID, Status: StatusPending}}
+		j.exec = mesh.Execution{
+			ID: mesh.NewExecutionID(d.inv.Thread.ID), Parent: d.inv.Execution, Kind: mesh.KindAgent, Agent: o.Name,
+			User: d.inv.User, Label: o.AgentID, Text: o.Mission, Skills: o.Skills, MaxToolCalls: o.MaxToolCalls,
+		}
+		j.ExecutionID, j.Agent = j.exec.ID, o.Name
+		d.jobs[o.AgentID] = j
+		d.order = append(d.order, o.AgentID)
+	}
+	for _, o := range batch {
+		d.link(d.jobs[o.AgentID])
+	}
+	d.start()
+	return nil
+}
+
+// tooMany refuses a batch and says so in the log.
+func (d *Dispatcher) tooMany(ctx context.Context, batch, n int) []error {
+	err := mesh.Errorf(mesh.Exhausted, "dispatch.Dispatch", "at most %d agents may be dispatched for one request, and this would make %d; answer with what there is", d.opts.MaxAgents, n)
+	_, logErr := d.inv.Mesh.Record(ctx, &mesh.Event{Body: mesh.LimitTripped{Limit: "turn.agents", Detail: err.Detail, Used: int64(n), Most: int64(d.opts.MaxAgents)}})
+	if logErr != nil {
+		d.opts.Logger.WarnContext(ctx, "limit not logged", "err", logErr)
+	}
+	return slices.Repeat([]error{err}, batch)
+}
+
+// link counts what the job waits for, and skips it if that failed already.
+// d.mu is held.
+func (d *Dispatcher) link(j *job) {
+	for _, id := range j.Order.DependsOn {
+		dep := d.jobs[id]
+		j.exec.DependsOn = append(j.exec.DependsOn, dep.exec.ID)
+		switch {
+		case !dep.terminal():
+			j.waits++
+			dep.then = append(dep.then, j)
+		case dep.Status != StatusCompleted:
+			d.skip(j, dep)
+		}
+	}
+}
+
+// start runs every job that is ready, as far as the limit allows. d.mu is held.
+func (d *Dispatcher) start() {
+	for _, id := range d.order {
+		j := d.jobs[id]
+		if d.running == d.opts.MaxConcurrent || d.ctx.Err() != nil {
+			return
+		}
+		if j.Status != StatusPending || j.waits > 0 {
+			continue
+		}
+		d.running++
+		j.Status, j.began = StatusRunning, time.Now()
+		ctx, cancel := context.WithTimeout(d.ctx, d.opts.Timeout)
+		j.cancel = cancel
+		deps := d.results(j.Order.DependsOn)
+		d.wg.Go(func() { // Close waits
+			defer cancel()
+			d.finish(j, d.work(ctx, j, deps))
+		})
+	}
+}
+
+// finish notes how a job ended and starts what waited for it.
+func (d *Dispatcher) finish(j *job, r Result) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	r.DurationMS = time.Since(j.began).Milliseconds()
+	j.Result = r
+	d.running--
+	d.release(j)
+	d.start()
+	close(d.changed)
+	d.changed = make(chan struct{})
+}
+
+// release lets go of the jobs that depend on j. d.mu is held.
+func (d *Dispatcher) release(j *job) {
+	for _, next := range j.then {
+		next.waits--
+		if j.Status != StatusCompleted && next.Status == StatusPending {
+			d.skip(next, j)
+		}
+	}
+}
+
+// skip ends a job whose dependency did not complete, and all that depend on it
+// (S0-092). d.mu is held.
+func (d *Dispatcher) skip(j, dep *job) {
+	if j.Status != StatusPending {
+		return
+	}
+	j.Status = StatusSkipped
+	j.Result.Result = fmt.Sprintf("Skipped because dependency '%s' failed.", dep.Order.AgentID)
+	d.release(j)
+}
+
+// results returns the results of the named orders, in the order of dispatch.
+// d.mu is held.
+func (d *Dispatcher) results(ids []string) []Result {
+	var out []Result
+	for _, id := range ids {
+		if j := d.jobs[id]; j != nil {
+			out = append(out, j.Result)
+		}
+	}
+	byAgentID(d.order, out)
+	return out
+}
+
+// Wait returns the results of the named orders, or of all when there are no
+// names, once they are done. When ctx ends before, it returns them as they are.
+func (d *Dispatcher) Wait(ctx context.Context, ids []string) ([]Result, error) {
+	d.mu.Lock()
+	if len(ids) == 0 {
+		ids = slices.Clone(d.order)
+	}
+	for _, id := range ids {
+		if d.jobs[id] == nil {
+			d.mu.Unlock()
+			return nil, mesh.InvalidField("dispatch.Wait", "agent_ids", "names %q, which was not dispatched", id)
+		}
+	}
+	d.mu.Unlock()
+	for {
+		d.mu.Lock()
+		got, changed := d.results(ids), d.changed
+		d.mu.Unlock()
+		if !slices.ContainsFunc(got, func(r Result) bool { return !r.terminal() }) {
+			return got, nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return got, nil
+		}
+	}
+}
+
+// List returns all results as they are.
+func (d *Dispatcher) List() []Result {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.results(d.order)
+}
+
+// Cancel ends an order: "cancelled", or "already_completed" for one that is
+// done, or "not_found" (S1-055).
+func (d *Dispatcher) Cancel(id string) string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	j := d.jobs[id]
+	switch {
+	case j == nil:
+		return "not_found"
+	case j.terminal():
+		return "already_completed"
+	case j.cancel != nil:
+		j.cancel()
+	default:
+		j.Status = StatusCanceled
+		d.release(j)
+		close(d.changed)
+		d.changed = make(chan struct{})
+	}
+	return StatusCanceled
+}
+
+// choose finds the agent for a job: the one it names, else the live agent with
+// the fewest skills that has all that are asked for, else the worker.
+func (d *Dispatcher) choose(ctx context.Context, j *job) (*meshv1.Agent, error) {
+	const op = "dispatch.choose"
+	agents, err := d.inv.Mesh.Agents(ctx, &meshv1.ListAgentsRequest{})
+	if err != nil {
+		return nil, err
+	}
+	var best, worker *meshv1.Agent
+	for _, a := range agents {
+		if a.GetName() == d.opts.Worker {
+			worker = a
+		}
+		if a.GetName() == j.Name {
+			if !a.GetLive() {
+				return nil, mesh.Errorf(mesh.Unavailable, op, "%s is not available: %s", a.GetName(), a.GetProblem())
+			}
+			return a, nil
+		}
+		chain := d.inv.Grant.Chain
+		if j.Name == "" && a.GetLive() && !slices.Contains(chain, a.GetName()) && hasSkills(a.GetCard(), j.Skills) &&
+			(best == nil || len(a.GetCard().GetSkills()) < len(best.GetCard().GetSkills())) {
+			best = a
+		}
+	}
+	switch {
+	case j.Name != "":
+		return nil, mesh.Errorf(mesh.NotFound, op, "there is no agent %q; list the agents to see which there are", j.Name)
+	case best != nil:
+		return best, nil
+	case worker.GetLive():
+		return worker, nil
+	}
+	return nil, mesh.Errorf(mesh.Unavailable, op, "no agent that is available has the skills %s", strings.Join(j.Skills, ", "))
+}
+
+func hasSkills(card *a2apb.AgentCard, skills []string) bool {
+	for _, name := range skills {
+		if !slices.ContainsFunc(card.GetSkills(), func(s *a2apb.AgentSkill) bool { return mesh.SkillMatches(s.GetId(), name) }) {
+			return false
+		}
+	}
+	return true
+}

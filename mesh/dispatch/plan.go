@@ -1,0 +1,148 @@
+package dispatch
+
+import (
+	"fmt"
+	"slices"
+
+	"agentmesh/mesh"
+)
+
+// An Order asks for one agent to do one task.
+type Order struct {
+	// AgentID names the order within its dispatcher, for DependsOn and
+	// results; it is not the name of an agent.
+	AgentID string
+	// Name is the agent to ask; empty to choose one by Skills.
+	Name         string
+	Mission      string
+	Skills       []string
+	Context      string
+	DependsOn    []string
+	MaxToolCalls int
+}
+
+// problems checks the orders of one batch together, against those that there
+// are already: everything wrong with any of them refuses the whole batch, so
+// that nothing of it has begun (S0-043). The result has a problem for each
+// order, or nil if all are right.
+func problems(have map[string]bool, batch []Order) []error {
+	const op = "dispatch.Plan"
+	bad := make([]error, len(batch))
+	first := -1
+	note := func(i int, err error) {
+		if bad[i] == nil {
+			bad[i] = err
+		}
+		if first < 0 {
+			first = i
+		}
+	}
+	at := map[string]int{}
+	for i, o := range batch {
+		switch {
+		case o.AgentID == "":
+			note(i, mesh.InvalidField(op, "agent_id", "is missing; give each agent an id of its own"))
+		case have[o.AgentID]:
+			note(i, mesh.InvalidField(op, "agent_id", "%q was dispatched before; use another id", o.AgentID))
+		default:
+			if _, twice := at[o.AgentID]; twice {
+				note(i, mesh.InvalidField(op, "agent_id", "%q is used twice; use different ids", o.AgentID))
+			}
+		}
+		if o.Mission == "" {
+			note(i, mesh.InvalidField(op, "mission", "is missing; say what the agent is to do"))
+		}
+		if o.Name == "" && len(o.Skills) == 0 {
+			note(i, mesh.InvalidField(op, "skills", "is missing; name the skills that the agent may use, or the agent"))
+		}
+		if o.MaxToolCalls < 0 {
+			note(i, mesh.InvalidField(op, "max_tool_calls", "is %d; it must not be negative", o.MaxToolCalls))
+		}
+		at[o.AgentID] = i
+	}
+	for i, o := range batch {
+		for _, dep := range o.DependsOn {
+			switch _, inBatch := at[dep]; {
+			case dep == o.AgentID:
+				note(i, mesh.InvalidField(op, "depends_on", "%q depends on itself", dep))
+			case !inBatch && !have[dep]:
+				note(i, mesh.InvalidField(op, "depends_on", "names %q, which was not dispatched", dep))
+			}
+		}
+	}
+	if first < 0 {
+		if loop := cycle(batch, at); loop != nil {
+			note(loop[0], mesh.InvalidField(op, "depends_on", "goes in a circle through %q; nothing was dispatched", batch[loop[0]].AgentID))
+		}
+	}
+	if first < 0 {
+		return nil
+	}
+	for i := range bad {
+		if bad[i] == nil {
+			bad[i] = mesh.Errorf(mesh.Invalid, op, "not dispatched, because %q of the same batch is wrong; correct that and dispatch all again", batch[first].AgentID)
+		}
+	}
+	return bad
+}
+
+// cycle returns the orders that can never start, or nil (Kahn's algorithm).
+func cycle(batch []Order, at map[string]int) []int {
+	waits := make([]int, len(batch))
+	then := make([][]int, len(batch))
+	for i, o := range batch {
+		for _, dep := range o.DependsOn {
+			if j, ok := at[dep]; ok {
+				waits[i]++
+				then[j] = append(then[j], i)
+			}
+		}
+	}
+	var ready []int
+	for i, n := range waits {
+		if n == 0 {
+			ready = append(ready, i)
+		}
+	}
+	for len(ready) > 0 {
+		i := ready[0]
+		ready = ready[1:]
+		for _, j := range then[i] {
+			if waits[j]--; waits[j] == 0 {
+				ready = append(ready, j)
+			}
+		}
+	}
+	var stuck []int
+	for i, n := range waits {
+		if n > 0 {
+			stuck = append(stuck, i)
+		}
+	}
+	return stuck
+}
+
+// prompt is the message that an agent gets: its mission and, where there are
+// any, the extra context and the results of the agents it waited for (S0-032,
+// S0-034, S0-035). Results are data of other agents: they are cut at most
+// bytes and cannot open a fenced block.
+func prompt(o Order, results []Result, most int) string {
+	text := o.Mission
+	if o.Context != "" {
+		text += "\n\n## Additional context\n" + o.Context
+	}
+	if len(results) > 0 {
+		text += "\n\n## Results from prior agents"
+		for _, r := range results {
+			text += fmt.Sprintf("\nResults from %s:\n%s\n", r.AgentID, quote(r.Result, most))
+		}
+	}
+	return text
+}
+
+// byAgentID sorts results as their orders were given.
+func byAgentID(order []string, results []Result) {
+	slices.SortFunc(results, func(a, b Result) int {
+		return slices.Index(order, a.AgentID) - slices.Index(order, b.AgentID)
+	})
+}

@@ -1,0 +1,311 @@
+package dispatch
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	meshv1 "agentmesh/gen/mesh/v1"
+	"agentmesh/mesh"
+	"agentmesh/mesh/llm"
+)
+
+// Names of the tools.
+const (
+	ToolDispatch = "dispatch_agent"
+	ToolResults  = "get_agent_results"
+	ToolConsult  = "consult_agent"
+)
+
+// maxWait is how long get_agent_results waits, at most.
+const maxWait = 10 * time.Minute
+
+// Orchestration are the tools with which a model dispatches agents and
+// collects their results. All dispatches of one reply are one batch.
+type Orchestration struct {
+	d *Dispatcher
+
+	mu      sync.Mutex
+	planned map[string]error // by id of the call, from Batch
+}
+
+var (
+	_ llm.Tools   = (*Orchestration)(nil)
+	_ llm.Batcher = (*Orchestration)(nil)
+)
+
+// NewOrchestration returns the tools over d.
+func NewOrchestration(d *Dispatcher) *Orchestration {
+	return &Orchestration{d: d, planned: map[string]error{}}
+}
+
+// List implements llm.Tools.
+func (o *Orchestration) List(context.Context) []llm.Tool {
+	return []llm.Tool{
+		{Name: ToolDispatch, Description: "Dispatch an agent to do one task with the skills that you name. Use it after get_skill. " +
+			"Several may be dispatched at once and work in parallel, unless depends_on says to wait: then the results of those agents are given to this one. " +
+			"Wait for all results with get_agent_results before you answer the user.",
+			Parameters: json.RawMessage(dispatchSchema)},
+		{Name: ToolResults, Description: "Wait for agents that you dispatched and get their results. Without agent_ids, of all of them.",
+			Parameters: json.RawMessage(resultsSchema)},
+	}
+}
+
+// The six parameters of S0-014 to S0-020, and name, for an agent by its name.
+const dispatchSchema = `{"type":"object","properties":{` +
+	`"agent_id":{"type":"string","description":"An id of your choice for this agent, unique in the conversation turn; depends_on and results use it."},` +
+	`"context":{"type":"string","description":"Extra context in a few words, such as what the user prefers."},` +
+	`"depends_on":{"type":"array","items":{"type":"string"},"description":"agent_ids that must be done first; their results are given to this agent."},` +
+	`"max_tool_calls":{"type":"integer","description":"Most skill calls of the agent; default 5."},` +
+	`"mission":{"type":"string","description":"What to do, with all inputs, what to return, and when it is done."},` +
+	`"name":{"type":"string","description":"The agent to ask, when it must be that one; otherwise it is chosen by its skills."},` +
+	`"skills":{"type":"array","items":{"type":"string"},"description":"Names of the skills that the agent may use, as few as will do."}},` +
+	`"required":["agent_id","mission","skills"]}`
+
+const resultsSchema = `{"type":"object","properties":{` +
+	`"agent_ids":{"type":"array","items":{"type":"string"},"description":"Which agents; all when left out."}}}`
+
+// Batch implements llm.Batcher: it starts all dispatches of a reply together,
+// or none of them.
+func (o *Orchestration) Batch(ctx context.Context, uses []mesh.ToolUse) {
+	var batch []Order
+	var ids []string
+	errs := map[string]error{}
+	for _, u := range uses {
+		if u.Name != ToolDispatch {
+			continue
+		}
+		order, err := parseOrder(u.Arguments)
+		if err == nil {
+			err = o.known(ctx, order)
+		}
+		if err != nil {
+			errs[u.ID] = err
+		}
+		batch, ids = append(batch, order), append(ids, u.ID)
+	}
+	switch {
+	case len(batch) == 0:
+		return
+	case len(errs) > 0:
+		for _, id := range ids {
+			if errs[id] == nil {
+				errs[id] = mesh.Errorf(mesh.Invalid, "dispatch.Batch", "not dispatched, because another dispatch of the same reply is wrong; correct that and dispatch all again")
+			}
+		}
+	default:
+		for i, err := range o.d.Dispatch(ctx, batch) {
+			errs[ids[i]] = err
+		}
+		for _, id := range ids {
+			if _, ok := errs[id]; !ok {
+				errs[id] = nil
+			}
+		}
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for id, err := range errs {
+		o.planned[id] = err
+	}
+}
+
+// known refuses skills that the mesh does not have (S0-031, S0-119).
+func (o *Orchestration) known(ctx context.Context, order Order) error {
+	if len(order.Skills) == 0 {
+		return nil
+	}
+	all, err := o.d.inv.Mesh.Skills(ctx)
+	if err != nil {
+		return err
+	}
+	for _, name := range order.Skills {
+		if !slices.ContainsFunc(all, func(s *meshv1.Skill) bool { return s.GetName() == name }) {
+			return mesh.InvalidField("dispatch.Batch", "skills", "names %q, and there is no such skill; use get_skill to see which there are", name)
+		}
+	}
+	return nil
+}
+
+// parseOrder reads the arguments of dispatch_agent; task is another word for
+// mission.
+func parseOrder(args string) (Order, error) {
+	var a struct {
+		AgentID      string   `json:"agent_id"`
+		Name         string   `json:"name"`
+		Mission      string   `json:"mission"`
+		Task         string   `json:"task"`
+		Skills       []string `json:"skills"`
+		Context      string   `json:"context"`
+		DependsOn    []string `json:"depends_on"`
+		MaxToolCalls int      `json:"max_tool_calls"`
+	}
+	if err := json.Unmarshal([]byte(args), &a); err != nil {
+		return Order{}, mesh.InvalidField("dispatch.parseOrder", "arguments", "cannot be read: %v", err)
+	}
+	if a.Mission == "" {
+		a.Mission = a.Task
+	}
+	return Order{AgentID: a.AgentID, Name: a.Name, Mission: a.Mission, Skills: a.Skills, Context: a.Context, DependsOn: a.DependsOn, MaxToolCalls: a.MaxToolCalls}, nil
+}
+
+// Call implements llm.Tools.
+func (o *Orchestration) Call(ctx context.Context, use mesh.ToolUse) llm.ToolResult {
+	if use.Name == ToolResults {
+		return o.collect(ctx, use.Arguments)
+	}
+	o.mu.Lock()
+	err, planned := o.planned[use.ID]
+	delete(o.planned, use.ID)
+	o.mu.Unlock()
+	if !planned {
+		o.Batch(ctx, []mesh.ToolUse{use})
+		o.mu.Lock()
+		err = o.planned[use.ID]
+		delete(o.planned, use.ID)
+		o.mu.Unlock()
+	}
+	if err != nil {
+		return failure(err)
+	}
+	order, _ := parseOrder(use.Arguments) // parsed by Batch
+	for _, r := range o.d.List() {
+		if r.AgentID == order.AgentID {
+			return answer(map[string]any{"execution_id": r.ExecutionID, "agent_id": r.AgentID, "status": "accepted",
+				"note": "The result is not known yet; get it with get_agent_results."})
+		}
+	}
+	return failure(mesh.Errorf(mesh.Unknown, "dispatch.Call", "the dispatch was lost"))
+}
+
+func (o *Orchestration) collect(ctx context.Context, args string) llm.ToolResult {
+	var a struct {
+		AgentIDs []string `json:"agent_ids"`
+	}
+	if err := json.Unmarshal([]byte(args), &a); err != nil {
+		return failure(mesh.InvalidField("dispatch.collect", "arguments", "cannot be read: %v", err))
+	}
+	ctx, cancel := context.WithTimeout(ctx, maxWait)
+	defer cancel()
+	results, err := o.d.Wait(ctx, a.AgentIDs)
+	if err != nil {
+		return failure(err)
+	}
+	if results == nil {
+		results = []Result{}
+	}
+	return answer(map[string]any{"agents": results})
+}
+
+// Consult is the tool with which a model asks one other agent and gets its
+// answer, while it keeps the conversation. Several calls of one reply work in
+// parallel.
+type Consult struct {
+	d      *Dispatcher
+	agents []*meshv1.Agent
+
+	mu sync.Mutex
+	n  int
+}
+
+var _ llm.Tools = (*Consult)(nil)
+
+// NewConsult returns the tool over d, for the given agents, sorted by name. It
+// is empty without agents.
+func NewConsult(d *Dispatcher, agents []*meshv1.Agent) *Consult {
+	return &Consult{d: d, agents: agents}
+}
+
+// List implements llm.Tools.
+func (c *Consult) List(context.Context) []llm.Tool {
+	if len(c.agents) == 0 {
+		return nil
+	}
+	names := make([]string, 0, len(c.agents))
+	var catalog strings.Builder
+	for _, a := range c.agents {
+		names = append(names, a.GetName())
+		catalog.WriteString("\n" + describe(a))
+	}
+	schema, err := json.Marshal(map[string]any{"type": "object", "required": []string{"agent", "task"}, "properties": map[string]any{
+		"agent": map[string]any{"type": "string", "enum": names, "description": "Which agent to ask."},
+		"task":  map[string]any{"type": "string", "description": "What you want to know or have done, in full; the agent sees nothing else."},
+	}})
+	if err != nil {
+		return nil
+	}
+	return []llm.Tool{{Name: ToolConsult, Parameters: schema,
+		Description: "Ask another agent and get its answer; you keep the conversation with the user. Agents:" + catalog.String()}}
+}
+
+// describe is the agent's line in the catalog.
+func describe(a *meshv1.Agent) string {
+	var skills, tags []string
+	for _, s := range a.GetCard().GetSkills() {
+		skills = append(skills, s.GetId())
+		for _, t := range s.GetTags() {
+			if !slices.Contains(tags, t) {
+				tags = append(tags, t)
+			}
+		}
+	}
+	line := strings.Join(strings.Fields(a.GetCard().GetDescription()), " ")
+	return fmt.Sprintf("- %s: %s (skills: %s; tags: %s)", a.GetName(), line, strings.Join(skills, ", "), strings.Join(tags, ", "))
+}
+
+// Call implements llm.Tools.
+func (c *Consult) Call(ctx context.Context, use mesh.ToolUse) llm.ToolResult {
+	var a struct{ Agent, Task string }
+	if err := json.Unmarshal([]byte(use.Arguments), &a); err != nil {
+		return failure(mesh.InvalidField("dispatch.Consult", "arguments", "cannot be read: %v", err))
+	}
+	c.mu.Lock()
+	c.n++
+	id := fmt.Sprintf("%s-%d", a.Agent, c.n)
+	c.mu.Unlock()
+	if !slices.ContainsFunc(c.agents, func(x *meshv1.Agent) bool { return x.GetName() == a.Agent }) {
+		return failure(mesh.InvalidField("dispatch.Consult", "agent", "%q is not one of the agents that can be asked", a.Agent))
+	}
+	errs := c.d.Dispatch(ctx, []Order{{AgentID: id, Name: a.Agent, Mission: a.Task}})
+	if len(errs) > 0 {
+		return failure(errs[0])
+	}
+	results, err := c.d.Wait(ctx, []string{id})
+	if err != nil {
+		return failure(err)
+	}
+	r := results[0]
+	return answer(map[string]any{"agent": r.Agent, "status": r.Status, "result": r.Result})
+}
+
+func answer(v any) llm.ToolResult {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return failure(err)
+	}
+	return llm.ToolResult{Text: string(data)}
+}
+
+func failure(err error) llm.ToolResult {
+	text := mesh.DetailOf(err)
+	if field := fieldOf(err); field != "" && text != "" {
+		text = field + " " + text
+	}
+	if text == "" {
+		text = "The tool failed."
+	}
+	return llm.ToolResult{Text: text, Failed: true}
+}
+
+func fieldOf(err error) string {
+	var e *mesh.Error
+	if errors.As(err, &e) {
+		return e.Field
+	}
+	return ""
+}

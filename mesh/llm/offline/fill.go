@@ -1,0 +1,398 @@
+package offline
+
+import (
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// A filler finds the arguments of one call in the words of a clause.
+type filler struct {
+	cl    clause
+	skill *skill
+	now   time.Time
+	times timing
+	// inputs are what earlier agents and calls found out.
+	inputs []string
+	// known is other text of the conversation; only addresses are taken from it.
+	known string
+	// source says that the call reads for another one of the same clause, so
+	// that most words of the clause are not about it.
+	source bool
+
+	quotes  map[int]bool // used quotations, by their place
+	args    map[string]any
+	missing []string // what a person must still tell
+	assumed []string // what was chosen without being told
+}
+
+// fill sets args, missing and assumed.
+func (f *filler) fill() {
+	f.cl = f.cl.trimmed()
+	f.times = readTimes(f.cl.text, f.now)
+	if len(f.cl.tokens) > 0 {
+		f.times.within(f.cl.at(0).start, f.cl.at(len(f.cl.tokens)-1).end)
+	}
+	f.quotes, f.args = map[int]bool{}, map[string]any{}
+	for i := range f.skill.Parameters {
+		p := &f.skill.Parameters[i]
+		if v := f.value(p); v != nil {
+			f.args[p.Name] = v
+			continue
+		}
+		if p.Required && p.Default == "" {
+			f.missing = append(f.missing, f.want(p))
+		}
+	}
+}
+
+// want says what is missing for the parameter.
+func (f *filler) want(p *param) string {
+	switch kindOf(p) {
+	case kindAddress:
+		if who := f.person(); who != "" {
+			return "the e-mail address of " + who
+		}
+		return "an e-mail address (" + p.Name + ")"
+	case kindID:
+		return "which " + strings.TrimSuffix(f.skill.domain(), "s") + " is meant (its " + p.Name + ")"
+	}
+	if p.Description != "" {
+		return p.Name + " (" + clip(strings.TrimRight(p.Description, "."), 80) + ")"
+	}
+	return p.Name
+}
+
+// value returns the argument for p, or nil.
+func (f *filler) value(p *param) any {
+	switch kindOf(p) {
+	case kindAddress:
+		return f.address(p)
+	case kindChoice:
+		return f.choice(p)
+	case kindTime:
+		return text(f.time(p))
+	case kindDuration:
+		return f.duration(p)
+	case kindTitle:
+		return text(f.title(p))
+	case kindBody:
+		return text(f.body(p))
+	case kindQuery:
+		return text(f.query(p))
+	case kindNumber:
+		return f.number(p)
+	case kindID:
+		return f.id(p)
+	case kindFlag:
+		return f.flag(p)
+	case kindList:
+		return f.list(p)
+	}
+	return text(f.other(p))
+}
+
+// text returns s, or nil for "".
+func text(s string) any {
+	if s == "" {
+		return nil
+	}
+	return s
+}
+
+// asType returns the values as the parameter's type wants them.
+func asType(p *param, values []string) any {
+	if len(values) == 0 {
+		return nil
+	}
+	if p.Type == "array" {
+		return values
+	}
+	return strings.Join(values, ", ")
+}
+
+// address returns the addresses for p: those after "cc" for a parameter for
+// copies, and those before it for others.
+func (f *filler) address(p *param) any {
+	want := ""
+	for _, w := range pieces(p.Name) {
+		if w == "cc" || w == "bcc" {
+			want = w
+		}
+	}
+	var found []string
+	for i, mode := 0, ""; i < len(f.cl.tokens); i++ {
+		t := f.cl.at(i)
+		if t.is("cc", "bcc") {
+			mode = t.low
+		}
+		if t.kind == email && mode == want && !slices.Contains(found, t.text) {
+			found = append(found, t.text)
+		}
+	}
+	if len(found) == 0 && want == "" {
+		found = f.lookUp()
+	}
+	return asType(p, found)
+}
+
+// lookUp finds the address of whom the clause names, or means by a pronoun, in
+// the rest of the conversation. It never makes one up.
+func (f *filler) lookUp() []string {
+	all := emailPattern.FindAllString(f.known+"\n"+strings.Join(f.inputs, "\n"), -1)
+	slices.Sort(all)
+	all = slices.Compact(all)
+	who := strings.ToLower(f.person())
+	if who == "" {
+		for i := range f.cl.tokens {
+			if f.cl.at(i).is("him", "her", "them") && len(all) == 1 {
+				return all
+			}
+		}
+		return nil
+	}
+	var match []string
+	for _, a := range all {
+		if local, _, _ := strings.Cut(strings.ToLower(a), "@"); local == who || strings.HasPrefix(local, who+".") {
+			match = append(match, a)
+		}
+	}
+	if len(match) == 1 {
+		return match
+	}
+	return nil
+}
+
+// person returns the name of whom something is for, or "".
+func (f *filler) person() string {
+	for i := range f.cl.tokens {
+		t := f.cl.at(i)
+		place := i == 1 || f.cl.at(i-1).is("to", "with", "for", "cc", "invite")
+		if i > 0 && place && t.capital() && !isDateWord(t.low) && !stopWords[t.low] {
+			return t.text
+		}
+	}
+	return ""
+}
+
+func (f *filler) choice(p *param) any {
+	found := chosen(f.cl, p.options(), slices.Contains(f.skill.acts(), doUpdate))
+	if len(found) == 0 {
+		return nil
+	}
+	if p.Type == "array" {
+		return found
+	}
+	if f.skill.reads() {
+		return strings.Join(found, ",")
+	}
+	return found[len(found)-1]
+}
+
+func (f *filler) number(p *param) any {
+	named := f.after(p)
+	limit := kindNames[kindNumber][strings.ToLower(p.Name)] || strings.Contains(p.Name, "limit")
+	for i := range f.cl.tokens {
+		t := f.cl.at(i)
+		if t.kind != word || f.times.covers(t.start) {
+			continue
+		}
+		n, err := strconv.ParseFloat(t.low, 64)
+		if small, ok := smallNumbers[t.low]; ok && small > 1 {
+			n, err = float64(small), nil
+		}
+		if err != nil {
+			continue
+		}
+		isLimit := limit && f.cl.at(i-1).is("top", "first", "last", "latest", "most", "limit", "maximum", "only", "next")
+		if named == i || isLimit || p.Required && !limit {
+			if p.Type == "integer" || n == float64(int64(n)) {
+				return int64(n)
+			}
+			return n
+		}
+	}
+	return nil
+}
+
+// after returns the place of the token after the parameter's name in the
+// clause, or -1.
+func (f *filler) after(p *param) int {
+	names := pieces(p.Name)
+	for i := range f.cl.tokens {
+		if f.cl.from(i).begins(strings.Join(names, " ")) == 0 {
+			continue
+		}
+		at := i + len(names)
+		for f.cl.at(at).is(":", "is", "of", "to", "=") {
+			at++
+		}
+		if at < len(f.cl.tokens) {
+			return at
+		}
+	}
+	return -1
+}
+
+var foundID = regexp.MustCompile(`(?i)\bid[:=#]?\s*([A-Za-z0-9][A-Za-z0-9_-]*)`)
+
+func (f *filler) id(p *param) any {
+	if id := findID(f.cl, f.skill); id != "" {
+		return id
+	}
+	if !p.Required {
+		return nil
+	}
+	var ids []string
+	for _, in := range f.inputs {
+		for _, m := range foundID.FindAllStringSubmatch(in, -1) {
+			if !slices.Contains(ids, m[1]) {
+				ids = append(ids, m[1])
+			}
+		}
+	}
+	if len(ids) == 1 {
+		return ids[0]
+	}
+	return nil
+}
+
+func (f *filler) flag(p *param) any {
+	for _, w := range pieces(p.Name) {
+		for i := range f.cl.tokens {
+			if t := f.cl.at(i); t.kind == word && !stopWords[w] && t.stem == stem(w) {
+				return true
+			}
+		}
+	}
+	return nil
+}
+
+func (f *filler) list(p *param) any {
+	want := stem(strings.ToLower(p.Name))
+	for i := range f.cl.tokens {
+		if t := f.cl.at(i); t.kind == word && i > 0 && (t.stem == want || t.stem+"g" == want) && len(t.stem) > 2 {
+			var out []string
+			for j := i + 1; j < len(f.cl.tokens); j++ {
+				n := f.cl.at(j)
+				if n.is(",", "and", ":", "&", "with") {
+					continue
+				}
+				if n.kind == punct || n.kind == word && prepositions[n.low] {
+					break
+				}
+				out = append(out, n.text)
+			}
+			if len(out) > 0 {
+				return out
+			}
+		}
+	}
+	if p.Required {
+		var out []string
+		for i := range f.cl.tokens {
+			if t := f.cl.at(i); t.kind == quoted && !f.quotes[t.start] {
+				f.quotes[t.start] = true
+				out = append(out, t.text)
+			}
+		}
+		if len(out) > 0 {
+			return out
+		}
+		if q := f.query(p); q != "" {
+			return []string{q}
+		}
+	}
+	return nil
+}
+
+// other fills a parameter that means nothing to the planner: by its name in
+// the clause, by a quotation, or, if it is required, by what a person would
+// most likely mean.
+func (f *filler) other(p *param) string {
+	name := strings.ToLower(p.Name)
+	if strings.Contains(name, "channel") {
+		for i := range f.cl.tokens {
+			if t := f.cl.at(i); strings.HasPrefix(t.text, "#") && len(t.text) > 1 {
+				return t.text
+			}
+		}
+	}
+	if i := f.after(p); i >= 0 && !prepositions[f.cl.at(i).low] {
+		return f.phrase(i, false)
+	}
+	if name == "location" || name == "place" || name == "room" {
+		return f.location()
+	}
+	if !p.Required {
+		return ""
+	}
+	if q := f.quote(); q != "" {
+		return q
+	}
+	for i := range f.cl.tokens {
+		t := f.cl.at(i)
+		if i > 0 && f.cl.at(i-1).is("in", "for", "at", "to", "from", "of") && t.capital() && !isDateWord(t.low) {
+			return f.phrase(i, true)
+		}
+	}
+	return f.query(p)
+}
+
+// location finds "in room 5" and "at the Harbour Café".
+func (f *filler) location() string {
+	for i := range f.cl.tokens {
+		t := f.cl.at(i)
+		if !f.cl.at(i-1).is("in", "at") || t.kind != word || f.times.covers(t.start) {
+			continue
+		}
+		if determiners[t.low] {
+			i++
+			t = f.cl.at(i)
+		}
+		if t.is("room", "office") || t.capital() && !isDateWord(t.low) {
+			return f.phrase(i, true)
+		}
+	}
+	return ""
+}
+
+// quote returns the next quotation that is not used yet, or "".
+func (f *filler) quote() string {
+	for i := range f.cl.tokens {
+		t := f.cl.at(i)
+		if name := f.cl.at(i+1).kind == email; t.kind == quoted && !f.quotes[t.start] && !name {
+			f.quotes[t.start] = true
+			return t.text
+		}
+	}
+	return ""
+}
+
+// phrase returns the words from token i up to the end of the thought: a mark,
+// a time, an address; and, if narrow, also a preposition.
+func (f *filler) phrase(i int, narrow bool) string {
+	if t := f.cl.at(i); t.kind == quoted {
+		f.quotes[t.start] = true
+		return t.text
+	}
+	j := i
+	for ; j < len(f.cl.tokens); j++ {
+		t := f.cl.at(j)
+		if t.is(".") && abbreviation(f.cl.at(j-1)) {
+			continue
+		}
+		if t.kind == email || t.kind == punct && !t.is("&", "(", ")") || f.times.covers(t.start) || t.is("saying", "due", "called", "titled", "named") && j > i {
+			break
+		}
+		if narrow && j > i && t.kind == word && prepositions[t.low] && !t.is("of") {
+			break
+		}
+	}
+	for j > i && (f.cl.at(j-1).kind == punct || prepositions[f.cl.at(j-1).low] || f.cl.at(j-1).is("and", "cc", "due", "scheduled", "set")) {
+		j--
+	}
+	return clause{f.cl.text, f.cl.tokens[i:j]}.words()
+}

@@ -1,0 +1,286 @@
+package offline
+
+import (
+	"slices"
+	"strings"
+)
+
+// markerBefore reports whether the token before i is one of the words, with
+// nothing but a colon between.
+func (f *filler) markerBefore(i int, words ...string) bool {
+	for i--; i >= 0 && f.cl.at(i).is(":", "is", "of", "as"); i-- {
+	}
+	return f.cl.at(i).is(words...)
+}
+
+// title returns a subject, name or headline, or "".
+func (f *filler) title(p *param) string {
+	for i := range f.cl.tokens {
+		if t := f.cl.at(i); t.kind == quoted && !f.quotes[t.start] && f.markerBefore(i, "called", "titled", "named", "subject", "title", "name") {
+			f.quotes[t.start] = true
+			return t.text
+		}
+	}
+	sends := slices.Contains(f.skill.acts(), doSend)
+	if !sends && !f.markedQuote() {
+		if q := f.quote(); q != "" {
+			return q
+		}
+	}
+	for i := range f.cl.tokens {
+		t := f.cl.at(i)
+		if i > 0 && t.is("called", "titled", "named", "subject") {
+			for f.cl.at(i+1).is(":", "is", "line") {
+				i++
+			}
+			if s := f.phrase(i+1, false); s != "" {
+				return capitalize(s)
+			}
+		}
+	}
+	if !p.Required && !sends && len(f.cl.tokens) > 1 && f.cl.at(0).is("mark", "complete", "close", "finish") {
+		return ""
+	}
+	if slices.Contains(f.skill.acts(), doUpdate) {
+		return "" // an update without a new title keeps the old one
+	}
+	if s := f.topic(); s != "" {
+		return capitalize(s)
+	}
+	s := f.object()
+	if told := f.told(); s == "" && told != "" {
+		return capitalize(clip(told, 60))
+	}
+	if i := slices.IndexFunc(f.cl.tokens, func(t token) bool { return t.kind == quoted }); i >= 0 && s == "" {
+		return capitalize(clip(squeeze(f.cl.at(i).text), 60))
+	}
+	if words := tokenize(s); len(f.inputs) > 0 && (s == "" || len(words) == 1 && (reportWords[words[0].low] || pronouns[words[0].low])) {
+		first, _, _ := strings.Cut(strings.TrimSpace(f.inputs[0]), "\n")
+		if first = strings.TrimRight(clip(squeeze(strings.Trim(first, "#*- ")), 70), ".:;"); first != "" {
+			if s == "" || pronouns[strings.ToLower(s)] {
+				return capitalize(first)
+			}
+			return capitalize(s) + ": " + first
+		}
+	}
+	if s == "" {
+		s = clip(f.cl.words(), 60)
+	}
+	return capitalize(s)
+}
+
+// markedQuote reports whether the next quotation is marked as the text itself.
+func (f *filler) markedQuote() bool {
+	for i := range f.cl.tokens {
+		if t := f.cl.at(i); t.kind == quoted && !f.quotes[t.start] {
+			return f.markerBefore(i, "saying", "says", "body", "text", "message", "description", "note", "that", "content")
+		}
+	}
+	return false
+}
+
+// topic returns what follows "about", ":" or, where something is created, "to"
+// or "that"; or "".
+func (f *filler) topic() string {
+	for i := range f.cl.tokens {
+		t := f.cl.at(i)
+		if i > 0 && t.is("about", "regarding", "concerning", "re") {
+			return undetermined(f.phrase(i+1, false))
+		}
+	}
+	if slices.Contains(f.skill.acts(), doSend) {
+		return ""
+	}
+	for i := range f.cl.tokens {
+		t, next := f.cl.at(i), f.cl.at(i+1)
+		if i == 0 || i > 6 || next.kind != word || f.times.covers(next.start) {
+			continue
+		}
+		plain := !determiners[next.low] && !pronouns[next.low] && !next.capital() && !f.listNoun(next)
+		if t.is(":") || t.is("that") || t.is("to") && plain && f.plainObject(i) {
+			return f.phrase(i+1, false)
+		}
+	}
+	return ""
+}
+
+// listNoun reports whether the word is where something is put: "my list".
+func (f *filler) listNoun(t *token) bool { return t.is("list", "calendar", "todo", "tasks", "agenda") }
+
+// plainObject reports whether the words between the verb and token i name only
+// the kind of thing, as in "create a task to …", not a thing with a name of
+// its own, as in "create a follow-up meeting to …".
+func (f *filler) plainObject(i int) bool {
+	for j := 1; j < i; j++ {
+		t := f.cl.at(j)
+		if t.kind != word || determiners[t.low] || pronouns[t.low] || stopWords[t.low] || len(thingsOf(t.stem)) > 0 || t.stem == stem(f.skill.domain()) ||
+			slices.ContainsFunc(strings.Fields("high low medium urgent priority item quick"), func(w string) bool { return t.low == w }) {
+			continue
+		}
+		return false
+	}
+	return true
+}
+
+// object returns what the verb of the clause is done to, without articles and
+// without to whom; or "".
+func (f *filler) object() string {
+	i := 1
+	if len(actsOf(f.cl.at(0).stem)) == 0 && !f.cl.question() {
+		i = 0
+	}
+	for f.cl.at(i).is("up", "out", "for") {
+		i++
+	}
+	// "send Bob the report": the report.
+	for f.cl.at(i).kind == email || f.cl.at(i).is("and", ",", "cc", "bcc") || pronouns[f.cl.at(i).low] && (determiners[f.cl.at(i+1).low] || f.cl.at(i+1).kind == word && !prepositions[f.cl.at(i+1).low]) ||
+		f.cl.at(i).capital() && (determiners[f.cl.at(i+1).low] || f.cl.at(i+1).capital() && determiners[f.cl.at(i+2).low]) {
+		i++
+	}
+	for determiners[f.cl.at(i).low] || f.cl.at(i).is("new") {
+		i++
+	}
+	if i >= len(f.cl.tokens) {
+		return ""
+	}
+	j := i
+	for ; j < len(f.cl.tokens); j++ {
+		t := f.cl.at(j)
+		if t.is(".") && abbreviation(f.cl.at(j-1)) {
+			continue
+		}
+		named := t.is("with", "for") && f.cl.at(j+1).capital() && !isDateWord(f.cl.at(j+1).low) && !slices.Contains(f.skill.acts(), doSend)
+		if t.kind != word || f.times.covers(t.start) || prepositions[t.low] && !t.is("of") && !named || t.is("due", "saying", "says", "know", "cc", "bcc") {
+			break
+		}
+	}
+	for j > i && (prepositions[f.cl.at(j-1).low] || f.cl.at(j-1).is("and", "or")) {
+		j--
+	}
+	return clause{f.cl.text, f.cl.tokens[i:j]}.words()
+}
+
+// undetermined takes an article off the beginning.
+func undetermined(s string) string {
+	w, rest, ok := strings.Cut(s, " ")
+	if ok && slices.Contains([]string{"the", "a", "an", "my", "our"}, strings.ToLower(w)) {
+		return rest
+	}
+	return s
+}
+
+// body returns the longer text, or "".
+func (f *filler) body(p *param) string {
+	hasTitle := slices.ContainsFunc(f.skill.Parameters, func(q param) bool { return kindOf(&q) == kindTitle })
+	if f.markedQuote() || slices.Contains(f.skill.acts(), doSend) || !hasTitle {
+		if q := f.quote(); q != "" {
+			return q
+		}
+	}
+	if told := f.told(); told != "" {
+		return capitalize(told)
+	}
+	if len(f.inputs) > 0 {
+		return strings.Join(f.inputs, "\n\n")
+	}
+	if q := f.quote(); q != "" {
+		return q
+	}
+	if !p.Required {
+		return ""
+	}
+	if s := f.topic(); s != "" {
+		return capitalize(s)
+	}
+	if s := f.object(); s != "" {
+		return capitalize(s)
+	}
+	return capitalize(f.cl.words())
+}
+
+// told returns the words of the clause that are to be told: those after
+// "saying", after "that" where something is sent, or after "text:".
+func (f *filler) told() string {
+	sends := slices.Contains(f.skill.acts(), doSend)
+	for i := 1; i+1 < len(f.cl.tokens); i++ {
+		t, before, next := f.cl.at(i), f.cl.at(i-1), f.cl.at(i+1)
+		that := t.is("that") && (sends || before.capital() || strings.HasPrefix(before.text, "#")) && !reportWords[before.low] && !before.is("all")
+		if !t.is("saying", "says") && !that && !(t.is("description", "body", "note", "notes", "text", "message") && next.is(":")) {
+			continue
+		}
+		rest := f.cl.from(i + 1)
+		if rest.at(0).is("that", ":") {
+			rest = rest.from(1)
+		}
+		if q := rest.at(0); q.kind == quoted {
+			return q.text
+		}
+		return rest.words()
+	}
+	return ""
+}
+
+// query returns what to search for, or "".
+func (f *filler) query(p *param) string {
+	if q := f.quote(); q != "" {
+		return q
+	}
+	for i := range f.cl.tokens {
+		if i > 0 && f.cl.at(i).is("about", "mentioning", "containing", "matching", "regarding", "concerning", "named", "called") {
+			s := undetermined(f.phrase(i+1, false))
+			about := *f
+			about.cl = newClause("about " + s)
+			if s != "" && (p.Required || len(about.contentWords(false)) > 0) {
+				return s
+			}
+		}
+	}
+	if f.source {
+		return ""
+	}
+	return strings.Join(f.contentWords(p.Required), " ")
+}
+
+// contentWords returns the words of the clause that say what it is about. For
+// a search that has other filters, words that only name the kind of thing, its
+// status or a time are left out.
+func (f *filler) contentWords(all bool) []string {
+	about := append(thingsOf(stem(f.skill.domain())), stem(f.skill.domain()))
+	for _, t := range f.skill.Tags {
+		about = append(about, stem(strings.ToLower(t)))
+	}
+	var out []string
+	for i := range f.cl.tokens {
+		t := f.cl.at(i)
+		if t.kind != word || determiners[t.low] || pronouns[t.low] || prepositions[t.low] || auxiliaries[t.low] || questionHead[t.low] ||
+			ends[t.low] || fillers[t.low] || f.times.covers(t.start) {
+			continue
+		}
+		if i == 0 && len(actsOf(t.stem)) > 0 || i == 1 && t.is("up", "out", "for") {
+			continue
+		}
+		if all {
+			out = append(out, t.text)
+			continue
+		}
+		if verbs[t.low] && !nounVerbs[t.low] {
+			continue
+		}
+		thing := slices.ContainsFunc(append(thingsOf(t.stem), t.stem), func(c string) bool { return slices.Contains(about, c) })
+		if thing || stopWords[t.low] || reportWords[t.low] || f.isChoice(t) || smallNumberOrDigit(t.low) || t.is("due", "item", "items", "top", "last", "top", "many", "much") {
+			continue
+		}
+		out = append(out, t.text)
+	}
+	return out
+}
+
+var fillers = set("i we me us please there any so not no yes like need want know how's i'd i'm also just get out")
+
+// isChoice reports whether the word is a value of one of the skill's
+// parameters.
+func (f *filler) isChoice(t *token) bool {
+	return slices.ContainsFunc(f.skill.Parameters, func(p param) bool {
+		return kindOf(&p) == kindChoice && len(chosen(clause{f.cl.text, []token{{kind: word}, *t}}, p.options(), false)) > 0
+	})
+}

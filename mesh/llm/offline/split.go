@@ -1,0 +1,277 @@
+package offline
+
+import "strings"
+
+// A part is one thing that a request asks for.
+type part struct {
+	clause
+	// stage orders parts: a part waits for all parts of earlier stages, and
+	// runs in parallel with those of its own.
+	stage int
+	// numbered marks an item of a numbered list, whose items follow each other.
+	numbered bool
+}
+
+// A splitter takes requests apart.
+type splitter struct {
+	// matches reports whether a clause names something that can be done.
+	matches func(clause) bool
+	// verbs are words that begin a clause because skills are named so.
+	verbs map[string]bool
+}
+
+// Words between clauses, longest first; those in sequence make what follows
+// wait for everything before it.
+var (
+	sequence = []string{
+		"once that is done", "once this is done", "once it is done", "once that's done", "when that is done", "when that's done", "when you are done", "when done", "once done",
+		"after this", "after that", "followed by", "afterwards", "afterward", "subsequently", "thereafter", "and then", "then", "finally", "lastly", "next", "at the end",
+	}
+	addition = []string{"as well as", "in addition", "and also", "and", "also", "plus", "&", "additionally", "at the same time", "meanwhile", "first of all", "first", "firstly"}
+)
+
+// A cut is a place where a clause may begin.
+type cut struct {
+	at    int // token before which the text is cut
+	after int // first token of the clause, after words such as "and then"
+	hard  bool
+	wait  bool // the clause waits for what is before it
+	item  bool // an item of a numbered list
+}
+
+// split takes the text apart. It cuts at "then", at ";" and between sentences,
+// and at "and" and "," only where something that can be done begins; never
+// inside quotations.
+func (s splitter) split(text string) []part {
+	all := newClause(text)
+	cuts := s.cuts(all)
+	var parts []part
+	stage, begin := 0, cut{hard: true}
+	begin.after = skip(all, 0, &begin)
+	flush := func(end int) {
+		c := clause{text, all.tokens[min(begin.after, end):end]}.trimmed()
+		if begin.wait && len(parts) > 0 {
+			stage++
+		}
+		if len(c.tokens) > 0 && !smallTalk(c) {
+			parts = append(parts, part{c, stage, begin.item})
+		}
+	}
+	for i, k := range cuts {
+		end := len(all.tokens)
+		if i+1 < len(cuts) {
+			end = cuts[i+1].at
+		}
+		before := clause{text, all.tokens[min(begin.after, k.at):k.at]}.trimmed()
+		if s.accept(k, before, clause{text, all.tokens[k.after:end]}) {
+			flush(k.at)
+			begin = k
+		}
+	}
+	flush(len(all.tokens))
+	return s.reorder(parts)
+}
+
+// cuts returns the places where clauses may begin.
+func (s splitter) cuts(c clause) []cut {
+	var out []cut
+	for i := 0; i < len(c.tokens); i++ {
+		k := cut{at: i}
+		t := &c.tokens[i]
+		switch {
+		case t.is(";"):
+			k.hard, k.wait = true, true
+		case t.is("!", "?", "\n") || t.is(".") && !abbreviation(c.at(i-1)):
+			k.hard = true
+		case t.is(",", "&"):
+		case c.from(i).startsWith(sequence) > 0 || c.from(i).startsWith(addition) > 0:
+			if i == 0 || t.is("next", "first", "plus") && !c.at(i-1).is(",", ".", ";", "\n", "and") {
+				continue
+			}
+		default:
+			continue
+		}
+		k.after = skip(c, i, &k)
+		if k.after < len(c.tokens) {
+			out = append(out, k)
+		}
+		i = max(i, k.after-1)
+	}
+	return out
+}
+
+// skip passes the marks and joining words at i, notes in k what they say, and
+// returns where the clause begins.
+func skip(c clause, i int, k *cut) int {
+	for i < len(c.tokens) {
+		t := &c.tokens[i]
+		switch n := c.from(i).startsWith(sequence); {
+		case t.kind == punct:
+			k.hard = k.hard || t.is(";", "!", "?", "\n") || t.is(".") && !abbreviation(c.at(i-1))
+			k.wait = k.wait || t.is(";")
+			i++
+			continue
+		case n > 0 && (!t.is("next") || !isDateWord(c.at(i+1).low)):
+			k.hard, k.wait = true, true
+			i += n
+			continue
+		}
+		if n := c.from(i).startsWith(addition); n > 0 {
+			i += n
+			continue
+		}
+		if t.is("please", "kindly", "also") && c.at(i+1).is(",") {
+			i++
+			continue
+		}
+		if listNumber(c, i) {
+			k.hard, k.wait, k.item = true, true, true
+			i++
+			continue
+		}
+		break
+	}
+	return i
+}
+
+// listNumber reports whether token i is the number of a list's item, as in
+// "1. find" or "2) send".
+func listNumber(c clause, i int) bool {
+	t := c.at(i)
+	return t.kind == word && len(t.low) <= 2 && t.low[0] >= '0' && t.low[0] <= '9' && c.at(i+1).is(".", ")") &&
+		(i == 0 || c.at(i-1).kind == punct)
+}
+
+// startsWith returns the length of the first phrase that c begins with.
+func (c clause) startsWith(phrases []string) int {
+	for _, p := range phrases {
+		if p == "&" && c.at(0).is("&") {
+			return 1
+		}
+		if n := c.begins(p); n > 0 {
+			return n
+		}
+	}
+	return 0
+}
+
+// accept decides whether a clause really begins at k.
+func (s splitter) accept(k cut, before, after clause) bool {
+	if k.wait {
+		return true
+	}
+	if k.hard && smallTalk(after) {
+		return true
+	}
+	bare := len(before.tokens) <= 1 && before.imperative(s.verbs) == 0 && !before.question()
+	if bare && !k.hard {
+		return false // "find and archive …": the object is still to come
+	}
+	sure := after.imperative(s.verbs)
+	asks := after.trimmed().question()
+	if sure == 0 && !asks {
+		return false
+	}
+	if s.matches(after.trimmed()) {
+		return true
+	}
+	return k.hard || !asks && !openEnded(before)
+}
+
+// openEnded reports whether the clause introduces words that belong to it,
+// whatever they are: "a task to review the code and fix the build".
+func openEnded(c clause) bool {
+	for i := range c.tokens {
+		t := c.at(i)
+		if i > 0 && t.is("that", "saying", "says", "called", "titled", "named", ":", "about") {
+			return true
+		}
+		if t.is("to") && c.at(i+1).kind == word && !c.at(i+1).capital() && !determiners[c.at(i+1).low] && !pronouns[c.at(i+1).low] {
+			return true
+		}
+	}
+	return false
+}
+
+// reorder turns "after finding A, B", "before doing B, A" and "B after finding
+// A" into A, then B.
+func (s splitter) reorder(parts []part) []part {
+	var out []part
+	shift := 0
+	for i := 0; i < len(parts); i++ {
+		p := parts[i]
+		p.stage += shift
+		inner, ok := subordinate(p.clause)
+		switch {
+		case ok && i+1 < len(parts) && p.at(0).is("before"):
+			next := parts[i+1]
+			next.stage = p.stage
+			out = append(out, next, part{clause: inner, stage: p.stage + 1})
+			shift++
+			i++
+			continue
+		case ok:
+			out = append(out, part{clause: inner, stage: p.stage})
+			if i+1 < len(parts) && parts[i+1].stage+shift == p.stage {
+				shift++
+			}
+			continue
+		}
+		if first, second, ok := s.inOrder(p.clause); ok {
+			out = append(out, part{clause: first, stage: p.stage}, part{clause: second, stage: p.stage + 1})
+			shift++
+			continue
+		}
+		out = append(out, p)
+	}
+	return out
+}
+
+// subordinate returns the clause without the words that say when it is done;
+// false if it begins with none.
+func subordinate(c clause) (clause, bool) {
+	if !c.at(0).is("after", "before", "once", "when") {
+		return c, false
+	}
+	inner := c.from(1)
+	inner = inner.from(inner.startsWith([]string{"you have", "you've", "you are done", "you", "having"}))
+	head := inner.at(0)
+	return inner, head.kind == word && len(actsOf(head.stem)) > 0 && !head.capital()
+}
+
+// inOrder finds a subordinate clause inside of another one.
+func (s splitter) inOrder(c clause) (first, second clause, ok bool) {
+	// A clause in which words such as "after" abound is no plain order.
+	for i, tries := 1, 0; i < len(c.tokens) && tries < 4; i++ {
+		inner, ok := subordinate(c.from(i))
+		rest := clause{c.text, c.tokens[:i]}.trimmed()
+		if !ok || c.at(i).is("when") || len(rest.tokens) == 0 {
+			continue
+		}
+		tries++
+		if !s.matches(inner) || !s.matches(rest) {
+			continue
+		}
+		if c.at(i).is("before") {
+			return rest, inner, true
+		}
+		return inner, rest, true
+	}
+	return clause{}, clause{}, false
+}
+
+func abbreviation(t *token) bool {
+	return t.kind == word && (len(t.low) == 1 && t.low[0] >= 'a' || strings.Contains(" dr mr mrs ms prof e.g i.e etc vs no st approx ", " "+t.low+" "))
+}
+
+var greetings = set("hi hello hey thanks thank you good morning afternoon evening day there greetings cheers please ok okay bye goodbye howdy so much many very")
+
+// smallTalk reports whether the clause asks for nothing.
+func smallTalk(c clause) bool {
+	for i := range c.tokens {
+		if t := c.at(i); t.kind != punct && !greetings[t.low] {
+			return false
+		}
+	}
+	return true
+}
