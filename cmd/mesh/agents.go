@@ -1,0 +1,201 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	meshv1 "agentmesh/gen/mesh/v1"
+)
+
+func (a *app) agentsCommand() *cobra.Command {
+	return group("agents", "List, show, add and remove agents", "  mesh agents list",
+		a.agentsListCommand(), a.agentsShowCommand(), a.agentsAddCommand(), a.agentsRemoveCommand())
+}
+
+func (a *app) agentsListCommand() *cobra.Command {
+	var req meshv1.ListAgentsRequest
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "List agents; the filters must all hold",
+		Example: `  mesh agents list
+  mesh agents list --tag calendar --live
+  mesh agents list --query "send mail" --json`,
+		Args: cobra.NoArgs,
+		RunE: a.lookup(func(ctx context.Context, c *client, _ []string) error {
+			resp, err := c.agents.ListAgents(c.call(ctx, a.flags.thread), &req)
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return printJSON(a, resp.GetAgents()...)
+			}
+			a.printf("%s", agentTable(resp.GetAgents()))
+			return nil
+		}),
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&req.Skill, "skill", "", "only agents with this skill `id`")
+	flags.StringVar(&req.Tag, "tag", "", "only agents with a skill that has this `tag`")
+	flags.StringVar(&req.Query, "query", "", "only agents whose name, description, skills or tags hold these `words`")
+	flags.BoolVar(&req.Live, "live", false, "only agents that answer")
+	flags.BoolVar(&asJSON, "json", false, "print each agent as one line of JSON")
+	return cmd
+}
+
+func (a *app) agentsShowCommand() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "show NAME",
+		Short: "Show an agent and its skills",
+		Example: `  mesh agents show knowledge
+  mesh agents show knowledge --json`,
+		Args: exactly("the agent's name"),
+		RunE: a.lookup(func(ctx context.Context, c *client, args []string) error {
+			resp, err := c.agents.GetAgent(c.call(ctx, a.flags.thread), &meshv1.GetAgentRequest{Name: args[0]})
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return printJSON(a, resp.GetAgent())
+			}
+			a.printf("%s", agentText(resp.GetAgent()))
+			return nil
+		}),
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print the agent as one line of JSON")
+	return cmd
+}
+
+func (a *app) agentsAddCommand() *cobra.Command {
+	var req meshv1.RegisterAgentRequest
+	cmd := &cobra.Command{
+		Use:   "add CARD-URL",
+		Short: "Add an agent by the URL of its card",
+		Long: `Add an A2A agent by the URL of its agent card, or by the address that serves it
+at /.well-known/agent-card.json. The mesh keeps the agent, and looks whether it
+answers.`,
+		Example: `  mesh agents add http://127.0.0.1:9001
+  mesh agents add https://agents.example.com/translate/card.json --name translate`,
+		Args: exactly("the card's URL"),
+		RunE: a.lookup(func(ctx context.Context, c *client, args []string) error {
+			req.CardUrl = args[0]
+			resp, err := c.agents.RegisterAgent(c.call(ctx, a.flags.thread), &req)
+			if err != nil {
+				return err
+			}
+			a.printf("%s added, at %s\n", oneLine(resp.GetAgent().GetName()), oneLine(resp.GetAgent().GetEndpoint()))
+			return nil
+		}),
+	}
+	cmd.Flags().StringVar(&req.Name, "name", "", "`name` in the mesh (default made from the card's name)")
+	cmd.Flags().BoolVar(&req.Shared, "shared", false, "share it with all tenants; for operators")
+	return cmd
+}
+
+func (a *app) agentsRemoveCommand() *cobra.Command {
+	var req meshv1.DeregisterAgentRequest
+	cmd := &cobra.Command{
+		Use:     "rm NAME",
+		Short:   "Remove an agent that was added",
+		Example: `  mesh agents rm translate`,
+		Args:    exactly("the agent's name"),
+		RunE: a.lookup(func(ctx context.Context, c *client, args []string) error {
+			req.Name = args[0]
+			if _, err := c.agents.DeregisterAgent(c.call(ctx, a.flags.thread), &req); err != nil {
+				return err
+			}
+			a.printf("%s removed\n", oneLine(args[0]))
+			return nil
+		}),
+	}
+	cmd.Flags().BoolVar(&req.Shared, "shared", false, "remove a shared agent; for operators")
+	return cmd
+}
+
+// agentTable returns agents as a table, one line each.
+func agentTable(agents []*meshv1.Agent) string {
+	if len(agents) == 0 {
+		return "no agents\n"
+	}
+	rows := [][]string{{"NAME", "STATE", "ADDRESS", "SKILLS", "DESCRIPTION"}}
+	for _, ag := range agents {
+		rows = append(rows, []string{ag.GetName(), agentState(ag), ag.GetEndpoint(),
+			fmt.Sprint(len(ag.GetCard().GetSkills())), clip(ag.GetCard().GetDescription(), 60)})
+	}
+	return table(rows)
+}
+
+// agentState says in a word or a clause whether the agent is called.
+func agentState(ag *meshv1.Agent) string {
+	switch {
+	case ag.GetLive():
+		return "live"
+	case ag.GetProblem() != "":
+		return "down: " + clip(ag.GetProblem(), 50)
+	}
+	return "down"
+}
+
+// agentText returns all that a person wants to know about an agent.
+func agentText(ag *meshv1.Agent) string {
+	card := ag.GetCard()
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s  %s\n%s\n\n", oneLine(ag.GetName()), oneLine(card.GetVersion()), printable(card.GetDescription()))
+	rows := [][]string{{"state", agentState(ag)}, {"address", ag.GetEndpoint()}, {"belongs to", owner(ag)}}
+	if url := ag.GetCardUrl(); url != "" {
+		rows = append(rows, []string{"card", url})
+	}
+	if at := ag.GetRegistered(); at != nil {
+		rows = append(rows, []string{"registered", stamp(at)})
+	}
+	if at := ag.GetExpires(); at != nil {
+		rows = append(rows, []string{"lease ends", stamp(at)})
+	}
+	b.WriteString(table(rows))
+	for i, s := range card.GetSkills() {
+		if i == 0 {
+			b.WriteString("\nskills\n")
+		}
+		fmt.Fprintf(&b, "  %s: %s", oneLine(s.GetId()), oneLine(s.GetDescription()))
+		if len(s.GetTags()) > 0 {
+			fmt.Fprintf(&b, " [%s]", oneLine(strings.Join(s.GetTags(), ", ")))
+		}
+		b.WriteByte('\n')
+		for _, ex := range s.GetExamples() {
+			fmt.Fprintf(&b, "      e.g. %s\n", oneLine(ex))
+		}
+	}
+	return b.String()
+}
+
+// owner says who an agent belongs to.
+func owner(ag *meshv1.Agent) string {
+	switch {
+	case ag.GetBuiltin():
+		return "the mesh"
+	case ag.GetTenant() == "":
+		return "all tenants"
+	}
+	return "tenant " + ag.GetTenant()
+}
+
+// table aligns the columns of rows.
+func table(rows [][]string) string {
+	var b strings.Builder
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	for _, row := range rows {
+		cells := make([]string, len(row))
+		for i, cell := range row {
+			cells[i] = oneLine(cell)
+		}
+		// A strings.Builder takes everything.
+		_, _ = fmt.Fprintln(w, strings.Join(cells, "\t"))
+	}
+	_ = w.Flush()
+	return b.String()
+}

@@ -1,0 +1,180 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
+
+	meshv1 "agentmesh/gen/mesh/v1"
+	"agentmesh/mesh"
+)
+
+// chatHelp is what /help says.
+const chatHelp = `/agents   the agents of the mesh
+/thread   this conversation's id and who has it
+/exit     leave the agent that took over; the main agent has you back
+/quit     leave the chat (also Ctrl-D)
+//text    say a text that begins with '/'
+Ctrl-C    stop the running turn; at the prompt, leave
+`
+
+// command runs a line that begins with '/'.
+func (c *chat) command(ctx context.Context, text string) error {
+	if text == "/exit" {
+		return c.exit(ctx)
+	}
+	// Look-ups are short: they must not hang a chat.
+	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
+	defer cancel()
+	switch text {
+	case "/quit":
+		return errLeave
+	case "/help":
+		c.tell(chatHelp)
+		return nil
+	case "/agents":
+		return c.listAgents(ctx)
+	case "/thread":
+		return c.describe(ctx)
+	}
+	return mesh.InvalidField("mesh.chat", "command",
+		"%q is unknown; /help lists the commands, and '//' begins a text with '/'", clip(text, 40))
+}
+
+// tell shows what no agent said.
+func (c *chat) tell(text string) {
+	if c.rich {
+		c.app.printf("%s", text)
+		return
+	}
+	c.app.notef("%s", text)
+}
+
+func (c *chat) listAgents(ctx context.Context) error {
+	resp, err := c.client.agents.ListAgents(c.client.call(ctx, c.thread), &meshv1.ListAgentsRequest{})
+	if err != nil {
+		return err
+	}
+	c.tell(agentTable(resp.GetAgents()))
+	return nil
+}
+
+func (c *chat) describe(ctx context.Context) error {
+	resp, err := c.client.threads.GetThread(c.client.call(ctx, c.thread), &meshv1.GetThreadRequest{ThreadId: c.thread})
+	switch {
+	case mesh.IsCode(err, mesh.NotFound):
+		c.tell(fmt.Sprintf("thread %s, nothing in it yet\n", c.thread))
+		return nil
+	case err != nil:
+		return err
+	}
+	th := resp.GetThread()
+	c.tell(fmt.Sprintf("thread %s, %d events, with %s\n", c.thread, th.GetSeq(), speakerName(th.GetActiveAgent())))
+	return nil
+}
+
+// exit leaves the agent that took over, and shows what comes of its task: it
+// may have ended with that, or the agent that has the user back says something.
+func (c *chat) exit(ctx context.Context) error {
+	ended, goesOn, err := c.endHandoff(ctx)
+	switch {
+	case err != nil:
+		return err
+	case ended == nil:
+		c.with, c.step = "", ""
+		c.tell("no agent has taken over; /quit leaves the chat\n")
+		return nil
+	case goesOn:
+		// Leaving cancels the task, which is no failure of it.
+		defer func(was bool) { c.failed = was }(c.failed)
+		return c.follow(ctx, &turn{thread: c.thread, task: c.task, seq: c.seq, hasCursor: true})
+	}
+	c.with, c.step = "", ""
+	c.tell(returnLine(&returnNote{from: ended.GetTargetAgentId(), outcome: ended.GetState()}) + "\n")
+	return nil
+}
+
+// endHandoff ends the handoff that the mesh says is active, whoever began it.
+// goesOn says that the open task has news: it does not wait any more.
+func (c *chat) endHandoff(ctx context.Context) (ended *meshv1.Handoff, goesOn bool, err error) {
+	ctx, cancel := context.WithTimeout(c.client.call(ctx, c.thread), lookupTimeout)
+	defer cancel()
+	active, err := c.activeHandoff(ctx)
+	if err != nil || active == nil {
+		return nil, false, err
+	}
+	resp, err := c.client.handoffs.EndHandoff(ctx, &meshv1.EndHandoffRequest{
+		ThreadId: c.thread, Outcome: string(mesh.HandoffCancelled), Summary: "The user left with /exit.",
+	})
+	if err != nil || c.task == "" {
+		return resp.GetHandoff(), false, err
+	}
+	task, err := c.client.a2a.GetTask(ctx, &a2apb.GetTaskRequest{Id: c.task, HistoryLength: new(int32)})
+	return resp.GetHandoff(), !mesh.Interrupted(task.GetStatus().GetState()), err
+}
+
+// activeHandoff returns the thread's handoff, or nil if none is active.
+func (c *chat) activeHandoff(ctx context.Context) (*meshv1.Handoff, error) {
+	resp, err := c.client.handoffs.GetHandoff(ctx, &meshv1.GetHandoffRequest{ThreadId: c.thread})
+	switch {
+	case err != nil && !mesh.IsCode(err, mesh.NotFound):
+		return nil, err
+	case resp.GetHandoff().GetState() == "active":
+		return resp.GetHandoff(), nil
+	}
+	return nil, nil
+}
+
+// pickUp takes a thread up where it was left: who has the stream, which task
+// waits for an answer, and the end of a turn that still runs. A thread that
+// does not exist yet begins with the first message.
+func (c *chat) pickUp(ctx context.Context) error {
+	open, err := c.resume(ctx)
+	switch {
+	case err != nil || open == nil:
+		return err
+	case mesh.Interrupted(open.GetState()):
+		c.task = open.GetExecution().GetId()
+		c.tell("· " + withText("an answer is waited for, to", clip(open.GetExecution().GetText(), 80)) + "\n")
+		return nil
+	}
+	c.tell("· a turn is running; this is what it says\n")
+	return c.survive(ctx, c.follow(ctx, &turn{thread: c.thread, task: open.GetExecution().GetId(), hasCursor: true}))
+}
+
+// resume asks for the state of the thread and returns the turn that is open.
+func (c *chat) resume(ctx context.Context) (*meshv1.ExecutionState, error) {
+	ctx, cancel := context.WithTimeout(c.client.call(ctx, c.thread), lookupTimeout)
+	defer cancel()
+	resp, err := c.client.threads.GetThread(ctx, &meshv1.GetThreadRequest{ThreadId: c.thread})
+	if mesh.IsCode(err, mesh.NotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	c.seq = mesh.Seq(resp.GetThread().GetSeq())
+	active, err := c.activeHandoff(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if active != nil {
+		c.with = active.GetTargetAgentId()
+	}
+	return openTurn(resp.GetThread()), nil
+}
+
+// openTurn returns the thread's last turn, unless it has ended.
+func openTurn(th *meshv1.Thread) *meshv1.ExecutionState {
+	var last *meshv1.ExecutionState
+	for _, e := range th.GetExecutions() {
+		if e.GetExecution().GetKind() == string(mesh.KindTurn) {
+			last = e
+		}
+	}
+	if last == nil || mesh.Terminal(last.GetState()) {
+		return nil
+	}
+	return last
+}

@@ -1,0 +1,126 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"time"
+
+	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/connectivity"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+
+	meshv1 "agentmesh/gen/mesh/v1"
+	"agentmesh/mesh"
+	"agentmesh/mesh/rpc"
+)
+
+// connectTimeout bounds how long a mesh may take to accept a connection.
+const connectTimeout = 5 * time.Second
+
+// A client is a connection to the mesh with the services that it offers.
+type client struct {
+	app      *app
+	conn     *grpc.ClientConn
+	a2a      a2apb.A2AServiceClient
+	agents   meshv1.RegistryServiceClient
+	threads  meshv1.ThreadServiceClient
+	handoffs meshv1.HandoffServiceClient
+	skills   meshv1.SkillServiceClient
+}
+
+// connected calls do with a connection to the mesh, which it closes.
+func (a *app) connected(ctx context.Context, args []string, do func(context.Context, *client, []string) error) error {
+	conn, err := rpc.Dial(a.flags.addr, rpc.DialOptions{
+		Bearer: a.flags.token, AllowPlaintextBearer: a.flags.plaintext,
+		Tenant: mesh.TenantID(a.flags.tenant), User: a.flags.user,
+	})
+	if mesh.IsCode(err, mesh.Precondition) {
+		return mesh.Errorf(mesh.Precondition, "mesh.connect", "%s with --plaintext-token", mesh.DetailOf(err))
+	}
+	if err != nil {
+		return err
+	}
+	// Closing fails only for a connection that is closed already.
+	defer func() { _ = conn.Close() }()
+	c := &client{
+		app: a, conn: conn,
+		a2a:      a2apb.NewA2AServiceClient(conn),
+		agents:   meshv1.NewRegistryServiceClient(conn),
+		threads:  meshv1.NewThreadServiceClient(conn),
+		handoffs: meshv1.NewHandoffServiceClient(conn),
+		skills:   meshv1.NewSkillServiceClient(conn),
+	}
+	if err := c.reach(ctx); err != nil {
+		return err
+	}
+	return do(ctx, c, args)
+}
+
+// reach waits until somebody answers, so that an address where nobody does is
+// told apart from a mesh that cannot do something just now.
+func (c *client) reach(ctx context.Context) error {
+	limit, cancel := context.WithTimeout(ctx, connectTimeout)
+	defer cancel()
+	c.conn.Connect()
+	for state := c.conn.GetState(); state != connectivity.Ready; state = c.conn.GetState() {
+		if state == connectivity.TransientFailure || !c.conn.WaitForStateChange(limit, state) {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			return mesh.Errorf(mesh.Unavailable, "mesh.connect",
+				"nobody answers at %s; start the mesh with 'mesh up' or name another address with --addr", c.app.flags.addr)
+		}
+	}
+	return nil
+}
+
+// call returns ctx for a call about the thread, or about none for "".
+func (c *client) call(ctx context.Context, thread string) context.Context {
+	return mesh.WithCall(ctx, c.identity(thread))
+}
+
+// after returns ctx for a call that goes on after seq.
+func (c *client) after(ctx context.Context, thread string, seq mesh.Seq) context.Context {
+	call := c.identity(thread)
+	call.AfterSeq, call.HasCursor = seq, true
+	return mesh.WithCall(ctx, call)
+}
+
+// identity is a call about the thread; the connection adds who calls. Our
+// extension is activated only where there is a thread: the mesh insists on one
+// then.
+func (c *client) identity(thread string) mesh.Call {
+	call := mesh.Call{Thread: thread, Version: "1.0"}
+	if thread != "" {
+		call.Extensions = []string{mesh.ExtensionURI}
+	}
+	return call
+}
+
+// jsonLine returns m as JSON on one line, always the same for the same m.
+func jsonLine(m proto.Message) (string, error) {
+	data, err := protojson.Marshal(m)
+	if err != nil {
+		return "", mesh.Errorf(mesh.Unknown, "mesh.json", "the answer cannot be written as JSON: %w", err)
+	}
+	var b bytes.Buffer
+	if err := json.Compact(&b, data); err != nil {
+		return "", mesh.Errorf(mesh.Unknown, "mesh.json", "the answer cannot be written as JSON: %w", err)
+	}
+	return b.String(), nil
+}
+
+// printJSON prints each message as one line of JSON.
+func printJSON[M proto.Message](a *app, messages ...M) error {
+	for _, m := range messages {
+		line, err := jsonLine(m)
+		if err != nil {
+			return err
+		}
+		a.printf("%s\n", line)
+	}
+	return nil
+}

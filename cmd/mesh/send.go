@@ -1,0 +1,207 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"unicode/utf8"
+
+	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
+	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/proto"
+
+	"agentmesh/mesh"
+)
+
+// maxText bounds a message, as the mesh does: 1 MiB.
+const maxText = 1 << 20
+
+// sendOptions are the flags of 'mesh send'.
+type sendOptions struct {
+	json, noStream bool
+	task           string
+	resume         int64
+	follow         bool // --resume was given
+}
+
+func (a *app) sendCommand() *cobra.Command {
+	var o sendOptions
+	cmd := &cobra.Command{
+		Use:   "send [flags] TEXT",
+		Short: "Send one message and print the answer",
+		Long: `Send one message and print the answer as it comes. TEXT is one argument; '-'
+reads it from stdin.
+
+The answer goes to stdout. The thread's id, who does what, and how to go on go
+to stderr. The exit code is 1 when the task failed, was rejected or cancelled.
+
+With --task and --resume nothing is sent: what happened in the task after that
+Seq is printed, and what still happens.`,
+		Example: `  mesh send "How do I configure rate limiting?"
+  mesh send --thread 550e8400-e29b-41d4-a716-446655440000 "And per user?"
+  mesh send - --json <question.txt
+  mesh send --task 550e8400e29b41d4a716446655440000-0123456789abcdef "Yes, send it"
+  mesh send --task 550e8400e29b41d4a716446655440000-0123456789abcdef --resume 12`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			o.follow = cmd.Flags().Changed("resume")
+			return a.checkSend(&o, args)
+		},
+		RunE: a.stream(func(ctx context.Context, c *client, args []string) error { return c.sendOnce(ctx, o, args) }),
+	}
+	flags := cmd.Flags()
+	flags.BoolVar(&o.json, "json", false, "print each event of the stream as one line of JSON")
+	flags.BoolVar(&o.noStream, "no-stream", false, "print the answer when all of it is there")
+	flags.StringVar(&o.task, "task", "", "`id` of the task that the message answers, or that is followed")
+	flags.Int64Var(&o.resume, "resume", 0, "follow --task from after this `seq` instead of sending")
+	return cmd
+}
+
+// checkSend refuses what does not go together, and takes the thread from the
+// task's id where none is named.
+func (a *app) checkSend(o *sendOptions, args []string) error {
+	switch {
+	case o.follow && o.task == "":
+		return errors.New("--resume needs --task")
+	case o.follow && len(args) > 0:
+		return errors.New("--resume sends nothing; leave the text away")
+	case o.follow && o.noStream:
+		return errors.New("--resume is a stream; leave --no-stream away")
+	case o.follow && o.resume < 0:
+		return fmt.Errorf("--resume must not be negative, and is %d", o.resume)
+	case !o.follow && len(args) == 0:
+		return errors.New("the text is missing; give it in quotes, or '-' to read stdin")
+	case len(args) > 1:
+		return fmt.Errorf("the text is one argument, and there are %d; put it in quotes", len(args))
+	}
+	if thread, ok := mesh.ExecutionID(o.task).ThreadID(); ok && a.flags.thread == "" {
+		a.flags.thread = thread
+	}
+	return nil
+}
+
+// sendOnce is 'mesh send'.
+func (c *client) sendOnce(ctx context.Context, o sendOptions, args []string) error {
+	a := c.app
+	t := &turn{thread: a.flags.thread, task: o.task, seq: mesh.Seq(o.resume), hasCursor: true}
+	if !o.follow {
+		text, err := a.text(args[0])
+		if err != nil {
+			return err
+		}
+		thread := a.flags.thread
+		// An agent's own task id says nothing about its thread; the mesh knows it.
+		if thread == "" && o.task == "" {
+			thread = mesh.NewThreadID()
+		}
+		t = newTurn(thread, o.task, text)
+	}
+	if t.thread != "" {
+		a.notef("thread: %s\n", t.thread)
+	}
+	if o.noStream {
+		return c.sendWhole(ctx, o, t)
+	}
+	v := newView(a.shows && !o.json)
+	for u, err := range c.updates(ctx, t) {
+		if err != nil {
+			a.show(v.newline(), "")
+			if ctx.Err() != nil && t.task != "" {
+				a.notef("the task goes on; follow it with: mesh send --thread %s --task %s --resume %d\n", t.thread, t.task, t.seq)
+			}
+			return err
+		}
+		if !o.json {
+			a.show(v.show(u))
+		} else if u.raw != nil {
+			if err := printJSON(a, u.raw); err != nil {
+				return err
+			}
+		}
+	}
+	if !o.json {
+		a.show(v.end(t.state))
+	}
+	return c.settle(t)
+}
+
+// sendWhole sends without a stream.
+func (c *client) sendWhole(ctx context.Context, o sendOptions, t *turn) error {
+	resp, err := c.a2a.SendMessage(c.call(ctx, t.thread), t.send)
+	if err != nil {
+		return err
+	}
+	u := decode(wholeAnswer(resp))
+	t.note(u)
+	if o.json {
+		if err := printJSON[proto.Message](c.app, resp); err != nil {
+			return err
+		}
+		return c.settle(t)
+	}
+	v := newView(c.app.shows)
+	for _, art := range resp.GetTask().GetArtifacts() {
+		c.app.show(v.say(u.agent, partsText(art.GetParts()), true), "")
+	}
+	u.snapshot = false
+	c.app.show(v.show(u))
+	c.app.show(v.end(t.state))
+	return c.settle(t)
+}
+
+// wholeAnswer returns an answer without a stream as the event of one.
+func wholeAnswer(resp *a2apb.SendMessageResponse) *a2apb.StreamResponse {
+	if m := resp.GetMessage(); m != nil {
+		return &a2apb.StreamResponse{Payload: &a2apb.StreamResponse_Message{Message: m}}
+	}
+	return &a2apb.StreamResponse{Payload: &a2apb.StreamResponse_Task{Task: resp.GetTask()}}
+}
+
+// settle says how a script goes on, and returns errTaskFailed where the task
+// did not end well.
+func (c *client) settle(t *turn) error {
+	if t.failed() {
+		return errTaskFailed
+	}
+	if mesh.Interrupted(t.state) {
+		c.app.notef("waits for an answer: mesh send --thread %s --task %s TEXT\n", t.thread, t.task)
+	}
+	return nil
+}
+
+// show prints what a view made.
+func (a *app) show(text, note string) {
+	if text != "" {
+		a.printf("%s", text)
+	}
+	if note != "" {
+		a.notef("%s", note)
+	}
+}
+
+// text returns arg, or all of stdin for "-", as the text of a message.
+func (a *app) text(arg string) (string, error) {
+	text := arg
+	if arg == "-" {
+		data, err := io.ReadAll(io.LimitReader(a.stdin, maxText+1))
+		if err != nil {
+			return "", mesh.Errorf(mesh.Invalid, "mesh.text", "stdin cannot be read: %v; give the text as an argument", err)
+		}
+		text = string(data)
+	}
+	return text, checkText(text)
+}
+
+// checkText refuses what no message can be.
+func checkText(text string) error {
+	switch {
+	case strings.TrimSpace(text) == "":
+		return mesh.InvalidField("mesh.text", "text", "is empty; say something")
+	case len(text) > maxText:
+		return mesh.InvalidField("mesh.text", "text", "is longer than 1 MiB; send less")
+	case !utf8.ValidString(text):
+		return mesh.InvalidField("mesh.text", "text", "is not UTF-8; convert it first, as with iconv")
+	}
+	return nil
+}

@@ -1,0 +1,269 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+
+	"github.com/spf13/cobra"
+
+	meshv1 "agentmesh/gen/mesh/v1"
+	"agentmesh/mesh"
+)
+
+func (a *app) threadsCommand() *cobra.Command {
+	return group("threads", "List, show, follow and export conversations", "  mesh threads list",
+		a.threadsListCommand(), a.threadsShowCommand(), a.threadsFollowCommand(), a.threadsExportCommand())
+}
+
+func (a *app) threadsListCommand() *cobra.Command {
+	var limit int
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "List the tenant's threads, the last touched first",
+		Example: `  mesh threads list
+  mesh threads list --limit 0 --json`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if limit < 0 {
+				return fmt.Errorf("--limit must not be negative, and is %d", limit)
+			}
+			return cobra.NoArgs(nil, args)
+		},
+		RunE: a.lookup(func(ctx context.Context, c *client, _ []string) error {
+			list, err := c.listThreads(ctx, limit)
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return printJSON(a, list...)
+			}
+			a.printf("%s", threadTable(list))
+			return nil
+		}),
+	}
+	cmd.Flags().IntVar(&limit, "limit", 50, "list at most this `many`; 0 lists all")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print each thread as one line of JSON")
+	return cmd
+}
+
+// listThreads asks for pages until limit threads are there, or all for 0.
+func (c *client) listThreads(ctx context.Context, limit int) ([]*meshv1.Thread, error) {
+	const page = 100
+	var list []*meshv1.Thread
+	req := &meshv1.ListThreadsRequest{PageSize: page}
+	for {
+		if limit > 0 {
+			req.PageSize = int32(min(page, limit-len(list))) // #nosec G115 -- at most page
+		}
+		resp, err := c.threads.ListThreads(c.call(ctx, ""), req)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, resp.GetThreads()...)
+		req.PageToken = resp.GetNextPageToken()
+		if req.PageToken == "" || limit > 0 && len(list) >= limit {
+			return list, nil
+		}
+	}
+}
+
+func (a *app) threadsShowCommand() *cobra.Command {
+	var asJSON bool
+	var thread string
+	cmd := &cobra.Command{
+		Use:   "show [ID]",
+		Short: "Print a conversation and who worked on it",
+		Long:  `Print a conversation: what was said, what the agents did, and the tree of executions.`,
+		Example: `  mesh threads show 550e8400-e29b-41d4-a716-446655440000
+  mesh threads show --thread 550e8400-e29b-41d4-a716-446655440000 --json`,
+		Args: a.threadArg(&thread),
+		RunE: a.lookup(func(ctx context.Context, c *client, _ []string) error {
+			resp, err := c.threads.GetThread(c.call(ctx, thread), &meshv1.GetThreadRequest{ThreadId: thread})
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return printJSON(a, resp.GetThread())
+			}
+			a.printf("%s\n", threadHead(resp.GetThread()))
+			t := newTranscript()
+			for ev, err := range c.events(ctx, thread) {
+				if err != nil {
+					return err
+				}
+				a.printf("%s", t.add(ev))
+			}
+			a.printf("%s%s", t.end(), executionTree(resp.GetThread()))
+			return nil
+		}),
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print what the thread adds up to as one line of JSON")
+	return cmd
+}
+
+func (a *app) threadsExportCommand() *cobra.Command {
+	var thread string
+	return &cobra.Command{
+		Use:   "export [ID]",
+		Short: "Print all events of a thread as lines of JSON",
+		Example: `  mesh threads export 550e8400-e29b-41d4-a716-446655440000 >thread.jsonl
+  mesh threads export --thread 550e8400-e29b-41d4-a716-446655440000`,
+		Args: a.threadArg(&thread),
+		RunE: a.stream(func(ctx context.Context, c *client, _ []string) error {
+			empty := true
+			for ev, err := range c.events(ctx, thread) {
+				if err != nil {
+					return err
+				}
+				empty = false
+				if err := printJSON(a, ev); err != nil {
+					return err
+				}
+			}
+			if empty {
+				return mesh.ThreadNotFound("mesh.export")
+			}
+			return nil
+		}),
+	}
+}
+
+func (a *app) threadsFollowCommand() *cobra.Command {
+	var after int64
+	var asJSON bool
+	var thread string
+	check := a.threadArg(&thread)
+	cmd := &cobra.Command{
+		Use:   "follow [ID]",
+		Short: "Print the events of a thread as they happen",
+		Long: `Print the events of a thread, first those that there are and then each new one,
+until Ctrl-C. A connection that breaks is made again; no event is printed twice.`,
+		Example: `  mesh threads follow 550e8400-e29b-41d4-a716-446655440000
+  mesh threads follow 550e8400-e29b-41d4-a716-446655440000 --after 12 --json`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if after < 0 {
+				return fmt.Errorf("--after must not be negative, and is %d", after)
+			}
+			return check(cmd, args)
+		},
+		RunE: a.stream(func(ctx context.Context, c *client, _ []string) error {
+			for ev, err := range c.followThread(ctx, thread, after) {
+				if err != nil {
+					return err
+				}
+				if !asJSON {
+					a.printf("%s\n", eventLine(ev))
+				} else if err := printJSON(a, ev); err != nil {
+					return err
+				}
+			}
+			return nil
+		}),
+	}
+	cmd.Flags().Int64Var(&after, "after", 0, "only events after this `seq`")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print each event as one line of JSON")
+	return cmd
+}
+
+// threadArg takes the thread from the argument or from --thread into id.
+func (a *app) threadArg(id *string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		given := a.flags.thread
+		switch {
+		case len(args) > 1:
+			return fmt.Errorf("the thread's id is one argument, and there are %d", len(args))
+		case len(args) == 1 && given != "":
+			return errors.New("the thread is named twice; leave --thread away")
+		case len(args) == 1:
+			given = args[0]
+		case given == "":
+			return errors.New("the thread's id is missing; 'mesh threads list' shows them")
+		}
+		var err error
+		*id, err = parseThread("the thread's id", given)
+		return err
+	}
+}
+
+// events yields the thread's events as they are now, in order.
+func (c *client) events(ctx context.Context, thread string) iter.Seq2[*meshv1.Event, error] {
+	return func(yield func(*meshv1.Event, error) bool) {
+		req := &meshv1.ReadThreadRequest{ThreadId: thread, Limit: 1000}
+		for {
+			resp, err := c.threads.ReadThread(c.call(ctx, thread), req)
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			for _, ev := range resp.GetEvents() {
+				req.AfterSeq = ev.GetSeq()
+				if !yield(ev, nil) {
+					return
+				}
+			}
+			if !resp.GetMore() || len(resp.GetEvents()) == 0 {
+				return
+			}
+		}
+	}
+}
+
+// followThread yields the thread's events after the Seq and then each new one. A
+// connection that breaks is made again.
+func (c *client) followThread(ctx context.Context, thread string, after int64) iter.Seq2[*meshv1.Event, error] {
+	return func(yield func(*meshv1.Event, error) bool) {
+		for try := 0; ; try++ {
+			before := after
+			err := c.followOnce(ctx, thread, &after, yield)
+			if err == nil {
+				return
+			}
+			if after != before {
+				try = 0
+			}
+			// What the mesh refuses is no broken connection; the end of the
+			// stream without an error is one: the mesh shuts down.
+			broken := errors.Is(err, io.EOF) || mesh.IsCode(err, mesh.Unavailable) && (c.down() || before > 0)
+			if ctx.Err() != nil || !broken || try >= retries {
+				yield(nil, c.followError(err))
+				return
+			}
+			if err := c.reconnect(ctx, try); err != nil {
+				yield(nil, err)
+				return
+			}
+		}
+	}
+}
+
+// followOnce reads one stream. It returns nil when yield wants no more.
+func (c *client) followOnce(ctx context.Context, thread string, after *int64, yield func(*meshv1.Event, error) bool) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stream, err := c.threads.FollowThread(c.call(ctx, thread), &meshv1.FollowThreadRequest{ThreadId: thread, AfterSeq: *after})
+	if err != nil {
+		return err
+	}
+	for {
+		resp, err := stream.Recv()
+		if err != nil {
+			return err
+		}
+		*after = resp.GetEvent().GetSeq()
+		if !yield(resp.GetEvent(), nil) {
+			return nil
+		}
+	}
+}
+
+// followError is what is told when following ends for good.
+func (c *client) followError(err error) error {
+	if errors.Is(err, io.EOF) || mesh.IsCode(err, mesh.Unavailable) && c.down() {
+		return mesh.Errorf(mesh.Unavailable, "mesh.follow", "lost the connection to %s; go on with --after the last seq: %w",
+			c.app.flags.addr, err)
+	}
+	return err
+}

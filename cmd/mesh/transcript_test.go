@@ -1,0 +1,143 @@
+package main
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	meshv1 "agentmesh/gen/mesh/v1"
+)
+
+// conversation is a log with each kind of event that a reader of it meets.
+func conversation() []*meshv1.Event {
+	var log []*meshv1.Event
+	add := func(execution, actor string, ev *meshv1.Event) {
+		ev.Seq, ev.ExecutionId, ev.Actor = int64(len(log)+1), execution, actor
+		ev.Time = timestamppb.New(epoch.Add(time.Duration(ev.Seq) * time.Second))
+		log = append(log, ev)
+	}
+	message := func(text string) *a2apb.Message { return &a2apb.Message{Parts: textParts(text)} }
+	piece := func(text string, more bool) *meshv1.Event {
+		return &meshv1.Event{Body: &meshv1.Event_ArtifactAppended{ArtifactAppended: &meshv1.ArtifactAppended{
+			Artifact: &a2apb.Artifact{Parts: textParts(text)}, Append: more}}}
+	}
+	issue := func(x *meshv1.Execution) *meshv1.Event {
+		return &meshv1.Event{Body: &meshv1.Event_DispatchIssued{DispatchIssued: &meshv1.DispatchIssued{Child: x}}}
+	}
+	settle := func(child, reason string, state a2apb.TaskState) *meshv1.Event {
+		return &meshv1.Event{Body: &meshv1.Event_DispatchSettled{DispatchSettled: &meshv1.DispatchSettled{Child: child, Reason: reason, State: state}}}
+	}
+	move := func(state a2apb.TaskState, text string) *meshv1.Event {
+		return &meshv1.Event{Body: &meshv1.Event_TaskMoved{TaskMoved: &meshv1.TaskMoved{State: state, Message: message(text)}}}
+	}
+	add("", "node", &meshv1.Event{Body: &meshv1.Event_ThreadClaimed{ThreadClaimed: &meshv1.ThreadClaimed{Epoch: 1, Node: "n1"}}})
+	add("t", "user:ann", &meshv1.Event{Body: &meshv1.Event_TaskOpened{TaskOpened: &meshv1.TaskOpened{
+		Execution: &meshv1.Execution{Id: "t", Kind: "turn", Agent: "main"}}}})
+	add("t", "user:ann", &meshv1.Event{Body: &meshv1.Event_MessagePosted{MessagePosted: &meshv1.MessagePosted{User: "ann", Message: message("Mail bob.")}}})
+	add("t", "node", issue(&meshv1.Execution{Id: "m", Parent: "t", Kind: "agent", Agent: "main"}))
+	add("m", "agent:main", &meshv1.Event{Body: &meshv1.Event_ModelReplied{ModelReplied: &meshv1.ModelReplied{Text: "hm"}}})
+	add("m", "agent:main", piece("On ", false))
+	add("m", "agent:main", piece("it.", true))
+	add("m", "agent:main", issue(&meshv1.Execution{Id: "s", Parent: "m", Kind: "agent", Agent: "mail", Label: "post", Text: "mail bob"}))
+	add("s", "agent:mail", piece("not for the user", false))
+	add("s", "agent:mail", &meshv1.Event{Body: &meshv1.Event_SkillCalled{SkillCalled: &meshv1.SkillCalled{Skill: "mail.send", Args: `{"to":"bob"}`}}})
+	add("s", "agent:mail", &meshv1.Event{Body: &meshv1.Event_SkillReturned{SkillReturned: &meshv1.SkillReturned{Failed: true, Content: "no such bob"}}})
+	add("s", "agent:mail", &meshv1.Event{Body: &meshv1.Event_LimitTripped{LimitTripped: &meshv1.LimitTripped{Limit: "tool calls", Detail: "5 of 5"}}})
+	add("m", "agent:main", settle("s", "bob is unknown", a2apb.TaskState_TASK_STATE_FAILED))
+	add("m", "agent:main", &meshv1.Event{Body: &meshv1.Event_HandoffStarted{HandoffStarted: &meshv1.HandoffStarted{From: "main", To: "people", Reason: "who is bob"}}})
+	add("t", "node", issue(&meshv1.Execution{Id: "p", Parent: "t", Kind: "handoff", Agent: "people"}))
+	add("p", "agent:people", piece("Which bob?", false))
+	add("t", "node", move(a2apb.TaskState_TASK_STATE_INPUT_REQUIRED, "Which bob?"))
+	add("t", "user:ann", &meshv1.Event{Body: &meshv1.Event_CancelRequested{CancelRequested: &meshv1.CancelRequested{By: "ann", Reason: "never mind"}}})
+	add("p", "agent:people", &meshv1.Event{Body: &meshv1.Event_HandoffEnded{HandoffEnded: &meshv1.HandoffEnded{Outcome: "cancelled"}}})
+	add("t", "node", move(a2apb.TaskState_TASK_STATE_CANCELED, "Canceled."))
+	add("x", "agent:new", &meshv1.Event{})
+	return log
+}
+
+// A thread reads as the conversation that it was (S4-026, S4-030): what the
+// user and who had the stream said, and what the others did in a line each.
+func TestATranscriptReadsAsTheConversation(t *testing.T) {
+	tr := newTranscript()
+	var got strings.Builder
+	for _, ev := range conversation() {
+		got.WriteString(tr.add(ev))
+	}
+	got.WriteString(tr.end())
+	want := `09:00:03  ann › Mail bob.
+09:00:06  main › On it.
+09:00:08    · main asks post (mail): mail bob
+09:00:10    · mail: mail.send {"to":"bob"}
+09:00:11    ✗ mail: the skill failed: no such bob
+09:00:12    ! limit tool calls: 5 of 5
+09:00:13    ✗ post (mail) failed: bob is unknown
+09:00:14    → main hands over to people: who is bob
+09:00:16  people › Which bob?
+09:00:18    ■ ann cancels: never mind
+09:00:19    ← handoff cancelled
+09:00:20    ■ canceled: Canceled.
+`
+	if d := cmp.Diff(want, got.String()); d != "" {
+		t.Errorf("-want +got\n%s", d)
+	}
+}
+
+// Each event is one line with its Seq, also those of kinds to come.
+func TestEveryEventHasALine(t *testing.T) {
+	var got strings.Builder
+	for _, ev := range conversation() {
+		line := eventLine(ev)
+		if strings.Contains(line, "\n") {
+			t.Errorf("event %d has more than one line: %q", ev.GetSeq(), line)
+		}
+		got.WriteString(line + "\n")
+	}
+	for _, want := range []string{
+		"     1  09:00:01  node                thread claimed      by n1\n",
+		"     3  09:00:03  user:ann            message posted      Mail bob.\n",
+		"     8  09:00:08  agent:main          dispatch issued     post (mail): mail bob\n",
+		"    13  09:00:13  agent:main          dispatch settled    failed: bob is unknown\n",
+		"    14  09:00:14  agent:main          handoff started     main → people: who is bob\n",
+		"    20  09:00:20  node                task moved          canceled: Canceled.\n",
+		"    21  09:00:21  agent:new           event\n",
+	} {
+		if !strings.Contains(got.String(), want) {
+			t.Errorf("no line %q in\n%s", want, got.String())
+		}
+	}
+}
+
+func TestTheExecutionTreeHasEachOnceBelowItsParent(t *testing.T) {
+	x := func(id, parent, kind, agent string, state a2apb.TaskState) *meshv1.ExecutionState {
+		return &meshv1.ExecutionState{Execution: &meshv1.Execution{Id: id, Parent: parent, Kind: kind, Agent: agent}, State: state}
+	}
+	root := x("t", "", "turn", "main", completed)
+	root.Started, root.Ended = timestamppb.New(epoch), timestamppb.New(epoch.Add(1234*time.Millisecond))
+	broken := x("b", "m", "agent", "mail", failed)
+	broken.Reason, broken.Usage = "no bob", &meshv1.Usage{Prompt: 10, Completion: 2}
+	got := executionTree(&meshv1.Thread{Executions: []*meshv1.ExecutionState{
+		root, x("m", "t", "agent", "main", completed), x("a", "m", "agent", "knowledge", completed), broken,
+		x("c", "a", "agent", "index", completed), x("h", "t", "handoff", "people", asks),
+		x("lost", "unknown", "agent", "stray", canceled),
+	}})
+	want := `
+executions
+turn main  ✓ completed  1.23s
+├─ main  ✓ completed
+│  ├─ knowledge  ✓ completed
+│  │  └─ index  ✓ completed
+│  └─ mail  ✗ failed (no bob)  10+2 tokens
+└─ handoff people  ? input required
+stray  ■ canceled
+`
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("-want +got\n%s", d)
+	}
+	if got := executionTree(&meshv1.Thread{}); got != "" {
+		t.Errorf("an empty thread has the tree %q", got)
+	}
+}

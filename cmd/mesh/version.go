@@ -1,0 +1,62 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+func (a *app) versionCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:     "version",
+		Short:   "Print the versions of this binary and of what it is built on",
+		Example: `  mesh version`,
+		Args:    cobra.NoArgs,
+		RunE: a.action(func(context.Context, []string) error {
+			info, _ := debug.ReadBuildInfo()
+			a.printf("%s", versionText(info))
+			return nil
+		}),
+	}
+}
+
+// protocols are the modules whose version decides who can talk to whom.
+var protocols = []string{
+	"github.com/a2aproject/a2a-go/v2",
+	"google.golang.org/grpc",
+	"google.golang.org/protobuf",
+}
+
+// versionText returns what info says; info may be nil.
+func versionText(info *debug.BuildInfo) string {
+	if info == nil {
+		info = &debug.BuildInfo{GoVersion: runtime.Version()}
+	}
+	version := info.Main.Version
+	if version == "" {
+		version = "(devel)"
+	}
+	settings := map[string]string{}
+	for _, s := range info.Settings {
+		settings[s.Key] = s.Value
+	}
+	if rev := settings["vcs.revision"]; rev != "" && !strings.Contains(version, rev[:min(12, len(rev))]) {
+		version += " " + rev[:min(12, len(rev))]
+		if settings["vcs.modified"] == "true" {
+			version += " with changes"
+		}
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "mesh %s\n%s %s/%s\n", version, info.GoVersion, runtime.GOOS, runtime.GOARCH)
+	for _, dep := range info.Deps {
+		if slices.Contains(protocols, dep.Path) {
+			fmt.Fprintf(&b, "%s %s\n", dep.Path, dep.Version)
+		}
+	}
+	return b.String()
+}

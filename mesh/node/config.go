@@ -1,0 +1,150 @@
+package node
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v4"
+
+	"agentmesh/mesh"
+)
+
+// The defaults that a newcomer meets.
+const (
+	DefaultGRPC = "127.0.0.1:7420"
+	DefaultHTTP = "127.0.0.1:7480"
+	DefaultData = ".agentmesh"
+	DefaultMain = "main"
+)
+
+// Config is what an operator sets: in mesh.yaml, by MESH_* variables or by
+// flags. The zero value of a field is its default.
+type Config struct {
+	// GRPC and HTTP are the addresses that the node listens on.
+	GRPC string `yaml:"grpc"`
+	HTTP string `yaml:"http"`
+	// Data is the folder of the store and of what skills write.
+	Data string `yaml:"data"`
+	// Skills and Docs are folders; where they do not exist, the copies in the
+	// binary serve.
+	Skills string `yaml:"skills"`
+	Docs   string `yaml:"docs"`
+	// Main is the agent that answers new conversations.
+	Main string `yaml:"main"`
+	// Auth is "none", on loopback addresses only, or "tokens".
+	Auth string `yaml:"auth"`
+	// Tokens is the file of hashed bearer tokens for auth "tokens".
+	Tokens string `yaml:"tokens"`
+	// RateLimit bounds the calls of each user.
+	RateLimit RateLimit `yaml:"rate_limit"`
+	// Model is the language model that agents use; without URL and key, the
+	// offline planner is.
+	Model Model `yaml:"model"`
+	// Grace is how long running turns may take to finish when the node stops;
+	// default 10 s.
+	Grace time.Duration `yaml:"grace"`
+	// LogLevel is debug, info, warn (default) or error.
+	LogLevel string `yaml:"log_level"`
+}
+
+// RateLimit is a token bucket for each caller. PerSecond 0 is no limit.
+type RateLimit struct {
+	PerSecond float64 `yaml:"per_second"`
+	// Burst is how many calls may come at once; default 2 s worth.
+	Burst int `yaml:"burst"`
+}
+
+// Model names an OpenAI-compatible endpoint.
+type Model struct {
+	URL  string `yaml:"url"`
+	Key  string `yaml:"key"`
+	Name string `yaml:"name"`
+}
+
+// LoadConfig reads a file. Errors name the line and the field.
+func LoadConfig(path string) (Config, error) {
+	const op = "node.LoadConfig"
+	var c Config
+	data, err := os.ReadFile(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return c, mesh.Errorf(mesh.NotFound, op, "there is no configuration file %s; name another with --config, or leave it out", path)
+	}
+	if err != nil {
+		return c, mesh.Errorf(mesh.Invalid, op, "%s cannot be read; check its permissions: %w", path, err)
+	}
+	dec := yaml.NewDecoder(bytes.NewReader(data))
+	dec.KnownFields(true)
+	if err := dec.Decode(&c); err != nil && !errors.Is(err, io.EOF) {
+		return c, mesh.Errorf(mesh.Invalid, op, "%s is not as it should be: %s", path, strings.ReplaceAll(strings.TrimPrefix(err.Error(), "yaml: "), "\n", " "))
+	}
+	for _, p := range []*string{&c.Data, &c.Skills, &c.Docs, &c.Tokens} {
+		if *p != "" && !filepath.IsAbs(*p) {
+			*p = filepath.Join(filepath.Dir(path), *p)
+		}
+	}
+	return c, nil
+}
+
+// Fill sets defaults and checks the rest.
+func (c *Config) Fill() error {
+	const op = "node.Config"
+	for _, d := range []struct {
+		field *string
+		value string
+	}{{&c.GRPC, DefaultGRPC}, {&c.HTTP, DefaultHTTP}, {&c.Data, DefaultData}, {&c.Main, DefaultMain}, {&c.Auth, "none"}, {&c.LogLevel, "warn"}} {
+		if *d.field == "" {
+			*d.field = d.value
+		}
+	}
+	if c.Grace == 0 {
+		c.Grace = 10 * time.Second
+	}
+	if c.RateLimit.PerSecond < 0 || c.RateLimit.Burst < 0 || c.Grace < 0 {
+		return mesh.InvalidField(op, "rate_limit", "per_second, burst and grace must not be negative")
+	}
+	if c.RateLimit.PerSecond > 0 && c.RateLimit.Burst == 0 {
+		c.RateLimit.Burst = int(2*c.RateLimit.PerSecond) + 1
+	}
+	if !mesh.ValidAgentName(c.Main) {
+		return mesh.InvalidField(op, "main", "must be the name of an agent, and is %q", c.Main)
+	}
+	return c.checkAuth()
+}
+
+// checkAuth refuses to be open to a network.
+func (c *Config) checkAuth() error {
+	const op = "node.Config"
+	switch c.Auth {
+	case "tokens":
+		if c.Tokens == "" {
+			return mesh.InvalidField(op, "tokens", "is missing; name the file of hashed tokens, or use auth: none on this machine alone")
+		}
+	case "none":
+		for field, addr := range map[string]string{"grpc": c.GRPC, "http": c.HTTP} {
+			host, _, err := net.SplitHostPort(addr)
+			if err != nil {
+				return mesh.InvalidField(op, field, "must be host:port such as %s, and is %q", DefaultGRPC, addr)
+			}
+			if !loopback(host) {
+				return mesh.InvalidField(op, field, "%s can be reached from other machines, and nobody has to say who they are; set auth: tokens, or listen on 127.0.0.1", addr)
+			}
+		}
+	default:
+		return mesh.InvalidField(op, "auth", "must be none or tokens, and is %q", c.Auth)
+	}
+	return nil
+}
+
+func loopback(host string) bool {
+	if host == "localhost" {
+		return true
+	}
+	ip := net.ParseIP(host)
+	return ip != nil && ip.IsLoopback()
+}

@@ -1,0 +1,119 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+
+	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
+	"google.golang.org/protobuf/proto"
+
+	"agentmesh/mesh"
+	"agentmesh/mesh/registry"
+	"agentmesh/mesh/state"
+)
+
+// card is the mesh's own agent card: to the outside it is one agent, whose
+// skills are those of the agents that the tenant may use.
+func (n *node) card(_ context.Context, tenant mesh.TenantID) (*a2apb.AgentCard, error) {
+	card := &a2apb.AgentCard{
+		Name:        "agentmesh",
+		Description: "A mesh of agents behind one endpoint. It answers itself, asks other agents, or hands the conversation over to a specialist.",
+		Version:     Version,
+		SupportedInterfaces: []*a2apb.AgentInterface{
+			{Url: n.grpcL.Addr().String(), ProtocolBinding: "GRPC", ProtocolVersion: "1.0"},
+			{Url: "http://" + n.httpL.Addr().String(), ProtocolBinding: "HTTP+JSON", ProtocolVersion: "1.0"},
+		},
+		Capabilities: &a2apb.AgentCapabilities{
+			Streaming: proto.Bool(true), PushNotifications: proto.Bool(false), ExtendedAgentCard: proto.Bool(false),
+			Extensions: []*a2apb.AgentExtension{{Uri: mesh.ExtensionURI,
+				Description: "Cursors to resume streams from, progress of the agents at work, and handoffs."}},
+		},
+		DefaultInputModes: []string{"text/plain"}, DefaultOutputModes: []string{"text/plain"},
+	}
+	for _, e := range n.agents.List(tenant, registry.Filter{Live: true}) {
+		var tags []string
+		for _, s := range e.Card.GetSkills() {
+			tags = append(tags, s.GetTags()...)
+		}
+		card.Skills = append(card.Skills, &a2apb.AgentSkill{Id: e.Name, Name: e.Card.GetName(), Description: e.Card.GetDescription(), Tags: distinct(tags)})
+	}
+	return card, nil
+}
+
+func distinct(words []string) []string {
+	seen := map[string]bool{}
+	out := []string{}
+	for _, w := range words {
+		if !seen[w] {
+			seen[w] = true
+			out = append(out, w)
+		}
+	}
+	return out
+}
+
+// healthy reports whether the store answers.
+func (n *node) healthy(ctx context.Context) error {
+	_, err := n.store.Threads(ctx, mesh.DefaultTenant, 0, 1)
+	return err
+}
+
+// guardHost refuses requests that a browser was tricked into sending here by
+// another name (DNS rebinding), while nobody has to say who they are.
+func (n *node) guardHost(next http.Handler) http.Handler {
+	if n.cfg.Auth != "none" {
+		return next
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		host := r.Host
+		if h, _, err := net.SplitHostPort(host); err == nil {
+			host = h
+		}
+		if !loopback(strings.Trim(host, "[]")) {
+			http.Error(w, `{"error":{"code":421,"status":"FAILED_PRECONDITION","message":"This mesh serves its own machine only; call it as 127.0.0.1 or localhost, or set auth: tokens"}}`, http.StatusMisdirectedRequest)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// checkpoint is an edge.Checkpoint among the operator's values.
+type checkpoint struct{ kv *state.KV }
+
+var checkpointKey = state.Key{Kind: "node", Name: "recovery"}
+
+// Load implements edge.Checkpoint.
+func (c checkpoint) Load(ctx context.Context) (mesh.Pos, error) {
+	v, err := c.kv.Get(ctx, checkpointKey)
+	if mesh.IsCode(err, mesh.NotFound) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	pos, err := parsePos(v.Data)
+	if err != nil {
+		return 0, errors.Join(mesh.Errorf(mesh.Unknown, "node.checkpoint", ""), err)
+	}
+	return pos, nil
+}
+
+// Save implements edge.Checkpoint.
+func (c checkpoint) Save(ctx context.Context, pos mesh.Pos) error {
+	_, err := c.kv.Put(ctx, checkpointKey, formatPos(pos), state.AnyVersion)
+	return err
+}
+
+func parsePos(b []byte) (mesh.Pos, error) {
+	n, err := strconv.ParseInt(string(b), 10, 64)
+	return mesh.Pos(n), err
+}
+
+func formatPos(p mesh.Pos) []byte { return strconv.AppendInt(nil, int64(p), 10) }
+
+// Version is the version of this program.
+const Version = "0.1.0"

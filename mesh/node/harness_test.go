@@ -1,0 +1,242 @@
+package node_test
+
+import (
+	"context"
+	"io"
+	"iter"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
+	"go.uber.org/goleak"
+	"google.golang.org/grpc"
+
+	"agentmesh/mesh"
+	"agentmesh/mesh/agent"
+	"agentmesh/mesh/edge"
+	"agentmesh/mesh/node"
+	"agentmesh/mesh/rpc"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// A mesh under test: a whole node on ephemeral ports, with its agents.
+type testMesh struct {
+	node.Addresses
+	t    testing.TB
+	data string
+	stop func()
+	conn *grpc.ClientConn
+}
+
+// run is an agent whose Run is a function.
+type run func(context.Context, *agent.Invocation) iter.Seq2[agent.Output, error]
+
+type testAgent struct {
+	name string
+	run  run
+}
+
+func (a testAgent) Card() *a2apb.AgentCard { return card(a.name) }
+func (a testAgent) Run(ctx context.Context, inv *agent.Invocation) iter.Seq2[agent.Output, error] {
+	return a.run(ctx, inv)
+}
+
+func card(name string) *a2apb.AgentCard {
+	yes := true
+	return &a2apb.AgentCard{
+		Name: "The " + name, Description: "Does what " + name + " does.", Version: "1.0.0",
+		Capabilities: &a2apb.AgentCapabilities{Streaming: &yes, Extensions: []*a2apb.AgentExtension{{Uri: mesh.ExtensionURI}}},
+		Skills:       []*a2apb.AgentSkill{{Id: name + ".do", Name: name, Description: "does it", Tags: []string{name}}},
+		DefaultInputModes: []string{"text/plain"}, DefaultOutputModes: []string{"text/plain"},
+		SupportedInterfaces: []*a2apb.AgentInterface{{Url: "127.0.0.1:1", ProtocolBinding: "GRPC", ProtocolVersion: "1.0"}},
+	}
+}
+
+// config of a mesh on ephemeral ports.
+func config(data string) node.Config {
+	return node.Config{GRPC: "127.0.0.1:0", HTTP: "127.0.0.1:0", Data: data, Grace: 5 * time.Second}
+}
+
+// start starts a mesh with the agents and stops it when the test ends.
+func start(t testing.TB, cfg node.Config, agents map[string]run, opts ...func(*node.Options)) *testMesh {
+	t.Helper()
+	logs := io.Discard
+	if os.Getenv("MESH_TEST_LOG") != "" {
+		logs = os.Stderr
+	}
+	m := &testMesh{t: t, data: cfg.Data}
+	o := node.Options{
+		Logger: slog.New(slog.NewTextHandler(logs, nil)),
+		Edge: func(c *edge.Config) { c.HandoffGrace = 300 * time.Millisecond; c.CancelGrace = time.Second },
+	}
+	for name, r := range agents {
+		o.Builtins = append(o.Builtins, node.Builtin{Name: name, New: func(node.Env) (agent.Agent, error) { return testAgent{name, r}, nil }})
+	}
+	for _, f := range opts {
+		f(&o)
+	}
+	ready := make(chan node.Addresses, 1)
+	o.Ready = func(a node.Addresses) { ready <- a }
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- node.Run(ctx, cfg, o) }() // stop waits
+	var once sync.Once
+	m.stop = func() {
+		once.Do(func() {
+			if m.conn != nil {
+				_ = m.conn.Close()
+			}
+			cancel()
+			if err := <-done; err != nil {
+				t.Errorf("node: %v", err)
+			}
+		})
+	}
+	select {
+	case m.Addresses = <-ready:
+	case err := <-done:
+		cancel()
+		t.Fatalf("node did not start: %v", err)
+	}
+	t.Cleanup(m.stop)
+	conn, err := rpc.Dial(m.GRPC, rpc.DialOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.conn = conn
+	return m
+}
+
+// client of the edge.
+func (m *testMesh) edge() a2apb.A2AServiceClient { return a2apb.NewA2AServiceClient(m.conn) }
+
+// in returns a context for calls in the thread as a client that knows our
+// extension.
+func in(t testing.TB, threadID string) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	t.Cleanup(cancel)
+	return mesh.WithCall(ctx, mesh.Call{Principal: mesh.Principal{Tenant: "default", User: "ann"}, Thread: threadID, Extensions: []string{mesh.ExtensionURI}})
+}
+
+// plain is a context of a client that knows only A2A.
+func plain(t testing.TB) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func say(text string) *a2apb.SendMessageRequest {
+	return &a2apb.SendMessageRequest{Message: &a2apb.Message{MessageId: mesh.NewEventID(), Role: a2apb.Role_ROLE_USER,
+		Parts: []*a2apb.Part{{Content: &a2apb.Part_Text{Text: text}}}}}
+}
+
+// said is what a stream told: everything, and the parts of it that tests ask
+// for.
+type said struct {
+	all    []*a2apb.StreamResponse
+	task   *a2apb.Task
+	text   string
+	state  mesh.TaskState
+	status []string // texts of status messages
+	seqs   []mesh.Seq
+}
+
+// hear reads a stream to its end and checks that it is a legal one: the task
+// first, then updates of that task alone, in order, at most one terminal one,
+// and that last.
+func hear(t testing.TB, stream grpc.ServerStreamingClient[a2apb.StreamResponse], err error) said {
+	t.Helper()
+	var s said
+	if err != nil {
+		t.Fatalf("stream: %v", err)
+	}
+	for {
+		r, err := stream.Recv()
+		if err == io.EOF {
+			return s
+		}
+		if err != nil {
+			t.Fatalf("stream broke after %d updates: %v", len(s.all), err)
+		}
+		s.add(t, r)
+	}
+}
+
+func (s *said) add(t testing.TB, r *a2apb.StreamResponse) {
+	t.Helper()
+	s.all = append(s.all, r)
+	if (s.task == nil) != (r.GetTask() != nil) {
+		t.Errorf("update %d: the task must come first, and once: %v", len(s.all), r)
+	}
+	if mesh.Terminal(s.state) {
+		t.Errorf("update %d came after the end: %v", len(s.all), r)
+	}
+	id, ctx := "", ""
+	switch p := r.Payload.(type) {
+	case *a2apb.StreamResponse_Task:
+		s.task, s.state = p.Task, p.Task.GetStatus().GetState()
+		return
+	case *a2apb.StreamResponse_StatusUpdate:
+		id, ctx, s.state = p.StatusUpdate.TaskId, p.StatusUpdate.ContextId, p.StatusUpdate.GetStatus().GetState()
+		if m := p.StatusUpdate.GetStatus().GetMessage(); m != nil {
+			s.status = append(s.status, textOf(m.Parts))
+		}
+		s.seq(t, p.StatusUpdate.GetMetadata().GetFields()[mesh.ExtensionURI].GetStructValue().GetFields()["seq"].GetNumberValue())
+	case *a2apb.StreamResponse_ArtifactUpdate:
+		id, ctx = p.ArtifactUpdate.TaskId, p.ArtifactUpdate.ContextId
+		s.text += textOf(p.ArtifactUpdate.GetArtifact().GetParts())
+		s.seq(t, p.ArtifactUpdate.GetMetadata().GetFields()[mesh.ExtensionURI].GetStructValue().GetFields()["seq"].GetNumberValue())
+	}
+	if id != s.task.GetId() || ctx != s.task.GetContextId() {
+		t.Errorf("update of task %q in %q, want %q in %q", id, ctx, s.task.GetId(), s.task.GetContextId())
+	}
+}
+
+func (s *said) seq(t testing.TB, n float64) {
+	if n == 0 {
+		return
+	}
+	if len(s.seqs) > 0 && s.seqs[len(s.seqs)-1] >= mesh.Seq(n) {
+		t.Errorf("seq %v after %v", n, s.seqs[len(s.seqs)-1])
+	}
+	s.seqs = append(s.seqs, mesh.Seq(n))
+}
+
+func textOf(parts []*a2apb.Part) string {
+	out := ""
+	for _, p := range parts {
+		out += p.GetText()
+	}
+	return out
+}
+
+// words yields texts as an agent's answer.
+func words(texts ...string) iter.Seq2[agent.Output, error] {
+	return func(yield func(agent.Output, error) bool) {
+		for _, w := range texts {
+			if !yield(agent.Text{Text: w}, nil) {
+				return
+			}
+		}
+	}
+}
+
+// echo is an agent that repeats what it is told.
+func echo(_ context.Context, inv *agent.Invocation) iter.Seq2[agent.Output, error] {
+	return words("You said: ", inv.Text())
+}
+
+// skillFiles is a folder with one skill for tests.
+func skillFiles(files map[string]string) fstest.MapFS {
+	fsys := fstest.MapFS{}
+	for name, text := range files {
+		fsys[filepath.ToSlash(name)] = &fstest.MapFile{Data: []byte(text)}
+	}
+	return fsys
+}

@@ -1,0 +1,383 @@
+// Package node puts a mesh together: the store, the log, the registry, the
+// services, the edge, the gateway and the agents that run in the process.
+//
+// [Run] starts everything in an order in which nothing is offered before it
+// works, and stops it in the reverse one: first no new messages, then a grace
+// period for running turns, then the rest. When it returns, no goroutine that
+// it started is left.
+//
+// The package has no logic of its own; what it composes is documented where it
+// is. It does not know which agents there are: its caller hands them over.
+package node
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/health"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/reflection"
+
+	meshv1 "agentmesh/gen/mesh/v1"
+	"agentmesh/mesh"
+	"agentmesh/mesh/a2a"
+	"agentmesh/mesh/agent"
+	"agentmesh/mesh/auth"
+	"agentmesh/mesh/edge"
+	"agentmesh/mesh/gateway"
+	"agentmesh/mesh/grant"
+	"agentmesh/mesh/handoff"
+	"agentmesh/mesh/lease"
+	"agentmesh/mesh/limit"
+	"agentmesh/mesh/registry"
+	"agentmesh/mesh/rpc"
+	"agentmesh/mesh/service"
+	"agentmesh/mesh/skill"
+	"agentmesh/mesh/state"
+	"agentmesh/mesh/store/boltstore"
+	"agentmesh/mesh/threadlog"
+	"agentmesh/mesh/threads"
+)
+
+// A Builtin is an agent that the node runs itself, on a listener of its own.
+type Builtin struct {
+	Name string
+	New  func(Env) (agent.Agent, error)
+}
+
+// Env is what a builtin agent gets from its node. Everything else of the mesh
+// it sees as any agent does: over gRPC, under a grant.
+type Env struct {
+	Conns  *rpc.Pool
+	Logger *slog.Logger
+}
+
+// Options are what the program sets, beside the operator's Config.
+type Options struct {
+	Builtins []Builtin
+	// Skills are the folders with skill files, the first one first. New ones
+	// are written to the folder SkillsDir, by default skills in the data
+	// folder, which is read before all others.
+	Skills    []fs.FS
+	SkillsDir string
+	Logger    *slog.Logger
+	// Edge may change the edge's timing, for tests.
+	Edge func(*edge.Config)
+	// Ready is called when everything is up.
+	Ready func(Addresses)
+}
+
+// Addresses are where the node listens.
+type Addresses struct {
+	GRPC, HTTP string
+	// Problems are skill files that could not be loaded.
+	Problems []skill.Problem
+	// Interrupted is how many turns an earlier process left unfinished.
+	Interrupted int
+}
+
+// node is a mesh that is being put together. stop undoes, last first.
+type node struct {
+	cfg    Config
+	opts   Options
+	logger *slog.Logger
+
+	store    *boltstore.Store
+	log      *threadlog.Log
+	states   *threads.States
+	kv       *state.KV
+	signer   *grant.Signer
+	verifier *grant.Verifier
+	auth     rpc.Authenticator
+	limiter  rpc.Limiter
+	agents   *registry.Registry
+	pool     *rpc.Pool
+	skills   *service.SkillFolder
+	problems []skill.Problem
+	edge     *edge.Edge
+
+	grpcL, httpL net.Listener
+	local        *grpc.ClientConn // of agents to this node
+	relay        *grpc.ClientConn // of the gateway to this node
+	settled      int
+}
+
+// Run runs a node until ctx is done or a part of it fails. It returns nil for
+// an orderly stop.
+func Run(ctx context.Context, cfg Config, opts Options) (err error) {
+	if err := cfg.Fill(); err != nil {
+		return err
+	}
+	n := &node{cfg: cfg, opts: opts, logger: opts.Logger}
+	if n.logger == nil {
+		n.logger = slog.New(slog.DiscardHandler)
+	}
+	n.logger = slog.New(rpc.LogHandler(n.logger.Handler()))
+	if err := n.listen(ctx); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, n.close()) }()
+	if err := n.openStore(); err != nil {
+		return err
+	}
+	if err := n.build(ctx); err != nil {
+		return err
+	}
+	return n.serve(ctx)
+}
+
+// listen takes the ports first: a port that is taken is the commonest mistake.
+func (n *node) listen(ctx context.Context) error {
+	for _, p := range []struct {
+		l    *net.Listener
+		addr string
+		flag string
+	}{{&n.grpcL, n.cfg.GRPC, "--grpc"}, {&n.httpL, n.cfg.HTTP, "--http"}} {
+		l, err := new(net.ListenConfig).Listen(ctx, "tcp", p.addr)
+		if err != nil {
+			return errors.Join(mesh.Errorf(mesh.Precondition, "node.listen",
+				"cannot listen on %s; if a mesh runs there already, use it or stop it, else choose another address with %s: %w", p.addr, p.flag, err), n.close())
+		}
+		*p.l = l
+	}
+	return nil
+}
+
+func (n *node) openStore() (err error) {
+	const op = "node.openStore"
+	if err := os.MkdirAll(n.cfg.Data, 0o700); err != nil {
+		return mesh.Errorf(mesh.Precondition, op, "the data folder %s cannot be made; check its permissions or choose another with --data: %w", n.cfg.Data, err)
+	}
+	if n.store, err = boltstore.Open(filepath.Join(n.cfg.Data, "mesh.db"), boltstore.Options{Address: n.grpcL.Addr().String(), Logger: n.logger}); err != nil {
+		return err
+	}
+	if n.signer, err = grant.LoadOrCreateKey(filepath.Join(n.cfg.Data, "grant.key")); err != nil {
+		return err
+	}
+	n.verifier, err = grant.NewVerifier(n.signer.Public(), nil)
+	return err
+}
+
+// build makes the parts that do not run yet.
+func (n *node) build(ctx context.Context) (err error) {
+	if err := n.buildAuth(); err != nil {
+		return err
+	}
+	n.log = threadlog.New(n.store)
+	n.states = threads.New(n.log, 0)
+	n.kv = state.New(n.store)
+	n.pool = rpc.NewPool(rpc.DialOptions{})
+	if n.agents, err = registry.New(ctx, registry.Options{Store: service.NewRegistrations(n.kv), Logger: n.logger}); err != nil {
+		return err
+	}
+	dir := n.opts.SkillsDir
+	if dir == "" {
+		dir = filepath.Join(n.cfg.Data, "skills")
+	}
+	catalog, problems := skill.Load(append([]fs.FS{os.DirFS(dir)}, n.opts.Skills...)...)
+	for _, p := range problems {
+		n.logger.Warn("skill not loaded", "path", p.Path, "line", p.Line, "problem", p.Detail)
+	}
+	n.problems = problems
+	n.skills = service.NewSkillFolder(dir, catalog, problems)
+	cfg := edge.Config{
+		Log: n.log, States: n.states, Leases: lease.NewLocal(nil), Directory: n.agents, Conns: n.pool, Signer: n.signer,
+		Checkpoint: checkpoint{n.kv}, Card: n.card, Main: n.cfg.Main, Node: mesh.NewEventID(), Logger: n.logger,
+	}
+	if n.opts.Edge != nil {
+		n.opts.Edge(&cfg)
+	}
+	if n.edge, err = edge.New(cfg); err != nil {
+		return err
+	}
+	n.settled, err = n.edge.Recover(ctx)
+	return err
+}
+
+func (n *node) buildAuth() (err error) {
+	n.auth = auth.None(n.verifier)
+	if n.cfg.Auth == "tokens" {
+		if n.auth, err = auth.LoadTokens(n.cfg.Tokens, n.verifier); err != nil {
+			return err
+		}
+	}
+	if r := n.cfg.RateLimit; r.PerSecond > 0 {
+		n.limiter, err = limit.NewRate(r.PerSecond, r.Burst, 0)
+	}
+	return err
+}
+
+// serve runs all parts. Each has this function as its owner, which waits.
+func (n *node) serve(ctx context.Context) error {
+	var parts sync.WaitGroup
+	failed := make(chan error, 4+len(n.opts.Builtins))
+	background, stopBackground := context.WithCancel(context.WithoutCancel(ctx))
+	defer parts.Wait()
+	defer stopBackground()
+	start := func(name string, run func(context.Context) error) {
+		parts.Go(func() {
+			if err := run(background); err != nil {
+				failed <- mesh.Wrap("node."+name, err)
+			}
+		})
+	}
+
+	server, status := n.grpcServer()
+	start("grpc", func(context.Context) error { return server.Serve(n.grpcL) })
+	defer stopServer(server)
+	if err := n.dial(); err != nil {
+		return err
+	}
+	start("registry", n.agents.Run)
+	start("edge", n.edge.Run)
+
+	agents, stopAgents := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopAgents()
+	var running sync.WaitGroup
+	if err := n.startAgents(agents, &running, failed); err != nil {
+		stopAgents()
+		running.Wait()
+		return err
+	}
+	defer running.Wait()
+	defer stopAgents()
+
+	handler, err := gateway.New(background, n.relay, gateway.Options{Card: n.card, Health: n.healthy, Logger: n.logger})
+	if err != nil {
+		return err
+	}
+	web := &http.Server{Handler: n.guardHost(handler), ReadHeaderTimeout: 10 * time.Second, MaxHeaderBytes: 64 << 10,
+		ErrorLog: slog.NewLogLogger(n.logger.Handler(), slog.LevelDebug)}
+	start("http", func(context.Context) error {
+		if err := web.Serve(n.httpL); !errors.Is(err, http.ErrServerClosed) {
+			return err
+		}
+		return nil
+	})
+	status.SetServingStatus("", healthpb.HealthCheckResponse_SERVING)
+	if n.opts.Ready != nil {
+		n.opts.Ready(Addresses{GRPC: n.grpcL.Addr().String(), HTTP: n.httpL.Addr().String(), Problems: n.problems, Interrupted: n.settled})
+	}
+	select {
+	case <-ctx.Done():
+		err = nil
+	case err = <-failed:
+	}
+	status.Shutdown()
+	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), n.cfg.Grace)
+	defer cancel()
+	err = errors.Join(err, n.edge.Close(grace))
+	stopBackground() // ends the gateway's streams
+	last, cancelLast := context.WithTimeout(context.WithoutCancel(ctx), closeTime)
+	defer cancelLast()
+	if web.Shutdown(last) != nil {
+		_ = web.Close() // somebody's request would not end
+	}
+	return err
+}
+
+// closeTime is how long calls may take to end when there is nothing more that
+// they could wait for.
+const closeTime = 2 * time.Second
+
+// stopServer stops a server; streams that followers keep open are cut.
+func stopServer(s *grpc.Server) {
+	cut := time.AfterFunc(closeTime/4, s.Stop)
+	defer cut.Stop()
+	s.GracefulStop()
+}
+
+func (n *node) grpcServer() (*grpc.Server, *health.Server) {
+	server := rpc.NewServer(rpc.Options{Auth: n.auth, Logger: n.logger, Limiter: n.limiter, Open: rpc.Infrastructure()})
+	a2apb.RegisterA2AServiceServer(server, a2a.NewServer(n.edge))
+	meshv1.RegisterThreadServiceServer(server, service.NewThreads(n.log, n.states, n.signer, n.cfg.Main, nil))
+	meshv1.RegisterHandoffServiceServer(server, service.NewHandoffs(handoff.New(n.log, n.states, n.agents, nil)))
+	meshv1.RegisterRegistryServiceServer(server, service.NewRegistry(n.agents, n.signer.Public()))
+	meshv1.RegisterSkillServiceServer(server, service.NewSkills(n.skills))
+	meshv1.RegisterStateServiceServer(server, service.NewState(n.kv))
+	status := health.NewServer()
+	status.SetServingStatus("", healthpb.HealthCheckResponse_NOT_SERVING)
+	healthpb.RegisterHealthServer(server, status)
+	reflection.Register(server)
+	return server, status
+}
+
+func (n *node) dial() (err error) {
+	if n.local, err = rpc.Dial(n.grpcL.Addr().String(), rpc.DialOptions{}); err != nil {
+		return err
+	}
+	n.relay, err = rpc.Dial(n.grpcL.Addr().String(), rpc.DialOptions{Relay: true})
+	return err
+}
+
+// startAgents starts the builtin agents and returns when all can be called.
+func (n *node) startAgents(ctx context.Context, running *sync.WaitGroup, failed chan error) error {
+	ready := make(chan error, len(n.opts.Builtins))
+	for _, b := range n.opts.Builtins {
+		a, err := b.New(Env{Conns: n.pool, Logger: n.logger.With("agent", b.Name)})
+		if err != nil {
+			return mesh.Wrap("node.agent "+b.Name, err)
+		}
+		running.Go(func() {
+			err := agent.Serve(ctx, agent.Options{Agent: a, Node: n.local, Verifier: n.verifier, Logger: n.logger.With("agent", b.Name),
+				Ready: func(endpoint string) {
+					err := n.agents.RegisterBuiltin(b.Name, a.Card(), endpoint)
+					if err == nil {
+						_, err = n.pool.Get(endpoint) // warm from the start
+					}
+					ready <- err
+				}})
+			n.agents.RemoveBuiltin(b.Name)
+			if err != nil {
+				failed <- mesh.Wrap("node.agent "+b.Name, err)
+			}
+		})
+	}
+	for range n.opts.Builtins {
+		select {
+		case err := <-ready:
+			if err != nil {
+				return err
+			}
+		case err := <-failed:
+			return err
+		case <-ctx.Done():
+			return mesh.Wrap("node.startAgents", ctx.Err())
+		}
+	}
+	return nil
+}
+
+// close releases what listen and openStore took.
+func (n *node) close() error {
+	var errs []error
+	for _, c := range []*grpc.ClientConn{n.local, n.relay} {
+		if c != nil {
+			errs = append(errs, c.Close())
+		}
+	}
+	if n.pool != nil {
+		n.pool.Close()
+	}
+	for _, l := range []net.Listener{n.grpcL, n.httpL} {
+		if l != nil {
+			if err := l.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+				errs = append(errs, err)
+			}
+		}
+	}
+	if n.store != nil {
+		errs = append(errs, n.store.Close())
+	}
+	return errors.Join(errs...)
+}
