@@ -30,6 +30,9 @@ type Mesh struct {
 	writing sync.Mutex
 	reading sync.Mutex
 	story   story // what was read so far; under reading
+	// handOver sends what the run has said and is not sent yet, and counts the
+	// artifact updates; nil outside of a run.
+	handOver func() int64
 }
 
 // NewMesh returns the mesh as seen over conn, a connection of package rpc to
@@ -57,9 +60,6 @@ func NewMesh(conn grpc.ClientConnInterface, call mesh.Call) (*Mesh, error) {
 // method for. Calls over it need the identity of [Mesh.Context].
 func (m *Mesh) Conn() grpc.ClientConnInterface { return m.conn }
 
-// Grant returns what the execution may do.
-func (m *Mesh) Grant() *mesh.Grant { return m.grant }
-
 // Context returns ctx with the identity of the execution.
 func (m *Mesh) Context(ctx context.Context) context.Context { return mesh.WithCall(ctx, m.call) }
 
@@ -81,13 +81,6 @@ func (m *Mesh) Skill(ctx context.Context, name string) (*meshv1.Skill, error) {
 	return res.GetSkill(), failed("agent.Skill", err)
 }
 
-// ValidateSkill checks a skill file. It returns the problems that it has, or
-// else the skill.
-func (m *Mesh) ValidateSkill(ctx context.Context, source string) (*meshv1.Skill, []*meshv1.SkillProblem, error) {
-	res, err := m.skills.ValidateSkill(m.Context(ctx), &meshv1.ValidateSkillRequest{Source: source})
-	return res.GetSkill(), res.GetProblems(), failed("agent.ValidateSkill", err)
-}
-
 // CreateSkill writes a new skill file and offers the skill. The user needs the
 // permission skill:create.
 func (m *Mesh) CreateSkill(ctx context.Context, source string) (*meshv1.Skill, error) {
@@ -95,17 +88,26 @@ func (m *Mesh) CreateSkill(ctx context.Context, source string) (*meshv1.Skill, e
 	return res.GetSkill(), failed("agent.CreateSkill", err)
 }
 
-// StartHandoff gives the user's stream to another agent. The thread is filled
-// in. When it returns, the caller's run should end.
+// sent makes sure that what was said so far is on its way, and counts it.
+func (m *Mesh) sent() int64 {
+	if m.handOver == nil {
+		return 0
+	}
+	return m.handOver()
+}
+
+// StartHandoff gives the user's stream to another agent, after all that the
+// run has said so far. The thread is filled in. When it returns, the caller's run should end.
 func (m *Mesh) StartHandoff(ctx context.Context, req *meshv1.StartHandoffRequest) (*meshv1.Handoff, error) {
-	req.ThreadId = m.grant.Thread
+	req.ThreadId, req.UpdatesSent = m.grant.Thread, m.sent()
 	res, err := m.handoffs.StartHandoff(m.Context(ctx), req)
 	return res.GetHandoff(), failed("agent.StartHandoff", err)
 }
 
-// EndHandoff gives control back. The thread is filled in.
+// EndHandoff gives control back, after all that the run has said so far. The
+// thread is filled in.
 func (m *Mesh) EndHandoff(ctx context.Context, req *meshv1.EndHandoffRequest) (*meshv1.Handoff, error) {
-	req.ThreadId = m.grant.Thread
+	req.ThreadId, req.UpdatesSent = m.grant.Thread, m.sent()
 	res, err := m.handoffs.EndHandoff(m.Context(ctx), req)
 	return res.GetHandoff(), failed("agent.EndHandoff", err)
 }

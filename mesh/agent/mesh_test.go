@@ -240,3 +240,26 @@ func TestTheMeshIsClosedToThoseWithoutAGrant(t *testing.T) {
 		t.Errorf("a forged grant: %v", err)
 	}
 }
+
+func TestSkillsAndAgentsOfTheMesh(t *testing.T) {
+	n, g := newNode(t), newGrant()
+	n.agents["helper"] = &meshv1.Agent{Name: "helper", Live: true}
+	m := n.mesh(t, g)
+	agents, err := m.Agents(t.Context(), nil)
+	if err != nil || len(agents) != 1 || agents[0].GetName() != "helper" {
+		t.Errorf("agents: %v, %v", agents, err)
+	}
+	text := source("mail.send", "Sends an email.", "mail.send", "email")
+	if s, err := m.CreateSkill(t.Context(), text); err != nil || s.GetName() != "mail.send" {
+		t.Errorf("create: %v, %v", s, err)
+	}
+	if s, err := m.Skill(t.Context(), "mail.send"); err != nil || s.GetSource() != text {
+		t.Errorf("get: %v, %v", s, err)
+	}
+	if _, err := m.Skill(t.Context(), "mail.forward"); !mesh.IsCode(err, mesh.NotFound) || mesh.DetailOf(err) != "There is no skill mail.forward" {
+		t.Errorf("unknown: %v", err)
+	}
+	if _, err := m.CreateSkill(t.Context(), "nonsense"); !mesh.IsCode(err, mesh.Invalid) {
+		t.Errorf("a broken file: %v", err)
+	}
+}

@@ -25,11 +25,12 @@ type Registration struct {
 	Shared bool
 }
 
-// How long a registrar waits before it tries again, and for its farewell.
+// How long a registrar waits before it tries again, and for answers.
 const (
-	retryFirst = 200 * time.Millisecond
-	retryMost  = 5 * time.Second
-	leaveTime  = 3 * time.Second
+	retryFirst   = 200 * time.Millisecond
+	retryMost    = 5 * time.Second
+	registerTime = 5 * time.Second // the node probes the agent meanwhile
+	leaveTime    = 3 * time.Second
 )
 
 // A registrar keeps an agent registered: it renews the lease, and registers
@@ -55,12 +56,13 @@ func newRegistrar(o *Options, node grpc.ClientConnInterface, s *service, g *gate
 	return &registrar{client: meshv1.NewRegistryServiceClient(node), req: req, gate: g, logger: o.Logger}
 }
 
-// register registers the agent, and waits while the node cannot be reached. It
-// returns the node's refusal.
+// register registers the agent, and waits while the node or the agent cannot be
+// reached. It returns the node's refusal.
 func (g *registrar) register(ctx context.Context) error {
 	for wait := retryFirst; ; wait = min(2*wait, retryMost) {
 		err := g.once(ctx)
-		if !mesh.IsCode(err, mesh.Unavailable) || ctx.Err() != nil {
+		away := mesh.IsCode(err, mesh.Unavailable) || mesh.IsCode(err, mesh.Timeout)
+		if !away || ctx.Err() != nil {
 			return err
 		}
 		g.logger.WarnContext(ctx, "the agent could not be registered", "agent", g.req.GetCard().GetName(), "err", err)
@@ -70,8 +72,12 @@ func (g *registrar) register(ctx context.Context) error {
 	}
 }
 
+// once registers the agent. What has begun is brought to its end when ctx is
+// done, so that it can be taken back.
 func (g *registrar) once(ctx context.Context) error {
 	const op = "agent.register"
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), registerTime)
+	defer cancel()
 	res, err := g.client.RegisterAgent(ctx, g.req)
 	if err != nil {
 		return failed(op, err)

@@ -28,6 +28,7 @@ type task struct {
 	// have our extension's data, which callers may have to be spared.
 	updates   []*a2apb.StreamResponse
 	artifacts []*artifact
+	sent      int64           // artifact updates among them
 	messages  map[string]bool // ids of the user's messages
 	size      int             // bytes of output
 	touched   time.Time
@@ -113,6 +114,7 @@ func (t *task) output(a *a2apb.Artifact, more, last bool) {
 	if mesh.Terminal(t.status.State) {
 		return
 	}
+	t.sent++
 	t.add(a2a.ArtifactResponse(&a2apb.TaskArtifactUpdateEvent{
 		TaskId: t.id, ContextId: t.context, Artifact: a, Append: more, LastChunk: last,
 		Metadata: a2a.SetSeq(nil, t.next()),

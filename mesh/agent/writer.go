@@ -267,6 +267,17 @@ func (w *writer) count(n int) error {
 	return nil
 }
 
+// handOver sends what is open and returns how many artifact updates the task
+// has had, for the node to wait for before the stream changes hands.
+func (w *writer) handOver() int64 {
+	w.task.mu.Lock()
+	defer w.task.mu.Unlock()
+	if !w.closed {
+		w.flush(false)
+	}
+	return w.task.sent
+}
+
 // end sends what is open, moves the task and closes the writer; what comes
 // later is lost. It is called once.
 func (w *writer) end(o outcome) {

@@ -43,8 +43,8 @@ func (d *Dispatcher) work(ctx context.Context, j *job, prior []Result) Result {
 		r.Result = words(err)
 		return r
 	}
-	last, text, calls := d.ask(ctx, j, to, msg, grants[j.exec.ID])
-	r.Result, r.ToolCalls = text, calls
+	last, text := d.ask(ctx, j, to, msg, grants[j.exec.ID])
+	r.Result, r.ToolCalls = text, d.skillCalls(ctx, j.exec.ID)
 	r.Status = status(ctx, last)
 	if r.Result == "" {
 		r.Result = textOf(last.Message.GetParts())
@@ -66,12 +66,28 @@ func message(threadID, text string, o Order) *a2apb.Message {
 	return m
 }
 
+// skillCalls is how many skills the execution called, by the log.
+func (d *Dispatcher) skillCalls(ctx context.Context, id mesh.ExecutionID) int {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTime)
+	defer cancel()
+	resp, err := meshv1.NewThreadServiceClient(d.inv.Mesh.Conn()).GetThread(d.inv.Mesh.Context(ctx), &meshv1.GetThreadRequest{ThreadId: d.inv.Thread.ID})
+	if err != nil {
+		d.opts.Logger.WarnContext(ctx, "skill calls not counted", "execution", id, "err", err)
+	}
+	for _, x := range resp.GetThread().GetExecutions() {
+		if x.GetExecution().GetId() == string(id) {
+			return int(x.GetSkillCalls())
+		}
+	}
+	return 0
+}
+
 // ask sends the message and logs what comes back. It returns the agent's last
-// word, its text, and how many skills it says to have called.
-func (d *Dispatcher) ask(ctx context.Context, j *job, to *meshv1.Agent, msg *a2apb.Message, token string) (mesh.TaskMoved, string, int) {
+// word and its text.
+func (d *Dispatcher) ask(ctx context.Context, j *job, to *meshv1.Agent, msg *a2apb.Message, token string) (mesh.TaskMoved, string) {
 	conn, err := d.conns.Get(to.GetEndpoint())
 	if err != nil {
-		return mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_FAILED, Reason: mesh.ReasonUnavailable, Message: peer.Say(words(err))}, "", 0
+		return mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_FAILED, Reason: mesh.ReasonUnavailable, Message: peer.Say(words(err))}, ""
 	}
 	client := a2apb.NewA2AServiceClient(conn)
 	call := mesh.Call{
@@ -93,7 +109,7 @@ func (d *Dispatcher) ask(ctx context.Context, j *job, to *meshv1.Agent, msg *a2a
 			d.opts.Logger.InfoContext(ctx, "agent did not cancel", "agent", to.GetName(), "err", err)
 		}
 	}
-	return s.last, s.text.String(), s.calls
+	return s.last, s.text.String()
 }
 
 // stream reads one agent's stream into the log.
@@ -103,7 +119,6 @@ type stream struct {
 	task       string // the agent's id of it
 	last       mesh.TaskMoved
 	text       strings.Builder
-	calls      int
 }
 
 // read logs what the agent says, each time all that has come meanwhile. The
@@ -180,9 +195,6 @@ func (s *stream) take(b mesh.ArtifactAppended) {
 		t = strings.ToValidUTF8(t[:max(0, room)], "")
 	}
 	s.text.WriteString(t)
-	if n := b.Metadata.GetFields()[mesh.ExtensionURI].GetStructValue().GetFields()["tool_calls_used"].GetNumberValue(); n > 0 {
-		s.calls = int(n)
-	}
 }
 
 // settle logs how the job ended, also when its time is over.

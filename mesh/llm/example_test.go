@@ -24,11 +24,11 @@ func ExampleLoop_Run() {
 		case e.Result != nil:
 			fmt.Println("tool said:", e.Result.Text)
 		case e.Text != "":
-			fmt.Println("model said:", e.Text)
+			fmt.Printf("model said: %q\n", e.Text)
 		}
 	}
 	// Output:
 	// tool said: rain
-	// model said: It rains 
-	// model said: in Oslo.
+	// model said: "It rains "
+	// model said: "in Oslo."
 }

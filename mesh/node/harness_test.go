@@ -15,6 +15,8 @@ import (
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 	"go.uber.org/goleak"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/agent"
@@ -51,8 +53,8 @@ func card(name string) *a2apb.AgentCard {
 	yes := true
 	return &a2apb.AgentCard{
 		Name: "The " + name, Description: "Does what " + name + " does.", Version: "1.0.0",
-		Capabilities: &a2apb.AgentCapabilities{Streaming: &yes, Extensions: []*a2apb.AgentExtension{{Uri: mesh.ExtensionURI}}},
-		Skills:       []*a2apb.AgentSkill{{Id: name + ".do", Name: name, Description: "does it", Tags: []string{name}}},
+		Capabilities:      &a2apb.AgentCapabilities{Streaming: &yes, Extensions: []*a2apb.AgentExtension{{Uri: mesh.ExtensionURI}}},
+		Skills:            []*a2apb.AgentSkill{{Id: name + ".do", Name: name, Description: "does it", Tags: []string{name}}},
 		DefaultInputModes: []string{"text/plain"}, DefaultOutputModes: []string{"text/plain"},
 		SupportedInterfaces: []*a2apb.AgentInterface{{Url: "127.0.0.1:1", ProtocolBinding: "GRPC", ProtocolVersion: "1.0"}},
 	}
@@ -73,7 +75,7 @@ func start(t testing.TB, cfg node.Config, agents map[string]run, opts ...func(*n
 	m := &testMesh{t: t, data: cfg.Data}
 	o := node.Options{
 		Logger: slog.New(slog.NewTextHandler(logs, nil)),
-		Edge: func(c *edge.Config) { c.HandoffGrace = 300 * time.Millisecond; c.CancelGrace = time.Second },
+		Edge:   func(c *edge.Config) { c.HandoffGrace = 300 * time.Millisecond; c.CancelGrace = time.Second },
 	}
 	for name, r := range agents {
 		o.Builtins = append(o.Builtins, node.Builtin{Name: name, New: func(node.Env) (agent.Agent, error) { return testAgent{name, r}, nil }})
@@ -240,3 +242,21 @@ func skillFiles(files map[string]string) fstest.MapFS {
 	}
 	return fsys
 }
+
+// recall is an agent that tells what was said in the thread (S4-011).
+func recall(ctx context.Context, inv *agent.Invocation) iter.Seq2[agent.Output, error] {
+	return func(yield func(agent.Output, error) bool) {
+		said, err := inv.Mesh.History(ctx, 100)
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		for _, h := range said {
+			if !yield(agent.Text{Text: h.Role + ": " + h.Text + "; "}, nil) {
+				return
+			}
+		}
+	}
+}
+
+func insecureCredentials() credentials.TransportCredentials { return insecure.NewCredentials() }

@@ -2,10 +2,12 @@ package service
 
 import (
 	"context"
+	"math"
 	"strconv"
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	meshv1 "agentmesh/gen/mesh/v1"
@@ -95,6 +97,7 @@ func describeExecution(x *thread.Execution) *meshv1.ExecutionState {
 	out := &meshv1.ExecutionState{
 		Execution: wire.ExecutionToProto(x.Execution), State: x.State, Reason: x.Reason,
 		Started: timestamppb.New(x.Started), Result: x.Result, Usage: wire.UsageToProto(x.Usage),
+		SkillCalls: int32(min(x.SkillCalls, math.MaxInt32)),
 	}
 	if x.Ended != 0 {
 		out.Ended = timestamppb.New(x.Updated)
@@ -164,8 +167,14 @@ func (s *Threads) ReadThread(ctx context.Context, req *meshv1.ReadThreadRequest)
 		return nil, mesh.Wrap(op, err)
 	}
 	resp := &meshv1.ReadThreadResponse{}
+	size := 0
 	for _, e := range events {
-		resp.Events = append(resp.Events, wire.EventToProto(e))
+		p := wire.EventToProto(e)
+		if size += proto.Size(p); size > maxPage && len(resp.Events) > 0 {
+			resp.More = true
+			return resp, nil
+		}
+		resp.Events = append(resp.Events, p)
 	}
 	if n := len(events); n > 0 {
 		tail, err := s.log.Tail(ctx, key)
@@ -176,6 +185,9 @@ func (s *Threads) ReadThread(ctx context.Context, req *meshv1.ReadThreadRequest)
 	}
 	return resp, nil
 }
+
+// maxPage bounds a page of events, in bytes, below what a client receives.
+const maxPage = 2 << 20
 
 // existing returns the key of a thread that has events.
 func (s *Threads) existing(ctx context.Context, op, id string, after int64) (mesh.ThreadKey, error) {

@@ -184,7 +184,7 @@ func (c *Cursor) Close() {
 
 // Behind reports whether there are events that Next would return at once. A
 // reader that packs events together, or flushes late, does so until it is not.
-// Before the first Next it is always false.
+// Before the first Next it knows only of events that came after the cursor did.
 func (c *Cursor) Behind() bool {
 	c.topic.mu.Lock()
 	defer c.topic.mu.Unlock()

@@ -24,6 +24,7 @@ import (
 type watched struct {
 	threadlog.Backend
 	reads  atomic.Int64
+	onRead func() // before the first read
 	before func() // before the commit
 	after  func() error
 }
@@ -40,7 +41,9 @@ func (w *watched) Append(ctx context.Context, k mesh.ThreadKey, b *threadlog.Bat
 }
 
 func (w *watched) Read(ctx context.Context, k mesh.ThreadKey, after mesh.Seq, limit int) ([]threadlog.Record, error) {
-	w.reads.Add(1)
+	if w.reads.Add(1) == 1 && w.onRead != nil {
+		w.onRead()
+	}
 	return w.Backend.Read(ctx, k, after, limit)
 }
 
@@ -310,129 +313,6 @@ func TestACursorBeyondTheTailWaitsForItsEvent(t *testing.T) {
 	})
 }
 
-func TestDeleteEndsFollowersAndTheirThreadOnly(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := threadlog.New(memstore.Open())
-		add(t, l, said("old"))
-		ctx, cancel := context.WithCancel(t.Context())
-		defer cancel()
-		var wg sync.WaitGroup
-		errs := make([]error, 3)
-		for i := range 2 {
-			wg.Go(func() { _, errs[i] = collect(ctx, l, key, mesh.Seq(i), 9) })
-		}
-		wg.Go(func() { _, errs[2] = collect(ctx, l, logtest.Key(2), 0, 9) })
-		behind := l.Cursor(key, 0) // has yet to read what was there
-		defer behind.Close()
-		synctest.Wait()
-		if err := l.Delete(t.Context(), key); err != nil {
-			t.Fatal(err)
-		}
-		if err := l.Delete(t.Context(), key); !mesh.IsCode(err, mesh.NotFound) {
-			t.Errorf("deleting again: %v", err)
-		}
-		add(t, l, said("new"))
-		_, behindErr := behind.Next(t.Context())
-		synctest.Wait()
-		for _, err := range []error{errs[0], errs[1], behindErr} {
-			if !mesh.IsCode(err, mesh.NotFound) || mesh.DetailOf(err) == "" {
-				t.Errorf("a follower of the deleted thread ends with %v", err)
-			}
-		}
-		if events, err := collect(t.Context(), l, key, 0, 1); err != nil || text(events[0]) != "new" || events[0].Seq != 1 {
-			t.Errorf("a follower of the new thread has %v, %v", events, err)
-		}
-		cancel()
-		wg.Wait()
-		if !mesh.IsCode(errs[2], mesh.Canceled) {
-			t.Errorf("the follower of another thread ends with %v", errs[2])
-		}
-	})
-}
-
-// generations remembers which of the threads of one id an event belongs to.
-type generations struct {
-	threadlog.Backend
-	mu      sync.Mutex
-	current int
-	of      map[mesh.Pos]int
-}
-
-func (g *generations) Append(ctx context.Context, k mesh.ThreadKey, b *threadlog.Batch) (threadlog.Appended, error) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	at, err := g.Backend.Append(ctx, k, b)
-	for _, pos := range at.Pos {
-		g.of[pos] = g.current
-	}
-	return at, err
-}
-
-func (g *generations) Delete(ctx context.Context, k mesh.ThreadKey) error {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.current++
-	return g.Backend.Delete(ctx, k)
-}
-
-// Threads that come and go under the same id never mix: what a follower sees
-// are the events of one of them, from its first on.
-func TestFollowersNeverSeeTwoThreadsOfOneID(t *testing.T) {
-	store := &generations{Backend: memstore.Open(), of: map[mesh.Pos]int{}}
-	l := threadlog.New(store)
-	ctx, cancel := context.WithCancel(t.Context())
-	follow := func() {
-		var events []*mesh.Event
-		for e, err := range l.Follow(ctx, key, 0) {
-			if err != nil && !mesh.IsCode(err, mesh.NotFound) && ctx.Err() == nil {
-				t.Error(err)
-			}
-			if err != nil || len(events) == 20 {
-				break
-			}
-			events = append(events, e)
-		}
-		store.mu.Lock()
-		defer store.mu.Unlock()
-		for i, e := range events {
-			if e.Seq != mesh.Seq(i+1) || store.of[e.Pos] != store.of[events[0].Pos] {
-				t.Errorf("event %d is %d of thread %d, the first is of %d", i, e.Seq, store.of[e.Pos], store.of[events[0].Pos])
-			}
-		}
-	}
-	var wg sync.WaitGroup
-	done := make(chan struct{})
-	until := func(do func()) {
-		wg.Go(func() {
-			for {
-				select {
-				case <-done:
-					return
-				default:
-					do()
-				}
-			}
-		})
-	}
-	for range 3 {
-		until(func() { add(t, l, said("x")) })
-	}
-	for range 4 {
-		until(follow)
-	}
-	for range 300 {
-		if err := l.Delete(t.Context(), key); err != nil && !mesh.IsCode(err, mesh.NotFound) {
-			t.Error(err)
-		}
-		for range 10 {
-			runtime.Gosched()
-		}
-	}
-	close(done)
-	cancel()
-	wg.Wait()
-}
-
 func TestAFollowerEndsWithItsContextAndWithItsLoop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := threadlog.New(memstore.Open())
@@ -461,56 +341,4 @@ func TestAFollowerEndsWithItsContextAndWithItsLoop(t *testing.T) {
 			break
 		}
 	})
-}
-
-// FollowAll is what spans threads: pushes, indexes (S4-053 for those).
-func TestFollowAllSeesEveryEventOfAllThreadsOnceInCommitOrder(t *testing.T) {
-	l := threadlog.New(memstore.Open())
-	const writers, each = 6, 60
-	all := func(after mesh.Pos) (out []threadlog.Placed) {
-		for e, err := range l.FollowAll(t.Context(), after) {
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			if out = append(out, e); len(out)+int(after) == writers*each {
-				return
-			}
-		}
-		return
-	}
-	var got [4][]threadlog.Placed
-	var wg, written sync.WaitGroup
-	wg.Go(func() { got[0] = all(0) })
-	for w := range writers {
-		written.Go(func() {
-			for i := range each {
-				_, err := l.Append(t.Context(), logtest.Key(w), []*mesh.Event{said(fmt.Sprintf("%d/%d", w, i))}, threadlog.AppendOptions{})
-				if err != nil {
-					t.Error(err)
-				}
-				if w == 0 && i == each/2 {
-					wg.Go(func() { got[1] = all(0) })
-					wg.Go(func() { got[2] = all(5) })
-				}
-			}
-		})
-	}
-	written.Wait()
-	got[3] = all(0)
-	wg.Wait()
-	next := map[mesh.ThreadKey]mesh.Seq{}
-	for i, e := range got[3] {
-		next[e.Thread]++
-		if e.Pos != mesh.Pos(i+1) || e.Seq != next[e.Thread] {
-			t.Errorf("event %d is %d@%d of %s", i, e.Seq, e.Pos, e.Thread)
-		}
-	}
-	for f, events := range [][]threadlog.Placed{got[0], got[1], append(slices.Clone(got[3][:5]), got[2]...)} {
-		if !slices.EqualFunc(events, got[3], func(a, b threadlog.Placed) bool {
-			return a.Thread == b.Thread && a.Pos == b.Pos && text(a.Event) == text(b.Event)
-		}) {
-			t.Errorf("follower %d has another sequence", f)
-		}
-	}
 }

@@ -155,11 +155,11 @@ func TestDecisionsAreScopedAndDriversAreFenced(t *testing.T) {
 
 func TestARetryUnderTheSameIDAddsAndPublishesNothing(t *testing.T) {
 	l := threadlog.New(memstore.Open())
-	c := l.Cursor(key, 0)
-	defer c.Close()
-	a, again := said("a"), said("a")
+	a, again := said("a"), said("a, told otherwise")
 	a.ID, again.ID = "id", "id"
 	add(t, l, a)
+	c := l.Cursor(key, 0)
+	defer c.Close()
 	b := said("b")
 	if diff := cmp.Diff([]mesh.Seq{1, 2}, add(t, l, again, b)); diff != "" {
 		t.Error(diff)

@@ -22,7 +22,7 @@ func bodyToProto(p *meshv1.Event, body mesh.Body) {
 			RemoteTask: b.RemoteTask, RemoteContext: b.RemoteContext, Metadata: b.Metadata}}
 	case mesh.MessagePosted:
 		p.Body = &meshv1.Event_MessagePosted{MessagePosted: &meshv1.MessagePosted{
-			Message: b.Message, User: b.User, Digest: b.Digest}}
+			Message: b.Message, User: b.User, Digest: b.Digest, Permissions: texts[mesh.Permission, string](b.Permissions)}}
 	case mesh.SkillCalled:
 		p.Body = &meshv1.Event_SkillCalled{SkillCalled: &meshv1.SkillCalled{
 			Call: b.Call, Skill: b.Skill, Args: b.Args}}
@@ -53,7 +53,7 @@ func bodyToProto(p *meshv1.Event, body mesh.Body) {
 	case mesh.HandoffStarted:
 		p.Body = &meshv1.Event_HandoffStarted{HandoffStarted: &meshv1.HandoffStarted{
 			From: b.From, To: b.To, Reason: b.Reason, Summary: b.Summary,
-			RecentMessages: toInt32(b.RecentMessages), PreserveState: b.PreserveState, ReturnExpected: b.ReturnExpected}}
+			RecentMessages: toInt32(b.RecentMessages), PreserveState: b.PreserveState, ReturnExpected: b.ReturnExpected, ToName: b.ToName}}
 	case mesh.HandoffEnded:
 		p.Body = &meshv1.Event_HandoffEnded{HandoffEnded: &meshv1.HandoffEnded{
 			Started: int64(b.Started), Outcome: string(b.Outcome), Summary: b.Summary, By: b.By}}
@@ -73,7 +73,8 @@ func bodyFromProto(p *meshv1.Event) mesh.Body {
 			RemoteTask: v.GetRemoteTask(), RemoteContext: v.GetRemoteContext(), Metadata: v.GetMetadata()}
 	case *meshv1.Event_MessagePosted:
 		v := b.MessagePosted
-		return mesh.MessagePosted{Message: v.GetMessage(), User: v.GetUser(), Digest: v.GetDigest()}
+		return mesh.MessagePosted{Message: v.GetMessage(), User: v.GetUser(), Digest: v.GetDigest(),
+			Permissions: texts[string, mesh.Permission](v.GetPermissions())}
 	case *meshv1.Event_SkillCalled:
 		v := b.SkillCalled
 		return mesh.SkillCalled{Call: v.GetCall(), Skill: v.GetSkill(), Args: v.GetArgs()}
@@ -113,13 +114,26 @@ func decisionFromProto(p *meshv1.Event) mesh.Body {
 	case *meshv1.Event_HandoffStarted:
 		v := b.HandoffStarted
 		return mesh.HandoffStarted{From: v.GetFrom(), To: v.GetTo(), Reason: v.GetReason(), Summary: v.GetSummary(),
-			RecentMessages: int(v.GetRecentMessages()), PreserveState: v.GetPreserveState(), ReturnExpected: v.GetReturnExpected()}
+			RecentMessages: int(v.GetRecentMessages()), PreserveState: v.GetPreserveState(), ReturnExpected: v.GetReturnExpected(),
+			ToName: v.GetToName()}
 	case *meshv1.Event_HandoffEnded:
 		v := b.HandoffEnded
 		return mesh.HandoffEnded{Started: mesh.Seq(v.GetStarted()), Outcome: mesh.HandoffOutcome(v.GetOutcome()),
 			Summary: v.GetSummary(), By: v.GetBy()}
 	}
 	return nil
+}
+
+// texts converts between kinds of text; nil stays nil.
+func texts[A, B ~string](in []A) []B {
+	if in == nil {
+		return nil
+	}
+	out := make([]B, len(in))
+	for i, s := range in {
+		out[i] = B(s)
+	}
+	return out
 }
 
 // ExecutionToProto returns the execution as a message. Counts beyond 32 bits

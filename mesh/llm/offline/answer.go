@@ -16,7 +16,8 @@ const (
 
 // A passage is what a search found in one place.
 type passage struct {
-	head   string // the line that names the document
+	head   string // the line that names it
+	title  string // as the search numbers its passages, or ""
 	text   string
 	source string
 	hits   int // how many of the question's words it has
@@ -54,7 +55,11 @@ func answerFrom(question, result string) string {
 		if p.text == "" {
 			continue
 		}
-		lines = append(lines, clip(p.text, maxPassage))
+		text := clip(p.text, maxPassage)
+		if p.title != "" {
+			text = "**" + p.title + "**\n\n" + text
+		}
+		lines = append(lines, text)
 		if !slices.Contains(sources, p.source) {
 			sources = append(sources, p.source)
 		}
@@ -68,12 +73,19 @@ func answerFrom(question, result string) string {
 	return strings.Join(lines, "\n\n") + "\n\nSources: " + strings.Join(sources, ", ")
 }
 
+// titlePattern is the title of a numbered passage.
+var titlePattern = regexp.MustCompile(`^(?:#+ )?\d+[.)] `)
+
 // passages takes a search result apart at the lines that name documents, which
-// stand before the passages or, if the result does not begin with one, after
-// them.
+// stand before the passages or, if nothing follows the last one, after them.
 func passages(result string) []passage {
-	lines := strings.Split(result, "\n")
-	at := []int{}
+	var lines []string
+	for l := range strings.SplitSeq(result, "\n") {
+		if !strings.HasPrefix(strings.ToLower(l), "sources:") {
+			lines = append(lines, l)
+		}
+	}
+	var at []int
 	for i, l := range lines {
 		if sourcePattern.MatchString(l) && headLike(l) {
 			at = append(at, i)
@@ -82,29 +94,32 @@ func passages(result string) []passage {
 	if len(at) == 0 {
 		return nil
 	}
-	before := 0
-	for _, l := range lines[:at[0]] {
-		if strings.TrimSpace(l) != "" {
-			before++
-		}
-	}
+	after := strings.TrimSpace(strings.Join(lines[at[len(at)-1]+1:], "")) == ""
 	var out []passage
 	for n, i := range at {
 		from, to := i+1, len(lines)
 		if n+1 < len(at) {
 			to = at[n+1]
 		}
-		if before > 1 {
+		if after {
 			from, to = 0, i
 			if n > 0 {
 				from = at[n-1] + 1
 			}
 		}
-		var body []string
-		for _, l := range lines[from:to] {
-			body = append(body, strings.TrimSpace(l))
+		p := passage{head: lines[i], source: sourcePattern.FindString(lines[i])}
+		if i > 0 && titlePattern.MatchString(lines[i-1]) {
+			p.head, p.title = lines[i-1], titlePattern.ReplaceAllString(lines[i-1], "")
 		}
-		out = append(out, passage{head: lines[i], text: strings.TrimSpace(strings.Join(body, "\n")), source: sourcePattern.FindString(lines[i])})
+		var body []string
+		for j, l := range lines[from:to] {
+			if next := from + j + 1; next < len(lines) && titlePattern.MatchString(l) && slices.Contains(at, next) {
+				continue // the title of the next passage
+			}
+			body = append(body, strings.TrimRight(l, " \t"))
+		}
+		p.text = strings.TrimSpace(strings.Join(body, "\n"))
+		out = append(out, p)
 	}
 	return out
 }

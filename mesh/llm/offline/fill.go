@@ -1,9 +1,7 @@
 package offline
 
 import (
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 )
@@ -175,137 +173,6 @@ func (f *filler) person() string {
 		}
 	}
 	return ""
-}
-
-func (f *filler) choice(p *param) any {
-	found := chosen(f.cl, p.options(), slices.Contains(f.skill.acts(), doUpdate))
-	if len(found) == 0 {
-		return nil
-	}
-	if p.Type == "array" {
-		return found
-	}
-	if f.skill.reads() {
-		return strings.Join(found, ",")
-	}
-	return found[len(found)-1]
-}
-
-func (f *filler) number(p *param) any {
-	named := f.after(p)
-	limit := kindNames[kindNumber][strings.ToLower(p.Name)] || strings.Contains(p.Name, "limit")
-	for i := range f.cl.tokens {
-		t := f.cl.at(i)
-		if t.kind != word || f.times.covers(t.start) {
-			continue
-		}
-		n, err := strconv.ParseFloat(t.low, 64)
-		if small, ok := smallNumbers[t.low]; ok && small > 1 {
-			n, err = float64(small), nil
-		}
-		if err != nil {
-			continue
-		}
-		isLimit := limit && f.cl.at(i-1).is("top", "first", "last", "latest", "most", "limit", "maximum", "only", "next")
-		if named == i || isLimit || p.Required && !limit {
-			if p.Type == "integer" || n == float64(int64(n)) {
-				return int64(n)
-			}
-			return n
-		}
-	}
-	return nil
-}
-
-// after returns the place of the token after the parameter's name in the
-// clause, or -1.
-func (f *filler) after(p *param) int {
-	names := pieces(p.Name)
-	for i := range f.cl.tokens {
-		if f.cl.from(i).begins(strings.Join(names, " ")) == 0 {
-			continue
-		}
-		at := i + len(names)
-		for f.cl.at(at).is(":", "is", "of", "to", "=") {
-			at++
-		}
-		if at < len(f.cl.tokens) {
-			return at
-		}
-	}
-	return -1
-}
-
-var foundID = regexp.MustCompile(`(?i)\bid[:=#]?\s*([A-Za-z0-9][A-Za-z0-9_-]*)`)
-
-func (f *filler) id(p *param) any {
-	if id := findID(f.cl, f.skill); id != "" {
-		return id
-	}
-	if !p.Required {
-		return nil
-	}
-	var ids []string
-	for _, in := range f.inputs {
-		for _, m := range foundID.FindAllStringSubmatch(in, -1) {
-			if !slices.Contains(ids, m[1]) {
-				ids = append(ids, m[1])
-			}
-		}
-	}
-	if len(ids) == 1 {
-		return ids[0]
-	}
-	return nil
-}
-
-func (f *filler) flag(p *param) any {
-	for _, w := range pieces(p.Name) {
-		for i := range f.cl.tokens {
-			if t := f.cl.at(i); t.kind == word && !stopWords[w] && t.stem == stem(w) {
-				return true
-			}
-		}
-	}
-	return nil
-}
-
-func (f *filler) list(p *param) any {
-	want := stem(strings.ToLower(p.Name))
-	for i := range f.cl.tokens {
-		if t := f.cl.at(i); t.kind == word && i > 0 && (t.stem == want || t.stem+"g" == want) && len(t.stem) > 2 {
-			var out []string
-			for j := i + 1; j < len(f.cl.tokens); j++ {
-				n := f.cl.at(j)
-				if n.is(",", "and", ":", "&", "with") {
-					continue
-				}
-				if n.kind == punct || n.kind == word && prepositions[n.low] {
-					break
-				}
-				out = append(out, n.text)
-			}
-			if len(out) > 0 {
-				return out
-			}
-		}
-	}
-	if p.Required {
-		var out []string
-		for i := range f.cl.tokens {
-			if t := f.cl.at(i); t.kind == quoted && !f.quotes[t.start] {
-				f.quotes[t.start] = true
-				out = append(out, t.text)
-			}
-		}
-		if len(out) > 0 {
-			return out
-		}
-		if q := f.query(p); q != "" {
-			return []string{q}
-		}
-	}
-	return nil
 }
 
 // other fills a parameter that means nothing to the planner: by its name in

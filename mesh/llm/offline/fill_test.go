@@ -59,6 +59,9 @@ func TestFill_findsArguments(t *testing.T) {
 		`mail kim@x.org with subject "Lunch" saying "It is ready"`: {"mail.send", nil, `{"to":["kim@x.org"],"subject":"Lunch","body":"It is ready"}`},
 		"email the report to bob@x.org":                            {"mail.send", []string{report}, `{"to":["bob@x.org"],"subject":"Report: 2 tasks","body":"2 tasks:\n1. A\n2. B"}`},
 		"email bob@x.org the overdue tasks report":                 {"mail.send", []string{report}, `{"to":["bob@x.org"],"subject":"Overdue tasks report","body":"2 tasks:\n1. A\n2. B"}`},
+		"email bob@x.org about the meeting tomorrow":               {"mail.send", nil, `{"to":["bob@x.org"],"subject":"Meeting","body":"The meeting tomorrow"}`},
+		"list all my overdue todos":                                {"tasks.search", nil, `{"status":"overdue"}`},
+		"create a task to get the low report done":                 {"tasks.create", nil, `{"title":"Get the low report done"}`},
 		"alert #ops that the build failed":                         {"slack.alert", nil, `{"channel":"#ops","text":"The build failed"}`},
 		"what's the weather in New York tomorrow":                  {"weather.forecast", nil, `{"city":"New York","date":"2026-11-21"}`},
 		"How do I configure rate limiting for my agent?":           {"knowledge.search", nil, `{"query":"configure rate limiting agent"}`},
@@ -92,6 +95,8 @@ func TestFill_namesWhatIsMissing(t *testing.T) {
 	}{
 		"an address of a person":  {"mail.send", "email Bob the news", nil, "the e-mail address of Bob"},
 		"an address of nobody":    {"mail.send", "send a mail", nil, "an e-mail address (to)"},
+		"what a word refers to":   {"mail.send", "email it to bob@x.org", nil, "body (The text of the message)"},
+		"a report of nobody":      {"mail.send", "email the report to bob@x.org", nil, "body (The text of the message)"},
 		"which of several things": {"tasks.archive", "archive it", []string{"id t-1, id t-2"}, "which task is meant (its id)"},
 	}
 	for name, tt := range tests {

@@ -1,6 +1,7 @@
 package offline
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -15,6 +16,16 @@ func (f *filler) markerBefore(i int, words ...string) bool {
 
 // title returns a subject, name or headline, or "".
 func (f *filler) title(p *param) string {
+	s := f.headline(p)
+	if d := strings.ToLower(p.Description); strings.Contains(d, "lower-case") || strings.Contains(d, "snake") {
+		s = strings.Trim(notInName.ReplaceAllString(strings.ToLower(s), "_"), "_")
+	}
+	return s
+}
+
+var notInName = regexp.MustCompile(`[^a-z0-9]+`)
+
+func (f *filler) headline(p *param) string {
 	for i := range f.cl.tokens {
 		if t := f.cl.at(i); t.kind == quoted && !f.quotes[t.start] && f.markerBefore(i, "called", "titled", "named", "subject", "title", "name") {
 			f.quotes[t.start] = true
@@ -189,11 +200,18 @@ func (f *filler) body(p *param) string {
 	if !p.Required {
 		return ""
 	}
-	if s := f.topic(); s != "" {
-		return capitalize(s)
+	for i := range f.cl.tokens {
+		if i > 0 && f.cl.at(i).is("about", "regarding", "concerning") {
+			return capitalize(f.cl.from(i + 1).words())
+		}
 	}
-	if s := f.object(); s != "" {
-		return capitalize(s)
+	for _, s := range []string{f.topic(), f.object()} {
+		if w := strings.ToLower(s); pronouns[w] || reportWords[w] {
+			return "" // "it" was said before, and is not known here
+		}
+		if s != "" {
+			return capitalize(s)
+		}
 	}
 	return capitalize(f.cl.words())
 }

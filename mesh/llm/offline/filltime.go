@@ -136,8 +136,10 @@ func (f *filler) upTo(p *param) string {
 	t := m.at(f.now, 0)
 	if !sharp && f.bound() != "before" {
 		t = t.AddDate(0, 0, m.days-1) // a last day counts to its end
-		if strings.Contains(p.Description, "3339") {
-			t, sharp = t.AddDate(0, 0, 1), true
+		d := strings.ToLower(p.Description)
+		exclusive := strings.Contains(d, "before") && !strings.Contains(d, "on or before")
+		if exact := strings.Contains(d, "3339"); exact || exclusive {
+			t, sharp = t.AddDate(0, 0, 1), exact
 		}
 	}
 	return f.format(p, t, sharp)

@@ -161,9 +161,24 @@ func findID(c clause, s *skill) string {
 			return strings.TrimPrefix(next.text, "#")
 		}
 	}
+	like := s.idPrefix()
 	for i := range c.tokens {
-		if t := c.at(i); t.kind == word && idPattern.MatchString(t.text) && digit(t.text) {
+		t := c.at(i)
+		if t.kind == word && (idPattern.MatchString(t.text) && digit(t.text) || like != "" && strings.HasPrefix(t.low, like)) {
 			return t.text
+		}
+	}
+	return ""
+}
+
+var idExample = regexp.MustCompile(`\bas ([a-z]{1,4}[-_])[a-z0-9]`)
+
+// idPrefix returns how the ids begin that the skill takes, as "t-", if its
+// parameters give an example.
+func (s *skill) idPrefix() string {
+	for _, p := range s.Parameters {
+		if m := idExample.FindStringSubmatch(p.Description); m != nil && isID(p.Name) {
+			return m[1]
 		}
 	}
 	return ""

@@ -21,7 +21,7 @@ var synonyms = map[concept]string{
 	doSearch: "find search list show look get fetch check display query retrieve see view read give pull gather collect " +
 		"summarize summarise lookup locate count tell explain describe research print report answer open",
 	doCreate: "create add make set schedule book plan arrange organize organise build write draft record remind invite generate " +
-		"open start put note compose prepare log register setup enter",
+		"put note compose prepare log register setup enter",
 	doSend:   "send email e-mail mail forward write message notify tell let share inform deliver reply ping post draft compose",
 	doUpdate: "update change mark edit modify complete finish close set rename move reschedule postpone resolve reopen adjust assign start",
 	doRemove: "archive delete remove cancel drop discard clear",
@@ -54,6 +54,7 @@ var (
 	ends         = set("and or . , ; : ! ? & ) \n")
 	questionHead = set("what what's how's who's where's when's which who whose when where why how is are was were do does did has have can could will would should")
 	reportWords  = set("report reports result results list summary overview digest findings answer details information info outcome output status")
+	plainActs    = set("get search list create update find show add set read make send") // say nothing about a subject
 	smallNumbers = map[string]int{"a": 1, "an": 1, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7,
 		"eight": 8, "nine": 9, "ten": 10, "eleven": 11, "twelve": 12, "fifteen": 15, "twenty": 20, "thirty": 30, "forty": 40,
 		"sixty": 60, "ninety": 90}

@@ -126,16 +126,16 @@ const (
 	inTags        = 2.0
 	inDescription = 1.0
 	inParameters  = 0.5
-	sameAct       = 3.0  // the clause's verb is what the skill does
-	enough        = 1.8  // least evidence that the clause is about the skill
+	sameAct       = 3.0 // the clause's verb is what the skill does
+	enough        = 1.8 // least evidence that the clause is about the skill
 )
 
 func mentioned(s *skill) map[concept]float64 {
 	m := map[concept]float64{}
 	put := func(text string, weight float64) {
 		for _, t := range tokenize(strings.ReplaceAll(text, "_", " ")) {
-			if t.kind != word || stopWords[t.low] {
-				continue
+			if t.kind != word || stopWords[t.low] || verbs[t.low] && !nounVerbs[t.low] && len(thingsOf(t.stem)) == 0 {
+				continue // what a skill does is told by acts
 			}
 			for _, c := range append(thingsOf(t.stem), t.stem) {
 				m[c] = max(m[c], weight)
@@ -172,7 +172,7 @@ func (s *score) fits() bool { return s.evidence >= enough && s.total > 0 && !s.o
 func (c *catalog) rank(cl clause) []score {
 	cl = cl.trimmed()
 	acts := verbOf(cl)
-	mentions, generic := c.mentions(cl)
+	mentions, plain := c.mentions(cl)
 	var out []score
 	for i, s := range c.skills {
 		sc := score{skill: s}
@@ -195,8 +195,11 @@ func (c *catalog) rank(cl clause) []score {
 		case len(acts) > 0 && len(skillActs) > 0:
 			sc.opposed = true
 		}
-		if generic[s.action()] {
-			sc.total += 1 // the very word, as "list" for calendar.list
+		if plain[s.action()] {
+			sc.total++ // the very word, as "list" for calendar.list
+			if head := cl.at(0); head.low == s.action() && !plainActs[head.low] {
+				sc.evidence += inName // "archive" alone says what is meant
+			}
 		}
 		sc.total -= c.unmet(s, cl)
 		out = append(out, sc)
@@ -248,7 +251,7 @@ func (c *catalog) mentions(cl clause) (about map[concept]bool, plain map[string]
 			about[a] = true
 		}
 	}
-	if head := cl.at(0); len(actsOf(head.stem)) > 0 && len(thingsOf(head.stem)) == 0 && !c.verbs[head.low] {
+	if head := cl.at(0); len(actsOf(head.stem)) > 0 && len(thingsOf(head.stem)) == 0 {
 		delete(about, head.stem)
 	}
 	return about, plain
@@ -259,7 +262,7 @@ func (c *catalog) unmet(s *skill, cl clause) float64 {
 	penalty := 0.0
 	for i := range s.Parameters {
 		p := &s.Parameters[i]
-		if p.Required && isID(p.Name) && findID(cl, s) == "" {
+		if isID(p.Name) && (p.Required || s.reads()) && findID(cl, s) == "" {
 			penalty += 5
 		}
 	}

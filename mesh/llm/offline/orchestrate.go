@@ -149,7 +149,7 @@ func referent(c clause) string {
 		case i > 0 && t.is("it", "them") && !next.is("is", "was", "are", "were"), i > 0 && t.is("this", "that", "these", "those") && (next.kind == punct || prepositions[next.low]):
 			return t.text
 		case t.is("the", "this", "that", "these", "those", "a", "my") && next.kind == word && reportWords[next.low]:
-			if c.at(i + 2).is("called", "titled", "about") {
+			if c.at(i+2).is("called", "titled", "about") {
 				return ""
 			}
 			return t.text + " " + next.text

@@ -1,6 +1,9 @@
 package offline
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // A part is one thing that a request asks for.
 type part struct {
@@ -44,6 +47,9 @@ type cut struct {
 // inside quotations.
 func (s splitter) split(text string) []part {
 	all := newClause(text)
+	if shared, ok := s.distribute(all); ok {
+		all, text = shared, shared.text
+	}
 	cuts := s.cuts(all)
 	var parts []part
 	stage, begin := 0, cut{hard: true}
@@ -70,6 +76,28 @@ func (s splitter) split(text string) []part {
 	}
 	flush(len(all.tokens))
 	return s.reorder(parts)
+}
+
+// distribute gives two verbs that share an object one each: "find and archive
+// done tasks" is "find done tasks then archive them".
+func (s splitter) distribute(c clause) (clause, bool) {
+	for i := 0; i+2 < len(c.tokens); i++ {
+		first, second := c.at(i), c.at(i+2)
+		starts := i == 0 || c.at(i-1).kind == punct || len(clause{c.text, c.tokens[:i]}.trimmed().tokens) == 0
+		if !starts || !c.at(i+1).is("and") || !slices.Contains(actsOf(first.stem), doSearch) || !verbs[first.low] || nounVerbs[first.low] || c.from(i+2).imperative(s.verbs) != 2 {
+			continue
+		}
+		end := i + 3
+		for end < len(c.tokens) && c.at(end).kind == word && !prepositions[c.at(end).low] && !c.at(end).is("and", "then") {
+			end++
+		}
+		if end == i+3 {
+			continue
+		}
+		object := clause{c.text, c.tokens[i+3 : end]}.words()
+		return newClause(c.text[:first.end] + " " + object + " then " + second.text + " them" + c.text[c.at(end-1).end:]), true
+	}
+	return c, false
 }
 
 // cuts returns the places where clauses may begin.

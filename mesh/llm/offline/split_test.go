@@ -41,7 +41,9 @@ func TestSplit_cutsAtWhatIsToBeDone(t *testing.T) {
 		"schedule a meeting between 2 and 3pm with the sales and legal team": {"0 schedule a meeting between 2 and 3pm with the sales and legal team"},
 		"find my tasks then find my tasks then find my tasks then find my tasks then find my tasks then find my tasks": {
 			"0 find my tasks", "1 find my tasks", "2 find my tasks", "3 find my tasks", "4 find my tasks", "5 find my tasks"},
-		"close task t-7 and let bob@example.com know": {"0 close task t-7", "0 let bob@example.com know"},
+		"find and archive done tasks":                            {"0 find done tasks", "1 archive them"},
+		"please get and email my overdue tasks to bob@x.org now": {"0 get my overdue tasks", "1 email them to bob@x.org now"},
+		"close task t-7 and let bob@example.com know":            {"0 close task t-7", "0 let bob@example.com know"},
 		"": nil, " , and then . ": nil, "Thanks!": nil,
 	}
 	s := testCatalog(t).splitter()
@@ -122,6 +124,9 @@ func TestChoose_skillsForAPart(t *testing.T) {
 		"forward the list of blocked tasks to ann@x.org":       "tasks.search mail.send",
 		"email ann@x.org about the task":                       "mail.send",
 		`send ann@x.org a mail saying "the tasks are overdue"`: "mail.send",
+		"open my calendar":                                     "calendar.list",
+		"get my todos":                                         "tasks.search",
+		"get the news about Spain":                             "",
 		"buy a house in Spain":                                 "",
 		"make me a sandwich":                                   "",
 		"cancel the meeting":                                   "", // nothing can; above all not calendar.create

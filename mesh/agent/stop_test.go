@@ -1,0 +1,141 @@
+package agent_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"agentmesh/mesh"
+	"agentmesh/mesh/agent"
+
+	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
+)
+
+func TestStoppingLetsRunsFinishAndCutsThoseThatDoNot(t *testing.T) {
+	for name, tt := range map[string]struct {
+		agent  agent.Agent
+		after  time.Duration
+		state  string
+		reason string
+	}{
+		"soon":   {paced(3*time.Second, "done"), 3 * time.Second, "COMPLETED", ""},
+		"never":  {until(true, 0), 10 * time.Second, "FAILED", mesh.ReasonInterrupted},
+		"slowly": {until(false, 2*time.Second), 12 * time.Second, "FAILED", mesh.ReasonInterrupted},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r, stop := start(t, tt.agent)
+				g := newGrant()
+				send(t, r, g, message("go"))
+				begun := time.Now()
+				go func() {
+					time.Sleep(time.Second)
+					if _, err := r.Send(under(t.Context(), newGrant()), &a2apb.SendMessageRequest{Message: message("x")}); !mesh.IsCode(err, mesh.Unavailable) {
+						t.Errorf("a new message while stopping: %v", err)
+					}
+				}()
+				if err := stop(); err != nil {
+					t.Error(err)
+				}
+				if got := time.Since(begun); got != tt.after {
+					t.Errorf("stopped after %v, want %v", got, tt.after)
+				}
+				if h := last(listen(t, r, g, 0)); h.kind != tt.state || reason(h) != tt.reason {
+					t.Errorf("got %s (%s)", h.kind, reason(h))
+				}
+			})
+		})
+	}
+}
+
+func TestStoppingEndsThoseWhoFollowATaskThatWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, stop := start(t, asker())
+		g := newGrant()
+		hs := listen(t, r, g, send(t, r, g, message("paint")).Cursor)
+		ended := make(chan error, 1)
+		go func() {
+			for _, err := range r.Updates(under(t.Context(), g), string(g.Execution), last(hs).seq) {
+				ended <- err
+			}
+		}()
+		synctest.Wait()
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+		if err := <-ended; !mesh.IsCode(err, mesh.Unavailable) {
+			t.Errorf("got %v", err)
+		}
+	})
+}
+
+func TestAnAgentThatIgnoresTheEndIsReported(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, stop := start(t, until(false, time.Hour))
+		send(t, r, newGrant(), message("go"))
+		if err := stop(); !mesh.IsCode(err, mesh.Timeout) {
+			t.Errorf("got %v, want Timeout", err)
+		}
+		time.Sleep(2 * time.Hour) // it ends at last, and the bubble with it
+	})
+}
+
+func TestTasksAtRestAreForgottenUnlessFollowed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, _ := start(t, asker())
+		g, followed := newGrant(), newGrant()
+		listen(t, r, g, send(t, r, g, message("a")).Cursor)
+		hs := listen(t, r, followed, send(t, r, followed, message("b")).Cursor)
+		ctx, leave := context.WithCancel(under(t.Context(), followed))
+		left := make(chan struct{})
+		go func() {
+			defer close(left)
+			for range r.Updates(ctx, string(followed.Execution), last(hs).seq) {
+			}
+		}()
+		time.Sleep(9 * time.Minute)
+		if _, _, err := r.Task(under(t.Context(), g), string(g.Execution)); err != nil {
+			t.Errorf("after 9 minutes: %v", err)
+		}
+		time.Sleep(3 * time.Minute)
+		if _, _, err := r.Task(under(t.Context(), g), string(g.Execution)); !mesh.IsCode(err, mesh.NotFound) {
+			t.Errorf("after 12 minutes: %v", err)
+		}
+		if _, _, err := r.Task(ctx, string(followed.Execution)); err != nil {
+			t.Errorf("the followed task: %v", err)
+		}
+		leave()
+		<-left
+	})
+}
+
+func TestTheNumberOfKeptTasksIsBounded(t *testing.T) {
+	r, _ := start(t, says())
+	first := newGrant()
+	listen(t, r, first, send(t, r, first, message("go")).Cursor)
+	for range 4100 {
+		g := newGrant()
+		listen(t, r, g, send(t, r, g, message("go")).Cursor)
+	}
+	if _, _, err := r.Task(under(t.Context(), first), string(first.Execution)); !mesh.IsCode(err, mesh.NotFound) {
+		t.Errorf("got %v, want the oldest task to be forgotten", err)
+	}
+}
+
+func TestTheCardSaysWhatTheRuntimeDoes(t *testing.T) {
+	a := says()
+	r := agent.NewRuntime(a, nil, agent.WithEndpoint("10.0.0.1:7000"))
+	card, err := r.Card(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := card.GetSupportedInterfaces()
+	if len(i) != 1 || i[0].GetUrl() != "10.0.0.1:7000" || i[0].GetProtocolBinding() != "GRPC" || i[0].GetProtocolVersion() != "1.0" {
+		t.Errorf("interfaces are %v", i)
+	}
+	c := card.GetCapabilities()
+	if !c.GetStreaming() || c.GetPushNotifications() || len(c.GetExtensions()) != 1 || c.GetExtensions()[0].GetUri() != mesh.ExtensionURI {
+		t.Errorf("capabilities are %v", c)
+	}
+}

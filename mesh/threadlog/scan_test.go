@@ -1,0 +1,65 @@
+package threadlog_test
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+
+	"agentmesh/mesh"
+	"agentmesh/mesh/store/memstore"
+	"agentmesh/mesh/threadlog"
+	"agentmesh/mesh/threadlog/logtest"
+)
+
+// FollowAll is what spans threads: pushes, indexes (S4-053 for those).
+func TestFollowAllSeesEveryEventOfAllThreadsOnceInCommitOrder(t *testing.T) {
+	l := threadlog.New(memstore.Open())
+	const writers, each = 6, 60
+	all := func(after mesh.Pos) (out []threadlog.Placed) {
+		for e, err := range l.FollowAll(t.Context(), after) {
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if out = append(out, e); len(out)+int(after) == writers*each {
+				return
+			}
+		}
+		return
+	}
+	var got [4][]threadlog.Placed
+	var wg, written sync.WaitGroup
+	wg.Go(func() { got[0] = all(0) })
+	for w := range writers {
+		written.Go(func() {
+			for i := range each {
+				_, err := l.Append(t.Context(), logtest.Key(w), []*mesh.Event{said(fmt.Sprintf("%d/%d", w, i))}, threadlog.AppendOptions{})
+				if err != nil {
+					t.Error(err)
+				}
+				if w == 0 && i == each/2 {
+					wg.Go(func() { got[1] = all(0) })
+					wg.Go(func() { got[2] = all(5) })
+				}
+			}
+		})
+	}
+	written.Wait()
+	got[3] = all(0)
+	wg.Wait()
+	next := map[mesh.ThreadKey]mesh.Seq{}
+	for i, e := range got[3] {
+		next[e.Thread]++
+		if e.Pos != mesh.Pos(i+1) || e.Seq != next[e.Thread] {
+			t.Errorf("event %d is %d@%d of %s", i, e.Seq, e.Pos, e.Thread)
+		}
+	}
+	for f, events := range [][]threadlog.Placed{got[0], got[1], append(slices.Clone(got[3][:5]), got[2]...)} {
+		if !slices.EqualFunc(events, got[3], func(a, b threadlog.Placed) bool {
+			return a.Thread == b.Thread && a.Pos == b.Pos && text(a.Event) == text(b.Event)
+		}) {
+			t.Errorf("follower %d has another sequence", f)
+		}
+	}
+}
