@@ -241,7 +241,9 @@ type ExecutionState struct {
 	// Its text, for agents that were dispatched.
 	Result string `protobuf:"bytes,6,opt,name=result,proto3" json:"result,omitempty"`
 	// Tokens used by it alone.
-	Usage         *Usage `protobuf:"bytes,7,opt,name=usage,proto3" json:"usage,omitempty"`
+	Usage *Usage `protobuf:"bytes,7,opt,name=usage,proto3" json:"usage,omitempty"`
+	// How many skills it called.
+	SkillCalls    int32 `protobuf:"varint,8,opt,name=skill_calls,json=skillCalls,proto3" json:"skill_calls,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -323,6 +325,13 @@ func (x *ExecutionState) GetUsage() *Usage {
 		return x.Usage
 	}
 	return nil
+}
+
+func (x *ExecutionState) GetSkillCalls() int32 {
+	if x != nil {
+		return x.SkillCalls
+	}
+	return 0
 }
 
 // ListThreadsRequest asks for a page of threads.
@@ -442,7 +451,8 @@ type ReadThreadRequest struct {
 	ThreadId string `protobuf:"bytes,1,opt,name=thread_id,json=threadId,proto3" json:"thread_id,omitempty"`
 	// Only events with a higher Seq.
 	AfterSeq int64 `protobuf:"varint,2,opt,name=after_seq,json=afterSeq,proto3" json:"after_seq,omitempty"`
-	// Most events on the page: 1 to 1000, default 100.
+	// Most events on the page: 1 to 1000, default 100. A page of large events
+	// may be shorter.
 	Limit         int32 `protobuf:"varint,3,opt,name=limit,proto3" json:"limit,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -867,7 +877,7 @@ const file_mesh_v1_thread_proto_rawDesc = "" +
 	"\n" +
 	"executions\x18\a \x03(\v2\x17.mesh.v1.ExecutionStateR\n" +
 	"executions\x12$\n" +
-	"\x05usage\x18\b \x01(\v2\x0e.mesh.v1.UsageR\x05usage\"\xac\x02\n" +
+	"\x05usage\x18\b \x01(\v2\x0e.mesh.v1.UsageR\x05usage\"\xcd\x02\n" +
 	"\x0eExecutionState\x120\n" +
 	"\texecution\x18\x01 \x01(\v2\x12.mesh.v1.ExecutionR\texecution\x12*\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x14.lf.a2a.v1.TaskStateR\x05state\x12\x16\n" +
@@ -875,7 +885,9 @@ const file_mesh_v1_thread_proto_rawDesc = "" +
 	"\astarted\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\astarted\x120\n" +
 	"\x05ended\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x05ended\x12\x16\n" +
 	"\x06result\x18\x06 \x01(\tR\x06result\x12$\n" +
-	"\x05usage\x18\a \x01(\v2\x0e.mesh.v1.UsageR\x05usage\"P\n" +
+	"\x05usage\x18\a \x01(\v2\x0e.mesh.v1.UsageR\x05usage\x12\x1f\n" +
+	"\vskill_calls\x18\b \x01(\x05R\n" +
+	"skillCalls\"P\n" +
 	"\x12ListThreadsRequest\x12\x1b\n" +
 	"\tpage_size\x18\x01 \x01(\x05R\bpageSize\x12\x1d\n" +
 	"\n" +
