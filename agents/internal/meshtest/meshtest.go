@@ -1,0 +1,254 @@
+// Package meshtest runs a whole mesh for tests of agents: a real node on
+// ephemeral ports with its agents as gRPC servers, and a user who talks to it.
+//
+// What it starts ends with the test. Its methods may be called concurrently.
+package meshtest
+
+import (
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"agentmesh/agentcards"
+	meshv1 "agentmesh/gen/mesh/v1"
+	"agentmesh/mesh"
+	"agentmesh/mesh/a2a"
+	"agentmesh/mesh/agent"
+	"agentmesh/mesh/edge"
+	"agentmesh/mesh/node"
+	"agentmesh/mesh/registry"
+	"agentmesh/mesh/rpc"
+	"agentmesh/mesh/wire"
+	"agentmesh/skills"
+
+	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
+)
+
+// patience is how long a turn may take.
+const patience = 20 * time.Second
+
+// Agents makes the agents of a mesh, by name.
+type Agents map[string]func(node.Env) (agent.Agent, error)
+
+// Options change the defaults of Start. The zero value is a mesh in a folder
+// of its own that anybody may use.
+type Options struct {
+	// Data is the data folder, for a mesh that is started again.
+	Data string
+	// Tokens is a file for auth "tokens"; without it, auth is none.
+	Tokens string
+	// Skills are the skill files; the default is those of the mesh.
+	Skills []fs.FS
+}
+
+// A Mesh is a node that runs.
+type Mesh struct {
+	t testing.TB
+	// Data is the data folder.
+	Data string
+	// Addr is the node's gRPC address.
+	Addr string
+	edge a2apb.A2AServiceClient
+	logs meshv1.ThreadServiceClient
+	stop func()
+}
+
+// Card reads one of the mesh's own cards.
+func Card(t testing.TB, name string) *a2apb.AgentCard {
+	t.Helper()
+	data, err := fs.ReadFile(agentcards.FS, name+".json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	card, err := registry.ParseCard(name+".json", data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return card
+}
+
+// Start runs a mesh until Stop or the end of the test. MESH_TEST_LOG makes it
+// log to standard error.
+func Start(t testing.TB, agents Agents, o Options) *Mesh {
+	t.Helper()
+	if o.Data == "" {
+		o.Data = t.TempDir()
+	}
+	if o.Skills == nil {
+		o.Skills = []fs.FS{skills.FS}
+	}
+	logs := io.Discard
+	if os.Getenv("MESH_TEST_LOG") != "" {
+		logs = os.Stderr
+	}
+	cfg := node.Config{GRPC: "127.0.0.1:0", HTTP: "127.0.0.1:0", Data: o.Data, Grace: 5 * time.Second}
+	if o.Tokens != "" {
+		cfg.Auth, cfg.Tokens = "tokens", o.Tokens
+	}
+	ready := make(chan node.Addresses, 1)
+	opts := node.Options{
+		Skills: o.Skills, Logger: slog.New(slog.NewTextHandler(logs, nil)),
+		Edge:  func(c *edge.Config) { c.HandoffGrace, c.CancelGrace = 300*time.Millisecond, time.Second },
+		Ready: func(a node.Addresses) { ready <- a },
+	}
+	for name, make := range agents {
+		opts.Builtins = append(opts.Builtins, node.Builtin{Name: name, New: make})
+	}
+	m := &Mesh{t: t, Data: o.Data}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	done := make(chan error, 1)
+	go func() { done <- node.Run(ctx, cfg, opts) }() // stop waits
+	m.stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("node: %v", err)
+		}
+	})
+	t.Cleanup(m.stop)
+	select {
+	case a := <-ready:
+		m.dial(a.GRPC)
+	case err := <-done:
+		done <- nil
+		t.Fatalf("node did not start: %v", err)
+	}
+	return m
+}
+
+func (m *Mesh) dial(addr string) {
+	m.t.Helper()
+	conn, err := rpc.Dial(addr, rpc.DialOptions{})
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	m.Addr, m.edge, m.logs = addr, a2apb.NewA2AServiceClient(conn), meshv1.NewThreadServiceClient(conn)
+	stop := m.stop
+	m.stop = sync.OnceFunc(func() { _ = conn.Close(); stop() })
+	m.t.Cleanup(m.stop)
+}
+
+// Stop ends the mesh.
+func (m *Mesh) Stop() { m.stop() }
+
+// Said is what the user heard in answer to one message.
+type Said struct {
+	TaskID string
+	State  mesh.TaskState
+	// Text is the answer, and Status the status messages, in order.
+	Text   string
+	Status []string
+	// Steps are the states of the agent's own workflow, in order.
+	Steps []string
+}
+
+// Heard reports whether a status message contains the words.
+func (s Said) Heard(words string) bool {
+	return slices.ContainsFunc(s.Status, func(x string) bool { return strings.Contains(x, words) })
+}
+
+// Asked is the question with which the turn ended, or "".
+func (s Said) Asked() string {
+	if !mesh.Interrupted(s.State) || len(s.Status) == 0 {
+		return ""
+	}
+	return s.Status[len(s.Status)-1]
+}
+
+// Say sends a message in the thread as a client that knows our extension, and
+// hears what comes until the turn rests.
+func (m *Mesh) Say(thread, text string) Said {
+	m.t.Helper()
+	return m.SayAs(mesh.Principal{Tenant: mesh.DefaultTenant, User: "ann"}, thread, text)
+}
+
+// SayAs is Say of a given user.
+func (m *Mesh) SayAs(who mesh.Principal, thread, text string) Said {
+	m.t.Helper()
+	ctx, cancel := context.WithTimeout(m.as(who, thread), patience)
+	defer cancel()
+	stream, err := m.edge.SendStreamingMessage(ctx, &a2apb.SendMessageRequest{Message: a2a.NewMessage(a2apb.Role_ROLE_USER, text)})
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	var s Said
+	for {
+		r, err := stream.Recv()
+		if errors.Is(err, io.EOF) {
+			return s
+		}
+		if err != nil {
+			m.t.Fatalf("the stream broke after %q: %v", s.Text, err)
+		}
+		s.add(r)
+	}
+}
+
+func (s *Said) add(r *a2apb.StreamResponse) {
+	switch p := r.GetPayload().(type) {
+	case *a2apb.StreamResponse_Task:
+		s.TaskID, s.State = p.Task.GetId(), p.Task.GetStatus().GetState()
+	case *a2apb.StreamResponse_StatusUpdate:
+		s.State = p.StatusUpdate.GetStatus().GetState()
+		if text := a2a.TextOf(p.StatusUpdate.GetStatus().GetMessage()); text != "" {
+			s.Status = append(s.Status, text)
+		}
+		if state := a2a.Extension(p.StatusUpdate.GetMetadata()).GetFields()[a2a.KeyState].GetStringValue(); state != "" {
+			s.Steps = append(s.Steps, state)
+		}
+	case *a2apb.StreamResponse_ArtifactUpdate:
+		s.Text += a2a.ArtifactText(p.ArtifactUpdate.GetArtifact())
+	}
+}
+
+func (m *Mesh) as(who mesh.Principal, thread string) context.Context {
+	return mesh.WithCall(context.WithoutCancel(m.t.Context()),
+		mesh.Call{Principal: who, Thread: thread, Extensions: []string{mesh.ExtensionURI}})
+}
+
+// Events returns the thread's log.
+func (m *Mesh) Events(thread string) []*mesh.Event {
+	m.t.Helper()
+	ctx, cancel := context.WithTimeout(m.as(mesh.Principal{Tenant: mesh.DefaultTenant, User: "ann"}, thread), patience)
+	defer cancel()
+	var out []*mesh.Event
+	for {
+		req := &meshv1.ReadThreadRequest{ThreadId: thread, Limit: 500}
+		if n := len(out); n > 0 {
+			req.AfterSeq = int64(out[n-1].Seq)
+		}
+		res, err := m.logs.ReadThread(ctx, req)
+		if err != nil {
+			m.t.Fatal(err)
+		}
+		for _, p := range res.GetEvents() {
+			e, err := wire.EventFromProto(p)
+			if err != nil {
+				m.t.Fatal(err)
+			}
+			out = append(out, e)
+		}
+		if !res.GetMore() {
+			return out
+		}
+	}
+}
+
+// SkillFile returns the file of a skill that was made in this mesh.
+func (m *Mesh) SkillFile(name string) string {
+	m.t.Helper()
+	path := filepath.Join(m.Data, "skills", filepath.FromSlash(strings.Replace(name, ".", "/", 1)+".md"))
+	data, err := os.ReadFile(path)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	return string(data)
+}

@@ -1,0 +1,157 @@
+package mainagent
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	meshv1 "agentmesh/gen/mesh/v1"
+	"agentmesh/mesh"
+	"agentmesh/mesh/agent"
+	"agentmesh/mesh/llm"
+	"agentmesh/mesh/registry"
+)
+
+// ToolHandoff is the name of the tool that hands the conversation over.
+const ToolHandoff = "request_handoff"
+
+// What a handoff may carry, in bytes.
+const (
+	maxReason  = 500
+	maxSummary = 2000
+)
+
+// handoffs is the tool by which the model gives the user's stream to another
+// agent. When that has happened, the run ends.
+type handoffs struct {
+	inv    *agent.Invocation
+	agents []*meshv1.Agent
+}
+
+// List implements llm.Tools.
+func (h *handoffs) List(context.Context) []llm.Tool {
+	if len(h.agents) == 0 {
+		return nil
+	}
+	var names []string
+	var catalog strings.Builder
+	for _, a := range h.agents {
+		names = append(names, a.GetName())
+		fmt.Fprintf(&catalog, "\n- %s: %s", a.GetName(), strings.Join(strings.Fields(a.GetCard().GetDescription()), " "))
+		if t := registry.Params(a.GetCard()).HandoffTriggers; len(t) > 0 {
+			fmt.Fprintf(&catalog, " (triggers: %s)", strings.Join(t, ", "))
+		}
+	}
+	text := func(about string) map[string]any { return map[string]any{"type": "string", "description": about} }
+	who := text("Who takes over.")
+	who["enum"] = names
+	schema, err := json.Marshal(map[string]any{
+		"type": "object", "required": []string{"agent", "reason", "summary"},
+		"properties": map[string]any{
+			"agent":   who,
+			"reason":  text("Why, in one sentence."),
+			"summary": text("What the agent should know of the conversation, so that the user need not repeat it."),
+		},
+	})
+	if err != nil {
+		return nil
+	}
+	return []llm.Tool{{Name: ToolHandoff, Parameters: schema,
+		Description: "Hand the conversation over to an agent that works with the user directly, until it gives control back. " +
+			"Use it when the user asks for what the agent is there for. Agents:" + catalog.String()}}
+}
+
+// Call implements llm.Tools.
+func (h *handoffs) Call(ctx context.Context, use mesh.ToolUse) llm.ToolResult {
+	var args struct{ Agent, Reason, Summary string }
+	if err := json.Unmarshal([]byte(use.Arguments), &args); err != nil {
+		return refused("The arguments agent, reason and summary must be texts.")
+	}
+	i := slices.IndexFunc(h.agents, func(a *meshv1.Agent) bool { return a.GetName() == args.Agent })
+	if i < 0 {
+		return refused(fmt.Sprintf("There is no agent %q to hand over to; the tool's description lists those that there are.", args.Agent))
+	}
+	started, err := h.inv.Mesh.StartHandoff(ctx, &meshv1.StartHandoffRequest{
+		TargetAgent: args.Agent, Reason: clip(args.Reason, maxReason), ContextSummary: clip(args.Summary, maxSummary),
+	})
+	if err != nil {
+		return refused(h.explain(ctx, h.agents[i], err))
+	}
+	return llm.ToolResult{Stop: true, Text: "The conversation is with " + started.GetTargetAgentId() + " now."}
+}
+
+// explain says for the user why there was no handoff, and what can be done
+// (S4-063, S4-065).
+func (h *handoffs) explain(ctx context.Context, target *meshv1.Agent, err error) string {
+	name := called(target)
+	switch mesh.CodeOf(err) {
+	case mesh.Unavailable, mesh.NotFound, mesh.Timeout:
+		return "The " + name + " is currently unavailable. Would you like me to help you with something else, or try again later?"
+	case mesh.Precondition:
+		client := meshv1.NewHandoffServiceClient(h.inv.Mesh.Conn())
+		res, getErr := client.GetHandoff(h.inv.Mesh.Context(ctx), &meshv1.GetHandoffRequest{ThreadId: h.inv.Thread.ID})
+		if active := res.GetHandoff(); getErr == nil && active.GetState() == "active" {
+			with := active.GetTargetAgentId()
+			if i := slices.IndexFunc(h.agents, func(a *meshv1.Agent) bool { return a.GetName() == with }); i >= 0 {
+				with = called(h.agents[i])
+			}
+			return "You are currently in a session with the " + with + ". Would you like to finish that first?"
+		}
+	}
+	return cmp.Or(mesh.DetailOf(err), "The "+name+" could not be reached.")
+}
+
+func called(a *meshv1.Agent) string { return cmp.Or(a.GetCard().GetName(), a.GetName()) }
+
+func refused(text string) llm.ToolResult { return llm.ToolResult{Text: text, Failed: true} }
+
+// welcome says what came of a handoff that has ended (S4-042, S4-046).
+func welcome(h *meshv1.Handoff) string {
+	result := sentence(h.GetResultSummary())
+	switch mesh.HandoffOutcome(h.GetState()) {
+	case mesh.HandoffCancelled:
+		return join("You are back with me, no problem.", result, "Let me know if you would like to continue it later.")
+	case mesh.HandoffError:
+		return join("I am sorry, this could not be finished.", result, "Is there something else that I can help you with?")
+	}
+	if result == "" {
+		return "Great, that is done. What would you like to do next?"
+	}
+	first, rest, _ := strings.Cut(result, " ")
+	if slices.Contains([]string{"Your", "The", "A", "An", "It", "This"}, first) {
+		return "Great, " + strings.ToLower(first) + " " + rest
+	}
+	return "Great! " + result
+}
+
+func join(parts ...string) string {
+	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), " ")
+}
+
+// sentence begins s with a capital and ends it with a mark.
+func sentence(s string) string {
+	s = strings.TrimSpace(s)
+	if s == "" {
+		return ""
+	}
+	r, n := utf8.DecodeRuneInString(s)
+	s = string(unicode.ToUpper(r)) + s[n:]
+	if !strings.ContainsAny(s[len(s)-1:], ".!?") {
+		s += "."
+	}
+	return s
+}
+
+// clip shortens s to at most so many bytes of valid text.
+func clip(s string, most int) string {
+	s = strings.ToValidUTF8(s, "")
+	if len(s) <= most {
+		return s
+	}
+	return strings.ToValidUTF8(s[:most-len("…")], "") + "…"
+}

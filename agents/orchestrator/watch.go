@@ -1,0 +1,110 @@
+package orchestrator
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"sync"
+
+	"agentmesh/mesh"
+	"agentmesh/mesh/agent"
+	"agentmesh/mesh/dispatch"
+	"agentmesh/mesh/llm"
+)
+
+// watched are the tools of an orchestrator that tell when agents begin and end.
+type watched struct {
+	*dispatch.Orchestration
+	dispatcher *dispatch.Dispatcher
+	tell       func(agent.Progress)
+	// missions are what agents were asked, by agent id. Batch writes it, and
+	// the loop calls Batch when no Call runs.
+	missions map[string]string
+}
+
+var _ llm.Batcher = (*watched)(nil)
+
+// Batch implements llm.Batcher.
+func (w *watched) Batch(ctx context.Context, uses []mesh.ToolUse) {
+	before := len(w.dispatcher.List())
+	w.Orchestration.Batch(ctx, uses)
+	if w.missions == nil {
+		w.missions = map[string]string{}
+	}
+	for _, u := range uses {
+		var order struct {
+			AgentID string `json:"agent_id"`
+			Mission string `json:"mission"`
+		}
+		if json.Unmarshal([]byte(u.Arguments), &order) == nil { // a broken one was not dispatched
+			w.missions[order.AgentID] = order.Mission
+		}
+	}
+	for _, r := range w.dispatcher.List()[before:] {
+		if r.Status == dispatch.StatusPending {
+			w.tell(agent.Progress{Text: "Next: " + w.mission(r)})
+		} else {
+			w.tell(agent.Progress{Text: "Started: " + w.mission(r)})
+		}
+	}
+}
+
+// Call implements llm.Tools. While the model waits for results, the user is
+// told of each agent that ends, and of all of them before the model answers.
+func (w *watched) Call(ctx context.Context, use mesh.ToolUse) llm.ToolResult {
+	if use.Name != dispatch.ToolResults {
+		return w.Orchestration.Call(ctx, use)
+	}
+	watching, cancel := context.WithCancel(ctx)
+	var watchers sync.WaitGroup
+	for _, r := range w.dispatcher.List() {
+		if atWork(r) {
+			watchers.Go(func() { w.await(watching, r.AgentID) })
+		}
+	}
+	defer func() {
+		if slices.ContainsFunc(w.dispatcher.List(), atWork) {
+			cancel() // the others end by themselves
+		}
+		watchers.Wait()
+		cancel()
+	}()
+	return w.Orchestration.Call(ctx, use)
+}
+
+// await tells when the agent has ended.
+func (w *watched) await(ctx context.Context, id string) {
+	results, err := w.dispatcher.Wait(ctx, []string{id})
+	if err != nil || len(results) == 0 || atWork(results[0]) {
+		return
+	}
+	r := results[0]
+	switch r.Status {
+	case dispatch.StatusCompleted:
+		w.tell(agent.Progress{Text: "Done: " + w.mission(r)})
+	case dispatch.StatusSkipped:
+		w.tell(agent.Progress{Text: "Skipped: " + w.mission(r)})
+	default:
+		w.tell(agent.Progress{Text: "Failed: " + w.mission(r) + " (" + brief(cmp.Or(r.Result, r.Status)) + ")"})
+	}
+}
+
+func (w *watched) mission(r dispatch.Result) string {
+	return brief(cmp.Or(w.missions[r.AgentID], r.AgentID))
+}
+
+func atWork(r dispatch.Result) bool {
+	return r.Status == dispatch.StatusPending || r.Status == dispatch.StatusRunning
+}
+
+// brief is the beginning of the text on one line.
+func brief(s string) string {
+	const most = 100
+	r := []rune(strings.Join(strings.Fields(s), " "))
+	if len(r) > most {
+		return string(r[:most]) + "…"
+	}
+	return string(r)
+}

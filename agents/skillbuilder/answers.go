@@ -1,0 +1,81 @@
+package skillbuilder
+
+import (
+	"slices"
+	"strings"
+	"unicode"
+)
+
+// plain returns the words of a short answer, in lower case and without marks.
+func plain(text string) []string {
+	text = strings.NewReplacer("'", "", "’", "").Replace(strings.ToLower(text))
+	return strings.FieldsFunc(text, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) && r != '_' })
+}
+
+// A lexicon recognises short answers: one of first begins them, and no word is
+// in neither list.
+type lexicon struct{ first, rest []string }
+
+func (l lexicon) matches(text string) bool {
+	words := plain(text)
+	if len(words) == 0 || !slices.Contains(l.first, words[0]) {
+		return false
+	}
+	return !slices.ContainsFunc(words[1:], func(w string) bool {
+		return !slices.Contains(l.first, w) && !slices.Contains(l.rest, w)
+	})
+}
+
+func vocabulary(first, rest string) lexicon {
+	return lexicon{strings.Fields(first), strings.Fields(rest)}
+}
+
+func isYes(text string) bool {
+	return vocabulary("yes y yep yeah sure ok okay continue go save perfect great fine correct confirm confirmed good looks sounds",
+		"please ahead on it that thats is right thanks thank you do lets let me i would like to this the skill with all and now").matches(text)
+}
+
+func isNo(text string) bool {
+	return vocabulary("no nope nah", "thanks thank you not now start a new one over please dont").matches(text)
+}
+
+// isCancel reports whether the user wants to leave. A sentence that merely has
+// such a word, as "stop the server", is an answer.
+func isCancel(text string) bool {
+	words := plain(text)
+	for len(words) > 0 && slices.Contains(strings.Fields("please ok i want to would like id no lets"), words[0]) {
+		words = words[1:]
+	}
+	said := strings.Join(words, " ")
+	return vocabulary("cancel exit stop quit abort",
+		"it this that now please creating creation skill the session here everything thanks").matches(said) ||
+		slices.Contains([]string{"never mind", "nevermind", "forget it", "go back", "take me back", "bye"}, said)
+}
+
+func isRestart(text string) bool {
+	return slices.Contains([]string{"start over", "restart", "start again", "begin again", "please start over", "from scratch"},
+		strings.Join(plain(text), " "))
+}
+
+func isGreeting(text string) bool {
+	return slices.Contains([]string{"hi", "hello", "hey", "hi there", "hello there", "hi again", "hello again", "im back", "i am back",
+		"hi im back", "hello im back", "where were we", "where was i", "good morning", "good afternoon", "good evening"},
+		strings.Join(plain(text), " "))
+}
+
+// isDefault reports whether the user leaves it to us.
+func isDefault(text string) bool {
+	if isYes(text) {
+		return true
+	}
+	words := plain(text)
+	said := strings.Join(words, " ")
+	if len(words) == 0 {
+		return true
+	}
+	return len(words) <= 7 && slices.ContainsFunc([]string{"you decide", "you choose", "your choice", "your call", "up to you",
+		"dont know", "do not know", "no idea", "not sure", "dont care", "no preference", "as you like", "as suggested",
+		"your suggestion", "take both", "whatever", "default", "skip"}, func(p string) bool {
+		return strings.Contains(" "+said+" ", " "+p+" ") || strings.Contains(" "+said+" ", " "+p+"s ")
+	})
+}
