@@ -20,8 +20,14 @@ func (f *fakeMesh) plan(ctx context.Context, t *fakeTask, plan, text string) {
 		f.research(t)
 	case strings.Contains(plan, "slow"):
 		f.say(t, "main", "Counting sheep", true)
-		<-ctx.Done()
+		select {
+		case <-ctx.Done():
+		case <-f.stopped:
+		}
 		f.move(t, a2apb.TaskState_TASK_STATE_CANCELED, "Canceled.", map[string]any{"agent": "main"})
+	case strings.Contains(plan, "stubborn"):
+		f.say(t, "main", "I go on", true)
+		<-f.stopped
 	case strings.Contains(plan, "fail"):
 		f.move(t, a2apb.TaskState_TASK_STATE_FAILED, "the model is away; try again later", map[string]any{"agent": "main"})
 	case strings.Contains(plan, "drop"):

@@ -56,7 +56,8 @@ type fakeTask struct {
 	state    mesh.TaskState
 	text     string
 	cancel   context.CancelFunc
-	question string // the plan that waits for an answer
+	cursor   mesh.Seq // of the last message
+	question string   // the plan that waits for an answer
 }
 
 // breakable is a listener whose connections can be cut.
@@ -212,6 +213,9 @@ func (f *fakeMesh) accept(ctx context.Context, msg *a2apb.Message) (*fakeTask, e
 	}
 	f.append(t, &meshv1.Event{Actor: "user:" + call.Principal.User, Body: &meshv1.Event_MessagePosted{
 		MessagePosted: &meshv1.MessagePosted{User: call.Principal.User, Message: msg}}}, nil, nil)
+	f.mu.Lock()
+	t.cursor = mesh.Seq(len(f.logs[t.key].events))
+	f.mu.Unlock()
 	f.running.Go(func() {
 		defer cancel()
 		f.plan(run, t, plan, text)
@@ -226,21 +230,17 @@ func (f *fakeMesh) task(t *fakeTask, seq mesh.Seq) *a2apb.Task {
 }
 
 func (f *fakeMesh) SendStreamingMessage(req *a2apb.SendMessageRequest, s grpc.ServerStreamingServer[a2apb.StreamResponse]) error {
-	key := keyOf(s.Context())
-	f.mu.Lock()
-	after := mesh.Seq(0)
-	if l := f.logs[key]; l != nil {
-		after = mesh.Seq(len(l.events))
-	}
-	f.mu.Unlock()
 	t, err := f.accept(s.Context(), req.GetMessage())
 	if err != nil {
 		return err
 	}
-	if strings.Contains(t.text, "unheard") && f.once("unheard") {
+	if strings.Contains(t.text, "unheard") && f.once("unheard"+t.id) {
 		f.listener.cut(false)
 		return mesh.Errorf(mesh.Unavailable, "fake", "cut")
 	}
+	f.mu.Lock()
+	after := t.cursor
+	f.mu.Unlock()
 	return f.stream(s, t, after, true)
 }
 

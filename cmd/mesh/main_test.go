@@ -2,11 +2,14 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"os"
 	"os/exec"
 	"os/signal"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -147,6 +150,54 @@ func TestCtrlCCancelsTheTurnAndNotTheChat(t *testing.T) {
 	defer f.mu.Unlock()
 	if f.sends != 2 {
 		t.Errorf("the mesh got %d messages, want 2", f.sends)
+	}
+}
+
+// A second Ctrl-C does not wait for an agent that does not stop.
+func TestASecondCtrlCLeavesATurnThatDoesNotEnd(t *testing.T) {
+	_, addr := startMesh(t, auth.None(nil))
+	c := start(t, addr, "mesh-terminal", "chat", "--thread", thread)
+	c.enter("be stubborn\n")
+	c.expect("main › I go on")
+	c.interrupt()
+	c.expect("■ cancelling; Ctrl-C again leaves\n")
+	c.interrupt()
+	c.expect("go on with: mesh chat --thread " + thread)
+	if code := c.exit(); code != exitInterrupted {
+		t.Errorf("exit code %d, want %d; stderr: %s", code, exitInterrupted, c.err.String())
+	}
+}
+
+// A turn that says nothing is said to be running, and how to stop it.
+func TestASilentTurnIsSaidToBeRunning(t *testing.T) {
+	_, addr := startMesh(t, auth.None(nil))
+	var asked atomic.Int32
+	var stdout, stderr bytes.Buffer
+	interrupts := make(chan os.Signal)
+	silence := make(chan time.Time)
+	a := &app{stdin: strings.NewReader("something slow\n"), stdout: &stdout, stderr: &stderr, asks: true, shows: true,
+		getenv: func(string) string { return "" }, interrupts: interrupts, uninstall: func() {}, now: time.Now,
+		after: func(d time.Duration) <-chan time.Time {
+			if d == patience && asked.Add(1) == 3 { // after the task and the text
+				return silence
+			}
+			return nil
+		}}
+	var user sync.WaitGroup
+	user.Go(func() {
+		select {
+		case silence <- time.Time{}:
+			interrupts <- os.Interrupt
+		case <-t.Context().Done():
+		}
+	})
+	t.Cleanup(user.Wait)
+	if code := a.execute(t.Context(), []string{"chat", "--addr", addr, "--thread", thread}); code != exitOK {
+		t.Errorf("exit code %d; stderr: %s", code, stderr.String())
+	}
+	want := "main › Counting sheep\n· still at it (Ctrl-C stops the turn)\n■ cancelling; Ctrl-C again leaves\n■ cancelled: Canceled.\n"
+	if !strings.Contains(stdout.String(), want) {
+		t.Errorf("%q is not in %q", want, stdout.String())
 	}
 }
 

@@ -50,6 +50,9 @@ MESH_USER, MESH_TOKEN.`,
 		"longest `time` that the command may take; in a chat, each turn (default 30s for look-ups, none for streams)")
 	root.PersistentPreRunE = func(*cobra.Command, []string) error { return a.checkGlobals() }
 	root.AddCommand(
+		a.upCommand(),
+		a.demoCommand(),
+		a.agentCommand(),
 		a.chatCommand(),
 		a.sendCommand(),
 		a.agentsCommand(),

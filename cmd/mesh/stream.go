@@ -72,11 +72,11 @@ func (c *client) updates(ctx context.Context, t *turn) iter.Seq2[update, error] 
 			if t.seq != before {
 				try = 0
 			}
-			if !c.retryable(ctx, t, err) || try >= retries {
+			if ctx.Err() != nil || !t.retryable(err) || try >= retries {
 				yield(update{}, c.gaveUp(ctx, t, err))
 				return
 			}
-			if try == 0 && !yield(update{lost: true}, nil) {
+			if try == 0 && !yield(update{lost: true, resumed: t.seen}, nil) {
 				return
 			}
 			if err := c.reconnect(ctx, try); err != nil {
@@ -87,18 +87,11 @@ func (c *client) updates(ctx context.Context, t *turn) iter.Seq2[update, error] 
 	}
 }
 
-// retryable reports whether the turn may go on after err: when it was the
-// connection that failed and not the mesh that refused, and going on neither
-// repeats nor skips anything. That is so from a cursor, or when nothing was
-// seen yet: the mesh recognises a message that it got before by its id.
-func (c *client) retryable(ctx context.Context, t *turn, err error) bool {
-	if ctx.Err() != nil || mesh.CodeOf(err) != mesh.Unavailable {
-		return false
-	}
-	if !t.seen {
-		return c.down()
-	}
-	return t.task != "" && t.hasCursor
+// retryable reports whether the turn may go on after err, neither repeating nor
+// skipping anything: from a cursor, or when nothing was seen yet, as the mesh
+// recognises a message that it got before by its id.
+func (t *turn) retryable(err error) bool {
+	return mesh.IsCode(err, mesh.Unavailable) && (!t.seen || t.task != "" && t.hasCursor)
 }
 
 // down reports whether there is no connection at the moment.
@@ -137,7 +130,6 @@ func (c *client) attempt(ctx context.Context, t *turn, yield func(update, error)
 	if err != nil {
 		return true, err
 	}
-	cursor := t.seq
 	for {
 		resp, err := stream.Recv()
 		if errors.Is(err, io.EOF) {
@@ -152,9 +144,6 @@ func (c *client) attempt(ctx context.Context, t *turn, yield func(update, error)
 		}
 		u := decode(resp)
 		u.resumed = resumed
-		if resumed && !u.snapshot && u.seq != 0 && u.seq <= cursor {
-			continue
-		}
 		t.note(u)
 		if !yield(u, nil) || !u.snapshot && u.state != a2apb.TaskState_TASK_STATE_UNSPECIFIED && t.over() {
 			return false, nil
@@ -209,5 +198,5 @@ func (t *turn) note(u update) {
 	if u.seq != 0 && !(u.snapshot && u.resumed) {
 		t.seq, t.hasCursor = u.seq, true
 	}
-	t.seen = true
+	t.seen = t.seen || !u.snapshot || t.hasCursor
 }

@@ -224,9 +224,8 @@ func (c *client) followThread(ctx context.Context, thread string, after int64) i
 			if after != before {
 				try = 0
 			}
-			// What the mesh refuses is no broken connection; the end of the
-			// stream without an error is one: the mesh shuts down.
-			broken := errors.Is(err, io.EOF) || mesh.IsCode(err, mesh.Unavailable) && (c.down() || before > 0)
+			// The end of the stream without an error is a break: the mesh ends.
+			broken := errors.Is(err, io.EOF) || mesh.IsCode(err, mesh.Unavailable)
 			if ctx.Err() != nil || !broken || try >= retries {
 				yield(nil, c.followError(err))
 				return

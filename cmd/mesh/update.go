@@ -21,7 +21,8 @@ type update struct {
 	task, thread string
 	// snapshot says that it is the task as a whole, not a change of it.
 	snapshot bool
-	// resumed says that it came on a stream that goes on after another.
+	// resumed says that it came on a stream that goes on after another, or
+	// that the next one will be such.
 	resumed bool
 	// state is the task's state; unspecified for output.
 	state mesh.TaskState

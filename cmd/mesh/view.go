@@ -41,8 +41,10 @@ func newView(rich bool) *view { return &view{rich: rich, work: map[string]workLi
 // lines. In a rich view all is text.
 func (v *view) show(u update) (text, note string) {
 	switch {
-	case u.lost:
+	case u.lost && u.resumed:
 		return v.note("· connection lost, going on where it broke")
+	case u.lost:
+		return v.note("· no answer, trying again")
 	case u.artifact != "":
 		fresh := u.begins || u.artifact != v.artifact
 		v.artifact = u.artifact
@@ -79,7 +81,10 @@ func (v *view) status(u update) (text, note string) {
 	line, said := "", ""
 	if step := stepLine(u); step != "" && step != v.step {
 		v.step = step
-		line = "· " + withText(speakerName(u.agent), step)
+		// Some agents say it in words as well: once is enough.
+		if counted, _, _ := strings.Cut(step, " ("); !strings.HasPrefix(strings.ToLower(u.text), counted) {
+			line = "· " + withText(speakerName(u.agent), step)
+		}
 	}
 	switch u.state {
 	case a2apb.TaskState_TASK_STATE_COMPLETED, a2apb.TaskState_TASK_STATE_INPUT_REQUIRED:

@@ -70,6 +70,10 @@ func TestAViewShowsATurn(t *testing.T) {
 			"· b: step 2 of 5 (naming)\n· thinking\n· b: step 3 of 5\nb › Its name?\n",
 			"Its name?\n", "· b: step 2 of 5 (naming)\n· thinking\n· b: step 3 of 5\n",
 		},
+		"a step that the agent tells in words is not told twice": {
+			[]update{{state: working, agent: "b", step: 1, steps: 5, stage: "naming", text: "Step 1 of 5: naming"}},
+			"", "", "· Step 1 of 5: naming\n",
+		},
 		"an answer that comes with the end only": {
 			[]update{moved(completed, "third", "All of it.")}, "third › All of it.\n", "All of it.\n", "",
 		},
@@ -94,8 +98,8 @@ func TestAViewShowsATurn(t *testing.T) {
 			"→ Connecting you with builder... (a skill)\n← back from builder (cancelled): left\n· You are back.\n",
 		},
 		"the task as a whole is no news": {
-			[]update{{snapshot: true, state: failed, text: "old"}, {lost: true}, said("main", "New.", true)},
-			"· connection lost, going on where it broke\nmain › New.\n", "New.\n", "· connection lost, going on where it broke\n",
+			[]update{{snapshot: true, state: failed, text: "old"}, {lost: true, resumed: true}, {lost: true}, said("main", "New.", true)},
+			"· connection lost, going on where it broke\n· no answer, trying again\nmain › New.\n", "New.\n", "· connection lost, going on where it broke\n· no answer, trying again\n",
 		},
 		"nothing that steers a terminal": {
 			[]update{said("ma\x1b[2Jin", "a\x1b[31mb\u202ec\r\n\td", true)},
@@ -138,6 +142,32 @@ func TestAViewEndsWithTheStateThatWasNotShown(t *testing.T) {
 	v.show(moved(failed, "", "why"))
 	if text, note := v.end(failed); text+note != "" {
 		t.Errorf("it was said before, and is again: %q", text+note)
+	}
+}
+
+// A broken stream is tried again only where that repeats nothing.
+func TestATurnGoesOnOnlyWhereNothingIsRepeated(t *testing.T) {
+	away := mesh.Errorf(mesh.Unavailable, "op", "away")
+	tests := map[string]struct {
+		seen []update
+		err  error
+		want bool
+	}{
+		"nothing came":                   {nil, away, true},
+		"the task came without a cursor": {[]update{{task: "t", snapshot: true}}, away, true},
+		"the task came with a cursor":    {[]update{{task: "t", snapshot: true, seq: 2}}, away, true},
+		"text came with a cursor":        {[]update{{task: "t", seq: 3, text: "a"}}, away, true},
+		"text came without one":          {[]update{{task: "t", snapshot: true}, {task: "t", text: "a"}}, away, false},
+		"the mesh refused":               {nil, mesh.Errorf(mesh.Denied, "op", "no"), false},
+	}
+	for name, tt := range tests {
+		turn := newTurn(thread, "", "hi")
+		for _, u := range tt.seen {
+			turn.note(u)
+		}
+		if got := turn.retryable(tt.err); got != tt.want {
+			t.Errorf("%s: retryable is %v, want %v", name, got, tt.want)
+		}
 	}
 }
 

@@ -81,6 +81,13 @@ func (m *Mesh) Skill(ctx context.Context, name string) (*meshv1.Skill, error) {
 	return res.GetSkill(), failed("agent.Skill", err)
 }
 
+// ValidateSkill checks a skill file. It returns the problems that it has, or
+// else the skill.
+func (m *Mesh) ValidateSkill(ctx context.Context, source string) (*meshv1.Skill, []*meshv1.SkillProblem, error) {
+	res, err := m.skills.ValidateSkill(m.Context(ctx), &meshv1.ValidateSkillRequest{Source: source})
+	return res.GetSkill(), res.GetProblems(), failed("agent.ValidateSkill", err)
+}
+
 // CreateSkill writes a new skill file and offers the skill. The user needs the
 // permission skill:create.
 func (m *Mesh) CreateSkill(ctx context.Context, source string) (*meshv1.Skill, error) {

@@ -364,9 +364,11 @@ func (d *Dispatcher) choose(ctx context.Context, j *job) (*meshv1.Agent, error) 
 	return nil, mesh.Errorf(mesh.Unavailable, op, "no agent that is available has the skills %s", strings.Join(j.Skills, ", "))
 }
 
+// hasSkills reports whether the card names all the skills: an agent that has
+// just any is the worker, who is asked when nobody knows better.
 func hasSkills(card *a2apb.AgentCard, skills []string) bool {
 	for _, name := range skills {
-		if !slices.ContainsFunc(card.GetSkills(), func(s *a2apb.AgentSkill) bool { return mesh.SkillMatches(s.GetId(), name) }) {
+		if !slices.ContainsFunc(card.GetSkills(), func(s *a2apb.AgentSkill) bool { return s.GetId() == name }) {
 			return false
 		}
 	}

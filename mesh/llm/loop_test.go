@@ -176,6 +176,38 @@ func TestLoop_failuresOfToolsAreResults(t *testing.T) {
 	}
 }
 
+// together is tools that want to see the calls of a reply before they run.
+type together struct {
+	tools
+	seen *[]string
+}
+
+func (b together) Batch(_ context.Context, uses []mesh.ToolUse) {
+	line := "batch"
+	for _, u := range uses {
+		line += " " + u.Name
+	}
+	*b.seen = append(*b.seen, line)
+}
+
+func (b together) Call(ctx context.Context, use mesh.ToolUse) llm.ToolResult {
+	*b.seen = append(*b.seen, "call")
+	return b.tools.Call(ctx, use)
+}
+
+// Tools that are a Batcher see all calls of a reply before the first one runs
+// (S0-022).
+func TestLoop_showsTheCallsOfAReplyTogether(t *testing.T) {
+	var seen []string
+	m := scripted.New(scripted.Call("a", `{}`).Call("nope", `{}`), scripted.Call("a", `{}`), scripted.Say("ok"))
+	if _, err := told(t, &llm.Loop{Model: m, Tools: together{tools{"a": echo("A")}, &seen}}); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"batch a nope", "call", "batch a", "call"}, seen); diff != "" {
+		t.Error(diff)
+	}
+}
+
 func TestLoop_noArgumentsAreAnEmptyObject(t *testing.T) {
 	m := scripted.New(scripted.Call("a", ""), scripted.Say("ok"))
 	if _, err := told(t, &llm.Loop{Model: m, Tools: tools{"a": echo("A")}}); err != nil {

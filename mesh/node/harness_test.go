@@ -2,11 +2,13 @@ package node_test
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"iter"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"testing/fstest"
@@ -25,7 +27,25 @@ import (
 	"agentmesh/mesh/rpc"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	switch os.Getenv(childEnv) {
+	case "":
+		goleak.VerifyTestMain(m)
+	case "plain-agent":
+		exit(plainAgent())
+	case "mesh":
+		exit(meshChild())
+	}
+}
+
+// exit ends a child of the test.
+func exit(err error) {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
 
 // A mesh under test: a whole node on ephemeral ports, with its agents.
 type testMesh struct {
@@ -77,9 +97,7 @@ func start(t testing.TB, cfg node.Config, agents map[string]run, opts ...func(*n
 		Logger: slog.New(slog.NewTextHandler(logs, nil)),
 		Edge:   func(c *edge.Config) { c.HandoffGrace = 300 * time.Millisecond; c.CancelGrace = time.Second },
 	}
-	for name, r := range agents {
-		o.Builtins = append(o.Builtins, node.Builtin{Name: name, New: func(node.Env) (agent.Agent, error) { return testAgent{name, r}, nil }})
-	}
+	o.Builtins = builtins(agents)
 	for _, f := range opts {
 		f(&o)
 	}
@@ -113,6 +131,14 @@ func start(t testing.TB, cfg node.Config, agents map[string]run, opts ...func(*n
 	}
 	m.conn = conn
 	return m
+}
+
+func builtins(agents map[string]run) []node.Builtin {
+	var out []node.Builtin
+	for name, r := range agents {
+		out = append(out, node.Builtin{Name: name, New: func(node.Env) (agent.Agent, error) { return testAgent{name, r}, nil }})
+	}
+	return out
 }
 
 // client of the edge.
@@ -182,7 +208,10 @@ func (s *said) add(t testing.TB, r *a2apb.StreamResponse) {
 	id, ctx := "", ""
 	switch p := r.Payload.(type) {
 	case *a2apb.StreamResponse_Task:
-		s.task, s.state = p.Task, p.Task.GetStatus().GetState()
+		s.task = p.Task
+		if !mesh.Terminal(p.Task.GetStatus().GetState()) { // a resumed stream still tells how it came to that
+			s.state = p.Task.GetStatus().GetState()
+		}
 		return
 	case *a2apb.StreamResponse_StatusUpdate:
 		id, ctx, s.state = p.StatusUpdate.TaskId, p.StatusUpdate.ContextId, p.StatusUpdate.GetStatus().GetState()
@@ -260,3 +289,20 @@ func recall(ctx context.Context, inv *agent.Invocation) iter.Seq2[agent.Output, 
 }
 
 func insecureCredentials() credentials.TransportCredentials { return insecure.NewCredentials() }
+
+// slowEcho repeats what it is told, word by word and not too fast.
+func slowEcho(ctx context.Context, inv *agent.Invocation) iter.Seq2[agent.Output, error] {
+	return func(yield func(agent.Output, error) bool) {
+		for _, w := range strings.Fields(inv.Text()) {
+			if !yield(agent.Text{Text: w + " "}, nil) {
+				return
+			}
+			select {
+			case <-ctx.Done():
+				yield(nil, ctx.Err())
+				return
+			case <-time.After(5 * time.Millisecond):
+			}
+		}
+	}
+}

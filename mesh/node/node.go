@@ -58,7 +58,9 @@ type Builtin struct {
 // Env is what a builtin agent gets from its node. Everything else of the mesh
 // it sees as any agent does: over gRPC, under a grant.
 type Env struct {
+	// Conns are connections to other agents, and Node is the one to the node.
 	Conns  *rpc.Pool
+	Node   grpc.ClientConnInterface
 	Logger *slog.Logger
 }
 
@@ -324,7 +326,7 @@ func (n *node) dial() (err error) {
 func (n *node) startAgents(ctx context.Context, running *sync.WaitGroup, failed chan error) error {
 	ready := make(chan error, len(n.opts.Builtins))
 	for _, b := range n.opts.Builtins {
-		a, err := b.New(Env{Conns: n.pool, Logger: n.logger.With("agent", b.Name)})
+		a, err := b.New(Env{Conns: n.pool, Node: n.local, Logger: n.logger.With("agent", b.Name)})
 		if err != nil {
 			return mesh.Wrap("node.agent "+b.Name, err)
 		}
@@ -367,7 +369,7 @@ func (n *node) close() error {
 		}
 	}
 	if n.pool != nil {
-		n.pool.Close()
+		errs = append(errs, n.pool.Close())
 	}
 	for _, l := range []net.Listener{n.grpcL, n.httpL} {
 		if l != nil {

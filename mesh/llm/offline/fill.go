@@ -34,14 +34,18 @@ func (f *filler) fill() {
 		f.times.within(f.cl.at(0).start, f.cl.at(len(f.cl.tokens)-1).end)
 	}
 	f.quotes, f.args = map[int]bool{}, map[string]any{}
-	for i := range f.skill.Parameters {
-		p := &f.skill.Parameters[i]
-		if v := f.value(p); v != nil {
-			f.args[p.Name] = v
-			continue
-		}
-		if p.Required && p.Default == "" {
-			f.missing = append(f.missing, f.want(p))
+	// What to search for are the words that nothing else took.
+	for _, queries := range []bool{false, true} {
+		for i := range f.skill.Parameters {
+			p := &f.skill.Parameters[i]
+			if (kindOf(p) == kindQuery) != queries {
+				continue
+			}
+			if v := f.value(p); v != nil {
+				f.args[p.Name] = v
+			} else if p.Required && p.Default == "" {
+				f.missing = append(f.missing, f.want(p))
+			}
 		}
 	}
 }

@@ -76,11 +76,8 @@ func TestFill_findsArguments(t *testing.T) {
 			if err := json.Unmarshal([]byte(encode(f.args)), &got); err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("arguments (-want +got):\n%s", diff)
-			}
-			if len(f.missing) > 0 {
-				t.Errorf("missing %v", f.missing)
+			if diff := cmp.Diff(want, got); diff != "" || len(f.missing) > 0 {
+				t.Errorf("missing %v, arguments (-want +got):\n%s", f.missing, diff)
 			}
 		})
 	}

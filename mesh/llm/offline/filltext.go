@@ -137,7 +137,7 @@ func (f *filler) plainObject(i int) bool {
 // without to whom; or "".
 func (f *filler) object() string {
 	i := 1
-	if len(actsOf(f.cl.at(0).stem)) == 0 && !f.cl.question() {
+	if len(actsOf(f.cl.at(0).stem)) == 0 && !f.cl.question() && f.cl.imperative(nil) == 0 {
 		i = 0
 	}
 	for f.cl.at(i).is("up", "out", "for") {
@@ -161,7 +161,7 @@ func (f *filler) object() string {
 			continue
 		}
 		named := t.is("with", "for") && f.cl.at(j+1).capital() && !isDateWord(f.cl.at(j+1).low) && !slices.Contains(f.skill.acts(), doSend)
-		if t.kind != word || f.times.covers(t.start) || prepositions[t.low] && !t.is("of") && !named || t.is("due", "saying", "says", "know", "cc", "bcc") {
+		if t.kind != word || f.times.covers(t.start) || prepositions[t.low] && !t.is("of") && !named || t.is("due", "saying", "says", "know", "cc", "bcc") || t.is(delivered...) {
 			break
 		}
 	}
@@ -274,7 +274,7 @@ func (f *filler) contentWords(all bool) []string {
 			ends[t.low] || fillers[t.low] || f.times.covers(t.start) {
 			continue
 		}
-		if i == 0 && len(actsOf(t.stem)) > 0 || i == 1 && t.is("up", "out", "for") {
+		if i == 0 && len(actsOf(t.stem)) > 0 || i == 1 && t.is("up", "out", "for") || !all && f.taken(t) {
 			continue
 		}
 		if all {
@@ -291,6 +291,21 @@ func (f *filler) contentWords(all bool) []string {
 		out = append(out, t.text)
 	}
 	return out
+}
+
+// taken reports whether another argument has the word, or a parameter is
+// named so.
+func (f *filler) taken(t *token) bool {
+	return slices.ContainsFunc(f.skill.Parameters, func(p param) bool {
+		v, _ := f.args[p.Name].(string)
+		return v != "" && (slices.Contains(strings.Fields(v), t.text) || alike(t, p.Name))
+	})
+}
+
+// alike reports whether the word is a form of the name: "assigned" of
+// "assignee".
+func alike(t *token, name string) bool {
+	return t.kind == word && len(t.stem) > 4 && strings.HasPrefix(strings.ToLower(name), t.stem)
 }
 
 var fillers = set("i we me us please there any so not no yes like need want know how's i'd i'm also just get out")

@@ -77,10 +77,12 @@ func (f *filler) number(p *param) any {
 func (f *filler) after(p *param) int {
 	names := pieces(p.Name)
 	for i := range f.cl.tokens {
-		if f.cl.from(i).begins(strings.Join(names, " ")) == 0 {
+		at := i + len(names)
+		if alike(f.cl.at(i), p.Name) {
+			at = i + 1
+		} else if f.cl.from(i).begins(strings.Join(names, " ")) == 0 {
 			continue
 		}
-		at := i + len(names)
 		for f.cl.at(at).is(":", "is", "of", "to", "=") {
 			at++
 		}

@@ -109,5 +109,5 @@ var politeness = []string{
 	"i would like to", "would you mind", "could you please", "can you please", "would you please", "will you please", "please can you", "please could you",
 	"i'd like to", "i want to", "i need to", "we need to", "we want to", "you should", "you can", "could you", "can you", "would you",
 	"will you", "help me to", "help me", "let us", "let's", "lets", "go ahead and", "make sure to", "make sure you", "try to", "remember to", "be sure to",
-	"please", "kindly", "hey", "hi", "hello", "also", "just", "now", "ok", "okay", "well", "so", "thanks", "quickly",
+	"i need", "we need", "i want", "i'd like", "please", "kindly", "hey", "hi", "hello", "also", "just", "now", "ok", "okay", "well", "so", "thanks", "quickly",
 }

@@ -282,8 +282,16 @@ func verbOf(cl clause) []concept {
 	if nounVerbs[head.low] && cl.imperative(nil) == 0 {
 		return nil // "schedule for tomorrow" is a thing
 	}
-	return actsOf(head.stem)
+	acts := actsOf(head.stem)
+	addressed := slices.ContainsFunc(cl.tokens, func(t token) bool { return t.kind == email })
+	if len(acts) == 0 && addressed && slices.ContainsFunc(cl.tokens, func(t token) bool { return t.is(delivered...) }) {
+		return []concept{doSend} // "a report of my tasks sent to …"
+	}
+	return acts
 }
+
+// delivered are the participles that say that something is sent.
+var delivered = []string{"sent", "emailed", "mailed", "forwarded", "delivered"}
 
 // best returns the skill for the clause, or nil if none is about it.
 func (c *catalog) best(cl clause) *skill {

@@ -188,8 +188,10 @@ func sameWord(t, want *token) bool {
 }
 
 func aboutMe(c clause) bool {
-	for _, p := range []string{"help", "who are you", "what are you", "what can you do", "what do you do", "what can i do", "what can i ask", "how can you help"} {
-		if n := c.begins(p); n > 0 && len(c.tokens) <= n+2 {
+	for _, p := range []string{"help", "who are you", "what are you", "what can you do", "what do you do", "what can i do", "what can i ask", "how can you help", "what skills", "which skills", "what agents", "which agents", "list agents", "list the agents", "list skills"} {
+		n := c.begins(p)
+		more := slices.ContainsFunc(c.from(n).tokens, func(t token) bool { return t.kind != word || !stopWords[t.low] && !t.is("available") })
+		if n > 0 && !more {
 			return true
 		}
 	}
@@ -219,12 +221,13 @@ func choose(parts []part, agents []agentLine) string {
 	told := slices.ContainsFunc(parts, func(p part) bool { return p.imperative(nil) > 0 })
 	c := parts[0].clause
 	i := slices.IndexFunc(agents, func(a agentLine) bool { return a.orchestrates() })
-	if i >= 0 && (told && !explains(parts) || len(parts) > 1) {
-		return agents[i].name
-	}
 	// What is on somebody's own lists is in no document, and which skill has
 	// it the agent knows that takes requests apart.
-	own := slices.ContainsFunc(c.tokens, func(t token) bool { return t.is("my", "i", "our", "we") })
+	own := slices.ContainsFunc(c.tokens, func(t token) bool { return t.is("my", "our", "have") })
+	addressed := slices.ContainsFunc(c.tokens, func(t token) bool { return t.kind == email })
+	if i >= 0 && (told && !explains(parts) || len(parts) > 1 || addressed) {
+		return agents[i].name
+	}
 	if fit := bestAgent(c, agents, false); fit != "" || i >= 0 && own && !howTo(c) && c.question() {
 		if fit == "" {
 			fit = agents[i].name

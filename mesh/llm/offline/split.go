@@ -11,8 +11,6 @@ type part struct {
 	// stage orders parts: a part waits for all parts of earlier stages, and
 	// runs in parallel with those of its own.
 	stage int
-	// numbered marks an item of a numbered list, whose items follow each other.
-	numbered bool
 }
 
 // A splitter takes requests apart.
@@ -30,7 +28,7 @@ var (
 		"once that is done", "once this is done", "once it is done", "once that's done", "when that is done", "when that's done", "when you are done", "when done", "once done",
 		"after this", "after that", "followed by", "afterwards", "afterward", "subsequently", "thereafter", "and then", "then", "finally", "lastly", "next", "at the end",
 	}
-	addition = []string{"as well as", "in addition", "and also", "and", "also", "plus", "&", "additionally", "at the same time", "meanwhile", "first of all", "first", "firstly"}
+	addition = []string{"as well as", "in addition", "and also", "and", "also", "plus", "&", "additionally", "at the same time", "meanwhile", "one more thing", "another thing", "first of all", "first", "firstly"}
 )
 
 // A cut is a place where a clause may begin.
@@ -39,7 +37,6 @@ type cut struct {
 	after int // first token of the clause, after words such as "and then"
 	hard  bool
 	wait  bool // the clause waits for what is before it
-	item  bool // an item of a numbered list
 }
 
 // split takes the text apart. It cuts at "then", at ";" and between sentences,
@@ -60,7 +57,7 @@ func (s splitter) split(text string) []part {
 			stage++
 		}
 		if len(c.tokens) > 0 && !smallTalk(c) {
-			parts = append(parts, part{c, stage, begin.item})
+			parts = append(parts, part{c, stage})
 		}
 	}
 	for i, k := range cuts {
@@ -78,26 +75,43 @@ func (s splitter) split(text string) []part {
 	return s.reorder(parts)
 }
 
-// distribute gives two verbs that share an object one each: "find and archive
-// done tasks" is "find done tasks then archive them".
+// distribute writes out what a request leaves out: of two verbs that share an
+// object, "find and archive done tasks" is "find done tasks then archive them",
+// and of two objects that share a verb, "send A to X and B to Y" is "send A to X
+// and send B to Y".
 func (s splitter) distribute(c clause) (clause, bool) {
 	for i := 0; i+2 < len(c.tokens); i++ {
-		first, second := c.at(i), c.at(i+2)
-		starts := i == 0 || c.at(i-1).kind == punct || len(clause{c.text, c.tokens[:i]}.trimmed().tokens) == 0
-		if !starts || !c.at(i+1).is("and") || !slices.Contains(actsOf(first.stem), doSearch) || !verbs[first.low] || nounVerbs[first.low] || c.from(i+2).imperative(s.verbs) != 2 {
+		if !c.at(i + 1).is("and") {
 			continue
 		}
-		end := i + 3
-		for end < len(c.tokens) && c.at(end).kind == word && !prepositions[c.at(end).low] && !c.at(end).is("and", "then") {
-			end++
+		if text, ok := s.sharedObject(c, i); ok {
+			return newClause(text), true
 		}
-		if end == i+3 {
-			continue
+		head := clause{c.text, c.tokens[:i+1]}.trimmed().at(0)
+		rest := c.from(i + 2)
+		to := slices.IndexFunc(rest.tokens, func(t token) bool { return t.is("to") || t.kind != word })
+		if c.at(i).kind == email && slices.Contains(actsOf(head.stem), doSend) && determiners[rest.at(0).low] && rest.at(to).is("to") && rest.at(to+1).kind == email {
+			return newClause(c.text[:rest.at(0).start] + head.text + " " + c.text[rest.at(0).start:]), true
 		}
-		object := clause{c.text, c.tokens[i+3 : end]}.words()
-		return newClause(c.text[:first.end] + " " + object + " then " + second.text + " them" + c.text[c.at(end-1).end:]), true
 	}
 	return c, false
+}
+
+func (s splitter) sharedObject(c clause, i int) (string, bool) {
+	first, second := c.at(i), c.at(i+2)
+	starts := i == 0 || c.at(i-1).kind == punct || len(clause{c.text, c.tokens[:i]}.trimmed().tokens) == 0
+	if !starts || !slices.Contains(actsOf(first.stem), doSearch) || !verbs[first.low] || nounVerbs[first.low] || c.from(i+2).imperative(s.verbs) != 2 {
+		return "", false
+	}
+	end := i + 3
+	for end < len(c.tokens) && c.at(end).kind == word && !prepositions[c.at(end).low] && !c.at(end).is("and", "then") {
+		end++
+	}
+	if end == i+3 {
+		return "", false
+	}
+	object := clause{c.text, c.tokens[i+3 : end]}.words()
+	return c.text[:first.end] + " " + object + " then " + second.text + " them" + c.text[c.at(end-1).end:], true
 }
 
 // cuts returns the places where clauses may begin.
@@ -153,7 +167,7 @@ func skip(c clause, i int, k *cut) int {
 			continue
 		}
 		if listNumber(c, i) {
-			k.hard, k.wait, k.item = true, true, true
+			k.hard, k.wait = true, true
 			i++
 			continue
 		}

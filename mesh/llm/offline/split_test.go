@@ -41,6 +41,9 @@ func TestSplit_cutsAtWhatIsToBeDone(t *testing.T) {
 		"schedule a meeting between 2 and 3pm with the sales and legal team": {"0 schedule a meeting between 2 and 3pm with the sales and legal team"},
 		"find my tasks then find my tasks then find my tasks then find my tasks then find my tasks then find my tasks": {
 			"0 find my tasks", "1 find my tasks", "2 find my tasks", "3 find my tasks", "4 find my tasks", "5 find my tasks"},
+		"Send the overdue tasks to bob@x.org and the open tasks to ann@x.org": {
+			"0 Send the overdue tasks to bob@x.org", "0 Send the open tasks to ann@x.org"},
+		"add a todo for tomorrow, and one more thing: email sue@x.org that I am late": {"0 add a todo for tomorrow", "0 email sue@x.org that I am late"},
 		"find and archive done tasks":                            {"0 find done tasks", "1 archive them"},
 		"please get and email my overdue tasks to bob@x.org now": {"0 get my overdue tasks", "1 email them to bob@x.org now"},
 		"close task t-7 and let bob@example.com know":            {"0 close task t-7", "0 let bob@example.com know"},
@@ -122,6 +125,7 @@ func TestChoose_skillsForAPart(t *testing.T) {
 		"Send bob@example.com the overdue tasks report":        "tasks.search mail.send",
 		"Email ann@x.org my open tasks":                        "tasks.search mail.send",
 		"forward the list of blocked tasks to ann@x.org":       "tasks.search mail.send",
+		"I need a report of my open tasks sent to ann@x.org":   "tasks.search mail.send",
 		"email ann@x.org about the task":                       "mail.send",
 		`send ann@x.org a mail saying "the tasks are overdue"`: "mail.send",
 		"open my calendar":                                     "calendar.list",

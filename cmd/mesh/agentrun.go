@@ -1,0 +1,95 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"agentmesh/mesh"
+	"agentmesh/mesh/agent"
+	"agentmesh/mesh/node"
+	"agentmesh/mesh/rpc"
+)
+
+// agentRun are the flags of 'mesh agent run'.
+type agentRun struct {
+	mesh, name, listen, endpoint, data, docs string
+	lease                                    time.Duration
+	shared                                   bool
+	logLevel                                 string
+}
+
+// agentCommand runs built-in agents in processes of their own.
+func (a *app) agentCommand() *cobra.Command {
+	var o agentRun
+	run := &cobra.Command{
+		Use:   "run NAME",
+		Short: "Run one of the built-in agents as a process of its own, and register it",
+		Long: `run serves one built-in agent over gRPC and registers it with a running mesh
+for as long as it lives. Names of agents that the mesh runs itself cannot be
+taken: give the agent another one with --name.
+
+With --auth tokens, the token needs the permission "agents", and "operator" to
+share the agent with all tenants.`,
+		Example: `  mesh agent run worker --name worker-2
+  mesh agent run knowledge --name handbook --docs ./handbook --mesh 127.0.0.1:7420`,
+		Args: exactly("the NAME of the agent"),
+		RunE: a.raw(func(ctx context.Context, args []string) error {
+			ctx, stop := a.untilInterrupt(ctx, "Stopping; press Ctrl-C again to end at once.")
+			defer stop()
+			return a.serveAgent(ctx, args[0], o)
+		}),
+	}
+	f := run.Flags()
+	f.StringVar(&o.mesh, "mesh", "", "gRPC `address` of the mesh (default: --addr)")
+	f.StringVar(&o.name, "name", "", "`name` to register under (default NAME)")
+	f.StringVar(&o.listen, "listen", "127.0.0.1:0", "`address` to listen on")
+	f.StringVar(&o.endpoint, "endpoint", "", "`host:port` at which the mesh reaches the agent (default: where it listens)")
+	f.StringVar(&o.data, "data", node.DefaultData, "`folder` of what its skills write")
+	f.StringVar(&o.docs, "docs", "docs", "`folder` of documents to answer from")
+	f.DurationVar(&o.lease, "lease", 0, "`time` that the mesh remembers the agent without a sign of life (default 30s)")
+	f.BoolVar(&o.shared, "shared", false, "offer the agent to all tenants")
+	f.StringVar(&o.logLevel, "log-level", "warn", "`level`: debug, info, warn or error")
+	return group("agent", "Run an agent as a process of its own", "  mesh agent run worker --name worker-2", run)
+}
+
+func (a *app) serveAgent(ctx context.Context, name string, o agentRun) (err error) {
+	addr := orText(o.mesh, a.flags.addr)
+	logger, err := a.logger(o.logLevel)
+	if err != nil {
+		return err
+	}
+	cfg := node.Config{Data: o.data, Docs: o.docs}
+	if err := a.fromEnv(&cfg); err != nil {
+		return err
+	}
+	cfg.Data, cfg.Docs = o.data, o.docs
+	c, err := newCrew(cfg, a.now)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, c.close()) }()
+	dial := rpc.DialOptions{Bearer: a.flags.token, AllowPlaintextBearer: a.flags.plaintext, Tenant: mesh.TenantID(a.flags.tenant), User: a.flags.user}
+	conn, err := rpc.Dial(addr, dial)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, conn.Close()) }()
+	pool := rpc.NewPool(rpc.DialOptions{})
+	defer func() { err = errors.Join(err, pool.Close()) }()
+	made, err := c.agent(name, node.Env{Conns: pool, Node: conn, Logger: logger})
+	if err != nil {
+		return err
+	}
+	registered := orText(o.name, name)
+	return agent.Serve(ctx, agent.Options{
+		Agent: made, Addr: o.listen, Endpoint: o.endpoint, Node: conn, Logger: logger,
+		Register: &agent.Registration{Name: registered, Lease: o.lease, Shared: o.shared},
+		Ready: func(endpoint string) {
+			_, _ = fmt.Fprintf(a.stdout, "agent %s is registered with %s and listens on %s\nCtrl-C stops it.\n", registered, addr, endpoint)
+		},
+	})
+}

@@ -1,0 +1,234 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"agentmesh/mesh"
+	"agentmesh/mesh/node"
+	"agentmesh/skills"
+)
+
+// defaultConfig is read when it exists and no other file is named.
+const defaultConfig = "mesh.yaml"
+
+// upCommand runs a whole mesh in this process.
+func (a *app) upCommand() *cobra.Command {
+	var file string
+	cmd := &cobra.Command{
+		Use:   "up",
+		Short: "Run a mesh in this process: the edge, the services, the gateway and the built-in agents",
+		Long: `up runs a whole mesh until Ctrl-C: every built-in agent on a listener of its
+own, the edge and the mesh's services on --grpc, REST and SSE on --http.
+
+Settings come from mesh.yaml (or --config), then from MESH_* variables, then
+from flags; the later one wins. Without a model (MESH_LLM_URL, MESH_LLM_KEY,
+MESH_LLM_MODEL) agents use the offline planner, which needs no network.
+
+Ctrl-C lets running turns finish for a while; a second one ends at once.`,
+		Example: `  mesh up
+  mesh up --data /var/lib/mesh --grpc 127.0.0.1:9000 --http 127.0.0.1:9080
+  MESH_LLM_URL=http://127.0.0.1:11434/v1 MESH_LLM_MODEL=llama3.2 mesh up
+  mesh up --grpc 0.0.0.0:7420 --http 0.0.0.0:7480 --auth tokens --tokens tokens.yaml`,
+		Args: cobra.NoArgs,
+	}
+	flags := &node.Config{}
+	nodeFlags(cmd, flags)
+	cmd.Flags().StringVar(&file, "config", "", "configuration `file` (default mesh.yaml, if it is there)")
+	cmd.RunE = a.raw(func(ctx context.Context, _ []string) error {
+		cfg, err := a.config(cmd, file, flags)
+		if err != nil {
+			return err
+		}
+		return a.runNode(ctx, cfg)
+	})
+	return cmd
+}
+
+// nodeFlags adds the flags that set the fields of a node's configuration.
+func nodeFlags(cmd *cobra.Command, c *node.Config) {
+	f := cmd.Flags()
+	f.StringVar(&c.GRPC, "grpc", node.DefaultGRPC, "gRPC `address` to listen on (MESH_GRPC)")
+	f.StringVar(&c.HTTP, "http", node.DefaultHTTP, "HTTP `address` to listen on (MESH_HTTP)")
+	f.StringVar(&c.Data, "data", node.DefaultData, "`folder` of the store and of what skills write (MESH_DATA)")
+	f.StringVar(&c.Skills, "skills", "skills", "`folder` of skill files; beside it, those in the binary (MESH_SKILLS)")
+	f.StringVar(&c.Docs, "docs", "docs", "`folder` of documents to answer from; if there is none, those in the binary (MESH_DOCS)")
+	f.StringVar(&c.Main, "main", node.DefaultMain, "`agent` that answers new conversations (MESH_MAIN)")
+	f.StringVar(&c.Auth, "auth", "none", "`mode`: none, on this machine only, or tokens (MESH_AUTH)")
+	f.StringVar(&c.Tokens, "tokens", "", "`file` of hashed tokens, see 'mesh token hash' (MESH_TOKENS)")
+	f.Float64Var(&c.RateLimit.PerSecond, "rate", 0, "`calls` per second of each user; 0 is no limit (MESH_RATE)")
+	f.IntVar(&c.RateLimit.Burst, "burst", 0, "calls of a user that may come at once (MESH_BURST)")
+	f.DurationVar(&c.Grace, "grace", 10*time.Second, "`time` that running turns have to finish after Ctrl-C (MESH_GRACE)")
+	f.StringVar(&c.LogLevel, "log-level", "warn", "`level`: debug, info, warn or error (MESH_LOG_LEVEL)")
+}
+
+// config puts the settings together: the file, over it the environment, over it
+// the flags that were given.
+func (a *app) config(cmd *cobra.Command, file string, flags *node.Config) (node.Config, error) {
+	cfg := node.Config{Skills: "skills", Docs: "docs"}
+	if file == "" {
+		if _, err := os.Stat(defaultConfig); err == nil {
+			file = defaultConfig
+		}
+	}
+	if file != "" {
+		loaded, err := node.LoadConfig(file)
+		if err != nil {
+			return cfg, err
+		}
+		loaded.Skills, loaded.Docs = orText(loaded.Skills, cfg.Skills), orText(loaded.Docs, cfg.Docs)
+		cfg = loaded
+	}
+	if err := a.fromEnv(&cfg); err != nil {
+		return cfg, err
+	}
+	given := func(name string) bool { return cmd.Flags().Changed(name) }
+	for _, s := range []struct {
+		name     string
+		to, from *string
+	}{
+		{"grpc", &cfg.GRPC, &flags.GRPC}, {"http", &cfg.HTTP, &flags.HTTP}, {"data", &cfg.Data, &flags.Data},
+		{"skills", &cfg.Skills, &flags.Skills}, {"docs", &cfg.Docs, &flags.Docs}, {"main", &cfg.Main, &flags.Main},
+		{"auth", &cfg.Auth, &flags.Auth}, {"tokens", &cfg.Tokens, &flags.Tokens}, {"log-level", &cfg.LogLevel, &flags.LogLevel},
+	} {
+		if given(s.name) {
+			*s.to = *s.from
+		}
+	}
+	if given("rate") {
+		cfg.RateLimit.PerSecond = flags.RateLimit.PerSecond
+	}
+	if given("burst") {
+		cfg.RateLimit.Burst = flags.RateLimit.Burst
+	}
+	if given("grace") {
+		cfg.Grace = flags.Grace
+	}
+	return cfg, cfg.Fill()
+}
+
+func orText(s, otherwise string) string {
+	if s == "" {
+		return otherwise
+	}
+	return s
+}
+
+// fromEnv sets what MESH_* variables name.
+func (a *app) fromEnv(c *node.Config) error {
+	for name, to := range map[string]*string{
+		"MESH_GRPC": &c.GRPC, "MESH_HTTP": &c.HTTP, "MESH_DATA": &c.Data, "MESH_SKILLS": &c.Skills, "MESH_DOCS": &c.Docs,
+		"MESH_MAIN": &c.Main, "MESH_AUTH": &c.Auth, "MESH_TOKENS": &c.Tokens, "MESH_LOG_LEVEL": &c.LogLevel,
+		"MESH_LLM_URL": &c.Model.URL, "MESH_LLM_KEY": &c.Model.Key, "MESH_LLM_MODEL": &c.Model.Name,
+	} {
+		*to = a.env(name, *to)
+	}
+	var errs []error
+	if v := a.getenv("MESH_RATE"); v != "" {
+		n, err := strconv.ParseFloat(v, 64)
+		errs, c.RateLimit.PerSecond = append(errs, badEnv("MESH_RATE", v, err)), n
+	}
+	if v := a.getenv("MESH_BURST"); v != "" {
+		n, err := strconv.Atoi(v)
+		errs, c.RateLimit.Burst = append(errs, badEnv("MESH_BURST", v, err)), n
+	}
+	if v := a.getenv("MESH_GRACE"); v != "" {
+		d, err := time.ParseDuration(v)
+		errs, c.Grace = append(errs, badEnv("MESH_GRACE", v, err)), d
+	}
+	return errors.Join(errs...)
+}
+
+func badEnv(name, value string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return mesh.InvalidField("mesh.up", name, "is %q; see 'mesh up --help' for what it should be", value)
+}
+
+// logger writes the operator's log to stderr.
+func (a *app) logger(level string) (*slog.Logger, error) {
+	var l slog.Level
+	if err := l.UnmarshalText([]byte(level)); err != nil {
+		return nil, mesh.InvalidField("mesh.up", "log_level", "must be debug, info, warn or error, and is %q", level)
+	}
+	return slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: l})), nil
+}
+
+// nodeOptions are what a node gets beside its configuration.
+func nodeOptions(cfg *node.Config, c *crew, logger *slog.Logger) node.Options {
+	opts := node.Options{Builtins: c.builtins(), Skills: []fs.FS{skills.FS}, Logger: logger}
+	if info, err := os.Stat(cfg.Skills); err == nil && info.IsDir() {
+		opts.SkillsDir = cfg.Skills
+	}
+	return opts
+}
+
+// runNode runs the mesh until Ctrl-C or SIGTERM.
+func (a *app) runNode(ctx context.Context, cfg node.Config) (err error) {
+	logger, err := a.logger(cfg.LogLevel)
+	if err != nil {
+		return err
+	}
+	c, err := newCrew(cfg, a.now)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, c.close()) }()
+	opts := nodeOptions(&cfg, c, logger)
+	opts.Ready = func(at node.Addresses) { a.greet(cfg, c, at) }
+	ctx, stop := a.untilInterrupt(ctx, "Stopping; running turns have "+cfg.Grace.String()+" to finish. Press Ctrl-C again to end at once.")
+	defer stop()
+	return node.Run(ctx, cfg, opts)
+}
+
+// untilInterrupt returns a context that ends with the first Ctrl-C, which is
+// answered with words; the next one ends the process. stop waits for the
+// goroutine that listens.
+func (a *app) untilInterrupt(ctx context.Context, words string) (context.Context, func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() { // stop waits
+		defer close(done)
+		select {
+		case <-a.interrupts:
+			a.uninstall()
+			_, _ = fmt.Fprintln(a.stderr, words)
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, func() { cancel(); <-done }
+}
+
+// greet says that the mesh is up, and what to do with it.
+func (a *app) greet(cfg node.Config, c *crew, at node.Addresses) {
+	model := "offline planner (set MESH_LLM_URL, MESH_LLM_KEY and MESH_LLM_MODEL for a language model)"
+	if !c.offline {
+		model = strings.TrimSpace(cfg.Model.Name + " at " + cfg.Model.URL)
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "mesh is up\n  gRPC    %s\n  HTTP    http://%s\n  data    %s\n  model   %s\n  agents  %s\n",
+		at.GRPC, at.HTTP, cfg.Data, model, strings.Join(crewNames, ", "))
+	if at.Interrupted > 0 {
+		fmt.Fprintf(&b, "  note    %d turns were interrupted when the mesh last ended; they are marked FAILED\n", at.Interrupted)
+	}
+	for _, p := range at.Problems {
+		fmt.Fprintf(&b, "  skill   %s:%d not loaded: %s\n", p.Path, p.Line, p.Detail)
+	}
+	addr := ""
+	if at.GRPC != defaultAddr {
+		addr = " --addr " + at.GRPC
+	}
+	fmt.Fprintf(&b, "Talk to it in another terminal: mesh chat%s\nCtrl-C stops it.\n", addr)
+	_, _ = fmt.Fprint(a.stdout, b.String())
+}

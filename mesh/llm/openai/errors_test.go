@@ -1,0 +1,211 @@
+package openai_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"agentmesh/mesh"
+	"agentmesh/mesh/llm/openai"
+)
+
+// Failures inside of a stream are typed errors, after the text that came.
+func TestGenerate_failuresInTheStream(t *testing.T) {
+	tests := map[string]struct {
+		reply  func(s stream)
+		code   mesh.Code
+		detail string
+	}{
+		"ended without finish reason": {func(s stream) { s.text("half") }, mesh.Unavailable, "The model's stream was cut off"},
+		"[DONE] without finish reason": {func(s stream) {
+			s.text("half")
+			s.raw("data: [DONE]\n\n")
+		}, mesh.Unavailable, "The model's stream was cut off"},
+		"connection cut": {func(s stream) {
+			s.text("half")
+			s.cut()
+		}, mesh.Unavailable, "The model's stream was cut off"},
+		"an error event": {func(s stream) {
+			s.raw(": PROCESSING\n\n")
+			s.text("half")
+			s.raw(`data: {"error":{"message":"overloaded","code":503}}` + "\n\n")
+		}, mesh.Unavailable, "The model's endpoint failed (HTTP 503)"},
+		"a rate limit event": {func(s stream) {
+			s.text("half")
+			s.raw(`data: {"error":{"message":"slow down","type":"rate_limit_error"}}` + "\n\n")
+		}, mesh.Exhausted, "quota or rate limit"},
+		"an error beside choices": {func(s stream) {
+			s.text("half")
+			s.raw(`data: {"id":"1","error":{"message":"upstream","code":502},"choices":[{"index":0,"delta":{},"finish_reason":"error"}]}` + "\n\n")
+		}, mesh.Unavailable, "The model's endpoint failed (HTTP 502)"},
+		"finish reason error": {func(s stream) {
+			s.text("half")
+			s.event(`{}`, "error")
+		}, mesh.Unavailable, "failed while it was answering"},
+		"not the protocol": {func(s stream) {
+			s.text("half")
+			s.raw("data: <html>\n\n")
+		}, mesh.Unavailable, "not the OpenAI protocol"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			texts, calls, done, err := generate(t.Context(), serve(t, tt.reply), hello())
+			if mesh.CodeOf(err) != tt.code || !strings.Contains(mesh.DetailOf(err), tt.detail) {
+				t.Errorf("error %v, want %v with %q", err, tt.code, tt.detail)
+			}
+			if done != nil || len(calls) > 0 || strings.Join(texts, "") != "half" {
+				t.Errorf("texts %q, calls %v, done %v", texts, calls, done)
+			}
+		})
+	}
+}
+
+// Statuses say what to check, and no detail contains the key.
+func TestGenerate_statuses(t *testing.T) {
+	tests := map[int]struct {
+		code   mesh.Code
+		detail string
+	}{
+		400: {mesh.Invalid, "refused the request: context too long"},
+		401: {mesh.Unauthenticated, "check the key (MESH_LLM_KEY)"},
+		402: {mesh.Exhausted, "quota"},
+		403: {mesh.Denied, "MESH_LLM_KEY"},
+		404: {mesh.NotFound, `no model "big"; check MESH_LLM_MODEL`},
+		408: {mesh.Timeout, "too long"},
+		422: {mesh.Invalid, "refused the request"},
+		429: {mesh.Exhausted, "rate limit"},
+		500: {mesh.Unavailable, "HTTP 500"},
+		503: {mesh.Unavailable, "HTTP 503"},
+	}
+	for status, tt := range tests {
+		for _, body := range []string{`{"error":{"message":"context too long","type":"x","code":null}}`, "<html>Bad " + key + "</html>", ""} {
+			c := serveConfig(t, openai.Config{Key: key, Model: "big"}, func(w http.ResponseWriter, _ *http.Request) {
+				w.WriteHeader(status)
+				_, _ = io.WriteString(w, body)
+			})
+			_, _, _, err := generate(t.Context(), c, hello())
+			detail := tt.detail
+			if !strings.HasPrefix(body, "{") {
+				detail, _, _ = strings.Cut(detail, ":")
+			}
+			if mesh.CodeOf(err) != tt.code || !strings.Contains(mesh.DetailOf(err), detail) {
+				t.Errorf("%d %q: %v", status, body, err)
+			}
+			if strings.Contains(mesh.DetailOf(err), key) {
+				t.Errorf("%d: the key is in the detail", status)
+			}
+		}
+	}
+}
+
+func TestGenerate_refusedConnection(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := l.Addr().String()
+	_ = l.Close()
+	c, err := openai.New(openai.Config{BaseURL: "http://" + addr + "/v1", Model: "big"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, _, err := generate(t.Context(), c, hello()); mesh.CodeOf(err) != mesh.Unavailable || !strings.Contains(mesh.DetailOf(err), "MESH_LLM_URL") {
+		t.Errorf("error %v", err)
+	}
+}
+
+// A slow stream ends when its reader gives up, by cancel or by breaking the
+// loop, and the server notices.
+func TestGenerate_cancelReachesTheServer(t *testing.T) {
+	for _, how := range []string{"cancel", "break"} {
+		t.Run(how, func(t *testing.T) {
+			gone := make(chan struct{})
+			c := serve(t, func(s stream) {
+				s.text("one")
+				<-s.r.Context().Done()
+				close(gone)
+			})
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			var last error
+			for _, err := range c.Generate(ctx, hello()) {
+				if last = err; how == "break" {
+					break
+				}
+				cancel()
+			}
+			if how == "cancel" && mesh.CodeOf(last) != mesh.Canceled {
+				t.Errorf("ended with %v", last)
+			}
+			select {
+			case <-gone:
+			case <-time.After(10 * time.Second):
+				t.Error("the server was not told")
+			}
+		})
+	}
+}
+
+// A server that says nothing, or that never ends, is given up on; one that
+// only sends keep-alives is alive.
+func TestGenerate_timeouts(t *testing.T) {
+	tests := map[string]struct {
+		config openai.Config
+		reply  func(s stream)
+		want   mesh.Code
+	}{
+		"nothing at all": {openai.Config{IdleTimeout: 20 * time.Millisecond}, func(s stream) { <-s.r.Context().Done() }, mesh.Timeout},
+		"nothing more": {openai.Config{IdleTimeout: 20 * time.Millisecond}, func(s stream) {
+			s.text("half")
+			<-s.r.Context().Done()
+		}, mesh.Timeout},
+		"too long in all": {openai.Config{Timeout: 50 * time.Millisecond}, func(s stream) {
+			for s.r.Context().Err() == nil {
+				s.text("more")
+			}
+		}, mesh.Timeout},
+		"alive by comments": {openai.Config{IdleTimeout: 500 * time.Millisecond}, func(s stream) {
+			tick := time.NewTicker(20 * time.Millisecond)
+			defer tick.Stop()
+			for range 40 {
+				<-tick.C
+				s.raw(": still here\n\n")
+			}
+			s.event(`{"content":"hi"}`, "stop")
+		}, mesh.Unknown},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			tt.config.Model = "big"
+			c := serveConfig(t, tt.config, func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("Content-Type", "text/event-stream")
+				_, _ = io.Copy(io.Discard, r.Body) // net/http watches for a client that leaves from here on
+				tt.reply(stream{w, r})
+			})
+			_, _, _, err := generate(t.Context(), c, hello())
+			if tt.want == mesh.Unknown && err != nil || tt.want != mesh.Unknown && mesh.CodeOf(err) != tt.want {
+				t.Errorf("ended with %v, want %v", err, tt.want)
+			}
+		})
+	}
+}
+
+func TestNew_refusesABadConfig(t *testing.T) {
+	for name, c := range map[string]openai.Config{
+		"llm.url":     {Model: "m", BaseURL: "api.openai.com"},
+		"llm.model":   {BaseURL: "https://api.openai.com/v1"},
+		"llm.timeout": {Model: "m", BaseURL: "http://localhost:1/v1", Timeout: -1},
+	} {
+		_, err := openai.New(c)
+		var e *mesh.Error
+		if !errors.As(err, &e) || e.Code != mesh.Invalid || e.Field != name {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

@@ -1,0 +1,217 @@
+package node_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+	a2agrpc "github.com/a2aproject/a2a-go/v2/a2agrpc/v1"
+	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
+	"github.com/a2aproject/a2a-go/v2/a2asrv"
+	"google.golang.org/grpc"
+
+	meshv1 "agentmesh/gen/mesh/v1"
+	"agentmesh/mesh"
+	"agentmesh/mesh/node"
+	"agentmesh/mesh/rpc"
+)
+
+// childEnv makes the test binary play another program.
+const childEnv = "MESH_TEST_CHILD"
+
+// plainAgent is a whole program: an A2A agent on the official SDK's server that
+// knows nothing of any mesh. It prints its gRPC address and the address of its
+// card, and serves until its input ends.
+func plainAgent() error {
+	l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	web, err := new(net.ListenConfig).Listen(context.Background(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	server := grpc.NewServer()
+	a2agrpc.NewHandler(a2asrv.NewHandler(shouter{})).RegisterWith(server)
+	c := card("shouter")
+	c.Capabilities.Extensions = nil
+	c.SupportedInterfaces[0].Url = l.Addr().String()
+	data, err := json.Marshal(cardJSON(c))
+	if err != nil {
+		return err
+	}
+	go func() { _ = server.Serve(l) }() // ends with the process
+	go func() {                         // ends with the process
+		_ = http.Serve(web, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { //nolint:gosec // a test's own server
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = w.Write(data)
+		}))
+	}()
+	fmt.Printf("%s %s\n", l.Addr(), web.Addr())
+	_, err = bufio.NewReader(os.Stdin).ReadByte()
+	return err
+}
+
+// cardJSON is the JSON form of the card's fields that the test uses.
+func cardJSON(c *a2apb.AgentCard) map[string]any {
+	return map[string]any{
+		"name": c.Name, "description": c.Description, "version": c.Version,
+		"supportedInterfaces": []any{map[string]any{"url": c.SupportedInterfaces[0].Url, "protocolBinding": "GRPC", "protocolVersion": "1.0"}},
+		"capabilities":        map[string]any{"streaming": true},
+		"defaultInputModes":   c.DefaultInputModes, "defaultOutputModes": c.DefaultOutputModes,
+		"skills": []any{map[string]any{"id": "shout", "name": "Shout", "description": "Says it louder.", "tags": []string{"loud"}}},
+	}
+}
+
+// shouter says things in capitals; what begins with "ask" makes it ask back.
+type shouter struct{}
+
+func (shouter) Execute(_ context.Context, ec *a2asrv.ExecutorContext) iter.Seq2[a2a.Event, error] {
+	return func(yield func(a2a.Event, error) bool) {
+		text := ""
+		for _, p := range ec.Message.Parts {
+			text += p.Text()
+		}
+		if ec.StoredTask == nil && !yield(a2a.NewSubmittedTask(ec, ec.Message), nil) {
+			return
+		}
+		if strings.HasPrefix(text, "ask") {
+			yield(a2a.NewStatusUpdateEvent(ec, a2a.TaskStateInputRequired, a2a.NewMessage(a2a.MessageRoleAgent, a2a.NewTextPart("How loud?"))), nil)
+			return
+		}
+		first := a2a.NewArtifactEvent(ec, a2a.NewTextPart(strings.ToUpper(text)))
+		if !yield(first, nil) || !yield(a2a.NewArtifactUpdateEvent(ec, first.Artifact.ID, a2a.NewTextPart("!")), nil) {
+			return
+		}
+		yield(a2a.NewStatusUpdateEvent(ec, a2a.TaskStateCompleted, nil), nil)
+	}
+}
+
+func (shouter) Cancel(_ context.Context, ec *a2asrv.ExecutorContext) iter.Seq2[a2a.Event, error] {
+	return func(yield func(a2a.Event, error) bool) {
+		yield(a2a.NewStatusUpdateEvent(ec, a2a.TaskStateCanceled, nil), nil)
+	}
+}
+
+// child starts the test binary as another program and returns the words of its
+// first line, and a function that kills it.
+func child(t testing.TB, role string, env ...string) ([]string, func()) {
+	t.Helper()
+	cmd := exec.Command(os.Args[0]) //nolint:gosec // this very binary
+	cmd.Env = append(os.Environ(), append([]string{childEnv + "=" + role}, env...)...)
+	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	killed := false
+	kill := func() {
+		if !killed {
+			killed = true
+			_ = in.Close()
+			_ = cmd.Process.Kill()
+			_ = cmd.Wait()
+		}
+	}
+	t.Cleanup(kill)
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatalf("%s did not start: %v", role, err)
+	}
+	return strings.Fields(line), kill
+}
+
+// A plain A2A agent in a process of its own, built on the official SDK, joins
+// by the URL of its card and answers new conversations as the main agent; when
+// it dies, it is not routed to (S1 push delivery in its simplest form: what it
+// says is in the log and in the user's stream as it comes).
+func TestAPlainA2AAgentInItsOwnProcessJoinsByCardURL(t *testing.T) {
+	at, kill := child(t, "plain-agent")
+	cfg := config(t.TempDir())
+	cfg.Main = "shouter"
+	m := start(t, cfg, map[string]run{"main": echo})
+	agents := meshv1.NewRegistryServiceClient(m.conn)
+	if _, err := agents.RegisterAgent(in(t, mesh.NewThreadID()), &meshv1.RegisterAgentRequest{Name: "shouter", CardUrl: "http://" + at[1]}); err != nil {
+		t.Fatalf("register: %v", err)
+	}
+
+	id := mesh.NewThreadID()
+	stream, err := m.edge().SendStreamingMessage(in(t, id), say("hello"))
+	s := hear(t, stream, err)
+	if s.text != "HELLO!" || s.state != a2apb.TaskState_TASK_STATE_COMPLETED {
+		t.Errorf("heard %q, ended %v: %v", s.text, s.state, s.all)
+	}
+
+	// It asks; the answer continues its task, not a new one.
+	stream, err = m.edge().SendStreamingMessage(in(t, id), say("ask me"))
+	first := hear(t, stream, err)
+	if first.state != a2apb.TaskState_TASK_STATE_INPUT_REQUIRED || first.status[len(first.status)-1] != "How loud?" {
+		t.Fatalf("ended %v with %q", first.state, first.status)
+	}
+	stream, err = m.edge().SendStreamingMessage(in(t, id), say("very"))
+	second := hear(t, stream, err)
+	if second.text != "VERY!" || second.task.GetId() != first.task.GetId() || second.state != a2apb.TaskState_TASK_STATE_COMPLETED {
+		t.Errorf("heard %q in %s, ended %v", second.text, second.task.GetId(), second.state)
+	}
+
+	kill()
+	stream, err = m.edge().SendStreamingMessage(in(t, id), say("still there?"))
+	if s := hear(t, stream, err); s.state != a2apb.TaskState_TASK_STATE_FAILED || s.text != "" {
+		t.Errorf("after its death: heard %q, ended %v", s.text, s.state)
+	}
+	resp, err := agents.GetAgent(in(t, id), &meshv1.GetAgentRequest{Name: "shouter"})
+	if err != nil || resp.GetAgent().GetLive() || resp.GetAgent().GetProblem() == "" {
+		t.Errorf("the registry still says it lives: %v, %v", resp, err)
+	}
+}
+
+// A registration by URL outlives the node; one by lease does not.
+func TestWhoRegisteredByURLIsKnownAfterARestart(t *testing.T) {
+	at, _ := child(t, "plain-agent")
+	cfg := config(t.TempDir())
+	m := start(t, cfg, map[string]run{"main": echo})
+	agents := meshv1.NewRegistryServiceClient(m.conn)
+	ctx := in(t, mesh.NewThreadID())
+	for _, req := range []*meshv1.RegisterAgentRequest{
+		{Name: "kept", CardUrl: "http://" + at[1]},
+		{Name: "leased", Card: card("leased"), Endpoint: at[0]},
+	} {
+		if _, err := agents.RegisterAgent(ctx, req); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m.stop()
+	m = start(t, cfg, map[string]run{"main": echo})
+	agents = meshv1.NewRegistryServiceClient(m.conn)
+	if resp, err := agents.GetAgent(in(t, mesh.NewThreadID()), &meshv1.GetAgentRequest{Name: "kept"}); err != nil {
+		t.Errorf("registered by URL: %v, %v", resp, err)
+	}
+	if _, err := agents.GetAgent(in(t, mesh.NewThreadID()), &meshv1.GetAgentRequest{Name: "leased"}); !mesh.IsCode(rpc.FromStatus(err), mesh.NotFound) {
+		t.Errorf("registered by lease: %v", err)
+	}
+}
+
+// meshChild runs a node in this process until it is killed.
+func meshChild() error {
+	cfg := config(os.Getenv("MESH_TEST_DATA"))
+	return node.Run(context.Background(), cfg, node.Options{
+		Builtins: builtins(map[string]run{"main": slowEcho}),
+		Ready:    func(a node.Addresses) { fmt.Println(a.GRPC, a.HTTP, a.Interrupted) },
+	})
+}
