@@ -41,7 +41,7 @@ func (s *State) Apply(e *mesh.Event) {
 		}
 		s.notes[b.Agent] = b.Data
 	case mesh.DispatchSettled:
-		if x := s.execs[b.Child]; x != nil {
+		if x := s.execs[b.Child]; x != nil && x.Kind != mesh.KindTurn && !mesh.Terminal(x.State) {
 			x.move(e, b.State, b.Reason)
 			x.Result = b.Result
 		}
@@ -57,8 +57,10 @@ func (s *State) applyTo(x *Execution, e *mesh.Event) {
 	x.Updated = e.Time
 	switch b := e.Body.(type) {
 	case mesh.TaskMoved:
-		x.move(e, b.State, b.Reason)
-		x.Message = b.Message
+		if !mesh.Terminal(x.State) {
+			x.move(e, b.State, b.Reason)
+			x.Message = b.Message
+		}
 		if b.Reason == mesh.ReasonDelivered {
 			if t := s.Turn(x.Parent); t != nil {
 				t.Delivered = e.Seq
@@ -121,13 +123,16 @@ func (s *State) add(e *mesh.Event, ex mesh.Execution) *Execution {
 }
 
 func (s *State) open(e *mesh.Event, ex mesh.Execution) {
+	if ex.Kind != mesh.KindTurn || ex.ID != e.Execution || ex.Parent != "" {
+		return
+	}
 	if x := s.add(e, ex); x != nil {
 		s.turns = append(s.turns, x)
 	}
 }
 
 func (s *State) dispatch(e *mesh.Event, child mesh.Execution) {
-	if s.add(e, child) == nil {
+	if child.Kind == mesh.KindTurn || child.Parent != e.Execution || s.execs[child.Parent] == nil || s.add(e, child) == nil {
 		return
 	}
 	if t := s.Turn(child.Parent); t != nil {
@@ -137,26 +142,36 @@ func (s *State) dispatch(e *mesh.Event, child mesh.Execution) {
 	}
 }
 
-func (s *State) startHandoff(e *mesh.Event, b mesh.HandoffStarted) {
-	h := &Handoff{HandoffStarted: b, Seq: e.Seq}
-	if t := s.TurnOf(e.Execution); t != nil {
-		h.Turn, h.By = t.ID, t.User
-		t.Handoffs++
-		t.endLeg(e.Seq)
+// streamOf returns the turn whose stream the execution has, or which it is; nil
+// if it has none. A View goes by the same rule.
+func (s *State) streamOf(id mesh.ExecutionID) *Execution {
+	t := s.TurnOf(id)
+	if t == nil || t.ID == id || t.Leg() != nil && t.Leg().Execution == id {
+		return t
 	}
-	s.Handoff = h
+	return nil
+}
+
+func (s *State) startHandoff(e *mesh.Event, b mesh.HandoffStarted) {
+	t := s.streamOf(e.Execution)
+	if t == nil {
+		return
+	}
+	t.Handoffs++
+	t.endLeg(e.Seq)
+	s.Handoff = &Handoff{HandoffStarted: b, Seq: e.Seq, Turn: t.ID, By: t.User}
 }
 
 func (s *State) endHandoff(e *mesh.Event, b mesh.HandoffEnded) {
+	if t := s.streamOf(e.Execution); t != nil {
+		t.endLeg(e.Seq)
+	}
 	if !s.Handoff.Active() || s.Handoff.Seq != b.Started {
 		return
 	}
 	ended := *s.Handoff // readers may hold the one before
 	ended.Ended, ended.Outcome, ended.Result = e.Seq, b.Outcome, b.Summary
 	s.Handoff = &ended
-	if t := s.TurnOf(e.Execution); t != nil {
-		t.endLeg(e.Seq)
-	}
 }
 
 func (s *State) post(e *mesh.Event, b mesh.MessagePosted) {

@@ -50,12 +50,25 @@ func (s *State) View(threadID string, turn mesh.ExecutionID, after mesh.Seq, mod
 	}
 	if mode.Extended {
 		for _, x := range s.order {
-			if x.Opened <= after && x.Ended == 0 && x.ID != turn && s.Below(x.ID, turn) {
+			if x.Opened <= after && (x.Ended == 0 || x.Ended > after) && s.shown(x, turn) {
 				v.know(x.Execution)
 			}
 		}
 	}
 	return v
+}
+
+// shown reports whether a view of the turn tells of the execution: it is below
+// the turn, and each was dispatched by one that was not over.
+func (s *State) shown(x *Execution, turn mesh.ExecutionID) bool {
+	for x.Parent != "" && x.Parent != turn {
+		p := s.execs[x.Parent]
+		if p == nil || p.Ended != 0 && p.Ended < x.Opened {
+			return false
+		}
+		x = p
+	}
+	return x.Parent == turn
 }
 
 // Over reports whether the task's terminal update was given: nothing follows.
@@ -105,6 +118,10 @@ func (v *View) artifact(e *mesh.Event, b mesh.ArtifactAppended) *a2apb.StreamRes
 }
 
 func (v *View) moved(e *mesh.Event, b mesh.TaskMoved) *a2apb.StreamResponse {
+	kid, below := v.kids[e.Execution]
+	if mesh.Terminal(b.State) {
+		delete(v.kids, e.Execution)
+	}
 	switch {
 	case e.Execution == v.turn:
 		v.over = mesh.Terminal(b.State)
@@ -113,15 +130,16 @@ func (v *View) moved(e *mesh.Event, b mesh.TaskMoved) *a2apb.StreamResponse {
 		if b.State == a2apb.TaskState_TASK_STATE_WORKING && (b.Message != nil || v.mode.Extended && b.Metadata != nil) {
 			return v.status(e, b.State, b.Message, b.Metadata, "agent", v.name)
 		}
-	case v.mode.Extended:
-		if k, ok := v.kids[e.Execution]; ok {
-			return v.progress(e, k, stateWord(b.State), text(b.Message))
-		}
+	case v.mode.Extended && below:
+		return v.progress(e, kid, stateWord(b.State), text(b.Message))
 	}
 	return nil
 }
 
 func (v *View) issued(e *mesh.Event, b mesh.DispatchIssued) *a2apb.StreamResponse {
+	if b.Child.Parent != e.Execution || b.Child.Kind == mesh.KindTurn {
+		return nil
+	}
 	if e.Execution == v.turn {
 		v.leg, v.name = b.Child.ID, b.Child.Agent
 		v.know(b.Child)
@@ -142,7 +160,9 @@ func (v *View) settled(e *mesh.Event, b mesh.DispatchSettled) *a2apb.StreamRespo
 	if !ok || !v.mode.Extended {
 		return nil
 	}
-	delete(v.kids, b.Child)
+	if mesh.Terminal(b.State) {
+		delete(v.kids, b.Child)
+	}
 	return v.progress(e, k, stateWord(b.State), b.Reason)
 }
 

@@ -1,0 +1,152 @@
+package archtest
+
+// A layer is one row of the architecture's table.
+type layer struct {
+	// level orders the rows. Tests may import what is on their level or below;
+	// product code may import only what its row names, all of it below or on
+	// the same level.
+	level int
+	// imports are the packages of this module that product code may import.
+	// A name that ends in "/..." stands for everything below it.
+	imports []string
+}
+
+// layers says which packages of this module each package may import.
+// Generated code (gen/...) is outside: it is listed where it may be used, and
+// imports nothing of ours but itself.
+var layers = map[string]layer{
+	// The nouns.
+	"mesh": {1, nil},
+
+	// One concern each, over the nouns.
+	"mesh/thread":            {2, []string{"mesh"}},
+	"mesh/wire":              {2, []string{"gen/mesh/v1", "mesh"}},
+	"mesh/threadlog":         {2, []string{"mesh", "mesh/wire"}},
+	"mesh/threadlog/logbook": {2, []string{"mesh", "mesh/threadlog"}},
+	"mesh/threads":           {2, []string{"mesh", "mesh/thread", "mesh/threadlog"}},
+	"mesh/lease":             {2, []string{"mesh"}},
+	"mesh/registry":          {2, []string{"mesh"}},
+	"mesh/state":             {2, []string{"mesh"}},
+	"mesh/grant":             {2, []string{"mesh"}},
+	"mesh/limit":             {2, []string{"mesh"}},
+	"mesh/rpc":               {2, []string{"mesh"}},
+	"mesh/auth":              {2, []string{"mesh", "mesh/grant", "mesh/rpc"}},
+
+	// Ports and adapters.
+	"mesh/llm":             {3, []string{"mesh"}},
+	"mesh/llm/openai":      {3, []string{"mesh", "mesh/llm"}},
+	"mesh/llm/offline":     {3, []string{"mesh", "mesh/llm"}},
+	"mesh/skill":           {3, []string{"mesh", "mesh/limit"}},
+	"mesh/store/memstore":  {3, []string{"mesh", "mesh/lease", "mesh/registry", "mesh/state", "mesh/threadlog", "mesh/threadlog/logbook"}},
+	"mesh/store/boltstore": {3, []string{"mesh", "mesh/lease", "mesh/registry", "mesh/state", "mesh/threadlog", "mesh/threadlog/logbook"}},
+	"mesh/a2a":             {3, []string{"mesh", "mesh/rpc"}},
+	"mesh/peer":            {3, []string{"mesh", "mesh/rpc"}},
+
+	// What the mesh does. The agent's side sees the mesh as generated clients
+	// (gen/mesh/v1) and never as its log, store or registry.
+	"mesh/agent":    {4, []string{"gen/mesh/v1", "mesh", "mesh/a2a", "mesh/auth", "mesh/grant", "mesh/llm", "mesh/rpc", "mesh/skill", "mesh/wire"}},
+	"mesh/dispatch": {4, []string{"gen/mesh/v1", "mesh", "mesh/agent", "mesh/limit", "mesh/llm", "mesh/peer"}},
+	"mesh/handoff":  {4, []string{"mesh", "mesh/registry", "mesh/thread", "mesh/threadlog", "mesh/threads"}},
+	"mesh/edge":     {4, []string{"mesh", "mesh/a2a", "mesh/grant", "mesh/lease", "mesh/peer", "mesh/registry", "mesh/thread", "mesh/threadlog", "mesh/threads"}},
+
+	// How it is offered.
+	"mesh/service": {5, []string{"gen/mesh/v1", "mesh", "mesh/grant", "mesh/handoff", "mesh/registry", "mesh/skill", "mesh/state", "mesh/thread", "mesh/threadlog", "mesh/threads", "mesh/wire"}},
+	"mesh/gateway": {5, []string{"gen/...", "mesh", "mesh/a2a", "mesh/rpc"}},
+
+	// The composition root, and the architecture itself.
+	"mesh/node":              {6, []string{"gen/mesh/v1", "mesh", "mesh/..."}},
+	"mesh/internal/archtest": {6, nil},
+
+	// What runs on the mesh. mesh/registry is here for reading cards.
+	"agents/internal/talk":    {7, []string{"mesh/agent", "mesh/llm"}},
+	"agents/mainagent":        {7, []string{"agents/internal/talk", "gen/mesh/v1", "mesh", "mesh/agent", "mesh/dispatch", "mesh/llm", "mesh/registry", "mesh/skill"}},
+	"agents/orchestrator":     {7, []string{"agents/internal/talk", "gen/mesh/v1", "mesh", "mesh/agent", "mesh/dispatch", "mesh/llm", "mesh/skill"}},
+	"agents/specialist":       {7, []string{"agents/internal/talk", "mesh", "mesh/agent", "mesh/llm", "mesh/skill"}},
+	"agents/skillbuilder":     {7, []string{"agents/internal/talk", "gen/mesh/v1", "mesh", "mesh/agent", "mesh/llm", "mesh/skill"}},
+	"agentcards":              {7, nil},
+	"docs":                    {7, nil},
+	"skills":                  {7, nil},
+	"skills/calendar":         {7, []string{"mesh", "mesh/skill", "skills/internal/outfile"}},
+	"skills/internal/outfile": {7, []string{"mesh"}},
+	"skills/knowledge":        {7, []string{"mesh", "mesh/skill"}},
+	"skills/mail":             {7, []string{"mesh", "mesh/skill", "skills/internal/outfile"}},
+	"skills/system":           {7, []string{"mesh", "mesh/skill"}},
+	"skills/tasks":            {7, []string{"mesh", "mesh/skill"}},
+
+	// The program. It talks to a running mesh over gRPC, also when it runs
+	// one: the log, the store and the edge are not its business.
+	"cmd/mesh": {8, []string{
+		"agentcards", "agents/...", "docs", "gen/mesh/v1", "mesh", "mesh/agent", "mesh/auth", "mesh/dispatch",
+		"mesh/llm", "mesh/llm/offline", "mesh/llm/openai", "mesh/node", "mesh/registry", "mesh/rpc", "mesh/skill",
+		"skills", "skills/...",
+	}},
+	"proto/image": {8, nil},
+}
+
+// kits are what tests of any level may import, and product code never: the
+// conformance suites and the doubles that behave.
+var kits = map[string]layer{
+	"mesh/threadlog/logtest": {3, []string{"mesh", "mesh/threadlog"}},
+	"mesh/lease/leasetest":   {3, []string{"mesh", "mesh/lease"}},
+	"mesh/state/statetest":   {3, []string{"mesh", "mesh/state"}},
+	"mesh/skill/skilltest":   {3, []string{"mesh", "mesh/skill"}},
+	"mesh/llm/scripted":      {3, []string{"mesh", "mesh/llm"}},
+}
+
+// testDoubles are product packages that tests of lower levels may use too.
+var testDoubles = []string{"mesh/store/memstore"}
+
+// A fence keeps a library at home.
+type fence struct {
+	// homes are the packages that may import it, with "/..." as above.
+	homes []string
+	// tests says that the tests of every package may.
+	tests bool
+}
+
+// fences says which packages may import a dependency that should not spread.
+// A row covers the packages below the named one.
+var fences = map[string]fence{
+	"google.golang.org/grpc": {tests: true, homes: []string{
+		"gen/...", "mesh/rpc", "mesh/a2a", "mesh/agent", "mesh/dispatch", "mesh/edge", "mesh/peer",
+		"mesh/service", "mesh/registry", "mesh/gateway", "mesh/node", "cmd/mesh",
+	}},
+	"github.com/grpc-ecosystem/grpc-gateway/v2": {homes: []string{"gen/...", "mesh/gateway"}},
+	"go.etcd.io/bbolt":                          {homes: []string{"mesh/store/boltstore"}},
+	"github.com/gofrs/flock":                    {homes: []string{"mesh/store/boltstore"}},
+	"github.com/sashabaranov/go-openai":         {homes: []string{"mesh/llm/openai"}},
+	"golang.org/x/time":                         {homes: []string{"mesh/limit"}},
+	"modernc.org/sqlite":                        {homes: []string{"skills/knowledge"}},
+	"github.com/emersion/go-message":            {homes: []string{"skills/mail"}},
+	"github.com/emersion/go-ical":               {homes: []string{"skills/calendar"}},
+	"mvdan.cc/sh/v3":                            {homes: []string{"mesh/skill"}},
+	"github.com/spf13/cobra":                    {homes: []string{"cmd/mesh"}},
+	"github.com/spf13/pflag":                    {homes: []string{"cmd/mesh"}},
+	"github.com/bufbuild/protocompile":          {homes: []string{"proto/image"}},
+	// The server and client of the official SDK copy a whole task per event
+	// (docs/architecture.md); agents in tests are built on them on purpose.
+	"github.com/a2aproject/a2a-go/v2/a2asrv":    {tests: true},
+	"github.com/a2aproject/a2a-go/v2/a2aclient": {tests: true},
+	"github.com/a2aproject/a2a-go/v2/a2agrpc":   {tests: true},
+	// For tests and for the suites that tests run.
+	"github.com/google/go-cmp": {tests: true, homes: []string{
+		"mesh/threadlog/logtest", "mesh/lease/leasetest", "mesh/state/statetest", "mesh/skill/skilltest",
+	}},
+	"github.com/rogpeppe/go-internal": {tests: true},
+	"go.uber.org/goleak":              {tests: true},
+	"pgregory.net/rapid":              {tests: true},
+}
+
+// pure are the packages that are functions of the events alone.
+var pure = []string{"mesh/thread"}
+
+// impureImports do I/O, are random or hold the outside world.
+var impureImports = []string{
+	"crypto/rand", "github.com/google/uuid", "io/ioutil", "log", "log/slog", "math/rand", "math/rand/v2",
+	"net", "net/http", "os", "os/exec", "os/signal", "runtime", "sync", "sync/atomic", "syscall",
+}
+
+// clockCalls are the functions of package time that read or start a clock.
+var clockCalls = []string{
+	"After", "AfterFunc", "NewTicker", "NewTimer", "Now", "Since", "Sleep", "Tick", "Until",
+}
