@@ -226,10 +226,11 @@ func present(call mesh.Call, t *a2apb.Task, cursor mesh.Seq, length *int32) *a2a
 	if length != nil {
 		out.History = out.History[max(0, len(out.History)-int(*length)):]
 	}
-	if call.Extended() {
-		out.Metadata = SetSeq(out.Metadata, cursor)
-	} else {
+	if !call.Extended() {
 		out.Metadata = WithoutExtension(out.Metadata)
+	}
+	if call.Extended() || call.WantSeq {
+		out.Metadata = SetSeq(out.Metadata, cursor)
 	}
 	return out
 }

@@ -28,9 +28,11 @@ type driver struct {
 }
 
 func (d *driver) run(ctx context.Context) {
+	about := mesh.Call{Principal: mesh.Principal{Tenant: d.key.Tenant}, Thread: d.key.ID} // for the log lines
+	ctx = mesh.WithCall(ctx, about)
 	l, err := d.Leases.Acquire(ctx, d.key, d.Node, leaseTTL)
 	if err != nil {
-		d.Logger.WarnContext(ctx, "thread is driven elsewhere", "tenant", d.key.Tenant, "thread", d.key.ID, "err", err)
+		d.Logger.WarnContext(ctx, "thread is driven elsewhere", "err", err)
 		d.leave(d, false)
 		return
 	}
@@ -39,16 +41,17 @@ func (d *driver) run(ctx context.Context) {
 	d.mu.Unlock()
 	defer func() {
 		if err := d.Leases.Release(context.WithoutCancel(ctx), l); err != nil {
-			d.Logger.WarnContext(ctx, "lease not released", "thread", d.key.ID, "err", err)
+			d.Logger.WarnContext(ctx, "lease not released", "err", err)
 		}
 	}()
 	for {
 		turn, err := d.next(ctx)
 		if err == nil && turn != "" {
-			err = d.drive(ctx, turn)
+			about.Execution = turn
+			err = d.drive(mesh.WithCall(ctx, about), turn)
 		}
 		if err != nil {
-			d.Logger.ErrorContext(ctx, "turn not finished", "tenant", d.key.Tenant, "thread", d.key.ID, "execution", turn, "err", err)
+			d.Logger.ErrorContext(ctx, "turn not finished", "execution", turn, "err", err)
 		}
 		if (turn == "" || err != nil) && d.leave(d, err == nil) {
 			return

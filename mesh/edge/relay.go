@@ -38,7 +38,7 @@ func (d *driver) runLeg(ctx context.Context, l *leg, w *watch, drains *sync.Wait
 		if mesh.IsCode(err, mesh.Canceled) {
 			return outcome{last: mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_CANCELED}}
 		}
-		d.Logger.ErrorContext(ctx, "leg not logged", "thread", d.key.ID, "agent", l.exec.Agent, "err", err)
+		d.Logger.ErrorContext(ctx, "leg not logged", "agent", l.exec.Agent, "err", err)
 		return outcome{last: failure("LOG_UNAVAILABLE", "The conversation could not be written to; try again.")}
 	}
 	to, err := d.connect(d.key.Tenant, l.exec.Agent)
@@ -259,7 +259,7 @@ func (r *relay) write(ctx context.Context, events []*mesh.Event) bool {
 	}
 	_, err := r.Log.Append(ctx, r.key, events, threadlog.AppendOptions{Epoch: r.leg.epoch})
 	if err != nil {
-		r.Logger.ErrorContext(ctx, "agent's output not logged", "tenant", r.key.Tenant, "thread", r.key.ID, "execution", r.leg.exec.ID, "err", err)
+		r.Logger.ErrorContext(ctx, "agent's output not logged", "agent", r.leg.exec.Agent, "err", err)
 		return false
 	}
 	r.saw(events[len(events)-1].Pos)

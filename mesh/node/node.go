@@ -186,6 +186,9 @@ func (n *node) build(ctx context.Context) (err error) {
 	if dir == "" {
 		dir = filepath.Join(n.cfg.Data, "skills")
 	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return mesh.Errorf(mesh.Precondition, "node.build", "the skills folder %s cannot be made; check its permissions or choose another with --skills: %w", dir, err)
+	}
 	catalog, problems := skill.Load(append([]fs.FS{os.DirFS(dir)}, n.opts.Skills...)...)
 	for _, p := range problems {
 		n.logger.Warn("skill not loaded", "path", p.Path, "line", p.Line, "problem", p.Detail)
