@@ -26,6 +26,9 @@ const (
 	maxSummary = 2000
 )
 
+// tryLater offers alternatives where something did not work (S4-063).
+const tryLater = "Would you like me to help you with something else, or try again later?"
+
 // handoffs is the tool by which the model gives the user's stream to another
 // agent. When that has happened, the run ends.
 type handoffs struct {
@@ -91,7 +94,7 @@ func (h *handoffs) explain(ctx context.Context, target *meshv1.Agent, err error)
 	name := called(target)
 	switch mesh.CodeOf(err) {
 	case mesh.Unavailable, mesh.NotFound, mesh.Timeout:
-		return "The " + name + " is currently unavailable. Would you like me to help you with something else, or try again later?"
+		return "The " + name + " is currently unavailable. " + tryLater
 	case mesh.Precondition:
 		client := meshv1.NewHandoffServiceClient(h.inv.Mesh.Conn())
 		res, getErr := client.GetHandoff(h.inv.Mesh.Context(ctx), &meshv1.GetHandoffRequest{ThreadId: h.inv.Thread.ID})
@@ -117,7 +120,7 @@ func welcome(h *meshv1.Handoff) string {
 	case mesh.HandoffCancelled:
 		return join("You are back with me, no problem.", result, "Let me know if you would like to continue it later.")
 	case mesh.HandoffError:
-		return join("I am sorry, this could not be finished.", result, "Is there something else that I can help you with?")
+		return join("I am sorry, this could not be finished.", result, tryLater)
 	}
 	if result == "" {
 		return "Great, that is done. What would you like to do next?"

@@ -131,7 +131,7 @@ func TestASkillIsBuiltInAGuidedConversation(t *testing.T) {
 		t.Errorf("states (-want +got):\n%s", diff)
 	}
 	file := m.SkillFile("slack.send_alert")
-	for _, want := range []string{"- name: channel\n", "- name: message_text\n", "posts a message to a channel"} {
+	for _, want := range []string{"- name: channel\n", "- name: message_text\n", "It posts a message to a channel"} {
 		if !strings.Contains(file, want) {
 			t.Errorf("the file does not have %q:\n%s", want, file)
 		}

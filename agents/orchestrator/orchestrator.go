@@ -139,7 +139,12 @@ func (o *orchestrator) Run(ctx context.Context, inv *agent.Invocation) iter.Seq2
 				return false
 			}
 		}
-		tell := func(p agent.Progress) { send(said{out: p}) }
+		// Whoever dispatched this agent sees the others at work in the log; a
+		// user who talks to it is told.
+		tell := func(agent.Progress) {}
+		if g := inv.Grant; g.Parent == g.Turn {
+			tell = func(p agent.Progress) { send(said{out: p}) }
+		}
 		run := agent.ModelRun{
 			Model: o.Model, Name: o.ModelName, System: system, MaxSteps: o.MaxSteps, Logger: o.Logger,
 			Tools:   agent.Combine(agent.Discovery(inv), &watched{Orchestration: dispatch.NewOrchestration(d), dispatcher: d, tell: tell}),

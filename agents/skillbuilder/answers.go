@@ -70,9 +70,6 @@ func isDefault(text string) bool {
 	}
 	words := plain(text)
 	said := strings.Join(words, " ")
-	if len(words) == 0 {
-		return true
-	}
 	return len(words) <= 7 && slices.ContainsFunc([]string{"you decide", "you choose", "your choice", "your call", "up to you",
 		"dont know", "do not know", "no idea", "not sure", "dont care", "no preference", "as you like", "as suggested",
 		"your suggestion", "take both", "whatever", "default", "skip"}, func(p string) bool {

@@ -33,7 +33,7 @@ var (
 // details reads the answer to how the skill works and what it needs to know.
 func details(text string) (steps []string, inputs []skill.Parameter) {
 	if m := itemPattern.FindStringSubmatch(text); m != nil {
-		if !isDefault(m[1]) {
+		if !isDefault(m[1]) && phrase(m[1]) != "" {
 			steps = capped(sentences(m[1]), maxSteps)
 		}
 		if !isDefault(m[2]) {
@@ -202,7 +202,7 @@ func validName(words string) string {
 func quotedPhrases(text string) []string {
 	var out []string
 	for _, m := range quotedPattern.FindAllStringSubmatch(text, -1) {
-		if p := phrase(m[1] + m[2]); p != "" {
+		if p := phrase(m[1] + m[2]); len(plain(p)) > 0 {
 			out = append(out, p)
 		}
 	}
@@ -219,7 +219,7 @@ func phrases(text string) []string {
 	}
 	var out []string
 	for _, p := range listBreak.Split(phrase(text), -1) {
-		if p = strings.Trim(phrase(p), `"“”'‘’ `); p != "" && !slices.Contains(out, p) {
+		if p = strings.Trim(phrase(p), `"“”'‘’ `); len(plain(p)) > 0 && !slices.Contains(out, p) {
 			out = append(out, p)
 		}
 	}

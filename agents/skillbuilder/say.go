@@ -38,12 +38,16 @@ func (s session) stateQuestion() string {
 			"Say “ok” to take both, or for example: call it %s, use it for “%s”.",
 			s.Name, quoted(s.Triggers), s.Name, s.Triggers[0])
 	case s.Source == "":
-		return "I cannot write the skill like this: " + s.Problem + "\n\n" + changes
+		return "I cannot write the skill like this: " + s.Problem + "\n\n" + s.changes()
 	}
-	return "Shall I save it as " + s.Name + "? Say “yes”, or tell me what to change. " + changes
+	return "Shall I save it as " + s.Name + "? Say “yes”, or tell me what to change. " + s.changes()
 }
 
-const changes = "For example: rename it to slack.alert_team; inputs: channel, message; triggers: alert the team; steps: …; description: …"
+// changes says by example what can be changed.
+func (s session) changes() string {
+	domain, _, _ := strings.Cut(s.Name, ".")
+	return "For example: rename it to " + domain + ".other_name; inputs: channel, message; triggers: alert the team; steps: …; description: …"
+}
 
 // welcomeBack is asked of a user who comes back to an unfinished session
 // (S4-064).

@@ -46,9 +46,8 @@ type session struct {
 	Purpose string            `json:"purpose,omitempty"`
 	Steps   []string          `json:"steps,omitempty"`
 	Inputs  []skill.Parameter `json:"inputs,omitempty"`
-	// Name is "domain.action"; Chosen says that the user gave it.
+	// Name is "domain.action".
 	Name     string   `json:"name,omitempty"`
-	Chosen   bool     `json:"chosen,omitempty"`
 	Triggers []string `json:"triggers,omitempty"`
 	// Source is the file that was shown, and Problem why there is none.
 	Source  string `json:"source,omitempty"`
@@ -170,7 +169,7 @@ func (s session) called(name string) session {
 		domain, _, _ := strings.Cut(s.Name, ".")
 		name = domain + "." + name
 	}
-	s.Name, s.Chosen = name, true
+	s.Name = name
 	return s
 }
 

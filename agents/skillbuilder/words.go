@@ -57,7 +57,7 @@ func purposeOf(text string) string {
 	if isDefault(text) {
 		return ""
 	}
-	text = phrase(sentences(text)[0])
+	text = sentences(strings.ReplaceAll(text, "\n", " "))[0]
 	m := leadPattern.FindStringSubmatch(text)
 	if m != nil {
 		text = text[len(m[0]):]

@@ -34,7 +34,7 @@ func (s session) written(author, day string) (session, *skill.Skill) {
 	s.State, s.Source, s.Problem = Testing, "", ""
 	domain, action, _ := strings.Cut(s.Name, ".")
 	sk, err := skill.Build(skill.Draft{
-		Name: action, Domain: domain, Description: upper(s.Purpose), Steps: s.Steps, Triggers: s.Triggers,
+		Name: action, Domain: domain, Description: upper(s.Purpose), Steps: sentenceCase(s.Steps), Triggers: s.Triggers,
 		Tags: s.tags(), Parameters: s.Inputs, Author: phrase(author), Created: day,
 	})
 	if err != nil {
@@ -43,6 +43,14 @@ func (s session) written(author, day string) (session, *skill.Skill) {
 	}
 	s.Source = string(sk.Source)
 	return s, sk
+}
+
+func sentenceCase(list []string) []string {
+	out := make([]string, len(list))
+	for i, s := range list {
+		out[i] = upper(s)
+	}
+	return out
 }
 
 // tags are the words by which planners find the skill: the phrases that ask

@@ -39,12 +39,12 @@ type task struct {
 	cancel func(cause error)
 }
 
-// An artifact is put together from its pieces: one text that grows, or a whole
-// artifact.
+// An artifact is put together from its pieces, which it shares with the
+// updates: a text that grows, or a whole artifact.
 type artifact struct {
-	id    string
-	text  strings.Builder
-	whole *a2apb.Artifact
+	id     string
+	pieces []string
+	whole  *a2apb.Artifact
 }
 
 func newTask(g *mesh.Grant) *task {
@@ -99,7 +99,7 @@ func (t *task) move(state mesh.TaskState, m *a2apb.Message, ext map[string]*stru
 // mu.
 func (t *task) piece(id, text string, last bool) {
 	a, known := t.artifact(id)
-	a.text.WriteString(text)
+	a.pieces = append(a.pieces, text)
 	t.output(&a2apb.Artifact{ArtifactId: id, Parts: []*a2apb.Part{a2a.TextPart(text)}}, known, last)
 }
 
@@ -154,7 +154,7 @@ func (t *task) snapshot() (*a2apb.Task, mesh.Seq) {
 	for _, a := range t.artifacts {
 		whole := a.whole
 		if whole == nil {
-			whole = &a2apb.Artifact{ArtifactId: a.id, Parts: []*a2apb.Part{a2a.TextPart(a.text.String())}}
+			whole = &a2apb.Artifact{ArtifactId: a.id, Parts: []*a2apb.Part{a2a.TextPart(strings.Join(a.pieces, ""))}}
 		}
 		out.Artifacts = append(out.Artifacts, whole)
 	}

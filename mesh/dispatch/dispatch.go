@@ -136,10 +136,25 @@ func New(ctx context.Context, inv *agent.Invocation, conns Conns, opts Options) 
 	return d
 }
 
-// Close cancels what is still at work and waits for it.
+// Close cancels what is still at work or waits for its turn, and returns when
+// nothing works any more. It may be called again.
 func (d *Dispatcher) Close() {
+	d.mu.Lock()
 	d.cancel(errClosed)
+	for _, j := range d.jobs {
+		if j.Status == StatusPending {
+			j.Status = StatusCanceled
+		}
+	}
+	d.wake()
+	d.mu.Unlock()
 	d.wg.Wait()
+}
+
+// wake tells those who wait that a job has ended. d.mu is held.
+func (d *Dispatcher) wake() {
+	close(d.changed)
+	d.changed = make(chan struct{})
 }
 
 // Dispatch starts a batch: each order as soon as its dependencies are done. It
@@ -148,6 +163,9 @@ func (d *Dispatcher) Close() {
 func (d *Dispatcher) Dispatch(ctx context.Context, batch []Order) []error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if d.ctx.Err() != nil {
+		return slices.Repeat([]error{errClosed}, len(batch))
+	}
 	have := map[string]bool{}
 	for id := range d.jobs {
 		have[id] = true
@@ -232,8 +250,7 @@ func (d *Dispatcher) finish(j *job, r Result) {
 	d.running--
 	d.release(j)
 	d.start()
-	close(d.changed)
-	d.changed = make(chan struct{})
+	d.wake()
 }
 
 // release lets go of the jobs that depend on j. d.mu is held.
@@ -322,8 +339,7 @@ func (d *Dispatcher) Cancel(id string) string {
 	default:
 		j.Status = StatusCanceled
 		d.release(j)
-		close(d.changed)
-		d.changed = make(chan struct{})
+		d.wake()
 	}
 	return StatusCanceled
 }

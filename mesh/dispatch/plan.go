@@ -124,8 +124,8 @@ func cycle(batch []Order, at map[string]int) []int {
 
 // prompt is the message that an agent gets: its mission and, where there are
 // any, the extra context and the results of the agents it waited for (S0-032,
-// S0-034, S0-035). Results are data of other agents: they are cut at most
-// bytes and cannot open a fenced block.
+// S0-034, S0-035). Results are data of other agents, not words to it: each is
+// cut at most bytes and stands in a fenced block that it cannot close.
 func prompt(o Order, results []Result, most int) string {
 	text := o.Mission
 	if o.Context != "" {
@@ -134,7 +134,7 @@ func prompt(o Order, results []Result, most int) string {
 	if len(results) > 0 {
 		text += "\n\n## Results from prior agents"
 		for _, r := range results {
-			text += fmt.Sprintf("\nResults from %s:\n%s\n", r.AgentID, quote(r.Result, most))
+			text += fmt.Sprintf("\nResults from %s:\n```\n%s\n```\n", r.AgentID, quote(r.Result, most))
 		}
 	}
 	return text

@@ -199,7 +199,23 @@ func (o *Orchestration) collect(ctx context.Context, args string) llm.ToolResult
 	if results == nil {
 		results = []Result{}
 	}
-	return answer(map[string]any{"agents": results})
+	out := map[string]any{"agents": results}
+	if failures := failuresIn(results); len(failures) > 0 {
+		out["failures"] = failures
+	}
+	return answer(out)
+}
+
+// failuresIn says in a line each what did not complete (S0-090).
+func failuresIn(results []Result) []string {
+	var out []string
+	for _, r := range results {
+		switch r.Status {
+		case StatusFailed, StatusTimeout, StatusSkipped, StatusCanceled:
+			out = append(out, fmt.Sprintf("Agent '%s' failed: %s", r.AgentID, r.Result))
+		}
+	}
+	return out
 }
 
 // Consult is the tool with which a model asks one other agent and gets its

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/structpb"
 
 	meshv1 "agentmesh/gen/mesh/v1"
@@ -24,10 +25,9 @@ const settleTime = 5 * time.Second
 // work runs one job to its end and logs it.
 func (d *Dispatcher) work(ctx context.Context, j *job, prior []Result) Result {
 	r := j.Result
-	r.Status = StatusFailed
 	to, err := d.choose(ctx, j)
 	if err != nil {
-		r.Result = words(err)
+		r.Status, r.Result = notAsked(ctx, err)
 		return r
 	}
 	j.exec.Agent, r.Agent = to.GetName(), to.GetName()
@@ -40,17 +40,51 @@ func (d *Dispatcher) work(ctx context.Context, j *job, prior []Result) Result {
 	msg := message(d.inv.Thread.ID, prompt(j.Order, prior, maxPrior), j.Order)
 	grants, err := d.inv.Mesh.Record(ctx, &mesh.Event{Body: mesh.DispatchIssued{Child: j.exec, Message: msg}})
 	if err != nil {
-		r.Result = words(err)
+		r.Status, r.Result = notAsked(ctx, err)
 		return r
 	}
 	last, text := d.ask(ctx, j, to, msg, grants[j.exec.ID])
-	r.Result, r.ToolCalls = text, d.skillCalls(ctx, j.exec.ID)
-	r.Status = status(ctx, last)
-	if r.Result == "" {
-		r.Result = textOf(last.Message.GetParts())
-	}
+	r.ToolCalls, r.Status = d.skillCalls(ctx, j.exec.ID), status(ctx, last)
+	r.Result = result(r.Status, text, last)
 	d.settle(ctx, j, last, r)
 	return r
+}
+
+// The results of agents that were stopped and had said nothing.
+const (
+	saidTimeout  = "The agent took too long and was stopped."
+	saidCanceled = "The agent was stopped before it was done."
+)
+
+// notAsked is how a job ended whose agent was never asked.
+func notAsked(ctx context.Context, err error) (status, result string) {
+	switch {
+	case ctx.Err() == nil:
+		return StatusFailed, words(err)
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return StatusTimeout, saidTimeout
+	}
+	return StatusCanceled, saidCanceled
+}
+
+// result is what the agent said and, unless it completed, why it did not: its
+// question, the failure, or that it was stopped (S0-030, S0-083).
+func result(status, text string, last mesh.TaskMoved) string {
+	why := textOf(last.Message.GetParts())
+	switch status {
+	case StatusCompleted:
+		if text != "" {
+			return text
+		}
+	case StatusTimeout:
+		why = saidTimeout
+	case StatusCanceled:
+		why = saidCanceled
+	}
+	if text == "" || why == "" {
+		return text + why
+	}
+	return text + "\n\n" + why
 }
 
 // message is what the agent is told.
@@ -141,12 +175,12 @@ func (s *stream) read(ctx context.Context, client a2apb.A2AServiceClient, req pe
 	}()
 	defer func() { cancel(); <-done }()
 	for b := range bodies {
-		batch := []mesh.Body{b}
-		for more := true; more && len(batch) < cap(bodies); {
+		batch, bytes := []mesh.Body{b}, weight(b)
+		for more := true; more && len(batch) < cap(bodies) && bytes < mesh.MaxEvent; {
 			select {
 			case next, ok := <-bodies:
 				if more = ok; ok {
-					batch = append(batch, next)
+					batch, bytes = append(batch, next), bytes+weight(next)
 				}
 			default:
 				more = false
@@ -157,6 +191,14 @@ func (s *stream) read(ctx context.Context, client a2apb.A2AServiceClient, req pe
 			return
 		}
 	}
+}
+
+// weight is about how many bytes a body adds to a call, which is bounded.
+func weight(b mesh.Body) int {
+	if a, ok := b.(mesh.ArtifactAppended); ok {
+		return proto.Size(a.Artifact)
+	}
+	return 0
 }
 
 // record logs a batch, without the agent's last word, which settles it.
@@ -189,7 +231,7 @@ func (s *stream) record(ctx context.Context, batch []mesh.Body) error {
 func (s *stream) take(b mesh.ArtifactAppended) {
 	t := textOf(b.Artifact.GetParts())
 	if s.text.Len() > 0 && !b.Append && t != "" {
-		s.text.WriteString("\n\n")
+		t = "\n\n" + t
 	}
 	if room := mesh.MaxResult - s.text.Len(); len(t) > room {
 		t = strings.ToValidUTF8(t[:max(0, room)], "")

@@ -3,6 +3,7 @@ package edge
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -132,7 +133,7 @@ func (d *driver) begin(ctx context.Context, turn mesh.ExecutionID) (*leg, error)
 		l = &leg{turn: turn, user: t.User}
 		if at := t.Leg(); at != nil {
 			if x := s.Execution(at.Execution); x != nil && mesh.Interrupted(x.State) {
-				l.resume(x)
+				l.resume(x, slices.IndexFunc(t.Legs, func(o thread.Leg) bool { return o.Execution == x.ID }))
 				return nil
 			}
 		}

@@ -47,9 +47,10 @@ func (l *leg) start(threadID, agent string, kind mesh.Kind, before int) {
 	l.exec = mesh.Execution{ID: mesh.NewExecutionID(threadID), Parent: l.turn, Kind: kind, Agent: agent, User: l.user, Skills: []string{"*"}}
 }
 
-// resume makes the leg go on with an execution that waited for the user.
-func (l *leg) resume(x *thread.Execution) {
-	l.resumed, l.exec, l.ordinal = true, x.Execution, 1
+// resume makes the leg go on with an execution that waited for the user, the
+// turn's next one after so many others.
+func (l *leg) resume(x *thread.Execution, before int) {
+	l.resumed, l.exec, l.ordinal = true, x.Execution, before+1
 	l.remoteTask, l.remoteContext = x.RemoteTask, x.RemoteContext
 }
 

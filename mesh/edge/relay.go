@@ -62,7 +62,7 @@ func (d *driver) runLeg(ctx context.Context, l *leg, w *watch, drains *sync.Wait
 			}
 		}
 	})
-	return r.run(ctx, w, drains)
+	return r.run(ctx, call, w, drains)
 }
 
 // announce logs the leg before it starts. It returns Canceled when the user
@@ -111,13 +111,16 @@ type relay struct {
 }
 
 // run relays until the leg is over or lost. A lost stream is drained in the
-// background, and drains waits for that.
-func (r *relay) run(ctx context.Context, w *watch, drains *sync.WaitGroup) outcome {
+// background, and drains waits for that. call is the context of the stream.
+func (r *relay) run(ctx, call context.Context, w *watch, drains *sync.WaitGroup) outcome {
 	var giveUp <-chan time.Time // when a canceled agent has had its time
 	for {
 		select {
 		case b, ok := <-r.bodies:
 			if !ok {
+				if mesh.IsCode(context.Cause(call), mesh.Timeout) {
+					return r.over(failure(mesh.ReasonTimeout, "The agent took too long and was stopped."))
+				}
 				return r.over(failure(mesh.ReasonInterrupted, "The task was cut off."))
 			}
 			if last, over := r.append(ctx, r.collect(b)); over {

@@ -209,6 +209,9 @@ func (n *node) build(ctx context.Context) (err error) {
 	return err
 }
 
+// maxCallers is how many users' rates are remembered at a time.
+const maxCallers = 10_000
+
 func (n *node) buildAuth() (err error) {
 	n.auth = auth.None(n.verifier)
 	if n.cfg.Auth == "tokens" {
@@ -217,7 +220,7 @@ func (n *node) buildAuth() (err error) {
 		}
 	}
 	if r := n.cfg.RateLimit; r.PerSecond > 0 {
-		n.limiter, err = limit.NewRate(r.PerSecond, r.Burst, 0)
+		n.limiter, err = limit.NewRate(r.PerSecond, r.Burst, maxCallers)
 	}
 	return err
 }

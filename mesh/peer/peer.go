@@ -5,8 +5,9 @@
 // It guarantees a legal sequence: output and progress in the order in which
 // they came, then exactly one last [mesh.TaskMoved], whose state is terminal or
 // waits for the user. Events of other tasks, an append to an unknown artifact,
-// a message in the middle of a task, a stream that just ends and one that goes
-// on after its end are mended or become FAILED with a reason.
+// a message in the middle of a task, output too large for an event, a stream
+// that just ends and one that goes on after its end are mended or become FAILED
+// with a reason.
 //
 // Calls may run concurrently; a call starts no goroutine and keeps nothing.
 // It is not a client of the mesh's own services.
@@ -18,6 +19,7 @@ import (
 	"io"
 	"iter"
 	"slices"
+	"strings"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 
@@ -50,7 +52,7 @@ func Speaks(card *a2apb.AgentCard) bool {
 
 // Stream sends the message and yields what comes back. The last body is a
 // TaskMoved that is terminal or interrupted; errors of the call become one
-// with state FAILED. When ctx ends, the last body is FAILED with the reason
+// with state FAILED. After AUTH_REQUIRED more may follow, or not. When ctx ends, the last body is FAILED with the reason
 // TIMEOUT or, if the caller gave up, none.
 func Stream(ctx context.Context, agent a2apb.A2AServiceClient, req Request) iter.Seq[mesh.Body] {
 	return func(yield func(mesh.Body) bool) {
@@ -72,7 +74,9 @@ func Stream(ctx context.Context, agent a2apb.A2AServiceClient, req Request) iter
 		if r.done || context.Cause(ctx) != nil && mesh.CodeOf(context.Cause(ctx)) == mesh.Canceled {
 			return
 		}
-		yield(r.end(err))
+		if last, ok := r.end(err); ok {
+			yield(last)
+		}
 	}
 }
 
@@ -123,11 +127,24 @@ func Say(words string) *a2apb.Message {
 		Parts: []*a2apb.Part{{Content: &a2apb.Part_Text{Text: words}}}}
 }
 
-// end is how a stream ended that did not end well.
-func (r *reader) end(err error) mesh.TaskMoved {
-	if err == nil || errors.Is(err, io.EOF) {
-		return failed(mesh.ReasonNoAnswer, "The agent stopped without finishing its task.")
+// end is how a stream ended that did not say so itself; false if the last body
+// was that it waits for credentials.
+func (r *reader) end(err error) (mesh.TaskMoved, bool) {
+	if err != nil && !errors.Is(err, io.EOF) {
+		return broken(err), true
 	}
+	switch {
+	case r.auth:
+		moved, ok := r.last.(mesh.TaskMoved)
+		return r.waits, !ok || !mesh.Interrupted(moved.State)
+	case r.rests != nil:
+		return *r.rests, true
+	}
+	return failed(mesh.ReasonNoAnswer, "The agent stopped without finishing its task."), true
+}
+
+// broken is how a call ended that failed.
+func broken(err error) mesh.TaskMoved {
 	err = rpc.FromStatus(err)
 	switch mesh.CodeOf(err) {
 	case mesh.Unavailable:
@@ -136,7 +153,7 @@ func (r *reader) end(err error) mesh.TaskMoved {
 		return failed(mesh.ReasonTimeout, "The agent took too long and was stopped.")
 	}
 	words := "The agent refused the request."
-	if d := mesh.DetailOf(err); d != "" {
+	if d := mesh.DetailOf(err); d != "" && !strings.HasPrefix(d, "grpc: ") { // the library's own words
 		words = "The agent refused the request: " + d
 	}
 	return failed(mesh.ReasonIllegal, words)

@@ -11,7 +11,7 @@ import (
 
 // Bounds of what a topic shares with followers that keep up.
 const (
-	maxRecent      = 256
+	maxRecent      = 512
 	maxRecentBytes = 1 << 20
 	maxDrain       = 256 // events of one Next
 )

@@ -46,6 +46,8 @@ type Options struct {
 	Data string
 	// Tokens is a file for auth "tokens"; without it, auth is none.
 	Tokens string
+	// Bearer is the token with which the user calls.
+	Bearer string
 	// Skills are the skill files; the default is those of the mesh.
 	Skills []fs.FS
 }
@@ -116,7 +118,7 @@ func Start(t testing.TB, agents Agents, o Options) *Mesh {
 	t.Cleanup(m.stop)
 	select {
 	case a := <-ready:
-		m.dial(a.GRPC)
+		m.dial(a.GRPC, o.Bearer)
 	case err := <-done:
 		done <- nil
 		t.Fatalf("node did not start: %v", err)
@@ -124,9 +126,9 @@ func Start(t testing.TB, agents Agents, o Options) *Mesh {
 	return m
 }
 
-func (m *Mesh) dial(addr string) {
+func (m *Mesh) dial(addr, bearer string) {
 	m.t.Helper()
-	conn, err := rpc.Dial(addr, rpc.DialOptions{})
+	conn, err := rpc.Dial(addr, rpc.DialOptions{Bearer: bearer})
 	if err != nil {
 		m.t.Fatal(err)
 	}

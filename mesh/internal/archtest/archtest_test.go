@@ -48,7 +48,8 @@ func (f file) imports(t *testing.T) []string {
 	return paths
 }
 
-// load parses every Go file of the module.
+// load parses every Go file of the module: what is before its code and, in
+// pure packages, the code too.
 func load(t *testing.T) []pkg {
 	t.Helper()
 	root := moduleRoot(t)
@@ -70,12 +71,16 @@ func load(t *testing.T) []pkg {
 		if err != nil {
 			return err
 		}
+		dir := path.Dir(filepath.ToSlash(rel))
+		mode := parser.ParseComments | parser.ImportsOnly
+		if matches(dir, pure) {
+			mode = parser.ParseComments | parser.SkipObjectResolution
+		}
 		fset := token.NewFileSet()
-		parsed, err := parser.ParseFile(fset, name, nil, parser.ParseComments|parser.SkipObjectResolution)
+		parsed, err := parser.ParseFile(fset, name, nil, mode)
 		if err != nil {
 			return err
 		}
-		dir := path.Dir(filepath.ToSlash(rel))
 		if byPath[dir] == nil {
 			byPath[dir] = &pkg{path: dir}
 		}

@@ -86,11 +86,12 @@ var layers = map[string]layer{
 // kits are what tests of any level may import, and product code never: the
 // conformance suites and the doubles that behave.
 var kits = map[string]layer{
-	"mesh/threadlog/logtest": {3, []string{"mesh", "mesh/threadlog"}},
-	"mesh/lease/leasetest":   {3, []string{"mesh", "mesh/lease"}},
-	"mesh/state/statetest":   {3, []string{"mesh", "mesh/state"}},
-	"mesh/skill/skilltest":   {3, []string{"mesh", "mesh/skill"}},
-	"mesh/llm/scripted":      {3, []string{"mesh", "mesh/llm"}},
+	"mesh/threadlog/logtest":   {3, []string{"mesh", "mesh/threadlog"}},
+	"mesh/lease/leasetest":     {3, []string{"mesh", "mesh/lease"}},
+	"mesh/state/statetest":     {3, []string{"mesh", "mesh/state"}},
+	"mesh/skill/skilltest":     {3, []string{"mesh", "mesh/skill"}},
+	"agents/internal/meshtest": {7, []string{"agentcards", "gen/mesh/v1", "mesh", "mesh/...", "skills", "skills/..."}},
+	"mesh/llm/scripted":        {3, []string{"mesh", "mesh/llm"}},
 }
 
 // testDoubles are product packages that tests of lower levels may use too.

@@ -76,6 +76,9 @@ func (p *page) add(k, v []byte) (bool, error) {
 
 // Read implements [threadlog.Store].
 func (s *Store) Read(ctx context.Context, key mesh.ThreadKey, after mesh.Seq, limit int) ([]threadlog.Record, error) {
+	if s.hasAll(key, after) {
+		return nil, mesh.Wrap("boltstore.Read", ctx.Err())
+	}
 	var p page
 	var positions []mesh.Pos
 	look := func(b *logbook.Book) { positions = b.Positions(key, after, limit) }
@@ -93,6 +96,17 @@ func (s *Store) Read(ctx context.Context, key mesh.ThreadKey, after mesh.Seq, li
 		return nil, err
 	}
 	return p.recs, nil
+}
+
+// hasAll reports whether a reader that has the events up to after has all: most
+// reads look for news where there is none, and need no transaction to see it.
+func (s *Store) hasAll(key mesh.ThreadKey, after mesh.Seq) bool {
+	if s.isClosed() {
+		return false
+	}
+	s.index.RLock()
+	defer s.index.RUnlock()
+	return len(s.book.Positions(key, after, 1)) == 0
 }
 
 // Scan implements [threadlog.Store].

@@ -1,0 +1,120 @@
+package skillbuilder
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// play tells the machine the answers, starting with a request, and returns
+// where it stands after the last.
+func play(t *testing.T, request string, answers ...string) (session, move) {
+	t.Helper()
+	s, m := begin(purposeIn(request)), ask
+	for _, a := range answers {
+		if s, m = s.hear(a); m == generate {
+			s = s.unique(func(string) bool { return false })
+			s, _ = s.written("ann", "2026-11-20")
+		}
+		// A session is kept between messages.
+		data, err := json.Marshal(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		hint := s.Hint
+		s = session{Hint: hint}
+		if err := json.Unmarshal(data, &s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return s, m
+}
+
+// S4-040, S4-041, S4-046, S4-064.
+func TestTheMachineGoesWhereTheAnswersLead(t *testing.T) {
+	const slack = "create a skill that sends Slack alerts"
+	for name, tt := range map[string]struct {
+		request  string
+		answers  []string
+		state    State
+		move     move
+		question string
+	}{
+		"it asks for details at once when it knows the purpose": {slack, nil, Gathering, ask, "step by step"},
+		"it asks what the skill is for":                         {"create a skill", nil, Gathering, ask, "What should the new skill do?"},
+		"and then for details":                                  {"create a skill", []string{"it sends alerts to Slack"}, Gathering, ask, "channel and message"},
+		"it insists on a purpose":                               {"create a skill", []string{"you decide"}, Gathering, ask, "at least one sentence"},
+		"it suggests name and triggers":                         {slack, []string{"you decide"}, Triggers, ask, "slack.send_alert"},
+		"it does not guess what was not understood":             {slack, []string{"ok", "👎"}, Triggers, ask, "What should the skill be called?"},
+		"it writes the skill":                                   {slack, []string{"ok", "ok"}, Testing, generate, "Shall I save it as slack.send_alert?"},
+		"it saves what was shown":                               {slack, []string{"ok", "ok", "yes"}, Testing, save, ""},
+		"it does not take silence for consent":                  {slack, []string{"ok", "ok", "👎"}, Testing, ask, "I did not understand that."},
+		"it asks what to change":                                {slack, []string{"ok", "ok", "no"}, Testing, ask, "What should be different?"},
+		"it renames":                                            {slack, []string{"ok", "ok", "rename it to ping_team"}, Testing, generate, "slack.ping_team"},
+		"it asks again at the end":                              {slack, []string{"ok", "ok", "hm hm"}, Testing, ask, "I did not understand that."},
+		"it can be left at the beginning":                       {slack, []string{"cancel"}, Gathering, cancel, "step by step"},
+		"it can be left in the middle":                          {slack, []string{"ok", "exit"}, Triggers, cancel, "called"},
+		"it can be left at the end":                             {slack, []string{"ok", "ok", "stop"}, Testing, cancel, "Shall I save"},
+		"it begins anew":                                        {slack, []string{"ok", "start over"}, Gathering, ask, "What should the new skill do?"},
+		"it welcomes who comes back":                            {slack, []string{"ok", "I'm back"}, Triggers, ask, "Welcome back! Would you like to continue creating your skill that sends Slack alerts?"},
+		"and goes on where it was":                              {slack, []string{"ok", "hi", "yes"}, Triggers, ask, "What should the skill be called?"},
+		"or begins anew":                                        {slack, []string{"ok", "hi", "no"}, Gathering, ask, "What should the new skill do?"},
+		"or with something else":                                {slack, []string{"ok", "hi", "a skill that posts tweets"}, Gathering, ask, "recipient and message"},
+		"or takes the answer to the question before":            {slack, []string{"ok", "hi", "call it slack.ping"}, Testing, generate, "slack.ping"},
+		"or can be left":                                        {slack, []string{"ok", "hi", "cancel"}, Triggers, cancel, "Welcome back"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, m := play(t, tt.request, tt.answers...)
+			if s.State != tt.state || m != tt.move {
+				t.Errorf("it is in %s with move %d, want %s and %d: %+v", s.State, m, tt.state, tt.move, s)
+			}
+			q := s.question()
+			if !strings.Contains(q, tt.question) {
+				t.Errorf("it asks\n%s\nwant %q", q, tt.question)
+			}
+			if !strings.Contains(q, "cancel") {
+				t.Errorf("the question does not say how to leave (S4-036): %s", q)
+			}
+		})
+	}
+}
+
+func TestEditsChangeWhatTheyNameAndNothingElse(t *testing.T) {
+	before, _ := play(t, "create a skill that sends Slack alerts", "It posts it. It needs channel and text", "ok")
+	for text, want := range map[string]func(*session){
+		"rename it to ops.page":                    func(s *session) { s.Name = "ops.page" },
+		"call it page_ops":                         func(s *session) { s.Name = "slack.page_ops" },
+		"triggers: page ops, wake somebody":        func(s *session) { s.Triggers = []string{"page ops", "wake somebody"} },
+		"steps: look up who is on duty. Post it":   func(s *session) { s.Steps = []string{"look up who is on duty", "Post it"} },
+		"description: it pages the people on duty": func(s *session) { s.Purpose = "pages the people on duty" },
+	} {
+		got, ok := before.edit(text)
+		expected := before
+		want(&expected)
+		if diff := cmp.Diff(expected, got); diff != "" || !ok {
+			t.Errorf("%q, understood: %v (-want +got):\n%s", text, ok, diff)
+		}
+	}
+	got, ok := before.edit("inputs: channel, urgency and an optional link")
+	if want := []string{"channel", "urgency", "link"}; !ok || !cmp.Equal(want, names(got.Inputs)) {
+		t.Errorf("inputs are %v, want %v", names(got.Inputs), want)
+	}
+	if _, ok := before.edit("make it nicer"); ok {
+		t.Error("what cannot be understood is taken for a change")
+	}
+}
+
+// A name that is taken is never taken again, and the user hears of the change.
+func TestANameThatIsTakenGetsANumber(t *testing.T) {
+	s := session{State: Generating, Purpose: "sends alerts", Name: "slack.send", Triggers: []string{"x"}}
+	got := s.unique(func(name string) bool { return name == "slack.send" || name == "slack.send_2" })
+	if got.Name != "slack.send_3" || !strings.Contains(got.Hint, "slack.send already") {
+		t.Errorf("named %q, saying %q", got.Name, got.Hint)
+	}
+	long := session{Name: "a." + strings.Repeat("b", 64)}
+	if got := long.unique(func(name string) bool { return name == long.Name }); len(got.Name) > 66 {
+		t.Errorf("the name %q is too long", got.Name)
+	}
+}

@@ -1,0 +1,324 @@
+package main
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+
+	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
+
+	meshv1 "agentmesh/gen/mesh/v1"
+	"agentmesh/mesh"
+	"agentmesh/mesh/rpc"
+)
+
+// testTime bounds whatever a test waits for; nothing takes that long.
+const testTime = 20 * time.Second
+
+// A process is a run of the command in a process of its own.
+type process struct {
+	t              *testing.T
+	cmd            *exec.Cmd
+	stdin          *os.File
+	stdout, stderr output
+	ended          chan struct{}
+}
+
+// output is what a process has written, and tells who waits when there is more.
+type output struct {
+	mu   sync.Mutex
+	text strings.Builder
+	more chan struct{} // closed with the next write; nil if nobody waits
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.more != nil {
+		close(o.more)
+		o.more = nil
+	}
+	return o.text.Write(p)
+}
+
+// read returns what there is and a channel that is closed when there is more.
+func (o *output) read() (string, <-chan struct{}) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.more == nil {
+		o.more = make(chan struct{})
+	}
+	return o.text.String(), o.more
+}
+
+func (o *output) String() string {
+	text, _ := o.read()
+	return text
+}
+
+// launch starts the command as name, "mesh" or "mesh-terminal", in the folder
+// dir. env adds to an environment without settings of the mesh. The process is
+// killed, by its id, when the test ends.
+func launch(t *testing.T, dir, name string, env []string, args ...string) *process {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &process{t: t, cmd: exec.Command(self, args...), ended: make(chan struct{})}
+	p.cmd.Dir = dir
+	for _, v := range os.Environ() {
+		if !strings.HasPrefix(v, "MESH_") {
+			p.cmd.Env = append(p.cmd.Env, v)
+		}
+	}
+	p.cmd.Env = append(append(p.cmd.Env, env...), asCommand+"="+name)
+	p.cmd.Stdout, p.cmd.Stderr = &p.stdout, &p.stderr
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.cmd.Stdin, p.stdin = r, w
+	err = p.cmd.Start()
+	_ = r.Close() // the child has its own
+	if err != nil {
+		_ = w.Close()
+		t.Fatal(err)
+	}
+	go func() { // ends with the process, which the cleanup ends and waits for
+		_ = p.cmd.Wait() // the exit code says it
+		close(p.ended)
+	}()
+	t.Cleanup(func() {
+		_ = p.cmd.Process.Kill() // it may have ended
+		<-p.ended
+		_ = p.stdin.Close()
+	})
+	return p
+}
+
+// await waits until the pattern is in o after its first from bytes, and returns
+// its groups and where it ended.
+func (p *process) await(o *output, from int, pattern string) ([]string, int) {
+	p.t.Helper()
+	re := regexp.MustCompile(pattern)
+	limit := time.NewTimer(testTime)
+	defer limit.Stop()
+	for {
+		text, more := o.read()
+		if at := re.FindStringSubmatchIndex(text[from:]); at != nil {
+			return re.FindStringSubmatch(text[from:]), from + at[1]
+		}
+		select {
+		case <-more:
+		case <-p.ended:
+			if text == o.String() {
+				p.t.Fatalf("%q did not come before the end\nstdout: %s\nstderr: %s", pattern, p.stdout.String(), p.stderr.String())
+			}
+		case <-limit.C:
+			p.t.Fatalf("%q did not come\nstdout: %s\nstderr: %s", pattern, p.stdout.String(), p.stderr.String())
+		}
+	}
+}
+
+// shows waits until stdout matches the pattern.
+func (p *process) shows(pattern string) []string {
+	p.t.Helper()
+	groups, _ := p.await(&p.stdout, 0, pattern)
+	return groups
+}
+
+// enter types text.
+func (p *process) enter(text string) {
+	p.t.Helper()
+	if _, err := p.stdin.WriteString(text); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+func (p *process) signal(s os.Signal) {
+	p.t.Helper()
+	if err := p.cmd.Process.Signal(s); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// kill9 ends the process at once.
+func (p *process) kill9() {
+	p.t.Helper()
+	p.signal(syscall.SIGKILL)
+	p.wait()
+}
+
+// wait waits for the end of the process and returns its exit code.
+func (p *process) wait() int {
+	p.t.Helper()
+	limit := time.NewTimer(testTime)
+	defer limit.Stop()
+	select {
+	case <-p.ended:
+		return p.cmd.ProcessState.ExitCode()
+	case <-limit.C:
+		p.t.Fatalf("the process did not end\nstdout: %s\nstderr: %s", p.stdout.String(), p.stderr.String())
+		return -1
+	}
+}
+
+// A realMesh is a whole mesh in a process of its own: 'mesh up' in an empty
+// folder, with the offline planner.
+type realMesh struct {
+	*process
+	dir, data  string
+	grpc, http string // addresses
+	conn       *grpc.ClientConn
+}
+
+// up starts a mesh on free ports in the folder dir, with its data in dir/data.
+// A later flag of extra wins.
+func up(t *testing.T, dir string, extra ...string) *realMesh {
+	t.Helper()
+	args := append([]string{"up", "--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0", "--data", "data"}, extra...)
+	m := &realMesh{process: launch(t, dir, "mesh", nil, args...), dir: dir, data: filepath.Join(dir, "data")}
+	at := m.shows(`(?s)gRPC +(\S+)\n +HTTP +http://(\S+)\n.*Ctrl-C stops it`)
+	m.grpc, m.http = at[1], at[2]
+	return m
+}
+
+// dial returns a connection to the mesh.
+func (m *realMesh) dial() *grpc.ClientConn {
+	m.t.Helper()
+	if m.conn == nil {
+		conn, err := rpc.Dial(m.grpc, rpc.DialOptions{})
+		if err != nil {
+			m.t.Fatal(err)
+		}
+		m.t.Cleanup(func() { _ = conn.Close() })
+		m.conn = conn
+	}
+	return m.conn
+}
+
+func (m *realMesh) edge() a2apb.A2AServiceClient { return a2apb.NewA2AServiceClient(m.dial()) }
+
+// inThread is a context of a client that knows our extension, for calls in the
+// thread.
+func inThread(t *testing.T, id string) context.Context {
+	return mesh.WithCall(timely(t), mesh.Call{Thread: id, Extensions: []string{mesh.ExtensionURI}})
+}
+
+// timely is a context for calls of which none takes long.
+func timely(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), testTime)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// log returns all events of the thread.
+func (m *realMesh) log(id string) []*meshv1.Event {
+	m.t.Helper()
+	threads := meshv1.NewThreadServiceClient(m.dial())
+	var all []*meshv1.Event
+	for after := int64(0); ; after = all[len(all)-1].GetSeq() {
+		resp, err := threads.ReadThread(inThread(m.t, id), &meshv1.ReadThreadRequest{ThreadId: id, AfterSeq: after, Limit: 1000})
+		if err != nil {
+			m.t.Fatal(err)
+		}
+		all = append(all, resp.GetEvents()...)
+		if !resp.GetMore() || len(all) == 0 {
+			return all
+		}
+	}
+}
+
+// A finished is what came of a run of the command.
+type finished struct {
+	code           int
+	stdout, stderr string
+}
+
+// mesh runs a client command against the mesh to its end.
+func (m *realMesh) mesh(args ...string) finished {
+	m.t.Helper()
+	return runMesh(m.t, m.dir, []string{"MESH_ADDR=" + m.grpc}, args...)
+}
+
+// runMesh runs the command in the folder dir to its end.
+func runMesh(t *testing.T, dir string, env []string, args ...string) finished {
+	t.Helper()
+	p := launch(t, dir, "mesh", env, args...)
+	_ = p.stdin.Close()
+	return finished{code: p.wait(), stdout: p.stdout.String(), stderr: p.stderr.String()}
+}
+
+// fails checks that a run ended with the code and one line on stderr that
+// matches the pattern.
+func (f finished) fails(t *testing.T, code int, pattern string) {
+	t.Helper()
+	if f.code != code {
+		t.Errorf("exit code %d, want %d; stderr: %s", f.code, code, f.stderr)
+	}
+	line := strings.TrimSuffix(f.stderr, "\n")
+	if strings.Contains(line, "\n") || !strings.HasPrefix(line, "mesh: ") {
+		t.Errorf("stderr is not one line of the command: %q", f.stderr)
+	}
+	if !regexp.MustCompile(pattern).MatchString(line) {
+		t.Errorf("stderr %q does not match %q", line, pattern)
+	}
+}
+
+// succeeds checks that a run ended well, and returns its stdout.
+func (f finished) succeeds(t *testing.T) string {
+	t.Helper()
+	if f.code != exitOK {
+		t.Fatalf("exit code %d; stdout: %s\nstderr: %s", f.code, f.stdout, f.stderr)
+	}
+	return f.stdout
+}
+
+// files returns the files that match the pattern below the data folder.
+func (m *realMesh) files(pattern string) []string {
+	m.t.Helper()
+	found, err := filepath.Glob(filepath.Join(m.data, pattern))
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	return found
+}
+
+// file returns what the one file that matches the pattern holds.
+func (m *realMesh) file(pattern string) string {
+	m.t.Helper()
+	found := m.files(pattern)
+	if len(found) != 1 {
+		m.t.Fatalf("%s: %d files %v, want one", pattern, len(found), found)
+	}
+	return readFile(m.t, found[0])
+}
+
+func readFile(t *testing.T, path string) string {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+func writeFile(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
