@@ -149,6 +149,15 @@ func DetailOf(err error) string {
 	return ""
 }
 
+// FieldOf returns the part of the request that was refused, or "".
+func FieldOf(err error) string {
+	var e *Error
+	if errors.As(err, &e) {
+		return e.Field
+	}
+	return ""
+}
+
 // IsCode reports whether err has the code.
 func IsCode(err error, c Code) bool { return err != nil && CodeOf(err) == c }
 

@@ -201,7 +201,7 @@ func (v *view) progress(e *executionNote, task string) string {
 
 // stepLine returns how far a workflow is, as "step 2 of 5 (naming)", or "".
 func stepLine(u update) string {
-	line := ""
+	var line string
 	switch {
 	case u.step > 0 && u.steps > 0:
 		line = fmt.Sprintf("step %d of %d", u.step, u.steps)

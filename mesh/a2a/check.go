@@ -79,7 +79,7 @@ func checkIDs(op string, call mesh.Call, m *a2apb.Message) error {
 	if m.GetMessageId() == "" {
 		return mesh.InvalidField(op, "message.message_id", "is empty; give every message an id of its own, such as a UUID")
 	}
-	if err := checkID(op, "message.message_id", m.GetMessageId()); err != nil {
+	if err := checkText(op, "message.message_id", m.GetMessageId()); err != nil {
 		return err
 	}
 	if err := checkID(op, "message.task_id", m.GetTaskId()); err != nil {
@@ -122,13 +122,22 @@ func checkTaskID(op, id string) error {
 	return checkID(op, "id", id)
 }
 
-// checkID keeps ids plain, so that they fit into the paths of every binding.
+// checkID keeps ids of tasks plain, as those of this mesh are, so that they fit
+// into the paths of every binding.
 func checkID(op, field, id string) error {
+	if strings.ContainsAny(id, "/:") {
+		return mesh.InvalidField(op, field, "must not contain '/' or ':', and is %q", clip(id))
+	}
+	return checkText(op, field, id)
+}
+
+// checkText bounds what a client makes up as it likes, such as a message id.
+func checkText(op, field, id string) error {
 	if len(id) > MaxID {
 		return mesh.InvalidField(op, field, "is %d bytes long; the limit is %d", len(id), MaxID)
 	}
-	if strings.ContainsAny(id, "/:") || strings.ContainsFunc(id, func(r rune) bool { return r < ' ' }) {
-		return mesh.InvalidField(op, field, "must not contain '/', ':' or control characters, and is %q", clip(id))
+	if strings.ContainsFunc(id, func(r rune) bool { return r < ' ' }) {
+		return mesh.InvalidField(op, field, "must not contain control characters, and is %q", clip(id))
 	}
 	return nil
 }

@@ -26,7 +26,7 @@ func badRequests() map[string]badRequest {
 	return map[string]badRequest{
 		"no message":     {func(r *a2apb.SendMessageRequest) { r.Message = nil }, mesh.Invalid, "message", ""},
 		"no message id":  {func(r *a2apb.SendMessageRequest) { r.Message.MessageId = "" }, mesh.Invalid, "message.message_id", ""},
-		"message id /":   {func(r *a2apb.SendMessageRequest) { r.Message.MessageId = "a/b" }, mesh.Invalid, "message.message_id", ""},
+		"message id":     {func(r *a2apb.SendMessageRequest) { r.Message.MessageId = "a\nb" }, mesh.Invalid, "message.message_id", ""},
 		"long id":        {func(r *a2apb.SendMessageRequest) { r.Message.MessageId = strings.Repeat("a", 300) }, mesh.Invalid, "message.message_id", ""},
 		"task id :":      {func(r *a2apb.SendMessageRequest) { r.Message.TaskId = "a:b" }, mesh.Invalid, "message.task_id", ""},
 		"reference id":   {func(r *a2apb.SendMessageRequest) { r.Message.ReferenceTaskIds = []string{"ok", "a/b"} }, mesh.Invalid, "message.reference_task_ids[1]", ""},
@@ -91,6 +91,19 @@ func TestAMessageIsAcceptedInAnyKindOfPart(t *testing.T) {
 		req.Message.Parts = []*a2apb.Part{part}
 		if _, err := client.SendMessage(t.Context(), req); err != nil {
 			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// A2A v1.0 §4.1.4 leaves message ids to their senders.
+func TestAMessageIDMayBeAnyText(t *testing.T) {
+	client := serve(t, newShelf())
+	for _, id := range []string{"urn:uuid:550e8400-e29b-41d4-a716-446655440000", "https://example.com/m/1", "nº 1"} {
+		req := hello()
+		req.Message.MessageId = id
+		req.Configuration = &a2apb.SendMessageConfiguration{ReturnImmediately: true}
+		if _, err := client.SendMessage(t.Context(), req); err != nil {
+			t.Errorf("%s: %v", id, err)
 		}
 	}
 }

@@ -48,6 +48,19 @@ func SetSeq(md *structpb.Struct, seq mesh.Seq) *structpb.Struct {
 	return SetExtension(md, map[string]*structpb.Value{KeySeq: structpb.NewNumberValue(float64(seq))})
 }
 
+// WithSeq returns the update with its cursor. It shares all else with r, which
+// stays as it is.
+func WithSeq(r *a2apb.StreamResponse, seq mesh.Seq) *a2apb.StreamResponse {
+	u := r.GetArtifactUpdate()
+	if u == nil {
+		return r
+	}
+	return ArtifactResponse(&a2apb.TaskArtifactUpdateEvent{
+		TaskId: u.TaskId, ContextId: u.ContextId, Artifact: u.Artifact,
+		Append: u.Append, LastChunk: u.LastChunk, Metadata: SetSeq(u.Metadata, seq),
+	})
+}
+
 // SeqOf returns the cursor in the update's metadata; false if there is none.
 func SeqOf(r *a2apb.StreamResponse) (mesh.Seq, bool) {
 	v, ok := Extension(MetadataOf(r)).GetFields()[KeySeq].GetKind().(*structpb.Value_NumberValue)

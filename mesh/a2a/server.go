@@ -220,7 +220,7 @@ func activated(call mesh.Call) metadata.MD {
 }
 
 // present gives the caller its copy of the task: with at most length messages
-// of history, and the cursor if it activated our extension.
+// of history, and the cursor if it activated our extension or wants that alone.
 func present(call mesh.Call, t *a2apb.Task, cursor mesh.Seq, length *int32) *a2apb.Task {
 	out := copyTask(t, t.Metadata)
 	if length != nil {

@@ -243,12 +243,15 @@ func TestATaskAfterACursorHasNeitherArtifactsNorHistory(t *testing.T) {
 }
 
 func TestTheExtensionIsEchoedAndGivesCursorsOnlyWhenActivated(t *testing.T) {
-	for name, extensions := range map[string][]string{"activated": {mesh.ExtensionURI, "urn:other"}, "not": {"urn:other"}} {
+	for name, extensions := range map[string][]string{
+		"activated": {mesh.ExtensionURI, "urn:other"}, "not": {"urn:other"}, "not, but the cursor alone": {"urn:other"},
+	} {
 		t.Run(name, func(t *testing.T) {
+			cursors := name != "not"
 			service := newShelf()
 			service.write(piece("one"))
 			client := serve(t, service)
-			ctx := mesh.WithCall(t.Context(), mesh.Call{Extensions: extensions})
+			ctx := mesh.WithCall(t.Context(), mesh.Call{Extensions: extensions, WantSeq: strings.Contains(name, "alone")})
 			stream, err := client.SendStreamingMessage(ctx, hello())
 			if err != nil {
 				t.Fatal(err)
@@ -264,13 +267,13 @@ func TestTheExtensionIsEchoedAndGivesCursorsOnlyWhenActivated(t *testing.T) {
 			}
 			seq, ok := a2a.SeqOf(first)
 			want := metadata.Pairs(rpc.KeyExtensions, mesh.ExtensionURI).Get(rpc.KeyExtensions)
-			if name == "not" {
+			if name != "activated" {
 				want = nil
 			}
 			if diff := cmp.Diff(want, md.Get(rpc.KeyExtensions)); diff != "" {
 				t.Error(diff)
 			}
-			if ok != (name == "activated") || ok && seq != 1 {
+			if ok != cursors || ok && seq != 1 {
 				t.Errorf("the task has the cursor %d, %v", seq, ok)
 			}
 			if _, err := states(t, stream); err != nil {

@@ -53,8 +53,8 @@ type Service interface {
 	Task(ctx context.Context, id string) (*a2apb.Task, mesh.Seq, error)
 
 	// Updates yields the updates after the cursor, in order, in the shape that
-	// the caller may see: with the sequence number only when the caller
-	// activated our extension (see [SetSeq]). It ends after the terminal
+	// the caller may see: with the sequence number (see [SetSeq]) only when the
+	// caller activated our extension or wants that alone ([mesh.Call.WantSeq]). It ends after the terminal
 	// update, and after the last one of a task that is over.
 	Updates(ctx context.Context, id string, after mesh.Seq) iter.Seq2[Update, error]
 

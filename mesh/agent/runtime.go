@@ -229,7 +229,9 @@ func (r *Runtime) Task(ctx context.Context, id string) (*a2apb.Task, mesh.Seq, e
 	return task, seq, nil
 }
 
-// Updates yields the updates of the task of the caller's execution.
+// Updates yields the updates of the task of the caller's execution. Output has
+// its cursor only for callers that want it (want-seq) or came with one: for the
+// edge, which does not, it would be a third of what a chunk costs.
 func (r *Runtime) Updates(ctx context.Context, id string, after mesh.Seq) iter.Seq2[a2a.Update, error] {
 	const op = "agent.Updates"
 	return func(yield func(a2a.Update, error) bool) {
@@ -245,8 +247,11 @@ func (r *Runtime) Updates(ctx context.Context, id string, after mesh.Seq) iter.S
 			updates, changed := t.since(after)
 			for _, u := range updates {
 				after++
-				if !call.Extended() {
+				switch {
+				case !call.Extended():
 					u = a2a.Plain(u)
+				case call.WantSeq || call.HasCursor:
+					u = a2a.WithSeq(u, after)
 				}
 				if !yield(a2a.Update{Seq: after, Response: u}, nil) {
 					return

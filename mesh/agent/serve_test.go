@@ -279,7 +279,9 @@ func TestAnyAgentGivesALegalStream(t *testing.T) {
 
 func checkStream(ctx context.Context, n *node, client a2apb.A2AServiceClient, seed uint64) error {
 	g := newGrant()
-	ctx = mesh.WithCall(ctx, n.call(g))
+	call := n.call(g)
+	call.WantSeq = true
+	ctx = mesh.WithCall(ctx, call)
 	stream, err := client.SendStreamingMessage(ctx, &a2apb.SendMessageRequest{Message: message(strconv.FormatUint(seed, 10))})
 	if err != nil {
 		return err
@@ -293,7 +295,6 @@ func checkStream(ctx context.Context, n *node, client a2apb.A2AServiceClient, se
 	if !mesh.Terminal(state) {
 		return nil // it waits for its user, and so would a subscription
 	}
-	call := n.call(g)
 	call.HasCursor = true
 	again, err := client.SubscribeToTask(mesh.WithCall(ctx, call), &a2apb.SubscribeToTaskRequest{Id: string(g.Execution)})
 	if err != nil {

@@ -24,8 +24,9 @@ type task struct {
 	mu      sync.Mutex
 	status  *a2apb.TaskStatus
 	history []*a2apb.Message
-	// updates are shared and read-only; the Seq of updates[i] is i+1. They
-	// have our extension's data, which callers may have to be spared.
+	// updates are shared and read-only; the Seq of updates[i] is i+1, and those
+	// that move the task have it in our extension's data, which callers may
+	// have to be spared.
 	updates   []*a2apb.StreamResponse
 	artifacts []*artifact
 	sent      int64           // artifact updates among them
@@ -117,7 +118,6 @@ func (t *task) output(a *a2apb.Artifact, more, last bool) {
 	t.sent++
 	t.add(a2a.ArtifactResponse(&a2apb.TaskArtifactUpdateEvent{
 		TaskId: t.id, ContextId: t.context, Artifact: a, Append: more, LastChunk: last,
-		Metadata: a2a.SetSeq(nil, t.next()),
 	}))
 }
 

@@ -3,7 +3,6 @@ package dispatch
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -309,19 +308,11 @@ func answer(v any) llm.ToolResult {
 
 func failure(err error) llm.ToolResult {
 	text := mesh.DetailOf(err)
-	if field := fieldOf(err); field != "" && text != "" {
+	if field := mesh.FieldOf(err); field != "" && text != "" {
 		text = field + " " + text
 	}
 	if text == "" {
 		text = "The tool failed."
 	}
 	return llm.ToolResult{Text: text, Failed: true}
-}
-
-func fieldOf(err error) string {
-	var e *mesh.Error
-	if errors.As(err, &e) {
-		return e.Field
-	}
-	return ""
 }

@@ -23,12 +23,18 @@ type driver struct {
 	key   mesh.ThreadKey
 	again bool // guarded by Edge.mu: look once more before leaving
 
+	// drains end the streams of agents that lost the user's; run waits for them.
+	drains sync.WaitGroup
+
 	mu    sync.Mutex
 	lease lease.Lease
-	lost  context.CancelCauseFunc // of the running turn
+	lost  context.CancelCauseFunc // stops the driver
 }
 
 func (d *driver) run(ctx context.Context) {
+	ctx, lost := context.WithCancelCause(ctx)
+	defer lost(nil)
+	defer d.drains.Wait()
 	about := mesh.Call{Principal: mesh.Principal{Tenant: d.key.Tenant}, Thread: d.key.ID} // for the log lines
 	ctx = mesh.WithCall(ctx, about)
 	l, err := d.Leases.Acquire(ctx, d.key, d.Node, leaseTTL)
@@ -38,7 +44,7 @@ func (d *driver) run(ctx context.Context) {
 		return
 	}
 	d.mu.Lock()
-	d.lease = l
+	d.lease, d.lost = l, lost
 	d.mu.Unlock()
 	defer func() {
 		if err := d.Leases.Release(context.WithoutCancel(ctx), l); err != nil {
@@ -51,6 +57,9 @@ func (d *driver) run(ctx context.Context) {
 			about.Execution = turn
 			err = d.drive(mesh.WithCall(ctx, about), turn)
 		}
+		if err != nil && d.turns.Err() != nil {
+			err = d.park(ctx)
+		}
 		if err != nil {
 			d.Logger.ErrorContext(ctx, "turn not finished", "execution", turn, "err", err)
 		}
@@ -60,15 +69,23 @@ func (d *driver) run(ctx context.Context) {
 	}
 }
 
-// renew keeps the lease, or stops the turn when it is lost.
+// park settles what is left in the thread when the node stops.
+func (d *driver) park(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), d.CancelGrace)
+	defer cancel()
+	_, err := d.interrupt(ctx, d.key, stoppedWords)
+	return err
+}
+
+// renew keeps the lease, or stops the driver when it is lost.
 func (d *driver) renew(ctx context.Context) {
 	d.mu.Lock()
 	l, lost := d.lease, d.lost
 	d.mu.Unlock()
-	if l.Token == 0 {
+	if lost == nil { // it has none yet
 		return
 	}
-	if err := d.Leases.Renew(ctx, l); err != nil && mesh.IsCode(err, mesh.Conflict) && lost != nil {
+	if err := d.Leases.Renew(ctx, l); mesh.IsCode(err, mesh.Conflict) {
 		lost(mesh.Wrap("edge.renew", err))
 	}
 }
@@ -88,35 +105,29 @@ func (d *driver) next(ctx context.Context) (mesh.ExecutionID, error) {
 }
 
 // drive works on a turn until it is over or waits for its user. When it
-// returns, nothing that it started is left.
+// returns, nothing that it started is left but drains.
 func (d *driver) drive(ctx context.Context, turn mesh.ExecutionID) error {
-	ctx, lost := context.WithCancelCause(ctx)
-	defer lost(nil)
-	d.mu.Lock()
-	d.lost = lost
-	d.mu.Unlock()
-
 	w, err := d.watch(ctx, turn)
 	if err != nil {
 		return err
 	}
 	defer w.stop()
-	var drains sync.WaitGroup
-	defer drains.Wait()
-
 	next, err := d.begin(ctx, turn)
-	for legs := 0; err == nil && next != nil; legs++ {
-		out := d.runLeg(ctx, next, w, &drains)
-		if legs == maxLegs && out.kind != legOver {
-			out = outcome{kind: legOver, last: failure("TOO_MANY_HANDOFFS", "The agents kept handing over to each other; the task was stopped.")}
-		}
-		next, err = d.follow(ctx, turn, next, out)
+	for err == nil && next != nil {
+		next, err = d.follow(ctx, turn, next, d.runLeg(ctx, next, w))
 	}
 	return err
 }
 
-// maxLegs bounds how often the stream may change hands within a turn.
-const maxLegs = 8
+// maxHops bounds how often the stream may change hands within a turn: to each
+// of handoff.MaxHandoffsInTurn specialists, and back.
+const maxHops = 8
+
+const (
+	reasonHops   = "TOO_MANY_HANDOFFS"
+	reasonLog    = "LOG_UNAVAILABLE"
+	stoppedWords = "The mesh was stopped while this was running; send the message again."
+)
 
 func failure(reason, words string) mesh.TaskMoved {
 	return mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_FAILED, Reason: reason, Message: peer.Say(words)}
@@ -128,12 +139,16 @@ func (d *driver) begin(ctx context.Context, turn mesh.ExecutionID) (*leg, error)
 	var l *leg
 	var pending []mesh.Seq
 	err := d.States.With(ctx, d.key, func(s *thread.State) error {
-		t := s.Turn(turn)
+		t, err := turnIn(s, turn)
+		if err != nil {
+			return err
+		}
 		pending = append(pending, t.Pending()...)
 		l = &leg{turn: turn, user: t.User}
 		if at := t.Leg(); at != nil {
-			if x := s.Execution(at.Execution); x != nil && mesh.Interrupted(x.State) {
+			if x := s.Execution(at.Execution); !mesh.Terminal(x.State) {
 				l.resume(x, slices.IndexFunc(t.Legs, func(o thread.Leg) bool { return o.Execution == x.ID }))
+				l.orphan = !mesh.Interrupted(x.State)
 				return nil
 			}
 		}
@@ -146,21 +161,33 @@ func (d *driver) begin(ctx context.Context, turn mesh.ExecutionID) (*leg, error)
 	return l, d.address(ctx, l, pending)
 }
 
+// turnIn returns the turn, or NotFound if the thread was deleted.
+func turnIn(s *thread.State, turn mesh.ExecutionID) (*thread.Execution, error) {
+	t := s.Turn(turn)
+	if t == nil {
+		return nil, mesh.ThreadNotFound("edge.turnIn")
+	}
+	return t, nil
+}
+
 // follow settles a leg and says what comes next; nil when the turn rests.
 func (d *driver) follow(ctx context.Context, turn mesh.ExecutionID, l *leg, out outcome) (*leg, error) {
 	if ctx.Err() != nil { // the node stops, or lost the thread: say what is so, if we still may
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), d.CancelGrace)
 		defer cancel()
-		if out.kind != legOver {
-			out = outcome{kind: legOver, last: failure(mesh.ReasonInterrupted, "The mesh was stopped while this was running; send the message again.")}
+		if out.kind != legOver || failedIn(out.last.State) {
+			out = outcome{kind: legOver, last: failure(mesh.ReasonInterrupted, stoppedWords)}
 		}
 	}
 	var next *leg
 	var pending []mesh.Seq
 	err := d.States.Decide(ctx, d.key, func(s *thread.State) (threads.Decision, error) {
 		next, pending = nil, nil
-		t := s.Turn(turn)
+		t, err := turnIn(s, turn)
+		if err != nil {
+			return threads.Decision{}, err
+		}
 		dec := d.claim(s)
 		if l.epoch != 0 && dec.Epoch != l.epoch {
 			return threads.Decision{}, mesh.Errorf(mesh.Conflict, "edge.follow", "another node drives the conversation now")
@@ -171,10 +198,10 @@ func (d *driver) follow(ctx context.Context, turn mesh.ExecutionID, l *leg, out 
 		var words mesh.TaskMoved
 		next, words = d.whither(s, t, l, out)
 		if out.kind == legOver && !(next == nil && mesh.Terminal(words.State)) {
-			dec.Events = append(dec.Events, d.settle(l, out.last, next != nil))
+			dec.Events = append(dec.Events, d.settle(l, out.last, next))
 		}
 		if next == nil {
-			dec.Events = append(dec.Events, d.finish(s, l, words)...)
+			dec.Events = append(dec.Events, d.finish(s, t, l, words)...)
 		} else if next.returned != nil && next.endHandoff {
 			dec.Events = append(dec.Events, d.maker(turn, "node")(mesh.HandoffEnded{Started: s.Handoff.Seq, Outcome: mesh.HandoffError, Summary: next.returned.Result, By: "node"}))
 		}
@@ -192,13 +219,18 @@ func (d *driver) follow(ctx context.Context, turn mesh.ExecutionID, l *leg, out 
 	return next, d.address(ctx, next, pending)
 }
 
-// settle is the event with which a leg's execution ends or waits.
-func (d *driver) settle(l *leg, last mesh.TaskMoved, absorbed bool) *mesh.Event {
-	if mesh.Interrupted(last.State) {
+// settle is the event with which a leg's execution ends or waits. One that
+// waits for a user who is with another agent now waits for nothing.
+func (d *driver) settle(l *leg, last mesh.TaskMoved, next *leg) *mesh.Event {
+	left := next != nil && (next.handoff != nil || next.returned != nil)
+	if mesh.Interrupted(last.State) && !left {
 		return d.maker(l.exec.ID, "agent:"+l.exec.Agent)(last)
 	}
 	settled := mesh.DispatchSettled{Child: l.exec.ID, State: last.State, Reason: last.Reason}
-	if absorbed && last.Reason == "" {
+	if mesh.Interrupted(last.State) {
+		settled.State = a2apb.TaskState_TASK_STATE_CANCELED
+	}
+	if left && last.Reason == "" {
 		settled.Reason = mesh.ReasonHandedOff
 	}
 	return d.maker(l.turn, "agent:"+l.exec.Agent)(settled)
@@ -206,8 +238,11 @@ func (d *driver) settle(l *leg, last mesh.TaskMoved, absorbed bool) *mesh.Event 
 
 // finish are the events with which the turn comes to rest. With a turn that is
 // over, everything below it is.
-func (d *driver) finish(s *thread.State, l *leg, words mesh.TaskMoved) []*mesh.Event {
+func (d *driver) finish(s *thread.State, t *thread.Execution, l *leg, words mesh.TaskMoved) []*mesh.Event {
 	var events []*mesh.Event
+	if mesh.Interrupted(words.State) && words.State == t.State { // it was said when it began to wait
+		return nil
+	}
 	if mesh.Terminal(words.State) {
 		for _, x := range s.Unfinished(l.turn) {
 			settled := mesh.DispatchSettled{Child: x.ID, State: words.State, Reason: words.Reason}
@@ -223,24 +258,29 @@ func (d *driver) finish(s *thread.State, l *leg, words mesh.TaskMoved) []*mesh.E
 // whither decides what follows a leg: another leg, or how the turn moves.
 func (d *driver) whither(s *thread.State, t *thread.Execution, l *leg, out outcome) (*leg, mesh.TaskMoved) {
 	h := s.Handoff
-	next := &leg{turn: t.ID, user: t.User}
+	next := &leg{turn: t.ID, user: t.User, hops: l.hops}
 	switch {
 	case t.Canceled:
 		return nil, mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_CANCELED, Message: peer.Say("Canceled.")}
-	case out.kind == legOver && (out.last.Reason == mesh.ReasonInterrupted || out.last.Reason == "TOO_MANY_HANDOFFS"):
+	case out.kind == legOver && out.last.Reason == mesh.ReasonInterrupted:
 		return nil, out.last
+	case h != nil && (h.Seq > l.from || h.Ended > l.from) && l.hops == maxHops:
+		return nil, failure(reasonHops, "The agents kept handing over to each other; the task was stopped.")
 	case h != nil && h.Turn == t.ID && h.Seq > l.from && h.Active():
+		next.hops++
 		next.start(d.key.ID, h.To, mesh.KindHandoff, len(t.Legs))
 		next.handoff = h
 		return next, mesh.TaskMoved{}
 	case h != nil && h.Ended > l.from:
+		next.hops++
 		next.start(d.key.ID, d.Main, mesh.KindAgent, len(t.Legs))
 		next.returned = h
 		return next, mesh.TaskMoved{}
-	case out.last.State == a2apb.TaskState_TASK_STATE_INPUT_REQUIRED && len(t.Pending()) > 0:
+	case mesh.Interrupted(out.last.State) && len(t.Pending()) > 0:
 		next.resumeLeg(l)
 		return next, mesh.TaskMoved{}
 	case failedIn(out.last.State) && h.Active() && h.To == l.exec.Agent && l.exec.Agent != d.Main:
+		next.hops++
 		next.start(d.key.ID, d.Main, mesh.KindAgent, len(t.Legs))
 		ended := *h
 		ended.Outcome, ended.Result = mesh.HandoffError, reasonWords(l.exec.Agent, out.last)

@@ -124,10 +124,16 @@ type Edge struct {
 
 	mu      sync.Mutex
 	drivers map[mesh.ThreadKey]*driver
-	open    map[mesh.ThreadKey]mesh.Pos // from where an unfinished turn may stand
-	last    mesh.Pos                    // the highest position seen
+	open    map[mesh.ThreadKey]*opened
+	last    mesh.Pos // the highest position seen
 	saved   mesh.Pos
 	closing bool
+}
+
+// opened is a thread in which a turn may be unfinished.
+type opened struct {
+	from  mesh.Pos // nothing unfinished of it stands here or before
+	sends int      // calls that are about to append
 }
 
 var _ a2a.Service = (*Edge)(nil)
@@ -144,7 +150,7 @@ func New(c Config) (*Edge, error) {
 		return nil, mesh.Errorf(mesh.Invalid, "edge.New", "the edge needs the name of a main agent and of its node")
 	}
 	c.fill()
-	e := &Edge{Config: c, drivers: map[mesh.ThreadKey]*driver{}, open: map[mesh.ThreadKey]mesh.Pos{}}
+	e := &Edge{Config: c, drivers: map[mesh.ThreadKey]*driver{}, open: map[mesh.ThreadKey]*opened{}}
 	e.turns, e.cut = context.WithCancelCause(context.Background())
 	return e, nil
 }
@@ -158,8 +164,8 @@ func (e *Edge) Card(ctx context.Context) (*a2apb.AgentCard, error) {
 // leaseTTL is how long a driver's lease lasts without renewal.
 const leaseTTL = 15 * time.Second
 
-// Run renews the leases of all drivers and saves the checkpoint until ctx is
-// done.
+// Run renews the leases of all drivers, tries threads again that had to be
+// left, and saves the checkpoint, until ctx is done.
 func (e *Edge) Run(ctx context.Context) error {
 	tick := time.NewTicker(leaseTTL / 3)
 	defer tick.Stop()
@@ -176,8 +182,15 @@ func (e *Edge) Run(ctx context.Context) error {
 	}
 }
 
+// renew keeps the leases of the drivers. A thread with something unfinished
+// and without a driver, because its lease was lost or not to be had, gets one.
 func (e *Edge) renew(ctx context.Context) {
 	e.mu.Lock()
+	for key := range e.open {
+		if e.drivers[key] == nil && !e.closing {
+			e.kick(key)
+		}
+	}
 	held := make([]*driver, 0, len(e.drivers))
 	for _, d := range e.drivers {
 		held = append(held, d)
@@ -206,17 +219,29 @@ func (e *Edge) Close(ctx context.Context) error {
 }
 
 // opening notes, before anything is appended, that the thread may have an
-// unfinished turn from here on.
-func (e *Edge) opening(key mesh.ThreadKey) error {
+// unfinished turn from here on. The caller calls the function that it returns
+// once it has appended, or failed to: then a driver looks, whatever became of
+// the caller, and finds out whether there is something to do.
+func (e *Edge) opening(key mesh.ThreadKey) (func(), error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.closing {
-		return mesh.Errorf(mesh.Unavailable, "edge.Send", "the mesh is shutting down; try again in a moment")
+		return nil, mesh.Errorf(mesh.Unavailable, "edge.opening", "the mesh is shutting down; try again in a moment")
 	}
-	if _, ok := e.open[key]; !ok {
-		e.open[key] = e.last
+	o := e.open[key]
+	if o == nil {
+		o = &opened{from: e.last}
+		e.open[key] = o
 	}
-	return nil
+	o.sends++
+	e.wg.Add(1) // Close waits
+	return sync.OnceFunc(func() {
+		defer e.wg.Done()
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		o.sends--
+		e.kick(key)
+	}), nil
 }
 
 func (e *Edge) saw(pos mesh.Pos) {
@@ -230,8 +255,8 @@ func (e *Edge) saw(pos mesh.Pos) {
 func (e *Edge) saveCheckpoint(ctx context.Context) error {
 	e.mu.Lock()
 	pos := e.last
-	for _, p := range e.open {
-		pos = min(pos, p)
+	for _, o := range e.open {
+		pos = min(pos, o.from)
 	}
 	same := pos == e.saved
 	e.mu.Unlock()
@@ -247,10 +272,9 @@ func (e *Edge) saveCheckpoint(ctx context.Context) error {
 	return nil
 }
 
-// kick makes sure that the thread has a driver that will look at its turns.
+// kick makes sure that the thread has a driver that will look at its turns. The
+// caller holds mu.
 func (e *Edge) kick(key mesh.ThreadKey) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
 	if d := e.drivers[key]; d != nil {
 		d.again = true
 		return
@@ -269,7 +293,7 @@ func (e *Edge) leave(d *driver, settled bool) bool {
 		return false
 	}
 	delete(e.drivers, d.key)
-	if settled {
+	if o := e.open[d.key]; settled && o != nil && o.sends == 0 {
 		delete(e.open, d.key)
 	}
 	return true

@@ -23,7 +23,10 @@ type leg struct {
 	exec    mesh.Execution
 	ordinal int // 1 for the turn's first execution
 
+	hops    int // how often the turn's stream changed hands before
+
 	resumed       bool // the execution waited for the message
+	orphan        bool // the execution's driver is gone
 	remoteTask    string
 	remoteContext string
 
@@ -73,10 +76,11 @@ func (l *leg) task() string {
 func (d *driver) address(ctx context.Context, l *leg, pending []mesh.Seq) error {
 	if len(pending) == 0 {
 		err := d.States.With(ctx, d.key, func(s *thread.State) error {
-			if t := s.Turn(l.turn); len(t.Posts) > 0 {
+			t, err := turnIn(s, l.turn)
+			if err == nil && len(t.Posts) > 0 {
 				pending = t.Posts[len(t.Posts)-1:]
 			}
-			return nil
+			return err
 		})
 		if err != nil {
 			return err

@@ -38,7 +38,7 @@ func (e *Edge) Recover(ctx context.Context) (int, error) {
 	}
 	settled := 0
 	for key := range touched {
-		n, err := e.interrupt(ctx, key)
+		n, err := e.interrupt(ctx, key, "The mesh was restarted while this was running; send the message again.")
 		if err != nil {
 			return settled, mesh.Wrap(op, err)
 		}
@@ -48,8 +48,8 @@ func (e *Edge) Recover(ctx context.Context) (int, error) {
 	return settled, e.saveCheckpoint(ctx)
 }
 
-// interrupt settles the unfinished turns of a thread.
-func (e *Edge) interrupt(ctx context.Context, key mesh.ThreadKey) (int, error) {
+// interrupt settles the unfinished turns of a thread, with words for the user.
+func (e *Edge) interrupt(ctx context.Context, key mesh.ThreadKey, words string) (int, error) {
 	n := 0
 	err := e.States.Decide(ctx, key, func(s *thread.State) (threads.Decision, error) {
 		n = 0
@@ -64,8 +64,7 @@ func (e *Edge) interrupt(ctx context.Context, key mesh.ThreadKey) (int, error) {
 				d.Events = append(d.Events, e.maker(x.Parent, "node")(mesh.DispatchSettled{
 					Child: x.ID, State: a2apb.TaskState_TASK_STATE_FAILED, Reason: mesh.ReasonInterrupted}))
 			}
-			d.Events = append(d.Events, e.maker(t.ID, "node")(
-				failure(mesh.ReasonInterrupted, "The mesh was restarted while this was running; send the message again.")))
+			d.Events = append(d.Events, e.maker(t.ID, "node")(failure(mesh.ReasonInterrupted, words)))
 		}
 		if len(d.Events) == claims {
 			return threads.Decision{}, nil

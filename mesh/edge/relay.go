@@ -33,13 +33,16 @@ const (
 const relayQueue = 256
 
 // runLeg logs the leg, opens the agent's stream and logs what comes back.
-func (d *driver) runLeg(ctx context.Context, l *leg, w *watch, drains *sync.WaitGroup) outcome {
-	if err := d.announce(ctx, l); err != nil {
-		if mesh.IsCode(err, mesh.Canceled) {
-			return outcome{last: mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_CANCELED}}
-		}
+func (d *driver) runLeg(ctx context.Context, l *leg, w *watch) outcome {
+	if l.orphan {
+		return outcome{last: failure(mesh.ReasonInterrupted, "The task was cut off; send the message again.")}
+	}
+	switch canceled, err := d.announce(ctx, l); {
+	case err != nil:
 		d.Logger.ErrorContext(ctx, "leg not logged", "agent", l.exec.Agent, "err", err)
-		return outcome{last: failure("LOG_UNAVAILABLE", "The conversation could not be written to; try again.")}
+		return outcome{last: unlogged()}
+	case canceled:
+		return outcome{last: mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_CANCELED}}
 	}
 	to, err := d.connect(d.key.Tenant, l.exec.Agent)
 	if err != nil {
@@ -62,20 +65,27 @@ func (d *driver) runLeg(ctx context.Context, l *leg, w *watch, drains *sync.Wait
 			}
 		}
 	})
-	return r.run(ctx, call, w, drains)
+	return r.run(ctx, call, w)
 }
 
-// announce logs the leg before it starts. It returns Canceled when the user
-// wants the turn to end.
-func (d *driver) announce(ctx context.Context, l *leg) error {
+func unlogged() mesh.TaskMoved {
+	return failure(reasonLog, "The conversation could not be written to; try again.")
+}
+
+// announce logs the leg before it starts, unless the user wants the turn to
+// end: then it returns true.
+func (d *driver) announce(ctx context.Context, l *leg) (canceled bool, err error) {
 	if l.exec.Deadline.IsZero() || l.resumed {
 		l.exec.Deadline = d.timeout()
 	}
 	var events []*mesh.Event
-	err := d.States.Decide(ctx, d.key, func(s *thread.State) (threads.Decision, error) {
-		t := s.Turn(l.turn)
-		if t.Canceled {
-			return threads.Decision{}, mesh.Errorf(mesh.Canceled, "edge.announce", "canceled by the user")
+	err = d.States.Decide(ctx, d.key, func(s *thread.State) (threads.Decision, error) {
+		t, err := turnIn(s, l.turn)
+		if err != nil {
+			return threads.Decision{}, err
+		}
+		if canceled = t.Canceled; canceled {
+			return threads.Decision{}, nil
 		}
 		dec := d.claim(s)
 		if t.State == a2apb.TaskState_TASK_STATE_SUBMITTED {
@@ -92,11 +102,11 @@ func (d *driver) announce(ctx context.Context, l *leg) error {
 		l.epoch, events = dec.Epoch, dec.Events
 		return dec, nil
 	})
-	if err != nil {
-		return err
+	if err != nil || canceled {
+		return canceled, err
 	}
 	l.from = events[len(events)-1].Seq
-	return nil
+	return false, nil
 }
 
 // A relay moves one agent's stream into the log.
@@ -107,50 +117,68 @@ type relay struct {
 	bodies  chan mesh.Body
 	cancel  context.CancelFunc
 	reading sync.WaitGroup
-	auth    bool // the agent waits for credentials, and so does the turn
+	waits   *mesh.TaskMoved // the agent waits for credentials, and so does the turn
 }
 
 // run relays until the leg is over or lost. A lost stream is drained in the
-// background, and drains waits for that. call is the context of the stream.
-func (r *relay) run(ctx, call context.Context, w *watch, drains *sync.WaitGroup) outcome {
+// background. call is the context of the stream.
+func (r *relay) run(ctx, call context.Context, w *watch) outcome {
 	var giveUp <-chan time.Time // when a canceled agent has had its time
 	for {
 		select {
 		case b, ok := <-r.bodies:
 			if !ok {
-				if mesh.IsCode(context.Cause(call), mesh.Timeout) {
-					return r.over(failure(mesh.ReasonTimeout, "The agent took too long and was stopped."))
-				}
-				return r.over(failure(mesh.ReasonInterrupted, "The task was cut off."))
+				return r.over(ctx, r.silent(call))
 			}
 			if last, over := r.append(ctx, r.collect(b)); over {
-				return r.over(last)
+				return r.over(ctx, last)
 			}
 		case ev := <-w.signals:
 			if ev.Seq <= r.leg.from {
 				continue
 			}
 			if _, cancels := ev.Body.(mesh.CancelRequested); cancels {
-				drains.Go(func() { r.tellCanceled(context.WithoutCancel(ctx), r.key, r.state()) })
+				r.tell(ctx)
 				giveUp = time.After(r.CancelGrace)
 				continue
 			}
-			drains.Go(func() { r.drain(context.WithoutCancel(ctx)) })
+			r.drains.Go(func() { r.drain(context.WithoutCancel(ctx)) })
 			return outcome{kind: legLost}
 		case <-giveUp:
-			return r.over(mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_CANCELED})
+			return r.over(ctx, mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_CANCELED})
 		case <-ctx.Done():
-			drains.Go(func() { r.tellCanceled(context.WithoutCancel(ctx), r.key, r.state()) })
-			return r.over(failure(mesh.ReasonInterrupted, "The mesh was stopped while this was running; send the message again."))
+			r.tell(ctx)
+			return r.over(ctx, failure(mesh.ReasonInterrupted, stoppedWords))
 		}
 	}
 }
 
-// over ends the call and waits for its reader.
-func (r *relay) over(last mesh.TaskMoved) outcome {
+// silent is how a leg ended whose agent's stream ended without a last word.
+func (r *relay) silent(call context.Context) mesh.TaskMoved {
+	switch {
+	case mesh.IsCode(context.Cause(call), mesh.Timeout):
+		return failure(mesh.ReasonTimeout, "The agent took too long and was stopped.")
+	case call.Err() == nil && r.waits != nil: // it will go on when the user says so
+		return *r.waits
+	}
+	return failure(mesh.ReasonInterrupted, "The task was cut off.")
+}
+
+// over ends the call and waits for its reader. An agent that took too long may
+// not have noticed.
+func (r *relay) over(ctx context.Context, last mesh.TaskMoved) outcome {
 	r.cancel()
 	r.reading.Wait()
+	if last.Reason == mesh.ReasonTimeout {
+		r.tell(ctx)
+	}
 	return outcome{kind: legOver, last: last}
+}
+
+// tell asks the agent in the background to end its task.
+func (r *relay) tell(ctx context.Context) {
+	x := r.state()
+	r.drains.Go(func() { r.tellCanceled(context.WithoutCancel(ctx), r.key, x) }) // the driver waits
 }
 
 // state is the leg's execution as tellCanceled needs it.
@@ -180,12 +208,21 @@ func (r *relay) drain(ctx context.Context) {
 			open = false
 		}
 	}
-	r.over(last)
+	r.over(ctx, last)
 	if !mesh.Terminal(last.State) {
 		last.State = a2apb.TaskState_TASK_STATE_CANCELED
 	}
-	ev := r.maker(r.leg.turn, "agent:"+r.leg.exec.Agent)(mesh.DispatchSettled{Child: r.leg.exec.ID, State: last.State, Reason: mesh.ReasonHandedOff})
-	r.write(ctx, []*mesh.Event{ev})
+	err := r.States.Decide(ctx, r.key, func(s *thread.State) (threads.Decision, error) {
+		if x := s.Execution(r.leg.exec.ID); x == nil || mesh.Terminal(x.State) { // ended with the turn
+			return threads.Decision{}, nil
+		}
+		ev := r.maker(r.leg.turn, "agent:"+r.leg.exec.Agent)(mesh.DispatchSettled{Child: r.leg.exec.ID, State: last.State, Reason: mesh.ReasonHandedOff})
+		ev.Epoch = r.leg.epoch
+		return threads.Decision{Events: []*mesh.Event{ev}, Epoch: r.leg.epoch}, nil
+	})
+	if err != nil {
+		r.Logger.WarnContext(ctx, "agent that gave the stream away not settled", "agent", r.leg.exec.Agent, "err", err)
+	}
 }
 
 // collect takes what else the agent has said already, so that it is committed
@@ -233,8 +270,8 @@ func (r *relay) append(ctx context.Context, batch []mesh.Body) (mesh.TaskMoved, 
 			events = append(events, r.authorize(b)...)
 		}
 	}
-	if !r.write(ctx, events) && !over {
-		return failure("LOG_UNAVAILABLE", "The conversation could not be written to; try again."), true
+	if !r.write(ctx, events) {
+		return unlogged(), true
 	}
 	if over && last.Reason == mesh.ReasonUnavailable {
 		r.Directory.ReportDown(r.line.entry, mesh.Errorf(mesh.Unavailable, "edge.relay", "its stream broke"))
@@ -246,10 +283,12 @@ func (r *relay) append(ctx context.Context, batch []mesh.Body) (mesh.TaskMoved, 
 // gets out of band (A2A v1.0 §7.6), or that has got them.
 func (r *relay) authorize(b mesh.TaskMoved) []*mesh.Event {
 	waits := b.State == a2apb.TaskState_TASK_STATE_AUTH_REQUIRED
-	if waits == r.auth {
+	if waits == (r.waits != nil) {
 		return nil
 	}
-	r.auth = waits
+	if r.waits = nil; waits {
+		r.waits = &b
+	}
 	return []*mesh.Event{r.maker(r.leg.turn, "agent:"+r.leg.exec.Agent)(mesh.TaskMoved{State: b.State, Message: b.Message})}
 }
 

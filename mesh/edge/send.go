@@ -30,12 +30,11 @@ func (e *Edge) Send(ctx context.Context, req *a2apb.SendMessageRequest) (*a2a.Ac
 	if err != nil {
 		return nil, err
 	}
-	if err := e.opening(in.key); err != nil {
+	appended, err := e.opening(in.key)
+	if err != nil {
 		return nil, err
 	}
-	// From here on a driver must look, whatever happens to the caller: it is
-	// the driver that finds that there is nothing to do.
-	defer e.kick(in.key)
+	defer appended()
 	id, cursor, err := e.accept(ctx, in)
 	if err != nil {
 		return nil, err
@@ -50,15 +49,9 @@ func (e *Edge) Send(ctx context.Context, req *a2apb.SendMessageRequest) (*a2a.Ac
 // intake checks who sends and finds the thread and the task that are meant.
 func (e *Edge) intake(ctx context.Context, req *a2apb.SendMessageRequest) (*intake, error) {
 	const op = "edge.Send"
-	call, ok := mesh.CallFrom(ctx)
-	if !ok {
-		return nil, mesh.Errorf(mesh.Unknown, op, "")
-	}
-	if call.Principal.Grant != nil {
-		return nil, mesh.Errorf(mesh.Denied, op, "agents do not talk to the edge; ask another agent by dispatching to it")
-	}
-	if !call.Principal.Can(mesh.PermChat) {
-		return nil, mesh.Errorf(mesh.Denied, op, "this needs the permission %q", mesh.PermChat)
+	call, err := caller(ctx, op)
+	if err != nil {
+		return nil, err
 	}
 	if err := sameTenant(call, req.GetTenant()); err != nil {
 		return nil, err
@@ -77,6 +70,21 @@ func (e *Edge) intake(ctx context.Context, req *a2apb.SendMessageRequest) (*inta
 	in.key = mesh.ThreadKey{Tenant: call.Principal.Tenant, ID: id}
 	in.msg.ContextId = id
 	return in, nil
+}
+
+// caller returns who calls, if it is a user that may talk to agents.
+func caller(ctx context.Context, op string) (mesh.Call, error) {
+	call, ok := mesh.CallFrom(ctx)
+	if !ok {
+		return call, mesh.Errorf(mesh.Unknown, op, "")
+	}
+	if call.Principal.Grant != nil {
+		return call, mesh.Errorf(mesh.Denied, op, "agents do not talk to the edge; ask another agent by dispatching to it")
+	}
+	if !call.Principal.Can(mesh.PermChat) {
+		return call, mesh.Errorf(mesh.Denied, op, "this needs the permission %q", mesh.PermChat)
+	}
+	return call, nil
 }
 
 // sameTenant checks the A2A tenant, which routes and grants nothing.

@@ -17,10 +17,13 @@ import (
 
 // locate finds the thread of a task that the caller names.
 func locate(ctx context.Context, op, id string) (mesh.ThreadKey, mesh.ExecutionID, error) {
-	call, ok := mesh.CallFrom(ctx)
+	call, err := caller(ctx, op)
+	if err != nil {
+		return mesh.ThreadKey{}, "", err
+	}
 	task := mesh.ExecutionID(id)
 	threadID, valid := task.ThreadID()
-	if !ok || !valid {
+	if !valid {
 		return mesh.ThreadKey{}, "", mesh.TaskNotFound(op)
 	}
 	if call.Thread != "" && call.Thread != threadID {
@@ -145,18 +148,19 @@ func (e *Edge) Cancel(ctx context.Context, req *a2apb.CancelTaskRequest) (*a2apb
 	if err != nil {
 		return nil, err
 	}
-	if err := e.opening(key); err != nil {
+	appended, err := e.opening(key)
+	if err != nil {
 		return nil, err
 	}
-	defer e.kick(key)
+	defer appended()
 	parked, err := e.requestCancel(ctx, key, id, call.Principal.User)
 	if err != nil {
 		return nil, err
 	}
 	if parked != nil { // the agent has no stream open; tell it, as a courtesy
-		e.wg.Go(func() { e.tellCanceled(context.WithoutCancel(ctx), key, parked) })
+		e.wg.Go(func() { e.tellCanceled(context.WithoutCancel(ctx), key, parked) }) // Close waits
 	}
-	e.kick(key)
+	appended()
 	ctx, cancel := context.WithTimeout(ctx, 2*e.CancelGrace)
 	defer cancel()
 	for _, err := range e.Updates(ctx, req.GetId(), 0) {
@@ -172,7 +176,7 @@ func (e *Edge) Cancel(ctx context.Context, req *a2apb.CancelTaskRequest) (*a2apb
 }
 
 // requestCancel logs the wish. A task that no agent is working on ends at
-// once; then the execution that waited is returned.
+// once; then the execution that waited, if any did, is returned.
 func (e *Edge) requestCancel(ctx context.Context, key mesh.ThreadKey, id mesh.ExecutionID, user string) (*thread.Execution, error) {
 	var parked *thread.Execution
 	err := e.States.Decide(ctx, key, func(s *thread.State) (threads.Decision, error) {
@@ -190,10 +194,12 @@ func (e *Edge) requestCancel(ctx context.Context, key mesh.ThreadKey, id mesh.Ex
 		if !t.Canceled {
 			d.Events = append(d.Events, event(mesh.CancelRequested{By: user}))
 		}
-		if mesh.Interrupted(t.State) || len(t.Legs) == 0 && s.NextTurn() != t {
+		if mesh.Interrupted(t.State) || t.State == a2apb.TaskState_TASK_STATE_SUBMITTED {
+			if l := t.Leg(); l != nil {
+				parked = s.Execution(l.Execution)
+			}
 			for _, x := range s.Unfinished(id) {
-				parked = x
-				d.Events = append(d.Events, event(mesh.DispatchSettled{Child: x.ID, State: a2apb.TaskState_TASK_STATE_CANCELED}))
+				d.Events = append(d.Events, e.maker(x.Parent, "user:"+user)(mesh.DispatchSettled{Child: x.ID, State: a2apb.TaskState_TASK_STATE_CANCELED}))
 			}
 			d.Events = append(d.Events, event(mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_CANCELED, Message: peer.Say("Canceled.")}))
 		}

@@ -83,14 +83,14 @@ func TestZeroIsNoLimit(t *testing.T) {
 }
 
 func TestNewRateRefusesWhatIsNoLimit(t *testing.T) {
-	for name, make := range map[string]func() (*limit.Rate, error){
+	for name, newRate := range map[string]func() (*limit.Rate, error){
 		"a negative rate":     func() (*limit.Rate, error) { return limit.NewRate(-1, 1, 1) },
 		"no number":           func() (*limit.Rate, error) { return limit.NewRate(math.NaN(), 1, 1) },
 		"an infinite rate":    func() (*limit.Rate, error) { return limit.NewRate(math.Inf(1), 1, 1) },
 		"a burst of nothing":  func() (*limit.Rate, error) { return limit.NewRate(1, 0, 1) },
 		"no room for callers": func() (*limit.Rate, error) { return limit.NewRate(1, 1, 0) },
 	} {
-		if r, err := make(); !mesh.IsCode(err, mesh.Invalid) || r != nil {
+		if r, err := newRate(); !mesh.IsCode(err, mesh.Invalid) || r != nil {
 			t.Errorf("%s: %v, %v; want invalid", name, r, err)
 		}
 	}

@@ -17,7 +17,8 @@ import (
 )
 
 // card is the mesh's own agent card: to the outside it is one agent, whose
-// skills are those of the agents that the tenant may use.
+// skills are those of the agents that the tenant may use; for the tenant "",
+// those that all tenants share.
 func (n *node) card(_ context.Context, tenant mesh.TenantID) (*a2apb.AgentCard, error) {
 	card := &a2apb.AgentCard{
 		Name:        "agentmesh",
@@ -42,6 +43,15 @@ func (n *node) card(_ context.Context, tenant mesh.TenantID) (*a2apb.AgentCard, 
 		card.Skills = append(card.Skills, &a2apb.AgentSkill{Id: e.Name, Name: e.Card.GetName(), Description: e.Card.GetDescription(), Tags: distinct(tags)})
 	}
 	return card, nil
+}
+
+// publicCard is the card for whoever asks, with the tenant that they say is
+// theirs: where callers have to prove that, it shows what all tenants share.
+func (n *node) publicCard(ctx context.Context, tenant mesh.TenantID) (*a2apb.AgentCard, error) {
+	if n.cfg.Auth != "none" {
+		tenant = ""
+	}
+	return n.card(ctx, tenant)
 }
 
 func distinct(words []string) []string {

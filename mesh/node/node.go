@@ -260,11 +260,11 @@ func (n *node) serve(ctx context.Context) error {
 	defer running.Wait()
 	defer stopAgents()
 
-	handler, err := gateway.New(background, n.relay, gateway.Options{Card: n.card, Health: n.healthy, Logger: n.logger})
+	handler, err := gateway.New(background, n.relay, gateway.Options{Card: n.publicCard, Health: n.healthy, Logger: n.logger})
 	if err != nil {
 		return err
 	}
-	web := &http.Server{Handler: n.guardHost(handler), ReadHeaderTimeout: 10 * time.Second, MaxHeaderBytes: 64 << 10,
+	web := &http.Server{Handler: n.guardHost(handler), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
 		ErrorLog: slog.NewLogLogger(n.logger.Handler(), slog.LevelDebug)}
 	start("http", func(context.Context) error {
 		if err := web.Serve(n.httpL); !errors.Is(err, http.ErrServerClosed) {

@@ -2,6 +2,7 @@ package node_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"iter"
@@ -69,16 +70,27 @@ func step(i int) string               { return fmt.Sprintf("step %d", i) }
 // listen is hear for goroutines of a test: it reports, and returns what came.
 func listen(t testing.TB, stream grpc.ServerStreamingClient[a2apb.StreamResponse], err error) said {
 	var s said
-	for err == nil {
-		var r *a2apb.StreamResponse
-		if r, err = stream.Recv(); err == nil {
-			s.add(t, r)
-		}
+	if err != nil {
+		t.Errorf("stream: %v", err)
+		return s
 	}
-	if err != io.EOF {
-		t.Errorf("stream broke after %d updates: %v", len(s.all), err)
-	}
+	s.rest(t, stream)
 	return s
+}
+
+// rest hears the stream to its end.
+func (s *said) rest(t testing.TB, stream grpc.ServerStreamingClient[a2apb.StreamResponse]) {
+	for {
+		r, err := stream.Recv()
+		if errors.Is(err, io.EOF) {
+			return
+		}
+		if err != nil {
+			t.Errorf("stream broke after %d updates: %v", len(s.all), err)
+			return
+		}
+		s.add(t, r)
+	}
 }
 
 // told is the sequence of texts in a stream, output and progress alike.
@@ -259,15 +271,7 @@ func TestAHundredSubscribersSeeTheSame(t *testing.T) {
 	g.let(4)
 	var sender said
 	sender.add(t, first)
-	for rest, err := stream.Recv(); ; rest, err = stream.Recv() {
-		if err == io.EOF {
-			break
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		sender.add(t, rest)
-	}
+	sender.rest(t, stream)
 	subscribe(heard[90:])
 	listening.Wait()
 

@@ -51,7 +51,7 @@ func plainAgent() error {
 	}
 	go func() { _ = server.Serve(l) }() // ends with the process
 	go func() {                         // ends with the process
-		_ = http.Serve(web, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { //nolint:gosec // a test's own server
+		_ = http.Serve(web, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Type", "application/json")
 			_, _ = w.Write(data)
 		}))
@@ -106,7 +106,7 @@ func (shouter) Cancel(_ context.Context, ec *a2asrv.ExecutorContext) iter.Seq2[a
 // first line, and a function that kills it.
 func child(t testing.TB, role string, env ...string) ([]string, func()) {
 	t.Helper()
-	cmd := exec.Command(os.Args[0]) //nolint:gosec // this very binary
+	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), append([]string{childEnv + "=" + role}, env...)...)
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()

@@ -141,7 +141,7 @@ func (w *writer) checkOwn(st *thread.State, i int, e *mesh.Event) error {
 		}
 		return nil
 	case mesh.DispatchIssued:
-		return w.checkDispatch(st, i, e, b)
+		return w.checkDispatch(st, i, b)
 	case mesh.DispatchSettled:
 		x := st.Execution(b.Child)
 		_, fresh := w.children[b.Child]
@@ -158,7 +158,7 @@ func (w *writer) checkOwn(st *thread.State, i int, e *mesh.Event) error {
 
 // checkDispatch checks that the grant allows the child, or that the child is
 // the one that the same event opened before.
-func (w *writer) checkDispatch(st *thread.State, i int, e *mesh.Event, b mesh.DispatchIssued) error {
+func (w *writer) checkDispatch(st *thread.State, i int, b mesh.DispatchIssued) error {
 	field := fmt.Sprintf("events[%d].dispatch_issued.child", i)
 	c := b.Child
 	if c.Parent != w.grant.Execution || c.Kind != mesh.KindAgent || c.User != w.grant.User || !mesh.ValidAgentName(c.Agent) {

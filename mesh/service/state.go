@@ -103,7 +103,7 @@ func stateKey(ctx context.Context, op, kind, name string) (state.Key, error) {
 	if kind == "" {
 		return state.Key{}, mesh.InvalidField(op, "kind", "is missing; give the agent's name or a skill domain of the grant")
 	}
-	if kinds, any := kindsOf(g); !any && !slices.Contains(kinds, kind) {
+	if kinds, all := kindsOf(g); !all && !slices.Contains(kinds, kind) {
 		e := mesh.Errorf(mesh.Denied, op, "The grant of agent %s does not reach state of this kind; it reaches %s",
 			g.Agent, strings.Join(kinds, ", "))
 		e.Field = "kind"
@@ -113,8 +113,8 @@ func stateKey(ctx context.Context, op, kind, name string) (state.Key, error) {
 }
 
 // kindsOf returns the kinds of state that a grant names: its agent and the
-// domains of its skills; any is set when it has all skills.
-func kindsOf(g *mesh.Grant) (kinds []string, any bool) {
+// domains of its skills; all is set when it has every skill.
+func kindsOf(g *mesh.Grant) (kinds []string, all bool) {
 	kinds = []string{g.Agent}
 	for _, pattern := range g.Skills {
 		if pattern == "*" {

@@ -2,6 +2,7 @@ package skill
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"runtime/debug"
@@ -103,7 +104,7 @@ func (x *Executor) run(ctx context.Context, h Handler, call *Call, env *Env) *Re
 
 // late is the result of a call that ended with its context.
 func late(ctx context.Context, name string) *Result {
-	if context.Cause(ctx) == context.DeadlineExceeded {
+	if errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
 		return failed("Failed to execute '%s': it did not finish in time, and it is unknown whether it had an effect.", name)
 	}
 	return failed("Failed to execute '%s': it was canceled, and it is unknown whether it had an effect.", name)
@@ -135,16 +136,15 @@ func explain(ctx context.Context, log *slog.Logger, name string, err error) *Res
 	if code := mesh.CodeOf(err); ctx.Err() != nil && (code == mesh.Canceled || code == mesh.Timeout) {
 		return late(ctx, name)
 	}
-	wrapped, _ := mesh.Wrap("", err).(*mesh.Error)
-	detail := wrapped.Detail
+	detail := mesh.DetailOf(err)
 	if detail == "" {
 		log.ErrorContext(ctx, "skill failed", "err", err)
 		detail = "internal error"
 	}
-	if wrapped.Field != "" {
-		detail = "'" + wrapped.Field + "' " + detail
+	if field := mesh.FieldOf(err); field != "" {
+		detail = "'" + field + "' " + detail
 	}
-	if wrapped.Code == mesh.Invalid {
+	if mesh.IsCode(err, mesh.Invalid) {
 		return failed("Invalid arguments for '%s': %s.", name, strings.TrimSuffix(detail, "."))
 	}
 	return failed("Failed to execute '%s': %s.", name, strings.TrimSuffix(detail, "."))

@@ -7,8 +7,8 @@ func NotFound(op string, key Key) error {
 	return mesh.Errorf(mesh.NotFound, op, "There is no value %q of kind %q", key.Name, key.Kind)
 }
 
-// CheckPut is a driver's decision whether a value whose version is is (0: there
-// is none) may be replaced by a writer who expects want.
+// CheckPut is a driver's decision whether a value that has the version is (0:
+// there is none) may be replaced by a writer who expects want.
 func CheckPut(op string, key Key, is, want int64) error {
 	if want == AnyVersion || want == is {
 		return nil

@@ -46,7 +46,7 @@ func (s *Snapshot) Apply(e *mesh.Event) {
 		case mesh.TaskOpened:
 			s.task.Status.Timestamp = timestamppb.New(e.Time)
 		case mesh.MessagePosted:
-			if m := s.task.Status.Message; m != nil { // what the user answers to
+			if m := s.task.Status.Message; m != nil && mesh.Interrupted(s.task.Status.State) { // what the user answers to
 				s.task.History = append(s.task.History, m)
 				s.task.Status.Message = nil
 			}

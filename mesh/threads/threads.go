@@ -94,6 +94,9 @@ func (s *States) Decide(ctx context.Context, key mesh.ThreadKey, f func(*thread.
 			return err
 		}
 		_, err = s.log.Append(ctx, key, d.Events, threadlog.AppendOptions{Expect: expect(e.state, d), Epoch: d.Epoch})
+		if err == nil {
+			e.feed(d.Events) // what was appended need not be read again
+		}
 		fenced := d.Epoch != 0 && d.Epoch < e.state.Epoch
 		if err == nil || !mesh.IsCode(err, mesh.Conflict) || fenced || try == retries {
 			return err
@@ -121,6 +124,11 @@ func (s *States) Feed(key mesh.ThreadKey, events []*mesh.Event) {
 	defer s.release(key, e)
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	e.feed(events)
+}
+
+// feed applies events that continue the state. The caller holds mu.
+func (e *entry) feed(events []*mesh.Event) {
 	for _, ev := range events {
 		if ev.Seq == e.state.Seq+1 {
 			e.state.Apply(ev)

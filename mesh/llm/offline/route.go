@@ -75,7 +75,7 @@ func route(t *turn) reply {
 	for _, c := range slices.Backward(t.calls) {
 		switch {
 		case c.done && c.use.Name == toolConsult:
-			return consulted(t, &c)
+			return consulted(&c)
 		case c.done && c.use.Name == toolHandoff && c.failed:
 			return say("I could not connect you with %s: %s", c.arg("agent"), sentence(c.result))
 		case c.done && c.use.Name == toolHandoff:
@@ -101,7 +101,7 @@ func route(t *turn) reply {
 }
 
 // consulted answers with what the agent said.
-func consulted(t *turn, c *call) reply {
+func consulted(c *call) reply {
 	var said struct{ Agent, Status, Result string }
 	if err := json.Unmarshal([]byte(c.result), &said); err != nil {
 		said.Result, said.Status = c.result, "completed"

@@ -38,33 +38,32 @@ func TenantFolder(tenant mesh.TenantID) string {
 // WriteOnce writes the file dir/name, making dir if need be, unless there is
 // one of that name. The error is Unavailable if the disk does not let it.
 func WriteOnce(dir, name string, data []byte) error {
-	const op = "outfile.WriteOnce"
 	final := filepath.Join(dir, name)
 	if _, err := os.Lstat(final); err == nil {
 		return nil
 	}
 	if err := os.MkdirAll(dir, 0o750); err != nil {
-		return failed(op, dir, err)
+		return failed(dir, err)
 	}
 	temp, err := writeTemp(dir, name, data)
 	if err != nil {
-		return failed(op, dir, err)
+		return failed(dir, err)
 	}
 	defer func() { _ = os.Remove(temp) }() // gone already after a rename
 	// A link, unlike a rename, does not replace what another call wrote.
 	if err := os.Link(temp, final); err != nil && !errors.Is(err, fs.ErrExist) {
 		if err := os.Rename(temp, final); err != nil { // a file system without links
-			return failed(op, dir, err)
+			return failed(dir, err)
 		}
 	}
 	if err := syncDir(dir); err != nil {
-		return failed(op, dir, err)
+		return failed(dir, err)
 	}
 	return nil
 }
 
-func failed(op, dir string, err error) error {
-	return mesh.Errorf(mesh.Unavailable, op, "The folder %s cannot be written; check its permissions and the space left: %w", filepath.Base(dir), err)
+func failed(dir string, err error) error {
+	return mesh.Errorf(mesh.Unavailable, "outfile.WriteOnce", "The folder %s cannot be written; check its permissions and the space left: %w", filepath.Base(dir), err)
 }
 
 func writeTemp(dir, name string, data []byte) (path string, err error) {
