@@ -2,6 +2,7 @@ package mesh
 
 import (
 	"encoding/hex"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -111,6 +112,21 @@ func ValidAgentName(s string) bool {
 	return true
 }
 
+// OwnSkills returns which of the skill ids on an agent's card are names of
+// skills, as "mail.send", that the patterns allow: what an agent that the mesh
+// does not run itself is granted when nobody chose.
+func OwnSkills(ids, patterns []string) []string {
+	own := []string{}
+	for _, id := range ids {
+		domain, action, ok := strings.Cut(id, ".")
+		named := ok && validName(domain, 48) && validName(action, 48) && !strings.Contains(action, ".")
+		if named && slices.ContainsFunc(patterns, func(p string) bool { return SkillMatches(p, id) }) && len(own) < 100 {
+			own = append(own, id)
+		}
+	}
+	return own
+}
+
 func validName(s string, most int) bool {
 	if len(s) == 0 || len(s) > most {
 		return false
@@ -124,16 +140,20 @@ func validName(s string, most int) bool {
 	return true
 }
 
-// clip shortens hostile input for an error message.
-func clip(s string) string {
-	const most = 48
+// clipped is how much of hostile input an error message of this package shows.
+const clipped = 48
+
+func clip(s string) string { return Clip(s, clipped) }
+
+// Clip shortens text to at most that many bytes, between characters, and says
+// so with an ellipsis, which comes on top. It is for what somebody else sent and
+// an error message or a prompt shows.
+func Clip(s string, most int) string {
 	if len(s) <= most {
 		return s
 	}
-	for i := most; i > 0; i-- {
-		if utf8.RuneStart(s[i]) {
-			return s[:i] + "…"
-		}
+	for most > 0 && !utf8.RuneStart(s[most]) {
+		most--
 	}
-	return "…"
+	return s[:most] + "…"
 }

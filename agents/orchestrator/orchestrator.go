@@ -103,6 +103,9 @@ func New(cfg Config) (agent.Agent, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
+	if cfg.Dispatch.Logger == nil {
+		cfg.Dispatch.Logger = cfg.Logger
+	}
 	return &orchestrator{cfg}, nil
 }
 

@@ -90,9 +90,12 @@ func inputList(text string) []skill.Parameter {
 		p.Required = p.Type != "flag" && !strings.Contains(low, "optional")
 		item = strings.NewReplacer("(optional)", "", "(required)", "", "optionally ", "", "optional ", "", "Optional ", "", "required ", "").Replace(item)
 		words := content(strings.Fields(itemBreak.ReplaceAllString(item, "")))
-		words = slices.DeleteFunc(words, func(w string) bool {
+		about := slices.DeleteFunc(slices.Clone(words), func(w string) bool {
 			return slices.Contains(strings.Fields("which what who whether list number of to know"), strings.ToLower(w))
 		})
+		if len(about) > 0 { // else the input is called so: "amount, from and to"
+			words = about
+		}
 		p.Name = skill.Slug(strings.Join(words[:min(len(words), 4)], " "))
 		if p.Name == "" {
 			continue

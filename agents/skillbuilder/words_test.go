@@ -76,6 +76,7 @@ func TestInputsAndStepsAreToldApart(t *testing.T) {
 		"1) you decide 2) a list of recipients":                                  {"", "recipients!"},
 		"Post it and notify the team":                                            {"Post it and notify the team", ""},
 		"It asks for the number of days":                                         {"", "days!"},
+		"it needs amount, from and to":                                           {"", "amount! from! to!"},
 		"channel (like #ops), text (optional)":                                   {"", "channel! text"},
 		"the channel, the channel and the Channel":                               {"", "channel!"},
 		"Look at the build every hour and complain when it is broken for a week": {"Look at the build every hour and complain when it is broken for a week", ""},

@@ -57,7 +57,10 @@ share the agent with all tenants.`,
 }
 
 func (a *app) serveAgent(ctx context.Context, name string, o agentRun) (err error) {
-	addr := orText(o.mesh, a.flags.addr)
+	addr, registered := orText(o.mesh, a.flags.addr), orText(o.name, name)
+	if !mesh.ValidAgentName(registered) {
+		return mesh.InvalidField("mesh.agent", "--name", "is %q; give a name of lower-case letters, digits, '-' and '_' that begins with a letter", registered)
+	}
 	logger, err := a.logger(o.logLevel)
 	if err != nil {
 		return err
@@ -84,7 +87,9 @@ func (a *app) serveAgent(ctx context.Context, name string, o agentRun) (err erro
 	if err != nil {
 		return err
 	}
-	registered := orText(o.name, name)
+	if !answers(ctx, conn) && ctx.Err() == nil {
+		a.notef("nobody answers at %s yet; waiting until somebody does. Start the mesh with 'mesh up', or name another address with --mesh\n", addr)
+	}
 	return agent.Serve(ctx, agent.Options{
 		Agent: made, Addr: o.listen, Endpoint: o.endpoint, Node: conn, Logger: logger,
 		Register: &agent.Registration{Name: registered, Lease: o.lease, Shared: o.shared},

@@ -62,19 +62,27 @@ func (a *app) connected(ctx context.Context, args []string, do func(context.Cont
 // reach waits until somebody answers, so that an address where nobody does is
 // told apart from a mesh that cannot do something just now.
 func (c *client) reach(ctx context.Context) error {
-	limit, cancel := context.WithTimeout(ctx, connectTimeout)
+	switch {
+	case answers(ctx, c.conn):
+		return nil
+	case ctx.Err() != nil:
+		return ctx.Err()
+	}
+	return mesh.Errorf(mesh.Unavailable, "mesh.connect",
+		"nobody answers at %s; start the mesh with 'mesh up' or name another address with --addr", c.app.flags.addr)
+}
+
+// answers waits until somebody answers, and reports whether that was in time.
+func answers(ctx context.Context, conn *grpc.ClientConn) bool {
+	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
-	c.conn.Connect()
-	for state := c.conn.GetState(); state != connectivity.Ready; state = c.conn.GetState() {
-		if state == connectivity.TransientFailure || !c.conn.WaitForStateChange(limit, state) {
-			if ctx.Err() != nil {
-				return ctx.Err()
-			}
-			return mesh.Errorf(mesh.Unavailable, "mesh.connect",
-				"nobody answers at %s; start the mesh with 'mesh up' or name another address with --addr", c.app.flags.addr)
+	conn.Connect()
+	for state := conn.GetState(); state != connectivity.Ready; state = conn.GetState() {
+		if state == connectivity.TransientFailure || !conn.WaitForStateChange(ctx, state) {
+			return false
 		}
 	}
-	return nil
+	return true
 }
 
 // call returns ctx for a call about the thread, or about none for "".

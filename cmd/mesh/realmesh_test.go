@@ -186,8 +186,14 @@ type realMesh struct {
 // A later flag of extra wins.
 func up(t *testing.T, dir string, extra ...string) *realMesh {
 	t.Helper()
+	return upWith(t, dir, nil, extra...)
+}
+
+// upWith is up with more environment.
+func upWith(t *testing.T, dir string, env []string, extra ...string) *realMesh {
+	t.Helper()
 	args := append([]string{"up", "--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0", "--data", "data"}, extra...)
-	m := &realMesh{process: launch(t, dir, "mesh", nil, args...), dir: dir, data: filepath.Join(dir, "data")}
+	m := &realMesh{process: launch(t, dir, "mesh", env, args...), dir: dir, data: filepath.Join(dir, "data")}
 	at := m.shows(`(?s)gRPC +(\S+)\n +HTTP +http://(\S+)\n.*Ctrl-C stops it`)
 	m.grpc, m.http = at[1], at[2]
 	return m

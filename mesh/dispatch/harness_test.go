@@ -305,6 +305,18 @@ func wait(t testing.TB, d *dispatch.Dispatcher, ids ...string) map[string]dispat
 	return out
 }
 
+// receive waits for what must come.
+func receive[T any](t testing.TB, ch <-chan T) T {
+	t.Helper()
+	select {
+	case v := <-ch:
+		return v
+	case <-time.After(20 * time.Second):
+		t.Fatal("nothing came")
+		panic("unreachable")
+	}
+}
+
 // order asks the agent worker.
 func order(id string, after ...string) dispatch.Order {
 	return dispatch.Order{AgentID: id, Name: "worker", Mission: "do " + id, DependsOn: after}

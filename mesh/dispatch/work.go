@@ -32,7 +32,7 @@ func (d *Dispatcher) work(ctx context.Context, j *job, prior []Result) Result {
 	}
 	j.exec.Agent, r.Agent = to.GetName(), to.GetName()
 	if len(j.exec.Skills) == 0 {
-		j.exec.Skills = d.inv.Grant.Skills
+		j.exec.Skills = d.allowed(to)
 	}
 	if deadline, ok := ctx.Deadline(); ok {
 		j.exec.Deadline = deadline.UTC().Truncate(time.Millisecond)
@@ -87,6 +87,19 @@ func result(status, text string, last mesh.TaskMoved) string {
 	return text + "\n\n" + why
 }
 
+// allowed are the skills of an agent that was asked by name alone: all that the
+// grant has for the mesh's own agents, and for others those on their card.
+func (d *Dispatcher) allowed(to *meshv1.Agent) []string {
+	if to.GetBuiltin() {
+		return d.inv.Grant.Skills
+	}
+	var ids []string
+	for _, s := range to.GetCard().GetSkills() {
+		ids = append(ids, s.GetId())
+	}
+	return mesh.OwnSkills(ids, d.inv.Grant.Skills)
+}
+
 // message is what the agent is told.
 func message(threadID, text string, o Order) *a2apb.Message {
 	m := peer.Say(text)
@@ -135,8 +148,12 @@ func (d *Dispatcher) ask(ctx context.Context, j *job, to *meshv1.Agent, msg *a2a
 		msg.ContextId = ""
 	}
 	s := &stream{dispatcher: d, job: j, task: string(j.exec.ID)}
-	s.read(mesh.WithCall(ctx, call), client, req)
-	if ctx.Err() != nil { // it was stopped: the agent must know, whatever its stream does
+	called := mesh.WithCall(ctx, call)
+	d.opts.Logger.InfoContext(called, "agent called", "agent", to.GetName())
+	s.read(called, client, req)
+	// It was stopped: the agent must know, whatever its stream does. Its server may
+	// see the deadline before our clock does.
+	if ctx.Err() != nil || s.last.Reason == mesh.ReasonTimeout {
 		stop, cancel := context.WithTimeout(mesh.WithCall(context.WithoutCancel(ctx), call), settleTime)
 		defer cancel()
 		if err := peer.Cancel(stop, client, s.task); err != nil {

@@ -57,7 +57,7 @@ func (d *driver) run(ctx context.Context) {
 			about.Execution = turn
 			err = d.drive(mesh.WithCall(ctx, about), turn)
 		}
-		if err != nil && d.turns.Err() != nil {
+		if err != nil && d.turns.Err() != nil && !mesh.IsCode(err, mesh.Conflict) {
 			err = d.park(ctx)
 		}
 		if err != nil {
@@ -119,9 +119,9 @@ func (d *driver) drive(ctx context.Context, turn mesh.ExecutionID) error {
 	return err
 }
 
-// maxHops bounds how often the stream may change hands within a turn: to each
-// of handoff.MaxHandoffsInTurn specialists, and back.
-const maxHops = 8
+// maxHops bounds how often the stream may change hands within a turn: back from
+// the specialist that had it before, and to handoff.MaxHandoffsInTurn and back.
+const maxHops = 9
 
 const (
 	reasonHops   = "TOO_MANY_HANDOFFS"
@@ -264,7 +264,7 @@ func (d *driver) whither(s *thread.State, t *thread.Execution, l *leg, out outco
 		return nil, mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_CANCELED, Message: peer.Say("Canceled.")}
 	case out.kind == legOver && out.last.Reason == mesh.ReasonInterrupted:
 		return nil, out.last
-	case h != nil && (h.Seq > l.from || h.Ended > l.from) && l.hops == maxHops:
+	case h != nil && (h.Seq > l.from || h.Ended > l.from) && l.hops >= maxHops:
 		return nil, failure(reasonHops, "The agents kept handing over to each other; the task was stopped.")
 	case h != nil && h.Turn == t.ID && h.Seq > l.from && h.Active():
 		next.hops++

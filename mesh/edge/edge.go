@@ -37,6 +37,7 @@ import (
 	"agentmesh/mesh/grant"
 	"agentmesh/mesh/lease"
 	"agentmesh/mesh/registry"
+	"agentmesh/mesh/taskindex"
 	"agentmesh/mesh/threadlog"
 	"agentmesh/mesh/threads"
 )
@@ -68,6 +69,8 @@ type Config struct {
 	Conns      Conns
 	Signer     *grant.Signer
 	Checkpoint Checkpoint
+	// Tasks lists tasks; its caller runs it. Without it tasks are not listed.
+	Tasks *taskindex.Index
 	// Card returns the edge's own card for a tenant.
 	Card func(ctx context.Context, tenant mesh.TenantID) (*a2apb.AgentCard, error)
 	// Main is the agent that answers new threads.
@@ -284,7 +287,8 @@ func (e *Edge) kick(key mesh.ThreadKey) {
 	e.wg.Go(func() { d.run(e.turns) }) // Close waits
 }
 
-// leave ends the driver unless it was kicked meanwhile.
+// leave ends the driver unless it was kicked meanwhile. One that could not
+// settle its thread then gives way to a new one, which begins afresh.
 func (e *Edge) leave(d *driver, settled bool) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -293,6 +297,9 @@ func (e *Edge) leave(d *driver, settled bool) bool {
 		return false
 	}
 	delete(e.drivers, d.key)
+	if d.again && e.turns.Err() == nil {
+		e.kick(d.key)
+	}
 	if o := e.open[d.key]; settled && o != nil && o.sends == 0 {
 		delete(e.open, d.key)
 	}

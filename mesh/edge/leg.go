@@ -23,7 +23,7 @@ type leg struct {
 	exec    mesh.Execution
 	ordinal int // 1 for the turn's first execution
 
-	hops    int // how often the turn's stream changed hands before
+	hops int // how often the turn's stream changed hands before
 
 	resumed       bool // the execution waited for the message
 	orphan        bool // the execution's driver is gone
@@ -47,7 +47,7 @@ type leg struct {
 // start makes the leg a new execution of the agent, after so many others.
 func (l *leg) start(threadID, agent string, kind mesh.Kind, before int) {
 	l.ordinal = before + 1
-	l.exec = mesh.Execution{ID: mesh.NewExecutionID(threadID), Parent: l.turn, Kind: kind, Agent: agent, User: l.user, Skills: []string{"*"}}
+	l.exec = mesh.Execution{ID: mesh.NewExecutionID(threadID), Parent: l.turn, Kind: kind, Agent: agent, User: l.user}
 }
 
 // resume makes the leg go on with an execution that waited for the user, the
@@ -109,19 +109,21 @@ func (d *driver) address(ctx context.Context, l *leg, pending []mesh.Seq) error 
 	if l.message == nil {
 		return mesh.Errorf(mesh.Unknown, "edge.address", "")
 	}
+	if l.returned != nil { // what the user said meanwhile comes after it
+		h := l.returned
+		l.message = peer.Say(fmt.Sprintf("Control returns from %s (%s). %s", h.To, h.Outcome, h.Result))
+		l.message.Role = a2apb.Role_ROLE_USER
+		l.exec.Text = clipText(textOf(l.message))
+		l.tell(d.key, "handoff_return", handoffData(d.key, l.user, h, nil))
+		return nil
+	}
 	l.exec.Text = clipText(textOf(l.message))
-	switch {
-	case l.handoff != nil:
+	if l.handoff != nil {
 		recent, err := d.recent(ctx, l.handoff.RecentMessages)
 		if err != nil {
 			return err
 		}
 		l.tell(d.key, "handoff", handoffData(d.key, l.user, l.handoff, recent))
-	case l.returned != nil:
-		h := l.returned
-		l.message = peer.Say(fmt.Sprintf("Control returns from %s (%s). %s", h.To, h.Outcome, h.Result))
-		l.message.Role = a2apb.Role_ROLE_USER
-		l.tell(d.key, "handoff_return", handoffData(d.key, l.user, h, nil))
 	}
 	return nil
 }
@@ -213,6 +215,20 @@ func (e *Edge) connect(tenant mesh.TenantID, agent string) (line, error) {
 	return line{entry: entry, client: a2apb.NewA2AServiceClient(conn)}, nil
 }
 
+// granted are the skills of an agent that has the user's stream: all for the
+// mesh's own agents and for the main one, whom the operator chose, and for
+// others those on their card.
+func (e *Edge) granted(entry registry.Entry) []string {
+	if entry.Builtin || entry.Name == e.Main {
+		return []string{"*"}
+	}
+	var ids []string
+	for _, s := range entry.Card.GetSkills() {
+		ids = append(ids, s.GetId())
+	}
+	return mesh.OwnSkills(ids, []string{"*"})
+}
+
 // identify returns ctx with the identity under which the execution's agent is
 // called: ids for all, and a grant for agents that speak our extension.
 func (e *Edge) identify(ctx context.Context, key mesh.ThreadKey, x mesh.Execution, entry registry.Entry, perms []mesh.Permission, ttl time.Duration) context.Context {
@@ -225,7 +241,7 @@ func (e *Edge) identify(ctx context.Context, key mesh.ThreadKey, x mesh.Executio
 		call.GrantToken = e.Signer.Issue(mesh.Grant{
 			Tenant: key.Tenant, User: x.User, Thread: key.ID, Execution: x.ID, Parent: x.Parent, Turn: x.Parent,
 			Agent: x.Agent, Chain: []string{x.Agent}, Skills: x.Skills, Permissions: perms,
-			Depth: e.MaxDepth, Expires: e.Now().Add(ttl).Unix(),
+			Depth: e.MaxDepth, Expires: e.Now().Add(ttl + time.Second).Unix(), // not before the work
 		})
 	}
 	return mesh.WithCall(ctx, call)

@@ -37,6 +37,10 @@ func (d *driver) runLeg(ctx context.Context, l *leg, w *watch) outcome {
 	if l.orphan {
 		return outcome{last: failure(mesh.ReasonInterrupted, "The task was cut off; send the message again.")}
 	}
+	to, unreachable := d.connect(d.key.Tenant, l.exec.Agent)
+	if !l.resumed && unreachable == nil {
+		l.exec.Skills = d.granted(to.entry)
+	}
 	switch canceled, err := d.announce(ctx, l); {
 	case err != nil:
 		d.Logger.ErrorContext(ctx, "leg not logged", "agent", l.exec.Agent, "err", err)
@@ -44,16 +48,16 @@ func (d *driver) runLeg(ctx context.Context, l *leg, w *watch) outcome {
 	case canceled:
 		return outcome{last: mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_CANCELED}}
 	}
-	to, err := d.connect(d.key.Tenant, l.exec.Agent)
-	if err != nil {
+	if unreachable != nil {
 		words := l.exec.Agent + " is not available right now; try again later."
-		if detail := mesh.DetailOf(err); detail != "" {
+		if detail := mesh.DetailOf(unreachable); detail != "" {
 			words = detail
 		}
 		return outcome{last: failure(mesh.ReasonUnavailable, words)}
 	}
 	call, cancel := context.WithTimeoutCause(ctx, l.exec.Deadline.Sub(d.Now()), mesh.Errorf(mesh.Timeout, "edge.runLeg", "the agent took too long"))
 	call = d.identify(call, d.key, l.exec, to.entry, l.perms, l.exec.Deadline.Sub(d.Now()))
+	d.Logger.InfoContext(call, "agent called", "agent", l.exec.Agent)
 	r := &relay{driver: d, leg: l, line: to, bodies: make(chan mesh.Body, relayQueue), cancel: cancel}
 	r.reading.Go(func() {
 		defer close(r.bodies)
@@ -195,7 +199,8 @@ func (r *relay) drain(ctx context.Context) {
 	for open := true; open; {
 		select {
 		case b, ok := <-r.bodies:
-			if !ok {
+			if !ok { // we end the call, or it waits for credentials
+				r.tellCanceled(ctx, r.key, r.state())
 				open = false
 				break
 			}

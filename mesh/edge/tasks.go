@@ -158,7 +158,8 @@ func (e *Edge) Cancel(ctx context.Context, req *a2apb.CancelTaskRequest) (*a2apb
 		return nil, err
 	}
 	if parked != nil { // the agent has no stream open; tell it, as a courtesy
-		e.wg.Go(func() { e.tellCanceled(context.WithoutCancel(ctx), key, parked) }) // Close waits
+		detached := context.WithoutCancel(ctx)
+		e.wg.Go(func() { e.tellCanceled(detached, key, parked) }) // Close waits
 	}
 	appended()
 	ctx, cancel := context.WithTimeout(ctx, 2*e.CancelGrace)

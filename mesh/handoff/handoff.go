@@ -163,6 +163,7 @@ func (h *Handoffs) End(ctx context.Context, key mesh.ThreadKey, g *mesh.Grant, u
 		}
 	}
 	var ended *thread.Handoff
+	var decided threads.Decision
 	err := h.states.Decide(ctx, key, func(s *thread.State) (threads.Decision, error) {
 		if s.Seq == 0 {
 			return threads.Decision{}, mesh.ThreadNotFound(op)
@@ -172,12 +173,13 @@ func (h *Handoffs) End(ctx context.Context, key mesh.ThreadKey, g *mesh.Grant, u
 		}
 		e := *s.Handoff
 		e.Outcome, e.Result = outcome, summary
-		ended = &e
-		return h.ending(s, g, by, outcome, summary), nil
+		ended, decided = &e, h.ending(s, g, by, outcome, summary)
+		return decided, nil
 	})
 	if err != nil {
 		return nil, err
 	}
+	ended.Ended = decided.Events[0].Seq
 	return ended, nil
 }
 
@@ -196,9 +198,9 @@ func mayEnd(s *thread.State, g *mesh.Grant) error {
 	return nil
 }
 
-// ending is the decision that ends the handoff. A turn that waits for its user
-// with the agent that loses the stream ends with it; one that runs goes on with
-// main, which the edge sees to.
+// ending is the decision that ends the handoff, with that event first. A turn
+// that waits for its user with the agent that loses the stream ends with it; one
+// that runs goes on with main, which the edge sees to.
 func (h *Handoffs) ending(s *thread.State, g *mesh.Grant, by string, outcome mesh.HandoffOutcome, summary string) threads.Decision {
 	now := h.now().UTC().Truncate(time.Millisecond)
 	event := func(id mesh.ExecutionID, b mesh.Body) *mesh.Event {

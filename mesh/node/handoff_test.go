@@ -242,3 +242,48 @@ func TestOnlyTheActiveAgentMayHandOver(t *testing.T) {
 		t.Errorf("without a grant: %v", err)
 	}
 }
+
+// What the user says while the specialist works is answered after control has
+// come back.
+func TestAMessageDuringAHandoffIsAnsweredAfterItsReturn(t *testing.T) {
+	working, goOn := make(chan string), make(chan struct{})
+	slow := func(ctx context.Context, inv *agent.Invocation) iter.Seq2[agent.Output, error] {
+		return func(yield func(agent.Output, error) bool) {
+			working <- inv.Text()
+			<-goOn
+			if _, err := inv.Mesh.EndHandoff(ctx, &meshv1.EndHandoffRequest{Summary: "done"}); err != nil {
+				yield(nil, err)
+			}
+		}
+	}
+	m := start(t, config(t.TempDir()), map[string]run{"main": greeter, "builder": slow})
+	id := mesh.NewThreadID()
+	stream, err := m.edge().SendStreamingMessage(in(t, id), say("make a skill"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, err := stream.Recv()
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-working
+	meanwhile := say("and by the way")
+	meanwhile.Message.TaskId = first.GetTask().GetId()
+	meanwhile.Configuration = &a2apb.SendMessageConfiguration{ReturnImmediately: true}
+	if _, err := m.edge().SendMessage(in(t, id), meanwhile); err != nil {
+		t.Fatal(err)
+	}
+	close(goOn)
+	var s said
+	s.add(t, first)
+	for {
+		r, err := stream.Recv()
+		if err != nil {
+			break
+		}
+		s.add(t, r)
+	}
+	if want := "[main] one moment. [main] it is completed: done[main] and by the way"; s.text != want || s.state != a2apb.TaskState_TASK_STATE_COMPLETED {
+		t.Errorf("heard %q, ended %v,\nwant  %q", s.text, s.state, want)
+	}
+}

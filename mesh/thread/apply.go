@@ -28,7 +28,7 @@ func (s *State) Apply(e *mesh.Event) {
 	case mesh.TaskOpened:
 		s.open(e, b.Execution)
 	case mesh.DispatchIssued:
-		s.dispatch(e, b.Child)
+		s.dispatch(e, b)
 	case mesh.HandoffStarted:
 		s.startHandoff(e, b)
 	case mesh.HandoffEnded:
@@ -63,7 +63,9 @@ func (s *State) applyTo(x *Execution, e *mesh.Event) {
 		}
 		if b.Reason == mesh.ReasonDelivered {
 			if t := s.Turn(x.Parent); t != nil {
-				t.Delivered = e.Seq
+				if !returns(b.Message) {
+					t.Delivered = e.Seq
+				}
 			}
 		}
 		if b.RemoteTask != "" {
@@ -131,7 +133,8 @@ func (s *State) open(e *mesh.Event, ex mesh.Execution) {
 	}
 }
 
-func (s *State) dispatch(e *mesh.Event, child mesh.Execution) {
+func (s *State) dispatch(e *mesh.Event, b mesh.DispatchIssued) {
+	child := b.Child
 	if child.Kind == mesh.KindTurn || child.Parent != e.Execution || s.execs[child.Parent] == nil || s.add(e, child) == nil {
 		return
 	}
@@ -140,6 +143,14 @@ func (s *State) dispatch(e *mesh.Event, child mesh.Execution) {
 		t.Delivered = e.Seq
 		t.Legs = append(t.Legs, Leg{Execution: child.ID, Agent: child.Agent, From: e.Seq})
 	}
+}
+
+// returns reports whether the message tells an agent that control came back to
+// it: then it has none of the user's words, and those that came meanwhile are
+// still to be delivered.
+func returns(m *a2apb.Message) bool {
+	_, ok := m.GetMetadata().GetFields()[mesh.ExtensionURI].GetStructValue().GetFields()["handoff_return"]
+	return ok
 }
 
 // streamOf returns the turn whose stream the execution has, or which it is; nil

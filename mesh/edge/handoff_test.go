@@ -1,0 +1,278 @@
+package edge_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
+
+	"agentmesh/mesh"
+	"agentmesh/mesh/edge"
+	"agentmesh/mesh/thread"
+	"agentmesh/mesh/threads"
+)
+
+// gives is a main agent that hands everything to smith and tells how it got
+// control back.
+func gives(s *scene) {
+	if back := s.told("handoff_return"); back != nil {
+		f := back.Fields
+		s.answer("back: " + f["state"].GetStringValue() + ", " + f["result_summary"].GetStringValue())
+		return
+	}
+	s.say("one moment. ")
+	s.must(s.give("smith", 1))
+	s.until(nil)
+}
+
+// S4-062, S4-063: a specialist that fails gives the stream back to main, which
+// learns why and explains; the handoff is over.
+func TestMainExplainsWhenTheSpecialistFails(t *testing.T) {
+	tests := map[string]struct {
+		play  func(*scene)
+		words string
+	}{
+		"it dies":          {(*scene).breaks, "smith could not go on: The agent could not be reached."},
+		"it fails":         {func(s *scene) { s.move(failed, "no coal") }, "smith could not go on: no coal"},
+		"it says nothing":  {func(*scene) {}, "smith could not go on: The agent stopped without finishing its task."},
+		"it rejects":       {func(s *scene) { s.move(a2apb.TaskState_TASK_STATE_REJECTED, "not mine") }, "smith could not go on: not mine"},
+		"without any word": {func(s *scene) { s.move(failed, "") }, "smith could not go on."},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			w := build(t)
+			w.agent("main", gives)
+			w.agent("smith", tt.play)
+			acc := w.send("go")
+			h := w.hear(acc)
+			if want := "one moment. back: error, " + tt.words; h.state != completed || h.text != want {
+				t.Errorf("heard %v,\nwant %q", h, want)
+			}
+			if s := w.fold(); s.Handoff.Active() || s.Handoff.Outcome != mesh.HandoffError || s.ActiveAgent("main") != "main" {
+				t.Errorf("the handoff is %+v", s.Handoff)
+			}
+		})
+	}
+}
+
+// S4-031, S4-032, S4-037, S4-076: what the specialist is told; one that does
+// not know the extension is told in words.
+func TestTheSpecialistLearnsWhyItWasCalled(t *testing.T) {
+	w := build(t)
+	told := make(chan *scene, 1)
+	smith := func(s *scene) { told <- s; s.answer("done") }
+	w.agent("main", gives)
+	w.agent("smith", smith)
+	w.hear(w.send("go"))
+	s := <-told
+	f := s.told("handoff").GetFields()
+	for name, want := range map[string]string{
+		"type": "handoff", "thread_id": w.thread, "tenant_id": "acme", "user_id": "ann", "source_agent_id": "main",
+		"target_agent_id": "smith", "handoff_reason": "because", "context_summary": "what was said", "state": "active",
+	} {
+		if got := f[name].GetStringValue(); got != want {
+			t.Errorf("%s is %q, want %q", name, got, want)
+		}
+	}
+	if s.text() != "go" || !slices.Equal(s.call.Principal.Grant.Permissions, []mesh.Permission{mesh.PermChat}) { // S4-072
+		t.Errorf("it got %q under %+v", s.text(), s.call.Principal.Grant)
+	}
+	w.thread = mesh.NewThreadID()
+	w.agent("smith", smith, foreign)
+	w.hear(w.send("go"))
+	if s := <-told; s.text() != "Context: what was saidgo" {
+		t.Errorf("a foreign specialist got %q", s.text())
+	}
+}
+
+// S4-028: what the first agent says after it gave the stream away is kept for
+// the record and shown to nobody; its execution is settled.
+func TestWhatTheFirstAgentSaysLateIsLoggedAndNotShown(t *testing.T) {
+	ends := map[string]struct {
+		play  func(*scene)
+		state mesh.TaskState
+	}{
+		"and completes": {func(s *scene) { s.move(completed, "bye") }, completed},
+		"and asks":      {func(s *scene) { s.move(asks, "Hello?") }, canceled},
+		"and goes on":   {func(s *scene) { s.hang() }, canceled},
+		"and is deaf":   {func(s *scene) { <-s.ctx.Done() }, canceled},
+		"and breaks":    {(*scene).breaks, failed},
+	}
+	for name, tt := range ends {
+		t.Run(name, func(t *testing.T) {
+			w := build(t)
+			w.agent("main", func(s *scene) {
+				s.say("over to smith. ")
+				s.must(s.give("smith", 1))
+				s.put("answer", "too late", true)
+				tt.play(s)
+			})
+			w.agent("smith", func(s *scene) {
+				// Not before the late words are in the log, so that they are late.
+				for ev := range w.log.Follow(s.ctx, w.key(), 0) {
+					if a, ok := ev.Body.(mesh.ArtifactAppended); ok && textOf(a.Artifact.Parts) == "too late" {
+						break
+					}
+				}
+				s.answer("I am smith")
+				s.until(nil)
+			})
+			acc := w.send("go")
+			h := w.hear(acc)
+			if h.state != completed || h.text != "over to smith. I am smith" || slices.Contains(h.words, "Hello?") || slices.Contains(h.words, "bye") {
+				t.Errorf("heard %v", h)
+			}
+			if task := w.snapshot(acc.Task.Id); len(task.Artifacts) != 2 || textOf(task.Artifacts[0].Parts) != "over to smith. " {
+				t.Errorf("the task has %v", task.Artifacts)
+			}
+			if x := w.fold().Executions()[1]; !mesh.Terminal(x.State) {
+				t.Errorf("main's execution is %v", x.State)
+			}
+		})
+	}
+}
+
+// An agent that gives the stream away and then asks or completes, before the
+// edge has noticed the first, is settled as handed off.
+func TestAnExecutionThatEndsWithAHandoffIsSettledAsSuch(t *testing.T) {
+	for name, tt := range map[string]struct{ last, want mesh.TaskState }{
+		"completed": {completed, completed}, "asking": {asks, canceled},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := build(t)
+			w.agent("main", func(s *scene) { s.say("x"); s.must(s.give("smith", 1)); s.move(tt.last, "") })
+			held := make(chan struct{})
+			w.agent("smith", func(s *scene) { s.ensure(); s.until(held); s.answer("y") })
+			acc := w.send("go")
+			s := w.await("main is settled", func(s *thread.State) bool {
+				return len(s.Executions()) == 3 && mesh.Terminal(s.Executions()[1].State)
+			})
+			if x := s.Executions()[1]; x.State != tt.want || x.Reason != mesh.ReasonHandedOff {
+				t.Errorf("main's execution is %v, %s", x.State, x.Reason)
+			}
+			close(held)
+			if h := w.hear(acc); h.text != "xy" {
+				t.Errorf("heard %v", h)
+			}
+		})
+	}
+}
+
+// give without the rules of package handoff, as a node of another version may.
+func (s *scene) push(target string) error {
+	g := s.call.Principal.Grant
+	return s.w.states.Decide(s.ctx, g.Key(), func(*thread.State) (threads.Decision, error) {
+		return threads.Decision{Events: []*mesh.Event{{Time: time.Now(), Execution: g.Execution, Actor: "agent:" + g.Agent,
+			Body: mesh.HandoffStarted{From: g.Agent, To: target}}}, Scopes: []mesh.Scope{mesh.Scope(g.Execution)}}, nil
+	})
+}
+
+// Agents that hand over to each other for ever are stopped.
+func TestTooManyHandoffsEndTheTask(t *testing.T) {
+	for name, after := range map[string]func(*scene){
+		"and go on": func(s *scene) { s.until(nil) }, "and complete": func(s *scene) { s.move(completed, "") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := build(t, func(c *edge.Config) { c.HandoffGrace = time.Millisecond })
+			other := map[string]string{"main": "smith", "smith": "main"}
+			var all []*actor
+			for agent := range other {
+				all = append(all, w.agent(agent, func(s *scene) { s.ensure(); s.must(s.push(other[agent])); after(s) }))
+			}
+			h := w.hear(w.send("go"))
+			if h.state != failed || h.reason() != "TOO_MANY_HANDOFFS" {
+				t.Errorf("heard %v", h)
+			}
+			if n := all[0].plays.Load() + all[1].plays.Load(); n != 10 {
+				t.Errorf("%d legs, want 10", n)
+			}
+		})
+	}
+}
+
+// Whether the handoff or the cancellation comes first, the task ends as
+// canceled, once, and nothing of it is left.
+func TestACancelThatRacesWithAHandoffEndsTheTask(t *testing.T) {
+	for range 20 {
+		w := build(t)
+		ready := make(chan struct{})
+		w.agent("main", func(s *scene) {
+			s.say("x")
+			close(ready)
+			if err := s.give("smith", 1); err != nil && !mesh.IsCode(err, mesh.Precondition) {
+				s.must(err)
+			}
+			s.hang()
+		})
+		w.agent("smith", (*scene).hang)
+		acc := w.send("go")
+		<-ready
+		w.mustCancel(acc.Task.Id)
+		if h := w.hear(acc); h.state != canceled {
+			t.Fatalf("heard %v", h)
+		}
+	}
+}
+
+// S4-036: the user gets out while the specialist works; main has the stream at
+// once, and the specialist is told to stop.
+func TestTheUserEndsAHandoffWhileTheSpecialistWorks(t *testing.T) {
+	w := build(t)
+	w.agent("main", gives)
+	smith := w.agent("smith", func(s *scene) { s.say("working. "); s.hang() })
+	acc := w.send("go")
+	w.until(acc, func(h *heard) bool { return strings.Contains(h.text, "working") })
+	if _, err := w.handoffs.End(t.Context(), w.key(), nil, "ann", mesh.HandoffCancelled, "enough", 0); err != nil {
+		t.Fatal(err)
+	}
+	h := w.hear(acc)
+	if h.state != completed || h.text != "one moment. working. back: cancelled, enough" || !slices.Contains(h.words, "Returning you to the main assistant.") {
+		t.Errorf("heard %v", h)
+	}
+	w.close()
+	if x := w.fold().Executions()[2]; !mesh.Terminal(x.State) || !slices.Equal(smith.asked(), []string{string(x.ID)}) {
+		t.Errorf("smith's execution %s is %v; it was asked to cancel %v", x.ID, x.State, smith.asked())
+	}
+}
+
+// S4-026, S4-027, S4-064: messages that wait while the stream changes hands,
+// and those after, go to the specialist until it gives control back.
+func TestQueuedTurnsGoToWhoeverHasTheConversationThen(t *testing.T) {
+	w := build(t)
+	gate := make(chan struct{})
+	w.agent("main", func(s *scene) {
+		s.ensure()
+		s.until(gate)
+		if s.text() == "go" {
+			s.must(s.give("smith", 0))
+			s.move(completed, "")
+			return
+		}
+		s.answer("main: " + s.text())
+	})
+	w.agent("smith", func(s *scene) {
+		s.say("smith: " + s.text() + ". ")
+		if s.text() == "last" {
+			s.must(s.giveBack("made", 1))
+		}
+		s.move(completed, "")
+	})
+	first, queued, last, after := w.send("go"), w.send("queued"), w.send("last"), w.send("after")
+	close(gate)
+	for i, want := range []string{"smith: go. ", "smith: queued. ", "smith: last. main: Control returns from smith (completed). made", "main: after"} {
+		acc := []string{first.Task.Id, queued.Task.Id, last.Task.Id, after.Task.Id}[i]
+		var text string
+		w.await("turn is over", func(s *thread.State) bool {
+			x := s.Turn(mesh.ExecutionID(acc))
+			return x != nil && mesh.Terminal(x.State)
+		})
+		for _, a := range w.snapshot(acc).Artifacts {
+			text += textOf(a.Parts)
+		}
+		if text != want {
+			t.Errorf("turn %d: %q, want %q", i, text, want)
+		}
+	}
+}

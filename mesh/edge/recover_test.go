@@ -1,0 +1,265 @@
+package edge_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+
+	"agentmesh/mesh"
+	"agentmesh/mesh/a2a"
+	"agentmesh/mesh/thread"
+)
+
+// dispatcher is an agent that does as it is told.
+func dispatcher(gate <-chan struct{}) func(*scene) {
+	return func(s *scene) {
+		switch word, _, _ := strings.Cut(s.text(), " "); word {
+		case "stay":
+			s.say("half of it")
+			s.until(gate)
+			s.move(completed, "")
+		case "ask":
+			s.say("I need more. ")
+			s.move(asks, "Which?")
+		case "give":
+			s.ensure()
+			s.must(s.give("smith", 0))
+			s.move(completed, "")
+		default:
+			s.answer("ok " + s.text())
+		}
+	}
+}
+
+// What a dead node left is settled by the next one: once, and no more than
+// must be.
+func TestRecoverSettlesWhatADeadNodeLeft(t *testing.T) {
+	w := build(t)
+	gate := make(chan struct{})
+	w.agent("main", dispatcher(gate))
+	threadOf := map[string]string{}
+	sent := map[string]*a2a.Accepted{}
+	for _, name := range []string{"stay", "ask", "done"} {
+		w.thread = mesh.NewThreadID()
+		threadOf[name], sent[name] = w.thread, w.send(name)
+		w.until(sent[name], func(h *heard) bool { return h.text != "" && (name == "stay" || h.state == asks) })
+	}
+	w.thread = threadOf["stay"]
+	sent["queued"] = w.send("done")
+	w.crash()
+
+	next := rebuild(t, w.backend, w.mark, "node-2")
+	next.agent("main", dispatcher(nil))
+	n, err := next.Recover(t.Context())
+	if err != nil || n != 2 {
+		t.Fatalf("settled %d turns, %v, want 2", n, err)
+	}
+	for _, name := range []string{"stay", "queued"} {
+		next.thread = threadOf["stay"]
+		h := next.hear(sent[name])
+		if h.state != failed || h.reason() != mesh.ReasonInterrupted || !strings.Contains(h.lastWords(), "send the message again") {
+			t.Errorf("%s: %v", name, h)
+		}
+	}
+	before := len(next.logs()[next.key()])
+	if n, err := next.Recover(t.Context()); n != 0 || err != nil {
+		t.Errorf("the second time: %d, %v", n, err)
+	}
+	if n, err := rebuild(t, w.backend, &mark{}, "node-3").Recover(t.Context()); n != 0 || err != nil { // without a checkpoint
+		t.Errorf("a third node: %d, %v", n, err)
+	}
+	if after := len(next.logs()[next.key()]); after != before {
+		t.Errorf("settling nothing wrote %d events", after-before)
+	}
+	if h := next.hear(next.send("hello")); h.text != "ok hello" {
+		t.Errorf("afterwards: %v", h)
+	}
+	next.thread = threadOf["ask"] // S4-064: what waited for its user waits still
+	if task := next.snapshot(sent["ask"].Task.Id); task.Status.State != asks {
+		t.Fatalf("the task that waited is %v", task.Status)
+	}
+	cont := next.send("this")
+	if h := next.hear(cont); cont.Task.Id != sent["ask"].Task.Id || h.state != completed || h.text != "ok this" {
+		t.Errorf("it went on in %s with %v", cont.Task.Id, h)
+	}
+}
+
+// S4-029, S4-064: a handoff stands when the node does not.
+func TestAHandoffOutlivesTheNode(t *testing.T) {
+	w := build(t)
+	w.agent("main", dispatcher(nil))
+	w.agent("smith", func(s *scene) { s.say("smith. "); s.move(asks, "Which?") })
+	first := w.send("give")
+	w.hear(first)
+	w.crash()
+	next := rebuild(t, w.backend, w.mark, "node-2")
+	next.agent("main", dispatcher(nil))
+	next.agent("smith", func(s *scene) { s.answer("smith: " + s.text()) })
+	if n, err := next.Recover(t.Context()); n != 0 || err != nil {
+		t.Errorf("settled %d, %v", n, err)
+	}
+	next.thread = w.thread
+	acc := next.send("that")
+	if h := next.hear(acc); acc.Task.Id != first.Task.Id || h.text != "smith: that" {
+		t.Errorf("heard %v in %s", h, acc.Task.Id)
+	}
+}
+
+// A node that was only slow cannot write beside its successor, nor take the
+// thread back with what it still hears.
+func TestANodeCannotWriteAfterItsSuccessorClaimedTheThread(t *testing.T) {
+	w := build(t)
+	gate := make(chan struct{})
+	w.agent("main", func(s *scene) {
+		s.say("before")
+		s.until(gate)
+		s.put("answer", "after", true)
+		s.move(completed, "")
+	})
+	acc := w.send("go")
+	w.until(acc, func(h *heard) bool { return h.text != "" })
+	next := rebuild(t, w.backend, w.mark, "node-2")
+	next.thread = w.thread
+	if n, err := next.Recover(t.Context()); n != 1 || err != nil {
+		t.Fatalf("settled %d, %v", n, err)
+	}
+	events := len(w.logs()[w.key()])
+	close(gate)
+	w.close() // waits for the driver
+	if now := len(w.logs()[w.key()]); now != events {
+		t.Errorf("the old node wrote %d events", now-events)
+	}
+	if h := next.hear(acc); h.state != failed || h.text != "before" || h.reason() != mesh.ReasonInterrupted {
+		t.Errorf("heard %v", h)
+	}
+	if s := w.fold(); s.Node != "node-2" || s.Epoch != 2 {
+		t.Errorf("driven by %s in epoch %d", s.Node, s.Epoch)
+	}
+}
+
+// unfinished returns the last position at which a turn was made to run that has
+// not come to rest, for each thread.
+func unfinished(logs map[mesh.ThreadKey][]*mesh.Event) map[mesh.ThreadKey]mesh.Pos {
+	out := map[mesh.ThreadKey]mesh.Pos{}
+	for key, events := range logs {
+		posted := map[mesh.ExecutionID]mesh.Pos{}
+		for _, ev := range events {
+			if _, ok := ev.Body.(mesh.MessagePosted); ok {
+				posted[ev.Execution] = ev.Pos
+			}
+		}
+		if turn := thread.Fold(events).NextTurn(); turn != nil {
+			out[key] = posted[turn.ID]
+		}
+	}
+	return out
+}
+
+// However many send at once, no checkpoint is beyond the message of a turn that
+// is unfinished, and so the next node finds them all; when all is quiet it is
+// beyond the last of them.
+func TestTheCheckpointNeverSkipsAnUnfinishedTurn(t *testing.T) {
+	for seed := range uint64(3) {
+		w := build(t)
+		w.agent("main", dispatcher(nil))
+		w.mark.onSave = func(pos mesh.Pos) {
+			for key, at := range unfinished(w.logs()) {
+				if at <= pos {
+					t.Errorf("checkpoint %d skips the turn of %v that was posted at %d", pos, key, at)
+				}
+			}
+		}
+		ids := make([]string, 6)
+		for i := range ids {
+			ids[i] = mesh.NewThreadID()
+		}
+		w.storm(ids, []string{"hello", "hello", "ask"}, 2*seed)
+		for key := range w.logs() {
+			for w.Busy(key) {
+				runtime.Gosched()
+			}
+		}
+		var posted mesh.Pos // the last message
+		for _, events := range w.logs() {
+			for _, ev := range events {
+				if _, ok := ev.Body.(mesh.MessagePosted); ok {
+					posted = max(posted, ev.Pos)
+				}
+			}
+		}
+		if err := w.SaveCheckpoint(t.Context()); err != nil || w.mark.pos < posted {
+			t.Errorf("checkpoint %d, %v, when all was quiet after %d", w.mark.pos, err, posted)
+		}
+		w.storm(ids, []string{"hello", "hello", "hello", "hello", "stay"}, 2*seed+1)
+		w.crash()
+		w.mark.onSave = nil
+		want := len(unfinished(w.logs()))
+		next := rebuild(t, w.backend, w.mark, "node-2")
+		n, err := next.Recover(t.Context())
+		if left := unfinished(w.logs()); err != nil || want == 0 || n < want || len(left) > 0 {
+			t.Errorf("settled %d turns of %d threads, %v; %d are left", n, want, err, len(left))
+		}
+	}
+}
+
+// storm sends the words from all sides to the threads; those that stay have a
+// thread of their own. It saves the checkpoint all the time.
+func (w *world) storm(ids, words []string, seed uint64) {
+	var wg sync.WaitGroup
+	for g := range uint64(4) {
+		rnd := rand.New(rand.NewPCG(seed, g))
+		wg.Go(func() {
+			for i := range 12 {
+				word, id := words[rnd.IntN(len(words))], ids[rnd.IntN(len(ids))]
+				if word == "stay" {
+					id = mesh.NewThreadID()
+				}
+				acc, err := w.Send(w.ctx(id), say(fmt.Sprint(word, " ", i)))
+				if err != nil {
+					w.t.Errorf("send: %v", err)
+					return
+				}
+				if word != "stay" && rnd.IntN(2) == 0 {
+					w.hear(acc)
+				}
+				if err := w.SaveCheckpoint(w.t.Context()); err != nil {
+					w.t.Errorf("save: %v", err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// The same, in the one order of things that chance finds rarely: a driver
+// leaves between a message's being taken and its being written.
+func TestAThreadStaysOpenWhileSomebodyIsAboutToWrite(t *testing.T) {
+	w := build(t)
+	w.agent("main", echo)
+	w.hear(w.send("1"))
+	appended, err := w.Opening(w.key()) // somebody is about to
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := w.logs()[w.key()]
+	w.hear(w.send("2")) // and meanwhile a driver comes and goes
+	for w.Busy(w.key()) {
+		w.hear(w.post(w.ctx(mesh.NewThreadID()), say("elsewhere")))
+	}
+	if err := w.SaveCheckpoint(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if tail := before[len(before)-1].Pos; w.mark.pos > tail {
+		t.Errorf("checkpoint %d, but what is about to be written comes after %d", w.mark.pos, tail)
+	}
+	appended()
+	for w.Busy(w.key()) {
+		w.hear(w.post(w.ctx(mesh.NewThreadID()), say("elsewhere")))
+	}
+	if err := w.SaveCheckpoint(t.Context()); err != nil || w.mark.pos <= before[len(before)-1].Pos {
+		t.Errorf("checkpoint %d, %v, after it was written", w.mark.pos, err)
+	}
+}
