@@ -47,7 +47,7 @@ func NewMesh(conn grpc.ClientConnInterface, call mesh.Call) (*Mesh, error) {
 	call.AfterSeq, call.HasCursor, call.Extensions = 0, false, nil
 	call.Thread, call.Execution, call.ParentTask = g.Thread, g.Execution, string(g.Parent)
 	return &Mesh{
-		conn: conn, call: call, grant: g,
+		conn: conn, call: call, grant: g, story: story{own: string(g.Execution)},
 		threads:  meshv1.NewThreadServiceClient(conn),
 		handoffs: meshv1.NewHandoffServiceClient(conn),
 		registry: meshv1.NewRegistryServiceClient(conn),

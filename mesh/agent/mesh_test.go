@@ -263,3 +263,34 @@ func TestSkillsAndAgentsOfTheMesh(t *testing.T) {
 		t.Errorf("a broken file: %v", err)
 	}
 }
+
+// Whoever dispatches an agent has its grant and could note in its name.
+func TestANoteCountsWhenTheUserTalkedToWhoWroteIt(t *testing.T) {
+	n, g := newNode(t), newGrant()
+	turn, main, before, hired := mesh.NewExecutionID(thread), mesh.NewExecutionID(thread), mesh.NewExecutionID(thread), mesh.NewExecutionID(thread)
+	note := func(in mesh.ExecutionID, data string) *mesh.Event {
+		return &mesh.Event{Execution: in, Body: mesh.StateNoted{Agent: g.Agent, Data: []byte(data)}}
+	}
+	n.log(opened(turn), dispatch(turn, before, g.Agent), note(before, "mine"),
+		dispatch(turn, main, "main"), note(main, "of an agent that has another name"),
+		dispatch(main, hired, g.Agent), note(hired, "of one that main dispatched"))
+	if data, ok, err := n.mesh(t, g).Noted(t.Context()); string(data) != "mine" || !ok || err != nil {
+		t.Errorf("got %q, %v, %v", data, ok, err)
+	}
+}
+
+func TestHistoryHasTheWordsOfAnAgentThatWaitedWhileAnotherTurnRan(t *testing.T) {
+	n, g := newNode(t), newGrant()
+	turn1, asks, turn2, other := mesh.NewExecutionID(thread), mesh.NewExecutionID(thread), mesh.NewExecutionID(thread), mesh.NewExecutionID(thread)
+	n.log(opened(turn1), dispatch(turn1, asks, "asker"), &mesh.Event{Execution: turn1, Body: mesh.TaskMoved{State: input}},
+		opened(turn2), dispatch(turn2, other, "main"), said(other, 1, "response", "Meanwhile.", false),
+		&mesh.Event{Execution: asks, Body: mesh.TaskMoved{State: working, Reason: mesh.ReasonDelivered}},
+		said(asks, 2, "response-2", "Thank you.", false))
+	got, err := n.mesh(t, g).History(t.Context(), 0)
+	want := []agent.HistoryItem{
+		{Role: "agent", Agent: "main", Text: "Meanwhile.", Time: at(1)}, {Role: "agent", Agent: "asker", Text: "Thank you.", Time: at(2)},
+	}
+	if diff := cmp.Diff(want, got); diff != "" || err != nil {
+		t.Error(diff, err)
+	}
+}

@@ -31,8 +31,8 @@ func (m *Mesh) History(ctx context.Context, limit int) ([]HistoryItem, error) {
 	return items, nil
 }
 
-// Noted returns what this agent last noted in the thread; false if it never
-// did.
+// Noted returns what this agent last noted in the thread, in this execution or
+// in one that had the user's stream; false if it never did.
 func (m *Mesh) Noted(ctx context.Context) ([]byte, bool, error) {
 	m.reading.Lock()
 	defer m.reading.Unlock()
@@ -65,10 +65,12 @@ func (m *Mesh) read(ctx context.Context) error {
 // at most one execution has the user's stream: what another one says is not
 // part of the story.
 type story struct {
+	own   string // the execution that reads
 	seq   int64
 	turns map[string]bool
-	leg   string // the execution that has the stream, or ""
-	agent string // its agent
+	legs  map[string]string // executions that had the stream, and their agents
+	leg   string            // the one that has it, or ""
+	agent string            // its agent
 	said  []*saying
 	notes map[string][]byte
 }
@@ -98,6 +100,10 @@ func (s *story) add(e *meshv1.Event) {
 	case *meshv1.Event_DispatchIssued:
 		if s.turns[e.GetExecutionId()] {
 			s.leg, s.agent = b.DispatchIssued.GetChild().GetId(), b.DispatchIssued.GetChild().GetAgent()
+			if s.legs == nil {
+				s.legs = map[string]string{}
+			}
+			s.legs[s.leg] = s.agent
 		}
 	case *meshv1.Event_HandoffStarted, *meshv1.Event_HandoffEnded:
 		s.leg = ""
@@ -107,14 +113,23 @@ func (s *story) add(e *meshv1.Event) {
 		}
 	case *meshv1.Event_TaskMoved:
 		state := b.TaskMoved.GetState()
+		if agent, ok := s.legs[e.GetExecutionId()]; ok && b.TaskMoved.GetReason() == mesh.ReasonDelivered {
+			s.leg, s.agent = e.GetExecutionId(), agent // it waited, and has the stream again
+		}
 		if s.turns[e.GetExecutionId()] && (mesh.Interrupted(state) || state == a2apb.TaskState_TASK_STATE_FAILED) {
 			s.say(e, RoleAgent, a2a.TextOf(b.TaskMoved.GetMessage()))
 		}
 	case *meshv1.Event_StateNoted:
+		// Whoever dispatches an agent can note under its name, so a note counts
+		// for others only when the user talked to who wrote it.
+		agent := b.StateNoted.GetAgent()
+		if s.legs[e.GetExecutionId()] != agent && e.GetExecutionId() != s.own {
+			return
+		}
 		if s.notes == nil {
 			s.notes = map[string][]byte{}
 		}
-		s.notes[b.StateNoted.GetAgent()] = b.StateNoted.GetData()
+		s.notes[agent] = b.StateNoted.GetData()
 	}
 }
 

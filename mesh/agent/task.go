@@ -29,6 +29,7 @@ type task struct {
 	// have to be spared.
 	updates   []*a2apb.StreamResponse
 	artifacts []*artifact
+	byID      map[string]*artifact
 	sent      int64           // artifact updates among them
 	messages  map[string]bool // ids of the user's messages
 	size      int             // bytes of output
@@ -52,8 +53,8 @@ func newTask(g *mesh.Grant) *task {
 	return &task{
 		id: string(g.Execution), context: g.Thread, tenant: g.Tenant,
 		status:   status(a2apb.TaskState_TASK_STATE_WORKING, nil),
-		messages: map[string]bool{},
-		touched:  time.Now(),
+		messages: map[string]bool{}, byID: map[string]*artifact{},
+		touched: time.Now(),
 	}
 }
 
@@ -123,13 +124,12 @@ func (t *task) output(a *a2apb.Artifact, more, last bool) {
 
 // artifact returns the artifact with the id, and whether it was there before.
 func (t *task) artifact(id string) (*artifact, bool) {
-	for _, a := range t.artifacts {
-		if a.id == id {
-			return a, true
-		}
+	if a, ok := t.byID[id]; ok {
+		return a, true
 	}
 	a := &artifact{id: id}
 	t.artifacts = append(t.artifacts, a)
+	t.byID[id] = a
 	return a, false
 }
 

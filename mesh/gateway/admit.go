@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"strings"
+	"time"
 
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
@@ -16,6 +18,9 @@ import (
 
 	"agentmesh/mesh/rpc"
 )
+
+// bodyTimeout is how long a request's body may take to arrive.
+const bodyTimeout = 30 * time.Second
 
 // body is a request's body, read whole. The generated handlers turn a decoding
 // error into text; fault keeps what was known about it for the error body.
@@ -60,9 +65,19 @@ func (g *gateway) readBody(w http.ResponseWriter, r *http.Request) (*body, int, 
 	if r.Body == nil || r.Body == http.NoBody || r.Method == http.MethodGet || r.Method == http.MethodDelete {
 		return &body{Reader: bytes.NewReader(nil)}, 0, nil
 	}
+	// The deadline is the connection's, and is lifted again for a call that
+	// takes longer: the server reads on to notice a client that leaves.
+	rc := http.NewResponseController(w)
+	_ = rc.SetReadDeadline(time.Now().Add(bodyTimeout)) // not all writers have deadlines
 	raw, err := io.ReadAll(http.MaxBytesReader(w, r.Body, g.opts.MaxBody))
+	if err == nil {
+		_ = rc.SetReadDeadline(time.Time{})
+	}
 	var tooLong *http.MaxBytesError
 	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return nil, http.StatusRequestTimeout, status.New(codes.DeadlineExceeded,
+			fmt.Sprintf("the request body did not arrive within %v; send it faster, or large files by URL", bodyTimeout))
 	case errors.As(err, &tooLong):
 		return nil, http.StatusRequestEntityTooLarge, invalid("body",
 			"the request body is longer than %d bytes; send less, or large files by URL", tooLong.Limit)

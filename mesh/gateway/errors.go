@@ -16,7 +16,6 @@ import (
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/protoadapt"
 	"google.golang.org/protobuf/types/known/durationpb"
 
@@ -37,13 +36,7 @@ func errorBody(httpCode int, st *status.Status) []byte {
 	e.Error.Code = httpCode
 	e.Error.Status = code.Code(st.Code()).String()
 	e.Error.Message = st.Message()
-	e.Error.Details = []json.RawMessage{}
-	for _, d := range st.Proto().GetDetails() {
-		// A detail of a type that is not linked in cannot be shown.
-		if raw, err := protojson.Marshal(d); err == nil {
-			e.Error.Details = append(e.Error.Details, raw)
-		}
-	}
+	e.Error.Details = Details(st)
 	b, err := json.Marshal(e)
 	if err != nil { // protojson made what encoding/json does not accept
 		return []byte(`{"error":{"code":500,"status":"INTERNAL","message":"internal error","details":[]}}`)
@@ -71,6 +64,14 @@ func (g *gateway) fail(w http.ResponseWriter, httpCode int, st *status.Status) {
 	}
 }
 
+// httpCode returns the HTTP status code of an error.
+func (g *gateway) httpCode(st *status.Status) int {
+	if code, ok := g.opts.Errors.HTTPStatus(st); ok {
+		return code
+	}
+	return runtime.HTTPStatusFromCode(st.Code())
+}
+
 // retryAfter returns the status's RetryInfo in whole seconds, at least 1.
 func retryAfter(st *status.Status) (int, bool) {
 	for _, d := range st.Details() {
@@ -96,7 +97,7 @@ func (g *gateway) onError(ctx context.Context, _ *runtime.ServeMux, _ runtime.Ma
 	if b, ok := r.Body.(*body); ok && b.fault != nil && st.Code() == codes.InvalidArgument {
 		st = b.fault
 	}
-	g.fail(w, runtime.HTTPStatusFromCode(st.Code()), st)
+	g.fail(w, g.httpCode(st), st)
 }
 
 // onRoutingError answers when no route fits.
@@ -125,7 +126,7 @@ func (g *gateway) failMesh(w http.ResponseWriter, err error) {
 	if st.Code() == codes.Internal {
 		g.opts.Logger.Error("request failed", "err", err)
 	}
-	g.fail(w, runtime.HTTPStatusFromCode(st.Code()), st)
+	g.fail(w, g.httpCode(st), st)
 }
 
 // invalid returns INVALID_ARGUMENT that names the field and what is wrong.

@@ -31,8 +31,8 @@
 // # What it is not
 //
 // It does not decide who may do what, does not know tasks or threads, and
-// stores nothing. Limits on request headers and on the time to read a request
-// belong to the http.Server around it.
+// stores nothing. Limits on request headers belong to the http.Server around
+// it, which must not limit the time of whole requests.
 package gateway
 
 import (
@@ -77,13 +77,40 @@ type Options struct {
 	// Health returns why the node cannot serve, or nil. Without Health the
 	// node is healthy as long as it answers.
 	Health func(ctx context.Context) error
+	// JSONRPC serves POST on "/", where clients expect the JSON-RPC binding of
+	// A2A (package jsonrpc). Without JSONRPC there is nothing at "/".
+	JSONRPC http.Handler
 	// MaxBody is the longest request body in bytes; the default is 1.5 MiB.
 	MaxBody int64
 	// Heartbeat is how long a stream is silent before it sends a comment; the
 	// default is 15 s.
 	Heartbeat time.Duration
+	// Errors is the node's table of A2A errors, which says their HTTP status
+	// codes; the default is that of A2A v1.0.1.
+	Errors rpc.ErrorTable
 	// Logger gets what clients are not told; the default discards it.
 	Logger *slog.Logger
+}
+
+// complete returns the options with their defaults, or an error that names the
+// one that is wrong.
+func (o Options) complete(op string) (Options, error) {
+	if o.MaxBody < 0 {
+		return o, mesh.InvalidField(op, "MaxBody", "must be positive, and is %d", o.MaxBody)
+	}
+	if o.Heartbeat < 0 {
+		return o, mesh.InvalidField(op, "Heartbeat", "must be positive, and is %v", o.Heartbeat)
+	}
+	if o.MaxBody == 0 {
+		o.MaxBody = defaultMaxBody
+	}
+	if o.Heartbeat == 0 {
+		o.Heartbeat = defaultHeartbeat
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	return o, nil
 }
 
 // gateway is what the handlers share.
@@ -104,20 +131,9 @@ type gateway struct {
 // New refuses negative options with [mesh.Invalid].
 func New(ctx context.Context, conn grpc.ClientConnInterface, opts Options) (http.Handler, error) {
 	const op = "gateway.New"
-	if opts.MaxBody < 0 {
-		return nil, mesh.InvalidField(op, "MaxBody", "must be positive, and is %d", opts.MaxBody)
-	}
-	if opts.Heartbeat < 0 {
-		return nil, mesh.InvalidField(op, "Heartbeat", "must be positive, and is %v", opts.Heartbeat)
-	}
-	if opts.MaxBody == 0 {
-		opts.MaxBody = defaultMaxBody
-	}
-	if opts.Heartbeat == 0 {
-		opts.Heartbeat = defaultHeartbeat
-	}
-	if opts.Logger == nil {
-		opts.Logger = slog.New(slog.DiscardHandler)
+	opts, err := opts.complete(op)
+	if err != nil {
+		return nil, err
 	}
 	g := &gateway{conn: hop{conn, opts.Logger}, opts: opts, docs: newDocument(openapi.JSON)}
 	g.mux = g.newMux()
@@ -190,6 +206,12 @@ func (g *gateway) handler() http.Handler {
 			g.readOnly(w, r, g.serveHealth)
 		case "/openapi.json":
 			g.readOnly(w, r, g.serveOpenAPI)
+		case "/", "":
+			if r.Method == http.MethodPost && g.opts.JSONRPC != nil {
+				g.opts.JSONRPC.ServeHTTP(w, r)
+				return
+			}
+			g.mux.ServeHTTP(w, r)
 		default:
 			g.mux.ServeHTTP(w, r)
 		}

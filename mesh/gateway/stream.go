@@ -34,8 +34,7 @@ const (
 // errClosing is why a stream ends when the gateway does.
 var errClosing = errors.New("gateway: closing")
 
-// streamHandler serves one binding of a streaming method until its stream
-// ends, its client leaves or closing ends.
+// streamHandler serves one binding of a streaming method.
 func (g *gateway) streamHandler(closing context.Context, m method) gwruntime.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request, pathParams map[string]string) {
 		msg, bad := m.request(r, pathParams)
@@ -43,33 +42,41 @@ func (g *gateway) streamHandler(closing context.Context, m method) gwruntime.Han
 			g.fail(w, http.StatusBadRequest, bad)
 			return
 		}
-		ctx, cancel := context.WithCancelCause(r.Context())
-		defer cancel(nil)
-		defer context.AfterFunc(closing, func() { cancel(errClosing) })()
-		s, header, err := g.open(ctx, m, msg)
-		if err != nil {
-			st := endOf(ctx, err)
-			g.fail(w, gwruntime.HTTPStatusFromCode(st.Code()), st)
-			return
-		}
-		out := &eventWriter{
-			w:        w,
-			rc:       http.NewResponseController(w),
-			strip:    m.a2a && !extended(admitted(r.Context())),
-			patience: writeTimeout,
-		}
-		if err = out.begin(header); err == nil && s != nil {
-			err = out.relay(s, m.output, g.opts.Heartbeat, func() { cancel(nil) })
-		}
-		if err != nil && r.Context().Err() == nil && !errors.Is(err, errWrite) {
-			err = out.fail(endOf(ctx, err))
-		}
-		if err != nil {
-			g.opts.Logger.Debug("stream cut", "method", m.name, "err", err)
-			return
-		}
-		out.end()
+		g.stream(closing, w, r, m, msg, Framing{Refuse: func(st *status.Status) {
+			g.fail(w, g.httpCode(st), st)
+		}})
 	}
+}
+
+// stream makes the call and writes what it answers, until the call ends, the
+// client leaves or closing ends.
+func (g *gateway) stream(closing context.Context, w http.ResponseWriter, r *http.Request, m method, msg proto.Message, framing Framing) {
+	ctx, cancel := context.WithCancelCause(r.Context())
+	defer cancel(nil)
+	defer context.AfterFunc(closing, func() { cancel(errClosing) })()
+	s, header, err := g.open(ctx, m, msg)
+	if err != nil {
+		framing.Refuse(endOf(ctx, err))
+		return
+	}
+	out := &eventWriter{
+		w:        w,
+		rc:       http.NewResponseController(w),
+		framing:  framing,
+		strip:    m.a2a && !extended(admitted(r.Context())),
+		patience: writeTimeout,
+	}
+	if err = out.begin(header); err == nil && s != nil {
+		err = out.relay(s, m.output, g.opts.Heartbeat, func() { cancel(nil) })
+	}
+	if err != nil && r.Context().Err() == nil && !errors.Is(err, errWrite) {
+		err = out.fail(endOf(ctx, err))
+	}
+	if err != nil {
+		g.opts.Logger.Debug("stream cut", "method", m.name, "err", err)
+		return
+	}
+	out.end()
 }
 
 // endOf returns what to tell the client about the end of a stream.
@@ -87,6 +94,7 @@ var errWrite = errors.New("gateway: the client takes no more")
 type eventWriter struct {
 	w        http.ResponseWriter
 	rc       *http.ResponseController
+	framing  Framing
 	strip    bool          // remove what the client did not ask for
 	patience time.Duration // how long the client may take nothing
 	buf      []byte        // events that are not yet written
@@ -209,12 +217,14 @@ func (o *eventWriter) add(m proto.Message) error {
 		o.buf = append(o.buf, '\n')
 	}
 	o.buf = append(o.buf, "data: "...)
+	o.buf = append(o.buf, o.framing.Before...)
 	b, err := protojson.MarshalOptions{}.MarshalAppend(o.buf, m)
 	if err != nil {
 		o.buf = o.buf[:start]
 		return status.Error(codes.Internal, "the next event cannot be shown as JSON")
 	}
-	o.buf = append(b, "\n\n"...)
+	o.buf = append(b, o.framing.After...)
+	o.buf = append(o.buf, "\n\n"...)
 	if len(o.buf) >= writeSize {
 		return o.write()
 	}
@@ -224,7 +234,7 @@ func (o *eventWriter) add(m proto.Message) error {
 // fail writes the error as the last event.
 func (o *eventWriter) fail(st *status.Status) error {
 	o.buf = append(o.buf, "data: "...)
-	o.buf = append(o.buf, errorBody(gwruntime.HTTPStatusFromCode(st.Code()), st)...)
+	o.buf = append(o.buf, o.framing.failure(st)...)
 	o.buf = append(o.buf, "\n\n"...)
 	return o.flush()
 }

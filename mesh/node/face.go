@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"errors"
+	"io"
 	"net"
 	"net/http"
 	"strconv"
@@ -27,9 +28,10 @@ func (n *node) card(_ context.Context, tenant mesh.TenantID) (*a2apb.AgentCard, 
 		SupportedInterfaces: []*a2apb.AgentInterface{
 			{Url: n.grpcL.Addr().String(), ProtocolBinding: "GRPC", ProtocolVersion: "1.0"},
 			{Url: "http://" + n.httpL.Addr().String(), ProtocolBinding: "HTTP+JSON", ProtocolVersion: "1.0"},
+			{Url: "http://" + n.httpL.Addr().String(), ProtocolBinding: "JSONRPC", ProtocolVersion: "1.0"},
 		},
 		Capabilities: &a2apb.AgentCapabilities{
-			Streaming: proto.Bool(true), PushNotifications: proto.Bool(false), ExtendedAgentCard: proto.Bool(false),
+			Streaming: proto.Bool(true), PushNotifications: proto.Bool(false), ExtendedAgentCard: proto.Bool(true),
 			Extensions: []*a2apb.AgentExtension{{Uri: mesh.ExtensionURI,
 				Description: "Cursors to resume streams from, progress of the agents at work, and handoffs."}},
 		},
@@ -72,6 +74,9 @@ func (n *node) healthy(ctx context.Context) error {
 	return err
 }
 
+const otherHost = `{"error":{"code":421,"status":"FAILED_PRECONDITION","message":"This mesh serves its own machine only; ` +
+	`call it as 127.0.0.1 or localhost, or set auth: tokens","details":[]}}` + "\n"
+
 // guardHost refuses requests that a browser was tricked into sending here by
 // another name (DNS rebinding), while nobody has to say who they are.
 func (n *node) guardHost(next http.Handler) http.Handler {
@@ -84,7 +89,9 @@ func (n *node) guardHost(next http.Handler) http.Handler {
 			host = h
 		}
 		if !loopback(strings.Trim(host, "[]")) {
-			http.Error(w, `{"error":{"code":421,"status":"FAILED_PRECONDITION","message":"This mesh serves its own machine only; call it as 127.0.0.1 or localhost, or set auth: tokens"}}`, http.StatusMisdirectedRequest)
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(http.StatusMisdirectedRequest)
+			_, _ = io.WriteString(w, otherHost) // whoever is not there needs no answer
 			return
 		}
 		next.ServeHTTP(w, r)

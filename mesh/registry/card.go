@@ -35,7 +35,7 @@ func ParseCard(file string, data []byte) (*a2apb.AgentCard, error) {
 	return card, nil
 }
 
-// decodeCard reads a card without judging it.
+// decodeCard reads a card without judging it. Its error quotes the data.
 func decodeCard(file string, data []byte) (*a2apb.AgentCard, error) {
 	card := &a2apb.AgentCard{}
 	if err := (protojson.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(data, card); err != nil {

@@ -59,7 +59,14 @@ func HTTPFetch(client *http.Client) func(ctx context.Context, url string) (*a2ap
 		if len(data) > 4*MaxCard {
 			return nil, mesh.InvalidField(op, "card", "is longer than %d bytes", 4*MaxCard)
 		}
-		return decodeCard(fmt.Sprintf("card at %s", clip(url)), data)
+		card, err := decodeCard("", data)
+		if err != nil {
+			// The data may be something that its reader was not meant to see:
+			// who registers an agent chooses where the node reads it.
+			return nil, &mesh.Error{Code: mesh.Invalid, Op: op, Field: "card", Err: err,
+				Detail: fmt.Sprintf("at %s is not the JSON of an A2A agent card; correct the URL, or the card", clip(url))}
+		}
+		return card, nil
 	}
 }
 

@@ -247,10 +247,4 @@ func notFound(op, name string) *mesh.Error {
 }
 
 // clip shortens hostile input for an error message.
-func clip(s string) string {
-	const most = 64
-	if r := []rune(s); len(r) > most {
-		return string(r[:most]) + "…"
-	}
-	return s
-}
+func clip(s string) string { return mesh.Clip(s, 64) }

@@ -171,13 +171,16 @@ func TestHTTPFetchReadsWhatAnyA2AServerPublishes(t *testing.T) {
 		says   string
 	}{
 		"not found": {"", http.StatusNotFound, mesh.Unavailable, "404"},
-		"no JSON":   {"<html>", http.StatusOK, mesh.Invalid, "is not the JSON of an A2A agent card"},
+		"no JSON":   {"root:secret", http.StatusOK, mesh.Invalid, "is not the JSON of an A2A agent card"},
 		"too long":  {strings.Repeat(" ", 4*MaxCard+1), http.StatusOK, mesh.Invalid, "longer"},
 	} {
 		body, status = tt.body, tt.status
 		_, err := r.Register(t.Context(), principal(acme), Request{CardURL: srv.URL})
 		if !mesh.IsCode(err, tt.code) || !strings.Contains(mesh.DetailOf(err), tt.says) {
 			t.Errorf("%s: %v, want %v saying %q", name, err, tt.code, tt.says)
+		}
+		if strings.Contains(mesh.DetailOf(err), "root") {
+			t.Errorf("%s: the caller is shown what the node read: %v", name, mesh.DetailOf(err))
 		}
 	}
 	body, status = string(good), http.StatusOK

@@ -14,8 +14,12 @@ import (
 	"agentmesh/mesh/wire"
 )
 
-// maxAppend bounds the events of one AppendEvents.
-const maxAppend = 1000
+// maxAppend bounds the events of one AppendEvents, and maxEventID their ids, in
+// bytes: ids are kept in memory.
+const (
+	maxAppend  = 1000
+	maxEventID = 128
+)
 
 // AppendEvents implements meshv1.ThreadServiceServer. What an execution may
 // say is: its own model and skill calls, notes and limits, its dispatches and
@@ -77,8 +81,8 @@ func (s *Threads) decode(op string, req *meshv1.AppendEventsRequest) ([]*mesh.Ev
 		if err != nil {
 			return nil, mesh.InvalidField(op, fmt.Sprintf("events[%d]", i), "cannot be read: %s", mesh.DetailOf(err))
 		}
-		if e.ID == "" {
-			return nil, mesh.InvalidField(op, fmt.Sprintf("events[%d].id", i), "is missing; give every event a UUID of its own, and the same when you send it again")
+		if e.ID == "" || len(e.ID) > maxEventID {
+			return nil, mesh.InvalidField(op, fmt.Sprintf("events[%d].id", i), "has %d bytes; give every event a UUID of its own, and the same when you send it again", len(e.ID))
 		}
 		if e.Time.IsZero() {
 			e.Time = s.now()
@@ -130,7 +134,12 @@ func (w *writer) check(st *thread.State, i int, e *mesh.Event) error {
 
 func (w *writer) checkOwn(st *thread.State, i int, e *mesh.Event) error {
 	switch b := e.Body.(type) {
-	case mesh.SkillCalled, mesh.SkillReturned, mesh.ModelReplied, mesh.LimitTripped:
+	case mesh.SkillReturned, mesh.ModelReplied, mesh.LimitTripped:
+		return nil
+	case mesh.SkillCalled:
+		if !w.grant.AllowsSkill(b.Skill) {
+			return w.refuse(i, fmt.Sprintf("the skill %q is not granted", clip(b.Skill)))
+		}
 		return nil
 	case mesh.StateNoted:
 		if b.Agent != w.grant.Agent {

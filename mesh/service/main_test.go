@@ -34,6 +34,14 @@ var callers = map[string]mesh.Principal{
 	"mailer-b": granted("globex", "mailer", "mail.send", "calendar.*"),
 	"worker":   granted("acme", "worker", "*"),
 	"idle":     granted("acme", "idle"),
+	"hired":    hired("acme", "mailer", "mail.send"),
+}
+
+// hired is an agent that another one dispatched.
+func hired(tenant mesh.TenantID, agent string, skills ...string) mesh.Principal {
+	p := granted(tenant, agent, skills...)
+	p.Grant.Chain = []string{"main", agent}
+	return p
 }
 
 func granted(tenant mesh.TenantID, agent string, skills ...string) mesh.Principal {

@@ -197,3 +197,23 @@ func TestStreamsSendTheirHeadersAtOnce(t *testing.T) {
 		t.Errorf("WatchSkills: headers %v, %v", md, err)
 	}
 }
+
+// An agent at work has the permissions of its user, and yet does not add or
+// remove agents.
+func TestTheRegistryIsNotChangedUnderAGrant(t *testing.T) {
+	n := serve(t)
+	g := granted("acme", "worker", "*")
+	g.Permissions = mesh.Permissions()
+	ctx := mesh.WithCall(t.Context(), mesh.Call{Principal: g})
+	s := NewRegistry(n.agents, nil)
+	_, err := s.RegisterAgent(ctx, &meshv1.RegisterAgentRequest{Card: card("x"), Shared: true})
+	wantCode(t, err, mesh.Denied, "token of the agent's own")
+	if _, err := n.registry.RegisterAgent(as(t, "alice"), &meshv1.RegisterAgentRequest{Card: card("x")}); err != nil {
+		t.Fatal(err)
+	}
+	_, err = s.DeregisterAgent(ctx, &meshv1.DeregisterAgentRequest{Name: "x"})
+	wantCode(t, err, mesh.Denied)
+	if _, err := s.GetAgent(ctx, &meshv1.GetAgentRequest{Name: "x"}); err != nil {
+		t.Errorf("the agent cannot be read under a grant: %v", err)
+	}
+}

@@ -166,13 +166,7 @@ func skillNotFound(op, name string) *mesh.Error {
 }
 
 // clip shortens hostile input for an error message.
-func clip(s string) string {
-	const most = 64
-	if r := []rune(s); len(r) > most {
-		return string(r[:most]) + "…"
-	}
-	return s
-}
+func clip(s string) string { return mesh.Clip(s, 64) }
 
 func skillChangeProto(c SkillChange) *meshv1.WatchSkillsResponse {
 	switch c.Kind {

@@ -105,17 +105,29 @@ func stateKey(ctx context.Context, op, kind, name string) (state.Key, error) {
 	}
 	if kinds, all := kindsOf(g); !all && !slices.Contains(kinds, kind) {
 		e := mesh.Errorf(mesh.Denied, op, "The grant of agent %s does not reach state of this kind; it reaches %s",
-			g.Agent, strings.Join(kinds, ", "))
+			g.Agent, orNone(strings.Join(kinds, ", ")))
 		e.Field = "kind"
 		return state.Key{}, e
 	}
 	return state.Key{Tenant: g.Tenant, Kind: kind, Name: name}, nil
 }
 
-// kindsOf returns the kinds of state that a grant names: its agent and the
-// domains of its skills; all is set when it has every skill.
+func orNone(list string) string {
+	if list == "" {
+		return "none, because it has no skills"
+	}
+	return list
+}
+
+// kindsOf returns the kinds of state that a grant names: the domains of its
+// skills and, of an agent that the node itself asked, the agent; all is set when
+// it has every skill. The name of an agent that another one dispatched counts for
+// nothing: that one has the grant in its hands, chose the name, and must not
+// reach what it could not reach before.
 func kindsOf(g *mesh.Grant) (kinds []string, all bool) {
-	kinds = []string{g.Agent}
+	if len(g.Chain) <= 1 {
+		kinds = []string{g.Agent}
+	}
 	for _, pattern := range g.Skills {
 		if pattern == "*" {
 			return nil, true

@@ -73,6 +73,8 @@ func TestAGrantReachesItsOwnKindsOfStateOnly(t *testing.T) {
 		{"mailer", "mail.send", mesh.Denied, "kind"},
 		{"mailer", "", mesh.Invalid, "kind"},
 		{"mailer", registrationKind, mesh.Denied, ""},
+		{"hired", "mail", mesh.NotFound, ""},
+		{"hired", "mailer", mesh.Denied, "it reaches mail"},
 		{"idle", "idle", mesh.NotFound, ""},
 		{"idle", "mail", mesh.Denied, "it reaches idle"},
 		{"worker", "tasks", mesh.NotFound, ""},

@@ -135,7 +135,9 @@ func (s *Threads) ListThreads(ctx context.Context, req *meshv1.ListThreadsReques
 	resp := &meshv1.ListThreadsResponse{}
 	for _, info := range infos {
 		err := s.states.With(ctx, info.Key, func(st *thread.State) error {
-			resp.Threads = append(resp.Threads, s.describe(info.Key, st))
+			if st.Seq != 0 { // else it was deleted meanwhile
+				resp.Threads = append(resp.Threads, s.describe(info.Key, st))
+			}
 			return nil
 		})
 		if err != nil {
@@ -162,32 +164,46 @@ func (s *Threads) ReadThread(ctx context.Context, req *meshv1.ReadThreadRequest)
 	case limit < 1 || limit > most:
 		return nil, mesh.InvalidField(op, "limit", "is %d; it must be 1 to %d", limit, most)
 	}
-	events, err := s.log.Read(ctx, key, mesh.Seq(req.GetAfterSeq()), limit)
+	resp := &meshv1.ReadThreadResponse{}
+	resp.Events, resp.More, err = s.page(ctx, key, mesh.Seq(req.GetAfterSeq()), limit)
 	if err != nil {
 		return nil, mesh.Wrap(op, err)
-	}
-	resp := &meshv1.ReadThreadResponse{}
-	size := 0
-	for _, e := range events {
-		p := wire.EventToProto(e)
-		if size += proto.Size(p); size > maxPage && len(resp.Events) > 0 {
-			resp.More = true
-			return resp, nil
-		}
-		resp.Events = append(resp.Events, p)
-	}
-	if n := len(events); n > 0 {
-		tail, err := s.log.Tail(ctx, key)
-		if err != nil {
-			return nil, mesh.Wrap(op, err)
-		}
-		resp.More = events[n-1].Seq < tail
 	}
 	return resp, nil
 }
 
-// maxPage bounds a page of events, in bytes, below what a client receives.
-const maxPage = 2 << 20
+const (
+	// maxPage bounds a page of events, in bytes, below what a client receives.
+	maxPage = 2 << 20
+	// readAhead is how many events are read at a time: what does not fit on the
+	// page is read in vain, and an event may have 1 MiB.
+	readAhead = 32
+)
+
+// page returns the events after the cursor, as many as limit and maxPage allow
+// but at least one if there are any, and whether there are more.
+func (s *Threads) page(ctx context.Context, key mesh.ThreadKey, after mesh.Seq, limit int) (out []*meshv1.Event, more bool, err error) {
+	size := 0
+	for len(out) < limit {
+		n := min(readAhead, limit-len(out))
+		events, err := s.log.Read(ctx, key, after, n)
+		if err != nil {
+			return nil, false, err
+		}
+		for _, e := range events {
+			p := wire.EventToProto(e)
+			if size += proto.Size(p); size > maxPage && len(out) > 0 {
+				return out, true, nil
+			}
+			out, after = append(out, p), e.Seq
+		}
+		if len(events) < n {
+			return out, false, nil
+		}
+	}
+	tail, err := s.log.Tail(ctx, key)
+	return out, after < tail, err
+}
 
 // existing returns the key of a thread that has events.
 func (s *Threads) existing(ctx context.Context, op, id string, after int64) (mesh.ThreadKey, error) {
@@ -240,6 +256,8 @@ func (s *Threads) DeleteThread(ctx context.Context, req *meshv1.DeleteThreadRequ
 	if call.Principal.Grant != nil || !call.Principal.Can(mesh.PermDelete) {
 		return nil, mesh.Errorf(mesh.Denied, op, "this needs the permission %q", mesh.PermDelete)
 	}
+	// The thread goes while its state is held: no message is taken between the
+	// check and the end, whose turn would then be without a thread.
 	err = s.states.With(ctx, key, func(st *thread.State) error {
 		if st.Seq == 0 {
 			return mesh.ThreadNotFound(op)
@@ -247,13 +265,10 @@ func (s *Threads) DeleteThread(ctx context.Context, req *meshv1.DeleteThreadRequ
 		if st.NextTurn() != nil {
 			return mesh.Errorf(mesh.Precondition, op, "an agent is working on the thread; cancel its task first")
 		}
-		return nil
+		return mesh.Wrap(op, s.log.Delete(ctx, key))
 	})
 	if err != nil {
 		return nil, err
-	}
-	if err := s.log.Delete(ctx, key); err != nil {
-		return nil, mesh.Wrap(op, err)
 	}
 	s.states.Forget(key)
 	return &meshv1.DeleteThreadResponse{}, nil

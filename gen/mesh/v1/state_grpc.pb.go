@@ -33,8 +33,8 @@ const (
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
 // StateService keeps small values for agents, by tenant, kind and key. Every
-// call needs a grant; an agent sees the kinds that its grant names: its own
-// name and the domains of its skills.
+// call needs a grant; an agent sees the kinds that its grant names: the domains
+// of its skills and, unless another agent dispatched it, its own name.
 type StateServiceClient interface {
 	// GetState returns a value.
 	GetState(ctx context.Context, in *GetStateRequest, opts ...grpc.CallOption) (*GetStateResponse, error)
@@ -99,8 +99,8 @@ func (c *stateServiceClient) ListState(ctx context.Context, in *ListStateRequest
 // for forward compatibility.
 //
 // StateService keeps small values for agents, by tenant, kind and key. Every
-// call needs a grant; an agent sees the kinds that its grant names: its own
-// name and the domains of its skills.
+// call needs a grant; an agent sees the kinds that its grant names: the domains
+// of its skills and, unless another agent dispatched it, its own name.
 type StateServiceServer interface {
 	// GetState returns a value.
 	GetState(context.Context, *GetStateRequest) (*GetStateResponse, error)

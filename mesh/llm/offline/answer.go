@@ -67,7 +67,8 @@ func answerFrom(question, result string) string {
 	if len(lines) == 0 {
 		return ""
 	}
-	if found[0].hits == 0 {
+	// A passage that has a third of the words or less is hardly about them.
+	if found[0].hits*3 <= len(words) {
 		lines, sources = slices.Insert(lines[:1], 0, "The documents do not say much about this. The closest passage is:"), sources[:1]
 	}
 	return strings.Join(lines, "\n\n") + "\n\nSources: " + strings.Join(sources, ", ")

@@ -93,6 +93,9 @@ func route(t *turn) reply {
 		return say("Hello. %s", t.abilities())
 	}
 	agents := t.agents(toolConsult)
+	if name, task := addressee(asked, agents); name != "" {
+		return reply{calls: []toolCall{{toolConsult, map[string]any{"agent": name, "task": task}}}}
+	}
 	parts := splitter{matches: func(c clause) bool { return c.imperative(nil) == 2 || c.question() }}.split(t.text)
 	if name := choose(parts, agents); name != "" {
 		return reply{calls: []toolCall{{toolConsult, map[string]any{"agent": name, "task": t.text}}}}
@@ -211,6 +214,43 @@ func (t *turn) abilities() string {
 	return "I can pass your request on to these agents:\n" + strings.Join(slices.Compact(can), "\n")
 }
 
+// addressee returns the agent that the user names as the one to do it, and what
+// it is to do: "ask worker-2 to …", "let the tasks agent …", "mail: …". It
+// returns "" if no agent is named so.
+func addressee(c clause, agents []agentLine) (name, task string) {
+	asks, lets := c.at(0).is("ask", "tell", "get"), c.at(0).is("let", "have")
+	rest := c
+	if asks || lets {
+		rest = rest.from(1)
+	}
+	if rest.at(0).is("the") {
+		rest = rest.from(1)
+	}
+	i := slices.IndexFunc(agents, func(a agentLine) bool { return rest.at(0).is(a.name, "@"+a.name) })
+	if i < 0 {
+		return "", ""
+	}
+	at := strings.HasPrefix(rest.at(0).low, "@")
+	if rest = rest.from(1); rest.at(0).is("agent") {
+		rest = rest.from(1)
+	}
+	marked := rest.at(0).is(":", ",")
+	ordered := asks && (rest.at(0).is("to", "about", "for") || rest.question()) || lets && rest.imperative(nil) == 2
+	if !at && !marked && !ordered {
+		return "", ""
+	}
+	if marked || rest.at(0).is("to") {
+		rest = rest.from(1)
+	}
+	if rest.at(0).is("about") {
+		return agents[i].name, "Tell me " + rest.words()
+	}
+	if task = rest.words(); task == "" {
+		return "", ""
+	}
+	return agents[i].name, task
+}
+
 // choose returns the agent for what is asked, or "": what is to be done goes
 // to the agent that takes requests apart, what is to be known to the agent
 // whose words fit best.
@@ -232,7 +272,7 @@ func choose(parts []part, agents []agentLine) string {
 		if fit == "" {
 			fit = agents[i].name
 		}
-		if !howTo(c) {
+		if !howTo(c) && !explains(parts) { // "tell me about …" sends nothing
 			return fit
 		}
 	}

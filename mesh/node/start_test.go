@@ -1,0 +1,147 @@
+package node_test
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
+	"google.golang.org/grpc"
+
+	meshv1 "agentmesh/gen/mesh/v1"
+	"agentmesh/mesh"
+	"agentmesh/mesh/agent"
+	"agentmesh/mesh/edge"
+	"agentmesh/mesh/node"
+)
+
+// hanging is an A2A agent that never answers.
+type hanging struct {
+	a2apb.UnimplementedA2AServiceServer
+	called chan struct{}
+}
+
+func (h hanging) SendStreamingMessage(_ *a2apb.SendMessageRequest, s grpc.ServerStreamingServer[a2apb.StreamResponse]) error {
+	close(h.called)
+	<-s.Context().Done()
+	return s.Context().Err()
+}
+
+// A node that fails to start has taken messages already: their turns are
+// settled before it ends, not found unfinished by the next one.
+func TestANodeThatFailsToStartSettlesWhatItBegan(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	far := hanging{called: make(chan struct{})}
+	server := grpc.NewServer()
+	a2apb.RegisterA2AServiceServer(server, far)
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(l) }()
+	defer func() { server.Stop(); <-served }()
+
+	broken := errors.New("the agent is broken")
+	cfg := config(t.TempDir())
+	err = node.Run(t.Context(), cfg, node.Options{
+		Edge: func(c *edge.Config) { c.CancelGrace = 50 * time.Millisecond },
+		Builtins: []node.Builtin{{Name: "broken", New: func(env node.Env) (agent.Agent, error) {
+			ctx := plain(t)
+			_, err := meshv1.NewRegistryServiceClient(env.Node).RegisterAgent(ctx, &meshv1.RegisterAgentRequest{
+				Name: "main", Card: card("main"), Endpoint: l.Addr().String()})
+			if err == nil {
+				req := say("hello")
+				req.Configuration = &a2apb.SendMessageConfiguration{ReturnImmediately: true}
+				_, err = a2apb.NewA2AServiceClient(env.Node).SendMessage(ctx, req)
+			}
+			if err != nil {
+				return nil, err
+			}
+			<-far.called
+			return nil, broken
+		}}},
+	})
+	if !errors.Is(err, broken) {
+		t.Fatalf("Run ended with %v, want %v", err, broken)
+	}
+	if m := start(t, cfg, map[string]run{"main": echo}); m.Interrupted != 0 {
+		t.Errorf("the next node found %d turns unfinished", m.Interrupted)
+	}
+}
+
+// Whoever asks for the agent card has proved nothing: S4-052 holds for it too.
+func TestTheAgentCardShowsNoTenantsAgentsToStrangers(t *testing.T) {
+	cfg := config(t.TempDir())
+	cfg.Auth, cfg.Tokens = "tokens", tokensFile(t)
+	m := start(t, cfg, map[string]run{"main": echo})
+	_, err := meshv1.NewRegistryServiceClient(raw(t, m.GRPC)).RegisterAgent(as(plain(t), "a"), &meshv1.RegisterAgentRequest{
+		Name: "secret", Card: card("secret"), Endpoint: m.HTTP})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text := fetchCard(t, m.HTTP, "a"); strings.Contains(text, "secret") || !strings.Contains(text, "The main") {
+		t.Errorf("the card is %s", text)
+	}
+
+	// Where nobody proves anything, a tenant is who says so.
+	m = start(t, config(t.TempDir()), map[string]run{"main": echo})
+	ctx := mesh.WithCall(plain(t), mesh.Call{Principal: mesh.Principal{Tenant: "a"}})
+	_, err = meshv1.NewRegistryServiceClient(m.conn).RegisterAgent(ctx, &meshv1.RegisterAgentRequest{
+		Name: "secret", Card: card("secret"), Endpoint: m.HTTP})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text := fetchCard(t, m.HTTP, "a"); !strings.Contains(text, "secret") {
+		t.Errorf("the card is %s", text)
+	}
+}
+
+// A browser that was tricked into calling this machine by another name gets
+// nothing while nobody has to say who they are (DNS rebinding).
+func TestAnOpenMeshAnswersToTheNamesOfThisMachineOnly(t *testing.T) {
+	m := start(t, config(t.TempDir()), map[string]run{"main": echo})
+	_, port, err := net.SplitHostPort(m.HTTP)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for host, code := range map[string]int{"localhost:" + port: 200, "127.0.0.1": 200, "[::1]:" + port: 200, "evil.example:" + port: 421, "localhost.evil.example": 421} {
+		resp, text := fetch(t, m.HTTP, func(r *http.Request) { r.Host = host })
+		if resp.StatusCode != code || resp.Header.Get("Content-Type") != "application/json" || !json.Valid([]byte(text)) {
+			t.Errorf("called as %s, it answers %d %q: %s", host, resp.StatusCode, resp.Header.Get("Content-Type"), text)
+		}
+	}
+}
+
+// fetchCard gets the agent card as somebody who says that they are of the
+// tenant.
+func fetchCard(t *testing.T, addr, tenant string) string {
+	t.Helper()
+	_, text := fetch(t, addr, func(r *http.Request) { r.Header.Set("tenant-id", tenant) })
+	return text
+}
+
+func fetch(t *testing.T, addr string, change func(*http.Request)) (*http.Response, string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+addr+"/.well-known/agent-card.json", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	change(req)
+	transport := new(http.Transport)
+	defer transport.CloseIdleConnections()
+	resp, err := (&http.Client{Transport: transport}).Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp, string(text)
+}
