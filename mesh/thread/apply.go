@@ -63,9 +63,7 @@ func (s *State) applyTo(x *Execution, e *mesh.Event) {
 		}
 		if b.Reason == mesh.ReasonDelivered {
 			if t := s.Turn(x.Parent); t != nil {
-				if !returns(b.Message) {
-					t.Delivered = e.Seq
-				}
+				t.Delivered = e.Seq
 			}
 		}
 		if b.RemoteTask != "" {
@@ -140,7 +138,9 @@ func (s *State) dispatch(e *mesh.Event, b mesh.DispatchIssued) {
 	}
 	if t := s.Turn(child.Parent); t != nil {
 		t.endLeg(e.Seq)
-		t.Delivered = e.Seq
+		if !returns(b.Message) {
+			t.Delivered = e.Seq
+		}
 		t.Legs = append(t.Legs, Leg{Execution: child.ID, Agent: child.Agent, From: e.Seq})
 	}
 }
