@@ -107,6 +107,10 @@ type Call struct {
 	// WantSeq asks for the Seq in every update's metadata although the
 	// extension is not activated; the gateway does, for the ids of its events.
 	WantSeq bool
+	// Agent is the agent that the caller addresses through the edge, or "" for
+	// the mesh as one. It is a valid name; whether there is such an agent is
+	// not checked.
+	Agent string
 }
 
 // Extended reports whether the caller activated our extension.

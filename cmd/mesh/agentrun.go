@@ -32,6 +32,9 @@ func (a *app) agentCommand() *cobra.Command {
 for as long as it lives. Names of agents that the mesh runs itself cannot be
 taken: give the agent another one with --name.
 
+It is granted the skills that its card names. The worker's names all skills that
+this program brings along.
+
 With --auth tokens, the token needs the permission "agents", and "operator" to
 share the agent with all tenants.`,
 		Example: `  mesh agent run worker --name worker-2
@@ -75,6 +78,7 @@ func (a *app) serveAgent(ctx context.Context, name string, o agentRun) (err erro
 		return err
 	}
 	defer func() { err = errors.Join(err, c.close()) }()
+	c.apart = true
 	dial := rpc.DialOptions{Bearer: a.flags.token, AllowPlaintextBearer: a.flags.plaintext, Tenant: mesh.TenantID(a.flags.tenant), User: a.flags.user}
 	conn, err := rpc.Dial(addr, dial)
 	if err != nil {

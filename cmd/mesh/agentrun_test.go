@@ -74,6 +74,9 @@ func TestAnAgentOfAnotherProcessJoinsWorksAndLeaves(t *testing.T) {
 	if got := m.asked(id); got != "worker-2 completed" {
 		t.Errorf("main asked %s", got)
 	}
+	if card := m.mesh("agents", "show", "worker-2").succeeds(t); !strings.Contains(card, "mail.send: ") || !strings.Contains(card, "tasks.search: ") {
+		t.Errorf("its card does not name its skills:\n%s", card)
+	}
 	if len(m.files("outbox/*.eml")) != 0 || len(m.files("../worker-data/outbox/*.eml")) != 1 {
 		t.Error("the mail is not where worker-2 writes")
 	}

@@ -28,6 +28,7 @@ import (
 	"agentmesh/mesh/registry"
 	"agentmesh/mesh/rpc"
 	"agentmesh/mesh/skill"
+	"agentmesh/skills"
 	"agentmesh/skills/calendar"
 	"agentmesh/skills/knowledge"
 	"agentmesh/skills/mail"
@@ -45,8 +46,10 @@ type crew struct {
 	offline   bool
 	data      string
 	docs      fs.FS
-	index     *knowledge.Index
-	now       func() time.Time
+	// apart says that the agents run as processes of their own.
+	apart bool
+	index *knowledge.Index
+	now   func() time.Time
 }
 
 // crewNames are the agents of a crew.
@@ -98,6 +101,9 @@ func (c *crew) agent(name string, env node.Env) (agent.Agent, error) {
 	if err != nil {
 		return nil, err
 	}
+	if c.apart {
+		nameSkills(card)
+	}
 	switch name {
 	case "main":
 		return mainagent.New(mainagent.Config{Card: card, Model: c.model, ModelName: c.modelName, Conns: env.Conns, Logger: env.Logger})
@@ -107,6 +113,20 @@ func (c *crew) agent(name string, env node.Env) (agent.Agent, error) {
 		return skillbuilder.New(skillbuilder.Config{Card: card, Now: c.now, Logger: env.Logger})
 	}
 	return c.specialist(name, card, env)
+}
+
+// nameSkills replaces "any skill" on a card by the names of those that the binary
+// has: an agent that the mesh does not run itself is granted what its card
+// names, and no more.
+func nameSkills(card *a2apb.AgentCard) {
+	if !slices.ContainsFunc(card.GetSkills(), func(s *a2apb.AgentSkill) bool { return s.GetId() == specialist.AnyDomain }) {
+		return
+	}
+	card.Skills = nil
+	catalog, _ := skill.Load(skills.FS) // a test of package skills finds the problems
+	for _, s := range catalog.List() {
+		card.Skills = append(card.Skills, &a2apb.AgentSkill{Id: s.Name, Name: s.Name, Description: s.Description, Tags: s.Tags})
+	}
 }
 
 // specialists are the agents that are one implementation with other skills.

@@ -3,8 +3,8 @@ package a2a
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"agentmesh/mesh"
 
@@ -29,8 +29,12 @@ func (s *server) admit(ctx context.Context, op, tenant string, unknown *mesh.Err
 	if !ok {
 		return call, mesh.Errorf(mesh.Unknown, op, "the server does not know who is calling")
 	}
-	if !supported(call.Version) {
-		return call, versionError(op, call.Version)
+	version := call.Version
+	if version == "" && s.strict {
+		version = impliedVersion
+	}
+	if !supported(version) {
+		return call, versionError(op, version)
 	}
 	if tenant != "" && mesh.TenantID(tenant) != call.Principal.Tenant {
 		return call, unknown
@@ -38,13 +42,21 @@ func (s *server) admit(ctx context.Context, op, tenant string, unknown *mesh.Err
 	return call, nil
 }
 
-func (s *server) checkStreaming(ctx context.Context, op string) error {
+// checkCard refuses what the agent's card does not offer: streams, if this is
+// one, and callers that do not support an extension that it requires (A2A v1.0
+// §3.3.4).
+func (s *server) checkCard(ctx context.Context, op string, call mesh.Call, stream bool) error {
 	card, err := s.service.Card(ctx)
 	if err != nil {
 		return mesh.Wrap(op, err)
 	}
-	if !card.GetCapabilities().GetStreaming() {
+	if stream && !card.GetCapabilities().GetStreaming() {
 		return UnsupportedOperation(op, "This agent does not stream; use SendMessage and GetTask")
+	}
+	for _, x := range card.GetCapabilities().GetExtensions() {
+		if x.GetRequired() && !slices.Contains(call.Extensions, x.GetUri()) {
+			return extensionRequired(op, x.GetUri())
+		}
 	}
 	return nil
 }
@@ -52,7 +64,7 @@ func (s *server) checkStreaming(ctx context.Context, op string) error {
 func (s *server) checkSend(call mesh.Call, req *a2apb.SendMessageRequest) error {
 	const op = "a2a.Send"
 	c := req.GetConfiguration()
-	if c.GetTaskPushNotificationConfig() != nil {
+	if c.GetTaskPushNotificationConfig() != nil && s.pusher == nil {
 		return pushNotSupported(op)
 	}
 	if err := checkHistory(op, "configuration.history_length", historyOf(c)); err != nil {
@@ -174,14 +186,4 @@ func checkParts(op string, parts []*a2apb.Part) error {
 }
 
 // clip shortens what a client sent for an error message.
-func clip(s string) string {
-	const most = 48
-	if len(s) <= most {
-		return s
-	}
-	end := most
-	for !utf8.RuneStart(s[end]) {
-		end--
-	}
-	return s[:end] + "…"
-}
+func clip(s string) string { return mesh.Clip(s, 48) }

@@ -1,6 +1,9 @@
 package a2a
 
-import "agentmesh/mesh"
+import (
+	"agentmesh/mesh"
+	"agentmesh/mesh/rpc"
+)
 
 // Reasons of A2A errors (A2A v1.0.1 §5.4), beside TASK_NOT_FOUND, which
 // [mesh.TaskNotFound] carries.
@@ -10,6 +13,7 @@ const (
 	ReasonUnsupported         = "UNSUPPORTED_OPERATION"
 	ReasonCardNotConfigured   = "EXTENDED_AGENT_CARD_NOT_CONFIGURED"
 	ReasonVersionNotSupported = "VERSION_NOT_SUPPORTED"
+	ReasonExtensionRequired   = "EXTENSION_SUPPORT_REQUIRED"
 )
 
 // NotCancelable is the refusal to cancel a task that is over.
@@ -28,6 +32,11 @@ func UnsupportedOperation(op, detail string) *mesh.Error {
 func TaskOver(op string) *mesh.Error {
 	return &mesh.Error{Code: mesh.Precondition, Op: op, Field: "message.task_id", Reason: ReasonUnsupported,
 		Detail: "The task is over; send the message without a task id, with the same context id, to begin a new task"}
+}
+
+func extensionRequired(op, uri string) *mesh.Error {
+	return &mesh.Error{Code: mesh.Precondition, Op: op, Field: rpc.KeyExtensions, Reason: ReasonExtensionRequired,
+		Detail: "This agent needs its callers to support the extension " + mesh.Clip(uri, 200) + "; name it in A2A-Extensions if you do"}
 }
 
 func pushNotSupported(op string) *mesh.Error {

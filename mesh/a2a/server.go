@@ -19,12 +19,19 @@ type Option func(*server)
 // [DefaultMaxMessage].
 func WithMaxMessage(n int) Option { return func(s *server) { s.maxMessage = n } }
 
+// WithStrictVersion takes a request that names no A2A version for one of 0.3,
+// as A2A v1.0 §3.6.2 says, and so refuses it. By default it is served: that it
+// came over the service of v1.0 says enough.
+func WithStrictVersion() Option { return func(s *server) { s.strict = true } }
+
 // server implements the operations of A2A v1.0 over a Service. The embedded
 // type answers operations that A2A adds later.
 type server struct {
 	a2apb.UnimplementedA2AServiceServer
 	service    Service
+	pusher     Pusher // nil: push notifications are not offered
 	maxMessage int
+	strict     bool // see WithStrictVersion
 }
 
 // NewServer returns an A2A v1.0 server over s, for a gRPC server of package
@@ -48,7 +55,10 @@ func (s *server) SendMessage(ctx context.Context, req *a2apb.SendMessageRequest)
 	if err := s.checkSend(call, req); err != nil {
 		return nil, err
 	}
-	acc, err := s.service.Send(ctx, req)
+	if err := s.checkCard(ctx, op, call, false); err != nil {
+		return nil, err
+	}
+	acc, err := s.send(ctx, req)
 	if err != nil {
 		return nil, mesh.Wrap(op, err)
 	}
@@ -92,10 +102,10 @@ func (s *server) SendStreamingMessage(req *a2apb.SendMessageRequest, stream grpc
 	if err := s.checkSend(call, req); err != nil {
 		return err
 	}
-	if err := s.checkStreaming(ctx, op); err != nil {
+	if err := s.checkCard(ctx, op, call, true); err != nil {
 		return err
 	}
-	acc, err := s.service.Send(ctx, req)
+	acc, err := s.send(ctx, req)
 	if err != nil {
 		return mesh.Wrap(op, err)
 	}
@@ -116,7 +126,7 @@ func (s *server) SubscribeToTask(req *a2apb.SubscribeToTaskRequest, stream grpc.
 	if err := checkTaskID(op, req.GetId()); err != nil {
 		return err
 	}
-	if err := s.checkStreaming(ctx, op); err != nil {
+	if err := s.checkCard(ctx, op, call, true); err != nil {
 		return err
 	}
 	task, cursor, err := s.service.Task(ctx, req.GetId())
@@ -200,14 +210,18 @@ func (s *server) GetTask(ctx context.Context, req *a2apb.GetTaskRequest) (*a2apb
 // CancelTask ends the task.
 func (s *server) CancelTask(ctx context.Context, req *a2apb.CancelTaskRequest) (*a2apb.Task, error) {
 	const op = "a2a.CancelTask"
-	if _, err := s.admit(ctx, op, req.GetTenant(), mesh.TaskNotFound(op)); err != nil {
+	call, err := s.admit(ctx, op, req.GetTenant(), mesh.TaskNotFound(op))
+	if err != nil {
 		return nil, err
 	}
 	if err := checkTaskID(op, req.GetId()); err != nil {
 		return nil, err
 	}
 	task, err := s.service.Cancel(ctx, req)
-	return task, mesh.Wrap(op, err)
+	if err != nil {
+		return nil, mesh.Wrap(op, err)
+	}
+	return task, mesh.Wrap(op, grpc.SetHeader(ctx, activated(call)))
 }
 
 // activated is the header that tells the caller which extensions it activated
@@ -260,6 +274,9 @@ func cutOff(op string) *mesh.Error {
 func gone(err error) error {
 	return mesh.Errorf(mesh.Canceled, "a2a.Send", "The client went away: %w", err)
 }
+
+// impliedVersion is the version of requests that name none (A2A v1.0 §3.6.2).
+const impliedVersion = "0.3"
 
 // supported reports whether the A2A version is one that this server speaks:
 // any 1.x. A request without one came over the v1.0 service, which is enough.

@@ -259,6 +259,15 @@ func (s *scene) must(err error) {
 	}
 }
 
+// logged waits until a piece with the words is in the log.
+func (s *scene) logged(words string) {
+	for ev := range s.w.log.Follow(s.ctx, s.w.key(), 0) {
+		if a, ok := ev.Body.(mesh.ArtifactAppended); ok && textOf(a.Artifact.Parts) == words {
+			return
+		}
+	}
+}
+
 // breaks ends the stream as a dead server does.
 func (s *scene) breaks() { s.ensure(); s.err = status.Error(codes.Unavailable, "gone") }
 

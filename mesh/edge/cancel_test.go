@@ -183,7 +183,7 @@ func TestConcurrentCancelsAreOne(t *testing.T) {
 // for an agent that ignores its cancellation, nor for one that gave the stream
 // away and goes on.
 func TestTheNextTurnDoesNotWaitForWhatIsLeftOfTheLast(t *testing.T) {
-	w := build(t, func(c *edge.Config) { c.HandoffGrace = 5 * time.Second })
+	w := build(t, func(c *edge.Config) { c.HandoffGrace = time.Minute })
 	free := make(chan struct{})
 	w.agent("main", func(s *scene) {
 		s.ensure()

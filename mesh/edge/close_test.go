@@ -93,7 +93,13 @@ func TestCloseAtAnyMomentSaysWhatIsSo(t *testing.T) {
 	for i := range 40 {
 		w := build(t)
 		w.agent("main", gives)
-		w.agent("smith", func(s *scene) { s.say("smith. "); s.must(s.giveBack("x", 1)); s.move(completed, "") })
+		w.agent("smith", func(s *scene) {
+			for range 5 * i {
+				s.put("answer", "smith. ", true)
+			}
+			s.must(s.giveBack("x", int64(5*i)))
+			s.move(completed, "")
+		})
 		ctx := w.ctx(w.thread)
 		sent := make(chan struct{})
 		go func() { // waited for below

@@ -152,7 +152,7 @@ func (d *driver) begin(ctx context.Context, turn mesh.ExecutionID) (*leg, error)
 				return nil
 			}
 		}
-		l.start(d.key.ID, s.ActiveAgent(d.Main), legKind(s), len(t.Legs))
+		l.start(d.key.ID, s.ActiveAgent(d.home(t.Agent)), legKind(s), len(t.Legs))
 		return nil
 	})
 	if err != nil {
@@ -273,21 +273,21 @@ func (d *driver) whither(s *thread.State, t *thread.Execution, l *leg, out outco
 		return next, mesh.TaskMoved{}
 	case h != nil && h.Ended > l.from:
 		next.hops++
-		next.start(d.key.ID, d.Main, mesh.KindAgent, len(t.Legs))
+		next.start(d.key.ID, d.home(t.Agent), mesh.KindAgent, len(t.Legs))
 		next.returned = h
 		return next, mesh.TaskMoved{}
 	case mesh.Interrupted(out.last.State) && len(t.Pending()) > 0:
 		next.resumeLeg(l)
 		return next, mesh.TaskMoved{}
-	case failedIn(out.last.State) && h.Active() && h.To == l.exec.Agent && l.exec.Agent != d.Main:
+	case failedIn(out.last.State) && h.Active() && h.To == l.exec.Agent && l.exec.Agent != d.home(t.Agent):
 		next.hops++
-		next.start(d.key.ID, d.Main, mesh.KindAgent, len(t.Legs))
+		next.start(d.key.ID, d.home(t.Agent), mesh.KindAgent, len(t.Legs))
 		ended := *h
 		ended.Outcome, ended.Result = mesh.HandoffError, reasonWords(l.exec.Agent, out.last)
 		next.returned, next.endHandoff = &ended, true
 		return next, mesh.TaskMoved{}
 	case mesh.Terminal(out.last.State) && len(t.Pending()) > 0:
-		next.start(d.key.ID, s.ActiveAgent(d.Main), legKind(s), len(t.Legs))
+		next.start(d.key.ID, s.ActiveAgent(d.home(t.Agent)), legKind(s), len(t.Legs))
 		return next, mesh.TaskMoved{}
 	case out.kind == legLost:
 		return nil, failure(mesh.ReasonIllegal, "The conversation changed hands in a way that cannot be followed; send the message again.")

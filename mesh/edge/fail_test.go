@@ -53,9 +53,7 @@ func TestATaskWhoseAgentFailsEndsWithTheReason(t *testing.T) {
 // dies stops the agent's whole server in the middle of a word.
 func (s *scene) dies() {
 	s.say("hal")
-	for range s.w.log.Follow(s.ctx, s.call.Principal.Grant.Key(), 4) { // when that is in the log
-		break
-	}
+	s.logged("hal")
 	go s.stop() // it waits for us; the cleanup does for it
 	<-s.ctx.Done()
 }
@@ -174,6 +172,22 @@ func TestATaskWhoseAgentRestsForCredentialsRestsToo(t *testing.T) {
 	}
 	if shown != 1 {
 		t.Errorf("the user was told %d times that it waits", shown)
+	}
+}
+
+// What an agent said and the log did not take is missed by the user, who is not
+// told that all is well.
+func TestATaskWhoseOutputCannotBeLoggedFails(t *testing.T) {
+	w := build(t)
+	w.agent("main", func(s *scene) {
+		s.say("before ")
+		s.logged("before ")
+		w.store.full.Store(1)
+		s.put("answer", "after", true)
+		s.move(completed, "")
+	})
+	if h := w.hear(w.send("go")); h.state != failed || h.reason() != "LOG_UNAVAILABLE" || h.text != "before " {
+		t.Errorf("heard %v", h)
 	}
 }
 

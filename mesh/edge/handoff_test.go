@@ -11,7 +11,7 @@ import (
 	"agentmesh/mesh"
 	"agentmesh/mesh/edge"
 	"agentmesh/mesh/thread"
-	"agentmesh/mesh/threads"
+	"agentmesh/mesh/threadlog"
 )
 
 // gives is a main agent that hands everything to smith and tells how it got
@@ -110,12 +110,7 @@ func TestWhatTheFirstAgentSaysLateIsLoggedAndNotShown(t *testing.T) {
 				tt.play(s)
 			})
 			w.agent("smith", func(s *scene) {
-				// Not before the late words are in the log, so that they are late.
-				for ev := range w.log.Follow(s.ctx, w.key(), 0) {
-					if a, ok := ev.Body.(mesh.ArtifactAppended); ok && textOf(a.Artifact.Parts) == "too late" {
-						break
-					}
-				}
+				s.logged("too late")
 				s.answer("I am smith")
 				s.until(nil)
 			})
@@ -142,9 +137,20 @@ func TestAnExecutionThatEndsWithAHandoffIsSettledAsSuch(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := build(t)
-			w.agent("main", func(s *scene) { s.say("x"); s.must(s.give("smith", 1)); s.move(tt.last, "") })
+			w.agent("main", func(s *scene) {
+				s.say("x")
+				s.logged("x")
+				// While the thread's state is held, nobody can react to what is logged.
+				s.must(w.states.With(s.ctx, w.key(), func(*thread.State) error {
+					err := s.push("smith")
+					s.put("answer", "y", true)
+					s.move(tt.last, "")
+					s.logged("y")
+					return err
+				}))
+			})
 			held := make(chan struct{})
-			w.agent("smith", func(s *scene) { s.ensure(); s.until(held); s.answer("y") })
+			w.agent("smith", func(s *scene) { s.ensure(); s.until(held); s.answer("z") })
 			acc := w.send("go")
 			s := w.await("main is settled", func(s *thread.State) bool {
 				return len(s.Executions()) == 3 && mesh.Terminal(s.Executions()[1].State)
@@ -153,7 +159,7 @@ func TestAnExecutionThatEndsWithAHandoffIsSettledAsSuch(t *testing.T) {
 				t.Errorf("main's execution is %v, %s", x.State, x.Reason)
 			}
 			close(held)
-			if h := w.hear(acc); h.text != "xy" {
+			if h := w.hear(acc); h.text != "xz" {
 				t.Errorf("heard %v", h)
 			}
 		})
@@ -163,10 +169,16 @@ func TestAnExecutionThatEndsWithAHandoffIsSettledAsSuch(t *testing.T) {
 // give without the rules of package handoff, as a node of another version may.
 func (s *scene) push(target string) error {
 	g := s.call.Principal.Grant
-	return s.w.states.Decide(s.ctx, g.Key(), func(*thread.State) (threads.Decision, error) {
-		return threads.Decision{Events: []*mesh.Event{{Time: time.Now(), Execution: g.Execution, Actor: "agent:" + g.Agent,
-			Body: mesh.HandoffStarted{From: g.Agent, To: target}}}, Scopes: []mesh.Scope{mesh.Scope(g.Execution)}}, nil
-	})
+	var last mesh.Seq
+	for _, ev := range s.w.logs()[g.Key()] {
+		if scope, ok := mesh.ScopeOf(ev); ok && scope == mesh.ThreadScope {
+			last = ev.Seq
+		}
+	}
+	started := &mesh.Event{Execution: g.Execution, Actor: "agent:" + g.Agent, Body: mesh.HandoffStarted{From: g.Agent, To: target}}
+	_, err := s.w.log.Append(s.ctx, g.Key(), []*mesh.Event{started},
+		threadlog.AppendOptions{Expect: map[mesh.Scope]mesh.Seq{mesh.ThreadScope: last}})
+	return err
 }
 
 // Agents that hand over to each other for ever are stopped.

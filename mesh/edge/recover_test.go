@@ -11,6 +11,7 @@ import (
 	"agentmesh/mesh"
 	"agentmesh/mesh/a2a"
 	"agentmesh/mesh/thread"
+	"agentmesh/mesh/threadlog"
 )
 
 // dispatcher is an agent that does as it is told.
@@ -137,6 +138,29 @@ func TestANodeCannotWriteAfterItsSuccessorClaimedTheThread(t *testing.T) {
 	}
 	if s := w.fold(); s.Node != "node-2" || s.Epoch != 2 {
 		t.Errorf("driven by %s in epoch %d", s.Node, s.Epoch)
+	}
+}
+
+// Nor can it when its successor has done no more than to claim the thread.
+func TestANodeDoesNotTakeAThreadBack(t *testing.T) {
+	w := build(t)
+	gate := make(chan struct{})
+	w.agent("main", gated(gate))
+	acc := w.send("go")
+	w.until(acc, func(h *heard) bool { return h.state == working })
+	w.await("the leg began", func(s *thread.State) bool { return len(s.Executions()) == 2 })
+	claim := []*mesh.Event{{Actor: "node", Body: mesh.ThreadClaimed{Epoch: 2, Node: "node-2"}}}
+	at, err := w.log.Append(t.Context(), w.key(), claim, threadlog.AppendOptions{Epoch: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	close(gate)
+	for w.Busy(w.key()) {
+		runtime.Gosched()
+	}
+	w.close() // which parks nothing that is another's
+	for _, ev := range w.logs()[w.key()][at[0]:] {
+		t.Errorf("the old node wrote %T", ev.Body)
 	}
 }
 

@@ -61,6 +61,9 @@ func (e *Edge) intake(ctx context.Context, req *a2apb.SendMessageRequest) (*inta
 	if err != nil {
 		return nil, mesh.InvalidField(op, "message", "cannot be encoded; check that all text is UTF-8")
 	}
+	if call.Agent != "" { // the same words to another agent are another message
+		raw = append(append(raw, "\x00agent="...), call.Agent...)
+	}
 	digest := sha256.Sum256(raw)
 	in := &intake{call: call, task: mesh.ExecutionID(msg.GetTaskId()), digest: digest[:], msg: proto.CloneOf(msg)}
 	id, err := threadOf(call, msg)
@@ -69,7 +72,28 @@ func (e *Edge) intake(ctx context.Context, req *a2apb.SendMessageRequest) (*inta
 	}
 	in.key = mesh.ThreadKey{Tenant: call.Principal.Tenant, ID: id}
 	in.msg.ContextId = id
-	return in, nil
+	return in, e.known(call)
+}
+
+// known returns NotFound if the call addresses an agent that its tenant does
+// not see. One that is not live now is as one that fails: its turn says so.
+func (e *Edge) known(call mesh.Call) error {
+	if call.Agent == "" {
+		return nil
+	}
+	if _, err := e.Directory.Resolve(call.Principal.Tenant, call.Agent); mesh.IsCode(err, mesh.NotFound) {
+		return mesh.Wrap("edge.Send", err)
+	}
+	return nil
+}
+
+// home is the agent that a turn begins with, and that has it back when a
+// handoff ends: the one that was addressed, or main.
+func (e *Edge) home(addressed string) string {
+	if addressed != "" {
+		return addressed
+	}
+	return e.Main
 }
 
 // caller returns who calls, if it is a user that may talk to agents.
@@ -185,7 +209,7 @@ func (e *Edge) target(s *thread.State, in *intake) (*thread.Execution, error) {
 	if in.task != "" {
 		t := s.Turn(in.task)
 		switch {
-		case t == nil:
+		case t == nil || in.call.Agent != "" && in.call.Agent != t.Agent:
 			return nil, mesh.TaskNotFound(op)
 		case mesh.Terminal(t.State):
 			return nil, &mesh.Error{Code: mesh.Precondition, Op: op, Field: "message.task_id", Reason: "UNSUPPORTED_OPERATION",
@@ -194,7 +218,7 @@ func (e *Edge) target(s *thread.State, in *intake) (*thread.Execution, error) {
 		return t, nil
 	}
 	if s.Handoff.Active() || in.call.Extended() {
-		if t := s.InterruptedTurn(); t != nil && t.User == in.call.Principal.User {
+		if t := s.InterruptedTurn(); t != nil && t.User == in.call.Principal.User && (in.call.Agent == "" || in.call.Agent == t.Agent) {
 			return t, nil
 		}
 	}
@@ -219,7 +243,7 @@ func (e *Edge) posting(s *thread.State, in *intake, t *thread.Execution, id mesh
 	switch {
 	case t == nil:
 		return []*mesh.Event{event(mesh.TaskOpened{Execution: mesh.Execution{
-			ID: id, Kind: mesh.KindTurn, Agent: s.ActiveAgent(e.Main), User: user, Text: clipText(a2a.TextOf(in.msg)),
+			ID: id, Kind: mesh.KindTurn, Agent: e.home(in.call.Agent), User: user, Text: clipText(a2a.TextOf(in.msg)),
 		}}), posted}
 	case mesh.Interrupted(t.State):
 		return []*mesh.Event{posted, event(mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_WORKING})}

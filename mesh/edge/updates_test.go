@@ -3,6 +3,7 @@ package edge_test
 import (
 	"context"
 	"fmt"
+	"iter"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
@@ -112,6 +113,14 @@ func all(ctx context.Context, t testing.TB, w *world, id string, after mesh.Seq)
 	return out
 }
 
+// refusal returns the error with which updates begin, if they do.
+func refusal(updates iter.Seq2[a2a.Update, error]) error {
+	for _, err := range updates {
+		return err
+	}
+	return nil
+}
+
 // assembled puts updates onto a task as A2A says (v1.0 §4.2.2).
 func assembled(task *a2apb.Task, updates []a2a.Update) map[string]string {
 	parts := map[string]string{}
@@ -181,10 +190,9 @@ func TestACursorBeyondTheConversationIsRefused(t *testing.T) {
 	w.hear(acc)
 	tail := w.fold().Seq
 	for _, after := range []mesh.Seq{-1, tail + 1, 1 << 40} {
-		for _, err := range w.Updates(w.ctx(w.thread), acc.Task.Id, after) {
-			if e, _ := err.(*mesh.Error); e == nil || e.Code != mesh.Invalid || e.Field != "after-seq" {
-				t.Errorf("after %d: %v", after, err)
-			}
+		err := refusal(w.Updates(w.ctx(w.thread), acc.Task.Id, after))
+		if e, _ := err.(*mesh.Error); e == nil || e.Code != mesh.Invalid || e.Field != "after-seq" {
+			t.Errorf("after %d: %v", after, err)
 		}
 	}
 	if rest := all(w.ctx(w.thread), t, w, acc.Task.Id, tail); len(rest) != 0 {

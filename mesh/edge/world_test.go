@@ -37,15 +37,20 @@ const (
 	auth      = a2apb.TaskState_TASK_STATE_AUTH_REQUIRED
 )
 
-// A mortal is a store of a process that can die: then it writes no more.
+// A mortal is a store of a process that can die: then it writes no more. It can
+// also fail for a while.
 type mortal struct {
 	threadlog.Backend
 	dead atomic.Bool
+	full atomic.Int64 // so many appends fail
 }
 
 func (m *mortal) Append(ctx context.Context, key mesh.ThreadKey, b *threadlog.Batch) (threadlog.Appended, error) {
 	if m.dead.Load() {
 		return threadlog.Appended{}, mesh.Errorf(mesh.Unavailable, "mortal", "the process is dead")
+	}
+	if m.full.Load() > 0 && m.full.Add(-1) >= 0 {
+		return threadlog.Appended{}, mesh.Errorf(mesh.Unavailable, "mortal", "the disk is full")
 	}
 	return m.Backend.Append(ctx, key, b)
 }

@@ -84,11 +84,20 @@ func (b *Binding) Stream(closing context.Context, w http.ResponseWriter, r *http
 type Framing struct {
 	// Before and After stand around the JSON of every message.
 	Before, After string
+	// Message appends the JSON of a message, when that is not its ProtoJSON.
+	Message func([]byte, proto.Message) ([]byte, error)
 	// Error returns the JSON of the error that ends a stream; by default it is
 	// the body of an HTTP error.
 	Error func(*status.Status) []byte
 	// Refuse answers a call that was not accepted: nothing is written yet.
 	Refuse func(*status.Status)
+}
+
+func (f Framing) message(b []byte, m proto.Message) ([]byte, error) {
+	if f.Message != nil {
+		return f.Message(b, m)
+	}
+	return protojson.MarshalOptions{}.MarshalAppend(b, m)
 }
 
 func (f Framing) failure(st *status.Status) []byte {

@@ -40,6 +40,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
@@ -80,6 +81,10 @@ type Options struct {
 	// JSONRPC serves POST on "/", where clients expect the JSON-RPC binding of
 	// A2A (package jsonrpc). Without JSONRPC there is nothing at "/".
 	JSONRPC http.Handler
+	// V03 serves everything below "/v1/", where clients expect the HTTP+JSON
+	// binding of A2A v0.3 (package compat). Without V03 "v1" is a tenant there,
+	// as any other first part of a path of A2A v1.0.
+	V03 http.Handler
 	// MaxBody is the longest request body in bytes; the default is 1.5 MiB.
 	MaxBody int64
 	// Heartbeat is how long a stream is silent before it sends a comment; the
@@ -213,6 +218,10 @@ func (g *gateway) handler() http.Handler {
 			}
 			g.mux.ServeHTTP(w, r)
 		default:
+			if g.opts.V03 != nil && strings.HasPrefix(r.URL.Path, "/v1/") {
+				g.opts.V03.ServeHTTP(w, r)
+				return
+			}
 			g.mux.ServeHTTP(w, r)
 		}
 	})

@@ -15,7 +15,6 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
@@ -218,7 +217,7 @@ func (o *eventWriter) add(m proto.Message) error {
 	}
 	o.buf = append(o.buf, "data: "...)
 	o.buf = append(o.buf, o.framing.Before...)
-	b, err := protojson.MarshalOptions{}.MarshalAppend(o.buf, m)
+	b, err := o.framing.message(o.buf, m)
 	if err != nil {
 		o.buf = o.buf[:start]
 		return status.Error(codes.Internal, "the next event cannot be shown as JSON")

@@ -13,6 +13,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"agentmesh/mesh"
+	"agentmesh/mesh/rpc"
 )
 
 // The defaults that a newcomer meets.
@@ -43,6 +44,12 @@ type Config struct {
 	Tokens string `yaml:"tokens"`
 	// RateLimit bounds the calls of each user.
 	RateLimit RateLimit `yaml:"rate_limit"`
+	// Streams bounds the streams that are open at a time.
+	Streams Streams `yaml:"streams"`
+	// A2A are choices of the A2A surface.
+	A2A A2A `yaml:"a2a"`
+	// Egress says what may be called on behalf of users.
+	Egress Egress `yaml:"egress"`
 	// Model is the language model that agents use; without URL and key, the
 	// offline planner is.
 	Model Model `yaml:"model"`
@@ -58,6 +65,26 @@ type RateLimit struct {
 	PerSecond float64 `yaml:"per_second"`
 	// Burst is how many calls may come at once; default 2 s worth.
 	Burst int `yaml:"burst"`
+}
+
+// Streams bounds open streams: of answers, subscriptions and followers.
+type Streams struct {
+	// PerUser is the most of one user; default 1,000 under auth tokens. Under
+	// auth none it is Total: all callers are the same user, or say who they
+	// are as they like.
+	PerUser int `yaml:"per_user"`
+	// Total is the most of all users; default 20,000.
+	Total int `yaml:"total"`
+}
+
+// A2A are choices of the A2A surface.
+type A2A struct {
+	// StrictVersion refuses requests that name no A2A version, as the
+	// specification says; by default those that are plainly of v1.0 are served.
+	StrictVersion bool `yaml:"strict_version"`
+	// ErrorTable is the version of A2A whose table of errors is used: 1.0.1
+	// (default) or 1.0.0.
+	ErrorTable string `yaml:"error_table"`
 }
 
 // Model names an OpenAI-compatible endpoint.
@@ -81,7 +108,7 @@ func LoadConfig(path string) (Config, error) {
 	dec := yaml.NewDecoder(bytes.NewReader(data))
 	dec.KnownFields(true)
 	if err := dec.Decode(&c); err != nil && !errors.Is(err, io.EOF) {
-		return c, mesh.Errorf(mesh.Invalid, op, "%s is not as it should be: %s", path, strings.ReplaceAll(strings.TrimPrefix(err.Error(), "yaml: "), "\n", " "))
+		return c, mesh.Errorf(mesh.Invalid, op, "%s is not as it should be: %s", path, yamlWords(err))
 	}
 	for _, p := range []*string{&c.Data, &c.Skills, &c.Docs, &c.Tokens} {
 		if *p != "" && !filepath.IsAbs(*p) {
@@ -89,6 +116,18 @@ func LoadConfig(path string) (Config, error) {
 		}
 	}
 	return c, nil
+}
+
+// yamlWords is what a decoder says, without the words that are about our code.
+func yamlWords(err error) string {
+	words := strings.Join(strings.Fields(err.Error()), " ")
+	for _, noise := range []string{"yaml: ", "construct errors: ", "unmarshal errors: "} {
+		words = strings.ReplaceAll(words, noise, "")
+	}
+	for _, kind := range []string{"Config", "RateLimit", "Streams", "A2A", "Egress", "Model"} {
+		words = strings.ReplaceAll(words, " not found in type node."+kind, " is not known")
+	}
+	return words
 }
 
 // Fill sets defaults and checks the rest.
@@ -111,10 +150,32 @@ func (c *Config) Fill() error {
 	if c.RateLimit.PerSecond > 0 && c.RateLimit.Burst == 0 {
 		c.RateLimit.Burst = int(2*c.RateLimit.PerSecond) + 1
 	}
+	if err := c.fillA2A(); err != nil {
+		return err
+	}
 	if !mesh.ValidAgentName(c.Main) {
 		return mesh.InvalidField(op, "main", "must be the name of an agent, and is %q", c.Main)
 	}
 	return c.checkAuth()
+}
+
+func (c *Config) fillA2A() error {
+	if c.A2A.ErrorTable == "" {
+		c.A2A.ErrorTable = "1.0.1"
+	}
+	if _, err := rpc.ParseErrorTable(c.A2A.ErrorTable); err != nil {
+		return mesh.InvalidField("node.Config", "a2a.error_table", "must be 1.0.1 or 1.0.0, and is %q", c.A2A.ErrorTable)
+	}
+	if c.Streams.PerUser < 0 || c.Streams.Total < 0 {
+		return mesh.InvalidField("node.Config", "streams", "per_user and total must not be negative")
+	}
+	if c.Streams.Total == 0 {
+		c.Streams.Total = 20_000
+	}
+	if c.Streams.PerUser == 0 && c.Auth == "tokens" {
+		c.Streams.PerUser = 1_000
+	}
+	return nil
 }
 
 // checkAuth refuses to be open to a network.

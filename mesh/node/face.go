@@ -31,7 +31,7 @@ func (n *node) card(_ context.Context, tenant mesh.TenantID) (*a2apb.AgentCard, 
 			{Url: "http://" + n.httpL.Addr().String(), ProtocolBinding: "JSONRPC", ProtocolVersion: "1.0"},
 		},
 		Capabilities: &a2apb.AgentCapabilities{
-			Streaming: proto.Bool(true), PushNotifications: proto.Bool(false), ExtendedAgentCard: proto.Bool(true),
+			Streaming: proto.Bool(true), PushNotifications: proto.Bool(true), ExtendedAgentCard: proto.Bool(true),
 			Extensions: []*a2apb.AgentExtension{{Uri: mesh.ExtensionURI,
 				Description: "Cursors to resume streams from, progress of the agents at work, and handoffs."}},
 		},

@@ -22,29 +22,27 @@ import (
 	"sync"
 	"time"
 
-	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/health"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
-	"google.golang.org/grpc/reflection"
 
-	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
-	"agentmesh/mesh/a2a"
 	"agentmesh/mesh/agent"
 	"agentmesh/mesh/auth"
 	"agentmesh/mesh/edge"
+	"agentmesh/mesh/egress"
 	"agentmesh/mesh/gateway"
 	"agentmesh/mesh/grant"
-	"agentmesh/mesh/handoff"
+	"agentmesh/mesh/jsonrpc"
 	"agentmesh/mesh/lease"
 	"agentmesh/mesh/limit"
+	"agentmesh/mesh/push"
 	"agentmesh/mesh/registry"
 	"agentmesh/mesh/rpc"
 	"agentmesh/mesh/service"
 	"agentmesh/mesh/skill"
 	"agentmesh/mesh/state"
 	"agentmesh/mesh/store/boltstore"
+	"agentmesh/mesh/taskindex"
 	"agentmesh/mesh/threadlog"
 	"agentmesh/mesh/threads"
 )
@@ -88,6 +86,9 @@ type Addresses struct {
 	Interrupted int
 }
 
+// keyFile has the key that signs grants, in the data folder.
+const keyFile = "grant.key"
+
 // node is a mesh that is being put together. stop undoes, last first.
 type node struct {
 	cfg    Config
@@ -106,7 +107,10 @@ type node struct {
 	pool     *rpc.Pool
 	skills   *service.SkillFolder
 	problems []skill.Problem
+	tasks    *taskindex.Index
 	edge     *edge.Edge
+	guard    *egress.Guard
+	push     *push.Dispatcher
 
 	grpcL, httpL net.Listener
 	local        *grpc.ClientConn // of agents to this node
@@ -163,7 +167,7 @@ func (n *node) openStore() (err error) {
 	if n.store, err = boltstore.Open(filepath.Join(n.cfg.Data, "mesh.db"), boltstore.Options{Address: n.grpcL.Addr().String(), Logger: n.logger}); err != nil {
 		return err
 	}
-	if n.signer, err = grant.LoadOrCreateKey(filepath.Join(n.cfg.Data, "grant.key")); err != nil {
+	if n.signer, err = grant.LoadOrCreateKey(filepath.Join(n.cfg.Data, keyFile)); err != nil {
 		return err
 	}
 	n.verifier, err = grant.NewVerifier(n.signer.Public(), nil)
@@ -179,7 +183,10 @@ func (n *node) build(ctx context.Context) (err error) {
 	n.states = threads.New(n.log, 0)
 	n.kv = state.New(n.store)
 	n.pool = rpc.NewPool(rpc.DialOptions{})
-	if n.agents, err = registry.New(ctx, registry.Options{Store: service.NewRegistrations(n.kv), Logger: n.logger}); err != nil {
+	if err := n.buildGuard(); err != nil {
+		return err
+	}
+	if n.agents, err = registry.New(ctx, n.registryOptions()); err != nil {
 		return err
 	}
 	dir := n.opts.SkillsDir
@@ -195,14 +202,20 @@ func (n *node) build(ctx context.Context) (err error) {
 	}
 	n.problems = problems
 	n.skills = service.NewSkillFolder(dir, catalog, problems)
+	if n.tasks, err = n.taskIndex(ctx); err != nil {
+		return err
+	}
 	cfg := edge.Config{
-		Log: n.log, States: n.states, Leases: lease.NewLocal(nil), Directory: n.agents, Conns: n.pool, Signer: n.signer,
+		Log: n.log, Tasks: n.tasks, States: n.states, Leases: lease.NewLocal(nil), Directory: n.agents, Conns: n.pool, Signer: n.signer,
 		Checkpoint: checkpoint{n.kv}, Card: n.card, Main: n.cfg.Main, Node: mesh.NewEventID(), Logger: n.logger,
 	}
 	if n.opts.Edge != nil {
 		n.opts.Edge(&cfg)
 	}
 	if n.edge, err = edge.New(cfg); err != nil {
+		return err
+	}
+	if err := n.buildPush(); err != nil {
 		return err
 	}
 	n.settled, err = n.edge.Recover(ctx)
@@ -228,7 +241,7 @@ func (n *node) buildAuth() (err error) {
 // serve runs all parts. Each has this function as its owner, which waits.
 func (n *node) serve(ctx context.Context) error {
 	var parts sync.WaitGroup
-	failed := make(chan error, 4+len(n.opts.Builtins))
+	failed := make(chan error, 6+len(n.opts.Builtins))
 	background, stopBackground := context.WithCancel(context.WithoutCancel(ctx))
 	defer parts.Wait()
 	defer stopBackground()
@@ -248,6 +261,9 @@ func (n *node) serve(ctx context.Context) error {
 	}
 	start("registry", n.agents.Run)
 	start("edge", n.edge.Run)
+	start("tasks", n.tasks.Run)
+	start("push", n.push.Run)
+	defer n.cutEdge(ctx)
 
 	agents, stopAgents := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopAgents()
@@ -260,12 +276,19 @@ func (n *node) serve(ctx context.Context) error {
 	defer running.Wait()
 	defer stopAgents()
 
-	handler, err := gateway.New(background, n.relay, gateway.Options{Card: n.publicCard, Health: n.healthy, Logger: n.logger})
+	legacyRPCs, legacyREST, err := n.v03(background)
 	if err != nil {
 		return err
 	}
-	web := &http.Server{Handler: n.guardHost(handler), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
-		ErrorLog: slog.NewLogLogger(n.logger.Handler(), slog.LevelDebug)}
+	rpcs, err := jsonrpc.New(background, n.relay, jsonrpc.Options{V03: legacyRPCs, Logger: n.logger})
+	if err != nil {
+		return err
+	}
+	handler, err := gateway.New(background, n.relay, gateway.Options{Card: n.publicCard, Health: n.healthy, JSONRPC: rpcs, V03: legacyREST, Errors: n.cfg.errorTable(), Logger: n.logger})
+	if err != nil {
+		return err
+	}
+	web := n.webServer(handler)
 	start("http", func(context.Context) error {
 		if err := web.Serve(n.httpL); !errors.Is(err, http.ErrServerClosed) {
 			return err
@@ -297,36 +320,6 @@ func (n *node) serve(ctx context.Context) error {
 // closeTime is how long calls may take to end when there is nothing more that
 // they could wait for.
 const closeTime = 2 * time.Second
-
-// stopServer stops a server; streams that followers keep open are cut.
-func stopServer(s *grpc.Server) {
-	cut := time.AfterFunc(closeTime/4, s.Stop)
-	defer cut.Stop()
-	s.GracefulStop()
-}
-
-func (n *node) grpcServer() (*grpc.Server, *health.Server) {
-	server := rpc.NewServer(rpc.Options{Auth: n.auth, Logger: n.logger, Limiter: n.limiter, Open: rpc.Infrastructure()})
-	a2apb.RegisterA2AServiceServer(server, a2a.NewServer(n.edge))
-	meshv1.RegisterThreadServiceServer(server, service.NewThreads(n.log, n.states, n.signer, n.cfg.Main, nil))
-	meshv1.RegisterHandoffServiceServer(server, service.NewHandoffs(handoff.New(n.log, n.states, n.agents, nil)))
-	meshv1.RegisterRegistryServiceServer(server, service.NewRegistry(n.agents, n.signer.Public()))
-	meshv1.RegisterSkillServiceServer(server, service.NewSkills(n.skills))
-	meshv1.RegisterStateServiceServer(server, service.NewState(n.kv))
-	status := health.NewServer()
-	status.SetServingStatus("", healthpb.HealthCheckResponse_NOT_SERVING)
-	healthpb.RegisterHealthServer(server, status)
-	reflection.Register(server)
-	return server, status
-}
-
-func (n *node) dial() (err error) {
-	if n.local, err = rpc.Dial(n.grpcL.Addr().String(), rpc.DialOptions{}); err != nil {
-		return err
-	}
-	n.relay, err = rpc.Dial(n.grpcL.Addr().String(), rpc.DialOptions{Relay: true})
-	return err
-}
 
 // startAgents starts the builtin agents and returns when all can be called.
 func (n *node) startAgents(ctx context.Context, running *sync.WaitGroup, failed chan error) error {

@@ -3,7 +3,10 @@ package rpc_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io"
 	"net"
+	"slices"
 	"testing"
 	"time"
 
@@ -215,82 +218,100 @@ func TestAPoolHasOneWarmConnectionPerEndpoint(t *testing.T) {
 	}
 }
 
-func TestAForgottenConnectionEndsWithItsLastCall(t *testing.T) {
-	type streaming = a2apb.A2AService_SubscribeToTaskClient
-	ends := map[string]func(cancel context.CancelFunc, release chan struct{}, s streaming) error{
-		"when the server ends the call": func(_ context.CancelFunc, release chan struct{}, s streaming) error {
-			close(release)
-			_, err := s.Recv()
+// only returns options with which a pool reaches these addresses and no others.
+func only(addrs ...string) rpc.DialOptions {
+	return rpc.DialOptions{Dialer: func(ctx context.Context, addr string) (net.Conn, error) {
+		if !slices.Contains(addrs, addr) {
+			return nil, errors.New("there is nobody")
+		}
+		return new(net.Dialer).DialContext(ctx, "tcp", addr)
+	}}
+}
+
+// Agents that come and go leave no connections behind that are tried for ever.
+func TestAPoolDropsTheIdleConnectionThatWasAskedForTheLongestTimeAgo(t *testing.T) {
+	release := make(chan struct{})
+	a := &agent{get: func(context.Context) error { return nil }, sub: func(s grpc.ServerStream) error {
+		if err := s.SendMsg(&a2apb.StreamResponse{}); err != nil {
 			return err
-		},
-		"when the caller gives up and reads on": func(cancel context.CancelFunc, _ chan struct{}, s streaming) error {
-			cancel()
-			_, err := s.Recv()
-			return err
-		},
-		"when the caller gives up and leaves": func(cancel context.CancelFunc, _ chan struct{}, _ streaming) error {
-			cancel()
-			return context.Canceled
-		},
+		}
+		select {
+		case <-release:
+		case <-s.Context().Done():
+		}
+		return nil
+	}}
+	busy, idle := serve(t, a, rpc.Options{Auth: authFunc(believe)}), serve(t, a, rpc.Options{Auth: authFunc(believe)})
+	p := rpc.NewPool(only(busy, idle))
+	defer func() { _ = p.Close() }()
+	first, second := get(t, p, busy), get(t, p, idle)
+	stream, err := a2apb.NewA2AServiceClient(first).SubscribeToTask(t.Context(), &a2apb.SubscribeToTaskRequest{})
+	if err == nil {
+		_, err = stream.Recv()
 	}
-	for name, end := range ends {
-		t.Run(name, func(t *testing.T) {
-			release := make(chan struct{})
-			a := &agent{get: func(context.Context) error { return nil }, sub: func(s grpc.ServerStream) error {
-				if err := s.SendMsg(&a2apb.StreamResponse{}); err != nil {
-					return err
-				}
-				select {
-				case <-release:
-				case <-s.Context().Done():
-				}
-				return nil
-			}}
-			addr := serve(t, a, rpc.Options{Auth: authFunc(believe)})
-			p := rpc.NewPool(rpc.DialOptions{})
-			defer func() { _ = p.Close() }()
-			conn := get(t, p, addr)
-			ctx, cancel := context.WithCancel(t.Context())
-			defer cancel()
-			s, err := a2apb.NewA2AServiceClient(conn).SubscribeToTask(ctx, &a2apb.SubscribeToTaskRequest{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if _, err := s.Recv(); err != nil {
-				t.Fatal(err)
-			}
-			p.Forget(addr)
-			p.Forget(addr) // once is enough, twice is harmless
-			if got := conn.GetState(); got == connectivity.Shutdown {
-				t.Error("the forgotten connection was closed with a call in flight")
-			}
-			if _, err := a2apb.NewA2AServiceClient(conn).GetTask(ctx, &a2apb.GetTaskRequest{}); !mesh.IsCode(err, mesh.Unavailable) {
-				t.Errorf("a new call on a forgotten connection: %v, want unavailable", err)
-			}
-			if again := get(t, p, addr); again == conn {
-				t.Error("Get returned the forgotten connection")
-			} else if _, err := a2apb.NewA2AServiceClient(again).GetTask(ctx, &a2apb.GetTaskRequest{}); err != nil {
-				t.Errorf("on the new connection: %v", err)
-			}
-			if err := end(cancel, release, s); err == nil {
-				t.Error("the call went on")
-			}
-			waitState(t, conn, connectivity.Shutdown)
-		})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range rpc.MaxIdle - 1 {
+		get(t, p, fmt.Sprintf("127.0.0.1:%d", i+1))
+	}
+	waitState(t, second, connectivity.Shutdown)
+	if _, err := a2apb.NewA2AServiceClient(second).GetTask(t.Context(), &a2apb.GetTaskRequest{}); !mesh.IsCode(err, mesh.Unavailable) {
+		t.Errorf("a call on the connection that was dropped: %v, want unavailable", err)
+	}
+	if again := get(t, p, idle); again == second {
+		t.Error("Get returned the connection that was dropped")
+	} else if _, err := a2apb.NewA2AServiceClient(again).GetTask(t.Context(), &a2apb.GetTaskRequest{}); err != nil {
+		t.Errorf("on the new connection: %v", err)
+	}
+	if get(t, p, busy) != first {
+		t.Error("a connection was dropped with a call in flight")
+	}
+	close(release)
+	if _, err := stream.Recv(); !errors.Is(err, io.EOF) {
+		t.Errorf("the call in flight ended with %v", err)
 	}
 }
 
-func TestForgettingAnIdleConnectionClosesIt(t *testing.T) {
-	var r recorder
-	addr := serve(t, r.agent(), rpc.Options{Auth: authFunc(believe)})
-	p := rpc.NewPool(rpc.DialOptions{})
-	defer func() { _ = p.Close() }()
-	conn := get(t, p, addr)
-	for range 2 {
-		both(t.Context(), a2apb.NewA2AServiceClient(conn))
-	}
-	p.Forget(addr)
-	if s := conn.GetState(); s != connectivity.Shutdown {
-		t.Errorf("an idle forgotten connection is %v", s)
+// However a call ends, its connection is idle afterwards.
+func TestAConnectionIsIdleWhenItsCallsHaveEnded(t *testing.T) {
+	a := &agent{get: func(context.Context) error { return nil }, sub: func(s grpc.ServerStream) error {
+		if err := s.SendMsg(&a2apb.StreamResponse{}); err != nil {
+			return err
+		}
+		<-s.Context().Done()
+		return nil
+	}}
+	addr := serve(t, a, rpc.Options{Auth: authFunc(believe)})
+	for name, end := range map[string]func(cancel context.CancelFunc, s a2apb.A2AService_SubscribeToTaskClient){
+		"when its caller gives up and reads on": func(cancel context.CancelFunc, s a2apb.A2AService_SubscribeToTaskClient) {
+			cancel()
+			_, _ = s.Recv()
+		},
+		"when its caller gives up and leaves": func(cancel context.CancelFunc, _ a2apb.A2AService_SubscribeToTaskClient) { cancel() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := rpc.NewPool(only(addr))
+			defer func() { _ = p.Close() }()
+			conn := get(t, p, addr)
+			if _, err := a2apb.NewA2AServiceClient(conn).GetTask(t.Context(), &a2apb.GetTaskRequest{}); err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			s, err := a2apb.NewA2AServiceClient(conn).SubscribeToTask(ctx, &a2apb.SubscribeToTaskRequest{})
+			if err == nil {
+				_, err = s.Recv()
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			end(cancel, s)
+			// The end is noticed soon, not at once.
+			for i := 0; i < 8*rpc.MaxIdle && conn.GetState() != connectivity.Shutdown; i++ {
+				get(t, p, fmt.Sprintf("127.0.0.1:%d", i+1))
+			}
+			waitState(t, conn, connectivity.Shutdown)
+		})
 	}
 }

@@ -13,6 +13,9 @@
 // ([mesh.WithCall]); nothing but the fields of that Call goes out, and never
 // the authorization header that came in.
 //
+// A call is checked when it begins. A stream under a grant ends when the grant
+// expires, as Timeout.
+//
 // # Errors
 //
 // What a handler returns reaches the caller as a status by [ToStatus], and

@@ -20,6 +20,8 @@ type guard struct {
 	limiter Limiter
 	logger  *slog.Logger
 	open    []string
+	streams *streams
+	errors  ErrorTable
 }
 
 func (g *guard) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (resp any, err error) {
@@ -34,7 +36,7 @@ func (g *guard) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, 
 	}
 	g.report(ctx, info.FullMethod, begun, err)
 	if err != nil {
-		return nil, ToStatus(err)
+		return nil, g.errors.ToStatus(err)
 	}
 	return resp, nil
 }
@@ -43,12 +45,30 @@ func (g *guard) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerInf
 	begun := time.Now()
 	ctx, err := g.admit(ss.Context(), info.FullMethod, begun)
 	if err == nil {
+		var done func()
+		if done, err = g.streams.enter(ctx, g.isOpen(info.FullMethod)); err == nil {
+			defer done()
+		}
+	}
+	if err == nil {
+		until, cancel := untilExpired(ctx)
+		defer cancel()
 		err = g.recovered(ctx, info.FullMethod, func() error {
-			return handler(srv, &serverStream{ss, ctx})
+			return handler(srv, &serverStream{ss, until})
 		})
 	}
 	g.report(ctx, info.FullMethod, begun, err)
-	return ToStatus(err)
+	return g.errors.ToStatus(err)
+}
+
+// untilExpired returns ctx, which ends with the grant that it was admitted
+// under: who had a grant once does not listen for ever.
+func untilExpired(ctx context.Context) (context.Context, context.CancelFunc) {
+	call, _ := mesh.CallFrom(ctx)
+	if call.Principal.Grant == nil {
+		return ctx, func() {}
+	}
+	return context.WithDeadline(ctx, time.Unix(call.Principal.Grant.Expires, 0))
 }
 
 // A serverStream is a stream with the call in its context, where gRPC wants it.

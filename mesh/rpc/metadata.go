@@ -25,6 +25,7 @@ const (
 	KeyExtensions  = "a2a-extensions"
 	KeyAfterSeq    = "after-seq"
 	KeyWantSeq     = "want-seq" // "1": see mesh.Call.WantSeq; for gateways
+	KeyAgent       = "agent"    // the agent that is addressed: see mesh.Call.Agent
 )
 
 // Version is the A2A version that connections of this package speak.
@@ -33,7 +34,7 @@ const Version = "1.0"
 // Keys lists the metadata keys of the mesh, for gateways that copy headers.
 func Keys() []string {
 	return []string{KeyTenant, KeyThread, KeyParentTask, KeyExecution, KeyUser, KeyGrant, KeyAuth,
-		KeyTraceparent, KeyVersion, KeyExtensions, KeyAfterSeq, KeyWantSeq}
+		KeyTraceparent, KeyVersion, KeyExtensions, KeyAfterSeq, KeyWantSeq, KeyAgent}
 }
 
 // Bounds of what is read from metadata, in bytes but for maxExtensions.
@@ -84,6 +85,7 @@ func parse(md metadata.MD) (incoming, error) {
 		GrantToken:  r.text(KeyGrant, bounded(KeyGrant, maxToken)),
 		Traceparent: r.one(KeyTraceparent),
 		Version:     r.one(KeyVersion),
+		Agent:       r.text(KeyAgent, checkAgent),
 	}
 	if len(in.call.Version) > maxVersion {
 		r.fail(mesh.InvalidField("rpc.metadata", KeyVersion, "must be as %q", Version))
@@ -108,6 +110,13 @@ func checkThread(s string) error {
 func checkExecution(s string) error {
 	if _, ok := mesh.ExecutionID(s).ThreadID(); !ok {
 		return mesh.InvalidField("rpc.metadata", KeyExecution, "must be the id of an execution, as this mesh made it")
+	}
+	return nil
+}
+
+func checkAgent(s string) error {
+	if !mesh.ValidAgentName(s) {
+		return mesh.InvalidField("rpc.metadata", KeyAgent, "must be the name of an agent, in lower-case letters, digits, '-' and '_'")
 	}
 	return nil
 }
@@ -249,6 +258,7 @@ func write(md metadata.MD, c mesh.Call, bearer string) {
 	set(KeyTraceparent, c.Traceparent)
 	set(KeyExtensions, strings.Join(c.Extensions, ","))
 	set(KeyVersion, Version)
+	set(KeyAgent, c.Agent)
 	if c.HasCursor {
 		set(KeyAfterSeq, strconv.FormatInt(int64(c.AfterSeq), 10))
 	}

@@ -9,29 +9,38 @@ import (
 	"google.golang.org/grpc"
 )
 
+// MaxIdle is how many connections without calls a Pool keeps: enough that those
+// in use stay warm, and few enough that agents that come and go under ever new
+// addresses do not add up.
+const MaxIdle = 256
+
 // A Pool keeps one warm connection to each endpoint that was asked for. A
 // connection connects at once, stays connected while idle, and reconnects by
-// itself with backoff. The zero value is not usable; NewPool makes one.
+// itself with backoff. Beyond MaxIdle, those that were asked for the longest
+// time ago are closed. The zero value is not usable; NewPool makes one.
 type Pool struct {
 	options DialOptions
 
 	mu     sync.Mutex
 	conns  map[string]*pooled
-	old    map[*pooled]bool // forgotten, with calls still in flight
+	asked  uint64 // counts calls of Get
 	closed bool
 }
 
-// A pooled connection counts its calls, so that it can be closed after them.
+// A pooled connection counts its calls, so that it is not closed under them.
 type pooled struct {
-	pool     *Pool
-	conn     *grpc.ClientConn
-	calls    int  // guarded by pool.mu
-	retiring bool // guarded by pool.mu
+	pool *Pool
+	conn *grpc.ClientConn
+	// Guarded by pool.mu: when it was asked for last, by Pool.asked; the calls
+	// in flight; and whether the pool closed it.
+	asked  uint64
+	calls  int
+	closed bool
 }
 
 // NewPool returns a pool whose connections are made with the options.
 func NewPool(o DialOptions) *Pool {
-	return &Pool{options: o, conns: make(map[string]*pooled), old: make(map[*pooled]bool)}
+	return &Pool{options: o, conns: make(map[string]*pooled)}
 }
 
 // Get returns the connection to the endpoint, host:port. It does not wait for
@@ -44,10 +53,15 @@ func (p *Pool) Get(endpoint string) (*grpc.ClientConn, error) {
 	if p.closed {
 		return nil, mesh.Errorf(mesh.Unavailable, "rpc.Pool.Get", "the mesh is shutting down; try again later")
 	}
+	p.asked++
 	if c, ok := p.conns[endpoint]; ok {
+		c.asked = p.asked
 		return c.conn, nil
 	}
-	c := &pooled{pool: p}
+	if len(p.conns) >= MaxIdle {
+		p.makeRoom()
+	}
+	c := &pooled{pool: p, asked: p.asked}
 	conn, err := dial(endpoint, p.options, grpc.WithIdleTimeout(0),
 		grpc.WithChainUnaryInterceptor(c.unary), grpc.WithChainStreamInterceptor(c.stream))
 	if err != nil {
@@ -59,26 +73,20 @@ func (p *Pool) Get(endpoint string) (*grpc.ClientConn, error) {
 	return conn, nil
 }
 
-// Forget drops the endpoint: the next Get connects anew. Calls in flight on
-// the old connection go on, and it is closed after the last one. Forgetting
-// what is not known does nothing.
-func (p *Pool) Forget(endpoint string) {
-	p.mu.Lock()
-	c, ok := p.conns[endpoint]
-	if !ok {
-		p.mu.Unlock()
+// makeRoom drops the idle connection that was asked for the longest time ago, if
+// there is one. The caller holds mu.
+func (p *Pool) makeRoom() {
+	var oldest string
+	for endpoint, c := range p.conns {
+		if c.calls == 0 && (oldest == "" || c.asked < p.conns[oldest].asked) {
+			oldest = endpoint
+		}
+	}
+	if oldest == "" {
 		return
 	}
-	delete(p.conns, endpoint)
-	c.retiring = true
-	idle := c.calls == 0
-	if !idle {
-		p.old[c] = true
-	}
-	p.mu.Unlock()
-	if idle {
-		c.close()
-	}
+	p.conns[oldest].close()
+	delete(p.conns, oldest)
 }
 
 // Close closes all connections, which ends the calls that are still in flight
@@ -86,61 +94,45 @@ func (p *Pool) Forget(endpoint string) {
 func (p *Pool) Close() error {
 	p.mu.Lock()
 	p.closed = true
-	var all []*pooled
-	for _, c := range p.conns {
-		all = append(all, c)
-	}
-	for c := range p.old {
-		all = append(all, c)
-	}
-	clear(p.conns)
-	clear(p.old)
-	for _, c := range all {
-		c.retiring = true
-	}
+	conns := p.conns
+	p.conns = nil
 	p.mu.Unlock()
-	for _, c := range all {
-		c.close()
+	for _, c := range conns { // ending calls take mu
+		_ = c.conn.Close()
 	}
 	return nil
 }
 
-// close closes the connection. Closing twice, which Close and the last call of
-// a forgotten connection can do, is harmless, and so is the error that says so.
-func (c *pooled) close() { _ = c.conn.Close() }
+// close closes the connection, which has no calls. The caller holds pool.mu.
+func (c *pooled) close() {
+	c.closed = true
+	_ = c.conn.Close() // fails when it is closed already
+}
 
-// begin counts a call; false if the connection was forgotten in the meantime.
+// begin counts a call; false if the connection was closed in the meantime.
 func (c *pooled) begin() bool {
 	c.pool.mu.Lock()
 	defer c.pool.mu.Unlock()
-	if c.retiring {
+	if c.closed {
 		return false
 	}
 	c.calls++
 	return true
 }
 
-// end uncounts a call and closes a forgotten connection after its last one.
 func (c *pooled) end() {
 	c.pool.mu.Lock()
+	defer c.pool.mu.Unlock()
 	c.calls--
-	last := c.retiring && c.calls == 0
-	if last {
-		delete(c.pool.old, c)
-	}
-	c.pool.mu.Unlock()
-	if last {
-		c.close()
-	}
 }
 
-func errForgotten() error {
-	return mesh.Errorf(mesh.Unavailable, "rpc.Pool", "the agent has moved; try again")
+func errClosed() error {
+	return mesh.Errorf(mesh.Unavailable, "rpc.Pool", "the connection to the agent was given up; try again")
 }
 
 func (c *pooled) unary(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 	if !c.begin() {
-		return errForgotten()
+		return errClosed()
 	}
 	defer c.end()
 	return invoke(ctx, method, req, reply, cc, opts...)
@@ -148,7 +140,7 @@ func (c *pooled) unary(ctx context.Context, method string, req, reply any, cc *g
 
 func (c *pooled) stream(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
 	if !c.begin() {
-		return nil, errForgotten()
+		return nil, errClosed()
 	}
 	s, err := open(ctx, desc, cc, method, opts...)
 	if err != nil {

@@ -67,6 +67,11 @@ type Options struct {
 	// Limiter bounds the calls of each user. Calls under a grant and open
 	// methods are exempt. The default is no limit.
 	Limiter Limiter
+	// Streams bounds the streaming calls that are open at a time. Calls under
+	// a grant and open methods are exempt. The default is no limit.
+	Streams StreamLimit
+	// Errors is the table of A2A errors. The default is that of A2A v1.0.1.
+	Errors ErrorTable
 	// Open are the methods that anyone may call, by full name, or a prefix
 	// that ends with "/" for a whole service. Who calls them is not found out:
 	// their Call has no tenant. See Infrastructure.
@@ -85,6 +90,10 @@ func Infrastructure() []string {
 // of the CPU of short calls.
 const workers = 64
 
+// maxHeaders bounds the metadata of a call, in bytes: room for the longest
+// values that parse accepts.
+const maxHeaders = 128 << 10
+
 // NewServer returns a server whose handlers find the caller's identity in
 // their context ([mesh.CallFrom]) and whose errors reach the caller as
 // [ToStatus] makes them. The caller registers services, serves and stops it.
@@ -99,12 +108,13 @@ func NewServer(o Options) *grpc.Server {
 	if o.Logger != nil {
 		logger = slog.New(LogHandler(o.Logger.Handler()))
 	}
-	g := &guard{auth: o.Auth, limiter: o.Limiter, logger: logger, open: o.Open}
+	g := &guard{auth: o.Auth, limiter: o.Limiter, logger: logger, open: o.Open, streams: newStreams(o.Streams), errors: o.Errors}
 	return grpc.NewServer(
 		grpc.UnaryInterceptor(g.unary),
 		grpc.StreamInterceptor(g.stream),
 		grpc.NumStreamWorkers(workers),
 		grpc.MaxRecvMsgSize(o.MaxMessage),
+		grpc.MaxHeaderListSize(maxHeaders),
 		grpc.MaxConcurrentStreams(o.MaxStreams),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: time.Minute, Timeout: 20 * time.Second}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: minPing, PermitWithoutStream: true}),

@@ -31,9 +31,9 @@ func TestACallArrivesAsItWasMade(t *testing.T) {
 	}{
 		"of a user": {
 			call: mesh.Call{Principal: mesh.Principal{Tenant: "acme", User: "alice"}, Thread: thread,
-				Extensions: []string{mesh.ExtensionURI, "https://example.com/x"}, AfterSeq: 0, HasCursor: true},
+				Extensions: []string{mesh.ExtensionURI, "https://example.com/x"}, AfterSeq: 0, HasCursor: true, Agent: "planner"},
 			want: mesh.Call{Principal: mesh.Principal{Tenant: "acme", User: "alice"}, Thread: thread, Version: "1.0",
-				Extensions: []string{mesh.ExtensionURI, "https://example.com/x"}, AfterSeq: 0, HasCursor: true},
+				Extensions: []string{mesh.ExtensionURI, "https://example.com/x"}, AfterSeq: 0, HasCursor: true, Agent: "planner"},
 		},
 		"of an agent": {
 			call: mesh.Call{Principal: mesh.Principal{Tenant: "acme", User: "alice"}, Thread: thread, Execution: exec,
@@ -98,6 +98,8 @@ func TestMalformedMetadataIsRefusedByName(t *testing.T) {
 		"a negative cursor":                  {[]string{"after-seq", "-1"}, "after-seq"},
 		"a signed cursor":                    {[]string{"after-seq", "+1"}, "after-seq"},
 		"a cursor beyond the largest number": {[]string{"after-seq", "9223372036854775808"}, "after-seq"},
+		"an agent that has no name":          {[]string{"agent", "The Planner"}, "agent"},
+		"two agents":                         {[]string{"agent", "a", "agent", "b"}, "agent"},
 		"a long extension":                   {[]string{"a2a-extensions", long}, "a2a-extensions"},
 		"many extensions":                    {[]string{"a2a-extensions", strings.Join(strings.Split("abcdefghijklmnopqrstuvwxyzABCDEFGHI", ""), ",")}, "a2a-extensions"},
 	}
@@ -115,6 +117,37 @@ func TestMalformedMetadataIsRefusedByName(t *testing.T) {
 	}
 	if len(r.calls) > 0 {
 		t.Errorf("%d refused calls reached the handler", len(r.calls))
+	}
+}
+
+func TestAStreamUnderAGrantEndsWithTheGrant(t *testing.T) {
+	a := &agent{get: func(context.Context) error { return nil }, sub: func(s grpc.ServerStream) error {
+		<-s.Context().Done()
+		return s.Context().Err()
+	}}
+	ends := time.Now().Add(time.Second).Unix()
+	granted := authFunc(func(rpc.Credentials) (mesh.Principal, error) {
+		return mesh.Principal{Tenant: "acme", Grant: &mesh.Grant{Tenant: "acme", Thread: thread, Expires: ends}}, nil
+	})
+	c := plain(t, serve(t, a, rpc.Options{Auth: granted}))
+	s, err := c.SubscribeToTask(t.Context(), &a2apb.SubscribeToTaskRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Recv(); !mesh.IsCode(rpc.FromStatus(err), mesh.Timeout) || time.Now().Unix() < ends {
+		t.Errorf("the stream ended %v before the grant, with %v", time.Until(time.Unix(ends, 0)), err)
+	}
+}
+
+func TestMetadataBeyondAnyUseIsRefusedBeforeItIsKept(t *testing.T) {
+	var r recorder
+	c := plain(t, serve(t, r.agent(), rpc.Options{Auth: authFunc(believe)}))
+	for size, fits := range map[int]bool{64 << 10: true, 1 << 20: false} {
+		for kind, err := range both(metadata.AppendToOutgoingContext(t.Context(), "x-notes", strings.Repeat("x", size)), c) {
+			if (err == nil) != fits {
+				t.Errorf("%s with %d bytes: %v", kind, size, err)
+			}
+		}
 	}
 }
 

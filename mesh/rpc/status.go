@@ -76,7 +76,10 @@ func ambiguous(c mesh.Code) bool {
 // and reason of the *mesh.Error in its chain and nothing else of it. A status
 // of another server passes with what FromStatus leaves of it. Anything else is
 // Internal and says "internal error" only. It returns nil for nil.
-func ToStatus(err error) error {
+func ToStatus(err error) error { return ErrorsV101.ToStatus(err) }
+
+// ToStatus is the function [ToStatus] with the codes of this table.
+func (t ErrorTable) ToStatus(err error) error {
 	if err == nil {
 		return nil
 	}
@@ -84,7 +87,7 @@ func ToStatus(err error) error {
 	if !errors.As(err, &e) {
 		e = foreign(err)
 	}
-	st := status.New(GRPCCode(e.Code), message(e))
+	st := status.New(t.grpcCode(e), message(e))
 	if full, derr := st.WithDetails(details(e)...); derr == nil {
 		st = full
 	}

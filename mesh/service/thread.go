@@ -27,6 +27,8 @@ type Threads struct {
 	signer *grant.Signer
 	main   string
 	now    func() time.Time
+
+	deleted func(ctx context.Context, key mesh.ThreadKey)
 }
 
 // NewThreads returns the server of the threads in log. Agents that are
@@ -37,6 +39,13 @@ func NewThreads(log *threadlog.Log, states *threads.States, signer *grant.Signer
 		now = time.Now
 	}
 	return &Threads{log: log, states: states, signer: signer, main: main, now: now}
+}
+
+// OnDelete has f called after a thread was deleted, to remove what is kept
+// about it elsewhere. It returns s, and is called before s serves.
+func (s *Threads) OnDelete(f func(ctx context.Context, key mesh.ThreadKey)) *Threads {
+	s.deleted = f
+	return s
 }
 
 // keyFor checks that the caller may read the thread that it names in the
@@ -271,5 +280,8 @@ func (s *Threads) DeleteThread(ctx context.Context, req *meshv1.DeleteThreadRequ
 		return nil, err
 	}
 	s.states.Forget(key)
+	if s.deleted != nil {
+		s.deleted(context.WithoutCancel(ctx), key)
+	}
 	return &meshv1.DeleteThreadResponse{}, nil
 }

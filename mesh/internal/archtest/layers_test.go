@@ -24,12 +24,14 @@ var layers = map[string]layer{
 	"mesh/threadlog":         {2, []string{"mesh", "mesh/wire"}},
 	"mesh/threadlog/logbook": {2, []string{"mesh", "mesh/threadlog"}},
 	"mesh/threads":           {2, []string{"mesh", "mesh/thread", "mesh/threadlog"}},
+	"mesh/taskindex":         {2, []string{"mesh", "mesh/thread", "mesh/threadlog"}},
 	"mesh/lease":             {2, []string{"mesh"}},
 	"mesh/registry":          {2, []string{"mesh"}},
 	"mesh/state":             {2, []string{"mesh"}},
 	"mesh/grant":             {2, []string{"mesh"}},
 	"mesh/limit":             {2, []string{"mesh"}},
 	"mesh/rpc":               {2, []string{"mesh"}},
+	"mesh/egress":            {2, []string{"mesh"}},
 	"mesh/auth":              {2, []string{"mesh", "mesh/grant", "mesh/rpc"}},
 
 	// Ports and adapters.
@@ -47,10 +49,13 @@ var layers = map[string]layer{
 	"mesh/agent":    {4, []string{"gen/mesh/v1", "mesh", "mesh/a2a", "mesh/auth", "mesh/grant", "mesh/llm", "mesh/rpc", "mesh/skill", "mesh/wire"}},
 	"mesh/dispatch": {4, []string{"gen/mesh/v1", "mesh", "mesh/agent", "mesh/limit", "mesh/llm", "mesh/peer"}},
 	"mesh/handoff":  {4, []string{"mesh", "mesh/registry", "mesh/thread", "mesh/threadlog", "mesh/threads"}},
-	"mesh/edge":     {4, []string{"mesh", "mesh/a2a", "mesh/grant", "mesh/lease", "mesh/peer", "mesh/registry", "mesh/thread", "mesh/threadlog", "mesh/threads"}},
+	"mesh/edge":     {4, []string{"mesh", "mesh/a2a", "mesh/grant", "mesh/lease", "mesh/peer", "mesh/registry", "mesh/taskindex", "mesh/thread", "mesh/threadlog", "mesh/threads"}},
+	"mesh/push":     {4, []string{"mesh", "mesh/a2a", "mesh/egress", "mesh/state", "mesh/thread", "mesh/threadlog", "mesh/threads"}},
 
 	// How it is offered.
 	"mesh/service": {5, []string{"gen/mesh/v1", "mesh", "mesh/grant", "mesh/handoff", "mesh/registry", "mesh/skill", "mesh/state", "mesh/thread", "mesh/threadlog", "mesh/threads", "mesh/wire"}},
+	"mesh/jsonrpc": {5, []string{"mesh", "mesh/gateway", "mesh/rpc"}},
+	"mesh/compat":  {5, []string{"mesh", "mesh/gateway", "mesh/rpc"}},
 	"mesh/gateway": {5, []string{"gen/...", "mesh", "mesh/a2a", "mesh/rpc"}},
 
 	// The composition root, and the architecture itself.
@@ -110,7 +115,7 @@ type fence struct {
 var fences = map[string]fence{
 	"google.golang.org/grpc": {tests: true, homes: []string{
 		"gen/...", "mesh/rpc", "mesh/a2a", "mesh/agent", "mesh/dispatch", "mesh/edge", "mesh/peer",
-		"mesh/service", "mesh/registry", "mesh/gateway", "mesh/node", "cmd/mesh",
+		"mesh/service", "mesh/registry", "mesh/gateway", "mesh/jsonrpc", "mesh/compat", "mesh/node", "cmd/mesh",
 	}},
 	"github.com/grpc-ecosystem/grpc-gateway/v2": {homes: []string{"gen/...", "mesh/gateway"}},
 	"go.etcd.io/bbolt":                          {homes: []string{"mesh/store/boltstore"}},
@@ -129,6 +134,11 @@ var fences = map[string]fence{
 	"github.com/a2aproject/a2a-go/v2/a2asrv":    {tests: true},
 	"github.com/a2aproject/a2a-go/v2/a2aclient": {tests: true},
 	"github.com/a2aproject/a2a-go/v2/a2agrpc":   {tests: true},
+	// A2A v0.3 is spoken in one package; the node registers its service.
+	"github.com/a2aproject/a2a-go/a2a":       {tests: true, homes: []string{"mesh/compat"}},
+	"github.com/a2aproject/a2a-go/a2apb":     {tests: true, homes: []string{"mesh/compat", "mesh/node"}},
+	"github.com/a2aproject/a2a-go/a2aclient": {tests: true},
+	"github.com/a2aproject/a2a-go/a2asrv":    {},
 	// For tests and for the suites that tests run.
 	"github.com/google/go-cmp": {tests: true, homes: []string{
 		"mesh/threadlog/logtest", "mesh/lease/leasetest", "mesh/state/statetest", "mesh/skill/skilltest",

@@ -1,0 +1,64 @@
+package node
+
+import (
+	"context"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+
+	"agentmesh/mesh"
+	"agentmesh/mesh/egress"
+	"agentmesh/mesh/push"
+	"agentmesh/mesh/registry"
+	"agentmesh/mesh/service"
+)
+
+// Egress says what the node may call on behalf of users: webhooks of push
+// notifications and, unless auth is none, the URLs of agents' cards.
+type Egress struct {
+	// Allow names what may be called although it is not public: host names,
+	// addresses and networks, as "hooks.internal" or "10.1.0.0/16".
+	Allow []string `yaml:"allow"`
+	// AllowHTTP allows http URLs beside https ones.
+	AllowHTTP bool `yaml:"allow_http"`
+}
+
+// fetchTime bounds how long a card may take to come.
+const fetchTime = 10 * time.Second
+
+// registryOptions are those of the registry. Under auth none all callers are
+// on this machine, and so are the agents that they bring; under tokens a card's
+// URL is as little to be trusted as a webhook's.
+func (n *node) registryOptions() registry.Options {
+	opts := registry.Options{Store: service.NewRegistrations(n.kv), Logger: n.logger}
+	if n.cfg.Auth != "none" {
+		opts.Fetch = registry.HTTPFetch(&http.Client{Transport: n.guard.Transport(), Timeout: fetchTime})
+	}
+	return opts
+}
+
+// buildGuard makes what checks the addresses that users name.
+func (n *node) buildGuard() (err error) {
+	n.guard, err = egress.New(egress.Options{Allow: n.cfg.Egress.Allow, AllowHTTP: n.cfg.Egress.AllowHTTP})
+	return mesh.Wrap("node.buildGuard", err)
+}
+
+// buildPush makes the dispatcher of push notifications. What it encrypts is
+// under the key of the node's grants, which is kept beside the store.
+func (n *node) buildPush() error {
+	const op = "node.buildPush"
+	key, err := os.ReadFile(filepath.Join(n.cfg.Data, keyFile))
+	if err != nil {
+		return mesh.Errorf(mesh.Precondition, op, "the key file %s cannot be read; check its permissions: %w", keyFile, err)
+	}
+	n.push, err = push.New(push.Config{Log: n.log, States: n.states, KV: n.kv, Key: key, Guard: n.guard, Logger: n.logger})
+	return mesh.Wrap(op, err)
+}
+
+// forget removes what is kept about a thread beside its log.
+func (n *node) forget(ctx context.Context, key mesh.ThreadKey) {
+	if err := n.push.Forget(ctx, key); err != nil {
+		n.logger.WarnContext(ctx, "push configs of a deleted thread are left", "err", err)
+	}
+}

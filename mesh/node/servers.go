@@ -1,0 +1,71 @@
+package node
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"time"
+
+	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/health"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/reflection"
+
+	meshv1 "agentmesh/gen/mesh/v1"
+	"agentmesh/mesh/a2a"
+	"agentmesh/mesh/handoff"
+	"agentmesh/mesh/rpc"
+	"agentmesh/mesh/service"
+)
+
+// stopServer stops a server; streams that followers keep open are cut.
+func stopServer(s *grpc.Server) {
+	cut := time.AfterFunc(closeTime/4, s.Stop)
+	defer cut.Stop()
+	s.GracefulStop()
+}
+
+func (n *node) grpcServer() (*grpc.Server, *health.Server) {
+	server := rpc.NewServer(rpc.Options{Auth: n.auth, Logger: n.logger, Limiter: n.limiter, Open: rpc.Infrastructure(),
+		Streams: n.cfg.streamLimit(), Errors: n.cfg.errorTable()})
+	a2apb.RegisterA2AServiceServer(server, a2a.NewServer(n.edge, append(n.a2aOptions(), a2a.WithPusher(n.push))...))
+	meshv1.RegisterThreadServiceServer(server, service.NewThreads(n.log, n.states, n.signer, n.cfg.Main, nil).OnDelete(n.forget))
+	meshv1.RegisterHandoffServiceServer(server, service.NewHandoffs(handoff.New(n.log, n.states, n.agents, nil)))
+	meshv1.RegisterRegistryServiceServer(server, service.NewRegistry(n.agents, n.signer.Public()))
+	meshv1.RegisterSkillServiceServer(server, service.NewSkills(n.skills))
+	meshv1.RegisterStateServiceServer(server, service.NewState(n.kv))
+	status := health.NewServer()
+	status.SetServingStatus("", healthpb.HealthCheckResponse_NOT_SERVING)
+	healthpb.RegisterHealthServer(server, status)
+	reflection.Register(server)
+	return server, status
+}
+
+func (n *node) dial() (err error) {
+	if n.local, err = rpc.Dial(n.grpcL.Addr().String(), rpc.DialOptions{}); err != nil {
+		return err
+	}
+	n.relay, err = rpc.Dial(n.grpcL.Addr().String(), rpc.DialOptions{Relay: true})
+	return err
+}
+
+// webServer returns the server of the gateway. It does not limit how long a
+// request may take, since streams do not end; the gateway limits its parts.
+func (n *node) webServer(gateway http.Handler) *http.Server {
+	return &http.Server{
+		Handler: n.guardHost(gateway), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute,
+		MaxHeaderBytes: 64 << 10, ErrorLog: slog.NewLogLogger(n.logger.Handler(), slog.LevelDebug),
+	}
+}
+
+// cutEdge ends the turns that are left, before what they are written to. After
+// an orderly stop there are none; but the edge takes messages while agents
+// start, of which one may fail.
+func (n *node) cutEdge(ctx context.Context) {
+	over, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	cancel()
+	if err := n.edge.Close(over); err != nil {
+		n.logger.WarnContext(ctx, "the edge did not end well", "err", err)
+	}
+}

@@ -1,0 +1,246 @@
+package push
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
+
+	"agentmesh/mesh"
+	"agentmesh/mesh/state"
+	"agentmesh/mesh/thread"
+)
+
+// An outcome says how a run of a sub ended, and whether its host was prompt.
+type outcome struct {
+	kind  result
+	pause time.Duration
+	speed speed
+}
+
+type result uint8
+
+const (
+	more     result = iota // there may be more; it made way for others
+	caughtUp               // nothing until the thread moves
+	pauses                 // for outcome.pause
+	gone                   // nothing any more
+)
+
+type speed uint8
+
+const (
+	unknownSpeed speed = iota
+	prompt
+	tardy
+)
+
+// lane returns the lane for a host that was in the one given.
+func (o outcome) lane(is int) int {
+	switch o.speed {
+	case prompt:
+		return fast
+	case tardy:
+		return slow
+	}
+	return is
+}
+
+// stumble is how long a sub waits when it is our own store that fails.
+const stumble = time.Second
+
+// turn is how long a sub may keep its place while others wait.
+const turn = 100 * time.Millisecond
+
+// deliver sends what the sub's task was told since its cursor, until there is
+// no more, until an attempt fails or until others should have a turn.
+func (d *Dispatcher) deliver(ctx context.Context, s *sub) outcome {
+	c, err := d.config(ctx, s.name)
+	if err != nil {
+		return d.stumbled(ctx, s, err)
+	}
+	cur, err := d.cursorOf(ctx, s.name)
+	if err != nil {
+		return d.stumbled(ctx, s, err)
+	}
+	if cur.Failed {
+		return outcome{kind: gone}
+	}
+	view, err := d.view(ctx, s, cur.After)
+	if err != nil {
+		return d.stumbled(ctx, s, err)
+	}
+	if view == nil { // the thread was deleted
+		return d.end(ctx, s, cur, true)
+	}
+	return d.stream(ctx, s, c, cur, view)
+}
+
+// stream delivers the events after the cursor as the view shows them.
+func (d *Dispatcher) stream(ctx context.Context, s *sub, c *a2apb.TaskPushNotificationConfig, cur cursor, view *thread.View) outcome {
+	const page = 16
+	out := outcome{kind: caughtUp}
+	began, at := time.Now(), cur.After
+	for !view.Over() {
+		events, err := d.Log.Read(ctx, s.key, at, page)
+		if err != nil {
+			return d.stumbled(ctx, s, err)
+		}
+		if len(events) == 0 {
+			return d.rest(ctx, s, cur, at, out)
+		}
+		for _, e := range events {
+			update := view.Apply(e)
+			at = e.Seq
+			if update == nil {
+				continue
+			}
+			if d.replaced(s) {
+				out.kind = more
+				return out
+			}
+			how, err := d.attempt(ctx, s, c, update)
+			out.speed = how
+			if err != nil {
+				return d.failed(ctx, s, cur, out, err)
+			}
+			cur.After, cur.Attempts, cur.LastError, cur.At = at, 0, "", time.Time{}
+			// What was delivered is noted also if the dispatcher is stopped.
+			if err := d.putCursor(context.WithoutCancel(ctx), s.name, &cur); err != nil {
+				return d.stumbled(ctx, s, err)
+			}
+			if how == tardy || time.Since(began) > turn && !view.Over() {
+				out.kind = more
+				return out
+			}
+		}
+	}
+	done := d.end(ctx, s, cur, false)
+	done.speed = out.speed
+	return done
+}
+
+// replaced reports whether the sub's config is not the one that it began with.
+func (d *Dispatcher) replaced(s *sub) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return s.hurry
+}
+
+// rest ends a run at the end of the thread. Events in which nothing was to be
+// delivered are not read again and again.
+func (d *Dispatcher) rest(ctx context.Context, s *sub, cur cursor, at mesh.Seq, out outcome) outcome {
+	const many = 64
+	if at-cur.After < many {
+		return out
+	}
+	cur.After = at
+	if err := d.putCursor(ctx, s.name, &cur); err != nil {
+		return d.stumbled(ctx, s, err)
+	}
+	return out
+}
+
+// view returns the user's view of the sub's task from the cursor on, or nil if
+// there is no such task any more.
+func (d *Dispatcher) view(ctx context.Context, s *sub, after mesh.Seq) (v *thread.View, err error) {
+	err = d.States.With(ctx, s.key, func(st *thread.State) error {
+		if st.Turn(s.task) != nil && after <= st.Seq {
+			v = st.View(s.key.ID, s.task, after, thread.Mode{})
+		}
+		return nil
+	})
+	return v, err
+}
+
+// attempt sends one update, and moves to the slow lane if that takes long.
+func (d *Dispatcher) attempt(ctx context.Context, s *sub, c *a2apb.TaskPushNotificationConfig, update *a2apb.StreamResponse) (speed, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, d.Timeout, errTimeout)
+	defer cancel()
+	ctx, crowd := context.WithCancelCause(ctx)
+	defer crowd(nil)
+	sent := make(chan error, 1)
+	go func() { sent <- d.post(ctx, c, update) }()
+	patience := time.NewTimer(d.Patience)
+	defer patience.Stop()
+	select {
+	case err := <-sent:
+		return prompt, err
+	case <-patience.C:
+	}
+	if !d.demote(s) {
+		crowd(errCrowded)
+	}
+	return tardy, <-sent
+}
+
+// failed notes a failed attempt, and gives up after too many.
+func (d *Dispatcher) failed(ctx context.Context, s *sub, cur cursor, out outcome, err error) outcome {
+	switch {
+	case errors.Is(err, errCrowded):
+		out.kind = more
+		return out
+	case ctx.Err() != nil:
+		out.kind = more
+		return out
+	}
+	var r *refusal
+	refused := errors.As(err, &r)
+	cur.Attempts++
+	cur.LastError, cur.At = err.Error(), time.Now().UTC().Truncate(time.Millisecond)
+	cur.Failed = cur.Attempts >= d.Attempts || refused && r.final
+	if err := d.putCursor(ctx, s.name, &cur); err != nil {
+		return d.stumbled(ctx, s, err)
+	}
+	if cur.Failed {
+		d.Logger.WarnContext(ctx, "push notifications given up", "tenant", s.key.Tenant, "task", s.task,
+			"attempts", cur.Attempts, "err", cur.LastError)
+		out.kind = gone
+		return out
+	}
+	out.kind, out.pause = pauses, d.pauseAfter(cur.Attempts)
+	if refused {
+		out.pause = max(out.pause, min(r.after, time.Hour))
+	}
+	return out
+}
+
+// pauseAfter returns how long to wait after so many failures in a row: from
+// half of a doubling time to all of it.
+func (d *Dispatcher) pauseAfter(failures int) time.Duration {
+	p := d.MaxBackoff
+	if shift := failures - 1; shift < 30 && d.Backoff<<shift < p {
+		p = d.Backoff << shift
+	}
+	return p/2 + time.Duration(d.Jitter()*float64(p-p/2))
+}
+
+// end forgets the cursor of a config that is delivered, and the config itself
+// if its thread is no more.
+func (d *Dispatcher) end(ctx context.Context, s *sub, cur cursor, all bool) outcome {
+	err := d.KV.Delete(ctx, state.Key{Kind: kindCursor, Name: s.name}, cur.version)
+	if err == nil && all {
+		err = d.drop(ctx, kindConfig, s.name)
+	}
+	if err != nil {
+		return d.stumbled(ctx, s, err)
+	}
+	return outcome{kind: gone}
+}
+
+// stumbled is the outcome when our own records cannot be read or written. That
+// one is missing or changed is the work of a caller who deleted or replaced it.
+func (d *Dispatcher) stumbled(ctx context.Context, s *sub, err error) outcome {
+	switch {
+	case ctx.Err() != nil, mesh.IsCode(err, mesh.Conflict):
+		return outcome{kind: more}
+	case mesh.IsCode(err, mesh.NotFound):
+		return outcome{kind: gone}
+	case mesh.IsCode(err, mesh.Precondition): // under another key
+		d.Logger.ErrorContext(ctx, "push notification config cannot be read", "tenant", s.key.Tenant, "task", s.task, "err", err)
+		return outcome{kind: gone}
+	}
+	d.Logger.WarnContext(ctx, "push notifications wait for the store", "tenant", s.key.Tenant, "task", s.task, "err", err)
+	return outcome{kind: pauses, pause: stumble}
+}

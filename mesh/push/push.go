@@ -1,0 +1,158 @@
+// Package push delivers the updates of tasks to webhooks (A2A v1.0 §4.3).
+//
+// A [Dispatcher] keeps push notification configs and reads the log for them.
+// It guarantees that every update of a task reaches each of its webhooks at
+// least once and in order, also across restarts, until the webhook has failed
+// too often; what was delivered is kept on disk with each config, and nothing
+// else needs to be, as the log has the rest. A webhook that is slow or dead
+// delays no stream and no other webhook: after a moment it waits in a lane of
+// its own (see lanes.go). What a webhook is sent is what a client without our
+// extension sees.
+//
+// A config belongs to the user who made it: nobody else sees that there is
+// one. It is encrypted at rest, and neither its secrets nor its URL are logged.
+// Requests go through a guard (package egress), with credentials only to the
+// host that they were given for.
+//
+// Everything may be called concurrently, but Run only once at a time. Configs
+// can be made while it does not run; what they are owed is delivered when it
+// does.
+//
+// It is not a queue for other things, and it does not speak the push format of
+// A2A v0.3.
+package push
+
+import (
+	"context"
+	"crypto/cipher"
+	"hash/maphash"
+	"iter"
+	"log/slog"
+	"math/rand/v2"
+	"net/http"
+	"sync"
+	"time"
+
+	"agentmesh/mesh"
+	"agentmesh/mesh/egress"
+	"agentmesh/mesh/state"
+	"agentmesh/mesh/threadlog"
+	"agentmesh/mesh/threads"
+)
+
+// A Log is what the dispatcher reads: a *threadlog.Log.
+type Log interface {
+	Read(ctx context.Context, key mesh.ThreadKey, after mesh.Seq, limit int) ([]*mesh.Event, error)
+	Info(ctx context.Context, key mesh.ThreadKey) (threadlog.Info, bool, error)
+	FollowAll(ctx context.Context, after mesh.Pos) iter.Seq2[threadlog.Placed, error]
+}
+
+// Config is what a [Dispatcher] is made of. Log, States, KV, Key and Guard are
+// required.
+type Config struct {
+	Log    Log
+	States *threads.States
+	KV     *state.KV
+	// Key is the secret, at least 16 bytes, from which the key that configs are
+	// encrypted under is derived. Under another one they cannot be read.
+	Key   []byte
+	Guard *egress.Guard
+	// Transport sends the requests. The default is Guard.Transport.
+	Transport http.RoundTripper
+	// Workers bounds how many requests are under way at once; default 8. As
+	// many again, times four, wait for webhooks that are slow.
+	Workers int
+	// Timeout ends an attempt; default 15 s. After Patience, default 1 s, it
+	// makes way for others.
+	Timeout  time.Duration
+	Patience time.Duration
+	// Attempts is how often an update is tried before the config is given up;
+	// default 10. The pause after the first failure is Backoff, default 1 s; it
+	// doubles up to MaxBackoff, default 5 min. A Retry-After of at most an hour
+	// prolongs it.
+	Attempts   int
+	Backoff    time.Duration
+	MaxBackoff time.Duration
+	// Jitter returns a number from 0 to below 1 by which pauses are spread; the
+	// default is random.
+	Jitter func() float64
+	// Logger hears of configs that are given up. The default discards.
+	Logger *slog.Logger
+}
+
+// A Dispatcher keeps configs and delivers by them. Use [New].
+type Dispatcher struct {
+	Config
+
+	aead  cipher.AEAD
+	locks [64]sync.Mutex // by thread; see lock
+	seed  maphash.Seed
+	idle  func()        // closes idle connections of the default transport
+	kick  chan struct{} // capacity 1: look at the lanes and clocks again
+	scan  chan struct{} // capacity 1: begin to scan
+
+	mu       sync.Mutex // guards the fields below
+	running  bool
+	subs     map[string]*sub // by name
+	threads  map[mesh.ThreadKey]map[*sub]bool
+	hosts    map[string]*host
+	lanes    [2]lane
+	waiting  waiting
+	scanning bool
+	from     mesh.Pos // where a scan begins
+}
+
+// New returns a Dispatcher. It refuses a Config without something required with
+// Invalid.
+func New(c Config) (*Dispatcher, error) {
+	const op = "push.New"
+	switch {
+	case c.Log == nil || c.States == nil || c.KV == nil || c.Guard == nil:
+		return nil, mesh.InvalidField(op, "config", "must have a log, states, a store and a guard")
+	case len(c.Key) < minKey:
+		return nil, mesh.InvalidField(op, "key", "must be at least %d bytes, and has %d", minKey, len(c.Key))
+	case c.Workers < 0 || c.Timeout < 0 || c.Patience < 0 || c.Attempts < 0 || c.Backoff < 0 || c.MaxBackoff < 0:
+		return nil, mesh.InvalidField(op, "config", "must not have negative numbers")
+	}
+	aead, err := newAEAD(c.Key)
+	if err != nil {
+		return nil, mesh.Wrap(op, err)
+	}
+	c.Key = nil
+	c.setDefaults()
+	d := &Dispatcher{
+		Config: c, aead: aead, seed: maphash.MakeSeed(), idle: func() {},
+		kick: make(chan struct{}, 1), scan: make(chan struct{}, 1),
+	}
+	if d.Transport == nil {
+		tr := c.Guard.Transport()
+		d.Transport, d.idle = tr, tr.CloseIdleConnections
+	}
+	d.reset()
+	return d, nil
+}
+
+func (c *Config) setDefaults() {
+	orInt := func(p *int, def int) {
+		if *p == 0 {
+			*p = def
+		}
+	}
+	orTime := func(p *time.Duration, def time.Duration) {
+		if *p == 0 {
+			*p = def
+		}
+	}
+	orInt(&c.Workers, 8)
+	orInt(&c.Attempts, 10)
+	orTime(&c.Timeout, 15*time.Second)
+	orTime(&c.Patience, time.Second)
+	orTime(&c.Backoff, time.Second)
+	orTime(&c.MaxBackoff, 5*time.Minute)
+	if c.Jitter == nil {
+		c.Jitter = rand.Float64
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+}

@@ -1,0 +1,187 @@
+package push
+
+import (
+	"context"
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/hkdf"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"strings"
+	"time"
+
+	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
+	"google.golang.org/protobuf/proto"
+
+	"agentmesh/mesh"
+	"agentmesh/mesh/state"
+)
+
+// What is kept stands under the operator's own tenant, which no grant reaches.
+// A config and its cursor have the same name. A cursor is there as long as
+// something is to be delivered, so that a start reads no more than that; it is
+// written before the config, so that a config without one is a config whose
+// task is over and delivered.
+const (
+	kindConfig = "push.config" // sealed TaskPushNotificationConfig
+	kindCursor = "push.cursor" // cursor as JSON
+)
+
+const minKey = 16
+
+// A cursor says how far a config is delivered.
+type cursor struct {
+	After    mesh.Seq `json:"after"`
+	Attempts int      `json:"attempts,omitempty"` // that failed for the next update
+	// Failed is why the config was given up, if it was, and LastError why the
+	// last attempt failed.
+	Failed    bool      `json:"failed,omitempty"`
+	LastError string    `json:"last_error,omitempty"`
+	At        time.Time `json:"at,omitzero"` // of the last failure
+
+	version int64
+}
+
+// A ref says whose a config is.
+type ref struct {
+	key  mesh.ThreadKey
+	task mesh.ExecutionID
+	user string
+}
+
+// prefix is what the names of the user's configs for the task begin with.
+func (r ref) prefix() string {
+	return string(r.key.Tenant) + "/" + string(r.task) + "/" + digest(r.user) + "/"
+}
+
+func (r ref) name(id string) string { return r.prefix() + digest(id) }
+
+// digest makes a name part of bounded length of what a caller chose.
+func digest(s string) string {
+	sum := sha256.Sum256([]byte(s))
+	return hex.EncodeToString(sum[:16])
+}
+
+// parseName returns the task that a record is for.
+func parseName(name string) (mesh.ThreadKey, mesh.ExecutionID, bool) {
+	parts := strings.Split(name, "/")
+	if len(parts) != 4 {
+		return mesh.ThreadKey{}, "", false
+	}
+	task := mesh.ExecutionID(parts[1])
+	id, ok := task.ThreadID()
+	return mesh.ThreadKey{Tenant: mesh.TenantID(parts[0]), ID: id}, task, ok
+}
+
+func newAEAD(secret []byte) (cipher.AEAD, error) {
+	key, err := hkdf.Key(sha256.New, secret, nil, "agentmesh push configs v1", 32)
+	if err != nil {
+		return nil, err
+	}
+	block, err := aes.NewCipher(key)
+	if err != nil {
+		return nil, err
+	}
+	return cipher.NewGCMWithRandomNonce(block)
+}
+
+// seal encrypts a config, bound to the name that it is kept under.
+func (d *Dispatcher) seal(name string, c *a2apb.TaskPushNotificationConfig) ([]byte, error) {
+	plain, err := proto.Marshal(c)
+	if err != nil {
+		return nil, err
+	}
+	return d.aead.Seal(nil, nil, plain, []byte(name)), nil
+}
+
+func (d *Dispatcher) unseal(name string, sealed []byte) (*a2apb.TaskPushNotificationConfig, error) {
+	const op = "push.unseal"
+	plain, err := d.aead.Open(nil, nil, sealed, []byte(name))
+	if err != nil {
+		return nil, mesh.Errorf(mesh.Precondition, op,
+			"The push notification config was encrypted under another key; delete it and set it again: %w", err)
+	}
+	c := new(a2apb.TaskPushNotificationConfig)
+	if err := proto.Unmarshal(plain, c); err != nil {
+		return nil, mesh.Errorf(mesh.Unknown, op, "The push notification config is damaged: %w", err)
+	}
+	return c, nil
+}
+
+// config reads a config.
+func (d *Dispatcher) config(ctx context.Context, name string) (*a2apb.TaskPushNotificationConfig, error) {
+	v, err := d.KV.Get(ctx, state.Key{Kind: kindConfig, Name: name})
+	if err != nil {
+		return nil, err
+	}
+	return d.unseal(name, v.Data)
+}
+
+func (d *Dispatcher) putConfig(ctx context.Context, name string, c *a2apb.TaskPushNotificationConfig) error {
+	data, err := d.seal(name, c)
+	if err != nil {
+		return err
+	}
+	_, err = d.KV.Put(ctx, state.Key{Kind: kindConfig, Name: name}, data, state.AnyVersion)
+	return err
+}
+
+// cursorOf reads a cursor.
+func (d *Dispatcher) cursorOf(ctx context.Context, name string) (cursor, error) {
+	v, err := d.KV.Get(ctx, state.Key{Kind: kindCursor, Name: name})
+	if err != nil {
+		return cursor{}, err
+	}
+	return decodeCursor(v)
+}
+
+func decodeCursor(v state.Value) (cursor, error) {
+	c := cursor{version: v.Version}
+	if err := json.Unmarshal(v.Data, &c); err != nil {
+		return c, mesh.Errorf(mesh.Unknown, "push.cursor", "A push notification cursor is damaged: %w", err)
+	}
+	return c, nil
+}
+
+// putCursor writes the cursor in place of the version that it was read as.
+func (d *Dispatcher) putCursor(ctx context.Context, name string, c *cursor) error {
+	data, err := json.Marshal(c)
+	if err != nil {
+		return err
+	}
+	v, err := d.KV.Put(ctx, state.Key{Kind: kindCursor, Name: name}, data, c.version)
+	if err == nil {
+		c.version = v
+	}
+	return err
+}
+
+// drop removes a record of the kind, if there is one.
+func (d *Dispatcher) drop(ctx context.Context, kind, name string) error {
+	err := d.KV.Delete(ctx, state.Key{Kind: kind, Name: name}, state.AnyVersion)
+	if mesh.IsCode(err, mesh.NotFound) {
+		return nil
+	}
+	return err
+}
+
+// each calls f with every record of the kind whose name begins with prefix.
+func (d *Dispatcher) each(ctx context.Context, kind, prefix string, f func(state.Item) error) error {
+	page := state.Page{Kind: kind, Prefix: prefix, Limit: 256}
+	for {
+		items, more, err := d.KV.List(ctx, page)
+		if err != nil {
+			return err
+		}
+		for _, it := range items {
+			if err := f(it); err != nil {
+				return err
+			}
+			page.After = it.Name
+		}
+		if !more {
+			return nil
+		}
+	}
+}

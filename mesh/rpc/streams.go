@@ -1,0 +1,75 @@
+package rpc
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"agentmesh/mesh"
+)
+
+// A StreamLimit bounds how many streaming calls are open at a time. 0 is no
+// limit.
+type StreamLimit struct {
+	// PerUser is the most of one user of a tenant.
+	PerUser int
+	// Total is the most of all users together.
+	Total int
+}
+
+// streamRetry is what a refused caller is told to wait: it cannot be known when
+// a stream ends.
+const streamRetry = 5 * time.Second
+
+// streams counts the streaming calls that are open.
+type streams struct {
+	limit StreamLimit
+
+	mu    sync.Mutex
+	total int
+	users map[streamUser]int // without zeros
+}
+
+type streamUser struct {
+	tenant mesh.TenantID
+	name   string
+}
+
+func newStreams(limit StreamLimit) *streams {
+	return &streams{limit: limit, users: map[streamUser]int{}}
+}
+
+// enter counts a stream of the caller in ctx, or refuses it. The caller calls
+// the function that it returns when the stream has ended. Streams under a grant
+// are the mesh's own work, and those of open methods nobody's: they are not
+// counted.
+func (s *streams) enter(ctx context.Context, open bool) (func(), error) {
+	const op = "rpc.streams"
+	call, _ := mesh.CallFrom(ctx)
+	if open || call.Principal.Grant != nil || s.limit == (StreamLimit{}) {
+		return func() {}, nil
+	}
+	u := streamUser{call.Principal.Tenant, call.Principal.User}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if most := s.limit.PerUser; most > 0 && s.users[u] >= most {
+		return nil, WithRetryAfter(mesh.Errorf(mesh.Exhausted, op,
+			"too many open streams: the limit is %d for each user; end one that you do not need, or poll with GetTask", most), streamRetry)
+	}
+	if most := s.limit.Total; most > 0 && s.total >= most {
+		return nil, WithRetryAfter(mesh.Errorf(mesh.Exhausted, op,
+			"the server has as many open streams as it may have; try again in %v, or poll with GetTask", streamRetry), streamRetry)
+	}
+	s.total++
+	s.users[u]++
+	return func() { s.leave(u) }, nil
+}
+
+func (s *streams) leave(u streamUser) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.total--
+	if s.users[u]--; s.users[u] == 0 {
+		delete(s.users, u)
+	}
+}
