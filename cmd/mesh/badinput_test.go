@@ -152,7 +152,7 @@ func TestBadCardsAreNotAdded(t *testing.T) {
 		"without a name":      {add("/nameless"), exitUsage, `name: .*;`},
 		"with missing fields": {add("/bare"), exitUsage, `card\.\w+: .*;`},
 		"unreachable address": {add("/away"), exitUnavailable, `away does not answer at 127.0.0.1:1; start it first or correct the address`},
-		"unknown binding":     {add("/binding"), exitUsage, `supportedInterfaces: .*GRPC.*; add it`},
+		"unknown binding":     {add("/binding"), exitUsage, `supportedInterfaces: .*GRPC.*; add one`},
 		"no card there":       {add("/none"), exitUnavailable, `answered 404.*correct the URL`},
 		"no server there":     {[]string{"agents", "add", "http://127.0.0.1:1/card"}, exitUnavailable, `No agent card could be read from http://127.0.0.1:1/card.*correct the URL`},
 		"no URL":              {[]string{"agents", "add", "ftp://host/card"}, exitUsage, `must begin with http`},

@@ -82,5 +82,25 @@ func cardOf(card *a2apb.AgentCard) (*legacy.AgentCard, error) {
 	if pb.Capabilities == nil {
 		return nil, errors.New("the card has no capabilities")
 	}
-	return pbconv.FromProtoAgentCard(pb)
+	out, err := pbconv.FromProtoAgentCard(pb)
+	if err != nil {
+		return nil, err
+	}
+	withScopes(out.Security)
+	for i := range out.Skills {
+		withScopes(out.Skills[i].Security)
+	}
+	return out, nil
+}
+
+// withScopes makes lists of scopes that are not there empty ones: a scheme
+// without scopes has a list of none.
+func withScopes(all []legacy.SecurityRequirements) {
+	for _, requirements := range all {
+		for name, scopes := range requirements {
+			if scopes == nil {
+				requirements[name] = legacy.SecuritySchemeScopes{}
+			}
+		}
+	}
 }

@@ -77,9 +77,10 @@ type Options struct {
 
 // web is what the handlers for HTTP share.
 type web struct {
-	closing context.Context // ends streams; see NewJSONRPC
 	binding *gateway.Binding
 	logger  *slog.Logger
+	// follow is the binding's Stream, which the handler's context ends.
+	follow func(http.ResponseWriter, *http.Request, gateway.Call, gateway.Framing)
 }
 
 func newWeb(ctx context.Context, op string, conn grpc.ClientConnInterface, opts Options) (*web, error) {
@@ -90,7 +91,10 @@ func newWeb(ctx context.Context, op string, conn grpc.ClientConnInterface, opts 
 	if err != nil {
 		return nil, mesh.Wrap(op, err)
 	}
-	return &web{closing: ctx, binding: binding, logger: opts.Logger}, nil
+	follow := func(w http.ResponseWriter, r *http.Request, c gateway.Call, f gateway.Framing) {
+		binding.Stream(ctx, w, r, c, f)
+	}
+	return &web{binding: binding, logger: opts.Logger, follow: follow}, nil
 }
 
 // Headers of v0.3 and of v1.0.

@@ -121,7 +121,11 @@ func toPart(p *a2apb.Part) *legacypb.Part {
 	case *a2apb.Part_Data:
 		data, metadata := c.Data.GetStructValue(), p.Metadata
 		if data == nil {
-			data = &structpb.Struct{Fields: map[string]*structpb.Value{valueKey: c.Data}}
+			value := c.Data
+			if value.GetKind() == nil {
+				value = structpb.NewNullValue()
+			}
+			data = &structpb.Struct{Fields: map[string]*structpb.Value{valueKey: value}}
 			fields := maps.Clone(metadata.GetFields())
 			if fields == nil {
 				fields = map[string]*structpb.Value{}

@@ -246,7 +246,7 @@ var errOver = errors.New("compat: the stream is over")
 // translator is a stream of v1.0 that goes out in v0.3.
 type translator struct {
 	grpc.ServerStream
-	ctx  context.Context // where gRPC wants it
+	ctx  context.Context //nolint:containedctx // where gRPC wants it
 	out  grpc.ServerStreamingServer[legacypb.StreamResponse]
 	turn turn
 }

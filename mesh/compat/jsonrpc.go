@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"unicode/utf8"
@@ -126,7 +127,7 @@ func (s *rpcServer) call(w http.ResponseWriter, r *http.Request, m method, req e
 	}
 	w = legacyWriter{w}
 	if m.streams {
-		s.binding.Stream(s.closing, w, admitted, gateway.Call{Method: m.name, In: in, Out: eventType}, gateway.Framing{
+		s.follow(w, admitted, gateway.Call{Method: m.name, In: in, Out: eventType}, gateway.Framing{
 			Before: req.before(), After: "}",
 			Message: func(b []byte, m proto.Message) ([]byte, error) {
 				result, err := eventResult(m)
@@ -196,7 +197,7 @@ func (h *web) write(w http.ResponseWriter, code int, body []byte) {
 
 func (h *web) send(w http.ResponseWriter, code int, body string) {
 	w.WriteHeader(code)
-	if _, err := w.Write([]byte(body)); err != nil {
+	if _, err := io.WriteString(w, body); err != nil { //nolint:gosec // G705: JSON or events, which browsers do not sniff
 		h.logger.Debug("answer not delivered", "err", err)
 	}
 }

@@ -157,9 +157,9 @@ func invoke[Out any, P interface {
 	s.write(r.w, http.StatusOK, body)
 }
 
-// follow makes a streaming call.
-func (s *restServer) follow(r *request, method string, in proto.Message) {
-	s.binding.Stream(s.closing, r.w, r.Request, gateway.Call{Method: method, In: in, Out: eventType}, gateway.Framing{
+// events makes a streaming call.
+func (s *restServer) events(r *request, method string, in proto.Message) {
+	s.follow(r.w, r.Request, gateway.Call{Method: method, In: in, Out: eventType}, gateway.Framing{
 		Message: func(b []byte, m proto.Message) ([]byte, error) {
 			event, ok := m.(*a2apb.StreamResponse)
 			if !ok {
@@ -195,12 +195,12 @@ func (s *restServer) send(r *request) {
 
 func (s *restServer) stream(r *request) {
 	if in, ok := s.message(r); ok {
-		s.follow(r, a2apb.A2AService_SendStreamingMessage_FullMethodName, in)
+		s.events(r, a2apb.A2AService_SendStreamingMessage_FullMethodName, in)
 	}
 }
 
 func (s *restServer) subscribe(r *request) {
-	s.follow(r, a2apb.A2AService_SubscribeToTask_FullMethodName, &a2apb.SubscribeToTaskRequest{Id: r.task})
+	s.events(r, a2apb.A2AService_SubscribeToTask_FullMethodName, &a2apb.SubscribeToTaskRequest{Id: r.task})
 }
 
 func (s *restServer) get(r *request) {

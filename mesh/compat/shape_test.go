@@ -1,7 +1,6 @@
 package compat_test
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -290,7 +289,6 @@ func TestStreamsEndWithAnErrorWhenTheServerCloses(t *testing.T) {
 		}
 	}
 	if _, isObject := get(last.data, "error.data").(map[string]any); !isObject || get(last.data, "error.code") != -32603.0 {
-		raw, _ := json.Marshal(last.data)
-		t.Errorf("the last event is %s", raw)
+		t.Errorf("the last event is %v", last.data)
 	}
 }

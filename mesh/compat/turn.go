@@ -2,6 +2,7 @@ package compat
 
 import (
 	"context"
+	"errors"
 	"io"
 
 	"google.golang.org/grpc"
@@ -75,9 +76,11 @@ func (s *turnStream) RecvMsg(m any) error {
 		s.turn.saw(out)
 		return nil
 	}
-	if last := s.turn.ending(); last != nil && err == io.EOF {
-		proto.Merge(out, last)
-		return nil
+	if errors.Is(err, io.EOF) {
+		if last := s.turn.ending(); last != nil {
+			proto.Merge(out, last)
+			return nil
+		}
 	}
 	return err
 }

@@ -20,21 +20,24 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
-	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 	"google.golang.org/grpc"
 
-	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
 	"agentmesh/mesh/agent"
+	"agentmesh/mesh/peer"
 )
 
 // Conns hands out warm connections to agents: a *rpc.Pool.
 type Conns interface {
 	Get(endpoint string) (*grpc.ClientConn, error)
+}
+
+// A Dialer makes clients of agents: a *peer.Dialer.
+type Dialer interface {
+	Dial(agent peer.Target) (peer.Client, error)
 }
 
 // Options change the defaults of a Dispatcher.
@@ -49,6 +52,9 @@ type Options struct {
 	// Worker is the agent that is asked when no agent has all skills of an
 	// order itself. Default "worker".
 	Worker string
+	// Dialer calls agents. Default one that does so over gRPC alone, on the
+	// connections.
+	Dialer Dialer
 	Logger *slog.Logger
 }
 
@@ -99,9 +105,9 @@ func (r Result) terminal() bool { return r.Status != StatusPending && r.Status !
 // A Dispatcher runs the agents that one execution dispatches. Use New, and
 // Close when the execution ends.
 type Dispatcher struct {
-	inv   *agent.Invocation
-	conns Conns
-	opts  Options
+	inv    *agent.Invocation
+	dialer Dialer
+	opts   Options
 
 	ctx    context.Context // of all agents; ends with Close
 	cancel context.CancelCauseFunc
@@ -131,7 +137,10 @@ var errClosed = mesh.Errorf(mesh.Canceled, "dispatch.Close", "the execution that
 // as long as ctx.
 func New(ctx context.Context, inv *agent.Invocation, conns Conns, opts Options) *Dispatcher {
 	opts.fill()
-	d := &Dispatcher{inv: inv, conns: conns, opts: opts, jobs: map[string]*job{}, changed: make(chan struct{})}
+	if opts.Dialer == nil {
+		opts.Dialer = peer.NewDialer(conns, peer.Options{})
+	}
+	d := &Dispatcher{inv: inv, dialer: opts.Dialer, opts: opts, jobs: map[string]*job{}, changed: make(chan struct{})}
 	d.ctx, d.cancel = context.WithCancelCause(ctx)
 	return d
 }
@@ -342,51 +351,4 @@ func (d *Dispatcher) Cancel(id string) string {
 		d.wake()
 	}
 	return StatusCanceled
-}
-
-// choose finds the agent for a job: the one it names, else the live agent with
-// the fewest skills that has all that are asked for, else the worker.
-func (d *Dispatcher) choose(ctx context.Context, j *job) (*meshv1.Agent, error) {
-	const op = "dispatch.choose"
-	agents, err := d.inv.Mesh.Agents(ctx, &meshv1.ListAgentsRequest{})
-	if err != nil {
-		return nil, err
-	}
-	var best, worker *meshv1.Agent
-	for _, a := range agents {
-		if a.GetName() == d.opts.Worker {
-			worker = a
-		}
-		if a.GetName() == j.Name {
-			if !a.GetLive() {
-				return nil, mesh.Errorf(mesh.Unavailable, op, "%s is not available: %s", a.GetName(), a.GetProblem())
-			}
-			return a, nil
-		}
-		chain := d.inv.Grant.Chain
-		if j.Name == "" && a.GetLive() && !slices.Contains(chain, a.GetName()) && hasSkills(a.GetCard(), j.Skills) &&
-			(best == nil || len(a.GetCard().GetSkills()) < len(best.GetCard().GetSkills())) {
-			best = a
-		}
-	}
-	switch {
-	case j.Name != "":
-		return nil, mesh.Errorf(mesh.NotFound, op, "there is no agent %q; list the agents to see which there are", j.Name)
-	case best != nil:
-		return best, nil
-	case worker.GetLive():
-		return worker, nil
-	}
-	return nil, mesh.Errorf(mesh.Unavailable, op, "no agent that is available has the skills %s", strings.Join(j.Skills, ", "))
-}
-
-// hasSkills reports whether the card names all the skills: an agent that has
-// just any is the worker, who is asked when nobody knows better.
-func hasSkills(card *a2apb.AgentCard, skills []string) bool {
-	for _, name := range skills {
-		if !slices.ContainsFunc(card.GetSkills(), func(s *a2apb.AgentSkill) bool { return s.GetId() == name }) {
-			return false
-		}
-	}
-	return true
 }

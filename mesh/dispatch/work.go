@@ -132,11 +132,10 @@ func (d *Dispatcher) skillCalls(ctx context.Context, id mesh.ExecutionID) int {
 // ask sends the message and logs what comes back. It returns the agent's last
 // word and its text.
 func (d *Dispatcher) ask(ctx context.Context, j *job, to *meshv1.Agent, msg *a2apb.Message, token string) (mesh.TaskMoved, string) {
-	conn, err := d.conns.Get(to.GetEndpoint())
+	client, err := d.dialer.Dial(peer.Target{Card: to.GetCard(), Endpoint: to.GetEndpoint(), Tenant: mesh.TenantID(to.GetTenant())})
 	if err != nil {
 		return mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_FAILED, Reason: mesh.ReasonUnavailable, Message: peer.Say(words(err))}, ""
 	}
-	client := a2apb.NewA2AServiceClient(conn)
 	call := mesh.Call{
 		Principal: mesh.Principal{Tenant: d.inv.Thread.Tenant, User: d.inv.User},
 		Thread:    d.inv.Thread.ID, ParentTask: string(d.inv.Execution), Execution: j.exec.ID, Version: "1.0",
@@ -174,7 +173,7 @@ type stream struct {
 
 // read logs what the agent says, each time all that has come meanwhile. The
 // reader of the stream has ended when it returns.
-func (s *stream) read(ctx context.Context, client a2apb.A2AServiceClient, req peer.Request) {
+func (s *stream) read(ctx context.Context, client peer.Client, req peer.Request) {
 	s.last = mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_CANCELED}
 	ctx, cancel := context.WithCancel(ctx)
 	bodies := make(chan mesh.Body, 64)

@@ -261,7 +261,10 @@ func (s *scene) must(err error) {
 
 // logged waits until a piece with the words is in the log.
 func (s *scene) logged(words string) {
-	for ev := range s.w.log.Follow(s.ctx, s.w.key(), 0) {
+	for ev, err := range s.w.log.Follow(s.ctx, s.w.key(), 0) {
+		if err != nil {
+			return
+		}
 		if a, ok := ev.Body.(mesh.ArtifactAppended); ok && textOf(a.Artifact.Parts) == words {
 			return
 		}

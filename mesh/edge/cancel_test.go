@@ -60,7 +60,7 @@ func TestCancelTellsTheRunningAgentAndEndsTheTask(t *testing.T) {
 func TestATaskWhoseAgentIgnoresTheCancelEndsAnyway(t *testing.T) {
 	w := build(t, func(c *edge.Config) { c.CancelGrace = 20 * time.Millisecond })
 	left := make(chan struct{})
-	w.agent("main", func(s *scene) { s.say("la la"); s.until(nil); close(left) }, deaf)
+	w.agent("main", func(s *scene) { s.say("singing"); s.until(nil); close(left) }, deaf)
 	acc := w.send("go")
 	w.until(acc, func(h *heard) bool { return h.text != "" })
 	w.mustCancel(acc.Task.Id)

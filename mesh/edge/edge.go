@@ -36,6 +36,7 @@ import (
 	"agentmesh/mesh/a2a"
 	"agentmesh/mesh/grant"
 	"agentmesh/mesh/lease"
+	"agentmesh/mesh/peer"
 	"agentmesh/mesh/registry"
 	"agentmesh/mesh/taskindex"
 	"agentmesh/mesh/threadlog"
@@ -51,6 +52,11 @@ type Directory interface {
 // Conns hands out warm connections: a *rpc.Pool.
 type Conns interface {
 	Get(endpoint string) (*grpc.ClientConn, error)
+}
+
+// A Dialer makes clients of agents: a *peer.Dialer.
+type Dialer interface {
+	Dial(agent peer.Target) (peer.Client, error)
 }
 
 // A Checkpoint keeps the position up to which no turn is unfinished, for
@@ -69,6 +75,8 @@ type Config struct {
 	Conns      Conns
 	Signer     *grant.Signer
 	Checkpoint Checkpoint
+	// Dialer calls agents; default one that does so over gRPC alone, on Conns.
+	Dialer Dialer
 	// Tasks lists tasks; its caller runs it. Without it tasks are not listed.
 	Tasks *taskindex.Index
 	// Card returns the edge's own card for a tenant.
@@ -103,6 +111,9 @@ func (c *Config) fill() {
 	c.MaxDepth = orDefault(c.MaxDepth, 2)
 	if c.Now == nil {
 		c.Now = time.Now
+	}
+	if c.Dialer == nil {
+		c.Dialer = peer.NewDialer(c.Conns, peer.Options{})
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)

@@ -199,20 +199,20 @@ func (d *driver) recent(ctx context.Context, n int) ([]*structpb.Value, error) {
 // A line is an agent that can be called.
 type line struct {
 	entry  registry.Entry
-	client a2apb.A2AServiceClient
+	client peer.Client
 }
 
-// connect finds the agent and its warm connection.
+// connect finds the agent and makes a client of it.
 func (e *Edge) connect(tenant mesh.TenantID, agent string) (line, error) {
 	entry, err := e.Directory.Resolve(tenant, agent)
 	if err != nil {
 		return line{}, err
 	}
-	conn, err := e.Conns.Get(entry.Endpoint)
+	client, err := e.Dialer.Dial(peer.Target{Card: entry.Card, Endpoint: entry.Endpoint, Tenant: entry.Tenant})
 	if err != nil {
 		return line{}, mesh.Wrap("edge.connect", err)
 	}
-	return line{entry: entry, client: a2apb.NewA2AServiceClient(conn)}, nil
+	return line{entry: entry, client: client}, nil
 }
 
 // granted are the skills of an agent that has the user's stream: all for the

@@ -25,7 +25,7 @@ const maxPage = 3 << 20
 // it may have moved on meanwhile. A page may be short because of its size.
 func (e *Edge) List(ctx context.Context, req *a2apb.ListTasksRequest) (*a2apb.ListTasksResponse, error) {
 	const op = "edge.List"
-	call, err := caller(ctx, op)
+	call, err := e.caller(ctx, op)
 	if err != nil {
 		return nil, err
 	}
@@ -106,7 +106,7 @@ func (e *Edge) listed(ctx context.Context, call mesh.Call, req *a2apb.ListTasksR
 // ExtendedCard implements a2a.Extender: the card with the agents that the
 // caller's tenant may use.
 func (e *Edge) ExtendedCard(ctx context.Context) (*a2apb.AgentCard, error) {
-	call, err := caller(ctx, "edge.ExtendedCard")
+	call, err := e.caller(ctx, "edge.ExtendedCard")
 	if err != nil {
 		return nil, err
 	}

@@ -49,7 +49,7 @@ func (e *Edge) Send(ctx context.Context, req *a2apb.SendMessageRequest) (*a2a.Ac
 // intake checks who sends and finds the thread and the task that are meant.
 func (e *Edge) intake(ctx context.Context, req *a2apb.SendMessageRequest) (*intake, error) {
 	const op = "edge.Send"
-	call, err := caller(ctx, op)
+	call, err := e.caller(ctx, op)
 	if err != nil {
 		return nil, err
 	}
@@ -72,17 +72,17 @@ func (e *Edge) intake(ctx context.Context, req *a2apb.SendMessageRequest) (*inta
 	}
 	in.key = mesh.ThreadKey{Tenant: call.Principal.Tenant, ID: id}
 	in.msg.ContextId = id
-	return in, e.known(call)
+	return in, nil
 }
 
 // known returns NotFound if the call addresses an agent that its tenant does
 // not see. One that is not live now is as one that fails: its turn says so.
-func (e *Edge) known(call mesh.Call) error {
+func (e *Edge) known(op string, call mesh.Call) error {
 	if call.Agent == "" {
 		return nil
 	}
 	if _, err := e.Directory.Resolve(call.Principal.Tenant, call.Agent); mesh.IsCode(err, mesh.NotFound) {
-		return mesh.Wrap("edge.Send", err)
+		return mesh.Wrap(op, err)
 	}
 	return nil
 }
@@ -96,8 +96,9 @@ func (e *Edge) home(addressed string) string {
 	return e.Main
 }
 
-// caller returns who calls, if it is a user that may talk to agents.
-func caller(ctx context.Context, op string) (mesh.Call, error) {
+// caller returns who calls, if it is a user that may talk to agents, and to the
+// one that it addresses.
+func (e *Edge) caller(ctx context.Context, op string) (mesh.Call, error) {
 	call, ok := mesh.CallFrom(ctx)
 	if !ok {
 		return call, mesh.Errorf(mesh.Unknown, op, "")
@@ -108,7 +109,7 @@ func caller(ctx context.Context, op string) (mesh.Call, error) {
 	if !call.Principal.Can(mesh.PermChat) {
 		return call, mesh.Errorf(mesh.Denied, op, "this needs the permission %q", mesh.PermChat)
 	}
-	return call, nil
+	return call, e.known(op, call)
 }
 
 // sameTenant checks the A2A tenant, which routes and grants nothing.
@@ -176,7 +177,7 @@ func (e *Edge) accept(ctx context.Context, in *intake) (mesh.ExecutionID, mesh.S
 		if id == "" {
 			id = mesh.NewExecutionID(in.key.ID)
 		}
-		d.Events = append(d.Events, e.posting(s, in, t, id)...)
+		d.Events = append(d.Events, e.posting(in, t, id)...)
 		for _, ev := range d.Events {
 			ev.Epoch = d.Epoch
 		}
@@ -235,7 +236,7 @@ func (e *Edge) target(s *thread.State, in *intake) (*thread.Execution, error) {
 }
 
 // posting makes the events that put the message into the thread.
-func (e *Edge) posting(s *thread.State, in *intake, t *thread.Execution, id mesh.ExecutionID) []*mesh.Event {
+func (e *Edge) posting(in *intake, t *thread.Execution, id mesh.ExecutionID) []*mesh.Event {
 	user := in.call.Principal.User
 	in.msg.TaskId = string(id)
 	event := e.maker(id, "user:"+user)

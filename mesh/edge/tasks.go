@@ -16,8 +16,8 @@ import (
 )
 
 // locate finds the thread of a task that the caller names.
-func locate(ctx context.Context, op, id string) (mesh.ThreadKey, mesh.ExecutionID, error) {
-	call, err := caller(ctx, op)
+func (e *Edge) locate(ctx context.Context, op, id string) (mesh.ThreadKey, mesh.ExecutionID, error) {
+	call, err := e.caller(ctx, op)
 	if err != nil {
 		return mesh.ThreadKey{}, "", err
 	}
@@ -34,7 +34,7 @@ func locate(ctx context.Context, op, id string) (mesh.ThreadKey, mesh.ExecutionI
 
 // Task implements a2a.Service.
 func (e *Edge) Task(ctx context.Context, id string) (*a2apb.Task, mesh.Seq, error) {
-	key, task, err := locate(ctx, "edge.Task", id)
+	key, task, err := e.locate(ctx, "edge.Task", id)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -118,7 +118,7 @@ func (e *Edge) Updates(ctx context.Context, id string, after mesh.Seq) iter.Seq2
 // view returns the caller's view of the task after the cursor.
 func (e *Edge) view(ctx context.Context, id string, after mesh.Seq) (mesh.ThreadKey, *thread.View, error) {
 	const op = "edge.Updates"
-	key, task, err := locate(ctx, op, id)
+	key, task, err := e.locate(ctx, op, id)
 	if err != nil {
 		return key, nil, err
 	}
@@ -144,7 +144,7 @@ func (e *Edge) Cancel(ctx context.Context, req *a2apb.CancelTaskRequest) (*a2apb
 	if err := sameTenant(call, req.GetTenant()); err != nil {
 		return nil, err
 	}
-	key, id, err := locate(ctx, op, req.GetId())
+	key, id, err := e.locate(ctx, op, req.GetId())
 	if err != nil {
 		return nil, err
 	}

@@ -272,7 +272,6 @@ type heard struct {
 	state mesh.TaskState
 	words []string // of status messages
 	last  *a2apb.TaskStatusUpdateEvent
-	err   error
 }
 
 func (h *heard) add(u a2a.Update) {

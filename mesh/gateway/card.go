@@ -6,13 +6,9 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"net/http"
-	"sync"
 	"time"
 
-	"google.golang.org/protobuf/encoding/protojson"
-
 	"agentmesh/mesh"
-	"agentmesh/mesh/rpc"
 )
 
 // A document is JSON with what HTTP caches ask for.
@@ -67,63 +63,4 @@ func (g *gateway) serveHealth(w http.ResponseWriter, r *http.Request) {
 	if err := json.NewEncoder(w).Encode(answer); err != nil {
 		g.opts.Logger.Debug("health not delivered", "err", err)
 	}
-}
-
-// serveCard serves the agent card (A2A v1.0 §8.2) of the tenant that the
-// request names.
-func (g *gateway) serveCard(w http.ResponseWriter, r *http.Request) {
-	tenant := mesh.DefaultTenant
-	if t := r.Header.Get(rpc.KeyTenant); t != "" {
-		tenant = mesh.TenantID(t)
-	}
-	if err := tenant.Validate(); err != nil {
-		g.failMesh(w, err)
-		return
-	}
-	if g.opts.Card == nil {
-		g.failMesh(w, mesh.Errorf(mesh.NotFound, "gateway.serveCard", "this server has no agent card"))
-		return
-	}
-	card, err := g.opts.Card(r.Context(), tenant)
-	if err != nil {
-		g.failMesh(w, mesh.Wrap("gateway.serveCard", err))
-		return
-	}
-	raw, err := protojson.Marshal(card)
-	if err != nil {
-		g.failMesh(w, mesh.Errorf(mesh.Unknown, "gateway.serveCard", "the agent card cannot be shown: %w", err))
-		return
-	}
-	var body bytes.Buffer // without the blanks that protojson puts in at random
-	if err := json.Compact(&body, raw); err != nil {
-		g.failMesh(w, mesh.Errorf(mesh.Unknown, "gateway.serveCard", "the agent card cannot be shown: %w", err))
-		return
-	}
-	w.Header().Add("Vary", "Tenant-Id, Accept")
-	g.cards.put(tenant, newDocument(body.Bytes())).serve(w, r, mediaType(r), "max-age=60")
-}
-
-// shelfSize bounds the tenants whose card's age is known.
-const shelfSize = 1024
-
-// cardShelf remembers since when each tenant's card has been what it is. The
-// zero value is ready; it is safe for concurrent use.
-type cardShelf struct {
-	mu    sync.Mutex
-	known map[mesh.TenantID]document
-}
-
-// put returns the tenant's document: the one that is known if d has the same
-// content, else d.
-func (s *cardShelf) put(tenant mesh.TenantID, d document) document {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if old, ok := s.known[tenant]; ok && old.etag == d.etag {
-		return old
-	}
-	if s.known == nil || len(s.known) >= shelfSize {
-		s.known = make(map[mesh.TenantID]document)
-	}
-	s.known[tenant] = d
-	return d
 }

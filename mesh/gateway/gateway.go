@@ -75,6 +75,18 @@ type Options struct {
 	// [mesh.DefaultTenant] if the request names none. The card is not changed.
 	// Without Card there is no agent card (404).
 	Card func(ctx context.Context, tenant mesh.TenantID) (*a2apb.AgentCard, error)
+	// AgentCard returns, like Card, the card of one agent for those who call it
+	// through the mesh: below "/agents/{agent}/", where all of A2A is served as
+	// at "/". It is NotFound for an agent that the tenant does not see. Without
+	// AgentCard "agents" is a tenant there, as any other first part of a path.
+	AgentCard func(ctx context.Context, tenant mesh.TenantID, agent string) (*a2apb.AgentCard, error)
+	// WriteCard returns the JSON of a card, the same bytes for the same card.
+	// The client speaks version 1.x alone if v1 is set, and may speak an older
+	// one else. The default is A2A's JSON of the card as it is.
+	WriteCard func(card *a2apb.AgentCard, v1 bool) ([]byte, error)
+	// Keys is the JWK set at "/.well-known/jwks.json" by which cards are
+	// verified. Without Keys there is none.
+	Keys []byte
 	// Health returns why the node cannot serve, or nil. Without Health the
 	// node is healthy as long as it answers.
 	Health func(ctx context.Context) error
@@ -112,6 +124,9 @@ func (o Options) complete(op string) (Options, error) {
 	if o.Heartbeat == 0 {
 		o.Heartbeat = defaultHeartbeat
 	}
+	if o.WriteCard == nil {
+		o.WriteCard = plainCard
+	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -125,6 +140,7 @@ type gateway struct {
 	mux   *runtime.ServeMux
 	cards cardShelf
 	docs  document
+	keys  document
 }
 
 // New returns the handler of all routes over conn, which leads to the node and
@@ -140,7 +156,7 @@ func New(ctx context.Context, conn grpc.ClientConnInterface, opts Options) (http
 	if err != nil {
 		return nil, err
 	}
-	g := &gateway{conn: hop{conn, opts.Logger}, opts: opts, docs: newDocument(openapi.JSON)}
+	g := &gateway{conn: hop{conn, opts.Logger}, opts: opts, docs: newDocument(openapi.JSON), keys: newDocument(opts.Keys)}
 	g.mux = g.newMux()
 	if err := g.registerUnary(ctx); err != nil {
 		return nil, mesh.Errorf(mesh.Unknown, op, "the routes do not fit together: %w", err)
@@ -205,24 +221,20 @@ func (g *gateway) registerUnary(ctx context.Context) error {
 func (g *gateway) handler() http.Handler {
 	routes := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
-		case "/.well-known/agent-card.json":
+		case cardPath:
 			g.readOnly(w, r, g.serveCard)
+		case "/.well-known/jwks.json":
+			g.readOnly(w, r, g.serveKeys)
 		case "/healthz":
 			g.readOnly(w, r, g.serveHealth)
 		case "/openapi.json":
 			g.readOnly(w, r, g.serveOpenAPI)
-		case "/", "":
-			if r.Method == http.MethodPost && g.opts.JSONRPC != nil {
-				g.opts.JSONRPC.ServeHTTP(w, r)
-				return
-			}
-			g.mux.ServeHTTP(w, r)
 		default:
-			if g.opts.V03 != nil && strings.HasPrefix(r.URL.Path, "/v1/") {
-				g.opts.V03.ServeHTTP(w, r)
+			if g.opts.AgentCard != nil && strings.HasPrefix(r.URL.Path, agentsPath) {
+				g.serveAgent(w, r)
 				return
 			}
-			g.mux.ServeHTTP(w, r)
+			g.serveA2A(w, r)
 		}
 	})
 	sameSite := http.NewCrossOriginProtection()
@@ -235,6 +247,19 @@ func (g *gateway) handler() http.Handler {
 		w.Header().Set("X-Content-Type-Options", "nosniff")
 		guarded.ServeHTTP(w, r)
 	})
+}
+
+// serveA2A serves the bindings of A2A, and what else the router has.
+func (g *gateway) serveA2A(w http.ResponseWriter, r *http.Request) {
+	path := r.URL.Path
+	switch {
+	case g.opts.JSONRPC != nil && r.Method == http.MethodPost && (path == "/" || path == ""):
+		g.opts.JSONRPC.ServeHTTP(w, r)
+	case g.opts.V03 != nil && strings.HasPrefix(path, "/v1/"):
+		g.opts.V03.ServeHTTP(w, r)
+	default:
+		g.mux.ServeHTTP(w, r)
+	}
 }
 
 // readOnly lets GET and HEAD through.

@@ -48,6 +48,8 @@ type Config struct {
 	Streams Streams `yaml:"streams"`
 	// A2A are choices of the A2A surface.
 	A2A A2A `yaml:"a2a"`
+	// Cards are choices about agent cards.
+	Cards Cards `yaml:"cards"`
 	// Egress says what may be called on behalf of users.
 	Egress Egress `yaml:"egress"`
 	// Model is the language model that agents use; without URL and key, the
@@ -110,7 +112,7 @@ func LoadConfig(path string) (Config, error) {
 	if err := dec.Decode(&c); err != nil && !errors.Is(err, io.EOF) {
 		return c, mesh.Errorf(mesh.Invalid, op, "%s is not as it should be: %s", path, yamlWords(err))
 	}
-	for _, p := range []*string{&c.Data, &c.Skills, &c.Docs, &c.Tokens} {
+	for _, p := range []*string{&c.Data, &c.Skills, &c.Docs, &c.Tokens, &c.Cards.Trust} {
 		if *p != "" && !filepath.IsAbs(*p) {
 			*p = filepath.Join(filepath.Dir(path), *p)
 		}
@@ -150,7 +152,7 @@ func (c *Config) Fill() error {
 	if c.RateLimit.PerSecond > 0 && c.RateLimit.Burst == 0 {
 		c.RateLimit.Burst = int(2*c.RateLimit.PerSecond) + 1
 	}
-	if err := c.fillA2A(); err != nil {
+	if err := errors.Join(c.fillA2A(), c.fillCards()); err != nil {
 		return err
 	}
 	if !mesh.ValidAgentName(c.Main) {

@@ -22,14 +22,10 @@ import (
 // those that all tenants share.
 func (n *node) card(_ context.Context, tenant mesh.TenantID) (*a2apb.AgentCard, error) {
 	card := &a2apb.AgentCard{
-		Name:        "agentmesh",
-		Description: "A mesh of agents behind one endpoint. It answers itself, asks other agents, or hands the conversation over to a specialist.",
-		Version:     Version,
-		SupportedInterfaces: []*a2apb.AgentInterface{
-			{Url: n.grpcL.Addr().String(), ProtocolBinding: "GRPC", ProtocolVersion: "1.0"},
-			{Url: "http://" + n.httpL.Addr().String(), ProtocolBinding: "HTTP+JSON", ProtocolVersion: "1.0"},
-			{Url: "http://" + n.httpL.Addr().String(), ProtocolBinding: "JSONRPC", ProtocolVersion: "1.0"},
-		},
+		Name:                "agentmesh",
+		Description:         "A mesh of agents behind one endpoint. It answers itself, asks other agents, or hands the conversation over to a specialist.",
+		Version:             Version,
+		SupportedInterfaces: n.interfaces(),
 		Capabilities: &a2apb.AgentCapabilities{
 			Streaming: proto.Bool(true), PushNotifications: proto.Bool(true), ExtendedAgentCard: proto.Bool(true),
 			Extensions: []*a2apb.AgentExtension{{Uri: mesh.ExtensionURI,
@@ -45,6 +41,20 @@ func (n *node) card(_ context.Context, tenant mesh.TenantID) (*a2apb.AgentCard, 
 		card.Skills = append(card.Skills, &a2apb.AgentSkill{Id: e.Name, Name: e.Card.GetName(), Description: e.Card.GetDescription(), Tags: distinct(tags)})
 	}
 	return card, nil
+}
+
+// interfaces are the bindings that the mesh serves, those of v1.0 before those
+// of v0.3, of which JSON-RPC comes first as its clients prefer it.
+func (n *node) interfaces() []*a2apb.AgentInterface {
+	grpc, web := n.grpcL.Addr().String(), "http://"+n.httpL.Addr().String()
+	return []*a2apb.AgentInterface{
+		{Url: grpc, ProtocolBinding: "GRPC", ProtocolVersion: "1.0"},
+		{Url: web, ProtocolBinding: "HTTP+JSON", ProtocolVersion: "1.0"},
+		{Url: web, ProtocolBinding: "JSONRPC", ProtocolVersion: "1.0"},
+		{Url: web, ProtocolBinding: "JSONRPC", ProtocolVersion: "0.3"},
+		{Url: web, ProtocolBinding: "HTTP+JSON", ProtocolVersion: "0.3"},
+		{Url: grpc, ProtocolBinding: "GRPC", ProtocolVersion: "0.3"},
+	}
 }
 
 // publicCard is the card for whoever asks, with the tenant that they say is

@@ -7,11 +7,9 @@ import (
 	"iter"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
-	"testing/fstest"
 	"time"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
@@ -261,15 +259,6 @@ func words(texts ...string) iter.Seq2[agent.Output, error] {
 // echo is an agent that repeats what it is told.
 func echo(_ context.Context, inv *agent.Invocation) iter.Seq2[agent.Output, error] {
 	return words("You said: ", inv.Text())
-}
-
-// skillFiles is a folder with one skill for tests.
-func skillFiles(files map[string]string) fstest.MapFS {
-	fsys := fstest.MapFS{}
-	for name, text := range files {
-		fsys[filepath.ToSlash(name)] = &fstest.MapFile{Data: []byte(text)}
-	}
-	return fsys
 }
 
 // recall is an agent that tells what was said in the thread (S4-011).

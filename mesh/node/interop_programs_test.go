@@ -120,7 +120,7 @@ func TestInteropCurl(t *testing.T) {
 		SupportedInterfaces []struct{ URL, ProtocolBinding string }
 	}
 	parse(t, curl("/.well-known/agent-card.json"), &card)
-	if card.Name == "" || len(card.SupportedInterfaces) != 3 {
+	if card.Name == "" || len(card.SupportedInterfaces) != 6 {
 		t.Errorf("the card is %+v", card)
 	}
 	curl("/healthz")

@@ -167,6 +167,10 @@ func TestForeignThingsLookUnknownToEveryRPC(t *testing.T) {
 			t.Run(string(method.FullName()), func(t *testing.T) {
 				tested++
 				values := func(thread, task string) map[string]string {
+					if name == "a2a.v1.A2AService" { // where tasks have names
+						path := "tasks/" + task + "/pushNotificationConfigs/c"
+						return map[string]string{"name": path, "parent": path, "context_id": thread, "task_id": task, "message_id": mesh.NewEventID(), "text": "hi", "url": "https://203.0.113.1"}
+					}
 					return map[string]string{"thread_id": thread, "id": task, "task_id": task, "name": "nobody", "kind": "tasks", "key": "k",
 						"source": "x", "message_id": mesh.NewEventID(), "text": "hi", "target_agent": "builder", "outcome": "cancelled"}
 				}

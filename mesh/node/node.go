@@ -28,6 +28,7 @@ import (
 	"agentmesh/mesh"
 	"agentmesh/mesh/agent"
 	"agentmesh/mesh/auth"
+	"agentmesh/mesh/cards"
 	"agentmesh/mesh/edge"
 	"agentmesh/mesh/egress"
 	"agentmesh/mesh/gateway"
@@ -109,8 +110,12 @@ type node struct {
 	problems []skill.Problem
 	tasks    *taskindex.Index
 	edge     *edge.Edge
-	guard    *egress.Guard
-	push     *push.Dispatcher
+
+	keys        *cards.Keys
+	verifyCards *cards.Verifier
+	keyHosts    *http.Transport // of verifyCards
+	guard       *egress.Guard
+	push        *push.Dispatcher
 
 	grpcL, httpL net.Listener
 	local        *grpc.ClientConn // of agents to this node
@@ -183,7 +188,7 @@ func (n *node) build(ctx context.Context) (err error) {
 	n.states = threads.New(n.log, 0)
 	n.kv = state.New(n.store)
 	n.pool = rpc.NewPool(rpc.DialOptions{})
-	if err := n.buildGuard(); err != nil {
+	if err := errors.Join(n.buildGuard(), n.buildCards()); err != nil {
 		return err
 	}
 	if n.agents, err = registry.New(ctx, n.registryOptions()); err != nil {
@@ -207,7 +212,7 @@ func (n *node) build(ctx context.Context) (err error) {
 	}
 	cfg := edge.Config{
 		Log: n.log, Tasks: n.tasks, States: n.states, Leases: lease.NewLocal(nil), Directory: n.agents, Conns: n.pool, Signer: n.signer,
-		Checkpoint: checkpoint{n.kv}, Card: n.card, Main: n.cfg.Main, Node: mesh.NewEventID(), Logger: n.logger,
+		Checkpoint: checkpoint{n.kv}, Card: n.extendedCard, Main: n.cfg.Main, Node: mesh.NewEventID(), Logger: n.logger,
 	}
 	if n.opts.Edge != nil {
 		n.opts.Edge(&cfg)
@@ -284,7 +289,7 @@ func (n *node) serve(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	handler, err := gateway.New(background, n.relay, gateway.Options{Card: n.publicCard, Health: n.healthy, JSONRPC: rpcs, V03: legacyREST, Errors: n.cfg.errorTable(), Logger: n.logger})
+	handler, err := gateway.New(background, n.relay, gateway.Options{Card: n.publicCard, AgentCard: n.publicAgentCard, WriteCard: n.writeCard, Keys: n.keys.JWKS(), Health: n.healthy, JSONRPC: rpcs, V03: legacyREST, Errors: n.cfg.errorTable(), Logger: n.logger})
 	if err != nil {
 		return err
 	}
@@ -366,6 +371,9 @@ func (n *node) close() error {
 		if c != nil {
 			errs = append(errs, c.Close())
 		}
+	}
+	if n.keyHosts != nil {
+		n.keyHosts.CloseIdleConnections()
 	}
 	if n.pool != nil {
 		errs = append(errs, n.pool.Close())

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"time"
 
-	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/health"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
@@ -29,7 +28,7 @@ func stopServer(s *grpc.Server) {
 func (n *node) grpcServer() (*grpc.Server, *health.Server) {
 	server := rpc.NewServer(rpc.Options{Auth: n.auth, Logger: n.logger, Limiter: n.limiter, Open: rpc.Infrastructure(),
 		Streams: n.cfg.streamLimit(), Errors: n.cfg.errorTable()})
-	a2apb.RegisterA2AServiceServer(server, a2a.NewServer(n.edge, append(n.a2aOptions(), a2a.WithPusher(n.push))...))
+	n.registerA2A(server, a2a.NewServer(n.edge, append(n.a2aOptions(), a2a.WithPusher(n.push))...))
 	meshv1.RegisterThreadServiceServer(server, service.NewThreads(n.log, n.states, n.signer, n.cfg.Main, nil).OnDelete(n.forget))
 	meshv1.RegisterHandoffServiceServer(server, service.NewHandoffs(handoff.New(n.log, n.states, n.agents, nil)))
 	meshv1.RegisterRegistryServiceServer(server, service.NewRegistry(n.agents, n.signer.Public()))

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"agentmesh/mesh"
+	"agentmesh/mesh/peer"
 	"agentmesh/mesh/rpc"
 )
 
@@ -84,7 +85,9 @@ func (a *actor) CancelTask(_ context.Context, req *a2apb.CancelTaskRequest) (*a2
 }
 
 // serve returns a client of the actor over a real connection.
-func serve(t testing.TB, a *actor) a2apb.A2AServiceClient {
+func serve(t testing.TB, a *actor) peer.Client { return serveAs(t, a) }
+
+func serveAs(t testing.TB, a a2apb.A2AServiceServer) peer.Client {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -99,7 +102,7 @@ func serve(t testing.TB, a *actor) a2apb.A2AServiceClient {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = conn.Close(); srv.Stop(); <-done })
-	return a2apb.NewA2AServiceClient(conn)
+	return peer.GRPC(conn)
 }
 
 func script(rs ...*a2apb.StreamResponse) func(*a2apb.SendMessageRequest) []*a2apb.StreamResponse {

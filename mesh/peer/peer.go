@@ -9,6 +9,9 @@
 // that just ends and one that goes on after its end are mended or become FAILED
 // with a reason.
 //
+// A [Dialer] makes clients of agents by what their cards say: A2A v1.0 and v0.3
+// over gRPC, JSON-RPC and HTTP+JSON. A [Client] hides the difference.
+//
 // Calls may run concurrently; a call starts no goroutine and keeps nothing.
 // It is not a client of the mesh's own services.
 package peer
@@ -38,7 +41,8 @@ type Request struct {
 	RemoteTask string
 	// Thread is the id of our thread, as the agent may call its context.
 	Thread string
-	// Unary asks with SendMessage, for agents that do not stream.
+	// Unary asks with SendMessage, for agents that do not stream, and then for
+	// the task.
 	Unary bool
 }
 
@@ -52,26 +56,26 @@ func Speaks(card *a2apb.AgentCard) bool {
 
 // Stream sends the message and yields what comes back. The last body is a
 // TaskMoved that is terminal or interrupted; errors of the call become one
-// with state FAILED. After AUTH_REQUIRED more may follow, or not. When ctx ends, the last body is FAILED with the reason
-// TIMEOUT or, if the caller gave up, none.
-func Stream(ctx context.Context, agent a2apb.A2AServiceClient, req Request) iter.Seq[mesh.Body] {
+// with state FAILED. After AUTH_REQUIRED more may follow, or not. When ctx ends,
+// the last body is FAILED with the reason TIMEOUT or, if the caller gave up,
+// none.
+//
+// A stream that breaks within a task is taken up again: by subscribing to the
+// task, or by asking for it from time to time, which is also how agents that do
+// not stream are followed. What was missed is told from the task as it is then;
+// what was read before is not yielded again. That ends when the agent cannot be
+// reached for some seconds, or does not know the task any more.
+func Stream(ctx context.Context, agent Client, req Request) iter.Seq[mesh.Body] {
 	return func(yield func(mesh.Body) bool) {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		r := newReader(req)
-		next, err := open(ctx, agent, req)
-		for err == nil && !r.done {
-			var resp *a2apb.StreamResponse
-			if resp, err = next(); err != nil {
-				break
-			}
-			for _, b := range r.read(resp) {
-				if !yield(b) {
-					return
-				}
-			}
+		c := &call{agent: agent, reader: r, yield: yield}
+		err := c.send(ctx, req)
+		if !c.over(ctx) && r.resumable(err) {
+			err = c.resume(ctx, err)
 		}
-		if r.done || context.Cause(ctx) != nil && mesh.CodeOf(context.Cause(ctx)) == mesh.Canceled {
+		if c.left || r.done || context.Cause(ctx) != nil && mesh.CodeOf(context.Cause(ctx)) == mesh.Canceled {
 			return
 		}
 		if last, ok := r.end(err); ok {
@@ -80,40 +84,9 @@ func Stream(ctx context.Context, agent a2apb.A2AServiceClient, req Request) iter
 	}
 }
 
-// open starts the call and returns a function that receives.
-func open(ctx context.Context, agent a2apb.A2AServiceClient, req Request) (func() (*a2apb.StreamResponse, error), error) {
-	send := &a2apb.SendMessageRequest{Message: req.Message}
-	if !req.Unary {
-		stream, err := agent.SendStreamingMessage(ctx, send)
-		if err != nil {
-			return nil, err
-		}
-		return stream.Recv, nil
-	}
-	var answered bool
-	return func() (*a2apb.StreamResponse, error) {
-		if answered {
-			return nil, io.EOF
-		}
-		answered = true
-		resp, err := agent.SendMessage(ctx, send)
-		if err != nil {
-			return nil, err
-		}
-		switch p := resp.GetPayload().(type) {
-		case *a2apb.SendMessageResponse_Task:
-			return &a2apb.StreamResponse{Payload: &a2apb.StreamResponse_Task{Task: p.Task}}, nil
-		case *a2apb.SendMessageResponse_Message:
-			return &a2apb.StreamResponse{Payload: &a2apb.StreamResponse_Message{Message: p.Message}}, nil
-		}
-		return &a2apb.StreamResponse{}, nil
-	}, nil
-}
-
 // Cancel asks the agent to cancel a task. It reports whether the agent agreed.
-func Cancel(ctx context.Context, agent a2apb.A2AServiceClient, task string) error {
-	_, err := agent.CancelTask(ctx, &a2apb.CancelTaskRequest{Id: task})
-	return mesh.Wrap("peer.Cancel", rpc.FromStatus(err))
+func Cancel(ctx context.Context, agent Client, task string) error {
+	return mesh.Wrap("peer.Cancel", agent.CancelTask(ctx, task))
 }
 
 // failed is the body with which an execution ends that could not go on.
@@ -147,6 +120,10 @@ func (r *reader) end(err error) (mesh.TaskMoved, bool) {
 func broken(err error) mesh.TaskMoved {
 	err = rpc.FromStatus(err)
 	switch mesh.CodeOf(err) {
+	case mesh.NotFound:
+		if errors.Is(err, errForgotten) {
+			return failed(mesh.ReasonNoAnswer, "The agent does not know the task any more; what became of it is unknown.")
+		}
 	case mesh.Unavailable:
 		return failed(mesh.ReasonUnavailable, "The agent could not be reached.")
 	case mesh.Timeout:

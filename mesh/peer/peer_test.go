@@ -22,7 +22,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func collect(ctx context.Context, c a2apb.A2AServiceClient, req peer.Request) []mesh.Body {
+func collect(ctx context.Context, c peer.Client, req peer.Request) []mesh.Body {
 	var out []mesh.Body
 	for b := range peer.Stream(ctx, c, req) {
 		out = append(out, b)
@@ -144,7 +144,7 @@ func TestMetadataOfTheAgentPasses(t *testing.T) {
 // A caller that gives up hears no more; one whose time is over hears that; and
 // one that breaks the loop cancels the call.
 func TestTheCallersContextEndsTheStream(t *testing.T) {
-	hanging := func(t *testing.T) (a2apb.A2AServiceClient, *actor) {
+	hanging := func(t *testing.T) (peer.Client, *actor) {
 		a := &actor{says: script(task("t", working)), hangs: true, left: make(chan struct{})}
 		return serve(t, a), a
 	}
@@ -193,7 +193,7 @@ func TestAnAgentThatIsNotThereIsUnavailable(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = conn.Close() }()
-	got := lines(collect(t.Context(), a2apb.NewA2AServiceClient(conn), request()))
+	got := lines(collect(t.Context(), peer.GRPC(conn), request()))
 	if diff := cmp.Diff([]string{"failed AGENT_UNAVAILABLE The agent could not be reached."}, got); diff != "" {
 		t.Error(diff)
 	}

@@ -19,14 +19,16 @@ type reader struct {
 	begun bool            // whether the task was seen in this stream
 	seen  bool            // whether anything of the task was
 	done  bool
-	auth  bool            // the last state was that it waits for credentials
-	waits mesh.TaskMoved  // the one that said so
-	last  mesh.Body       // of what read returned
-	rests *mesh.TaskMoved // where the task stood before our message, if it waited
+	auth  bool              // the last state was that it waits for credentials
+	waits mesh.TaskMoved    // the one that said so
+	last  mesh.Body         // of what read returned
+	rests *mesh.TaskMoved   // where the task stood before our message, if it waited
+	taken map[string]*tally // by artifact id, what was taken of its content
+	said  map[string]bool   // message ids
 }
 
 func newReader(req Request) *reader {
-	return &reader{req: req, task: req.RemoteTask, known: map[string]bool{}}
+	return &reader{req: req, task: req.RemoteTask, known: map[string]bool{}, taken: map[string]*tally{}, said: map[string]bool{}}
 }
 
 // read returns what a response says. Nothing follows what ends the stream.
@@ -37,10 +39,21 @@ func (r *reader) read(resp *a2apb.StreamResponse) []mesh.Body {
 		// The task itself should have come first.
 		out = append([]mesh.Body{mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_WORKING, RemoteTask: r.task}}, out...)
 	}
+	return r.take(out)
+}
+
+// take remembers what is returned to the caller, as far as it may be.
+func (r *reader) take(out []mesh.Body) []mesh.Body {
 	for i, b := range out {
 		if size(b) > maxBody {
 			r.done = true
 			return append(out[:i:i], failed(mesh.ReasonIllegal, "The agent sent more than 1 MiB at once."))
+		}
+		switch b := b.(type) {
+		case mesh.ArtifactAppended:
+			r.count(b.Artifact, b.Append)
+		case mesh.TaskMoved:
+			r.said[b.Message.GetMessageId()] = true
 		}
 		r.last = b
 	}
@@ -112,8 +125,13 @@ func (r *reader) readTask(t *a2apb.Task) []mesh.Body {
 	for _, a := range t.GetArtifacts() {
 		if fresh := !r.known[a.GetArtifactId()]; fresh && (!again || mesh.Terminal(state)) && len(a.GetParts()) > 0 {
 			out = append(out, mesh.ArtifactAppended{Artifact: a, LastChunk: true})
+		} else if fresh {
+			r.count(a, false)
 		}
 		r.known[a.GetArtifactId()] = true
+	}
+	for _, m := range t.GetHistory() {
+		r.said[m.GetMessageId()] = true
 	}
 	if again && mesh.Interrupted(state) { // before our message, if more follows
 		r.rests = &mesh.TaskMoved{State: state, Message: t.GetStatus().GetMessage()}
@@ -178,7 +196,7 @@ func (r *reader) readMessage(m *a2apb.Message) []mesh.Body {
 	if !alone && !r.ours(m.GetTaskId()) {
 		return nil
 	}
-	r.rests = nil
+	r.rests, r.said[m.GetMessageId()] = nil, true
 	var out []mesh.Body
 	if len(m.GetParts()) > 0 {
 		id := "message-" + m.GetMessageId()

@@ -75,10 +75,10 @@ type pause struct {
 	sub *sub
 }
 
-func (w waiting) Len() int           { return len(w) }
-func (w waiting) Less(i, j int) bool { return w[i].due.Before(w[j].due) }
-func (w waiting) Swap(i, j int)      { w[i], w[j] = w[j], w[i] }
-func (w *waiting) Push(x any)        { *w = append(*w, x.(pause)) }
+func (w *waiting) Len() int           { return len(*w) }
+func (w *waiting) Less(i, j int) bool { return (*w)[i].due.Before((*w)[j].due) }
+func (w *waiting) Swap(i, j int)      { (*w)[i], (*w)[j] = (*w)[j], (*w)[i] }
+func (w *waiting) Push(x any)         { *w = append(*w, x.(pause)) }
 func (w *waiting) Pop() any {
 	last := len(*w) - 1
 	p := (*w)[last]

@@ -12,7 +12,8 @@ func TestRedirectsKeepSecretsAtHome(t *testing.T) {
 	c.Attempts = 1
 	d, _ := w.dispatcher(c)
 	home.answer = func(rw http.ResponseWriter, r *http.Request) {
-		to, status := "", http.StatusTemporaryRedirect
+		var to string
+		status := http.StatusTemporaryRedirect
 		switch r.URL.Path {
 		case "/same":
 			to = "/end"

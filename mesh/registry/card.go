@@ -1,8 +1,11 @@
 package registry
 
 import (
+	"cmp"
+	"encoding/json"
 	"fmt"
 	"net"
+	"net/url"
 	"strconv"
 	"strings"
 	"unicode"
@@ -14,8 +17,12 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// BindingGRPC is the A2A name of the protocol by which the mesh calls agents.
-const BindingGRPC = "GRPC"
+// The A2A names of the protocols by which the mesh calls agents.
+const (
+	BindingGRPC    = "GRPC"
+	BindingJSONRPC = "JSONRPC"
+	BindingREST    = "HTTP+JSON"
+)
 
 // ParseCard reads a card from A2A's JSON and checks it as ValidateCard does.
 // Members that this version does not know are ignored. It returns an Invalid
@@ -44,7 +51,37 @@ func decodeCard(file string, data []byte) (*a2apb.AgentCard, error) {
 		return nil, &mesh.Error{Code: mesh.Invalid, Op: "registry.decodeCard", Field: "card", Err: err,
 			Detail: fmt.Sprintf("%s: is not the JSON of an A2A agent card: %s", file, why)}
 	}
+	if len(card.GetSupportedInterfaces()) == 0 {
+		card.SupportedInterfaces = oldInterfaces(data)
+	}
 	return card, nil
+}
+
+// oldInterfaces reads what cards of A2A v0.3 have in place of
+// supportedInterfaces. The preferred one comes first.
+func oldInterfaces(data []byte) []*a2apb.AgentInterface {
+	type where struct {
+		URL       string `json:"url"`
+		Transport string `json:"transport"`
+	}
+	var old struct {
+		Version    string  `json:"protocolVersion"`
+		URL        string  `json:"url"`
+		Preferred  string  `json:"preferredTransport"`
+		Additional []where `json:"additionalInterfaces"`
+	}
+	if err := json.Unmarshal(data, &old); err != nil || old.URL == "" {
+		return nil
+	}
+	first := where{old.URL, cmp.Or(old.Preferred, BindingJSONRPC)} // its default (A2A v0.3 §5.6.1)
+	var all []*a2apb.AgentInterface
+	for i, w := range append([]where{first}, old.Additional...) {
+		if i > 0 && w == first {
+			continue // it should be listed again
+		}
+		all = append(all, &a2apb.AgentInterface{Url: w.URL, ProtocolBinding: w.Transport, ProtocolVersion: cmp.Or(old.Version, "0.3")})
+	}
+	return all
 }
 
 // ValidateCard checks what A2A v1.0 §4.4 requires of a card and the mesh relies
@@ -135,8 +172,8 @@ func Slug(name string) string {
 	return strings.TrimRight(b.String()[:min(b.Len(), 64)], "-")
 }
 
-// address returns the host:port to call: the given one, or that of the card's
-// first interface which the mesh can use.
+// address returns where to call the agent: the given host:port, or the address
+// of the card's first interface which the mesh can use.
 func address(card *a2apb.AgentCard, given string) (string, error) {
 	const op = "registry.address"
 	if given != "" {
@@ -146,7 +183,7 @@ func address(card *a2apb.AgentCard, given string) (string, error) {
 		return given, nil
 	}
 	why := error(mesh.InvalidField(op, "card.supportedInterfaces",
-		"has no interface with protocolBinding GRPC and version 1.x; add it, or give the agent's host:port as endpoint"))
+		"has no interface with protocolBinding GRPC, JSONRPC or HTTP+JSON and version 1.x or 0.3; add one, or give the agent's host:port as endpoint"))
 	for i, in := range card.GetSupportedInterfaces() {
 		if !usable(in) {
 			continue
@@ -162,15 +199,24 @@ func address(card *a2apb.AgentCard, given string) (string, error) {
 
 // usable reports whether the interface speaks what the mesh does.
 func usable(in *a2apb.AgentInterface) bool {
+	switch strings.ToUpper(in.GetProtocolBinding()) {
+	case BindingGRPC, BindingJSONRPC, BindingREST:
+	default:
+		return false
+	}
 	v := in.GetProtocolVersion()
-	return strings.EqualFold(in.GetProtocolBinding(), BindingGRPC) && (v == "" || v == "1" || strings.HasPrefix(v, "1."))
+	return v == "" || v == "1" || strings.HasPrefix(v, "1.") || v == "0.3" || strings.HasPrefix(v, "0.3.")
 }
 
-// interfaceAddress returns the host:port of a usable interface.
+// interfaceAddress returns where a usable interface is: the host:port of one of
+// gRPC, the URL of others.
 func interfaceAddress(in *a2apb.AgentInterface) (string, error) {
 	const op = "registry.interfaceAddress"
 	if !usable(in) {
-		return "", mesh.Errorf(mesh.Invalid, op, "is not of gRPC")
+		return "", mesh.Errorf(mesh.Invalid, op, "is of a protocol or version that the mesh does not speak")
+	}
+	if !strings.EqualFold(in.GetProtocolBinding(), BindingGRPC) {
+		return webAddress(in.GetUrl())
 	}
 	scheme, addr, found := strings.Cut(in.GetUrl(), "://")
 	if !found {
@@ -186,6 +232,32 @@ func interfaceAddress(in *a2apb.AgentInterface) (string, error) {
 		}
 	}
 	return "", mesh.Errorf(mesh.Invalid, op, "must be host:port, and is %q", clip(in.GetUrl()))
+}
+
+// webAddress checks the URL of an interface.
+func webAddress(s string) (string, error) {
+	const op = "registry.webAddress"
+	u, err := url.Parse(s)
+	switch {
+	case err != nil, u.Hostname() == "", u.Scheme != "http" && u.Scheme != "https", len(s) > maxURL:
+		return "", mesh.Errorf(mesh.Invalid, op, "must be a URL that begins with http:// or https://, and is %q", clip(s))
+	case u.User != nil:
+		return "", mesh.Errorf(mesh.Invalid, op, "must not hold a user name or password; the URL is shown to others")
+	}
+	return s, nil
+}
+
+// hostPort is where the address is connected to.
+func hostPort(at string) string {
+	u, err := url.Parse(at)
+	if err != nil || u.Hostname() == "" { // a host:port itself
+		return at
+	}
+	port := u.Port()
+	if port == "" {
+		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
+	}
+	return net.JoinHostPort(u.Hostname(), port)
 }
 
 func validAddress(s string) bool {

@@ -18,7 +18,8 @@ type Entry struct {
 	// Tenant owns the agent; "" when it is shared with all.
 	Tenant mesh.TenantID
 	Card   *a2apb.AgentCard
-	// Endpoint is the host:port of its A2A gRPC server.
+	// Endpoint is where it is called: the host:port of its A2A gRPC server or,
+	// if the first interface of its card is another one, that URL.
 	Endpoint string
 	// CardURL is where the card comes from, for agents added by URL.
 	CardURL string
@@ -44,6 +45,25 @@ func (e Entry) RoutingTenant() string {
 		}
 	}
 	return ""
+}
+
+// addresses is where the agent may be connected to: the endpoint first.
+func (e Entry) addresses() []string {
+	all := []string{e.Endpoint}
+	listed := false
+	for _, in := range e.Card.GetSupportedInterfaces() {
+		at, err := interfaceAddress(in)
+		if err != nil {
+			continue
+		}
+		if listed = listed || at == e.Endpoint; at != e.Endpoint {
+			all = append(all, at)
+		}
+	}
+	if !listed {
+		return all[:1] // it stands in for them
+	}
+	return all
 }
 
 // A Filter selects entries; all that is set must hold.

@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -14,14 +15,19 @@ import (
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 )
 
-// Dial is the default probe: it connects to the endpoint and hangs up.
+// Dial is the default probe: it connects to the endpoint and hangs up. When it
+// is an interface of the card, one of the others will do too.
 func Dial(ctx context.Context, e Entry) error {
 	var d net.Dialer
-	conn, err := d.DialContext(ctx, "tcp", e.Endpoint)
-	if err != nil {
-		return err
+	var failed error
+	for _, at := range e.addresses() {
+		conn, err := d.DialContext(ctx, "tcp", hostPort(at))
+		if err == nil {
+			return conn.Close()
+		}
+		failed = cmp.Or(failed, err)
 	}
-	return conn.Close()
+	return failed
 }
 
 // HTTPFetch returns the default way to get a card: a GET with the client, or

@@ -18,7 +18,7 @@ type Request struct {
 	Name string
 	Card *a2apb.AgentCard
 	// Endpoint is the host:port of the agent's A2A gRPC server, by default the
-	// address of the card's first interface of that kind.
+	// address of the first interface of the card that the mesh can use.
 	Endpoint string
 	// CardURL is where the card is, or the address of a server that has it at
 	// /.well-known/agent-card.json.
@@ -139,6 +139,9 @@ func (r *Registry) propose(ctx context.Context, p mesh.Principal, req Request) (
 		if c.Card, err = r.get(ctx, at); err != nil {
 			return nil, noCard(op, at, err)
 		}
+	}
+	if err := r.vouched(ctx, c.Card, req.Endpoint); err != nil {
+		return nil, err
 	}
 	return c, c.describe(req.Name, req.Endpoint)
 }

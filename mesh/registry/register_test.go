@@ -226,8 +226,10 @@ func TestBrokenRequestsAreRefusedNamingTheField(t *testing.T) {
 		"endpoint with path": {Request{Card: card("x"), Endpoint: "h/x:1"}, "endpoint", "host:port"},
 		"bad name":           {Request{Name: "Mail!", Card: card("x"), Endpoint: "h:1"}, "name", "lower-case"},
 		"nameless card":      {Request{Card: card("日本"), Endpoint: "h:1"}, "card.name", "give the agent a name"},
-		"no gRPC interface":  {Request{Card: with(&a2apb.AgentInterface{Url: "http://h", ProtocolBinding: "JSONRPC"})}, "card.supportedInterfaces", "GRPC"},
-		"only version 0.3":   {Request{Card: with(&a2apb.AgentInterface{Url: "h:1", ProtocolBinding: "GRPC", ProtocolVersion: "0.3"})}, "card.supportedInterfaces", "1.x"},
+		"unknown protocol":   {Request{Card: with(&a2apb.AgentInterface{Url: "http://h", ProtocolBinding: "SOAP"})}, "card.supportedInterfaces", "JSONRPC"},
+		"only version 2":     {Request{Card: with(&a2apb.AgentInterface{Url: "h:1", ProtocolBinding: "GRPC", ProtocolVersion: "2.0"})}, "card.supportedInterfaces", "1.x"},
+		"JSONRPC sans URL":   {Request{Card: with(&a2apb.AgentInterface{Url: "h:1", ProtocolBinding: "JSONRPC"})}, "card.supportedInterfaces[0].url", "http://"},
+		"password in URL":    {Request{Card: with(&a2apb.AgentInterface{Url: "http://a:b@h", ProtocolBinding: "HTTP+JSON"})}, "card.supportedInterfaces[0].url", "password"},
 		"only TLS":           {Request{Card: with(&a2apb.AgentInterface{Url: "https://h:1", ProtocolBinding: "GRPC"})}, "card.supportedInterfaces[0].url", "without TLS"},
 		"URL without port":   {Request{Card: with(&a2apb.AgentInterface{Url: "h", ProtocolBinding: "GRPC"})}, "card.supportedInterfaces[0].url", "host:port"},
 		"broken card":        {Request{Card: &a2apb.AgentCard{}, Endpoint: "h:1"}, "card.name", "missing"},
@@ -260,8 +262,8 @@ func TestTheEndpointIsTheFirstUsableInterface(t *testing.T) {
 	r := open(t, newNetwork(), nil)
 	c := card("courier")
 	c.SupportedInterfaces = []*a2apb.AgentInterface{
-		{Url: "http://h:1/rpc", ProtocolBinding: "JSONRPC", ProtocolVersion: "1.0"},
-		{Url: "h:2", ProtocolBinding: "GRPC", ProtocolVersion: "0.3"},
+		{Url: "http://h:1/rpc", ProtocolBinding: "SOAP", ProtocolVersion: "1.0"},
+		{Url: "h:2", ProtocolBinding: "GRPC", ProtocolVersion: "2.0"},
 		{Url: "http://h:3", ProtocolBinding: "grpc", ProtocolVersion: "1.0", Tenant: "route-me"},
 	}
 	reg, err := r.Register(t.Context(), principal(acme), Request{Card: c})

@@ -20,6 +20,8 @@ const (
 	MaxLease     = 10 * time.Minute
 	// MaxAgents is how many agents one tenant may register.
 	MaxAgents = 1000
+	// maxURL is the length of an interface's URL, in bytes.
+	maxURL = 2048
 	// MaxCard is the size of a card in bytes.
 	MaxCard = 64 << 10
 )
@@ -42,6 +44,12 @@ type Options struct {
 	Probe func(ctx context.Context, e Entry) error
 	// Fetch gets the card from a URL. The default is [HTTPFetch].
 	Fetch func(ctx context.Context, url string) (*a2apb.AgentCard, error)
+	// Verify decides, after the card was found to be well made, whether it may
+	// be registered, and again when it has changed at its URL; its error is the
+	// caller's. It does not change the card. An Endpoint that was given beside a
+	// card that does not have it is among the card's interfaces. By default
+	// every card may. It is safe for concurrent use.
+	Verify func(ctx context.Context, card *a2apb.AgentCard) error
 	// Now is the clock. The default is time.Now.
 	Now func() time.Time
 	// Logger is told of agents that come, go and fail. The default discards.
@@ -50,11 +58,12 @@ type Options struct {
 
 // A Registry is the agents of one mesh. Make it with [New].
 type Registry struct {
-	store Store
-	probe func(context.Context, Entry) error
-	fetch func(context.Context, string) (*a2apb.AgentCard, error)
-	now   func() time.Time
-	log   *slog.Logger
+	store  Store
+	probe  func(context.Context, Entry) error
+	fetch  func(context.Context, string) (*a2apb.AgentCard, error)
+	verify func(context.Context, *a2apb.AgentCard) error // nil accepts all
+	now    func() time.Time
+	log    *slog.Logger
 	// wake tells Run to look again; capacity 1.
 	wake chan struct{}
 	// writes serialises those who add and remove agents, so that the store and
@@ -107,7 +116,7 @@ func (c *record) refresh() {
 // cannot be read is logged and left out.
 func New(ctx context.Context, opts Options) (*Registry, error) {
 	r := &Registry{
-		store: opts.Store, probe: opts.Probe, fetch: opts.Fetch, now: opts.Now, log: opts.Logger,
+		store: opts.Store, probe: opts.Probe, fetch: opts.Fetch, verify: opts.Verify, now: opts.Now, log: opts.Logger,
 		wake: make(chan struct{}, 1), records: map[key]*record{}, watchers: map[chan struct{}]struct{}{},
 	}
 	if r.probe == nil {

@@ -129,8 +129,12 @@ func (r *Registry) check(ctx context.Context, c *record) {
 	if fresh.CardURL != "" {
 		if card, err := r.get(ctx, fresh.CardURL); err == nil {
 			fresh.Card = card
-			if err := fresh.describe(was.Name, fresh.given); err != nil {
-				r.log.Warn("agent has a broken card now; the one before is kept", "agent", was.Name, "tenant", was.Tenant, "err", err)
+			err := fresh.describe(was.Name, fresh.given)
+			if err == nil && !proto.Equal(was.Card, fresh.Card) {
+				err = r.vouched(ctx, card, fresh.given)
+			}
+			if err != nil {
+				r.log.Warn("agent has a card now that is broken or not vouched for; the one before is kept", "agent", was.Name, "tenant", was.Tenant, "err", err)
 				fresh.Entry = was
 			}
 		}

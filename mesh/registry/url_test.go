@@ -89,6 +89,42 @@ func TestANewCardAtTheURLIsTakenOverAndKept(t *testing.T) {
 	})
 }
 
+// A card that nobody vouches for is not registered, however it comes, and does
+// not take the place of one that was.
+func TestACardIsTakenOnlyIfItIsVerified(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNetwork()
+		n.serve(wellKnown, published("far", "far:90"))
+		verified := 0
+		r, err := New(t.Context(), Options{Probe: n.probe, Fetch: n.fetch, Verify: func(_ context.Context, c *a2apb.AgentCard) error {
+			verified++
+			if c.GetName() == "forged" {
+				return mesh.InvalidField("test", "card.signatures", "does not fit")
+			}
+			return nil
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		start(t, r)
+		_, err = r.Register(t.Context(), principal(acme), Request{Card: card("forged"), Endpoint: "far:90"})
+		wantCode(t, err, mesh.Invalid, "does not fit")
+		if _, err := r.Register(t.Context(), principal(acme), Request{CardURL: "far:80"}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(10 * recheck)
+		if verified != 2 {
+			t.Errorf("cards were verified %d times, want each of the two once", verified)
+		}
+		n.serve(wellKnown, published("forged", "evil:90"))
+		time.Sleep(recheck)
+		synctest.Wait()
+		if e, err := r.Resolve(acme, "far"); err != nil || e.Endpoint != "far:90" || e.Card.GetName() != "far" {
+			t.Errorf("Resolve = %+v, %v; want the card that was verified", e, err)
+		}
+	})
+}
+
 func TestWhatCannotBeFetchedOrKeptIsNotRegistered(t *testing.T) {
 	n, s := newNetwork(), newShelf()
 	r := open(t, n, s)

@@ -50,7 +50,7 @@ func (x *Index) unseal(q Query) (*place, error) {
 		return nil, refused
 	}
 	sealed, err := base64.RawURLEncoding.DecodeString(q.Token)
-	if err != nil {
+	if err != nil || base64.RawURLEncoding.EncodeToString(sealed) != q.Token { // the decoder also takes other spellings
 		return nil, refused
 	}
 	plain, err := x.seal.Open(nil, nil, sealed, q.binding())

@@ -334,10 +334,16 @@ func TestAFollowerEndsWithItsContextAndWithItsLoop(t *testing.T) {
 		cancel()
 		wg.Wait()
 		add(t, l, said("x"))
-		for range l.Follow(t.Context(), key, 0) {
+		for _, err := range l.Follow(t.Context(), key, 0) {
+			if err != nil {
+				t.Error(err)
+			}
 			break
 		}
-		for range l.FollowAll(t.Context(), 0) {
+		for _, err := range l.FollowAll(t.Context(), 0) {
+			if err != nil {
+				t.Error(err)
+			}
 			break
 		}
 	})

@@ -60,7 +60,10 @@ func TestATopicHoldsLittleAndOnlyWhileSomebodyNeedsIt(t *testing.T) {
 		var wg sync.WaitGroup
 		for range 3 {
 			wg.Go(func() {
-				for range l.Follow(ctx, key, 1) {
+				for _, err := range l.Follow(ctx, key, 1) {
+					if err != nil {
+						return
+					}
 				}
 			})
 		}

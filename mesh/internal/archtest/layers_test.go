@@ -27,6 +27,7 @@ var layers = map[string]layer{
 	"mesh/taskindex":         {2, []string{"mesh", "mesh/thread", "mesh/threadlog"}},
 	"mesh/lease":             {2, []string{"mesh"}},
 	"mesh/registry":          {2, []string{"mesh"}},
+	"mesh/cards":             {2, []string{"mesh"}},
 	"mesh/state":             {2, []string{"mesh"}},
 	"mesh/grant":             {2, []string{"mesh"}},
 	"mesh/limit":             {2, []string{"mesh"}},
@@ -118,6 +119,8 @@ var fences = map[string]fence{
 		"mesh/service", "mesh/registry", "mesh/gateway", "mesh/jsonrpc", "mesh/compat", "mesh/node", "cmd/mesh",
 	}},
 	"github.com/grpc-ecosystem/grpc-gateway/v2": {homes: []string{"gen/...", "mesh/gateway"}},
+	"github.com/go-jose/go-jose/v4":             {homes: []string{"mesh/cards"}},
+	"github.com/gowebpki/jcs":                   {homes: []string{"mesh/cards"}},
 	"go.etcd.io/bbolt":                          {homes: []string{"mesh/store/boltstore"}},
 	"github.com/gofrs/flock":                    {homes: []string{"mesh/store/boltstore"}},
 	"github.com/sashabaranov/go-openai":         {homes: []string{"mesh/llm/openai"}},
@@ -129,11 +132,13 @@ var fences = map[string]fence{
 	"github.com/spf13/cobra":                    {homes: []string{"cmd/mesh"}},
 	"github.com/spf13/pflag":                    {homes: []string{"cmd/mesh"}},
 	"github.com/bufbuild/protocompile":          {homes: []string{"proto/image"}},
-	// The server and client of the official SDK copy a whole task per event
-	// (docs/architecture.md); agents in tests are built on them on purpose.
+	// The server of the official SDK copies a whole task per event
+	// (docs/architecture.md); agents in tests are built on it on purpose. Its
+	// clients call agents of others, in every binding and version.
 	"github.com/a2aproject/a2a-go/v2/a2asrv":    {tests: true},
-	"github.com/a2aproject/a2a-go/v2/a2aclient": {tests: true},
-	"github.com/a2aproject/a2a-go/v2/a2agrpc":   {tests: true},
+	"github.com/a2aproject/a2a-go/v2/a2aclient": {tests: true, homes: []string{"mesh/peer"}},
+	"github.com/a2aproject/a2a-go/v2/a2acompat": {tests: true, homes: []string{"mesh/peer"}},
+	"github.com/a2aproject/a2a-go/v2/a2agrpc":   {tests: true, homes: []string{"mesh/peer"}},
 	// A2A v0.3 is spoken in one package; the node registers its service.
 	"github.com/a2aproject/a2a-go/a2a":       {tests: true, homes: []string{"mesh/compat"}},
 	"github.com/a2aproject/a2a-go/a2apb":     {tests: true, homes: []string{"mesh/compat", "mesh/node"}},

@@ -20,6 +20,7 @@ const (
 	toolHandoff    = "request_handoff"
 	toolUseSkill   = "use_skill"
 	resultsHeading = "## results from prior agents"
+	fence          = "```"
 )
 
 // A call is a tool call of the present turn, with what came of it.
@@ -90,46 +91,57 @@ func readTurn(req *llm.Request, now time.Time) *turn {
 	return t
 }
 
-var resultHead = regexp.MustCompile(`(?m)^(?:#+ )?Results? from ([^\n:]{1,120}):[ \t]*`)
+var resultHead = regexp.MustCompile(`^(?:#+ )?Results? from [^\n:]{1,120}:[ \t]*`)
 
-// read takes a message apart: what to do, results of other agents, context.
+// read takes a message apart: what to do, context, and at the end the results
+// of other agents. These are data: nothing in them is a heading, so that no
+// agent can slip the next one a mission.
 func (t *turn) read(text string) {
-	text = strings.ReplaceAll(text, "\r\n", "\n")
-	var mission, notes, results []string
+	var mission, notes []string
 	section := &mission
-	for line := range strings.SplitSeq(text, "\n") {
+	lines := strings.Split(strings.ReplaceAll(text, "\r\n", "\n"), "\n")
+	for i, line := range lines {
 		head := strings.ToLower(strings.TrimSpace(line))
-		if strings.HasPrefix(head, "## ") || head == "context:" {
-			switch {
-			case head == resultsHeading:
-				section = &results
-			case strings.HasPrefix(head, "## mission") || strings.HasPrefix(head, "## task"):
-				section = &mission
-			case section == &results && !strings.HasPrefix(head, "## context"):
-				*section = append(*section, line) // a heading inside of a result
-			default:
-				section = &notes
-			}
-			continue
+		if head == resultsHeading {
+			t.inputs = results(lines[i+1:])
+			break
 		}
-		*section = append(*section, line)
+		switch {
+		case strings.HasPrefix(head, "## mission") || strings.HasPrefix(head, "## task"):
+			section = &mission
+		case strings.HasPrefix(head, "## ") || head == "context:":
+			section = &notes
+		default:
+			*section = append(*section, line)
+		}
 	}
 	t.text = strings.TrimSpace(strings.Join(mission, "\n"))
 	t.notes = strings.TrimSpace(strings.Join(notes, "\n"))
-	blocks := strings.Join(results, "\n")
-	heads := resultHead.FindAllStringIndex(blocks, -1)
-	for i, h := range heads {
-		end := len(blocks)
-		if i+1 < len(heads) {
-			end = heads[i+1][0]
+}
+
+// results returns what other agents found, without the fences around it.
+func results(lines []string) []string {
+	var all, one []string
+	end := func() {
+		if in := strings.TrimSpace(strings.Join(one, "\n")); in != "" {
+			all = append(all, in)
 		}
-		if in := strings.TrimSpace(blocks[h[1]:end]); in != "" {
-			t.inputs = append(t.inputs, in)
+		one = nil
+	}
+	fenced := false
+	for _, line := range lines {
+		switch head := resultHead.FindString(line); {
+		case strings.TrimSpace(line) == fence:
+			fenced = !fenced
+		case !fenced && head != "":
+			end()
+			one = append(one, line[len(head):])
+		default:
+			one = append(one, line)
 		}
 	}
-	if in := strings.TrimSpace(blocks); len(heads) == 0 && in != "" {
-		t.inputs = append(t.inputs, in)
-	}
+	end()
+	return all
 }
 
 // tool returns the tool with the name, or nil.

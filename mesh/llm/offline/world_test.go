@@ -287,7 +287,7 @@ func briefing(d map[string]any, results map[string]string) string {
 	if needs := list(d["depends_on"]); len(needs) > 0 {
 		text += "\n\n## Results from prior agents\n"
 		for _, n := range needs {
-			text += "\nResults from " + n + ":\n" + results[n] + "\n"
+			text += "\nResults from " + n + ":\n```\n" + results[n] + "\n```\n"
 		}
 	}
 	return text

@@ -1,0 +1,59 @@
+package dispatch
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
+
+	meshv1 "agentmesh/gen/mesh/v1"
+	"agentmesh/mesh"
+)
+
+// choose finds the agent for a job: the one it names, else the live agent with
+// the fewest skills that has all that are asked for, else the worker.
+func (d *Dispatcher) choose(ctx context.Context, j *job) (*meshv1.Agent, error) {
+	const op = "dispatch.choose"
+	agents, err := d.inv.Mesh.Agents(ctx, &meshv1.ListAgentsRequest{})
+	if err != nil {
+		return nil, err
+	}
+	var best, worker *meshv1.Agent
+	for _, a := range agents {
+		if a.GetName() == d.opts.Worker {
+			worker = a
+		}
+		if a.GetName() == j.Name {
+			if !a.GetLive() {
+				return nil, mesh.Errorf(mesh.Unavailable, op, "%s is not available: %s", a.GetName(), a.GetProblem())
+			}
+			return a, nil
+		}
+		chain := d.inv.Grant.Chain
+		if j.Name == "" && a.GetLive() && !slices.Contains(chain, a.GetName()) && hasSkills(a.GetCard(), j.Skills) &&
+			(best == nil || len(a.GetCard().GetSkills()) < len(best.GetCard().GetSkills())) {
+			best = a
+		}
+	}
+	switch {
+	case j.Name != "":
+		return nil, mesh.Errorf(mesh.NotFound, op, "there is no agent %q; list the agents to see which there are", j.Name)
+	case best != nil:
+		return best, nil
+	case worker.GetLive():
+		return worker, nil
+	}
+	return nil, mesh.Errorf(mesh.Unavailable, op, "no agent that is available has the skills %s", strings.Join(j.Skills, ", "))
+}
+
+// hasSkills reports whether the card names all the skills: an agent that has
+// just any is the worker, who is asked when nobody knows better.
+func hasSkills(card *a2apb.AgentCard, skills []string) bool {
+	for _, name := range skills {
+		if !slices.ContainsFunc(card.GetSkills(), func(s *a2apb.AgentSkill) bool { return s.GetId() == name }) {
+			return false
+		}
+	}
+	return true
+}

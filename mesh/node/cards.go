@@ -1,0 +1,140 @@
+package node
+
+import (
+	"context"
+	"net"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
+	"google.golang.org/protobuf/proto"
+
+	"agentmesh/mesh"
+	"agentmesh/mesh/cards"
+	"agentmesh/mesh/egress"
+)
+
+// Cards are choices about agent cards.
+type Cards struct {
+	// Mode is union (default), for clients of A2A v1.0 and v0.3, or v1.
+	Mode string `yaml:"mode"`
+	// Verify says what becomes of a third-party card without a signature that
+	// can be believed: off (default) looks at none, warn logs it, and require
+	// refuses it.
+	Verify string `yaml:"verify"`
+	// Trust is a file with a JWK set of keys that are believed, or revoked.
+	Trust string `yaml:"trust"`
+	// Hosts may vouch for any card with the keys that they publish, as
+	// "keys.internal:8443".
+	Hosts []string `yaml:"hosts"`
+}
+
+const (
+	cardKeyFile = "card.key"
+	jwksPath    = "/.well-known/jwks.json"
+)
+
+// buildCards makes what signs and verifies cards.
+func (n *node) buildCards() (err error) {
+	c := n.cfg.Cards
+	if n.keys, err = cards.LoadOrCreate(filepath.Join(n.cfg.Data, cardKeyFile), "http://"+n.httpL.Addr().String()+jwksPath); err != nil {
+		return err
+	}
+	opts := cards.VerifierOptions{Policy: cards.Policy(c.Verify), Hosts: c.Hosts, Logger: n.logger}
+	if c.Trust != "" {
+		if opts.Trust, err = cards.LoadTrust(c.Trust); err != nil {
+			return err
+		}
+	}
+	allow := slices.Clone(n.cfg.Egress.Allow)
+	for _, h := range c.Hosts {
+		if host, _, err := net.SplitHostPort(h); err == nil {
+			h = host
+		}
+		allow = append(allow, strings.Trim(h, "[]"))
+	}
+	guard, err := egress.New(egress.Options{Allow: allow})
+	if err != nil {
+		return mesh.Wrap("node.buildCards", err)
+	}
+	n.keyHosts = guard.Transport()
+	opts.Transport = n.keyHosts
+	n.verifyCards, err = cards.NewVerifier(opts)
+	return mesh.Wrap("node.buildCards", err)
+}
+
+// fillCards sets defaults and checks the rest.
+func (c *Config) fillCards() error {
+	if c.Cards.Mode == "" {
+		c.Cards.Mode = string(cards.Union)
+	}
+	if c.Cards.Verify == "" {
+		c.Cards.Verify = string(cards.Off)
+	}
+	if err := cards.Mode(c.Cards.Mode).Valid(); err != nil {
+		return mesh.InvalidField("node.Config", "cards.mode", "%s", mesh.DetailOf(err))
+	}
+	if !slices.Contains([]cards.Policy{cards.Off, cards.Warn, cards.Require}, cards.Policy(c.Cards.Verify)) {
+		return mesh.InvalidField("node.Config", "cards.verify", "must be off, warn or require, and is %q", c.Cards.Verify)
+	}
+	return nil
+}
+
+// writeCard signs a card and returns its JSON.
+func (n *node) writeCard(card *a2apb.AgentCard, v1 bool) ([]byte, error) {
+	if v1 {
+		return n.keys.Write(card, cards.V1)
+	}
+	return n.keys.Write(card, cards.Mode(n.cfg.Cards.Mode))
+}
+
+// extendedCard is the signed card of what the caller addresses, the mesh or one
+// agent, as its tenant sees it.
+func (n *node) extendedCard(ctx context.Context, tenant mesh.TenantID) (*a2apb.AgentCard, error) {
+	card, err := n.card(ctx, tenant)
+	if call, _ := mesh.CallFrom(ctx); call.Agent != "" {
+		card, err = n.agentCard(ctx, tenant, call.Agent)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return n.keys.Sign(card)
+}
+
+// agentCard is an agent's card for those who call it through the mesh: what it
+// can do is the agent's, and how it is called is the mesh's. There is no
+// address for gRPC on it: that is the mesh's own, where the metadata says which
+// agent is meant.
+func (n *node) agentCard(ctx context.Context, tenant mesh.TenantID, agent string) (*a2apb.AgentCard, error) {
+	e, err := n.agents.Get(tenant, agent)
+	if err != nil {
+		return nil, err
+	}
+	own, err := n.card(ctx, tenant)
+	if err != nil {
+		return nil, err
+	}
+	card := proto.CloneOf(e.Card)
+	card.Signatures, card.SupportedInterfaces = nil, nil
+	card.Capabilities = own.Capabilities
+	card.SecuritySchemes, card.SecurityRequirements = own.SecuritySchemes, own.SecurityRequirements
+	for _, s := range card.Skills {
+		s.SecurityRequirements = nil
+	}
+	for _, in := range own.SupportedInterfaces {
+		if strings.HasPrefix(in.Url, "http") {
+			in.Url += "/agents/" + e.Name
+			card.SupportedInterfaces = append(card.SupportedInterfaces, in)
+		}
+	}
+	return card, nil
+}
+
+// publicAgentCard is to agentCard what publicCard is to card.
+func (n *node) publicAgentCard(ctx context.Context, tenant mesh.TenantID, agent string) (*a2apb.AgentCard, error) {
+	if n.cfg.Auth != "none" {
+		tenant = ""
+	}
+	return n.agentCard(ctx, tenant, agent)
+}
