@@ -20,10 +20,11 @@ import (
 // ToolHandoff is the name of the tool that hands the conversation over.
 const ToolHandoff = "request_handoff"
 
-// What a handoff may carry, in bytes.
+// What of the model's words a handoff carries, in bytes: the mesh takes 500 and
+// 2000, and an ellipsis comes on top.
 const (
-	maxReason  = 500
-	maxSummary = 2000
+	maxReason  = 497
+	maxSummary = 1997
 )
 
 // tryLater offers alternatives where something did not work (S4-063).
@@ -80,7 +81,7 @@ func (h *handoffs) Call(ctx context.Context, use mesh.ToolUse) llm.ToolResult {
 		return refused(fmt.Sprintf("There is no agent %q to hand over to; the tool's description lists those that there are.", args.Agent))
 	}
 	started, err := h.inv.Mesh.StartHandoff(ctx, &meshv1.StartHandoffRequest{
-		TargetAgent: args.Agent, Reason: clip(args.Reason, maxReason), ContextSummary: clip(args.Summary, maxSummary),
+		TargetAgent: args.Agent, Reason: mesh.Clip(args.Reason, maxReason), ContextSummary: mesh.Clip(args.Summary, maxSummary),
 	})
 	if err != nil {
 		return refused(h.explain(ctx, h.agents[i], err))
@@ -148,13 +149,4 @@ func sentence(s string) string {
 		s += "."
 	}
 	return s
-}
-
-// clip shortens s to at most so many bytes of valid text.
-func clip(s string, most int) string {
-	s = strings.ToValidUTF8(s, "")
-	if len(s) <= most {
-		return s
-	}
-	return strings.ToValidUTF8(s[:most-len("…")], "") + "…"
 }

@@ -63,6 +63,18 @@ func isGreeting(text string) bool {
 		strings.Join(plain(text), " "))
 }
 
+// isQuestion reports whether the user asks something instead of answering.
+func isQuestion(text string) bool {
+	if !strings.HasSuffix(strings.TrimSpace(text), "?") {
+		return false
+	}
+	words := plain(text)
+	for len(words) > 0 && slices.Contains(strings.Fields("hm hmm um well so and but ok sorry wait"), words[0]) {
+		words = words[1:]
+	}
+	return len(words) == 0 || slices.Contains(strings.Fields("what whats how why which who where can could do does is are should would may"), words[0])
+}
+
 // isDefault reports whether the user leaves it to us.
 func isDefault(text string) bool {
 	if isYes(text) {

@@ -123,6 +123,10 @@ func (s session) resume(text string) (session, move) {
 }
 
 func (s session) hearRequirements(text string) (session, move) {
+	if isQuestion(text) {
+		s.Hint = "First I need your answer; “you decide” is one, too."
+		return s, ask
+	}
 	if s.Purpose == "" {
 		s.Purpose = purposeOf(text)
 		if s.Purpose == "" {
@@ -145,6 +149,10 @@ func (s session) hearRequirements(text string) (session, move) {
 }
 
 func (s session) hearTriggers(text string) (session, move) {
+	if isQuestion(text) && len(quotedPhrases(text)) == 0 {
+		s.Hint = "That sounds like a question. If it is a phrase for the skill, put it in quotes."
+		return s, ask
+	}
 	if !isDefault(text) {
 		name, triggers := naming(text)
 		if name == "" && len(triggers) == 0 {

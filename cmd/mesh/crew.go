@@ -21,6 +21,7 @@ import (
 	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
 	"agentmesh/mesh/agent"
+	"agentmesh/mesh/dispatch"
 	"agentmesh/mesh/llm"
 	"agentmesh/mesh/llm/offline"
 	"agentmesh/mesh/llm/openai"
@@ -106,9 +107,9 @@ func (c *crew) agent(name string, env node.Env) (agent.Agent, error) {
 	}
 	switch name {
 	case "main":
-		return mainagent.New(mainagent.Config{Card: card, Model: c.model, ModelName: c.modelName, Conns: env.Conns, Logger: env.Logger})
+		return mainagent.New(mainagent.Config{Card: card, Model: c.model, ModelName: c.modelName, Conns: env.Conns, Dispatch: dispatching(env), Logger: env.Logger})
 	case "orchestrator":
-		return orchestrator.New(orchestrator.Config{Card: card, Model: c.model, ModelName: c.modelName, Conns: env.Conns, Now: c.now, Logger: env.Logger})
+		return orchestrator.New(orchestrator.Config{Card: card, Model: c.model, ModelName: c.modelName, Conns: env.Conns, Dispatch: dispatching(env), Now: c.now, Logger: env.Logger})
 	case "skill-builder":
 		return skillbuilder.New(skillbuilder.Config{Card: card, Now: c.now, Logger: env.Logger})
 	}
@@ -127,6 +128,14 @@ func nameSkills(card *a2apb.AgentCard) {
 	for _, s := range catalog.List() {
 		card.Skills = append(card.Skills, &a2apb.AgentSkill{Id: s.Name, Name: s.Name, Description: s.Description, Tags: s.Tags})
 	}
+}
+
+// dispatching are the options of agents that call others.
+func dispatching(env node.Env) dispatch.Options {
+	if env.Dialer == nil {
+		return dispatch.Options{}
+	}
+	return dispatch.Options{Dialer: env.Dialer}
 }
 
 // specialists are the agents that are one implementation with other skills.

@@ -171,6 +171,8 @@ func (d *demo) checkMail() {
 	}
 	to, err := m.Header.AddressList("To")
 	d.check("it goes to bob@example.com", err == nil && len(to) == 1 && to[0].Address == "bob@example.com")
+	subject := m.Header.Get("Subject")
+	d.check("its subject says what it is about: "+subject, strings.Contains(strings.ToLower(subject), "overdue"))
 	raw, _ := os.ReadFile(files[0])
 	d.check("it has the overdue tasks, and only those", strings.Contains(string(raw), "Renew the certificate") &&
 		strings.Contains(string(raw), "Send the invoice to Acme") && !strings.Contains(string(raw), "Plan the offsite"))

@@ -59,6 +59,7 @@ MESH_USER, MESH_TOKEN.`,
 		a.threadsCommand(),
 		a.skillsCommand(),
 		a.tokenCommand(),
+		a.protosCommand(),
 		a.versionCommand(),
 		exitCodesTopic(),
 	)

@@ -46,6 +46,22 @@ var reasonCodes = map[string]int{
 	"VERSION_NOT_SUPPORTED":              codeUnsupported,
 }
 
+// errorTypes says which name an error has in the official SDK for Python, whose
+// clients of v0.3 over REST tell errors apart by it.
+var errorTypes = map[int]string{
+	codeParse:          "JSONParseError",
+	codeInvalidRequest: "InvalidRequestError",
+	codeUnknownMethod:  "MethodNotFoundError",
+	codeInvalidParams:  "InvalidParamsError",
+	codeInternal:       "InternalError",
+	-32001:             "TaskNotFoundError",
+	-32002:             "TaskNotCancelableError",
+	-32003:             "PushNotificationNotSupportedError",
+	codeUnsupported:    "UnsupportedOperationError",
+	-32005:             "ContentTypeNotSupportedError",
+	-32006:             "InvalidAgentResponseError",
+}
+
 // statusCodes says which code an error has that has no reason of A2A's; the
 // others are internal. Those of who may not call are of A2A's own clients.
 var statusCodes = map[codes.Code]int{
@@ -166,11 +182,12 @@ func (f *fault) json() []byte {
 }
 
 // restJSON returns the fault as the body of an HTTP error. v0.3 does not say
-// what that is: its clients look for "message" or for the object that v1.0 has
-// too, so both are there.
+// what that is: its clients look for "message", for "type", or for the object
+// that v1.0 has too, so all are there.
 func (f *fault) restJSON(httpCode int) []byte {
 	var body struct {
 		*fault
+		Type  string `json:"type,omitempty"`
 		Error struct {
 			Code    int               `json:"code"`
 			Status  string            `json:"status"`
@@ -178,7 +195,7 @@ func (f *fault) restJSON(httpCode int) []byte {
 			Details []json.RawMessage `json:"details"`
 		} `json:"error"`
 	}
-	body.fault = f
+	body.fault, body.Type = f, errorTypes[f.Code]
 	body.Error.Code, body.Error.Status, body.Error.Message = httpCode, f.Data.Status, f.Message
 	body.Error.Details = gateway.Details(f.status)
 	b, err := json.Marshal(body)

@@ -268,7 +268,7 @@ func (d *Dispatcher) settle(ctx context.Context, j *job, last mesh.TaskMoved, r 
 	case StatusCanceled:
 		state = a2apb.TaskState_TASK_STATE_CANCELED
 	}
-	_, err := d.inv.Mesh.Record(ctx, &mesh.Event{Body: mesh.DispatchSettled{Child: j.exec.ID, State: state, Result: clip(r.Result, mesh.MaxResult), Reason: reason}})
+	_, err := d.inv.Mesh.Record(ctx, &mesh.Event{Body: mesh.DispatchSettled{Child: j.exec.ID, State: state, Result: mesh.Clip(r.Result, mesh.MaxResult-len("…")), Reason: reason}})
 	if err != nil && !mesh.IsCode(err, mesh.Precondition) { // over already: the node settled it
 		d.opts.Logger.WarnContext(ctx, "end of dispatch not logged", "execution", j.exec.ID, "err", err)
 	}
@@ -312,12 +312,5 @@ func textOf(parts []*a2apb.Part) string {
 
 // quote makes another agent's words safe to put into a prompt.
 func quote(s string, most int) string {
-	return strings.ReplaceAll(clip(s, most), "```", "'''")
-}
-
-func clip(s string, most int) string {
-	if len(s) <= most {
-		return s
-	}
-	return strings.ToValidUTF8(s[:most-len("…")], "") + "…"
+	return strings.ReplaceAll(mesh.Clip(s, most), "```", "'''")
 }

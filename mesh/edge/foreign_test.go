@@ -58,7 +58,7 @@ func TestAnAgentThatSpeaksJSONRPCHasTheUsersStream(t *testing.T) {
 	if h := w.hear(first); h.state != asks || h.lastWords() != "Where to?" {
 		t.Fatalf("heard %v", h)
 	}
-	if h := w.hear(w.post(w.ctx(w.thread), to(say("Oslo"), first.TaskID))); h.text != "Off to Oslo" || h.state != completed {
+	if h := w.hear(w.post(w.ctx(w.thread), to(say("Oslo"), first.Task.GetId()))); h.text != "Off to Oslo" || h.state != completed {
 		t.Errorf("heard %v", h)
 	}
 }

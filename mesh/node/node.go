@@ -36,6 +36,7 @@ import (
 	"agentmesh/mesh/jsonrpc"
 	"agentmesh/mesh/lease"
 	"agentmesh/mesh/limit"
+	"agentmesh/mesh/peer"
 	"agentmesh/mesh/push"
 	"agentmesh/mesh/registry"
 	"agentmesh/mesh/rpc"
@@ -58,8 +59,10 @@ type Builtin struct {
 // it sees as any agent does: over gRPC, under a grant.
 type Env struct {
 	// Conns are connections to other agents, and Node is the one to the node.
-	Conns  *rpc.Pool
-	Node   grpc.ClientConnInterface
+	Conns *rpc.Pool
+	Node  grpc.ClientConnInterface
+	// Dialer calls agents by what their cards say; nil for gRPC alone.
+	Dialer *peer.Dialer
 	Logger *slog.Logger
 }
 
@@ -116,6 +119,9 @@ type node struct {
 	keyHosts    *http.Transport // of verifyCards
 	guard       *egress.Guard
 	push        *push.Dispatcher
+	dialer      *peer.Dialer
+	carrier     *http.Transport // of calls to agents over HTTP
+	guarded     *http.Transport // of those to agents of tenants
 
 	grpcL, httpL net.Listener
 	local        *grpc.ClientConn // of agents to this node
@@ -191,6 +197,7 @@ func (n *node) build(ctx context.Context) (err error) {
 	if err := errors.Join(n.buildGuard(), n.buildCards()); err != nil {
 		return err
 	}
+	n.buildDialer()
 	if n.agents, err = registry.New(ctx, n.registryOptions()); err != nil {
 		return err
 	}
@@ -211,7 +218,7 @@ func (n *node) build(ctx context.Context) (err error) {
 		return err
 	}
 	cfg := edge.Config{
-		Log: n.log, Tasks: n.tasks, States: n.states, Leases: lease.NewLocal(nil), Directory: n.agents, Conns: n.pool, Signer: n.signer,
+		Log: n.log, Tasks: n.tasks, States: n.states, Leases: lease.NewLocal(nil), Directory: n.agents, Conns: n.pool, Dialer: n.dialer, Signer: n.signer,
 		Checkpoint: checkpoint{n.kv}, Card: n.extendedCard, Main: n.cfg.Main, Node: mesh.NewEventID(), Logger: n.logger,
 	}
 	if n.opts.Edge != nil {
@@ -325,68 +332,3 @@ func (n *node) serve(ctx context.Context) error {
 // closeTime is how long calls may take to end when there is nothing more that
 // they could wait for.
 const closeTime = 2 * time.Second
-
-// startAgents starts the builtin agents and returns when all can be called.
-func (n *node) startAgents(ctx context.Context, running *sync.WaitGroup, failed chan error) error {
-	ready := make(chan error, len(n.opts.Builtins))
-	for _, b := range n.opts.Builtins {
-		a, err := b.New(Env{Conns: n.pool, Node: n.local, Logger: n.logger.With("agent", b.Name)})
-		if err != nil {
-			return mesh.Wrap("node.agent "+b.Name, err)
-		}
-		running.Go(func() {
-			err := agent.Serve(ctx, agent.Options{Agent: a, Node: n.local, Verifier: n.verifier, Logger: n.logger.With("agent", b.Name),
-				Ready: func(endpoint string) {
-					err := n.agents.RegisterBuiltin(b.Name, a.Card(), endpoint)
-					if err == nil {
-						_, err = n.pool.Get(endpoint) // warm from the start
-					}
-					ready <- err
-				}})
-			n.agents.RemoveBuiltin(b.Name)
-			if err != nil {
-				failed <- mesh.Wrap("node.agent "+b.Name, err)
-			}
-		})
-	}
-	for range n.opts.Builtins {
-		select {
-		case err := <-ready:
-			if err != nil {
-				return err
-			}
-		case err := <-failed:
-			return err
-		case <-ctx.Done():
-			return mesh.Wrap("node.startAgents", ctx.Err())
-		}
-	}
-	return nil
-}
-
-// close releases what listen and openStore took.
-func (n *node) close() error {
-	var errs []error
-	for _, c := range []*grpc.ClientConn{n.local, n.relay} {
-		if c != nil {
-			errs = append(errs, c.Close())
-		}
-	}
-	if n.keyHosts != nil {
-		n.keyHosts.CloseIdleConnections()
-	}
-	if n.pool != nil {
-		errs = append(errs, n.pool.Close())
-	}
-	for _, l := range []net.Listener{n.grpcL, n.httpL} {
-		if l != nil {
-			if err := l.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
-				errs = append(errs, err)
-			}
-		}
-	}
-	if n.store != nil {
-		errs = append(errs, n.store.Close())
-	}
-	return errors.Join(errs...)
-}

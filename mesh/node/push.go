@@ -9,6 +9,7 @@ import (
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/egress"
+	"agentmesh/mesh/peer"
 	"agentmesh/mesh/push"
 	"agentmesh/mesh/registry"
 	"agentmesh/mesh/service"
@@ -42,6 +43,18 @@ func (n *node) registryOptions() registry.Options {
 func (n *node) buildGuard() (err error) {
 	n.guard, err = egress.New(egress.Options{Allow: n.cfg.Egress.Allow, AllowHTTP: n.cfg.Egress.AllowHTTP})
 	return mesh.Wrap("node.buildGuard", err)
+}
+
+// buildDialer makes what calls agents, by what their cards say. Under auth none
+// they are on this machine, whoever registered them.
+func (n *node) buildDialer() {
+	n.carrier = &http.Transport{Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true, IdleConnTimeout: time.Minute, MaxIdleConnsPerHost: 16}
+	n.guarded = n.guard.Transport()
+	guarded := http.RoundTripper(n.guarded)
+	if n.cfg.Auth == "none" {
+		guarded = n.carrier
+	}
+	n.dialer = peer.NewDialer(n.pool, peer.Options{HTTP: n.carrier, Guarded: guarded})
 }
 
 // buildPush makes the dispatcher of push notifications. What it encrypts is

@@ -8,6 +8,7 @@ import (
 	"iter"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"strings"
@@ -178,6 +179,49 @@ func TestAPlainA2AAgentInItsOwnProcessJoinsByCardURL(t *testing.T) {
 	resp, err := agents.GetAgent(in(t, id), &meshv1.GetAgentRequest{Name: "shouter"})
 	if err != nil || resp.GetAgent().GetLive() || resp.GetAgent().GetProblem() == "" {
 		t.Errorf("the registry still says it lives: %v, %v", resp, err)
+	}
+}
+
+// An agent that speaks JSON-RPC or HTTP+JSON alone joins by the URL of its card
+// and answers as the main agent (S4-002).
+func TestAnAgentOnAnotherBindingAnswersAsMain(t *testing.T) {
+	for binding, serve := range map[string]func(a2asrv.RequestHandler) http.Handler{
+		"JSONRPC":   func(h a2asrv.RequestHandler) http.Handler { return a2asrv.NewJSONRPCHandler(h) },
+		"HTTP+JSON": func(h a2asrv.RequestHandler) http.Handler { return a2asrv.NewRESTHandler(h) },
+	} {
+		t.Run(binding, func(t *testing.T) {
+			agentAt := serve(a2asrv.NewHandler(shouter{}))
+			var server *httptest.Server
+			server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.URL.Path != "/.well-known/agent-card.json" {
+					agentAt.ServeHTTP(w, r)
+					return
+				}
+				c := cardJSON(card("shouter"))
+				c["supportedInterfaces"] = []any{map[string]any{"url": server.URL, "protocolBinding": binding, "protocolVersion": "1.0"}}
+				w.Header().Set("Content-Type", "application/json")
+				_ = json.NewEncoder(w).Encode(c)
+			}))
+			t.Cleanup(server.Close)
+			cfg := config(t.TempDir())
+			cfg.Main = "shouter"
+			m := start(t, cfg, nil)
+			if _, err := meshv1.NewRegistryServiceClient(m.conn).RegisterAgent(in(t, mesh.NewThreadID()), &meshv1.RegisterAgentRequest{Name: "shouter", CardUrl: server.URL}); err != nil {
+				t.Fatalf("register: %v", err)
+			}
+			id := mesh.NewThreadID()
+			stream, err := m.edge().SendStreamingMessage(in(t, id), say("hello"))
+			if s := hear(t, stream, err); s.text != "HELLO!" || s.state != a2apb.TaskState_TASK_STATE_COMPLETED {
+				t.Errorf("heard %q, ended %v: %v", s.text, s.state, s.status)
+			}
+			stream, err = m.edge().SendStreamingMessage(in(t, id), say("ask me"))
+			first := hear(t, stream, err)
+			stream, err = m.edge().SendStreamingMessage(in(t, id), say("very"))
+			if s := hear(t, stream, err); s.text != "VERY!" || s.task.GetId() != first.task.GetId() {
+				t.Errorf("heard %q in %s, asked in %s", s.text, s.task.GetId(), first.task.GetId())
+			}
+			m.stop()
+		})
 	}
 }
 

@@ -89,6 +89,17 @@ func serve(t testing.TB, a *actor) peer.Client { return serveAs(t, a) }
 
 func serveAs(t testing.TB, a a2apb.A2AServiceServer) peer.Client {
 	t.Helper()
+	conn, err := rpc.Dial(listening(t, a), rpc.DialOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	return peer.GRPC(conn)
+}
+
+// listening serves until the test ends.
+func listening(t testing.TB, a a2apb.A2AServiceServer) (addr string) {
+	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -97,12 +108,8 @@ func serveAs(t testing.TB, a a2apb.A2AServiceServer) peer.Client {
 	a2apb.RegisterA2AServiceServer(srv, a)
 	done := make(chan struct{})
 	go func() { defer close(done); _ = srv.Serve(l) }()
-	conn, err := rpc.Dial(l.Addr().String(), rpc.DialOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = conn.Close(); srv.Stop(); <-done })
-	return peer.GRPC(conn)
+	t.Cleanup(func() { srv.Stop(); <-done })
+	return l.Addr().String()
 }
 
 func script(rs ...*a2apb.StreamResponse) func(*a2apb.SendMessageRequest) []*a2apb.StreamResponse {

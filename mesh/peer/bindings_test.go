@@ -236,3 +236,46 @@ func TestAPlainAnswerToAStreamingCallCounts(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+// No answer is read without end.
+func TestAnAnswerWithoutEndIsCutOff(t *testing.T) {
+	f := foreign(t, shout)
+	f.swap = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		blank := []byte(strings.Repeat(" ", 1<<20))
+		for {
+			if _, err := w.Write(blank); err != nil {
+				return
+			}
+		}
+	})
+	want := []string{"failed INVALID_AGENT_RESPONSE The agent refused the request: the agent's answer is longer than 16777216 bytes"}
+	for _, binding := range []string{"JSONRPC 1.0", "HTTP+JSON 1.0", "JSONRPC 0.3", "HTTP+JSON 0.3"} {
+		for _, unary := range []bool{false, true} {
+			req := saying("go")
+			req.Unary = unary
+			if diff := cmp.Diff(want, lines(collect(t.Context(), f.client(t, f.at(binding)), req))); diff != "" {
+				t.Errorf("%s, unary %v:\n%s", binding, unary, diff)
+			}
+		}
+	}
+}
+
+// Calls carry the tenant that the card names for the interface, which is the
+// agent's and not ours (A2A v1.0 §4.4.6).
+func TestCallsCarryTheTenantOfTheInterface(t *testing.T) {
+	var got []string
+	a := &actor{says: func(req *a2apb.SendMessageRequest) []*a2apb.StreamResponse {
+		got = append(got, req.GetTenant())
+		return []*a2apb.StreamResponse{task("t", completed)}
+	}}
+	f := foreign(t, shout)
+	at := &a2apb.AgentInterface{Url: listening(t, a), ProtocolBinding: "GRPC", ProtocolVersion: "1.0", Tenant: "theirs"}
+	req := request()
+	collect(t.Context(), f.client(t, at), req)
+	req.Unary = true
+	collect(t.Context(), f.client(t, at), req)
+	if diff := cmp.Diff([]string{"theirs", "theirs"}, got); diff != "" {
+		t.Error(diff)
+	}
+}

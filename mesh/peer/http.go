@@ -65,23 +65,34 @@ func (t tripper) RoundTrip(req *http.Request) (*http.Response, error) {
 		return resp, nil
 	}
 	resp.Header.Set("Content-Type", "application/json") // as which the SDK reads application/problem+json too
-	resp.Body = bounded{io.LimitReader(resp.Body, maxAnswer), resp.Body}
+	resp.Body = &bounded{resp.Body, maxAnswer}
 	if resp.StatusCode == http.StatusOK && req.Header.Get("Accept") == "text/event-stream" {
 		return asStream(resp)
 	}
 	return resp, nil
 }
 
-// bounded is the beginning of a body. What is cut off is no JSON any more.
+// bounded is a body that fails when it is too long.
 type bounded struct {
-	io.Reader
-	io.Closer
+	io.ReadCloser
+	left int
+}
+
+func (b *bounded) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if b.left -= n; b.left < 0 {
+		return 0, mesh.Errorf(mesh.Exhausted, "peer", "the agent's answer is longer than %d bytes", maxAnswer)
+	}
+	return n, err
 }
 
 // asStream makes a stream of one event of a JSON answer.
 func asStream(resp *http.Response) (*http.Response, error) {
 	data, err := io.ReadAll(resp.Body)
 	_ = resp.Body.Close()
+	if mesh.IsCode(err, mesh.Exhausted) {
+		return nil, err
+	}
 	if err != nil {
 		return nil, mesh.Errorf(mesh.Unavailable, "peer", "the connection to the agent broke: %w", err)
 	}

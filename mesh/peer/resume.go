@@ -104,16 +104,19 @@ func transient(err error) bool {
 	return false
 }
 
-// resume follows the task of a call that ended with cause. It returns nil when
-// that is over, and else why it cannot be followed.
+// resume follows the task of a call that ended with cause. It returns why it
+// cannot be followed, or io.EOF when it waits for credentials and the agent says
+// no more; its result means nothing when the call is over.
 func (c *call) resume(ctx context.Context, cause error) error {
 	streams, failures, wait := !c.reader.req.Unary, 0, firstWait
 	for !c.over(ctx) {
 		c.news = false
 		if streams {
-			if err := c.subscribe(ctx); mesh.IsCode(err, mesh.Unsupported) {
-				streams = false
+			err := c.subscribe(ctx)
+			if errors.Is(err, io.EOF) && c.reader.auth {
+				return err
 			}
+			streams = !mesh.IsCode(err, mesh.Unsupported)
 			if c.over(ctx) {
 				break
 			}
@@ -132,6 +135,9 @@ func (c *call) resume(ctx context.Context, cause error) error {
 		}
 		if c.news {
 			wait = firstWait
+		}
+		if c.reader.auth && !streams { // nobody will tell when it goes on
+			return io.EOF
 		}
 		if c.over(ctx) {
 			break

@@ -256,6 +256,21 @@ func TestATaskIsReconciledWithWhatWasRead(t *testing.T) {
 	}
 }
 
+// An agent that waits for credentials, and has no stream to say when it goes
+// on, is left waiting (A2A v1.0 §7.6).
+func TestAnAgentThatIsFoundToWaitForCredentialsIsLeft(t *testing.T) {
+	for name, change := range map[string]func(*peer.Request){"stream": func(*peer.Request) {}, "unary": unary} {
+		t.Run(name, func(t *testing.T) {
+			a := &recalling{actor: &actor{says: script(task("own", working))}, task: task("own", auth).GetTask()}
+			req := request()
+			change(&req)
+			if diff := cmp.Diff([]string{"working own", "auth_required"}, lines(collect(t.Context(), serveAs(t, a), req))); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 // recalling is an actor that tells the task when it is asked.
 type recalling struct {
 	*actor

@@ -159,10 +159,4 @@ func checkBody(s *Skill) error {
 }
 
 // clip shortens hostile input for an error message.
-func clip(s string) string {
-	const most = 48
-	if len(s) <= most {
-		return s
-	}
-	return strings.ToValidUTF8(s[:most], "") + "…"
-}
+func clip(s string) string { return mesh.Clip(s, 48) }

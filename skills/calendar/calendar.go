@@ -28,6 +28,7 @@ const Folder = "calendar"
 // Bounds of an event, in bytes and persons.
 const (
 	maxText      = 16 << 10
+	maxShown     = 60 // of what was given, in messages
 	maxAttendees = 200
 	maxDuration  = 366 * 24 * time.Hour
 )
@@ -102,7 +103,7 @@ func check(call *skill.Call, now time.Time) (*event, error) {
 	}
 	var ok bool
 	if e.start, e.allDay, ok = parseTime(call.String("start"), now.Location()); !ok {
-		return nil, mesh.InvalidField(op, "start", "is %q; %s", clip(call.String("start")), timeRemedy)
+		return nil, mesh.InvalidField(op, "start", "is %q; %s", mesh.Clip(call.String("start"), maxShown), timeRemedy)
 	}
 	if err := e.setEnd(call); err != nil {
 		return nil, err
@@ -114,7 +115,7 @@ func check(call *skill.Call, now time.Time) (*event, error) {
 	for _, text := range list {
 		a, err := mail.ParseAddress(text)
 		if err != nil || strings.ContainsFunc(a.Address, func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune(`"\;:,`, r) }) {
-			return nil, mesh.InvalidField(op, "attendees", "has %q, which is not an email address; write it as bob@example.com", clip(text))
+			return nil, mesh.InvalidField(op, "attendees", "has %q, which is not an email address; write it as bob@example.com", mesh.Clip(text, maxShown))
 		}
 		e.attendees = append(e.attendees, a.Address)
 	}
@@ -130,7 +131,7 @@ func (e *event) setEnd(call *skill.Call) error {
 	case end != "":
 		var day, ok bool
 		if e.end, day, ok = parseTime(end, e.start.Location()); !ok {
-			return mesh.InvalidField(op, "end", "is %q; %s", clip(end), timeRemedy)
+			return mesh.InvalidField(op, "end", "is %q; %s", mesh.Clip(end, maxShown), timeRemedy)
 		}
 		if day && e.allDay { // to the end of that day
 			e.end = e.end.AddDate(0, 0, 1)
@@ -139,7 +140,7 @@ func (e *event) setEnd(call *skill.Call) error {
 	case duration != "":
 		d, ok := parseDuration(duration)
 		if !ok || d <= 0 {
-			return mesh.InvalidField(op, "duration", "is %q; write it as 30m, 1h30m or PT45M", clip(duration))
+			return mesh.InvalidField(op, "duration", "is %q; write it as 30m, 1h30m or PT45M", mesh.Clip(duration, maxShown))
 		}
 		e.end = e.start.Add(d)
 		e.allDay = false

@@ -65,14 +65,14 @@ func span(call *skill.Call, now time.Time) (from, to time.Time, err error) {
 	if s := call.String("from"); s != "" {
 		var ok bool
 		if from, _, ok = parseTime(s, now.Location()); !ok {
-			return from, to, mesh.InvalidField(op, "from", "is %q; %s", clip(s), timeRemedy)
+			return from, to, mesh.InvalidField(op, "from", "is %q; %s", mesh.Clip(s, maxShown), timeRemedy)
 		}
 	}
 	to = from.AddDate(0, 0, 30)
 	if s := call.String("to"); s != "" {
 		var day, ok bool
 		if to, day, ok = parseTime(s, now.Location()); !ok {
-			return from, to, mesh.InvalidField(op, "to", "is %q; %s", clip(s), timeRemedy)
+			return from, to, mesh.InvalidField(op, "to", "is %q; %s", mesh.Clip(s, maxShown), timeRemedy)
 		}
 		if day { // that day included
 			to = to.AddDate(0, 0, 1)

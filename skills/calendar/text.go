@@ -64,11 +64,3 @@ func clean(s string) string {
 }
 
 func oneLine(s string) string { return strings.Join(strings.Fields(clean(s)), " ") }
-
-func clip(s string) string {
-	const most = 60
-	if len(s) <= most {
-		return s
-	}
-	return strings.ToValidUTF8(s[:most], "") + "…"
-}

@@ -43,9 +43,7 @@ func (ix *Index) handle(ctx context.Context, call *skill.Call, _ *skill.Env) (*s
 // report is one block per passage: "### n. Document > Section", "Source:
 // path:line", the text; and the sources in the last line.
 func (ix *Index) report(query string, found []Passage, sources []string) string {
-	if len(query) > 200 {
-		query = strings.ToValidUTF8(query[:200], "") + "…"
-	}
+	query = mesh.Clip(query, 200)
 	if len(found) == 0 {
 		documents, sections := ix.Size()
 		return fmt.Sprintf("No passages found for %q in %d documents with %d sections. Try other words.", query, documents, sections)

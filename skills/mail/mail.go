@@ -36,6 +36,7 @@ const (
 	maxRecipients = 100
 	maxSubject    = 500     // bytes
 	maxBody       = 1 << 20 // bytes
+	maxShown      = 60      // bytes of what was given, in messages
 )
 
 // An Option changes a default of [Handlers].
@@ -149,7 +150,7 @@ func addresses(field string, list []string) ([]*mail.Address, error) {
 		some, err := mail.ParseAddressList(text)
 		odd := func(a *mail.Address) bool { return !plain(a) }
 		if err != nil || slices.ContainsFunc(some, odd) {
-			return nil, mesh.InvalidField("mail.send", field, "has %q, which is not an email address; write it as bob@example.com or Bob <bob@example.com>", clip(text))
+			return nil, mesh.InvalidField("mail.send", field, "has %q, which is not an email address; write it as bob@example.com or Bob <bob@example.com>", mesh.Clip(text, maxShown))
 		}
 		for _, a := range some {
 			if key := strings.ToLower(a.Address); !seen[key] {
@@ -195,11 +196,3 @@ func (o *outbox) compose(d *draft, id string, now time.Time) ([]byte, error) {
 }
 
 func domainOf(address string) string { return address[strings.LastIndexByte(address, '@')+1:] }
-
-func clip(s string) string {
-	const most = 60
-	if len(s) <= most {
-		return s
-	}
-	return strings.ToValidUTF8(s[:most], "") + "…"
-}

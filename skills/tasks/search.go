@@ -26,7 +26,7 @@ func search(ctx context.Context, call *skill.Call, env *skill.Env) (*skill.Resul
 	if s := call.String("due_before"); s != "" {
 		due, ok := parseDue(s, now.Location())
 		if !ok {
-			return nil, mesh.InvalidField(call.Skill, "due_before", "must be a day as 2026-12-01 or a moment as 2026-12-01T14:00, and is %q", clip(s))
+			return nil, mesh.InvalidField(call.Skill, "due_before", "must be a day as 2026-12-01 or a moment as 2026-12-01T14:00, and is %q", mesh.Clip(s, maxShown))
 		}
 		// A day stands for its beginning: what is due on it is not before it.
 		var err error
@@ -98,13 +98,13 @@ func (f *filter) title(call *skill.Call) string {
 	}
 	title := strings.ToUpper(status[:1]) + status[1:] + " tasks"
 	if len(f.words) > 0 {
-		title += " matching \"" + clip(oneLine(call.String("query"))) + "\""
+		title += " matching \"" + mesh.Clip(oneLine(call.String("query")), maxShown) + "\""
 	}
 	if len(f.tags) > 0 {
-		title += " tagged " + clip(oneLine(strings.Join(f.tags, ", ")))
+		title += " tagged " + mesh.Clip(oneLine(strings.Join(f.tags, ", ")), maxShown)
 	}
 	if f.assignee != "" {
-		title += " of " + clip(oneLine(f.assignee))
+		title += " of " + mesh.Clip(oneLine(f.assignee), maxShown)
 	}
 	if !f.before.IsZero() {
 		title += " due before " + call.String("due_before")

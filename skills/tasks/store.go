@@ -16,6 +16,7 @@ const (
 	maxTitle    = 300      // bytes
 	maxText     = 16 << 10 // bytes
 	maxTags     = 30
+	maxShown    = 60 // bytes of what was given, in messages
 	maxLimit    = 100
 	maxTasks    = 20_000 // read by one search
 	pageSize    = 500
@@ -61,7 +62,7 @@ func (t *Task) apply(call *skill.Call, loc *time.Location) error {
 	} else if call.Has("due") {
 		due, ok := parseDue(call.String("due"), loc)
 		if !ok {
-			return mesh.InvalidField(call.Skill, "due", "must be a day as 2026-12-01 or a moment as 2026-12-01T14:00, and is %q", clip(call.String("due")))
+			return mesh.InvalidField(call.Skill, "due", "must be a day as 2026-12-01 or a moment as 2026-12-01T14:00, and is %q", mesh.Clip(call.String("due"), maxShown))
 		}
 		t.Due = due
 	}
@@ -102,14 +103,14 @@ func (t *Task) overdue(now time.Time) bool {
 func read(ctx context.Context, env *skill.Env, id string) (*Task, int64, error) {
 	data, version, err := env.State.Get(ctx, Kind, id)
 	if mesh.IsCode(err, mesh.NotFound) {
-		return nil, 0, mesh.Errorf(mesh.NotFound, "tasks.read", "There is no task %s; find its id with tasks.search", clip(id))
+		return nil, 0, mesh.Errorf(mesh.NotFound, "tasks.read", "There is no task %s; find its id with tasks.search", mesh.Clip(id, maxShown))
 	}
 	if err != nil {
 		return nil, 0, mesh.Wrap("tasks.read", err)
 	}
 	t := new(Task)
 	if err := json.Unmarshal(data, t); err != nil {
-		return nil, 0, mesh.Errorf(mesh.Unknown, "tasks.read", "The task %s is stored in a form that cannot be read: %w", clip(id), err)
+		return nil, 0, mesh.Errorf(mesh.Unknown, "tasks.read", "The task %s is stored in a form that cannot be read: %w", mesh.Clip(id, maxShown), err)
 	}
 	return t, version, nil
 }
@@ -174,12 +175,4 @@ func oneLine(s string) string {
 		return r
 	}, strings.ToValidUTF8(s, "\ufffd"))
 	return strings.Join(strings.Fields(s), " ")
-}
-
-func clip(s string) string {
-	const most = 60
-	if len(s) <= most {
-		return s
-	}
-	return strings.ToValidUTF8(s[:most], "") + "…"
 }

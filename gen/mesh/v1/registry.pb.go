@@ -91,7 +91,8 @@ type Agent struct {
 	Tenant string `protobuf:"bytes,2,opt,name=tenant,proto3" json:"tenant,omitempty"`
 	// Its A2A agent card.
 	Card *v1.AgentCard `protobuf:"bytes,3,opt,name=card,proto3" json:"card,omitempty"`
-	// host:port of its A2A gRPC server.
+	// Where it is called: host:port of its A2A gRPC server, or the URL of its
+	// JSON-RPC or HTTP+JSON interface.
 	Endpoint string `protobuf:"bytes,4,opt,name=endpoint,proto3" json:"endpoint,omitempty"`
 	// Where its card was fetched from, when it was added by URL.
 	CardUrl string `protobuf:"bytes,5,opt,name=card_url,json=cardUrl,proto3" json:"card_url,omitempty"`
@@ -217,7 +218,8 @@ type RegisterAgentRequest struct {
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// Its card. Not with card_url.
 	Card *v1.AgentCard `protobuf:"bytes,2,opt,name=card,proto3" json:"card,omitempty"`
-	// host:port of its A2A gRPC server; by default the card's first GRPC interface.
+	// host:port of its A2A gRPC server, or the URL of its JSON-RPC or HTTP+JSON
+	// interface; by default the card's first interface that can be called.
 	Endpoint string `protobuf:"bytes,3,opt,name=endpoint,proto3" json:"endpoint,omitempty"`
 	// URL of its card, or the address that serves /.well-known/agent-card.json.
 	CardUrl string `protobuf:"bytes,4,opt,name=card_url,json=cardUrl,proto3" json:"card_url,omitempty"`

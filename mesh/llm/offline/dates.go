@@ -17,6 +17,7 @@ type moment struct {
 	hasClock   bool
 	exact      *time.Time // an instant with its own zone, or one counted from now
 	days       int        // how many days the date spans, at least 1 if hasDate
+	odd        bool       // it cannot be a time, but nothing else either
 }
 
 // A timing is all that a text says about time.
@@ -24,6 +25,7 @@ type timing struct {
 	moments  []moment
 	duration time.Duration // 0 if none is said
 	spans    [][2]int      // bytes of the text that say it, sorted
+	odd      [][2]int      // bytes that look like a time and are none, as "Feb 30"
 }
 
 const (
@@ -43,6 +45,7 @@ var (
 	durationPattern = regexp.MustCompile(`\b(?:for\s+)?(?:(half an hour|an hour and a half)|(` + numbers + `)[\s-]*(minutes?|mins?|hours?|hrs?|h|m)(?:\s*(?:and\s+)?(\d{1,2})\s*(?:minutes?|mins?|m))?)\b`)
 	rangePattern    = regexp.MustCompile(`\b(?:from\s+|between\s+)?(\d{1,2})(?::(\d{2}))?\s*(am|pm)?\s*(?:-|–|—|to|until|till|and)\s*(\d{1,2})(?::(\d{2}))?\s*(am|pm)\b|\b(?:from\s+|between\s+)?(\d{1,2}):(\d{2})\s*(?:-|–|—|to|until|till|and)\s*(\d{1,2}):(\d{2})\b`)
 	clockPattern    = regexp.MustCompile(`\b(?:at\s+|by\s+)?(?:` + clockTime + `)`)
+	slashPattern    = regexp.MustCompile(`\b\d{1,2}[/.]\d{1,2}[/.]\d{4}\b`)
 	barePattern     = regexp.MustCompile(`\bat\s+(\d{1,2})(?:\s*(?:o'clock|o’clock|h))?\b`)
 	daytimePattern  = regexp.MustCompile(`\b(?:in the\s+|this\s+)?(morning|afternoon|evening)\b`)
 	dateWordPattern = regexp.MustCompile(`^(?:` + dayNames + `|` + monthNames + `|today|tonight|tomorrow|yesterday|noon|midnight|week|month|weekend)$`)
@@ -69,6 +72,7 @@ func readTimes(text string, now time.Time) timing {
 			r.blank(t.start, t.end)
 		}
 	}
+	r.each(slashPattern, r.ambiguous)
 	r.each(isoPattern, r.iso)
 	r.each(relativePattern, r.relative)
 	r.each(dayPattern, r.day)
@@ -114,6 +118,10 @@ func (r *reader) each(p *regexp.Regexp, read func(g []string, m *moment) bool) {
 		}
 		m := moment{start: loc[0], end: loc[1], days: 1}
 		if !read(groups, &m) {
+			if m.odd {
+				r.blank(loc[0], loc[1])
+				r.timing.odd = append(r.timing.odd, [2]int{loc[0], loc[1]})
+			}
 			continue
 		}
 		r.blank(loc[0], loc[1])
@@ -140,14 +148,14 @@ func number(s string) int {
 func (r *reader) iso(g []string, m *moment) bool {
 	y, mon, d := number(g[1]), number(g[2]), number(g[3])
 	m.date, m.hasDate = time.Date(y, time.Month(mon), d, 0, 0, 0, 0, r.now.Location()), true
-	if m.date.Day() != d || int(m.date.Month()) != mon {
+	if m.odd = m.date.Day() != d || int(m.date.Month()) != mon; m.odd {
 		return false
 	}
 	if g[4] == "" {
 		return true
 	}
 	m.clock, m.hasClock = time.Duration(number(g[4]))*time.Hour+time.Duration(number(g[5]))*time.Minute+time.Duration(number(g[6]))*time.Second, true
-	if m.clock >= 24*time.Hour {
+	if m.odd = m.clock >= 24*time.Hour; m.odd {
 		return false
 	}
 	if g[7] != "" {
@@ -274,7 +282,7 @@ func (r *reader) month(g []string, m *moment) bool {
 		y = r.now.Year()
 	}
 	m.date, m.hasDate = time.Date(y, mon, day, 0, 0, 0, 0, r.now.Location()), true
-	if m.date.Month() != mon {
+	if m.odd = m.date.Month() != mon; m.odd {
 		return false
 	}
 	if year == 0 && m.date.Before(r.today()) {
@@ -325,6 +333,12 @@ func (r *reader) clockRange(g []string, m *moment) bool {
 	return true
 }
 
+// ambiguous refuses 01/02/2026: which is the day depends on who wrote it.
+func (r *reader) ambiguous(_ []string, m *moment) bool {
+	m.odd = true
+	return false
+}
+
 func (r *reader) clock(g []string, m *moment) bool {
 	switch {
 	case g[6] == "midnight":
@@ -336,6 +350,7 @@ func (r *reader) clock(g []string, m *moment) bool {
 	default:
 		m.clock, m.hasClock = oclock(g[1], g[2], g[3])
 	}
+	m.odd = !m.hasClock && strings.HasPrefix(g[0], "at")
 	return m.hasClock
 }
 

@@ -34,6 +34,11 @@ func (f *filler) fill() {
 		f.times.within(f.cl.at(0).start, f.cl.at(len(f.cl.tokens)-1).end)
 	}
 	f.quotes, f.args = map[int]bool{}, map[string]any{}
+	if slices.ContainsFunc(f.skill.Parameters, func(p param) bool { return kindOf(&p) == kindTime }) {
+		for _, s := range f.times.odd { // no time at all would be taken for one that was not given
+			f.missing = append(f.missing, "a date or time that is clear, as 2026-12-01 or 14:30, instead of “"+f.cl.text[s[0]:s[1]]+"”")
+		}
+	}
 	// What to search for are the words that nothing else took.
 	for _, queries := range []bool{false, true} {
 		for i := range f.skill.Parameters {

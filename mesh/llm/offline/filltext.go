@@ -206,12 +206,15 @@ func (f *filler) body(p *param) string {
 		}
 	}
 	for _, s := range []string{f.topic(), f.object()} {
-		if w := strings.ToLower(s); pronouns[w] || reportWords[w] {
-			return "" // "it" was said before, and is not known here
+		if w := strings.ToLower(s); pronouns[w] || reportWords[w] || mailWords[w] {
+			return "" // "it" was said before, and is not known here; "a mail" says nothing
 		}
 		if s != "" {
 			return capitalize(s)
 		}
+	}
+	if slices.Contains(f.skill.acts(), doSend) {
+		return "" // "email Bob" is no letter
 	}
 	return capitalize(f.cl.words())
 }

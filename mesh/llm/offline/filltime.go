@@ -22,7 +22,8 @@ func (t *timing) covers(i int) bool {
 // within forgets what is outside of the bytes [from, to) of the text.
 func (t *timing) within(from, to int) {
 	t.moments = slices.DeleteFunc(t.moments, func(m moment) bool { return m.start < from || m.start >= to })
-	t.spans = slices.DeleteFunc(t.spans, func(s [2]int) bool { return s[0] < from || s[0] >= to })
+	outside := func(s [2]int) bool { return s[0] < from || s[0] >= to }
+	t.spans, t.odd = slices.DeleteFunc(t.spans, outside), slices.DeleteFunc(t.odd, outside)
 }
 
 // has reports whether the skill has a parameter with one of the names.

@@ -53,6 +53,7 @@ var (
 	auxiliaries  = set("is are was were be been am do does did can could would will shall should may might must has have had")
 	ends         = set("and or . , ; : ! ? & ) \n")
 	questionHead = set("what what's how's who's where's when's which who whose when where why how is are was were do does did has have can could will would should")
+	mailWords    = set("mail email e-mail message note letter reply answer")
 	reportWords  = set("report reports result results list summary overview digest findings answer details information info outcome output status")
 	plainActs    = set("get search list create update find show add set read make send") // say nothing about a subject
 	smallNumbers = map[string]int{"a": 1, "an": 1, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7,

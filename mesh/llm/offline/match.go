@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -126,8 +127,9 @@ const (
 	inTags        = 2.0
 	inDescription = 1.0
 	inParameters  = 0.5
-	sameAct       = 3.0 // the clause's verb is what the skill does
-	enough        = 1.8 // least evidence that the clause is about the skill
+	sameAct       = 3.0  // the clause's verb is what the skill does
+	byName        = 50.0 // the clause calls the skill by its whole name
+	enough        = 1.8  // least evidence that the clause is about the skill
 )
 
 func mentioned(s *skill) map[concept]float64 {
@@ -173,6 +175,7 @@ func (c *catalog) rank(cl clause) []score {
 	cl = cl.trimmed()
 	acts := verbOf(cl)
 	mentions, plain := c.mentions(cl)
+	called := calledByName(cl)
 	var out []score
 	for i, s := range c.skills {
 		sc := score{skill: s}
@@ -180,6 +183,9 @@ func (c *catalog) rank(cl clause) []score {
 			if weight := c.words[i][w]; weight > 0 {
 				sc.evidence += weight * c.rarity(w)
 			}
+		}
+		if called == s.Name {
+			sc.evidence += byName
 		}
 		skillActs := s.acts()
 		shared := slices.ContainsFunc(acts, func(a concept) bool { return slices.Contains(skillActs, a) })
@@ -193,7 +199,7 @@ func (c *catalog) rank(cl clause) []score {
 				sc.evidence += enough
 			}
 		case len(acts) > 0 && len(skillActs) > 0:
-			sc.opposed = true
+			sc.opposed = called != s.Name
 		}
 		if plain[s.action()] {
 			sc.total++ // the very word, as "list" for calendar.list
@@ -219,6 +225,28 @@ func (c *catalog) rank(cl clause) []score {
 // rarity weighs down what many skills mention.
 func (c *catalog) rarity(w concept) float64 {
 	return math.Log(1+float64(len(c.skills))/float64(max(1, c.spread[w]))) / math.Ln2
+}
+
+var skillName = regexp.MustCompile(`^[a-z][a-z0-9_]*\.[a-z][a-z0-9_]*$`)
+
+// calledByName returns the skill that the clause calls by its whole name, as
+// "use tasks.search to …" or "tasks.search: …", or "".
+func calledByName(cl clause) string {
+	cl = cl.trimmed()
+	at := 0
+	if cl.at(0).is("use", "run", "call", "execute", "try", "start") {
+		at = 1
+	}
+	if cl.at(at).is("the") {
+		at++
+	}
+	if cl.at(at).is("skill") {
+		at++
+	}
+	if t := cl.at(at); t.kind == word && skillName.MatchString(t.text) {
+		return t.text
+	}
+	return ""
 }
 
 // mentions returns what the clause is about, and its plain words. What

@@ -265,7 +265,7 @@ func choose(parts []part, agents []agentLine) string {
 	// it the agent knows that takes requests apart.
 	own := slices.ContainsFunc(c.tokens, func(t token) bool { return t.is("my", "our", "have") })
 	addressed := slices.ContainsFunc(c.tokens, func(t token) bool { return t.kind == email })
-	if i >= 0 && (told && !explains(parts) || len(parts) > 1 || addressed) {
+	if i >= 0 && (calledByName(c) != "" || told && !explains(parts) || len(parts) > 1 || addressed) {
 		return agents[i].name
 	}
 	if fit := bestAgent(c, agents, false); fit != "" || i >= 0 && own && !howTo(c) && c.question() {

@@ -1,0 +1,84 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"sync"
+
+	"google.golang.org/grpc"
+
+	"agentmesh/mesh"
+	"agentmesh/mesh/agent"
+)
+
+// startAgents starts the builtin agents and returns when all can be called.
+func (n *node) startAgents(ctx context.Context, running *sync.WaitGroup, failed chan error) error {
+	ready := make(chan error, len(n.opts.Builtins))
+	for _, b := range n.opts.Builtins {
+		a, err := b.New(Env{Conns: n.pool, Node: n.local, Dialer: n.dialer, Logger: n.logger.With("agent", b.Name)})
+		if err != nil {
+			return mesh.Wrap("node.agent "+b.Name, err)
+		}
+		running.Go(func() {
+			err := agent.Serve(ctx, agent.Options{Agent: a, Node: n.local, Verifier: n.verifier, Logger: n.logger.With("agent", b.Name),
+				Ready: func(endpoint string) {
+					err := n.agents.RegisterBuiltin(b.Name, a.Card(), endpoint)
+					if err == nil {
+						_, err = n.pool.Get(endpoint) // warm from the start
+					}
+					ready <- err
+				}})
+			n.agents.RemoveBuiltin(b.Name)
+			if err != nil {
+				failed <- mesh.Wrap("node.agent "+b.Name, err)
+			}
+		})
+	}
+	for range n.opts.Builtins {
+		select {
+		case err := <-ready:
+			if err != nil {
+				return err
+			}
+		case err := <-failed:
+			return err
+		case <-ctx.Done():
+			return mesh.Wrap("node.startAgents", ctx.Err())
+		}
+	}
+	return nil
+}
+
+// close releases what listen and openStore took.
+func (n *node) close() error {
+	var errs []error
+	for _, c := range []*grpc.ClientConn{n.local, n.relay} {
+		if c != nil {
+			errs = append(errs, c.Close())
+		}
+	}
+	if n.keyHosts != nil {
+		n.keyHosts.CloseIdleConnections()
+	}
+	for _, t := range []*http.Transport{n.carrier, n.guarded} {
+		if t != nil {
+			t.CloseIdleConnections()
+		}
+	}
+	if n.pool != nil {
+		errs = append(errs, n.pool.Close())
+	}
+	for _, l := range []net.Listener{n.grpcL, n.httpL} {
+		if l != nil {
+			if err := l.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+				errs = append(errs, err)
+			}
+		}
+	}
+	if n.store != nil {
+		errs = append(errs, n.store.Close())
+	}
+	return errors.Join(errs...)
+}
