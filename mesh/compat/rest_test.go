@@ -99,6 +99,9 @@ func TestRESTErrors(t *testing.T) {
 			if resp.StatusCode != c.http || body["code"] != c.code || get(body, "error.code") != float64(c.http) {
 				t.Errorf("%d %v, want %d and the code %v", resp.StatusCode, body, c.http, c.code)
 			}
+			if known := body["type"] == "TaskNotFoundError"; known != (c.code == -32001) {
+				t.Errorf("the type is %v", body["type"])
+			}
 			if _, isObject := body["data"].(map[string]any); !isObject || body["message"] == "" {
 				t.Errorf("the body is %v, want a message and data that is an object", body)
 			}

@@ -161,6 +161,10 @@ func (e *Edge) accept(ctx context.Context, in *intake) (mesh.ExecutionID, mesh.S
 	var cursor mesh.Seq
 	var events []*mesh.Event
 	err := e.States.Decide(ctx, in.key, func(s *thread.State) (threads.Decision, error) {
+		if x := s.Execution(in.call.Execution); x != nil {
+			return threads.Decision{}, mesh.Errorf(mesh.Precondition, "edge.Send",
+				"%s sent the mesh's own call back to it; register the agent at an address of its own", x.Agent)
+		}
 		if p := resent(s, in); p != nil {
 			id, cursor, events = p.Task, s.Seq, nil
 			return threads.Decision{}, nil

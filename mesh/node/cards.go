@@ -38,7 +38,7 @@ const (
 // buildCards makes what signs and verifies cards.
 func (n *node) buildCards() (err error) {
 	c := n.cfg.Cards
-	if n.keys, err = cards.LoadOrCreate(filepath.Join(n.cfg.Data, cardKeyFile), "http://"+n.httpL.Addr().String()+jwksPath); err != nil {
+	if n.keys, err = cards.LoadOrCreate(filepath.Join(n.cfg.Data, cardKeyFile), n.publicHTTP()+jwksPath); err != nil {
 		return err
 	}
 	opts := cards.VerifierOptions{Policy: cards.Policy(c.Verify), Hosts: c.Hosts, Logger: n.logger}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -30,6 +31,9 @@ type Config struct {
 	// GRPC and HTTP are the addresses that the node listens on.
 	GRPC string `yaml:"grpc"`
 	HTTP string `yaml:"http"`
+	// Public is where clients reach the node, if not where it listens: for a
+	// node behind a proxy, or on all addresses of its machine.
+	Public Public `yaml:"public"`
 	// Data is the folder of the store and of what skills write.
 	Data string `yaml:"data"`
 	// Skills and Docs are folders; where they do not exist, the copies in the
@@ -60,6 +64,13 @@ type Config struct {
 	Grace time.Duration `yaml:"grace"`
 	// LogLevel is debug, info, warn (default) or error.
 	LogLevel string `yaml:"log_level"`
+}
+
+// Public are the addresses that agent cards name.
+type Public struct {
+	// GRPC is a host:port, and HTTP a URL, as "https://mesh.example.com".
+	GRPC string `yaml:"grpc"`
+	HTTP string `yaml:"http"`
 }
 
 // RateLimit is a token bucket for each caller. PerSecond 0 is no limit.
@@ -157,6 +168,12 @@ func (c *Config) Fill() error {
 	}
 	if !mesh.ValidAgentName(c.Main) {
 		return mesh.InvalidField(op, "main", "must be the name of an agent, and is %q", c.Main)
+	}
+	if u, err := url.Parse(c.Public.HTTP); c.Public.HTTP != "" && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
+		return mesh.InvalidField(op, "public.http", "must be a URL such as https://mesh.example.com, and is %q", c.Public.HTTP)
+	}
+	if _, _, err := net.SplitHostPort(c.Public.GRPC); c.Public.GRPC != "" && err != nil {
+		return mesh.InvalidField(op, "public.grpc", "must be host:port such as mesh.example.com:443, and is %q", c.Public.GRPC)
 	}
 	return c.checkAuth()
 }

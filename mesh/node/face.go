@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -46,7 +47,7 @@ func (n *node) card(_ context.Context, tenant mesh.TenantID) (*a2apb.AgentCard, 
 // interfaces are the bindings that the mesh serves, those of v1.0 before those
 // of v0.3, of which JSON-RPC comes first as its clients prefer it.
 func (n *node) interfaces() []*a2apb.AgentInterface {
-	grpc, web := n.grpcL.Addr().String(), "http://"+n.httpL.Addr().String()
+	grpc, web := n.publicGRPC(), n.publicHTTP()
 	return []*a2apb.AgentInterface{
 		{Url: grpc, ProtocolBinding: "GRPC", ProtocolVersion: "1.0"},
 		{Url: web, ProtocolBinding: "HTTP+JSON", ProtocolVersion: "1.0"},
@@ -55,6 +56,16 @@ func (n *node) interfaces() []*a2apb.AgentInterface {
 		{Url: web, ProtocolBinding: "HTTP+JSON", ProtocolVersion: "0.3"},
 		{Url: grpc, ProtocolBinding: "GRPC", ProtocolVersion: "0.3"},
 	}
+}
+
+// publicGRPC is the address of the gRPC server for clients.
+func (n *node) publicGRPC() string {
+	return cmp.Or(n.cfg.Public.GRPC, n.grpcL.Addr().String())
+}
+
+// publicHTTP is the URL of the gateway for clients, without a slash at its end.
+func (n *node) publicHTTP() string {
+	return strings.TrimSuffix(cmp.Or(n.cfg.Public.HTTP, "http://"+n.httpL.Addr().String()), "/")
 }
 
 // publicCard is the card for whoever asks, with the tenant that they say is

@@ -259,3 +259,43 @@ func meshChild() error {
 		Ready:    func(a node.Addresses) { fmt.Println(a.GRPC, a.HTTP, a.Interrupted) },
 	})
 }
+
+// A mesh that was registered as an agent of itself does not talk to itself for
+// ever.
+func TestAMeshIsNotItsOwnAgent(t *testing.T) {
+	cfg := config(t.TempDir())
+	cfg.Main = "mirror"
+	m := start(t, cfg, nil)
+	c := card("mirror")
+	c.Capabilities.Extensions = nil
+	if _, err := meshv1.NewRegistryServiceClient(m.conn).RegisterAgent(in(t, mesh.NewThreadID()), &meshv1.RegisterAgentRequest{Name: "mirror", Card: c, Endpoint: m.GRPC}); err != nil {
+		t.Fatal(err)
+	}
+	id := mesh.NewThreadID()
+	stream, err := m.edge().SendStreamingMessage(in(t, id), say("hello"))
+	s := hear(t, stream, err)
+	if s.state != a2apb.TaskState_TASK_STATE_FAILED || !strings.Contains(strings.Join(s.status, " "), "its own") {
+		t.Errorf("ended %v: %q", s.state, s.status)
+	}
+}
+
+// Cards name where clients reach the node, not where it listens.
+func TestCardsNameThePublicAddresses(t *testing.T) {
+	cfg := config(t.TempDir())
+	cfg.Public = node.Public{GRPC: "mesh.example.com:443", HTTP: "https://mesh.example.com/"}
+	m := start(t, cfg, map[string]run{"main": echo})
+	resp, err := http.Get("http://" + m.HTTP + "/.well-known/agent-card.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	var c struct{ SupportedInterfaces []struct{ URL string } }
+	if err := json.NewDecoder(resp.Body).Decode(&c); err != nil {
+		t.Fatal(err)
+	}
+	for _, i := range c.SupportedInterfaces {
+		if i.URL != "mesh.example.com:443" && i.URL != "https://mesh.example.com" {
+			t.Errorf("the card names %q", i.URL)
+		}
+	}
+}

@@ -183,7 +183,25 @@ func (w *writer) checkDispatch(st *thread.State, i int, b mesh.DispatchIssued) e
 		return mesh.Wrap(w.op, err)
 	}
 	w.children[c.ID] = c
+	if n := w.dispatched(st); n > maxChildren {
+		return mesh.Errorf(mesh.Exhausted, w.op, "an execution may dispatch at most %d agents, and this would make %d", maxChildren, n)
+	}
 	return nil
+}
+
+// maxChildren bounds what one execution may dispatch, whatever its agent's own
+// limit is.
+const maxChildren = 64
+
+// dispatched counts the children that the execution has with this request.
+func (w *writer) dispatched(st *thread.State) int {
+	n := len(w.children)
+	for _, x := range st.Executions() {
+		if _, again := w.children[x.ID]; !again && x.Parent == w.grant.Execution {
+			n++
+		}
+	}
+	return n
 }
 
 func (w *writer) refuse(i int, detail string) error {

@@ -272,3 +272,20 @@ func TestAThreadIsNotDeletedUnderAMessage(t *testing.T) {
 		}
 	}
 }
+
+// Whatever an agent's own limit is, one execution does not flood the mesh.
+func TestAnExecutionDispatchesAFewAgentsOnly(t *testing.T) {
+	l := newLibrary(t)
+	mine := l.run(t, l.post(t), "main", "*")
+	child := func() *mesh.Event {
+		return &mesh.Event{Execution: mine.Execution, Body: mesh.DispatchIssued{Child: mesh.Execution{
+			ID: mesh.NewExecutionID(l.key.ID), Parent: mine.Execution, Kind: mesh.KindAgent, Agent: "worker", User: "ann", Skills: []string{"mail.send"}}}}
+	}
+	for n := range maxChildren {
+		if _, err := l.add(under(t, mine), child()); err != nil {
+			t.Fatalf("dispatch %d: %v", n+1, err)
+		}
+	}
+	_, err := l.add(under(t, mine), child())
+	wantCode(t, err, mesh.Exhausted)
+}

@@ -1,6 +1,9 @@
 package offline
 
-import "strings"
+import (
+	"regexp"
+	"strings"
+)
 
 // A clause is a stretch of a text, as tokens.
 type clause struct {
@@ -108,4 +111,26 @@ func (c clause) imperative(known map[string]bool) int {
 func smallNumberOrDigit(w string) bool {
 	_, ok := smallNumbers[w]
 	return ok || (w != "" && w[0] >= '0' && w[0] <= '9')
+}
+
+var skillName = regexp.MustCompile(`^[a-z][a-z0-9_]*\.[a-z][a-z0-9_]*$`)
+
+// calledByName returns the skill that the clause calls by its whole name, as
+// "use tasks.search to …" or "tasks.search: …", or "".
+func calledByName(cl clause) string {
+	cl = cl.trimmed()
+	at := 0
+	if cl.at(0).is("use", "run", "execute") {
+		at = 1
+	}
+	if cl.at(at).is("the") {
+		at++
+	}
+	if cl.at(at).is("skill") {
+		at++
+	}
+	if t := cl.at(at); t.kind == word && skillName.MatchString(t.low) {
+		return t.low
+	}
+	return ""
 }

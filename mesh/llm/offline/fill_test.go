@@ -83,6 +83,8 @@ func TestFill_findsArguments(t *testing.T) {
 	}
 }
 
+const unclear = "a date or time that is clear, as 2026-12-01 or 14:30, instead of "
+
 // Nothing is invented: what only a person can know is named as missing.
 func TestFill_namesWhatIsMissing(t *testing.T) {
 	tests := map[string]struct {
@@ -91,7 +93,13 @@ func TestFill_namesWhatIsMissing(t *testing.T) {
 		want        string
 	}{
 		"an address of a person":  {"mail.send", "email Bob the news", nil, "the e-mail address of Bob"},
-		"an address of nobody":    {"mail.send", "send a mail", nil, "an e-mail address (to)"},
+		"an address of nobody":    {"mail.send", "send a mail saying hi", nil, "an e-mail address (to)"},
+		"what a mail is to say":   {"mail.send", "email bob@x.org", nil, "body (The text of the message)"},
+		"what is in a mail":       {"mail.send", "send bob@x.org a mail", nil, "body (The text of the message)"},
+		"a day that there is not": {"calendar.create", "schedule lunch on Feb 30", nil, unclear + "“Feb 30”"},
+		"a date that is none":     {"calendar.create", "schedule lunch on 2026-02-30 at 3pm", nil, unclear + "“2026-02-30”"},
+		"a date of two readings":  {"tasks.create", "create a task to pay by 01/02/2027", nil, unclear + "“01/02/2027”"},
+		"an hour that is none":    {"tasks.create", "remind me to call at 25:00", nil, unclear + "“at 25:00”"},
 		"what a word refers to":   {"mail.send", "email it to bob@x.org", nil, "body (The text of the message)"},
 		"a report of nobody":      {"mail.send", "email the report to bob@x.org", nil, "body (The text of the message)"},
 		"which of several things": {"tasks.archive", "archive it", []string{"id t-1, id t-2"}, "which task is meant (its id)"},

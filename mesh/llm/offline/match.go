@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
-	"regexp"
 	"slices"
 	"strings"
 )
@@ -225,28 +224,6 @@ func (c *catalog) rank(cl clause) []score {
 // rarity weighs down what many skills mention.
 func (c *catalog) rarity(w concept) float64 {
 	return math.Log(1+float64(len(c.skills))/float64(max(1, c.spread[w]))) / math.Ln2
-}
-
-var skillName = regexp.MustCompile(`^[a-z][a-z0-9_]*\.[a-z][a-z0-9_]*$`)
-
-// calledByName returns the skill that the clause calls by its whole name, as
-// "use tasks.search to …" or "tasks.search: …", or "".
-func calledByName(cl clause) string {
-	cl = cl.trimmed()
-	at := 0
-	if cl.at(0).is("use", "run", "call", "execute", "try", "start") {
-		at = 1
-	}
-	if cl.at(at).is("the") {
-		at++
-	}
-	if cl.at(at).is("skill") {
-		at++
-	}
-	if t := cl.at(at); t.kind == word && skillName.MatchString(t.text) {
-		return t.text
-	}
-	return ""
 }
 
 // mentions returns what the clause is about, and its plain words. What
