@@ -177,7 +177,7 @@ func (d *driver) follow(ctx context.Context, turn mesh.ExecutionID, l *leg, out 
 		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), d.CancelGrace)
 		defer cancel()
 		if out.kind != legOver || failedIn(out.last.State) {
-			out = outcome{kind: legOver, last: failure(mesh.ReasonInterrupted, stoppedWords)}
+			out = outcome{kind: legOver, last: failure(mesh.ReasonInterrupted, stoppedWords), unsaved: out.unsaved}
 		}
 	}
 	var next *leg
@@ -192,8 +192,9 @@ func (d *driver) follow(ctx context.Context, turn mesh.ExecutionID, l *leg, out 
 		if l.epoch != 0 && dec.Epoch != l.epoch {
 			return threads.Decision{}, mesh.Errorf(mesh.Conflict, "edge.follow", "another node drives the conversation now")
 		}
+		dec.Events = append(dec.Events, out.unsaved...)
 		if mesh.Terminal(t.State) { // its handoff was ended with it
-			return threads.Decision{}, nil
+			return stamped(dec, len(out.unsaved)), nil
 		}
 		var words mesh.TaskMoved
 		next, words = d.whither(s, t, l, out)
@@ -208,15 +209,28 @@ func (d *driver) follow(ctx context.Context, turn mesh.ExecutionID, l *leg, out 
 		if next != nil {
 			pending = append(pending, t.Pending()...)
 		}
-		for _, ev := range dec.Events {
-			ev.Epoch = dec.Epoch
-		}
-		return dec, nil
+		return stamped(dec, len(dec.Events)), nil
 	})
+	if err != nil && len(out.unsaved) > 0 && !mesh.IsCode(err, mesh.Conflict) {
+		d.Logger.ErrorContext(ctx, "agent's output not logged", "agent", l.exec.Agent, "err", err)
+		return d.follow(ctx, turn, l, outcome{kind: legOver, last: unlogged()})
+	}
 	if err != nil || next == nil {
 		return nil, err
 	}
 	return next, d.address(ctx, next, pending)
+}
+
+// stamped gives the events of a driver's decision its epoch. Of a decision that
+// has nothing to say but a claim, nothing is left.
+func stamped(d threads.Decision, says int) threads.Decision {
+	if says == 0 {
+		return threads.Decision{}
+	}
+	for _, ev := range d.Events {
+		ev.Epoch = d.Epoch
+	}
+	return d
 }
 
 // settle is the event with which a leg's execution ends or waits. One that

@@ -20,6 +20,9 @@ import (
 type outcome struct {
 	kind outcomeKind
 	last mesh.TaskMoved // of legOver
+	// unsaved is what the agent said with its last word, to be logged in one
+	// batch with what follows from that.
+	unsaved []*mesh.Event
 }
 
 type outcomeKind uint8
@@ -122,6 +125,7 @@ type relay struct {
 	cancel  context.CancelFunc
 	reading sync.WaitGroup
 	waits   *mesh.TaskMoved // the agent waits for credentials, and so does the turn
+	unsaved []*mesh.Event   // what came with the agent's last word
 }
 
 // run relays until the leg is over or lost. A lost stream is drained in the
@@ -176,7 +180,7 @@ func (r *relay) over(ctx context.Context, last mesh.TaskMoved) outcome {
 	if last.Reason == mesh.ReasonTimeout {
 		r.tell(ctx)
 	}
-	return outcome{kind: legOver, last: last}
+	return outcome{kind: legOver, last: last, unsaved: r.unsaved}
 }
 
 // tell asks the agent in the background to end its task.
@@ -207,6 +211,7 @@ func (r *relay) drain(ctx context.Context) {
 			moved, over := r.append(ctx, r.collect(b))
 			if over {
 				last, open = moved, false
+				r.write(ctx, r.unsaved)
 			}
 		case <-grace.C:
 			r.tellCanceled(ctx, r.key, r.state())
@@ -249,7 +254,7 @@ func (r *relay) collect(first mesh.Body) []mesh.Body {
 }
 
 // append logs a batch. It reports the agent's last word, which is for follow to
-// log.
+// log, and with it what came in the same batch.
 func (r *relay) append(ctx context.Context, batch []mesh.Body) (mesh.TaskMoved, bool) {
 	event := r.maker(r.leg.exec.ID, "agent:"+r.leg.exec.Agent)
 	events := make([]*mesh.Event, 0, len(batch))
@@ -275,7 +280,9 @@ func (r *relay) append(ctx context.Context, batch []mesh.Body) (mesh.TaskMoved, 
 			events = append(events, r.authorize(b)...)
 		}
 	}
-	if !r.write(ctx, events) {
+	if over {
+		r.unsaved = events
+	} else if !r.write(ctx, events) {
 		return unlogged(), true
 	}
 	if over && last.Reason == mesh.ReasonUnavailable {
