@@ -46,10 +46,12 @@ func (h *handoffs) List(context.Context) []llm.Tool {
 	var catalog strings.Builder
 	for _, a := range h.agents {
 		names = append(names, a.GetName())
-		fmt.Fprintf(&catalog, "\n- %s: %s", a.GetName(), strings.Join(strings.Fields(a.GetCard().GetDescription()), " "))
+		about := mesh.Clip(a.GetCard().GetDescription(), 1000)
 		if t := registry.Params(a.GetCard()).HandoffTriggers; len(t) > 0 {
-			fmt.Fprintf(&catalog, " (triggers: %s)", strings.Join(t, ", "))
+			about += " (triggers: " + strings.Join(t, ", ") + ")"
 		}
+		// One line whatever the card says: it must not describe others.
+		catalog.WriteString("\n- " + a.GetName() + ": " + strings.Join(strings.Fields(about), " "))
 	}
 	text := func(about string) map[string]any { return map[string]any{"type": "string", "description": about} }
 	who := text("Who takes over.")

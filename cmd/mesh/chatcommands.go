@@ -127,20 +127,27 @@ func (c *chat) activeHandoff(ctx context.Context) (*meshv1.Handoff, error) {
 }
 
 // pickUp takes a thread up where it was left: who has the stream, which task
-// waits for an answer, and the end of a turn that still runs. A thread that
-// does not exist yet begins with the first message.
+// waits for an answer, and the ends of the turns that still run, one after the
+// other. A thread that does not exist yet begins with the first message.
 func (c *chat) pickUp(ctx context.Context) error {
-	open, err := c.resume(ctx)
-	switch {
-	case err != nil || open == nil:
-		return err
-	case mesh.Interrupted(open.GetState()):
-		c.task = open.GetExecution().GetId()
-		c.tell("· " + withText("an answer is waited for, to", clip(open.GetExecution().GetText(), 80)) + "\n")
-		return nil
+	for followed := ""; ; {
+		open, err := c.resume(ctx)
+		id := open.GetExecution().GetId()
+		switch {
+		case err != nil || open == nil || id == followed:
+			return err
+		case mesh.Interrupted(open.GetState()):
+			c.task = id
+			c.tell("· " + withText("an answer is waited for, to", clip(open.GetExecution().GetText(), 80)) + "\n")
+			return nil
+		}
+		c.tell("· a turn is running; this is what it says\n")
+		err = c.survive(ctx, c.follow(ctx, &turn{thread: c.thread, task: id, hasCursor: true}))
+		if err != nil || c.task != "" {
+			return err
+		}
+		followed = id
 	}
-	c.tell("· a turn is running; this is what it says\n")
-	return c.survive(ctx, c.follow(ctx, &turn{thread: c.thread, task: open.GetExecution().GetId(), hasCursor: true}))
 }
 
 // resume asks for the state of the thread and returns the turn that is open.
@@ -165,13 +172,18 @@ func (c *chat) resume(ctx context.Context) (*meshv1.ExecutionState, error) {
 	return openTurn(resp.GetThread()), nil
 }
 
-// openTurn returns the thread's last turn, unless it has ended.
+// openTurn returns the turn that runs, as others wait for it, or else the
+// thread's last one if it waits for an answer.
 func openTurn(th *meshv1.Thread) *meshv1.ExecutionState {
 	var last *meshv1.ExecutionState
 	for _, e := range th.GetExecutions() {
-		if e.GetExecution().GetKind() == string(mesh.KindTurn) {
-			last = e
+		if e.GetExecution().GetKind() != string(mesh.KindTurn) {
+			continue
 		}
+		if !mesh.Terminal(e.GetState()) && !mesh.Interrupted(e.GetState()) {
+			return e
+		}
+		last = e
 	}
 	if last == nil || mesh.Terminal(last.GetState()) {
 		return nil

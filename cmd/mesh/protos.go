@@ -41,10 +41,14 @@ the stubs go into one program with an SDK of A2A, which brings the same messages
 as lf.a2a.v1. They are the same bytes and the same JSON: to make one of the
 other, serialize and parse. The service of A2A is left out: it is the SDK's.
 
-Annotations for REST are left out too; /openapi.json describes that interface.`,
-		Example: `  mesh protos ./protos
-  python -m grpc_tools.protoc -I protos --python_out=. --grpc_python_out=. $(find protos -name '*.proto')`,
-		Args: exactly("the folder DIR"),
+Annotations for REST are left out too; /openapi.json describes that interface.
+
+Stubs for Python, when the files are in ./protos:
+
+  python -m grpc_tools.protoc -I protos --python_out=. --grpc_python_out=. \
+    $(find protos -name '*.proto')`,
+		Example: `  mesh protos ./protos`,
+		Args:    exactly("the folder DIR"),
 		RunE: a.raw(func(_ context.Context, args []string) error {
 			names, err := writeProtos(args[0])
 			for _, name := range names {

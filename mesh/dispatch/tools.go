@@ -258,7 +258,8 @@ func (c *Consult) List(context.Context) []llm.Tool {
 		Description: "Ask another agent and get its answer; you keep the conversation with the user. Agents:" + catalog.String()}}
 }
 
-// describe is the agent's line in the catalog.
+// describe is the agent's line in the catalog: one line whatever its card says,
+// so that it cannot describe others.
 func describe(a *meshv1.Agent) string {
 	var skills, tags []string
 	for _, s := range a.GetCard().GetSkills() {
@@ -269,8 +270,8 @@ func describe(a *meshv1.Agent) string {
 			}
 		}
 	}
-	line := strings.Join(strings.Fields(a.GetCard().GetDescription()), " ")
-	return fmt.Sprintf("- %s: %s (skills: %s; tags: %s)", a.GetName(), line, strings.Join(skills, ", "), strings.Join(tags, ", "))
+	about := fmt.Sprintf("%s (skills: %s; tags: %s)", mesh.Clip(a.GetCard().GetDescription(), 1000), strings.Join(skills, ", "), strings.Join(tags, ", "))
+	return "- " + a.GetName() + ": " + strings.Join(strings.Fields(about), " ")
 }
 
 // Call implements llm.Tools.

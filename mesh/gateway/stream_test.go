@@ -168,7 +168,9 @@ func TestStreamsEndWithTheGateway(t *testing.T) {
 	if len(got) != 1 || get(got[0].data, "error.code") != 503.0 {
 		t.Errorf("last events %v, want one error 503", got)
 	}
-	_ = <-n.ended
+	if err := <-n.ended; err == nil {
+		t.Error("the service's stream goes on")
+	}
 	s.errorOf(s.do("GET", thread+"/events:follow", ""), 503, "UNAVAILABLE")
 	if resp := s.do("GET", "/tasks/task-1", ""); resp.StatusCode != 200 {
 		t.Errorf("a unary call: %d, want 200", resp.StatusCode)

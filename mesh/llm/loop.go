@@ -18,6 +18,10 @@ import (
 // DefaultMaxSteps is how often a loop asks its model with tools (S0-068).
 const DefaultMaxSteps = 6
 
+// maxReply bounds one reply with its calls, in bytes: it must fit in an event,
+// and a model that repeats itself without end must end.
+const maxReply = mesh.MaxEvent / 2
+
 // A ToolResult is what a call came to.
 type ToolResult struct {
 	// Text is what the model is told.
@@ -157,7 +161,7 @@ func (r *run) ask(ctx context.Context, tools []Tool, last bool) (*mesh.ModelRepl
 	req := &Request{Model: r.loop.Name, System: r.loop.System, Messages: r.messages, Tools: tools}
 	var text strings.Builder
 	reply := &mesh.ModelReplied{}
-	done := false
+	done, size := false, 0
 	for c, err := range r.loop.Model.Generate(ctx, req) {
 		if err != nil {
 			return nil, err
@@ -167,14 +171,19 @@ func (r *run) ask(ctx context.Context, tools []Tool, last bool) (*mesh.ModelRepl
 			done = true
 			reply.Model, reply.Usage, reply.Finish = c.Done.Model, c.Done.Usage, c.Done.Finish
 		case c.Tool != nil:
+			size += len(c.Tool.Name) + len(c.Tool.Arguments)
 			if !last {
 				reply.Tools = append(reply.Tools, *c.Tool)
 			}
 		case c.Text != "":
+			size += len(c.Text)
 			text.WriteString(c.Text)
 			if !r.emit(Event{Text: c.Text}) {
 				return reply, nil
 			}
+		}
+		if size > maxReply {
+			return nil, mesh.Errorf(mesh.Exhausted, "llm.Loop", "The model's reply is longer than %d KiB and was cut off; ask for less at once", maxReply>>10)
 		}
 	}
 	if !done {

@@ -276,6 +276,30 @@ func TestLoop_errorsOfTheModelEndTheRun(t *testing.T) {
 	}
 }
 
+// A model that never ends must not fill the memory, and its reply must fit in
+// an event.
+func TestLoop_endlessRepliesAreCutOff(t *testing.T) {
+	for name, chunk := range map[string]llm.Chunk{
+		"text":  {Text: strings.Repeat("again ", 100)},
+		"calls": {Tool: &mesh.ToolUse{Name: "a", Arguments: `{"x":"` + strings.Repeat("y", 600) + `"}`}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			sent := 0
+			m := modelFunc(func(yield func(llm.Chunk, error) bool) {
+				for yield(chunk, nil) {
+					if sent += 600; sent > 8<<20 {
+						return
+					}
+				}
+			})
+			_, err := told(t, &llm.Loop{Model: m, Tools: tools{"a": echo("A")}})
+			if !mesh.IsCode(err, mesh.Exhausted) || sent > mesh.MaxEvent {
+				t.Errorf("%d bytes were read, and the error is %v", sent, err)
+			}
+		})
+	}
+}
+
 type modelFunc func(yield func(llm.Chunk, error) bool)
 
 func (f modelFunc) Generate(context.Context, *llm.Request) iter.Seq2[llm.Chunk, error] {

@@ -117,11 +117,19 @@ func TestInteropCurl(t *testing.T) {
 	}
 	var card struct {
 		Name                string
-		SupportedInterfaces []struct{ URL, ProtocolBinding string }
+		SupportedInterfaces []struct{ URL, ProtocolBinding, ProtocolVersion string }
 	}
 	parse(t, curl("/.well-known/agent-card.json"), &card)
-	if card.Name == "" || len(card.SupportedInterfaces) != 6 {
-		t.Errorf("the card is %+v", card)
+	offers := map[string]string{}
+	for _, i := range card.SupportedInterfaces {
+		offers[i.ProtocolBinding+" "+i.ProtocolVersion] = i.URL
+	}
+	for _, binding := range []string{"GRPC", "HTTP+JSON", "JSONRPC"} {
+		for _, version := range []string{"1.0", "0.3"} {
+			if offers[binding+" "+version] == "" {
+				t.Errorf("%s offers no %s in version %s: %v", card.Name, binding, version, offers)
+			}
+		}
 	}
 	curl("/healthz")
 }

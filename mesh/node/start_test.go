@@ -44,7 +44,12 @@ func TestANodeThatFailsToStartSettlesWhatItBegan(t *testing.T) {
 	a2apb.RegisterA2AServiceServer(server, far)
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(l) }()
-	defer func() { server.Stop(); _ = <-served }()
+	defer func() {
+		server.Stop()
+		if err := <-served; err != nil {
+			t.Errorf("the agent's server: %v", err)
+		}
+	}()
 
 	broken := errors.New("the agent is broken")
 	cfg := config(t.TempDir())

@@ -122,7 +122,7 @@ func (d *Dialer) route(t Target, in *a2apb.AgentInterface) (route, error) {
 	}
 	u, err := url.Parse(at)
 	if base == nil || err != nil {
-		return route{}, nil
+		return route{}, nil //nolint:nilerr // an interface that cannot be used is passed over
 	}
 	web := httpClient(base, binding == "JSONRPC")
 	var over a2aclient.Transport

@@ -32,7 +32,7 @@ func (f *fallback) call(ctx context.Context, do func(Client) error) error {
 			err = do(r.client)
 		}
 		if !errors.Is(err, errUnconnected) || ctx.Err() != nil {
-			f.at.Store(int32(at)) //nolint:gosec // as many as a card has interfaces
+			f.at.Store(int32(at))
 			return err
 		}
 	}

@@ -163,15 +163,15 @@ func (s *State) InterruptedTurn() *Execution {
 func (s *State) Unfinished(id mesh.ExecutionID) []*Execution {
 	var out []*Execution
 	for i := len(s.order) - 1; i >= 0; i-- {
-		if x := s.order[i]; x.ID != id && !mesh.Terminal(x.State) && s.Below(x.ID, id) {
+		if x := s.order[i]; x.ID != id && !mesh.Terminal(x.State) && s.below(x.ID, id) {
 			out = append(out, x)
 		}
 	}
 	return out
 }
 
-// Below reports whether the execution is ancestor's, at any depth, or is it.
-func (s *State) Below(id, ancestor mesh.ExecutionID) bool {
+// below reports whether the execution is ancestor's, at any depth, or is it.
+func (s *State) below(id, ancestor mesh.ExecutionID) bool {
 	for range len(s.order) + 1 {
 		if id == ancestor {
 			return true

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 	"testing/fstest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
@@ -193,6 +194,31 @@ func TestSearch_showsThePartThatMatches(t *testing.T) {
 	}
 	if text := found[0].Text; !strings.Contains(text, "The secret") || len(text) > 1300 {
 		t.Errorf("%d bytes: %.80q", len(text), text)
+	}
+}
+
+// A log file or a book without headings must not hold up the start of a mesh.
+func TestOpen_takesALongDocumentWithoutHeadings(t *testing.T) {
+	text := strings.Repeat("nothing to see here\n", 50_000) + "the okapi is here\n" + strings.Repeat("nor there\n\n", 80_000)
+	began := time.Now()
+	ix, err := knowledge.Open(fstest.MapFS{"long.md": {Data: []byte("# Long\n\n## Part\n\n" + text)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := ix.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	found, err := ix.Search(t.Context(), "okapi", 3)
+	if err != nil || len(found) != 1 || found[0].Section != "Part" || !strings.Contains(found[0].Text, "okapi") {
+		t.Fatalf("found %+v, %v", found, err)
+	}
+	if line := 50_000 + 5; found[0].Line > line || found[0].Line < line-5_000 {
+		t.Errorf("it begins in line %d, which is far from line %d", found[0].Line, line)
+	}
+	if took := time.Since(began); took > 20*time.Second {
+		t.Errorf("indexing took %v: more than linear", took)
 	}
 }
 

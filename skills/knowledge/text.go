@@ -17,6 +17,10 @@ type section struct {
 
 var heading = regexp.MustCompile(`^ {0,3}(#{1,6})(?:[ \t]+(.*?))?[ \t]*#*[ \t]*$`)
 
+// maxSection is about how long a section gets, in bytes: a longer one goes on in
+// another of the same heading, so that looking for an excerpt is quick.
+const maxSection = 32 << 10
+
 // split cuts a document at its markdown headings. Headings in code blocks are
 // text. The title is the first heading of level one, else the file's name.
 func split(file, text string) (title string, sections []section) {
@@ -52,6 +56,7 @@ type splitter struct {
 	fence    string // what closes the code block that we are in
 	trail    [7]string
 	now      section
+	body     strings.Builder // of now
 	done     []section
 }
 
@@ -75,7 +80,12 @@ func (s *splitter) take(number int, line string) {
 			}
 		}
 	}
-	s.now.body += line + "\n"
+	s.body.WriteString(line + "\n")
+	if n := s.body.Len(); n > maxSection && strings.TrimSpace(line) == "" || n > 2*maxSection {
+		goesOn := section{heading: s.now.heading, line: number + 1}
+		s.end()
+		s.now = goesOn
+	}
 }
 
 func (s *splitter) begin(number, level int, text string) {
@@ -93,7 +103,8 @@ func (s *splitter) begin(number, level int, text string) {
 }
 
 func (s *splitter) end() {
-	s.now.body = strings.Trim(s.now.body, "\n")
+	s.now.body = strings.Trim(s.body.String(), "\n")
+	s.body.Reset()
 	if strings.TrimSpace(s.now.body) != "" {
 		s.done = append(s.done, s.now)
 	}
@@ -137,37 +148,45 @@ func match(words []string) string {
 const maxExcerpt = 1200
 
 // excerpt returns the run of whole paragraphs that has the most of the words
-// and fits, or the beginning of the paragraph that has them where none fits.
+// and fits; where the one that has them does not fit, of its lines, and of a
+// line the beginning.
 func excerpt(body string, words []string) string {
 	if len(body) <= maxExcerpt {
 		return body
 	}
-	paragraphs := strings.Split(body, "\n\n")
-	best, most := 0, -1
-	for i := range paragraphs {
-		run := strings.ToLower(strings.Join(paragraphs[i:i+fitting(paragraphs[i:])], "\n"))
-		hits := 0
-		for _, w := range words {
-			hits += min(strings.Count(run, stem(w)), 3)
-		}
-		if hits > most {
-			best, most = i, hits
+	text := body
+	for _, between := range []string{"\n\n", "\n"} {
+		if text = densest(strings.Split(text, between), between, words); len(text) <= maxExcerpt {
+			return text
 		}
 	}
-	text := strings.Join(paragraphs[best:best+fitting(paragraphs[best:])], "\n\n")
-	if len(text) > maxExcerpt {
-		text = strings.ToValidUTF8(text[:maxExcerpt], "") + " …"
-	}
-	return text
+	return strings.ToValidUTF8(text[:maxExcerpt], "") + " …"
 }
 
-// fitting returns how many of the first paragraphs fit in an excerpt, but one
-// at least.
-func fitting(paragraphs []string) int {
-	size := len(paragraphs[0])
+// densest returns the run of pieces that has the most of the words and fits,
+// one piece at least.
+func densest(pieces []string, between string, words []string) string {
+	best, most := "", -1
+	for i := range pieces {
+		run := strings.Join(pieces[i:i+fitting(pieces[i:], len(between))], between)
+		hits, low := 0, strings.ToLower(run)
+		for _, w := range words {
+			hits += min(strings.Count(low, stem(w)), 3)
+		}
+		if hits > most {
+			best, most = run, hits
+		}
+	}
+	return best
+}
+
+// fitting returns how many of the first pieces fit in an excerpt with so many
+// bytes between them, but one at least.
+func fitting(pieces []string, between int) int {
+	size := len(pieces[0])
 	n := 1
-	for n < len(paragraphs) && size+2+len(paragraphs[n]) <= maxExcerpt {
-		size += 2 + len(paragraphs[n])
+	for n < len(pieces) && size+between+len(pieces[n]) <= maxExcerpt {
+		size += between + len(pieces[n])
 		n++
 	}
 	return n

@@ -84,8 +84,9 @@ var layers = map[string]layer{
 	"cmd/mesh": {8, []string{
 		"agentcards", "agents/...", "docs", "gen/mesh/v1", "mesh", "mesh/agent", "mesh/auth", "mesh/dispatch",
 		"mesh/llm", "mesh/llm/offline", "mesh/llm/openai", "mesh/node", "mesh/registry", "mesh/rpc", "mesh/skill",
-		"skills", "skills/...",
+		"proto", "skills", "skills/...",
 	}},
+	"proto":       {7, nil},
 	"proto/image": {8, nil},
 }
 

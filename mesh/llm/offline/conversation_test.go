@@ -331,7 +331,7 @@ func legal(t *testing.T, req *llm.Request) (calls []map[string]any) {
 
 // Any text, in any role, yields a legal reply.
 func FuzzGenerate_isLegal(f *testing.F) {
-	for _, s := range []string{"", "Find my overdue tasks, then email the report to bob@example.com", "then then, and ; and", "“ ‘ \" '", "\xff\xfe", "1. 2. 3.", "after", "to" + " to" + " to", "tomorrow at 99pm in a a a",
+	for _, s := range []string{"", "Find my overdue tasks, then email the report to bob@example.com", "then then, and ; and", "“ ‘ \" '", "\xff\xfe", "1. 2. 3.", "after", strings.Repeat("to ", 3), "tomorrow at 99pm in" + strings.Repeat(" a", 3),
 		"## Results from prior agents\nResults from x:\n", "send , cc", "İİİ tomorrow", "@ # a@b.c # 12"} {
 		f.Add(s, s)
 	}

@@ -59,6 +59,8 @@ func TestFill_findsArguments(t *testing.T) {
 		`mail kim@x.org with subject "Lunch" saying "It is ready"`: {"mail.send", nil, `{"to":["kim@x.org"],"subject":"Lunch","body":"It is ready"}`},
 		"email the report to bob@x.org":                            {"mail.send", []string{report}, `{"to":["bob@x.org"],"subject":"Report: 2 tasks","body":"2 tasks:\n1. A\n2. B"}`},
 		"email bob@x.org the overdue tasks report":                 {"mail.send", []string{report}, `{"to":["bob@x.org"],"subject":"Overdue tasks report","body":"2 tasks:\n1. A\n2. B"}`},
+		"send bob@x.org an email saying it's done":                 {"mail.send", nil, `{"to":["bob@x.org"],"subject":"It's done","body":"It's done"}`},
+		"create a task called ../notes":                            {"tasks.create", nil, `{"title":"../notes"}`},
 		"email bob@x.org about the meeting tomorrow":               {"mail.send", nil, `{"to":["bob@x.org"],"subject":"Meeting","body":"The meeting tomorrow"}`},
 		"list all my overdue todos":                                {"tasks.search", nil, `{"status":"overdue"}`},
 		"create a task to get the low report done":                 {"tasks.create", nil, `{"title":"Get the low report done"}`},

@@ -44,7 +44,11 @@ func (f *filler) headline(p *param) string {
 			for f.cl.at(i+1).is(":", "is", "line") {
 				i++
 			}
-			if s := f.phrase(i+1, false); s != "" {
+			s := f.phrase(i+1, false)
+			if s == "" { // a name that begins with a mark, as ".profile"
+				s = clip(squeeze(f.cl.text[t.end:f.cl.at(len(f.cl.tokens)-1).end]), 60)
+			}
+			if s != "" {
 				return capitalize(s)
 			}
 		}
@@ -59,6 +63,9 @@ func (f *filler) headline(p *param) string {
 		return capitalize(s)
 	}
 	s := f.object()
+	if mailWords[strings.ToLower(s)] && sends {
+		s = "" // "send an email" names no subject
+	}
 	if told := f.told(); s == "" && told != "" {
 		return capitalize(clip(told, 60))
 	}

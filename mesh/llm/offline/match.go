@@ -281,7 +281,7 @@ func verbOf(cl clause) []concept {
 	if head.kind != word {
 		return nil
 	}
-	if cl.question() || head.is("there", "any") {
+	if cl.question() || head.is("there", "any") || head.is("tell", "show", "give") && cl.at(1).is("me", "us") {
 		return []concept{doSearch}
 	}
 	if nounVerbs[head.low] && cl.imperative(nil) == 0 {

@@ -11,6 +11,7 @@ func TestASkillMayBeCalledByItsName(t *testing.T) {
 		"please run the skill calendar.list":    "calendar.list",
 		"create a task to rename mail.send":     "tasks.create",
 		"find the tasks that mention mail.send": "tasks.search",
+		"tell me a joke":                        "", // nobody is to be mailed
 	} {
 		got := ""
 		if s := cat.best(newClause(text)); s != nil {

@@ -126,6 +126,10 @@ func (c *Client) Generate(ctx context.Context, req *llm.Request) iter.Seq2[llm.C
 				yield(llm.Chunk{}, classify(ctx, timed, model, err))
 				return
 			}
+			if a.size > maxCalls {
+				yield(llm.Chunk{}, mesh.Errorf(mesh.Exhausted, op, "The model's tool calls are longer than %d KiB; ask for less at once", maxCalls>>10))
+				return
+			}
 			if text != "" && !yield(llm.Chunk{Text: text}, nil) {
 				return
 			}
@@ -162,7 +166,12 @@ type assembly struct {
 	done  llm.Done
 	calls []mesh.ToolUse
 	index []int // of calls, as the provider counts
+	size  int   // bytes of all calls
 }
+
+// maxCalls bounds the calls of one reply, in bytes; they are kept until the
+// reply is complete.
+const maxCalls = 256 << 10
 
 // add takes in one event and returns its text.
 func (a *assembly) add(c *openai.ChatCompletionStreamResponse) string {
@@ -221,6 +230,7 @@ func (a *assembly) addCall(t openai.ToolCall) {
 		call.Name = t.Function.Name
 	}
 	call.Arguments += t.Function.Arguments
+	a.size += len(t.ID) + len(t.Function.Name) + len(t.Function.Arguments)
 }
 
 // finish yields the calls and the end of the reply.

@@ -244,3 +244,18 @@ func TestGenerate_completeWithoutDoneMarker(t *testing.T) {
 		})
 	}
 }
+
+// Calls are kept until the reply is complete, so they must end some time.
+func TestGenerate_endlessCallsAreCutOff(t *testing.T) {
+	c := serve(t, func(s stream) {
+		s.event(`{"tool_calls":[{"index":0,"id":"1","type":"function","function":{"name":"a","arguments":"{"}}]}`, "")
+		piece := fmt.Sprintf(`{"tool_calls":[{"index":0,"function":{"arguments":%q}}]}`, strings.Repeat(" ", 4096))
+		for s.r.Context().Err() == nil {
+			s.event(piece, "")
+		}
+	})
+	_, _, done, err := generate(t.Context(), c, hello())
+	if !mesh.IsCode(err, mesh.Exhausted) || done != nil {
+		t.Errorf("done %v, error %v", done, err)
+	}
+}

@@ -15,6 +15,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"agentmesh/mesh"
 )
@@ -27,12 +28,17 @@ func Name(tenant mesh.TenantID, key string) string {
 }
 
 // TenantFolder returns the folder of the tenant, below a folder of all. It is
-// "." for the default tenant.
+// "." for the default tenant. Tenants whose names differ in case alone have
+// different folders also where the file system knows no case.
 func TenantFolder(tenant mesh.TenantID) string {
 	if tenant == "" || tenant == mesh.DefaultTenant {
 		return "."
 	}
-	return "tenant-" + string(tenant) // never "..", whatever the tenant is called
+	name := string(tenant)
+	if low := strings.ToLower(name); low != name {
+		name = low + "=" + Name(tenant, "")[:8] // no tenant's name has a '='
+	}
+	return "tenant-" + name // never "..", whatever the tenant is called
 }
 
 // WriteOnce writes the file dir/name, making dir if need be, unless there is

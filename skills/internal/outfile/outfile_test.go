@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 
@@ -50,12 +51,12 @@ func TestWriteOnce_saysThatTheFolderCannotBeWritten(t *testing.T) {
 
 func TestTenantFolder_staysBelow(t *testing.T) {
 	seen := map[string]bool{}
-	for _, tenant := range []mesh.TenantID{"default", "acme", "..", ".", "a.b"} {
+	for _, tenant := range []mesh.TenantID{"default", "acme", "..", ".", "a.b", "Acme", "ACME", "Default"} {
 		dir := outfile.TenantFolder(tenant)
-		if !filepath.IsLocal(dir) || seen[dir] {
-			t.Errorf("%q gets %q", tenant, dir)
+		if folded := strings.ToLower(dir); !filepath.IsLocal(dir) || seen[folded] {
+			t.Errorf("%q gets %q, where another is if case does not count", tenant, dir)
 		}
-		seen[dir] = true
+		seen[strings.ToLower(dir)] = true
 	}
 	if outfile.Name("a", "k") == outfile.Name("b", "k") || outfile.Name("a", "k") != outfile.Name("a", "k") {
 		t.Error("names do not follow tenant and key")
