@@ -15,11 +15,11 @@ import (
 	"io/fs"
 	"math/big"
 	"os"
-	"path/filepath"
 
 	"github.com/go-jose/go-jose/v4"
 
 	"agentmesh/mesh"
+	"agentmesh/mesh/keyfile"
 )
 
 // maxKeys is how many keys sign at a time.
@@ -150,31 +150,10 @@ func readKeys(path string) ([]*ecdsa.PrivateKey, error) {
 }
 
 // createKey makes the file with a new key, or returns fs.ErrExist.
-func createKey(path string) (err error) {
+func createKey(path string) error {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return err
 	}
-	der, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		return err
-	}
-	dir := filepath.Dir(path)
-	tmp, err := os.CreateTemp(dir, ".card-key-*") // mode 0600
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, os.Remove(tmp.Name())) }()
-	err = pem.Encode(tmp, &pem.Block{Type: "PRIVATE KEY", Bytes: der})
-	if err = errors.Join(err, tmp.Sync(), tmp.Close()); err != nil {
-		return err
-	}
-	if err := os.Link(tmp.Name(), path); err != nil { // fails if another process was first
-		return err
-	}
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
+	return keyfile.Create(path, key)
 }

@@ -8,9 +8,9 @@ import (
 	"errors"
 	"io/fs"
 	"os"
-	"path/filepath"
 
 	"agentmesh/mesh"
+	"agentmesh/mesh/keyfile"
 )
 
 // LoadOrCreateKey returns the signer whose key is in the file, a PEM block
@@ -62,35 +62,10 @@ func loadKey(op, path string) (*Signer, error) {
 }
 
 // createKey makes the file with a new key, or returns fs.ErrExist.
-func createKey(path string) (err error) {
+func createKey(path string) error {
 	_, key, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
 		return err
 	}
-	der, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		return err
-	}
-	dir := filepath.Dir(path)
-	tmp, err := os.CreateTemp(dir, ".key-*") // mode 0600
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, os.Remove(tmp.Name())) }()
-	err = pem.Encode(tmp, &pem.Block{Type: "PRIVATE KEY", Bytes: der})
-	if err = errors.Join(err, tmp.Sync(), tmp.Close()); err != nil {
-		return err
-	}
-	if err := os.Link(tmp.Name(), path); err != nil { // fails if another process was first
-		return err
-	}
-	return syncDir(dir)
-}
-
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
+	return keyfile.Create(path, key)
 }

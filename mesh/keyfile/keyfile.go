@@ -1,0 +1,49 @@
+// Package keyfile writes private keys to files of the operator.
+//
+// A key file is PEM (PKCS #8), readable by its owner alone, and there is whole
+// or not at all, whatever happens while it is made. Functions may be called
+// concurrently, by several processes too: one of them makes the file. Reading a
+// key, and what it is good for, is the caller's.
+package keyfile
+
+import (
+	"crypto"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"os"
+	"path/filepath"
+)
+
+// Create makes the file with the key, a private key of package ecdsa or
+// ed25519. It returns an error that is fs.ErrExist if there is a file already,
+// which it leaves as it is.
+func Create(path string, key crypto.PrivateKey) (err error) {
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return err
+	}
+	dir := filepath.Dir(path)
+	tmp, err := os.CreateTemp(dir, ".key-*") // mode 0600
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.Remove(tmp.Name())) }()
+	err = pem.Encode(tmp, &pem.Block{Type: "PRIVATE KEY", Bytes: der})
+	if err = errors.Join(err, tmp.Sync(), tmp.Close()); err != nil {
+		return err
+	}
+	if err := os.Link(tmp.Name(), path); err != nil { // fails if another process was first
+		return err
+	}
+	return syncDir(dir)
+}
+
+// syncDir makes the names in a folder durable.
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
