@@ -96,7 +96,7 @@ type sdkReport struct {
 // Clients that nobody here wrote find the mesh by its card and do all that they
 // can: send, stream, answer what a task asks, subscribe to a task that waits
 // and hear its end, get, list and cancel, and tell errors apart. They do so in
-// every binding that they have, in v1.0 and in v0.3 (S4-002, S4-054).
+// every binding that they have, in v1.0 and in v0.3 (S4-002, S4-054, S4-077).
 func TestInteropTheSDKsOfOtherLanguagesConverse(t *testing.T) {
 	for _, name := range []string{"python", "node"} {
 		t.Run(name, func(t *testing.T) {

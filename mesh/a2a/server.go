@@ -2,6 +2,7 @@ package a2a
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	"agentmesh/mesh"
@@ -279,10 +280,15 @@ func gone(err error) error {
 const impliedVersion = "0.3"
 
 // supported reports whether the A2A version is one that this server speaks:
-// any 1.x. A request without one came over the v1.0 service, which is enough.
+// any 1.x, with or without a patch. A request without one came over the v1.0
+// service, which is enough.
 func supported(version string) bool {
-	major, _, _ := strings.Cut(version, ".")
-	return version == "" || major == "1"
+	if version == "" {
+		return true
+	}
+	parts := strings.Split(version, ".")
+	numbers := !slices.ContainsFunc(parts, func(p string) bool { return p == "" || strings.Trim(p, "0123456789") != "" })
+	return numbers && parts[0] == "1" && len(parts) <= 3
 }
 
 func versionError(op, version string) error {
