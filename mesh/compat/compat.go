@@ -25,6 +25,9 @@
 // where v1.0 goes on. A stream that would end with a task, as for a message
 // that was sent before, gets a final status of its own.
 //
+// The webhooks that it is told of are marked as those of v0.3, and [EncodePush]
+// makes what they are sent.
+//
 // Events are translated one by one: a stream costs what its events do. Their
 // ids in server-sent events are those of v1.0, so that Last-Event-ID works.
 //
@@ -118,6 +121,7 @@ func (h *web) admit(r *http.Request) (*http.Request, *status.Status) {
 	inner := r.WithContext(r.Context())
 	inner.Header = r.Header.Clone()
 	inner.Header.Set(headerVersion, rpc.Version)
+	inner.Header.Set(rpc.KeyPushShape, rpc.PushShapeV03)
 	for _, v := range r.Header.Values(headerLegacyExtensions) {
 		inner.Header.Add(headerExtensions, v)
 	}

@@ -51,6 +51,7 @@ func enter(ctx context.Context, op string) (context.Context, error) {
 		return nil, legacyError(versionError(op, call.Version))
 	}
 	call.Version = rpc.Version
+	call.PushV03 = true
 	md, _ := metadata.FromIncomingContext(ctx)
 	extensions := slices.Clone(call.Extensions)
 	for _, line := range md[keyLegacyExtensions] {

@@ -10,6 +10,8 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/emptypb"
 	"google.golang.org/protobuf/types/known/structpb"
+
+	"agentmesh/mesh"
 )
 
 // method is a method of JSON-RPC in v0.3 and the RPC of v1.0 that it becomes.
@@ -139,6 +141,15 @@ func sendResult(r *a2apb.SendMessageResponse) (any, error) {
 }
 
 func taskResult(t *a2apb.Task) (any, error) { return pbconv.FromProtoTask(toTask(t)) }
+
+// EncodePush returns what a webhook of A2A v0.3 is sent: the task as JSON.
+func EncodePush(t *a2apb.Task) ([]byte, error) {
+	task, err := taskResult(t)
+	if err != nil {
+		return nil, mesh.Errorf(mesh.Unknown, "compat.EncodePush", "the task cannot be shown in A2A 0.3: %w", err)
+	}
+	return json.Marshal(task)
+}
 
 func pushResult(c *a2apb.TaskPushNotificationConfig) (any, error) {
 	return pbconv.FromProtoTaskPushConfig(toPush(c))

@@ -86,8 +86,8 @@ func (n *node) FollowThread(r *meshv1.FollowThreadRequest, s grpc.ServerStreamin
 		return err
 	}
 	for _, e := range events(r.GetAfterSeq()) {
-		if err := s.Send(&meshv1.FollowThreadResponse{Event: e}); err != nil {
-			return err
+		if s.Send(&meshv1.FollowThreadResponse{Event: e}) != nil {
+			break // the caller is gone already
 		}
 	}
 	<-s.Context().Done()

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"agentmesh/mesh"
+	"agentmesh/mesh/compat"
 	"agentmesh/mesh/egress"
 	"agentmesh/mesh/peer"
 	"agentmesh/mesh/push"
@@ -48,7 +49,11 @@ func (n *node) buildGuard() (err error) {
 // buildDialer makes what calls agents, by what their cards say. Under auth none
 // they are on this machine, whoever registered them.
 func (n *node) buildDialer() {
-	n.carrier = &http.Transport{Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true, IdleConnTimeout: time.Minute, MaxIdleConnsPerHost: 16}
+	n.carrier = &http.Transport{
+		Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true, IdleConnTimeout: time.Minute, MaxIdleConnsPerHost: 16,
+		// A stream may be silent for long; what is dead is found out.
+		HTTP2: &http.HTTP2Config{SendPingTimeout: 30 * time.Second, PingTimeout: 15 * time.Second},
+	}
 	n.guarded = n.guard.Transport()
 	guarded := http.RoundTripper(n.guarded)
 	if n.cfg.Auth == "none" {
@@ -65,7 +70,9 @@ func (n *node) buildPush() error {
 	if err != nil {
 		return mesh.Errorf(mesh.Precondition, op, "the key file %s cannot be read; check its permissions: %w", keyFile, err)
 	}
-	n.push, err = push.New(push.Config{Log: n.log, States: n.states, KV: n.kv, Key: key, Guard: n.guard, Logger: n.logger})
+	n.push, err = push.New(push.Config{
+		Log: n.log, States: n.states, KV: n.kv, Key: key, Guard: n.guard, EncodeV03: compat.EncodePush, Logger: n.logger,
+	})
 	return mesh.Wrap(op, err)
 }
 

@@ -94,7 +94,7 @@ func (d *Dispatcher) Get(ctx context.Context, req *a2apb.GetTaskPushNotification
 	if mesh.IsCode(err, mesh.NotFound) {
 		return nil, unknown(op)
 	}
-	return c, mesh.Wrap(op, err)
+	return c.TaskPushNotificationConfig, mesh.Wrap(op, err)
 }
 
 // List implements [a2a.Pusher]. The token is the place of the last config of
@@ -129,7 +129,7 @@ func (d *Dispatcher) List(ctx context.Context, req *a2apb.ListTaskPushNotificati
 		if err != nil {
 			return nil, mesh.Wrap(op, err)
 		}
-		res.Configs = append(res.Configs, c)
+		res.Configs = append(res.Configs, c.TaskPushNotificationConfig)
 	}
 	if more {
 		res.NextPageToken = strings.TrimPrefix(items[len(items)-1].Name, r.prefix())
@@ -208,6 +208,7 @@ func (d *Dispatcher) Delivery(ctx context.Context, taskID, id string) (Delivery,
 // says where a new one begins.
 func (d *Dispatcher) put(ctx context.Context, op string, r ref, c *a2apb.TaskPushNotificationConfig, start func(*thread.State) mesh.Seq) error {
 	defer d.lock(r.key)()
+	call, _ := mesh.CallFrom(ctx)
 	name := r.name(c.GetId())
 	var after mesh.Seq
 	var over bool
@@ -237,7 +238,7 @@ func (d *Dispatcher) put(ctx context.Context, op string, r ref, c *a2apb.TaskPus
 	if err != nil {
 		return err
 	}
-	if err := d.putConfig(ctx, name, c); err != nil {
+	if err := d.putConfig(ctx, name, record{c, call.PushV03}); err != nil {
 		return err
 	}
 	if active {

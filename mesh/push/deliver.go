@@ -74,11 +74,15 @@ func (d *Dispatcher) deliver(ctx context.Context, s *sub) outcome {
 	if view == nil { // the thread was deleted
 		return d.end(ctx, s, cur, true)
 	}
-	return d.stream(ctx, s, c, cur, view)
+	f, err := d.format(ctx, s, c.v03, cur.After)
+	if err != nil {
+		return d.stumbled(ctx, s, err)
+	}
+	return d.stream(ctx, s, c.TaskPushNotificationConfig, cur, view, f)
 }
 
 // stream delivers the events after the cursor as the view shows them.
-func (d *Dispatcher) stream(ctx context.Context, s *sub, c *a2apb.TaskPushNotificationConfig, cur cursor, view *thread.View) outcome {
+func (d *Dispatcher) stream(ctx context.Context, s *sub, c *a2apb.TaskPushNotificationConfig, cur cursor, view *thread.View, f *format) outcome {
 	const page = 16
 	out := outcome{kind: caughtUp}
 	began, at := time.Now(), cur.After
@@ -92,6 +96,7 @@ func (d *Dispatcher) stream(ctx context.Context, s *sub, c *a2apb.TaskPushNotifi
 		}
 		for _, e := range events {
 			update := view.Apply(e)
+			f.apply(e)
 			at = e.Seq
 			if update == nil {
 				continue
@@ -100,7 +105,11 @@ func (d *Dispatcher) stream(ctx context.Context, s *sub, c *a2apb.TaskPushNotifi
 				out.kind = more
 				return out
 			}
-			how, err := d.attempt(ctx, s, c, update)
+			body, err := f.body(update)
+			if err != nil {
+				return d.failed(ctx, s, cur, out, err)
+			}
+			how, err := d.attempt(ctx, s, c, body)
 			out.speed = how
 			if err != nil {
 				return d.failed(ctx, s, cur, out, err)
@@ -155,13 +164,13 @@ func (d *Dispatcher) view(ctx context.Context, s *sub, after mesh.Seq) (v *threa
 }
 
 // attempt sends one update, and moves to the slow lane if that takes long.
-func (d *Dispatcher) attempt(ctx context.Context, s *sub, c *a2apb.TaskPushNotificationConfig, update *a2apb.StreamResponse) (speed, error) {
+func (d *Dispatcher) attempt(ctx context.Context, s *sub, c *a2apb.TaskPushNotificationConfig, body payload) (speed, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, d.Timeout, errTimeout)
 	defer cancel()
 	ctx, crowd := context.WithCancelCause(ctx)
 	defer crowd(nil)
 	sent := make(chan error, 1)
-	go func() { sent <- d.post(ctx, c, update) }()
+	go func() { sent <- d.post(ctx, c, body) }()
 	patience := time.NewTimer(d.Patience)
 	defer patience.Stop()
 	select {

@@ -180,7 +180,8 @@ type hook struct {
 type request struct {
 	path   string
 	header http.Header
-	update *a2apb.StreamResponse
+	update *a2apb.StreamResponse // nil if it is none
+	body   string
 }
 
 func newHook(t *testing.T) *hook {
@@ -197,7 +198,7 @@ func (h *hook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		update = nil
 	}
 	h.mu.Lock()
-	h.got = append(h.got, request{r.URL.Path, r.Header.Clone(), update})
+	h.got = append(h.got, request{r.URL.Path, r.Header.Clone(), update, string(body)})
 	close(h.changed)
 	h.changed = make(chan struct{})
 	answer := h.answer

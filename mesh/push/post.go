@@ -13,11 +13,7 @@ import (
 	"time"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
-	"google.golang.org/protobuf/encoding/protojson"
 )
-
-// mediaType is what updates are sent as (A2A v1.0 §4.3.3).
-const mediaType = "application/a2a+json"
 
 // maxRedirects bounds the redirects of one attempt.
 const maxRedirects = 3
@@ -41,11 +37,7 @@ func (r *refusal) Error() string {
 // post sends one update and follows redirects that keep the method, at most
 // maxRedirects. Secrets go only to where the config's URL is; once a redirect
 // has led elsewhere, they are not sent any more.
-func (d *Dispatcher) post(ctx context.Context, c *a2apb.TaskPushNotificationConfig, update *a2apb.StreamResponse) error {
-	body, err := protojson.Marshal(update)
-	if err != nil {
-		return fmt.Errorf("the update cannot be encoded: %w", err)
-	}
+func (d *Dispatcher) post(ctx context.Context, c *a2apb.TaskPushNotificationConfig, body payload) error {
 	to, err := d.Guard.Check("url", c.GetUrl())
 	if err != nil {
 		return err
@@ -67,12 +59,12 @@ func (d *Dispatcher) post(ctx context.Context, c *a2apb.TaskPushNotificationConf
 
 // send makes one request. It returns where the webhook redirects to, or nil if
 // it took the update. Its errors do not hold the URL, which may be a secret.
-func (d *Dispatcher) send(ctx context.Context, to *url.URL, body []byte, c *a2apb.TaskPushNotificationConfig, trusted bool) (*url.URL, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, to.String(), bytes.NewReader(body))
+func (d *Dispatcher) send(ctx context.Context, to *url.URL, body payload, c *a2apb.TaskPushNotificationConfig, trusted bool) (*url.URL, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, to.String(), bytes.NewReader(body.data))
 	if err != nil {
 		return nil, errors.New("the URL of the webhook cannot be used")
 	}
-	req.Header.Set("Content-Type", mediaType)
+	req.Header.Set("Content-Type", body.mediaType)
 	req.Header.Set("User-Agent", "agentmesh")
 	if trusted {
 		authorize(req.Header, c)

@@ -18,8 +18,8 @@
 // can be made while it does not run; what they are owed is delivered when it
 // does.
 //
-// It is not a queue for other things, and it does not speak the push format of
-// A2A v0.3.
+// It is not a queue for other things, and does not know how a task is written in
+// A2A v0.3 (see [Config.EncodeV03]).
 package push
 
 import (
@@ -32,6 +32,8 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/egress"
@@ -59,6 +61,10 @@ type Config struct {
 	Guard *egress.Guard
 	// Transport sends the requests. The default is Guard.Transport.
 	Transport http.RoundTripper
+	// EncodeV03 makes what webhooks of A2A v0.3 are sent for an update: the whole
+	// task as JSON. It does not keep or change the task. Without it they are sent
+	// what all others are.
+	EncodeV03 func(*a2apb.Task) ([]byte, error)
 	// Workers bounds how many requests are under way at once; default 8. As
 	// many again, times four, wait for webhooks that are slow.
 	Workers int

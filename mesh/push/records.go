@@ -1,6 +1,7 @@
 package push
 
 import (
+	"bytes"
 	"context"
 	"crypto/aes"
 	"crypto/cipher"
@@ -24,7 +25,7 @@ import (
 // written before the config, so that a config without one is a config whose
 // task is over and delivered.
 const (
-	kindConfig = "push.config" // sealed TaskPushNotificationConfig
+	kindConfig = "push.config" // sealed record
 	kindCursor = "push.cursor" // cursor as JSON
 )
 
@@ -86,39 +87,53 @@ func newAEAD(secret []byte) (cipher.AEAD, error) {
 	return cipher.NewGCMWithRandomNonce(block)
 }
 
+// A record is a config as it is kept.
+type record struct {
+	*a2apb.TaskPushNotificationConfig
+	v03 bool // its webhook knows A2A v0.3
+}
+
+// markV03 is before the message of a record for v0.3. No message begins so.
+const markV03 = 0
+
 // seal encrypts a config, bound to the name that it is kept under.
-func (d *Dispatcher) seal(name string, c *a2apb.TaskPushNotificationConfig) ([]byte, error) {
-	plain, err := proto.Marshal(c)
+func (d *Dispatcher) seal(name string, c record) ([]byte, error) {
+	var plain []byte
+	if c.v03 {
+		plain = append(plain, markV03)
+	}
+	plain, err := proto.MarshalOptions{}.MarshalAppend(plain, c.TaskPushNotificationConfig)
 	if err != nil {
 		return nil, err
 	}
 	return d.aead.Seal(nil, nil, plain, []byte(name)), nil //nolint:gosec // the AEAD makes a random nonce itself
 }
 
-func (d *Dispatcher) unseal(name string, sealed []byte) (*a2apb.TaskPushNotificationConfig, error) {
+func (d *Dispatcher) unseal(name string, sealed []byte) (record, error) {
 	const op = "push.unseal"
 	plain, err := d.aead.Open(nil, nil, sealed, []byte(name))
 	if err != nil {
-		return nil, mesh.Errorf(mesh.Precondition, op,
+		return record{}, mesh.Errorf(mesh.Precondition, op,
 			"The push notification config was encrypted under another key; delete it and set it again: %w", err)
 	}
-	c := new(a2apb.TaskPushNotificationConfig)
-	if err := proto.Unmarshal(plain, c); err != nil {
-		return nil, mesh.Errorf(mesh.Unknown, op, "The push notification config is damaged: %w", err)
+	message, v03 := bytes.CutPrefix(plain, []byte{markV03})
+	c := record{new(a2apb.TaskPushNotificationConfig), v03}
+	if err := proto.Unmarshal(message, c.TaskPushNotificationConfig); err != nil {
+		return record{}, mesh.Errorf(mesh.Unknown, op, "The push notification config is damaged: %w", err)
 	}
 	return c, nil
 }
 
 // config reads a config.
-func (d *Dispatcher) config(ctx context.Context, name string) (*a2apb.TaskPushNotificationConfig, error) {
+func (d *Dispatcher) config(ctx context.Context, name string) (record, error) {
 	v, err := d.KV.Get(ctx, state.Key{Kind: kindConfig, Name: name})
 	if err != nil {
-		return nil, err
+		return record{}, err
 	}
 	return d.unseal(name, v.Data)
 }
 
-func (d *Dispatcher) putConfig(ctx context.Context, name string, c *a2apb.TaskPushNotificationConfig) error {
+func (d *Dispatcher) putConfig(ctx context.Context, name string, c record) error {
 	data, err := d.seal(name, c)
 	if err != nil {
 		return err

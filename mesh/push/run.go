@@ -151,7 +151,7 @@ func (d *Dispatcher) owed(ctx context.Context, name string, key mesh.ThreadKey) 
 		d.Logger.ErrorContext(ctx, "push notification config cannot be read", "thread", key, "err", err)
 		return nil, nil
 	}
-	return c, err
+	return c.TaskPushNotificationConfig, err
 }
 
 // activate sets a config to work that was made or replaced, if Run runs.

@@ -24,17 +24,21 @@ const (
 	KeyVersion     = "a2a-version"
 	KeyExtensions  = "a2a-extensions"
 	KeyAfterSeq    = "after-seq"
-	KeyWantSeq     = "want-seq" // "1": see mesh.Call.WantSeq; for gateways
-	KeyAgent       = "agent"    // the agent that is addressed: see mesh.Call.Agent
+	KeyWantSeq     = "want-seq"   // "1": see mesh.Call.WantSeq; for gateways
+	KeyPushShape   = "push-shape" // "0.3": see mesh.Call.PushV03; for package compat
+	KeyAgent       = "agent"      // the agent that is addressed: see mesh.Call.Agent
 )
 
 // Version is the A2A version that connections of this package speak.
 const Version = "1.0"
 
+// PushShapeV03 is the one value of [KeyPushShape].
+const PushShapeV03 = "0.3"
+
 // Keys lists the metadata keys of the mesh, for gateways that copy headers.
 func Keys() []string {
 	return []string{KeyTenant, KeyThread, KeyParentTask, KeyExecution, KeyUser, KeyGrant, KeyAuth,
-		KeyTraceparent, KeyVersion, KeyExtensions, KeyAfterSeq, KeyWantSeq, KeyAgent}
+		KeyTraceparent, KeyVersion, KeyExtensions, KeyAfterSeq, KeyWantSeq, KeyPushShape, KeyAgent}
 }
 
 // Bounds of what is read from metadata, in bytes but for maxExtensions.
@@ -95,7 +99,8 @@ func parse(md metadata.MD) (incoming, error) {
 	}
 	in.call.Extensions = r.list(KeyExtensions)
 	in.call.AfterSeq, in.call.HasCursor = r.seq(KeyAfterSeq)
-	in.call.WantSeq = r.flag(KeyWantSeq)
+	in.call.WantSeq = r.flag(KeyWantSeq, "1")
+	in.call.PushV03 = r.flag(KeyPushShape, PushShapeV03)
 	if of, ok := in.call.Execution.ThreadID(); ok && in.call.Thread != "" && of != in.call.Thread {
 		r.fail(mesh.InvalidField("rpc.metadata", KeyExecution, "must be an execution of the thread in %s", KeyThread))
 	}
@@ -227,11 +232,11 @@ func (r *reader) seq(key string) (mesh.Seq, bool) {
 	return mesh.Seq(n), true
 }
 
-// flag returns whether a key is set to "1".
-func (r *reader) flag(key string) bool {
+// flag returns whether a key is set, which it may be to one value.
+func (r *reader) flag(key, set string) bool {
 	s := r.text(key, func(s string) error {
-		if s != "1" {
-			return mesh.InvalidField("rpc.metadata", key, "must be 1; leave it out otherwise")
+		if s != set {
+			return mesh.InvalidField("rpc.metadata", key, "must be %s; leave it out otherwise", set)
 		}
 		return nil
 	})
@@ -264,6 +269,9 @@ func write(md metadata.MD, c mesh.Call, bearer string) {
 	}
 	if c.WantSeq {
 		set(KeyWantSeq, "1")
+	}
+	if c.PushV03 {
+		set(KeyPushShape, PushShapeV03)
 	}
 	if bearer != "" && c.GrantToken == "" {
 		set(KeyAuth, "Bearer "+bearer)

@@ -33,7 +33,7 @@ func FuzzMetadata(f *testing.F) {
 		"",
 		"tenant-id: acme\nuser-id: ann\nauthorization: Bearer x\na2a-version: 1.0",
 		"thread-id: " + strings.ToUpper(thread) + "\nexecution-id: " + execution + "\nparent-task-id: " + execution,
-		"execution-id: " + execution + "\nmesh-grant: a.b\nagent: main\nwant-seq: 1\nafter-seq: 9223372036854775807",
+		"execution-id: " + execution + "\nmesh-grant: a.b\nagent: main\nwant-seq: 1\npush-shape: 0.3\nafter-seq: 9223372036854775807",
 		"thread-id: " + mesh.NewThreadID() + "\nexecution-id: " + execution,
 		"traceparent: 00-" + trace + "\na2a-extensions: urn:a, urn:b ,,urn:a\na2a-extensions: urn:c",
 		"traceparent: 01-" + trace + "-more",
@@ -43,7 +43,7 @@ func FuzzMetadata(f *testing.F) {
 		"a2a-extensions: " + strings.Repeat("x", maxExtension+1),
 		"a2a-extensions: a,b,c,d,e,f,g,h,i,j,k,l,m,n,o,p,q,r,s,t,u,v,w,x,y,z,0,1,2,3,4,5,6",
 		"after-seq: -1\nwant-seq: true\nagent: No Body\nuser-id: a b",
-		"after-seq: +1", "after-seq: 007", "after-seq:", "user-id: \x00", "tenant-id: ../x",
+		"after-seq: +1", "after-seq: 007", "push-shape: 1.0", "after-seq:", "user-id: \x00", "tenant-id: ../x",
 	} {
 		f.Add(seed)
 	}
