@@ -12,10 +12,16 @@
 //
 // The agent runs in the agent runtime (package agent), in this process or in
 // another one. It sees the mesh only through the mesh.v1 services, under the
-// [Grant] that the node issued for its execution. It may call skills, dispatch
-// other agents (package dispatch), or start a handoff (package handoff), upon
-// which the edge opens the target's stream and goes on writing into the same
-// task of the user.
+// [Grant] that the node issued for its execution. It may call skills (package
+// skill), each announced in the log before it happens ([SkillCalled]), where the
+// node counts it (package limit); dispatch other agents (package dispatch); or
+// start a handoff (package handoff), upon which the edge opens the target's
+// stream and goes on writing into the same task of the user. A call that needs
+// the user's word ([ApprovalAsked]) leaves the task waiting, and happens after the
+// next message.
+//
+// A skill that is run by name, by its schedule or over MCP (packages runs and
+// mcp) is such a message too, which needs no model.
 //
 // The user's stream is a reader of the log, as everything else is: whoever
 // comes back with a cursor reads on from there.

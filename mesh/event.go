@@ -89,6 +89,10 @@ type (
 		Call  string // id of the call within the execution
 		Skill string // as "mail.send"
 		Args  string // JSON object
+		// Source says how it was called: one of the Source constants.
+		Source string
+		// Version is that of the skill's file which was called.
+		Version string
 	}
 
 	// SkillReturned settles the SkillCalled with the same Call.
@@ -98,6 +102,33 @@ type (
 		Content  string   // what the model is told
 		Files    []string // names of files produced
 		Duration time.Duration
+		Metadata string // what the skill says for programs, a JSON object, or ""
+	}
+
+	// ToolReturned settles a call of ModelReplied to a tool that is no skill:
+	// what the model was told.
+	ToolReturned struct {
+		Call    string // id of the call within the execution
+		Name    string // the tool's
+		Failed  bool
+		Content string // at most MaxResult bytes
+	}
+
+	// ApprovalAsked says that the execution waits for the user's word before
+	// it runs a skill.
+	ApprovalAsked struct {
+		Call  string
+		Skill string
+		Args  string // JSON object
+		Text  string // what the user is asked
+	}
+
+	// ApprovalSettled is the user's word on the ApprovalAsked with the same
+	// Call. It counts only after a message of the user.
+	ApprovalSettled struct {
+		Call     string
+		Approved bool
+		Text     string // what the user wrote
 	}
 
 	// ModelReplied is one whole reply of a model.
@@ -194,10 +225,20 @@ type (
 // whole stored event, which survives untouched.
 type Foreign struct{ Raw []byte }
 
+// The values of SkillCalled.Source: which face of the skills was used.
+const (
+	SourceCommand  = "cmd"       // a line of a command block
+	SourceUseSkill = "use_skill" // the JSON tool for all skills
+	SourceDirect   = "direct"    // a JSON tool of the skill's own
+	SourceRun      = "run"       // a person or program that named the skill
+	SourceSchedule = "schedule"
+	SourceMCP      = "mcp"
+)
+
 // Bounds of what an event may carry, in bytes.
 const (
 	MaxEvent  = 1 << 20   // one event
-	MaxResult = 64 << 10  // DispatchSettled.Result
+	MaxResult = 64 << 10  // DispatchSettled.Result, ToolReturned.Content
 	MaxState  = 256 << 10 // StateNoted.Data
 )
 
@@ -210,6 +251,7 @@ const (
 	ReasonTimeout     = "TIMEOUT"
 	ReasonHandedOff   = "HANDED_OFF" // the agent's part ended with a handoff
 	ReasonIllegal     = "INVALID_AGENT_RESPONSE"
+	ReasonApproval    = "APPROVAL_REQUIRED" // a call waits for the user's yes
 	ReasonDelivered   = "MESSAGE_DELIVERED" // the user's further message goes to the agent
 )
 
@@ -220,16 +262,25 @@ type ToolUse struct {
 	Arguments string // JSON
 }
 
-// Usage counts tokens, as far as the provider told.
+// Usage counts tokens, as far as the provider told, and what they cost, as far
+// as prices are known.
 type Usage struct {
 	Prompt     int64 `json:"prompt,omitempty"`
 	Completion int64 `json:"completion,omitempty"`
-	Cached     int64 `json:"cached,omitempty"` // part of Prompt
+	Cached     int64 `json:"cached,omitempty"`      // part of Prompt: read from the provider's cache
+	CacheWrite int64 `json:"cache_write,omitempty"` // part of Prompt: written to it
+	// Cost is in US dollars. Unpriced counts the tokens that are not in it,
+	// because their price is not known.
+	Cost     float64 `json:"cost,omitempty"`
+	Unpriced int64   `json:"unpriced,omitempty"`
 }
 
 // Add returns the sum.
 func (u Usage) Add(v Usage) Usage {
-	return Usage{u.Prompt + v.Prompt, u.Completion + v.Completion, u.Cached + v.Cached}
+	return Usage{
+		Prompt: u.Prompt + v.Prompt, Completion: u.Completion + v.Completion, Cached: u.Cached + v.Cached,
+		CacheWrite: u.CacheWrite + v.CacheWrite, Cost: u.Cost + v.Cost, Unpriced: u.Unpriced + v.Unpriced,
+	}
 }
 
 // HandoffOutcome says how a handoff ended.
@@ -278,6 +329,9 @@ func (ArtifactAppended) isBody() {}
 func (SkillCalled) isBody()      {}
 func (SkillReturned) isBody()    {}
 func (ModelReplied) isBody()     {}
+func (ToolReturned) isBody()     {}
+func (ApprovalAsked) isBody()    {}
+func (ApprovalSettled) isBody()  {}
 func (DispatchSettled) isBody()  {}
 func (StateNoted) isBody()       {}
 func (CancelRequested) isBody()  {}

@@ -14,7 +14,6 @@ import (
 	"errors"
 	"io/fs"
 	"math/big"
-	"os"
 
 	"github.com/go-jose/go-jose/v4"
 
@@ -119,17 +118,9 @@ func (s signer) SignPayload(payload []byte, _ jose.SignatureAlgorithm) ([]byte, 
 // fs.ErrNotExist.
 func readKeys(path string) ([]*ecdsa.PrivateKey, error) {
 	const op = "cards.readKeys"
-	info, err := os.Stat(path)
+	data, err := keyfile.Read(path)
 	if err != nil {
-		return nil, mesh.Errorf(mesh.Precondition, op, "the key file %s cannot be read; check its owner and permissions: %w", path, err)
-	}
-	if info.Mode().Perm()&0o077 != 0 {
-		return nil, mesh.Errorf(mesh.Precondition, op,
-			"the key file %s can be read by others; run chmod 600 %s, or remove it for a new key", path, path)
-	}
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return nil, mesh.Errorf(mesh.Precondition, op, "the key file %s cannot be read; check its owner and permissions: %w", path, err)
+		return nil, mesh.Wrap(op, err)
 	}
 	damaged := mesh.Errorf(mesh.Precondition, op,
 		"the key file %s does not hold 1 to %d P-256 private keys in PKCS #8 form; restore it from a copy, or remove it for a new key", path, maxKeys)

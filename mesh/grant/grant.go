@@ -6,7 +6,8 @@
 // metadata of its calls, and anyone who has the node's public key can check it
 // ([Verifier.Check]). The only way to a child's grant is [Narrow], which never
 // adds: the same tenant, user, thread and turn, no skill that the parent does
-// not have, one level of dispatch less, and no later end.
+// not have, one level of dispatch less, and no later end. [Renew] does it again
+// for a child that goes on after it waited.
 //
 // # Tokens
 //

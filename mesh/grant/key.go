@@ -7,7 +7,6 @@ import (
 	"encoding/pem"
 	"errors"
 	"io/fs"
-	"os"
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/keyfile"
@@ -34,17 +33,9 @@ func LoadOrCreateKey(path string) (*Signer, error) {
 }
 
 func loadKey(op, path string) (*Signer, error) {
-	info, err := os.Stat(path)
+	data, err := keyfile.Read(path)
 	if err != nil {
-		return nil, mesh.Errorf(mesh.Precondition, op, "the key file %s cannot be read; check its owner and permissions: %w", path, err)
-	}
-	if info.Mode().Perm()&0o077 != 0 {
-		return nil, mesh.Errorf(mesh.Precondition, op,
-			"the key file %s can be read by others; run chmod 600 %s, or remove it for a new key", path, path)
-	}
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return nil, mesh.Errorf(mesh.Precondition, op, "the key file %s cannot be read; check its owner and permissions: %w", path, err)
+		return nil, mesh.Wrap(op, err)
 	}
 	damaged := mesh.Errorf(mesh.Precondition, op,
 		"the key file %s does not hold an Ed25519 private key; restore it from a copy, or remove it for a new key", path)

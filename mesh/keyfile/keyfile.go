@@ -1,9 +1,9 @@
-// Package keyfile writes private keys to files of the operator.
+// Package keyfile writes private keys to files of the operator, and reads them.
 //
 // A key file is PEM (PKCS #8), readable by its owner alone, and there is whole
 // or not at all, whatever happens while it is made. Functions may be called
-// concurrently, by several processes too: one of them makes the file. Reading a
-// key, and what it is good for, is the caller's.
+// concurrently, by several processes too: one of them makes the file. What a key
+// is good for is the caller's.
 package keyfile
 
 import (
@@ -13,6 +13,8 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+
+	"agentmesh/mesh"
 )
 
 // Create makes the file with the key, a private key of package ecdsa or
@@ -37,6 +39,29 @@ func Create(path string, key crypto.PrivateKey) (err error) {
 		return err
 	}
 	return syncDir(dir)
+}
+
+// Read returns what is in the file. The error is Precondition if it cannot be
+// read, which is fs.ErrNotExist if there is none, or if others than its owner
+// may read it.
+func Read(path string) ([]byte, error) {
+	const op = "keyfile.Read"
+	unreadable := func(err error) error {
+		return mesh.Errorf(mesh.Precondition, op, "the key file %s cannot be read; check its owner and permissions: %w", path, err)
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, unreadable(err)
+	}
+	if info.Mode().Perm()&0o077 != 0 {
+		return nil, mesh.Errorf(mesh.Precondition, op,
+			"the key file %s can be read by others; run chmod 600 %s, or remove it for a new key", path, path)
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, unreadable(err)
+	}
+	return data, nil
 }
 
 // syncDir makes the names in a folder durable.

@@ -60,11 +60,16 @@ func (s *State) applyTo(x *Execution, e *mesh.Event) {
 		if !mesh.Terminal(x.State) {
 			x.move(e, b.State, b.Reason)
 			x.Message = b.Message
+			if x.Kind == mesh.KindTurn && mesh.Interrupted(b.State) {
+				s.show(x, e.Seq, partsText(b.Message.GetParts()))
+			}
 		}
 		if b.Reason == mesh.ReasonDelivered {
 			if t := s.Turn(x.Parent); t != nil {
 				t.Delivered = e.Seq
 			}
+			x.WentOn = e.ID
+			s.afresh(x)
 		}
 		if b.RemoteTask != "" {
 			x.RemoteTask = b.RemoteTask
@@ -75,13 +80,19 @@ func (s *State) applyTo(x *Execution, e *mesh.Event) {
 	case mesh.ArtifactAppended:
 		x.Artifacts++
 	case mesh.SkillCalled:
-		x.SkillCalls++
-		if x.Unsettled == nil {
-			x.Unsettled = map[string]string{}
-		}
-		x.Unsettled[b.Call] = b.Skill
+		s.called(x, e, b)
 	case mesh.SkillReturned:
 		delete(x.Unsettled, b.Call)
+	case mesh.ToolReturned:
+		s.toolReturned(x, b)
+	case mesh.ApprovalAsked:
+		s.asked(x, e, b)
+	case mesh.ApprovalSettled:
+		if s.remember(e) {
+			s.settled(x, b.Call)
+		}
+	case mesh.LimitTripped:
+		s.tripped(x, b)
 	case mesh.ModelReplied:
 		x.Usage = x.Usage.Add(b.Usage)
 		s.Usage = s.Usage.Add(b.Usage)
@@ -99,6 +110,7 @@ func (x *Execution) move(e *mesh.Event, state mesh.TaskState, reason string) {
 	x.State, x.Reason, x.Updated = state, reason, e.Time
 	if mesh.Terminal(state) {
 		x.Ended = e.Seq
+		x.Approvals = nil // nobody waits any more
 		x.endLeg(e.Seq)
 	}
 }
@@ -133,8 +145,15 @@ func (s *State) open(e *mesh.Event, ex mesh.Execution) {
 
 func (s *State) dispatch(e *mesh.Event, b mesh.DispatchIssued) {
 	child := b.Child
-	if child.Kind == mesh.KindTurn || child.Parent != e.Execution || s.execs[child.Parent] == nil || s.add(e, child) == nil {
+	if child.Kind == mesh.KindTurn || child.Parent != e.Execution || s.execs[child.Parent] == nil {
 		return
+	}
+	x := s.add(e, child)
+	if x == nil {
+		return
+	}
+	if t := s.TurnOf(x.ID); t != nil {
+		x.Calls.Since = t.LastPost()
 	}
 	if t := s.Turn(child.Parent); t != nil {
 		t.endLeg(e.Seq)
@@ -193,6 +212,7 @@ func (s *State) post(e *mesh.Event, b mesh.MessagePosted) {
 	s.posted[id] = append(s.posted[id], Posted{User: b.User, Digest: string(b.Digest), Task: e.Execution, Seq: e.Seq})
 	if t := s.Turn(e.Execution); t != nil {
 		t.Posts = append(t.Posts, e.Seq)
+		t.Calls, t.Tripped = Calls{Since: e.Seq}, nil
 	}
 	if s.Title == "" {
 		s.Title = title(b.Message)

@@ -125,8 +125,10 @@ func (g *teller) body(e *mesh.Event) mesh.Body {
 	return []mesh.Body{
 		nil, mesh.Foreign{}, mesh.CancelRequested{}, mesh.SkillCalled{Call: "c", Skill: "s"}, mesh.SkillReturned{Call: "c"},
 		mesh.ModelReplied{Usage: mesh.Usage{Prompt: 3}}, mesh.StateNoted{Agent: "a", Data: []byte("{}")}, mesh.LimitTripped{}, mesh.ThreadClaimed{Epoch: 1},
-		mesh.MessagePosted{}, mesh.ArtifactAppended{},
-	}[g.pick(11)]
+		mesh.MessagePosted{}, mesh.ArtifactAppended{}, mesh.ToolReturned{Call: "c", Name: "get_skill"},
+		mesh.ApprovalAsked{Call: "c", Skill: "s"}, mesh.ApprovalSettled{Call: "c", Approved: true},
+		mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_WORKING, Reason: mesh.ReasonDelivered},
+	}[g.pick(15)]
 }
 
 // shown is what a view tells of the events from its cursor on.
@@ -282,6 +284,7 @@ func FuzzApply(f *testing.F) {
 		g := aTeller(data)
 		checkLog(t, g.tell(min(48, 2+len(data)/2)))
 		_ = thread.Said(g.log)
+		_ = thread.SkillCalls(g.log)
 	})
 }
 

@@ -39,6 +39,8 @@ type State struct {
 	decisions map[mesh.Scope]mesh.Seq
 	posted    map[string][]Posted
 	notes     map[string][]byte
+	window    window
+	seen      ids
 }
 
 // An Execution is a mesh.Execution and what became of it.
@@ -58,9 +60,23 @@ type Execution struct {
 	Usage         mesh.Usage
 	// Artifacts counts the ArtifactAppended of the execution.
 	Artifacts int64
-	// SkillCalls counts the skills called; Unsettled has those without return.
+	// SkillCalls counts the skills called; Unsettled has those without return,
+	// at most MaxUnsettled.
 	SkillCalls int
 	Unsettled  map[string]string // call -> skill
+	// Calls counts what was called since the user's last message: of a turn, in
+	// it and everything below; of others, by themselves since they began or went
+	// on with a message.
+	Calls Calls
+	// Tripped has the limits that stopped something since then, each once: of a
+	// turn, also those below that are not an agent's own.
+	Tripped []mesh.LimitTripped
+	// Approvals are the calls that wait for the user's word, in the order in
+	// which it was asked for.
+	Approvals []Approval
+	// WentOn is the id of the event by which the execution last went on with a
+	// message of the user (ReasonDelivered).
+	WentOn string
 	// Canceled says that somebody asked for its end.
 	Canceled bool
 	// Legs are, for turns, who had the user's stream and when.

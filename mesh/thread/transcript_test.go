@@ -23,8 +23,11 @@ var update = flag.Bool("update", false, "rewrite what the transcripts in testdat
 // The transcripts tell what events a thread had, a line each, and on tabbed
 // lines what its users were told of them: "task: update", with a "*" before
 // what only clients of our extension see. "state" shows what the thread adds
-// up to. They prove S4-015, S4-026 to S4-030, S4-042, S0-041 and S0-092 for
-// what users see, and A2A v1.0 §4.1.3 for what follows an end.
+// up to, "skills" the calls of skills, and "window" how many there were within
+// a time; "wait" lets time pass, and "again" is the last event once more. They
+// prove S3-030, S3-040, S3-041, S3-044, S3-046, S3-093 and S3-104 for what the
+// log has of calls and limits, S4-015, S4-026 to S4-030, S4-042, S0-041 and
+// S0-092 for what users see, and A2A v1.0 §4.1.3 for what follows an end.
 func TestTranscripts(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(files) == 0 {
@@ -58,11 +61,13 @@ type player struct {
 	plain  map[mesh.ExecutionID]*thread.View
 	extend map[mesh.ExecutionID]*thread.View
 	snaps  map[mesh.ExecutionID]*thread.Snapshot
+	log    []*mesh.Event
+	clock  time.Time
 }
 
 func play(t *testing.T, script string) string {
 	t.Helper()
-	p := &player{state: new(thread.State), plain: map[mesh.ExecutionID]*thread.View{}, extend: map[mesh.ExecutionID]*thread.View{}, snaps: map[mesh.ExecutionID]*thread.Snapshot{}}
+	p := &player{state: new(thread.State), clock: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), plain: map[mesh.ExecutionID]*thread.View{}, extend: map[mesh.ExecutionID]*thread.View{}, snaps: map[mesh.ExecutionID]*thread.Snapshot{}}
 	lines := bufio.NewScanner(strings.NewReader(script))
 	for n := 1; lines.Scan(); n++ {
 		line := lines.Text()
@@ -74,6 +79,23 @@ func play(t *testing.T, script string) string {
 		case line == "" || strings.HasPrefix(line, "#"):
 		case line == "state":
 			p.describe()
+		case line == "skills":
+			p.skills()
+		case line == "again":
+			again := *p.log[len(p.log)-1]
+			p.apply(&again)
+		case strings.HasPrefix(line, "wait "), strings.HasPrefix(line, "window "):
+			verb, length, _ := strings.Cut(line, " ")
+			d, err := time.ParseDuration(length)
+			if err != nil {
+				t.Fatalf("line %d: %v", n, err)
+			}
+			if verb == "wait" {
+				p.clock = p.clock.Add(d)
+				continue
+			}
+			calls, first := p.state.CallsWithin(p.clock, d)
+			fmt.Fprintf(&p.out, "\t%d calls, the first at %s\n", calls, first.Format(time.TimeOnly))
 		default:
 			events, err := parse(line)
 			if err != nil {
@@ -89,7 +111,12 @@ func play(t *testing.T, script string) string {
 
 func (p *player) apply(e *mesh.Event) {
 	e.Seq = p.state.Seq + 1
-	e.Time = time.Date(2026, 1, 1, 0, 0, int(e.Seq), 0, time.UTC)
+	p.clock = p.clock.Add(time.Second)
+	e.Time = p.clock
+	if e.ID == "" {
+		e.ID = fmt.Sprintf("e%d", e.Seq)
+	}
+	p.log = append(p.log, e)
 	before := len(p.state.Turns())
 	for _, id := range p.turns {
 		plain, extended := told(p.plain[id].Apply(e)), told(p.extend[id].Apply(e))
@@ -157,6 +184,9 @@ func (p *player) describe() {
 	s := p.state
 	f := func(format string, args ...any) { fmt.Fprintf(&p.out, "\t"+format+"\n", args...) }
 	f("seq %d, epoch %d, title %q, active agent %s", s.Seq, s.Epoch, s.Title, s.ActiveAgent("main"))
+	if u := s.Usage; u != (mesh.Usage{}) {
+		f("%d+%d tokens for $%.2f", u.Prompt, u.Completion, u.Cost)
+	}
 	if h := s.Handoff; h != nil {
 		f("handoff at %d of %s: %s to %s, ended %d %s %q", h.Seq, h.Turn, h.From, h.To, h.Ended, h.Outcome, h.Result)
 	}
@@ -189,6 +219,7 @@ func (p *player) describe() {
 		if x.RemoteTask != "" {
 			line += ", remote " + x.RemoteTask
 		}
+		line += counts(x)
 		f("%s", line)
 		if snap := p.snaps[x.ID]; snap != nil {
 			task, _ := snap.Task()
@@ -196,6 +227,41 @@ func (p *player) describe() {
 				f("  artifact %s %q", a.ArtifactId, partsText(a.Parts))
 			}
 		}
+	}
+}
+
+// counts is what was called, asked, used and stopped in the execution.
+func counts(x *thread.Execution) string {
+	line := ""
+	if x.SkillCalls > 0 {
+		line += fmt.Sprintf(", %d skills called", x.SkillCalls)
+	}
+	if c := x.Calls; c.Skills+c.Tools > 0 {
+		line += fmt.Sprintf(", since %d: %d skills, %d tools, %d discoveries", c.Since, c.Skills, c.Tools, c.Discoveries)
+	}
+	for _, l := range x.Tripped {
+		line += fmt.Sprintf(", tripped %s %d of %d", l.Limit, l.Used, l.Most)
+	}
+	for _, a := range x.Approvals {
+		line += fmt.Sprintf(", waits since %d for %s of %s %q", a.Asked, a.Call, a.Skill, a.Text)
+	}
+	if u := x.Usage; u != (mesh.Usage{}) {
+		line += fmt.Sprintf(", %d+%d tokens (%d unpriced) for $%.2f", u.Prompt, u.Completion, u.Unpriced, u.Cost)
+	}
+	return line
+}
+
+// skills shows the calls of skills in the log.
+func (p *player) skills() {
+	for _, c := range thread.SkillCalls(p.log) {
+		fmt.Fprintf(&p.out, "\t%d %s %s of %s for %s: %s %s %s", c.Called, c.Key, c.Call, c.Execution, c.Turn, c.Skill, c.Args, c.Status)
+		switch {
+		case c.Lost:
+			fmt.Fprint(&p.out, ", lost")
+		case !c.Unsettled():
+			fmt.Fprintf(&p.out, " at %d after %v %q", c.Returned, c.Duration, c.Content+c.Error)
+		}
+		fmt.Fprintln(&p.out)
 	}
 }
 
@@ -240,10 +306,26 @@ func parse(line string) ([]*mesh.Event, error) {
 	case "claim": // claim EPOCH NODE
 		n, err := strconv.Atoi(w[1])
 		return []*mesh.Event{{Actor: "node", Body: mesh.ThreadClaimed{Epoch: mesh.Epoch(n), Node: w[2]}}}, err
-	case "calls": // calls EXECUTION CALL SKILL
-		return one("agent:x", mesh.SkillCalled{Call: w[2], Skill: w[3]}), nil
-	case "got": // got EXECUTION CALL
-		return one("agent:x", mesh.SkillReturned{Call: w[2]}), nil
+	case "calls": // calls EXECUTION CALL SKILL: ARGUMENTS
+		return one("agent:x", mesh.SkillCalled{Call: w[2], Skill: w[3], Args: text}), nil
+	case "got", "fails": // got EXECUTION CALL: RESULT
+		return one("agent:x", mesh.SkillReturned{Call: w[2], Failed: w[0] == "fails", Content: text}), nil
+	case "tool": // tool EXECUTION CALL NAME: RESULT
+		return one("agent:x", mesh.ToolReturned{Call: w[2], Name: w[3], Content: text}), nil
+	case "asks": // asks EXECUTION CALL SKILL: QUESTION
+		return one("agent:x", mesh.ApprovalAsked{Call: w[2], Skill: w[3], Text: text}), nil
+	case "approves", "refuses": // approves EXECUTION CALL: ANSWER
+		return one("agent:x", mesh.ApprovalSettled{Call: w[2], Approved: w[0] == "approves", Text: text}), nil
+	case "trips": // trips EXECUTION LIMIT USED
+		used, err := strconv.ParseInt(w[3], 10, 64)
+		return one("node", mesh.LimitTripped{Limit: w[2], Used: used, Most: used}), err
+	case "replied": // replied EXECUTION TOKENS DOLLARS
+		tokens, err := strconv.ParseInt(w[2], 10, 64)
+		u := mesh.Usage{Prompt: tokens, Completion: 1}
+		if u.Cost, _ = strconv.ParseFloat(w[3], 64); w[3] == "" {
+			u.Unpriced = tokens + 1
+		}
+		return one("agent:x", mesh.ModelReplied{Usage: u}), err
 	case "foreign": // foreign EXECUTION
 		return one("agent:x", mesh.Foreign{Raw: []byte(text)}), nil
 	}

@@ -25,10 +25,20 @@ func bodyToProto(p *meshv1.Event, body mesh.Body) {
 			Message: b.Message, User: b.User, Digest: b.Digest, Permissions: texts[mesh.Permission, string](b.Permissions)}}
 	case mesh.SkillCalled:
 		p.Body = &meshv1.Event_SkillCalled{SkillCalled: &meshv1.SkillCalled{
-			Call: b.Call, Skill: b.Skill, Args: b.Args}}
+			Call: b.Call, Skill: b.Skill, Args: b.Args, Source: b.Source, Version: b.Version}}
 	case mesh.SkillReturned:
 		p.Body = &meshv1.Event_SkillReturned{SkillReturned: &meshv1.SkillReturned{
-			Call: b.Call, Failed: b.Failed, Content: b.Content, Files: b.Files, Duration: durationToProto(b.Duration)}}
+			Call: b.Call, Failed: b.Failed, Content: b.Content, Files: b.Files,
+			Duration: durationToProto(b.Duration), Metadata: b.Metadata}}
+	case mesh.ToolReturned:
+		p.Body = &meshv1.Event_ToolReturned{ToolReturned: &meshv1.ToolReturned{
+			Call: b.Call, Name: b.Name, Failed: b.Failed, Content: b.Content}}
+	case mesh.ApprovalAsked:
+		p.Body = &meshv1.Event_ApprovalAsked{ApprovalAsked: &meshv1.ApprovalAsked{
+			Call: b.Call, Skill: b.Skill, Args: b.Args, Text: b.Text}}
+	case mesh.ApprovalSettled:
+		p.Body = &meshv1.Event_ApprovalSettled{ApprovalSettled: &meshv1.ApprovalSettled{
+			Call: b.Call, Approved: b.Approved, Text: b.Text}}
 	case mesh.ModelReplied:
 		p.Body = &meshv1.Event_ModelReplied{ModelReplied: &meshv1.ModelReplied{
 			Model: b.Model, Text: b.Text, Tools: toolsToProto(b.Tools), Usage: usageOrNil(b.Usage), Finish: b.Finish}}
@@ -77,11 +87,20 @@ func bodyFromProto(p *meshv1.Event) mesh.Body {
 			Permissions: texts[string, mesh.Permission](v.GetPermissions())}
 	case *meshv1.Event_SkillCalled:
 		v := b.SkillCalled
-		return mesh.SkillCalled{Call: v.GetCall(), Skill: v.GetSkill(), Args: v.GetArgs()}
+		return mesh.SkillCalled{Call: v.GetCall(), Skill: v.GetSkill(), Args: v.GetArgs(), Source: v.GetSource(), Version: v.GetVersion()}
 	case *meshv1.Event_SkillReturned:
 		v := b.SkillReturned
 		return mesh.SkillReturned{Call: v.GetCall(), Failed: v.GetFailed(), Content: v.GetContent(),
-			Files: v.GetFiles(), Duration: v.GetDuration().AsDuration()}
+			Files: v.GetFiles(), Duration: v.GetDuration().AsDuration(), Metadata: v.GetMetadata()}
+	case *meshv1.Event_ToolReturned:
+		v := b.ToolReturned
+		return mesh.ToolReturned{Call: v.GetCall(), Name: v.GetName(), Failed: v.GetFailed(), Content: v.GetContent()}
+	case *meshv1.Event_ApprovalAsked:
+		v := b.ApprovalAsked
+		return mesh.ApprovalAsked{Call: v.GetCall(), Skill: v.GetSkill(), Args: v.GetArgs(), Text: v.GetText()}
+	case *meshv1.Event_ApprovalSettled:
+		v := b.ApprovalSettled
+		return mesh.ApprovalSettled{Call: v.GetCall(), Approved: v.GetApproved(), Text: v.GetText()}
 	case *meshv1.Event_ModelReplied:
 		v := b.ModelReplied
 		return mesh.ModelReplied{Model: v.GetModel(), Text: v.GetText(), Tools: toolsFromProto(v.GetTools()),
@@ -166,12 +185,14 @@ func ExecutionFromProto(p *meshv1.Execution) mesh.Execution {
 
 // UsageToProto returns the usage as a message.
 func UsageToProto(u mesh.Usage) *meshv1.Usage {
-	return &meshv1.Usage{Prompt: u.Prompt, Completion: u.Completion, Cached: u.Cached}
+	return &meshv1.Usage{Prompt: u.Prompt, Completion: u.Completion, Cached: u.Cached,
+		CacheWrite: u.CacheWrite, Cost: u.Cost, Unpriced: u.Unpriced}
 }
 
 // UsageFromProto returns the usage that the message describes; none for nil.
 func UsageFromProto(p *meshv1.Usage) mesh.Usage {
-	return mesh.Usage{Prompt: p.GetPrompt(), Completion: p.GetCompletion(), Cached: p.GetCached()}
+	return mesh.Usage{Prompt: p.GetPrompt(), Completion: p.GetCompletion(), Cached: p.GetCached(),
+		CacheWrite: p.GetCacheWrite(), Cost: p.GetCost(), Unpriced: p.GetUnpriced()}
 }
 
 func usageOrNil(u mesh.Usage) *meshv1.Usage {

@@ -66,16 +66,29 @@ var bodies = map[string]func(t *rapid.T) mesh.Body{
 		}
 	},
 	"SkillCalled": func(t *rapid.T) mesh.Body {
-		return mesh.SkillCalled{Call: text.Draw(t, "call"), Skill: text.Draw(t, "skill"), Args: text.Draw(t, "args")}
+		return mesh.SkillCalled{Call: text.Draw(t, "call"), Skill: text.Draw(t, "skill"), Args: text.Draw(t, "args"),
+			Source: text.Draw(t, "source"), Version: text.Draw(t, "version")}
+	},
+	"ToolReturned": func(t *rapid.T) mesh.Body {
+		return mesh.ToolReturned{Call: text.Draw(t, "call"), Name: text.Draw(t, "name"), Failed: rapid.Bool().Draw(t, "failed"),
+			Content: text.Draw(t, "content")}
+	},
+	"ApprovalAsked": func(t *rapid.T) mesh.Body {
+		return mesh.ApprovalAsked{Call: text.Draw(t, "call"), Skill: text.Draw(t, "skill"), Args: text.Draw(t, "args"), Text: text.Draw(t, "text")}
+	},
+	"ApprovalSettled": func(t *rapid.T) mesh.Body {
+		return mesh.ApprovalSettled{Call: text.Draw(t, "call"), Approved: rapid.Bool().Draw(t, "approved"), Text: text.Draw(t, "text")}
 	},
 	"SkillReturned": func(t *rapid.T) mesh.Body {
 		return mesh.SkillReturned{Call: text.Draw(t, "call"), Failed: rapid.Bool().Draw(t, "failed"),
-			Content: text.Draw(t, "content"), Files: texts.Draw(t, "files"), Duration: time.Duration(num.Draw(t, "duration"))}
+			Content: text.Draw(t, "content"), Files: texts.Draw(t, "files"), Duration: time.Duration(num.Draw(t, "duration")),
+			Metadata: text.Draw(t, "metadata")}
 	},
 	"ModelReplied": func(t *rapid.T) mesh.Body {
 		return mesh.ModelReplied{Model: text.Draw(t, "model"), Text: text.Draw(t, "text"),
 			Tools: []mesh.ToolUse{{ID: text.Draw(t, "id"), Name: text.Draw(t, "name"), Arguments: text.Draw(t, "args")}},
-			Usage: mesh.Usage{Prompt: num.Draw(t, "p"), Completion: num.Draw(t, "c"), Cached: num.Draw(t, "h")}, Finish: text.Draw(t, "finish")}
+			Usage: mesh.Usage{Prompt: num.Draw(t, "p"), Completion: num.Draw(t, "c"), Cached: num.Draw(t, "h"),
+				CacheWrite: num.Draw(t, "w"), Cost: rapid.Float64Min(0).Draw(t, "cost"), Unpriced: num.Draw(t, "u")}, Finish: text.Draw(t, "finish")}
 	},
 	"DispatchSettled": func(t *rapid.T) mesh.Body {
 		return mesh.DispatchSettled{Child: mesh.ExecutionID(text.Draw(t, "child")), State: state.Draw(t, "state"),

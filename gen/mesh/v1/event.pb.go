@@ -54,6 +54,9 @@ type Event struct {
 	//	*Event_StateNoted
 	//	*Event_CancelRequested
 	//	*Event_LimitTripped
+	//	*Event_ToolReturned
+	//	*Event_ApprovalAsked
+	//	*Event_ApprovalSettled
 	//	*Event_ThreadClaimed
 	//	*Event_TaskOpened
 	//	*Event_TaskMoved
@@ -225,6 +228,33 @@ func (x *Event) GetLimitTripped() *LimitTripped {
 	return nil
 }
 
+func (x *Event) GetToolReturned() *ToolReturned {
+	if x != nil {
+		if x, ok := x.Body.(*Event_ToolReturned); ok {
+			return x.ToolReturned
+		}
+	}
+	return nil
+}
+
+func (x *Event) GetApprovalAsked() *ApprovalAsked {
+	if x != nil {
+		if x, ok := x.Body.(*Event_ApprovalAsked); ok {
+			return x.ApprovalAsked
+		}
+	}
+	return nil
+}
+
+func (x *Event) GetApprovalSettled() *ApprovalSettled {
+	if x != nil {
+		if x, ok := x.Body.(*Event_ApprovalSettled); ok {
+			return x.ApprovalSettled
+		}
+	}
+	return nil
+}
+
 func (x *Event) GetThreadClaimed() *ThreadClaimed {
 	if x != nil {
 		if x, ok := x.Body.(*Event_ThreadClaimed); ok {
@@ -328,6 +358,21 @@ type Event_LimitTripped struct {
 	LimitTripped *LimitTripped `protobuf:"bytes,28,opt,name=limit_tripped,json=limitTripped,proto3,oneof"`
 }
 
+type Event_ToolReturned struct {
+	// A tool that is no skill came back.
+	ToolReturned *ToolReturned `protobuf:"bytes,29,opt,name=tool_returned,json=toolReturned,proto3,oneof"`
+}
+
+type Event_ApprovalAsked struct {
+	// A skill call waits for the user's word.
+	ApprovalAsked *ApprovalAsked `protobuf:"bytes,30,opt,name=approval_asked,json=approvalAsked,proto3,oneof"`
+}
+
+type Event_ApprovalSettled struct {
+	// The user gave it.
+	ApprovalSettled *ApprovalSettled `protobuf:"bytes,31,opt,name=approval_settled,json=approvalSettled,proto3,oneof"`
+}
+
 type Event_ThreadClaimed struct {
 	// A node drives the thread from here on.
 	ThreadClaimed *ThreadClaimed `protobuf:"bytes,40,opt,name=thread_claimed,json=threadClaimed,proto3,oneof"`
@@ -375,6 +420,12 @@ func (*Event_StateNoted) isEvent_Body() {}
 func (*Event_CancelRequested) isEvent_Body() {}
 
 func (*Event_LimitTripped) isEvent_Body() {}
+
+func (*Event_ToolReturned) isEvent_Body() {}
+
+func (*Event_ApprovalAsked) isEvent_Body() {}
+
+func (*Event_ApprovalSettled) isEvent_Body() {}
 
 func (*Event_ThreadClaimed) isEvent_Body() {}
 
@@ -542,7 +593,11 @@ type SkillCalled struct {
 	// Name of the skill, as "mail.send".
 	Skill string `protobuf:"bytes,2,opt,name=skill,proto3" json:"skill,omitempty"`
 	// Arguments, a JSON object.
-	Args          string `protobuf:"bytes,3,opt,name=args,proto3" json:"args,omitempty"`
+	Args string `protobuf:"bytes,3,opt,name=args,proto3" json:"args,omitempty"`
+	// How it was called: "cmd", "use_skill", "direct", "run", "schedule" or "mcp".
+	Source string `protobuf:"bytes,4,opt,name=source,proto3" json:"source,omitempty"`
+	// Version of the skill's file that was called.
+	Version       string `protobuf:"bytes,5,opt,name=version,proto3" json:"version,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -598,6 +653,20 @@ func (x *SkillCalled) GetArgs() string {
 	return ""
 }
 
+func (x *SkillCalled) GetSource() string {
+	if x != nil {
+		return x.Source
+	}
+	return ""
+}
+
+func (x *SkillCalled) GetVersion() string {
+	if x != nil {
+		return x.Version
+	}
+	return ""
+}
+
 // SkillReturned settles a SkillCalled.
 type SkillReturned struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -610,7 +679,9 @@ type SkillReturned struct {
 	// Names of files that the skill produced.
 	Files []string `protobuf:"bytes,4,rep,name=files,proto3" json:"files,omitempty"`
 	// How long it took.
-	Duration      *durationpb.Duration `protobuf:"bytes,5,opt,name=duration,proto3" json:"duration,omitempty"`
+	Duration *durationpb.Duration `protobuf:"bytes,5,opt,name=duration,proto3" json:"duration,omitempty"`
+	// What the skill says for programs, a JSON object; empty for nothing.
+	Metadata      string `protobuf:"bytes,6,opt,name=metadata,proto3" json:"metadata,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -678,6 +749,13 @@ func (x *SkillReturned) GetDuration() *durationpb.Duration {
 		return x.Duration
 	}
 	return nil
+}
+
+func (x *SkillReturned) GetMetadata() string {
+	if x != nil {
+		return x.Metadata
+	}
+	return ""
 }
 
 // ModelReplied is one whole reply of a model.
@@ -834,7 +912,13 @@ type Usage struct {
 	// Tokens of the reply.
 	Completion int64 `protobuf:"varint,2,opt,name=completion,proto3" json:"completion,omitempty"`
 	// Tokens of the prompt that came from the provider's cache.
-	Cached        int64 `protobuf:"varint,3,opt,name=cached,proto3" json:"cached,omitempty"`
+	Cached int64 `protobuf:"varint,3,opt,name=cached,proto3" json:"cached,omitempty"`
+	// Tokens of the prompt that were written to the provider's cache.
+	CacheWrite int64 `protobuf:"varint,4,opt,name=cache_write,json=cacheWrite,proto3" json:"cache_write,omitempty"`
+	// What it cost in US dollars, as far as prices are known.
+	Cost float64 `protobuf:"fixed64,5,opt,name=cost,proto3" json:"cost,omitempty"`
+	// Tokens whose price is not known.
+	Unpriced      int64 `protobuf:"varint,6,opt,name=unpriced,proto3" json:"unpriced,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -886,6 +970,27 @@ func (x *Usage) GetCompletion() int64 {
 func (x *Usage) GetCached() int64 {
 	if x != nil {
 		return x.Cached
+	}
+	return 0
+}
+
+func (x *Usage) GetCacheWrite() int64 {
+	if x != nil {
+		return x.CacheWrite
+	}
+	return 0
+}
+
+func (x *Usage) GetCost() float64 {
+	if x != nil {
+		return x.Cost
+	}
+	return 0
+}
+
+func (x *Usage) GetUnpriced() int64 {
+	if x != nil {
+		return x.Unpriced
 	}
 	return 0
 }
@@ -1712,11 +1817,224 @@ func (x *Execution) GetDeadline() *timestamppb.Timestamp {
 	return nil
 }
 
+// ToolReturned settles a call of a model to a tool that is no skill: what the
+// model was told.
+type ToolReturned struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the call.
+	Call string `protobuf:"bytes,1,opt,name=call,proto3" json:"call,omitempty"`
+	// Name of the tool.
+	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	// Whether it failed.
+	Failed bool `protobuf:"varint,3,opt,name=failed,proto3" json:"failed,omitempty"`
+	// What the model is told.
+	Content       string `protobuf:"bytes,4,opt,name=content,proto3" json:"content,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ToolReturned) Reset() {
+	*x = ToolReturned{}
+	mi := &file_mesh_v1_event_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ToolReturned) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ToolReturned) ProtoMessage() {}
+
+func (x *ToolReturned) ProtoReflect() protoreflect.Message {
+	mi := &file_mesh_v1_event_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ToolReturned.ProtoReflect.Descriptor instead.
+func (*ToolReturned) Descriptor() ([]byte, []int) {
+	return file_mesh_v1_event_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *ToolReturned) GetCall() string {
+	if x != nil {
+		return x.Call
+	}
+	return ""
+}
+
+func (x *ToolReturned) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ToolReturned) GetFailed() bool {
+	if x != nil {
+		return x.Failed
+	}
+	return false
+}
+
+func (x *ToolReturned) GetContent() string {
+	if x != nil {
+		return x.Content
+	}
+	return ""
+}
+
+// ApprovalAsked says that the execution waits for the user's word before it
+// runs a skill.
+type ApprovalAsked struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the call within the execution.
+	Call string `protobuf:"bytes,1,opt,name=call,proto3" json:"call,omitempty"`
+	// Name of the skill, as "mail.send".
+	Skill string `protobuf:"bytes,2,opt,name=skill,proto3" json:"skill,omitempty"`
+	// Arguments, a JSON object.
+	Args string `protobuf:"bytes,3,opt,name=args,proto3" json:"args,omitempty"`
+	// What the user is asked.
+	Text          string `protobuf:"bytes,4,opt,name=text,proto3" json:"text,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ApprovalAsked) Reset() {
+	*x = ApprovalAsked{}
+	mi := &file_mesh_v1_event_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ApprovalAsked) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ApprovalAsked) ProtoMessage() {}
+
+func (x *ApprovalAsked) ProtoReflect() protoreflect.Message {
+	mi := &file_mesh_v1_event_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ApprovalAsked.ProtoReflect.Descriptor instead.
+func (*ApprovalAsked) Descriptor() ([]byte, []int) {
+	return file_mesh_v1_event_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *ApprovalAsked) GetCall() string {
+	if x != nil {
+		return x.Call
+	}
+	return ""
+}
+
+func (x *ApprovalAsked) GetSkill() string {
+	if x != nil {
+		return x.Skill
+	}
+	return ""
+}
+
+func (x *ApprovalAsked) GetArgs() string {
+	if x != nil {
+		return x.Args
+	}
+	return ""
+}
+
+func (x *ApprovalAsked) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
+// ApprovalSettled is the user's word on a call that waited for it.
+type ApprovalSettled struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the call within the execution.
+	Call string `protobuf:"bytes,1,opt,name=call,proto3" json:"call,omitempty"`
+	// Whether the call may run.
+	Approved bool `protobuf:"varint,2,opt,name=approved,proto3" json:"approved,omitempty"`
+	// What the user wrote.
+	Text          string `protobuf:"bytes,3,opt,name=text,proto3" json:"text,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ApprovalSettled) Reset() {
+	*x = ApprovalSettled{}
+	mi := &file_mesh_v1_event_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ApprovalSettled) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ApprovalSettled) ProtoMessage() {}
+
+func (x *ApprovalSettled) ProtoReflect() protoreflect.Message {
+	mi := &file_mesh_v1_event_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ApprovalSettled.ProtoReflect.Descriptor instead.
+func (*ApprovalSettled) Descriptor() ([]byte, []int) {
+	return file_mesh_v1_event_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *ApprovalSettled) GetCall() string {
+	if x != nil {
+		return x.Call
+	}
+	return ""
+}
+
+func (x *ApprovalSettled) GetApproved() bool {
+	if x != nil {
+		return x.Approved
+	}
+	return false
+}
+
+func (x *ApprovalSettled) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
 var File_mesh_v1_event_proto protoreflect.FileDescriptor
 
 const file_mesh_v1_event_proto_rawDesc = "" +
 	"\n" +
-	"\x13mesh/v1/event.proto\x12\amesh.v1\x1a\va2av1.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xed\b\n" +
+	"\x13mesh/v1/event.proto\x12\amesh.v1\x1a\va2av1.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xb3\n" +
+	"\n" +
 	"\x05Event\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x03R\x03seq\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\tR\x02id\x12.\n" +
@@ -1733,7 +2051,10 @@ const file_mesh_v1_event_proto_rawDesc = "" +
 	"\vstate_noted\x18\x1a \x01(\v2\x13.mesh.v1.StateNotedH\x00R\n" +
 	"stateNoted\x12E\n" +
 	"\x10cancel_requested\x18\x1b \x01(\v2\x18.mesh.v1.CancelRequestedH\x00R\x0fcancelRequested\x12<\n" +
-	"\rlimit_tripped\x18\x1c \x01(\v2\x15.mesh.v1.LimitTrippedH\x00R\flimitTripped\x12?\n" +
+	"\rlimit_tripped\x18\x1c \x01(\v2\x15.mesh.v1.LimitTrippedH\x00R\flimitTripped\x12<\n" +
+	"\rtool_returned\x18\x1d \x01(\v2\x15.mesh.v1.ToolReturnedH\x00R\ftoolReturned\x12?\n" +
+	"\x0eapproval_asked\x18\x1e \x01(\v2\x16.mesh.v1.ApprovalAskedH\x00R\rapprovalAsked\x12E\n" +
+	"\x10approval_settled\x18\x1f \x01(\v2\x18.mesh.v1.ApprovalSettledH\x00R\x0fapprovalSettled\x12?\n" +
 	"\x0ethread_claimed\x18( \x01(\v2\x16.mesh.v1.ThreadClaimedH\x00R\rthreadClaimed\x126\n" +
 	"\vtask_opened\x18) \x01(\v2\x13.mesh.v1.TaskOpenedH\x00R\n" +
 	"taskOpened\x123\n" +
@@ -1753,17 +2074,20 @@ const file_mesh_v1_event_proto_rawDesc = "" +
 	"\x06append\x18\x02 \x01(\bR\x06append\x12\x1d\n" +
 	"\n" +
 	"last_chunk\x18\x03 \x01(\bR\tlastChunk\x123\n" +
-	"\bmetadata\x18\x04 \x01(\v2\x17.google.protobuf.StructR\bmetadata\"K\n" +
+	"\bmetadata\x18\x04 \x01(\v2\x17.google.protobuf.StructR\bmetadata\"}\n" +
 	"\vSkillCalled\x12\x12\n" +
 	"\x04call\x18\x01 \x01(\tR\x04call\x12\x14\n" +
 	"\x05skill\x18\x02 \x01(\tR\x05skill\x12\x12\n" +
-	"\x04args\x18\x03 \x01(\tR\x04args\"\xa2\x01\n" +
+	"\x04args\x18\x03 \x01(\tR\x04args\x12\x16\n" +
+	"\x06source\x18\x04 \x01(\tR\x06source\x12\x18\n" +
+	"\aversion\x18\x05 \x01(\tR\aversion\"\xbe\x01\n" +
 	"\rSkillReturned\x12\x12\n" +
 	"\x04call\x18\x01 \x01(\tR\x04call\x12\x16\n" +
 	"\x06failed\x18\x02 \x01(\bR\x06failed\x12\x18\n" +
 	"\acontent\x18\x03 \x01(\tR\acontent\x12\x14\n" +
 	"\x05files\x18\x04 \x03(\tR\x05files\x125\n" +
-	"\bduration\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\bduration\"\x9e\x01\n" +
+	"\bduration\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\bduration\x12\x1a\n" +
+	"\bmetadata\x18\x06 \x01(\tR\bmetadata\"\x9e\x01\n" +
 	"\fModelReplied\x12\x14\n" +
 	"\x05model\x18\x01 \x01(\tR\x05model\x12\x12\n" +
 	"\x04text\x18\x02 \x01(\tR\x04text\x12&\n" +
@@ -1773,13 +2097,17 @@ const file_mesh_v1_event_proto_rawDesc = "" +
 	"\aToolUse\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x1c\n" +
-	"\targuments\x18\x03 \x01(\tR\targuments\"W\n" +
+	"\targuments\x18\x03 \x01(\tR\targuments\"\xa8\x01\n" +
 	"\x05Usage\x12\x16\n" +
 	"\x06prompt\x18\x01 \x01(\x03R\x06prompt\x12\x1e\n" +
 	"\n" +
 	"completion\x18\x02 \x01(\x03R\n" +
 	"completion\x12\x16\n" +
-	"\x06cached\x18\x03 \x01(\x03R\x06cached\"\x83\x01\n" +
+	"\x06cached\x18\x03 \x01(\x03R\x06cached\x12\x1f\n" +
+	"\vcache_write\x18\x04 \x01(\x03R\n" +
+	"cacheWrite\x12\x12\n" +
+	"\x04cost\x18\x05 \x01(\x01R\x04cost\x12\x1a\n" +
+	"\bunpriced\x18\x06 \x01(\x03R\bunpriced\"\x83\x01\n" +
 	"\x0fDispatchSettled\x12\x14\n" +
 	"\x05child\x18\x01 \x01(\tR\x05child\x12*\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x14.lf.a2a.v1.TaskStateR\x05state\x12\x16\n" +
@@ -1841,7 +2169,21 @@ const file_mesh_v1_event_proto_rawDesc = "" +
 	"depends_on\x18\t \x03(\tR\tdependsOn\x12$\n" +
 	"\x0emax_tool_calls\x18\n" +
 	" \x01(\x05R\fmaxToolCalls\x126\n" +
-	"\bdeadline\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\bdeadlineB\x1eZ\x1cagentmesh/gen/mesh/v1;meshv1b\x06proto3"
+	"\bdeadline\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\bdeadline\"h\n" +
+	"\fToolReturned\x12\x12\n" +
+	"\x04call\x18\x01 \x01(\tR\x04call\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x16\n" +
+	"\x06failed\x18\x03 \x01(\bR\x06failed\x12\x18\n" +
+	"\acontent\x18\x04 \x01(\tR\acontent\"a\n" +
+	"\rApprovalAsked\x12\x12\n" +
+	"\x04call\x18\x01 \x01(\tR\x04call\x12\x14\n" +
+	"\x05skill\x18\x02 \x01(\tR\x05skill\x12\x12\n" +
+	"\x04args\x18\x03 \x01(\tR\x04args\x12\x12\n" +
+	"\x04text\x18\x04 \x01(\tR\x04text\"U\n" +
+	"\x0fApprovalSettled\x12\x12\n" +
+	"\x04call\x18\x01 \x01(\tR\x04call\x12\x1a\n" +
+	"\bapproved\x18\x02 \x01(\bR\bapproved\x12\x12\n" +
+	"\x04text\x18\x03 \x01(\tR\x04textB\x1eZ\x1cagentmesh/gen/mesh/v1;meshv1b\x06proto3"
 
 var (
 	file_mesh_v1_event_proto_rawDescOnce sync.Once
@@ -1855,7 +2197,7 @@ func file_mesh_v1_event_proto_rawDescGZIP() []byte {
 	return file_mesh_v1_event_proto_rawDescData
 }
 
-var file_mesh_v1_event_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
+var file_mesh_v1_event_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
 var file_mesh_v1_event_proto_goTypes = []any{
 	(*Event)(nil),                 // 0: mesh.v1.Event
 	(*MessagePosted)(nil),         // 1: mesh.v1.MessagePosted
@@ -1876,15 +2218,18 @@ var file_mesh_v1_event_proto_goTypes = []any{
 	(*HandoffStarted)(nil),        // 16: mesh.v1.HandoffStarted
 	(*HandoffEnded)(nil),          // 17: mesh.v1.HandoffEnded
 	(*Execution)(nil),             // 18: mesh.v1.Execution
-	(*timestamppb.Timestamp)(nil), // 19: google.protobuf.Timestamp
-	(*v1.Message)(nil),            // 20: lf.a2a.v1.Message
-	(*v1.Artifact)(nil),           // 21: lf.a2a.v1.Artifact
-	(*structpb.Struct)(nil),       // 22: google.protobuf.Struct
-	(*durationpb.Duration)(nil),   // 23: google.protobuf.Duration
-	(v1.TaskState)(0),             // 24: lf.a2a.v1.TaskState
+	(*ToolReturned)(nil),          // 19: mesh.v1.ToolReturned
+	(*ApprovalAsked)(nil),         // 20: mesh.v1.ApprovalAsked
+	(*ApprovalSettled)(nil),       // 21: mesh.v1.ApprovalSettled
+	(*timestamppb.Timestamp)(nil), // 22: google.protobuf.Timestamp
+	(*v1.Message)(nil),            // 23: lf.a2a.v1.Message
+	(*v1.Artifact)(nil),           // 24: lf.a2a.v1.Artifact
+	(*structpb.Struct)(nil),       // 25: google.protobuf.Struct
+	(*durationpb.Duration)(nil),   // 26: google.protobuf.Duration
+	(v1.TaskState)(0),             // 27: lf.a2a.v1.TaskState
 }
 var file_mesh_v1_event_proto_depIdxs = []int32{
-	19, // 0: mesh.v1.Event.time:type_name -> google.protobuf.Timestamp
+	22, // 0: mesh.v1.Event.time:type_name -> google.protobuf.Timestamp
 	1,  // 1: mesh.v1.Event.message_posted:type_name -> mesh.v1.MessagePosted
 	2,  // 2: mesh.v1.Event.artifact_appended:type_name -> mesh.v1.ArtifactAppended
 	3,  // 3: mesh.v1.Event.skill_called:type_name -> mesh.v1.SkillCalled
@@ -1894,31 +2239,34 @@ var file_mesh_v1_event_proto_depIdxs = []int32{
 	9,  // 7: mesh.v1.Event.state_noted:type_name -> mesh.v1.StateNoted
 	10, // 8: mesh.v1.Event.cancel_requested:type_name -> mesh.v1.CancelRequested
 	11, // 9: mesh.v1.Event.limit_tripped:type_name -> mesh.v1.LimitTripped
-	12, // 10: mesh.v1.Event.thread_claimed:type_name -> mesh.v1.ThreadClaimed
-	13, // 11: mesh.v1.Event.task_opened:type_name -> mesh.v1.TaskOpened
-	14, // 12: mesh.v1.Event.task_moved:type_name -> mesh.v1.TaskMoved
-	15, // 13: mesh.v1.Event.dispatch_issued:type_name -> mesh.v1.DispatchIssued
-	16, // 14: mesh.v1.Event.handoff_started:type_name -> mesh.v1.HandoffStarted
-	17, // 15: mesh.v1.Event.handoff_ended:type_name -> mesh.v1.HandoffEnded
-	20, // 16: mesh.v1.MessagePosted.message:type_name -> lf.a2a.v1.Message
-	21, // 17: mesh.v1.ArtifactAppended.artifact:type_name -> lf.a2a.v1.Artifact
-	22, // 18: mesh.v1.ArtifactAppended.metadata:type_name -> google.protobuf.Struct
-	23, // 19: mesh.v1.SkillReturned.duration:type_name -> google.protobuf.Duration
-	6,  // 20: mesh.v1.ModelReplied.tools:type_name -> mesh.v1.ToolUse
-	7,  // 21: mesh.v1.ModelReplied.usage:type_name -> mesh.v1.Usage
-	24, // 22: mesh.v1.DispatchSettled.state:type_name -> lf.a2a.v1.TaskState
-	18, // 23: mesh.v1.TaskOpened.execution:type_name -> mesh.v1.Execution
-	24, // 24: mesh.v1.TaskMoved.state:type_name -> lf.a2a.v1.TaskState
-	20, // 25: mesh.v1.TaskMoved.message:type_name -> lf.a2a.v1.Message
-	22, // 26: mesh.v1.TaskMoved.metadata:type_name -> google.protobuf.Struct
-	18, // 27: mesh.v1.DispatchIssued.child:type_name -> mesh.v1.Execution
-	20, // 28: mesh.v1.DispatchIssued.message:type_name -> lf.a2a.v1.Message
-	19, // 29: mesh.v1.Execution.deadline:type_name -> google.protobuf.Timestamp
-	30, // [30:30] is the sub-list for method output_type
-	30, // [30:30] is the sub-list for method input_type
-	30, // [30:30] is the sub-list for extension type_name
-	30, // [30:30] is the sub-list for extension extendee
-	0,  // [0:30] is the sub-list for field type_name
+	19, // 10: mesh.v1.Event.tool_returned:type_name -> mesh.v1.ToolReturned
+	20, // 11: mesh.v1.Event.approval_asked:type_name -> mesh.v1.ApprovalAsked
+	21, // 12: mesh.v1.Event.approval_settled:type_name -> mesh.v1.ApprovalSettled
+	12, // 13: mesh.v1.Event.thread_claimed:type_name -> mesh.v1.ThreadClaimed
+	13, // 14: mesh.v1.Event.task_opened:type_name -> mesh.v1.TaskOpened
+	14, // 15: mesh.v1.Event.task_moved:type_name -> mesh.v1.TaskMoved
+	15, // 16: mesh.v1.Event.dispatch_issued:type_name -> mesh.v1.DispatchIssued
+	16, // 17: mesh.v1.Event.handoff_started:type_name -> mesh.v1.HandoffStarted
+	17, // 18: mesh.v1.Event.handoff_ended:type_name -> mesh.v1.HandoffEnded
+	23, // 19: mesh.v1.MessagePosted.message:type_name -> lf.a2a.v1.Message
+	24, // 20: mesh.v1.ArtifactAppended.artifact:type_name -> lf.a2a.v1.Artifact
+	25, // 21: mesh.v1.ArtifactAppended.metadata:type_name -> google.protobuf.Struct
+	26, // 22: mesh.v1.SkillReturned.duration:type_name -> google.protobuf.Duration
+	6,  // 23: mesh.v1.ModelReplied.tools:type_name -> mesh.v1.ToolUse
+	7,  // 24: mesh.v1.ModelReplied.usage:type_name -> mesh.v1.Usage
+	27, // 25: mesh.v1.DispatchSettled.state:type_name -> lf.a2a.v1.TaskState
+	18, // 26: mesh.v1.TaskOpened.execution:type_name -> mesh.v1.Execution
+	27, // 27: mesh.v1.TaskMoved.state:type_name -> lf.a2a.v1.TaskState
+	23, // 28: mesh.v1.TaskMoved.message:type_name -> lf.a2a.v1.Message
+	25, // 29: mesh.v1.TaskMoved.metadata:type_name -> google.protobuf.Struct
+	18, // 30: mesh.v1.DispatchIssued.child:type_name -> mesh.v1.Execution
+	23, // 31: mesh.v1.DispatchIssued.message:type_name -> lf.a2a.v1.Message
+	22, // 32: mesh.v1.Execution.deadline:type_name -> google.protobuf.Timestamp
+	33, // [33:33] is the sub-list for method output_type
+	33, // [33:33] is the sub-list for method input_type
+	33, // [33:33] is the sub-list for extension type_name
+	33, // [33:33] is the sub-list for extension extendee
+	0,  // [0:33] is the sub-list for field type_name
 }
 
 func init() { file_mesh_v1_event_proto_init() }
@@ -1936,6 +2284,9 @@ func file_mesh_v1_event_proto_init() {
 		(*Event_StateNoted)(nil),
 		(*Event_CancelRequested)(nil),
 		(*Event_LimitTripped)(nil),
+		(*Event_ToolReturned)(nil),
+		(*Event_ApprovalAsked)(nil),
+		(*Event_ApprovalSettled)(nil),
 		(*Event_ThreadClaimed)(nil),
 		(*Event_TaskOpened)(nil),
 		(*Event_TaskMoved)(nil),
@@ -1949,7 +2300,7 @@ func file_mesh_v1_event_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_mesh_v1_event_proto_rawDesc), len(file_mesh_v1_event_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   19,
+			NumMessages:   22,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

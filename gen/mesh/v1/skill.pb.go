@@ -7,9 +7,12 @@
 package meshv1
 
 import (
+	v1 "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 	_ "google.golang.org/genproto/googleapis/api/annotations"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	structpb "google.golang.org/protobuf/types/known/structpb"
+	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
@@ -100,8 +103,25 @@ type Skill struct {
 	Path string `protobuf:"bytes,8,opt,name=path,proto3" json:"path,omitempty"`
 	// Whether it must be approved before each run.
 	RequiresApproval bool `protobuf:"varint,9,opt,name=requires_approval,json=requiresApproval,proto3" json:"requires_approval,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// The tenant whose skill it is; empty for skills that all tenants share.
+	Tenant string `protobuf:"bytes,10,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	// Changes whenever the file does.
+	Version string `protobuf:"bytes,11,opt,name=version,proto3" json:"version,omitempty"`
+	// When it runs by itself, a cron expression; empty for never.
+	Schedule string `protobuf:"bytes,12,opt,name=schedule,proto3" json:"schedule,omitempty"`
+	// The schedule's IANA time zone; empty for UTC.
+	Timezone string `protobuf:"bytes,13,opt,name=timezone,proto3" json:"timezone,omitempty"`
+	// What the user is asked before each run; empty for nothing.
+	Confirm string `protobuf:"bytes,14,opt,name=confirm,proto3" json:"confirm,omitempty"`
+	// Files that belong to it, by their paths within its folder.
+	Files []string `protobuf:"bytes,15,rep,name=files,proto3" json:"files,omitempty"`
+	// Its man page. Empty in lists.
+	Body string `protobuf:"bytes,16,opt,name=body,proto3" json:"body,omitempty"`
+	// JSON Schema of its arguments, for skills that have one of their own, as
+	// tools of MCP servers do. Empty in lists.
+	InputSchema   string `protobuf:"bytes,17,opt,name=input_schema,json=inputSchema,proto3" json:"input_schema,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Skill) Reset() {
@@ -195,6 +215,62 @@ func (x *Skill) GetRequiresApproval() bool {
 		return x.RequiresApproval
 	}
 	return false
+}
+
+func (x *Skill) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+func (x *Skill) GetVersion() string {
+	if x != nil {
+		return x.Version
+	}
+	return ""
+}
+
+func (x *Skill) GetSchedule() string {
+	if x != nil {
+		return x.Schedule
+	}
+	return ""
+}
+
+func (x *Skill) GetTimezone() string {
+	if x != nil {
+		return x.Timezone
+	}
+	return ""
+}
+
+func (x *Skill) GetConfirm() string {
+	if x != nil {
+		return x.Confirm
+	}
+	return ""
+}
+
+func (x *Skill) GetFiles() []string {
+	if x != nil {
+		return x.Files
+	}
+	return nil
+}
+
+func (x *Skill) GetBody() string {
+	if x != nil {
+		return x.Body
+	}
+	return ""
+}
+
+func (x *Skill) GetInputSchema() string {
+	if x != nil {
+		return x.InputSchema
+	}
+	return ""
 }
 
 // SkillParameter is a parameter of a skill.
@@ -302,8 +378,17 @@ type ListSkillsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Only skills of this domain.
 	Domain string `protobuf:"bytes,1,opt,name=domain,proto3" json:"domain,omitempty"`
-	// Only skills whose name, description or tags hold this text.
-	Query         string `protobuf:"bytes,2,opt,name=query,proto3" json:"query,omitempty"`
+	// Only skills whose name, description or tags hold words of this text; those
+	// with the most words come first.
+	Query string `protobuf:"bytes,2,opt,name=query,proto3" json:"query,omitempty"`
+	// Only skills that one of these patterns matches: "mail.send", "mail.*", "*".
+	Patterns []string `protobuf:"bytes,3,rep,name=patterns,proto3" json:"patterns,omitempty"`
+	// Most skills on the page: 1 to 1000, default 1000.
+	PageSize int32 `protobuf:"varint,4,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	// Where to go on, from the page before.
+	PageToken string `protobuf:"bytes,5,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	// Lists sources and bodies too. Pages may be shorter then.
+	WithSource    bool `protobuf:"varint,6,opt,name=with_source,json=withSource,proto3" json:"with_source,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -352,13 +437,43 @@ func (x *ListSkillsRequest) GetQuery() string {
 	return ""
 }
 
+func (x *ListSkillsRequest) GetPatterns() []string {
+	if x != nil {
+		return x.Patterns
+	}
+	return nil
+}
+
+func (x *ListSkillsRequest) GetPageSize() int32 {
+	if x != nil {
+		return x.PageSize
+	}
+	return 0
+}
+
+func (x *ListSkillsRequest) GetPageToken() string {
+	if x != nil {
+		return x.PageToken
+	}
+	return ""
+}
+
+func (x *ListSkillsRequest) GetWithSource() bool {
+	if x != nil {
+		return x.WithSource
+	}
+	return false
+}
+
 // ListSkillsResponse lists skills and the files that are broken.
 type ListSkillsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The skills, by name.
 	Skills []*Skill `protobuf:"bytes,1,rep,name=skills,proto3" json:"skills,omitempty"`
-	// Files that could not be loaded.
-	Problems      []*SkillProblem `protobuf:"bytes,2,rep,name=problems,proto3" json:"problems,omitempty"`
+	// Files that could not be loaded. Only on the first page.
+	Problems []*SkillProblem `protobuf:"bytes,2,rep,name=problems,proto3" json:"problems,omitempty"`
+	// Where the next page begins; empty on the last one.
+	NextPageToken string `protobuf:"bytes,3,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -405,6 +520,13 @@ func (x *ListSkillsResponse) GetProblems() []*SkillProblem {
 		return x.Problems
 	}
 	return nil
+}
+
+func (x *ListSkillsResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
 }
 
 // SkillProblem says what is wrong with a file.
@@ -475,7 +597,9 @@ func (x *SkillProblem) GetDetail() string {
 type GetSkillRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Its name.
-	Name          string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Returns this file of the skill too, by its path within the skill's folder.
+	File          string `protobuf:"bytes,2,opt,name=file,proto3" json:"file,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -517,11 +641,20 @@ func (x *GetSkillRequest) GetName() string {
 	return ""
 }
 
+func (x *GetSkillRequest) GetFile() string {
+	if x != nil {
+		return x.File
+	}
+	return ""
+}
+
 // GetSkillResponse is a skill.
 type GetSkillResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The skill.
-	Skill         *Skill `protobuf:"bytes,1,opt,name=skill,proto3" json:"skill,omitempty"`
+	Skill *Skill `protobuf:"bytes,1,opt,name=skill,proto3" json:"skill,omitempty"`
+	// The file that was asked for.
+	File          []byte `protobuf:"bytes,2,opt,name=file,proto3" json:"file,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -559,6 +692,13 @@ func (*GetSkillResponse) Descriptor() ([]byte, []int) {
 func (x *GetSkillResponse) GetSkill() *Skill {
 	if x != nil {
 		return x.Skill
+	}
+	return nil
+}
+
+func (x *GetSkillResponse) GetFile() []byte {
+	if x != nil {
+		return x.File
 	}
 	return nil
 }
@@ -931,11 +1071,698 @@ func (x *WatchSkillsResponse) GetSkill() *Skill {
 	return nil
 }
 
+// ListSkillDomainsRequest asks for all domains.
+type ListSkillDomainsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Only domains with skills that one of these patterns matches; all if empty.
+	Patterns      []string `protobuf:"bytes,1,rep,name=patterns,proto3" json:"patterns,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListSkillDomainsRequest) Reset() {
+	*x = ListSkillDomainsRequest{}
+	mi := &file_mesh_v1_skill_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListSkillDomainsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListSkillDomainsRequest) ProtoMessage() {}
+
+func (x *ListSkillDomainsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_mesh_v1_skill_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListSkillDomainsRequest.ProtoReflect.Descriptor instead.
+func (*ListSkillDomainsRequest) Descriptor() ([]byte, []int) {
+	return file_mesh_v1_skill_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *ListSkillDomainsRequest) GetPatterns() []string {
+	if x != nil {
+		return x.Patterns
+	}
+	return nil
+}
+
+// ListSkillDomainsResponse lists domains.
+type ListSkillDomainsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The domains, by name.
+	Domains       []*SkillDomain `protobuf:"bytes,1,rep,name=domains,proto3" json:"domains,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListSkillDomainsResponse) Reset() {
+	*x = ListSkillDomainsResponse{}
+	mi := &file_mesh_v1_skill_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListSkillDomainsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListSkillDomainsResponse) ProtoMessage() {}
+
+func (x *ListSkillDomainsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_mesh_v1_skill_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListSkillDomainsResponse.ProtoReflect.Descriptor instead.
+func (*ListSkillDomainsResponse) Descriptor() ([]byte, []int) {
+	return file_mesh_v1_skill_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *ListSkillDomainsResponse) GetDomains() []*SkillDomain {
+	if x != nil {
+		return x.Domains
+	}
+	return nil
+}
+
+// SkillDomain is a folder of skills.
+type SkillDomain struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its name, as "mail".
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// What its skills are for, in a sentence.
+	Description string `protobuf:"bytes,2,opt,name=description,proto3" json:"description,omitempty"`
+	// How many skills it has, of those asked for.
+	Skills int32 `protobuf:"varint,3,opt,name=skills,proto3" json:"skills,omitempty"`
+	// The text of its SKILL.md; empty where all texts together would exceed 1 MiB.
+	Body          string `protobuf:"bytes,4,opt,name=body,proto3" json:"body,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SkillDomain) Reset() {
+	*x = SkillDomain{}
+	mi := &file_mesh_v1_skill_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SkillDomain) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SkillDomain) ProtoMessage() {}
+
+func (x *SkillDomain) ProtoReflect() protoreflect.Message {
+	mi := &file_mesh_v1_skill_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SkillDomain.ProtoReflect.Descriptor instead.
+func (*SkillDomain) Descriptor() ([]byte, []int) {
+	return file_mesh_v1_skill_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *SkillDomain) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *SkillDomain) GetDescription() string {
+	if x != nil {
+		return x.Description
+	}
+	return ""
+}
+
+func (x *SkillDomain) GetSkills() int32 {
+	if x != nil {
+		return x.Skills
+	}
+	return 0
+}
+
+func (x *SkillDomain) GetBody() string {
+	if x != nil {
+		return x.Body
+	}
+	return ""
+}
+
+// ReloadSkillsRequest asks for the files to be read.
+type ReloadSkillsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReloadSkillsRequest) Reset() {
+	*x = ReloadSkillsRequest{}
+	mi := &file_mesh_v1_skill_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReloadSkillsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReloadSkillsRequest) ProtoMessage() {}
+
+func (x *ReloadSkillsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_mesh_v1_skill_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReloadSkillsRequest.ProtoReflect.Descriptor instead.
+func (*ReloadSkillsRequest) Descriptor() ([]byte, []int) {
+	return file_mesh_v1_skill_proto_rawDescGZIP(), []int{18}
+}
+
+// ReloadSkillsResponse says what came of it.
+type ReloadSkillsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// How many skills there are now.
+	Skills int32 `protobuf:"varint,1,opt,name=skills,proto3" json:"skills,omitempty"`
+	// Names of skills that were added or changed.
+	Changed []string `protobuf:"bytes,2,rep,name=changed,proto3" json:"changed,omitempty"`
+	// Names of skills that are gone.
+	Removed []string `protobuf:"bytes,3,rep,name=removed,proto3" json:"removed,omitempty"`
+	// Files that could not be loaded; their last good version stays.
+	Problems      []*SkillProblem `protobuf:"bytes,4,rep,name=problems,proto3" json:"problems,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReloadSkillsResponse) Reset() {
+	*x = ReloadSkillsResponse{}
+	mi := &file_mesh_v1_skill_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReloadSkillsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReloadSkillsResponse) ProtoMessage() {}
+
+func (x *ReloadSkillsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_mesh_v1_skill_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReloadSkillsResponse.ProtoReflect.Descriptor instead.
+func (*ReloadSkillsResponse) Descriptor() ([]byte, []int) {
+	return file_mesh_v1_skill_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *ReloadSkillsResponse) GetSkills() int32 {
+	if x != nil {
+		return x.Skills
+	}
+	return 0
+}
+
+func (x *ReloadSkillsResponse) GetChanged() []string {
+	if x != nil {
+		return x.Changed
+	}
+	return nil
+}
+
+func (x *ReloadSkillsResponse) GetRemoved() []string {
+	if x != nil {
+		return x.Removed
+	}
+	return nil
+}
+
+func (x *ReloadSkillsResponse) GetProblems() []*SkillProblem {
+	if x != nil {
+		return x.Problems
+	}
+	return nil
+}
+
+// RunSkillRequest is a call of a skill.
+type RunSkillRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its name.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Its arguments by name.
+	Arguments *structpb.Struct `protobuf:"bytes,2,opt,name=arguments,proto3" json:"arguments,omitempty"`
+	// The thread that the run belongs to, a UUID v4; empty for one of its own.
+	ThreadId string `protobuf:"bytes,3,opt,name=thread_id,json=threadId,proto3" json:"thread_id,omitempty"`
+	// The caller approves the call, so that nobody is asked.
+	Approved bool `protobuf:"varint,4,opt,name=approved,proto3" json:"approved,omitempty"`
+	// Makes the call at most once: a repeated call with the same id attaches to
+	// the run of the first. Empty for a call of its own.
+	RequestId string `protobuf:"bytes,5,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	// How the call came about, for the log: "run", the default, or "mcp".
+	Source        string `protobuf:"bytes,6,opt,name=source,proto3" json:"source,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RunSkillRequest) Reset() {
+	*x = RunSkillRequest{}
+	mi := &file_mesh_v1_skill_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RunSkillRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RunSkillRequest) ProtoMessage() {}
+
+func (x *RunSkillRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_mesh_v1_skill_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RunSkillRequest.ProtoReflect.Descriptor instead.
+func (*RunSkillRequest) Descriptor() ([]byte, []int) {
+	return file_mesh_v1_skill_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *RunSkillRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *RunSkillRequest) GetArguments() *structpb.Struct {
+	if x != nil {
+		return x.Arguments
+	}
+	return nil
+}
+
+func (x *RunSkillRequest) GetThreadId() string {
+	if x != nil {
+		return x.ThreadId
+	}
+	return ""
+}
+
+func (x *RunSkillRequest) GetApproved() bool {
+	if x != nil {
+		return x.Approved
+	}
+	return false
+}
+
+func (x *RunSkillRequest) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+func (x *RunSkillRequest) GetSource() string {
+	if x != nil {
+		return x.Source
+	}
+	return ""
+}
+
+// RunSkillResponse is what the call came to.
+type RunSkillResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The run's A2A state: completed, failed, or input required when it waits
+	// for an approval, which is given by answering the task.
+	State v1.TaskState `protobuf:"varint,1,opt,name=state,proto3,enum=lf.a2a.v1.TaskState" json:"state,omitempty"`
+	// What the skill said, or what is asked.
+	Content string `protobuf:"bytes,2,opt,name=content,proto3" json:"content,omitempty"`
+	// Names of files that it made.
+	Files []string `protobuf:"bytes,3,rep,name=files,proto3" json:"files,omitempty"`
+	// What it says for programs.
+	Metadata *structpb.Struct `protobuf:"bytes,4,opt,name=metadata,proto3" json:"metadata,omitempty"`
+	// Where it is logged.
+	ThreadId string `protobuf:"bytes,5,opt,name=thread_id,json=threadId,proto3" json:"thread_id,omitempty"`
+	// The run's task.
+	TaskId        string `protobuf:"bytes,6,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RunSkillResponse) Reset() {
+	*x = RunSkillResponse{}
+	mi := &file_mesh_v1_skill_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RunSkillResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RunSkillResponse) ProtoMessage() {}
+
+func (x *RunSkillResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_mesh_v1_skill_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RunSkillResponse.ProtoReflect.Descriptor instead.
+func (*RunSkillResponse) Descriptor() ([]byte, []int) {
+	return file_mesh_v1_skill_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *RunSkillResponse) GetState() v1.TaskState {
+	if x != nil {
+		return x.State
+	}
+	return v1.TaskState(0)
+}
+
+func (x *RunSkillResponse) GetContent() string {
+	if x != nil {
+		return x.Content
+	}
+	return ""
+}
+
+func (x *RunSkillResponse) GetFiles() []string {
+	if x != nil {
+		return x.Files
+	}
+	return nil
+}
+
+func (x *RunSkillResponse) GetMetadata() *structpb.Struct {
+	if x != nil {
+		return x.Metadata
+	}
+	return nil
+}
+
+func (x *RunSkillResponse) GetThreadId() string {
+	if x != nil {
+		return x.ThreadId
+	}
+	return ""
+}
+
+func (x *RunSkillResponse) GetTaskId() string {
+	if x != nil {
+		return x.TaskId
+	}
+	return ""
+}
+
+// ListSkillRunsRequest filters runs; what is set must all hold.
+type ListSkillRunsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Only runs of this skill.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Most runs on the page: 1 to 100, default 20.
+	PageSize int32 `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	// Where to go on, from the page before.
+	PageToken     string `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListSkillRunsRequest) Reset() {
+	*x = ListSkillRunsRequest{}
+	mi := &file_mesh_v1_skill_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListSkillRunsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListSkillRunsRequest) ProtoMessage() {}
+
+func (x *ListSkillRunsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_mesh_v1_skill_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListSkillRunsRequest.ProtoReflect.Descriptor instead.
+func (*ListSkillRunsRequest) Descriptor() ([]byte, []int) {
+	return file_mesh_v1_skill_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *ListSkillRunsRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ListSkillRunsRequest) GetPageSize() int32 {
+	if x != nil {
+		return x.PageSize
+	}
+	return 0
+}
+
+func (x *ListSkillRunsRequest) GetPageToken() string {
+	if x != nil {
+		return x.PageToken
+	}
+	return ""
+}
+
+// ListSkillRunsResponse is a page of runs.
+type ListSkillRunsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The runs, newest first.
+	Runs []*SkillRun `protobuf:"bytes,1,rep,name=runs,proto3" json:"runs,omitempty"`
+	// Where the next page begins; empty on the last one.
+	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListSkillRunsResponse) Reset() {
+	*x = ListSkillRunsResponse{}
+	mi := &file_mesh_v1_skill_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListSkillRunsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListSkillRunsResponse) ProtoMessage() {}
+
+func (x *ListSkillRunsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_mesh_v1_skill_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListSkillRunsResponse.ProtoReflect.Descriptor instead.
+func (*ListSkillRunsResponse) Descriptor() ([]byte, []int) {
+	return file_mesh_v1_skill_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *ListSkillRunsResponse) GetRuns() []*SkillRun {
+	if x != nil {
+		return x.Runs
+	}
+	return nil
+}
+
+func (x *ListSkillRunsResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
+}
+
+// SkillRun is a run that a schedule caused, or one that it missed.
+type SkillRun struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name of the skill.
+	Skill string `protobuf:"bytes,1,opt,name=skill,proto3" json:"skill,omitempty"`
+	// When it was due.
+	Due *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=due,proto3" json:"due,omitempty"`
+	// When it began; absent if it never did.
+	Started *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=started,proto3" json:"started,omitempty"`
+	// When it ended; absent while it runs.
+	Ended *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=ended,proto3" json:"ended,omitempty"`
+	// "running", "completed", "failed", "awaiting" or "missed".
+	Status string `protobuf:"bytes,5,opt,name=status,proto3" json:"status,omitempty"`
+	// What came of it, shortened.
+	Detail string `protobuf:"bytes,6,opt,name=detail,proto3" json:"detail,omitempty"`
+	// Where it is logged.
+	ThreadId string `protobuf:"bytes,7,opt,name=thread_id,json=threadId,proto3" json:"thread_id,omitempty"`
+	// Its task.
+	TaskId        string `protobuf:"bytes,8,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SkillRun) Reset() {
+	*x = SkillRun{}
+	mi := &file_mesh_v1_skill_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SkillRun) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SkillRun) ProtoMessage() {}
+
+func (x *SkillRun) ProtoReflect() protoreflect.Message {
+	mi := &file_mesh_v1_skill_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SkillRun.ProtoReflect.Descriptor instead.
+func (*SkillRun) Descriptor() ([]byte, []int) {
+	return file_mesh_v1_skill_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *SkillRun) GetSkill() string {
+	if x != nil {
+		return x.Skill
+	}
+	return ""
+}
+
+func (x *SkillRun) GetDue() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Due
+	}
+	return nil
+}
+
+func (x *SkillRun) GetStarted() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Started
+	}
+	return nil
+}
+
+func (x *SkillRun) GetEnded() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Ended
+	}
+	return nil
+}
+
+func (x *SkillRun) GetStatus() string {
+	if x != nil {
+		return x.Status
+	}
+	return ""
+}
+
+func (x *SkillRun) GetDetail() string {
+	if x != nil {
+		return x.Detail
+	}
+	return ""
+}
+
+func (x *SkillRun) GetThreadId() string {
+	if x != nil {
+		return x.ThreadId
+	}
+	return ""
+}
+
+func (x *SkillRun) GetTaskId() string {
+	if x != nil {
+		return x.TaskId
+	}
+	return ""
+}
+
 var File_mesh_v1_skill_proto protoreflect.FileDescriptor
 
 const file_mesh_v1_skill_proto_rawDesc = "" +
 	"\n" +
-	"\x13mesh/v1/skill.proto\x12\amesh.v1\x1a\x1cgoogle/api/annotations.proto\"\x95\x02\n" +
+	"\x13mesh/v1/skill.proto\x12\amesh.v1\x1a\va2av1.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xe6\x03\n" +
 	"\x05Skill\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12 \n" +
 	"\vdescription\x18\x02 \x01(\tR\vdescription\x12\x12\n" +
@@ -947,7 +1774,16 @@ const file_mesh_v1_skill_proto_rawDesc = "" +
 	"parameters\x12\x16\n" +
 	"\x06source\x18\a \x01(\tR\x06source\x12\x12\n" +
 	"\x04path\x18\b \x01(\tR\x04path\x12+\n" +
-	"\x11requires_approval\x18\t \x01(\bR\x10requiresApproval\"\xba\x01\n" +
+	"\x11requires_approval\x18\t \x01(\bR\x10requiresApproval\x12\x16\n" +
+	"\x06tenant\x18\n" +
+	" \x01(\tR\x06tenant\x12\x18\n" +
+	"\aversion\x18\v \x01(\tR\aversion\x12\x1a\n" +
+	"\bschedule\x18\f \x01(\tR\bschedule\x12\x1a\n" +
+	"\btimezone\x18\r \x01(\tR\btimezone\x12\x18\n" +
+	"\aconfirm\x18\x0e \x01(\tR\aconfirm\x12\x14\n" +
+	"\x05files\x18\x0f \x03(\tR\x05files\x12\x12\n" +
+	"\x04body\x18\x10 \x01(\tR\x04body\x12!\n" +
+	"\finput_schema\x18\x11 \x01(\tR\vinputSchema\"\xba\x01\n" +
 	"\x0eSkillParameter\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04type\x18\x02 \x01(\tR\x04type\x12\x1a\n" +
@@ -955,21 +1791,30 @@ const file_mesh_v1_skill_proto_rawDesc = "" +
 	"\vdescription\x18\x04 \x01(\tR\vdescription\x12\x14\n" +
 	"\x05items\x18\x05 \x01(\tR\x05items\x12\x18\n" +
 	"\adefault\x18\x06 \x01(\tR\adefault\x12\x12\n" +
-	"\x04enum\x18\a \x03(\tR\x04enum\"A\n" +
+	"\x04enum\x18\a \x03(\tR\x04enum\"\xba\x01\n" +
 	"\x11ListSkillsRequest\x12\x16\n" +
 	"\x06domain\x18\x01 \x01(\tR\x06domain\x12\x14\n" +
-	"\x05query\x18\x02 \x01(\tR\x05query\"o\n" +
+	"\x05query\x18\x02 \x01(\tR\x05query\x12\x1a\n" +
+	"\bpatterns\x18\x03 \x03(\tR\bpatterns\x12\x1b\n" +
+	"\tpage_size\x18\x04 \x01(\x05R\bpageSize\x12\x1d\n" +
+	"\n" +
+	"page_token\x18\x05 \x01(\tR\tpageToken\x12\x1f\n" +
+	"\vwith_source\x18\x06 \x01(\bR\n" +
+	"withSource\"\x97\x01\n" +
 	"\x12ListSkillsResponse\x12&\n" +
 	"\x06skills\x18\x01 \x03(\v2\x0e.mesh.v1.SkillR\x06skills\x121\n" +
-	"\bproblems\x18\x02 \x03(\v2\x15.mesh.v1.SkillProblemR\bproblems\"N\n" +
+	"\bproblems\x18\x02 \x03(\v2\x15.mesh.v1.SkillProblemR\bproblems\x12&\n" +
+	"\x0fnext_page_token\x18\x03 \x01(\tR\rnextPageToken\"N\n" +
 	"\fSkillProblem\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x12\n" +
 	"\x04line\x18\x02 \x01(\x05R\x04line\x12\x16\n" +
-	"\x06detail\x18\x03 \x01(\tR\x06detail\"%\n" +
+	"\x06detail\x18\x03 \x01(\tR\x06detail\"9\n" +
 	"\x0fGetSkillRequest\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\"8\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
+	"\x04file\x18\x02 \x01(\tR\x04file\"L\n" +
 	"\x10GetSkillResponse\x12$\n" +
-	"\x05skill\x18\x01 \x01(\v2\x0e.mesh.v1.SkillR\x05skill\",\n" +
+	"\x05skill\x18\x01 \x01(\v2\x0e.mesh.v1.SkillR\x05skill\x12\x12\n" +
+	"\x04file\x18\x02 \x01(\fR\x04file\",\n" +
 	"\x12CreateSkillRequest\x12\x16\n" +
 	"\x06source\x18\x01 \x01(\tR\x06source\";\n" +
 	"\x13CreateSkillResponse\x12$\n" +
@@ -990,14 +1835,65 @@ const file_mesh_v1_skill_proto_rawDesc = "" +
 	"\x10KIND_UNSPECIFIED\x10\x00\x12\f\n" +
 	"\bKIND_PUT\x10\x01\x12\x10\n" +
 	"\fKIND_REMOVED\x10\x02\x12\x0f\n" +
-	"\vKIND_SYNCED\x10\x032\xff\x04\n" +
+	"\vKIND_SYNCED\x10\x03\"5\n" +
+	"\x17ListSkillDomainsRequest\x12\x1a\n" +
+	"\bpatterns\x18\x01 \x03(\tR\bpatterns\"J\n" +
+	"\x18ListSkillDomainsResponse\x12.\n" +
+	"\adomains\x18\x01 \x03(\v2\x14.mesh.v1.SkillDomainR\adomains\"o\n" +
+	"\vSkillDomain\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12 \n" +
+	"\vdescription\x18\x02 \x01(\tR\vdescription\x12\x16\n" +
+	"\x06skills\x18\x03 \x01(\x05R\x06skills\x12\x12\n" +
+	"\x04body\x18\x04 \x01(\tR\x04body\"\x15\n" +
+	"\x13ReloadSkillsRequest\"\x95\x01\n" +
+	"\x14ReloadSkillsResponse\x12\x16\n" +
+	"\x06skills\x18\x01 \x01(\x05R\x06skills\x12\x18\n" +
+	"\achanged\x18\x02 \x03(\tR\achanged\x12\x18\n" +
+	"\aremoved\x18\x03 \x03(\tR\aremoved\x121\n" +
+	"\bproblems\x18\x04 \x03(\v2\x15.mesh.v1.SkillProblemR\bproblems\"\xcc\x01\n" +
+	"\x0fRunSkillRequest\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x125\n" +
+	"\targuments\x18\x02 \x01(\v2\x17.google.protobuf.StructR\targuments\x12\x1b\n" +
+	"\tthread_id\x18\x03 \x01(\tR\bthreadId\x12\x1a\n" +
+	"\bapproved\x18\x04 \x01(\bR\bapproved\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x05 \x01(\tR\trequestId\x12\x16\n" +
+	"\x06source\x18\x06 \x01(\tR\x06source\"\xd9\x01\n" +
+	"\x10RunSkillResponse\x12*\n" +
+	"\x05state\x18\x01 \x01(\x0e2\x14.lf.a2a.v1.TaskStateR\x05state\x12\x18\n" +
+	"\acontent\x18\x02 \x01(\tR\acontent\x12\x14\n" +
+	"\x05files\x18\x03 \x03(\tR\x05files\x123\n" +
+	"\bmetadata\x18\x04 \x01(\v2\x17.google.protobuf.StructR\bmetadata\x12\x1b\n" +
+	"\tthread_id\x18\x05 \x01(\tR\bthreadId\x12\x17\n" +
+	"\atask_id\x18\x06 \x01(\tR\x06taskId\"f\n" +
+	"\x14ListSkillRunsRequest\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1b\n" +
+	"\tpage_size\x18\x02 \x01(\x05R\bpageSize\x12\x1d\n" +
+	"\n" +
+	"page_token\x18\x03 \x01(\tR\tpageToken\"f\n" +
+	"\x15ListSkillRunsResponse\x12%\n" +
+	"\x04runs\x18\x01 \x03(\v2\x11.mesh.v1.SkillRunR\x04runs\x12&\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\x9c\x02\n" +
+	"\bSkillRun\x12\x14\n" +
+	"\x05skill\x18\x01 \x01(\tR\x05skill\x12,\n" +
+	"\x03due\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x03due\x124\n" +
+	"\astarted\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\astarted\x120\n" +
+	"\x05ended\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x05ended\x12\x16\n" +
+	"\x06status\x18\x05 \x01(\tR\x06status\x12\x16\n" +
+	"\x06detail\x18\x06 \x01(\tR\x06detail\x12\x1b\n" +
+	"\tthread_id\x18\a \x01(\tR\bthreadId\x12\x17\n" +
+	"\atask_id\x18\b \x01(\tR\x06taskId2\xbf\b\n" +
 	"\fSkillService\x12^\n" +
 	"\n" +
 	"ListSkills\x12\x1a.mesh.v1.ListSkillsRequest\x1a\x1b.mesh.v1.ListSkillsResponse\"\x17\x82\xd3\xe4\x93\x02\x11\x12\x0f/mesh/v1/skills\x12_\n" +
 	"\bGetSkill\x12\x18.mesh.v1.GetSkillRequest\x1a\x19.mesh.v1.GetSkillResponse\"\x1e\x82\xd3\xe4\x93\x02\x18\x12\x16/mesh/v1/skills/{name}\x12d\n" +
 	"\vCreateSkill\x12\x1b.mesh.v1.CreateSkillRequest\x1a\x1c.mesh.v1.CreateSkillResponse\"\x1a\x82\xd3\xe4\x93\x02\x14:\x01*\"\x0f/mesh/v1/skills\x12s\n" +
 	"\rValidateSkill\x12\x1d.mesh.v1.ValidateSkillRequest\x1a\x1e.mesh.v1.ValidateSkillResponse\"#\x82\xd3\xe4\x93\x02\x1d:\x01*\"\x18/mesh/v1/skills:validate\x12h\n" +
-	"\vDeleteSkill\x12\x1b.mesh.v1.DeleteSkillRequest\x1a\x1c.mesh.v1.DeleteSkillResponse\"\x1e\x82\xd3\xe4\x93\x02\x18*\x16/mesh/v1/skills/{name}\x12i\n" +
+	"\vDeleteSkill\x12\x1b.mesh.v1.DeleteSkillRequest\x1a\x1c.mesh.v1.DeleteSkillResponse\"\x1e\x82\xd3\xe4\x93\x02\x18*\x16/mesh/v1/skills/{name}\x12x\n" +
+	"\x10ListSkillDomains\x12 .mesh.v1.ListSkillDomainsRequest\x1a!.mesh.v1.ListSkillDomainsResponse\"\x1f\x82\xd3\xe4\x93\x02\x19\x12\x17/mesh/v1/skills:domains\x12n\n" +
+	"\fReloadSkills\x12\x1c.mesh.v1.ReloadSkillsRequest\x1a\x1d.mesh.v1.ReloadSkillsResponse\"!\x82\xd3\xe4\x93\x02\x1b:\x01*\"\x16/mesh/v1/skills:reload\x12f\n" +
+	"\bRunSkill\x12\x18.mesh.v1.RunSkillRequest\x1a\x19.mesh.v1.RunSkillResponse\"%\x82\xd3\xe4\x93\x02\x1f:\x01*\"\x1a/mesh/v1/skills/{name}:run\x12l\n" +
+	"\rListSkillRuns\x12\x1d.mesh.v1.ListSkillRunsRequest\x1a\x1e.mesh.v1.ListSkillRunsResponse\"\x1c\x82\xd3\xe4\x93\x02\x16\x12\x14/mesh/v1/skills:runs\x12i\n" +
 	"\vWatchSkills\x12\x1b.mesh.v1.WatchSkillsRequest\x1a\x1c.mesh.v1.WatchSkillsResponse\"\x1d\x82\xd3\xe4\x93\x02\x17\x12\x15/mesh/v1/skills:watch0\x01B\x1eZ\x1cagentmesh/gen/mesh/v1;meshv1b\x06proto3"
 
 var (
@@ -1013,24 +1909,37 @@ func file_mesh_v1_skill_proto_rawDescGZIP() []byte {
 }
 
 var file_mesh_v1_skill_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_mesh_v1_skill_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
+var file_mesh_v1_skill_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
 var file_mesh_v1_skill_proto_goTypes = []any{
-	(WatchSkillsResponse_Kind)(0), // 0: mesh.v1.WatchSkillsResponse.Kind
-	(*Skill)(nil),                 // 1: mesh.v1.Skill
-	(*SkillParameter)(nil),        // 2: mesh.v1.SkillParameter
-	(*ListSkillsRequest)(nil),     // 3: mesh.v1.ListSkillsRequest
-	(*ListSkillsResponse)(nil),    // 4: mesh.v1.ListSkillsResponse
-	(*SkillProblem)(nil),          // 5: mesh.v1.SkillProblem
-	(*GetSkillRequest)(nil),       // 6: mesh.v1.GetSkillRequest
-	(*GetSkillResponse)(nil),      // 7: mesh.v1.GetSkillResponse
-	(*CreateSkillRequest)(nil),    // 8: mesh.v1.CreateSkillRequest
-	(*CreateSkillResponse)(nil),   // 9: mesh.v1.CreateSkillResponse
-	(*ValidateSkillRequest)(nil),  // 10: mesh.v1.ValidateSkillRequest
-	(*ValidateSkillResponse)(nil), // 11: mesh.v1.ValidateSkillResponse
-	(*DeleteSkillRequest)(nil),    // 12: mesh.v1.DeleteSkillRequest
-	(*DeleteSkillResponse)(nil),   // 13: mesh.v1.DeleteSkillResponse
-	(*WatchSkillsRequest)(nil),    // 14: mesh.v1.WatchSkillsRequest
-	(*WatchSkillsResponse)(nil),   // 15: mesh.v1.WatchSkillsResponse
+	(WatchSkillsResponse_Kind)(0),    // 0: mesh.v1.WatchSkillsResponse.Kind
+	(*Skill)(nil),                    // 1: mesh.v1.Skill
+	(*SkillParameter)(nil),           // 2: mesh.v1.SkillParameter
+	(*ListSkillsRequest)(nil),        // 3: mesh.v1.ListSkillsRequest
+	(*ListSkillsResponse)(nil),       // 4: mesh.v1.ListSkillsResponse
+	(*SkillProblem)(nil),             // 5: mesh.v1.SkillProblem
+	(*GetSkillRequest)(nil),          // 6: mesh.v1.GetSkillRequest
+	(*GetSkillResponse)(nil),         // 7: mesh.v1.GetSkillResponse
+	(*CreateSkillRequest)(nil),       // 8: mesh.v1.CreateSkillRequest
+	(*CreateSkillResponse)(nil),      // 9: mesh.v1.CreateSkillResponse
+	(*ValidateSkillRequest)(nil),     // 10: mesh.v1.ValidateSkillRequest
+	(*ValidateSkillResponse)(nil),    // 11: mesh.v1.ValidateSkillResponse
+	(*DeleteSkillRequest)(nil),       // 12: mesh.v1.DeleteSkillRequest
+	(*DeleteSkillResponse)(nil),      // 13: mesh.v1.DeleteSkillResponse
+	(*WatchSkillsRequest)(nil),       // 14: mesh.v1.WatchSkillsRequest
+	(*WatchSkillsResponse)(nil),      // 15: mesh.v1.WatchSkillsResponse
+	(*ListSkillDomainsRequest)(nil),  // 16: mesh.v1.ListSkillDomainsRequest
+	(*ListSkillDomainsResponse)(nil), // 17: mesh.v1.ListSkillDomainsResponse
+	(*SkillDomain)(nil),              // 18: mesh.v1.SkillDomain
+	(*ReloadSkillsRequest)(nil),      // 19: mesh.v1.ReloadSkillsRequest
+	(*ReloadSkillsResponse)(nil),     // 20: mesh.v1.ReloadSkillsResponse
+	(*RunSkillRequest)(nil),          // 21: mesh.v1.RunSkillRequest
+	(*RunSkillResponse)(nil),         // 22: mesh.v1.RunSkillResponse
+	(*ListSkillRunsRequest)(nil),     // 23: mesh.v1.ListSkillRunsRequest
+	(*ListSkillRunsResponse)(nil),    // 24: mesh.v1.ListSkillRunsResponse
+	(*SkillRun)(nil),                 // 25: mesh.v1.SkillRun
+	(*structpb.Struct)(nil),          // 26: google.protobuf.Struct
+	(v1.TaskState)(0),                // 27: lf.a2a.v1.TaskState
+	(*timestamppb.Timestamp)(nil),    // 28: google.protobuf.Timestamp
 }
 var file_mesh_v1_skill_proto_depIdxs = []int32{
 	2,  // 0: mesh.v1.Skill.parameters:type_name -> mesh.v1.SkillParameter
@@ -1042,23 +1951,40 @@ var file_mesh_v1_skill_proto_depIdxs = []int32{
 	5,  // 6: mesh.v1.ValidateSkillResponse.problems:type_name -> mesh.v1.SkillProblem
 	0,  // 7: mesh.v1.WatchSkillsResponse.kind:type_name -> mesh.v1.WatchSkillsResponse.Kind
 	1,  // 8: mesh.v1.WatchSkillsResponse.skill:type_name -> mesh.v1.Skill
-	3,  // 9: mesh.v1.SkillService.ListSkills:input_type -> mesh.v1.ListSkillsRequest
-	6,  // 10: mesh.v1.SkillService.GetSkill:input_type -> mesh.v1.GetSkillRequest
-	8,  // 11: mesh.v1.SkillService.CreateSkill:input_type -> mesh.v1.CreateSkillRequest
-	10, // 12: mesh.v1.SkillService.ValidateSkill:input_type -> mesh.v1.ValidateSkillRequest
-	12, // 13: mesh.v1.SkillService.DeleteSkill:input_type -> mesh.v1.DeleteSkillRequest
-	14, // 14: mesh.v1.SkillService.WatchSkills:input_type -> mesh.v1.WatchSkillsRequest
-	4,  // 15: mesh.v1.SkillService.ListSkills:output_type -> mesh.v1.ListSkillsResponse
-	7,  // 16: mesh.v1.SkillService.GetSkill:output_type -> mesh.v1.GetSkillResponse
-	9,  // 17: mesh.v1.SkillService.CreateSkill:output_type -> mesh.v1.CreateSkillResponse
-	11, // 18: mesh.v1.SkillService.ValidateSkill:output_type -> mesh.v1.ValidateSkillResponse
-	13, // 19: mesh.v1.SkillService.DeleteSkill:output_type -> mesh.v1.DeleteSkillResponse
-	15, // 20: mesh.v1.SkillService.WatchSkills:output_type -> mesh.v1.WatchSkillsResponse
-	15, // [15:21] is the sub-list for method output_type
-	9,  // [9:15] is the sub-list for method input_type
-	9,  // [9:9] is the sub-list for extension type_name
-	9,  // [9:9] is the sub-list for extension extendee
-	0,  // [0:9] is the sub-list for field type_name
+	18, // 9: mesh.v1.ListSkillDomainsResponse.domains:type_name -> mesh.v1.SkillDomain
+	5,  // 10: mesh.v1.ReloadSkillsResponse.problems:type_name -> mesh.v1.SkillProblem
+	26, // 11: mesh.v1.RunSkillRequest.arguments:type_name -> google.protobuf.Struct
+	27, // 12: mesh.v1.RunSkillResponse.state:type_name -> lf.a2a.v1.TaskState
+	26, // 13: mesh.v1.RunSkillResponse.metadata:type_name -> google.protobuf.Struct
+	25, // 14: mesh.v1.ListSkillRunsResponse.runs:type_name -> mesh.v1.SkillRun
+	28, // 15: mesh.v1.SkillRun.due:type_name -> google.protobuf.Timestamp
+	28, // 16: mesh.v1.SkillRun.started:type_name -> google.protobuf.Timestamp
+	28, // 17: mesh.v1.SkillRun.ended:type_name -> google.protobuf.Timestamp
+	3,  // 18: mesh.v1.SkillService.ListSkills:input_type -> mesh.v1.ListSkillsRequest
+	6,  // 19: mesh.v1.SkillService.GetSkill:input_type -> mesh.v1.GetSkillRequest
+	8,  // 20: mesh.v1.SkillService.CreateSkill:input_type -> mesh.v1.CreateSkillRequest
+	10, // 21: mesh.v1.SkillService.ValidateSkill:input_type -> mesh.v1.ValidateSkillRequest
+	12, // 22: mesh.v1.SkillService.DeleteSkill:input_type -> mesh.v1.DeleteSkillRequest
+	16, // 23: mesh.v1.SkillService.ListSkillDomains:input_type -> mesh.v1.ListSkillDomainsRequest
+	19, // 24: mesh.v1.SkillService.ReloadSkills:input_type -> mesh.v1.ReloadSkillsRequest
+	21, // 25: mesh.v1.SkillService.RunSkill:input_type -> mesh.v1.RunSkillRequest
+	23, // 26: mesh.v1.SkillService.ListSkillRuns:input_type -> mesh.v1.ListSkillRunsRequest
+	14, // 27: mesh.v1.SkillService.WatchSkills:input_type -> mesh.v1.WatchSkillsRequest
+	4,  // 28: mesh.v1.SkillService.ListSkills:output_type -> mesh.v1.ListSkillsResponse
+	7,  // 29: mesh.v1.SkillService.GetSkill:output_type -> mesh.v1.GetSkillResponse
+	9,  // 30: mesh.v1.SkillService.CreateSkill:output_type -> mesh.v1.CreateSkillResponse
+	11, // 31: mesh.v1.SkillService.ValidateSkill:output_type -> mesh.v1.ValidateSkillResponse
+	13, // 32: mesh.v1.SkillService.DeleteSkill:output_type -> mesh.v1.DeleteSkillResponse
+	17, // 33: mesh.v1.SkillService.ListSkillDomains:output_type -> mesh.v1.ListSkillDomainsResponse
+	20, // 34: mesh.v1.SkillService.ReloadSkills:output_type -> mesh.v1.ReloadSkillsResponse
+	22, // 35: mesh.v1.SkillService.RunSkill:output_type -> mesh.v1.RunSkillResponse
+	24, // 36: mesh.v1.SkillService.ListSkillRuns:output_type -> mesh.v1.ListSkillRunsResponse
+	15, // 37: mesh.v1.SkillService.WatchSkills:output_type -> mesh.v1.WatchSkillsResponse
+	28, // [28:38] is the sub-list for method output_type
+	18, // [18:28] is the sub-list for method input_type
+	18, // [18:18] is the sub-list for extension type_name
+	18, // [18:18] is the sub-list for extension extendee
+	0,  // [0:18] is the sub-list for field type_name
 }
 
 func init() { file_mesh_v1_skill_proto_init() }
@@ -1072,7 +1998,7 @@ func file_mesh_v1_skill_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_mesh_v1_skill_proto_rawDesc), len(file_mesh_v1_skill_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   15,
+			NumMessages:   25,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

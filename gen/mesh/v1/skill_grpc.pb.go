@@ -19,12 +19,16 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	SkillService_ListSkills_FullMethodName    = "/mesh.v1.SkillService/ListSkills"
-	SkillService_GetSkill_FullMethodName      = "/mesh.v1.SkillService/GetSkill"
-	SkillService_CreateSkill_FullMethodName   = "/mesh.v1.SkillService/CreateSkill"
-	SkillService_ValidateSkill_FullMethodName = "/mesh.v1.SkillService/ValidateSkill"
-	SkillService_DeleteSkill_FullMethodName   = "/mesh.v1.SkillService/DeleteSkill"
-	SkillService_WatchSkills_FullMethodName   = "/mesh.v1.SkillService/WatchSkills"
+	SkillService_ListSkills_FullMethodName       = "/mesh.v1.SkillService/ListSkills"
+	SkillService_GetSkill_FullMethodName         = "/mesh.v1.SkillService/GetSkill"
+	SkillService_CreateSkill_FullMethodName      = "/mesh.v1.SkillService/CreateSkill"
+	SkillService_ValidateSkill_FullMethodName    = "/mesh.v1.SkillService/ValidateSkill"
+	SkillService_DeleteSkill_FullMethodName      = "/mesh.v1.SkillService/DeleteSkill"
+	SkillService_ListSkillDomains_FullMethodName = "/mesh.v1.SkillService/ListSkillDomains"
+	SkillService_ReloadSkills_FullMethodName     = "/mesh.v1.SkillService/ReloadSkills"
+	SkillService_RunSkill_FullMethodName         = "/mesh.v1.SkillService/RunSkill"
+	SkillService_ListSkillRuns_FullMethodName    = "/mesh.v1.SkillService/ListSkillRuns"
+	SkillService_WatchSkills_FullMethodName      = "/mesh.v1.SkillService/WatchSkills"
 )
 
 // SkillServiceClient is the client API for SkillService service.
@@ -45,6 +49,15 @@ type SkillServiceClient interface {
 	ValidateSkill(ctx context.Context, in *ValidateSkillRequest, opts ...grpc.CallOption) (*ValidateSkillResponse, error)
 	// DeleteSkill removes a skill that was created. It needs skill:create.
 	DeleteSkill(ctx context.Context, in *DeleteSkillRequest, opts ...grpc.CallOption) (*DeleteSkillResponse, error)
+	// ListSkillDomains lists the domains that have skills, by name.
+	ListSkillDomains(ctx context.Context, in *ListSkillDomainsRequest, opts ...grpc.CallOption) (*ListSkillDomainsResponse, error)
+	// ReloadSkills reads all skill files again. It needs skill:create.
+	ReloadSkills(ctx context.Context, in *ReloadSkillsRequest, opts ...grpc.CallOption) (*ReloadSkillsResponse, error)
+	// RunSkill runs a skill as a turn of a thread and waits for its end. The
+	// thread has the call, its result and who asked for it.
+	RunSkill(ctx context.Context, in *RunSkillRequest, opts ...grpc.CallOption) (*RunSkillResponse, error)
+	// ListSkillRuns lists the runs of scheduled skills, newest first.
+	ListSkillRuns(ctx context.Context, in *ListSkillRunsRequest, opts ...grpc.CallOption) (*ListSkillRunsResponse, error)
 	// WatchSkills streams all skills as they are, and then each change.
 	WatchSkills(ctx context.Context, in *WatchSkillsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchSkillsResponse], error)
 }
@@ -107,6 +120,46 @@ func (c *skillServiceClient) DeleteSkill(ctx context.Context, in *DeleteSkillReq
 	return out, nil
 }
 
+func (c *skillServiceClient) ListSkillDomains(ctx context.Context, in *ListSkillDomainsRequest, opts ...grpc.CallOption) (*ListSkillDomainsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListSkillDomainsResponse)
+	err := c.cc.Invoke(ctx, SkillService_ListSkillDomains_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *skillServiceClient) ReloadSkills(ctx context.Context, in *ReloadSkillsRequest, opts ...grpc.CallOption) (*ReloadSkillsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ReloadSkillsResponse)
+	err := c.cc.Invoke(ctx, SkillService_ReloadSkills_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *skillServiceClient) RunSkill(ctx context.Context, in *RunSkillRequest, opts ...grpc.CallOption) (*RunSkillResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(RunSkillResponse)
+	err := c.cc.Invoke(ctx, SkillService_RunSkill_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *skillServiceClient) ListSkillRuns(ctx context.Context, in *ListSkillRunsRequest, opts ...grpc.CallOption) (*ListSkillRunsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListSkillRunsResponse)
+	err := c.cc.Invoke(ctx, SkillService_ListSkillRuns_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *skillServiceClient) WatchSkills(ctx context.Context, in *WatchSkillsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchSkillsResponse], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	stream, err := c.cc.NewStream(ctx, &SkillService_ServiceDesc.Streams[0], SkillService_WatchSkills_FullMethodName, cOpts...)
@@ -144,6 +197,15 @@ type SkillServiceServer interface {
 	ValidateSkill(context.Context, *ValidateSkillRequest) (*ValidateSkillResponse, error)
 	// DeleteSkill removes a skill that was created. It needs skill:create.
 	DeleteSkill(context.Context, *DeleteSkillRequest) (*DeleteSkillResponse, error)
+	// ListSkillDomains lists the domains that have skills, by name.
+	ListSkillDomains(context.Context, *ListSkillDomainsRequest) (*ListSkillDomainsResponse, error)
+	// ReloadSkills reads all skill files again. It needs skill:create.
+	ReloadSkills(context.Context, *ReloadSkillsRequest) (*ReloadSkillsResponse, error)
+	// RunSkill runs a skill as a turn of a thread and waits for its end. The
+	// thread has the call, its result and who asked for it.
+	RunSkill(context.Context, *RunSkillRequest) (*RunSkillResponse, error)
+	// ListSkillRuns lists the runs of scheduled skills, newest first.
+	ListSkillRuns(context.Context, *ListSkillRunsRequest) (*ListSkillRunsResponse, error)
 	// WatchSkills streams all skills as they are, and then each change.
 	WatchSkills(*WatchSkillsRequest, grpc.ServerStreamingServer[WatchSkillsResponse]) error
 	mustEmbedUnimplementedSkillServiceServer()
@@ -170,6 +232,18 @@ func (UnimplementedSkillServiceServer) ValidateSkill(context.Context, *ValidateS
 }
 func (UnimplementedSkillServiceServer) DeleteSkill(context.Context, *DeleteSkillRequest) (*DeleteSkillResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method DeleteSkill not implemented")
+}
+func (UnimplementedSkillServiceServer) ListSkillDomains(context.Context, *ListSkillDomainsRequest) (*ListSkillDomainsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListSkillDomains not implemented")
+}
+func (UnimplementedSkillServiceServer) ReloadSkills(context.Context, *ReloadSkillsRequest) (*ReloadSkillsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ReloadSkills not implemented")
+}
+func (UnimplementedSkillServiceServer) RunSkill(context.Context, *RunSkillRequest) (*RunSkillResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method RunSkill not implemented")
+}
+func (UnimplementedSkillServiceServer) ListSkillRuns(context.Context, *ListSkillRunsRequest) (*ListSkillRunsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListSkillRuns not implemented")
 }
 func (UnimplementedSkillServiceServer) WatchSkills(*WatchSkillsRequest, grpc.ServerStreamingServer[WatchSkillsResponse]) error {
 	return status.Error(codes.Unimplemented, "method WatchSkills not implemented")
@@ -285,6 +359,78 @@ func _SkillService_DeleteSkill_Handler(srv interface{}, ctx context.Context, dec
 	return interceptor(ctx, in, info, handler)
 }
 
+func _SkillService_ListSkillDomains_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListSkillDomainsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(SkillServiceServer).ListSkillDomains(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: SkillService_ListSkillDomains_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(SkillServiceServer).ListSkillDomains(ctx, req.(*ListSkillDomainsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _SkillService_ReloadSkills_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ReloadSkillsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(SkillServiceServer).ReloadSkills(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: SkillService_ReloadSkills_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(SkillServiceServer).ReloadSkills(ctx, req.(*ReloadSkillsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _SkillService_RunSkill_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RunSkillRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(SkillServiceServer).RunSkill(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: SkillService_RunSkill_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(SkillServiceServer).RunSkill(ctx, req.(*RunSkillRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _SkillService_ListSkillRuns_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListSkillRunsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(SkillServiceServer).ListSkillRuns(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: SkillService_ListSkillRuns_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(SkillServiceServer).ListSkillRuns(ctx, req.(*ListSkillRunsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _SkillService_WatchSkills_Handler(srv interface{}, stream grpc.ServerStream) error {
 	m := new(WatchSkillsRequest)
 	if err := stream.RecvMsg(m); err != nil {
@@ -322,6 +468,22 @@ var SkillService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "DeleteSkill",
 			Handler:    _SkillService_DeleteSkill_Handler,
+		},
+		{
+			MethodName: "ListSkillDomains",
+			Handler:    _SkillService_ListSkillDomains_Handler,
+		},
+		{
+			MethodName: "ReloadSkills",
+			Handler:    _SkillService_ReloadSkills_Handler,
+		},
+		{
+			MethodName: "RunSkill",
+			Handler:    _SkillService_RunSkill_Handler,
+		},
+		{
+			MethodName: "ListSkillRuns",
+			Handler:    _SkillService_ListSkillRuns_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{

@@ -34,7 +34,9 @@ const (
 //
 // StateService keeps small values for agents, by tenant, kind and key. Every
 // call needs a grant; an agent sees the kinds that its grant names: the domains
-// of its skills and, unless another agent dispatched it, its own name.
+// of its skills and, unless another agent dispatched it, its own name. The kind
+// "breaker" has the circuits of skills, by their names; a grant reaches those of
+// the skills that it has.
 type StateServiceClient interface {
 	// GetState returns a value.
 	GetState(ctx context.Context, in *GetStateRequest, opts ...grpc.CallOption) (*GetStateResponse, error)
@@ -100,7 +102,9 @@ func (c *stateServiceClient) ListState(ctx context.Context, in *ListStateRequest
 //
 // StateService keeps small values for agents, by tenant, kind and key. Every
 // call needs a grant; an agent sees the kinds that its grant names: the domains
-// of its skills and, unless another agent dispatched it, its own name.
+// of its skills and, unless another agent dispatched it, its own name. The kind
+// "breaker" has the circuits of skills, by their names; a grant reaches those of
+// the skills that it has.
 type StateServiceServer interface {
 	// GetState returns a value.
 	GetState(context.Context, *GetStateRequest) (*GetStateResponse, error)

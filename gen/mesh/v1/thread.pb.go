@@ -243,7 +243,14 @@ type ExecutionState struct {
 	// Tokens used by it alone.
 	Usage *Usage `protobuf:"bytes,7,opt,name=usage,proto3" json:"usage,omitempty"`
 	// How many skills it called.
-	SkillCalls    int32 `protobuf:"varint,8,opt,name=skill_calls,json=skillCalls,proto3" json:"skill_calls,omitempty"`
+	SkillCalls int32 `protobuf:"varint,8,opt,name=skill_calls,json=skillCalls,proto3" json:"skill_calls,omitempty"`
+	// Calls of skills that wait for the user's word.
+	Approvals []*ApprovalAsked `protobuf:"bytes,9,rep,name=approvals,proto3" json:"approvals,omitempty"`
+	// Limits that stopped something since the user's last message.
+	Limits []*LimitTripped `protobuf:"bytes,10,rep,name=limits,proto3" json:"limits,omitempty"`
+	// Skills that were called and have not come back, by the ids of the calls.
+	// When the execution is over, it is not known whether they had an effect.
+	Unsettled     map[string]string `protobuf:"bytes,11,rep,name=unsettled,proto3" json:"unsettled,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -332,6 +339,27 @@ func (x *ExecutionState) GetSkillCalls() int32 {
 		return x.SkillCalls
 	}
 	return 0
+}
+
+func (x *ExecutionState) GetApprovals() []*ApprovalAsked {
+	if x != nil {
+		return x.Approvals
+	}
+	return nil
+}
+
+func (x *ExecutionState) GetLimits() []*LimitTripped {
+	if x != nil {
+		return x.Limits
+	}
+	return nil
+}
+
+func (x *ExecutionState) GetUnsettled() map[string]string {
+	if x != nil {
+		return x.Unsettled
+	}
+	return nil
 }
 
 // ListThreadsRequest asks for a page of threads.
@@ -877,7 +905,7 @@ const file_mesh_v1_thread_proto_rawDesc = "" +
 	"\n" +
 	"executions\x18\a \x03(\v2\x17.mesh.v1.ExecutionStateR\n" +
 	"executions\x12$\n" +
-	"\x05usage\x18\b \x01(\v2\x0e.mesh.v1.UsageR\x05usage\"\xcd\x02\n" +
+	"\x05usage\x18\b \x01(\v2\x0e.mesh.v1.UsageR\x05usage\"\xb6\x04\n" +
 	"\x0eExecutionState\x120\n" +
 	"\texecution\x18\x01 \x01(\v2\x12.mesh.v1.ExecutionR\texecution\x12*\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x14.lf.a2a.v1.TaskStateR\x05state\x12\x16\n" +
@@ -887,7 +915,14 @@ const file_mesh_v1_thread_proto_rawDesc = "" +
 	"\x06result\x18\x06 \x01(\tR\x06result\x12$\n" +
 	"\x05usage\x18\a \x01(\v2\x0e.mesh.v1.UsageR\x05usage\x12\x1f\n" +
 	"\vskill_calls\x18\b \x01(\x05R\n" +
-	"skillCalls\"P\n" +
+	"skillCalls\x124\n" +
+	"\tapprovals\x18\t \x03(\v2\x16.mesh.v1.ApprovalAskedR\tapprovals\x12-\n" +
+	"\x06limits\x18\n" +
+	" \x03(\v2\x15.mesh.v1.LimitTrippedR\x06limits\x12D\n" +
+	"\tunsettled\x18\v \x03(\v2&.mesh.v1.ExecutionState.UnsettledEntryR\tunsettled\x1a<\n" +
+	"\x0eUnsettledEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"P\n" +
 	"\x12ListThreadsRequest\x12\x1b\n" +
 	"\tpage_size\x18\x01 \x01(\x05R\bpageSize\x12\x1d\n" +
 	"\n" +
@@ -940,7 +975,7 @@ func file_mesh_v1_thread_proto_rawDescGZIP() []byte {
 	return file_mesh_v1_thread_proto_rawDescData
 }
 
-var file_mesh_v1_thread_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
+var file_mesh_v1_thread_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
 var file_mesh_v1_thread_proto_goTypes = []any{
 	(*GetThreadRequest)(nil),      // 0: mesh.v1.GetThreadRequest
 	(*GetThreadResponse)(nil),     // 1: mesh.v1.GetThreadResponse
@@ -956,46 +991,52 @@ var file_mesh_v1_thread_proto_goTypes = []any{
 	(*AppendEventsResponse)(nil),  // 11: mesh.v1.AppendEventsResponse
 	(*DeleteThreadRequest)(nil),   // 12: mesh.v1.DeleteThreadRequest
 	(*DeleteThreadResponse)(nil),  // 13: mesh.v1.DeleteThreadResponse
-	nil,                           // 14: mesh.v1.AppendEventsResponse.GrantsEntry
-	(*timestamppb.Timestamp)(nil), // 15: google.protobuf.Timestamp
-	(*Usage)(nil),                 // 16: mesh.v1.Usage
-	(*Execution)(nil),             // 17: mesh.v1.Execution
-	(v1.TaskState)(0),             // 18: lf.a2a.v1.TaskState
-	(*Event)(nil),                 // 19: mesh.v1.Event
+	nil,                           // 14: mesh.v1.ExecutionState.UnsettledEntry
+	nil,                           // 15: mesh.v1.AppendEventsResponse.GrantsEntry
+	(*timestamppb.Timestamp)(nil), // 16: google.protobuf.Timestamp
+	(*Usage)(nil),                 // 17: mesh.v1.Usage
+	(*Execution)(nil),             // 18: mesh.v1.Execution
+	(v1.TaskState)(0),             // 19: lf.a2a.v1.TaskState
+	(*ApprovalAsked)(nil),         // 20: mesh.v1.ApprovalAsked
+	(*LimitTripped)(nil),          // 21: mesh.v1.LimitTripped
+	(*Event)(nil),                 // 22: mesh.v1.Event
 }
 var file_mesh_v1_thread_proto_depIdxs = []int32{
 	2,  // 0: mesh.v1.GetThreadResponse.thread:type_name -> mesh.v1.Thread
-	15, // 1: mesh.v1.Thread.created:type_name -> google.protobuf.Timestamp
-	15, // 2: mesh.v1.Thread.updated:type_name -> google.protobuf.Timestamp
+	16, // 1: mesh.v1.Thread.created:type_name -> google.protobuf.Timestamp
+	16, // 2: mesh.v1.Thread.updated:type_name -> google.protobuf.Timestamp
 	3,  // 3: mesh.v1.Thread.executions:type_name -> mesh.v1.ExecutionState
-	16, // 4: mesh.v1.Thread.usage:type_name -> mesh.v1.Usage
-	17, // 5: mesh.v1.ExecutionState.execution:type_name -> mesh.v1.Execution
-	18, // 6: mesh.v1.ExecutionState.state:type_name -> lf.a2a.v1.TaskState
-	15, // 7: mesh.v1.ExecutionState.started:type_name -> google.protobuf.Timestamp
-	15, // 8: mesh.v1.ExecutionState.ended:type_name -> google.protobuf.Timestamp
-	16, // 9: mesh.v1.ExecutionState.usage:type_name -> mesh.v1.Usage
-	2,  // 10: mesh.v1.ListThreadsResponse.threads:type_name -> mesh.v1.Thread
-	19, // 11: mesh.v1.ReadThreadResponse.events:type_name -> mesh.v1.Event
-	19, // 12: mesh.v1.FollowThreadResponse.event:type_name -> mesh.v1.Event
-	19, // 13: mesh.v1.AppendEventsRequest.events:type_name -> mesh.v1.Event
-	14, // 14: mesh.v1.AppendEventsResponse.grants:type_name -> mesh.v1.AppendEventsResponse.GrantsEntry
-	0,  // 15: mesh.v1.ThreadService.GetThread:input_type -> mesh.v1.GetThreadRequest
-	4,  // 16: mesh.v1.ThreadService.ListThreads:input_type -> mesh.v1.ListThreadsRequest
-	6,  // 17: mesh.v1.ThreadService.ReadThread:input_type -> mesh.v1.ReadThreadRequest
-	8,  // 18: mesh.v1.ThreadService.FollowThread:input_type -> mesh.v1.FollowThreadRequest
-	10, // 19: mesh.v1.ThreadService.AppendEvents:input_type -> mesh.v1.AppendEventsRequest
-	12, // 20: mesh.v1.ThreadService.DeleteThread:input_type -> mesh.v1.DeleteThreadRequest
-	1,  // 21: mesh.v1.ThreadService.GetThread:output_type -> mesh.v1.GetThreadResponse
-	5,  // 22: mesh.v1.ThreadService.ListThreads:output_type -> mesh.v1.ListThreadsResponse
-	7,  // 23: mesh.v1.ThreadService.ReadThread:output_type -> mesh.v1.ReadThreadResponse
-	9,  // 24: mesh.v1.ThreadService.FollowThread:output_type -> mesh.v1.FollowThreadResponse
-	11, // 25: mesh.v1.ThreadService.AppendEvents:output_type -> mesh.v1.AppendEventsResponse
-	13, // 26: mesh.v1.ThreadService.DeleteThread:output_type -> mesh.v1.DeleteThreadResponse
-	21, // [21:27] is the sub-list for method output_type
-	15, // [15:21] is the sub-list for method input_type
-	15, // [15:15] is the sub-list for extension type_name
-	15, // [15:15] is the sub-list for extension extendee
-	0,  // [0:15] is the sub-list for field type_name
+	17, // 4: mesh.v1.Thread.usage:type_name -> mesh.v1.Usage
+	18, // 5: mesh.v1.ExecutionState.execution:type_name -> mesh.v1.Execution
+	19, // 6: mesh.v1.ExecutionState.state:type_name -> lf.a2a.v1.TaskState
+	16, // 7: mesh.v1.ExecutionState.started:type_name -> google.protobuf.Timestamp
+	16, // 8: mesh.v1.ExecutionState.ended:type_name -> google.protobuf.Timestamp
+	17, // 9: mesh.v1.ExecutionState.usage:type_name -> mesh.v1.Usage
+	20, // 10: mesh.v1.ExecutionState.approvals:type_name -> mesh.v1.ApprovalAsked
+	21, // 11: mesh.v1.ExecutionState.limits:type_name -> mesh.v1.LimitTripped
+	14, // 12: mesh.v1.ExecutionState.unsettled:type_name -> mesh.v1.ExecutionState.UnsettledEntry
+	2,  // 13: mesh.v1.ListThreadsResponse.threads:type_name -> mesh.v1.Thread
+	22, // 14: mesh.v1.ReadThreadResponse.events:type_name -> mesh.v1.Event
+	22, // 15: mesh.v1.FollowThreadResponse.event:type_name -> mesh.v1.Event
+	22, // 16: mesh.v1.AppendEventsRequest.events:type_name -> mesh.v1.Event
+	15, // 17: mesh.v1.AppendEventsResponse.grants:type_name -> mesh.v1.AppendEventsResponse.GrantsEntry
+	0,  // 18: mesh.v1.ThreadService.GetThread:input_type -> mesh.v1.GetThreadRequest
+	4,  // 19: mesh.v1.ThreadService.ListThreads:input_type -> mesh.v1.ListThreadsRequest
+	6,  // 20: mesh.v1.ThreadService.ReadThread:input_type -> mesh.v1.ReadThreadRequest
+	8,  // 21: mesh.v1.ThreadService.FollowThread:input_type -> mesh.v1.FollowThreadRequest
+	10, // 22: mesh.v1.ThreadService.AppendEvents:input_type -> mesh.v1.AppendEventsRequest
+	12, // 23: mesh.v1.ThreadService.DeleteThread:input_type -> mesh.v1.DeleteThreadRequest
+	1,  // 24: mesh.v1.ThreadService.GetThread:output_type -> mesh.v1.GetThreadResponse
+	5,  // 25: mesh.v1.ThreadService.ListThreads:output_type -> mesh.v1.ListThreadsResponse
+	7,  // 26: mesh.v1.ThreadService.ReadThread:output_type -> mesh.v1.ReadThreadResponse
+	9,  // 27: mesh.v1.ThreadService.FollowThread:output_type -> mesh.v1.FollowThreadResponse
+	11, // 28: mesh.v1.ThreadService.AppendEvents:output_type -> mesh.v1.AppendEventsResponse
+	13, // 29: mesh.v1.ThreadService.DeleteThread:output_type -> mesh.v1.DeleteThreadResponse
+	24, // [24:30] is the sub-list for method output_type
+	18, // [18:24] is the sub-list for method input_type
+	18, // [18:18] is the sub-list for extension type_name
+	18, // [18:18] is the sub-list for extension extendee
+	0,  // [0:18] is the sub-list for field type_name
 }
 
 func init() { file_mesh_v1_thread_proto_init() }
@@ -1010,7 +1051,7 @@ func file_mesh_v1_thread_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_mesh_v1_thread_proto_rawDesc), len(file_mesh_v1_thread_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   15,
+			NumMessages:   16,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

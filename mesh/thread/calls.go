@@ -1,0 +1,231 @@
+package thread
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"agentmesh/mesh"
+)
+
+// Bounds of what a State remembers of calls, whatever the log has.
+const (
+	// MaxWindowCalls and MaxWindow bound what [State.CallsWithin] can count.
+	MaxWindowCalls = 1000
+	MaxWindow      = time.Hour
+	// MaxUnsettled bounds Execution.Unsettled, and MaxApprovals
+	// Execution.Approvals; further ones are not remembered.
+	MaxUnsettled = 256
+	MaxApprovals = 32
+
+	maxTripped = 16  // Execution.Tripped
+	maxSeen    = 256 // ids of State.Seen
+)
+
+// discovery is the tool by which a model finds skills.
+const discovery = "get_skill"
+
+// Calls counts what was called since the user's last message.
+type Calls struct {
+	Since       mesh.Seq // of that message, or 0
+	Skills      int      // skills
+	Tools       int      // tools that are no skills
+	Discoveries int      // those of them that looked for skills
+}
+
+func (c *Calls) tool(name string) {
+	c.Tools++
+	if name == discovery {
+		c.Discoveries++
+	}
+}
+
+// An Approval is a call that waits for the user's word.
+type Approval struct {
+	Call  string
+	Skill string
+	Text  string   // what the user is asked
+	Asked mesh.Seq // of the ApprovalAsked
+	Shown mesh.Seq // at which the turn last asked its user so, or 0
+}
+
+// Approval returns the approval that the call waits for, or nil.
+func (x *Execution) Approval(call string) *Approval {
+	if i := x.approval(call); i >= 0 {
+		return &x.Approvals[i]
+	}
+	return nil
+}
+
+func (x *Execution) approval(call string) int {
+	return slices.IndexFunc(x.Approvals, func(a Approval) bool { return a.Call == call })
+}
+
+// HasTripped reports whether the limit stopped something since the user's last
+// message.
+func (x *Execution) HasTripped(name string) bool {
+	return slices.ContainsFunc(x.Tripped, func(t mesh.LimitTripped) bool { return t.Limit == name })
+}
+
+// LastPost returns the Seq of the turn's last message of the user, or 0.
+func (x *Execution) LastPost() mesh.Seq {
+	if n := len(x.Posts); n > 0 {
+		return x.Posts[n-1]
+	}
+	return 0
+}
+
+// CallsWithin counts the thread's skill calls whose time is within the window
+// that ends now, and returns the time of the first of them. A call is within it
+// for as long as no more than the window has passed (S3-046), and also if its
+// time is that much ahead, for clocks are set back. It knows of MaxWindowCalls
+// calls and of MaxWindow before the last one.
+func (s *State) CallsWithin(now time.Time, window time.Duration) (n int, first time.Time) {
+	for _, ms := range s.window.recent() {
+		at := time.UnixMilli(ms)
+		if now.Sub(at).Abs() > window {
+			continue
+		}
+		if n++; n == 1 || at.Before(first) {
+			first = at
+		}
+	}
+	return n, first.UTC()
+}
+
+// Seen reports whether the thread has an event with the id that called a skill
+// or was about an approval, as far as it is one of the last maxSeen of those.
+// It is how a writer that sends such an event again is recognised.
+func (s *State) Seen(id string) bool { return id != "" && slices.Contains(s.seen.ids, id) }
+
+// called counts a call, unless its event was counted before.
+func (s *State) called(x *Execution, e *mesh.Event, b mesh.SkillCalled) {
+	if !s.remember(e) {
+		return
+	}
+	x.SkillCalls++
+	x.Calls.Skills++
+	if t := s.TurnOf(x.ID); t != nil && t != x {
+		t.Calls.Skills++
+	}
+	s.window.add(e.Time.UnixMilli())
+	if x.Unsettled == nil {
+		x.Unsettled = map[string]string{}
+	}
+	if _, again := x.Unsettled[b.Call]; again || len(x.Unsettled) < MaxUnsettled {
+		x.Unsettled[b.Call] = b.Skill
+	}
+}
+
+func (s *State) toolReturned(x *Execution, b mesh.ToolReturned) {
+	x.Calls.tool(b.Name)
+	if t := s.TurnOf(x.ID); t != nil && t != x {
+		t.Calls.tool(b.Name)
+	}
+}
+
+func (s *State) asked(x *Execution, e *mesh.Event, b mesh.ApprovalAsked) {
+	if !s.remember(e) || mesh.Terminal(x.State) {
+		return
+	}
+	s.settled(x, b.Call)
+	if len(x.Approvals) < MaxApprovals {
+		x.Approvals = append(x.Approvals, Approval{Call: b.Call, Skill: b.Skill, Text: b.Text, Asked: e.Seq})
+	}
+}
+
+// show notes which calls the turn asks its user about with the message. An agent
+// between the one that asks and the user may ask something else instead.
+func (s *State) show(turn *Execution, at mesh.Seq, text string) {
+	for _, x := range s.order {
+		if len(x.Approvals) == 0 || s.TurnOf(x.ID) != turn {
+			continue
+		}
+		for i := range x.Approvals {
+			if mesh.Shows(text, x.Approvals[i].Text) {
+				x.Approvals[i].Shown = at
+			}
+		}
+	}
+}
+
+// settled forgets the approval of the call.
+func (s *State) settled(x *Execution, call string) {
+	if i := x.approval(call); i >= 0 {
+		x.Approvals = slices.Delete(x.Approvals, i, i+1)
+	}
+}
+
+// tripped notes a limit that stopped something: with its execution and, unless
+// it is the execution's own, with the turn.
+func (s *State) tripped(x *Execution, b mesh.LimitTripped) {
+	x.trip(b)
+	if t := s.TurnOf(x.ID); t != nil && t != x && !strings.HasPrefix(b.Limit, "agent.") {
+		t.trip(b)
+	}
+}
+
+func (x *Execution) trip(b mesh.LimitTripped) {
+	if !x.HasTripped(b.Limit) && len(x.Tripped) < maxTripped {
+		x.Tripped = append(x.Tripped, b)
+	}
+}
+
+// afresh begins the counts of an execution that goes on with a message of the
+// user. That it goes on again with the same one changes nothing.
+func (s *State) afresh(x *Execution) {
+	t := s.TurnOf(x.ID)
+	if t != nil && t.LastPost() > x.Calls.Since {
+		x.Calls, x.Tripped = Calls{Since: t.LastPost()}, nil
+	}
+}
+
+// remember notes the event's id; false if it is there.
+func (s *State) remember(e *mesh.Event) bool {
+	if s.Seen(e.ID) {
+		return false
+	}
+	if e.ID != "" {
+		s.seen.add(e.ID)
+	}
+	return true
+}
+
+// ids are the last maxSeen ids.
+type ids struct {
+	ids []string
+	at  int // the oldest, once there are maxSeen
+}
+
+func (r *ids) add(id string) {
+	if len(r.ids) < maxSeen {
+		r.ids = append(r.ids, id)
+		return
+	}
+	r.ids[r.at] = id
+	r.at = (r.at + 1) % maxSeen
+}
+
+// window has the times of the last calls, in milliseconds: those from head on,
+// at most MaxWindowCalls of them.
+type window struct {
+	times []int64
+	head  int
+}
+
+func (w *window) recent() []int64 { return w.times[w.head:] }
+
+// add costs the same on average however many there were.
+func (w *window) add(ms int64) {
+	for w.head < len(w.times) && w.times[w.head] < ms-MaxWindow.Milliseconds() {
+		w.head++
+	}
+	if len(w.times)-w.head == MaxWindowCalls {
+		w.head++
+	}
+	if w.head > len(w.times)/2 {
+		w.times = append(w.times[:0], w.times[w.head:]...)
+		w.head = 0
+	}
+	w.times = append(w.times, ms)
+}

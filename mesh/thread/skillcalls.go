@@ -1,0 +1,128 @@
+package thread
+
+import (
+	"time"
+
+	"agentmesh/mesh"
+)
+
+// CallStatus says how far a skill call is.
+type CallStatus string
+
+// The statuses.
+const (
+	CallRunning   CallStatus = "running" // it has not returned
+	CallCompleted CallStatus = "completed"
+	CallFailed    CallStatus = "failed"
+)
+
+// A SkillCall is the record of one call of a skill.
+type SkillCall struct {
+	// Key is the id of the event that announced the call: its idempotency key.
+	Key       string
+	Execution mesh.ExecutionID
+	Turn      mesh.ExecutionID // that the execution serves
+	Agent     string           // the execution's
+	User      string           // the execution's
+	Call      string
+	Skill     string
+	Args      string // JSON object
+	Source    string // one of the mesh.Source constants
+	Version   string // of the skill
+	Status    CallStatus
+	// Lost is set on a running call whose execution is over, or one above it:
+	// nobody waits for it any more, and whether it had an effect is not known.
+	Lost     bool
+	Called   mesh.Seq
+	Returned mesh.Seq // 0 while it runs
+	Started  time.Time
+	Ended    time.Time // zero while it runs
+	Duration time.Duration
+	Content  string // what the skill returned, unless it failed
+	Error    string // why it failed
+	Files    []string
+	Metadata string // JSON object, or ""
+}
+
+// Unsettled reports whether the log does not say what came of the call. After a
+// crash, those may have happened or not; they are run again under their Key
+// only.
+func (c *SkillCall) Unsettled() bool { return c.Status == CallRunning }
+
+// SkillCalls returns all calls of skills in a thread's events, which are given
+// from Seq 1 on, in the order in which they were made. A return settles the
+// last call of its execution with the same id; calls of executions that are not
+// known are left out, and so are events that come twice.
+func SkillCalls(events []*mesh.Event) []SkillCall {
+	type id struct {
+		execution mesh.ExecutionID
+		call      string
+	}
+	var s State
+	var out []SkillCall
+	open, known := map[id]int{}, map[string]bool{}
+	for _, e := range events {
+		s.Apply(e)
+		x := s.execs[e.Execution]
+		if x == nil {
+			continue
+		}
+		switch b := e.Body.(type) {
+		case mesh.SkillCalled:
+			if e.ID != "" && known[e.ID] {
+				continue
+			}
+			known[e.ID] = true
+			open[id{x.ID, b.Call}] = len(out)
+			out = append(out, s.skillCall(x, e, b))
+		case mesh.SkillReturned:
+			at, ok := open[id{x.ID, b.Call}]
+			if !ok {
+				continue
+			}
+			delete(open, id{x.ID, b.Call})
+			out[at].settle(e, b)
+		}
+	}
+	for _, at := range open {
+		out[at].Lost = s.over(out[at].Execution)
+	}
+	return out
+}
+
+func (s *State) skillCall(x *Execution, e *mesh.Event, b mesh.SkillCalled) SkillCall {
+	c := SkillCall{
+		Key: e.ID, Execution: x.ID, Agent: x.Agent, User: x.User, Call: b.Call, Skill: b.Skill, Args: b.Args,
+		Source: b.Source, Version: b.Version, Status: CallRunning, Called: e.Seq, Started: e.Time,
+	}
+	if t := s.TurnOf(x.ID); t != nil {
+		c.Turn = t.ID
+	}
+	return c
+}
+
+func (c *SkillCall) settle(e *mesh.Event, b mesh.SkillReturned) {
+	c.Status, c.Content = CallCompleted, b.Content
+	if b.Failed {
+		c.Status, c.Content, c.Error = CallFailed, "", b.Content
+	}
+	c.Returned, c.Ended, c.Files, c.Metadata = e.Seq, e.Time, b.Files, b.Metadata
+	if c.Duration = b.Duration; c.Duration == 0 {
+		c.Duration = max(e.Time.Sub(c.Started), 0)
+	}
+}
+
+// over reports whether the execution, or one above it, is terminal.
+func (s *State) over(id mesh.ExecutionID) bool {
+	for range len(s.order) + 1 {
+		x := s.execs[id]
+		if x == nil {
+			return false
+		}
+		if mesh.Terminal(x.State) {
+			return true
+		}
+		id = x.Parent
+	}
+	return false
+}
