@@ -1,13 +1,22 @@
-// Package limit says when a caller has had enough.
+// Package limit says when a caller has had enough, and when a skill has.
 //
 // [Rate] gives every caller its own token bucket, so that one caller's hurry
 // does not slow another one down. It remembers a bounded number of callers and
 // forgets the one that has been quiet the longest; a caller that was forgotten
 // begins with a full bucket.
 //
+// [Budgets] say how many calls of skills an agent, a turn, a conversation and a
+// user may make; they count nothing themselves but for users, in [Windows], which
+// are like Rate in what they remember. A limit that is met is a [Trip], which
+// survives as an error on its way to another process.
+//
+// A [Breaker] stops calls of a skill that keeps failing, and lets one through
+// after a while. Its state is kept outside, so that all processes share it and
+// restarts keep it.
+//
 // Everything here is safe for concurrent use. The package knows nothing of
-// calls, tenants or users: a caller is a string. It does not wait; it says how
-// long to wait.
+// tenants or users: a caller is a string. It does not wait; it says how long to
+// wait, or when there is room.
 package limit
 
 import (

@@ -1,0 +1,241 @@
+package limit
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"agentmesh/mesh"
+)
+
+// The names of the limits, as they are in the log and in errors.
+const (
+	AgentToolCalls   = "agent.tool_calls"   // skill calls of an agent that another one dispatched
+	AgentSteps       = "agent.steps"        // replies of an agent's model in one run
+	TurnSkillCalls   = "turn.skill_calls"   // skill calls of all agents since the user's last message
+	TurnAgents       = "turn.agents"        // agents dispatched since then
+	ThreadSkillCalls = "thread.skill_calls" // skill calls of a conversation within the window
+	UserSkillCalls   = "user.skill_calls"   // skill calls of a user within the window
+)
+
+// The defaults of Budgets, and the bounds of what is counted within a window.
+const (
+	DefaultAgentCalls  = 5
+	DefaultAgentSteps  = 6
+	DefaultTurnCalls   = 30
+	SoloTurnCalls      = 10 // of TurnCalls where one agent works alone
+	DefaultTurnAgents  = 8
+	DefaultThreadCalls = 50
+	DefaultWindow      = 5 * time.Minute
+
+	MaxWindowCalls = 1000
+	MaxWindow      = time.Hour
+)
+
+// Unlimited as a field of Budgets is no limit.
+const Unlimited = -1
+
+// Budgets say how much may be used. A field that is 0 has its default, one that
+// is Unlimited has no limit. The zero value has all the defaults.
+type Budgets struct {
+	AgentCalls int // DefaultAgentCalls; an execution's own MaxToolCalls goes first
+	AgentSteps int // DefaultAgentSteps
+	TurnCalls  int // DefaultTurnCalls
+	TurnAgents int // DefaultTurnAgents
+	// ThreadCalls and UserCalls are within Window, and at most MaxWindowCalls.
+	// The defaults are DefaultThreadCalls and, for users, no limit.
+	ThreadCalls int
+	UserCalls   int
+	// Window slides; it is DefaultWindow by default and at most MaxWindow.
+	Window time.Duration
+}
+
+// Validate returns an Invalid error that names each field that cannot be.
+func (b Budgets) Validate() error {
+	const op = "limit.Budgets"
+	var bad []error
+	for _, f := range []struct {
+		name        string
+		value, most int
+	}{
+		{"agent_calls", b.AgentCalls, 0}, {"agent_steps", b.AgentSteps, 0},
+		{"turn_calls", b.TurnCalls, 0}, {"turn_agents", b.TurnAgents, 0},
+		{"thread_calls", b.ThreadCalls, MaxWindowCalls}, {"user_calls", b.UserCalls, MaxWindowCalls},
+	} {
+		switch {
+		case f.value < Unlimited:
+			bad = append(bad, mesh.InvalidField(op, f.name, "must be a number of calls, 0 for the default or %d for no limit, and is %d", Unlimited, f.value))
+		case f.most > 0 && f.value > f.most:
+			bad = append(bad, mesh.InvalidField(op, f.name, "must be at most %d, and is %d; use %d for no limit", f.most, f.value, Unlimited))
+		}
+	}
+	if b.Window < 0 || b.Window > MaxWindow {
+		bad = append(bad, mesh.InvalidField(op, "window", "must be at most %v, and is %v", MaxWindow, b.Window))
+	}
+	return errors.Join(bad...)
+}
+
+// Period is the length of the window.
+func (b Budgets) Period() time.Duration {
+	if b.Window == 0 {
+		return DefaultWindow
+	}
+	return b.Window
+}
+
+// Most returns how much the limit of that name allows; 0 for no limit.
+func (b Budgets) Most(name string) int {
+	value, standard := 0, 0
+	switch name {
+	case AgentToolCalls:
+		value, standard = b.AgentCalls, DefaultAgentCalls
+	case AgentSteps:
+		value, standard = b.AgentSteps, DefaultAgentSteps
+	case TurnSkillCalls:
+		value, standard = b.TurnCalls, DefaultTurnCalls
+	case TurnAgents:
+		value, standard = b.TurnAgents, DefaultTurnAgents
+	case ThreadSkillCalls:
+		value, standard = b.ThreadCalls, DefaultThreadCalls
+	case UserSkillCalls:
+		value = b.UserCalls
+	}
+	if value == 0 {
+		value = standard
+	}
+	return max(value, 0)
+}
+
+// Check returns the trip of the limit of that name when so much of it is used
+// that one more would exceed it, else nil.
+func (b Budgets) Check(name string, used int) *Trip {
+	return trip(name, used, b.Most(name))
+}
+
+func trip(name string, used, most int) *Trip {
+	if most <= 0 || used < most {
+		return nil
+	}
+	return &Trip{Limit: name, Used: int64(used), Most: int64(most)}
+}
+
+// Calls are the skill calls that were made before another one.
+type Calls struct {
+	Agent int // by the same execution
+	// AgentMost is the execution's own limit; 0 is that of the budgets for one
+	// that an agent dispatched, and none for others.
+	AgentMost  int
+	Dispatched bool
+	Turn       int // in the same turn since the user's last message
+	Thread     int // in the same thread within the window
+	// ThreadFirst is when the first of those was made.
+	ThreadFirst time.Time
+}
+
+// CheckCall returns the trip of the first limit that another call would exceed:
+// the agent's, the turn's, the thread's, in this order. It returns nil if the
+// call may be made. Calls of a user are counted elsewhere: see [Windows].
+func (b Budgets) CheckCall(c Calls) *Trip {
+	most := c.AgentMost
+	if most <= 0 && c.Dispatched {
+		most = b.Most(AgentToolCalls)
+	}
+	if t := trip(AgentToolCalls, c.Agent, most); t != nil {
+		return t
+	}
+	if t := b.Check(TurnSkillCalls, c.Turn); t != nil {
+		return t
+	}
+	t := b.Check(ThreadSkillCalls, c.Thread)
+	if t != nil {
+		t.Free = c.ThreadFirst.Add(b.Period() + after)
+	}
+	return t
+}
+
+// after is how long after a window's length a call has left it: it is in it for
+// as long as no more than that has passed, and times are in milliseconds.
+const after = time.Millisecond
+
+// A Trip says which limit stopped something.
+type Trip struct {
+	Limit string // one of the names
+	Used  int64
+	Most  int64
+	// Free is when a window has room again; zero for limits without one.
+	Free time.Time
+}
+
+// reason begins the Reason of the errors of trips.
+const reason = "LIMIT:"
+
+// what a limit counts, and what whoever met it should do.
+var advice = map[string][2]string{
+	AgentToolCalls:   {"skill calls of this agent", "answer with what there is"},
+	AgentSteps:       {"steps of this agent", "answer with what there is"},
+	TurnSkillCalls:   {"skill calls for one message of the user", "say what is done and what is not, and ask whether to continue"},
+	TurnAgents:       {"agents for one message of the user", "say what is done and what is not, and ask whether to continue"},
+	ThreadSkillCalls: {"skill calls in this conversation", "say what is done and what is not"},
+	UserSkillCalls:   {"skill calls of this user", "say what is done and what is not"},
+}
+
+// Detail says what happened and what to do, for models and people, with the
+// numbers as "(30 of 30)".
+func (t *Trip) Detail() string {
+	words, ok := advice[t.Limit]
+	if !ok {
+		words = [2]string{t.Limit, "answer with what there is"}
+	}
+	detail := fmt.Sprintf("The limit of %s is reached (%d of %d); %s", words[0], t.Used, t.Most, words[1])
+	if !t.Free.IsZero() {
+		// To the second, and not before there is.
+		detail += ", and that there is room for more at " + t.Free.UTC().Add(time.Second-1).Format(freeLayout)
+	}
+	return detail
+}
+
+// Err returns the trip as an Exhausted error with the Reason "LIMIT:<name>",
+// of which [TripOf] makes the trip again, also on the other side of a call.
+func (t *Trip) Err(op string) *mesh.Error {
+	return &mesh.Error{Code: mesh.Exhausted, Op: op, Reason: reason + t.Limit, Detail: t.Detail()}
+}
+
+// Fact returns the trip as a fact for the log.
+func (t *Trip) Fact() mesh.LimitTripped {
+	return mesh.LimitTripped{Limit: t.Limit, Detail: t.Detail(), Used: t.Used, Most: t.Most}
+}
+
+// freeLayout is how a Detail tells when there is room.
+const freeLayout = time.DateTime + " UTC"
+
+var (
+	numbers = regexp.MustCompile(`\((\d+) of (\d+)\)`)
+	free    = regexp.MustCompile(`room for more at (\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC)`)
+)
+
+// TripOf returns the trip that the error came from, with Free to the second; nil
+// if it came from none.
+func TripOf(err error) *Trip {
+	var e *mesh.Error
+	if !errors.As(err, &e) {
+		return nil
+	}
+	name, ok := strings.CutPrefix(e.Reason, reason)
+	if !ok {
+		return nil
+	}
+	t := &Trip{Limit: name}
+	if m := numbers.FindStringSubmatch(e.Detail); m != nil {
+		t.Used, _ = strconv.ParseInt(m[1], 10, 64) // digits: 0 or the largest if they do not fit
+		t.Most, _ = strconv.ParseInt(m[2], 10, 64)
+	}
+	if m := free.FindStringSubmatch(e.Detail); m != nil {
+		if at, err := time.Parse(freeLayout, m[1]); err == nil {
+			t.Free = at
+		}
+	}
+	return t
+}

@@ -1,0 +1,84 @@
+package limit
+
+import (
+	"container/list"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Windows counts calls per caller within a window that slides with the time.
+// It remembers a bounded number of callers and forgets the one that has been
+// quiet the longest. What it counts is in memory: after a restart all callers
+// begin anew. It is safe for concurrent use. The zero value limits nothing.
+type Windows struct {
+	most       int
+	period     time.Duration
+	maxCallers int
+
+	mu      sync.Mutex
+	callers map[string]*list.Element // of *recent
+	order   *list.List               // most recently seen first
+}
+
+// recent are the calls that a caller made within the window.
+type recent struct {
+	name  string
+	times []time.Time
+}
+
+// NewWindows returns Windows for the calls of users within the budgets, which
+// are valid, that remembers maxCallers of them, at least 1.
+func NewWindows(b Budgets, maxCallers int) *Windows {
+	return &Windows{
+		most: b.Most(UserSkillCalls), period: b.Period(), maxCallers: max(maxCallers, 1),
+		callers: map[string]*list.Element{}, order: list.New(),
+	}
+}
+
+// Take counts a call of the caller, or returns the trip of UserSkillCalls if
+// that would exceed the limit; such a call costs nothing.
+func (w *Windows) Take(name string, now time.Time) *Trip {
+	if w.most == 0 {
+		return nil
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	r := w.caller(name)
+	r.times = slices.DeleteFunc(r.times, func(t time.Time) bool { return now.Sub(t).Abs() > w.period })
+	if t := trip(UserSkillCalls, len(r.times), w.most); t != nil {
+		t.Free = slices.MinFunc(r.times, time.Time.Compare).Add(w.period + after)
+		return t
+	}
+	r.times = append(r.times, now)
+	return nil
+}
+
+// Return gives back the caller's last n calls, which were not made after all.
+func (w *Windows) Return(name string, n int) {
+	if w.most == 0 || n <= 0 {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if e := w.callers[name]; e != nil {
+		r := e.Value.(*recent)
+		r.times = r.times[:max(len(r.times)-n, 0)]
+	}
+}
+
+// caller returns what is known of the caller and notes that it was seen. The
+// caller holds mu.
+func (w *Windows) caller(name string) *recent {
+	if e := w.callers[name]; e != nil {
+		w.order.MoveToFront(e)
+		return e.Value.(*recent)
+	}
+	if len(w.callers) >= w.maxCallers {
+		oldest := w.order.Remove(w.order.Back()).(*recent)
+		delete(w.callers, oldest.name)
+	}
+	r := &recent{name: name}
+	w.callers[name] = w.order.PushFront(r)
+	return r
+}
