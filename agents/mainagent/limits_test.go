@@ -99,7 +99,7 @@ func TestAModelSeesTheConversationAndTheAnswersOfAllAgentsItAsked(t *testing.T) 
 	reqs := model.Requests()
 	want := []llm.Message{
 		{Role: llm.RoleUser, Text: "I am Ann"},
-		{Role: llm.RoleAssistant, Text: "Nice to meet you.", Name: "main"},
+		{Role: llm.RoleAssistant, Text: "Nice to meet you."},
 		{Role: llm.RoleUser, Text: "What do left and right think?"},
 	}
 	if diff := cmp.Diff(want, reqs[1].Messages); diff != "" {

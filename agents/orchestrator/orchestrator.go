@@ -16,15 +16,12 @@ package orchestrator
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"iter"
 	"log/slog"
-	"slices"
 	"strings"
 	"sync"
 	"time"
 
-	"agentmesh/agents/internal/talk"
 	"agentmesh/mesh"
 	"agentmesh/mesh/agent"
 	"agentmesh/mesh/dispatch"
@@ -33,11 +30,8 @@ import (
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 )
 
-// The defaults of Config.
-const (
-	DefaultMaxSteps = 6 // S0-068
-	DefaultHistory  = 20
-)
+// DefaultMaxSteps is how many replies may call tools.
+const DefaultMaxSteps = 6 // S0-068
 
 // Config is what the agent cannot work without (Card, Model, Conns), and what
 // it can choose.
@@ -54,9 +48,9 @@ type Config struct {
 	Prompt string
 	// MaxSteps is how many replies may call tools; 0 is DefaultMaxSteps.
 	MaxSteps int
-	// History is how many earlier messages the model is shown when the user
-	// talks to the agent directly; 0 is DefaultHistory.
-	History int
+	// Fit and Cost are those of llm.Loop.
+	Fit  func(req *llm.Request, last mesh.Usage) (dropped int)
+	Cost func(model string, u mesh.Usage) mesh.Usage
 	// Now tells the time in the user's zone. The default is time.Now.
 	Now func() time.Time
 	// Logger is for the operator. The default discards.
@@ -96,7 +90,6 @@ func New(cfg Config) (agent.Agent, error) {
 	}
 	cfg.Prompt = cmp.Or(cfg.Prompt, Prompt)
 	cfg.MaxSteps = cmp.Or(cfg.MaxSteps, DefaultMaxSteps)
-	cfg.History = cmp.Or(cfg.History, DefaultHistory)
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
@@ -126,6 +119,11 @@ func (o *orchestrator) Run(ctx context.Context, inv *agent.Invocation) iter.Seq2
 			yield(nil, mesh.Wrap("orchestrator.Run", err))
 			return
 		}
+		find, err := agent.Discovery(ctx, inv)
+		if err != nil {
+			yield(nil, mesh.Wrap("orchestrator.Run", err))
+			return
+		}
 		d := dispatch.New(ctx, inv, o.Conns, o.Dispatch)
 		defer d.Close()
 		ctx, cancel := context.WithCancel(ctx)
@@ -150,8 +148,8 @@ func (o *orchestrator) Run(ctx context.Context, inv *agent.Invocation) iter.Seq2
 		}
 		run := agent.ModelRun{
 			Model: o.Model, Name: o.ModelName, System: system, MaxSteps: o.MaxSteps, Logger: o.Logger,
-			Tools:   agent.Combine(agent.Discovery(inv), &watched{Orchestration: dispatch.NewOrchestration(d), dispatcher: d, tell: tell}),
-			History: o.history(ctx, inv),
+			Tools: agent.Combine(find, &watched{Orchestration: dispatch.NewOrchestration(d), dispatcher: d, tell: tell}),
+			Fresh: agent.Clock(o.Now()), Fit: o.Fit, Cost: o.Cost,
 		}
 		running.Go(func() {
 			defer close(outs) // all tools have returned: nobody tells any more
@@ -173,30 +171,19 @@ func (o *orchestrator) Run(ctx context.Context, inv *agent.Invocation) iter.Seq2
 	}
 }
 
-// history is the conversation when the agent has the user's stream, and the
-// mission alone when another agent asks (S0-005).
-func (o *orchestrator) history(ctx context.Context, inv *agent.Invocation) []llm.Message {
-	if inv.Grant.Parent == inv.Grant.Turn {
-		return talk.History(ctx, inv, o.History, o.Logger)
-	}
-	return nil
-}
-
 // system returns the prompt, with what changes from call to call at its end
 // (S0-053).
 func (o *orchestrator) system(ctx context.Context, inv *agent.Invocation) (string, error) {
-	skills, err := inv.Mesh.Skills(ctx)
+	domains, err := inv.Mesh.SkillDomains(ctx, inv.Grant.Skills)
 	if err != nil {
 		return "", err
 	}
-	var domains []string
-	for _, s := range skills {
-		domain, _, _ := strings.Cut(s.GetName(), ".")
-		if inv.Grant.AllowsSkill(s.GetName()) && !slices.Contains(domains, domain) {
-			domains = append(domains, domain)
-		}
+	var names []string
+	for _, d := range domains {
+		names = append(names, d.GetName())
 	}
-	slices.Sort(domains)
-	return fmt.Sprintf("%s\n\nAvailable skill domains: %s\nUser: %s\nTime: %s", o.Prompt,
-		cmp.Or(strings.Join(domains, ", "), "none"), inv.User, o.Now().Format("Monday, 2 January 2006, 15:04 MST")), nil
+	return agent.Prompt{
+		Identity: o.Prompt, Skills: "Available skill domains: " + cmp.Or(strings.Join(names, ", "), "none"),
+		User: inv.User, Channel: inv.Channel, Now: o.Now(),
+	}.String(), nil
 }

@@ -50,7 +50,7 @@ func start(t *testing.T, planner, worker llm.Model) *meshtest.Mesh {
 	}, meshtest.Options{})
 }
 
-// S0-012, S0-051, S0-052, S0-053.
+// S0-012, S0-051, S0-052, S0-053, S3-134.
 func TestTheModelHasThreeToolsAndTheWorkflowInItsPrompt(t *testing.T) {
 	model := scripted.New(scripted.Say("Hello."), scripted.Say("Again."))
 	m := start(t, model, offline.New(friday))
@@ -71,8 +71,11 @@ func TestTheModelHasThreeToolsAndTheWorkflowInItsPrompt(t *testing.T) {
 			t.Errorf("the prompt does not say %q", want)
 		}
 	}
-	if want := "\n\nAvailable skill domains: calendar, knowledge, mail, system, tasks\nUser: ann\nTime: Friday, 20 November 2026, 09:30 UTC"; !strings.HasSuffix(req.System, want) {
-		t.Errorf("the prompt ends with %q", req.System[max(0, len(req.System)-len(want)):])
+	if want := "\n\nThe user is ann.\nToday is Friday, 20 November 2026 (time zone UTC)."; !strings.HasSuffix(req.System, want) || !strings.Contains(req.System, "Available skill domains: calendar, ") {
+		t.Errorf("the prompt ends with %q", req.System[max(0, len(req.System)-400):])
+	}
+	if req.Fresh != "It is 09:30 UTC." {
+		t.Errorf("the model is told the time as %q", req.Fresh)
 	}
 	if len(req.Messages) != 3 || req.Messages[0].Text != "hi" {
 		t.Errorf("messages %+v, want the conversation of one who talks to the user", req.Messages)

@@ -3,7 +3,6 @@ package orchestrator
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"slices"
 	"strings"
 	"sync"
@@ -19,9 +18,6 @@ type watched struct {
 	*dispatch.Orchestration
 	dispatcher *dispatch.Dispatcher
 	tell       func(agent.Progress)
-	// missions are what agents were asked, by agent id. Batch writes it, and
-	// the loop calls Batch when no Call runs.
-	missions map[string]string
 }
 
 var _ llm.Batcher = (*watched)(nil)
@@ -30,23 +26,11 @@ var _ llm.Batcher = (*watched)(nil)
 func (w *watched) Batch(ctx context.Context, uses []mesh.ToolUse) {
 	before := len(w.dispatcher.List())
 	w.Orchestration.Batch(ctx, uses)
-	if w.missions == nil {
-		w.missions = map[string]string{}
-	}
-	for _, u := range uses {
-		var order struct {
-			AgentID string `json:"agent_id"`
-			Mission string `json:"mission"`
-		}
-		if json.Unmarshal([]byte(u.Arguments), &order) == nil { // a broken one was not dispatched
-			w.missions[order.AgentID] = order.Mission
-		}
-	}
 	for _, r := range w.dispatcher.List()[before:] {
 		if r.Status == dispatch.StatusPending {
-			w.tell(agent.Progress{Text: "Next: " + w.mission(r)})
+			w.tell(agent.Progress{Text: "Next: " + mission(r)})
 		} else {
-			w.tell(agent.Progress{Text: "Started: " + w.mission(r)})
+			w.tell(agent.Progress{Text: "Started: " + mission(r)})
 		}
 	}
 }
@@ -76,28 +60,23 @@ func (w *watched) Call(ctx context.Context, use mesh.ToolUse) llm.ToolResult {
 
 // await tells when the agent has ended.
 func (w *watched) await(ctx context.Context, id string) {
-	results, err := w.dispatcher.Wait(ctx, []string{id})
-	if err != nil || len(results) == 0 || atWork(results[0]) {
+	r, done := w.dispatcher.Done(ctx, id)
+	if !done {
 		return
 	}
-	r := results[0]
 	switch r.Status {
 	case dispatch.StatusCompleted:
-		w.tell(agent.Progress{Text: "Done: " + w.mission(r)})
+		w.tell(agent.Progress{Text: "Done: " + mission(r)})
 	case dispatch.StatusSkipped:
-		w.tell(agent.Progress{Text: "Skipped: " + w.mission(r)})
+		w.tell(agent.Progress{Text: "Skipped: " + mission(r)})
 	default:
-		w.tell(agent.Progress{Text: "Failed: " + w.mission(r) + " (" + brief(cmp.Or(r.Result, r.Status)) + ")"})
+		w.tell(agent.Progress{Text: "Failed: " + mission(r) + " (" + brief(cmp.Or(r.Result, r.Status)) + ")"})
 	}
 }
 
-func (w *watched) mission(r dispatch.Result) string {
-	return brief(cmp.Or(w.missions[r.AgentID], r.AgentID))
-}
+func mission(r dispatch.Result) string { return brief(cmp.Or(r.Mission, r.AgentID)) }
 
-func atWork(r dispatch.Result) bool {
-	return r.Status == dispatch.StatusPending || r.Status == dispatch.StatusRunning
-}
+func atWork(r dispatch.Result) bool { return !r.Terminal() }
 
 // brief is the beginning of the text on one line.
 func brief(s string) string {

@@ -141,7 +141,7 @@ func TestASkillThatCannotBeSavedCanBeSavedLater(t *testing.T) {
 	m := handedOver(t, meshtest.Options{})
 	thread := mesh.NewThreadID()
 	say(m, thread, "a skill that sends Slack alerts", "ok", "ok")
-	inTheWay := filepath.Join(m.Data, "skills")
+	inTheWay := filepath.Join(m.Data, "tenant-skills", string(mesh.DefaultTenant))
 	if err := os.RemoveAll(inTheWay); err != nil {
 		t.Fatal(err)
 	}

@@ -15,7 +15,6 @@ package specialist
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"iter"
 	"log/slog"
 	"strings"
@@ -46,6 +45,15 @@ type Config struct {
 	// Prompt says what the agent is, and comes before the rules that hold for
 	// every agent that works with skills.
 	Prompt string
+	// Interface is how the model calls skills; the default is
+	// agent.FaceUseSkill.
+	Interface agent.Face
+	// Fit and Cost are those of llm.Loop.
+	Fit  func(req *llm.Request, last mesh.Usage) (dropped int)
+	Cost func(model string, u mesh.Usage) mesh.Usage
+	// Notify returns who is told of the ends of an invocation's skill calls, or
+	// is nil.
+	Notify func(inv *agent.Invocation) skill.Notifier
 	// MaxToolCalls bounds the skill calls of a run, if whoever dispatched the
 	// agent does not; 0 is agent.DefaultMaxToolCalls.
 	MaxToolCalls int
@@ -60,7 +68,7 @@ type Config struct {
 // rules is what every agent that works with skills is told (S0-033).
 const rules = `You do exactly one mission and return its result.
 
-- Use the use_skill tool to do it. Use only the skills that the tool's definition lists.
+- Use your skills to do it, and only those that you are told of.
 - Be concise: whoever gave you the mission puts your result together with others.
 - If a skill fails, report its error. Correct arguments that were wrong, but do not retry indefinitely.
 - If you cannot complete the mission, explain what blocked you.
@@ -108,10 +116,10 @@ func (s *specialist) Card() *a2apb.AgentCard { return s.Config.Card }
 func (s *specialist) Run(ctx context.Context, inv *agent.Invocation) iter.Seq2[agent.Output, error] {
 	return func(yield func(agent.Output, error) bool) {
 		tools, err := agent.NewSkillTools(ctx, inv, agent.SkillOptions{
-			Handlers: s.Handlers, Skills: s.patterns, MaxToolCalls: s.MaxToolCalls,
-			Timeout: s.SkillTimeout, Now: s.Now, Logger: s.Logger,
+			Face: s.Interface, Handlers: s.Handlers, Skills: s.patterns, MaxToolCalls: s.MaxToolCalls,
+			Timeout: s.SkillTimeout, Notify: s.Notify, Now: s.Now, Logger: s.Logger,
 		})
-		if err == nil && len(tools.Offered()) == 0 {
+		if err == nil && tools.Empty() {
 			err = s.nothing(inv)
 		}
 		if err != nil {
@@ -120,9 +128,21 @@ func (s *specialist) Run(ctx context.Context, inv *agent.Invocation) iter.Seq2[a
 		}
 		defer tools.Wait()
 		run := agent.ModelRun{
-			Model: s.Model, Name: s.ModelName, System: s.prompt(inv), Tools: tools, Logger: s.Logger, Progress: progress,
-			// Room for every call that the agent may make, and the answer.
-			MaxSteps: max(llm.DefaultMaxSteps, cmp.Or(inv.MaxToolCalls, s.MaxToolCalls, agent.DefaultMaxToolCalls)+1),
+			Model: s.Model, Name: s.ModelName, System: s.prompt(inv, tools), Fresh: agent.Clock(s.Now()), Tools: tools, Commands: tools.Commands(),
+			Fit: s.Fit, Cost: s.Cost, Logger: s.Logger, Progress: agent.SkillProgress,
+			MaxSteps: s.steps(inv),
+		}
+		call, err := inv.Requested(ctx)
+		if err != nil {
+			yield(nil, mesh.Wrap("specialist.Run", err))
+			return
+		}
+		if call != nil {
+			template, again := agent.RunCall(ctx, tools, call, yield)
+			if !again {
+				return
+			}
+			run.History = template
 		}
 		for out, err := range agent.RunModel(ctx, inv, run) {
 			if !yield(out, err) || err != nil {
@@ -131,6 +151,20 @@ func (s *specialist) Run(ctx context.Context, inv *agent.Invocation) iter.Seq2[a
 		}
 	}
 }
+
+// steps leaves room for every call that the agent may make, each with a look at
+// the skill's help before it, which is no call.
+func (s *specialist) steps(inv *agent.Invocation) int {
+	calls := cmp.Or(inv.MaxToolCalls, s.MaxToolCalls, agent.DefaultMaxToolCalls)
+	if calls == agent.Unlimited {
+		calls = unlimited
+	}
+	return max(llm.DefaultMaxSteps, 2*calls+1)
+}
+
+// unlimited is for how many calls there is room where their number has no limit
+// of the agent's own.
+const unlimited = 30
 
 // nothing is the error of a mission that the agent has no skill for.
 func (s *specialist) nothing(inv *agent.Invocation) error {
@@ -141,17 +175,7 @@ func (s *specialist) nothing(inv *agent.Invocation) error {
 
 // prompt adds what changes with the call after all that does not, so that
 // providers can cache the beginning.
-func (s *specialist) prompt(inv *agent.Invocation) string {
-	return s.system + "\n\nThe user is " + inv.User + ". It is " + s.Now().Format("Monday, 2 January 2006, 15:04 MST") + "."
-}
-
-// progress tells which skill is being used.
-func progress(use mesh.ToolUse) (agent.Progress, bool) {
-	var args struct {
-		Skill string `json:"skill"`
-	}
-	if err := json.Unmarshal([]byte(use.Arguments), &args); err != nil || args.Skill == "" {
-		return agent.Progress{}, false // the call fails too
-	}
-	return agent.Progress{Text: "Using " + args.Skill + "…"}, true
+func (s *specialist) prompt(inv *agent.Invocation, tools *agent.SkillTools) string {
+	commands, skills := tools.Prompt()
+	return agent.Prompt{Identity: s.system, Commands: commands, Skills: skills, User: inv.User, Channel: inv.Channel, Now: s.Now()}.String()
 }

@@ -71,17 +71,20 @@ func TestAnAgentSeesTheSkillsOfItsDomainsAndTheRules(t *testing.T) {
 		t.Errorf("said %q", s.Text)
 	}
 	req := model.Requests()[0]
-	if diff := cmp.Diff([]string{"tasks.archive", "tasks.create", "tasks.get", "tasks.search", "tasks.update"}, offered(t, req)); diff != "" {
+	if diff := cmp.Diff([]string{"tasks.archive", "tasks.create", "tasks.delete", "tasks.get", "tasks.search", "tasks.update"}, offered(t, req)); diff != "" {
 		t.Errorf("skills (-want +got):\n%s", diff)
 	}
 	if strings.Contains(req.Tools[0].Description, "mail.send") {
 		t.Error("a skill of another domain is described")
 	}
-	for _, want := range []string{"You keep the tasks.", "Use the use_skill tool", "only the skills that the tool's definition lists", "Be concise",
-		"do not retry indefinitely", "explain what blocked you", "The user is ann. It is Friday, 20 November 2026"} {
+	for _, want := range []string{"You keep the tasks.", "Use your skills to do it, and only those that you are told of", "Be concise",
+		"do not retry indefinitely", "explain what blocked you", "The user is ann.\nToday is Friday, 20 November 2026 (time zone UTC)."} {
 		if !strings.Contains(req.System, want) {
 			t.Errorf("the prompt does not say %q:\n%s", want, req.System)
 		}
+	}
+	if req.Fresh != "It is 09:30 UTC." {
+		t.Errorf("the time is told as %q", req.Fresh)
 	}
 }
 

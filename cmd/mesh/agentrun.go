@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -20,6 +22,9 @@ type agentRun struct {
 	lease                                    time.Duration
 	shared                                   bool
 	logLevel                                 string
+	// config is a configuration file, over which flags win that were given.
+	config string
+	given  func(flag string) bool
 }
 
 // agentCommand runs built-in agents in processes of their own.
@@ -47,10 +52,12 @@ share the agent with all tenants.`,
 		}),
 	}
 	f := run.Flags()
+	o.given = f.Changed
 	f.StringVar(&o.mesh, "mesh", "", "gRPC `address` of the mesh (default: --addr)")
 	f.StringVar(&o.name, "name", "", "`name` to register under (default NAME)")
 	f.StringVar(&o.listen, "listen", "127.0.0.1:0", "`address` to listen on")
 	f.StringVar(&o.endpoint, "endpoint", "", "`host:port` at which the mesh reaches the agent (default: where it listens)")
+	f.StringVar(&o.config, "config", "", "configuration `file`, of which the model and what skills need counts (default none)")
 	f.StringVar(&o.data, "data", node.DefaultData, "`folder` of what its skills write")
 	f.StringVar(&o.docs, "docs", "docs", "`folder` of documents to answer from")
 	f.DurationVar(&o.lease, "lease", 0, "`time` that the mesh remembers the agent without a sign of life (default 30s)")
@@ -68,12 +75,12 @@ func (a *app) serveAgent(ctx context.Context, name string, o agentRun) (err erro
 	if err != nil {
 		return err
 	}
-	cfg := node.Config{Data: o.data, Docs: o.docs}
-	if err := a.fromEnv(&cfg); err != nil {
+	logger = slog.New(rpc.LogHandler(logger.Handler()))
+	cfg, err := a.agentConfig(o)
+	if err != nil {
 		return err
 	}
-	cfg.Data, cfg.Docs = o.data, o.docs
-	c, err := newCrew(cfg, a.now)
+	c, err := newCrew(cfg, a.now, logger)
 	if err != nil {
 		return err
 	}
@@ -94,6 +101,11 @@ func (a *app) serveAgent(ctx context.Context, name string, o agentRun) (err erro
 	if !answers(ctx, conn) && ctx.Err() == nil {
 		a.notef("nobody answers at %s yet; waiting until somebody does. Start the mesh with 'mesh up', or name another address with --mesh\n", addr)
 	}
+	var calling sync.WaitGroup
+	defer calling.Wait()
+	connected, disconnect := context.WithCancel(context.WithoutCancel(ctx))
+	defer disconnect()
+	calling.Go(func() { _ = c.kit.servers.Run(connected, nil) }) // it returns nil
 	return agent.Serve(ctx, agent.Options{
 		Agent: made, Addr: o.listen, Endpoint: o.endpoint, Node: conn, Logger: logger,
 		Register: &agent.Registration{Name: registered, Lease: o.lease, Shared: o.shared},
@@ -101,4 +113,24 @@ func (a *app) serveAgent(ctx context.Context, name string, o agentRun) (err erro
 			_, _ = fmt.Fprintf(a.stdout, "agent %s is registered with %s and listens on %s\nCtrl-C stops it.\n", registered, addr, endpoint)
 		},
 	})
+}
+
+// agentConfig is what of a mesh's settings counts for an agent of its own: the
+// file's, over them the environment's, over them the flags that were given.
+func (a *app) agentConfig(o agentRun) (cfg node.Config, err error) {
+	if o.config != "" {
+		if cfg, err = node.LoadConfig(o.config); err != nil {
+			return cfg, err
+		}
+	}
+	if err := a.fromEnv(&cfg); err != nil {
+		return cfg, err
+	}
+	if o.given("data") || cfg.Data == "" {
+		cfg.Data = o.data
+	}
+	if o.given("docs") || cfg.Docs == "" {
+		cfg.Docs = o.docs
+	}
+	return cfg, cfg.Fill()
 }

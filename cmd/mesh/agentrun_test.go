@@ -1,6 +1,7 @@
 package main
 
 import (
+	"path/filepath"
 	"regexp"
 	"strings"
 	"syscall"
@@ -176,4 +177,13 @@ func TestAnAgentThatCannotJoinSaysWhy(t *testing.T) {
 	if got := m.state("worker-2"); got != "live" {
 		t.Errorf("worker-2 is %q", got)
 	}
+}
+
+// An agent of its own reads the settings that its skills need.
+func TestAnAgentReadsItsSettings(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	runMesh(t, dir, nil, "agent", "run", "mail", "--config", "no.yaml").fails(t, 3, `there is no configuration file no\.yaml`)
+	writeFile(t, filepath.Join(dir, "mesh.yaml"), "smtp: {address: \"127.0.0.1:1\"}\n")
+	runMesh(t, dir, nil, "agent", "run", "mail", "--config", "mesh.yaml").fails(t, 2, `smtp\.from: is missing`)
 }

@@ -1,40 +1,26 @@
 package main
 
 import (
-	"bytes"
-	"context"
 	"io/fs"
-	"maps"
+	"log/slog"
 	"os"
 	"slices"
 	"strings"
 	"time"
-
-	"google.golang.org/grpc"
 
 	"agentmesh/agentcards"
 	"agentmesh/agents/mainagent"
 	"agentmesh/agents/orchestrator"
 	"agentmesh/agents/skillbuilder"
 	"agentmesh/agents/specialist"
-	"agentmesh/docs"
-	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
 	"agentmesh/mesh/agent"
 	"agentmesh/mesh/dispatch"
 	"agentmesh/mesh/llm"
-	"agentmesh/mesh/llm/offline"
-	"agentmesh/mesh/llm/openai"
 	"agentmesh/mesh/node"
 	"agentmesh/mesh/registry"
-	"agentmesh/mesh/rpc"
 	"agentmesh/mesh/skill"
 	"agentmesh/skills"
-	"agentmesh/skills/calendar"
-	"agentmesh/skills/knowledge"
-	"agentmesh/skills/mail"
-	"agentmesh/skills/system"
-	"agentmesh/skills/tasks"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 )
@@ -42,34 +28,28 @@ import (
 // A crew makes the agents that the binary brings along. Use newCrew, and close
 // when no agent of it runs any more.
 type crew struct {
-	model     llm.Model
-	modelName string
-	offline   bool
-	data      string
-	docs      fs.FS
+	cfg  node.Config
+	mind *mind
 	// apart says that the agents run as processes of their own.
 	apart bool
-	index *knowledge.Index
 	now   func() time.Time
+	kit   *kit
 }
 
 // crewNames are the agents of a crew.
 var crewNames = []string{"main", "orchestrator", "knowledge", "tasks", "mail", "calendar", "worker", "skill-builder"}
 
-// newCrew returns the agents for the operator's settings: the model, and the
-// folders that skills read and write.
-func newCrew(cfg node.Config, now func() time.Time) (*crew, error) {
-	c := &crew{data: cfg.Data, docs: folderOr(cfg.Docs, docs.FS), now: now, modelName: cfg.Model.Name}
-	if cfg.Model.URL == "" && cfg.Model.Key == "" {
-		c.model, c.modelName, c.offline = offline.New(now), "", true
-		return c, nil
-	}
-	m, err := openai.New(openai.Config{BaseURL: cfg.Model.URL, Key: cfg.Model.Key, Model: cfg.Model.Name})
+// newCrew returns the agents for the operator's settings, which are filled.
+func newCrew(cfg node.Config, now func() time.Time, logger *slog.Logger) (*crew, error) {
+	m, err := newMind(cfg.Model, now, logger)
 	if err != nil {
 		return nil, err
 	}
-	c.model = m
-	return c, nil
+	k, err := newKit(&cfg, now, logger)
+	if err != nil {
+		return nil, err
+	}
+	return &crew{cfg: cfg, mind: m, now: now, kit: k}, nil
 }
 
 // folderOr returns the folder, or otherwise when there is none.
@@ -80,12 +60,7 @@ func folderOr(dir string, otherwise fs.FS) fs.FS {
 	return otherwise
 }
 
-func (c *crew) close() error {
-	if c.index == nil {
-		return nil
-	}
-	return c.index.Close()
-}
+func (c *crew) close() error { return c.kit.close() }
 
 // builtins are all agents of the crew, for a node.
 func (c *crew) builtins() []node.Builtin {
@@ -105,15 +80,50 @@ func (c *crew) agent(name string, env node.Env) (agent.Agent, error) {
 	if c.apart {
 		nameSkills(card)
 	}
+	model, fit, cost := c.modelOf(name)
 	switch name {
 	case "main":
-		return mainagent.New(mainagent.Config{Card: card, Model: c.model, ModelName: c.modelName, Conns: env.Conns, Dispatch: dispatching(env), Logger: env.Logger})
+		cfg := mainagent.Config{Card: card, Model: c.mind.model, ModelName: model, Fit: fit, Cost: cost, Conns: env.Conns, Dispatch: dispatching(env),
+			Now: c.now, Logger: env.Logger}
+		if !c.mind.offline { // which plans by the message alone
+			cfg.Context = c.kit.known(contextTime)
+		}
+		if c.cfg.Mode(name) != node.ModeMultiAgent {
+			if cfg.Solo, err = c.solo(name, env); err != nil {
+				return nil, err
+			}
+		}
+		return mainagent.New(cfg)
 	case "orchestrator":
-		return orchestrator.New(orchestrator.Config{Card: card, Model: c.model, ModelName: c.modelName, Conns: env.Conns, Dispatch: dispatching(env), Now: c.now, Logger: env.Logger})
+		return orchestrator.New(orchestrator.Config{Card: card, Model: c.mind.model, ModelName: model, Fit: fit, Cost: cost, Conns: env.Conns,
+			Dispatch: dispatching(env), Now: c.now, Logger: env.Logger})
 	case "skill-builder":
 		return skillbuilder.New(skillbuilder.Config{Card: card, Now: c.now, Logger: env.Logger})
 	}
 	return c.specialist(name, card, env)
+}
+
+// modelOf is the model of the agent of that name, with its window and prices.
+func (c *crew) modelOf(name string) (model string, fit func(*llm.Request, mesh.Usage) int, cost func(string, mesh.Usage) mesh.Usage) {
+	model = orText(c.cfg.Agents[name].Model, c.mind.name)
+	return model, c.mind.fit(model), c.mind.cost()
+}
+
+// face is how the agent of that name calls skills.
+func (c *crew) face(name string) agent.Face {
+	if c.cfg.Mode(name) == node.ModeDirect {
+		return agent.FaceDirect
+	}
+	return agent.Face(c.cfg.Interface(name))
+}
+
+// solo is how the main agent works when it has the skills itself.
+func (c *crew) solo(name string, env node.Env) (*mainagent.Solo, error) {
+	handlers, err := c.kit.handlers([]string{specialist.AnyDomain}, c.cfg.Agents[name].MCP, env.Node)
+	if err != nil {
+		return nil, err
+	}
+	return &mainagent.Solo{Interface: c.face(name), Handlers: handlers, Timeout: c.cfg.Limits.Timeout, Notify: c.kit.notify}, nil
 }
 
 // nameSkills replaces "any skill" on a card by the names of those that the binary
@@ -126,7 +136,7 @@ func nameSkills(card *a2apb.AgentCard) {
 	card.Skills = nil
 	catalog, _ := skill.Load(skills.FS) // a test of package skills finds the problems
 	for _, s := range catalog.List() {
-		card.Skills = append(card.Skills, &a2apb.AgentSkill{Id: s.Name, Name: s.Name, Description: s.Description, Tags: s.Tags})
+		card.Skills = append(card.Skills, &a2apb.AgentSkill{Id: s.Name, Name: s.Name, Description: s.Description, Tags: append([]string{s.Domain}, s.Tags...)})
 	}
 }
 
@@ -155,62 +165,14 @@ func (c *crew) specialist(name string, card *a2apb.AgentCard, env node.Env) (age
 	if !ok {
 		return nil, mesh.Errorf(mesh.NotFound, "crew.agent", "there is no built-in agent %q; the agents are %s", name, strings.Join(crewNames, ", "))
 	}
-	handlers := map[string]skill.Handler{}
-	for _, domain := range handlerDomains(s.domains) {
-		h, err := c.handlers(domain, env.Node)
-		if err != nil {
-			return nil, err
-		}
-		maps.Copy(handlers, h)
+	handlers, err := c.kit.handlers(s.domains, c.cfg.Agents[name].MCP, env.Node)
+	if err != nil {
+		return nil, err
 	}
-	return specialist.New(specialist.Config{Card: card, Model: c.model, ModelName: c.modelName, Domains: s.domains,
-		Handlers: handlers, Prompt: s.prompt, Now: c.now, Logger: env.Logger})
-}
-
-func handlerDomains(domains []string) []string {
-	if slices.Contains(domains, specialist.AnyDomain) {
-		return []string{"tasks", "mail", "calendar", "knowledge", "system"}
-	}
-	return domains
-}
-
-// handlers are what runs the skills of a domain.
-func (c *crew) handlers(domain string, conn grpc.ClientConnInterface) (map[string]skill.Handler, error) {
-	switch domain {
-	case "tasks":
-		return tasks.Handlers(), nil
-	case "mail":
-		return mail.Handlers(c.data), nil
-	case "calendar":
-		return calendar.Handlers(c.data), nil
-	case "system":
-		return system.Handlers(createSkill(conn)), nil
-	}
-	if c.index == nil {
-		index, err := knowledge.Open(c.docs)
-		if err != nil {
-			return nil, err
-		}
-		c.index = index
-	}
-	return knowledge.Handlers(c.index), nil
-}
-
-// createSkill stores a skill in the mesh, under the identity of the call.
-func createSkill(conn grpc.ClientConnInterface) func(context.Context, *skill.Skill) error {
-	client := meshv1.NewSkillServiceClient(conn)
-	return func(ctx context.Context, s *skill.Skill) error {
-		_, err := client.CreateSkill(ctx, &meshv1.CreateSkillRequest{Source: string(s.Source)})
-		err = rpc.FromStatus(err)
-		if !mesh.IsCode(err, mesh.Precondition) {
-			return err
-		}
-		have, getErr := client.GetSkill(ctx, &meshv1.GetSkillRequest{Name: s.Name})
-		if getErr == nil && bytes.Equal([]byte(have.GetSkill().GetSource()), s.Source) {
-			return nil // this very call, again
-		}
-		return mesh.Errorf(mesh.Conflict, "crew.createSkill", "there is a skill %s already: %w", s.Name, err)
-	}
+	model, fit, cost := c.modelOf(name)
+	return specialist.New(specialist.Config{Card: card, Model: c.mind.model, ModelName: model, Fit: fit, Cost: cost, Domains: s.domains,
+		Interface: c.face(name), Handlers: handlers, SkillTimeout: c.cfg.Limits.Timeout, Notify: c.kit.notify,
+		MaxToolCalls: max(c.cfg.Limits.AgentCalls, agent.Unlimited), Prompt: s.prompt, Now: c.now, Logger: env.Logger})
 }
 
 // readCard reads the card of a built-in agent.

@@ -63,15 +63,18 @@ func (a *app) demo(ctx context.Context, keep string) (err error) {
 		defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	}
 	cfg := node.Config{GRPC: "127.0.0.1:0", HTTP: "127.0.0.1:0", Data: dir, Grace: 2 * time.Second}
-	c, err := newCrew(cfg, a.now)
-	if err != nil {
+	if err := cfg.Fill(); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, c.close()) }()
 	logger, err := a.logger("error")
 	if err != nil {
 		return err
 	}
+	c, err := newCrew(cfg, a.now, logger)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, c.close()) }()
 	opts := nodeOptions(&cfg, c, logger)
 	up := make(chan string, 1)
 	opts.Ready = func(at node.Addresses) { up <- at.GRPC }
@@ -281,7 +284,7 @@ func (d *demo) agentsOf(ctx context.Context, id string) ([]string, error) {
 
 func (d *demo) skillFiles() []string {
 	var files []string
-	_ = fs.WalkDir(os.DirFS(d.data), "skills", func(path string, e fs.DirEntry, err error) error {
+	_ = fs.WalkDir(os.DirFS(d.data), "tenant-skills", func(path string, e fs.DirEntry, err error) error {
 		if err == nil && !e.IsDir() && strings.HasSuffix(path, ".md") {
 			files = append(files, filepath.Join(d.data, path))
 		}

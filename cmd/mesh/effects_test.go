@@ -46,6 +46,17 @@ func skillsOf(log []*meshv1.Event, execution string) []string {
 	return calls
 }
 
+// madeCalls are the calls of skills in the log, with their arguments, in order.
+func madeCalls(log []*meshv1.Event) []string {
+	var calls []string
+	for _, e := range log {
+		if c := e.GetSkillCalled(); c != nil {
+			calls = append(calls, c.GetSkill()+" "+c.GetArgs())
+		}
+	}
+	return calls
+}
+
 // log0 is log for a thread that may not exist yet.
 func (m *realMesh) log0(id string) []*meshv1.Event {
 	m.t.Helper()

@@ -16,6 +16,8 @@ import (
 // plan is what the agents do about a message, by a word in the plan.
 func (f *fakeMesh) plan(ctx context.Context, t *fakeTask, plan, text string) {
 	switch {
+	case strings.HasPrefix(plan, runsSkill):
+		f.skill(ctx, t, plan, text)
 	case strings.Contains(plan, "research"):
 		f.research(t)
 	case strings.Contains(plan, "slow"):

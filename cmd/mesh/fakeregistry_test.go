@@ -79,28 +79,3 @@ func (f *fakeMesh) DeregisterAgent(ctx context.Context, req *meshv1.DeregisterAg
 	delete(f.agents, req.GetName())
 	return &meshv1.DeregisterAgentResponse{}, nil
 }
-
-var fakeSkills = []*meshv1.Skill{
-	{Name: "mail.send", Access: "write", Description: "Sends a mail.", Source: "---\nname: mail.send\n---\nSend it.\n"},
-	{Name: "tasks.search", Access: "read", Description: "Finds tasks.", Source: "---\nname: tasks.search\n---\n"},
-}
-
-func (f *fakeMesh) ListSkills(_ context.Context, req *meshv1.ListSkillsRequest) (*meshv1.ListSkillsResponse, error) {
-	resp := &meshv1.ListSkillsResponse{Problems: []*meshv1.SkillProblem{
-		{Path: "mail/broken.md", Line: 3, Detail: "name: is missing; add it"}}}
-	for _, s := range fakeSkills {
-		if strings.HasPrefix(s.GetName(), req.GetDomain()) && strings.Contains(s.GetDescription(), req.GetQuery()) {
-			resp.Skills = append(resp.Skills, s)
-		}
-	}
-	return resp, nil
-}
-
-func (f *fakeMesh) GetSkill(_ context.Context, req *meshv1.GetSkillRequest) (*meshv1.GetSkillResponse, error) {
-	for _, s := range fakeSkills {
-		if s.GetName() == req.GetName() {
-			return &meshv1.GetSkillResponse{Skill: s}, nil
-		}
-	}
-	return nil, mesh.Errorf(mesh.NotFound, "fake", "there is no skill %q; 'mesh skills list' shows them", req.GetName())
-}

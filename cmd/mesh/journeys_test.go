@@ -337,12 +337,12 @@ func checkHandoff(t *testing.T, m *realMesh, id string, first bool) {
 func checkSkill(t *testing.T, m *realMesh, name, part string) {
 	t.Helper()
 	file := strings.Replace(name, ".", "/", 1) + ".md"
-	text := m.file(filepath.Join("skills", filepath.FromSlash(file)))
+	text := m.file(filepath.Join("tenant-skills", "default", filepath.FromSlash(file)))
 	s, err := skill.Parse(file, []byte(text))
 	if err != nil || s.Name != name || !strings.Contains(text, part) {
 		t.Errorf("the file is not the skill %s (%v):\n%s", name, err, text)
 	}
-	if shown := m.mesh("skills", "show", name).succeeds(t); shown != text {
+	if shown := m.mesh("skills", "show", name, "--source").succeeds(t); shown != text {
 		t.Errorf("the mesh shows\n%s\nand the file is\n%s", shown, text)
 	}
 }

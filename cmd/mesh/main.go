@@ -22,6 +22,7 @@ import (
 	"os/signal"
 	"syscall"
 	"time"
+	_ "time/tzdata" // schedules name zones, also where the system has none
 )
 
 func main() { os.Exit(run()) }

@@ -19,7 +19,8 @@ import (
 )
 
 // asCommand is the variable that makes the test binary the command: "mesh" as
-// it is, or "mesh-terminal", which believes that a person is at both ends.
+// it is, "mesh-terminal", which believes that a person is at both ends, or an
+// MCP server.
 const asCommand = "MESH_TEST_AS"
 
 func TestMain(m *testing.M) {
@@ -28,6 +29,8 @@ func TestMain(m *testing.M) {
 		os.Exit(run())
 	case "mesh-terminal":
 		os.Exit(runTerminal())
+	case asMCP:
+		os.Exit(runMCP())
 	}
 	goleak.VerifyTestMain(m)
 }

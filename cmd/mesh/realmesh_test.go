@@ -65,6 +65,9 @@ func (o *output) String() string {
 	return text
 }
 
+// len is how much there is.
+func (o *output) len() int { return len(o.String()) }
+
 // launch starts the command as name, "mesh" or "mesh-terminal", in the folder
 // dir. env adds to an environment without settings of the mesh. The process is
 // killed, by its id, when the test ends.

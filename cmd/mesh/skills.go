@@ -1,77 +1,210 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	meshv1 "agentmesh/gen/mesh/v1"
+	"agentmesh/mesh"
+	"agentmesh/mesh/skill"
 )
 
 func (a *app) skillsCommand() *cobra.Command {
-	return group("skills", "List and show skills", "  mesh skills list", a.skillsListCommand(), a.skillsShowCommand())
+	return group("skills", "List, show, check, run and write skills", "  mesh skills list",
+		a.skillsListCommand(), a.skillsDomainsCommand(), a.skillsShowCommand(), a.skillsRunCommand(), a.skillsRunsCommand(),
+		a.skillsNewCommand(), a.skillsValidateCommand(), a.skillsReloadCommand(), a.skillsWatchCommand())
 }
+
+// Bounds of 'mesh skills list': skills that are listed unless all are asked
+// for, and skills asked for at a time.
+const (
+	skillsShown = 100
+	skillsPage  = 1000
+)
 
 func (a *app) skillsListCommand() *cobra.Command {
 	var req meshv1.ListSkillsRequest
-	var asJSON bool
+	var all, asJSON bool
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List skills; the filters must all hold",
-		Long: `List skills. Skill files that could not be loaded are named on stderr, with what
-is wrong with them.`,
+		Long: fmt.Sprintf(`List skills. With --search those come first that have most of the words.
+
+Where there are more than %d skills, only their domains are listed, each with the
+number of its skills; name one with --domain, search, or ask for --all.
+
+Skill files that could not be loaded are named on stderr, with what is wrong with
+them.`, skillsShown),
 		Example: `  mesh skills list
   mesh skills list --domain mail
-  mesh skills list --query overdue --json`,
+  mesh skills list --search "overdue tasks"
+  mesh skills list --all --json`,
 		Args: cobra.NoArgs,
 		RunE: a.lookup(func(ctx context.Context, c *client, _ []string) error {
-			resp, err := c.skills.ListSkills(c.call(ctx, a.flags.thread), &req)
-			if err != nil {
+			list, more, err := c.listSkills(ctx, &req, all || asJSON)
+			switch {
+			case err != nil:
 				return err
+			case asJSON:
+				return printJSON(a, list...)
+			case more && req.GetDomain() == "" && req.GetQuery() == "":
+				return c.showDomains(ctx)
 			}
-			for _, p := range resp.GetProblems() {
-				a.notef("%s\n", problemLine(p))
+			a.printf("%s", skillTable(list))
+			if more {
+				a.notef("these are the first %d; --all lists all, --search narrows them down\n", len(list))
 			}
-			if asJSON {
-				return printJSON(a, resp.GetSkills()...)
-			}
-			a.printf("%s", skillTable(resp.GetSkills()))
 			return nil
 		}),
 	}
-	cmd.Flags().StringVar(&req.Domain, "domain", "", "only skills of this `domain`")
-	cmd.Flags().StringVar(&req.Query, "query", "", "only skills whose name, description or tags hold this `text`")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print each skill as one line of JSON")
+	flags := cmd.Flags()
+	flags.StringVar(&req.Domain, "domain", "", "only skills of this `domain`")
+	flags.StringVar(&req.Query, "search", "", "only skills whose name, description or tags hold some of these `words`")
+	flags.BoolVar(&all, "all", false, "list all skills, however many there are")
+	flags.BoolVar(&asJSON, "json", false, "print each skill as one line of JSON")
+	return cmd
+}
+
+// listSkills asks for the skills, or for the first of them, and reports whether
+// there are more. Problems of files go to stderr.
+func (c *client) listSkills(ctx context.Context, req *meshv1.ListSkillsRequest, all bool) (list []*meshv1.Skill, more bool, err error) {
+	req.PageSize = skillsShown
+	if all {
+		req.PageSize = skillsPage
+	}
+	for {
+		resp, err := c.skills.ListSkills(c.call(ctx, c.app.flags.thread), req)
+		if err != nil {
+			return nil, false, err
+		}
+		for _, p := range resp.GetProblems() {
+			c.app.notef("%s\n", problemLine(p))
+		}
+		list = append(list, resp.GetSkills()...)
+		req.PageToken = resp.GetNextPageToken()
+		if req.PageToken == "" || !all {
+			return list, req.PageToken != "", nil
+		}
+	}
+}
+
+// showDomains prints the domains instead of very many skills.
+func (c *client) showDomains(ctx context.Context) error {
+	resp, err := c.skills.ListSkillDomains(c.call(ctx, c.app.flags.thread), &meshv1.ListSkillDomainsRequest{})
+	if err != nil {
+		return err
+	}
+	total := int32(0)
+	for _, d := range resp.GetDomains() {
+		total += d.GetSkills()
+	}
+	c.app.printf("%s", domainTable(resp.GetDomains()))
+	c.app.notef("there are %d skills; list a domain's with --domain, some with --search WORDS, or --all\n", total)
+	return nil
+}
+
+func (a *app) skillsDomainsCommand() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "domains",
+		Short: "List the domains of skills",
+		Example: `  mesh skills domains
+  mesh skills domains --json`,
+		Args: cobra.NoArgs,
+		RunE: a.lookup(func(ctx context.Context, c *client, _ []string) error {
+			resp, err := c.skills.ListSkillDomains(c.call(ctx, a.flags.thread), &meshv1.ListSkillDomainsRequest{})
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return printJSON(a, resp.GetDomains()...)
+			}
+			a.printf("%s", domainTable(resp.GetDomains()))
+			return nil
+		}),
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print each domain, with its text, as one line of JSON")
 	return cmd
 }
 
 func (a *app) skillsShowCommand() *cobra.Command {
-	var asJSON bool
+	var file string
+	var source, asJSON bool
 	cmd := &cobra.Command{
 		Use:   "show NAME",
-		Short: "Print a skill's file",
+		Short: "Show a skill: what it does, and how it is called",
+		Long: `Show a skill: where it comes from and what holds for it, and below that its man
+page, which is what models are shown for 'NAME --help'.
+
+A skill that is a folder may have files of its own; --file prints one of them.`,
 		Example: `  mesh skills show mail.send
+  mesh skills show mail.send --source
+  mesh skills show workflows.pdf_forms --file references/fields.md
   mesh skills show mail.send --json`,
-		Args: exactly("the skill's name"),
+		Args: func(cmd *cobra.Command, args []string) error {
+			if source && (file != "" || asJSON) || file != "" && asJSON {
+				return errors.New("--file, --source and --json are different answers; give one of them")
+			}
+			return exactly("the skill's name")(cmd, args)
+		},
 		RunE: a.lookup(func(ctx context.Context, c *client, args []string) error {
-			resp, err := c.skills.GetSkill(c.call(ctx, a.flags.thread), &meshv1.GetSkillRequest{Name: args[0]})
-			if err != nil {
+			resp, err := c.getSkill(ctx, &meshv1.GetSkillRequest{Name: args[0], File: file})
+			switch {
+			case err != nil:
 				return err
-			}
-			if asJSON {
+			case asJSON:
 				return printJSON(a, resp.GetSkill())
+			case file != "":
+				a.printf("%s", a.shown(string(resp.GetFile())))
+			case source:
+				a.printf("%s", a.shown(resp.GetSkill().GetSource()))
+			default:
+				a.printf("%s", a.shown(skillText(resp.GetSkill())))
 			}
-			source := resp.GetSkill().GetSource()
-			if a.shows {
-				source = printable(source)
-			}
-			a.printf("%s", source)
 			return nil
 		}),
 	}
+	cmd.Flags().StringVar(&file, "file", "", "print this `file` of the skill's folder")
+	cmd.Flags().BoolVar(&source, "source", false, "print the skill's file as it is")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the skill as one line of JSON")
 	return cmd
+}
+
+// shown returns text as it is printed: for a person's terminal without what
+// could steer it.
+func (a *app) shown(text string) string {
+	if a.shows {
+		return printable(text)
+	}
+	return text
+}
+
+// getSkill asks for a skill. Of one that is not there, the error proposes
+// another one.
+func (c *client) getSkill(ctx context.Context, req *meshv1.GetSkillRequest) (*meshv1.GetSkillResponse, error) {
+	resp, err := c.skills.GetSkill(c.call(ctx, c.app.flags.thread), req)
+	if !mesh.IsCode(err, mesh.NotFound) || mesh.FieldOf(err) == "file" {
+		return resp, err
+	}
+	list, listErr := c.skills.ListSkills(c.call(ctx, c.app.flags.thread), &meshv1.ListSkillsRequest{})
+	if listErr != nil {
+		return nil, err // that the skill is not there is what matters
+	}
+	var names []string
+	for _, s := range list.GetSkills() {
+		names = append(names, s.GetName())
+	}
+	advice := "'mesh skills list' shows them"
+	if near := skill.Closest(req.GetName(), names); near != "" {
+		advice = fmt.Sprintf("did you mean %s?", near)
+	}
+	return nil, mesh.Errorf(mesh.NotFound, "mesh.skill", "there is no skill %q; %s", mesh.Clip(req.GetName(), 64), advice)
 }
 
 // skillTable returns skills as a table, one line each.
@@ -84,6 +217,77 @@ func skillTable(skills []*meshv1.Skill) string {
 		rows = append(rows, []string{s.GetName(), s.GetAccess(), clip(s.GetDescription(), 80)})
 	}
 	return table(rows)
+}
+
+// domainTable returns domains as a table, one line each.
+func domainTable(domains []*meshv1.SkillDomain) string {
+	if len(domains) == 0 {
+		return "no skills\n"
+	}
+	rows := [][]string{{"DOMAIN", "SKILLS", "DESCRIPTION"}}
+	for _, d := range domains {
+		rows = append(rows, []string{d.GetName(), fmt.Sprint(d.GetSkills()), clip(d.GetDescription(), 80)})
+	}
+	return table(rows)
+}
+
+// skillText returns all that a person wants to know about a skill, and then its
+// man page.
+func skillText(s *meshv1.Skill) string {
+	rows := [][]string{
+		{"run by", runBy(s)}, {"access", s.GetAccess()}, {"approval", approval(s)},
+		{"schedule", schedule(s)}, {"belongs to", skillOwner(s)}, {"version", s.GetVersion()},
+	}
+	if s.GetPath() != "" {
+		rows = slices.Insert(rows, 0, []string{"file", s.GetPath()})
+	}
+	for _, list := range []struct {
+		name   string
+		values []string
+	}{{"tags", s.GetTags()}, {"more files", s.GetFiles()}} {
+		if len(list.values) > 0 {
+			rows = append(rows, []string{list.name, strings.Join(list.values, ", ")})
+		}
+	}
+	return fmt.Sprintf("%s  %s\n\n%s\n%s\n", oneLine(s.GetName()), oneLine(s.GetDescription()), table(rows), strings.TrimSpace(s.GetBody()))
+}
+
+// runBy says what carries the skill out.
+func runBy(s *meshv1.Skill) string {
+	server, isMCP := strings.CutPrefix(s.GetHandler(), "mcp:")
+	switch {
+	case isMCP:
+		return "the MCP server " + server
+	case s.GetHandler() == "":
+		return "a model that follows its text"
+	}
+	return "the mesh's own code, " + s.GetHandler()
+}
+
+// approval says whether the user is asked before each run.
+func approval(s *meshv1.Skill) string {
+	switch {
+	case s.GetConfirm() != "":
+		return "asked for before each run: " + s.GetConfirm()
+	case s.GetRequiresApproval():
+		return "asked for before each run"
+	}
+	return "not needed"
+}
+
+// schedule says when the skill runs by itself.
+func schedule(s *meshv1.Skill) string {
+	if s.GetSchedule() == "" {
+		return "none"
+	}
+	return s.GetSchedule() + " (" + cmp.Or(s.GetTimezone(), "UTC") + ")"
+}
+
+func skillOwner(s *meshv1.Skill) string {
+	if s.GetTenant() == "" {
+		return "all tenants"
+	}
+	return "tenant " + s.GetTenant()
 }
 
 // problemLine says what is wrong with a skill file.

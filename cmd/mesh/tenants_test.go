@@ -23,10 +23,11 @@ func (p person) mesh(args ...string) finished {
 }
 
 // upWithTokens starts a mesh for three people of two tenants, whose tokens are
-// hashed by the command itself.
-func upWithTokens(t *testing.T) (ann, bob, ops person) {
+// hashed by the command itself. settings are further lines of its mesh.yaml.
+func upWithTokens(t *testing.T, settings ...string) (ann, bob, ops person) {
 	t.Helper()
 	dir := t.TempDir()
+	writeFile(t, filepath.Join(dir, "mesh.yaml"), "log_level: warn\n"+strings.Join(settings, "\n")+"\n")
 	people := []struct{ name, tenant, permissions string }{
 		{"ann", "acme", "chat, 'skill:create'"}, {"bob", "rival", "chat, agents"}, {"ops", "acme", "operator"}}
 	var file strings.Builder

@@ -3,6 +3,9 @@ package main
 import (
 	"cmp"
 	"fmt"
+	"maps"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -53,6 +56,14 @@ func (t *transcript) add(ev *meshv1.Event) string {
 		if b.SkillReturned.GetFailed() {
 			return t.note(ev, "✗ "+withText(t.agent(ev)+": the skill failed", clip(b.SkillReturned.GetContent(), 120)))
 		}
+	case *meshv1.Event_ApprovalAsked:
+		return t.note(ev, "? "+withText(t.agent(ev)+" asks before "+b.ApprovalAsked.GetSkill(), clip(b.ApprovalAsked.GetArgs(), 120)))
+	case *meshv1.Event_ApprovalSettled:
+		word := "refused"
+		if b.ApprovalSettled.GetApproved() {
+			word = "approved"
+		}
+		return t.note(ev, "! "+withText(word, clip(b.ApprovalSettled.GetText(), 120)))
 	case *meshv1.Event_CancelRequested:
 		return t.note(ev, "■ "+withText(b.CancelRequested.GetBy()+" cancels", b.CancelRequested.GetReason()))
 	case *meshv1.Event_LimitTripped:
@@ -242,7 +253,22 @@ func executionLine(x *meshv1.ExecutionState) string {
 	if text := x.GetExecution().GetText(); text != "" {
 		fields = append(fields, fmt.Sprintf("%q", clip(text, 60)))
 	}
+	if len(x.GetUnsettled()) > 0 {
+		fields = append(fields, unsettled(x))
+	}
 	return strings.Join(fields, "  ")
+}
+
+// unsettled says which skills were called without the log having what came of
+// it: they are at work or, when the execution has ended, it is not known whether
+// they had their effect.
+func unsettled(x *meshv1.ExecutionState) string {
+	names := slices.Compact(slices.Sorted(maps.Values(x.GetUnsettled())))
+	word := "at work: "
+	if mesh.Terminal(x.GetState()) {
+		word = "outcome unknown: "
+	}
+	return word + clip(strings.Join(names, ", "), 120)
 }
 
 // stateName is a state in the words of a person.
@@ -283,6 +309,12 @@ func eventLine(ev *meshv1.Event) string {
 		text = b.SkillReturned.GetContent()
 	case *meshv1.Event_ModelReplied:
 		text = b.ModelReplied.GetText()
+	case *meshv1.Event_ToolReturned:
+		text = withText(b.ToolReturned.GetName(), b.ToolReturned.GetContent())
+	case *meshv1.Event_ApprovalAsked:
+		text = withText(b.ApprovalAsked.GetSkill()+" "+b.ApprovalAsked.GetArgs(), b.ApprovalAsked.GetText())
+	case *meshv1.Event_ApprovalSettled:
+		text = withText(strconv.FormatBool(b.ApprovalSettled.GetApproved()), b.ApprovalSettled.GetText())
 	case *meshv1.Event_DispatchIssued:
 		text = withText(worker(b.DispatchIssued.GetChild()), b.DispatchIssued.GetChild().GetText())
 	case *meshv1.Event_DispatchSettled:

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"time"
@@ -15,6 +16,7 @@ import (
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/node"
+	"agentmesh/mesh/skill"
 	"agentmesh/skills"
 )
 
@@ -68,6 +70,8 @@ func nodeFlags(cmd *cobra.Command, c *node.Config) {
 	f.Float64Var(&c.RateLimit.PerSecond, "rate", 0, "`calls` per second of each user; 0 is no limit (MESH_RATE)")
 	f.IntVar(&c.RateLimit.Burst, "burst", 0, "calls of a user that may come at once (MESH_BURST)")
 	f.DurationVar(&c.Grace, "grace", 10*time.Second, "`time` that running turns have to finish after Ctrl-C (MESH_GRACE)")
+	f.StringVar(&c.ToolMode, "tool-mode", node.ModeMultiAgent, "how a request is worked on: `mode` multi_agent, single_loop or direct (MESH_TOOL_MODE)")
+	f.StringVar(&c.SkillInterface, "skill-interface", "", "how models call skills: `kind` cli or json (default: cli with several agents, else json) (MESH_SKILL_INTERFACE)")
 	f.StringVar(&c.LogLevel, "log-level", "warn", "`level`: debug, info, warn or error (MESH_LOG_LEVEL)")
 }
 
@@ -99,6 +103,7 @@ func (a *app) config(cmd *cobra.Command, file string, flags *node.Config) (node.
 		{"grpc", &cfg.GRPC, &flags.GRPC}, {"http", &cfg.HTTP, &flags.HTTP}, {"data", &cfg.Data, &flags.Data},
 		{"skills", &cfg.Skills, &flags.Skills}, {"docs", &cfg.Docs, &flags.Docs}, {"main", &cfg.Main, &flags.Main},
 		{"auth", &cfg.Auth, &flags.Auth}, {"tokens", &cfg.Tokens, &flags.Tokens}, {"log-level", &cfg.LogLevel, &flags.LogLevel},
+		{"tool-mode", &cfg.ToolMode, &flags.ToolMode}, {"skill-interface", &cfg.SkillInterface, &flags.SkillInterface},
 	} {
 		if given(s.name) {
 			*s.to = *s.from
@@ -128,6 +133,7 @@ func (a *app) fromEnv(c *node.Config) error {
 	for name, to := range map[string]*string{
 		"MESH_GRPC": &c.GRPC, "MESH_HTTP": &c.HTTP, "MESH_DATA": &c.Data, "MESH_SKILLS": &c.Skills, "MESH_DOCS": &c.Docs,
 		"MESH_MAIN": &c.Main, "MESH_AUTH": &c.Auth, "MESH_TOKENS": &c.Tokens, "MESH_LOG_LEVEL": &c.LogLevel,
+		"MESH_TOOL_MODE": &c.ToolMode, "MESH_SKILL_INTERFACE": &c.SkillInterface,
 		"MESH_LLM_URL": &c.Model.URL, "MESH_LLM_KEY": &c.Model.Key, "MESH_LLM_MODEL": &c.Model.Name,
 	} {
 		*to = a.env(name, *to)
@@ -166,7 +172,10 @@ func (a *app) logger(level string) (*slog.Logger, error) {
 
 // nodeOptions are what a node gets beside its configuration.
 func nodeOptions(cfg *node.Config, c *crew, logger *slog.Logger) node.Options {
-	opts := node.Options{Builtins: c.builtins(), Skills: []fs.FS{skills.FS}, Logger: logger}
+	opts := node.Options{Builtins: c.builtins(), Skills: []fs.FS{skills.FS}, Logger: logger,
+		Sources: []func(context.Context, *skill.Library) error{func(ctx context.Context, l *skill.Library) error { return c.kit.servers.Run(ctx, l) }}}
+	info, _ := debug.ReadBuildInfo()
+	opts.Version = versionOf(info)
 	if info, err := os.Stat(cfg.Skills); err == nil && info.IsDir() {
 		opts.SkillsDir = cfg.Skills
 	}
@@ -179,7 +188,7 @@ func (a *app) runNode(ctx context.Context, cfg node.Config) (err error) {
 	if err != nil {
 		return err
 	}
-	c, err := newCrew(cfg, a.now)
+	c, err := newCrew(cfg, a.now, logger)
 	if err != nil {
 		return err
 	}
@@ -213,7 +222,7 @@ func (a *app) untilInterrupt(ctx context.Context, words string) (context.Context
 // greet says that the mesh is up, and what to do with it.
 func (a *app) greet(cfg node.Config, c *crew, at node.Addresses) {
 	model := "offline planner (set MESH_LLM_URL, MESH_LLM_KEY and MESH_LLM_MODEL for a language model)"
-	if !c.offline {
+	if !c.mind.offline {
 		model = strings.TrimSpace(cfg.Model.Name + " at " + cfg.Model.URL)
 	}
 	var b strings.Builder

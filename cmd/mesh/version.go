@@ -25,6 +25,14 @@ func (a *app) versionCommand() *cobra.Command {
 	}
 }
 
+// versionOf is the binary's version.
+func versionOf(info *debug.BuildInfo) string {
+	if info == nil || info.Main.Version == "" {
+		return "(devel)"
+	}
+	return info.Main.Version
+}
+
 // protocols are the modules whose version decides who can talk to whom.
 var protocols = []string{
 	"github.com/a2aproject/a2a-go/v2",
@@ -37,10 +45,7 @@ func versionText(info *debug.BuildInfo) string {
 	if info == nil {
 		info = &debug.BuildInfo{GoVersion: runtime.Version()}
 	}
-	version := info.Main.Version
-	if version == "" {
-		version = "(devel)"
-	}
+	version := versionOf(info)
 	settings := map[string]string{}
 	for _, s := range info.Settings {
 		settings[s.Key] = s.Value

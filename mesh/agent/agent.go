@@ -2,7 +2,15 @@
 // say what to do with a message as an [Agent] gets an A2A server with task
 // states, streaming, cancellation and identity.
 //
+// An agent that thinks with a model has [RunModel] for that, and [SkillTools] for
+// the skills that its execution was granted.
+//
 // # What it guarantees
+//
+// Every call of a skill, by whichever [Face] a model makes it, is recorded before
+// it has an effect and when it ended. A call that needs the user's word waits for
+// it, in whichever process the execution goes on, and an answer counts for the
+// call and the arguments that the user was shown.
 //
 // Whatever the agent does, a client sees a legal A2A stream: the task, then
 // updates in order, then exactly one terminal update, or a question to the
@@ -68,9 +76,16 @@ type Invocation struct {
 	Returned *meshv1.Handoff
 	// Resumed says that the message continues the task: it answers an [Ask].
 	Resumed bool
+	// SkillCall is set when the message asks for one skill by name, for the user;
+	// agents that run skills do so without asking a model. See
+	// [Invocation.Requested].
+	SkillCall *SkillCall
 	// MaxToolCalls is how many skill calls whoever dispatched the agent allows
 	// it; 0 leaves it to the agent.
 	MaxToolCalls int
+	// Channel is by which way the user writes, as "email", if the program that
+	// sent the user's message says so: in our extension's data, as "channel".
+	Channel string
 	// Mesh is the mesh as this execution may see it.
 	Mesh *Mesh
 }
@@ -122,7 +137,12 @@ type (
 	}
 
 	// Ask asks the user and ends the run; what is yielded after it is lost.
-	Ask struct{ Text string }
+	Ask struct {
+		Text string
+		// Approval says that a call waits for the user's yes, which no other
+		// agent can give.
+		Approval bool
+	}
 )
 
 func (Text) isOutput()     {}

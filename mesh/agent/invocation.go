@@ -1,7 +1,11 @@
 package agent
 
 import (
+	"cmp"
 	"math"
+	"slices"
+	"strings"
+	"unicode"
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/a2a"
@@ -17,7 +21,56 @@ import (
 const (
 	keyRecent   = "recent_messages" // in the handoff: what was said last before
 	keyMaxCalls = "max_tool_calls"  // number: see Invocation.MaxToolCalls
+	keySkill    = "skill_call"      // struct: see SkillCall
+	keyChannel  = "channel"         // string: see Invocation.Channel
 )
+
+// A SkillCall in a message asks for one skill by name, without a model: what a
+// person typed, a schedule fires or another program calls.
+type SkillCall struct {
+	Skill     string         `json:"skill"`
+	Arguments map[string]any `json:"arguments,omitempty"`
+	// Source is one of the mesh.Source constants; mesh.SourceRun by default.
+	Source string `json:"source,omitempty"`
+	// Approved says that the user has approved the call along with making it.
+	Approved bool `json:"approved,omitempty"`
+}
+
+// Metadata returns the metadata of a message that makes the call.
+func (c SkillCall) Metadata() (*structpb.Struct, error) {
+	args, err := structpb.NewStruct(c.Arguments)
+	if err != nil {
+		return nil, mesh.InvalidField("agent.SkillCall", "arguments", "have no JSON form: %v", err)
+	}
+	call := structpb.NewStructValue(&structpb.Struct{Fields: map[string]*structpb.Value{
+		"skill": structpb.NewStringValue(c.Skill), "arguments": structpb.NewStructValue(args),
+		"source": structpb.NewStringValue(c.Source), "approved": structpb.NewBoolValue(c.Approved),
+	}})
+	return &structpb.Struct{Fields: map[string]*structpb.Value{mesh.ExtensionURI: structpb.NewStructValue(
+		&structpb.Struct{Fields: map[string]*structpb.Value{keySkill: call}})}}, nil
+}
+
+// skillCall reads the skill call in a message's extension data; nil if there is
+// none. Only a message that the node sends for the user has one: another agent
+// cannot speak for the user, and has its own calls to make.
+func skillCall(v *structpb.Value, fromUser bool) (*SkillCall, error) {
+	if v == nil || !fromUser {
+		return nil, nil
+	}
+	f := v.GetStructValue().GetFields()
+	c := &SkillCall{
+		Skill: f["skill"].GetStringValue(), Arguments: f["arguments"].GetStructValue().AsMap(),
+		Source: cmp.Or(f["source"].GetStringValue(), mesh.SourceRun), Approved: f["approved"].GetBoolValue(),
+	}
+	const at = "message.metadata." + mesh.ExtensionURI + "." + keySkill
+	switch {
+	case c.Skill == "":
+		return nil, mesh.InvalidField("agent.skillCall", at+".skill", "is missing; name the skill, as mail.send")
+	case !slices.Contains([]string{mesh.SourceRun, mesh.SourceSchedule, mesh.SourceMCP}, c.Source):
+		return nil, mesh.InvalidField("agent.skillCall", at+".source", "must be %s, %s or %s", mesh.SourceRun, mesh.SourceSchedule, mesh.SourceMCP)
+	}
+	return c, nil
+}
 
 // invocation returns what the agent is told of the message, without Resumed.
 func (r *Runtime) invocation(call mesh.Call, g *mesh.Grant, m *a2apb.Message) (*Invocation, error) {
@@ -35,10 +88,34 @@ func (r *Runtime) invocation(call mesh.Call, g *mesh.Grant, m *a2apb.Message) (*
 	if inv.Returned, err = handoff(a2a.KeyHandoffReturn, ext[a2a.KeyHandoffReturn]); err != nil {
 		return nil, err
 	}
+	if inv.SkillCall, err = skillCall(ext[keySkill], g.Parent == g.Turn); err != nil {
+		return nil, err
+	}
+	if g.Parent == g.Turn {
+		inv.Channel = channel(ext[keyChannel].GetStringValue())
+	}
 	inv.MaxToolCalls = int(min(max(ext[keyMaxCalls].GetNumberValue(), 0), math.MaxInt32))
 	inv.RecentMessages = recent(ext[a2a.KeyHandoff].GetStructValue().GetFields()[keyRecent].GetListValue())
 	return inv, nil
 }
+
+// channel returns the name of a channel, or "" if it is none: it becomes part of a
+// system prompt.
+func channel(name string) string {
+	const most = 40
+	name = strings.TrimSpace(name)
+	odd := func(r rune) bool {
+		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune(" -_.", r)
+	}
+	if len(name) > most || strings.ContainsFunc(name, odd) {
+		return ""
+	}
+	return name
+}
+
+// fresh reports whether the execution knows nothing but its message: another
+// agent dispatched it just now. However long the thread is, it need not be read.
+func (inv *Invocation) fresh() bool { return !inv.Resumed && inv.Grant.Parent != inv.Grant.Turn }
 
 // addressed returns a message like m that carries the ids of its task. It
 // shares all else with m.

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"math"
 	"sync"
 
 	meshv1 "agentmesh/gen/mesh/v1"
@@ -47,7 +48,8 @@ func NewMesh(conn grpc.ClientConnInterface, call mesh.Call) (*Mesh, error) {
 	call.AfterSeq, call.HasCursor, call.Extensions = 0, false, nil
 	call.Thread, call.Execution, call.ParentTask = g.Thread, g.Execution, string(g.Parent)
 	return &Mesh{
-		conn: conn, call: call, grant: g, story: story{own: string(g.Execution)},
+		conn: conn, call: call, grant: g,
+		story:    story{own: string(g.Execution), name: g.Agent, traces: traces{turn: string(g.Turn), fromUser: g.Parent == g.Turn}},
 		threads:  meshv1.NewThreadServiceClient(conn),
 		handoffs: meshv1.NewHandoffServiceClient(conn),
 		registry: meshv1.NewRegistryServiceClient(conn),
@@ -69,10 +71,38 @@ func (m *Mesh) Agents(ctx context.Context, req *meshv1.ListAgentsRequest) ([]*me
 	return res.GetAgents(), failed("agent.Agents", err)
 }
 
-// Skills lists the mesh's skills by name, without their sources.
+// Skills lists all skills of the mesh by name, without their sources.
 func (m *Mesh) Skills(ctx context.Context) ([]*meshv1.Skill, error) {
-	res, err := m.skills.ListSkills(m.Context(ctx), &meshv1.ListSkillsRequest{})
-	return res.GetSkills(), failed("agent.Skills", err)
+	skills, _, err := m.FindSkills(ctx, &meshv1.ListSkillsRequest{}, math.MaxInt)
+	return skills, mesh.Wrap("agent.Skills", err)
+}
+
+// maxPage is the largest page of skills.
+const maxPage = 1000
+
+// FindSkills returns the skills that the request asks for, on however many
+// pages they are, but at most that many, and whether there are more. Page size
+// and token are filled in.
+func (m *Mesh) FindSkills(ctx context.Context, req *meshv1.ListSkillsRequest, most int) (skills []*meshv1.Skill, more bool, err error) {
+	for req.PageToken = ""; len(skills) < most; {
+		req.PageSize = int32(min(most-len(skills), maxPage))
+		res, err := m.skills.ListSkills(m.Context(ctx), req)
+		if err != nil {
+			return nil, false, failed("agent.FindSkills", err)
+		}
+		skills = append(skills, res.GetSkills()...)
+		if req.PageToken = res.GetNextPageToken(); req.PageToken == "" {
+			return skills, false, nil
+		}
+	}
+	return skills, true, nil
+}
+
+// SkillDomains lists the domains that have skills which one of the patterns
+// matches, by name.
+func (m *Mesh) SkillDomains(ctx context.Context, patterns []string) ([]*meshv1.SkillDomain, error) {
+	res, err := m.skills.ListSkillDomains(m.Context(ctx), &meshv1.ListSkillDomainsRequest{Patterns: patterns})
+	return res.GetDomains(), failed("agent.SkillDomains", err)
 }
 
 // Skill returns one skill with its source.

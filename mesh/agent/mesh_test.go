@@ -11,7 +11,6 @@ import (
 	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
 	"agentmesh/mesh/agent"
-	"agentmesh/mesh/llm"
 	"agentmesh/mesh/skill"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
@@ -81,22 +80,6 @@ func TestHistoryIsWhatTheUserSaidAndRead(t *testing.T) {
 	got, err = m.History(t.Context(), 2)
 	if err != nil || len(got) != 2 || got[0].Text != "Sorry." || got[1].Text != "again" {
 		t.Errorf("the last two are %v, %v", got, err)
-	}
-}
-
-func TestAConversationForAModelEndsWithTheMessageToAnswer(t *testing.T) {
-	items := []agent.HistoryItem{
-		{Role: "user", Text: "one"}, {Role: "agent", Agent: "main", Text: "uno"}, {Role: "user", Text: "two"}, {Role: "user", Text: "queued"},
-	}
-	want := []llm.Message{
-		{Role: llm.RoleUser, Text: "one"}, {Role: llm.RoleAssistant, Text: "uno", Name: "main"}, {Role: llm.RoleUser, Text: "two"},
-	}
-	if diff := cmp.Diff(want, agent.Conversation(items, "two")); diff != "" {
-		t.Error(diff)
-	}
-	got := agent.Conversation(items[:2], "mission")
-	if len(got) != 3 || got[2].Text != "mission" {
-		t.Errorf("got %v", got)
 	}
 }
 

@@ -1,70 +1,157 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"iter"
 	"log/slog"
-	"slices"
 	"strings"
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/llm"
 )
 
-// A ModelRun is how an agent lets a model answer a message.
+// ModelRun is how an agent lets a model answer a message.
 type ModelRun struct {
 	Model llm.Model
 	// Name is the model to ask for; "" is the provider's default.
-	Name   string
-	System string
-	// Tools may be nil.
-	Tools llm.Tools
+	Name string
+	// System, Context and Fresh are those of llm.Request.
+	System, Context, Fresh string
+	// Tools may be nil. Commands is set where the model calls them in its text.
+	Tools    llm.Tools
+	Commands llm.Commands
 	// History is the conversation, with the message to answer last. By
-	// default it is the invocation's message alone.
+	// default it is [Mesh.Transcript], which is not read for an execution that
+	// has only its mission.
 	History []llm.Message
 	// MaxSteps is how many replies may call tools; 0 is llm.DefaultMaxSteps.
 	MaxSteps int
+	// Pause asks the user whether to go on when a limit is met, for agents
+	// that have the user's stream. Others answer with what they have.
+	Pause bool
+	// Fit and Cost are those of llm.Loop: the window of the model, and its
+	// prices.
+	Fit  func(req *llm.Request, last mesh.Usage) (dropped int)
+	Cost func(model string, u mesh.Usage) mesh.Usage
 	// Progress returns what the user is told when a tool starts; false for
 	// nothing. By default nothing is.
 	Progress func(use mesh.ToolUse) (Progress, bool)
-	// Logger gets the stacks of tools that panic. The default discards.
+	// Logger gets the model calls and the stacks of tools that panic. The
+	// default discards.
 	Logger *slog.Logger
 }
 
+// A Settler is Tools that record some results of calls in the thread
+// themselves, so that the run need not.
+type Settler interface {
+	Settles(call string) bool
+}
+
 // RunModel lets the model answer the invocation's message: it yields the text
-// as it comes, records every reply in the thread, and ends when the model has
-// answered or a tool stops it. A failure of the model ends it with its error.
+// as it comes, records every reply and what its calls came to in the thread,
+// and ends when the model has answered, a tool stops it, a call has to wait for
+// the user, or, with Pause, a limit was met; the user is then asked. The next
+// message of the user finds everything where it was: calls that wait are made,
+// and what is done is not done again. A failure of the model ends the run with
+// its error.
 func RunModel(ctx context.Context, inv *Invocation, run ModelRun) iter.Seq2[Output, error] {
 	return func(yield func(Output, error) bool) {
-		history := run.History
-		if len(history) == 0 {
-			history = []llm.Message{{Role: llm.RoleUser, Text: inv.Text()}}
+		m := modelRun{inv: inv, ModelRun: run}
+		if m.Logger == nil {
+			m.Logger = slog.New(slog.DiscardHandler)
 		}
-		loop := &llm.Loop{
-			Model: run.Model, Tools: run.Tools, Name: run.Name, System: run.System,
-			MaxSteps: run.MaxSteps, Logger: run.Logger,
-		}
-		m := modelRun{inv: inv, progress: run.Progress, steps: loop.MaxSteps}
-		for e, err := range loop.Run(ctx, history) {
-			out, err := m.output(ctx, e, err)
+		err := m.prepare(ctx)
+		for e, failure := range m.events(ctx, err) {
+			out, err := m.output(ctx, e, failure)
 			if err != nil {
+				m.leave(ctx)
 				yield(nil, err)
 				return
 			}
 			if out != nil && !yield(out, nil) {
+				m.leave(ctx)
 				return
 			}
+		}
+		if ask := m.ask(ctx); ask.Text == "" {
+			m.leave(ctx)
+		} else if err := m.record(ctx); err != nil {
+			yield(nil, err)
+		} else {
+			yield(ask, nil)
 		}
 	}
 }
 
 // modelRun is one RunModel under way.
 type modelRun struct {
-	inv      *Invocation
-	progress func(mesh.ToolUse) (Progress, bool)
-	steps    int
-	said     string // the last text
-	gap      bool   // a reply with text ended: what comes next is a new paragraph
+	ModelRun
+	inv     *Invocation
+	pending []*mesh.Event
+	asks    []string // what the user is asked when the run is over
+	trip    *llm.Trip
+	open    []string // calls that the limit kept from happening
+	said    string   // the last text
+	gap     bool     // a reply with text ended: what comes next is a new paragraph
+}
+
+// prepare reads the conversation, and what it takes to go on where it stopped.
+func (m *modelRun) prepare(ctx context.Context) error {
+	switch {
+	case len(m.History) > 0:
+	case m.inv.fresh():
+		m.History = []llm.Message{{Role: llm.RoleUser, Text: m.inv.Text()}}
+	default:
+		history, err := m.inv.Mesh.Transcript(ctx, m.inv.Text())
+		switch {
+		case err != nil && m.inv.Resumed:
+			return err
+		case err != nil: // an answer without memory is better than none
+			m.Logger.WarnContext(ctx, "the conversation cannot be read", "thread", m.inv.Thread, "err", err)
+			history = []llm.Message{{Role: llm.RoleUser, Text: m.inv.Text()}}
+		}
+		m.History = history
+	}
+	if !m.inv.Resumed {
+		return nil
+	}
+	actions, tripped, err := m.inv.Mesh.actions(ctx)
+	if err != nil {
+		return err
+	}
+	note := ""
+	if answered := m.inv.Mesh.answered(); len(answered) > 0 {
+		note = settling(answered)
+	} else if tripped && AnswerOf(m.inv.Text()) == Yes {
+		note = guidance(actions)
+	}
+	m.Fresh = strings.TrimSpace(m.Fresh + "\n\n" + note)
+	return nil
+}
+
+func (m *modelRun) events(ctx context.Context, err error) iter.Seq2[llm.Event, error] {
+	if err != nil {
+		return func(yield func(llm.Event, error) bool) { yield(llm.Event{}, err) }
+	}
+	loop := &llm.Loop{
+		Model: m.Model, Tools: m.Tools, Commands: m.Commands, Name: m.Name, System: m.System, Context: m.Context, Fresh: m.Fresh,
+		MaxSteps: m.MaxSteps, Pause: m.Pause, Fit: m.Fit, Cost: m.Cost, Logger: m.Logger, Observe: m.observe,
+	}
+	return loop.Run(ctx, m.History)
+}
+
+// observe logs a call of the model (S3-067).
+func (m *modelRun) observe(ctx context.Context, c llm.Call) {
+	level, attrs := slog.LevelInfo, []slog.Attr{
+		slog.String("model", c.Model), // thread and execution are the context's
+		slog.Int("iteration", c.Iteration), slog.Int64("input", c.Input), slog.Int64("cache_read", c.Cached),
+		slog.Int64("cache_creation", c.CacheWrite), slog.Int64("output", c.Output), slog.Float64("hit_ratio", c.HitRatio), slog.Duration("took", c.Duration),
+	}
+	if c.Err != nil && ctx.Err() == nil {
+		level, attrs = slog.LevelWarn, append(attrs, slog.Any("err", c.Err))
+	}
+	m.Logger.LogAttrs(m.inv.Mesh.Context(ctx), level, "model called", attrs...)
 }
 
 // output returns what the agent says about the event, or nil.
@@ -81,44 +168,64 @@ func (m *modelRun) output(ctx context.Context, e llm.Event, err error) (Output, 
 		return Text{text}, nil
 	case e.Reply != nil:
 		m.gap = m.said != ""
-		_, err := m.inv.Mesh.Record(ctx, &mesh.Event{Body: *e.Reply})
-		return nil, err
-	case e.Call != nil && m.progress != nil:
-		if p, ok := m.progress(*e.Call); ok {
+		m.pending = append(m.pending, &mesh.Event{Body: *e.Reply})
+		return nil, m.record(ctx)
+	case e.Result != nil:
+		m.result(e.Result)
+	case e.Call != nil && m.Progress != nil:
+		if p, ok := m.Progress(*e.Call); ok {
 			return p, nil
 		}
-	case e.Limit:
-		most := int64(m.steps)
-		if most <= 0 {
-			most = llm.DefaultMaxSteps
-		}
-		_, err := m.inv.Mesh.Record(ctx, &mesh.Event{Body: mesh.LimitTripped{
-			Limit: "agent.steps", Detail: "The model had to answer without further tools", Used: most, Most: most,
-		}})
-		return nil, err
+	case e.Limit != nil:
+		m.limit(e.Limit)
+	case e.Ask != nil:
+		m.asks = append(m.asks, e.Ask.Text)
 	}
 	return nil, nil
 }
 
-// Conversation returns what was said as messages for a model, up to the user's
-// message with the text, which is added if it is not there: a message that
-// came after it has to wait for its own run.
-func Conversation(items []HistoryItem, text string) []llm.Message {
-	at := len(items) - 1
-	for at >= 0 && (items[at].Role != RoleUser || items[at].Text != text) {
-		at--
+// maxToolName bounds the names of tools in the log, in bytes: models make names
+// up.
+const maxToolName = 100
+
+// result keeps what a call came to for the log, unless the log has it.
+func (m *modelRun) result(r *llm.CallResult) {
+	if r.Trip != nil {
+		m.open = append(m.open, summary(r.Use))
 	}
-	if at < 0 {
-		items = append(slices.Clone(items), HistoryItem{Role: RoleUser, Text: text})
-		at = len(items) - 1
+	if s, ok := m.Tools.(Settler); ok && s.Settles(r.Use.ID) {
+		return
 	}
-	var out []llm.Message
-	for _, item := range items[:at+1] {
-		role := llm.RoleUser
-		if item.Role == RoleAgent {
-			role = llm.RoleAssistant
-		}
-		out = append(out, llm.Message{Role: role, Text: item.Text, Name: item.Agent})
+	m.pending = append(m.pending, &mesh.Event{Body: mesh.ToolReturned{
+		Call: r.Use.ID, Name: cmp.Or(mesh.Clip(r.Use.Name, maxToolName), "unknown"), Failed: r.Failed, Content: clipText(r.Text),
+	}})
+}
+
+// limit keeps the limit that ended the run for the log, which has those
+// already that the mesh holds.
+func (m *modelRun) limit(t *llm.Trip) {
+	m.trip = t
+	if t.Limit == llm.LimitSteps {
+		m.pending = append(m.pending, &mesh.Event{Body: mesh.LimitTripped{Limit: t.Limit, Detail: t.Detail, Used: t.Used, Most: t.Most}})
 	}
-	return out
+}
+
+// record logs what is pending. Results wait for the reply that follows them,
+// to be one write with it.
+func (m *modelRun) record(ctx context.Context) error {
+	if len(m.pending) == 0 {
+		return nil
+	}
+	events := m.pending
+	m.pending = nil
+	_, err := m.inv.Mesh.Record(ctx, events...)
+	return err
+}
+
+// leave logs what is pending when nothing follows it. What was said stands
+// whether that succeeds or not.
+func (m *modelRun) leave(ctx context.Context) {
+	if err := m.record(ctx); err != nil && ctx.Err() == nil {
+		m.Logger.WarnContext(ctx, "the last results of a run could not be recorded", "execution", m.inv.Execution, "err", err)
+	}
 }

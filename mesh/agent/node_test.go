@@ -38,10 +38,12 @@ type node struct {
 	ids     map[string]bool
 	fail    int  // appends that are answered with Unavailable
 	applied bool // which are applied nevertheless
-	skills  map[string]*skill.Skill
-	leases  map[string]string // agent -> lease
+	skills  *skill.Catalog
+	refuse  func(*meshv1.Event) error // what the node does not add, or nil
+	leases  map[string]string         // agent -> lease
 	agents  map[string]*meshv1.Agent
 	renewed int
+	reads   int           // of the thread
 	changed chan struct{} // gets a value, if there is room, when the registry changes
 }
 
@@ -52,7 +54,7 @@ func newNode(t *testing.T) *node {
 		t.Fatal(err)
 	}
 	return &node{
-		signer: signer, ids: map[string]bool{}, skills: map[string]*skill.Skill{},
+		signer: signer, ids: map[string]bool{}, skills: new(skill.Catalog),
 		leases: map[string]string{}, agents: map[string]*meshv1.Agent{}, changed: make(chan struct{}, 64),
 	}
 }
@@ -186,6 +188,11 @@ func (n *node) AppendEvents(ctx context.Context, req *meshv1.AppendEventsRequest
 		if n.ids[e.GetId()] {
 			continue
 		}
+		if n.refuse != nil {
+			if err := n.refuse(e); err != nil {
+				return nil, err
+			}
+		}
 		n.ids[e.GetId()] = true
 		e.Seq = int64(len(n.events) + 1)
 		n.events = append(n.events, e)
@@ -202,53 +209,10 @@ func (n *node) ReadThread(ctx context.Context, req *meshv1.ReadThreadRequest) (*
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	n.reads++
 	after := n.events[min(int(req.GetAfterSeq()), len(n.events)):]
 	page := after[:min(len(after), int(req.GetLimit()), 3)] // pages may be smaller than asked for
 	return &meshv1.ReadThreadResponse{Events: page, More: len(page) < len(after)}, nil
-}
-
-func (n *node) addSkill(t *testing.T, source string) {
-	t.Helper()
-	s, err := skill.Parse("", []byte(source))
-	if err != nil {
-		t.Fatal(err)
-	}
-	n.skills[s.Name] = s
-}
-
-func (n *node) ListSkills(context.Context, *meshv1.ListSkillsRequest) (*meshv1.ListSkillsResponse, error) {
-	res := &meshv1.ListSkillsResponse{}
-	for _, s := range n.skills { // in no order
-		p := toProto(s)
-		p.Source = ""
-		res.Skills = append(res.Skills, p)
-	}
-	return res, nil
-}
-
-func (n *node) GetSkill(_ context.Context, req *meshv1.GetSkillRequest) (*meshv1.GetSkillResponse, error) {
-	s, ok := n.skills[req.GetName()]
-	if !ok {
-		return nil, mesh.Errorf(mesh.NotFound, "node", "There is no skill %s", req.GetName())
-	}
-	return &meshv1.GetSkillResponse{Skill: toProto(s)}, nil
-}
-
-func (n *node) CreateSkill(_ context.Context, req *meshv1.CreateSkillRequest) (*meshv1.CreateSkillResponse, error) {
-	s, err := skill.Parse("", []byte(req.GetSource()))
-	if err != nil {
-		return nil, err
-	}
-	n.skills[s.Name] = s
-	return &meshv1.CreateSkillResponse{Skill: toProto(s)}, nil
-}
-
-func toProto(s *skill.Skill) *meshv1.Skill {
-	p := &meshv1.Skill{Name: s.Name, Description: s.Description, Tags: s.Tags, Access: s.Access, Handler: s.Handler, Source: string(s.Source), Path: s.Path}
-	for _, q := range s.Parameters {
-		p.Parameters = append(p.Parameters, &meshv1.SkillParameter{Name: q.Name, Type: q.Type, Required: q.Required, Description: q.Description})
-	}
-	return p
 }
 
 func (n *node) GetState(ctx context.Context, req *meshv1.GetStateRequest) (*meshv1.GetStateResponse, error) {

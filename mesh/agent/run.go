@@ -131,8 +131,11 @@ func (r *Runtime) drive(ctx context.Context, w *writer, inv *Invocation, done ch
 		if o.text == internalError && ctx.Err() == nil {
 			r.logger.ErrorContext(ctx, "an agent failed", "agent", r.card.GetName(), "execution", inv.Execution, "err", err)
 		}
-	case asked != "":
-		o = outcome{state: a2apb.TaskState_TASK_STATE_INPUT_REQUIRED, text: asked}
+	case asked.Text != "":
+		o = outcome{state: a2apb.TaskState_TASK_STATE_INPUT_REQUIRED, text: asked.Text}
+		if asked.Approval {
+			o.reason = mesh.ReasonApproval
+		}
 	default:
 		o = outcome{state: a2apb.TaskState_TASK_STATE_COMPLETED}
 	}
@@ -141,7 +144,7 @@ func (r *Runtime) drive(ctx context.Context, w *writer, inv *Invocation, done ch
 // consume passes on what the agent says. It returns the question, if the agent
 // asked one. It does not range over the run, because an agent that goes on
 // after it was told to stop is to be ignored, not to panic.
-func (r *Runtime) consume(ctx context.Context, w *writer, inv *Invocation) (asked string, err error) {
+func (r *Runtime) consume(ctx context.Context, w *writer, inv *Invocation) (asked Ask, err error) {
 	stopped := false
 	r.agent.Run(ctx, inv)(func(out Output, failure error) bool {
 		if stopped {
@@ -155,7 +158,7 @@ func (r *Runtime) consume(ctx context.Context, w *writer, inv *Invocation) (aske
 		default:
 			asked, err = w.take(out)
 		}
-		stopped = err != nil || asked != ""
+		stopped = err != nil || asked.Text != ""
 		return !stopped
 	})
 	return asked, err

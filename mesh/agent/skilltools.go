@@ -3,17 +3,16 @@ package agent
 import (
 	"cmp"
 	"context"
-	"encoding/json"
-	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
 	"time"
-	"unicode/utf8"
 
 	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
+	"agentmesh/mesh/limit"
 	"agentmesh/mesh/llm"
 	"agentmesh/mesh/skill"
 )
@@ -21,218 +20,273 @@ import (
 // UseSkill is the name of the tool that calls skills.
 const UseSkill = "use_skill"
 
-// DefaultMaxToolCalls is how many skills one execution calls (S0-059).
-const DefaultMaxToolCalls = 5
+// A Face is how a model calls skills. Whichever it is, calls come to the same.
+type Face string
+
+// The faces.
+const (
+	FaceCommands Face = "cli"    // lines in ```cmd blocks of its text
+	FaceUseSkill Face = "json"   // the JSON tool use_skill
+	FaceDirect   Face = "direct" // a JSON tool for each skill
+)
+
+// Bounds of what a model is shown of its skills.
+const (
+	// DefaultMaxToolCalls is how many skills one execution calls (S0-059).
+	DefaultMaxToolCalls = 5
+	// maxListed is how many skills are described in full; more have to be
+	// looked up.
+	maxListed = 24
+	// maxNamed is how many skills that are to be looked up are named; of more,
+	// only the domains are.
+	maxNamed = 100
+	// maxDirect is how many skills have a tool each: providers refuse more than
+	// 128 tools, and one may hand the conversation over.
+	maxDirect = 127
+	// maxDomains is how many domains a prompt names.
+	maxDomains = 40
+	// Unlimited as SkillOptions.MaxToolCalls is no limit of the agent's own.
+	Unlimited = -1
+)
 
 // SkillOptions are the choices of NewSkillTools.
 type SkillOptions struct {
+	// Face is how the model calls skills. The default is FaceUseSkill.
+	Face Face
+	// Discovery has the model look its skills up, and describes none of them in
+	// full. It is so too where more are granted than can be described. A face
+	// with a tool for each skill has nothing to look up.
+	Discovery bool
 	// Handlers run the skills, by what skills name in Handler.
 	Handlers map[string]skill.Handler
 	// Skills are the skills offered, as patterns; those that the grant does
 	// not allow are left out. The default is all that the grant allows.
 	Skills []string
 	// MaxToolCalls bounds the calls, if the invocation does not. The default
-	// is DefaultMaxToolCalls.
+	// is DefaultMaxToolCalls; Unlimited leaves it to the mesh.
 	MaxToolCalls int
 	// Timeout bounds one call. The default is skill.DefaultTimeout.
 	Timeout time.Duration
+	// Breaker keeps calls from skills that fail. By default one whose state
+	// is the tenant's.
+	Breaker func(skill.State) skill.Breaker
+	// Notify returns who is told of each call's end, or is nil.
+	Notify func(inv *Invocation) skill.Notifier
 	// Now tells handlers the time, in the user's zone. The default is time.Now.
 	Now func() time.Time
 	// Logger is for the operator. The default discards.
 	Logger *slog.Logger
 }
 
-// SkillTools is the tool use_skill, by which a model calls the skills that its
-// execution was granted, and no other: they are all that its definition names,
-// and all that it runs (S0-036 to S0-038). Every call is recorded before it
-// starts, under its idempotency key, and when it ended.
+// SkillTools is the skills that an execution was granted, as a model calls
+// them: it sees and runs those and no other (S0-036 to S0-038). Every call is
+// recorded before it starts, under its idempotency key, and when it ended.
 type SkillTools struct {
 	inv      *Invocation
-	offered  []string // names, sorted
-	tool     llm.Tool
+	o        SkillOptions
+	scope    []string       // patterns of what may be called
+	look     bool           // skills are to be looked up
+	listed   []*skill.Skill // described in full, by name
+	named    []*skill.Skill // only named, by name; without their texts
+	quick    []*skill.Skill // described besides, of those that are to be looked up
+	domains  []skill.Index  // if skills are to be looked up
+	tools    []llm.Tool
 	executor *skill.Executor
 	env      *skill.Env
 	most     int
+	asked    *SkillCall // that runs without a model, or nil
 	logger   *slog.Logger
 
-	mu     sync.Mutex
-	used   int
-	loaded map[string]*skill.Skill
+	mu       sync.Mutex
+	used     int
+	tripped  bool                    // the limit of calls was met
+	loaded   map[string]*skill.Skill // a run keeps the version that it saw first
+	near     []string                // names like one that was not found
+	recorded map[string]bool         // ids of calls whose end is in the log
 }
 
-// NewSkillTools asks the mesh for its skills and returns the tool for those
-// that are granted. Equal sets of skills give the same bytes (S0-081).
+// NewSkillTools asks the mesh for the skills that are granted. Equal sets of
+// skills give the same tools and the same prompt, byte by byte (S0-081).
 func NewSkillTools(ctx context.Context, inv *Invocation, o SkillOptions) (*SkillTools, error) {
-	skills, err := inv.Mesh.Skills(ctx)
-	if err != nil {
-		return nil, mesh.Wrap("agent.NewSkillTools", err)
-	}
-	skills = slices.DeleteFunc(slices.Clone(skills), func(s *meshv1.Skill) bool {
-		return !inv.Grant.AllowsSkill(s.GetName()) || !wanted(o.Skills, s.GetName())
-	})
-	slices.SortFunc(skills, func(a, b *meshv1.Skill) int { return cmp.Compare(a.GetName(), b.GetName()) })
+	const op = "agent.NewSkillTools"
 	t := &SkillTools{
-		inv: inv, most: cmp.Or(inv.MaxToolCalls, o.MaxToolCalls, DefaultMaxToolCalls),
-		logger: o.Logger, loaded: map[string]*skill.Skill{},
+		inv: inv, o: o, most: cmp.Or(inv.MaxToolCalls, o.MaxToolCalls, DefaultMaxToolCalls), logger: o.Logger,
+		loaded: map[string]*skill.Skill{}, recorded: map[string]bool{},
 	}
+	t.o.Face = cmp.Or(o.Face, FaceUseSkill)
 	if t.logger == nil {
 		t.logger = slog.New(slog.DiscardHandler)
 	}
-	for _, s := range skills {
-		t.offered = append(t.offered, s.GetName())
+	t.scope = narrowed(inv.Grant.Skills, o.Skills)
+	if err := t.list(ctx); err != nil {
+		return nil, mesh.Wrap(op, err)
 	}
-	t.tool = useSkill(skills, t.offered)
-	opts := []skill.Option{skill.WithNames(func() []string { return t.offered })}
-	if o.Timeout > 0 {
-		opts = append(opts, skill.WithTimeout(o.Timeout))
+	if err := t.define(); err != nil {
+		return nil, mesh.Wrap(op, err)
 	}
-	t.executor = skill.NewExecutor(t.lookup, o.Handlers, opts...)
 	t.env = &skill.Env{
 		Tenant: inv.Thread.Tenant, User: inv.User, Thread: inv.Thread.ID,
 		State: inv.Mesh.State(), Now: o.Now, Logger: t.logger,
 	}
+	breaker := o.Breaker
+	if breaker == nil {
+		breaker = func(s skill.State) skill.Breaker { return limit.NewBreaker(s, limit.BreakerOptions{Logger: t.logger}) }
+	}
+	var notifier skill.Notifier
+	if o.Notify != nil {
+		notifier = o.Notify(inv)
+	}
+	t.executor = skill.NewExecutor(skill.Config{
+		Lookup: t.lookup, Handlers: o.Handlers, Allowed: t.allowed, Names: t.names, Timeout: o.Timeout,
+		Approver: approver{t}, Breaker: breaker(t.env.State), Budget: t, Journal: t, Notifier: notifier,
+	})
 	return t, nil
 }
 
-func wanted(patterns []string, name string) bool {
-	return len(patterns) == 0 || slices.ContainsFunc(patterns, func(p string) bool { return mesh.SkillMatches(p, name) })
+// narrowed returns the patterns of what both lists allow. No wanted patterns
+// want all.
+func narrowed(granted, wanted []string) []string {
+	if len(wanted) == 0 {
+		wanted = []string{"*"}
+	}
+	var out []string
+	for _, g := range granted {
+		for _, w := range wanted {
+			switch {
+			case mesh.SkillMatches(g, w): // w lies within g
+				out = append(out, w)
+			case mesh.SkillMatches(w, g):
+				out = append(out, g)
+			}
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
 }
 
-// useSkill defines the tool for the skills, which are sorted.
-func useSkill(skills []*meshv1.Skill, names []string) llm.Tool {
-	var b strings.Builder
-	b.WriteString("Calls one of your skills. Give its name and its arguments, as the parameters listed here say.")
-	for _, s := range skills {
-		fmt.Fprintf(&b, "\n\n### %s\n%s\n%s", s.GetName(), s.GetDescription(), toJSON(parameters(s)))
-	}
-	return llm.Tool{
-		Name: UseSkill, Description: b.String(),
-		Parameters: json.RawMessage(`{"type":"object","properties":{"skill":{"type":"string","enum":` + toJSON(names) +
-			`},"arguments":{"type":"object"}},"required":["skill","arguments"],"additionalProperties":false}`),
-	}
-}
-
-// Offered returns the names of the skills that may be called, sorted.
-func (t *SkillTools) Offered() []string { return slices.Clone(t.offered) }
-
-// List returns the tool; nothing if no skill is granted.
-func (t *SkillTools) List(context.Context) []llm.Tool {
-	if len(t.offered) == 0 {
+// list gets what the model is shown: all skills in full if they are few, and
+// otherwise their domains and, if they are not too many, their names.
+func (t *SkillTools) list(ctx context.Context) error {
+	if len(t.scope) == 0 {
 		return nil
 	}
-	return []llm.Tool{t.tool}
+	if t.o.Face == FaceDirect || !t.o.Discovery {
+		most := maxListed
+		if t.o.Face == FaceDirect {
+			most = maxDirect
+		}
+		found, more, err := t.catalog().find(ctx, &meshv1.ListSkillsRequest{Patterns: t.scope, WithSource: true}, most)
+		switch {
+		case err != nil:
+			return err
+		case !more:
+			t.listed = found
+			for _, s := range found {
+				t.loaded[s.Name] = s
+			}
+			return nil
+		case t.o.Face == FaceDirect:
+			return mesh.Errorf(mesh.Precondition, "agent.SkillTools", "more than %d skills are granted, too many for a tool each; grant fewer, or use the interface json or cli", maxDirect)
+		}
+	}
+	t.look = true
+	return t.overview(ctx)
 }
 
-// Call runs a skill.
-func (t *SkillTools) Call(ctx context.Context, use mesh.ToolUse) llm.ToolResult {
-	if use.Name != UseSkill {
-		return failedTool("Unknown tool: " + use.Name)
+// overview gets what the model is shown of skills that it looks up.
+func (t *SkillTools) overview(ctx context.Context) (err error) {
+	if t.domains, err = t.catalog().Domains(ctx); err != nil {
+		return err
 	}
-	var args struct {
-		Skill     string         `json:"skill"`
-		Arguments map[string]any `json:"arguments"`
+	named, more, err := t.catalog().find(ctx, &meshv1.ListSkillsRequest{Patterns: t.scope}, maxNamed)
+	if err != nil {
+		return err
 	}
-	if err := json.Unmarshal([]byte(use.Arguments), &args); err != nil {
-		return failedTool(`Give use_skill an object with "skill", a name, and "arguments", an object`)
+	if !more {
+		t.named = named
 	}
-	if !t.spend(ctx) {
-		return failedTool(fmt.Sprintf("The limit of %d skill calls is reached; answer with what you have", t.most))
+	if common := narrowed(t.scope, common); t.o.Face == FaceCommands && len(common) > 0 {
+		t.quick, _, err = t.catalog().find(ctx, &meshv1.ListSkillsRequest{Patterns: common, WithSource: true}, len(common))
 	}
-	call := &skill.Call{Skill: args.Skill, Args: args.Arguments}
-	if t.allowed(args.Skill) {
-		return t.recorded(ctx, use.ID, call)
-	}
-	return result(t.executor.Execute(ctx, call, t.env, t.allowed))
+	return err
 }
 
-// Wait returns when no handler is running any more, also none that was given
-// up for being late. Whoever made the tools calls it when the run is over.
-func (t *SkillTools) Wait() { t.executor.Wait() }
+// common are the skills of the quick reference (S3-089).
+var common = []string{
+	"tasks.create", "tasks.search", "tasks.get", "mail.send", "mail.search", "calendar.create", "memory.save", "memory.search",
+}
 
-// spend takes one call off the budget.
-func (t *SkillTools) spend(ctx context.Context) bool {
+// allowed reports whether the execution may call the skill of that name.
+func (t *SkillTools) allowed(name string) bool {
+	return slices.ContainsFunc(t.scope, func(p string) bool { return mesh.SkillMatches(p, name) })
+}
+
+// names are those that may be proposed for a mistyped one.
+func (t *SkillTools) names() []string {
 	t.mu.Lock()
-	t.used++
-	used := t.used
+	defer t.mu.Unlock()
+	out := append(slices.Collect(maps.Keys(t.loaded)), t.near...)
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// Offered returns the names of the skills that are described to the model in
+// full, sorted. None are when no skill is granted, or when they are to be looked
+// up; [SkillTools.Empty] tells.
+func (t *SkillTools) Offered() []string {
+	out := make([]string, len(t.listed))
+	for i, s := range t.listed {
+		out[i] = s.Name
+	}
+	return out
+}
+
+// Empty reports whether there is nothing to call.
+func (t *SkillTools) Empty() bool { return len(t.listed) == 0 && len(t.domains) == 0 }
+
+// lookup returns the skill in the version that this run has seen first.
+func (t *SkillTools) lookup(ctx context.Context, name string) (*skill.Skill, error) {
+	t.mu.Lock()
+	s := t.loaded[name]
 	t.mu.Unlock()
-	if used <= t.most {
-		return true
+	if s != nil {
+		return s, nil
 	}
-	_, err := t.inv.Mesh.Record(ctx, &mesh.Event{Body: mesh.LimitTripped{
-		Limit: "agent.tool_calls", Detail: "A skill call was refused", Used: int64(used), Most: int64(t.most),
-	}})
+	p, err := t.inv.Mesh.Skill(ctx, name)
 	if err != nil {
-		t.logger.WarnContext(ctx, "a limit could not be recorded", "err", err)
+		if t.look && mesh.IsCode(err, mesh.NotFound) {
+			t.search(ctx, name)
+		}
+		return nil, err
 	}
-	return false
+	s = SkillOf(p)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if have := t.loaded[name]; have != nil {
+		return have, nil
+	}
+	t.loaded[name] = s
+	return s, nil
 }
 
-func (t *SkillTools) allowed(name string) bool { return slices.Contains(t.offered, name) }
-
-// recorded runs a call between the record of its intent and that of its end.
-// A call whose intent cannot be recorded does not happen.
-func (t *SkillTools) recorded(ctx context.Context, id string, call *skill.Call) llm.ToolResult {
-	if err := t.load(ctx, call.Skill); err != nil {
-		return failedTool(explain("The skill "+call.Skill+" cannot be loaded", err))
+// search finds names like one that there is not. Without any, nothing is
+// proposed.
+func (t *SkillTools) search(ctx context.Context, name string) {
+	domain, action, _ := strings.Cut(name, ".")
+	found, _, err := t.inv.Mesh.FindSkills(ctx, &meshv1.ListSkillsRequest{Domain: domain, Patterns: t.scope}, maxNamed)
+	if err == nil && len(found) == 0 {
+		found, _, err = t.inv.Mesh.FindSkills(ctx, &meshv1.ListSkillsRequest{Query: domain + " " + action, Patterns: t.scope}, maxFound)
 	}
-	args, err := json.Marshal(call.Args)
 	if err != nil {
-		return failedTool("The arguments have no JSON form")
-	}
-	intent := &mesh.Event{ID: mesh.NewEventID(), Body: mesh.SkillCalled{Call: id, Skill: call.Skill, Args: string(args)}}
-	if _, err := t.inv.Mesh.Record(ctx, intent); err != nil {
-		return failedTool(explain("The skill "+call.Skill+" was not called", err))
-	}
-	call.Key = intent.ID
-	begun := time.Now()
-	r := t.executor.Execute(ctx, call, t.env, t.allowed)
-	_, err = t.inv.Mesh.Record(context.WithoutCancel(ctx), &mesh.Event{Body: mesh.SkillReturned{
-		Call: id, Failed: r.Failed(), Content: clipText(r.Content), Files: r.Files, Duration: time.Since(begun),
-	}})
-	if err != nil { // it did happen: the model must know what came of it
-		t.logger.WarnContext(ctx, "the end of a skill call could not be recorded", "skill", call.Skill, "err", err)
-	}
-	return result(r)
-}
-
-func result(r *skill.Result) llm.ToolResult {
-	return llm.ToolResult{Text: clipText(r.Content), Failed: r.Failed()}
-}
-
-// load gets the skill's file from the mesh.
-func (t *SkillTools) load(ctx context.Context, name string) error {
-	if _, ok := t.lookup(name); ok {
-		return nil
-	}
-	s, err := t.inv.Mesh.Skill(ctx, name)
-	if err != nil {
-		return err
-	}
-	parsed, err := skill.Parse(s.GetPath(), []byte(s.GetSource()))
-	if err != nil {
-		return err
+		return
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.loaded[name] = parsed
-	return nil
+	t.near = nil
+	for _, s := range found {
+		t.near = append(t.near, s.GetName())
+	}
 }
 
-func (t *SkillTools) lookup(name string) (*skill.Skill, bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	s, ok := t.loaded[name]
-	return s, ok
-}
-
-// clipText shortens a result to what an event may have.
-func clipText(s string) string {
-	if len(s) <= mesh.MaxResult {
-		return s
-	}
-	end := mesh.MaxResult
-	for !utf8.RuneStart(s[end]) {
-		end--
-	}
-	return s[:end] + "\n[cut]"
-}
+// catalog is what help and discovery may tell of.
+func (t *SkillTools) catalog() remote { return remote{t.inv.Mesh, t.scope} }

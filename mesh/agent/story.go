@@ -66,19 +66,27 @@ func (m *Mesh) read(ctx context.Context) error {
 // part of the story.
 type story struct {
 	own   string // the execution that reads
+	name  string // its agent
 	seq   int64
 	turns map[string]bool
 	legs  map[string]string // executions that had the stream, and their agents
 	leg   string            // the one that has it, or ""
 	agent string            // its agent
-	said  []*saying
+	lines []*line
 	notes map[string][]byte
+	traces
+}
+
+// A line is what one side said, or one reply of the agent's own model.
+type line struct {
+	execution string  // whose words they are; "" for the user's and the turn's
+	said      *saying // nil for replies
+	reply     *reply
 }
 
 // A saying is a HistoryItem that may still grow.
 type saying struct {
 	HistoryItem
-	execution string
 	artifacts []*artifactText
 }
 
@@ -96,8 +104,15 @@ func (s *story) add(e *meshv1.Event) {
 		}
 		s.turns[b.TaskOpened.GetExecution().GetId()] = true
 	case *meshv1.Event_MessagePosted:
-		s.say(e, RoleUser, a2a.TextOf(b.MessagePosted.GetMessage()))
+		text := a2a.TextOf(b.MessagePosted.GetMessage())
+		s.say(e, RoleUser, text)
+		s.hear(e, text)
 	case *meshv1.Event_DispatchIssued:
+		if b.DispatchIssued.GetChild().GetId() == s.own {
+			s.mission = a2a.TextOf(b.DispatchIssued.GetMessage())
+			call := a2a.Extension(b.DispatchIssued.GetMessage().GetMetadata()).GetFields()[keySkill]
+			s.requested, _ = skillCall(call, s.fromUser) // one that is wrong was refused when it came
+		}
 		if s.turns[e.GetExecutionId()] {
 			s.leg, s.agent = b.DispatchIssued.GetChild().GetId(), b.DispatchIssued.GetChild().GetAgent()
 			if s.legs == nil {
@@ -113,11 +128,22 @@ func (s *story) add(e *meshv1.Event) {
 		}
 	case *meshv1.Event_TaskMoved:
 		state := b.TaskMoved.GetState()
+		if s.legs[e.GetExecutionId()] != "" {
+			if s.paused == nil {
+				s.paused = map[string]bool{}
+			}
+			s.paused[e.GetExecutionId()] = mesh.Interrupted(state)
+		}
 		if agent, ok := s.legs[e.GetExecutionId()]; ok && b.TaskMoved.GetReason() == mesh.ReasonDelivered {
 			s.leg, s.agent = e.GetExecutionId(), agent // it waited, and has the stream again
 		}
 		if s.turns[e.GetExecutionId()] && (mesh.Interrupted(state) || state == a2apb.TaskState_TASK_STATE_FAILED) {
-			s.say(e, RoleAgent, a2a.TextOf(b.TaskMoved.GetMessage()))
+			text := a2a.TextOf(b.TaskMoved.GetMessage())
+			l := s.say(e, RoleAgent, text)
+			if s.waits(s.leg) { // its model knows by the calls what the user was asked
+				l.execution = s.leg
+			}
+			s.show(e, text)
 		}
 	case *meshv1.Event_StateNoted:
 		// Whoever dispatches an agent can note under its name, so a note counts
@@ -130,27 +156,29 @@ func (s *story) add(e *meshv1.Event) {
 			s.notes = map[string][]byte{}
 		}
 		s.notes[agent] = b.StateNoted.GetData()
+	default:
+		s.trace(e)
 	}
 }
 
-func (s *story) say(e *meshv1.Event, role, text string) *saying {
+func (s *story) say(e *meshv1.Event, role, text string) *line {
 	item := HistoryItem{Role: role, Text: text, Time: e.GetTime().AsTime()}
 	if role == RoleAgent {
 		item.Agent = s.agent
 	}
-	said := &saying{HistoryItem: item}
-	s.said = append(s.said, said)
-	return said
+	l := &line{said: &saying{HistoryItem: item}}
+	s.lines = append(s.lines, l)
+	return l
 }
 
 // piece adds a piece of an artifact to what its execution is saying.
 func (s *story) piece(e *meshv1.Event, b *meshv1.ArtifactAppended) {
 	var said *saying
-	if n := len(s.said); n > 0 && s.said[n-1].execution == s.leg {
-		said = s.said[n-1]
+	if l := s.lastSaid(); l != nil && l.execution == s.leg {
+		said = l.said
 	} else {
-		said = s.say(e, RoleAgent, "")
-		said.execution = s.leg
+		l := s.say(e, RoleAgent, "")
+		l.execution, said = s.leg, l.said
 	}
 	id := b.GetArtifact().GetArtifactId()
 	at := slices.IndexFunc(said.artifacts, func(a *artifactText) bool { return a.id == id })
@@ -165,21 +193,39 @@ func (s *story) piece(e *meshv1.Event, b *meshv1.ArtifactAppended) {
 	a.text.WriteString(a2a.ArtifactText(b.GetArtifact()))
 }
 
+// lastSaid is the last line that is no reply, or nil.
+func (s *story) lastSaid() *line {
+	for _, l := range slices.Backward(s.lines) {
+		if l.said != nil {
+			return l
+		}
+	}
+	return nil
+}
+
+// item returns what was said, with all its text.
+func (s *saying) item() HistoryItem {
+	item := s.HistoryItem
+	for _, a := range s.artifacts {
+		if a.text.Len() == 0 {
+			continue
+		}
+		if item.Text != "" {
+			item.Text += "\n"
+		}
+		item.Text += a.text.String()
+	}
+	return item
+}
+
 // items returns what was said and has text.
 func (s *story) items() []HistoryItem {
 	var out []HistoryItem
-	for _, said := range s.said {
-		item := said.HistoryItem
-		for _, a := range said.artifacts {
-			if a.text.Len() == 0 {
-				continue
-			}
-			if item.Text != "" {
-				item.Text += "\n"
-			}
-			item.Text += a.text.String()
+	for _, l := range s.lines {
+		if l.said == nil {
+			continue
 		}
-		if item.Text != "" {
+		if item := l.said.item(); item.Text != "" {
 			out = append(out, item)
 		}
 	}

@@ -7,10 +7,8 @@ import (
 	"slices"
 	"strings"
 
-	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
 	"agentmesh/mesh/llm"
-	"agentmesh/mesh/skill"
 )
 
 // Combine returns the tools of all lists. Of tools with the same name the
@@ -43,8 +41,27 @@ func (c combined) Batch(ctx context.Context, uses []mesh.ToolUse) {
 	}
 }
 
+// Discovers implements llm.Discoverer for those of the tools that do.
+func (c combined) Discovers(name string) bool {
+	return slices.ContainsFunc(c, func(tools llm.Tools) bool {
+		d, ok := tools.(llm.Discoverer)
+		return ok && d.Discovers(name)
+	})
+}
+
+// Settles implements [Settler] for those of the tools that do.
+func (c combined) Settles(call string) bool {
+	return slices.ContainsFunc(c, func(tools llm.Tools) bool {
+		s, ok := tools.(Settler)
+		return ok && s.Settles(call)
+	})
+}
+
 func (c combined) Call(ctx context.Context, use mesh.ToolUse) llm.ToolResult {
 	for _, tools := range c {
+		if s, ok := tools.(*SkillTools); ok && use.Name == llm.CommandTool && s.Commands() != nil {
+			return s.Call(ctx, use)
+		}
 		if slices.ContainsFunc(tools.List(ctx), named(use.Name)) {
 			return tools.Call(ctx, use)
 		}
@@ -58,100 +75,9 @@ func named(name string) func(llm.Tool) bool {
 
 func failedTool(text string) llm.ToolResult { return llm.ToolResult{Text: text, Failed: true} }
 
-// GetSkill is the name of the tool that finds skills.
-const GetSkill = "get_skill"
-
-// Discovery returns the tool get_skill, by which a model finds the skills that
-// the execution may grant to others. Its result is JSON: {"skills": [...]},
-// each with name, description, access, parameters and tags.
-func Discovery(inv *Invocation) llm.Tools { return discovery{inv} }
-
-type discovery struct{ inv *Invocation }
-
-func (d discovery) List(context.Context) []llm.Tool {
-	return []llm.Tool{{
-		Name: GetSkill,
-		Description: "Finds skills that agents can be given. Without a query it lists all of them; " +
-			"with one, those whose name, description or tags have a word of it, best match first.",
-		Parameters: json.RawMessage(`{"type":"object","properties":{"query":{"type":"string",` +
-			`"description":"Words to look for, as \"send email\""}},"additionalProperties":false}`),
-	}}
-}
-
-func (d discovery) Call(ctx context.Context, use mesh.ToolUse) llm.ToolResult {
-	var args struct {
-		Query string `json:"query"`
-	}
-	if err := json.Unmarshal([]byte(use.Arguments), &args); err != nil {
-		return failedTool("The argument query of get_skill must be a string")
-	}
-	skills, err := d.inv.Mesh.Skills(ctx)
-	if err != nil {
-		return failedTool(explain("Skills cannot be listed", err))
-	}
-	skills = slices.DeleteFunc(slices.Clone(skills), func(s *meshv1.Skill) bool {
-		return !d.inv.Grant.AllowsSkill(s.GetName())
-	})
-	found := foundSkills{Skills: []foundSkill{}}
-	for _, s := range match(skills, args.Query) {
-		found.Skills = append(found.Skills, foundSkill{
-			s.GetName(), s.GetDescription(), s.GetAccess(), parameters(s), nonNil(s.GetTags()),
-		})
-	}
-	return llm.ToolResult{Text: toJSON(found)}
-}
-
-type foundSkills struct {
-	Skills []foundSkill `json:"skills"`
-}
-
-type foundSkill struct {
-	Name        string            `json:"name"`
-	Description string            `json:"description"`
-	Access      string            `json:"access"`
-	Parameters  []skill.Parameter `json:"parameters"`
-	Tags        []string          `json:"tags"`
-}
-
-// match returns the skills that have a word of the query, those with the most
-// words first; all of them if it has no words.
-func match(skills []*meshv1.Skill, query string) []*meshv1.Skill {
-	words := strings.Fields(strings.ToLower(query))
-	if len(words) == 0 {
-		return skills
-	}
-	hits := map[*meshv1.Skill]int{}
-	var found []*meshv1.Skill
-	for _, s := range skills {
-		text := strings.ToLower(s.GetName() + " " + s.GetDescription() + " " + strings.Join(s.GetTags(), " "))
-		for _, w := range words {
-			if strings.Contains(text, w) {
-				hits[s]++
-			}
-		}
-		if hits[s] > 0 {
-			found = append(found, s)
-		}
-	}
-	slices.SortStableFunc(found, func(a, b *meshv1.Skill) int { return cmp.Compare(hits[b], hits[a]) })
-	return found
-}
-
-// parameters returns the skill's parameters in the form that models are shown.
-func parameters(s *meshv1.Skill) []skill.Parameter {
-	out := make([]skill.Parameter, len(s.GetParameters()))
-	for i, p := range s.GetParameters() {
-		out[i] = skill.Parameter{
-			Name: p.GetName(), Type: p.GetType(), Required: p.GetRequired(), Description: p.GetDescription(),
-			Items: p.GetItems(), Default: p.GetDefault(), Enum: p.GetEnum(),
-		}
-	}
-	return out
-}
-
-func nonNil(list []string) []string {
+func nonNil[T any](list []T) []T {
 	if list == nil {
-		return []string{}
+		return []T{}
 	}
 	return list
 }

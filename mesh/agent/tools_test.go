@@ -111,8 +111,12 @@ func TestASkillCallIsRecordedBeforeAndAfterUnderItsKey(t *testing.T) {
 	if r.Failed || r.Text != "sent to bob" {
 		t.Fatalf("got %+v", r)
 	}
+	sent, ok := n.skills.Get("mail.send")
+	if !ok || sent.Version == "" {
+		t.Fatalf("the skill is %+v", sent)
+	}
 	want := []mesh.Body{
-		mesh.SkillCalled{Call: "call-1", Skill: "mail.send", Args: `{"to":"bob"}`},
+		mesh.SkillCalled{Call: "call-1", Skill: "mail.send", Args: `{"to":"bob"}`, Source: mesh.SourceUseSkill, Version: sent.Version},
 		mesh.SkillReturned{Call: "call-1", Content: "sent to bob", Files: []string{"1.eml"}},
 	}
 	if diff := cmp.Diff(want, n.bodies(t, inv.Execution), cmpopts.IgnoreFields(mesh.SkillReturned{}, "Duration")); diff != "" {
@@ -190,51 +194,62 @@ func TestACallWhoseIntentCannotBeRecordedDoesNotHappen(t *testing.T) {
 	}
 }
 
-// S0-013: discovery, of what may be granted.
+// S0-013, S3-134: discovery, of what may be granted.
 func TestGetSkillFindsWhatMayBeGranted(t *testing.T) {
 	_, inv, _, _ := office(t)
-	inv.Grant.Skills = []string{"*"}
-	tools := agent.Discovery(inv)
-	for query, want := range map[string][]string{
-		"":               {"mail.archive", "mail.send", "tasks.create"},
-		"Send an email":  {"mail.send", "mail.archive"},
-		"todo":           {"tasks.create"},
-		"quantum":        {},
-		"mail.archive x": {"mail.archive"},
+	for _, tt := range []struct {
+		granted, args string
+		want          []string // names, in their order
+	}{
+		{"*", `{"domain":"mail"}`, []string{"mail.archive", "mail.send"}},
+		{"*", `{"search":"todo"}`, []string{"tasks.create"}},
+		{"mail.*", `{"domain":"mail.send"}`, []string{"mail.send"}},
+		{"tasks.*", `{"search":"email"}`, nil},
+		{"tasks.*", `{"domain":"mail"}`, nil},
+		{"tasks.*", `{"domain":"mail.send"}`, nil},
 	} {
-		args, err := json.Marshal(map[string]string{"query": query})
+		inv.Grant.Skills = []string{tt.granted}
+		tools, err := agent.Discovery(t.Context(), inv)
 		if err != nil {
 			t.Fatal(err)
 		}
-		r := tools.Call(t.Context(), use("get_skill", string(args)))
+		r := tools.Call(t.Context(), use("get_skill", tt.args))
 		var got struct {
 			Skills []struct {
-				Name, Description, Access string
-				Parameters                []skill.Parameter
-				Tags                      []string
+				Name, Description string
+				Parameters        struct{ Properties map[string]any }
 			}
 		}
-		if err := json.Unmarshal([]byte(r.Text), &got); err != nil || r.Failed || got.Skills == nil {
-			t.Fatalf("%v in %+v", err, r)
+		if err := json.Unmarshal([]byte(r.Text), &got); (err == nil) != (tt.want != nil) {
+			t.Fatalf("%s %s: %v in %+v", tt.granted, tt.args, err, r)
 		}
-		names := []string{}
+		var names []string
 		for _, s := range got.Skills {
 			names = append(names, s.Name)
-			if s.Description == "" || s.Access != "write" || len(s.Parameters) != 1 || len(s.Tags) == 0 {
+			if s.Description == "" || len(s.Parameters.Properties) != 1 {
 				t.Errorf("%s lacks something: %+v", s.Name, s)
 			}
 		}
-		sorted := cmpopts.SortSlices(func(a, b string) bool { return a < b })
-		if query == "Send an email" {
-			sorted = nil
+		if diff := cmp.Diff(tt.want, names); diff != "" {
+			t.Errorf("%s %s: %s", tt.granted, tt.args, diff)
 		}
-		if diff := cmp.Diff(want, names, sorted); diff != "" {
-			t.Errorf("%q: %s", query, diff)
+		if strings.Contains(r.Text, "Sends an email") && tt.granted == "tasks.*" {
+			t.Errorf("a skill that is not granted is told of: %s", r.Text)
 		}
 	}
-	inv.Grant.Skills = []string{"tasks.*"}
-	if r := tools.Call(t.Context(), use("get_skill", "{}")); strings.Contains(r.Text, "mail") {
-		t.Errorf("got %s", r.Text)
+	inv.Grant.Skills = []string{"*"}
+	tools, err := agent.Discovery(t.Context(), inv)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := tools.Call(t.Context(), use("get_skill", "{}")); r.Failed || !strings.Contains(r.Text, "- mail (2 skills)") || strings.Contains(r.Text, "mail.send") {
+		t.Errorf("the summary is %+v", r)
+	}
+	if r := tools.Call(t.Context(), use("get_skill", `{"domain":7}`)); !r.Failed {
+		t.Errorf("got %+v", r)
+	}
+	if list := tools.List(t.Context()); !strings.Contains(string(list[0].Parameters), `"enum":["mail","tasks"]`) {
+		t.Errorf("the domains are not in %s", list[0].Parameters)
 	}
 }
 

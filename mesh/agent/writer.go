@@ -61,17 +61,17 @@ func newWriter(t *task, m *a2apb.Message, resumed bool) *writer {
 }
 
 // take adds an output, or returns the question that it asks.
-func (w *writer) take(out Output) (asked string, err error) {
+func (w *writer) take(out Output) (asked Ask, err error) {
 	ask, ok := out.(Ask)
 	switch {
 	case !ok:
-		return "", w.put(out)
+		return Ask{}, w.put(out)
 	case ask.Text == "":
-		return "", illegal("a question without words")
+		return Ask{}, illegal("a question without words")
 	case len(ask.Text) > maxPiece:
-		return "", illegal(fmt.Sprintf("a question of %d bytes; the limit is %d", len(ask.Text), maxPiece))
+		return Ask{}, illegal(fmt.Sprintf("a question of %d bytes; the limit is %d", len(ask.Text), maxPiece))
 	}
-	return ask.Text, nil
+	return ask, nil
 }
 
 // put adds an output. The error says why it cannot go to a client.

@@ -5,8 +5,14 @@
 // soon as the agents that it depends on are done, and only if they completed;
 // that every dispatch is in the thread's log before it starts and when it ends;
 // that one agent's failure stops nothing but what depends on it; and that
-// nothing that it started is left when Close returns. What comes back on the
+// nothing that it started is at work when Close returns. What comes back on the
 // agents' streams is logged by it, as it opened them.
+//
+// An agent may need the user's approval. It then waits, its question goes up to
+// the user through the tools that wait for it ([llm.ToolResult.Ask]), and the
+// run of the execution pauses. A Dispatcher of an execution that goes on
+// restores from the log what was dispatched before, gives the user's words to
+// whoever waited, and lets the tools find it all where it was.
 //
 // All methods may be called concurrently. The number of goroutines is that of
 // the agents at work.
@@ -17,6 +23,7 @@ package dispatch
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -86,6 +93,7 @@ const (
 	StatusCanceled  = "cancelled"
 	StatusSkipped   = "skipped"
 	StatusAwaiting  = "awaiting" // it asks something; Result is the question
+	StatusWaiting   = "waiting"  // for the user's approval; Result is the question
 )
 
 // A Result is an order and what became of it.
@@ -97,10 +105,14 @@ type Result struct {
 	Result      string           `json:"result"`
 	ToolCalls   int              `json:"tool_calls_used"`
 	DurationMS  int64            `json:"duration_ms"`
+	// Mission is what was asked for.
+	Mission string `json:"-"`
 }
 
-// terminal reports whether the order is done with.
-func (r Result) terminal() bool { return r.Status != StatusPending && r.Status != StatusRunning }
+// Terminal reports whether the order is done with.
+func (r Result) Terminal() bool {
+	return r.Status != StatusPending && r.Status != StatusRunning && r.Status != StatusWaiting
+}
 
 // A Dispatcher runs the agents that one execution dispatches. Use New, and
 // Close when the execution ends.
@@ -113,10 +125,14 @@ type Dispatcher struct {
 	cancel context.CancelCauseFunc
 	wg     sync.WaitGroup
 
+	lost error // why it is not known what was dispatched before
+
 	mu      sync.Mutex
+	past    past // what the log says of what was dispatched before
 	jobs    map[string]*job
 	order   []string // agent ids as they were dispatched
 	running int
+	paused  bool          // the run ends because somebody waits
 	changed chan struct{} // closed and replaced when a job ends
 }
 
@@ -129,12 +145,19 @@ type job struct {
 	then   []*job
 	cancel context.CancelFunc // while it runs
 	began  time.Time
+
+	issued  bool                      // it is in the log
+	counted bool                      // ToolCalls is what the log says
+	again   *again                    // of one that goes on after it waited
+	stop    func(ctx context.Context) // of one that waits: has its agent end it
 }
 
 var errClosed = mesh.Errorf(mesh.Canceled, "dispatch.Close", "the execution that dispatched it has ended")
 
 // New returns a Dispatcher for the execution of inv, whose agents work at most
-// as long as ctx.
+// as long as ctx. If the execution goes on after it waited for the user, what it
+// dispatched before is restored from the log, and agents that waited are given
+// the message of inv. Where the log cannot be read, the methods say so.
 func New(ctx context.Context, inv *agent.Invocation, conns Conns, opts Options) *Dispatcher {
 	opts.fill()
 	if opts.Dialer == nil {
@@ -142,16 +165,32 @@ func New(ctx context.Context, inv *agent.Invocation, conns Conns, opts Options) 
 	}
 	d := &Dispatcher{inv: inv, dialer: opts.Dialer, opts: opts, jobs: map[string]*job{}, changed: make(chan struct{})}
 	d.ctx, d.cancel = context.WithCancelCause(ctx)
+	if inv.Resumed {
+		d.lost = d.restore(ctx)
+	}
 	return d
 }
 
 // Close cancels what is still at work or waits for its turn, and returns when
-// nothing works any more. It may be called again.
+// nothing works any more. After a tool asked the user something, it lets what is
+// at work end first, and leaves agents that wait for the user to the execution
+// that goes on; unless the run was cut. Where nothing asked, nobody goes on, and
+// they are ended too. It may be called again.
 func (d *Dispatcher) Close() {
 	d.mu.Lock()
+	paused := d.paused
+	d.mu.Unlock()
+	if paused {
+		_, _ = d.await(d.ctx, nil) // fails only where nothing is at work
+	}
+	d.mu.Lock()
+	over := !paused || d.ctx.Err() != nil && !errors.Is(context.Cause(d.ctx), errClosed)
 	d.cancel(errClosed)
 	for _, j := range d.jobs {
-		if j.Status == StatusPending {
+		switch {
+		case over && j.waiting():
+			d.abandon(j)
+		case j.Status == StatusPending:
 			j.Status = StatusCanceled
 		}
 	}
@@ -172,8 +211,11 @@ func (d *Dispatcher) wake() {
 func (d *Dispatcher) Dispatch(ctx context.Context, batch []Order) []error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.ctx.Err() != nil {
+	switch {
+	case d.ctx.Err() != nil:
 		return slices.Repeat([]error{errClosed}, len(batch))
+	case d.lost != nil:
+		return slices.Repeat([]error{d.lost}, len(batch))
 	}
 	have := map[string]bool{}
 	for id := range d.jobs {
@@ -186,20 +228,25 @@ func (d *Dispatcher) Dispatch(ctx context.Context, batch []Order) []error {
 		return d.tooMany(ctx, len(batch), n)
 	}
 	for _, o := range batch {
-		j := &job{Order: o, Result: Result{AgentID: o.AgentID, Status: StatusPending}}
-		j.exec = mesh.Execution{
-			ID: mesh.NewExecutionID(d.inv.Thread.ID), Parent: d.inv.Execution, Kind: mesh.KindAgent, Agent: o.Name,
-			User: d.inv.User, Label: o.AgentID, Text: o.Mission, Skills: o.Skills, MaxToolCalls: o.MaxToolCalls,
-		}
-		j.ExecutionID, j.Agent = j.exec.ID, o.Name
-		d.jobs[o.AgentID] = j
-		d.order = append(d.order, o.AgentID)
+		d.add(o, mesh.NewExecutionID(d.inv.Thread.ID))
 	}
 	for _, o := range batch {
 		d.link(d.jobs[o.AgentID])
 	}
 	d.start()
 	return nil
+}
+
+// add takes an order in. d.mu is held.
+func (d *Dispatcher) add(o Order, id mesh.ExecutionID) *job {
+	j := &job{Order: o, Result: Result{AgentID: o.AgentID, Status: StatusPending, ExecutionID: id, Agent: o.Name, Mission: o.Mission}}
+	j.exec = mesh.Execution{
+		ID: id, Parent: d.inv.Execution, Kind: mesh.KindAgent, Agent: o.Name,
+		User: d.inv.User, Label: o.AgentID, Text: o.Mission, Skills: o.Skills, MaxToolCalls: o.MaxToolCalls,
+	}
+	d.jobs[o.AgentID] = j
+	d.order = append(d.order, o.AgentID)
+	return j
 }
 
 // tooMany refuses a batch and says so in the log.
@@ -219,7 +266,7 @@ func (d *Dispatcher) link(j *job) {
 		dep := d.jobs[id]
 		j.exec.DependsOn = append(j.exec.DependsOn, dep.exec.ID)
 		switch {
-		case !dep.terminal():
+		case !dep.Terminal():
 			j.waits++
 			dep.then = append(dep.then, j)
 		case dep.Status != StatusCompleted:
@@ -242,10 +289,10 @@ func (d *Dispatcher) start() {
 		j.Status, j.began = StatusRunning, time.Now()
 		ctx, cancel := context.WithTimeout(d.ctx, d.opts.Timeout)
 		j.cancel = cancel
-		deps := d.results(j.Order.DependsOn)
+		r, deps := j.Result, d.results(j.Order.DependsOn)
 		d.wg.Go(func() { // Close waits
 			defer cancel()
-			d.finish(j, d.work(ctx, j, deps))
+			d.finish(j, d.work(ctx, j, r, deps))
 		})
 	}
 }
@@ -255,14 +302,16 @@ func (d *Dispatcher) finish(j *job, r Result) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	r.DurationMS = time.Since(j.began).Milliseconds()
-	j.Result = r
+	j.Result, j.cancel = r, nil
 	d.running--
-	d.release(j)
+	if r.Terminal() {
+		d.release(j)
+	}
 	d.start()
 	d.wake()
 }
 
-// release lets go of the jobs that depend on j. d.mu is held.
+// release lets go of the jobs that depend on j, which is done. d.mu is held.
 func (d *Dispatcher) release(j *job) {
 	for _, next := range j.then {
 		next.waits--
@@ -294,61 +343,4 @@ func (d *Dispatcher) results(ids []string) []Result {
 	}
 	byAgentID(d.order, out)
 	return out
-}
-
-// Wait returns the results of the named orders, or of all when there are no
-// names, once they are done. When ctx ends before, it returns them as they are.
-func (d *Dispatcher) Wait(ctx context.Context, ids []string) ([]Result, error) {
-	d.mu.Lock()
-	if len(ids) == 0 {
-		ids = slices.Clone(d.order)
-	}
-	for _, id := range ids {
-		if d.jobs[id] == nil {
-			d.mu.Unlock()
-			return nil, mesh.InvalidField("dispatch.Wait", "agent_ids", "names %q, which was not dispatched", id)
-		}
-	}
-	d.mu.Unlock()
-	for {
-		d.mu.Lock()
-		got, changed := d.results(ids), d.changed
-		d.mu.Unlock()
-		if !slices.ContainsFunc(got, func(r Result) bool { return !r.terminal() }) {
-			return got, nil
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return got, nil
-		}
-	}
-}
-
-// List returns all results as they are.
-func (d *Dispatcher) List() []Result {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.results(d.order)
-}
-
-// Cancel ends an order: "cancelled", or "already_completed" for one that is
-// done, or "not_found" (S1-055).
-func (d *Dispatcher) Cancel(id string) string {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	j := d.jobs[id]
-	switch {
-	case j == nil:
-		return "not_found"
-	case j.terminal():
-		return "already_completed"
-	case j.cancel != nil:
-		j.cancel()
-	default:
-		j.Status = StatusCanceled
-		d.release(j)
-		d.wake()
-	}
-	return StatusCanceled
 }

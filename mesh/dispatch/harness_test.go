@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/structpb"
 
 	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
@@ -71,6 +72,15 @@ func (m *mission) end(state mesh.TaskState, words string) error {
 	return m.send(&a2apb.StreamResponse{Payload: &a2apb.StreamResponse_StatusUpdate{StatusUpdate: &a2apb.TaskStatusUpdateEvent{TaskId: "remote", Status: s}}})
 }
 
+// ask waits for the user's approval.
+func (m *mission) ask(words string) error {
+	reason := &structpb.Struct{Fields: map[string]*structpb.Value{"reason": structpb.NewStringValue(mesh.ReasonApproval)}}
+	return m.send(&a2apb.StreamResponse{Payload: &a2apb.StreamResponse_StatusUpdate{StatusUpdate: &a2apb.TaskStatusUpdateEvent{
+		TaskId:   "remote",
+		Status:   &a2apb.TaskStatus{State: a2apb.TaskState_TASK_STATE_INPUT_REQUIRED, Message: &a2apb.Message{MessageId: mesh.NewEventID(), Role: a2apb.Role_ROLE_AGENT, Parts: parts(words)}},
+		Metadata: &structpb.Struct{Fields: map[string]*structpb.Value{mesh.ExtensionURI: structpb.NewStructValue(reason)}}}}})
+}
+
 func (m *mission) done(text string) error {
 	if err := m.say(text); err != nil {
 		return err
@@ -121,6 +131,7 @@ type world struct {
 	conn   *grpc.ClientConn
 	pool   *rpc.Pool
 	skills []string
+	refuse func(*mesh.Event) bool // what the log does not take
 
 	mu     sync.Mutex
 	agents map[string]*meshv1.Agent
@@ -197,6 +208,9 @@ func (w *world) AppendEvents(ctx context.Context, req *meshv1.AppendEventsReques
 		if err != nil {
 			return nil, err
 		}
+		if w.refuse != nil && w.refuse(e) {
+			return nil, mesh.Errorf(mesh.Precondition, "world.AppendEvents", "the disk is full")
+		}
 		if b, ok := e.Body.(mesh.DispatchIssued); ok {
 			child, err := grant.Narrow(g, b.Child, b.Child.Agent, b.Child.Skills, time.Now())
 			if err != nil {
@@ -204,11 +218,38 @@ func (w *world) AppendEvents(ctx context.Context, req *meshv1.AppendEventsReques
 			}
 			resp.Grants[string(b.Child.ID)] = w.signer.Issue(child)
 		}
+		if b, ok := e.Body.(mesh.TaskMoved); ok && b.Reason == mesh.ReasonDelivered {
+			child, err := w.renew(ctx, g, e.Execution)
+			if err != nil {
+				return nil, err
+			}
+			resp.Grants[string(e.Execution)] = w.signer.Issue(child)
+		}
 		events = append(events, e)
 	}
 	err := w.states.Decide(ctx, g.Key(), func(*thread.State) (threads.Decision, error) {
 		return threads.Decision{Events: events}, nil
 	})
+	return resp, err
+}
+
+func (w *world) renew(ctx context.Context, g *mesh.Grant, id mesh.ExecutionID) (child mesh.Grant, err error) {
+	err = w.states.With(ctx, g.Key(), func(s *thread.State) error {
+		x := s.Execution(id)
+		child, err = grant.Renew(g, x.Execution, x.Started, time.Now())
+		return err
+	})
+	return child, err
+}
+
+func (w *world) ReadThread(ctx context.Context, req *meshv1.ReadThreadRequest) (*meshv1.ReadThreadResponse, error) {
+	call, _ := mesh.CallFrom(ctx)
+	const page = 3 // so that there are several
+	events, err := w.log.Read(ctx, call.Principal.Grant.Key(), mesh.Seq(req.AfterSeq), page)
+	resp := &meshv1.ReadThreadResponse{More: len(events) == page}
+	for _, e := range events {
+		resp.Events = append(resp.Events, wire.EventToProto(e))
+	}
 	return resp, err
 }
 

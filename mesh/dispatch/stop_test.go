@@ -169,3 +169,19 @@ func TestCloseLeavesNothingAtWork(t *testing.T) {
 		t.Errorf("after Close: %v", errs)
 	}
 }
+
+// An agent that waits, and about which the user is not asked because the model
+// answered without its result, does not wait for ever.
+func TestAnAgentThatNobodyAsksAboutIsEnded(t *testing.T) {
+	w := newWorld(t)
+	a := w.agent("worker", asker)
+	d, inv := w.dispatcher(dispatch.Options{})
+	run(t, d, order("ask"))
+	d.Close()
+	if x := w.state(inv).Executions()[2]; x.State != a2apb.TaskState_TASK_STATE_CANCELED {
+		t.Errorf("logged %v", x.State)
+	}
+	if id := receive(t, a.canceled); id != "remote" {
+		t.Errorf("%s was to be canceled", id)
+	}
+}

@@ -119,12 +119,14 @@ func (o *Orchestration) known(ctx context.Context, order Order) error {
 	if len(order.Skills) == 0 {
 		return nil
 	}
-	all, err := o.d.inv.Mesh.Skills(ctx)
+	// Asked for by name, however many there are.
+	names := slices.DeleteFunc(slices.Clone(order.Skills), func(name string) bool { return strings.Contains(name, "*") })
+	found, _, err := o.d.inv.Mesh.FindSkills(ctx, &meshv1.ListSkillsRequest{Patterns: names}, len(names))
 	if err != nil {
 		return err
 	}
 	for _, name := range order.Skills {
-		if !slices.ContainsFunc(all, func(s *meshv1.Skill) bool { return s.GetName() == name }) {
+		if !slices.ContainsFunc(found, func(s *meshv1.Skill) bool { return s.GetName() == name }) {
 			return mesh.InvalidField("dispatch.Batch", "skills", "names %q, and there is no such skill; use get_skill to see which there are", name)
 		}
 	}
@@ -195,6 +197,9 @@ func (o *Orchestration) collect(ctx context.Context, args string) llm.ToolResult
 	if err != nil {
 		return failure(err)
 	}
+	if ask := o.d.pause(ctx, a.AgentIDs); ask != "" {
+		return llm.ToolResult{Ask: ask}
+	}
 	if results == nil {
 		results = []Result{}
 	}
@@ -215,88 +220,6 @@ func failuresIn(results []Result) []string {
 		}
 	}
 	return out
-}
-
-// Consult is the tool with which a model asks one other agent and gets its
-// answer, while it keeps the conversation. Several calls of one reply work in
-// parallel.
-type Consult struct {
-	d      *Dispatcher
-	agents []*meshv1.Agent
-
-	mu sync.Mutex
-	n  int
-}
-
-var _ llm.Tools = (*Consult)(nil)
-
-// NewConsult returns the tool over d, for the given agents, sorted by name. It
-// is empty without agents.
-func NewConsult(d *Dispatcher, agents []*meshv1.Agent) *Consult {
-	return &Consult{d: d, agents: agents}
-}
-
-// List implements llm.Tools.
-func (c *Consult) List(context.Context) []llm.Tool {
-	if len(c.agents) == 0 {
-		return nil
-	}
-	names := make([]string, 0, len(c.agents))
-	var catalog strings.Builder
-	for _, a := range c.agents {
-		names = append(names, a.GetName())
-		catalog.WriteString("\n" + describe(a))
-	}
-	schema, err := json.Marshal(map[string]any{"type": "object", "required": []string{"agent", "task"}, "properties": map[string]any{
-		"agent": map[string]any{"type": "string", "enum": names, "description": "Which agent to ask."},
-		"task":  map[string]any{"type": "string", "description": "What you want to know or have done, in full; the agent sees nothing else."},
-	}})
-	if err != nil {
-		return nil
-	}
-	return []llm.Tool{{Name: ToolConsult, Parameters: schema,
-		Description: "Ask another agent and get its answer; you keep the conversation with the user. Agents:" + catalog.String()}}
-}
-
-// describe is the agent's line in the catalog: one line whatever its card says,
-// so that it cannot describe others.
-func describe(a *meshv1.Agent) string {
-	var skills, tags []string
-	for _, s := range a.GetCard().GetSkills() {
-		skills = append(skills, s.GetId())
-		for _, t := range s.GetTags() {
-			if !slices.Contains(tags, t) {
-				tags = append(tags, t)
-			}
-		}
-	}
-	about := fmt.Sprintf("%s (skills: %s; tags: %s)", mesh.Clip(a.GetCard().GetDescription(), 1000), strings.Join(skills, ", "), strings.Join(tags, ", "))
-	return "- " + a.GetName() + ": " + strings.Join(strings.Fields(about), " ")
-}
-
-// Call implements llm.Tools.
-func (c *Consult) Call(ctx context.Context, use mesh.ToolUse) llm.ToolResult {
-	var a struct{ Agent, Task string }
-	if err := json.Unmarshal([]byte(use.Arguments), &a); err != nil {
-		return failure(mesh.InvalidField("dispatch.Consult", "arguments", "cannot be read: %v", err))
-	}
-	c.mu.Lock()
-	c.n++
-	id := fmt.Sprintf("%s-%d", a.Agent, c.n)
-	c.mu.Unlock()
-	if !slices.ContainsFunc(c.agents, func(x *meshv1.Agent) bool { return x.GetName() == a.Agent }) {
-		return failure(mesh.InvalidField("dispatch.Consult", "agent", "%q is not one of the agents that can be asked", a.Agent))
-	}
-	errs := c.d.Dispatch(ctx, []Order{{AgentID: id, Name: a.Agent, Mission: a.Task}})
-	if len(errs) > 0 {
-		return failure(errs[0])
-	}
-	results, err := c.d.Wait(ctx, []string{id})
-	if err != nil {
-		return failure(err)
-	}
-	r := results[0]
-	return answer(map[string]any{"agent": r.Agent, "status": r.Status, "result": r.Result})
 }
 
 func answer(v any) llm.ToolResult {

@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strings"
@@ -22,33 +23,80 @@ const maxPrior = 16 << 10
 // execution that dispatched it has ended.
 const settleTime = 5 * time.Second
 
-// work runs one job to its end and logs it.
-func (d *Dispatcher) work(ctx context.Context, j *job, prior []Result) Result {
-	r := j.Result
+// work runs one job, of which r is known, until it is done or waits for the
+// user, and logs it.
+func (d *Dispatcher) work(ctx context.Context, j *job, r Result, prior []Result) Result {
 	to, err := d.choose(ctx, j)
+	var a *assignment
+	if err == nil {
+		r.Agent = to.GetName()
+		a, err = d.assign(ctx, j, to, prior)
+	}
 	if err != nil {
 		r.Status, r.Result = notAsked(ctx, err)
+		if j.again != nil {
+			d.settle(ctx, j, mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_FAILED, Reason: mesh.ReasonUnavailable}, r)
+		}
 		return r
 	}
-	j.exec.Agent, r.Agent = to.GetName(), to.GetName()
-	if len(j.exec.Skills) == 0 {
-		j.exec.Skills = d.allowed(to)
+	last, text := d.ask(ctx, j, a)
+	r.Status = status(ctx, last)
+	if r.Status == StatusWaiting {
+		if err = d.park(ctx, j, last); err != nil {
+			r.Status, last = StatusFailed, unlogged(err)
+			j.stop(ctx)
+		}
 	}
-	if deadline, ok := ctx.Deadline(); ok {
-		j.exec.Deadline = deadline.UTC().Truncate(time.Millisecond)
-	}
-	msg := message(d.inv.Thread.ID, prompt(j.Order, prior, maxPrior), j.Order)
-	grants, err := d.inv.Mesh.Record(ctx, &mesh.Event{Body: mesh.DispatchIssued{Child: j.exec, Message: msg}})
-	if err != nil {
-		r.Status, r.Result = notAsked(ctx, err)
-		return r
-	}
-	last, text := d.ask(ctx, j, to, msg, grants[j.exec.ID])
-	r.ToolCalls, r.Status = d.skillCalls(ctx, j.exec.ID), status(ctx, last)
 	r.Result = result(r.Status, text, last)
-	d.settle(ctx, j, last, r)
+	if r.Status != StatusWaiting {
+		d.settle(ctx, j, last, r)
+	}
 	return r
 }
+
+// An assignment is what an agent is about to be told.
+type assignment struct {
+	to    *meshv1.Agent
+	msg   *a2apb.Message
+	token string // the grant
+}
+
+// assign logs that the agent is about to be asked, or to go on.
+func (d *Dispatcher) assign(ctx context.Context, j *job, to *meshv1.Agent, prior []Result) (*assignment, error) {
+	a := &assignment{to: to}
+	var event *mesh.Event
+	if j.again != nil {
+		a.msg = message(d.inv.Thread.ID, "", j.Order)
+		a.msg.Parts = d.inv.Message.GetParts()
+		event = &mesh.Event{Execution: j.exec.ID, Body: mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_WORKING, Reason: mesh.ReasonDelivered}}
+	} else {
+		j.exec.Agent = to.GetName()
+		if len(j.exec.Skills) == 0 {
+			j.exec.Skills = d.allowed(to)
+		}
+		if deadline, ok := ctx.Deadline(); ok {
+			j.exec.Deadline = deadline.UTC().Truncate(time.Millisecond)
+		}
+		a.msg = message(d.inv.Thread.ID, prompt(j.Order, prior, maxPrior), j.Order)
+		event = &mesh.Event{Body: mesh.DispatchIssued{Child: j.exec, Message: a.msg}}
+	}
+	grants, err := d.inv.Mesh.Record(ctx, event)
+	if err != nil {
+		return nil, err
+	}
+	j.issued, a.token = true, grants[j.exec.ID]
+	return a, nil
+}
+
+// park logs that the job waits for the user.
+func (d *Dispatcher) park(ctx context.Context, j *job, last mesh.TaskMoved) error {
+	_, err := d.inv.Mesh.Record(ctx, &mesh.Event{Execution: j.exec.ID, Body: mesh.TaskMoved{
+		State: last.State, Reason: mesh.ReasonApproval, Message: last.Message}})
+	return err
+}
+
+// reasonAwaiting is why an agent was ended that asked something.
+const reasonAwaiting = "INPUT_REQUIRED"
 
 // The results of agents that were stopped and had said nothing.
 const (
@@ -76,6 +124,8 @@ func result(status, text string, last mesh.TaskMoved) string {
 		if text != "" {
 			return text
 		}
+	case StatusWaiting:
+		return why
 	case StatusTimeout:
 		why = saidTimeout
 	case StatusCanceled:
@@ -113,25 +163,10 @@ func message(threadID, text string, o Order) *a2apb.Message {
 	return m
 }
 
-// skillCalls is how many skills the execution called, by the log.
-func (d *Dispatcher) skillCalls(ctx context.Context, id mesh.ExecutionID) int {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTime)
-	defer cancel()
-	resp, err := meshv1.NewThreadServiceClient(d.inv.Mesh.Conn()).GetThread(d.inv.Mesh.Context(ctx), &meshv1.GetThreadRequest{ThreadId: d.inv.Thread.ID})
-	if err != nil {
-		d.opts.Logger.WarnContext(ctx, "skill calls not counted", "execution", id, "err", err)
-	}
-	for _, x := range resp.GetThread().GetExecutions() {
-		if x.GetExecution().GetId() == string(id) {
-			return int(x.GetSkillCalls())
-		}
-	}
-	return 0
-}
-
 // ask sends the message and logs what comes back. It returns the agent's last
 // word and its text.
-func (d *Dispatcher) ask(ctx context.Context, j *job, to *meshv1.Agent, msg *a2apb.Message, token string) (mesh.TaskMoved, string) {
+func (d *Dispatcher) ask(ctx context.Context, j *job, a *assignment) (mesh.TaskMoved, string) {
+	to := a.to
 	client, err := d.dialer.Dial(peer.Target{Card: to.GetCard(), Endpoint: to.GetEndpoint(), Tenant: mesh.TenantID(to.GetTenant())})
 	if err != nil {
 		return mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_FAILED, Reason: mesh.ReasonUnavailable, Message: peer.Say(words(err))}, ""
@@ -140,24 +175,30 @@ func (d *Dispatcher) ask(ctx context.Context, j *job, to *meshv1.Agent, msg *a2a
 		Principal: mesh.Principal{Tenant: d.inv.Thread.Tenant, User: d.inv.User},
 		Thread:    d.inv.Thread.ID, ParentTask: string(d.inv.Execution), Execution: j.exec.ID, Version: "1.0",
 	}
-	req := peer.Request{Message: msg, Execution: j.exec.ID, Thread: d.inv.Thread.ID, Unary: !to.GetCard().GetCapabilities().GetStreaming()}
+	req := peer.Request{Message: a.msg, Execution: j.exec.ID, Thread: d.inv.Thread.ID, Unary: !to.GetCard().GetCapabilities().GetStreaming()}
 	if peer.Speaks(to.GetCard()) {
-		call.GrantToken, call.Extensions = token, []string{mesh.ExtensionURI}
+		call.GrantToken, call.Extensions = a.token, []string{mesh.ExtensionURI}
 	} else {
-		msg.ContextId = ""
+		req.Message.ContextId = ""
 	}
 	s := &stream{dispatcher: d, job: j, task: string(j.exec.ID)}
+	if j.again != nil {
+		s.goOn(&req, j.again)
+	}
 	called := mesh.WithCall(ctx, call)
+	j.stop = func(ctx context.Context) {
+		ctx, cancel := context.WithTimeout(mesh.WithCall(context.WithoutCancel(ctx), call), settleTime)
+		defer cancel()
+		if err := peer.Cancel(ctx, client, s.task); err != nil {
+			d.opts.Logger.InfoContext(ctx, "agent did not cancel", "agent", to.GetName(), "err", err)
+		}
+	}
 	d.opts.Logger.InfoContext(called, "agent called", "agent", to.GetName())
 	s.read(called, client, req)
 	// It was stopped: the agent must know, whatever its stream does. Its server may
 	// see the deadline before our clock does.
 	if ctx.Err() != nil || s.last.Reason == mesh.ReasonTimeout {
-		stop, cancel := context.WithTimeout(mesh.WithCall(context.WithoutCancel(ctx), call), settleTime)
-		defer cancel()
-		if err := peer.Cancel(stop, client, s.task); err != nil {
-			d.opts.Logger.InfoContext(ctx, "agent did not cancel", "agent", to.GetName(), "err", err)
-		}
+		j.stop(ctx)
 	}
 	return s.last, s.text.String()
 }
@@ -168,7 +209,15 @@ type stream struct {
 	job        *job
 	task       string // the agent's id of it
 	last       mesh.TaskMoved
-	text       strings.Builder
+	text       transcript
+}
+
+// goOn makes the request and the stream those of a task that waited.
+func (s *stream) goOn(req *peer.Request, a *again) {
+	s.task = cmp.Or(a.task, s.task)
+	s.text.WriteString(a.said)
+	req.RemoteTask, req.Message.TaskId = s.task, s.task
+	req.Message.ContextId = cmp.Or(req.Message.ContextId, a.context)
 }
 
 // read logs what the agent says, each time all that has come meanwhile. The
@@ -203,10 +252,15 @@ func (s *stream) read(ctx context.Context, client peer.Client, req peer.Request)
 			}
 		}
 		if err := s.record(ctx, batch); err != nil {
-			s.last = mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_FAILED, Reason: "LOG_UNAVAILABLE", Message: peer.Say(words(err))}
+			s.last = unlogged(err)
 			return
 		}
 	}
+}
+
+// unlogged is how a job ends that cannot be written to the log.
+func unlogged(err error) mesh.TaskMoved {
+	return mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_FAILED, Reason: "LOG_UNAVAILABLE", Message: peer.Say(words(err))}
 }
 
 // weight is about how many bytes a body adds to a call, which is bounded.
@@ -223,7 +277,7 @@ func (s *stream) record(ctx context.Context, batch []mesh.Body) error {
 	for _, b := range batch {
 		switch b := b.(type) {
 		case mesh.ArtifactAppended:
-			s.take(b)
+			s.text.take(b.Artifact, b.Append)
 			events = append(events, &mesh.Event{Execution: s.job.exec.ID, Body: b})
 		case mesh.TaskMoved:
 			if b.RemoteTask != "" {
@@ -243,18 +297,6 @@ func (s *stream) record(ctx context.Context, batch []mesh.Body) error {
 	return err
 }
 
-// take adds the text of a piece of output, up to what a result may have.
-func (s *stream) take(b mesh.ArtifactAppended) {
-	t := textOf(b.Artifact.GetParts())
-	if s.text.Len() > 0 && !b.Append && t != "" {
-		t = "\n\n" + t
-	}
-	if room := mesh.MaxResult - s.text.Len(); len(t) > room {
-		t = strings.ToValidUTF8(t[:max(0, room)], "")
-	}
-	s.text.WriteString(t)
-}
-
 // settle logs how the job ended, also when its time is over.
 func (d *Dispatcher) settle(ctx context.Context, j *job, last mesh.TaskMoved, r Result) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTime)
@@ -262,7 +304,7 @@ func (d *Dispatcher) settle(ctx context.Context, j *job, last mesh.TaskMoved, r 
 	state, reason := last.State, last.Reason
 	switch r.Status {
 	case StatusAwaiting:
-		state, reason = a2apb.TaskState_TASK_STATE_CANCELED, "INPUT_REQUIRED"
+		state, reason = a2apb.TaskState_TASK_STATE_CANCELED, reasonAwaiting
 	case StatusTimeout:
 		state, reason = a2apb.TaskState_TASK_STATE_FAILED, mesh.ReasonTimeout
 	case StatusCanceled:
@@ -287,12 +329,22 @@ func status(ctx context.Context, last mesh.TaskMoved) string {
 		return StatusCompleted
 	case last.State == a2apb.TaskState_TASK_STATE_CANCELED:
 		return StatusCanceled
+	case needsApproval(last):
+		return StatusWaiting
 	case mesh.Interrupted(last.State):
 		return StatusAwaiting
 	case last.Reason == mesh.ReasonTimeout:
 		return StatusTimeout
 	}
 	return StatusFailed
+}
+
+// needsApproval reports whether the agent waits for the user's word on a call,
+// and says on which.
+func needsApproval(last mesh.TaskMoved) bool {
+	ext := last.Metadata.GetFields()[mesh.ExtensionURI].GetStructValue().GetFields()
+	reason := cmp.Or(last.Reason, ext["reason"].GetStringValue())
+	return last.State == a2apb.TaskState_TASK_STATE_INPUT_REQUIRED && reason == mesh.ReasonApproval && textOf(last.Message.GetParts()) != ""
 }
 
 func words(err error) string {

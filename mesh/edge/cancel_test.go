@@ -11,6 +11,8 @@ import (
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/edge"
+	"agentmesh/mesh/thread"
+	"agentmesh/mesh/threads"
 )
 
 func (w *world) cancel(id string) (*a2apb.Task, error) {
@@ -102,6 +104,31 @@ func TestATaskThatWaitsForItsUserIsCanceled(t *testing.T) {
 				t.Errorf("execution %s is %v, the agent was asked to cancel %v", x.ID, x.State, got)
 			}
 		})
+	}
+}
+
+// Agents below that wait for the user with it are told too, whoever asked them.
+func TestAgentsThatWaitBelowACanceledTaskAreTold(t *testing.T) {
+	w := build(t)
+	w.agent("main", func(s *scene) { s.move(asks, "May I?") })
+	mail := w.agent("mail", echo)
+	acc := w.send("go")
+	w.hear(acc)
+	main := w.fold().Executions()[1].ID
+	child := mesh.Execution{ID: mesh.NewExecutionID(w.thread), Parent: main, Kind: mesh.KindAgent, Agent: "mail", User: "ann"}
+	err := w.states.Decide(t.Context(), w.key(), func(*thread.State) (threads.Decision, error) {
+		return threads.Decision{Events: []*mesh.Event{
+			{Execution: main, Actor: "agent:main", Body: mesh.DispatchIssued{Child: child}},
+			{Execution: child.ID, Actor: "agent:mail", Body: mesh.TaskMoved{State: asks, Reason: mesh.ReasonApproval}},
+		}}, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.mustCancel(acc.Task.Id)
+	w.close() // waits until the agents were told
+	if x := w.fold().Execution(child.ID); x.State != canceled || !slices.Equal(mail.asked(), []string{string(child.ID)}) {
+		t.Errorf("execution %s is %v, the agent was asked to cancel %v", x.ID, x.State, mail.asked())
 	}
 }
 

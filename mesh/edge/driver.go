@@ -73,7 +73,7 @@ func (d *driver) run(ctx context.Context) {
 func (d *driver) park(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), d.CancelGrace)
 	defer cancel()
-	_, err := d.interrupt(ctx, d.key, stoppedWords)
+	_, err := d.interrupt(ctx, d.key, wasStopped)
 	return err
 }
 
@@ -126,7 +126,8 @@ const maxHops = 9
 const (
 	reasonHops   = "TOO_MANY_HANDOFFS"
 	reasonLog    = "LOG_UNAVAILABLE"
-	stoppedWords = "The mesh was stopped while this was running; send the message again."
+	wasStopped   = "The mesh was stopped while this was running"
+	stoppedWords = wasStopped + "; send the message again."
 )
 
 func failure(reason, words string) mesh.TaskMoved {
@@ -172,12 +173,14 @@ func turnIn(s *thread.State, turn mesh.ExecutionID) (*thread.Execution, error) {
 
 // follow settles a leg and says what comes next; nil when the turn rests.
 func (d *driver) follow(ctx context.Context, turn mesh.ExecutionID, l *leg, out outcome) (*leg, error) {
+	stopped := false
 	if ctx.Err() != nil { // the node stops, or lost the thread: say what is so, if we still may
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), d.CancelGrace)
 		defer cancel()
 		if out.kind != legOver || failedIn(out.last.State) {
 			out = outcome{kind: legOver, last: failure(mesh.ReasonInterrupted, stoppedWords), unsaved: out.unsaved}
+			stopped = true
 		}
 	}
 	var next *leg
@@ -197,7 +200,9 @@ func (d *driver) follow(ctx context.Context, turn mesh.ExecutionID, l *leg, out 
 			return stamped(dec, len(out.unsaved)), nil
 		}
 		var words mesh.TaskMoved
-		next, words = d.whither(s, t, l, out)
+		if next, words = d.whither(s, t, l, out); stopped && next == nil {
+			words = cut(s, turn, wasStopped)
+		}
 		if out.kind == legOver && !(next == nil && mesh.Terminal(words.State)) {
 			dec.Events = append(dec.Events, d.settle(l, out.last, next))
 		}

@@ -2,6 +2,9 @@ package edge
 
 import (
 	"context"
+	"maps"
+	"slices"
+	"strings"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 
@@ -38,7 +41,7 @@ func (e *Edge) Recover(ctx context.Context) (int, error) {
 	}
 	settled := 0
 	for key := range touched {
-		n, err := e.interrupt(ctx, key, "The mesh was restarted while this was running; send the message again.")
+		n, err := e.interrupt(ctx, key, "The mesh was restarted while this was running")
 		if err != nil {
 			return settled, mesh.Wrap(op, err)
 		}
@@ -48,8 +51,31 @@ func (e *Edge) Recover(ctx context.Context) (int, error) {
 	return settled, e.saveCheckpoint(ctx)
 }
 
-// interrupt settles the unfinished turns of a thread, with words for the user.
-func (e *Edge) interrupt(ctx context.Context, key mesh.ThreadKey, words string) (int, error) {
+// cut is how a turn ends that was interrupted. What happened is a clause for the
+// user, who is told too which skills may have had their effect: to send the same
+// message again could have it twice.
+func cut(s *thread.State, turn mesh.ExecutionID, what string) mesh.TaskMoved {
+	open := map[string]bool{}
+	for _, x := range s.Executions() {
+		if len(x.Unsettled) == 0 {
+			continue
+		}
+		if t := s.TurnOf(x.ID); t != nil && t.ID == turn {
+			for _, skill := range x.Unsettled {
+				open[skill] = true
+			}
+		}
+	}
+	if len(open) == 0 {
+		return failure(mesh.ReasonInterrupted, what+"; send the message again.")
+	}
+	names := mesh.Clip(strings.Join(slices.Sorted(maps.Keys(open)), ", "), 200)
+	return failure(mesh.ReasonInterrupted, what+". It is not known whether this had its effect: "+names+". Find out before you send the message again.")
+}
+
+// interrupt settles the unfinished turns of a thread, and says what happened, in
+// a clause for the user.
+func (e *Edge) interrupt(ctx context.Context, key mesh.ThreadKey, what string) (int, error) {
 	n := 0
 	err := e.States.Decide(ctx, key, func(s *thread.State) (threads.Decision, error) {
 		n = 0
@@ -64,7 +90,7 @@ func (e *Edge) interrupt(ctx context.Context, key mesh.ThreadKey, words string) 
 				d.Events = append(d.Events, e.maker(x.Parent, "node")(mesh.DispatchSettled{
 					Child: x.ID, State: a2apb.TaskState_TASK_STATE_FAILED, Reason: mesh.ReasonInterrupted}))
 			}
-			d.Events = append(d.Events, e.maker(t.ID, "node")(failure(mesh.ReasonInterrupted, words)))
+			d.Events = append(d.Events, e.maker(t.ID, "node")(cut(s, t.ID, what)))
 		}
 		if len(d.Events) == claims {
 			return threads.Decision{}, nil

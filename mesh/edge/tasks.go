@@ -157,9 +157,9 @@ func (e *Edge) Cancel(ctx context.Context, req *a2apb.CancelTaskRequest) (*a2apb
 	if err != nil {
 		return nil, err
 	}
-	if parked != nil { // the agent has no stream open; tell it, as a courtesy
+	for _, x := range parked { // the agent has no stream open; tell it, as a courtesy
 		detached := context.WithoutCancel(ctx)
-		e.wg.Go(func() { e.tellCanceled(detached, key, parked) }) // Close waits
+		e.wg.Go(func() { e.tellCanceled(detached, key, &x) }) // Close waits
 	}
 	appended()
 	ctx, cancel := context.WithTimeout(ctx, 2*e.CancelGrace)
@@ -177,9 +177,9 @@ func (e *Edge) Cancel(ctx context.Context, req *a2apb.CancelTaskRequest) (*a2apb
 }
 
 // requestCancel logs the wish. A task that no agent is working on ends at
-// once; then the execution that waited, if any did, is returned.
-func (e *Edge) requestCancel(ctx context.Context, key mesh.ThreadKey, id mesh.ExecutionID, user string) (*thread.Execution, error) {
-	var parked *thread.Execution
+// once; then the executions that waited, at any depth, are returned.
+func (e *Edge) requestCancel(ctx context.Context, key mesh.ThreadKey, id mesh.ExecutionID, user string) ([]thread.Execution, error) {
+	var parked []thread.Execution
 	err := e.States.Decide(ctx, key, func(s *thread.State) (threads.Decision, error) {
 		parked = nil
 		t := s.Turn(id)
@@ -196,10 +196,8 @@ func (e *Edge) requestCancel(ctx context.Context, key mesh.ThreadKey, id mesh.Ex
 			d.Events = append(d.Events, event(mesh.CancelRequested{By: user}))
 		}
 		if mesh.Interrupted(t.State) || t.State == a2apb.TaskState_TASK_STATE_SUBMITTED {
-			if l := t.Leg(); l != nil {
-				parked = s.Execution(l.Execution)
-			}
 			for _, x := range s.Unfinished(id) {
+				parked = append(parked, *x)
 				d.Events = append(d.Events, e.maker(x.Parent, "user:"+user)(mesh.DispatchSettled{Child: x.ID, State: a2apb.TaskState_TASK_STATE_CANCELED}))
 			}
 			d.Events = append(d.Events, event(mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_CANCELED, Message: peer.Say("Canceled.")}))

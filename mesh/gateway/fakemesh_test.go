@@ -127,6 +127,22 @@ func (n *node) ValidateSkill(_ context.Context, r *meshv1.ValidateSkillRequest) 
 	return &meshv1.ValidateSkillResponse{Problems: []*meshv1.SkillProblem{{Detail: strconv.Itoa(len(r.GetSource()))}}}, nil
 }
 
+func (n *node) ListSkillDomains(_ context.Context, r *meshv1.ListSkillDomainsRequest) (*meshv1.ListSkillDomainsResponse, error) {
+	return &meshv1.ListSkillDomainsResponse{Domains: []*meshv1.SkillDomain{{Name: r.GetPatterns()[0]}}}, nil
+}
+
+func (n *node) ReloadSkills(context.Context, *meshv1.ReloadSkillsRequest) (*meshv1.ReloadSkillsResponse, error) {
+	return &meshv1.ReloadSkillsResponse{Skills: 7}, nil
+}
+
+func (n *node) RunSkill(_ context.Context, r *meshv1.RunSkillRequest) (*meshv1.RunSkillResponse, error) {
+	return &meshv1.RunSkillResponse{Content: r.GetName() + " to " + r.GetArguments().GetFields()["to"].GetStringValue()}, nil
+}
+
+func (n *node) ListSkillRuns(_ context.Context, r *meshv1.ListSkillRunsRequest) (*meshv1.ListSkillRunsResponse, error) {
+	return &meshv1.ListSkillRunsResponse{Runs: []*meshv1.SkillRun{{Skill: r.GetName()}}}, nil
+}
+
 func (n *node) DeleteSkill(context.Context, *meshv1.DeleteSkillRequest) (*meshv1.DeleteSkillResponse, error) {
 	return &meshv1.DeleteSkillResponse{}, nil
 }

@@ -97,6 +97,10 @@ type Options struct {
 	// binding of A2A v0.3 (package compat). Without V03 "v1" is a tenant there,
 	// as any other first part of a path of A2A v1.0.
 	V03 http.Handler
+	// MCP serves "/mcp", where clients of the Model Context Protocol call the
+	// mesh's skills. Its calls to the node, over [Conn], carry what the request
+	// says of who makes it. Without MCP there is nothing.
+	MCP http.Handler
 	// MaxBody is the longest request body in bytes; the default is 1.5 MiB.
 	MaxBody int64
 	// Heartbeat is how long a stream is silent before it sends a comment; the
@@ -229,6 +233,8 @@ func (g *gateway) handler() http.Handler {
 			g.readOnly(w, r, g.serveHealth)
 		case "/openapi.json":
 			g.readOnly(w, r, g.serveOpenAPI)
+		case mcpPath:
+			g.serveMCP(w, r)
 		default:
 			if g.opts.AgentCard != nil && strings.HasPrefix(r.URL.Path, agentsPath) {
 				g.serveAgent(w, r)
@@ -247,6 +253,31 @@ func (g *gateway) handler() http.Handler {
 		w.Header().Set("X-Content-Type-Options", "nosniff")
 		guarded.ServeHTTP(w, r)
 	})
+}
+
+// mcpPath is where MCP is served.
+const mcpPath = "/mcp"
+
+// serveMCP serves MCP for whom the request's headers name.
+func (g *gateway) serveMCP(w http.ResponseWriter, r *http.Request) {
+	if g.opts.MCP == nil {
+		g.fail(w, http.StatusNotFound, status.New(codes.NotFound, "this mesh offers no MCP server; set mcp.offer"))
+		return
+	}
+	md, bad := incoming(r, nil)
+	if bad != nil {
+		g.fail(w, runtime.HTTPStatusFromCode(bad.Code()), bad)
+		return
+	}
+	ctx := context.WithValue(r.Context(), metadataKey{}, md)
+	// MCP clients learn from HTTP that they have to log in, and not from the
+	// answer to a call.
+	_, err := meshv1.NewSkillServiceClient(g.conn).ListSkillDomains(ctx, &meshv1.ListSkillDomainsRequest{Patterns: []string{"-"}})
+	if st := status.Convert(err); st.Code() == codes.Unauthenticated || st.Code() == codes.PermissionDenied {
+		g.fail(w, g.httpCode(st), st)
+		return
+	}
+	g.opts.MCP.ServeHTTP(w, r.WithContext(ctx))
 }
 
 // serveA2A serves the bindings of A2A, and what else the router has.

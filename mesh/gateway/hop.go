@@ -59,6 +59,12 @@ func (h hop) explain(method string, err error, answered bool) error {
 	return status.Error(codes.Unavailable, "the node cannot be reached; try again soon")
 }
 
+// Conn returns conn as the handlers of this package use it: a call whose context
+// comes from a request carries what the request's headers say.
+func Conn(conn grpc.ClientConnInterface, logger *slog.Logger) grpc.ClientConnInterface {
+	return hop{conn, logger}
+}
+
 func outgoing(ctx context.Context) context.Context {
 	return metadata.NewOutgoingContext(ctx, admitted(ctx))
 }

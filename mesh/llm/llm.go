@@ -13,14 +13,26 @@
 // A [Loop] asks the model, runs the tools that the reply calls, and asks again
 // with their results, until a reply calls none. It guarantees that text is
 // reported as it arrives, that each call is reported when it starts and when
-// it ends, that the model reads results in the order of its calls, and that
-// nothing which the loop started is left when its sequence ends.
+// it ends, that the model reads results in the order of its calls, that the
+// requests of one run begin with the same bytes, and that nothing which the
+// loop started is left when its sequence ends. Only what the model itself says
+// in the reply at hand can cause a call: results, histories and memories are
+// read and never run, whatever they contain.
+//
+// What a model may call are JSON tools, and commands in its text, which
+// [Commands] takes out of it.
 //
 // Models and tools are called concurrently by the loops of many agents. A Loop
 // may run several times at once if its Model and Tools allow that.
 //
+// # What it is not
+//
 // The package keeps no conversation: the history comes from the caller, and
-// what happened is told to the caller as events.
+// what happened is told to the caller as events. A Loop knows nothing of skills,
+// approvals and budgets of calls: Tools do, and tell it by a [ToolResult] that
+// the user has to be asked or that a limit was met. What requests may cost and
+// how long they may be is for Loop.Cost and Loop.Fit, and which model stands in
+// for another one for package fallback.
 package llm
 
 import (
@@ -47,7 +59,9 @@ type Message struct {
 	Text string
 	// Tools are the calls that the assistant made with this message.
 	Tools []mesh.ToolUse
-	// ToolID says which call a RoleTool message answers.
+	// ToolID says which call a RoleTool message answers. A RoleUser message
+	// that has one was not written by the user: it brings the results of
+	// commands, and belongs to the turn before it.
 	ToolID string
 	// Name is the tool's name for RoleTool, and otherwise optionally who
 	// speaks.
@@ -67,11 +81,31 @@ type Tool struct {
 // A Request is what a model answers. Models neither change nor keep it.
 type Request struct {
 	// Model names the model; "" is the provider's default.
-	Model    string
-	System   string
+	Model string
+	// System is what stays the same from conversation to conversation: who
+	// the agent is, its rules and its skills, and who the user is. Providers
+	// that can are told to keep it in their cache.
+	System string
+	// Context is what is known for this conversation, as tasks and memories.
+	// It comes after System and before Messages.
+	Context  string
 	Messages []Message
-	Tools    []Tool
+	// Settled is how many of Messages were there before this turn began, so
+	// that calls of the same turn share them. Providers that can are told to
+	// keep Context and these in their cache; what comes after is new.
+	Settled int
+	// Fresh is what changes from turn to turn, as the time of day. It comes
+	// with the last message that the user wrote, which is the first after
+	// Settled, and is never cached.
+	Fresh string
+	Tools []Tool
+	// MaxTokens bounds the reply, in tokens; 0 leaves it to the provider.
+	MaxTokens int
 }
+
+// CommandTool is the name of calls that a model made by a line of a command
+// block in its text. Their Arguments are {"line": "tasks.get --recent"}.
+const CommandTool = "cmd"
 
 // A Chunk is a piece of a reply: exactly one of its fields is set.
 type Chunk struct {

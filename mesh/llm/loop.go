@@ -2,13 +2,8 @@ package llm
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 	"iter"
 	"log/slog"
-	"runtime/debug"
-	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -18,62 +13,66 @@ import (
 // DefaultMaxSteps is how often a loop asks its model with tools (S0-068).
 const DefaultMaxSteps = 6
 
-// maxReply bounds one reply with its calls, in bytes: it must fit in an event,
-// and a model that repeats itself without end must end.
-const maxReply = mesh.MaxEvent / 2
+// LimitSteps is the name of the limit that MaxSteps sets.
+const LimitSteps = "agent.steps"
 
-// A ToolResult is what a call came to.
-type ToolResult struct {
-	// Text is what the model is told.
-	Text string
-	// Failed says that Text describes a failure.
-	Failed bool
-	// Stop ends the run once the calls of the reply have ended: the model is
-	// not asked again, and Text is for the log only.
-	Stop bool
+// maxEmpty is how often in a row a model that said nothing is asked again.
+const maxEmpty = 2
+
+// A Trip says which limit stopped something.
+type Trip struct {
+	// Limit is its name, as "agent.steps".
+	Limit string
+	Used  int64
+	Most  int64
+	// Detail is a sentence for people.
+	Detail string
+	// Free is when there is room again, of limits of which that is known.
+	Free time.Time
 }
 
-// Tools is what a loop may call. Call is called concurrently for the calls of
-// one reply.
-type Tools interface {
-	// List returns the tools sorted by name: the same bytes each time while
-	// nothing changed, so that providers can cache the prompt.
-	List(ctx context.Context) []Tool
-	// Call runs one call. It is only asked for tools that List named, with
-	// arguments that are a JSON object.
-	Call(ctx context.Context, use mesh.ToolUse) ToolResult
-}
-
-// A Batcher is Tools that must see the calls of a reply together, before any
-// of them runs.
-type Batcher interface {
-	Tools
-	// Batch is called once for each reply with calls, before Call.
-	Batch(ctx context.Context, uses []mesh.ToolUse)
-}
-
-// A CallResult is the end of a call.
-type CallResult struct {
-	Use mesh.ToolUse
-	ToolResult
-	Duration time.Duration
+// An Ask is a call that waits for the word of the user.
+type Ask struct {
+	Use  mesh.ToolUse
+	Text string // what the user is asked
 }
 
 // An Event is what a loop reports while it runs: exactly one of its fields is
 // set.
 type Event struct {
-	// Text is a piece of the reply, as it arrived.
+	// Text is a piece of the reply, as it arrived, without commands.
 	Text string
-	// Reply is one whole reply of the model, after its text.
+	// Reply is one whole reply of the model, after its text. Its Text is what
+	// the model wrote, with the commands that are in it.
 	Reply *mesh.ModelReplied
 	// Call is a call that is about to start.
 	Call *mesh.ToolUse
 	// Result is a call that ended. Calls that run at the same time end in any
 	// order.
 	Result *CallResult
-	// Limit says that MaxSteps was reached: one last reply without tools
-	// follows.
-	Limit bool
+	// Limit is the limit that was met. With Pause the run ends here; otherwise
+	// one last reply without tools follows.
+	Limit *Trip
+	// Ask is a call that has no result until the user has said something. The
+	// run ends after the last Ask of a reply.
+	Ask *Ask
+}
+
+// A Call is one call of the model, for telemetry.
+type Call struct {
+	// Model is who answered, or, if nobody did, who was asked.
+	Model string
+	// Iteration counts the model calls of the run from 1.
+	Iteration int
+	// Input, Cached, CacheWrite and Output are tokens, as far as the provider
+	// told. Cached and CacheWrite are part of Input.
+	Input, Cached, CacheWrite, Output int64
+	// HitRatio is the part of Input that came from the provider's cache, from
+	// 0 to 1.
+	HitRatio float64
+	Duration time.Duration
+	// Err is why there is no whole reply, or nil.
+	Err error
 }
 
 // A Loop asks a model and runs the tools it calls, until it answers without
@@ -82,27 +81,67 @@ type Loop struct {
 	Model Model
 	// Tools may be nil for an agent that has none.
 	Tools Tools
+	// Commands takes commands out of the model's text, which are then called
+	// as CommandTool; nil leaves the text as it is.
+	Commands Commands
+
 	// Name is the model to ask for; "" is the provider's default.
-	Name   string
-	System string
-	// MaxSteps is how many replies may call tools; 0 is DefaultMaxSteps. When
-	// it is reached, the model is asked once more, without tools, so that the
-	// user gets an answer.
+	Name string
+	// System, Context, Fresh and MaxTokens are those of every Request. The
+	// requests of a run differ in nothing but the messages that the run added
+	// at their end, so that providers can cache what they have in common, and
+	// in Tools where List returns others or the last reply has none.
+	System    string
+	Context   string
+	Fresh     string
+	MaxTokens int
+
+	// MaxSteps is how many replies may call tools; 0 is DefaultMaxSteps.
 	MaxSteps int
+	// Check is asked before every model call, which step counts from 1, and
+	// returns the limit that was met, or nil. Nil checks nothing.
+	Check func(ctx context.Context, step int) *Trip
+	// Pause ends the run when a limit is met, so that the user can be asked
+	// whether to go on. Without it the model is asked once more, without
+	// tools, so that the user gets an answer.
+	Pause bool
+	// Timeout bounds one call of a tool; 0 leaves that to the tools. A call
+	// that runs beside others and ignores the end of its context is given up
+	// then; Run waits for it before it returns.
+	Timeout time.Duration
+	// MaxResult bounds what the model is told of one call, in bytes; 0 is
+	// mesh.MaxResult. What is longer is cut, with a note how to get the rest.
+	MaxResult int
+
+	// Fit makes the request smaller if it has to be, by dropping messages at
+	// its beginning, and returns how many, as window.Trim does. They stay
+	// dropped for the rest of the run. last is the usage of the run's request
+	// before it, or zero. Nil sends everything.
+	Fit func(req *Request, last mesh.Usage) (dropped int)
+	// Cost puts prices on the usage of a reply, as price.Table.Cost does. Nil
+	// leaves it as the model told.
+	Cost func(model string, u mesh.Usage) mesh.Usage
+	// Observe is told of every call of the model when it ended; nil for
+	// nobody. It must not block.
+	Observe func(ctx context.Context, c Call)
 	// Logger gets the stacks of tools that panic; nil discards them.
 	Logger *slog.Logger
 }
 
-// Run answers the last message of history, which it does not change. A failure
-// of the model ends it with a *mesh.Error; failures of tools are told to the
-// model. Breaking the sequence cancels the model and the calls that are under
-// way, and waits for them.
+// Run answers the last message of history, which it does not change. If the
+// last reply in history has calls without results, because a call waited for
+// the user or the run was cut, these are run first. A failure of the model
+// ends the run with a *mesh.Error; failures of tools are told to the model. A
+// model that says nothing and calls nothing is asked again, twice; if it never
+// said anything in the run, that is a failure. Breaking the sequence cancels
+// the model and the calls that are under way, and waits for them.
 func (l *Loop) Run(ctx context.Context, history []Message) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)
+		r := &run{loop: l, yield: yield, cancel: cancel}
+		defer r.running.Wait()
 		defer cancel()
-		r := &run{loop: l, messages: slices.Clone(history), yield: yield, cancel: cancel}
-		if err := r.steps(ctx); err != nil && !r.left {
+		if err := r.steps(ctx, history); err != nil && !r.left {
 			yield(Event{}, mesh.Wrap("llm.Loop", err))
 		}
 	}
@@ -111,10 +150,19 @@ func (l *Loop) Run(ctx context.Context, history []Message) iter.Seq2[Event, erro
 // run is one Run of a loop.
 type run struct {
 	loop     *Loop
-	messages []Message
+	messages []Message // calls are paired with their results, commands too
 	yield    func(Event, error) bool
 	cancel   context.CancelFunc
-	left     bool // the consumer broke the sequence
+	left     bool           // the consumer broke the sequence
+	running  sync.WaitGroup // calls; Run waits for them
+
+	asked   int        // model calls
+	empty   int        // replies in a row that said nothing
+	said    bool       // some reply had text
+	called  bool       // some call was made
+	trip    *Trip      // a limit that a call met
+	dropped int        // messages at the beginning that are no longer sent
+	last    mesh.Usage // of the last reply
 }
 
 // emit reports e and returns false once nobody listens.
@@ -126,156 +174,96 @@ func (r *run) emit(e Event) bool {
 	return !r.left
 }
 
-func (r *run) steps(ctx context.Context) error {
+func (r *run) steps(ctx context.Context, history []Message) error {
+	if end := r.resume(ctx, history); end || r.left {
+		return nil
+	}
 	most := r.loop.MaxSteps
 	if most <= 0 {
 		most = DefaultMaxSteps
 	}
-	for range most {
-		var tools []Tool
-		if r.loop.Tools != nil {
-			tools = r.loop.Tools.List(ctx)
-		}
-		reply, err := r.ask(ctx, tools, false)
-		if err != nil || r.left || len(reply.Tools) == 0 {
+	for used := 0; ; {
+		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if stop := r.call(ctx, reply.Tools, tools); stop || r.left {
+		if trip := r.check(ctx, used, most); trip != nil {
+			return r.limit(ctx, trip)
+		}
+		tools := r.tools(ctx)
+		reply, problem, err := r.ask(ctx, tools, nil)
+		if err != nil || r.left {
+			return err
+		}
+		if silent(reply) {
+			if r.empty++; r.empty <= maxEmpty {
+				continue
+			}
+			return r.silence(reply)
+		}
+		r.empty = 0
+		if len(reply.Tools) == 0 {
 			return nil
 		}
-		if err := ctx.Err(); err != nil {
+		used++
+		results, end := r.call(ctx, reply.Tools, tools, problem)
+		if end || r.left {
+			return nil
+		}
+		r.messages = append(r.messages, toolMessages(results)...)
+	}
+}
+
+func (r *run) tools(ctx context.Context) []Tool {
+	if r.loop.Tools == nil {
+		return nil
+	}
+	return r.loop.Tools.List(ctx)
+}
+
+// check returns the limit that stands before the next call of the model.
+func (r *run) check(ctx context.Context, used, most int) *Trip {
+	if r.trip != nil {
+		return r.trip
+	}
+	if r.loop.Check != nil {
+		if trip := r.loop.Check(ctx, r.asked+1); trip != nil {
+			return trip
+		}
+	}
+	if used < most {
+		return nil
+	}
+	return &Trip{
+		Limit: LimitSteps, Used: int64(used), Most: int64(most),
+		Detail: "The model had to answer without further tools",
+	}
+}
+
+// limit ends the run because of the trip: at once, or with a last reply.
+func (r *run) limit(ctx context.Context, trip *Trip) error {
+	if !r.emit(Event{Limit: trip}) || r.loop.Pause {
+		return nil
+	}
+	for {
+		reply, _, err := r.ask(ctx, nil, trip)
+		if err != nil || r.left || !silent(reply) {
 			return err
 		}
-	}
-	if r.emit(Event{Limit: true}) {
-		_, err := r.ask(ctx, nil, true)
-		return err
-	}
-	return nil
-}
-
-// ask streams one reply of the model and adds it to the conversation. The last
-// reply of a run has no tools: calls that a model makes nevertheless are
-// dropped.
-func (r *run) ask(ctx context.Context, tools []Tool, last bool) (*mesh.ModelReplied, error) {
-	req := &Request{Model: r.loop.Name, System: r.loop.System, Messages: r.messages, Tools: tools}
-	var text strings.Builder
-	reply := &mesh.ModelReplied{}
-	done, size := false, 0
-	for c, err := range r.loop.Model.Generate(ctx, req) {
-		if err != nil {
-			return nil, err
+		if r.empty++; r.empty > maxEmpty {
+			return r.silence(reply)
 		}
-		switch {
-		case c.Done != nil:
-			done = true
-			reply.Model, reply.Usage, reply.Finish = c.Done.Model, c.Done.Usage, c.Done.Finish
-		case c.Tool != nil:
-			size += len(c.Tool.Name) + len(c.Tool.Arguments)
-			if !last {
-				reply.Tools = append(reply.Tools, *c.Tool)
-			}
-		case c.Text != "":
-			size += len(c.Text)
-			text.WriteString(c.Text)
-			if !r.emit(Event{Text: c.Text}) {
-				return reply, nil
-			}
-		}
-		if size > maxReply {
-			return nil, mesh.Errorf(mesh.Exhausted, "llm.Loop", "The model's reply is longer than %d KiB and was cut off; ask for less at once", maxReply>>10)
-		}
-	}
-	if !done {
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-		return nil, mesh.Errorf(mesh.Unknown, "llm.Loop", "The model's reply ended before it was complete")
-	}
-	reply.Text = text.String()
-	r.identify(reply.Tools)
-	r.messages = append(r.messages, Message{Role: RoleAssistant, Text: reply.Text, Tools: reply.Tools})
-	r.emit(Event{Reply: reply})
-	return reply, nil
-}
-
-// identify gives an id to calls that have none, or one that was used before in
-// this conversation, so that results can be told apart.
-func (r *run) identify(uses []mesh.ToolUse) {
-	seen := map[string]bool{"": true}
-	for _, m := range r.messages {
-		for _, u := range m.Tools {
-			seen[u.ID] = true
-		}
-	}
-	for i := range uses {
-		for n := i; seen[uses[i].ID]; n++ {
-			uses[i].ID = fmt.Sprintf("call-%d-%d", len(r.messages), n)
-		}
-		seen[uses[i].ID] = true
 	}
 }
 
-// call runs the calls of one reply in parallel, adds their results to the
-// conversation in the order of the calls, and reports whether one of them
-// stops the run.
-func (r *run) call(ctx context.Context, uses []mesh.ToolUse, tools []Tool) (stop bool) {
-	if b, ok := r.loop.Tools.(Batcher); ok {
-		b.Batch(ctx, uses)
+// silence is how a run ends whose model says nothing any more.
+func (r *run) silence(reply *mesh.ModelReplied) error {
+	switch {
+	case r.said:
+		return nil
+	case reply.Finish == "length":
+		return mesh.Errorf(mesh.Exhausted, "llm.Loop", "The model used up the length of its reply before it said anything; raise the limit of tokens, or ask for less at once")
+	case r.called:
+		return mesh.Errorf(mesh.Unavailable, "llm.Loop", "The model gave no answer; what its calls did stands")
 	}
-	results := make([]*CallResult, len(uses))
-	ended := make(chan int, len(uses))
-	var running sync.WaitGroup
-	defer running.Wait()
-	started := 0
-	for i, use := range uses {
-		if !r.emit(Event{Call: &use}) {
-			return false
-		}
-		started++
-		running.Go(func() {
-			begin := time.Now()
-			res := r.callOne(ctx, use, tools)
-			results[i] = &CallResult{Use: use, ToolResult: res, Duration: time.Since(begin)}
-			ended <- i
-		})
-	}
-	for range started {
-		i := <-ended
-		stop = stop || results[i].Stop
-		if !r.emit(Event{Result: results[i]}) {
-			return stop
-		}
-	}
-	for _, res := range results {
-		r.messages = append(r.messages, Message{
-			Role: RoleTool, Text: res.Text, ToolID: res.Use.ID, Name: res.Use.Name, Failed: res.Failed,
-		})
-	}
-	return stop
-}
-
-// callOne runs one call and turns whatever goes wrong into a failed result.
-func (r *run) callOne(ctx context.Context, use mesh.ToolUse, tools []Tool) (res ToolResult) {
-	if !slices.ContainsFunc(tools, func(t Tool) bool { return t.Name == use.Name }) {
-		return ToolResult{Text: "Unknown tool: " + use.Name, Failed: true}
-	}
-	if strings.TrimSpace(use.Arguments) == "" {
-		use.Arguments = "{}"
-	}
-	var object map[string]json.RawMessage
-	if err := json.Unmarshal([]byte(use.Arguments), &object); err != nil || object == nil {
-		return ToolResult{Text: fmt.Sprintf("The arguments of %s are not a JSON object; "+
-			"call it again with one", use.Name), Failed: true}
-	}
-	defer func() {
-		if p := recover(); p != nil {
-			if r.loop.Logger != nil {
-				r.loop.Logger.ErrorContext(ctx, "tool panicked", "tool", use.Name, "panic", p,
-					"stack", string(debug.Stack()))
-			}
-			res = ToolResult{Text: "internal error in tool " + use.Name, Failed: true}
-		}
-	}()
-	return r.loop.Tools.Call(ctx, use)
+	return mesh.Errorf(mesh.Unavailable, "llm.Loop", "The model gave no answer; send the message again, or use another model")
 }

@@ -40,6 +40,26 @@ type Config struct {
 	// binary serve.
 	Skills string `yaml:"skills"`
 	Docs   string `yaml:"docs"`
+	// TenantSkills is the folder of the skills that only one tenant has, each
+	// at TENANT/DOMAIN/ACTION.md; default tenant-skills in Data.
+	TenantSkills string `yaml:"tenant_skills"`
+	// ToolMode is ModeMultiAgent (default), ModeSingleLoop or ModeDirect.
+	ToolMode string `yaml:"tool_mode"`
+	// SkillInterface is InterfaceCLI, the default of ModeMultiAgent, or
+	// InterfaceJSON, that of the other modes.
+	SkillInterface string `yaml:"skill_interface"`
+	// Agents overrides settings for agents, by name.
+	Agents map[string]AgentConfig `yaml:"agents"`
+	// Limits bounds the calls of skills.
+	Limits Limits `yaml:"limits"`
+	// SMTP, HTTPSkills and MCP are what skills reach outside of the mesh.
+	SMTP       SMTP       `yaml:"smtp"`
+	HTTPSkills HTTPSkills `yaml:"http_skills"`
+	MCP        MCP        `yaml:"mcp"`
+	// Schedules says for whom scheduled skills run.
+	Schedules Schedules `yaml:"schedules"`
+	// Notify says who is told how calls of skills ended.
+	Notify []Notification `yaml:"notify"`
 	// Main is the agent that answers new conversations.
 	Main string `yaml:"main"`
 	// Auth is "none", on loopback addresses only, or "tokens".
@@ -105,6 +125,24 @@ type Model struct {
 	URL  string `yaml:"url"`
 	Key  string `yaml:"key"`
 	Name string `yaml:"name"`
+	// API is auto (default), chat or responses.
+	API string `yaml:"api"`
+	// Cache says whether the provider is told what to cache: auto (default),
+	// anthropic or none.
+	Cache string `yaml:"cache"`
+	// Retries is how often a request is made again; default 3, -1 never.
+	Retries int `yaml:"retries"`
+	// Context is how many tokens the model takes, prompt and reply together;
+	// by default what is known of it. Response is how many of them are kept
+	// for the reply.
+	Context  int `yaml:"context"`
+	Response int `yaml:"response"`
+	// Extra are further fields of each request, as provider routing.
+	Extra map[string]any `yaml:"extra"`
+	// Fallbacks are asked in order when the model fails.
+	Fallbacks []Endpoint `yaml:"fallbacks"`
+	// Prices are what models cost, by the beginnings of their names.
+	Prices map[string]Price `yaml:"prices"`
 }
 
 // LoadConfig reads a file. Errors name the line and the field.
@@ -123,7 +161,7 @@ func LoadConfig(path string) (Config, error) {
 	if err := dec.Decode(&c); err != nil && !errors.Is(err, io.EOF) {
 		return c, mesh.Errorf(mesh.Invalid, op, "%s is not as it should be: %s", path, yamlWords(err))
 	}
-	for _, p := range []*string{&c.Data, &c.Skills, &c.Docs, &c.Tokens, &c.Cards.Trust} {
+	for _, p := range []*string{&c.Data, &c.Skills, &c.Docs, &c.Tokens, &c.Cards.Trust, &c.TenantSkills} {
 		if *p != "" && !filepath.IsAbs(*p) {
 			*p = filepath.Join(filepath.Dir(path), *p)
 		}
@@ -137,7 +175,7 @@ func yamlWords(err error) string {
 	for _, noise := range []string{"yaml: ", "construct errors: ", "unmarshal errors: "} {
 		words = strings.ReplaceAll(words, noise, "")
 	}
-	for _, kind := range []string{"Config", "RateLimit", "Streams", "A2A", "Egress", "Model"} {
+	for _, kind := range []string{"Config", "RateLimit", "Streams", "A2A", "Egress", "Model", "Cards", "Public", "AgentConfig", "Endpoint", "Price", "SMTP", "HTTPSkills", "Secret", "MCPServer", "MCP", "Schedules", "Notification", "Limits"} {
 		words = strings.ReplaceAll(words, " not found in type node."+kind, " is not known")
 	}
 	return words
@@ -163,7 +201,7 @@ func (c *Config) Fill() error {
 	if c.RateLimit.PerSecond > 0 && c.RateLimit.Burst == 0 {
 		c.RateLimit.Burst = int(2*c.RateLimit.PerSecond) + 1
 	}
-	if err := errors.Join(c.fillA2A(), c.fillCards()); err != nil {
+	if err := errors.Join(c.fillA2A(), c.fillCards(), c.fillSkills()); err != nil {
 		return err
 	}
 	if !mesh.ValidAgentName(c.Main) {

@@ -31,16 +31,14 @@ import (
 	"agentmesh/mesh/cards"
 	"agentmesh/mesh/edge"
 	"agentmesh/mesh/egress"
-	"agentmesh/mesh/gateway"
 	"agentmesh/mesh/grant"
-	"agentmesh/mesh/jsonrpc"
 	"agentmesh/mesh/lease"
 	"agentmesh/mesh/limit"
 	"agentmesh/mesh/peer"
 	"agentmesh/mesh/push"
 	"agentmesh/mesh/registry"
 	"agentmesh/mesh/rpc"
-	"agentmesh/mesh/service"
+	"agentmesh/mesh/runs"
 	"agentmesh/mesh/skill"
 	"agentmesh/mesh/state"
 	"agentmesh/mesh/store/boltstore"
@@ -69,12 +67,20 @@ type Env struct {
 // Options are what the program sets, beside the operator's Config.
 type Options struct {
 	Builtins []Builtin
-	// Skills are the folders with skill files, the first one first. New ones
-	// are written to the folder SkillsDir, by default skills in the data
-	// folder, which is read before all others.
+	// Skills are skills that all tenants share, the first one first. Those in
+	// the folder SkillsDir, by default skills in the data folder, come before
+	// them; the folder is followed while the node runs.
 	Skills    []fs.FS
 	SkillsDir string
-	Logger    *slog.Logger
+	// Sources add skills that come from no file, as tools of MCP servers, and
+	// take them away again, until ctx is done.
+	Sources []func(ctx context.Context, skills *skill.Library) error
+	// Version is the program's.
+	Version string
+	// Runner is the builtin agent that runs skills on request, without a
+	// model; default "worker".
+	Runner string
+	Logger *slog.Logger
 	// Edge may change the edge's timing, for tests.
 	Edge func(*edge.Config)
 	// Ready is called when everything is up.
@@ -99,20 +105,21 @@ type node struct {
 	opts   Options
 	logger *slog.Logger
 
-	store    *boltstore.Store
-	log      *threadlog.Log
-	states   *threads.States
-	kv       *state.KV
-	signer   *grant.Signer
-	verifier *grant.Verifier
-	auth     rpc.Authenticator
-	limiter  rpc.Limiter
-	agents   *registry.Registry
-	pool     *rpc.Pool
-	skills   *service.SkillFolder
-	problems []skill.Problem
-	tasks    *taskindex.Index
-	edge     *edge.Edge
+	store     *boltstore.Store
+	log       *threadlog.Log
+	states    *threads.States
+	kv        *state.KV
+	signer    *grant.Signer
+	verifier  *grant.Verifier
+	auth      rpc.Authenticator
+	limiter   rpc.Limiter
+	agents    *registry.Registry
+	pool      *rpc.Pool
+	skills    *skill.Library
+	runner    *runs.Runner
+	schedules *runs.Scheduler // nil if they are off
+	tasks     *taskindex.Index
+	edge      *edge.Edge
 
 	keys        *cards.Keys
 	verifyCards *cards.Verifier
@@ -201,19 +208,9 @@ func (n *node) build(ctx context.Context) (err error) {
 	if n.agents, err = registry.New(ctx, n.registryOptions()); err != nil {
 		return err
 	}
-	dir := n.opts.SkillsDir
-	if dir == "" {
-		dir = filepath.Join(n.cfg.Data, "skills")
+	if err := n.openSkills(); err != nil {
+		return err
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return mesh.Errorf(mesh.Precondition, "node.build", "the skills folder %s cannot be made; check its permissions or choose another with --skills: %w", dir, err)
-	}
-	catalog, problems := skill.Load(append([]fs.FS{os.DirFS(dir)}, n.opts.Skills...)...)
-	for _, p := range problems {
-		n.logger.Warn("skill not loaded", "path", p.Path, "line", p.Line, "problem", p.Detail)
-	}
-	n.problems = problems
-	n.skills = service.NewSkillFolder(dir, catalog, problems)
 	if n.tasks, err = n.taskIndex(ctx); err != nil {
 		return err
 	}
@@ -228,6 +225,9 @@ func (n *node) build(ctx context.Context) (err error) {
 		return err
 	}
 	if err := n.buildPush(); err != nil {
+		return err
+	}
+	if err := n.buildRuns(); err != nil {
 		return err
 	}
 	n.settled, err = n.edge.Recover(ctx)
@@ -272,6 +272,10 @@ func (n *node) serve(ctx context.Context) error {
 		return err
 	}
 	start("registry", n.agents.Run)
+	start("skills", n.skills.Run)
+	for _, source := range n.opts.Sources {
+		start("skills", func(ctx context.Context) error { return source(ctx, n.skills) })
+	}
 	start("edge", n.edge.Run)
 	start("tasks", n.tasks.Run)
 	start("push", n.push.Run)
@@ -288,28 +292,21 @@ func (n *node) serve(ctx context.Context) error {
 	defer running.Wait()
 	defer stopAgents()
 
-	legacyRPCs, legacyREST, err := n.v03(background)
+	web, err := n.web(background)
 	if err != nil {
 		return err
 	}
-	rpcs, err := jsonrpc.New(background, n.relay, jsonrpc.Options{V03: legacyRPCs, Logger: n.logger})
-	if err != nil {
-		return err
-	}
-	handler, err := gateway.New(background, n.relay, gateway.Options{Card: n.publicCard, AgentCard: n.publicAgentCard, WriteCard: n.writeCard, Keys: n.keys.JWKS(), Health: n.healthy, JSONRPC: rpcs, V03: legacyREST, Errors: n.cfg.errorTable(), Logger: n.logger})
-	if err != nil {
-		return err
-	}
-	web := n.webServer(handler)
 	start("http", func(context.Context) error {
 		if err := web.Serve(n.httpL); !errors.Is(err, http.ErrServerClosed) {
 			return err
 		}
 		return nil
 	})
+	stopSchedules := n.startSchedules(background)
+	defer stopSchedules()
 	status.SetServingStatus("", healthpb.HealthCheckResponse_SERVING)
 	if n.opts.Ready != nil {
-		n.opts.Ready(Addresses{GRPC: n.grpcL.Addr().String(), HTTP: n.httpL.Addr().String(), Problems: n.problems, Interrupted: n.settled})
+		n.opts.Ready(Addresses{GRPC: n.grpcL.Addr().String(), HTTP: n.httpL.Addr().String(), Problems: n.skills.Problems(""), Interrupted: n.settled})
 	}
 	select {
 	case <-ctx.Done():
@@ -317,15 +314,12 @@ func (n *node) serve(ctx context.Context) error {
 	case err = <-failed:
 	}
 	status.Shutdown()
+	stopSchedules() // nothing new begins
 	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), n.cfg.Grace)
 	defer cancel()
 	err = errors.Join(err, n.edge.Close(grace))
 	stopBackground() // ends the gateway's streams
-	last, cancelLast := context.WithTimeout(context.WithoutCancel(ctx), closeTime)
-	defer cancelLast()
-	if web.Shutdown(last) != nil {
-		_ = web.Close() // somebody's request would not end
-	}
+	stopWeb(ctx, web)
 	return err
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"path/filepath"
 	"sync"
 
 	"google.golang.org/grpc"
@@ -49,6 +50,13 @@ func (n *node) startAgents(ctx context.Context, running *sync.WaitGroup, failed 
 		}
 	}
 	return nil
+}
+
+func (n *node) skillsDir() string {
+	if n.opts.SkillsDir != "" {
+		return n.opts.SkillsDir
+	}
+	return filepath.Join(n.cfg.Data, "skills")
 }
 
 // close releases what listen and openStore took.

@@ -13,7 +13,9 @@ import (
 
 	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh/a2a"
+	"agentmesh/mesh/gateway"
 	"agentmesh/mesh/handoff"
+	"agentmesh/mesh/jsonrpc"
 	"agentmesh/mesh/rpc"
 	"agentmesh/mesh/service"
 )
@@ -29,10 +31,10 @@ func (n *node) grpcServer() (*grpc.Server, *health.Server) {
 	server := rpc.NewServer(rpc.Options{Auth: n.auth, Logger: n.logger, Limiter: n.limiter, Open: rpc.Infrastructure(),
 		Streams: n.cfg.streamLimit(), Errors: n.cfg.errorTable()})
 	n.registerA2A(server, a2a.NewServer(n.edge, append(n.a2aOptions(), a2a.WithPusher(n.push))...))
-	meshv1.RegisterThreadServiceServer(server, service.NewThreads(n.log, n.states, n.signer, n.cfg.Main, nil).OnDelete(n.forget))
+	meshv1.RegisterThreadServiceServer(server, service.NewThreads(n.log, n.states, n.signer, n.cfg.Main, nil, service.WithBudgets(n.cfg.budgets())).OnDelete(n.forget))
 	meshv1.RegisterHandoffServiceServer(server, service.NewHandoffs(handoff.New(n.log, n.states, n.agents, nil)))
 	meshv1.RegisterRegistryServiceServer(server, service.NewRegistry(n.agents, n.signer.Public()))
-	meshv1.RegisterSkillServiceServer(server, service.NewSkills(n.skills))
+	meshv1.RegisterSkillServiceServer(server, service.NewSkills(n.skills, n.runner))
 	meshv1.RegisterStateServiceServer(server, service.NewState(n.kv))
 	status := health.NewServer()
 	status.SetServingStatus("", healthpb.HealthCheckResponse_NOT_SERVING)
@@ -49,12 +51,37 @@ func (n *node) dial() (err error) {
 	return err
 }
 
-// webServer returns the server of the gateway. It does not limit how long a
-// request may take, since streams do not end; the gateway limits its parts.
-func (n *node) webServer(gateway http.Handler) *http.Server {
+// web returns the server of HTTP, whose streams end with ctx. It does not limit
+// how long a request may take, since streams do not end; the gateway limits its
+// parts.
+func (n *node) web(ctx context.Context) (*http.Server, error) {
+	legacyRPCs, legacyREST, err := n.v03(ctx)
+	if err != nil {
+		return nil, err
+	}
+	rpcs, err := jsonrpc.New(ctx, n.relay, jsonrpc.Options{V03: legacyRPCs, Logger: n.logger})
+	if err != nil {
+		return nil, err
+	}
+	routes, err := gateway.New(ctx, n.relay, gateway.Options{
+		Card: n.publicCard, AgentCard: n.publicAgentCard, WriteCard: n.writeCard, Keys: n.keys.JWKS(), Health: n.healthy,
+		JSONRPC: rpcs, V03: legacyREST, MCP: n.mcpHandler(), Errors: n.cfg.errorTable(), Logger: n.logger,
+	})
+	if err != nil {
+		return nil, err
+	}
 	return &http.Server{
-		Handler: n.guardHost(gateway), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute,
+		Handler: n.guardHost(routes), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute,
 		MaxHeaderBytes: 64 << 10, ErrorLog: slog.NewLogLogger(n.logger.Handler(), slog.LevelDebug),
+	}, nil
+}
+
+// stopWeb ends the server's requests, which have nothing more to wait for.
+func stopWeb(ctx context.Context, web *http.Server) {
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTime)
+	defer cancel()
+	if web.Shutdown(last) != nil {
+		_ = web.Close() // somebody's request would not end
 	}
 }
 

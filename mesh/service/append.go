@@ -6,9 +6,12 @@ import (
 	"slices"
 	"time"
 
+	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
+
 	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
 	"agentmesh/mesh/grant"
+	"agentmesh/mesh/limit"
 	"agentmesh/mesh/thread"
 	"agentmesh/mesh/threads"
 	"agentmesh/mesh/wire"
@@ -22,9 +25,11 @@ const (
 )
 
 // AppendEvents implements meshv1.ThreadServiceServer. What an execution may
-// say is: its own model and skill calls, notes and limits, its dispatches and
-// how they ended, and, as it is who reads their streams, the output and states
-// of the executions that it dispatched.
+// say is: its own model, tool and skill calls, approvals, notes and limits, its
+// dispatches and how they ended, and, as it is who reads their streams, the
+// output and states of the executions that it dispatched. A skill call that
+// exceeds a limit is refused with all that came with it: nothing is added but
+// the fact that the limit was met, once for each message of the user.
 func (s *Threads) AppendEvents(ctx context.Context, req *meshv1.AppendEventsRequest) (*meshv1.AppendEventsResponse, error) {
 	const op = "service.AppendEvents"
 	call, err := callOf(ctx, op)
@@ -43,28 +48,21 @@ func (s *Threads) AppendEvents(ctx context.Context, req *meshv1.AppendEventsRequ
 	if err != nil {
 		return nil, err
 	}
-	w := &writer{op: op, grant: g, now: s.now(), children: map[mesh.ExecutionID]mesh.Execution{}}
-	grants := map[string]string{}
+	w := &writer{op: op, grant: g, now: s.now().UTC().Truncate(time.Millisecond), budgets: s.budgets, users: s.users}
 	err = s.states.Decide(ctx, key, func(st *thread.State) (threads.Decision, error) {
-		clear(w.children)
-		for i, e := range events {
-			if err := w.check(st, i, e); err != nil {
-				return threads.Decision{}, err
-			}
-		}
-		return threads.Decision{Events: events, Scopes: []mesh.Scope{mesh.Scope(g.Execution)}}, nil
+		return w.decide(st, events)
 	})
+	if err == nil && w.trip != nil {
+		err = w.trip.Err(op)
+	}
 	if err != nil {
+		w.release()
 		return nil, err
 	}
-	for id, child := range w.children {
-		narrowed, err := grant.Narrow(g, child, child.Agent, child.Skills, w.now)
-		if err != nil {
-			return nil, mesh.Wrap(op, err)
-		}
-		grants[string(id)] = s.signer.Issue(narrowed)
+	resp := &meshv1.AppendEventsResponse{Grants: map[string]string{}}
+	for id, g := range w.grants {
+		resp.Grants[string(id)] = s.signer.Issue(g)
 	}
-	resp := &meshv1.AppendEventsResponse{Grants: grants}
 	for _, e := range events {
 		resp.Seq = max(resp.Seq, int64(e.Seq))
 	}
@@ -96,10 +94,31 @@ func (s *Threads) decode(op string, req *meshv1.AppendEventsRequest) ([]*mesh.Ev
 
 // writer checks what an execution wants to add.
 type writer struct {
-	op       string
-	grant    *mesh.Grant
-	now      time.Time
+	op      string
+	grant   *mesh.Grant
+	now     time.Time
+	budgets limit.Budgets
+	users   *limit.Windows
+	spent   // by this request
+
 	children map[mesh.ExecutionID]mesh.Execution // dispatched by this request
+	grants   map[mesh.ExecutionID]mesh.Grant     // to be issued
+	answers  map[string]bool                     // approvals settled by this request
+}
+
+// decide checks the events on the thread's state.
+func (w *writer) decide(st *thread.State, events []*mesh.Event) (threads.Decision, error) {
+	w.release()
+	w.children, w.grants, w.answers = map[mesh.ExecutionID]mesh.Execution{}, map[mesh.ExecutionID]mesh.Grant{}, map[string]bool{}
+	for i, e := range events {
+		switch err := w.check(st, i, e); {
+		case w.trip != nil:
+			return threads.Decision{Events: w.tripped(st)}, nil
+		case err != nil:
+			return threads.Decision{}, err
+		}
+	}
+	return threads.Decision{Events: events, Scopes: []mesh.Scope{mesh.Scope(w.grant.Execution)}}, nil
 }
 
 func (w *writer) check(st *thread.State, i int, e *mesh.Event) error {
@@ -114,8 +133,9 @@ func (w *writer) check(st *thread.State, i int, e *mesh.Event) error {
 		e.Actor = "agent:" + w.grant.Agent
 		return w.checkOwn(st, i, e)
 	}
+	x := st.Execution(e.Execution)
 	agent, ok := "", false
-	if x := st.Execution(e.Execution); x != nil && x.Parent == w.grant.Execution {
+	if x != nil && x.Parent == w.grant.Execution {
 		agent, ok = x.Agent, true
 	} else if c, fresh := w.children[e.Execution]; fresh {
 		agent, ok = c.Agent, true
@@ -125,22 +145,46 @@ func (w *writer) check(st *thread.State, i int, e *mesh.Event) error {
 			Detail: "is neither the execution of the grant nor one that it dispatched"}
 	}
 	e.Actor = "agent:" + agent
-	switch e.Body.(type) {
-	case mesh.ArtifactAppended, mesh.TaskMoved:
+	switch b := e.Body.(type) {
+	case mesh.ArtifactAppended:
 		return nil
+	case mesh.TaskMoved:
+		return w.renew(x, e, b)
 	}
 	return w.refuse(i, "of an execution that was dispatched, only its output and states can be added")
 }
 
+// renew gives an execution that waited for the user, and goes on with what the
+// user said, a grant for as long as it had one at first.
+func (w *writer) renew(x *thread.Execution, e *mesh.Event, b mesh.TaskMoved) error {
+	if x == nil || b.Reason != mesh.ReasonDelivered || b.State != a2apb.TaskState_TASK_STATE_WORKING {
+		return nil
+	}
+	if sentAgain := x.WentOn == e.ID; x.State != a2apb.TaskState_TASK_STATE_INPUT_REQUIRED && !sentAgain {
+		return nil
+	}
+	g, err := grant.Renew(w.grant, x.Execution, x.Started, w.now)
+	if err != nil {
+		return mesh.Wrap(w.op, err)
+	}
+	w.grants[x.ID] = g
+	return nil
+}
+
 func (w *writer) checkOwn(st *thread.State, i int, e *mesh.Event) error {
 	switch b := e.Body.(type) {
-	case mesh.SkillReturned, mesh.ModelReplied, mesh.LimitTripped:
+	case mesh.SkillReturned, mesh.ModelReplied:
 		return nil
 	case mesh.SkillCalled:
-		if !w.grant.AllowsSkill(b.Skill) {
-			return w.refuse(i, fmt.Sprintf("the skill %q is not granted", clip(b.Skill)))
-		}
-		return nil
+		return w.checkCall(st, i, e, b)
+	case mesh.ToolReturned:
+		return w.checkTool(i, b)
+	case mesh.ApprovalAsked:
+		return w.checkAsked(st, i, e, b)
+	case mesh.ApprovalSettled:
+		return w.checkSettled(st, i, e, b)
+	case mesh.LimitTripped:
+		return w.bounded(i, "limit_tripped", span{"limit", b.Limit, 0, maxName}, span{"detail", b.Detail, 0, maxDetail})
 	case mesh.StateNoted:
 		if b.Agent != w.grant.Agent {
 			return w.refuse(i, "an agent notes its own state only")
@@ -179,10 +223,11 @@ func (w *writer) checkDispatch(st *thread.State, i int, b mesh.DispatchIssued) e
 	if mine := st.Execution(w.grant.Execution); mine.Canceled || st.TurnOf(mine.ID) != nil && st.TurnOf(mine.ID).Canceled {
 		return mesh.Errorf(mesh.Canceled, w.op, "the task is being canceled; nothing more can be dispatched")
 	}
-	if _, err := grant.Narrow(w.grant, c, c.Agent, c.Skills, w.now); err != nil {
+	g, err := grant.Narrow(w.grant, c, c.Agent, c.Skills, w.now)
+	if err != nil {
 		return mesh.Wrap(w.op, err)
 	}
-	w.children[c.ID] = c
+	w.children[c.ID], w.grants[c.ID] = c, g
 	if n := w.dispatched(st); n > maxChildren {
 		return mesh.Errorf(mesh.Exhausted, w.op, "an execution may dispatch at most %d agents, and this would make %d", maxChildren, n)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -18,7 +19,7 @@ import (
 // A probe calls one RPC about something of that name and returns what it learns.
 type probe func(n *node, ctx context.Context, name, lease string) (proto.Message, error)
 
-// probes has every RPC of these services but those in shared.
+// probes has every RPC of these services.
 var probes = map[string]struct {
 	user string // of tenant globex
 	call probe
@@ -72,31 +73,72 @@ var probes = map[string]struct {
 	"StateService/ListState": {"mailer-b", func(n *node, ctx context.Context, name, _ string) (proto.Message, error) {
 		return n.state.ListState(ctx, &meshv1.ListStateRequest{Kind: "mail", Prefix: name})
 	}},
+	"SkillService/ListSkills": {"bob", func(n *node, ctx context.Context, name, _ string) (proto.Message, error) {
+		return n.skills.ListSkills(ctx, &meshv1.ListSkillsRequest{Patterns: []string{"*", "workflows." + name}, WithSource: true})
+	}},
+	"SkillService/ListSkillDomains": {"bob", func(n *node, ctx context.Context, name, _ string) (proto.Message, error) {
+		return n.skills.ListSkillDomains(ctx, &meshv1.ListSkillDomainsRequest{Patterns: []string{"mail.*", "workflows." + name}})
+	}},
+	"SkillService/GetSkill": {"bob", func(n *node, ctx context.Context, name, _ string) (proto.Message, error) {
+		return n.skills.GetSkill(ctx, &meshv1.GetSkillRequest{Name: "workflows." + name, File: "notes.md"})
+	}},
+	"SkillService/CreateSkill": {"bob", func(n *node, ctx context.Context, name, _ string) (proto.Message, error) {
+		res, err := n.skills.CreateSkill(ctx, &meshv1.CreateSkillRequest{Source: template(name)})
+		if err == nil {
+			res.Skill.Version = "" // of its own text
+		}
+		return res, err
+	}},
+	"SkillService/ValidateSkill": {"bob", func(n *node, ctx context.Context, name, _ string) (proto.Message, error) {
+		res, err := n.skills.ValidateSkill(ctx, &meshv1.ValidateSkillRequest{Source: template(name)})
+		if err == nil {
+			res.Skill.Version = ""
+		}
+		return res, err
+	}},
+	"SkillService/DeleteSkill": {"bob", func(n *node, ctx context.Context, name, _ string) (proto.Message, error) {
+		return n.skills.DeleteSkill(ctx, &meshv1.DeleteSkillRequest{Name: "workflows." + name})
+	}},
+	"SkillService/ReloadSkills": {"bob", func(n *node, ctx context.Context, name, _ string) (proto.Message, error) {
+		return n.skills.ReloadSkills(ctx, &meshv1.ReloadSkillsRequest{})
+	}},
+	"SkillService/RunSkill": {"bob", func(n *node, ctx context.Context, name, _ string) (proto.Message, error) {
+		return n.skills.RunSkill(ctx, &meshv1.RunSkillRequest{Name: "workflows." + name})
+	}},
+	"SkillService/ListSkillRuns": {"bob", func(n *node, ctx context.Context, name, _ string) (proto.Message, error) {
+		return n.skills.ListSkillRuns(ctx, &meshv1.ListSkillRunsRequest{Name: "workflows." + name})
+	}},
+	"SkillService/WatchSkills": {"bob", func(n *node, ctx context.Context, name, _ string) (proto.Message, error) {
+		s, err := n.skills.WatchSkills(ctx, &meshv1.WatchSkillsRequest{})
+		all := &meshv1.ListSkillsResponse{}
+		for err == nil {
+			var res *meshv1.WatchSkillsResponse
+			if res, err = s.Recv(); res.GetKind() == meshv1.WatchSkillsResponse_KIND_SYNCED {
+				return all, nil
+			}
+			all.Skills = append(all.Skills, res.GetSkill())
+		}
+		return nil, err
+	}},
 }
 
-// shared are the RPCs about what all tenants share.
-var shared = []string{"SkillService/ListSkills", "SkillService/GetSkill", "SkillService/CreateSkill",
-	"SkillService/ValidateSkill", "SkillService/DeleteSkill", "SkillService/WatchSkills"}
+// template is the file of a skill of that name.
+func template(name string) string {
+	return "---\nname: workflows." + name + "\ndescription: Does it.\n---\nDo it.\n"
+}
 
 // S4-052, S4-068: for every RPC, what belongs to another tenant is exactly as
 // what does not exist, and comes to no harm.
 func TestForeignIsUnknownToEveryRPC(t *testing.T) {
-	covered := map[string]bool{}
-	for _, name := range shared {
-		covered[name] = true
-	}
-	for name := range probes {
-		covered[name] = true
-	}
 	for _, d := range []grpc.ServiceDesc{meshv1.RegistryService_ServiceDesc, meshv1.StateService_ServiceDesc, meshv1.SkillService_ServiceDesc} {
 		service := strings.TrimPrefix(d.ServiceName, "mesh.v1.")
 		for _, m := range d.Methods {
-			if !covered[service+"/"+m.MethodName] {
+			if probes[service+"/"+m.MethodName].call == nil {
 				t.Errorf("%s/%s has no case here", service, m.MethodName)
 			}
 		}
 		for _, s := range d.Streams {
-			if !covered[service+"/"+s.StreamName] {
+			if probes[service+"/"+s.StreamName].call == nil {
 				t.Errorf("%s/%s has no case here", service, s.StreamName)
 			}
 		}
@@ -114,8 +156,9 @@ func TestForeignIsUnknownToEveryRPC(t *testing.T) {
 	}
 }
 
-// occupied returns a node on which tenant acme has an agent and a value that
-// are called "secret", and the agent's lease.
+// occupied returns a node on which tenant acme has an agent, a value and a skill
+// that are called "secret", a skill that nobody has read and a file that is
+// broken, and the agent's lease.
 func occupied(t *testing.T) (*node, string) {
 	t.Helper()
 	n := serve(t)
@@ -127,7 +170,15 @@ func occupied(t *testing.T) (*node, string) {
 	if _, err := n.state.PutState(ctx, &meshv1.PutStateRequest{Kind: "mail", Key: "secret", Data: []byte("v")}); err != nil {
 		t.Fatal(err)
 	}
+	if _, err := n.skills.CreateSkill(as(t, "alice"), &meshv1.CreateSkillRequest{Source: template("secret")}); err != nil {
+		t.Fatal(err)
+	}
+	writeFile(t, filepath.Join(n.tenants, "acme", "workflows", "unread.md"), template("unread"))
+	writeFile(t, filepath.Join(n.tenants, "acme", "workflows", "broken.md"), "broken")
 	t.Cleanup(func() {
+		if sk, ok := n.library.For("acme").Get("workflows.secret"); !ok || string(sk.Source) != template("secret") {
+			t.Errorf("after the attempts the skill is %+v", sk)
+		}
 		e, err := n.agents.Resolve("acme", "secret")
 		if err != nil || e.Endpoint != "h:1" {
 			t.Errorf("after the attempts the agent is %+v, %v", e, err)
@@ -148,6 +199,9 @@ func learn(t *testing.T, n *node, call probe, ctx context.Context, name, lease s
 	if err != nil {
 		return fmt.Sprintf("%v: %v", mesh.CodeOf(err), err)
 	}
+	if text := fmt.Sprint(res); strings.Contains(text, "unread") || strings.Contains(text, "workflows/broken.md") {
+		t.Errorf("another tenant's files are told of: %s", text)
+	}
 	data, err := proto.MarshalOptions{Deterministic: true}.Marshal(res)
 	if err != nil {
 		t.Fatal(err)
@@ -162,11 +216,11 @@ func TestNobodyIsServedWithoutAnIdentity(t *testing.T) {
 	wantCode(t, err, mesh.Unknown)
 	_, err = NewState(n.kv).GetState(t.Context(), &meshv1.GetStateRequest{Kind: "mail", Key: "k"})
 	wantCode(t, err, mesh.Unknown)
-	_, err = NewSkills(n.folder).ListSkills(t.Context(), &meshv1.ListSkillsRequest{})
+	_, err = NewSkills(n.library, n.runner).ListSkills(t.Context(), &meshv1.ListSkillsRequest{})
 	wantCode(t, err, mesh.Unknown)
 	// An open method's Call has no tenant.
 	ctx := mesh.WithCall(t.Context(), mesh.Call{})
-	_, err = NewSkills(n.folder).ListSkills(ctx, &meshv1.ListSkillsRequest{})
+	_, err = NewSkills(n.library, n.runner).ListSkills(ctx, &meshv1.ListSkillsRequest{})
 	wantCode(t, err, mesh.Invalid, "tenant-id")
 
 	stream, err := n.registry.WatchAgents(as(t, "nobody"), &meshv1.WatchAgentsRequest{})

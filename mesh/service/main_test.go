@@ -34,6 +34,7 @@ var callers = map[string]mesh.Principal{
 	"mailer-b": granted("globex", "mailer", "mail.send", "calendar.*"),
 	"worker":   granted("acme", "worker", "*"),
 	"idle":     granted("acme", "idle"),
+	"breaker":  granted("acme", "breaker", "breaker.reset"),
 	"hired":    hired("acme", "mailer", "mail.send"),
 }
 
@@ -69,10 +70,12 @@ func as(t *testing.T, user string) context.Context {
 
 // A node is the services of this package on a port of its own.
 type node struct {
-	agents *registry.Registry
-	folder *SkillFolder
-	dir    string
-	kv     *state.KV
+	agents  *registry.Registry
+	library *skill.Library
+	dir     string // of the shared skills
+	tenants string // has a folder for each tenant
+	runner  *runner
+	kv      *state.KV
 
 	registry meshv1.RegistryServiceClient
 	state    meshv1.StateServiceClient
@@ -83,16 +86,15 @@ const shipped = "---\nname: mail.send\ndescription: Sends a mail.\nhandler: mail
 
 func serve(t *testing.T) *node {
 	t.Helper()
-	n := &node{dir: filepath.Join(t.TempDir(), "skills"), kv: state.New(memstore.Open())}
-	if err := os.MkdirAll(filepath.Join(n.dir, "mail"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	home := t.TempDir()
+	n := &node{dir: filepath.Join(home, "skills"), tenants: filepath.Join(home, "tenants"), runner: new(runner), kv: state.New(memstore.Open())}
 	writeFile(t, filepath.Join(n.dir, "mail", "send.md"), shipped)
 	writeFile(t, filepath.Join(n.dir, "mail", "broken.md"), "no front matter\n")
-	catalog, problems := skill.Load(os.DirFS(n.dir))
-	n.folder = NewSkillFolder(n.dir, catalog, problems)
-
 	var err error
+	n.library, err = skill.OpenLibrary(skill.LibraryOptions{Folders: []string{n.dir}, TenantDir: n.tenants})
+	if err != nil {
+		t.Fatal(err)
+	}
 	n.agents, err = registry.New(t.Context(), registry.Options{
 		Store: NewRegistrations(n.kv),
 		Probe: func(_ context.Context, e registry.Entry) error {
@@ -109,7 +111,7 @@ func serve(t *testing.T) *node {
 	srv := rpc.NewServer(rpc.Options{Auth: byName{}})
 	meshv1.RegisterRegistryServiceServer(srv, NewRegistry(n.agents, []byte("public key")))
 	meshv1.RegisterStateServiceServer(srv, NewState(n.kv))
-	meshv1.RegisterSkillServiceServer(srv, NewSkills(n.folder))
+	meshv1.RegisterSkillServiceServer(srv, NewSkills(n.library, n.runner))
 	conn := start(t, srv)
 	n.registry = meshv1.NewRegistryServiceClient(conn)
 	n.state = meshv1.NewStateServiceClient(conn)
@@ -142,6 +144,9 @@ func start(t *testing.T, srv *grpc.Server) *grpc.ClientConn {
 
 func writeFile(t *testing.T, name, text string) {
 	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+		t.Fatal(err)
+	}
 	if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}

@@ -2,79 +2,165 @@ package service
 
 import (
 	"context"
+	"encoding/base64"
 	"iter"
+	"slices"
+	"strings"
 
 	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
 	"agentmesh/mesh/skill"
 
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
 )
 
-// Skills is what SkillService needs of the skills of a mesh; [SkillFolder] is
-// it. All tenants share them. Implementations are safe for concurrent use, and
-// skills that they return are shared: nobody changes them.
+// Skills is what SkillService needs of the skills of a mesh; [skill.Library] is
+// it. Implementations are safe for concurrent use, and skills that they return
+// are shared: nobody changes them.
 type Skills interface {
-	// Get returns a skill, List all by name, Search those that hold words of
-	// the query, best first.
-	Get(name string) (*skill.Skill, bool)
-	List() []*skill.Skill
-	Search(query string) []*skill.Skill
-	// Problems returns the files that could not be loaded.
-	Problems() []skill.Problem
-	// Create adds the skill whose file this is and keeps it durably. Errors:
-	// Invalid naming the line, Precondition when there is one of that name.
-	Create(source []byte) (*skill.Skill, error)
-	// Delete removes a skill that Create made. Errors: NotFound, Precondition
-	// for other skills.
-	Delete(name string) error
-	// Watch yields all skills, then Synced, then each change until ctx is done,
-	// whose error it yields last.
-	Watch(ctx context.Context) iter.Seq2[SkillChange, error]
+	// For returns what the tenant has, its own skills and the shared ones.
+	For(t mesh.TenantID) *skill.Catalog
+	// Problems returns the files of these that could not be loaded.
+	Problems(t mesh.TenantID) []skill.Problem
+	// ReadFile returns a file that belongs to a skill.
+	ReadFile(t mesh.TenantID, name, file string) ([]byte, error)
+	// Create adds the skill whose file this is to those of the tenant, and
+	// Delete removes one that Create made.
+	Create(t mesh.TenantID, source []byte) (*skill.Skill, error)
+	Delete(t mesh.TenantID, name string) error
+	// Reload reads all changed files.
+	Reload(ctx context.Context) (skill.Changes, error)
+	// Watch yields all skills of the tenant, then that these were all, then
+	// each change until ctx is done, whose error it yields last.
+	Watch(ctx context.Context, t mesh.TenantID) iter.Seq2[skill.Change, error]
 }
 
-// SkillChangeKind says what a [SkillChange] is.
-type SkillChangeKind uint8
+// A SkillRunner runs skills, and knows of the runs that schedules caused.
+type SkillRunner interface {
+	// RunSkill runs a skill as a turn of a thread, for the caller, and waits
+	// for its end.
+	RunSkill(ctx context.Context, req *meshv1.RunSkillRequest) (*meshv1.RunSkillResponse, error)
+	// ListSkillRuns returns a page of runs of the caller's tenant.
+	ListSkillRuns(ctx context.Context, req *meshv1.ListSkillRunsRequest) (*meshv1.ListSkillRunsResponse, error)
+}
 
-// The kinds of changes.
+// Bounds of a page of skills: their number, and their bytes on the wire. The
+// texts of domains have the same bound.
 const (
-	SkillPut     SkillChangeKind = iota + 1 // the skill was added or changed
-	SkillRemoved                            // the skill is gone
-	SkillsSynced                            // all that there was when the watch began has been told
+	maxSkillPage  = 1000
+	maxSkillBytes = 1 << 20
 )
-
-// A SkillChange is one step of a watch. Skill is nil for SkillsSynced.
-type SkillChange struct {
-	Kind  SkillChangeKind
-	Skill *skill.Skill
-}
 
 // SkillService serves mesh.v1.SkillService.
 type SkillService struct {
 	meshv1.UnimplementedSkillServiceServer
 	skills Skills
+	runner SkillRunner
 }
 
-// NewSkills returns the server.
-func NewSkills(skills Skills) *SkillService { return &SkillService{skills: skills} }
+// NewSkills returns the server. Without a runner, nil, it runs no skills.
+func NewSkills(skills Skills, runner SkillRunner) *SkillService {
+	return &SkillService{skills: skills, runner: runner}
+}
 
 // ListSkills implements the RPC. With a query the best matches come first.
 func (s *SkillService) ListSkills(ctx context.Context, req *meshv1.ListSkillsRequest) (*meshv1.ListSkillsResponse, error) {
-	if _, err := callOf(ctx, "service.ListSkills"); err != nil {
+	const op = "service.ListSkills"
+	call, err := callOf(ctx, op)
+	if err != nil {
 		return nil, err
 	}
-	found := s.skills.List()
-	if req.GetQuery() != "" {
-		found = s.skills.Search(req.GetQuery())
+	size := int(req.GetPageSize())
+	if size == 0 {
+		size = maxSkillPage
+	}
+	if size < 1 || size > maxSkillPage {
+		return nil, mesh.InvalidField(op, "page_size", "must be 1 to %d, or 0 for that, and is %d", maxSkillPage, size)
+	}
+	found, err := after(s.find(call.Principal.Tenant, req), req.GetQuery() != "", op, req.GetPageToken())
+	if err != nil {
+		return nil, err
 	}
 	res := &meshv1.ListSkillsResponse{}
-	for _, sk := range found {
-		if req.GetDomain() == "" || sk.Domain == req.GetDomain() {
-			res.Skills = append(res.Skills, skillProto(sk, false))
+	bytes := 0
+	for i, sk := range found {
+		p := skillProto(sk, req.GetWithSource())
+		bytes += proto.Size(p)
+		if i == size || bytes > maxSkillBytes && i > 0 {
+			res.NextPageToken = base64.RawURLEncoding.EncodeToString([]byte(found[i-1].Name))
+			break
+		}
+		res.Skills = append(res.Skills, p)
+	}
+	if req.GetPageToken() == "" {
+		for _, p := range s.skills.Problems(call.Principal.Tenant) {
+			res.Problems = append(res.Problems, problemProto(p))
 		}
 	}
-	for _, p := range s.skills.Problems() {
-		res.Problems = append(res.Problems, problemProto(p))
+	return res, nil
+}
+
+// find returns the skills that the request asks for, on all pages.
+func (s *SkillService) find(t mesh.TenantID, req *meshv1.ListSkillsRequest) []*skill.Skill {
+	catalog, patterns := s.skills.For(t), req.GetPatterns()
+	var found []*skill.Skill
+	switch {
+	case req.GetQuery() != "":
+		found = catalog.Search(req.GetQuery())
+	case req.GetDomain() != "":
+		found = catalog.InDomain(req.GetDomain())
+	case len(patterns) > 0:
+		return catalog.Match(patterns)
+	default:
+		return catalog.List()
+	}
+	return slices.DeleteFunc(found, func(sk *skill.Skill) bool {
+		return req.GetDomain() != "" && sk.Domain != req.GetDomain() ||
+			len(patterns) > 0 && !slices.ContainsFunc(patterns, func(p string) bool { return mesh.SkillMatches(p, sk.Name) })
+	})
+}
+
+// after returns what comes after the skill that the page token names. When that
+// is gone, a list by name goes on at its place; one by rank has ended.
+func after(found []*skill.Skill, ranked bool, op, token string) ([]*skill.Skill, error) {
+	if token == "" {
+		return found, nil
+	}
+	name, err := base64.RawURLEncoding.DecodeString(token)
+	if err != nil {
+		return nil, mesh.InvalidField(op, "page_token", "is none that a page had; begin again without it")
+	}
+	byName := func(sk *skill.Skill, name string) int { return strings.Compare(sk.Name, name) }
+	if at := slices.IndexFunc(found, func(sk *skill.Skill) bool { return sk.Name == string(name) }); at >= 0 {
+		return found[at+1:], nil
+	}
+	if ranked {
+		return nil, nil
+	}
+	at, _ := slices.BinarySearchFunc(found, string(name), byName)
+	return found[at:], nil
+}
+
+// ListSkillDomains implements the RPC. When the texts of all would be too much,
+// the later ones are left out; a request for fewer domains has them.
+func (s *SkillService) ListSkillDomains(ctx context.Context, req *meshv1.ListSkillDomainsRequest) (*meshv1.ListSkillDomainsResponse, error) {
+	call, err := callOf(ctx, "service.ListSkillDomains")
+	if err != nil {
+		return nil, err
+	}
+	catalog := s.skills.For(call.Principal.Tenant)
+	domains := catalog.Domains()
+	if len(req.GetPatterns()) > 0 {
+		domains = catalog.MatchDomains(req.GetPatterns())
+	}
+	res := &meshv1.ListSkillDomainsResponse{}
+	bytes := 0
+	for _, d := range domains {
+		if bytes += len(d.Body); bytes > maxSkillBytes {
+			d.Body = ""
+		}
+		res.Domains = append(res.Domains, &meshv1.SkillDomain{Name: d.Domain, Description: d.Description, Skills: int32(d.Skills), Body: d.Body})
 	}
 	return res, nil
 }
@@ -82,23 +168,32 @@ func (s *SkillService) ListSkills(ctx context.Context, req *meshv1.ListSkillsReq
 // GetSkill implements the RPC.
 func (s *SkillService) GetSkill(ctx context.Context, req *meshv1.GetSkillRequest) (*meshv1.GetSkillResponse, error) {
 	const op = "service.GetSkill"
-	if _, err := callOf(ctx, op); err != nil {
+	call, err := callOf(ctx, op)
+	if err != nil {
 		return nil, err
 	}
-	sk, ok := s.skills.Get(req.GetName())
+	tenant := call.Principal.Tenant
+	sk, ok := s.skills.For(tenant).Get(req.GetName())
 	if !ok {
 		return nil, skillNotFound(op, req.GetName())
 	}
-	return &meshv1.GetSkillResponse{Skill: skillProto(sk, true)}, nil
+	res := &meshv1.GetSkillResponse{Skill: skillProto(sk, true)}
+	if req.GetFile() != "" {
+		if res.File, err = s.skills.ReadFile(tenant, req.GetName(), req.GetFile()); err != nil {
+			return nil, mesh.Wrap(op, err)
+		}
+	}
+	return res, nil
 }
 
 // CreateSkill implements the RPC.
 func (s *SkillService) CreateSkill(ctx context.Context, req *meshv1.CreateSkillRequest) (*meshv1.CreateSkillResponse, error) {
 	const op = "service.CreateSkill"
-	if err := mayCreateSkills(ctx, op); err != nil {
+	tenant, err := mayCreateSkills(ctx, op)
+	if err != nil {
 		return nil, err
 	}
-	sk, err := s.skills.Create([]byte(req.GetSource()))
+	sk, err := s.skills.Create(tenant, []byte(req.GetSource()))
 	if err != nil {
 		return nil, mesh.Wrap(op, err)
 	}
@@ -110,7 +205,7 @@ func (s *SkillService) ValidateSkill(ctx context.Context, req *meshv1.ValidateSk
 	if _, err := callOf(ctx, "service.ValidateSkill"); err != nil {
 		return nil, err
 	}
-	sk, problem := checkSource([]byte(req.GetSource()))
+	sk, problem := skill.ParseNew([]byte(req.GetSource()))
 	if problem != nil {
 		return &meshv1.ValidateSkillResponse{Problems: []*meshv1.SkillProblem{problemProto(*problem)}}, nil
 	}
@@ -120,25 +215,92 @@ func (s *SkillService) ValidateSkill(ctx context.Context, req *meshv1.ValidateSk
 // DeleteSkill implements the RPC.
 func (s *SkillService) DeleteSkill(ctx context.Context, req *meshv1.DeleteSkillRequest) (*meshv1.DeleteSkillResponse, error) {
 	const op = "service.DeleteSkill"
-	if err := mayCreateSkills(ctx, op); err != nil {
+	tenant, err := mayCreateSkills(ctx, op)
+	if err != nil {
 		return nil, err
 	}
-	if err := s.skills.Delete(req.GetName()); err != nil {
+	if err := s.skills.Delete(tenant, req.GetName()); err != nil {
 		return nil, mesh.Wrap(op, err)
 	}
 	return &meshv1.DeleteSkillResponse{}, nil
 }
 
+// ReloadSkills implements the RPC. It tells what changed for the caller's
+// tenant.
+func (s *SkillService) ReloadSkills(ctx context.Context, _ *meshv1.ReloadSkillsRequest) (*meshv1.ReloadSkillsResponse, error) {
+	const op = "service.ReloadSkills"
+	tenant, err := mayCreateSkills(ctx, op)
+	if err != nil {
+		return nil, err
+	}
+	changes, err := s.skills.Reload(ctx)
+	if err != nil {
+		return nil, mesh.Wrap(op, err)
+	}
+	changes = changes.For(tenant)
+	res := &meshv1.ReloadSkillsResponse{Skills: int32(s.skills.For(tenant).Len()), Changed: skillNames(changes.Put), Removed: skillNames(changes.Removed)}
+	for _, p := range s.skills.Problems(tenant) {
+		res.Problems = append(res.Problems, problemProto(p))
+	}
+	return res, nil
+}
+
+func skillNames(list []*skill.Skill) []string {
+	var names []string
+	for _, sk := range list {
+		names = append(names, sk.Name)
+	}
+	return names
+}
+
+// RunSkill implements the RPC.
+func (s *SkillService) RunSkill(ctx context.Context, req *meshv1.RunSkillRequest) (*meshv1.RunSkillResponse, error) {
+	const op = "service.RunSkill"
+	call, err := callOf(ctx, op)
+	if err != nil {
+		return nil, err
+	}
+	if call.Principal.Grant != nil {
+		return nil, mesh.Errorf(mesh.Denied, op, "Agents call skills under their grant, as tools; this is for users and programs")
+	}
+	if _, ok := s.skills.For(call.Principal.Tenant).Get(req.GetName()); !ok {
+		return nil, skillNotFound(op, req.GetName())
+	}
+	if s.runner == nil {
+		return nil, noRunner(op)
+	}
+	res, err := s.runner.RunSkill(ctx, req)
+	return res, mesh.Wrap(op, err)
+}
+
+// ListSkillRuns implements the RPC.
+func (s *SkillService) ListSkillRuns(ctx context.Context, req *meshv1.ListSkillRunsRequest) (*meshv1.ListSkillRunsResponse, error) {
+	const op = "service.ListSkillRuns"
+	call, err := callOf(ctx, op)
+	if err != nil {
+		return nil, err
+	}
+	if call.Principal.Grant != nil || !call.Principal.Can(mesh.PermChat) {
+		return nil, mesh.Errorf(mesh.Denied, op, "The runs of skills are shown to users with the permission %q", mesh.PermChat)
+	}
+	if s.runner == nil {
+		return nil, noRunner(op)
+	}
+	res, err := s.runner.ListSkillRuns(ctx, req)
+	return res, mesh.Wrap(op, err)
+}
+
 // WatchSkills implements the RPC.
 func (s *SkillService) WatchSkills(_ *meshv1.WatchSkillsRequest, stream grpc.ServerStreamingServer[meshv1.WatchSkillsResponse]) error {
 	const op = "service.WatchSkills"
-	if _, err := callOf(stream.Context(), op); err != nil {
+	call, err := callOf(stream.Context(), op)
+	if err != nil {
 		return err
 	}
 	if err := accept(stream); err != nil {
 		return err
 	}
-	for change, err := range s.skills.Watch(stream.Context()) {
+	for change, err := range s.skills.Watch(stream.Context(), call.Principal.Tenant) {
 		if err != nil {
 			return mesh.Wrap(op, err)
 		}
@@ -149,15 +311,20 @@ func (s *SkillService) WatchSkills(_ *meshv1.WatchSkillsRequest, stream grpc.Ser
 	return nil
 }
 
-func mayCreateSkills(ctx context.Context, op string) error {
+// mayCreateSkills returns the tenant for which the caller may write skills.
+func mayCreateSkills(ctx context.Context, op string) (mesh.TenantID, error) {
 	call, err := callOf(ctx, op)
 	if err != nil {
-		return err
+		return "", err
 	}
 	if !call.Principal.Can(mesh.PermSkillCreate) {
-		return mesh.Errorf(mesh.Denied, op, "Writing and removing skills needs the permission %q; ask the operator", mesh.PermSkillCreate)
+		return "", mesh.Errorf(mesh.Denied, op, "Writing and removing skills needs the permission %q; ask the operator", mesh.PermSkillCreate)
 	}
-	return nil
+	return call.Principal.Tenant, nil
+}
+
+func noRunner(op string) *mesh.Error {
+	return mesh.Errorf(mesh.Unsupported, op, "This mesh runs no skills on request; ask an agent")
 }
 
 func skillNotFound(op, name string) *mesh.Error {
@@ -168,22 +335,24 @@ func skillNotFound(op, name string) *mesh.Error {
 // clip shortens hostile input for an error message.
 func clip(s string) string { return mesh.Clip(s, 64) }
 
-func skillChangeProto(c SkillChange) *meshv1.WatchSkillsResponse {
+func skillChangeProto(c skill.Change) *meshv1.WatchSkillsResponse {
 	switch c.Kind {
-	case SkillPut:
+	case skill.ChangePut:
 		return &meshv1.WatchSkillsResponse{Kind: meshv1.WatchSkillsResponse_KIND_PUT, Skill: skillProto(c.Skill, false)}
-	case SkillRemoved:
+	case skill.ChangeRemoved:
 		return &meshv1.WatchSkillsResponse{Kind: meshv1.WatchSkillsResponse_KIND_REMOVED, Skill: skillProto(c.Skill, false)}
 	default:
 		return &meshv1.WatchSkillsResponse{Kind: meshv1.WatchSkillsResponse_KIND_SYNCED}
 	}
 }
 
-func skillProto(s *skill.Skill, source bool) *meshv1.Skill {
+// skillProto returns the skill, with its texts or without.
+func skillProto(s *skill.Skill, texts bool) *meshv1.Skill {
 	p := &meshv1.Skill{Name: s.Name, Description: s.Description, Tags: s.Tags, Access: s.Access,
-		Handler: s.Handler, Path: s.Path, RequiresApproval: s.RequiresApproval}
-	if source {
-		p.Source = string(s.Source)
+		Handler: s.Handler, Path: s.Path, RequiresApproval: s.RequiresApproval, Confirm: s.Confirm, Tenant: string(s.Tenant),
+		Version: s.Version, Schedule: s.Schedule, Timezone: s.Timezone, Files: s.Files}
+	if texts {
+		p.Source, p.Body, p.InputSchema = strings.ToValidUTF8(string(s.Source), "\uFFFD"), s.Body, string(s.Schema)
 	}
 	for _, a := range s.Parameters {
 		p.Parameters = append(p.Parameters, &meshv1.SkillParameter{Name: a.Name, Type: a.Type, Required: a.Required,

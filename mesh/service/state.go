@@ -13,8 +13,12 @@ import (
 // defaultPage is how many values a list holds when its caller does not say.
 const defaultPage = 100
 
+// breakerKind is the kind of the breakers of skills, each under the name of its
+// skill: all agents that may call a skill share it.
+const breakerKind = "breaker"
+
 // State serves mesh.v1.StateService: the values of the tenant in the caller's
-// grant, of the kinds that the grant names.
+// grant, of the kinds that the grant names, and the breakers of its skills.
 type State struct {
 	meshv1.UnimplementedStateServiceServer
 	kv *state.KV
@@ -89,7 +93,7 @@ func (s *State) ListState(ctx context.Context, req *meshv1.ListStateRequest) (*m
 
 // stateKey returns the key that the caller's grant makes of kind and name. It
 // returns Unauthenticated without a grant and Denied for a kind that the grant
-// does not name.
+// does not name, or the breaker of a skill that it does not allow.
 func stateKey(ctx context.Context, op, kind, name string) (state.Key, error) {
 	call, err := callOf(ctx, op)
 	if err != nil {
@@ -102,6 +106,13 @@ func stateKey(ctx context.Context, op, kind, name string) (state.Key, error) {
 	}
 	if kind == "" {
 		return state.Key{}, mesh.InvalidField(op, "kind", "is missing; give the agent's name or a skill domain of the grant")
+	}
+	if kind == breakerKind {
+		if !g.AllowsSkill(name) {
+			return state.Key{}, &mesh.Error{Code: mesh.Denied, Op: op, Field: "key",
+				Detail: "A breaker is reached under the name of its skill by those who may call that; " + g.Agent + " may call " + orNone(strings.Join(g.Skills, ", "))}
+		}
+		return state.Key{Tenant: g.Tenant, Kind: kind, Name: name}, nil
 	}
 	if kinds, all := kindsOf(g); !all && !slices.Contains(kinds, kind) {
 		e := mesh.Errorf(mesh.Denied, op, "The grant of agent %s does not reach state of this kind; it reaches %s",

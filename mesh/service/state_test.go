@@ -96,3 +96,50 @@ func TestAGrantReachesItsOwnKindsOfStateOnly(t *testing.T) {
 		})
 	}
 }
+
+// Whoever may call a skill shares its breaker, under the skill's name, and
+// reaches no other.
+func TestBreakersAreReachedByWhoMayCallTheirSkill(t *testing.T) {
+	n := serve(t)
+	for _, tt := range []struct {
+		user, key string
+		code      mesh.Code
+	}{
+		{"mailer", "mail.send", mesh.NotFound},
+		{"mailer", "mail.read", mesh.Denied},
+		{"mailer", "calendar.create", mesh.NotFound},
+		{"mailer", "tasks.search", mesh.Denied},
+		{"hired", "mail.send", mesh.NotFound},
+		{"idle", "mail.send", mesh.Denied},
+		{"worker", "tasks.search", mesh.NotFound},
+		{"breaker", "mail.send", mesh.Denied}, // though state of its name is its own elsewhere
+		{"breaker", "breaker.reset", mesh.NotFound},
+		{"alice", "mail.send", mesh.Unauthenticated},
+	} {
+		t.Run(tt.user+" "+tt.key, func(t *testing.T) {
+			ctx := as(t, tt.user)
+			_, err := n.state.GetState(ctx, &meshv1.GetStateRequest{Kind: breakerKind, Key: tt.key})
+			wantCode(t, err, tt.code)
+			if tt.code == mesh.NotFound {
+				return
+			}
+			_, err = n.state.PutState(ctx, &meshv1.PutStateRequest{Kind: breakerKind, Key: tt.key})
+			wantCode(t, err, tt.code)
+			_, err = n.state.DeleteState(ctx, &meshv1.DeleteStateRequest{Kind: breakerKind, Key: tt.key})
+			wantCode(t, err, tt.code)
+		})
+	}
+	if _, err := n.state.PutState(as(t, "mailer"), &meshv1.PutStateRequest{Kind: breakerKind, Key: "mail.send", Data: []byte("open")}); err != nil {
+		t.Fatal(err)
+	}
+	for user, want := range map[string]mesh.Code{"mailer": mesh.Denied, "breaker": mesh.Denied, "mailer-b": mesh.Denied} {
+		_, err := n.state.ListState(as(t, user), &meshv1.ListStateRequest{Kind: breakerKind})
+		wantCode(t, err, want)
+	}
+	all, err := n.state.ListState(as(t, "worker"), &meshv1.ListStateRequest{Kind: breakerKind})
+	if err != nil || len(all.GetValues()) != 1 {
+		t.Errorf("who may call all skills sees %v, %v", all, err)
+	}
+	_, err = n.state.GetState(as(t, "mailer-b"), &meshv1.GetStateRequest{Kind: breakerKind, Key: "mail.send"})
+	wantCode(t, err, mesh.NotFound) // another tenant's
+}

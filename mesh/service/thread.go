@@ -2,6 +2,7 @@ package service
 
 import (
 	"context"
+	"maps"
 	"math"
 	"strconv"
 	"time"
@@ -13,6 +14,7 @@ import (
 	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
 	"agentmesh/mesh/grant"
+	"agentmesh/mesh/limit"
 	"agentmesh/mesh/thread"
 	"agentmesh/mesh/threadlog"
 	"agentmesh/mesh/threads"
@@ -28,17 +30,35 @@ type Threads struct {
 	main   string
 	now    func() time.Time
 
+	budgets limit.Budgets
+	users   *limit.Windows
+
 	deleted func(ctx context.Context, key mesh.ThreadKey)
 }
+
+// maxUsers is how many users' calls are counted at a time.
+const maxUsers = 10_000
+
+// A ThreadsOption changes a default of [NewThreads].
+type ThreadsOption func(*Threads)
+
+// WithBudgets limits the skill calls of agents. The budgets must be valid. The
+// default is the zero value, which has all the defaults.
+func WithBudgets(b limit.Budgets) ThreadsOption { return func(s *Threads) { s.budgets = b } }
 
 // NewThreads returns the server of the threads in log. Agents that are
 // dispatched get grants of signer; main is the agent of threads without
 // handoff. A nil now is time.Now.
-func NewThreads(log *threadlog.Log, states *threads.States, signer *grant.Signer, main string, now func() time.Time) *Threads {
+func NewThreads(log *threadlog.Log, states *threads.States, signer *grant.Signer, main string, now func() time.Time, opts ...ThreadsOption) *Threads {
 	if now == nil {
 		now = time.Now
 	}
-	return &Threads{log: log, states: states, signer: signer, main: main, now: now}
+	s := &Threads{log: log, states: states, signer: signer, main: main, now: now}
+	for _, opt := range opts {
+		opt(s)
+	}
+	s.users = limit.NewWindows(s.budgets, maxUsers)
+	return s
 }
 
 // OnDelete has f called after a thread was deleted, to remove what is kept
@@ -110,6 +130,15 @@ func describeExecution(x *thread.Execution) *meshv1.ExecutionState {
 	}
 	if x.Ended != 0 {
 		out.Ended = timestamppb.New(x.Updated)
+	}
+	for _, a := range x.Approvals {
+		out.Approvals = append(out.Approvals, &meshv1.ApprovalAsked{Call: a.Call, Skill: a.Skill, Text: a.Text})
+	}
+	for _, l := range x.Tripped {
+		out.Limits = append(out.Limits, &meshv1.LimitTripped{Limit: l.Limit, Detail: l.Detail, Used: l.Used, Most: l.Most})
+	}
+	if len(x.Unsettled) > 0 {
+		out.Unsettled = maps.Clone(x.Unsettled)
 	}
 	return out
 }

@@ -53,7 +53,7 @@ func (s *countingStore) read() int {
 	return n
 }
 
-func newLibrary(t *testing.T) *library {
+func newLibrary(t *testing.T, opts ...ThreadsOption) *library {
 	t.Helper()
 	signer, err := grant.NewSigner(make([]byte, 32))
 	if err != nil {
@@ -63,7 +63,7 @@ func newLibrary(t *testing.T) *library {
 	log := threadlog.New(store)
 	states := threads.New(log, 0)
 	return &library{
-		Threads: NewThreads(log, states, signer, "main", nil), store: store, states: states,
+		Threads: NewThreads(log, states, signer, "main", nil, opts...), store: store, states: states,
 		key: mesh.ThreadKey{Tenant: "acme", ID: mesh.NewThreadID()},
 	}
 }
@@ -145,6 +145,22 @@ func TestAnExecutionAddsOnlyWhatItsGrantCovers(t *testing.T) {
 		"a child with its skills":     {&mesh.Event{Execution: mine.Execution, Body: mesh.DispatchIssued{Child: child("helper", "mail.send")}}, mesh.Unknown},
 		"a child that is itself":      {&mesh.Event{Execution: mine.Execution, Body: mesh.DispatchIssued{Child: child("mailer")}}, mesh.Denied},
 		"an id as long as a book":     {&mesh.Event{ID: strings.Repeat("x", 129), Execution: mine.Execution, Body: mesh.LimitTripped{}}, mesh.Invalid},
+		"a tool's return":             {&mesh.Event{Execution: mine.Execution, Body: mesh.ToolReturned{Call: "c", Name: "get_skill", Content: "mail"}}, mesh.Unknown},
+		"a tool's of another agent":   {&mesh.Event{Execution: other.Execution, Body: mesh.ToolReturned{Call: "c", Name: "get_skill"}}, mesh.Denied},
+		"a tool without a name":       {&mesh.Event{Execution: mine.Execution, Body: mesh.ToolReturned{Call: "c"}}, mesh.Invalid},
+		"a tool that returns a book":  {&mesh.Event{Execution: mine.Execution, Body: mesh.ToolReturned{Name: "x", Content: long(mesh.MaxResult)}}, mesh.Invalid},
+		"a question":                  {&mesh.Event{Execution: mine.Execution, Body: mesh.ApprovalAsked{Call: "a1", Skill: "mail.send", Text: "Send?"}}, mesh.Unknown},
+		"a question for another":      {&mesh.Event{Execution: other.Execution, Body: mesh.ApprovalAsked{Call: "a1", Skill: "mail.send", Text: "Send?"}}, mesh.Denied},
+		"a question of no skill":      {&mesh.Event{Execution: mine.Execution, Body: mesh.ApprovalAsked{Call: "a1", Skill: "docs.write", Text: "Write?"}}, mesh.Denied},
+		"a question without words":    {&mesh.Event{Execution: mine.Execution, Body: mesh.ApprovalAsked{Call: "a1", Skill: "mail.send"}}, mesh.Invalid},
+		"a question without a call":   {&mesh.Event{Execution: mine.Execution, Body: mesh.ApprovalAsked{Skill: "mail.send", Text: "Send?"}}, mesh.Invalid},
+		"a question about a book":     {&mesh.Event{Execution: mine.Execution, Body: mesh.ApprovalAsked{Call: "a1", Skill: "mail.send", Text: "Send?", Args: long(mesh.MaxResult)}}, mesh.Invalid},
+		"an answer to nothing":        {&mesh.Event{Execution: mine.Execution, Body: mesh.ApprovalSettled{Call: "a2"}}, mesh.Precondition},
+		"an answer of a book":         {&mesh.Event{Execution: mine.Execution, Body: mesh.ApprovalSettled{Call: "a1", Text: long(mesh.MaxResult)}}, mesh.Invalid},
+		"an answer for another":       {&mesh.Event{Execution: other.Execution, Body: mesh.ApprovalSettled{Call: "a1"}}, mesh.Denied},
+		"a call with an id like that": {&mesh.Event{Execution: mine.Execution, Body: mesh.SkillCalled{Call: long(maxName), Skill: "mail.send"}}, mesh.Invalid},
+		"a limit with a name":         {&mesh.Event{Execution: mine.Execution, Body: mesh.LimitTripped{Limit: "agent.steps"}}, mesh.Unknown},
+		"a limit with a long name":    {&mesh.Event{Execution: mine.Execution, Body: mesh.LimitTripped{Limit: long(maxName)}}, mesh.Invalid},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := l.add(under(t, mine), tt.event)
@@ -184,6 +200,9 @@ func TestAChildsGrantReachesNoStateThatItsParentDoesNot(t *testing.T) {
 	_, err = NewState(states.kv).GetState(under(t, child), &meshv1.GetStateRequest{Kind: "tasks", Key: "k"})
 	wantCode(t, err, mesh.Denied, "none, because it has no skills")
 }
+
+// long is text of one byte more than most.
+func long(most int) string { return strings.Repeat("x", most+1) }
 
 func TestAPageOfLargeEventsIsNotReadInVain(t *testing.T) {
 	l := newLibrary(t)

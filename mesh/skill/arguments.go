@@ -10,12 +10,22 @@ import (
 	"strings"
 )
 
+// maxProblems is how many wrong names of arguments are told.
+const maxProblems = 20
+
 // arguments checks args against the parameters and returns them in the form
 // that handlers get, defaults included. What is wrong with them is returned
 // as sentences from which a model can correct its call.
+//
+// The check is light on purpose (S3-084). A skill that declares no parameters
+// takes any: its handler, or the model that follows its page, knows better.
+// So do those who wrote the Schema of a skill; it is theirs to enforce, apart
+// from what the parameters say of it.
 func (s *Skill) arguments(args map[string]any) (map[string]any, []string) {
-	given, problems := s.matchNames(args)
-	out := make(map[string]any, len(s.Parameters))
+	given, out, problems := s.matchNames(args)
+	if more := len(problems) - maxProblems; more > 0 {
+		problems = append(problems[:maxProblems:maxProblems], fmt.Sprintf("and %d more like these", more))
+	}
 	for i := range s.Parameters {
 		p := &s.Parameters[i]
 		raw, ok := given[p.Name]
@@ -45,13 +55,19 @@ func (s *Skill) arguments(args map[string]any) (map[string]any, []string) {
 }
 
 // matchNames finds the parameter of each argument; '-' and '_' are the same.
-func (s *Skill) matchNames(args map[string]any) (given map[string]any, problems []string) {
-	given = make(map[string]any, len(args))
+// Arguments without one are a problem, or what the skill takes besides.
+func (s *Skill) matchNames(args map[string]any) (given, besides map[string]any, problems []string) {
+	given, besides = make(map[string]any, len(args)), make(map[string]any, len(args))
+	takesAny := s.takesAny()
 	for _, key := range slices.Sorted(maps.Keys(args)) {
 		plain := strings.ReplaceAll(key, "-", "_")
 		i := slices.IndexFunc(s.Parameters, func(p Parameter) bool { return strings.ReplaceAll(p.Name, "-", "_") == plain })
 		if i < 0 {
-			problems = append(problems, fmt.Sprintf("Unknown parameter: '%s'", clip(key)))
+			if takesAny {
+				besides[key] = args[key]
+			} else {
+				problems = append(problems, fmt.Sprintf("Unknown parameter: '%s'", clip(key)))
+			}
 			continue
 		}
 		name := s.Parameters[i].Name
@@ -61,13 +77,25 @@ func (s *Skill) matchNames(args map[string]any) (given map[string]any, problems 
 		}
 		given[name] = args[key]
 	}
-	return given, problems
+	return given, besides, problems
+}
+
+// takesAny reports whether arguments need not be declared: there are no
+// declarations, or a schema that does not forbid others.
+func (s *Skill) takesAny() bool {
+	if s.Schema == nil {
+		return len(s.Parameters) == 0
+	}
+	var schema struct {
+		AdditionalProperties json.RawMessage `json:"additionalProperties"`
+	}
+	return json.Unmarshal(s.Schema, &schema) == nil && string(schema.AdditionalProperties) != "false"
 }
 
 // usage lists the parameters, for messages.
 func (s *Skill) usage() string {
 	if len(s.Parameters) == 0 {
-		return "It takes no parameters."
+		return "It declares no parameters."
 	}
 	list := make([]string, len(s.Parameters))
 	for i := range s.Parameters {
@@ -129,8 +157,7 @@ func (p *Parameter) enumProblem() string {
 	return fmt.Sprintf("'%s' must be one of: %s", p.Name, strings.Join(p.Enum, ", "))
 }
 
-// elements takes an array as JSON made it, or text: a JSON array, or values
-// between commas, of which those in double quotes may contain commas.
+// elements takes an array as JSON made it, or text.
 func elements(raw any) ([]any, bool) {
 	switch v := raw.(type) {
 	case []any:
@@ -142,19 +169,21 @@ func elements(raw any) ([]any, bool) {
 		}
 		return out, true
 	case string:
-		var list []any
-		if strings.HasPrefix(strings.TrimSpace(v), "[") && json.Unmarshal([]byte(v), &list) == nil {
-			return list, true
-		}
-		return splitList(v), true
+		return Elements(v), true
 	}
 	return nil, false
 }
 
-func splitList(s string) []any {
+// Elements reads an array from text: a JSON array, or values between commas, of
+// which those in double quotes may contain commas. Blank values are left out.
+func Elements(text string) []any {
+	out := []any{}
+	if strings.HasPrefix(strings.TrimSpace(text), "[") && json.Unmarshal([]byte(text), &out) == nil {
+		return out
+	}
+	out = out[:0]
 	quoted := false
-	var out []any
-	for _, item := range strings.FieldsFunc(s, func(r rune) bool {
+	for _, item := range strings.FieldsFunc(text, func(r rune) bool {
 		if r == '"' {
 			quoted = !quoted
 		}

@@ -1,6 +1,7 @@
 package skill
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"time"
@@ -12,11 +13,19 @@ import (
 const (
 	StatusOK    = "ok"
 	StatusError = "error"
+	// StatusWaiting says that the call was not made: the user is asked first.
+	// Only the executor sets it.
+	StatusWaiting = "waiting"
 )
 
 // A Call asks for a skill.
 type Call struct {
+	// ID is the caller's own id of the call, as a model gave it, or "".
+	ID    string
 	Skill string
+	// Source says how the skill is called: one of the Source constants of
+	// package mesh, or "".
+	Source string
 	// Args are the arguments by name, as JSON decodes them. A handler gets
 	// them checked and converted: string, int64, float64, bool, []any of
 	// these, map[string]any; defaults are filled in.
@@ -25,53 +34,35 @@ type Call struct {
 	Key string
 }
 
-// Has reports whether the argument is there.
-func (c *Call) Has(name string) bool {
-	_, ok := c.Args[name]
-	return ok
-}
-
-// String returns the argument, or "".
+// String returns the argument, or "" if it is no text.
 func (c *Call) String(name string) string {
 	s, _ := c.Args[name].(string)
 	return s
 }
 
-// Int returns the argument, or 0.
-func (c *Call) Int(name string) int64 {
-	n, _ := c.Args[name].(int64)
-	return n
-}
-
-// Bool returns the argument, or false.
-func (c *Call) Bool(name string) bool {
-	b, _ := c.Args[name].(bool)
-	return b
-}
-
-// Strings returns the argument, an array of strings, or nil.
-func (c *Call) Strings(name string) []string {
-	list, _ := c.Args[name].([]any)
-	var out []string
-	for _, v := range list {
-		if s, ok := v.(string); ok {
-			out = append(out, s)
-		}
-	}
-	return out
-}
-
 // A Result is what a call came to, for the model that made it.
 type Result struct {
-	// Status is StatusOK or StatusError.
-	Status   string         `json:"status"`
+	// Status is StatusOK, StatusError or StatusWaiting.
+	Status string `json:"status"`
+	// Content is told to the model.
 	Content  string         `json:"content"`
 	Files    []string       `json:"files,omitempty"`
 	Metadata map[string]any `json:"metadata,omitempty"`
+	// Ask is what the user is asked, if Status is StatusWaiting.
+	Ask string `json:"-"`
+	// Full is the content as it was before the executor cut it, or "" if it
+	// did not.
+	Full string `json:"-"`
+	// Err is why the executor did not run the call or the handler failed, for
+	// programs; nil where only Content knows.
+	Err error `json:"-"`
 }
 
-// Failed reports whether the call had no success.
-func (r *Result) Failed() bool { return r.Status != StatusOK }
+// Failed reports whether the call had no success, and does not wait for one.
+func (r *Result) Failed() bool { return r.Status != StatusOK && r.Status != StatusWaiting }
+
+// Whole returns the content, uncut.
+func (r *Result) Whole() string { return cmp.Or(r.Full, r.Content) }
 
 // An Env is what a handler may use of the world around its call.
 type Env struct {
@@ -87,10 +78,13 @@ type Env struct {
 	Logger *slog.Logger
 }
 
-// A Handler is the code of a skill. Its arguments are checked. It ends soon
-// after ctx does, has one effect per key, and may be called concurrently. Of
-// an error that is a [mesh.Error], Field and Detail are told to the model; of
-// any other error nothing is.
+// A Handler is the code of a skill. Its arguments are checked as far as the
+// skill declares them. It ends soon after ctx does, has one effect per key, and
+// may be called concurrently. Of an error that is a [mesh.Error], Field and
+// Detail are told to the model; of any other error nothing is. An error with
+// the code Invalid, NotFound, Precondition, Conflict or Exhausted says that the
+// call was wrong, or one too many of its caller's; any other one that the skill
+// is not well, as does StatusError.
 type Handler interface {
 	Execute(ctx context.Context, call *Call, env *Env) (*Result, error)
 }

@@ -3,208 +3,219 @@ package skill
 import (
 	"cmp"
 	"io/fs"
-	"maps"
-	"path"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"agentmesh/mesh"
 )
 
 // A Catalog holds skills by name. Readers see a snapshot and never wait;
-// writers take turns. The skills in it are shared: nobody changes them. The
-// zero Catalog is empty and ready.
+// writers take turns. The skills in it are shared: nobody changes them, and who
+// has got one keeps that version, whatever the catalog says later. The zero
+// Catalog is empty and ready. One of a [Library] is changed through that only.
 type Catalog struct {
+	// under has what the catalog itself has not, or is nil.
+	under   *Catalog
 	writers sync.Mutex
-	current atomic.Pointer[snapshot]
+	own     atomic.Pointer[snapshot]
+	// joined is the snapshot of both, as of when it was last needed.
+	joined atomic.Pointer[joint]
 }
 
-// A snapshot is immutable.
-type snapshot struct {
-	skills  map[string]*Skill
-	sorted  []*Skill
-	indexes map[string]Index
-}
+type joint struct{ own, under, both *snapshot }
 
 // Load reads the skills of all file systems. Where two have a skill or domain
 // of the same name, the earlier one wins. Files that cannot be read or are not
 // valid are returned as problems, in the order of their paths; all others are
 // in the catalog.
 func Load(fsys ...fs.FS) (*Catalog, []Problem) {
-	all := snapshot{skills: make(map[string]*Skill), indexes: make(map[string]Index)}
-	var problems []Problem
+	r := newRealm("", new(Catalog), slog.New(slog.DiscardHandler))
 	for _, sys := range fsys {
-		l := loader{fsys: sys, found: snapshot{skills: make(map[string]*Skill), indexes: make(map[string]Index)}}
-		l.walk()
-		problems = append(problems, l.problems...)
-		maps.Copy(l.found.skills, all.skills)
-		maps.Copy(l.found.indexes, all.indexes)
-		all = l.found
+		r.add(fixed(sys))
 	}
-	c := new(Catalog)
-	c.current.Store(newSnapshot(all.skills, all.indexes))
-	return c, problems
-}
-
-// A loader reads one file system.
-type loader struct {
-	fsys     fs.FS
-	found    snapshot
-	problems []Problem
-}
-
-func (l *loader) walk() {
-	// The callback returns only SkipDir, so WalkDir has no error of its own.
-	_ = fs.WalkDir(l.fsys, ".", func(file string, d fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
-			l.problems = append(l.problems, Problem{Path: file, Detail: "cannot be read; check that it exists and its permissions"})
-			if d != nil && d.IsDir() {
-				return fs.SkipDir
-			}
-		case file != "." && strings.HasPrefix(d.Name(), "."):
-			if d.IsDir() {
-				return fs.SkipDir
-			}
-		case !d.IsDir() && path.Ext(file) == ".md" && d.Name() != "README.md":
-			l.read(file)
-		}
-		return nil
-	})
-}
-
-func (l *loader) read(file string) {
-	data, bad := l.content(file)
-	if bad == nil && path.Base(file) == "SKILL.md" {
-		var ix *Index
-		if ix, bad = parseIndex(file, data); bad == nil {
-			l.found.indexes[ix.Domain] = *ix
-		}
-	} else if bad == nil {
-		var s *Skill
-		if s, bad = parse(file, data); bad == nil {
-			if twin, twice := l.found.skills[s.Name]; twice {
-				bad = &Problem{Path: file, Line: 1, Detail: "the skill " + s.Name + " is also in " + twin.Path + "; remove one"}
-			} else {
-				l.found.skills[s.Name] = s
-			}
-		}
+	for _, src := range r.sources {
+		r.refresh(src, refreshing{paths: []string{"."}, now: time.Now()})
 	}
-	if bad != nil {
-		l.problems = append(l.problems, *bad)
-	}
-}
-
-func (l *loader) content(file string) ([]byte, *Problem) {
-	info, err := fs.Stat(l.fsys, file)
-	switch {
-	case err != nil:
-		return nil, &Problem{Path: file, Detail: "cannot be read; check that it exists and its permissions"}
-	case !info.Mode().IsRegular():
-		return nil, &Problem{Path: file, Detail: "is not a regular file; replace it by one"}
-	case info.Size() > MaxFile:
-		return nil, &Problem{Path: file, Detail: "is too long for a skill; split it or shorten it"}
-	}
-	data, err := fs.ReadFile(l.fsys, file)
-	if err != nil {
-		return nil, &Problem{Path: file, Detail: "cannot be read; check its permissions"}
-	}
-	return data, nil
-}
-
-func newSnapshot(skills map[string]*Skill, indexes map[string]Index) *snapshot {
-	sorted := slices.SortedFunc(maps.Values(skills), func(a, b *Skill) int { return cmp.Compare(a.Name, b.Name) })
-	return &snapshot{skills: skills, sorted: sorted, indexes: indexes}
+	r.settle()
+	return r.catalog, r.list()
 }
 
 func (c *Catalog) snapshot() *snapshot {
-	if s := c.current.Load(); s != nil {
-		return s
+	own := c.own.Load()
+	if c.under == nil {
+		return own
 	}
-	return new(snapshot)
+	under := c.under.snapshot()
+	if own == nil {
+		return under
+	}
+	if j := c.joined.Load(); j != nil && j.own == own && j.under == under {
+		return j.both
+	}
+	j := &joint{own, under, own.over(under)}
+	c.joined.Store(j)
+	return j.both
 }
 
-// Get returns the skill of that name, as "mail.send".
+// Get returns the skill of that name, as "mail.send". It allocates nothing.
 func (c *Catalog) Get(name string) (*Skill, bool) {
-	s, ok := c.snapshot().skills[name]
-	return s, ok
+	e, ok := c.snapshot().get(name)
+	return e.skill, ok
 }
+
+// Len returns how many skills there are.
+func (c *Catalog) Len() int { return c.snapshot().size() }
 
 // List returns all skills by name. The slice is the caller's.
-func (c *Catalog) List() []*Skill { return slices.Clone(c.snapshot().sorted) }
+func (c *Catalog) List() []*Skill {
+	now := c.snapshot()
+	list := make([]*Skill, 0, now.size())
+	for e := range now.entries() {
+		list = append(list, e.skill)
+	}
+	return list
+}
+
+// InDomain returns the skills of a domain by name. The slice is the caller's.
+func (c *Catalog) InDomain(domain string) []*Skill {
+	shelf := c.snapshot().shelf(domain)
+	if shelf == nil {
+		return nil
+	}
+	return shelf.skills()
+}
+
+func (s *shelf) skills() []*Skill {
+	list := make([]*Skill, len(s.entries))
+	for i, e := range s.entries {
+		list[i] = e.skill
+	}
+	return list
+}
 
 // Domains returns every domain that has a skill or a SKILL.md, by name. A
-// domain without a SKILL.md has no description.
+// domain without a SKILL.md has a description made of those of its skills, and
+// no body.
 func (c *Catalog) Domains() []Index {
-	now := c.snapshot()
-	all := maps.Clone(now.indexes)
-	if all == nil {
-		all = make(map[string]Index)
+	var all []Index
+	for _, shelf := range c.snapshot().all() {
+		all = append(all, shelf.describe(shelf.skills()))
 	}
-	for _, s := range now.sorted {
-		if _, ok := all[s.Domain]; !ok {
-			all[s.Domain] = Index{Domain: s.Domain}
+	return all
+}
+
+// Domain returns one of Domains.
+func (c *Catalog) Domain(name string) (Index, bool) {
+	shelf := c.snapshot().shelf(name)
+	if shelf == nil {
+		return Index{}, false
+	}
+	return shelf.describe(shelf.skills()), true
+}
+
+// MatchDomains returns the domains that have skills which any of the patterns
+// includes, by name, each with the number of these skills.
+func (c *Catalog) MatchDomains(patterns []string) []Index {
+	var all []Index
+	for _, shelf := range c.snapshot().all() {
+		if found := shelf.match(patterns); len(found) > 0 {
+			all = append(all, shelf.describe(found))
 		}
 	}
-	return slices.SortedFunc(maps.Values(all), func(a, b Index) int { return cmp.Compare(a.Domain, b.Domain) })
+	return all
+}
+
+// describe tells of the domain to who sees those of its skills.
+func (s *shelf) describe(seen []*Skill) Index {
+	const shown, most = 3, 160
+	ix := Index{Domain: s.domain}
+	if s.index != nil {
+		ix = *s.index
+	} else {
+		var does []string
+		for _, skill := range seen[:min(len(seen), shown)] {
+			does = append(does, strings.TrimRight(skill.Description, "."))
+		}
+		ix.Description = mesh.Clip(strings.Join(does, "; "), most)
+	}
+	ix.Skills = len(seen)
+	return ix
 }
 
 // Search returns the skills whose name, description or tags contain words of
 // the query, in any case: those with the most words first, then by name. An
-// empty query finds all.
+// empty query finds all; of a long one, the first 32 words count.
 func (c *Catalog) Search(query string) []*Skill {
+	const most = 32
 	words := strings.Fields(strings.ToLower(query))
 	if len(words) == 0 {
 		return c.List()
 	}
-	hits := make(map[*Skill]int)
-	var found []*Skill
-	for _, s := range c.snapshot().sorted {
-		text := strings.ToLower(s.Name + "\n" + s.Description + "\n" + strings.Join(s.Tags, "\n"))
+	words = words[:min(len(words), most)]
+	ranks := make([][]*Skill, len(words)) // by how many words are missing
+	for e := range c.snapshot().entries() {
+		missing := 0
 		for _, w := range words {
-			if strings.Contains(text, w) {
-				hits[s]++
+			if !strings.Contains(e.text, w) {
+				missing++
 			}
 		}
-		if hits[s] > 0 {
-			found = append(found, s)
+		if missing < len(words) {
+			ranks[missing] = append(ranks[missing], e.skill)
 		}
 	}
-	slices.SortStableFunc(found, func(a, b *Skill) int { return cmp.Compare(hits[b], hits[a]) })
-	return found
+	return slices.Concat(ranks...)
 }
 
 // Match returns the skills that any of the patterns includes, by name. A
 // pattern is a name, "domain.*" or "*", as in [mesh.SkillMatches].
 func (c *Catalog) Match(patterns []string) []*Skill {
 	var found []*Skill
-	for _, s := range c.snapshot().sorted {
-		if slices.ContainsFunc(patterns, func(p string) bool { return mesh.SkillMatches(p, s.Name) }) {
-			found = append(found, s)
-		}
+	for _, shelf := range c.snapshot().all() {
+		found = append(found, shelf.match(patterns)...)
 	}
 	return found
 }
 
-// Put adds the skill, or replaces the one of the same name. The caller has
-// validated it and does not change it any more.
-func (c *Catalog) Put(s *Skill) {
-	c.change(func(skills map[string]*Skill) { skills[s.Name] = s })
+func (s *shelf) match(patterns []string) []*Skill {
+	var found []*Skill
+	for _, p := range patterns {
+		if domain, ok := strings.CutSuffix(p, ".*"); p == "*" || ok && domain == s.domain {
+			return s.skills()
+		}
+		if e, ok := s.get(p); ok {
+			found = append(found, e.skill)
+		}
+	}
+	slices.SortFunc(found, func(a, b *Skill) int { return cmp.Compare(a.Name, b.Name) })
+	return slices.Compact(found)
 }
 
-// Remove takes the skill out, if it is there.
-func (c *Catalog) Remove(name string) {
-	c.change(func(skills map[string]*Skill) { delete(skills, name) })
+// Put adds the skills, or replaces those of the same names, all at once. The
+// caller has validated them and does not change them any more.
+func (c *Catalog) Put(skills ...*Skill) {
+	e := edits{entries: make(map[string]entry, len(skills))}
+	for _, s := range skills {
+		e.entries[s.Name] = newEntry(s, nil)
+	}
+	c.edit(e)
 }
 
-func (c *Catalog) change(edit func(map[string]*Skill)) {
+// Remove takes the skills out that are there, all at once.
+func (c *Catalog) Remove(names ...string) {
+	e := edits{entries: make(map[string]entry, len(names))}
+	for _, name := range names {
+		e.entries[name] = entry{}
+	}
+	c.edit(e)
+}
+
+func (c *Catalog) edit(e edits) {
 	c.writers.Lock()
 	defer c.writers.Unlock()
-	now := c.snapshot()
-	skills := make(map[string]*Skill, len(now.skills)+1)
-	maps.Copy(skills, now.skills)
-	edit(skills)
-	c.current.Store(newSnapshot(skills, now.indexes))
+	c.own.Store(c.own.Load().with(e))
 }

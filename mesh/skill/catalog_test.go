@@ -55,21 +55,39 @@ func sample(t *testing.T) *skill.Catalog {
 	}))
 }
 
-// S3-072, S3-073, S3-075: everything in the folders is found at load.
+// S3-071, S3-072, S3-073, S3-074, S3-075: everything in the folders is found at
+// load, by name and by domain, and each domain has a description.
 func TestLoad_indexesSkillsAndDomains(t *testing.T) {
 	c := sample(t)
 	if diff := cmp.Diff([]string{"mail.search", "mail.send", "tasks.create"}, names(c.List())); diff != "" {
 		t.Error(diff)
 	}
-	want := []skill.Index{{Domain: "mail", Description: "Electronic mail", Body: "# Mail"}, {Domain: "tasks"}}
+	want := []skill.Index{
+		{Domain: "mail", Description: "Electronic mail", Body: "# Mail", Skills: 2},
+		{Domain: "tasks", Description: "Create a task", Skills: 1}, // has no SKILL.md
+	}
 	if diff := cmp.Diff(want, c.Domains()); diff != "" {
 		t.Error(diff)
 	}
 	if s, ok := c.Get("mail.send"); !ok || s.Path != "mail/send.md" {
 		t.Errorf("Get found %+v, %v", s, ok)
 	}
-	if _, ok := c.Get("mail.SKILL"); ok {
-		t.Error("SKILL.md became a skill")
+	for _, name := range []string{"mail.SKILL", "mail.", "mail", "", "absent.send"} {
+		if s, ok := c.Get(name); ok {
+			t.Errorf("Get(%q) found %s", name, s.Name)
+		}
+	}
+	if diff := cmp.Diff([]string{"mail.search", "mail.send"}, names(c.InDomain("mail"))); diff != "" || c.InDomain("absent") != nil {
+		t.Errorf("InDomain: %s", diff)
+	}
+	if ix, ok := c.Domain("mail"); !ok || ix != want[0] {
+		t.Errorf("Domain(mail) = %+v, %v", ix, ok)
+	}
+	if ix, ok := c.Domain("absent"); ok {
+		t.Errorf("Domain(absent) = %+v", ix)
+	}
+	if diff := cmp.Diff([]skill.Index{{Domain: "mail", Description: "Electronic mail", Body: "# Mail", Skills: 1}}, c.MatchDomains([]string{"mail.send", "files.*"})); diff != "" {
+		t.Errorf("MatchDomains: %s", diff)
 	}
 }
 
@@ -151,7 +169,7 @@ func TestCatalog_Match(t *testing.T) {
 	for _, tt := range []struct{ patterns, want []string }{
 		{[]string{"*"}, []string{"mail.search", "mail.send", "tasks.create"}},
 		{[]string{"mail.*"}, []string{"mail.search", "mail.send"}},
-		{[]string{"tasks.create", "mail.send"}, []string{"mail.send", "tasks.create"}},
+		{[]string{"tasks.create", "mail.send", "mail.search", "mail.send"}, []string{"mail.search", "mail.send", "tasks.create"}},
 		{[]string{"mai.*", "mail"}, nil},
 		{nil, nil},
 	} {

@@ -1,141 +1,283 @@
 package skill
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
-	"runtime/debug"
 	"strings"
 	"sync"
 	"time"
 
 	"agentmesh/mesh"
+	"agentmesh/mesh/limit"
 )
 
-// DefaultTimeout is how long one call may take (S3-039).
-const DefaultTimeout = 30 * time.Second
+const (
+	// DefaultTimeout is how long one call may take (S3-039).
+	DefaultTimeout = 30 * time.Second
+	// DefaultMaxContent is how much a model is told of one result, in bytes.
+	DefaultMaxContent = 16 << 10
+	// settleTime bounds what is still done when a call is over, whether its
+	// caller waits or not.
+	settleTime = 10 * time.Second
+)
+
+// A Config says how an [Executor] decides. Lookup is required; what is nil of
+// the rest is a stage that lets every call pass. All of it is used
+// concurrently, and none of it is changed any more.
+type Config struct {
+	// Lookup returns the skill of that name, NotFound if there is none. The
+	// call keeps the version that it got.
+	Lookup func(ctx context.Context, name string) (*Skill, error)
+	// Handlers run the skills, by what skills name in Handler.
+	Handlers map[string]Handler
+	// Allowed says which skills may be called.
+	Allowed func(name string) bool
+	// Names lists names of skills, from which one is proposed where a name
+	// was mistyped.
+	Names func() []string
+	// Timeout bounds one call. The default is DefaultTimeout.
+	Timeout time.Duration
+	// MaxContent is the longest content that a model is told, in bytes. What
+	// is longer is cut at a line, with a note; templates are not, since half
+	// an instruction is worse than a long one. The default is
+	// DefaultMaxContent.
+	MaxContent int
+	// Approver is asked about the skills that want the user's approval. Where
+	// there is none, nobody is asked and they run.
+	Approver Approver
+	Breaker  Breaker
+	Budget   Budget
+	Journal  Journal
+	Notifier Notifier
+}
+
+// A Verdict is the word on a call that wants approval. The zero Verdict is
+// Refused.
+type Verdict uint8
+
+// The verdicts.
+const (
+	Refused Verdict = iota
+	Approved
+	Wait // the user has to be asked, with the text of [Question]
+)
+
+// An Approver decides calls of skills that want the user's approval.
+type Approver interface {
+	// Approve returns the verdict without waiting for the user. Of an error
+	// the Detail is told to the model; the call is not made.
+	Approve(ctx context.Context, s *Skill, call *Call) (Verdict, error)
+}
+
+// A Breaker stops calls to skills that keep failing. It is what [limit.Breaker]
+// is.
+type Breaker interface {
+	// Allow returns Unavailable for a skill that is not to be called now.
+	// Otherwise done is called once, after the call.
+	Allow(ctx context.Context, skill string) (done func(ctx context.Context, o limit.Outcome), err error)
+}
+
+// A Budget counts calls.
+type Budget interface {
+	// Take takes one call off the budget. The error is Exhausted if there is
+	// none left; its Detail is told to the model.
+	Take(ctx context.Context, skill string) error
+}
+
+// A Journal is the audit of calls. What is to be recorded of a call is its
+// intent, before it can have an effect, and its end.
+type Journal interface {
+	// Begin records the intent and returns the idempotency key that the
+	// handler gets; "" leaves the one that the call has. After an error the
+	// call is not made, and the error's Detail is told to the model.
+	Begin(ctx context.Context, s *Skill, call *Call) (key string, err error)
+	// End records what came of a call that Begin has recorded. Its context
+	// outlives the caller's.
+	End(ctx context.Context, call *Call, r *Result, took time.Duration)
+}
+
+// A Notifier tells others what came of calls.
+type Notifier interface {
+	// Notify must not block. The result is shared and not to be changed.
+	Notify(ctx context.Context, s *Skill, call *Call, r *Result)
+}
 
 // An Executor runs skills: every call goes through it, whoever makes it.
 type Executor struct {
-	lookup   func(name string) (*Skill, bool)
-	handlers map[string]Handler
-	names    func() []string
-	timeout  time.Duration
-	running  sync.WaitGroup
+	config  Config
+	running sync.WaitGroup
 }
 
-// An Option changes a default of [NewExecutor].
-type Option func(*Executor)
+// NewExecutor returns an Executor.
+func NewExecutor(c Config) *Executor {
+	c.Timeout = cmp.Or(c.Timeout, DefaultTimeout)
+	c.MaxContent = cmp.Or(c.MaxContent, DefaultMaxContent)
+	return &Executor{config: c}
+}
 
-// WithTimeout limits a call to d. The default is DefaultTimeout.
-func WithTimeout(d time.Duration) Option { return func(x *Executor) { x.timeout = d } }
-
-// WithNames lets the executor propose a name of the list where one was
-// mistyped. By default it proposes nothing.
-func WithNames(list func() []string) Option { return func(x *Executor) { x.names = list } }
-
-// NewExecutor returns an Executor that finds skills by lookup and runs them by
-// the handlers, which are keyed by what skills name in Handler. Neither is
-// changed any more; lookup is called concurrently.
-func NewExecutor(lookup func(name string) (*Skill, bool), handlers map[string]Handler, opts ...Option) *Executor {
-	x := &Executor{lookup: lookup, handlers: handlers, timeout: DefaultTimeout}
-	for _, opt := range opts {
-		opt(x)
+// Lookup makes a Config.Lookup of the Get of a [Catalog].
+func Lookup(get func(name string) (*Skill, bool)) func(ctx context.Context, name string) (*Skill, error) {
+	return func(_ context.Context, name string) (*Skill, error) {
+		if s, ok := get(name); ok {
+			return s, nil
+		}
+		return nil, mesh.Errorf(mesh.NotFound, "skill.Lookup", "There is no skill '%s'", clip(name))
 	}
-	return x
 }
 
 // Execute runs the call and always returns a result: whatever goes wrong is in
-// it as text that lets a model go on (S3-026). allowed says which skills the
-// agent may call; nil allows all. The call and env stay as they are.
-func (x *Executor) Execute(ctx context.Context, call *Call, env *Env, allowed func(name string) bool) *Result {
-	if allowed != nil && !allowed(call.Skill) {
-		return failed("Skill '%s' is not available to this agent.", clip(call.Skill))
+// it as text that lets a model go on (S3-026). The call and env stay as they
+// are.
+//
+// These are the stages of a call, in their order. Each is passed once, and one
+// that refuses the call is the last (S3-021): scope, look-up, validation,
+// permission, breaker, timeout, budget, idempotency key and audit, handler,
+// end of the audit, report to the breaker, notification.
+func (x *Executor) Execute(ctx context.Context, call *Call, env *Env) *Result {
+	env = env.complete()
+	s, ready, refusal := x.prepare(ctx, call, env)
+	if refusal == nil {
+		refusal = x.permit(ctx, s, ready, env)
 	}
-	s, ok := x.lookup(call.Skill)
-	if !ok {
-		return failed("Unknown skill '%s'. %sCall get_skill to discover available skills.", clip(call.Skill), x.hint(call.Skill, allowed))
+	if refusal != nil {
+		return refusal
 	}
-	args, problems := s.arguments(call.Args)
-	if len(problems) > 0 {
-		return failed("Invalid arguments for '%s': %s. %s", s.Name, strings.Join(problems, "; "), s.usage())
+	done := func(context.Context, limit.Outcome) {}
+	if x.config.Breaker != nil {
+		allowed, err := x.config.Breaker.Allow(ctx, s.Name)
+		if err != nil {
+			return because(err, "'%s' is temporarily unavailable. Please try again later.", s.Name)
+		}
+		done = allowed
 	}
-	if s.Handler == "" {
-		return template(s, args)
+	end := x.attempt(ctx, s, ready, env)
+	settling, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTime)
+	defer cancel()
+	done(settling, end.outcome)
+	if end.made && x.config.Notifier != nil {
+		x.config.Notifier.Notify(settling, s, ready, end.result)
 	}
-	h, ok := x.handlers[s.Handler]
-	if !ok {
-		return failed("Failed to execute '%s': its handler '%s' is not installed here.", s.Name, s.Handler)
-	}
-	ready := &Call{Skill: s.Name, Args: args, Key: call.Key}
-	if ready.Key == "" {
-		ready.Key = mesh.NewEventID()
-	}
-	return x.run(ctx, h, ready, env.complete())
+	return end.result
 }
 
 // Wait returns when no handler is running any more, also none that was given
 // up for being late. No call may be started meanwhile.
 func (x *Executor) Wait() { x.running.Wait() }
 
-func template(s *Skill, args map[string]any) *Result {
-	meta := map[string]any{"type": "template", "requires_interpretation": true}
-	if len(args) > 0 {
-		meta["arguments"] = args
+// prepare is scope, look-up and validation. It returns the call as a handler
+// gets it, or a refusal.
+func (x *Executor) prepare(ctx context.Context, call *Call, env *Env) (*Skill, *Call, *Result) {
+	if x.config.Allowed != nil && !x.config.Allowed(call.Skill) {
+		err := mesh.Errorf(mesh.Denied, "skill.Execute", "The skill is out of scope")
+		return nil, nil, because(err, "Skill '%s' is not available to this agent.", clip(call.Skill))
 	}
-	return &Result{Status: StatusOK, Content: s.Body, Metadata: meta}
+	s, err := x.config.Lookup(ctx, call.Skill)
+	switch {
+	case mesh.IsCode(err, mesh.NotFound):
+		return nil, nil, because(err, "Unknown skill '%s'. %sCall get_skill to discover available skills.", clip(call.Skill), x.hint(call.Skill))
+	case err != nil:
+		return nil, nil, refused(ctx, env.logger(call.Skill), clip(call.Skill), err)
+	}
+	args, problems := s.arguments(call.Args)
+	if len(problems) > 0 {
+		err := mesh.InvalidField("skill.Execute", "arguments", "%s", strings.Join(problems, "; "))
+		return nil, nil, because(err, "Invalid arguments for '%s': %s. %s", s.Name, strings.Join(problems, "; "), s.usage())
+	}
+	if _, ok := x.config.Handlers[s.Handler]; !ok && s.Handler != "" {
+		err := mesh.Errorf(mesh.Unsupported, "skill.Execute", "its handler '%s' is not installed here", s.Handler)
+		return nil, nil, refused(ctx, env.logger(s.Name), s.Name, err)
+	}
+	ready := *call
+	ready.Skill, ready.Args = s.Name, args
+	return s, &ready, nil
 }
 
-// run gives the handler until the timeout. A handler that ignores its context
-// is left behind then, because its caller must go on; Wait waits for it.
-func (x *Executor) run(ctx context.Context, h Handler, call *Call, env *Env) *Result {
-	ctx, cancel := context.WithTimeout(ctx, x.timeout)
-	defer cancel()
-	done := make(chan *Result, 1)
-	x.running.Go(func() { done <- guarded(ctx, h, call, env) })
-	select {
-	case r := <-done:
-		return r
-	case <-ctx.Done():
-		return late(ctx, call.Skill)
+// permit asks for the user's approval where the skill wants it, and returns
+// what keeps the call from going on, or nil.
+func (x *Executor) permit(ctx context.Context, s *Skill, call *Call, env *Env) *Result {
+	if x.config.Approver == nil || !s.RequiresApproval && s.Confirm == "" {
+		return nil
 	}
-}
-
-// late is the result of a call that ended with its context.
-func late(ctx context.Context, name string) *Result {
-	if errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
-		return failed("Failed to execute '%s': it did not finish in time, and it is unknown whether it had an effect.", name)
-	}
-	return failed("Failed to execute '%s': it was canceled, and it is unknown whether it had an effect.", name)
-}
-
-func guarded(ctx context.Context, h Handler, call *Call, env *Env) (r *Result) {
-	log := env.Logger.With("skill", call.Skill, "tenant", env.Tenant, "thread", env.Thread)
-	defer func() {
-		if p := recover(); p != nil {
-			log.ErrorContext(ctx, "skill panicked", "panic", p, "stack", string(debug.Stack()))
-			r = failed("Failed to execute '%s': internal error.", call.Skill)
-		}
-	}()
-	r, err := h.Execute(ctx, call, env)
+	verdict, err := x.config.Approver.Approve(ctx, s, call)
 	switch {
 	case err != nil:
-		return explain(ctx, log, call.Skill, err)
-	case r == nil:
-		log.ErrorContext(ctx, "skill returned nothing")
-		return failed("Failed to execute '%s': internal error.", call.Skill)
-	case r.Status == "":
-		r.Status = StatusOK
+		return refused(ctx, env.logger(s.Name), s.Name, err)
+	case verdict == Approved:
+		return nil
+	case verdict == Wait:
+		ask := Question(s, call)
+		return &Result{Status: StatusWaiting, Content: "'" + s.Name + "' waits for the user's approval.", Ask: ask}
 	}
-	return r
+	err = mesh.Errorf(mesh.Denied, "skill.Execute", "the user did not allow it; do not call it again unless the user asks for it")
+	return refused(ctx, env.logger(s.Name), s.Name, err)
 }
 
-// explain tells the model what it may know of the error and logs the rest.
-func explain(ctx context.Context, log *slog.Logger, name string, err error) *Result {
-	if code := mesh.CodeOf(err); ctx.Err() != nil && (code == mesh.Canceled || code == mesh.Timeout) {
-		return late(ctx, name)
+// An end is what an admitted call came to.
+type end struct {
+	result  *Result
+	outcome limit.Outcome
+	made    bool // the handler was called
+}
+
+// attempt is what happens within the timeout: budget, key and intent, and the
+// handler; and after it the record of the end.
+func (x *Executor) attempt(ctx context.Context, s *Skill, call *Call, env *Env) end {
+	timed, cancel := context.WithTimeoutCause(ctx, x.config.Timeout, errLate)
+	defer cancel()
+	if err := x.begin(timed, s, call); err != nil {
+		return end{result: refused(timed, env.logger(s.Name), s.Name, err)}
 	}
+	begun := time.Now()
+	e := x.run(timed, s, call, env)
+	e.made = true
+	if s.Handler != "" {
+		e.result = cut(e.result, x.config.MaxContent, s, call.Source)
+	}
+	if x.config.Journal != nil {
+		settling, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTime)
+		defer cancel()
+		x.config.Journal.End(settling, call, e.result, time.Since(begun))
+	}
+	return e
+}
+
+// begin takes the call off the budget, records its intent and gives it its key.
+func (x *Executor) begin(ctx context.Context, s *Skill, call *Call) error {
+	if x.config.Budget != nil {
+		if err := x.config.Budget.Take(ctx, s.Name); err != nil {
+			return err
+		}
+	}
+	if x.config.Journal != nil {
+		key, err := x.config.Journal.Begin(ctx, s, call)
+		if err != nil {
+			return err
+		}
+		call.Key = cmp.Or(key, call.Key)
+	}
+	if call.Key == "" {
+		call.Key = mesh.NewEventID()
+	}
+	return nil
+}
+
+// errLate is the cause of a context whose call took longer than a call may.
+var errLate = errors.New("the call took too long")
+
+// refused is the result of a call that was not made for that reason.
+func refused(ctx context.Context, log *slog.Logger, name string, err error) *Result {
+	if ctx.Err() != nil && mesh.DetailOf(err) == "" {
+		return because(err, "Failed to execute '%s': there was no time left for it; it was not called.", name)
+	}
+	return because(err, "Failed to execute '%s': %s.", name, reason(ctx, log, err))
+}
+
+// reason is what a model may know of the error, without a full stop; what it
+// may not is logged.
+func reason(ctx context.Context, log *slog.Logger, err error) string {
 	detail := mesh.DetailOf(err)
 	if detail == "" {
 		log.ErrorContext(ctx, "skill failed", "err", err)
@@ -144,27 +286,10 @@ func explain(ctx context.Context, log *slog.Logger, name string, err error) *Res
 	if field := mesh.FieldOf(err); field != "" {
 		detail = "'" + field + "' " + detail
 	}
-	if mesh.IsCode(err, mesh.Invalid) {
-		return failed("Invalid arguments for '%s': %s.", name, strings.TrimSuffix(detail, "."))
-	}
-	return failed("Failed to execute '%s': %s.", name, strings.TrimSuffix(detail, "."))
+	return strings.TrimSuffix(detail, ".")
 }
 
-func failed(format string, args ...any) *Result {
-	return &Result{Status: StatusError, Content: fmt.Sprintf(format, args...)}
-}
-
-// complete returns a copy of env in which nothing that has a default is nil.
-func (e *Env) complete() *Env {
-	var out Env
-	if e != nil {
-		out = *e
-	}
-	if out.Now == nil {
-		out.Now = time.Now
-	}
-	if out.Logger == nil {
-		out.Logger = slog.New(slog.DiscardHandler)
-	}
-	return &out
+// because is a failed result with its cause.
+func because(err error, format string, args ...any) *Result {
+	return &Result{Status: StatusError, Content: fmt.Sprintf(format, args...), Err: err}
 }

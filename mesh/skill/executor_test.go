@@ -38,15 +38,21 @@ Saves.
 `
 
 // an executor with notes.save, run by h, and the template notes.explain.
-func executor(t *testing.T, h skill.HandlerFunc, opts ...skill.Option) *skill.Executor {
+func executor(t *testing.T, h skill.HandlerFunc, allowed ...func(name string) bool) *skill.Executor {
 	t.Helper()
 	c := load(t, files(map[string]string{
 		"notes/save.md":    noteFile,
 		"notes/explain.md": "---\nname: notes.explain\ndescription: Explain\n---\n# Explain well\n",
 		"notes/lost.md":    "---\nname: notes.lost\ndescription: Lost\nhandler: nowhere\n---\nx\n",
 	}))
-	list := func() []string { return names(c.List()) }
-	return skill.NewExecutor(c.Get, map[string]skill.Handler{"notes.save": h}, append(opts, skill.WithNames(list))...)
+	config := skill.Config{
+		Lookup: skill.Lookup(c.Get), Handlers: map[string]skill.Handler{"notes.save": h},
+		Names: func() []string { return names(c.List()) },
+	}
+	for _, f := range allowed {
+		config.Allowed = f
+	}
+	return skill.NewExecutor(config)
 }
 
 func echo(_ context.Context, call *skill.Call, _ *skill.Env) (*skill.Result, error) {
@@ -54,11 +60,11 @@ func echo(_ context.Context, call *skill.Call, _ *skill.Env) (*skill.Result, err
 }
 
 func execute(x *skill.Executor, name string, args map[string]any) *skill.Result {
-	return x.Execute(context.Background(), &skill.Call{Skill: name, Args: args}, nil, nil)
+	return x.Execute(context.Background(), &skill.Call{Skill: name, Args: args}, nil)
 }
 
 // S3-021: scope first, then existence, then arguments; each refusal is a result.
-// S0-039, S3-022, S3-080 to S3-083, S3-101, S3-102, S3-105 to S3-107.
+// S0-039, S3-022, S3-080, S3-081, S3-082, S3-083, S3-101, S3-102, S3-105, S3-106, S3-107.
 func TestExecutor_refusesInOrder(t *testing.T) {
 	onlySave := func(name string) bool { return name == "notes.save" || name == "notes.sav" }
 	tests := map[string]struct {
@@ -90,8 +96,8 @@ func TestExecutor_refusesInOrder(t *testing.T) {
 			x := executor(t, func(context.Context, *skill.Call, *skill.Env) (*skill.Result, error) {
 				t.Error("the handler was called")
 				return &skill.Result{}, nil
-			})
-			r := x.Execute(context.Background(), &skill.Call{Skill: tt.skill, Args: tt.args}, nil, tt.allowed)
+			}, tt.allowed)
+			r := x.Execute(context.Background(), &skill.Call{Skill: tt.skill, Args: tt.args}, nil)
 			if !r.Failed() || !strings.HasPrefix(r.Content, tt.want) {
 				t.Errorf("result is %+v,\nwant an error beginning %q", r, tt.want)
 			}
@@ -125,10 +131,25 @@ func TestExecutor_convertsArguments(t *testing.T) {
 	}
 }
 
+// However wrong a call is, what is told about it is short.
+func TestExecutor_boundsWhatItSaysOfAWrongCall(t *testing.T) {
+	args := map[string]any{}
+	for i := range 10_000 {
+		args[fmt.Sprintf("x%d%s", i, strings.Repeat("y", 1000))] = i
+	}
+	r := execute(executor(t, echo), "notes.save", args)
+	if !strings.Contains(r.Content, "and 9980 more like these; Missing required field: 'text'") || len(r.Content) > 4096 {
+		t.Errorf("%d bytes: %.200s", len(r.Content), r.Content)
+	}
+	if r := execute(executor(t, echo), "notes."+strings.Repeat("x", 1<<20), nil); strings.Contains(r.Content, "Did you mean") || len(r.Content) > 1024 {
+		t.Errorf("%d bytes: %.200s", len(r.Content), r.Content)
+	}
+}
+
 func TestExecutor_givesEveryCallAKey(t *testing.T) {
 	x := executor(t, echo)
 	args := map[string]any{"text": "x"}
-	r := x.Execute(context.Background(), &skill.Call{Skill: "notes.save", Args: args, Key: "k1"}, nil, nil)
+	r := x.Execute(context.Background(), &skill.Call{Skill: "notes.save", Args: args, Key: "k1"}, nil)
 	if r.Metadata["key"] != "k1" {
 		t.Errorf("the key became %v", r.Metadata["key"])
 	}
@@ -173,7 +194,7 @@ func TestExecutor_explainsFailures(t *testing.T) {
 			var log bytes.Buffer
 			x := executor(t, tt.handler)
 			r := x.Execute(context.Background(), &skill.Call{Skill: "notes.save", Args: map[string]any{"text": "x"}},
-				&skill.Env{Tenant: "acme", Logger: slog.New(slog.NewTextHandler(&log, nil))}, nil)
+				&skill.Env{Tenant: "acme", Logger: slog.New(slog.NewTextHandler(&log, nil))})
 			x.Wait()
 			if !r.Failed() || r.Content != tt.want {
 				t.Errorf("result is %+v, want %q", r, tt.want)
@@ -212,7 +233,7 @@ func TestExecutor_endsLateCalls(t *testing.T) {
 
 				ctx, cancel := context.WithCancel(context.Background())
 				time.AfterFunc(time.Second, cancel)
-				r = x.Execute(ctx, &skill.Call{Skill: "notes.save", Args: map[string]any{"text": "x"}}, nil, nil)
+				r = x.Execute(ctx, &skill.Call{Skill: "notes.save", Args: map[string]any{"text": "x"}}, nil)
 				if !r.Failed() || !strings.Contains(r.Content, "was canceled") {
 					t.Errorf("result is %+v", r)
 				}
@@ -240,16 +261,17 @@ func TestClosest(t *testing.T) {
 // An executor is all that stands between an agent and its skills.
 func ExampleExecutor() {
 	greet := &skill.Skill{Name: "demo.greet", Handler: "greet", Parameters: []skill.Parameter{{Name: "who", Type: "string", Required: true}}}
-	find := func(name string) (*skill.Skill, bool) { return greet, name == greet.Name }
-	x := skill.NewExecutor(find, map[string]skill.Handler{
-		"greet": skill.HandlerFunc(func(_ context.Context, call *skill.Call, env *skill.Env) (*skill.Result, error) {
-			return &skill.Result{Content: "Hello " + call.String("who") + " of " + string(env.Tenant)}, nil
-		}),
+	x := skill.NewExecutor(skill.Config{
+		Lookup: skill.Lookup(func(name string) (*skill.Skill, bool) { return greet, name == greet.Name }),
+		Handlers: map[string]skill.Handler{
+			"greet": skill.HandlerFunc(func(_ context.Context, call *skill.Call, env *skill.Env) (*skill.Result, error) {
+				return &skill.Result{Content: "Hello " + call.String("who") + " of " + string(env.Tenant)}, nil
+			}),
+		},
 	})
 	env := &skill.Env{Tenant: "acme"}
-	all := func(string) bool { return true }
-	fmt.Println(x.Execute(context.Background(), &skill.Call{Skill: "demo.greet", Args: map[string]any{"who": "Ada"}}, env, all).Content)
-	fmt.Println(x.Execute(context.Background(), &skill.Call{Skill: "demo.greet"}, env, all).Content)
+	fmt.Println(x.Execute(context.Background(), &skill.Call{Skill: "demo.greet", Args: map[string]any{"who": "Ada"}}, env).Content)
+	fmt.Println(x.Execute(context.Background(), &skill.Call{Skill: "demo.greet"}, env).Content)
 	// Output:
 	// Hello Ada of acme
 	// Invalid arguments for 'demo.greet': Missing required field: 'who'. Valid parameters: who (string, required).

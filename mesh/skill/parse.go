@@ -31,14 +31,38 @@ func (p Problem) String() string {
 
 // Parse reads a skill file. The path, below the root of the skills and with
 // slashes, gives the domain (its first folder) and must agree with the name in
-// the front matter; with an empty path, the name gives the path. The error is
-// Invalid, and its detail names file, line and remedy.
+// the front matter; with an empty path, the name gives the path. A path that
+// ends in SKILL.md is that of a skill in the Agent Skills format; see package
+// comment. The error is Invalid, and its detail names file, line and remedy.
 func Parse(path string, data []byte) (*Skill, error) {
-	s, bad := parse(path, data)
+	read := parse
+	if isSkillMD(path) {
+		read = parseStandard
+	}
+	s, bad := read(path, data)
 	if bad != nil {
 		return nil, &mesh.Error{Code: mesh.Invalid, Op: "skill.Parse", Detail: bad.String()}
 	}
 	return s, nil
+}
+
+// ParseNew reads the file of a skill that a user wants to have, and says what
+// is wrong with it. Such a skill must be a template: a handler is code of the
+// mesh, and a second name for it would evade the grants that name the first.
+func ParseNew(source []byte) (*Skill, *Problem) {
+	s, bad := parse("", source)
+	if bad != nil {
+		return nil, bad
+	}
+	if s.Handler != "" {
+		return nil, noTemplate(s)
+	}
+	return s, nil
+}
+
+func noTemplate(s *Skill) *Problem {
+	return &Problem{Path: s.Path,
+		Detail: "names a handler, which only skills of the mesh itself may; remove the line \"handler\" and describe the steps instead"}
 }
 
 // ParseIndex reads a domain's SKILL.md. Path and error are as for [Parse].
@@ -55,7 +79,7 @@ func parse(file string, data []byte) (*Skill, *Problem) {
 	if bad != nil {
 		return nil, bad
 	}
-	s := &Skill{Body: f.body, Path: file, Source: bytes.Clone(data)}
+	s := f.skill(data)
 	if bad := f.decode(f.front, "", skillFields(f, s)); bad != nil {
 		return nil, bad
 	}
@@ -79,6 +103,11 @@ func parse(file string, data []byte) (*Skill, *Problem) {
 		return nil, f.problem(f.lines["name"], "name is %q, but the file's place says %q; rename one of them", s.Name, want)
 	}
 	return s, nil
+}
+
+// skill begins the skill that is in the file.
+func (f *file) skill(data []byte) *Skill {
+	return &Skill{Body: f.body, Path: f.path, Source: bytes.Clone(data), Version: versionOf(data)}
 }
 
 func skillFields(f *file, s *Skill) fields {
@@ -113,11 +142,15 @@ func parseIndex(file string, data []byte) (*Index, *Problem) {
 	if bad != nil {
 		return nil, bad
 	}
+	return f.index()
+}
+
+func (f *file) index() (*Index, *Problem) {
 	ix := &Index{Body: f.body}
 	if bad := f.decode(f.front, "", fields{"domain": f.text(&ix.Domain), "description": f.text(&ix.Description)}); bad != nil {
 		return nil, bad
 	}
-	folder, _, found := strings.Cut(file, "/")
+	folder, _, found := strings.Cut(f.path, "/")
 	switch {
 	case !ValidPart(ix.Domain):
 		return nil, f.problem(f.lines["domain"], "domain must be lower-case letters, digits and '_', and is %q", clip(ix.Domain))

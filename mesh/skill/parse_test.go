@@ -34,6 +34,7 @@ parameters:
 Sends.
 `
 
+// S3-125: the front matter names the code that runs the skill, and its flags.
 func TestParse_readsEveryField(t *testing.T) {
 	got, err := skill.Parse("mail/send.md", []byte(good))
 	if err != nil {
@@ -46,7 +47,7 @@ func TestParse_readsEveryField(t *testing.T) {
 			{Name: "to", Type: "array", Required: true, Description: "Who gets it"},
 			{Name: "priority", Type: "string", Enum: []string{"low", "high"}, Default: "low"},
 		},
-		Body: "# Send\n\nSends.", Path: "mail/send.md", Source: []byte(good),
+		Body: "# Send\n\nSends.", Path: "mail/send.md", Source: []byte(good), Version: "115813c84c3c",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
@@ -71,8 +72,8 @@ func TestParse_readsFilesOfOtherSystems(t *testing.T) {
 	}
 }
 
-// S3-076: the domain is that of the folder, and the access follows the action
-// unless the file says it.
+// S3-076, S3-078: name and description are enough; the domain is that of the
+// folder, and the access follows the action unless the file says it.
 func TestParse_derivesDomainAndAccess(t *testing.T) {
 	for data, want := range map[string]string{
 		"---\nname: a.search\ndescription: d\n---\nb":               skill.AccessRead,
@@ -122,7 +123,12 @@ func TestParse_namesFileLineAndRemedy(t *testing.T) {
 		"description a list":     {"mail/send.md", file("name: mail.send\ndescription: [a]\n"), "mail/send.md:3: description must be one text value", "quotes"},
 		"line break in field":    {"mail/send.md", file("name: mail.send\ndescription: \"a\\nb\"\n"), "mail/send.md:3: description must be one line", "one line"},
 		"approval not boolean":   {"mail/send.md", file(ok + "requires_approval: maybe\n"), "mail/send.md:4: requires_approval must be true or false", "true or false"},
+		"confirm is no question": {"mail/send.md", file(ok + "confirm: false\n"), "mail/send.md:4: confirm is the question to ask the user", "requires_approval"},
 		"bad access":             {"mail/send.md", file(ok + "access: all\n"), "mail/send.md:4: access must be read or write", "read or write"},
+		"not a schedule":         {"mail/send.md", file(ok + "schedule: daily\n"), "mail/send.md:4: schedule is not a cron expression", "as \"0 9 * * 1-5\""},
+		"no such date":           {"mail/send.md", file(ok + "schedule: 0 0 31 2 *\n"), "mail/send.md:4: schedule is never due", "correct day and month"},
+		"zone in schedule":       {"mail/send.md", file(ok + "schedule: TZ=UTC 0 0 * * *\n"), "mail/send.md:4: schedule has a time zone in it", "field timezone"},
+		"no such zone":           {"mail/send.md", file(ok + "timezone: Mars/Olympus\n"), "mail/send.md:4: timezone must be an IANA time zone", "Europe/Berlin"},
 		"alias":                  {"mail/send.md", file("name: &n mail.send\ndescription: *n\n"), "mail/send.md:2: name uses a YAML anchor", "write the value out"},
 		"parameters a mapping":   {"mail/send.md", file(ok + "parameters: {to: x}\n"), "mail/send.md:4: parameters must be a list", "- name:"},
 		"parameter a text":       {"mail/send.md", file(ok + "parameters: [to]\n"), "mail/send.md:4: parameters[0] must be a mapping", "mapping"},
@@ -180,7 +186,7 @@ func TestRender_roundTrips(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%v in\n%s", err, data)
 		}
-		if diff := cmp.Diff(s, got, cmpopts.EquateEmpty(), cmpopts.IgnoreFields(skill.Skill{}, "Source")); diff != "" {
+		if diff := cmp.Diff(s, got, cmpopts.EquateEmpty(), cmpopts.IgnoreFields(skill.Skill{}, "Source", "Version")); diff != "" {
 			t.Fatalf("%s\nin\n%s", diff, data)
 		}
 	})
@@ -219,9 +225,9 @@ func drawSkill(t *rapid.T) *skill.Skill {
 	some := line.Filter(func(s string) bool { return s != "" })
 	s := &skill.Skill{
 		Domain: part.Draw(t, "domain"), Action: part.Draw(t, "action"),
-		Description: some.Draw(t, "description"), Handler: line.Draw(t, "handler"), Schedule: line.Draw(t, "schedule"),
-		Timezone: line.Draw(t, "timezone"), Author: line.Draw(t, "author"), Created: line.Draw(t, "created"),
-		Confirm: line.Draw(t, "confirm"), RequiresApproval: rapid.Bool().Draw(t, "approval"),
+		Description: some.Draw(t, "description"), Handler: line.Draw(t, "handler"), Schedule: rapid.SampledFrom([]string{"", "@daily", "*/5 9-17 * * 1-5"}).Draw(t, "schedule"),
+		Timezone: rapid.SampledFrom([]string{"", "UTC", "Europe/Berlin"}).Draw(t, "timezone"), Author: line.Draw(t, "author"), Created: line.Draw(t, "created"),
+		Confirm: line.Filter(func(s string) bool { return s != "true" && s != "false" }).Draw(t, "confirm"), RequiresApproval: rapid.Bool().Draw(t, "approval"),
 		Access: rapid.SampledFrom([]string{skill.AccessRead, skill.AccessWrite}).Draw(t, "access"),
 		Tags:   rapid.SliceOfN(some, 0, 3).Draw(t, "tags"),
 		Body: "# " + strings.TrimRight(strings.NewReplacer("\r", "", "\x00", "").Replace(
@@ -269,7 +275,7 @@ func FuzzParse(f *testing.F) {
 		if err != nil {
 			t.Fatalf("cannot read what was rendered: %v\n%s", err, skill.Render(s))
 		}
-		if diff := cmp.Diff(s, again, cmpopts.EquateEmpty(), cmpopts.IgnoreFields(skill.Skill{}, "Source")); diff != "" {
+		if diff := cmp.Diff(s, again, cmpopts.EquateEmpty(), cmpopts.IgnoreFields(skill.Skill{}, "Source", "Version")); diff != "" {
 			t.Fatal(diff)
 		}
 	})

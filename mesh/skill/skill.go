@@ -1,9 +1,14 @@
 package skill
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 	"regexp"
 	"slices"
 	"strings"
+
+	"agentmesh/mesh"
 )
 
 // The values of Skill.Access.
@@ -25,7 +30,8 @@ type Skill struct {
 	// Handler names the code that runs the skill, as "mail.send"; it is empty
 	// for templates.
 	Handler string
-	// Schedule is a cron expression and Timezone its IANA zone, or "".
+	// Schedule is a cron expression and Timezone its IANA zone, or ""; see
+	// [Next].
 	Schedule string
 	Timezone string
 	Author   string
@@ -44,6 +50,24 @@ type Skill struct {
 	Path string
 	// Source is the file as it was read.
 	Source []byte
+	// Version changes when Source does: the first 12 hexadecimal digits of its
+	// SHA-256.
+	Version string
+	// Files are what else is in the skill's own folder, by path within it and
+	// sorted; only skills in the Agent Skills format have any. They are read by
+	// [Library.ReadFile] and never run.
+	Files []string
+	// Tenant is whose skill it is, or "" for all tenants'.
+	Tenant mesh.TenantID
+	// Schema is the JSON Schema of the arguments where Parameters cannot say
+	// all of it, as for tools of other servers; else nil.
+	Schema json.RawMessage
+}
+
+// versionOf returns the version of a skill with that source.
+func versionOf(source []byte) string {
+	sum := sha256.Sum256(source)
+	return hex.EncodeToString(sum[:6])
 }
 
 // A Parameter is one named argument of a skill. Its JSON form is what models
@@ -67,17 +91,20 @@ type Index struct {
 	Domain      string
 	Description string
 	Body        string
+	// Skills is how many skills the domain has; a catalog counts them.
+	Skills int
 }
 
 // DefaultDomain is where skills go that users build.
 const DefaultDomain = "workflows"
 
-// Bounds of a skill file, in bytes.
+// Bounds of a skill, in bytes where nothing else is said.
 const (
-	MaxFile = 256 << 10
-	MaxBody = 128 << 10
-	maxLine = 1024 // one field of the front matter
-	maxName = 64   // one half of a name
+	MaxFile  = 256 << 10 // also of a file that belongs to a skill
+	MaxBody  = 128 << 10
+	MaxFiles = 256  // files that belong to a skill
+	maxLine  = 1024 // one field of the front matter, in characters
+	maxName  = 64   // one half of a name
 )
 
 // Types lists the types of parameters. A flag is a boolean that is true when

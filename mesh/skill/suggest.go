@@ -6,13 +6,13 @@ import (
 )
 
 // hint proposes an existing skill that the agent may call, or returns "".
-func (x *Executor) hint(name string, allowed func(string) bool) string {
-	if x.names == nil {
+func (x *Executor) hint(name string) string {
+	if x.config.Names == nil {
 		return ""
 	}
 	var names []string
-	for _, n := range x.names() {
-		if allowed == nil || allowed(n) {
+	for _, n := range x.config.Names() {
+		if x.config.Allowed == nil || x.config.Allowed(n) {
 			names = append(names, n)
 		}
 	}
@@ -27,6 +27,9 @@ func (x *Executor) hint(name string, allowed func(string) bool) string {
 // if none is similar.
 func Closest(name string, names []string) string {
 	const least = 0.6
+	if len(name) > 2*maxName+1 { // no name; comparing it would take long
+		return ""
+	}
 	domain, _, _ := strings.Cut(name, ".")
 	best, score := "", 0.0
 	bestHere, scoreHere := "", -1.0

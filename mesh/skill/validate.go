@@ -14,7 +14,7 @@ import (
 // error is Invalid and names the field as it is called in the front matter, as
 // "parameters[1].type".
 func Validate(s *Skill) error {
-	for _, check := range []func(*Skill) error{checkName, checkLines, checkAccess, checkParameters, checkBody} {
+	for _, check := range []func(*Skill) error{checkName, checkLines, checkSchedule, checkAccess, checkParameters, checkBody} {
 		if err := check(s); err != nil {
 			return err
 		}
@@ -53,6 +53,9 @@ func checkLines(s *Skill) error {
 			return err
 		}
 	}
+	if s.Confirm == "true" || s.Confirm == "false" {
+		return invalid("confirm", "is the question to ask the user, and is %q; write the question, or use requires_approval instead", s.Confirm)
+	}
 	return checkList("tags", s.Tags)
 }
 
@@ -60,10 +63,10 @@ func checkLines(s *Skill) error {
 // line breaks by which a value could pose as other fields.
 func checkLine(field, v string) error {
 	switch {
-	case len(v) > maxLine:
-		return invalid(field, "is %d bytes long; at most %d are allowed", len(v), maxLine)
 	case !utf8.ValidString(v):
 		return invalid(field, "is not valid UTF-8; save the text as UTF-8")
+	case utf8.RuneCountInString(v) > maxLine:
+		return invalid(field, "is %d characters long; at most %d are allowed", utf8.RuneCountInString(v), maxLine)
 	case strings.ContainsFunc(v, breaksLine):
 		return invalid(field, "must be one line without control characters")
 	}

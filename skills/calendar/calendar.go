@@ -2,10 +2,17 @@
 //
 // By default an event is written as an iCalendar file (RFC 5545) into the
 // folder calendar, one event per file, from where calendar programs take it. A
-// call with a key that was seen before writes nothing and has the same result.
-// Handlers may be called concurrently. A tenant sees its own events only.
+// call with a key that was seen before writes nothing and has the same result,
+// for as long as the event remembers its last keys. A tenant sees its own
+// events only.
 //
-// It sends no invitations and expands no recurrences.
+// An event has a version, which changes whenever its file does, by whatever
+// program. A change can name the version that it is based on, and is refused
+// when that is not the event's any more. What a change does not name stays as
+// it is, also what other programs wrote and this one does not understand.
+//
+// Handlers may be called concurrently, also from several processes on one
+// folder. The package sends no invitations and expands no recurrences.
 package calendar
 
 import (
@@ -19,19 +26,25 @@ import (
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/skill"
+	"agentmesh/skills/internal/flags"
 	"agentmesh/skills/internal/outfile"
+	"agentmesh/skills/internal/quote"
 )
 
 // Folder is the folder of events, below the data folder.
 const Folder = "calendar"
+
+const suffix = ".ics"
 
 // Bounds of an event, in bytes and persons.
 const (
 	maxText      = 16 << 10
 	maxShown     = 60 // of what was given, in messages
 	maxAttendees = 200
-	maxDuration  = 366 * 24 * time.Hour
+	maxDuration  = 366 * day
 )
+
+const day = 24 * time.Hour
 
 // Handlers returns the handlers of the domain, by what skill files name. They
 // write below dir, which they make when they need it.
@@ -40,6 +53,7 @@ func Handlers(dir string) map[string]skill.Handler {
 	return map[string]skill.Handler{
 		"calendar.create": skill.HandlerFunc(c.create),
 		"calendar.list":   skill.HandlerFunc(c.list),
+		"calendar.update": skill.HandlerFunc(c.update),
 	}
 }
 
@@ -52,10 +66,18 @@ type event struct {
 	start, end                   time.Time
 	allDay                       bool
 	attendees                    []string // addresses
+
+	// What is only read.
+	id, version string
+	repeats     bool
+	deleted     bool
 }
 
 func (c calendar) create(ctx context.Context, call *skill.Call, env *skill.Env) (*skill.Result, error) {
 	const op = "calendar.create"
+	if err := flags.Require(call, "title", "start"); err != nil {
+		return nil, err
+	}
 	e, err := check(call, env.Now())
 	if err != nil {
 		return nil, err
@@ -68,7 +90,7 @@ func (c calendar) create(ctx context.Context, call *skill.Call, env *skill.Env) 
 	if err != nil {
 		return nil, mesh.Errorf(mesh.Unknown, op, "The event could not be written: %w", err)
 	}
-	name := path.Join(Folder, outfile.TenantFolder(env.Tenant), e.uid+".ics")
+	name := path.Join(Folder, outfile.TenantFolder(env.Tenant), e.uid+suffix)
 	file := filepath.Join(c.dir, filepath.FromSlash(name))
 	if err := outfile.WriteOnce(filepath.Dir(file), filepath.Base(file), data); err != nil {
 		return nil, mesh.Wrap(op, err)
@@ -77,73 +99,115 @@ func (c calendar) create(ctx context.Context, call *skill.Call, env *skill.Env) 
 	if e, err = read(file, env.Now().Location()); err != nil {
 		return nil, mesh.Errorf(mesh.Unavailable, op, "The event in the calendar cannot be read back; check %s: %w", name, err)
 	}
-	content := fmt.Sprintf("The event %q on %s is in the calendar (%s).", e.title, e.when(), name)
+	if e.deleted {
+		return nil, mesh.Errorf(mesh.Precondition, op, "The event %q was created under this key before, and was deleted since; create another one", e.title)
+	}
+	return e.result(name, "is in the calendar"), nil
+}
+
+// result tells what became of the event that is in the file of that name.
+func (e *event) result(name, what string) *skill.Result {
+	content := fmt.Sprintf("The event %q on %s %s (%s). Its id is %s.", e.title, e.when(), what, name, e.id)
 	if len(e.attendees) > 0 {
-		content += " Attendees: " + strings.Join(e.attendees, ", ") + "."
+		content += " Attendees: " + quote.Line(strings.Join(e.attendees, ", ")) + "."
 	}
 	return &skill.Result{
 		Content: content, Files: []string{name},
-		Metadata: map[string]any{"uid": e.uid, "start": e.start.Format(time.RFC3339), "end": e.end.Format(time.RFC3339)},
-	}, nil
+		Metadata: map[string]any{
+			"uid": e.uid, "id": e.id, "version": e.version,
+			"start": e.start.Format(time.RFC3339), "end": e.end.Format(time.RFC3339),
+		},
+	}
 }
 
+// check reads a new event from the call.
 func check(call *skill.Call, now time.Time) (*event, error) {
-	const op = "calendar.create"
-	e := &event{
-		title: oneLine(call.String("title")), location: oneLine(call.String("location")),
-		description: clean(call.String("description")),
-	}
-	for _, f := range []struct{ name, text string }{{"title", e.title}, {"location", e.location}, {"description", e.description}} {
-		if len(f.text) > maxText {
-			return nil, mesh.InvalidField(op, f.name, "is %d bytes long; at most %d are allowed", len(f.text), maxText)
-		}
-	}
-	if e.title == "" {
-		return nil, mesh.InvalidField(op, "title", "has no visible text; say what the event is called")
+	e := new(event)
+	if err := e.setTexts(call); err != nil {
+		return nil, err
 	}
 	var ok bool
-	if e.start, e.allDay, ok = parseTime(call.String("start"), now.Location()); !ok {
-		return nil, mesh.InvalidField(op, "start", "is %q; %s", mesh.Clip(call.String("start"), maxShown), timeRemedy)
+	start := flags.Text(call, "start")
+	if e.start, e.allDay, ok = parseTime(start, now.Location()); !ok {
+		return nil, mesh.InvalidField(call.Skill, "start", "is %q; %s", mesh.Clip(start, maxShown), timeRemedy)
 	}
 	if err := e.setEnd(call); err != nil {
 		return nil, err
 	}
-	list := call.Strings("attendees")
-	if len(list) > maxAttendees {
-		return nil, mesh.InvalidField(op, "attendees", "has %d addresses; at most %d are allowed", len(list), maxAttendees)
+	var err error
+	e.attendees, err = attendees(call)
+	return e, err
+}
+
+// setTexts takes what the call gives; "none" takes away what may be absent.
+func (e *event) setTexts(call *skill.Call) error {
+	for _, f := range []struct {
+		name  string
+		clean func(string) string
+		to    *string
+	}{{"title", oneLine, &e.title}, {"location", oneLine, &e.location}, {"description", clean, &e.description}} {
+		if !flags.Has(call, f.name) {
+			continue
+		}
+		text := f.clean(flags.Text(call, f.name))
+		switch {
+		case len(text) > maxText:
+			return mesh.InvalidField(call.Skill, f.name, "is %d bytes long; at most %d are allowed", len(text), maxText)
+		case f.name == "title" && text == "":
+			return mesh.InvalidField(call.Skill, "title", "has no visible text; say what the event is called")
+		case f.name != "title" && strings.EqualFold(text, none):
+			text = ""
+		}
+		*f.to = text
 	}
+	return nil
+}
+
+// none as a value takes away what is there.
+const none = "none"
+
+func attendees(call *skill.Call) ([]string, error) {
+	list := flags.List(call, "attendees")
+	if len(list) > maxAttendees {
+		return nil, mesh.InvalidField(call.Skill, "attendees", "has %d addresses; at most %d are allowed", len(list), maxAttendees)
+	}
+	var out []string
 	for _, text := range list {
 		a, err := mail.ParseAddress(text)
 		if err != nil || strings.ContainsFunc(a.Address, func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune(`"\;:,`, r) }) {
-			return nil, mesh.InvalidField(op, "attendees", "has %q, which is not an email address; write it as bob@example.com", mesh.Clip(text, maxShown))
+			return nil, mesh.InvalidField(call.Skill, "attendees", "has %q, which is not an email address; write it as bob@example.com", mesh.Clip(text, maxShown))
 		}
-		e.attendees = append(e.attendees, a.Address)
+		out = append(out, a.Address)
 	}
-	return e, nil
+	return out, nil
 }
 
+// setEnd takes end or duration; without either, an event takes an hour, or a
+// day.
 func (e *event) setEnd(call *skill.Call) error {
-	const op = "calendar.create"
-	end, duration := call.String("end"), call.String("duration")
+	op := call.Skill
+	end, duration := flags.Text(call, "end"), flags.Text(call, "duration")
 	switch {
 	case end != "" && duration != "":
 		return mesh.InvalidField(op, "duration", "is given beside end; give one of them")
 	case end != "":
-		var day, ok bool
-		if e.end, day, ok = parseTime(end, e.start.Location()); !ok {
+		var whole, ok bool
+		if e.end, whole, ok = parseTime(end, e.start.Location()); !ok {
 			return mesh.InvalidField(op, "end", "is %q; %s", mesh.Clip(end, maxShown), timeRemedy)
 		}
-		if day && e.allDay { // to the end of that day
+		if e.allDay = e.allDay && whole; e.allDay { // to the end of that day
 			e.end = e.end.AddDate(0, 0, 1)
 		}
-		e.allDay = e.allDay && day
 	case duration != "":
 		d, ok := parseDuration(duration)
 		if !ok || d <= 0 {
 			return mesh.InvalidField(op, "duration", "is %q; write it as 30m, 1h30m or PT45M", mesh.Clip(duration, maxShown))
 		}
-		e.end = e.start.Add(d)
-		e.allDay = false
+		if e.allDay = e.allDay && d%day == 0; e.allDay { // days, of which not all have 24 hours
+			e.end = e.start.AddDate(0, 0, int(d/day))
+		} else {
+			e.end = e.start.Add(d)
+		}
 	case e.allDay:
 		e.end = e.start.AddDate(0, 0, 1)
 	default:
@@ -157,17 +221,17 @@ func (e *event) setEnd(call *skill.Call) error {
 
 // when describes the time of the event for people.
 func (e *event) when() string {
-	const day, clock = "2006-01-02 (Mon)", "15:04"
+	const date, clock = "2006-01-02 (Mon)", "15:04"
 	if e.allDay {
 		last := e.end.AddDate(0, 0, -1)
 		if last.Equal(e.start) {
-			return e.start.Format(day) + ", all day"
+			return e.start.Format(date) + ", all day"
 		}
-		return e.start.Format(day) + " to " + last.Format(day) + ", all day"
+		return e.start.Format(date) + " to " + last.Format(date) + ", all day"
 	}
 	zone, _ := e.start.Zone()
 	if e.start.Format(time.DateOnly) == e.end.Format(time.DateOnly) {
-		return e.start.Format(day+", "+clock) + " to " + e.end.Format(clock) + " " + zone
+		return e.start.Format(date+", "+clock) + " to " + e.end.Format(clock) + " " + zone
 	}
-	return e.start.Format(day+" "+clock) + " to " + e.end.Format(day+" "+clock) + " " + zone
+	return e.start.Format(date+" "+clock) + " to " + e.end.Format(date+" "+clock) + " " + zone
 }

@@ -2,15 +2,22 @@ package calendar
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
+	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 	"unicode/utf8"
 
 	"github.com/emersion/go-ical"
 )
+
+// product names what wrote a file.
+const product = "-//agentmesh//calendar//EN"
 
 // maxFile bounds what is read as an event.
 const maxFile = 1 << 20
@@ -21,29 +28,17 @@ func encode(e *event, now time.Time) ([]byte, error) {
 	ev := ical.NewEvent()
 	ev.Props.SetText(ical.PropUID, e.uid)
 	ev.Props.SetDateTime(ical.PropDateTimeStamp, now.UTC())
-	if e.allDay {
-		ev.Props.SetDate(ical.PropDateTimeStart, e.start)
-		ev.Props.SetDate(ical.PropDateTimeEnd, e.end)
-	} else {
-		ev.Props.SetDateTime(ical.PropDateTimeStart, e.start.UTC())
-		ev.Props.SetDateTime(ical.PropDateTimeEnd, e.end.UTC())
-	}
-	for name, text := range map[string]string{
-		ical.PropSummary: e.title, ical.PropLocation: e.location, ical.PropDescription: e.description,
-	} {
-		if text != "" {
-			ev.Props.SetText(name, text)
-		}
-	}
-	for _, address := range e.attendees {
-		p := ical.NewProp(ical.PropAttendee)
-		p.Value = "mailto:" + address
-		ev.Props.Add(p)
-	}
+	e.putTimes(ev)
+	e.putTexts(ev)
+	e.putAttendees(ev)
 	cal := ical.NewCalendar()
 	cal.Props.SetText(ical.PropVersion, "2.0")
-	cal.Props.SetText(ical.PropProductID, "-//agentmesh//calendar//EN")
+	cal.Props.SetText(ical.PropProductID, product)
 	cal.Children = append(cal.Children, ev.Component)
+	return format(cal)
+}
+
+func format(cal *ical.Calendar) ([]byte, error) {
 	var b bytes.Buffer
 	if err := ical.NewEncoder(&b).Encode(cal); err != nil {
 		return nil, err
@@ -72,23 +67,107 @@ func fold(data []byte) []byte {
 	return b.Bytes()
 }
 
+func (e *event) putTimes(ev *ical.Event) {
+	if e.allDay {
+		ev.Props.SetDate(ical.PropDateTimeStart, e.start)
+		ev.Props.SetDate(ical.PropDateTimeEnd, e.end)
+	} else {
+		ev.Props.SetDateTime(ical.PropDateTimeStart, e.start.UTC())
+		ev.Props.SetDateTime(ical.PropDateTimeEnd, e.end.UTC())
+	}
+	ev.Props.Del(ical.PropDuration)
+}
+
+func (e *event) putTexts(ev *ical.Event) {
+	for name, text := range map[string]string{
+		ical.PropSummary: e.title, ical.PropLocation: e.location, ical.PropDescription: e.description,
+	} {
+		switch was, _ := ev.Props.Text(name); {
+		case text == "":
+			ev.Props.Del(name)
+		case text != was:
+			ev.Props.SetText(name, text)
+		}
+	}
+}
+
+// putAttendees keeps what is known of those who take part already.
+func (e *event) putAttendees(ev *ical.Event) {
+	known := make(map[string]ical.Prop)
+	for _, p := range ev.Props.Values(ical.PropAttendee) {
+		known[strings.ToLower(addressOf(p))] = p
+	}
+	ev.Props.Del(ical.PropAttendee)
+	for _, address := range e.attendees {
+		p, ok := known[strings.ToLower(address)]
+		if !ok {
+			p = *ical.NewProp(ical.PropAttendee)
+			p.Value = "mailto:" + address
+		}
+		ev.Props.Add(&p)
+	}
+}
+
+func addressOf(p ical.Prop) string {
+	const scheme = "mailto:"
+	if len(p.Value) > len(scheme) && strings.EqualFold(p.Value[:len(scheme)], scheme) {
+		return p.Value[len(scheme):]
+	}
+	return p.Value
+}
+
 // read returns the first event of the file, its times in loc.
 func read(file string, loc *time.Location) (*event, error) {
+	_, _, e, err := open(file, loc)
+	return e, err
+}
+
+// open returns the calendar of the file and its first event, as it is there and
+// as it is understood.
+func open(file string, loc *time.Location) (*ical.Calendar, *ical.Event, *event, error) {
 	f, err := os.Open(file)
 	if err != nil {
-		return nil, err
+		return nil, nil, nil, err
 	}
 	defer func() { _ = f.Close() }() // only read
-	cal, err := ical.NewDecoder(io.LimitReader(f, maxFile)).Decode()
+	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
 	if err != nil {
-		return nil, err
+		return nil, nil, nil, err
+	}
+	if len(data) > maxFile {
+		return nil, nil, nil, errors.New("too long for an event")
+	}
+	cal, ev, e, err := decode(data, loc)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	sum := sha256.Sum256(data)
+	e.id, e.version = idOf(filepath.Base(file)), hex.EncodeToString(sum[:4])
+	return cal, ev, e, nil
+}
+
+// decode reads what anybody may have written. The decoder panics at some of
+// what is no calendar, as at "0;0="; that is an error of the file.
+func decode(data []byte, loc *time.Location) (cal *ical.Calendar, ev *ical.Event, e *event, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("no calendar: %v", p)
+		}
+	}()
+	if cal, err = ical.NewDecoder(bytes.NewReader(data)).Decode(); err != nil {
+		return nil, nil, nil, err
 	}
 	events := cal.Events()
 	if len(events) == 0 || events[0].Props.Get(ical.PropDateTimeStart) == nil {
-		return nil, errors.New("no event with a start")
+		return nil, nil, nil, errors.New("no event with a start")
 	}
-	ev := events[0]
-	e := &event{allDay: ev.Props.Get(ical.PropDateTimeStart).ValueType() == ical.ValueDate}
+	ev = &events[0]
+	e, err = understand(ev, loc)
+	return cal, ev, e, err
+}
+
+func understand(ev *ical.Event, loc *time.Location) (e *event, err error) {
+	e = &event{allDay: ev.Props.Get(ical.PropDateTimeStart).ValueType() == ical.ValueDate, repeats: ev.Props.Get(ical.PropRecurrenceRule) != nil}
 	if e.start, err = ev.DateTimeStart(loc); err != nil {
 		return nil, err
 	}
@@ -103,12 +182,22 @@ func read(file string, loc *time.Location) (*event, error) {
 			return nil, err
 		}
 	}
+	status, _ := ev.Props.Text(ical.PropStatus)
+	e.deleted = strings.EqualFold(status, string(ical.EventCancelled))
 	for _, p := range ev.Props.Values(ical.PropAttendee) {
-		address := p.Value
-		if len(address) > len("mailto:") && strings.EqualFold(address[:len("mailto:")], "mailto:") {
-			address = address[len("mailto:"):]
-		}
-		e.attendees = append(e.attendees, address)
+		e.attendees = append(e.attendees, addressOf(p))
 	}
 	return e, nil
+}
+
+// idOf is how the event in a file is called towards models: the beginning of
+// the name if it is one that was made here, else a short name for it.
+func idOf(file string) string {
+	const digits = 8
+	stem := strings.TrimSuffix(file, suffix)
+	if raw, err := hex.DecodeString(stem); err == nil && len(raw) == 16 {
+		return stem[:digits]
+	}
+	sum := sha256.Sum256([]byte(stem))
+	return hex.EncodeToString(sum[:digits/2])
 }

@@ -8,6 +8,8 @@ import (
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/skill"
+	"agentmesh/skills/internal/flags"
+	"agentmesh/skills/internal/quote"
 )
 
 // maxLimit bounds how many passages one call returns.
@@ -20,9 +22,13 @@ func Handlers(ix *Index) map[string]skill.Handler {
 }
 
 func (ix *Index) handle(ctx context.Context, call *skill.Call, _ *skill.Env) (*skill.Result, error) {
-	limit, query := int(call.Int("limit")), call.String("query")
-	if limit < 1 || limit > maxLimit {
-		return nil, mesh.InvalidField(call.Skill, "limit", "must be from 1 to %d", maxLimit)
+	if err := flags.Require(call, "query"); err != nil {
+		return nil, err
+	}
+	query := flags.Text(call, "query")
+	limit, err := flags.Int(call, "limit", 5, 1, maxLimit)
+	if err != nil {
+		return nil, err
 	}
 	found, err := ix.Search(ctx, query, limit)
 	if err != nil {
@@ -35,13 +41,13 @@ func (ix *Index) handle(ctx context.Context, call *skill.Call, _ *skill.Env) (*s
 		}
 	}
 	return &skill.Result{
-		Content:  ix.report(strings.Join(strings.Fields(query), " "), found, sources),
+		Content:  ix.report(quote.Line(query), found, sources),
 		Metadata: map[string]any{"count": len(found), "sources": sources},
 	}, nil
 }
 
 // report is one block per passage: "### n. Document > Section", "Source:
-// path:line", the text; and the sources in the last line.
+// path:line", the text, quoted; and the sources in the last line.
 func (ix *Index) report(query string, found []Passage, sources []string) string {
 	query = mesh.Clip(query, 200)
 	if len(found) == 0 {
@@ -55,8 +61,8 @@ func (ix *Index) report(query string, found []Passage, sources []string) string 
 		if p.Section != "" {
 			title += " > " + p.Section
 		}
-		fmt.Fprintf(&b, "\n### %d. %s\nSource: %s:%d\n\n%s\n", i+1, title, p.Path, p.Line, p.Text)
+		fmt.Fprintf(&b, "\n### %d. %s\nSource: %s:%d\n\n%s\n", i+1, quote.Line(title), quote.Line(p.Path), p.Line, quote.Text(p.Text))
 	}
-	fmt.Fprintf(&b, "\nSources: %s", strings.Join(sources, ", "))
+	fmt.Fprintf(&b, "\nSources: %s", quote.Line(strings.Join(sources, ", ")))
 	return b.String()
 }

@@ -1,10 +1,10 @@
 // Package knowledge finds passages in a folder of documents.
 //
 // [Open] reads the folder's markdown and text files, cuts them into sections
-// at their headings, and indexes them in memory (SQLite FTS5, Porter stems,
-// BM25). Any text is a legal query: it is words, never syntax. Searches may
-// run concurrently, with each other and with nothing else: the index does not
-// change, and a changed folder is opened again.
+// at their headings, and indexes them in memory. Any text is a legal query: it
+// is words, never syntax. Searches may run concurrently, with each other and
+// with nothing else: the index does not change, and a changed folder is opened
+// again.
 //
 // It does not answer questions. It returns passages with their sources, and
 // whoever asked composes the answer.
@@ -12,33 +12,30 @@ package knowledge
 
 import (
 	"context"
-	"crypto/rand"
-	"database/sql"
 	"errors"
+	"fmt"
 	"io/fs"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
-	_ "modernc.org/sqlite" // the driver "sqlite"
-
 	"agentmesh/mesh"
 	"agentmesh/mesh/skill"
+	"agentmesh/skills/internal/textindex"
 )
 
 // Bounds of what is indexed.
 const (
 	maxFile  = 2 << 20 // bytes of one document
 	maxFiles = 50_000
+	batch    = 1000 // sections that are indexed together
 )
 
 // An Index is a folder of documents, ready to be searched.
 type Index struct {
-	db *sql.DB
-	// keep is never used: a database in memory lives as long as a connection
-	// to it does, and the others come and go.
-	keep      *sql.Conn
+	texts     *textindex.Index
 	documents int
 	sections  int
 	problems  []skill.Problem
@@ -66,31 +63,21 @@ func Open(fsys fs.FS, opts ...Option) (*Index, error) {
 	if _, err := fs.ReadDir(fsys, "."); err != nil {
 		return nil, mesh.Errorf(mesh.Unavailable, op, "The folder of documents cannot be read; check that it exists and its permissions: %w", err)
 	}
-	// The name keeps the indexes of one process apart; the shared cache lets
-	// several connections read one database in memory.
-	db, err := sql.Open("sqlite", "file:"+rand.Text()+"?mode=memory&cache=shared")
+	ctx := context.Background() // it is made once, before anybody waits for it
+	texts, err := textindex.New(ctx,
+		textindex.Column{Name: "document", Weight: 4}, textindex.Column{Name: "section", Weight: 6}, textindex.Column{Name: "body", Weight: 1})
 	if err != nil {
-		return nil, mesh.Errorf(mesh.Unknown, op, "The search index cannot be made: %w", err)
+		return nil, mesh.Wrap(op, err)
 	}
-	db.SetMaxOpenConns(5)
-	ix := &Index{db: db}
-	if ix.keep, err = db.Conn(context.Background()); err == nil {
-		err = ix.build(fsys, o)
-	}
-	if err != nil {
-		return nil, mesh.Errorf(mesh.Unknown, op, "The search index cannot be made: %w", errors.Join(err, ix.Close()))
+	ix := &Index{texts: texts}
+	if err := ix.build(ctx, fsys, o); err != nil {
+		return nil, mesh.Wrap(op, errors.Join(err, ix.Close()))
 	}
 	return ix, nil
 }
 
 // Close gives the memory back. No search may be running.
-func (ix *Index) Close() error {
-	var err error
-	if ix.keep != nil {
-		err = ix.keep.Close()
-	}
-	return mesh.Wrap("knowledge.Close", errors.Join(err, ix.db.Close()))
-}
+func (ix *Index) Close() error { return mesh.Wrap("knowledge.Close", ix.texts.Close()) }
 
 // Size returns how many documents and sections there are.
 func (ix *Index) Size() (documents, sections int) { return ix.documents, ix.sections }
@@ -98,28 +85,14 @@ func (ix *Index) Size() (documents, sections int) { return ix.documents, ix.sect
 // Problems returns what was left out and why.
 func (ix *Index) Problems() []skill.Problem { return slices.Clone(ix.problems) }
 
-const schema = `CREATE VIRTUAL TABLE sections USING fts5(
-	document, section, body, path UNINDEXED, line UNINDEXED,
-	tokenize = 'porter unicode61 remove_diacritics 2')`
-
-func (ix *Index) build(fsys fs.FS, o options) (err error) {
-	tx, err := ix.db.Begin()
-	if err != nil {
+func (ix *Index) build(ctx context.Context, fsys fs.FS, o options) error {
+	var docs []textindex.Doc
+	flush := func() error {
+		err := ix.texts.Apply(ctx, textindex.Changes{Put: docs})
+		docs = docs[:0]
 		return err
 	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, tx.Rollback())
-		}
-	}()
-	if _, err = tx.Exec(schema); err != nil {
-		return err
-	}
-	insert, err := tx.Prepare(`INSERT INTO sections (document, section, body, path, line) VALUES (?, ?, ?, ?, ?)`)
-	if err != nil {
-		return err
-	}
-	if err = fs.WalkDir(fsys, ".", func(file string, d fs.DirEntry, err error) error {
+	if err := fs.WalkDir(fsys, ".", func(file string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			ix.skip(file, "cannot be read; check its permissions")
@@ -131,24 +104,32 @@ func (ix *Index) build(fsys fs.FS, o options) (err error) {
 				return fs.SkipDir
 			}
 		case !d.IsDir() && slices.Contains(o.suffixes, strings.ToLower(path.Ext(file))):
-			return ix.add(fsys, file, insert)
+			if docs = append(docs, ix.read(fsys, file)...); len(docs) >= batch {
+				return flush()
+			}
 		}
 		return nil
 	}); err != nil {
 		return err
 	}
-	if err = insert.Close(); err != nil {
-		return err
-	}
-	return tx.Commit()
+	return flush()
 }
 
 func (ix *Index) skip(file, why string) {
 	ix.problems = append(ix.problems, skill.Problem{Path: file, Detail: why})
 }
 
-// add indexes one file, or notes why not. Its error is the database's.
-func (ix *Index) add(fsys fs.FS, file string, insert *sql.Stmt) error {
+// id is where a section is. It orders by path, then line.
+func id(file string, line int) string { return fmt.Sprintf("%s\x00%09d", file, line) }
+
+func place(id string) (file string, line int) {
+	file, number, _ := strings.Cut(id, "\x00")
+	line, _ = strconv.Atoi(number) // id made it
+	return file, line
+}
+
+// read returns the sections of one file, or notes why there are none.
+func (ix *Index) read(fsys fs.FS, file string) []textindex.Doc {
 	info, err := fs.Stat(fsys, file)
 	switch {
 	case err != nil || !info.Mode().IsRegular():
@@ -167,14 +148,13 @@ func (ix *Index) add(fsys fs.FS, file string, insert *sql.Stmt) error {
 		return nil
 	}
 	title, sections := split(file, string(data))
-	for _, s := range sections {
-		if _, err := insert.Exec(title, s.heading, s.body, file, s.line); err != nil {
-			return err
-		}
-		ix.sections++
+	docs := make([]textindex.Doc, len(sections))
+	for i, s := range sections {
+		docs[i] = textindex.Doc{ID: id(file, s.line), Texts: []string{title, s.heading, s.body}, Factor: 1}
 	}
+	ix.sections += len(sections)
 	ix.documents++
-	return nil
+	return docs
 }
 
 // A Passage is a section that matches a query.
@@ -198,33 +178,20 @@ type Passage struct {
 // without any word finds nothing.
 func (ix *Index) Search(ctx context.Context, query string, limit int) (found []Passage, err error) {
 	const op = "knowledge.Search"
-	words := queryWords(query)
-	if len(words) == 0 || limit < 1 {
+	words := textindex.Words(query)
+	if len(words) == 0 {
 		return nil, nil
 	}
-	rows, err := ix.db.QueryContext(ctx, `SELECT document, section, path, line, body, -bm25(sections, 4, 6, 1) AS score
-		FROM sections WHERE sections MATCH ? ORDER BY score DESC, path, line LIMIT ?`, match(words), limit)
+	hits, err := ix.texts.Search(ctx, textindex.Query{Words: words, Limit: limit})
 	if err != nil {
-		return nil, searchError(ctx, op, err)
+		return nil, mesh.Wrap(op, err)
 	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	for rows.Next() {
-		var p Passage
-		if err := rows.Scan(&p.Document, &p.Section, &p.Path, &p.Line, &p.Text, &p.Score); err != nil {
-			return nil, searchError(ctx, op, err)
-		}
-		p.Text = excerpt(p.Text, words)
-		found = append(found, p)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, searchError(ctx, op, err)
+	for _, h := range hits {
+		file, line := place(h.ID)
+		found = append(found, Passage{
+			Document: h.Texts[0], Section: h.Texts[1], Path: file, Line: line,
+			Text: textindex.Excerpt(h.Texts[2], words), Score: h.Score,
+		})
 	}
 	return found, nil
-}
-
-func searchError(ctx context.Context, op string, err error) error {
-	if ctx.Err() != nil {
-		return mesh.Wrap(op, ctx.Err())
-	}
-	return mesh.Errorf(mesh.Unknown, op, "The documents cannot be searched: %w", err)
 }

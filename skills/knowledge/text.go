@@ -5,7 +5,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"unicode"
 )
 
 // A section is the text between two headings.
@@ -109,95 +108,4 @@ func (s *splitter) end() {
 		s.done = append(s.done, s.now)
 	}
 	s.now = section{}
-}
-
-// maxWords bounds how many words of a query count.
-const maxWords = 32
-
-// queryWords returns the words of the query, in lower case and each once.
-// Those that only make a question of it are dropped unless nothing else is
-// there.
-func queryWords(query string) []string {
-	var all, telling []string
-	for _, w := range strings.FieldsFunc(strings.ToLower(query), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !unicode.IsMark(r) }) {
-		if slices.Contains(all, w) || len(all) == 4*maxWords {
-			continue
-		}
-		all = append(all, w)
-		if !slices.Contains(asking, w) {
-			telling = append(telling, w)
-		}
-	}
-	if len(telling) > 0 {
-		all = telling
-	}
-	return all[:min(len(all), maxWords)]
-}
-
-var asking = strings.Fields(`a an and any are at be by can could did do does for from give has have how i if in into is it
-	its let me my of on or our please s shall should show so some t tell than that the their them then there these they this
-	to us use was we were what when where which who whose why will with would you your`)
-
-// match returns the FTS5 expression for any of the words. A quoted word is
-// text to FTS5, whatever it contains.
-func match(words []string) string {
-	return `"` + strings.Join(words, `" OR "`) + `"`
-}
-
-// maxExcerpt bounds an excerpt, in bytes.
-const maxExcerpt = 1200
-
-// excerpt returns the run of whole paragraphs that has the most of the words
-// and fits; where the one that has them does not fit, of its lines, and of a
-// line the beginning.
-func excerpt(body string, words []string) string {
-	if len(body) <= maxExcerpt {
-		return body
-	}
-	text := body
-	for _, between := range []string{"\n\n", "\n"} {
-		if text = densest(strings.Split(text, between), between, words); len(text) <= maxExcerpt {
-			return text
-		}
-	}
-	return strings.ToValidUTF8(text[:maxExcerpt], "") + " …"
-}
-
-// densest returns the run of pieces that has the most of the words and fits,
-// one piece at least.
-func densest(pieces []string, between string, words []string) string {
-	best, most := "", -1
-	for i := range pieces {
-		run := strings.Join(pieces[i:i+fitting(pieces[i:], len(between))], between)
-		hits, low := 0, strings.ToLower(run)
-		for _, w := range words {
-			hits += min(strings.Count(low, stem(w)), 3)
-		}
-		if hits > most {
-			best, most = run, hits
-		}
-	}
-	return best
-}
-
-// fitting returns how many of the first pieces fit in an excerpt with so many
-// bytes between them, but one at least.
-func fitting(pieces []string, between int) int {
-	size := len(pieces[0])
-	n := 1
-	for n < len(pieces) && size+between+len(pieces[n]) <= maxExcerpt {
-		size += between + len(pieces[n])
-		n++
-	}
-	return n
-}
-
-// stem cuts the usual English endings, for counting only.
-func stem(w string) string {
-	for _, end := range []string{"ing", "ed", "es", "s", "e"} {
-		if cut, ok := strings.CutSuffix(w, end); ok && len(cut) >= 4 {
-			return cut
-		}
-	}
-	return w
 }

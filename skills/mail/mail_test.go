@@ -1,7 +1,6 @@
 package mail_test
 
 import (
-	"context"
 	"io"
 	"mime"
 	"mime/quotedprintable"
@@ -11,40 +10,41 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
+	"testing/fstest"
 
 	"github.com/google/go-cmp/cmp"
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/skill"
 	"agentmesh/skills"
+	"agentmesh/skills/internal/testbench"
 	meshmail "agentmesh/skills/mail"
 )
 
-var now = time.Date(2026, 11, 20, 16, 0, 0, 0, time.FixedZone("CET", 3600))
-
 type bench struct {
+	*testbench.Bench
 	dir string
-	x   *skill.Executor
 }
 
-func setup(t *testing.T) *bench {
+func setup(t *testing.T, opts ...meshmail.Option) *bench {
 	t.Helper()
-	c, _ := skill.Load(skills.FS)
-	dir := t.TempDir()
-	return &bench{dir: dir, x: skill.NewExecutor(c.Get, meshmail.Handlers(dir))}
+	return setupAt(t, t.TempDir(), opts...)
+}
+
+func setupAt(t *testing.T, dir string, opts ...meshmail.Option) *bench {
+	t.Helper()
+	return &bench{Bench: testbench.New(t, meshmail.Handlers(dir, opts...), skills.FS), dir: dir}
 }
 
 func (b *bench) send(key string, tenant mesh.TenantID, args map[string]any) *skill.Result {
-	env := &skill.Env{Tenant: tenant, Now: func() time.Time { return now }}
-	return b.x.Execute(context.Background(), &skill.Call{Skill: "mail.send", Args: args, Key: key}, env, nil)
+	return b.CallAs(tenant, "mail.send", key, args)
 }
 
 func (b *bench) messages(t *testing.T) []string {
 	t.Helper()
 	var out []string
 	err := filepath.WalkDir(b.dir, func(p string, d os.DirEntry, err error) error {
-		if err == nil && !d.IsDir() {
+		if err == nil && !d.IsDir() && !strings.HasPrefix(d.Name(), ".") {
 			rel, _ := filepath.Rel(b.dir, p)
 			out = append(out, filepath.ToSlash(rel))
 		}
@@ -96,7 +96,7 @@ func TestSend_writesAMessageThatOthersCanRead(t *testing.T) {
 	if err != nil || len(to) != 2 || *to[0] != (mail.Address{Name: "Bob Bürger", Address: "bob@example.com"}) {
 		t.Errorf("To is %v, %v", to, err)
 	}
-	if date, err := m.Header.Date(); err != nil || !date.Equal(now) {
+	if date, err := m.Header.Date(); err != nil || !date.Equal(b.Now()) {
 		t.Errorf("Date is %v, %v", date, err)
 	}
 	if got := strings.ReplaceAll(body, "\r\n", "\n"); got != text {
@@ -203,5 +203,20 @@ func TestSend_saysThatTheOutboxCannotBeWritten(t *testing.T) {
 	r := b.send("k", "default", map[string]any{"to": "bob@example.com", "subject": "s", "body": "b"})
 	if want := "Failed to execute 'mail.send': The folder outbox cannot be written; check its permissions and the space left."; r.Content != want {
 		t.Errorf("result is %+v", r)
+	}
+}
+
+// S3-158, S3-087: what a page does not demand, the handler does; a call that
+// was corrected succeeds.
+func TestSend_checksWhatThePageDoesNot(t *testing.T) {
+	page := "---\nname: mail.send\ndescription: Mine\nhandler: mail.send\nparameters:\n  - name: to\n  - name: subject\n  - name: body\n---\nMine.\n"
+	b := testbench.New(t, meshmail.Handlers(t.TempDir()), fstest.MapFS{"mail/send.md": {Data: []byte(page)}})
+	args := map[string]any{"to": "bob@example.com, ann@example.com", "subject": "Hello"}
+	if r := b.Call("mail.send", "k", args); r.Content != "Invalid arguments for 'mail.send': Missing required flag: --body." {
+		t.Errorf("result is %+v", r)
+	}
+	args["body"] = "x"
+	if r := b.Call("mail.send", "k", args); r.Failed() || !strings.Contains(r.Content, `"Hello" to bob@example.com, ann@example.com`) {
+		t.Errorf("corrected, the call gave %+v", r)
 	}
 }

@@ -1,5 +1,6 @@
 // Package system has the skills of the domain system: skills about the mesh
-// itself, for now the one that builds skills.
+// itself, for now the one that builds skills, system.build_skill, which is
+// also called workflow.build.
 //
 // Handlers may be called concurrently. Where a built skill goes is decided by
 // whoever makes the handlers.
@@ -8,10 +9,13 @@ package system
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/skill"
+	"agentmesh/skills/internal/flags"
 )
 
 // Handlers returns the handlers of the domain, by what skill files name.
@@ -26,10 +30,17 @@ type builder func(ctx context.Context, s *skill.Skill) error
 
 // Execute writes the skill that the arguments describe (S3-161).
 func (create builder) Execute(ctx context.Context, call *skill.Call, env *skill.Env) (*skill.Result, error) {
+	if err := flags.Require(call, "name", "description"); err != nil {
+		return nil, err
+	}
+	params, err := parameters(call)
+	if err != nil {
+		return nil, err
+	}
 	s, err := skill.Build(skill.Draft{
-		Name: call.String("name"), Domain: call.String("domain"), Description: call.String("description"),
-		Steps: call.Strings("steps"), Triggers: call.Strings("triggers"), Tags: call.Strings("tags"),
-		Schedule: call.String("schedule"), Timezone: call.String("timezone"),
+		Name: flags.Text(call, "name"), Domain: flags.Text(call, "domain"), Description: flags.Text(call, "description"),
+		Steps: flags.List(call, "steps"), Triggers: flags.List(call, "triggers"), Tags: flags.List(call, "tags"),
+		Parameters: params, Schedule: flags.Text(call, "schedule"), Timezone: flags.Text(call, "timezone"),
 		Author: "assistant", Created: env.Now().Format(time.DateOnly),
 	})
 	if err != nil {
@@ -42,9 +53,50 @@ func (create builder) Execute(ctx context.Context, call *skill.Call, env *skill.
 	if err != nil {
 		return nil, mesh.Wrap(call.Skill, err)
 	}
+	content := fmt.Sprintf("The skill %s is ready (%s). It does this: %s", s.Name, s.Path, s.Description)
+	if s.Schedule != "" {
+		zone := s.Timezone
+		if zone == "" {
+			zone = "UTC"
+		}
+		content += fmt.Sprintf(" It runs by itself at %s (%s).", s.Schedule, zone)
+	}
 	return &skill.Result{
-		Content:  fmt.Sprintf("The skill %s is ready (%s). It does this: %s", s.Name, s.Path, s.Description),
-		Files:    []string{s.Path},
+		Content: content, Files: []string{s.Path},
 		Metadata: map[string]any{"skill": s.Name, "path": s.Path},
 	}, nil
+}
+
+// parameters reads what the new skill is to be given, each as
+// "name:type:rule:description", of which only the name must be there.
+func parameters(call *skill.Call) ([]skill.Parameter, error) {
+	const most = 30
+	list := flags.List(call, "parameters")
+	if len(list) > most {
+		return nil, mesh.InvalidField(call.Skill, "parameters", "has %d elements; at most %d are allowed", len(list), most)
+	}
+	var out []skill.Parameter
+	for _, text := range list {
+		fields := append(strings.SplitN(text, ":", 4), "", "", "")
+		p := skill.Parameter{Name: strings.TrimSpace(fields[0]), Type: strings.TrimSpace(fields[1]), Description: strings.TrimSpace(fields[3])}
+		if p.Type == "" {
+			p.Type = "string"
+		}
+		rule := strings.TrimSpace(fields[2])
+		fallback, isDefault := strings.CutPrefix(rule, "default=")
+		switch {
+		case isDefault:
+			p.Default = fallback
+		case rule == "required":
+			p.Required = true
+		case rule != "" && rule != "optional":
+			return nil, mesh.InvalidField(call.Skill, "parameters",
+				"has %q; write each as name:type:rule:description, where the rule is required, optional or default=<value>, as city:string:required:The city to look at", mesh.Clip(text, 60))
+		}
+		if !slices.Contains(skill.Types(), p.Type) {
+			return nil, mesh.InvalidField(call.Skill, "parameters", "has the type %q; it must be one of: %s", mesh.Clip(p.Type, 60), strings.Join(skill.Types(), ", "))
+		}
+		out = append(out, p)
+	}
+	return out, nil
 }

@@ -6,12 +6,18 @@ import (
 	"time"
 
 	"agentmesh/mesh/skill"
+	"agentmesh/skills/internal/quote"
 )
 
-// report is the numbered list of tasks that people read, also by mail.
-func report(title string, tasks []*Task, total int, now time.Time) *skill.Result {
+// report is the numbered list of tasks that people read, also by mail. all says
+// whether all tasks were looked at.
+func report(title string, tasks []*Task, total int, all bool, now time.Time) *skill.Result {
+	note := ""
+	if !all {
+		note = fmt.Sprintf("\n\nOnly %d tasks were looked at; delete what is not needed.", maxTasks)
+	}
 	if total == 0 {
-		return &skill.Result{Content: "No tasks found: " + title + ", as of " + now.Format(time.DateOnly) + ".", Metadata: facts(nil)}
+		return &skill.Result{Content: "No tasks found: " + title + ", as of " + now.Format(time.DateOnly) + "." + note, Metadata: facts(nil)}
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %d, as of %s\n", title, total, now.Format(time.DateOnly))
@@ -23,7 +29,7 @@ func report(title string, tasks []*Task, total int, now time.Time) *skill.Result
 	}
 	meta := facts(tasks)
 	meta["count"] = total
-	return &skill.Result{Content: b.String(), Metadata: meta}
+	return &skill.Result{Content: b.String() + note, Metadata: meta}
 }
 
 func one(verb string, t *Task, now time.Time) *skill.Result {
@@ -80,7 +86,7 @@ func (t *Task) page(now time.Time) string {
 	var b strings.Builder
 	b.WriteString(t.line(now))
 	if t.Description != "" {
-		b.WriteString("\n" + t.Description)
+		b.WriteString("\n" + quote.Text(t.Description))
 	}
 	if len(t.Tags) > 0 {
 		b.WriteString("\nTags: " + strings.Join(t.Tags, ", "))

@@ -9,6 +9,8 @@ import (
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/skill"
+	"agentmesh/skills/internal/flags"
+	"agentmesh/skills/internal/quote"
 )
 
 // A filter says which tasks are wanted.
@@ -22,8 +24,17 @@ type filter struct {
 
 func search(ctx context.Context, call *skill.Call, env *skill.Env) (*skill.Result, error) {
 	now := env.Now()
-	f := filter{statuses: call.Strings("status"), words: queryWords(call.String("query")), tags: call.Strings("tags"), assignee: call.String("assignee")}
-	if s := call.String("due_before"); s != "" {
+	f := filter{
+		statuses: flags.List(call, "status"), words: queryWords(call),
+		tags: flags.List(call, "tags"), assignee: strings.TrimSpace(flags.Text(call, "assignee")),
+	}
+	if err := flags.Enum(call, "status", f.statuses, append(statuses(), "open", "overdue", "archived", "all")...); err != nil {
+		return nil, err
+	}
+	if len(f.statuses) == 0 {
+		f.statuses = []string{"open"}
+	}
+	if s := flags.Text(call, "due_before"); flags.Has(call, "due_before") {
 		due, ok := parseDue(s, now.Location())
 		if !ok {
 			return nil, mesh.InvalidField(call.Skill, "due_before", "must be a day as 2026-12-01 or a moment as 2026-12-01T14:00, and is %q", mesh.Clip(s, maxShown))
@@ -34,18 +45,18 @@ func search(ctx context.Context, call *skill.Call, env *skill.Env) (*skill.Resul
 			f.before, _ = time.Parse(time.RFC3339, due) // parseDue returns one of the two
 		}
 	}
-	limit := int(call.Int("limit"))
-	if limit < 1 || limit > maxLimit {
-		return nil, mesh.InvalidField(call.Skill, "limit", "must be from 1 to %d", maxLimit)
-	}
-	all, err := readAll(ctx, env)
+	limit, err := flags.Int(call, "limit", 20, 1, maxLimit)
 	if err != nil {
 		return nil, err
 	}
-	found := slices.DeleteFunc(all, func(t *Task) bool { return !f.wants(t, now) })
+	found, all, err := readAll(ctx, env)
+	if err != nil {
+		return nil, err
+	}
+	found = slices.DeleteFunc(found, func(t *Task) bool { return !f.wants(t, now) })
 	slices.SortFunc(found, func(a, b *Task) int { return byUrgency(a, b, now.Location()) })
 	total := len(found)
-	return report(f.title(call), found[:min(limit, total)], total, now), nil
+	return report(f.title(call), found[:min(limit, total)], total, all, now), nil
 }
 
 func (f *filter) wants(t *Task, now time.Time) bool {
@@ -85,29 +96,26 @@ func hasStatus(t *Task, status string, now time.Time) bool {
 }
 
 // queryWords drops what people say around the words that they look for.
-func queryWords(query string) []string {
+func queryWords(call *skill.Call) []string {
 	filler := []string{"a", "an", "the", "my", "our", "all", "any", "of", "for", "with", "about", "task", "tasks", "todo", "todos"}
-	return slices.DeleteFunc(strings.Fields(strings.ToLower(query)), func(w string) bool { return slices.Contains(filler, w) })
+	return slices.DeleteFunc(flags.Words(call, "query"), func(w string) bool { return slices.Contains(filler, w) })
 }
 
 // title says what was asked for, as "Overdue tasks matching \"tax\"".
 func (f *filter) title(call *skill.Call) string {
 	status := strings.ReplaceAll(strings.Join(f.statuses, ", "), "_", " ")
-	if status == "" {
-		status = "no"
-	}
 	title := strings.ToUpper(status[:1]) + status[1:] + " tasks"
 	if len(f.words) > 0 {
-		title += " matching \"" + mesh.Clip(oneLine(call.String("query")), maxShown) + "\""
+		title += " matching \"" + mesh.Clip(quote.Line(flags.Text(call, "query")), maxShown) + "\""
 	}
 	if len(f.tags) > 0 {
-		title += " tagged " + mesh.Clip(oneLine(strings.Join(f.tags, ", ")), maxShown)
+		title += " tagged " + mesh.Clip(quote.Line(strings.Join(f.tags, ", ")), maxShown)
 	}
 	if f.assignee != "" {
-		title += " of " + mesh.Clip(oneLine(f.assignee), maxShown)
+		title += " of " + mesh.Clip(quote.Line(f.assignee), maxShown)
 	}
 	if !f.before.IsZero() {
-		title += " due before " + call.String("due_before")
+		title += " due before " + flags.Text(call, "due_before")
 	}
 	return title
 }

@@ -1,14 +1,17 @@
 // Package tasks has the skills of the domain tasks: a to-do list per tenant,
 // kept in the mesh's State.
 //
-// Creating is idempotent by the call's key; updates of the same task by
-// several agents are serialised by its version, and none is lost. Handlers may
-// be called concurrently.
+// All calls are idempotent by their key, changes for as long as the task
+// remembers its last keys; updates of the same task by several agents are
+// serialised by its version, and none is lost. Handlers may be called
+// concurrently. What is deleted leaves its id and keys behind and
+// nothing else, so that no call that is repeated brings it back.
 //
 // It assigns and reminds nobody: a task is a record.
 package tasks
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/base32"
@@ -20,6 +23,8 @@ import (
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/skill"
+	"agentmesh/skills/internal/flags"
+	"agentmesh/skills/internal/quote"
 )
 
 // Kind is the kind of the State's values that are tasks.
@@ -51,7 +56,15 @@ type Task struct {
 	Updated  time.Time `json:"updated"`
 	// Key is the idempotency key of the call that created the task.
 	Key string `json:"key"`
+	// Changes are the keys of the calls that changed it last, the latest last.
+	Changes []string `json:"changes,omitempty"`
+	// Deleted is the key of the call that deleted the task. Of the rest, ID
+	// and Key are left then.
+	Deleted string `json:"deleted,omitempty"`
 }
+
+func statuses() []string   { return []string{Todo, InProgress, Blocked, Done} }
+func priorities() []string { return []string{"low", "normal", "high"} }
 
 // Handlers returns the handlers of the domain, by what skill files name.
 func Handlers() map[string]skill.Handler {
@@ -61,6 +74,7 @@ func Handlers() map[string]skill.Handler {
 		"tasks.get":     stateful(get),
 		"tasks.update":  stateful(update),
 		"tasks.archive": stateful(archive),
+		"tasks.delete":  stateful(remove),
 	}
 }
 
@@ -75,6 +89,9 @@ func stateful(h skill.HandlerFunc) skill.Handler {
 }
 
 func create(ctx context.Context, call *skill.Call, env *skill.Env) (*skill.Result, error) {
+	if err := flags.Require(call, "title"); err != nil {
+		return nil, err
+	}
 	now := env.Now()
 	t := &Task{
 		Status: Todo, Priority: "normal", Creator: env.User, Key: call.Key,
@@ -99,11 +116,13 @@ func create(ctx context.Context, call *skill.Call, env *skill.Env) (*skill.Resul
 		if !mesh.IsCode(err, mesh.Conflict) {
 			return nil, mesh.Wrap(call.Skill, err)
 		}
-		there, _, err := read(ctx, env, t.ID)
-		if err != nil {
+		there, _, err := load(ctx, env, t.ID)
+		switch {
+		case err != nil:
 			return nil, err
-		}
-		if there.Key == call.Key {
+		case there.Key == call.Key && there.Deleted != "":
+			return nil, mesh.Errorf(mesh.Precondition, call.Skill, "The task %s was created under this key before, and was deleted since; create another one", there.ID)
+		case there.Key == call.Key:
 			return one("Created", there, now), nil
 		}
 	}
@@ -111,23 +130,28 @@ func create(ctx context.Context, call *skill.Call, env *skill.Env) (*skill.Resul
 }
 
 func get(ctx context.Context, call *skill.Call, env *skill.Env) (*skill.Result, error) {
-	ids := call.Strings("task_ids")
-	if id := call.String("task_id"); id != "" {
+	ids := flags.List(call, "task_ids")
+	if id := strings.TrimSpace(flags.Text(call, "task_id")); id != "" {
 		ids = append([]string{id}, ids...)
 	}
-	limit := int(call.Int("limit"))
+	ids = unique(ids)
+	latest, err := flags.Bool(call, "recent")
 	switch {
-	case call.Bool("recent") && len(ids) == 0:
-		return recent(ctx, call, env, limit)
+	case err != nil:
+		return nil, err
+	case latest && len(ids) > 0:
+		return nil, mesh.InvalidField(call.Skill, "recent", "is given beside ids; give one of them")
+	case latest:
+		return recent(ctx, call, env)
 	case len(ids) == 0:
-		return nil, mesh.InvalidField(call.Skill, "task_id", "is missing; give task_id, task_ids or recent")
+		return nil, mesh.Errorf(mesh.Invalid, call.Skill, "Missing required flag: --task_id, --task_ids or --recent")
 	case len(ids) > maxLimit:
 		return nil, mesh.InvalidField(call.Skill, "task_ids", "has %d ids; at most %d are allowed", len(ids), maxLimit)
 	}
 	var b strings.Builder
 	var found []*Task
 	for _, id := range ids {
-		t, _, err := read(ctx, env, strings.TrimSpace(id))
+		t, _, err := read(ctx, env, id)
 		if mesh.IsCode(err, mesh.NotFound) && len(ids) > 1 {
 			fmt.Fprintf(&b, "%s\n\n", mesh.DetailOf(err))
 			continue
@@ -141,20 +165,35 @@ func get(ctx context.Context, call *skill.Call, env *skill.Env) (*skill.Result, 
 	return &skill.Result{Content: strings.TrimSpace(b.String()), Metadata: facts(found)}, nil
 }
 
-func recent(ctx context.Context, call *skill.Call, env *skill.Env, limit int) (*skill.Result, error) {
-	if limit < 1 || limit > maxLimit {
-		return nil, mesh.InvalidField(call.Skill, "limit", "must be from 1 to %d", maxLimit)
+// unique keeps the first of equal ids.
+func unique(ids []string) []string {
+	var out []string
+	for _, id := range ids {
+		if !slices.Contains(out, id) {
+			out = append(out, id)
+		}
 	}
-	all, err := readAll(ctx, env)
+	return out
+}
+
+func recent(ctx context.Context, call *skill.Call, env *skill.Env) (*skill.Result, error) {
+	limit, err := flags.Int(call, "limit", 5, 1, maxLimit)
 	if err != nil {
 		return nil, err
 	}
-	slices.SortStableFunc(all, func(a, b *Task) int { return b.Updated.Compare(a.Updated) })
-	all = all[:min(limit, len(all))]
-	return report("Recently changed tasks", all, len(all), env.Now()), nil
+	found, all, err := readAll(ctx, env)
+	if err != nil {
+		return nil, err
+	}
+	slices.SortStableFunc(found, func(a, b *Task) int { return b.Updated.Compare(a.Updated) })
+	found = found[:min(limit, len(found))]
+	return report("Recently changed tasks", found, len(found), all, env.Now()), nil
 }
 
 func update(ctx context.Context, call *skill.Call, env *skill.Env) (*skill.Result, error) {
+	if err := flags.Require(call, "task_id"); err != nil {
+		return nil, err
+	}
 	if len(call.Args) < 2 {
 		return nil, mesh.InvalidField(call.Skill, "task_id", "comes alone; name what is to change, as --status done")
 	}
@@ -166,8 +205,11 @@ func update(ctx context.Context, call *skill.Call, env *skill.Env) (*skill.Resul
 }
 
 func archive(ctx context.Context, call *skill.Call, env *skill.Env) (*skill.Result, error) {
+	if err := flags.Require(call, "task_id"); err != nil {
+		return nil, err
+	}
 	t, err := change(ctx, call, env, func(t *Task) error {
-		if t.Archived = oneLine(call.String("reason")); t.Archived == "" || len(t.Archived) > maxTitle {
+		if t.Archived = quote.Line(cmp.Or(flags.Text(call, "reason"), "not needed any more")); t.Archived == "" || len(t.Archived) > maxTitle {
 			return mesh.InvalidField(call.Skill, "reason", "must have from 1 to %d bytes of visible text", maxTitle)
 		}
 		return nil
@@ -176,4 +218,36 @@ func archive(ctx context.Context, call *skill.Call, env *skill.Env) (*skill.Resu
 		return nil, err
 	}
 	return one("Archived", t, env.Now()), nil
+}
+
+// remove deletes a task for good.
+func remove(ctx context.Context, call *skill.Call, env *skill.Env) (*skill.Result, error) {
+	if err := flags.Require(call, "task_id"); err != nil {
+		return nil, err
+	}
+	id := strings.TrimSpace(flags.Text(call, "task_id"))
+	for range maxAttempts {
+		t, version, err := load(ctx, env, id)
+		if err != nil {
+			return nil, err
+		}
+		if t.Deleted != "" && t.Deleted != call.Key {
+			return nil, missing(id)
+		}
+		if t.Deleted == "" {
+			data, err := json.Marshal(&Task{ID: t.ID, Key: t.Key, Deleted: call.Key})
+			if err != nil {
+				return nil, mesh.Errorf(mesh.Unknown, call.Skill, "The task cannot be deleted: %w", err)
+			}
+			_, err = env.State.Put(ctx, Kind, t.ID, data, version)
+			if mesh.IsCode(err, mesh.Conflict) {
+				continue
+			}
+			if err != nil {
+				return nil, mesh.Wrap(call.Skill, err)
+			}
+		}
+		return &skill.Result{Content: "Deleted task " + t.ID + " for good.", Metadata: facts([]*Task{t})}, nil
+	}
+	return nil, contended(call)
 }

@@ -3,9 +3,11 @@ package tasks_test
 import (
 	"context"
 	"fmt"
+	"io/fs"
 	"strings"
 	"sync"
 	"testing"
+	"testing/fstest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -13,28 +15,25 @@ import (
 	"agentmesh/mesh/skill"
 	"agentmesh/mesh/skill/skilltest"
 	"agentmesh/skills"
+	"agentmesh/skills/internal/testbench"
 	"agentmesh/skills/tasks"
 )
 
 type args = map[string]any
 
 type bench struct {
-	x   *skill.Executor
-	env skill.Env
-	now time.Time
+	*testbench.Bench
+	state skill.State
 }
 
-func setup(t *testing.T) *bench {
+func setup(t *testing.T, pages ...fs.FS) *bench {
 	t.Helper()
-	c, _ := skill.Load(skills.FS)
-	b := &bench{x: skill.NewExecutor(c.Get, tasks.Handlers()), now: time.Date(2026, 11, 20, 16, 0, 0, 0, time.FixedZone("CET", 3600))}
-	b.env = skill.Env{Tenant: "default", User: "ann", State: new(skilltest.State), Now: func() time.Time { return b.now }}
+	b := &bench{Bench: testbench.New(t, tasks.Handlers(), append(pages, skills.FS)...), state: new(skilltest.State)}
+	b.SetState(b.state)
 	return b
 }
 
-func (b *bench) call(name, key string, a args) *skill.Result {
-	return b.x.Execute(context.Background(), &skill.Call{Skill: name, Args: a, Key: key}, &b.env, nil)
-}
+func (b *bench) call(name, key string, a args) *skill.Result { return b.Call(name, key, a) }
 
 func (b *bench) create(t *testing.T, a args) string {
 	t.Helper()
@@ -148,7 +147,7 @@ func TestCreate_findsAFreeID(t *testing.T) {
 	b := setup(t)
 	id := b.call("tasks.create", "k1", args{"title": "First"}).Metadata["task_ids"].([]string)[0]
 	other := setup(t)
-	if _, err := other.env.State.Put(context.Background(), tasks.Kind, id, []byte(`{"id":"`+id+`","title":"There","key":"other"}`), 0); err != nil {
+	if _, err := other.state.Put(context.Background(), tasks.Kind, id, []byte(`{"id":"`+id+`","title":"There","key":"other"}`), 0); err != nil {
 		t.Fatal(err)
 	}
 	r := other.call("tasks.create", "k1", args{"title": "Second"})
@@ -181,18 +180,22 @@ func TestUpdate_losesNoChange(t *testing.T) {
 func TestGet_byIDsOrRecent(t *testing.T) {
 	b := setup(t)
 	one := b.create(t, args{"title": "One", "description": "Details"})
-	b.now = b.now.Add(time.Minute)
+	b.Advance(time.Minute)
 	two := b.create(t, args{"title": "Two"})
-	b.now = b.now.Add(time.Minute)
+	b.Advance(time.Minute)
 	b.call("tasks.update", "", args{"task_id": one, "status": "done"})
 	for name, tt := range map[string]struct {
 		args args
 		want []string
 	}{
 		"one":        {args{"task_id": one}, []string{"One (no due date, done)", "Details", "changed 2026-11-20 16:02"}},
+		"as a list":  {args{"task_ids": []any{two, one, two}}, []string{"Two (no due date, todo) [" + two + "]\nCreated 2026-11-20 16:01 by ann\n\nOne"}},
+		"as a word":  {args{"recent": "true", "limit": "1"}, []string{"Recently changed tasks: 1"}},
+		"both":       {args{"recent": true, "task_id": one}, []string{"'recent' is given beside ids; give one of them"}},
+		"no limit":   {args{"recent": true}, []string{"Recently changed tasks: 2", "1. One", "2. Two"}},
 		"several":    {args{"task_ids": one + "," + two + ",t-nope"}, []string{"One", "Two", "There is no task t-nope; find its id with tasks.search"}},
 		"recent":     {args{"recent": true, "limit": "1"}, []string{"Recently changed tasks: 1", "1. One"}},
-		"no id":      {nil, []string{"'task_id' is missing; give task_id, task_ids or recent"}},
+		"no id":      {nil, []string{"Missing required flag: --task_id, --task_ids or --recent"}},
 		"unknown id": {args{"task_id": "t-nope"}, []string{"Failed to execute 'tasks.get': There is no task t-nope; find its id with tasks.search."}},
 		"too many":   {args{"recent": true, "limit": 1000.0}, []string{"'limit' must be from 1 to 100"}},
 	} {
@@ -228,8 +231,119 @@ func TestTasks_refuseWithRemedy(t *testing.T) {
 			t.Errorf("%s: %+v, want %q", name, r, tt.want)
 		}
 	}
-	b.env.State = nil
+	b.SetState(nil)
 	if r := b.call("tasks.search", "", nil); !r.Failed() || !strings.Contains(r.Content, "Tasks need the state service") {
 		t.Errorf("without state: %+v", r)
+	}
+}
+
+// S3-135, S3-054: create, search, get, update and delete are one life.
+func TestTasks_areCreatedFoundChangedAndDeleted(t *testing.T) {
+	b := setup(t)
+	id := b.create(t, args{"title": "Renew the certificate"})
+	b.create(t, args{"title": "Other"})
+	for _, step := range []struct {
+		skill string
+		args  args
+		want  string
+	}{
+		{"tasks.search", args{"query": "certificate"}, "Open tasks matching \"certificate\": 1"},
+		{"tasks.get", args{"task_id": id}, "Renew the certificate (no due date, todo)"},
+		{"tasks.update", args{"task_id": id, "status": "blocked"}, "Updated task Renew the certificate (no due date, blocked)"},
+		{"tasks.archive", args{"task_id": id}, "archived: not needed any more"},
+		{"tasks.delete", args{"task_id": id}, "Deleted task " + id + " for good."},
+	} {
+		if r := b.call(step.skill, "", step.args); r.Failed() || !strings.Contains(r.Content, step.want) {
+			t.Errorf("%s gave %+v, want %q", step.skill, r, step.want)
+		}
+	}
+	for name, more := range map[string]args{"tasks.get": {}, "tasks.update": {"status": "done"}, "tasks.archive": {}, "tasks.delete": {}} {
+		more["task_id"] = id
+		if r := b.call(name, "", more); !r.Failed() || !strings.Contains(r.Content, "There is no task "+id) {
+			t.Errorf("%s of a deleted task gave %+v", name, r)
+		}
+	}
+	for _, status := range []string{"all", "archived"} {
+		if r := b.call("tasks.search", "", args{"status": status, "query": "certificate"}); r.Metadata["count"] != 0 {
+			t.Errorf("a search found %s", r.Content)
+		}
+	}
+	if r := b.call("tasks.get", "", args{"recent": true}); r.Failed() || strings.Contains(r.Content, "certificate") {
+		t.Errorf("recent tasks are %s", r.Content)
+	}
+	data, _, err := b.state.Get(t.Context(), tasks.Kind, id)
+	if err != nil || strings.Contains(string(data), "certificate") {
+		t.Errorf("what is left is %s, %v", data, err)
+	}
+}
+
+// A repeated call deletes once and brings nothing back.
+func TestDelete_hasOneEffectPerKey(t *testing.T) {
+	b := setup(t)
+	created := b.call("tasks.create", "c", args{"title": "Once"})
+	id := created.Metadata["task_ids"].([]string)[0]
+	first := b.call("tasks.delete", "d", args{"task_id": id})
+	if diff := cmp.Diff(first, b.call("tasks.delete", "d", args{"task_id": id})); diff != "" || first.Failed() {
+		t.Errorf("%s\n%s", first.Content, diff)
+	}
+	if r := b.call("tasks.delete", "d2", args{"task_id": id}); !r.Failed() || !strings.Contains(r.Content, "There is no task "+id) {
+		t.Errorf("another call gave %+v", r)
+	}
+	if r := b.call("tasks.create", "c", args{"title": "Once"}); !r.Failed() || !strings.Contains(r.Content, "was deleted since") {
+		t.Errorf("creating it again under its key gave %+v", r)
+	}
+}
+
+// S3-158, S3-087: a page that declares less than the handler needs changes
+// nothing about what it accepts; a call that was corrected succeeds.
+func TestTasks_checkWhatThePageDoesNot(t *testing.T) {
+	page := func(name, params string) *fstest.MapFile {
+		return &fstest.MapFile{Data: []byte("---\nname: " + name + "\ndescription: Mine\nhandler: " + name + "\nparameters:\n" + params + "---\nMine.\n")}
+	}
+	b := setup(t, fstest.MapFS{
+		"tasks/create.md": page("tasks.create", "  - name: title\n  - name: status\n  - name: priority\n  - name: tags\n"),
+		"tasks/search.md": page("tasks.search", "  - name: status\n  - name: limit\n"),
+		"tasks/get.md":    page("tasks.get", "  - name: task_ids\n  - name: recent\n  - name: limit\n"),
+		"tasks/update.md": page("tasks.update", "  - name: task_id\n  - name: status\n"),
+		"tasks/delete.md": page("tasks.delete", "  - name: task_id\n"),
+	})
+	for want, tt := range map[string]struct {
+		skill string
+		args  args
+	}{
+		"Invalid arguments for 'tasks.create': Missing required flag: --title": {"tasks.create", args{"status": "todo"}},
+		"'status' must be one of: todo, in_progress, blocked, done, and is":    {"tasks.create", args{"title": "x", "status": "late"}},
+		"'priority' must be one of: low, normal, high, and is \"urgent\"":      {"tasks.create", args{"title": "x", "priority": "urgent"}},
+		"and is \"late\"":                                                        {"tasks.search", args{"status": "open,late"}},
+		"'limit' must be from 1 to 100":                                          {"tasks.search", args{"limit": "many"}},
+		"'recent' must be true or false":                                         {"tasks.get", args{"recent": "perhaps"}},
+		"Missing required flag: --task_id, --task_ids or --recent":               {"tasks.get", args{"limit": "1"}},
+		"Invalid arguments for 'tasks.update': Missing required flag: --task_id": {"tasks.update", args{"status": "done"}},
+		"Invalid arguments for 'tasks.delete': Missing required flag: --task_id": {"tasks.delete", nil},
+	} {
+		if r := b.call(tt.skill, "", tt.args); !r.Failed() || !strings.Contains(r.Content, want) {
+			t.Errorf("%s: %+v, want %q", tt.skill, r, want)
+		}
+	}
+	id := b.create(t, args{"title": "x", "tags": "a, b"})
+	if r := b.call("tasks.get", "", args{"task_ids": id + ", t-nope"}); r.Failed() || !strings.Contains(r.Content, "Tags: a, b") {
+		t.Errorf("corrected, the call gave %+v", r)
+	}
+	if r := b.call("tasks.search", "", args{"limit": "1"}); r.Failed() || !strings.HasPrefix(r.Content, "Open tasks: 1") {
+		t.Errorf("without a status, the search gave %+v", r)
+	}
+}
+
+// S3-079: a handler is called with flags and the context of the call, one
+// handler per action, and needs nothing else.
+func TestHandlers_executeFlagsInAContext(t *testing.T) {
+	env := &skill.Env{Tenant: "default", User: "ann", State: new(skilltest.State), Now: time.Now}
+	call := &skill.Call{Skill: "tasks.create", Key: "k", Args: args{"title": "Straight", "tags": []any{"a"}}}
+	r, err := tasks.Handlers()["tasks.create"].Execute(t.Context(), call, env)
+	if err != nil || !strings.HasPrefix(r.Content, "Created task Straight") {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	if items, err := env.State.List(t.Context(), tasks.Kind, "", "", 10); err != nil || len(items) != 1 {
+		t.Errorf("stored are %v, %v", items, err)
 	}
 }

@@ -244,10 +244,10 @@ func (m *Mesh) Events(thread string) []*mesh.Event {
 	}
 }
 
-// SkillFile returns the file of a skill that was made in this mesh.
+// SkillFile returns the file of a skill that the user made in this mesh.
 func (m *Mesh) SkillFile(name string) string {
 	m.t.Helper()
-	path := filepath.Join(m.Data, "skills", filepath.FromSlash(strings.Replace(name, ".", "/", 1)+".md"))
+	path := filepath.Join(m.Data, "tenant-skills", string(mesh.DefaultTenant), filepath.FromSlash(strings.Replace(name, ".", "/", 1)+".md"))
 	data, err := os.ReadFile(path)
 	if err != nil {
 		m.t.Fatal(err)

@@ -201,6 +201,7 @@ func TestEveryImportPointsDownTheTable(t *testing.T) {
 	}
 }
 
+// What the table names exists, each part in a package of its own (S3-077).
 func TestTheTableItselfPointsDown(t *testing.T) {
 	exists := map[string]bool{}
 	for _, p := range load(t) {

@@ -89,9 +89,9 @@ func (c clause) imperative(known map[string]bool) int {
 	object := next.kind == email || next.kind == quoted || determiners[next.low] || pronouns[next.low] ||
 		(next.kind == word && (strings.HasPrefix(next.text, "#") || next.capital() && !isDateWord(next.low)))
 	if verbs[head.low] || known[head.low] {
-		stands := next.kind != punct && !ends[next.low]
+		stands := next.kind != punct && !ends[next.low] || next.is(":")
 		if nounVerbs[head.low] || !verbs[head.low] {
-			particle := next.is("for", "up", "at", "to", "on", "out", "down") && head.is("search", "look", "check", "write", "reply", "set", "put")
+			particle := next.is("for", "up", "at", "to", "on", "out", "down") && head.is("search", "look", "check", "write", "reply", "set", "put", "note")
 			stands = stands && (object || particle || !prepositions[next.low] && !auxiliaries[next.low])
 		}
 		if stands {

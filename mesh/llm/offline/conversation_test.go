@@ -356,7 +356,7 @@ func FuzzGenerate_isLegal(f *testing.F) {
 			req.Messages = append(req.Messages, llm.Message{Role: llm.RoleAssistant, Tools: append(llm.Message{}.Tools, struct{ ID, Name, Arguments string }{"1", other, text})},
 				llm.Message{Role: llm.RoleTool, ToolID: "1", Text: result})
 			legal(t, req)
-			req.Messages[len(req.Messages)-1].Text = toJSON(map[string]any{"skills": testSkills})
+			req.Messages[len(req.Messages)-1].Text = listAll(library(t, testSkills))
 			for _, args := range legal(t, req) {
 				if id, ok := args["agent_id"]; ok && id == "" {
 					t.Error("a dispatch without id")
@@ -370,7 +370,7 @@ func FuzzGenerate_isLegal(f *testing.F) {
 // apart is refused, whatever it is made of.
 func TestGenerate_longTexts(t *testing.T) {
 	w := newWorld(t)
-	for _, unit := range []string{"find tasks after finding tasks ", "and mail, ", "a, ", "\"x\" ", "tomorrow at 2pm ", "buy a to b and fix the x, ", "a@b.co "} {
+	for _, unit := range []string{"find tasks after finding tasks ", "and mail, ", "a, ", "\"x\" ", "tomorrow at 2pm ", "buy a to b and fix the x, ", "a@b.co ", "archive the task x and ", "create tasks: a, b and "} {
 		for _, size := range []int{maxText, 1 << 20} {
 			text := strings.Repeat(unit, size/len(unit))
 			begin := time.Now()
@@ -389,7 +389,7 @@ func TestGenerate_isDeterministic(t *testing.T) {
 	w := newWorld(t)
 	req := &llm.Request{Messages: []llm.Message{userSays("find tasks, mail them to a@b.co, book a meeting on Monday and add a todo")}, Tools: w.orchestratorTools().tools}
 	req.Messages = append(req.Messages, llm.Message{Role: llm.RoleAssistant, Tools: append(llm.Message{}.Tools, struct{ ID, Name, Arguments string }{"1", toolGetSkill, "{}"})},
-		llm.Message{Role: llm.RoleTool, ToolID: "1", Text: toJSON(map[string]any{"skills": testSkills})})
+		llm.Message{Role: llm.RoleTool, ToolID: "1", Text: listAll(library(t, testSkills))})
 	first := legal(t, req)
 	for range 20 {
 		if diff := cmp.Diff(first, legal(t, req)); diff != "" {

@@ -19,6 +19,8 @@ type filler struct {
 	// source says that the call reads for another one of the same clause, so
 	// that most words of the clause are not about it.
 	source bool
+	// target is the skill for which this one finds a thing, or nil.
+	target *skill
 
 	quotes  map[int]bool // used quotations, by their place
 	args    map[string]any
@@ -74,6 +76,9 @@ func (f *filler) want(p *param) string {
 
 // value returns the argument for p, or nil.
 func (f *filler) value(p *param) any {
+	if f.target != nil {
+		return f.finding(p)
+	}
 	switch kindOf(p) {
 	case kindAddress:
 		return f.address(p)
@@ -97,6 +102,10 @@ func (f *filler) value(p *param) any {
 		return f.flag(p)
 	case kindList:
 		return f.list(p)
+	case kindPath:
+		return text(f.path(p))
+	case kindPerson:
+		return text(f.sender(p))
 	}
 	return text(f.other(p))
 }
@@ -146,9 +155,10 @@ func (f *filler) address(p *param) any {
 }
 
 // lookUp finds the address of whom the clause names, or means by a pronoun, in
-// the rest of the conversation. It never makes one up.
+// the rest of what the user said. It never makes one up, and takes none from
+// what skills or agents returned: anybody may have written that.
 func (f *filler) lookUp() []string {
-	all := emailPattern.FindAllString(f.known+"\n"+strings.Join(f.inputs, "\n"), -1)
+	all := emailPattern.FindAllString(f.known, -1)
 	slices.Sort(all)
 	all = slices.Compact(all)
 	who := strings.ToLower(f.person())
@@ -252,6 +262,8 @@ func (f *filler) quote() string {
 func (f *filler) phrase(i int, narrow bool) string {
 	if t := f.cl.at(i); t.kind == quoted {
 		f.quotes[t.start] = true
+		return t.text
+	} else if t.kind == email {
 		return t.text
 	}
 	j := i

@@ -16,7 +16,7 @@ func (f *filler) markerBefore(i int, words ...string) bool {
 
 // title returns a subject, name or headline, or "".
 func (f *filler) title(p *param) string {
-	s := f.headline(p)
+	s := f.headline()
 	if d := strings.ToLower(p.Description); strings.Contains(d, "lower-case") || strings.Contains(d, "snake") {
 		s = strings.Trim(notInName.ReplaceAllString(strings.ToLower(s), "_"), "_")
 	}
@@ -25,14 +25,17 @@ func (f *filler) title(p *param) string {
 
 var notInName = regexp.MustCompile(`[^a-z0-9]+`)
 
-func (f *filler) headline(p *param) string {
+func (f *filler) headline() string {
+	if slices.Contains(f.skill.acts(), doUpdate) {
+		return f.newTitle()
+	}
 	for i := range f.cl.tokens {
 		if t := f.cl.at(i); t.kind == quoted && !f.quotes[t.start] && f.markerBefore(i, "called", "titled", "named", "subject", "title", "name") {
 			f.quotes[t.start] = true
 			return t.text
 		}
 	}
-	sends := slices.Contains(f.skill.acts(), doSend)
+	sends := f.skill.sends()
 	if !sends && !f.markedQuote() {
 		if q := f.quote(); q != "" {
 			return q
@@ -52,12 +55,6 @@ func (f *filler) headline(p *param) string {
 				return capitalize(s)
 			}
 		}
-	}
-	if !p.Required && !sends && len(f.cl.tokens) > 1 && f.cl.at(0).is("mark", "complete", "close", "finish") {
-		return ""
-	}
-	if slices.Contains(f.skill.acts(), doUpdate) {
-		return "" // an update without a new title keeps the old one
 	}
 	if s := f.topic(); s != "" {
 		return capitalize(s)
@@ -87,6 +84,20 @@ func (f *filler) headline(p *param) string {
 	return capitalize(s)
 }
 
+// newTitle returns the title that something is to get, or "": an update without
+// one keeps the old.
+func (f *filler) newTitle() string {
+	renames := f.cl.at(0).is("rename", "retitle")
+	for i := 1; i < len(f.cl.tokens); i++ {
+		t := f.cl.at(i)
+		renames = renames || t.is("title", "subject") || t.is("name") && f.cl.at(0).is("change", "set", "update")
+		if renames && t.is("to", ":") {
+			return capitalize(f.phrase(i+1, false))
+		}
+	}
+	return ""
+}
+
 // markedQuote reports whether the next quotation is marked as the text itself.
 func (f *filler) markedQuote() bool {
 	for i := range f.cl.tokens {
@@ -106,7 +117,7 @@ func (f *filler) topic() string {
 			return undetermined(f.phrase(i+1, false))
 		}
 	}
-	if slices.Contains(f.skill.acts(), doSend) {
+	if f.skill.sends() {
 		return ""
 	}
 	for i := range f.cl.tokens {
@@ -167,7 +178,7 @@ func (f *filler) object() string {
 		if t.is(".") && abbreviation(f.cl.at(j-1)) {
 			continue
 		}
-		named := t.is("with", "for") && f.cl.at(j+1).capital() && !isDateWord(f.cl.at(j+1).low) && !slices.Contains(f.skill.acts(), doSend)
+		named := t.is("with", "for") && f.cl.at(j+1).capital() && !isDateWord(f.cl.at(j+1).low) && !f.skill.sends()
 		if t.kind != word || f.times.covers(t.start) || prepositions[t.low] && !t.is("of") && !named || t.is("due", "saying", "says", "know", "cc", "bcc") || t.is(delivered...) {
 			break
 		}
@@ -189,8 +200,16 @@ func undetermined(s string) string {
 
 // body returns the longer text, or "".
 func (f *filler) body(p *param) string {
-	hasTitle := slices.ContainsFunc(f.skill.Parameters, func(q param) bool { return kindOf(&q) == kindTitle })
-	if f.markedQuote() || slices.Contains(f.skill.acts(), doSend) || !hasTitle {
+	hasTitle, sends := f.hasTitle(), f.skill.sends()
+	update := slices.Contains(f.skill.acts(), doUpdate)
+	main := !update || p.Name == "content" || p.Name == "text" || p.Name == "body"
+	if p.Required && !hasTitle && !sends && slices.Contains(f.skill.acts(), doCreate) && f.skill.remembers(p) {
+		return capitalize(f.statement())
+	}
+	if !main && !f.markedQuote() { // what names the thing is not what is told of it
+		return capitalize(f.told())
+	}
+	if f.markedQuote() || sends || !hasTitle || update {
 		if q := f.quote(); q != "" {
 			return q
 		}
@@ -205,6 +224,9 @@ func (f *filler) body(p *param) string {
 		return q
 	}
 	if !p.Required {
+		if update && f.cl.at(0).is("add", "append", "write", "put") {
+			return capitalize(f.object())
+		}
 		return ""
 	}
 	for i := range f.cl.tokens {
@@ -220,20 +242,49 @@ func (f *filler) body(p *param) string {
 			return capitalize(s)
 		}
 	}
-	if slices.Contains(f.skill.acts(), doSend) {
+	if f.skill.sends() {
 		return "" // "email Bob" is no letter
 	}
 	return capitalize(f.cl.words())
 }
 
+func (f *filler) hasTitle() bool {
+	return slices.ContainsFunc(f.skill.Parameters, func(q param) bool { return kindOf(&q) == kindTitle })
+}
+
+// remembers reports whether p is all that the skill must be told: then the
+// clause is what p is to be, and not about it.
+func (s *skill) remembers(p *param) bool {
+	return !slices.ContainsFunc(s.Parameters, func(q param) bool { return q.Required && q.Name != p.Name || kindOf(&q) == kindPath })
+}
+
+// statement returns the clause without the words that say what to do with it.
+func (f *filler) statement() string {
+	rest := f.cl
+	if len(actsOf(rest.at(0).stem)) > 0 && rest.imperative(nil) > 0 {
+		rest = rest.from(1)
+	}
+	for i := range min(len(rest.tokens), 6) {
+		if rest.at(i).is("that", ":") {
+			rest = rest.from(i + 1)
+			break
+		}
+	}
+	if q := rest.at(0); len(rest.tokens) == 1 && q.kind == quoted {
+		return q.text
+	}
+	return rest.words()
+}
+
 // told returns the words of the clause that are to be told: those after
 // "saying", after "that" where something is sent, or after "text:".
 func (f *filler) told() string {
-	sends := slices.Contains(f.skill.acts(), doSend)
+	sends := f.skill.sends()
 	for i := 1; i+1 < len(f.cl.tokens); i++ {
 		t, before, next := f.cl.at(i), f.cl.at(i-1), f.cl.at(i+1)
 		that := t.is("that") && (sends || before.capital() || strings.HasPrefix(before.text, "#")) && !reportWords[before.low] && !before.is("all")
-		if !t.is("saying", "says") && !that && !(t.is("description", "body", "note", "notes", "text", "message") && next.is(":")) {
+		entitled := t.is(":") && f.hasTitle() && slices.ContainsFunc(f.cl.tokens[:i], func(t token) bool { return t.is("titled", "called", "named") })
+		if !t.is("saying", "says") && !that && !entitled && !(t.is("description", "body", "note", "notes", "text", "message") && next.is(":")) {
 			continue
 		}
 		rest := f.cl.from(i + 1)
@@ -254,7 +305,8 @@ func (f *filler) query(p *param) string {
 		return q
 	}
 	for i := range f.cl.tokens {
-		if i > 0 && f.cl.at(i).is("about", "mentioning", "containing", "matching", "regarding", "concerning", "named", "called") {
+		wanted := i > 1 && f.cl.at(i).is("for") && f.cl.at(0).is("search", "look", "scan", "check")
+		if wanted || i > 0 && f.cl.at(i).is("about", "mentioning", "containing", "matching", "regarding", "concerning", "named", "called") {
 			s := undetermined(f.phrase(i+1, false))
 			about := *f
 			about.cl = newClause("about " + s)
@@ -273,10 +325,7 @@ func (f *filler) query(p *param) string {
 // a search that has other filters, words that only name the kind of thing, its
 // status or a time are left out.
 func (f *filler) contentWords(all bool) []string {
-	about := append(thingsOf(stem(f.skill.domain())), stem(f.skill.domain()))
-	for _, t := range f.skill.Tags {
-		about = append(about, stem(strings.ToLower(t)))
-	}
+	about := f.skill.kinds()
 	var out []string
 	for i := range f.cl.tokens {
 		t := f.cl.at(i)
@@ -286,6 +335,9 @@ func (f *filler) contentWords(all bool) []string {
 		}
 		if i == 0 && len(actsOf(t.stem)) > 0 || i == 1 && t.is("up", "out", "for") || !all && f.taken(t) {
 			continue
+		}
+		if all && slices.Contains(about, aMemory) && slices.Contains(thingsOf(t.stem), aMemory) {
+			continue // "do you remember"
 		}
 		if all {
 			out = append(out, t.text)

@@ -1,7 +1,6 @@
 package offline
 
 import (
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -93,9 +92,8 @@ func (f *filler) after(p *param) int {
 	return -1
 }
 
-// foundID finds "id t-4f" and "[t-4f]" in what a skill returned.
-var foundID = regexp.MustCompile(`(?i)(?:\bid[:=#]?\s*|\[)([a-z]{1,4}[-_][a-z0-9]{1,36}|\d{1,12})\b`)
-
+// id returns what names the one thing that the clause is about: an id of its
+// own words, or that of what others found under its name.
 func (f *filler) id(p *param) any {
 	if id := findID(f.cl, f.skill); id != "" {
 		return id
@@ -103,22 +101,20 @@ func (f *filler) id(p *param) any {
 	if !p.Required {
 		return nil
 	}
-	var ids []string
-	for _, in := range f.inputs {
-		for _, m := range foundID.FindAllStringSubmatch(in, -1) {
-			if !slices.Contains(ids, m[1]) {
-				ids = append(ids, m[1])
-			}
-		}
+	var words []string
+	if names(f.cl, f.skill) {
+		words = thingWords(f.cl, f.skill)
 	}
-	if len(ids) == 1 {
-		return ids[0]
-	}
-	return nil
+	return text(foundThing(f.inputs, words))
 }
 
+// flag returns true if the clause says the name of the flag, or wants done what
+// the flag is called, as "cancel" for delete.
 func (f *filler) flag(p *param) any {
 	for _, w := range pieces(p.Name) {
+		if slices.Contains(actsOf(stem(w)), doRemove) && slices.Contains(verbOf(f.cl), doRemove) {
+			return true
+		}
 		for i := range f.cl.tokens {
 			if t := f.cl.at(i); t.kind == word && !stopWords[w] && t.stem == stem(w) {
 				return true

@@ -11,7 +11,8 @@ import (
 type paramKind uint8
 
 const (
-	kindOther paramKind = iota
+	kindUnset paramKind = iota
+	kindOther
 	kindAddress
 	kindChoice // one of a few words
 	kindTime
@@ -23,6 +24,8 @@ const (
 	kindID
 	kindFlag
 	kindList
+	kindPath   // where a file, a note or a folder is
+	kindPerson // whom something is from or to, by name or address
 )
 
 var kindNames = map[paramKind]map[string]bool{
@@ -30,7 +33,7 @@ var kindNames = map[paramKind]map[string]bool{
 	kindTime:     set("start starts begin end ends date when time at due deadline until since before after day from to"),
 	kindDuration: set("duration length minutes"),
 	kindTitle:    set("title subject name summary heading topic headline"),
-	kindBody:     set("body text message content description note notes details detail report"),
+	kindBody:     set("body text message content description note notes details detail report content"),
 	kindQuery:    set("query q search keyword keywords question term terms words"),
 	kindNumber:   set("limit count max maximum number amount top"),
 }
@@ -46,9 +49,27 @@ func pieces(name string) []string {
 
 func isStatus(name string) bool { return slices.Contains(pieces(name), "status") }
 
+// Parameters that are a person's, if their description says so; lists, if their
+// type is not told.
+var (
+	personNames = set("from to sender recipient author by")
+	listNames   = set("tags labels")
+	pathNames   = set("path file filename folder directory")
+	pathWord    = regexp.MustCompile(`\bpath\b`)
+)
+
+// isPath reports whether a parameter of that name and description says where
+// something is.
+func isPath(words []string, desc string) bool {
+	return slices.ContainsFunc(words, func(w string) bool { return pathNames[w] }) || pathWord.MatchString(desc)
+}
+
 func isID(name string) bool { return slices.Contains(pieces(name), "id") }
 
 func kindOf(p *param) paramKind {
+	if p.kind != kindUnset {
+		return p.kind
+	}
 	words, desc := pieces(p.Name), strings.ToLower(p.Description)
 	named := func(k paramKind) bool {
 		return slices.ContainsFunc(words, func(w string) bool { return kindNames[k][w] })
@@ -59,6 +80,8 @@ func kindOf(p *param) paramKind {
 		return kindFlag
 	case isID(p.Name):
 		return kindID
+	case isPath(words, desc) && len(p.options()) == 0:
+		return kindPath
 	case len(p.options()) > 0:
 		return kindChoice
 	case p.Type == "integer" || p.Type == "number" || p.Type == "float":
@@ -68,11 +91,13 @@ func kindOf(p *param) paramKind {
 		return kindNumber
 	case named(kindDuration):
 		return kindDuration
+	case !temporal && p.Type != "array" && slices.ContainsFunc(words, func(w string) bool { return personNames[w] }) && strings.Contains(desc, "name"):
+		return kindPerson
 	case named(kindAddress) && !(temporal && named(kindTime)):
 		return kindAddress
-	case named(kindTime) && !slices.Contains(words, "zone"):
+	case named(kindTime) && !slices.Contains(words, "zone") && (temporal || desc == "" || !slices.ContainsFunc(words, func(w string) bool { return personNames[w] })):
 		return kindTime
-	case p.Type == "array":
+	case p.Type == "array" || p.Type == "" && listNames[p.Name]:
 		return kindList
 	}
 	for _, k := range []paramKind{kindTitle, kindBody, kindQuery, kindNumber} {

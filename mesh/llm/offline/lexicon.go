@@ -15,21 +15,36 @@ const (
 	doRemove concept = "do:remove"
 )
 
+// What they are about.
+const (
+	aMail    concept = "a:mail"
+	aMeeting concept = "a:meeting"
+	aTask    concept = "a:task"
+	aDoc     concept = "a:doc"
+	aMemory  concept = "a:memory"
+)
+
+// subjects are the words by which catalogs name what a concept stands for.
+var subjects = map[concept]string{
+	aMail: "mail", aMeeting: "calendar meeting", aTask: "task", aDoc: "documentation", aMemory: "memory",
+}
+
 // The synonym table: concept, then its words. A word may have several
 // concepts: "schedule" is both to create and a meeting.
 var synonyms = map[concept]string{
 	doSearch: "find search list show look get fetch check display query retrieve see view read give pull gather collect " +
-		"summarize summarise lookup locate count tell explain describe research print report answer open",
+		"summarize summarise lookup locate count tell explain describe research print report answer open recall",
 	doCreate: "create add make set schedule book plan arrange organize organise build write draft record remind invite generate " +
-		"put note compose prepare log register setup enter",
-	doSend:   "send email e-mail mail forward write message notify tell let share inform deliver reply ping post draft compose",
-	doUpdate: "update change mark edit modify complete finish close set rename move reschedule postpone resolve reopen adjust assign start",
-	doRemove: "archive delete remove cancel drop discard clear",
+		"put note compose prepare log register setup enter save remember store memorize memorise",
+	doSend:   "send email e-mail mail forward write message notify tell let share inform deliver reply ping post compose",
+	doUpdate: "update change mark edit modify complete finish close set rename move reschedule postpone resolve reopen adjust assign start append replace shift",
+	doRemove: "archive delete remove cancel drop discard clear erase trash forget",
 
-	"a:mail":    "email e-mail mail message inbox recipient",
-	"a:meeting": "meeting meet event calendar appointment schedule invite invitation call session agenda book booking reschedule postpone sync standup",
-	"a:task":    "task todo to-do chore reminder remind overdue",
-	"a:doc":     "doc docs documentation document guide manual knowledge question how howto configure configuration explain answer faq",
+	aMail:    "email e-mail mail message inbox recipient",
+	aMeeting: "meeting meet event calendar appointment schedule invite invitation call session agenda book booking reschedule postpone sync standup",
+	aTask:    "task todo to-do chore reminder remind overdue",
+	aDoc:     "doc docs documentation document guide manual knowledge question how howto configure configuration explain answer faq",
+	aMemory:  "memory memories remember recall preference",
 }
 
 // Verbs that are as often nouns: "email", "schedule". Whether one begins a
@@ -55,7 +70,7 @@ var (
 	questionHead = set("what what's how's who's where's when's which who whose when where why how is are was were do does did has have can could will would should")
 	mailWords    = set("mail email e-mail message note letter reply answer")
 	reportWords  = set("report reports result results list summary overview digest findings answer details information info outcome output status")
-	plainActs    = set("get search list create update find show add set read make send") // say nothing about a subject
+	plainActs    = set("get search list create update find show add set read make send write save remember change give tell look edit") // say nothing about a subject
 	smallNumbers = map[string]int{"a": 1, "an": 1, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7,
 		"eight": 8, "nine": 9, "ten": 10, "eleven": 11, "twelve": 12, "fifteen": 15, "twenty": 20, "thirty": 30, "forty": 40,
 		"sixty": 60, "ninety": 90}

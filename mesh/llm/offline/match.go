@@ -1,100 +1,20 @@
 package offline
 
 import (
-	"encoding/json"
-	"fmt"
 	"math"
 	"slices"
 	"strings"
 )
-
-// A skill is what the planner knows of a skill: what discovery tells.
-type skill struct {
-	Name        string   `json:"name"` // as "mail.send"
-	Description string   `json:"description"`
-	Access      string   `json:"access"` // "read" or "write"
-	Parameters  []param  `json:"parameters"`
-	Tags        []string `json:"tags"`
-}
-
-// A param is one parameter of a skill.
-type param struct {
-	Name        string      `json:"name"`
-	Type        string      `json:"type"`
-	Required    bool        `json:"required"`
-	Description string      `json:"description"`
-	Enum        textList    `json:"enum"`
-	Default     looseString `json:"default"`
-}
-
-// textList is a JSON array whose items are taken as text, whatever they are.
-type textList []string
-
-// UnmarshalJSON implements [json.Unmarshaler].
-func (l *textList) UnmarshalJSON(b []byte) error {
-	var items []any
-	if err := json.Unmarshal(b, &items); err != nil {
-		return nil //nolint:nilerr // a list in another shape is no list
-	}
-	for _, it := range items {
-		*l = append(*l, fmt.Sprint(it))
-	}
-	return nil
-}
-
-// looseString is a JSON value taken as text.
-type looseString string
-
-// UnmarshalJSON implements [json.Unmarshaler].
-func (s *looseString) UnmarshalJSON(b []byte) error {
-	var v any
-	if err := json.Unmarshal(b, &v); err == nil && v != nil {
-		*s = looseString(fmt.Sprint(v))
-	}
-	return nil
-}
-
-func (s *skill) domain() string {
-	d, _, _ := strings.Cut(s.Name, ".")
-	return d
-}
-
-func (s *skill) action() string {
-	_, a, ok := strings.Cut(s.Name, ".")
-	if !ok {
-		return s.Name
-	}
-	return a
-}
-
-// reads reports whether the skill only tells something.
-func (s *skill) reads() bool {
-	if s.Access != "" {
-		return s.Access == "read"
-	}
-	return slices.Contains(s.acts(), doSearch)
-}
-
-// acts returns what the skill does, as far as its name or description tell.
-func (s *skill) acts() []concept {
-	for _, w := range strings.Split(s.action(), "_") {
-		if a := actsOf(stem(w)); len(a) > 0 {
-			return a
-		}
-	}
-	if f := tokenize(s.Description); len(f) > 0 {
-		return actsOf(f[0].stem)
-	}
-	return nil
-}
 
 // A catalog ranks skills for what people say. It is made once per request and
 // not changed.
 type catalog struct {
 	skills []*skill
 	words  []map[concept]float64 // per skill: what its texts mention
-	spread map[concept]int       // in how many skills a concept appears
+	spread map[concept]int       // in how many domains a concept appears
 	verbs  map[string]bool       // actions that are no words of the lexicon
+	tagged []map[concept]bool    // per skill: what only its tags mention
+	hinted bool                  // it is not known what the skills take
 }
 
 // newCatalog sorts the skills by name, so that plans do not depend on the
@@ -107,11 +27,19 @@ func newCatalog(skills []skill) *catalog {
 		}
 	}
 	slices.SortStableFunc(c.skills, func(a, b *skill) int { return strings.Compare(a.Name, b.Name) })
+	seen := map[[2]string]bool{}
 	for _, s := range c.skills {
-		m := mentioned(s)
-		c.words = append(c.words, m)
+		s.about = s.tokens()
+		for i := range s.Parameters {
+			s.Parameters[i].kind = kindOf(&s.Parameters[i])
+		}
+		m, tags := mentioned(s)
+		c.words, c.tagged = append(c.words, m), append(c.tagged, tags)
 		for w := range m {
-			c.spread[w]++
+			if at := [2]string{s.domain(), w}; !seen[at] {
+				seen[at] = true
+				c.spread[w]++
+			}
 		}
 		for _, w := range strings.Split(s.action(), "_") {
 			c.verbs[w] = true
@@ -127,24 +55,34 @@ const (
 	inDescription = 1.0
 	inParameters  = 0.5
 	sameAct       = 3.0  // the clause's verb is what the skill does
+	alsoAct       = 2.0  // and what it does besides
+	theVerb       = 1.0  // the clause's verb is the skill's own word
+	unknownID     = 5.0  // the skill needs an id, and nothing tells which
+	findableID    = 1.0  // and another skill can find it
+	domains       = 8.0  // for how rare a word is: always as many, so that an agent with few skills chooses as one with all
+	documents     = 10.0 // the clause asks how something is, and the skill has documents
 	byName        = 50.0 // the clause calls the skill by its whole name
 	enough        = 1.8  // least evidence that the clause is about the skill
 )
 
-func mentioned(s *skill) map[concept]float64 {
-	m := map[concept]float64{}
-	put := func(text string, weight float64) {
+// mentioned returns what the texts of the skill mention, and what only its tags
+// do: not every face shows those.
+func mentioned(s *skill) (words map[concept]float64, tags map[concept]bool) {
+	words, tags = map[concept]float64{}, map[concept]bool{}
+	read := func(text string, yield func(concept)) {
 		for _, t := range tokenize(strings.ReplaceAll(text, "_", " ")) {
 			if t.kind != word || stopWords[t.low] || verbs[t.low] && !nounVerbs[t.low] && len(thingsOf(t.stem)) == 0 {
 				continue // what a skill does is told by acts
 			}
 			for _, c := range append(thingsOf(t.stem), t.stem) {
-				m[c] = max(m[c], weight)
+				yield(c)
 			}
 		}
 	}
+	put := func(text string, weight float64) {
+		read(text, func(c concept) { words[c] = max(words[c], weight) })
+	}
 	put(strings.ReplaceAll(s.Name, ".", " "), inName)
-	put(strings.Join(s.Tags, " "), inTags)
 	put(s.Description, inDescription)
 	for _, p := range s.Parameters {
 		put(p.Name+" "+strings.Join(p.Enum, " "), inParameters)
@@ -152,7 +90,8 @@ func mentioned(s *skill) map[concept]float64 {
 			put(p.Description, inParameters)
 		}
 	}
-	return m
+	read(strings.Join(s.Tags, " "), func(c concept) { tags[c] = words[c] == 0 })
+	return words, tags
 }
 
 // A score says how well a skill fits a clause. Evidence is how much the clause
@@ -169,44 +108,51 @@ type score struct {
 // wants a meeting cancelled must not get another one.
 func (s *score) fits() bool { return s.evidence >= enough && s.total > 0 && !s.opposed }
 
-// rank scores all skills for the clause, best first.
+// rank scores all skills for the clause, best first. Tags are looked at only if
+// nothing fits without them: not every face shows them, and the same request is
+// to get the same skills.
 func (c *catalog) rank(cl clause) []score {
+	out := c.score(cl, false)
+	if slices.ContainsFunc(out, func(s score) bool { return s.fits() }) {
+		return out
+	}
+	return c.score(cl, true)
+}
+
+// score scores all skills for the clause, with their tags or without.
+func (c *catalog) score(cl clause, tags bool) []score {
 	cl = cl.trimmed()
 	acts := verbOf(cl)
 	mentions, plain := c.mentions(cl)
 	called := calledByName(cl)
+	about := make([]float64, len(c.skills))
+	for i := range c.skills {
+		about[i] = c.evidence(i, mentions, tags)
+	}
+	most := slices.Max(append([]float64{0}, about...))
 	var out []score
 	for i, s := range c.skills {
-		sc := score{skill: s}
-		for w := range mentions {
-			if weight := c.words[i][w]; weight > 0 {
-				sc.evidence += weight * c.rarity(w)
-			}
-		}
+		sc := score{skill: s, evidence: about[i]}
 		if called == s.Name {
 			sc.evidence += byName
 		}
-		skillActs := s.acts()
-		shared := slices.ContainsFunc(acts, func(a concept) bool { return slices.Contains(skillActs, a) })
 		sc.total = sc.evidence
-		switch {
-		case shared:
-			sc.total += sameAct
-			// To send is to use a mail-like skill; to create says nothing
-			// about what.
-			if slices.Contains(acts, doSend) && slices.Contains(skillActs, doSend) {
-				sc.evidence += enough
-			}
-		case len(acts) > 0 && len(skillActs) > 0:
-			sc.opposed = called != s.Name
-		}
+		sc.weigh(acts, called)
 		if plain[s.action()] {
-			sc.total++ // the very word, as "list" for calendar.list
-			if head := cl.at(0); head.low == s.action() && !plainActs[head.low] {
-				sc.evidence += inName // "archive" alone says what is meant
-			}
+			sc.total += theVerb // the very word, as "list" for calendar.list
 		}
-		sc.total -= c.unmet(s, cl)
+		// "archive" alone says what is meant, unless it is something that
+		// other skills are about.
+		if s.saysVerb(cl.at(0)) && (about[i] > 0 || most < enough) {
+			sc.evidence += inName
+		}
+		if s.searchable() && cl.at(0).is("find", "search", "look", "locate", "query") {
+			sc.total += theVerb // and does not just list
+		}
+		if howTo(cl) && s.knows() {
+			sc.total += documents
+		}
+		sc.total += titled(s, cl) - c.unmet(s, cl)
 		out = append(out, sc)
 	}
 	slices.SortStableFunc(out, func(a, b score) int {
@@ -221,45 +167,54 @@ func (c *catalog) rank(cl clause) []score {
 	return out
 }
 
-// rarity weighs down what many skills mention.
-func (c *catalog) rarity(w concept) float64 {
-	return math.Log(1+float64(len(c.skills))/float64(max(1, c.spread[w]))) / math.Ln2
+// weigh compares what is to be done, acts, with what the skill does. called is
+// the skill that the clause names, or "".
+func (s *score) weigh(acts []concept, called string) {
+	does := s.skill.does()
+	wants := func(of []concept) bool {
+		return slices.ContainsFunc(acts, func(a concept) bool { return slices.Contains(of, a) })
+	}
+	switch own := s.skill.acts(); {
+	case wants(own):
+		s.total += sameAct
+		// To send is to use a mail-like skill; to create says nothing about
+		// what.
+		if slices.Contains(acts, doSend) && slices.Contains(own, doSend) {
+			s.evidence += enough
+			s.total += theVerb
+		}
+	case wants(does):
+		s.total += alsoAct
+	case len(acts) > 0 && len(does) > 0:
+		s.opposed = called != s.skill.Name
+	}
 }
 
-// mentions returns what the clause is about, and its plain words. What
-// somebody is to be told, or a task is about, is not looked at.
-func (c *catalog) mentions(cl clause) (about map[concept]bool, plain map[string]bool) {
-	about, plain = map[concept]bool{}, map[string]bool{}
-	creates := slices.Contains(actsOf(cl.at(0).stem), doCreate)
-	for i := range cl.tokens {
-		t := cl.at(i)
-		if next := cl.at(i + 1); creates && i > 0 && t.is("to") && next.kind == word && !determiners[next.low] && !pronouns[next.low] && !next.capital() {
-			break // "remind me to call the office" is not about calls
-		}
-		if i > 0 && t.is("that", "saying", "says", ":") && !cl.at(i+1).is("is", "are", "was", "were", "i", "my", "have", "has") {
-			break
-		}
-		if t.kind == email {
-			about["a:mail"] = true
-			continue
-		}
-		if t.kind != word {
-			continue
-		}
-		plain[t.low] = true
-		if stopWords[t.low] && t.low != "how" {
-			continue
-		}
-		// Only the head of a clause is a verb: "show" in "create a show" is
-		// a thing.
-		for _, a := range append(thingsOf(t.stem), t.stem) {
-			about[a] = true
+// titled is the bonus for a skill that makes something with a title, if the
+// clause gives one.
+func titled(s *skill, cl clause) float64 {
+	has := slices.ContainsFunc(s.Parameters, func(p param) bool { return kindOf(&p) == kindTitle })
+	if has && slices.Contains(s.acts(), doCreate) && slices.ContainsFunc(cl.tokens, func(t token) bool { return t.is("titled", "called", "named") }) {
+		return theVerb + theVerb
+	}
+	return 0
+}
+
+// evidence is how much of what is mentioned the i-th skill is about.
+func (c *catalog) evidence(i int, mentions map[concept]bool, tags bool) float64 {
+	sum := 0.0
+	for w := range mentions {
+		sum += c.words[i][w] * c.rarity(w)
+		if tags && c.tagged[i][w] {
+			sum += inTags * c.rarity(w)
 		}
 	}
-	if head := cl.at(0); len(actsOf(head.stem)) > 0 && len(thingsOf(head.stem)) == 0 {
-		delete(about, head.stem)
-	}
-	return about, plain
+	return sum
+}
+
+// rarity weighs down what many domains mention.
+func (c *catalog) rarity(w concept) float64 {
+	return math.Log2(1 + domains/float64(max(1, c.spread[w])))
 }
 
 // unmet is the penalty for a skill that needs what the clause does not name.
@@ -267,122 +222,21 @@ func (c *catalog) unmet(s *skill, cl clause) float64 {
 	penalty := 0.0
 	for i := range s.Parameters {
 		p := &s.Parameters[i]
-		if isID(p.Name) && (p.Required || s.reads()) && findID(cl, s) == "" {
-			penalty += 5
+		if p.Required && kindOf(p) == kindPath {
+			if (&filler{cl: cl, skill: s, quotes: map[int]bool{}}).path(p) == "" {
+				penalty += unknownID
+			} else {
+				penalty -= sameAct // it is told just what it needs
+			}
+		}
+		if !isID(p.Name) || !p.Required && !s.reads() || findID(cl, s) != "" {
+			continue
+		}
+		if p.Required && !s.reads() && c.finder(s) != nil {
+			penalty += findableID
+		} else {
+			penalty += unknownID
 		}
 	}
 	return penalty
-}
-
-// verbOf returns what the clause wants done.
-func verbOf(cl clause) []concept {
-	cl = cl.trimmed()
-	head := cl.at(0)
-	if head.kind != word {
-		return nil
-	}
-	if cl.question() || head.is("there", "any") || head.is("tell", "show", "give") && cl.at(1).is("me", "us") {
-		return []concept{doSearch}
-	}
-	if nounVerbs[head.low] && cl.imperative(nil) == 0 {
-		return nil // "schedule for tomorrow" is a thing
-	}
-	acts := actsOf(head.stem)
-	addressed := slices.ContainsFunc(cl.tokens, func(t token) bool { return t.kind == email })
-	if len(acts) == 0 && addressed && slices.ContainsFunc(cl.tokens, func(t token) bool { return t.is(delivered...) }) {
-		return []concept{doSend} // "a report of my tasks sent to …"
-	}
-	return acts
-}
-
-// delivered are the participles that say that something is sent.
-var delivered = []string{"sent", "emailed", "mailed", "forwarded", "delivered"}
-
-// best returns the skill for the clause, or nil if none is about it.
-func (c *catalog) best(cl clause) *skill {
-	for _, s := range c.rank(cl) {
-		if s.fits() {
-			return s.skill
-		}
-	}
-	return nil
-}
-
-// matches reports whether some skill is about the clause.
-func (c *catalog) matches(cl clause) bool { return c.best(cl) != nil }
-
-// choose returns the skills for the clause in the order of their use: the one
-// that does it, and before it one that reads what the clause says is to be
-// sent or put in ("send Bob the overdue tasks report"; S0-011).
-func (c *catalog) choose(cl clause) []*skill {
-	ranked := c.rank(cl)
-	i := slices.IndexFunc(ranked, func(s score) bool { return s.fits() })
-	if i < 0 {
-		return nil
-	}
-	main := ranked[i].skill
-	if main.reads() || !takesContent(main) || !carries(cl, main) {
-		return []*skill{main}
-	}
-	var source *score
-	for j := range ranked {
-		s := &ranked[j]
-		if s.skill == main || s.skill.domain() == main.domain() || !s.skill.reads() || !slices.Contains(s.skill.acts(), doSearch) {
-			continue
-		}
-		if s.evidence >= 2*enough && c.named(s.skill, cl) && (source == nil || s.evidence-c.unmet(s.skill, cl) > source.evidence-c.unmet(source.skill, cl)) {
-			source = s
-		}
-	}
-	if source == nil {
-		return []*skill{main}
-	}
-	return []*skill{source.skill, main}
-}
-
-// named reports whether the clause names the skill's domain itself, or one of
-// its tags, as a thing: a report about tasks comes from the tasks.
-func (c *catalog) named(s *skill, cl clause) bool {
-	mentions, _ := c.mentions(cl)
-	for _, w := range append(strings.Split(s.domain(), "_"), s.Tags...) {
-		st := stem(strings.ToLower(w))
-		if mentions[st] && len(actsOf(st)) == 0 {
-			return true
-		}
-		for _, a := range thingsOf(st) {
-			if mentions[a] && a != "a:doc" {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// takesContent reports whether the skill has a parameter for a longer text.
-func takesContent(s *skill) bool {
-	return slices.ContainsFunc(s.Parameters, func(p param) bool { return kindOf(&p) == kindBody })
-}
-
-// carries reports whether the clause hands over something that must be read
-// first, and not words of its own.
-func carries(cl clause, s *skill) bool {
-	sends := slices.Contains(s.acts(), doSend)
-	for i := range cl.tokens {
-		t := cl.at(i)
-		if t.kind == quoted || i > 0 && t.is("saying", "that", "about", "regarding", "titled", "called") {
-			return i > 0 && t.is("about", "regarding") && manyThings(cl.from(i))
-		}
-		if t.kind == word && reportWords[t.low] {
-			return true
-		}
-	}
-	return sends
-}
-
-// manyThings reports whether the words name a report, somebody's own things, or
-// several: "about my tasks" is a reason to look them up, "about the task" none.
-func manyThings(c clause) bool {
-	return slices.ContainsFunc(c.tokens, func(t token) bool {
-		return t.is("my", "our", "all") || t.kind == word && (reportWords[t.low] || len(thingsOf(t.stem)) > 0 && strings.HasSuffix(t.low, "s"))
-	})
 }

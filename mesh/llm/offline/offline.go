@@ -1,20 +1,30 @@
 // Package offline is a planner that stands in for a language model when none
 // is configured: it decides by rules, from words.
 //
-// It works with the same tools as a real model and nothing else. What an agent
-// is able to do shows in the tools of the request, and so does the role that
-// the planner plays for it: with consult_agent or request_handoff it routes,
-// with dispatch_agent it takes a request apart and delegates the parts, with
-// use_skill it fills in the arguments of skills and calls them. It knows no
-// skill and no agent by name; it matches words to what discovery tells about
-// them.
+// It works with the same means as a real model and nothing else. What an agent
+// is able to do shows in the request, and so does the role that the planner
+// plays for it: with dispatch_agent it takes a request apart and delegates the
+// parts, with skills it fills in their arguments and calls them, with
+// consult_agent or request_handoff it routes. It knows no skill and no agent by
+// name; it matches words to what it is told of them.
+//
+// Skills are called by the tool use_skill, by a tool for each skill, or by
+// command blocks in the text, whichever the request offers. The same request
+// of a user gets the same calls with the same arguments by each of them, and
+// also where one agent does everything instead of several. An agent that is not
+// told of its skills looks for them first, with get_skill or with commands for
+// help; one that waited for the user, or was stopped by a limit, goes on where
+// it was; arguments that a skill refuses are corrected if the request has what
+// is missing.
 //
 // Its replies are a function of the request and the clock that it was given:
 // no randomness, no network, no memory. It is safe for concurrent use and
 // starts no goroutines.
 //
 // It does not understand language. Where its rules find nothing to do, it says
-// so and lists what it can do; it never invents an address or an answer.
+// so and lists what it can do; it never invents an address or an answer, and
+// what skills and agents return is data to it: nothing in there is an order,
+// an address to write to, or the result of another call.
 package offline
 
 import (
@@ -49,7 +59,7 @@ func New(now func() time.Time) *Model {
 func (m *Model) Generate(ctx context.Context, req *llm.Request) iter.Seq2[llm.Chunk, error] {
 	return func(yield func(llm.Chunk, error) bool) {
 		r := plan(readTurn(req, m.now()))
-		for _, piece := range pieced(r.text) {
+		for _, piece := range pieced(r.written()) {
 			if err := ctx.Err(); err != nil {
 				yield(llm.Chunk{}, mesh.Wrap("offline.Generate", err))
 				return
@@ -70,10 +80,22 @@ func (m *Model) Generate(ctx context.Context, req *llm.Request) iter.Seq2[llm.Ch
 	}
 }
 
-// A reply is what the planner decided: words for the user, and calls.
+// A reply is what the planner decided: words for the user, and calls by tools
+// or by commands. With commands, there are no words.
 type reply struct {
-	text  string
-	calls []toolCall
+	text     string
+	calls    []toolCall
+	commands []string
+}
+
+// written returns the reply's text. Its only block of commands is the one of
+// the planner's own: what it quotes, of results or of what somebody said, must
+// not be taken for one.
+func (r *reply) written() string {
+	if len(r.commands) > 0 {
+		return commandBlock(r.commands)
+	}
+	return inert(r.text)
 }
 
 type toolCall struct {
@@ -86,10 +108,26 @@ func say(format string, args ...any) reply { return reply{text: fmt.Sprintf(form
 // maxText is how long a request may be that the planner takes apart, in bytes.
 const maxText = 16 << 10
 
+// maxParts is how many things one request may ask for.
+const maxParts = 32
+
+func tooMany() reply {
+	return say("This request asks for more than %d things; please send them in several messages.", maxParts)
+}
+
+// carryOut begins the message that asks for a template to be carried out,
+// which is not for rules to do.
+const carryOut = "Carry out the skill "
+
 // plan decides as whom to reply.
 func plan(t *turn) reply {
 	if len(t.text) > maxText {
 		return say("This request is longer than the %d KiB that I can take apart; please shorten it.", maxText>>10)
+	}
+	if rest, ok := strings.CutPrefix(t.text, carryOut); ok {
+		name, _, _ := strings.Cut(rest, " ")
+		return say("The skill %s is a description for a language model, which I am not, so nothing was done. "+
+			"Set MESH_LLM_URL, MESH_LLM_KEY and MESH_LLM_MODEL to have it carried out.", name)
 	}
 	switch t.role() {
 	case worker:

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"agentmesh/mesh/llm"
 )
 
 // An assignment is a part of a request with the agent that is to do it.
@@ -20,25 +22,27 @@ type assignment struct {
 // there are, dispatches an agent for each part of the request, collects their
 // results, and sums up.
 func planParts(t *turn) reply {
-	found := t.called(toolGetSkill)
 	switch {
 	case len(t.called(toolResults)) > 0:
 		return summary(t)
 	case len(t.called(toolDispatch)) > 0:
 		return collect(t)
-	case len(found) == 0 && t.tool(toolGetSkill) != nil:
-		return reply{calls: []toolCall{{toolGetSkill, map[string]any{"query": ""}}}}
-	case len(found) == 0:
+	}
+	find, deeds := searched(t)
+	switch {
+	case len(deeds) > 0:
+		return t.perform(deeds)
+	case find.refused != "":
+		return say("The list of skills could not be read, so I cannot plan this: %s", sentence(clip(squeeze(find.refused), 200)))
+	case !find.possible():
 		return say("I cannot find out which skills there are, so I cannot plan this.")
 	}
-	skills, err := readSkills(found[len(found)-1].result)
-	if err != nil || found[len(found)-1].failed {
-		return say("The list of skills could not be read, so I cannot plan this: %s", sentence(clip(squeeze(found[len(found)-1].result), 200)))
-	}
-	cat := newCatalog(skills)
-	assigned, unknown := assign(t, cat)
+	assigned, unknown := assign(t, newCatalog(find.known))
 	if len(assigned) == 0 {
-		return say("I did not understand %s. %s", quoteShort(t.text), offers(cat))
+		return say("I did not understand %s. %s", quoteShort(t.text), find.offers())
+	}
+	if len(assigned)+len(unknown) > maxParts {
+		return tooMany()
 	}
 	if t.tool(toolDispatch) == nil {
 		return say("I know what to do, but I have no means left to delegate it.")
@@ -50,12 +54,34 @@ func planParts(t *turn) reply {
 	return r
 }
 
-func readSkills(result string) ([]skill, error) {
-	var list struct{ Skills []skill }
-	if err := json.Unmarshal([]byte(result), &list); err != nil {
-		return nil, fmt.Errorf("reading skills: %w", err)
+// searched returns what was found out about skills, and what is still to be
+// asked. Only the searches of this planner count.
+func searched(t *turn) (*discovery, []deed) {
+	find := discover(t)
+	if def := t.tool(toolGetSkill); def != nil {
+		t.domains = domainsOf(def)
 	}
-	return list.Skills, nil
+	for _, r := range t.rounds {
+		deeds := find.next()
+		if ends, ok := t.outcomes(r, deeds); ok && len(deeds) > 0 {
+			find.settle(deeds, ends)
+		}
+	}
+	return find, find.next()
+}
+
+// domainsOf returns the domains that get_skill names.
+func domainsOf(def *llm.Tool) []domain {
+	for _, p := range schemaParams(def.Parameters) {
+		if p.Name == "domain" {
+			var out []domain
+			for _, name := range p.Enum {
+				out = append(out, domain{name: name})
+			}
+			return out
+		}
+	}
+	return nil
 }
 
 func (c *catalog) splitter() splitter { return splitter{matches: c.matches, verbs: c.verbs} }
@@ -146,6 +172,8 @@ func referent(c clause) string {
 			return ""
 		}
 		switch {
+		case t.is("what") && next.is("you", "it") && c.at(i+2).is("find", "found", "get", "got", "say", "says"):
+			return c.text[t.start:c.at(i+2).end]
 		case i > 0 && t.is("it", "them") && !next.is("is", "was", "are", "were"), i > 0 && t.is("this", "that", "these", "those") && (next.kind == punct || prepositions[next.low]):
 			return t.text
 		case t.is("the", "this", "that", "these", "those", "a", "my") && next.kind == word && reportWords[next.low]:
@@ -292,16 +320,11 @@ func outcome(mission string, r agentResult, item bool) string {
 
 // notUnderstood names the parts that no skill fits, or "".
 func notUnderstood(t *turn) string {
-	found := t.called(toolGetSkill)
-	if len(found) == 0 {
+	find, _ := searched(t)
+	if len(find.known) == 0 {
 		return ""
 	}
-	skills, err := readSkills(found[len(found)-1].result)
-	if err != nil {
-		return ""
-	}
-	cat := newCatalog(skills)
-	_, unknown := assign(t, cat)
+	_, unknown := assign(t, newCatalog(find.known))
 	if len(unknown) == 0 {
 		return ""
 	}
@@ -309,7 +332,7 @@ func notUnderstood(t *turn) string {
 	for _, p := range unknown {
 		said = append(said, quoteShort(p.words()))
 	}
-	return fmt.Sprintf("I did not understand %s. %s", listed(said), offers(cat))
+	return fmt.Sprintf("I did not understand %s. %s", listed(said), find.offers())
 }
 
 // offers says what the skills can do, in one sentence.

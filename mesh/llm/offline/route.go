@@ -73,20 +73,18 @@ func planRoute(t *turn) reply {
 
 func route(t *turn) reply {
 	for _, c := range slices.Backward(t.calls) {
-		switch {
-		case c.done && c.use.Name == toolConsult:
+		if c.done && c.use.Name == toolConsult {
 			return consulted(&c)
-		case c.done && c.use.Name == toolHandoff && c.failed:
-			return say("I could not connect you with %s: %s", c.arg("agent"), sentence(c.result))
-		case c.done && c.use.Name == toolHandoff:
-			return say("You are connected with %s.", c.arg("agent"))
+		}
+		if r, ok := handedOver(&c); ok {
+			return r
 		}
 	}
 	asked := newClause(t.text).trimmed()
 	if r, ok := t.handoff(asked); ok {
 		return r
 	}
-	if said := newClause(t.text); smallTalk(said) && slices.ContainsFunc(said.tokens, func(t token) bool { return t.is("thanks", "thank") }) {
+	if thanks(newClause(t.text)) {
 		return say("You are welcome.")
 	}
 	if len(asked.tokens) == 0 || smallTalk(asked) || aboutMe(asked) {
@@ -101,6 +99,22 @@ func route(t *turn) reply {
 		return reply{calls: []toolCall{{toolConsult, map[string]any{"agent": name, "task": t.text}}}}
 	}
 	return say("I did not understand %s. %s", quoteShort(t.text), t.abilities())
+}
+
+// handedOver says what came of a handoff; false if c is none that has ended.
+func handedOver(c *call) (reply, bool) {
+	switch {
+	case !c.done || c.use.Name != toolHandoff:
+		return reply{}, false
+	case c.failed:
+		return say("I could not connect you with %s: %s", c.arg("agent"), sentence(c.result)), true
+	}
+	return say("You are connected with %s.", c.arg("agent")), true
+}
+
+// thanks reports whether the clause thanks and asks for nothing.
+func thanks(c clause) bool {
+	return smallTalk(c) && slices.ContainsFunc(c.tokens, func(t token) bool { return t.is("thanks", "thank") })
 }
 
 // consulted answers with what the agent said.
@@ -263,7 +277,9 @@ func choose(parts []part, agents []agentLine) string {
 	i := slices.IndexFunc(agents, func(a agentLine) bool { return a.orchestrates() })
 	// What is on somebody's own lists is in no document, and which skill has
 	// it the agent knows that takes requests apart.
-	own := slices.ContainsFunc(c.tokens, func(t token) bool { return t.is("my", "our", "have") })
+	own := slices.ContainsFunc(c.tokens, func(t token) bool {
+		return t.is("my", "our", "have") || t.kind == word && slices.Contains(thingsOf(t.stem), aMemory)
+	})
 	addressed := slices.ContainsFunc(c.tokens, func(t token) bool { return t.kind == email })
 	if i >= 0 && (calledByName(c) != "" || told && !explains(parts) || len(parts) > 1 || addressed) {
 		return agents[i].name

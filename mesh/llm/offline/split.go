@@ -44,6 +44,9 @@ type cut struct {
 // inside quotations.
 func (s splitter) split(text string) []part {
 	all := newClause(text)
+	if listed, ok := itemize(all); ok {
+		all, text = listed, listed.text
+	}
 	if shared, ok := s.distribute(all); ok {
 		all, text = shared, shared.text
 	}
@@ -88,6 +91,9 @@ func (s splitter) distribute(c clause) (clause, bool) {
 			return newClause(text), true
 		}
 		head := clause{c.text, c.tokens[:i+1]}.trimmed().at(0)
+		if changes := actsOf(head.stem); head.kind == word && verbs[head.low] && (slices.Contains(changes, doUpdate) || slices.Contains(changes, doRemove)) && idLike(c.at(i+2)) {
+			return newClause(c.text[:c.at(i).end] + " and " + head.text + " " + c.text[c.at(i+2).start:]), true
+		}
 		rest := c.from(i + 2)
 		to := slices.IndexFunc(rest.tokens, func(t token) bool { return t.is("to") || t.kind != word })
 		if c.at(i).kind == email && slices.Contains(actsOf(head.stem), doSend) && determiners[rest.at(0).low] && rest.at(to).is("to") && rest.at(to+1).kind == email {
@@ -95,6 +101,11 @@ func (s splitter) distribute(c clause) (clause, bool) {
 		}
 	}
 	return c, false
+}
+
+// idLike reports whether the token is an id, as "t-4f" or "#12".
+func idLike(t *token) bool {
+	return t.kind == word && strings.ContainsAny(t.text, "0123456789") && (idPattern.MatchString(t.text) || strings.HasPrefix(t.text, "#"))
 }
 
 func (s splitter) sharedObject(c clause, i int) (string, bool) {

@@ -32,6 +32,12 @@ type call struct {
 	done   bool
 }
 
+// A round is one reply of the present turn with what its calls came to.
+type round struct {
+	from, to int    // its calls by tools, in turn.calls
+	told     string // what its commands came to, or ""
+}
+
 // A turn is the request as the planner sees it: the user's last message and
 // what was done about it so far.
 type turn struct {
@@ -40,11 +46,17 @@ type turn struct {
 	// inputs are the results of the agents that this one waited for.
 	inputs []string
 	calls  []call
+	rounds []round
 	tools  []llm.Tool
 	// earlier are the calls of former turns.
 	earlier []mesh.ToolUse
 	first   bool // the conversation has no answer yet
+	final   bool // no call is made any more
 	now     time.Time
+
+	face    face
+	listed  []skill  // the skills that the request describes
+	domains []domain // and the domains that it names
 }
 
 type role uint8
@@ -58,37 +70,110 @@ const (
 
 func readTurn(req *llm.Request, now time.Time) *turn {
 	t := &turn{tools: req.Tools, first: true, now: now}
-	last := len(req.Messages) - 1
-	for last >= 0 && req.Messages[last].Role != llm.RoleUser {
-		last--
-	}
-	for _, m := range req.Messages[:max(last, 0)] {
+	begin, end := t.span(req.Messages)
+	for _, m := range req.Messages[:max(begin, 0)] {
 		if m.Role == llm.RoleAssistant {
 			t.first = false
 			t.earlier = append(t.earlier, m.Tools...)
 		}
 	}
-	if last >= 0 {
-		t.read(req.Messages[last].Text)
+	if begin >= 0 {
+		t.read(req.Messages[begin].Text)
 	}
-	for _, m := range req.Messages[last+1:] {
-		switch m.Role {
-		case llm.RoleAssistant:
-			for _, u := range m.Tools {
-				c := call{use: u}
-				_ = json.Unmarshal([]byte(u.Arguments), &c.args)
-				t.calls = append(t.calls, c)
-			}
-		case llm.RoleTool:
-			i := slices.IndexFunc(t.calls, func(c call) bool { return c.use.ID == m.ToolID && !c.done })
-			if i >= 0 {
-				c := &t.calls[i]
-				c.result, c.done = strings.TrimSpace(m.Text), true
-				c.failed = m.Failed || strings.HasPrefix(c.result, "Error:")
-			}
+	for i, m := range req.Messages[begin+1:] {
+		if i+begin+1 == end {
+			continue // the user's word to go on
+		}
+		t.happened(m)
+	}
+	t.readFace(req)
+	return t
+}
+
+// limitMark is the id of the message that says that no command is run any more.
+const limitMark = "limit"
+
+// happened adds a message that came after the user's.
+func (t *turn) happened(m llm.Message) {
+	switch m.Role {
+	case llm.RoleAssistant:
+		from := len(t.calls)
+		for _, u := range m.Tools {
+			c := call{use: u}
+			_ = json.Unmarshal([]byte(u.Arguments), &c.args) // arguments that cannot be read name nothing
+			t.calls = append(t.calls, c)
+		}
+		t.rounds = append(t.rounds, round{from: from, to: len(t.calls)})
+	case llm.RoleTool:
+		i := slices.IndexFunc(t.calls, func(c call) bool { return c.use.ID == m.ToolID && !c.done })
+		if i >= 0 {
+			c := &t.calls[i]
+			c.result, c.done = strings.TrimSpace(m.Text), true
+			c.failed = m.Failed || strings.HasPrefix(c.result, "Error:")
+		}
+	case llm.RoleUser:
+		if m.ToolID == limitMark {
+			t.final = true
+		} else if n := len(t.rounds); n > 0 {
+			t.rounds[n-1].told = m.Text
 		}
 	}
-	return t
+}
+
+// span returns where the turn begins: at the last message that the user wrote,
+// or, if that only answers whether to go on with what was cut, at the one
+// before. Then end is where the answer is, and otherwise it is begin.
+func (t *turn) span(messages []llm.Message) (begin, end int) {
+	end = written(messages, len(messages))
+	for begin = end; begin > 0; {
+		before := written(messages, begin)
+		last := messages[begin-1]
+		cut := last.Role == llm.RoleTool || last.Role == llm.RoleUser && last.ToolID != "" || last.Role == llm.RoleAssistant && len(last.Tools) > 0
+		yes, no := goOn(messages[begin].Text)
+		if before < 0 || !cut || !yes && !no {
+			break
+		}
+		t.final = t.final || no
+		begin = before
+	}
+	return begin, end
+}
+
+// written returns the place of the last message before end that the user wrote,
+// or -1.
+func written(messages []llm.Message, end int) int {
+	for i := end - 1; i >= 0; i-- {
+		if messages[i].Role == llm.RoleUser && messages[i].ToolID == "" {
+			return i
+		}
+	}
+	return -1
+}
+
+var (
+	yesWords = set("yes y yep yeah ok okay sure continue proceed resume ahead")
+	noWords  = set("no n nope stop cancel abort don't not never")
+	asides   = set("please go on it do that thanks thank you keep going with i and so , . !")
+)
+
+// goOn reads an answer to whether to go on.
+func goOn(text string) (yes, no bool) {
+	const most = 6
+	tokens := tokenize(text)
+	for _, t := range tokens {
+		switch {
+		case noWords[t.low]:
+			no = true
+		case yesWords[t.low]:
+			yes = true
+		case !asides[t.low]:
+			return false, false
+		}
+	}
+	if len(tokens) > most {
+		return false, false
+	}
+	return (yes || newClause(text).begins("go on") > 0) && !no, no
 }
 
 var resultHead = regexp.MustCompile(`^(?:#+ )?Results? from [^\n:]{1,120}:[ \t]*`)
@@ -153,23 +238,29 @@ func (t *turn) tool(name string) *llm.Tool {
 	return &t.tools[i]
 }
 
-// role is told by the tools, or, when a limit took them away, by what was
-// called before.
+// role is told by the tools and the prompt, or, when a limit took the tools
+// away, by what was called before.
 func (t *turn) role() role {
 	has := func(name string) bool {
 		return t.tool(name) != nil || len(t.tools) == 0 && len(t.called(name)) > 0
 	}
 	switch {
-	case has(toolUseSkill):
-		return worker
 	case has(toolDispatch):
 		return orchestrator
+	case t.face != noFace:
+		return worker
 	case has(toolConsult) || has(toolHandoff):
 		return router
 	case has(toolGetSkill) || has(toolResults):
 		return orchestrator
 	}
 	return nobody
+}
+
+// alone reports whether the agent has both skills and the user: it works
+// without others.
+func (t *turn) alone() bool {
+	return t.face != noFace && (t.tool(toolHandoff) != nil || t.tool(toolGetSkill) != nil)
 }
 
 // called returns the calls of the tool in this turn that have ended.

@@ -1,113 +1,136 @@
 package offline
 
 import (
-	"encoding/json"
-	"regexp"
 	"slices"
 	"strings"
 )
 
-// A step is one call of a skill for one part of a mission.
+// A step is one use of a skill for one part of a request.
 type step struct {
-	clause
+	part   int // in work.parts
+	clause clause
 	skill  *skill
-	source bool // the next step uses what this one reads
+	source bool    // the next step uses what this one reads
+	target *skill  // the skill of the next step, if this one only finds its thing
+	tries  []call  // in their order; the last one counts
+	fill   *filler // the arguments of the last try, or of the next one
+	state  state
 }
 
-// planWork replies for an agent that uses skills: one call after another, as
-// later ones may need what earlier ones found, and then the answer.
-func planWork(t *turn) reply {
-	cat := newCatalog(t.granted())
-	steps, unknown := t.steps(cat)
-	used := t.called(toolUseSkill)
-	if len(used) == 0 && len(steps) == 0 {
-		if len(cat.skills) == 0 {
-			return say("I have no skills, so I cannot do %s.", quoteShort(t.text))
-		}
-		return say("I did not understand %s. %s", quoteShort(t.text), offers(cat))
-	}
-	if n := len(used); n > 0 && (used[n-1].failed || n >= len(steps) || t.tool(toolUseSkill) == nil) {
-		return t.worked(used, steps, unknown, nil)
-	}
-	f := t.filler(steps, len(used), used)
-	f.fill()
-	if len(f.missing) > 0 {
-		return t.worked(used, steps, unknown, f)
-	}
-	return reply{calls: []toolCall{{toolUseSkill, map[string]any{"skill": f.skill.Name, "arguments": f.args}}}}
-}
+type state uint8
 
-var (
-	skillHead  = regexp.MustCompile(`(?m)^### ([a-z][a-z0-9_.]*)[ \t]*$`)
-	paramsLine = regexp.MustCompile(`(?m)^\[.*\][ \t]*$`)
+const (
+	open state = iota
+	done
+	failed
+	stuck // something is missing that only a person knows
 )
 
-// granted reads the skills that use_skill offers.
-func (t *turn) granted() []skill {
-	def := t.tool(toolUseSkill)
-	if def == nil {
-		return nil
+// maxTries is how often a call is corrected and made again.
+const maxTries = 3
+
+// maxBatch is how many commands one reply has.
+const maxBatch = 8
+
+// A work is a request that is carried out with skills. What was decided and
+// done so far is found out by deciding again, reply for reply: the same history
+// gives the same decisions, whatever the face.
+type work struct {
+	t       *turn
+	find    *discovery
+	cat     *catalog
+	parts   []assignment
+	steps   []*step
+	unknown []part
+	planned bool
+	foreign []call // what was done that this planner did not decide
+}
+
+// planWork replies for an agent that uses skills: it finds out about them if it
+// has to, uses one after the other, as later ones may need what earlier ones
+// found, and then answers.
+func planWork(t *turn) reply {
+	if r, ok := chat(t); ok {
+		return r
 	}
-	var schema struct {
-		Properties struct {
-			Skill struct {
-				Enum []string `json:"enum"`
-			} `json:"skill"`
-		} `json:"properties"`
+	w := &work{t: t, find: discover(t)}
+	for _, r := range t.rounds {
+		w.settle(r)
 	}
-	_ = json.Unmarshal(def.Parameters, &schema)
-	described := map[string]skill{}
-	heads := skillHead.FindAllStringSubmatchIndex(def.Description, -1)
-	for i, h := range heads {
-		end := len(def.Description)
-		if i+1 < len(heads) {
-			end = heads[i+1][0]
+	deeds := w.next()
+	switch {
+	case len(w.parts)+len(w.unknown) > maxParts:
+		return tooMany()
+	case len(deeds) > 0 && !t.final:
+		return t.perform(deeds)
+	}
+	r := w.report()
+	if t.first && t.alone() {
+		r.text = strings.TrimSpace(r.text + "\n\n" + notice)
+	}
+	return r
+}
+
+// next returns what to do next, or nothing.
+func (w *work) next() []deed {
+	if !w.planned {
+		if deeds := w.find.next(); len(deeds) > 0 {
+			return deeds
 		}
-		s := skill{Name: def.Description[h[2]:h[3]]}
-		block := def.Description[h[1]:end]
-		if loc := paramsLine.FindStringIndex(block); loc != nil {
-			_ = json.Unmarshal([]byte(block[loc[0]:loc[1]]), &s.Parameters)
-			block = block[:loc[0]]
-		}
-		s.Description = squeeze(block)
-		described[s.Name] = s
+		w.plan()
 	}
-	names := schema.Properties.Skill.Enum
-	if len(names) == 0 {
-		for n := range described {
-			names = append(names, n)
-		}
-		slices.Sort(names)
-	}
-	var out []skill
-	for _, n := range names {
-		s := described[n]
-		s.Name = n
-		out = append(out, s)
+	var out []deed
+	for _, s := range w.batch() {
+		out = append(out, deed{skill: s.skill.Name, args: s.fill.args})
 	}
 	return out
 }
 
-// steps plans the calls, the same ones in every step of the turn. An agent
-// that was granted one skill is meant to use it, whatever the words.
-func (t *turn) steps(cat *catalog) (steps []step, unknown []part) {
-	for _, p := range cat.splitter().split(t.text) {
-		skills := cat.choose(p.clause)
-		if len(skills) == 0 {
-			unknown = append(unknown, p)
-			continue
+// settle takes in a reply of this turn and what came of it.
+func (w *work) settle(r round) {
+	deeds := w.next()
+	ends, ok := w.t.outcomes(r, deeds)
+	switch {
+	case !ok:
+		for _, c := range w.t.calls[r.from:r.to] {
+			if c.done && c.skill() != "" {
+				w.foreign = append(w.foreign, c)
+			}
 		}
-		if len(skills) == 1 && len(t.inputs) == 0 && len(steps) == 0 {
-			skills = append(cat.onlySource(p.clause, skills[0]), skills[0])
+	case !w.planned:
+		w.find.settle(deeds, ends)
+	default:
+		for i, s := range w.batch() {
+			s.settle(w, ends[i])
+		}
+	}
+}
+
+// plan turns the parts of the request into steps. An agent that was granted one
+// skill is meant to use it, whatever the words.
+func (w *work) plan() {
+	w.planned = true
+	w.cat = newCatalog(w.find.known)
+	w.parts, w.unknown = assign(w.t, w.cat)
+	if len(w.parts) == 0 && len(w.t.listed) == 1 && len(w.cat.skills) == 1 && strings.TrimSpace(w.t.text) != "" {
+		w.parts, w.unknown = []assignment{{part: part{clause: newClause(w.t.text).trimmed()}, skills: w.cat.skills}}, nil
+	}
+	if len(w.parts)+len(w.unknown) > maxParts {
+		return
+	}
+	for n, a := range w.parts {
+		skills := a.skills
+		if len(skills) == 1 && len(w.t.inputs) == 0 && n == 0 {
+			skills = append(w.cat.onlySource(a.clause, skills[0]), skills[0])
 		}
 		for i, s := range skills {
-			steps = append(steps, step{p.clause, s, i < len(skills)-1})
+			next := &step{part: n, clause: newClause(capitalize(a.words())), skill: s, source: i < len(skills)-1}
+			if next.source && s == w.cat.finder(skills[i+1]) {
+				next.target = skills[i+1]
+			}
+			w.steps = append(w.steps, next)
 		}
 	}
-	if len(steps) == 0 && len(cat.skills) == 1 && strings.TrimSpace(t.text) != "" {
-		return []step{{newClause(t.text).trimmed(), cat.skills[0], false}}, nil
-	}
-	return steps, unknown
 }
 
 // onlySource returns the one skill that was granted along with a skill that
@@ -124,77 +147,86 @@ func (c *catalog) onlySource(cl clause, main *skill) []*skill {
 	return nil
 }
 
-// filler prepares the i-th call with what is known by then.
-func (t *turn) filler(steps []step, i int, used []call) *filler {
-	s := steps[i]
-	f := &filler{cl: s.clause, skill: s.skill, now: t.now, known: t.text + "\n" + t.notes, source: s.source}
-	var read []string
-	for j := 0; j < min(i, len(used)); j++ {
-		if steps[j].skill.reads() {
-			read = append(read, used[j].result)
+// batch returns the steps to take next, with their arguments. It is one step,
+// or, where skills are called by commands, several that do not need each other.
+// What reads stands alone in its reply: its result may look like anything, also
+// like the result of another command.
+func (w *work) batch() []*step {
+	var out []*step
+	for i, s := range w.steps {
+		if s.state != open || w.barred(i) {
+			continue
 		}
-	}
-	switch {
-	case i > 0 && steps[i-1].source && len(read) > 0:
-		f.inputs = read[len(read)-1:]
-	default:
-		f.inputs = append(slices.Clone(t.inputs), read...)
-	}
-	return f
-}
-
-// worked tells what the calls came to. stuck is the call that lacks something,
-// or nil.
-func (t *turn) worked(used []call, steps []step, unknown []part, stuck *filler) reply {
-	var lines []string
-	for i, c := range used {
-		switch {
-		case c.failed:
-			lines = append(lines, "I could not use "+c.arg("skill")+": "+sentence(strings.TrimPrefix(c.result, "Error: ")))
-		case i < len(steps) && steps[i].source && i+1 < len(used) && !used[i+1].failed:
-			// The call that used it is told first.
-		default:
-			lines = append(lines, t.told(&c, steps, i))
-			if i > 0 && i < len(steps) && steps[i-1].source {
-				lines = append(lines, "It is based on this:\n"+used[i-1].result)
+		if len(out) > 0 && (w.t.face != byCommand || len(out) == maxBatch || s.skill.reads() || w.needs(s.part, out)) {
+			break
+		}
+		if w.prepare(i); s.state == open {
+			out = append(out, s)
+			if s.skill.reads() {
+				break
 			}
 		}
 	}
-	if stuck != nil {
-		lines = append(lines, "I cannot use "+stuck.skill.Name+" yet, because this is missing: "+listed(stuck.missing)+". Please tell me and ask again.")
-	}
-	if rest := steps[min(len(used), len(steps)):]; stuck == nil && len(rest) > 0 {
-		var names []string
-		for _, s := range rest {
-			names = append(names, s.skill.Name)
-		}
-		lines = append(lines, "I did not get to "+listed(names)+".")
-	}
-	for _, p := range unknown {
-		if p.imperative(nil) > 0 {
-			lines = append(lines, "I did not understand "+quoteShort(p.words())+".")
-		}
-	}
-	for i := range min(len(used), len(steps)) {
-		f := t.filler(steps, i, used)
-		f.fill()
-		if len(f.assumed) > 0 && !used[i].failed {
-			lines = append(lines, "Note: "+listed(f.assumed)+".")
-		}
-	}
-	return reply{text: strings.Join(lines, "\n\n")}
+	return out
 }
 
-// told is the result of a call, as an answer if it was a question to
-// documents.
-func (t *turn) told(c *call, steps []step, i int) string {
-	if i < len(steps) && steps[i].skill.reads() {
-		if a := answerFrom(steps[i].words(), c.result); a != "" {
-			return a
+// needs reports whether the part waits for one of the steps.
+func (w *work) needs(part int, of []*step) bool {
+	return slices.ContainsFunc(of, func(s *step) bool {
+		return s.part == part || slices.Contains(w.parts[part].needs, w.parts[s.part].id)
+	})
+}
+
+// barred reports whether the step cannot be taken because of what came of
+// others that it needs.
+func (w *work) barred(i int) bool {
+	s := w.steps[i]
+	return slices.ContainsFunc(w.steps[:i], func(e *step) bool {
+		return e.state != done && w.needs(s.part, []*step{e})
+	})
+}
+
+// prepare finds the arguments of the step, or out what is missing for it.
+func (w *work) prepare(i int) {
+	s := w.steps[i]
+	f := &filler{
+		cl: s.clause, skill: s.skill.corrected(s.tries), now: w.t.now, known: w.t.text + "\n" + w.t.notes,
+		source: s.source, target: s.target,
+	}
+	if i > 0 && w.steps[i-1].source && w.steps[i-1].part == s.part {
+		f.inputs = []string{w.steps[i-1].tries[len(w.steps[i-1].tries)-1].result}
+	} else {
+		f.inputs = slices.Clone(w.t.inputs)
+		for n, p := range w.parts[:s.part] {
+			if slices.Contains(w.parts[s.part].needs, p.id) {
+				f.inputs = append(f.inputs, w.told(n))
+			}
 		}
 	}
-	if c.result == "" {
-		return "Done: " + c.arg("skill") + "."
+	f.fill()
+	s.fill = f
+	if len(f.missing) > 0 {
+		s.state = stuck
 	}
-	return c.result
+}
+
+// settle takes in what came of the step's call. A call whose arguments were
+// wrong is corrected, if the request says more than it used.
+func (s *step) settle(w *work, end call) {
+	end.args = s.fill.args
+	s.tries = append(s.tries, end)
+	if !end.failed {
+		s.state = done
+		return
+	}
+	if len(s.tries) < maxTries && complaint(end.result) {
+		before := encode(s.fill.args)
+		if w.prepare(slices.Index(w.steps, s)); encode(s.fill.args) != before {
+			return
+		}
+		if s.state == stuck {
+			return
+		}
+	}
+	s.state = failed
 }

@@ -8,10 +8,13 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/fstest"
 	"time"
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/llm"
+	meshskill "agentmesh/mesh/skill"
+	"agentmesh/mesh/skill/command"
 )
 
 // friday is when the tests happen: Friday, 20 November 2026, 09:30 in a zone
@@ -164,7 +167,7 @@ func (w *world) run(ctx context.Context, tools llm.Tools, history ...llm.Message
 		if e.Reply != nil && e.Reply.Text != "" {
 			answer = e.Reply.Text
 		}
-		if e.Limit {
+		if e.Limit != nil {
 			w.t.Error("the planner reached the limit of steps")
 		}
 	}
@@ -224,14 +227,15 @@ func (w *world) agent(ctx context.Context, name, task string) string {
 func (w *world) orchestratorTools() toolset {
 	var mu sync.Mutex
 	var batch []map[string]any
+	skills := library(w.t, testSkills)
 	return toolset{
-		tools: []llm.Tool{{Name: "dispatch_agent"}, {Name: "get_agent_results"}, {Name: "get_skill"}},
+		tools: []llm.Tool{{Name: "dispatch_agent"}, {Name: "get_agent_results"}, getSkillTool(skills)},
 		call: func(ctx context.Context, name string, args map[string]any) llm.ToolResult {
 			mu.Lock()
 			defer mu.Unlock()
 			switch name {
 			case "get_skill":
-				return llm.ToolResult{Text: toJSON(map[string]any{"skills": testSkills})}
+				return getSkill(ctx, skills, args)
 			case "dispatch_agent":
 				batch = append(batch, args)
 				w.mu.Lock()
@@ -340,12 +344,54 @@ func toJSON(v any) string {
 	return string(b)
 }
 
+// pages are the skills as pages, so that the catalog and the texts of discovery
+// are those of the mesh.
+func pages(skills []skillDef) fstest.MapFS {
+	out := fstest.MapFS{}
+	for _, s := range skills {
+		front := toJSON(map[string]any{"name": s.Name, "description": s.Description, "access": s.Access, "tags": s.Tags, "parameters": s.Parameters})
+		out[strings.Replace(s.Name, ".", "/", 1)+".md"] = &fstest.MapFile{Data: []byte("---\n" + front + "\n---\n# " + s.Name + "\n")}
+	}
+	return out
+}
+
+// library loads the skills.
+func library(t *testing.T, skills []skillDef) *meshskill.Catalog {
+	t.Helper()
+	c, problems := meshskill.Load(pages(skills))
+	if len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	return c
+}
+
+// getSkill answers the tool get_skill as the mesh does.
+func getSkill(ctx context.Context, c *meshskill.Catalog, args map[string]any) llm.ToolResult {
+	var q command.Query
+	if err := json.Unmarshal([]byte(toJSON(args)), &q); err != nil {
+		return llm.ToolResult{Text: err.Error(), Failed: true}
+	}
+	r := command.Discover(ctx, command.Local(c), q)
+	return llm.ToolResult{Text: r.Content, Failed: r.Failed()}
+}
+
+// getSkillTool defines the tool.
+func getSkillTool(c *meshskill.Catalog) llm.Tool {
+	about, parameters := command.Definition(c.Domains())
+	return llm.Tool{Name: toolGetSkill, Description: about, Parameters: parameters}
+}
+
+// listAll is the answer of get_skill about all skills.
+func listAll(c *meshskill.Catalog) string {
+	var list []map[string]any
+	for _, s := range c.List() {
+		list = append(list, map[string]any{"name": s.Name, "description": s.Description, "parameters": command.Schema(s), "access": s.Access, "tags": s.Tags})
+	}
+	return toJSON(map[string]any{"search": "x", "skills": list})
+}
+
 // testCatalog is what the planner makes of the skills.
 func testCatalog(t *testing.T) *catalog {
 	t.Helper()
-	skills, err := readSkills(toJSON(map[string]any{"skills": testSkills}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return newCatalog(skills)
+	return newCatalog(readSkills(listAll(library(t, testSkills))))
 }

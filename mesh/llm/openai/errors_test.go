@@ -3,7 +3,9 @@ package openai_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"math"
 	"net"
 	"net/http"
 	"strings"
@@ -34,15 +36,31 @@ func TestGenerate_failuresInTheStream(t *testing.T) {
 			s.raw(": PROCESSING\n\n")
 			s.text("half")
 			s.raw(`data: {"error":{"message":"overloaded","code":503}}` + "\n\n")
-		}, mesh.Unavailable, "The model's endpoint failed (HTTP 503)"},
+		}, mesh.Unavailable, "The model's endpoint failed (HTTP 503); try again: overloaded"},
 		"a rate limit event": {func(s stream) {
 			s.text("half")
 			s.raw(`data: {"error":{"message":"slow down","type":"rate_limit_error"}}` + "\n\n")
-		}, mesh.Exhausted, "quota or rate limit"},
+		}, mesh.Exhausted, "or check the account: slow down"},
 		"an error beside choices": {func(s stream) {
 			s.text("half")
 			s.raw(`data: {"id":"1","error":{"message":"upstream","code":502},"choices":[{"index":0,"delta":{},"finish_reason":"error"}]}` + "\n\n")
-		}, mesh.Unavailable, "The model's endpoint failed (HTTP 502)"},
+		}, mesh.Unavailable, "The model's endpoint failed (HTTP 502); try again: upstream"},
+		"an error in a choice": {func(s stream) {
+			s.text("half")
+			s.raw(`data: {"choices":[{"index":0,"delta":{"content":""},"finish_reason":"error","error":{"code":524,"message":"took too long"}}]}` + "\n\n")
+		}, mesh.Unavailable, "HTTP 524); try again: took too long"},
+		"an error that is a text": {func(s stream) {
+			s.text("half")
+			s.raw("data: {\"error\":\"out of memory\"}\n\n")
+		}, mesh.Unavailable, "try again: out of memory"},
+		"an error without a message": {func(s stream) {
+			s.text("half")
+			s.raw("data: {\"error\":{\"code\":\"504\"}}\n\n")
+		}, mesh.Unavailable, "HTTP 504"},
+		"an error with what the provider behind it said": {func(s stream) {
+			s.text("half")
+			s.raw(`data: {"error":{"code":502,"message":"Provider returned error","metadata":{"raw":"{\"detail\":\"no GPU\"}","provider_name":"X"}}}` + "\n\n")
+		}, mesh.Unavailable, `Provider returned error: {"detail":"no GPU"}`},
 		"finish reason error": {func(s stream) {
 			s.text("half")
 			s.event(`{}`, "error")
@@ -84,7 +102,7 @@ func TestGenerate_statuses(t *testing.T) {
 	}
 	for status, tt := range tests {
 		for _, body := range []string{`{"error":{"message":"context too long","type":"x","code":null}}`, "<html>Bad " + key + "</html>", ""} {
-			c := serveConfig(t, openai.Config{Key: key, Model: "big"}, func(w http.ResponseWriter, _ *http.Request) {
+			c := serveConfig(t, openai.Config{Key: key, Model: "big", MaxRetries: -1}, func(w http.ResponseWriter, _ *http.Request) {
 				w.WriteHeader(status)
 				_, _ = io.WriteString(w, body)
 			})
@@ -96,8 +114,8 @@ func TestGenerate_statuses(t *testing.T) {
 			if mesh.CodeOf(err) != tt.code || !strings.Contains(mesh.DetailOf(err), detail) {
 				t.Errorf("%d %q: %v", status, body, err)
 			}
-			if strings.Contains(mesh.DetailOf(err), key) {
-				t.Errorf("%d: the key is in the detail", status)
+			if strings.Contains(fmt.Sprint(err), key) {
+				t.Errorf("%d: the key is in %v", status, err)
 			}
 		}
 	}
@@ -110,7 +128,7 @@ func TestGenerate_refusedConnection(t *testing.T) {
 	}
 	addr := l.Addr().String()
 	_ = l.Close()
-	c, err := openai.New(openai.Config{BaseURL: "http://" + addr + "/v1", Model: "big"})
+	c, err := openai.New(openai.Config{BaseURL: "http://" + addr + "/v1", Model: "big", MaxRetries: -1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -197,11 +215,24 @@ func TestGenerate_timeouts(t *testing.T) {
 }
 
 func TestNew_refusesABadConfig(t *testing.T) {
-	for name, c := range map[string]openai.Config{
-		"llm.url":     {Model: "m", BaseURL: "api.openai.com"},
-		"llm.model":   {BaseURL: "https://api.openai.com/v1"},
-		"llm.timeout": {Model: "m", BaseURL: "http://localhost:1/v1", Timeout: -1},
-	} {
+	const local = "http://localhost:1/v1"
+	hot, nan := 2.5, math.NaN()
+	tests := []struct {
+		name   string
+		config openai.Config
+	}{
+		{"llm.url", openai.Config{Model: "m", BaseURL: "api.openai.com"}},
+		{"llm.model", openai.Config{BaseURL: "https://api.openai.com/v1"}},
+		{"llm.timeout", openai.Config{Model: "m", BaseURL: local, Timeout: -1}},
+		{"llm.api", openai.Config{Model: "m", BaseURL: local, API: "soap"}},
+		{"llm.cache", openai.Config{Model: "m", BaseURL: local, Cache: "disk"}},
+		{"llm.temperature", openai.Config{Model: "m", BaseURL: local, Temperature: &hot}},
+		{"llm.temperature", openai.Config{Model: "m", BaseURL: local, Temperature: &nan}},
+		{"llm.extra", openai.Config{Model: "m", BaseURL: local, Extra: map[string]any{"messages": nil}}},
+		{"llm.extra", openai.Config{Model: "m", BaseURL: local, Extra: map[string]any{"x": make(chan int)}}},
+	}
+	for _, tt := range tests {
+		name, c := tt.name, tt.config
 		_, err := openai.New(c)
 		var e *mesh.Error
 		if !errors.As(err, &e) || e.Code != mesh.Invalid || e.Field != name {

@@ -1,24 +1,34 @@
-// Package openai reaches language models over the OpenAI chat completions
-// protocol, which OpenAI, OpenRouter, Ollama, vLLM and many others serve.
+// Package openai reaches language models over the OpenAI protocols, which
+// OpenAI, OpenRouter, Ollama, vLLM and many others serve: chat completions, and
+// the Responses API for the models that need it.
 //
 // A [Client] passes text on as it arrives and tool calls once they are
-// complete. Every failure is a *mesh.Error whose detail tells the operator
-// what to check and never contains the key; a stream that ends without a
-// finish reason is a failure, because a reply that was cut off must not pass
-// for a short one. A client is safe for concurrent use.
+// complete. It asks again, with growing pauses, when an endpoint is overloaded
+// or out of reach before the first piece of a reply; once text was passed on it
+// never does. Every failure is a *mesh.Error whose detail tells the operator
+// what to check, with what the provider said and without the key; a stream that
+// ends without a finish reason is a failure, because a reply that was cut off
+// must not pass for a short one.
 //
-// It does not retry, and it keeps no conversation.
+// Requests of one conversation begin with the same bytes: tools sorted, then
+// what stays, then what is known, then the messages, then what is new, so that
+// providers can cache them. Where the provider wants to be told what to cache,
+// see [Cache].
+//
+// A client is safe for concurrent use. It keeps no conversation; all that it
+// remembers is which models the endpoint wants asked over the Responses API.
 package openai
 
 import (
 	"context"
 	"encoding/json"
-	"errors"
-	"io"
 	"iter"
 	"math"
 	"net/http"
 	"net/url"
+	"slices"
+	"strings"
+	"sync"
 	"time"
 
 	openai "github.com/sashabaranov/go-openai"
@@ -27,7 +37,34 @@ import (
 	"agentmesh/mesh/llm"
 )
 
-// Config says which endpoint to use. BaseURL and Model are required.
+// An API is one of the two protocols.
+type API string
+
+// The protocols. With APIAuto, which is the default, the client uses chat
+// completions, and the Responses API for models that are known to need it or of
+// which the endpoint says so.
+const (
+	APIAuto      API = "auto"
+	APIChat      API = "chat"
+	APIResponses API = "responses"
+)
+
+// A Cache says whether requests mark what the provider is to keep in its prompt
+// cache. Providers that cache by themselves need no marks.
+type Cache string
+
+// The caches. CacheAnthropic sends marks (cache_control) as Anthropic's models
+// take them, also through OpenRouter and other gateways: one at the end of
+// Request.System, for an hour, and one at the end of what is settled, for five
+// minutes. CacheAuto, which is the default, does so for models whose name
+// begins with "anthropic/" or contains "claude".
+const (
+	CacheAuto      Cache = "auto"
+	CacheAnthropic Cache = "anthropic"
+	CacheNone      Cache = "none"
+)
+
+// Config says which endpoint to use, and how. BaseURL and Model are required.
 type Config struct {
 	// BaseURL is the endpoint up to and with its version, as
 	// "https://api.openai.com/v1" or "http://127.0.0.1:11434/v1".
@@ -36,42 +73,88 @@ type Config struct {
 	Key string
 	// Model is used for requests that name none.
 	Model string
-	// Timeout bounds a whole reply. The default is 5 minutes.
+	// API is the protocol; "" is APIAuto.
+	API API
+	// Cache says what is marked for the provider's cache; "" is CacheAuto.
+	Cache Cache
+	// Temperature is sent if it is not nil, also when it is 0.
+	Temperature *float64
+	// Extra are further top-level fields of each request, as OpenRouter's
+	// {"provider": {"order": ["anthropic"]}}. They win over what the client
+	// would send, but may not replace the conversation itself. An OpenRouter
+	// endpoint is asked for usage details without being told to here.
+	Extra map[string]any
+	// MaxRetries is how often a request is sent again that failed before the
+	// first piece of its reply; 0 is DefaultMaxRetries, and a negative number
+	// is never.
+	MaxRetries int
+	// Timeout bounds a whole reply with all its retries. The default is 5
+	// minutes.
 	Timeout time.Duration
 	// IdleTimeout bounds how long the endpoint may send nothing, before and
 	// between the pieces of a reply; comments that keep the connection alive
 	// count as a sign of life. The default is 60 seconds.
 	IdleTimeout time.Duration
+	// Transport reaches the endpoint; nil is a connection pool of the client's
+	// own.
+	Transport http.RoundTripper
 }
 
 // Defaults of [Config].
 const (
 	DefaultTimeout     = 5 * time.Minute
 	DefaultIdleTimeout = time.Minute
+	DefaultMaxRetries  = 3
 )
 
 // A Client is an [llm.Model] behind an endpoint. Use [New].
 type Client struct {
-	config    Config
-	api       *openai.Client
-	transport *http.Transport
+	config Config
+	api    *openai.Client
+	http   *http.Client
+
+	mu        sync.Mutex
+	responses map[string]bool // models that the endpoint wants asked over the Responses API
 }
 
 var _ llm.Model = (*Client)(nil)
 
 // New returns a client for the endpoint. It does not contact it.
 func New(c Config) (*Client, error) {
-	const op = "openai.New"
-	u, err := url.Parse(c.BaseURL)
-	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
-		return nil, mesh.InvalidField(op, "llm.url",
-			"MESH_LLM_URL must be an http or https URL such as https://api.openai.com/v1")
+	u, err := check(c)
+	if err != nil {
+		return nil, err
 	}
-	if c.Model == "" {
-		return nil, mesh.InvalidField(op, "llm.model", "MESH_LLM_MODEL must name the model to use")
+	extra, err := extras(c, u)
+	if err != nil {
+		return nil, err
 	}
-	if c.Timeout < 0 || c.IdleTimeout < 0 {
-		return nil, mesh.InvalidField(op, "llm.timeout", "timeouts must not be negative")
+	c = c.withDefaults()
+	client := &http.Client{Transport: c.Transport}
+	if c.Transport == nil {
+		client.Transport = &http.Transport{
+			Proxy:               http.ProxyFromEnvironment,
+			ForceAttemptHTTP2:   true,
+			MaxIdleConnsPerHost: 64,
+			IdleConnTimeout:     90 * time.Second,
+			TLSHandshakeTimeout: 10 * time.Second,
+		}
+	}
+	config := openai.DefaultConfig(c.Key)
+	config.BaseURL = c.BaseURL
+	config.HTTPClient = &endpoint{http: client, extra: extra}
+	// The endpoint passes nothing on but data, so that a line which is none is
+	// no sign of trouble.
+	config.EmptyMessagesLimit = math.MaxUint
+	return &Client{config: c, api: openai.NewClientWithConfig(config), http: client, responses: map[string]bool{}}, nil
+}
+
+func (c Config) withDefaults() Config {
+	if c.API == "" {
+		c.API = APIAuto
+	}
+	if c.Cache == "" {
+		c.Cache = CacheAuto
 	}
 	if c.Timeout == 0 {
 		c.Timeout = DefaultTimeout
@@ -79,170 +162,111 @@ func New(c Config) (*Client, error) {
 	if c.IdleTimeout == 0 {
 		c.IdleTimeout = DefaultIdleTimeout
 	}
-	transport := &http.Transport{
-		Proxy:               http.ProxyFromEnvironment,
-		ForceAttemptHTTP2:   true,
-		MaxIdleConnsPerHost: 64,
-		IdleConnTimeout:     90 * time.Second,
-		TLSHandshakeTimeout: 10 * time.Second,
+	if c.MaxRetries == 0 {
+		c.MaxRetries = DefaultMaxRetries
 	}
-	config := openai.DefaultConfig(c.Key)
-	config.BaseURL = c.BaseURL
-	config.HTTPClient = &http.Client{Transport: eventStream{transport}}
-	// Keep-alive comments are taken out by eventStream, and its blank lines are
-	// no sign of trouble.
-	config.EmptyMessagesLimit = math.MaxUint
-	return &Client{config: c, api: openai.NewClientWithConfig(config), transport: transport}, nil
+	c.MaxRetries = max(c.MaxRetries, 0)
+	return c
+}
+
+// check refuses what cannot work, and returns the endpoint's URL.
+func check(c Config) (*url.URL, error) {
+	const op = "openai.New"
+	u, err := url.Parse(c.BaseURL)
+	switch {
+	case err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "":
+		return nil, mesh.InvalidField(op, "llm.url",
+			"MESH_LLM_URL must be an http or https URL such as https://api.openai.com/v1")
+	case c.Model == "":
+		return nil, mesh.InvalidField(op, "llm.model", "MESH_LLM_MODEL must name the model to use")
+	case c.Timeout < 0 || c.IdleTimeout < 0:
+		return nil, mesh.InvalidField(op, "llm.timeout", "timeouts must not be negative")
+	case !slices.Contains([]API{"", APIAuto, APIChat, APIResponses}, c.API):
+		return nil, mesh.InvalidField(op, "llm.api", "the API %q is unknown; use auto, chat or responses", c.API)
+	case !slices.Contains([]Cache{"", CacheAuto, CacheAnthropic, CacheNone}, c.Cache):
+		return nil, mesh.InvalidField(op, "llm.cache", "the cache %q is unknown; use auto, anthropic or none", c.Cache)
+	case c.Temperature != nil && !(*c.Temperature >= 0 && *c.Temperature <= 2):
+		return nil, mesh.InvalidField(op, "llm.temperature", "the temperature must be between 0 and 2")
+	}
+	return u, nil
+}
+
+// extras returns the fields that each request gets beside those that the
+// library's types have.
+func extras(c Config, u *url.URL) (map[string]json.RawMessage, error) {
+	const op = "openai.New"
+	fields := map[string]any{}
+	if host := u.Hostname(); host == "openrouter.ai" || strings.HasSuffix(host, ".openrouter.ai") {
+		fields["usage"] = map[string]any{"include": true}
+	}
+	if c.Temperature != nil {
+		fields["temperature"] = *c.Temperature
+	}
+	for name, value := range c.Extra {
+		if slices.Contains([]string{"model", "messages", "input", "instructions", "tools", "stream"}, name) {
+			return nil, mesh.InvalidField(op, "llm.extra", "the field %q is the conversation's own and cannot be set for all requests; remove it", name)
+		}
+		fields[name] = value
+	}
+	out := map[string]json.RawMessage{}
+	for name, value := range fields {
+		raw, err := json.Marshal(value)
+		if err != nil {
+			return nil, mesh.InvalidField(op, "llm.extra", "the field %q cannot be written as JSON; use text, numbers, lists and maps", name)
+		}
+		out[name] = raw
+	}
+	return out, nil
 }
 
 // Close closes idle connections. Replies under way are not affected.
-func (c *Client) Close() { c.transport.CloseIdleConnections() }
+func (c *Client) Close() { c.http.CloseIdleConnections() }
 
 // Generate streams one reply.
 func (c *Client) Generate(ctx context.Context, req *llm.Request) iter.Seq2[llm.Chunk, error] {
 	return func(yield func(llm.Chunk, error) bool) {
-		timed, stop := watch(ctx, c.config.Timeout, c.config.IdleTimeout)
-		defer stop()
-		model := req.Model
-		if model == "" {
-			model = c.config.Model
+		timed, cancel := context.WithTimeoutCause(ctx, c.config.Timeout, errSlow)
+		defer cancel()
+		g := &generation{client: c, req: req, model: req.Model}
+		if g.model == "" {
+			g.model = c.config.Model
 		}
-		stream, err := c.api.CreateChatCompletionStream(timed, request(model, req))
+		a, err := g.open(timed)
+		if err == nil {
+			defer a.close()
+			err = a.stream(yield)
+		}
 		if err != nil {
-			yield(llm.Chunk{}, classify(ctx, timed, model, err))
-			return
+			yield(llm.Chunk{}, g.classify(ctx, err))
 		}
-		defer func() { _ = stream.Close() }()
-
-		a := assembly{done: llm.Done{Model: model}}
-		for {
-			text, err := next(stream, &a)
-			// A reply that has its finish reason is complete, however the
-			// connection ends.
-			if err != nil && (errors.Is(err, io.EOF) || ctx.Err() == nil) && a.done.Finish != "" {
-				break
-			}
-			if err != nil {
-				yield(llm.Chunk{}, classify(ctx, timed, model, err))
-				return
-			}
-			if a.size > maxCalls {
-				yield(llm.Chunk{}, mesh.Errorf(mesh.Exhausted, op, "The model's tool calls are longer than %d KiB; ask for less at once", maxCalls>>10))
-				return
-			}
-			if text != "" && !yield(llm.Chunk{Text: text}, nil) {
-				return
-			}
-		}
-		a.finish(yield)
 	}
 }
 
-// chunk is one event of the stream. Some gateways report a failure in an
-// otherwise normal event, which the library's own type has no place for.
-type chunk struct {
-	openai.ChatCompletionStreamResponse
-	Error *openai.APIError `json:"error"`
+// cached reports whether requests for the model mark what is to be cached.
+func (c *Client) cached(model string) bool {
+	if c.config.Cache != CacheAuto {
+		return c.config.Cache == CacheAnthropic
+	}
+	name := strings.ToLower(model)
+	return strings.HasPrefix(name, "anthropic/") || strings.Contains(name, "claude")
 }
 
-// next reads one event into a and returns the text in it.
-func next(stream *openai.ChatCompletionStream, a *assembly) (string, error) {
-	raw, err := stream.RecvRaw()
-	if err != nil {
-		return "", err
+// apiOf returns the protocol for the model.
+func (c *Client) apiOf(model string) API {
+	if c.config.API != APIAuto {
+		return c.config.API
 	}
-	var c chunk
-	if err := json.Unmarshal(raw, &c); err != nil {
-		return "", &protocolError{err}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.responses[model] {
+		return APIResponses
 	}
-	if c.Error != nil {
-		return "", c.Error
-	}
-	return a.add(&c.ChatCompletionStreamResponse), nil
+	return APIChat
 }
 
-// assembly is a reply so far.
-type assembly struct {
-	done  llm.Done
-	calls []mesh.ToolUse
-	index []int // of calls, as the provider counts
-	size  int   // bytes of all calls
-}
-
-// maxCalls bounds the calls of one reply, in bytes; they are kept until the
-// reply is complete.
-const maxCalls = 256 << 10
-
-// add takes in one event and returns its text.
-func (a *assembly) add(c *openai.ChatCompletionStreamResponse) string {
-	if c.Model != "" {
-		a.done.Model = c.Model
-	}
-	if u := c.Usage; u != nil {
-		a.done.Usage = mesh.Usage{Prompt: int64(u.PromptTokens), Completion: int64(u.CompletionTokens)}
-		if u.PromptTokensDetails != nil {
-			a.done.Usage.Cached = int64(u.PromptTokensDetails.CachedTokens)
-		}
-	}
-	text := ""
-	for _, choice := range c.Choices {
-		if choice.Index != 0 {
-			continue
-		}
-		text += choice.Delta.Content + choice.Delta.Refusal
-		for _, t := range choice.Delta.ToolCalls {
-			a.addCall(t)
-		}
-		if choice.FinishReason != "" && choice.FinishReason != openai.FinishReasonNull {
-			a.done.Finish = string(choice.FinishReason)
-		}
-	}
-	return text
-}
-
-// addCall takes in a piece of a call. Pieces belong together by index; a
-// provider that sends none begins a call with each new id.
-func (a *assembly) addCall(t openai.ToolCall) {
-	at := len(a.calls) - 1
-	if t.Index != nil {
-		at = -1
-		for i, n := range a.index {
-			if n == *t.Index {
-				at = i
-			}
-		}
-	} else if at >= 0 && t.ID != "" && t.ID != a.calls[at].ID {
-		at = -1
-	}
-	if at < 0 {
-		n := len(a.calls)
-		if t.Index != nil {
-			n = *t.Index
-		}
-		a.calls, a.index = append(a.calls, mesh.ToolUse{}), append(a.index, n)
-		at = len(a.calls) - 1
-	}
-	call := &a.calls[at]
-	if call.ID == "" {
-		call.ID = t.ID
-	}
-	if call.Name == "" {
-		call.Name = t.Function.Name
-	}
-	call.Arguments += t.Function.Arguments
-	a.size += len(t.ID) + len(t.Function.Name) + len(t.Function.Arguments)
-}
-
-// finish yields the calls and the end of the reply.
-func (a *assembly) finish(yield func(llm.Chunk, error) bool) {
-	if a.done.Finish == "error" {
-		yield(llm.Chunk{}, mesh.Errorf(mesh.Unavailable, op, "The model's provider failed while it was answering; try again"))
-		return
-	}
-	for i := range a.calls {
-		if !yield(llm.Chunk{Tool: &a.calls[i]}, nil) {
-			return
-		}
-	}
-	yield(llm.Chunk{Done: &a.done}, nil)
+// useResponses remembers that the model needs the Responses API.
+func (c *Client) useResponses(model string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.responses[model] = true
 }

@@ -66,6 +66,7 @@ func serveConfig(t *testing.T, c openai.Config, handler http.HandlerFunc) *opena
 	t.Helper()
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /v1/chat/completions", handler)
+	mux.HandleFunc("POST /v1/responses", handler)
 	srv := httptest.NewServer(mux)
 	c.BaseURL = srv.URL + "/v1"
 	client, err := openai.New(c)
@@ -206,6 +207,14 @@ func TestGenerate_assemblesParallelCalls(t *testing.T) {
 			if diff := cmp.Diff(want, calls); diff != "" {
 				t.Error(diff)
 			}
+			for chunk, err := range c.Generate(t.Context(), hello()) {
+				if err != nil {
+					t.Error(err)
+				}
+				if chunk.Tool != nil {
+					break // and nothing comes after it
+				}
+			}
 			if done == nil || done.Finish != "tool_calls" {
 				t.Errorf("done %+v", done)
 			}
@@ -258,4 +267,13 @@ func TestGenerate_endlessCallsAreCutOff(t *testing.T) {
 	if !mesh.IsCode(err, mesh.Exhausted) || done != nil {
 		t.Errorf("done %v, error %v", done, err)
 	}
+}
+
+// jsonText writes a text as JSON.
+func jsonText(s string) string {
+	raw, err := json.Marshal(s)
+	if err != nil {
+		panic(err) // a text has a JSON form
+	}
+	return string(raw)
 }

@@ -1,68 +1,156 @@
 package openai
 
 import (
+	"cmp"
 	"encoding/json"
+	"errors"
+	"slices"
 	"strings"
 
 	openai "github.com/sashabaranov/go-openai"
 
+	"agentmesh/mesh"
 	"agentmesh/mesh/llm"
 )
 
-// request translates a request. The system prompt and the tools come first and
-// unchanged from call to call, so that providers can cache them.
-func request(model string, req *llm.Request) openai.ChatCompletionRequest {
-	out := openai.ChatCompletionRequest{
-		Model:         model,
-		Stream:        true,
-		StreamOptions: &openai.StreamOptions{IncludeUsage: true},
-	}
-	if req.System != "" {
-		out.Messages = append(out.Messages, openai.ChatCompletionMessage{
-			Role: openai.ChatMessageRoleSystem, Content: req.System,
+// An entry is a message as it is sent, over either protocol.
+type entry struct {
+	llm.Message
+	fresh string // what is added to a user's message for this call alone
+}
+
+// entries returns the messages to send, and how many of them are settled:
+// those that come unchanged with every call of this turn.
+func entries(req *llm.Request) (out []entry, settled int) {
+	lines := map[string]bool{} // the calls that were lines of a command block
+	for i, m := range req.Messages {
+		e := entry{Message: m}
+		e.Tools = slices.DeleteFunc(slices.Clone(m.Tools), func(use mesh.ToolUse) bool {
+			if use.Name != llm.CommandTool {
+				return false
+			}
+			lines[use.ID] = true
+			return true
 		})
+		if m.Role == llm.RoleTool {
+			if m.Name == llm.CommandTool || lines[m.ToolID] {
+				e.Message = llm.Message{Role: llm.RoleUser, Text: "[Command Result]\n" + result(m), ToolID: m.ToolID}
+			} else {
+				e.Text = result(m)
+			}
+		}
+		if e.Text != "" || len(e.Tools) > 0 { // providers refuse messages with neither
+			out = append(out, e)
+		}
+		if i < req.Settled {
+			settled = len(out)
+		}
 	}
-	for _, m := range req.Messages {
-		out.Messages = append(out.Messages, message(m))
+	if req.Fresh == "" {
+		return out, settled
 	}
+	for i, e := range slices.Backward(out) {
+		if e.Role == llm.RoleUser && e.ToolID == "" { // not the result of a command
+			out[i].fresh = req.Fresh
+			return out, min(settled, i) // what changes is not settled
+		}
+	}
+	return append(out, entry{Message: llm.Message{Role: llm.RoleUser, Text: req.Fresh}}), settled
+}
+
+// result is the text of a tool's result, which providers do not take empty.
+func result(m llm.Message) string {
+	if m.Failed && !strings.HasPrefix(m.Text, "Error") {
+		return "Error: " + m.Text
+	}
+	return cmp.Or(m.Text, "(no output)")
+}
+
+// texts returns the parts of the entry's text.
+func (e entry) texts() []string { return slices.DeleteFunc([]string{e.Text, e.fresh}, empty) }
+
+func empty(s string) bool { return s == "" }
+
+// tools returns the tools in the order of their names, so that they are the
+// same bytes each time. One without parameters gets the schema that says so.
+func tools(req *llm.Request) []openai.FunctionDefinition {
+	var out []openai.FunctionDefinition
 	for _, t := range req.Tools {
 		params := t.Parameters
 		if len(params) == 0 {
 			params = json.RawMessage(`{"type":"object","properties":{}}`)
 		}
-		out.Tools = append(out.Tools, openai.Tool{
-			Type:     openai.ToolTypeFunction,
-			Function: &openai.FunctionDefinition{Name: t.Name, Description: t.Description, Parameters: params},
+		out = append(out, openai.FunctionDefinition{Name: t.Name, Description: t.Description, Parameters: params})
+	}
+	slices.SortStableFunc(out, func(a, b openai.FunctionDefinition) int { return cmp.Compare(a.Name, b.Name) })
+	return out
+}
+
+// chatRequest translates a request for the chat completions protocol. With
+// cached, and only then, all text is sent in parts, of which the marks say where
+// the endpoint is told to cache; they are never on tools, and never on what is
+// new.
+func chatRequest(model string, req *llm.Request, cached bool) (openai.ChatCompletionRequest, []mark) {
+	out := openai.ChatCompletionRequest{
+		Model:         model,
+		Stream:        true,
+		StreamOptions: &openai.StreamOptions{IncludeUsage: true},
+		MaxTokens:     req.MaxTokens, //nolint:staticcheck // what most endpoints know, and OpenAI's models that reason refuse
+	}
+	if errors.Is(openai.NewReasoningValidator().Validate(out), openai.ErrReasoningModelMaxTokensDeprecated) {
+		out.MaxTokens, out.MaxCompletionTokens = 0, req.MaxTokens //nolint:staticcheck // as above
+	}
+	if system := slices.DeleteFunc([]string{req.System, req.Context}, empty); len(system) > 0 {
+		m := openai.ChatCompletionMessage{Role: openai.ChatMessageRoleSystem}
+		if cached {
+			m.MultiContent = parts(system)
+		} else {
+			m.Content = strings.Join(system, "\n\n")
+		}
+		out.Messages = append(out.Messages, m)
+	}
+	first := len(out.Messages)
+	messages, settled := entries(req)
+	for _, e := range messages {
+		out.Messages = append(out.Messages, chatMessage(e, cached))
+	}
+	for _, f := range tools(req) {
+		out.Tools = append(out.Tools, openai.Tool{Type: openai.ToolTypeFunction, Function: &f})
+	}
+	if !cached {
+		return out, nil
+	}
+	return out, marksOf(req, messages[:settled], first)
+}
+
+func chatMessage(e entry, inParts bool) openai.ChatCompletionMessage {
+	out := openai.ChatCompletionMessage{Role: string(e.Role)}
+	if text := e.texts(); inParts && len(text) > 0 {
+		out.MultiContent = parts(text)
+	} else { // which every endpoint takes
+		out.Content = strings.Join(text, "\n\n")
+	}
+	switch e.Role {
+	case llm.RoleTool:
+		out.ToolCallID = e.ToolID
+	case llm.RoleUser, llm.RoleAssistant:
+		if legalName(e.Name) {
+			out.Name = e.Name
+		}
+	}
+	for _, use := range e.Tools {
+		out.ToolCalls = append(out.ToolCalls, openai.ToolCall{
+			ID: use.ID, Type: openai.ToolTypeFunction,
+			Function: openai.FunctionCall{Name: use.Name, Arguments: cmp.Or(use.Arguments, "{}")},
 		})
 	}
 	return out
 }
 
-func message(m llm.Message) openai.ChatCompletionMessage {
-	out := openai.ChatCompletionMessage{Role: string(m.Role), Content: m.Text}
-	switch m.Role {
-	case llm.RoleTool:
-		out.ToolCallID = m.ToolID
-		if m.Failed && !strings.HasPrefix(m.Text, "Error") {
-			out.Content = "Error: " + m.Text
-		}
-		if out.Content == "" {
-			out.Content = "(no output)" // providers refuse a result without content
-		}
-	case llm.RoleUser, llm.RoleAssistant:
-		if legalName(m.Name) {
-			out.Name = m.Name
-		}
-	}
-	for _, use := range m.Tools {
-		args := use.Arguments
-		if args == "" {
-			args = "{}"
-		}
-		out.ToolCalls = append(out.ToolCalls, openai.ToolCall{
-			ID: use.ID, Type: openai.ToolTypeFunction,
-			Function: openai.FunctionCall{Name: use.Name, Arguments: args},
-		})
+func parts(texts []string) []openai.ChatMessagePart {
+	out := make([]openai.ChatMessagePart, len(texts))
+	for i, t := range texts {
+		out[i] = openai.ChatMessagePart{Type: openai.ChatMessagePartTypeText, Text: t}
 	}
 	return out
 }

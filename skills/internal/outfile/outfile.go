@@ -1,14 +1,15 @@
 // Package outfile writes the files by which skills have their effects.
 //
 // A file is complete or absent, also after a crash, and is on the disk before
-// the call returns. A name that is taken is left as it is, which is what makes
-// effects happen once per key. All functions may be called concurrently, also
+// the call returns. A name that is taken is left as it is unless it is to be
+// replaced, which is what makes effects happen once per key. All functions may be called concurrently, also
 // from several processes on one folder.
 //
 // It does not decide what the files say.
 package outfile
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -16,6 +17,9 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
+
+	"github.com/gofrs/flock"
 
 	"agentmesh/mesh"
 )
@@ -34,42 +38,115 @@ func TenantFolder(tenant mesh.TenantID) string {
 	if tenant == "" || tenant == mesh.DefaultTenant {
 		return "."
 	}
+	return "tenant-" + Distinct(tenant)
+}
+
+// Distinct returns a file name for the tenant that is no other's, also where
+// the file system knows no case, and that does not begin with a dot.
+func Distinct(tenant mesh.TenantID) string {
 	name := string(tenant)
-	if low := strings.ToLower(name); low != name {
-		name = low + "=" + Name(tenant, "")[:8] // no tenant's name has a '='
+	low := strings.Trim(strings.ToLower(name), ".")
+	if low != name || low == "" {
+		low += "=" + Name(tenant, "")[:8] // no tenant's name has a '='
 	}
-	return "tenant-" + name // never "..", whatever the tenant is called
+	return low
 }
 
 // WriteOnce writes the file dir/name, making dir if need be, unless there is
 // one of that name. The error is Unavailable if the disk does not let it.
 func WriteOnce(dir, name string, data []byte) error {
+	_, err := Create(dir, name, data)
+	return err
+}
+
+// Create is [WriteOnce] that reports whether it wrote the file; false without
+// an error means that there was one of that name.
+func Create(dir, name string, data []byte) (created bool, err error) {
 	final := filepath.Join(dir, name)
 	if _, err := os.Lstat(final); err == nil {
-		return nil
+		return false, nil
 	}
 	if err := os.MkdirAll(dir, 0o750); err != nil {
-		return failed(dir, err)
+		return false, failed(dir, err)
 	}
+	temp, err := writeTemp(dir, name, data)
+	if err != nil {
+		return false, failed(dir, err)
+	}
+	defer func() { _ = os.Remove(temp) }() // gone already after a rename
+	// A link, unlike a rename, does not replace what another call wrote.
+	err = os.Link(temp, final)
+	if errors.Is(err, fs.ErrExist) {
+		return false, nil
+	}
+	if err != nil {
+		err = os.Rename(temp, final) // a file system without links
+	}
+	if err := errors.Join(err, syncDir(dir)); err != nil {
+		return false, failed(dir, err)
+	}
+	return true, nil
+}
+
+// Replace writes the file dir/name in place of the one that is there. Readers
+// see the old or the new one. The error is as that of WriteOnce.
+func Replace(dir, name string, data []byte) error {
 	temp, err := writeTemp(dir, name, data)
 	if err != nil {
 		return failed(dir, err)
 	}
-	defer func() { _ = os.Remove(temp) }() // gone already after a rename
-	// A link, unlike a rename, does not replace what another call wrote.
-	if err := os.Link(temp, final); err != nil && !errors.Is(err, fs.ErrExist) {
-		if err := os.Rename(temp, final); err != nil { // a file system without links
-			return failed(dir, err)
-		}
-	}
-	if err := syncDir(dir); err != nil {
+	defer func() { _ = os.Remove(temp) }() // gone already after the rename
+	if err := errors.Join(os.Rename(temp, filepath.Join(dir, name)), syncDir(dir)); err != nil {
 		return failed(dir, err)
 	}
 	return nil
 }
 
+// Move puts the file from/name into the folder to, which it makes if need be.
+func Move(from, to, name string) error {
+	if err := os.MkdirAll(to, 0o750); err != nil {
+		return failed(to, err)
+	}
+	if err := os.Rename(filepath.Join(from, name), filepath.Join(to, name)); err != nil {
+		return failed(to, err)
+	}
+	if err := errors.Join(syncDir(to), syncDir(from)); err != nil {
+		return failed(to, err)
+	}
+	return nil
+}
+
+// Remove deletes the file dir/name.
+func Remove(dir, name string) error {
+	if err := errors.Join(os.Remove(filepath.Join(dir, name)), syncDir(dir)); err != nil {
+		return failed(dir, err)
+	}
+	return nil
+}
+
+// Lock waits until nobody else, in this process or another, holds the lock of
+// a file of that name in dir, and takes it. It ends with its holder's process.
+// Few files share a lock with others, which costs time and nothing else.
+func Lock(ctx context.Context, dir, name string) (unlock func(), err error) {
+	if err := os.MkdirAll(dir, 0o750); err != nil {
+		return nil, failed(dir, err)
+	}
+	sum := sha256.Sum256([]byte(name))
+	l := flock.New(filepath.Join(dir, ".lock-"+hex.EncodeToString(sum[:1])))
+	if _, err := l.TryLockContext(ctx, lockRetry); err != nil {
+		if ctx.Err() != nil {
+			return nil, mesh.Wrap("outfile.Lock", err)
+		}
+		return nil, failed(dir, err)
+	}
+	return func() { _ = l.Close() }, nil // a file that is closed is not locked any more
+}
+
+// lockRetry is how often a lock is tried that another holds.
+const lockRetry = 10 * time.Millisecond
+
 func failed(dir string, err error) error {
-	return mesh.Errorf(mesh.Unavailable, "outfile.WriteOnce", "The folder %s cannot be written; check its permissions and the space left: %w", filepath.Base(dir), err)
+	return mesh.Errorf(mesh.Unavailable, "outfile", "The folder %s cannot be written; check its permissions and the space left: %w", filepath.Base(dir), err)
 }
 
 func writeTemp(dir, name string, data []byte) (path string, err error) {

@@ -1,11 +1,13 @@
 package outfile_test
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"agentmesh/mesh"
@@ -60,5 +62,68 @@ func TestTenantFolder_staysBelow(t *testing.T) {
 	}
 	if outfile.Name("a", "k") == outfile.Name("b", "k") || outfile.Name("a", "k") != outfile.Name("a", "k") {
 		t.Error("names do not follow tenant and key")
+	}
+}
+
+func TestReplaceMoveAndRemove_leaveNothingBehind(t *testing.T) {
+	from, to := filepath.Join(t.TempDir(), "from"), filepath.Join(t.TempDir(), "new", "to")
+	if created, err := outfile.Create(from, "x", []byte("1")); !created || err != nil {
+		t.Fatal(created, err)
+	}
+	if created, err := outfile.Create(from, "x", []byte("2")); created || err != nil {
+		t.Fatal(created, err)
+	}
+	if err := outfile.Replace(from, "x", []byte("3")); err != nil {
+		t.Fatal(err)
+	}
+	if err := outfile.Move(from, to, "x"); err != nil {
+		t.Fatal(err)
+	}
+	if data, err := os.ReadFile(filepath.Join(to, "x")); err != nil || string(data) != "3" {
+		t.Errorf("moved %q, %v", data, err)
+	}
+	if err := outfile.Remove(to, "x"); err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{from, to} {
+		if entries, _ := os.ReadDir(dir); len(entries) != 0 {
+			t.Errorf("left behind: %v", entries)
+		}
+	}
+	for name, err := range map[string]error{"move": outfile.Move(from, to, "x"), "remove": outfile.Remove(from, "x"), "replace": outfile.Replace(filepath.Join(from, "none"), "x", nil)} {
+		if !mesh.IsCode(err, mesh.Unavailable) {
+			t.Errorf("%s of what is not there: %v", name, err)
+		}
+	}
+}
+
+func TestLock_hasOneHolder(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "new")
+	var holders atomic.Int32
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			unlock, err := outfile.Lock(t.Context(), dir, "x")
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if n := holders.Add(1); n != 1 {
+				t.Errorf("%d hold it at once", n)
+			}
+			holders.Add(-1)
+			unlock()
+		})
+	}
+	wg.Wait()
+	unlock, err := outfile.Lock(t.Context(), dir, "x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unlock()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := outfile.Lock(ctx, dir, "x"); !mesh.IsCode(err, mesh.Canceled) {
+		t.Errorf("waiting ended with %v", err)
 	}
 }

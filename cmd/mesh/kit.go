@@ -1,0 +1,216 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"maps"
+	"net/http"
+	"path/filepath"
+	"runtime/debug"
+	"slices"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"agentmesh/agents/specialist"
+	"agentmesh/docs"
+	meshv1 "agentmesh/gen/mesh/v1"
+	"agentmesh/mesh"
+	"agentmesh/mesh/agent"
+	"agentmesh/mesh/egress"
+	"agentmesh/mesh/mcp"
+	"agentmesh/mesh/node"
+	"agentmesh/mesh/notify"
+	"agentmesh/mesh/rpc"
+	"agentmesh/mesh/skill"
+	"agentmesh/skills/calendar"
+	"agentmesh/skills/files"
+	httpskill "agentmesh/skills/http"
+	"agentmesh/skills/knowledge"
+	"agentmesh/skills/mail"
+	"agentmesh/skills/markdown"
+	"agentmesh/skills/memory"
+	"agentmesh/skills/system"
+	"agentmesh/skills/tasks"
+)
+
+// A kit has the handlers of all skills, and what they work with. It is not
+// used concurrently; the handlers are.
+type kit struct {
+	cfg      *node.Config
+	logger   *slog.Logger
+	carrier  *http.Transport // of requests that skills and notifications make
+	post     *mail.Transport // nil to write mail into the outbox
+	index    *knowledge.Index
+	memories *memory.Store
+	vaults   *markdown.Vaults
+	notifier *notify.Notifier
+	servers  *mcp.Servers
+	now      func() time.Time
+}
+
+func newKit(cfg *node.Config, now func() time.Time, logger *slog.Logger) (*kit, error) {
+	guard, err := egress.New(egress.Options{Allow: cfg.Egress.Allow, AllowHTTP: cfg.Egress.AllowHTTP})
+	if err != nil {
+		return nil, err
+	}
+	k := &kit{cfg: cfg, logger: logger, now: now, carrier: guard.Transport()}
+	if s := cfg.SMTP; s.Address != "" {
+		if k.post, err = mail.NewTransport(mail.SMTP{Addr: s.Address, User: s.User, Password: s.Password, TLS: s.TLS, From: s.From}); err != nil {
+			return nil, err
+		}
+	}
+	var rules []notify.Rule
+	for _, n := range cfg.Notify {
+		rules = append(rules, notify.Rule{Skills: n.Skills, On: n.On, URL: n.Webhook})
+	}
+	if k.notifier, err = notify.New(rules, notify.Options{Client: &http.Client{Transport: k.carrier}, Now: now, Logger: logger}); err != nil {
+		return nil, err
+	}
+	servers := map[string]mcp.Server{}
+	for name, s := range cfg.MCP.Servers {
+		servers[name] = mcp.Server{Command: s.Command, Env: s.Env, URL: s.URL, Headers: s.Headers, Timeout: s.Timeout}
+	}
+	info, _ := debug.ReadBuildInfo()
+	version := versionOf(info)
+	// The operator named these servers: they may be on this machine.
+	k.servers, err = mcp.Open(servers, mcp.Options{Logger: logger, Version: version})
+	return k, err
+}
+
+// closeTime is how long notifications may take that are on their way when the
+// program ends.
+const closeTime = 5 * time.Second
+
+func (k *kit) close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
+	defer cancel()
+	errs := []error{k.notifier.Close(ctx)}
+	if k.index != nil {
+		errs = append(errs, k.index.Close())
+	}
+	if k.memories != nil {
+		errs = append(errs, k.memories.Close())
+	}
+	if k.vaults != nil {
+		errs = append(errs, k.vaults.Close())
+	}
+	k.carrier.CloseIdleConnections()
+	return errors.Join(errs...)
+}
+
+// notify returns who is told how the calls of an execution ended.
+func (k *kit) notify(inv *agent.Invocation) skill.Notifier {
+	return k.notifier.For(notify.Origin{Tenant: inv.Thread.Tenant, User: inv.User, Thread: inv.Thread.ID})
+}
+
+// handlerDomains are the domains that have handlers.
+var handlerDomains = []string{"tasks", "mail", "calendar", "knowledge", "memory", "files", "markdown", "http", "system"}
+
+// handlers are what runs the skills of the domains, and of MCP servers if all
+// are wanted or some are named.
+func (k *kit) handlers(domains, servers []string, conn grpc.ClientConnInterface) (map[string]skill.Handler, error) {
+	all := map[string]skill.Handler{}
+	if slices.Contains(domains, specialist.AnyDomain) {
+		domains = handlerDomains
+		if len(servers) == 0 {
+			servers = k.servers.Names()
+		}
+	}
+	tools := k.servers.Handlers()
+	for _, name := range servers {
+		h, ok := tools[mcp.HandlerName(name)]
+		if !ok {
+			return nil, mesh.InvalidField("mesh.agents", "mcp", "names the server %q, which mcp.servers does not have", name)
+		}
+		all[mcp.HandlerName(name)] = h
+	}
+	for _, d := range domains {
+		h, err := k.domain(d, conn)
+		if err != nil {
+			return nil, err
+		}
+		maps.Copy(all, h)
+	}
+	return all, nil
+}
+
+// domain is what runs the skills of a domain.
+func (k *kit) domain(name string, conn grpc.ClientConnInterface) (map[string]skill.Handler, error) {
+	switch name {
+	case "tasks":
+		return tasks.Handlers(), nil
+	case "mail":
+		if k.post != nil {
+			return mail.Handlers(k.cfg.Data, mail.WithTransport(k.post)), nil
+		}
+		return mail.Handlers(k.cfg.Data), nil
+	case "calendar":
+		return calendar.Handlers(k.cfg.Data), nil
+	case "files":
+		return files.Handlers(filepath.Join(k.cfg.Data, "files")), nil
+	case "markdown":
+		if k.vaults == nil {
+			k.vaults = markdown.Open(filepath.Join(k.cfg.Data, "vault"))
+		}
+		return markdown.Handlers(k.vaults), nil
+	case "memory":
+		return memory.Handlers(k.memory()), nil
+	case "http":
+		return k.http(conn)
+	case "system":
+		return system.Handlers(createSkill(conn)), nil
+	}
+	if k.index == nil {
+		index, err := knowledge.Open(folderOr(k.cfg.Docs, docs.FS))
+		if err != nil {
+			return nil, err
+		}
+		k.index = index
+	}
+	return knowledge.Handlers(k.index), nil
+}
+
+func (k *kit) memory() *memory.Store {
+	if k.memories == nil {
+		k.memories = memory.Open(filepath.Join(k.cfg.Data, "memory-index"))
+	}
+	return k.memories
+}
+
+func (k *kit) http(conn grpc.ClientConnInterface) (map[string]skill.Handler, error) {
+	secrets := map[string]httpskill.Secret{}
+	for name, s := range k.cfg.HTTPSkills.Secrets {
+		secrets[name] = httpskill.Secret{Value: s.Value, Origins: s.Origins}
+	}
+	client := meshv1.NewSkillServiceClient(conn)
+	return httpskill.Handlers(httpskill.Options{
+		Client: &http.Client{Transport: k.carrier}, Allow: k.cfg.HTTPSkills.Allow, Secrets: secrets,
+		Skill: func(ctx context.Context, _ mesh.TenantID, name string) (*skill.Skill, error) {
+			res, err := client.GetSkill(ctx, &meshv1.GetSkillRequest{Name: name})
+			if err != nil {
+				return nil, rpc.FromStatus(err)
+			}
+			return agent.SkillOf(res.GetSkill()), nil
+		},
+	})
+}
+
+// createSkill stores a skill in the mesh, under the identity of the call.
+func createSkill(conn grpc.ClientConnInterface) func(context.Context, *skill.Skill) error {
+	client := meshv1.NewSkillServiceClient(conn)
+	return func(ctx context.Context, s *skill.Skill) error {
+		_, err := client.CreateSkill(ctx, &meshv1.CreateSkillRequest{Source: string(s.Source)})
+		err = rpc.FromStatus(err)
+		if !mesh.IsCode(err, mesh.Precondition) {
+			return err
+		}
+		have, getErr := client.GetSkill(ctx, &meshv1.GetSkillRequest{Name: s.Name})
+		if getErr == nil && bytes.Equal([]byte(have.GetSkill().GetSource()), s.Source) {
+			return nil // this very call, again
+		}
+		return mesh.Errorf(mesh.Conflict, "crew.createSkill", "there is a skill %s already: %w", s.Name, err)
+	}
+}

@@ -1,0 +1,84 @@
+package main
+
+import (
+	"log/slog"
+	"time"
+
+	"agentmesh/mesh"
+	"agentmesh/mesh/llm"
+	"agentmesh/mesh/llm/fallback"
+	"agentmesh/mesh/llm/offline"
+	"agentmesh/mesh/llm/openai"
+	"agentmesh/mesh/llm/price"
+	"agentmesh/mesh/llm/tokens"
+	"agentmesh/mesh/llm/window"
+	"agentmesh/mesh/node"
+)
+
+// A mind is the language model that agents think with.
+type mind struct {
+	model   llm.Model
+	name    string // "" for the provider's default
+	offline bool
+	budget  window.Budget // what the operator says of it
+	prices  price.Table
+	counter *tokens.Counter
+}
+
+// newMind returns the model that the operator chose, with those that are asked
+// when it fails; the offline planner if there is none.
+func newMind(m node.Model, now func() time.Time, logger *slog.Logger) (*mind, error) {
+	out := &mind{name: m.Name, counter: new(tokens.Counter), budget: window.Budget{Context: m.Context, Response: m.Response}, prices: price.Table{}}
+	for name, p := range m.Prices {
+		out.prices[name] = price.Price{Input: p.Input, Output: p.Output, Cached: p.Cached, CacheWrite: p.CacheWrite}
+	}
+	if m.URL == "" && m.Key == "" {
+		out.model, out.name, out.offline = offline.New(now), "", true
+		return out, nil
+	}
+	var all []fallback.Named
+	ends := append([]node.Endpoint{{URL: m.URL, Key: m.Key, Name: m.Name}}, m.Fallbacks...)
+	for i, end := range ends {
+		c, err := openai.New(openai.Config{
+			BaseURL: end.URL, Key: end.Key, Model: end.Name, API: openai.API(m.API), Cache: openai.Cache(m.Cache), Extra: m.Extra, MaxRetries: m.Retries,
+		})
+		if err != nil {
+			if i > 0 {
+				return nil, mesh.InvalidField("crew.model", "model.fallbacks", "entry %d: %s", i, mesh.DetailOf(err))
+			}
+			return nil, err
+		}
+		all = append(all, fallback.Named{Name: end.Name + " at " + end.URL, Model: c})
+	}
+	if len(all) == 1 {
+		out.model = all[0].Model
+		return out, nil
+	}
+	var err error
+	out.model, err = fallback.New(all, fallback.Options{Logger: logger, Now: now})
+	return out, err
+}
+
+// fit returns what keeps requests to the model of that name within its window.
+// The offline planner has none.
+func (m *mind) fit(name string) func(req *llm.Request, last mesh.Usage) int {
+	if m.offline {
+		return nil
+	}
+	b := window.For(name, nil)
+	if m.budget.Context > 0 {
+		b.Context = m.budget.Context
+	}
+	if m.budget.Response > 0 {
+		b.Response = m.budget.Response
+	}
+	return b.Fit(m.counter)
+}
+
+// cost returns what puts prices on replies; nil for the planner, which is free.
+func (m *mind) cost() func(model string, u mesh.Usage) mesh.Usage {
+	if m.offline {
+		return nil
+	}
+	return m.prices.Cost
+}

@@ -1,0 +1,158 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+
+	meshv1 "agentmesh/gen/mesh/v1"
+	"agentmesh/mesh"
+	"agentmesh/mesh/llm"
+	"agentmesh/mesh/skill"
+	"agentmesh/mesh/skill/command"
+)
+
+// GetSkill is the name of the tool that finds skills.
+const GetSkill = command.GetSkill
+
+// Discovery returns the tool get_skill, by which a model finds the skills that
+// the execution may grant to others. See [command.Discover] for its answers.
+func Discovery(ctx context.Context, inv *Invocation) (llm.Tools, error) {
+	d := discovery{catalog: remote{inv.Mesh, inv.Grant.Skills}}
+	domains, err := d.catalog.Domains(ctx)
+	if err != nil {
+		return nil, mesh.Wrap("agent.Discovery", err)
+	}
+	d.tool = getSkill(domains)
+	return d, nil
+}
+
+// getSkill defines the tool. Domains beyond maxDomains are found by searching.
+func getSkill(domains []skill.Index) llm.Tool {
+	if len(domains) > maxDomains {
+		domains = nil
+	}
+	description, parameters := command.Definition(domains)
+	return llm.Tool{Name: GetSkill, Description: description, Parameters: parameters}
+}
+
+type discovery struct {
+	catalog remote
+	tool    llm.Tool
+}
+
+func (d discovery) List(context.Context) []llm.Tool { return []llm.Tool{d.tool} }
+
+// Discovers implements llm.Discoverer: get_skill runs before the calls that
+// use what it finds.
+func (d discovery) Discovers(name string) bool { return name == GetSkill }
+
+func (d discovery) Call(ctx context.Context, use mesh.ToolUse) llm.ToolResult {
+	return discover(ctx, d.catalog, use)
+}
+
+// discover answers the JSON tool get_skill.
+func discover(ctx context.Context, c command.Catalog, use mesh.ToolUse) llm.ToolResult {
+	var q command.Query
+	if err := json.Unmarshal([]byte(use.Arguments), &q); err != nil {
+		return failedTool("The arguments domain and search of get_skill must be strings")
+	}
+	return plainResult(command.Discover(ctx, c, q))
+}
+
+// remote is the mesh's catalog as far as the patterns include it.
+type remote struct {
+	mesh  *Mesh
+	scope []string
+}
+
+// Bounds of what is looked at to answer one question: skills that a search
+// finds, and skills of a domain.
+const (
+	maxFound = 50
+	maxShown = 1000
+)
+
+// Domains implements [command.Catalog].
+func (r remote) Domains(ctx context.Context) ([]skill.Index, error) {
+	if len(r.scope) == 0 {
+		return nil, nil
+	}
+	found, err := r.mesh.SkillDomains(ctx, r.scope)
+	if err != nil {
+		return nil, err
+	}
+	return indexes(found), nil
+}
+
+func indexes(found []*meshv1.SkillDomain) []skill.Index {
+	out := make([]skill.Index, len(found))
+	for i, d := range found {
+		out[i] = skill.Index{Domain: d.GetName(), Description: d.GetDescription(), Body: d.GetBody(), Skills: int(d.GetSkills())}
+	}
+	return out
+}
+
+// List implements [command.Catalog].
+func (r remote) List(ctx context.Context, domain string) ([]*skill.Skill, error) {
+	found, _, err := r.find(ctx, &meshv1.ListSkillsRequest{Domain: domain, Patterns: r.scope, WithSource: true}, maxShown)
+	return found, err
+}
+
+// Get implements [command.Catalog]: a skill out of scope is one that is not
+// there.
+func (r remote) Get(ctx context.Context, name string) (*skill.Skill, error) {
+	if !slices.ContainsFunc(r.scope, func(p string) bool { return mesh.SkillMatches(p, name) }) {
+		return nil, mesh.Errorf(mesh.NotFound, "agent.Skill", "There is no such skill; look for it with get_skill")
+	}
+	s, err := r.mesh.Skill(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	return SkillOf(s), nil
+}
+
+// Search implements [command.Catalog].
+func (r remote) Search(ctx context.Context, query string) ([]*skill.Skill, error) {
+	found, _, err := r.find(ctx, &meshv1.ListSkillsRequest{Query: query, Patterns: r.scope, WithSource: true}, maxFound)
+	return found, err
+}
+
+// find returns what the mesh lists, at most that many, and whether there is
+// more.
+func (r remote) find(ctx context.Context, req *meshv1.ListSkillsRequest, most int) (found []*skill.Skill, more bool, err error) {
+	if len(r.scope) == 0 {
+		return nil, false, nil
+	}
+	list, more, err := r.mesh.FindSkills(ctx, req, most)
+	if err != nil {
+		return nil, false, err
+	}
+	found = make([]*skill.Skill, len(list))
+	for i, s := range list {
+		found[i] = SkillOf(s)
+	}
+	return found, more, nil
+}
+
+// SkillOf returns the skill as the mesh tells of it.
+func SkillOf(s *meshv1.Skill) *skill.Skill {
+	domain, action, _ := strings.Cut(s.GetName(), ".")
+	out := &skill.Skill{
+		Name: s.GetName(), Domain: domain, Action: action, Description: s.GetDescription(), Handler: s.GetHandler(),
+		Schedule: s.GetSchedule(), Timezone: s.GetTimezone(), Confirm: s.GetConfirm(), RequiresApproval: s.GetRequiresApproval(),
+		Access: s.GetAccess(), Tags: s.GetTags(), Body: s.GetBody(), Path: s.GetPath(), Source: []byte(s.GetSource()),
+		Version: s.GetVersion(), Files: s.GetFiles(), Tenant: mesh.TenantID(s.GetTenant()),
+	}
+	if schema := s.GetInputSchema(); schema != "" {
+		out.Schema = json.RawMessage(schema)
+	}
+	for _, p := range s.GetParameters() {
+		out.Parameters = append(out.Parameters, skill.Parameter{
+			Name: p.GetName(), Type: p.GetType(), Required: p.GetRequired(), Description: p.GetDescription(),
+			Items: p.GetItems(), Default: p.GetDefault(), Enum: p.GetEnum(),
+		})
+	}
+	return out
+}

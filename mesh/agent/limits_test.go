@@ -1,0 +1,144 @@
+package agent_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"agentmesh/mesh"
+	"agentmesh/mesh/agent"
+	"agentmesh/mesh/limit"
+	"agentmesh/mesh/llm/scripted"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// S3-033, S3-042, S3-044, S3-045, S3-114: at the limit of a turn the user reads
+// what is done and what is open; with a yes the run goes on where it was, with
+// what is done in its eyes, and makes no call twice.
+func TestAtTheLimitTheUserIsAskedAndTheRunGoesOn(t *testing.T) {
+	eachFace(t, func(t *testing.T, face agent.Face) {
+		d := newDesk(t, face, does(face, "I begin.", newTask), does(face, "", sendBob), does(face, "", sendBob), scripted.Say("All done."))
+		d.pause = true
+		d.allow(1, limit.TurnSkillCalls)
+		h := d.say("note it and mail bob")
+		const want = "I have used the 1 skill calls that I may make for one message." +
+			"\n\nDone so far:\n- tasks.create(title: Call Ann)\n\nStill open:\n- %s\n\nWould you like me to continue?"
+		open := map[agent.Face]string{
+			agent.FaceCommands: `mail.send --to "bob"`, agent.FaceUseSkill: "mail.send(to: bob)", agent.FaceDirect: "mail-send(to: bob)",
+		}[face]
+		if h.err != nil || h.ask.Text != strings.Replace(want, "%s", open, 1) || h.ask.Approval || d.made() != "tasks.create" {
+			t.Fatalf("asked %q, %v, made %q", h.ask.Text, h.err, d.made())
+		}
+		if told := logged[mesh.ToolReturned](d); len(told) != 1 || !told[0].Failed || !strings.Contains(told[0].Content, "1 of 1") {
+			t.Errorf("the call that met the limit is settled as %+v", told)
+		}
+		if n := len(logged[mesh.LimitTripped](d)); n != 1 {
+			t.Errorf("%d limits in the log", n)
+		}
+
+		h = d.reply("yes")
+		if h.err != nil || h.text != "All done." || d.made() != "tasks.create mail.send" {
+			t.Errorf("said %q, %v, made %q", h.text, h.err, d.made())
+		}
+		reqs := d.model.Requests()
+		fresh := reqs[2].Fresh
+		for _, part := range []string{"wants you to continue", "continue where you left off", "do not repeat", "- tasks.create(title: Call Ann)"} {
+			if !strings.Contains(fresh, part) {
+				t.Errorf("the guidance %q does not say %q", fresh, part)
+			}
+		}
+		read := lines(reqs[2].Messages)
+		if read[0] != "user: note it and mail bob" || read[len(read)-1] != "user: yes" || !slices.ContainsFunc(read, func(l string) bool { return strings.Contains(l, "did tasks.create") }) {
+			t.Errorf("the model read %q", read)
+		}
+	})
+}
+
+// S3-031: a message that is more than a yes is a new instruction, and what was
+// done before does not count for it.
+func TestAfterALimitAnotherMessageIsANewInstruction(t *testing.T) {
+	eachFace(t, func(t *testing.T, face agent.Face) {
+		d := newDesk(t, face, does(face, "", newTask), does(face, "", sendBob), does(face, "", sendBob), does(face, "", newTask))
+		d.pause = true
+		d.allow(1, limit.TurnSkillCalls)
+		d.say("note it and mail bob")
+		h := d.reply("no, mail bob first")
+		if fresh := d.model.Requests()[2].Fresh; strings.Contains(fresh, "continue") {
+			t.Errorf("the model is told to continue: %q", fresh)
+		}
+		if !strings.Contains(h.ask.Text, "Done so far:\n- mail.send(to: bob)\n\nStill open:") {
+			t.Errorf("asked %q", h.ask.Text)
+		}
+	})
+}
+
+// S3-043: the limit of a conversation says so.
+func TestTheLimitOfAConversationHasItsOwnMessage(t *testing.T) {
+	for name, want := range map[string]string{
+		limit.ThreadSkillCalls: "This conversation has used all of the 1 skill calls", limit.UserSkillCalls: "You have used all of the 1 skill calls",
+	} {
+		d := newDesk(t, agent.FaceUseSkill, does(agent.FaceUseSkill, "", newTask), does(agent.FaceUseSkill, "", sendBob))
+		d.pause = true
+		d.allow(1, name)
+		h := d.say("go")
+		if !strings.HasPrefix(h.ask.Text, want) || !strings.Contains(h.ask.Text, "room for more at 12:34:56 UTC.") || strings.Contains(h.ask.Text, "say what is done") {
+			t.Errorf("%s: asked %q", name, h.ask.Text)
+		}
+	}
+}
+
+// S0-030, S0-059: without a pause, the model answers once more without tools,
+// also where the limit is the agent's own.
+func TestAtTheLimitAnAgentWithoutAUserAnswersWithWhatItHas(t *testing.T) {
+	for name, limits := range map[string]func(*desk){
+		limit.AgentToolCalls: func(d *desk) { d.options.MaxToolCalls = 1 },
+		limit.TurnSkillCalls: func(d *desk) { d.allow(1, limit.TurnSkillCalls) },
+		limit.AgentSteps:     func(d *desk) { d.maxSteps = 1 },
+	} {
+		eachFace(t, func(t *testing.T, face agent.Face) {
+			d := newDesk(t, face, does(face, "", newTask))
+			if name != limit.AgentSteps {
+				d.model.Add(does(face, "", sendBob, sendBob))
+			}
+			d.model.Add(scripted.Say("This is what I have."))
+			limits(d)
+			h := d.say("go")
+			if h.err != nil || h.text != "This is what I have." || h.ask.Text != "" || d.made() != "tasks.create" {
+				t.Errorf("%s: said %q, asked %q, %v, made %q", name, h.text, h.ask.Text, h.err, d.made())
+			}
+			reqs := d.model.Requests()
+			if last := reqs[len(reqs)-1]; len(last.Tools) != 0 {
+				t.Errorf("%s: the last request has tools", name)
+			}
+			if trips := logged[mesh.LimitTripped](d); len(trips) == 0 || trips[0].Limit != name || trips[0].Most != 1 {
+				t.Errorf("the log has %+v, want %s", trips, name)
+			}
+			if n := len(logged[mesh.LimitTripped](d)); name == limit.AgentToolCalls && n != 1 {
+				t.Errorf("the trip is in the log %d times", n)
+			}
+			if told := logged[mesh.ToolReturned](d); name != limit.AgentSteps && len(told) != 2 {
+				t.Errorf("%s: settled %+v", name, told)
+			}
+		})
+	}
+}
+
+// S3-032, S3-042: the limit of steps pauses too.
+func TestTheLimitOfStepsPauses(t *testing.T) {
+	eachFace(t, func(t *testing.T, face agent.Face) {
+		d := newDesk(t, face, does(face, "", newTask), does(face, "", sendBob), scripted.Say("Done."))
+		d.pause, d.maxSteps = true, 1
+		h := d.say("go")
+		if diff := cmp.Diff("I have taken the 1 steps that I may take for one message.\n\nDone so far:\n- tasks.create(title: Call Ann)\n\nWould you like me to continue?", h.ask.Text); diff != "" {
+			t.Error(diff)
+		}
+		d.maxSteps = 2
+		if h = d.reply("continue"); h.text != "Done." || d.made() != "tasks.create mail.send" {
+			t.Errorf("said %q, made %q", h.text, d.made())
+		}
+		if fresh := d.model.Requests()[1].Fresh; !strings.Contains(fresh, "- tasks.create(title: Call Ann)") {
+			t.Errorf("guided by %q", fresh)
+		}
+	})
+}

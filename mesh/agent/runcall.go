@@ -1,0 +1,150 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+
+	"agentmesh/mesh"
+	"agentmesh/mesh/llm"
+	"agentmesh/mesh/skill"
+	"agentmesh/mesh/skill/command"
+)
+
+// Requested returns the skill call that the execution is for: the message's own
+// or, for a message that goes on, that of the message it began with. It is nil
+// for an execution that is for none.
+func (inv *Invocation) Requested(ctx context.Context) (*SkillCall, error) {
+	if inv.SkillCall != nil || !inv.Resumed {
+		return inv.SkillCall, nil
+	}
+	m := inv.Mesh
+	m.reading.Lock()
+	defer m.reading.Unlock()
+	if err := m.read(ctx); err != nil {
+		return nil, mesh.Wrap("agent.Requested", err)
+	}
+	return m.story.requested, nil
+}
+
+// RunCall runs the skill call of an invocation without a model, and yields what
+// came of it: its text, and as data its files and metadata. A call that needs
+// the user's approval asks; a call that fails is the run's failure. A call that
+// the log has the end of is not made again.
+//
+// A template has to be carried out by a model: then model is true, and history
+// is what the model is told.
+func RunCall(ctx context.Context, tools *SkillTools, c *SkillCall, yield func(Output, error) bool) (history []llm.Message, model bool) {
+	tools.asked = c
+	r, err := tools.inv.Mesh.returned(ctx, runCall)
+	if err != nil {
+		yield(nil, mesh.Wrap("agent.RunCall", err))
+		return nil, false
+	}
+	if r == nil {
+		r = tools.executor.Execute(ctx, &skill.Call{ID: runCall, Skill: c.Skill, Args: c.Arguments, Source: c.Source}, tools.env)
+	}
+	switch {
+	case r.Ask != "":
+		yield(Ask{Text: r.Ask, Approval: true}, nil)
+		return nil, false
+	case r.Failed():
+		e := &mesh.Error{Code: mesh.Precondition, Op: "agent.RunCall", Err: r.Err}
+		if errors.As(r.Err, &e) {
+			e = &mesh.Error{Code: e.Code, Op: "agent.RunCall", Reason: e.Reason, Err: r.Err}
+		}
+		e.Detail = r.Content
+		yield(nil, e)
+		return nil, false
+	case r.Metadata["requires_interpretation"] == true:
+		return tools.inv.template(carryOut(c, r.Content)), true
+	}
+	if !yield(Text{r.Whole()}, nil) {
+		return nil, false
+	}
+	if len(r.Files) > 0 || len(r.Metadata) > 0 {
+		yield(Data{Name: ResultData, Value: map[string]any{"files": nonNil(r.Files), "metadata": r.Metadata}}, nil)
+	}
+	return nil, false
+}
+
+// ResultData is the name of the artifact with the files and the metadata of a
+// skill that was run without a model.
+const ResultData = "skill result"
+
+// carryOut is what a model is told that carries out a template.
+func carryOut(c *SkillCall, body string) string {
+	text := "Carry out the skill " + c.Skill + " now, as it is described here. Report what came of it.\n\n" + strings.TrimSpace(body)
+	if len(c.Arguments) > 0 {
+		text += "\n\nThe arguments of this call:\n" + toJSON(c.Arguments)
+	}
+	return text
+}
+
+// template is the conversation with a model that carries out a template: the
+// instruction, what was done about it already, and what the user said since.
+func (inv *Invocation) template(instruction string) []llm.Message {
+	inv.Mesh.reading.Lock()
+	defer inv.Mesh.reading.Unlock()
+	text := instruction
+	if inv.SkillCall == nil { // the message only goes on
+		text = inv.Text()
+	}
+	s := &inv.Mesh.story
+	if len(s.replied[s.own]) == 0 { // a model has not begun with it
+		text = instruction
+	}
+	return s.alone(instruction, text)
+}
+
+// returned is what the log says that came of a call of this execution; nil if
+// nothing did yet.
+func (m *Mesh) returned(ctx context.Context, call string) (*skill.Result, error) {
+	m.reading.Lock()
+	defer m.reading.Unlock()
+	if err := m.read(ctx); err != nil {
+		return nil, err
+	}
+	a := m.story.action(call)
+	if a == nil || a.returned == nil {
+		return nil, nil
+	}
+	r := &skill.Result{Status: skill.StatusOK, Content: a.returned.GetContent(), Files: a.returned.GetFiles()}
+	if a.returned.GetFailed() {
+		r.Status = skill.StatusError
+	}
+	if text := a.returned.GetMetadata(); text != "" {
+		if err := json.Unmarshal([]byte(text), &r.Metadata); err != nil {
+			return nil, mesh.Errorf(mesh.Unknown, "agent.returned", "The result of the skill cannot be read: %w", err)
+		}
+	}
+	return r, nil
+}
+
+// SkillProgress tells which skill a call uses, whatever face it came by.
+func SkillProgress(use mesh.ToolUse) (Progress, bool) {
+	var args struct {
+		Skill string `json:"skill"`
+	}
+	name := ""
+	switch {
+	case use.Name == llm.CommandTool:
+		c, err := command.Parse(commandLine(use))
+		if err != nil || c.Discovery() {
+			return Progress{}, false
+		}
+		name = c.Skill
+	case use.Name == UseSkill:
+		if json.Unmarshal([]byte(use.Arguments), &args) != nil {
+			return Progress{}, false // the call fails too
+		}
+		name = args.Skill
+	case strings.Contains(use.Name, "-"):
+		name = command.SkillName(use.Name)
+	}
+	if name == "" {
+		return Progress{}, false
+	}
+	return Progress{Text: "Using " + name + "…"}, true
+}

@@ -1,0 +1,192 @@
+package agent
+
+import (
+	"encoding/json"
+	"slices"
+
+	meshv1 "agentmesh/gen/mesh/v1"
+	"agentmesh/mesh"
+	"agentmesh/mesh/llm"
+	"agentmesh/mesh/skill/command"
+)
+
+// traces are what the agent's own models and tools did, as the log has it.
+type traces struct {
+	turn      string               // the turn that the own execution serves
+	fromUser  bool                 // the own execution was dispatched by it
+	mission   string               // the message that the own execution began with
+	requested *SkillCall           // the call that it asked for, or nil
+	replied   map[string][]*reply  // by execution
+	paused    map[string]bool      // executions that wait for the user
+	approvals map[string]*approval // of the own execution, by call
+	actions   []*action            // skill calls of the own execution
+	since     int                  // of these, those before the present instruction
+	posted    int64                // Seq of the user's last message in the turn
+	answer    string               // its text
+	tripped   bool                 // a limit was met since the last message
+	stopped   bool                 // a limit was met before it
+}
+
+// An action is a call of a skill.
+type action struct {
+	call     string
+	key      string // id of the event that announced it
+	skill    string
+	args     string                // JSON
+	returned *meshv1.SkillReturned // nil while that is not known
+}
+
+func (a *action) worked() bool { return a.returned != nil && !a.returned.GetFailed() }
+
+// A reply is one reply of a model, with what its calls came to.
+type reply struct {
+	text    string
+	uses    []mesh.ToolUse
+	results map[string]settled // by id of the call
+}
+
+// settled is what a call came to.
+type settled struct {
+	text   string
+	failed bool
+	raw    bool // as the skill returned it, and not as a model was told of it
+}
+
+// An approval is a call that waited for the user's word, or still does.
+type approval struct {
+	skill    string
+	args     string // JSON
+	question string
+	shown    int64 // Seq at which the user was asked so, or 0
+	settled  bool
+	approved bool
+	text     string // what the user wrote
+}
+
+// trace adds what an execution of the reader's agent did: its own, and others
+// that had the user's stream. Whoever dispatches an agent chooses its name, so
+// no other execution's word is taken.
+func (s *story) trace(e *meshv1.Event) {
+	id := e.GetExecutionId()
+	if id != s.own && (s.legs[id] == "" || s.legs[id] != s.name) {
+		return
+	}
+	if id == s.own {
+		s.act(e)
+	}
+	switch b := e.GetBody().(type) {
+	case *meshv1.Event_ModelReplied:
+		r := &reply{text: b.ModelReplied.GetText(), results: map[string]settled{}}
+		for _, u := range b.ModelReplied.GetTools() {
+			r.uses = append(r.uses, mesh.ToolUse{ID: u.GetId(), Name: u.GetName(), Arguments: u.GetArguments()})
+		}
+		if s.replied == nil {
+			s.replied = map[string][]*reply{}
+		}
+		s.replied[id] = append(s.replied[id], r)
+		s.lines = append(s.lines, &line{execution: id, reply: r})
+	case *meshv1.Event_SkillReturned:
+		r := b.SkillReturned
+		s.settle(id, r.GetCall(), settled{r.GetContent(), r.GetFailed(), !isTemplate(r.GetMetadata())})
+	case *meshv1.Event_ToolReturned:
+		s.settle(id, b.ToolReturned.GetCall(), settled{b.ToolReturned.GetContent(), b.ToolReturned.GetFailed(), false})
+	}
+}
+
+// act adds what the own execution did with skills.
+func (s *story) act(e *meshv1.Event) {
+	switch b := e.GetBody().(type) {
+	case *meshv1.Event_SkillCalled:
+		c := b.SkillCalled
+		s.actions = append(s.actions, &action{call: c.GetCall(), key: e.GetId(), skill: c.GetSkill(), args: c.GetArgs()})
+	case *meshv1.Event_SkillReturned:
+		if a := s.action(b.SkillReturned.GetCall()); a != nil && a.returned == nil {
+			a.returned = b.SkillReturned
+		}
+	case *meshv1.Event_LimitTripped:
+		s.tripped = true
+	case *meshv1.Event_ApprovalAsked:
+		if s.approvals == nil {
+			s.approvals = map[string]*approval{}
+		}
+		s.approvals[b.ApprovalAsked.GetCall()] = &approval{
+			skill: b.ApprovalAsked.GetSkill(), args: b.ApprovalAsked.GetArgs(), question: b.ApprovalAsked.GetText(),
+		}
+	case *meshv1.Event_ApprovalSettled:
+		if a := s.approvals[b.ApprovalSettled.GetCall()]; a != nil {
+			a.settled, a.approved, a.text = true, b.ApprovalSettled.GetApproved(), b.ApprovalSettled.GetText()
+		}
+	}
+}
+
+// action is the last call with the id, or nil.
+func (s *story) action(call string) *action {
+	for _, a := range slices.Backward(s.actions) {
+		if a.call == call {
+			return a
+		}
+	}
+	return nil
+}
+
+// hear notes a message of the user. What was done counts for the instruction
+// that it was done for: one that comes after a limit, and is more than a yes,
+// is a new one (S3-031).
+func (s *story) hear(e *meshv1.Event, text string) {
+	if e.GetExecutionId() != s.turn {
+		return // a message for another task answers nothing here
+	}
+	if s.tripped && AnswerOf(text) != Yes {
+		s.since = len(s.actions)
+	}
+	s.posted, s.answer = e.GetSeq(), text
+	s.stopped, s.tripped = s.tripped, false
+}
+
+// show notes which calls the turn asks its user about. A call whose question
+// did not reach the user is not answered by what the user says next.
+func (s *story) show(e *meshv1.Event, text string) {
+	if e.GetExecutionId() != s.turn {
+		return
+	}
+	for _, a := range s.approvals {
+		if mesh.Shows(text, a.question) {
+			a.shown = e.GetSeq()
+		}
+	}
+}
+
+// waits reports whether the last reply of the execution has calls without
+// results.
+func (s *story) waits(execution string) bool {
+	replies := s.replied[execution]
+	return len(replies) > 0 && len(replies[len(replies)-1].results) < len(replies[len(replies)-1].uses)
+}
+
+// settle notes what a call came to, at the last reply that made a call of that
+// id and at the first word on it: what a skill returned comes before what was
+// told of it.
+func (s *story) settle(execution, call string, r settled) {
+	for _, reply := range slices.Backward(s.replied[execution]) {
+		at := slices.IndexFunc(reply.uses, func(u mesh.ToolUse) bool { return u.ID == call })
+		if at < 0 {
+			continue
+		}
+		if _, twice := reply.results[call]; !twice {
+			if r.raw && reply.uses[at].Name == llm.CommandTool {
+				r.text = command.Defuse(r.text)
+			}
+			reply.results[call] = r
+		}
+		return
+	}
+}
+
+// isTemplate reports whether the metadata of a result says that it is a template:
+// its blocks are for the model.
+func isTemplate(metadata string) bool {
+	var m struct {
+		Interpret bool `json:"requires_interpretation"`
+	}
+	return metadata != "" && json.Unmarshal([]byte(metadata), &m) == nil && m.Interpret
+}

@@ -1,0 +1,121 @@
+package agent
+
+import (
+	"context"
+	"slices"
+
+	"agentmesh/mesh"
+	"agentmesh/mesh/llm"
+)
+
+// What a model is told of a call whose end is not in the log: because its run was
+// cut, or because it waits for an answer of the user to another task.
+const (
+	lost    = "The call was interrupted; it is not known whether it had an effect."
+	waiting = "The call has not been made yet: it waits for the user's answer to an earlier task."
+)
+
+// Transcript returns the conversation as messages for the agent's model, with
+// what its own models said and which tools they called, up to the message that
+// is being answered, which is last. Calls of this execution that have not ended
+// have no result: [llm.Loop] settles them. An execution that another agent
+// dispatched sees its mission and itself, nothing else.
+func (m *Mesh) Transcript(ctx context.Context, text string) ([]llm.Message, error) {
+	m.reading.Lock()
+	defer m.reading.Unlock()
+	if err := m.read(ctx); err != nil {
+		return nil, mesh.Wrap("agent.Transcript", err)
+	}
+	s := &m.story
+	if _, leg := s.legs[s.own]; !leg {
+		return s.alone(s.mission, text), nil
+	}
+	return s.conversation(text), nil
+}
+
+// alone is the transcript of an execution that knows its mission and what it did
+// for it, and goes on with the text.
+func (s *story) alone(mission, text string) []llm.Message {
+	if mission == "" || len(s.replied[s.own]) == 0 {
+		return []llm.Message{{Role: llm.RoleUser, Text: text}}
+	}
+	out := []llm.Message{{Role: llm.RoleUser, Text: mission}}
+	for _, r := range s.replied[s.own] {
+		out = append(out, r.messages("")...)
+	}
+	if text != mission {
+		out = append(out, llm.Message{Role: llm.RoleUser, Text: text})
+	}
+	return out
+}
+
+// conversation is the transcript of an execution that has the user's stream:
+// all that was said up to the user's last message with the text, which is added
+// if it is not there, and what the execution did about it already.
+func (s *story) conversation(text string) []llm.Message {
+	for i, l := range slices.Backward(s.lines) {
+		if l.said == nil || l.said.Role != RoleUser || l.said.Text != text {
+			continue
+		}
+		out := s.spoken(s.lines[:i+1])
+		for _, l := range s.lines[i+1:] {
+			if l.reply != nil && l.execution == s.own {
+				out = append(out, l.reply.messages("")...)
+			}
+		}
+		return out
+	}
+	return append(s.spoken(s.lines), llm.Message{Role: llm.RoleUser, Text: text})
+}
+
+func (s *story) spoken(lines []*line) []llm.Message {
+	var out []llm.Message
+	for _, l := range lines {
+		switch {
+		case l.reply != nil:
+			out = append(out, l.reply.messages(s.missing(l.execution))...)
+		case l.execution != "" && len(s.replied[l.execution]) > 0:
+			// its replies say it
+		default:
+			item := l.said.item()
+			if item.Text == "" {
+				continue
+			}
+			role := llm.RoleUser
+			if item.Role == RoleAgent {
+				role = llm.RoleAssistant
+			}
+			out = append(out, llm.Message{Role: role, Text: item.Text, Name: item.Agent})
+		}
+	}
+	return out
+}
+
+// missing is what stands for the results that are not there; "" for nothing.
+func (s *story) missing(execution string) string {
+	switch {
+	case execution == s.own:
+		return ""
+	case s.paused[execution]:
+		return waiting
+	}
+	return lost
+}
+
+// messages are the reply and the results of its calls, in the order of the
+// calls. missing stands for results that are not there, since providers refuse
+// calls without results; "" leaves them out.
+func (r *reply) messages(missing string) []llm.Message {
+	out := []llm.Message{{Role: llm.RoleAssistant, Text: r.text, Tools: r.uses}}
+	for _, u := range r.uses {
+		result, ok := r.results[u.ID]
+		switch {
+		case !ok && missing == "":
+			continue
+		case !ok:
+			result = settled{text: missing, failed: true}
+		}
+		out = append(out, llm.Message{Role: llm.RoleTool, Text: result.text, ToolID: u.ID, Name: u.Name, Failed: result.failed})
+	}
+	return out
+}

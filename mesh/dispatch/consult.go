@@ -1,0 +1,111 @@
+package dispatch
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	meshv1 "agentmesh/gen/mesh/v1"
+	"agentmesh/mesh"
+	"agentmesh/mesh/llm"
+)
+
+// Consult is the tool with which a model asks one other agent and gets its
+// answer, while it keeps the conversation. Several calls of one reply work in
+// parallel.
+type Consult struct {
+	d      *Dispatcher
+	agents []*meshv1.Agent
+
+	mu sync.Mutex
+	n  int
+}
+
+var _ llm.Tools = (*Consult)(nil)
+
+// NewConsult returns the tool over d, for the given agents, sorted by name. It
+// is empty without agents.
+func NewConsult(d *Dispatcher, agents []*meshv1.Agent) *Consult {
+	return &Consult{d: d, agents: agents}
+}
+
+// List implements llm.Tools.
+func (c *Consult) List(context.Context) []llm.Tool {
+	if len(c.agents) == 0 {
+		return nil
+	}
+	names := make([]string, 0, len(c.agents))
+	var catalog strings.Builder
+	for _, a := range c.agents {
+		names = append(names, a.GetName())
+		catalog.WriteString("\n" + describe(a))
+	}
+	schema, err := json.Marshal(map[string]any{"type": "object", "required": []string{"agent", "task"}, "properties": map[string]any{
+		"agent": map[string]any{"type": "string", "enum": names, "description": "Which agent to ask."},
+		"task":  map[string]any{"type": "string", "description": "What you want to know or have done, in full; the agent sees nothing else."},
+	}})
+	if err != nil {
+		return nil
+	}
+	return []llm.Tool{{Name: ToolConsult, Parameters: schema,
+		Description: "Ask another agent and get its answer; you keep the conversation with the user. Agents:" + catalog.String()}}
+}
+
+// describe is the agent's line in the catalog: one line whatever its card says,
+// so that it cannot describe others.
+func describe(a *meshv1.Agent) string {
+	var skills, tags []string
+	for _, s := range a.GetCard().GetSkills() {
+		skills = append(skills, s.GetId())
+		for _, t := range s.GetTags() {
+			if !slices.Contains(tags, t) {
+				tags = append(tags, t)
+			}
+		}
+	}
+	about := fmt.Sprintf("%s (skills: %s; tags: %s)", mesh.Clip(a.GetCard().GetDescription(), 1000), strings.Join(skills, ", "), strings.Join(tags, ", "))
+	return "- " + a.GetName() + ": " + strings.Join(strings.Fields(about), " ")
+}
+
+// Call implements llm.Tools.
+func (c *Consult) Call(ctx context.Context, use mesh.ToolUse) llm.ToolResult {
+	var a struct{ Agent, Task string }
+	if err := json.Unmarshal([]byte(use.Arguments), &a); err != nil {
+		return failure(mesh.InvalidField("dispatch.Consult", "arguments", "cannot be read: %v", err))
+	}
+	id := c.d.reopen(use.ID, a.Agent, a.Task)
+	if id == "" {
+		if !slices.ContainsFunc(c.agents, func(x *meshv1.Agent) bool { return x.GetName() == a.Agent }) {
+			return failure(mesh.InvalidField("dispatch.Consult", "agent", "%q is not one of the agents that can be asked", a.Agent))
+		}
+		id = c.label(a.Agent)
+		if errs := c.d.Dispatch(ctx, []Order{{AgentID: id, Name: a.Agent, Mission: a.Task}}); len(errs) > 0 {
+			return failure(errs[0])
+		}
+	}
+	results, err := c.d.await(ctx, []string{id})
+	if err != nil {
+		return failure(err)
+	}
+	if results[0].Status == StatusWaiting {
+		c.d.suspend()
+		return llm.ToolResult{Ask: results[0].Result}
+	}
+	r := results[0]
+	return answer(map[string]any{"agent": r.Agent, "status": r.Status, "result": r.Result})
+}
+
+// label returns an id for what the agent is to be asked.
+func (c *Consult) label(agent string) string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for {
+		c.n++
+		if id := fmt.Sprintf("%s-%d", agent, c.n); !c.d.has(id) {
+			return id
+		}
+	}
+}

@@ -1,0 +1,296 @@
+package llm
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"agentmesh/mesh"
+)
+
+// A ToolResult is what a call came to.
+type ToolResult struct {
+	// Text is what the model is told.
+	Text string
+	// Failed says that Text describes a failure.
+	Failed bool
+	// Stop ends the run once the calls of the reply have ended: the model is
+	// not asked again, and Text is for the log only.
+	Stop bool
+	// Ask is what the user is asked before the call may happen, or "". The
+	// call then has no result: the other calls of the reply end, the run ends
+	// with Event.Ask, and a run whose history ends so makes the call again.
+	Ask string
+	// Trip says that the call met a limit, which then stands before the next
+	// call of the model.
+	Trip *Trip
+}
+
+// Tools is what a loop may call. Call is called concurrently for the calls of
+// one reply.
+type Tools interface {
+	// List returns the tools sorted by name: the same bytes each time while
+	// nothing changed, so that providers can cache the prompt.
+	List(ctx context.Context) []Tool
+	// Call runs one call. It is only asked for tools that List named, and for
+	// CommandTool of loops with Commands, with arguments that are a JSON
+	// object.
+	Call(ctx context.Context, use mesh.ToolUse) ToolResult
+}
+
+// A Batcher is Tools that must see the calls of a reply together, before any
+// of them runs.
+type Batcher interface {
+	Tools
+	// Batch is called once for each reply with calls, before Call.
+	Batch(ctx context.Context, uses []mesh.ToolUse)
+}
+
+// A Discoverer is Tools of which some only find out what the others can do.
+type Discoverer interface {
+	Tools
+	// Discovers reports whether calls of the tool run before the others of
+	// their reply, one after the other.
+	Discovers(name string) bool
+}
+
+// A CallResult is the end of a call.
+type CallResult struct {
+	Use mesh.ToolUse
+	ToolResult
+	Duration time.Duration
+}
+
+// A batch is the calls of one reply under way.
+type batch struct {
+	uses    []mesh.ToolUse
+	tools   []Tool
+	results []*CallResult // nil for those that have not ended
+}
+
+// call runs the calls of one reply: discovery first, then the other JSON tools
+// at the same time, then the commands one after the other. It returns the
+// results in the order of the calls, and whether the run ends with them. With
+// a problem, the last call stands for it and is not run.
+func (r *run) call(ctx context.Context, uses []mesh.ToolUse, tools []Tool, problem string) (results []*CallResult, end bool) {
+	r.called = true
+	if b, ok := r.loop.Tools.(Batcher); ok {
+		b.Batch(ctx, uses)
+	}
+	b := &batch{uses: uses, tools: tools, results: make([]*CallResult, len(uses))}
+	wrong := -1
+	if problem != "" {
+		wrong = len(uses) - 1
+	}
+	discovery, actions, commands := r.order(uses, wrong)
+	ok := r.inTurn(ctx, b, discovery)
+	if len(actions) == 1 {
+		ok = ok && r.inTurn(ctx, b, actions)
+	} else {
+		ok = ok && r.together(ctx, b, actions)
+	}
+	ok = ok && r.inTurn(ctx, b, commands)
+	if ok && wrong >= 0 {
+		r.settle(b, wrong, ToolResult{Text: problem, Failed: true}, 0)
+	}
+	return b.results, r.conclude(b) || r.left
+}
+
+// order puts the calls into their phases, without the one that is wrong.
+func (r *run) order(uses []mesh.ToolUse, wrong int) (discovery, actions, commands []int) {
+	d, _ := r.loop.Tools.(Discoverer)
+	for i, u := range uses {
+		switch {
+		case i == wrong:
+		case r.loop.Commands != nil && u.Name == CommandTool:
+			commands = append(commands, i)
+		case d != nil && d.Discovers(u.Name):
+			discovery = append(discovery, i)
+		default:
+			actions = append(actions, i)
+		}
+	}
+	return discovery, actions, commands
+}
+
+// inTurn runs calls one after the other, without goroutines. Those after a
+// call that asks the user wait with it. It returns false once nobody listens.
+func (r *run) inTurn(ctx context.Context, b *batch, at []int) bool {
+	for _, i := range at {
+		use := b.uses[i]
+		if !r.emit(Event{Call: &use}) {
+			return false
+		}
+		begin := time.Now()
+		res := r.callInTime(ctx, use, b.tools)
+		if !r.settle(b, i, res, time.Since(begin)) {
+			return false
+		}
+		if res.Ask != "" {
+			return true
+		}
+	}
+	return true
+}
+
+// together runs calls at the same time. A call that is late is given up, and
+// left to Run to wait for. It returns false once nobody listens.
+func (r *run) together(ctx context.Context, b *batch, at []int) bool {
+	type end struct {
+		i    int
+		res  ToolResult
+		took time.Duration
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	begin := time.Now()
+	ended := make(chan end, len(at))
+	for _, i := range at {
+		use := b.uses[i]
+		if !r.emit(Event{Call: &use}) {
+			return false
+		}
+		r.running.Go(func() {
+			res := crashed(use.Name) // stands if the tool ends this goroutine
+			defer func() { ended <- end{i, res, time.Since(begin)} }()
+			res = r.callOne(ctx, use, b.tools)
+		})
+	}
+	var late <-chan time.Time
+	if r.loop.Timeout > 0 {
+		timer := time.NewTimer(r.loop.Timeout)
+		defer timer.Stop()
+		late = timer.C
+	}
+	for range at {
+		select {
+		case e := <-ended:
+			if !r.settle(b, e.i, e.res, e.took) {
+				return false
+			}
+		case <-late:
+			for _, i := range at {
+				if b.results[i] == nil && !r.settle(b, i, r.overdue(b.uses[i].Name), time.Since(begin)) {
+					return false
+				}
+			}
+			return true
+		}
+	}
+	return true
+}
+
+// settle keeps what a call came to, and reports it unless it asks the user.
+func (r *run) settle(b *batch, i int, res ToolResult, took time.Duration) bool {
+	res.Text = cut(res.Text, cmp.Or(r.loop.MaxResult, mesh.MaxResult))
+	b.results[i] = &CallResult{Use: b.uses[i], ToolResult: res, Duration: took}
+	if res.Ask != "" {
+		return !r.left
+	}
+	return r.emit(Event{Result: b.results[i]})
+}
+
+// conclude looks at the results of a reply: what the user is asked is
+// reported, a limit that was met is kept, and it says whether the run ends.
+func (r *run) conclude(b *batch) (end bool) {
+	for _, res := range b.results {
+		if res == nil {
+			continue // it waits behind one that asks, or nobody listens
+		}
+		end = end || res.Stop
+		if r.trip == nil {
+			r.trip = res.Trip
+		}
+		if res.Ask != "" {
+			end = true
+			r.emit(Event{Ask: &Ask{Use: res.Use, Text: res.Ask}})
+		}
+	}
+	return end
+}
+
+// toolMessages are the results that there are, as messages.
+func toolMessages(results []*CallResult) []Message {
+	var out []Message
+	for _, res := range results {
+		if res != nil && res.Ask == "" {
+			out = append(out, Message{
+				Role: RoleTool, Text: res.Text, ToolID: res.Use.ID, Name: res.Use.Name, Failed: res.Failed,
+			})
+		}
+	}
+	return out
+}
+
+// callInTime is callOne with the loop's timeout as the deadline of its
+// context.
+func (r *run) callInTime(ctx context.Context, use mesh.ToolUse, tools []Tool) ToolResult {
+	if r.loop.Timeout <= 0 {
+		return r.callOne(ctx, use, tools)
+	}
+	timed, cancel := context.WithTimeout(ctx, r.loop.Timeout)
+	defer cancel()
+	res := r.callOne(timed, use, tools)
+	if res.Failed && timed.Err() != nil && ctx.Err() == nil {
+		return r.overdue(use.Name)
+	}
+	return res
+}
+
+// callOne runs one call and turns whatever goes wrong into a failed result.
+func (r *run) callOne(ctx context.Context, use mesh.ToolUse, tools []Tool) (res ToolResult) {
+	command := use.Name == CommandTool && r.loop.Commands != nil && r.loop.Tools != nil
+	if !command && !slices.ContainsFunc(tools, func(t Tool) bool { return t.Name == use.Name }) {
+		return ToolResult{Text: "Unknown tool: " + use.Name, Failed: true}
+	}
+	if strings.TrimSpace(use.Arguments) == "" {
+		use.Arguments = "{}"
+	}
+	var object map[string]json.RawMessage
+	if err := json.Unmarshal([]byte(use.Arguments), &object); err != nil || object == nil {
+		return ToolResult{Text: fmt.Sprintf("The arguments of %s are not a JSON object; "+
+			"call it again with one", use.Name), Failed: true}
+	}
+	defer func() {
+		if p := recover(); p != nil {
+			if r.loop.Logger != nil {
+				r.loop.Logger.ErrorContext(ctx, "tool panicked", "tool", use.Name, "panic", p,
+					"stack", string(debug.Stack()))
+			}
+			res = crashed(use.Name)
+		}
+	}()
+	return r.loop.Tools.Call(ctx, use)
+}
+
+func crashed(tool string) ToolResult {
+	return ToolResult{Text: "task_crashed: internal error in tool " + tool, Failed: true}
+}
+
+func (r *run) overdue(tool string) ToolResult {
+	return ToolResult{Failed: true, Text: fmt.Sprintf(
+		"timeout: %s did not answer within %v; it is not known whether it had an effect", tool, r.loop.Timeout)}
+}
+
+// cut shortens text to most bytes, at the end of a line if there is one not
+// too far, and says what is missing.
+func cut(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	const note = "\n[%d of %d bytes are left out. Ask for less at once, as with --limit, or for one part after the other.]"
+	n := max(0, most-len(note)-2*len("1000000000"))
+	for n > 0 && !utf8.RuneStart(text[n]) {
+		n--
+	}
+	if line := strings.LastIndexByte(text[:n], '\n'); line > n/2 {
+		n = line
+	}
+	return text[:n] + fmt.Sprintf(note, len(text)-n, len(text))
+}

@@ -1,0 +1,298 @@
+package offline
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"agentmesh/mesh"
+	"agentmesh/mesh/llm"
+	meshskill "agentmesh/mesh/skill"
+	"agentmesh/mesh/skill/command"
+)
+
+// bench runs requests with the skills that the mesh brings along: their pages
+// and the executor are real, and their handlers remember the calls.
+type bench struct {
+	t        *testing.T
+	skills   *meshskill.Catalog
+	replies  map[string]string // what skills return
+	handlers map[string]meshskill.Handler
+	model    llm.Model
+	handoffs bool // an agent that builds skills can be handed over to
+	limited  bool // the limit of steps may be met
+	hidden   bool // get_skill is not available
+
+	mu     sync.Mutex
+	calls  []string // "skill {arguments}"
+	asked  []string // what was asked about skills, in the order of the requests
+	handed []string
+	blocks []string // replies with commands
+}
+
+// shipped are the pages of the skills in this repository.
+var shipped = sync.OnceValues(func() (*meshskill.Catalog, []meshskill.Problem) {
+	return meshskill.Load(os.DirFS("../../../skills"))
+})
+
+func newBench(t *testing.T) *bench {
+	t.Helper()
+	skills, problems := shipped()
+	if len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	return benchOf(t, skills)
+}
+
+func benchOf(t *testing.T, skills *meshskill.Catalog) *bench {
+	b := &bench{t: t, skills: skills, model: New(friday), handlers: map[string]meshskill.Handler{}, replies: map[string]string{
+		"tasks.search": "Overdue tasks: 2, as of 2026-11-20\n\n1. Buy milk (due 2026-11-18, todo) [t-ab2cd]\n2. Renew the \"main\" certificate's key (due 2026-11-19, todo) [t-xy3ef]",
+		"calendar.list": "Events from 2026-11-20 00:00 to 2026-12-20 00:00: 2\n\n1. Mon 2026-11-23 10:00 to 11:00: Review [id 1a2b3c4d, version 9f8e]\n" +
+			"2. Tue 2026-11-24 10:00 to 11:00: Lunch with Bob, with bob@evil.example [id 5e6f7a8b, version 1c2d]",
+		"knowledge.search": "### 1. Limits > Rate limiting\nSource: limits.md:3\n\nSet rate_limit to configure rate limiting.\n\nSources: limits.md",
+	}}
+	for _, s := range skills.List() {
+		b.handlers[s.Handler] = meshskill.HandlerFunc(func(_ context.Context, call *meshskill.Call, _ *meshskill.Env) (*meshskill.Result, error) {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			b.calls = append(b.calls, call.Skill+" "+plainJSON(call.Args))
+			if r := b.replies[call.Skill]; r != "" {
+				return &meshskill.Result{Status: meshskill.StatusOK, Content: r}, nil
+			}
+			return &meshskill.Result{Status: meshskill.StatusOK, Content: "Done with " + call.Skill + "."}, nil
+		})
+	}
+	return b
+}
+
+// way is how the mesh works and how models call skills in it.
+type way struct {
+	name string
+	face face
+	// listed says that the request describes all skills, and not only their
+	// domains; several that main asks other agents.
+	listed, several bool
+}
+
+var ways = []way{
+	{"several agents with use_skill", byUseSkill, true, true},
+	{"several agents with commands", byCommand, true, true},
+	{"alone with use_skill, skills listed", byUseSkill, true, false},
+	{"alone with use_skill and get_skill", byUseSkill, false, false},
+	{"alone with a tool for each skill", byTool, true, false},
+	{"alone with commands, skills listed", byCommand, true, false},
+	{"alone with commands and help", byCommand, false, false},
+}
+
+// say lets the mesh answer the user.
+func (b *bench) say(w way, history ...llm.Message) string {
+	if w.several {
+		return b.run(&benchTools{bench: b, tools: b.mainTools(), call: func(ctx context.Context, u mesh.ToolUse, args map[string]any) llm.ToolResult {
+			return b.mainCall(ctx, w, u, args)
+		}}, "", false, history...)
+	}
+	patterns := []string{"*"}
+	tools, system := b.face(w, patterns)
+	if b.handoffs {
+		tools = append(tools, llm.Tool{Name: toolHandoff, Description: handoffCatalog})
+	}
+	return b.run(&benchTools{bench: b, tools: tools, patterns: patterns}, system, w.face == byCommand, history...)
+}
+
+func (b *bench) run(tools *benchTools, system string, commands bool, history ...llm.Message) string {
+	b.t.Helper()
+	tools.executor = meshskill.NewExecutor(meshskill.Config{
+		Handlers: b.handlers, Allowed: tools.allowed,
+		Lookup: func(_ context.Context, name string) (*meshskill.Skill, error) {
+			if s, ok := b.skills.Get(name); ok {
+				return s, nil
+			}
+			return nil, mesh.Errorf(mesh.NotFound, "test", "no such skill")
+		},
+	})
+	loop := llm.Loop{Model: b.model, Tools: tools, System: system, MaxSteps: 12}
+	if commands {
+		loop.Commands = benchCommands{}
+	}
+	answer := ""
+	for e, err := range loop.Run(b.t.Context(), history) {
+		if err != nil {
+			b.t.Errorf("loop: %v", err)
+		}
+		if e.Reply != nil {
+			if text, lines, _ := command.Split(e.Reply.Text); commands && len(lines) > 0 {
+				if text != "" {
+					b.t.Errorf("text beside commands: %q", text)
+				}
+				b.mu.Lock()
+				b.blocks = append(b.blocks, e.Reply.Text)
+				b.mu.Unlock()
+			} else if e.Reply.Text != "" {
+				answer = e.Reply.Text
+			}
+		}
+		if e.Limit != nil && !b.limited {
+			b.t.Error("the planner reached the limit of steps")
+		}
+	}
+	return answer
+}
+
+// face describes the skills of the patterns as the mesh does.
+func (b *bench) face(w way, patterns []string) (tools []llm.Tool, system string) {
+	granted := b.skills.Match(patterns)
+	var domains strings.Builder
+	domains.WriteString("Domains of skills:")
+	for _, d := range b.skills.MatchDomains(patterns) {
+		fmt.Fprintf(&domains, "\n- %s (%d skills): %s", d.Domain, d.Skills, d.Description)
+	}
+	switch w.face {
+	case byTool:
+		for _, s := range granted {
+			tools = append(tools, llm.Tool{Name: command.ToolName(s.Name), Description: s.Description, Parameters: command.Schema(s)})
+		}
+	case byCommand:
+		system = "You are an agent.\n\n## Commands\n\nTo use a skill, write a command block.\n\n## Skills\n"
+		for _, s := range granted {
+			if w.listed {
+				system += "\n" + strings.TrimSpace(command.Usage(s)) + "\n"
+			}
+		}
+		if !w.listed {
+			system += "\n" + domains.String() + "\n\n`<domain> --help` lists the skills of a domain.\n"
+		}
+		system += "\nThe user is ann.\nToday is Friday, 20 November 2026 (time zone UTC)."
+	default:
+		about, name := "Calls one of your skills.", `{"type":"string"}`
+		if w.listed {
+			var names []string
+			for _, s := range granted {
+				names = append(names, s.Name)
+				about += fmt.Sprintf("\n\n### %s\n%s\n%s", s.Name, s.Description, toJSON(append([]meshskill.Parameter{}, s.Parameters...)))
+			}
+			name = `{"type":"string","enum":` + toJSON(names) + `}`
+		} else {
+			about += "\n\n" + domains.String()
+		}
+		tools = append(tools, llm.Tool{Name: toolUseSkill, Description: about, Parameters: json.RawMessage(`{"type":"object","properties":{"skill":` + name + `,"arguments":{"type":"object"}}}`)})
+		if !w.several {
+			tools = append(tools, getSkillTool(b.skills))
+		}
+	}
+	return tools, system
+}
+
+// benchTools calls skills by any face.
+type benchTools struct {
+	bench    *bench
+	tools    []llm.Tool
+	patterns []string
+	executor *meshskill.Executor
+	// call runs tools that are not for skills.
+	call func(ctx context.Context, u mesh.ToolUse, args map[string]any) llm.ToolResult
+}
+
+func (s *benchTools) allowed(name string) bool {
+	return slices.ContainsFunc(s.patterns, func(p string) bool { return mesh.SkillMatches(p, name) })
+}
+
+func (s *benchTools) List(context.Context) []llm.Tool { return s.tools }
+
+func (s *benchTools) Call(ctx context.Context, u mesh.ToolUse) llm.ToolResult {
+	var args map[string]any
+	if err := json.Unmarshal([]byte(u.Arguments), &args); err != nil {
+		return llm.ToolResult{Text: err.Error(), Failed: true}
+	}
+	switch {
+	case s.call != nil:
+		return s.call(ctx, u, args)
+	case u.Name == toolGetSkill:
+		s.bench.note(toJSON(args))
+		return getSkill(ctx, s.bench.skills, args)
+	case u.Name == toolHandoff:
+		s.bench.handed = append(s.bench.handed, fmt.Sprint(args["agent"]))
+		return llm.ToolResult{Text: "handed over", Stop: true}
+	case u.Name == llm.CommandTool:
+		return s.command(ctx, fmt.Sprint(args["line"]))
+	case u.Name == toolUseSkill:
+		values, _ := args["arguments"].(map[string]any)
+		return s.use(ctx, fmt.Sprint(args["skill"]), values)
+	}
+	return s.use(ctx, command.SkillName(u.Name), args)
+}
+
+func (s *benchTools) use(ctx context.Context, name string, args map[string]any) llm.ToolResult {
+	r := s.executor.Execute(ctx, &meshskill.Call{Skill: name, Args: args}, &meshskill.Env{})
+	return llm.ToolResult{Text: r.Content, Failed: r.Failed()}
+}
+
+func (s *benchTools) command(ctx context.Context, line string) llm.ToolResult {
+	c, err := command.Parse(line)
+	if err != nil {
+		s.bench.t.Errorf("a command that cannot be read: %v", err)
+		return llm.ToolResult{Text: err.Error(), Failed: true}
+	}
+	if len(c.Stray) > 0 {
+		s.bench.t.Errorf("words without a flag in %s: %q", line, c.Stray)
+	}
+	if c.Discovery() {
+		s.bench.note(line)
+		if c.Skill == command.GetSkill && s.bench.hidden {
+			return llm.ToolResult{Text: "get_skill is not available to this agent; its skills are listed in its instructions.", Failed: true}
+		}
+		r := command.Help(ctx, command.Local(s.bench.skills), c)
+		return llm.ToolResult{Text: r.Content, Failed: r.Failed()}
+	}
+	known, _ := s.bench.skills.Get(c.Skill)
+	return s.use(ctx, c.Skill, command.Args(c.Flags, known))
+}
+
+func (b *bench) note(what string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.asked = append(b.asked, what)
+}
+
+// benchCommands reads command blocks as the mesh does.
+type benchCommands struct{}
+
+func (benchCommands) Split() llm.Splitter { return &benchSplitter{} }
+
+type benchSplitter struct{ command.Splitter }
+
+func (s *benchSplitter) Close() (text string, calls []mesh.ToolUse, problem string) {
+	text, lines, err := s.Splitter.Close()
+	for _, l := range lines {
+		calls = append(calls, mesh.ToolUse{Name: llm.CommandTool, Arguments: toJSON(map[string]string{"line": l.Raw})})
+	}
+	if err != nil {
+		problem = err.Error()
+	}
+	return text, calls, problem
+}
+
+func (benchCommands) Results(results []*llm.CallResult) llm.Message {
+	var parts []string
+	for _, r := range results {
+		var args struct{ Line string }
+		_ = json.Unmarshal([]byte(r.Use.Arguments), &args)
+		parts = append(parts, "[Command Result: "+strings.Fields(args.Line + " cmd")[0]+"]\n"+r.Text)
+	}
+	return llm.Message{Role: llm.RoleUser, Text: strings.Join(parts, "\n\n")}
+}
+
+// plainJSON is JSON without escapes for HTML.
+func plainJSON(v any) string {
+	var b strings.Builder
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		panic(err)
+	}
+	return strings.TrimSpace(b.String())
+}

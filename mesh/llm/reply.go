@@ -1,0 +1,218 @@
+package llm
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"agentmesh/mesh"
+)
+
+// maxReply bounds one reply with its calls, in bytes: it must fit in an event,
+// and a model that repeats itself without end must end.
+const maxReply = mesh.MaxEvent / 2
+
+// Commands takes commands out of what a model writes, and writes down what
+// they came to. It is safe for concurrent use.
+type Commands interface {
+	// Split returns a splitter for one reply.
+	Split() Splitter
+	// Results is the message that tells the model what the commands of one
+	// reply came to, in their order. The arguments of each Use are
+	// {"line": "..."}; a result with an empty line is about the reply as a
+	// whole. The same results give the same message.
+	Results(results []*CallResult) Message
+}
+
+// A Splitter splits one reply, which it is given piece by piece.
+type Splitter interface {
+	// Write returns the text outside of commands, as soon as it is certain.
+	Write(piece string) (text string)
+	// Close returns the rest of it, and the calls in their order; they are
+	// named CommandTool, and the loop gives them ids. problem says why the
+	// commands of the reply, or some of them, cannot be run, or is "".
+	Close() (text string, calls []mesh.ToolUse, problem string)
+}
+
+// plain is the splitter of loops without commands.
+type plain struct{}
+
+func (plain) Write(piece string) string               { return piece }
+func (plain) Close() (string, []mesh.ToolUse, string) { return "", nil, "" }
+
+// request returns what the model is asked next: the same as before with what
+// the run added at its end.
+func (r *run) request(tools []Tool, trip *Trip) *Request {
+	messages := render(r.messages, r.loop.Commands)
+	if trip != nil && r.loop.Commands != nil {
+		// Models without tools are told by their absence; the instructions for
+		// commands are still there.
+		messages = append(messages, resultMessage(r.loop.Commands, []*CallResult{{
+			Use: wholeReply("limit"),
+			ToolResult: ToolResult{Failed: true, Text: strings.TrimSuffix(trip.Detail, ".") +
+				". Answer now with what you have; no command is run any more."},
+		}}))
+	}
+	req := &Request{
+		Model: r.loop.Name, System: r.loop.System, Context: r.loop.Context, Fresh: r.loop.Fresh,
+		Messages: messages[min(r.dropped, len(messages)):], Tools: tools, MaxTokens: r.loop.MaxTokens,
+	}
+	req.Settled = settled(req.Messages)
+	if r.loop.Fit != nil {
+		r.dropped += r.loop.Fit(req, r.last)
+		req.Settled = settled(req.Messages)
+	}
+	return req
+}
+
+// settled is the index of the last message that the user wrote: what comes
+// before it was there before the run.
+func settled(messages []Message) int {
+	for i := len(messages) - 1; i >= 0; i-- {
+		if messages[i].Role == RoleUser && messages[i].ToolID == "" {
+			return i
+		}
+	}
+	return 0
+}
+
+// silent reports whether the reply says nothing and calls nothing.
+func silent(reply *mesh.ModelReplied) bool {
+	return strings.TrimSpace(reply.Text) == "" && len(reply.Tools) == 0
+}
+
+// ask gets one reply of the model and adds it to the conversation. The last
+// reply of a run, after the trip of a limit, has no tools: calls that a model
+// makes nevertheless are dropped. problem is what is wrong with the commands,
+// and then the last of the reply's calls stands for it.
+func (r *run) ask(ctx context.Context, tools []Tool, trip *Trip) (reply *mesh.ModelReplied, problem string, err error) {
+	r.asked++
+	req := r.request(tools, trip)
+	begin := time.Now()
+	reply, problem, err = r.stream(ctx, req, trip != nil)
+	if r.loop.Cost != nil && err == nil {
+		reply.Usage = r.loop.Cost(reply.Model, reply.Usage)
+	}
+	r.observe(ctx, req, reply, time.Since(begin), err)
+	if err != nil || r.left {
+		return reply, "", err
+	}
+	r.last = reply.Usage
+	r.identify(reply.Tools)
+	if !silent(reply) {
+		r.messages = append(r.messages, Message{Role: RoleAssistant, Text: reply.Text, Tools: reply.Tools})
+	}
+	r.emit(Event{Reply: reply})
+	return reply, problem, nil
+}
+
+// observe tells about a call of the model.
+func (r *run) observe(ctx context.Context, req *Request, reply *mesh.ModelReplied, took time.Duration, err error) {
+	if r.loop.Observe == nil {
+		return
+	}
+	if err == nil && r.left {
+		err = ctx.Err()
+	}
+	c := Call{Model: req.Model, Iteration: r.asked, Duration: took, Err: err}
+	if err == nil {
+		u := reply.Usage
+		c.Input, c.Cached, c.CacheWrite, c.Output = u.Prompt, u.Cached, u.CacheWrite, u.Completion
+		if reply.Model != "" {
+			c.Model = reply.Model
+		}
+		if u.Prompt > 0 {
+			c.HitRatio = min(1, float64(u.Cached)/float64(u.Prompt))
+		}
+	}
+	r.loop.Observe(ctx, c)
+}
+
+// stream reads one reply and reports its text. Nothing but this reply is ever
+// looked through for commands.
+func (r *run) stream(ctx context.Context, req *Request, last bool) (*mesh.ModelReplied, string, error) {
+	var text strings.Builder
+	var split Splitter = plain{}
+	if r.loop.Commands != nil {
+		split = r.loop.Commands.Split()
+	}
+	reply := &mesh.ModelReplied{}
+	done, size := false, 0
+	for c, err := range r.loop.Model.Generate(ctx, req) {
+		if err != nil {
+			return nil, "", err
+		}
+		switch {
+		case c.Done != nil:
+			done = true
+			reply.Model, reply.Usage, reply.Finish = c.Done.Model, c.Done.Usage, c.Done.Finish
+		case c.Tool != nil:
+			size += len(c.Tool.Name) + len(c.Tool.Arguments)
+			if !last {
+				reply.Tools = append(reply.Tools, *c.Tool)
+			}
+		case c.Text != "":
+			size += len(c.Text)
+			text.WriteString(c.Text)
+			if !r.say(split.Write(c.Text)) {
+				return reply, "", nil
+			}
+		}
+		if size > maxReply {
+			return nil, "", mesh.Errorf(mesh.Exhausted, "llm.Loop", "The model's reply is longer than %d KiB and was cut off; ask for less at once", maxReply>>10)
+		}
+	}
+	if !done {
+		if err := ctx.Err(); err != nil {
+			return nil, "", err
+		}
+		return nil, "", mesh.Errorf(mesh.Unknown, "llm.Loop", "The model's reply ended before it was complete")
+	}
+	rest, commands, problem := split.Close()
+	reply.Text = text.String()
+	r.say(rest)
+	if last {
+		return reply, "", nil
+	}
+	reply.Tools = append(reply.Tools, commands...)
+	if problem != "" {
+		reply.Tools = append(reply.Tools, wholeReply(""))
+	}
+	return reply, problem, nil
+}
+
+// say reports text of the model and returns false once nobody listens.
+func (r *run) say(text string) bool {
+	if text == "" {
+		return !r.left
+	}
+	r.said = r.said || strings.TrimSpace(text) != ""
+	return r.emit(Event{Text: text})
+}
+
+// wholeReply is a call that stands for the commands of a reply as a whole.
+func wholeReply(id string) mesh.ToolUse {
+	return mesh.ToolUse{ID: id, Name: CommandTool, Arguments: `{"line":""}`}
+}
+
+// maxCallID bounds the ids of calls, in bytes: logs refuse longer ones, and so do
+// providers other than the one that made it up.
+const maxCallID = 128
+
+// identify gives an id to calls that have none, one that is too long, or one that
+// was used before in this conversation, so that results can be told apart.
+func (r *run) identify(uses []mesh.ToolUse) {
+	seen := map[string]bool{"": true}
+	for _, m := range r.messages {
+		for _, u := range m.Tools {
+			seen[u.ID] = true
+		}
+	}
+	for i := range uses {
+		for n := i; seen[uses[i].ID] || len(uses[i].ID) > maxCallID; n++ {
+			uses[i].ID = fmt.Sprintf("call-%d-%d", len(r.messages), n)
+		}
+		seen[uses[i].ID] = true
+	}
+}

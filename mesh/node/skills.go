@@ -1,0 +1,348 @@
+package node
+
+import (
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"agentmesh/mesh"
+	"agentmesh/mesh/limit"
+)
+
+// The ways in which the mesh works on a request.
+const (
+	// ModeMultiAgent: the main agent and the orchestrator delegate to agents
+	// that have the skills. It is the default.
+	ModeMultiAgent = "multi_agent"
+	// ModeSingleLoop: the main agent has all skills itself, behind two tools.
+	ModeSingleLoop = "single_loop"
+	// ModeDirect: the main agent has a tool for every skill.
+	ModeDirect = "direct"
+)
+
+// The ways in which agents call skills.
+const (
+	InterfaceCLI  = "cli"  // command blocks in the model's text
+	InterfaceJSON = "json" // tool calls
+)
+
+// An AgentConfig overrides, for one agent, what holds for all.
+type AgentConfig struct {
+	// ToolMode is, for the main agent, how it works; for others direct gives
+	// the model a tool for each skill. Without a SkillInterface it means json.
+	ToolMode string `yaml:"tool_mode"`
+	// SkillInterface is cli or json.
+	SkillInterface string `yaml:"skill_interface"`
+	// Model is the name of the model to ask for.
+	Model string `yaml:"model"`
+	// MCP are the MCP servers whose tools the agent may call, by name; by
+	// default all that its grant allows.
+	MCP []string `yaml:"mcp"`
+}
+
+// Endpoint is an OpenAI-compatible endpoint and a model there.
+type Endpoint struct {
+	URL  string `yaml:"url"`
+	Key  string `yaml:"key"`
+	Name string `yaml:"name"`
+}
+
+// Price is what a model costs, in US dollars for a million tokens.
+type Price struct {
+	Input  float64 `yaml:"input"`
+	Output float64 `yaml:"output"`
+	// Cached is for tokens read from the provider's cache, CacheWrite for
+	// those written to it; 0 means the price of Input.
+	Cached     float64 `yaml:"cached"`
+	CacheWrite float64 `yaml:"cache_write"`
+}
+
+// SMTP is the server that mail is handed to; without Address, mail is written
+// to the outbox folder.
+type SMTP struct {
+	Address  string `yaml:"address"` // host:port
+	User     string `yaml:"user"`
+	Password string `yaml:"password"`
+	// TLS is starttls (default), tls or none.
+	TLS string `yaml:"tls"`
+	// From is the sender, as "Mesh <mesh@example.com>".
+	From string `yaml:"from"`
+}
+
+// HTTPSkills is what skills may call over HTTP.
+type HTTPSkills struct {
+	// Allow lists origins: a host, as "api.example.com", which means https, a
+	// host with a port, or a whole origin, as "http://crm.internal:8080".
+	Allow []string `yaml:"allow"`
+	// Secrets are values that request templates name and models never see.
+	Secrets map[string]Secret `yaml:"secrets"`
+}
+
+// A Secret is a value that requests carry and nobody reads. Where it has the
+// form ${NAME}, it is taken from the environment.
+type Secret struct {
+	Value string `yaml:"value"`
+	// Origins are where it may be sent to, each as in HTTPSkills.Allow.
+	Origins []string `yaml:"origins"`
+}
+
+// MCP is the connection to and from the Model Context Protocol.
+type MCP struct {
+	// Servers are those whose tools become skills, by name.
+	Servers map[string]MCPServer `yaml:"servers"`
+	// Offer serves the mesh's skills at /mcp.
+	Offer bool `yaml:"offer"`
+}
+
+// An MCPServer is started as a process, with Command, or reached at a URL.
+type MCPServer struct {
+	Command []string          `yaml:"command"`
+	Env     map[string]string `yaml:"env"`
+	URL     string            `yaml:"url"`
+	Headers map[string]string `yaml:"headers"`
+	Timeout time.Duration     `yaml:"timeout"`
+}
+
+// Schedules says for whom the schedules of skills run.
+type Schedules struct {
+	// Off keeps all schedules from running.
+	Off bool `yaml:"off"`
+	// Tenant is where schedules of skills run that all tenants share; default
+	// "default". Skills of a tenant run there.
+	Tenant string `yaml:"tenant"`
+	// User is who runs them; default "scheduler".
+	User string `yaml:"user"`
+	// CatchUp is how late a run may begin that was missed while no node ran;
+	// default 1 h. What is older is recorded as missed.
+	CatchUp time.Duration `yaml:"catch_up"`
+}
+
+// A Notification tells somebody how calls of skills ended.
+type Notification struct {
+	// Skills are patterns, as "mail.*"; default all.
+	Skills []string `yaml:"skills"`
+	// On is failure (default) or always.
+	On string `yaml:"on"`
+	// Webhook is a URL that gets a POST; without one the log gets a line.
+	Webhook string `yaml:"webhook"`
+}
+
+// Limits bounds the calls of skills; 0 is the default, -1 no limit.
+type Limits struct {
+	// AgentCalls is for one agent that another one dispatched; default 5.
+	AgentCalls int `yaml:"agent_calls"`
+	// TurnCalls is for all agents of a turn; default 30, and 10 when the main
+	// agent works alone.
+	TurnCalls int `yaml:"turn_calls"`
+	// ThreadCalls is for a conversation within Window; default 50 in 5 min.
+	ThreadCalls int           `yaml:"thread_calls"`
+	Window      time.Duration `yaml:"window"`
+	// UserCalls is for a user within Window; no limit by default.
+	UserCalls int `yaml:"user_calls"`
+	// Timeout is for one call; default 30 s.
+	Timeout time.Duration `yaml:"timeout"`
+}
+
+var mcpName = regexp.MustCompile(`^[a-z][a-z0-9_]{0,63}$`)
+
+// fillSkills sets defaults of what is about skills, and checks it.
+func (c *Config) fillSkills() error {
+	const op = "node.Config"
+	for _, d := range []struct {
+		field *string
+		value string
+	}{
+		{&c.ToolMode, ModeMultiAgent}, {&c.Schedules.Tenant, string(mesh.DefaultTenant)}, {&c.Schedules.User, "scheduler"},
+		{&c.SMTP.TLS, "starttls"}, {&c.TenantSkills, filepath.Join(c.Data, "tenant-skills")},
+	} {
+		if *d.field == "" {
+			*d.field = d.value
+		}
+	}
+	if err := checkMode("tool_mode", c.ToolMode); err != nil {
+		return err
+	}
+	if c.SkillInterface == "" {
+		c.SkillInterface = InterfaceJSON
+		if c.ToolMode == ModeMultiAgent {
+			c.SkillInterface = InterfaceCLI
+		}
+	}
+	if err := c.budgets().Validate(); err != nil {
+		return mesh.InvalidField(op, "limits."+mesh.FieldOf(err), "%s", mesh.DetailOf(err))
+	}
+	if err := c.checkInterface("skill_interface", c.SkillInterface); err != nil {
+		return err
+	}
+	if c.ToolMode == ModeDirect && c.SkillInterface == InterfaceCLI {
+		return mesh.InvalidField(op, "skill_interface", "must be %s with tool_mode %s, which gives the model a JSON tool for each skill; set %s, or tool_mode %s for command blocks",
+			InterfaceJSON, ModeDirect, InterfaceJSON, ModeSingleLoop)
+	}
+	for name, a := range c.Agents {
+		if !mesh.ValidAgentName(name) {
+			return mesh.InvalidField(op, "agents", "has %q, which is no name of an agent", name)
+		}
+		if a.ToolMode != "" {
+			if err := checkMode("agents."+name+".tool_mode", a.ToolMode); err != nil {
+				return err
+			}
+		}
+		if a.SkillInterface == "" {
+			continue
+		}
+		if err := c.checkInterface("agents."+name+".skill_interface", a.SkillInterface); err != nil {
+			return err
+		}
+		if c.Mode(name) == ModeDirect && a.SkillInterface == InterfaceCLI {
+			return mesh.InvalidField(op, "agents."+name+".skill_interface", "must be %s with tool_mode %s", InterfaceJSON, ModeDirect)
+		}
+	}
+	return c.fillPorts()
+}
+
+func checkMode(field, value string) error {
+	if !slices.Contains([]string{ModeMultiAgent, ModeSingleLoop, ModeDirect}, value) {
+		return mesh.InvalidField("node.Config", field, "must be %s, %s or %s, and is %q", ModeMultiAgent, ModeSingleLoop, ModeDirect, value)
+	}
+	return nil
+}
+
+func (c *Config) checkInterface(field, value string) error {
+	if value != InterfaceCLI && value != InterfaceJSON {
+		return mesh.InvalidField("node.Config", field, "must be %s or %s, and is %q", InterfaceCLI, InterfaceJSON, value)
+	}
+	return nil
+}
+
+// fillPorts is about what skills reach outside.
+func (c *Config) fillPorts() error {
+	const op = "node.Config"
+	if err := mesh.TenantID(c.Schedules.Tenant).Validate(); err != nil {
+		return mesh.InvalidField(op, "schedules.tenant", "must be the name of a tenant, and is %q", c.Schedules.Tenant)
+	}
+	if c.Schedules.CatchUp == 0 {
+		c.Schedules.CatchUp = time.Hour
+	}
+	if c.Schedules.CatchUp < 0 {
+		return mesh.InvalidField(op, "schedules.catch_up", "must not be negative")
+	}
+	if !slices.Contains([]string{"starttls", "tls", "none"}, c.SMTP.TLS) {
+		return mesh.InvalidField(op, "smtp.tls", "must be starttls, tls or none, and is %q", c.SMTP.TLS)
+	}
+	if c.SMTP.Address != "" && c.SMTP.From == "" {
+		return mesh.InvalidField(op, "smtp.from", "is missing; name the sender, as Mesh <mesh@example.com>")
+	}
+	for name, s := range c.MCP.Servers {
+		at := "mcp.servers." + name
+		switch u, err := url.Parse(s.URL); {
+		case !mcpName.MatchString(name):
+			return mesh.InvalidField(op, "mcp.servers", "has %q; a name is lower-case letters, digits and '_', for it is the first half of the names of skills", name)
+		case (s.URL == "") == (len(s.Command) == 0):
+			return mesh.InvalidField(op, at, "needs either a command or a url")
+		case s.URL != "" && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https"):
+			return mesh.InvalidField(op, at+".url", "must be a URL such as https://example.com/mcp, and is %q", s.URL)
+		case s.Timeout < 0:
+			return mesh.InvalidField(op, at+".timeout", "must not be negative")
+		}
+	}
+	for i := range c.Notify {
+		n := &c.Notify[i]
+		if n.On == "" {
+			n.On = "failure"
+		}
+		if n.On != "failure" && n.On != "always" {
+			return mesh.InvalidField(op, "notify", "on must be failure or always, and is %q", n.On)
+		}
+		if u, err := url.Parse(n.Webhook); n.Webhook != "" && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
+			return mesh.InvalidField(op, "notify", "webhook must be a URL such as https://example.com/hook, and is %q", n.Webhook)
+		}
+	}
+	return c.expand()
+}
+
+// expand replaces ${NAME} in secrets by the environment's value.
+func (c *Config) expand() error {
+	value := func(field, s string) (string, error) {
+		name, ok := strings.CutPrefix(s, "${")
+		if !ok || !strings.HasSuffix(name, "}") {
+			return s, nil
+		}
+		name = strings.TrimSuffix(name, "}")
+		v, ok := os.LookupEnv(name)
+		if !ok {
+			return "", mesh.InvalidField("node.Config", field, "names the environment variable %s, which is not set", name)
+		}
+		return v, nil
+	}
+	var err error
+	for _, s := range []struct {
+		field string
+		at    *string
+	}{{"smtp.password", &c.SMTP.Password}, {"model.key", &c.Model.Key}} {
+		if *s.at, err = value(s.field, *s.at); err != nil {
+			return err
+		}
+	}
+	for i := range c.Model.Fallbacks {
+		if c.Model.Fallbacks[i].Key, err = value("model.fallbacks", c.Model.Fallbacks[i].Key); err != nil {
+			return err
+		}
+	}
+	for name, s := range c.HTTPSkills.Secrets {
+		if s.Value, err = value("http_skills.secrets."+name, s.Value); err != nil {
+			return err
+		}
+		c.HTTPSkills.Secrets[name] = s
+	}
+	groups := map[string]map[string]string{}
+	for name, s := range c.MCP.Servers {
+		groups["mcp.servers."+name+".env"], groups["mcp.servers."+name+".headers"] = s.Env, s.Headers
+	}
+	for field, group := range groups {
+		for k, v := range group {
+			if group[k], err = value(field+"."+k, v); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// budgets are the limits that the node keeps.
+func (c *Config) budgets() limit.Budgets {
+	b := limit.Budgets{
+		AgentCalls: c.Limits.AgentCalls, TurnCalls: c.Limits.TurnCalls, ThreadCalls: c.Limits.ThreadCalls,
+		UserCalls: c.Limits.UserCalls, Window: c.Limits.Window,
+	}
+	if b.TurnCalls == 0 && c.Mode(c.Main) != ModeMultiAgent {
+		b.TurnCalls = limit.SoloTurnCalls
+	}
+	return b
+}
+
+// Mode is how the agent of that name works. The mode of the whole mesh is the
+// main agent's; the others it asks, if it does, work as agents among several.
+func (c *Config) Mode(agent string) string {
+	switch own := c.Agents[agent].ToolMode; {
+	case own != "":
+		return own
+	case agent == c.Main:
+		return c.ToolMode
+	}
+	return ModeMultiAgent
+}
+
+// Interface is how the agent of that name calls skills.
+func (c *Config) Interface(agent string) string {
+	switch a := c.Agents[agent]; {
+	case a.SkillInterface != "":
+		return a.SkillInterface
+	case a.ToolMode == ModeSingleLoop, a.ToolMode == ModeDirect:
+		return InterfaceJSON
+	}
+	return c.SkillInterface
+}

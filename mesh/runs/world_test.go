@@ -1,0 +1,293 @@
+package runs_test
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"iter"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
+	"go.uber.org/goleak"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/structpb"
+
+	meshv1 "agentmesh/gen/mesh/v1"
+	"agentmesh/mesh"
+	"agentmesh/mesh/a2a"
+	"agentmesh/mesh/agent"
+	"agentmesh/mesh/edge"
+	"agentmesh/mesh/grant"
+	"agentmesh/mesh/lease"
+	"agentmesh/mesh/peer"
+	"agentmesh/mesh/registry"
+	"agentmesh/mesh/rpc"
+	"agentmesh/mesh/runs"
+	"agentmesh/mesh/skill"
+	"agentmesh/mesh/state"
+	"agentmesh/mesh/store/memstore"
+	"agentmesh/mesh/threadlog"
+	"agentmesh/mesh/threads"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const (
+	working   = a2apb.TaskState_TASK_STATE_WORKING
+	completed = a2apb.TaskState_TASK_STATE_COMPLETED
+	failed    = a2apb.TaskState_TASK_STATE_FAILED
+	canceled  = a2apb.TaskState_TASK_STATE_CANCELED
+	asks      = a2apb.TaskState_TASK_STATE_INPUT_REQUIRED
+)
+
+// A world is a store, and a real edge over it whose agents are functions. It
+// lives in a bubble of synctest.
+type world struct {
+	*edge.Edge
+	t      *testing.T
+	store  *memstore.Store
+	kv     *state.KV
+	states *threads.States
+	agents *agents
+	runner *runs.Runner
+	close  func()
+}
+
+// inBubble runs the test with a world.
+func inBubble(t *testing.T, test func(t *testing.T, w *world)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		w := open(t, memstore.Open(), new(agents))
+		defer w.close()
+		test(t, w)
+	})
+}
+
+// open makes a world over what another left.
+func open(t *testing.T, store *memstore.Store, a *agents) *world {
+	t.Helper()
+	w := &world{t: t, store: store, kv: state.New(store), agents: a}
+	log := threadlog.New(store)
+	w.states = threads.New(log, 0)
+	signer, err := grant.NewSigner([]byte("0123456789abcdef0123456789abcdef"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool := rpc.NewPool(rpc.DialOptions{})
+	w.Edge, err = edge.New(edge.Config{
+		Log: log, States: w.states, Leases: lease.NewLocal(nil), Directory: a, Conns: pool, Dialer: a, Signer: signer, Checkpoint: new(mark),
+		Card: func(context.Context, mesh.TenantID) (*a2apb.AgentCard, error) {
+			return &a2apb.AgentCard{Name: "edge"}, nil
+		},
+		Main: "main", Node: "node", CancelGrace: time.Second, TurnTimeout: 24 * time.Hour,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.runner, err = runs.New(runs.Config{Edge: w.Edge, Threads: w.states, KV: w.kv})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.close = sync.OnceFunc(func() {
+		now, cancel := context.WithCancel(context.Background())
+		cancel()
+		if err := w.Close(now); err != nil {
+			t.Errorf("close: %v", err)
+		}
+		_ = pool.Close()
+	})
+	return w
+}
+
+type mark struct{}
+
+func (*mark) Load(context.Context) (mesh.Pos, error) { return 0, nil }
+func (*mark) Save(context.Context, mesh.Pos) error   { return nil }
+
+// agents are the agents of a world: the one that runs skills, which does what
+// the test says.
+type agents struct {
+	// do is what a call of a skill comes to; nil completes it with "Done.".
+	do func(ctx context.Context, c call) result
+
+	mu    sync.Mutex
+	gone  bool // there is no agent
+	calls []call
+}
+
+// A call is what the agent was asked.
+type call struct {
+	at       time.Time
+	tenant   mesh.TenantID
+	user     string
+	thread   string
+	skill    string
+	args     map[string]any
+	source   string
+	approved bool
+	text     string
+}
+
+func (c call) String() string {
+	return fmt.Sprintf("%s %s/%s %s %s", c.at.UTC().Format("01-02 15:04"), c.tenant, c.user, c.source, c.skill)
+}
+
+type result struct {
+	state    mesh.TaskState // completed by default
+	said     string         // with the state
+	text     string
+	files    []any
+	metadata map[string]any
+}
+
+func (a *agents) Resolve(_ mesh.TenantID, name string) (registry.Entry, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.gone || name != "worker" {
+		return registry.Entry{}, mesh.Errorf(mesh.NotFound, "agents", "there is no agent of that name")
+	}
+	return registry.Entry{Name: name, Endpoint: "worker:1", Card: &a2apb.AgentCard{Name: name, Capabilities: &a2apb.AgentCapabilities{Streaming: proto.Bool(true)}}, Builtin: true}, nil
+}
+
+func (*agents) ReportDown(registry.Entry, error) {}
+
+func (a *agents) Dial(peer.Target) (peer.Client, error) { return client{agents: a}, nil }
+
+func (a *agents) leave(gone bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.gone = gone
+}
+
+// seen returns the calls so far, by time.
+func (a *agents) seen() []call {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	list := slices.Clone(a.calls)
+	slices.SortStableFunc(list, func(x, y call) int { return x.at.Compare(y.at) })
+	return list
+}
+
+// client is the agent as its callers see it.
+type client struct {
+	peer.Client // what is not needed here
+	*agents
+}
+
+func (c client) CancelTask(context.Context, string) error { return nil }
+
+func (c client) SendStreamingMessage(ctx context.Context, req *a2apb.SendMessageRequest) iter.Seq2[*a2apb.StreamResponse, error] {
+	return func(yield func(*a2apb.StreamResponse, error) bool) {
+		m := req.GetMessage()
+		id, _ := mesh.CallFrom(ctx)
+		f := a2a.Extension(m.GetMetadata()).GetFields()["skill_call"].GetStructValue().GetFields()
+		asked := call{at: time.Now(), tenant: id.Principal.Tenant, user: id.Principal.User, thread: id.Thread, skill: f["skill"].GetStringValue(),
+			args: f["arguments"].GetStructValue().AsMap(), source: f["source"].GetStringValue(), approved: f["approved"].GetBoolValue(), text: a2a.TextOf(m)}
+		c.mu.Lock()
+		c.calls = append(c.calls, asked)
+		c.mu.Unlock()
+		task := &a2apb.Task{Id: cmp.Or(m.GetTaskId(), "remote-"+m.GetMessageId()), ContextId: m.GetContextId(), Status: &a2apb.TaskStatus{State: working}}
+		if !yield(a2a.TaskResponse(task), nil) {
+			return
+		}
+		var r result
+		if c.do == nil {
+			r.text = "Done."
+		} else {
+			r = c.do(ctx, asked)
+		}
+		for _, resp := range r.responses(task) {
+			if !yield(resp, nil) {
+				return
+			}
+		}
+	}
+}
+
+// responses are what the agent says at the end.
+func (r result) responses(t *a2apb.Task) (list []*a2apb.StreamResponse) {
+	artifact := func(id, name string, part *a2apb.Part) {
+		list = append(list, a2a.ArtifactResponse(&a2apb.TaskArtifactUpdateEvent{TaskId: t.Id, ContextId: t.ContextId,
+			Artifact: &a2apb.Artifact{ArtifactId: id, Name: name, Parts: []*a2apb.Part{part}}}))
+	}
+	if r.text != "" {
+		artifact(agent.ResponseArtifact, "", a2a.TextPart(r.text))
+	}
+	if r.files != nil || r.metadata != nil {
+		v, err := structpb.NewValue(map[string]any{"files": r.files, "metadata": r.metadata})
+		if err != nil {
+			panic(err)
+		}
+		artifact("data", agent.ResultData, a2a.DataPart(v))
+	}
+	status := &a2apb.TaskStatus{State: r.state}
+	if r.state == 0 {
+		status.State = completed
+	}
+	if r.said != "" {
+		status.Message = a2a.NewMessage(a2apb.Role_ROLE_AGENT, r.said)
+	}
+	return append(list, a2a.StatusResponse(&a2apb.TaskStatusUpdateEvent{TaskId: t.Id, ContextId: t.ContextId, Status: status}))
+}
+
+// takes is an agent that needs so long.
+func takes(d time.Duration) func(context.Context, call) result {
+	return func(ctx context.Context, c call) result {
+		select {
+		case <-time.After(d):
+			return result{text: "Done after " + d.String() + "."}
+		case <-ctx.Done():
+			return result{state: canceled}
+		}
+	}
+}
+
+// as is the context of a user who may talk to agents.
+func (w *world) as(tenant mesh.TenantID, user string) context.Context {
+	return mesh.WithCall(w.t.Context(), mesh.Call{
+		Principal:  mesh.Principal{Tenant: tenant, User: user, Permissions: []mesh.Permission{mesh.PermChat}},
+		Extensions: []string{mesh.ExtensionURI},
+	})
+}
+
+// run runs a skill for ann of acme.
+func (w *world) run(req *meshv1.RunSkillRequest) *meshv1.RunSkillResponse {
+	w.t.Helper()
+	res, err := w.runner.RunSkill(w.as("acme", "ann"), req)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return res
+}
+
+func wantCode(t *testing.T, err error, code mesh.Code, field string) {
+	t.Helper()
+	if !mesh.IsCode(err, code) || mesh.FieldOf(err) != field {
+		t.Errorf("error is %v; want one that is %v about %q", err, code, field)
+	}
+}
+
+// page is the file of a skill with a schedule.
+func page(name, schedule, zone string) []byte {
+	text := "---\nname: " + name + "\ndescription: Does it.\n"
+	if schedule != "" {
+		text += "schedule: \"" + schedule + "\"\n"
+	}
+	if zone != "" {
+		text += "timezone: " + zone + "\n"
+	}
+	return []byte(text + "---\nDo it.\n")
+}
+
+func parse(t *testing.T, name, schedule, zone string) *skill.Skill {
+	t.Helper()
+	s, err := skill.Parse("", page(name, schedule, zone))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}

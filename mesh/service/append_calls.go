@@ -1,0 +1,148 @@
+package service
+
+import (
+	"fmt"
+	"strings"
+
+	"agentmesh/mesh"
+	"agentmesh/mesh/limit"
+	"agentmesh/mesh/thread"
+)
+
+// Bounds of what a state keeps in memory of calls, in bytes.
+const (
+	maxName   = 160 // of skills, tools and limits, and of ids of calls
+	maxDetail = 4 << 10
+)
+
+// spent is what a request has used of the limits.
+type spent struct {
+	trip  *limit.Trip // that stopped the request
+	calls int         // of skills
+	taken int         // of them, counted for the user
+}
+
+// release gives back what was taken, because nothing is appended, or it is
+// decided anew.
+func (w *writer) release() {
+	w.users.Return(w.payer(), w.taken)
+	w.spent = spent{}
+}
+
+// payer is whose calls the limit of a user counts.
+func (w *writer) payer() string { return string(w.grant.Tenant) + "/" + w.grant.User }
+
+// checkCall checks that the skill may be called, and that there is room for the
+// call in all limits; where there is none it sets trip. A call that the thread
+// has already is not counted again.
+func (w *writer) checkCall(st *thread.State, i int, e *mesh.Event, b mesh.SkillCalled) error {
+	if !w.grant.AllowsSkill(b.Skill) {
+		return w.refuse(i, fmt.Sprintf("the skill %q is not granted", clip(b.Skill)))
+	}
+	if err := w.bounded(i, "skill_called", span{"call", b.Call, 0, maxName}, span{"skill", b.Skill, 1, maxName}); err != nil {
+		return err
+	}
+	if st.Seen(e.ID) {
+		return nil
+	}
+	mine := st.Execution(w.grant.Execution)
+	if approved, settled := w.answers[b.Call]; settled && !approved || !settled && mine.Approval(b.Call) != nil {
+		return mesh.Errorf(mesh.Precondition, w.op, "the call %q of %s is not approved; it can be made when the user has said so", clip(b.Call), clip(b.Skill))
+	}
+	if len(mine.Unsettled)+w.calls >= thread.MaxUnsettled {
+		return mesh.Errorf(mesh.Exhausted, w.op, "%d skill calls of the execution have not returned; let them return first", len(mine.Unsettled)+w.calls)
+	}
+	e.Time = w.now // by which the window is counted, and not by the agent's clock
+	if w.trip = w.budgets.CheckCall(w.count(st, mine)); w.trip == nil {
+		w.trip = w.users.Take(w.payer(), w.now)
+	}
+	if w.trip != nil {
+		return w.trip.Err(w.op)
+	}
+	w.calls++
+	w.taken++
+	return nil
+}
+
+// count says what was called before, on the thread and by this request.
+func (w *writer) count(st *thread.State, mine *thread.Execution) limit.Calls {
+	c := limit.Calls{Agent: mine.Calls.Skills + w.calls, AgentMost: mine.MaxToolCalls, Dispatched: st.Turn(mine.Parent) == nil}
+	if t := st.TurnOf(mine.ID); t != nil {
+		c.Turn = t.Calls.Skills + w.calls
+	}
+	n, first := st.CallsWithin(w.now, w.budgets.Period())
+	if c.Thread, c.ThreadFirst = n+w.calls, first; n == 0 {
+		c.ThreadFirst = w.now
+	}
+	return c
+}
+
+// tripped is the fact that a limit was met; nothing if the log has it since the
+// user's last message: for an agent's own limit of this execution, for all
+// others of the turn.
+func (w *writer) tripped(st *thread.State) []*mesh.Event {
+	of := st.Execution(w.grant.Execution)
+	if t := st.TurnOf(of.ID); t != nil && !strings.HasPrefix(w.trip.Limit, "agent.") {
+		of = t
+	}
+	if of.HasTripped(w.trip.Limit) {
+		return nil
+	}
+	return []*mesh.Event{{ID: mesh.NewEventID(), Time: w.now, Execution: w.grant.Execution, Actor: "node", Body: w.trip.Fact()}}
+}
+
+func (w *writer) checkTool(i int, b mesh.ToolReturned) error {
+	return w.bounded(i, "tool_returned",
+		span{"call", b.Call, 0, maxName}, span{"name", b.Name, 1, maxName}, span{"content", b.Content, 0, mesh.MaxResult})
+}
+
+func (w *writer) checkAsked(st *thread.State, i int, e *mesh.Event, b mesh.ApprovalAsked) error {
+	if !w.grant.AllowsSkill(b.Skill) {
+		return w.refuse(i, fmt.Sprintf("the skill %q is not granted", clip(b.Skill)))
+	}
+	err := w.bounded(i, "approval_asked", span{"call", b.Call, 1, maxName}, span{"skill", b.Skill, 1, maxName},
+		span{"args", b.Args, 0, mesh.MaxResult}, span{"text", b.Text, 1, mesh.MaxResult})
+	if err != nil || st.Seen(e.ID) {
+		return err
+	}
+	mine := st.Execution(w.grant.Execution)
+	if mine.Approval(b.Call) == nil && len(mine.Approvals) >= thread.MaxApprovals {
+		return mesh.Errorf(mesh.Exhausted, w.op, "%d calls wait for the user's word already; settle those first", len(mine.Approvals))
+	}
+	return nil
+}
+
+// checkSettled checks that the user was asked and, for a yes, was shown the
+// question and has said something since: no agent approves its own calls, and
+// none between it and the user has them approved by another question.
+func (w *writer) checkSettled(st *thread.State, i int, e *mesh.Event, b mesh.ApprovalSettled) error {
+	err := w.bounded(i, "approval_settled", span{"call", b.Call, 1, maxName}, span{"text", b.Text, 0, mesh.MaxResult})
+	if err != nil || st.Seen(e.ID) {
+		return err
+	}
+	mine := st.Execution(w.grant.Execution)
+	asked := mine.Approval(b.Call)
+	if asked == nil {
+		return mesh.Errorf(mesh.Precondition, w.op, "the call %q does not wait for the user's word; ask for it first", clip(b.Call))
+	}
+	if t := st.TurnOf(mine.ID); b.Approved && (t == nil || asked.Shown == 0 || t.LastPost() < asked.Shown) {
+		return mesh.Errorf(mesh.Precondition, w.op, "the user has not answered yet; the call %q can be approved by the next message after the turn has shown its question to the user", clip(b.Call))
+	}
+	w.answers[b.Call] = b.Approved
+	return nil
+}
+
+// A span is a text that must be of some length, in bytes.
+type span struct {
+	field, text string
+	least, most int
+}
+
+func (w *writer) bounded(i int, kind string, spans ...span) error {
+	for _, s := range spans {
+		if n := len(s.text); n < s.least || n > s.most {
+			return mesh.InvalidField(w.op, fmt.Sprintf("events[%d].%s.%s", i, kind, s.field), "has %d bytes; it must have %d to %d", n, s.least, s.most)
+		}
+	}
+	return nil
+}

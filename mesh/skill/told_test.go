@@ -1,0 +1,78 @@
+package skill_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"agentmesh/mesh"
+	"agentmesh/mesh/skill"
+)
+
+// S3-154: what is too long for a model is cut at a line, with what is missing
+// and how to ask for it, in the terms of the face that was used. The journal
+// gets it all.
+func TestLongResultsAreCutWithARemedy(t *testing.T) {
+	listing := strings.Repeat("line of ten\n", 20)
+	tests := map[string]struct {
+		content, source string
+		most            int
+		told            string
+	}{
+		"at a line":      {listing, mesh.SourceCommand, 100, strings.Repeat("line of ten\n", 8) + "[145 of 240 bytes (12 lines) are missing here; ask for less or for the rest, with --limit, --offset]"},
+		"for JSON calls": {listing, mesh.SourceUseSkill, 100, strings.Repeat("line of ten\n", 8) + "[145 of 240 bytes (12 lines) are missing here; ask for less or for the rest, with 'limit', 'offset']"},
+		"one long line":  {strings.Repeat("é", 60), mesh.SourceCommand, 101, strings.Repeat("é", 50) + "\n[20 of 120 bytes are missing here; ask for less or for the rest, with --limit, --offset]"},
+		"that fits":      {listing, mesh.SourceCommand, len(listing), listing},
+		"by default":     {strings.Repeat("x", skill.DefaultMaxContent), mesh.SourceCommand, 0, strings.Repeat("x", skill.DefaultMaxContent)},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			shared := &skill.Result{Content: tt.content}
+			l := &line{}
+			find := &skill.Skill{Name: "notes.find", Handler: "find", Parameters: []skill.Parameter{{Name: "limit", Type: "integer"}, {Name: "offset", Type: "integer"}}}
+			x := skill.NewExecutor(skill.Config{
+				Lookup: func(context.Context, string) (*skill.Skill, error) { return find, nil }, Journal: l, MaxContent: tt.most,
+				Handlers: map[string]skill.Handler{"find": skill.HandlerFunc(func(context.Context, *skill.Call, *skill.Env) (*skill.Result, error) { return shared, nil })},
+			})
+			r := x.Execute(context.Background(), &skill.Call{Skill: "notes.find", Source: tt.source}, nil)
+			if r.Content != tt.told || !utf8.ValidString(r.Content) {
+				t.Errorf("told %q,\nwant %q", r.Content, tt.told)
+			}
+			if l.ended.Whole() != tt.content || shared.Content != tt.content || shared.Status != "" {
+				t.Error("the journal has not all of it, or the handler's own result was changed")
+			}
+		})
+	}
+}
+
+func TestACutResultWithoutParametersAsksForANarrowerRequest(t *testing.T) {
+	s := &skill.Skill{Name: "notes.dump", Handler: "dump"}
+	x := skill.NewExecutor(skill.Config{
+		Lookup: func(context.Context, string) (*skill.Skill, error) { return s, nil }, MaxContent: 4,
+		Handlers: map[string]skill.Handler{"dump": skill.HandlerFunc(func(context.Context, *skill.Call, *skill.Env) (*skill.Result, error) {
+			return &skill.Result{Content: "0123456789"}, nil
+		})},
+	})
+	if got, want := execute(x, "notes.dump", nil).Content, "0123\n[6 of 10 bytes are missing here; ask for less, with a narrower request]"; got != want {
+		t.Errorf("told %q, want %q", got, want)
+	}
+	page := &skill.Skill{Name: "notes.how", Body: "0123456789"}
+	x = skill.NewExecutor(skill.Config{Lookup: func(context.Context, string) (*skill.Skill, error) { return page, nil }, MaxContent: 4})
+	if got := execute(x, "notes.how", nil).Content; got != page.Body {
+		t.Errorf("a template was cut to %q", got)
+	}
+}
+
+// What the user is asked shows what the call has: nothing in an argument ends
+// its line, hides another one or moves the cursor.
+func TestQuestion_showsWhatIsThere(t *testing.T) {
+	s := &skill.Skill{Name: "mail.send", Description: "Sends mail.", Parameters: []skill.Parameter{{Name: "to"}, {Name: "body"}}}
+	got := skill.Question(s, &skill.Call{Args: map[string]any{
+		"to": []any{"bob@x\u202egro.live", "\x1b[2Kann@x"}, "body": "Hi\u2028- to: eve@x\r\n\x08\x08", "extra\n- to": true,
+	}})
+	want := "May I run mail.send? Sends mail.\n- to: bob@xgro.live, [2Kann@x\n- body: Hi - to: eve@x\n- extra - to: true"
+	if got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}

@@ -1,0 +1,44 @@
+package calendar
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// FuzzOpen reads and changes whatever another program may have put into the
+// folder: it is an event or an error, never the end of the process.
+func FuzzOpen(f *testing.F) {
+	event := func(lines string) string {
+		return "BEGIN:VCALENDAR\r\nBEGIN:VEVENT\r\n" + lines + "END:VEVENT\r\nEND:VCALENDAR\r\n"
+	}
+	for _, seed := range []string{
+		"", "0;0=", "BEGIN:", "BEGIN:VCALENDAR\r\n",
+		event("DTSTART:20261201T140000Z\r\nDURATION:PT1H\r\nSUMMARY:x\r\nRRULE:FREQ=DAILY\r\nATTENDEE;CN=x:mailto:a@b\r\n"),
+		event("DTSTART;VALUE=DATE:20261201\r\nDTEND;TZID=Europe/Berlin:20261202T100000\r\n"),
+		event("DTSTART;VALUE=DATE:20261201\r\nDURATION:P\r\n"), event("DTSTART:x\r\nDURATION:\r\n"),
+	} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		file := filepath.Join(t.TempDir(), "a.ics")
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		cal, ev, e, err := open(file, time.UTC)
+		if err != nil {
+			return
+		}
+		if r := e.result("calendar/a.ics", "is there"); r.Content == "" || e.id == "" || e.version == "" {
+			t.Fatalf("%+v", e)
+		}
+		e.putTimes(ev)
+		e.putTexts(ev)
+		e.putAttendees(ev)
+		stamp(cal, ev, "a.ics", "key", time.Unix(0, 0))
+		if data, err := format(cal); err == nil && len(data) == 0 {
+			t.Fatal("it became nothing")
+		}
+	})
+}

@@ -1,0 +1,245 @@
+// Package files has the skills of the domain files: a drive per tenant, which is
+// a folder of the disk.
+//
+// No path leads out of the tenant's folder, and a file is changed as a whole or
+// not at all, once per key (package tenantdir). Whoever says which version of a
+// file they read does not overwrite a newer one. Other programs may work in the
+// folder at the same time. Handlers may be called concurrently.
+//
+// It deletes nothing, and it reads text only.
+package files
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+	"time"
+
+	"agentmesh/mesh"
+	"agentmesh/mesh/skill"
+	"agentmesh/skills/internal/edit"
+	"agentmesh/skills/internal/flags"
+	"agentmesh/skills/internal/quote"
+	"agentmesh/skills/internal/tenantdir"
+)
+
+// Bounds.
+const (
+	maxRead    = 8 << 20 // bytes of a file that is read
+	maxContent = 512 << 10
+	maxShown   = 60 // bytes of what was given, in messages
+)
+
+// Handlers returns the handlers of the domain, by what skill files name. The
+// drive of each tenant is the folder of its name below dir.
+func Handlers(dir string) map[string]skill.Handler {
+	d := drive{tenantdir.New(dir)}
+	return map[string]skill.Handler{
+		"files.list": d.open(list), "files.read": d.open(read), "files.search": d.open(search),
+		"files.write": d.open(write), "files.update": d.open(update),
+	}
+}
+
+type drive struct{ dir *tenantdir.Dir }
+
+// An action works in the folder of the call's tenant.
+type action func(ctx context.Context, call *skill.Call, env *skill.Env, root *tenantdir.Root) (*skill.Result, error)
+
+func (d drive) open(do action) skill.Handler {
+	return skill.HandlerFunc(func(ctx context.Context, call *skill.Call, env *skill.Env) (_ *skill.Result, err error) {
+		root, err := d.dir.Open(env.Tenant)
+		if err != nil {
+			return nil, mesh.Wrap(call.Skill, err)
+		}
+		defer func() { err = mesh.Wrap(call.Skill, errors.Join(err, root.Close())) }()
+		return do(ctx, call, env, root)
+	})
+}
+
+// pathOf reads the flag path of a file.
+func pathOf(call *skill.Call) (string, error) {
+	if err := flags.Require(call, "path"); err != nil {
+		return "", err
+	}
+	name, err := tenantdir.Clean(call.Skill, "path", flags.Text(call, "path"))
+	if err == nil && name == "." {
+		err = mesh.InvalidField(call.Skill, "path", "is the drive itself; name a file")
+	}
+	return name, err
+}
+
+// A node is one line of a list.
+type node struct {
+	name string
+	info fs.FileInfo
+}
+
+func list(ctx context.Context, call *skill.Call, env *skill.Env, root *tenantdir.Root) (*skill.Result, error) {
+	under, err := tenantdir.Clean(call.Skill, "path", flags.Text(call, "path"))
+	if err != nil {
+		return nil, err
+	}
+	deep, err := flags.Bool(call, "recursive")
+	if err != nil {
+		return nil, err
+	}
+	limit, err := flags.Int(call, "limit", 100, 1, 500)
+	if err != nil {
+		return nil, err
+	}
+	if info, err := root.Stat(under); err != nil {
+		return nil, err
+	} else if !info.IsDir() {
+		return nil, mesh.InvalidField(call.Skill, "path", "is a file; read it with files.read")
+	}
+	var nodes []node
+	total := 0
+	if err := root.Walk(ctx, under, func(name string, d fs.DirEntry) error {
+		if total++; total > tenantdir.MaxFiles {
+			return fs.SkipAll
+		}
+		if info, err := d.Info(); err == nil && len(nodes) < limit {
+			nodes = append(nodes, node{name, info})
+		}
+		if d.IsDir() && !deep {
+			return fs.SkipDir
+		}
+		return nil
+	}); err != nil {
+		return nil, err
+	}
+	return listed(under, nodes, total, env.Now().Location()), nil
+}
+
+func listed(under string, nodes []node, total int, loc *time.Location) *skill.Result {
+	where := "the drive"
+	if under != "." {
+		where = quote.Line(under)
+	}
+	names := make([]string, len(nodes))
+	for i, n := range nodes {
+		names[i] = n.name
+	}
+	meta := map[string]any{"count": total, "paths": names}
+	if total == 0 {
+		return &skill.Result{Content: "There are no files in " + where + ".", Metadata: meta}
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "In %s: %d\n", where, total)
+	for _, n := range nodes {
+		name := quote.Line(n.name)
+		switch {
+		case n.info.IsDir():
+			fmt.Fprintf(&b, "\n%s/", name)
+		case n.info.Mode().IsRegular():
+			fmt.Fprintf(&b, "\n%s (%d bytes, changed %s)", name, n.info.Size(), n.info.ModTime().In(loc).Format("2006-01-02 15:04"))
+		default:
+			fmt.Fprintf(&b, "\n%s (no file: a link or a device)", name)
+		}
+	}
+	if more := total - len(nodes); more > 0 {
+		fmt.Fprintf(&b, "\n\n%d more; ask with a higher limit or for a folder of them.", more)
+	}
+	return &skill.Result{Content: b.String(), Metadata: meta}
+}
+
+func read(_ context.Context, call *skill.Call, _ *skill.Env, root *tenantdir.Root) (*skill.Result, error) {
+	name, err := pathOf(call)
+	if err != nil {
+		return nil, err
+	}
+	data, err := root.Read(name, maxRead)
+	if err != nil {
+		return nil, err
+	}
+	if !edit.IsText(data) {
+		return &skill.Result{
+			Content:  fmt.Sprintf("%s is a binary file of %d bytes; it has no text to show.", name, len(data)),
+			Metadata: map[string]any{"path": name, "bytes": len(data), "binary": true, "version": tenantdir.Version(data)},
+		}, nil
+	}
+	return edit.Show(call, name, data)
+}
+
+func write(ctx context.Context, call *skill.Call, _ *skill.Env, root *tenantdir.Root) (*skill.Result, error) {
+	overwrite, err := flags.Bool(call, "overwrite")
+	if err != nil {
+		return nil, err
+	}
+	return change(ctx, call, root, func(_, text string, exists bool) (string, error) {
+		if exists && !overwrite && flags.Text(call, "version") == "" {
+			return "", mesh.Errorf(mesh.Precondition, call.Skill, "The file is there already; change it with files.update, or replace it with --overwrite")
+		}
+		return text, nil
+	})
+}
+
+func update(ctx context.Context, call *skill.Call, _ *skill.Env, root *tenantdir.Root) (*skill.Result, error) {
+	mode := cmp.Or(flags.Text(call, "mode"), "append")
+	if err := flags.Enum(call, "mode", []string{mode}, "append", "replace", "text"); err != nil {
+		return nil, err
+	}
+	if mode != "text" { // which also takes text away
+		if err := flags.Require(call, "content"); err != nil {
+			return nil, err
+		}
+	}
+	return change(ctx, call, root, func(old, text string, exists bool) (string, error) {
+		switch {
+		case !exists:
+			return "", mesh.Errorf(mesh.NotFound, call.Skill, "There is no such file; create it with files.write")
+		case mode == "append":
+			return edit.Append(old, text), nil
+		case mode == "text":
+			return edit.Exact(call, old, text)
+		}
+		return text, nil
+	})
+}
+
+// change gives the file the text that edit returns.
+func change(ctx context.Context, call *skill.Call, root *tenantdir.Root, become func(old, text string, exists bool) (string, error)) (*skill.Result, error) {
+	name, err := pathOf(call)
+	if err != nil {
+		return nil, err
+	}
+	text := flags.Text(call, "content")
+	if len(text) > maxContent || !edit.IsText([]byte(text)) {
+		return nil, mesh.InvalidField(call.Skill, "content", "must be text of at most %d bytes, in UTF-8", maxContent)
+	}
+	done, err := root.Change(ctx, tenantdir.Change{
+		Name: name, Key: call.Key, Version: strings.TrimSpace(flags.Text(call, "version")),
+		Edit: func(old []byte, exists bool) ([]byte, error) {
+			if !edit.IsText(old) {
+				return nil, mesh.Errorf(mesh.Invalid, call.Skill, "%s is a binary file of %d bytes; it is not changed as text", mesh.Clip(name, maxShown), len(old))
+			}
+			text, err := become(string(old), text, exists)
+			return []byte(text), err
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	verb := "Changed"
+	if done.Created {
+		verb = "Created"
+	}
+	return &skill.Result{
+		Content: fmt.Sprintf("%s %s: %d bytes, version %s.", verb, done.Name, done.Size, done.Version), Files: []string{done.Name},
+		Metadata: map[string]any{"path": done.Name, "version": done.Version, "bytes": done.Size, "created": done.Created},
+	}, nil
+}
+
+// byRank puts the best matches first.
+func byRank(a, b match) int {
+	return cmp.Or(cmp.Compare(b.rank, a.rank), strings.Compare(a.name, b.name))
+}
+
+func sorted(found []match, limit int) []match {
+	slices.SortFunc(found, byRank)
+	return found[:min(len(found), limit)]
+}

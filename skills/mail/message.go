@@ -1,0 +1,192 @@
+package mail
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/emersion/go-message"
+	_ "github.com/emersion/go-message/charset" // teaches go-message the character sets of old mail
+	gomail "github.com/emersion/go-message/mail"
+
+	"agentmesh/mesh"
+)
+
+// Bounds of what is read and shown of a message, in bytes where not said.
+const (
+	maxFile       = 4 << 20 // read of a file
+	maxHeaders    = 256 << 10
+	maxText       = 512 << 10 // shown of all texts of a message
+	maxParts      = 100       // parts
+	maxDepth      = 8         // parts within parts
+	maxLine       = 300       // one shown field
+	maxAttachment = 20        // attachments listed
+)
+
+// A letter is what is shown of a message. Its fields are bounded, valid UTF-8
+// and free of control characters; of the text, line breaks remain.
+type letter struct {
+	id, folder        string
+	date              time.Time
+	from, to, cc      string
+	subject           string
+	messageID, answer string // Message-ID and In-Reply-To
+	text              string
+	attachments       []string
+	problems          []string // why it may be shown incompletely
+}
+
+// parse reads a message from whatever the data is. It always returns a letter,
+// which says in problems what could not be read.
+func parse(r io.Reader) *letter {
+	l := new(letter)
+	data, err := io.ReadAll(io.LimitReader(r, maxFile+1))
+	if err != nil {
+		l.problem("the file cannot be read to its end")
+	}
+	if len(data) > maxFile {
+		data = data[:maxFile]
+		l.problem("the file is longer than %d MiB; the rest is left out", maxFile>>20)
+	}
+	e, err := message.ReadWithOptions(bytes.NewReader(data), &message.ReadOptions{MaxHeaderBytes: maxHeaders})
+	if e == nil {
+		l.problem("it is no message that can be understood; it is shown as it is")
+		l.text = visible(string(data), maxText)
+		return l
+	}
+	l.header(gomail.Header{Header: e.Header})
+	l.understood(err)
+	w := walker{letter: l}
+	texts := w.texts(e, 0)
+	l.text = visible(strings.Join(texts, "\n\n"), maxText)
+	return l
+}
+
+func (l *letter) problem(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	for _, p := range l.problems {
+		if p == text {
+			return
+		}
+	}
+	l.problems = append(l.problems, text)
+}
+
+// understood notes what a part is written in that is not known here.
+func (l *letter) understood(err error) {
+	switch {
+	case message.IsUnknownCharset(err):
+		l.problem("its character set is not known here")
+	case message.IsUnknownEncoding(err):
+		l.problem("its encoding is not known here")
+	case err != nil && !errors.Is(err, io.EOF):
+		l.problem("it is damaged")
+	}
+}
+
+func (l *letter) header(h gomail.Header) {
+	field := func(name string) string {
+		text, err := h.Text(name) // the undecoded text where it cannot be decoded
+		l.understood(err)
+		return shown(text)
+	}
+	people := func(name string) string {
+		list, err := h.AddressList(name)
+		if err != nil || len(list) == 0 {
+			return field(name)
+		}
+		names := make([]string, len(list))
+		for i, a := range list {
+			if names[i] = a.Address; a.Name != "" {
+				names[i] = a.Name + " <" + a.Address + ">"
+			}
+		}
+		return shown(strings.Join(names, ", "))
+	}
+	l.subject, l.messageID, l.answer = field("Subject"), field("Message-Id"), field("In-Reply-To")
+	l.from, l.to, l.cc = people("From"), people("To"), people("Cc")
+	l.date, _ = h.Date() // the zero time where there is none
+}
+
+// A walker goes through the parts of one message.
+type walker struct {
+	letter *letter
+	parts  int
+}
+
+// texts returns the texts of the part and of those in it, and notes what else
+// there is.
+func (w *walker) texts(e *message.Entity, depth int) []string {
+	if w.parts++; w.parts > maxParts || depth > maxDepth {
+		w.letter.problem("it has more parts than are shown")
+		return nil
+	}
+	kind, _, err := e.Header.ContentType()
+	if err != nil || kind == "" {
+		kind = "text/plain"
+	}
+	if mr := e.MultipartReader(); mr != nil {
+		return w.multipart(mr, kind, depth)
+	}
+	disposition, params, _ := e.Header.ContentDisposition()
+	if strings.EqualFold(disposition, "attachment") || kind != "text/plain" && kind != "text/html" {
+		w.attachment(e, kind, params["filename"])
+		return nil
+	}
+	body, err := io.ReadAll(io.LimitReader(e.Body, maxText+1))
+	w.letter.understood(err)
+	if len(body) > maxText {
+		w.letter.problem("its text is longer than %d KiB; the rest is left out", maxText>>10)
+	}
+	if kind == "text/html" {
+		return []string{htmlText(body)}
+	}
+	return []string{string(body)}
+}
+
+// multipart reads parts. Of alternatives it takes the plainest that has text.
+func (w *walker) multipart(mr message.MultipartReader, kind string, depth int) []string {
+	defer func() { _ = mr.Close() }() // only read
+	var all, plain, html []string
+	for w.parts <= maxParts {
+		part, err := mr.NextPart()
+		if part == nil {
+			w.letter.understood(err)
+			break
+		}
+		w.letter.understood(err)
+		texts := w.texts(part, depth+1)
+		all = append(all, texts...)
+		if t, _, _ := part.Header.ContentType(); t == "text/html" {
+			html = append(html, texts...)
+		} else {
+			plain = append(plain, texts...)
+		}
+	}
+	switch {
+	case kind != "multipart/alternative":
+		return all
+	case strings.TrimSpace(strings.Join(plain, "")) != "":
+		return plain
+	}
+	return html
+}
+
+func (w *walker) attachment(e *message.Entity, kind, name string) {
+	size, err := io.Copy(io.Discard, e.Body)
+	w.letter.understood(err)
+	if len(w.letter.attachments) == maxAttachment {
+		w.letter.problem("it has more attachments than are listed")
+		return
+	}
+	if name == "" {
+		name = "without a name"
+	}
+	w.letter.attachments = append(w.letter.attachments, fmt.Sprintf("%s (%s, %d bytes)", shown(name), mesh.Clip(oneLine(kind), maxShown), size))
+}
+
+// shown is a field as one bounded line.
+func shown(s string) string { return mesh.Clip(oneLine(s), maxLine) }
