@@ -17,6 +17,8 @@ import (
 	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
 	"agentmesh/mesh/rpc"
+	"agentmesh/mesh/service"
+	"agentmesh/mesh/skill"
 )
 
 // A fakeMesh behaves like a small mesh: it has threads with logs, tasks with
@@ -27,7 +29,6 @@ type fakeMesh struct {
 	meshv1.UnimplementedThreadServiceServer
 	meshv1.UnimplementedHandoffServiceServer
 	meshv1.UnimplementedRegistryServiceServer
-	meshv1.UnimplementedSkillServiceServer
 
 	listener *breakable
 	running  sync.WaitGroup
@@ -41,6 +42,8 @@ type fakeMesh struct {
 	agents  map[string]*meshv1.Agent
 	sends   int
 	broken  map[string]bool // words whose connection was broken once
+
+	library *skill.Library
 }
 
 // fakeLog is a thread. Each event may have an update of a task.
@@ -106,14 +109,14 @@ func startMesh(t testing.TB, auth rpc.Authenticator) (*fakeMesh, string) {
 	f := &fakeMesh{
 		listener: &breakable{Listener: l}, stopped: make(chan struct{}), changed: make(chan struct{}),
 		logs: map[mesh.ThreadKey]*fakeLog{}, tasks: map[string]*fakeTask{}, posted: map[string]string{},
-		agents: fakeAgents(), broken: map[string]bool{},
+		agents: fakeAgents(), broken: map[string]bool{}, library: fakeSkills(t),
 	}
 	srv := rpc.NewServer(rpc.Options{Auth: auth})
 	a2apb.RegisterA2AServiceServer(srv, f)
 	meshv1.RegisterThreadServiceServer(srv, f)
 	meshv1.RegisterHandoffServiceServer(srv, f)
 	meshv1.RegisterRegistryServiceServer(srv, f)
-	meshv1.RegisterSkillServiceServer(srv, f)
+	meshv1.RegisterSkillServiceServer(srv, service.NewSkills(f.library, fakeRunner{f}))
 	f.running.Go(func() { _ = srv.Serve(f.listener) })
 	t.Cleanup(func() {
 		close(f.stopped)
@@ -229,6 +232,22 @@ func (f *fakeMesh) task(t *fakeTask, seq mesh.Seq) *a2apb.Task {
 		Metadata: &structpb.Struct{Fields: map[string]*structpb.Value{mesh.ExtensionURI: structpb.NewStructValue(inner)}}}
 }
 
+// stateAt is the state of the task at the Seq: that of its last update until
+// then, unless a later message set it to work again.
+func (f *fakeMesh) stateAt(t *fakeTask, at mesh.Seq) mesh.TaskState {
+	state := a2apb.TaskState_TASK_STATE_WORKING
+	l := f.logs[t.key]
+	for i, u := range l.updates[:min(int(at), len(l.updates))] {
+		if s := u.GetStatusUpdate(); s != nil && s.GetTaskId() == t.id {
+			state = s.GetStatus().GetState()
+		}
+		if l.events[i].GetExecutionId() == t.id && l.events[i].GetMessagePosted() != nil {
+			state = a2apb.TaskState_TASK_STATE_WORKING
+		}
+	}
+	return state
+}
+
 func (f *fakeMesh) SendStreamingMessage(req *a2apb.SendMessageRequest, s grpc.ServerStreamingServer[a2apb.StreamResponse]) error {
 	t, err := f.accept(s.Context(), req.GetMessage())
 	if err != nil {
@@ -255,11 +274,14 @@ func (f *fakeMesh) SubscribeToTask(req *a2apb.SubscribeToTaskRequest, s grpc.Ser
 	return f.stream(s, t, call.AfterSeq, false)
 }
 
-// stream sends the task and its updates after the Seq, as the edge does.
+// stream sends the task as it was at the Seq and its updates after it, as the
+// edge does, however far the task is by now.
 func (f *fakeMesh) stream(s grpc.ServerStreamingServer[a2apb.StreamResponse], t *fakeTask, after mesh.Seq, turn bool) error {
 	f.mu.Lock()
-	first := &a2apb.StreamResponse{Payload: &a2apb.StreamResponse_Task{Task: f.task(t, after)}}
+	task := f.task(t, after)
+	task.Status.State = f.stateAt(t, after)
 	f.mu.Unlock()
+	first := &a2apb.StreamResponse{Payload: &a2apb.StreamResponse_Task{Task: task}}
 	if err := s.Send(first); err != nil {
 		return err
 	}
@@ -325,15 +347,20 @@ func (f *fakeMesh) SendMessage(ctx context.Context, req *a2apb.SendMessageReques
 	defer f.mu.Unlock()
 	whole := f.task(t, 1)
 	var text strings.Builder
+	var data []*a2apb.Artifact
 	for _, u := range f.logs[t.key].updates {
 		if taskOf(u) == t.id {
-			text.WriteString(partsText(u.GetArtifactUpdate().GetArtifact().GetParts()))
+			if art := u.GetArtifactUpdate().GetArtifact(); art.GetName() != "" {
+				data = append(data, art)
+			} else {
+				text.WriteString(partsText(art.GetParts()))
+			}
 			if s := u.GetStatusUpdate(); s != nil {
 				whole.Status = s.GetStatus()
 			}
 		}
 	}
-	whole.Artifacts = []*a2apb.Artifact{{ArtifactId: "response", Parts: textParts(text.String())}}
+	whole.Artifacts = append([]*a2apb.Artifact{{ArtifactId: "response", Parts: textParts(text.String())}}, data...)
 	return &a2apb.SendMessageResponse{Payload: &a2apb.SendMessageResponse_Task{Task: whole}}, nil
 }
 
