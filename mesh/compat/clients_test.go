@@ -19,7 +19,7 @@ import (
 
 // asTenant is the context of a client that sends the tenant's token.
 func asTenant(t testing.TB, tenant string) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	t.Cleanup(cancel)
 	return metadata.NewOutgoingContext(ctx, metadata.Pairs("authorization", "Bearer "+tenant))
 }
@@ -249,6 +249,17 @@ func TestResubscribingEndsWithTheFinalEvent(t *testing.T) {
 			}
 			if want := []string{"task working", "input-required!"}; !slices.Equal(again.states, want) || again.text != "one two three" {
 				t.Errorf("heard %+v, want %v", again, want)
+			}
+			// One that was away when the task asked is told, and waits for nothing.
+			var late heard
+			for e, err := range client.ResubscribeToTask(ctx, &legacy.TaskIDParams{ID: first.task}) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				late.add(e)
+			}
+			if want := []string{"task input-required", "input-required!"}; !slices.Equal(late.states, want) {
+				t.Errorf("heard %+v, want %v", late, want)
 			}
 		})
 	}

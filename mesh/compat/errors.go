@@ -14,63 +14,49 @@ import (
 	"google.golang.org/grpc/status"
 
 	"agentmesh/mesh/gateway"
+	"agentmesh/mesh/jsonrpc"
 	"agentmesh/mesh/rpc"
-)
-
-// The codes of JSON-RPC 2.0 §5.1.
-const (
-	codeParse          = -32700
-	codeInvalidRequest = -32600
-	codeUnknownMethod  = -32601
-	codeInvalidParams  = -32602
-	codeInternal       = -32603
-)
-
-// The codes of A2A v0.3 §8.2 that others refer to.
-const (
-	codeUnsupported = -32004
-	codeNoCard      = -32007
 )
 
 // reasonCodes says which code an error of A2A has. The last two are not in
 // v0.3: what they refuse is an operation that is not supported.
 var reasonCodes = map[string]int{
-	"TASK_NOT_FOUND":                     -32001,
-	"TASK_NOT_CANCELABLE":                -32002,
-	"PUSH_NOTIFICATION_NOT_SUPPORTED":    -32003,
-	"UNSUPPORTED_OPERATION":              codeUnsupported,
-	"CONTENT_TYPE_NOT_SUPPORTED":         -32005,
-	"INVALID_AGENT_RESPONSE":             -32006,
-	"EXTENDED_AGENT_CARD_NOT_CONFIGURED": codeNoCard,
-	"EXTENSION_SUPPORT_REQUIRED":         codeUnsupported,
-	"VERSION_NOT_SUPPORTED":              codeUnsupported,
+	"TASK_NOT_FOUND":                     jsonrpc.CodeTaskNotFound,
+	"TASK_NOT_CANCELABLE":                jsonrpc.CodeTaskNotCancelable,
+	"PUSH_NOTIFICATION_NOT_SUPPORTED":    jsonrpc.CodePushNotSupported,
+	"UNSUPPORTED_OPERATION":              jsonrpc.CodeUnsupportedOperation,
+	"CONTENT_TYPE_NOT_SUPPORTED":         jsonrpc.CodeContentType,
+	"INVALID_AGENT_RESPONSE":             jsonrpc.CodeInvalidAgentResponse,
+	"EXTENDED_AGENT_CARD_NOT_CONFIGURED": jsonrpc.CodeNoExtendedCard,
+	"EXTENSION_SUPPORT_REQUIRED":         jsonrpc.CodeUnsupportedOperation,
+	"VERSION_NOT_SUPPORTED":              jsonrpc.CodeUnsupportedOperation,
 }
 
 // errorTypes says which name an error has in the official SDK for Python, whose
 // clients of v0.3 over REST tell errors apart by it.
 var errorTypes = map[int]string{
-	codeParse:          "JSONParseError",
-	codeInvalidRequest: "InvalidRequestError",
-	codeUnknownMethod:  "MethodNotFoundError",
-	codeInvalidParams:  "InvalidParamsError",
-	codeInternal:       "InternalError",
-	-32001:             "TaskNotFoundError",
-	-32002:             "TaskNotCancelableError",
-	-32003:             "PushNotificationNotSupportedError",
-	codeUnsupported:    "UnsupportedOperationError",
-	-32005:             "ContentTypeNotSupportedError",
-	-32006:             "InvalidAgentResponseError",
+	jsonrpc.CodeParse:                "JSONParseError",
+	jsonrpc.CodeInvalidRequest:       "InvalidRequestError",
+	jsonrpc.CodeUnknownMethod:        "MethodNotFoundError",
+	jsonrpc.CodeInvalidParams:        "InvalidParamsError",
+	jsonrpc.CodeInternal:             "InternalError",
+	jsonrpc.CodeTaskNotFound:         "TaskNotFoundError",
+	jsonrpc.CodeTaskNotCancelable:    "TaskNotCancelableError",
+	jsonrpc.CodePushNotSupported:     "PushNotificationNotSupportedError",
+	jsonrpc.CodeUnsupportedOperation: "UnsupportedOperationError",
+	jsonrpc.CodeContentType:          "ContentTypeNotSupportedError",
+	jsonrpc.CodeInvalidAgentResponse: "InvalidAgentResponseError",
 }
 
 // statusCodes says which code an error has that has no reason of A2A's; the
-// others are internal. Those of who may not call are of A2A's own clients.
+// others are internal.
 var statusCodes = map[codes.Code]int{
-	codes.InvalidArgument:    codeInvalidParams,
-	codes.NotFound:           -32001,
-	codes.FailedPrecondition: codeUnsupported,
-	codes.Unimplemented:      codeUnknownMethod,
-	codes.Unauthenticated:    -31401,
-	codes.PermissionDenied:   -31403,
+	codes.InvalidArgument:    jsonrpc.CodeInvalidParams,
+	codes.NotFound:           jsonrpc.CodeTaskNotFound,
+	codes.FailedPrecondition: jsonrpc.CodeUnsupportedOperation,
+	codes.Unimplemented:      jsonrpc.CodeUnknownMethod,
+	codes.Unauthenticated:    jsonrpc.CodeUnauthenticated,
+	codes.PermissionDenied:   jsonrpc.CodeDenied,
 }
 
 // httpCodes says which HTTP code an error has in REST; the others are 500.
@@ -119,7 +105,7 @@ type faultData struct {
 
 // faultOf returns the fault that the status is.
 func faultOf(st *status.Status) *fault {
-	f := &fault{Code: codeInternal, Message: st.Message(), Data: faultData{Status: code.Code(st.Code()).String()}, status: st}
+	f := &fault{Code: jsonrpc.CodeInternal, Message: st.Message(), Data: faultData{Status: code.Code(st.Code()).String()}, status: st}
 	if c, ok := statusCodes[st.Code()]; ok {
 		f.Code = c
 	}
@@ -154,8 +140,8 @@ func (f *fault) as(code int) *fault {
 // unread is the fault of a body that was not read.
 func unread(st *status.Status) *fault {
 	f := faultOf(st)
-	if f.Code == codeInvalidParams {
-		f.Code = codeInvalidRequest
+	if f.Code == jsonrpc.CodeInvalidParams {
+		f.Code = jsonrpc.CodeInvalidRequest
 	}
 	return f
 }
@@ -176,7 +162,7 @@ func invalid(field, format string, args ...any) *status.Status {
 func (f *fault) json() []byte {
 	b, err := json.Marshal(f)
 	if err != nil { // strings and numbers only
-		return fmt.Appendf(nil, `{"code":%d,"message":"internal error","data":{}}`, codeInternal)
+		return fmt.Appendf(nil, `{"code":%d,"message":"internal error","data":{}}`, jsonrpc.CodeInternal)
 	}
 	return b
 }

@@ -227,12 +227,13 @@ func relay[In any](op string, in In, bad error, stream grpc.ServerStreamingServe
 	if bad != nil {
 		return bad
 	}
-	out := &translator{ServerStream: stream, ctx: ctx, out: stream}
+	named, _ := mesh.CallFrom(ctx)
+	out := &translator{ServerStream: stream, ctx: ctx, out: stream, turn: turn{resumed: named.HasCursor}}
 	err = call(in, out)
 	if out.turn.over {
 		return nil
 	}
-	if err != nil {
+	if err != nil && !errors.Is(err, errOver) {
 		return legacyError(err)
 	}
 	if last := out.turn.ending(); last != nil {
@@ -269,7 +270,7 @@ func (t *translator) Send(r *a2apb.StreamResponse) error {
 	if err := t.out.Send(toEvent(r)); err != nil {
 		return err
 	}
-	if t.turn.saw(r); t.turn.over {
+	if t.turn.saw(r); t.turn.over || t.turn.rests() {
 		return errOver
 	}
 	return nil

@@ -70,7 +70,7 @@ type world struct {
 
 func newWorld(t testing.TB) *world {
 	t.Helper()
-	w := &world{t: t, desk: newDesk(), web: &http.Client{Transport: &http.Transport{}, Timeout: 20 * time.Second}}
+	w := &world{t: t, desk: newDesk(), web: &http.Client{Transport: &http.Transport{}, Timeout: 2 * time.Minute}}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

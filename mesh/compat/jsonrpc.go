@@ -20,6 +20,7 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"agentmesh/mesh/gateway"
+	"agentmesh/mesh/jsonrpc"
 )
 
 const jsonrpcVersion = "2.0"
@@ -60,21 +61,21 @@ func parse(raw []byte) (envelope, *fault) {
 	var syntax *json.SyntaxError
 	switch {
 	case errors.As(err, &syntax):
-		return envelope{ID: json.RawMessage("null")}, faultOf(invalid("body", "is not JSON: %v (byte %d)", syntax, syntax.Offset)).as(codeParse)
+		return envelope{ID: json.RawMessage("null")}, faultOf(invalid("body", "is not JSON: %v (byte %d)", syntax, syntax.Offset)).as(jsonrpc.CodeParse)
 	case !utf8.Valid(raw):
-		return envelope{ID: json.RawMessage("null")}, faultOf(invalid("body", "is not JSON: it has bytes that are not UTF-8")).as(codeParse)
+		return envelope{ID: json.RawMessage("null")}, faultOf(invalid("body", "is not JSON: it has bytes that are not UTF-8")).as(jsonrpc.CodeParse)
 	case err != nil:
-		return envelope{ID: json.RawMessage("null")}, faultOf(invalid("request", `must be an object with "jsonrpc", "id", "method" and "params"`)).as(codeInvalidRequest)
+		return envelope{ID: json.RawMessage("null")}, faultOf(invalid("request", `must be an object with "jsonrpc", "id", "method" and "params"`)).as(jsonrpc.CodeInvalidRequest)
 	}
 	if len(e.ID) == 0 {
 		e.ID = json.RawMessage("null")
 	}
 	if len(e.ID) > maxID || bytes.IndexByte([]byte("{[tf"), e.ID[0]) >= 0 {
 		e.ID = json.RawMessage("null")
-		return e, faultOf(invalid("id", "must be a string of at most %d bytes, a number or null", maxID)).as(codeInvalidRequest)
+		return e, faultOf(invalid("id", "must be a string of at most %d bytes, a number or null", maxID)).as(jsonrpc.CodeInvalidRequest)
 	}
 	if e.Version != jsonrpcVersion {
-		return e, faultOf(invalid("jsonrpc", "must be %q", jsonrpcVersion)).as(codeInvalidRequest)
+		return e, faultOf(invalid("jsonrpc", "must be %q", jsonrpcVersion)).as(jsonrpc.CodeInvalidRequest)
 	}
 	return e, nil
 }
@@ -91,7 +92,7 @@ func (s *rpcServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodPost {
 		w.Header().Set("Allow", http.MethodPost)
 		s.write(w, http.StatusMethodNotAllowed, envelope{ID: json.RawMessage("null")}.failed(
-			faultOf(invalid("HTTP method", "must be POST")).as(codeInvalidRequest)))
+			faultOf(invalid("HTTP method", "must be POST")).as(jsonrpc.CodeInvalidRequest)))
 		return
 	}
 	raw, code, bad := s.binding.ReadBody(w, r)
@@ -106,7 +107,7 @@ func (s *rpcServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	m, ok := s.methods[req.Method]
 	if !ok {
-		s.write(w, http.StatusOK, req.failed(faultOf(invalid("method", "%q is not known; A2A 0.3 has methods such as message/send", clip(req.Method))).as(codeUnknownMethod)))
+		s.write(w, http.StatusOK, req.failed(faultOf(invalid("method", "%q is not known; A2A 0.3 has methods such as message/send", clip(req.Method))).as(jsonrpc.CodeUnknownMethod)))
 		return
 	}
 	s.call(w, r, m, req)
@@ -171,8 +172,8 @@ func appendJSON(b []byte, v any) ([]byte, error) {
 // event: the clients of v0.3 read nothing else.
 func (s *rpcServer) refuse(w http.ResponseWriter, r *http.Request, m method, req envelope, st *status.Status) {
 	f := faultOf(st)
-	if m.cardOnly && f.Code == codeUnsupported {
-		f.Code = codeNoCard // v0.3 has no other word for having none
+	if m.cardOnly && f.Code == jsonrpc.CodeUnsupportedOperation {
+		f.Code = jsonrpc.CodeNoExtendedCard // v0.3 has no other word for having none
 	}
 	body := req.failed(f)
 	switch code := httpCodeOf(st); {

@@ -20,7 +20,7 @@ func TestCloseLetsTurnsFinishWithinTheGrace(t *testing.T) {
 	w.agent("main", gated(gate))
 	first, second := w.send("1"), w.send("2")
 	w.until(first, func(h *heard) bool { return h.state == working })
-	grace, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	grace, cancel := context.WithTimeout(t.Context(), patient)
 	defer cancel()
 	closed := make(chan error, 1)
 	go func() { closed <- w.Close(grace) }()

@@ -126,6 +126,7 @@ const maxHops = 9
 const (
 	reasonHops   = "TOO_MANY_HANDOFFS"
 	reasonLog    = "LOG_UNAVAILABLE"
+	reasonLong   = "MESSAGE_TOO_LONG"
 	wasStopped   = "The mesh was stopped while this was running"
 	stoppedWords = wasStopped + "; send the message again."
 )
@@ -281,7 +282,8 @@ func (d *driver) whither(s *thread.State, t *thread.Execution, l *leg, out outco
 	switch {
 	case t.Canceled:
 		return nil, mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_CANCELED, Message: peer.Say("Canceled.")}
-	case out.kind == legOver && out.last.Reason == mesh.ReasonInterrupted:
+	case out.kind == legOver && (out.last.Reason == mesh.ReasonInterrupted || l.from == 0):
+		// A leg that could not even be logged will not be when it is tried again.
 		return nil, out.last
 	case h != nil && (h.Seq > l.from || h.Ended > l.from) && l.hops >= maxHops:
 		return nil, failure(reasonHops, "The agents kept handing over to each other; the task was stopped.")

@@ -6,6 +6,9 @@ import (
 	"agentmesh/mesh"
 )
 
+// MaxMessage is the longest message of a user, in bytes.
+const MaxMessage = maxMessage
+
 // What Run does by the clock, tests do when they want it.
 
 func (e *Edge) SaveCheckpoint(ctx context.Context) error { return e.saveCheckpoint(ctx) }

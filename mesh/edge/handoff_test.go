@@ -92,21 +92,35 @@ func TestTheSpecialistLearnsWhyItWasCalled(t *testing.T) {
 func TestWhatTheFirstAgentSaysLateIsLoggedAndNotShown(t *testing.T) {
 	ends := map[string]struct {
 		play  func(*scene)
-		state mesh.TaskState
+		stays bool // until the grace is over
 	}{
-		"and completes": {func(s *scene) { s.move(completed, "bye") }, completed},
-		"and asks":      {func(s *scene) { s.move(asks, "Hello?") }, canceled},
-		"and goes on":   {func(s *scene) { s.hang() }, canceled},
-		"and is deaf":   {func(s *scene) { <-s.ctx.Done() }, canceled},
-		"and breaks":    {(*scene).breaks, failed},
+		"and completes": {func(s *scene) { s.move(completed, "bye") }, false},
+		"and asks":      {func(s *scene) { s.move(asks, "Hello?") }, false},
+		"and goes on":   {func(s *scene) { s.hang() }, true},
+		"and is deaf":   {func(s *scene) { <-s.ctx.Done() }, true},
+		"and breaks":    {(*scene).breaks, false},
 	}
 	for name, tt := range ends {
 		t.Run(name, func(t *testing.T) {
-			w := build(t)
+			w := build(t, func(c *edge.Config) {
+				if !tt.stays {
+					c.HandoffGrace = patient
+				}
+			})
 			w.agent("main", func(s *scene) {
 				s.say("over to smith. ")
-				s.must(s.give("smith", 1))
-				s.put("answer", "too late", true)
+				s.logged("over to smith. ")
+				late := func(err error) error {
+					s.must(err)
+					s.put("answer", "too late", true)
+					s.logged("too late")
+					return nil
+				}
+				if tt.stays { // while the thread's state is held, no grace begins
+					s.must(w.states.With(s.ctx, w.key(), func(*thread.State) error { return late(s.push("smith")) }))
+				} else {
+					s.must(late(s.give("smith", 1)))
+				}
 				tt.play(s)
 			})
 			w.agent("smith", func(s *scene) {

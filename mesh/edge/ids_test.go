@@ -73,6 +73,7 @@ func TestIdsThatDoNotFitAreRefused(t *testing.T) {
 func TestTasksAreShownToThoseOfTheirTenantAlone(t *testing.T) {
 	w := build(t)
 	w.agent("main", func(s *scene) { s.move(asks, "Which?") })
+	w.agent("smith", echo)
 	acc := w.send("hello")
 	w.hear(acc)
 	id := acc.Task.Id
@@ -86,6 +87,8 @@ func TestTasksAreShownToThoseOfTheirTenantAlone(t *testing.T) {
 		"unknown":        {func(*mesh.Call) {}, string(mesh.NewExecutionID(w.thread)), mesh.NotFound},
 		"malformed":      {func(*mesh.Call) {}, "x", mesh.NotFound},
 		"upper case":     {func(*mesh.Call) {}, strings.ToUpper(id), mesh.NotFound},
+		"another agent":  {func(c *mesh.Call) { c.Agent = "smith" }, id, mesh.NotFound},
+		"no agent":       {func(c *mesh.Call) { c.Agent = "nobody" }, id, mesh.NotFound},
 		"a grant":        {func(c *mesh.Call) { c.Principal.Grant = &mesh.Grant{} }, id, mesh.Denied},
 		"no permission":  {func(c *mesh.Call) { c.Principal.Permissions = nil }, id, mesh.Denied},
 	}

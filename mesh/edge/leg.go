@@ -3,6 +3,7 @@ package edge
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -119,7 +120,8 @@ func (d *driver) address(ctx context.Context, l *leg, pending []mesh.Seq) error 
 	}
 	l.exec.Text = clipText(textOf(l.message))
 	if l.handoff != nil {
-		recent, err := d.recent(ctx, l.handoff.RecentMessages)
+		// The rest of the handoff has its share too.
+		recent, err := d.recent(ctx, l.handoff.RecentMessages, (maxMessage-proto.Size(l.message))/2)
 		if err != nil {
 			return err
 		}
@@ -168,8 +170,9 @@ func handoffData(key mesh.ThreadKey, user string, h *thread.Handoff, recent []*s
 	return &structpb.Struct{Fields: f}
 }
 
-// recent returns the last n things that were said to and by the user.
-func (d *driver) recent(ctx context.Context, n int) ([]*structpb.Value, error) {
+// recent returns the last n things that were said to and by the user, or fewer
+// when those have more than room bytes.
+func (d *driver) recent(ctx context.Context, n, room int) ([]*structpb.Value, error) {
 	const window = 2000 // events in which they are looked for
 	tail, err := d.Log.Tail(ctx, d.key)
 	if err != nil {
@@ -188,11 +191,16 @@ func (d *driver) recent(ctx context.Context, n int) ([]*structpb.Value, error) {
 	}
 	said := thread.Said(events)
 	out := []*structpb.Value{}
-	for _, s := range said[max(0, len(said)-n):] {
-		out = append(out, structpb.NewStructValue(&structpb.Struct{Fields: map[string]*structpb.Value{
+	for _, s := range slices.Backward(said[max(0, len(said)-n):]) {
+		one := structpb.NewStructValue(&structpb.Struct{Fields: map[string]*structpb.Value{
 			"role": structpb.NewStringValue(s.Role), "agent": structpb.NewStringValue(s.Agent), "text": structpb.NewStringValue(s.Text),
-		}}))
+		}})
+		if room -= proto.Size(one); room < 0 {
+			break
+		}
+		out = append(out, one)
 	}
+	slices.Reverse(out)
 	return out, nil
 }
 

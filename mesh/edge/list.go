@@ -20,7 +20,8 @@ var (
 // limit of 4 MiB can read it. A page has one task at least, whatever its size.
 const maxPage = 3 << 20
 
-// List implements a2a.Lister. The tasks are those that GetTask would find. Each
+// List implements a2a.Lister. The tasks are those that GetTask would find, for
+// who addresses an agent those of that agent. Each
 // is as it was when the page was made up, and as the filters want it, although
 // it may have moved on meanwhile. A page may be short because of its size.
 func (e *Edge) List(ctx context.Context, req *a2apb.ListTasksRequest) (*a2apb.ListTasksResponse, error) {
@@ -69,7 +70,7 @@ func (e *Edge) List(ctx context.Context, req *a2apb.ListTasksRequest) (*a2apb.Li
 // asks for that thread's tasks.
 func query(call mesh.Call, req *a2apb.ListTasksRequest) (taskindex.Query, error) {
 	q := taskindex.Query{
-		Tenant: call.Principal.Tenant, Caller: call.Principal.User,
+		Tenant: call.Principal.Tenant, Caller: call.Principal.User, Agent: call.Agent,
 		Thread: req.GetContextId(), State: req.GetStatus(), Limit: int(req.GetPageSize()), Token: req.GetPageToken(),
 	}
 	switch {

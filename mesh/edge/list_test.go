@@ -63,6 +63,50 @@ func taskIDs(tasks []*a2apb.Task) (ids []string) {
 	return ids
 }
 
+// Who addresses an agent sees and moves that agent's tasks alone, wherever its
+// stream went; who addresses none sees all.
+func TestWhoAddressesAnAgentSeesItsTasksAlone(t *testing.T) {
+	w := listing(t)
+	for _, name := range []string{"main", "smith"} {
+		w.agent(name, func(s *scene) { s.move(asks, "Which?") })
+	}
+	at := func(agent string) context.Context {
+		return w.call(func(c *mesh.Call) { c.Thread, c.Extensions, c.Agent = "", nil, agent })
+	}
+	ids := map[string]string{}
+	for _, agent := range []string{"main", "smith"} {
+		acc := w.post(at(agent), say("go"))
+		w.hear(acc)
+		ids[agent] = acc.Task.Id
+	}
+	for agent, want := range map[string][]string{"main": {ids["main"]}, "smith": {ids["smith"]}, "": {ids["main"], ids["smith"]}} {
+		got, _ := w.pages(at(agent), &a2apb.ListTasksRequest{PageSize: size(1)})
+		if diff := cmp.Diff(slices.Sorted(slices.Values(want)), slices.Sorted(slices.Values(taskIDs(got)))); diff != "" {
+			t.Errorf("at %q (-want +got):\n%s", agent, diff)
+		}
+	}
+	for agent, other := range map[string]string{"main": ids["smith"], "smith": ids["main"]} {
+		ctx := at(agent)
+		_, _, read := w.Task(ctx, other)
+		_, canceledErr := w.Cancel(ctx, &a2apb.CancelTaskRequest{Id: other})
+		_, sent := w.Send(ctx, to(say("that"), other))
+		for what, err := range map[string]error{"Task": read, "Cancel": canceledErr, "Send": sent, "Updates": refusal(w.Updates(ctx, other, 0))} {
+			if e, _ := err.(*mesh.Error); e == nil || e.Code != mesh.NotFound || e.Reason != "TASK_NOT_FOUND" {
+				t.Errorf("%s at %s of another's task: %v", what, agent, err)
+			}
+		}
+	}
+	if task, _, err := w.Task(at("smith"), ids["smith"]); err != nil || task.Status.State != asks {
+		t.Errorf("smith's own task: %v, %v", task.GetStatus(), err)
+	}
+	if _, err := w.List(at("nobody"), &a2apb.ListTasksRequest{PageSize: size(1)}); !mesh.IsCode(err, mesh.NotFound) {
+		t.Errorf("the tasks of an agent that there is not: %v", err)
+	}
+	if task, err := w.Cancel(at("smith"), &a2apb.CancelTaskRequest{Id: ids["smith"]}); err != nil || task.Status.State != canceled {
+		t.Errorf("canceled by its own agent's address: %v, %v", task.GetStatus(), err)
+	}
+}
+
 func TestTasksAreListedAsGetTaskReadsThem(t *testing.T) {
 	w := listing(t)
 	w.agent("main", func(s *scene) {

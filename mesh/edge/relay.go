@@ -2,12 +2,14 @@ package edge
 
 import (
 	"context"
+	"fmt"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
+	"google.golang.org/protobuf/proto"
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/peer"
@@ -39,6 +41,10 @@ const relayQueue = 256
 func (d *driver) runLeg(ctx context.Context, l *leg, w *watch) outcome {
 	if l.orphan {
 		return outcome{last: failure(mesh.ReasonInterrupted, "The task was cut off; send the message again.")}
+	}
+	if n := proto.Size(l.message); n > maxLeg {
+		return outcome{last: failure(reasonLong, fmt.Sprintf("Your messages have %d bytes together, and an agent can be given %d at once; "+
+			"send less, or a part with a url.", n, maxLeg))}
 	}
 	to, unreachable := d.connect(d.key.Tenant, l.exec.Agent)
 	if !l.resumed && unreachable == nil {
@@ -132,12 +138,17 @@ type relay struct {
 // background. call is the context of the stream.
 func (r *relay) run(ctx, call context.Context, w *watch) outcome {
 	var giveUp <-chan time.Time // when a canceled agent has had its time
+	begun := false              // the agent said something
 	for {
 		select {
 		case b, ok := <-r.bodies:
 			if !ok {
 				return r.over(ctx, r.silent(call))
 			}
+			if !begun && giveUp != nil { // it may not have known the task when it was told
+				r.tell(ctx)
+			}
+			begun = true
 			if last, over := r.append(ctx, r.collect(b)); over {
 				return r.over(ctx, last)
 			}

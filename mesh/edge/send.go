@@ -3,6 +3,7 @@ package edge
 import (
 	"context"
 	"crypto/sha256"
+	"fmt"
 	"strings"
 	"time"
 
@@ -13,6 +14,12 @@ import (
 	"agentmesh/mesh/a2a"
 	"agentmesh/mesh/thread"
 	"agentmesh/mesh/threads"
+)
+
+// Bounds in bytes, so that what is logged with a message has room in its event.
+const (
+	maxMessage = mesh.MaxEvent - 16<<10 // of a user
+	maxLeg     = mesh.MaxEvent - 8<<10  // what an agent is given at once
 )
 
 // intake is a message with its ids found out.
@@ -72,6 +79,10 @@ func (e *Edge) intake(ctx context.Context, req *a2apb.SendMessageRequest) (*inta
 	}
 	in.key = mesh.ThreadKey{Tenant: call.Principal.Tenant, ID: id}
 	in.msg.ContextId = id
+	if n := proto.Size(in.msg); n > maxMessage {
+		return nil, &mesh.Error{Code: mesh.Exhausted, Op: op, Field: "message",
+			Detail: fmt.Sprintf("message is %d bytes long, and the limit is %d; send less, or a part with a url", n, maxMessage)}
+	}
 	return in, nil
 }
 
@@ -212,11 +223,11 @@ func resent(s *thread.State, in *intake) *thread.Posted {
 func (e *Edge) target(s *thread.State, in *intake) (*thread.Execution, error) {
 	const op = "edge.Send"
 	if in.task != "" {
-		t := s.Turn(in.task)
-		switch {
-		case t == nil || in.call.Agent != "" && in.call.Agent != t.Agent:
-			return nil, mesh.TaskNotFound(op)
-		case mesh.Terminal(t.State):
+		t, err := ref{in.key, in.task, in.call.Agent}.turn(op, s)
+		if err != nil {
+			return nil, err
+		}
+		if mesh.Terminal(t.State) {
 			return nil, &mesh.Error{Code: mesh.Precondition, Op: op, Field: "message.task_id", Reason: "UNSUPPORTED_OPERATION",
 				Detail: "The task is over; send the message without a task id to open a new one in the same conversation"}
 		}

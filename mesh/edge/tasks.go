@@ -15,34 +15,50 @@ import (
 	"agentmesh/mesh/threads"
 )
 
+// A ref is a task that a caller names.
+type ref struct {
+	key   mesh.ThreadKey
+	task  mesh.ExecutionID
+	agent string // that the caller addresses, or ""
+}
+
 // locate finds the thread of a task that the caller names.
-func (e *Edge) locate(ctx context.Context, op, id string) (mesh.ThreadKey, mesh.ExecutionID, error) {
+func (e *Edge) locate(ctx context.Context, op, id string) (ref, error) {
 	call, err := e.caller(ctx, op)
 	if err != nil {
-		return mesh.ThreadKey{}, "", err
+		return ref{}, err
 	}
 	task := mesh.ExecutionID(id)
 	threadID, valid := task.ThreadID()
-	if !valid {
-		return mesh.ThreadKey{}, "", mesh.TaskNotFound(op)
+	if !valid || call.Thread != "" && call.Thread != threadID {
+		return ref{}, mesh.TaskNotFound(op)
 	}
-	if call.Thread != "" && call.Thread != threadID {
-		return mesh.ThreadKey{}, "", mesh.TaskNotFound(op)
+	return ref{mesh.ThreadKey{Tenant: call.Principal.Tenant, ID: threadID}, task, call.Agent}, nil
+}
+
+// turn returns the turn that the task is. Who addresses an agent sees that
+// agent's tasks alone: those of others are as unknown there as those that do
+// not exist.
+func (r ref) turn(op string, s *thread.State) (*thread.Execution, error) {
+	t := s.Turn(r.task)
+	if t == nil || r.agent != "" && r.agent != t.Agent {
+		return nil, mesh.TaskNotFound(op)
 	}
-	return mesh.ThreadKey{Tenant: call.Principal.Tenant, ID: threadID}, task, nil
+	return t, nil
 }
 
 // Task implements a2a.Service.
 func (e *Edge) Task(ctx context.Context, id string) (*a2apb.Task, mesh.Seq, error) {
-	key, task, err := e.locate(ctx, "edge.Task", id)
+	const op = "edge.Task"
+	r, err := e.locate(ctx, op, id)
 	if err != nil {
 		return nil, 0, err
 	}
 	var tail mesh.Seq
-	err = e.States.With(ctx, key, func(s *thread.State) error {
-		t := s.Turn(task)
-		if t == nil {
-			return mesh.TaskNotFound("edge.Task")
+	err = e.States.With(ctx, r.key, func(s *thread.State) error {
+		t, err := r.turn(op, s)
+		if err != nil {
+			return err
 		}
 		if tail = s.Seq; t.Ended != 0 {
 			tail = t.Ended
@@ -52,7 +68,7 @@ func (e *Edge) Task(ctx context.Context, id string) (*a2apb.Task, mesh.Seq, erro
 	if err != nil {
 		return nil, 0, err
 	}
-	snap, err := e.snapshot(ctx, key, task, tail)
+	snap, err := e.snapshot(ctx, r.key, r.task, tail)
 	return snap, tail, err
 }
 
@@ -118,24 +134,28 @@ func (e *Edge) Updates(ctx context.Context, id string, after mesh.Seq) iter.Seq2
 // view returns the caller's view of the task after the cursor.
 func (e *Edge) view(ctx context.Context, id string, after mesh.Seq) (mesh.ThreadKey, *thread.View, error) {
 	const op = "edge.Updates"
-	key, task, err := e.locate(ctx, op, id)
+	r, err := e.locate(ctx, op, id)
 	if err != nil {
-		return key, nil, err
+		return r.key, nil, err
 	}
 	call, _ := mesh.CallFrom(ctx)
 	var view *thread.View
-	err = e.States.With(ctx, key, func(s *thread.State) error {
-		if s.Turn(task) == nil {
-			return mesh.TaskNotFound(op)
+	err = e.States.With(ctx, r.key, func(s *thread.State) error {
+		if _, err := r.turn(op, s); err != nil {
+			return err
 		}
 		if after < 0 || after > s.Seq {
 			return mesh.InvalidField(op, "after-seq", "is %d, and the conversation ends at %d; use the seq of the last update that you had", after, s.Seq)
 		}
-		view = s.View(key.ID, task, after, thread.Mode{Extended: call.Extended(), Seq: call.WantSeq})
+		view = s.View(r.key.ID, r.task, after, thread.Mode{Extended: call.Extended(), Seq: call.WantSeq})
 		return nil
 	})
-	return key, view, err
+	return r.key, view, err
 }
+
+// settleTime is how long the end of a canceled task may take to be logged, once
+// its agent has ended it or was given up.
+const settleTime = 5 * time.Second
 
 // Cancel implements a2a.Service. It returns when the task is over.
 func (e *Edge) Cancel(ctx context.Context, req *a2apb.CancelTaskRequest) (*a2apb.Task, error) {
@@ -144,25 +164,25 @@ func (e *Edge) Cancel(ctx context.Context, req *a2apb.CancelTaskRequest) (*a2apb
 	if err := sameTenant(call, req.GetTenant()); err != nil {
 		return nil, err
 	}
-	key, id, err := e.locate(ctx, op, req.GetId())
+	r, err := e.locate(ctx, op, req.GetId())
 	if err != nil {
 		return nil, err
 	}
-	appended, err := e.opening(key)
+	appended, err := e.opening(r.key)
 	if err != nil {
 		return nil, err
 	}
 	defer appended()
-	parked, err := e.requestCancel(ctx, key, id, call.Principal.User)
+	parked, err := e.requestCancel(ctx, r, call.Principal.User)
 	if err != nil {
 		return nil, err
 	}
 	for _, x := range parked { // the agent has no stream open; tell it, as a courtesy
 		detached := context.WithoutCancel(ctx)
-		e.wg.Go(func() { e.tellCanceled(detached, key, &x) }) // Close waits
+		e.wg.Go(func() { e.tellCanceled(detached, r.key, &x) }) // Close waits
 	}
 	appended()
-	ctx, cancel := context.WithTimeout(ctx, 2*e.CancelGrace)
+	ctx, cancel := context.WithTimeout(ctx, e.CancelGrace+settleTime)
 	defer cancel()
 	for _, err := range e.Updates(ctx, req.GetId(), 0) {
 		if err != nil {
@@ -178,25 +198,25 @@ func (e *Edge) Cancel(ctx context.Context, req *a2apb.CancelTaskRequest) (*a2apb
 
 // requestCancel logs the wish. A task that no agent is working on ends at
 // once; then the executions that waited, at any depth, are returned.
-func (e *Edge) requestCancel(ctx context.Context, key mesh.ThreadKey, id mesh.ExecutionID, user string) ([]thread.Execution, error) {
+func (e *Edge) requestCancel(ctx context.Context, r ref, user string) ([]thread.Execution, error) {
 	var parked []thread.Execution
-	err := e.States.Decide(ctx, key, func(s *thread.State) (threads.Decision, error) {
+	err := e.States.Decide(ctx, r.key, func(s *thread.State) (threads.Decision, error) {
 		parked = nil
-		t := s.Turn(id)
-		switch {
-		case t == nil:
-			return threads.Decision{}, mesh.TaskNotFound("edge.Cancel")
-		case mesh.Terminal(t.State):
+		t, err := r.turn("edge.Cancel", s)
+		if err != nil {
+			return threads.Decision{}, err
+		}
+		if mesh.Terminal(t.State) {
 			return threads.Decision{}, &mesh.Error{Code: mesh.Precondition, Op: "edge.Cancel", Field: "id", Reason: "TASK_NOT_CANCELABLE",
 				Detail: "The task is over and cannot be canceled"}
 		}
 		d := e.claim(s)
-		event := e.maker(id, "user:"+user)
+		event := e.maker(r.task, "user:"+user)
 		if !t.Canceled {
 			d.Events = append(d.Events, event(mesh.CancelRequested{By: user}))
 		}
 		if mesh.Interrupted(t.State) || t.State == a2apb.TaskState_TASK_STATE_SUBMITTED {
-			for _, x := range s.Unfinished(id) {
+			for _, x := range s.Unfinished(r.task) {
 				parked = append(parked, *x)
 				d.Events = append(d.Events, e.maker(x.Parent, "user:"+user)(mesh.DispatchSettled{Child: x.ID, State: a2apb.TaskState_TASK_STATE_CANCELED}))
 			}

@@ -98,9 +98,12 @@ type world struct {
 
 type option func(*edge.Config)
 
-func quick(c *edge.Config) {
-	c.HandoffGrace, c.CancelGrace = 30*time.Millisecond, 100*time.Millisecond
-}
+// patient is how long a test waits for what must happen.
+const patient = time.Minute
+
+// graces are times that no test of a busy machine runs out of: but for agents
+// that gave the stream away and stay, whom many tests have.
+func graces(c *edge.Config) { c.HandoffGrace, c.CancelGrace = 30*time.Millisecond, patient }
 
 // build starts a world that ends with the test.
 func build(t testing.TB, opts ...option) *world {
@@ -132,7 +135,7 @@ func rebuild(t testing.TB, backend threadlog.Backend, m *mark, node string, opts
 		},
 		Main: "main", Node: node,
 	}
-	quick(&cfg)
+	graces(&cfg)
 	for _, o := range opts {
 		o(&cfg)
 	}
@@ -224,7 +227,7 @@ func (w *world) key() mesh.ThreadKey { return mesh.ThreadKey{Tenant: "acme", ID:
 
 // ctx is that of ann, who knows our extension, in the thread.
 func (w *world) ctx(threadID string) context.Context {
-	ctx, cancel := context.WithTimeout(w.t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(w.t.Context(), patient)
 	w.t.Cleanup(cancel)
 	return mesh.WithCall(ctx, mesh.Call{
 		Principal: mesh.Principal{Tenant: "acme", User: "ann", Permissions: []mesh.Permission{mesh.PermChat}},

@@ -1,5 +1,6 @@
-// Package egress decides where the node may send HTTP requests that somebody
-// else chose the address of: webhooks, and cards behind a URL.
+// Package egress decides where the node may connect to when somebody else chose
+// the address: webhooks, cards behind a URL, and agents of tenants over HTTP and
+// gRPC.
 //
 // A [Guard] guarantees that nothing is sent to an address that only the node
 // can reach: loopback, private and shared networks, link-local and multicast
@@ -134,8 +135,15 @@ func (g *Guard) refuseHost(host string) string {
 	return ""
 }
 
+// Dial connects to host:port over TCP, as DialContext does. It is for gRPC: as
+// the dialer of connections to targets that gRPC does not look up itself, as
+// "passthrough:///host:port", so that names come here and are checked.
+func (g *Guard) Dial(ctx context.Context, address string) (net.Conn, error) {
+	return g.DialContext(ctx, "tcp", address)
+}
+
 // DialContext connects to the address, as net.Dialer does, but never to an IP
-// address that is not allowed. It is for http.Transport.
+// address that is not allowed, which is Denied. It is for http.Transport.
 func (g *Guard) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
 	const op = "egress.Dial"
 	host, _, err := net.SplitHostPort(address)

@@ -161,7 +161,7 @@ func answer(conn net.Conn, addr [4]byte) error {
 func get(g *egress.Guard, url string) error {
 	tr := g.Transport()
 	defer tr.CloseIdleConnections()
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {

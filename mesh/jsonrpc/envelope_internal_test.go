@@ -32,9 +32,9 @@ func FuzzEnvelope(f *testing.F) {
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		req, fault := parse(raw)
 		switch {
-		case fault != nil && fault.code != codeParse && fault.code != codeInvalidRequest:
+		case fault != nil && fault.code != CodeParse && fault.code != CodeInvalidRequest:
 			t.Errorf("%q: code %d", raw, fault.code)
-		case (fault != nil && fault.code == codeParse) == (json.Valid(raw) && utf8.Valid(raw)):
+		case (fault != nil && fault.code == CodeParse) == (json.Valid(raw) && utf8.Valid(raw)):
 			t.Errorf("%q: fault %+v, want -32700 for what is not JSON and only for that", raw, fault)
 		case fault == nil && req.method == "":
 			t.Errorf("%q: no method and no fault", raw)
@@ -102,7 +102,7 @@ func TestEveryErrorHasACode(t *testing.T) {
 // A reason counts only from who defined it.
 func TestTheReasonOfAnotherDomainIsNotA2As(t *testing.T) {
 	st := withDetail(status.New(codes.InvalidArgument, "no"), &errdetails.ErrorInfo{Reason: "TASK_NOT_FOUND", Domain: "example.com"})
-	if got := faultOf(st); got.code != codeInvalidParams || len(got.status.Details()) != 1 {
+	if got := faultOf(st); got.code != CodeInvalidParams || len(got.status.Details()) != 1 {
 		t.Errorf("fault %+v, want -32602 with the ErrorInfo as it came", got)
 	}
 }

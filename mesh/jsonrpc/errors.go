@@ -17,45 +17,58 @@ import (
 	"agentmesh/mesh/rpc"
 )
 
-// The codes of JSON-RPC 2.0 §5.1.
+// Codes of errors: those of JSON-RPC 2.0 §5.1, those of A2A (v1.0.1 §5.4, and
+// v0.3 §8.2 up to CodeNoExtendedCard), and two that A2A leaves to servers, under
+// which its own clients know who may not call.
 const (
-	codeParse          = -32700
-	codeInvalidRequest = -32600
-	codeUnknownMethod  = -32601
-	codeInvalidParams  = -32602
-	codeInternal       = -32603
+	CodeParse          = -32700
+	CodeInvalidRequest = -32600
+	CodeUnknownMethod  = -32601
+	CodeInvalidParams  = -32602
+	CodeInternal       = -32603
+
+	CodeTaskNotFound         = -32001
+	CodeTaskNotCancelable    = -32002
+	CodePushNotSupported     = -32003
+	CodeUnsupportedOperation = -32004
+	CodeContentType          = -32005
+	CodeInvalidAgentResponse = -32006
+	CodeNoExtendedCard       = -32007
+	CodeExtensionRequired    = -32008
+	CodeVersionNotSupported  = -32009
+
+	CodeUnauthenticated = -31401
+	CodeDenied          = -31403
 )
 
 // reasonCodes says which code an error has by the reason in its ErrorInfo
 // (A2A v1.0.1 §5.4).
 var reasonCodes = map[string]int{
-	"TASK_NOT_FOUND":                     -32001,
-	"TASK_NOT_CANCELABLE":                -32002,
-	"PUSH_NOTIFICATION_NOT_SUPPORTED":    -32003,
-	"UNSUPPORTED_OPERATION":              -32004,
-	"CONTENT_TYPE_NOT_SUPPORTED":         -32005,
-	"INVALID_AGENT_RESPONSE":             -32006,
-	"EXTENDED_AGENT_CARD_NOT_CONFIGURED": -32007,
-	"EXTENSION_SUPPORT_REQUIRED":         -32008,
-	"VERSION_NOT_SUPPORTED":              -32009,
+	"TASK_NOT_FOUND":                     CodeTaskNotFound,
+	"TASK_NOT_CANCELABLE":                CodeTaskNotCancelable,
+	"PUSH_NOTIFICATION_NOT_SUPPORTED":    CodePushNotSupported,
+	"UNSUPPORTED_OPERATION":              CodeUnsupportedOperation,
+	"CONTENT_TYPE_NOT_SUPPORTED":         CodeContentType,
+	"INVALID_AGENT_RESPONSE":             CodeInvalidAgentResponse,
+	"EXTENDED_AGENT_CARD_NOT_CONFIGURED": CodeNoExtendedCard,
+	"EXTENSION_SUPPORT_REQUIRED":         CodeExtensionRequired,
+	"VERSION_NOT_SUPPORTED":              CodeVersionNotSupported,
 }
 
-// statusCodes says which code an error has that has no reason of A2A's. The
-// two below -31000 are those that A2A's own clients know for who may not call;
-// A2A leaves them to the server.
+// statusCodes says which code an error has that has no reason of A2A's.
 var statusCodes = [...]int{
-	mesh.Unknown:         codeInternal,
-	mesh.Invalid:         codeInvalidParams,
-	mesh.NotFound:        -32001,
-	mesh.Denied:          -31403,
-	mesh.Unauthenticated: -31401,
-	mesh.Precondition:    -32004,
-	mesh.Conflict:        codeInternal,
-	mesh.Exhausted:       codeInternal,
-	mesh.Unavailable:     codeInternal,
-	mesh.Canceled:        codeInternal,
-	mesh.Timeout:         codeInternal,
-	mesh.Unsupported:     codeUnknownMethod,
+	mesh.Unknown:         CodeInternal,
+	mesh.Invalid:         CodeInvalidParams,
+	mesh.NotFound:        CodeTaskNotFound,
+	mesh.Denied:          CodeDenied,
+	mesh.Unauthenticated: CodeUnauthenticated,
+	mesh.Precondition:    CodeUnsupportedOperation,
+	mesh.Conflict:        CodeInternal,
+	mesh.Exhausted:       CodeInternal,
+	mesh.Unavailable:     CodeInternal,
+	mesh.Canceled:        CodeInternal,
+	mesh.Timeout:         CodeInternal,
+	mesh.Unsupported:     CodeUnknownMethod,
 }
 
 // maxShown bounds what of a client's text an error repeats, in bytes.
@@ -86,18 +99,18 @@ func faultOf(st *status.Status) *fault {
 // unread is the fault of a body that was not read.
 func unread(st *status.Status) *fault {
 	f := faultOf(st)
-	if f.code == codeInvalidParams {
-		f.code = codeInvalidRequest
+	if f.code == CodeInvalidParams {
+		f.code = CodeInvalidRequest
 	}
 	return f
 }
 
 func parseFault(format string, args ...any) *fault {
-	return &fault{codeParse, withReason(invalid("body", fmt.Sprintf(format, args...)), "PARSE_ERROR")}
+	return &fault{CodeParse, withReason(invalid("body", fmt.Sprintf(format, args...)), "PARSE_ERROR")}
 }
 
 func envelopeFault(field, format string, args ...any) *fault {
-	return &fault{codeInvalidRequest, withReason(invalid(field, fmt.Sprintf(format, args...)), "INVALID_REQUEST")}
+	return &fault{CodeInvalidRequest, withReason(invalid(field, fmt.Sprintf(format, args...)), "INVALID_REQUEST")}
 }
 
 func invalidParams(format string, args ...any) *status.Status {
@@ -110,7 +123,7 @@ func unknownMethod(name string) *fault {
 		remedy = "methods of A2A v0.3 are not served here; use those of v1.0, such as SendMessage"
 	}
 	st := invalid("method", fmt.Sprintf("%q is not known; %s", mesh.Clip(name, maxShown), remedy))
-	return &fault{codeUnknownMethod, withReason(st, "METHOD_NOT_FOUND")}
+	return &fault{CodeUnknownMethod, withReason(st, "METHOD_NOT_FOUND")}
 }
 
 // invalid returns INVALID_ARGUMENT that names the field and what is wrong.
@@ -141,7 +154,7 @@ func (i id) failed(f *fault) []byte {
 	}{f.code, f.status.Message(), gateway.Details(f.status)}
 	b, err := json.Marshal(e)
 	if err != nil { // protojson made what encoding/json does not accept
-		b = fmt.Appendf(nil, `{"code":%d,"message":"internal error","data":[]}`, codeInternal)
+		b = fmt.Appendf(nil, `{"code":%d,"message":"internal error","data":[]}`, CodeInternal)
 	}
 	return fmt.Appendf(nil, `{"jsonrpc":"%s","id":%s,"error":%s}`, version, i, b)
 }

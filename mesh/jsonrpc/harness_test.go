@@ -53,7 +53,7 @@ func serve(t testing.TB, ctx context.Context, n *node, conn *grpc.ClientConn, op
 		server.CloseClientConnections()
 		server.Close()
 	})
-	return &site{t: t, node: n, url: server.URL, client: &http.Client{Transport: transport, Timeout: 30 * time.Second}}
+	return &site{t: t, node: n, url: server.URL, client: &http.Client{Transport: transport, Timeout: 2 * time.Minute}}
 }
 
 // post sends a body, as JSON unless the headers, which are pairs, say else.

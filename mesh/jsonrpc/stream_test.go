@@ -108,7 +108,11 @@ func TestAnErrorWithinTheStreamIsItsLastEvent(t *testing.T) {
 func TestAnIdleStreamHasAHeartbeat(t *testing.T) {
 	s := start(t, jsonrpc.Options{Heartbeat: time.Millisecond})
 	in := s.stream(s.call("SendStreamingMessage", say("hold")))
-	if got, ok := in.next(); !ok || got.id != "1" {
+	got, ok := in.next()
+	for ok && got.comment == "keep-alive" { // the node is slower than that
+		got, ok = in.next()
+	}
+	if !ok || got.id != "1" {
 		t.Fatalf("first event %+v, want the task", got)
 	}
 	for range 2 {

@@ -13,7 +13,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"agentmesh/mesh"
+	"agentmesh/mesh/egress"
 	"agentmesh/mesh/peer"
+	"agentmesh/mesh/rpc"
 )
 
 // shout says it in capitals, in two pieces; "ask" makes it ask back, and
@@ -221,6 +223,55 @@ func TestAgentsOfTenantsAreCalledThroughTheGuard(t *testing.T) {
 	}
 	if got := lines(collect(t.Context(), c, saying("go"))); len(got) != 1 || !strings.HasPrefix(got[0], "failed AGENT_UNAVAILABLE") {
 		t.Errorf("heard %q of an agent that the guard refuses", got)
+	}
+}
+
+// So it is over gRPC, whether its card has the address, as a name or a number,
+// or it was given beside the card; what the operator allows is reached by name.
+func TestAgentsOfTenantsAreCalledOverGRPCThroughTheGuard(t *testing.T) {
+	f := foreign(t, shout)
+	_, port, err := net.SplitHostPort(f.at("GRPC 1.0").GetUrl())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, tt := range map[string]struct {
+		host   string
+		listed bool // on the card
+		tenant mesh.TenantID
+		allow  []string
+		heard  bool
+	}{
+		"by number":                  {"127.0.0.1", true, "acme", nil, false},
+		"by name":                    {"localhost", true, "acme", nil, false},
+		"as an IPv6 address of IPv4": {"[::ffff:127.0.0.1]", true, "acme", nil, false},
+		"beside the card":            {"127.0.0.1", false, "acme", nil, false},
+		"the operator's":             {"127.0.0.1", true, "", nil, true},
+		"allowed by number":          {"127.0.0.1", true, "acme", []string{"127.0.0.0/8"}, true},
+		"allowed by name":            {"localhost", true, "acme", []string{"localhost"}, true},
+		"allowed beside the card":    {"localhost", false, "acme", []string{"localhost"}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			guard, err := egress.New(egress.Options{Allow: tt.allow})
+			if err != nil {
+				t.Fatal(err)
+			}
+			open, guarded := rpc.NewPool(rpc.DialOptions{}), rpc.NewPool(rpc.DialOptions{Dialer: guard.Dial})
+			t.Cleanup(func() { _, _ = open.Close(), guarded.Close() })
+			at := tt.host + ":" + port
+			target := peer.Target{Card: &a2apb.AgentCard{}, Endpoint: at, Tenant: tt.tenant}
+			if tt.listed {
+				target.Card.SupportedInterfaces = []*a2apb.AgentInterface{{Url: at, ProtocolBinding: "GRPC", ProtocolVersion: "1.0"}}
+			}
+			c, err := peer.NewDialer(open, peer.Options{GuardedConns: guarded}).Dial(target)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, _ := heard(collect(t.Context(), c, saying("go")))
+			if last := got[len(got)-1]; tt.heard != (last == "completed") || !tt.heard && last != "failed AGENT_UNAVAILABLE The agent could not be reached." {
+				t.Errorf("heard %q", got)
+			}
+		})
 	}
 }
 

@@ -24,8 +24,12 @@ const connectTime = 3 * time.Second
 
 // Conns hands out warm gRPC connections: a *rpc.Pool.
 type Conns interface {
-	Get(endpoint string) (*grpc.ClientConn, error)
+	Get(target string) (*grpc.ClientConn, error)
 }
+
+// byName is what precedes the host:port of a tenant's agent in a target, so that
+// the connections' own dialer looks the name up, and can check where it leads.
+const byName = "passthrough:///"
 
 // Options say how agents can be reached.
 type Options struct {
@@ -34,6 +38,11 @@ type Options struct {
 	// addresses. Interfaces whose carrier is missing are not used. Both stay
 	// their owner's, who closes idle connections.
 	HTTP, Guarded http.RoundTripper
+	// GuardedConns are the gRPC connections to agents of tenants, made by a
+	// dialer that refuses addresses, such as that of package egress. They are
+	// asked for targets as "passthrough:///host:port". The default are those of
+	// all other agents, which refuse nothing.
+	GuardedConns Conns
 }
 
 // A Dialer makes clients of agents by what their cards say. It may be used
@@ -63,7 +72,7 @@ type Target struct {
 func (d *Dialer) Dial(t Target) (Client, error) {
 	const op = "peer.Dial"
 	if !slices.ContainsFunc(t.Card.GetSupportedInterfaces(), func(in *a2apb.AgentInterface) bool { return address(in) == t.Endpoint }) {
-		conn, err := d.conns.Get(t.Endpoint)
+		conn, err := d.conn(t, t.Endpoint)
 		if err != nil {
 			return nil, mesh.Wrap(op, err)
 		}
@@ -89,6 +98,14 @@ func (d *Dialer) Dial(t Target) (Client, error) {
 	return &fallback{routes: routes}, nil
 }
 
+// conn returns the gRPC connection to an address of the agent.
+func (d *Dialer) conn(t Target, address string) (*grpc.ClientConn, error) {
+	if t.Tenant != "" && d.opts.GuardedConns != nil {
+		return d.opts.GuardedConns.Get(byName + address)
+	}
+	return d.conns.Get(address)
+}
+
 // A route is a client of one interface; a zero one is of one that cannot be
 // used. ready, if it is set, waits until the interface is connected.
 type route struct {
@@ -106,7 +123,7 @@ func (d *Dialer) route(t Target, in *a2apb.AgentInterface) (route, error) {
 	}
 	binding := strings.ToUpper(in.GetProtocolBinding())
 	if binding == "GRPC" {
-		conn, err := d.conns.Get(at)
+		conn, err := d.conn(t, at)
 		if err != nil {
 			return route{}, err
 		}

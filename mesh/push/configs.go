@@ -213,9 +213,9 @@ func (d *Dispatcher) put(ctx context.Context, op string, r ref, c *a2apb.TaskPus
 	var after mesh.Seq
 	var over bool
 	err := d.States.With(ctx, r.key, func(s *thread.State) error {
-		t := s.Turn(r.task)
-		if t == nil {
-			return mesh.TaskNotFound(op)
+		t, err := r.turn(op, s)
+		if err != nil {
+			return err
 		}
 		after = start(s)
 		over = t.Ended != 0 && t.Ended <= after
@@ -302,10 +302,8 @@ func (d *Dispatcher) access(ctx context.Context, op, id string) (ref, error) {
 		return r, err
 	}
 	return r, d.States.With(ctx, r.key, func(s *thread.State) error {
-		if s.Turn(r.task) == nil {
-			return mesh.TaskNotFound(op)
-		}
-		return nil
+		_, err := r.turn(op, s)
+		return err
 	})
 }
 
@@ -323,7 +321,7 @@ func locate(ctx context.Context, op, id string) (ref, error) {
 	if !valid || call.Thread != "" && call.Thread != threadID {
 		return ref{}, mesh.TaskNotFound(op)
 	}
-	return ref{key: mesh.ThreadKey{Tenant: call.Principal.Tenant, ID: threadID}, task: task, user: call.Principal.User}, nil
+	return ref{mesh.ThreadKey{Tenant: call.Principal.Tenant, ID: threadID}, task, call.Principal.User, call.Agent}, nil
 }
 
 // check refuses what could never be delivered by.

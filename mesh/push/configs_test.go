@@ -189,6 +189,24 @@ func TestConfigsOfOthersLookUnknown(t *testing.T) {
 		t.Errorf("alice's config after all that: %v, %v", got, err)
 	}
 
+	// Who addresses an agent finds that agent's tasks alone.
+	for name, known := range map[string]bool{"main": true, "smith": false} {
+		call, _ := mesh.CallFrom(as("alice"))
+		call.Agent = name
+		ctx := mesh.WithCall(t.Context(), call)
+		calls := map[string]error{}
+		_, calls["Get"] = d.Get(ctx, get(id, c.GetId()))
+		_, calls["Create"] = d.Create(ctx, &a2apb.TaskPushNotificationConfig{TaskId: id, Id: c.GetId(), Url: "https://example.com", Token: "tok-secret"})
+		_, calls["List"] = d.List(ctx, &a2apb.ListTaskPushNotificationConfigsRequest{TaskId: id})
+		_, calls["Delivery"] = d.Delivery(ctx, id, c.GetId())
+		calls["Delete"] = d.Delete(ctx, &a2apb.DeleteTaskPushNotificationConfigRequest{TaskId: id, Id: "none"})
+		for what, err := range calls {
+			if known && err != nil || !known && reason(err) != "TASK_NOT_FOUND" {
+				t.Errorf("%s at %s: %v", what, name, err)
+			}
+		}
+	}
+
 	agent := mesh.WithCall(t.Context(), mesh.Call{Principal: mesh.Principal{Tenant: "acme", User: "alice", Grant: new(mesh.Grant), Permissions: mesh.Permissions()}})
 	if _, err := d.Get(agent, get(id, c.GetId())); !mesh.IsCode(err, mesh.Denied) {
 		t.Errorf("an agent: %v, want Denied", err)

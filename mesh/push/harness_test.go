@@ -32,7 +32,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 const (
 	working   = a2apb.TaskState_TASK_STATE_WORKING
 	completed = a2apb.TaskState_TASK_STATE_COMPLETED
-	patient   = 10 * time.Second // how long a test waits for what must happen
+	patient   = time.Minute // how long a test waits for what must happen
 )
 
 // A backend is what a store is to a world.

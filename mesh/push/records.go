@@ -17,6 +17,7 @@ import (
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/state"
+	"agentmesh/mesh/thread"
 )
 
 // What is kept stands under the operator's own tenant, which no grant reaches.
@@ -46,9 +47,20 @@ type cursor struct {
 
 // A ref says whose a config is.
 type ref struct {
-	key  mesh.ThreadKey
-	task mesh.ExecutionID
-	user string
+	key   mesh.ThreadKey
+	task  mesh.ExecutionID
+	user  string
+	agent string // that the caller addresses, or ""
+}
+
+// turn returns the turn that the task is. As in package edge, who addresses an
+// agent sees that agent's tasks alone.
+func (r ref) turn(op string, s *thread.State) (*thread.Execution, error) {
+	t := s.Turn(r.task)
+	if t == nil || r.agent != "" && r.agent != t.Agent {
+		return nil, mesh.TaskNotFound(op)
+	}
+	return t, nil
 }
 
 // prefix is what the names of the user's configs for the task begin with.

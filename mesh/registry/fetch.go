@@ -17,11 +17,27 @@ import (
 
 // Dial is the default probe: it connects to the endpoint and hangs up. When it
 // is an interface of the card, one of the others will do too.
-func Dial(ctx context.Context, e Entry) error {
-	var d net.Dialer
+func Dial(ctx context.Context, e Entry) error { return dial(ctx, e, new(net.Dialer).DialContext) }
+
+// A DialFunc connects as net.Dialer.DialContext does.
+type DialFunc func(ctx context.Context, network, address string) (net.Conn, error)
+
+// GuardedDial returns a probe that connects to agents of tenants, who choose
+// the addresses, through guarded, and to those of the operator as [Dial] does.
+// An address that guarded refuses with Denied cannot be registered.
+func GuardedDial(guarded DialFunc) func(ctx context.Context, e Entry) error {
+	return func(ctx context.Context, e Entry) error {
+		if e.Tenant == "" {
+			return Dial(ctx, e)
+		}
+		return dial(ctx, e, guarded)
+	}
+}
+
+func dial(ctx context.Context, e Entry, connect DialFunc) error {
 	var failed error
 	for _, at := range e.addresses() {
-		conn, err := d.DialContext(ctx, "tcp", hostPort(at))
+		conn, err := connect(ctx, "tcp", hostPort(at))
 		if err == nil {
 			return conn.Close()
 		}

@@ -47,7 +47,8 @@ type Registration struct {
 // lease id, and for the same address or card URL; the registration before ends
 // with that. Errors: Denied without the permission, Invalid naming the field of
 // the request or card, Unavailable when the card or the agent cannot be
-// reached, Precondition when the name is taken, Exhausted beyond MaxAgents.
+// reached, Invalid when the probe refuses its address, Precondition when the
+// name is taken, Exhausted beyond MaxAgents.
 // Nothing is registered then.
 func (r *Registry) Register(ctx context.Context, p mesh.Principal, req Request) (Registration, error) {
 	const op = "registry.Register"
@@ -61,7 +62,11 @@ func (r *Registry) Register(ctx context.Context, p mesh.Principal, req Request) 
 	if err := r.challenge(ctx, c, req); err != nil {
 		return Registration{}, mesh.Wrap(op, err)
 	}
-	if err := r.ask(ctx, c.Entry); err != nil {
+	switch err := r.ask(ctx, c.Entry); {
+	case mesh.IsCode(err, mesh.Denied): // by the probe, which is ours: the agent was not asked
+		return Registration{}, mesh.InvalidField(op, "endpoint", "is %s: %s; "+
+			"use a public address, or ask the operator to allow this one", clip(c.Endpoint), mesh.DetailOf(err))
+	case err != nil:
 		return Registration{}, mesh.Errorf(mesh.Unavailable, op,
 			"Agent %s %s; start it first or correct the address: %w", c.Name, doesNotAnswer(c.Endpoint), err)
 	}

@@ -25,6 +25,44 @@ func published(name, addr string) *a2apb.AgentCard {
 	return c
 }
 
+// A probe that may not go where a tenant's agent is refuses the registration and
+// says why; the operator's agents are asked everywhere.
+func TestAnAddressThatTheProbeMayNotReachIsRefused(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	at := l.Addr().String()
+	refused := mesh.Errorf(mesh.Denied, "guard", "The host leads to this machine, which is not allowed")
+	r, err := New(t.Context(), Options{Probe: GuardedDial(func(_ context.Context, network, address string) (net.Conn, error) {
+		if network != "tcp" || address != at {
+			t.Errorf("it went to %s %s", network, address)
+		}
+		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: refused}
+	})})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, req := range map[string]Request{
+		"beside the card": {Card: card("spy"), Endpoint: at},
+		"on the card":     {Card: published("spy", at)},
+		"as a URL": {Card: func() *a2apb.AgentCard {
+			c := card("spy")
+			c.SupportedInterfaces = []*a2apb.AgentInterface{{Url: "http://" + at + "/rpc", ProtocolBinding: "JSONRPC", ProtocolVersion: "1.0"}}
+			return c
+		}()},
+	} {
+		_, err := r.Register(t.Context(), principal(acme), req)
+		if wantCode(t, err, mesh.Invalid, "endpoint", at, "leads to this machine", "ask the operator"); len(r.List(acme, Filter{})) > 0 {
+			t.Errorf("%s: it is registered", name)
+		}
+	}
+	if _, err := r.Register(t.Context(), operator, Request{Card: card("own"), Endpoint: at, Shared: true}); err != nil {
+		t.Errorf("the operator's: %v", err)
+	}
+}
+
 func TestAnAgentAddedByURLOutlivesTheNodeAndIsProbed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n, s := newNetwork(), newShelf()

@@ -21,6 +21,7 @@ type conversation struct {
 
 type task struct {
 	place
+	agent  string // that it began with
 	thread string
 	in     *conversation
 	state  mesh.TaskState
@@ -52,9 +53,9 @@ func (x *Index) apply(p threadlog.Placed) {
 	if p.Seq == 1 { // a later thread with the id of a deleted one
 		x.drop(p.Thread)
 	}
-	switch p.Body.(type) {
+	switch b := p.Body.(type) {
 	case mesh.TaskOpened:
-		x.open(p)
+		x.open(p, b.Execution.Agent)
 		return
 	case mesh.ArtifactAppended: // most events are; no status comes of one
 		if c := x.find(p.Thread); c != nil {
@@ -82,8 +83,8 @@ func (x *Index) apply(p threadlog.Placed) {
 	c.open = slices.DeleteFunc(c.open, func(t *task) bool { return t.view == nil })
 }
 
-// open adds the task that the event opens, unless it opens none.
-func (x *Index) open(p threadlog.Placed) {
+// open adds the task that the event opens with the agent, unless it opens none.
+func (x *Index) open(p threadlog.Placed, agent string) {
 	view := thread.Fold([]*mesh.Event{p.Event}).View(p.Thread.ID, p.Execution, p.Seq, thread.Mode{})
 	if view == nil {
 		return
@@ -103,7 +104,7 @@ func (x *Index) open(p threadlog.Placed) {
 		return
 	}
 	t := &task{
-		place: place{at: p.Time.UnixMilli(), id: p.Execution}, thread: p.Thread.ID, in: c,
+		place: place{at: p.Time.UnixMilli(), id: p.Execution}, agent: agent, thread: p.Thread.ID, in: c,
 		state: a2apb.TaskState_TASK_STATE_SUBMITTED, view: view,
 	}
 	c.tasks = append(c.tasks, t)

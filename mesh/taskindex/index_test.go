@@ -39,6 +39,9 @@ const (
 	completed = a2apb.TaskState_TASK_STATE_COMPLETED
 )
 
+// agents have every other task each.
+var agents = [2]string{"main", "smith"}
+
 // A world is a log and an index over it.
 type world struct {
 	t     rapid.TB
@@ -95,7 +98,7 @@ func (w *world) events(k mesh.ThreadKey) []*mesh.Event {
 func (w *world) open(k mesh.ThreadKey, second int) mesh.ExecutionID {
 	w.made++
 	id := mesh.ExecutionID(fmt.Sprintf("%s-%016x", strings.ReplaceAll(k.ID, "-", ""), w.made))
-	w.add(k, second, id, mesh.TaskOpened{Execution: mesh.Execution{ID: id, Kind: mesh.KindTurn, Agent: "main", User: "ann"}})
+	w.add(k, second, id, mesh.TaskOpened{Execution: mesh.Execution{ID: id, Kind: mesh.KindTurn, Agent: agents[w.made%2], User: "ann"}})
 	return id
 }
 
@@ -141,7 +144,7 @@ func (w *world) expected(keys []mesh.ThreadKey, q taskindex.Query) []taskindex.T
 			}
 			task, _ := snap.Task()
 			got := taskindex.Task{ID: turn.ID, Thread: k.ID, State: task.Status.State, Since: task.Status.Timestamp.AsTime(), Seq: at}
-			if k.Tenant == q.Tenant && (q.Thread == "" || q.Thread == k.ID) && (q.State == 0 || q.State == got.State) && !got.Since.Before(q.Since) {
+			if k.Tenant == q.Tenant && (q.Agent == "" || q.Agent == turn.Agent) && (q.Thread == "" || q.Thread == k.ID) && (q.State == 0 || q.State == got.State) && !got.Since.Before(q.Since) {
 				out = append(out, got)
 			}
 		}
@@ -181,6 +184,7 @@ func TestTheIndexAgreesWithTheSnapshotsOfAllTasks(t *testing.T) {
 func (w *world) compare(rt *rapid.T, keys []mesh.ThreadKey) {
 	q := taskindex.Query{
 		Tenant: rapid.SampledFrom([]mesh.TenantID{"a", "b", "nobody"}).Draw(rt, "tenant"),
+		Agent:  rapid.SampledFrom([]string{"", "", "main", "smith", "nobody"}).Draw(rt, "filter agent"),
 		Thread: rapid.SampledFrom([]string{"", keys[0].ID, keys[1].ID, "none"}).Draw(rt, "filter thread"),
 		State:  rapid.SampledFrom([]mesh.TaskState{0, 0, submitted, working, input, completed}).Draw(rt, "filter state"),
 		Limit:  rapid.IntRange(1, 4).Draw(rt, "limit"),
@@ -258,6 +262,7 @@ func TestAPageTokenBelongsToItsListAndCaller(t *testing.T) {
 		"of another caller":     {taskindex.Query{Tenant: "a", Caller: "bob", Limit: 2}, token, w.index, false},
 		"with another state":    {taskindex.Query{Tenant: "a", Caller: "ann", Limit: 2, State: working}, token, w.index, false},
 		"with another thread":   {taskindex.Query{Tenant: "a", Caller: "ann", Limit: 2, Thread: k.ID}, token, w.index, false},
+		"with an agent":         {taskindex.Query{Tenant: "a", Caller: "ann", Limit: 2, Agent: "main"}, token, w.index, false},
 		"with another time":     {later, token, w.index, false},
 		"forged":                {q, string(flip), w.index, false},
 		"cut":                   {q, token[:10], w.index, false},

@@ -14,6 +14,8 @@ type Query struct {
 	Tenant mesh.TenantID
 	// Caller is who asks: a page token works for whom it was given to.
 	Caller string
+	// Agent is the name of the agent that the tasks began with, "" for all.
+	Agent string
 	// Thread is a thread id, "" for all.
 	Thread string
 	// State is a state, 0 for all.
@@ -83,7 +85,7 @@ func (x *Index) List(ctx context.Context, q Query) (Page, error) {
 }
 
 func (q Query) has(t *task) bool {
-	return (q.State == 0 || t.state == q.State) && (q.Since.IsZero() || !time.UnixMilli(t.at).Before(q.Since))
+	return (q.Agent == "" || t.agent == q.Agent) && (q.State == 0 || t.state == q.State) && (q.Since.IsZero() || !time.UnixMilli(t.at).Before(q.Since))
 }
 
 // ordered yields the tenant's tasks, or those of one thread. It may be called

@@ -65,7 +65,7 @@ var layers = map[string]layer{
 	// How it is offered.
 	"mesh/service": {5, []string{"gen/mesh/v1", "mesh", "mesh/grant", "mesh/handoff", "mesh/limit", "mesh/registry", "mesh/skill", "mesh/state", "mesh/thread", "mesh/threadlog", "mesh/threads", "mesh/wire"}},
 	"mesh/jsonrpc": {5, []string{"mesh", "mesh/gateway", "mesh/rpc"}},
-	"mesh/compat":  {5, []string{"mesh", "mesh/gateway", "mesh/rpc"}},
+	"mesh/compat":  {5, []string{"mesh", "mesh/gateway", "mesh/jsonrpc", "mesh/rpc"}},
 	"mesh/gateway": {5, []string{"gen/...", "mesh", "mesh/a2a", "mesh/rpc"}},
 
 	// The composition root, and the architecture itself.
