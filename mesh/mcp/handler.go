@@ -79,8 +79,9 @@ const MetaResult = "agentmesh/result"
 const instructions = "The tools are the skills of an agentmesh. A tool that needs the user's approval answers with the question, and runs when the user has agreed."
 
 // NewHandler returns an MCP server over streamable HTTP that offers the skills
-// of the backend as tools, named as [command.ToolName] says: letters, digits,
-// '_' and '-', which is what all clients accept.
+// of the backend as tools, named as [command.ToolName] says: at most 64 letters,
+// digits, '_' and '-', which is what all clients accept. A tool whose name had to
+// be shortened for that has the skill's name as its title.
 //
 // It authenticates nobody and refuses no web site: mount it behind what does,
 // and have that put the identity into the request's context. There are no
@@ -197,9 +198,11 @@ func (h *handler) list(ctx context.Context, req *sdk.ListToolsRequest) (*sdk.Lis
 			res.NextCursor = base64.RawURLEncoding.EncodeToString([]byte(skills[from+i-1].Name))
 			break
 		}
-		res.Tools = append(res.Tools, &sdk.Tool{
-			Name: command.ToolName(s.Name), Description: s.Description, InputSchema: schema, Annotations: annotations(s),
-		})
+		tool := &sdk.Tool{Name: command.ToolName(s.Name), Description: s.Description, InputSchema: schema, Annotations: annotations(s)}
+		if command.SkillName(tool.Name) == "" { // the name was shortened
+			tool.Title = s.Name
+		}
+		res.Tools = append(res.Tools, tool)
 	}
 	return res, nil
 }

@@ -24,7 +24,11 @@ func (h *handler) call(ctx context.Context, params *sdk.CallToolParamsRaw) (*sdk
 	if err != nil {
 		return nil, err
 	}
-	out, err := h.backend.Run(ctx, command.SkillName(params.Name), args, key)
+	name, err := h.skillOf(ctx, params.Name)
+	if err != nil {
+		return nil, h.failure(ctx, err)
+	}
+	out, err := h.backend.Run(ctx, name, args, key)
 	switch {
 	case mesh.IsCode(err, mesh.NotFound):
 		return nil, invalidParams("unknown tool '" + line(params.Name, maxTitle) + "'; list the tools")
@@ -38,6 +42,25 @@ func (h *handler) call(ctx context.Context, params *sdk.CallToolParamsRaw) (*sdk
 		return &sdk.CallToolResult{IsError: true, Content: []sdk.Content{&sdk.TextContent{Text: told}}}, nil
 	}
 	return answer(out), nil
+}
+
+// skillOf returns the skill that the tool is named for. Of a name that was
+// shortened it is one of those that the caller may call; where there is none, the
+// name itself is returned, which is no skill's.
+func (h *handler) skillOf(ctx context.Context, tool string) (string, error) {
+	if name := command.SkillName(tool); name != "" {
+		return name, nil
+	}
+	skills, err := h.backend.List(ctx)
+	if err != nil {
+		return "", err
+	}
+	for _, s := range skills {
+		if command.ToolName(s.Name) == tool {
+			return s.Name, nil
+		}
+	}
+	return tool, nil
 }
 
 // keyOf returns the client's idempotency key, or a new one.

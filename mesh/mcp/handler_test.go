@@ -218,6 +218,38 @@ func TestTenThousandSkillsComeInPages(t *testing.T) {
 	}
 }
 
+// A skill whose name is too long for clients has a short one as a tool, under
+// which it is called.
+func TestLongNamesAreShortAsTools(t *testing.T) {
+	first, second := "tasks.create_"+strings.Repeat("x", 57), "tasks.create_"+strings.Repeat("x", 56)+"y"
+	for _, version := range versions {
+		b := &backend{skills: map[string][]*skill.Skill{
+			"ann": {sample(first, skill.AccessWrite, false), sample(second, skill.AccessWrite, false)}, "bob": nil,
+		}}
+		url := offer(t, b, mcp.HandlerOptions{})
+		session := connect(t, url, "ann", version)
+		page, err := session.ListTools(t.Context(), nil)
+		if err != nil || len(page.Tools) != 2 {
+			t.Fatalf("the tools are %+v, %v", page, err)
+		}
+		for _, tool := range page.Tools {
+			if len(tool.Name) > 64 || tool.Title != first && tool.Title != second {
+				t.Errorf("there is a tool %q with the title %q", tool.Name, tool.Title)
+			}
+			b.runs = nil
+			if _, err := session.CallTool(t.Context(), &sdk.CallToolParams{Name: tool.Name}); err == nil || len(b.runs) != 1 || !strings.HasPrefix(b.runs[0], "ann "+tool.Title+" ") {
+				t.Errorf("a call of %s runs %q, and the error is %v", tool.Title, b.runs, err)
+			}
+		}
+		// Who may not call the skill does not find it, whatever the name says.
+		b.runs = nil
+		_, err = connect(t, url, "bob", version).CallTool(t.Context(), &sdk.CallToolParams{Name: page.Tools[0].Name})
+		if err == nil || !strings.Contains(err.Error(), "unknown tool") || len(b.runs) != 1 || strings.Contains(b.runs[0], "tasks.create") {
+			t.Errorf("somebody else's call runs %q, and the error is %v", b.runs, err)
+		}
+	}
+}
+
 // Lists have no schemas: those that a page needs are fetched for it.
 func TestOnlyTheSchemasOfThePageAreFetched(t *testing.T) {
 	b := &backend{skills: map[string][]*skill.Skill{}}

@@ -38,16 +38,17 @@ func TestMain(m *testing.M) {
 // A fake is a server of the official SDK whose tools behave in many ways.
 type fake struct {
 	server *sdk.Server
-	// canceled is told when a call of "hang" was canceled.
-	canceled chan struct{}
+	// hanging is told when a call of "hang" has come, canceled when it was
+	// canceled.
+	hanging, canceled chan struct{}
 }
 
 type handlerFunc = func(ctx context.Context, req *sdk.CallToolRequest) (*sdk.CallToolResult, error)
 
 func newFake() *fake {
 	f := &fake{
-		server:   sdk.NewServer(&sdk.Implementation{Name: "fake", Version: "1"}, &sdk.ServerOptions{PageSize: 3}),
-		canceled: make(chan struct{}, 10),
+		server:  sdk.NewServer(&sdk.Implementation{Name: "fake", Version: "1"}, &sdk.ServerOptions{PageSize: 3}),
+		hanging: make(chan struct{}, 10), canceled: make(chan struct{}, 10),
 	}
 	for name, h := range map[string]handlerFunc{
 		"echo": f.echo, "hang": f.hang, "die": f.die, "grow": f.grow, "shrink": f.shrink, "pids": f.pids,
@@ -96,6 +97,7 @@ func (f *fake) breaks(code int64, message string) handlerFunc {
 }
 
 func (f *fake) hang(ctx context.Context, _ *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+	f.hanging <- struct{}{}
 	<-ctx.Done()
 	f.canceled <- struct{}{}
 	return nil, ctx.Err()

@@ -39,7 +39,7 @@ func TestRunLeavesNoProcess(t *testing.T) {
 // alive reports whether there is such a process, other than as a zombie that
 // waits for init.
 func alive(pid int) bool {
-	for range 100 {
+	for range 1000 {
 		if syscall.Kill(pid, 0) != nil {
 			return false
 		}

@@ -177,15 +177,19 @@ func TestRunEndsAlthoughAServerHangs(t *testing.T) {
 func TestASlowCallEndsWithItsCallerOrItsTime(t *testing.T) {
 	f := newFake()
 	url := endpoint(t, f, true).URL
-	m := run(t, map[string]mcp.Server{"box": {URL: url, Timeout: 300 * time.Millisecond}, "slow": {URL: url}}, mcp.Options{})
+	m := run(t, map[string]mcp.Server{"box": {URL: url, Timeout: 2 * time.Second}, "slow": {URL: url}}, mcp.Options{})
 	m.awaitSkill(t, "box.hang")
 	m.awaitSkill(t, "slow.hang")
-	if _, err := m.call(t.Context(), "box.hang", nil); !mesh.IsCode(err, mesh.Timeout) || !strings.Contains(mesh.DetailOf(err), "within 300ms") {
+	if _, err := m.call(t.Context(), "box.hang", nil); !mesh.IsCode(err, mesh.Timeout) || !strings.Contains(mesh.DetailOf(err), "within 2s") {
 		t.Errorf("a call that takes too long: %v", err)
 	}
+	<-f.hanging
 	<-f.canceled
 	ctx, cancel := context.WithCancel(t.Context())
-	time.AfterFunc(50*time.Millisecond, cancel)
+	go func() {
+		<-f.hanging
+		cancel()
+	}()
 	if _, err := m.call(ctx, "slow.hang", nil); !mesh.IsCode(err, mesh.Canceled) {
 		t.Errorf("a call whose caller leaves: %v", err)
 	}
@@ -195,7 +199,8 @@ func TestASlowCallEndsWithItsCallerOrItsTime(t *testing.T) {
 		_, err := m.call(context.Background(), "slow.hang", nil)
 		ended <- err
 	}()
-	time.AfterFunc(50*time.Millisecond, m.stop)
+	<-f.hanging
+	m.stop()
 	if err := <-ended; !mesh.IsCode(err, mesh.Unavailable) {
 		t.Errorf("a call when the mesh ends: %v", err)
 	}
@@ -337,6 +342,9 @@ func TestHeadersDoNotFollowARedirect(t *testing.T) {
 
 func TestOpenRefusesWhatCannotWork(t *testing.T) {
 	ok := []string{"server"}
+	if mcp.DefaultTimeout != 30*time.Second {
+		t.Errorf("a call may take %v where nothing else is said", mcp.DefaultTimeout)
+	}
 	for field, servers := range map[string]map[string]mcp.Server{
 		"servers":     {"Git Hub": {Command: ok}},
 		"a":           {"a": {}},

@@ -7,16 +7,20 @@ import (
 	"strconv"
 	"time"
 
-	"agentmesh/mesh"
 	"agentmesh/mesh/skill"
 )
 
-// A digest stands for all that makes two notifications the same.
+// A digest stands for all that makes two notifications the same. A failure is
+// the same whoever meets it; a success is one of its user's own.
 type digest [sha256.Size]byte
 
-func digestOf(rule int, tenant mesh.TenantID, skillName string, r *skill.Result) digest {
+func digestOf(rule int, o Origin, skillName string, r *skill.Result) digest {
 	h := sha256.New()
-	for _, part := range []string{strconv.Itoa(rule), string(tenant), skillName, r.Status, r.Whole()} {
+	parts := []string{strconv.Itoa(rule), string(o.Tenant), skillName, r.Status, r.Whole()}
+	if !r.Failed() {
+		parts = append(parts, o.User)
+	}
+	for _, part := range parts {
 		_ = binary.Write(h, binary.LittleEndian, uint64(len(part))) // so that parts cannot run into each other; a hash takes all
 		_, _ = io.WriteString(h, part)
 	}

@@ -225,7 +225,7 @@ func (s scoped) Notify(ctx context.Context, about *skill.Skill, call *skill.Call
 		if !rule.matches(about.Name, r.Failed()) {
 			continue
 		}
-		d := &delivery{rule: rule, about: digestOf(i, s.origin.Tenant, about.Name, r), note: Notification{
+		d := &delivery{rule: rule, about: digestOf(i, s.origin, about.Name, r), note: Notification{
 			ID: mesh.NewEventID(), Rule: rule.Name, Skill: about.Name, Status: r.Status, Content: mesh.Clip(r.Content, maxContent),
 			Tenant: s.origin.Tenant, User: s.origin.User, Thread: s.origin.Thread, Source: call.Source, Time: s.options.Now().UTC(),
 		}}

@@ -19,6 +19,8 @@
 //     recorded as missed.
 //   - A due time that comes while the skill's last run still goes on is recorded
 //     as missed.
+//   - No due time is run twice because a clock is set back. One that was more than
+//     a day ahead has the count begin again when it is right.
 //   - A schedule that is new, or another than before, begins to count when a
 //     scheduler first sees it.
 //

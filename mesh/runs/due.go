@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	"agentmesh/mesh"
 	"agentmesh/mesh/skill"
 )
 
@@ -54,6 +53,9 @@ func (l *loop) settle(ctx context.Context, id jobID, j *job, now time.Time) erro
 	if j.schedule == "" {
 		return nil
 	}
+	if p.from().Sub(now) > maxAhead {
+		return l.rewind(ctx, id, p, version, now)
+	}
 	dues, earlier, err := overdue(j, p.from(), now)
 	if err != nil || len(dues) == 0 {
 		return err
@@ -73,6 +75,25 @@ func (l *loop) replan(ctx context.Context, id jobID, j *job, p *plan, version in
 		return err
 	}
 	l.Logger.InfoContext(ctx, "schedule", "tenant", id.tenant, "skill", id.skill, "schedule", j.schedule, "timezone", j.timezone)
+	return nil
+}
+
+// maxAhead is how far in the future the last settled due time of a plan may be:
+// clocks of nodes differ, and are set. What is farther was settled by a clock that
+// was wrong, and would keep the skill from running until then.
+const maxAhead = 24 * time.Hour
+
+// rewind has the schedule count from now on again.
+func (l *loop) rewind(ctx context.Context, id jobID, p *plan, version int64, now time.Time) error {
+	l.Logger.WarnContext(ctx, "due times were settled by a clock that was wrong; counting from now on again",
+		"tenant", id.tenant, "skill", id.skill, "settled", p.from(), "now", now)
+	dropped := p.rewind(now)
+	if err := l.journal.putPlan(ctx, id, p, version); err != nil {
+		return err
+	}
+	if err := l.journal.drop(context.WithoutCancel(ctx), id, dropped); err != nil {
+		l.failed(ctx, "records of runs of the future not deleted", err)
+	}
 	return nil
 }
 
@@ -133,17 +154,14 @@ func (l *loop) miss(ctx context.Context, id jobID, due time.Time, why string) {
 	}
 }
 
-// busy reports whether the last run of the skill still goes on. From now on it is
-// looked after here, for its process may be dead.
+// busy reports whether the last run of the skill still goes on, or is yet to
+// begin. From now on it is looked after here, for its process may be dead.
 func (l *loop) busy(ctx context.Context, id jobID, p *plan) (bool, error) {
 	if p.Begun == 0 {
 		return false, nil
 	}
-	rec, version, err := l.journal.record(ctx, id, p.Begun)
-	if mesh.IsCode(err, mesh.NotFound) {
-		return false, nil
-	}
-	if err != nil || rec.Status != statusRunning {
+	rec, version, err := l.journal.begun(ctx, id, p)
+	if err != nil || rec == nil || rec.Status != statusRunning {
 		return false, err
 	}
 	o, err := l.orderOf(id, rec.Due)
@@ -154,6 +172,10 @@ func (l *loop) busy(ctx context.Context, id jobID, p *plan) (bool, error) {
 	if err != nil {
 		return false, err
 	}
+	ours := l.flying[flight{id, p.Begun}]
 	l.fly(ctx, id, rec, version)
-	return acc == nil || !resting(acc.Task.GetStatus().GetState()), nil
+	if acc == nil { // and whoever looks after it only now begins it in time or not at all
+		return ours || l.Now().Sub(rec.Due) <= l.CatchUp, nil
+	}
+	return !resting(acc.Task.GetStatus().GetState()), nil
 }

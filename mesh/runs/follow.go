@@ -122,13 +122,10 @@ func (l *loop) adopt(ctx context.Context) {
 		if p.plan.Begun == 0 {
 			continue
 		}
-		rec, version, err := l.journal.record(ctx, p.id, p.plan.Begun)
-		if mesh.IsCode(err, mesh.NotFound) { // it was claimed, and no more
-			rec, err = &record{Skill: p.id.skill, Due: time.Unix(p.plan.Begun, 0).UTC(), Status: statusRunning}, nil
-		}
+		rec, version, err := l.journal.begun(ctx, p.id, p.plan)
 		if err != nil {
 			l.failed(ctx, "a run that an earlier process began cannot be settled", err)
-		} else if rec.Status == statusRunning {
+		} else if rec != nil && rec.Status == statusRunning {
 			l.fly(ctx, p.id, rec, version)
 		}
 	}

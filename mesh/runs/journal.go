@@ -68,6 +68,20 @@ func (p *plan) settle(dues ...time.Time) (dropped []int64) {
 	return dropped
 }
 
+// rewind takes out what is settled beyond now, returns it, and has due times
+// count from now on.
+func (p *plan) rewind(now time.Time) (dropped []int64) {
+	at := slices.IndexFunc(p.Dues, func(due int64) bool { return due > now.Unix() })
+	if at >= 0 {
+		dropped, p.Dues = slices.Clone(p.Dues[at:]), slices.Clone(p.Dues[:at])
+	}
+	if p.Begun > now.Unix() {
+		p.Begun = 0
+	}
+	p.Since = now.UTC()
+	return dropped
+}
+
 // What a record's Status may be.
 const (
 	statusRunning   = "running"
@@ -148,6 +162,20 @@ func (j journal) record(ctx context.Context, id jobID, due int64) (*record, int6
 	}
 	r := new(record)
 	return r, v.Version, decode(v.Data, r)
+}
+
+// begun returns the record of the last due time that was to run, and its version:
+// nil if it is not kept any more, and one with version 0 if whoever claimed the due
+// time came no further.
+func (j journal) begun(ctx context.Context, id jobID, p *plan) (*record, int64, error) {
+	rec, version, err := j.record(ctx, id, p.Begun)
+	if !mesh.IsCode(err, mesh.NotFound) {
+		return rec, version, err
+	}
+	if !slices.Contains(p.Dues, p.Begun) {
+		return nil, 0, nil
+	}
+	return &record{Skill: id.skill, Due: time.Unix(p.Begun, 0).UTC(), Status: statusRunning}, 0, nil
 }
 
 // putRecord replaces the record that has the version, 0 if there must be none,

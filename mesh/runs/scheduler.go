@@ -117,6 +117,7 @@ type loop struct {
 	flying    map[flight]bool
 	adopted   bool      // what an earlier process left has been looked at
 	swept     time.Time // when old plans were last looked for
+	seen      time.Time // what the clock showed in the last step
 }
 
 // A job is a schedule of a skill; an empty one is of a skill that has none any
@@ -137,7 +138,14 @@ const retry = 5 * time.Second
 
 // step does all that there is to do now.
 func (l *loop) step(ctx context.Context) {
-	now := l.Now()
+	now := l.Now().Round(0) // as the clock on the wall, which can be set
+	if now.Before(l.seen) {
+		l.swept = time.Time{}
+		for _, j := range l.jobs {
+			j.look = time.Time{}
+		}
+	}
+	l.seen = now
 	if !l.adopted {
 		l.adopt(ctx)
 	}

@@ -59,10 +59,14 @@ func (s *Skill) arguments(args map[string]any) (map[string]any, []string) {
 func (s *Skill) matchNames(args map[string]any) (given, besides map[string]any, problems []string) {
 	given, besides = make(map[string]any, len(args)), make(map[string]any, len(args))
 	takesAny := s.takesAny()
+	plain := func(name string) string { return strings.ReplaceAll(name, "-", "_") }
+	places := make(map[string]int, len(s.Parameters))
+	for i := range s.Parameters {
+		places[plain(s.Parameters[i].Name)] = i
+	}
 	for _, key := range slices.Sorted(maps.Keys(args)) {
-		plain := strings.ReplaceAll(key, "-", "_")
-		i := slices.IndexFunc(s.Parameters, func(p Parameter) bool { return strings.ReplaceAll(p.Name, "-", "_") == plain })
-		if i < 0 {
+		i, known := places[plain(key)]
+		if !known {
 			if takesAny {
 				besides[key] = args[key]
 			} else {

@@ -26,6 +26,10 @@ type Draft struct {
 	Timezone   string
 	Author     string
 	Created    string // a date, as "2026-11-20"
+	// Confirm is what to ask the user before each call, or "", and
+	// RequiresApproval has the user asked also without it.
+	Confirm          string
+	RequiresApproval bool
 }
 
 // maxSteps bounds steps, triggers and tags of a draft, each.
@@ -60,6 +64,7 @@ func Build(d Draft) (*Skill, error) {
 	s := &Skill{
 		Name: d.Domain + "." + d.Name, Domain: d.Domain, Action: d.Name, Description: d.Description,
 		Schedule: d.Schedule, Timezone: d.Timezone, Author: d.Author, Created: d.Created,
+		Confirm: strings.TrimSpace(d.Confirm), RequiresApproval: d.RequiresApproval,
 		Access: DefaultAccess(d.Name), Tags: d.Tags, Parameters: d.Parameters,
 	}
 	s.Body = d.page(s)
@@ -114,6 +119,9 @@ func (d *Draft) page(s *Skill) string {
 	}
 	for i, step := range steps {
 		fmt.Fprintf(&b, "%d. %s\n", i+1, strings.TrimSpace(step))
+	}
+	if s.RequiresApproval || s.Confirm != "" {
+		b.WriteString("\nThe user is asked before each call.\n")
 	}
 	if len(d.Triggers) > 0 {
 		b.WriteString("\n## When to use\n\n")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"runtime/debug"
 	"time"
 
@@ -34,8 +35,13 @@ func (x *Executor) run(ctx context.Context, s *Skill, call *Call, env *Env) end 
 	}
 }
 
+// interpret in the metadata of a result tells the agent that its content is a
+// template, which the model carries out. What a handler returns is information
+// and never that.
+const interpret = "requires_interpretation"
+
 func template(s *Skill, args map[string]any) *Result {
-	meta := map[string]any{"type": "template", "requires_interpretation": true}
+	meta := map[string]any{"type": "template", interpret: true}
 	if len(args) > 0 {
 		meta["arguments"] = args
 	}
@@ -64,6 +70,10 @@ func guarded(ctx context.Context, h Handler, call *Call, env *Env) (e end) {
 		return crashed()
 	}
 	own := *r // what the handler returned may be shared
+	if _, ok := own.Metadata[interpret]; ok {
+		own.Metadata = maps.Clone(own.Metadata)
+		delete(own.Metadata, interpret) // that is for skills without a handler
+	}
 	if own.Status == "" {
 		own.Status = StatusOK
 	}

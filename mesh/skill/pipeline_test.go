@@ -70,13 +70,14 @@ func (l *line) Notify(_ context.Context, s *skill.Skill, _ *skill.Call, r *skill
 	l.note("notify " + s.Name + " " + r.Status)
 }
 
-// executor makes a pipeline of the skills notes.save, notes.ask and the
+// executor makes a pipeline of the skills notes.save, notes.ask, notes.guard and the
 // template notes.explain.
 func (l *line) executor(t *testing.T) *skill.Executor {
 	t.Helper()
 	c := load(t, files(map[string]string{
 		"notes/save.md":    noteFile,
 		"notes/ask.md":     strings.NewReplacer("name: notes.save", "name: notes.ask", "handler: notes.save", "handler: notes.save\nconfirm: Really?").Replace(noteFile),
+		"notes/guard.md":   strings.NewReplacer("name: notes.save", "name: notes.guard", "handler: notes.save", "handler: notes.save\nrequires_approval: true").Replace(noteFile),
 		"notes/explain.md": "---\nname: notes.explain\ndescription: Explain\n---\n# Explain well\n",
 	}))
 	find := skill.Lookup(c.Get)
@@ -114,6 +115,8 @@ func TestThePipelineHasOneOrder(t *testing.T) {
 	}{
 		"a call": {"notes.save", "x", skill.Approved, nil,
 			"scope, look-up, breaker, budget@, begin x@, handler k1@, end ok, success, notify notes.save ok", "saved"},
+		"a call that asks without words of its own": {"notes.guard", "x", skill.Refused, nil,
+			"scope, look-up, approval", "Failed to execute 'notes.guard': the user did not allow it; do not call it again unless the user asks for it."},
 		"an approved call": {"notes.ask", "x", skill.Approved, nil,
 			"scope, look-up, approval, breaker, budget@, begin x@, handler k1@, end ok, success, notify notes.ask ok", "saved"},
 		"a template": {"notes.explain", nil, skill.Approved, nil,

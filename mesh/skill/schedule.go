@@ -20,8 +20,9 @@ const scheduleYears = 9
 // @weekly, @monthly, @yearly and @annually. As in POSIX, a day that is
 // restricted in both day fields is due when either matches. The timezone is an
 // IANA name, as "Europe/Berlin"; "" is UTC. A time of day that a clock change
-// skips is due an hour later; one that it repeats is due once, unless the
-// schedule is for every hour.
+// skips is due as much later as is skipped, which is an hour nearly everywhere;
+// one that it repeats is due once. A schedule for every hour goes on through
+// both: it has nothing to make up for, and is due in both hours of one name.
 //
 // The error is Invalid, with Field "schedule" or "timezone"; it does not depend
 // on the time given.
@@ -35,23 +36,15 @@ func Next(schedule, timezone string, after time.Time) (time.Time, error) {
 	if err != nil {
 		return time.Time{}, mesh.Wrap(op, err)
 	}
-	after = after.In(zone)
-	due := plan.Next(after)
-	for !everyHour(schedule) && repeated(due) {
-		due = plan.Next(due)
-	}
-	return due.UTC(), nil
+	return clock{zone, everyHour(plan)}.next(plan, after), nil
 }
 
-func everyHour(schedule string) bool {
-	fields := strings.Fields(schedule)
-	return schedule == "@hourly" || len(fields) == 5 && strings.HasPrefix(fields[1], "*")
-}
-
-// repeated reports whether the clock showed the time of t an hour before too.
-func repeated(t time.Time) bool {
-	const clock = "2006-01-02 15:04"
-	return !t.IsZero() && t.Add(-time.Hour).Format(clock) == t.Format(clock)
+// everyHour reports whether the schedule is for every hour of the days that it
+// is for.
+func everyHour(plan cron.Schedule) bool {
+	const all = 1<<24 - 1
+	spec, ok := plan.(*cron.SpecSchedule)
+	return ok && spec.Hour&all == all
 }
 
 func loadZone(name string) (*time.Location, error) {

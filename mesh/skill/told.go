@@ -60,9 +60,6 @@ func oneLine(s string) string {
 	return mesh.Clip(strings.Join(strings.Fields(Visible(s)), " "), maxAsked)
 }
 
-// narrowing are the parameters, by custom, that ask for less or for the rest.
-var narrowing = []string{"limit", "offset", "after", "page", "cursor", "from", "lines"}
-
 // cut shortens the content to what a model is told, and says so to it, with
 // what it can do about it (S3-154).
 func cut(r *Result, most int, s *Skill, source string) *Result {
@@ -76,16 +73,6 @@ func cut(r *Result, most int, s *Skill, source string) *Result {
 	if line := strings.LastIndexByte(r.Content[:end], '\n'); line > end/2 {
 		end = line
 	}
-	var by []string
-	for i := range s.Parameters {
-		if name := s.Parameters[i].Name; slices.Contains(narrowing, name) {
-			by = append(by, flagName(name, source))
-		}
-	}
-	remedy := "ask for less, with a narrower request"
-	if len(by) > 0 {
-		remedy = "ask for less or for the rest, with " + strings.Join(by, ", ")
-	}
 	shown, missing := r.Content[:end], r.Content[end:]
 	much := fmt.Sprintf("%d of %d bytes", len(missing), len(r.Content))
 	if n := strings.Count(strings.TrimSuffix(missing, "\n"), "\n"); n > 0 {
@@ -93,8 +80,34 @@ func cut(r *Result, most int, s *Skill, source string) *Result {
 	}
 	short := *r
 	short.Full = r.Content
-	short.Content = fmt.Sprintf("%s\n[%s are missing here; %s]", shown, much, remedy)
+	short.Content = fmt.Sprintf("%s\n[%s are missing here; %s]", shown, much, s.remedy(source))
 	return &short
+}
+
+// remedy says how to get at what is missing, as far as the names and types of the
+// parameters tell: nothing is promised that a skill may not do. A "from" that is
+// text is somebody's name in one skill and a day in another.
+func (s *Skill) remedy(source string) string {
+	var on, less []string
+	for i := range s.Parameters {
+		p := &s.Parameters[i]
+		number := p.Type == "integer"
+		switch {
+		case p.Name == "offset", p.Name == "cursor", number && slices.Contains([]string{"from", "after", "page", "start", "skip"}, p.Name):
+			on = append(on, flagName(p.Name, source))
+		case number && slices.Contains([]string{"limit", "lines", "count", "page_size", "per_page", "max_results"}, p.Name):
+			less = append(less, flagName(p.Name, source))
+		}
+	}
+	switch {
+	case len(on) > 0 && len(less) > 0:
+		return fmt.Sprintf("go on from there with %s, or ask for less at once with %s", strings.Join(on, ", "), strings.Join(less, ", "))
+	case len(on) > 0:
+		return "go on from there with " + strings.Join(on, ", ")
+	case len(less) > 0:
+		return fmt.Sprintf("there is no way to go on from there: ask a narrower question, or for less with %s", strings.Join(less, ", "))
+	}
+	return "there is no way to go on from there: ask for less, with a narrower request"
 }
 
 // flagName writes a parameter as the face through which the call came does.

@@ -20,11 +20,12 @@ func TestLongResultsAreCutWithARemedy(t *testing.T) {
 		most            int
 		told            string
 	}{
-		"at a line":      {listing, mesh.SourceCommand, 100, strings.Repeat("line of ten\n", 8) + "[145 of 240 bytes (12 lines) are missing here; ask for less or for the rest, with --limit, --offset]"},
-		"for JSON calls": {listing, mesh.SourceUseSkill, 100, strings.Repeat("line of ten\n", 8) + "[145 of 240 bytes (12 lines) are missing here; ask for less or for the rest, with 'limit', 'offset']"},
-		"one long line":  {strings.Repeat("é", 60), mesh.SourceCommand, 101, strings.Repeat("é", 50) + "\n[20 of 120 bytes are missing here; ask for less or for the rest, with --limit, --offset]"},
+		"at a line":      {listing, mesh.SourceCommand, 100, strings.Repeat("line of ten\n", 8) + "[145 of 240 bytes (12 lines) are missing here; go on from there with --offset, or ask for less at once with --limit]"},
+		"for JSON calls": {listing, mesh.SourceUseSkill, 100, strings.Repeat("line of ten\n", 8) + "[145 of 240 bytes (12 lines) are missing here; go on from there with 'offset', or ask for less at once with 'limit']"},
+		"one long line":  {strings.Repeat("é", 60), mesh.SourceCommand, 101, strings.Repeat("é", 50) + "\n[20 of 120 bytes are missing here; go on from there with --offset, or ask for less at once with --limit]"},
 		"that fits":      {listing, mesh.SourceCommand, len(listing), listing},
-		"by default":     {strings.Repeat("x", skill.DefaultMaxContent), mesh.SourceCommand, 0, strings.Repeat("x", skill.DefaultMaxContent)},
+		"by default":     {strings.Repeat("x", 16<<10), mesh.SourceCommand, 0, strings.Repeat("x", 16<<10)},
+		"beyond default": {strings.Repeat("x", 16<<10+1), mesh.SourceCommand, 0, strings.Repeat("x", 16<<10) + "\n[1 of 16385 bytes are missing here; go on from there with --offset, or ask for less at once with --limit]"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -54,13 +55,37 @@ func TestACutResultWithoutParametersAsksForANarrowerRequest(t *testing.T) {
 			return &skill.Result{Content: "0123456789"}, nil
 		})},
 	})
-	if got, want := execute(x, "notes.dump", nil).Content, "0123\n[6 of 10 bytes are missing here; ask for less, with a narrower request]"; got != want {
+	if got, want := execute(x, "notes.dump", nil).Content, "0123\n[6 of 10 bytes are missing here; there is no way to go on from there: ask for less, with a narrower request]"; got != want {
 		t.Errorf("told %q, want %q", got, want)
 	}
 	page := &skill.Skill{Name: "notes.how", Body: "0123456789"}
 	x = skill.NewExecutor(skill.Config{Lookup: func(context.Context, string) (*skill.Skill, error) { return page, nil }, MaxContent: 4})
 	if got := execute(x, "notes.how", nil).Content; got != page.Body {
 		t.Errorf("a template was cut to %q", got)
+	}
+}
+
+// A note promises only what the parameters can do: a "from" that is text is the
+// sender of a mail and not a place to go on from, and a limit alone gets no rest.
+func TestTheRemedyOfACutResultIsTrue(t *testing.T) {
+	for want, parameters := range map[string][]skill.Parameter{
+		"[6 of 10 bytes are missing here; go on from there with --from, or ask for less at once with --limit]": {
+			{Name: "path", Type: "string"}, {Name: "from", Type: "integer"}, {Name: "limit", Type: "integer"}},
+		"[6 of 10 bytes are missing here; there is no way to go on from there: ask a narrower question, or for less with --limit]": {
+			{Name: "from", Type: "string"}, {Name: "page", Type: "string"}, {Name: "limit", Type: "integer"}},
+		"[6 of 10 bytes are missing here; go on from there with --cursor]": {{Name: "cursor", Type: "string"}, {Name: "count", Type: "string"}},
+	} {
+		s := &skill.Skill{Name: "notes.dump", Handler: "dump", Parameters: parameters}
+		x := skill.NewExecutor(skill.Config{
+			Lookup: func(context.Context, string) (*skill.Skill, error) { return s, nil }, MaxContent: 4,
+			Handlers: map[string]skill.Handler{"dump": skill.HandlerFunc(func(context.Context, *skill.Call, *skill.Env) (*skill.Result, error) {
+				return &skill.Result{Content: "0123456789"}, nil
+			})},
+		})
+		r := x.Execute(context.Background(), &skill.Call{Skill: s.Name, Source: mesh.SourceCommand}, nil)
+		if _, got, _ := strings.Cut(r.Content, "\n"); got != want {
+			t.Errorf("told %q, want %q", got, want)
+		}
 	}
 }
 

@@ -23,9 +23,10 @@ func Args(flags map[string]any, s *skill.Skill) map[string]any {
 	if s != nil {
 		parameters, own = declared(s)
 	}
+	places := placesOf(parameters)
 	for name, value := range flags {
-		i := find(parameters, name)
-		if i < 0 {
+		i, known := places[FlagName(name)]
+		if !known {
 			args[name] = value
 			continue
 		}

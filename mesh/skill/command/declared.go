@@ -22,19 +22,29 @@ func declared(s *skill.Skill) (parameters []skill.Parameter, own int) {
 	if len(s.Schema) == 0 || json.Unmarshal(s.Schema, &known) != nil {
 		return parameters, own
 	}
+	required := make(map[string]bool, len(known.Required))
+	for _, name := range known.Required {
+		required[name] = true
+	}
+	places := placesOf(s.Parameters)
 	for _, name := range slices.Sorted(maps.Keys(known.Properties)) {
-		if find(s.Parameters, name) < 0 {
+		if _, is := places[FlagName(name)]; !is {
 			p := known.Properties[name].parameter()
-			p.Name, p.Required = name, slices.Contains(known.Required, name)
+			p.Name, p.Required = name, required[name]
 			parameters = append(parameters, p)
 		}
 	}
 	return parameters, own
 }
 
-// find returns where the parameter is that a flag of this name means, or -1.
-func find(parameters []skill.Parameter, name string) int {
-	return slices.IndexFunc(parameters, func(p skill.Parameter) bool { return FlagName(p.Name) == FlagName(name) })
+// placesOf says where the parameter is that a flag means, by its [FlagName]. Of
+// several, the first one is.
+func placesOf(parameters []skill.Parameter) map[string]int {
+	places := make(map[string]int, len(parameters))
+	for i := range slices.Backward(parameters) {
+		places[FlagName(parameters[i].Name)] = i
+	}
+	return places
 }
 
 // A property is what a schema says of one argument, as far as a flag needs it.

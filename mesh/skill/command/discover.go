@@ -120,7 +120,7 @@ func describe(skills []*skill.Skill, list skillList) *skill.Result {
 		list.Skills = append(list.Skills, skillEntry{s.Name, oneLine(s.Description), Schema(s), s.Access, s.Tags})
 	}
 	if more := len(skills) - len(list.Skills); more > 0 {
-		list.Note = fmt.Sprintf("%d more skills are left out. Give get_skill words to search for, too.", more)
+		list.Note = fmt.Sprintf("%d more skills are left out. Search with more or other words.", more)
 	}
 	return counted(toJSON(list), len(skills))
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -154,6 +155,22 @@ func TestCommand_Note_tellsOfWordsWithoutEffect(t *testing.T) {
 		}
 		if got := c.Note(); !strings.HasPrefix(got, want) || want == "" && got != "" {
 			t.Errorf("%s: %q, want %q", line, got, want)
+		}
+	}
+}
+
+// A line of megabytes, which a model gone wrong may write, is read in a time that
+// grows as it does: looking for the line's end at each of its quotes takes minutes.
+func TestALongLineIsReadInLinearTime(t *testing.T) {
+	t.Parallel()
+	const size = 2 << 20
+	for _, unit := range []string{`"c"d`, ` "c"`} {
+		begun := time.Now()
+		if _, err := command.Parse("a.b --x a" + strings.Repeat(unit, size/len(unit))); err != nil {
+			t.Errorf("%q: %v", unit, err)
+		}
+		if took := time.Since(begun); took > 20*time.Second {
+			t.Errorf("%q takes %v", unit, took)
 		}
 	}
 }

@@ -32,6 +32,7 @@ func scan(text string) (words []word, end int, bad *Error) {
 type scanner struct {
 	text string
 	at   int
+	line int    // where the line ends that was last looked at
 	bad  *Error // the first
 }
 
@@ -69,8 +70,8 @@ func (s *scanner) made(begin int, text string, quoted bool) word {
 // silently become part of a value.
 func (s *scanner) quoted(spans bool) string {
 	mark, rest := s.text[s.at:s.at+1], s.text[s.at+1:]
-	if line := strings.IndexByte(rest, '\n'); !spans && line >= 0 {
-		rest = rest[:line]
+	if !spans {
+		rest = s.text[s.at+1 : s.lineEnd()]
 	}
 	n := strings.Index(rest, mark)
 	if n < 0 {
@@ -85,6 +86,18 @@ func (s *scanner) quoted(spans bool) string {
 		s.fail("the %s before %s is closed only in a later line, in the middle of a word. Put a closing one at the end of its value", name(mark), excerpt(value))
 	}
 	return value
+}
+
+// lineEnd returns where the line ends that is read now. It looks once for each
+// line, however many quotes that has.
+func (s *scanner) lineEnd() int {
+	if s.line <= s.at {
+		s.line = len(s.text)
+		if n := strings.IndexByte(s.text[s.at:], '\n'); n >= 0 {
+			s.line = s.at + n
+		}
+	}
+	return s.line
 }
 
 func name(mark string) string {

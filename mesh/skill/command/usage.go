@@ -2,6 +2,8 @@ package command
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -149,10 +151,36 @@ func toJSON(v any) string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// ToolName returns the name of the skill as that of a tool, which may have no
-// dots: "tasks-create" for "tasks.create".
-func ToolName(skillName string) string { return strings.ReplaceAll(skillName, ".", "-") }
+// maxTool is how long the name of a tool may be, in bytes: providers of models
+// and MCP clients refuse longer ones. shortMark is in no name but those that were
+// shortened, and shortHash is how many bytes of a hash these end with.
+const (
+	maxTool   = 64
+	shortMark = "--"
+	shortHash = 8
+)
 
-// SkillName returns the skill that a tool is named for by [ToolName]. Names of
-// skills have no '-', so that there is only one.
-func SkillName(toolName string) string { return strings.ReplaceAll(toolName, "-", ".") }
+// ToolName returns the name of the skill as that of a tool, which may have no
+// dots: "tasks-create" for "tasks.create". One that would have more than 64 bytes
+// is cut, and ends with "--" and 16 hexadecimal digits of the SHA-256 of the
+// skill's name, so that a skill has the same name everywhere and for good, and no
+// other skill has it.
+func ToolName(skillName string) string {
+	name := strings.ReplaceAll(skillName, ".", "-")
+	if len(name) <= maxTool {
+		return name
+	}
+	sum := sha256.Sum256([]byte(skillName))
+	end := shortMark + hex.EncodeToString(sum[:shortHash])
+	return name[:maxTool-len(end)] + end
+}
+
+// SkillName returns the skill that a tool is named for by [ToolName], or "" for
+// a name that was shortened: whoever knows the skills finds the one whose
+// ToolName it is. Names of skills have no '-', so that there is only one.
+func SkillName(toolName string) string {
+	if strings.Contains(toolName, shortMark) {
+		return ""
+	}
+	return strings.ReplaceAll(toolName, "-", ".")
+}

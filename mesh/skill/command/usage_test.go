@@ -92,6 +92,30 @@ func TestToolName_isReadBack(t *testing.T) {
 	}
 }
 
+// Names of tools that are too long for providers and MCP clients are cut, and
+// still tell skills apart; no other name looks like one that was cut.
+func TestToolName_isShortStableAndUnique(t *testing.T) {
+	half := strings.Repeat("d", 64)
+	seen := map[string]string{}
+	for _, name := range []string{
+		half + "." + strings.Repeat("a", 64), half + "." + strings.Repeat("a", 63) + "b", half + ".a", strings.Repeat("d", 45) + "." + strings.Repeat("a", 19),
+		strings.Repeat("d", 45) + "." + strings.Repeat("a", 18), strings.Repeat("d", 44) + "." + strings.Repeat("a", 20),
+	} {
+		tool := command.ToolName(name)
+		if len(tool) > 64 || tool != command.ToolName(name) || seen[tool] != "" {
+			t.Errorf("%s is the tool %s, as is %s", name, tool, seen[tool])
+		}
+		seen[tool] = name
+		if got := command.SkillName(tool); (len(name) <= 64) != (got == name) || got != "" && got != name {
+			t.Errorf("the tool %s is %q", tool, got)
+		}
+	}
+	const want = "mail-send_to_everybody_who_has_ever_written_to--0871935705e3a295"
+	if got := command.ToolName("mail.send_to_everybody_who_has_ever_written_to_us_and_wants_news_today"); got != want {
+		t.Errorf("the name has changed to %s", got)
+	}
+}
+
 // S3-008: the summary of a mesh of 20 skills costs less than 400 tokens, a
 // tenth of what one tool per skill costs. A token is taken for four bytes.
 func TestSummary_costsATenthOfTools(t *testing.T) {
