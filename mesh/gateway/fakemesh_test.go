@@ -139,6 +139,14 @@ func (n *node) RunSkill(_ context.Context, r *meshv1.RunSkillRequest) (*meshv1.R
 	return &meshv1.RunSkillResponse{Content: r.GetName() + " to " + r.GetArguments().GetFields()["to"].GetStringValue()}, nil
 }
 
+func (n *node) ListBreakers(_ context.Context, r *meshv1.ListBreakersRequest) (*meshv1.ListBreakersResponse, error) {
+	return &meshv1.ListBreakersResponse{Breakers: []*meshv1.SkillBreaker{{Skill: r.GetPageToken(), Failures: r.GetPageSize()}}}, nil
+}
+
+func (n *node) ResetBreaker(_ context.Context, r *meshv1.ResetBreakerRequest) (*meshv1.ResetBreakerResponse, error) {
+	return &meshv1.ResetBreakerResponse{Before: &meshv1.SkillBreaker{Skill: r.GetName()}}, nil
+}
+
 func (n *node) ListSkillRuns(_ context.Context, r *meshv1.ListSkillRunsRequest) (*meshv1.ListSkillRunsResponse, error) {
 	return &meshv1.ListSkillRunsResponse{Runs: []*meshv1.SkillRun{{Skill: r.GetName()}}}, nil
 }

@@ -44,7 +44,7 @@ func serve(t testing.TB, n *node, h http.Handler) *site {
 		server.CloseClientConnections()
 		server.Close()
 	})
-	return &site{t: t, node: n, url: server.URL, client: &http.Client{Transport: transport, Timeout: 30 * time.Second}}
+	return &site{t: t, node: n, url: server.URL, client: &http.Client{Transport: transport, Timeout: 5 * time.Minute}}
 }
 
 // do sends a request; headers are pairs. A body is JSON unless they say else.

@@ -72,6 +72,8 @@ var routes = []struct {
 	{"POST", "/mesh/v1/skills:reload", `{}`, "ReloadSkills", "skills", float64(7)},
 	{"POST", "/mesh/v1/skills/mail.send:run", `{"arguments":{"to":"bob"}}`, "RunSkill", "content", "mail.send to bob"},
 	{"GET", "/mesh/v1/skills:runs?name=mail.send", "", "ListSkillRuns", "runs.0.skill", "mail.send"},
+	{"GET", "/mesh/v1/skills:breakers?page_size=3&page_token=x", "", "ListBreakers", "breakers.0.skill", "x"},
+	{"POST", "/mesh/v1/skills/mail.send:resetBreaker", `{}`, "ResetBreaker", "before.skill", "mail.send"},
 	{"GET", "/mesh/v1/skills:watch", "", "WatchSkills", "kind", "KIND_SYNCED"},
 	{"PUT", "/mesh/v1/state/tasks/a%2Fb", `{"data":"aGk="}`, "PutState", "version", "1"},
 	{"GET", "/mesh/v1/state/tasks/a%2Fb", "", "GetState", "value.key", "a/b"},

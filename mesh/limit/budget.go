@@ -21,6 +21,12 @@ const (
 	UserSkillCalls   = "user.skill_calls"   // skill calls of a user within the window
 )
 
+// Shared reports whether calls of several agents count for the limit of that
+// name, so that only the node knows when it is met.
+func Shared(name string) bool {
+	return name == TurnSkillCalls || name == ThreadSkillCalls || name == UserSkillCalls
+}
+
 // The defaults of Budgets, and the bounds of what is counted within a window.
 const (
 	DefaultAgentCalls  = 5

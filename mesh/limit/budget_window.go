@@ -10,7 +10,8 @@ import (
 // Windows counts calls per caller within a window that slides with the time.
 // It remembers a bounded number of callers and forgets the one that has been
 // quiet the longest. What it counts is in memory: after a restart all callers
-// begin anew. It is safe for concurrent use. The zero value limits nothing.
+// begin anew, but for what it is told by Recall. It is safe for concurrent use.
+// The zero value limits nothing.
 type Windows struct {
 	most       int
 	period     time.Duration
@@ -52,6 +53,24 @@ func (w *Windows) Take(name string, now time.Time) *Trip {
 	}
 	r.times = append(r.times, now)
 	return nil
+}
+
+// Limits reports whether there is a limit at all.
+func (w *Windows) Limits() bool { return w.most > 0 }
+
+// Period is the length of the window.
+func (w *Windows) Period() time.Duration { return w.period }
+
+// Recall counts a call that the caller made earlier, whatever the limit. It is
+// for calls before a restart, told before the caller's next Take.
+func (w *Windows) Recall(name string, at time.Time) {
+	if w.most == 0 {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	r := w.caller(name)
+	r.times = append(r.times, at)
 }
 
 // Return gives back the caller's last n calls, which were not made after all.

@@ -78,6 +78,9 @@ func (c *Config) fillCards() error {
 	if !slices.Contains([]cards.Policy{cards.Off, cards.Warn, cards.Require}, cards.Policy(c.Cards.Verify)) {
 		return mesh.InvalidField("node.Config", "cards.verify", "must be off, warn or require, and is %q", c.Cards.Verify)
 	}
+	if c.Cards.Verify == string(cards.Off) && (c.Cards.Trust != "" || len(c.Cards.Hosts) > 0) {
+		return mesh.InvalidField("node.Config", "cards.verify", "is off, so that nobody looks at cards.trust and cards.hosts; set warn or require, or leave those out")
+	}
 	return nil
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"net"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -195,8 +194,8 @@ func (c *Config) Fill() error {
 	if c.Grace == 0 {
 		c.Grace = 10 * time.Second
 	}
-	if c.RateLimit.PerSecond < 0 || c.RateLimit.Burst < 0 || c.Grace < 0 {
-		return mesh.InvalidField(op, "rate_limit", "per_second, burst and grace must not be negative")
+	if err := first(c.checkAddresses, c.checkRates, c.checkModel); err != nil {
+		return err
 	}
 	if c.RateLimit.PerSecond > 0 && c.RateLimit.Burst == 0 {
 		c.RateLimit.Burst = int(2*c.RateLimit.PerSecond) + 1
@@ -207,7 +206,7 @@ func (c *Config) Fill() error {
 	if !mesh.ValidAgentName(c.Main) {
 		return mesh.InvalidField(op, "main", "must be the name of an agent, and is %q", c.Main)
 	}
-	if u, err := url.Parse(c.Public.HTTP); c.Public.HTTP != "" && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
+	if c.Public.HTTP != "" && !webURL(c.Public.HTTP) {
 		return mesh.InvalidField(op, "public.http", "must be a URL such as https://mesh.example.com, and is %q", c.Public.HTTP)
 	}
 	if _, _, err := net.SplitHostPort(c.Public.GRPC); c.Public.GRPC != "" && err != nil {
@@ -223,14 +222,20 @@ func (c *Config) fillA2A() error {
 	if _, err := rpc.ParseErrorTable(c.A2A.ErrorTable); err != nil {
 		return mesh.InvalidField("node.Config", "a2a.error_table", "must be 1.0.1 or 1.0.0, and is %q", c.A2A.ErrorTable)
 	}
-	if c.Streams.PerUser < 0 || c.Streams.Total < 0 {
-		return mesh.InvalidField("node.Config", "streams", "per_user and total must not be negative")
+	if c.Streams.PerUser < 0 {
+		return mesh.InvalidField("node.Config", "streams.per_user", "must not be negative, and is %d; leave it out for the default", c.Streams.PerUser)
+	}
+	if c.Streams.Total < 0 {
+		return mesh.InvalidField("node.Config", "streams.total", "must not be negative, and is %d; leave it out for 20000", c.Streams.Total)
 	}
 	if c.Streams.Total == 0 {
-		c.Streams.Total = 20_000
+		c.Streams.Total = max(20_000, c.Streams.PerUser)
+	}
+	if c.Streams.PerUser > c.Streams.Total {
+		return mesh.InvalidField("node.Config", "streams.per_user", "is %d, more than streams.total, %d; make it smaller, or that one larger", c.Streams.PerUser, c.Streams.Total)
 	}
 	if c.Streams.PerUser == 0 && c.Auth == "tokens" {
-		c.Streams.PerUser = 1_000
+		c.Streams.PerUser = min(1_000, c.Streams.Total)
 	}
 	return nil
 }
@@ -244,13 +249,12 @@ func (c *Config) checkAuth() error {
 			return mesh.InvalidField(op, "tokens", "is missing; name the file of hashed tokens, or use auth: none on this machine alone")
 		}
 	case "none":
-		for field, addr := range map[string]string{"grpc": c.GRPC, "http": c.HTTP} {
-			host, _, err := net.SplitHostPort(addr)
-			if err != nil {
-				return mesh.InvalidField(op, field, "must be host:port such as %s, and is %q", DefaultGRPC, addr)
-			}
-			if !loopback(host) {
-				return mesh.InvalidField(op, field, "%s can be reached from other machines, and nobody has to say who they are; set auth: tokens, or listen on 127.0.0.1", addr)
+		if c.Tokens != "" {
+			return mesh.InvalidField(op, "auth", "is none, so that nobody is asked for one of the tokens in %s; set auth: tokens, or leave tokens out", c.Tokens)
+		}
+		for _, a := range []struct{ field, addr string }{{"grpc", c.GRPC}, {"http", c.HTTP}} {
+			if host, _, err := net.SplitHostPort(a.addr); err != nil || !loopback(host) {
+				return mesh.InvalidField(op, a.field, "%s can be reached from other machines, and nobody has to say who they are; set auth: tokens, or listen on 127.0.0.1", a.addr)
 			}
 		}
 	default:

@@ -176,7 +176,7 @@ func TestTheErrorTableIsTheOperatorsChoice(t *testing.T) {
 func TestBadChoicesAreNamedBeforeAnythingStarts(t *testing.T) {
 	for field, change := range map[string]func(*node.Config){
 		"a2a.error_table": func(c *node.Config) { c.A2A.ErrorTable = "2.0" },
-		"streams":         func(c *node.Config) { c.Streams.Total = -1 },
+		"streams.total":   func(c *node.Config) { c.Streams.Total = -1 },
 	} {
 		cfg := config(t.TempDir())
 		change(&cfg)

@@ -81,6 +81,8 @@ type Options struct {
 	// model; default "worker".
 	Runner string
 	Logger *slog.Logger
+	// Now is the clock that schedules go by; default time.Now.
+	Now func() time.Time
 	// Edge may change the edge's timing, for tests.
 	Edge func(*edge.Config)
 	// Ready is called when everything is up.

@@ -34,7 +34,7 @@ func (n *node) grpcServer() (*grpc.Server, *health.Server) {
 	meshv1.RegisterThreadServiceServer(server, service.NewThreads(n.log, n.states, n.signer, n.cfg.Main, nil, service.WithBudgets(n.cfg.budgets())).OnDelete(n.forget))
 	meshv1.RegisterHandoffServiceServer(server, service.NewHandoffs(handoff.New(n.log, n.states, n.agents, nil)))
 	meshv1.RegisterRegistryServiceServer(server, service.NewRegistry(n.agents, n.signer.Public()))
-	meshv1.RegisterSkillServiceServer(server, service.NewSkills(n.skills, n.runner))
+	meshv1.RegisterSkillServiceServer(server, service.NewSkills(n.skills, n.runner, service.WithBreakers(n.kv)))
 	meshv1.RegisterStateServiceServer(server, service.NewState(n.kv))
 	status := health.NewServer()
 	status.SetServingStatus("", healthpb.HealthCheckResponse_NOT_SERVING)

@@ -33,7 +33,7 @@ func (n *node) buildRuns() (err error) {
 	}
 	if s := n.cfg.Schedules; !s.Off {
 		n.schedules, err = runs.NewScheduler(runs.SchedulerConfig{
-			Runner: n.runner, Library: n.skills, Tenant: mesh.TenantID(s.Tenant), User: s.User, CatchUp: s.CatchUp, Logger: n.logger,
+			Runner: n.runner, Library: n.skills, Tenant: mesh.TenantID(s.Tenant), User: s.User, CatchUp: s.CatchUp, Now: n.opts.Now, Logger: n.logger,
 		})
 	}
 	return err

@@ -1,7 +1,8 @@
 package node
 
 import (
-	"net/url"
+	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -182,9 +183,13 @@ func (c *Config) fillSkills() error {
 		return mesh.InvalidField(op, "skill_interface", "must be %s with tool_mode %s, which gives the model a JSON tool for each skill; set %s, or tool_mode %s for command blocks",
 			InterfaceJSON, ModeDirect, InterfaceJSON, ModeSingleLoop)
 	}
-	for name, a := range c.Agents {
+	for _, name := range slices.Sorted(maps.Keys(c.Agents)) {
+		a := c.Agents[name]
 		if !mesh.ValidAgentName(name) {
 			return mesh.InvalidField(op, "agents", "has %q, which is no name of an agent", name)
+		}
+		if err := c.checkServersOf(name, a.MCP); err != nil {
+			return err
 		}
 		if a.ToolMode != "" {
 			if err := checkMode("agents."+name+".tool_mode", a.ToolMode); err != nil {
@@ -227,38 +232,20 @@ func (c *Config) fillPorts() error {
 	if c.Schedules.CatchUp == 0 {
 		c.Schedules.CatchUp = time.Hour
 	}
-	if c.Schedules.CatchUp < 0 {
-		return mesh.InvalidField(op, "schedules.catch_up", "must not be negative")
+	if c.Schedules.CatchUp < leastCatchUp {
+		return mesh.InvalidField(op, "schedules.catch_up", "must be at least %v, and is %v; leave it out for 1h", leastCatchUp, c.Schedules.CatchUp)
 	}
-	if !slices.Contains([]string{"starttls", "tls", "none"}, c.SMTP.TLS) {
-		return mesh.InvalidField(op, "smtp.tls", "must be starttls, tls or none, and is %q", c.SMTP.TLS)
+	if err := c.checkSMTP(); err != nil {
+		return err
 	}
-	if c.SMTP.Address != "" && c.SMTP.From == "" {
-		return mesh.InvalidField(op, "smtp.from", "is missing; name the sender, as Mesh <mesh@example.com>")
-	}
-	for name, s := range c.MCP.Servers {
-		at := "mcp.servers." + name
-		switch u, err := url.Parse(s.URL); {
-		case !mcpName.MatchString(name):
-			return mesh.InvalidField(op, "mcp.servers", "has %q; a name is lower-case letters, digits and '_', for it is the first half of the names of skills", name)
-		case (s.URL == "") == (len(s.Command) == 0):
-			return mesh.InvalidField(op, at, "needs either a command or a url")
-		case s.URL != "" && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https"):
-			return mesh.InvalidField(op, at+".url", "must be a URL such as https://example.com/mcp, and is %q", s.URL)
-		case s.Timeout < 0:
-			return mesh.InvalidField(op, at+".timeout", "must not be negative")
+	for _, name := range slices.Sorted(maps.Keys(c.MCP.Servers)) {
+		if err := checkServer(name, c.MCP.Servers[name]); err != nil {
+			return err
 		}
 	}
 	for i := range c.Notify {
-		n := &c.Notify[i]
-		if n.On == "" {
-			n.On = "failure"
-		}
-		if n.On != "failure" && n.On != "always" {
-			return mesh.InvalidField(op, "notify", "on must be failure or always, and is %q", n.On)
-		}
-		if u, err := url.Parse(n.Webhook); n.Webhook != "" && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
-			return mesh.InvalidField(op, "notify", "webhook must be a URL such as https://example.com/hook, and is %q", n.Webhook)
+		if err := fillNotification(i, &c.Notify[i]); err != nil {
+			return err
 		}
 	}
 	return c.expand()
@@ -288,7 +275,7 @@ func (c *Config) expand() error {
 		}
 	}
 	for i := range c.Model.Fallbacks {
-		if c.Model.Fallbacks[i].Key, err = value("model.fallbacks", c.Model.Fallbacks[i].Key); err != nil {
+		if c.Model.Fallbacks[i].Key, err = value(fmt.Sprintf("model.fallbacks[%d].key", i), c.Model.Fallbacks[i].Key); err != nil {
 			return err
 		}
 	}

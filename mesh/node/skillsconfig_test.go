@@ -1,6 +1,7 @@
 package node_test
 
 import (
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -66,14 +67,23 @@ func TestSettingsOfWhatSkillsReachAreChecked(t *testing.T) {
 		"schedules.catch_up":                       {Schedules: node.Schedules{CatchUp: -1}},
 		"smtp.tls":                                 {SMTP: node.SMTP{TLS: "ssl"}},
 		"smtp.from":                                {SMTP: node.SMTP{Address: "mail.example.com:587"}},
-		"smtp.password":                            {SMTP: node.SMTP{Password: "${MESH_TEST_NOT_SET}"}},
+		"smtp.password":                            {SMTP: node.SMTP{Address: "h:25", From: "a@example.com", User: "a", Password: "${MESH_TEST_NOT_SET}"}},
 		"http_skills.secrets.token":                {HTTPSkills: node.HTTPSkills{Secrets: map[string]node.Secret{"token": {Value: "${MESH_TEST_NOT_SET}"}}}},
 		"mcp.servers":                              {MCP: node.MCP{Servers: map[string]node.MCPServer{"Git Hub": {URL: "http://x"}}}},
 		"mcp.servers.github":                       server(node.MCPServer{}),
 		"mcp.servers.github.url":                   server(node.MCPServer{URL: "ftp://x"}),
 		"mcp.servers.github.timeout":               server(node.MCPServer{URL: "https://x", Timeout: -1}),
 		"mcp.servers.github.headers.Authorization": server(node.MCPServer{URL: "https://x", Headers: map[string]string{"Authorization": "${MESH_TEST_NOT_SET}"}}),
-		"notify":                                   {Notify: []node.Notification{{On: "never"}}},
+		"mcp.servers.github.env":                   server(node.MCPServer{URL: "https://x", Env: map[string]string{"A": "b"}}),
+		"mcp.servers.github.command":               server(node.MCPServer{Command: []string{""}}),
+		"notify[1].on":                             {Notify: []node.Notification{{}, {On: "never"}}},
+		"notify[0].webhook":                        {Notify: []node.Notification{{Webhook: "hooks.example.com"}}},
+		"notify[0].skills":                         {Notify: []node.Notification{{Skills: []string{"mail.*", ""}}}},
+		"agents.worker.mcp":                        {Agents: map[string]node.AgentConfig{"worker": {MCP: []string{"github"}}}},
+		"smtp.address":                             {SMTP: node.SMTP{From: "Mesh <mesh@example.com>"}},
+		"smtp.user":                                {SMTP: node.SMTP{Address: "mail.example.com:587", From: "mesh@example.com", Password: "s3cret"}},
+		"model.fallbacks[1].key":                   {Model: node.Model{Fallbacks: []node.Endpoint{{Name: "a"}, {Name: "b", Key: "${MESH_TEST_NOT_SET}"}}}},
+		"http_skills.secrets.other":                {HTTPSkills: node.HTTPSkills{Secrets: map[string]node.Secret{"other": {Value: "${MESH_TEST_NOT_SET}"}}}},
 	} {
 		if err := cfg.Fill(); mesh.FieldOf(err) != field || mesh.DetailOf(err) == "" {
 			t.Errorf("%s: got %v (field %q)", field, err, mesh.FieldOf(err))
@@ -127,5 +137,77 @@ tenant_skills: ours
 	}
 	if _, err := node.LoadConfig(file); err == nil || !strings.Contains(mesh.DetailOf(err), "turns is not known") {
 		t.Errorf("a field that is not known: %v", err)
+	}
+}
+
+// Every field that cannot be is named, with what to do, before anything starts.
+func TestEachBadSettingIsNamed(t *testing.T) {
+	nan := math.NaN()
+	for _, tt := range []struct {
+		field string
+		cfg   node.Config
+		words string
+	}{
+		{"grpc", node.Config{GRPC: "7420"}, "host:port"},
+		{"http", node.Config{HTTP: "localhost", Auth: "tokens", Tokens: "t"}, "host:port"},
+		{"http", node.Config{GRPC: "127.0.0.1:7420", HTTP: "127.0.0.1:7420"}, "a port of its own"},
+		{"grpc", node.Config{GRPC: "0.0.0.0:7420"}, "auth: tokens"},
+		{"auth", node.Config{Auth: "oidc"}, "none or tokens"},
+		{"tokens", node.Config{Auth: "tokens"}, "name the file"},
+		{"auth", node.Config{Tokens: "tokens.yaml"}, "set auth: tokens"},
+		{"cards.verify", node.Config{Cards: node.Cards{Trust: "keys.json"}}, "warn or require"},
+		{"cards.verify", node.Config{Cards: node.Cards{Hosts: []string{"keys.internal"}}}, "warn or require"},
+		{"main", node.Config{Main: "No Name"}, "name of an agent"},
+		{"public.http", node.Config{Public: node.Public{HTTP: "mesh.example.com"}}, "https://"},
+		{"public.http", node.Config{Public: node.Public{HTTP: "http://:80"}}, "https://"},
+		{"public.grpc", node.Config{Public: node.Public{GRPC: "mesh.example.com"}}, "host:port"},
+		{"rate_limit.per_second", node.Config{RateLimit: node.RateLimit{PerSecond: -1}}, "0 for no limit"},
+		{"rate_limit.per_second", node.Config{RateLimit: node.RateLimit{PerSecond: nan}}, "a number"},
+		{"rate_limit.burst", node.Config{RateLimit: node.RateLimit{Burst: -1}}, "must be"},
+		{"grace", node.Config{Grace: -1}, "leave it out"},
+		{"log_level", node.Config{LogLevel: "loud"}, "debug, info"},
+		{"streams.per_user", node.Config{Streams: node.Streams{PerUser: -1}}, "negative"},
+		{"streams.per_user", node.Config{Streams: node.Streams{PerUser: 20, Total: 10}}, "streams.total"},
+		{"cards.mode", node.Config{Cards: node.Cards{Mode: "v9"}}, "v1"},
+		{"cards.verify", node.Config{Cards: node.Cards{Verify: "maybe"}}, "off, warn or require"},
+		{"limits.turn_calls", node.Config{Limits: node.Limits{TurnCalls: -2}}, "-1 for no limit"},
+		{"limits.agent_calls", node.Config{Limits: node.Limits{AgentCalls: -2}}, "-1 for no limit"},
+		{"limits.thread_calls", node.Config{Limits: node.Limits{ThreadCalls: 1001}}, "at most 1000"},
+		{"limits.user_calls", node.Config{Limits: node.Limits{UserCalls: 1001}}, "at most 1000"},
+		{"limits.window", node.Config{Limits: node.Limits{Window: 2 * time.Hour}}, "at most 1h"},
+		{"limits.timeout", node.Config{Limits: node.Limits{Timeout: -1}}, "30s"},
+		{"limits.timeout", node.Config{Limits: node.Limits{Timeout: time.Hour}}, "at most 10m"},
+		{"schedules.catch_up", node.Config{Schedules: node.Schedules{CatchUp: time.Second}}, "at least 1m"},
+		{"smtp.address", node.Config{SMTP: node.SMTP{Address: "mail.example.com", From: "a@example.com"}}, "587"},
+		{"smtp.from", node.Config{SMTP: node.SMTP{Address: "mail.example.com:587", From: "nobody"}}, "mesh@example.com"},
+		{"smtp.tls", node.Config{SMTP: node.SMTP{Address: "h:25", From: "a@example.com", User: "a", TLS: "none"}}, "starttls or tls"},
+		{"model.url", node.Config{Model: node.Model{URL: "api.openai.com/v1"}}, "https://"},
+		{"model.api", node.Config{Model: node.Model{API: "grpc"}}, "chat or responses"},
+		{"model.cache", node.Config{Model: node.Model{Cache: "redis"}}, "anthropic or none"},
+		{"model.retries", node.Config{Model: node.Model{Retries: -2}}, "-1 for never"},
+		{"model.context", node.Config{Model: node.Model{Context: -1}}, "tokens"},
+		{"model.response", node.Config{Model: node.Model{Response: -1}}, "tokens"},
+		{"model.response", node.Config{Model: node.Model{Context: 8000, Response: 8000}}, "model.context"},
+		{"model.fallbacks[0].name", node.Config{Model: node.Model{Fallbacks: []node.Endpoint{{URL: "http://127.0.0.1:1/v1"}}}}, "name the model"},
+		{"model.fallbacks[0].url", node.Config{Model: node.Model{Fallbacks: []node.Endpoint{{URL: "127.0.0.1:1", Name: "x"}}}}, "URL"},
+		{"model.prices.gpt", node.Config{Model: node.Model{Prices: map[string]node.Price{"gpt": {Output: -1}}}}, "US dollars"},
+		{"model.prices.gpt", node.Config{Model: node.Model{Prices: map[string]node.Price{"gpt": {Cached: nan}}}}, "US dollars"},
+	} {
+		err := tt.cfg.Fill()
+		if !mesh.IsCode(err, mesh.Invalid) || mesh.FieldOf(err) != tt.field || !strings.Contains(mesh.DetailOf(err), tt.words) {
+			t.Errorf("%s: got %v (field %q), want words %q", tt.field, err, mesh.FieldOf(err), tt.words)
+		}
+	}
+	for name, cfg := range map[string]node.Config{
+		"nothing":             {},
+		"ports of the system": {GRPC: "127.0.0.1:0", HTTP: "127.0.0.1:0"},
+		"few streams":         {Streams: node.Streams{Total: 10}, Auth: "tokens", Tokens: "t"},
+		"many of one user":    {Streams: node.Streams{PerUser: 50_000}},
+		"no limits":           {Limits: node.Limits{AgentCalls: -1, TurnCalls: -1, ThreadCalls: -1, UserCalls: -1}},
+		"a mail server":       {SMTP: node.SMTP{Address: "127.0.0.1:25", From: "mesh@example.com", TLS: "none"}},
+	} {
+		if err := cfg.Fill(); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }

@@ -29,7 +29,9 @@ const (
 // dispatches and how they ended, and, as it is who reads their streams, the
 // output and states of the executions that it dispatched. A skill call that
 // exceeds a limit is refused with all that came with it: nothing is added but
-// the fact that the limit was met, once for each message of the user.
+// the fact that the limit was met, once for each message of the user. When the
+// execution is over, only what the log has already is taken again, so that a
+// writer who missed the answer gets one.
 func (s *Threads) AppendEvents(ctx context.Context, req *meshv1.AppendEventsRequest) (*meshv1.AppendEventsResponse, error) {
 	const op = "service.AppendEvents"
 	call, err := callOf(ctx, op)
@@ -48,7 +50,13 @@ func (s *Threads) AppendEvents(ctx context.Context, req *meshv1.AppendEventsRequ
 	if err != nil {
 		return nil, err
 	}
-	w := &writer{op: op, grant: g, now: s.now().UTC().Truncate(time.Millisecond), budgets: s.budgets, users: s.users}
+	if err := s.recall(ctx, key.Tenant, events); err != nil {
+		return nil, mesh.Wrap(op, err)
+	}
+	w := &writer{op: op, grant: g, now: s.now().UTC().Truncate(time.Millisecond), budgets: s.budgets, users: s.users, volumes: s.volumes}
+	w.logged = func(x *thread.Execution, events ...*mesh.Event) (bool, error) {
+		return s.logged(ctx, key, x.Opened, events)
+	}
 	err = s.states.Decide(ctx, key, func(st *thread.State) (threads.Decision, error) {
 		return w.decide(st, events)
 	})
@@ -59,6 +67,7 @@ func (s *Threads) AppendEvents(ctx context.Context, req *meshv1.AppendEventsRequ
 		w.release()
 		return nil, err
 	}
+	s.volumes.add(w.written)
 	resp := &meshv1.AppendEventsResponse{Grants: map[string]string{}}
 	for id, g := range w.grants {
 		resp.Grants[string(id)] = s.signer.Issue(g)
@@ -99,17 +108,31 @@ type writer struct {
 	now     time.Time
 	budgets limit.Budgets
 	users   *limit.Windows
-	spent   // by this request
+	volumes *volumes
+	// logged reports whether the log has all of the events since the execution
+	// was opened.
+	logged func(x *thread.Execution, events ...*mesh.Event) (bool, error)
+	spent  // by this request
 
 	children map[mesh.ExecutionID]mesh.Execution // dispatched by this request
 	grants   map[mesh.ExecutionID]mesh.Grant     // to be issued
 	answers  map[string]bool                     // approvals settled by this request
+	begun    map[string]bool                     // calls of skills made by this request
+	written  map[mesh.ExecutionID]volume         // of this request
 }
 
 // decide checks the events on the thread's state.
 func (w *writer) decide(st *thread.State, events []*mesh.Event) (threads.Decision, error) {
 	w.release()
 	w.children, w.grants, w.answers = map[mesh.ExecutionID]mesh.Execution{}, map[mesh.ExecutionID]mesh.Grant{}, map[string]bool{}
+	w.begun, w.written = map[string]bool{}, map[mesh.ExecutionID]volume{}
+	mine := st.Execution(w.grant.Execution)
+	if mine == nil {
+		return threads.Decision{}, mesh.ThreadNotFound(w.op)
+	}
+	if mesh.Terminal(mine.State) {
+		return w.repeated(mine, events)
+	}
 	for i, e := range events {
 		switch err := w.check(st, i, e); {
 		case w.trip != nil:
@@ -121,13 +144,24 @@ func (w *writer) decide(st *thread.State, events []*mesh.Event) (threads.Decisio
 	return threads.Decision{Events: events, Scopes: []mesh.Scope{mesh.Scope(w.grant.Execution)}}, nil
 }
 
-func (w *writer) check(st *thread.State, i int, e *mesh.Event) error {
-	mine := st.Execution(w.grant.Execution)
-	if mine == nil {
-		return mesh.ThreadNotFound(w.op)
+// repeated takes events that the log has already, and no others.
+func (w *writer) repeated(mine *thread.Execution, events []*mesh.Event) (threads.Decision, error) {
+	known, err := w.logged(mine, events...)
+	if err != nil {
+		return threads.Decision{}, mesh.Wrap(w.op, err)
 	}
-	if mesh.Terminal(mine.State) {
-		return mesh.Errorf(mesh.Precondition, w.op, "the execution is over; nothing can be added to it")
+	if !known {
+		return threads.Decision{}, over(w.op)
+	}
+	return threads.Decision{Events: events}, nil
+}
+
+func (w *writer) check(st *thread.State, i int, e *mesh.Event) error {
+	if e.Time.After(w.now) { // an agent's clock does not move the thread ahead
+		e.Time = w.now
+	}
+	if err := w.fits(i, e); err != nil {
+		return err
 	}
 	if e.Execution == w.grant.Execution {
 		e.Actor = "agent:" + w.grant.Agent
@@ -173,8 +207,10 @@ func (w *writer) renew(x *thread.Execution, e *mesh.Event, b mesh.TaskMoved) err
 
 func (w *writer) checkOwn(st *thread.State, i int, e *mesh.Event) error {
 	switch b := e.Body.(type) {
-	case mesh.SkillReturned, mesh.ModelReplied:
-		return nil
+	case mesh.SkillReturned:
+		return w.checkReturned(st, i, e, b)
+	case mesh.ModelReplied:
+		return w.checkReplied(i, b)
 	case mesh.SkillCalled:
 		return w.checkCall(st, i, e, b)
 	case mesh.ToolReturned:
@@ -184,6 +220,9 @@ func (w *writer) checkOwn(st *thread.State, i int, e *mesh.Event) error {
 	case mesh.ApprovalSettled:
 		return w.checkSettled(st, i, e, b)
 	case mesh.LimitTripped:
+		if limit.Shared(b.Limit) {
+			return w.refuse(i, fmt.Sprintf("the limit %s is counted and noted by the mesh", b.Limit))
+		}
 		return w.bounded(i, "limit_tripped", span{"limit", b.Limit, 0, maxName}, span{"detail", b.Detail, 0, maxDetail})
 	case mesh.StateNoted:
 		if b.Agent != w.grant.Agent {

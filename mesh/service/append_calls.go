@@ -15,6 +15,12 @@ const (
 	maxDetail = 4 << 10
 )
 
+// Bounds of what one reply of a model can say it used, so that sums stay sums.
+const (
+	maxTokens = 1 << 32
+	maxCost   = 1e6
+)
+
 // spent is what a request has used of the limits.
 type spent struct {
 	trip  *limit.Trip // that stopped the request
@@ -29,8 +35,7 @@ func (w *writer) release() {
 	w.spent = spent{}
 }
 
-// payer is whose calls the limit of a user counts.
-func (w *writer) payer() string { return string(w.grant.Tenant) + "/" + w.grant.User }
+func (w *writer) payer() string { return payer(w.grant.Tenant, w.grant.User) }
 
 // checkCall checks that the skill may be called, and that there is room for the
 // call in all limits; where there is none it sets trip. A call that the thread
@@ -39,9 +44,11 @@ func (w *writer) checkCall(st *thread.State, i int, e *mesh.Event, b mesh.SkillC
 	if !w.grant.AllowsSkill(b.Skill) {
 		return w.refuse(i, fmt.Sprintf("the skill %q is not granted", clip(b.Skill)))
 	}
-	if err := w.bounded(i, "skill_called", span{"call", b.Call, 0, maxName}, span{"skill", b.Skill, 1, maxName}); err != nil {
+	if err := w.bounded(i, "skill_called", span{"call", b.Call, 0, maxName}, span{"skill", b.Skill, 1, maxName},
+		span{"source", b.Source, 0, maxName}, span{"version", b.Version, 0, maxName}); err != nil {
 		return err
 	}
+	w.begun[b.Call] = true
 	if st.Seen(e.ID) {
 		return nil
 	}
@@ -89,6 +96,42 @@ func (w *writer) tripped(st *thread.State) []*mesh.Event {
 		return nil
 	}
 	return []*mesh.Event{{ID: mesh.NewEventID(), Time: w.now, Execution: w.grant.Execution, Actor: "node", Body: w.trip.Fact()}}
+}
+
+// checkReturned checks that the execution has made the call and that it has not
+// come back before, unless the same is sent again.
+func (w *writer) checkReturned(st *thread.State, i int, e *mesh.Event, b mesh.SkillReturned) error {
+	err := w.bounded(i, "skill_returned", span{"call", b.Call, 0, maxName}, span{"content", b.Content, 0, mesh.MaxResult})
+	if err != nil {
+		return err
+	}
+	if b.Duration < 0 {
+		return mesh.InvalidField(w.op, fmt.Sprintf("events[%d].skill_returned.duration", i), "must not be negative, and is %v", b.Duration)
+	}
+	mine := st.Execution(w.grant.Execution)
+	if _, open := mine.Unsettled[b.Call]; open || w.begun[b.Call] {
+		return nil
+	}
+	known, err := w.logged(mine, e)
+	if err != nil {
+		return mesh.Wrap(w.op, err)
+	}
+	if !known {
+		return w.refuse(i, fmt.Sprintf("the execution has no call %q that has not returned", clip(b.Call)))
+	}
+	return nil
+}
+
+// checkReplied checks what the reply says it cost: the numbers are added up.
+func (w *writer) checkReplied(i int, b mesh.ModelReplied) error {
+	u := b.Usage
+	if min(u.Prompt, u.Completion, u.Cached, u.CacheWrite, u.Unpriced) < 0 || max(u.Prompt, u.Completion, u.Cached, u.CacheWrite, u.Unpriced) > maxTokens {
+		return mesh.InvalidField(w.op, fmt.Sprintf("events[%d].model_replied.usage", i), "has numbers of tokens that cannot be; each must be 0 to %d", int64(maxTokens))
+	}
+	if !(u.Cost >= 0 && u.Cost <= maxCost) { // and is a number
+		return mesh.InvalidField(w.op, fmt.Sprintf("events[%d].model_replied.usage.cost", i), "is %v; it must be 0 to %v US dollars", u.Cost, maxCost)
+	}
+	return nil
 }
 
 func (w *writer) checkTool(i int, b mesh.ToolReturned) error {

@@ -2,6 +2,7 @@ package service
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +12,7 @@ import (
 
 	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
+	"agentmesh/mesh/state"
 
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
@@ -108,6 +110,13 @@ var probes = map[string]struct {
 	"SkillService/ListSkillRuns": {"bob", func(n *node, ctx context.Context, name, _ string) (proto.Message, error) {
 		return n.skills.ListSkillRuns(ctx, &meshv1.ListSkillRunsRequest{Name: "workflows." + name})
 	}},
+	"SkillService/ListBreakers": {"bob", func(n *node, ctx context.Context, name, _ string) (proto.Message, error) {
+		after := base64.RawURLEncoding.EncodeToString([]byte("workflows." + name[:len(name)-1]))
+		return n.skills.ListBreakers(ctx, &meshv1.ListBreakersRequest{PageToken: after})
+	}},
+	"SkillService/ResetBreaker": {"bob", func(n *node, ctx context.Context, name, _ string) (proto.Message, error) {
+		return n.skills.ResetBreaker(ctx, &meshv1.ResetBreakerRequest{Name: "workflows." + name})
+	}},
 	"SkillService/WatchSkills": {"bob", func(n *node, ctx context.Context, name, _ string) (proto.Message, error) {
 		s, err := n.skills.WatchSkills(ctx, &meshv1.WatchSkillsRequest{})
 		all := &meshv1.ListSkillsResponse{}
@@ -157,7 +166,7 @@ func TestForeignIsUnknownToEveryRPC(t *testing.T) {
 }
 
 // occupied returns a node on which tenant acme has an agent, a value and a skill
-// that are called "secret", a skill that nobody has read and a file that is
+// that are called "secret", the last one with an open circuit, a skill that nobody has read and a file that is
 // broken, and the agent's lease.
 func occupied(t *testing.T) (*node, string) {
 	t.Helper()
@@ -175,7 +184,11 @@ func occupied(t *testing.T) (*node, string) {
 	}
 	writeFile(t, filepath.Join(n.tenants, "acme", "workflows", "unread.md"), template("unread"))
 	writeFile(t, filepath.Join(n.tenants, "acme", "workflows", "broken.md"), "broken")
+	n.circuit(t, "acme", "workflows.secret", `{"state":"open","failures":5,"opened_at":"2026-01-01T00:00:00Z"}`)
 	t.Cleanup(func() {
+		if v, err := n.kv.Get(context.Background(), state.Key{Tenant: "acme", Kind: "breaker", Name: "workflows.secret"}); err != nil || v.Version != 1 {
+			t.Errorf("after the attempts the circuit is %s, %v", v.Data, err)
+		}
 		if sk, ok := n.library.For("acme").Get("workflows.secret"); !ok || string(sk.Source) != template("secret") {
 			t.Errorf("after the attempts the skill is %+v", sk)
 		}

@@ -10,6 +10,7 @@ import (
 	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
 	"agentmesh/mesh/skill"
+	"agentmesh/mesh/state"
 
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
@@ -55,13 +56,18 @@ const (
 // SkillService serves mesh.v1.SkillService.
 type SkillService struct {
 	meshv1.UnimplementedSkillServiceServer
-	skills Skills
-	runner SkillRunner
+	skills   Skills
+	runner   SkillRunner
+	breakers *state.KV // nil if they are not shown
 }
 
 // NewSkills returns the server. Without a runner, nil, it runs no skills.
-func NewSkills(skills Skills, runner SkillRunner) *SkillService {
-	return &SkillService{skills: skills, runner: runner}
+func NewSkills(skills Skills, runner SkillRunner, opts ...SkillsOption) *SkillService {
+	s := &SkillService{skills: skills, runner: runner}
+	for _, opt := range opts {
+		opt(s)
+	}
+	return s
 }
 
 // ListSkills implements the RPC. With a query the best matches come first.

@@ -13,10 +13,6 @@ import (
 // defaultPage is how many values a list holds when its caller does not say.
 const defaultPage = 100
 
-// breakerKind is the kind of the breakers of skills, each under the name of its
-// skill: all agents that may call a skill share it.
-const breakerKind = "breaker"
-
 // State serves mesh.v1.StateService: the values of the tenant in the caller's
 // grant, of the kinds that the grant names, and the breakers of its skills.
 type State struct {

@@ -32,6 +32,8 @@ type Threads struct {
 
 	budgets limit.Budgets
 	users   *limit.Windows
+	known   recalled // tenants whose users' calls are in users
+	volumes *volumes
 
 	deleted func(ctx context.Context, key mesh.ThreadKey)
 }
@@ -58,6 +60,7 @@ func NewThreads(log *threadlog.Log, states *threads.States, signer *grant.Signer
 		opt(s)
 	}
 	s.users = limit.NewWindows(s.budgets, maxUsers)
+	s.volumes = newVolumes(volume{events: maxLogEvents, bytes: maxLogBytes}, maxVolumes)
 	return s
 }
 
@@ -94,7 +97,7 @@ func keyFor(ctx context.Context, op, id string) (mesh.ThreadKey, mesh.Call, erro
 // GetThread implements meshv1.ThreadServiceServer.
 func (s *Threads) GetThread(ctx context.Context, req *meshv1.GetThreadRequest) (*meshv1.GetThreadResponse, error) {
 	const op = "service.GetThread"
-	key, _, err := keyFor(ctx, op, req.GetThreadId())
+	key, call, err := keyFor(ctx, op, req.GetThreadId())
 	if err != nil {
 		return nil, err
 	}
@@ -102,6 +105,9 @@ func (s *Threads) GetThread(ctx context.Context, req *meshv1.GetThreadRequest) (
 	err = s.states.With(ctx, key, func(st *thread.State) error {
 		if st.Seq == 0 {
 			return mesh.ThreadNotFound(op)
+		}
+		if err := atWork(op, st, call.Principal.Grant); err != nil {
+			return err
 		}
 		resp.Thread = s.describe(key, st)
 		for _, x := range st.Executions() {
@@ -191,7 +197,7 @@ func (s *Threads) ListThreads(ctx context.Context, req *meshv1.ListThreadsReques
 // ReadThread implements meshv1.ThreadServiceServer.
 func (s *Threads) ReadThread(ctx context.Context, req *meshv1.ReadThreadRequest) (*meshv1.ReadThreadResponse, error) {
 	const op, most, usual = "service.ReadThread", 1000, 100
-	key, err := s.existing(ctx, op, req.GetThreadId(), req.GetAfterSeq())
+	key, _, err := s.existing(ctx, op, req.GetThreadId(), req.GetAfterSeq())
 	if err != nil {
 		return nil, err
 	}
@@ -243,35 +249,70 @@ func (s *Threads) page(ctx context.Context, key mesh.ThreadKey, after mesh.Seq, 
 	return out, after < tail, err
 }
 
-// existing returns the key of a thread that has events.
-func (s *Threads) existing(ctx context.Context, op, id string, after int64) (mesh.ThreadKey, error) {
-	key, _, err := keyFor(ctx, op, id)
+// existing returns the key of a thread that has events, and the grant under
+// which it is read, if any: that of an execution that is not over.
+func (s *Threads) existing(ctx context.Context, op, id string, after int64) (mesh.ThreadKey, *mesh.Grant, error) {
+	key, call, err := keyFor(ctx, op, id)
 	if err != nil {
-		return key, err
+		return key, nil, err
 	}
+	g := call.Principal.Grant
 	if after < 0 {
-		return key, mesh.InvalidField(op, "after_seq", "is %d; it must be the seq of an event, or 0", after)
+		return key, g, mesh.InvalidField(op, "after_seq", "is %d; it must be the seq of an event, or 0", after)
 	}
 	tail, err := s.log.Tail(ctx, key)
 	if err != nil {
-		return key, mesh.Wrap(op, err)
+		return key, g, mesh.Wrap(op, err)
 	}
 	if tail == 0 {
-		return key, mesh.ThreadNotFound(op)
+		return key, g, mesh.ThreadNotFound(op)
 	}
-	return key, nil
+	return key, g, s.mayRead(ctx, op, key, g)
 }
 
-// FollowThread implements meshv1.ThreadServiceServer.
+// mayRead refuses a grant whose execution is over.
+func (s *Threads) mayRead(ctx context.Context, op string, key mesh.ThreadKey, g *mesh.Grant) error {
+	if g == nil {
+		return nil
+	}
+	return s.states.With(ctx, key, func(st *thread.State) error { return atWork(op, st, g) })
+}
+
+// atWork refuses a grant whose execution is over, or is none of the thread's.
+func atWork(op string, st *thread.State, g *mesh.Grant) error {
+	if g == nil {
+		return nil
+	}
+	switch x := st.Execution(g.Execution); {
+	case x == nil:
+		return mesh.ThreadNotFound(op)
+	case mesh.Terminal(x.State):
+		return over(op)
+	}
+	return nil
+}
+
+// over is what becomes of a grant when its execution has ended.
+func over(op string) *mesh.Error {
+	return mesh.Errorf(mesh.Precondition, op, "the execution is over; its grant neither reads the thread nor adds to it any more")
+}
+
+// FollowThread implements meshv1.ThreadServiceServer. A follower under a grant
+// is cut off when the grant expires or its execution is over.
 func (s *Threads) FollowThread(req *meshv1.FollowThreadRequest, stream grpc.ServerStreamingServer[meshv1.FollowThreadResponse]) error {
 	const op = "service.FollowThread"
 	ctx := stream.Context()
-	key, err := s.existing(ctx, op, req.GetThreadId(), req.GetAfterSeq())
+	key, g, err := s.existing(ctx, op, req.GetThreadId(), req.GetAfterSeq())
 	if err != nil {
 		return err
 	}
 	if err := accept(stream); err != nil {
 		return err
+	}
+	if g != nil {
+		expires, cancel := context.WithDeadline(ctx, time.Unix(g.Expires, 0))
+		defer cancel()
+		ctx = expires
 	}
 	for e, err := range s.log.Follow(ctx, key, mesh.Seq(req.GetAfterSeq())) {
 		if err != nil {
@@ -280,8 +321,22 @@ func (s *Threads) FollowThread(req *meshv1.FollowThreadRequest, stream grpc.Serv
 		if err := stream.Send(&meshv1.FollowThreadResponse{Event: wire.EventToProto(e)}); err != nil {
 			return mesh.Errorf(mesh.Canceled, op, "The caller is gone: %w", err)
 		}
+		if mayEnd(e) {
+			if err := s.mayRead(ctx, op, key, g); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
+}
+
+// mayEnd reports whether an execution may be over by the event.
+func mayEnd(e *mesh.Event) bool {
+	switch e.Body.(type) {
+	case mesh.TaskMoved, mesh.DispatchSettled:
+		return true
+	}
+	return false
 }
 
 // DeleteThread implements meshv1.ThreadServiceServer.

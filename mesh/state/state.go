@@ -12,6 +12,7 @@ package state
 import (
 	"context"
 	"strings"
+	"sync"
 	"unicode/utf8"
 
 	"agentmesh/mesh"
@@ -86,10 +87,22 @@ type Store interface {
 }
 
 // KV is a [Store] whose callers need not be trusted with bounds.
-type KV struct{ store Store }
+type KV struct {
+	store Store
+	most  int // values of a kind
+
+	mu     sync.Mutex
+	spaces map[spaceKey]*space
+}
 
 // New returns a KV over the store.
-func New(store Store) *KV { return &KV{store: store} }
+func New(store Store, opts ...Option) *KV {
+	kv := &KV{store: store, most: MaxKeys}
+	for _, opt := range opts {
+		opt(kv)
+	}
+	return kv
+}
 
 // Get returns the value under key. Errors: Invalid, NotFound, Unavailable.
 func (kv *KV) Get(ctx context.Context, key Key) (Value, error) {
@@ -103,7 +116,8 @@ func (kv *KV) Get(ctx context.Context, key Key) (Value, error) {
 
 // Put writes data under key if version is the one that stands: 0 if there must
 // be none, [AnyVersion] for any. It returns the new version. Errors: Invalid,
-// Conflict, Unavailable.
+// Conflict, Unavailable, and Exhausted for a new value where there are
+// [MaxKeys] of the tenant's kind.
 func (kv *KV) Put(ctx context.Context, key Key, data []byte, version int64) (int64, error) {
 	const op = "state.Put"
 	if err := checkKey(op, key); err != nil {
@@ -115,7 +129,7 @@ func (kv *KV) Put(ctx context.Context, key Key, data []byte, version int64) (int
 	if version < AnyVersion {
 		return 0, badVersion(op, version)
 	}
-	v, err := kv.store.PutState(ctx, key, data, version)
+	v, err := kv.put(ctx, key, data, version)
 	return v, mesh.Wrap(op, err)
 }
 
@@ -129,7 +143,7 @@ func (kv *KV) Delete(ctx context.Context, key Key, version int64) error {
 	if version < 1 && version != AnyVersion {
 		return badVersion(op, version)
 	}
-	return mesh.Wrap(op, kv.store.DeleteState(ctx, key, version))
+	return mesh.Wrap(op, kv.remove(ctx, key, version))
 }
 
 // List returns a page of values by name, and whether there are more. Errors:

@@ -1758,6 +1758,293 @@ func (x *SkillRun) GetTaskId() string {
 	return ""
 }
 
+// ListBreakersRequest asks for the breakers that are not healthy.
+type ListBreakersRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Most breakers on the page: 1 to 1000, default 1000.
+	PageSize int32 `protobuf:"varint,1,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	// Where to go on, from the page before.
+	PageToken     string `protobuf:"bytes,2,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListBreakersRequest) Reset() {
+	*x = ListBreakersRequest{}
+	mi := &file_mesh_v1_skill_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListBreakersRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListBreakersRequest) ProtoMessage() {}
+
+func (x *ListBreakersRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_mesh_v1_skill_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListBreakersRequest.ProtoReflect.Descriptor instead.
+func (*ListBreakersRequest) Descriptor() ([]byte, []int) {
+	return file_mesh_v1_skill_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *ListBreakersRequest) GetPageSize() int32 {
+	if x != nil {
+		return x.PageSize
+	}
+	return 0
+}
+
+func (x *ListBreakersRequest) GetPageToken() string {
+	if x != nil {
+		return x.PageToken
+	}
+	return ""
+}
+
+// ListBreakersResponse is a page of breakers.
+type ListBreakersResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The breakers, by the names of their skills.
+	Breakers []*SkillBreaker `protobuf:"bytes,1,rep,name=breakers,proto3" json:"breakers,omitempty"`
+	// Where the next page begins; empty on the last one.
+	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListBreakersResponse) Reset() {
+	*x = ListBreakersResponse{}
+	mi := &file_mesh_v1_skill_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListBreakersResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListBreakersResponse) ProtoMessage() {}
+
+func (x *ListBreakersResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_mesh_v1_skill_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListBreakersResponse.ProtoReflect.Descriptor instead.
+func (*ListBreakersResponse) Descriptor() ([]byte, []int) {
+	return file_mesh_v1_skill_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *ListBreakersResponse) GetBreakers() []*SkillBreaker {
+	if x != nil {
+		return x.Breakers
+	}
+	return nil
+}
+
+func (x *ListBreakersResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
+}
+
+// SkillBreaker is the circuit breaker of a skill, for one tenant.
+type SkillBreaker struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name of the skill.
+	Skill string `protobuf:"bytes,1,opt,name=skill,proto3" json:"skill,omitempty"`
+	// "closed": calls are made. "open": calls are refused until next_probe, and
+	// then one is let through. "half_open": that one is under way.
+	State string `protobuf:"bytes,2,opt,name=state,proto3" json:"state,omitempty"`
+	// Calls that failed since the last one that did not.
+	Failures int32 `protobuf:"varint,3,opt,name=failures,proto3" json:"failures,omitempty"`
+	// When it was last opened; absent while it is closed.
+	OpenedAt *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=opened_at,json=openedAt,proto3" json:"opened_at,omitempty"`
+	// From when on the next call is let through: one after the time of being
+	// open, or when the one under way counts as lost. It may be in the past;
+	// absent while it is closed.
+	NextProbe     *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=next_probe,json=nextProbe,proto3" json:"next_probe,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SkillBreaker) Reset() {
+	*x = SkillBreaker{}
+	mi := &file_mesh_v1_skill_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SkillBreaker) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SkillBreaker) ProtoMessage() {}
+
+func (x *SkillBreaker) ProtoReflect() protoreflect.Message {
+	mi := &file_mesh_v1_skill_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SkillBreaker.ProtoReflect.Descriptor instead.
+func (*SkillBreaker) Descriptor() ([]byte, []int) {
+	return file_mesh_v1_skill_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *SkillBreaker) GetSkill() string {
+	if x != nil {
+		return x.Skill
+	}
+	return ""
+}
+
+func (x *SkillBreaker) GetState() string {
+	if x != nil {
+		return x.State
+	}
+	return ""
+}
+
+func (x *SkillBreaker) GetFailures() int32 {
+	if x != nil {
+		return x.Failures
+	}
+	return 0
+}
+
+func (x *SkillBreaker) GetOpenedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.OpenedAt
+	}
+	return nil
+}
+
+func (x *SkillBreaker) GetNextProbe() *timestamppb.Timestamp {
+	if x != nil {
+		return x.NextProbe
+	}
+	return nil
+}
+
+// ResetBreakerRequest names a skill.
+type ResetBreakerRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its name.
+	Name          string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ResetBreakerRequest) Reset() {
+	*x = ResetBreakerRequest{}
+	mi := &file_mesh_v1_skill_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResetBreakerRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResetBreakerRequest) ProtoMessage() {}
+
+func (x *ResetBreakerRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_mesh_v1_skill_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResetBreakerRequest.ProtoReflect.Descriptor instead.
+func (*ResetBreakerRequest) Descriptor() ([]byte, []int) {
+	return file_mesh_v1_skill_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *ResetBreakerRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+// ResetBreakerResponse is what there was.
+type ResetBreakerResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The breaker as it was before; absent if it was healthy.
+	Before        *SkillBreaker `protobuf:"bytes,1,opt,name=before,proto3" json:"before,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ResetBreakerResponse) Reset() {
+	*x = ResetBreakerResponse{}
+	mi := &file_mesh_v1_skill_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResetBreakerResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResetBreakerResponse) ProtoMessage() {}
+
+func (x *ResetBreakerResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_mesh_v1_skill_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResetBreakerResponse.ProtoReflect.Descriptor instead.
+func (*ResetBreakerResponse) Descriptor() ([]byte, []int) {
+	return file_mesh_v1_skill_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *ResetBreakerResponse) GetBefore() *SkillBreaker {
+	if x != nil {
+		return x.Before
+	}
+	return nil
+}
+
 var File_mesh_v1_skill_proto protoreflect.FileDescriptor
 
 const file_mesh_v1_skill_proto_rawDesc = "" +
@@ -1882,7 +2169,26 @@ const file_mesh_v1_skill_proto_rawDesc = "" +
 	"\x06status\x18\x05 \x01(\tR\x06status\x12\x16\n" +
 	"\x06detail\x18\x06 \x01(\tR\x06detail\x12\x1b\n" +
 	"\tthread_id\x18\a \x01(\tR\bthreadId\x12\x17\n" +
-	"\atask_id\x18\b \x01(\tR\x06taskId2\xbf\b\n" +
+	"\atask_id\x18\b \x01(\tR\x06taskId\"Q\n" +
+	"\x13ListBreakersRequest\x12\x1b\n" +
+	"\tpage_size\x18\x01 \x01(\x05R\bpageSize\x12\x1d\n" +
+	"\n" +
+	"page_token\x18\x02 \x01(\tR\tpageToken\"q\n" +
+	"\x14ListBreakersResponse\x121\n" +
+	"\bbreakers\x18\x01 \x03(\v2\x15.mesh.v1.SkillBreakerR\bbreakers\x12&\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xca\x01\n" +
+	"\fSkillBreaker\x12\x14\n" +
+	"\x05skill\x18\x01 \x01(\tR\x05skill\x12\x14\n" +
+	"\x05state\x18\x02 \x01(\tR\x05state\x12\x1a\n" +
+	"\bfailures\x18\x03 \x01(\x05R\bfailures\x127\n" +
+	"\topened_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\bopenedAt\x129\n" +
+	"\n" +
+	"next_probe\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\tnextProbe\")\n" +
+	"\x13ResetBreakerRequest\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\"E\n" +
+	"\x14ResetBreakerResponse\x12-\n" +
+	"\x06before\x18\x01 \x01(\v2\x15.mesh.v1.SkillBreakerR\x06before2\xab\n" +
+	"\n" +
 	"\fSkillService\x12^\n" +
 	"\n" +
 	"ListSkills\x12\x1a.mesh.v1.ListSkillsRequest\x1a\x1b.mesh.v1.ListSkillsResponse\"\x17\x82\xd3\xe4\x93\x02\x11\x12\x0f/mesh/v1/skills\x12_\n" +
@@ -1894,7 +2200,9 @@ const file_mesh_v1_skill_proto_rawDesc = "" +
 	"\fReloadSkills\x12\x1c.mesh.v1.ReloadSkillsRequest\x1a\x1d.mesh.v1.ReloadSkillsResponse\"!\x82\xd3\xe4\x93\x02\x1b:\x01*\"\x16/mesh/v1/skills:reload\x12f\n" +
 	"\bRunSkill\x12\x18.mesh.v1.RunSkillRequest\x1a\x19.mesh.v1.RunSkillResponse\"%\x82\xd3\xe4\x93\x02\x1f:\x01*\"\x1a/mesh/v1/skills/{name}:run\x12l\n" +
 	"\rListSkillRuns\x12\x1d.mesh.v1.ListSkillRunsRequest\x1a\x1e.mesh.v1.ListSkillRunsResponse\"\x1c\x82\xd3\xe4\x93\x02\x16\x12\x14/mesh/v1/skills:runs\x12i\n" +
-	"\vWatchSkills\x12\x1b.mesh.v1.WatchSkillsRequest\x1a\x1c.mesh.v1.WatchSkillsResponse\"\x1d\x82\xd3\xe4\x93\x02\x17\x12\x15/mesh/v1/skills:watch0\x01B\x1eZ\x1cagentmesh/gen/mesh/v1;meshv1b\x06proto3"
+	"\vWatchSkills\x12\x1b.mesh.v1.WatchSkillsRequest\x1a\x1c.mesh.v1.WatchSkillsResponse\"\x1d\x82\xd3\xe4\x93\x02\x17\x12\x15/mesh/v1/skills:watch0\x01\x12m\n" +
+	"\fListBreakers\x12\x1c.mesh.v1.ListBreakersRequest\x1a\x1d.mesh.v1.ListBreakersResponse\" \x82\xd3\xe4\x93\x02\x1a\x12\x18/mesh/v1/skills:breakers\x12{\n" +
+	"\fResetBreaker\x12\x1c.mesh.v1.ResetBreakerRequest\x1a\x1d.mesh.v1.ResetBreakerResponse\".\x82\xd3\xe4\x93\x02(:\x01*\"#/mesh/v1/skills/{name}:resetBreakerB\x1eZ\x1cagentmesh/gen/mesh/v1;meshv1b\x06proto3"
 
 var (
 	file_mesh_v1_skill_proto_rawDescOnce sync.Once
@@ -1909,7 +2217,7 @@ func file_mesh_v1_skill_proto_rawDescGZIP() []byte {
 }
 
 var file_mesh_v1_skill_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_mesh_v1_skill_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
+var file_mesh_v1_skill_proto_msgTypes = make([]protoimpl.MessageInfo, 30)
 var file_mesh_v1_skill_proto_goTypes = []any{
 	(WatchSkillsResponse_Kind)(0),    // 0: mesh.v1.WatchSkillsResponse.Kind
 	(*Skill)(nil),                    // 1: mesh.v1.Skill
@@ -1937,9 +2245,14 @@ var file_mesh_v1_skill_proto_goTypes = []any{
 	(*ListSkillRunsRequest)(nil),     // 23: mesh.v1.ListSkillRunsRequest
 	(*ListSkillRunsResponse)(nil),    // 24: mesh.v1.ListSkillRunsResponse
 	(*SkillRun)(nil),                 // 25: mesh.v1.SkillRun
-	(*structpb.Struct)(nil),          // 26: google.protobuf.Struct
-	(v1.TaskState)(0),                // 27: lf.a2a.v1.TaskState
-	(*timestamppb.Timestamp)(nil),    // 28: google.protobuf.Timestamp
+	(*ListBreakersRequest)(nil),      // 26: mesh.v1.ListBreakersRequest
+	(*ListBreakersResponse)(nil),     // 27: mesh.v1.ListBreakersResponse
+	(*SkillBreaker)(nil),             // 28: mesh.v1.SkillBreaker
+	(*ResetBreakerRequest)(nil),      // 29: mesh.v1.ResetBreakerRequest
+	(*ResetBreakerResponse)(nil),     // 30: mesh.v1.ResetBreakerResponse
+	(*structpb.Struct)(nil),          // 31: google.protobuf.Struct
+	(v1.TaskState)(0),                // 32: lf.a2a.v1.TaskState
+	(*timestamppb.Timestamp)(nil),    // 33: google.protobuf.Timestamp
 }
 var file_mesh_v1_skill_proto_depIdxs = []int32{
 	2,  // 0: mesh.v1.Skill.parameters:type_name -> mesh.v1.SkillParameter
@@ -1953,38 +2266,46 @@ var file_mesh_v1_skill_proto_depIdxs = []int32{
 	1,  // 8: mesh.v1.WatchSkillsResponse.skill:type_name -> mesh.v1.Skill
 	18, // 9: mesh.v1.ListSkillDomainsResponse.domains:type_name -> mesh.v1.SkillDomain
 	5,  // 10: mesh.v1.ReloadSkillsResponse.problems:type_name -> mesh.v1.SkillProblem
-	26, // 11: mesh.v1.RunSkillRequest.arguments:type_name -> google.protobuf.Struct
-	27, // 12: mesh.v1.RunSkillResponse.state:type_name -> lf.a2a.v1.TaskState
-	26, // 13: mesh.v1.RunSkillResponse.metadata:type_name -> google.protobuf.Struct
+	31, // 11: mesh.v1.RunSkillRequest.arguments:type_name -> google.protobuf.Struct
+	32, // 12: mesh.v1.RunSkillResponse.state:type_name -> lf.a2a.v1.TaskState
+	31, // 13: mesh.v1.RunSkillResponse.metadata:type_name -> google.protobuf.Struct
 	25, // 14: mesh.v1.ListSkillRunsResponse.runs:type_name -> mesh.v1.SkillRun
-	28, // 15: mesh.v1.SkillRun.due:type_name -> google.protobuf.Timestamp
-	28, // 16: mesh.v1.SkillRun.started:type_name -> google.protobuf.Timestamp
-	28, // 17: mesh.v1.SkillRun.ended:type_name -> google.protobuf.Timestamp
-	3,  // 18: mesh.v1.SkillService.ListSkills:input_type -> mesh.v1.ListSkillsRequest
-	6,  // 19: mesh.v1.SkillService.GetSkill:input_type -> mesh.v1.GetSkillRequest
-	8,  // 20: mesh.v1.SkillService.CreateSkill:input_type -> mesh.v1.CreateSkillRequest
-	10, // 21: mesh.v1.SkillService.ValidateSkill:input_type -> mesh.v1.ValidateSkillRequest
-	12, // 22: mesh.v1.SkillService.DeleteSkill:input_type -> mesh.v1.DeleteSkillRequest
-	16, // 23: mesh.v1.SkillService.ListSkillDomains:input_type -> mesh.v1.ListSkillDomainsRequest
-	19, // 24: mesh.v1.SkillService.ReloadSkills:input_type -> mesh.v1.ReloadSkillsRequest
-	21, // 25: mesh.v1.SkillService.RunSkill:input_type -> mesh.v1.RunSkillRequest
-	23, // 26: mesh.v1.SkillService.ListSkillRuns:input_type -> mesh.v1.ListSkillRunsRequest
-	14, // 27: mesh.v1.SkillService.WatchSkills:input_type -> mesh.v1.WatchSkillsRequest
-	4,  // 28: mesh.v1.SkillService.ListSkills:output_type -> mesh.v1.ListSkillsResponse
-	7,  // 29: mesh.v1.SkillService.GetSkill:output_type -> mesh.v1.GetSkillResponse
-	9,  // 30: mesh.v1.SkillService.CreateSkill:output_type -> mesh.v1.CreateSkillResponse
-	11, // 31: mesh.v1.SkillService.ValidateSkill:output_type -> mesh.v1.ValidateSkillResponse
-	13, // 32: mesh.v1.SkillService.DeleteSkill:output_type -> mesh.v1.DeleteSkillResponse
-	17, // 33: mesh.v1.SkillService.ListSkillDomains:output_type -> mesh.v1.ListSkillDomainsResponse
-	20, // 34: mesh.v1.SkillService.ReloadSkills:output_type -> mesh.v1.ReloadSkillsResponse
-	22, // 35: mesh.v1.SkillService.RunSkill:output_type -> mesh.v1.RunSkillResponse
-	24, // 36: mesh.v1.SkillService.ListSkillRuns:output_type -> mesh.v1.ListSkillRunsResponse
-	15, // 37: mesh.v1.SkillService.WatchSkills:output_type -> mesh.v1.WatchSkillsResponse
-	28, // [28:38] is the sub-list for method output_type
-	18, // [18:28] is the sub-list for method input_type
-	18, // [18:18] is the sub-list for extension type_name
-	18, // [18:18] is the sub-list for extension extendee
-	0,  // [0:18] is the sub-list for field type_name
+	33, // 15: mesh.v1.SkillRun.due:type_name -> google.protobuf.Timestamp
+	33, // 16: mesh.v1.SkillRun.started:type_name -> google.protobuf.Timestamp
+	33, // 17: mesh.v1.SkillRun.ended:type_name -> google.protobuf.Timestamp
+	28, // 18: mesh.v1.ListBreakersResponse.breakers:type_name -> mesh.v1.SkillBreaker
+	33, // 19: mesh.v1.SkillBreaker.opened_at:type_name -> google.protobuf.Timestamp
+	33, // 20: mesh.v1.SkillBreaker.next_probe:type_name -> google.protobuf.Timestamp
+	28, // 21: mesh.v1.ResetBreakerResponse.before:type_name -> mesh.v1.SkillBreaker
+	3,  // 22: mesh.v1.SkillService.ListSkills:input_type -> mesh.v1.ListSkillsRequest
+	6,  // 23: mesh.v1.SkillService.GetSkill:input_type -> mesh.v1.GetSkillRequest
+	8,  // 24: mesh.v1.SkillService.CreateSkill:input_type -> mesh.v1.CreateSkillRequest
+	10, // 25: mesh.v1.SkillService.ValidateSkill:input_type -> mesh.v1.ValidateSkillRequest
+	12, // 26: mesh.v1.SkillService.DeleteSkill:input_type -> mesh.v1.DeleteSkillRequest
+	16, // 27: mesh.v1.SkillService.ListSkillDomains:input_type -> mesh.v1.ListSkillDomainsRequest
+	19, // 28: mesh.v1.SkillService.ReloadSkills:input_type -> mesh.v1.ReloadSkillsRequest
+	21, // 29: mesh.v1.SkillService.RunSkill:input_type -> mesh.v1.RunSkillRequest
+	23, // 30: mesh.v1.SkillService.ListSkillRuns:input_type -> mesh.v1.ListSkillRunsRequest
+	14, // 31: mesh.v1.SkillService.WatchSkills:input_type -> mesh.v1.WatchSkillsRequest
+	26, // 32: mesh.v1.SkillService.ListBreakers:input_type -> mesh.v1.ListBreakersRequest
+	29, // 33: mesh.v1.SkillService.ResetBreaker:input_type -> mesh.v1.ResetBreakerRequest
+	4,  // 34: mesh.v1.SkillService.ListSkills:output_type -> mesh.v1.ListSkillsResponse
+	7,  // 35: mesh.v1.SkillService.GetSkill:output_type -> mesh.v1.GetSkillResponse
+	9,  // 36: mesh.v1.SkillService.CreateSkill:output_type -> mesh.v1.CreateSkillResponse
+	11, // 37: mesh.v1.SkillService.ValidateSkill:output_type -> mesh.v1.ValidateSkillResponse
+	13, // 38: mesh.v1.SkillService.DeleteSkill:output_type -> mesh.v1.DeleteSkillResponse
+	17, // 39: mesh.v1.SkillService.ListSkillDomains:output_type -> mesh.v1.ListSkillDomainsResponse
+	20, // 40: mesh.v1.SkillService.ReloadSkills:output_type -> mesh.v1.ReloadSkillsResponse
+	22, // 41: mesh.v1.SkillService.RunSkill:output_type -> mesh.v1.RunSkillResponse
+	24, // 42: mesh.v1.SkillService.ListSkillRuns:output_type -> mesh.v1.ListSkillRunsResponse
+	15, // 43: mesh.v1.SkillService.WatchSkills:output_type -> mesh.v1.WatchSkillsResponse
+	27, // 44: mesh.v1.SkillService.ListBreakers:output_type -> mesh.v1.ListBreakersResponse
+	30, // 45: mesh.v1.SkillService.ResetBreaker:output_type -> mesh.v1.ResetBreakerResponse
+	34, // [34:46] is the sub-list for method output_type
+	22, // [22:34] is the sub-list for method input_type
+	22, // [22:22] is the sub-list for extension type_name
+	22, // [22:22] is the sub-list for extension extendee
+	0,  // [0:22] is the sub-list for field type_name
 }
 
 func init() { file_mesh_v1_skill_proto_init() }
@@ -1998,7 +2319,7 @@ func file_mesh_v1_skill_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_mesh_v1_skill_proto_rawDesc), len(file_mesh_v1_skill_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   25,
+			NumMessages:   30,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

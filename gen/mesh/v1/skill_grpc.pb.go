@@ -29,6 +29,8 @@ const (
 	SkillService_RunSkill_FullMethodName         = "/mesh.v1.SkillService/RunSkill"
 	SkillService_ListSkillRuns_FullMethodName    = "/mesh.v1.SkillService/ListSkillRuns"
 	SkillService_WatchSkills_FullMethodName      = "/mesh.v1.SkillService/WatchSkills"
+	SkillService_ListBreakers_FullMethodName     = "/mesh.v1.SkillService/ListBreakers"
+	SkillService_ResetBreaker_FullMethodName     = "/mesh.v1.SkillService/ResetBreaker"
 )
 
 // SkillServiceClient is the client API for SkillService service.
@@ -60,6 +62,15 @@ type SkillServiceClient interface {
 	ListSkillRuns(ctx context.Context, in *ListSkillRunsRequest, opts ...grpc.CallOption) (*ListSkillRunsResponse, error)
 	// WatchSkills streams all skills as they are, and then each change.
 	WatchSkills(ctx context.Context, in *WatchSkillsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchSkillsResponse], error)
+	// ListBreakers lists the tenant's skills whose circuit breakers are not
+	// healthy: those that are open or half open, and those whose last call
+	// failed. A healthy skill is in no list. It needs the permission chat.
+	ListBreakers(ctx context.Context, in *ListBreakersRequest, opts ...grpc.CallOption) (*ListBreakersResponse, error)
+	// ResetBreaker closes the circuit of a skill and forgets its failures, for
+	// the tenant; agents at work notice within 2 seconds. To reset a healthy one
+	// changes nothing. It needs the permission skill:create, and answers
+	// NOT_FOUND for a skill that the tenant does not have.
+	ResetBreaker(ctx context.Context, in *ResetBreakerRequest, opts ...grpc.CallOption) (*ResetBreakerResponse, error)
 }
 
 type skillServiceClient struct {
@@ -179,6 +190,26 @@ func (c *skillServiceClient) WatchSkills(ctx context.Context, in *WatchSkillsReq
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type SkillService_WatchSkillsClient = grpc.ServerStreamingClient[WatchSkillsResponse]
 
+func (c *skillServiceClient) ListBreakers(ctx context.Context, in *ListBreakersRequest, opts ...grpc.CallOption) (*ListBreakersResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListBreakersResponse)
+	err := c.cc.Invoke(ctx, SkillService_ListBreakers_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *skillServiceClient) ResetBreaker(ctx context.Context, in *ResetBreakerRequest, opts ...grpc.CallOption) (*ResetBreakerResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ResetBreakerResponse)
+	err := c.cc.Invoke(ctx, SkillService_ResetBreaker_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // SkillServiceServer is the server API for SkillService service.
 // All implementations must embed UnimplementedSkillServiceServer
 // for forward compatibility.
@@ -208,6 +239,15 @@ type SkillServiceServer interface {
 	ListSkillRuns(context.Context, *ListSkillRunsRequest) (*ListSkillRunsResponse, error)
 	// WatchSkills streams all skills as they are, and then each change.
 	WatchSkills(*WatchSkillsRequest, grpc.ServerStreamingServer[WatchSkillsResponse]) error
+	// ListBreakers lists the tenant's skills whose circuit breakers are not
+	// healthy: those that are open or half open, and those whose last call
+	// failed. A healthy skill is in no list. It needs the permission chat.
+	ListBreakers(context.Context, *ListBreakersRequest) (*ListBreakersResponse, error)
+	// ResetBreaker closes the circuit of a skill and forgets its failures, for
+	// the tenant; agents at work notice within 2 seconds. To reset a healthy one
+	// changes nothing. It needs the permission skill:create, and answers
+	// NOT_FOUND for a skill that the tenant does not have.
+	ResetBreaker(context.Context, *ResetBreakerRequest) (*ResetBreakerResponse, error)
 	mustEmbedUnimplementedSkillServiceServer()
 }
 
@@ -247,6 +287,12 @@ func (UnimplementedSkillServiceServer) ListSkillRuns(context.Context, *ListSkill
 }
 func (UnimplementedSkillServiceServer) WatchSkills(*WatchSkillsRequest, grpc.ServerStreamingServer[WatchSkillsResponse]) error {
 	return status.Error(codes.Unimplemented, "method WatchSkills not implemented")
+}
+func (UnimplementedSkillServiceServer) ListBreakers(context.Context, *ListBreakersRequest) (*ListBreakersResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListBreakers not implemented")
+}
+func (UnimplementedSkillServiceServer) ResetBreaker(context.Context, *ResetBreakerRequest) (*ResetBreakerResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ResetBreaker not implemented")
 }
 func (UnimplementedSkillServiceServer) mustEmbedUnimplementedSkillServiceServer() {}
 func (UnimplementedSkillServiceServer) testEmbeddedByValue()                      {}
@@ -442,6 +488,42 @@ func _SkillService_WatchSkills_Handler(srv interface{}, stream grpc.ServerStream
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type SkillService_WatchSkillsServer = grpc.ServerStreamingServer[WatchSkillsResponse]
 
+func _SkillService_ListBreakers_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListBreakersRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(SkillServiceServer).ListBreakers(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: SkillService_ListBreakers_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(SkillServiceServer).ListBreakers(ctx, req.(*ListBreakersRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _SkillService_ResetBreaker_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ResetBreakerRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(SkillServiceServer).ResetBreaker(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: SkillService_ResetBreaker_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(SkillServiceServer).ResetBreaker(ctx, req.(*ResetBreakerRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // SkillService_ServiceDesc is the grpc.ServiceDesc for SkillService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -484,6 +566,14 @@ var SkillService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ListSkillRuns",
 			Handler:    _SkillService_ListSkillRuns_Handler,
+		},
+		{
+			MethodName: "ListBreakers",
+			Handler:    _SkillService_ListBreakers_Handler,
+		},
+		{
+			MethodName: "ResetBreaker",
+			Handler:    _SkillService_ResetBreaker_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{

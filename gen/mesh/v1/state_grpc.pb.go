@@ -40,7 +40,8 @@ const (
 type StateServiceClient interface {
 	// GetState returns a value.
 	GetState(ctx context.Context, in *GetStateRequest, opts ...grpc.CallOption) (*GetStateResponse, error)
-	// PutState writes a value if its version is the expected one.
+	// PutState writes a value if its version is the expected one. A tenant has at most
+	// 100,000 values of a kind; one more is refused as RESOURCE_EXHAUSTED.
 	PutState(ctx context.Context, in *PutStateRequest, opts ...grpc.CallOption) (*PutStateResponse, error)
 	// DeleteState removes a value.
 	DeleteState(ctx context.Context, in *DeleteStateRequest, opts ...grpc.CallOption) (*DeleteStateResponse, error)
@@ -108,7 +109,8 @@ func (c *stateServiceClient) ListState(ctx context.Context, in *ListStateRequest
 type StateServiceServer interface {
 	// GetState returns a value.
 	GetState(context.Context, *GetStateRequest) (*GetStateResponse, error)
-	// PutState writes a value if its version is the expected one.
+	// PutState writes a value if its version is the expected one. A tenant has at most
+	// 100,000 values of a kind; one more is refused as RESOURCE_EXHAUSTED.
 	PutState(context.Context, *PutStateRequest) (*PutStateResponse, error)
 	// DeleteState removes a value.
 	DeleteState(context.Context, *DeleteStateRequest) (*DeleteStateResponse, error)

@@ -33,7 +33,9 @@ const (
 //
 // ThreadService reads threads, and lets the agents that work on one add to it.
 // Every call names the thread in metadata thread-id as well; a thread of
-// another tenant looks like one that does not exist.
+// another tenant looks like one that does not exist. A grant reads and adds
+// until it expires or its execution is over, whichever comes first; then it is
+// refused as FAILED_PRECONDITION, but for events that the log has already.
 type ThreadServiceClient interface {
 	// GetThread returns what the log of a thread adds up to.
 	GetThread(ctx context.Context, in *GetThreadRequest, opts ...grpc.CallOption) (*GetThreadResponse, error)
@@ -44,7 +46,9 @@ type ThreadServiceClient interface {
 	// FollowThread streams events after a cursor, and then new ones as they come.
 	FollowThread(ctx context.Context, in *FollowThreadRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[FollowThreadResponse], error)
 	// AppendEvents adds events of the grant's execution. Only agents call it, under the grant
-	// of an execution. It is idempotent by the events' ids.
+	// of an execution. It is idempotent by the events' ids. Of one execution the log takes
+	// 100,000 events and 64 MiB; what is more is refused as RESOURCE_EXHAUSTED, but for the
+	// ends of what was begun.
 	AppendEvents(ctx context.Context, in *AppendEventsRequest, opts ...grpc.CallOption) (*AppendEventsResponse, error)
 	// DeleteThread removes a thread and all its events for good.
 	DeleteThread(ctx context.Context, in *DeleteThreadRequest, opts ...grpc.CallOption) (*DeleteThreadResponse, error)
@@ -133,7 +137,9 @@ func (c *threadServiceClient) DeleteThread(ctx context.Context, in *DeleteThread
 //
 // ThreadService reads threads, and lets the agents that work on one add to it.
 // Every call names the thread in metadata thread-id as well; a thread of
-// another tenant looks like one that does not exist.
+// another tenant looks like one that does not exist. A grant reads and adds
+// until it expires or its execution is over, whichever comes first; then it is
+// refused as FAILED_PRECONDITION, but for events that the log has already.
 type ThreadServiceServer interface {
 	// GetThread returns what the log of a thread adds up to.
 	GetThread(context.Context, *GetThreadRequest) (*GetThreadResponse, error)
@@ -144,7 +150,9 @@ type ThreadServiceServer interface {
 	// FollowThread streams events after a cursor, and then new ones as they come.
 	FollowThread(*FollowThreadRequest, grpc.ServerStreamingServer[FollowThreadResponse]) error
 	// AppendEvents adds events of the grant's execution. Only agents call it, under the grant
-	// of an execution. It is idempotent by the events' ids.
+	// of an execution. It is idempotent by the events' ids. Of one execution the log takes
+	// 100,000 events and 64 MiB; what is more is refused as RESOURCE_EXHAUSTED, but for the
+	// ends of what was begun.
 	AppendEvents(context.Context, *AppendEventsRequest) (*AppendEventsResponse, error)
 	// DeleteThread removes a thread and all its events for good.
 	DeleteThread(context.Context, *DeleteThreadRequest) (*DeleteThreadResponse, error)

@@ -1,0 +1,187 @@
+package node
+
+import (
+	"fmt"
+	"math"
+	"net"
+	"net/mail"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"agentmesh/mesh"
+)
+
+const (
+	// maxTimeout bounds Limits.Timeout: a run by hand is waited for half as long.
+	maxTimeout = 10 * time.Minute
+	// leastCatchUp is the least of Schedules.CatchUp: schedules go by minutes.
+	leastCatchUp = time.Minute
+)
+
+// invalid refuses a field, in words that say what to do.
+func invalid(field, format string, args ...any) error {
+	return mesh.InvalidField("node.Config", field, format, args...)
+}
+
+// first returns the first error of the checks.
+func first(checks ...func() error) error {
+	for _, check := range checks {
+		if err := check(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkRates checks what bounds callers, and how the node ends.
+func (c *Config) checkRates() error {
+	switch r := c.RateLimit; {
+	case r.PerSecond < 0 || math.IsNaN(r.PerSecond) || math.IsInf(r.PerSecond, 0):
+		return invalid("rate_limit.per_second", "must be a number of calls, or 0 for no limit, and is %v", r.PerSecond)
+	case r.Burst < 0:
+		return invalid("rate_limit.burst", "must be a number of calls, or 0 for two seconds' worth, and is %d", r.Burst)
+	case c.Grace < 0:
+		return invalid("grace", "must not be negative, and is %v; leave it out for 10s", c.Grace)
+	case c.Limits.Timeout < 0 || c.Limits.Timeout > maxTimeout:
+		return invalid("limits.timeout", "must be at most %v, and is %v; leave it out for 30s", maxTimeout, c.Limits.Timeout)
+	case !slices.Contains([]string{"debug", "info", "warn", "error"}, c.LogLevel):
+		return invalid("log_level", "must be debug, info, warn or error, and is %q", c.LogLevel)
+	}
+	return nil
+}
+
+// checkAddresses checks where the node listens.
+func (c *Config) checkAddresses() error {
+	for _, a := range []struct{ field, addr, usual string }{{"grpc", c.GRPC, DefaultGRPC}, {"http", c.HTTP, DefaultHTTP}} {
+		if _, _, err := net.SplitHostPort(a.addr); err != nil {
+			return invalid(a.field, "must be host:port such as %s, and is %q", a.usual, a.addr)
+		}
+	}
+	if _, port, _ := net.SplitHostPort(c.HTTP); c.GRPC == c.HTTP && port != "0" {
+		return invalid("http", "is %s, as grpc is; give each a port of its own", c.HTTP)
+	}
+	return nil
+}
+
+// checkModel checks the language model and its prices.
+func (c *Config) checkModel() error {
+	m := c.Model
+	switch {
+	case m.URL != "" && !webURL(m.URL):
+		return invalid("model.url", "must be a URL such as https://api.openai.com/v1, and is %q", m.URL)
+	case !slices.Contains([]string{"", "auto", "chat", "responses"}, m.API):
+		return invalid("model.api", "must be auto, chat or responses, and is %q", m.API)
+	case !slices.Contains([]string{"", "auto", "anthropic", "none"}, m.Cache):
+		return invalid("model.cache", "must be auto, anthropic or none, and is %q", m.Cache)
+	case m.Retries < -1:
+		return invalid("model.retries", "must be a number, 0 for 3 or -1 for never, and is %d", m.Retries)
+	case m.Context < 0:
+		return invalid("model.context", "must be a number of tokens, or 0 for what is known of the model, and is %d", m.Context)
+	case m.Response < 0:
+		return invalid("model.response", "must be a number of tokens, or 0 for the default, and is %d", m.Response)
+	case m.Context > 0 && m.Response >= m.Context:
+		return invalid("model.response", "is %d, which leaves nothing of model.context, %d, for the prompt; make it smaller", m.Response, m.Context)
+	}
+	for i, f := range m.Fallbacks {
+		at := fmt.Sprintf("model.fallbacks[%d]", i)
+		if f.URL != "" && !webURL(f.URL) {
+			return invalid(at+".url", "must be a URL such as https://api.openai.com/v1, and is %q", f.URL)
+		}
+		if f.Name == "" {
+			return invalid(at+".name", "is missing; name the model to ask for there")
+		}
+	}
+	for name, p := range m.Prices {
+		for _, price := range []float64{p.Input, p.Output, p.Cached, p.CacheWrite} {
+			if price < 0 || math.IsNaN(price) || math.IsInf(price, 0) {
+				return invalid("model.prices."+name, "has the price %v; prices are US dollars for a million tokens", price)
+			}
+		}
+	}
+	return nil
+}
+
+// checkSMTP checks the mail server. Settings of it without an address would be
+// of no effect: mail would be written to a folder, and nobody would know.
+func (c *Config) checkSMTP() error {
+	s := c.SMTP
+	if !slices.Contains([]string{"starttls", "tls", "none"}, s.TLS) {
+		return invalid("smtp.tls", "must be starttls, tls or none, and is %q", s.TLS)
+	}
+	if s.Address == "" {
+		if s.User != "" || s.Password != "" || s.From != "" {
+			return invalid("smtp.address", "is missing; name the mail server as host:port, or leave all of smtp out to have mail written to the outbox folder")
+		}
+		return nil
+	}
+	if host, port, err := net.SplitHostPort(s.Address); err != nil || host == "" || port == "" {
+		return invalid("smtp.address", "must be host:port such as mail.example.com:587, and is %q", s.Address)
+	}
+	switch _, err := mail.ParseAddress(s.From); {
+	case s.From == "":
+		return invalid("smtp.from", "is missing; name the sender, as Mesh <mesh@example.com>")
+	case err != nil:
+		return invalid("smtp.from", "must be an address such as Mesh <mesh@example.com>, and is %q", s.From)
+	case s.Password != "" && s.User == "":
+		return invalid("smtp.user", "is missing; name the user whose password smtp.password is")
+	case s.User != "" && s.TLS == "none":
+		return invalid("smtp.tls", "must be starttls or tls with smtp.user, for the password would be sent for all to read")
+	}
+	return nil
+}
+
+// checkServer checks an MCP server.
+func checkServer(name string, s MCPServer) error {
+	at := "mcp.servers." + name
+	switch {
+	case !mcpName.MatchString(name):
+		return invalid("mcp.servers", "has %q; a name is lower-case letters, digits and '_', for it is the first half of the names of skills", name)
+	case (s.URL == "") == (len(s.Command) == 0):
+		return invalid(at, "needs either a command or a url")
+	case s.URL != "" && !webURL(s.URL):
+		return invalid(at+".url", "must be a URL such as https://example.com/mcp, and is %q", s.URL)
+	case s.URL == "" && s.Command[0] == "":
+		return invalid(at+".command", "begins with no program; name it first")
+	case s.URL != "" && len(s.Env) > 0:
+		return invalid(at+".env", "is for a server with a command; give one with a url headers instead")
+	case s.URL == "" && len(s.Headers) > 0:
+		return invalid(at+".headers", "are for a server with a url; give one with a command env instead")
+	case s.Timeout < 0:
+		return invalid(at+".timeout", "must not be negative, and is %v; leave it out for 30s", s.Timeout)
+	}
+	return nil
+}
+
+// fillNotification sets defaults of who is told, and checks it.
+func fillNotification(i int, n *Notification) error {
+	at := fmt.Sprintf("notify[%d]", i)
+	if n.On == "" {
+		n.On = "failure"
+	}
+	switch {
+	case n.On != "failure" && n.On != "always":
+		return invalid(at+".on", "must be failure or always, and is %q", n.On)
+	case n.Webhook != "" && !webURL(n.Webhook):
+		return invalid(at+".webhook", "must be a URL such as https://example.com/hook, and is %q", n.Webhook)
+	case slices.Contains(n.Skills, ""):
+		return invalid(at+".skills", "has an empty pattern; use names as mail.send, mail.* or *, or leave it out for all")
+	}
+	return nil
+}
+
+// checkServersOf checks that the servers that an agent may use are there.
+func (c *Config) checkServersOf(agent string, names []string) error {
+	for _, name := range names {
+		if _, ok := c.MCP.Servers[name]; !ok {
+			return invalid("agents."+agent+".mcp", "names %q, which is not in mcp.servers; add it there, or take it out here", name)
+		}
+	}
+	return nil
+}
+
+func webURL(s string) bool {
+	u, err := url.Parse(s)
+	return err == nil && u.Hostname() != "" && (u.Scheme == "http" || u.Scheme == "https") && !strings.ContainsAny(s, " \t\r\n")
+}
