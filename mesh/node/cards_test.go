@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protojson"
 
 	meshv1 "agentmesh/gen/mesh/v1"
@@ -155,9 +157,25 @@ func TestTheCardSpeaksToClientsOfBothVersions(t *testing.T) {
 	}
 }
 
+// Under tokens a tenant's agent is called over gRPC as little as over HTTP at an
+// address that is not public; an operator may allow it.
+func TestTenantsCannotPointTheMeshAtItsOwnNetwork(t *testing.T) {
+	cfg := config(t.TempDir())
+	cfg.Auth, cfg.Tokens = "tokens", tokensFile(t)
+	m := start(t, cfg, map[string]run{"main": echo})
+	for _, endpoint := range []string{m.GRPC, strings.Replace(m.GRPC, "127.0.0.1", "localhost", 1)} {
+		_, err := meshv1.NewRegistryServiceClient(raw(t, m.GRPC)).RegisterAgent(as(plain(t), "a"), &meshv1.RegisterAgentRequest{
+			Name: "inside", Card: card("inside"), Endpoint: endpoint})
+		if s := status.Convert(err); s.Code() != codes.InvalidArgument || !strings.Contains(s.Message(), "is "+endpoint) || !strings.Contains(s.Message(), "egress.allow") {
+			t.Errorf("%s: %v", endpoint, err)
+		}
+	}
+}
+
 func TestAnAgentsCardLeadsThroughTheMesh(t *testing.T) {
 	cfg := config(t.TempDir())
 	cfg.Auth, cfg.Tokens = "tokens", tokensFile(t)
+	cfg.Egress.Allow = []string{"127.0.0.1"}
 	m := start(t, cfg, map[string]run{"main": echo, "builder": echo})
 	_, err := meshv1.NewRegistryServiceClient(raw(t, m.GRPC)).RegisterAgent(as(plain(t), "a"), &meshv1.RegisterAgentRequest{
 		Name: "secret", Card: card("secret"), Endpoint: m.HTTP})

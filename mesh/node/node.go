@@ -130,7 +130,8 @@ type node struct {
 	push        *push.Dispatcher
 	dialer      *peer.Dialer
 	carrier     *http.Transport // of calls to agents over HTTP
-	guarded     *http.Transport // of those to agents of tenants
+	guarded     *http.Transport // of those to agents of tenants; nil under auth none
+	guardedPool *rpc.Pool       // of those to them over gRPC; nil under auth none
 
 	grpcL, httpL net.Listener
 	local        *grpc.ClientConn // of agents to this node

@@ -12,6 +12,7 @@ import (
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/agent"
+	"agentmesh/mesh/rpc"
 )
 
 // startAgents starts the builtin agents and returns when all can be called.
@@ -75,8 +76,10 @@ func (n *node) close() error {
 			t.CloseIdleConnections()
 		}
 	}
-	if n.pool != nil {
-		errs = append(errs, n.pool.Close())
+	for _, p := range []*rpc.Pool{n.pool, n.guardedPool} {
+		if p != nil {
+			errs = append(errs, p.Close())
+		}
 	}
 	for _, l := range []net.Listener{n.grpcL, n.httpL} {
 		if l != nil {

@@ -13,6 +13,7 @@ import (
 	"agentmesh/mesh/peer"
 	"agentmesh/mesh/push"
 	"agentmesh/mesh/registry"
+	"agentmesh/mesh/rpc"
 	"agentmesh/mesh/service"
 )
 
@@ -36,6 +37,7 @@ func (n *node) registryOptions() registry.Options {
 	opts := registry.Options{Store: service.NewRegistrations(n.kv), Verify: n.verifyCards.Check, Logger: n.logger}
 	if n.cfg.Auth != "none" {
 		opts.Fetch = registry.HTTPFetch(&http.Client{Transport: n.guard.Transport(), Timeout: fetchTime})
+		opts.Probe = registry.GuardedDial(n.guard.DialContext)
 	}
 	return opts
 }
@@ -54,12 +56,12 @@ func (n *node) buildDialer() {
 		// A stream may be silent for long; what is dead is found out.
 		HTTP2: &http.HTTP2Config{SendPingTimeout: 30 * time.Second, PingTimeout: 15 * time.Second},
 	}
-	n.guarded = n.guard.Transport()
-	guarded := http.RoundTripper(n.guarded)
-	if n.cfg.Auth == "none" {
-		guarded = n.carrier
+	opts := peer.Options{HTTP: n.carrier, Guarded: n.carrier}
+	if n.cfg.Auth != "none" {
+		n.guarded, n.guardedPool = n.guard.Transport(), rpc.NewPool(rpc.DialOptions{Dialer: n.guard.Dial})
+		opts.Guarded, opts.GuardedConns = n.guarded, n.guardedPool
 	}
-	n.dialer = peer.NewDialer(n.pool, peer.Options{HTTP: n.carrier, Guarded: guarded})
+	n.dialer = peer.NewDialer(n.pool, opts)
 }
 
 // buildPush makes the dispatcher of push notifications. What it encrypts is

@@ -83,6 +83,7 @@ func TestANodeThatFailsToStartSettlesWhatItBegan(t *testing.T) {
 func TestTheAgentCardShowsNoTenantsAgentsToStrangers(t *testing.T) {
 	cfg := config(t.TempDir())
 	cfg.Auth, cfg.Tokens = "tokens", tokensFile(t)
+	cfg.Egress.Allow = []string{"127.0.0.1"}
 	m := start(t, cfg, map[string]run{"main": echo})
 	_, err := meshv1.NewRegistryServiceClient(raw(t, m.GRPC)).RegisterAgent(as(plain(t), "a"), &meshv1.RegisterAgentRequest{
 		Name: "secret", Card: card("secret"), Endpoint: m.HTTP})

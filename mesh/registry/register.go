@@ -65,7 +65,7 @@ func (r *Registry) Register(ctx context.Context, p mesh.Principal, req Request) 
 	switch err := r.ask(ctx, c.Entry); {
 	case mesh.IsCode(err, mesh.Denied): // by the probe, which is ours: the agent was not asked
 		return Registration{}, mesh.InvalidField(op, "endpoint", "is %s: %s; "+
-			"use a public address, or ask the operator to allow this one", clip(c.Endpoint), mesh.DetailOf(err))
+			"use a public address, or ask the operator to allow this one (egress.allow)", clip(c.Endpoint), mesh.DetailOf(err))
 	case err != nil:
 		return Registration{}, mesh.Errorf(mesh.Unavailable, op,
 			"Agent %s %s; start it first or correct the address: %w", c.Name, doesNotAnswer(c.Endpoint), err)
