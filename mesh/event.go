@@ -121,6 +121,9 @@ type (
 		Skill string
 		Args  string // JSON object
 		Text  string // what the user is asked
+		// Version is the skill's, as in SkillCalled; the user's word is on that
+		// one alone.
+		Version string
 	}
 
 	// ApprovalSettled is the user's word on the ApprovalAsked with the same

@@ -144,7 +144,7 @@ func (w *writer) checkAsked(st *thread.State, i int, e *mesh.Event, b mesh.Appro
 		return w.refuse(i, fmt.Sprintf("the skill %q is not granted", clip(b.Skill)))
 	}
 	err := w.bounded(i, "approval_asked", span{"call", b.Call, 1, maxName}, span{"skill", b.Skill, 1, maxName},
-		span{"args", b.Args, 0, mesh.MaxResult}, span{"text", b.Text, 1, mesh.MaxResult})
+		span{"args", b.Args, 0, mesh.MaxResult}, span{"text", b.Text, 1, mesh.MaxResult}, span{"version", b.Version, 0, maxName})
 	if err != nil || st.Seen(e.ID) {
 		return err
 	}

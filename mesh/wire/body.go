@@ -35,7 +35,7 @@ func bodyToProto(p *meshv1.Event, body mesh.Body) {
 			Call: b.Call, Name: b.Name, Failed: b.Failed, Content: b.Content}}
 	case mesh.ApprovalAsked:
 		p.Body = &meshv1.Event_ApprovalAsked{ApprovalAsked: &meshv1.ApprovalAsked{
-			Call: b.Call, Skill: b.Skill, Args: b.Args, Text: b.Text}}
+			Call: b.Call, Skill: b.Skill, Args: b.Args, Text: b.Text, Version: b.Version}}
 	case mesh.ApprovalSettled:
 		p.Body = &meshv1.Event_ApprovalSettled{ApprovalSettled: &meshv1.ApprovalSettled{
 			Call: b.Call, Approved: b.Approved, Text: b.Text}}
@@ -97,7 +97,7 @@ func bodyFromProto(p *meshv1.Event) mesh.Body {
 		return mesh.ToolReturned{Call: v.GetCall(), Name: v.GetName(), Failed: v.GetFailed(), Content: v.GetContent()}
 	case *meshv1.Event_ApprovalAsked:
 		v := b.ApprovalAsked
-		return mesh.ApprovalAsked{Call: v.GetCall(), Skill: v.GetSkill(), Args: v.GetArgs(), Text: v.GetText()}
+		return mesh.ApprovalAsked{Call: v.GetCall(), Skill: v.GetSkill(), Args: v.GetArgs(), Text: v.GetText(), Version: v.GetVersion()}
 	case *meshv1.Event_ApprovalSettled:
 		v := b.ApprovalSettled
 		return mesh.ApprovalSettled{Call: v.GetCall(), Approved: v.GetApproved(), Text: v.GetText()}

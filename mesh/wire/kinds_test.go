@@ -74,7 +74,7 @@ var bodies = map[string]func(t *rapid.T) mesh.Body{
 			Content: text.Draw(t, "content")}
 	},
 	"ApprovalAsked": func(t *rapid.T) mesh.Body {
-		return mesh.ApprovalAsked{Call: text.Draw(t, "call"), Skill: text.Draw(t, "skill"), Args: text.Draw(t, "args"), Text: text.Draw(t, "text")}
+		return mesh.ApprovalAsked{Call: text.Draw(t, "call"), Skill: text.Draw(t, "skill"), Args: text.Draw(t, "args"), Text: text.Draw(t, "text"), Version: text.Draw(t, "version")}
 	},
 	"ApprovalSettled": func(t *rapid.T) mesh.Body {
 		return mesh.ApprovalSettled{Call: text.Draw(t, "call"), Approved: rapid.Bool().Draw(t, "approved"), Text: text.Draw(t, "text")}

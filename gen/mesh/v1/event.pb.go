@@ -1902,7 +1902,10 @@ type ApprovalAsked struct {
 	// Arguments, a JSON object.
 	Args string `protobuf:"bytes,3,opt,name=args,proto3" json:"args,omitempty"`
 	// What the user is asked.
-	Text          string `protobuf:"bytes,4,opt,name=text,proto3" json:"text,omitempty"`
+	Text string `protobuf:"bytes,4,opt,name=text,proto3" json:"text,omitempty"`
+	// Version of the skill that is asked about, as in SkillCalled. What the user
+	// says holds for that one alone.
+	Version       string `protobuf:"bytes,5,opt,name=version,proto3" json:"version,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1961,6 +1964,13 @@ func (x *ApprovalAsked) GetArgs() string {
 func (x *ApprovalAsked) GetText() string {
 	if x != nil {
 		return x.Text
+	}
+	return ""
+}
+
+func (x *ApprovalAsked) GetVersion() string {
+	if x != nil {
+		return x.Version
 	}
 	return ""
 }
@@ -2174,12 +2184,13 @@ const file_mesh_v1_event_proto_rawDesc = "" +
 	"\x04call\x18\x01 \x01(\tR\x04call\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x16\n" +
 	"\x06failed\x18\x03 \x01(\bR\x06failed\x12\x18\n" +
-	"\acontent\x18\x04 \x01(\tR\acontent\"a\n" +
+	"\acontent\x18\x04 \x01(\tR\acontent\"{\n" +
 	"\rApprovalAsked\x12\x12\n" +
 	"\x04call\x18\x01 \x01(\tR\x04call\x12\x14\n" +
 	"\x05skill\x18\x02 \x01(\tR\x05skill\x12\x12\n" +
 	"\x04args\x18\x03 \x01(\tR\x04args\x12\x12\n" +
-	"\x04text\x18\x04 \x01(\tR\x04text\"U\n" +
+	"\x04text\x18\x04 \x01(\tR\x04text\x12\x18\n" +
+	"\aversion\x18\x05 \x01(\tR\aversion\"U\n" +
 	"\x0fApprovalSettled\x12\x12\n" +
 	"\x04call\x18\x01 \x01(\tR\x04call\x12\x1a\n" +
 	"\bapproved\x18\x02 \x01(\bR\bapproved\x12\x12\n" +
