@@ -1,10 +1,20 @@
 package skills_test
 
 import (
+	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
+
+	meshv1 "agentmesh/gen/mesh/v1"
+	"agentmesh/mesh"
+	"agentmesh/mesh/agent"
+	"agentmesh/mesh/service"
 	"agentmesh/mesh/skill"
 )
 
@@ -12,10 +22,15 @@ import (
 // write access as their verbs say.
 func TestFS_hasTheSkillsOfEachDomain(t *testing.T) {
 	c := load(t)
-	for domain, actions := range map[string]string{
+	domains := map[string]string{
 		"mail": "send search read draft", "tasks": "create search get update delete archive",
-		"calendar": "create list update", "system": "build_skill", "workflow": "build",
-	} {
+		"calendar": "create list update", "files": "list read search write update", "markdown": "create read edit search",
+		"memory": "save search", "knowledge": "search", "system": "build_skill", "workflow": "build",
+	}
+	for domain, actions := range domains {
+		if n := len(c.InDomain(domain)); n != len(strings.Fields(actions)) {
+			t.Errorf("%s has %d skills, and not %s", domain, n, actions)
+		}
 		for action := range strings.FieldsSeq(actions) {
 			s, ok := c.Get(domain + "." + action)
 			if !ok {
@@ -33,6 +48,7 @@ func TestFS_hasTheFlagsOfTheQuickReference(t *testing.T) {
 	for name, flags := range map[string]string{
 		"tasks.create": "title due priority tags", "tasks.search": "query status limit", "tasks.get": "task_id task_ids recent limit",
 		"mail.send": "to subject body", "mail.search": "query from limit", "calendar.create": "title start end attendees",
+		"memory.save": "content tags category importance", "memory.search": "query tags category limit",
 	} {
 		s, ok := c.Get(name)
 		for flag := range strings.FieldsSeq(flags) {
@@ -40,5 +56,79 @@ func TestFS_hasTheFlagsOfTheQuickReference(t *testing.T) {
 				t.Errorf("%s has no flag --%s", name, flag)
 			}
 		}
+	}
+}
+
+// shipped is the skills of a mesh that has those of [skills.FS] alone.
+type shipped struct {
+	service.Skills
+	catalog *skill.Catalog
+}
+
+func (s shipped) For(mesh.TenantID) *skill.Catalog       { return s.catalog }
+func (s shipped) Problems(mesh.TenantID) []skill.Problem { return nil }
+
+// inProcess is a connection to the service of these skills without a network.
+type inProcess struct {
+	grpc.ClientConnInterface
+	service *service.SkillService
+}
+
+func (c inProcess) Invoke(ctx context.Context, method string, req, res any, _ ...grpc.CallOption) error {
+	for _, m := range meshv1.SkillService_ServiceDesc.Methods {
+		if !strings.HasSuffix(method, "/"+m.MethodName) {
+			continue
+		}
+		answer, err := m.Handler(c.service, ctx, func(to any) error {
+			proto.Merge(to.(proto.Message), req.(proto.Message))
+			return nil
+		}, nil)
+		if err == nil {
+			proto.Merge(res.(proto.Message), answer.(proto.Message))
+		}
+		return err
+	}
+	return fmt.Errorf("%s is not served", method)
+}
+
+// S3-089, S3-054: what a model is told of the shipped skills where it has to
+// look them up: all domains with their skills, and the quick reference of
+// exactly these eight commands with their flags.
+func TestFS_isInThePromptWithAQuickReference(t *testing.T) {
+	g := &mesh.Grant{Tenant: mesh.DefaultTenant, User: "ann", Thread: "t", Execution: "e", Skills: []string{"*"}}
+	call := mesh.Call{Principal: mesh.Principal{Tenant: g.Tenant, User: g.User, Grant: g}}
+	m, err := agent.NewMesh(inProcess{service: service.NewSkills(shipped{catalog: load(t)}, nil)}, call)
+	if err != nil {
+		t.Fatal(err)
+	}
+	inv := &agent.Invocation{Execution: g.Execution, Thread: g.Key(), User: g.User, Grant: g, Mesh: m}
+	tools, err := agent.NewSkillTools(t.Context(), inv, agent.SkillOptions{Face: agent.FaceCommands, Discovery: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tools.Wait()
+	_, prompt := tools.Prompt()
+	for _, domain := range []string{
+		"(create, list, update)", "(list, read, search, update, write)", "(search)", "(draft, read, search, send)", "(create, edit, read, search)",
+		"(save, search)", "(build_skill)", "(archive, create, delete, get, search, update)", "(build)",
+	} {
+		if !strings.Contains(prompt, domain+"\n") {
+			t.Errorf("no domain has the skills %s in\n%s", domain, prompt)
+		}
+	}
+	_, reference, _ := strings.Cut(prompt, "\nThe commands that are used most:\n\n")
+	var names []string
+	for line := range strings.Lines(reference) {
+		name, flags, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if names = append(names, name); !strings.Contains(flags, "--") {
+			t.Errorf("%s is told without its flags", name)
+		}
+	}
+	want := []string{"calendar.create", "mail.search", "mail.send", "memory.save", "memory.search", "tasks.create", "tasks.get", "tasks.search"} // by name
+	if diff := cmp.Diff(want, names); diff != "" {
+		t.Error(diff)
+	}
+	if want := "\n    mail.send --to <array> [--cc <array>] --subject <string> --body <string>\n"; !strings.Contains(reference, want) {
+		t.Errorf("%q is not in\n%s", want, reference)
 	}
 }

@@ -1,10 +1,11 @@
 // Package calendar has the skills of the domain calendar.
 //
-// By default an event is written as an iCalendar file (RFC 5545) into the
-// folder calendar, one event per file, from where calendar programs take it. A
-// call with a key that was seen before writes nothing and has the same result,
-// for as long as the event remembers its last keys. A tenant sees its own
-// events only.
+// An event is written as an iCalendar file (RFC 5545) into the folder calendar,
+// one event per file, from where calendar programs take it. A call with a key
+// that was seen before writes nothing and has the same result, also when its
+// file was taken away or it names another event. What was done under which key
+// is noted beside the folder, and in the events. A tenant sees its own events
+// only.
 //
 // An event has a version, which changes whenever its file does, by whatever
 // program. A change can name the version that it is based on, and is refused
@@ -17,8 +18,11 @@ package calendar
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"net/mail"
+	"os"
 	"path"
 	"path/filepath"
 	"strings"
@@ -86,23 +90,60 @@ func (c calendar) create(ctx context.Context, call *skill.Call, env *skill.Env) 
 		return nil, mesh.Wrap(op, err)
 	}
 	e.uid = outfile.Name(env.Tenant, call.Key)
-	data, err := encode(e, env.Now())
+	file, err := c.write(ctx, e, env)
 	if err != nil {
-		return nil, mesh.Errorf(mesh.Unknown, op, "The event could not be written: %w", err)
-	}
-	name := path.Join(Folder, outfile.TenantFolder(env.Tenant), e.uid+suffix)
-	file := filepath.Join(c.dir, filepath.FromSlash(name))
-	if err := outfile.WriteOnce(filepath.Dir(file), filepath.Base(file), data); err != nil {
 		return nil, mesh.Wrap(op, err)
 	}
+	name := path.Join(Folder, outfile.TenantFolder(env.Tenant), file)
 	// What the file says counts: under a repeated key it is the first event.
-	if e, err = read(file, env.Now().Location()); err != nil {
+	e, err = read(c.folder(env), file, env.Now().Location())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, mesh.Errorf(mesh.Precondition, op, "The event was created under this key before (%s), and was taken away since; create another one", name)
+	}
+	if err != nil {
 		return nil, mesh.Errorf(mesh.Unavailable, op, "The event in the calendar cannot be read back; check %s: %w", name, err)
 	}
 	if e.deleted {
 		return nil, mesh.Errorf(mesh.Precondition, op, "The event %q was created under this key before, and was deleted since; create another one", e.title)
 	}
 	return e.result(name, "is in the calendar"), nil
+}
+
+// write writes the event to its file, whose name it returns, unless that was
+// done before.
+func (c calendar) write(ctx context.Context, e *event, env *skill.Env) (file string, err error) {
+	const op = "calendar.write"
+	file = e.uid + suffix
+	made := c.ledger("created", env)
+	unlock, err := made.Lock(ctx, e.uid)
+	if err != nil {
+		return "", mesh.Wrap(op, err)
+	}
+	defer unlock()
+	if noted, err := made.Get(e.uid); err != nil {
+		return "", mesh.Wrap(op, err)
+	} else if noted == nil {
+		data, err := encode(e, env.Now())
+		if err != nil {
+			return "", mesh.Errorf(mesh.Unknown, op, "The event could not be written: %w", err)
+		}
+		// One from before there was a ledger stays.
+		if _, err := os.Lstat(filepath.Join(c.folder(env), file)); err != nil {
+			if err := outfile.Stage(c.folder(env), file, data); err != nil {
+				return "", mesh.Wrap(op, err)
+			}
+		}
+		if err := made.Put(e.uid, []byte(file)); err != nil {
+			return "", mesh.Wrap(op, err)
+		}
+	}
+	_, err = outfile.Publish(c.folder(env), file)
+	return file, mesh.Wrap(op, err)
+}
+
+// ledger returns the tenant's ledger of what was created or changed.
+func (c calendar) ledger(of string, env *skill.Env) outfile.Ledger {
+	return outfile.NewLedger(filepath.Join(c.dir, ".calendar-keys", of, outfile.Distinct(env.Tenant)))
 }
 
 // result tells what became of the event that is in the file of that name.
@@ -128,7 +169,7 @@ func check(call *skill.Call, now time.Time) (*event, error) {
 	}
 	var ok bool
 	start := flags.Text(call, "start")
-	if e.start, e.allDay, ok = parseTime(start, now.Location()); !ok {
+	if e.start, e.allDay, ok = flags.When(start, now.Location()); !ok {
 		return nil, mesh.InvalidField(call.Skill, "start", "is %q; %s", mesh.Clip(start, maxShown), timeRemedy)
 	}
 	if err := e.setEnd(call); err != nil {
@@ -192,11 +233,11 @@ func (e *event) setEnd(call *skill.Call) error {
 		return mesh.InvalidField(op, "duration", "is given beside end; give one of them")
 	case end != "":
 		var whole, ok bool
-		if e.end, whole, ok = parseTime(end, e.start.Location()); !ok {
+		if e.end, whole, ok = flags.When(end, e.start.Location()); !ok {
 			return mesh.InvalidField(op, "end", "is %q; %s", mesh.Clip(end, maxShown), timeRemedy)
 		}
 		if e.allDay = e.allDay && whole; e.allDay { // to the end of that day
-			e.end = e.end.AddDate(0, 0, 1)
+			e.end = flags.Days(e.end, 1)
 		}
 	case duration != "":
 		d, ok := parseDuration(duration)
@@ -204,26 +245,29 @@ func (e *event) setEnd(call *skill.Call) error {
 			return mesh.InvalidField(op, "duration", "is %q; write it as 30m, 1h30m or PT45M", mesh.Clip(duration, maxShown))
 		}
 		if e.allDay = e.allDay && d%day == 0; e.allDay { // days, of which not all have 24 hours
-			e.end = e.start.AddDate(0, 0, int(d/day))
+			e.end = flags.Days(e.start, int(d/day))
 		} else {
 			e.end = e.start.Add(d)
 		}
 	case e.allDay:
-		e.end = e.start.AddDate(0, 0, 1)
+		e.end = flags.Days(e.start, 1)
 	default:
 		e.end = e.start.Add(time.Hour)
 	}
-	if !e.end.After(e.start) || e.end.Sub(e.start) > maxDuration {
-		return mesh.InvalidField(op, "end", "must be after start, by a year at most")
+	switch {
+	case e.end.After(e.start) && e.end.Sub(e.start) <= maxDuration:
+		return nil
+	case duration != "":
+		return mesh.InvalidField(op, "duration", "is %q; a year is the most", mesh.Clip(duration, maxShown))
 	}
-	return nil
+	return mesh.InvalidField(op, "end", "must be after start, by a year at most")
 }
 
 // when describes the time of the event for people.
 func (e *event) when() string {
 	const date, clock = "2006-01-02 (Mon)", "15:04"
 	if e.allDay {
-		last := e.end.AddDate(0, 0, -1)
+		last := flags.Days(e.end, -1)
 		if last.Equal(e.start) {
 			return e.start.Format(date) + ", all day"
 		}

@@ -2,6 +2,7 @@ package calendar_test
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -194,6 +195,9 @@ func TestList_showsTheTenantsEventsOfTheTime(t *testing.T) {
 	r := b.call("calendar.list", "", "default", nil)
 	r.Content = marks.ReplaceAllString(r.Content, "")
 	want := `Events from 2026-11-20 00:00 to 2026-12-20 00:00: 3
+2 files of the calendar cannot be read, and events in them are not listed:
+- broken.ics: it is no calendar with an event that can be understood
+- empty.ics: it is no calendar with an event that can be understood
 
 1. 2026-11-21 (Sat), 14:00 to 15:00 CET: Review
 2. 2026-11-23 (Mon), 09:00 to 09:15 CET: Standup (Room 1), with bob@example.com
@@ -205,9 +209,12 @@ func TestList_showsTheTenantsEventsOfTheTime(t *testing.T) {
 		args map[string]any
 		want string
 	}{
-		"one day":      {map[string]any{"from": "2026-12-04", "to": "2026-12-04"}, "00: 1\n\n1. 2026-12-03 (Thu) to 2026-12-04 (Fri), all day: Offsite"},
+		"one day":      {map[string]any{"from": "2026-12-04", "to": "2026-12-04"}, "\n\n1. 2026-12-03 (Thu) to 2026-12-04 (Fri), all day: Offsite"},
 		"none":         {map[string]any{"from": "2028-01-01"}, "No events found from 2028-01-01 00:00 to 2028-01-31 00:00."},
-		"limited":      {map[string]any{"limit": 1.0}, "2 more; ask with a higher limit"},
+		"limited":      {map[string]any{"limit": 1.0}, "00: 3\nShown are 1 to 1 of 3; go on with --offset 1.\n2 files"},
+		"the next":     {map[string]any{"limit": 1.0, "offset": 1.0}, "\n\n2. 2026-11-23 (Mon)"},
+		"the rest":     {map[string]any{"offset": 2.0}, "00: 3\nShown are 3 to 3 of 3, which are the last.\n2 files"},
+		"bad offset":   {map[string]any{"offset": -1.0}, "'offset' must be from 0"},
 		"bad limit":    {map[string]any{"limit": 0.0}, "'limit' must be from 1 to 200"},
 		"bad day":      {map[string]any{"from": "monday"}, "'from' is \"monday\"; write it as"},
 		"back in time": {map[string]any{"from": "2026-12-04", "to": "2026-12-01"}, "'to' must be after from"},
@@ -242,6 +249,40 @@ func TestList_survivesWhateverIsInTheFolder(t *testing.T) {
 	all := marks.FindAllStringSubmatch(r.Content, -1)
 	r = b.call("calendar.update", "u", "default", map[string]any{"id": all[1][1], "title": "Odd"})
 	if r.Failed() || strings.ContainsAny(r.Content, "\v\n") {
+		t.Errorf("%+v", r)
+	}
+}
+
+// A zone that is unknown here, as those that Outlook names in its own way, is
+// said with its file, wherever the file is asked for.
+func TestList_namesTheZoneThatItDoesNotKnow(t *testing.T) {
+	b := setup(t)
+	if err := os.MkdirAll(filepath.Join(b.dir, "calendar"), 0o750); err != nil {
+		t.Fatal(err)
+	}
+	for i, times := range []string{
+		"DTSTART;TZID=W. Europe Standard Time:20261202T140000\r\n", "DTSTART:20261202T140000Z\r\nDTEND;TZID=\"a\u202eb\":20261202T150000\r\n",
+		"DTSTART:soon\r\n", "X:1\r\n", "DTSTART;TZID=Nowhere:20261202T140000\r\n", "DTSTART;TZID=Nowhere:20261202T140000\r\n", "DTSTART;TZID=Nowhere:20261202T140000\r\n",
+	} {
+		text := "BEGIN:VCALENDAR\r\nBEGIN:VEVENT\r\nUID:x\r\n" + times + "END:VEVENT\r\nEND:VCALENDAR\r\n"
+		if err := os.WriteFile(filepath.Join(b.dir, "calendar", fmt.Sprintf("%d.ics", i)), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := b.call("calendar.list", "", "default", nil)
+	want := `No events found from 2026-11-20 00:00 to 2026-12-20 00:00.
+7 files of the calendar cannot be read, and events in them are not listed:
+- 0.ics: its time zone "W. Europe Standard Time" is not known here; a name of the IANA list, as Europe/Oslo, is
+- 1.ics: its time zone "a\u202eb" is not known here; a name of the IANA list, as Europe/Oslo, is
+- 2.ics: it is no calendar with an event that can be understood
+- 3.ics: it is no calendar with an event that can be understood
+- 4.ics: its time zone "Nowhere" is not known here; a name of the IANA list, as Europe/Oslo, is
+- and 2 more`
+	if diff := cmp.Diff(want, r.Content); diff != "" || r.Metadata["unread"] != 7 {
+		t.Error(diff, r.Metadata)
+	}
+	r = b.call("calendar.update", "u", "default", map[string]any{"id": "0", "title": "x"})
+	if !r.Failed() || !strings.Contains(r.Content, `The event in calendar/0.ics cannot be read: its time zone "W. Europe`) {
 		t.Errorf("%+v", r)
 	}
 }

@@ -7,13 +7,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
+	"io/fs"
 	"strings"
 	"time"
 	"unicode/utf8"
 
 	"github.com/emersion/go-ical"
+
+	"agentmesh/mesh"
+	"agentmesh/skills/internal/flags"
+	"agentmesh/skills/internal/outfile"
 )
 
 // product names what wrote a file.
@@ -116,16 +119,16 @@ func addressOf(p ical.Prop) string {
 	return p.Value
 }
 
-// read returns the first event of the file, its times in loc.
-func read(file string, loc *time.Location) (*event, error) {
-	_, _, e, err := open(file, loc)
+// read returns the first event of the file in dir, its times in loc.
+func read(dir, file string, loc *time.Location) (*event, error) {
+	_, _, e, err := open(dir, file, loc)
 	return e, err
 }
 
 // open returns the calendar of the file and its first event, as it is there and
 // as it is understood.
-func open(file string, loc *time.Location) (*ical.Calendar, *ical.Event, *event, error) {
-	f, err := os.Open(file)
+func open(dir, file string, loc *time.Location) (*ical.Calendar, *ical.Event, *event, error) {
+	f, err := outfile.Open(dir, file)
 	if err != nil {
 		return nil, nil, nil, err
 	}
@@ -135,14 +138,14 @@ func open(file string, loc *time.Location) (*ical.Calendar, *ical.Event, *event,
 		return nil, nil, nil, err
 	}
 	if len(data) > maxFile {
-		return nil, nil, nil, errors.New("too long for an event")
+		return nil, nil, nil, mesh.Errorf(mesh.Invalid, "calendar.read", "it has more than %d bytes, too many for an event", maxFile)
 	}
 	cal, ev, e, err := decode(data, loc)
 	if err != nil {
 		return nil, nil, nil, err
 	}
 	sum := sha256.Sum256(data)
-	e.id, e.version = idOf(filepath.Base(file)), hex.EncodeToString(sum[:4])
+	e.id, e.version = idOf(file), hex.EncodeToString(sum[:4])
 	return cal, ev, e, nil
 }
 
@@ -168,13 +171,21 @@ func decode(data []byte, loc *time.Location) (cal *ical.Calendar, ev *ical.Event
 
 func understand(ev *ical.Event, loc *time.Location) (e *event, err error) {
 	e = &event{allDay: ev.Props.Get(ical.PropDateTimeStart).ValueType() == ical.ValueDate, repeats: ev.Props.Get(ical.PropRecurrenceRule) != nil}
-	if e.start, err = ev.DateTimeStart(loc); err != nil {
-		return nil, err
+	in := loc
+	if e.allDay { // days have no zone, and not all of them a midnight
+		in = time.UTC
 	}
-	if e.end, err = ev.DateTimeEnd(loc); err != nil {
-		return nil, err
+	if e.start, err = ev.DateTimeStart(in); err != nil {
+		return nil, zoned(ev.Props.Get(ical.PropDateTimeStart), err)
 	}
-	e.start, e.end = e.start.In(loc), e.end.In(loc)
+	if e.end, err = ev.DateTimeEnd(in); err != nil {
+		return nil, zoned(ev.Props.Get(ical.PropDateTimeEnd), err)
+	}
+	if e.allDay {
+		e.start, e.end = flags.At(e.start, loc), flags.At(e.end, loc)
+	} else {
+		e.start, e.end = e.start.In(loc), e.end.In(loc)
+	}
 	for name, to := range map[string]*string{
 		ical.PropUID: &e.uid, ical.PropSummary: &e.title, ical.PropLocation: &e.location, ical.PropDescription: &e.description,
 	} {
@@ -188,6 +199,31 @@ func understand(ev *ical.Event, loc *time.Location) (e *event, err error) {
 		e.attendees = append(e.attendees, addressOf(p))
 	}
 	return e, nil
+}
+
+// zoned says that the time's zone is unknown, if that is why it cannot be read:
+// some programs write a zone under a name of their own.
+func zoned(p *ical.Prop, err error) error {
+	if p == nil || p.Params.Get(ical.PropTimezoneID) == "" {
+		return err
+	}
+	zone := p.Params.Get(ical.PropTimezoneID)
+	if _, unknown := time.LoadLocation(zone); unknown == nil {
+		return err
+	}
+	return mesh.Errorf(mesh.Invalid, "calendar.read", "its time zone %q is not known here; a name of the IANA list, as Europe/Oslo, is: %w", mesh.Clip(zone, maxShown), err)
+}
+
+// reason is why a file cannot be read, in words for those who can mend it.
+func reason(err error) string {
+	var known *mesh.Error
+	switch {
+	case errors.As(err, &known) && known.Detail != "":
+		return known.Detail
+	case errors.Is(err, fs.ErrPermission):
+		return "it must not be opened"
+	}
+	return "it is no calendar with an event that can be understood"
 }
 
 // idOf is how the event in a file is called towards models: the beginning of

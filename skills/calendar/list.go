@@ -27,7 +27,7 @@ func (c calendar) list(ctx context.Context, call *skill.Call, env *skill.Env) (*
 	if err != nil {
 		return nil, err
 	}
-	limit, err := flags.Int(call, "limit", 50, 1, 200)
+	page, err := flags.PageOf(call, 50, 200)
 	if err != nil {
 		return nil, err
 	}
@@ -37,12 +37,14 @@ func (c calendar) list(ctx context.Context, call *skill.Call, env *skill.Env) (*
 		return nil, err
 	}
 	var found []*event
+	var unread []string
 	for _, entry := range entries {
 		if err := ctx.Err(); err != nil {
 			return nil, mesh.Wrap(op, err)
 		}
-		e, err := read(filepath.Join(dir, entry), loc)
+		e, err := read(dir, entry, loc)
 		if err != nil {
+			unread = append(unread, entry+": "+reason(err))
 			env.Logger.WarnContext(ctx, "calendar file skipped", "file", entry, "err", err)
 			continue
 		}
@@ -51,9 +53,9 @@ func (c calendar) list(ctx context.Context, call *skill.Call, env *skill.Env) (*
 		}
 	}
 	slices.SortFunc(found, func(a, b *event) int {
-		return cmp.Or(a.start.Compare(b.start), cmp.Compare(a.uid, b.uid))
+		return cmp.Or(a.start.Compare(b.start), cmp.Compare(a.uid, b.uid), cmp.Compare(a.id, b.id))
 	})
-	return &skill.Result{Content: report(found, limit, from, to), Metadata: map[string]any{"count": len(found)}}, nil
+	return &skill.Result{Content: report(found, page, from, to, unreadable(unread)), Metadata: map[string]any{"count": len(found), "unread": len(unread)}}, nil
 }
 
 func (c calendar) folder(env *skill.Env) string {
@@ -78,22 +80,21 @@ func files(dir string) ([]string, error) {
 // span returns the time asked for: by default the 30 days from today.
 func span(call *skill.Call, now time.Time) (from, to time.Time, err error) {
 	const op = "calendar.list"
-	y, m, d := now.Date()
-	from = time.Date(y, m, d, 0, 0, 0, 0, now.Location())
+	from = flags.Days(now, 0)
 	if s := flags.Text(call, "from"); s != "" {
 		var ok bool
-		if from, _, ok = parseTime(s, now.Location()); !ok {
+		if from, _, ok = flags.When(s, now.Location()); !ok {
 			return from, to, mesh.InvalidField(op, "from", "is %q; %s", mesh.Clip(s, maxShown), timeRemedy)
 		}
 	}
 	to = from.AddDate(0, 0, 30)
 	if s := flags.Text(call, "to"); s != "" {
 		var day, ok bool
-		if to, day, ok = parseTime(s, now.Location()); !ok {
+		if to, day, ok = flags.When(s, now.Location()); !ok {
 			return from, to, mesh.InvalidField(op, "to", "is %q; %s", mesh.Clip(s, maxShown), timeRemedy)
 		}
 		if day { // that day included
-			to = to.AddDate(0, 0, 1)
+			to = flags.Days(to, 1)
 		}
 	}
 	if !to.After(from) {
@@ -102,29 +103,43 @@ func span(call *skill.Call, now time.Time) (from, to time.Time, err error) {
 	return from, to, nil
 }
 
-func report(events []*event, limit int, from, to time.Time) string {
+func report(events []*event, page flags.Page, from, to time.Time, note string) string {
 	const layout = "2006-01-02 15:04"
 	when := "from " + from.Format(layout) + " to " + to.Format(layout)
+	head := fmt.Sprintf("Events %s: %d", when, len(events))
 	if len(events) == 0 {
-		return "No events found " + when + "."
+		head = "No events found " + when + "."
 	}
-	var b strings.Builder
-	fmt.Fprintf(&b, "Events %s: %d\n", when, len(events))
-	for i, e := range events[:min(limit, len(events))] {
-		fmt.Fprintf(&b, "\n%d. %s: %s", i+1, e.when(), quote.Line(e.title))
-		if e.location != "" {
-			fmt.Fprintf(&b, " (%s)", quote.Line(e.location))
-		}
-		if len(e.attendees) > 0 {
-			fmt.Fprintf(&b, ", with %s", quote.Line(strings.Join(e.attendees, ", ")))
-		}
-		if e.repeats {
-			b.WriteString(", repeated")
-		}
-		fmt.Fprintf(&b, " [id %s, version %s]", e.id, e.version)
+	return page.Of(len(events), func(i int) string { return fmt.Sprintf("%d. %s", i+1, events[i].line()) }).Under(head, note)
+}
+
+func (e *event) line() string {
+	text := e.when() + ": " + quote.Line(e.title)
+	if e.location != "" {
+		text += " (" + quote.Line(e.location) + ")"
 	}
-	if more := len(events) - limit; more > 0 {
-		fmt.Fprintf(&b, "\n\n%d more; ask with a higher limit or a shorter time.", more)
+	if len(e.attendees) > 0 {
+		text += ", with " + quote.Line(strings.Join(e.attendees, ", "))
 	}
-	return b.String()
+	if e.repeats {
+		text += ", repeated"
+	}
+	return text + fmt.Sprintf(" [id %s, version %s]", e.id, e.version)
+}
+
+// unreadable tells of the files that cannot be read, of which it names a few;
+// the log has all of them.
+func unreadable(files []string) string {
+	const named = 5
+	if len(files) == 0 {
+		return ""
+	}
+	text := fmt.Sprintf("%d files of the calendar cannot be read, and events in them are not listed:", len(files))
+	for _, f := range files[:min(named, len(files))] {
+		text += "\n- " + quote.Line(f)
+	}
+	if more := len(files) - named; more > 0 {
+		text += fmt.Sprintf("\n- and %d more", more)
+	}
+	return text
 }

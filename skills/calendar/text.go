@@ -10,23 +10,6 @@ import (
 
 const timeRemedy = "write it as 2026-12-01T14:00, 2026-12-01T14:00:00Z or, for a whole day, 2026-12-01"
 
-// parseTime reads a moment, in loc where the text names no offset, or a day.
-func parseTime(s string, loc *time.Location) (t time.Time, day, ok bool) {
-	s = strings.ToUpper(strings.TrimSpace(s))
-	if t, err := time.ParseInLocation(time.DateOnly, s, loc); err == nil {
-		return t, true, true
-	}
-	if t, err := time.Parse(time.RFC3339, s); err == nil {
-		return t.In(loc), false, true
-	}
-	for _, layout := range []string{"2006-01-02T15:04Z07:00", "2006-01-02T15:04:05", "2006-01-02T15:04", "2006-01-02 15:04:05", time.DateTime, "2006-01-02 15:04"} {
-		if t, err := time.ParseInLocation(layout, s, loc); err == nil {
-			return t.In(loc), false, true
-		}
-	}
-	return time.Time{}, false, false
-}
-
 var (
 	words = regexp.MustCompile(`^(\d+(?:\.\d+)?)\s*(minutes?|mins?|hours?|hrs?|days?)$`)
 	iso   = regexp.MustCompile(`^PT(?:(\d+)H)?(?:(\d+)M)?$`)

@@ -3,7 +3,6 @@ package calendar
 import (
 	"context"
 	"path"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -40,23 +39,29 @@ func (c calendar) update(ctx context.Context, call *skill.Call, env *skill.Env) 
 	}
 	defer unlock()
 	name := path.Join(Folder, outfile.TenantFolder(env.Tenant), file)
-	cal, ev, e, err := open(filepath.Join(dir, file), env.Now().Location())
+	cal, ev, e, err := open(dir, file, env.Now().Location())
 	if err != nil {
-		return nil, mesh.Errorf(mesh.Unavailable, call.Skill, "The event cannot be read; check %s: %w", name, err)
+		return nil, mesh.Errorf(mesh.Unavailable, call.Skill, "The event in %s cannot be read: %s: %w", name, reason(err), err)
 	}
 	what := "was changed"
 	if remove {
 		what = "was deleted"
 	}
-	if done, err := e.settled(ev, call, env); err != nil {
+	key := outfile.Name(env.Tenant, call.Key)
+	done, err := e.settled(ev, call, key)
+	if err != nil {
 		return nil, err
-	} else if done {
+	}
+	if done {
 		return e.result(name, what), nil
+	}
+	if err := c.claim(ev, call, env, key, file); err != nil {
+		return nil, err
 	}
 	if err := e.change(ev, call, remove); err != nil {
 		return nil, err
 	}
-	stamp(cal, ev, file, outfile.Name(env.Tenant, call.Key), env.Now())
+	stamp(cal, ev, file, key, env.Now())
 	data, err := format(cal)
 	if err != nil {
 		return nil, mesh.Errorf(mesh.Precondition, call.Skill, "The event was written by another program in a way that cannot be changed here; change %s with that program: %w", name, err)
@@ -64,7 +69,7 @@ func (c calendar) update(ctx context.Context, call *skill.Call, env *skill.Env) 
 	if err := outfile.Replace(dir, file, data); err != nil {
 		return nil, mesh.Wrap(call.Skill, err)
 	}
-	if e, err = read(filepath.Join(dir, file), env.Now().Location()); err != nil {
+	if e, err = read(dir, file, env.Now().Location()); err != nil {
 		return nil, mesh.Errorf(mesh.Unavailable, call.Skill, "The event in the calendar cannot be read back; check %s: %w", name, err)
 	}
 	return e.result(name, what), nil
@@ -109,8 +114,7 @@ func find(dir, id string) (string, error) {
 
 // settled reports whether the call was carried out before. It refuses calls
 // for an event that was deleted or is not what the call is based on.
-func (e *event) settled(ev *ical.Event, call *skill.Call, env *skill.Env) (bool, error) {
-	key := outfile.Name(env.Tenant, call.Key)
+func (e *event) settled(ev *ical.Event, call *skill.Call, key string) (bool, error) {
 	if slices.ContainsFunc(ev.Props.Values(propKey), func(p ical.Prop) bool { return p.Value == key }) {
 		return true, nil
 	}
@@ -122,6 +126,21 @@ func (e *event) settled(ev *ical.Event, call *skill.Call, env *skill.Env) (bool,
 			e.title, e.version, mesh.Clip(strconv.Quote(v), maxShown))
 	}
 	return false, nil
+}
+
+// claim notes that the key is for a change of this event. It refuses one that is
+// for another event, and one that may have been forgotten by this one.
+func (c calendar) claim(ev *ical.Event, call *skill.Call, env *skill.Env, key, file string) error {
+	noted, fresh, err := c.ledger("changed", env).Claim(key, []byte(file))
+	switch {
+	case err != nil:
+		return mesh.Wrap(call.Skill, err)
+	case string(noted) != file:
+		return mesh.Errorf(mesh.Precondition, call.Skill, "Under this key, another event was named before; nothing was changed now. Make another call")
+	case !fresh && len(ev.Props.Values(propKey)) >= maxKeys:
+		return mesh.Errorf(mesh.Precondition, call.Skill, "This call was begun before, and the event was changed too often since to tell whether it was made; look at it with calendar.list, then decide again")
+	}
+	return nil
 }
 
 // change edits the event as the call says, and leaves the rest of it alone.
@@ -164,7 +183,7 @@ func (e *event) setTimes(call *skill.Call) error {
 	text := flags.Text(call, "start")
 	if flags.Has(call, "start") {
 		var ok bool
-		if e.start, e.allDay, ok = parseTime(text, e.start.Location()); !ok {
+		if e.start, e.allDay, ok = flags.When(text, e.start.Location()); !ok {
 			return mesh.InvalidField(call.Skill, "start", "is %q; %s", mesh.Clip(text, maxShown), timeRemedy)
 		}
 	}
@@ -172,7 +191,7 @@ func (e *event) setTimes(call *skill.Call) error {
 	case flags.Has(call, "end") || flags.Has(call, "duration") || e.allDay != before.allDay:
 		return e.setEnd(call)
 	case e.allDay: // days, of which not all have 24 hours
-		e.end = e.start.AddDate(0, 0, int(before.end.Sub(before.start).Round(day)/day))
+		e.end = flags.Days(e.start, int(before.end.Sub(before.start).Round(day)/day))
 	default:
 		e.end = e.start.Add(before.end.Sub(before.start))
 	}

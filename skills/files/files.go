@@ -2,7 +2,8 @@
 // a folder of the disk.
 //
 // No path leads out of the tenant's folder, and a file is changed as a whole or
-// not at all, once per key (package tenantdir). Whoever says which version of a
+// not at all, once per key (package tenantdir, which also says how many keys are
+// remembered). Whoever says which version of a
 // file they read does not overwrite a newer one. Other programs may work in the
 // folder at the same time. Handlers may be called concurrently.
 //
@@ -15,7 +16,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"slices"
 	"strings"
 	"time"
 
@@ -87,7 +87,7 @@ func list(ctx context.Context, call *skill.Call, env *skill.Env, root *tenantdir
 	if err != nil {
 		return nil, err
 	}
-	limit, err := flags.Int(call, "limit", 100, 1, 500)
+	page, err := flags.PageOf(call, 100, 500)
 	if err != nil {
 		return nil, err
 	}
@@ -96,15 +96,18 @@ func list(ctx context.Context, call *skill.Call, env *skill.Env, root *tenantdir
 	} else if !info.IsDir() {
 		return nil, mesh.InvalidField(call.Skill, "path", "is a file; read it with files.read")
 	}
-	var nodes []node
-	total := 0
+	var nodes []node // of the page
+	total, note := 0, ""
 	if err := root.Walk(ctx, under, func(name string, d fs.DirEntry) error {
-		if total++; total > tenantdir.MaxFiles {
+		if total == tenantdir.MaxFiles {
+			note = "There are more, which were not looked at; name a folder with --path."
 			return fs.SkipAll
 		}
-		if info, err := d.Info(); err == nil && len(nodes) < limit {
+		if page.Has(total) {
+			info, _ := d.Info() // nil if it is gone meanwhile
 			nodes = append(nodes, node{name, info})
 		}
+		total++
 		if d.IsDir() && !deep {
 			return fs.SkipDir
 		}
@@ -112,39 +115,37 @@ func list(ctx context.Context, call *skill.Call, env *skill.Env, root *tenantdir
 	}); err != nil {
 		return nil, err
 	}
-	return listed(under, nodes, total, env.Now().Location()), nil
+	return listed(under, page, nodes, total, note, env.Now().Location()), nil
 }
 
-func listed(under string, nodes []node, total int, loc *time.Location) *skill.Result {
+func listed(under string, page flags.Page, nodes []node, total int, note string, loc *time.Location) *skill.Result {
 	where := "the drive"
 	if under != "." {
 		where = quote.Line(under)
 	}
-	names := make([]string, len(nodes))
-	for i, n := range nodes {
-		names[i] = n.name
-	}
-	meta := map[string]any{"count": total, "paths": names}
+	head := fmt.Sprintf("In %s: %d", where, total)
 	if total == 0 {
-		return &skill.Result{Content: "There are no files in " + where + ".", Metadata: meta}
+		head = "There are no files in " + where + "."
 	}
-	var b strings.Builder
-	fmt.Fprintf(&b, "In %s: %d\n", where, total)
-	for _, n := range nodes {
-		name := quote.Line(n.name)
-		switch {
-		case n.info.IsDir():
-			fmt.Fprintf(&b, "\n%s/", name)
-		case n.info.Mode().IsRegular():
-			fmt.Fprintf(&b, "\n%s (%d bytes, changed %s)", name, n.info.Size(), n.info.ModTime().In(loc).Format("2006-01-02 15:04"))
-		default:
-			fmt.Fprintf(&b, "\n%s (no file: a link or a device)", name)
-		}
+	part := page.Of(total, func(i int) string { return nodes[i-page.Offset].line(loc) })
+	names := make([]string, 0, part.To-part.From)
+	for _, n := range nodes[:part.To-part.From] {
+		names = append(names, n.name)
 	}
-	if more := total - len(nodes); more > 0 {
-		fmt.Fprintf(&b, "\n\n%d more; ask with a higher limit or for a folder of them.", more)
+	return &skill.Result{Content: part.Under(head, note), Metadata: map[string]any{"count": total, "paths": names}}
+}
+
+func (n node) line(loc *time.Location) string {
+	name := quote.Line(n.name)
+	switch {
+	case n.info == nil:
+		return name + " (gone meanwhile)"
+	case n.info.IsDir():
+		return name + "/"
+	case n.info.Mode().IsRegular():
+		return fmt.Sprintf("%s (%d bytes, changed %s)", name, n.info.Size(), n.info.ModTime().In(loc).Format("2006-01-02 15:04"))
 	}
-	return &skill.Result{Content: b.String(), Metadata: meta}
+	return name + " (no file: a link or a device)"
 }
 
 func read(_ context.Context, call *skill.Call, _ *skill.Env, root *tenantdir.Root) (*skill.Result, error) {
@@ -232,14 +233,4 @@ func change(ctx context.Context, call *skill.Call, root *tenantdir.Root, become 
 		Content: fmt.Sprintf("%s %s: %d bytes, version %s.", verb, done.Name, done.Size, done.Version), Files: []string{done.Name},
 		Metadata: map[string]any{"path": done.Name, "version": done.Version, "bytes": done.Size, "created": done.Created},
 	}, nil
-}
-
-// byRank puts the best matches first.
-func byRank(a, b match) int {
-	return cmp.Or(cmp.Compare(b.rank, a.rank), strings.Compare(a.name, b.name))
-}
-
-func sorted(found []match, limit int) []match {
-	slices.SortFunc(found, byRank)
-	return found[:min(len(found), limit)]
 }

@@ -100,8 +100,8 @@ func TestFiles_areWrittenReadAndChanged(t *testing.T) {
 	if got := d.ok(t, "files.list", "", nil).Metadata["paths"]; !cmp.Equal(got, []string{"a.txt", "notes"}) {
 		t.Errorf("without recursion: %v", got)
 	}
-	if r := d.ok(t, "files.list", "", args{"recursive": true, "limit": 1}); !strings.Contains(r.Content, "2 more; ask") {
-		t.Errorf("%q", r.Content)
+	if r := d.ok(t, "files.list", "", args{"recursive": true, "limit": 1, "offset": 1}); r.Content != "In the drive: 3\nShown are 2 to 2 of 3; go on with --offset 2.\n\nnotes/" || !cmp.Equal(r.Metadata, args{"count": 3, "paths": []string{"notes"}}) {
+		t.Errorf("%+v", r)
 	}
 	d.refused(t, "files.list", args{"path": "a.txt"}, "is a file")
 	d.refused(t, "files.list", args{"path": "zebra"}, "There is no zebra")
@@ -142,6 +142,23 @@ func TestFiles_stayWithinTheDrive(t *testing.T) {
 	}
 	if entries, err := os.ReadDir(outside); err != nil || len(entries) != 1 {
 		t.Error(entries, err)
+	}
+}
+
+// What a model reads of a file with the line ends of Windows, it can find and
+// replace, over several lines, and the file keeps its line ends.
+func TestUpdate_keepsTheLineEnds(t *testing.T) {
+	d := setup(t)
+	d.ok(t, "files.write", "", args{"path": "win.txt", "content": "one\r\ntwo\r\nthree\r\n"})
+	d.ok(t, "files.update", "", args{"path": "win.txt", "mode": "text", "find": "one\ntwo", "content": "1\n2"})
+	d.ok(t, "files.update", "", args{"path": "win.txt", "content": "four\nfive"})
+	if data, err := os.ReadFile(d.path("win.txt")); err != nil || string(data) != "1\r\n2\r\nthree\r\nfour\r\nfive\r\n" {
+		t.Errorf("%q, %v", data, err)
+	}
+	d.ok(t, "files.write", "", args{"path": "mixed.txt", "content": "a\r\nb\nc"})
+	d.ok(t, "files.update", "", args{"path": "mixed.txt", "mode": "text", "find": "b\nc", "content": "d\ne"})
+	if data, err := os.ReadFile(d.path("mixed.txt")); err != nil || string(data) != "a\r\nd\ne" {
+		t.Errorf("%q, %v", data, err)
 	}
 }
 
@@ -200,7 +217,7 @@ func TestRead_tellsWhatItDoesNotShow(t *testing.T) {
 	d.refused(t, "files.write", args{"path": "x.txt", "content": strings.Repeat("x", 513<<10)}, "'content' must be text of at most")
 	d.refused(t, "files.write", args{"path": "x.txt", "content": "a\x00b"}, "'content' must be text")
 	d.refused(t, "files.update", args{"path": "image.png", "content": "x"}, "is a binary file")
-	d.refused(t, "files.write", args{"path": "long.txt/x", "content": "x"}, "")
+	d.refused(t, "files.write", args{"path": "long.txt/x", "content": "x"}, "A part of the path long.txt/x is a file")
 }
 
 // S3-054: files are found by name and by text, all words anywhere.
@@ -225,6 +242,8 @@ func TestSearch_findsByNameAndText(t *testing.T) {
 		"name":        {args{"query": "may", "in": "name"}, []string{"invoices/may.txt"}},
 		"text":        {args{"query": "may", "in": "text"}, []string{"notes.txt"}},
 		"folder":      {args{"query": "customer", "path": "invoices"}, []string{"invoices/june.txt", "invoices/may.txt"}},
+		"the rest":    {args{"query": "customer", "offset": 1}, []string{"invoices/may.txt"}},
+		"no more":     {args{"query": "customer", "offset": 7}, []string{}},
 		"folders too": {args{"query": "invoices", "in": "name", "limit": 1}, []string{"invoices/"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -241,4 +260,5 @@ func TestSearch_findsByNameAndText(t *testing.T) {
 		t.Errorf("%q", r.Content)
 	}
 	d.refused(t, "files.search", args{"query": "x", "in": "dreams"}, "'in' must be one of")
+	d.refused(t, "files.search", args{"query": "x", "path": "notes.txt"}, "'path' is a file; name the folder")
 }

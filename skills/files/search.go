@@ -1,10 +1,12 @@
 package files
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io/fs"
 	"path"
+	"slices"
 	"strings"
 
 	"agentmesh/mesh"
@@ -56,12 +58,14 @@ func search(ctx context.Context, call *skill.Call, _ *skill.Env, root *tenantdir
 	if err := flags.Enum(call, "in", []string{where}, "both", "name", "text"); err != nil {
 		return nil, err
 	}
-	limit, err := flags.Int(call, "limit", 10, 1, 50)
+	page, err := flags.PageOf(call, 10, 50)
 	if err != nil {
 		return nil, err
 	}
-	if _, err := root.Stat(under); err != nil {
+	if info, err := root.Stat(under); err != nil {
 		return nil, err
+	} else if !info.IsDir() {
+		return nil, mesh.InvalidField(call.Skill, "path", "is a file; name the folder to search, or read the file with files.read")
 	}
 	query := flags.Text(call, "query")
 	h := &hunt{root: root, words: flags.Words(call, "query"), inName: where != "text", inText: where != "name", left: maxTotal}
@@ -75,7 +79,7 @@ func search(ctx context.Context, call *skill.Call, _ *skill.Env, root *tenantdir
 	}); err != nil {
 		return nil, err
 	}
-	return h.report(query, limit), nil
+	return h.report(query, page), nil
 }
 
 // look adds the file if it matches.
@@ -139,34 +143,31 @@ func (h *hunt) text(name string, d fs.DirEntry) string {
 	return string(data)
 }
 
-func (h *hunt) report(query string, limit int) *skill.Result {
-	total := len(h.found)
-	found := sorted(h.found, limit)
-	names := make([]string, len(found))
-	for i, m := range found {
-		names[i] = m.name
-	}
-	note := ""
-	if h.skipped > 0 {
-		note = fmt.Sprintf("\n\n%d files were searched by name only, because there is too much text; name a folder with --path.", h.skipped)
-	}
-	res := &skill.Result{Metadata: map[string]any{"count": total, "paths": names}}
+func (h *hunt) report(query string, page flags.Page) *skill.Result {
+	slices.SortFunc(h.found, byRank)
 	shown := mesh.Clip(quote.Line(query), maxShown)
-	if total == 0 {
-		res.Content = fmt.Sprintf("No files found matching '%s'.", shown) + note
-		return res
+	head, note := fmt.Sprintf("Files matching '%s': %d", shown, len(h.found)), ""
+	if len(h.found) == 0 {
+		head = fmt.Sprintf("No files found matching '%s'.", shown)
 	}
-	var b strings.Builder
-	fmt.Fprintf(&b, "Files matching '%s': %d\n", shown, total)
-	for i, m := range found {
-		fmt.Fprintf(&b, "\n%d. %s", i+1, quote.Line(m.name))
-		for _, line := range m.lines {
-			b.WriteString("\n   > " + line)
+	if h.skipped > 0 {
+		note = fmt.Sprintf("%d files were searched by name only, because there is too much text; name a folder with --path.", h.skipped)
+	}
+	part := page.Of(len(h.found), func(i int) string {
+		text := fmt.Sprintf("%d. %s", i+1, quote.Line(h.found[i].name))
+		for _, line := range h.found[i].lines {
+			text += "\n   > " + line
 		}
+		return text
+	})
+	names := make([]string, 0, part.To-part.From)
+	for _, m := range h.found[part.From:part.To] {
+		names = append(names, m.name)
 	}
-	if more := total - len(found); more > 0 {
-		fmt.Fprintf(&b, "\n\n%d more; ask with a higher limit or more words.", more)
-	}
-	res.Content = b.String() + note
-	return res
+	return &skill.Result{Content: part.Under(head, note), Metadata: map[string]any{"count": len(h.found), "paths": names}}
+}
+
+// byRank puts the best matches first.
+func byRank(a, b match) int {
+	return cmp.Or(cmp.Compare(b.rank, a.rank), strings.Compare(a.name, b.name))
 }

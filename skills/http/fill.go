@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -73,15 +74,23 @@ func (f filler) path(t *template) (string, error) {
 			if !there {
 				return "", mesh.Errorf(mesh.Invalid, f.call.Skill, "Missing required flag: --%s", x.param)
 			}
+			if strings.ContainsAny(text, `/\`) && slices.ContainsFunc(strings.FieldsFunc(text, slash), dots) {
+				return "", mesh.InvalidField(f.call.Skill, x.param, "must not lead to another folder by '.' or '..' between slashes; give another value")
+			}
 			segments[i] += url.PathEscape(text)
 		}
 		// A service, or a proxy before it, could take these for other paths.
-		if len(pieces) > 0 && pieces[0].text != segments[i] && (segments[i] == "." || segments[i] == ".." || segments[i] == "") {
+		if len(pieces) > 0 && pieces[0].text != segments[i] && (segments[i] == "" || dots(segments[i])) {
 			return "", mesh.Errorf(mesh.Invalid, f.call.Skill, "A part of the address must not be %q; give another value", segments[i])
 		}
 	}
 	return strings.Join(segments, "/"), nil
 }
+
+// Escaped slashes are no slashes to whoever reads the address, but to some of
+// the proxies on the way to them.
+func slash(r rune) bool        { return r == '/' || r == '\\' }
+func dots(segment string) bool { return segment == "." || segment == ".." }
 
 // pairs writes the pairs whose values are there. An array that is a whole
 // value is written once per element.

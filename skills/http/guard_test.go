@@ -59,6 +59,7 @@ func TestRequest_goesOnlyWhereItMay(t *testing.T) {
 		"an address of the guard":    {plain, "", insideOut, "leads to this machine, which is not allowed", 0},
 		"redirected within":          {plain, "/here", func(*httpskill.Options) {}, "answered 200", 0},
 		"redirected out":             {plain, other.URL, func(*httpskill.Options) {}, "which is not among the hosts that requests may go to", 0},
+		"redirected by a user":       {plain, strings.Replace(other.URL, "://", "://ann:pw@", 1), both, "which is not among the hosts", 0},
 		"redirected to an allowed":   {plain, other.URL, both, "answered 200", 1},
 		"redirected with a secret":   {secret, other.URL, both, "to which its secret may not be sent", 0},
 		"redirected for ever":        {plain, "/", func(*httpskill.Options) {}, "redirects too often", 0},

@@ -167,5 +167,6 @@ func originOf(u *url.URL) (string, bool) {
 
 func (s *sender) allowed(u *url.URL) bool {
 	o, ok := originOf(u)
-	return ok && slices.Contains(s.allow, o)
+	// A redirect must not log in as somebody.
+	return ok && u.User == nil && slices.Contains(s.allow, o)
 }

@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/fstest"
 	"time"
@@ -117,8 +118,8 @@ func TestRequest_putsValuesIntoTheirPlaces(t *testing.T) {
 		args            args
 		want            seen
 	}{
-		"path": {"read", "GET HOST/v1/{id}/notes-{n}", args{"id": hostile, "n": 7},
-			seen{Method: "GET", Path: "/v1/" + url.PathEscape(hostile) + "/notes-7"}},
+		"path": {"read", "GET HOST/v1/{id}/notes-{n}", args{"id": "a/..b/%2e%2e" + hostile[len("a/.."):], "n": 7},
+			seen{Method: "GET", Path: "/v1/" + url.PathEscape("a/..b/%2e%2e"+hostile[len("a/.."):]) + "/notes-7"}},
 		"query": {"read", "GET HOST/v1?q={text}&n={n}&f=a%20b&x={id}&t={list}", args{"text": hostile, "n": 7, "list": []any{"a&b", "c"}},
 			seen{Method: "GET", Path: "/v1", Query: "q=" + url.QueryEscape(hostile) + "&n=7&f=a%20b&t=a%26b&t=c"}},
 		"no path": {"read", "GET HOST?q={text}", args{"text": "x"}, seen{Method: "GET", Path: "/", Query: "q=x"}},
@@ -280,6 +281,42 @@ func TestRequest_saysWhatIsNotKnown(t *testing.T) {
 	}
 }
 
+// A change goes out once, although it carries a key by which net/http would
+// dare to send it again when a connection that was used before breaks.
+func TestRequest_isNotSentAgainByTheTransport(t *testing.T) {
+	for _, request := range []string{"POST HOST/\n\n{\"n\": {n}}", "DELETE HOST/"} {
+		var seen atomic.Int32
+		s := serve(t, func(w http.ResponseWriter, r *http.Request) {
+			if seen.Add(1) == 1 {
+				ok(w, r)
+				return
+			}
+			conn, _, err := w.(http.Hijacker).Hijack()
+			if err == nil {
+				err = conn.Close()
+			}
+			if err != nil {
+				t.Error(err)
+			}
+		})
+		tr := &http.Transport{}
+		t.Cleanup(tr.CloseIdleConnections)
+		shared := func(o *httpskill.Options) { o.Client = &http.Client{Transport: tr} }
+		if r := run(t, s, page("write", request), args{"n": 1}, shared); r.Failed() {
+			t.Fatal(r.Content)
+		}
+		r := run(t, s, page("write", request), args{"n": 2}, shared)
+		if r.Metadata["outcome"] != "unknown" || seen.Load() != 2 {
+			t.Errorf("%s: %+v; the service saw %d requests, want 2", request, r, seen.Load())
+		}
+		for _, q := range s.requests() {
+			if len(q.Header.Values("Idempotency-Key")) != 1 {
+				t.Errorf("it came with %v", q.Header)
+			}
+		}
+	}
+}
+
 func TestRequest_refusesValuesThatCannotBeSent(t *testing.T) {
 	s := serve(t, ok)
 	for want, tt := range map[string]struct {
@@ -289,6 +326,9 @@ func TestRequest_refusesValuesThatCannotBeSent(t *testing.T) {
 		"Missing required flag: --id":               {"GET HOST/a/{id}", nil},
 		`A part of the address must not be ".."`:    {"GET HOST/a/{id}/b", args{"id": ".."}},
 		`A part of the address must not be "."`:     {"GET HOST/a/{id}", args{"id": "."}},
+		"'id' must not lead to another folder":      {"GET HOST/a/{id}", args{"id": "../admin"}},
+		"'id' must not lead to another":             {"GET HOST/a/{id}", args{"id": `x\..\y`}},
+		"'id' must not lead to":                     {"GET HOST/a/x{id}", args{"id": "/."}},
 		"'text' must be visible ASCII without":      {"GET HOST/\nX-Note: {text}", args{"text": "a\r\nX-Evil: 1"}},
 		"'text' must be visible ASCII without line": {"GET HOST/\nX-Note: {text}", args{"text": "ü"}},
 	} {

@@ -53,7 +53,10 @@ func (s *sender) Execute(ctx context.Context, call *skill.Call, env *skill.Env) 
 	}
 	if !t.reads() {
 		sum := sha256.Sum256([]byte(string(env.Tenant) + "\x00" + call.Skill + "\x00" + call.Key))
-		req.Header.Set("Idempotency-Key", hex.EncodeToString(sum[:16]))
+		// Under its canonical name, net/http would take the header as a leave to
+		// send the request again by itself when a connection breaks, also to
+		// services that do not know it.
+		req.Header["idempotency-key"] = []string{hex.EncodeToString(sum[:16])}
 	}
 	client := s.client
 	client.CheckRedirect = s.follow(t, used)
@@ -66,7 +69,8 @@ func (s *sender) Execute(ctx context.Context, call *skill.Call, env *skill.Env) 
 }
 
 // permit refuses requests to where, and with what, they must not go: that is
-// for the operator to change, and no failure of what they go to. It returns the values of the secrets that the request carries.
+// for the operator to change, and no failure of what they go to. It returns the
+// values of the secrets that the request carries.
 func (s *sender) permit(page *skill.Skill, t *template) ([]secret, error) {
 	if !s.allowed(t.base) {
 		return nil, mesh.Errorf(mesh.Precondition, page.Name, "The host %s is not among those that requests may go to; ask the operator to allow it", t.base.Host)

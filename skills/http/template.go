@@ -215,7 +215,7 @@ func (p parser) pairs(text, where string, secrets bool) ([]pair, error) {
 
 func (p parser) headerLine(t *template, line string) error {
 	// What the connection is made of, and what is set for every request.
-	own := []string{"Host", "Content-Length", "Transfer-Encoding", "Connection", "Upgrade", "Te", "Trailer", "Accept-Encoding", "Idempotency-Key", "Referer"}
+	own := []string{"Host", "Content-Length", "Transfer-Encoding", "Connection", "Upgrade", "Te", "Trailer", "Accept-Encoding", "Idempotency-Key", "X-Idempotency-Key", "Referer"}
 	raw, value, ok := strings.Cut(line, ":")
 	name := textproto.CanonicalMIMEHeaderKey(strings.TrimSpace(raw))
 	switch {

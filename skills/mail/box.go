@@ -14,6 +14,7 @@ import (
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/skill"
+	"agentmesh/skills/internal/outfile"
 )
 
 // maxLetters bounds the messages that one call looks at, the newest first.
@@ -66,13 +67,7 @@ func (p *post) open(ctx context.Context, env *skill.Env, e entry) (*letter, erro
 	if err := ctx.Err(); err != nil {
 		return nil, mesh.Wrap("mail", err)
 	}
-	// A root, because the file may have become a link that leads out of it.
-	root, err := os.OpenRoot(p.folder(e.folder, env.Tenant))
-	if err != nil {
-		return nil, gone(e.id)
-	}
-	defer func() { _ = root.Close() }() // only read
-	f, err := root.Open(e.file)
+	f, err := outfile.Open(p.folder(e.folder, env.Tenant), e.file)
 	if err != nil {
 		return nil, gone(e.id)
 	}

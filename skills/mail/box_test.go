@@ -101,6 +101,9 @@ func TestSearch_findsTheTenantsMail(t *testing.T) {
 		"since":             {map[string]any{"since": "2026-11-19"}, "Re: Über"}, // half past midnight here
 		"before":            {map[string]any{"before": "2026-11-18"}, "Invoice"},
 		"limited":           {map[string]any{"limit": "1"}, "Re:"},
+		"the next one":      {map[string]any{"limit": "1", "offset": "1"}, "Über"},
+		"the rest":          {map[string]any{"offset": "1"}, "Über Invoice"},
+		"since a moment":    {map[string]any{"since": "2026-11-18T23:00Z"}, "Re: Über"},
 		"nothing":           {map[string]any{"query": "acme"}, ""},
 	} {
 		r := b.Call("mail.search", "", tt.args)
@@ -116,6 +119,9 @@ func TestSearch_findsTheTenantsMail(t *testing.T) {
 		if strings.Join(got, " ") != tt.want {
 			t.Errorf("%s: found %q in\n%s", name, got, r.Content)
 		}
+	}
+	if r := b.Call("mail.search", "", map[string]any{"limit": "1"}); !strings.HasPrefix(r.Content, "Mail found in inbox, sent, outbox, drafts, sending: 3\nShown are 1 to 1 of 3; go on with --offset 1.\n\n1. ") || len(ids(t, r)) != 1 {
+		t.Errorf("a part is %+v", r)
 	}
 	want := `1. 2026-11-17 10:00, from Bob <bob@example.com> to me@example.com: "Invoice 7" (inbox) [m-`
 	if r := b.Call("mail.search", "", map[string]any{"from": "bob"}); !strings.Contains(r.Content, want) {

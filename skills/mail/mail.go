@@ -9,13 +9,17 @@
 // # Once per key
 //
 // The name of a message's file, and its Message-ID, follow from the key of the
-// call that wrote it. A call with a key that was seen before writes and sends
-// nothing, and has the same result, as long as the message is in one of the
-// folders; whoever empties the outbox puts what was sent into sent. With a mail server, the file is written to
-// sending before the server is talked to, and goes to sent as soon as the
-// server has accepted the message, or away if it has not. A file that is found
-// in sending is therefore a message whose delivery was cut short; it is told
-// as unknown and never sent again under its key.
+// call that wrote it. What was done under a key is noted in a ledger beside the
+// folders, for good, whatever becomes of the file: a call with a key that was
+// seen before writes and sends nothing, whatever its arguments, and tells of
+// what the first one did.
+//
+// A message for the outbox or the drafts is shown there after it was noted. With
+// a mail server, it is noted and written to sending before the server is
+// talked to, and goes to sent as soon as the server has accepted it, or away,
+// with its note, if it has not. What is noted as sending is therefore a message
+// whose delivery was cut short; it is told as unknown and never sent again under
+// its key.
 //
 // # Mail is data
 //
@@ -84,6 +88,9 @@ type post struct {
 	from      mail.Address
 	transport *Transport // nil without a mail server
 }
+
+// ledgers is the folder of what is known of keys, below the data folder.
+const ledgers = ".mail-keys"
 
 // folder is the tenant's folder of that name, on the disk.
 func (p *post) folder(name string, tenant mesh.TenantID) string {

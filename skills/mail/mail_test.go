@@ -44,6 +44,9 @@ func (b *bench) messages(t *testing.T) []string {
 	t.Helper()
 	var out []string
 	err := filepath.WalkDir(b.dir, func(p string, d os.DirEntry, err error) error {
+		if err == nil && d.IsDir() && strings.HasPrefix(d.Name(), ".") {
+			return filepath.SkipDir
+		}
 		if err == nil && !d.IsDir() && !strings.HasPrefix(d.Name(), ".") {
 			rel, _ := filepath.Rel(b.dir, p)
 			out = append(out, filepath.ToSlash(rel))

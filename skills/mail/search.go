@@ -21,7 +21,7 @@ type wish struct {
 	words         []string
 	from, to      string
 	since, before time.Time
-	limit         int
+	page          flags.Page
 }
 
 func (p *post) search(ctx context.Context, call *skill.Call, env *skill.Env) (*skill.Result, error) {
@@ -73,14 +73,13 @@ func wishOf(call *skill.Call, now time.Time) (*wish, error) {
 		if text == "" {
 			continue
 		}
-		day, err := time.ParseInLocation(time.DateOnly, text, now.Location())
-		if err != nil {
-			return nil, mesh.InvalidField(call.Skill, f.name, "must be a day as 2026-12-01, and is %q", mesh.Clip(text, maxShown))
+		var ok bool
+		if *f.to, _, ok = flags.When(text, now.Location()); !ok {
+			return nil, mesh.InvalidField(call.Skill, f.name, "must be a day as 2026-12-01 or a moment as 2026-12-01T14:00, and is %q", mesh.Clip(text, maxShown))
 		}
-		*f.to = day
 	}
 	var err error
-	w.limit, err = flags.Int(call, "limit", 20, 1, 100)
+	w.page, err = flags.PageOf(call, 20, 100)
 	return w, err
 }
 
@@ -98,25 +97,22 @@ func (w *wish) wants(l *letter) bool {
 }
 
 func (w *wish) report(found []*letter, unseen int) *skill.Result {
-	var b strings.Builder
 	where := strings.Join(w.folders, ", ")
+	head, note := fmt.Sprintf("Mail found in %s: %d", where, len(found)), ""
 	if len(found) == 0 {
-		fmt.Fprintf(&b, "No mail found in: %s.", where)
-	} else {
-		fmt.Fprintf(&b, "Mail found in %s: %d\n", where, len(found))
-	}
-	shown := found[:min(w.limit, len(found))]
-	ids := make([]string, len(shown))
-	for i, l := range shown {
-		ids[i] = l.id
-		fmt.Fprintf(&b, "\n%d. %s, from %s to %s: %q (%s) [%s]", i+1, l.date.Format("2006-01-02 15:04"),
-			cmp.Or(l.from, "nobody"), cmp.Or(l.to, "nobody"), l.subject, l.folder, l.id)
-	}
-	if more := len(found) - len(shown); more > 0 {
-		fmt.Fprintf(&b, "\n\n%d more; ask with a higher limit or a narrower search.", more)
+		head = "No mail found in: " + where + "."
 	}
 	if unseen > 0 {
-		fmt.Fprintf(&b, "\n\n%d older messages were not looked at; name fewer folders.", unseen)
+		note = fmt.Sprintf("%d older messages were not looked at; name fewer folders.", unseen)
 	}
-	return &skill.Result{Content: b.String(), Metadata: map[string]any{"count": len(found), "ids": ids}}
+	part := w.page.Of(len(found), func(i int) string {
+		l := found[i]
+		return fmt.Sprintf("%d. %s, from %s to %s: %q (%s) [%s]", i+1, l.date.Format("2006-01-02 15:04"),
+			cmp.Or(l.from, "nobody"), cmp.Or(l.to, "nobody"), l.subject, l.folder, l.id)
+	})
+	ids := make([]string, 0, part.To-part.From)
+	for _, l := range found[part.From:part.To] {
+		ids = append(ids, l.id)
+	}
+	return &skill.Result{Content: part.Under(head, note), Metadata: map[string]any{"count": len(found), "ids": ids}}
 }

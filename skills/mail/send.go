@@ -1,15 +1,11 @@
 package mail
 
 import (
+	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"net/mail"
-	"os"
 	"path/filepath"
-	"strings"
-
-	gomail "github.com/emersion/go-message/mail"
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/skill"
@@ -19,17 +15,19 @@ import (
 
 // A parcel is a message that is being written or sent.
 type parcel struct {
+	id      string // of its key
 	file    string // its name in whatever folder it is in
 	tenant  mesh.TenantID
 	to      []*mail.Address // of the envelope
 	message []byte
+	record  *record
+	ledger  outfile.Ledger
+	folders []string // where it may be
 }
 
-// pack checks the call and composes its message.
-func (p *post) pack(ctx context.Context, call *skill.Call, env *skill.Env, required ...string) (*parcel, error) {
-	if err := flags.Require(call, required...); err != nil {
-		return nil, err
-	}
+// pack checks the call and composes its message. Messages that are sent and
+// drafts have ledgers of their own.
+func (p *post) pack(ctx context.Context, call *skill.Call, env *skill.Env, folders ...string) (*parcel, error) {
 	d, err := check(call)
 	if err != nil {
 		return nil, err
@@ -42,136 +40,42 @@ func (p *post) pack(ctx context.Context, call *skill.Call, env *skill.Env, requi
 	if err != nil {
 		return nil, mesh.Errorf(mesh.Unknown, call.Skill, "The message could not be written: %w", err)
 	}
-	return &parcel{file: id + suffix, tenant: env.Tenant, to: append(d.to, d.cc...), message: data}, nil
+	n, err := recordOf(folders[0], bytes.NewReader(data))
+	if err != nil {
+		return nil, mesh.Errorf(mesh.Unknown, call.Skill, "The message could not be read back: %w", err)
+	}
+	return &parcel{
+		id: id, file: id + suffix, tenant: env.Tenant, to: append(d.to, d.cc...), message: data, record: n, folders: folders,
+		ledger: outfile.NewLedger(filepath.Join(p.dir, ledgers, folders[0], outfile.Distinct(env.Tenant))),
+	}, nil
 }
 
+// send sends the message, or puts it into the outbox. One call at a time works
+// on a message; the others wait for it.
 func (p *post) send(ctx context.Context, call *skill.Call, env *skill.Env) (*skill.Result, error) {
-	m, err := p.pack(ctx, call, env, "to", "subject", "body")
+	if err := flags.Require(call, "to", "subject", "body"); err != nil {
+		return nil, err
+	}
+	m, err := p.pack(ctx, call, env, Sent, Outbox, Sending)
 	if err != nil {
 		return nil, err
 	}
+	if len(m.to) == 0 { // as of "," or of a group of nobody
+		return nil, mesh.InvalidField(call.Skill, "to", "names nobody; give an address, as bob@example.com")
+	}
+	unlock, err := m.ledger.Lock(ctx, m.id)
+	if err != nil {
+		return nil, mesh.Wrap(call.Skill, err)
+	}
+	defer unlock()
 	// What was done under this key with another configuration counts as well.
-	if r, err := p.settled(m); r != nil || err != nil {
+	if r, err := p.again(m); r != nil || err != nil {
 		return r, err
 	}
 	if p.transport != nil {
 		return p.deliver(ctx, env, m)
 	}
-	if exists(p.folder(Sending, m.tenant), m.file) {
-		return p.unknown(m, cutShort)
-	}
-	if err := outfile.WriteOnce(p.folder(Outbox, m.tenant), m.file, m.message); err != nil {
-		return nil, mesh.Wrap("mail.send", err)
-	}
-	return p.result(Outbox, m, "The email %q to %s is in the outbox (%s).")
-}
-
-// settled is the result of a message that was sent or queued before, or nil.
-func (p *post) settled(m *parcel) (*skill.Result, error) {
-	for folder, text := range map[string]string{
-		Sent:   "The email %q to %s was accepted by the mail server (%s).",
-		Outbox: "The email %q to %s is in the outbox (%s).",
-	} {
-		if exists(p.folder(folder, m.tenant), m.file) {
-			return p.result(folder, m, text)
-		}
-	}
-	return nil, nil
-}
-
-func exists(dir, file string) bool {
-	_, err := os.Lstat(filepath.Join(dir, file))
-	return err == nil
-}
-
-const cutShort = "an earlier delivery of it was cut short"
-
-// deliver gives the message to the mail server, unless that was done or tried
-// before. One call at a time works on a message; the others wait for it.
-func (p *post) deliver(ctx context.Context, env *skill.Env, m *parcel) (*skill.Result, error) {
-	const op = "mail.send"
-	sending := p.folder(Sending, m.tenant)
-	unlock, err := outfile.Lock(ctx, sending, m.file)
-	if err != nil {
-		return nil, mesh.Wrap(op, err)
-	}
-	defer unlock()
-	if r, err := p.settled(m); r != nil || err != nil {
-		return r, err
-	}
-	begun, err := outfile.Create(sending, m.file, m.message)
-	if err != nil {
-		return nil, mesh.Wrap(op, err)
-	}
-	if !begun {
-		return p.unknown(m, cutShort)
-	}
-	err = p.transport.deliver(ctx, m, func() {
-		if err := outfile.Move(sending, p.folder(Sent, m.tenant), m.file); err != nil {
-			env.Logger.ErrorContext(ctx, "mail was sent, but its file could not be put into the folder sent", "file", m.file, "err", err)
-		}
-	})
-	var lost *lostError
-	switch {
-	case errors.As(err, &lost):
-		env.Logger.WarnContext(ctx, "outcome of a delivery is unknown", "file", m.file, "err", lost.err)
-		return p.unknown(m, lost.why)
-	case err != nil:
-		if err := outfile.Remove(sending, m.file); err != nil {
-			env.Logger.ErrorContext(ctx, "mail was not sent, but its file is still in the folder sending", "file", m.file, "err", err)
-		}
-		return nil, mesh.Wrap(op, err)
-	}
-	if r, err := p.settled(m); r != nil || err != nil {
-		return r, err
-	}
-	return p.result(Sending, m, "The email %q to %s was accepted by the mail server (%s).")
-}
-
-// unknown is the result of a message that may or may not have been sent.
-func (p *post) unknown(m *parcel, why string) (*skill.Result, error) {
-	r, err := p.result(Sending, m, "It is unknown whether the email %q to %s was sent (%s)")
-	if err != nil {
-		return nil, err
-	}
-	r.Status = skill.StatusError
-	r.Content += fmt.Sprintf(": %s. It is not sent again by this call. Tell the user, who can ask the recipients or look for Message-ID <%v> in the log of the mail server; send it anew only if the user wants that.", why, r.Metadata["message_id"])
-	r.Metadata["outcome"] = "unknown"
-	return r, nil
-}
-
-// result tells of the message that is in the folder, which under a repeated
-// key is the first one. The format takes subject, recipients and path.
-func (p *post) result(folder string, m *parcel, format string) (*skill.Result, error) {
-	name := shownPath(folder, m.tenant, m.file)
-	f, err := os.Open(filepath.Join(p.dir, filepath.FromSlash(name)))
-	if err != nil {
-		return nil, mesh.Errorf(mesh.Unavailable, "mail", "The message cannot be read back; check %s: %w", name, err)
-	}
-	defer func() { _ = f.Close() }() // only read
-	r, err := gomail.CreateReader(f)
-	if err != nil {
-		return nil, mesh.Errorf(mesh.Unavailable, "mail", "The message is damaged; remove %s: %w", name, err)
-	}
-	subject, _ := r.Header.Subject()
-	messageID, _ := r.Header.MessageID()
-	var to []string
-	for _, key := range []string{"To", "Cc"} {
-		list, _ := r.Header.AddressList(key)
-		for _, a := range list {
-			to = append(to, a.Address)
-		}
-	}
-	people := strings.Join(to, ", ")
-	if people == "" {
-		people = "nobody yet"
-	}
-	return &skill.Result{
-		Status:   skill.StatusOK,
-		Content:  fmt.Sprintf(format, subject, people, name),
-		Files:    []string{name},
-		Metadata: map[string]any{"message_id": messageID, "to": to, "subject": subject, "id": idOf(folder, m.file)},
-	}, nil
+	return p.put(m, Outbox)
 }
 
 // draft puts a message into the folder of drafts. Nobody needs to be named
@@ -180,12 +84,73 @@ func (p *post) draft(ctx context.Context, call *skill.Call, env *skill.Env) (*sk
 	if !flags.Has(call, "subject") && !flags.Has(call, "body") {
 		return nil, flags.Require(call, "subject", "body")
 	}
-	m, err := p.pack(ctx, call, env)
+	m, err := p.pack(ctx, call, env, Drafts)
 	if err != nil {
 		return nil, err
 	}
-	if err := outfile.WriteOnce(p.folder(Drafts, m.tenant), m.file, m.message); err != nil {
+	unlock, err := m.ledger.Lock(ctx, m.id)
+	if err != nil {
 		return nil, mesh.Wrap(call.Skill, err)
 	}
-	return p.result(Drafts, m, "The draft %q to %s is in the folder drafts (%s). It was not sent.")
+	defer unlock()
+	if r, err := p.again(m); r != nil || err != nil {
+		return r, err
+	}
+	return p.put(m, Drafts)
+}
+
+// put writes the message into the folder, after it was noted.
+func (p *post) put(m *parcel, folder string) (*skill.Result, error) {
+	const op = "mail.put"
+	dir := p.folder(folder, m.tenant)
+	if err := outfile.Stage(dir, m.file, m.message); err != nil {
+		return nil, mesh.Wrap(op, err)
+	}
+	if err := m.note(folder); err != nil {
+		return nil, mesh.Wrap(op, err)
+	}
+	if _, err := outfile.Publish(dir, m.file); err != nil {
+		return nil, mesh.Wrap(op, err)
+	}
+	return p.result(m), nil
+}
+
+const cutShort = "an earlier delivery of it was cut short"
+
+// deliver gives the message to the mail server.
+func (p *post) deliver(ctx context.Context, env *skill.Env, m *parcel) (*skill.Result, error) {
+	const op = "mail.send"
+	sending := p.folder(Sending, m.tenant)
+	if err := m.note(Sending); err != nil {
+		return nil, mesh.Wrap(op, err)
+	}
+	// Without its file nothing was sent, and it is as if it had not been tried.
+	err := outfile.WriteOnce(sending, m.file, m.message)
+	if err == nil {
+		err = p.transport.deliver(ctx, m, func() {
+			if err := m.note(Sent); err != nil {
+				env.Logger.ErrorContext(ctx, "mail was sent, but could not be noted as such", "file", m.file, "err", err)
+			}
+			if err := outfile.Move(sending, p.folder(Sent, m.tenant), m.file); err != nil {
+				env.Logger.ErrorContext(ctx, "mail was sent, but its file could not be put into the folder sent", "file", m.file, "err", err)
+			}
+		})
+	}
+	var lost *lostError
+	switch {
+	case errors.As(err, &lost):
+		env.Logger.WarnContext(ctx, "outcome of a delivery is unknown", "file", m.file, "err", lost.err)
+		return p.unknown(m, lost.why), nil
+	case err != nil:
+		if exists(sending, m.file) {
+			if err := outfile.Remove(sending, m.file); err != nil {
+				env.Logger.ErrorContext(ctx, "mail was not sent, but its file is still in the folder sending", "file", m.file, "err", err)
+			}
+		}
+		if err := m.ledger.Drop(m.id); err != nil {
+			env.Logger.ErrorContext(ctx, "mail was not sent, but is still noted as being sent", "file", m.file, "err", err)
+		}
+		return nil, mesh.Wrap(op, err)
+	}
+	return p.result(m), nil
 }

@@ -8,8 +8,8 @@
 // may be deleted at any time and comes back.
 //
 // A note changes as a whole or not at all, once per key, and not if it is
-// another version than the caller read (package tenantdir). Handlers may be
-// called concurrently.
+// another version than the caller read (package tenantdir, which also says how
+// many keys are remembered). Handlers may be called concurrently.
 //
 // It deletes and renames no note, and it does not change front matter that is
 // there.

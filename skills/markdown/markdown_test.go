@@ -108,6 +108,11 @@ func TestCreate_writesFrontMatterAndText(t *testing.T) {
 			t.Errorf("%s: %+v", name, r)
 		}
 	}
+	for title, file := range map[string]string{"CON": "note CON.md", "aux.c": "note aux.c.md", "Com1": "note Com1.md", "con game": "con game.md", "…": "….md", "? .": "note.md"} {
+		if r := v.ok(t, "markdown.create", "", args{"title": title, "folder": "names"}); r.Files[0] != "names/"+file {
+			t.Errorf("%q is in %q", title, r.Files)
+		}
+	}
 	for _, title := range []string{"..", "con", "a\x00b", strings.Repeat("ä", 99)} {
 		v.ok(t, "markdown.create", "", args{"title": title, "content": "# Own heading\nx"})
 	}

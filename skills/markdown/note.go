@@ -3,6 +3,7 @@ package markdown
 import (
 	"encoding/json"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -179,11 +180,15 @@ func fileName(title string) string {
 		return r
 	}, title)
 	name = strings.Trim(name, ". -")
-	if name == "" {
-		name = "note"
+	name = strings.TrimRight(strings.ToValidUTF8(name[:min(len(name), 120)], ""), ". ")
+	if name == "" || device.MatchString(name) {
+		name = strings.TrimSpace("note " + name)
 	}
-	return strings.TrimRight(strings.ToValidUTF8(name[:min(len(name), 120)], ""), ". ")
+	return name
 }
+
+// device matches what Windows takes for a device, whatever comes after a dot.
+var device = regexp.MustCompile(`(?i)^(con|prn|aux|nul|conin\$|conout\$|com[0-9¹²³]|lpt[0-9¹²³]) *(\.|$)`)
 
 // encode is the file: front matter, and the content, below a heading unless it
 // has one.

@@ -6,7 +6,8 @@
 // tenant, so that nobody finds what is another's; see sync.go for how it keeps
 // up with other processes. It may be deleted at any time and comes back.
 //
-// Saving is idempotent by the call's key. All saves of a user, in whichever
+// Saving is idempotent by the call's key, as long as the memory remembers it: that
+// is for the last 64 calls that saved it. All saves of a user, in whichever
 // process, are decided one after the other, so that none of them misses the
 // memory of which it is a duplicate. Handlers may be called concurrently.
 //

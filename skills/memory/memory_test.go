@@ -124,6 +124,9 @@ func TestSave_recordsTheMemoryUnderItsUser(t *testing.T) {
 	if diff := cmp.Diff(meta, r.Metadata); diff != "" {
 		t.Error(diff)
 	}
+	if r := p.Call("memory.save", "k0", args{"content": "No tags at all"}); !cmp.Equal(r.Metadata["tags"], []string{}) {
+		t.Errorf("tags are %#v", r.Metadata["tags"])
+	}
 	p.Advance(time.Second)
 	if later := p.save(t, "k2", args{"content": "Something else entirely"}); later <= id {
 		t.Errorf("%s is not after %s", later, id)
@@ -178,14 +181,34 @@ func TestSave_mergesWhatSaysTheSame(t *testing.T) {
 		want          string // "" if they are two
 	}{
 		"the same":            {"The user likes green tea", "The user likes green tea", "The user likes green tea"},
-		"another form":        {"The user likes green tea.", "user liked green teas", "The user likes green tea."},
+		"another form":        {"The user likes green tea.", "user liked green teas", "user liked green teas"},
 		"richer":              {"The user likes green tea daily", "The user likes green tea daily, unsweetened", "The user likes green tea daily, unsweetened"},
-		"poorer":              {"The user likes green tea daily, unsweetened", "The user likes green tea daily", "The user likes green tea daily, unsweetened"},
-		"superseded":          {"Weekly project Aurora status meeting takes place in Oslo office building north floor room Fjord", "Weekly project Aurora status meeting takes place in Oslo office building north floor room Skagen", "Weekly project Aurora status meeting takes place in Oslo office building north floor room Skagen"},
+		"poorer":              {"The user likes green tea daily, unsweetened", "The user likes green tea daily", ""},
+		"one word of many":    {"Weekly project Aurora status meeting takes place in Oslo office building north floor room Fjord", "Weekly project Aurora status meeting takes place in Oslo office building north floor room Skagen", ""},
 		"much richer":         {"The user likes tea", "The user likes tea, hiking in Norway, and old books about ships", ""},
 		"another object":      {"The user's favourite colour is blue", "The user's favourite colour is green", ""},
 		"another number":      {"The budget of project Aurora for travel is 5000 euro", "The budget of project Aurora for travel is 6000 euro", ""},
 		"negation":            {"The user likes green tea", "The user does not like green tea", ""},
+		"another order":       {"The user prefers window seats on trains", "On trains, the user prefers window seats", "On trains, the user prefers window seats"},
+		"exchanged names":     {"The user says that Ann reports to Bob", "The user says that Bob reports to Ann", ""},
+		"exchanged numbers":   {"The train takes 3 hours and has 5 stops", "The train takes 5 hours and has 3 stops", ""},
+		"exchanged places":    {"Ann flies from Oslo to Bergen", "Ann flies from Bergen to Oslo", ""},
+		"one has not":         {"The user has been to the old Rome museum of modern art with friends and family", "The user hasn't been to the old Rome museum of modern art with friends and family", ""},
+		"just above 0.8":      {"Blue whales sing often tonight", "Blue whales sing often tonight, melodiously underwater", "Blue whales sing often tonight, melodiously underwater"},
+		"just 0.8":            {"Blue whales sing tonight", "Blue whales sing tonight, melodiously underwater", ""},
+		"just below 0.8":      {"Blue whales sing often tonight", "Blue whales sing often tonight, melodiously underwater everywhere", ""},
+		"place added":         {"The user's sister works as a nurse", "The user's sister works as a nurse in Tromsø", "The user's sister works as a nurse in Tromsø"},
+		"other way":           {"The user flies to Oslo", "The user flies from Oslo", ""},
+		"exchanged words":     {"The user knows that cats eat mice", "The user knows that mice eat cats", ""},
+		"German, no":          {"Ann mag Kaffee aus der Kanne", "Ann mag nicht Kaffee aus der Kanne", ""},
+		"German, yes":         {"Ann mag nicht Kaffee", "Ann mag Kaffee", ""},
+		"German, none":        {"Ann isst kein Fleisch", "Ann isst Fleisch", ""},
+		"German, both":        {"Ann isst gern Fleisch zum Abendessen", "Ann isst kein Fleisch zum Abendessen", ""},
+		"French":              {"Anne n'aime pas le café noir le matin", "Anne aime le café noir le matin", ""},
+		"Spanish":             {"Ana nunca come carne de cerdo en casa", "Ana come carne de cerdo en casa", ""},
+		"Russian":             {"Анна не любит чёрный кофе по утрам", "Анна любит чёрный кофе по утрам", ""},
+		"Turkish":             {"Ayşe her sabah kahve içmiyor", "Ayşe her sabah kahve içiyor", ""},
+		"Norwegian, same":     {"Kari liker ikke kaffe.", "kari liker ikke kaffe", "kari liker ikke kaffe"},
 		"contracted negation": {"The users eat meat at home", "The users don't eat meat at home", ""},
 	}
 	for name, tt := range tests {
@@ -216,6 +239,19 @@ func TestSave_mergesWhatSaysTheSame(t *testing.T) {
 				t.Errorf("found %q by the new tag", found)
 			}
 		})
+	}
+}
+
+// S3-140: a memory of no importance is a duplicate as any other is, however many
+// important ones have its words.
+func TestSave_findsTheDuplicateOfNoImportance(t *testing.T) {
+	p := setup(t)
+	first := p.save(t, "first", args{"content": "The walrus sleeps on ice", "importance": 0.0})
+	for i := range 60 {
+		p.save(t, fmt.Sprint(i), args{"content": fmt.Sprintf("The walrus %d sleeps in basin %d", i, 100+i), "importance": 1.0})
+	}
+	if again := p.save(t, "again", args{"content": "Walrus sleeps on the ice."}); again != first {
+		t.Errorf("saved %s beside %s", again, first)
 	}
 }
 

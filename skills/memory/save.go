@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/skill"
@@ -15,8 +18,8 @@ import (
 
 const (
 	maxAttempts = 20 // at what others change as well
-	maxKeys     = 8  // calls that a memory remembers
-	candidates  = 20 // for a duplicate
+	maxKeys     = 64 // calls that a memory remembers
+	candidates  = 50 // for a duplicate
 	maxSummary  = 100
 )
 
@@ -28,6 +31,9 @@ func (s *Store) save(ctx context.Context, call *skill.Call, env *skill.Env) (*sk
 	var saved *Memory
 	if err := s.with(ctx, env, func(v *view) error {
 		for range maxAttempts {
+			if err := v.await(ctx, m.Keys[0]); err != nil {
+				return err
+			}
 			saved, err = v.save(ctx, m, s.most)
 			if !mesh.IsCode(err, mesh.Conflict) {
 				return err
@@ -47,7 +53,7 @@ func (s *Store) save(ctx context.Context, call *skill.Call, env *skill.Env) (*sk
 	return &skill.Result{
 		Content: "Saved: " + mesh.Clip(quote.Line(saved.Content), maxSummary) + note,
 		Metadata: map[string]any{"memory_id": saved.ID, "action": action, "category": saved.Category,
-			"tags": slices.Clone(saved.Tags), "importance": saved.Importance},
+			"tags": append([]string{}, saved.Tags...), "importance": saved.Importance},
 	}, nil
 }
 
@@ -91,6 +97,29 @@ func (v *view) save(ctx context.Context, m *Memory, most int) (*Memory, error) {
 	return v.store(ctx, c, m)
 }
 
+// await gives others the time to store what they announced, so that none of it is
+// missed. Who died meanwhile stores nothing, and is not waited for later on.
+func (v *view) await(ctx context.Context, key string) error {
+	const (
+		polls, between = 100, 20 * time.Millisecond
+		young          = 5 * time.Second
+	)
+	for range polls {
+		if !slices.ContainsFunc(v.mark.Pending, func(c change) bool { return c.Key != key && v.env.Now().Sub(c.At) < young }) {
+			return nil
+		}
+		select {
+		case <-time.After(between):
+		case <-ctx.Done():
+			return mesh.Wrap("memory.await", ctx.Err())
+		}
+		if err := v.sync(ctx, false); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // store does what was announced, unless another has done it.
 func (v *view) store(ctx context.Context, c change, m *Memory) (*Memory, error) {
 	const op = "memory.store"
@@ -106,7 +135,7 @@ func (v *view) store(ctx context.Context, c change, m *Memory) (*Memory, error) 
 		case slices.Contains(now.Keys, c.Key):
 			return now, v.follow(ctx, v.env.Now())
 		default:
-			now.merge(m)
+			now.merge(m, now.Rev > c.Seq)
 		}
 		now.Rev = max(now.Rev, c.Seq)
 		data, err := json.Marshal(now)
@@ -123,13 +152,13 @@ func (v *view) store(ctx context.Context, c change, m *Memory) (*Memory, error) 
 }
 
 // duplicate returns the id of the memory that says the same, or "": one of the
-// same category that matches the text with a rank above 0.8.
+// same category with a rank above 0.8, see [likeness].
 func (v *view) duplicate(ctx context.Context, m *Memory) (string, error) {
 	words := textindex.Words(m.Content)
 	if len(words) == 0 {
 		return "", nil
 	}
-	hits, err := v.ix.Search(ctx, textindex.Query{Words: words, Labels: [][]string{{"category:" + m.Category}}, Limit: candidates})
+	hits, err := v.ix.Search(ctx, textindex.Query{Words: words, Labels: [][]string{{"category:" + m.Category}}, Plain: true, Limit: candidates})
 	if err != nil {
 		return "", err
 	}
@@ -142,74 +171,95 @@ func (v *view) duplicate(ctx context.Context, m *Memory) (string, error) {
 	return id, nil
 }
 
-// merge adds what another memory says that means the same.
-func (m *Memory) merge(other *Memory) {
-	// Where each has words of its own, the later one counts.
-	if !covers(m.Content, other.Content) {
-		m.Content = other.Content
+// merge adds a later memory that means the same, whose text has all the words of
+// this one. If it is late, something else was added since, and that text stays.
+func (m *Memory) merge(later *Memory, late bool) {
+	if !late {
+		m.Content = later.Content
 	}
-	for _, tag := range other.Tags {
+	for _, tag := range later.Tags {
 		if !slices.Contains(m.Tags, tag) && len(m.Tags) < maxTags {
 			m.Tags = append(m.Tags, tag)
 		}
 	}
-	m.Importance = max(m.Importance, other.Importance)
-	m.Keys = append(m.Keys, other.Keys...)
+	m.Importance = max(m.Importance, later.Importance)
+	m.Keys = append(m.Keys, later.Keys...)
 	m.Keys = m.Keys[max(len(m.Keys)-maxKeys, 0):]
-	m.Updated = other.Created
-	if other.ConversationID != "" {
-		m.ConversationID = other.ConversationID
+	m.Updated = later.Created
+	if later.ConversationID != "" {
+		m.ConversationID = later.ConversationID
 	}
 }
 
-// likeness is how much two texts say the same, from 0 to 1: the share of their
-// words that they have in common. Where each has words that the other lacks,
-// these count fully, because "blue" may stand for "green" there; where one only
-// adds to the other, they count half. Texts with different numbers, or of which
-// one says no, are not alike at all.
-func likeness(a, b string) float64 {
-	if a == b {
+// likeness is how much a new text says the same as an old one, from 0 to 1.
+//
+// Which words turn a statement, nobody can list for all languages; so nothing
+// that was said is dropped for looking alike. A text is the same memory only if
+// it has every word of the old one, in the same order but for a part of it that
+// may have moved to the front, and adds no number and no short word, as those
+// that say no are in most languages, but such as "in" and "with". Words that say nothing, as "the", do not
+// count, and neither do usual English endings. Then the new text takes the place
+// of the old one, and the rank falls with what it adds:
+//
+//	2 x words of the old / (words of the old + words of the new)
+//
+// All else is 0: "Ann likes tea" after "Ann likes no tea", or after "Ann likes
+// tea and coffee", are memories of their own, as are "cats eat mice" and "mice eat
+// cats". The price is that the same in other words is kept twice.
+func likeness(old, text string) float64 {
+	if old == text {
 		return 1
 	}
-	wordsA, wordsB := textindex.Telling(a), textindex.Telling(b)
-	common := 0
-	for w := range wordsA {
+	before, now := telling(old), telling(text)
+	var kept []string
+	for _, w := range now {
 		switch {
-		case wordsB[w]:
-			common++
+		case slices.Contains(before, w):
+			kept = append(kept, w)
 		case decisive(w):
 			return 0
 		}
 	}
-	for w := range wordsB {
-		if !wordsA[w] && decisive(w) {
-			return 0
-		}
-	}
-	all := len(wordsA) + len(wordsB) - common
-	switch {
-	case all == 0:
+	if len(before) == 0 || !moved(before, kept) {
 		return 0
-	case common == len(wordsA) || common == len(wordsB):
-		return 2 * float64(common) / float64(len(wordsA)+len(wordsB))
 	}
-	return float64(common) / float64(all)
+	return 2 * float64(len(before)) / float64(len(before)+len(now))
 }
 
-// decisive reports whether a word alone makes another statement.
-func decisive(w string) bool {
-	return strings.ContainsAny(w, "0123456789") || slices.Contains(strings.Fields("no not never non nor neither without cannot don doesn didn isn aren wasn weren won wouldn"), w)
-}
-
-// covers reports whether the text has all words of the other one.
-func covers(text, other string) bool {
-	words := textindex.Telling(text)
-	for w := range textindex.Telling(other) {
-		if !words[w] {
-			return false
+// telling returns the words of a text that say something, each once, without
+// usual endings.
+func telling(text string) []string {
+	var out []string
+	for _, w := range textindex.Fields(text) {
+		if stem := textindex.Stem(w); !slices.Contains(harmless, w) && !slices.Contains(out, stem) {
+			out = append(out, stem)
 		}
 	}
-	return true
+	return out
+}
+
+// harmless are words that turn no statement, whether they are there or not. The
+// "s" is what is left of "Ann's".
+var harmless = strings.Fields("a an the this that is are was were am be been s")
+
+// decisive reports whether a word that is added may make another statement.
+func decisive(w string) bool {
+	const short = 5 // letters
+	return !slices.Contains(joining, w) && utf8.RuneCountInString(w) <= short || strings.ContainsFunc(w, unicode.IsDigit)
+}
+
+// joining are short words with which a text goes on. In place of one another
+// they do turn a statement: "to Oslo", "from Oslo".
+var joining = strings.Fields("and at by for from in of on to with")
+
+// moved reports whether the words are those of the other list, in its order but
+// for the last ones, which may have come to the front.
+func moved(from, to []string) bool {
+	if len(from) != len(to) {
+		return false
+	}
+	at := slices.Index(from, to[0])
+	return at >= 0 && slices.Equal(slices.Concat(from[at:], from[:at]), to)
 }
 
 func decoded(h textindex.Hit) (*Memory, error) {

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -206,6 +207,47 @@ func TestSearch_notesTheFindWithoutWaiting(t *testing.T) {
 	m := stored(t, inner, "ann/"+id)
 	if want := p.Now().UTC().Truncate(time.Second); !m.Accessed.Equal(want) || !m.Updated.Equal(m.Created) {
 		t.Errorf("accessed %v, want %v; updated %v", m.Accessed, want, m.Updated)
+	}
+}
+
+// watched is a State that says when its journal is read for the nth time.
+type watched struct {
+	skill.State
+	reads atomic.Int32
+	nth   int32
+	say   func()
+}
+
+func (w *watched) Get(ctx context.Context, kind, key string) ([]byte, int64, error) {
+	if strings.HasSuffix(key, "/journal") && w.reads.Add(1) == w.nth {
+		w.say()
+	}
+	return w.State.Get(ctx, kind, key)
+}
+
+// S3-140: who saves what another process is about to save waits until it is
+// there, and brings it up to date.
+func TestSave_waitsForWhatWasAnnounced(t *testing.T) {
+	inner := new(skilltest.State)
+	s := &slow{State: inner, asked: make(chan struct{}, 1), goOn: make(chan struct{})}
+	a := start(t, s, t.TempDir())
+	var first string
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		r := a.Call("memory.save", "1", args{"content": "The user lives in Bergen"})
+		first = fmt.Sprint(r.Metadata["memory_id"])
+	}()
+	<-s.asked // it is announced and not stored
+	release := sync.OnceFunc(func() {
+		close(s.goOn)
+		<-done
+	})
+	defer release()
+	b := start(t, &watched{State: inner, nth: 2, say: release}, t.TempDir())
+	second := b.save(t, "2", args{"content": "The user lives in Bergen"})
+	if release(); second != first {
+		t.Errorf("saved %s and %s", first, second)
 	}
 }
 

@@ -37,10 +37,15 @@ func (create builder) Execute(ctx context.Context, call *skill.Call, env *skill.
 	if err != nil {
 		return nil, err
 	}
+	approval, err := flags.Bool(call, "requires_approval")
+	if err != nil {
+		return nil, err
+	}
 	s, err := skill.Build(skill.Draft{
 		Name: flags.Text(call, "name"), Domain: flags.Text(call, "domain"), Description: flags.Text(call, "description"),
 		Steps: flags.List(call, "steps"), Triggers: flags.List(call, "triggers"), Tags: flags.List(call, "tags"),
 		Parameters: params, Schedule: flags.Text(call, "schedule"), Timezone: flags.Text(call, "timezone"),
+		Confirm: flags.Text(call, "confirm"), RequiresApproval: approval,
 		Author: "assistant", Created: env.Now().Format(time.DateOnly),
 	})
 	if err != nil {
@@ -54,6 +59,9 @@ func (create builder) Execute(ctx context.Context, call *skill.Call, env *skill.
 		return nil, mesh.Wrap(call.Skill, err)
 	}
 	content := fmt.Sprintf("The skill %s is ready (%s). It does this: %s", s.Name, s.Path, s.Description)
+	if s.RequiresApproval || s.Confirm != "" {
+		content += " The user is asked before each call."
+	}
 	if s.Schedule != "" {
 		zone := s.Timezone
 		if zone == "" {

@@ -116,6 +116,48 @@ func TestBuildSkill_writesParametersAndSchedule(t *testing.T) {
 	}
 }
 
+// S3-161: a skill can be built so that the user is asked before each call.
+func TestBuildSkill_hasTheUserAsked(t *testing.T) {
+	for name, tt := range map[string]struct {
+		args     args
+		confirm  string
+		approval bool
+	}{
+		"by a question": {args{"confirm": " Pay it? "}, "Pay it?", false},
+		"by a flag":     {args{"requires_approval": ""}, "", true},
+		"by both":       {args{"confirm": "Pay it?", "requires_approval": "true"}, "Pay it?", true},
+		"not at all":    {args{"requires_approval": "false", "confirm": " "}, "", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := setup(t)
+			tt.args["name"], tt.args["description"] = "pay", "Pays a bill"
+			r := b.Call("workflow.build", "k", tt.args)
+			built, ok := b.catalog.Get("workflows.pay")
+			if r.Failed() || !ok || built.Confirm != tt.confirm || built.RequiresApproval != tt.approval {
+				t.Fatalf("%+v built %+v", r, built)
+			}
+			asks := tt.approval || tt.confirm != ""
+			if strings.Contains(r.Content, "The user is asked before each call.") != asks || strings.Contains(built.Body, "asked before each call") != asks {
+				t.Errorf("it says %q and its page %q", r.Content, built.Body)
+			}
+			if again, err := skill.Parse(built.Path, built.Source); err != nil || again.Confirm != tt.confirm || again.RequiresApproval != tt.approval {
+				t.Errorf("its file reads as %+v, %v", again, err)
+			}
+		})
+	}
+	b := setup(t)
+	for want, a := range map[string]args{
+		"'requires_approval' must be": {"requires_approval": "perhaps"},
+		"'confirm' is the question":   {"confirm": "true"},
+		"'confirm' must be one line":  {"confirm": "Sure?\nhandler: mail.send"},
+	} {
+		a["name"], a["description"] = "pay", "Pays a bill"
+		if r := b.Call("system.build_skill", "k", a); !r.Failed() || !strings.Contains(r.Content, want) {
+			t.Errorf("%+v, want %q", r, want)
+		}
+	}
+}
+
 // S3-161: nothing that somebody says can become another field, another file, or
 // a skill that cannot be used.
 func TestBuildSkill_refusesWithRemedy(t *testing.T) {

@@ -6,30 +6,26 @@ import (
 	"time"
 
 	"agentmesh/mesh/skill"
+	"agentmesh/skills/internal/flags"
 	"agentmesh/skills/internal/quote"
 )
 
-// report is the numbered list of tasks that people read, also by mail. all says
-// whether all tasks were looked at.
-func report(title string, tasks []*Task, total int, all bool, now time.Time) *skill.Result {
+// report is a page of the numbered list of tasks that people read, also by mail.
+// all says whether all tasks were looked at. What there is besides stands before
+// the list, where it is not cut off.
+func report(title string, page flags.Page, tasks []*Task, all bool, now time.Time) *skill.Result {
 	note := ""
 	if !all {
-		note = fmt.Sprintf("\n\nOnly %d tasks were looked at; delete what is not needed.", maxTasks)
+		note = fmt.Sprintf("Only %d tasks were looked at; delete what is not needed.", maxTasks)
 	}
-	if total == 0 {
-		return &skill.Result{Content: "No tasks found: " + title + ", as of " + now.Format(time.DateOnly) + "." + note, Metadata: facts(nil)}
+	head := fmt.Sprintf("%s: %d, as of %s", title, len(tasks), now.Format(time.DateOnly))
+	if len(tasks) == 0 {
+		head = "No tasks found: " + title + ", as of " + now.Format(time.DateOnly) + "."
 	}
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s: %d, as of %s\n", title, total, now.Format(time.DateOnly))
-	for i, t := range tasks {
-		fmt.Fprintf(&b, "\n%d. %s", i+1, t.line(now))
-	}
-	if more := total - len(tasks); more > 0 {
-		fmt.Fprintf(&b, "\n\n%d more; ask with a higher limit or a narrower search.", more)
-	}
-	meta := facts(tasks)
-	meta["count"] = total
-	return &skill.Result{Content: b.String() + note, Metadata: meta}
+	part := page.Of(len(tasks), func(i int) string { return fmt.Sprintf("%d. %s", i+1, tasks[i].line(now)) })
+	meta := facts(tasks[part.From:part.To])
+	meta["count"] = len(tasks)
+	return &skill.Result{Content: part.Under(head, note), Metadata: meta}
 }
 
 func one(verb string, t *Task, now time.Time) *skill.Result {
@@ -44,7 +40,8 @@ func facts(tasks []*Task) map[string]any {
 	return map[string]any{"count": len(tasks), "task_ids": ids}
 }
 
-// line is the task as one line: title, due date, status, priority, id.
+// line is the task as one line: title, due date, status, priority, id. Others
+// than this package may have stored it, so that nothing in it is taken for clean.
 func (t *Task) line(now time.Time) string {
 	parts := []string{t.dueText(now), strings.ReplaceAll(t.Status, "_", " ")}
 	if t.Priority == "high" || t.Priority == "low" {
@@ -56,7 +53,7 @@ func (t *Task) line(now time.Time) string {
 	if t.Archived != "" {
 		parts = append(parts, "archived: "+t.Archived)
 	}
-	return fmt.Sprintf("%s (%s) [%s]", t.Title, strings.Join(parts, ", "), t.ID)
+	return quote.Line(fmt.Sprintf("%s (%s) [%s]", t.Title, strings.Join(parts, ", "), t.ID))
 }
 
 func (t *Task) dueText(now time.Time) string {
@@ -65,18 +62,21 @@ func (t *Task) dueText(now time.Time) string {
 		return "no due date"
 	}
 	text := "due " + t.Due
-	if len(t.Due) > len(time.DateOnly) {
+	late := int(now.Sub(end).Hours() / 24)
+	if day, err := time.Parse(time.DateOnly, t.Due); err == nil { // days by their names, of which not all have 24 hours
+		y, m, d := now.Date()
+		late = int(time.Date(y, m, d, 0, 0, 0, 0, time.UTC).Sub(day).Hours() / 24)
+	} else {
 		text = "due " + end.In(now.Location()).Format("2006-01-02 15:04")
 	}
-	if t.overdue(now) {
-		switch days := int(now.Sub(end).Hours()/24) + 1; {
-		case days == 1 && len(t.Due) > len(time.DateOnly):
-			text += ", overdue"
-		case days == 1:
-			text += ", 1 day overdue"
-		default:
-			text += fmt.Sprintf(", %d days overdue", days)
-		}
+	switch {
+	case !t.overdue(now):
+	case late == 0:
+		text += ", overdue"
+	case late == 1:
+		text += ", 1 day overdue"
+	default:
+		text += fmt.Sprintf(", %d days overdue", late)
 	}
 	return text
 }
@@ -89,12 +89,12 @@ func (t *Task) page(now time.Time) string {
 		b.WriteString("\n" + quote.Text(t.Description))
 	}
 	if len(t.Tags) > 0 {
-		b.WriteString("\nTags: " + strings.Join(t.Tags, ", "))
+		b.WriteString("\nTags: " + quote.Line(strings.Join(t.Tags, ", ")))
 	}
 	const layout = "2006-01-02 15:04"
 	fmt.Fprintf(&b, "\nCreated %s", t.Created.In(now.Location()).Format(layout))
 	if t.Creator != "" {
-		b.WriteString(" by " + t.Creator)
+		b.WriteString(" by " + quote.Line(t.Creator))
 	}
 	if !t.Updated.Equal(t.Created) {
 		b.WriteString(", changed " + t.Updated.In(now.Location()).Format(layout))

@@ -35,17 +35,12 @@ func search(ctx context.Context, call *skill.Call, env *skill.Env) (*skill.Resul
 		f.statuses = []string{"open"}
 	}
 	if s := flags.Text(call, "due_before"); flags.Has(call, "due_before") {
-		due, ok := parseDue(s, now.Location())
-		if !ok {
+		var ok bool // a day stands for its beginning: what is due on it is not before it
+		if f.before, _, ok = flags.When(s, now.Location()); !ok {
 			return nil, mesh.InvalidField(call.Skill, "due_before", "must be a day as 2026-12-01 or a moment as 2026-12-01T14:00, and is %q", mesh.Clip(s, maxShown))
 		}
-		// A day stands for its beginning: what is due on it is not before it.
-		var err error
-		if f.before, err = time.ParseInLocation(time.DateOnly, due, now.Location()); err != nil {
-			f.before, _ = time.Parse(time.RFC3339, due) // parseDue returns one of the two
-		}
 	}
-	limit, err := flags.Int(call, "limit", 20, 1, maxLimit)
+	page, err := flags.PageOf(call, 20, maxLimit)
 	if err != nil {
 		return nil, err
 	}
@@ -55,8 +50,7 @@ func search(ctx context.Context, call *skill.Call, env *skill.Env) (*skill.Resul
 	}
 	found = slices.DeleteFunc(found, func(t *Task) bool { return !f.wants(t, now) })
 	slices.SortFunc(found, func(a, b *Task) int { return byUrgency(a, b, now.Location()) })
-	total := len(found)
-	return report(f.title(call), found[:min(limit, total)], total, all, now), nil
+	return report(f.title(call), page, found, all, now), nil
 }
 
 func (f *filter) wants(t *Task, now time.Time) bool {
@@ -115,7 +109,7 @@ func (f *filter) title(call *skill.Call) string {
 		title += " of " + mesh.Clip(quote.Line(f.assignee), maxShown)
 	}
 	if !f.before.IsZero() {
-		title += " due before " + flags.Text(call, "due_before")
+		title += " due before " + strings.TrimSpace(flags.Text(call, "due_before"))
 	}
 	return title
 }

@@ -2,6 +2,8 @@ package tasks
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"regexp"
 	"slices"
@@ -47,11 +49,16 @@ func (t *Task) apply(call *skill.Call, loc *time.Location) error {
 		}
 		*f.to = v
 	}
-	if err := flags.Enum(call, "status", []string{t.Status}, statuses()...); err != nil {
-		return err
-	}
-	if err := flags.Enum(call, "priority", []string{t.Priority}, priorities()...); err != nil {
-		return err
+	// What others stored is theirs; what is given is checked.
+	for _, f := range []struct {
+		name, value string
+		allowed     []string
+	}{{"status", t.Status, statuses()}, {"priority", t.Priority, priorities()}} {
+		if flags.Has(call, f.name) {
+			if err := flags.Enum(call, f.name, []string{f.value}, f.allowed...); err != nil {
+				return err
+			}
+		}
 	}
 	if flags.Has(call, "description") {
 		t.Description = strings.TrimSpace(strings.ToValidUTF8(flags.Text(call, "description"), "\ufffd"))
@@ -80,36 +87,26 @@ func (t *Task) apply(call *skill.Call, loc *time.Location) error {
 		t.Due = ""
 		return nil
 	}
-	due, ok := parseDue(text, loc)
-	if !ok {
+	due, day, ok := flags.When(text, loc)
+	switch {
+	case !ok:
 		return mesh.InvalidField(call.Skill, "due", "must be a day as 2026-12-01 or a moment as 2026-12-01T14:00, and is %q", mesh.Clip(text, maxShown))
+	case day:
+		t.Due = due.Format(time.DateOnly)
+	default:
+		t.Due = due.Format(time.RFC3339)
 	}
-	t.Due = due
 	return nil
-}
-
-// parseDue returns the day or moment in the form in which it is stored.
-func parseDue(s string, loc *time.Location) (string, bool) {
-	s = strings.ToUpper(strings.TrimSpace(s))
-	if t, err := time.Parse(time.DateOnly, s); err == nil {
-		return t.Format(time.DateOnly), true
-	}
-	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04Z07:00", "2006-01-02T15:04:05", "2006-01-02T15:04", "2006-01-02 15:04"} {
-		if t, err := time.ParseInLocation(layout, s, loc); err == nil {
-			return t.Format(time.RFC3339), true
-		}
-	}
-	return "", false
 }
 
 // end returns the moment after which the task is overdue; false without a
 // due date. A day lasts to its end where the reader is.
 func (t *Task) end(loc *time.Location) (time.Time, bool) {
-	if day, err := time.ParseInLocation(time.DateOnly, t.Due, loc); err == nil {
-		return day.AddDate(0, 0, 1), true
+	due, day, ok := flags.When(t.Due, loc)
+	if day {
+		due = flags.Days(due, 1)
 	}
-	moment, err := time.Parse(time.RFC3339, t.Due)
-	return moment, err == nil
+	return due, ok
 }
 
 func (t *Task) open() bool { return t.Status != Done && t.Archived == "" }
@@ -148,6 +145,11 @@ func load(ctx context.Context, env *skill.Env, id string) (*Task, int64, error) 
 	return t, version, nil
 }
 
+const (
+	idPrefix  = "t-" // of the State's keys that are tasks
+	keyPrefix = "k-" // of those that say for which task a call was
+)
+
 // idRule is the form of the ids of tasks.
 var idRule = regexp.MustCompile(`^t-[a-z2-7]{5,50}$`)
 
@@ -163,7 +165,7 @@ func contended(call *skill.Call) error {
 // are all. Those that cannot be read are logged and left out.
 func readAll(ctx context.Context, env *skill.Env) (tasks []*Task, all bool, err error) {
 	for after := ""; len(tasks) < maxTasks; {
-		items, err := env.State.List(ctx, Kind, "", after, pageSize)
+		items, err := env.State.List(ctx, Kind, idPrefix, after, pageSize)
 		if err != nil {
 			return nil, false, mesh.Wrap("tasks.readAll", err)
 		}
@@ -188,6 +190,7 @@ func readAll(ctx context.Context, env *skill.Env) (tasks []*Task, all bool, err 
 // change edits the task that the call names and stores it. It reads and edits
 // again when somebody else has stored it meanwhile.
 func change(ctx context.Context, call *skill.Call, env *skill.Env, edit func(*Task) error) (*Task, error) {
+	claimed := false
 	for range maxAttempts {
 		t, version, err := read(ctx, env, strings.TrimSpace(flags.Text(call, "task_id")))
 		if err != nil {
@@ -199,6 +202,13 @@ func change(ctx context.Context, call *skill.Call, env *skill.Env, edit func(*Ta
 		if err := edit(t); err != nil {
 			return nil, err
 		}
+		if !claimed {
+			if err := claim(ctx, call, env, t); err != nil {
+				return nil, err
+			}
+			claimed = true
+		}
+		t.Rev++
 		t.Changes = append(t.Changes, call.Key)
 		t.Changes = t.Changes[max(0, len(t.Changes)-maxKeys):]
 		t.Updated = env.Now().UTC().Truncate(time.Second)
@@ -214,4 +224,43 @@ func change(ctx context.Context, call *skill.Call, env *skill.Env, edit func(*Ta
 		}
 	}
 	return nil, contended(call)
+}
+
+// An intent is stored under the key of a call before it changes a task.
+type intent struct {
+	ID  string `json:"id"`
+	Rev int    `json:"rev"` // of the task at that time
+}
+
+// claim notes that the call is for this task. It refuses a call whose key was
+// for another task, and one that was begun before, if the task cannot tell any
+// more whether it was carried out.
+func claim(ctx context.Context, call *skill.Call, env *skill.Env, t *Task) error {
+	const op = "tasks.claim"
+	if call.Key == "" { // it is not to be told from other calls
+		return nil
+	}
+	sum := sha256.Sum256([]byte(call.Key))
+	name := keyPrefix + hex.EncodeToString(sum[:16])
+	data, err := json.Marshal(intent{ID: t.ID, Rev: t.Rev})
+	if err != nil {
+		return mesh.Wrap(op, err)
+	}
+	if _, err = env.State.Put(ctx, Kind, name, data, 0); !mesh.IsCode(err, mesh.Conflict) {
+		return mesh.Wrap(op, err)
+	}
+	if data, _, err = env.State.Get(ctx, Kind, name); err != nil {
+		return mesh.Wrap(op, err)
+	}
+	var first intent
+	if err := json.Unmarshal(data, &first); err != nil {
+		return mesh.Errorf(mesh.Unknown, op, "What is known of the call is stored in a form that cannot be read: %w", err)
+	}
+	switch {
+	case first.ID != t.ID:
+		return mesh.Errorf(mesh.Precondition, op, "Under this key, the task %s was named before; nothing was changed now. Make another call", first.ID)
+	case t.Rev-first.Rev >= maxKeys:
+		return mesh.Errorf(mesh.Precondition, op, "This call was begun before, and the task %s was changed too often since to tell whether it was carried out; look at it with tasks.get, then decide again", t.ID)
+	}
+	return nil
 }

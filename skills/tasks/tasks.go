@@ -1,11 +1,12 @@
 // Package tasks has the skills of the domain tasks: a to-do list per tenant,
 // kept in the mesh's State.
 //
-// All calls are idempotent by their key, changes for as long as the task
-// remembers its last keys; updates of the same task by several agents are
-// serialised by its version, and none is lost. Handlers may be called
-// concurrently. What is deleted leaves its id and keys behind and
-// nothing else, so that no call that is repeated brings it back.
+// All calls have one effect per key, whatever their arguments: for which task a
+// key is, is stored beside the tasks, and whether it was carried out, in the
+// task. Updates of the same task by several agents are serialised by its
+// version, and none is lost. Handlers may be called concurrently. What is
+// deleted leaves its id and keys behind and nothing else, so that no call that is
+// repeated brings it back.
 //
 // It assigns and reminds nobody: a task is a record.
 package tasks
@@ -58,6 +59,8 @@ type Task struct {
 	Key string `json:"key"`
 	// Changes are the keys of the calls that changed it last, the latest last.
 	Changes []string `json:"changes,omitempty"`
+	// Rev is how often it was changed.
+	Rev int `json:"rev,omitempty"`
 	// Deleted is the key of the call that deleted the task. Of the rest, ID
 	// and Key are left then.
 	Deleted string `json:"deleted,omitempty"`
@@ -177,7 +180,7 @@ func unique(ids []string) []string {
 }
 
 func recent(ctx context.Context, call *skill.Call, env *skill.Env) (*skill.Result, error) {
-	limit, err := flags.Int(call, "limit", 5, 1, maxLimit)
+	page, err := flags.PageOf(call, 5, maxLimit)
 	if err != nil {
 		return nil, err
 	}
@@ -186,15 +189,14 @@ func recent(ctx context.Context, call *skill.Call, env *skill.Env) (*skill.Resul
 		return nil, err
 	}
 	slices.SortStableFunc(found, func(a, b *Task) int { return b.Updated.Compare(a.Updated) })
-	found = found[:min(limit, len(found))]
-	return report("Recently changed tasks", found, len(found), all, env.Now()), nil
+	return report("Recently changed tasks", page, found, all, env.Now()), nil
 }
 
 func update(ctx context.Context, call *skill.Call, env *skill.Env) (*skill.Result, error) {
 	if err := flags.Require(call, "task_id"); err != nil {
 		return nil, err
 	}
-	if len(call.Args) < 2 {
+	if !slices.ContainsFunc([]string{"title", "status", "due", "description", "priority", "assignee", "tags"}, func(name string) bool { return flags.Has(call, name) }) {
 		return nil, mesh.InvalidField(call.Skill, "task_id", "comes alone; name what is to change, as --status done")
 	}
 	t, err := change(ctx, call, env, func(t *Task) error { return t.apply(call, env.Now().Location()) })
@@ -235,6 +237,9 @@ func remove(ctx context.Context, call *skill.Call, env *skill.Env) (*skill.Resul
 			return nil, missing(id)
 		}
 		if t.Deleted == "" {
+			if err := claim(ctx, call, env, t); err != nil {
+				return nil, err
+			}
 			data, err := json.Marshal(&Task{ID: t.ID, Key: t.Key, Deleted: call.Key})
 			if err != nil {
 				return nil, mesh.Errorf(mesh.Unknown, call.Skill, "The task cannot be deleted: %w", err)

@@ -118,8 +118,8 @@ func TestSearch_filters(t *testing.T) {
 	if want := `No tasks found: Overdue tasks matching "nothing like it", as of 2026-11-20.`; r.Content != want || r.Metadata["count"] != 0 {
 		t.Errorf("no matches are told as %q %v", r.Content, r.Metadata)
 	}
-	if r := b.call("tasks.search", "", args{"limit": 2.0}); !strings.HasSuffix(r.Content, "2 more; ask with a higher limit or a narrower search.") {
-		t.Errorf("a cut list ends as %q", r.Content)
+	if r := b.call("tasks.search", "", args{"limit": 2.0}); !strings.Contains(r.Content, ", as of 2026-11-20\nShown are 1 to 2 of 4; go on with --offset 2.\n\n1. ") {
+		t.Errorf("a part of a list begins as %q", r.Content)
 	}
 }
 
@@ -190,11 +190,11 @@ func TestGet_byIDsOrRecent(t *testing.T) {
 	}{
 		"one":        {args{"task_id": one}, []string{"One (no due date, done)", "Details", "changed 2026-11-20 16:02"}},
 		"as a list":  {args{"task_ids": []any{two, one, two}}, []string{"Two (no due date, todo) [" + two + "]\nCreated 2026-11-20 16:01 by ann\n\nOne"}},
-		"as a word":  {args{"recent": "true", "limit": "1"}, []string{"Recently changed tasks: 1"}},
+		"as a word":  {args{"recent": "true", "limit": "1"}, []string{"Recently changed tasks: 2, as of 2026-11-20\nShown are 1 to 1 of 2; go on with --offset 1.\n\n1. One"}},
 		"both":       {args{"recent": true, "task_id": one}, []string{"'recent' is given beside ids; give one of them"}},
 		"no limit":   {args{"recent": true}, []string{"Recently changed tasks: 2", "1. One", "2. Two"}},
 		"several":    {args{"task_ids": one + "," + two + ",t-nope"}, []string{"One", "Two", "There is no task t-nope; find its id with tasks.search"}},
-		"recent":     {args{"recent": true, "limit": "1"}, []string{"Recently changed tasks: 1", "1. One"}},
+		"the rest":   {args{"recent": true, "offset": "1"}, []string{"2, as of 2026-11-20\nShown are 2 to 2 of 2, which are the last.\n\n2. Two"}},
 		"no id":      {nil, []string{"Missing required flag: --task_id, --task_ids or --recent"}},
 		"unknown id": {args{"task_id": "t-nope"}, []string{"Failed to execute 'tasks.get': There is no task t-nope; find its id with tasks.search."}},
 		"too many":   {args{"recent": true, "limit": 1000.0}, []string{"'limit' must be from 1 to 100"}},

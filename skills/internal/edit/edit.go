@@ -16,28 +16,51 @@ import (
 	"agentmesh/skills/internal/tenantdir"
 )
 
-// Append adds the text at the end, on a line of its own.
+// Append adds the text at the end, on a line of its own, with the line ends of
+// the old one.
 func Append(old, text string) string {
-	if old != "" && !strings.HasSuffix(old, "\n") {
-		old += "\n"
+	if windows(old) {
+		text = crlf.Replace(text)
 	}
-	return old + Ended(text)
+	if old != "" && !strings.HasSuffix(old, "\n") {
+		old += lineEnd(old)
+	}
+	if text == "" || strings.HasSuffix(text, "\n") {
+		return old + text
+	}
+	return old + text + lineEnd(old)
 }
 
 // Ended is the text with a line end, unless there is no text.
-func Ended(text string) string {
-	if text == "" || strings.HasSuffix(text, "\n") {
-		return text
+func Ended(text string) string { return Append("", text) }
+
+// crlf makes all line ends those of Windows.
+var crlf = strings.NewReplacer("\r\n", "\r\n", "\n", "\r\n")
+
+// windows reports whether all lines of the text end as on Windows, which is not
+// shown to those who read it.
+func windows(text string) bool {
+	n := strings.Count(text, "\r\n")
+	return n > 0 && n == strings.Count(text, "\n")
+}
+
+func lineEnd(text string) string {
+	if windows(text) {
+		return "\r\n"
 	}
-	return text + "\n"
+	return "\n"
 }
 
 // Exact replaces what the flag find says by the text. The flag count says how
-// often it is there, once unless it is given.
+// often it is there, once unless it is given. Line ends are those of the old
+// text.
 func Exact(call *skill.Call, old, text string) (string, error) {
 	find := flags.Text(call, "find")
 	if find == "" {
 		return "", mesh.InvalidField(call.Skill, "find", "is missing; give the exact text to replace")
+	}
+	if windows(old) {
+		find, text = crlf.Replace(find), crlf.Replace(text)
 	}
 	want, err := flags.Int(call, "count", 1, 1, 10_000)
 	if err != nil {

@@ -24,18 +24,13 @@ import (
 // maxShown bounds what is repeated of a value, in bytes.
 const maxShown = 60
 
-// Has reports whether the flag is there with a value: not blank, and with an
-// element if it is a list.
+// Has reports whether the flag is there with a value that [Text] or [List] can
+// read: not blank, and with such an element if it is a list.
 func Has(call *skill.Call, name string) bool {
-	switch v := call.Args[name].(type) {
-	case nil:
-		return false
-	case string:
-		return strings.TrimSpace(v) != ""
-	case []any:
-		return len(v) > 0
+	if _, isList := call.Args[name].([]any); isList {
+		return len(List(call, name)) > 0
 	}
-	return true
+	return strings.TrimSpace(Text(call, name)) != ""
 }
 
 // Require returns an Invalid error that names all flags that are missing, as
@@ -52,27 +47,31 @@ func Require(call *skill.Call, names ...string) error {
 }
 
 // Text returns the flag, or "". A number or boolean is given as it is written.
-func Text(call *skill.Call, name string) string {
-	switch v := call.Args[name].(type) {
+func Text(call *skill.Call, name string) string { return text(call.Args[name]) }
+
+func text(value any) string {
+	switch v := value.(type) {
 	case string:
 		return v
-	case int64, float64, bool:
+	case float64: // as JSON has it, without an exponent
+		return strconv.FormatFloat(v, 'f', -1, 64)
+	case int64, bool:
 		return fmt.Sprint(v)
 	}
 	return ""
 }
 
-// List returns the texts among the elements of the flag: those of an array, or
-// of a text as [skill.Elements] reads it. Blank ones are left out.
+// List returns the elements of the flag, each as [Text] would: those of an
+// array, or of a text as [skill.Elements] reads it. Blank ones are left out.
 func List(call *skill.Call, name string) []string {
 	list, isList := call.Args[name].([]any)
-	if text, isText := call.Args[name].(string); isText && !isList {
-		list = skill.Elements(text)
+	if !isList {
+		list = skill.Elements(Text(call, name))
 	}
 	var out []string
 	for _, item := range list {
-		if s, ok := item.(string); ok && strings.TrimSpace(s) != "" {
-			out = append(out, strings.TrimSpace(s))
+		if s := strings.TrimSpace(text(item)); s != "" {
+			out = append(out, s)
 		}
 	}
 	return out

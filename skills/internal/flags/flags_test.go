@@ -16,11 +16,12 @@ func call(args map[string]any) *skill.Call { return &skill.Call{Skill: "x.y", Ar
 
 // S3-158, S3-087: what is missing is named as it is written in a command.
 func TestRequire_namesWhatIsMissing(t *testing.T) {
-	c := call(map[string]any{"to": []any{"a"}, "blank": " \t", "none": nil, "empty": []any{}, "zero": int64(0), "off": false})
+	c := call(map[string]any{"to": []any{"a"}, "blank": " \t", "none": nil, "empty": []any{}, "zero": int64(0), "off": false, "blanks": []any{" ", nil, map[string]any{}}, "commas": ",", "object": map[string]any{"a": "b"}})
 	for want, names := range map[string][]string{
-		"":                              {"to", "zero", "off"},
+		"":                              {"to", "zero", "off", "commas"},
 		"Missing required flag: --body": {"to", "body"},
 		"Missing required flags: --blank, --none, --empty": {"blank", "none", "empty"},
+		"Missing required flags: --blanks, --object":       {"blanks", "object"},
 	} {
 		err := flags.Require(c, names...)
 		if mesh.DetailOf(err) != want || want != "" && !mesh.IsCode(err, mesh.Invalid) {
@@ -38,7 +39,7 @@ func TestValues_areReadFromTextAsWell(t *testing.T) {
 		"on": true, "bare": "", "text_off": "False", "odd": "perhaps",
 	})
 	for name, want := range map[string][]string{
-		"list": {"a", "b"}, "commas": {"a", "b"}, "json": {"a, b", "c"}, "broken": {`["a"`}, "quoted": {`"Doe, Ann" <a@b>`, "c@d"}, "absent": nil,
+		"list": {"a", "b", "3"}, "commas": {"a", "b"}, "json": {"a, b", "c"}, "broken": {`["a"`}, "quoted": {`"Doe, Ann" <a@b>`, "c@d"}, "absent": nil,
 	} {
 		if diff := cmp.Diff(want, flags.List(c, name)); diff != "" {
 			t.Errorf("%s: %s", name, diff)
@@ -63,7 +64,7 @@ func TestValues_areReadFromTextAsWell(t *testing.T) {
 			t.Errorf("%s is %s, %v, want %s", name, said, err, want)
 		}
 	}
-	if got := flags.Text(c, "n") + flags.Text(c, "on") + flags.Text(c, "word") + flags.Text(c, "list"); got != "7trueseven" {
+	if got := flags.Text(c, "n") + flags.Text(c, "on") + flags.Text(c, "word") + flags.Text(c, "list"); got != "7trueseven" || flags.Text(call(map[string]any{"big": 1e15}), "big") != "1000000000000000" {
 		t.Errorf("texts are %q", got)
 	}
 }

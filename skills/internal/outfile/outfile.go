@@ -1,9 +1,11 @@
 // Package outfile writes the files by which skills have their effects.
 //
 // A file is complete or absent, also after a crash, and is on the disk before
-// the call returns. A name that is taken is left as it is unless it is to be
-// replaced, which is what makes effects happen once per key. All functions may be called concurrently, also
-// from several processes on one folder.
+// the call returns, with the folders that were made for it. A name that is
+// taken is left as it is unless it is to be replaced, and what was done under a
+// key is in a [Ledger], which is what makes effects happen once per key. All
+// functions may be called concurrently, also from several processes on one
+// folder.
 //
 // It does not decide what the files say.
 package outfile
@@ -17,6 +19,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/gofrs/flock"
@@ -66,7 +69,7 @@ func Create(dir, name string, data []byte) (created bool, err error) {
 	if _, err := os.Lstat(final); err == nil {
 		return false, nil
 	}
-	if err := os.MkdirAll(dir, 0o750); err != nil {
+	if err := makeDir(dir); err != nil {
 		return false, failed(dir, err)
 	}
 	temp, err := writeTemp(dir, name, data)
@@ -102,9 +105,70 @@ func Replace(dir, name string, data []byte) error {
 	return nil
 }
 
+// Stage writes the file dir/name where nobody looks for it: hidden, until
+// [Publish] shows it. What is staged and not published was not made, which
+// tells a call that died before its effect from one that died after it.
+func Stage(dir, name string, data []byte) error {
+	if err := makeDir(dir); err != nil {
+		return failed(dir, err)
+	}
+	temp, err := writeTemp(dir, name, data)
+	if err != nil {
+		return failed(dir, err)
+	}
+	defer func() { _ = os.Remove(temp) }() // gone already after the rename
+	if err := errors.Join(os.Rename(temp, staged(dir, name)), syncDir(dir)); err != nil {
+		return failed(dir, err)
+	}
+	return nil
+}
+
+// Publish shows the file dir/name if it is staged, and reports whether it was.
+func Publish(dir, name string) (was bool, err error) {
+	err = os.Rename(staged(dir, name), filepath.Join(dir, name))
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err := errors.Join(err, syncDir(dir)); err != nil {
+		return false, failed(dir, err)
+	}
+	return true, nil
+}
+
+func staged(dir, name string) string { return filepath.Join(dir, "."+name+".staged") }
+
+// Open opens the file dir/name for reading. It must be a regular file of that
+// folder: no link is followed, and nothing is waited for. Errors are those of
+// package os.
+func Open(dir, name string) (*os.File, error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = root.Close() }() // only read
+	before, err := root.Lstat(name)
+	if err != nil {
+		return nil, err
+	}
+	if !before.Mode().IsRegular() {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: errNoFile}
+	}
+	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	// It may have become something else meanwhile, as a link or a pipe.
+	if now, err := f.Stat(); err != nil || !os.SameFile(before, now) {
+		return nil, errors.Join(&fs.PathError{Op: "open", Path: name, Err: errNoFile}, err, f.Close())
+	}
+	return f, nil
+}
+
+var errNoFile = errors.New("not a regular file")
+
 // Move puts the file from/name into the folder to, which it makes if need be.
 func Move(from, to, name string) error {
-	if err := os.MkdirAll(to, 0o750); err != nil {
+	if err := makeDir(to); err != nil {
 		return failed(to, err)
 	}
 	if err := os.Rename(filepath.Join(from, name), filepath.Join(to, name)); err != nil {
@@ -128,7 +192,7 @@ func Remove(dir, name string) error {
 // a file of that name in dir, and takes it. It ends with its holder's process.
 // Few files share a lock with others, which costs time and nothing else.
 func Lock(ctx context.Context, dir, name string) (unlock func(), err error) {
-	if err := os.MkdirAll(dir, 0o750); err != nil {
+	if err := makeDir(dir); err != nil {
 		return nil, failed(dir, err)
 	}
 	sum := sha256.Sum256([]byte(name))
@@ -162,6 +226,26 @@ func writeTemp(dir, name string, data []byte) (path string, err error) {
 		return "", errors.Join(err, os.Remove(f.Name()))
 	}
 	return f.Name(), nil
+}
+
+// makeDir makes the folder and those above it, and makes their names last.
+func makeDir(dir string) error {
+	if info, err := os.Stat(dir); err == nil && info.IsDir() {
+		return nil
+	}
+	parent := filepath.Dir(dir)
+	if parent != dir {
+		if err := makeDir(parent); err != nil {
+			return err
+		}
+	}
+	if err := os.Mkdir(dir, 0o750); err != nil {
+		if info, err2 := os.Stat(dir); err2 == nil && info.IsDir() {
+			return nil // another call made it
+		}
+		return err
+	}
+	return syncDir(parent)
 }
 
 func syncDir(dir string) error {

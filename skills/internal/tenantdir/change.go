@@ -48,8 +48,8 @@ type note struct {
 const maxNotes = 64
 
 // Change changes the file. Under a key that was seen before it changes nothing
-// and returns what it did then; how many keys are remembered is bounded, by some
-// thousands of a tenant. Errors: Conflict if the file is not of the
+// and returns what it did then; how many keys are remembered is bounded, see the
+// package. Errors: Conflict if the file is not of the
 // version any more, Invalid for a content that is too long and for names of
 // something else than a file, Exhausted if there are too many files,
 // Unavailable, and those of Edit.
@@ -104,10 +104,13 @@ func (r *Root) settle(ctx context.Context, c Change, notes notes, before string,
 			return Done{}, err
 		}
 	}
-	if n.Version == before {
-		return n.Done, nil
-	}
 	temp := ready(c.Name, n.Key)
+	if n.Version == before { // nothing to do, now and when it is repeated
+		if err := r.root.Remove(temp); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return Done{}, r.refused(op, c.Name, err) // what an earlier call left would say that it was not made
+		}
+		return n.Done, r.note(notes, n)
+	}
 	if err := r.prepare(temp, c.Name, data); err != nil {
 		_ = r.root.Remove(temp) // it may not be there
 		return Done{}, r.refused(op, c.Name, err)

@@ -3,11 +3,16 @@
 //
 // No name leads out of a tenant's folder, neither by ".." nor through a link
 // (os.Root), and hidden files, whose names begin with a dot, do not exist for
-// it. A file changes as a whole or not at all, also in a crash, and a change
-// happens once per key. Changes by this package, in any process, come one after
-// the other; a program that knows nothing of it may write at any time, and a
-// change that was decided on an older version is refused where the caller says
-// which version that was. Everything may be called concurrently.
+// it. A file changes as a whole or not at all, also in a crash, never through a
+// link, also none that is hard, and a change happens once per key. Changes by
+// this package, in any process, come one after the other; a program that knows
+// nothing of it may write at any time, and a change that was decided on an older
+// version is refused where the caller says which version that was. Everything may
+// be called concurrently.
+//
+// Keys are remembered in 256 files of each tenant, below .keys beside the
+// folders, by the key's hash: in each the last 64, so some 16,000 of a tenant. A
+// change that is repeated after its key was pushed out is made again.
 //
 // It does not know what the files mean.
 package tenantdir
@@ -116,7 +121,7 @@ func Clean(op, field, name string) (string, error) {
 	}
 	for part := range strings.SplitSeq(clean, "/") {
 		switch {
-		case strings.HasPrefix(part, "."):
+		case strings.HasPrefix(strings.TrimLeft(part, joiners), "."): // which some file systems do not see
 			return refuse("names that begin with a dot are not for use here; choose another one")
 		case part != strings.TrimSpace(part):
 			return refuse("its names must not begin or end with a space")
@@ -127,10 +132,12 @@ func Clean(op, field, name string) (string, error) {
 	return clean, nil
 }
 
+// joiners cannot be seen, but belong to words and pictures.
+const joiners = "\u200c\u200d"
+
 // invisible reports whether a name with it could look like another one.
 func invisible(r rune) bool {
-	const nonJoiner, joiner = '\u200c', '\u200d' // which belong to words and pictures
-	return r != nonJoiner && r != joiner && unicode.In(r, unicode.Cc, unicode.Cf, unicode.Co, unicode.Zl, unicode.Zp)
+	return !strings.ContainsRune(joiners, r) && unicode.In(r, unicode.Cc, unicode.Cf, unicode.Co, unicode.Zl, unicode.Zp)
 }
 
 // Version names the content of a file: files of the same version are equal.
@@ -157,14 +164,20 @@ func (r *Root) Read(name string, most int64) ([]byte, error) {
 	case info.Size() > most:
 		return nil, mesh.Errorf(mesh.Invalid, op, "%s has %d bytes; at most %d are read", mesh.Clip(name, maxShown), info.Size(), most)
 	}
-	// Not to wait for a writer, should it have become a pipe meanwhile.
 	f, err := r.root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, r.refused(op, name, err)
 	}
-	data, err := io.ReadAll(io.LimitReader(f, most+1))
+	// It may have become something else meanwhile, as a pipe, for whose writer
+	// nobody waits here.
+	var data []byte
+	if info, err = f.Stat(); err == nil && !info.Mode().IsRegular() {
+		err = mesh.Errorf(mesh.Invalid, op, "%s is not a file that can be read", mesh.Clip(name, maxShown))
+	} else if err == nil {
+		data, err = io.ReadAll(io.LimitReader(f, most+1))
+	}
 	if err := errors.Join(err, f.Close()); err != nil {
-		return nil, failed(err)
+		return nil, r.refused(op, name, err)
 	}
 	if int64(len(data)) > most {
 		return nil, mesh.Errorf(mesh.Invalid, op, "%s is growing beyond %d bytes; try again later", mesh.Clip(name, maxShown), most)
@@ -172,11 +185,21 @@ func (r *Root) Read(name string, most int64) ([]byte, error) {
 	return data, nil
 }
 
-// refused tells a link that leads out of the folder from a fault of the disk.
+// refused tells what the caller can put right, as a link that leads out of the
+// folder, from a fault of the disk.
 func (r *Root) refused(op, name string, err error) error {
 	var at *fs.PathError
-	if errors.As(err, &at) && !errors.As(err, new(syscall.Errno)) {
-		return mesh.Errorf(mesh.Invalid, op, "%s is a link that leads out of the folder; name a file in it: %w", mesh.Clip(name, maxShown), err)
+	var known *mesh.Error
+	shown := mesh.Clip(name, maxShown)
+	switch {
+	case errors.As(err, &known):
+		return mesh.Wrap(op, err)
+	case errors.Is(err, syscall.ENOTDIR):
+		return mesh.Errorf(mesh.Invalid, op, "A part of the path %s is a file and no folder; choose another one: %w", shown, err)
+	case errors.Is(err, syscall.ENAMETOOLONG):
+		return mesh.Errorf(mesh.Invalid, op, "The name %s is too long for the disk; choose a shorter one: %w", shown, err)
+	case errors.As(err, &at) && !errors.As(err, new(syscall.Errno)):
+		return mesh.Errorf(mesh.Invalid, op, "%s is a link that leads out of the folder; name a file in it: %w", shown, err)
 	}
 	return failed(err)
 }
@@ -228,7 +251,7 @@ func ready(name, key string) string {
 // prepare writes what is to take the place of the file, on the disk when it
 // returns.
 func (r *Root) prepare(temp, name string, data []byte) error {
-	if err := r.root.MkdirAll(path.Dir(name), 0o750); err != nil {
+	if err := r.makeDir(path.Dir(name)); err != nil {
 		return err
 	}
 	if err := r.root.Remove(temp); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -247,6 +270,25 @@ func (r *Root) prepare(temp, name string, data []byte) error {
 		err = f.Sync()
 	}
 	return errors.Join(err, f.Close(), r.sync(path.Dir(name)))
+}
+
+// makeDir makes the folder and those above it, and makes their names last.
+func (r *Root) makeDir(dir string) error {
+	if info, err := r.root.Stat(dir); err == nil && info.IsDir() {
+		return nil
+	}
+	if err := r.root.MkdirAll(dir, 0o750); errors.Is(err, fs.ErrExist) {
+		return errors.Join(syscall.ENOTDIR, err) // a file has the name of one of them
+	} else if err != nil {
+		return err
+	}
+	for dir != "." {
+		dir = path.Dir(dir)
+		if err := r.sync(dir); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // sync makes the names in the folder last.

@@ -114,6 +114,47 @@ func TestChange_isMadeAfterADeath(t *testing.T) {
 	}
 }
 
+// A change that had nothing to change counts as made: repeated, it does not
+// take away what others did since.
+func TestChange_thatChangesNothingIsMade(t *testing.T) {
+	dir := t.TempDir()
+	r := open(t, dir)
+	set := func(key, text string) {
+		t.Helper()
+		if _, err := r.Change(t.Context(), tenantdir.Change{Name: "f", Key: key, Edit: func([]byte, bool) ([]byte, error) { return []byte(text), nil }}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	set("1", "x")
+	// Also where a death under its key left something behind.
+	temp := filepath.Join(dir, "acme", ".agentmesh-"+outfile.Name("acme", "2")+".tmp")
+	if err := os.WriteFile(temp, []byte("z"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	set("2", "x")
+	set("3", "y")
+	set("2", "x")
+	if data, err := r.Read("f", 100); err != nil || string(data) != "y" {
+		t.Errorf("%q, %v", data, err)
+	}
+}
+
+// A file that has another name elsewhere is replaced, not written to.
+func TestChange_writesThroughNoHardLink(t *testing.T) {
+	dir := t.TempDir()
+	r := open(t, dir)
+	outside := filepath.Join(t.TempDir(), "outside")
+	if err := errors.Join(os.WriteFile(outside, []byte("theirs"), 0o600), os.Link(outside, filepath.Join(dir, "acme", "f"))); err != nil {
+		t.Skip("no links here: ", err)
+	}
+	if _, err := r.Change(t.Context(), tenantdir.Change{Name: "f", Key: "1", Edit: add(" and mine")}); err != nil {
+		t.Fatal(err)
+	}
+	if data, err := os.ReadFile(outside); err != nil || string(data) != "theirs" {
+		t.Errorf("%q, %v", data, err)
+	}
+}
+
 // What is known of changes does not grow for ever, and the latest is known.
 func TestChange_remembersALimitedNumberOfKeys(t *testing.T) {
 	dir := t.TempDir()
@@ -155,6 +196,7 @@ func TestChange_refusesAndLeavesTheFile(t *testing.T) {
 		"no file any more": {t.Context(), tenantdir.Change{Name: "g", Version: "000000000000", Edit: add("x")}, mesh.Conflict},
 		"too long":         {t.Context(), tenantdir.Change{Name: "f", Edit: add(strings.Repeat("x", tenantdir.MaxFile))}, mesh.Invalid},
 		"the edit":         {t.Context(), tenantdir.Change{Name: "f", Edit: func([]byte, bool) ([]byte, error) { return nil, sick }}, mesh.Unknown},
+		"below a file":     {t.Context(), tenantdir.Change{Name: "f/g/h", Edit: add("x")}, mesh.Invalid},
 		"the folder":       {t.Context(), tenantdir.Change{Name: ".", Edit: add("x")}, mesh.Invalid},
 		"canceled":         {canceled, tenantdir.Change{Name: "f", Edit: add("x")}, mesh.Canceled},
 	} {
@@ -189,7 +231,7 @@ func TestRoot_takesNoMoreThanSoManyFiles(t *testing.T) {
 
 // A name looks like what it is.
 func TestClean_refusesWhatCannotBeSeen(t *testing.T) {
-	for name, ok := range map[string]bool{"fig\u202etxt.exe": false, "a\u200bb": false, "a\ufeff": false, "a\u2028b": false, "👩\u200d🚀.txt": true, "ä/b c.txt": true} {
+	for name, ok := range map[string]bool{"fig\u202etxt.exe": false, "a\u200bb": false, "a\ufeff": false, "a\u2028b": false, "\u200d.keys/x": false, "a/\u200c.b": false, "👩\u200d🚀.txt": true, "ä/b c.txt": true} {
 		if _, err := tenantdir.Clean("op", "path", name); (err == nil) != ok || err != nil && mesh.FieldOf(err) != "path" {
 			t.Errorf("%q: %v", name, err)
 		}

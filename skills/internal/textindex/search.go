@@ -16,6 +16,8 @@ type Query struct {
 	Labels [][]string
 	// MinFactor is the least factor.
 	MinFactor float64
+	// Plain ranks by the words alone, without the factors.
+	Plain bool
 	// Limit is how many documents to return at most.
 	Limit int
 }
@@ -24,7 +26,7 @@ type Query struct {
 type Hit struct {
 	Doc
 	// Score is higher for better matches: the rank of the words times the
-	// factor. It compares within one query only.
+	// factor, unless the query is Plain. It compares within one query only.
 	Score float64
 }
 
@@ -62,7 +64,10 @@ func (ix *Index) statement(q Query) (statement string, values []any) {
 		for _, c := range ix.columns {
 			weights += fmt.Sprintf(", %g", c.Weight)
 		}
-		score, where = "-bm25(texts"+weights+") * docs.factor", "texts MATCH ?"
+		score, where = "-bm25(texts"+weights+")", "texts MATCH ?"
+		if !q.Plain {
+			score += " * docs.factor"
+		}
 		values = append(values, match(q.Words))
 	}
 	where += " AND docs.factor >= ?"

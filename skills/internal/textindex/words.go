@@ -38,17 +38,9 @@ var asking = strings.Fields(`a an and any are at be by can could did do does for
 	its let me my of on or our please s shall should show so some t tell than that the their them then there these they this
 	to us use was we were what when where which who whose why will with would you your`)
 
-// Telling returns the stems of the words of a text that are more than grammar,
-// each once.
-func Telling(text string) map[string]bool {
-	stems := make(map[string]bool)
-	for _, w := range Fields(text) {
-		if !slices.Contains(asking, w) {
-			stems[stem(w, 3)] = true
-		}
-	}
-	return stems
-}
+// Stem returns the word, which is in lower case, without the usual English
+// endings, for comparing.
+func Stem(w string) string { return stem(w, 3) }
 
 // maxExcerpt bounds an excerpt, in bytes.
 const maxExcerpt = 1200
