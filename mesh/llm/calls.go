@@ -40,7 +40,8 @@ type Tools interface {
 	List(ctx context.Context) []Tool
 	// Call runs one call. It is only asked for tools that List named, and for
 	// CommandTool of loops with Commands, with arguments that are a JSON
-	// object.
+	// object. Use.Name is the name that List gave the tool; events have it as
+	// the model wrote it, maybe with a prefix.
 	Call(ctx context.Context, use mesh.ToolUse) ToolResult
 }
 
@@ -60,6 +61,14 @@ type Discoverer interface {
 	Discovers(name string) bool
 }
 
+// A Waiter is Tools of which some calls wait by design, for other agents or for
+// skills, and have a bound of their own: Loop.Timeout is not for them.
+type Waiter interface {
+	Tools
+	// Waits reports whether calls of the tool wait.
+	Waits(name string) bool
+}
+
 // A CallResult is the end of a call.
 type CallResult struct {
 	Use mesh.ToolUse
@@ -69,9 +78,35 @@ type CallResult struct {
 
 // A batch is the calls of one reply under way.
 type batch struct {
-	uses    []mesh.ToolUse
+	uses    []mesh.ToolUse // as the model wrote them, which is how they are reported
+	calls   []mesh.ToolUse // by the names that the tools have, which is how they are made
 	tools   []Tool
 	results []*CallResult // nil for those that have not ended
+}
+
+// newBatch looks the names up that the model wrote.
+func newBatch(uses []mesh.ToolUse, tools []Tool) *batch {
+	b := &batch{uses: uses, calls: slices.Clone(uses), tools: tools, results: make([]*CallResult, len(uses))}
+	for i := range b.calls {
+		b.calls[i].Name = listedName(uses[i].Name, tools)
+	}
+	return b
+}
+
+// listedName returns the name of the tool that is meant. Some models put the
+// name of a namespace before it, as in "default_api:dispatch_agent" and
+// "functions.use_skill".
+func listedName(name string, tools []Tool) string {
+	listed := func(n string) bool { return slices.ContainsFunc(tools, func(t Tool) bool { return t.Name == n }) }
+	if listed(name) {
+		return name
+	}
+	for _, mark := range []string{":", "."} {
+		if i := strings.LastIndex(name, mark); i >= 0 && listed(name[i+1:]) {
+			return name[i+1:]
+		}
+	}
+	return name
 }
 
 // call runs the calls of one reply: discovery first, then the other JSON tools
@@ -80,15 +115,13 @@ type batch struct {
 // a problem, the last call stands for it and is not run.
 func (r *run) call(ctx context.Context, uses []mesh.ToolUse, tools []Tool, problem string) (results []*CallResult, end bool) {
 	r.called = true
-	if b, ok := r.loop.Tools.(Batcher); ok {
-		b.Batch(ctx, uses)
-	}
-	b := &batch{uses: uses, tools: tools, results: make([]*CallResult, len(uses))}
+	b := newBatch(uses, tools)
+	r.announce(ctx, b.calls)
 	wrong := -1
 	if problem != "" {
 		wrong = len(uses) - 1
 	}
-	discovery, actions, commands := r.order(uses, wrong)
+	discovery, actions, commands := r.order(b.calls, wrong)
 	ok := r.inTurn(ctx, b, discovery)
 	if len(actions) == 1 {
 		ok = ok && r.inTurn(ctx, b, actions)
@@ -100,6 +133,21 @@ func (r *run) call(ctx context.Context, uses []mesh.ToolUse, tools []Tool, probl
 		r.settle(b, wrong, ToolResult{Text: problem, Failed: true}, 0)
 	}
 	return b.results, r.conclude(b) || r.left
+}
+
+// announce shows the calls to tools that must see them together, in the time of
+// one call.
+func (r *run) announce(ctx context.Context, calls []mesh.ToolUse) {
+	all, ok := r.loop.Tools.(Batcher)
+	if !ok {
+		return
+	}
+	if r.loop.Timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, r.loop.Timeout)
+		defer cancel()
+	}
+	all.Batch(ctx, calls)
 }
 
 // order puts the calls into their phases, without the one that is wrong.
@@ -120,15 +168,16 @@ func (r *run) order(uses []mesh.ToolUse, wrong int) (discovery, actions, command
 }
 
 // inTurn runs calls one after the other, without goroutines. Those after a
-// call that asks the user wait with it. It returns false once nobody listens.
+// call that asks the user wait with it. It returns false once nobody listens, or
+// ctx has ended: what has not begun then never does.
 func (r *run) inTurn(ctx context.Context, b *batch, at []int) bool {
 	for _, i := range at {
 		use := b.uses[i]
-		if !r.emit(Event{Call: &use}) {
+		if ctx.Err() != nil || !r.emit(Event{Call: &use}) {
 			return false
 		}
 		begin := time.Now()
-		res := r.callInTime(ctx, use, b.tools)
+		res := r.callInTime(ctx, b.calls[i], b.tools)
 		if !r.settle(b, i, res, time.Since(begin)) {
 			return false
 		}
@@ -153,13 +202,13 @@ func (r *run) together(ctx context.Context, b *batch, at []int) bool {
 	ended := make(chan end, len(at))
 	for _, i := range at {
 		use := b.uses[i]
-		if !r.emit(Event{Call: &use}) {
+		if ctx.Err() != nil || !r.emit(Event{Call: &use}) {
 			return false
 		}
 		r.running.Go(func() {
-			res := crashed(use.Name) // stands if the tool ends this goroutine
+			res := crashed(b.calls[i].Name) // stands if the tool ends this goroutine
 			defer func() { ended <- end{i, res, time.Since(begin)} }()
-			res = r.callOne(ctx, use, b.tools)
+			res = r.callInTime(ctx, b.calls[i], b.tools)
 		})
 	}
 	var late <-chan time.Time
@@ -168,22 +217,40 @@ func (r *run) together(ctx context.Context, b *batch, at []int) bool {
 		defer timer.Stop()
 		late = timer.C
 	}
-	for range at {
+	took := func(e end) bool { // unless it was given up before
+		return b.results[e.i] != nil || r.settle(b, e.i, e.res, e.took)
+	}
+	for slices.ContainsFunc(at, func(i int) bool { return b.results[i] == nil }) {
 		select {
 		case e := <-ended:
-			if !r.settle(b, e.i, e.res, e.took) {
+			if !took(e) {
 				return false
 			}
 		case <-late:
-			for _, i := range at {
-				if b.results[i] == nil && !r.settle(b, i, r.overdue(b.uses[i].Name), time.Since(begin)) {
+			for range len(ended) { // what ended in time is not late because of others
+				if !took(<-ended) {
 					return false
 				}
 			}
-			return true
+			for _, i := range at {
+				if b.results[i] == nil && r.bound(b.calls[i].Name) > 0 && !r.settle(b, i, r.overdue(b.calls[i].Name), time.Since(begin)) {
+					return false
+				}
+			}
 		}
 	}
 	return true
+}
+
+// bound is how long a call of the tool may take, or 0 for as long as it does.
+func (r *run) bound(tool string) time.Duration {
+	if tool == CommandTool {
+		return 0
+	}
+	if w, ok := r.loop.Tools.(Waiter); ok && w.Waits(tool) {
+		return 0
+	}
+	return r.loop.Timeout
 }
 
 // settle keeps what a call came to, and reports it unless it asks the user.
@@ -228,13 +295,13 @@ func toolMessages(results []*CallResult) []Message {
 	return out
 }
 
-// callInTime is callOne with the loop's timeout as the deadline of its
-// context.
+// callInTime is callOne with the tool's bound as the deadline of its context.
 func (r *run) callInTime(ctx context.Context, use mesh.ToolUse, tools []Tool) ToolResult {
-	if r.loop.Timeout <= 0 {
+	most := r.bound(use.Name)
+	if most <= 0 {
 		return r.callOne(ctx, use, tools)
 	}
-	timed, cancel := context.WithTimeout(ctx, r.loop.Timeout)
+	timed, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
 	res := r.callOne(timed, use, tools)
 	if res.Failed && timed.Err() != nil && ctx.Err() == nil {

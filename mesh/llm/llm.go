@@ -20,7 +20,15 @@
 // read and never run, whatever they contain.
 //
 // What a model may call are JSON tools, and commands in its text, which
-// [Commands] takes out of it.
+// [Commands] takes out of it. A tool's name with a prefix that some models give
+// it, as "functions." or "default_api:", means the tool.
+//
+// What a model thought while it wrote a reply ([Thought]) lives as long as one
+// Run: the loop sends it back with the reply until the run ends, and no event
+// has it. A run that resumes a history, after a pause or a crash, goes on
+// without the thoughts of the one before. That costs the model some thinking
+// and changes nothing else: providers take a reply without its thoughts, and
+// logs hold nothing that only a provider could read.
 //
 // Models and tools are called concurrently by the loops of many agents. A Loop
 // may run several times at once if its Model and Tools allow that.
@@ -68,6 +76,21 @@ type Message struct {
 	Name string
 	// Failed marks a RoleTool message whose Text says what went wrong.
 	Failed bool
+	// Thoughts are what the model thought while it wrote this message. They
+	// last for the turn: histories that come from elsewhere have none.
+	Thoughts []Thought
+}
+
+// A Thought is what a provider wants to get back of a reply that has calls, so
+// that the model need not think it again: bytes that mean something to the
+// provider alone, which is told by By. Others leave it out.
+type Thought struct {
+	By string
+	// Text says that the text of the reply came before it, and Calls how many
+	// of its calls did.
+	Text  bool
+	Calls int
+	Data  json.RawMessage
 }
 
 // A Tool is a function that the model may call.
@@ -123,6 +146,8 @@ type Done struct {
 	Usage  mesh.Usage
 	// Model is the model that answered, as the provider names it.
 	Model string
+	// Thoughts are to come with the message in later requests of the turn.
+	Thoughts []Thought
 }
 
 // A Model answers requests. It is safe for concurrent use.

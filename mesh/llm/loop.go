@@ -105,9 +105,10 @@ type Loop struct {
 	// whether to go on. Without it the model is asked once more, without
 	// tools, so that the user gets an answer.
 	Pause bool
-	// Timeout bounds one call of a tool; 0 leaves that to the tools. A call
-	// that runs beside others and ignores the end of its context is given up
-	// then; Run waits for it before it returns.
+	// Timeout bounds one call of a tool that is no command and that does not
+	// wait (see [Waiter]); 0 leaves that to the tools. A call that runs beside
+	// others and ignores the end of its context is given up then; Run waits for
+	// it before it returns.
 	Timeout time.Duration
 	// MaxResult bounds what the model is told of one call, in bytes; 0 is
 	// mesh.MaxResult. What is longer is cut, with a note how to get the rest.
@@ -163,6 +164,7 @@ type run struct {
 	trip    *Trip      // a limit that a call met
 	dropped int        // messages at the beginning that are no longer sent
 	last    mesh.Usage // of the last reply
+	thought []Thought  // of the last reply
 }
 
 // emit reports e and returns false once nobody listens.

@@ -1,6 +1,7 @@
 package llm
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -92,7 +93,7 @@ func (r *run) ask(ctx context.Context, tools []Tool, trip *Trip) (reply *mesh.Mo
 	begin := time.Now()
 	reply, problem, err = r.stream(ctx, req, trip != nil)
 	if r.loop.Cost != nil && err == nil {
-		reply.Usage = r.loop.Cost(reply.Model, reply.Usage)
+		reply.Usage = r.loop.Cost(cmp.Or(reply.Model, req.Model), reply.Usage)
 	}
 	r.observe(ctx, req, reply, time.Since(begin), err)
 	if err != nil || r.left {
@@ -101,7 +102,7 @@ func (r *run) ask(ctx context.Context, tools []Tool, trip *Trip) (reply *mesh.Mo
 	r.last = reply.Usage
 	r.identify(reply.Tools)
 	if !silent(reply) {
-		r.messages = append(r.messages, Message{Role: RoleAssistant, Text: reply.Text, Tools: reply.Tools})
+		r.messages = append(r.messages, Message{Role: RoleAssistant, Text: reply.Text, Tools: reply.Tools, Thoughts: r.thought})
 	}
 	r.emit(Event{Reply: reply})
 	return reply, problem, nil
@@ -138,6 +139,7 @@ func (r *run) stream(ctx context.Context, req *Request, last bool) (*mesh.ModelR
 		split = r.loop.Commands.Split()
 	}
 	reply := &mesh.ModelReplied{}
+	r.thought = nil
 	done, size := false, 0
 	for c, err := range r.loop.Model.Generate(ctx, req) {
 		if err != nil {
@@ -147,6 +149,7 @@ func (r *run) stream(ctx context.Context, req *Request, last bool) (*mesh.ModelR
 		case c.Done != nil:
 			done = true
 			reply.Model, reply.Usage, reply.Finish = c.Done.Model, c.Done.Usage, c.Done.Finish
+			r.thought = c.Done.Thoughts
 		case c.Tool != nil:
 			size += len(c.Tool.Name) + len(c.Tool.Arguments)
 			if !last {

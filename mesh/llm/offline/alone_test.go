@@ -277,7 +277,7 @@ func TestCommands_readsTheDomainsWhereSearchingIsNotAllowed(t *testing.T) {
 	b.hidden = true
 	b.say(wayNamed(t, "alone with commands and help"), userSays("Create a task to call Ann, and show my files"))
 	slices.Sort(b.calls)
-	if diff := cmp.Diff([]string{`files.list {"limit":100}`, `tasks.create {"title":"Call Ann"}`}, b.calls); diff != "" || !slices.Contains(b.asked, "tasks --help") {
+	if diff := cmp.Diff([]string{`files.list {}`, `tasks.create {"title":"Call Ann"}`}, b.calls); diff != "" || !slices.Contains(b.asked, "tasks --help") {
 		t.Errorf("asked %q; calls: %s", b.asked, diff)
 	}
 }
@@ -291,7 +291,7 @@ func TestReadSkills_readsWhatThereIs(t *testing.T) {
 	if all != b.skills.Len() {
 		t.Fatalf("read %d of %d skills", all, b.skills.Len())
 	}
-	for cut := 0; cut < len(whole); cut += 97 {
+	for cut := 0; cut < len(whole); cut += 499 {
 		if n := len(readSkills(whole[:cut])); n > all || cut > len(whole)/2 && n < all/3 {
 			t.Fatalf("%d bytes: read %d skills", cut, n)
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -29,7 +30,7 @@ type bench struct {
 	hidden   bool // get_skill is not available
 
 	mu     sync.Mutex
-	calls  []string // "skill {arguments}"
+	calls  []string // "skill {arguments}", without those that are the default anyway
 	asked  []string // what was asked about skills, in the order of the requests
 	handed []string
 	blocks []string // replies with commands
@@ -50,7 +51,7 @@ func newBench(t *testing.T) *bench {
 }
 
 func benchOf(t *testing.T, skills *meshskill.Catalog) *bench {
-	b := &bench{t: t, skills: skills, model: New(friday), handlers: map[string]meshskill.Handler{}, replies: map[string]string{
+	b := &bench{t: t, skills: skills, model: planner, handlers: map[string]meshskill.Handler{}, replies: map[string]string{
 		"tasks.search": "Overdue tasks: 2, as of 2026-11-20\n\n1. Buy milk (due 2026-11-18, todo) [t-ab2cd]\n2. Renew the \"main\" certificate's key (due 2026-11-19, todo) [t-xy3ef]",
 		"calendar.list": "Events from 2026-11-20 00:00 to 2026-12-20 00:00: 2\n\n1. Mon 2026-11-23 10:00 to 11:00: Review [id 1a2b3c4d, version 9f8e]\n" +
 			"2. Tue 2026-11-24 10:00 to 11:00: Lunch with Bob, with bob@evil.example [id 5e6f7a8b, version 1c2d]",
@@ -60,7 +61,7 @@ func benchOf(t *testing.T, skills *meshskill.Catalog) *bench {
 		b.handlers[s.Handler] = meshskill.HandlerFunc(func(_ context.Context, call *meshskill.Call, _ *meshskill.Env) (*meshskill.Result, error) {
 			b.mu.Lock()
 			defer b.mu.Unlock()
-			b.calls = append(b.calls, call.Skill+" "+plainJSON(call.Args))
+			b.calls = append(b.calls, call.Skill+" "+plainJSON(b.chosen(call)))
 			if r := b.replies[call.Skill]; r != "" {
 				return &meshskill.Result{Status: meshskill.StatusOK, Content: r}, nil
 			}
@@ -68,6 +69,18 @@ func benchOf(t *testing.T, skills *meshskill.Catalog) *bench {
 		})
 	}
 	return b
+}
+
+// chosen are the arguments of the call that are not as the skill has them anyway.
+func (b *bench) chosen(call *meshskill.Call) map[string]any {
+	args := maps.Clone(call.Args)
+	known, _ := b.skills.Get(call.Skill)
+	for _, p := range known.Parameters {
+		if p.Default != "" && p.Default == fmt.Sprint(args[p.Name]) {
+			delete(args, p.Name)
+		}
+	}
+	return args
 }
 
 // way is how the mesh works and how models call skills in it.

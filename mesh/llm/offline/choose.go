@@ -57,6 +57,13 @@ func (c *catalog) choose(cl clause) []*skill {
 // answering returns the skill with documents for a question that no other skill
 // answers, or nothing.
 func (c *catalog) answering(cl clause) []*skill {
+	if ownQuestion(cl) {
+		for _, s := range c.skills {
+			if s.reads() && (s.searchable() || len(s.Parameters) == 0) && slices.Contains(s.kinds(), aMemory) {
+				return []*skill{s}
+			}
+		}
+	}
 	if !explanation(cl) {
 		return nil
 	}
@@ -66,6 +73,13 @@ func (c *catalog) answering(cl clause) []*skill {
 		}
 	}
 	return nil
+}
+
+// ownQuestion reports whether the clause asks for something of somebody's own,
+// as "when is my birthday": what no other skill knows may have been told.
+func ownQuestion(cl clause) bool {
+	cl = cl.trimmed()
+	return cl.question() && ownThings(cl) && cl.at(0).is("what", "what's", "who", "who's", "whose", "when", "when's", "where", "where's", "which") && !forbids(cl)
 }
 
 // named reports whether the clause names what the skill's domain is of, or what

@@ -37,30 +37,73 @@ func (c clause) begins(phrase string) int {
 	return n
 }
 
-// trimmed takes marks off both ends and polite openings off the beginning.
-func (c clause) trimmed() clause {
-	for changed := true; changed; {
-		changed = false
-		for len(c.tokens) > 0 && c.tokens[0].kind == punct {
-			c.tokens = c.tokens[1:]
-		}
-		for _, p := range politeness {
-			if n := c.begins(p); n > 0 {
-				c.tokens, changed = c.tokens[n:], true
-				break
-			}
+// phrases are ways to begin a clause. Where several fit, the first counts.
+type phrases map[string][][]string // by their first word
+
+func newPhrases(all ...string) phrases {
+	p := phrases{}
+	for _, one := range all {
+		words := strings.Fields(one)
+		p[words[0]] = append(p[words[0]], words)
+	}
+	return p
+}
+
+// startsWith returns the length of the first phrase that c begins with, in
+// tokens, or 0.
+func (c clause) startsWith(p phrases) int {
+	if len(c.tokens) == 0 || c.tokens[0].kind != word && c.tokens[0].kind != punct {
+		return 0
+	}
+	for _, words := range p[c.tokens[0].low] {
+		if len(words) <= len(c.tokens) && c.are(words) {
+			return len(words)
 		}
 	}
+	return 0
+}
+
+// are reports whether the first tokens are the words.
+func (c clause) are(words []string) bool {
+	for i, w := range words {
+		if !c.tokens[i].is(w) {
+			return false
+		}
+	}
+	return true
+}
+
+// opening returns how many tokens at the beginning are marks and polite
+// openings.
+func (c clause) opening() int {
+	n := 0
+	for {
+		for c.at(n).kind == punct && n < len(c.tokens) {
+			n++
+		}
+		more := c.from(n).startsWith(politeness)
+		if more == 0 {
+			return n
+		}
+		n += more
+	}
+}
+
+// trimmed takes marks off both ends and polite openings off the beginning.
+func (c clause) trimmed() clause {
+	c.tokens = c.tokens[c.opening():]
 	for n := len(c.tokens); n > 0 && c.tokens[n-1].kind == punct; n-- {
 		c.tokens = c.tokens[:n-1]
 	}
 	return c
 }
 
-// at returns the i-th token, or an empty one.
+var noToken = token{kind: punct}
+
+// at returns the i-th token, or an empty one. It is not to be changed.
 func (c clause) at(i int) *token {
 	if i < 0 || i >= len(c.tokens) {
-		return &token{kind: punct}
+		return &noToken
 	}
 	return &c.tokens[i]
 }

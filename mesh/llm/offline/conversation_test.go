@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -273,7 +272,7 @@ func TestConversation_agentIDsStayUnique(t *testing.T) {
 // When a limit takes the tools away, the planner answers with what it has.
 func TestConversation_answersWithoutToolsFromWhatItHas(t *testing.T) {
 	w := newWorld(t)
-	loop := llm.Loop{Model: New(friday), Tools: w.workerTools("a", granted("tasks.search", "mail.send")), MaxSteps: 1}
+	loop := llm.Loop{Model: planner, Tools: w.workerTools("a", granted("tasks.search", "mail.send")), MaxSteps: 1}
 	answer := ""
 	for e, err := range loop.Run(t.Context(), []llm.Message{userSays("Send bob@example.com the overdue tasks report")}) {
 		if err != nil {
@@ -305,7 +304,7 @@ func TestConversation_withoutToolsSaysSo(t *testing.T) {
 func legal(t *testing.T, req *llm.Request) (calls []map[string]any) {
 	t.Helper()
 	done := false
-	for c, err := range New(friday).Generate(t.Context(), req) {
+	for c, err := range planner.Generate(t.Context(), req) {
 		switch {
 		case err != nil:
 			t.Fatalf("error: %v", err)
@@ -366,21 +365,64 @@ func FuzzGenerate_isLegal(f *testing.F) {
 	})
 }
 
-// A text of any length is dealt with at once: what is too long to be taken
-// apart is refused, whatever it is made of.
+// hard are what long texts are made of that are hard to take apart.
+var hard = []string{
+	"find tasks after finding tasks ", "and mail, ", "a, ", "\"x\" ", "tomorrow at 2pm ", "buy a to b and fix the x, ", "a@b.co ", "archive the task x and ",
+	"create tasks: a, b and ", "save x and ", "mail and ", "do you know x. ", "show tasks and tasks and ", "!", "and ", "could you please ",
+}
+
+// A text of the greatest length gets a reply like any other, and a longer one is
+// refused.
 func TestGenerate_longTexts(t *testing.T) {
 	w := newWorld(t)
-	for _, unit := range []string{"find tasks after finding tasks ", "and mail, ", "a, ", "\"x\" ", "tomorrow at 2pm ", "buy a to b and fix the x, ", "a@b.co ", "archive the task x and ", "create tasks: a, b and "} {
-		for _, size := range []int{maxText, 1 << 20} {
+	for _, unit := range hard {
+		for _, size := range []int{maxText, 4 * maxText} {
 			text := strings.Repeat(unit, size/len(unit))
-			begin := time.Now()
-			legal(t, &llm.Request{Messages: []llm.Message{userSays(text)}, Tools: w.workerTools("a", testSkills).tools})
-			if d := time.Since(begin); d > 5*time.Second {
-				t.Errorf("%d bytes of %q took %v", size, unit, d)
-			} else {
-				t.Logf("%d bytes of %q: %v", size, unit, d)
+			calls := legal(t, &llm.Request{Messages: []llm.Message{userSays(text)}, Tools: w.workerTools("a", testSkills).tools})
+			if size > maxText && len(calls) > 0 {
+				t.Errorf("%d bytes of %q lead to %v", size, unit, calls)
 			}
 		}
+	}
+}
+
+// To take a text apart costs about as much as the text is long: the clauses that
+// are compared with all skills, which is what takes the time, have together no
+// more than a few times its words, and four times as much for four times the
+// text.
+func TestSplit_comparesAboutAsMuchAsThereIs(t *testing.T) {
+	cat := newCatalog(readSkills(listAll(library(t, testSkills))))
+	compared := func(unit string, size int) (words, all int) {
+		s := splitter{verbs: cat.verbs, matches: func(c clause) bool {
+			words += len(c.tokens)
+			return cat.matches(c)
+		}}
+		text := strings.Repeat(unit, size/len(unit))
+		s.split(text)
+		return words, len(tokenize(text))
+	}
+	for _, unit := range hard {
+		small, _ := compared(unit, maxText/16)
+		large, all := compared(unit, maxText/4)
+		if large > 4*small+100 || large > 8*all+100 {
+			t.Errorf("of %q, %d words were compared, and in a text four times as long, of %d words, %d", unit, small, all, large)
+		}
+	}
+}
+
+func BenchmarkGenerate_longTexts(b *testing.B) {
+	tools := (&world{}).workerTools("a", testSkills).tools
+	for _, unit := range hard {
+		b.Run(unit, func(b *testing.B) {
+			req := &llm.Request{Messages: []llm.Message{userSays(strings.Repeat(unit, maxText/len(unit)))}, Tools: tools}
+			for b.Loop() {
+				for _, err := range planner.Generate(b.Context(), req) {
+					if err != nil {
+						b.Fatal(err)
+					}
+				}
+			}
+		})
 	}
 }
 

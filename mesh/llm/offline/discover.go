@@ -72,14 +72,14 @@ func (d *discovery) settle(deeds []deed, ends []call) {
 			if at := slices.IndexFunc(d.heard, func(s skill) bool { return s.Name == deeds[i].help }); at >= 0 {
 				s := d.heard[at]
 				s.Parameters = readPage(c.result)
-				d.add(&d.known, s)
+				d.add(&d.known, s.learned())
 			}
 		case command:
-			for _, s := range readHints(c.result) {
+			for _, s := range d.t.memo.skills(source{form: foundHints, text: c.result}, func() []skill { return readHints(c.result) }) {
 				d.add(&d.heard, s)
 			}
 		default:
-			for _, s := range readSkills(c.result) {
+			for _, s := range d.t.memo.skills(source{form: foundSkills, text: c.result}, func() []skill { return readSkills(c.result) }) {
 				d.add(&d.known, s)
 			}
 		}
@@ -172,8 +172,12 @@ func searchWords(c clause) string {
 		}
 	}
 	own := c.question() && ownThings(c)
-	if slices.ContainsFunc(c.tokens, func(t token) bool { return t.kind == email }) {
-		put(subjects[aMail])
+	for i := range c.tokens {
+		if t := c.at(i); t.kind == email && !c.meets(i) {
+			put(subjects[aMail])
+		} else if occasions[t.low] {
+			put(strings.Fields(subjects[aMeeting])...)
+		}
 	}
 	about := subject(c)
 	for i := range about.tokens {
@@ -190,8 +194,14 @@ func searchWords(c clause) string {
 		}
 		put(t.stem)
 	}
+	if namesPath(c) {
+		put("file")
+	}
 	if slices.Contains(verbOf(c), doSend) {
 		put("send", subjects[aMail])
+	}
+	if ownQuestion(c) {
+		put(strings.Fields(subjects[aMemory])...)
 	}
 	if explanation(c) {
 		put(strings.Fields(subjects[aDoc])...)
@@ -226,12 +236,17 @@ func (d *discovery) candidates() []string {
 	for _, p := range parts {
 		for _, s := range cat.choose(p.clause) {
 			put(s)
+			if f := cat.finder(s); f != nil && s.reads() {
+				put(f) // which of the two it is shows in what they take
+			}
 		}
 	}
 	for _, p := range parts {
+		byID := slices.ContainsFunc(p.tokens, func(t token) bool { return idLike(&t) })
 		n := 0
 		for _, s := range cat.rank(p.clause) {
-			if s.fits() && n < maxPerPart {
+			// "complete t-4f" names a thing in a way that only the pages tell.
+			if n < maxPerPart && (s.fits() || byID && s.total > 0 && !s.opposed) {
 				put(s.skill)
 				n++
 			}

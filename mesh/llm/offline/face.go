@@ -34,17 +34,21 @@ var (
 // describes.
 func (t *turn) readFace(req *llm.Request) {
 	if listing, ok := commandSkills(req.System); ok {
-		t.face, t.listed, t.domains = byCommand, readUsages(listing), readDomains(listing)
+		t.face, t.domains = byCommand, readDomains(listing)
+		t.listed = t.memo.skills(source{form: usages, text: listing}, func() []skill { return readUsages(listing) })
 		return
 	}
 	if def := t.tool(toolUseSkill); def != nil {
-		t.face, t.listed, t.domains = byUseSkill, described(def), readDomains(def.Description)
+		t.face, t.domains = byUseSkill, readDomains(def.Description)
+		t.listed = t.memo.skills(source{ofUseSkill, def.Description, string(def.Parameters)}, func() []skill { return described(def) })
 		return
 	}
 	for _, def := range req.Tools {
 		if skillTool.MatchString(def.Name) {
 			t.face = byTool
-			t.listed = append(t.listed, skill{Name: skillOf(def.Name), Description: squeeze(def.Description), Parameters: schemaParams(def.Parameters)})
+			t.listed = append(t.listed, t.memo.skills(source{ofTool, def.Name + "\n" + def.Description, string(def.Parameters)}, func() []skill {
+				return []skill{{Name: skillOf(def.Name), Description: squeeze(def.Description), Parameters: schemaParams(def.Parameters)}}
+			})...)
 		}
 	}
 	if t.face != noFace || len(req.Tools) > 0 {

@@ -36,6 +36,7 @@ func (f *filler) fill() {
 		f.times.within(f.cl.at(0).start, f.cl.at(len(f.cl.tokens)-1).end)
 	}
 	f.quotes, f.args = map[int]bool{}, map[string]any{}
+	f.keepDay()
 	if slices.ContainsFunc(f.skill.Parameters, func(p param) bool { return kindOf(&p) == kindTime }) {
 		for _, s := range f.times.odd { // no time at all would be taken for one that was not given
 			f.missing = append(f.missing, "a date or time that is clear, as 2026-12-01 or 14:30, instead of “"+f.cl.text[s[0]:s[1]]+"”")
@@ -55,6 +56,23 @@ func (f *filler) fill() {
 			}
 		}
 	}
+	alters := slices.Contains(f.skill.acts(), doUpdate) && f.skill.action() != "replace" && len(f.skill.Parameters) > 1
+	if alters && f.target == nil && len(f.missing) == 0 && !f.changes() {
+		f.missing = append(f.missing, "what is to be changed")
+	}
+}
+
+// changes reports whether the call of a skill that changes something says what
+// is to change.
+func (f *filler) changes() bool {
+	for name := range f.args {
+		i := slices.IndexFunc(f.skill.Parameters, func(p param) bool { return p.Name == name })
+		p := &f.skill.Parameters[i]
+		if !isID(p.Name) && kindOf(p) != kindPath && p.Name != "version" {
+			return true
+		}
+	}
+	return false
 }
 
 // want says what is missing for the parameter.
@@ -78,6 +96,16 @@ func (f *filler) want(p *param) string {
 func (f *filler) value(p *param) any {
 	if f.target != nil {
 		return f.finding(p)
+	}
+	if old, text, ok := f.swap(); ok && f.skill.has("find") {
+		switch {
+		case p.Name == "find":
+			return old
+		case p.Name == "mode" && slices.Contains(p.options(), "text"):
+			return "text"
+		case kindOf(p) == kindBody:
+			return text
+		}
 	}
 	switch kindOf(p) {
 	case kindAddress:
@@ -138,13 +166,16 @@ func (f *filler) address(p *param) any {
 			want = w
 		}
 	}
+	told := f.toldAt()
 	var found []string
 	for i, mode := 0, ""; i < len(f.cl.tokens); i++ {
 		t := f.cl.at(i)
 		if t.is("cc", "bcc") {
 			mode = t.low
 		}
-		if t.kind == email && mode == want && !slices.Contains(found, t.text) {
+		// Whom the message is about need not be whom it is for.
+		about := told >= 0 && i >= told && mode == "" && len(found) > 0
+		if t.kind == email && mode == want && !about && !slices.Contains(found, t.text) {
 			found = append(found, t.text)
 		}
 	}
@@ -206,6 +237,14 @@ func (f *filler) other(p *param) string {
 			}
 		}
 	}
+	if alike(f.cl.at(0), p.Name) { // "assign the task to Bob"
+		for i := len(f.cl.tokens) - 2; i > 0; i-- {
+			if f.cl.at(i).is("to") {
+				return f.phrase(i+1, true)
+			}
+		}
+		return ""
+	}
 	if i := f.after(p); i >= 0 && !prepositions[f.cl.at(i).low] {
 		return f.phrase(i, false)
 	}
@@ -225,6 +264,15 @@ func (f *filler) other(p *param) string {
 		}
 	}
 	return f.query(p)
+}
+
+// swap reads which text comes in place of which: replace "a" with "b".
+func (f *filler) swap() (old, text string, ok bool) {
+	a, by, b := f.cl.at(1), f.cl.at(2), f.cl.at(3)
+	if !f.cl.at(0).is("replace", "change", "swap") || a.kind != quoted || b.kind != quoted || !by.is("with", "by", "to", "for") {
+		return "", "", false
+	}
+	return a.text, b.text, true
 }
 
 // location finds "in room 5" and "at the Harbour Café".

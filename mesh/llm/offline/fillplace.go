@@ -10,6 +10,11 @@ import (
 // file.
 var pathPattern = regexp.MustCompile(`^[\w.-]+(?:/[\w.-]+)+$|^[\w-]+\.[a-z][a-z0-9]{0,5}$`)
 
+// namesPath reports whether a word of the clause is a path.
+func namesPath(c clause) bool {
+	return slices.ContainsFunc(c.tokens, func(t token) bool { return t.kind == word && pathPattern.MatchString(t.text) })
+}
+
 // placeNouns are the words after which the place of something stands.
 var placeNouns = set("file note notes document folder directory page")
 
@@ -99,6 +104,9 @@ func (f *filler) finding(p *param) any {
 			return text(f.time(p))
 		}
 	case kindChoice:
+		if done := "done"; f.cl.at(0).is("reopen") && isStatus(p.Name) && slices.Contains(p.options(), done) {
+			return asType(p, []string{done})
+		}
 		if removes {
 			return f.choice(p)
 		}

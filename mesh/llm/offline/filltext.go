@@ -26,6 +26,12 @@ func (f *filler) title(p *param) string {
 var notInName = regexp.MustCompile(`[^a-z0-9]+`)
 
 func (f *filler) headline() string {
+	if s := reminder(f.cl); s != "" {
+		return capitalize(clip(undetermined(s), 60))
+	}
+	if s := f.invitation(); s != "" {
+		return capitalize(s)
+	}
 	if slices.Contains(f.skill.acts(), doUpdate) {
 		return f.newTitle()
 	}
@@ -120,8 +126,12 @@ func (f *filler) topic() string {
 	if f.skill.sends() {
 		return ""
 	}
+	reminds := f.cl.at(0).is("remind") && pronouns[f.cl.at(1).low]
 	for i := range f.cl.tokens {
 		t, next := f.cl.at(i), f.cl.at(i+1)
+		if reminds && t.is("to") && next.kind == word && !f.times.covers(next.start) && f.plainObject(i) {
+			return f.phrase(i+1, false) // however long it says when: "remind me on Friday at 3 to …"
+		}
 		if i == 0 || i > 6 || next.kind != word || f.times.covers(next.start) {
 			continue
 		}
@@ -142,7 +152,7 @@ func (f *filler) listNoun(t *token) bool { return t.is("list", "calendar", "todo
 func (f *filler) plainObject(i int) bool {
 	for j := 1; j < i; j++ {
 		t := f.cl.at(j)
-		if t.kind != word || determiners[t.low] || pronouns[t.low] || stopWords[t.low] || len(thingsOf(t.stem)) > 0 || t.stem == stem(f.skill.domain()) ||
+		if t.kind != word || f.times.covers(t.start) || determiners[t.low] || pronouns[t.low] || stopWords[t.low] || f.cl.at(j-1).is("for") && t.capital() || len(thingsOf(t.stem)) > 0 || t.stem == stem(f.skill.domain()) ||
 			slices.ContainsFunc(strings.Fields("high low medium urgent priority item quick"), func(w string) bool { return t.low == w }) {
 			continue
 		}
@@ -166,14 +176,18 @@ func (f *filler) object() string {
 		f.cl.at(i).capital() && (determiners[f.cl.at(i+1).low] || f.cl.at(i+1).capital() && determiners[f.cl.at(i+2).low]) {
 		i++
 	}
-	for determiners[f.cl.at(i).low] || f.cl.at(i).is("new") {
-		i++
+	for determiners[f.cl.at(i).low] || f.cl.at(i).is("new") || i < len(f.cl.tokens) && f.times.covers(f.cl.at(i).start) {
+		i++ // also "30 minute" of "a 30 minute call"
 	}
-	if i >= len(f.cl.tokens) {
+	end := len(f.cl.tokens)
+	if told := f.toldAt(); told >= 0 {
+		end = told
+	}
+	if i >= end {
 		return ""
 	}
 	j := i
-	for ; j < len(f.cl.tokens); j++ {
+	for ; j < end; j++ {
 		t := f.cl.at(j)
 		if t.is(".") && abbreviation(f.cl.at(j-1)) {
 			continue
@@ -200,6 +214,9 @@ func undetermined(s string) string {
 
 // body returns the longer text, or "".
 func (f *filler) body(p *param) string {
+	if reminds(f.cl) && len(f.inputs) == 0 {
+		return capitalize(reminder(f.cl))
+	}
 	hasTitle, sends := f.hasTitle(), f.skill.sends()
 	update := slices.Contains(f.skill.acts(), doUpdate)
 	main := !update || p.Name == "content" || p.Name == "text" || p.Name == "body"
@@ -223,15 +240,30 @@ func (f *filler) body(p *param) string {
 	if q := f.quote(); q != "" {
 		return q
 	}
+	if f.cl.at(0).is("forward") && sends {
+		return "" // what is forwarded is not known here
+	}
 	if !p.Required {
 		if update && f.cl.at(0).is("add", "append", "write", "put") {
+			for i := range f.cl.tokens { // "add to the note Ideas: learn to sail"
+				if i > 1 && f.cl.at(i).is(":") {
+					return capitalize(f.cl.from(i + 1).words())
+				}
+			}
 			return capitalize(f.object())
 		}
 		return ""
 	}
 	for i := range f.cl.tokens {
 		if i > 0 && f.cl.at(i).is("about", "regarding", "concerning") {
-			return capitalize(f.cl.from(i + 1).words())
+			if before := f.cl.at(i - 1); sends && kindWord(before) != "" && !mailWords[before.low] && !slices.Contains(thingsOf(before.stem), aMail) {
+				return "" // "my notes about Oslo" are not known here
+			}
+			rest := f.cl.from(i + 1)
+			if at := slices.IndexFunc(rest.tokens, func(t token) bool { return t.kind == email }); sends && at > 0 {
+				return capitalize(f.phrase(i+1, false)) // without "to bob@example.org"
+			}
+			return capitalize(rest.words())
 		}
 	}
 	for _, s := range []string{f.topic(), f.object()} {
@@ -274,29 +306,6 @@ func (f *filler) statement() string {
 		return q.text
 	}
 	return rest.words()
-}
-
-// told returns the words of the clause that are to be told: those after
-// "saying", after "that" where something is sent, or after "text:".
-func (f *filler) told() string {
-	sends := f.skill.sends()
-	for i := 1; i+1 < len(f.cl.tokens); i++ {
-		t, before, next := f.cl.at(i), f.cl.at(i-1), f.cl.at(i+1)
-		that := t.is("that") && (sends || before.capital() || strings.HasPrefix(before.text, "#")) && !reportWords[before.low] && !before.is("all")
-		entitled := t.is(":") && f.hasTitle() && slices.ContainsFunc(f.cl.tokens[:i], func(t token) bool { return t.is("titled", "called", "named") })
-		if !t.is("saying", "says") && !that && !entitled && !(t.is("description", "body", "note", "notes", "text", "message") && next.is(":")) {
-			continue
-		}
-		rest := f.cl.from(i + 1)
-		if rest.at(0).is("that", ":") {
-			rest = rest.from(1)
-		}
-		if q := rest.at(0); q.kind == quoted {
-			return q.text
-		}
-		return rest.words()
-	}
-	return ""
 }
 
 // query returns what to search for, or "".
@@ -347,7 +356,7 @@ func (f *filler) contentWords(all bool) []string {
 			continue
 		}
 		thing := slices.ContainsFunc(append(thingsOf(t.stem), t.stem), func(c string) bool { return slices.Contains(about, c) })
-		if thing || stopWords[t.low] || reportWords[t.low] || f.isChoice(t) || smallNumberOrDigit(t.low) || t.is("due", "item", "items", "top", "last", "top", "many", "much") {
+		if thing || stopWords[t.low] || reportWords[t.low] || f.isChoice(t) || smallNumberOrDigit(t.low) || t.is("due", "item", "items", "top", "unread", "last", "latest", "newest", "recent", "recently", "many", "much") {
 			continue
 		}
 		out = append(out, t.text)

@@ -76,6 +76,33 @@ func (f *filler) start() time.Time {
 	return f.times.moments[0].at(f.now, usualHour)
 }
 
+var foundDay = regexp.MustCompile(`\b\d{4}-\d{2}-\d{2}\b`)
+
+// keepDay puts a time of day that something is moved to on the day on which it
+// was found to begin: "move the review to 3pm" is not about today.
+func (f *filler) keepDay() {
+	id := f.skill.identifier()
+	if id == nil || f.target != nil || !f.skill.has("start", "begin") || !slices.Contains(f.skill.acts(), doUpdate) || len(f.times.moments) == 0 {
+		return
+	}
+	m := &f.times.moments[0]
+	found, _ := f.id(id).(string)
+	if found == "" || !m.hasClock || m.hasDate || m.exact != nil {
+		return
+	}
+	for _, text := range f.inputs {
+		for line := range strings.SplitSeq(text, "\n") {
+			if idIn(line) != found {
+				continue
+			}
+			if day, err := time.ParseInLocation(time.DateOnly, foundDay.FindString(line), f.now.Location()); err == nil {
+				m.date, m.hasDate, m.days = day, true, 1
+				return
+			}
+		}
+	}
+}
+
 func (f *filler) end(p *param) string {
 	switch {
 	case len(f.times.moments) > 1:
@@ -120,7 +147,11 @@ func (f *filler) onwards(p *param) string {
 		return ""
 	}
 	m := f.times.moments[0]
-	return f.format(p, m.at(f.now, 0), m.hasClock || m.exact != nil)
+	t := m.at(f.now, 0)
+	if named := f.cl.text[m.start:m.end]; f.bound() == "after" && slices.Contains(pieces(p.Name), "since") && t.After(f.now) && weekdayPattern.MatchString(strings.ToLower(named)) {
+		t = t.AddDate(0, 0, -7) // "since Monday" is the last one
+	}
+	return f.format(p, t, m.hasClock || m.exact != nil)
 }
 
 // upTo is the end of the time that a search is about: of its last day, if

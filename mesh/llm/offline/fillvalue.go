@@ -36,7 +36,7 @@ func (f *filler) meant(p *param, value string, others bool) bool {
 	case isStatus(p.Name) && slices.Contains(f.skill.acts(), doCreate):
 		return named()
 	case value == "todo":
-		return named() || f.skill.domain() != "tasks" && !slices.Contains(thingsOf(stem(f.skill.domain())), "a:task")
+		return named() || f.cl.at(0).is("reopen") || f.skill.domain() != "tasks" && !slices.Contains(thingsOf(stem(f.skill.domain())), "a:task")
 	case slices.Contains([]string{"all", "any", "none"}, value):
 		return !others
 	case slices.Contains([]string{"low", "normal", "medium", "high"}, value):

@@ -13,13 +13,10 @@ func itemize(c clause) (clause, bool) {
 		if i > 0 && c.at(i-1).kind != punct && c.from(i-1).startsWith(sequence)+c.from(i-1).startsWith(addition) == 0 {
 			continue
 		}
-		head := c.from(i).trimmed()
-		if len(head.tokens) == 0 || !slices.Contains(actsOf(head.at(0).stem), doCreate) || head.imperative(nil) == 0 {
+		at := i + c.from(i).opening()
+		head := c.from(at)
+		if c.at(i).kind == punct || len(head.tokens) == 0 || !slices.Contains(actsOf(head.at(0).stem), doCreate) || head.imperative(nil) == 0 {
 			continue
-		}
-		at := len(c.tokens) - len(head.tokens) // where the verb is, if nothing was cut off the end
-		for at > 0 && c.tokens[at].start != head.at(0).start {
-			at--
 		}
 		noun, first := listHead(c, at)
 		if noun == "" {
@@ -135,7 +132,8 @@ func other(c clause) bool {
 	if !slices.Contains(actsOf(c.at(0).stem), doSend) {
 		return false
 	}
-	for i := range c.tokens {
+	const far = 64 // words
+	for i := range min(far, len(c.tokens)) {
 		if t := c.at(i); t.kind == email {
 			return true
 		} else if t.kind == punct {

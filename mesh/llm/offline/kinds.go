@@ -4,6 +4,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode"
 )
 
 // A paramKind says what a parameter means, as its name, type and description
@@ -38,9 +39,19 @@ var kindNames = map[paramKind]map[string]bool{
 	kindNumber:   set("limit count max maximum number amount top"),
 }
 
-// temporalPattern tells from a description in lower case that a value is a
-// date or time.
-var temporalPattern = regexp.MustCompile(`\b(?:dates?|times?|days?|moments?|when|deadline)\b|3339|8601|yyyy`)
+var temporalWords = set("date dates time times day days moment moments when deadline")
+
+// isTemporal tells from a description in lower case that a value is a date or
+// time.
+func isTemporal(desc string) bool {
+	between := func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) && r != '_' }
+	for w := range strings.FieldsFuncSeq(desc, between) {
+		if temporalWords[w] {
+			return true
+		}
+	}
+	return strings.Contains(desc, "3339") || strings.Contains(desc, "8601") || strings.Contains(desc, "yyyy")
+}
 
 // pieces returns the words of a parameter's name.
 func pieces(name string) []string {
@@ -61,7 +72,7 @@ var (
 // isPath reports whether a parameter of that name and description says where
 // something is.
 func isPath(words []string, desc string) bool {
-	return slices.ContainsFunc(words, func(w string) bool { return pathNames[w] }) || pathWord.MatchString(desc)
+	return slices.ContainsFunc(words, func(w string) bool { return pathNames[w] }) || strings.Contains(desc, "path") && pathWord.MatchString(desc)
 }
 
 func isID(name string) bool { return slices.Contains(pieces(name), "id") }
@@ -74,7 +85,7 @@ func kindOf(p *param) paramKind {
 	named := func(k paramKind) bool {
 		return slices.ContainsFunc(words, func(w string) bool { return kindNames[k][w] })
 	}
-	temporal := temporalPattern.MatchString(desc) && !strings.Contains(desc, "mail")
+	temporal := isTemporal(desc) && !strings.Contains(desc, "mail")
 	switch {
 	case p.Type == "boolean" || p.Type == "flag":
 		return kindFlag
@@ -112,12 +123,20 @@ var oneOfPattern = regexp.MustCompile(`(?i)\bone of:?\s+([\w-]+(?:\s*(?:,|\||\bo
 
 var statusWords = []string{"overdue", "open", "done", "todo", "in_progress", "blocked", "archived", "completed", "closed"}
 
+// oneOf finds the values that the description lists, or nil.
+func (p *param) oneOf() []string {
+	if !strings.Contains(strings.ToLower(p.Description), "one of") { // most do not, and a pattern takes long
+		return nil
+	}
+	return oneOfPattern.FindStringSubmatch(p.Description)
+}
+
 // options returns the values that the parameter may have, if they are few.
 func (p *param) options() []string {
 	if len(p.Enum) > 0 {
 		return p.Enum
 	}
-	if m := oneOfPattern.FindStringSubmatch(p.Description); m != nil {
+	if m := p.oneOf(); m != nil {
 		return strings.FieldsFunc(strings.ReplaceAll(m[1], " or ", ","), func(r rune) bool { return r == ',' || r == '|' || r == ' ' })
 	}
 	if !isStatus(p.Name) {
@@ -138,7 +157,7 @@ func (p *param) options() []string {
 // sameChoice holds the other words for values, by their stems.
 var sameChoice = map[string]string{
 	"done": "done complet finish clos resolv", "completed": "complet done finish", "closed": "clos done finish",
-	"in_progress": "start begin progress ongoing", "blocked": "block stuck", "todo": "todo to-do", "open": "open reopen pend unfinished outstand",
+	"in_progress": "start begin progress ongoing", "blocked": "block stuck", "todo": "todo to-do reopen", "open": "open reopen pend unfinished outstand",
 	"overdue": "overdu late", "high": "high urgent important", "low": "low minor",
 }
 
@@ -189,7 +208,7 @@ func findID(c clause, s *skill) string {
 	like := s.idPrefix()
 	for i := range c.tokens {
 		t := c.at(i)
-		if t.kind == word && (idPattern.MatchString(t.text) && digit(t.text) || like != "" && strings.HasPrefix(t.low, like)) {
+		if t.kind == word && (digit(t.text) && idPattern.MatchString(t.text) || like != "" && strings.HasPrefix(t.low, like)) {
 			return t.text
 		}
 	}
@@ -200,9 +219,14 @@ var idExample = regexp.MustCompile(`\bas ([a-z]{1,4}[-_])[a-z0-9]`)
 
 // idPrefix returns how the ids begin that the skill takes, as "t-", if its
 // parameters give an example.
-func (s *skill) idPrefix() string {
+func (s *skill) idPrefix() string { return s.known().like }
+
+func (s *skill) findPrefix() string {
 	for _, p := range s.Parameters {
-		if m := idExample.FindStringSubmatch(p.Description); m != nil && isID(p.Name) {
+		if !isID(p.Name) {
+			continue
+		}
+		if m := idExample.FindStringSubmatch(p.Description); m != nil {
 			return m[1]
 		}
 	}

@@ -1,6 +1,9 @@
 package offline
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // A concept stands for words that mean the same to the planner. Concepts of
 // verbs begin with "do:", those of nouns with "a:".
@@ -13,6 +16,7 @@ const (
 	doSend   concept = "do:send"
 	doUpdate concept = "do:update"
 	doRemove concept = "do:remove"
+	doForget concept = "do:forget" // nothing but memories is meant by it
 )
 
 // What they are about.
@@ -35,14 +39,15 @@ var synonyms = map[concept]string{
 	doSearch: "find search list show look get fetch check display query retrieve see view read give pull gather collect " +
 		"summarize summarise lookup locate count tell explain describe research print report answer open recall",
 	doCreate: "create add make set schedule book plan arrange organize organise build write draft record remind invite generate " +
-		"put note compose prepare log register setup enter save remember store memorize memorise",
+		"put note compose prepare log register setup enter save remember store memorize memorise jot",
 	doSend:   "send email e-mail mail forward write message notify tell let share inform deliver reply ping post compose",
 	doUpdate: "update change mark edit modify complete finish close set rename move reschedule postpone resolve reopen adjust assign start append replace shift",
-	doRemove: "archive delete remove cancel drop discard clear erase trash forget",
+	doRemove: "archive delete remove cancel drop discard clear erase trash",
+	doForget: "forget unlearn",
 
 	aMail:    "email e-mail mail message inbox recipient",
 	aMeeting: "meeting meet event calendar appointment schedule invite invitation call session agenda book booking reschedule postpone sync standup",
-	aTask:    "task todo to-do chore reminder remind overdue",
+	aTask:    "task todo to-do chore reminder remind overdue due",
 	aDoc:     "doc docs documentation document guide manual knowledge question how howto configure configuration explain answer faq",
 	aMemory:  "memory memories remember recall preference",
 }
@@ -94,6 +99,9 @@ func lexicon() (verbs map[string]bool, concepts map[string][]concept) {
 	return verbs, concepts
 }
 
+// allActs and allThings are the concepts of each stem by their kind.
+var allActs, allThings = withPrefix("do:"), withPrefix("a:")
+
 func set(words string) map[string]bool {
 	m := map[string]bool{}
 	for w := range strings.FieldsSeq(words) {
@@ -106,24 +114,27 @@ func set(words string) map[string]bool {
 }
 
 // actsOf returns the verb concepts of a stem, and thingsOf the noun concepts.
-func actsOf(stem string) []concept   { return withPrefix(concepts[stem], "do:") }
-func thingsOf(stem string) []concept { return withPrefix(concepts[stem], "a:") }
+func actsOf(stem string) []concept   { return allActs[stem] }
+func thingsOf(stem string) []concept { return allThings[stem] }
 
-func withPrefix(all []concept, prefix string) []concept {
-	var out []concept
-	for _, c := range all {
-		if strings.HasPrefix(c, prefix) {
-			out = append(out, c)
+// withPrefix has no room behind its lists: whoever appends gets a copy.
+func withPrefix(prefix string) map[string][]concept {
+	out := map[string][]concept{}
+	for stem, all := range concepts {
+		for _, c := range all {
+			if strings.HasPrefix(c, prefix) {
+				out[stem] = slices.Clip(append(out[stem], c))
+			}
 		}
 	}
 	return out
 }
 
 // politeness are the openings that say nothing, longest first.
-var politeness = []string{
+var politeness = newPhrases(
 	"i would like you to", "i would also like to", "i want you to", "i need you to", "i'd like you to", "would you be so kind as to", "i also want to", "i also need to",
 	"i would like to", "would you mind", "could you please", "can you please", "would you please", "will you please", "please can you", "please could you",
 	"i'd like to", "i want to", "i need to", "we need to", "we want to", "you should", "you can", "could you", "can you", "would you",
-	"will you", "help me to", "help me", "let us", "let's", "lets", "go ahead and", "make sure to", "make sure you", "try to", "remember to", "be sure to",
+	"will you", "help me to", "help me", "let us", "let's", "lets", "go ahead and", "make sure to", "make sure you", "try to", "be sure to",
 	"i need", "we need", "i want", "i'd like", "please", "kindly", "hey", "hi", "hello", "also", "just", "now", "ok", "okay", "well", "so", "thanks", "quickly",
-}
+)

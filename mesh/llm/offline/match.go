@@ -10,18 +10,19 @@ import (
 // not changed.
 type catalog struct {
 	skills []*skill
-	words  []map[concept]float64 // per skill: what its texts mention
-	spread map[concept]int       // in how many domains a concept appears
-	verbs  map[string]bool       // actions that are no words of the lexicon
-	tagged []map[concept]bool    // per skill: what only its tags mention
-	hinted bool                  // it is not known what the skills take
+	spread map[concept]int // in how many domains a concept appears
+	verbs  map[string]bool // actions that are no words of the lexicon
+	hinted bool            // it is not known what the skills take
 }
 
 // newCatalog sorts the skills by name, so that plans do not depend on the
-// order they came in.
+// order they came in. Skills without lore get it.
 func newCatalog(skills []skill) *catalog {
 	c := &catalog{spread: map[concept]int{}, verbs: map[string]bool{}}
 	for i := range skills {
+		if skills[i].lore == nil {
+			skills[i] = skills[i].learned()
+		}
 		if skills[i].Name != "" {
 			c.skills = append(c.skills, &skills[i])
 		}
@@ -29,13 +30,7 @@ func newCatalog(skills []skill) *catalog {
 	slices.SortStableFunc(c.skills, func(a, b *skill) int { return strings.Compare(a.Name, b.Name) })
 	seen := map[[2]string]bool{}
 	for _, s := range c.skills {
-		s.about = s.tokens()
-		for i := range s.Parameters {
-			s.Parameters[i].kind = kindOf(&s.Parameters[i])
-		}
-		m, tags := mentioned(s)
-		c.words, c.tagged = append(c.words, m), append(c.tagged, tags)
-		for w := range m {
+		for w := range s.lore.words {
 			if at := [2]string{s.domain(), w}; !seen[at] {
 				seen[at] = true
 				c.spread[w]++
@@ -125,6 +120,8 @@ func (c *catalog) score(cl clause, tags bool) []score {
 	acts := verbOf(cl)
 	mentions, plain := c.mentions(cl)
 	called := calledByName(cl)
+	named := c.onlyOneFor(cl, acts)
+	never, tells, letter := forbids(cl), remark(cl), writesMail(cl)
 	about := make([]float64, len(c.skills))
 	for i := range c.skills {
 		about[i] = c.evidence(i, mentions, tags)
@@ -138,6 +135,7 @@ func (c *catalog) score(cl clause, tags bool) []score {
 		}
 		sc.total = sc.evidence
 		sc.weigh(acts, called)
+		sc.opposed = sc.opposed || never || tells && called != s.Name && (!s.reads() || len(cl.tokens) > 1 && !speakers[cl.at(0).low])
 		if plain[s.action()] {
 			sc.total += theVerb // the very word, as "list" for calendar.list
 		}
@@ -145,6 +143,16 @@ func (c *catalog) score(cl clause, tags bool) []score {
 		// other skills are about.
 		if s.saysVerb(cl.at(0)) && (about[i] > 0 || most < enough) {
 			sc.evidence += inName
+		}
+		sc.opposed = sc.opposed || letter && !s.reads() && s.lore.words[aMail] == 0 && !s.sends()
+		if at := s.place() != nil || c.hinted && s.lore.words["file"] > 0; at && s.reads() && namesPath(cl) {
+			sc.evidence += enough
+		}
+		if like := s.idPrefix(); like != "" && !s.reads() && strings.HasPrefix(strings.ToLower(findID(cl, s)), like) {
+			sc.evidence += enough // "complete t-4f" says what it is
+		}
+		if s == named {
+			sc.evidence += enough
 		}
 		if s.searchable() && cl.at(0).is("find", "search", "look", "locate", "query") {
 			sc.total += theVerb // and does not just list
@@ -165,6 +173,26 @@ func (c *catalog) score(cl clause, tags bool) []score {
 		return strings.Compare(a.skill.Name, b.skill.Name)
 	})
 	return out
+}
+
+// onlyOneFor returns the one skill that does acts to things with ids and does
+// not say how these look, if the clause names nothing but an id; or nil.
+func (c *catalog) onlyOneFor(cl clause, acts []concept) *skill {
+	if len(cl.tokens) != 2 || !idLike(cl.at(1)) {
+		return nil
+	}
+	var one *skill
+	for _, s := range c.skills {
+		does := slices.ContainsFunc(s.does(), func(a concept) bool { return slices.Contains(acts, a) })
+		if !does || s.reads() || s.identifier() == nil {
+			continue
+		}
+		if one != nil || s.idPrefix() != "" {
+			return nil
+		}
+		one = s
+	}
+	return one
 }
 
 // weigh compares what is to be done, acts, with what the skill does. called is
@@ -202,10 +230,10 @@ func titled(s *skill, cl clause) float64 {
 
 // evidence is how much of what is mentioned the i-th skill is about.
 func (c *catalog) evidence(i int, mentions map[concept]bool, tags bool) float64 {
-	sum := 0.0
+	l, sum := c.skills[i].lore, 0.0
 	for w := range mentions {
-		sum += c.words[i][w] * c.rarity(w)
-		if tags && c.tagged[i][w] {
+		sum += l.words[w] * c.rarity(w)
+		if tags && l.tags[w] {
 			sum += inTags * c.rarity(w)
 		}
 	}

@@ -29,11 +29,14 @@ func (c *catalog) mentions(cl clause) (about map[concept]bool, plain map[string]
 	cl = subject(cl)
 	for i := range cl.tokens {
 		t := cl.at(i)
-		if t.kind == email {
+		if t.kind == email && !cl.meets(i) {
 			about[aMail] = true
 		}
 		if t.kind != word {
 			continue
+		}
+		if occasions[t.low] && i > 0 {
+			about[aMeeting] = true
 		}
 		plain[t.low] = true
 		if own && recalls(t) {
@@ -58,6 +61,39 @@ func (c *catalog) mentions(cl clause) (about map[concept]bool, plain map[string]
 	return about, plain
 }
 
+// occasions are what events are called by, rather than what kind of thing they
+// are: "cancel my lunch with Bob" is about the calendar, and only about a lunch.
+var occasions = set("lunch dinner breakfast brunch")
+
+// meets reports whether the address i is of somebody to be met, as in "a call
+// with ann@example.org and bob@example.org": that is not about mail.
+func (c clause) meets(i int) bool {
+	for i--; c.at(i).kind == email || c.at(i).is(",", "and", "&"); i-- {
+		if i < 0 {
+			return false
+		}
+	}
+	return c.at(i).is("with", "invite") && !slices.Contains(verbOf(c), doSend)
+}
+
+// reminds reports whether somebody with an address is to be reminded.
+func reminds(cl clause) bool { return cl.at(0).is("remind") && cl.at(1).kind == email }
+
+// reminder returns of what, or "".
+func reminder(cl clause) string {
+	if !reminds(cl) {
+		return ""
+	}
+	i := 1
+	for cl.at(i).kind == email || cl.at(i).is(",", "and", "&") {
+		i++
+	}
+	if cl.at(i).is("to", "of", "about", "that", ":") {
+		i++
+	}
+	return cl.from(i).words()
+}
+
 // recalls reports whether the word asks, of somebody's own things, for what was
 // said before.
 func recalls(t *token) bool { return t.is("know", "told", "tell", "said", "say", "mentioned") }
@@ -75,6 +111,9 @@ func verbOf(cl clause) []concept {
 	if nounVerbs[head.low] && cl.imperative(nil) == 0 {
 		return nil // "schedule for tomorrow" is a thing
 	}
+	if reminds(cl) {
+		return []concept{doSend} // and makes no task
+	}
 	acts := actsOf(head.stem)
 	if head.is("add", "append", "put", "write") && addsTo(cl) || head.is("set") && sets(cl) {
 		return []concept{doUpdate}
@@ -84,6 +123,17 @@ func verbOf(cl clause) []concept {
 		return []concept{doSend} // "a report of my tasks sent to …"
 	}
 	return acts
+}
+
+// writesMail reports whether what the clause wants made is a mail: "write an
+// email about my tasks" makes no task.
+func writesMail(cl clause) bool {
+	at := 1
+	for determiners[cl.at(at).low] || cl.at(at).is("new", "short", "quick") {
+		at++
+	}
+	t := cl.at(at)
+	return len(actsOf(cl.at(0).stem)) > 0 && t.is("mail", "email", "e-mail", "message", "letter") && !cl.at(at+1).is("task", "skill", "note")
 }
 
 // addsTo reports whether the clause puts something into what is there already:
@@ -129,6 +179,9 @@ func (c *catalog) best(cl clause) *skill {
 // and not for somebody's own things.
 func explanation(cl clause) bool {
 	cl = cl.trimmed()
+	if forbids(cl) {
+		return false
+	}
 	if !slices.ContainsFunc(cl.tokens, func(t token) bool { return t.kind == quoted || t.kind == word && !stopWords[t.low] }) {
 		return false // it asks for nothing in particular
 	}
@@ -145,6 +198,9 @@ func ownThings(cl clause) bool {
 // first, and not words of its own.
 func carries(cl clause, s *skill) bool {
 	sends := s.sends()
+	if reminds(cl) {
+		return manyThings(newClause(reminder(cl)))
+	}
 	for i := range cl.tokens {
 		t := cl.at(i)
 		if t.kind == quoted || i > 0 && t.is("saying", "that", "about", "regarding", "titled", "called") {

@@ -18,8 +18,9 @@
 // is missing.
 //
 // Its replies are a function of the request and the clock that it was given:
-// no randomness, no network, no memory. It is safe for concurrent use and
-// starts no goroutines.
+// no randomness, no network, no memory but one of what it has read of skills,
+// which saves time only. It is safe for concurrent use and starts no
+// goroutines.
 //
 // It does not understand language. Where its rules find nothing to do, it says
 // so and lists what it can do; it never invents an address or an answer, and
@@ -42,7 +43,10 @@ import (
 const ModelName = "offline"
 
 // A Model is the planner. Use [New].
-type Model struct{ now func() time.Time }
+type Model struct {
+	now  func() time.Time
+	memo memo
+}
 
 var _ llm.Model = (*Model)(nil)
 
@@ -58,7 +62,7 @@ func New(now func() time.Time) *Model {
 // Generate streams the reply to the last message of the user.
 func (m *Model) Generate(ctx context.Context, req *llm.Request) iter.Seq2[llm.Chunk, error] {
 	return func(yield func(llm.Chunk, error) bool) {
-		r := plan(readTurn(req, m.now()))
+		r := plan(readTurn(req, m.now(), &m.memo))
 		for _, piece := range pieced(r.written()) {
 			if err := ctx.Err(); err != nil {
 				yield(llm.Chunk{}, mesh.Wrap("offline.Generate", err))

@@ -38,11 +38,11 @@ func planParts(t *turn) reply {
 		return say("I cannot find out which skills there are, so I cannot plan this.")
 	}
 	assigned, unknown := assign(t, newCatalog(find.known))
-	if len(assigned) == 0 {
-		return say("I did not understand %s. %s", quoteShort(t.text), find.offers())
-	}
 	if len(assigned)+len(unknown) > maxParts {
 		return tooMany()
+	}
+	if len(assigned) == 0 {
+		return say("%s %s", puzzled(t.text), find.offers())
 	}
 	if t.tool(toolDispatch) == nil {
 		return say("I know what to do, but I have no means left to delegate it.")
@@ -98,7 +98,11 @@ func assign(t *turn, cat *catalog) (assigned []assignment, unknown []part) {
 			used[args.ID] = true
 		}
 	}
-	for _, p := range cat.splitter().split(t.text) {
+	parts := cat.splitter().split(t.text)
+	if len(parts) > maxParts { // which is refused, whatever they are
+		return nil, parts
+	}
+	for _, p := range parts {
 		a := assignment{part: p, skills: cat.choose(p.clause)}
 		if len(a.skills) == 0 {
 			unknown = append(unknown, p)

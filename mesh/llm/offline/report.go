@@ -31,13 +31,27 @@ func (w *work) report() reply {
 	for _, p := range w.unknown {
 		remark := p.imperative(nil) == 0 && !p.question()
 		if len(w.parts)+len(w.foreign) > 0 && !remark {
-			lines = append(lines, "I did not understand "+quoteShort(p.words())+".")
+			lines = append(lines, puzzled(p.words()))
 		}
 	}
 	if len(lines) == 0 {
 		return w.helpless()
 	}
 	return reply{text: strings.Join(lines, "\n\n")}
+}
+
+// puzzled says that nothing was done about the text, and why.
+func puzzled(text string) string {
+	c := newClause(text).trimmed()
+	switch {
+	case forbids(c):
+		return "I did nothing about " + quoteShort(text) + "."
+	case slices.Contains(verbOf(c), doForget):
+		return "None of my skills can forget something, so I did nothing about " + quoteShort(text) + "."
+	case remark(c) && len(c.tokens) > 1:
+		return "I did not understand " + quoteShort(text) + ". If I am to keep it, begin with “remember that”."
+	}
+	return "I did not understand " + quoteShort(text) + "."
 }
 
 // helpless is the answer when nothing can be done.
@@ -50,7 +64,7 @@ func (w *work) helpless() reply {
 	case len(w.cat.skills) == 0 && len(w.t.domains) == 0:
 		return say("I have no skills, so I cannot do %s.", quoteShort(w.t.text))
 	}
-	return say("I did not understand %s. %s", quoteShort(w.t.text), w.find.offers())
+	return say("%s %s", puzzled(w.t.text), w.find.offers())
 }
 
 // offers says what can be done, in one sentence.

@@ -98,7 +98,7 @@ func route(t *turn) reply {
 	if name := choose(parts, agents); name != "" {
 		return reply{calls: []toolCall{{toolConsult, map[string]any{"agent": name, "task": t.text}}}}
 	}
-	return say("I did not understand %s. %s", quoteShort(t.text), t.abilities())
+	return say("%s %s", puzzled(t.text), t.abilities())
 }
 
 // handedOver says what came of a handoff; false if c is none that has ended.
@@ -279,7 +279,7 @@ func choose(parts []part, agents []agentLine) string {
 	// it the agent knows that takes requests apart.
 	own := slices.ContainsFunc(c.tokens, func(t token) bool {
 		return t.is("my", "our", "have") || t.kind == word && slices.Contains(thingsOf(t.stem), aMemory)
-	})
+	}) || ownQuestion(c) || whichThings(c)
 	addressed := slices.ContainsFunc(c.tokens, func(t token) bool { return t.kind == email })
 	if i >= 0 && (calledByName(c) != "" || told && !explains(parts) || len(parts) > 1 || addressed) {
 		return agents[i].name
@@ -293,6 +293,19 @@ func choose(parts []part, agents []agentLine) string {
 		}
 	}
 	return bestAgent(c, agents, told || c.question())
+}
+
+// whichThings reports whether the clause asks for things of a kind, as "what
+// files are in the folder notes": a document can tell of the kind only.
+func whichThings(c clause) bool {
+	t := c.at(1)
+	if c.at(0).is("how") && t.is("many") {
+		t = c.at(2)
+	} else if !c.at(0).is("what", "which") {
+		return false
+	}
+	kind := kindWord(t)
+	return kind != "" && kind != aDoc && strings.HasSuffix(t.low, "s")
 }
 
 // howTo reports whether the clause asks how or why something is.

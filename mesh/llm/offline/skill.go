@@ -13,7 +13,50 @@ type skill struct {
 	Parameters  []param  `json:"parameters"`
 	Tags        []string `json:"tags"`
 
-	about []token // of the description, or nil until a catalog has looked
+	lore *lore // nil until it was learned
+}
+
+// lore is what the words of a skill tell. It is found out once, and not
+// changed.
+type lore struct {
+	tokens            []token // of the description
+	acts, does, kinds []concept
+	like              string
+	knows             bool
+	words             map[concept]float64 // what its texts mention
+	tags              map[concept]bool    // what only its tags mention
+}
+
+// learned returns the skill with its lore and what its parameters mean.
+func (s *skill) learned() skill {
+	out := *s
+	out.learn()
+	return out
+}
+
+func (s *skill) learn() {
+	s.Parameters = slices.Clone(s.Parameters)
+	for i := range s.Parameters {
+		p := &s.Parameters[i]
+		p.kind = kindUnset
+		p.kind = kindOf(p)
+	}
+	s.lore = &lore{tokens: tokenize(s.Description)}
+	s.lore.acts = s.findActs()
+	s.lore.does = s.findDeeds()
+	s.lore.kinds = s.findKinds()
+	s.lore.like = s.findPrefix()
+	s.lore.knows = s.findKnowledge()
+	s.lore.words, s.lore.tags = mentioned(s)
+}
+
+// known returns the skill's lore.
+func (s *skill) known() *lore {
+	if s.lore == nil {
+		out := s.learned()
+		return out.lore
+	}
+	return s.lore
 }
 
 // A param is one parameter of a skill.
@@ -25,7 +68,7 @@ type param struct {
 	Enum        textList    `json:"enum"`
 	Default     looseString `json:"default"`
 
-	kind paramKind // kindUnset until a catalog has looked
+	kind paramKind // kindUnset until it was learned
 }
 
 func (s *skill) domain() string {
@@ -41,14 +84,6 @@ func (s *skill) action() string {
 	return a
 }
 
-// tokens is the description.
-func (s *skill) tokens() []token {
-	if s.about == nil {
-		return tokenize(s.Description)
-	}
-	return s.about
-}
-
 // reads reports whether the skill only tells something.
 func (s *skill) reads() bool {
 	if s.Access != "" {
@@ -58,13 +93,15 @@ func (s *skill) reads() bool {
 }
 
 // acts returns what the skill does, as far as its name or description tell.
-func (s *skill) acts() []concept {
+func (s *skill) acts() []concept { return s.known().acts }
+
+func (s *skill) findActs() []concept {
 	for _, w := range strings.Split(s.action(), "_") {
 		if a := actsOf(stem(w)); len(a) > 0 {
 			return a
 		}
 	}
-	if f := s.tokens(); len(f) > 0 {
+	if f := s.lore.tokens; len(f) > 0 {
 		return actsOf(f[0].stem)
 	}
 	return nil
@@ -72,9 +109,11 @@ func (s *skill) acts() []concept {
 
 // does returns all that the skill does: acts, and the verbs that its
 // description names beside the first, as in "change an event, or delete it".
-func (s *skill) does() []concept {
-	out := slices.Clone(s.acts())
-	tokens := s.tokens()
+func (s *skill) does() []concept { return s.known().does }
+
+func (s *skill) findDeeds() []concept {
+	out := slices.Clone(s.lore.acts)
+	tokens := s.lore.tokens
 	for i, t := range tokens {
 		if t.kind != word || !verbs[t.low] {
 			continue
@@ -96,9 +135,9 @@ func (s *skill) saysVerb(head *token) bool {
 	if plainActs[head.low] || !slices.Contains(acts, doUpdate) && !slices.Contains(acts, doRemove) {
 		return false
 	}
-	tokens := s.tokens()
+	tokens := s.known().tokens
 	for i := range tokens {
-		if tokens[i].low == head.low && (i == 0 || tokens[i-1].is("or", ",")) {
+		if tokens[i].stem == head.stem && (i == 0 || tokens[i-1].is("or", ",")) {
 			return true
 		}
 	}
@@ -131,8 +170,20 @@ func (s *skill) identifier() *param {
 	return &s.Parameters[i]
 }
 
+// place returns the parameter that says where the thing is that the skill works
+// on, or nil.
+func (s *skill) place() *param {
+	i := slices.IndexFunc(s.Parameters, func(p param) bool { return p.Required && kindOf(&p) == kindPath })
+	if i < 0 {
+		return nil
+	}
+	return &s.Parameters[i]
+}
+
 // knows reports whether the skill looks things up in documents.
-func (s *skill) knows() bool {
+func (s *skill) knows() bool { return s.known().knows }
+
+func (s *skill) findKnowledge() bool {
 	return s.reads() && slices.ContainsFunc(tokenize(strings.NewReplacer(".", " ", "_", " ").Replace(s.Name)+" "+s.Description), func(t token) bool {
 		return t.kind == word && t.is("knowledge", "documentation", "docs", "manual", "faq")
 	})
@@ -144,9 +195,11 @@ func (s *skill) searchable() bool {
 
 // kinds are the words for what the skill works on: those of its domain, and the
 // object of its description, as "notes" in "Find notes of the vault".
-func (s *skill) kinds() []concept {
+func (s *skill) kinds() []concept { return s.known().kinds }
+
+func (s *skill) findKinds() []concept {
 	words := strings.Split(s.domain(), "_")
-	for i, t := range s.tokens() {
+	for i, t := range s.lore.tokens {
 		if i > 0 && (t.kind != word || prepositions[t.low]) {
 			break
 		}

@@ -24,11 +24,11 @@ type splitter struct {
 // Words between clauses, longest first; those in sequence make what follows
 // wait for everything before it.
 var (
-	sequence = []string{
+	sequence = newPhrases(
 		"once that is done", "once this is done", "once it is done", "once that's done", "when that is done", "when that's done", "when you are done", "when done", "once done",
 		"after this", "after that", "followed by", "afterwards", "afterward", "subsequently", "thereafter", "and then", "then", "finally", "lastly", "next", "at the end",
-	}
-	addition = []string{"as well as", "in addition", "and also", "and", "also", "plus", "&", "additionally", "at the same time", "meanwhile", "one more thing", "another thing", "first of all", "first", "firstly"}
+	)
+	addition = newPhrases("as well as", "in addition", "and also", "and", "also", "plus", "&", "additionally", "at the same time", "meanwhile", "one more thing", "another thing", "but", "first of all", "first", "firstly")
 )
 
 // A cut is a place where a clause may begin.
@@ -43,6 +43,7 @@ type cut struct {
 // and at "and" and "," only where something that can be done begins; never
 // inside quotations.
 func (s splitter) split(text string) []part {
+	text = s.everywhere(rephrased(text))
 	all := newClause(text)
 	if listed, ok := itemize(all); ok {
 		all, text = listed, listed.text
@@ -50,7 +51,7 @@ func (s splitter) split(text string) []part {
 	if shared, ok := s.distribute(all); ok {
 		all, text = shared, shared.text
 	}
-	cuts := s.cuts(all)
+	cuts, index := s.cuts(all), indexOf(all)
 	var parts []part
 	stage, begin := 0, cut{hard: true}
 	begin.after = skip(all, 0, &begin)
@@ -64,12 +65,19 @@ func (s splitter) split(text string) []part {
 		}
 	}
 	for i, k := range cuts {
+		if len(parts) > maxParts {
+			break // which is refused, whatever comes
+		}
 		end := len(all.tokens)
 		if i+1 < len(cuts) {
 			end = cuts[i+1].at
 		}
-		before := clause{text, all.tokens[min(begin.after, k.at):k.at]}.trimmed()
-		if s.accept(k, before, clause{text, all.tokens[k.after:end]}) {
+		from := min(begin.after, k.at)
+		before := clause{text, all.tokens[from:k.at]}
+		from += before.opening()
+		before = before.trimmed()
+		open := func() bool { return index.openEnded(from, from+len(before.tokens)) }
+		if s.accept(k, before, clause{text, all.tokens[k.after:end]}, open) {
 			flush(k.at)
 			begin = k
 		}
@@ -94,13 +102,60 @@ func (s splitter) distribute(c clause) (clause, bool) {
 		if changes := actsOf(head.stem); head.kind == word && verbs[head.low] && (slices.Contains(changes, doUpdate) || slices.Contains(changes, doRemove)) && idLike(c.at(i+2)) {
 			return newClause(c.text[:c.at(i).end] + " and " + head.text + " " + c.text[c.at(i+2).start:]), true
 		}
+		if text, ok := sharedVerb(c, i, head); ok {
+			return newClause(text), true
+		}
+		if c.at(i).kind != email {
+			continue
+		}
 		rest := c.from(i + 2)
 		to := slices.IndexFunc(rest.tokens, func(t token) bool { return t.is("to") || t.kind != word })
-		if c.at(i).kind == email && slices.Contains(actsOf(head.stem), doSend) && determiners[rest.at(0).low] && rest.at(to).is("to") && rest.at(to+1).kind == email {
+		if slices.Contains(actsOf(head.stem), doSend) && determiners[rest.at(0).low] && rest.at(to).is("to") && rest.at(to+1).kind == email {
 			return newClause(c.text[:rest.at(0).start] + head.text + " " + c.text[rest.at(0).start:]), true
 		}
 	}
 	return c, false
+}
+
+// sharedVerb writes out the verb that shows two kinds of things: "list my tasks
+// and my notes about Oslo" is about both of Oslo.
+func sharedVerb(c clause, i int, head *token) (string, bool) {
+	if head.kind != word || !verbs[head.low] || !slices.Contains(actsOf(head.stem), doSearch) || c.from(i+2).imperative(nil) > 1 {
+		return "", false
+	}
+	second := i + 2
+	for determiners[c.at(second).low] || c.at(second).is("open", "overdue", "new", "latest", "recent") {
+		second++
+	}
+	one, other := kindWord(c.at(i)), kindWord(c.at(second))
+	if one == "" || other == "" || one == other {
+		return "", false
+	}
+	for j := i; j >= 0 && c.at(j).start > head.start; j-- {
+		if c.at(j).kind != word || prepositions[c.at(j).low] {
+			return "", false
+		}
+	}
+	end := second + 1
+	for c.at(end).kind != punct && !c.at(end).is("and", "then") {
+		end++
+	}
+	tail := c.text[c.at(second).end:c.at(end-1).end]
+	return c.text[:c.at(i).end] + tail + " and " + head.text + " " + c.text[c.at(i+2).start:], true
+}
+
+// kindWord returns what kind of things the word is for, or "".
+func kindWord(t *token) string {
+	if t.kind != word {
+		return ""
+	}
+	if things := thingsOf(t.stem); len(things) > 0 {
+		return things[0]
+	}
+	if placeNouns[t.low] || t.is("files", "documents", "folders") {
+		return t.stem
+	}
+	return ""
 }
 
 // idLike reports whether the token is an id, as "t-4f" or "#12".
@@ -195,22 +250,10 @@ func listNumber(c clause, i int) bool {
 		(i == 0 || c.at(i-1).kind == punct)
 }
 
-// startsWith returns the length of the first phrase that c begins with.
-func (c clause) startsWith(phrases []string) int {
-	for _, p := range phrases {
-		if p == "&" && c.at(0).is("&") {
-			return 1
-		}
-		if n := c.begins(p); n > 0 {
-			return n
-		}
-	}
-	return 0
-}
-
-// accept decides whether a clause really begins at k.
-func (s splitter) accept(k cut, before, after clause) bool {
-	if k.wait {
+// accept decides whether a clause really begins at k. open reports whether the
+// one before is open-ended.
+func (s splitter) accept(k cut, before, after clause, open func() bool) bool {
+	if k.wait || forbids(after) && !open() {
 		return true
 	}
 	if k.hard && smallTalk(after) {
@@ -228,22 +271,41 @@ func (s splitter) accept(k cut, before, after clause) bool {
 	if s.matches(after.trimmed()) {
 		return true
 	}
-	return k.hard || !asks && !openEnded(before)
+	return k.hard || !asks && !open()
 }
 
-// openEnded reports whether the clause introduces words that belong to it,
-// whatever they are: "a task to review the code and fix the build".
-func openEnded(c clause) bool {
-	for i := range c.tokens {
-		t := c.at(i)
-		if i > 0 && t.is("that", "saying", "says", "called", "titled", "named", ":", "about") {
-			return true
-		}
-		if t.is("to") && c.at(i+1).kind == word && !c.at(i+1).capital() && !determiners[c.at(i+1).low] && !pronouns[c.at(i+1).low] {
-			return true
+// A clauseIndex finds at once what would else be looked for again and again in
+// a long text: for each token, the next one of a kind, or the number of tokens.
+type clauseIndex struct {
+	intro []int // a word that introduces others, as "saying"
+	toDo  []int // "to" with a verb, maybe
+	stop  []int // the end of a sentence
+}
+
+func indexOf(c clause) *clauseIndex {
+	n := len(c.tokens)
+	x := &clauseIndex{make([]int, n+1), make([]int, n+1), make([]int, n+1)}
+	x.intro[n], x.toDo[n], x.stop[n] = n, n, n
+	for i := n - 1; i >= 0; i-- {
+		x.intro[i], x.toDo[i], x.stop[i] = x.intro[i+1], x.toDo[i+1], x.stop[i+1]
+		t, next := c.at(i), c.at(i+1)
+		switch {
+		case t.is("that", "saying", "says", "called", "titled", "named", ":", "about"):
+			x.intro[i] = i
+		case t.is("to") && next.kind == word && !next.capital() && !determiners[next.low] && !pronouns[next.low]:
+			x.toDo[i] = i
+		case t.is(".", "!", "?", ";", "\n"):
+			x.stop[i] = i
 		}
 	}
-	return false
+	return x
+}
+
+// openEnded reports whether the clause of the tokens [from, end)
+// introduces words that belong to it, whatever they are: "a task to review the
+// code and fix the build".
+func (x *clauseIndex) openEnded(from, end int) bool {
+	return from+1 < end && x.intro[from+1] < end || from < end && x.toDo[from]+1 < end
 }
 
 // reorder turns "after finding A, B", "before doing B, A" and "B after finding
@@ -280,6 +342,8 @@ func (s splitter) reorder(parts []part) []part {
 	return out
 }
 
+var havingDone = newPhrases("you have", "you've", "you are done", "you", "having")
+
 // subordinate returns the clause without the words that say when it is done;
 // false if it begins with none.
 func subordinate(c clause) (clause, bool) {
@@ -287,7 +351,7 @@ func subordinate(c clause) (clause, bool) {
 		return c, false
 	}
 	inner := c.from(1)
-	inner = inner.from(inner.startsWith([]string{"you have", "you've", "you are done", "you", "having"}))
+	inner = inner.from(inner.startsWith(havingDone))
 	head := inner.at(0)
 	return inner, head.kind == word && len(actsOf(head.stem)) > 0 && !head.capital()
 }

@@ -53,6 +53,7 @@ type turn struct {
 	first   bool // the conversation has no answer yet
 	final   bool // no call is made any more
 	now     time.Time
+	memo    *memo
 
 	face    face
 	listed  []skill  // the skills that the request describes
@@ -68,8 +69,8 @@ const (
 	router
 )
 
-func readTurn(req *llm.Request, now time.Time) *turn {
-	t := &turn{tools: req.Tools, first: true, now: now}
+func readTurn(req *llm.Request, now time.Time, known *memo) *turn {
+	t := &turn{tools: req.Tools, first: true, now: now, memo: known}
 	begin, end := t.span(req.Messages)
 	for _, m := range req.Messages[:max(begin, 0)] {
 		if m.Role == llm.RoleAssistant {
@@ -81,7 +82,7 @@ func readTurn(req *llm.Request, now time.Time) *turn {
 		t.read(req.Messages[begin].Text)
 	}
 	for i, m := range req.Messages[begin+1:] {
-		if i+begin+1 == end {
+		if m.Role == llm.RoleUser && m.ToolID == "" && i+begin+1 <= end {
 			continue // the user's word to go on
 		}
 		t.happened(m)
@@ -129,6 +130,9 @@ func (t *turn) span(messages []llm.Message) (begin, end int) {
 		before := written(messages, begin)
 		last := messages[begin-1]
 		cut := last.Role == llm.RoleTool || last.Role == llm.RoleUser && last.ToolID != "" || last.Role == llm.RoleAssistant && len(last.Tools) > 0
+		if last.Role == llm.RoleUser && last.ToolID == "" { // it was asked more than once
+			cut, _ = goOn(last.Text)
+		}
 		yes, no := goOn(messages[begin].Text)
 		if before < 0 || !cut || !yes && !no {
 			break

@@ -10,7 +10,7 @@ import (
 )
 
 func readMessage(text string) *turn {
-	return readTurn(&llm.Request{Messages: []llm.Message{{Role: llm.RoleUser, Text: text}}}, time.Time{})
+	return readTurn(&llm.Request{Messages: []llm.Message{{Role: llm.RoleUser, Text: text}}}, time.Time{}, nil)
 }
 
 func TestResultsOfPriorAgentsAreReadWithoutTheirFences(t *testing.T) {

@@ -58,7 +58,10 @@ var contracted = set("that it what let who there here he she how where when once
 // Nothing else of this package looks for word boundaries.
 func tokenize(text string) []token {
 	var out []token
-	mails := emailPattern.FindAllStringIndex(text, -1)
+	var mails [][]int
+	if strings.Contains(text, "@") { // which is quicker to find than an address
+		mails = emailPattern.FindAllStringIndex(text, -1)
+	}
 	for i := 0; i < len(text); {
 		for len(mails) > 0 && mails[0][0] < i {
 			mails = mails[1:]
@@ -212,7 +215,8 @@ func clip(s string, n int) string {
 // capitalize makes the first letter of s a capital.
 func capitalize(s string) string {
 	r, n := utf8.DecodeRuneInString(s)
-	if n == 0 || r == utf8.RuneError {
+	first, _, _ := strings.Cut(s, " ")
+	if n == 0 || r == utf8.RuneError || strings.ContainsAny(first, "@/") { // an address or a path stays what it is
 		return s
 	}
 	return string(unicode.ToUpper(r)) + s[n:]

@@ -112,11 +112,11 @@ func (w *work) plan() {
 	w.planned = true
 	w.cat = newCatalog(w.find.known)
 	w.parts, w.unknown = assign(w.t, w.cat)
-	if len(w.parts) == 0 && len(w.t.listed) == 1 && len(w.cat.skills) == 1 && strings.TrimSpace(w.t.text) != "" {
-		w.parts, w.unknown = []assignment{{part: part{clause: newClause(w.t.text).trimmed()}, skills: w.cat.skills}}, nil
-	}
 	if len(w.parts)+len(w.unknown) > maxParts {
 		return
+	}
+	if len(w.parts) == 0 && len(w.t.listed) == 1 && len(w.cat.skills) == 1 && strings.TrimSpace(w.t.text) != "" && !forbids(newClause(w.t.text)) && !remark(newClause(w.t.text)) {
+		w.parts, w.unknown = []assignment{{part: part{clause: newClause(w.t.text).trimmed()}, skills: w.cat.skills}}, nil
 	}
 	for n, a := range w.parts {
 		skills := a.skills
@@ -213,6 +213,9 @@ func (w *work) prepare(i int) {
 // settle takes in what came of the step's call. A call whose arguments were
 // wrong is corrected, if the request says more than it used.
 func (s *step) settle(w *work, end call) {
+	if end.failed && atLimit(end.result) { // it was not made, and may be when there is room
+		return
+	}
 	end.args = s.fill.args
 	s.tries = append(s.tries, end)
 	if !end.failed {
@@ -229,4 +232,9 @@ func (s *step) settle(w *work, end call) {
 		}
 	}
 	s.state = failed
+}
+
+// atLimit reports whether a call was not made because a limit was met.
+func atLimit(result string) bool {
+	return strings.Contains(result, "The limit of skill calls ") && strings.Contains(result, " is reached (")
 }

@@ -19,6 +19,10 @@ import (
 
 // friday is when the tests happen: Friday, 20 November 2026, 09:30 in a zone
 // of its own.
+// planner serves all tests, also those that run at the same time: what it
+// remembers of one must make no difference to another.
+var planner = New(friday)
+
 func friday() time.Time {
 	return time.Date(2026, 11, 20, 9, 30, 0, 0, time.FixedZone("here", 3600))
 }
@@ -158,7 +162,7 @@ func (s toolset) Call(ctx context.Context, u mesh.ToolUse) llm.ToolResult {
 // run lets an agent answer the history and returns its last reply.
 func (w *world) run(ctx context.Context, tools llm.Tools, history ...llm.Message) string {
 	w.t.Helper()
-	loop := llm.Loop{Model: New(friday), Tools: tools}
+	loop := llm.Loop{Model: planner, Tools: tools}
 	answer := ""
 	for e, err := range loop.Run(ctx, history) {
 		if err != nil {

@@ -33,7 +33,7 @@ type attempt struct {
 		Close() error
 	}
 	reply reply
-	text  string // that came with the first piece
+	text  string // that came with the piece by which the reply began
 }
 
 // A reply puts together what the events of one protocol bring.
@@ -53,10 +53,8 @@ func (g *generation) try(ctx context.Context, api API) (*attempt, error) {
 	a.timer = time.AfterFunc(a.idle, func() { a.cancel(errIdle) })
 	a.ended = func() error { return ending(ctx) }
 	err := a.explain(g.send(context.WithValue(ctx, attemptKey{}, a), a, api))
-	for err == nil && !a.reply.state().begun(a.text) {
-		var text string
-		text, err = a.next()
-		a.text += text
+	for err == nil && !a.reply.state().begun(a.text) { // with any text it has begun
+		a.text, err = a.next()
 	}
 	if err != nil {
 		a.close()
@@ -69,8 +67,12 @@ func (g *generation) try(ctx context.Context, api API) (*attempt, error) {
 func (g *generation) send(ctx context.Context, a *attempt, api API) (err error) {
 	start := assembly{done: llm.Done{Model: g.model}}
 	if api == APIResponses {
-		a.reply = &responsesReply{assembly: start}
-		stream, failed := g.client.api.CreateResponseStream(ctx, responsesRequest(g.model, g.req))
+		by := ""
+		if g.client.thinks(g.model) {
+			by = g.client.thinker(g.model)
+		}
+		a.reply = &responsesReply{assembly: start, by: by}
+		stream, failed := g.client.api.CreateResponseStream(ctx, responsesRequest(g.model, g.req, by))
 		if err = failed; err == nil {
 			a.events = stream
 		}

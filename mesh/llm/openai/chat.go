@@ -2,6 +2,7 @@ package openai
 
 import (
 	"encoding/json"
+	"slices"
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/llm"
@@ -11,8 +12,9 @@ import (
 type assembly struct {
 	done  llm.Done
 	calls []mesh.ToolUse
-	size  int  // bytes of all calls
-	ended bool // nothing comes after this
+	args  [][]byte // of calls whose arguments come in pieces
+	size  int      // bytes of all calls
+	ended bool     // nothing comes after this
 }
 
 // maxCalls bounds the calls of one reply, in bytes; they are kept until the
@@ -36,6 +38,9 @@ func (a *assembly) finish(yield func(llm.Chunk, error) bool) error {
 		return mesh.Errorf(mesh.Unavailable, op, "The model's provider failed while it was answering; try again")
 	}
 	for i := range a.calls {
+		if i < len(a.args) {
+			a.calls[i].Arguments = string(a.args[i])
+		}
 		if !yield(llm.Chunk{Tool: &a.calls[i]}, nil) {
 			return nil
 		}
@@ -112,26 +117,27 @@ func (r *chatReply) add(event []byte) (string, error) {
 	return text, nil
 }
 
-// addCall takes in a piece of a call. Pieces belong together by index; a
-// provider that sends none begins a call with each new id.
+// addCall takes in a piece of a call. Pieces belong together by index, or, where
+// a provider sends none, by id; one with neither continues the last call. A
+// piece with a name begins a new call if that call has another id, or, where
+// ids are missing, is complete: some providers number all calls alike.
 func (r *chatReply) addCall(t callPiece) {
-	at := len(r.calls) - 1
-	if t.Index != nil {
-		at = -1
-		for i, n := range r.index {
-			if n == *t.Index {
-				at = i
-			}
+	at := r.callOf(t)
+	if at >= 0 && t.Function.Name != "" && r.calls[at].Name != "" {
+		have := &r.calls[at]
+		switch {
+		case t.ID != "" && have.ID != "" && t.ID != have.ID:
+			at = slices.IndexFunc(r.calls, func(u mesh.ToolUse) bool { return u.ID == t.ID })
+		case t.ID == "" && t.Index == nil && json.Valid(r.args[at]):
+			at = -1
 		}
-	} else if at >= 0 && t.ID != "" && t.ID != r.calls[at].ID {
-		at = -1
 	}
 	if at < 0 {
 		n := len(r.calls)
 		if t.Index != nil {
 			n = *t.Index
 		}
-		r.calls, r.index = append(r.calls, mesh.ToolUse{}), append(r.index, n)
+		r.calls, r.args, r.index = append(r.calls, mesh.ToolUse{}), append(r.args, nil), append(r.index, n)
 		at = len(r.calls) - 1
 		r.size += callOverhead
 	}
@@ -142,6 +148,26 @@ func (r *chatReply) addCall(t callPiece) {
 	if call.Name == "" {
 		call.Name = t.Function.Name
 	}
-	call.Arguments += t.Function.Arguments
+	r.args[at] = append(r.args[at], t.Function.Arguments...)
 	r.size += len(t.ID) + len(t.Function.Name) + len(t.Function.Arguments)
+}
+
+// callOf returns which call the piece belongs to by its index or id, or -1.
+func (r *chatReply) callOf(t callPiece) int {
+	last := len(r.calls) - 1
+	switch {
+	case t.Index != nil:
+		for i := last; i >= 0; i-- {
+			if r.index[i] == *t.Index {
+				return i
+			}
+		}
+		return -1
+	case t.ID != "":
+		if last >= 0 && r.calls[last].ID == "" {
+			return last
+		}
+		return slices.IndexFunc(r.calls, func(u mesh.ToolUse) bool { return u.ID == t.ID })
+	}
+	return last
 }

@@ -32,6 +32,7 @@ type eventReader struct {
 	lines int    // in data
 	stray []byte // what is no event
 	begun bool   // whether the first line was read
+	cr    bool   // whether a CR was read last
 	some  bool   // whether there was any event
 	out   []byte // rest of what is being passed on
 	err   error
@@ -51,7 +52,7 @@ func (d *eventReader) Read(p []byte) (int, error) {
 		if !d.begun {
 			line, d.begun = bytes.TrimPrefix(line, []byte("\ufeff")), true
 		}
-		if problem := d.take(bytes.TrimRight(line, "\r\n"), err != nil); problem != nil {
+		if problem := d.take(line, err != nil); problem != nil {
 			d.err = problem
 		} else if err != nil {
 			d.err = d.end(err)
@@ -62,17 +63,24 @@ func (d *eventReader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// line reads one line, with its end.
+// line reads one line, without its end, which is CR, LF or both.
 func (d *eventReader) line() ([]byte, error) {
 	var line []byte
 	for {
-		piece, err := d.in.ReadSlice('\n')
-		line = append(line, piece...)
-		if len(line) > maxEvent {
-			return nil, &protocolError{fmt.Errorf("a line of the stream is longer than %d MiB", maxEvent>>20)}
-		}
-		if !errors.Is(err, bufio.ErrBufferFull) {
+		b, err := d.in.ReadByte()
+		if err != nil {
 			return line, err
+		}
+		after := d.cr
+		d.cr = b == '\r'
+		switch {
+		case b == '\n' && after: // the line has ended before
+		case b == '\n' || b == '\r':
+			return line, nil
+		case len(line) >= maxEvent:
+			return nil, &protocolError{fmt.Errorf("a line of the stream is longer than %d MiB", maxEvent>>20)}
+		default:
+			line = append(line, b)
 		}
 	}
 }

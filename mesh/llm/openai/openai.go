@@ -15,8 +15,12 @@
 // providers can cache them. Where the provider wants to be told what to cache,
 // see [Cache].
 //
+// Over the Responses API, models that reason get back within a turn what they
+// thought, encrypted, so that nothing is kept by the provider.
+//
 // A client is safe for concurrent use. It keeps no conversation; all that it
-// remembers is which models the endpoint wants asked over the Responses API.
+// remembers is which models the endpoint wants asked over the Responses API,
+// and which of them do not hand out what they thought.
 package openai
 
 import (
@@ -115,6 +119,7 @@ type Client struct {
 
 	mu        sync.Mutex
 	responses map[string]bool // models that the endpoint wants asked over the Responses API
+	silent    map[string]bool // models that do not hand out what they thought
 }
 
 var _ llm.Model = (*Client)(nil)
@@ -146,7 +151,7 @@ func New(c Config) (*Client, error) {
 	// The endpoint passes nothing on but data, so that a line which is none is
 	// no sign of trouble.
 	config.EmptyMessagesLimit = math.MaxUint
-	return &Client{config: c, api: openai.NewClientWithConfig(config), http: client, responses: map[string]bool{}}, nil
+	return &Client{config: c, api: openai.NewClientWithConfig(config), http: client, responses: map[string]bool{}, silent: map[string]bool{}}, nil
 }
 
 func (c Config) withDefaults() Config {
@@ -263,6 +268,24 @@ func (c *Client) apiOf(model string) API {
 	}
 	return APIChat
 }
+
+// thinks reports whether the model is asked for what it thought.
+func (c *Client) thinks(model string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return !c.silent[model]
+}
+
+// hush remembers that the model is not to be asked for what it thought.
+func (c *Client) hush(model string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.silent[model] = true
+}
+
+// thinker says whose thoughts those of the model are: no other endpoint and no
+// other model can read them.
+func (c *Client) thinker(model string) string { return c.config.BaseURL + " " + model }
 
 // useResponses remembers that the model needs the Responses API.
 func (c *Client) useResponses(model string) {

@@ -50,7 +50,7 @@ func TestGenerate_sendsExtraFields(t *testing.T) {
 		"most thoughts": {openai.Config{Model: "o3-mini"}, limited, map[string]any{"model": "o3-mini", "max_completion_tokens": 50.0}},
 		"usage, wanted": {openai.Config{Model: "m", Extra: map[string]any{"usage": map[string]any{"include": true}}}, hello(), map[string]any{"model": "m", "usage": map[string]any{"include": true}}},
 		"responses": {openai.Config{Model: "m", API: openai.APIResponses, Temperature: &zero, Extra: map[string]any{"reasoning": map[string]any{"effort": "low"}}}, limited, map[string]any{
-			"model": "m", "temperature": 0.0, "reasoning": map[string]any{"effort": "low"}, "max_output_tokens": 50.0, "store": false,
+			"model": "m", "temperature": 0.0, "reasoning": map[string]any{"effort": "low"}, "max_output_tokens": 50.0, "store": false, "include": []any{"reasoning.encrypted_content"},
 			"input": []any{map[string]any{"role": "user", "content": "hello"}},
 		}},
 	}

@@ -14,18 +14,22 @@ import (
 )
 
 // responsesRequest translates a request for the Responses API. The provider
-// keeps nothing of it.
-func responsesRequest(model string, req *llm.Request) openai.CreateResponseRequest {
+// keeps nothing of it. What the model thought is asked for, and sent if it is
+// of by; "" does neither.
+func responsesRequest(model string, req *llm.Request, by string) openai.CreateResponseRequest {
 	out := openai.CreateResponseRequest{
 		Model:           model,
 		Instructions:    strings.Join(slices.DeleteFunc([]string{req.System, req.Context}, empty), "\n\n"),
 		MaxOutputTokens: req.MaxTokens,
 		Store:           new(bool),
 	}
+	if by != "" {
+		out.Include = []openai.ResponseInclude{openai.ResponseIncludeReasoningEncryptedContent}
+	}
 	messages, _ := entries(req)
 	input := []any{}
 	for _, e := range messages {
-		input = append(input, responsesItems(e)...)
+		input = append(input, responsesItems(e, by)...)
 	}
 	out.Input = input
 	for _, f := range tools(req) {
@@ -36,12 +40,21 @@ func responsesRequest(model string, req *llm.Request) openai.CreateResponseReque
 	return out
 }
 
-// responsesItems translates a message: a call is an item of its own.
-func responsesItems(e entry) []any {
+// responsesItems translates a message: a call is an item of its own, and so is
+// each thought of by, where it was.
+func responsesItems(e entry, by string) []any {
 	if e.Role == llm.RoleTool {
 		return []any{openai.ResponseFunctionCallOutput{Type: "function_call_output", CallID: e.ToolID, Output: e.Text}}
 	}
 	var out []any
+	think := func(text bool, calls int) {
+		for _, t := range e.Thoughts {
+			if by != "" && t.By == by && t.Text == text && t.Calls == calls {
+				out = append(out, t.Data)
+			}
+		}
+	}
+	think(false, 0)
 	switch text := e.texts(); len(text) {
 	case 0:
 	case 1:
@@ -53,7 +66,11 @@ func responsesItems(e entry) []any {
 		}
 		out = append(out, openai.ResponseInputMessage{Role: string(e.Role), Content: content})
 	}
-	for _, use := range e.Tools {
+	for i, use := range e.Tools { // a thought that nothing comes after is refused
+		if i > 0 {
+			think(false, i)
+		}
+		think(true, i)
 		out = append(out, openai.ResponseOutputItem{
 			Type: "function_call", CallID: use.ID, Name: use.Name, Arguments: cmp.Or(use.Arguments, "{}"),
 		})
@@ -64,8 +81,15 @@ func responsesItems(e entry) []any {
 // responsesReply puts together a reply of the Responses API.
 type responsesReply struct {
 	assembly
-	said bool // whether there was any text
+	by    string // whose thoughts are kept, or ""
+	said  bool   // whether there was any text
+	spoke bool   // whether a message was complete
+	deep  int    // bytes of thoughts
 }
+
+// maxThoughts bounds what is kept of the thoughts of one reply, in bytes. A
+// reply that has more is taken without them.
+const maxThoughts = 512 << 10
 
 // responsesEvent is what we read of an event. Others are passed over.
 type responsesEvent struct {
@@ -88,6 +112,7 @@ type responsesEvent struct {
 
 // outputItem is a message or a call.
 type outputItem struct {
+	raw       json.RawMessage
 	Type      string `json:"type"`
 	CallID    string `json:"call_id"`
 	Name      string `json:"name"`
@@ -96,6 +121,16 @@ type outputItem struct {
 		Text    string `json:"text"`
 		Refusal string `json:"refusal"`
 	} `json:"content"`
+}
+
+// UnmarshalJSON keeps the item as it came, beside what is read of it.
+func (i *outputItem) UnmarshalJSON(data []byte) error {
+	type plain outputItem
+	if err := json.Unmarshal(data, (*plain)(i)); err != nil {
+		return err
+	}
+	i.raw = slices.Clone(data)
+	return nil
 }
 
 // add takes in one event and returns its text.
@@ -119,7 +154,7 @@ func (r *responsesReply) add(event []byte) (string, error) {
 		r.said = r.said || text != ""
 		return text, nil
 	case openai.ResponseStreamEventOutputItemDone:
-		r.addCall(e.Item)
+		r.addItem(e.Item)
 	case openai.ResponseStreamEventCompleted:
 		return r.end(&e, ""), nil
 	case openai.ResponseStreamEventIncomplete:
@@ -143,6 +178,38 @@ func (r *responsesReply) add(event []byte) (string, error) {
 	return "", nil
 }
 
+// addItem takes in an item that is complete.
+func (r *responsesReply) addItem(item outputItem) {
+	switch item.Type {
+	case "message":
+		r.spoke = true
+	case "reasoning":
+		r.addThought(item.raw)
+	default:
+		r.addCall(item)
+	}
+}
+
+// addThought keeps what is encrypted of an item: without it, the provider would
+// look for the item where it keeps nothing.
+func (r *responsesReply) addThought(raw json.RawMessage) {
+	var item map[string]json.RawMessage
+	var secret string
+	if r.by == "" || json.Unmarshal(raw, &item) != nil || json.Unmarshal(item["encrypted_content"], &secret) != nil || secret == "" {
+		return
+	}
+	if r.deep += len(raw); r.deep > maxThoughts {
+		r.by, r.done.Thoughts = "", nil
+		return
+	}
+	delete(item, "status") // which the API tells, and does not take
+	data, err := json.Marshal(item)
+	if err != nil {
+		return
+	}
+	r.done.Thoughts = append(r.done.Thoughts, llm.Thought{By: r.by, Text: r.spoke, Calls: len(r.calls), Data: data})
+}
+
 // addCall takes in an item if it is a call.
 func (r *responsesReply) addCall(item outputItem) {
 	if item.Type != "function_call" {
@@ -155,10 +222,10 @@ func (r *responsesReply) addCall(item outputItem) {
 // end ends the reply, and returns text that came with its end alone: some
 // servers send no deltas.
 func (r *responsesReply) end(e *responsesEvent, reason string) (text string) {
-	calls := len(r.calls) == 0
+	late := len(r.calls) == 0 && len(r.done.Thoughts) == 0 // no item came before
 	for _, item := range e.Response.Output {
-		if calls {
-			r.addCall(item)
+		if late {
+			r.addItem(item)
 		}
 		for _, part := range item.Content {
 			if item.Type == "message" && !r.said {

@@ -42,7 +42,7 @@ func TestGenerate_sendsTheConversationToTheResponsesAPI(t *testing.T) {
 	req.Messages[4].Failed = true
 	got := fields(t, bodies(t, openai.Config{Model: "big", API: openai.APIResponses}, req)[0])
 	var want map[string]any
-	if err := json.Unmarshal([]byte(`{"model":"big","store":false,
+	if err := json.Unmarshal([]byte(`{"model":"big","store":false,"include":["reasoning.encrypted_content"],
 		"instructions":"You are ann's agent.\nToday is Monday. She is in Oslo.\n\nOpen tasks: none.",
 		"input":[{"role":"user","content":"hello"},{"role":"assistant","content":"Hello, Ann."},
 		{"role":"user","content":[{"type":"input_text","text":"What is due?"},{"type":"input_text","text":"It is 10:01."}]},

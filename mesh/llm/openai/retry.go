@@ -40,9 +40,22 @@ func (g *generation) open(ctx context.Context) (*attempt, error) {
 	a, err := g.retry(ctx, api)
 	if g.client.config.API == APIAuto && api == APIChat && needsResponses(err) {
 		g.client.useResponses(g.model)
-		return g.retry(ctx, APIResponses)
+		api = APIResponses
+		a, err = g.retry(ctx, api)
+	}
+	if api == APIResponses && refusesThoughts(err) && g.client.thinks(g.model) {
+		g.client.hush(g.model)
+		return g.retry(ctx, api)
 	}
 	return a, err
+}
+
+// refusesThoughts reports whether the request failed because of what the model
+// thought: it does not hand that out, or cannot read it any more.
+func refusesThoughts(err error) bool {
+	var said *apiError
+	return errors.As(err, &said) && said.status == http.StatusBadRequest &&
+		(strings.Contains(strings.ToLower(said.text), "encrypted") || strings.Contains(said.text, "'include'") || strings.Contains(said.text, "type 'reasoning'"))
 }
 
 // needsResponses reports whether the model is not to be had over chat

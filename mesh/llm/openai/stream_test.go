@@ -193,3 +193,19 @@ type always []byte
 func (b always) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: 200, Body: io.NopCloser(bytes.NewReader(b)), Header: http.Header{}, Request: r}, nil
 }
+
+// A network cuts where it likes, also inside of a character: what arrives is
+// whole.
+func TestGenerate_charactersThatArriveInParts(t *testing.T) {
+	const want = "é – 会話 🙂 \u0000"
+	c := serve(t, func(s stream) {
+		body := "data: {\"choices\":[{\"delta\":{\"content\":\"é – 会話 🙂 \\u0000\",\"tool_calls\":[{\"index\":0,\"id\":\"1\",\"function\":{\"name\":\"a\",\"arguments\":\"{\\\"q\\\":\\\"会話\\\"}\"}}]},\"finish_reason\":\"stop\"}]}\n\n"
+		for i := range len(body) {
+			s.raw(body[i : i+1])
+		}
+	})
+	texts, calls, _, err := generate(t.Context(), c, hello())
+	if got := strings.Join(texts, ""); err != nil || got != want || len(calls) != 1 || calls[0].Arguments != `{"q":"会話"}` {
+		t.Errorf("got %q, %+v, %v", got, calls, err)
+	}
+}

@@ -52,21 +52,30 @@ func TestCost(t *testing.T) {
 	}
 }
 
-// The cost model of a conversation of 25 calls: 137,500 tokens of input cost
-// as much as 48,950 would without a cache, 64 % less (S3-070).
+// Tokens of different prices add up: the model of costs of a conversation of 25
+// calls, 137,500 tokens that cost as much as 48,950 would without a cache (S3-070).
+// The usages are those of ten turns, five of one call and five of four; where they
+// come from, and why a loop pays 51,450, is with the test of the loop.
 func TestCost_ofAConversationWithACache(t *testing.T) {
 	effective := price.Table{"m": {Input: 1e6, Cached: 0.1e6, CacheWrite: 1.25e6}} // dollars are tokens
-	recorded := []mesh.Usage{
-		{Prompt: 3_000, CacheWrite: 3_000}, {Prompt: 72_000, Cached: 72_000}, // the system prompt
-		{Prompt: 20_000}, {Prompt: 2_000, CacheWrite: 2_000}, {Prompt: 30_000, Cached: 30_000}, // the context
-		{Prompt: 12_500}, // what is new
-	}
 	var sum mesh.Usage
-	for _, u := range recorded {
-		sum = sum.Add(effective.Cost("m", u))
+	for turn := range 10 {
+		for call := range 1 + turn%2*3 {
+			u := mesh.Usage{Prompt: 3_000 + 2_000 + 500, Cached: 3_000}
+			if turn == 0 {
+				u.Cached, u.CacheWrite = 0, 3_000 // the system prompt, for all calls after it
+			}
+			switch {
+			case call > 0:
+				u.Cached += 2_000
+			case turn%2 == 1:
+				u.CacheWrite += 2_000 // the context, for the later calls of the turn
+			}
+			sum = sum.Add(effective.Cost("m", u))
+		}
 	}
-	if math.Abs(sum.Cost-48_950) > 1e-6 {
-		t.Errorf("the conversation costs %v tokens", sum.Cost)
+	if sum.Prompt != 137_500 || math.Abs(sum.Cost-48_950) > 1e-6 {
+		t.Errorf("the conversation of %d tokens costs %v", sum.Prompt, sum.Cost)
 	}
 	if saved := 1 - sum.Cost/137_500; saved < 0.64 || saved > 0.65 {
 		t.Errorf("%.3f is saved", saved)

@@ -196,10 +196,23 @@ func estimate(count Counter, req *llm.Request) sizes {
 		messages: make([]int, len(req.Messages)),
 	}
 	for i, m := range req.Messages {
-		e.messages[i] = count.Message(m)
+		e.messages[i] = count.Message(m) + thoughts(m)/bytesOfThought
 		e.all += e.messages[i]
 	}
 	return e
+}
+
+// bytesOfThought is how many bytes of a thought are a token: it is encrypted, and
+// written in base 64.
+const bytesOfThought = 4
+
+// thoughts is the size of what the model thought, in bytes.
+func thoughts(m llm.Message) int {
+	n := 0
+	for _, t := range m.Thoughts {
+		n += len(t.Data)
+	}
+	return n
 }
 
 // Bounds of a correction: one that is further off comes from another request
@@ -243,7 +256,7 @@ func fitsSurely(b Budget, req *llm.Request, last mesh.Usage) bool {
 	}
 	rest := 0
 	for _, m := range req.Messages {
-		rest += each + len(m.Text) + len(m.Name) + len(m.ToolID)
+		rest += each + len(m.Text) + len(m.Name) + len(m.ToolID) + thoughts(m)
 		for _, u := range m.Tools {
 			rest += each + len(u.ID) + len(u.Name) + len(u.Arguments)
 		}

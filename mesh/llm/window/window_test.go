@@ -207,6 +207,29 @@ func TestTrim_keepsTheNewestWholeTurns(t *testing.T) {
 	})
 }
 
+// What the model thought is sent, and so it is counted, at four bytes a token: a
+// conversation with thoughts is trimmed like one whose texts are so much longer.
+func TestTrim_countsThoughts(t *testing.T) {
+	b := window.Budget{Context: 2_000, System: 200, Response: 400, Utilisation: 1}
+	rapid.Check(t, func(t *rapid.T) {
+		thinks := asked(t)
+		writes := *thinks
+		writes.Messages = slices.Clone(thinks.Messages)
+		for i, m := range thinks.Messages {
+			if m.Role != llm.RoleAssistant {
+				continue
+			}
+			n := rapid.IntRange(0, 400).Draw(t, "thought")
+			thinks.Messages[i].Thoughts = []llm.Thought{{By: "p", Data: []byte(strings.Repeat("x", 4*n))}}
+			writes.Messages[i].Text += strings.Repeat(".", n)
+		}
+		got, want := window.Trim(b, letters{}, thinks, mesh.Usage{}), window.Trim(b, letters{}, &writes, mesh.Usage{})
+		if got != want {
+			t.Errorf("%d messages were dropped because of thoughts, and %d because of as much text", got, want)
+		}
+	})
+}
+
 // A provider that counts otherwise is believed: what is sent after its first
 // word on it fits by its own count.
 func TestTrim_believesTheProvider(t *testing.T) {
