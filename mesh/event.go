@@ -255,6 +255,8 @@ const (
 	ReasonHandedOff   = "HANDED_OFF" // the agent's part ended with a handoff
 	ReasonIllegal     = "INVALID_AGENT_RESPONSE"
 	ReasonApproval    = "APPROVAL_REQUIRED" // a call waits for the user's yes
+	ReasonLimit       = "LIMIT_REACHED"     // a limit was met; the user says whether to go on
+	ReasonDeclined    = "DECLINED"          // the user did not want it to go on
 	ReasonDelivered   = "MESSAGE_DELIVERED" // the user's further message goes to the agent
 )
 

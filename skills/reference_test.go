@@ -93,7 +93,7 @@ func (c inProcess) Invoke(ctx context.Context, method string, req, res any, _ ..
 
 // S3-089, S3-054: what a model is told of the shipped skills where it has to
 // look them up: all domains with their skills, and the quick reference of
-// exactly these eight commands with their flags.
+// exactly these eight commands with their flags, in this order.
 func TestFS_isInThePromptWithAQuickReference(t *testing.T) {
 	g := &mesh.Grant{Tenant: mesh.DefaultTenant, User: "ann", Thread: "t", Execution: "e", Skills: []string{"*"}}
 	call := mesh.Call{Principal: mesh.Principal{Tenant: g.Tenant, User: g.User, Grant: g}}
@@ -124,7 +124,7 @@ func TestFS_isInThePromptWithAQuickReference(t *testing.T) {
 			t.Errorf("%s is told without its flags", name)
 		}
 	}
-	want := []string{"calendar.create", "mail.search", "mail.send", "memory.save", "memory.search", "tasks.create", "tasks.get", "tasks.search"} // by name
+	want := []string{"tasks.create", "tasks.search", "tasks.get", "mail.send", "mail.search", "calendar.create", "memory.save", "memory.search"}
 	if diff := cmp.Diff(want, names); diff != "" {
 		t.Error(diff)
 	}

@@ -57,6 +57,10 @@ type office struct {
 	t *testing.T
 	// models are the agents' own.
 	models map[string]*scripted.Model
+	limits node.Limits
+	face   agent.Face
+	// result is what a skill returns; nil for what was done.
+	result func(call *skill.Call) string
 
 	mu      sync.Mutex
 	effects []string
@@ -82,7 +86,11 @@ func (o *office) handlers() map[string]skill.Handler {
 		}
 		o.keys[call.Key] = true
 		o.effects = append(o.effects, fmt.Sprint(call.Skill, " ", call.Args))
-		return &skill.Result{Status: skill.StatusOK, Content: "did " + call.Skill}, nil
+		content := "did " + call.Skill
+		if o.result != nil {
+			content = o.result(call)
+		}
+		return &skill.Result{Status: skill.StatusOK, Content: content}, nil
 	})
 	return map[string]skill.Handler{"mail.send": note, "tasks.delete": note, "tasks.search": note}
 }
@@ -98,7 +106,7 @@ func (o *office) specialist(name string) func(node.Env) (agent.Agent, error) {
 	return func(env node.Env) (agent.Agent, error) {
 		return specialist.New(specialist.Config{
 			Card: meshtest.Card(o.t, name), Model: o.modelOf(name), Domains: []string{name}, Handlers: o.handlers(),
-			Prompt: "You do " + name + ".", Now: friday, Logger: env.Logger,
+			Interface: o.face, Prompt: "You do " + name + ".", Now: friday, Logger: env.Logger,
 		})
 	}
 }
@@ -133,7 +141,7 @@ func (o *office) open(agents meshtest.Agents) {
 		data = o.Data
 		o.Stop()
 	}
-	o.Mesh = meshtest.Start(o.t, agents, meshtest.Options{Data: data, Skills: []fs.FS{guarded}})
+	o.Mesh = meshtest.Start(o.t, agents, meshtest.Options{Data: data, Skills: []fs.FS{guarded}, Limits: o.limits})
 }
 
 // serve runs a specialist outside of the node until stop, or the end of the

@@ -119,9 +119,10 @@ func TestTheAgentNeedsWhatItNeeds(t *testing.T) {
 	card, model := meshtest.Card(t, "main"), scripted.New()
 	for field, cfg := range map[string]mainagent.Config{
 		"card": {Model: model, Conns: new(rpc.Pool)}, "model": {Card: card, Conns: new(rpc.Pool)}, "conns": {Card: card, Model: model},
+		"reads": {Card: card, Model: model, Conns: new(rpc.Pool), Solo: new(mainagent.Solo), Reads: new(agent.SkillOptions)},
 	} {
 		if _, err := mainagent.New(cfg); !mesh.IsCode(err, mesh.Invalid) || !strings.Contains(err.Error(), field) {
-			t.Errorf("without %s: %v", field, err)
+			t.Errorf("%s: %v", field, err)
 		}
 	}
 }

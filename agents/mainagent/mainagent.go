@@ -9,8 +9,9 @@
 //
 // It keeps no state; invocations run concurrently.
 //
-// Unless it works alone ([Solo]), it uses no skills: whoever is to do something
-// is asked to.
+// Unless it works alone ([Solo]), it uses no skills but those that only read, and
+// these only if the operator allows it (Config.Reads): whoever is to do something is
+// asked to.
 package mainagent
 
 import (
@@ -44,6 +45,10 @@ type Config struct {
 	// Solo makes the agent work with skills of its own; nil for one that asks
 	// other agents.
 	Solo *Solo
+	// Reads has the agent use skills with the access read itself, beside asking
+	// others; nil, the default, for none. Of the options Face, Handlers, Timeout and
+	// Notify count. It goes without Solo.
+	Reads *agent.SkillOptions
 	// Fit and Cost are those of llm.Loop.
 	Fit  func(req *llm.Request, last mesh.Usage) (dropped int)
 	Cost func(model string, u mesh.Usage) mesh.Usage
@@ -77,6 +82,8 @@ func New(cfg Config) (agent.Agent, error) {
 		return nil, mesh.InvalidField(op, "model", "is missing; use package offline when there is none")
 	case cfg.Conns == nil:
 		return nil, mesh.InvalidField(op, "conns", "are missing; give a connection pool")
+	case cfg.Solo != nil && cfg.Reads != nil:
+		return nil, mesh.InvalidField(op, "reads", "has no effect beside solo, which has all skills; leave one of them out")
 	}
 	if cfg.Solo != nil {
 		solo := *cfg.Solo
@@ -120,13 +127,30 @@ func (a *assistant) Run(ctx context.Context, inv *agent.Invocation) iter.Seq2[ag
 		}
 		d := dispatch.New(ctx, inv, a.Conns, a.Dispatch)
 		defer d.Close()
+		prompt := agent.Prompt{Identity: a.Prompt, User: inv.User, Channel: inv.Channel, Now: a.Now()}
 		run := agent.ModelRun{
 			Model: a.Model, Name: a.ModelName, Fit: a.Fit, Cost: a.Cost, Logger: a.Logger,
-			System:   agent.Prompt{Identity: a.Prompt, User: inv.User, Channel: inv.Channel, Now: a.Now()}.String(),
 			Fresh:    agent.Clock(a.Now()),
 			Tools:    agent.Combine(dispatch.NewConsult(d, others.consult), handoffs),
 			Progress: others.progress,
 		}
+		if a.Reads != nil {
+			reads, err := agent.NewReadTools(ctx, inv, *a.Reads, a.Now, a.Logger)
+			if err != nil {
+				yield(nil, mesh.Wrap("mainagent.Run", err))
+				return
+			}
+			defer reads.Wait()
+			prompt.Commands, prompt.Skills = reads.Prompt()
+			run.Tools, run.Commands = agent.Combine(run.Tools, reads), reads.Commands()
+			run.Progress = func(use mesh.ToolUse) (agent.Progress, bool) {
+				if use.Name == dispatch.ToolConsult {
+					return others.progress(use)
+				}
+				return reads.Progress(use)
+			}
+		}
+		run.System = prompt.String()
 		if a.Context != nil {
 			run.Context = a.Context(ctx, inv)
 		}

@@ -63,7 +63,7 @@ func (a *assistant) runAlone(ctx context.Context, inv *agent.Invocation, handoff
 			System: agent.Prompt{Identity: a.Prompt, Commands: commands, Skills: skills, User: inv.User, Channel: inv.Channel, Now: a.Now()}.String(),
 			Fresh:  agent.Clock(a.Now()),
 			Tools:  agent.Combine(tools, handoffs), Commands: tools.Commands(),
-			MaxSteps: a.Solo.MaxSteps, Pause: true, Progress: agent.SkillProgress,
+			MaxSteps: a.Solo.MaxSteps, Pause: true, Progress: tools.Progress,
 		}
 		if a.Context != nil {
 			run.Context = a.Context(ctx, inv)

@@ -2,6 +2,7 @@ package mainagent_test
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -10,6 +11,7 @@ import (
 	"agentmesh/agents/mainagent"
 	"agentmesh/mesh"
 	"agentmesh/mesh/agent"
+	"agentmesh/mesh/limit"
 	"agentmesh/mesh/llm"
 	"agentmesh/mesh/llm/scripted"
 	"agentmesh/mesh/node"
@@ -20,6 +22,12 @@ import (
 // alone runs a mesh whose main agent has the skills itself.
 func alone(t *testing.T, model llm.Model, solo mainagent.Solo) *meshtest.Mesh {
 	t.Helper()
+	return aloneWithin(t, model, solo, node.Limits{})
+}
+
+// aloneWithin is alone within limits.
+func aloneWithin(t *testing.T, model llm.Model, solo mainagent.Solo, limits node.Limits) *meshtest.Mesh {
+	t.Helper()
 	w := newWorld(t)
 	solo.Handlers = w.handlers()
 	return meshtest.Start(t, meshtest.Agents{"main": func(env node.Env) (agent.Agent, error) {
@@ -27,7 +35,7 @@ func alone(t *testing.T, model llm.Model, solo mainagent.Solo) *meshtest.Mesh {
 			Card: meshtest.Card(t, "main"), Model: model, Conns: env.Conns, Solo: &solo, Now: friday, Logger: env.Logger,
 			Context: func(context.Context, *agent.Invocation) string { return "From the memory: likes tea" },
 		})
-	}}, meshtest.Options{})
+	}}, meshtest.Options{Limits: limits})
 }
 
 // S3-001, S3-132, S3-133: one agent does it alone, through each of the faces.
@@ -120,5 +128,36 @@ func TestAloneTheAgentPausesAtALimit(t *testing.T) {
 	}
 	if calls := bodies[mesh.SkillCalled](m.Events(thread)); len(calls) != 2 {
 		t.Errorf("called %+v", calls)
+	}
+}
+
+// S3-040: with the defaults it is the limit of ten calls that an agent meets
+// that works alone, and not that of its replies, also when it looks for each
+// skill before.
+func TestTheTenthCallIsTheLastForOneMessage(t *testing.T) {
+	var steps []scripted.Step
+	for n := range limit.SoloTurnCalls + 1 {
+		steps = append(steps, scripted.Call("get_skill", `{"domain":"tasks"}`), use("tasks.create", "title", fmt.Sprint("Task ", n)))
+	}
+	m := aloneWithin(t, scripted.New(steps...), mainagent.Solo{}, node.Limits{TurnCalls: limit.SoloTurnCalls})
+	thread := mesh.NewThreadID()
+	s := m.Say(thread, "Note these eleven tasks")
+	if s.State != input || !strings.HasPrefix(s.Asked(), "I have used the 10 skill calls that I may make for one message.") || !strings.Contains(s.Asked(), "Still open:\n- tasks.create(title: Task 10)") {
+		t.Errorf("ended %v, asked %q", s.State, s.Asked())
+	}
+	trips := bodies[mesh.LimitTripped](m.Events(thread))
+	if len(trips) != 1 || trips[0].Limit != limit.TurnSkillCalls || trips[0].Most != 10 {
+		t.Errorf("met %+v", trips)
+	}
+}
+
+// S3-145: in the default mode, too, the model is told when to use the memory:
+// what it has of the conversation's subject was searched before, and to save or
+// to search for more it asks another agent.
+func TestThePromptOfTheDefaultModeTellsOfTheMemory(t *testing.T) {
+	for _, want := range []string{"what the memory gave you", "shares a fact, a preference or a decision to keep", "whether you remember something", "to save it to the memory or to search there"} {
+		if !strings.Contains(mainagent.Prompt, want) {
+			t.Errorf("the prompt does not say %q", want)
+		}
 	}
 }

@@ -41,6 +41,7 @@ type world struct {
 	t     *testing.T
 	model llm.Model
 	data  string
+	face  agent.Face // of the specialists
 }
 
 func newWorld(t *testing.T) *world {
@@ -97,7 +98,7 @@ func (w *world) builder(env node.Env) (agent.Agent, error) {
 func (w *world) specialist(name, domain string, handlers map[string]skill.Handler) func(node.Env) (agent.Agent, error) {
 	return func(env node.Env) (agent.Agent, error) {
 		return specialist.New(specialist.Config{
-			Card: meshtest.Card(w.t, name), Model: w.model, Domains: []string{domain}, Handlers: handlers,
+			Card: meshtest.Card(w.t, name), Model: w.model, Domains: []string{domain}, Handlers: handlers, Interface: w.face,
 			Prompt: "You are the " + name + " agent.", Now: friday, Logger: env.Logger,
 		})
 	}

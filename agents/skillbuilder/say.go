@@ -46,7 +46,7 @@ func (s session) stateQuestion() string {
 // changes says by example what can be changed.
 func (s session) changes() string {
 	domain, _, _ := strings.Cut(s.Name, ".")
-	return "For example: rename it to " + domain + ".other_name; inputs: channel, message; triggers: alert the team; steps: …; description: …"
+	return "For example: rename it to " + domain + ".other_name; inputs: channel, message; triggers: alert the team; steps: …; description: …; ask me before each call; confirm: Shall I do it?"
 }
 
 // welcomeBack is asked of a user who comes back to an unfinished session

@@ -49,6 +49,10 @@ type session struct {
 	// Name is "domain.action".
 	Name     string   `json:"name,omitempty"`
 	Triggers []string `json:"triggers,omitempty"`
+	// Confirm is what the user is asked before each call, or "", and Approval
+	// says that they are asked, with or without it.
+	Confirm  string `json:"confirm,omitempty"`
+	Approval bool   `json:"approval,omitempty"`
 	// Source is the file that was shown, and Problem why there is none.
 	Source  string `json:"source,omitempty"`
 	Problem string `json:"problem,omitempty"`
@@ -134,7 +138,8 @@ func (s session) hearRequirements(text string) (session, move) {
 		}
 		return s, ask
 	}
-	if !isDefault(text) {
+	text = s.approval(text)
+	if !isDefault(text) && phrase(text) != "" {
 		var inputs []skill.Parameter
 		s.Steps, inputs = details(text)
 		s.Inputs = inputs

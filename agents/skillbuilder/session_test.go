@@ -121,3 +121,37 @@ func TestANameThatIsTakenGetsANumber(t *testing.T) {
 		t.Errorf("the name %q is too long", got.Name)
 	}
 }
+
+// A user may want to be asked before each call of the skill, and with which
+// words; whoever says so at the beginning need not say it again.
+func TestASkillMayAskBeforeEachCall(t *testing.T) {
+	const slack = "create a skill that sends Slack alerts"
+	for name, tt := range map[string]struct {
+		answers []string
+		want    []string
+		without []string
+	}{
+		"by default it does not": {[]string{"ok", "ok"}, nil, []string{"requires_approval", "confirm:"}},
+		"said at the beginning":  {[]string{"Post it to the channel. Ask me before each call.", "ok"}, []string{"requires_approval: true", "Post it to the channel"}, []string{"Ask me"}},
+		"said at the end":        {[]string{"ok", "ok", "it needs my approval"}, []string{"requires_approval: true", "The user is asked before each call."}, nil},
+		"with words":             {[]string{"ok", "ok", "confirm: Alert the whole team?"}, []string{"Alert the whole team?\"\nauthor", "The user is asked before each call."}, nil},
+		"and taken back":         {[]string{"ok", "ok", "confirm: Sure?", "without approval"}, nil, []string{"requires_approval", "confirm:"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, _ := play(t, slack, tt.answers...)
+			if s.State != Testing || s.Source == "" {
+				t.Fatalf("it stands at %s: %s", s.State, s.Problem)
+			}
+			for _, w := range tt.want {
+				if !strings.Contains(s.Source, w) {
+					t.Errorf("%q is not in\n%s", w, s.Source)
+				}
+			}
+			for _, w := range tt.without {
+				if strings.Contains(s.Source, w) {
+					t.Errorf("%q is in\n%s", w, s.Source)
+				}
+			}
+		})
+	}
+}

@@ -35,7 +35,7 @@ func (s session) written(author, day string) (session, *skill.Skill) {
 	domain, action, _ := strings.Cut(s.Name, ".")
 	sk, err := skill.Build(skill.Draft{
 		Name: action, Domain: domain, Description: upper(s.Purpose), Steps: sentenceCase(s.Steps), Triggers: s.Triggers,
-		Tags: s.tags(), Parameters: s.Inputs, Author: phrase(author), Created: day,
+		Tags: s.tags(), Parameters: s.Inputs, Confirm: s.Confirm, RequiresApproval: s.Approval, Author: phrase(author), Created: day,
 	})
 	if err != nil {
 		s.Problem = problem(err)

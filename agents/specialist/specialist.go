@@ -129,7 +129,7 @@ func (s *specialist) Run(ctx context.Context, inv *agent.Invocation) iter.Seq2[a
 		defer tools.Wait()
 		run := agent.ModelRun{
 			Model: s.Model, Name: s.ModelName, System: s.prompt(inv, tools), Fresh: agent.Clock(s.Now()), Tools: tools, Commands: tools.Commands(),
-			Fit: s.Fit, Cost: s.Cost, Logger: s.Logger, Progress: agent.SkillProgress,
+			Fit: s.Fit, Cost: s.Cost, Logger: s.Logger, Progress: tools.Progress,
 			MaxSteps: s.steps(inv),
 		}
 		call, err := inv.Requested(ctx)

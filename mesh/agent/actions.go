@@ -7,24 +7,46 @@ import (
 	"slices"
 	"strings"
 
+	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
+	"agentmesh/mesh/limit"
+	"agentmesh/mesh/llm"
 	"agentmesh/mesh/skill"
 )
 
-// actions returns the skill calls of this execution that had success, in short,
-// and whether it met a limit before the user's last message.
-func (m *Mesh) actions(ctx context.Context) (done []string, tripped bool, err error) {
+// actions is what an execution did, in short.
+type actions struct {
+	done    []string // skill calls that had success
+	tripped bool     // it met a limit before the user's last message
+	open    []string // what that limit kept from happening
+}
+
+// actions returns what this execution did for the present instruction.
+func (m *Mesh) actions(ctx context.Context) (actions, error) {
 	m.reading.Lock()
 	defer m.reading.Unlock()
-	if err := m.read(ctx); err != nil {
-		return nil, false, mesh.Wrap("agent.actions", err)
+	if err := m.read(ctx, nil); err != nil {
+		return actions{}, mesh.Wrap("agent.actions", err)
 	}
+	out := actions{tripped: m.story.stopped, open: m.story.open}
 	for _, a := range m.story.actions[m.story.since:] {
 		if a.worked() {
-			done = append(done, skillSummary(a.skill, a.args))
+			out.done = append(out.done, skillSummary(a.skill, a.args))
 		}
 	}
-	return done, m.story.stopped, nil
+	return out, nil
+}
+
+// full returns the limit of a window that had no room yet when the user wrote
+// last, as far as was read; nil for none. Both times are the node's.
+func (m *Mesh) full() *llm.Trip {
+	m.reading.Lock()
+	defer m.reading.Unlock()
+	t := m.story.window
+	if t == nil || !m.story.wrote.Before(t.Free) {
+		return nil
+	}
+	return &llm.Trip{Limit: t.Limit, Used: t.Used, Most: t.Most, Detail: t.Detail(), Free: t.Free}
 }
 
 // unsettled returns the key of the same call, if it was announced before, as far
@@ -44,7 +66,7 @@ func (m *Mesh) unsettled(call *skill.Call, args string) (key string) {
 func (m *Mesh) approval(ctx context.Context, call string) (*approval, string, error) {
 	m.reading.Lock()
 	defer m.reading.Unlock()
-	if err := m.read(ctx); err != nil {
+	if err := m.read(ctx, nil); err != nil {
 		return nil, "", mesh.Wrap("agent.approval", err)
 	}
 	a := m.story.approvals[call]
@@ -70,6 +92,72 @@ func (m *Mesh) answered() []string {
 	for _, call := range slices.Sorted(maps.Keys(m.story.approvals)) {
 		if a := m.story.approvals[call]; !a.settled && m.story.heard(a) {
 			out = append(out, skillSummary(a.skill, a.args))
+		}
+	}
+	return out
+}
+
+// tripOf returns the trip that the fact tells of.
+func tripOf(b *meshv1.LimitTripped) *limit.Trip {
+	known := &limit.Trip{Limit: b.GetLimit()}
+	err := known.Err("agent.tripOf")
+	err.Detail = b.GetDetail()
+	return limit.TripOf(err)
+}
+
+// Unsettled returns the skill calls in the events, in short, that the execution or
+// one that it led to has made and that have not come back. When it is over, nobody
+// knows whether they had an effect.
+func Unsettled(events []*meshv1.Event, execution mesh.ExecutionID) []string {
+	type id struct{ execution, call string }
+	below := map[string]bool{string(execution): true}
+	var open []id
+	short := map[id]string{}
+	for _, e := range events {
+		x := e.GetExecutionId()
+		if !below[x] {
+			continue
+		}
+		switch b := e.GetBody().(type) {
+		case *meshv1.Event_DispatchIssued:
+			below[b.DispatchIssued.GetChild().GetId()] = true
+		case *meshv1.Event_SkillCalled:
+			of := id{x, b.SkillCalled.GetCall()}
+			open, short[of] = append(open, of), skillSummary(b.SkillCalled.GetSkill(), b.SkillCalled.GetArgs())
+		case *meshv1.Event_SkillReturned:
+			open = slices.DeleteFunc(open, func(of id) bool { return of == id{x, b.SkillReturned.GetCall()} })
+		}
+	}
+	var out []string
+	for _, of := range open {
+		out = append(out, short[of])
+	}
+	return out
+}
+
+// Done returns the skill calls in the events, in short, that the execution or one
+// that it led to has made with success.
+func Done(events []*meshv1.Event, execution mesh.ExecutionID) []string {
+	type id struct{ execution, call string }
+	below := map[string]bool{string(execution): true}
+	short := map[id]string{}
+	var out []string
+	for _, e := range events {
+		x := e.GetExecutionId()
+		if !below[x] {
+			continue
+		}
+		switch b := e.GetBody().(type) {
+		case *meshv1.Event_DispatchIssued:
+			below[b.DispatchIssued.GetChild().GetId()] = true
+		case *meshv1.Event_SkillCalled:
+			short[id{x, b.SkillCalled.GetCall()}] = skillSummary(b.SkillCalled.GetSkill(), b.SkillCalled.GetArgs())
+		case *meshv1.Event_SkillReturned:
+			of := id{x, b.SkillReturned.GetCall()}
+			if did := short[of]; did != "" && !b.SkillReturned.GetFailed() {
+				out = append(out, did)
+			}
+			delete(short, of)
 		}
 	}
 	return out

@@ -142,6 +142,11 @@ type (
 		// Approval says that a call waits for the user's yes, which no other
 		// agent can give.
 		Approval bool
+		// Report is set when a limit was met; Text has it already.
+		Report *Report
+		// approvals is the part of Text that is about calls, if there is a
+		// Report too.
+		approvals string
 	}
 )
 

@@ -25,7 +25,8 @@ const maxAnswer = 6
 var (
 	yesWords = []string{
 		"yes", "y", "yep", "yeah", "yup", "ok", "okay", "k", "sure", "fine", "correct", "right", "agreed", "approve", "approved",
-		"confirm", "confirmed", "accept", "accepted", "continue", "proceed", "resume", "go", "ahead", "going", "send", "ja", "jo", "gern",
+		"confirm", "confirmed", "accept", "accepted", "continue", "proceed", "resume", "go", "ahead", "going", "send", "do", "course",
+		"absolutely", "definitely", "certainly", "sounds", "ja", "jo", "gern",
 		"gerne", "weiter", "fortfahren", "passt", "oui", "continuer", "continuez", "sí", "si", "sigue", "claro", "vale", "sim", "да", "はい", "是", "好",
 		"👍", "✅",
 	}
@@ -34,7 +35,7 @@ var (
 		"never", "nein", "nicht", "abbrechen", "stopp", "non", "arrête", "nao", "não", "нет", "いいえ", "不", "👎", "❌",
 	}
 	politeWords = []string{
-		"please", "thanks", "thank", "you", "do", "it", "that", "this", "on", "with", "and", "of", "course", "absolutely", "definitely", "just", "all",
+		"please", "thanks", "thank", "you", "it", "that", "this", "for", "on", "with", "and", "of", "just", "all",
 		"everything", "sounds", "good", "great", "perfect", "i", "go", "now", "bitte", "danke", "s'il", "vous", "plaît", "por", "favor", "well",
 		"keep", "let's", "lets", "them", "these", "is", "thats", "that's", "would", "like", "to",
 	}
@@ -61,8 +62,9 @@ func AnswerOf(text string) Answer {
 			return Other
 		}
 	}
+	keeps := slices.Contains(words, "keep") && !slices.Contains(words, "going")
 	switch {
-	case strings.ContainsAny(text, "?？¿"):
+	case strings.ContainsAny(text, "?？¿"), keeps: // "ok, keep it", of what would be deleted
 		return Other
 	case yes && !no:
 		return Yes

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
 	"agentmesh/mesh/agent"
 	"agentmesh/mesh/llm/scripted"
@@ -47,6 +48,42 @@ func TestAnApprovedCallHappensOnceAfterTheAnswer(t *testing.T) {
 		}
 		if !strings.Contains(reqs[1].Fresh, "mail.purge(folder: spam)") {
 			t.Errorf("the model is not told what the answer is about: %q", reqs[1].Fresh)
+		}
+	})
+}
+
+// A yes is on the version of the skill that the user was asked about: another one,
+// whose question reads the same, is asked about anew. A log that does not tell the
+// version counts as one of the same.
+func TestAYesCountsForTheVersionThatWasAskedAbout(t *testing.T) {
+	eachFace(t, func(t *testing.T, face agent.Face) {
+		for what, old := range map[string]bool{"versions": false, "an old log": true} {
+			d := newDesk(t, face, does(face, "", purge), scripted.Say("All clean."))
+			d.n.refuse = func(e *meshv1.Event) error {
+				if a := e.GetApprovalAsked(); a != nil && old {
+					a.Version = ""
+				}
+				return nil
+			}
+			d.say("purge my spam")
+			d.n.addSkill(t, strings.Replace(skillFiles[1], "Deletes it.", "Deletes it and what is like it.", 1))
+			h := d.reply("yes")
+			if old {
+				if h.text != "All clean." || d.made() != "mail.purge" {
+					t.Errorf("%s: said %q, made %q", what, h.text, d.made())
+				}
+				continue
+			}
+			if h.ask.Text != question || d.made() != "" {
+				t.Fatalf("%s: asked %q, made %q", what, h.ask.Text, d.made())
+			}
+			if h = d.reply("yes"); h.text != "All clean." || d.made() != "mail.purge" {
+				t.Errorf("%s: said %q, made %q", what, h.text, d.made())
+			}
+			asked, called := logged[mesh.ApprovalAsked](d), logged[mesh.SkillCalled](d)
+			if len(asked) != 2 || asked[0].Version == "" || asked[0].Version == asked[1].Version || len(called) != 1 || called[0].Version != asked[1].Version {
+				t.Errorf("%s: asked %+v, called %+v", what, asked, called)
+			}
 		}
 	})
 }
@@ -189,4 +226,23 @@ func TestAnApprovalIsForOneCallOnly(t *testing.T) {
 	if ask := call("inbox"); !strings.Contains(ask, "folder: inbox") || d.made() != "" {
 		t.Errorf("asked %q, made %q", ask, d.made())
 	}
+}
+
+// A skill whose file was changed while it waited asks again, with what it asks now:
+// the answer was to something else.
+func TestASkillThatChangedItsQuestionAsksAgain(t *testing.T) {
+	eachFace(t, func(t *testing.T, face agent.Face) {
+		d := newDesk(t, face, does(face, "", wish{"mail.forward", map[string]string{"to": "eve"}}), scripted.Say("Done."))
+		if h := d.say("go"); h.ask.Text != "Forward this mail to others?\n- to: eve" {
+			t.Fatalf("asked %q, %v", h.ask.Text, h.err)
+		}
+		d.n.addSkill(t, strings.Replace(skillFiles[2], "Forward this mail to others?", "Forward ALL mail to others?", 1))
+		h := d.reply("yes")
+		if h.err != nil || h.ask.Text != "Forward ALL mail to others?\n- to: eve" || d.made() != "" {
+			t.Errorf("asked %q, %v, made %q", h.ask.Text, h.err, d.made())
+		}
+		if h = d.reply("yes"); h.text != "Done." || d.made() != "mail.forward" {
+			t.Errorf("said %q, %v, made %q", h.text, h.err, d.made())
+		}
+	})
 }

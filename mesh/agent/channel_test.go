@@ -27,7 +27,7 @@ func invoked(t *testing.T, fromUser bool) (*agent.Runtime, *mesh.Grant, func() *
 	return r, g, func() *agent.Invocation { return got }
 }
 
-// S3-052: the prompt says by which way the user writes, where the program that
+// S3-030, S3-052: the prompt says by which way the user writes, where the program that
 // brings the user's message says so; what is no name of a channel is left out, and
 // so is what another agent says.
 func TestTheChannelOfAMessageIsThatOfTheUser(t *testing.T) {

@@ -158,7 +158,7 @@ func (d *desk) run(resumed bool) heardRun {
 	}
 	outs, err := outputs(d.t, inv, agent.ModelRun{
 		Model: d.model, System: agent.Prompt{Identity: "You help.", Commands: commands, Skills: skills}.String(),
-		Tools: all, Commands: tools.Commands(), Pause: d.pause, MaxSteps: d.maxSteps, Progress: agent.SkillProgress,
+		Tools: all, Commands: tools.Commands(), Pause: d.pause, MaxSteps: d.maxSteps, Progress: tools.Progress,
 	})
 	return d.heard(outs, err, tools)
 }

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"slices"
@@ -17,9 +18,12 @@ import (
 const GetSkill = command.GetSkill
 
 // Discovery returns the tool get_skill, by which a model finds the skills that
-// the execution may grant to others. See [command.Discover] for its answers.
+// the execution may grant to others. See [command.Discover] for its answers. Its
+// definition names the domains that there are now, and stays the same, byte by
+// byte, for the execution: a domain that is new is in the answers at once, and in
+// the definition from the next execution on.
 func Discovery(ctx context.Context, inv *Invocation) (llm.Tools, error) {
-	d := discovery{catalog: remote{inv.Mesh, inv.Grant.Skills}}
+	d := discovery{catalog: remote{mesh: inv.Mesh, scope: inv.Grant.Skills}}
 	domains, err := d.catalog.Domains(ctx)
 	if err != nil {
 		return nil, mesh.Wrap("agent.Discovery", err)
@@ -61,17 +65,29 @@ func discover(ctx context.Context, c command.Catalog, use mesh.ToolUse) llm.Tool
 	return plainResult(command.Discover(ctx, c, q))
 }
 
-// remote is the mesh's catalog as far as the patterns include it.
+// remote is the mesh's catalog as far as the patterns include it, and the access
+// is read if it is to be.
 type remote struct {
-	mesh  *Mesh
-	scope []string
+	mesh     *Mesh
+	scope    []string
+	readOnly bool
+}
+
+// readable refuses a skill that only others may run.
+func (r remote) readable(s *skill.Skill) error {
+	if !r.readOnly || s.Access == skill.AccessRead {
+		return nil
+	}
+	return mesh.Errorf(mesh.Denied, "agent.Skill",
+		"its access is %s, and this agent itself runs only skills with the access read; have another agent do it", cmp.Or(s.Access, skill.AccessWrite))
 }
 
 // Bounds of what is looked at to answer one question: skills that a search
-// finds, and skills of a domain.
+// finds, skills of a domain, and skills of which those that read are picked.
 const (
-	maxFound = 50
-	maxShown = 1000
+	maxFound  = 50
+	maxShown  = 1000
+	maxPicked = 10_000
 )
 
 // Domains implements [command.Catalog].
@@ -83,7 +99,22 @@ func (r remote) Domains(ctx context.Context) ([]skill.Index, error) {
 	if err != nil {
 		return nil, err
 	}
-	return indexes(found), nil
+	all := indexes(found)
+	if !r.readOnly {
+		return all, nil
+	}
+	readable, _, err := r.find(ctx, &meshv1.ListSkillsRequest{Patterns: r.scope}, maxPicked)
+	if err != nil {
+		return nil, err
+	}
+	count := map[string]int{}
+	for _, s := range readable {
+		count[s.Domain]++
+	}
+	for i := range all {
+		all[i].Skills = count[all[i].Domain]
+	}
+	return slices.DeleteFunc(all, func(d skill.Index) bool { return d.Skills == 0 }), nil
 }
 
 func indexes(found []*meshv1.SkillDomain) []skill.Index {
@@ -110,7 +141,11 @@ func (r remote) Get(ctx context.Context, name string) (*skill.Skill, error) {
 	if err != nil {
 		return nil, err
 	}
-	return SkillOf(s), nil
+	found := SkillOf(s)
+	if err := r.readable(found); err != nil {
+		return nil, err
+	}
+	return found, nil
 }
 
 // Search implements [command.Catalog].
@@ -125,13 +160,23 @@ func (r remote) find(ctx context.Context, req *meshv1.ListSkillsRequest, most in
 	if len(r.scope) == 0 {
 		return nil, false, nil
 	}
-	list, more, err := r.mesh.FindSkills(ctx, req, most)
+	look := most
+	if r.readOnly { // the mesh lists skills of both kinds
+		look = max(most, maxPicked)
+	}
+	list, more, err := r.mesh.FindSkills(ctx, req, look)
 	if err != nil {
 		return nil, false, err
 	}
-	found = make([]*skill.Skill, len(list))
-	for i, s := range list {
-		found[i] = SkillOf(s)
+	found = make([]*skill.Skill, 0, min(len(list), most))
+	for _, p := range list {
+		if r.readOnly && p.GetAccess() != skill.AccessRead {
+			continue
+		}
+		if len(found) == most {
+			return found, true, nil
+		}
+		found = append(found, SkillOf(p))
 	}
 	return found, more, nil
 }

@@ -3,8 +3,6 @@ package agent
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -30,7 +28,7 @@ func (t *SkillTools) define() error {
 		t.tools = append(t.tools, t.useSkill())
 	case FaceDirect:
 		for _, s := range t.listed {
-			t.tools = append(t.tools, llm.Tool{Name: toolName(s.Name), Description: about(s), Parameters: command.Schema(s)})
+			t.tools = append(t.tools, llm.Tool{Name: command.ToolName(s.Name), Description: about(s), Parameters: command.Schema(s)})
 		}
 		slices.SortFunc(t.tools, func(a, b llm.Tool) int { return cmp.Compare(a.Name, b.Name) })
 	default:
@@ -39,29 +37,15 @@ func (t *SkillTools) define() error {
 	return nil
 }
 
-// maxToolLength is how long names of tools may be: providers refuse longer ones.
-const maxToolLength = 64
-
-// toolName is the name of a skill's own tool. One that is too long ends with a
-// hash of the whole.
-func toolName(skillName string) string {
-	name := command.ToolName(skillName)
-	if len(name) <= maxToolLength {
-		return name
-	}
-	sum := sha256.Sum256([]byte(name))
-	end := "_" + hex.EncodeToString(sum[:6])
-	return name[:maxToolLength-len(end)] + end
-}
-
-// skillOf is the skill of a tool that toolName named.
+// skillOf is the skill whose own tool has the name, or "". Names that are too
+// long for a tool are cut, so that only the list tells.
 func (t *SkillTools) skillOf(tool string) string {
 	for _, s := range t.listed {
-		if toolName(s.Name) == tool {
+		if command.ToolName(s.Name) == tool {
 			return s.Name
 		}
 	}
-	return command.SkillName(tool)
+	return ""
 }
 
 // useSkill defines the tool for all skills. Where skills are looked up it is
@@ -69,6 +53,9 @@ func (t *SkillTools) skillOf(tool string) string {
 func (t *SkillTools) useSkill() llm.Tool {
 	name := `{"type":"string"}`
 	text := "Calls one of your skills. Give its name and its arguments"
+	if t.o.ReadOnly {
+		text = "Calls a skill whose access is read; no other is yours to call. Give its name and its arguments"
+	}
 	if t.look {
 		text += ". You MUST call get_skill first if you do not know the exact name of the skill or its parameters."
 	} else {
@@ -107,6 +94,9 @@ func (t *SkillTools) Prompt() (commands, skills string) {
 	}
 	var b strings.Builder
 	b.WriteString("## Skills\n")
+	if t.o.ReadOnly {
+		b.WriteString("\nYou may use these yourself, since they only read. For whatever changes something, have another agent do it.\n")
+	}
 	if t.look {
 		b.WriteString("\n" + t.domainList())
 	}
@@ -189,6 +179,11 @@ func (t *SkillTools) List(context.Context) []llm.Tool { return slices.Clone(t.to
 
 // Discovers reports whether the tool only looks for skills (S3-034).
 func (t *SkillTools) Discovers(name string) bool { return name == GetSkill }
+
+// Waits implements llm.Waiter: a skill has the timeout of skills.
+func (t *SkillTools) Waits(tool string) bool {
+	return tool != GetSkill && slices.ContainsFunc(t.tools, func(own llm.Tool) bool { return own.Name == tool })
+}
 
 // Commands returns how the model's text is read for commands, or nil if it
 // calls tools.

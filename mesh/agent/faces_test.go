@@ -230,7 +230,21 @@ func (n noting) Call(ctx context.Context, use mesh.ToolUse) llm.ToolResult {
 	return n.SkillTools.Call(ctx, use)
 }
 
-// S3-034, S3-038, S3-110, S3-118: in one reply, skills are found before they are
+// S3-118: asked to send an email, the model discovers the skill, reads how it is
+// called, and then sends.
+func TestAModelDiscoversThenSends(t *testing.T) {
+	d := newDesk(t, agent.FaceUseSkill, scripted.Call("get_skill", `{"search":"email"}`), does(agent.FaceUseSkill, "", sendBob), scripted.Say("Sent."))
+	d.options.Discovery = true
+	if h := d.say("Send an email to bob"); h.text != "Sent." || h.err != nil || d.made() != "mail.send" {
+		t.Errorf("said %q, %v, made %q", h.text, h.err, d.made())
+	}
+	reqs := d.model.Requests()
+	if told := reqs[1].Messages[2].Text; !strings.Contains(told, "mail.send") || len(d.calls) != 1 {
+		t.Errorf("before it sent, the model was told %q", told)
+	}
+}
+
+// S3-034, S3-038, S3-110: in one reply, skills are found before they are
 // used, and the results are read in the order of the calls.
 func TestSkillsAreFoundBeforeTheyAreUsed(t *testing.T) {
 	d := newDesk(t, agent.FaceUseSkill,
@@ -270,13 +284,19 @@ func TestCombinedToolsRouteCommands(t *testing.T) {
 // of the one before there.
 func TestTheLinesOfABlockRunInTheirOrder(t *testing.T) {
 	d := newDesk(t, agent.FaceCommands, does(agent.FaceCommands, "", newTask, sendBob, wish{"mail.sned", nil}, newTask), scripted.Say("Done."))
+	d.result = func(c *skill.Call) (*skill.Result, error) { // d.calls has it already
+		if ended := len(logged[mesh.SkillReturned](d)); ended != len(d.calls)-1 {
+			t.Errorf("call %d began when %d had ended", len(d.calls), ended)
+		}
+		return &skill.Result{Content: "did " + c.Skill}, nil
+	}
 	d.say("go")
 	if d.made() != "tasks.create mail.send tasks.create" {
 		t.Errorf("made %q", d.made())
 	}
 }
 
-// S3-088, S3-120: what is only talked about is not run.
+// S3-088: what is only talked about is not run.
 func TestAnAnswerWithoutCallsRunsNothing(t *testing.T) {
 	d := newDesk(t, agent.FaceCommands, scripted.Say("I can mail: write `mail.send --to bob`.\n```sh\nmail.send --to bob\n```\n> ```cmd\n> mail.send --to eve\n> ```"))
 	if h := d.say("What can you do?"); d.made() != "" || !strings.Contains(h.text, "mail.send --to bob") {
@@ -299,8 +319,9 @@ func TestWhatIsWrongWithABlockIsToldToTheModel(t *testing.T) {
 // S3-036, S3-037, S3-039: a call that is late and one that panics are results,
 // and the others of their reply are what they are.
 func TestALateCallLeavesTheOthersAlone(t *testing.T) {
+	t.Parallel()
 	d := newDesk(t, agent.FaceUseSkill, does(agent.FaceUseSkill, "", sendBob, newTask, purge), scripted.Say("One of three."))
-	d.options.Timeout = 30 * time.Millisecond
+	d.options.Timeout = 4 * time.Second // the others must be done within it, also on a busy machine
 	d.options.Handlers["mail.send"] = skill.HandlerFunc(func(ctx context.Context, _ *skill.Call, _ *skill.Env) (*skill.Result, error) {
 		<-ctx.Done()
 		return nil, ctx.Err()
@@ -332,7 +353,7 @@ func TestEveryCallOfTheModelIsInTheTelemetry(t *testing.T) {
 	if _, err := outputs(t, d.invocation(false), agent.ModelRun{Model: model, Name: "m1", Logger: slog.New(rpc.LogHandler(slog.NewTextHandler(&log, nil)))}); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"thread=" + thread, "execution=" + string(d.g.Execution), "iteration=1", "input=100", "cache_read=80", "cache_creation=10", "hit_ratio=0.8"} {
+	for _, want := range []string{"thread=" + thread, "execution=" + string(d.g.Execution), "model=scripted", "iteration=1", "input=100", "output=5", "took=", "cache_read=80", "cache_creation=10", "hit_ratio=0.8"} {
 		if !strings.Contains(log.String(), want) {
 			t.Errorf("%s is not in %s", want, log.String())
 		}

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/agent"
@@ -88,12 +89,11 @@ func TestTheLimitOfAConversationHasItsOwnMessage(t *testing.T) {
 	}
 }
 
-// S0-030, S0-059: without a pause, the model answers once more without tools,
-// also where the limit is the agent's own.
+// S0-030, S0-059: at a limit of its own, an agent that does not have the user's
+// stream answers once more without tools.
 func TestAtTheLimitAnAgentWithoutAUserAnswersWithWhatItHas(t *testing.T) {
 	for name, limits := range map[string]func(*desk){
 		limit.AgentToolCalls: func(d *desk) { d.options.MaxToolCalls = 1 },
-		limit.TurnSkillCalls: func(d *desk) { d.allow(1, limit.TurnSkillCalls) },
 		limit.AgentSteps:     func(d *desk) { d.maxSteps = 1 },
 	} {
 		eachFace(t, func(t *testing.T, face agent.Face) {
@@ -139,6 +139,34 @@ func TestTheLimitOfStepsPauses(t *testing.T) {
 		}
 		if fresh := d.model.Requests()[1].Fresh; !strings.Contains(fresh, "- tasks.create(title: Call Ann)") {
 			t.Errorf("guided by %q", fresh)
+		}
+	})
+}
+
+// S3-029: limits are checked before every call of the model. While the window of
+// the conversation has no room, the user is told so without one; then the model
+// is asked again.
+func TestWithoutRoomInTheWindowTheModelIsNotAsked(t *testing.T) {
+	eachFace(t, func(t *testing.T, face agent.Face) {
+		d := newDesk(t, face, does(face, "", newTask), does(face, "", sendBob), scripted.Say("Hello again."))
+		d.pause = true
+		d.allow(1, limit.ThreadSkillCalls)
+		d.say("note it and mail bob")
+		free := now().Truncate(time.Hour).Add(3*time.Hour + 34*time.Minute + 56*time.Second)
+		for _, tt := range []struct {
+			when  time.Time
+			asked int
+		}{{free.Add(-time.Minute), 2}, {free.Add(time.Second), 3}} {
+			d.last = "and now?"
+			d.n.log(&mesh.Event{Execution: d.turn, Time: tt.when, Body: mesh.MessagePosted{Message: message(d.last)}},
+				&mesh.Event{Execution: d.g.Execution, Body: mesh.TaskMoved{State: working, Reason: mesh.ReasonDelivered}})
+			h := d.run(true)
+			if n := len(d.model.Requests()); n != tt.asked || h.err != nil {
+				t.Errorf("at %v: the model was asked %d times, want %d; %v", tt.when, n, tt.asked, h.err)
+			}
+			if paused := strings.HasPrefix(h.ask.Text, "This conversation has used all of the 1 skill calls"); paused != (tt.asked == 2) {
+				t.Errorf("at %v: asked %q", tt.when, h.ask.Text)
+			}
 		}
 	})
 }

@@ -30,7 +30,9 @@ type Mesh struct {
 	// they were recorded.
 	writing sync.Mutex
 	reading sync.Mutex
-	story   story // what was read so far; under reading
+	tape    tape  // what was read so far; under reading, as all that is made of it
+	told    bool  // the story has been told
+	story   story // of the tape
 	// handOver sends what the run has said and is not sent yet, and counts the
 	// artifact updates; nil outside of a run.
 	handOver func() int64
@@ -49,7 +51,7 @@ func NewMesh(conn grpc.ClientConnInterface, call mesh.Call) (*Mesh, error) {
 	call.Thread, call.Execution, call.ParentTask = g.Thread, g.Execution, string(g.Parent)
 	return &Mesh{
 		conn: conn, call: call, grant: g,
-		story:    story{own: string(g.Execution), name: g.Agent, traces: traces{turn: string(g.Turn), fromUser: g.Parent == g.Turn}},
+		story:    newStory(g),
 		threads:  meshv1.NewThreadServiceClient(conn),
 		handoffs: meshv1.NewHandoffServiceClient(conn),
 		registry: meshv1.NewRegistryServiceClient(conn),

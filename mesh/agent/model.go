@@ -5,9 +5,12 @@ import (
 	"context"
 	"iter"
 	"log/slog"
+	"slices"
 	"strings"
+	"time"
 
 	"agentmesh/mesh"
+	"agentmesh/mesh/limit"
 	"agentmesh/mesh/llm"
 )
 
@@ -22,13 +25,14 @@ type ModelRun struct {
 	Tools    llm.Tools
 	Commands llm.Commands
 	// History is the conversation, with the message to answer last. By
-	// default it is [Mesh.Transcript], which is not read for an execution that
-	// has only its mission.
+	// default it is [Mesh.Transcript], as much of it as Fit leaves, which is not
+	// read for an execution that has only its mission.
 	History []llm.Message
 	// MaxSteps is how many replies may call tools; 0 is llm.DefaultMaxSteps.
 	MaxSteps int
-	// Pause asks the user whether to go on when a limit is met, for agents
-	// that have the user's stream. Others answer with what they have.
+	// Pause asks the user whether to go on also when the agent's own limits are
+	// met, for agents that have the user's stream. Others answer with what they
+	// have then.
 	Pause bool
 	// Fit and Cost are those of llm.Loop: the window of the model, and its
 	// prices.
@@ -42,6 +46,15 @@ type ModelRun struct {
 	Logger *slog.Logger
 }
 
+// An Asker is Tools of which some calls wait for other agents, and those for the
+// user.
+type Asker interface {
+	// Asked returns what the call that asks waits for, once all calls of its reply
+	// have ended: approvals, and the report of a limit or nil; false if it asks
+	// for itself.
+	Asked(ctx context.Context, call string) (approvals []string, report *Report, ok bool)
+}
+
 // A Settler is Tools that record some results of calls in the thread
 // themselves, so that the run need not.
 type Settler interface {
@@ -51,10 +64,12 @@ type Settler interface {
 // RunModel lets the model answer the invocation's message: it yields the text
 // as it comes, records every reply and what its calls came to in the thread,
 // and ends when the model has answered, a tool stops it, a call has to wait for
-// the user, or, with Pause, a limit was met; the user is then asked. The next
+// the user, or a limit was met that counts for the whole turn, conversation or
+// user (with Pause, any limit); the user is then asked. The next
 // message of the user finds everything where it was: calls that wait are made,
-// and what is done is not done again. A failure of the model ends the run with
-// its error.
+// and what is done is not done again. After a limit, a plain no ends the work of
+// an agent that another one dispatched, as canceled; one that the user talks to
+// answers it. A failure of the model ends the run with its error.
 func RunModel(ctx context.Context, inv *Invocation, run ModelRun) iter.Seq2[Output, error] {
 	return func(yield func(Output, error) bool) {
 		m := modelRun{inv: inv, ModelRun: run}
@@ -73,6 +88,9 @@ func RunModel(ctx context.Context, inv *Invocation, run ModelRun) iter.Seq2[Outp
 				m.leave(ctx)
 				return
 			}
+			if m.pauses() {
+				break
+			}
 		}
 		if ask := m.ask(ctx); ask.Text == "" {
 			m.leave(ctx)
@@ -89,7 +107,8 @@ type modelRun struct {
 	ModelRun
 	inv     *Invocation
 	pending []*mesh.Event
-	asks    []string // what the user is asked when the run is over
+	asks    []string // calls that the user is asked to allow when the run is over
+	reports []Report // of agents that met a limit
 	trip    *llm.Trip
 	open    []string // calls that the limit kept from happening
 	said    string   // the last text
@@ -103,7 +122,7 @@ func (m *modelRun) prepare(ctx context.Context) error {
 	case m.inv.fresh():
 		m.History = []llm.Message{{Role: llm.RoleUser, Text: m.inv.Text()}}
 	default:
-		history, err := m.inv.Mesh.Transcript(ctx, m.inv.Text())
+		history, err := m.inv.Mesh.Transcript(ctx, m.inv.Text(), m.fills(ctx))
 		switch {
 		case err != nil && m.inv.Resumed:
 			return err
@@ -116,18 +135,49 @@ func (m *modelRun) prepare(ctx context.Context) error {
 	if !m.inv.Resumed {
 		return nil
 	}
-	actions, tripped, err := m.inv.Mesh.actions(ctx)
+	before, err := m.inv.Mesh.actions(ctx)
 	if err != nil {
 		return err
 	}
-	note := ""
+	note, answer := "", AnswerOf(m.inv.Text())
 	if answered := m.inv.Mesh.answered(); len(answered) > 0 {
 		note = settling(answered)
-	} else if tripped && AnswerOf(m.inv.Text()) == Yes {
-		note = guidance(actions)
+	} else if before.tripped && answer == Yes {
+		note = guidance(before.done)
+	} else if before.tripped && answer == No && m.inv.Grant.Parent != m.inv.Grant.Turn {
+		return declined(before.done, before.open)
 	}
 	m.Fresh = strings.TrimSpace(m.Fresh + "\n\n" + note)
 	return nil
+}
+
+// fills returns what says that a conversation is more than the model is shown of
+// it; nil where that has no bound.
+func (m *modelRun) fills(ctx context.Context) func([]llm.Message) bool {
+	if m.Fit == nil {
+		return nil
+	}
+	req := llm.Request{Model: m.Name, System: m.System, Context: m.Context, Fresh: m.Fresh}
+	if m.Tools != nil {
+		req.Tools = m.Tools.List(ctx)
+	}
+	return func(history []llm.Message) bool {
+		asked := req
+		asked.Messages = bare(history)
+		return m.Fit(&asked, mesh.Usage{}) > 0
+	}
+}
+
+// bare returns the messages without the calls that are in their text as well.
+func bare(history []llm.Message) []llm.Message {
+	isCommand := func(u mesh.ToolUse) bool { return u.Name == llm.CommandTool }
+	out := slices.Clone(history)
+	for i, m := range out {
+		if slices.ContainsFunc(m.Tools, isCommand) {
+			out[i].Tools = slices.DeleteFunc(slices.Clone(m.Tools), isCommand)
+		}
+	}
+	return out
 }
 
 func (m *modelRun) events(ctx context.Context, err error) iter.Seq2[llm.Event, error] {
@@ -135,10 +185,21 @@ func (m *modelRun) events(ctx context.Context, err error) iter.Seq2[llm.Event, e
 		return func(yield func(llm.Event, error) bool) { yield(llm.Event{}, err) }
 	}
 	loop := &llm.Loop{
-		Model: m.Model, Tools: m.Tools, Commands: m.Commands, Name: m.Name, System: m.System, Context: m.Context, Fresh: m.Fresh,
+		Model: m.Model, Tools: m.Tools, Timeout: toolTime, Commands: m.Commands, Check: m.check, Name: m.Name, System: m.System, Context: m.Context, Fresh: m.Fresh,
 		MaxSteps: m.MaxSteps, Pause: m.Pause, Fit: m.Fit, Cost: m.Cost, Logger: m.Logger, Observe: m.observe,
 	}
 	return loop.Run(ctx, m.History)
+}
+
+// check returns the limit that stands before a call of the model (S3-029), as far
+// as the log that was read tells: within a window that is used up, no call can be
+// made before there is room again, so that a run of an agent that makes them
+// itself need not begin. What else counts the mesh knows when a call is made.
+func (m *modelRun) check(_ context.Context, step int) *llm.Trip {
+	if step > 1 || !m.Pause {
+		return nil
+	}
+	return m.inv.Mesh.full()
 }
 
 // observe logs a call of the model (S3-067).
@@ -179,14 +240,56 @@ func (m *modelRun) output(ctx context.Context, e llm.Event, err error) (Output, 
 	case e.Limit != nil:
 		m.limit(e.Limit)
 	case e.Ask != nil:
-		m.asks = append(m.asks, e.Ask.Text)
+		m.asked(ctx, e.Ask)
 	}
 	return nil, nil
+}
+
+// asked keeps what a call waits for.
+func (m *modelRun) asked(ctx context.Context, a *llm.Ask) {
+	if t, ok := m.Tools.(Asker); ok {
+		if approvals, report, ok := t.Asked(ctx, a.Use.ID); ok {
+			m.asks = union(m.asks, approvals)
+			if report != nil {
+				m.reports = append(m.reports, *report)
+			}
+			return
+		}
+	}
+	m.asks = append(m.asks, a.Text)
+}
+
+// pauses reports whether a limit was met at which the user is asked.
+func (m *modelRun) pauses() bool { return m.trip != nil && (m.Pause || limit.Shared(m.trip.Limit)) }
+
+// ask is what the user is asked when the run is over; without text for nothing.
+func (m *modelRun) ask(ctx context.Context) Ask {
+	reports := m.reports
+	if m.pauses() {
+		had, err := m.inv.Mesh.actions(ctx)
+		if err != nil {
+			m.Logger.WarnContext(ctx, "what is done cannot be read for a report", "execution", m.inv.Execution, "err", err)
+		}
+		own := Report{Limit: m.trip.Limit, Most: m.trip.Most, Free: m.trip.Free}
+		own.Add(Work{Done: had.done, Open: m.open})
+		reports = append(reports, own)
+	}
+	a := Ask{Text: Questions(m.asks), Approval: len(m.asks) > 0}
+	if len(reports) > 0 {
+		r := Merge(reports)
+		a.Report, a.approvals = &r, a.Text
+		a.Text = Questions(append(slices.Clip(m.asks), r.Text()))
+	}
+	return a
 }
 
 // maxToolName bounds the names of tools in the log, in bytes: models make names
 // up.
 const maxToolName = 100
+
+// toolTime bounds a call of a tool that is no skill (S3-036). Skills have a bound
+// of their own.
+const toolTime = 30 * time.Second
 
 // result keeps what a call came to for the log, unless the log has it.
 func (m *modelRun) result(r *llm.CallResult) {

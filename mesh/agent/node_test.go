@@ -1,6 +1,7 @@
 package agent_test
 
 import (
+	"cmp"
 	"context"
 	"net"
 	"sync"
@@ -43,11 +44,13 @@ type node struct {
 	leases  map[string]string         // agent -> lease
 	agents  map[string]*meshv1.Agent
 	renewed int
-	reads   int           // of the thread
-	changed chan struct{} // gets a value, if there is room, when the registry changes
+	reads   int              // of the thread
+	page    int              // most events on a page; 3 if it is 0
+	watch   func(events int) // is told how many events a read got, or nil
+	changed chan struct{}    // gets a value, if there is room, when the registry changes
 }
 
-func newNode(t *testing.T) *node {
+func newNode(t testing.TB) *node {
 	t.Helper()
 	signer, err := grant.NewSigner([]byte("0123456789abcdef0123456789abcdef"))
 	if err != nil {
@@ -59,7 +62,7 @@ func newNode(t *testing.T) *node {
 	}
 }
 
-func (n *node) verifier(t *testing.T) *grant.Verifier {
+func (n *node) verifier(t testing.TB) *grant.Verifier {
 	t.Helper()
 	v, err := grant.NewVerifier(n.signer.Public(), nil)
 	if err != nil {
@@ -69,7 +72,7 @@ func (n *node) verifier(t *testing.T) *grant.Verifier {
 }
 
 // serve serves the node on l, or on a new port, until stop.
-func (n *node) serve(t *testing.T, l net.Listener) (addr string, stop func()) {
+func (n *node) serve(t testing.TB, l net.Listener) (addr string, stop func()) {
 	t.Helper()
 	if l == nil {
 		l = listener(t, "127.0.0.1:0")
@@ -87,7 +90,7 @@ func (n *node) serve(t *testing.T, l net.Listener) (addr string, stop func()) {
 	return l.Addr().String(), stop
 }
 
-func listener(t *testing.T, addr string) net.Listener {
+func listener(t testing.TB, addr string) net.Listener {
 	t.Helper()
 	l, err := net.Listen("tcp", addr)
 	if err != nil {
@@ -96,7 +99,7 @@ func listener(t *testing.T, addr string) net.Listener {
 	return l
 }
 
-func dial(t *testing.T, addr string) *grpc.ClientConn {
+func dial(t testing.TB, addr string) *grpc.ClientConn {
 	t.Helper()
 	conn, err := rpc.Dial(addr, rpc.DialOptions{})
 	if err != nil {
@@ -115,7 +118,7 @@ func (n *node) call(g *mesh.Grant) mesh.Call {
 }
 
 // mesh returns what an execution under the grant sees of a served node.
-func (n *node) mesh(t *testing.T, g *mesh.Grant) *agent.Mesh {
+func (n *node) mesh(t testing.TB, g *mesh.Grant) *agent.Mesh {
 	t.Helper()
 	addr, _ := n.serve(t, nil)
 	m, err := agent.NewMesh(dial(t, addr), n.call(g))
@@ -211,7 +214,10 @@ func (n *node) ReadThread(ctx context.Context, req *meshv1.ReadThreadRequest) (*
 	defer n.mu.Unlock()
 	n.reads++
 	after := n.events[min(int(req.GetAfterSeq()), len(n.events)):]
-	page := after[:min(len(after), int(req.GetLimit()), 3)] // pages may be smaller than asked for
+	page := after[:min(len(after), int(req.GetLimit()), cmp.Or(n.page, 3))] // pages may be smaller than asked for
+	if n.watch != nil {
+		n.watch(len(page))
+	}
 	return &meshv1.ReadThreadResponse{Events: page, More: len(page) < len(after)}, nil
 }
 
@@ -257,7 +263,7 @@ func (n *node) RegisterAgent(_ context.Context, req *meshv1.RegisterAgentRequest
 	n.agents[name] = &meshv1.Agent{Name: name, Card: req.GetCard(), Endpoint: req.GetEndpoint(), Live: true}
 	n.notify()
 	return &meshv1.RegisterAgentResponse{
-		Agent: n.agents[name], LeaseId: n.leases[name], Lease: durationpb.New(300 * time.Millisecond), GrantKey: n.signer.Public(),
+		Agent: n.agents[name], LeaseId: n.leases[name], Lease: durationpb.New(time.Second), GrantKey: n.signer.Public(),
 	}, nil
 }
 
@@ -313,7 +319,7 @@ func (n *node) notify() {
 // await waits until the registry is as cond says.
 func (n *node) await(t *testing.T, what string, cond func() bool) {
 	t.Helper()
-	deadline := time.After(10 * time.Second)
+	deadline := time.After(time.Minute) // for what would never happen
 	for {
 		n.mu.Lock()
 		ok := cond()

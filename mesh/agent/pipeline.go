@@ -23,6 +23,10 @@ func (t *SkillTools) run(ctx context.Context, call *skill.Call) llm.ToolResult {
 	}
 	if trip := limit.TripOf(r.Err); trip != nil {
 		out.Trip = &llm.Trip{Limit: trip.Limit, Used: trip.Used, Most: trip.Most, Detail: trip.Detail(), Free: trip.Free}
+		// What to do about it is the loop's to say: results get into reports.
+		if fact, _, advice := strings.Cut(out.Text, "; "); advice {
+			out.Text = fact + "."
+		}
 	}
 	return out
 }
@@ -108,8 +112,10 @@ func (t *SkillTools) Wait() { t.executor.Wait() }
 
 // approver asks the user before calls that need it. What was asked and answered
 // is in the log, so that the answer finds its call again, whichever process
-// goes on with the execution. An answer counts for the arguments that the user
-// was shown, and for no others.
+// goes on with the execution. An answer counts for the question and the arguments
+// that the user was shown, and for no others: a skill that asks something else
+// meanwhile asks anew, and so does another version of the skill: what is done may be
+// something else although it is asked about in the same words.
 type approver struct{ tools *SkillTools }
 
 // maxAnswered bounds what is kept of an answer, in bytes.
@@ -126,11 +132,11 @@ func (a approver) Approve(ctx context.Context, s *skill.Skill, call *skill.Call)
 	}
 	record := a.tools.inv.Mesh
 	known, answer, err := record.approval(ctx, call.ID)
-	switch args := string(data); {
+	switch args, question := string(data), skill.Question(s, call); {
 	case err != nil:
 		return skill.Refused, err
-	case known == nil || known.skill != s.Name || known.args != args:
-		_, err := record.Record(ctx, &mesh.Event{Body: mesh.ApprovalAsked{Call: call.ID, Skill: s.Name, Args: args, Text: skill.Question(s, call)}})
+	case known == nil || !known.about(s, args, question):
+		_, err := record.Record(ctx, &mesh.Event{Body: mesh.ApprovalAsked{Call: call.ID, Skill: s.Name, Args: args, Text: question, Version: s.Version}})
 		if err != nil {
 			return skill.Refused, mesh.Wrap("agent.Approve", err)
 		}

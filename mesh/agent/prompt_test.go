@@ -2,6 +2,7 @@ package agent_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -38,6 +39,54 @@ func TestTheToolsStayTheSameWhenSkillsAreAdded(t *testing.T) {
 	}
 	if want := "- tasks (2 skills): Burns a task; Creates a task (burn, create)"; !strings.Contains(prompt, want) { // S3-054
 		t.Errorf("the prompt does not have %q:\n%s", want, prompt)
+	}
+}
+
+// S3-006, S3-013: a domain that is new while an execution runs changes nothing that
+// its model is shown before each reply, but is in what get_skill answers; the tool's
+// enum has it in the next execution.
+func TestANewDomainIsInTheToolsOfTheNextExecution(t *testing.T) {
+	const enum = `"enum":["mail","tasks","workflows"`
+	definition := func(tools []llm.Tool) string {
+		i := slices.IndexFunc(tools, func(tool llm.Tool) bool { return tool.Name == agent.GetSkill })
+		return string(tools[i].Parameters)
+	}
+	d := newDesk(t, agent.FaceUseSkill, scripted.Call("get_skill", `{"domain":"mail"}`), scripted.Call("get_skill", `{"domain":"crm"}`), scripted.Say("ok"))
+	d.options.Discovery = true
+	d.wrap = func(tools llm.Tools) llm.Tools { // the domain comes before the first call
+		d.n.addSkill(t, source("crm.note", "Notes something.", "mail.send", "crm"))
+		return tools
+	}
+	orchestrates, err := agent.Discovery(t.Context(), d.invocation(false))
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := orchestrates.List(t.Context())
+	d.say("go")
+	reqs := d.model.Requests()
+	for i, req := range reqs {
+		if diff := cmp.Diff(reqs[0].Tools, req.Tools); diff != "" || req.System != reqs[0].System {
+			t.Errorf("reply %d is made with other tools or another prompt: %s", i+1, diff)
+		}
+		if def := definition(req.Tools); !strings.Contains(def, enum+"]") {
+			t.Errorf("get_skill is %s", def)
+		}
+	}
+	if read := d.lastRead(); !strings.Contains(read, `"name":"crm.note"`) {
+		t.Errorf("get_skill answers %q", read)
+	}
+	if diff := cmp.Diff(before, orchestrates.List(t.Context())); diff != "" || !strings.Contains(definition(before), enum+"]") {
+		t.Errorf("the orchestrator's tool changed: %s", diff)
+	}
+	const next = `"enum":["crm","mail","tasks","workflows"]`
+	after, _ := surface(t, d, agent.FaceUseSkill, true)
+	if orchestrates, err = agent.Discovery(t.Context(), d.invocation(false)); err != nil {
+		t.Fatal(err)
+	}
+	for _, def := range []string{definition(after), definition(orchestrates.List(t.Context()))} {
+		if !strings.Contains(def, next) {
+			t.Errorf("in the next execution get_skill is %s", def)
+		}
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 	"agentmesh/mesh/wire"
 )
 
-// Record retries a node that cannot be reached this often, waiting longer each
+// Record retries a node that cannot be reached, or a lost race, this often, waiting longer each
 // time: about five seconds in all.
 const (
 	recordTries = 7
@@ -20,7 +20,8 @@ const (
 // Record appends events of this execution to the thread: all or none, after
 // those of earlier calls. It fills in what is empty of ID, Time, Execution and
 // Actor, so that recording the same events again adds nothing, and does so
-// itself while the node is unavailable. It returns the signed grants of the
+// itself while the node is unavailable, or others write so much to the thread
+// that it loses to them. It returns the signed grants of the
 // executions that the events dispatched.
 func (m *Mesh) Record(ctx context.Context, events ...*mesh.Event) (map[mesh.ExecutionID]string, error) {
 	req := &meshv1.AppendEventsRequest{ThreadId: m.grant.Thread}
@@ -61,7 +62,8 @@ func (m *Mesh) append(ctx context.Context, req *meshv1.AppendEventsRequest) (*me
 	for try := 1; ; try++ {
 		res, err := m.threads.AppendEvents(m.Context(ctx), req)
 		err = failed("agent.append", err)
-		if !mesh.IsCode(err, mesh.Unavailable) || try == recordTries {
+		again := mesh.IsCode(err, mesh.Unavailable) || mesh.IsCode(err, mesh.Conflict)
+		if !again || try == recordTries {
 			return res, err
 		}
 		select {

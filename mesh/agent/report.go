@@ -1,61 +1,212 @@
 package agent
 
 import (
-	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
+	"agentmesh/mesh"
 	"agentmesh/mesh/limit"
 	"agentmesh/mesh/llm"
+
+	"google.golang.org/protobuf/types/known/structpb"
 )
 
-// ask is what the user is asked when the run is over; without text for nothing.
-func (m *modelRun) ask(ctx context.Context) Ask {
-	switch {
-	case len(m.asks) > 0:
-		return Ask{Text: Questions(m.asks), Approval: true}
-	case m.trip != nil && m.Pause:
-		done, _, err := m.inv.Mesh.actions(ctx)
-		if err != nil {
-			m.Logger.WarnContext(ctx, "what is done cannot be read for a report", "execution", m.inv.Execution, "err", err)
-		}
-		return Ask{Text: report(m.trip, done, m.open)}
-	}
-	return Ask{}
+// Names of our extension's data in the status of a task that waits because of a
+// limit.
+const (
+	keyReport    = "limit_report" // struct: a Report
+	keyApprovals = "approvals"    // string: what the user is asked to approve besides
+)
+
+// A Report is what the user is told when a limit was met that counts for a whole
+// turn, conversation or user: what is done and what is open (S3-042, S0-076). It
+// goes up to the user from agent to agent, and those between add to it.
+type Report struct {
+	// Limit is its name, and Most what it allows.
+	Limit string `json:"limit"`
+	Most  int64  `json:"most"`
+	// Free is when there is room again, of limits of which that is known.
+	Free time.Time `json:"free,omitzero"`
+	// Work is of each agent once.
+	Work []Work `json:"work,omitempty"`
 }
 
-// report tells the user that a limit was met, what is done and what is open,
-// and asks whether to go on (S3-042). A limit of the whole conversation says so,
-// for going on takes time then, and not a word (S3-043).
-func report(trip *llm.Trip, done, open []string) string {
-	var b strings.Builder
+// Work is what an agent has done, and what the limit kept it from (S0-077), in a
+// line each.
+type Work struct {
+	Agent string   `json:"agent,omitempty"` // as whoever dispatched it calls it; "" for who reports
+	Done  []string `json:"done,omitempty"`
+	Open  []string `json:"open,omitempty"`
+}
+
+// Add takes in work; what there is of the same agent becomes one.
+func (r *Report) Add(work ...Work) {
+	for _, w := range work {
+		at := slices.IndexFunc(r.Work, func(have Work) bool { return have.Agent == w.Agent })
+		if at < 0 {
+			at, r.Work = len(r.Work), append(r.Work, Work{Agent: w.Agent})
+		}
+		r.Work[at].Done = union(r.Work[at].Done, w.Done)
+		r.Work[at].Open = union(r.Work[at].Open, w.Open)
+	}
+}
+
+// Under names the work of who reports.
+func (r Report) Under(agent string) Report {
+	r.Work = slices.Clone(r.Work)
+	for i := range r.Work {
+		if r.Work[i].Agent == "" {
+			r.Work[i].Agent = agent
+		}
+	}
+	return r
+}
+
+// Merge makes one report of several, for one question: of the first limit, or of
+// the one that has room last. A report without a limit only tells of work.
+func Merge(reports []Report) Report {
+	var out Report
+	for _, r := range reports {
+		if out.Limit == "" || r.Free.After(out.Free) {
+			out.Limit, out.Most, out.Free = r.Limit, r.Most, r.Free
+		}
+		out.Add(r.Work...)
+	}
+	return out
+}
+
+func union(a, b []string) []string {
+	out := slices.Clip(a)
+	for _, x := range b {
+		if !slices.Contains(out, x) {
+			out = append(out, x)
+		}
+	}
+	return out
+}
+
+// maxItems bounds each list that a person reads.
+const maxItems = 50
+
+// Text tells the user, and asks whether to go on. A limit of the whole
+// conversation says so, for going on takes time then, and not a word (S3-043).
+func (r Report) Text() string {
 	closing := "Would you like me to continue?"
-	switch trip.Limit {
-	case limit.ThreadSkillCalls, limit.UserSkillCalls:
-		of := "This conversation has"
-		if trip.Limit == limit.UserSkillCalls {
-			of = "You have"
-		}
-		fmt.Fprintf(&b, "%s used all of the %d skill calls that are allowed within a few minutes.", of, trip.Most)
-		when := "in a few minutes"
-		if !trip.Free.IsZero() {
-			when = "at " + trip.Free.UTC().Format("15:04:05 UTC")
-		}
-		closing = "There is room for more " + when + ". Would you like me to continue then? Answer \"yes\" when it is time."
+	if when := r.when(); when != "" {
+		closing = when + " Would you like me to continue then? Answer \"yes\" when it is time."
+	}
+	return r.reason() + r.lists("Done so far:", "Still open:") + "\n\n" + closing
+}
+
+// Why says which limit was met, and when there is room again if that takes time.
+func (r Report) Why() string { return strings.TrimSpace(r.reason() + " " + r.when()) }
+
+func (r Report) reason() string {
+	switch r.Limit {
+	case limit.ThreadSkillCalls:
+		return fmt.Sprintf("This conversation has used all of the %d skill calls that are allowed within a few minutes.", r.Most)
+	case limit.UserSkillCalls:
+		return fmt.Sprintf("You have used all of the %d skill calls that are allowed within a few minutes.", r.Most)
 	case llm.LimitSteps:
-		fmt.Fprintf(&b, "I have taken the %d steps that I may take for one message.", trip.Most)
-	default:
-		fmt.Fprintf(&b, "I have used the %d skill calls that I may make for one message.", trip.Most)
+		return fmt.Sprintf("I have taken the %d steps that I may take for one message.", r.Most)
 	}
-	list := func(title string, items []string) {
-		if len(items) > 0 {
-			b.WriteString("\n\n" + title + "\n- " + strings.Join(slices.Compact(slices.Clone(items)), "\n- "))
+	return fmt.Sprintf("I have used the %d skill calls that I may make for one message.", r.Most)
+}
+
+// when says when there is room again; "" where the user's word makes room.
+func (r Report) when() string {
+	switch {
+	case r.Limit != limit.ThreadSkillCalls && r.Limit != limit.UserSkillCalls:
+		return ""
+	case r.Free.IsZero():
+		return "There is room for more in a few minutes."
+	}
+	return "There is room for more at " + r.Free.UTC().Format("15:04:05 UTC") + "."
+}
+
+// lists are what is done and what is open, with who it is of if there are
+// several.
+func (r Report) lists(done, open string) string {
+	var did, left []string
+	for _, w := range r.Work {
+		of := ""
+		if len(r.Work) > 1 && w.Agent != "" {
+			of = w.Agent + ": "
+		}
+		for _, x := range w.Done {
+			did = append(did, of+x)
+		}
+		for _, x := range w.Open {
+			left = append(left, of+x)
 		}
 	}
-	list("Done so far:", done)
-	list("Still open:", open)
-	return b.String() + "\n\n" + closing
+	return bullets(done, did) + bullets(open, left)
+}
+
+func bullets(title string, items []string) string {
+	if len(items) == 0 {
+		return ""
+	}
+	text := "\n\n" + title
+	for _, x := range items[:min(len(items), maxItems)] {
+		text += "\n- " + x
+	}
+	if n := len(items) - maxItems; n > 0 {
+		text += fmt.Sprintf("\n- and %d more", n)
+	}
+	return text
+}
+
+// declined is the end of an agent's work that the user does not want to go on.
+func declined(done, open []string) error {
+	text := "Stopped, as the user wishes." + bullets("Done:", done) + bullets("Not done:", open)
+	return &mesh.Error{Code: mesh.Canceled, Op: "agent.RunModel", Reason: mesh.ReasonDeclined, Detail: text}
+}
+
+// ReportOf reads the report in the metadata of a status, and what the user is
+// asked to approve besides; nil if there is none. What is too long for people
+// is cut.
+func ReportOf(metadata *structpb.Struct) (r *Report, approvals string) {
+	ext := metadata.GetFields()[mesh.ExtensionURI].GetStructValue().GetFields()
+	v := ext[keyReport].GetStructValue()
+	if v == nil {
+		return nil, ""
+	}
+	data, err := v.MarshalJSON()
+	if err != nil || json.Unmarshal(data, &r) != nil {
+		return nil, ""
+	}
+	for i := range r.Work {
+		w := &r.Work[i]
+		w.Agent, w.Done, w.Open = item(w.Agent), items(w.Done), items(w.Open)
+	}
+	return r, ext[keyApprovals].GetStringValue()
+}
+
+// maxItem bounds a line of a report, in bytes.
+const maxItem = 2 * maxSummary
+
+func item(s string) string { return mesh.Clip(strings.Join(strings.Fields(s), " "), maxItem) }
+
+func items(list []string) []string {
+	var out []string
+	for _, s := range list[:min(len(list), maxItems)] {
+		out = append(out, item(s))
+	}
+	return out
+}
+
+// value is the report as extension data.
+func (r Report) value() *structpb.Value {
+	data, err := json.Marshal(r)
+	v := new(structpb.Struct)
+	if err != nil || v.UnmarshalJSON(data) != nil {
+		return structpb.NewNullValue() // of text and numbers it always is one
+	}
+	return structpb.NewStructValue(v)
 }
 
 // guidance is what a model is told that goes on after a limit (S3-045).

@@ -78,22 +78,29 @@ func TestAConversationGoesOnAfterItsLastMessage(t *testing.T) {
 	look := mesh.ToolUse{ID: "a", Name: "use_skill", Arguments: `{"skill":"tasks.search"}`}
 	n.log(posted(turn, 1, "look"), opened(turn), dispatch(turn, g.Execution, g.Agent), replied(g.Execution, "I look.", look),
 		skillReturned(g.Execution, "a", "found"), posted(turn, 2, "a later message"))
-	got, err := n.mesh(t, g).Transcript(t.Context(), "look")
+	got, err := n.mesh(t, g).Transcript(t.Context(), "look", nil)
 	if diff := cmp.Diff([]string{"user: look", "assistant: I look.", "tool: found"}, lines(got)); diff != "" || err != nil {
 		t.Error(diff, err)
 	}
-	got, err = n.mesh(t, g).Transcript(t.Context(), "not in the log")
+	got, err = n.mesh(t, g).Transcript(t.Context(), "not in the log", nil)
 	if last := lines(got); last[len(last)-1] != "user: not in the log" || err != nil {
 		t.Errorf("got %q, %v", last, err)
 	}
 }
 
-// A model that fails after its calls leaves what they came to in the log.
+// S3-032: a run that ends with an error is kept as one that is done or pauses is:
+// what its calls came to is in the log, and the next message finds it.
 func TestWhatCallsCameToIsLoggedWhenTheModelFails(t *testing.T) {
 	d := newDesk(t, agent.FaceUseSkill, scripted.Call("use_skill", `{"skill":"mail.send","arguments":{}}`), scripted.Fail(mesh.Errorf(mesh.Unavailable, "x", "away")))
 	h := d.say("go")
 	if told := logged[mesh.ToolReturned](d); !mesh.IsCode(h.err, mesh.Unavailable) || len(told) != 1 {
 		t.Errorf("%v; told %+v", h.err, told)
+	}
+	d.model.Add(scripted.Say("Where were we?"))
+	d.reply("again")
+	read := d.read()
+	if len(read) != 4 || read[0] != "user: go" || !strings.HasPrefix(read[2], "tool: ") || read[3] != "user: again" {
+		t.Errorf("the next message finds %q", read)
 	}
 }
 

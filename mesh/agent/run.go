@@ -89,6 +89,7 @@ type outcome struct {
 	state  mesh.TaskState
 	text   string
 	reason string
+	asked  Ask // of one that waits for the user
 }
 
 // watch runs the agent and ends its task: with what came of the run, or when
@@ -116,7 +117,7 @@ func (r *Runtime) watch(ctx context.Context, w *writer, inv *Invocation) {
 // drive runs the agent's code and sends what came of it, also when that code
 // panics or ends its goroutine.
 func (r *Runtime) drive(ctx context.Context, w *writer, inv *Invocation, done chan<- outcome) {
-	o := outcome{a2apb.TaskState_TASK_STATE_FAILED, internalError, mesh.ReasonPanic}
+	o := outcome{state: a2apb.TaskState_TASK_STATE_FAILED, text: internalError, reason: mesh.ReasonPanic}
 	defer func() {
 		if p := recover(); p != nil {
 			r.logger.ErrorContext(ctx, "an agent panicked", "agent", r.card.GetName(),
@@ -132,9 +133,12 @@ func (r *Runtime) drive(ctx context.Context, w *writer, inv *Invocation, done ch
 			r.logger.ErrorContext(ctx, "an agent failed", "agent", r.card.GetName(), "execution", inv.Execution, "err", err)
 		}
 	case asked.Text != "":
-		o = outcome{state: a2apb.TaskState_TASK_STATE_INPUT_REQUIRED, text: asked.Text}
-		if asked.Approval {
+		o = outcome{state: a2apb.TaskState_TASK_STATE_INPUT_REQUIRED, text: asked.Text, asked: asked}
+		switch {
+		case asked.Approval:
 			o.reason = mesh.ReasonApproval
+		case asked.Report != nil:
+			o.reason = mesh.ReasonLimit
 		}
 	default:
 		o = outcome{state: a2apb.TaskState_TASK_STATE_COMPLETED}
@@ -177,6 +181,9 @@ func failure(err error) outcome {
 	switch {
 	case errors.As(err, &e) && e.Reason != "":
 		o.reason = e.Reason
+		if e.Reason == mesh.ReasonDeclined {
+			o.state = a2apb.TaskState_TASK_STATE_CANCELED
+		}
 	case mesh.IsCode(err, mesh.Timeout):
 		o.reason = mesh.ReasonTimeout
 	}
@@ -189,9 +196,9 @@ func cut(cause error) outcome {
 	case errors.Is(cause, ErrCanceled):
 		return outcome{state: a2apb.TaskState_TASK_STATE_CANCELED}
 	case errors.Is(cause, ErrShutdown):
-		return outcome{a2apb.TaskState_TASK_STATE_FAILED,
-			"The agent was stopped before it finished; send the message again", mesh.ReasonInterrupted}
+		return outcome{state: a2apb.TaskState_TASK_STATE_FAILED,
+			text: "The agent was stopped before it finished; send the message again", reason: mesh.ReasonInterrupted}
 	}
-	return outcome{a2apb.TaskState_TASK_STATE_FAILED,
-		"The agent did not finish in time", mesh.ReasonTimeout}
+	return outcome{state: a2apb.TaskState_TASK_STATE_FAILED,
+		text: "The agent did not finish in time", reason: mesh.ReasonTimeout}
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"agentmesh/mesh"
+	"agentmesh/mesh/limit"
 	"agentmesh/mesh/llm"
 	"agentmesh/mesh/skill"
 	"agentmesh/mesh/skill/command"
@@ -22,7 +23,7 @@ func (inv *Invocation) Requested(ctx context.Context) (*SkillCall, error) {
 	m := inv.Mesh
 	m.reading.Lock()
 	defer m.reading.Unlock()
-	if err := m.read(ctx); err != nil {
+	if err := m.read(ctx, nil); err != nil {
 		return nil, mesh.Wrap("agent.Requested", err)
 	}
 	return m.story.requested, nil
@@ -55,6 +56,9 @@ func RunCall(ctx context.Context, tools *SkillTools, c *SkillCall, yield func(Ou
 			e = &mesh.Error{Code: e.Code, Op: "agent.RunCall", Reason: e.Reason, Err: r.Err}
 		}
 		e.Detail = r.Content
+		if trip := limit.TripOf(r.Err); trip != nil { // nobody is told what a model is to do
+			e.Detail = Report{Limit: trip.Limit, Most: trip.Most, Free: trip.Free}.Why()
+		}
 		yield(nil, e)
 		return nil, false
 	case r.Metadata["requires_interpretation"] == true:
@@ -103,7 +107,7 @@ func (inv *Invocation) template(instruction string) []llm.Message {
 func (m *Mesh) returned(ctx context.Context, call string) (*skill.Result, error) {
 	m.reading.Lock()
 	defer m.reading.Unlock()
-	if err := m.read(ctx); err != nil {
+	if err := m.read(ctx, nil); err != nil {
 		return nil, err
 	}
 	a := m.story.action(call)
@@ -122,8 +126,8 @@ func (m *Mesh) returned(ctx context.Context, call string) (*skill.Result, error)
 	return r, nil
 }
 
-// SkillProgress tells which skill a call uses, whatever face it came by.
-func SkillProgress(use mesh.ToolUse) (Progress, bool) {
+// Progress tells which skill a call uses, whatever face it came by.
+func (t *SkillTools) Progress(use mesh.ToolUse) (Progress, bool) {
 	var args struct {
 		Skill string `json:"skill"`
 	}
@@ -140,8 +144,8 @@ func SkillProgress(use mesh.ToolUse) (Progress, bool) {
 			return Progress{}, false // the call fails too
 		}
 		name = args.Skill
-	case strings.Contains(use.Name, "-"):
-		name = command.SkillName(use.Name)
+	case t.o.Face == FaceDirect:
+		name = t.skillOf(use.Name)
 	}
 	if name == "" {
 		return Progress{}, false

@@ -102,7 +102,7 @@ func TestASkillThatFailsFailsTheRun(t *testing.T) {
 				return &skill.Result{Status: skill.StatusError, Content: "no such mailbox"}, nil
 			}
 		}},
-		"limit": {agent.SkillCall{Skill: "mail.send", Arguments: map[string]any{"to": "x"}}, mesh.Exhausted, "0 of 0", func(d *desk) { d.allow(0, limit.TurnSkillCalls) }},
+		"limit": {agent.SkillCall{Skill: "mail.send", Arguments: map[string]any{"to": "x"}}, mesh.Exhausted, "I have used the 0 skill calls that I may make for one message.", func(d *desk) { d.allow(0, limit.TurnSkillCalls) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := newDesk(t, agent.FaceUseSkill)

@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"runtime"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -225,6 +227,63 @@ func TestATaskThatWaitsCanBeCanceled(t *testing.T) {
 	if err != nil || task.GetStatus().GetState() != canceled {
 		t.Errorf("got %v, %v", task, err)
 	}
+}
+
+// An answer that comes while the question is being canceled either counts, and what
+// it started is canceled, or it comes too late: never both, and never none.
+func TestAnAnswerAndACancellationAtOnce(t *testing.T) {
+	t.Parallel()
+	var done atomic.Int32
+	r, _ := start(t, fake{func(ctx context.Context, inv *agent.Invocation, say func(agent.Output) bool) error {
+		if !inv.Resumed {
+			say(agent.Ask{Text: "May I?", Approval: true})
+			return nil
+		}
+		if ctx.Err() == nil {
+			done.Add(1)
+		}
+		return ctx.Err()
+	}})
+	for range 200 {
+		g := newGrant()
+		asked := untilAsked(t, r, g, send(t, r, g, message("go")).Cursor)
+		before := done.Load()
+		yes := message("yes")
+		yes.TaskId = string(g.Execution)
+		var both sync.WaitGroup
+		var sent, canceledErr error
+		both.Go(func() { _, sent = r.Send(under(t.Context(), g), &a2apb.SendMessageRequest{Message: yes}) })
+		both.Go(func() {
+			_, canceledErr = r.Cancel(under(t.Context(), g), &a2apb.CancelTaskRequest{Id: string(g.Execution)})
+		})
+		both.Wait()
+		hs := listen(t, r, g, asked)
+		state, ran := last(hs).kind, done.Load()-before
+		switch {
+		case sent != nil && (!mesh.IsCode(sent, mesh.Precondition) && !mesh.IsCode(sent, mesh.Unsupported) || canceledErr != nil || ran != 0 || state != "CANCELED"):
+			t.Fatalf("the answer was refused (%v), and the task is %s after %d runs, %v", sent, state, ran, canceledErr)
+		case sent == nil && canceledErr == nil && state != "CANCELED", sent == nil && canceledErr != nil && (state != "COMPLETED" || ran != 1):
+			t.Fatalf("the answer counted, and the task is %s after %d runs, %v", state, ran, canceledErr)
+		}
+		if n := strings.Count(kinds(hs), "CANCELED") + strings.Count(kinds(hs), "COMPLETED"); n != 1 {
+			t.Fatalf("it ended %d times: %s", n, kinds(hs))
+		}
+	}
+}
+
+// untilAsked waits for the question of the task and returns its cursor.
+func untilAsked(t *testing.T, r *agent.Runtime, g *mesh.Grant, after mesh.Seq) mesh.Seq {
+	t.Helper()
+	for u, err := range r.Updates(under(t.Context(), g), string(g.Execution), after) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if state, _ := a2a.StateOf(u.Response); mesh.Interrupted(state) {
+			return u.Seq
+		}
+	}
+	t.Fatal("it asks nothing")
+	return 0
 }
 
 func TestAfterARestartTheGrantReopensItsTask(t *testing.T) {

@@ -175,7 +175,7 @@ func TestServeDrainsAndEnds(t *testing.T) {
 	nodeAddr, _ := n.serve(t, nil)
 	working := make(chan struct{})
 	addr, stop := run(t, agent.Options{
-		Node: dial(t, nodeAddr), Verifier: n.verifier(t), Drain: 20 * time.Millisecond, Grace: time.Second,
+		Node: dial(t, nodeAddr), Verifier: n.verifier(t), Drain: 20 * time.Millisecond, Grace: time.Minute, // the drain is to pass, the grace is not
 		Agent: fake{func(ctx context.Context, _ *agent.Invocation, say func(agent.Output) bool) error {
 			close(working)
 			<-ctx.Done()

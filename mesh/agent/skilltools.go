@@ -62,6 +62,11 @@ type SkillOptions struct {
 	// Skills are the skills offered, as patterns; those that the grant does
 	// not allow are left out. The default is all that the grant allows.
 	Skills []string
+	// ReadOnly leaves only skills with the access read, for agents that have
+	// others do the rest: no other is shown, found or run, also not by its name
+	// and not because a template says so. The mesh keeps to it too, as
+	// service.WithDelegators says.
+	ReadOnly bool
 	// MaxToolCalls bounds the calls, if the invocation does not. The default
 	// is DefaultMaxToolCalls; Unlimited leaves it to the mesh.
 	MaxToolCalls int
@@ -130,7 +135,9 @@ func NewSkillTools(ctx context.Context, inv *Invocation, o SkillOptions) (*Skill
 	}
 	breaker := o.Breaker
 	if breaker == nil {
-		breaker = func(s skill.State) skill.Breaker { return limit.NewBreaker(s, limit.BreakerOptions{Logger: t.logger}) }
+		breaker = func(s skill.State) skill.Breaker {
+			return limit.NewBreaker(s, limit.BreakerOptions{Probe: probeTime(o.Timeout), Logger: t.logger})
+		}
 	}
 	var notifier skill.Notifier
 	if o.Notify != nil {
@@ -141,6 +148,21 @@ func NewSkillTools(ctx context.Context, inv *Invocation, o SkillOptions) (*Skill
 		Approver: approver{t}, Breaker: breaker(t.env.State), Budget: t, Journal: t, Notifier: notifier,
 	})
 	return t, nil
+}
+
+// NewReadTools returns the skills that only read, for an agent that has others do
+// the rest: it looks them up, and the limits of calls are the mesh's. What o says of
+// Face, Skills, Handlers, Timeout, Breaker and Notify holds.
+func NewReadTools(ctx context.Context, inv *Invocation, o SkillOptions, now func() time.Time, logger *slog.Logger) (*SkillTools, error) {
+	o.ReadOnly, o.Discovery, o.MaxToolCalls, o.Now, o.Logger = true, true, Unlimited, now, logger
+	return NewSkillTools(ctx, inv, o)
+}
+
+// probeTime is how long the breaker waits for the one call that it lets through:
+// longer than a call of that timeout takes, so that no second one follows while
+// it runs (S3-049).
+func probeTime(timeout time.Duration) time.Duration {
+	return max(limit.DefaultProbe, timeout+timeout/2)
 }
 
 // narrowed returns the patterns of what both lists allow. No wanted patterns
@@ -205,13 +227,16 @@ func (t *SkillTools) overview(ctx context.Context) (err error) {
 	if !more {
 		t.named = named
 	}
-	if common := narrowed(t.scope, common); t.o.Face == FaceCommands && len(common) > 0 {
-		t.quick, _, err = t.catalog().find(ctx, &meshv1.ListSkillsRequest{Patterns: common, WithSource: true}, len(common))
+	if wanted := narrowed(t.scope, common); t.o.Face == FaceCommands && len(wanted) > 0 {
+		t.quick, _, err = t.catalog().find(ctx, &meshv1.ListSkillsRequest{Patterns: wanted, WithSource: true}, len(wanted))
+		slices.SortFunc(t.quick, func(a, b *skill.Skill) int {
+			return cmp.Compare(slices.Index(common, a.Name), slices.Index(common, b.Name))
+		})
 	}
 	return err
 }
 
-// common are the skills of the quick reference (S3-089).
+// common are the skills of the quick reference (S3-089), in its order.
 var common = []string{
 	"tasks.create", "tasks.search", "tasks.get", "mail.send", "mail.search", "calendar.create", "memory.save", "memory.search",
 }
@@ -260,6 +285,9 @@ func (t *SkillTools) lookup(ctx context.Context, name string) (*skill.Skill, err
 		return nil, err
 	}
 	s = SkillOf(p)
+	if err := t.catalog().readable(s); err != nil {
+		return nil, err
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if have := t.loaded[name]; have != nil {
@@ -273,9 +301,9 @@ func (t *SkillTools) lookup(ctx context.Context, name string) (*skill.Skill, err
 // proposed.
 func (t *SkillTools) search(ctx context.Context, name string) {
 	domain, action, _ := strings.Cut(name, ".")
-	found, _, err := t.inv.Mesh.FindSkills(ctx, &meshv1.ListSkillsRequest{Domain: domain, Patterns: t.scope}, maxNamed)
+	found, _, err := t.catalog().find(ctx, &meshv1.ListSkillsRequest{Domain: domain, Patterns: t.scope}, maxNamed)
 	if err == nil && len(found) == 0 {
-		found, _, err = t.inv.Mesh.FindSkills(ctx, &meshv1.ListSkillsRequest{Query: domain + " " + action, Patterns: t.scope}, maxFound)
+		found, _, err = t.catalog().find(ctx, &meshv1.ListSkillsRequest{Query: domain + " " + action, Patterns: t.scope}, maxFound)
 	}
 	if err != nil {
 		return
@@ -284,9 +312,9 @@ func (t *SkillTools) search(ctx context.Context, name string) {
 	defer t.mu.Unlock()
 	t.near = nil
 	for _, s := range found {
-		t.near = append(t.near, s.GetName())
+		t.near = append(t.near, s.Name)
 	}
 }
 
 // catalog is what help and discovery may tell of.
-func (t *SkillTools) catalog() remote { return remote{t.inv.Mesh, t.scope} }
+func (t *SkillTools) catalog() remote { return remote{t.inv.Mesh, t.scope, t.o.ReadOnly} }

@@ -12,16 +12,14 @@ import (
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 )
 
-// pageSize is how many events are read at a time.
-const pageSize = 500
-
 // History returns the last things said in the thread, at most limit (0 for
 // all), oldest first: what the user wrote, and what was answered where the
 // user could read it, by whichever agent.
 func (m *Mesh) History(ctx context.Context, limit int) ([]HistoryItem, error) {
 	m.reading.Lock()
 	defer m.reading.Unlock()
-	if err := m.read(ctx); err != nil {
+	enough := func() bool { return limit > 0 && len(m.story.items()) >= limit }
+	if err := m.read(ctx, enough); err != nil {
 		return nil, mesh.Wrap("agent.History", err)
 	}
 	items := m.story.items()
@@ -36,32 +34,16 @@ func (m *Mesh) History(ctx context.Context, limit int) ([]HistoryItem, error) {
 func (m *Mesh) Noted(ctx context.Context) ([]byte, bool, error) {
 	m.reading.Lock()
 	defer m.reading.Unlock()
-	if err := m.read(ctx); err != nil {
+	noted := func() bool { return m.story.notes[m.grant.Agent] != nil }
+	if err := m.read(ctx, noted); err != nil {
 		return nil, false, mesh.Wrap("agent.Noted", err)
 	}
 	data, ok := m.story.notes[m.grant.Agent]
 	return slices.Clone(data), ok, nil
 }
 
-// read adds what the thread has had since the last time.
-func (m *Mesh) read(ctx context.Context) error {
-	for {
-		res, err := m.threads.ReadThread(m.Context(ctx), &meshv1.ReadThreadRequest{
-			ThreadId: m.grant.Thread, AfterSeq: m.story.seq, Limit: pageSize,
-		})
-		if err != nil {
-			return failed("agent.read", err)
-		}
-		for _, e := range res.GetEvents() {
-			m.story.add(e)
-		}
-		if !res.GetMore() || len(res.GetEvents()) == 0 {
-			return nil
-		}
-	}
-}
-
-// A story is what was said in a thread, folded from its events. At any time
+// A story is what was said in a thread, folded from its events, or from the
+// newest of them. At any time
 // at most one execution has the user's stream: what another one says is not
 // part of the story.
 type story struct {
@@ -93,6 +75,12 @@ type saying struct {
 type artifactText struct {
 	id   string
 	text strings.Builder
+}
+
+// newStory returns a story that nothing was told of yet, for the execution of the
+// grant.
+func newStory(g *mesh.Grant) story {
+	return story{own: string(g.Execution), name: g.Agent, traces: traces{turn: string(g.Turn), fromUser: g.Parent == g.Turn}}
 }
 
 func (s *story) add(e *meshv1.Event) {
@@ -128,6 +116,9 @@ func (s *story) add(e *meshv1.Event) {
 		}
 	case *meshv1.Event_TaskMoved:
 		state := b.TaskMoved.GetState()
+		if e.GetExecutionId() == s.own {
+			s.pause(b.TaskMoved)
+		}
 		if s.legs[e.GetExecutionId()] != "" {
 			if s.paused == nil {
 				s.paused = map[string]bool{}
@@ -157,6 +148,11 @@ func (s *story) add(e *meshv1.Event) {
 		}
 		s.notes[agent] = b.StateNoted.GetData()
 	default:
+		if t := e.GetLimitTripped(); t != nil {
+			if trip := tripOf(t); trip != nil && !trip.Free.IsZero() {
+				s.window = trip
+			}
+		}
 		s.trace(e)
 	}
 }

@@ -9,10 +9,12 @@ import (
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/llm"
+	"agentmesh/mesh/skill/command"
 )
 
 // Combine returns the tools of all lists. Of tools with the same name the
-// first is called. Lists may be nil.
+// first is called. Lists may be nil. Where the model calls some by command blocks,
+// no result of the others has one that it could repeat.
 func Combine(tools ...llm.Tools) llm.Tools {
 	return combined(slices.DeleteFunc(tools, func(t llm.Tools) bool { return t == nil }))
 }
@@ -49,6 +51,14 @@ func (c combined) Discovers(name string) bool {
 	})
 }
 
+// Waits implements llm.Waiter for those of the tools that do.
+func (c combined) Waits(tool string) bool {
+	return slices.ContainsFunc(c, func(tools llm.Tools) bool {
+		w, ok := tools.(llm.Waiter)
+		return ok && w.Waits(tool)
+	})
+}
+
 // Settles implements [Settler] for those of the tools that do.
 func (c combined) Settles(call string) bool {
 	return slices.ContainsFunc(c, func(tools llm.Tools) bool {
@@ -57,11 +67,36 @@ func (c combined) Settles(call string) bool {
 	})
 }
 
-func (c combined) Call(ctx context.Context, use mesh.ToolUse) llm.ToolResult {
+// Asked implements [Asker] for those of the tools that do.
+func (c combined) Asked(ctx context.Context, call string) (approvals []string, report *Report, ok bool) {
 	for _, tools := range c {
-		if s, ok := tools.(*SkillTools); ok && use.Name == llm.CommandTool && s.Commands() != nil {
-			return s.Call(ctx, use)
+		if a, is := tools.(Asker); is {
+			if approvals, report, ok = a.Asked(ctx, call); ok {
+				return approvals, report, true
+			}
 		}
+	}
+	return nil, nil, false
+}
+
+func (c combined) Call(ctx context.Context, use mesh.ToolUse) llm.ToolResult {
+	commands := slices.IndexFunc(c, func(tools llm.Tools) bool {
+		s, ok := tools.(*SkillTools)
+		return ok && s.Commands() != nil
+	})
+	if commands < 0 {
+		return c.call(ctx, use)
+	}
+	if use.Name == llm.CommandTool {
+		return c[commands].Call(ctx, use)
+	}
+	r := c.call(ctx, use)
+	r.Text = command.Defuse(r.Text)
+	return r
+}
+
+func (c combined) call(ctx context.Context, use mesh.ToolUse) llm.ToolResult {
+	for _, tools := range c {
 		if slices.ContainsFunc(tools.List(ctx), named(use.Name)) {
 			return tools.Call(ctx, use)
 		}

@@ -3,10 +3,13 @@ package agent
 import (
 	"encoding/json"
 	"slices"
+	"time"
 
 	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
+	"agentmesh/mesh/limit"
 	"agentmesh/mesh/llm"
+	"agentmesh/mesh/skill"
 	"agentmesh/mesh/skill/command"
 )
 
@@ -23,8 +26,11 @@ type traces struct {
 	since     int                  // of these, those before the present instruction
 	posted    int64                // Seq of the user's last message in the turn
 	answer    string               // its text
+	wrote     time.Time            // when
+	window    *limit.Trip          // the last of a limit that is free later, or nil
 	tripped   bool                 // a limit was met since the last message
 	stopped   bool                 // a limit was met before it
+	open      []string             // what the own execution was last kept from
 }
 
 // An action is a call of a skill.
@@ -57,10 +63,17 @@ type approval struct {
 	skill    string
 	args     string // JSON
 	question string
-	shown    int64 // Seq at which the user was asked so, or 0
+	version  string // of the skill; "" in logs that do not tell
+	shown    int64  // Seq at which the user was asked so, or 0
 	settled  bool
 	approved bool
 	text     string // what the user wrote
+}
+
+// about reports whether the user was asked just this, about that version of the
+// skill. A log that does not tell the version counts as one of the same.
+func (a *approval) about(s *skill.Skill, args, question string) bool {
+	return a.skill == s.Name && a.args == args && a.question == question && (a.version == "" || a.version == s.Version)
 }
 
 // trace adds what an execution of the reader's agent did: its own, and others
@@ -111,10 +124,26 @@ func (s *story) act(e *meshv1.Event) {
 		}
 		s.approvals[b.ApprovalAsked.GetCall()] = &approval{
 			skill: b.ApprovalAsked.GetSkill(), args: b.ApprovalAsked.GetArgs(), question: b.ApprovalAsked.GetText(),
+			version: b.ApprovalAsked.GetVersion(),
 		}
 	case *meshv1.Event_ApprovalSettled:
 		if a := s.approvals[b.ApprovalSettled.GetCall()]; a != nil {
 			a.settled, a.approved, a.text = true, b.ApprovalSettled.GetApproved(), b.ApprovalSettled.GetText()
+		}
+	}
+}
+
+// pause notes that the own execution waits for the user because it met a limit.
+// The fact that the limit was met need not be its own: of a turn's limit it is
+// that of the first execution which met it.
+func (s *story) pause(m *meshv1.TaskMoved) {
+	r, _ := ReportOf(m.GetMetadata())
+	if r == nil || !mesh.Interrupted(m.GetState()) {
+		return
+	}
+	for _, w := range r.Work {
+		if w.Agent == "" {
+			s.tripped, s.open = true, w.Open
 		}
 	}
 }
@@ -139,7 +168,7 @@ func (s *story) hear(e *meshv1.Event, text string) {
 	if s.tripped && AnswerOf(text) != Yes {
 		s.since = len(s.actions)
 	}
-	s.posted, s.answer = e.GetSeq(), text
+	s.posted, s.answer, s.wrote = e.GetSeq(), text, e.GetTime().AsTime()
 	s.stopped, s.tripped = s.tripped, false
 }
 

@@ -44,7 +44,7 @@ func TestATranscriptHasTheToolTracesOfTheAgentItself(t *testing.T) {
 		posted(turn3, 6, "thanks"), opened(turn3), dispatch(turn3, g.Execution, g.Agent),
 		posted(turn3, 7, "a later message"),
 	)
-	got, err := n.mesh(t, g).Transcript(t.Context(), "thanks")
+	got, err := n.mesh(t, g).Transcript(t.Context(), "thanks", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +74,7 @@ func TestATranscriptOfAnExecutionThatWaitedLeavesItsOpenCallsOpen(t *testing.T) 
 		{Role: llm.RoleUser, Text: "mail bob"}, {Role: llm.RoleAssistant, Tools: []mesh.ToolUse{sent}},
 		{Role: llm.RoleUser, Text: "yes"},
 	}
-	got, err := n.mesh(t, g).Transcript(t.Context(), "yes")
+	got, err := n.mesh(t, g).Transcript(t.Context(), "yes", nil)
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Error(diff, err)
 	}
@@ -89,13 +89,13 @@ func TestATranscriptOfAnAgentThatWasDispatchedHasItsMissionAlone(t *testing.T) {
 	mission.Body = mesh.DispatchIssued{Child: mission.Body.(mesh.DispatchIssued).Child, Message: message("find the report")}
 	n.log(posted(turn, 1, "secret of the user"), opened(turn), dispatch(turn, main, "main"), mission)
 	m := n.mesh(t, g)
-	got, err := m.Transcript(t.Context(), "find the report")
+	got, err := m.Transcript(t.Context(), "find the report", nil)
 	if diff := cmp.Diff([]llm.Message{{Role: llm.RoleUser, Text: "find the report"}}, got); diff != "" || err != nil {
 		t.Error(diff, err)
 	}
 	look := mesh.ToolUse{ID: "a", Name: "cmd", Arguments: `{"line":"files.search report"}`}
 	n.log(replied(g.Execution, "```cmd\nfiles.search report\n```", look), skillReturned(g.Execution, "a", "found"))
-	got, err = m.Transcript(t.Context(), "yes")
+	got, err = m.Transcript(t.Context(), "yes", nil)
 	want := []llm.Message{
 		{Role: llm.RoleUser, Text: "find the report"},
 		{Role: llm.RoleAssistant, Text: "```cmd\nfiles.search report\n```", Tools: []mesh.ToolUse{look}},
@@ -128,7 +128,7 @@ func TestATranscriptHasResultsAsTheModelReadThem(t *testing.T) {
 	n.log(posted(turn, 1, "go"), opened(turn), dispatch(turn, own, g.Agent), replied(own, "", use), &mesh.Event{Execution: own, Body: mesh.SkillReturned{
 		Call: "a", Content: fence, Metadata: `{"requires_interpretation":true}`}},
 		posted(turn, 2, "thanks"), dispatch(turn, g.Execution, g.Agent))
-	got, err := n.mesh(t, g).Transcript(t.Context(), "thanks")
+	got, err := n.mesh(t, g).Transcript(t.Context(), "thanks", nil)
 	if err != nil || len(got) != 4 || got[2].Text != fence {
 		t.Errorf("of a template there is %+v, %v", got, err)
 	}
@@ -182,7 +182,7 @@ func TestATranscriptTellsOfACallThatWaits(t *testing.T) {
 	n.log(posted(turn1, 1, "mail bob"), opened(turn1), dispatch(turn1, waits, g.Agent), replied(waits, "", send),
 		&mesh.Event{Execution: waits, Body: mesh.TaskMoved{State: input, Reason: mesh.ReasonApproval}},
 		posted(turn2, 3, "what time is it?"), opened(turn2), dispatch(turn2, g.Execution, g.Agent))
-	got, err := n.mesh(t, g).Transcript(t.Context(), "what time is it?")
+	got, err := n.mesh(t, g).Transcript(t.Context(), "what time is it?", nil)
 	if err != nil || len(got) != 4 || !strings.Contains(got[2].Text, "waits for the user's answer") {
 		t.Errorf("got %+v, %v", got, err)
 	}

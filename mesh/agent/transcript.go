@@ -20,17 +20,29 @@ const (
 // is being answered, which is last. Calls of this execution that have not ended
 // have no result: [llm.Loop] settles them. An execution that another agent
 // dispatched sees its mission and itself, nothing else.
-func (m *Mesh) Transcript(ctx context.Context, text string) ([]llm.Message, error) {
+//
+// The conversation is read from its end: whole turns, until enough says that what
+// there is will do. It is asked with more each time, and must not change it. Nil
+// reads all.
+func (m *Mesh) Transcript(ctx context.Context, text string, enough func([]llm.Message) bool) ([]llm.Message, error) {
 	m.reading.Lock()
 	defer m.reading.Unlock()
-	if err := m.read(ctx); err != nil {
+	will := func() bool {
+		s := &m.story
+		_, leg := s.legs[s.own]
+		return !leg && s.mission != "" || enough != nil && enough(s.transcript(text))
+	}
+	if err := m.read(ctx, will); err != nil {
 		return nil, mesh.Wrap("agent.Transcript", err)
 	}
-	s := &m.story
+	return m.story.transcript(text), nil
+}
+
+func (s *story) transcript(text string) []llm.Message {
 	if _, leg := s.legs[s.own]; !leg {
-		return s.alone(s.mission, text), nil
+		return s.alone(s.mission, text)
 	}
-	return s.conversation(text), nil
+	return s.conversation(text)
 }
 
 // alone is the transcript of an execution that knows its mission and what it did

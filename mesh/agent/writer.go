@@ -289,9 +289,15 @@ func (w *writer) end(o outcome) {
 	if o.text != "" {
 		m = a2a.NewMessage(a2apb.Role_ROLE_AGENT, strings.ToValidUTF8(o.text, "\uFFFD"))
 	}
-	var ext map[string]*structpb.Value
+	ext := map[string]*structpb.Value{}
 	if o.reason != "" {
-		ext = map[string]*structpb.Value{a2a.KeyReason: structpb.NewStringValue(o.reason)}
+		ext[a2a.KeyReason] = structpb.NewStringValue(o.reason)
+	}
+	if r := o.asked.Report; r != nil {
+		ext[keyReport] = r.value()
+	}
+	if o.asked.approvals != "" {
+		ext[keyApprovals] = structpb.NewStringValue(o.asked.approvals)
 	}
 	t.cancel = nil
 	t.move(o.state, m, ext)

@@ -10,6 +10,7 @@ import (
 
 	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
+	"agentmesh/mesh/agent"
 	"agentmesh/mesh/llm"
 )
 
@@ -17,19 +18,22 @@ import (
 // answer, while it keeps the conversation. Several calls of one reply work in
 // parallel.
 type Consult struct {
-	d      *Dispatcher
+	asked
 	agents []*meshv1.Agent
 
-	mu sync.Mutex
-	n  int
+	numbering sync.Mutex
+	n         int
 }
 
-var _ llm.Tools = (*Consult)(nil)
+var (
+	_ llm.Tools   = (*Consult)(nil)
+	_ agent.Asker = (*Consult)(nil)
+)
 
 // NewConsult returns the tool over d, for the given agents, sorted by name. It
 // is empty without agents.
 func NewConsult(d *Dispatcher, agents []*meshv1.Agent) *Consult {
-	return &Consult{d: d, agents: agents}
+	return &Consult{asked: asked{d: d}, agents: agents}
 }
 
 // List implements llm.Tools.
@@ -70,6 +74,9 @@ func describe(a *meshv1.Agent) string {
 	return "- " + a.GetName() + ": " + strings.Join(strings.Fields(about), " ")
 }
 
+// Waits implements llm.Waiter: an agent has a time of its own.
+func (c *Consult) Waits(tool string) bool { return tool == ToolConsult }
+
 // Call implements llm.Tools.
 func (c *Consult) Call(ctx context.Context, use mesh.ToolUse) llm.ToolResult {
 	var a struct{ Agent, Task string }
@@ -92,16 +99,18 @@ func (c *Consult) Call(ctx context.Context, use mesh.ToolUse) llm.ToolResult {
 	}
 	if results[0].Status == StatusWaiting {
 		c.d.suspend()
-		return llm.ToolResult{Ask: results[0].Result}
+		return c.ask(ctx, use.ID, []string{id})
 	}
-	r := results[0]
-	return answer(map[string]any{"agent": r.Agent, "status": r.Status, "result": r.Result})
+	return fitting(results, saidAsk, func(results []Result) llm.ToolResult {
+		r := results[0]
+		return answer(map[string]any{"agent": r.Agent, "status": r.Status, "result": r.Result})
+	})
 }
 
 // label returns an id for what the agent is to be asked.
 func (c *Consult) label(agent string) string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.numbering.Lock()
+	defer c.numbering.Unlock()
 	for {
 		c.n++
 		if id := fmt.Sprintf("%s-%d", agent, c.n); !c.d.has(id) {

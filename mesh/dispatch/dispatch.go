@@ -8,9 +8,10 @@
 // nothing that it started is at work when Close returns. What comes back on the
 // agents' streams is logged by it, as it opened them.
 //
-// An agent may need the user's approval. It then waits, its question goes up to
-// the user through the tools that wait for it ([llm.ToolResult.Ask]), and the
-// run of the execution pauses. A Dispatcher of an execution that goes on
+// An agent may need the user's approval, or meet a limit that counts for the
+// whole turn, conversation or user. It then waits, its question or report goes up
+// to the user through the tools that wait for it ([llm.ToolResult.Ask]), and the
+// run of the execution pauses. The reports of several are one. A Dispatcher of an execution that goes on
 // restores from the log what was dispatched before, gives the user's words to
 // whoever waited, and lets the tools find it all where it was.
 //
@@ -93,7 +94,7 @@ const (
 	StatusCanceled  = "cancelled"
 	StatusSkipped   = "skipped"
 	StatusAwaiting  = "awaiting" // it asks something; Result is the question
-	StatusWaiting   = "waiting"  // for the user's approval; Result is the question
+	StatusWaiting   = "waiting"  // for the user, to approve or to go on; Result is the question
 )
 
 // A Result is an order and what became of it.
@@ -107,6 +108,14 @@ type Result struct {
 	DurationMS  int64            `json:"duration_ms"`
 	// Mission is what was asked for.
 	Mission string `json:"-"`
+
+	wants *wants // of one that is waiting
+}
+
+// wants is what an agent waits for.
+type wants struct {
+	approvals string        // what the user is asked to approve, or ""
+	report    *agent.Report // of a limit, or nil
 }
 
 // Terminal reports whether the order is done with.

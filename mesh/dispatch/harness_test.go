@@ -11,7 +11,6 @@ import (
 	"time"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
-	"go.uber.org/goleak"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/proto"
@@ -30,8 +29,6 @@ import (
 	"agentmesh/mesh/threads"
 	"agentmesh/mesh/wire"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // listen serves on a loopback port until the test ends.
 func listen(t testing.TB, srv *grpc.Server) (addr string, stop func()) {

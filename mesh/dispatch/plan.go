@@ -134,7 +134,7 @@ func prompt(o Order, results []Result, most int) string {
 	if len(results) > 0 {
 		text += "\n\n## Results from prior agents"
 		for _, r := range results {
-			text += fmt.Sprintf("\nResults from %s:\n```\n%s\n```\n", r.AgentID, quote(r.Result, most))
+			text += fmt.Sprintf("\nResults from %s:\n```\n%s\n```\n", r.AgentID, quote(shortened(r.Result, most, saidNoMore)))
 		}
 	}
 	return text

@@ -3,6 +3,7 @@ package dispatch
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -11,6 +12,7 @@ import (
 
 	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
+	"agentmesh/mesh/agent"
 )
 
 // again is what is known of an agent's task that goes on.
@@ -26,26 +28,22 @@ const saidLost = "The agent was interrupted; it is not known what became of its 
 // that wait for the user.
 func (d *Dispatcher) restore(ctx context.Context) error {
 	d.past = past{own: string(d.inv.Execution), children: map[string]*child{}, orders: map[string]accepted{}}
-	client := meshv1.NewThreadServiceClient(d.inv.Mesh.Conn())
-	for after := int64(0); ; {
-		res, err := client.ReadThread(d.inv.Mesh.Context(ctx), &meshv1.ReadThreadRequest{ThreadId: d.inv.Thread.ID, AfterSeq: after, Limit: 1000})
-		if err != nil {
-			return mesh.Errorf(mesh.Unavailable, "dispatch.restore", "what was dispatched before cannot be read; try again later: %w", err)
-		}
-		for _, e := range res.GetEvents() {
-			d.past.apply(e)
-			after = e.GetSeq()
-		}
-		if !res.GetMore() || len(res.GetEvents()) == 0 {
-			break
-		}
+	events, err := d.inv.Mesh.Since(ctx)
+	if err != nil {
+		return mesh.Errorf(mesh.Unavailable, "dispatch.restore", "what was dispatched before cannot be read; try again later: %w", err)
+	}
+	for _, e := range events {
+		d.past.apply(e)
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	var pending []*job
 	for _, label := range d.past.labels {
 		if c := d.past.children[label]; c != nil {
-			c.restore(d.add(c.order(), mesh.ExecutionID(c.x.GetId())))
+			j := d.add(c.order(), mesh.ExecutionID(c.x.GetId()))
+			if c.restore(j); j.Status == StatusFailed && !mesh.Terminal(c.state) {
+				j.Result.Result = withOpen(saidLost, agent.Unsettled(events, j.exec.ID))
+			}
 		} else if o, ok := d.past.orders[label]; ok {
 			pending = append(pending, d.add(o.Order, o.id(d.inv.Thread.ID)))
 		}
@@ -194,15 +192,12 @@ func (c *child) order() Order {
 // restore gives the job what became of the child.
 func (c *child) restore(j *job) {
 	j.issued, j.counted, j.ToolCalls = true, true, c.calls
-	if c.state == a2apb.TaskState_TASK_STATE_INPUT_REQUIRED && c.reason == mesh.ReasonApproval {
+	if c.state == a2apb.TaskState_TASK_STATE_INPUT_REQUIRED && forUser(c.reason) {
 		j.again = &again{task: c.task, context: c.context, said: c.said.String()}
 		j.counted = false
 		return
 	}
 	j.Status, j.Result.Result, j.DurationMS = c.status(), c.result, c.ended.Sub(c.began).Milliseconds()
-	if !mesh.Terminal(c.state) {
-		j.Result.Result = saidLost
-	}
 }
 
 func (c *child) status() string {
@@ -247,8 +242,23 @@ func (d *Dispatcher) has(label string) bool {
 	return d.jobs[label] != nil
 }
 
-// A transcript is the text of an agent's output, up to what a result may have.
-type transcript struct{ strings.Builder }
+// A transcript is the text of an agent's output, up to maxSaid.
+type transcript struct {
+	strings.Builder
+	left int // bytes that there was no room for
+}
+
+// maxSaid is how much of an agent's text is its result, in bytes: what a result may
+// have, with room for what is said about it.
+const maxSaid = mesh.MaxResult - 2<<10
+
+// result is the text, and how much of it is missing.
+func (t *transcript) result() string {
+	if t.left == 0 {
+		return t.String()
+	}
+	return fmt.Sprintf("%s\n[%d bytes that the agent said after this are missing here; %s.]", t.String(), t.left, saidAsk)
+}
 
 // take adds the text of a piece of output; more says that it goes on with the
 // piece before.
@@ -257,8 +267,13 @@ func (t *transcript) take(a *a2apb.Artifact, more bool) {
 	if t.Len() > 0 && !more && s != "" {
 		s = "\n\n" + s
 	}
-	if room := mesh.MaxResult - t.Len(); len(s) > room {
-		s = strings.ToValidUTF8(s[:max(0, room)], "")
+	if room := max(0, maxSaid-t.Len()); len(s) > room || t.left > 0 {
+		fits := ""
+		if t.left == 0 {
+			fits = strings.ToValidUTF8(s[:room], "")
+		}
+		t.left += len(s) - len(fits)
+		s = fits
 	}
 	t.WriteString(s)
 }

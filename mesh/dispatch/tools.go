@@ -11,6 +11,7 @@ import (
 
 	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
+	"agentmesh/mesh/agent"
 	"agentmesh/mesh/llm"
 )
 
@@ -27,20 +28,21 @@ const maxWait = 10 * time.Minute
 // Orchestration are the tools with which a model dispatches agents and
 // collects their results. All dispatches of one reply are one batch.
 type Orchestration struct {
-	d *Dispatcher
+	asked
 
-	mu      sync.Mutex
-	planned map[string]error // by id of the call, from Batch
+	planning sync.Mutex
+	planned  map[string]error // by id of the call, from Batch
 }
 
 var (
 	_ llm.Tools   = (*Orchestration)(nil)
 	_ llm.Batcher = (*Orchestration)(nil)
+	_ agent.Asker = (*Orchestration)(nil)
 )
 
 // NewOrchestration returns the tools over d.
 func NewOrchestration(d *Dispatcher) *Orchestration {
-	return &Orchestration{d: d, planned: map[string]error{}}
+	return &Orchestration{asked: asked{d: d}, planned: map[string]error{}}
 }
 
 // List implements llm.Tools.
@@ -107,8 +109,8 @@ func (o *Orchestration) Batch(ctx context.Context, uses []mesh.ToolUse) {
 			}
 		}
 	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
+	o.planning.Lock()
+	defer o.planning.Unlock()
 	for id, err := range errs {
 		o.planned[id] = err
 	}
@@ -155,21 +157,24 @@ func parseOrder(args string) (Order, error) {
 	return Order{AgentID: a.AgentID, Name: a.Name, Mission: a.Mission, Skills: a.Skills, Context: a.Context, DependsOn: a.DependsOn, MaxToolCalls: a.MaxToolCalls}, nil
 }
 
+// Waits implements llm.Waiter: who waits for results waits as long as it takes.
+func (o *Orchestration) Waits(tool string) bool { return tool == ToolResults }
+
 // Call implements llm.Tools.
 func (o *Orchestration) Call(ctx context.Context, use mesh.ToolUse) llm.ToolResult {
 	if use.Name == ToolResults {
-		return o.collect(ctx, use.Arguments)
+		return o.collect(ctx, use)
 	}
-	o.mu.Lock()
+	o.planning.Lock()
 	err, planned := o.planned[use.ID]
 	delete(o.planned, use.ID)
-	o.mu.Unlock()
+	o.planning.Unlock()
 	if !planned {
 		o.Batch(ctx, []mesh.ToolUse{use})
-		o.mu.Lock()
+		o.planning.Lock()
 		err = o.planned[use.ID]
 		delete(o.planned, use.ID)
-		o.mu.Unlock()
+		o.planning.Unlock()
 	}
 	if err != nil {
 		return failure(err)
@@ -184,11 +189,11 @@ func (o *Orchestration) Call(ctx context.Context, use mesh.ToolUse) llm.ToolResu
 	return failure(mesh.Errorf(mesh.Unknown, "dispatch.Call", "the dispatch was lost"))
 }
 
-func (o *Orchestration) collect(ctx context.Context, args string) llm.ToolResult {
+func (o *Orchestration) collect(ctx context.Context, use mesh.ToolUse) llm.ToolResult {
 	var a struct {
 		AgentIDs []string `json:"agent_ids"`
 	}
-	if err := json.Unmarshal([]byte(args), &a); err != nil {
+	if err := json.Unmarshal([]byte(use.Arguments), &a); err != nil {
 		return failure(mesh.InvalidField("dispatch.collect", "arguments", "cannot be read: %v", err))
 	}
 	ctx, cancel := context.WithTimeout(ctx, maxWait)
@@ -197,18 +202,39 @@ func (o *Orchestration) collect(ctx context.Context, args string) llm.ToolResult
 	if err != nil {
 		return failure(err)
 	}
-	if ask := o.d.pause(ctx, a.AgentIDs); ask != "" {
-		return llm.ToolResult{Ask: ask}
+	if waiting := o.d.pause(ctx, a.AgentIDs); len(waiting) > 0 {
+		return o.ask(ctx, use.ID, waiting)
 	}
-	if results == nil {
-		results = []Result{}
+	remedy := saidLess
+	if len(results) > 1 {
+		remedy = saidAlone
 	}
-	out := map[string]any{"agents": results}
-	if failures := failuresIn(results); len(failures) > 0 {
-		out["failures"] = failures
-	}
-	return answer(out)
+	return fitting(results, remedy, func(results []Result) llm.ToolResult {
+		out := map[string]any{"agents": results}
+		if failures := failuresIn(results); len(failures) > 0 {
+			out["failures"] = failures
+		}
+		return answer(out)
+	})
 }
+
+// fitting returns what a model is told of the results: all of it, or as much of each
+// as the model can be shown of all, for a cut in the middle would take the last
+// ones away and leave no JSON.
+func fitting(results []Result, remedy string, tell func([]Result) llm.ToolResult) llm.ToolResult {
+	shown := append([]Result{}, results...)
+	told := tell(shown)
+	for most := mesh.MaxResult / max(1, len(results)); len(told.Text) > mesh.MaxResult && most > 0; most = most * 3 / 4 {
+		for i, r := range results {
+			shown[i].Result = shortened(r.Result, most, remedy)
+		}
+		told = tell(shown)
+	}
+	return told
+}
+
+// maxFailure is how much of a failed agent's result is told twice, in bytes.
+const maxFailure = 1000
 
 // failuresIn says in a line each what did not complete (S0-090).
 func failuresIn(results []Result) []string {
@@ -216,7 +242,7 @@ func failuresIn(results []Result) []string {
 	for _, r := range results {
 		switch r.Status {
 		case StatusFailed, StatusTimeout, StatusSkipped, StatusCanceled:
-			out = append(out, fmt.Sprintf("Agent '%s' failed: %s", r.AgentID, r.Result))
+			out = append(out, fmt.Sprintf("Agent '%s' failed: %s", r.AgentID, mesh.Clip(r.Result, maxFailure)))
 		}
 	}
 	return out

@@ -3,12 +3,14 @@ package dispatch
 import (
 	"context"
 	"slices"
+	"strings"
+	"sync"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 
-	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
 	"agentmesh/mesh/agent"
+	"agentmesh/mesh/llm"
 )
 
 // Wait returns the results of the named orders, or of all when there are no
@@ -86,7 +88,7 @@ func (d *Dispatcher) List() []Result {
 }
 
 // count adds the skill calls, as the log has them, to results that are done:
-// those that were not counted before, with one question to the node.
+// those that were not counted before, with one look at the log.
 func (d *Dispatcher) count(ctx context.Context, results []Result) {
 	d.mu.Lock()
 	want := map[mesh.ExecutionID]*Result{}
@@ -101,19 +103,23 @@ func (d *Dispatcher) count(ctx context.Context, results []Result) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTime)
 	defer cancel()
-	resp, err := meshv1.NewThreadServiceClient(d.inv.Mesh.Conn()).GetThread(d.inv.Mesh.Context(ctx), &meshv1.GetThreadRequest{ThreadId: d.inv.Thread.ID})
+	events, err := d.inv.Mesh.Since(ctx)
 	if err != nil {
 		d.opts.Logger.WarnContext(ctx, "skill calls not counted", "execution", d.inv.Execution, "err", err)
 		return
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for _, x := range resp.GetThread().GetExecutions() {
-		if r := want[mesh.ExecutionID(x.GetExecution().GetId())]; r != nil {
-			r.ToolCalls = int(x.GetSkillCalls())
-			j := d.jobs[r.AgentID]
-			j.ToolCalls, j.counted = r.ToolCalls, true
+	calls := map[mesh.ExecutionID]int{}
+	for _, e := range events {
+		if e.GetSkillCalled() != nil {
+			calls[mesh.ExecutionID(e.GetExecutionId())]++
 		}
+	}
+	for id, r := range want {
+		r.ToolCalls = calls[id]
+		j := d.jobs[r.AgentID]
+		j.ToolCalls, j.counted = r.ToolCalls, true
 	}
 }
 
@@ -170,11 +176,11 @@ func (d *Dispatcher) suspend() {
 	d.paused = true
 }
 
-// pause waits until nothing is at work, and returns what the user must be asked
-// because of the named orders, or of all when there are no names; "" for
-// nothing. If it is something, it has the questions of all that wait, for what
-// the user answers is for all of them.
-func (d *Dispatcher) pause(ctx context.Context, ids []string) string {
+// pause waits until nothing is at work, and returns who waits for the user,
+// because of the named orders, or of all when there are no names; none if those
+// can end without. If there are some, it is all that wait, for what the user
+// answers is for all of them.
+func (d *Dispatcher) pause(ctx context.Context, ids []string) (waiting []string) {
 	d.mu.Lock()
 	if len(ids) == 0 {
 		ids = slices.Clone(d.order)
@@ -183,17 +189,102 @@ func (d *Dispatcher) pause(ctx context.Context, ids []string) string {
 	d.paused = d.paused || stuck
 	d.mu.Unlock()
 	if !stuck {
-		return ""
+		return nil
 	}
 	all, err := d.await(ctx, nil)
 	if err != nil {
-		return ""
+		return nil
 	}
-	var asks []string
 	for _, r := range all {
 		if r.Status == StatusWaiting {
-			asks = append(asks, r.Result)
+			waiting = append(waiting, r.AgentID)
 		}
 	}
-	return agent.Questions(asks)
+	return waiting
 }
+
+// asked has, by the id of a call, who it waits for that waits for the user.
+type asked struct {
+	d  *Dispatcher
+	mu sync.Mutex
+	by map[string][]string
+}
+
+// ask is the result of a call that waits for those.
+func (a *asked) ask(ctx context.Context, call string, waiting []string) llm.ToolResult {
+	a.mu.Lock()
+	if a.by == nil {
+		a.by = map[string][]string{}
+	}
+	a.by[call] = waiting
+	a.mu.Unlock()
+	asks, report := a.d.question(ctx, waiting)
+	if report != nil {
+		asks = append(asks, report.Text())
+	}
+	return llm.ToolResult{Ask: agent.Questions(asks)}
+}
+
+// Asked implements [agent.Asker].
+func (a *asked) Asked(ctx context.Context, call string) (approvals []string, report *agent.Report, ok bool) {
+	a.mu.Lock()
+	waiting, ok := a.by[call]
+	a.mu.Unlock()
+	if !ok {
+		return nil, nil, false
+	}
+	approvals, report = a.d.question(ctx, waiting)
+	return approvals, report, true
+}
+
+// question is what the user must be asked for the sake of those who wait: what
+// is to be approved, and, if some met a limit, one report of what all did.
+func (d *Dispatcher) question(ctx context.Context, waiting []string) (approvals []string, report *agent.Report) {
+	d.mu.Lock()
+	all := d.results(d.order)
+	d.mu.Unlock()
+	var reports []agent.Report
+	for _, r := range all {
+		if r.Status != StatusWaiting || !slices.Contains(waiting, r.AgentID) {
+			continue
+		}
+		if r.wants.approvals != "" {
+			approvals = append(approvals, r.wants.approvals)
+		}
+		if r.wants.report != nil {
+			reports = append(reports, r.wants.report.Under(r.AgentID))
+		}
+	}
+	if len(reports) == 0 {
+		return approvals, nil
+	}
+	merged := agent.Merge(reports)
+	merged.Add(d.others(ctx, all)...)
+	return approvals, &merged
+}
+
+// others is the work of agents that are done, and of those that have not begun.
+func (d *Dispatcher) others(ctx context.Context, all []Result) []agent.Work {
+	events, err := d.inv.Mesh.Since(ctx)
+	if err != nil {
+		d.opts.Logger.WarnContext(ctx, "what agents did cannot be read for a report", "execution", d.inv.Execution, "err", err)
+	}
+	var out []agent.Work
+	for _, r := range all {
+		mission := mesh.Clip(strings.Join(strings.Fields(r.Mission), " "), maxMission)
+		switch r.Status {
+		case StatusCompleted:
+			did := agent.Done(events, r.ExecutionID)
+			if len(did) == 0 {
+				did = []string{mission}
+			}
+			out = append(out, agent.Work{Agent: r.AgentID, Done: did})
+		case StatusPending:
+			out = append(out, agent.Work{Agent: r.AgentID, Open: []string{mission + " (not begun: it waits for others)"}})
+		}
+	}
+	return out
+}
+
+// maxMission is how much of a mission a report has, in bytes.
+const maxMission = 160

@@ -13,6 +13,8 @@ import (
 
 	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
+	"agentmesh/mesh/a2a"
+	"agentmesh/mesh/agent"
 	"agentmesh/mesh/peer"
 )
 
@@ -47,8 +49,9 @@ func (d *Dispatcher) work(ctx context.Context, j *job, r Result, prior []Result)
 			j.stop(ctx)
 		}
 	}
-	r.Result = result(r.Status, text, last)
+	r.Result, r.wants = result(r.Status, text, last), wanted(r.Status, last)
 	if r.Status != StatusWaiting {
+		r.Result = d.open(ctx, j, r)
 		d.settle(ctx, j, last, r)
 	}
 	return r
@@ -91,18 +94,12 @@ func (d *Dispatcher) assign(ctx context.Context, j *job, to *meshv1.Agent, prior
 // park logs that the job waits for the user.
 func (d *Dispatcher) park(ctx context.Context, j *job, last mesh.TaskMoved) error {
 	_, err := d.inv.Mesh.Record(ctx, &mesh.Event{Execution: j.exec.ID, Body: mesh.TaskMoved{
-		State: last.State, Reason: mesh.ReasonApproval, Message: last.Message}})
+		State: last.State, Reason: reason(last), Message: last.Message, Metadata: last.Metadata}})
 	return err
 }
 
 // reasonAwaiting is why an agent was ended that asked something.
 const reasonAwaiting = "INPUT_REQUIRED"
-
-// The results of agents that were stopped and had said nothing.
-const (
-	saidTimeout  = "The agent took too long and was stopped."
-	saidCanceled = "The agent was stopped before it was done."
-)
 
 // notAsked is how a job ended whose agent was never asked.
 func notAsked(ctx context.Context, err error) (status, result string) {
@@ -113,28 +110,6 @@ func notAsked(ctx context.Context, err error) (status, result string) {
 		return StatusTimeout, saidTimeout
 	}
 	return StatusCanceled, saidCanceled
-}
-
-// result is what the agent said and, unless it completed, why it did not: its
-// question, the failure, or that it was stopped (S0-030, S0-083).
-func result(status, text string, last mesh.TaskMoved) string {
-	why := textOf(last.Message.GetParts())
-	switch status {
-	case StatusCompleted:
-		if text != "" {
-			return text
-		}
-	case StatusWaiting:
-		return why
-	case StatusTimeout:
-		why = saidTimeout
-	case StatusCanceled:
-		why = saidCanceled
-	}
-	if text == "" || why == "" {
-		return text + why
-	}
-	return text + "\n\n" + why
 }
 
 // allowed are the skills of an agent that was asked by name alone: all that the
@@ -200,7 +175,7 @@ func (d *Dispatcher) ask(ctx context.Context, j *job, a *assignment) (mesh.TaskM
 	if ctx.Err() != nil || s.last.Reason == mesh.ReasonTimeout {
 		j.stop(ctx)
 	}
-	return s.last, s.text.String()
+	return s.last, s.text.result()
 }
 
 // stream reads one agent's stream into the log.
@@ -329,7 +304,7 @@ func status(ctx context.Context, last mesh.TaskMoved) string {
 		return StatusCompleted
 	case last.State == a2apb.TaskState_TASK_STATE_CANCELED:
 		return StatusCanceled
-	case needsApproval(last):
+	case waits(last):
 		return StatusWaiting
 	case mesh.Interrupted(last.State):
 		return StatusAwaiting
@@ -339,12 +314,32 @@ func status(ctx context.Context, last mesh.TaskMoved) string {
 	return StatusFailed
 }
 
-// needsApproval reports whether the agent waits for the user's word on a call,
-// and says on which.
-func needsApproval(last mesh.TaskMoved) bool {
+// waits reports whether the agent waits for the user's word, on a call or on
+// going on after a limit, and says so.
+func waits(last mesh.TaskMoved) bool {
+	return last.State == a2apb.TaskState_TASK_STATE_INPUT_REQUIRED && forUser(reason(last)) && textOf(last.Message.GetParts()) != ""
+}
+
+// forUser reports whether no agent can give what is waited for with the reason.
+func forUser(reason string) bool { return reason == mesh.ReasonApproval || reason == mesh.ReasonLimit }
+
+// reason is why the agent is in that state, as far as it says.
+func reason(last mesh.TaskMoved) string {
 	ext := last.Metadata.GetFields()[mesh.ExtensionURI].GetStructValue().GetFields()
-	reason := cmp.Or(last.Reason, ext["reason"].GetStringValue())
-	return last.State == a2apb.TaskState_TASK_STATE_INPUT_REQUIRED && reason == mesh.ReasonApproval && textOf(last.Message.GetParts()) != ""
+	return cmp.Or(last.Reason, ext[a2a.KeyReason].GetStringValue())
+}
+
+// wanted is what an agent of that status waits for. One whose report cannot be
+// read asks in its own words.
+func wanted(status string, last mesh.TaskMoved) *wants {
+	if status != StatusWaiting {
+		return nil
+	}
+	report, approvals := agent.ReportOf(last.Metadata)
+	if report == nil {
+		approvals = textOf(last.Message.GetParts())
+	}
+	return &wants{approvals, report}
 }
 
 func words(err error) string {
@@ -360,9 +355,4 @@ func textOf(parts []*a2apb.Part) string {
 		b.WriteString(p.GetText())
 	}
 	return b.String()
-}
-
-// quote makes another agent's words safe to put into a prompt.
-func quote(s string, most int) string {
-	return strings.ReplaceAll(mesh.Clip(s, most), "```", "'''")
 }

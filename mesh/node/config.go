@@ -47,6 +47,10 @@ type Config struct {
 	// SkillInterface is InterfaceCLI, the default of ModeMultiAgent, or
 	// InterfaceJSON, that of the other modes.
 	SkillInterface string `yaml:"skill_interface"`
+	// OrchestratorReadSkills lets the agents that have others do their work, in
+	// ModeMultiAgent the main agent and the orchestrator, run skills with the access
+	// read themselves. By default they run none.
+	OrchestratorReadSkills bool `yaml:"orchestrator_read_skills"`
 	// Agents overrides settings for agents, by name.
 	Agents map[string]AgentConfig `yaml:"agents"`
 	// Limits bounds the calls of skills.

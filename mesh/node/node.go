@@ -51,6 +51,10 @@ import (
 type Builtin struct {
 	Name string
 	New  func(Env) (agent.Agent, error)
+	// Delegates says that the agent has others do its work. The node then takes
+	// no call of a skill from it but, with Config.OrchestratorReadSkills, those of
+	// skills that only read.
+	Delegates bool
 }
 
 // Env is what a builtin agent gets from its node. Everything else of the mesh

@@ -31,7 +31,9 @@ func (n *node) grpcServer() (*grpc.Server, *health.Server) {
 	server := rpc.NewServer(rpc.Options{Auth: n.auth, Logger: n.logger, Limiter: n.limiter, Open: rpc.Infrastructure(),
 		Streams: n.cfg.streamLimit(), Errors: n.cfg.errorTable()})
 	n.registerA2A(server, a2a.NewServer(n.edge, append(n.a2aOptions(), a2a.WithPusher(n.push))...))
-	meshv1.RegisterThreadServiceServer(server, service.NewThreads(n.log, n.states, n.signer, n.cfg.Main, nil, service.WithBudgets(n.cfg.budgets())).OnDelete(n.forget))
+	threads := service.NewThreads(n.log, n.states, n.signer, n.cfg.Main, nil, service.WithBudgets(n.cfg.budgets()),
+		service.WithDelegators(n.skills, n.cfg.OrchestratorReadSkills, n.delegators()...))
+	meshv1.RegisterThreadServiceServer(server, threads.OnDelete(n.forget))
 	meshv1.RegisterHandoffServiceServer(server, service.NewHandoffs(handoff.New(n.log, n.states, n.agents, nil)))
 	meshv1.RegisterRegistryServiceServer(server, service.NewRegistry(n.agents, n.signer.Public()))
 	meshv1.RegisterSkillServiceServer(server, service.NewSkills(n.skills, n.runner, service.WithBreakers(n.kv)))
@@ -41,6 +43,16 @@ func (n *node) grpcServer() (*grpc.Server, *health.Server) {
 	healthpb.RegisterHealthServer(server, status)
 	reflection.Register(server)
 	return server, status
+}
+
+// delegators are the builtin agents that have others do their work.
+func (n *node) delegators() (names []string) {
+	for _, b := range n.opts.Builtins {
+		if b.Delegates {
+			names = append(names, b.Name)
+		}
+	}
+	return names
 }
 
 func (n *node) dial() (err error) {

@@ -183,6 +183,10 @@ func (c *Config) fillSkills() error {
 		return mesh.InvalidField(op, "skill_interface", "must be %s with tool_mode %s, which gives the model a JSON tool for each skill; set %s, or tool_mode %s for command blocks",
 			InterfaceJSON, ModeDirect, InterfaceJSON, ModeSingleLoop)
 	}
+	if mode := c.Mode(c.Main); c.OrchestratorReadSkills && mode != ModeMultiAgent {
+		return mesh.InvalidField(op, "orchestrator_read_skills", "has no effect with tool_mode %s, in which the agent %s has all skills itself; leave it out, or set tool_mode %s",
+			mode, c.Main, ModeMultiAgent)
+	}
 	for _, name := range slices.Sorted(maps.Keys(c.Agents)) {
 		a := c.Agents[name]
 		if !mesh.ValidAgentName(name) {

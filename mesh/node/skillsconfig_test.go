@@ -56,6 +56,34 @@ func TestModesAndInterfacesThatDoNotGoTogetherAreRefused(t *testing.T) {
 	}
 }
 
+// C1 row 6: agents that delegate may read themselves only where there are such.
+func TestReadingOfTheOrchestratorIsRefusedWhereItHasNoEffect(t *testing.T) {
+	own := func(mode string) map[string]node.AgentConfig {
+		return map[string]node.AgentConfig{"main": {ToolMode: mode}}
+	}
+	for _, tt := range []struct {
+		cfg  node.Config
+		mode string // that is in the way; "" for none
+	}{
+		{node.Config{}, ""}, {node.Config{ToolMode: "multi_agent", SkillInterface: "json"}, ""}, {node.Config{ToolMode: "direct", Agents: own("multi_agent")}, ""},
+		{node.Config{ToolMode: "single_loop"}, "single_loop"}, {node.Config{ToolMode: "direct"}, "direct"}, {node.Config{Agents: own("direct")}, "direct"},
+	} {
+		off := tt.cfg
+		if err := off.Fill(); err != nil || off.OrchestratorReadSkills {
+			t.Errorf("%+v: without it, %v, %v", tt.cfg, off.OrchestratorReadSkills, err)
+		}
+		tt.cfg.OrchestratorReadSkills = true
+		err := tt.cfg.Fill()
+		switch {
+		case tt.mode == "" && err != nil:
+			t.Errorf("%+v: %v", tt.cfg, err)
+		case tt.mode != "" && (!mesh.IsCode(err, mesh.Invalid) || mesh.FieldOf(err) != "orchestrator_read_skills" || !strings.Contains(mesh.DetailOf(err), "no effect with tool_mode "+tt.mode+",") ||
+			!strings.Contains(mesh.DetailOf(err), "leave it out")):
+			t.Errorf("%+v: got %v, want a refusal of the field", tt.cfg, err)
+		}
+	}
+}
+
 func TestSettingsOfWhatSkillsReachAreChecked(t *testing.T) {
 	server := func(s node.MCPServer) node.Config {
 		return node.Config{MCP: node.MCP{Servers: map[string]node.MCPServer{"github": s}}}

@@ -27,7 +27,8 @@ const (
 // AppendEvents implements meshv1.ThreadServiceServer. What an execution may
 // say is: its own model, tool and skill calls, approvals, notes and limits, its
 // dispatches and how they ended, and, as it is who reads their streams, the
-// output and states of the executions that it dispatched. A skill call that
+// output and states of the executions that it dispatched. Skills are called as the
+// grant and [WithDelegators] allow. A skill call that
 // exceeds a limit is refused with all that came with it: nothing is added but
 // the fact that the limit was met, once for each message of the user. When the
 // execution is over, only what the log has already is taken again, so that a
@@ -53,7 +54,7 @@ func (s *Threads) AppendEvents(ctx context.Context, req *meshv1.AppendEventsRequ
 	if err := s.recall(ctx, key.Tenant, events); err != nil {
 		return nil, mesh.Wrap(op, err)
 	}
-	w := &writer{op: op, grant: g, now: s.now().UTC().Truncate(time.Millisecond), budgets: s.budgets, users: s.users, volumes: s.volumes}
+	w := &writer{op: op, grant: g, now: s.now().UTC().Truncate(time.Millisecond), budgets: s.budgets, users: s.users, volumes: s.volumes, delegators: s.delegators}
 	w.logged = func(x *thread.Execution, events ...*mesh.Event) (bool, error) {
 		return s.logged(ctx, key, x.Opened, events)
 	}
@@ -109,6 +110,7 @@ type writer struct {
 	budgets limit.Budgets
 	users   *limit.Windows
 	volumes *volumes
+	delegators
 	// logged reports whether the log has all of the events since the execution
 	// was opened.
 	logged func(x *thread.Execution, events ...*mesh.Event) (bool, error)

@@ -2,10 +2,12 @@ package service
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/limit"
+	"agentmesh/mesh/skill"
 	"agentmesh/mesh/thread"
 )
 
@@ -37,12 +39,37 @@ func (w *writer) release() {
 
 func (w *writer) payer() string { return payer(w.grant.Tenant, w.grant.User) }
 
+// delegators are the agents that have others do their work.
+type delegators struct {
+	skills Skills
+	read   bool // they may call skills that only read
+	names  []string
+}
+
+// mayCall refuses skills that are not granted, and those that the agent of the
+// grant has to have others call.
+func (w *writer) mayCall(i int, name string) error {
+	if !w.grant.AllowsSkill(name) {
+		return w.refuse(i, fmt.Sprintf("the skill %q is not granted", clip(name)))
+	}
+	if !slices.Contains(w.names, w.grant.Agent) {
+		return nil
+	}
+	if !w.read {
+		return mesh.Errorf(mesh.Denied, w.op, "the agent %s calls no skills itself; dispatch an agent that does", w.grant.Agent)
+	}
+	if s, ok := w.skills.For(w.grant.Tenant).Get(name); !ok || s.Access != skill.AccessRead {
+		return mesh.Errorf(mesh.Denied, w.op, "the agent %s itself calls only skills with the access read, and %q is none; dispatch an agent that does", w.grant.Agent, clip(name))
+	}
+	return nil
+}
+
 // checkCall checks that the skill may be called, and that there is room for the
 // call in all limits; where there is none it sets trip. A call that the thread
 // has already is not counted again.
 func (w *writer) checkCall(st *thread.State, i int, e *mesh.Event, b mesh.SkillCalled) error {
-	if !w.grant.AllowsSkill(b.Skill) {
-		return w.refuse(i, fmt.Sprintf("the skill %q is not granted", clip(b.Skill)))
+	if err := w.mayCall(i, b.Skill); err != nil {
+		return err
 	}
 	if err := w.bounded(i, "skill_called", span{"call", b.Call, 0, maxName}, span{"skill", b.Skill, 1, maxName},
 		span{"source", b.Source, 0, maxName}, span{"version", b.Version, 0, maxName}); err != nil {
@@ -140,8 +167,8 @@ func (w *writer) checkTool(i int, b mesh.ToolReturned) error {
 }
 
 func (w *writer) checkAsked(st *thread.State, i int, e *mesh.Event, b mesh.ApprovalAsked) error {
-	if !w.grant.AllowsSkill(b.Skill) {
-		return w.refuse(i, fmt.Sprintf("the skill %q is not granted", clip(b.Skill)))
+	if err := w.mayCall(i, b.Skill); err != nil {
+		return err
 	}
 	err := w.bounded(i, "approval_asked", span{"call", b.Call, 1, maxName}, span{"skill", b.Skill, 1, maxName},
 		span{"args", b.Args, 0, mesh.MaxResult}, span{"text", b.Text, 1, mesh.MaxResult}, span{"version", b.Version, 0, maxName})

@@ -36,6 +36,8 @@ type Threads struct {
 	volumes *volumes
 
 	deleted func(ctx context.Context, key mesh.ThreadKey)
+
+	delegators delegators
 }
 
 // maxUsers is how many users' calls are counted at a time.
@@ -47,6 +49,15 @@ type ThreadsOption func(*Threads)
 // WithBudgets limits the skill calls of agents. The budgets must be valid. The
 // default is the zero value, which has all the defaults.
 func WithBudgets(b limit.Budgets) ThreadsOption { return func(s *Threads) { s.budgets = b } }
+
+// WithDelegators has the mesh take no call of a skill from the agents of these
+// names, who have others do their work, nor a question whether they may make one.
+// With read, it takes those of skills whose access is read as the tenant's skills
+// are at that moment, whatever the agent knew of them. What they may grant to others
+// stays as it is.
+func WithDelegators(skills Skills, read bool, names ...string) ThreadsOption {
+	return func(s *Threads) { s.delegators = delegators{skills, read, names} }
+}
 
 // NewThreads returns the server of the threads in log. Agents that are
 // dispatched get grants of signer; main is the agent of threads without

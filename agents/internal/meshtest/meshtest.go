@@ -50,6 +50,8 @@ type Options struct {
 	Bearer string
 	// Skills are the skill files; the default is those of the mesh.
 	Skills []fs.FS
+	// Limits are those of the mesh.
+	Limits node.Limits
 }
 
 // A Mesh is a node that runs.
@@ -92,7 +94,7 @@ func Start(t testing.TB, agents Agents, o Options) *Mesh {
 	if os.Getenv("MESH_TEST_LOG") != "" {
 		logs = os.Stderr
 	}
-	cfg := node.Config{GRPC: "127.0.0.1:0", HTTP: "127.0.0.1:0", Data: o.Data, Grace: 5 * time.Second}
+	cfg := node.Config{GRPC: "127.0.0.1:0", HTTP: "127.0.0.1:0", Data: o.Data, Grace: 5 * time.Second, Limits: o.Limits}
 	if o.Tokens != "" {
 		cfg.Auth, cfg.Tokens = "tokens", o.Tokens
 	}

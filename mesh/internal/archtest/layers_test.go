@@ -56,7 +56,7 @@ var layers = map[string]layer{
 	// What the mesh does. The agent's side sees the mesh as generated clients
 	// (gen/mesh/v1) and never as its log, store or registry.
 	"mesh/agent":    {4, []string{"gen/mesh/v1", "mesh", "mesh/a2a", "mesh/auth", "mesh/grant", "mesh/limit", "mesh/llm", "mesh/rpc", "mesh/skill", "mesh/skill/command", "mesh/wire"}},
-	"mesh/dispatch": {4, []string{"gen/mesh/v1", "mesh", "mesh/agent", "mesh/limit", "mesh/llm", "mesh/peer"}},
+	"mesh/dispatch": {4, []string{"gen/mesh/v1", "mesh", "mesh/a2a", "mesh/agent", "mesh/limit", "mesh/llm", "mesh/peer"}},
 	"mesh/handoff":  {4, []string{"mesh", "mesh/registry", "mesh/thread", "mesh/threadlog", "mesh/threads"}},
 	"mesh/edge":     {4, []string{"mesh", "mesh/a2a", "mesh/grant", "mesh/lease", "mesh/peer", "mesh/registry", "mesh/taskindex", "mesh/thread", "mesh/threadlog", "mesh/threads"}},
 	"mesh/runs":     {4, []string{"gen/mesh/v1", "mesh", "mesh/a2a", "mesh/agent", "mesh/skill", "mesh/state", "mesh/thread"}},
