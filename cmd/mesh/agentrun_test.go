@@ -1,23 +1,23 @@
 package main
 
 import (
+	"context"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
 )
 
-// runAgent runs a built-in agent as a process of its own, with the shortest
-// lease, and waits until the mesh at m knows it.
+// runAgent runs a built-in agent as a process of its own, and waits until the
+// mesh at m knows it.
 func runAgent(t *testing.T, m *realMesh, dir, agent, name string, more ...string) *process {
 	t.Helper()
 	p := launch(t, dir, "mesh", []string{"MESH_ADDR=" + m.grpc},
-		append([]string{"agent", "run", agent, "--name", name, "--lease", "5s"}, more...)...)
+		append([]string{"agent", "run", agent, "--name", name}, more...)...)
 	p.shows(`agent ` + name + ` is registered with ` + m.grpc + ` and listens on (\S+)`)
 	return p
 }
@@ -35,13 +35,25 @@ func (m *realMesh) state(name string) string {
 // becomes waits until the mesh says so about an agent.
 func (m *realMesh) becomes(name, state string) {
 	m.t.Helper()
-	tick := time.NewTicker(200 * time.Millisecond)
-	defer tick.Stop()
+	agents := meshv1.NewRegistryServiceClient(m.dial())
 	for ctx := timely(m.t); m.state(name) != state; {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
+		if ctx.Err() != nil {
 			m.t.Fatalf("%s is %q, want %q", name, m.state(name), state)
+		}
+		awaitAgent(ctx, agents, name, state == "live")
+	}
+}
+
+// awaitAgent returns when the mesh tells of the agent that it is live, or that
+// it is not, and when the watch breaks: then it is to be looked again.
+func awaitAgent(ctx context.Context, agents meshv1.RegistryServiceClient, name string, live bool) {
+	watching, stop := context.WithCancel(mesh.WithCall(ctx, mesh.Call{}))
+	defer stop()
+	stream, err := agents.WatchAgents(watching, &meshv1.WatchAgentsRequest{})
+	for err == nil {
+		var change *meshv1.WatchAgentsResponse
+		if change, err = stream.Recv(); err == nil && change.GetAgent().GetName() == name && change.GetAgent().GetLive() == live {
+			return
 		}
 	}
 }
@@ -98,7 +110,7 @@ func TestAnAgentThatIsKilledIsNotAskedAnyMore(t *testing.T) {
 	m := up(t, t.TempDir())
 	writeFile(t, m.dir+"/handbook/kitchen.md", "# Kitchen\n\nDescale the espresso machine with 40 ml of citric acid.\n")
 	const question = "Ask handbook how to descale the espresso machine"
-	p := runAgent(t, m, m.dir, "knowledge", "handbook", "--docs", "handbook")
+	p := runAgent(t, m, m.dir, "knowledge", "handbook", "--docs", "handbook", "--lease", "5s") // the shortest
 	id := mesh.NewThreadID()
 	if h := speaker(speakGRPC).complete(t, m, id, question); !strings.Contains(h.text, "citric acid") {
 		t.Errorf("heard %q", h.text)

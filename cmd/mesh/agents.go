@@ -25,7 +25,7 @@ func (a *app) agentsListCommand() *cobra.Command {
 		Example: `  mesh agents list
   mesh agents list --tag calendar --live
   mesh agents list --query "send mail" --json`,
-		Args: cobra.NoArgs,
+		Args: nothing,
 		RunE: a.lookup(func(ctx context.Context, c *client, _ []string) error {
 			resp, err := c.agents.ListAgents(c.call(ctx, a.flags.thread), &req)
 			if err != nil {

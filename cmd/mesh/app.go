@@ -28,6 +28,8 @@ type app struct {
 	after      func(time.Duration) <-chan time.Time
 
 	flags globals
+	// lost is why something could not be written to stdout, or nil.
+	lost error
 }
 
 // globals are the flags of all commands.
@@ -46,6 +48,10 @@ func (a *app) execute(ctx context.Context, args []string) int {
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
 	cmd, err := root.ExecuteContextC(ctx)
+	if a.lost != nil && err == nil {
+		a.notef("mesh: stdout cannot be written, and what was to be there is lost: %s\n", oneLine(a.lost.Error()))
+		return exitFailure
+	}
 	if err == nil {
 		return exitOK
 	}
@@ -150,9 +156,13 @@ func (a *app) pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// printf writes to stdout. A failed write is the answer of the next one too,
-// and nobody is left to be told: it is dropped.
-func (a *app) printf(format string, args ...any) { _, _ = fmt.Fprintf(a.stdout, format, args...) }
+// printf writes to stdout. The first write that fails is told at the end, by
+// execute: a file that is not whole must not pass for one that is.
+func (a *app) printf(format string, args ...any) {
+	if _, err := fmt.Fprintf(a.stdout, format, args...); err != nil && a.lost == nil {
+		a.lost = err
+	}
+}
 
 // notef writes to stderr.
 func (a *app) notef(format string, args ...any) { _, _ = fmt.Fprintf(a.stderr, format, args...) }

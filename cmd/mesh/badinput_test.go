@@ -185,7 +185,7 @@ func TestABrokenSkillFileDoesNotStopTheOthers(t *testing.T) {
 		"---\nname: plants.water\ndescription: Waters plants\n---\n\n# Water\n\n## Usage\n\n    plants.water\n\n## Behavior\n\n1. Pour.\n")
 	m := up(t, dir, "--skills", "mine")
 	const problem = "broken/open.md:1.*the front matter is not closed; add a line of three dashes"
-	m.shows(`skill +` + problem)
+	m.shows(`skill +not loaded: ` + problem)
 	f := m.mesh("skills", "list")
 	list := f.succeeds(t)
 	if !strings.Contains(list, "plants.water") || !strings.Contains(list, "mail.send") || strings.Contains(list, "broken.open") {
@@ -210,6 +210,7 @@ func TestAMeshThatCannotStartSaysWhy(t *testing.T) {
 	writeFile(t, filepath.Join(dir, "damaged", "mesh.db"), strings.Repeat("this is no database\n", 1000))
 	writeFile(t, filepath.Join(dir, "unknown.yaml"), "data: elsewhere\nratelimit: 5\n")
 	writeFile(t, filepath.Join(dir, "broken.yaml"), "data: [\n")
+	writeFile(t, filepath.Join(dir, "agents.yaml"), "agents: {wroker: {model: small}}\n")
 	writeFile(t, filepath.Join(dir, "tokens.yaml"), "- name: bob\n  tenant: acme\n")
 	damaged := sha256.Sum256([]byte(readFile(t, filepath.Join(dir, "damaged", "mesh.db"))))
 	for name, r := range map[string]refusal{
@@ -220,6 +221,7 @@ func TestAMeshThatCannotStartSaysWhy(t *testing.T) {
 		"a damaged database":                {[]string{"--data", "damaged"}, exitFailure, `damaged/mesh.db is damaged and was left as it is; move it away and restore a copy`},
 		"an unknown field":                  {[]string{"--config", "unknown.yaml"}, exitUsage, `unknown.yaml.* line 2: .*ratelimit`},
 		"a malformed file":                  {[]string{"--config", "broken.yaml"}, exitUsage, `broken.yaml`},
+		"settings of no agent":              {[]string{"--config", "agents.yaml"}, exitUsage, `agents: has settings of "wroker", which is no built-in agent; did you mean worker\?`},
 		"no such file":                      {[]string{"--config", "none.yaml"}, exitNotFound, `no configuration file none.yaml; name another with --config`},
 		"open to the network":               {[]string{"--grpc", "0.0.0.0:0"}, exitUsage, `grpc: 0.0.0.0:0 can be reached from other machines.*set auth: tokens`},
 		"HTTP open to the network":          {[]string{"--http", ":0"}, exitUsage, `http: :0 can be reached from other machines.*set auth: tokens`},
@@ -229,7 +231,7 @@ func TestAMeshThatCannotStartSaysWhy(t *testing.T) {
 		"a token without a hash":            {[]string{"--auth", "tokens", "--tokens", "tokens.yaml"}, exitUsage, `tokens.yaml.*hash`},
 		"no kind of auth":                   {[]string{"--auth", "maybe"}, exitUsage, `auth: must be none or tokens, and is "maybe"`},
 		"no name of an agent":               {[]string{"--main", "No Body"}, exitUsage, `main: must be the name of an agent`},
-		"a negative rate":                   {[]string{"--rate", "-1"}, exitUsage, `rate_limit: .*must not be negative`},
+		"a negative rate":                   {[]string{"--rate", "-1"}, exitUsage, `rate_limit.*: .*must (not )?be`},
 		"no level of log":                   {[]string{"--log-level", "loud"}, exitUsage, `log_level: must be debug, info, warn or error, and is "loud"`},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -64,7 +64,7 @@ and the exit code is 1 if a turn failed.`,
 		Example: `  mesh chat
   mesh chat --thread 550e8400-e29b-41d4-a716-446655440000
   printf 'Find my overdue tasks\nArchive the first one\n' | mesh chat`,
-		Args: cobra.NoArgs,
+		Args: nothing,
 		RunE: a.raw(func(ctx context.Context, args []string) error {
 			return a.connected(ctx, args, func(ctx context.Context, c *client, _ []string) error {
 				lines, stop := readLines(a.stdin)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -147,8 +148,9 @@ func TestAChatOutlivesAMeshThatStaysAway(t *testing.T) {
 // goes on.
 func TestAModelThatIsAwayFailsTheTurnInWords(t *testing.T) {
 	t.Parallel()
-	env := []string{"MESH_LLM_URL=http://127.0.0.1:1/v1", "MESH_LLM_MODEL=none"}
-	m := upWith(t, t.TempDir(), env)
+	dir := t.TempDir()
+	writeFile(t, filepath.Join(dir, "mesh.yaml"), "model: {url: \"http://127.0.0.1:1/v1\", name: none, retries: -1}\n")
+	m := up(t, dir)
 	f := m.mesh("send", "hello")
 	if f.code != exitFailure || !strings.Contains(f.stderr, "✗ failed: ") || strings.Contains(f.stderr, "goroutine") {
 		t.Errorf("exit code %d, stderr %q", f.code, f.stderr)

@@ -41,6 +41,11 @@ var crewNames = []string{"main", "orchestrator", "knowledge", "tasks", "mail", "
 
 // newCrew returns the agents for the operator's settings, which are filled.
 func newCrew(cfg node.Config, now func() time.Time, logger *slog.Logger) (*crew, error) {
+	for name := range cfg.Agents {
+		if !slices.Contains(crewNames, name) {
+			return nil, unknownAgent(name)
+		}
+	}
 	m, err := newMind(cfg.Model, now, logger)
 	if err != nil {
 		return nil, err
@@ -50,6 +55,15 @@ func newCrew(cfg node.Config, now func() time.Time, logger *slog.Logger) (*crew,
 		return nil, err
 	}
 	return &crew{cfg: cfg, mind: m, now: now, kit: k}, nil
+}
+
+// unknownAgent refuses settings of an agent that nobody would ever read.
+func unknownAgent(name string) error {
+	advice := "the agents are " + strings.Join(crewNames, ", ")
+	if near := skill.Closest(name, crewNames); near != "" {
+		advice = "did you mean " + near + "?"
+	}
+	return mesh.InvalidField("mesh.agents", "agents", "has settings of %q, which is no built-in agent; %s", mesh.Clip(name, 60), advice)
 }
 
 // folderOr returns the folder, or otherwise when there is none.
@@ -66,7 +80,7 @@ func (c *crew) close() error { return c.kit.close() }
 func (c *crew) builtins() []node.Builtin {
 	var out []node.Builtin
 	for _, name := range crewNames {
-		out = append(out, node.Builtin{Name: name, New: func(env node.Env) (agent.Agent, error) { return c.agent(name, env) }})
+		out = append(out, node.Builtin{Name: name, Delegates: c.delegates(name), New: func(env node.Env) (agent.Agent, error) { return c.agent(name, env) }})
 	}
 	return out
 }
@@ -88,15 +102,22 @@ func (c *crew) agent(name string, env node.Env) (agent.Agent, error) {
 		if !c.mind.offline { // which plans by the message alone
 			cfg.Context = c.kit.known(contextTime)
 		}
-		if c.cfg.Mode(name) != node.ModeMultiAgent {
-			if cfg.Solo, err = c.solo(name, env); err != nil {
-				return nil, err
-			}
+		if c.delegates(name) {
+			cfg.Reads, err = c.reads(name, env)
+		} else {
+			cfg.Solo, err = c.solo(name, env)
+		}
+		if err != nil {
+			return nil, err
 		}
 		return mainagent.New(cfg)
 	case "orchestrator":
+		reads, err := c.reads(name, env)
+		if err != nil {
+			return nil, err
+		}
 		return orchestrator.New(orchestrator.Config{Card: card, Model: c.mind.model, ModelName: model, Fit: fit, Cost: cost, Conns: env.Conns,
-			Dispatch: dispatching(env), Now: c.now, Logger: env.Logger})
+			Dispatch: dispatching(env), Reads: reads, Now: c.now, Logger: env.Logger})
 	case "skill-builder":
 		return skillbuilder.New(skillbuilder.Config{Card: card, Now: c.now, Logger: env.Logger})
 	}
@@ -115,6 +136,24 @@ func (c *crew) face(name string) agent.Face {
 		return agent.FaceDirect
 	}
 	return agent.Face(c.cfg.Interface(name))
+}
+
+// delegates reports whether the agent of that name has others do its work.
+func (c *crew) delegates(name string) bool {
+	return name == "orchestrator" || name == "main" && c.cfg.Mode(name) == node.ModeMultiAgent
+}
+
+// reads is how an agent that delegates runs skills that only read; nil if it runs
+// none. The offline planner goes by rules, and always delegates.
+func (c *crew) reads(name string, env node.Env) (*agent.SkillOptions, error) {
+	if !c.cfg.OrchestratorReadSkills || c.mind.offline {
+		return nil, nil
+	}
+	handlers, err := c.kit.handlers([]string{specialist.AnyDomain}, c.cfg.Agents[name].MCP, env.Node)
+	if err != nil {
+		return nil, err
+	}
+	return &agent.SkillOptions{Face: c.face(name), Handlers: handlers, Timeout: c.cfg.Limits.Timeout, Notify: c.kit.notify}, nil
 }
 
 // solo is how the main agent works when it has the skills itself.

@@ -64,7 +64,7 @@ func TestAMeshThatStopsWaitsForSkillsAtWork(t *testing.T) {
 			t.Parallel()
 			paper, model := startPress(t), printer(t)
 			dir := withPress(t, paper)
-			grace := "--grace=10s"
+			grace := "--grace=" + testTime.String()
 			if hangs {
 				grace = "--grace=300ms"
 			}

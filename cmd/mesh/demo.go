@@ -35,7 +35,7 @@ conversations with it, and checks what they left: sources in an answer, a mail
 and a calendar event on disk, a new skill that the mesh offers. It needs no key
 and no network. It exits with 1 when something is not as it should be.`,
 		Example: "  mesh demo\n  mesh demo --keep ./demo-data",
-		Args:    cobra.NoArgs,
+		Args:    nothing,
 		RunE: a.action(func(ctx context.Context, _ []string) error {
 			return a.demo(ctx, keep)
 		}),

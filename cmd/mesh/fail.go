@@ -40,6 +40,17 @@ var (
 	errInterrupted = errors.New("interrupted")
 )
 
+// errTimeUp ends what would go on for ever.
+var errTimeUp = errors.New("the time that --timeout allows is over")
+
+// timeUp returns why a stream without an end ended.
+func timeUp(ctx context.Context, err error) error {
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return errTimeUp
+	}
+	return err
+}
+
 // exitCode returns the exit code for what an action returned.
 func exitCode(err error) int {
 	switch {
@@ -49,6 +60,8 @@ func exitCode(err error) int {
 		return exitInterrupted
 	case errors.Is(err, errTaskFailed):
 		return exitFailure
+	case errors.Is(err, errTimeUp):
+		return exitUnavailable
 	}
 	switch mesh.CodeOf(err) {
 	case mesh.Invalid:

@@ -116,7 +116,7 @@ func startMesh(t testing.TB, auth rpc.Authenticator) (*fakeMesh, string) {
 	meshv1.RegisterThreadServiceServer(srv, f)
 	meshv1.RegisterHandoffServiceServer(srv, f)
 	meshv1.RegisterRegistryServiceServer(srv, f)
-	meshv1.RegisterSkillServiceServer(srv, service.NewSkills(f.library, fakeRunner{f}))
+	meshv1.RegisterSkillServiceServer(srv, service.NewSkills(f.library, fakeRunner{f}, service.WithBreakers(fakeBreakers(t))))
 	f.running.Go(func() { _ = srv.Serve(f.listener) })
 	t.Cleanup(func() {
 		close(f.stopped)

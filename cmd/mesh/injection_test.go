@@ -187,10 +187,8 @@ func gullible(t *testing.T, face string) *scriptedModel {
 			return parroted(after)
 		}
 		r := modelReply{}
-		for _, tool := range req.Tools {
-			if tool.Function.Name == "consult_agent" {
-				return modelReply{calls: []modelCall{{"consult_agent", map[string]any{"agent": "worker", "task": said}}}}
-			}
+		if req.offers("consult_agent") {
+			return modelReply{calls: []modelCall{{"consult_agent", map[string]any{"agent": "worker", "task": said}}}}
 		}
 		for _, c := range readings(mailID.FindString(said)) {
 			switch face {

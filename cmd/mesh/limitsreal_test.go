@@ -17,7 +17,7 @@ var fiveTitles = []string{"Alpha", "Bravo", "Charlie", "Delta", "Echo"}
 
 // A model that wants five calls where three are allowed: the user reads what is
 // done and what is open and is asked, a yes finishes it in the same task, and
-// nothing is done twice (S3-029, S3-040, S3-042, S3-044, S3-045, S3-114).
+// nothing is done twice (S3-040, S3-042, S3-044, S3-045, S3-114).
 func TestAtTheLimitOfATurnTheUserIsAskedAndAYesFinishesIt(t *testing.T) {
 	t.Parallel()
 	model := startScripted(t, func(req *modelRequest) modelReply {
@@ -67,5 +67,39 @@ func TestAtTheLimitOfATurnTheUserIsAskedAndAYesFinishesIt(t *testing.T) {
 	}
 	if d := cmp.Diff(map[string]int{"Alpha": 1, "Bravo": 1, "Charlie": 1, "Delta": 1, "Echo": 1}, count); d != "" {
 		t.Errorf("the tasks: -want +got\n%s\n%s", d, found)
+	}
+}
+
+// Where other agents make the calls the user is asked just so, also when the
+// mesh was killed while the question waited; each yes makes the next call, and
+// none is made twice (S3-042, S3-044, S3-114, S0-076).
+func TestInTheDefaultModeAYesGoesOnAtTheLimitToo(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	writeFile(t, filepath.Join(dir, "mesh.yaml"), "limits: {turn_calls: 1}\n")
+	m := up(t, dir)
+	id := mesh.NewThreadID()
+	say := speaker(speakGRPC)
+	asks := func(h heardTurn, open int) {
+		t.Helper()
+		report := strings.Join(h.status, "\n")
+		if !mesh.Interrupted(h.state) || strings.Count(report, "Would you like me to continue?") != 1 ||
+			strings.Contains(report, "say what is done") || strings.Count(report[strings.Index(report, "Still open:")+1:], "\n- ") != open {
+			t.Fatalf("ended %v, said %q, asked %q; want %d open", h.state, h.text, report, open)
+		}
+	}
+	first := say(t, m, id, "Create a task to call Ann, create a task to call Bob and create a task to call Carol")
+	asks(first, 2)
+	m.kill9()
+	m = up(t, dir)
+	asks(say(t, m, id, "yes"), 1)
+	last := say.complete(t, m, id, "yes, continue")
+	if last.task != first.task {
+		t.Errorf("task %s after %s", last.task, first.task)
+	}
+	calls := madeCalls(m.log(id))
+	slices.Sort(calls)
+	if d := cmp.Diff([]string{`tasks.create {"title":"Call Ann"}`, `tasks.create {"title":"Call Bob"}`, `tasks.create {"title":"Call Carol"}`}, calls); d != "" {
+		t.Errorf("-want +got\n%s", d)
 	}
 }

@@ -1,12 +1,13 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"context"
+	"flag"
 	"os"
-	"os/exec"
 	"os/signal"
+	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -32,6 +33,10 @@ func TestMain(m *testing.M) {
 	case asMCP:
 		os.Exit(runMCP())
 	}
+	// Most tests wait for processes: more of them run at a time than there are cores.
+	if err := flag.Set("test.parallel", strconv.Itoa(2*runtime.GOMAXPROCS(0))); err != nil {
+		panic(err)
+	}
 	goleak.VerifyTestMain(m)
 }
 
@@ -46,88 +51,10 @@ func runTerminal() int {
 
 const thread = "550e8400-e29b-41d4-a716-446655440000"
 
-// A child is a running command whose output is waited for.
-type child struct {
-	t   *testing.T
-	cmd *exec.Cmd
-	in  *os.File
-	out *bufio.Reader
-	err strings.Builder
-	got strings.Builder
-}
-
 // start runs the command against the mesh at addr.
-func start(t *testing.T, addr, name string, args ...string) *child {
+func start(t *testing.T, addr, name string, args ...string) *process {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
-	t.Cleanup(cancel)
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := &child{t: t, cmd: exec.CommandContext(ctx, self, args...)}
-	c.cmd.Env = append(os.Environ(), "MESH_ADDR="+addr, asCommand+"="+name)
-	c.cmd.Stderr = &c.err
-	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	c.cmd.Stdin, c.in = r, w
-	out, err := c.cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	c.out = bufio.NewReader(out)
-	if err := c.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	_ = r.Close()
-	t.Cleanup(func() { _ = w.Close() })
-	return c
-}
-
-// expect reads stdout until it has shown text.
-func (c *child) expect(text string) {
-	c.t.Helper()
-	var seen strings.Builder
-	for !strings.HasSuffix(seen.String(), text) {
-		b, err := c.out.ReadByte()
-		if err != nil {
-			c.t.Fatalf("stdout ended with %q before %q; stderr: %s", seen.String(), text, c.err.String())
-		}
-		seen.WriteByte(b)
-		c.got.WriteByte(b)
-	}
-}
-
-func (c *child) enter(text string) {
-	c.t.Helper()
-	if _, err := c.in.WriteString(text); err != nil {
-		c.t.Fatal(err)
-	}
-}
-
-// interrupt is Ctrl-C.
-func (c *child) interrupt() {
-	c.t.Helper()
-	if err := c.cmd.Process.Signal(os.Interrupt); err != nil {
-		c.t.Fatal(err)
-	}
-}
-
-// exit reads the rest and returns the exit code.
-func (c *child) exit() int {
-	c.t.Helper()
-	rest := make([]byte, 4096)
-	for {
-		n, err := c.out.Read(rest)
-		c.got.Write(rest[:n])
-		if err != nil {
-			break
-		}
-	}
-	_ = c.cmd.Wait() // the exit code says it
-	return c.cmd.ProcessState.ExitCode()
+	return launch(t, "", name, []string{"MESH_ADDR=" + addr}, args...)
 }
 
 // Ctrl-C while a turn runs cancels the task, shows its end, and leaves the
@@ -138,16 +65,16 @@ func TestCtrlCCancelsTheTurnAndNotTheChat(t *testing.T) {
 	c.expect("you › ")
 	c.enter("something slow\n")
 	c.expect("main › Counting sheep")
-	c.interrupt()
+	c.signal(os.Interrupt)
 	c.expect("■ cancelled: Canceled.\n")
 	c.expect("you › ")
 	c.enter("hello\n")
 	c.expect("main › You said: hello\n")
 	c.expect("you › ")
-	c.interrupt()
+	c.signal(os.Interrupt)
 	c.expect("go on with: mesh chat --thread " + thread)
-	if code := c.exit(); code != exitInterrupted {
-		t.Errorf("exit code %d, want %d; stderr: %s", code, exitInterrupted, c.err.String())
+	if code := c.wait(); code != exitInterrupted {
+		t.Errorf("exit code %d, want %d; stderr: %s", code, exitInterrupted, c.stderr.String())
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -162,12 +89,12 @@ func TestASecondCtrlCLeavesATurnThatDoesNotEnd(t *testing.T) {
 	c := start(t, addr, "mesh-terminal", "chat", "--thread", thread)
 	c.enter("be stubborn\n")
 	c.expect("main › I go on")
-	c.interrupt()
+	c.signal(os.Interrupt)
 	c.expect("■ cancelling; Ctrl-C again leaves\n")
-	c.interrupt()
+	c.signal(os.Interrupt)
 	c.expect("go on with: mesh chat --thread " + thread)
-	if code := c.exit(); code != exitInterrupted {
-		t.Errorf("exit code %d, want %d; stderr: %s", code, exitInterrupted, c.err.String())
+	if code := c.wait(); code != exitInterrupted {
+		t.Errorf("exit code %d, want %d; stderr: %s", code, exitInterrupted, c.stderr.String())
 	}
 }
 
@@ -210,9 +137,9 @@ func TestCtrlCEndsAChatFromAPipe(t *testing.T) {
 	c := start(t, addr, "mesh", "chat", "--thread", thread)
 	c.enter("something slow\nhello\n")
 	c.expect("Counting sheep")
-	c.interrupt()
-	if code := c.exit(); code != exitInterrupted {
-		t.Errorf("exit code %d, want %d; stderr: %s", code, exitInterrupted, c.err.String())
+	c.signal(os.Interrupt)
+	if code := c.wait(); code != exitInterrupted {
+		t.Errorf("exit code %d, want %d; stderr: %s", code, exitInterrupted, c.stderr.String())
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -226,13 +153,13 @@ func TestCtrlCLeavesASentMessage(t *testing.T) {
 	_, addr := startMesh(t, auth.None(nil))
 	c := start(t, addr, "mesh", "send", "--thread", thread, "something slow")
 	c.expect("Counting sheep")
-	c.interrupt()
-	if code := c.exit(); code != exitInterrupted {
+	c.signal(os.Interrupt)
+	if code := c.wait(); code != exitInterrupted {
 		t.Errorf("exit code %d, want %d", code, exitInterrupted)
 	}
 	want := "the task goes on; follow it with: mesh send --thread " + thread + " --task " + taskID(1) + " --resume 3"
-	if !strings.Contains(c.err.String(), want) {
-		t.Errorf("stderr %q does not say %q", c.err.String(), want)
+	if !strings.Contains(c.stderr.String(), want) {
+		t.Errorf("stderr %q does not say %q", c.stderr.String(), want)
 	}
 }
 
@@ -242,16 +169,16 @@ func TestAReopenedChatFollowsTheRunningTurn(t *testing.T) {
 	_, addr := startMesh(t, auth.None(nil))
 	first := start(t, addr, "mesh", "send", "--thread", thread, "something slow")
 	first.expect("Counting sheep")
-	first.interrupt()
-	first.exit()
+	first.signal(os.Interrupt)
+	first.wait()
 
 	c := start(t, addr, "mesh-terminal", "chat", "--thread", thread)
 	c.expect("· a turn is running; this is what it says\nmain › Counting sheep")
-	c.interrupt()
+	c.signal(os.Interrupt)
 	c.expect("■ cancelled: Canceled.\nyou › ")
-	_ = c.in.Close()
-	if code := c.exit(); code != exitOK {
-		t.Errorf("exit code %d, want 0; stderr: %s", code, c.err.String())
+	_ = c.stdin.Close()
+	if code := c.wait(); code != exitOK {
+		t.Errorf("exit code %d, want 0; stderr: %s", code, c.stderr.String())
 	}
 }
 
@@ -259,21 +186,21 @@ func TestAReopenedChatFollowsTheRunningTurn(t *testing.T) {
 // and what happens later.
 func TestFollowSurvivesABrokenConnection(t *testing.T) {
 	_, addr := startMesh(t, auth.None(nil))
-	if code := start(t, addr, "mesh", "send", "--thread", thread, "hello").exit(); code != exitOK {
+	if code := start(t, addr, "mesh", "send", "--thread", thread, "hello").wait(); code != exitOK {
 		t.Fatalf("send: exit code %d", code)
 	}
 	c := start(t, addr, "mesh", "threads", "follow", thread)
 	c.expect("completed\n")
-	if code := start(t, addr, "mesh", "send", "--thread", thread, "again").exit(); code != exitOK {
+	if code := start(t, addr, "mesh", "send", "--thread", thread, "again").wait(); code != exitOK {
 		t.Fatalf("send: exit code %d", code)
 	}
 	c.expect("completed\n")
-	c.interrupt()
-	if code := c.exit(); code != exitInterrupted {
-		t.Errorf("exit code %d, want %d; stderr: %s", code, exitInterrupted, c.err.String())
+	c.signal(os.Interrupt)
+	if code := c.wait(); code != exitInterrupted {
+		t.Errorf("exit code %d, want %d; stderr: %s", code, exitInterrupted, c.stderr.String())
 	}
 	var seqs []string
-	for line := range strings.Lines(c.got.String()) {
+	for line := range strings.Lines(c.stdout.String()) {
 		seqs = append(seqs, strings.Fields(line)[0])
 	}
 	if got, want := strings.Join(seqs, " "), "1 2 3 4 5 6 7 8 9 10"; got != want {
@@ -281,17 +208,81 @@ func TestFollowSurvivesABrokenConnection(t *testing.T) {
 	}
 }
 
+// A deadline is a context whose time is over when the test says so.
+type deadline struct {
+	context.Context
+	over chan struct{}
+}
+
+func (d deadline) Done() <-chan struct{} { return d.over }
+
+func (d deadline) Err() error {
+	select {
+	case <-d.over:
+		return context.DeadlineExceeded
+	default:
+		return nil
+	}
+}
+
+// untilShown runs the command until stdout and stderr have shown text, does what
+// then is to happen, and lets its time be over. It returns the exit code and all
+// that was shown.
+func untilShown(t *testing.T, text string, then func(), args ...string) (code int, shown string) {
+	t.Helper()
+	var both output
+	ctx := deadline{t.Context(), make(chan struct{})}
+	a := &app{stdin: strings.NewReader(""), stdout: &both, stderr: &both, getenv: func(string) string { return "" },
+		interrupts: make(chan os.Signal), uninstall: func() {}, now: time.Now, after: time.After}
+	var running sync.WaitGroup
+	running.Go(func() { code = a.execute(ctx, args) })
+	defer running.Wait()
+	limit := time.NewTimer(testTime)
+	defer limit.Stop()
+	for {
+		all, more := both.read()
+		if strings.Contains(all, text) {
+			then()
+			break
+		}
+		select {
+		case <-more:
+			continue
+		case <-limit.C:
+			t.Errorf("%q did not come: %s", text, all)
+		}
+		break
+	}
+	close(ctx.over)
+	running.Wait()
+	return code, both.String()
+}
+
 // A mesh that goes away for good is said to be away, with how to go on.
 func TestAMeshThatGoesAwayIsSaidToBe(t *testing.T) {
+	t.Parallel()
 	f, addr := startMesh(t, auth.None(nil))
-	c := start(t, addr, "mesh", "send", "--timeout", "2s", "--thread", thread, "something slow")
-	c.expect("Counting sheep")
-	f.listener.cut(true)
-	if code := c.exit(); code != exitUnavailable {
-		t.Errorf("exit code %d, want %d", code, exitUnavailable)
+	code, shown := untilShown(t, "Counting sheep", func() { f.listener.cut(true) }, "send", "--addr", addr, "--thread", thread, "something slow")
+	if want := "did not answer in time"; code != exitUnavailable || !strings.Contains(shown, want) {
+		t.Errorf("exit code %d; %q does not say %q", code, shown, want)
 	}
-	if want := "did not answer in time"; !strings.Contains(c.err.String(), want) {
-		t.Errorf("stderr %q does not say %q", c.err.String(), want)
+}
+
+// A stream without an end that --timeout ends says so, and not that nobody
+// answered.
+func TestAWatchEndsWithItsTime(t *testing.T) {
+	t.Parallel()
+	_, addr := startMesh(t, auth.None(nil))
+	code, shown := untilShown(t, "watching; Ctrl-C ends it\n", func() {}, "skills", "watch", "--addr", addr)
+	if !strings.HasSuffix(shown, "\nmesh: the time that --timeout allows is over\n") || code != exitUnavailable {
+		t.Errorf("exit code %d, %s", code, shown)
+	}
+	if code := start(t, addr, "mesh", "send", "--thread", thread, "hello").wait(); code != exitOK {
+		t.Fatalf("send: exit code %d", code)
+	}
+	code, shown = untilShown(t, "completed\n", func() {}, "threads", "follow", thread, "--addr", addr)
+	if !strings.HasSuffix(shown, "\nmesh: the time that --timeout allows is over\n") || code != exitUnavailable {
+		t.Errorf("exit code %d, %s", code, shown)
 	}
 }
 

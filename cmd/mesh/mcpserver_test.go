@@ -60,7 +60,7 @@ func mcpYAML(t *testing.T, env map[string]string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	out := fmt.Sprintf("mcp:\n  servers:\n    words:\n      command: [%q]\n      env:\n        %s: %s\n", self, asCommand, asMCP)
+	out := fmt.Sprintf("mcp:\n  servers:\n    words:\n      command: [%q]\n      env:\n        %s: %s\n        GORACE: %q\n", self, asCommand, asMCP, raceOptions())
 	for k, v := range env {
 		out += fmt.Sprintf("        %s: %q\n", k, v)
 	}

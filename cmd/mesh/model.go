@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+	"iter"
 	"log/slog"
 	"time"
 
@@ -20,6 +22,7 @@ type mind struct {
 	model   llm.Model
 	name    string // "" for the provider's default
 	offline bool
+	several bool          // others are asked when it fails
 	budget  window.Budget // what the operator says of it
 	prices  price.Table
 	counter *tokens.Counter
@@ -42,15 +45,19 @@ func newMind(m node.Model, now func() time.Time, logger *slog.Logger) (*mind, er
 		c, err := openai.New(openai.Config{
 			BaseURL: end.URL, Key: end.Key, Model: end.Name, API: openai.API(m.API), Cache: openai.Cache(m.Cache), Extra: m.Extra, MaxRetries: m.Retries,
 		})
-		if err != nil {
-			if i > 0 {
-				return nil, mesh.InvalidField("crew.model", "model.fallbacks", "entry %d: %s", i, mesh.DetailOf(err))
-			}
+		switch {
+		case err != nil && i > 0:
+			return nil, mesh.InvalidField("crew.model", "model.fallbacks", "entry %d: %s", i, mesh.DetailOf(err))
+		case err != nil:
 			return nil, err
+		case i > 0:
+			all = append(all, fallback.Named{Name: end.Name + " at " + end.URL, Model: fitted{c, out.budgetOf(end.Name).Fit(out.counter)}})
+		default:
+			all = append(all, fallback.Named{Name: end.Name + " at " + end.URL, Model: c})
 		}
-		all = append(all, fallback.Named{Name: end.Name + " at " + end.URL, Model: c})
 	}
-	if len(all) == 1 {
+	out.several = len(all) > 1
+	if !out.several {
 		out.model = all[0].Model
 		return out, nil
 	}
@@ -59,20 +66,58 @@ func newMind(m node.Model, now func() time.Time, logger *slog.Logger) (*mind, er
 	return out, err
 }
 
-// fit returns what keeps requests to the model of that name within its window.
-// The offline planner has none.
-func (m *mind) fit(name string) func(req *llm.Request, last mesh.Usage) int {
-	if m.offline {
-		return nil
-	}
+// A fitted model is asked what fits its own window, which may be smaller than
+// that of the model in whose place it answers.
+type fitted struct {
+	llm.Model
+	fit func(req *llm.Request, last mesh.Usage) int
+}
+
+// Generate implements [llm.Model].
+func (f fitted) Generate(ctx context.Context, req *llm.Request) iter.Seq2[llm.Chunk, error] {
+	asked := *req
+	f.fit(&asked, mesh.Usage{})
+	return f.Model.Generate(ctx, &asked)
+}
+
+// budgetOf is how the window of the model of that name is shared out. What the
+// operator says of windows is about model.name, and about models that nobody
+// knows more of.
+func (m *mind) budgetOf(name string) window.Budget {
 	b := window.For(name, nil)
+	if unknown := b == window.For("", nil); name != m.name && !unknown {
+		return b
+	}
 	if m.budget.Context > 0 {
 		b.Context = m.budget.Context
 	}
 	if m.budget.Response > 0 {
 		b.Response = m.budget.Response
 	}
-	return b.Fit(m.counter)
+	return b
+}
+
+// fit returns what keeps requests to the model of that name within its window.
+// The offline planner has none.
+func (m *mind) fit(name string) func(req *llm.Request, last mesh.Usage) int {
+	if m.offline {
+		return nil
+	}
+	fit := m.budgetOf(name).Fit(m.counter)
+	if !m.several {
+		return fit
+	}
+	return func(req *llm.Request, last mesh.Usage) int {
+		// The last reply may be of another model, which counts otherwise and was
+		// asked less: what it used may show that there is too much, and no more.
+		plain, corrected := *req, *req
+		dropped, more := fit(&plain, mesh.Usage{}), fit(&corrected, last)
+		if more > dropped {
+			plain, dropped = corrected, more
+		}
+		*req = plain
+		return dropped
+	}
 }
 
 // cost returns what puts prices on replies; nil for the planner, which is free.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"os"
 	"os/exec"
@@ -21,8 +22,9 @@ import (
 	"agentmesh/mesh/rpc"
 )
 
-// testTime bounds whatever a test waits for; nothing takes that long.
-const testTime = 20 * time.Second
+// testTime bounds whatever a test waits for; nothing takes that long, also not
+// where many tests share few cores.
+const testTime = 60 * time.Second
 
 // A process is a run of the command in a process of its own.
 type process struct {
@@ -30,7 +32,8 @@ type process struct {
 	cmd            *exec.Cmd
 	stdin          *os.File
 	stdout, stderr output
-	ended          chan struct{}
+	at             int           // what of stdout was expected
+	ended          chan struct{} // closed when it has
 }
 
 // output is what a process has written, and tells who waits when there is more.
@@ -68,6 +71,31 @@ func (o *output) String() string {
 // len is how much there is.
 func (o *output) len() int { return len(o.String()) }
 
+// commandEnv is the environment in which this binary is the command as name,
+// without settings of the mesh but those of env.
+func commandEnv(name string, env ...string) []string {
+	var all []string
+	for _, v := range os.Environ() {
+		if !strings.HasPrefix(v, "MESH_") {
+			all = append(all, v)
+		}
+	}
+	return append(append(all, env...), asCommand+"="+name, "GORACE="+raceOptions())
+}
+
+// raceOptions are those of the race detector in a process that is the command.
+// By default it has each process sleep for a second before it ends, for
+// goroutines that are still at work then; the command waits for its own.
+func raceOptions() string { return strings.TrimSpace(os.Getenv("GORACE") + " atexit_sleep_ms=0") }
+
+// noRace fails the test if the race detector found something in a process, which
+// the exit code tells only of one that was not killed.
+func noRace(t *testing.T, stderr string) {
+	if strings.Contains(stderr, "WARNING: DATA RACE") {
+		t.Errorf("the process has a data race:\n%s", stderr)
+	}
+}
+
 // launch starts the command as name, "mesh" or "mesh-terminal", in the folder
 // dir. env adds to an environment without settings of the mesh. The process is
 // killed, by its id, when the test ends.
@@ -79,12 +107,7 @@ func launch(t *testing.T, dir, name string, env []string, args ...string) *proce
 	}
 	p := &process{t: t, cmd: exec.Command(self, args...), ended: make(chan struct{})}
 	p.cmd.Dir = dir
-	for _, v := range os.Environ() {
-		if !strings.HasPrefix(v, "MESH_") {
-			p.cmd.Env = append(p.cmd.Env, v)
-		}
-	}
-	p.cmd.Env = append(append(p.cmd.Env, env...), asCommand+"="+name)
+	p.cmd.Env = commandEnv(name, env...)
 	p.cmd.Stdout, p.cmd.Stderr = &p.stdout, &p.stderr
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -105,6 +128,7 @@ func launch(t *testing.T, dir, name string, env []string, args ...string) *proce
 		_ = p.cmd.Process.Kill() // it may have ended
 		<-p.ended
 		_ = p.stdin.Close()
+		noRace(t, p.stderr.String())
 	})
 	return p
 }
@@ -138,6 +162,12 @@ func (p *process) shows(pattern string) []string {
 	p.t.Helper()
 	groups, _ := p.await(&p.stdout, 0, pattern)
 	return groups
+}
+
+// expect waits until stdout has shown text after what was expected before.
+func (p *process) expect(text string) {
+	p.t.Helper()
+	_, p.at = p.await(&p.stdout, p.at, regexp.QuoteMeta(text))
 }
 
 // enter types text.
@@ -196,10 +226,14 @@ func up(t *testing.T, dir string, extra ...string) *realMesh {
 func upWith(t *testing.T, dir string, env []string, extra ...string) *realMesh {
 	t.Helper()
 	args := append([]string{"up", "--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0", "--data", "data"}, extra...)
-	m := &realMesh{process: launch(t, dir, "mesh", env, args...), dir: dir, data: filepath.Join(dir, "data")}
-	at := m.shows(`(?s)gRPC +(\S+)\n +HTTP +http://(\S+)\n.*Ctrl-C stops it`)
-	m.grpc, m.http = at[1], at[2]
-	return m
+	return launch(t, dir, "mesh", env, args...).mesh(dir)
+}
+
+// mesh is the mesh that the process is, once it says where it listens.
+func (p *process) mesh(dir string) *realMesh {
+	p.t.Helper()
+	at := p.shows(`(?s)gRPC +(\S+)\n +HTTP +http://(\S+)\n.*Ctrl-C stops it`)
+	return &realMesh{process: p, dir: dir, data: filepath.Join(dir, "data"), grpc: at[1], http: at[2]}
 }
 
 // dial returns a connection to the mesh.
@@ -257,7 +291,19 @@ type finished struct {
 // mesh runs a client command against the mesh to its end.
 func (m *realMesh) mesh(args ...string) finished {
 	m.t.Helper()
-	return runMesh(m.t, m.dir, []string{"MESH_ADDR=" + m.grpc}, args...)
+	return runHere(m.t, map[string]string{"MESH_ADDR": m.grpc}, args...)
+}
+
+// runHere runs a command that needs no folder to its end, in the test's own
+// process, with that environment.
+func runHere(t *testing.T, env map[string]string, args ...string) finished {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), testTime)
+	defer cancel()
+	var stdout, stderr bytes.Buffer
+	a := &app{stdin: strings.NewReader(""), stdout: &stdout, stderr: &stderr, getenv: func(name string) string { return env[name] },
+		interrupts: make(chan os.Signal), uninstall: func() {}, now: time.Now, after: time.After}
+	return finished{code: a.execute(ctx, args), stdout: stdout.String(), stderr: stderr.String()}
 }
 
 // runMesh runs the command in the folder dir to its end.

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"agentmesh/mesh"
+	"agentmesh/mesh/rpc"
 )
 
 // defaultAddr is where 'mesh up' listens unless told otherwise.
@@ -38,6 +39,7 @@ MESH_USER, MESH_TOKEN.`,
 
 		SuggestionsMinimumDistance: 2,
 	}
+	root.SetFlagErrorFunc(flagError)
 	flags := root.PersistentFlags()
 	flags.StringVar(&a.flags.addr, "addr", a.env("MESH_ADDR", defaultAddr), "gRPC `address` of the mesh (MESH_ADDR)")
 	flags.StringVar(&a.flags.tenant, "tenant", a.env("MESH_TENANT", ""), "tenant to act for (MESH_TENANT)")
@@ -77,6 +79,11 @@ func (a *app) checkGlobals() error {
 	if a.flags.tenant != "" {
 		if err := mesh.TenantID(a.flags.tenant).Validate(); err != nil {
 			return fmt.Errorf("--tenant %s", mesh.DetailOf(err))
+		}
+	}
+	if a.flags.user != "" {
+		if err := rpc.CheckUser(a.flags.user); err != nil {
+			return fmt.Errorf("--user %s", mesh.DetailOf(err))
 		}
 	}
 	if a.flags.thread != "" {

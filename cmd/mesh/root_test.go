@@ -144,3 +144,20 @@ func TestTextThatNoMessageCanCarryIsRefused(t *testing.T) {
 		t.Errorf("the longest text: %v", err)
 	}
 }
+
+// fullDisk takes nothing, as a disk that is full.
+type fullDisk struct{}
+
+func (fullDisk) Write([]byte) (int, error) { return 0, errors.New("no space left on device") }
+
+// What cannot be written to stdout fails the command: an export to a full disk
+// must not pass for a whole one.
+func TestOutputThatIsLostFailsTheCommand(t *testing.T) {
+	a := quietApp()
+	var stderr bytes.Buffer
+	a.stdout, a.stderr = fullDisk{}, &stderr
+	if code := a.execute(t.Context(), []string{"version"}); code != exitFailure || !strings.Contains(stderr.String(), "stdout cannot be written") ||
+		!strings.Contains(stderr.String(), "no space left on device") {
+		t.Errorf("exit code %d, stderr %q", code, stderr.String())
+	}
+}

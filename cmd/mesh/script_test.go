@@ -185,7 +185,7 @@ func (s *script) exec(fails bool, name string, args []string) {
 		getenv:     func(name string) string { return s.env[name] },
 		interrupts: make(chan os.Signal), uninstall: func() {}, now: time.Now, after: time.After,
 	}
-	ctx, cancel := context.WithTimeout(s.t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(s.t.Context(), testTime)
 	defer cancel()
 	s.code = a.execute(ctx, args)
 	s.stdin, s.stdout, s.stderr = "", stdout.String(), stderr.String()

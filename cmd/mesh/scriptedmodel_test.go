@@ -21,9 +21,13 @@ type scriptedModel struct {
 
 // modelRequest is what a model is asked.
 type modelRequest struct {
+	Model    string
 	Messages []modelMessage
 	Tools    []struct {
-		Function struct{ Name, Description string }
+		Function struct {
+			Name, Description string
+			Parameters        json.RawMessage
+		}
 	}
 }
 
@@ -53,6 +57,14 @@ func (t *modelText) UnmarshalJSON(data []byte) error {
 type modelReply struct {
 	text  string
 	calls []modelCall
+	usage *modelUsage // nil if it does not say
+	away  bool        // it does not answer at all
+}
+
+// modelUsage is how many tokens a model says that it used.
+type modelUsage struct {
+	Prompt     int `json:"prompt_tokens"`
+	Completion int `json:"completion_tokens"`
 }
 
 type modelCall struct {
@@ -79,18 +91,28 @@ func startScripted(t *testing.T, answer func(req *modelRequest) modelReply) *scr
 		m.requests = append(m.requests, req)
 		n := len(m.requests)
 		m.mu.Unlock()
+		reply := answer(req)
+		if reply.away {
+			http.Error(w, "overloaded", http.StatusServiceUnavailable)
+			return
+		}
 		w.Header().Set("Content-Type", "text/event-stream")
-		answer(req).write(w, n)
+		reply.write(w, req.Model, n)
 	}))
 	t.Cleanup(m.Close)
 	return m
 }
 
-// write sends the reply as events, with ids of calls that are its own.
-func (r modelReply) write(w http.ResponseWriter, n int) {
+// write sends the reply of the model of that name as events, with ids of calls
+// that are its own.
+func (r modelReply) write(w http.ResponseWriter, name string, n int) {
 	event := func(delta map[string]any, finish any) {
-		data, err := json.Marshal(map[string]any{"id": "1", "object": "chat.completion.chunk", "model": "scripted",
-			"choices": []any{map[string]any{"index": 0, "delta": delta, "finish_reason": finish}}})
+		chunk := map[string]any{"id": "1", "object": "chat.completion.chunk", "model": name,
+			"choices": []any{map[string]any{"index": 0, "delta": delta, "finish_reason": finish}}}
+		if finish != nil && r.usage != nil {
+			chunk["usage"] = r.usage
+		}
+		data, err := json.Marshal(chunk)
 		if err != nil {
 			panic(err) // nothing of it has no JSON form
 		}
@@ -134,6 +156,16 @@ func (r *modelRequest) since() (said string, after []modelMessage) {
 		}
 	}
 	return "", nil
+}
+
+// offers reports whether the model may call the tool.
+func (r *modelRequest) offers(tool string) bool {
+	for _, t := range r.Tools {
+		if t.Function.Name == tool {
+			return true
+		}
+	}
+	return false
 }
 
 // text is all that the request says, for searching.

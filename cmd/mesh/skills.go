@@ -18,7 +18,7 @@ import (
 func (a *app) skillsCommand() *cobra.Command {
 	return group("skills", "List, show, check, run and write skills", "  mesh skills list",
 		a.skillsListCommand(), a.skillsDomainsCommand(), a.skillsShowCommand(), a.skillsRunCommand(), a.skillsRunsCommand(),
-		a.skillsNewCommand(), a.skillsValidateCommand(), a.skillsReloadCommand(), a.skillsWatchCommand())
+		a.skillsBreakersCommand(), a.skillsNewCommand(), a.skillsValidateCommand(), a.skillsReloadCommand(), a.skillsWatchCommand())
 }
 
 // Bounds of 'mesh skills list': skills that are listed unless all are asked
@@ -45,9 +45,12 @@ them.`, skillsShown),
   mesh skills list --domain mail
   mesh skills list --search "overdue tasks"
   mesh skills list --all --json`,
-		Args: cobra.NoArgs,
+		Args: nothing,
 		RunE: a.lookup(func(ctx context.Context, c *client, _ []string) error {
 			list, more, err := c.listSkills(ctx, &req, all || asJSON)
+			if err == nil && len(list) == 0 && req.GetDomain() != "" {
+				err = c.noDomain(ctx, req.GetDomain())
+			}
 			switch {
 			case err != nil:
 				return err
@@ -116,7 +119,7 @@ func (a *app) skillsDomainsCommand() *cobra.Command {
 		Short: "List the domains of skills",
 		Example: `  mesh skills domains
   mesh skills domains --json`,
-		Args: cobra.NoArgs,
+		Args: nothing,
 		RunE: a.lookup(func(ctx context.Context, c *client, _ []string) error {
 			resp, err := c.skills.ListSkillDomains(c.call(ctx, a.flags.thread), &meshv1.ListSkillDomainsRequest{})
 			if err != nil {
@@ -192,19 +195,46 @@ func (c *client) getSkill(ctx context.Context, req *meshv1.GetSkillRequest) (*me
 	if !mesh.IsCode(err, mesh.NotFound) || mesh.FieldOf(err) == "file" {
 		return resp, err
 	}
+	return nil, c.noSkill(ctx, req.GetName(), err)
+}
+
+// noSkill says that there is no skill of the name, and proposes another one. It
+// returns err where the skills cannot be listed.
+func (c *client) noSkill(ctx context.Context, name string, err error) error {
 	list, listErr := c.skills.ListSkills(c.call(ctx, c.app.flags.thread), &meshv1.ListSkillsRequest{})
 	if listErr != nil {
-		return nil, err // that the skill is not there is what matters
+		return err // that the skill is not there is what matters
 	}
 	var names []string
 	for _, s := range list.GetSkills() {
 		names = append(names, s.GetName())
 	}
 	advice := "'mesh skills list' shows them"
-	if near := skill.Closest(req.GetName(), names); near != "" {
+	if near := skill.Closest(name, names); near != "" {
 		advice = fmt.Sprintf("did you mean %s?", near)
 	}
-	return nil, mesh.Errorf(mesh.NotFound, "mesh.skill", "there is no skill %q; %s", mesh.Clip(req.GetName(), 64), advice)
+	return mesh.Errorf(mesh.NotFound, "mesh.skill", "there is no skill %q; %s", mesh.Clip(name, 64), advice)
+}
+
+// noDomain returns the error for a domain that there is not, and nil for one
+// that has only no skill that was asked for.
+func (c *client) noDomain(ctx context.Context, name string) error {
+	resp, err := c.skills.ListSkillDomains(c.call(ctx, c.app.flags.thread), &meshv1.ListSkillDomainsRequest{})
+	if err != nil {
+		return err
+	}
+	var names []string
+	for _, d := range resp.GetDomains() {
+		if d.GetName() == name {
+			return nil
+		}
+		names = append(names, d.GetName())
+	}
+	advice := "'mesh skills domains' shows them"
+	if near := skill.Closest(strings.ToLower(name), names); near != "" {
+		advice = fmt.Sprintf("did you mean %s?", near)
+	}
+	return mesh.Errorf(mesh.NotFound, "mesh.skills", "there is no domain %q; %s", mesh.Clip(name, 64), advice)
 }
 
 // skillTable returns skills as a table, one line each.

@@ -183,6 +183,10 @@ func TestSkillFilesAreCheckedWithoutAMesh(t *testing.T) {
 				"crm/add_note.md:8: body has a request that cannot be sent: the path has {id}, which is no parameter of the skill; declare it in the front matter\n" +
 				"0 valid skills, 2 problems\n",
 		},
+		"a folder without skills": {
+			files: map[string]string{"mine/README.md": "Nothing yet.", "mine/notes/a.txt": "x"}, args: []string{"mine"},
+			want: "mine: has no skills; they are in DOMAIN/ACTION.md below a folder of skills\n0 valid skills, 1 problem\n",
+		},
 		"a domain's folder without SKILL.md": {
 			files: map[string]string{"crm/add_note.md": goodPage}, args: []string{"crm"}, want: "1 valid skill\n",
 		},
@@ -228,6 +232,9 @@ func TestSkillFilesAreCheckedWithoutAMesh(t *testing.T) {
 	code, out, _ := runApp(t, noMesh, "skills", "validate", "--json", filepath.Join(t.TempDir(), "none.md"))
 	if code != exitFailure || !strings.HasPrefix(out, `{"path":"`) || strings.Count(out, "\n") != 1 {
 		t.Errorf("--json: %d, %s", code, out)
+	}
+	if code, out, _ := runApp(t, noMesh, "skills", "validate", ""); code != exitFailure || !strings.HasPrefix(out, `"": is no path`) {
+		t.Errorf("an empty path: %d, %s", code, out)
 	}
 	if code, _, errs := runApp(t, noMesh, "skills", "validate"); code != exitUsage || !strings.Contains(errs, "name files or folders") {
 		t.Errorf("nothing: %d, %s", code, errs)

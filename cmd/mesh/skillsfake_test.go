@@ -17,6 +17,8 @@ import (
 	"agentmesh/mesh"
 	"agentmesh/mesh/agent"
 	"agentmesh/mesh/skill"
+	"agentmesh/mesh/state"
+	"agentmesh/mesh/store/memstore"
 )
 
 const sendPage = `---
@@ -57,6 +59,23 @@ func fakeSkills(t testing.TB) *skill.Library {
 		t.Fatal(err)
 	}
 	return l
+}
+
+// fakeBreakers are circuits of skills that fail: one of each state, and one that
+// is healthy again.
+func fakeBreakers(t testing.TB) *state.KV {
+	kv := state.New(memstore.Open())
+	for name, data := range map[string]string{
+		"mail.send":    `{"state":"open","failures":5,"opened_at":"2020-02-01T09:00:00Z"}`,
+		"github.list":  `{"state":"half_open","failures":7,"opened_at":"2020-02-01T09:00:00Z","probe_until":"2020-02-01T09:02:45Z"}`,
+		"tasks.fail":   `{"state":"closed","failures":1}`,
+		"tasks.search": `{"state":"closed","failures":0}`,
+	} {
+		if _, err := kv.Put(t.Context(), state.Key{Tenant: mesh.DefaultTenant, Kind: "breaker", Name: name}, []byte(data), 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return kv
 }
 
 // runsSkill begins the text of a task of the fake mesh that runs a skill.

@@ -103,7 +103,7 @@ skill:create.
 Files that could not be loaded are named on stderr. Their last good version stays.`,
 		Example: `  mesh skills reload
   mesh skills reload --json`,
-		Args: cobra.NoArgs,
+		Args: nothing,
 		RunE: a.lookup(func(ctx context.Context, c *client, _ []string) error {
 			resp, err := c.skills.ReloadSkills(c.call(ctx, a.flags.thread), &meshv1.ReloadSkillsRequest{})
 			if err != nil {
@@ -160,7 +160,7 @@ func (a *app) skillsWatchCommand() *cobra.Command {
 KIND_SYNCED.`,
 		Example: `  mesh skills watch
   mesh skills watch --json`,
-		Args: cobra.NoArgs,
+		Args: nothing,
 		RunE: a.stream(func(ctx context.Context, c *client, _ []string) error {
 			stream, err := c.skills.WatchSkills(c.call(ctx, a.flags.thread), &meshv1.WatchSkillsRequest{})
 			if err != nil {
@@ -172,7 +172,7 @@ KIND_SYNCED.`,
 				case errors.Is(err, io.EOF):
 					return mesh.Errorf(mesh.Unavailable, "mesh.watch", "%s ended the stream; watch again", a.flags.addr)
 				case err != nil:
-					return err
+					return timeUp(ctx, err)
 				case asJSON:
 					err = printJSON(a, change)
 				case change.GetKind() == meshv1.WatchSkillsResponse_KIND_SYNCED:

@@ -103,6 +103,9 @@ func wrong(file, detail string) checked {
 
 // check checks a file or a folder.
 func check(arg string) checked {
+	if arg == "" {
+		return wrong(`""`, "is no path; name a file or a folder")
+	}
 	whole, err := filepath.Abs(arg)
 	if err != nil {
 		return wrong(arg, "is not a path that can be followed")
@@ -113,13 +116,22 @@ func check(arg string) checked {
 		return wrong(arg, "is not there or cannot be read; check the path and its permissions")
 	case info.IsDir() && isUnit(whole):
 		// The folder's name counts: it is read from above.
-		return checkTree(arg, filepath.Dir(whole), filepath.Base(whole))
+		return checkFolder(arg, filepath.Dir(whole), filepath.Base(whole))
 	case info.IsDir():
-		return checkTree(arg, whole)
+		return checkFolder(arg, whole)
 	case info.Size() > skill.MaxFile || !info.Mode().IsRegular():
 		return wrong(arg, "is no skill file: those are regular files of at most 256 KiB")
 	}
 	return checkFile(arg, whole)
+}
+
+// checkFolder is checkTree for a folder, in which something is to be checked.
+func checkFolder(arg, root string, keep ...string) checked {
+	found := checkTree(arg, root, keep...)
+	if found.skills+found.domains+len(found.problems) == 0 {
+		return wrong(arg, "has no skills; they are in DOMAIN/ACTION.md below a folder of skills")
+	}
+	return found
 }
 
 // isUnit reports whether the folder is a domain's or that of one skill, rather

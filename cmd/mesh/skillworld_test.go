@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -13,6 +14,7 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -212,29 +214,53 @@ func TestSkillFilesAreReloadedWhileTheMeshRuns(t *testing.T) {
 	refusal{[]string{"skills", "run", "pages.get"}, exitNotFound, `pages\.get`}.check(t, m)
 }
 
-// A skill with a schedule runs by itself at a due minute, once, in a thread of
-// its own, and is listed as a run (S3-129, S3-163). It takes up to a minute.
+// A setClock shows the time that it was set to.
+type setClock struct{ atomic.Pointer[time.Time] }
+
+func (c *setClock) set(at time.Time) { c.Store(&at) }
+func (c *setClock) now() time.Time   { return *c.Load() }
+
+// upHere is up in the test's own process, by a clock of the test's.
+func upHere(t *testing.T, dir string, now func() time.Time) *realMesh {
+	t.Helper()
+	p := &process{t: t, ended: make(chan struct{})}
+	a := &app{stdin: strings.NewReader(""), stdout: &p.stdout, stderr: &p.stderr, getenv: func(string) string { return "" },
+		interrupts: make(chan os.Signal), uninstall: func() {}, now: now, after: time.After}
+	ctx, stop := context.WithCancel(context.Background())
+	go func() { // the cleanup waits
+		defer close(p.ended)
+		a.execute(ctx, []string{"up", "--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0", "--log-level", "info", "--config", filepath.Join(dir, "mesh.yaml"),
+			"--data", filepath.Join(dir, "data"), "--skills", filepath.Join(dir, "skills"), "--docs", filepath.Join(dir, "docs")})
+	}()
+	t.Cleanup(func() { stop(); <-p.ended })
+	return p.mesh(dir)
+}
+
+// A skill with a schedule runs by itself when it is due, once, in a thread of
+// its own, and is listed as a run (S3-129, S3-163).
 func TestAScheduledSkillRunsOnceWhenItIsDue(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("waits for the next minute")
-	}
 	hits := make(chan string, 10)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { hits <- r.URL.Path; _, _ = fmt.Fprint(w, "watered") }))
 	t.Cleanup(server.Close)
 	dir := t.TempDir()
-	due := time.Now().UTC().Add(3 * time.Second).Truncate(time.Minute).Add(time.Minute)
 	writeFile(t, filepath.Join(dir, "mesh.yaml"), "egress: {allow: [127.0.0.1], allow_http: true}\nhttp_skills: {allow: [\""+server.URL+"\"]}\n")
-	writeFile(t, filepath.Join(dir, "skills", "plants", "water.md"), fmt.Sprintf("---\nname: plants.water\ndescription: Water the plants\n"+
-		"handler: http.request\naccess: write\nschedule: \"%d %d * * *\"\n---\n# Water\n\n    plants.water\n\n```http\nPOST %s/water\n```\n", due.Minute(), due.Hour(), server.URL))
-	m := up(t, dir)
+	writeFile(t, filepath.Join(dir, "skills", "plants", "water.md"), "---\nname: plants.water\ndescription: Water the plants\n"+
+		"handler: http.request\naccess: write\nschedule: \"30 7 * * *\"\n---\n# Water\n\n    plants.water\n\n```http\nPOST "+server.URL+"/water\n```\n")
+	var clock setClock
+	due := time.Date(2027, 1, 15, 7, 30, 0, 0, time.UTC)
+	clock.set(due.Add(-time.Hour))
+	m := upHere(t, dir, clock.now)
+	m.await(&m.stderr, 0, `msg=schedule .*skill=plants\.water`)
+	clock.set(due.Add(-time.Second))
+	if out := m.mesh("skills", "runs").succeeds(t); out != "no runs\n" {
+		t.Errorf("before it is due: %s", out)
+	}
+	clock.set(due.Add(time.Second))
 	select {
 	case <-hits:
-	case <-time.After(time.Until(due) + testTime):
-		t.Fatalf("it was due at %v and did not run: %s", due, m.stderr.String())
-	}
-	if early := time.Now().Before(due); early {
-		t.Errorf("it ran before %v", due)
+	case <-timely(t).Done():
+		t.Fatalf("it is due and does not run: %s", m.stderr.String())
 	}
 	var run struct{ Skill, Due, ThreadID, Status string }
 	for ctx := timely(t); run.Status != "completed"; {

@@ -19,7 +19,7 @@ type person struct {
 // mesh runs a client command as the person.
 func (p person) mesh(args ...string) finished {
 	p.t.Helper()
-	return runMesh(p.t, p.dir, []string{"MESH_ADDR=" + p.grpc, "MESH_TOKEN=" + p.token}, args...)
+	return runHere(p.t, map[string]string{"MESH_ADDR": p.grpc, "MESH_TOKEN": p.token}, args...)
 }
 
 // upWithTokens starts a mesh for three people of two tenants, whose tokens are
@@ -49,12 +49,21 @@ func upWithTokens(t *testing.T, settings ...string) (ann, bob, ops person) {
 // tokenOf is long, and random enough for a test.
 func tokenOf(name string) string { return strings.Repeat(name, 12) }
 
-// Two tenants with tokens: to every command the threads, tasks and agents of
-// one look to the other exactly like some that do not exist (S4-013, S4-014,
-// S4-052, S4-068).
+// Two tenants with tokens are apart (S4-013, S4-014, S4-052, S4-068), and each
+// token allows what it says.
 func TestTenantsDoNotSeeEachOtherThroughAnyCommand(t *testing.T) {
 	t.Parallel()
-	ann, bob, _ := upWithTokens(t)
+	ann, bob, ops := upWithTokens(t)
+	t.Run("commands", func(t *testing.T) { tenantsAreApart(t, ann, bob) })
+	t.Run("permissions", func(t *testing.T) { tokensAllow(t, ann, bob, ops) })
+	t.Run("addresses", func(t *testing.T) {
+		bob.mesh("agent", "run", "worker", "--name", "mole").fails(t, exitUsage, `leads to this machine, which is not allowed.*egress\.allow`)
+	})
+}
+
+// tenantsAreApart checks that to every command the threads, tasks and agents of
+// one tenant look to the other exactly like some that do not exist.
+func tenantsAreApart(t *testing.T, ann, bob person) {
 	id, unknown := mesh.NewThreadID(), mesh.NewThreadID()
 	ann.mesh("send", "--thread", id, `Create a task called "Buy the rival" due 2020-01-31`).succeeds(t)
 	task := regexp.MustCompile(`"id":"([0-9a-f]{32}-[0-9a-f]{16})"`).FindStringSubmatch(
@@ -103,11 +112,9 @@ func TestTenantsDoNotSeeEachOtherThroughAnyCommand(t *testing.T) {
 	}
 }
 
-// What a token does not allow is refused with what is missing; the operator may
-// act for others.
-func TestATokenAllowsWhatItSays(t *testing.T) {
-	t.Parallel()
-	ann, bob, ops := upWithTokens(t)
+// tokensAllow checks that what a token does not allow is refused with what is
+// missing, and that the operator may act for others.
+func tokensAllow(t *testing.T, ann, bob, ops person) {
 	id := mesh.NewThreadID()
 	ann.mesh("send", "--thread", id, "hello").succeeds(t)
 	nobody := person{ann.realMesh, ""}
@@ -140,7 +147,7 @@ func TestATokenAllowsWhatItSays(t *testing.T) {
 // nor is served by it.
 func TestARegisteredAgentBelongsToItsTenant(t *testing.T) {
 	t.Parallel()
-	ann, bob, _ := upWithTokens(t)
+	ann, bob, _ := upWithTokens(t, "egress: {allow: [127.0.0.1]}")
 	p := launch(t, bob.dir, "mesh", []string{"MESH_ADDR=" + bob.grpc, "MESH_TOKEN=" + bob.token}, "agent", "run", "worker", "--name", "mole")
 	p.shows(`agent mole is registered`)
 	if got := bob.mesh("agents", "show", "mole").succeeds(t); !strings.Contains(got, "tenant rival") {

@@ -59,7 +59,7 @@ func launchAtTerminal(t *testing.T, dir string, env []string, args ...string) *p
 	}
 	person, program := terminal(t)
 	p := &process{t: t, cmd: exec.Command(self, args...), stdin: person, ended: make(chan struct{})}
-	p.cmd.Dir, p.cmd.Env = dir, append(append(os.Environ(), env...), asCommand+"=mesh")
+	p.cmd.Dir, p.cmd.Env = dir, commandEnv("mesh", env...)
 	p.cmd.Stdin, p.cmd.Stdout, p.cmd.Stderr = program, program, program
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
 	if err := p.cmd.Start(); err != nil {
@@ -74,6 +74,7 @@ func launchAtTerminal(t *testing.T, dir string, env []string, args ...string) *p
 	t.Cleanup(func() {
 		_ = p.cmd.Process.Kill() // it may have ended
 		<-p.ended
+		noRace(t, p.stdout.String())
 	})
 	return p
 }

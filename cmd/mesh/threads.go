@@ -26,11 +26,11 @@ func (a *app) threadsListCommand() *cobra.Command {
 		Short: "List the tenant's threads, the last touched first",
 		Example: `  mesh threads list
   mesh threads list --limit 0 --json`,
-		Args: func(_ *cobra.Command, args []string) error {
+		Args: func(cmd *cobra.Command, args []string) error {
 			if limit < 0 {
 				return fmt.Errorf("--limit must not be negative, and is %d", limit)
 			}
-			return cobra.NoArgs(nil, args)
+			return nothing(cmd, args)
 		},
 		RunE: a.lookup(func(ctx context.Context, c *client, _ []string) error {
 			list, err := c.listThreads(ctx, limit)
@@ -152,7 +152,7 @@ until Ctrl-C. A connection that breaks is made again; no event is printed twice.
 		RunE: a.stream(func(ctx context.Context, c *client, _ []string) error {
 			for ev, err := range c.followThread(ctx, thread, after) {
 				if err != nil {
-					return err
+					return timeUp(ctx, err)
 				}
 				if !asJSON {
 					a.printf("%s\n", eventLine(ev))

@@ -22,7 +22,7 @@ func (a *app) tokenHashCommand() *cobra.Command {
 		Long: `Read a bearer token from stdin and print its hash, as it is written into the
 mesh's tokens file. Tokens must be long and random.`,
 		Example: `  openssl rand -hex 32 | tee token.txt | mesh token hash`,
-		Args:    cobra.NoArgs,
+		Args:    nothing,
 		RunE: a.action(func(context.Context, []string) error {
 			const most = 4096
 			data, err := io.ReadAll(io.LimitReader(a.stdin, most+1))

@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
 	"agentmesh/mesh/node"
 	"agentmesh/mesh/skill"
@@ -41,7 +42,7 @@ Ctrl-C lets running turns finish for a while; a second one ends at once.`,
   mesh up --data /var/lib/mesh --grpc 127.0.0.1:9000 --http 127.0.0.1:9080
   MESH_LLM_URL=http://127.0.0.1:11434/v1 MESH_LLM_MODEL=llama3.2 mesh up
   mesh up --grpc 0.0.0.0:7420 --http 0.0.0.0:7480 --auth tokens --tokens tokens.yaml`,
-		Args: cobra.NoArgs,
+		Args: nothing,
 	}
 	flags := &node.Config{}
 	nodeFlags(cmd, flags)
@@ -194,7 +195,7 @@ func (a *app) runNode(ctx context.Context, cfg node.Config) (err error) {
 	}
 	defer func() { err = errors.Join(err, c.close()) }()
 	opts := nodeOptions(&cfg, c, logger)
-	opts.Ready = func(at node.Addresses) { a.greet(cfg, c, at) }
+	opts.Now, opts.Ready = a.now, func(at node.Addresses) { a.greet(cfg, c, at) }
 	ctx, stop := a.untilInterrupt(ctx, "Stopping; running turns have "+cfg.Grace.String()+" to finish. Press Ctrl-C again to end at once.")
 	defer stop()
 	return node.Run(ctx, cfg, opts)
@@ -232,7 +233,7 @@ func (a *app) greet(cfg node.Config, c *crew, at node.Addresses) {
 		fmt.Fprintf(&b, "  note    %d turns were interrupted when the mesh last ended; they are marked FAILED\n", at.Interrupted)
 	}
 	for _, p := range at.Problems {
-		fmt.Fprintf(&b, "  skill   %s:%d not loaded: %s\n", p.Path, p.Line, p.Detail)
+		fmt.Fprintf(&b, "  skill   not loaded: %s\n", problemLine(&meshv1.SkillProblem{Path: p.Path, Line: int32(p.Line), Detail: p.Detail})) // #nosec G115 -- a line of a file of at most 256 KiB
 	}
 	addr := ""
 	if at.GRPC != defaultAddr {

@@ -16,7 +16,7 @@ func (a *app) versionCommand() *cobra.Command {
 		Use:     "version",
 		Short:   "Print the versions of this binary and of what it is built on",
 		Example: `  mesh version`,
-		Args:    cobra.NoArgs,
+		Args:    nothing,
 		RunE: a.action(func(context.Context, []string) error {
 			info, _ := debug.ReadBuildInfo()
 			a.printf("%s", versionText(info))
