@@ -158,7 +158,7 @@ func (f *fakeMesh) skill(ctx context.Context, t *fakeTask, plan, text string) {
 		f.move(t, a2apb.TaskState_TASK_STATE_INPUT_REQUIRED,
 			skill.Question(s, &skill.Call{Skill: s.Name, Args: req.GetArguments().AsMap()}), nil)
 		return
-	case asks && agent.AnswerOf(text) != agent.Yes:
+	case asks && mesh.AnswerOf(text) != mesh.AnswerYes:
 		f.move(t, a2apb.TaskState_TASK_STATE_FAILED, "Failed to execute 'mail.send': the user did not allow it.", nil)
 		return
 	case s.Action == "slow":

@@ -139,12 +139,12 @@ func (m *modelRun) prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	note, answer := "", AnswerOf(m.inv.Text())
+	note, answer := "", mesh.AnswerOf(m.inv.Text())
 	if answered := m.inv.Mesh.answered(); len(answered) > 0 {
 		note = settling(answered)
-	} else if before.tripped && answer == Yes {
+	} else if before.tripped && answer == mesh.AnswerYes {
 		note = guidance(before.done)
-	} else if before.tripped && answer == No && m.inv.Grant.Parent != m.inv.Grant.Turn {
+	} else if before.tripped && answer == mesh.AnswerNo && m.inv.Grant.Parent != m.inv.Grant.Turn {
 		return declined(before.done, before.open)
 	}
 	m.Fresh = strings.TrimSpace(m.Fresh + "\n\n" + note)

@@ -146,7 +146,7 @@ func (a approver) Approve(ctx context.Context, s *skill.Skill, call *skill.Call)
 	case answer == "":
 		return skill.Wait, nil
 	}
-	approved := AnswerOf(answer) == Yes
+	approved := mesh.AnswerOf(answer) == mesh.AnswerYes
 	answer = mesh.Clip(answer, maxAnswered)
 	if _, err := record.Record(ctx, &mesh.Event{Body: mesh.ApprovalSettled{Call: call.ID, Approved: approved, Text: answer}}); err != nil {
 		return skill.Refused, mesh.Wrap("agent.Approve", err)

@@ -165,7 +165,7 @@ func (s *story) hear(e *meshv1.Event, text string) {
 	if e.GetExecutionId() != s.turn {
 		return // a message for another task answers nothing here
 	}
-	if s.tripped && AnswerOf(text) != Yes {
+	if s.tripped && mesh.AnswerOf(text) != mesh.AnswerYes {
 		s.since = len(s.actions)
 	}
 	s.posted, s.answer, s.wrote = e.GetSeq(), text, e.GetTime().AsTime()

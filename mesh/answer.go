@@ -1,4 +1,4 @@
-package agent
+package mesh
 
 import (
 	"slices"
@@ -9,12 +9,12 @@ import (
 // An Answer is how a user's message answers a question that wants yes or no.
 type Answer uint8
 
-// The answers. Everything that is neither a plain yes nor a plain no is Other:
+// The answers. Everything that is neither a plain yes nor a plain no is AnswerOther:
 // the user wants something else, or only under a condition.
 const (
-	Other Answer = iota
-	Yes
-	No
+	AnswerOther Answer = iota
+	AnswerYes
+	AnswerNo
 )
 
 // maxAnswer is how many words a plain answer has, at most.
@@ -42,14 +42,14 @@ var (
 )
 
 // AnswerOf reads a user's reply to a question such as "Shall I continue?". A
-// word of refusal beside one of agreement is Other, and so are a question in
+// word of refusal beside one of agreement is AnswerOther, and so are a question in
 // return and anything longer than a few words, for it says more than yes or no.
 func AnswerOf(text string) Answer {
 	words := strings.FieldsFunc(strings.ToLower(strings.ReplaceAll(text, "’", "'")), func(r rune) bool {
 		return unicode.IsSpace(r) || strings.ContainsRune(".,;:!?？¿¡\"()…-–—", r)
 	})
 	if len(words) == 0 || len(words) > maxAnswer {
-		return Other
+		return AnswerOther
 	}
 	yes, no := false, false
 	for _, w := range words {
@@ -59,17 +59,17 @@ func AnswerOf(text string) Answer {
 		case slices.Contains(noWords, w):
 			no = true
 		case !slices.Contains(politeWords, w):
-			return Other
+			return AnswerOther
 		}
 	}
 	keeps := slices.Contains(words, "keep") && !slices.Contains(words, "going")
 	switch {
 	case strings.ContainsAny(text, "?？¿"), keeps: // "ok, keep it", of what would be deleted
-		return Other
+		return AnswerOther
 	case yes && !no:
-		return Yes
+		return AnswerYes
 	case no && !yes, no && !strings.ContainsAny(text, ",;") && !slices.Contains(words, "yes") && !slices.Contains(words, "ja"):
-		return No // "do not continue"
+		return AnswerNo // "do not continue"
 	}
-	return Other
+	return AnswerOther
 }
