@@ -40,8 +40,7 @@ type Tools interface {
 	List(ctx context.Context) []Tool
 	// Call runs one call. It is only asked for tools that List named, and for
 	// CommandTool of loops with Commands, with arguments that are a JSON
-	// object. Use.Name is the name that List gave the tool; events have it as
-	// the model wrote it, maybe with a prefix.
+	// object.
 	Call(ctx context.Context, use mesh.ToolUse) ToolResult
 }
 
@@ -78,19 +77,9 @@ type CallResult struct {
 
 // A batch is the calls of one reply under way.
 type batch struct {
-	uses    []mesh.ToolUse // as the model wrote them, which is how they are reported
-	calls   []mesh.ToolUse // by the names that the tools have, which is how they are made
+	uses    []mesh.ToolUse
 	tools   []Tool
 	results []*CallResult // nil for those that have not ended
-}
-
-// newBatch looks the names up that the model wrote.
-func newBatch(uses []mesh.ToolUse, tools []Tool) *batch {
-	b := &batch{uses: uses, calls: slices.Clone(uses), tools: tools, results: make([]*CallResult, len(uses))}
-	for i := range b.calls {
-		b.calls[i].Name = listedName(uses[i].Name, tools)
-	}
-	return b
 }
 
 // listedName returns the name of the tool that is meant. Some models put the
@@ -115,13 +104,13 @@ func listedName(name string, tools []Tool) string {
 // a problem, the last call stands for it and is not run.
 func (r *run) call(ctx context.Context, uses []mesh.ToolUse, tools []Tool, problem string) (results []*CallResult, end bool) {
 	r.called = true
-	b := newBatch(uses, tools)
-	r.announce(ctx, b.calls)
+	b := &batch{uses, tools, make([]*CallResult, len(uses))}
+	r.announce(ctx, b.uses)
 	wrong := -1
 	if problem != "" {
 		wrong = len(uses) - 1
 	}
-	discovery, actions, commands := r.order(b.calls, wrong)
+	discovery, actions, commands := r.order(b.uses, wrong)
 	ok := r.inTurn(ctx, b, discovery)
 	if len(actions) == 1 {
 		ok = ok && r.inTurn(ctx, b, actions)
@@ -177,7 +166,7 @@ func (r *run) inTurn(ctx context.Context, b *batch, at []int) bool {
 			return false
 		}
 		begin := time.Now()
-		res := r.callInTime(ctx, b.calls[i], b.tools)
+		res := r.callInTime(ctx, b.uses[i], b.tools)
 		if !r.settle(b, i, res, time.Since(begin)) {
 			return false
 		}
@@ -206,9 +195,9 @@ func (r *run) together(ctx context.Context, b *batch, at []int) bool {
 			return false
 		}
 		r.running.Go(func() {
-			res := crashed(b.calls[i].Name) // stands if the tool ends this goroutine
+			res := crashed(b.uses[i].Name) // stands if the tool ends this goroutine
 			defer func() { ended <- end{i, res, time.Since(begin)} }()
-			res = r.callInTime(ctx, b.calls[i], b.tools)
+			res = r.callInTime(ctx, b.uses[i], b.tools)
 		})
 	}
 	var late <-chan time.Time
@@ -233,7 +222,7 @@ func (r *run) together(ctx context.Context, b *batch, at []int) bool {
 				}
 			}
 			for _, i := range at {
-				if b.results[i] == nil && r.bound(b.calls[i].Name) > 0 && !r.settle(b, i, r.overdue(b.calls[i].Name), time.Since(begin)) {
+				if b.results[i] == nil && r.bound(b.uses[i].Name) > 0 && !r.settle(b, i, r.overdue(b.uses[i].Name), time.Since(begin)) {
 					return false
 				}
 			}

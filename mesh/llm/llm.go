@@ -21,7 +21,8 @@
 //
 // What a model may call are JSON tools, and commands in its text, which
 // [Commands] takes out of it. A tool's name with a prefix that some models give
-// it, as "functions." or "default_api:", means the tool.
+// it, as "functions." or "default_api:", means the tool, and is replaced by the
+// tool's own in what is logged and sent back.
 //
 // What a model thought while it wrote a reply ([Thought]) lives as long as one
 // Run: the loop sends it back with the reply until the run ends, and no event

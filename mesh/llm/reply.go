@@ -100,6 +100,9 @@ func (r *run) ask(ctx context.Context, tools []Tool, trip *Trip) (reply *mesh.Mo
 		return reply, "", err
 	}
 	r.last = reply.Usage
+	for i := range reply.Tools {
+		reply.Tools[i].Name = listedName(reply.Tools[i].Name, tools)
+	}
 	r.identify(reply.Tools)
 	if !silent(reply) {
 		r.messages = append(r.messages, Message{Role: RoleAssistant, Text: reply.Text, Tools: reply.Tools, Thoughts: r.thought})
