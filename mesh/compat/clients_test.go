@@ -250,17 +250,6 @@ func TestResubscribingEndsWithTheFinalEvent(t *testing.T) {
 			if want := []string{"task working", "input-required!"}; !slices.Equal(again.states, want) || again.text != "one two three" {
 				t.Errorf("heard %+v, want %v", again, want)
 			}
-			// One that was away when the task asked is told, and waits for nothing.
-			var late heard
-			for e, err := range client.ResubscribeToTask(ctx, &legacy.TaskIDParams{ID: first.task}) {
-				if err != nil {
-					t.Fatal(err)
-				}
-				late.add(e)
-			}
-			if want := []string{"task input-required", "input-required!"}; !slices.Equal(late.states, want) {
-				t.Errorf("heard %+v, want %v", late, want)
-			}
 		})
 	}
 }

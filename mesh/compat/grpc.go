@@ -227,13 +227,12 @@ func relay[In any](op string, in In, bad error, stream grpc.ServerStreamingServe
 	if bad != nil {
 		return bad
 	}
-	named, _ := mesh.CallFrom(ctx)
-	out := &translator{ServerStream: stream, ctx: ctx, out: stream, turn: turn{resumed: named.HasCursor}}
+	out := &translator{ServerStream: stream, ctx: ctx, out: stream}
 	err = call(in, out)
 	if out.turn.over {
 		return nil
 	}
-	if err != nil && !errors.Is(err, errOver) {
+	if err != nil {
 		return legacyError(err)
 	}
 	if last := out.turn.ending(); last != nil {
@@ -270,7 +269,7 @@ func (t *translator) Send(r *a2apb.StreamResponse) error {
 	if err := t.out.Send(toEvent(r)); err != nil {
 		return err
 	}
-	if t.turn.saw(r); t.turn.over || t.turn.rests() {
+	if t.turn.saw(r); t.turn.over {
 		return errOver
 	}
 	return nil

@@ -6,13 +6,11 @@ import (
 	"io"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/proto"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 
 	"agentmesh/mesh"
-	"agentmesh/mesh/rpc"
 )
 
 // final reports whether a stream of v0.3 ends with the state: the task is over,
@@ -23,11 +21,8 @@ func final(s mesh.TaskState) bool {
 
 // A turn follows a stream of v1.0 to tell where it ends in v0.3.
 type turn struct {
-	// resumed says that the client named a cursor: then the events after it
-	// follow the task, which stands as it does now.
-	resumed bool
-	task    *a2apb.TaskStatusUpdateEvent // the last task that was sent, as a status
-	over    bool                         // a final event was sent
+	task *a2apb.TaskStatusUpdateEvent // the last task that was sent, as a status
+	over bool                         // a final event was sent
 }
 
 // saw takes note of what the client gets.
@@ -38,12 +33,6 @@ func (t *turn) saw(r *a2apb.StreamResponse) {
 	case *a2apb.StreamResponse_StatusUpdate:
 		t.over = t.over || final(p.StatusUpdate.GetStatus().GetState())
 	}
-}
-
-// rests reports whether all that will come is the ending, for the task began
-// with the user's turn to speak: v1.0 would wait for what follows that.
-func (t *turn) rests() bool {
-	return !t.resumed && !t.over && t.task != nil && final(t.task.GetStatus().GetState())
 }
 
 // ending returns the final event that a stream which ended well still lacks,
@@ -65,8 +54,7 @@ func (c turns) NewStream(ctx context.Context, d *grpc.StreamDesc, method string,
 	if err != nil {
 		return nil, err
 	}
-	md, _ := metadata.FromOutgoingContext(ctx)
-	return &turnStream{ClientStream: s, turn: turn{resumed: len(md[rpc.KeyAfterSeq]) > 0}}, nil
+	return &turnStream{ClientStream: s}, nil
 }
 
 // turnStream is read by one goroutine, as all streams are.
@@ -83,10 +71,7 @@ func (s *turnStream) RecvMsg(m any) error {
 	if s.turn.over {
 		return io.EOF
 	}
-	err := io.EOF
-	if !s.turn.rests() {
-		err = s.ClientStream.RecvMsg(out)
-	}
+	err := s.ClientStream.RecvMsg(out)
 	if err == nil {
 		s.turn.saw(out)
 		return nil

@@ -24,15 +24,24 @@ func (x *Executor) run(ctx context.Context, s *Skill, call *Call, env *Env) end 
 	x.running.Go(func() { done <- guarded(ctx, h, call, env) })
 	select {
 	case e := <-done:
-		return e
+		return inTime(ctx, call, e)
 	case <-ctx.Done():
 	}
 	select { // a result that came at the last moment is one
 	case e := <-done:
-		return e
+		return inTime(ctx, call, e)
 	default:
 		return late(ctx, call.Skill)
 	}
+}
+
+// inTime is the end of the handler, unless it failed because its time was over:
+// then that is said, in the same words for every handler.
+func inTime(ctx context.Context, call *Call, e end) end {
+	if e.result.Failed() && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return late(ctx, call.Skill)
+	}
+	return e
 }
 
 // interpret in the metadata of a result tells the agent that its content is a
