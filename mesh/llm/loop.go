@@ -197,7 +197,7 @@ func (r *run) steps(ctx context.Context, history []Message) error {
 			return err
 		}
 		if silent(reply) {
-			if r.empty++; r.empty <= maxEmpty {
+			if r.empty++; r.empty <= maxEmpty && reply.Finish != finishFilter {
 				continue
 			}
 			return r.silence(reply)
@@ -262,7 +262,9 @@ func (r *run) silence(reply *mesh.ModelReplied) error {
 	switch {
 	case r.said:
 		return nil
-	case reply.Finish == "length":
+	case reply.Finish == finishFilter:
+		return mesh.Errorf(mesh.Precondition, "llm.Loop", "The content filter of the model's provider withheld the answer; say it in other words")
+	case reply.Finish == finishLength:
 		return mesh.Errorf(mesh.Exhausted, "llm.Loop", "The model used up the length of its reply before it said anything; raise the limit of tokens, or ask for less at once")
 	case r.called:
 		return mesh.Errorf(mesh.Unavailable, "llm.Loop", "The model gave no answer; what its calls did stands")

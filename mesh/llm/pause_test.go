@@ -265,6 +265,7 @@ func TestLoop_silenceIsAskedAgain(t *testing.T) {
 		"for ever":          {[]scripted.Step{nothing.Repeat()}, 3, mesh.Unavailable, "no answer"},
 		"after calls":       {[]scripted.Step{scripted.Call("a", "{}"), nothing.Repeat()}, 4, mesh.Unavailable, "calls did stands"},
 		"out of length":     {[]scripted.Step{nothing.Finish("length").Repeat()}, 3, mesh.Exhausted, "tokens"},
+		"filtered":          {[]scripted.Step{nothing.Finish("content_filter").Repeat()}, 1, mesh.Precondition, "content filter"},
 		"after an answer":   {[]scripted.Step{scripted.Say("hi").Call("a", "{}"), nothing.Repeat()}, 4, mesh.Unknown, ""},
 		"after the limit":   {[]scripted.Step{scripted.Call("a", "{}").Repeat()}, 8 + 1, mesh.Unavailable, "calls did stands"},
 		"with a last reply": {[]scripted.Step{scripted.Call("a", "{}").For(scripted.HasTool("a")).Repeat(), nothing, scripted.Say("hi")}, 8, mesh.Unknown, ""},
@@ -285,6 +286,34 @@ func TestLoop_silenceIsAskedAgain(t *testing.T) {
 						t.Error("an empty reply became part of the conversation")
 					}
 				}
+			}
+		})
+	}
+}
+
+// An answer that lacks its end says so, once; a reply that goes on with calls, or
+// that is whole, says nothing more.
+func TestLoop_anAnswerThatIsCutOffSaysSo(t *testing.T) {
+	tests := map[string]struct {
+		steps []scripted.Step
+		want  string
+	}{
+		"whole":           {[]scripted.Step{scripted.Say("One.").Finish("stop")}, "One."},
+		"out of length":   {[]scripted.Step{scripted.Say("One, tw").Finish("length")}, "One, tw\n\n[The answer is cut off here, at the model's limit of length. Say \"go on\" for the rest.]"},
+		"filtered":        {[]scripted.Step{scripted.Say("One, tw").Finish("content_filter")}, "One, tw\n\n[The answer is cut off here, by the content filter of the model's provider.]"},
+		"before the call": {[]scripted.Step{scripted.Say("One").Call("a", "{}").Finish("length"), scripted.Say("two.")}, "Onetwo."},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			var said strings.Builder
+			for e, err := range (&llm.Loop{Model: scripted.New(tt.steps...), Tools: tools{"a": echo("A")}}).Run(t.Context(), nil) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				said.WriteString(e.Text)
+			}
+			if said.String() != tt.want {
+				t.Errorf("said %q, want %q", said.String(), tt.want)
 			}
 		})
 	}

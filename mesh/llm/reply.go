@@ -178,12 +178,14 @@ func (r *run) stream(ctx context.Context, req *Request, last bool) (*mesh.ModelR
 	rest, commands, problem := split.Close()
 	reply.Text = text.String()
 	r.say(rest)
-	if last {
-		return reply, "", nil
+	if !last {
+		reply.Tools = append(reply.Tools, commands...)
+		if problem != "" {
+			reply.Tools = append(reply.Tools, wholeReply(""))
+		}
 	}
-	reply.Tools = append(reply.Tools, commands...)
-	if problem != "" {
-		reply.Tools = append(reply.Tools, wholeReply(""))
+	if len(reply.Tools) == 0 && strings.TrimSpace(reply.Text) != "" {
+		r.say(cutNotes[reply.Finish])
 	}
 	return reply, problem, nil
 }
@@ -205,6 +207,18 @@ func wholeReply(id string) mesh.ToolUse {
 // maxCallID bounds the ids of calls, in bytes: logs refuse longer ones, and so do
 // providers other than the one that made it up.
 const maxCallID = 128
+
+// Finish reasons of replies that lack their end.
+const (
+	finishLength = "length"
+	finishFilter = "content_filter"
+)
+
+// cutNotes are what the user reads behind an answer that lacks its end.
+var cutNotes = map[string]string{
+	finishLength: "\n\n[The answer is cut off here, at the model's limit of length. Say \"go on\" for the rest.]",
+	finishFilter: "\n\n[The answer is cut off here, by the content filter of the model's provider.]",
+}
 
 // identify gives an id to calls that have none, one that is too long, or one that
 // was used before in this conversation, so that results can be told apart.
