@@ -174,7 +174,7 @@ func TestAlone_goesOnWithWhatDoesNotNeedWhatFailed(t *testing.T) {
 			return nil, mesh.Errorf(mesh.Unavailable, "test", "the list is away")
 		})
 		answer := b.say(w, userSays("find overdue tasks, mail the list to bob@x.org, book a review tomorrow at 10"))
-		wantIn(t, answer, "I could not use tasks.search: Failed to execute 'tasks.search': the list is away.", "Done with calendar.create.", "I did not get to mail.send.")
+		wantIn(t, answer, "I could not use tasks.search: Failed to execute 'tasks.search': the list is away.", "Done with calendar.create.", "I did not get to mail.send (“mail the list to bob@x.org”).")
 		if len(b.calls) != 1 || !strings.HasPrefix(b.calls[0], "calendar.create") {
 			t.Errorf("%s: called %q", w.name, b.calls)
 		}

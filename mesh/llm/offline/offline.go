@@ -59,10 +59,17 @@ func New(now func() time.Time) *Model {
 	return &Model{now: now}
 }
 
-// Generate streams the reply to the last message of the user.
+// Generate streams the reply to the last message of the user. If the user was
+// asked and did not say yes, an agent that another one dispatched ends with an
+// error instead that tells what is done and what is not: a result is what others
+// wait for to go on.
 func (m *Model) Generate(ctx context.Context, req *llm.Request) iter.Seq2[llm.Chunk, error] {
 	return func(yield func(llm.Chunk, error) bool) {
 		r := plan(readTurn(req, m.now(), &m.memo))
+		if r.declined {
+			yield(llm.Chunk{}, &mesh.Error{Code: mesh.Canceled, Op: "offline.Generate", Reason: mesh.ReasonDeclined, Detail: r.written()})
+			return
+		}
 		for _, piece := range pieced(r.written()) {
 			if err := ctx.Err(); err != nil {
 				yield(llm.Chunk{}, mesh.Wrap("offline.Generate", err))
@@ -90,6 +97,8 @@ type reply struct {
 	text     string
 	calls    []toolCall
 	commands []string
+	// declined says that the text is why the work was left.
+	declined bool
 }
 
 // written returns the reply's text. Its only block of commands is the one of
@@ -123,8 +132,18 @@ func tooMany() reply {
 // which is not for rules to do.
 const carryOut = "Carry out the skill "
 
-// plan decides as whom to reply.
+// plan decides what to reply. What came of a turn that this one ended is told
+// first.
 func plan(t *turn) reply {
+	r := planAs(t)
+	if t.stopped != nil && len(r.calls)+len(r.commands) == 0 {
+		r.text = strings.TrimSpace(plan(t.stopped).text + "\n\n" + r.text)
+	}
+	return r
+}
+
+// planAs decides as whom to reply.
+func planAs(t *turn) reply {
 	if len(t.text) > maxText {
 		return say("This request is longer than the %d KiB that I can take apart; please shorten it.", maxText>>10)
 	}

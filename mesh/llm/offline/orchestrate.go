@@ -30,6 +30,8 @@ func planParts(t *turn) reply {
 	}
 	find, deeds := searched(t)
 	switch {
+	case t.final:
+		return untouched(t)
 	case len(deeds) > 0:
 		return t.perform(deeds)
 	case find.refused != "":
@@ -82,6 +84,14 @@ func domainsOf(def *llm.Tool) []domain {
 		}
 	}
 	return nil
+}
+
+// untouched tells that nothing was done about the request, and will not be.
+func untouched(t *turn) reply {
+	if t.text == "" {
+		return say("I did nothing more.")
+	}
+	return say("I did nothing about %s.", quoteShort(t.text))
 }
 
 func (c *catalog) splitter() splitter { return splitter{matches: c.matches, verbs: c.verbs} }
@@ -266,7 +276,11 @@ func summary(t *turn) reply {
 	}
 	text := strings.Join(lines, "\n")
 	if len(dispatched) > 1 {
-		text = headline(done, len(dispatched)) + "\n\n" + text
+		head := headline(done, len(dispatched))
+		if t.final && done > 0 { // agents that were stopped tell themselves what they left
+			head = fmt.Sprintf("This is how far the %d steps came:", len(dispatched))
+		}
+		text = head + "\n\n" + text
 	}
 	if missed := notUnderstood(t); missed != "" {
 		text += "\n\n" + missed

@@ -21,11 +21,11 @@ func (w *work) report() reply {
 		}
 		for _, s := range w.steps {
 			if s.part == n && s.state == open {
-				rest = append(rest, s.skill.Name)
+				rest = append(rest, w.named(s))
 			}
 		}
 	}
-	if len(rest) > 0 && len(lines) > 0 {
+	if len(rest) > 0 {
 		lines = append(lines, "I did not get to "+listed(rest)+".")
 	}
 	for _, p := range w.unknown {
@@ -38,6 +38,15 @@ func (w *work) report() reply {
 		return w.helpless()
 	}
 	return reply{text: strings.Join(lines, "\n\n")}
+}
+
+// named names a step that was not taken: by its skill, and among several parts
+// of a request by what it is for.
+func (w *work) named(s *step) string {
+	if len(w.parts) < 2 {
+		return s.skill.Name
+	}
+	return s.skill.Name + " (" + quoteShort(w.parts[s.part].words()) + ")"
 }
 
 // puzzled says that nothing was done about the text, and why.
@@ -59,9 +68,7 @@ func (w *work) helpless() reply {
 	switch {
 	case w.find.refused != "":
 		return say("I cannot find out which skills there are, so I cannot do this: %s", sentence(clip(squeeze(strings.TrimPrefix(w.find.refused, "Error: ")), 200)))
-	case len(w.steps) > 0:
-		return say("I know what to do, but I have no means left to do it.")
-	case len(w.cat.skills) == 0 && len(w.t.domains) == 0:
+	case len(w.cat.skills) == 0 && len(w.t.domains) == 0 && w.t.tool(toolGetSkill) == nil:
 		return say("I have no skills, so I cannot do %s.", quoteShort(w.t.text))
 	}
 	return say("%s %s", puzzled(w.t.text), w.find.offers())
@@ -69,11 +76,15 @@ func (w *work) helpless() reply {
 
 // offers says what can be done, in one sentence.
 func (d *discovery) offers() string {
-	if len(d.t.domains) == 0 {
+	domains := d.t.domains
+	if def := d.t.tool(toolGetSkill); len(domains) == 0 && def != nil {
+		domains = domainsOf(def)
+	}
+	if len(domains) == 0 {
 		return offers(newCatalog(d.known))
 	}
 	var names []string
-	for _, dom := range d.t.domains {
+	for _, dom := range domains {
 		names = append(names, dom.name)
 	}
 	return "I have skills for " + listed(names) + "."

@@ -80,6 +80,9 @@ func route(t *turn) reply {
 			return r
 		}
 	}
+	if t.final {
+		return untouched(t)
+	}
 	asked := newClause(t.text).trimmed()
 	if r, ok := t.handoff(asked); ok {
 		return r
@@ -125,6 +128,9 @@ func consulted(c *call) reply {
 	}
 	if said.Agent == "" {
 		said.Agent = c.arg("agent")
+	}
+	if strings.EqualFold(said.Status, "canceled") && strings.TrimSpace(said.Result) != "" {
+		return reply{text: strings.TrimSpace(said.Result)} // it tells what it did before
 	}
 	if c.failed || said.Status != "" && !strings.EqualFold(said.Status, "completed") && !strings.HasSuffix(strings.ToLower(said.Status), "input_required") {
 		why := said.Result

@@ -52,8 +52,15 @@ type turn struct {
 	earlier []mesh.ToolUse
 	first   bool // the conversation has no answer yet
 	final   bool // no call is made any more
-	now     time.Time
-	memo    *memo
+	ended   bool // because the user did not say yes
+	// stopped is the turn that this one ended, because the user was asked
+	// something and wrote this instead of a yes or no; it is final.
+	stopped *turn
+	// dispatched says that the agent works for one that talks to the user: what the
+	// user answers is no mission of its.
+	dispatched bool
+	now        time.Time
+	memo       *memo
 
 	face    face
 	listed  []skill  // the skills that the request describes
@@ -70,8 +77,8 @@ const (
 )
 
 func readTurn(req *llm.Request, now time.Time, known *memo) *turn {
-	t := &turn{tools: req.Tools, first: true, now: now, memo: known}
-	begin, end := t.span(req.Messages)
+	begin, end, final := span(req.Messages)
+	t := &turn{tools: req.Tools, first: true, final: final, ended: final, now: now, memo: known}
 	for _, m := range req.Messages[:max(begin, 0)] {
 		if m.Role == llm.RoleAssistant {
 			t.first = false
@@ -82,14 +89,31 @@ func readTurn(req *llm.Request, now time.Time, known *memo) *turn {
 		t.read(req.Messages[begin].Text)
 	}
 	for i, m := range req.Messages[begin+1:] {
-		if m.Role == llm.RoleUser && m.ToolID == "" && i+begin+1 <= end {
-			continue // the user's word to go on
+		if byUser(&m) && i+begin+1 <= end || asksToGoOn(&m) {
+			continue // the user's word to go on, and what it answers
 		}
 		t.happened(m)
 	}
 	t.readFace(req)
+	t.dispatched = t.role() == orchestrator || strings.Contains(req.System, missionRule)
+	if begin <= 0 || !waited(req.Messages[:begin]) {
+		return t
+	}
+	// The user was asked, and said something else: what waited is over.
+	before := *req
+	before.Messages = req.Messages[:begin]
+	stopped := readTurn(&before, now, known)
+	stopped.final, stopped.ended = true, true
+	if t.dispatched {
+		return stopped
+	}
+	t.first, stopped.first = stopped.first, false
+	t.stopped = stopped
 	return t
 }
+
+// missionRule is how the prompts of agents that others dispatch tell them so.
+const missionRule = "You do exactly one mission"
 
 // limitMark is the id of the message that says that no command is run any more.
 const limitMark = "limit"
@@ -122,62 +146,90 @@ func (t *turn) happened(m llm.Message) {
 }
 
 // span returns where the turn begins: at the last message that the user wrote,
-// or, if that only answers whether to go on with what was cut, at the one
-// before. Then end is where the answer is, and otherwise it is begin.
-func (t *turn) span(messages []llm.Message) (begin, end int) {
+// or, if that only answers what the user was asked, at the one before. Then end is
+// where the answer is, and otherwise it is begin. After an answer that is not a
+// plain yes nothing more is done: final.
+func span(messages []llm.Message) (begin, end int, final bool) {
 	end = written(messages, len(messages))
-	for begin = end; begin > 0; {
+	for begin = end; begin > 0 && waited(messages[:begin]); {
 		before := written(messages, begin)
-		last := messages[begin-1]
-		cut := last.Role == llm.RoleTool || last.Role == llm.RoleUser && last.ToolID != "" || last.Role == llm.RoleAssistant && len(last.Tools) > 0
-		if last.Role == llm.RoleUser && last.ToolID == "" { // it was asked more than once
-			cut, _ = goOn(last.Text)
-		}
-		yes, no := goOn(messages[begin].Text)
-		if before < 0 || !cut || !yes && !no {
+		answer := mesh.AnswerOf(messages[begin].Text)
+		// What another answer follows at once went to a call that asked again.
+		wanted := answer == mesh.AnswerOther && (begin == end || !byUser(&messages[begin+1]))
+		if before < 0 || wanted {
 			break
 		}
-		t.final = t.final || no
+		final = final || answer != mesh.AnswerYes
 		begin = before
 	}
-	return begin, end
+	return begin, end, final
+}
+
+// waited reports whether the user was asked something at the end of the
+// messages: calls were made that have no reply yet, or it was asked whether to go
+// on after a limit.
+func waited(messages []llm.Message) bool {
+	last := &messages[len(messages)-1]
+	switch {
+	case byUser(last): // it was asked more than once, or nothing came of the message
+		before := messages[:len(messages)-1]
+		return len(before) > 0 && waited(before)
+	case last.Role == llm.RoleAssistant:
+		return len(last.Tools) > 0 || asksToGoOn(last)
+	}
+	for _, m := range slices.Backward(messages) { // the results of calls
+		if m.Role == llm.RoleAssistant || byUser(&m) {
+			break
+		}
+		if strings.Contains(m.Text, callWaits) || strings.Contains(m.Text, callLost) {
+			return false
+		}
+	}
+	return true
+}
+
+// What stands for the results of calls of another task: one that waits for an
+// answer of its own, which this is not, or that was cut, and asks nothing.
+const (
+	callWaits = "it waits for the user's answer to an earlier task."
+	callLost  = "The call was interrupted; it is not known whether it had an effect."
+)
+
+// byUser reports whether the user wrote the message.
+func byUser(m *llm.Message) bool { return m.Role == llm.RoleUser && m.ToolID == "" }
+
+// asksToGoOn reports whether the message is the mesh's own report of a limit,
+// which comes in the name of the agent. Replies of the planner have no name,
+// whatever they quote.
+func asksToGoOn(m *llm.Message) bool {
+	return m.Role == llm.RoleAssistant && m.Name != "" && len(m.Tools) == 0 && strings.Contains(m.Text, "Would you like me to continue")
+}
+
+// answerHead is what may be an answer before the rest of a message.
+var answerHead = regexp.MustCompile(`^([^,;.!:\n–—]{1,40})[,;.!:\n–—]+\s*`)
+
+// withoutAnswer takes a yes or no off the beginning of what the user wants:
+// "no, create a task to call Dave". "Send: …" and "Don't: …" are no answers.
+func withoutAnswer(text string) string {
+	m := answerHead.FindStringSubmatch(text)
+	if m == nil || len(m[0]) == len(text) || mesh.AnswerOf(m[1]) == mesh.AnswerOther {
+		return text
+	}
+	if head := newClause(m[1]); len(verbOf(head)) > 0 || forbids(head) {
+		return text
+	}
+	return text[len(m[0]):]
 }
 
 // written returns the place of the last message before end that the user wrote,
 // or -1.
 func written(messages []llm.Message, end int) int {
 	for i := end - 1; i >= 0; i-- {
-		if messages[i].Role == llm.RoleUser && messages[i].ToolID == "" {
+		if byUser(&messages[i]) {
 			return i
 		}
 	}
 	return -1
-}
-
-var (
-	yesWords = set("yes y yep yeah ok okay sure continue proceed resume ahead")
-	noWords  = set("no n nope stop cancel abort don't not never")
-	asides   = set("please go on it do that thanks thank you keep going with i and so , . !")
-)
-
-// goOn reads an answer to whether to go on.
-func goOn(text string) (yes, no bool) {
-	const most = 6
-	tokens := tokenize(text)
-	for _, t := range tokens {
-		switch {
-		case noWords[t.low]:
-			no = true
-		case yesWords[t.low]:
-			yes = true
-		case !asides[t.low]:
-			return false, false
-		}
-	}
-	if len(tokens) > most {
-		return false, false
-	}
-	return (yes || newClause(text).begins("go on") > 0) && !no, no
 }
 
 var resultHead = regexp.MustCompile(`^(?:#+ )?Results? from [^\n:]{1,120}:[ \t]*`)
@@ -204,7 +256,7 @@ func (t *turn) read(text string) {
 			*section = append(*section, line)
 		}
 	}
-	t.text = strings.TrimSpace(strings.Join(mission, "\n"))
+	t.text = withoutAnswer(strings.TrimSpace(strings.Join(mission, "\n")))
 	t.notes = strings.TrimSpace(strings.Join(notes, "\n"))
 }
 

@@ -65,6 +65,9 @@ func planWork(t *turn) reply {
 		return t.perform(deeds)
 	}
 	r := w.report()
+	if t.ended && t.dispatched && slices.ContainsFunc(w.steps, func(s *step) bool { return s.state != done }) {
+		r.declined = true
+	}
 	if t.first && t.alone() {
 		r.text = strings.TrimSpace(r.text + "\n\n" + notice)
 	}

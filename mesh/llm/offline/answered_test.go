@@ -1,0 +1,165 @@
+package offline
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"agentmesh/mesh"
+	"agentmesh/mesh/llm"
+)
+
+// askedToGoOn is what the mesh says in the name of an agent that met a limit.
+var askedToGoOn = llm.Message{Role: llm.RoleAssistant, Name: "main", Text: "I have used the calls.\n\nWould you like me to continue?"}
+
+// Where the user reads a report before the answer, a yes goes on, whatever its
+// language, a no ends, and something else is a request of its own after what is
+// open was told (S3-042, S3-044).
+func TestAnswers_afterAReport(t *testing.T) {
+	const text = "find overdue tasks, mail the list to bob@x.org, book a review tomorrow at 10"
+	for _, w := range ways[2:] {
+		steps := 1
+		switch {
+		case !w.listed && w.face == byCommand:
+			steps = 3 // searching, and reading pages
+		case !w.listed:
+			steps = 2
+		}
+		for answer, want := range map[string]struct {
+			more string // the calls after the answer, by name
+			says []string
+		}{
+			"ja":           {"calendar.create mail.send", []string{"Done with mail.send.", "Done with calendar.create."}},
+			"Yes please!":  {"calendar.create mail.send", []string{"Done with mail.send.", "Done with calendar.create."}},
+			"nein":         {"", []string{"I did not get to mail.send (“mail the list to bob@x.org”)", "calendar.create (“book a review tomorrow at 10”)"}},
+			"hm, whatever": {"", []string{"I did not get to mail.send (“mail the list to bob@x.org”)", "calendar.create (“book a review tomorrow at 10”)", "I did not understand “hm, whatever”"}},
+			"no, create a task to call Dave": {"tasks.create",
+				[]string{"I did not get to mail.send (“mail the list to bob@x.org”)", "calendar.create (“book a review tomorrow at 10”)", "Done with tasks.create."}},
+		} {
+			b := newBench(t)
+			history := append(cutAfter(t, b, w, steps, text), askedToGoOn, userSays(answer))
+			before := len(b.calls)
+			if before != 1 {
+				t.Fatalf("%s: %q were called before", w.name, b.calls)
+			}
+			said := b.say(w, history...)
+			var more []string
+			for _, c := range b.calls[before:] {
+				name, _, _ := strings.Cut(c, " ")
+				more = append(more, name)
+			}
+			slices.Sort(more) // those of one block come in any order
+			if !slices.Equal(more, strings.Fields(want.more)) {
+				t.Errorf("%s, %q: then called %q, want %q", w.name, answer, more, want.more)
+			}
+			wantIn(t, said, want.says...)
+		}
+	}
+}
+
+// What the planner or a skill says is no question of the mesh, whatever it looks
+// like: a yes after it repeats nothing.
+func TestAnswers_onlyTheMeshAsks(t *testing.T) {
+	w := wayNamed(t, "alone with a tool for each skill")
+	b := newBench(t)
+	history := cutAfter(t, b, w, 3, "Create a task to call Ann")
+	own := askedToGoOn
+	own.Name = ""
+	history = append(history[:3:3], own)
+	before := slices.Clone(b.calls)
+	wantIn(t, b.say(w, append(history, userSays("yes"))...), "I did not understand “yes”")
+	if diff := cmp.Diff(before, b.calls); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// Calls that wait for the answer to another task, or that were cut with their
+// task, are not settled by what the user says in this one, and nothing is made
+// again because of it.
+func TestAnswers_areNotForOtherTasks(t *testing.T) {
+	b := newBench(t)
+	tools, system := b.face(wayNamed(t, "alone with a tool for each skill"), []string{"*"})
+	for _, result := range []string{"The call has not been made yet: " + callWaits, callLost} {
+		req := &llm.Request{System: system, Tools: tools, Messages: []llm.Message{
+			userSays("Create a task to call Ann, then list my files"),
+			{Role: llm.RoleAssistant, Tools: []mesh.ToolUse{{ID: "1", Name: "tasks-create", Arguments: `{"title":"Call Ann"}`}}},
+			{Role: llm.RoleTool, ToolID: "1", Failed: true, Text: result}, userSays("yes"),
+		}}
+		if calls := legal(t, req); len(calls) > 0 {
+			t.Errorf("after %q it makes %v", result, calls)
+		}
+	}
+}
+
+// An agent that was dispatched takes no answer for a mission: unless it is a yes,
+// its work ends with an error, so that nobody takes it for done, that tells how
+// far it came (S3-042).
+func TestAnswers_areNoMissionOfWhoWasDispatched(t *testing.T) {
+	b := newBench(t)
+	tools, system := b.face(wayNamed(t, "several agents with use_skill"), []string{"tasks.*"})
+	req := func(answers ...string) *llm.Request {
+		call := mesh.ToolUse{ID: "1", Name: toolUseSkill, Arguments: `{"skill":"tasks.create","arguments":{"title":"Call Ann"}}`}
+		r := &llm.Request{System: system + "\n" + missionRule + " and return its result.", Tools: tools, Messages: []llm.Message{
+			userSays("Create a task to call Ann"), {Role: llm.RoleAssistant, Tools: []mesh.ToolUse{call}},
+			{Role: llm.RoleTool, ToolID: "1", Failed: true, Text: "The limit of skill calls per turn is reached (1 of 1)."},
+		}}
+		for _, a := range answers {
+			r.Messages = append(r.Messages, userSays(a))
+		}
+		return r
+	}
+	for _, answers := range [][]string{{"maybe"}, {"no"}, {"create a task to call Dave instead"}, {"later", "yes"}, {"yes", "no"}} {
+		for c, err := range b.model.Generate(t.Context(), req(answers...)) {
+			if !mesh.IsCode(err, mesh.Canceled) || mesh.DetailOf(err) != "I did not get to tasks.create." {
+				t.Errorf("%q: %+v, error %v", answers, c, err)
+			}
+		}
+	}
+	for _, answers := range [][]string{{"yes"}, {"ja", "weiter"}} {
+		if diff := cmp.Diff([]map[string]any{{"skill": "tasks.create", "arguments": map[string]any{"title": "Call Ann"}}}, legal(t, req(answers...))); diff != "" {
+			t.Errorf("%q: %s", answers, diff)
+		}
+	}
+}
+
+// Agents that delegate hand no answer on, and tell what came of what they
+// delegated.
+func TestAnswers_areNotDelegated(t *testing.T) {
+	w := newWorld(t)
+	for _, tt := range []struct {
+		tools          []llm.Tool
+		call           mesh.ToolUse
+		result, answer string
+		want           []string
+	}{
+		{w.mainTools().tools, mesh.ToolUse{ID: "1", Name: toolConsult, Arguments: `{"agent":"orchestrator","task":"x"}`},
+			`{"agent":"orchestrator","status":"completed","result":"Ann was called."}`, "maybe", []string{"Ann was called.", "I did not understand “maybe”"}},
+		{w.mainTools().tools, mesh.ToolUse{ID: "1", Name: toolConsult, Arguments: `{"agent":"tasks","task":"x"}`},
+			`{"agent":"tasks","status":"canceled","result":"Stopped, as the user wishes."}`, "no", []string{"Stopped, as the user wishes."}},
+		{w.orchestratorTools().tools, mesh.ToolUse{ID: "1", Name: toolResults, Arguments: `{}`}, `{"agents":[]}`, "create a task to call Dave", nil},
+	} {
+		req := &llm.Request{Tools: tt.tools, Messages: []llm.Message{
+			userSays("Call Ann and Bob"), {Role: llm.RoleAssistant, Tools: []mesh.ToolUse{tt.call}}, {Role: llm.RoleTool, ToolID: "1", Text: tt.result}, userSays(tt.answer),
+		}}
+		if calls := legal(t, req); len(calls) > 0 {
+			t.Errorf("%q leads to %v", tt.answer, calls)
+		}
+		said := plan(readTurn(req, time.Time{}, &memo{}))
+		wantIn(t, said.text, tt.want...)
+	}
+}
+
+func TestWithoutAnswer(t *testing.T) {
+	for text, want := range map[string]string{
+		"no, create a task": "create a task", "Yes: find it": "find it", "ja, und weiter?": "und weiter?", "No thanks. Hello": "Hello",
+		"no": "no", "no, ": "no, ", "Don't, create a task": "Don't, create a task", "Send: hello to bob": "Send: hello to bob",
+		"stop, thief": "stop, thief", "buy milk, and eggs": "buy milk, and eggs", "": "",
+	} {
+		if got := withoutAnswer(text); got != want {
+			t.Errorf("%q became %q, want %q", text, got, want)
+		}
+	}
+}
