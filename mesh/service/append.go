@@ -55,9 +55,7 @@ func (s *Threads) AppendEvents(ctx context.Context, req *meshv1.AppendEventsRequ
 		return nil, mesh.Wrap(op, err)
 	}
 	w := &writer{op: op, grant: g, now: s.now().UTC().Truncate(time.Millisecond), budgets: s.budgets, users: s.users, volumes: s.volumes, delegators: s.delegators}
-	w.logged = func(x *thread.Execution, events ...*mesh.Event) (bool, error) {
-		return s.logged(ctx, key, x.Opened, events)
-	}
+	w.logged = func(after mesh.Seq, ids []string) (map[string]bool, error) { return s.logged(ctx, key, after, ids) }
 	err = s.states.Decide(ctx, key, func(st *thread.State) (threads.Decision, error) {
 		return w.decide(st, events)
 	})
@@ -68,7 +66,10 @@ func (s *Threads) AppendEvents(ctx context.Context, req *meshv1.AppendEventsRequ
 		w.release()
 		return nil, err
 	}
-	s.volumes.add(w.written)
+	s.volumes.add(w.added(events))
+	if err := w.dispatchedAll(events); err != nil {
+		return nil, err
+	}
 	resp := &meshv1.AppendEventsResponse{Grants: map[string]string{}}
 	for id, g := range w.grants {
 		resp.Grants[string(id)] = s.signer.Issue(g)
@@ -83,7 +84,7 @@ func (s *Threads) decode(op string, req *meshv1.AppendEventsRequest) ([]*mesh.Ev
 	if n := len(req.GetEvents()); n == 0 || n > maxAppend {
 		return nil, mesh.InvalidField(op, "events", "has %d events; it must have 1 to %d", n, maxAppend)
 	}
-	events := make([]*mesh.Event, 0, len(req.Events))
+	events, ids := make([]*mesh.Event, 0, len(req.Events)), make(map[string]bool, len(req.Events))
 	for i, p := range req.Events {
 		e, err := wire.EventFromProto(p)
 		if err != nil {
@@ -92,6 +93,10 @@ func (s *Threads) decode(op string, req *meshv1.AppendEventsRequest) ([]*mesh.Ev
 		if e.ID == "" || len(e.ID) > maxEventID {
 			return nil, mesh.InvalidField(op, fmt.Sprintf("events[%d].id", i), "has %d bytes; give every event a UUID of its own, and the same when you send it again", len(e.ID))
 		}
+		if ids[e.ID] { // the log would drop it, and what is checked by it would not be there
+			return nil, mesh.InvalidField(op, fmt.Sprintf("events[%d].id", i), "is that of an event before it; give every event a UUID of its own")
+		}
+		ids[e.ID] = true
 		if e.Time.IsZero() {
 			e.Time = s.now()
 		}
@@ -111,23 +116,26 @@ type writer struct {
 	users   *limit.Windows
 	volumes *volumes
 	delegators
-	// logged reports whether the log has all of the events since the execution
-	// was opened.
-	logged func(x *thread.Execution, events ...*mesh.Event) (bool, error)
+	// logged returns which of the ids the log has above the Seq. It reads all of
+	// the thread from there on: ask once for each request, not for each event.
+	logged func(after mesh.Seq, ids []string) (map[string]bool, error)
 	spent  // by this request
 
 	children map[mesh.ExecutionID]mesh.Execution // dispatched by this request
 	grants   map[mesh.ExecutionID]mesh.Grant     // to be issued
 	answers  map[string]bool                     // approvals settled by this request
-	begun    map[string]bool                     // calls of skills made by this request
-	written  map[mesh.ExecutionID]volume         // of this request
+	fresh    map[mesh.ExecutionID]bool           // of the children, that the thread did not have
+	returns                                      // of this request
+	written  map[mesh.ExecutionID]volume         // by this request, if all of it is new
+	sizes    []int                               // of its events, in bytes
 }
 
 // decide checks the events on the thread's state.
 func (w *writer) decide(st *thread.State, events []*mesh.Event) (threads.Decision, error) {
 	w.release()
 	w.children, w.grants, w.answers = map[mesh.ExecutionID]mesh.Execution{}, map[mesh.ExecutionID]mesh.Grant{}, map[string]bool{}
-	w.begun, w.written = map[string]bool{}, map[mesh.ExecutionID]volume{}
+	w.fresh, w.written, w.sizes = map[mesh.ExecutionID]bool{}, map[mesh.ExecutionID]volume{}, nil
+	w.returns = returns{begun: map[string]string{}, settled: map[string]bool{}}
 	mine := st.Execution(w.grant.Execution)
 	if mine == nil {
 		return threads.Decision{}, mesh.ThreadNotFound(w.op)
@@ -143,16 +151,23 @@ func (w *writer) decide(st *thread.State, events []*mesh.Event) (threads.Decisio
 			return threads.Decision{}, err
 		}
 	}
+	if err := w.checkLoose(mine); err != nil {
+		return threads.Decision{}, err
+	}
 	return threads.Decision{Events: events, Scopes: []mesh.Scope{mesh.Scope(w.grant.Execution)}}, nil
 }
 
 // repeated takes events that the log has already, and no others.
 func (w *writer) repeated(mine *thread.Execution, events []*mesh.Event) (threads.Decision, error) {
-	known, err := w.logged(mine, events...)
+	ids := make([]string, 0, len(events))
+	for _, e := range events {
+		ids = append(ids, e.ID)
+	}
+	known, err := w.logged(mine.Opened, ids)
 	if err != nil {
 		return threads.Decision{}, mesh.Wrap(w.op, err)
 	}
-	if !known {
+	if len(known) < len(ids) {
 		return threads.Decision{}, over(w.op)
 	}
 	return threads.Decision{Events: events}, nil
@@ -161,6 +176,9 @@ func (w *writer) repeated(mine *thread.Execution, events []*mesh.Event) (threads
 func (w *writer) check(st *thread.State, i int, e *mesh.Event) error {
 	if e.Time.After(w.now) { // an agent's clock does not move the thread ahead
 		e.Time = w.now
+	}
+	if oldest := w.now.Add(-slack); e.Time.Before(oldest) { // nor far behind
+		e.Time = oldest
 	}
 	if err := w.fits(i, e); err != nil {
 		return err
@@ -269,8 +287,20 @@ func (w *writer) checkDispatch(st *thread.State, i int, b mesh.DispatchIssued) e
 		return mesh.Wrap(w.op, err)
 	}
 	w.children[c.ID], w.grants[c.ID] = c, g
+	w.fresh[c.ID] = st.Execution(c.ID) == nil
 	if n := w.dispatched(st); n > maxChildren {
 		return mesh.Errorf(mesh.Exhausted, w.op, "an execution may dispatch at most %d agents, and this would make %d", maxChildren, n)
+	}
+	return nil
+}
+
+// dispatchedAll refuses a dispatch that the log has dropped, because its event has
+// the id of another one: nobody gets a grant for what is not in the log.
+func (w *writer) dispatchedAll(events []*mesh.Event) error {
+	for i, e := range events {
+		if b, ok := e.Body.(mesh.DispatchIssued); ok && e.Pos == 0 && w.fresh[b.Child.ID] {
+			return mesh.InvalidField(w.op, fmt.Sprintf("events[%d].id", i), "is that of another event of the thread; give every event a UUID of its own")
+		}
 	}
 	return nil
 }

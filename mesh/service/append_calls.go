@@ -75,10 +75,10 @@ func (w *writer) checkCall(st *thread.State, i int, e *mesh.Event, b mesh.SkillC
 		span{"source", b.Source, 0, maxName}, span{"version", b.Version, 0, maxName}); err != nil {
 		return err
 	}
-	w.begun[b.Call] = true
 	if st.Seen(e.ID) {
 		return nil
 	}
+	w.begun[b.Call] = e.ID
 	mine := st.Execution(w.grant.Execution)
 	if approved, settled := w.answers[b.Call]; settled && !approved || !settled && mine.Approval(b.Call) != nil {
 		return mesh.Errorf(mesh.Precondition, w.op, "the call %q of %s is not approved; it can be made when the user has said so", clip(b.Call), clip(b.Skill))
@@ -125,8 +125,24 @@ func (w *writer) tripped(st *thread.State) []*mesh.Event {
 	return []*mesh.Event{{ID: mesh.NewEventID(), Time: w.now, Execution: w.grant.Execution, Actor: "node", Body: w.trip.Fact()}}
 }
 
+// returns are those of a request, and the calls that it makes itself.
+type returns struct {
+	begun   map[string]string // call -> id of the event that made it
+	settled map[string]bool   // calls made before that have returned by now
+	loose   []loose
+}
+
+// A loose return is of no call that the state knows to be open. It is taken if
+// the log has it already, or if by, the event of the request that made its call,
+// is new: one with the id of another event is dropped by the log.
+type loose struct {
+	at           int
+	id, call, by string
+}
+
 // checkReturned checks that the execution has made the call and that it has not
-// come back before, unless the same is sent again.
+// come back before, unless the same is sent again. For what the state does not
+// say, see checkLoose.
 func (w *writer) checkReturned(st *thread.State, i int, e *mesh.Event, b mesh.SkillReturned) error {
 	err := w.bounded(i, "skill_returned", span{"call", b.Call, 0, maxName}, span{"content", b.Content, 0, mesh.MaxResult})
 	if err != nil {
@@ -135,16 +151,37 @@ func (w *writer) checkReturned(st *thread.State, i int, e *mesh.Event, b mesh.Sk
 	if b.Duration < 0 {
 		return mesh.InvalidField(w.op, fmt.Sprintf("events[%d].skill_returned.duration", i), "must not be negative, and is %v", b.Duration)
 	}
-	mine := st.Execution(w.grant.Execution)
-	if _, open := mine.Unsettled[b.Call]; open || w.begun[b.Call] {
+	if _, open := st.Execution(w.grant.Execution).Unsettled[b.Call]; open && !w.settled[b.Call] {
+		w.settled[b.Call] = true
 		return nil
 	}
-	known, err := w.logged(mine, e)
+	w.loose = append(w.loose, loose{i, e.ID, b.Call, w.begun[b.Call]})
+	delete(w.begun, b.Call)
+	return nil
+}
+
+// checkLoose checks the loose returns of the request by one look at the log: the
+// thread is held meanwhile.
+func (w *writer) checkLoose(mine *thread.Execution) error {
+	if len(w.loose) == 0 {
+		return nil
+	}
+	after := mine.Opened
+	var ids []string
+	for _, l := range w.loose {
+		ids = append(ids, l.id)
+		if l.by != "" { // whose event may have the id of any other
+			ids, after = append(ids, l.by), 0
+		}
+	}
+	known, err := w.logged(after, ids)
 	if err != nil {
 		return mesh.Wrap(w.op, err)
 	}
-	if !known {
-		return w.refuse(i, fmt.Sprintf("the execution has no call %q that has not returned", clip(b.Call)))
+	for _, l := range w.loose {
+		if made := l.by != "" && !known[l.by]; !made && !known[l.id] {
+			return w.refuse(l.at, fmt.Sprintf("the execution has no call %q that has not returned", clip(l.call)))
+		}
 	}
 	return nil
 }

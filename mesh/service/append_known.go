@@ -2,34 +2,40 @@ package service
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/thread"
+	"agentmesh/mesh/threadlog"
 )
 
 // scanPage is how many events are read at a time to look for some of them.
 const scanPage = 256
 
-// logged reports whether the thread has all the events, by their ids, above the
-// Seq after.
-func (s *Threads) logged(ctx context.Context, key mesh.ThreadKey, after mesh.Seq, events []*mesh.Event) (bool, error) {
-	missing := make(map[string]bool, len(events))
-	for _, e := range events {
-		missing[e.ID] = true
+// logged returns which of the ids the thread has above the Seq after.
+func (s *Threads) logged(ctx context.Context, key mesh.ThreadKey, after mesh.Seq, ids []string) (map[string]bool, error) {
+	missing, found := make(map[string]bool, len(ids)), make(map[string]bool, len(ids))
+	for _, id := range ids {
+		missing[id] = true
 	}
 	for len(missing) > 0 {
 		page, err := s.log.Read(ctx, key, after, scanPage)
-		if err != nil || len(page) == 0 {
-			return false, err
+		if err != nil {
+			return nil, err
 		}
 		for _, e := range page {
-			delete(missing, e.ID)
-			after = e.Seq
+			if after = e.Seq; missing[e.ID] {
+				delete(missing, e.ID)
+				found[e.ID] = true
+			}
+		}
+		if len(page) < scanPage {
+			break
 		}
 	}
-	return true, nil
+	return found, nil
 }
 
 // recalled has the tenants whose users' calls before the start of the node are
@@ -64,7 +70,7 @@ const slack = time.Hour
 // the calls that the log has of its users within their window. Those of threads
 // that were deleted are forgotten.
 func (s *Threads) recall(ctx context.Context, t mesh.TenantID, events []*mesh.Event) error {
-	if !s.users.Limits() || !calls(events) {
+	if !s.users.Limits() || !slices.ContainsFunc(events, isCall) {
 		return nil
 	}
 	r := s.known.tenant(t)
@@ -73,20 +79,7 @@ func (s *Threads) recall(ctx context.Context, t mesh.TenantID, events []*mesh.Ev
 	if r.done {
 		return nil
 	}
-	type call struct {
-		payer string
-		at    time.Time
-	}
-	var made []call
-	now := s.now()
-	err := s.recent(ctx, t, now.Add(-s.users.Period()-slack), func(st *thread.State, e *mesh.Event) {
-		if _, ok := e.Body.(mesh.SkillCalled); !ok || now.Sub(e.Time) > s.users.Period() {
-			return
-		}
-		if x := st.Execution(e.Execution); x != nil {
-			made = append(made, call{payer(t, x.User), e.Time})
-		}
-	})
+	made, err := s.recent(ctx, t, s.now())
 	if err != nil {
 		return err
 	}
@@ -97,54 +90,84 @@ func (s *Threads) recall(ctx context.Context, t mesh.TenantID, events []*mesh.Ev
 	return nil
 }
 
-func calls(events []*mesh.Event) bool {
-	for _, e := range events {
-		if _, ok := e.Body.(mesh.SkillCalled); ok {
-			return true
-		}
-	}
-	return false
+func isCall(e *mesh.Event) bool {
+	_, ok := e.Body.(mesh.SkillCalled)
+	return ok
 }
 
-// recent calls f with the events of the tenant's threads that were touched after
-// since, and each time with the thread folded up to the event.
-func (s *Threads) recent(ctx context.Context, t mesh.TenantID, since time.Time, f func(*thread.State, *mesh.Event)) error {
+// A call is one of a skill that was made for a user.
+type call struct {
+	payer string
+	at    time.Time
+}
+
+// recent returns the calls of the tenant's users within their window. It folds
+// only the threads that have some, and those stay with the states.
+func (s *Threads) recent(ctx context.Context, t mesh.TenantID, now time.Time) ([]call, error) {
 	const size = 100
+	var made []call
 	for before := mesh.Pos(0); ; {
 		infos, err := s.log.Threads(ctx, t, before, size)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		for _, info := range infos {
 			before = info.LastPos
 			last, err := s.log.Read(ctx, info.Key, info.Last-1, 1)
 			if err != nil {
-				return err
+				return nil, err
 			}
-			if len(last) > 0 && last[0].Time.Before(since) {
+			if len(last) > 0 && now.Sub(last[0].Time) > s.users.Period()+slack {
+				return made, nil
+			}
+			calls, err := s.lastCalls(ctx, info, now)
+			if err != nil {
+				return nil, err
+			}
+			if len(calls) == 0 {
+				continue
+			}
+			err = s.states.With(ctx, info.Key, func(st *thread.State) error {
+				for _, e := range calls {
+					if x := st.Execution(e.Execution); x != nil {
+						made = append(made, call{payer(t, x.User), e.Time})
+					}
+				}
 				return nil
-			}
-			if err := s.fold(ctx, info.Key, f); err != nil {
-				return err
+			})
+			if err != nil {
+				return nil, err
 			}
 		}
 		if len(infos) < size {
-			return nil
+			return made, nil
 		}
 	}
 }
 
-func (s *Threads) fold(ctx context.Context, key mesh.ThreadKey, f func(*thread.State, *mesh.Event)) error {
-	for st := new(thread.State); ; {
-		page, err := s.log.Read(ctx, key, st.Seq, scanPage)
-		if err != nil || len(page) == 0 {
-			return err
+// lastCalls returns the events of the thread's calls within the window. It reads
+// backwards, until the thread is older than that: a call has the node's time,
+// any other event may be slack behind.
+func (s *Threads) lastCalls(ctx context.Context, info threadlog.Info, now time.Time) ([]*mesh.Event, error) {
+	var calls []*mesh.Event
+	for end := info.Last; end > 0; {
+		from := max(end-scanPage, 0)
+		page, err := s.log.Read(ctx, info.Key, from, int(end-from))
+		if err != nil {
+			return nil, err
 		}
-		for _, e := range page {
-			st.Apply(e)
-			f(st, e)
+		for _, e := range slices.Backward(page) {
+			age := now.Sub(e.Time)
+			switch called := isCall(e); {
+			case called && age <= s.users.Period():
+				calls = append(calls, e)
+			case called, age > s.users.Period()+slack:
+				return calls, nil
+			}
 		}
+		end = from
 	}
+	return calls, nil
 }
 
 // payer is whose calls the limit of a user counts.

@@ -94,11 +94,23 @@ func (w *writer) fits(i int, e *mesh.Event) error {
 	case total.bytes > most.bytes:
 		name = fmt.Sprintf("log.bytes: %d bytes", w.volumes.most.bytes)
 	default:
-		w.written[e.Execution] = w.written[e.Execution].plus(one)
+		w.written[e.Execution], w.sizes = w.written[e.Execution].plus(one), append(w.sizes, one.bytes)
 		return nil
 	}
 	return &mesh.Error{Code: mesh.Exhausted, Op: w.op, Field: fmt.Sprintf("events[%d]", i),
 		Detail: "The log has all that it takes of one execution (" + name + "); only the ends of what was begun can be added; end it, and begin another"}
+}
+
+// added is what the log has taken of the events: those that it had already, which
+// were sent again, do not count twice.
+func (w *writer) added(events []*mesh.Event) map[mesh.ExecutionID]volume {
+	out := map[mesh.ExecutionID]volume{}
+	for i, size := range w.sizes {
+		if e := events[i]; e.Pos != 0 {
+			out[e.Execution] = out[e.Execution].plus(volume{1, size})
+		}
+	}
+	return out
 }
 
 // ends reports whether the event is the end of something that was begun.

@@ -208,7 +208,7 @@ func (s *Threads) ListThreads(ctx context.Context, req *meshv1.ListThreadsReques
 // ReadThread implements meshv1.ThreadServiceServer.
 func (s *Threads) ReadThread(ctx context.Context, req *meshv1.ReadThreadRequest) (*meshv1.ReadThreadResponse, error) {
 	const op, most, usual = "service.ReadThread", 1000, 100
-	key, _, err := s.existing(ctx, op, req.GetThreadId(), req.GetAfterSeq())
+	key, _, _, err := s.existing(ctx, op, req.GetThreadId(), req.GetAfterSeq())
 	if err != nil {
 		return nil, err
 	}
@@ -260,25 +260,26 @@ func (s *Threads) page(ctx context.Context, key mesh.ThreadKey, after mesh.Seq, 
 	return out, after < tail, err
 }
 
-// existing returns the key of a thread that has events, and the grant under
-// which it is read, if any: that of an execution that is not over.
-func (s *Threads) existing(ctx context.Context, op, id string, after int64) (mesh.ThreadKey, *mesh.Grant, error) {
+// existing returns the key of a thread that has events, the Seq of one that was
+// the last, and the grant under which the thread is read, if any: that of an
+// execution that was not over at that Seq.
+func (s *Threads) existing(ctx context.Context, op, id string, after int64) (mesh.ThreadKey, mesh.Seq, *mesh.Grant, error) {
 	key, call, err := keyFor(ctx, op, id)
 	if err != nil {
-		return key, nil, err
+		return key, 0, nil, err
 	}
 	g := call.Principal.Grant
 	if after < 0 {
-		return key, g, mesh.InvalidField(op, "after_seq", "is %d; it must be the seq of an event, or 0", after)
+		return key, 0, g, mesh.InvalidField(op, "after_seq", "is %d; it must be the seq of an event, or 0", after)
 	}
 	tail, err := s.log.Tail(ctx, key)
 	if err != nil {
-		return key, g, mesh.Wrap(op, err)
+		return key, 0, g, mesh.Wrap(op, err)
 	}
 	if tail == 0 {
-		return key, g, mesh.ThreadNotFound(op)
+		return key, 0, g, mesh.ThreadNotFound(op)
 	}
-	return key, g, s.mayRead(ctx, op, key, g)
+	return key, tail, g, s.mayRead(ctx, op, key, g)
 }
 
 // mayRead refuses a grant whose execution is over.
@@ -309,13 +310,17 @@ func over(op string) *mesh.Error {
 }
 
 // FollowThread implements meshv1.ThreadServiceServer. A follower under a grant
-// is cut off when the grant expires or its execution is over.
+// is cut off when the grant expires or its execution is over; for it sees the end
+// of its execution among the events, it cannot begin after the last one.
 func (s *Threads) FollowThread(req *meshv1.FollowThreadRequest, stream grpc.ServerStreamingServer[meshv1.FollowThreadResponse]) error {
 	const op = "service.FollowThread"
 	ctx := stream.Context()
-	key, g, err := s.existing(ctx, op, req.GetThreadId(), req.GetAfterSeq())
+	key, tail, g, err := s.existing(ctx, op, req.GetThreadId(), req.GetAfterSeq())
 	if err != nil {
 		return err
+	}
+	if after := req.GetAfterSeq(); g != nil && after > int64(tail) {
+		return mesh.InvalidField(op, "after_seq", "is %d, and the thread has %d events; under a grant it must be the seq of one of them, or 0", after, tail)
 	}
 	if err := accept(stream); err != nil {
 		return err
