@@ -59,6 +59,12 @@ func TestAnApprovalGoesUpToTheUserAndTheAnswerDown(t *testing.T) {
 					t.Errorf("ended %v: %q", s.State, s.Status)
 				}
 				same(t, "effects", o.happened(), tt.effects...)
+				for _, name := range []string{"main", "orchestrator"} {
+					if m := o.models[name]; m != nil && len(m.Requests()) > 0 {
+						reqs := m.Requests()
+						passedOn(t, name, reqs[len(reqs)-1], "> May I run mail.send?")
+					}
+				}
 				if told := o.told("mail"); !strings.Contains(told, tt.told) {
 					t.Errorf("the model was told %q", told)
 				}

@@ -25,14 +25,6 @@ func search(face agent.Face, query string) scripted.Step {
 	return use("tasks.search", "query", query)
 }
 
-// shown is how a call that did not happen is shown.
-func shown(face agent.Face, query string) string {
-	if face == agent.FaceCommands {
-		return "tasks.search --query " + query
-	}
-	return "tasks.search(query: " + query + ")"
-}
-
 func order(s scripted.Step, id, after string) scripted.Step {
 	return s.Call("dispatch_agent", fmt.Sprintf(`{"agent_id":%q,"mission":"Search %s","skills":["tasks.search"],"depends_on":[%s]}`, id, id, after))
 }
@@ -58,8 +50,8 @@ func TestAnAgentAtTheLimitOfATurnAsksTheUserAndGoesOn(t *testing.T) {
 					o.open(o.all())
 					thread := mesh.NewThreadID()
 					first := o.Say(thread, "Search one and two")
-					want := "I have used the 1 skill calls that I may make for one message.\n\nDone so far:\n- tasks.search(query: one)\n\nStill open:\n- " +
-						shown(face, "two") + "\n\nWould you like me to continue?"
+					want := "I have used the 1 skill call that I may make for one message.\n\nDone so far:\n- tasks.search(query: one)\n\nStill open:\n- " +
+						"tasks.search(query: two)\n\nWould you like me to continue?"
 					if diff := cmp.Diff(want, first.Asked()); diff != "" || first.State != input {
 						t.Fatalf("ended %v (-want +got):\n%s", first.State, diff)
 					}
@@ -79,6 +71,12 @@ func TestAnAgentAtTheLimitOfATurnAsksTheUserAndGoesOn(t *testing.T) {
 					if fresh := o.models["tasks"].Requests()[2].Fresh; !strings.Contains(fresh, "wants you to continue") || !strings.Contains(fresh, "- tasks.search(query: one)") {
 						t.Errorf("the agent is told %q", fresh)
 					}
+					for _, name := range []string{"main", "orchestrator"} {
+						if m := o.models[name]; m != nil && len(m.Requests()) > 0 {
+							reqs := m.Requests()
+							passedOn(t, name, reqs[len(reqs)-1], "> Still open:")
+						}
+					}
 					for name, m := range o.models {
 						if m.Left() > 0 {
 							t.Errorf("%s was asked less often than it should have been", name)
@@ -86,6 +84,17 @@ func TestAnAgentAtTheLimitOfATurnAsksTheUserAndGoesOn(t *testing.T) {
 					}
 				})
 			}
+		}
+	}
+}
+
+// passedOn checks what the model of an agent is told when the user's answer was one
+// to an agent that it dispatched: the question, and that the answer was given to it.
+func passedOn(t *testing.T, name string, r *llm.Request, question string) {
+	t.Helper()
+	for _, want := range []string{"answers what other agents asked", "do not have anything done again", " asked:\n", question} {
+		if strings.Count(r.Fresh, want) != 1 {
+			t.Errorf("%s is told %q, want one %q", name, r.Fresh, want)
 		}
 	}
 }
@@ -115,15 +124,15 @@ func not(match scripted.Match) scripted.Match {
 	return func(r *llm.Request) bool { return !match(r) }
 }
 
-const fourAtTheLimit = `I have used the 1 skill calls that I may make for one message.
+const fourAtTheLimit = `I have used the 1 skill call that I may make for one message.
 
 Done so far:
-- z: tasks.search(query: z)
+- tasks.search(query: z)
 
 Still open:
-- a: tasks.search(query: a)
-- b: tasks.search(query: b)
-- c: Search c (not begun: it waits for others)
+- tasks.search(query: a)
+- tasks.search(query: b)
+- Search c (not begun: it waits for others)
 
 Would you like me to continue?`
 
@@ -196,6 +205,9 @@ func TestAtALimitAnotherAnswerIsANewInstruction(t *testing.T) {
 	if s := o.Say(thread, "better look for three"); s.State != completed {
 		t.Errorf("ended %v: %q", s.State, s.Status)
 	}
+	if reqs := o.models["main"].Requests(); !strings.Contains(reqs[1].Fresh, "see to that") || !strings.Contains(reqs[1].Fresh, "> Still open:\n> - tasks.search(query: two)") {
+		t.Errorf("main is told %q", reqs[1].Fresh)
+	}
 	reqs := o.models["tasks"].Requests()
 	if m := reqs[2].Messages; m[len(m)-1].Text != "better look for three" || strings.Contains(reqs[2].Fresh, "continue") {
 		t.Errorf("the agent is told %q and %q", m[len(m)-1].Text, reqs[2].Fresh)
@@ -210,8 +222,8 @@ func TestConsultedAgentsReportTheLimitOfAConversationOnce(t *testing.T) {
 		limits node.Limits
 		begin  string
 	}{
-		"thread": {node.Limits{ThreadCalls: 1}, "This conversation has used all of the 1 skill calls"},
-		"user":   {node.Limits{UserCalls: 1}, "You have used all of the 1 skill calls"},
+		"thread": {node.Limits{ThreadCalls: 1}, "This conversation has used the 1 skill call"},
+		"user":   {node.Limits{UserCalls: 1}, "You have used the 1 skill call"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := newOffice(t)
@@ -226,7 +238,7 @@ func TestConsultedAgentsReportTheLimitOfAConversationOnce(t *testing.T) {
 			s := o.Say(mesh.NewThreadID(), "Search z, a and b")
 			asked := s.Asked()
 			for _, want := range []string{
-				tt.begin, "\n- tasks-1: tasks.search(query: z)", ": tasks.search(query: a)", ": tasks.search(query: b)",
+				tt.begin, "\n- tasks.search(query: z)", "\n- tasks.search(query: a)", "\n- tasks.search(query: b)",
 				"\n\nThere is room for more at ", `Would you like me to continue then? Answer "yes" when it is time.`,
 			} {
 				if strings.Count(asked, want) != 1 {
@@ -256,7 +268,7 @@ func TestAnApprovalAndALimitAreAskedTogether(t *testing.T) {
 	o.open(o.all())
 	thread := mesh.NewThreadID()
 	s := o.Say(thread, "Mail bob and search")
-	want := "1. May I run mail.send? Does mail.send\n   - to: bob\n\n2. I have used the 1 skill calls that I may make for one message.\n\n" +
+	want := "1. May I run mail.send? Does mail.send\n   - to: bob\n\n2. I have used the 1 skill call that I may make for one message.\n\n" +
 		"   Done so far:\n   - tasks.search(query: one)\n\n   Still open:\n   - tasks.search(query: two)\n\n   Would you like me to continue?\n\nYour answer counts for all of these."
 	if diff := cmp.Diff(want, s.Asked()); diff != "" {
 		t.Errorf("ended %v (-want +got):\n%s", s.State, diff)
@@ -312,7 +324,7 @@ func TestWithoutAModelTheUserIsAskedAtTheLimit(t *testing.T) {
 			m := meshtest.Start(t, w.all(), meshtest.Options{Limits: node.Limits{TurnCalls: 1}})
 			thread := mesh.NewThreadID()
 			s := m.Say(thread, "Create a task to call Ann, create a task to call Bob and create a task to call Carol")
-			for words, n := range map[string]int{"Done so far:\n- tasks-": 1, "Still open:\n- tasks-": 1, "Call ": 3, "Would you like me to continue?": 1, "say what is done": 0} {
+			for words, n := range map[string]int{"Done so far:\n- tasks.create(": 1, "Still open:\n- tasks.create(": 1, "Call ": 3, "Would you like me to continue?": 1, "say what is done": 0} {
 				if strings.Count(s.Asked(), words) != n {
 					t.Errorf("ended %v, asked %q, want %d of %q", s.State, s.Asked(), n, words)
 				}

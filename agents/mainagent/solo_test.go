@@ -131,6 +131,42 @@ func TestAloneTheAgentPausesAtALimit(t *testing.T) {
 	}
 }
 
+// While there is no room, each report has all that is done and open, also in the
+// words of tools that are named otherwise; a no ends it, and the model is told what
+// to report (S3-042, S3-043).
+func TestAloneTheReportStaysWholeWhileThereIsNoRoom(t *testing.T) {
+	for _, face := range []agent.Face{agent.FaceUseSkill, agent.FaceDirect, agent.FaceCommands} {
+		t.Run(string(face), func(t *testing.T) {
+			create := func(title string) scripted.Step {
+				switch face {
+				case agent.FaceDirect:
+					return scripted.Call("tasks-create", `{"title":"`+title+`"}`)
+				case agent.FaceCommands:
+					return scripted.Say("```cmd\ntasks.create --title " + title + "\n```")
+				}
+				return use("tasks.create", "title", title)
+			}
+			model := scripted.New(create("Ann"), create("Bob"), scripted.Say("Ann is noted, Bob is not."))
+			m := aloneWithin(t, model, mainagent.Solo{Interface: face}, node.Limits{ThreadCalls: 1})
+			thread := mesh.NewThreadID()
+			s := m.Say(thread, "Note Ann and Bob")
+			for _, answer := range []string{"yes", "yes", "and now?", "yes", "no"} {
+				if s.State != input || !strings.Contains(s.Asked(), "Done so far:\n- tasks.create(title: Ann)\n\nStill open:\n- tasks.create(title: Bob)\n\nThere is room") {
+					t.Fatalf("before %q it ended %v and asked %q", answer, s.State, s.Asked())
+				}
+				s = m.Say(thread, answer)
+			}
+			if s.State != completed || s.Text != "Ann is noted, Bob is not." {
+				t.Errorf("ended %v: %q %q", s.State, s.Text, s.Status)
+			}
+			fresh := model.Requests()[2].Fresh
+			if !strings.Contains(fresh, "Done already:\n- tasks.create(title: Ann)\n\nNot done:\n- tasks.create(title: Bob)") {
+				t.Errorf("the model is told %q", fresh)
+			}
+		})
+	}
+}
+
 // S3-040: with the defaults it is the limit of ten calls that an agent meets
 // that works alone, and not that of its replies, also when it looks for each
 // skill before.

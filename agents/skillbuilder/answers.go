@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+
+	"agentmesh/mesh"
 )
 
 // plain returns the words of a short answer, in lower case and without marks.
@@ -30,13 +32,18 @@ func vocabulary(first, rest string) lexicon {
 	return lexicon{strings.Fields(first), strings.Fields(rest)}
 }
 
+// isYes also takes what answers other questions of the mesh with yes, but for a
+// "send it to all": that may well be what the skill is to do.
 func isYes(text string) bool {
+	if mesh.AnswerOf(text) == mesh.AnswerYes && !slices.Contains(plain(text), "send") {
+		return true
+	}
 	return vocabulary("yes y yep yeah sure ok okay continue go save perfect great fine correct confirm confirmed good looks sounds",
 		"please ahead on it that thats is right thanks thank you do lets let me i would like to this the skill with all and now").matches(text)
 }
 
 func isNo(text string) bool {
-	return vocabulary("no nope nah", "thanks thank you not now start a new one over please dont").matches(text)
+	return mesh.AnswerOf(text) == mesh.AnswerNo || vocabulary("no nope nah", "thanks thank you not now start a new one over please dont").matches(text)
 }
 
 // isCancel reports whether the user wants to leave. A sentence that merely has

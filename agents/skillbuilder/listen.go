@@ -19,19 +19,17 @@ const (
 )
 
 var (
-	itemPattern     = regexp.MustCompile(`(?s)^\s*1[.)]\s*(.*?)\s*(?:^|\s)2[.)]\s*(.*)$`)
-	inputsPattern   = regexp.MustCompile(`(?i)(?:\b(?:the\s+)?(?:required\s+)?(?:inputs?|parameters?|params|arguments?|fields?)\b\s*(?:are|is|to be)?\s*[:=]?|\b(?:it|they|we|you|and)?\s*\b(?:needs?|takes?|requires?|asks?\s+for|must\s+know|should\s+know)\b(?:\s+to\s+know)?\s*:?)\s+(.+)$`)
-	stepsPattern    = regexp.MustCompile(`(?i)^\s*(?:change\s+)?(?:the\s+)?steps?\s*(?:to|are|:|=)\s*(.+)$`)
-	aboutPattern    = regexp.MustCompile(`(?i)^\s*(?:change\s+)?(?:the\s+)?(?:description|purpose)\s*(?:to|is|:|=)\s*(.+)$`)
-	confirmPattern  = regexp.MustCompile(`(?i)^\s*(?:the\s+)?confirm(?:ation)?\s*(?:with|question)?\s*[:=]\s*(.+)$`)
-	approvalPattern = regexp.MustCompile(`(?i)\b(?:ask(?:s|ing)?\s+(?:me|us|the user|for\s+(?:my\s+|our\s+)?(?:approval|permission|confirmation))\b.*?\b(?:before|first|each time)\b|(?:needs?|requires?|wants?|with|without)\s+(?:my\s+|our\s+|the user['’]s\s+)?(?:approval|permission|confirmation)\b)`)
-	denial          = regexp.MustCompile(`(?i)\b(?:don['’]?t|do not|doesn['’]?t|does not|never|without|no)\b`)
-	namePattern     = regexp.MustCompile(`(?i)\b(?:rename(?:\s+(?:it|the skill))?(?:\s+to)?|call(?:ed)?(?:\s+(?:it|the skill))?|name(?:d)?(?:\s+(?:it|the skill))?)\s*(?:should\s+be|to|is|as|:|=)?\s*[“"'` + "`" + `]?([A-Za-z][A-Za-z0-9_. -]*)`)
-	dotted          = regexp.MustCompile(`(?:^|[\s“"'` + "`" + `(])([a-z][a-z0-9_]*\.[a-z][a-z0-9_]*)(?:[\s”"'` + "`" + `),.;!]|$)`)
-	quotedPattern   = regexp.MustCompile(`[“"]([^“”"\n]{1,120})[”"]|(?:^|\s)['‘]([^'‘’\n]{1,120})['’](?:[\s,.;]|$)`)
-	whenPattern     = regexp.MustCompile(`(?i)\b(?:triggers?|phrases?|words?|keywords?|use\s+(?:it|this)?\s*(?:for|when|on)|when(?:ever)?)\b\s*(?:are|is|to|:|=)?\s*(?:(?:i|we|you|someone|somebody|people|the user)\s+(?:says?|asks?(?:\s+(?:for|to))?|writes?|wants?(?:\s+to)?)\s+)?(.+)$`)
-	listBreak       = regexp.MustCompile(`(?i)\s*(?:,|;|\n|&|\+)\s*(?:and\s+|or\s+)?|\s+(?:and|or|plus)\s+`)
-	itemBreak       = regexp.MustCompile(`(?i)\s*(?:\blike\b|\bsuch as\b|\be\.g\.|\(|:|=|\s-\s).*$`)
+	itemPattern    = regexp.MustCompile(`(?s)^\s*1[.)]\s*(.*?)\s*(?:^|\s)2[.)]\s*(.*)$`)
+	inputsPattern  = regexp.MustCompile(`(?i)(?:\b(?:the\s+)?(?:required\s+)?(?:inputs?|parameters?|params|arguments?|fields?)\b\s*(?:are|is|to be)?\s*[:=]?|\b(?:it|they|we|you|and)?\s*\b(?:needs?|takes?|requires?|asks?\s+for|must\s+know|should\s+know)\b(?:\s+to\s+know)?\s*:?)\s+(.+)$`)
+	stepsPattern   = regexp.MustCompile(`(?i)^\s*(?:change\s+)?(?:the\s+)?steps?\s*(?:to|are|:|=)\s*(.+)$`)
+	aboutPattern   = regexp.MustCompile(`(?i)^\s*(?:change\s+)?(?:the\s+)?(?:description|purpose)\s*(?:to|is|:|=)\s*(.+)$`)
+	confirmPattern = regexp.MustCompile(`(?i)^\s*(?:the\s+)?confirm(?:ation)?\s*(?:with|question)?\s*[:=]\s*(.+)$`)
+	namePattern    = regexp.MustCompile(`(?i)\b(?:rename(?:\s+(?:it|the skill))?(?:\s+to)?|call(?:ed)?(?:\s+(?:it|the skill))?|name(?:d)?(?:\s+(?:it|the skill))?)\s*(?:should\s+be|to|is|as|:|=)?\s*[“"'` + "`" + `]?([A-Za-z][A-Za-z0-9_. -]*)`)
+	dotted         = regexp.MustCompile(`(?:^|[\s“"'` + "`" + `(])([a-z][a-z0-9_]*\.[a-z][a-z0-9_]*)(?:[\s”"'` + "`" + `),.;!]|$)`)
+	quotedPattern  = regexp.MustCompile(`[“"]([^“”"\n]{1,120})[”"]|(?:^|\s)['‘]([^'‘’\n]{1,120})['’](?:[\s,.;]|$)`)
+	whenPattern    = regexp.MustCompile(`(?i)\b(?:triggers?|phrases?|words?|keywords?|use\s+(?:it|this)?\s*(?:for|when|on)|when(?:ever)?)\b\s*(?:are|is|to|:|=)?\s*(?:(?:i|we|you|someone|somebody|people|the user)\s+(?:says?|asks?(?:\s+(?:for|to))?|writes?|wants?(?:\s+to)?)\s+)?(.+)$`)
+	listBreak      = regexp.MustCompile(`(?i)\s*(?:,|;|\n|&|\+)\s*(?:and\s+|or\s+)?|\s+(?:and|or|plus)\s+`)
+	itemBreak      = regexp.MustCompile(`(?i)\s*(?:\blike\b|\bsuch as\b|\be\.g\.|\(|:|=|\s-\s).*$`)
 )
 
 // details reads the answer to how the skill works and what it needs to know.
@@ -47,12 +45,12 @@ func details(text string) (steps []string, inputs []skill.Parameter) {
 	}
 	for _, s := range sentences(text) {
 		switch at := inputsPattern.FindStringSubmatchIndex(s); {
-		case at != nil:
+		case at != nil && !approver.MatchString(s[at[2]:]):
 			inputs = append(inputs, inputList(s[at[2]:])...)
 			if before := phrase(strings.TrimSuffix(strings.TrimSpace(s[:at[0]]), " and")); before != "" {
 				steps = append(steps, before)
 			}
-		case len(inputs) == 0 && namesThings(s):
+		case at == nil && len(inputs) == 0 && namesThings(s):
 			inputs = append(inputs, inputList(s)...)
 		case s != "":
 			steps = append(steps, s)
@@ -233,35 +231,25 @@ func phrases(text string) []string {
 	return capped(out, maxTriggers)
 }
 
-// approval takes in what the text says about asking the user before each call,
-// and returns the rest of the text.
-func (s *session) approval(text string) (rest string) {
-	if !approvalPattern.MatchString(text) {
-		return text
-	}
-	var kept []string
-	for _, part := range strings.SplitAfter(text, ".") {
-		if !approvalPattern.MatchString(part) {
-			kept = append(kept, part)
-			continue
-		}
-		if s.Approval = !denial.MatchString(part); !s.Approval {
-			s.Confirm = ""
-		}
-	}
-	return strings.TrimSpace(strings.Join(kept, ""))
-}
-
 // edit applies what the user wants changed, and reports whether it could tell.
 func (s session) edit(text string) (session, bool) {
 	if m := confirmPattern.FindStringSubmatch(text); m != nil {
 		s.Confirm = mesh.Clip(strings.Join(strings.Fields(m[1]), " "), maxPhrase)
 		return s, s.Confirm != ""
 	}
-	if rest := s.approval(text); rest != text {
-		changed, _ := s.edit(rest)
-		return changed, true
+	rest, other := s.hearApproval(text)
+	if other == strings.TrimSpace(text) {
+		return s.change(text)
 	}
+	if stepsPattern.MatchString(rest) || aboutPattern.MatchString(rest) {
+		other = rest // what is said for the page, though it speaks of asking
+	}
+	changed, _ := s.change(other)
+	return changed, true
+}
+
+// change is edit for all but the questions before each call.
+func (s session) change(text string) (session, bool) {
 	before := s.Name
 	if m := stepsPattern.FindStringSubmatch(text); m != nil {
 		s.Steps = capped(sentences(m[1]), maxSteps)
@@ -279,7 +267,7 @@ func (s session) edit(text string) (session, bool) {
 			if t := phrases(part); len(t) > 0 {
 				s.Triggers, done = t, true
 			}
-		case inputsPattern.MatchString(part):
+		case inputsPattern.MatchString(part) && !approver.MatchString(stripInputs(part)):
 			if in := inputList(stripInputs(part)); len(in) > 0 {
 				s.Inputs, done = in, true
 			}

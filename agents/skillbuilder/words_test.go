@@ -129,8 +129,8 @@ func TestShortAnswersAreUnderstoodAndSentencesAreNot(t *testing.T) {
 		yes, no string
 	}{
 		"cancel":  {isCancel, "cancel|Exit!|stop|please cancel|I want to exit skill creation|never mind|stop it now", "stop the server|cancels orders|it should stop|cancel the order of the customer"},
-		"yes":     {isYes, "yes|Yes, please.|ok|looks good|save it|sure, go ahead|y", "yes, but rename it|save the file to disk|ok so it posts things|👎|"},
-		"no":      {isNo, "no|nope|no, start a new one|No thanks", "no channel is needed|notify ops"},
+		"yes":     {isYes, "yes|Yes, please.|ok|looks good|save it|sure, go ahead|y|ja, bitte|weiter|👍", "send it to all|yes, but rename it|save the file to disk|ok so it posts things|👎|"},
+		"no":      {isNo, "no|nope|no, start a new one|No thanks|nein, danke", "no, but send it|no channel is needed|notify ops"},
 		"default": {isDefault, "you decide|ok, you decide|I don't know|your suggestions are fine|whatever you like|ok", "you decide which channel it is posted to then|post it|"},
 		"hello":   {isGreeting, "hi|Hello!|I'm back|where were we?", "hi, call it slack.ping|good"},
 		"restart": {isRestart, "start over|Restart!", "restart the server"},

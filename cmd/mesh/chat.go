@@ -238,6 +238,7 @@ func (c *chat) follow(ctx context.Context, t *turn) error {
 				c.app.show(v.newline(), "")
 				return errInterrupted
 			}
+			v.midline = v.midline || c.rich // a terminal has shown the ^C
 			c.app.show(v.note("■ cancelling; Ctrl-C again leaves"))
 		case err := <-cancelled:
 			if err != nil && !mesh.IsCode(err, mesh.Precondition) {

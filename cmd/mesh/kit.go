@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"runtime/debug"
 	"slices"
+	"strings"
+	"sync"
 	"time"
 
 	"google.golang.org/grpc"
@@ -25,6 +27,7 @@ import (
 	"agentmesh/mesh/notify"
 	"agentmesh/mesh/rpc"
 	"agentmesh/mesh/skill"
+	"agentmesh/skills"
 	"agentmesh/skills/calendar"
 	"agentmesh/skills/files"
 	httpskill "agentmesh/skills/http"
@@ -76,7 +79,7 @@ func newKit(cfg *node.Config, now func() time.Time, logger *slog.Logger) (*kit, 
 	info, _ := debug.ReadBuildInfo()
 	version := versionOf(info)
 	// The operator named these servers: they may be on this machine.
-	k.servers, err = mcp.Open(servers, mcp.Options{Logger: logger, Version: version})
+	k.servers, err = mcp.Open(servers, mcp.Options{Logger: logger, Version: version, Reserved: handlerDomains})
 	return k, err
 }
 
@@ -136,6 +139,17 @@ func (k *kit) handlers(domains, servers []string, conn grpc.ClientConnInterface)
 	}
 	return all, nil
 }
+
+// installed returns which handlers there are: those that the embedded skills
+// name, that of requests, and those of MCP servers, which come and go.
+var installed = sync.OnceValue(func() func(name string) bool {
+	known := map[string]bool{httpskill.Handler: true}
+	catalog, _ := skill.Load(skills.FS)
+	for _, s := range catalog.List() {
+		known[s.Handler] = true
+	}
+	return func(name string) bool { return known[name] || strings.HasPrefix(name, mcp.HandlerName("")) }
+})
 
 // domain is what runs the skills of a domain.
 func (k *kit) domain(name string, conn grpc.ClientConnInterface) (map[string]skill.Handler, error) {

@@ -38,7 +38,7 @@ var lookups = []lookup{
 
 // known returns what gets the results of the lookups that the agent may make, at
 // the same time and each within the limit. They are data, and quoted as such. One
-// that fails is left out: it never fails a turn.
+// that finds nothing is left out, and so is one that fails: it never fails a turn.
 func (k *kit) known(limit time.Duration) func(context.Context, *agent.Invocation) string {
 	handlers := map[string]skill.Handler{}
 	maps.Copy(handlers, tasks.Handlers())
@@ -58,7 +58,7 @@ func (k *kit) known(limit time.Duration) func(context.Context, *agent.Invocation
 	}
 }
 
-// look makes one lookup; "" if it fails.
+// look makes one lookup; "" if it fails or finds nothing.
 func (k *kit) look(ctx context.Context, inv *agent.Invocation, l lookup, h skill.Handler) string {
 	defer func() {
 		if p := recover(); p != nil {
@@ -69,6 +69,9 @@ func (k *kit) look(ctx context.Context, inv *agent.Invocation, l lookup, h skill
 	r, err := h.Execute(ctx, &skill.Call{Skill: l.skill, Args: l.args(inv)}, env)
 	if err != nil || r.Status == skill.StatusError {
 		k.logger.WarnContext(ctx, "a part of the context is missing", "skill", l.skill, "err", err)
+		return ""
+	}
+	if r.Metadata["count"] == 0 {
 		return ""
 	}
 	return l.title + "\n" + command.Quote(r.Content)

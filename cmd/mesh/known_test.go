@@ -45,6 +45,7 @@ func TestWhatIsKnownNeverFailsATurn(t *testing.T) {
 			}
 			return nil
 		}, "Call Ann"},
+		"nothing": {[]string{"*"}, func(context.Context, any) error { return nil }, ""},
 		"no answer": {[]string{"*"}, func(ctx context.Context, _ any) error {
 			<-ctx.Done()
 			return rpc.ToStatus(mesh.Wrap("test", ctx.Err()))

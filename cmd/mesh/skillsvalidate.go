@@ -170,7 +170,7 @@ func checkFile(arg, whole string) checked {
 	if s.Domain == filepath.Base(dir) || isDomain(dir) {
 		return checkTree(arg, filepath.Dir(dir), filepath.Base(dir), name)
 	}
-	found := checked{skills: 1, problems: checkRequest(arg, s)}
+	found := checked{skills: 1, problems: checkHandler(arg, s)}
 	if len(found.problems) > 0 {
 		return checked{problems: found.problems}
 	}
@@ -216,7 +216,7 @@ func checkTree(arg, root string, keep ...string) checked {
 		found.problems = append(found.problems, &meshv1.SkillProblem{Path: named(p.Path), Line: int32(p.Line), Detail: p.Detail}) // #nosec G115 -- a line of a file of at most 256 KiB
 	}
 	for _, s := range catalog.List() {
-		if bad := checkRequest(named(s.Path), s); len(bad) > 0 {
+		if bad := checkHandler(named(s.Path), s); len(bad) > 0 {
 			found.problems = append(found.problems, bad...)
 			continue
 		}
@@ -230,8 +230,12 @@ func checkTree(arg, root string, keep ...string) checked {
 	return found
 }
 
-// checkRequest checks the request template of a skill that is one.
-func checkRequest(file string, s *skill.Skill) []*meshv1.SkillProblem {
+// checkHandler checks that there is the skill's handler, and the request template
+// of a skill that is one.
+func checkHandler(file string, s *skill.Skill) []*meshv1.SkillProblem {
+	if p := skill.CheckHandler(s, installed()); p != nil {
+		return []*meshv1.SkillProblem{{Path: file, Line: int32(p.Line), Detail: p.Detail}} // #nosec G115 -- a line of a file of at most 256 KiB
+	}
 	if s.Handler != httpskill.Handler {
 		return nil
 	}

@@ -20,13 +20,19 @@ import (
 // and the agents that had the stream said, and in a line each what others did.
 type transcript struct {
 	// work has an entry for each execution that was opened.
-	work    map[string]*meshv1.Execution
+	work map[string]*meshv1.Execution
+	// leg is the agent that has the stream, and asked the skills of the calls that
+	// wait for the user's word, by execution and call.
+	leg     string
+	asked   map[[2]string]string
 	said    strings.Builder
 	speaker string
 	midline bool
 }
 
-func newTranscript() *transcript { return &transcript{work: map[string]*meshv1.Execution{}} }
+func newTranscript() *transcript {
+	return &transcript{work: map[string]*meshv1.Execution{}, asked: map[[2]string]string{}}
+}
 
 // add returns what the next event adds.
 func (t *transcript) add(ev *meshv1.Event) string {
@@ -48,6 +54,7 @@ func (t *transcript) add(ev *meshv1.Event) string {
 		if !t.hasStream(child.GetId()) {
 			return t.note(ev, "· "+withText(t.agent(ev)+" asks "+worker(child), clip(child.GetText(), 120)))
 		}
+		t.leg = child.GetAgent()
 	case *meshv1.Event_DispatchSettled:
 		return t.settled(ev, b.DispatchSettled)
 	case *meshv1.Event_SkillCalled:
@@ -57,23 +64,34 @@ func (t *transcript) add(ev *meshv1.Event) string {
 			return t.note(ev, "✗ "+withText(t.agent(ev)+": the skill failed", clip(b.SkillReturned.GetContent(), 120)))
 		}
 	case *meshv1.Event_ApprovalAsked:
+		t.asked[[2]string{ev.GetExecutionId(), b.ApprovalAsked.GetCall()}] = b.ApprovalAsked.GetSkill()
 		return t.note(ev, "? "+withText(t.agent(ev)+" asks before "+b.ApprovalAsked.GetSkill(), clip(b.ApprovalAsked.GetArgs(), 120)))
 	case *meshv1.Event_ApprovalSettled:
 		word := "refused"
 		if b.ApprovalSettled.GetApproved() {
 			word = "approved"
 		}
+		if skill := t.asked[[2]string{ev.GetExecutionId(), b.ApprovalSettled.GetCall()}]; skill != "" {
+			word += " " + skill
+		}
 		return t.note(ev, "! "+withText(word, clip(b.ApprovalSettled.GetText(), 120)))
 	case *meshv1.Event_CancelRequested:
 		return t.note(ev, "■ "+withText(b.CancelRequested.GetBy()+" cancels", b.CancelRequested.GetReason()))
 	case *meshv1.Event_LimitTripped:
-		return t.note(ev, "! "+withText("limit "+b.LimitTripped.GetLimit(), b.LimitTripped.GetDetail()))
+		return t.note(ev, "! "+withText("limit "+b.LimitTripped.GetLimit(), forPeople(b.LimitTripped.GetDetail())))
 	case *meshv1.Event_HandoffStarted:
 		return t.note(ev, "→ "+withText(b.HandoffStarted.GetFrom()+" hands over to "+b.HandoffStarted.GetTo(), b.HandoffStarted.GetReason()))
 	case *meshv1.Event_HandoffEnded:
 		return t.note(ev, "← "+withText("handoff "+b.HandoffEnded.GetOutcome(), b.HandoffEnded.GetSummary()))
 	}
 	return ""
+}
+
+// forPeople is a limit's detail without what it tells the agent to do, which
+// comes after a semicolon.
+func forPeople(detail string) string {
+	said, _, _ := strings.Cut(detail, ";")
+	return said
 }
 
 // end returns what closes the transcript.
@@ -89,11 +107,14 @@ func (t *transcript) moved(ev *meshv1.Event, m *meshv1.TaskMoved) string {
 	switch m.GetState() {
 	case a2apb.TaskState_TASK_STATE_COMPLETED, a2apb.TaskState_TASK_STATE_INPUT_REQUIRED:
 		if text != "" && !strings.HasSuffix(strings.TrimSpace(t.said.String()), strings.TrimSpace(text)) {
-			return t.say(ev, cmp.Or(t.speaker, "agent"), text, true)
+			return t.say(ev, cmp.Or(t.leg, t.speaker, "agent"), text, true)
 		}
 		return ""
 	case a2apb.TaskState_TASK_STATE_SUBMITTED, a2apb.TaskState_TASK_STATE_WORKING:
 		return ""
+	}
+	if m.GetState() == a2apb.TaskState_TASK_STATE_CANCELED {
+		text = why(text)
 	}
 	return t.note(ev, stateMark(m.GetState())+" "+withText(stateName(m.GetState()), cmp.Or(text, m.GetReason())))
 }

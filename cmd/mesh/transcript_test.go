@@ -79,7 +79,33 @@ func TestATranscriptReadsAsTheConversation(t *testing.T) {
 09:00:16  people › Which bob?
 09:00:18    ■ ann cancels: never mind
 09:00:19    ← handoff cancelled
-09:00:20    ■ canceled: Canceled.
+09:00:20    ■ canceled
+`
+	if d := cmp.Diff(want, got.String()); d != "" {
+		t.Errorf("-want +got\n%s", d)
+	}
+}
+
+// What waits for the user's word is told by the agent that has the stream, and
+// named again with the answer; what a limit tells agents is not for people.
+func TestATranscriptTellsOfQuestionsToPeople(t *testing.T) {
+	tr := newTranscript()
+	var got strings.Builder
+	for i, ev := range []*meshv1.Event{
+		{ExecutionId: "t", Body: &meshv1.Event_TaskOpened{TaskOpened: &meshv1.TaskOpened{Execution: &meshv1.Execution{Id: "t", Kind: "turn", Agent: "main"}}}},
+		{ExecutionId: "t", Body: &meshv1.Event_DispatchIssued{DispatchIssued: &meshv1.DispatchIssued{Child: &meshv1.Execution{Id: "m", Parent: "t", Agent: "main"}}}},
+		{ExecutionId: "m", Actor: "agent:main", Body: &meshv1.Event_ApprovalAsked{ApprovalAsked: &meshv1.ApprovalAsked{Call: "1", Skill: "mail.send", Args: `{"to":"bob"}`}}},
+		{ExecutionId: "m", Actor: "agent:main", Body: &meshv1.Event_LimitTripped{LimitTripped: &meshv1.LimitTripped{Limit: "turn.skill_calls", Detail: "The limit is reached (1 of 1); say what is done"}}},
+		{ExecutionId: "t", Actor: "node", Body: &meshv1.Event_TaskMoved{TaskMoved: &meshv1.TaskMoved{State: asks, Message: &a2apb.Message{Parts: textParts("Send it?")}}}},
+		{ExecutionId: "m", Actor: "agent:main", Body: &meshv1.Event_ApprovalSettled{ApprovalSettled: &meshv1.ApprovalSettled{Call: "1", Approved: true, Text: "yes"}}},
+	} {
+		ev.Time = timestamppb.New(epoch.Add(time.Duration(i+1) * time.Second))
+		got.WriteString(tr.add(ev))
+	}
+	want := `09:00:03    ? main asks before mail.send: {"to":"bob"}
+09:00:04    ! limit turn.skill_calls: The limit is reached (1 of 1)
+09:00:05  main › Send it?
+09:00:06    ! approved mail.send: yes
 `
 	if d := cmp.Diff(want, got.String()); d != "" {
 		t.Errorf("-want +got\n%s", d)

@@ -173,7 +173,7 @@ func (a *app) logger(level string) (*slog.Logger, error) {
 
 // nodeOptions are what a node gets beside its configuration.
 func nodeOptions(cfg *node.Config, c *crew, logger *slog.Logger) node.Options {
-	opts := node.Options{Builtins: c.builtins(), Skills: []fs.FS{skills.FS}, Logger: logger,
+	opts := node.Options{Builtins: c.builtins(), Skills: []fs.FS{skills.FS}, Handlers: installed(), Logger: logger,
 		Sources: []func(context.Context, *skill.Library) error{func(ctx context.Context, l *skill.Library) error { return c.kit.servers.Run(ctx, l) }}}
 	info, _ := debug.ReadBuildInfo()
 	opts.Version = versionOf(info)

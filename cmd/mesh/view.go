@@ -96,7 +96,7 @@ func (v *view) status(u update) (text, note string) {
 	case a2apb.TaskState_TASK_STATE_REJECTED:
 		line = withText("✗ rejected", u.text)
 	case a2apb.TaskState_TASK_STATE_CANCELED:
-		if line = withText("■ cancelled", u.text); u.reason == mesh.ReasonHandedOff && u.text != "" {
+		if line = withText("■ cancelled", why(u.text)); u.reason == mesh.ReasonHandedOff && u.text != "" {
 			line = "· " + oneLine(u.text) // the user left, and nothing went wrong
 		}
 	case a2apb.TaskState_TASK_STATE_AUTH_REQUIRED:
@@ -183,13 +183,14 @@ func (v *view) progress(e *executionNote, task string) string {
 			line = "· " + withText(name, clip(e.text, 120))
 		}
 	case "input_required":
-		line = "? " + withText(name+" asks", e.text)
+		// What it asks, whoever has the stream asks the user, if need be.
+		line = "· " + name + " waits for an answer"
 	case "completed":
 		line = "✓ " + withText(name+" done", clip(e.text, 120))
 	case "failed":
-		line = "✗ " + withText(name+" failed", e.text)
+		line = "✗ " + withText(name+" failed", clip(e.text, 240))
 	case "canceled":
-		line = "■ " + withText(name+" cancelled", e.text)
+		line = "■ " + withText(name+" cancelled", clip(e.text, 120))
 	}
 	if line == "" || line == was.shown {
 		return ""
@@ -211,7 +212,7 @@ func stepLine(u update) string {
 		return ""
 	}
 	if u.stage != "" {
-		line += " (" + oneLine(u.stage) + ")"
+		line += " (" + strings.ReplaceAll(oneLine(u.stage), "_", " ") + ")"
 	}
 	return line
 }
@@ -230,6 +231,14 @@ func returnLine(r *returnNote) string {
 		how += " (" + oneLine(r.outcome) + ")"
 	}
 	return "← " + withText(how, r.summary)
+}
+
+// why is the text of a cancelled task, unless it says no more than that.
+func why(text string) string {
+	if strings.EqualFold(strings.TrimRight(strings.TrimSpace(text), "."), "canceled") {
+		return ""
+	}
+	return text
 }
 
 // speakerName names who speaks where the mesh does not tell.

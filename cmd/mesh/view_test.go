@@ -56,19 +56,36 @@ func TestAViewShowsATurn(t *testing.T) {
 				work("a", "main", "knowledge", "started", "find it"), work("a", "main", "knowledge", "working", "searching…"),
 				work("a", "main", "knowledge", "working", "searching…"), work("c", "a", "index", "started", ""),
 				labelled, work("c", "a", "index", "failed", "no disk"), work("a", "main", "knowledge", "completed", ""),
-				work("b", "main", "worker", "input_required", "which?"), work("b", "main", "worker", "canceled", ""),
+				work("b", "main", "worker", "canceled", ""),
 			},
 			"", "", "· knowledge: find it\n· knowledge: searching…\n  · index: started\n· w1 (worker): count\n" +
-				"  ✗ index failed: no disk\n✓ knowledge done\n? worker asks: which?\n■ worker cancelled\n",
+				"  ✗ index failed: no disk\n✓ knowledge done\n■ worker cancelled\n",
+		},
+		"a question of agents below once and whole, from who has the stream": {
+			[]update{
+				work("a", "main", "orchestrator", "started", "two tasks"), work("c", "a", "tasks", "started", "a task"),
+				work("c", "a", "tasks", "input_required", "Create this task?\n- title: Ann"),
+				work("c", "a", "tasks", "input_required", "Create this task?\n- title: Ann"),
+				work("a", "main", "orchestrator", "input_required", "Create this task?\n- title: Ann"),
+				moved(asks, "main", "Create this task?\n- title: Ann"),
+			},
+			"· orchestrator: two tasks\n  · tasks: a task\n  · tasks waits for an answer\n· orchestrator waits for an answer\n" +
+				"main › Create this task?\n- title: Ann\n",
+			"Create this task?\n- title: Ann\n",
+			"· orchestrator: two tasks\n  · tasks: a task\n  · tasks waits for an answer\n· orchestrator waits for an answer\n",
+		},
+		"long words of agents below are short": {
+			[]update{work("c", "a", "tasks", "failed", strings.Repeat("word ", 200)), work("c", "a", "tasks", "canceled", strings.Repeat("word ", 200))},
+			"", "", "✗ tasks failed: " + strings.Repeat("word ", 47) + "word…\n■ tasks cancelled: " + strings.Repeat("word ", 23) + "word…\n",
 		},
 		"steps of a workflow, each once": {
 			[]update{
-				{state: working, agent: "b", step: 2, steps: 5, stage: "naming"},
-				{state: working, agent: "b", step: 2, steps: 5, stage: "naming", text: "thinking"},
+				{state: working, agent: "b", step: 2, steps: 5, stage: "naming_it"},
+				{state: working, agent: "b", step: 2, steps: 5, stage: "naming_it", text: "thinking"},
 				{state: asks, agent: "b", step: 3, steps: 5, text: "Its name?"},
 			},
-			"· b: step 2 of 5 (naming)\n· thinking\n· b: step 3 of 5\nb › Its name?\n",
-			"Its name?\n", "· b: step 2 of 5 (naming)\n· thinking\n· b: step 3 of 5\n",
+			"· b: step 2 of 5 (naming it)\n· thinking\n· b: step 3 of 5\nb › Its name?\n",
+			"Its name?\n", "· b: step 2 of 5 (naming it)\n· thinking\n· b: step 3 of 5\n",
 		},
 		"a step that the agent tells in words is not told twice": {
 			[]update{{state: working, agent: "b", step: 1, steps: 5, stage: "naming", text: "Step 1 of 5: naming"}},

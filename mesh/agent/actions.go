@@ -12,16 +12,18 @@ import (
 	"agentmesh/mesh/limit"
 	"agentmesh/mesh/llm"
 	"agentmesh/mesh/skill"
+	"agentmesh/mesh/skill/command"
 )
 
 // actions is what an execution did, in short.
 type actions struct {
-	done    []string // skill calls that had success
+	done    []string // skill calls that had success for the present instruction
+	did     []string // and for the one that the user's last message follows
 	tripped bool     // it met a limit before the user's last message
 	open    []string // what that limit kept from happening
 }
 
-// actions returns what this execution did for the present instruction.
+// actions returns what this execution did.
 func (m *Mesh) actions(ctx context.Context) (actions, error) {
 	m.reading.Lock()
 	defer m.reading.Unlock()
@@ -29,9 +31,16 @@ func (m *Mesh) actions(ctx context.Context) (actions, error) {
 		return actions{}, mesh.Wrap("agent.actions", err)
 	}
 	out := actions{tripped: m.story.stopped, open: m.story.open}
-	for _, a := range m.story.actions[m.story.since:] {
-		if a.worked() {
-			out.done = append(out.done, skillSummary(a.skill, a.args))
+	for i, a := range m.story.actions {
+		if !a.worked() {
+			continue
+		}
+		short := skillSummary(a.skill, a.args)
+		if i >= m.story.since {
+			out.done = append(out.done, short)
+		}
+		if i >= m.story.before {
+			out.did = append(out.did, short)
 		}
 	}
 	return out, nil
@@ -97,6 +106,22 @@ func (m *Mesh) answered() []string {
 	return out
 }
 
+// relayed returns what agents that this execution dispatched asked the user until
+// the last message, as far as was read: who asked, and the question.
+func (m *Mesh) relayed() []string {
+	m.reading.Lock()
+	defer m.reading.Unlock()
+	var out []string
+	for _, a := range m.story.relayed {
+		who := a.agent
+		if a.label != "" {
+			who += " (" + a.label + ")"
+		}
+		out = append(out, who+" asked:\n"+command.Quote(mesh.Clip(a.question, maxAsk)))
+	}
+	return out
+}
+
 // tripOf returns the trip that the fact tells of.
 func tripOf(b *meshv1.LimitTripped) *limit.Trip {
 	known := &limit.Trip{Limit: b.GetLimit()}
@@ -135,13 +160,13 @@ func Unsettled(events []*meshv1.Event, execution mesh.ExecutionID) []string {
 	return out
 }
 
-// Done returns the skill calls in the events, in short, that the execution or one
-// that it led to has made with success.
-func Done(events []*meshv1.Event, execution mesh.ExecutionID) []string {
+// Done returns the skill calls in the events, in short, that the execution and
+// those that it led to have made with success, of each of them that has any.
+func Done(events []*meshv1.Event, execution mesh.ExecutionID) []Work {
 	type id struct{ execution, call string }
 	below := map[string]bool{string(execution): true}
 	short := map[id]string{}
-	var out []string
+	var out Report
 	for _, e := range events {
 		x := e.GetExecutionId()
 		if !below[x] {
@@ -155,12 +180,13 @@ func Done(events []*meshv1.Event, execution mesh.ExecutionID) []string {
 		case *meshv1.Event_SkillReturned:
 			of := id{x, b.SkillReturned.GetCall()}
 			if did := short[of]; did != "" && !b.SkillReturned.GetFailed() {
-				out = append(out, did)
+				w := out.of(x)
+				w.Done = append(w.Done, did)
 			}
 			delete(short, of)
 		}
 	}
-	return out
+	return out.Work
 }
 
 // maxSummary bounds an action in a list for people, in bytes.
@@ -183,18 +209,23 @@ func skillSummary(name, args string) string {
 	return name + "(" + mesh.Clip(strings.Join(parts, ", "), maxSummary) + ")"
 }
 
-// summary is a model's call in short.
-func summary(use mesh.ToolUse) string {
-	var args struct {
-		Skill     string          `json:"skill"`
-		Arguments json.RawMessage `json:"arguments"`
-		Line      string          `json:"line"`
+// A namer is Tools that know which call of a skill a model's call makes.
+type namer interface {
+	// skillCall returns the skill and its arguments, as JSON; false if the call is
+	// none of a skill.
+	skillCall(use mesh.ToolUse) (name, args string, ok bool)
+}
+
+// summary is a model's call in short, in the words that it has in the log once it
+// is made.
+func summary(tools llm.Tools, use mesh.ToolUse) string {
+	if n, ok := tools.(namer); ok {
+		if name, args, ok := n.skillCall(use); ok {
+			return skillSummary(name, args)
+		}
 	}
-	switch err := json.Unmarshal([]byte(use.Arguments), &args); {
-	case err == nil && args.Line != "":
-		return mesh.Clip(args.Line, maxSummary)
-	case err == nil && args.Skill != "":
-		return skillSummary(args.Skill, string(args.Arguments))
+	if line := commandLine(use); line != "" {
+		return mesh.Clip(line, maxSummary)
 	}
 	return skillSummary(use.Name, use.Arguments)
 }

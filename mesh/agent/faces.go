@@ -194,6 +194,32 @@ func (t *SkillTools) Commands() llm.Commands {
 	return commands{}
 }
 
+// skillCall implements namer.
+func (t *SkillTools) skillCall(use mesh.ToolUse) (name, args string, ok bool) {
+	switch {
+	case use.Name == llm.CommandTool:
+		c, err := command.Line{Raw: commandLine(use)}.Parse()
+		if err != nil || c.Discovery() {
+			return "", "", false
+		}
+		t.mu.Lock()
+		known := t.loaded[c.Skill]
+		t.mu.Unlock()
+		return c.Skill, toJSON(command.Args(c.Flags, known)), true
+	case use.Name == UseSkill:
+		var a struct {
+			Skill     string          `json:"skill"`
+			Arguments json.RawMessage `json:"arguments"`
+		}
+		if json.Unmarshal([]byte(use.Arguments), &a) != nil {
+			return "", "", false
+		}
+		return a.Skill, string(a.Arguments), a.Skill != ""
+	}
+	name = t.skillOf(use.Name)
+	return name, use.Arguments, name != ""
+}
+
 // Call runs what the model asked for.
 func (t *SkillTools) Call(ctx context.Context, use mesh.ToolUse) llm.ToolResult {
 	switch {

@@ -110,6 +110,7 @@ type modelRun struct {
 	asks    []string // calls that the user is asked to allow when the run is over
 	reports []Report // of agents that met a limit
 	trip    *llm.Trip
+	before  actions  // what was done and open when the user answered
 	open    []string // calls that the limit kept from happening
 	said    string   // the last text
 	gap     bool     // a reply with text ended: what comes next is a new paragraph
@@ -139,13 +140,20 @@ func (m *modelRun) prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	m.before = before
 	note, answer := "", mesh.AnswerOf(m.inv.Text())
-	if answered := m.inv.Mesh.answered(); len(answered) > 0 {
-		note = settling(answered)
-	} else if before.tripped && answer == mesh.AnswerYes {
+	switch answered := m.inv.Mesh.answered(); {
+	case len(answered) > 0:
+		note = settling(answered, before.done)
+	case before.tripped && answer == mesh.AnswerYes:
 		note = guidance(before.done)
-	} else if before.tripped && answer == mesh.AnswerNo && m.inv.Grant.Parent != m.inv.Grant.Turn {
-		return declined(before.done, before.open)
+	case before.tripped && answer == mesh.AnswerNo && m.inv.Grant.Parent != m.inv.Grant.Turn:
+		return declined(before.did, before.open)
+	case before.tripped:
+		note = stopped(before.did, before.open)
+	}
+	if questions := m.inv.Mesh.relayed(); len(questions) > 0 {
+		note = strings.TrimSpace(note + "\n\n" + passedOn(questions, answer))
 	}
 	m.Fresh = strings.TrimSpace(m.Fresh + "\n\n" + note)
 	return nil
@@ -196,8 +204,8 @@ func (m *modelRun) events(ctx context.Context, err error) iter.Seq2[llm.Event, e
 // made before there is room again, so that a run of an agent that makes them
 // itself need not begin. What else counts the mesh knows when a call is made.
 func (m *modelRun) check(_ context.Context, step int) *llm.Trip {
-	if step > 1 || !m.Pause {
-		return nil
+	if step > 1 || !m.Pause || m.before.tripped && mesh.AnswerOf(m.inv.Text()) == mesh.AnswerNo {
+		return nil // who wants no more calls need not wait for room
 	}
 	return m.inv.Mesh.full()
 }
@@ -271,7 +279,11 @@ func (m *modelRun) ask(ctx context.Context) Ask {
 			m.Logger.WarnContext(ctx, "what is done cannot be read for a report", "execution", m.inv.Execution, "err", err)
 		}
 		own := Report{Limit: m.trip.Limit, Most: m.trip.Most, Free: m.trip.Free}
-		own.Add(Work{Done: had.done, Open: m.open})
+		work := Work{Done: had.done, Open: m.left(had.done)}
+		if len(work.Done) == 0 && m.before.tripped { // there is nothing newer to tell of
+			work.Done = m.before.did
+		}
+		own.Add(work)
 		reports = append(reports, own)
 	}
 	a := Ask{Text: Questions(m.asks), Approval: len(m.asks) > 0}
@@ -281,6 +293,27 @@ func (m *modelRun) ask(ctx context.Context) Ask {
 		a.Text = Questions(append(slices.Clip(m.asks), r.Text()))
 	}
 	return a
+}
+
+// left is what is open at a limit: what it kept from happening now, and, before the
+// user's yes or if there is nothing newer, the last time, as far as that was not
+// done since. done is what was.
+func (m *modelRun) left(done []string) []string {
+	if !m.before.tripped || mesh.AnswerOf(m.inv.Text()) != mesh.AnswerYes && len(m.open) > 0 {
+		return m.open
+	}
+	kept := slices.Clone(m.before.open)
+	for _, did := range done[min(len(done), len(m.before.done)):] {
+		at := slices.Index(kept, did)
+		if at < 0 { // its arguments may have been put differently
+			name, _, _ := strings.Cut(did, "(")
+			at = slices.IndexFunc(kept, func(x string) bool { return strings.HasPrefix(x, name+"(") })
+		}
+		if at >= 0 {
+			kept = slices.Delete(kept, at, at+1)
+		}
+	}
+	return both(kept, m.open)
 }
 
 // maxToolName bounds the names of tools in the log, in bytes: models make names
@@ -294,7 +327,7 @@ const toolTime = 30 * time.Second
 // result keeps what a call came to for the log, unless the log has it.
 func (m *modelRun) result(r *llm.CallResult) {
 	if r.Trip != nil {
-		m.open = append(m.open, summary(r.Use))
+		m.open = append(m.open, summary(m.Tools, r.Use))
 	}
 	if s, ok := m.Tools.(Settler); ok && s.Settles(r.Use.ID) {
 		return

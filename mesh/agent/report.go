@@ -30,36 +30,43 @@ type Report struct {
 	Most  int64  `json:"most"`
 	// Free is when there is room again, of limits of which that is known.
 	Free time.Time `json:"free,omitzero"`
-	// Work is of each agent once.
+	// Work is of each execution once.
 	Work []Work `json:"work,omitempty"`
 }
 
-// Work is what an agent has done, and what the limit kept it from (S0-077), in a
-// line each.
+// Work is what an execution has done, and what the limit kept it from (S0-077),
+// in a line each.
 type Work struct {
-	Agent string   `json:"agent,omitempty"` // as whoever dispatched it calls it; "" for who reports
-	Done  []string `json:"done,omitempty"`
-	Open  []string `json:"open,omitempty"`
+	Execution string   `json:"execution,omitempty"` // "" for the one that reports
+	Done      []string `json:"done,omitempty"`
+	Open      []string `json:"open,omitempty"`
 }
 
-// Add takes in work; what there is of the same agent becomes one.
+// Add takes in work. What there is of the same execution becomes one: two tell of
+// the same calls, so that a line is there as often as the one has it that has it
+// more often.
 func (r *Report) Add(work ...Work) {
 	for _, w := range work {
-		at := slices.IndexFunc(r.Work, func(have Work) bool { return have.Agent == w.Agent })
-		if at < 0 {
-			at, r.Work = len(r.Work), append(r.Work, Work{Agent: w.Agent})
-		}
-		r.Work[at].Done = union(r.Work[at].Done, w.Done)
-		r.Work[at].Open = union(r.Work[at].Open, w.Open)
+		have := r.of(w.Execution)
+		have.Done, have.Open = both(have.Done, w.Done), both(have.Open, w.Open)
 	}
 }
 
-// Under names the work of who reports.
-func (r Report) Under(agent string) Report {
+// of is the work of the execution, which is added if there is none yet.
+func (r *Report) of(execution string) *Work {
+	at := slices.IndexFunc(r.Work, func(have Work) bool { return have.Execution == execution })
+	if at < 0 {
+		at, r.Work = len(r.Work), append(r.Work, Work{Execution: execution})
+	}
+	return &r.Work[at]
+}
+
+// Under says whose the work is of who reports.
+func (r Report) Under(execution mesh.ExecutionID) Report {
 	r.Work = slices.Clone(r.Work)
 	for i := range r.Work {
-		if r.Work[i].Agent == "" {
-			r.Work[i].Agent = agent
+		if r.Work[i].Execution == "" {
+			r.Work[i].Execution = string(execution)
 		}
 	}
 	return r
@@ -70,7 +77,7 @@ func (r Report) Under(agent string) Report {
 func Merge(reports []Report) Report {
 	var out Report
 	for _, r := range reports {
-		if out.Limit == "" || r.Free.After(out.Free) {
+		if r.Limit != "" && (out.Limit == "" || r.Free.After(out.Free)) {
 			out.Limit, out.Most, out.Free = r.Limit, r.Most, r.Free
 		}
 		out.Add(r.Work...)
@@ -82,6 +89,21 @@ func union(a, b []string) []string {
 	out := slices.Clip(a)
 	for _, x := range b {
 		if !slices.Contains(out, x) {
+			out = append(out, x)
+		}
+	}
+	return out
+}
+
+// both returns a, and what b has more of.
+func both(a, b []string) []string {
+	out := slices.Clip(a)
+	left := map[string]int{}
+	for _, x := range a {
+		left[x]++
+	}
+	for _, x := range b {
+		if left[x]--; left[x] < 0 {
 			out = append(out, x)
 		}
 	}
@@ -107,13 +129,27 @@ func (r Report) Why() string { return strings.TrimSpace(r.reason() + " " + r.whe
 func (r Report) reason() string {
 	switch r.Limit {
 	case limit.ThreadSkillCalls:
-		return fmt.Sprintf("This conversation has used all of the %d skill calls that are allowed within a few minutes.", r.Most)
+		return "This conversation has used " + allOf(r.Most)
 	case limit.UserSkillCalls:
-		return fmt.Sprintf("You have used all of the %d skill calls that are allowed within a few minutes.", r.Most)
+		return "You have used " + allOf(r.Most)
 	case llm.LimitSteps:
-		return fmt.Sprintf("I have taken the %d steps that I may take for one message.", r.Most)
+		return "I have taken the " + counted(r.Most, "step") + " that I may take for one message."
 	}
-	return fmt.Sprintf("I have used the %d skill calls that I may make for one message.", r.Most)
+	return "I have used the " + counted(r.Most, "skill call") + " that I may make for one message."
+}
+
+func allOf(calls int64) string {
+	if calls == 1 {
+		return "the 1 skill call that is allowed within a few minutes."
+	}
+	return "all of the " + counted(calls, "skill call") + " that are allowed within a few minutes."
+}
+
+func counted(n int64, thing string) string {
+	if n != 1 {
+		thing += "s"
+	}
+	return fmt.Sprintf("%d %s", n, thing)
 }
 
 // when says when there is room again; "" where the user's word makes room.
@@ -127,21 +163,11 @@ func (r Report) when() string {
 	return "There is room for more at " + r.Free.UTC().Format("15:04:05 UTC") + "."
 }
 
-// lists are what is done and what is open, with who it is of if there are
-// several.
+// lists are what is done and what is open. Whose it is does not matter to a person.
 func (r Report) lists(done, open string) string {
 	var did, left []string
 	for _, w := range r.Work {
-		of := ""
-		if len(r.Work) > 1 && w.Agent != "" {
-			of = w.Agent + ": "
-		}
-		for _, x := range w.Done {
-			did = append(did, of+x)
-		}
-		for _, x := range w.Open {
-			left = append(left, of+x)
-		}
+		did, left = append(did, w.Done...), append(left, w.Open...)
 	}
 	return bullets(done, did) + bullets(open, left)
 }
@@ -181,7 +207,7 @@ func ReportOf(metadata *structpb.Struct) (r *Report, approvals string) {
 	}
 	for i := range r.Work {
 		w := &r.Work[i]
-		w.Agent, w.Done, w.Open = item(w.Agent), items(w.Done), items(w.Open)
+		w.Execution, w.Done, w.Open = item(w.Execution), items(w.Done), items(w.Open)
 	}
 	return r, ext[keyApprovals].GetStringValue()
 }
@@ -218,8 +244,31 @@ func guidance(done []string) string {
 	return text
 }
 
+// stopped is what a model is told whose user says something else than yes at a
+// limit.
+func stopped(done, open []string) string {
+	return "You stopped because a limit was met, and asked the user whether to go on. The user's last message is the answer, and it is not a yes: do not do what was open unless it asks for it. " +
+		"Tell the user what is done and what is not." + bullets("Done already:", done) + bullets("Not done:", open)
+}
+
 // settling is what a model is told whose calls waited for the user's word.
-func settling(calls []string) string {
-	return "The user was asked to allow these calls, and the user's last message is the answer. What came of them is in their results.\n- " +
+func settling(calls, done []string) string {
+	text := "The user was asked to allow these calls, and the user's last message is the answer. What came of them is in their results.\n- " +
 		strings.Join(calls, "\n- ")
+	if len(done) > 0 {
+		text += "\nDone already, apart from these:\n- " + strings.Join(done, "\n- ")
+	}
+	return text
+}
+
+// passedOn is what a model is told that had other agents at work which asked the
+// user something.
+func passedOn(questions []string, answer mesh.Answer) string {
+	text := "The user's last message answers what other agents asked. It was given to them, and what they made of it is in their results above. "
+	if answer == mesh.AnswerOther {
+		text += "If it asks for something that is not in the results, see to that; do not have anything done again that is."
+	} else {
+		text += "It asks nothing else of you: do not have anything done again because of it."
+	}
+	return text + "\n\n" + strings.Join(questions, "\n\n")
 }

@@ -8,6 +8,7 @@ import (
 	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
 	"agentmesh/mesh/a2a"
+	"agentmesh/mesh/limit"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 )
@@ -52,15 +53,20 @@ type story struct {
 	seq   int64
 	turns map[string]bool
 	legs  map[string]string // executions that had the stream, and their agents
+	of    map[string]string // and their turns
 	leg   string            // the one that has it, or ""
 	agent string            // its agent
 	lines []*line
+	begun map[string]bool // turns that do not wait behind others, or are over
+	queue []*line         // what was said in turns that do
+	past  []*line         // what was said in other turns before the own execution began
 	notes map[string][]byte
 	traces
 }
 
 // A line is what one side said, or one reply of the agent's own model.
 type line struct {
+	turn      string  // that it was said in
 	execution string  // whose words they are; "" for the user's and the turn's
 	said      *saying // nil for replies
 	reply     *reply
@@ -98,15 +104,20 @@ func (s *story) add(e *meshv1.Event) {
 	case *meshv1.Event_DispatchIssued:
 		if b.DispatchIssued.GetChild().GetId() == s.own {
 			s.mission = a2a.TextOf(b.DispatchIssued.GetMessage())
+			s.past = slices.DeleteFunc(slices.Clone(s.lines), func(l *line) bool { return l.turn == e.GetExecutionId() })
 			call := a2a.Extension(b.DispatchIssued.GetMessage().GetMetadata()).GetFields()[keySkill]
 			s.requested, _ = skillCall(call, s.fromUser) // one that is wrong was refused when it came
 		}
+		if child := b.DispatchIssued.GetChild(); e.GetExecutionId() == s.own {
+			s.asking = append(s.asking, &asking{execution: child.GetId(), agent: child.GetAgent(), label: child.GetLabel()})
+		}
 		if s.turns[e.GetExecutionId()] {
+			s.begin(e.GetExecutionId())
 			s.leg, s.agent = b.DispatchIssued.GetChild().GetId(), b.DispatchIssued.GetChild().GetAgent()
 			if s.legs == nil {
-				s.legs = map[string]string{}
+				s.legs, s.of = map[string]string{}, map[string]string{}
 			}
-			s.legs[s.leg] = s.agent
+			s.legs[s.leg], s.of[s.leg] = s.agent, e.GetExecutionId()
 		}
 	case *meshv1.Event_HandoffStarted, *meshv1.Event_HandoffEnded:
 		s.leg = ""
@@ -119,6 +130,7 @@ func (s *story) add(e *meshv1.Event) {
 		if e.GetExecutionId() == s.own {
 			s.pause(b.TaskMoved)
 		}
+		s.relay(e.GetExecutionId(), b.TaskMoved)
 		if s.legs[e.GetExecutionId()] != "" {
 			if s.paused == nil {
 				s.paused = map[string]bool{}
@@ -127,6 +139,9 @@ func (s *story) add(e *meshv1.Event) {
 		}
 		if agent, ok := s.legs[e.GetExecutionId()]; ok && b.TaskMoved.GetReason() == mesh.ReasonDelivered {
 			s.leg, s.agent = e.GetExecutionId(), agent // it waited, and has the stream again
+		}
+		if s.turns[e.GetExecutionId()] {
+			s.begin(e.GetExecutionId())
 		}
 		if s.turns[e.GetExecutionId()] && (mesh.Interrupted(state) || state == a2apb.TaskState_TASK_STATE_FAILED) {
 			text := a2a.TextOf(b.TaskMoved.GetMessage())
@@ -149,7 +164,9 @@ func (s *story) add(e *meshv1.Event) {
 		s.notes[agent] = b.StateNoted.GetData()
 	default:
 		if t := e.GetLimitTripped(); t != nil {
-			if trip := tripOf(t); trip != nil && !trip.Free.IsZero() {
+			// The window of the conversation is all users'; who else's window is
+			// used up says nothing here, and other limits are noted by agents.
+			if trip := tripOf(t); trip != nil && trip.Limit == limit.ThreadSkillCalls && !trip.Free.IsZero() {
 				s.window = trip
 			}
 		}
@@ -157,13 +174,35 @@ func (s *story) add(e *meshv1.Event) {
 	}
 }
 
+// begin notes that the turn does not wait behind others any more: what its user
+// said comes after what was said until now.
+func (s *story) begin(turn string) {
+	if s.begun[turn] {
+		return
+	}
+	if s.begun == nil {
+		s.begun = map[string]bool{}
+	}
+	s.begun[turn] = true
+	for _, l := range s.queue {
+		if l.turn == turn {
+			s.lines = append(s.lines, l)
+		}
+	}
+	s.queue = slices.DeleteFunc(s.queue, func(l *line) bool { return l.turn == turn })
+}
+
 func (s *story) say(e *meshv1.Event, role, text string) *line {
 	item := HistoryItem{Role: role, Text: text, Time: e.GetTime().AsTime()}
 	if role == RoleAgent {
 		item.Agent = s.agent
 	}
-	l := &line{said: &saying{HistoryItem: item}}
-	s.lines = append(s.lines, l)
+	l := &line{turn: e.GetExecutionId(), said: &saying{HistoryItem: item}}
+	if role == RoleUser && !s.begun[l.turn] {
+		s.queue = append(s.queue, l)
+	} else {
+		s.lines = append(s.lines, l)
+	}
 	return l
 }
 
@@ -174,7 +213,7 @@ func (s *story) piece(e *meshv1.Event, b *meshv1.ArtifactAppended) {
 		said = l.said
 	} else {
 		l := s.say(e, RoleAgent, "")
-		l.execution, said = s.leg, l.said
+		l.turn, l.execution, said = s.of[s.leg], s.leg, l.said
 	}
 	id := b.GetArtifact().GetArtifactId()
 	at := slices.IndexFunc(said.artifacts, func(a *artifactText) bool { return a.id == id })
@@ -217,7 +256,7 @@ func (s *saying) item() HistoryItem {
 // items returns what was said and has text.
 func (s *story) items() []HistoryItem {
 	var out []HistoryItem
-	for _, l := range s.lines {
+	for _, l := range slices.Concat(s.lines, s.queue) {
 		if l.said == nil {
 			continue
 		}

@@ -59,6 +59,18 @@ func (c combined) Waits(tool string) bool {
 	})
 }
 
+// skillCall implements namer for those of the tools that do.
+func (c combined) skillCall(use mesh.ToolUse) (name, args string, ok bool) {
+	for _, tools := range c {
+		if n, is := tools.(namer); is {
+			if name, args, ok = n.skillCall(use); ok {
+				return name, args, true
+			}
+		}
+	}
+	return "", "", false
+}
+
 // Settles implements [Settler] for those of the tools that do.
 func (c combined) Settles(call string) bool {
 	return slices.ContainsFunc(c, func(tools llm.Tools) bool {

@@ -7,6 +7,7 @@ import (
 
 	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
+	"agentmesh/mesh/a2a"
 	"agentmesh/mesh/limit"
 	"agentmesh/mesh/llm"
 	"agentmesh/mesh/skill"
@@ -24,8 +25,11 @@ type traces struct {
 	approvals map[string]*approval // of the own execution, by call
 	actions   []*action            // skill calls of the own execution
 	since     int                  // of these, those before the present instruction
+	before    int                  // and those before the one that it follows
 	posted    int64                // Seq of the user's last message in the turn
 	answer    string               // its text
+	asking    []*asking            // what agents that the own execution dispatched asked the user
+	relayed   []*asking            // of these, what the user's last message answers
 	wrote     time.Time            // when
 	window    *limit.Trip          // the last of a limit that is free later, or nil
 	tripped   bool                 // a limit was met since the last message
@@ -49,6 +53,13 @@ type reply struct {
 	text    string
 	uses    []mesh.ToolUse
 	results map[string]settled // by id of the call
+}
+
+// asking is what an agent that the own execution dispatched asks the user.
+type asking struct {
+	execution, agent string
+	label            string // as the own execution calls it
+	question         string // "" if it does not wait
 }
 
 // settled is what a call came to.
@@ -97,7 +108,7 @@ func (s *story) trace(e *meshv1.Event) {
 			s.replied = map[string][]*reply{}
 		}
 		s.replied[id] = append(s.replied[id], r)
-		s.lines = append(s.lines, &line{execution: id, reply: r})
+		s.lines = append(s.lines, &line{turn: s.of[id], execution: id, reply: r})
 	case *meshv1.Event_SkillReturned:
 		r := b.SkillReturned
 		s.settle(id, r.GetCall(), settled{r.GetContent(), r.GetFailed(), !isTemplate(r.GetMetadata())})
@@ -142,8 +153,24 @@ func (s *story) pause(m *meshv1.TaskMoved) {
 		return
 	}
 	for _, w := range r.Work {
-		if w.Agent == "" {
+		if w.Execution == "" {
 			s.tripped, s.open = true, w.Open
+			if len(s.actions) == s.since { // nothing came of the instruction, and the one before still counts
+				s.since = s.before
+			}
+		}
+	}
+}
+
+// relay notes what an agent that the own execution dispatched asks the user, and
+// that it goes on.
+func (s *story) relay(execution string, m *meshv1.TaskMoved) {
+	for _, a := range s.asking {
+		if a.execution != execution {
+			continue
+		}
+		if a.question = ""; mesh.Interrupted(m.GetState()) {
+			a.question = a2a.TextOf(m.GetMessage())
 		}
 	}
 }
@@ -165,8 +192,18 @@ func (s *story) hear(e *meshv1.Event, text string) {
 	if e.GetExecutionId() != s.turn {
 		return // a message for another task answers nothing here
 	}
+	if len(s.actions) > s.since {
+		s.before = s.since
+	}
 	if s.tripped && mesh.AnswerOf(text) != mesh.AnswerYes {
 		s.since = len(s.actions)
+	}
+	s.relayed = nil
+	for _, a := range s.asking {
+		if a.question != "" {
+			was := *a
+			s.relayed = append(s.relayed, &was)
+		}
 	}
 	s.posted, s.answer, s.wrote = e.GetSeq(), text, e.GetTime().AsTime()
 	s.stopped, s.tripped = s.tripped, false

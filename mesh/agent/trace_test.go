@@ -173,6 +173,41 @@ func TestNamesOfToolsAreAsLongAsProvidersTake(t *testing.T) {
 	}
 }
 
+// What is said in other turns while an execution waits for its user comes neither
+// between its calls and the answer nor changes what comes before them; those turns
+// see what it said until they began, and later ones see it all.
+func TestATranscriptOfAnExecutionThatWaitedIsThatOfItsOwnTurn(t *testing.T) {
+	n, g := newNode(t), newGrant()
+	id := func() mesh.ExecutionID { return mesh.NewExecutionID(thread) }
+	turn0, own0, turn, between, own2, later, own3 := id(), id(), id(), id(), id(), id(), id()
+	send := mesh.ToolUse{ID: "a", Name: "use_skill", Arguments: `{"skill":"mail.send"}`}
+	asks := func(of mesh.ExecutionID) *mesh.Event {
+		return &mesh.Event{Execution: of, Body: mesh.TaskMoved{State: input, Reason: mesh.ReasonApproval, Message: message("Send it?")}}
+	}
+	reads := func(of mesh.ExecutionID, text string, want ...string) {
+		t.Helper()
+		g := *g
+		g.Execution = of
+		got, err := n.mesh(t, &g).Transcript(t.Context(), text, nil)
+		if diff := cmp.Diff(want, lines(got)); diff != "" || err != nil {
+			t.Error(diff, err)
+		}
+	}
+	n.log(posted(turn0, 1, "hello"), opened(turn0), dispatch(turn0, own0, g.Agent), replied(own0, "Hi."), said(own0, 1, "response", "Hi.", false),
+		posted(turn, 2, "mail bob"), opened(turn), posted(between, 2, "what time is it?"), opened(between),
+		dispatch(turn, g.Execution, g.Agent), replied(g.Execution, "", send), asks(g.Execution), asks(turn),
+		dispatch(between, own2, g.Agent), replied(own2, "It is ten."), said(own2, 3, "response", "It is ten.", false))
+	begun := []string{"user: hello", "assistant: Hi.", "user: mail bob", "assistant: "}
+	waits := append(slices.Clip(begun), "tool: The call has not been made yet: it waits for the user's answer to an earlier task.")
+	reads(own2, "what time is it?", append(slices.Clip(waits), "user: what time is it?", "assistant: It is ten.")...)
+	n.log(posted(turn, 4, "yes"), &mesh.Event{Execution: g.Execution, Body: mesh.TaskMoved{State: working, Reason: mesh.ReasonDelivered}})
+	reads(g.Execution, "yes", append(slices.Clip(begun), "user: yes")...)
+	n.log(skillReturned(g.Execution, "a", "sent"), replied(g.Execution, "It is sent."), said(g.Execution, 5, "response", "It is sent.", false),
+		posted(later, 6, "thanks"), opened(later), dispatch(later, own3, g.Agent))
+	reads(own3, "thanks", append(slices.Clip(begun), "tool: sent", "user: what time is it?", "assistant: It is ten.",
+		"user: yes", "assistant: It is sent.", "user: thanks")...)
+}
+
 // A call that waits for the user's word in an earlier task had no effect, and a
 // model that works on another one is told so.
 func TestATranscriptTellsOfACallThatWaits(t *testing.T) {

@@ -62,22 +62,27 @@ func (s *story) alone(mission, text string) []llm.Message {
 }
 
 // conversation is the transcript of an execution that has the user's stream:
-// all that was said up to the user's last message with the text, which is added
-// if it is not there, and what the execution did about it already.
+// all that was said in other turns before it began, and then its own turn up to
+// the user's last message with the text, which is added if it is not there, and
+// what the execution did about it already. What was said in other turns while it
+// waited for its user is theirs: its own last reply, whose calls may still have
+// to be made, stays the last one, and the messages before it what they were.
 func (s *story) conversation(text string) []llm.Message {
-	for i, l := range slices.Backward(s.lines) {
+	own := slices.DeleteFunc(slices.Clone(s.lines), func(l *line) bool { return l.turn != s.of[s.own] })
+	out := s.spoken(s.past)
+	for i, l := range slices.Backward(own) {
 		if l.said == nil || l.said.Role != RoleUser || l.said.Text != text {
 			continue
 		}
-		out := s.spoken(s.lines[:i+1])
-		for _, l := range s.lines[i+1:] {
+		out = append(out, s.spoken(own[:i+1])...)
+		for _, l := range own[i+1:] {
 			if l.reply != nil && l.execution == s.own {
 				out = append(out, l.reply.messages("")...)
 			}
 		}
 		return out
 	}
-	return append(s.spoken(s.lines), llm.Message{Role: llm.RoleUser, Text: text})
+	return append(append(out, s.spoken(own)...), llm.Message{Role: llm.RoleUser, Text: text})
 }
 
 func (s *story) spoken(lines []*line) []llm.Message {

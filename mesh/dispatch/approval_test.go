@@ -343,6 +343,29 @@ func TestWhatWasDispatchedBeforeIsRestored(t *testing.T) {
 	}
 }
 
+// An order may have been accepted although the log says that the call which made
+// another one failed: what depends on it is skipped, and nothing else is lost.
+func TestAnOrderWhoseDependencyTheLogDoesNotHaveIsSkipped(t *testing.T) {
+	w := newWorld(t)
+	w.agent("worker", asker)
+	d, inv := w.dispatcher(dispatch.Options{})
+	d.Close()
+	gone, after, free := dispatchUse("1", "gone", ""), dispatchUse("2", "after", `"gone"`), dispatchUse("3", "free", "")
+	w.replied(inv, gone, after, free)
+	w.returned(inv, gone, llm.ToolResult{Text: "timeout: dispatch_agent did not answer", Failed: true})
+	for _, u := range []mesh.ToolUse{after, free} {
+		w.returned(inv, u, llm.ToolResult{Text: `{"status":"accepted"}`})
+	}
+	d = w.goOn(inv, "x", dispatch.Options{})
+	got := wait(t, d)
+	if r := got["after"]; r.Status != dispatch.StatusSkipped || !strings.Contains(r.Result, "'gone'") {
+		t.Errorf("what depends on it: %+v", r)
+	}
+	if r := got["free"]; r.Status != dispatch.StatusCompleted {
+		t.Errorf("what depends on nothing: %+v", r)
+	}
+}
+
 // An agent that is gone when the user answers fails, and the log says so.
 func TestAnAgentThatIsGoneCannotGoOn(t *testing.T) {
 	w := newWorld(t)

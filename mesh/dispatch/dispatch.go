@@ -273,13 +273,17 @@ func (d *Dispatcher) tooMany(ctx context.Context, batch, n int) []error {
 func (d *Dispatcher) link(j *job) {
 	for _, id := range j.Order.DependsOn {
 		dep := d.jobs[id]
+		if dep == nil { // restored from a log that does not have it
+			d.skip(j, id)
+			continue
+		}
 		j.exec.DependsOn = append(j.exec.DependsOn, dep.exec.ID)
 		switch {
 		case !dep.Terminal():
 			j.waits++
 			dep.then = append(dep.then, j)
 		case dep.Status != StatusCompleted:
-			d.skip(j, dep)
+			d.skip(j, dep.Order.AgentID)
 		}
 	}
 }
@@ -325,19 +329,19 @@ func (d *Dispatcher) release(j *job) {
 	for _, next := range j.then {
 		next.waits--
 		if j.Status != StatusCompleted && next.Status == StatusPending {
-			d.skip(next, j)
+			d.skip(next, j.Order.AgentID)
 		}
 	}
 }
 
 // skip ends a job whose dependency did not complete, and all that depend on it
 // (S0-092). d.mu is held.
-func (d *Dispatcher) skip(j, dep *job) {
+func (d *Dispatcher) skip(j *job, dep string) {
 	if j.Status != StatusPending {
 		return
 	}
 	j.Status = StatusSkipped
-	j.Result.Result = fmt.Sprintf("Skipped because dependency '%s' failed.", dep.Order.AgentID)
+	j.Result.Result = fmt.Sprintf("Skipped because dependency '%s' failed.", dep)
 	d.release(j)
 }
 

@@ -252,7 +252,7 @@ func (d *Dispatcher) question(ctx context.Context, waiting []string) (approvals 
 			approvals = append(approvals, r.wants.approvals)
 		}
 		if r.wants.report != nil {
-			reports = append(reports, r.wants.report.Under(r.AgentID))
+			reports = append(reports, r.wants.report.Under(r.ExecutionID))
 		}
 	}
 	if len(reports) == 0 {
@@ -276,11 +276,11 @@ func (d *Dispatcher) others(ctx context.Context, all []Result) []agent.Work {
 		case StatusCompleted:
 			did := agent.Done(events, r.ExecutionID)
 			if len(did) == 0 {
-				did = []string{mission}
+				did = []agent.Work{{Execution: string(r.ExecutionID), Done: []string{mission}}}
 			}
-			out = append(out, agent.Work{Agent: r.AgentID, Done: did})
+			out = append(out, did...)
 		case StatusPending:
-			out = append(out, agent.Work{Agent: r.AgentID, Open: []string{mission + " (not begun: it waits for others)"}})
+			out = append(out, agent.Work{Execution: string(r.ExecutionID), Open: []string{mission + " (not begun: it waits for others)"}})
 		}
 	}
 	return out

@@ -45,7 +45,8 @@ func (d *Dispatcher) work(ctx context.Context, j *job, r Result, prior []Result)
 	r.Status = status(ctx, last)
 	if r.Status == StatusWaiting {
 		if err = d.park(ctx, j, last); err != nil {
-			r.Status, last = StatusFailed, unlogged(err)
+			last = unlogged(err)
+			r.Status = status(ctx, last) // its time may have ended meanwhile
 			j.stop(ctx)
 		}
 	}

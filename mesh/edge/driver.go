@@ -202,7 +202,9 @@ func (d *driver) follow(ctx context.Context, turn mesh.ExecutionID, l *leg, out 
 		}
 		var words mesh.TaskMoved
 		if next, words = d.whither(s, t, l, out); stopped && next == nil {
-			words = cut(s, turn, wasStopped)
+			if words, err = d.cutOff(ctx, d.key, s, turn, wasStopped); err != nil {
+				return threads.Decision{}, err
+			}
 		}
 		if out.kind == legOver && !(next == nil && mesh.Terminal(words.State)) {
 			dec.Events = append(dec.Events, d.settle(l, out.last, next))

@@ -2,6 +2,8 @@ package edge
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -51,26 +53,117 @@ func (e *Edge) Recover(ctx context.Context) (int, error) {
 	return settled, e.saveCheckpoint(ctx)
 }
 
-// cut is how a turn ends that was interrupted. What happened is a clause for the
-// user, who is told too which skills may have had their effect: to send the same
-// message again could have it twice.
+// fates are what became of the skill calls of a turn that was cut, each call in
+// short.
+type fates struct {
+	done, failed, unknown []string
+	// others counts calls that came back, of which no more is known.
+	others int
+}
+
+// cut is how a turn ends that was interrupted, by what the state has of it. What
+// happened is a clause for the user.
 func cut(s *thread.State, turn mesh.ExecutionID, what string) mesh.TaskMoved {
-	open := map[string]bool{}
+	var f fates
 	for _, x := range s.Executions() {
-		if len(x.Unsettled) == 0 {
+		if t := s.TurnOf(x.ID); t != nil && t.ID == turn {
+			f.unknown = append(f.unknown, slices.Compact(slices.Sorted(maps.Values(x.Unsettled)))...)
+			f.others += x.SkillCalls - len(x.Unsettled)
+		}
+	}
+	return failure(mesh.ReasonInterrupted, f.text(what))
+}
+
+// cutOff is how a turn ends that was interrupted. What happened is a clause for the
+// user, who is told too what was done and what may have had its effect: to send
+// the same message again could have it twice.
+func (e *Edge) cutOff(ctx context.Context, key mesh.ThreadKey, s *thread.State, turn mesh.ExecutionID, what string) (mesh.TaskMoved, error) {
+	called := func(x *thread.Execution) bool {
+		t := s.TurnOf(x.ID)
+		return x.SkillCalls > 0 && t != nil && t.ID == turn
+	}
+	if !slices.ContainsFunc(s.Executions(), called) {
+		return cut(s, turn, what), nil
+	}
+	const page = 1024
+	var events []*mesh.Event
+	for {
+		more, err := e.Log.Read(ctx, key, mesh.Seq(len(events)), page)
+		if err != nil {
+			return mesh.TaskMoved{}, mesh.Wrap("edge.cutOff", err)
+		}
+		if events = append(events, more...); len(more) < page {
+			break
+		}
+	}
+	var f fates
+	for _, c := range thread.SkillCalls(events) {
+		if c.Turn != turn {
 			continue
 		}
-		if t := s.TurnOf(x.ID); t != nil && t.ID == turn {
-			for _, skill := range x.Unsettled {
-				open[skill] = true
-			}
+		switch c.Status {
+		case thread.CallCompleted:
+			f.done = append(f.done, inShort(c.Skill, c.Args))
+		case thread.CallFailed:
+			f.failed = append(f.failed, inShort(c.Skill, c.Args))
+		default:
+			f.unknown = append(f.unknown, inShort(c.Skill, c.Args))
 		}
 	}
-	if len(open) == 0 {
-		return failure(mesh.ReasonInterrupted, what+"; send the message again.")
+	return failure(mesh.ReasonInterrupted, f.text(what)), nil
+}
+
+// text tells the user what happened, what became of the calls, and what to do.
+func (f fates) text(what string) string {
+	if len(f.done)+len(f.failed)+len(f.unknown)+f.others == 0 {
+		return what + "; send the message again."
 	}
-	names := mesh.Clip(strings.Join(slices.Sorted(maps.Keys(open)), ", "), 200)
-	return failure(mesh.ReasonInterrupted, what+". It is not known whether this had its effect: "+names+". Find out before you send the message again.")
+	text, remedy := what+".", "Ask only for what is missing"
+	if len(f.done) > 0 {
+		text += " Done before that: " + listed(f.done) + "."
+	} else if f.others > 0 {
+		text += " Skills had been called and had come back before that."
+	}
+	if len(f.failed) > 0 {
+		text += " Failed before that: " + listed(f.failed) + "."
+	}
+	if len(f.unknown) > 0 {
+		text += " It is not known whether this had its effect: " + listed(f.unknown) + "."
+		remedy = "Find that out, and then ask only for what is missing"
+	}
+	return text + " " + remedy + ": the same message again could have its effects twice."
+}
+
+const (
+	// maxNamed bounds the calls that a list names, and maxShort each of them, in
+	// bytes.
+	maxNamed = 8
+	maxShort = 100
+)
+
+func listed(calls []string) string {
+	text := strings.Join(calls[:min(len(calls), maxNamed)], "; ")
+	if more := len(calls) - maxNamed; more > 0 {
+		text += fmt.Sprintf("; and %d more", more)
+	}
+	return text
+}
+
+// inShort is a call as "mail.send(subject: Hi, to: bob)".
+func inShort(skill, args string) string {
+	var values map[string]json.RawMessage
+	if json.Unmarshal([]byte(args), &values) != nil || len(values) == 0 {
+		return mesh.Clip(skill, maxShort)
+	}
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		var text string
+		if json.Unmarshal(values[name], &text) != nil {
+			text = string(values[name])
+		}
+		parts = append(parts, name+": "+mesh.Clip(strings.Join(strings.Fields(text), " "), maxShort/2))
+	}
+	return skill + "(" + mesh.Clip(strings.Join(parts, ", "), maxShort) + ")"
 }
 
 // interrupt settles the unfinished turns of a thread, and says what happened, in
@@ -90,7 +183,11 @@ func (e *Edge) interrupt(ctx context.Context, key mesh.ThreadKey, what string) (
 				d.Events = append(d.Events, e.maker(x.Parent, "node")(mesh.DispatchSettled{
 					Child: x.ID, State: a2apb.TaskState_TASK_STATE_FAILED, Reason: mesh.ReasonInterrupted}))
 			}
-			d.Events = append(d.Events, e.maker(t.ID, "node")(cut(s, t.ID, what)))
+			end, err := e.cutOff(ctx, key, s, t.ID, what)
+			if err != nil {
+				return threads.Decision{}, err
+			}
+			d.Events = append(d.Events, e.maker(t.ID, "node")(end))
 		}
 		if len(d.Events) == claims {
 			return threads.Decision{}, nil

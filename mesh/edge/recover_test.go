@@ -88,6 +88,93 @@ func TestRecoverSettlesWhatADeadNodeLeft(t *testing.T) {
 	}
 }
 
+// A turn that was cut off says what its calls did, and to send the message again
+// only if there are none: doing as told must not have effects twice.
+func TestWhatWasCutOffSaysWhatItsCallsDid(t *testing.T) {
+	const args = `{"title":"Call\nAnn","tags":["a"]}`
+	again := "send the message again"
+	many := make([]string, 12)
+	for i := range many {
+		many[i] = fmt.Sprint("notes.add", i+10)
+	}
+	tests := map[string]struct {
+		done, failed, open []string
+		args               string
+		want, not          []string
+	}{
+		"nothing": {nil, nil, nil, "", []string{again}, []string{"Done"}},
+		"done": {[]string{"tasks.create"}, nil, nil, args,
+			[]string{`Done before that: tasks.create(tags: ["a"], title: Call Ann).`, "Ask only for what is missing"}, []string{again, "not known", "Failed"}},
+		"failed": {nil, []string{"mail.send"}, nil, "", []string{"Failed before that: mail.send."}, []string{again, "not known", "Done"}},
+		"done and open": {[]string{"tasks.create"}, nil, []string{"mail.send"}, "{}",
+			[]string{"Done before that: tasks.create.", "It is not known whether this had its effect: mail.send.", "Find that out"}, []string{again, "Failed"}},
+		"many": {many, nil, nil, "not JSON", []string{"notes.add17; and 4 more."}, []string{"notes.add18"}},
+		"long": {[]string{"mail.send"}, nil, nil, `{"text":"` + strings.Repeat("x", 50_000) + `"}`, []string{"mail.send(text: xxx"}, []string{again}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := build(t)
+			w.agent("main", dispatcher(nil))
+			w.hear(w.send("hello")) // a turn before, whose calls are its own
+			s := w.fold()
+			w.called(s.Turns()[0].ID, "x.before", args, &mesh.SkillReturned{})
+			acc := w.send("stay")
+			w.until(acc, func(h *heard) bool { return h.text != "" })
+			var own mesh.ExecutionID
+			for _, x := range w.fold().Executions() {
+				if x.Parent == mesh.ExecutionID(acc.Task.Id) {
+					own = x.ID
+				}
+			}
+			for _, skill := range tt.done {
+				w.called(own, skill, tt.args, &mesh.SkillReturned{Content: "ok"})
+			}
+			for _, skill := range tt.failed {
+				w.called(own, skill, tt.args, &mesh.SkillReturned{Content: "no", Failed: true})
+			}
+			for _, skill := range tt.open {
+				w.called(own, skill, tt.args, nil)
+			}
+			w.crash()
+			next := rebuild(t, w.backend, w.mark, "node-2")
+			next.thread = w.thread
+			if n, err := next.Recover(t.Context()); n != 1 || err != nil {
+				t.Fatalf("settled %d turns, %v, want 1", n, err)
+			}
+			h := next.hear(acc)
+			said := h.lastWords()
+			if h.state != failed || h.reason() != mesh.ReasonInterrupted || !strings.HasPrefix(said, "The mesh was restarted while this was running") || len(said) > 2000 {
+				t.Errorf("heard %v", h)
+			}
+			for _, want := range tt.want {
+				if !strings.Contains(said, want) {
+					t.Errorf("%q is not said: %s", want, said)
+				}
+			}
+			for _, not := range append(tt.not, "x.before", "\n") {
+				if strings.Contains(said, not) {
+					t.Errorf("%q is said: %s", not, said)
+				}
+			}
+		})
+	}
+}
+
+// called logs a call, and what it returned unless that is nil.
+func (w *world) called(x mesh.ExecutionID, skill, args string, returned *mesh.SkillReturned) {
+	w.t.Helper()
+	call := mesh.NewEventID()
+	events := []*mesh.Event{{Execution: x, Actor: "agent:main", Body: mesh.SkillCalled{Call: call, Skill: skill, Args: args, Source: mesh.SourceCommand}}}
+	if returned != nil {
+		returned.Call = call
+		events = append(events, &mesh.Event{Execution: x, Actor: "agent:main", Body: *returned})
+	}
+	if _, err := w.log.Append(w.t.Context(), w.key(), events, threadlog.AppendOptions{}); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
 // S4-029, S4-064: a handoff stands when the node does not.
 func TestAHandoffOutlivesTheNode(t *testing.T) {
 	w := build(t)

@@ -50,6 +50,9 @@ type Options struct {
 	// Logger is for the operator; it also gets what processes write to their
 	// standard error. The default discards.
 	Logger *slog.Logger
+	// Reserved are names that no server may have: those of the domains of other
+	// skills, among which its tools would be mixed.
+	Reserved []string
 	// Version of the mesh is told to servers. The default is "dev".
 	Version string
 	// Retry is the pause before the second attempt to connect; later ones
@@ -93,6 +96,10 @@ func Open(servers map[string]Server, o Options) (*Servers, error) {
 	for name, server := range servers {
 		if err := server.check(name); err != nil {
 			return nil, err
+		}
+		if slices.Contains(o.Reserved, name) {
+			return nil, mesh.InvalidField("mcp.Open", name,
+				"is the name of the domain %s of the mesh's own skills, which the tools of the server would be mixed with; give the server another name, such as %s_mcp", name, name)
 		}
 		server.Timeout = cmp.Or(server.Timeout, DefaultTimeout)
 		s.remotes[name] = newRemote(name, server, o)

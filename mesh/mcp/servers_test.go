@@ -34,7 +34,7 @@ func TestToolsAreSkillsThatThePipelineRuns(t *testing.T) {
 		}
 		m := run(t, map[string]mcp.Server{"box": s}, mcp.Options{})
 		m.awaitSkill(t, "box.echo")
-		if got := len(m.names()); got != 17 {
+		if got := len(m.names()); got != 18 {
 			t.Errorf("there are %d skills: %v", got, m.names())
 		}
 		for _, n := range m.names() {
@@ -143,6 +143,22 @@ func TestAServerThatDiesInACallIsStartedAgain(t *testing.T) {
 	}
 	if m.puts != puts {
 		t.Errorf("%d skills were put again that had not changed", m.puts-puts)
+	}
+}
+
+// A line that is no message harms neither the call nor the connection.
+func TestAServerMayPrintWhatIsNoMessage(t *testing.T) {
+	m := run(t, map[string]mcp.Server{"box": self(t, "yes")}, mcp.Options{})
+	m.awaitSkill(t, "box.chat")
+	for range 3 {
+		if r := m.does(t, "box.chat", nil); r.Content != "done" {
+			t.Errorf("it answers %+v", r)
+		}
+	}
+	m.does(t, "box.echo", nil)
+	log := m.log.String()
+	if want := `server=box text="loading the model" lines=1`; strings.Count(log, want) != 1 || strings.Contains(log, "not connected") {
+		t.Errorf("the log is %s", log)
 	}
 }
 
@@ -356,10 +372,11 @@ func TestOpenRefusesWhatCannotWork(t *testing.T) {
 		"g.env":       {"g": {Command: ok, Env: map[string]string{"A=B": "x"}}},
 		"h.headers":   {"h": {URL: "https://x", Headers: map[string]string{"A": "x\r\nB: y"}}},
 		"i.headers":   {"i": {URL: "https://x", Headers: map[string]string{"A B": "x"}}},
+		"tasks":       {"tasks": {Command: ok}},
 		"servers ":    nil,
 		"servers  ok": {"j": {URL: "https://x/mcp"}, "k": {Command: ok}},
 	} {
-		s, err := mcp.Open(servers, mcp.Options{})
+		s, err := mcp.Open(servers, mcp.Options{Reserved: []string{"mail", "tasks"}})
 		if strings.Contains(field, " ") {
 			if err != nil || len(s.Handlers()) != len(servers) || len(s.Names()) != len(servers) {
 				t.Errorf("%v: %v", servers, err)

@@ -100,7 +100,7 @@ func (d *dialer) link(s *session, base http.RoundTripper) (*link, error) {
 			return nil, err
 		}
 		s.proc = p
-		return &link{Transport: &sdk.IOTransport{Reader: p.stdout, Writer: p, MaxLineLength: maxMessage}}, nil
+		return &link{Transport: &sdk.IOTransport{Reader: newMessages(p.stdout, d.logger), Writer: p, MaxLineLength: maxMessage}}, nil
 	}
 	origin, err := url.Parse(d.server.URL)
 	if err != nil {

@@ -30,13 +30,21 @@ const (
 func (r *remote) skillsOf(ctx context.Context, tools []*sdk.Tool, log bool) ([]*skill.Skill, map[string]string) {
 	actions := actionsOf(tools)
 	skills := make([]*skill.Skill, 0, len(tools))
-	names := make(map[string]string, len(tools))
+	names, first := make(map[string]string, len(tools)), make(map[string]*sdk.Tool, len(tools))
 	for _, t := range tools {
 		action, ok := actions[t.Name]
 		name := r.name + "." + action
-		if _, twice := names[name]; !ok || twice {
+		if !ok {
 			continue
 		}
+		if is, twice := first[name]; twice {
+			if log {
+				r.logger.WarnContext(ctx, "tool of an mcp server left out, for another one has the same name; rename one of them",
+					"tool", line(t.Name, maxTitle), "left out", line(t.Description, maxTitle), "skill", name, "kept", line(is.Description, maxTitle))
+			}
+			continue
+		}
+		first[name] = t
 		s, err := r.skillOf(t, action)
 		if err != nil {
 			if log {

@@ -51,6 +51,27 @@ func toolFrom(t *testing.T, text string) *sdk.Tool {
 	return &tool
 }
 
+func TestASecondToolOfANameIsLeftOutAndNamed(t *testing.T) {
+	var log strings.Builder
+	r := newRemote("box", Server{}, Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	tool := func(name, does string) *sdk.Tool {
+		return &sdk.Tool{Name: name, Description: does, InputSchema: map[string]any{"type": "object"}}
+	}
+	tools := []*sdk.Tool{tool("send", "Sends a letter."), tool("other", "Other."), tool("send", "Sends money.")}
+	skills, names := r.skillsOf(t.Context(), tools, true)
+	if len(skills) != 2 || len(names) != 2 || skills[0].Description != "Sends a letter." {
+		t.Errorf("the skills are %v", names)
+	}
+	want := `server=box tool=send "left out"="Sends money." skill=box.send kept="Sends a letter."`
+	if got := log.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, want) {
+		t.Errorf("the log is %s", got)
+	}
+	r.skillsOf(t.Context(), tools, false)
+	if strings.Count(log.String(), "\n") != 1 {
+		t.Errorf("told again: %s", log.String())
+	}
+}
+
 const issueTool = `{"name": "create-issue", "title": "Create an issue, in a repository",
 	"description": "Creates an issue.",
 	"annotations": {"readOnlyHint": false, "destructiveHint": false},

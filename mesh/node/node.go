@@ -76,6 +76,9 @@ type Options struct {
 	// them; the folder is followed while the node runs.
 	Skills    []fs.FS
 	SkillsDir string
+	// Handlers tells whether there is a handler of the name; a skill file that
+	// names another one is refused. Nil takes any name.
+	Handlers func(name string) bool
 	// Sources add skills that come from no file, as tools of MCP servers, and
 	// take them away again, until ctx is done.
 	Sources []func(ctx context.Context, skills *skill.Library) error

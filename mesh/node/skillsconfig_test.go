@@ -110,7 +110,7 @@ func TestSettingsOfWhatSkillsReachAreChecked(t *testing.T) {
 		"agents.worker.mcp":                        {Agents: map[string]node.AgentConfig{"worker": {MCP: []string{"github"}}}},
 		"smtp.address":                             {SMTP: node.SMTP{From: "Mesh <mesh@example.com>"}},
 		"smtp.user":                                {SMTP: node.SMTP{Address: "mail.example.com:587", From: "mesh@example.com", Password: "s3cret"}},
-		"model.fallbacks[1].key":                   {Model: node.Model{Fallbacks: []node.Endpoint{{Name: "a"}, {Name: "b", Key: "${MESH_TEST_NOT_SET}"}}}},
+		"model.fallbacks[1].key":                   {Model: node.Model{URL: "http://127.0.0.1:1/v1", Fallbacks: []node.Endpoint{{Name: "a"}, {Name: "b", Key: "${MESH_TEST_NOT_SET}"}}}},
 		"http_skills.secrets.other":                {HTTPSkills: node.HTTPSkills{Secrets: map[string]node.Secret{"other": {Value: "${MESH_TEST_NOT_SET}"}}}},
 	} {
 		if err := cfg.Fill(); mesh.FieldOf(err) != field || mesh.DetailOf(err) == "" {
@@ -138,6 +138,7 @@ schedules: {tenant: acme, catch_up: 10m}
 notify:
   - {skills: ["mail.*"], webhook: "https://example.com/hook"}
 model:
+  url: "http://127.0.0.1:1/v1"
   prices: {"gpt-4": {input: 2.5, output: 10}}
   fallbacks: [{url: "http://127.0.0.1:1/v1", name: other}]
   extra: {provider: {order: [a]}}
@@ -218,6 +219,7 @@ func TestEachBadSettingIsNamed(t *testing.T) {
 		{"model.response", node.Config{Model: node.Model{Context: 8000, Response: 8000}}, "model.context"},
 		{"model.fallbacks[0].name", node.Config{Model: node.Model{Fallbacks: []node.Endpoint{{URL: "http://127.0.0.1:1/v1"}}}}, "name the model"},
 		{"model.fallbacks[0].url", node.Config{Model: node.Model{Fallbacks: []node.Endpoint{{URL: "127.0.0.1:1", Name: "x"}}}}, "URL"},
+		{"model.fallbacks", node.Config{Model: node.Model{Name: "x", Fallbacks: []node.Endpoint{{URL: "http://127.0.0.1:1/v1", Name: "y"}}}}, "model.url"},
 		{"model.prices.gpt", node.Config{Model: node.Model{Prices: map[string]node.Price{"gpt": {Output: -1}}}}, "US dollars"},
 		{"model.prices.gpt", node.Config{Model: node.Model{Prices: map[string]node.Price{"gpt": {Cached: nan}}}}, "US dollars"},
 	} {
@@ -232,6 +234,7 @@ func TestEachBadSettingIsNamed(t *testing.T) {
 		"few streams":         {Streams: node.Streams{Total: 10}, Auth: "tokens", Tokens: "t"},
 		"many of one user":    {Streams: node.Streams{PerUser: 50_000}},
 		"no limits":           {Limits: node.Limits{AgentCalls: -1, TurnCalls: -1, ThreadCalls: -1, UserCalls: -1}},
+		"a model by its key":  {Model: node.Model{Key: "k", Fallbacks: []node.Endpoint{{Name: "y"}}}},
 		"a mail server":       {SMTP: node.SMTP{Address: "127.0.0.1:25", From: "mesh@example.com", TLS: "none"}},
 	} {
 		if err := cfg.Fill(); err != nil {

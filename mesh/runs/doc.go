@@ -17,8 +17,8 @@
 //   - Due times that were missed because no node was there are not made up for,
 //     but for the last one, if it is not later than CatchUp. All others are
 //     recorded as missed.
-//   - A due time that comes while the skill's last run still goes on is recorded
-//     as missed.
+//   - A due time that comes while the skill's last run still goes on, or waits
+//     for the user's answer, is recorded as missed.
 //   - No due time is run twice because a clock is set back. One that was more than
 //     a day ahead has the count begin again when it is right.
 //   - A schedule that is new, or another than before, begins to count when a

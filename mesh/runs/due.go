@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"agentmesh/mesh"
 	"agentmesh/mesh/skill"
 )
 
@@ -115,8 +116,8 @@ func (l *loop) claim(ctx context.Context, id jobID, c claim) error {
 		why = "Not run: there was no node to run it, and now it is " + late.Round(time.Second).String() + " late."
 	} else if busy, err := l.busy(ctx, id, c.plan); err != nil {
 		return err
-	} else if busy {
-		why = "Not run: the run that was due at " + time.Unix(c.plan.Begun, 0).UTC().Format(time.RFC3339) + " still went on."
+	} else if busy != "" {
+		why = "Not run: the run that was due at " + time.Unix(c.plan.Begun, 0).UTC().Format(time.RFC3339) + " " + busy + "."
 	}
 	dropped := c.plan.settle(c.dues...)
 	if why == "" {
@@ -154,28 +155,49 @@ func (l *loop) miss(ctx context.Context, id jobID, due time.Time, why string) {
 	}
 }
 
-// busy reports whether the last run of the skill still goes on, or is yet to
-// begin. From now on it is looked after here, for its process may be dead.
-func (l *loop) busy(ctx context.Context, id jobID, p *plan) (bool, error) {
+// What keeps a skill from running again, as records say it.
+const (
+	goesOn = "still went on"
+	asks   = "still waited for an answer"
+)
+
+// busy says that the last run of the skill still goes on, is yet to begin or
+// waits for the user, or "". One that goes on is looked after here from now on,
+// for its process may be dead.
+func (l *loop) busy(ctx context.Context, id jobID, p *plan) (string, error) {
 	if p.Begun == 0 {
-		return false, nil
+		return "", nil
 	}
 	rec, version, err := l.journal.begun(ctx, id, p)
-	if err != nil || rec == nil || rec.Status != statusRunning {
-		return false, err
+	if err != nil || rec == nil || rec.Status != statusRunning && rec.Status != statusAwaiting {
+		return "", err
 	}
 	o, err := l.orderOf(id, rec.Due)
 	if err != nil {
-		return false, err
+		return "", err
 	}
 	acc, err := l.Runner.find(ctx, o)
 	if err != nil {
-		return false, err
+		return "", err
 	}
-	ours := l.flying[flight{id, p.Begun}]
-	l.fly(ctx, id, rec, version)
-	if acc == nil { // and whoever looks after it only now begins it in time or not at all
-		return ours || l.Now().Sub(rec.Due) <= l.CatchUp, nil
+	if rec.Status == statusRunning {
+		ours := l.flying[flight{id, p.Begun}]
+		l.fly(ctx, id, rec, version)
+		if acc == nil { // and whoever looks after it only now begins it in time or not at all
+			if ours || l.Now().Sub(rec.Due) <= l.CatchUp {
+				return goesOn, nil
+			}
+			return "", nil
+		}
 	}
-	return !resting(acc.Task.GetStatus().GetState()), nil
+	if acc == nil { // the thread is gone, and the question with it
+		return "", nil
+	}
+	switch state := acc.Task.GetStatus().GetState(); {
+	case mesh.Interrupted(state):
+		return asks, nil
+	case mesh.Terminal(state):
+		return "", nil
+	}
+	return goesOn, nil
 }

@@ -250,30 +250,45 @@ func TestSchedulesOfTenantsRunInTheTenant(t *testing.T) {
 	})
 }
 
-func TestARunThatAsksIsAwaitedByNobody(t *testing.T) {
+// A run that asks holds nobody up, and is not begun a second time while its
+// question waits, or while what was answered still goes on; also not by another
+// scheduler.
+func TestARunThatAsksIsAskedOnceUntilItIsAnswered(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
-		w.agents.do = func(_ context.Context, c call) result {
+		w.agents.do = func(ctx context.Context, c call) result {
 			if c.text == "yes" {
+				_ = takes(time.Hour)(ctx, c)
 				return result{text: "Sent."}
 			}
 			return result{state: asks, said: "Send it?"}
 		}
 		lib := library(t)
-		lib.Put(parse(t, "mail.digest", "0 * * * *", ""))
+		lib.Put(parse(t, "mail.digest", "0 * * * *", ""), parse(t, "b.other", "30 2 * * *", ""))
+		stop := w.schedule(lib)
+		w.at("01-01 02:15:00")
+		const missed = " mail.digest missed: Not run: the run that was due at 2000-01-01T01:00:00Z still "
+		w.wantRuns("default", "01-01 02:00"+missed+"waited for an answer.", "01-01 01:00 mail.digest awaiting: Send it?")
+		stop()
 		defer w.schedule(lib)()
-		w.at("01-01 02:30:00")
-		w.wantRuns("default", "01-01 02:00 mail.digest awaiting: Send it?", "01-01 01:00 mail.digest awaiting: Send it?")
+		w.at("01-01 03:30:00")
+		w.wantCalls("01-01 01:00 default/scheduler schedule mail.digest", "01-01 02:30 default/scheduler schedule b.other")
 		res, err := w.runner.ListSkillRuns(w.as("default", "ann"), &meshv1.ListSkillRunsRequest{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		yes := a2a.NewMessage(a2apb.Role_ROLE_USER, "yes")
-		yes.TaskId = res.GetRuns()[0].GetTaskId()
+		yes.TaskId = res.GetRuns()[3].GetTaskId()
 		if _, err := w.Send(w.as("default", "ann"), &a2apb.SendMessageRequest{Message: yes}); err != nil {
 			t.Fatal(err)
 		}
-		synctest.Wait()
-		w.wantRuns("default", "01-01 02:00 mail.digest completed: Sent.", "01-01 01:00 mail.digest awaiting: Send it?")
+		w.at("01-01 05:30:00")
+		w.wantRuns("default",
+			"01-01 05:00 mail.digest awaiting: Send it?",
+			"01-01 04:00"+missed+"went on.",
+			"01-01 03:00"+missed+"waited for an answer.",
+			"01-01 02:30 b.other awaiting: Send it?",
+			"01-01 02:00"+missed+"waited for an answer.",
+			"01-01 01:00 mail.digest completed: Sent.")
 	})
 }
 

@@ -20,7 +20,8 @@ import (
 // and from what is built into the program, and each tenant's own, from a folder
 // of folders, DIR/TENANT/DOMAIN/ACTION.md. While [Library.Run] runs it follows
 // the files: what is edited is there within a second. An edit that is not valid
-// becomes a [Problem], and the skill stays as it was. It is safe for concurrent
+// becomes a [Problem], and the skill stays as it was; so do all skills of a folder
+// that goes away, and it is read again within seconds when it comes back. It is safe for concurrent
 // use; readers never wait for files.
 type Library struct {
 	logger *slog.Logger
@@ -56,6 +57,11 @@ type LibraryOptions struct {
 	// the beginning as "+."; the tenant Acme's folder is "+acme". Empty is for
 	// no skills of tenants.
 	TenantDir string
+	// Handlers reports whether there is a handler of that name. A file of a shared
+	// skill that names another one is a [Problem], and the skill stays as it was.
+	// Nil is for not knowing: any will do. It is called concurrently, and must
+	// answer the same each time.
+	Handlers func(name string) bool
 	// Logger is told of changes and problems. Nil discards.
 	Logger *slog.Logger
 	// Poll is how often the files are looked at where the system does not tell
@@ -82,6 +88,7 @@ func OpenLibrary(o LibraryOptions) (*Library, error) {
 		l.poll = 2 * time.Second
 	}
 	l.shared = newRealm("", new(Catalog), l.logger)
+	l.shared.handlers = o.Handlers
 	for _, dir := range o.Folders {
 		dir, err := makeFolder(dir)
 		if err != nil {

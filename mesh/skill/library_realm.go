@@ -19,7 +19,9 @@ type realm struct {
 	tenant  mesh.TenantID
 	catalog *Catalog
 	logger  *slog.Logger
-	sources []*source
+	// handlers reports whether there is such a handler; nil if that is not known.
+	handlers func(name string) bool
+	sources  []*source
 	// skills and indexes say where there is a skill of a name and a SKILL.md of
 	// a domain, the winner first.
 	skills  map[string][]place
@@ -141,13 +143,13 @@ func (r *realm) settle() Changes {
 	}
 	clear(r.names)
 	clear(r.domains)
+	if r.troubled { // before anybody is woken, who may look at them
+		r.troubled = false
+		r.publishProblems()
+	}
 	if len(e.entries) > 0 || len(e.indexes) > 0 {
 		r.catalog.edit(e)
 		r.wake()
-	}
-	if r.troubled {
-		r.troubled = false
-		r.publishProblems()
 	}
 	return c
 }
@@ -166,11 +168,16 @@ func (r *realm) winner(name string) entry {
 			r.judge(p)
 		}
 	}
+	put := r.put[name]
 	if len(at) > 0 {
+		if put != nil {
+			r.logger.Warn("a skill cannot be used, for a file has one of the same name; rename one of them",
+				"skill", name, "file", at[0].path, "handler of the other", put.Handler)
+		}
 		return newEntry(at[0].src.records[at[0].path].skill, at[0].src)
 	}
-	if s := r.put[name]; s != nil {
-		return newEntry(s, nil)
+	if put != nil {
+		return newEntry(put, nil)
 	}
 	return entry{}
 }

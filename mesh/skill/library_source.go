@@ -271,8 +271,12 @@ func (r *record) read(name string, data []byte, realm *realm) {
 	} else {
 		skill, r.bad = parse(name, data)
 	}
-	if r.bad == nil && skill != nil && skill.Handler != "" && realm.tenant != "" {
+	switch {
+	case r.bad != nil || skill == nil || skill.Handler == "":
+	case realm.tenant != "":
 		r.bad = noTemplate(skill) // as for those that are created
+	default:
+		r.bad = CheckHandler(skill, realm.handlers)
 	}
 	if r.bad != nil {
 		return

@@ -3,8 +3,10 @@ package skill_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -269,6 +271,89 @@ func TestLibrary_keepsSkillsWhoseFolderIsAway(t *testing.T) {
 	}
 	if got := s.reload(t); got != "" || len(s.Problems("")) != 0 {
 		t.Errorf("back again, changes are %q and problems %v", got, s.Problems(""))
+	}
+}
+
+// A file that names a handler that nobody has is a problem, and does not take
+// the place of the last good version.
+func TestLibrary_refusesAHandlerThatIsUnknown(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "mail", "send.md")
+	write := func(handler string) {
+		t.Helper()
+		text := "---\nname: mail.send\ndescription: a template\n"
+		if handler != "" {
+			text = "---\nname: mail.send\ndescription: " + handler + "\n# code of the mesh\n\"handler\": " + handler + "\n"
+		}
+		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(text+"---\n\nbody\n"), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("mail.send")
+	l, err := skill.OpenLibrary(skill.LibraryOptions{Folders: []string{dir}, Handlers: func(name string) bool {
+		return name == "mail.send" || strings.HasPrefix(name, "mcp:")
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const problem = `mail/send.md:5: the handler "nope.nope" is not installed here; correct its name, or remove the line "handler" and describe the steps instead`
+	for _, step := range []struct{ handler, loaded, problem string }{
+		{"nope.nope", "mail.send", problem},
+		{"mcp:box", "mcp:box", ""},
+		{"nope.nope", "mcp:box", problem},
+		{"", "a template", ""},
+		{"mail.send", "mail.send", ""},
+	} {
+		write(step.handler)
+		if _, err := l.Reload(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		s, _ := l.For("").Get("mail.send")
+		got := ""
+		for _, p := range l.Problems("") {
+			got += p.String()
+		}
+		if s == nil || s.Description != step.loaded || got != step.problem {
+			t.Errorf("with handler %q, the skill is %+v and the problem %q", step.handler, s, got)
+		}
+	}
+	// Who does not know the handlers takes each, and may check one by one.
+	write("nope.nope")
+	catalog, problems := skill.Load(os.DirFS(dir))
+	s, ok := catalog.Get("mail.send")
+	if !ok || len(problems) != 0 || skill.CheckHandler(s, nil) != nil {
+		t.Fatalf("without knowing the handlers: %v", problems)
+	}
+	if p := skill.CheckHandler(s, func(string) bool { return false }); p == nil || p.String() != problem {
+		t.Errorf("checked by itself: %v", p)
+	}
+}
+
+// A skill that comes from no file and one of a file have the same name: the file
+// wins, and the operator is told of both.
+func TestLibrary_namesBothOfASkillThatAFileHides(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"tasks/create.md", "tasks/list.md"} {
+		file := filepath.Join(dir, name)
+		text := page(strings.ReplaceAll(strings.TrimSuffix(name, ".md"), "/", "."), "of a file", "")
+		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(text), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var log bytes.Buffer
+	l, err := skill.OpenLibrary(skill.LibraryOptions{Folders: []string{dir}, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, action := range []string{"create", "paint"} {
+		l.Put(&skill.Skill{Name: "tasks." + action, Domain: "tasks", Action: action, Description: "of a server", Handler: "mcp:tasks", Body: "b"})
+	}
+	if s, _ := l.For("").Get("tasks.create"); s == nil || s.Description != "of a file" {
+		t.Errorf("the skill is %+v", s)
+	}
+	want := `skill=tasks.create file=tasks/create.md "handler of the other"=mcp:tasks`
+	if got := log.String(); strings.Count(got, "level=WARN") != 1 || !strings.Contains(got, want) {
+		t.Errorf("the log is %s", got)
 	}
 }
 

@@ -114,7 +114,7 @@ func TestLibrary_Create_refusesBrokenSkillsWithLineAndRemedy(t *testing.T) {
 		"bad name":         {strings.Replace(alert, "workflows.slack_alert", "Workflows", 1), 2, "name"},
 		"way out":          {strings.Replace(alert, "workflows.slack_alert", "../../etc.passwd", 1), 2, "name"},
 		"absolute":         {strings.Replace(alert, "workflows.slack_alert", "/etc/passwd", 1), 2, "name"},
-		"code of the mesh": {strings.Replace(alert, "tags:", "handler: mail.send\ntags:", 1), 0, "handler"},
+		"code of the mesh": {strings.Replace(alert, "tags:", "handler: mail.send\ntags:", 1), 4, "handler"},
 		"reserved name":    {strings.Replace(alert, "slack_alert", "help", 1), 2, "name"},
 		"unknown type":     {strings.Replace(alert, "required: true", "type: date", 1), 7, "type"},
 		"never due":        {strings.Replace(alert, "tags:", "schedule: 0 0 30 2 *\ntags:", 1), 4, "schedule"},

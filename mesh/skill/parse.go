@@ -61,8 +61,34 @@ func ParseNew(source []byte) (*Skill, *Problem) {
 }
 
 func noTemplate(s *Skill) *Problem {
-	return &Problem{Path: s.Path,
+	return &Problem{Path: s.Path, Line: lineOf(s, "handler"),
 		Detail: "names a handler, which only skills of the mesh itself may; remove the line \"handler\" and describe the steps instead"}
+}
+
+// CheckHandler returns what is wrong with the handler that the file of a skill
+// names, or nil: that known does not have it. A template has none, and with a
+// nil known any will do. The problem has the path and the line of the skill's
+// file.
+func CheckHandler(s *Skill, known func(name string) bool) *Problem {
+	if s.Handler == "" || known == nil || known(s.Handler) {
+		return nil
+	}
+	return &Problem{Path: s.Path, Line: lineOf(s, "handler"), Detail: fmt.Sprintf(
+		"the handler %q is not installed here; correct its name, or remove the line \"handler\" and describe the steps instead", clip(s.Handler))}
+}
+
+// lineOf returns where the field is in the skill's file, or 0.
+func lineOf(s *Skill, field string) int {
+	f, bad := open(s.Path, s.Source)
+	if bad != nil {
+		return 0
+	}
+	for i := 0; i+1 < len(f.front.Content); i += 2 {
+		if key := f.front.Content[i]; key.Value == field {
+			return key.Line + 1
+		}
+	}
+	return 0
 }
 
 // ParseIndex reads a domain's SKILL.md. Path and error are as for [Parse].

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"os"
 	"slices"
 	"sync"
 	"time"
@@ -16,6 +17,7 @@ const (
 	quiet   = 50 * time.Millisecond  // an editor is done when it did nothing for so long,
 	hurry   = 500 * time.Millisecond // or at the latest
 	recheck = 30 * time.Second       // some file systems do not tell of all changes
+	lookout = time.Second            // a folder that is away may come back, which nobody tells
 )
 
 // A watcher tells of changes in the folders that it was given, until it is
@@ -40,7 +42,7 @@ func newWatcher() (*watcher, error) {
 // all files every Poll instead. It is called once.
 func (l *Library) Run(ctx context.Context) error {
 	f := following{lib: l, news: news{wake: make(chan struct{}, 1), dirty: map[string]bool{}},
-		pace: time.NewTicker(recheck), settle: time.NewTimer(0)}
+		pace: time.NewTicker(recheck), settle: time.NewTimer(0), back: time.NewTimer(recheck)}
 	defer f.stop()
 	f.news.all = true // what changed before the folders were watched
 	w, err := l.watch()
@@ -60,6 +62,8 @@ func (l *Library) Run(ctx context.Context) error {
 			f.refresh(ctx, false)
 		case <-f.pace.C:
 			f.refresh(ctx, true)
+		case <-f.back.C:
+			f.lookOut(ctx)
 		}
 	}
 }
@@ -74,11 +78,15 @@ type following struct {
 	// settle fires when what the news are of is to be read.
 	settle *time.Timer
 	since  time.Time // of the oldest news, or zero
+	// back fires when it is to be seen whether a folder of away is there again.
+	back *time.Timer
+	away []string
 }
 
 func (f *following) stop() {
 	f.pace.Stop()
 	f.settle.Stop()
+	f.back.Stop()
 	f.unwatch()
 }
 
@@ -122,14 +130,43 @@ func (f *following) refresh(ctx context.Context, all bool) {
 			}
 		}
 	}
-	f.lib.follow(ctx, paths, all || lost, entered)
+	f.away = f.lib.follow(ctx, paths, all || lost, entered)
 	if failed != nil && f.watcher != nil {
 		f.degrade(failed)
 	}
+	f.lookOutLater()
 }
 
-// follow reads the files at the paths on disk, or all.
-func (l *Library) follow(ctx context.Context, paths []string, all bool, entered func(dir string)) {
+// lookOut reads all files, and watches their folders, if one is there again that
+// was away: what changed meanwhile nobody has told.
+func (f *following) lookOut(ctx context.Context) {
+	if slices.ContainsFunc(f.away, readable) {
+		f.refresh(ctx, true)
+	} else {
+		f.lookOutLater()
+	}
+}
+
+func (f *following) lookOutLater() {
+	if len(f.away) > 0 {
+		f.back.Reset(min(lookout, f.lib.poll))
+	} else {
+		f.back.Stop()
+	}
+}
+
+func readable(dir string) bool {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return false
+	}
+	_ = root.Close()
+	return true
+}
+
+// follow reads the files at the paths on disk, or all. It returns those folders
+// with skills that could not be read.
+func (l *Library) follow(ctx context.Context, paths []string, all bool, entered func(dir string)) (away []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	// The only error is that ctx is done, which Run notices by itself.
@@ -138,6 +175,15 @@ func (l *Library) follow(ctx context.Context, paths []string, all bool, entered 
 	} else {
 		_, _ = l.refreshAll(ctx, entered)
 	}
+	for _, folder := range l.folders {
+		if folder.src.records["."] != nil {
+			away = append(away, folder.dir)
+		}
+	}
+	if l.warned[l.tenantDir] {
+		away = append(away, l.tenantDir)
+	}
+	return away
 }
 
 // news are what a watcher has told and nobody has looked at yet. They are

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -39,18 +40,20 @@ type desk struct {
 	*Library
 	dir, tenants string
 	seen         chan string // "+name description" and "-name"
+	warned       chan string // what the log warns of
 }
 
 // run runs a library until the test ends. Its watcher is made by watch, or the
 // real one if that is nil.
 func run(t *testing.T, watch func() (*watcher, error), seed map[string]string) *desk {
 	t.Helper()
-	d := &desk{dir: filepath.Join(t.TempDir(), "skills"), tenants: filepath.Join(t.TempDir(), "tenants"), seen: make(chan string, 100)}
+	d := &desk{dir: filepath.Join(t.TempDir(), "skills"), tenants: filepath.Join(t.TempDir(), "tenants"), seen: make(chan string, 100), warned: make(chan string, 100)}
 	for name, text := range seed {
 		save(t, filepath.Join(d.dir, name), text)
 	}
 	var err error
-	d.Library, err = OpenLibrary(LibraryOptions{Folders: []string{d.dir}, TenantDir: d.tenants, Poll: 20 * time.Millisecond})
+	d.Library, err = OpenLibrary(LibraryOptions{Folders: []string{d.dir}, TenantDir: d.tenants, Poll: 20 * time.Millisecond,
+		Logger: slog.New(warnings{slog.DiscardHandler, d.warned})})
 	if err != nil {
 		t.Fatal(err)
 	}

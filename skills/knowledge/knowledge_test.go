@@ -8,7 +8,6 @@ import (
 	"sync"
 	"testing"
 	"testing/fstest"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
@@ -113,6 +112,21 @@ func TestSearch_findsSections(t *testing.T) {
 	}
 }
 
+func TestSearch_findsWordsOfAllScripts(t *testing.T) {
+	t.Parallel()
+	ix := open(t, map[string]string{
+		"zh.md": "# 手册\n\n## 限速\n\n在这里设置每个调用者的限速。\n\n## 其他\n\n没有什么。",
+		"th.md": "# คู่มือ\n\nตั้งค่าขีดจำกัดที่นี่",
+	})
+	for query, want := range map[string][]string{
+		"怎么设置限速？": {"zh.md:3 手册|限速"}, "调用": {"zh.md:3 手册|限速"}, "จำกัด": {"th.md:1 คู่มือ|"}, "长颈鹿": nil,
+	} {
+		if diff := cmp.Diff(want, search(t, ix, query)); diff != "" {
+			t.Errorf("%s: %s", query, diff)
+		}
+	}
+}
+
 func TestSearch_ranksTheBestFirst(t *testing.T) {
 	ix := open(t, map[string]string{
 		"a.md": "# A\n\nThe limit is mentioned once in a long text about " + strings.Repeat("other things and ", 50),
@@ -197,10 +211,10 @@ func TestSearch_showsThePartThatMatches(t *testing.T) {
 	}
 }
 
-// A log file or a book without headings must not hold up the start of a mesh.
+// A log file or a book without headings must not hold up the start of a mesh:
+// were its pieces compared with each other, this would not end before the tests do.
 func TestOpen_takesALongDocumentWithoutHeadings(t *testing.T) {
 	text := strings.Repeat("nothing to see here\n", 50_000) + "the okapi is here\n" + strings.Repeat("nor there\n\n", 80_000)
-	began := time.Now()
 	ix, err := knowledge.Open(fstest.MapFS{"long.md": {Data: []byte("# Long\n\n## Part\n\n" + text)}})
 	if err != nil {
 		t.Fatal(err)
@@ -216,9 +230,6 @@ func TestOpen_takesALongDocumentWithoutHeadings(t *testing.T) {
 	}
 	if line := 50_000 + 5; found[0].Line > line || found[0].Line < line-5_000 {
 		t.Errorf("it begins in line %d, which is far from line %d", found[0].Line, line)
-	}
-	if took := time.Since(began); took > 20*time.Second {
-		t.Errorf("indexing took %v: more than linear", took)
 	}
 }
 

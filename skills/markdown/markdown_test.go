@@ -242,6 +242,7 @@ func TestSearch_findsByWordsTagsAndFolder(t *testing.T) {
 	v.put(t, "Budget.md", "Something.\n")
 	v.put(t, "broken.md", "---\n: [\n---\nbudget in a broken note\n")
 	v.put(t, "bomb.md", "---\na: &a [x, x]\nb: &b [*a, *a]\nc: .nan\n---\nbudget in a strange note\n")
+	v.put(t, "計画.md", "今年的预算不多。がくせい\n")
 	v.put(t, "empty.md", "")
 	v.put(t, ".hidden/x.md", "budget")
 	v.put(t, "x.txt", "budget")
@@ -259,6 +260,9 @@ func TestSearch_findsByWordsTagsAndFolder(t *testing.T) {
 		"by a tag's word":         {args{"query": "finance"}, []string{"projects/aurora/budget.md"}},
 		"text":                    {args{"query": "cost"}, []string{"projects/aurora/budget.md"}},
 		"front matter is no text": {args{"query": "ann"}, []string{}},
+		"within a line":           {args{"query": "预算"}, []string{"計画.md"}},
+		"within a title":          {args{"query": "計"}, []string{"計画.md"}},
+		"in letters apart":        {args{"query": "か\u3099く"}, []string{"計画.md"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := v.find(t, tt.args)
@@ -274,7 +278,7 @@ func TestSearch_findsByWordsTagsAndFolder(t *testing.T) {
 	if diff := cmp.Diff(want, note); diff != "" {
 		t.Error(diff)
 	}
-	text := fmt.Sprintf("Found 1 notes matching 'cost':\n\n1. Money (projects/aurora/budget.md, 5 words, version %s, tags: finance, aurora)\n> We plan costs of 5000.\n\n1 notes are not searched, because they are too long, too many or not UTF-8 text.", note["version"])
+	text := fmt.Sprintf("Found 1 note matching 'cost':\n\n1. Money (projects/aurora/budget.md, 5 words, version %s, tags: finance, aurora)\n> We plan costs of 5000.\n\nNot searched: 1 note, too long, too many or not UTF-8 text.", note["version"])
 	if diff := cmp.Diff(text, r.Content); diff != "" {
 		t.Error(diff)
 	}

@@ -230,14 +230,21 @@ func (s *scan) report(call *skill.Call, q textindex.Query, hits []textindex.Hit)
 	if flags.Has(call, "query") {
 		what = fmt.Sprintf("matching '%s'", mesh.Clip(quote.Line(flags.Text(call, "query")), maxShown))
 	}
-	res.Content = fmt.Sprintf("Found %d notes %s:\n%s", len(hits), what, strings.TrimSuffix(b.String(), "\n"))
+	res.Content = fmt.Sprintf("Found %s %s:\n%s", counted(len(hits)), what, strings.TrimSuffix(b.String(), "\n"))
 	if len(hits) == 0 {
-		res.Content = fmt.Sprintf("No notes found %s, in %d notes.", what, s.notes)
+		res.Content = fmt.Sprintf("No notes found %s, in %s.", what, counted(s.notes))
 	}
 	if s.skipped > 0 {
-		res.Content += fmt.Sprintf("\n\n%d notes are not searched, because they are too long, too many or not UTF-8 text.", s.skipped)
+		res.Content += fmt.Sprintf("\n\nNot searched: %s, too long, too many or not UTF-8 text.", counted(s.skipped))
 	}
 	return res, nil
+}
+
+func counted(notes int) string {
+	if notes == 1 {
+		return "1 note"
+	}
+	return fmt.Sprintf("%d notes", notes)
 }
 
 // Bounds of what is shown of a note, in bytes.

@@ -110,7 +110,11 @@ func report(query string, found []*Memory, loc *time.Location) *skill.Result {
 		return &skill.Result{Content: fmt.Sprintf("No memories found matching '%s'.", mesh.Clip(quote.Line(query), maxShown)), Metadata: meta}
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "Found %d memories:\n", len(found))
+	what := "memories"
+	if len(found) == 1 {
+		what = "memory"
+	}
+	fmt.Fprintf(&b, "Found %d %s:\n", len(found), what)
 	for i, m := range found {
 		fmt.Fprintf(&b, "\n%d. %s, importance %.2g", i+1, m.Category, m.Importance)
 		if len(m.Tags) > 0 {

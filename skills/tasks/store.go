@@ -2,8 +2,6 @@ package tasks
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"regexp"
 	"slices"
@@ -145,10 +143,8 @@ func load(ctx context.Context, env *skill.Env, id string) (*Task, int64, error) 
 	return t, version, nil
 }
 
-const (
-	idPrefix  = "t-" // of the State's keys that are tasks
-	keyPrefix = "k-" // of those that say for which task a call was
-)
+// idPrefix begins the State's keys that are tasks.
+const idPrefix = "t-"
 
 // idRule is the form of the ids of tasks.
 var idRule = regexp.MustCompile(`^t-[a-z2-7]{5,50}$`)
@@ -224,43 +220,4 @@ func change(ctx context.Context, call *skill.Call, env *skill.Env, edit func(*Ta
 		}
 	}
 	return nil, contended(call)
-}
-
-// An intent is stored under the key of a call before it changes a task.
-type intent struct {
-	ID  string `json:"id"`
-	Rev int    `json:"rev"` // of the task at that time
-}
-
-// claim notes that the call is for this task. It refuses a call whose key was
-// for another task, and one that was begun before, if the task cannot tell any
-// more whether it was carried out.
-func claim(ctx context.Context, call *skill.Call, env *skill.Env, t *Task) error {
-	const op = "tasks.claim"
-	if call.Key == "" { // it is not to be told from other calls
-		return nil
-	}
-	sum := sha256.Sum256([]byte(call.Key))
-	name := keyPrefix + hex.EncodeToString(sum[:16])
-	data, err := json.Marshal(intent{ID: t.ID, Rev: t.Rev})
-	if err != nil {
-		return mesh.Wrap(op, err)
-	}
-	if _, err = env.State.Put(ctx, Kind, name, data, 0); !mesh.IsCode(err, mesh.Conflict) {
-		return mesh.Wrap(op, err)
-	}
-	if data, _, err = env.State.Get(ctx, Kind, name); err != nil {
-		return mesh.Wrap(op, err)
-	}
-	var first intent
-	if err := json.Unmarshal(data, &first); err != nil {
-		return mesh.Errorf(mesh.Unknown, op, "What is known of the call is stored in a form that cannot be read: %w", err)
-	}
-	switch {
-	case first.ID != t.ID:
-		return mesh.Errorf(mesh.Precondition, op, "Under this key, the task %s was named before; nothing was changed now. Make another call", first.ID)
-	case t.Rev-first.Rev >= maxKeys:
-		return mesh.Errorf(mesh.Precondition, op, "This call was begun before, and the task %s was changed too often since to tell whether it was carried out; look at it with tasks.get, then decide again", t.ID)
-	}
-	return nil
 }

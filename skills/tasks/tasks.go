@@ -8,6 +8,13 @@
 // deleted leaves its id and keys behind and nothing else, so that no call that is
 // repeated brings it back.
 //
+// What is remembered is bounded. The keys of changes are in 256 values of each
+// tenant, by the key's hash: in each the last 64, so some 16,000; a change that
+// is repeated after its key was pushed out is made again, unless the task knows
+// it as one of its last 10. What deleted tasks leave is kept until the State has
+// no room for another task. Then what was left first goes first, and a call that
+// created one of these is made again if it is repeated.
+//
 // It assigns and reminds nobody: a task is a record.
 package tasks
 
@@ -62,7 +69,7 @@ type Task struct {
 	// Rev is how often it was changed.
 	Rev int `json:"rev,omitempty"`
 	// Deleted is the key of the call that deleted the task. Of the rest, ID
-	// and Key are left then.
+	// and Key are left then, and Updated, which is when it was deleted.
 	Deleted string `json:"deleted,omitempty"`
 }
 
@@ -112,7 +119,9 @@ func create(ctx context.Context, call *skill.Call, env *skill.Env) (*skill.Resul
 		if err != nil {
 			return nil, mesh.Errorf(mesh.Unknown, call.Skill, "The task cannot be stored: %w", err)
 		}
-		_, err = env.State.Put(ctx, Kind, t.ID, data, 0)
+		if _, err = env.State.Put(ctx, Kind, t.ID, data, 0); mesh.IsCode(err, mesh.Exhausted) && makeRoom(ctx, env) {
+			_, err = env.State.Put(ctx, Kind, t.ID, data, 0)
+		}
 		if err == nil {
 			return one("Created", t, now), nil
 		}
@@ -237,10 +246,11 @@ func remove(ctx context.Context, call *skill.Call, env *skill.Env) (*skill.Resul
 			return nil, missing(id)
 		}
 		if t.Deleted == "" {
-			if err := claim(ctx, call, env, t); err != nil {
+			// Without room for it, there is no note: the task has the key.
+			if err := claim(ctx, call, env, t); err != nil && !mesh.IsCode(err, mesh.Exhausted) {
 				return nil, err
 			}
-			data, err := json.Marshal(&Task{ID: t.ID, Key: t.Key, Deleted: call.Key})
+			data, err := json.Marshal(&Task{ID: t.ID, Key: t.Key, Deleted: call.Key, Updated: env.Now().UTC().Truncate(time.Second)})
 			if err != nil {
 				return nil, mesh.Errorf(mesh.Unknown, call.Skill, "The task cannot be deleted: %w", err)
 			}

