@@ -2,10 +2,8 @@ package agent
 
 import (
 	"context"
-	"encoding/json"
 	"maps"
 	"slices"
-	"strings"
 
 	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
@@ -35,7 +33,7 @@ func (m *Mesh) actions(ctx context.Context) (actions, error) {
 		if !a.worked() {
 			continue
 		}
-		short := skillSummary(a.skill, a.args)
+		short := mesh.CallSummary(a.skill, a.args)
 		if i >= m.story.since {
 			out.done = append(out.done, short)
 		}
@@ -100,7 +98,7 @@ func (m *Mesh) answered() []string {
 	var out []string
 	for _, call := range slices.Sorted(maps.Keys(m.story.approvals)) {
 		if a := m.story.approvals[call]; !a.settled && m.story.heard(a) {
-			out = append(out, skillSummary(a.skill, a.args))
+			out = append(out, mesh.CallSummary(a.skill, a.args))
 		}
 	}
 	return out
@@ -124,48 +122,33 @@ func (m *Mesh) relayed() []string {
 
 // tripOf returns the trip that the fact tells of.
 func tripOf(b *meshv1.LimitTripped) *limit.Trip {
-	known := &limit.Trip{Limit: b.GetLimit()}
-	err := known.Err("agent.tripOf")
-	err.Detail = b.GetDetail()
-	return limit.TripOf(err)
+	return limit.ParseTrip(b.GetLimit(), b.GetDetail())
 }
 
 // Unsettled returns the skill calls in the events, in short, that the execution or
 // one that it led to has made and that have not come back. When it is over, nobody
 // knows whether they had an effect.
 func Unsettled(events []*meshv1.Event, execution mesh.ExecutionID) []string {
-	type id struct{ execution, call string }
-	below := map[string]bool{string(execution): true}
-	var open []id
-	short := map[id]string{}
-	for _, e := range events {
-		x := e.GetExecutionId()
-		if !below[x] {
-			continue
-		}
-		switch b := e.GetBody().(type) {
-		case *meshv1.Event_DispatchIssued:
-			below[b.DispatchIssued.GetChild().GetId()] = true
-		case *meshv1.Event_SkillCalled:
-			of := id{x, b.SkillCalled.GetCall()}
-			open, short[of] = append(open, of), skillSummary(b.SkillCalled.GetSkill(), b.SkillCalled.GetArgs())
-		case *meshv1.Event_SkillReturned:
-			open = slices.DeleteFunc(open, func(of id) bool { return of == id{x, b.SkillReturned.GetCall()} })
-		}
-	}
-	var out []string
-	for _, of := range open {
-		out = append(out, short[of])
-	}
-	return out
+	open, _ := callsBelow(events, execution)
+	return open
 }
 
 // Done returns the skill calls in the events, in short, that the execution and
 // those that it led to have made with success, of each of them that has any.
 func Done(events []*meshv1.Event, execution mesh.ExecutionID) []Work {
-	type id struct{ execution, call string }
+	_, done := callsBelow(events, execution)
+	return done
+}
+
+// callsBelow returns the skill calls of the execution and of those that it led to,
+// in short: those that have not come back, and those that did with success.
+func callsBelow(events []*meshv1.Event, execution mesh.ExecutionID) (open []string, done []Work) {
+	type call struct{ execution, id, short string }
+	var pending []call
+	find := func(execution, id string) int {
+		return slices.IndexFunc(pending, func(c call) bool { return c.execution == execution && c.id == id })
+	}
 	below := map[string]bool{string(execution): true}
-	short := map[id]string{}
 	var out Report
 	for _, e := range events {
 		x := e.GetExecutionId()
@@ -176,37 +159,28 @@ func Done(events []*meshv1.Event, execution mesh.ExecutionID) []Work {
 		case *meshv1.Event_DispatchIssued:
 			below[b.DispatchIssued.GetChild().GetId()] = true
 		case *meshv1.Event_SkillCalled:
-			short[id{x, b.SkillCalled.GetCall()}] = skillSummary(b.SkillCalled.GetSkill(), b.SkillCalled.GetArgs())
-		case *meshv1.Event_SkillReturned:
-			of := id{x, b.SkillReturned.GetCall()}
-			if did := short[of]; did != "" && !b.SkillReturned.GetFailed() {
-				w := out.of(x)
-				w.Done = append(w.Done, did)
+			c := call{x, b.SkillCalled.GetCall(), mesh.CallSummary(b.SkillCalled.GetSkill(), b.SkillCalled.GetArgs())}
+			if at := find(x, c.id); at >= 0 { // it was announced before
+				pending[at] = c
+			} else {
+				pending = append(pending, c)
 			}
-			delete(short, of)
+		case *meshv1.Event_SkillReturned:
+			at := find(x, b.SkillReturned.GetCall())
+			if at < 0 {
+				continue
+			}
+			if !b.SkillReturned.GetFailed() {
+				w := out.of(x)
+				w.Done = append(w.Done, pending[at].short)
+			}
+			pending = slices.Delete(pending, at, at+1)
 		}
 	}
-	return out.Work
-}
-
-// maxSummary bounds an action in a list for people, in bytes.
-const maxSummary = 160
-
-// skillSummary is a call in short, as "mail.send(subject: Hi, to: bob)" (S3-033).
-func skillSummary(name, args string) string {
-	var values map[string]any
-	if json.Unmarshal([]byte(args), &values) != nil {
-		return name
+	for _, c := range pending {
+		open = append(open, c.short)
 	}
-	var parts []string
-	for _, k := range slices.Sorted(maps.Keys(values)) {
-		v, ok := values[k].(string)
-		if !ok {
-			v = toJSON(values[k])
-		}
-		parts = append(parts, k+": "+mesh.Clip(strings.Join(strings.Fields(v), " "), maxSummary/4))
-	}
-	return name + "(" + mesh.Clip(strings.Join(parts, ", "), maxSummary) + ")"
+	return open, out.Work
 }
 
 // A namer is Tools that know which call of a skill a model's call makes.
@@ -221,11 +195,11 @@ type namer interface {
 func summary(tools llm.Tools, use mesh.ToolUse) string {
 	if n, ok := tools.(namer); ok {
 		if name, args, ok := n.skillCall(use); ok {
-			return skillSummary(name, args)
+			return mesh.CallSummary(name, args)
 		}
 	}
 	if line := commandLine(use); line != "" {
-		return mesh.Clip(line, maxSummary)
+		return mesh.Clip(line, mesh.MaxCallSummary)
 	}
-	return skillSummary(use.Name, use.Arguments)
+	return mesh.CallSummary(use.Name, use.Arguments)
 }

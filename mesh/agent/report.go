@@ -213,7 +213,7 @@ func ReportOf(metadata *structpb.Struct) (r *Report, approvals string) {
 }
 
 // maxItem bounds a line of a report, in bytes.
-const maxItem = 2 * maxSummary
+const maxItem = 2 * mesh.MaxCallSummary
 
 func item(s string) string { return mesh.Clip(strings.Join(strings.Fields(s), " "), maxItem) }
 

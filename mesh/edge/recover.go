@@ -2,7 +2,6 @@ package edge
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -103,11 +102,11 @@ func (e *Edge) cutOff(ctx context.Context, key mesh.ThreadKey, s *thread.State, 
 		}
 		switch c.Status {
 		case thread.CallCompleted:
-			f.done = append(f.done, inShort(c.Skill, c.Args))
+			f.done = append(f.done, mesh.CallSummary(c.Skill, c.Args))
 		case thread.CallFailed:
-			f.failed = append(f.failed, inShort(c.Skill, c.Args))
+			f.failed = append(f.failed, mesh.CallSummary(c.Skill, c.Args))
 		default:
-			f.unknown = append(f.unknown, inShort(c.Skill, c.Args))
+			f.unknown = append(f.unknown, mesh.CallSummary(c.Skill, c.Args))
 		}
 	}
 	return failure(mesh.ReasonInterrupted, f.text(what)), nil
@@ -134,12 +133,8 @@ func (f fates) text(what string) string {
 	return text + " " + remedy + ": the same message again could have its effects twice."
 }
 
-const (
-	// maxNamed bounds the calls that a list names, and maxShort each of them, in
-	// bytes.
-	maxNamed = 8
-	maxShort = 100
-)
+// maxNamed bounds the calls that a list names.
+const maxNamed = 8
 
 func listed(calls []string) string {
 	text := strings.Join(calls[:min(len(calls), maxNamed)], "; ")
@@ -147,23 +142,6 @@ func listed(calls []string) string {
 		text += fmt.Sprintf("; and %d more", more)
 	}
 	return text
-}
-
-// inShort is a call as "mail.send(subject: Hi, to: bob)".
-func inShort(skill, args string) string {
-	var values map[string]json.RawMessage
-	if json.Unmarshal([]byte(args), &values) != nil || len(values) == 0 {
-		return mesh.Clip(skill, maxShort)
-	}
-	var parts []string
-	for _, name := range slices.Sorted(maps.Keys(values)) {
-		var text string
-		if json.Unmarshal(values[name], &text) != nil {
-			text = string(values[name])
-		}
-		parts = append(parts, name+": "+mesh.Clip(strings.Join(strings.Fields(text), " "), maxShort/2))
-	}
-	return skill + "(" + mesh.Clip(strings.Join(parts, ", "), maxShort) + ")"
 }
 
 // interrupt settles the unfinished turns of a thread, and says what happened, in

@@ -233,12 +233,19 @@ func TripOf(err error) *Trip {
 	if !ok {
 		return nil
 	}
+	return ParseTrip(name, e.Detail)
+}
+
+// ParseTrip returns the trip of the limit that the detail of a [mesh.LimitTripped]
+// or of an error tells of, with Free to the second. What the detail does not tell
+// is zero.
+func ParseTrip(name, detail string) *Trip {
 	t := &Trip{Limit: name}
-	if m := numbers.FindStringSubmatch(e.Detail); m != nil {
+	if m := numbers.FindStringSubmatch(detail); m != nil {
 		t.Used, _ = strconv.ParseInt(m[1], 10, 64) // digits: 0 or the largest if they do not fit
 		t.Most, _ = strconv.ParseInt(m[2], 10, 64)
 	}
-	if m := free.FindStringSubmatch(e.Detail); m != nil {
+	if m := free.FindStringSubmatch(detail); m != nil {
 		if at, err := time.Parse(freeLayout, m[1]); err == nil {
 			t.Free = at
 		}

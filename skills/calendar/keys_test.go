@@ -97,7 +97,7 @@ func TestUpdate_changesOneEventPerKey(t *testing.T) {
 func TestCreate_keepsDaysWhoseMidnightIsSkipped(t *testing.T) {
 	loc, err := time.LoadLocation("America/Havana")
 	if err != nil {
-		t.Skip("no time zones here: ", err)
+		t.Fatal(err)
 	}
 	dir := t.TempDir()
 	handlers := calendar.Handlers(dir)
@@ -138,7 +138,7 @@ func TestUpdate_followsNoLink(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := os.Symlink(filepath.Join(b.dir, theirs.Files[0]), file); err != nil {
-		t.Skip("no links here: ", err)
+		t.Fatal(err)
 	}
 	for _, r := range []*skill.Result{
 		b.update("u", mine, args{"title": "Taken over"}), b.call("calendar.list", "", "default", nil),

@@ -119,7 +119,7 @@ func TestFiles_stayWithinTheDrive(t *testing.T) {
 		"link.txt": filepath.Join(outside, "secret.txt"), "up.txt": "../../default/in.txt", "folder": outside, "near.txt": "in.txt",
 	} {
 		if err := os.Symlink(target, d.path(name)); err != nil {
-			t.Skip("no links here: ", err)
+			t.Fatal(err)
 		}
 	}
 	for _, path := range []string{

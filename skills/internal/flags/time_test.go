@@ -20,7 +20,7 @@ func TestWhen_knowsTimesThatAreSkipped(t *testing.T) {
 	} {
 		loc, err := time.LoadLocation(tt.zone)
 		if err != nil {
-			t.Skip("no time zones here: ", err)
+			t.Fatal(err)
 		}
 		if got, day, ok := flags.When(tt.text, loc); !ok || day || got.Format(time.RFC3339) != tt.want {
 			t.Errorf("%s in %s is %s, %v, want %s", tt.text, tt.zone, got.Format(time.RFC3339), ok, tt.want)
@@ -29,7 +29,7 @@ func TestWhen_knowsTimesThatAreSkipped(t *testing.T) {
 	for _, zone := range []string{"America/Havana", "Africa/Cairo", "Europe/Oslo", "UTC"} {
 		loc, err := time.LoadLocation(zone)
 		if err != nil {
-			t.Skip("no time zones here: ", err)
+			t.Fatal(err)
 		}
 		day := flags.Days(time.Date(2026, 1, 1, 15, 0, 0, 0, loc), 0)
 		for n := range 730 {

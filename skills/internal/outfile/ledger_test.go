@@ -99,7 +99,7 @@ func TestOpen_opensRegularFilesOfTheFolder(t *testing.T) {
 		t.Errorf("absent: %v", err)
 	}
 	if err := os.Symlink("file", filepath.Join(dir, "link")); err != nil {
-		t.Skip("no links here: ", err)
+		t.Fatal(err)
 	}
 	for _, name := range []string{"folder", "link", "../" + filepath.Base(dir) + "/file"} {
 		if f, err := outfile.Open(dir, name); err == nil {
