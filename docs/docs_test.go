@@ -10,9 +10,9 @@ import (
 
 	"agentmesh/docs"
 	"agentmesh/mesh"
-	"agentmesh/mesh/auth"
 	"agentmesh/mesh/node"
 	"agentmesh/mesh/rpc"
+	"agentmesh/mesh/security/auth"
 )
 
 // pages returns all documents by path.

@@ -108,7 +108,7 @@ type Call struct {
 	// extension is not activated; the gateway does, for the ids of its events.
 	WantSeq bool
 	// PushV03 says that the push notification configs of this call are for
-	// webhooks that know A2A v0.3; package compat does.
+	// webhooks that know A2A v0.3; package v03 does.
 	PushV03 bool
 	// Agent is the agent that the caller addresses through the edge, or "" for
 	// the mesh as one. It is a valid name; whether there is such an agent is

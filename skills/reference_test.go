@@ -14,7 +14,7 @@ import (
 	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
 	"agentmesh/mesh/agent"
-	"agentmesh/mesh/service"
+	"agentmesh/mesh/api"
 	"agentmesh/mesh/skill"
 )
 
@@ -61,7 +61,7 @@ func TestFS_hasTheFlagsOfTheQuickReference(t *testing.T) {
 
 // shipped is the skills of a mesh that has those of [skills.FS] alone.
 type shipped struct {
-	service.Skills
+	api.Skills
 	catalog *skill.Catalog
 }
 
@@ -71,7 +71,7 @@ func (s shipped) Problems(mesh.TenantID) []skill.Problem { return nil }
 // inProcess is a connection to the service of these skills without a network.
 type inProcess struct {
 	grpc.ClientConnInterface
-	service *service.SkillService
+	service *api.SkillService
 }
 
 func (c inProcess) Invoke(ctx context.Context, method string, req, res any, _ ...grpc.CallOption) error {
@@ -97,7 +97,7 @@ func (c inProcess) Invoke(ctx context.Context, method string, req, res any, _ ..
 func TestFS_isInThePromptWithAQuickReference(t *testing.T) {
 	g := &mesh.Grant{Tenant: mesh.DefaultTenant, User: "ann", Thread: "t", Execution: "e", Skills: []string{"*"}}
 	call := mesh.Call{Principal: mesh.Principal{Tenant: g.Tenant, User: g.User, Grant: g}}
-	m, err := agent.NewMesh(inProcess{service: service.NewSkills(shipped{catalog: load(t)}, nil)}, call)
+	m, err := agent.NewMesh(inProcess{service: api.NewSkills(shipped{catalog: load(t)}, nil)}, call)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,8 +16,8 @@ import (
 
 	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
+	"agentmesh/mesh/api"
 	"agentmesh/mesh/rpc"
-	"agentmesh/mesh/service"
 	"agentmesh/mesh/skill"
 )
 
@@ -116,7 +116,7 @@ func startMesh(t testing.TB, auth rpc.Authenticator) (*fakeMesh, string) {
 	meshv1.RegisterThreadServiceServer(srv, f)
 	meshv1.RegisterHandoffServiceServer(srv, f)
 	meshv1.RegisterRegistryServiceServer(srv, f)
-	meshv1.RegisterSkillServiceServer(srv, service.NewSkills(f.library, fakeRunner{f}, service.WithBreakers(fakeBreakers(t))))
+	meshv1.RegisterSkillServiceServer(srv, api.NewSkills(f.library, fakeRunner{f}, api.WithBreakers(fakeBreakers(t))))
 	f.running.Go(func() { _ = srv.Serve(f.listener) })
 	t.Cleanup(func() {
 		close(f.stopped)

@@ -16,7 +16,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"agentmesh/mesh/auth"
+	"agentmesh/mesh/security/auth"
 )
 
 // asCommand is the variable that makes the test binary the command: "mesh" as

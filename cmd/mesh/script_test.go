@@ -14,7 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"agentmesh/mesh/auth"
+	"agentmesh/mesh/security/auth"
 )
 
 // The scripts run each command, in process, against a small mesh of their own.

@@ -14,7 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"agentmesh/mesh/auth"
+	"agentmesh/mesh/security/auth"
 	"agentmesh/mesh/skill"
 	"agentmesh/mesh/skill/command"
 )

@@ -18,7 +18,7 @@ import (
 	"agentmesh/mesh/agent"
 	"agentmesh/mesh/skill"
 	"agentmesh/mesh/state"
-	"agentmesh/mesh/store/memstore"
+	"agentmesh/mesh/store/mem"
 )
 
 const sendPage = `---
@@ -64,7 +64,7 @@ func fakeSkills(t testing.TB) *skill.Library {
 // fakeBreakers are circuits of skills that fail: one of each state, and one that
 // is healthy again.
 func fakeBreakers(t testing.TB) *state.KV {
-	kv := state.New(memstore.Open())
+	kv := state.New(mem.Open())
 	for name, data := range map[string]string{
 		"mail.send":    `{"state":"open","failures":5,"opened_at":"2020-02-01T09:00:00Z"}`,
 		"github.list":  `{"state":"half_open","failures":7,"opened_at":"2020-02-01T09:00:00Z","probe_until":"2020-02-01T09:02:45Z"}`,

@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"agentmesh/mesh"
-	"agentmesh/mesh/auth"
+	"agentmesh/mesh/security/auth"
 )
 
 func (a *app) tokenCommand() *cobra.Command {

@@ -11,12 +11,12 @@ import (
 	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
 	"agentmesh/mesh/agent"
-	"agentmesh/mesh/auth"
-	"agentmesh/mesh/grant"
 	"agentmesh/mesh/rpc"
+	"agentmesh/mesh/security/auth"
+	"agentmesh/mesh/security/grant"
 	"agentmesh/mesh/skill"
 	"agentmesh/mesh/skill/skilltest"
-	"agentmesh/mesh/wire"
+	"agentmesh/mesh/threadlog/eventpb"
 
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -133,7 +133,7 @@ func (n *node) log(events ...*mesh.Event) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for _, e := range events {
-		p := wire.EventToProto(e)
+		p := eventpb.EventToProto(e)
 		p.Seq = int64(len(n.events) + 1)
 		n.events = append(n.events, p)
 	}
@@ -146,7 +146,7 @@ func (n *node) bodies(t *testing.T, id mesh.ExecutionID) []mesh.Body {
 	defer n.mu.Unlock()
 	var out []mesh.Body
 	for _, p := range n.events {
-		e, err := wire.EventFromProto(p)
+		e, err := eventpb.EventFromProto(p)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -7,7 +7,7 @@ import (
 
 	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
-	"agentmesh/mesh/wire"
+	"agentmesh/mesh/threadlog/eventpb"
 )
 
 // Record retries a node that cannot be reached, or a lost race, this often, waiting longer each
@@ -29,7 +29,7 @@ func (m *Mesh) Record(ctx context.Context, events ...*mesh.Event) (map[mesh.Exec
 	defer m.writing.Unlock()
 	for _, e := range events {
 		m.fill(e)
-		req.Events = append(req.Events, wire.EventToProto(e))
+		req.Events = append(req.Events, eventpb.EventToProto(e))
 	}
 	res, err := m.append(ctx, req)
 	if err != nil {

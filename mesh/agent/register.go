@@ -8,7 +8,7 @@ import (
 
 	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
-	"agentmesh/mesh/grant"
+	"agentmesh/mesh/security/grant"
 
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/durationpb"

@@ -12,9 +12,9 @@ import (
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/a2a"
-	"agentmesh/mesh/auth"
-	"agentmesh/mesh/grant"
 	"agentmesh/mesh/rpc"
+	"agentmesh/mesh/security/auth"
+	"agentmesh/mesh/security/grant"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 	"google.golang.org/grpc"

@@ -35,7 +35,7 @@ import (
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/agent"
-	"agentmesh/mesh/peer"
+	"agentmesh/mesh/call"
 )
 
 // Conns hands out warm connections to agents: a *rpc.Pool.
@@ -43,9 +43,9 @@ type Conns interface {
 	Get(endpoint string) (*grpc.ClientConn, error)
 }
 
-// A Dialer makes clients of agents: a *peer.Dialer.
+// A Dialer makes clients of agents: a *call.Dialer.
 type Dialer interface {
-	Dial(agent peer.Target) (peer.Client, error)
+	Dial(agent call.Target) (call.Client, error)
 }
 
 // Options change the defaults of a Dispatcher.
@@ -170,7 +170,7 @@ var errClosed = mesh.Errorf(mesh.Canceled, "dispatch.Close", "the execution that
 func New(ctx context.Context, inv *agent.Invocation, conns Conns, opts Options) *Dispatcher {
 	opts.fill()
 	if opts.Dialer == nil {
-		opts.Dialer = peer.NewDialer(conns, peer.Options{})
+		opts.Dialer = call.NewDialer(conns, call.Options{})
 	}
 	d := &Dispatcher{inv: inv, dialer: opts.Dialer, opts: opts, jobs: map[string]*job{}, changed: make(chan struct{})}
 	d.ctx, d.cancel = context.WithCancelCause(ctx)

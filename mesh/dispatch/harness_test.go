@@ -19,15 +19,15 @@ import (
 	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
 	"agentmesh/mesh/agent"
-	"agentmesh/mesh/auth"
 	"agentmesh/mesh/dispatch"
-	"agentmesh/mesh/grant"
 	"agentmesh/mesh/rpc"
-	"agentmesh/mesh/store/memstore"
+	"agentmesh/mesh/security/auth"
+	"agentmesh/mesh/security/grant"
+	"agentmesh/mesh/store/mem"
 	"agentmesh/mesh/thread"
+	"agentmesh/mesh/thread/cache"
 	"agentmesh/mesh/threadlog"
-	"agentmesh/mesh/threads"
-	"agentmesh/mesh/wire"
+	"agentmesh/mesh/threadlog/eventpb"
 )
 
 // listen serves on a loopback port until the test ends.
@@ -123,7 +123,7 @@ type world struct {
 
 	t      testing.TB
 	log    *threadlog.Log
-	states *threads.States
+	states *cache.States
 	signer *grant.Signer
 	conn   *grpc.ClientConn
 	pool   *rpc.Pool
@@ -136,8 +136,8 @@ type world struct {
 
 func newWorld(t testing.TB) *world {
 	t.Helper()
-	w := &world{t: t, log: threadlog.New(memstore.Open()), agents: map[string]*meshv1.Agent{}, skills: []string{"tasks.search", "mail.send"}}
-	w.states = threads.New(w.log, 0)
+	w := &world{t: t, log: threadlog.New(mem.Open()), agents: map[string]*meshv1.Agent{}, skills: []string{"tasks.search", "mail.send"}}
+	w.states = cache.New(w.log, 0)
 	var err error
 	if w.signer, err = grant.NewSigner(make([]byte, 32)); err != nil {
 		t.Fatal(err)
@@ -201,7 +201,7 @@ func (w *world) AppendEvents(ctx context.Context, req *meshv1.AppendEventsReques
 	resp := &meshv1.AppendEventsResponse{Grants: map[string]string{}}
 	var events []*mesh.Event
 	for _, p := range req.Events {
-		e, err := wire.EventFromProto(p)
+		e, err := eventpb.EventFromProto(p)
 		if err != nil {
 			return nil, err
 		}
@@ -224,8 +224,8 @@ func (w *world) AppendEvents(ctx context.Context, req *meshv1.AppendEventsReques
 		}
 		events = append(events, e)
 	}
-	err := w.states.Decide(ctx, g.Key(), func(*thread.State) (threads.Decision, error) {
-		return threads.Decision{Events: events}, nil
+	err := w.states.Decide(ctx, g.Key(), func(*thread.State) (cache.Decision, error) {
+		return cache.Decision{Events: events}, nil
 	})
 	return resp, err
 }
@@ -245,7 +245,7 @@ func (w *world) ReadThread(ctx context.Context, req *meshv1.ReadThreadRequest) (
 	events, err := w.log.Read(ctx, call.Principal.Grant.Key(), mesh.Seq(req.AfterSeq), page)
 	resp := &meshv1.ReadThreadResponse{More: len(events) == page}
 	for _, e := range events {
-		resp.Events = append(resp.Events, wire.EventToProto(e))
+		resp.Events = append(resp.Events, eventpb.EventToProto(e))
 	}
 	return resp, err
 }
@@ -255,7 +255,7 @@ func (w *world) GetThread(ctx context.Context, req *meshv1.GetThreadRequest) (*m
 	resp := &meshv1.GetThreadResponse{Thread: &meshv1.Thread{ThreadId: req.ThreadId}}
 	return resp, w.states.With(ctx, call.Principal.Grant.Key(), func(s *thread.State) error {
 		for _, x := range s.Executions() {
-			resp.Thread.Executions = append(resp.Thread.Executions, &meshv1.ExecutionState{Execution: wire.ExecutionToProto(x.Execution), State: x.State, SkillCalls: int32(x.SkillCalls)})
+			resp.Thread.Executions = append(resp.Thread.Executions, &meshv1.ExecutionState{Execution: eventpb.ExecutionToProto(x.Execution), State: x.State, SkillCalls: int32(x.SkillCalls)})
 		}
 		return nil
 	})
@@ -267,8 +267,8 @@ func (w *world) orchestrator() *agent.Invocation {
 	w.t.Helper()
 	key := mesh.ThreadKey{Tenant: "acme", ID: mesh.NewThreadID()}
 	turn, exec := mesh.NewExecutionID(key.ID), mesh.NewExecutionID(key.ID)
-	err := w.states.Decide(w.t.Context(), key, func(*thread.State) (threads.Decision, error) {
-		return threads.Decision{Events: []*mesh.Event{
+	err := w.states.Decide(w.t.Context(), key, func(*thread.State) (cache.Decision, error) {
+		return cache.Decision{Events: []*mesh.Event{
 			{Execution: turn, Actor: "user:ann", Body: mesh.TaskOpened{Execution: mesh.Execution{ID: turn, Kind: mesh.KindTurn, Agent: "orchestrator", User: "ann"}}},
 			{Execution: turn, Actor: "node", Body: mesh.DispatchIssued{Child: mesh.Execution{ID: exec, Parent: turn, Kind: mesh.KindAgent, Agent: "orchestrator", User: "ann"}}},
 		}}, nil

@@ -19,9 +19,9 @@ import (
 	"agentmesh/mesh"
 	"agentmesh/mesh/agent"
 	"agentmesh/mesh/dispatch"
-	"agentmesh/mesh/grant"
+	"agentmesh/mesh/security/grant"
 	"agentmesh/mesh/thread"
-	"agentmesh/mesh/threads"
+	"agentmesh/mesh/thread/cache"
 )
 
 // The environment of this test's binary when it is a worker's process.
@@ -148,8 +148,8 @@ func TestTheCallsWithoutOutcomeAreInEveryResult(t *testing.T) {
 		for i := range 12 {
 			events = append(events, &mesh.Event{Execution: below, Body: mesh.SkillCalled{Call: fmt.Sprint("c", i), Skill: "tasks.create", Args: fmt.Sprintf(`{"title":"t%d"}`, i)}})
 		}
-		err := w.states.Decide(m.ctx, inv.Thread, func(*thread.State) (threads.Decision, error) {
-			return threads.Decision{Events: events}, nil
+		err := w.states.Decide(m.ctx, inv.Thread, func(*thread.State) (cache.Decision, error) {
+			return cache.Decision{Events: events}, nil
 		})
 		if err != nil {
 			return err

@@ -15,7 +15,7 @@ import (
 	"agentmesh/mesh"
 	"agentmesh/mesh/a2a"
 	"agentmesh/mesh/agent"
-	"agentmesh/mesh/peer"
+	"agentmesh/mesh/call"
 )
 
 // maxPrior is how much of a dependency's result goes into a prompt, in bytes.
@@ -128,7 +128,7 @@ func (d *Dispatcher) allowed(to *meshv1.Agent) []string {
 
 // message is what the agent is told.
 func message(threadID, text string, o Order) *a2apb.Message {
-	m := peer.Say(text)
+	m := call.Say(text)
 	m.Role, m.ContextId = a2apb.Role_ROLE_USER, threadID
 	if o.MaxToolCalls > 0 {
 		m.Metadata = &structpb.Struct{Fields: map[string]*structpb.Value{
@@ -143,17 +143,17 @@ func message(threadID, text string, o Order) *a2apb.Message {
 // word and its text.
 func (d *Dispatcher) ask(ctx context.Context, j *job, a *assignment) (mesh.TaskMoved, string) {
 	to := a.to
-	client, err := d.dialer.Dial(peer.Target{Card: to.GetCard(), Endpoint: to.GetEndpoint(), Tenant: mesh.TenantID(to.GetTenant())})
+	client, err := d.dialer.Dial(call.Target{Card: to.GetCard(), Endpoint: to.GetEndpoint(), Tenant: mesh.TenantID(to.GetTenant())})
 	if err != nil {
-		return mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_FAILED, Reason: mesh.ReasonUnavailable, Message: peer.Say(words(err))}, ""
+		return mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_FAILED, Reason: mesh.ReasonUnavailable, Message: call.Say(words(err))}, ""
 	}
-	call := mesh.Call{
+	as := mesh.Call{
 		Principal: mesh.Principal{Tenant: d.inv.Thread.Tenant, User: d.inv.User},
 		Thread:    d.inv.Thread.ID, ParentTask: string(d.inv.Execution), Execution: j.exec.ID, Version: "1.0",
 	}
-	req := peer.Request{Message: a.msg, Execution: j.exec.ID, Thread: d.inv.Thread.ID, Unary: !to.GetCard().GetCapabilities().GetStreaming()}
-	if peer.Speaks(to.GetCard()) {
-		call.GrantToken, call.Extensions = a.token, []string{mesh.ExtensionURI}
+	req := call.Request{Message: a.msg, Execution: j.exec.ID, Thread: d.inv.Thread.ID, Unary: !to.GetCard().GetCapabilities().GetStreaming()}
+	if call.Speaks(to.GetCard()) {
+		as.GrantToken, as.Extensions = a.token, []string{mesh.ExtensionURI}
 	} else {
 		req.Message.ContextId = ""
 	}
@@ -161,11 +161,11 @@ func (d *Dispatcher) ask(ctx context.Context, j *job, a *assignment) (mesh.TaskM
 	if j.again != nil {
 		s.goOn(&req, j.again)
 	}
-	called := mesh.WithCall(ctx, call)
+	called := mesh.WithCall(ctx, as)
 	j.stop = func(ctx context.Context) {
-		ctx, cancel := context.WithTimeout(mesh.WithCall(context.WithoutCancel(ctx), call), settleTime)
+		ctx, cancel := context.WithTimeout(mesh.WithCall(context.WithoutCancel(ctx), as), settleTime)
 		defer cancel()
-		if err := peer.Cancel(ctx, client, s.task); err != nil {
+		if err := call.Cancel(ctx, client, s.task); err != nil {
 			d.opts.Logger.InfoContext(ctx, "agent did not cancel", "agent", to.GetName(), "err", err)
 		}
 	}
@@ -189,7 +189,7 @@ type stream struct {
 }
 
 // goOn makes the request and the stream those of a task that waited.
-func (s *stream) goOn(req *peer.Request, a *again) {
+func (s *stream) goOn(req *call.Request, a *again) {
 	s.task = cmp.Or(a.task, s.task)
 	s.text.WriteString(a.said)
 	req.RemoteTask, req.Message.TaskId = s.task, s.task
@@ -198,7 +198,7 @@ func (s *stream) goOn(req *peer.Request, a *again) {
 
 // read logs what the agent says, each time all that has come meanwhile. The
 // reader of the stream has ended when it returns.
-func (s *stream) read(ctx context.Context, client peer.Client, req peer.Request) {
+func (s *stream) read(ctx context.Context, client call.Client, req call.Request) {
 	s.last = mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_CANCELED}
 	ctx, cancel := context.WithCancel(ctx)
 	bodies := make(chan mesh.Body, 64)
@@ -206,7 +206,7 @@ func (s *stream) read(ctx context.Context, client peer.Client, req peer.Request)
 	go func() { // ends with the stream, or with cancel; waited for below
 		defer close(done)
 		defer close(bodies)
-		for b := range peer.Stream(ctx, client, req) {
+		for b := range call.Stream(ctx, client, req) {
 			select {
 			case bodies <- b:
 			case <-ctx.Done():
@@ -236,7 +236,7 @@ func (s *stream) read(ctx context.Context, client peer.Client, req peer.Request)
 
 // unlogged is how a job ends that cannot be written to the log.
 func unlogged(err error) mesh.TaskMoved {
-	return mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_FAILED, Reason: "LOG_UNAVAILABLE", Message: peer.Say(words(err))}
+	return mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_FAILED, Reason: "LOG_UNAVAILABLE", Message: call.Say(words(err))}
 }
 
 // weight is about how many bytes a body adds to a call, which is bounded.

@@ -16,10 +16,10 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"agentmesh/mesh"
-	"agentmesh/mesh/grant"
 	"agentmesh/mesh/handoff"
 	"agentmesh/mesh/registry"
 	"agentmesh/mesh/rpc"
+	"agentmesh/mesh/security/grant"
 )
 
 // A directory is an edge.Directory that knows what it is told.

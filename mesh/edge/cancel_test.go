@@ -13,7 +13,7 @@ import (
 	"agentmesh/mesh"
 	"agentmesh/mesh/edge"
 	"agentmesh/mesh/thread"
-	"agentmesh/mesh/threads"
+	"agentmesh/mesh/thread/cache"
 )
 
 func (w *world) cancel(id string) (*a2apb.Task, error) {
@@ -147,8 +147,8 @@ func TestAgentsThatWaitBelowACanceledTaskAreTold(t *testing.T) {
 	w.hear(acc)
 	main := w.fold().Executions()[1].ID
 	child := mesh.Execution{ID: mesh.NewExecutionID(w.thread), Parent: main, Kind: mesh.KindAgent, Agent: "mail", User: "ann"}
-	err := w.states.Decide(t.Context(), w.key(), func(*thread.State) (threads.Decision, error) {
-		return threads.Decision{Events: []*mesh.Event{
+	err := w.states.Decide(t.Context(), w.key(), func(*thread.State) (cache.Decision, error) {
+		return cache.Decision{Events: []*mesh.Event{
 			{Execution: main, Actor: "agent:main", Body: mesh.DispatchIssued{Child: child}},
 			{Execution: child.ID, Actor: "agent:mail", Body: mesh.TaskMoved{State: asks, Reason: mesh.ReasonApproval}},
 		}}, nil

@@ -10,10 +10,10 @@ import (
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 
 	"agentmesh/mesh"
+	"agentmesh/mesh/call"
 	"agentmesh/mesh/lease"
-	"agentmesh/mesh/peer"
 	"agentmesh/mesh/thread"
-	"agentmesh/mesh/threads"
+	"agentmesh/mesh/thread/cache"
 )
 
 // A driver works on the turns of one thread, one after the other. It lives
@@ -132,7 +132,7 @@ const (
 )
 
 func failure(reason, words string) mesh.TaskMoved {
-	return mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_FAILED, Reason: reason, Message: peer.Say(words)}
+	return mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_FAILED, Reason: reason, Message: call.Say(words)}
 }
 
 // begin returns the turn's first leg from here on: that of the agent that
@@ -186,15 +186,15 @@ func (d *driver) follow(ctx context.Context, turn mesh.ExecutionID, l *leg, out 
 	}
 	var next *leg
 	var pending []mesh.Seq
-	err := d.States.Decide(ctx, d.key, func(s *thread.State) (threads.Decision, error) {
+	err := d.States.Decide(ctx, d.key, func(s *thread.State) (cache.Decision, error) {
 		next, pending = nil, nil
 		t, err := turnIn(s, turn)
 		if err != nil {
-			return threads.Decision{}, err
+			return cache.Decision{}, err
 		}
 		dec := d.claim(s)
 		if l.epoch != 0 && dec.Epoch != l.epoch {
-			return threads.Decision{}, mesh.Errorf(mesh.Conflict, "edge.follow", "another node drives the conversation now")
+			return cache.Decision{}, mesh.Errorf(mesh.Conflict, "edge.follow", "another node drives the conversation now")
 		}
 		dec.Events = append(dec.Events, out.unsaved...)
 		if mesh.Terminal(t.State) { // its handoff was ended with it
@@ -203,7 +203,7 @@ func (d *driver) follow(ctx context.Context, turn mesh.ExecutionID, l *leg, out 
 		var words mesh.TaskMoved
 		if next, words = d.whither(s, t, l, out); stopped && next == nil {
 			if words, err = d.cutOff(ctx, d.key, s, turn, wasStopped); err != nil {
-				return threads.Decision{}, err
+				return cache.Decision{}, err
 			}
 		}
 		if out.kind == legOver && !(next == nil && mesh.Terminal(words.State)) {
@@ -231,9 +231,9 @@ func (d *driver) follow(ctx context.Context, turn mesh.ExecutionID, l *leg, out 
 
 // stamped gives the events of a driver's decision its epoch. Of a decision that
 // has nothing to say but a claim, nothing is left.
-func stamped(d threads.Decision, says int) threads.Decision {
+func stamped(d cache.Decision, says int) cache.Decision {
 	if says == 0 {
-		return threads.Decision{}
+		return cache.Decision{}
 	}
 	for _, ev := range d.Events {
 		ev.Epoch = d.Epoch
@@ -283,7 +283,7 @@ func (d *driver) whither(s *thread.State, t *thread.Execution, l *leg, out outco
 	next := &leg{turn: t.ID, user: t.User, hops: l.hops}
 	switch {
 	case t.Canceled:
-		return nil, mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_CANCELED, Message: peer.Say("Canceled.")}
+		return nil, mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_CANCELED, Message: call.Say("Canceled.")}
 	case out.kind == legOver && (out.last.Reason == mesh.ReasonInterrupted || l.from == 0):
 		// A leg that could not even be logged will not be when it is tried again.
 		return nil, out.last

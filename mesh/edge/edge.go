@@ -34,13 +34,13 @@ import (
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/a2a"
-	"agentmesh/mesh/grant"
+	"agentmesh/mesh/call"
 	"agentmesh/mesh/lease"
-	"agentmesh/mesh/peer"
 	"agentmesh/mesh/registry"
-	"agentmesh/mesh/taskindex"
+	"agentmesh/mesh/security/grant"
+	"agentmesh/mesh/thread/cache"
+	"agentmesh/mesh/thread/tasks"
 	"agentmesh/mesh/threadlog"
-	"agentmesh/mesh/threads"
 )
 
 // A Directory finds agents: a *registry.Registry.
@@ -54,9 +54,9 @@ type Conns interface {
 	Get(endpoint string) (*grpc.ClientConn, error)
 }
 
-// A Dialer makes clients of agents: a *peer.Dialer.
+// A Dialer makes clients of agents: a *call.Dialer.
 type Dialer interface {
-	Dial(agent peer.Target) (peer.Client, error)
+	Dial(agent call.Target) (call.Client, error)
 }
 
 // A Checkpoint keeps the position up to which no turn is unfinished, for
@@ -69,7 +69,7 @@ type Checkpoint interface {
 // Config is what an Edge cannot work without, and what it can choose.
 type Config struct {
 	Log        *threadlog.Log
-	States     *threads.States
+	States     *cache.States
 	Leases     lease.Store
 	Directory  Directory
 	Conns      Conns
@@ -78,7 +78,7 @@ type Config struct {
 	// Dialer calls agents; default one that does so over gRPC alone, on Conns.
 	Dialer Dialer
 	// Tasks lists tasks; its caller runs it. Without it tasks are not listed.
-	Tasks *taskindex.Index
+	Tasks *tasks.Index
 	// Card returns the edge's own card for a tenant.
 	Card func(ctx context.Context, tenant mesh.TenantID) (*a2apb.AgentCard, error)
 	// Main is the agent that answers new threads.
@@ -113,7 +113,7 @@ func (c *Config) fill() {
 		c.Now = time.Now
 	}
 	if c.Dialer == nil {
-		c.Dialer = peer.NewDialer(c.Conns, peer.Options{})
+		c.Dialer = call.NewDialer(c.Conns, call.Options{})
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)

@@ -12,7 +12,7 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"agentmesh/mesh"
-	"agentmesh/mesh/peer"
+	"agentmesh/mesh/call"
 	"agentmesh/mesh/registry"
 	"agentmesh/mesh/thread"
 )
@@ -112,7 +112,7 @@ func (d *driver) address(ctx context.Context, l *leg, pending []mesh.Seq) error 
 	}
 	if l.returned != nil { // what the user said meanwhile comes after it
 		h := l.returned
-		l.message = peer.Say(fmt.Sprintf("Control returns from %s (%s). %s", h.To, h.Outcome, h.Result))
+		l.message = call.Say(fmt.Sprintf("Control returns from %s (%s). %s", h.To, h.Outcome, h.Result))
 		l.message.Role = a2apb.Role_ROLE_USER
 		l.exec.Text = clipText(textOf(l.message))
 		l.tell(d.key, "handoff_return", handoffData(d.key, l.user, h, nil))
@@ -207,7 +207,7 @@ func (d *driver) recent(ctx context.Context, n, room int) ([]*structpb.Value, er
 // A line is an agent that can be called.
 type line struct {
 	entry  registry.Entry
-	client peer.Client
+	client call.Client
 }
 
 // connect finds the agent and makes a client of it.
@@ -216,7 +216,7 @@ func (e *Edge) connect(tenant mesh.TenantID, agent string) (line, error) {
 	if err != nil {
 		return line{}, err
 	}
-	client, err := e.Dialer.Dial(peer.Target{Card: entry.Card, Endpoint: entry.Endpoint, Tenant: entry.Tenant})
+	client, err := e.Dialer.Dial(call.Target{Card: entry.Card, Endpoint: entry.Endpoint, Tenant: entry.Tenant})
 	if err != nil {
 		return line{}, mesh.Wrap("edge.connect", err)
 	}
@@ -240,27 +240,27 @@ func (e *Edge) granted(entry registry.Entry) []string {
 // identify returns ctx with the identity under which the execution's agent is
 // called: ids for all, and a grant for agents that speak our extension.
 func (e *Edge) identify(ctx context.Context, key mesh.ThreadKey, x mesh.Execution, entry registry.Entry, perms []mesh.Permission, ttl time.Duration) context.Context {
-	call := mesh.Call{
+	as := mesh.Call{
 		Principal: mesh.Principal{Tenant: key.Tenant, User: x.User, Permissions: perms},
 		Thread:    key.ID, ParentTask: string(x.Parent), Execution: x.ID, Version: "1.0",
 	}
-	if peer.Speaks(entry.Card) {
-		call.Extensions = []string{mesh.ExtensionURI}
-		call.GrantToken = e.Signer.Issue(mesh.Grant{
+	if call.Speaks(entry.Card) {
+		as.Extensions = []string{mesh.ExtensionURI}
+		as.GrantToken = e.Signer.Issue(mesh.Grant{
 			Tenant: key.Tenant, User: x.User, Thread: key.ID, Execution: x.ID, Parent: x.Parent, Turn: x.Parent,
 			Agent: x.Agent, Chain: []string{x.Agent}, Skills: x.Skills, Permissions: perms,
 			Depth: e.MaxDepth, Expires: e.Now().Add(ttl + time.Second).Unix(), // not before the work
 		})
 	}
-	return mesh.WithCall(ctx, call)
+	return mesh.WithCall(ctx, as)
 }
 
 // request is what goes to the agent for the leg.
-func (l *leg) request(key mesh.ThreadKey, entry registry.Entry) peer.Request {
+func (l *leg) request(key mesh.ThreadKey, entry registry.Entry) call.Request {
 	msg := proto.CloneOf(l.message)
 	msg.TaskId, msg.ContextId = "", l.remoteContext
-	req := peer.Request{Message: msg, Execution: l.exec.ID, Thread: key.ID, Unary: !entry.Card.GetCapabilities().GetStreaming()}
-	if peer.Speaks(entry.Card) {
+	req := call.Request{Message: msg, Execution: l.exec.ID, Thread: key.ID, Unary: !entry.Card.GetCapabilities().GetStreaming()}
+	if call.Speaks(entry.Card) {
 		msg.ContextId = key.ID
 	} else if l.handoff != nil && l.handoff.Summary != "" {
 		msg.Parts = append([]*a2apb.Part{{Content: &a2apb.Part_Text{Text: "Context: " + l.handoff.Summary}}}, msg.Parts...)

@@ -8,7 +8,7 @@ import (
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/a2a"
-	"agentmesh/mesh/taskindex"
+	"agentmesh/mesh/thread/tasks"
 )
 
 var (
@@ -68,8 +68,8 @@ func (e *Edge) List(ctx context.Context, req *a2apb.ListTasksRequest) (*a2apb.Li
 
 // query returns what the request asks the index for. A call within a thread
 // asks for that thread's tasks.
-func query(call mesh.Call, req *a2apb.ListTasksRequest) (taskindex.Query, error) {
-	q := taskindex.Query{
+func query(call mesh.Call, req *a2apb.ListTasksRequest) (tasks.Query, error) {
+	q := tasks.Query{
 		Tenant: call.Principal.Tenant, Caller: call.Principal.User, Agent: call.Agent,
 		Thread: req.GetContextId(), State: req.GetStatus(), Limit: int(req.GetPageSize()), Token: req.GetPageToken(),
 	}
@@ -87,7 +87,7 @@ func query(call mesh.Call, req *a2apb.ListTasksRequest) (taskindex.Query, error)
 
 // listed returns the task as it stood where the index has it, with as much of
 // it as the request wants.
-func (e *Edge) listed(ctx context.Context, call mesh.Call, req *a2apb.ListTasksRequest, t taskindex.Task) (*a2apb.Task, error) {
+func (e *Edge) listed(ctx context.Context, call mesh.Call, req *a2apb.ListTasksRequest, t tasks.Task) (*a2apb.Task, error) {
 	task, err := e.snapshot(ctx, mesh.ThreadKey{Tenant: call.Principal.Tenant, ID: t.Thread}, t.ID, t.Seq)
 	if err != nil {
 		return nil, err

@@ -15,14 +15,14 @@ import (
 	"agentmesh/mesh"
 	"agentmesh/mesh/a2a"
 	"agentmesh/mesh/edge"
-	"agentmesh/mesh/taskindex"
+	"agentmesh/mesh/thread/tasks"
 	"agentmesh/mesh/threadlog"
 )
 
 // listing is a world that lists its tasks.
 func listing(t *testing.T) *world {
 	return build(t, func(c *edge.Config) {
-		x, err := taskindex.New(c.Log, []byte("0123456789abcdef0123456789abcdef"), nil)
+		x, err := tasks.New(c.Log, []byte("0123456789abcdef0123456789abcdef"), nil)
 		if err != nil {
 			t.Fatal(err)
 		}

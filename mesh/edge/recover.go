@@ -11,7 +11,7 @@ import (
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/thread"
-	"agentmesh/mesh/threads"
+	"agentmesh/mesh/thread/cache"
 )
 
 // Recover settles what a node left unfinished that died: turns that no agent
@@ -148,7 +148,7 @@ func listed(calls []string) string {
 // a clause for the user.
 func (e *Edge) interrupt(ctx context.Context, key mesh.ThreadKey, what string) (int, error) {
 	n := 0
-	err := e.States.Decide(ctx, key, func(s *thread.State) (threads.Decision, error) {
+	err := e.States.Decide(ctx, key, func(s *thread.State) (cache.Decision, error) {
 		n = 0
 		d := e.claim(s)
 		claims := len(d.Events)
@@ -163,12 +163,12 @@ func (e *Edge) interrupt(ctx context.Context, key mesh.ThreadKey, what string) (
 			}
 			end, err := e.cutOff(ctx, key, s, t.ID, what)
 			if err != nil {
-				return threads.Decision{}, err
+				return cache.Decision{}, err
 			}
 			d.Events = append(d.Events, e.maker(t.ID, "node")(end))
 		}
 		if len(d.Events) == claims {
-			return threads.Decision{}, nil
+			return cache.Decision{}, nil
 		}
 		for _, ev := range d.Events {
 			ev.Epoch = d.Epoch

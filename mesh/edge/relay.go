@@ -12,10 +12,10 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"agentmesh/mesh"
-	"agentmesh/mesh/peer"
+	"agentmesh/mesh/call"
 	"agentmesh/mesh/thread"
+	"agentmesh/mesh/thread/cache"
 	"agentmesh/mesh/threadlog"
-	"agentmesh/mesh/threads"
 )
 
 // outcome says how a leg ended.
@@ -64,21 +64,21 @@ func (d *driver) runLeg(ctx context.Context, l *leg, w *watch) outcome {
 		}
 		return outcome{last: failure(mesh.ReasonUnavailable, words)}
 	}
-	call, cancel := context.WithTimeoutCause(ctx, l.exec.Deadline.Sub(d.Now()), mesh.Errorf(mesh.Timeout, "edge.runLeg", "the agent took too long"))
-	call = d.identify(call, d.key, l.exec, to.entry, l.perms, l.exec.Deadline.Sub(d.Now()))
-	d.Logger.InfoContext(call, "agent called", "agent", l.exec.Agent)
+	stream, cancel := context.WithTimeoutCause(ctx, l.exec.Deadline.Sub(d.Now()), mesh.Errorf(mesh.Timeout, "edge.runLeg", "the agent took too long"))
+	stream = d.identify(stream, d.key, l.exec, to.entry, l.perms, l.exec.Deadline.Sub(d.Now()))
+	d.Logger.InfoContext(stream, "agent called", "agent", l.exec.Agent)
 	r := &relay{driver: d, leg: l, line: to, bodies: make(chan mesh.Body, relayQueue), cancel: cancel}
 	r.reading.Go(func() {
 		defer close(r.bodies)
-		for b := range peer.Stream(call, to.client, l.request(d.key, to.entry)) {
+		for b := range call.Stream(stream, to.client, l.request(d.key, to.entry)) {
 			select {
 			case r.bodies <- b:
-			case <-call.Done():
+			case <-stream.Done():
 				return
 			}
 		}
 	})
-	return r.run(ctx, call, w)
+	return r.run(ctx, stream, w)
 }
 
 func unlogged() mesh.TaskMoved {
@@ -92,13 +92,13 @@ func (d *driver) announce(ctx context.Context, l *leg) (canceled bool, err error
 		l.exec.Deadline = d.timeout()
 	}
 	var events []*mesh.Event
-	err = d.States.Decide(ctx, d.key, func(s *thread.State) (threads.Decision, error) {
+	err = d.States.Decide(ctx, d.key, func(s *thread.State) (cache.Decision, error) {
 		t, err := turnIn(s, l.turn)
 		if err != nil {
-			return threads.Decision{}, err
+			return cache.Decision{}, err
 		}
 		if canceled = t.Canceled; canceled {
-			return threads.Decision{}, nil
+			return cache.Decision{}, nil
 		}
 		dec := d.claim(s)
 		if t.State == a2apb.TaskState_TASK_STATE_SUBMITTED {
@@ -135,15 +135,15 @@ type relay struct {
 }
 
 // run relays until the leg is over or lost. A lost stream is drained in the
-// background. call is the context of the stream.
-func (r *relay) run(ctx, call context.Context, w *watch) outcome {
+// background. stream is the context of the call.
+func (r *relay) run(ctx, stream context.Context, w *watch) outcome {
 	var giveUp <-chan time.Time // when a canceled agent has had its time
 	begun := false              // the agent said something
 	for {
 		select {
 		case b, ok := <-r.bodies:
 			if !ok {
-				return r.over(ctx, r.silent(call))
+				return r.over(ctx, r.silent(stream))
 			}
 			if !begun && giveUp != nil { // it may not have known the task when it was told
 				r.tell(ctx)
@@ -173,11 +173,11 @@ func (r *relay) run(ctx, call context.Context, w *watch) outcome {
 }
 
 // silent is how a leg ended whose agent's stream ended without a last word.
-func (r *relay) silent(call context.Context) mesh.TaskMoved {
+func (r *relay) silent(stream context.Context) mesh.TaskMoved {
 	switch {
-	case mesh.IsCode(context.Cause(call), mesh.Timeout):
+	case mesh.IsCode(context.Cause(stream), mesh.Timeout):
 		return failure(mesh.ReasonTimeout, "The agent took too long and was stopped.")
-	case call.Err() == nil && r.waits != nil: // it will go on when the user says so
+	case stream.Err() == nil && r.waits != nil: // it will go on when the user says so
 		return *r.waits
 	}
 	return failure(mesh.ReasonInterrupted, "The task was cut off.")
@@ -233,13 +233,13 @@ func (r *relay) drain(ctx context.Context) {
 	if !mesh.Terminal(last.State) {
 		last.State = a2apb.TaskState_TASK_STATE_CANCELED
 	}
-	err := r.States.Decide(ctx, r.key, func(s *thread.State) (threads.Decision, error) {
+	err := r.States.Decide(ctx, r.key, func(s *thread.State) (cache.Decision, error) {
 		if x := s.Execution(r.leg.exec.ID); x == nil || mesh.Terminal(x.State) { // ended with the turn
-			return threads.Decision{}, nil
+			return cache.Decision{}, nil
 		}
 		ev := r.maker(r.leg.turn, "agent:"+r.leg.exec.Agent)(mesh.DispatchSettled{Child: r.leg.exec.ID, State: last.State, Reason: mesh.ReasonHandedOff})
 		ev.Epoch = r.leg.epoch
-		return threads.Decision{Events: []*mesh.Event{ev}, Epoch: r.leg.epoch}, nil
+		return cache.Decision{Events: []*mesh.Event{ev}, Epoch: r.leg.epoch}, nil
 	})
 	if err != nil {
 		r.Logger.WarnContext(ctx, "agent that gave the stream away not settled", "agent", r.leg.exec.Agent, "err", err)

@@ -13,7 +13,7 @@ import (
 	"agentmesh/mesh"
 	"agentmesh/mesh/a2a"
 	"agentmesh/mesh/thread"
-	"agentmesh/mesh/threads"
+	"agentmesh/mesh/thread/cache"
 )
 
 // Bounds in bytes, so that what is logged with a message has room in its event.
@@ -171,18 +171,18 @@ func (e *Edge) accept(ctx context.Context, in *intake) (mesh.ExecutionID, mesh.S
 	var id mesh.ExecutionID
 	var cursor mesh.Seq
 	var events []*mesh.Event
-	err := e.States.Decide(ctx, in.key, func(s *thread.State) (threads.Decision, error) {
+	err := e.States.Decide(ctx, in.key, func(s *thread.State) (cache.Decision, error) {
 		if x := s.Execution(in.call.Execution); x != nil {
-			return threads.Decision{}, mesh.Errorf(mesh.Precondition, "edge.Send",
+			return cache.Decision{}, mesh.Errorf(mesh.Precondition, "edge.Send",
 				"%s sent the mesh's own call back to it; register the agent at an address of its own", x.Agent)
 		}
 		if p := resent(s, in); p != nil {
 			id, cursor, events = p.Task, s.Seq, nil
-			return threads.Decision{}, nil
+			return cache.Decision{}, nil
 		}
 		t, err := e.target(s, in)
 		if err != nil {
-			return threads.Decision{}, err
+			return cache.Decision{}, err
 		}
 		d := e.claim(s)
 		id = in.task
@@ -277,12 +277,12 @@ func (e *Edge) maker(id mesh.ExecutionID, actor string) func(mesh.Body) *mesh.Ev
 
 // claim returns the beginning of a driver's decision: its epoch, and the event
 // that claims it, if this node does not hold the thread yet.
-func (e *Edge) claim(s *thread.State) threads.Decision {
+func (e *Edge) claim(s *thread.State) cache.Decision {
 	if s.Node == e.Node && s.Epoch > 0 {
-		return threads.Decision{Epoch: s.Epoch}
+		return cache.Decision{Epoch: s.Epoch}
 	}
 	epoch := s.Epoch + 1
-	return threads.Decision{Epoch: epoch, Events: []*mesh.Event{e.maker("", "node")(mesh.ThreadClaimed{Epoch: epoch, Node: e.Node})}}
+	return cache.Decision{Epoch: epoch, Events: []*mesh.Event{e.maker("", "node")(mesh.ThreadClaimed{Epoch: epoch, Node: e.Node})}}
 }
 
 // clipText keeps the task in words short; the message has all of it.

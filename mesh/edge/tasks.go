@@ -10,9 +10,9 @@ import (
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/a2a"
-	"agentmesh/mesh/peer"
+	"agentmesh/mesh/call"
 	"agentmesh/mesh/thread"
-	"agentmesh/mesh/threads"
+	"agentmesh/mesh/thread/cache"
 )
 
 // A ref is a task that a caller names.
@@ -200,14 +200,14 @@ func (e *Edge) Cancel(ctx context.Context, req *a2apb.CancelTaskRequest) (*a2apb
 // once; then the executions that waited, at any depth, are returned.
 func (e *Edge) requestCancel(ctx context.Context, r ref, user string) ([]thread.Execution, error) {
 	var parked []thread.Execution
-	err := e.States.Decide(ctx, r.key, func(s *thread.State) (threads.Decision, error) {
+	err := e.States.Decide(ctx, r.key, func(s *thread.State) (cache.Decision, error) {
 		parked = nil
 		t, err := r.turn("edge.Cancel", s)
 		if err != nil {
-			return threads.Decision{}, err
+			return cache.Decision{}, err
 		}
 		if mesh.Terminal(t.State) {
-			return threads.Decision{}, &mesh.Error{Code: mesh.Precondition, Op: "edge.Cancel", Field: "id", Reason: "TASK_NOT_CANCELABLE",
+			return cache.Decision{}, &mesh.Error{Code: mesh.Precondition, Op: "edge.Cancel", Field: "id", Reason: "TASK_NOT_CANCELABLE",
 				Detail: "The task is over and cannot be canceled"}
 		}
 		d := e.claim(s)
@@ -220,10 +220,10 @@ func (e *Edge) requestCancel(ctx context.Context, r ref, user string) ([]thread.
 				parked = append(parked, *x)
 				d.Events = append(d.Events, e.maker(x.Parent, "user:"+user)(mesh.DispatchSettled{Child: x.ID, State: a2apb.TaskState_TASK_STATE_CANCELED}))
 			}
-			d.Events = append(d.Events, event(mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_CANCELED, Message: peer.Say("Canceled.")}))
+			d.Events = append(d.Events, event(mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_CANCELED, Message: call.Say("Canceled.")}))
 		}
 		if len(d.Events) == 0 {
-			return threads.Decision{}, nil
+			return cache.Decision{}, nil
 		}
 		for _, ev := range d.Events {
 			ev.Epoch = d.Epoch
@@ -246,7 +246,7 @@ func (e *Edge) tellCanceled(ctx context.Context, key mesh.ThreadKey, x *thread.E
 		task = string(x.ID)
 	}
 	ctx = e.identify(ctx, key, x.Execution, l.entry, nil, time.Minute)
-	if err := peer.Cancel(ctx, l.client, task); err != nil && !errors.Is(err, context.Canceled) {
+	if err := call.Cancel(ctx, l.client, task); err != nil && !errors.Is(err, context.Canceled) {
 		e.Logger.InfoContext(ctx, "agent did not cancel", "agent", x.Agent, "err", err)
 	}
 }

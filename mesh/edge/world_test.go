@@ -14,15 +14,15 @@ import (
 	"agentmesh/mesh"
 	"agentmesh/mesh/a2a"
 	"agentmesh/mesh/edge"
-	"agentmesh/mesh/grant"
 	"agentmesh/mesh/handoff"
 	"agentmesh/mesh/lease"
 	"agentmesh/mesh/registry"
 	"agentmesh/mesh/rpc"
-	"agentmesh/mesh/store/memstore"
+	"agentmesh/mesh/security/grant"
+	"agentmesh/mesh/store/mem"
 	"agentmesh/mesh/thread"
+	"agentmesh/mesh/thread/cache"
 	"agentmesh/mesh/threadlog"
-	"agentmesh/mesh/threads"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -86,7 +86,7 @@ type world struct {
 	backend  threadlog.Backend // beneath what dies
 	store    *mortal
 	log      *threadlog.Log
-	states   *threads.States
+	states   *cache.States
 	handoffs *handoff.Handoffs
 	leases   lease.Store
 	dir      *directory
@@ -108,7 +108,7 @@ func graces(c *edge.Config) { c.HandoffGrace, c.CancelGrace = 30*time.Millisecon
 // build starts a world that ends with the test.
 func build(t testing.TB, opts ...option) *world {
 	t.Helper()
-	return rebuild(t, memstore.Open(), &mark{}, "node-1", opts...)
+	return rebuild(t, mem.Open(), &mark{}, "node-1", opts...)
 }
 
 // rebuild starts a world over what another left.
@@ -125,7 +125,7 @@ func rebuild(t testing.TB, backend threadlog.Backend, m *mark, node string, opts
 	w := &world{t: t, backend: backend, store: &mortal{Backend: backend}, verifier: verifier, mark: m,
 		dir: &directory{agents: map[string]registry.Entry{}}, leases: lease.NewLocal(nil), thread: mesh.NewThreadID()}
 	w.log = threadlog.New(w.store)
-	w.states = threads.New(w.log, 0)
+	w.states = cache.New(w.log, 0)
 	w.handoffs = handoff.New(w.log, w.states, w.dir, nil)
 	pool := rpc.NewPool(rpc.DialOptions{})
 	cfg := edge.Config{

@@ -19,8 +19,8 @@ import (
 	"agentmesh/mesh"
 	"agentmesh/mesh/registry"
 	"agentmesh/mesh/thread"
+	"agentmesh/mesh/thread/cache"
 	"agentmesh/mesh/threadlog"
-	"agentmesh/mesh/threads"
 )
 
 // A Directory finds agents that are live: a *registry.Registry.
@@ -40,13 +40,13 @@ const (
 // Handoffs starts and ends handoffs. Use New.
 type Handoffs struct {
 	log    *threadlog.Log
-	states *threads.States
+	states *cache.States
 	dir    Directory
 	now    func() time.Time
 }
 
 // New returns Handoffs over a log and its states. A nil now is time.Now.
-func New(log *threadlog.Log, states *threads.States, dir Directory, now func() time.Time) *Handoffs {
+func New(log *threadlog.Log, states *cache.States, dir Directory, now func() time.Time) *Handoffs {
 	if now == nil {
 		now = time.Now
 	}
@@ -110,11 +110,11 @@ func (h *Handoffs) Start(ctx context.Context, g *mesh.Grant, req Start) (*thread
 			From: g.Agent, To: req.Target, ToName: entry.Card.GetName(), Reason: req.Reason, Summary: req.Summary,
 			RecentMessages: req.RecentMessages, PreserveState: req.PreserveState, ReturnExpected: req.ReturnExpected,
 		}}
-	err = h.states.Decide(ctx, g.Key(), func(s *thread.State) (threads.Decision, error) {
+	err = h.states.Decide(ctx, g.Key(), func(s *thread.State) (cache.Decision, error) {
 		if err := mayStart(s, g); err != nil {
-			return threads.Decision{}, err
+			return cache.Decision{}, err
 		}
-		return threads.Decision{Events: []*mesh.Event{started}, Scopes: []mesh.Scope{mesh.Scope(g.Execution), mesh.Scope(g.Turn)}}, nil
+		return cache.Decision{Events: []*mesh.Event{started}, Scopes: []mesh.Scope{mesh.Scope(g.Execution), mesh.Scope(g.Turn)}}, nil
 	})
 	if err != nil {
 		return nil, err
@@ -163,13 +163,13 @@ func (h *Handoffs) End(ctx context.Context, key mesh.ThreadKey, g *mesh.Grant, u
 		}
 	}
 	var ended *thread.Handoff
-	var decided threads.Decision
-	err := h.states.Decide(ctx, key, func(s *thread.State) (threads.Decision, error) {
+	var decided cache.Decision
+	err := h.states.Decide(ctx, key, func(s *thread.State) (cache.Decision, error) {
 		if s.Seq == 0 {
-			return threads.Decision{}, mesh.ThreadNotFound(op)
+			return cache.Decision{}, mesh.ThreadNotFound(op)
 		}
 		if err := mayEnd(s, g); err != nil {
-			return threads.Decision{}, err
+			return cache.Decision{}, err
 		}
 		e := *s.Handoff
 		e.Outcome, e.Result = outcome, summary
@@ -201,18 +201,18 @@ func mayEnd(s *thread.State, g *mesh.Grant) error {
 // ending is the decision that ends the handoff, with that event first. A turn
 // that waits for its user with the agent that loses the stream ends with it; one
 // that runs goes on with main, which the edge sees to.
-func (h *Handoffs) ending(s *thread.State, g *mesh.Grant, by string, outcome mesh.HandoffOutcome, summary string) threads.Decision {
+func (h *Handoffs) ending(s *thread.State, g *mesh.Grant, by string, outcome mesh.HandoffOutcome, summary string) cache.Decision {
 	now := h.now().UTC().Truncate(time.Millisecond)
 	event := func(id mesh.ExecutionID, b mesh.Body) *mesh.Event {
 		return &mesh.Event{Time: now, Execution: id, Actor: by, Body: b}
 	}
 	end := mesh.HandoffEnded{Started: s.Handoff.Seq, Outcome: outcome, Summary: summary, By: by}
 	if g != nil {
-		return threads.Decision{Events: []*mesh.Event{event(g.Execution, end)}, Scopes: []mesh.Scope{mesh.Scope(g.Execution), mesh.Scope(g.Turn)}}
+		return cache.Decision{Events: []*mesh.Event{event(g.Execution, end)}, Scopes: []mesh.Scope{mesh.Scope(g.Execution), mesh.Scope(g.Turn)}}
 	}
 	about := s.Handoff.Turn
 	if t := s.NextTurn(); t != nil && len(t.Legs) > 0 {
-		return threads.Decision{Events: []*mesh.Event{event(t.ID, end)}, Scopes: []mesh.Scope{mesh.Scope(t.ID)}}
+		return cache.Decision{Events: []*mesh.Event{event(t.ID, end)}, Scopes: []mesh.Scope{mesh.Scope(t.ID)}}
 	}
 	var events []*mesh.Event
 	if t := s.InterruptedTurn(); t != nil && t.Leg() != nil && t.Leg().Agent == s.Handoff.To {
@@ -225,7 +225,7 @@ func (h *Handoffs) ending(s *thread.State, g *mesh.Grant, by string, outcome mes
 			Message: &a2apb.Message{MessageId: mesh.NewEventID(), Role: a2apb.Role_ROLE_AGENT,
 				Parts: []*a2apb.Part{{Content: &a2apb.Part_Text{Text: words}}}}}))
 	}
-	return threads.Decision{Events: append([]*mesh.Event{event(about, end)}, events...)}
+	return cache.Decision{Events: append([]*mesh.Event{event(about, end)}, events...)}
 }
 
 // Get returns the thread's active or last handoff, or nil.

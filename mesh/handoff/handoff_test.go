@@ -17,10 +17,10 @@ import (
 	"agentmesh/mesh"
 	"agentmesh/mesh/handoff"
 	"agentmesh/mesh/registry"
-	"agentmesh/mesh/store/memstore"
+	"agentmesh/mesh/store/mem"
 	"agentmesh/mesh/thread"
+	"agentmesh/mesh/thread/cache"
 	"agentmesh/mesh/threadlog"
-	"agentmesh/mesh/threads"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -44,13 +44,13 @@ func (people) Resolve(tenant mesh.TenantID, name string) (registry.Entry, error)
 type scene struct {
 	t      testing.TB
 	log    *threadlog.Log
-	states *threads.States
+	states *cache.States
 	*handoff.Handoffs
 }
 
 func newScene(t testing.TB) *scene {
-	s := &scene{t: t, log: threadlog.New(memstore.Open())}
-	s.states = threads.New(s.log, 0)
+	s := &scene{t: t, log: threadlog.New(mem.Open())}
+	s.states = cache.New(s.log, 0)
 	s.Handoffs = handoff.New(s.log, s.states, people{}, func() time.Time { return time.Date(2026, 1, 2, 3, 4, 5, 6789, time.UTC) })
 	s.add(turn("t1"), run("t1", "a1", "main"))
 	return s
@@ -76,8 +76,8 @@ func piece(id mesh.ExecutionID) *mesh.Event {
 func (s *scene) add(events ...*mesh.Event) {
 	s.t.Helper()
 	for _, e := range events {
-		if err := s.states.Decide(context.Background(), key, func(*thread.State) (threads.Decision, error) {
-			return threads.Decision{Events: []*mesh.Event{e}}, nil
+		if err := s.states.Decide(context.Background(), key, func(*thread.State) (cache.Decision, error) {
+			return cache.Decision{Events: []*mesh.Event{e}}, nil
 		}); err != nil {
 			s.t.Fatal(err)
 		}
@@ -211,7 +211,7 @@ func TestAnActiveHandoffStandsInTheWayOfAnother(t *testing.T) {
 // Of handoffs that start at once, in one node or in several, one stands.
 func TestOfHandoffsAtOnceOneStands(t *testing.T) {
 	s := newScene(t)
-	nodes := []*handoff.Handoffs{s.Handoffs, handoff.New(s.log, threads.New(s.log, 0), people{}, nil)}
+	nodes := []*handoff.Handoffs{s.Handoffs, handoff.New(s.log, cache.New(s.log, 0), people{}, nil)}
 	var all sync.WaitGroup
 	errs := make([]error, 16)
 	for i := range errs {

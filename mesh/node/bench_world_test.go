@@ -24,8 +24,8 @@ import (
 	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
 	"agentmesh/mesh/agent"
-	"agentmesh/mesh/grant"
 	"agentmesh/mesh/rpc"
+	"agentmesh/mesh/security/grant"
 )
 
 // A shape is what an agent of the benchmarks is asked for: so many chunks of

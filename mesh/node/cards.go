@@ -11,8 +11,8 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"agentmesh/mesh"
-	"agentmesh/mesh/cards"
-	"agentmesh/mesh/egress"
+	"agentmesh/mesh/security/cards"
+	"agentmesh/mesh/security/egress"
 )
 
 // Cards are choices about agent cards.

@@ -21,7 +21,7 @@ import (
 	"google.golang.org/protobuf/types/dynamicpb"
 
 	"agentmesh/mesh"
-	"agentmesh/mesh/auth"
+	"agentmesh/mesh/security/auth"
 )
 
 // tokensFile writes a tokens file with a user for each of the tenants a and b.

@@ -27,24 +27,24 @@ import (
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/agent"
-	"agentmesh/mesh/auth"
-	"agentmesh/mesh/cards"
+	"agentmesh/mesh/call"
 	"agentmesh/mesh/edge"
-	"agentmesh/mesh/egress"
-	"agentmesh/mesh/grant"
 	"agentmesh/mesh/lease"
 	"agentmesh/mesh/limit"
-	"agentmesh/mesh/peer"
 	"agentmesh/mesh/push"
 	"agentmesh/mesh/registry"
 	"agentmesh/mesh/rpc"
 	"agentmesh/mesh/runs"
+	"agentmesh/mesh/security/auth"
+	"agentmesh/mesh/security/cards"
+	"agentmesh/mesh/security/egress"
+	"agentmesh/mesh/security/grant"
 	"agentmesh/mesh/skill"
 	"agentmesh/mesh/state"
-	"agentmesh/mesh/store/boltstore"
-	"agentmesh/mesh/taskindex"
+	"agentmesh/mesh/store/bolt"
+	"agentmesh/mesh/thread/cache"
+	"agentmesh/mesh/thread/tasks"
 	"agentmesh/mesh/threadlog"
-	"agentmesh/mesh/threads"
 )
 
 // A Builtin is an agent that the node runs itself, on a listener of its own.
@@ -64,7 +64,7 @@ type Env struct {
 	Conns *rpc.Pool
 	Node  grpc.ClientConnInterface
 	// Dialer calls agents by what their cards say; nil for gRPC alone.
-	Dialer *peer.Dialer
+	Dialer *call.Dialer
 	Logger *slog.Logger
 }
 
@@ -114,9 +114,9 @@ type node struct {
 	opts   Options
 	logger *slog.Logger
 
-	store     *boltstore.Store
+	store     *bolt.Store
 	log       *threadlog.Log
-	states    *threads.States
+	states    *cache.States
 	kv        *state.KV
 	signer    *grant.Signer
 	verifier  *grant.Verifier
@@ -127,7 +127,7 @@ type node struct {
 	skills    *skill.Library
 	runner    *runs.Runner
 	schedules *runs.Scheduler // nil if they are off
-	tasks     *taskindex.Index
+	tasks     *tasks.Index
 	edge      *edge.Edge
 
 	keys        *cards.Keys
@@ -135,7 +135,7 @@ type node struct {
 	keyHosts    *http.Transport // of verifyCards
 	guard       *egress.Guard
 	push        *push.Dispatcher
-	dialer      *peer.Dialer
+	dialer      *call.Dialer
 	carrier     *http.Transport // of calls to agents over HTTP
 	guarded     *http.Transport // of those to agents of tenants; nil under auth none
 	guardedPool *rpc.Pool       // of those to them over gRPC; nil under auth none
@@ -192,7 +192,7 @@ func (n *node) openStore() (err error) {
 	if err := os.MkdirAll(n.cfg.Data, 0o700); err != nil {
 		return mesh.Errorf(mesh.Precondition, op, "the data folder %s cannot be made; check its permissions or choose another with --data: %w", n.cfg.Data, err)
 	}
-	if n.store, err = boltstore.Open(filepath.Join(n.cfg.Data, "mesh.db"), boltstore.Options{Address: n.grpcL.Addr().String(), Logger: n.logger}); err != nil {
+	if n.store, err = bolt.Open(filepath.Join(n.cfg.Data, "mesh.db"), bolt.Options{Address: n.grpcL.Addr().String(), Logger: n.logger}); err != nil {
 		return err
 	}
 	if n.signer, err = grant.LoadOrCreateKey(filepath.Join(n.cfg.Data, keyFile)); err != nil {
@@ -208,7 +208,7 @@ func (n *node) build(ctx context.Context) (err error) {
 		return err
 	}
 	n.log = threadlog.New(n.store)
-	n.states = threads.New(n.log, 0)
+	n.states = cache.New(n.log, 0)
 	n.kv = state.New(n.store)
 	n.pool = rpc.NewPool(rpc.DialOptions{})
 	if err := errors.Join(n.buildGuard(), n.buildCards()); err != nil {

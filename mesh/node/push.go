@@ -8,13 +8,13 @@ import (
 	"time"
 
 	"agentmesh/mesh"
-	"agentmesh/mesh/compat"
-	"agentmesh/mesh/egress"
-	"agentmesh/mesh/peer"
+	"agentmesh/mesh/api"
+	"agentmesh/mesh/bind/v03"
+	"agentmesh/mesh/call"
 	"agentmesh/mesh/push"
 	"agentmesh/mesh/registry"
 	"agentmesh/mesh/rpc"
-	"agentmesh/mesh/service"
+	"agentmesh/mesh/security/egress"
 )
 
 // Egress says what the node may call on behalf of users: webhooks of push
@@ -34,7 +34,7 @@ const fetchTime = 10 * time.Second
 // on this machine, and so are the agents that they bring; under tokens a card's
 // URL is as little to be trusted as a webhook's.
 func (n *node) registryOptions() registry.Options {
-	opts := registry.Options{Store: service.NewRegistrations(n.kv), Verify: n.verifyCards.Check, Logger: n.logger}
+	opts := registry.Options{Store: api.NewRegistrations(n.kv), Verify: n.verifyCards.Check, Logger: n.logger}
 	if n.cfg.Auth != "none" {
 		opts.Fetch = registry.HTTPFetch(&http.Client{Transport: n.guard.Transport(), Timeout: fetchTime})
 		opts.Probe = registry.GuardedDial(n.guard.DialContext)
@@ -56,12 +56,12 @@ func (n *node) buildDialer() {
 		// A stream may be silent for long; what is dead is found out.
 		HTTP2: &http.HTTP2Config{SendPingTimeout: 30 * time.Second, PingTimeout: 15 * time.Second},
 	}
-	opts := peer.Options{HTTP: n.carrier, Guarded: n.carrier}
+	opts := call.Options{HTTP: n.carrier, Guarded: n.carrier}
 	if n.cfg.Auth != "none" {
 		n.guarded, n.guardedPool = n.guard.Transport(), rpc.NewPool(rpc.DialOptions{Dialer: n.guard.Dial})
 		opts.Guarded, opts.GuardedConns = n.guarded, n.guardedPool
 	}
-	n.dialer = peer.NewDialer(n.pool, opts)
+	n.dialer = call.NewDialer(n.pool, opts)
 }
 
 // buildPush makes the dispatcher of push notifications. What it encrypts is
@@ -73,7 +73,7 @@ func (n *node) buildPush() error {
 		return mesh.Errorf(mesh.Precondition, op, "the key file %s cannot be read; check its permissions: %w", keyFile, err)
 	}
 	n.push, err = push.New(push.Config{
-		Log: n.log, States: n.states, KV: n.kv, Key: key, Guard: n.guard, EncodeV03: compat.EncodePush, Logger: n.logger,
+		Log: n.log, States: n.states, KV: n.kv, Key: key, Guard: n.guard, EncodeV03: v03.EncodePush, Logger: n.logger,
 	})
 	return mesh.Wrap(op, err)
 }

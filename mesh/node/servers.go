@@ -13,11 +13,11 @@ import (
 
 	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh/a2a"
-	"agentmesh/mesh/gateway"
+	"agentmesh/mesh/api"
+	"agentmesh/mesh/bind/jsonrpc"
+	"agentmesh/mesh/bind/rest"
 	"agentmesh/mesh/handoff"
-	"agentmesh/mesh/jsonrpc"
 	"agentmesh/mesh/rpc"
-	"agentmesh/mesh/service"
 )
 
 // stopServer stops a server; streams that followers keep open are cut.
@@ -31,13 +31,13 @@ func (n *node) grpcServer() (*grpc.Server, *health.Server) {
 	server := rpc.NewServer(rpc.Options{Auth: n.auth, Logger: n.logger, Limiter: n.limiter, Open: rpc.Infrastructure(),
 		Streams: n.cfg.streamLimit(), Errors: n.cfg.errorTable()})
 	n.registerA2A(server, a2a.NewServer(n.edge, append(n.a2aOptions(), a2a.WithPusher(n.push))...))
-	threads := service.NewThreads(n.log, n.states, n.signer, n.cfg.Main, nil, service.WithBudgets(n.cfg.budgets()),
-		service.WithDelegators(n.skills, n.cfg.OrchestratorReadSkills, n.delegators()...))
+	threads := api.NewThreads(n.log, n.states, n.signer, n.cfg.Main, nil, api.WithBudgets(n.cfg.budgets()),
+		api.WithDelegators(n.skills, n.cfg.OrchestratorReadSkills, n.delegators()...))
 	meshv1.RegisterThreadServiceServer(server, threads.OnDelete(n.forget))
-	meshv1.RegisterHandoffServiceServer(server, service.NewHandoffs(handoff.New(n.log, n.states, n.agents, nil)))
-	meshv1.RegisterRegistryServiceServer(server, service.NewRegistry(n.agents, n.signer.Public()))
-	meshv1.RegisterSkillServiceServer(server, service.NewSkills(n.skills, n.runner, service.WithBreakers(n.kv)))
-	meshv1.RegisterStateServiceServer(server, service.NewState(n.kv))
+	meshv1.RegisterHandoffServiceServer(server, api.NewHandoffs(handoff.New(n.log, n.states, n.agents, nil)))
+	meshv1.RegisterRegistryServiceServer(server, api.NewRegistry(n.agents, n.signer.Public()))
+	meshv1.RegisterSkillServiceServer(server, api.NewSkills(n.skills, n.runner, api.WithBreakers(n.kv)))
+	meshv1.RegisterStateServiceServer(server, api.NewState(n.kv))
 	status := health.NewServer()
 	status.SetServingStatus("", healthpb.HealthCheckResponse_NOT_SERVING)
 	healthpb.RegisterHealthServer(server, status)
@@ -75,7 +75,7 @@ func (n *node) web(ctx context.Context) (*http.Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	routes, err := gateway.New(ctx, n.relay, gateway.Options{
+	routes, err := rest.New(ctx, n.relay, rest.Options{
 		Card: n.publicCard, AgentCard: n.publicAgentCard, WriteCard: n.writeCard, Keys: n.keys.JWKS(), Health: n.healthy,
 		JSONRPC: rpcs, V03: legacyREST, MCP: n.mcpHandler(), Errors: n.cfg.errorTable(), Logger: n.logger,
 	})

@@ -9,11 +9,11 @@ import (
 	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
 	"agentmesh/mesh/agent"
-	"agentmesh/mesh/gateway"
-	"agentmesh/mesh/mcp"
+	"agentmesh/mesh/bind/rest"
 	"agentmesh/mesh/rpc"
 	"agentmesh/mesh/runs"
 	"agentmesh/mesh/skill"
+	"agentmesh/mesh/skill/mcp"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 )
@@ -61,7 +61,7 @@ func (n *node) mcpHandler() http.Handler {
 	if !n.cfg.MCP.Offer {
 		return nil
 	}
-	client := meshv1.NewSkillServiceClient(gateway.Conn(n.relay, n.logger))
+	client := meshv1.NewSkillServiceClient(rest.Conn(n.relay, n.logger))
 	return mcp.NewHandler(offered{client}, mcp.HandlerOptions{Version: n.opts.Version, Logger: n.logger})
 }
 

@@ -8,16 +8,16 @@ import (
 	"agentmesh/mesh/a2a"
 	"agentmesh/mesh/rpc"
 	"agentmesh/mesh/state"
-	"agentmesh/mesh/taskindex"
+	"agentmesh/mesh/thread/tasks"
 )
 
 // taskIndex makes the index of tasks. The key that seals its page tokens is
 // kept among the operator's values, so that a list goes on after a restart.
-func (n *node) taskIndex(ctx context.Context) (*taskindex.Index, error) {
+func (n *node) taskIndex(ctx context.Context) (*tasks.Index, error) {
 	at := state.Key{Kind: "node", Name: "page-key"}
 	kept, err := n.kv.Get(ctx, at)
 	if mesh.IsCode(err, mesh.NotFound) {
-		kept.Data = make([]byte, taskindex.KeySize)
+		kept.Data = make([]byte, tasks.KeySize)
 		if _, err = rand.Read(kept.Data); err == nil {
 			_, err = n.kv.Put(ctx, at, kept.Data, state.AnyVersion)
 		}
@@ -25,7 +25,7 @@ func (n *node) taskIndex(ctx context.Context) (*taskindex.Index, error) {
 	if err != nil {
 		return nil, mesh.Wrap("node.taskIndex", err)
 	}
-	return taskindex.New(n.log, kept.Data, n.logger)
+	return tasks.New(n.log, kept.Data, n.logger)
 }
 
 // a2aOptions are the operator's choices of the A2A surface.

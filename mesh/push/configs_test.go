@@ -16,10 +16,10 @@ import (
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/a2a"
-	"agentmesh/mesh/egress"
 	"agentmesh/mesh/push"
+	"agentmesh/mesh/security/egress"
 	"agentmesh/mesh/state"
-	"agentmesh/mesh/store/boltstore"
+	"agentmesh/mesh/store/bolt"
 )
 
 // idle returns a dispatcher that does not run, with a guard without exceptions.
@@ -307,7 +307,7 @@ func TestSecretsAreNeitherStoredNorLoggedInTheClear(t *testing.T) {
 	h := newHook(t)
 	h.Close() // every attempt fails
 	path := filepath.Join(t.TempDir(), "mesh.db")
-	store, err := boltstore.Open(path, boltstore.Options{})
+	store, err := bolt.Open(path, bolt.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

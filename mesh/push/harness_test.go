@@ -19,12 +19,12 @@ import (
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/a2a"
-	"agentmesh/mesh/egress"
 	"agentmesh/mesh/push"
+	"agentmesh/mesh/security/egress"
 	"agentmesh/mesh/state"
-	"agentmesh/mesh/store/memstore"
+	"agentmesh/mesh/store/mem"
+	"agentmesh/mesh/thread/cache"
 	"agentmesh/mesh/threadlog"
-	"agentmesh/mesh/threads"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -45,14 +45,14 @@ type backend interface {
 type world struct {
 	t      *testing.T
 	log    *threadlog.Log
-	states *threads.States
+	states *cache.States
 	kv     *state.KV
 	logs   *buffer
 }
 
 func newWorld(t *testing.T, b backend) *world {
 	log := threadlog.New(b)
-	return &world{t: t, log: log, states: threads.New(log, 0), kv: state.New(b), logs: new(buffer)}
+	return &world{t: t, log: log, states: cache.New(log, 0), kv: state.New(b), logs: new(buffer)}
 }
 
 // config is a Config for webhooks on this machine.
@@ -277,4 +277,4 @@ func (b *buffer) String() string {
 	return b.b.String()
 }
 
-func memory(t *testing.T) *world { return newWorld(t, memstore.Open()) }
+func memory(t *testing.T) *world { return newWorld(t, mem.Open()) }

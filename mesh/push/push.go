@@ -36,10 +36,10 @@ import (
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 
 	"agentmesh/mesh"
-	"agentmesh/mesh/egress"
+	"agentmesh/mesh/security/egress"
 	"agentmesh/mesh/state"
+	"agentmesh/mesh/thread/cache"
 	"agentmesh/mesh/threadlog"
-	"agentmesh/mesh/threads"
 )
 
 // A Log is what the dispatcher reads: a *threadlog.Log.
@@ -53,7 +53,7 @@ type Log interface {
 // required.
 type Config struct {
 	Log    Log
-	States *threads.States
+	States *cache.States
 	KV     *state.KV
 	// Key is the secret, at least 16 bytes, from which the key that configs are
 	// encrypted under is derived. Under another one they cannot be read.

@@ -30,5 +30,5 @@
 // # What it is not
 //
 // It calls no agent beyond asking whether its address answers, and knows
-// nothing of gRPC: package service serves it as mesh.v1.RegistryService.
+// nothing of gRPC: package api serves it as mesh.v1.RegistryService.
 package registry

@@ -27,5 +27,5 @@
 // Everything here is safe for concurrent use.
 //
 // The package does not decide who may call what (package auth, and the
-// services themselves), and knows nothing of HTTP (package gateway).
+// services themselves), and knows nothing of HTTP (package rest).
 package rpc

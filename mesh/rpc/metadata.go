@@ -25,7 +25,7 @@ const (
 	KeyExtensions  = "a2a-extensions"
 	KeyAfterSeq    = "after-seq"
 	KeyWantSeq     = "want-seq"   // "1": see mesh.Call.WantSeq; for gateways
-	KeyPushShape   = "push-shape" // "0.3": see mesh.Call.PushV03; for package compat
+	KeyPushShape   = "push-shape" // "0.3": see mesh.Call.PushV03; for package v03
 	KeyAgent       = "agent"      // the agent that is addressed: see mesh.Call.Agent
 )
 

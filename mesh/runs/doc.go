@@ -54,7 +54,7 @@ type Edge interface {
 	Cancel(ctx context.Context, req *a2apb.CancelTaskRequest) (*a2apb.Task, error)
 }
 
-// Threads tells what has been said in a thread: a *threads.States.
+// Threads tells what has been said in a thread: a *cache.States.
 type Threads interface {
 	With(ctx context.Context, key mesh.ThreadKey, f func(*thread.State) error) error
 }

@@ -10,7 +10,7 @@ import (
 
 	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh/runs"
-	"agentmesh/mesh/store/memstore"
+	"agentmesh/mesh/store/mem"
 )
 
 const unmanned, again = "Not run: there was no node to run it", ", and then it was due again."
@@ -104,7 +104,7 @@ func TestARunThatTakesTooLongIsStopped(t *testing.T) {
 func TestRunsBeyondTheirNumberWaitForTheirTurn(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		var now, most atomic.Int32
-		w.agents.do = func(ctx context.Context, c call) result {
+		w.agents.do = func(ctx context.Context, c skillCall) result {
 			if n := now.Add(1); n > most.Load() {
 				most.Store(n)
 			}
@@ -147,7 +147,7 @@ func TestARunThatOutlivesItsSchedulerIsSettledByTheNext(t *testing.T) {
 // A run that a node's death cut off is settled from its thread.
 func TestARunThatTheNodeDiedInIsSettledFromItsThread(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store, a := memstore.Open(), &agents{do: takes(5 * time.Minute)}
+		store, a := mem.Open(), &agents{do: takes(5 * time.Minute)}
 		w := open(t, store, a)
 		lib := library(t)
 		lib.Put(parse(t, "a.a", "0 * * * *", ""))

@@ -29,7 +29,7 @@ func arguments(t *testing.T, m map[string]any) *structpb.Struct {
 
 func TestASkillRunsAsATurnOfAThreadForItsCaller(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
-		w.agents.do = func(context.Context, call) result {
+		w.agents.do = func(context.Context, skillCall) result {
 			return result{text: "Sent.", files: []any{"outbox/1.eml"}, metadata: map[string]any{"id": 7.0}}
 		}
 		thread := mesh.NewThreadID()
@@ -41,11 +41,11 @@ func TestASkillRunsAsATurnOfAThreadForItsCaller(t *testing.T) {
 		if of, ok := mesh.ExecutionID(res.GetTaskId()).ThreadID(); !ok || of != thread {
 			t.Errorf("task %q is not of thread %s", res.GetTaskId(), thread)
 		}
-		want := []call{{tenant: "acme", user: "ann", thread: thread, skill: "mail.send", source: mesh.SourceRun, approved: true,
+		want := []skillCall{{tenant: "acme", user: "ann", thread: thread, skill: "mail.send", source: mesh.SourceRun, approved: true,
 			args: map[string]any{"to": "bob", "tags": []any{"a"}}, text: `Run the skill mail.send. Arguments: {"tags":["a"],"to":"bob"}`}}
 		got := w.agents.seen()
 		got[0].at = time.Time{}
-		if diff := cmp.Diff(want, got, cmp.AllowUnexported(call{})); diff != "" {
+		if diff := cmp.Diff(want, got, cmp.AllowUnexported(skillCall{})); diff != "" {
 			t.Errorf("the agent was asked (-want +got):\n%s", diff)
 		}
 		// Without a thread each run has its own.
@@ -72,7 +72,7 @@ func TestARunThatFailsOrAsksSaysSo(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, w *world) {
-				w.agents.do = func(context.Context, call) result { return tt.does }
+				w.agents.do = func(context.Context, skillCall) result { return tt.does }
 				got := w.run(&meshv1.RunSkillRequest{Name: "mail.send"})
 				if got.GetState() != tt.want.GetState() || got.GetContent() != tt.want.GetContent() || got.GetTaskId() == "" {
 					t.Errorf("answer is %v, want %v", got, tt.want)
@@ -186,7 +186,7 @@ func TestRunsOfAThreadTakeTurns(t *testing.T) {
 // An approval is given by answering the task, as of any turn.
 func TestARunThatAskedGoesOnWithTheAnswer(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
-		w.agents.do = func(_ context.Context, c call) result {
+		w.agents.do = func(_ context.Context, c skillCall) result {
 			if c.text == "yes" {
 				return result{text: "Sent."}
 			}
@@ -212,7 +212,7 @@ func TestARunThatAskedGoesOnWithTheAnswer(t *testing.T) {
 // the next message of a client that knows our extension would be.
 func TestARunIsNoAnswerToAnotherOne(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
-		w.agents.do = func(context.Context, call) result { return result{state: asks, said: "Send it?"} }
+		w.agents.do = func(context.Context, skillCall) result { return result{state: asks, said: "Send it?"} }
 		thread := mesh.NewThreadID()
 		one := w.run(&meshv1.RunSkillRequest{Name: "mail.send", ThreadId: thread})
 		two := w.run(&meshv1.RunSkillRequest{Name: "mail.read", ThreadId: thread})

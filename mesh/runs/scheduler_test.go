@@ -255,7 +255,7 @@ func TestSchedulesOfTenantsRunInTheTenant(t *testing.T) {
 // scheduler.
 func TestARunThatAsksIsAskedOnceUntilItIsAnswered(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
-		w.agents.do = func(ctx context.Context, c call) result {
+		w.agents.do = func(ctx context.Context, c skillCall) result {
 			if c.text == "yes" {
 				_ = takes(time.Hour)(ctx, c)
 				return result{text: "Sent."}

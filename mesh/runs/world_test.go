@@ -20,18 +20,18 @@ import (
 	"agentmesh/mesh"
 	"agentmesh/mesh/a2a"
 	"agentmesh/mesh/agent"
+	"agentmesh/mesh/call"
 	"agentmesh/mesh/edge"
-	"agentmesh/mesh/grant"
 	"agentmesh/mesh/lease"
-	"agentmesh/mesh/peer"
 	"agentmesh/mesh/registry"
 	"agentmesh/mesh/rpc"
 	"agentmesh/mesh/runs"
+	"agentmesh/mesh/security/grant"
 	"agentmesh/mesh/skill"
 	"agentmesh/mesh/state"
-	"agentmesh/mesh/store/memstore"
+	"agentmesh/mesh/store/mem"
+	"agentmesh/mesh/thread/cache"
 	"agentmesh/mesh/threadlog"
-	"agentmesh/mesh/threads"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -49,9 +49,9 @@ const (
 type world struct {
 	*edge.Edge
 	t      *testing.T
-	store  *memstore.Store
+	store  *mem.Store
 	kv     *state.KV
-	states *threads.States
+	states *cache.States
 	agents *agents
 	runner *runs.Runner
 	close  func()
@@ -61,18 +61,18 @@ type world struct {
 func inBubble(t *testing.T, test func(t *testing.T, w *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		w := open(t, memstore.Open(), new(agents))
+		w := open(t, mem.Open(), new(agents))
 		defer w.close()
 		test(t, w)
 	})
 }
 
 // open makes a world over what another left.
-func open(t *testing.T, store *memstore.Store, a *agents) *world {
+func open(t *testing.T, store *mem.Store, a *agents) *world {
 	t.Helper()
 	w := &world{t: t, store: store, kv: state.New(store), agents: a}
 	log := threadlog.New(store)
-	w.states = threads.New(log, 0)
+	w.states = cache.New(log, 0)
 	signer, err := grant.NewSigner([]byte("0123456789abcdef0123456789abcdef"))
 	if err != nil {
 		t.Fatal(err)
@@ -112,15 +112,15 @@ func (*mark) Save(context.Context, mesh.Pos) error   { return nil }
 // the test says.
 type agents struct {
 	// do is what a call of a skill comes to; nil completes it with "Done.".
-	do func(ctx context.Context, c call) result
+	do func(ctx context.Context, c skillCall) result
 
 	mu    sync.Mutex
 	gone  bool // there is no agent
-	calls []call
+	calls []skillCall
 }
 
-// A call is what the agent was asked.
-type call struct {
+// A skillCall is what the agent was asked.
+type skillCall struct {
 	at       time.Time
 	tenant   mesh.TenantID
 	user     string
@@ -132,7 +132,7 @@ type call struct {
 	text     string
 }
 
-func (c call) String() string {
+func (c skillCall) String() string {
 	return fmt.Sprintf("%s %s/%s %s %s", c.at.UTC().Format("01-02 15:04"), c.tenant, c.user, c.source, c.skill)
 }
 
@@ -155,7 +155,7 @@ func (a *agents) Resolve(_ mesh.TenantID, name string) (registry.Entry, error) {
 
 func (*agents) ReportDown(registry.Entry, error) {}
 
-func (a *agents) Dial(peer.Target) (peer.Client, error) { return client{agents: a}, nil }
+func (a *agents) Dial(call.Target) (call.Client, error) { return client{agents: a}, nil }
 
 func (a *agents) leave(gone bool) {
 	a.mu.Lock()
@@ -164,17 +164,17 @@ func (a *agents) leave(gone bool) {
 }
 
 // seen returns the calls so far, by time.
-func (a *agents) seen() []call {
+func (a *agents) seen() []skillCall {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	list := slices.Clone(a.calls)
-	slices.SortStableFunc(list, func(x, y call) int { return x.at.Compare(y.at) })
+	slices.SortStableFunc(list, func(x, y skillCall) int { return x.at.Compare(y.at) })
 	return list
 }
 
 // client is the agent as its callers see it.
 type client struct {
-	peer.Client // what is not needed here
+	call.Client // what is not needed here
 	*agents
 }
 
@@ -185,7 +185,7 @@ func (c client) SendStreamingMessage(ctx context.Context, req *a2apb.SendMessage
 		m := req.GetMessage()
 		id, _ := mesh.CallFrom(ctx)
 		f := a2a.Extension(m.GetMetadata()).GetFields()["skill_call"].GetStructValue().GetFields()
-		asked := call{at: time.Now(), tenant: id.Principal.Tenant, user: id.Principal.User, thread: id.Thread, skill: f["skill"].GetStringValue(),
+		asked := skillCall{at: time.Now(), tenant: id.Principal.Tenant, user: id.Principal.User, thread: id.Thread, skill: f["skill"].GetStringValue(),
 			args: f["arguments"].GetStructValue().AsMap(), source: f["source"].GetStringValue(), approved: f["approved"].GetBoolValue(), text: a2a.TextOf(m)}
 		c.mu.Lock()
 		c.calls = append(c.calls, asked)
@@ -235,8 +235,8 @@ func (r result) responses(t *a2apb.Task) (list []*a2apb.StreamResponse) {
 }
 
 // takes is an agent that needs so long.
-func takes(d time.Duration) func(context.Context, call) result {
-	return func(ctx context.Context, c call) result {
+func takes(d time.Duration) func(context.Context, skillCall) result {
+	return func(ctx context.Context, c skillCall) result {
 		select {
 		case <-time.After(d):
 			return result{text: "Done after " + d.String() + "."}

@@ -10,7 +10,7 @@ import (
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/state"
-	"agentmesh/mesh/store/memstore"
+	"agentmesh/mesh/store/mem"
 )
 
 func TestKVRefusesWhatIsOutOfBoundsAndNamesTheField(t *testing.T) {
@@ -20,7 +20,7 @@ func TestKVRefusesWhatIsOutOfBoundsAndNamesTheField(t *testing.T) {
 		change(&k)
 		return k
 	}
-	kv := state.New(memstore.Open())
+	kv := state.New(mem.Open())
 	put := func(k state.Key, size int, version int64) error {
 		_, err := kv.Put(context.Background(), k, make([]byte, size), version)
 		return err
@@ -63,7 +63,7 @@ func TestKVRefusesWhatIsOutOfBoundsAndNamesTheField(t *testing.T) {
 // read, and does it again after a conflict.
 func ExampleKV() {
 	ctx := context.Background()
-	kv := state.New(memstore.Open())
+	kv := state.New(mem.Open())
 	key := state.Key{Tenant: "acme", Kind: "tasks", Name: "next-number"}
 
 	version, _ := kv.Put(ctx, key, []byte("1"), 0)
@@ -82,7 +82,7 @@ func ExampleKV() {
 // what there is can be changed and removed. Others have room.
 func TestATenantHasABoundedNumberOfValues(t *testing.T) {
 	const most = 5
-	ctx, store := context.Background(), memstore.Open()
+	ctx, store := context.Background(), mem.Open()
 	kv := state.New(store, state.WithMaxKeys(most))
 	put := func(kv *state.KV, tenant mesh.TenantID, name string, version int64) error {
 		_, err := kv.Put(ctx, state.Key{Tenant: tenant, Kind: "tasks", Name: name}, []byte("v"), version)
@@ -139,7 +139,7 @@ func TestATenantHasABoundedNumberOfValues(t *testing.T) {
 func TestWritersAtOnceKeepToTheNumberOfValues(t *testing.T) {
 	const most, writers = 20, 8
 	ctx := context.Background()
-	kv := state.New(memstore.Open(), state.WithMaxKeys(most))
+	kv := state.New(mem.Open(), state.WithMaxKeys(most))
 	var group sync.WaitGroup
 	var made atomic.Int64
 	for w := range writers {

@@ -8,14 +8,14 @@ import (
 	"testing/synctest"
 
 	"agentmesh/mesh"
-	"agentmesh/mesh/store/memstore"
+	"agentmesh/mesh/store/mem"
 	"agentmesh/mesh/threadlog"
 	"agentmesh/mesh/threadlog/logtest"
 )
 
 func TestDeleteEndsFollowersAndTheirThreadOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := threadlog.New(memstore.Open())
+		l := threadlog.New(mem.Open())
 		add(t, l, said("old"))
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
@@ -81,7 +81,7 @@ func (g *generations) Delete(ctx context.Context, k mesh.ThreadKey) error {
 // Threads that come and go under the same id never mix: what a follower sees
 // are the events of one of them, from its first on.
 func TestFollowersNeverSeeTwoThreadsOfOneID(t *testing.T) {
-	store := &generations{Backend: memstore.Open(), of: map[mesh.Pos]int{}}
+	store := &generations{Backend: mem.Open(), of: map[mesh.Pos]int{}}
 	l := threadlog.New(store)
 	ctx, cancel := context.WithCancel(t.Context())
 	follow := func() {
@@ -137,7 +137,7 @@ func TestFollowersNeverSeeTwoThreadsOfOneID(t *testing.T) {
 }
 
 func TestAThreadThatIsReplacedWhileItIsReadIsNotFound(t *testing.T) {
-	store := &watched{Backend: memstore.Open()}
+	store := &watched{Backend: mem.Open()}
 	l := threadlog.New(store)
 	add(t, l, said("old"), said("old"))
 	store.onRead = func() {

@@ -15,7 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"agentmesh/mesh"
-	"agentmesh/mesh/store/memstore"
+	"agentmesh/mesh/store/mem"
 	"agentmesh/mesh/threadlog"
 	"agentmesh/mesh/threadlog/logtest"
 )
@@ -67,10 +67,10 @@ func collect(ctx context.Context, l *threadlog.Log, k mesh.ThreadKey, after mesh
 // during or after, and wherever its cursor was.
 func TestFollowersMissNothingWhenEverTheyJoin(t *testing.T) {
 	for name, open := range map[string]func(r *rand.Rand) threadlog.Backend{
-		"plain": func(*rand.Rand) threadlog.Backend { return memstore.Open() },
+		"plain": func(*rand.Rand) threadlog.Backend { return mem.Open() },
 		// Writers that are slow to tell of their commit publish out of order.
 		"out of order": func(*rand.Rand) threadlog.Backend {
-			return &watched{Backend: memstore.Open(), after: func() error {
+			return &watched{Backend: mem.Open(), after: func() error {
 				for range rand.IntN(5) {
 					runtime.Gosched()
 				}
@@ -154,7 +154,7 @@ func followersMissNothing(t *testing.T, l *threadlog.Log, seed uint64, r *rand.R
 
 func TestFollowersThatKeepUpDoNotReadTheStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := &watched{Backend: memstore.Open()}
+		store := &watched{Backend: mem.Open()}
 		l := threadlog.New(store)
 		add(t, l, said("before"))
 		const followers, events = 10, 100
@@ -182,7 +182,7 @@ func TestFollowersThatKeepUpDoNotReadTheStore(t *testing.T) {
 }
 
 func TestAFollowerThatFallsBehindReadsTheStoreAndCatchesUp(t *testing.T) {
-	store := &watched{Backend: memstore.Open()}
+	store := &watched{Backend: mem.Open()}
 	l := threadlog.New(store)
 	c := l.Cursor(key, 0)
 	defer c.Close()
@@ -206,7 +206,7 @@ func TestAFollowerThatFallsBehindReadsTheStoreAndCatchesUp(t *testing.T) {
 }
 
 func TestAWriterDoesNotWaitForFollowers(t *testing.T) {
-	l := threadlog.New(memstore.Open())
+	l := threadlog.New(mem.Open())
 	var cursors []*threadlog.Cursor
 	for range 100 { // none of them reads
 		cursors = append(cursors, l.Cursor(key, 0))
@@ -226,7 +226,7 @@ func TestAWriterDoesNotWaitForFollowers(t *testing.T) {
 func TestFollowersSeeNothingBeforeItsCommit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gate := make(chan struct{})
-		l := threadlog.New(&watched{Backend: memstore.Open(), before: func() { <-gate }})
+		l := threadlog.New(&watched{Backend: mem.Open(), before: func() { <-gate }})
 		var seen atomic.Int64
 		var wg sync.WaitGroup
 		wg.Go(func() {
@@ -249,7 +249,7 @@ func TestFollowersSeeNothingBeforeItsCommit(t *testing.T) {
 // A store may commit and then fail to say so. The event is there, and followers
 // get it with the next one.
 func TestACommitWhoseAnswerIsLostDoesNotHoldFollowersUp(t *testing.T) {
-	store := &watched{Backend: memstore.Open()}
+	store := &watched{Backend: mem.Open()}
 	l := threadlog.New(store)
 	c := l.Cursor(key, 0)
 	defer c.Close()
@@ -269,7 +269,7 @@ func TestACommitWhoseAnswerIsLostDoesNotHoldFollowersUp(t *testing.T) {
 }
 
 func TestNextGivesAllAtHandAndBehindSaysWhetherThereIsMore(t *testing.T) {
-	l := threadlog.New(memstore.Open())
+	l := threadlog.New(mem.Open())
 	c := l.Cursor(key, 0)
 	defer c.Close()
 	if c.Behind() {
@@ -296,7 +296,7 @@ func TestNextGivesAllAtHandAndBehindSaysWhetherThereIsMore(t *testing.T) {
 
 func TestACursorBeyondTheTailWaitsForItsEvent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := threadlog.New(memstore.Open())
+		l := threadlog.New(mem.Open())
 		add(t, l, said("1"))
 		var wg sync.WaitGroup
 		wg.Go(func() {
@@ -315,7 +315,7 @@ func TestACursorBeyondTheTailWaitsForItsEvent(t *testing.T) {
 
 func TestAFollowerEndsWithItsContextAndWithItsLoop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := threadlog.New(memstore.Open())
+		l := threadlog.New(mem.Open())
 		ctx, cancel := context.WithCancel(t.Context())
 		var wg sync.WaitGroup
 		wg.Go(func() {

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"agentmesh/mesh"
-	"agentmesh/mesh/wire"
+	"agentmesh/mesh/threadlog/eventpb"
 )
 
 // Log is the threads of a backend. Use [New]; one Log per backend, since
@@ -125,7 +125,7 @@ func (l *Log) batch(op string, events []*mesh.Event, opts AppendOptions) (*Batch
 			}
 			entry.Claim = claim.Epoch
 		}
-		data, err := wire.Encode(e)
+		data, err := eventpb.Encode(e)
 		if err != nil {
 			return nil, mesh.Wrap(op, err)
 		}
@@ -217,7 +217,7 @@ func (l *Log) Delete(ctx context.Context, key mesh.ThreadKey) error {
 // decode appends the events of the records to out.
 func decode(op string, recs []Record, out []*mesh.Event) ([]*mesh.Event, error) {
 	for _, r := range recs {
-		e, err := wire.Decode(r.Data)
+		e, err := eventpb.Decode(r.Data)
 		if err != nil {
 			return nil, mesh.Errorf(mesh.Unknown, op, "Event %d of thread %s cannot be read: %w", r.Seq, r.Thread.ID, err)
 		}
@@ -228,7 +228,7 @@ func decode(op string, recs []Record, out []*mesh.Event) ([]*mesh.Event, error) 
 }
 
 // kind names the event's kind for an error.
-func kind(e *mesh.Event) string { return wire.KindOf(wire.EventToProto(e)) }
+func kind(e *mesh.Event) string { return eventpb.KindOf(eventpb.EventToProto(e)) }
 
 func field(i int, name string) string {
 	if name == "" {

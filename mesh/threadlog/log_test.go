@@ -14,7 +14,7 @@ import (
 	"google.golang.org/protobuf/testing/protocmp"
 
 	"agentmesh/mesh"
-	"agentmesh/mesh/store/memstore"
+	"agentmesh/mesh/store/mem"
 	"agentmesh/mesh/threadlog"
 	"agentmesh/mesh/threadlog/logtest"
 )
@@ -47,7 +47,7 @@ func add(t testing.TB, l *threadlog.Log, events ...*mesh.Event) []mesh.Seq {
 
 func TestAppendSetsThePlaceOfEachEvent(t *testing.T) {
 	now := time.Date(2026, 11, 20, 16, 0, 0, 123_456_789, time.FixedZone("", 3600))
-	l := threadlog.New(memstore.Open(), threadlog.WithClock(func() time.Time { return now }))
+	l := threadlog.New(mem.Open(), threadlog.WithClock(func() time.Time { return now }))
 	first, second := said("one"), said("two")
 	second.Time = now.Add(time.Hour)
 	seqs := add(t, l, first, second)
@@ -70,7 +70,7 @@ func TestAppendSetsThePlaceOfEachEvent(t *testing.T) {
 }
 
 func TestAppendRefusesWhatCannotBeStoredAndSaysWhy(t *testing.T) {
-	l := threadlog.New(memstore.Open())
+	l := threadlog.New(mem.Open())
 	large := &mesh.Event{Body: mesh.ModelReplied{Text: strings.Repeat("x", mesh.MaxEvent)}}
 	moved := &mesh.Event{Execution: "e1", Body: mesh.TaskMoved{}}
 	opened := &mesh.Event{Body: mesh.TaskOpened{}}
@@ -110,7 +110,7 @@ func expect(scope mesh.Scope, seq mesh.Seq) threadlog.AppendOptions {
 }
 
 func TestAnEventOfTheLargestSizeIsStored(t *testing.T) {
-	l := threadlog.New(memstore.Open())
+	l := threadlog.New(mem.Open())
 	e := said(strings.Repeat("x", mesh.MaxEvent-64))
 	add(t, l, e)
 	got, err := l.Read(t.Context(), key, 0, 1)
@@ -120,7 +120,7 @@ func TestAnEventOfTheLargestSizeIsStored(t *testing.T) {
 }
 
 func TestDecisionsAreScopedAndDriversAreFenced(t *testing.T) {
-	l := threadlog.New(memstore.Open())
+	l := threadlog.New(mem.Open())
 	moved := func(x mesh.ExecutionID) *mesh.Event { return &mesh.Event{Execution: x, Body: mesh.TaskMoved{}} }
 	claim := func(e mesh.Epoch) *mesh.Event { return &mesh.Event{Body: mesh.ThreadClaimed{Epoch: e}} }
 	for i, step := range []struct {
@@ -154,7 +154,7 @@ func TestDecisionsAreScopedAndDriversAreFenced(t *testing.T) {
 }
 
 func TestARetryUnderTheSameIDAddsAndPublishesNothing(t *testing.T) {
-	l := threadlog.New(memstore.Open())
+	l := threadlog.New(mem.Open())
 	a, again := said("a"), said("a, told otherwise")
 	a.ID, again.ID = "id", "id"
 	add(t, l, a)
@@ -215,7 +215,7 @@ func everyBody() []*mesh.Event {
 }
 
 func TestLiveReadersAndReadersOfTheStoreSeeTheSame(t *testing.T) {
-	l := threadlog.New(memstore.Open())
+	l := threadlog.New(mem.Open())
 	c := l.Cursor(key, 0)
 	defer c.Close()
 	events := everyBody()
@@ -246,7 +246,7 @@ func TestLiveReadersAndReadersOfTheStoreSeeTheSame(t *testing.T) {
 }
 
 func TestReadGivesAllItIsAskedForAcrossShortPages(t *testing.T) {
-	l := threadlog.New(memstore.Open())
+	l := threadlog.New(mem.Open())
 	big := strings.Repeat("x", mesh.MaxEvent/2)
 	for range 20 {
 		add(t, l, said(big))
@@ -277,7 +277,7 @@ func (brokenStore) Scan(context.Context, mesh.Pos, int) ([]threadlog.Record, err
 }
 
 func TestErrorsOfTheStoreKeepTheirCodeAndDetail(t *testing.T) {
-	mem := memstore.Open()
+	mem := mem.Open()
 	add(t, threadlog.New(mem), said("x"))
 	l := threadlog.New(brokenStore{mem})
 	_, appendErr := l.Append(t.Context(), key, []*mesh.Event{said("x")}, threadlog.AppendOptions{})
@@ -304,7 +304,7 @@ func TestErrorsOfTheStoreKeepTheirCodeAndDetail(t *testing.T) {
 // twice, whether the events were written before, during or after the gap.
 func ExampleLog_Follow() {
 	ctx := context.Background()
-	log := threadlog.New(memstore.Open())
+	log := threadlog.New(mem.Open())
 	thread := mesh.ThreadKey{Tenant: "acme", ID: "550e8400-e29b-41d4-a716-446655440000"}
 	say := func(text string) {
 		_, err := log.Append(ctx, thread, []*mesh.Event{said(text)}, threadlog.AppendOptions{})

@@ -7,14 +7,14 @@ import (
 	"testing"
 
 	"agentmesh/mesh"
-	"agentmesh/mesh/store/memstore"
+	"agentmesh/mesh/store/mem"
 	"agentmesh/mesh/threadlog"
 	"agentmesh/mesh/threadlog/logtest"
 )
 
 // FollowAll is what spans threads: pushes, indexes (S4-053 for those).
 func TestFollowAllSeesEveryEventOfAllThreadsOnceInCommitOrder(t *testing.T) {
-	l := threadlog.New(memstore.Open())
+	l := threadlog.New(mem.Open())
 	const writers, each = 6, 60
 	all := func(after mesh.Pos) (out []threadlog.Placed) {
 		for e, err := range l.FollowAll(t.Context(), after) {

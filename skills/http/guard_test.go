@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"agentmesh/mesh"
-	"agentmesh/mesh/egress"
+	"agentmesh/mesh/security/egress"
 	"agentmesh/mesh/skill"
 	httpskill "agentmesh/skills/http"
 )

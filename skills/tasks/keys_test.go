@@ -11,14 +11,14 @@ import (
 	"agentmesh/mesh"
 	"agentmesh/mesh/skill"
 	"agentmesh/mesh/state"
-	"agentmesh/mesh/store/memstore"
+	"agentmesh/mesh/store/mem"
 	"agentmesh/skills/tasks"
 )
 
 // bounded is the mesh's own State, which takes so many values of a kind.
 type bounded struct{ kv *state.KV }
 
-func boundedBy(most int) bounded { return bounded{state.New(memstore.Open(), state.WithMaxKeys(most))} }
+func boundedBy(most int) bounded { return bounded{state.New(mem.Open(), state.WithMaxKeys(most))} }
 
 func key(kind, name string) state.Key {
 	return state.Key{Tenant: mesh.DefaultTenant, Kind: kind, Name: name}

@@ -27,7 +27,7 @@ import (
 	"agentmesh/mesh/node"
 	"agentmesh/mesh/registry"
 	"agentmesh/mesh/rpc"
-	"agentmesh/mesh/wire"
+	"agentmesh/mesh/threadlog/eventpb"
 	"agentmesh/skills"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
@@ -234,7 +234,7 @@ func (m *Mesh) Events(thread string) []*mesh.Event {
 			m.t.Fatal(err)
 		}
 		for _, p := range res.GetEvents() {
-			e, err := wire.EventFromProto(p)
+			e, err := eventpb.EventFromProto(p)
 			if err != nil {
 				m.t.Fatal(err)
 			}

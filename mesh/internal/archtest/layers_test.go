@@ -19,54 +19,54 @@ var layers = map[string]layer{
 	"mesh": {1, nil},
 
 	// One concern each, over the nouns.
-	"mesh/thread":            {2, []string{"mesh"}},
-	"mesh/wire":              {2, []string{"gen/mesh/v1", "mesh"}},
-	"mesh/threadlog":         {2, []string{"mesh", "mesh/wire"}},
-	"mesh/threadlog/logbook": {2, []string{"mesh", "mesh/threadlog"}},
-	"mesh/threads":           {2, []string{"mesh", "mesh/thread", "mesh/threadlog"}},
-	"mesh/taskindex":         {2, []string{"mesh", "mesh/thread", "mesh/threadlog"}},
-	"mesh/lease":             {2, []string{"mesh"}},
-	"mesh/registry":          {2, []string{"mesh"}},
-	"mesh/cards":             {2, []string{"mesh", "mesh/keyfile"}},
-	"mesh/state":             {2, []string{"mesh"}},
-	"mesh/grant":             {2, []string{"mesh", "mesh/keyfile"}},
-	"mesh/keyfile":           {2, []string{"mesh"}},
-	"mesh/limit":             {2, []string{"mesh"}},
-	"mesh/rpc":               {2, []string{"mesh"}},
-	"mesh/egress":            {2, []string{"mesh"}},
-	"mesh/auth":              {2, []string{"mesh", "mesh/grant", "mesh/rpc"}},
+	"mesh/thread":             {2, []string{"mesh"}},
+	"mesh/threadlog/eventpb":  {2, []string{"gen/mesh/v1", "mesh"}},
+	"mesh/threadlog":          {2, []string{"mesh", "mesh/threadlog/eventpb"}},
+	"mesh/threadlog/memindex": {2, []string{"mesh", "mesh/threadlog"}},
+	"mesh/thread/cache":       {2, []string{"mesh", "mesh/thread", "mesh/threadlog"}},
+	"mesh/thread/tasks":       {2, []string{"mesh", "mesh/thread", "mesh/threadlog"}},
+	"mesh/lease":              {2, []string{"mesh"}},
+	"mesh/registry":           {2, []string{"mesh"}},
+	"mesh/security/cards":     {2, []string{"mesh", "mesh/security/keyfile"}},
+	"mesh/state":              {2, []string{"mesh"}},
+	"mesh/security/grant":     {2, []string{"mesh", "mesh/security/keyfile"}},
+	"mesh/security/keyfile":   {2, []string{"mesh"}},
+	"mesh/limit":              {2, []string{"mesh"}},
+	"mesh/rpc":                {2, []string{"mesh"}},
+	"mesh/security/egress":    {2, []string{"mesh"}},
+	"mesh/security/auth":      {2, []string{"mesh", "mesh/security/grant", "mesh/rpc"}},
 
 	// Ports and adapters.
-	"mesh/llm":             {3, []string{"mesh"}},
-	"mesh/llm/openai":      {3, []string{"mesh", "mesh/llm"}},
-	"mesh/llm/offline":     {3, []string{"mesh", "mesh/llm"}},
-	"mesh/llm/tokens":      {3, []string{"mesh/llm"}},
-	"mesh/llm/window":      {3, []string{"mesh", "mesh/llm"}},
-	"mesh/llm/price":       {3, []string{"mesh"}},
-	"mesh/llm/fallback":    {3, []string{"mesh", "mesh/llm"}},
-	"mesh/skill":           {3, []string{"mesh", "mesh/limit"}},
-	"mesh/skill/command":   {3, []string{"mesh", "mesh/skill"}},
-	"mesh/notify":          {3, []string{"mesh", "mesh/skill"}},
-	"mesh/mcp":             {3, []string{"mesh", "mesh/skill", "mesh/skill/command"}},
-	"mesh/store/memstore":  {3, []string{"mesh", "mesh/lease", "mesh/registry", "mesh/state", "mesh/threadlog", "mesh/threadlog/logbook"}},
-	"mesh/store/boltstore": {3, []string{"mesh", "mesh/lease", "mesh/registry", "mesh/state", "mesh/threadlog", "mesh/threadlog/logbook"}},
-	"mesh/a2a":             {3, []string{"mesh", "mesh/rpc"}},
-	"mesh/peer":            {3, []string{"mesh", "mesh/rpc"}},
+	"mesh/llm":           {3, []string{"mesh"}},
+	"mesh/llm/openai":    {3, []string{"mesh", "mesh/llm"}},
+	"mesh/llm/offline":   {3, []string{"mesh", "mesh/llm"}},
+	"mesh/llm/tokens":    {3, []string{"mesh/llm"}},
+	"mesh/llm/window":    {3, []string{"mesh", "mesh/llm"}},
+	"mesh/llm/price":     {3, []string{"mesh"}},
+	"mesh/llm/fallback":  {3, []string{"mesh", "mesh/llm"}},
+	"mesh/skill":         {3, []string{"mesh", "mesh/limit"}},
+	"mesh/skill/command": {3, []string{"mesh", "mesh/skill"}},
+	"mesh/skill/notify":  {3, []string{"mesh", "mesh/skill"}},
+	"mesh/skill/mcp":     {3, []string{"mesh", "mesh/skill", "mesh/skill/command"}},
+	"mesh/store/mem":     {3, []string{"mesh", "mesh/lease", "mesh/registry", "mesh/state", "mesh/threadlog", "mesh/threadlog/memindex"}},
+	"mesh/store/bolt":    {3, []string{"mesh", "mesh/lease", "mesh/registry", "mesh/state", "mesh/threadlog", "mesh/threadlog/memindex"}},
+	"mesh/a2a":           {3, []string{"mesh", "mesh/rpc"}},
+	"mesh/call":          {3, []string{"mesh", "mesh/rpc"}},
 
 	// What the mesh does. The agent's side sees the mesh as generated clients
 	// (gen/mesh/v1) and never as its log, store or registry.
-	"mesh/agent":    {4, []string{"gen/mesh/v1", "mesh", "mesh/a2a", "mesh/auth", "mesh/grant", "mesh/limit", "mesh/llm", "mesh/rpc", "mesh/skill", "mesh/skill/command", "mesh/wire"}},
-	"mesh/dispatch": {4, []string{"gen/mesh/v1", "mesh", "mesh/a2a", "mesh/agent", "mesh/limit", "mesh/llm", "mesh/peer"}},
-	"mesh/handoff":  {4, []string{"mesh", "mesh/registry", "mesh/thread", "mesh/threadlog", "mesh/threads"}},
-	"mesh/edge":     {4, []string{"mesh", "mesh/a2a", "mesh/grant", "mesh/lease", "mesh/peer", "mesh/registry", "mesh/taskindex", "mesh/thread", "mesh/threadlog", "mesh/threads"}},
+	"mesh/agent":    {4, []string{"gen/mesh/v1", "mesh", "mesh/a2a", "mesh/security/auth", "mesh/security/grant", "mesh/limit", "mesh/llm", "mesh/rpc", "mesh/skill", "mesh/skill/command", "mesh/threadlog/eventpb"}},
+	"mesh/dispatch": {4, []string{"gen/mesh/v1", "mesh", "mesh/a2a", "mesh/agent", "mesh/limit", "mesh/llm", "mesh/call"}},
+	"mesh/handoff":  {4, []string{"mesh", "mesh/registry", "mesh/thread", "mesh/threadlog", "mesh/thread/cache"}},
+	"mesh/edge":     {4, []string{"mesh", "mesh/a2a", "mesh/security/grant", "mesh/lease", "mesh/call", "mesh/registry", "mesh/thread/tasks", "mesh/thread", "mesh/threadlog", "mesh/thread/cache"}},
 	"mesh/runs":     {4, []string{"gen/mesh/v1", "mesh", "mesh/a2a", "mesh/agent", "mesh/skill", "mesh/state", "mesh/thread"}},
-	"mesh/push":     {4, []string{"mesh", "mesh/a2a", "mesh/egress", "mesh/state", "mesh/thread", "mesh/threadlog", "mesh/threads"}},
+	"mesh/push":     {4, []string{"mesh", "mesh/a2a", "mesh/security/egress", "mesh/state", "mesh/thread", "mesh/threadlog", "mesh/thread/cache"}},
 
 	// How it is offered.
-	"mesh/service": {5, []string{"gen/mesh/v1", "mesh", "mesh/grant", "mesh/handoff", "mesh/limit", "mesh/registry", "mesh/skill", "mesh/state", "mesh/thread", "mesh/threadlog", "mesh/threads", "mesh/wire"}},
-	"mesh/jsonrpc": {5, []string{"mesh", "mesh/gateway", "mesh/rpc"}},
-	"mesh/compat":  {5, []string{"mesh", "mesh/gateway", "mesh/jsonrpc", "mesh/rpc"}},
-	"mesh/gateway": {5, []string{"gen/...", "mesh", "mesh/a2a", "mesh/rpc"}},
+	"mesh/api":          {5, []string{"gen/mesh/v1", "mesh", "mesh/security/grant", "mesh/handoff", "mesh/limit", "mesh/registry", "mesh/skill", "mesh/state", "mesh/thread", "mesh/threadlog", "mesh/thread/cache", "mesh/threadlog/eventpb"}},
+	"mesh/bind/jsonrpc": {5, []string{"mesh", "mesh/bind/rest", "mesh/rpc"}},
+	"mesh/bind/v03":     {5, []string{"mesh", "mesh/bind/rest", "mesh/bind/jsonrpc", "mesh/rpc"}},
+	"mesh/bind/rest":    {5, []string{"gen/...", "mesh", "mesh/a2a", "mesh/rpc"}},
 
 	// The composition root, and the architecture itself.
 	"mesh/node":              {6, []string{"gen/mesh/v1", "mesh", "mesh/..."}},
@@ -99,8 +99,8 @@ var layers = map[string]layer{
 	// The program. It talks to a running mesh over gRPC, also when it runs
 	// one: the log, the store and the edge are not its business.
 	"cmd/mesh": {8, []string{
-		"agentcards", "agents/...", "docs", "gen/mesh/v1", "mesh", "mesh/agent", "mesh/auth", "mesh/dispatch", "mesh/egress",
-		"mesh/llm", "mesh/llm/...", "mesh/mcp", "mesh/node", "mesh/notify", "mesh/registry", "mesh/rpc", "mesh/skill", "mesh/skill/command",
+		"agentcards", "agents/...", "docs", "gen/mesh/v1", "mesh", "mesh/agent", "mesh/security/auth", "mesh/dispatch", "mesh/security/egress",
+		"mesh/llm", "mesh/llm/...", "mesh/skill/mcp", "mesh/node", "mesh/skill/notify", "mesh/registry", "mesh/rpc", "mesh/skill", "mesh/skill/command",
 		"proto", "skills", "skills/...",
 	}},
 	"proto":       {7, nil},
@@ -120,7 +120,7 @@ var kits = map[string]layer{
 }
 
 // testDoubles are product packages that tests of lower levels may use too.
-var testDoubles = []string{"mesh/store/memstore"}
+var testDoubles = []string{"mesh/store/mem"}
 
 // A fence keeps a library at home.
 type fence struct {
@@ -134,14 +134,14 @@ type fence struct {
 // A row covers the packages below the named one.
 var fences = map[string]fence{
 	"google.golang.org/grpc": {tests: true, homes: []string{
-		"gen/...", "mesh/rpc", "mesh/a2a", "mesh/agent", "mesh/dispatch", "mesh/edge", "mesh/peer",
-		"mesh/service", "mesh/registry", "mesh/gateway", "mesh/jsonrpc", "mesh/compat", "mesh/node", "cmd/mesh",
+		"gen/...", "mesh/rpc", "mesh/a2a", "mesh/agent", "mesh/dispatch", "mesh/edge", "mesh/call",
+		"mesh/api", "mesh/registry", "mesh/bind/rest", "mesh/bind/jsonrpc", "mesh/bind/v03", "mesh/node", "cmd/mesh",
 	}},
-	"github.com/grpc-ecosystem/grpc-gateway/v2": {homes: []string{"gen/...", "mesh/gateway"}},
-	"github.com/go-jose/go-jose/v4":             {homes: []string{"mesh/cards"}},
-	"github.com/gowebpki/jcs":                   {homes: []string{"mesh/cards"}},
-	"go.etcd.io/bbolt":                          {homes: []string{"mesh/store/boltstore"}},
-	"github.com/gofrs/flock":                    {homes: []string{"mesh/store/boltstore", "skills/internal/outfile"}},
+	"github.com/grpc-ecosystem/grpc-gateway/v2": {homes: []string{"gen/...", "mesh/bind/rest"}},
+	"github.com/go-jose/go-jose/v4":             {homes: []string{"mesh/security/cards"}},
+	"github.com/gowebpki/jcs":                   {homes: []string{"mesh/security/cards"}},
+	"go.etcd.io/bbolt":                          {homes: []string{"mesh/store/bolt"}},
+	"github.com/gofrs/flock":                    {homes: []string{"mesh/store/bolt", "skills/internal/outfile"}},
 	"github.com/sashabaranov/go-openai":         {homes: []string{"mesh/llm/openai"}},
 	"golang.org/x/time":                         {homes: []string{"mesh/limit"}},
 	"modernc.org/sqlite":                        {homes: []string{"skills/internal/textindex"}},
@@ -149,7 +149,7 @@ var fences = map[string]fence{
 	"github.com/tiktoken-go/tokenizer":          {homes: []string{"mesh/llm/tokens"}},
 	"github.com/fsnotify/fsnotify":              {homes: []string{"mesh/skill"}},
 	"github.com/netresearch/go-cron":            {homes: []string{"mesh/skill"}},
-	"github.com/modelcontextprotocol/go-sdk":    {tests: true, homes: []string{"mesh/mcp"}},
+	"github.com/modelcontextprotocol/go-sdk":    {tests: true, homes: []string{"mesh/skill/mcp"}},
 	"github.com/emersion/go-smtp":               {homes: []string{"skills/mail"}},
 	"github.com/emersion/go-sasl":               {homes: []string{"skills/mail"}},
 	"github.com/emersion/go-message":            {homes: []string{"skills/mail"}},
@@ -161,12 +161,12 @@ var fences = map[string]fence{
 	// (docs/architecture.md); agents in tests are built on it on purpose. Its
 	// clients call agents of others, in every binding and version.
 	"github.com/a2aproject/a2a-go/v2/a2asrv":    {tests: true},
-	"github.com/a2aproject/a2a-go/v2/a2aclient": {tests: true, homes: []string{"mesh/peer"}},
-	"github.com/a2aproject/a2a-go/v2/a2acompat": {tests: true, homes: []string{"mesh/peer"}},
-	"github.com/a2aproject/a2a-go/v2/a2agrpc":   {tests: true, homes: []string{"mesh/peer"}},
+	"github.com/a2aproject/a2a-go/v2/a2aclient": {tests: true, homes: []string{"mesh/call"}},
+	"github.com/a2aproject/a2a-go/v2/a2acompat": {tests: true, homes: []string{"mesh/call"}},
+	"github.com/a2aproject/a2a-go/v2/a2agrpc":   {tests: true, homes: []string{"mesh/call"}},
 	// A2A v0.3 is spoken in one package; the node registers its service.
-	"github.com/a2aproject/a2a-go/a2a":       {tests: true, homes: []string{"mesh/compat"}},
-	"github.com/a2aproject/a2a-go/a2apb":     {tests: true, homes: []string{"mesh/compat", "mesh/node"}},
+	"github.com/a2aproject/a2a-go/a2a":       {tests: true, homes: []string{"mesh/bind/v03"}},
+	"github.com/a2aproject/a2a-go/a2apb":     {tests: true, homes: []string{"mesh/bind/v03", "mesh/node"}},
 	"github.com/a2aproject/a2a-go/a2aclient": {tests: true},
 	"github.com/a2aproject/a2a-go/a2asrv":    {},
 	// For tests and for the suites that tests run.

@@ -1,0 +1,97 @@
+package api
+
+import (
+	"context"
+
+	meshv1 "agentmesh/gen/mesh/v1"
+	"agentmesh/mesh"
+	"agentmesh/mesh/handoff"
+	"agentmesh/mesh/thread"
+)
+
+// Handoffs serves HandoffService. Use NewHandoffs.
+type Handoffs struct {
+	meshv1.UnimplementedHandoffServiceServer
+	handoffs *handoff.Handoffs
+}
+
+// NewHandoffs returns the server of the handoffs.
+func NewHandoffs(h *handoff.Handoffs) *Handoffs { return &Handoffs{handoffs: h} }
+
+// StartHandoff implements meshv1.HandoffServiceServer.
+func (s *Handoffs) StartHandoff(ctx context.Context, req *meshv1.StartHandoffRequest) (*meshv1.StartHandoffResponse, error) {
+	const op = "api.StartHandoff"
+	call, err := callOf(ctx, op)
+	if err != nil {
+		return nil, err
+	}
+	if call.Principal.Grant == nil {
+		return nil, mesh.Errorf(mesh.Unauthenticated, op, "only the agent that has the conversation may hand it over, under its grant")
+	}
+	key, _, err := keyFor(ctx, op, req.GetThreadId())
+	if err != nil {
+		return nil, err
+	}
+	start := handoff.Start{
+		Target: req.GetTargetAgent(), Reason: req.GetReason(), Summary: req.GetContextSummary(),
+		RecentMessages: handoff.DefaultRecent, PreserveState: true, ReturnExpected: true, UpdatesSent: req.GetUpdatesSent(),
+	}
+	if req.RecentMessages != nil {
+		start.RecentMessages = int(*req.RecentMessages)
+	}
+	if req.PreserveState != nil {
+		start.PreserveState = *req.PreserveState
+	}
+	if req.ReturnExpected != nil {
+		start.ReturnExpected = *req.ReturnExpected
+	}
+	h, err := s.handoffs.Start(ctx, call.Principal.Grant, start)
+	if err != nil {
+		return nil, err
+	}
+	return &meshv1.StartHandoffResponse{Handoff: handoffToProto(key, h)}, nil
+}
+
+// EndHandoff implements meshv1.HandoffServiceServer.
+func (s *Handoffs) EndHandoff(ctx context.Context, req *meshv1.EndHandoffRequest) (*meshv1.EndHandoffResponse, error) {
+	key, call, err := keyFor(ctx, "api.EndHandoff", req.GetThreadId())
+	if err != nil {
+		return nil, err
+	}
+	p := call.Principal
+	h, err := s.handoffs.End(ctx, key, p.Grant, p.User, mesh.HandoffOutcome(req.GetOutcome()), req.GetSummary(), req.GetUpdatesSent())
+	if err != nil {
+		return nil, err
+	}
+	return &meshv1.EndHandoffResponse{Handoff: handoffToProto(key, h)}, nil
+}
+
+// GetHandoff implements meshv1.HandoffServiceServer.
+func (s *Handoffs) GetHandoff(ctx context.Context, req *meshv1.GetHandoffRequest) (*meshv1.GetHandoffResponse, error) {
+	key, _, err := keyFor(ctx, "api.GetHandoff", req.GetThreadId())
+	if err != nil {
+		return nil, err
+	}
+	h, err := s.handoffs.Get(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	resp := &meshv1.GetHandoffResponse{}
+	if h != nil {
+		resp.Handoff = handoffToProto(key, h)
+	}
+	return resp, nil
+}
+
+func handoffToProto(key mesh.ThreadKey, h *thread.Handoff) *meshv1.Handoff {
+	state := "active"
+	if h.Outcome != "" {
+		state = string(h.Outcome)
+	}
+	return &meshv1.Handoff{
+		Seq: int64(h.Seq), ThreadId: key.ID, TenantId: string(key.Tenant), UserId: h.By,
+		SourceAgentId: h.From, TargetAgentId: h.To, HandoffReason: h.Reason, ContextSummary: h.Summary,
+		ConversationHistoryCount: int32(h.RecentMessages), PreserveState: h.PreserveState, ReturnExpected: h.ReturnExpected,
+		State: state, EndedSeq: int64(h.Ended), ResultSummary: h.Result,
+	}
+}

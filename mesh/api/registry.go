@@ -1,0 +1,191 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"io"
+	"time"
+
+	meshv1 "agentmesh/gen/mesh/v1"
+	"agentmesh/mesh"
+	"agentmesh/mesh/registry"
+
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+)
+
+// Registry serves mesh.v1.RegistryService over a registry.
+type Registry struct {
+	meshv1.UnimplementedRegistryServiceServer
+	agents   *registry.Registry
+	grantKey []byte
+}
+
+// NewRegistry returns the server. The public key with which grants are checked
+// goes out with every registration.
+func NewRegistry(agents *registry.Registry, grantKey []byte) *Registry {
+	return &Registry{agents: agents, grantKey: grantKey}
+}
+
+// registrant returns who registers or removes an agent. An agent at work does
+// not: it has its user's permissions for the work, and the registry is not part
+// of that.
+func registrant(ctx context.Context, op string) (mesh.Call, error) {
+	call, err := callOf(ctx, op)
+	if err == nil && call.Principal.Grant != nil {
+		err = mesh.Errorf(mesh.Denied, op, "Agents are not added or removed under the grant of a task; "+
+			"call with a token of the agent's own and without mesh-grant")
+	}
+	return call, err
+}
+
+// RegisterAgent implements the RPC.
+func (s *Registry) RegisterAgent(ctx context.Context, req *meshv1.RegisterAgentRequest) (*meshv1.RegisterAgentResponse, error) {
+	const op = "api.RegisterAgent"
+	call, err := registrant(ctx, op)
+	if err != nil {
+		return nil, err
+	}
+	want := registry.Request{Name: req.GetName(), Card: req.GetCard(), Endpoint: req.GetEndpoint(),
+		CardURL: req.GetCardUrl(), Shared: req.GetShared(), LeaseID: req.GetLeaseId()}
+	if l := req.GetLease(); l != nil {
+		want.Lease = l.AsDuration()
+		if !l.IsValid() || want.Lease <= 0 {
+			return nil, mesh.InvalidField(op, "lease", "must be %v to %v; leave it out for %v",
+				registry.MinLease, registry.MaxLease, registry.DefaultLease)
+		}
+	}
+	got, err := s.agents.Register(ctx, call.Principal, want)
+	if err != nil {
+		return nil, mesh.Wrap(op, err)
+	}
+	res := &meshv1.RegisterAgentResponse{Agent: agentProto(got.Entry), LeaseId: got.LeaseID, GrantKey: s.grantKey}
+	if got.Lease > 0 {
+		res.Lease = durationpb.New(got.Lease)
+	}
+	return res, nil
+}
+
+// KeepAlive implements the RPC: each request renews its lease and is answered.
+// It ends with the first that cannot be renewed. When the stream breaks, the
+// leases just run out.
+func (s *Registry) KeepAlive(stream grpc.BidiStreamingServer[meshv1.KeepAliveRequest, meshv1.KeepAliveResponse]) error {
+	const op = "api.KeepAlive"
+	call, err := registrant(stream.Context(), op)
+	if err != nil {
+		return err
+	}
+	if err := accept(stream); err != nil {
+		return err
+	}
+	for {
+		req, err := stream.Recv()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		expires, err := s.agents.KeepAlive(call.Principal, req.GetName(), req.GetLeaseId())
+		if err != nil {
+			return mesh.Wrap(op, err)
+		}
+		if err := stream.Send(&meshv1.KeepAliveResponse{Expires: timestamppb.New(expires)}); err != nil {
+			return err
+		}
+	}
+}
+
+// DeregisterAgent implements the RPC.
+func (s *Registry) DeregisterAgent(ctx context.Context, req *meshv1.DeregisterAgentRequest) (*meshv1.DeregisterAgentResponse, error) {
+	const op = "api.DeregisterAgent"
+	call, err := registrant(ctx, op)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.agents.Deregister(ctx, call.Principal, req.GetName(), req.GetLeaseId(), req.GetShared()); err != nil {
+		return nil, mesh.Wrap(op, err)
+	}
+	return &meshv1.DeregisterAgentResponse{}, nil
+}
+
+// GetAgent implements the RPC.
+func (s *Registry) GetAgent(ctx context.Context, req *meshv1.GetAgentRequest) (*meshv1.GetAgentResponse, error) {
+	const op = "api.GetAgent"
+	call, err := callOf(ctx, op)
+	if err != nil {
+		return nil, err
+	}
+	e, err := s.agents.Get(call.Principal.Tenant, req.GetName())
+	if err != nil {
+		return nil, mesh.Wrap(op, err)
+	}
+	return &meshv1.GetAgentResponse{Agent: agentProto(e)}, nil
+}
+
+// ListAgents implements the RPC.
+func (s *Registry) ListAgents(ctx context.Context, req *meshv1.ListAgentsRequest) (*meshv1.ListAgentsResponse, error) {
+	call, err := callOf(ctx, "api.ListAgents")
+	if err != nil {
+		return nil, err
+	}
+	res := &meshv1.ListAgentsResponse{}
+	for _, e := range s.agents.List(call.Principal.Tenant, registry.Filter{
+		Skill: req.GetSkill(), Tag: req.GetTag(), Query: req.GetQuery(), Live: req.GetLive(),
+	}) {
+		res.Agents = append(res.Agents, agentProto(e))
+	}
+	return res, nil
+}
+
+// WatchAgents implements the RPC.
+func (s *Registry) WatchAgents(_ *meshv1.WatchAgentsRequest, stream grpc.ServerStreamingServer[meshv1.WatchAgentsResponse]) error {
+	const op = "api.WatchAgents"
+	call, err := callOf(stream.Context(), op)
+	if err != nil {
+		return err
+	}
+	if err := accept(stream); err != nil {
+		return err
+	}
+	for change, err := range s.agents.Watch(stream.Context(), call.Principal.Tenant) {
+		if err != nil {
+			return mesh.Wrap(op, err)
+		}
+		if err := stream.Send(agentChange(change)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func agentChange(c registry.Change) *meshv1.WatchAgentsResponse {
+	res := &meshv1.WatchAgentsResponse{}
+	switch c.Kind {
+	case registry.Put:
+		res.Kind, res.Agent = meshv1.WatchAgentsResponse_KIND_PUT, agentProto(c.Entry)
+	case registry.Removed:
+		res.Kind, res.Agent = meshv1.WatchAgentsResponse_KIND_REMOVED, agentProto(c.Entry)
+	case registry.Synced:
+		res.Kind = meshv1.WatchAgentsResponse_KIND_SYNCED
+	}
+	return res
+}
+
+// agentProto returns the wire form of an entry. It shares the entry's card.
+func agentProto(e registry.Entry) *meshv1.Agent {
+	return &meshv1.Agent{
+		Name: e.Name, Tenant: string(e.Tenant), Card: e.Card, Endpoint: e.Endpoint, CardUrl: e.CardURL,
+		Builtin: e.Builtin, Live: e.Live, Problem: e.Problem,
+		Registered: stamp(e.Registered), Expires: stamp(e.Expires),
+	}
+}
+
+// stamp returns nil for the zero time.
+func stamp(t time.Time) *timestamppb.Timestamp {
+	if t.IsZero() {
+		return nil
+	}
+	return timestamppb.New(t)
+}

@@ -1,0 +1,219 @@
+package api
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"testing"
+	"time"
+
+	meshv1 "agentmesh/gen/mesh/v1"
+	"agentmesh/mesh"
+	"agentmesh/mesh/registry"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
+)
+
+func TestAnAgentJoinsRenewsAndLeavesOverGRPC(t *testing.T) {
+	n := serve(t)
+	ctx := as(t, "alice")
+	reg, err := n.registry.RegisterAgent(ctx, &meshv1.RegisterAgentRequest{Card: card("Courier"), Lease: durationpb.New(time.Minute)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := reg.GetAgent()
+	if a.GetName() != "courier" || a.GetTenant() != "acme" || a.GetEndpoint() != "h:1" || !a.GetLive() || a.GetBuiltin() ||
+		reg.GetLeaseId() == "" || reg.GetLease().AsDuration() != time.Minute || string(reg.GetGrantKey()) != "public key" ||
+		a.GetExpires().AsTime().Sub(a.GetRegistered().AsTime()).Round(time.Second) != time.Minute {
+		t.Errorf("registration is %v", reg)
+	}
+	got, err := n.registry.GetAgent(ctx, &meshv1.GetAgentRequest{Name: "courier"})
+	if err != nil || !proto.Equal(got.GetAgent(), a) {
+		t.Errorf("GetAgent = %v, %v; want %v", got, err, a)
+	}
+	for query, want := range map[string]int{"courier THINGS": 1, "nothing": 0} {
+		list, err := n.registry.ListAgents(ctx, &meshv1.ListAgentsRequest{Skill: "do", Tag: "doing", Query: query, Live: true})
+		if err != nil || len(list.GetAgents()) != want {
+			t.Errorf("ListAgents(%q) = %v, %v; want %d", query, list, err, want)
+		}
+	}
+
+	stream, err := n.registry.KeepAlive(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := stream.Send(&meshv1.KeepAliveRequest{Name: "courier", LeaseId: reg.GetLeaseId()}); err != nil {
+			t.Fatal(err)
+		}
+		res, err := stream.Recv()
+		if err != nil || !res.GetExpires().AsTime().After(a.GetExpires().AsTime()) {
+			t.Fatalf("KeepAlive = %v, %v; want a later end than %v", res, err, a.GetExpires().AsTime())
+		}
+	}
+	if err := stream.CloseSend(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := stream.Recv(); !errors.Is(err, io.EOF) {
+		t.Errorf("the stream ended with %v", err)
+	}
+	// A stream that ends leaves the lease alone.
+	if got, err := n.registry.GetAgent(ctx, &meshv1.GetAgentRequest{Name: "courier"}); err != nil || !got.GetAgent().GetLive() {
+		t.Errorf("after the stream, GetAgent = %v, %v", got, err)
+	}
+
+	leave := &meshv1.DeregisterAgentRequest{Name: "courier", LeaseId: reg.GetLeaseId()}
+	if _, err := n.registry.DeregisterAgent(ctx, leave); err != nil {
+		t.Fatal(err)
+	}
+	_, err = n.registry.DeregisterAgent(ctx, leave)
+	wantCode(t, err, mesh.NotFound)
+}
+
+func TestKeepAliveEndsWithALeaseThatCannotBeRenewed(t *testing.T) {
+	n := serve(t)
+	stream, err := n.registry.KeepAlive(as(t, "alice"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := stream.Send(&meshv1.KeepAliveRequest{Name: "courier", LeaseId: "x"}); err != nil {
+		t.Fatal(err)
+	}
+	_, err = stream.Recv()
+	wantCode(t, err, mesh.NotFound, "courier", "register it again")
+}
+
+func TestRefusedRegistrationsSayWhatToDo(t *testing.T) {
+	n := serve(t)
+	for name, tt := range map[string]struct {
+		user string
+		req  *meshv1.RegisterAgentRequest
+		code mesh.Code
+		says string
+	}{
+		"nothing":        {"alice", &meshv1.RegisterAgentRequest{}, mesh.Invalid, "card_url"},
+		"lease of zero":  {"alice", &meshv1.RegisterAgentRequest{Card: card("x"), Lease: &durationpb.Duration{}}, mesh.Invalid, "leave it out"},
+		"short lease":    {"alice", &meshv1.RegisterAgentRequest{Card: card("x"), Lease: durationpb.New(time.Second)}, mesh.Invalid, "5s"},
+		"no permission":  {"reader", &meshv1.RegisterAgentRequest{Card: card("x")}, mesh.Denied, "agents"},
+		"shared":         {"alice", &meshv1.RegisterAgentRequest{Card: card("x"), Shared: true}, mesh.Denied, "operator"},
+		"not answering":  {"alice", &meshv1.RegisterAgentRequest{Card: card("x"), Endpoint: "dead:1"}, mesh.Unavailable, "start it first"},
+		"nobody in fact": {"nobody", &meshv1.RegisterAgentRequest{Card: card("x")}, mesh.Unauthenticated, "who you are"},
+	} {
+		_, err := n.registry.RegisterAgent(as(t, tt.user), tt.req)
+		t.Run(name, func(t *testing.T) { wantCode(t, err, tt.code, tt.says) })
+	}
+}
+
+func TestAnAgentAddedByURLIsThereAfterARestart(t *testing.T) {
+	n := serve(t)
+	reg, err := n.registry.RegisterAgent(as(t, "root"), &meshv1.RegisterAgentRequest{CardUrl: "http://far", Shared: true})
+	if err != nil || reg.GetAgent().GetTenant() != "" || reg.GetLease() != nil || reg.GetAgent().GetExpires() != nil {
+		t.Fatalf("RegisterAgent = %v, %v", reg, err)
+	}
+	again, err := registry.New(t.Context(), registry.Options{Store: NewRegistrations(n.kv)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e, err := again.Get("acme", "far-away"); err != nil || e.Endpoint != "h:1" || e.Live {
+		t.Errorf("after a restart, Get = %+v, %v; want it kept and not yet live", e, err)
+	}
+	if _, err := n.registry.DeregisterAgent(as(t, "root"), &meshv1.DeregisterAgentRequest{Name: "far-away", Shared: true}); err != nil {
+		t.Fatal(err)
+	}
+	if kept, err := NewRegistrations(n.kv).All(t.Context()); err != nil || len(kept) != 0 {
+		t.Errorf("kept after removal: %v, %v", kept, err)
+	}
+}
+
+func TestAllRegistrationsAreReadHoweverMany(t *testing.T) {
+	n := serve(t)
+	s := NewRegistrations(n.kv)
+	const many = 2500
+	for i := range many {
+		if err := s.Save(t.Context(), fmt.Sprintf("acme/a%d", i), []byte("x")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if all, err := s.All(t.Context()); err != nil || len(all) != many || string(all["acme/a7"]) != "x" {
+		t.Errorf("All = %d registrations, %v; want %d", len(all), err, many)
+	}
+	if err := s.Remove(t.Context(), "acme/none"); err != nil {
+		t.Errorf("removing what is not there: %v", err)
+	}
+}
+
+func TestWatchAgentsStreamsWhatIsAndWhatChanges(t *testing.T) {
+	n := serve(t)
+	if err := n.agents.RegisterBuiltin("mail", card("Mail"), "h:9"); err != nil {
+		t.Fatal(err)
+	}
+	stream, err := n.registry.WatchAgents(as(t, "alice"), &meshv1.WatchAgentsRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	expect := func(kind meshv1.WatchAgentsResponse_Kind, name string) {
+		t.Helper()
+		res, err := stream.Recv()
+		if err != nil || res.GetKind() != kind || res.GetAgent().GetName() != name {
+			t.Fatalf("next is %v, %v; want %v of %q", res, err, kind, name)
+		}
+	}
+	expect(meshv1.WatchAgentsResponse_KIND_PUT, "mail")
+	expect(meshv1.WatchAgentsResponse_KIND_SYNCED, "")
+	if _, err := n.registry.RegisterAgent(as(t, "bob"), &meshv1.RegisterAgentRequest{Card: card("foreign")}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := n.registry.RegisterAgent(as(t, "alice"), &meshv1.RegisterAgentRequest{Card: card("own")}); err != nil {
+		t.Fatal(err)
+	}
+	expect(meshv1.WatchAgentsResponse_KIND_PUT, "own")
+	n.agents.RemoveBuiltin("mail")
+	expect(meshv1.WatchAgentsResponse_KIND_REMOVED, "mail")
+}
+
+func TestStreamsSendTheirHeadersAtOnce(t *testing.T) {
+	n := serve(t)
+	keep, err := n.registry.KeepAlive(as(t, "alice"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Nothing was sent in either direction yet.
+	if md, err := keep.Header(); err != nil || md == nil {
+		t.Errorf("KeepAlive: headers %v, %v", md, err)
+	}
+	agents, err := n.registry.WatchAgents(as(t, "alice"), &meshv1.WatchAgentsRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if md, err := agents.Header(); err != nil || md == nil {
+		t.Errorf("WatchAgents: headers %v, %v", md, err)
+	}
+	skills, err := n.skills.WatchSkills(as(t, "alice"), &meshv1.WatchSkillsRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if md, err := skills.Header(); err != nil || md == nil {
+		t.Errorf("WatchSkills: headers %v, %v", md, err)
+	}
+}
+
+// An agent at work has the permissions of its user, and yet does not add or
+// remove agents.
+func TestTheRegistryIsNotChangedUnderAGrant(t *testing.T) {
+	n := serve(t)
+	g := granted("acme", "worker", "*")
+	g.Permissions = mesh.Permissions()
+	ctx := mesh.WithCall(t.Context(), mesh.Call{Principal: g})
+	s := NewRegistry(n.agents, nil)
+	_, err := s.RegisterAgent(ctx, &meshv1.RegisterAgentRequest{Card: card("x"), Shared: true})
+	wantCode(t, err, mesh.Denied, "token of the agent's own")
+	if _, err := n.registry.RegisterAgent(as(t, "alice"), &meshv1.RegisterAgentRequest{Card: card("x")}); err != nil {
+		t.Fatal(err)
+	}
+	_, err = s.DeregisterAgent(ctx, &meshv1.DeregisterAgentRequest{Name: "x"})
+	wantCode(t, err, mesh.Denied)
+	if _, err := s.GetAgent(ctx, &meshv1.GetAgentRequest{Name: "x"}); err != nil {
+		t.Errorf("the agent cannot be read under a grant: %v", err)
+	}
+}

@@ -1,0 +1,387 @@
+package api
+
+import (
+	"context"
+	"maps"
+	"math"
+	"strconv"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	meshv1 "agentmesh/gen/mesh/v1"
+	"agentmesh/mesh"
+	"agentmesh/mesh/limit"
+	"agentmesh/mesh/security/grant"
+	"agentmesh/mesh/thread"
+	"agentmesh/mesh/thread/cache"
+	"agentmesh/mesh/threadlog"
+	"agentmesh/mesh/threadlog/eventpb"
+)
+
+// Threads serves ThreadService. Use NewThreads.
+type Threads struct {
+	meshv1.UnimplementedThreadServiceServer
+	log    *threadlog.Log
+	states *cache.States
+	signer *grant.Signer
+	main   string
+	now    func() time.Time
+
+	budgets limit.Budgets
+	users   *limit.Windows
+	known   recalled // tenants whose users' calls are in users
+	volumes *volumes
+
+	deleted func(ctx context.Context, key mesh.ThreadKey)
+
+	delegators delegators
+}
+
+// maxUsers is how many users' calls are counted at a time.
+const maxUsers = 10_000
+
+// A ThreadsOption changes a default of [NewThreads].
+type ThreadsOption func(*Threads)
+
+// WithBudgets limits the skill calls of agents. The budgets must be valid. The
+// default is the zero value, which has all the defaults.
+func WithBudgets(b limit.Budgets) ThreadsOption { return func(s *Threads) { s.budgets = b } }
+
+// WithDelegators has the mesh take no call of a skill from the agents of these
+// names, who have others do their work, nor a question whether they may make one.
+// With read, it takes those of skills whose access is read as the tenant's skills
+// are at that moment, whatever the agent knew of them. What they may grant to others
+// stays as it is.
+func WithDelegators(skills Skills, read bool, names ...string) ThreadsOption {
+	return func(s *Threads) { s.delegators = delegators{skills, read, names} }
+}
+
+// NewThreads returns the server of the threads in log. Agents that are
+// dispatched get grants of signer; main is the agent of threads without
+// handoff. A nil now is time.Now.
+func NewThreads(log *threadlog.Log, states *cache.States, signer *grant.Signer, main string, now func() time.Time, opts ...ThreadsOption) *Threads {
+	if now == nil {
+		now = time.Now
+	}
+	s := &Threads{log: log, states: states, signer: signer, main: main, now: now}
+	for _, opt := range opts {
+		opt(s)
+	}
+	s.users = limit.NewWindows(s.budgets, maxUsers)
+	s.volumes = newVolumes(volume{events: maxLogEvents, bytes: maxLogBytes}, maxVolumes)
+	return s
+}
+
+// OnDelete has f called after a thread was deleted, to remove what is kept
+// about it elsewhere. It returns s, and is called before s serves.
+func (s *Threads) OnDelete(f func(ctx context.Context, key mesh.ThreadKey)) *Threads {
+	s.deleted = f
+	return s
+}
+
+// keyFor checks that the caller may read the thread that it names in the
+// request and, if it does, in the metadata.
+func keyFor(ctx context.Context, op, id string) (mesh.ThreadKey, mesh.Call, error) {
+	call, err := callOf(ctx, op)
+	if err != nil {
+		return mesh.ThreadKey{}, call, err
+	}
+	if g := call.Principal.Grant; g == nil && !call.Principal.Can(mesh.PermChat) {
+		return mesh.ThreadKey{}, call, mesh.Errorf(mesh.Denied, op, "this needs the permission %q", mesh.PermChat)
+	}
+	canon, err := mesh.ParseThreadID(id)
+	if err != nil {
+		return mesh.ThreadKey{}, call, mesh.InvalidField(op, "thread_id", "must be a UUID v4 in the request")
+	}
+	if call.Thread != "" && call.Thread != canon {
+		return mesh.ThreadKey{}, call, mesh.InvalidField(op, "thread_id", "is not the thread-id of the call; send the same in both")
+	}
+	if g := call.Principal.Grant; g != nil && g.Thread != canon {
+		return mesh.ThreadKey{}, call, mesh.ThreadNotFound(op)
+	}
+	return mesh.ThreadKey{Tenant: call.Principal.Tenant, ID: canon}, call, nil
+}
+
+// GetThread implements meshv1.ThreadServiceServer.
+func (s *Threads) GetThread(ctx context.Context, req *meshv1.GetThreadRequest) (*meshv1.GetThreadResponse, error) {
+	const op = "api.GetThread"
+	key, call, err := keyFor(ctx, op, req.GetThreadId())
+	if err != nil {
+		return nil, err
+	}
+	resp := &meshv1.GetThreadResponse{}
+	err = s.states.With(ctx, key, func(st *thread.State) error {
+		if st.Seq == 0 {
+			return mesh.ThreadNotFound(op)
+		}
+		if err := atWork(op, st, call.Principal.Grant); err != nil {
+			return err
+		}
+		resp.Thread = s.describe(key, st)
+		for _, x := range st.Executions() {
+			resp.Thread.Executions = append(resp.Thread.Executions, describeExecution(x))
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return resp, nil
+}
+
+func (s *Threads) describe(key mesh.ThreadKey, st *thread.State) *meshv1.Thread {
+	return &meshv1.Thread{
+		ThreadId: key.ID, Seq: int64(st.Seq), ActiveAgent: st.ActiveAgent(s.main), Title: st.Title,
+		Created: timestamppb.New(st.Created), Updated: timestamppb.New(st.Updated), Usage: eventpb.UsageToProto(st.Usage),
+	}
+}
+
+func describeExecution(x *thread.Execution) *meshv1.ExecutionState {
+	out := &meshv1.ExecutionState{
+		Execution: eventpb.ExecutionToProto(x.Execution), State: x.State, Reason: x.Reason,
+		Started: timestamppb.New(x.Started), Result: x.Result, Usage: eventpb.UsageToProto(x.Usage),
+		SkillCalls: int32(min(x.SkillCalls, math.MaxInt32)),
+	}
+	if x.Ended != 0 {
+		out.Ended = timestamppb.New(x.Updated)
+	}
+	for _, a := range x.Approvals {
+		out.Approvals = append(out.Approvals, &meshv1.ApprovalAsked{Call: a.Call, Skill: a.Skill, Text: a.Text})
+	}
+	for _, l := range x.Tripped {
+		out.Limits = append(out.Limits, &meshv1.LimitTripped{Limit: l.Limit, Detail: l.Detail, Used: l.Used, Most: l.Most})
+	}
+	if len(x.Unsettled) > 0 {
+		out.Unsettled = maps.Clone(x.Unsettled)
+	}
+	return out
+}
+
+// ListThreads implements meshv1.ThreadServiceServer.
+func (s *Threads) ListThreads(ctx context.Context, req *meshv1.ListThreadsRequest) (*meshv1.ListThreadsResponse, error) {
+	const op, most, usual = "api.ListThreads", 100, 50
+	call, err := callOf(ctx, op)
+	if err != nil {
+		return nil, err
+	}
+	if call.Principal.Grant != nil || !call.Principal.Can(mesh.PermChat) {
+		return nil, mesh.Errorf(mesh.Denied, op, "this needs the permission %q; a grant is for one thread", mesh.PermChat)
+	}
+	size := int(req.GetPageSize())
+	switch {
+	case size == 0:
+		size = usual
+	case size < 1 || size > most:
+		return nil, mesh.InvalidField(op, "page_size", "is %d; it must be 1 to %d", size, most)
+	}
+	var before int64
+	if t := req.GetPageToken(); t != "" {
+		if before, err = strconv.ParseInt(t, 36, 64); err != nil || before < 1 {
+			return nil, mesh.InvalidField(op, "page_token", "is not one of ours; leave it out to begin anew")
+		}
+	}
+	infos, err := s.log.Threads(ctx, call.Principal.Tenant, mesh.Pos(before), size)
+	if err != nil {
+		return nil, mesh.Wrap(op, err)
+	}
+	resp := &meshv1.ListThreadsResponse{}
+	for _, info := range infos {
+		err := s.states.With(ctx, info.Key, func(st *thread.State) error {
+			if st.Seq != 0 { // else it was deleted meanwhile
+				resp.Threads = append(resp.Threads, s.describe(info.Key, st))
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, mesh.Wrap(op, err)
+		}
+	}
+	if len(infos) == size {
+		resp.NextPageToken = strconv.FormatInt(int64(infos[size-1].LastPos), 36)
+	}
+	return resp, nil
+}
+
+// ReadThread implements meshv1.ThreadServiceServer.
+func (s *Threads) ReadThread(ctx context.Context, req *meshv1.ReadThreadRequest) (*meshv1.ReadThreadResponse, error) {
+	const op, most, usual = "api.ReadThread", 1000, 100
+	key, _, _, err := s.existing(ctx, op, req.GetThreadId(), req.GetAfterSeq())
+	if err != nil {
+		return nil, err
+	}
+	limit := int(req.GetLimit())
+	switch {
+	case limit == 0:
+		limit = usual
+	case limit < 1 || limit > most:
+		return nil, mesh.InvalidField(op, "limit", "is %d; it must be 1 to %d", limit, most)
+	}
+	resp := &meshv1.ReadThreadResponse{}
+	resp.Events, resp.More, err = s.page(ctx, key, mesh.Seq(req.GetAfterSeq()), limit)
+	if err != nil {
+		return nil, mesh.Wrap(op, err)
+	}
+	return resp, nil
+}
+
+const (
+	// maxPage bounds a page of events, in bytes, below what a client receives.
+	maxPage = 2 << 20
+	// readAhead is how many events are read at a time: what does not fit on the
+	// page is read in vain, and an event may have 1 MiB.
+	readAhead = 32
+)
+
+// page returns the events after the cursor, as many as limit and maxPage allow
+// but at least one if there are any, and whether there are more.
+func (s *Threads) page(ctx context.Context, key mesh.ThreadKey, after mesh.Seq, limit int) (out []*meshv1.Event, more bool, err error) {
+	size := 0
+	for len(out) < limit {
+		n := min(readAhead, limit-len(out))
+		events, err := s.log.Read(ctx, key, after, n)
+		if err != nil {
+			return nil, false, err
+		}
+		for _, e := range events {
+			p := eventpb.EventToProto(e)
+			if size += proto.Size(p); size > maxPage && len(out) > 0 {
+				return out, true, nil
+			}
+			out, after = append(out, p), e.Seq
+		}
+		if len(events) < n {
+			return out, false, nil
+		}
+	}
+	tail, err := s.log.Tail(ctx, key)
+	return out, after < tail, err
+}
+
+// existing returns the key of a thread that has events, the Seq of one that was
+// the last, and the grant under which the thread is read, if any: that of an
+// execution that was not over at that Seq.
+func (s *Threads) existing(ctx context.Context, op, id string, after int64) (mesh.ThreadKey, mesh.Seq, *mesh.Grant, error) {
+	key, call, err := keyFor(ctx, op, id)
+	if err != nil {
+		return key, 0, nil, err
+	}
+	g := call.Principal.Grant
+	if after < 0 {
+		return key, 0, g, mesh.InvalidField(op, "after_seq", "is %d; it must be the seq of an event, or 0", after)
+	}
+	tail, err := s.log.Tail(ctx, key)
+	if err != nil {
+		return key, 0, g, mesh.Wrap(op, err)
+	}
+	if tail == 0 {
+		return key, 0, g, mesh.ThreadNotFound(op)
+	}
+	return key, tail, g, s.mayRead(ctx, op, key, g)
+}
+
+// mayRead refuses a grant whose execution is over.
+func (s *Threads) mayRead(ctx context.Context, op string, key mesh.ThreadKey, g *mesh.Grant) error {
+	if g == nil {
+		return nil
+	}
+	return s.states.With(ctx, key, func(st *thread.State) error { return atWork(op, st, g) })
+}
+
+// atWork refuses a grant whose execution is over, or is none of the thread's.
+func atWork(op string, st *thread.State, g *mesh.Grant) error {
+	if g == nil {
+		return nil
+	}
+	switch x := st.Execution(g.Execution); {
+	case x == nil:
+		return mesh.ThreadNotFound(op)
+	case mesh.Terminal(x.State):
+		return over(op)
+	}
+	return nil
+}
+
+// over is what becomes of a grant when its execution has ended.
+func over(op string) *mesh.Error {
+	return mesh.Errorf(mesh.Precondition, op, "the execution is over; its grant neither reads the thread nor adds to it any more")
+}
+
+// FollowThread implements meshv1.ThreadServiceServer. A follower under a grant
+// is cut off when the grant expires or its execution is over; for it sees the end
+// of its execution among the events, it cannot begin after the last one.
+func (s *Threads) FollowThread(req *meshv1.FollowThreadRequest, stream grpc.ServerStreamingServer[meshv1.FollowThreadResponse]) error {
+	const op = "api.FollowThread"
+	ctx := stream.Context()
+	key, tail, g, err := s.existing(ctx, op, req.GetThreadId(), req.GetAfterSeq())
+	if err != nil {
+		return err
+	}
+	if after := req.GetAfterSeq(); g != nil && after > int64(tail) {
+		return mesh.InvalidField(op, "after_seq", "is %d, and the thread has %d events; under a grant it must be the seq of one of them, or 0", after, tail)
+	}
+	if err := accept(stream); err != nil {
+		return err
+	}
+	if g != nil {
+		expires, cancel := context.WithDeadline(ctx, time.Unix(g.Expires, 0))
+		defer cancel()
+		ctx = expires
+	}
+	for e, err := range s.log.Follow(ctx, key, mesh.Seq(req.GetAfterSeq())) {
+		if err != nil {
+			return mesh.Wrap(op, err)
+		}
+		if err := stream.Send(&meshv1.FollowThreadResponse{Event: eventpb.EventToProto(e)}); err != nil {
+			return mesh.Errorf(mesh.Canceled, op, "The caller is gone: %w", err)
+		}
+		if mayEnd(e) {
+			if err := s.mayRead(ctx, op, key, g); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// mayEnd reports whether an execution may be over by the event.
+func mayEnd(e *mesh.Event) bool {
+	switch e.Body.(type) {
+	case mesh.TaskMoved, mesh.DispatchSettled:
+		return true
+	}
+	return false
+}
+
+// DeleteThread implements meshv1.ThreadServiceServer.
+func (s *Threads) DeleteThread(ctx context.Context, req *meshv1.DeleteThreadRequest) (*meshv1.DeleteThreadResponse, error) {
+	const op = "api.DeleteThread"
+	key, call, err := keyFor(ctx, op, req.GetThreadId())
+	if err != nil {
+		return nil, err
+	}
+	if call.Principal.Grant != nil || !call.Principal.Can(mesh.PermDelete) {
+		return nil, mesh.Errorf(mesh.Denied, op, "this needs the permission %q", mesh.PermDelete)
+	}
+	// The thread goes while its state is held: no message is taken between the
+	// check and the end, whose turn would then be without a thread.
+	err = s.states.With(ctx, key, func(st *thread.State) error {
+		if st.Seq == 0 {
+			return mesh.ThreadNotFound(op)
+		}
+		if st.NextTurn() != nil {
+			return mesh.Errorf(mesh.Precondition, op, "an agent is working on the thread; cancel its task first")
+		}
+		return mesh.Wrap(op, s.log.Delete(ctx, key))
+	})
+	if err != nil {
+		return nil, err
+	}
+	s.states.Forget(key)
+	if s.deleted != nil {
+		s.deleted(context.WithoutCancel(ctx), key)
+	}
+	return &meshv1.DeleteThreadResponse{}, nil
+}

@@ -1,0 +1,310 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	meshv1 "agentmesh/gen/mesh/v1"
+	"agentmesh/mesh"
+	"agentmesh/mesh/security/grant"
+	"agentmesh/mesh/store/mem"
+	"agentmesh/mesh/thread"
+	"agentmesh/mesh/thread/cache"
+	"agentmesh/mesh/threadlog"
+	"agentmesh/mesh/threadlog/eventpb"
+
+	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
+)
+
+// A library is the thread service over a store in memory that counts what is
+// read from it.
+type library struct {
+	*Threads
+	store  *countingStore
+	states *cache.States
+	key    mesh.ThreadKey
+}
+
+type countingStore struct {
+	threadlog.Backend
+	mu    sync.Mutex
+	bytes int
+}
+
+func (s *countingStore) Read(ctx context.Context, key mesh.ThreadKey, after mesh.Seq, limit int) ([]threadlog.Record, error) {
+	recs, err := s.Backend.Read(ctx, key, after, limit)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, r := range recs {
+		s.bytes += len(r.Data)
+	}
+	return recs, err
+}
+
+func (s *countingStore) read() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := s.bytes
+	s.bytes = 0
+	return n
+}
+
+func newLibrary(t *testing.T, opts ...ThreadsOption) *library {
+	t.Helper()
+	signer, err := grant.NewSigner(make([]byte, 32))
+	if err != nil {
+		t.Fatal(err)
+	}
+	store := &countingStore{Backend: mem.Open()}
+	log := threadlog.New(store)
+	states := cache.New(log, 0)
+	return &library{
+		Threads: NewThreads(log, states, signer, "main", nil, opts...), store: store, states: states,
+		key: mesh.ThreadKey{Tenant: "acme", ID: mesh.NewThreadID()},
+	}
+}
+
+// post opens a turn, as a message of a user does.
+func (l *library) post(t *testing.T) mesh.ExecutionID {
+	t.Helper()
+	id := mesh.NewExecutionID(l.key.ID)
+	if err := l.decide(t.Context(), &mesh.Event{Execution: id, Body: mesh.TaskOpened{Execution: mesh.Execution{ID: id, Kind: mesh.KindTurn, Agent: "main"}}}); err != nil {
+		t.Fatal(err)
+	}
+	return id
+}
+
+func (l *library) decide(ctx context.Context, events ...*mesh.Event) error {
+	return l.states.Decide(ctx, l.key, func(*thread.State) (cache.Decision, error) {
+		return cache.Decision{Events: events}, nil
+	})
+}
+
+// run opens an execution of the agent below the turn and returns its grant.
+func (l *library) run(t *testing.T, turn mesh.ExecutionID, agent string, skills ...string) *mesh.Grant {
+	t.Helper()
+	x := mesh.Execution{ID: mesh.NewExecutionID(l.key.ID), Parent: turn, Kind: mesh.KindAgent, Agent: agent, User: "ann", Skills: skills}
+	if err := l.decide(t.Context(), &mesh.Event{Execution: turn, Body: mesh.DispatchIssued{Child: x}}); err != nil {
+		t.Fatal(err)
+	}
+	return &mesh.Grant{
+		Tenant: l.key.Tenant, User: "ann", Thread: l.key.ID, Execution: x.ID, Parent: turn, Turn: turn, Agent: agent,
+		Chain: []string{agent}, Skills: skills, Depth: 2, Expires: time.Now().Add(time.Hour).Unix(),
+	}
+}
+
+func under(t *testing.T, g *mesh.Grant) context.Context {
+	t.Helper()
+	return mesh.WithCall(t.Context(), mesh.Call{Thread: g.Thread, Principal: mesh.Principal{Tenant: g.Tenant, User: g.User, Grant: g}})
+}
+
+func user(t *testing.T, perms ...mesh.Permission) context.Context {
+	t.Helper()
+	return mesh.WithCall(t.Context(), mesh.Call{Principal: mesh.Principal{Tenant: "acme", User: "ann", Permissions: perms}})
+}
+
+func (l *library) add(ctx context.Context, events ...*mesh.Event) (*meshv1.AppendEventsResponse, error) {
+	req := &meshv1.AppendEventsRequest{ThreadId: l.key.ID}
+	for _, e := range events {
+		if e.ID == "" {
+			e.ID = mesh.NewEventID()
+		}
+		req.Events = append(req.Events, eventpb.EventToProto(e))
+	}
+	return l.AppendEvents(ctx, req)
+}
+
+// What an agent adds is bound to its grant (architecture, "The thread log").
+func TestAnExecutionAddsOnlyWhatItsGrantCovers(t *testing.T) {
+	l := newLibrary(t)
+	turn := l.post(t)
+	mine, other := l.run(t, turn, "mailer", "mail.send"), l.run(t, turn, "writer", "docs.*")
+	child := func(agent string, skills ...string) mesh.Execution {
+		return mesh.Execution{ID: mesh.NewExecutionID(l.key.ID), Parent: mine.Execution, Kind: mesh.KindAgent, Agent: agent, User: "ann", Skills: skills}
+	}
+	done := a2apb.TaskState_TASK_STATE_COMPLETED
+	for name, tt := range map[string]struct {
+		event *mesh.Event
+		code  mesh.Code
+	}{
+		"output of another agent":     {&mesh.Event{Execution: other.Execution, Body: mesh.ArtifactAppended{}}, mesh.Denied},
+		"the end of the turn":         {&mesh.Event{Execution: turn, Body: mesh.TaskMoved{State: done}}, mesh.Denied},
+		"its own end":                 {&mesh.Event{Execution: mine.Execution, Body: mesh.TaskMoved{State: done}}, mesh.Denied},
+		"words of the user":           {&mesh.Event{Execution: mine.Execution, Body: mesh.MessagePosted{User: "ann"}}, mesh.Denied},
+		"a handoff":                   {&mesh.Event{Execution: mine.Execution, Body: mesh.HandoffStarted{To: "mailer"}}, mesh.Denied},
+		"a claim of the thread":       {&mesh.Event{Execution: mine.Execution, Body: mesh.ThreadClaimed{Epoch: 9}}, mesh.Denied},
+		"the end of another agent":    {&mesh.Event{Execution: mine.Execution, Body: mesh.DispatchSettled{Child: other.Execution, State: done}}, mesh.Denied},
+		"the note of another agent":   {&mesh.Event{Execution: mine.Execution, Body: mesh.StateNoted{Agent: "writer"}}, mesh.Denied},
+		"a call of a skill not given": {&mesh.Event{Execution: mine.Execution, Body: mesh.SkillCalled{Skill: "docs.write"}}, mesh.Denied},
+		"a call of a skill given":     {&mesh.Event{Execution: mine.Execution, Body: mesh.SkillCalled{Skill: "mail.send"}}, mesh.Unknown},
+		"a child with more skills":    {&mesh.Event{Execution: mine.Execution, Body: mesh.DispatchIssued{Child: child("helper", "*")}}, mesh.Denied},
+		"a child with its skills":     {&mesh.Event{Execution: mine.Execution, Body: mesh.DispatchIssued{Child: child("helper", "mail.send")}}, mesh.Unknown},
+		"a child that is itself":      {&mesh.Event{Execution: mine.Execution, Body: mesh.DispatchIssued{Child: child("mailer")}}, mesh.Denied},
+		"an id as long as a book":     {&mesh.Event{ID: strings.Repeat("x", 129), Execution: mine.Execution, Body: mesh.LimitTripped{}}, mesh.Invalid},
+		"a tool's return":             {&mesh.Event{Execution: mine.Execution, Body: mesh.ToolReturned{Call: "c", Name: "get_skill", Content: "mail"}}, mesh.Unknown},
+		"a tool's of another agent":   {&mesh.Event{Execution: other.Execution, Body: mesh.ToolReturned{Call: "c", Name: "get_skill"}}, mesh.Denied},
+		"a tool without a name":       {&mesh.Event{Execution: mine.Execution, Body: mesh.ToolReturned{Call: "c"}}, mesh.Invalid},
+		"a tool that returns a book":  {&mesh.Event{Execution: mine.Execution, Body: mesh.ToolReturned{Name: "x", Content: long(mesh.MaxResult)}}, mesh.Invalid},
+		"a question":                  {&mesh.Event{Execution: mine.Execution, Body: mesh.ApprovalAsked{Call: "a1", Skill: "mail.send", Text: "Send?"}}, mesh.Unknown},
+		"a question for another":      {&mesh.Event{Execution: other.Execution, Body: mesh.ApprovalAsked{Call: "a1", Skill: "mail.send", Text: "Send?"}}, mesh.Denied},
+		"a question of no skill":      {&mesh.Event{Execution: mine.Execution, Body: mesh.ApprovalAsked{Call: "a1", Skill: "docs.write", Text: "Write?"}}, mesh.Denied},
+		"a question without words":    {&mesh.Event{Execution: mine.Execution, Body: mesh.ApprovalAsked{Call: "a1", Skill: "mail.send"}}, mesh.Invalid},
+		"a question without a call":   {&mesh.Event{Execution: mine.Execution, Body: mesh.ApprovalAsked{Skill: "mail.send", Text: "Send?"}}, mesh.Invalid},
+		"a question about a book":     {&mesh.Event{Execution: mine.Execution, Body: mesh.ApprovalAsked{Call: "a1", Skill: "mail.send", Text: "Send?", Args: long(mesh.MaxResult)}}, mesh.Invalid},
+		"an answer to nothing":        {&mesh.Event{Execution: mine.Execution, Body: mesh.ApprovalSettled{Call: "a2"}}, mesh.Precondition},
+		"an answer of a book":         {&mesh.Event{Execution: mine.Execution, Body: mesh.ApprovalSettled{Call: "a1", Text: long(mesh.MaxResult)}}, mesh.Invalid},
+		"an answer for another":       {&mesh.Event{Execution: other.Execution, Body: mesh.ApprovalSettled{Call: "a1"}}, mesh.Denied},
+		"a call with an id like that": {&mesh.Event{Execution: mine.Execution, Body: mesh.SkillCalled{Call: long(maxName), Skill: "mail.send"}}, mesh.Invalid},
+		"a limit with a name":         {&mesh.Event{Execution: mine.Execution, Body: mesh.LimitTripped{Limit: "agent.steps"}}, mesh.Unknown},
+		"a limit with a long name":    {&mesh.Event{Execution: mine.Execution, Body: mesh.LimitTripped{Limit: long(maxName)}}, mesh.Invalid},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := l.add(under(t, mine), tt.event)
+			if tt.code == mesh.Unknown {
+				if err != nil {
+					t.Errorf("it was refused: %v", err)
+				}
+				return
+			}
+			wantCode(t, err, tt.code)
+		})
+	}
+	if _, err := l.add(user(t, mesh.Permissions()...), &mesh.Event{Execution: mine.Execution, Body: mesh.LimitTripped{}}); !mesh.IsCode(err, mesh.Unauthenticated) {
+		t.Errorf("a user may add events: %v", err)
+	}
+}
+
+// Nobody gets at the state of an agent by dispatching one under its name: who
+// dispatches has the child's grant.
+func TestAChildsGrantReachesNoStateThatItsParentDoesNot(t *testing.T) {
+	l := newLibrary(t)
+	mine := l.run(t, l.post(t), "mailer", "mail.send")
+	x := mesh.Execution{ID: mesh.NewExecutionID(l.key.ID), Parent: mine.Execution, Kind: mesh.KindAgent, Agent: "tasks", User: "ann"}
+	res, err := l.add(under(t, mine), &mesh.Event{Execution: mine.Execution, Body: mesh.DispatchIssued{Child: x}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := grant.NewVerifier(l.signer.Public(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	child, err := v.Check(res.GetGrants()[string(x.ID)])
+	if err != nil {
+		t.Fatal(err)
+	}
+	states := serve(t)
+	_, err = NewState(states.kv).GetState(under(t, child), &meshv1.GetStateRequest{Kind: "tasks", Key: "k"})
+	wantCode(t, err, mesh.Denied, "none, because it has no skills")
+}
+
+// long is text of one byte more than most.
+func long(most int) string { return strings.Repeat("x", most+1) }
+
+func TestAPageOfLargeEventsIsNotReadInVain(t *testing.T) {
+	l := newLibrary(t)
+	mine := l.run(t, l.post(t), "writer")
+	const events, size = 100, 200 << 10
+	for range events {
+		_, err := l.add(under(t, mine), &mesh.Event{Execution: mine.Execution, Body: mesh.ModelReplied{Text: strings.Repeat("x", size)}})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	l.store.read()
+	seen, after := 0, int64(2)
+	for more := true; more; {
+		page, err := l.ReadThread(user(t, mesh.PermChat), &meshv1.ReadThreadRequest{ThreadId: l.key.ID, AfterSeq: after, Limit: 1000})
+		if err != nil || len(page.GetEvents()) == 0 {
+			t.Fatalf("after %d: %v, %v", after, page, err)
+		}
+		if got, most := l.store.read(), (readAhead+1)*(size+1<<10); got > most {
+			t.Fatalf("a page took %d bytes from the store, want at most %d", got, most)
+		}
+		for _, e := range page.GetEvents() {
+			if after++; e.GetSeq() != after {
+				t.Fatalf("seq %d, want %d", e.GetSeq(), after)
+			}
+			seen++
+		}
+		more = page.GetMore()
+	}
+	if seen != events {
+		t.Errorf("%d events were read, want %d", seen, events)
+	}
+}
+
+func TestPagesEndWhereTheThreadDoes(t *testing.T) {
+	l := newLibrary(t)
+	mine := l.run(t, l.post(t), "writer")
+	for range 2*readAhead - 2 { // with the two above, a multiple of what is read at a time
+		if _, err := l.add(under(t, mine), &mesh.Event{Execution: mine.Execution, Body: mesh.LimitTripped{}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, tt := range []struct {
+		after int64
+		limit int32
+		want  string
+	}{
+		{0, 1000, "64 false"}, {0, 64, "64 false"}, {0, 63, "63 true"}, {0, 33, "33 true"}, {63, 1, "1 false"}, {64, 10, "0 false"}, {10, 54, "54 false"},
+	} {
+		page, err := l.ReadThread(user(t, mesh.PermChat), &meshv1.ReadThreadRequest{ThreadId: l.key.ID, AfterSeq: tt.after, Limit: tt.limit})
+		if got := fmt.Sprint(len(page.GetEvents()), page.GetMore()); err != nil || got != tt.want {
+			t.Errorf("%d events after %d: got %s, %v; want %s", tt.limit, tt.after, got, err, tt.want)
+		}
+	}
+}
+
+// A message that comes while its thread is deleted either keeps the thread, or
+// begins a new one: its turn is never without a thread.
+func TestAThreadIsNotDeletedUnderAMessage(t *testing.T) {
+	l := newLibrary(t)
+	ctx := user(t, mesh.PermChat, mesh.PermDelete)
+	for range 20_000 {
+		l.key.ID = mesh.NewThreadID()
+		first := l.post(t)
+		if err := l.decide(t.Context(), &mesh.Event{Execution: first, Body: mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_COMPLETED}}); err != nil {
+			t.Fatal(err)
+		}
+		var both sync.WaitGroup
+		var posted, deleted error
+		second := mesh.NewExecutionID(l.key.ID)
+		both.Go(func() {
+			posted = l.decide(t.Context(), &mesh.Event{Execution: second, Body: mesh.TaskOpened{Execution: mesh.Execution{ID: second, Kind: mesh.KindTurn}}})
+		})
+		both.Go(func() {
+			_, deleted = l.DeleteThread(ctx, &meshv1.DeleteThreadRequest{ThreadId: l.key.ID})
+		})
+		both.Wait()
+		err := l.states.With(t.Context(), l.key, func(s *thread.State) error {
+			if open := s.Turn(second) != nil; open != (posted == nil) {
+				t.Errorf("the message ended with %v, the deletion with %v, and the turn is there: %v", posted, deleted, open)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// Whatever an agent's own limit is, one execution does not flood the mesh.
+func TestAnExecutionDispatchesAFewAgentsOnly(t *testing.T) {
+	l := newLibrary(t)
+	mine := l.run(t, l.post(t), "main", "*")
+	child := func() *mesh.Event {
+		return &mesh.Event{Execution: mine.Execution, Body: mesh.DispatchIssued{Child: mesh.Execution{
+			ID: mesh.NewExecutionID(l.key.ID), Parent: mine.Execution, Kind: mesh.KindAgent, Agent: "worker", User: "ann", Skills: []string{"mail.send"}}}}
+	}
+	for n := range maxChildren {
+		if _, err := l.add(under(t, mine), child()); err != nil {
+			t.Fatalf("dispatch %d: %v", n+1, err)
+		}
+	}
+	_, err := l.add(under(t, mine), child())
+	wantCode(t, err, mesh.Exhausted)
+}

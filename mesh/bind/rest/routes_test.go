@@ -1,0 +1,223 @@
+package rest_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"testing"
+
+	"google.golang.org/genproto/googleapis/api/annotations"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
+
+	meshv1 "agentmesh/gen/mesh/v1"
+	"agentmesh/mesh/bind/rest"
+)
+
+const thread = "/mesh/v1/threads/" + threadID
+
+// routes has one request for every binding of every RPC.
+var routes = []struct {
+	method, path, body string
+	rpc                string
+	at                 string // path into the answer
+	want               any
+}{
+	{"POST", "/message:send", say("hi"), "SendMessage", "task.artifacts.0.parts.0.text", "hi"},
+	{"POST", "/acme/message:send", say("hi"), "SendMessage", "task.artifacts.0.parts.0.text", "acmehi"},
+	{"POST", "/message:stream", say("hi"), "SendStreamingMessage", "task.id", "task-1"},
+	{"POST", "/acme/message:stream", say("hi"), "SendStreamingMessage", "task.id", "task-1"},
+	{"GET", "/tasks/task-1", "", "GetTask", "id", "task-1"},
+	{"GET", "/acme/tasks/task-1", "", "GetTask", "id", "task-1"},
+	{"GET", "/tasks?contextId=c&pageSize=7", "", "ListTasks", "pageSize", 7.0},
+	{"GET", "/acme/tasks?context_id=c", "", "ListTasks", "totalSize", 1.0},
+	{"POST", "/tasks/t:cancel", "", "CancelTask", "status.state", "TASK_STATE_CANCELED"},
+	{"POST", "/acme/tasks/t:cancel", `{"metadata":{}}`, "CancelTask", "id", "t"},
+	{"GET", "/tasks/task-1:subscribe", "", "SubscribeToTask", "task.id", "task-1"},
+	{"GET", "/acme/tasks/task-1:subscribe", "", "SubscribeToTask", "task.id", "task-1"},
+	{"POST", "/tasks/task-1:subscribe", "", "SubscribeToTask", "task.id", "task-1"},
+	{"POST", "/acme/tasks/task-1:subscribe", "{}", "SubscribeToTask", "task.id", "task-1"},
+	{"POST", "/tasks/t/pushNotificationConfigs", `{"url":"https://x.example"}`, "CreateTaskPushNotificationConfig", "url", "https://x.example"},
+	{"POST", "/acme/tasks/t/pushNotificationConfigs", `{"url":"https://x.example"}`, "CreateTaskPushNotificationConfig", "taskId", "t"},
+	{"GET", "/tasks/t/pushNotificationConfigs/c", "", "GetTaskPushNotificationConfig", "id", "c"},
+	{"GET", "/acme/tasks/t/pushNotificationConfigs/c", "", "GetTaskPushNotificationConfig", "taskId", "t"},
+	{"GET", "/tasks/t/pushNotificationConfigs", "", "ListTaskPushNotificationConfigs", "nextPageToken", ""},
+	{"GET", "/acme/tasks/t/pushNotificationConfigs", "", "ListTaskPushNotificationConfigs", "nextPageToken", ""},
+	{"DELETE", "/tasks/t/pushNotificationConfigs/c", "", "DeleteTaskPushNotificationConfig", "x", nil},
+	{"DELETE", "/acme/tasks/t/pushNotificationConfigs/c", "", "DeleteTaskPushNotificationConfig", "x", nil},
+	{"GET", "/extendedAgentCard", "", "GetExtendedAgentCard", "name", "extended"},
+	{"GET", "/acme/extendedAgentCard", "", "GetExtendedAgentCard", "name", "extended"},
+
+	{"POST", "/mesh/v1/agents", `{"card":{"name":"a"}}`, "RegisterAgent", "leaseId", "lease-1"},
+	{"GET", "/mesh/v1/agents", "", "ListAgents", "agents.0.name", "main"},
+	{"GET", "/mesh/v1/agents/main", "", "GetAgent", "agent.name", "main"},
+	{"DELETE", "/mesh/v1/agents/main?lease_id=x", "", "DeregisterAgent", "x", nil},
+	{"GET", "/mesh/v1/agents:watch", "", "WatchAgents", "agent.name", "main"},
+	{"GET", thread, "", "GetThread", "thread.seq", "3"},
+	{"GET", "/mesh/v1/threads", "", "ListThreads", "threads.0.threadId", threadID},
+	{"GET", thread + "/events?after_seq=2", "", "ReadThread", "events.0.seq", "3"},
+	{"GET", thread + "/events:follow?afterSeq=2", "", "FollowThread", "event.seq", "3"},
+	{"DELETE", thread, "", "DeleteThread", "x", nil},
+	{"POST", thread + "/handoff", `{"targetAgent":"b"}`, "StartHandoff", "x", nil},
+	{"POST", thread + "/handoff:end", "", "EndHandoff", "x", nil},
+	{"GET", thread + "/handoff", "", "GetHandoff", "x", nil},
+	{"GET", "/mesh/v1/skills", "", "ListSkills", "skills.0.name", "mail.send"},
+	{"GET", "/mesh/v1/skills/mail.send", "", "GetSkill", "skill.name", "mail.send"},
+	{"POST", "/mesh/v1/skills", `{"source":"text"}`, "CreateSkill", "skill.source", "text"},
+	{"POST", "/mesh/v1/skills:validate", `{"source":"text"}`, "ValidateSkill", "problems.0.detail", "4"},
+	{"DELETE", "/mesh/v1/skills/mail.send", "", "DeleteSkill", "x", nil},
+	{"GET", "/mesh/v1/skills:domains?patterns=mail.*", "", "ListSkillDomains", "domains.0.name", "mail.*"},
+	{"POST", "/mesh/v1/skills:reload", `{}`, "ReloadSkills", "skills", float64(7)},
+	{"POST", "/mesh/v1/skills/mail.send:run", `{"arguments":{"to":"bob"}}`, "RunSkill", "content", "mail.send to bob"},
+	{"GET", "/mesh/v1/skills:runs?name=mail.send", "", "ListSkillRuns", "runs.0.skill", "mail.send"},
+	{"GET", "/mesh/v1/skills:breakers?page_size=3&page_token=x", "", "ListBreakers", "breakers.0.skill", "x"},
+	{"POST", "/mesh/v1/skills/mail.send:resetBreaker", `{}`, "ResetBreaker", "before.skill", "mail.send"},
+	{"GET", "/mesh/v1/skills:watch", "", "WatchSkills", "kind", "KIND_SYNCED"},
+	{"PUT", "/mesh/v1/state/tasks/a%2Fb", `{"data":"aGk="}`, "PutState", "version", "1"},
+	{"GET", "/mesh/v1/state/tasks/a%2Fb", "", "GetState", "value.key", "a/b"},
+	{"GET", "/mesh/v1/state/tasks?prefix=a", "", "ListState", "more", false},
+	{"DELETE", "/mesh/v1/state/tasks/a%2Fb", "", "DeleteState", "x", nil},
+}
+
+// S4-051: the thread of a path is in the call's metadata (the node refuses
+// calls where it is not). S4-023: streams are server-sent events.
+func TestEveryRouteReachesItsMethod(t *testing.T) {
+	s := start(t, rest.Options{})
+	for _, tt := range routes {
+		t.Run(tt.method+" "+tt.path, func(t *testing.T) {
+			s := *s
+			s.t = t
+			resp := s.do(tt.method, tt.path, tt.body)
+			var answer map[string]any
+			if resp.Header.Get("Content-Type") == "text/event-stream" {
+				answer = s.stream(resp).must().data
+			} else {
+				answer = s.read(resp)
+			}
+			if resp.StatusCode != http.StatusOK {
+				t.Fatalf("code %d, want 200: %v", resp.StatusCode, answer)
+			}
+			if got := get(answer, tt.at); got != tt.want {
+				t.Errorf("%s is %v, want %v; the answer is %v", tt.at, got, tt.want, answer)
+			}
+			if _, ok := s.node.call(tt.rpc); !ok {
+				t.Errorf("%s was not called", tt.rpc)
+			}
+			if got := resp.Header.Get("X-Content-Type-Options"); got != "nosniff" {
+				t.Errorf("X-Content-Type-Options %q, want nosniff", got)
+			}
+			if got := resp.Header.Get("Access-Control-Allow-Origin"); got != "" {
+				t.Errorf("Access-Control-Allow-Origin %q, want none", got)
+			}
+		})
+	}
+}
+
+// A binding that is added to a proto must be added to the table above.
+func TestTheTableOfRoutesIsComplete(t *testing.T) {
+	tested := map[string]int{}
+	for _, r := range routes {
+		tested[r.rpc]++
+	}
+	for _, file := range []protoreflect.FileDescriptor{
+		a2apb.File_a2av1_proto, meshv1.File_mesh_v1_registry_proto, meshv1.File_mesh_v1_thread_proto,
+		meshv1.File_mesh_v1_handoff_proto, meshv1.File_mesh_v1_skill_proto, meshv1.File_mesh_v1_state_proto,
+	} {
+		for i := range file.Services().Len() {
+			methods := file.Services().Get(i).Methods()
+			for j := range methods.Len() {
+				m := methods.Get(j)
+				rule, _ := proto.GetExtension(m.Options(), annotations.E_Http).(*annotations.HttpRule)
+				if rule == nil {
+					continue
+				}
+				if want := 1 + len(rule.GetAdditionalBindings()); tested[string(m.Name())] < want {
+					t.Errorf("%s has %d bindings, and %d are tested", m.FullName(), want, tested[string(m.Name())])
+				}
+			}
+		}
+	}
+}
+
+func TestWhatIsNotThereIsNamed(t *testing.T) {
+	s := start(t, rest.Options{})
+	e := s.errorOf(s.do("GET", "/no/such", ""), 404, "NOT_FOUND")
+	if want := "there is nothing at /no/such; /openapi.json lists all paths"; e["message"] != want {
+		t.Errorf("message %q, want %q", e["message"], want)
+	}
+	for path, want := range map[string]string{
+		"/message:send":           "POST",
+		"/tasks/task-1:subscribe": "GET, POST",
+		"/mesh/v1/state/tasks/a":  "GET, PUT, DELETE",
+		"/mesh/v1/agents":         "GET, POST",
+		"/healthz":                "GET, HEAD",
+	} {
+		resp := s.do("PATCH", path, "")
+		e := s.errorOf(resp, 405, "UNIMPLEMENTED")
+		if got := resp.Header.Get("Allow"); got != want {
+			t.Errorf("PATCH %s: Allow is %q, want %q; %v", path, got, want, e["message"])
+		}
+	}
+	for _, path := range []string{"/:subscribe", "/tasks/%zz", "/mesh/v1/unknown", "/message:forget"} {
+		req, err := http.NewRequestWithContext(t.Context(), "GET", s.url, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.URL.Opaque = path
+		resp, err := s.client.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(resp.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := resp.Body.Close(); err != nil {
+			t.Error(err)
+		}
+		if resp.StatusCode != 404 && resp.StatusCode != 400 {
+			t.Errorf("GET %s: %d %s, want 404 or 400", path, resp.StatusCode, body)
+		}
+	}
+	if n := len(s.node.calls); n != 0 {
+		t.Errorf("the node was called %d times: %v", n, s.node.calls)
+	}
+}
+
+// A2A v1.0 §3.1.4: the four fields of ListTasks are there also when empty;
+// within a task, no list means that it was not asked for.
+func TestListsAreNeverMissing(t *testing.T) {
+	s := start(t, rest.Options{})
+	for path, want := range map[string]string{
+		"/tasks":                           "map[nextPageToken: pageSize:0 tasks:[] totalSize:0]",
+		"/tasks?contextId=c":               "map[nextPageToken: pageSize:0 tasks:[map[id:task-1]] totalSize:1]",
+		"/tasks/t/pushNotificationConfigs": "map[configs:[] nextPageToken:]",
+		"/mesh/v1/agents?tag=none":         "map[agents:[]]",
+		"/tasks/task-1":                    "map[id:task-1 status:map[state:TASK_STATE_WORKING]]",
+	} {
+		if got := fmt.Sprint(s.read(s.do("GET", path, ""))); got != want {
+			t.Errorf("GET %s: %s, want %s", path, got, want)
+		}
+	}
+}
+
+// A2A v1.0.1 §11.1: the media type of A2A is used with those who name it.
+func TestTheMediaTypeIsTheClients(t *testing.T) {
+	s := start(t, rest.Options{})
+	for _, tt := range []struct{ contentType, accept, want string }{
+		{"application/json", "", "application/json"},
+		{"application/json; charset=utf-8", "*/*", "application/json"},
+		{"application/a2a+json", "", "application/a2a+json"},
+		{"application/a2a+json; charset=utf-8", "", "application/a2a+json"},
+		{"application/json", "text/html, application/a2a+json;q=0.9", "application/a2a+json"},
+	} {
+		resp := s.do("POST", "/message:send", say("hi"), "Content-Type", tt.contentType, "Accept", tt.accept)
+		if got := resp.Header.Get("Content-Type"); got != tt.want || resp.StatusCode != 200 {
+			t.Errorf("%+v: %d with %q", tt, resp.StatusCode, got)
+		}
+	}
+	// Errors are application/json for everyone.
+	s.errorOf(s.do("GET", "/tasks/none", "", "Accept", "application/a2a+json"), 404, "NOT_FOUND")
+}

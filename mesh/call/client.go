@@ -1,0 +1,95 @@
+package call
+
+import (
+	"context"
+	"errors"
+	"io"
+	"iter"
+
+	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
+	"google.golang.org/grpc"
+
+	"agentmesh/mesh/rpc"
+)
+
+// A Client calls one agent, whatever binding and version of A2A it speaks.
+//
+// It may be used concurrently. Its errors are *mesh.Error; calls carry the
+// [mesh.Call] in their context. A stream that just ends has no error, and
+// breaking its loop cancels it.
+type Client interface {
+	SendMessage(ctx context.Context, req *a2apb.SendMessageRequest) (*a2apb.SendMessageResponse, error)
+	SendStreamingMessage(ctx context.Context, req *a2apb.SendMessageRequest) iter.Seq2[*a2apb.StreamResponse, error]
+	GetTask(ctx context.Context, task string) (*a2apb.Task, error)
+	CancelTask(ctx context.Context, task string) error
+	// SubscribeToTask streams the task as it is and then what happens to it.
+	// It returns Unsupported for agents that cannot say the first.
+	SubscribeToTask(ctx context.Context, task string) iter.Seq2[*a2apb.StreamResponse, error]
+}
+
+// GRPC returns a Client for an agent that speaks A2A v1.0 over the connection,
+// which is one of package rpc and stays its owner's.
+func GRPC(conn grpc.ClientConnInterface) Client {
+	return grpcClient{a2apb.NewA2AServiceClient(conn), ""}
+}
+
+// grpcClient speaks A2A v1.0 natively. The tenant is the agent's own, from its
+// card, and has nothing to do with ours.
+type grpcClient struct {
+	agent  a2apb.A2AServiceClient
+	tenant string
+}
+
+func (c grpcClient) SendMessage(ctx context.Context, req *a2apb.SendMessageRequest) (*a2apb.SendMessageResponse, error) {
+	resp, err := c.agent.SendMessage(ctx, c.routed(req))
+	return resp, rpc.FromStatus(err)
+}
+
+// routed returns the request with the agent's tenant, without changing what
+// the caller may send again.
+func (c grpcClient) routed(req *a2apb.SendMessageRequest) *a2apb.SendMessageRequest {
+	if c.tenant == "" {
+		return req
+	}
+	return &a2apb.SendMessageRequest{Tenant: c.tenant, Message: req.GetMessage(), Configuration: req.GetConfiguration(), Metadata: req.GetMetadata()}
+}
+
+func (c grpcClient) SendStreamingMessage(ctx context.Context, req *a2apb.SendMessageRequest) iter.Seq2[*a2apb.StreamResponse, error] {
+	return receive(ctx, func(ctx context.Context) (grpc.ServerStreamingClient[a2apb.StreamResponse], error) {
+		return c.agent.SendStreamingMessage(ctx, c.routed(req))
+	})
+}
+
+func (c grpcClient) GetTask(ctx context.Context, task string) (*a2apb.Task, error) {
+	t, err := c.agent.GetTask(ctx, &a2apb.GetTaskRequest{Tenant: c.tenant, Id: task})
+	return t, rpc.FromStatus(err)
+}
+
+func (c grpcClient) CancelTask(ctx context.Context, task string) error {
+	_, err := c.agent.CancelTask(ctx, &a2apb.CancelTaskRequest{Tenant: c.tenant, Id: task})
+	return rpc.FromStatus(err)
+}
+
+func (c grpcClient) SubscribeToTask(ctx context.Context, task string) iter.Seq2[*a2apb.StreamResponse, error] {
+	return receive(ctx, func(ctx context.Context) (grpc.ServerStreamingClient[a2apb.StreamResponse], error) {
+		return c.agent.SubscribeToTask(ctx, &a2apb.SubscribeToTaskRequest{Tenant: c.tenant, Id: task})
+	})
+}
+
+// receive is a gRPC stream as a sequence.
+func receive(ctx context.Context, open func(context.Context) (grpc.ServerStreamingClient[a2apb.StreamResponse], error)) iter.Seq2[*a2apb.StreamResponse, error] {
+	return func(yield func(*a2apb.StreamResponse, error) bool) {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		stream, err := open(ctx)
+		for err == nil {
+			var resp *a2apb.StreamResponse
+			if resp, err = stream.Recv(); err == nil && !yield(resp, nil) {
+				return
+			}
+		}
+		if !errors.Is(err, io.EOF) {
+			yield(nil, rpc.FromStatus(err))
+		}
+	}
+}

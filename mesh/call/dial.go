@@ -1,0 +1,200 @@
+package call
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/a2aproject/a2a-go/v2/a2aclient"
+	"github.com/a2aproject/a2a-go/v2/a2acompat/a2av0"
+	a2agrpc0 "github.com/a2aproject/a2a-go/v2/a2agrpc/v0"
+	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/connectivity"
+
+	"agentmesh/mesh"
+)
+
+// connectTime bounds the wait for a gRPC connection when the card names
+// another interface to try.
+const connectTime = 3 * time.Second
+
+// Conns hands out warm gRPC connections: a *rpc.Pool.
+type Conns interface {
+	Get(target string) (*grpc.ClientConn, error)
+}
+
+// byName is what precedes the host:port of a tenant's agent in a target, so that
+// the connections' own dialer looks the name up, and can check where it leads.
+const byName = "passthrough:///"
+
+// Options say how agents can be reached.
+type Options struct {
+	// HTTP carries calls to agents that the operator registered, over JSON-RPC
+	// and HTTP+JSON; Guarded those to agents of tenants, who choose the
+	// addresses. Interfaces whose carrier is missing are not used. Both stay
+	// their owner's, who closes idle connections.
+	HTTP, Guarded http.RoundTripper
+	// GuardedConns are the gRPC connections to agents of tenants, made by a
+	// dialer that refuses addresses, such as that of package egress. They are
+	// asked for targets as "passthrough:///host:port". The default are those of
+	// all other agents, which refuse nothing.
+	GuardedConns Conns
+}
+
+// A Dialer makes clients of agents by what their cards say. It may be used
+// concurrently, keeps nothing and starts nothing.
+type Dialer struct {
+	conns Conns
+	opts  Options
+}
+
+// NewDialer returns a Dialer over the connections.
+func NewDialer(conns Conns, opts Options) *Dialer { return &Dialer{conns, opts} }
+
+// A Target is an agent as it was registered.
+type Target struct {
+	Card *a2apb.AgentCard
+	// Endpoint is where it was registered: the address of an interface of the
+	// card, or a host:port that serves A2A v1.0 over gRPC in its place.
+	Endpoint string
+	// Tenant owns the agent; "" for the operator.
+	Tenant mesh.TenantID
+}
+
+// Dial returns a client of the agent. It connects to nothing yet: a call goes
+// to the first interface in the card's order that can be connected to, and
+// later calls of the client too. It returns Unavailable for an agent without
+// an interface that this Dialer can use.
+func (d *Dialer) Dial(t Target) (Client, error) {
+	const op = "call.Dial"
+	if !slices.ContainsFunc(t.Card.GetSupportedInterfaces(), func(in *a2apb.AgentInterface) bool { return address(in) == t.Endpoint }) {
+		conn, err := d.conn(t, t.Endpoint)
+		if err != nil {
+			return nil, mesh.Wrap(op, err)
+		}
+		return GRPC(conn), nil
+	}
+	var routes []route
+	for _, in := range t.Card.GetSupportedInterfaces() {
+		r, err := d.route(t, in)
+		if err != nil {
+			return nil, mesh.Wrap(op, err)
+		}
+		if r.client != nil {
+			routes = append(routes, r)
+		}
+	}
+	switch len(routes) {
+	case 0:
+		return nil, mesh.Errorf(mesh.Unavailable, op, "None of the agent's interfaces can be used from here; "+
+			"it must offer A2A 1.0 or 0.3 over GRPC, JSONRPC or HTTP+JSON")
+	case 1:
+		return routes[0].client, nil
+	}
+	return &fallback{routes: routes}, nil
+}
+
+// conn returns the gRPC connection to an address of the agent.
+func (d *Dialer) conn(t Target, address string) (*grpc.ClientConn, error) {
+	if t.Tenant != "" && d.opts.GuardedConns != nil {
+		return d.opts.GuardedConns.Get(byName + address)
+	}
+	return d.conns.Get(address)
+}
+
+// A route is a client of one interface; a zero one is of one that cannot be
+// used. ready, if it is set, waits until the interface is connected.
+type route struct {
+	client Client
+	ready  func(context.Context) error
+}
+
+// route makes a client of the interface.
+func (d *Dialer) route(t Target, in *a2apb.AgentInterface) (route, error) {
+	v := in.GetProtocolVersion()
+	old := v == "0.3" || strings.HasPrefix(v, "0.3.")
+	at := address(in)
+	if at == "" || !old && v != "" && v != "1" && !strings.HasPrefix(v, "1.") {
+		return route{}, nil
+	}
+	binding := strings.ToUpper(in.GetProtocolBinding())
+	if binding == "GRPC" {
+		conn, err := d.conn(t, at)
+		if err != nil {
+			return route{}, err
+		}
+		r := route{grpcClient{a2apb.NewA2AServiceClient(conn), in.GetTenant()}, func(ctx context.Context) error { return ready(ctx, conn) }}
+		if old {
+			r.client = sdkClient{a2agrpc0.NewGRPCTransport(conn), in.GetTenant(), true}
+		}
+		return r, nil
+	}
+	base := d.opts.HTTP
+	if t.Tenant != "" {
+		base = d.opts.Guarded
+	}
+	u, err := url.Parse(at)
+	if base == nil || err != nil {
+		return route{}, nil //nolint:nilerr // an interface that cannot be used is passed over
+	}
+	web := httpClient(base, binding == "JSONRPC")
+	var over a2aclient.Transport
+	switch {
+	case binding == "JSONRPC" && old:
+		over = a2av0.NewJSONRPCTransport(a2av0.JSONRPCTransportConfig{URL: at, Client: web})
+	case binding == "JSONRPC":
+		over = a2aclient.NewJSONRPCTransport(at, web)
+	case old:
+		if over, err = a2av0.NewRESTTransport(a2av0.RESTTransportConfig{URL: at, Client: web}); err != nil {
+			return route{}, mesh.Errorf(mesh.Invalid, "call.route", "The agent's address is not a URL: %w", err)
+		}
+	default:
+		over = a2aclient.NewRESTTransport(u, web)
+	}
+	return route{client: sdkClient{over, in.GetTenant(), old}}, nil
+}
+
+// address is where the interface is: a host:port for gRPC, else a URL; "" if
+// it cannot be used. It is as package registry has it.
+func address(in *a2apb.AgentInterface) string {
+	scheme, rest, found := strings.Cut(in.GetUrl(), "://")
+	if !found {
+		scheme, rest = "", in.GetUrl()
+	}
+	scheme = strings.ToLower(scheme)
+	switch strings.ToUpper(in.GetProtocolBinding()) {
+	case "GRPC":
+		if scheme == "" || scheme == "http" || scheme == "grpc" {
+			return strings.TrimSuffix(rest, "/")
+		}
+	case "JSONRPC", "HTTP+JSON":
+		if scheme == "http" || scheme == "https" {
+			return in.GetUrl()
+		}
+	}
+	return ""
+}
+
+// ready waits until the connection stands, and gives up when it cannot.
+func ready(ctx context.Context, conn *grpc.ClientConn) error {
+	ctx, cancel := context.WithTimeout(ctx, connectTime)
+	defer cancel()
+	for {
+		s := conn.GetState()
+		switch s {
+		case connectivity.Ready:
+			return nil
+		case connectivity.TransientFailure, connectivity.Shutdown:
+			return unconnected(nil)
+		case connectivity.Idle:
+			conn.Connect()
+		}
+		if !conn.WaitForStateChange(ctx, s) {
+			return unconnected(ctx.Err())
+		}
+	}
+}

@@ -1,0 +1,137 @@
+// Package call calls agents: it opens an agent's A2A stream and turns what
+// comes back, however well the agent behaves, into the bodies of events that
+// belong in a thread's log.
+//
+// It guarantees a legal sequence: output and progress in the order in which
+// they came, then exactly one last [mesh.TaskMoved], whose state is terminal or
+// waits for the user. Events of other tasks, an append to an unknown artifact,
+// a message in the middle of a task, output too large for an event, a stream
+// that just ends and one that goes on after its end are mended or become FAILED
+// with a reason.
+//
+// A [Dialer] makes clients of agents by what their cards say: A2A v1.0 and v0.3
+// over gRPC, JSON-RPC and HTTP+JSON. A [Client] hides the difference.
+//
+// Calls may run concurrently; a call starts no goroutine and keeps nothing.
+// It is not a client of the mesh's own services.
+package call
+
+import (
+	"context"
+	"errors"
+	"io"
+	"iter"
+	"slices"
+	"strings"
+
+	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
+
+	"agentmesh/mesh"
+	"agentmesh/mesh/rpc"
+)
+
+// A Request is one message to an agent.
+type Request struct {
+	// Message is sent as it is; its ids must be the agent's.
+	Message *a2apb.Message
+	// Execution is whose events come back. It is the agent's task id too, when
+	// the agent is one of the mesh.
+	Execution mesh.ExecutionID
+	// RemoteTask is the agent's task when the message continues one.
+	RemoteTask string
+	// Thread is the id of our thread, as the agent may call its context.
+	Thread string
+	// Unary asks with SendMessage, for agents that do not stream, and then for
+	// the task.
+	Unary bool
+}
+
+// Speaks reports whether the agent's card declares our extension: such agents
+// get grants, share our context ids and use our execution ids as task ids.
+func Speaks(card *a2apb.AgentCard) bool {
+	return slices.ContainsFunc(card.GetCapabilities().GetExtensions(), func(e *a2apb.AgentExtension) bool {
+		return e.GetUri() == mesh.ExtensionURI
+	})
+}
+
+// Stream sends the message and yields what comes back. The last body is a
+// TaskMoved that is terminal or interrupted; errors of the call become one
+// with state FAILED. After AUTH_REQUIRED more may follow, or not. When ctx ends,
+// the last body is FAILED with the reason TIMEOUT or, if the caller gave up,
+// none.
+//
+// A stream that breaks within a task is taken up again: by subscribing to the
+// task, or by asking for it from time to time, which is also how agents that do
+// not stream are followed. What was missed is told from the task as it is then;
+// what was read before is not yielded again. That ends when the agent cannot be
+// reached for some seconds, or does not know the task any more.
+func Stream(ctx context.Context, agent Client, req Request) iter.Seq[mesh.Body] {
+	return func(yield func(mesh.Body) bool) {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		r := newReader(req)
+		c := &call{agent: agent, reader: r, yield: yield}
+		err := c.send(ctx, req)
+		if !c.over(ctx) && r.resumable(err) {
+			err = c.resume(ctx, err)
+		}
+		if c.left || r.done || context.Cause(ctx) != nil && mesh.CodeOf(context.Cause(ctx)) == mesh.Canceled {
+			return
+		}
+		if last, ok := r.end(err); ok {
+			yield(last)
+		}
+	}
+}
+
+// Cancel asks the agent to cancel a task. It reports whether the agent agreed.
+func Cancel(ctx context.Context, agent Client, task string) error {
+	return mesh.Wrap("call.Cancel", agent.CancelTask(ctx, task))
+}
+
+// failed is the body with which an execution ends that could not go on.
+func failed(reason, words string) mesh.TaskMoved {
+	return mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_FAILED, Reason: reason, Message: Say(words)}
+}
+
+// Say makes a message of an agent out of text.
+func Say(words string) *a2apb.Message {
+	return &a2apb.Message{MessageId: mesh.NewEventID(), Role: a2apb.Role_ROLE_AGENT,
+		Parts: []*a2apb.Part{{Content: &a2apb.Part_Text{Text: words}}}}
+}
+
+// end is how a stream ended that did not say so itself; false if the last body
+// was that it waits for credentials.
+func (r *reader) end(err error) (mesh.TaskMoved, bool) {
+	if err != nil && !errors.Is(err, io.EOF) {
+		return broken(err), true
+	}
+	switch {
+	case r.auth:
+		moved, ok := r.last.(mesh.TaskMoved)
+		return r.waits, !ok || !mesh.Interrupted(moved.State)
+	case r.rests != nil:
+		return *r.rests, true
+	}
+	return failed(mesh.ReasonNoAnswer, "The agent stopped without finishing its task."), true
+}
+
+// broken is how a call ended that failed.
+func broken(err error) mesh.TaskMoved {
+	err = rpc.FromStatus(err)
+	switch mesh.CodeOf(err) {
+	case mesh.NotFound:
+		if errors.Is(err, errForgotten) {
+			return failed(mesh.ReasonNoAnswer, "The agent does not know the task any more; what became of it is unknown.")
+		}
+	case mesh.Unavailable:
+		return failed(mesh.ReasonUnavailable, "The agent could not be reached.")
+	case mesh.Timeout:
+		return failed(mesh.ReasonTimeout, "The agent took too long and was stopped.")
+	}
+	words := "The agent refused the request."
+	if d := mesh.DetailOf(err); d != "" && !strings.HasPrefix(d, "grpc: ") { // the library's own words
+		words = "The agent refused the request: " + d
+	}
+	return failed(mesh.ReasonIllegal, words)
+}

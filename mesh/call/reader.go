@@ -1,0 +1,212 @@
+package call
+
+import (
+	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/structpb"
+
+	"agentmesh/mesh"
+)
+
+// maxBody is how much of an event is the agent's, in bytes; the rest is ours.
+const maxBody = mesh.MaxEvent - 4096
+
+// reader turns the responses of one stream into event bodies.
+type reader struct {
+	req   Request
+	task  string          // the agent's task id, once known
+	known map[string]bool // artifact ids
+	begun bool            // whether the task was seen in this stream
+	seen  bool            // whether anything of the task was
+	done  bool
+	auth  bool              // the last state was that it waits for credentials
+	waits mesh.TaskMoved    // the one that said so
+	last  mesh.Body         // of what read returned
+	rests *mesh.TaskMoved   // where the task stood before our message, if it waited
+	taken map[string]*tally // by artifact id, what was taken of its content
+	said  map[string]bool   // message ids
+}
+
+func newReader(req Request) *reader {
+	return &reader{req: req, task: req.RemoteTask, known: map[string]bool{}, taken: map[string]*tally{}, said: map[string]bool{}}
+}
+
+// read returns what a response says. Nothing follows what ends the stream.
+func (r *reader) read(resp *a2apb.StreamResponse) []mesh.Body {
+	knew := r.task != ""
+	out := r.bodies(resp)
+	if !knew && r.task != "" && !r.begun && r.task != string(r.req.Execution) {
+		// The task itself should have come first.
+		out = append([]mesh.Body{mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_WORKING, RemoteTask: r.task}}, out...)
+	}
+	return r.take(out)
+}
+
+// take remembers what is returned to the caller, as far as it may be.
+func (r *reader) take(out []mesh.Body) []mesh.Body {
+	for i, b := range out {
+		if size(b) > maxBody {
+			r.done = true
+			return append(out[:i:i], failed(mesh.ReasonIllegal, "The agent sent more than 1 MiB at once."))
+		}
+		switch b := b.(type) {
+		case mesh.ArtifactAppended:
+			r.count(b.Artifact, b.Append)
+		case mesh.TaskMoved:
+			r.said[b.Message.GetMessageId()] = true
+		}
+		r.last = b
+	}
+	return out
+}
+
+func size(b mesh.Body) int {
+	switch b := b.(type) {
+	case mesh.ArtifactAppended:
+		return proto.Size(b.Artifact) + proto.Size(b.Metadata)
+	case mesh.TaskMoved:
+		return proto.Size(b.Message) + proto.Size(b.Metadata) + len(b.RemoteTask) + len(b.RemoteContext)
+	}
+	return 0
+}
+
+func (r *reader) bodies(resp *a2apb.StreamResponse) []mesh.Body {
+	switch p := resp.GetPayload().(type) {
+	case *a2apb.StreamResponse_Task:
+		return r.readTask(p.Task)
+	case *a2apb.StreamResponse_ArtifactUpdate:
+		if b := r.readArtifact(p.ArtifactUpdate); b != nil {
+			return []mesh.Body{b}
+		}
+		return nil
+	case *a2apb.StreamResponse_StatusUpdate:
+		u := p.StatusUpdate
+		if !r.ours(u.GetTaskId()) {
+			return nil
+		}
+		r.seen, r.rests = true, nil
+		return r.move(u.GetStatus(), mesh.TaskMoved{Metadata: withoutSeq(u.GetMetadata())})
+	case *a2apb.StreamResponse_Message:
+		return r.readMessage(p.Message)
+	}
+	r.done = true
+	return []mesh.Body{failed(mesh.ReasonIllegal, "The agent sent an empty answer.")}
+}
+
+// ours learns the agent's task id from the first event that has one, and
+// tells events of other tasks.
+func (r *reader) ours(task string) bool {
+	if r.task == "" {
+		r.task = task
+	}
+	return task == "" || task == r.task
+}
+
+// readTask takes a task: its artifacts that were not streamed, and its state.
+// The first task of a stream that continues one has what was streamed before.
+func (r *reader) readTask(t *a2apb.Task) []mesh.Body {
+	first, again := !r.begun, r.req.RemoteTask != "" && !r.begun && !r.req.Unary
+	if !r.ours(t.GetId()) {
+		return nil
+	}
+	r.begun, r.seen = true, true
+	var out []mesh.Body
+	move := mesh.TaskMoved{}
+	if first && !again && t.GetId() != string(r.req.Execution) {
+		move.RemoteTask = t.GetId()
+	}
+	if first && !again && t.GetContextId() != r.req.Thread {
+		move.RemoteContext = t.GetContextId()
+	}
+	state := t.GetStatus().GetState()
+	if first && (move.RemoteTask != "" || move.RemoteContext != "") && (mesh.Terminal(state) || mesh.Interrupted(state)) {
+		out = append(out, mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_WORKING, RemoteTask: move.RemoteTask, RemoteContext: move.RemoteContext})
+	}
+	for _, a := range t.GetArtifacts() {
+		if fresh := !r.known[a.GetArtifactId()]; fresh && (!again || mesh.Terminal(state)) && len(a.GetParts()) > 0 {
+			out = append(out, mesh.ArtifactAppended{Artifact: a, LastChunk: true})
+		} else if fresh {
+			r.count(a, false)
+		}
+		r.known[a.GetArtifactId()] = true
+	}
+	for _, m := range t.GetHistory() {
+		r.said[m.GetMessageId()] = true
+	}
+	if again && mesh.Interrupted(state) { // before our message, if more follows
+		r.rests = &mesh.TaskMoved{State: state, Message: t.GetStatus().GetMessage()}
+		return out
+	}
+	r.rests = nil
+	waited := r.auth
+	if moved := r.move(t.GetStatus(), move); first || r.done || r.auth != waited {
+		out = append(out, moved...)
+	}
+	return out
+}
+
+// move takes a status. Anything but an end counts as working.
+func (r *reader) move(st *a2apb.TaskStatus, m mesh.TaskMoved) []mesh.Body {
+	m.State, m.Message = st.GetState(), st.GetMessage()
+	r.auth = m.State == a2apb.TaskState_TASK_STATE_AUTH_REQUIRED
+	switch {
+	case mesh.Terminal(m.State):
+		r.done = true
+	case m.State == a2apb.TaskState_TASK_STATE_INPUT_REQUIRED:
+		r.done = true
+	case r.auth:
+		r.waits = m // but may go on without another message (A2A v1.0 §7.6)
+	default:
+		m.State = a2apb.TaskState_TASK_STATE_WORKING
+	}
+	return []mesh.Body{m}
+}
+
+func (r *reader) readArtifact(u *a2apb.TaskArtifactUpdateEvent) mesh.Body {
+	a := u.GetArtifact()
+	if !r.ours(u.GetTaskId()) || len(a.GetParts()) == 0 {
+		return nil
+	}
+	r.seen, r.rests = true, nil
+	b := mesh.ArtifactAppended{Artifact: a, Append: u.GetAppend() && r.known[a.GetArtifactId()], LastChunk: u.GetLastChunk(), Metadata: withoutSeq(u.GetMetadata())}
+	r.known[a.GetArtifactId()] = true
+	return b
+}
+
+// withoutSeq removes the agent's own cursor from metadata that was just
+// received: it means nothing in our log, where each event has a Seq.
+func withoutSeq(md *structpb.Struct) *structpb.Struct {
+	ext := md.GetFields()[mesh.ExtensionURI].GetStructValue().GetFields()
+	if _, ok := ext["seq"]; !ok {
+		return md
+	}
+	if delete(ext, "seq"); len(ext) > 0 {
+		return md
+	}
+	if delete(md.Fields, mesh.ExtensionURI); len(md.Fields) > 0 {
+		return md
+	}
+	return nil
+}
+
+// readMessage takes a message. An agent that answers with nothing else has
+// completed; a message within a task is output like any other.
+func (r *reader) readMessage(m *a2apb.Message) []mesh.Body {
+	alone := !r.seen
+	if !alone && !r.ours(m.GetTaskId()) {
+		return nil
+	}
+	r.rests, r.said[m.GetMessageId()] = nil, true
+	var out []mesh.Body
+	if len(m.GetParts()) > 0 {
+		id := "message-" + m.GetMessageId()
+		out = append(out, mesh.ArtifactAppended{LastChunk: true, Metadata: m.GetMetadata(),
+			Artifact: &a2apb.Artifact{ArtifactId: id, Name: "message", Parts: m.GetParts()}})
+		r.known[id] = true
+	}
+	if alone {
+		r.done = true
+		out = append(out, mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_COMPLETED})
+	}
+	return out
+}

@@ -1,0 +1,196 @@
+package call
+
+import (
+	"context"
+	"errors"
+	"io"
+	"iter"
+	"math/rand/v2"
+	"time"
+
+	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
+
+	"agentmesh/mesh"
+	"agentmesh/mesh/rpc"
+)
+
+const (
+	firstWait = 100 * time.Millisecond // between two looks at a task
+	longWait  = 5 * time.Second
+	lookTime  = 15 * time.Second // of one look
+	// maxFailures is how many looks in a row may fail before the agent counts
+	// as gone: about three seconds, in which one that restarts is back.
+	maxFailures = 7
+)
+
+// errForgotten is in the chain when the agent lost the task.
+var errForgotten = errors.New("the agent does not know the task")
+
+// A call is one message to an agent and all that is done to hear the answer.
+type call struct {
+	agent  Client
+	reader *reader
+	yield  func(mesh.Body) bool
+	left   bool // the caller broke the loop
+	news   bool // something was yielded since this was cleared
+}
+
+// over reports whether there is nothing more to do.
+func (c *call) over(ctx context.Context) bool {
+	return c.left || c.reader.done || ctx.Err() != nil
+}
+
+func (c *call) tell(bodies []mesh.Body) {
+	for _, b := range bodies {
+		c.news = true
+		if c.left = !c.yield(b); c.left {
+			return
+		}
+	}
+}
+
+// send sends the message and reads the answer until it ends. It returns how it
+// ended: io.EOF if nothing went wrong.
+func (c *call) send(ctx context.Context, req Request) error {
+	send := &a2apb.SendMessageRequest{Message: req.Message}
+	if !req.Unary {
+		return c.read(ctx, c.agent.SendStreamingMessage(ctx, send))
+	}
+	send.Configuration = &a2apb.SendMessageConfiguration{ReturnImmediately: true}
+	resp, err := c.agent.SendMessage(ctx, send)
+	if err != nil {
+		return err
+	}
+	answer := &a2apb.StreamResponse{}
+	switch p := resp.GetPayload().(type) {
+	case *a2apb.SendMessageResponse_Task:
+		answer.Payload = &a2apb.StreamResponse_Task{Task: p.Task}
+	case *a2apb.SendMessageResponse_Message:
+		answer.Payload = &a2apb.StreamResponse_Message{Message: p.Message}
+	}
+	c.tell(c.reader.read(answer))
+	return io.EOF
+}
+
+func (c *call) read(ctx context.Context, stream iter.Seq2[*a2apb.StreamResponse, error]) error {
+	for resp, err := range stream {
+		if err != nil {
+			return err
+		}
+		if c.tell(c.reader.read(resp)); c.over(ctx) {
+			return nil
+		}
+	}
+	return io.EOF
+}
+
+// resumable reports whether a call that ended so may have a task that goes on.
+func (r *reader) resumable(err error) bool {
+	if r.task == "" || !r.seen {
+		return false
+	}
+	if errors.Is(err, io.EOF) {
+		return !r.auth && r.rests == nil
+	}
+	return transient(err)
+}
+
+// transient reports whether the error says nothing of the task.
+func transient(err error) bool {
+	switch mesh.CodeOf(rpc.FromStatus(err)) {
+	case mesh.Unavailable, mesh.Unknown, mesh.Timeout, mesh.Canceled: // the last of somebody between
+		return true
+	}
+	return false
+}
+
+// resume follows the task of a call that ended with cause. It returns why it
+// cannot be followed, or io.EOF when it waits for credentials and the agent says
+// no more; its result means nothing when the call is over.
+func (c *call) resume(ctx context.Context, cause error) error {
+	streams, failures, wait := !c.reader.req.Unary, 0, firstWait
+	for !c.over(ctx) {
+		c.news = false
+		if streams {
+			err := c.subscribe(ctx)
+			if errors.Is(err, io.EOF) && c.reader.auth {
+				return err
+			}
+			streams = !mesh.IsCode(err, mesh.Unsupported)
+			if c.over(ctx) {
+				break
+			}
+		}
+		switch err := c.look(ctx); {
+		case err == nil:
+			failures = 0
+		case mesh.IsCode(err, mesh.NotFound):
+			return mesh.Errorf(mesh.NotFound, "call.resume", "the agent lost the task: %w", errForgotten)
+		case !transient(err):
+			return cause
+		default:
+			if failures++; failures == maxFailures {
+				return err
+			}
+		}
+		if c.news {
+			wait = firstWait
+		}
+		if c.reader.auth && !streams { // nobody will tell when it goes on
+			return io.EOF
+		}
+		if c.over(ctx) {
+			break
+		}
+		pause(ctx, wait)
+		wait = min(wait*8/5, longWait)
+	}
+	return ctx.Err()
+}
+
+// pause waits for about d, so that agents are not asked by many at once.
+func pause(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d*3/4 + rand.N(d/2)) //nolint:gosec // not a secret
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+	case <-t.C:
+	}
+}
+
+// subscribe reads on in a new stream. It returns Unsupported if the agent has
+// none that begins with the task.
+func (c *call) subscribe(ctx context.Context) error {
+	first := true
+	for resp, err := range c.agent.SubscribeToTask(ctx, c.reader.task) {
+		if err != nil {
+			return err
+		}
+		var bodies []mesh.Body
+		switch {
+		case !first:
+			bodies = c.reader.read(resp)
+		case resp.GetTask() == nil:
+			return mesh.Errorf(mesh.Unsupported, "call.subscribe", "the agent does not say how the task stands")
+		default:
+			bodies = c.reader.reconcile(resp.GetTask())
+		}
+		first = false
+		if c.tell(bodies); c.over(ctx) {
+			return nil
+		}
+	}
+	return io.EOF
+}
+
+// look asks for the task and tells what is new.
+func (c *call) look(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, lookTime)
+	defer cancel()
+	task, err := c.agent.GetTask(ctx, c.reader.task)
+	if err != nil {
+		return err
+	}
+	c.tell(c.reader.reconcile(task))
+	return nil
+}

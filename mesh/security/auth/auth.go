@@ -1,0 +1,104 @@
+// Package auth finds out who is calling: the auth modes of the mesh.
+//
+// [None] believes what the caller says and is for servers that only this
+// machine can reach; [Tokens] knows callers by bearer tokens, whose hashes are
+// in a file; [GrantOnly] is for the servers of agents, which act under grants
+// and nothing else.
+//
+// A grant is checked in every mode and wins: whoever carries one is who it
+// says, and may do what it says, whatever else they claim. Claims that
+// disagree with a proof are refused, with the same answer whether what they
+// name exists or not.
+//
+// All modes are safe for concurrent use and implement [rpc.Authenticator]. The
+// package does not decide what a caller may do; the services do, from the
+// [mesh.Principal].
+package auth
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"agentmesh/mesh"
+	"agentmesh/mesh/rpc"
+	"agentmesh/mesh/security/grant"
+)
+
+// LocalUser is the user of callers that name none under None.
+const LocalUser = "local"
+
+// None returns the mode in which every caller may do everything for any
+// tenant. Callers that name no tenant or user are [mesh.DefaultTenant] and
+// [LocalUser]. Grants are checked with the verifier; without one, calls under
+// a grant are refused.
+func None(grants *grant.Verifier) rpc.Authenticator { return none{grants} }
+
+type none struct{ grants *grant.Verifier }
+
+func (n none) Authenticate(_ context.Context, c rpc.Credentials) (mesh.Principal, error) {
+	if c.Grant != "" {
+		return underGrant(n.grants, c)
+	}
+	p := mesh.Principal{Tenant: c.Tenant, User: c.User, Permissions: slices.Sorted(slices.Values(mesh.Permissions()))}
+	if p.Tenant == "" {
+		p.Tenant = mesh.DefaultTenant
+	}
+	if p.User == "" {
+		p.User = LocalUser
+	}
+	return p, nil
+}
+
+// GrantOnly returns the mode in which a caller needs a grant, and is nobody
+// without.
+func GrantOnly(grants *grant.Verifier) rpc.Authenticator { return grantOnly{grants} }
+
+type grantOnly struct{ grants *grant.Verifier }
+
+func (g grantOnly) Authenticate(_ context.Context, c rpc.Credentials) (mesh.Principal, error) {
+	if c.Grant == "" {
+		return mesh.Principal{}, &mesh.Error{Code: mesh.Unauthenticated, Op: "auth.GrantOnly", Field: rpc.KeyGrant,
+			Detail: "this agent is called through the mesh only; send your message to the mesh"}
+	}
+	return underGrant(g.grants, c)
+}
+
+// underGrant returns the principal of a call that carries a grant.
+func underGrant(v *grant.Verifier, c rpc.Credentials) (mesh.Principal, error) {
+	const op = "auth.underGrant"
+	if v == nil {
+		return mesh.Principal{}, &mesh.Error{Code: mesh.Unauthenticated, Op: op, Field: rpc.KeyGrant,
+			Detail: "grants are not accepted here; leave " + rpc.KeyGrant + " out"}
+	}
+	g, err := v.Check(c.Grant)
+	if err != nil {
+		return mesh.Principal{}, mesh.Wrap(op, err)
+	}
+	switch {
+	case c.Tenant != "" && c.Tenant != g.Tenant:
+		return mesh.Principal{}, otherTenant(op, "grant")
+	case c.Thread != "" && c.Thread != g.Thread:
+		return mesh.Principal{}, mesh.ThreadNotFound(op)
+	case c.User != "" && c.User != g.User:
+		return mesh.Principal{}, denied(op, rpc.KeyUser, "must be the user of the grant; leave it out")
+	case c.Execution != "" && c.Execution != g.Execution:
+		return mesh.Principal{}, denied(op, rpc.KeyExecution, "must be the execution of the grant; leave it out")
+	}
+	return mesh.Principal{Tenant: g.Tenant, User: g.User, Permissions: slices.Sorted(slices.Values(g.Permissions)), Grant: g}, nil
+}
+
+func denied(op, field, detail string) error {
+	return &mesh.Error{Code: mesh.Denied, Op: op, Field: field, Detail: field + " " + detail}
+}
+
+func otherTenant(op, proof string) error {
+	return denied(op, rpc.KeyTenant, "must be the tenant of the "+proof+"; leave it out")
+}
+
+// bearer returns the token of an authorization header of scheme Bearer.
+func bearer(header string) (string, bool) {
+	scheme, token, ok := strings.Cut(header, " ")
+	token = strings.TrimSpace(token)
+	return token, ok && token != "" && strings.EqualFold(scheme, "bearer")
+}

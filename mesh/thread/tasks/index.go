@@ -1,0 +1,172 @@
+package tasks
+
+import (
+	"container/list"
+	"context"
+	"crypto/cipher"
+	"log/slog"
+	"math"
+	"sync"
+	"time"
+
+	"agentmesh/mesh"
+	"agentmesh/mesh/threadlog"
+)
+
+// Index is the projection. Use New.
+type Index struct {
+	log    *threadlog.Log
+	seal   cipher.AEAD
+	logger *slog.Logger
+	// reading has room for one: whoever reads a page of the log and applies it.
+	reading chan struct{}
+
+	mu      sync.RWMutex // guards the fields below
+	applied mesh.Pos
+	tenants map[mesh.TenantID]*tenant
+}
+
+type tenant struct {
+	threads map[string]*conversation
+	order   *list.List // of *task, as List gives them
+}
+
+// New returns an empty Index over the log. The key, of [KeySize] random bytes,
+// seals page tokens; as long as it stays the same, so do they. A logger of nil
+// discards. It starts nothing; see [Index.Run].
+func New(log *threadlog.Log, key []byte, logger *slog.Logger) (*Index, error) {
+	seal, err := newSeal(key)
+	if err != nil {
+		return nil, err
+	}
+	if logger == nil {
+		logger = slog.New(slog.DiscardHandler)
+	}
+	return &Index{log: log, seal: seal, logger: logger, reading: make(chan struct{}, 1), tenants: map[mesh.TenantID]*tenant{}}, nil
+}
+
+const (
+	// pageSize is how many events are read at a time.
+	pageSize = 512
+	// pace is how long news gather before they are read.
+	pace = 200 * time.Millisecond
+	// retry is how long Run waits after it could not read the log.
+	retry = 5 * time.Second
+)
+
+// Run keeps the index near the end of the log until ctx is done, so that List
+// has little to read. It starts no goroutine. A log that cannot be read is
+// logged and tried again: List returns the error to those who need to know.
+func (x *Index) Run(ctx context.Context) error {
+	for ctx.Err() == nil {
+		err := x.read(ctx, math.MaxInt64)
+		if err == nil {
+			err = x.news(ctx)
+		}
+		wait := pace
+		if err != nil && ctx.Err() == nil {
+			x.logger.WarnContext(ctx, "tasks not indexed", "err", err)
+			wait = retry
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+		}
+		timer.Stop()
+	}
+	return nil
+}
+
+// news waits until there is something that was not applied.
+func (x *Index) news(ctx context.Context) error {
+	for _, err := range x.log.FollowAll(ctx, x.position()) {
+		return err
+	}
+	return nil
+}
+
+func (x *Index) position() mesh.Pos {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	return x.applied
+}
+
+// read applies the log up to the position, or to its end if that comes first.
+func (x *Index) read(ctx context.Context, to mesh.Pos) error {
+	for x.position() < to {
+		if more, err := x.step(ctx); err != nil || !more {
+			return err
+		}
+	}
+	return nil
+}
+
+// step applies the next page of the log; false if there is none.
+func (x *Index) step(ctx context.Context) (bool, error) {
+	const op = "tasks.read"
+	select {
+	case x.reading <- struct{}{}:
+		defer func() { <-x.reading }()
+	case <-ctx.Done():
+		return false, mesh.Wrap(op, ctx.Err())
+	}
+	page, err := x.log.Scan(ctx, x.position(), pageSize)
+	if err != nil {
+		return false, mesh.Wrap(op, err)
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for _, p := range page {
+		x.apply(p)
+		x.applied = p.Pos
+	}
+	return len(page) > 0, nil
+}
+
+// catchUp applies what the tenant's threads have had so far.
+func (x *Index) catchUp(ctx context.Context, tenant mesh.TenantID) error {
+	last, err := x.log.Threads(ctx, tenant, 0, 1)
+	if err != nil || len(last) == 0 {
+		return mesh.Wrap("tasks.catchUp", err)
+	}
+	return x.read(ctx, last[0].LastPos)
+}
+
+// prune drops the tenant's threads that were deleted, or the one if it was.
+func (x *Index) prune(ctx context.Context, tenant mesh.TenantID, one string) error {
+	dead, err := x.deleted(ctx, tenant, one)
+	if err != nil || len(dead) == 0 {
+		return err
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for _, key := range dead {
+		x.drop(key)
+	}
+	return nil
+}
+
+func (x *Index) deleted(ctx context.Context, id mesh.TenantID, one string) ([]mesh.ThreadKey, error) {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	t := x.tenants[id]
+	if t == nil {
+		return nil, nil
+	}
+	var dead []mesh.ThreadKey
+	for thread := range t.threads {
+		if one != "" && thread != one {
+			continue
+		}
+		key := mesh.ThreadKey{Tenant: id, ID: thread}
+		_, ok, err := x.log.Info(ctx, key)
+		if err != nil {
+			return nil, mesh.Wrap("tasks.deleted", err)
+		}
+		if !ok {
+			dead = append(dead, key)
+		}
+	}
+	return dead, nil
+}

@@ -1,0 +1,188 @@
+// Package memindex is the in-memory index of a thread store, for drivers that
+// hold one: which threads there are, where their records lie, and what decides
+// whether a batch may be appended.
+//
+// It is where the rules of [threadlog.Store.Append] stand once for all drivers
+// of that kind. A batch is judged against a [Draft], which the driver commits
+// when the bytes are safe, or drops.
+//
+// Nothing here may run concurrently with a change of the same Book. It holds no
+// data and does no I/O.
+package memindex
+
+import (
+	"container/list"
+	"crypto/sha256"
+	"fmt"
+
+	"agentmesh/mesh"
+	"agentmesh/mesh/threadlog"
+)
+
+// idHash stands for a writer's id. Ids come from outside, so it is one in which
+// nobody finds collisions.
+type idHash [16]byte
+
+func hashID(id string) idHash {
+	sum := sha256.Sum256([]byte(id))
+	return idHash(sum[:16])
+}
+
+// A thread is what is known of one thread, or what a draft adds to it.
+type thread struct {
+	key       mesh.ThreadKey
+	positions []mesh.Pos // by Seq-1; of a draft, of the added records
+	epoch     mesh.Epoch
+	decisions map[mesh.Scope]mesh.Seq
+	ids       map[idHash]mesh.Seq
+	touched   *list.Element // in tenant.touched; nil of a draft
+}
+
+func (t *thread) note(e *threadlog.Entry, seq mesh.Seq, pos mesh.Pos) {
+	t.positions = append(t.positions, pos)
+	if e.ID != "" {
+		if t.ids == nil {
+			t.ids = map[idHash]mesh.Seq{}
+		}
+		t.ids[hashID(e.ID)] = seq
+	}
+	if e.Decision {
+		if t.decisions == nil {
+			t.decisions = map[mesh.Scope]mesh.Seq{}
+		}
+		t.decisions[e.Scope] = seq
+	}
+	t.epoch = max(t.epoch, e.Claim)
+}
+
+type tenant struct {
+	threads map[string]*thread
+	touched *list.List // of *thread, the last touched first
+}
+
+// A Book is the index of one store. The zero value is an empty one.
+type Book struct {
+	tenants map[mesh.TenantID]*tenant
+	last    mesh.Pos
+	records int
+}
+
+// Last returns the highest position that was ever given.
+func (b *Book) Last() mesh.Pos { return b.last }
+
+// Records returns how many records there are.
+func (b *Book) Records() int { return b.records }
+
+// Reserve says that positions up to last were given, as those of threads that
+// were deleted are.
+func (b *Book) Reserve(last mesh.Pos) { b.last = max(b.last, last) }
+
+// Restore adds a record that the store holds, as a driver does for all of them
+// in the order of their positions when it opens. It returns an error if the
+// record does not follow those before it. The entry's Data is not used.
+func (b *Book) Restore(key mesh.ThreadKey, seq mesh.Seq, pos mesh.Pos, e *threadlog.Entry) error {
+	t := b.open(key)
+	if want := mesh.Seq(len(t.positions)) + 1; seq != want {
+		return fmt.Errorf("thread %s has event %d where %d belongs", key, seq, want)
+	}
+	if pos <= b.last && b.records > 0 {
+		return fmt.Errorf("position %d comes after %d", pos, b.last)
+	}
+	t.note(e, seq, pos)
+	b.touch(t)
+	b.last = max(b.last, pos)
+	b.records++
+	return nil
+}
+
+// Positions returns the positions of the thread's records with a Seq above
+// after, at most limit. The slice is not to be changed, and stays as it is when
+// the book changes.
+func (b *Book) Positions(key mesh.ThreadKey, after mesh.Seq, limit int) []mesh.Pos {
+	t := b.find(key)
+	if t == nil || limit < 1 {
+		return nil
+	}
+	all := t.positions
+	after = max(after, 0)
+	if after >= mesh.Seq(len(all)) {
+		return nil
+	}
+	return all[after:min(after+mesh.Seq(limit), mesh.Seq(len(all)))]
+}
+
+// Info returns what is known of the thread; false if there is none.
+func (b *Book) Info(key mesh.ThreadKey) (threadlog.Info, bool) {
+	t := b.find(key)
+	if t == nil {
+		return threadlog.Info{}, false
+	}
+	return t.info(), true
+}
+
+func (t *thread) info() threadlog.Info {
+	n := len(t.positions)
+	return threadlog.Info{Key: t.key, Last: mesh.Seq(n), LastPos: t.positions[n-1], Epoch: t.epoch}
+}
+
+// Threads implements [threadlog.Catalog]. Its cost grows with the number of
+// threads that were touched since before.
+func (b *Book) Threads(id mesh.TenantID, before mesh.Pos, limit int) []threadlog.Info {
+	tn := b.tenants[id]
+	if tn == nil {
+		return nil
+	}
+	var out []threadlog.Info
+	for el := tn.touched.Front(); el != nil && len(out) < limit; el = el.Next() {
+		info := el.Value.(*thread).info()
+		if before == 0 || info.LastPos < before {
+			out = append(out, info)
+		}
+	}
+	return out
+}
+
+// Delete forgets the thread and returns the positions of its records, in order;
+// nil if there is none.
+func (b *Book) Delete(key mesh.ThreadKey) []mesh.Pos {
+	t := b.find(key)
+	if t == nil {
+		return nil
+	}
+	tn := b.tenants[key.Tenant]
+	tn.touched.Remove(t.touched)
+	delete(tn.threads, key.ID)
+	if len(tn.threads) == 0 {
+		delete(b.tenants, key.Tenant)
+	}
+	b.records -= len(t.positions)
+	return t.positions
+}
+
+func (b *Book) find(key mesh.ThreadKey) *thread {
+	if tn := b.tenants[key.Tenant]; tn != nil {
+		return tn.threads[key.ID]
+	}
+	return nil
+}
+
+// open returns the thread, which its caller gives a record if it is new.
+func (b *Book) open(key mesh.ThreadKey) *thread {
+	tn := b.tenants[key.Tenant]
+	if tn == nil {
+		tn = &tenant{threads: map[string]*thread{}, touched: list.New()}
+		if b.tenants == nil {
+			b.tenants = map[mesh.TenantID]*tenant{}
+		}
+		b.tenants[key.Tenant] = tn
+	}
+	t := tn.threads[key.ID]
+	if t == nil {
+		t = &thread{key: key}
+		t.touched = tn.touched.PushFront(t)
+		tn.threads[key.ID] = t
+	}
+	return t
+}
+
+func (b *Book) touch(t *thread) { b.tenants[t.key.Tenant].touched.MoveToFront(t.touched) }
