@@ -10,8 +10,9 @@ import (
 	"agentmesh/mesh/threadlog/eventpb"
 )
 
-// Log is the threads of a backend. Use [New]; one Log per backend, since
-// followers hear of what is appended through their own Log.
+// Log is the threads of a backend. Use [New]; one Log per backend in a process.
+// Followers hear of what is appended through their own Log, and of what others
+// append while [Log.Run] runs.
 type Log struct {
 	backend Backend
 	now     func() time.Time
@@ -55,6 +56,9 @@ type AppendOptions struct {
 	// Epoch is the claim under which a driver writes. It fences all events of
 	// the append and stands in for Expect; what Expect says is checked as well.
 	Epoch mesh.Epoch
+	// Settled says that nothing is left to do of what the thread's events up to
+	// that Seq asked of its driver; see [Log.Unfinished].
+	Settled mesh.Seq
 }
 
 // Append adds the events to the thread, all or none, and returns the Seq of
@@ -105,7 +109,7 @@ func (l *Log) batch(op string, events []*mesh.Event, opts AppendOptions) (*Batch
 	if len(events) == 0 {
 		return nil, mesh.InvalidField(op, "events", "is empty; append at least one event")
 	}
-	b := &Batch{Entries: make([]Entry, len(events)), Epoch: opts.Epoch}
+	b := &Batch{Entries: make([]Entry, len(events)), Epoch: opts.Epoch, Settled: opts.Settled}
 	for i, e := range events {
 		e.Epoch = opts.Epoch
 		if e.Time.IsZero() {
@@ -115,6 +119,7 @@ func (l *Log) batch(op string, events []*mesh.Event, opts AppendOptions) (*Batch
 		entry := &b.Entries[i]
 		entry.ID = e.ID
 		entry.Scope, entry.Decision = mesh.ScopeOf(e)
+		_, entry.Opens = e.Body.(mesh.MessagePosted)
 		if _, known := opts.Expect[entry.Scope]; entry.Decision && !known && opts.Epoch == 0 {
 			return nil, mesh.InvalidField(op, field(i, "expect"),
 				"The decision %s must name the last decision in scope %q that it is based on", kind(e), entry.Scope)
@@ -194,6 +199,19 @@ func (l *Log) Info(ctx context.Context, key mesh.ThreadKey) (Info, bool, error) 
 func (l *Log) Threads(ctx context.Context, tenant mesh.TenantID, before mesh.Pos, limit int) ([]Info, error) {
 	infos, err := l.backend.Threads(ctx, tenant, before, limit)
 	return infos, mesh.Wrap("threadlog.Threads", err)
+}
+
+// Unfinished returns a page of the threads in which a message of a user may still
+// have to be worked on; see [Catalog].
+func (l *Log) Unfinished(ctx context.Context, after mesh.Pos, limit int) ([]Unfinished, error) {
+	list, err := l.backend.Unfinished(ctx, after, limit)
+	return list, mesh.Wrap("threadlog.Unfinished", err)
+}
+
+// Settle says that nothing is left to do of what the thread's events up to that
+// Seq asked of its driver, where nothing is appended that could say so.
+func (l *Log) Settle(ctx context.Context, key mesh.ThreadKey, upTo mesh.Seq) error {
+	return mesh.Wrap("threadlog.Settle", l.backend.Settle(ctx, key, upTo))
 }
 
 // Delete removes the thread for good and ends its followers with NotFound. It

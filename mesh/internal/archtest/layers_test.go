@@ -111,6 +111,7 @@ var layers = map[string]layer{
 // conformance suites and the doubles that behave.
 var kits = map[string]layer{
 	"mesh/threadlog/logtest":    {3, []string{"mesh", "mesh/threadlog"}},
+	"mesh/store/shared":         {3, []string{"mesh", "mesh/threadlog"}},
 	"mesh/lease/leasetest":      {3, []string{"mesh", "mesh/lease"}},
 	"mesh/state/statetest":      {3, []string{"mesh", "mesh/state"}},
 	"mesh/skill/skilltest":      {3, []string{"mesh", "mesh/skill"}},

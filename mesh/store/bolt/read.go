@@ -137,6 +137,16 @@ func (s *Store) Threads(ctx context.Context, tenant mesh.TenantID, before mesh.P
 	return s.book.Threads(tenant, before, limit), mesh.Wrap("bolt.Threads", ctx.Err())
 }
 
+// Unfinished implements [threadlog.Catalog].
+func (s *Store) Unfinished(ctx context.Context, after mesh.Pos, limit int) ([]threadlog.Unfinished, error) {
+	s.index.RLock()
+	defer s.index.RUnlock()
+	return s.book.Unfinished(after, limit), mesh.Wrap("bolt.Unfinished", ctx.Err())
+}
+
+// Notify implements [threadlog.Notifier]: nobody else can open the folder.
+func (s *Store) Notify(context.Context, func(mesh.ThreadKey)) error { return nil }
+
 // Info implements [threadlog.Catalog].
 func (s *Store) Info(ctx context.Context, key mesh.ThreadKey) (threadlog.Info, bool, error) {
 	s.index.RLock()

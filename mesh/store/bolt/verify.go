@@ -72,7 +72,7 @@ func (s *Store) verifyLog(tx *bolt.Tx) error {
 		if err != nil {
 			return fmt.Errorf("the event at position %d: %w", pos, err)
 		}
-		return s.book.Restore(r.key, r.seq, pos, &r.Entry)
+		return s.book.Restore(r.key, r.seq, pos, &r.Entry, r.settled)
 	})
 	if err != nil {
 		return err
