@@ -3,11 +3,9 @@ package node
 import (
 	"cmp"
 	"context"
-	"errors"
 	"io"
 	"net"
 	"net/http"
-	"strconv"
 	"strings"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
@@ -15,7 +13,6 @@ import (
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/registry"
-	"agentmesh/mesh/state"
 )
 
 // card is the mesh's own agent card: to the outside it is one agent, whose
@@ -91,7 +88,7 @@ func distinct(words []string) []string {
 
 // healthy reports whether the store answers.
 func (n *node) healthy(ctx context.Context) error {
-	_, err := n.store.Threads(ctx, mesh.DefaultTenant, 0, 1)
+	_, err := n.backend.Threads.Threads(ctx, mesh.DefaultTenant, 0, 1)
 	return err
 }
 
@@ -118,40 +115,6 @@ func (n *node) guardHost(next http.Handler) http.Handler {
 		next.ServeHTTP(w, r)
 	})
 }
-
-// checkpoint is an edge.Checkpoint among the operator's values.
-type checkpoint struct{ kv *state.KV }
-
-var checkpointKey = state.Key{Kind: "node", Name: "recovery"}
-
-// Load implements edge.Checkpoint.
-func (c checkpoint) Load(ctx context.Context) (mesh.Pos, error) {
-	v, err := c.kv.Get(ctx, checkpointKey)
-	if mesh.IsCode(err, mesh.NotFound) {
-		return 0, nil
-	}
-	if err != nil {
-		return 0, err
-	}
-	pos, err := parsePos(v.Data)
-	if err != nil {
-		return 0, errors.Join(mesh.Errorf(mesh.Unknown, "node.checkpoint", ""), err)
-	}
-	return pos, nil
-}
-
-// Save implements edge.Checkpoint.
-func (c checkpoint) Save(ctx context.Context, pos mesh.Pos) error {
-	_, err := c.kv.Put(ctx, checkpointKey, formatPos(pos), state.AnyVersion)
-	return err
-}
-
-func parsePos(b []byte) (mesh.Pos, error) {
-	n, err := strconv.ParseInt(string(b), 10, 64)
-	return mesh.Pos(n), err
-}
-
-func formatPos(p mesh.Pos) []byte { return strconv.AppendInt(nil, int64(p), 10) }
 
 // Version is the version of this program.
 const Version = "0.1.0"

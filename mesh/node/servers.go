@@ -103,7 +103,8 @@ func stopWeb(ctx context.Context, web *http.Server) {
 func (n *node) cutEdge(ctx context.Context) {
 	over, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	cancel()
-	if err := n.edge.Close(over); err != nil {
-		n.logger.WarnContext(ctx, "the edge did not end well", "err", err)
+	n.edge.Close()
+	if err := n.turns.Close(over); err != nil {
+		n.logger.WarnContext(ctx, "turns did not end well", "err", err)
 	}
 }

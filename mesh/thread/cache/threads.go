@@ -71,6 +71,8 @@ type Decision struct {
 	Scopes []mesh.Scope
 	// Epoch is the driver's claim, or 0 for those who do not drive.
 	Epoch mesh.Epoch
+	// Settled is what threadlog.AppendOptions has of it.
+	Settled mesh.Seq
 }
 
 // retries bounds how often a decision is made again after a conflict.
@@ -93,7 +95,7 @@ func (s *States) Decide(ctx context.Context, key mesh.ThreadKey, f func(*thread.
 		if err != nil || len(d.Events) == 0 {
 			return err
 		}
-		_, err = s.log.Append(ctx, key, d.Events, threadlog.AppendOptions{Expect: expect(e.state, d), Epoch: d.Epoch})
+		_, err = s.log.Append(ctx, key, d.Events, threadlog.AppendOptions{Expect: expect(e.state, d), Epoch: d.Epoch, Settled: d.Settled})
 		if err == nil {
 			e.feed(d.Events) // what was appended need not be read again
 		}
