@@ -79,16 +79,15 @@ type Said struct {
 }
 
 // Log takes what else the agent has said already, so that it is committed
-// together, and logs it, unless the agent's last word is among it. final says
-// which words are last; change, which may be nil, makes further events of a body, or
-// another body of it.
-func (r *Relay) Log(ctx context.Context, first mesh.Body, final func(mesh.TaskMoved) bool, change func(mesh.Body) (mesh.Body, []*mesh.Event)) (Said, error) {
+// together, and logs it, unless the agent's last word is among it. change, which may be nil, makes another body of one, or
+// none, and events that follow it.
+func (r *Relay) Log(ctx context.Context, first mesh.Body, change func(mesh.Body) (mesh.Body, []*mesh.Event)) (Said, error) {
 	var said Said
 	for _, b := range r.collect(first) {
 		moved, isMove := b.(mesh.TaskMoved)
 		if isMove {
 			r.learn(moved)
-			if final(moved) {
+			if last(moved) {
 				said.Last = &moved
 				return said, nil
 			}
@@ -97,12 +96,21 @@ func (r *Relay) Log(ctx context.Context, first mesh.Body, final func(mesh.TaskMo
 		if change != nil {
 			b, more = change(b)
 		}
-		said.Events = append(append(said.Events, r.event(b)), more...)
+		if b != nil {
+			said.Events = append(said.Events, r.event(b))
+		}
+		said.Events = append(said.Events, more...)
 	}
 	if err := r.journal.Append(ctx, said.Events); err != nil {
 		return said, mesh.Wrap("call.Log", err)
 	}
 	return said, nil
+}
+
+// last reports whether an execution ends or asks with the word. An agent that waits
+// for credentials may go on by itself (A2A v1.0 §7.6).
+func last(m mesh.TaskMoved) bool {
+	return mesh.Terminal(m.State) || m.State == a2apb.TaskState_TASK_STATE_INPUT_REQUIRED
 }
 
 // collect returns the body and what has come after it, up to the bounds.

@@ -278,7 +278,7 @@ func (r *relay) journal() journal { return journal{r.driver.Log, r.driver.key, r
 // log logs what the agent said. Its last word, if that is among it, is for follow to
 // log, together with what came before it.
 func (r *relay) log(ctx context.Context, b mesh.Body) (last *mesh.TaskMoved, unsaved []*mesh.Event) {
-	said, err := r.agent.Log(ctx, b, final, r.change)
+	said, err := r.agent.Log(ctx, b, r.change)
 	if err != nil {
 		r.driver.Logger.ErrorContext(ctx, "agent's output not logged", "agent", r.leg.exec.Agent, "err", err)
 		failed := unlogged()
@@ -291,12 +291,6 @@ func (r *relay) log(ctx context.Context, b mesh.Body) (last *mesh.TaskMoved, uns
 		r.driver.Directory.ReportDown(r.entry, mesh.Errorf(mesh.Unavailable, "turn.relay", "its stream broke"))
 	}
 	return said.Last, said.Events
-}
-
-// final reports whether a leg is over with the word: an agent that waits for
-// credentials may go on by itself.
-func final(m mesh.TaskMoved) bool {
-	return mesh.Terminal(m.State) || m.State == a2apb.TaskState_TASK_STATE_INPUT_REQUIRED
 }
 
 // change makes what the agent said part of the turn.
