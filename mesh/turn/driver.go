@@ -27,6 +27,7 @@ type driver struct {
 	// drains are closed when the streams have ended of agents that lost the user's.
 	drains []chan struct{}
 	epoch  mesh.Epoch // of its claim; 0 before there is one
+	seen   mesh.Seq   // of the thread, when there was no turn to work on
 
 	mu    sync.Mutex
 	lease lease.Lease
@@ -81,7 +82,7 @@ func (d *driver) hold(ctx context.Context, l lease.Lease) error {
 			d.Logger.WarnContext(ctx, "lease not released", "err", err)
 		}
 	}()
-	defer d.drained(nil)
+	defer d.drained()
 	if _, err := d.interrupt(ctx, wasRestarted, begun); err != nil {
 		return err
 	}
@@ -95,20 +96,49 @@ func (d *driver) hold(ctx context.Context, l lease.Lease) error {
 		if err != nil && d.turns.Err() != nil && !mesh.IsCode(err, mesh.Conflict) {
 			return d.park(ctx)
 		}
-		if err != nil || turn == "" && !d.drained(d.wake) {
+		if err != nil || turn == "" && !d.interrupted(ctx) {
 			return err
 		}
 	}
 }
 
-// drained waits until the agents that lost the user's stream have ended, or until
-// it is woken, and then returns true.
-func (d *driver) drained(wake <-chan struct{}) bool {
+// drained waits until the agents that lost the user's stream have ended.
+func (d *driver) drained() {
+	for _, done := range d.drains {
+		<-done
+	}
+	d.drains = nil
+}
+
+// interrupted waits for them, but no longer than until there is something to do, and
+// then returns true.
+func (d *driver) interrupted(ctx context.Context) bool {
+	if len(d.drains) == 0 {
+		return false
+	}
+	ctx, stop := context.WithCancel(ctx)
+	var following sync.WaitGroup
+	defer following.Wait()
+	defer stop()
+	posted := make(chan struct{})
+	following.Go(func() { // a message that another node took
+		for ev, err := range d.Log.Follow(ctx, d.key, d.seen) {
+			if err != nil {
+				return
+			}
+			if _, ok := ev.Body.(mesh.MessagePosted); ok {
+				close(posted)
+				return
+			}
+		}
+	})
 	for len(d.drains) > 0 {
 		select {
 		case <-d.drains[0]:
 			d.drains = d.drains[1:]
-		case <-wake:
+		case <-posted:
+			return true
+		case <-d.wake:
 			return true
 		}
 	}
@@ -187,9 +217,8 @@ func (d *driver) next(ctx context.Context) (mesh.ExecutionID, error) {
 		return "", mesh.Wrap("turn.next", err)
 	}
 	var id mesh.ExecutionID
-	var seen mesh.Seq
 	err := d.States.With(ctx, d.key, func(s *thread.State) error {
-		seen = s.Seq
+		d.seen = s.Seq
 		if t := s.NextTurn(); t != nil {
 			id = t.ID
 		}
@@ -199,8 +228,8 @@ func (d *driver) next(ctx context.Context) (mesh.ExecutionID, error) {
 		return id, err
 	}
 	info, _, err := d.Log.Info(ctx, d.key)
-	if err == nil && info.Open != 0 && info.Open <= seen {
-		err = d.Log.Settle(ctx, d.key, seen)
+	if err == nil && info.Open != 0 && info.Open <= d.seen {
+		err = d.Log.Settle(ctx, d.key, d.seen)
 	}
 	return "", err
 }
