@@ -53,7 +53,9 @@ type Config struct {
 	Turns     Turns
 	// Tasks lists tasks; its caller runs it. Without it tasks are not listed.
 	Tasks *tasks.Index
-	// Card returns the edge's own card for a tenant.
+	// Offered are the capabilities of all cards of Card.
+	Offered *a2apb.AgentCapabilities
+	// Card returns the edge's own card for a tenant, for those who ask for it.
 	Card func(ctx context.Context, tenant mesh.TenantID) (*a2apb.AgentCard, error)
 	// Main is the agent that answers new threads.
 	Main string
@@ -105,11 +107,8 @@ func New(c Config) (*Edge, error) {
 	return &Edge{Config: c}, nil
 }
 
-// Card implements a2a.Service.
-func (e *Edge) Card(ctx context.Context) (*a2apb.AgentCard, error) {
-	call, _ := mesh.CallFrom(ctx)
-	return e.Config.Card(ctx, call.Principal.Tenant)
-}
+// Capabilities implements a2a.Service.
+func (e *Edge) Capabilities() *a2apb.AgentCapabilities { return e.Offered }
 
 // Close takes no more messages and cancels, and returns when those that were being
 // taken are in the log, or refused.

@@ -125,8 +125,6 @@ func (w *world) List(ctx context.Context, req *a2apb.ListTasksRequest) (*a2apb.L
 	return w.any().List(ctx, req)
 }
 
-func (w *world) Card(ctx context.Context) (*a2apb.AgentCard, error) { return w.any().Card(ctx) }
-
 func (w *world) ExtendedCard(ctx context.Context) (*a2apb.AgentCard, error) {
 	return w.any().ExtendedCard(ctx)
 }

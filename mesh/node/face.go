@@ -12,14 +12,12 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"agentmesh/mesh"
-	"agentmesh/mesh/registry"
 )
 
-// card is the mesh's own agent card: to the outside it is one agent, whose
-// skills are those of the agents that the tenant may use; for the tenant "",
-// those that all tenants share.
-func (n *node) card(_ context.Context, tenant mesh.TenantID) (*a2apb.AgentCard, error) {
-	card := &a2apb.AgentCard{
+// face is the mesh's own agent card, to the outside one agent, without its
+// skills, which are those of the agents that a tenant may use.
+func (n *node) face() *a2apb.AgentCard {
+	return &a2apb.AgentCard{
 		Name:                "agentmesh",
 		Description:         "A mesh of agents behind one endpoint. It answers itself, asks other agents, or hands the conversation over to a specialist.",
 		Version:             Version,
@@ -31,14 +29,6 @@ func (n *node) card(_ context.Context, tenant mesh.TenantID) (*a2apb.AgentCard, 
 		},
 		DefaultInputModes: []string{"text/plain"}, DefaultOutputModes: []string{"text/plain"},
 	}
-	for _, e := range n.agents.List(tenant, registry.Filter{Live: true}) {
-		var tags []string
-		for _, s := range e.Card.GetSkills() {
-			tags = append(tags, s.GetTags()...)
-		}
-		card.Skills = append(card.Skills, &a2apb.AgentSkill{Id: e.Name, Name: e.Card.GetName(), Description: e.Card.GetDescription(), Tags: distinct(tags)})
-	}
-	return card, nil
 }
 
 // interfaces are the bindings that the mesh serves, those of v1.0 before those
@@ -63,15 +53,6 @@ func (n *node) publicGRPC() string {
 // publicHTTP is the URL of the gateway for clients, without a slash at its end.
 func (n *node) publicHTTP() string {
 	return strings.TrimSuffix(cmp.Or(n.cfg.Public.HTTP, "http://"+n.httpL.Addr().String()), "/")
-}
-
-// publicCard is the card for whoever asks, with the tenant that they say is
-// theirs: where callers have to prove that, it shows what all tenants share.
-func (n *node) publicCard(ctx context.Context, tenant mesh.TenantID) (*a2apb.AgentCard, error) {
-	if n.cfg.Auth != "none" {
-		tenant = ""
-	}
-	return n.card(ctx, tenant)
 }
 
 func distinct(words []string) []string {

@@ -92,8 +92,10 @@ type Options struct {
 	// Backend opens where the node keeps what must outlive it. It is given the
 	// settings, and the node's address for those who find it in use.
 	Backend func(cfg Config, address string) (Backend, error)
-	// Turns may change the timing of turns, for tests.
+	// Turns may change the timing of turns, and Edge what messages are taken with,
+	// for tests.
 	Turns func(*turn.Config)
+	Edge  func(*edge.Config)
 	// Ready is called when everything is up.
 	Ready func(Addresses)
 }
@@ -125,6 +127,7 @@ type node struct {
 	auth      rpc.Authenticator
 	limiter   rpc.Limiter
 	agents    *registry.Registry
+	issuer    *issuer
 	pool      *rpc.Pool
 	skills    *skill.Library
 	runner    *runs.Runner
@@ -224,6 +227,7 @@ func (n *node) build(ctx context.Context) (err error) {
 	if n.agents, err = registry.New(ctx, n.registryOptions()); err != nil {
 		return err
 	}
+	n.issuer = newIssuer(n.agents, n.keys, cards.Mode(n.cfg.Cards.Mode), n.face)
 	if err := n.openSkills(); err != nil {
 		return err
 	}
@@ -255,9 +259,14 @@ func (n *node) buildEdge() (err error) {
 	if n.turns, err = turn.New(turns); err != nil {
 		return err
 	}
-	n.edge, err = edge.New(edge.Config{
-		Log: n.log, States: n.states, Directory: n.agents, Turns: n.turns, Tasks: n.tasks, Card: n.extendedCard, Main: n.cfg.Main, Logger: n.logger,
-	})
+	cfg := edge.Config{
+		Log: n.log, States: n.states, Directory: n.agents, Turns: n.turns, Tasks: n.tasks, Card: n.issuer.extended, Offered: n.face().Capabilities,
+		Main: n.cfg.Main, Logger: n.logger,
+	}
+	if n.opts.Edge != nil {
+		n.opts.Edge(&cfg)
+	}
+	n.edge, err = edge.New(cfg)
 	return err
 }
 

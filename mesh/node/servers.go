@@ -76,7 +76,7 @@ func (n *node) web(ctx context.Context) (*http.Server, error) {
 		return nil, err
 	}
 	routes, err := rest.New(ctx, n.relay, rest.Options{
-		Card: n.publicCard, AgentCard: n.publicAgentCard, WriteCard: n.writeCard, Keys: n.keys.JWKS(), Health: n.healthy,
+		Card: n.publicCard, Keys: n.keys.JWKS(), Health: n.healthy,
 		JSONRPC: rpcs, V03: legacyREST, MCP: n.mcpHandler(), Errors: n.cfg.errorTable(), Logger: n.logger,
 	})
 	if err != nil {
