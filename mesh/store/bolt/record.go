@@ -16,13 +16,14 @@ import (
 // The buckets. The log's keys are positions, so that the file grows at its end
 // whichever threads grow.
 var (
-	bucketMeta  = []byte("meta")  // keyTotals
+	bucketMeta  = []byte("meta")  // keyTotals, keyVersion
 	bucketLog   = []byte("log")   // Pos, 8 bytes big endian -> record
 	bucketState = []byte("state") // tenant NUL kind NUL name -> value
 	keyTotals   = []byte("totals")
 )
 
-// format is the version of all that is in the file.
+// format is the version of how a value is written; see migrations for what is
+// in the file.
 const format = 1
 
 var (
