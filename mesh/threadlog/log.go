@@ -16,11 +16,7 @@ import (
 type Log struct {
 	backend Backend
 	now     func() time.Time
-
-	// life keeps deletion apart from appending: an append holds it for reading
-	// until its events are published, so that nothing of a deleted thread
-	// reaches the followers of a later one with the same id.
-	life sync.RWMutex
+	lives   lives
 
 	mu       sync.RWMutex // guards the fields below
 	topics   map[mesh.ThreadKey]*topic
@@ -85,8 +81,10 @@ func (l *Log) Append(ctx context.Context, key mesh.ThreadKey, events []*mesh.Eve
 	if err != nil {
 		return nil, err
 	}
-	l.life.RLock()
-	defer l.life.RUnlock()
+	life := l.lives.get(key)
+	defer l.lives.put(key, life)
+	life.RLock()
+	defer life.RUnlock()
 	at, err := l.backend.Append(ctx, key, b)
 	if err != nil {
 		return nil, mesh.Wrap(op, err)
@@ -217,8 +215,10 @@ func (l *Log) Settle(ctx context.Context, key mesh.ThreadKey, upTo mesh.Seq) err
 // Delete removes the thread for good and ends its followers with NotFound. It
 // returns NotFound if there is no such thread.
 func (l *Log) Delete(ctx context.Context, key mesh.ThreadKey) error {
-	l.life.Lock()
-	defer l.life.Unlock()
+	life := l.lives.get(key)
+	defer l.lives.put(key, life)
+	life.Lock()
+	defer life.Unlock()
 	if err := l.backend.Delete(ctx, key); err != nil {
 		return mesh.Wrap("threadlog.Delete", err)
 	}

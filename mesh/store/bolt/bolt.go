@@ -56,6 +56,9 @@ type Store struct {
 	// reads it without.
 	index sync.RWMutex
 	book  memindex.Book
+	// removing is the thread that is being deleted: the book has it still, and
+	// the file perhaps no more. Guarded by index.
+	removing mesh.ThreadKey
 
 	// The committer's own.
 	broken  error                            // why nothing can be written any more

@@ -46,7 +46,7 @@ func (s *Store) Append(ctx context.Context, key mesh.ThreadKey, b *threadlog.Bat
 }
 
 // Delete implements [threadlog.Catalog]. It takes time in proportion to the
-// thread's length, in which nothing else is written.
+// thread's length, in which nothing else is written; readers do not wait for it.
 func (s *Store) Delete(ctx context.Context, key mesh.ThreadKey) error {
 	return s.do(ctx, "bolt.Delete", &request{key: key, remove: true})
 }
@@ -211,16 +211,16 @@ func putBatch(log *bolt.Bucket, r *request) error {
 	return nil
 }
 
-// remove holds the index until it is done, so that no reader looks for records
-// that have just gone.
+// remove deletes a thread. The index has it until that is on disk, so that nobody
+// sees it gone and then there again; readers who do not find its records
+// meanwhile know why.
 func (s *Store) remove(key mesh.ThreadKey) error {
-	s.index.Lock()
-	defer s.index.Unlock()
 	info, ok := s.book.Info(key)
 	if !ok {
 		return mesh.ThreadNotFound("bolt.Delete")
 	}
 	positions := s.book.Positions(key, 0, int(info.Last))
+	s.setRemoving(key)
 	err := s.transact(func(tx *bolt.Tx) error {
 		log := tx.Bucket(bucketLog)
 		for _, pos := range positions {
@@ -230,10 +230,18 @@ func (s *Store) remove(key mesh.ThreadKey) error {
 		}
 		return putTotals(tx, totals{s.book.Last(), s.book.Records() - len(positions)})
 	})
-	if err == nil {
+	s.index.Lock()
+	defer s.index.Unlock()
+	if s.removing = (mesh.ThreadKey{}); err == nil {
 		s.book.Delete(key)
 	}
 	return err
+}
+
+func (s *Store) setRemoving(key mesh.ThreadKey) {
+	s.index.Lock()
+	defer s.index.Unlock()
+	s.removing = key
 }
 
 // transact runs fn in a transaction that is on disk when it returns nil. After
