@@ -105,9 +105,9 @@ func TestACardIsSignedAnewWhenItsAgentsChangeAndOnlyThen(t *testing.T) {
 		}
 	}
 	expect("at first", 1, map[string]string{})
-	lamp := d.register("acme", "lamp", "Lights.")
+	d.register("acme", "lamp", "Lights.")
 	expect("after a registration", 1, map[string]string{"lamp": "Lights."})
-	lamp = d.register("acme", "lamp", "Shines.")
+	lamp := d.register("acme", "lamp", "Shines.")
 	expect("after another card", 1, map[string]string{"lamp": "Shines."})
 	d.register("other", "door", "Opens.")
 	expect("after another tenant's registration", 0, map[string]string{"lamp": "Shines."})
