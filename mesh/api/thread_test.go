@@ -119,6 +119,29 @@ func (l *library) add(ctx context.Context, events ...*mesh.Event) (*meshv1.Appen
 	return l.AppendEvents(ctx, req)
 }
 
+// An agent sees its own thread only: any other, also of its tenant and user, is
+// as one that does not exist.
+func TestUnderAGrantOtherThreadsLookUnknown(t *testing.T) {
+	l := newLibrary(t)
+	mine := l.run(t, l.post(t), "mailer", "mail.send")
+	there := l.key.ID
+	l.key.ID = mesh.NewThreadID()
+	l.post(t) // another thread of the same tenant
+	for name, id := range map[string]string{"another": l.key.ID, "none": mesh.NewThreadID()} {
+		call := mesh.Call{Principal: mesh.Principal{Tenant: mine.Tenant, User: mine.User, Grant: mine}} // and no thread-id
+		ctx := mesh.WithCall(t.Context(), call)
+		_, getErr := l.GetThread(ctx, &meshv1.GetThreadRequest{ThreadId: id})
+		_, readErr := l.ReadThread(ctx, &meshv1.ReadThreadRequest{ThreadId: id})
+		l.key.ID = id
+		_, addErr := l.add(ctx, &mesh.Event{Execution: mine.Execution, Body: mesh.StateNoted{Agent: "mailer"}})
+		for _, err := range []error{getErr, readErr, addErr} {
+			if !mesh.IsCode(err, mesh.NotFound) || strings.Contains(err.Error(), there) {
+				t.Errorf("%s thread: %v", name, err)
+			}
+		}
+	}
+}
+
 // What an agent adds is bound to its grant (architecture, "The thread log").
 func TestAnExecutionAddsOnlyWhatItsGrantCovers(t *testing.T) {
 	l := newLibrary(t)
