@@ -73,6 +73,7 @@ var layers = map[string]layer{
 	"mesh/node":              {6, []string{"gen/mesh/v1", "mesh", "mesh/..."}},
 	"mesh/node/datafolder":   {6, []string{"mesh/lease", "mesh/node", "mesh/store/bolt"}},
 	"mesh/internal/archtest": {6, nil},
+	"mesh/internal/mutants":  {6, nil},
 
 	// What runs on the mesh. mesh/registry is here for reading cards.
 	"agents/mainagent":          {7, []string{"gen/mesh/v1", "mesh", "mesh/agent", "mesh/dispatch", "mesh/llm", "mesh/registry", "mesh/skill"}},
