@@ -106,8 +106,9 @@ var layers = map[string]layer{
 		"mesh/llm", "mesh/llm/...", "mesh/skill/mcp", "mesh/node", "mesh/node/datafolder", "mesh/skill/notify", "mesh/registry", "mesh/rpc", "mesh/skill", "mesh/skill/command",
 		"proto", "skills", "skills/...",
 	}},
-	"proto":       {7, nil},
-	"proto/image": {8, nil},
+	"cmd/mesh/chaos": {8, nil},
+	"proto":          {7, nil},
+	"proto/image":    {8, nil},
 }
 
 // kits are what tests of any level may import, and product code never: the
