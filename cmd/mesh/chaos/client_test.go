@@ -24,14 +24,23 @@ type turn struct {
 	thread, plan string
 	steps        []string
 	task         string
-	approved     bool     // its user said yes
 	messages     []string // ids of those that were acknowledged
+	approved     []string // words of the steps that its user said yes to
 
 	mu    sync.Mutex
 	first int64            // the cursor that came with the task
 	last  int64            // of the last update
 	seen  map[int64]uint64 // updates by their Seq, as sums
 	state a2apb.TaskState
+	asked []string // words of the steps that the last status is about
+}
+
+// status notes the turn's status.
+func (t *turn) status(s *a2apb.TaskStatus) {
+	t.state, t.asked = s.GetState(), nil
+	for _, p := range s.GetMessage().GetParts() {
+		t.asked = append(t.asked, words.FindAllString(p.GetText(), -1)...)
+	}
 }
 
 // A ledger has all that clients were told, and what was found wrong.
@@ -120,8 +129,11 @@ func (c *client) turn(thread string) bool {
 	c.l.turns = append(c.l.turns, t)
 	c.l.mu.Unlock()
 	for c.follow(ctx, t) {
-		t.approved = c.chance.IntN(4) > 0
-		if !c.say(ctx, t, map[bool]string{true: "yes", false: "no"}[t.approved]) {
+		answer := "no"
+		if c.chance.IntN(4) > 0 {
+			answer, t.approved = "yes", append(t.approved, t.asked...)
+		}
+		if !c.say(ctx, t, answer) {
 			return false
 		}
 	}
@@ -197,7 +209,7 @@ func (c *client) attempt(ctx context.Context, t *turn, req *a2apb.SendMessageReq
 		t.first = seqOf(task.GetMetadata())
 		t.last = t.first
 		if state := task.GetStatus().GetState(); mesh.Terminal(state) || mesh.Interrupted(state) {
-			t.state = state // an earlier attempt had arrived, and all has happened since
+			t.status(task.GetStatus()) // an earlier attempt had arrived, and all has happened since
 			return task.GetId(), nil
 		}
 	}
@@ -225,7 +237,7 @@ func (c *client) see(t *turn, u *a2apb.StreamResponse) bool {
 	}
 	t.seen[seq], t.last = is, seq
 	if s := u.GetStatusUpdate(); s != nil {
-		t.state = s.GetStatus().GetState()
+		t.status(s.GetStatus())
 	}
 	return !mesh.Terminal(t.state) && !mesh.Interrupted(t.state)
 }

@@ -26,14 +26,15 @@ func TestMain(m *testing.M) {
 func TestOperators(t *testing.T) {
 	source := "package p\n\nfunc f(a []int, err error) (int, error) {\n%s\n}\n"
 	for body, want := range map[string]string{
-		"if len(a) < 3 { g() }":       "< to <=|<=;condition negated|!(len(a) < 3);branch dropped|;off by one|4;statement dropped|",
-		"for !ok { continue }":        "without !|;break and continue|break",
-		"return 0, err":               "error swallowed|nil;off by one|1",
-		"x := a == b && c":            "== to !=|!=;&& to |||||",
-		"defer g(); n++":              "statement dropped|;statement dropped|",
-		"return min(1, 2), nil":       "min and max|max;off by one|2;off by one|3",
-		"switch { case ok: g() }":     "case dropped|",
-		`return 0, Errorf("%d", 1+1)`: "off by one|1", // words are not changed
+		"if len(a) < 3 { g() }":            "< to <=|<=;condition negated|!(len(a) < 3);branch dropped|;off by one|4;statement dropped|",
+		"for !ok { continue }":             "without !|;break and continue|break",
+		"return 0, err":                    "error swallowed|nil;off by one|1",
+		"x := a == b && c":                 "== to !=|!=;&& to |||||",
+		"defer g(); n++":                   "statement dropped|;statement dropped|",
+		"return min(1, 2), nil":            "min and max|max;off by one|2;off by one|3",
+		"switch { case ok: g() }":          "case dropped|",
+		`return 0, Errorf("%d", 1+1)`:      "off by one|1", // words are not changed
+		`if x { d.Logger.Info("x") }; n--`: "statement dropped|",
 	} {
 		found, err := mutate("p.go", []byte(strings.Replace(source, "%s", body, 1)))
 		if err != nil {
@@ -48,6 +49,9 @@ func TestOperators(t *testing.T) {
 			if m.place() != "p.go:4" || !strings.Contains(m.diff(), "    -"+body+"\n") {
 				t.Errorf("%s: %s\n%s", body, m.place(), m.diff())
 			}
+		}
+		if strings.Contains(body, "Logger") && len(got) > 1 || strings.Contains(body, "Errorf") && len(got) > 1 {
+			t.Errorf("%s: words are for nobody to notice: %q", body, got)
 		}
 		for w := range strings.SplitSeq(want, ";") {
 			if !slices.Contains(got, w) {

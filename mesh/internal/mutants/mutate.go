@@ -137,6 +137,9 @@ func (o *operators) visit(n ast.Node) bool {
 			o.add("off by one", n.Pos(), n.End(), strconv.Itoa(v+1))
 		}
 	case *ast.IfStmt:
+		if n.Else == nil && allTalk(n.Body.List) {
+			return false
+		}
 		o.add("condition negated", n.Cond.Pos(), n.Cond.End(), "!("+o.text(n.Cond)+")")
 		o.drop("branch", n.Body.List)
 	case *ast.CaseClause:
@@ -201,6 +204,18 @@ func (o *operators) early(f *ast.FuncDecl) {
 
 func (o *operators) text(n ast.Node) string {
 	return string(o.source[o.offset(n.Pos()):o.offset(n.End())])
+}
+
+// allTalk reports whether statements do nothing but write log lines.
+func allTalk(body []ast.Stmt) bool {
+	return len(body) > 0 && !slices.ContainsFunc(body, func(s ast.Stmt) bool {
+		e, ok := s.(*ast.ExprStmt)
+		if !ok {
+			return true
+		}
+		c, ok := e.X.(*ast.CallExpr)
+		return !ok || !talks(c)
+	})
 }
 
 // talks reports whether a call only writes a log line or the words of an error:
