@@ -51,9 +51,11 @@ func TestChaos(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = m.end(syscall.SIGKILL) }) // if it is there still
 	talking, quiet := context.WithCancel(t.Context())
+	life, off := context.WithCancel(t.Context())
+	defer off()
 	var wg sync.WaitGroup
 	for i := range clients {
-		c := &client{m: m, l: l, name: string(rune('a' + i)), chance: rand.New(rand.NewPCG(s, uint64(i+1)))}
+		c := &client{m: m, l: l, name: string(rune('a' + i)), chance: rand.New(rand.NewPCG(s, uint64(i+1))), life: life}
 		wg.Go(func() { c.run(talking) })
 	}
 	chance := rand.New(rand.NewPCG(s, 0))
@@ -67,6 +69,7 @@ func TestChaos(t *testing.T) {
 		k.touched(ctx, 8)
 		cancel()
 		if l.failed(t) {
+			off() // what is wrong may not end
 			break
 		}
 		if (round+1)%20 == 0 {

@@ -93,7 +93,8 @@ type client struct {
 	l      *ledger
 	name   string
 	chance *rand.Rand
-	n      int // plans so far
+	n      int             // plans so far
+	life   context.Context // when it ends, all is off
 }
 
 // run talks until the context ends, and finishes what it has begun.
@@ -120,7 +121,7 @@ func (c *client) turn(thread string) bool {
 		t.steps = append(t.steps, kinds[c.chance.IntN(len(kinds))])
 	}
 	text := fmt.Sprintf("plan %s of chaos-%s: %s", t.plan, c.name, strings.Join(t.steps, " "))
-	ctx, cancel := context.WithTimeout(context.Background(), 3*patient)
+	ctx, cancel := context.WithTimeout(c.life, 3*patient)
 	defer cancel()
 	if !c.say(ctx, t, text) {
 		return false
@@ -171,6 +172,8 @@ func (c *client) say(ctx context.Context, t *turn, words string) bool {
 			}
 			again = false
 			c.l.count("resends", 1)
+		case c.life.Err() != nil:
+			return false
 		case ctx.Err() != nil:
 			c.l.fault("message %s of %s was not acknowledged in time: %v", msg.MessageId, t.plan, err)
 			return false
@@ -262,6 +265,8 @@ func (c *client) follow(ctx context.Context, t *turn) bool {
 		}
 		err := c.read(ctx, t, last)
 		switch {
+		case c.life.Err() != nil:
+			return false
 		case ctx.Err() != nil:
 			c.l.fault("%s (task %s, after %d, %v) does not end: %v", t.plan, t.task, last, state, err)
 			return false
