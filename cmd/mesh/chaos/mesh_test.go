@@ -47,11 +47,11 @@ func (m *target) Write(p []byte) (int, error) {
 	return m.said.Write(p)
 }
 
-// build makes the binary.
+// build makes the binary, of what make build may have compiled.
 func build(t *testing.T) string {
 	t.Helper()
 	bin := filepath.Join(t.TempDir(), "mesh")
-	if out, err := exec.Command("go", "build", "-o", bin, "agentmesh/cmd/mesh").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-trimpath", "-o", bin, "agentmesh/cmd/mesh").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	return bin

@@ -86,7 +86,7 @@ func (c config) run(ctx context.Context) error {
 	}
 	defer func() { _ = os.RemoveAll(temp) }() // what is left there hurts nobody
 	r := &runner{root: root, temp: temp, self: self, patience: map[string]time.Duration{}}
-	fmt.Printf("mutants: seed %d\n", c.seed)
+	fmt.Fprintf(os.Stdout, "mutants: seed %d\n", c.seed)
 	chance := rand.New(rand.NewPCG(c.seed, 0)) //nolint:gosec // a sample that can be had again
 	if c.named {
 		if err := c.guarantees(ctx, r, chance); err != nil {
@@ -114,7 +114,7 @@ func (c config) guarantees(ctx context.Context, r *runner, chance *rand.Rand) er
 		all = all[:min(c.only, len(all))]
 	}
 	t := c.each(ctx, r, all, len(all), func(m *mutant) []suite { return m.by })
-	fmt.Printf("guarantees: %v\n", t)
+	fmt.Fprintf(os.Stdout, "guarantees: %v\n", t)
 	if t.killed.Load() < int64(len(all)) {
 		return errors.Join(append(t.errs, errSurvived)...)
 	}
@@ -146,9 +146,9 @@ func (c config) sample(ctx context.Context, r *runner, chance *rand.Rand) error 
 		slices.SortStableFunc(suites[1:], func(a, b suite) int { return cmp.Compare(r.patience[a.pkg], r.patience[b.pkg]) })
 		by[dir] = suites
 	}
-	fmt.Printf("sample: %d of %d mutants\n", min(c.n, len(all)), len(all))
+	fmt.Fprintf(os.Stdout, "sample: %d of %d mutants\n", min(c.n, len(all)), len(all))
 	t := c.each(ctx, r, all, c.n, func(m *mutant) []suite { return by[filepath.ToSlash(filepath.Dir(m.file))] })
-	fmt.Printf("sample: %v\n", t)
+	fmt.Fprintf(os.Stdout, "sample: %v\n", t)
 	return errors.Join(t.errs...)
 }
 
@@ -196,14 +196,14 @@ func (t *tally) judge(ctx context.Context, r *runner, i int, m *mutant, suites [
 	switch v {
 	case killed:
 		t.killed.Add(1)
-		fmt.Printf("killed   %s: %s, by %s (%v)\n", m.place(), m.what, by, took)
+		fmt.Fprintf(os.Stdout, "killed   %s: %s, by %s (%v)\n", m.place(), m.what, by, took)
 	case survived:
 		t.survived.Add(1)
-		fmt.Printf("SURVIVED %s: %s (%v)\n%s", m.place(), m.what, took, m.diff())
+		fmt.Fprintf(os.Stdout, "SURVIVED %s: %s (%v)\n%s", m.place(), m.what, took, m.diff())
 	case invalid:
 		t.invalid.Add(1)
 		if m.by != nil {
-			fmt.Printf("INVALID  %s: %s does not compile\n", m.place(), m.what)
+			fmt.Fprintf(os.Stdout, "INVALID  %s: %s does not compile\n", m.place(), m.what)
 		}
 	default:
 		t.unknown.Add(1)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -16,7 +17,7 @@ const module = "../../.."
 // mutant may take: it is the test binary.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 2 && os.Args[1] == "-limited" {
-		os.Stderr.WriteString(limited(os.Args[2:]).Error())
+		fmt.Fprintln(os.Stderr, limited(os.Args[2:]))
 		os.Exit(1)
 	}
 	os.Exit(m.Run())

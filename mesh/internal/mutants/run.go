@@ -49,25 +49,28 @@ func (r *runner) test(ctx context.Context, n int, m *mutant, suites []suite) (ve
 	if err != nil {
 		return unknown, "", err
 	}
-	if _, err := r.command(ctx, "build", "-overlay", overlay, "./"+filepath.ToSlash(filepath.Dir(m.file))); err != nil {
-		if ctx.Err() != nil {
+	if _, ok := r.command(ctx, "build", "-trimpath", "-overlay", overlay, "./"+filepath.ToSlash(filepath.Dir(m.file))); !ok {
+		if ended(ctx) {
 			return unknown, "", nil
 		}
 		return invalid, "", nil
 	}
 	for _, s := range suites {
-		out, err := r.tests(ctx, s, "-overlay", overlay)
+		out, ok := r.tests(ctx, s, "-overlay", overlay)
 		switch {
-		case ctx.Err() != nil:
+		case ended(ctx):
 			return unknown, "", nil
-		case err != nil && (strings.Contains(out, "[build failed]") || strings.Contains(out, "[setup failed]")):
+		case !ok && (strings.Contains(out, "[build failed]") || strings.Contains(out, "[setup failed]")):
 			return invalid, "", nil
-		case err != nil:
+		case !ok:
 			return killed, s.pkg, nil
 		}
 	}
 	return survived, "", nil
 }
+
+// ended reports whether the time is over: then a test that fails says nothing.
+func ended(ctx context.Context) bool { return ctx.Err() != nil }
 
 // overlay writes the mutant beside the tree and returns the file for -overlay.
 func (r *runner) overlay(n int, m *mutant) (string, error) {
@@ -79,7 +82,7 @@ func (r *runner) overlay(n int, m *mutant) (string, error) {
 	return overlay, errors.Join(os.WriteFile(source, m.mutated(), 0o600), os.WriteFile(overlay, data, 0o600))
 }
 
-func (r *runner) tests(ctx context.Context, s suite, flags ...string) (string, error) {
+func (r *runner) tests(ctx context.Context, s suite, flags ...string) (out string, passed bool) {
 	patience := most
 	if p, ok := r.patience[s.pkg]; ok {
 		patience = p
@@ -87,7 +90,8 @@ func (r *runner) tests(ctx context.Context, s suite, flags ...string) (string, e
 	if s.run != "" {
 		patience = short
 	}
-	args := append([]string{"test", "-count=1", "-failfast", "-vet=off", "-skip", "^TestInterop", "-timeout", patience.String(), "-exec", r.self + " -limited"}, flags...)
+	// What make build has compiled, with -trimpath, need not be again.
+	args := append([]string{"test", "-trimpath", "-count=1", "-failfast", "-vet=off", "-skip", "^TestInterop", "-timeout", patience.String(), "-exec", r.self + " -limited"}, flags...)
 	if s.run != "" {
 		args = append(args, "-run", s.run)
 	}
@@ -97,16 +101,20 @@ func (r *runner) tests(ctx context.Context, s suite, flags ...string) (string, e
 	return r.command(ctx, append(args, s.pkg)...)
 }
 
-// command runs go in a group of its own, all of which ends with ctx.
-func (r *runner) command(ctx context.Context, args ...string) (string, error) {
-	cmd := exec.CommandContext(ctx, "go", args...)
+// command runs go in a group of its own, all of which ends with ctx, and reports
+// whether it succeeded.
+func (r *runner) command(ctx context.Context, args ...string) (string, bool) {
+	cmd := exec.CommandContext(ctx, "go", args...) //nolint:gosec // a tool of developers
 	cmd.Dir = r.root
 	cmd.Env = append(os.Environ(), "RAPID_NOFAILFILE=1") // or a property that fails writes into the tree
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = 5 * time.Second
 	out, err := cmd.CombinedOutput()
-	return string(out), err
+	if err != nil {
+		return fmt.Sprintf("%s%v", out, err), false
+	}
+	return string(out), true
 }
 
 // maxMemory is what a test may write to: a mutant may be a loop that takes it all.
@@ -133,8 +141,8 @@ func (r *runner) calibrate(ctx context.Context, suites []suite) error {
 			continue
 		}
 		begun := time.Now()
-		if out, err := r.tests(ctx, s); err != nil {
-			return fmt.Errorf("without a mutant %s fails: %w\n%s", s.pkg, err, out)
+		if out, ok := r.tests(ctx, s); !ok {
+			return fmt.Errorf("without a mutant %s fails:\n%s", s.pkg, out)
 		}
 		r.patience[s.pkg] = min(most, 20*time.Second+3*time.Since(begun)).Round(time.Second)
 	}
@@ -148,9 +156,9 @@ func (r *runner) importers(ctx context.Context, dirs, more []string) (map[string
 	for _, d := range append(append([]string{}, dirs...), more...) {
 		args = append(args, "./"+d)
 	}
-	out, err := r.command(ctx, args...)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %s", err, out)
+	out, ok := r.command(ctx, args...)
+	if !ok {
+		return nil, fmt.Errorf("go list: %s", out)
 	}
 	by := map[string][]suite{}
 	for _, d := range dirs {
