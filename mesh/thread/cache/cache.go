@@ -100,8 +100,8 @@ func (s *States) Decide(ctx context.Context, key mesh.ThreadKey, f func(*thread.
 func (s *States) Reserve(ctx context.Context, key mesh.ThreadKey, f func(*thread.State, Reserved) (Decision, error)) error {
 	e := s.use(key)
 	defer s.release(key, e)
-	t := e.enter()
-	defer e.leave(t)
+	t := new(ticket)
+	defer e.end(t)
 	for try := 0; ; {
 		if err := s.catchUp(ctx, key, e); err != nil {
 			return err
@@ -131,8 +131,8 @@ func (s *States) Reserve(ctx context.Context, key mesh.ThreadKey, f func(*thread
 func (s *States) Delete(ctx context.Context, key mesh.ThreadKey, f func(*thread.State) error) error {
 	e := s.use(key)
 	defer s.release(key, e)
-	t := e.enter()
-	defer e.leave(t)
+	t := new(ticket)
+	defer e.end(t)
 	for {
 		if err := s.catchUp(ctx, key, e); err != nil {
 			return err
@@ -153,7 +153,7 @@ func (s *States) Delete(ctx context.Context, key mesh.ThreadKey, f func(*thread.
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.reset()
+	e.reset(e.pos)
 	return nil
 }
 
@@ -188,7 +188,7 @@ func (s *States) Forget(key mesh.ThreadKey) {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.reset()
+	e.reset(0)
 }
 
 // page is how many events are read at a time.
@@ -198,27 +198,36 @@ const page = 512
 // read as long as it has nothing that the state has not: what this process
 // appends and what it is fed need not be read again.
 func (s *States) catchUp(ctx context.Context, key mesh.ThreadKey, e *entry) error {
-	const op = "cache.catchUp"
-	info, _, err := s.log.Info(ctx, key)
-	if err != nil {
-		return mesh.Wrap(op, err)
-	}
-	if e.has(info) {
-		return nil
-	}
-	e.reading.Lock()
-	defer e.reading.Unlock()
-	for !e.has(info) {
+	var goal threadlog.Info
+	for {
 		from := e.at()
-		// The last one that the state has comes along, to tell whether the thread
-		// is still the same.
-		events, err := s.log.Read(ctx, key, max(from.seq-1, 0), page)
+		info, _, err := s.log.Info(ctx, key)
 		if err != nil {
-			return mesh.Wrap(op, err)
+			return mesh.Wrap("cache.catchUp", err)
 		}
-		if e.continued(from, events) && len(events) < page {
+		if info.Last > 0 && info.FirstPos == goal.FirstPos { // what came meanwhile may be missing
+			info = goal
+		}
+		if goal = info; e.has(from, info) {
 			return nil
 		}
+		if err := s.read(ctx, key, e, info); err != nil {
+			return mesh.Wrap("cache.catchUp", err)
+		}
+	}
+}
+
+// read brings the state to where the log was at info, if the thread is still the
+// same.
+func (s *States) read(ctx context.Context, key mesh.ThreadKey, e *entry, info threadlog.Info) error {
+	e.reading.Lock()
+	defer e.reading.Unlock()
+	for done := e.take(nil, info); !done; {
+		events, err := s.log.Read(ctx, key, e.at().seq, page)
+		if err != nil {
+			return err
+		}
+		done = e.take(events, info) || len(events) < page
 	}
 	return nil
 }

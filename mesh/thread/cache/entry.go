@@ -15,23 +15,35 @@ type entry struct {
 
 	mu    sync.Mutex // guards the rest; never held over the disk
 	state *thread.State
-	// pos is that of the last event applied, of any thread with the key: those
-	// of a thread that was deleted are before all of the next one.
-	pos mesh.Pos
+	// first is the position of the thread's first event, and pos that of the last
+	// one applied, of any thread with the key: those of a thread that was deleted
+	// are before all of the next one.
+	first, pos mesh.Pos
 	// ahead has events that were appended here, until the state has those
 	// before them: appends of one thread return in any order.
 	ahead    map[mesh.Seq]*mesh.Event
 	reserved Reserved
 	queue    []*ticket // in the order in which they came
+	alone    int       // how many of them must have something alone
 }
 
 // maxAhead bounds what waits in ahead. What does not is read.
 const maxAhead = 1024
 
+// end ends what the ticket wanted, however it ended.
+func (e *entry) end(t *ticket) {
+	if t.holds == nil { // it is in the queue no more; nobody else changes that
+		return
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.leave(t)
+}
+
 // A place is a state's in the log.
 type place struct {
-	seq mesh.Seq
-	pos mesh.Pos
+	first, pos mesh.Pos
+	seq        mesh.Seq
 }
 
 func newEntry() *entry {
@@ -41,37 +53,40 @@ func newEntry() *entry {
 func (e *entry) at() place {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return place{e.state.Seq, e.pos}
+	return place{e.first, e.pos, e.state.Seq}
 }
 
-// has reports whether the state has all that the thread had when info was asked
-// for. A thread that seems to be gone is not decided here.
-func (e *entry) has(info threadlog.Info) bool {
-	at := e.at()
-	if info.Last == 0 || at.seq == 0 {
-		return info.Last == at.seq
-	}
-	return info.LastPos <= at.pos
-}
-
-// continued applies what was read from the event at from on. If the thread does
-// not have that one any more it is another, and the state begins afresh: false.
-func (e *entry) continued(from place, events []*mesh.Event) bool {
+// has reports whether the state has what the thread had when info was asked for,
+// after the state was at from. If it is of a thread that is there no more, it
+// begins afresh.
+func (e *entry) has(from place, info threadlog.Info) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if from.seq > 0 && (len(events) == 0 || events[0].Seq != from.seq || events[0].Pos != from.pos) {
-		e.reset()
-		return false
+	if info.Last == 0 {
+		if e.first == from.first {
+			e.reset(e.pos)
+		}
+		return true
 	}
+	if e.state.Seq > 0 && e.first < info.FirstPos {
+		e.reset(info.FirstPos - 1)
+	}
+	return e.state.Seq > 0 && e.pos >= info.LastPos
+}
+
+// take applies what was read, and reports whether it has got as far as info.
+func (e *entry) take(events []*mesh.Event, info threadlog.Info) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	for _, ev := range events {
 		e.apply(ev)
 	}
-	return true
+	return e.state.Seq > 0 && e.pos >= info.LastPos
 }
 
-// reset begins afresh. The caller holds mu.
-func (e *entry) reset() {
-	e.state = new(thread.State)
+// reset begins afresh, with what comes after pos. The caller holds mu.
+func (e *entry) reset(pos mesh.Pos) {
+	e.state, e.first, e.pos = new(thread.State), 0, pos
 	e.dropAhead()
 }
 
@@ -87,6 +102,9 @@ func (e *entry) dropAhead() {
 // it. The caller holds mu.
 func (e *entry) apply(ev *mesh.Event) {
 	for ; ev != nil && ev.Seq == e.state.Seq+1 && ev.Pos > e.pos; ev = e.ahead[ev.Seq+1] {
+		if e.state.Seq == 0 {
+			e.first = ev.Pos
+		}
 		e.state.Apply(ev)
 		e.pos = ev.Pos
 		delete(e.ahead, ev.Seq)

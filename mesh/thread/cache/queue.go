@@ -10,54 +10,86 @@ import (
 // A ticket is a place in the queue of those who want to append to a thread.
 type ticket struct {
 	// holds has the scopes in which it appends or that it depends on; true for
-	// those that it must have alone. It is nil before its callback has run.
-	holds map[mesh.Scope]bool
-	all   bool // it must have the thread alone
-	away  bool // what it wants is on its way
-	// moved is closed when the ticket's place has changed, and then replaced.
-	moved    chan struct{}
-	reserved []string // ids of what is on its way
+	// those that it must have alone.
+	holds    map[mesh.Scope]bool
+	alone    bool          // it must have one of them alone
+	all      bool          // it must have the thread alone
+	away     bool          // what it wants is on its way
+	moved    chan struct{} // of those who wait for it; closed when its place changes
+	reserved []string      // ids of what is on its way
 }
 
-func (e *entry) enter() *ticket {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	t := &ticket{moved: make(chan struct{})}
-	e.queue = append(e.queue, t)
-	return t
+// queued puts the ticket into the queue with what it wants now. It keeps the
+// place that it has. The caller holds mu.
+func (e *entry) queued(t *ticket, want map[mesh.Scope]bool) {
+	if t.holds == nil {
+		e.queue = append(e.queue, t)
+	}
+	before := t.alone
+	t.holds, t.alone = want, t.all
+	for _, alone := range want {
+		t.alone = t.alone || alone
+	}
+	e.count(before, -1)
+	e.count(t.alone, 1)
 }
 
+func (e *entry) count(alone bool, n int) {
+	if alone {
+		e.alone += n
+	}
+}
+
+// leave takes the ticket out of the queue. The caller holds mu.
 func (e *entry) leave(t *ticket) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
+	if t.holds == nil {
+		return
+	}
 	e.queue = slices.DeleteFunc(e.queue, func(o *ticket) bool { return o == t })
-	close(t.moved)
+	e.count(t.alone, -1)
+	t.holds, t.alone = nil, false
+	t.wake()
 }
 
-// first returns what tells when the ticket may look again, or nil if nothing is
+// wake tells those who wait for the ticket that they may look again.
+func (t *ticket) wake() {
+	if t.moved != nil {
+		close(t.moved)
+		t.moved = nil
+	}
+}
+
+func (t *ticket) waited() <-chan struct{} {
+	if t.moved == nil {
+		t.moved = make(chan struct{})
+	}
+	return t.moved
+}
+
+// blocking returns what tells when the ticket may look again, or nil if nothing is
 // in its way: nothing that is on its way, and nothing that came before it and
 // waits. The caller holds mu.
-func (e *entry) first(t *ticket) <-chan struct{} {
-	var earlier bool
-	for i := len(e.queue) - 1; i >= 0; i-- {
-		o := e.queue[i]
+func (e *entry) blocking(t *ticket) <-chan struct{} {
+	if e.alone == 0 { // as long as all share
+		return nil
+	}
+	earlier := false
+	for _, o := range slices.Backward(e.queue) {
 		if o == t {
 			earlier = true
-			continue
-		}
-		if (earlier || o.away) && t.clashes(o) {
-			return o.moved
+		} else if (earlier || o.away) && t.clashes(o) {
+			return o.waited()
 		}
 	}
 	return nil
 }
 
 func (t *ticket) clashes(o *ticket) bool {
-	if o.holds == nil {
-		return false
-	}
 	if t.all || o.all {
 		return true
+	}
+	if !t.alone && !o.alone {
+		return false
 	}
 	for scope, alone := range t.holds {
 		if others, holds := o.holds[scope]; holds && (alone || others) {
@@ -75,14 +107,14 @@ func (e *entry) decide(t *ticket, f func(*thread.State, Reserved) (Decision, err
 	if d, err = f(e.state, e.reserved); err != nil || len(d.Events) == 0 {
 		return d, nil, nil, err
 	}
-	t.holds = holds(d)
-	if first = e.first(t); first == nil {
+	e.queued(t, holds(d))
+	if first = e.blocking(t); first == nil {
 		first = e.same(d)
 	}
 	if first != nil {
 		return d, nil, first, nil
 	}
-	want = map[mesh.Scope]mesh.Seq{}
+	want = make(map[mesh.Scope]mesh.Seq, len(t.holds))
 	for scope := range t.holds {
 		want[scope] = e.state.LastDecision(scope)
 	}
@@ -116,8 +148,11 @@ func (e *entry) land(t *ticket, d Decision, err error) (fenced bool) {
 		e.dropAhead()
 	}
 	t.away, t.reserved = false, nil
-	close(t.moved)
-	t.moved = make(chan struct{})
+	if err == nil {
+		e.leave(t)
+	} else {
+		t.wake()
+	}
 	return d.Epoch != 0 && d.Epoch < e.state.Epoch
 }
 
@@ -129,8 +164,9 @@ func (e *entry) close(t *ticket, f func(*thread.State) error) (<-chan struct{}, 
 	if err := f(e.state); err != nil {
 		return nil, err
 	}
-	t.holds, t.all = map[mesh.Scope]bool{}, true
-	first := e.first(t)
+	t.all = true
+	e.queued(t, map[mesh.Scope]bool{})
+	first := e.blocking(t)
 	t.away = first == nil
 	return first, nil
 }
@@ -147,7 +183,7 @@ func (e *entry) same(d Decision) <-chan struct{} {
 		}
 		for _, o := range e.queue {
 			if slices.Contains(o.reserved, ev.ID) {
-				return o.moved
+				return o.waited()
 			}
 		}
 		return settled // it has come, and is to be read

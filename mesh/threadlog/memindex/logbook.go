@@ -122,7 +122,7 @@ func (b *Book) Info(key mesh.ThreadKey) (threadlog.Info, bool) {
 
 func (t *thread) info() threadlog.Info {
 	n := len(t.positions)
-	return threadlog.Info{Key: t.key, Last: mesh.Seq(n), LastPos: t.positions[n-1], Epoch: t.epoch}
+	return threadlog.Info{Key: t.key, Last: mesh.Seq(n), LastPos: t.positions[n-1], FirstPos: t.positions[0], Epoch: t.epoch}
 }
 
 // Threads implements [threadlog.Catalog]. Its cost grows with the number of
