@@ -45,6 +45,7 @@ func TestOneOfManyCallsAtOnceGetsTheLastOne(t *testing.T) {
 		} {
 			l := over(&countingStore{Backend: s}, WithBudgets(b))
 			mine := l.run(t, l.post(t), "main", "*")
+			mine.User = name // whom the threads before do not count for
 			l.calls(t, mine, 0, 2)
 			var all sync.WaitGroup
 			var made atomic.Int32
@@ -86,10 +87,11 @@ func (f *failing) Append(ctx context.Context, k mesh.ThreadKey, b *threadlog.Bat
 // limit, and volume.
 func TestAnAppendThatFailsGivesBackWhatItReserved(t *testing.T) {
 	stores(t, func(t *testing.T, s threadlog.Backend) {
-		for _, b := range []limit.Budgets{{TurnCalls: 3}, {ThreadCalls: 3, TurnCalls: limit.Unlimited}, {UserCalls: 3}} {
+		for i, b := range []limit.Budgets{{TurnCalls: 3}, {ThreadCalls: 3, TurnCalls: limit.Unlimited}, {UserCalls: 3}} {
 			disk := &failing{Backend: s}
 			l := over(&countingStore{Backend: disk}, WithBudgets(b))
 			mine := l.run(t, l.post(t), "main", "*")
+			mine.User = fmt.Sprint("user", i) // whom the threads before do not count for
 			l.calls(t, mine, 0, 2)
 			before := l.volumes.get(mine.Execution)
 			disk.fail.Store(true)
