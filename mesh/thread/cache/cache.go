@@ -21,6 +21,7 @@ package cache
 import (
 	"context"
 	"maps"
+	"runtime"
 	"sync"
 
 	"agentmesh/mesh"
@@ -198,7 +199,14 @@ const page = 512
 // read as long as it has nothing that the state has not: what this process
 // appends and what it is fed need not be read again.
 func (s *States) catchUp(ctx context.Context, key mesh.ThreadKey, e *entry) error {
-	var goal threadlog.Info
+	goal, _, err := s.log.Info(ctx, key)
+	if err != nil {
+		return mesh.Wrap("cache.catchUp", err)
+	}
+	if e.has(goal) {
+		return nil
+	}
+	runtime.Gosched() // own appends that the log has may be about to land
 	for {
 		from := e.at()
 		info, _, err := s.log.Info(ctx, key)
@@ -208,7 +216,7 @@ func (s *States) catchUp(ctx context.Context, key mesh.ThreadKey, e *entry) erro
 		if info.Last > 0 && info.FirstPos == goal.FirstPos { // what came meanwhile may be missing
 			info = goal
 		}
-		if goal = info; e.has(from, info) {
+		if goal = info; e.is(from, info) {
 			return nil
 		}
 		if err := s.read(ctx, key, e, info); err != nil {
@@ -222,12 +230,13 @@ func (s *States) catchUp(ctx context.Context, key mesh.ThreadKey, e *entry) erro
 func (s *States) read(ctx context.Context, key mesh.ThreadKey, e *entry, info threadlog.Info) error {
 	e.reading.Lock()
 	defer e.reading.Unlock()
-	for done := e.take(nil, info); !done; {
+	for done := e.has(info); !done; {
 		events, err := s.log.Read(ctx, key, e.at().seq, page)
 		if err != nil {
 			return err
 		}
-		done = e.take(events, info) || len(events) < page
+		e.take(events)
+		done = e.has(info) || len(events) < page
 	}
 	return nil
 }

@@ -56,10 +56,18 @@ func (e *entry) at() place {
 	return place{e.first, e.pos, e.state.Seq}
 }
 
-// has reports whether the state has what the thread had when info was asked for,
+// has reports whether the state is of the thread that info is about, and has what
+// it had then.
+func (e *entry) has(info threadlog.Info) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.first == info.FirstPos && (info.Last == 0 || e.pos >= info.LastPos)
+}
+
+// is reports whether the state has what the thread had when info was asked for,
 // after the state was at from. If it is of a thread that is there no more, it
 // begins afresh.
-func (e *entry) has(from place, info threadlog.Info) bool {
+func (e *entry) is(from place, info threadlog.Info) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if info.Last == 0 {
@@ -68,20 +76,19 @@ func (e *entry) has(from place, info threadlog.Info) bool {
 		}
 		return true
 	}
-	if e.state.Seq > 0 && e.first < info.FirstPos {
+	if e.first != 0 && e.first < info.FirstPos {
 		e.reset(info.FirstPos - 1)
 	}
-	return e.state.Seq > 0 && e.pos >= info.LastPos
+	return e.first != 0 && e.pos >= info.LastPos
 }
 
-// take applies what was read, and reports whether it has got as far as info.
-func (e *entry) take(events []*mesh.Event, info threadlog.Info) bool {
+// take applies what was read.
+func (e *entry) take(events []*mesh.Event) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, ev := range events {
 		e.apply(ev)
 	}
-	return e.state.Seq > 0 && e.pos >= info.LastPos
 }
 
 // reset begins afresh, with what comes after pos. The caller holds mu.
