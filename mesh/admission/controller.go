@@ -1,6 +1,6 @@
-// Package admission has the rules of what agents may append to a thread: an
-// [Controller.Append] takes what an execution wants to add under its grant, and
-// adds all of it or nothing.
+// Package admission has the rules of what agents may append to a thread: a
+// [Controller] takes what an execution wants to add under its grant, and adds all
+// of it or nothing.
 //
 // What an execution may say is: its own model, tool and skill calls, approvals,
 // notes and limits, its dispatches and how they ended, and, as it is who reads

@@ -208,7 +208,7 @@ func (s *States) catchUp(ctx context.Context, key mesh.ThreadKey, e *entry) erro
 	}
 	runtime.Gosched() // own appends that the log has may be about to land
 	for {
-		from := e.at()
+		from, _ := e.at()
 		info, _, err := s.log.Info(ctx, key)
 		if err != nil {
 			return mesh.Wrap("cache.catchUp", err)
@@ -231,7 +231,8 @@ func (s *States) read(ctx context.Context, key mesh.ThreadKey, e *entry, info th
 	e.reading.Lock()
 	defer e.reading.Unlock()
 	for done := e.has(info); !done; {
-		events, err := s.log.Read(ctx, key, e.at().seq, page)
+		_, last := e.at()
+		events, err := s.log.Read(ctx, key, last, page)
 		if err != nil {
 			return err
 		}

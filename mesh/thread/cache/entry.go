@@ -40,20 +40,15 @@ func (e *entry) end(t *ticket) {
 	e.leave(t)
 }
 
-// A place is a state's in the log.
-type place struct {
-	first, pos mesh.Pos
-	seq        mesh.Seq
-}
-
 func newEntry() *entry {
 	return &entry{state: new(thread.State), ahead: map[mesh.Seq]*mesh.Event{}, reserved: Reserved{}}
 }
 
-func (e *entry) at() place {
+// at returns which thread the state is of, and its last event.
+func (e *entry) at() (first mesh.Pos, last mesh.Seq) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return place{e.first, e.pos, e.state.Seq}
+	return e.first, e.state.Seq
 }
 
 // has reports whether the state is of the thread that info is about, and has what
@@ -65,13 +60,13 @@ func (e *entry) has(info threadlog.Info) bool {
 }
 
 // is reports whether the state has what the thread had when info was asked for,
-// after the state was at from. If it is of a thread that is there no more, it
+// after the state was of the thread from. If it is of one that is there no more, it
 // begins afresh.
-func (e *entry) is(from place, info threadlog.Info) bool {
+func (e *entry) is(from mesh.Pos, info threadlog.Info) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if info.Last == 0 {
-		if e.first == from.first {
+		if e.first == from {
 			e.reset(e.pos)
 		}
 		return true
