@@ -65,8 +65,8 @@ func checkAnswer(t *testing.T, m *realMesh, id string, h heardTurn, parts ...str
 		}
 	}
 	log := m.log(id)
-	if log[2].GetMessagePosted().GetMessage().GetContextId() != id {
-		t.Errorf("the message is not the thread's: %v", log[2])
+	if log[1].GetMessagePosted().GetMessage().GetContextId() != id {
+		t.Errorf("the message is not the thread's: %v", log[1])
 	}
 	asked, said, stored := "", false, ""
 	for _, e := range log {

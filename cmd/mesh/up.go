@@ -17,6 +17,7 @@ import (
 	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
 	"agentmesh/mesh/node"
+	"agentmesh/mesh/node/datafolder"
 	"agentmesh/mesh/skill"
 	"agentmesh/skills"
 )
@@ -173,7 +174,7 @@ func (a *app) logger(level string) (*slog.Logger, error) {
 
 // nodeOptions are what a node gets beside its configuration.
 func nodeOptions(cfg *node.Config, c *crew, logger *slog.Logger) node.Options {
-	opts := node.Options{Builtins: c.builtins(), Skills: []fs.FS{skills.FS}, Handlers: installed(), Logger: logger,
+	opts := node.Options{Builtins: c.builtins(), Skills: []fs.FS{skills.FS}, Handlers: installed(), Logger: logger, Backend: datafolder.Opener(logger),
 		Sources: []func(context.Context, *skill.Library) error{func(ctx context.Context, l *skill.Library) error { return c.kit.servers.Run(ctx, l) }}}
 	info, _ := debug.ReadBuildInfo()
 	opts.Version = versionOf(info)

@@ -42,18 +42,15 @@ func (s *server) admit(ctx context.Context, op, tenant string, unknown *mesh.Err
 	return call, nil
 }
 
-// checkCard refuses what the agent's card does not offer: streams, if this is
+// checkOffered refuses what the agent's card does not offer: streams, if this is
 // one, and callers that do not support an extension that it requires (A2A v1.0
 // §3.3.4).
-func (s *server) checkCard(ctx context.Context, op string, call mesh.Call, stream bool) error {
-	card, err := s.service.Card(ctx)
-	if err != nil {
-		return mesh.Wrap(op, err)
-	}
-	if stream && !card.GetCapabilities().GetStreaming() {
+func (s *server) checkOffered(op string, call mesh.Call, stream bool) error {
+	offered := s.service.Capabilities()
+	if stream && !offered.GetStreaming() {
 		return UnsupportedOperation(op, "This agent does not stream; use SendMessage and GetTask")
 	}
-	for _, x := range card.GetCapabilities().GetExtensions() {
+	for _, x := range offered.GetExtensions() {
 		if x.GetRequired() && !slices.Contains(call.Extensions, x.GetUri()) {
 			return extensionRequired(op, x.GetUri())
 		}

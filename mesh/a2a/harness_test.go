@@ -82,7 +82,7 @@ func (s *shelf) task() *a2apb.Task {
 	return t
 }
 
-func (s *shelf) Card(context.Context) (*a2apb.AgentCard, error) { return s.card, nil }
+func (s *shelf) Capabilities() *a2apb.AgentCapabilities { return s.card.GetCapabilities() }
 
 func (s *shelf) Send(_ context.Context, req *a2apb.SendMessageRequest) (*a2a.Accepted, error) {
 	s.mu.Lock()

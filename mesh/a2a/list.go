@@ -83,11 +83,7 @@ func (s *server) GetExtendedAgentCard(ctx context.Context, req *a2apb.GetExtende
 	if _, err := s.admit(ctx, op, req.GetTenant(), mesh.ThreadNotFound(op)); err != nil {
 		return nil, err
 	}
-	card, err := s.service.Card(ctx)
-	if err != nil {
-		return nil, mesh.Wrap(op, err)
-	}
-	if !card.GetCapabilities().GetExtendedAgentCard() {
+	if !s.service.Capabilities().GetExtendedAgentCard() {
 		return nil, UnsupportedOperation(op, "There is no extended agent card; use the public one")
 	}
 	extender, ok := s.service.(Extender)
@@ -95,6 +91,6 @@ func (s *server) GetExtendedAgentCard(ctx context.Context, req *a2apb.GetExtende
 		return nil, &mesh.Error{Code: mesh.Precondition, Op: op, Reason: ReasonCardNotConfigured,
 			Detail: "The extended agent card is not configured; use the public one"}
 	}
-	card, err = extender.ExtendedCard(ctx)
+	card, err := extender.ExtendedCard(ctx)
 	return card, mesh.Wrap(op, err)
 }

@@ -56,7 +56,7 @@ func (s *server) SendMessage(ctx context.Context, req *a2apb.SendMessageRequest)
 	if err := s.checkSend(call, req); err != nil {
 		return nil, err
 	}
-	if err := s.checkCard(ctx, op, call, false); err != nil {
+	if err := s.checkOffered(op, call, false); err != nil {
 		return nil, err
 	}
 	acc, err := s.send(ctx, req)
@@ -103,7 +103,7 @@ func (s *server) SendStreamingMessage(req *a2apb.SendMessageRequest, stream grpc
 	if err := s.checkSend(call, req); err != nil {
 		return err
 	}
-	if err := s.checkCard(ctx, op, call, true); err != nil {
+	if err := s.checkOffered(op, call, true); err != nil {
 		return err
 	}
 	acc, err := s.send(ctx, req)
@@ -127,7 +127,7 @@ func (s *server) SubscribeToTask(req *a2apb.SubscribeToTaskRequest, stream grpc.
 	if err := checkTaskID(op, req.GetId()); err != nil {
 		return err
 	}
-	if err := s.checkCard(ctx, op, call, true); err != nil {
+	if err := s.checkOffered(op, call, true); err != nil {
 		return err
 	}
 	task, cursor, err := s.service.Task(ctx, req.GetId())

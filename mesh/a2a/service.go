@@ -40,8 +40,9 @@ type Update struct {
 // [mesh.CallFrom] of ctx. A task that does not exist and one that the caller
 // may not see are both [mesh.TaskNotFound].
 type Service interface {
-	// Card returns the agent card, shared and read-only.
-	Card(ctx context.Context) (*a2apb.AgentCard, error)
+	// Capabilities returns those of the agent card, shared and read-only. They
+	// are read with every call, so that they must cost nothing.
+	Capabilities() *a2apb.AgentCapabilities
 
 	// Send takes a validated message. When it returns, the message is as
 	// durable as the Service makes it and the task lives on without the caller.

@@ -1,13 +1,13 @@
 package admission
 
 import (
-	"container/list"
 	"fmt"
 	"sync"
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/threadlog/eventpb"
 
+	"github.com/hashicorp/golang-lru/v2/simplelru"
 	"google.golang.org/protobuf/proto"
 )
 
@@ -33,31 +33,27 @@ func (v volume) plus(o volume) volume { return volume{v.events + o.events, v.byt
 // number of them and forgets the one that has been quiet the longest. It is safe
 // for concurrent use. Use newVolumes.
 type volumes struct {
-	most  volume
-	known int
+	most volume
 
-	mu    sync.Mutex
-	of    map[mesh.ExecutionID]*list.Element // of *added
-	order *list.List                         // most recently added first
+	mu sync.Mutex
+	of *simplelru.LRU[mesh.ExecutionID, volume]
 }
 
-type added struct {
-	id mesh.ExecutionID
-	volume
-}
-
+// newVolumes returns volumes that remember known executions, at least 1.
 func newVolumes(most volume, known int) *volumes {
-	return &volumes{most: most, known: known, of: map[mesh.ExecutionID]*list.Element{}, order: list.New()}
+	of, err := simplelru.NewLRU[mesh.ExecutionID, volume](known, nil)
+	if err != nil {
+		panic(err)
+	}
+	return &volumes{most: most, of: of}
 }
 
 // get returns what was added of the execution.
 func (v *volumes) get(id mesh.ExecutionID) volume {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if e := v.of[id]; e != nil {
-		return e.Value.(*added).volume
-	}
-	return volume{}
+	sum, _ := v.of.Peek(id)
+	return sum
 }
 
 // add notes what was added.
@@ -65,17 +61,8 @@ func (v *volumes) add(more map[mesh.ExecutionID]volume) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	for id, m := range more {
-		e := v.of[id]
-		if e == nil {
-			if len(v.of) >= v.known {
-				delete(v.of, v.order.Remove(v.order.Back()).(*added).id)
-			}
-			e = v.order.PushFront(&added{id: id})
-			v.of[id] = e
-		}
-		v.order.MoveToFront(e)
-		a := e.Value.(*added)
-		a.volume = a.plus(m)
+		sum, _ := v.of.Peek(id)
+		v.of.Add(id, sum.plus(m))
 	}
 }
 

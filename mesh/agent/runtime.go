@@ -214,8 +214,11 @@ func (r *Runtime) sweep() {
 	}
 }
 
-// Card returns the agent's card.
-func (r *Runtime) Card(context.Context) (*a2apb.AgentCard, error) { return r.card, nil }
+// Card returns the agent's card, shared and read-only.
+func (r *Runtime) Card() *a2apb.AgentCard { return r.card }
+
+// Capabilities returns those of the agent's card.
+func (r *Runtime) Capabilities() *a2apb.AgentCapabilities { return r.card.GetCapabilities() }
 
 // Task returns the task of the caller's execution.
 func (r *Runtime) Task(ctx context.Context, id string) (*a2apb.Task, mesh.Seq, error) {

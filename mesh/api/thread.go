@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	meshv1 "agentmesh/gen/mesh/v1"
@@ -201,61 +200,6 @@ func (s *Threads) ListThreads(ctx context.Context, req *meshv1.ListThreadsReques
 		resp.NextPageToken = strconv.FormatInt(int64(infos[size-1].LastPos), 36)
 	}
 	return resp, nil
-}
-
-// ReadThread implements meshv1.ThreadServiceServer.
-func (s *Threads) ReadThread(ctx context.Context, req *meshv1.ReadThreadRequest) (*meshv1.ReadThreadResponse, error) {
-	const op, most, usual = "api.ReadThread", 1000, 100
-	key, _, _, err := s.existing(ctx, op, req.GetThreadId(), req.GetAfterSeq())
-	if err != nil {
-		return nil, err
-	}
-	limit := int(req.GetLimit())
-	switch {
-	case limit == 0:
-		limit = usual
-	case limit < 1 || limit > most:
-		return nil, mesh.InvalidField(op, "limit", "is %d; it must be 1 to %d", limit, most)
-	}
-	resp := &meshv1.ReadThreadResponse{}
-	resp.Events, resp.More, err = s.page(ctx, key, mesh.Seq(req.GetAfterSeq()), limit)
-	if err != nil {
-		return nil, mesh.Wrap(op, err)
-	}
-	return resp, nil
-}
-
-const (
-	// maxPage bounds a page of events, in bytes, below what a client receives.
-	maxPage = 2 << 20
-	// readAhead is how many events are read at a time: what does not fit on the
-	// page is read in vain, and an event may have 1 MiB.
-	readAhead = 32
-)
-
-// page returns the events after the cursor, as many as limit and maxPage allow
-// but at least one if there are any, and whether there are more.
-func (s *Threads) page(ctx context.Context, key mesh.ThreadKey, after mesh.Seq, limit int) (out []*meshv1.Event, more bool, err error) {
-	size := 0
-	for len(out) < limit {
-		n := min(readAhead, limit-len(out))
-		events, err := s.log.Read(ctx, key, after, n)
-		if err != nil {
-			return nil, false, err
-		}
-		for _, e := range events {
-			p := eventpb.EventToProto(e)
-			if size += proto.Size(p); size > maxPage && len(out) > 0 {
-				return out, true, nil
-			}
-			out, after = append(out, p), e.Seq
-		}
-		if len(events) < n {
-			return out, false, nil
-		}
-	}
-	tail, err := s.log.Tail(ctx, key)
-	return out, after < tail, err
 }
 
 // existing returns the key of a thread that has events, the Seq of one that was

@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -194,6 +195,87 @@ func TestPagesEndWhereTheThreadDoes(t *testing.T) {
 		if got := fmt.Sprint(len(page.GetEvents()), page.GetMore()); err != nil || got != tt.want {
 			t.Errorf("%d events after %d: got %s, %v; want %s", tt.limit, tt.after, got, err, tt.want)
 		}
+	}
+}
+
+// The end of a thread is one page away, however long it is, and pages of what
+// comes before it meet without a gap: finding C13.
+func TestAThreadIsReadBackwards(t *testing.T) {
+	l := newLibrary(t)
+	mine := l.run(t, l.post(t), "writer")
+	for range 2*readAhead - 2 {
+		if _, err := l.add(under(t, mine), &mesh.Event{Execution: mine.Execution, Body: mesh.LimitTripped{}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	read := func(after, before int64, limit int32, tail bool) string {
+		page, err := l.ReadThread(user(t, mesh.PermChat), &meshv1.ReadThreadRequest{
+			ThreadId: l.key.ID, AfterSeq: after, BeforeSeq: before, Limit: limit, Tail: tail})
+		if err != nil {
+			t.Fatal(err)
+		}
+		seqs := []int64{}
+		for i, e := range page.GetEvents() {
+			if seqs = append(seqs, e.GetSeq()); i > 0 && seqs[i] != seqs[i-1]+1 {
+				t.Errorf("seq %d comes after %d", seqs[i], seqs[i-1])
+			}
+		}
+		if len(seqs) == 0 {
+			return fmt.Sprint("none ", page.GetMore())
+		}
+		return fmt.Sprint(seqs[0], "-", seqs[len(seqs)-1], " ", page.GetMore())
+	}
+	for _, tt := range []struct {
+		after, before int64
+		limit         int32
+		tail          bool
+		want          string
+	}{
+		{0, 0, 1000, true, "1-64 false"}, {0, 0, 64, true, "1-64 false"}, {0, 0, 63, true, "2-64 true"}, {0, 0, 33, true, "32-64 true"},
+		{0, 32, 1, true, "31-31 true"}, {0, 32, 31, true, "1-31 false"}, {0, 1, 10, true, "none false"}, {20, 32, 5, true, "27-31 true"},
+		{20, 32, 100, true, "21-31 false"}, {64, 0, 10, true, "none false"}, {40, 30, 10, true, "none false"}, {0, 1000, 2, true, "63-64 true"},
+		{0, 32, 10, false, "1-10 true"}, {20, 32, 11, false, "21-31 false"}, {20, 32, 10, false, "21-30 true"}, {30, 31, 10, false, "none false"},
+		{0, 1000, 64, false, "1-64 false"},
+	} {
+		if got := read(tt.after, tt.before, tt.limit, tt.tail); got != tt.want {
+			t.Errorf("%+v: got %s", tt, got)
+		}
+	}
+	_, err := l.ReadThread(user(t, mesh.PermChat), &meshv1.ReadThreadRequest{ThreadId: l.key.ID, BeforeSeq: -1})
+	wantCode(t, err, mesh.Invalid, "before_seq")
+}
+
+// A page of the end is bounded in bytes as others are, and as little is read.
+func TestATailOfLargeEventsIsNotReadInVain(t *testing.T) {
+	l := newLibrary(t)
+	mine := l.run(t, l.post(t), "writer")
+	const events, size = 100, 200 << 10
+	for range events {
+		_, err := l.add(under(t, mine), &mesh.Event{Execution: mine.Execution, Body: mesh.ModelReplied{Text: strings.Repeat("x", size)}})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	l.store.read()
+	seen, before := 0, int64(events+3)
+	for more := true; more; {
+		page, err := l.ReadThread(user(t, mesh.PermChat), &meshv1.ReadThreadRequest{ThreadId: l.key.ID, BeforeSeq: before, Limit: 1000, Tail: true})
+		if err != nil || len(page.GetEvents()) == 0 {
+			t.Fatalf("before %d: %v, %v", before, page, err)
+		}
+		if got, most := l.store.read(), (readAhead+1)*(size+1<<10); got > most {
+			t.Fatalf("a page took %d bytes from the store, want at most %d", got, most)
+		}
+		for _, e := range slices.Backward(page.GetEvents()) {
+			if before--; e.GetSeq() != before {
+				t.Fatalf("seq %d, want %d", e.GetSeq(), before)
+			}
+			seen++
+		}
+		more = page.GetMore()
+	}
+	if seen != events+2 || before != 1 {
+		t.Errorf("%d events were read back to %d, want %d", seen, before, events+2)
 	}
 }
 

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
-	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/structpb"
 
 	meshv1 "agentmesh/gen/mesh/v1"
@@ -76,7 +75,7 @@ func (d *Dispatcher) assign(ctx context.Context, j *job, to *meshv1.Agent, prior
 	} else {
 		j.exec.Agent = to.GetName()
 		if len(j.exec.Skills) == 0 {
-			j.exec.Skills = d.allowed(to)
+			j.exec.Skills = callee(to).Skills(to.GetBuiltin(), d.inv.Grant.Skills)
 		}
 		if deadline, ok := ctx.Deadline(); ok {
 			j.exec.Deadline = deadline.UTC().Truncate(time.Millisecond)
@@ -113,19 +112,6 @@ func notAsked(ctx context.Context, err error) (status, result string) {
 	return StatusCanceled, saidCanceled
 }
 
-// allowed are the skills of an agent that was asked by name alone: all that the
-// grant has for the mesh's own agents, and for others those on their card.
-func (d *Dispatcher) allowed(to *meshv1.Agent) []string {
-	if to.GetBuiltin() {
-		return d.inv.Grant.Skills
-	}
-	var ids []string
-	for _, s := range to.GetCard().GetSkills() {
-		ids = append(ids, s.GetId())
-	}
-	return mesh.OwnSkills(ids, d.inv.Grant.Skills)
-}
-
 // message is what the agent is told.
 func message(threadID, text string, o Order) *a2apb.Message {
 	m := call.Say(text)
@@ -142,136 +128,88 @@ func message(threadID, text string, o Order) *a2apb.Message {
 // ask sends the message and logs what comes back. It returns the agent's last
 // word and its text.
 func (d *Dispatcher) ask(ctx context.Context, j *job, a *assignment) (mesh.TaskMoved, string) {
-	to := a.to
-	client, err := d.dialer.Dial(call.Target{Card: to.GetCard(), Endpoint: to.GetEndpoint(), Tenant: mesh.TenantID(to.GetTenant())})
+	to := callee(a.to)
+	client, err := d.dialer.Dial(to.Target)
 	if err != nil {
-		return mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_FAILED, Reason: mesh.ReasonUnavailable, Message: call.Say(words(err))}, ""
+		return call.Failure(mesh.ReasonUnavailable, words(err)), ""
 	}
-	as := mesh.Call{
-		Principal: mesh.Principal{Tenant: d.inv.Thread.Tenant, User: d.inv.User},
-		Thread:    d.inv.Thread.ID, ParentTask: string(d.inv.Execution), Execution: j.exec.ID, Version: "1.0",
-	}
-	req := call.Request{Message: a.msg, Execution: j.exec.ID, Thread: d.inv.Thread.ID, Unary: !to.GetCard().GetCapabilities().GetStreaming()}
-	if call.Speaks(to.GetCard()) {
-		as.GrantToken, as.Extensions = a.token, []string{mesh.ExtensionURI}
-	} else {
-		req.Message.ContextId = ""
-	}
-	s := &stream{dispatcher: d, job: j, task: string(j.exec.ID)}
+	as := to.As(d.inv.Thread, j.exec, nil, func() string { return a.token })
+	var remote call.Remote
+	var text transcript
 	if j.again != nil {
-		s.goOn(&req, j.again)
+		remote = call.Remote{Task: j.again.task, Context: j.again.context, GoesOn: true}
+		text.WriteString(j.again.said)
 	}
 	called := mesh.WithCall(ctx, as)
+	log := journal{d.inv.Mesh}
+	relay := call.Open(called, client, to.Request(d.inv.Thread, j.exec.ID, a.msg, remote), log, func(b mesh.Body) *mesh.Event {
+		return &mesh.Event{Execution: j.exec.ID, Body: b}
+	})
+	defer relay.Close()
 	j.stop = func(ctx context.Context) {
-		ctx, cancel := context.WithTimeout(mesh.WithCall(context.WithoutCancel(ctx), as), settleTime)
-		defer cancel()
-		if err := call.Cancel(ctx, client, s.task); err != nil {
-			d.opts.Logger.InfoContext(ctx, "agent did not cancel", "agent", to.GetName(), "err", err)
+		ctx = mesh.WithCall(context.WithoutCancel(ctx), as)
+		if err := relay.Stop(ctx, settleTime); err != nil {
+			d.opts.Logger.InfoContext(ctx, "agent did not cancel", "agent", to.Name, "err", err)
 		}
 	}
-	d.opts.Logger.InfoContext(called, "agent called", "agent", to.GetName())
-	s.read(called, client, req)
+	d.opts.Logger.InfoContext(called, "agent called", "agent", to.Name)
+	last := hear(called, relay, log, &text)
 	// It was stopped: the agent must know, whatever its stream does. Its server may
 	// see the deadline before our clock does.
-	if ctx.Err() != nil || s.last.Reason == mesh.ReasonTimeout {
+	if ctx.Err() != nil || last.Reason == mesh.ReasonTimeout {
 		j.stop(ctx)
 	}
-	return s.last, s.text.result()
+	return last, text.result()
 }
 
-// stream reads one agent's stream into the log.
-type stream struct {
-	dispatcher *Dispatcher
-	job        *job
-	task       string // the agent's id of it
-	last       mesh.TaskMoved
-	text       transcript
+// callee is the agent as package call has it.
+func callee(a *meshv1.Agent) call.Agent {
+	return call.Agent{Target: call.Target{Card: a.GetCard(), Endpoint: a.GetEndpoint(), Tenant: mesh.TenantID(a.GetTenant())}, Name: a.GetName(), Builtin: a.GetBuiltin()}
 }
 
-// goOn makes the request and the stream those of a task that waited.
-func (s *stream) goOn(req *call.Request, a *again) {
-	s.task = cmp.Or(a.task, s.task)
-	s.text.WriteString(a.said)
-	req.RemoteTask, req.Message.TaskId = s.task, s.task
-	req.Message.ContextId = cmp.Or(req.Message.ContextId, a.context)
-}
+// A journal is the thread as the mesh offers it to the execution that dispatches.
+type journal struct{ mesh *agent.Mesh }
 
-// read logs what the agent says, each time all that has come meanwhile. The
-// reader of the stream has ended when it returns.
-func (s *stream) read(ctx context.Context, client call.Client, req call.Request) {
-	s.last = mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_CANCELED}
-	ctx, cancel := context.WithCancel(ctx)
-	bodies := make(chan mesh.Body, 64)
-	done := make(chan struct{})
-	go func() { // ends with the stream, or with cancel; waited for below
-		defer close(done)
-		defer close(bodies)
-		for b := range call.Stream(ctx, client, req) {
-			select {
-			case bodies <- b:
-			case <-ctx.Done():
-				return
-			}
-		}
-	}()
-	defer func() { cancel(); <-done }()
-	for b := range bodies {
-		batch, bytes := []mesh.Body{b}, weight(b)
-		for more := true; more && len(batch) < cap(bodies) && bytes < mesh.MaxEvent; {
-			select {
-			case next, ok := <-bodies:
-				if more = ok; ok {
-					batch, bytes = append(batch, next), bytes+weight(next)
-				}
-			default:
-				more = false
-			}
-		}
-		if err := s.record(ctx, batch); err != nil {
-			s.last = unlogged(err)
-			return
-		}
-	}
-}
-
-// unlogged is how a job ends that cannot be written to the log.
-func unlogged(err error) mesh.TaskMoved {
-	return mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_FAILED, Reason: "LOG_UNAVAILABLE", Message: call.Say(words(err))}
-}
-
-// weight is about how many bytes a body adds to a call, which is bounded.
-func weight(b mesh.Body) int {
-	if a, ok := b.(mesh.ArtifactAppended); ok {
-		return proto.Size(a.Artifact)
-	}
-	return 0
-}
-
-// record logs a batch, without the agent's last word, which settles it.
-func (s *stream) record(ctx context.Context, batch []mesh.Body) error {
-	var events []*mesh.Event
-	for _, b := range batch {
-		switch b := b.(type) {
-		case mesh.ArtifactAppended:
-			s.text.take(b.Artifact, b.Append)
-			events = append(events, &mesh.Event{Execution: s.job.exec.ID, Body: b})
-		case mesh.TaskMoved:
-			if b.RemoteTask != "" {
-				s.task = b.RemoteTask
-			}
-			if mesh.Terminal(b.State) || mesh.Interrupted(b.State) {
-				s.last = b
-				continue
-			}
-			events = append(events, &mesh.Event{Execution: s.job.exec.ID, Body: b})
-		}
-	}
+// Append implements [call.Journal].
+func (j journal) Append(ctx context.Context, events []*mesh.Event) error {
 	if len(events) == 0 {
 		return nil
 	}
-	_, err := s.dispatcher.inv.Mesh.Record(ctx, events...)
+	_, err := j.mesh.Record(ctx, events...)
 	return err
 }
+
+// hear logs what the agent says until its stream has ended, and takes its text. It
+// returns the agent's last word, which settles the job and is logged then.
+func hear(ctx context.Context, relay *call.Relay, log call.Journal, text *transcript) mesh.TaskMoved {
+	last := mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_CANCELED}
+	take := func(b mesh.Body) (mesh.Body, []*mesh.Event) {
+		switch b := b.(type) {
+		case mesh.ArtifactAppended:
+			text.take(b.Artifact, b.Append)
+		case mesh.TaskMoved:
+			if mesh.Interrupted(b.State) { // for credentials; it may go on by itself
+				last = b
+				return nil, nil
+			}
+		}
+		return b, nil
+	}
+	for b := range relay.Bodies() {
+		said, err := relay.Log(ctx, b, take)
+		if err == nil && said.Last != nil {
+			last = *said.Last
+			err = log.Append(ctx, said.Events)
+		}
+		if err != nil {
+			return unlogged(err)
+		}
+	}
+	return last
+}
+
+// unlogged is how a job ends that cannot be written to the log.
+func unlogged(err error) mesh.TaskMoved { return call.Failure(call.ReasonLog, words(err)) }
 
 // settle logs how the job ended, also when its time is over.
 func (d *Dispatcher) settle(ctx context.Context, j *job, last mesh.TaskMoved, r Result) {

@@ -11,7 +11,6 @@ import (
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 
 	"agentmesh/mesh"
-	"agentmesh/mesh/edge"
 	"agentmesh/mesh/thread"
 	"agentmesh/mesh/thread/cache"
 )
@@ -61,7 +60,7 @@ func TestCancelTellsTheRunningAgentAndEndsTheTask(t *testing.T) {
 
 // An agent that does not care is cut off after the grace.
 func TestATaskWhoseAgentIgnoresTheCancelEndsAnyway(t *testing.T) {
-	w := build(t, func(c *edge.Config) { c.CancelGrace = 20 * time.Millisecond })
+	w := build(t, func(c *settings) { c.turn.CancelGrace = 20 * time.Millisecond })
 	left := make(chan struct{})
 	w.agent("main", func(s *scene) { s.say("singing"); s.until(nil); close(left) }, deaf)
 	acc := w.send("go")
@@ -147,7 +146,7 @@ func TestAgentsThatWaitBelowACanceledTaskAreTold(t *testing.T) {
 	w.hear(acc)
 	main := w.fold().Executions()[1].ID
 	child := mesh.Execution{ID: mesh.NewExecutionID(w.thread), Parent: main, Kind: mesh.KindAgent, Agent: "mail", User: "ann"}
-	err := w.states.Decide(t.Context(), w.key(), func(*thread.State) (cache.Decision, error) {
+	err := w.nodes[0].states.Decide(t.Context(), w.key(), func(*thread.State) (cache.Decision, error) {
 		return cache.Decision{Events: []*mesh.Event{
 			{Execution: main, Actor: "agent:main", Body: mesh.DispatchIssued{Child: child}},
 			{Execution: child.ID, Actor: "agent:mail", Body: mesh.TaskMoved{State: asks, Reason: mesh.ReasonApproval}},
@@ -242,7 +241,7 @@ func TestConcurrentCancelsAreOne(t *testing.T) {
 // for an agent that ignores its cancellation, nor for one that gave the stream
 // away and goes on.
 func TestTheNextTurnDoesNotWaitForWhatIsLeftOfTheLast(t *testing.T) {
-	w := build(t, func(c *edge.Config) { c.HandoffGrace = time.Minute })
+	w := build(t, func(c *settings) { c.turn.HandoffGrace = time.Minute })
 	free := make(chan struct{})
 	w.agent("main", func(s *scene) {
 		s.ensure()

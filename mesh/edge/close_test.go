@@ -11,6 +11,7 @@ import (
 	"agentmesh/mesh/edge"
 	"agentmesh/mesh/lease"
 	"agentmesh/mesh/lease/leasetest"
+	"agentmesh/mesh/turn"
 )
 
 // Within the grace turns finish, also those that wait, and nothing new begins.
@@ -44,13 +45,14 @@ func TestCloseLetsTurnsFinishWithinTheGrace(t *testing.T) {
 	if _, err := w.Send(w.ctx(w.thread), say("4")); !mesh.IsCode(err, mesh.Unavailable) {
 		t.Errorf("a message afterwards: %v", err)
 	}
-	if n := len(w.fold().Turns()); n != 2 || w.mark.pos == 0 {
-		t.Errorf("%d turns, checkpoint %d", n, w.mark.pos)
+	if n := len(w.fold().Turns()); n != 2 {
+		t.Errorf("%d turns", n)
 	}
 }
 
-// After the grace what runs or waits its turn is settled as interrupted, what
-// waits for its user is kept, and the agents are told.
+// After the grace what runs is settled as interrupted, what waits for its user is
+// kept, and so is what has not begun, for the next node to run; and the agents are
+// told.
 func TestCloseSettlesWhatDoesNotFinish(t *testing.T) {
 	w := build(t)
 	main := w.agent("main", dispatcher(nil))
@@ -64,7 +66,10 @@ func TestCloseSettlesWhatDoesNotFinish(t *testing.T) {
 	if err := w.Close(stopNow()); err != nil {
 		t.Fatal(err)
 	}
-	for _, acc := range []string{running.Task.Id, queued.Task.Id} {
+	if x := w.fold().Execution(mesh.ExecutionID(queued.Task.Id)); x.State != submitted {
+		t.Errorf("the turn that waited its turn is %v, %s", x.State, x.Reason)
+	}
+	for _, acc := range []string{running.Task.Id} {
 		if x := w.fold().Turn(mesh.ExecutionID(acc)); x.State != failed || x.Reason != mesh.ReasonInterrupted ||
 			!strings.Contains(textOf(x.Message.GetParts()), "stopped") {
 			t.Errorf("turn %s is %v, %s, %v", acc, x.State, x.Reason, x.Message)
@@ -76,13 +81,20 @@ func TestCloseSettlesWhatDoesNotFinish(t *testing.T) {
 	if got := main.asked(); len(got) != 1 || got[0] != string(w.fold().Executions()[1].ID) {
 		t.Errorf("the agent was asked to cancel %v", got)
 	}
+	busy := w.thread
 	w.thread = asking
 	if s := w.fold(); s.Turns()[0].State != asks {
 		t.Errorf("the task that waited is %v", s.Turns()[0].State)
 	}
-	next := rebuild(t, w.backend, w.mark, "node-2")
-	if n, err := next.Recover(t.Context()); n != 0 || err != nil {
+	next := rebuild(t, w.backend, "node-3")
+	next.agent("main", dispatcher(nil))
+	if n, err := next.recover(); n != 0 || err != nil {
 		t.Errorf("the next node settled %d, %v", n, err)
+	}
+	next.thread = busy
+	next.tend()
+	if h := next.hear(queued); h.text != "ok hello" {
+		t.Errorf("the turn that waited its turn: %v", h)
 	}
 }
 
@@ -131,14 +143,14 @@ func TestCloseAtAnyMomentSaysWhatIsSo(t *testing.T) {
 func TestADriverThatLostItsLeaseStops(t *testing.T) {
 	clock := leasetest.NewClock()
 	leases := lease.NewLocal(clock.Now)
-	w := build(t, func(c *edge.Config) { c.Leases = leases })
+	w := buildOne(t, func(c *settings) { c.turn.Leases = leases })
 	main := w.agent("main", dispatcher(nil))
 	first := w.send("stay")
 	w.until(first, func(h *heard) bool { return h.text != "" })
 	second := w.send("hello")
-	w.Renew(t.Context())
+	w.tend()
 	clock.Advance(10 * time.Second)
-	w.Renew(t.Context()) // in time
+	w.tend() // in time
 	clock.Advance(10 * time.Second)
 	if w.fold().Turns()[0].State != working {
 		t.Fatalf("the turn is %v although its lease stands", w.fold().Turns()[0].State)
@@ -148,16 +160,16 @@ func TestADriverThatLostItsLeaseStops(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.Renew(t.Context())
+	w.tend()
 	h := w.hear(first)
 	if h.state != failed || h.reason() != mesh.ReasonInterrupted {
 		t.Errorf("heard %v", h)
 	}
-	for w.Busy(w.key()) {
+	for w.busy(w.key()) {
 		runtime.Gosched()
 	}
-	w.Renew(t.Context()) // a driver tries, and may not
-	for w.Busy(w.key()) {
+	w.tend() // a driver tries, and may not
+	for w.busy(w.key()) {
 		runtime.Gosched()
 	}
 	if n := main.plays.Load(); n != 1 {
@@ -166,7 +178,7 @@ func TestADriverThatLostItsLeaseStops(t *testing.T) {
 	if err := leases.Release(t.Context(), theirs); err != nil {
 		t.Fatal(err)
 	}
-	w.Renew(t.Context())
+	w.tend()
 	if h := w.hear(second); h.text != "ok hello" {
 		t.Errorf("the second: %v", h)
 	}
@@ -180,7 +192,7 @@ func TestATurnWithoutItsDriverIsNotRunTwice(t *testing.T) {
 	acc := w.send("stay")
 	w.until(acc, func(h *heard) bool { return h.text != "" })
 	w.crash()
-	next := rebuild(t, w.backend, w.mark, "node-2") // and does not Recover
+	next := rebuild(t, w.backend, "node-2") // and does not Recover
 	other := next.agent("main", dispatcher(nil))
 	next.thread = w.thread
 	again := next.send("hello")
@@ -195,22 +207,30 @@ func TestATurnWithoutItsDriverIsNotRunTwice(t *testing.T) {
 // Run does by the clock what tests do by hand, and ends with its context.
 func TestRunEndsWithItsContext(t *testing.T) {
 	w := build(t)
-	if err := w.Run(stopNow()); err != nil {
+	if err := w.nodes[0].turns.Run(stopNow()); err != nil {
 		t.Error(err)
 	}
 }
 
-// An edge says what it lacks.
+// An edge and a runner say what they lack.
 func TestAnEdgeNeedsItsParts(t *testing.T) {
 	w := build(t)
-	for name, change := range map[string]func(*edge.Config){
-		"no log": func(c *edge.Config) { c.Log = nil }, "no main agent": func(c *edge.Config) { c.Main = "" },
-		"a main agent that is no name": func(c *edge.Config) { c.Main = "Main Agent" }, "no node": func(c *edge.Config) { c.Node = "" },
+	for name, change := range map[string]func(*settings){
+		"no log": func(c *settings) { c.edge.Log, c.turn.Log = nil, nil }, "no main agent": func(c *settings) { c.edge.Main, c.turn.Main = "", "" },
+		"a main agent that is no name": func(c *settings) { c.edge.Main, c.turn.Main = "Main Agent", "Main Agent" },
 	} {
-		cfg := w.Config
+		cfg := settings{w.nodes[0].Config, w.nodes[0].turns.Config}
 		change(&cfg)
-		if _, err := edge.New(cfg); !mesh.IsCode(err, mesh.Invalid) {
-			t.Errorf("%s: %v", name, err)
+		if _, err := edge.New(cfg.edge); !mesh.IsCode(err, mesh.Invalid) {
+			t.Errorf("edge, %s: %v", name, err)
 		}
+		if _, err := turn.New(cfg.turn); !mesh.IsCode(err, mesh.Invalid) {
+			t.Errorf("turn, %s: %v", name, err)
+		}
+	}
+	cfg := w.nodes[0].turns.Config
+	cfg.Node = ""
+	if _, err := turn.New(cfg); !mesh.IsCode(err, mesh.Invalid) {
+		t.Errorf("no node: %v", err)
 	}
 }

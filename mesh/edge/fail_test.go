@@ -133,7 +133,7 @@ func TestAnAgentThatIsNotThereFailsTheTask(t *testing.T) {
 func TestAnAgentThatTakesTooLongIsStopped(t *testing.T) {
 	// A machine may be too busy for the agent to say anything in so short a time.
 	for timeout := 30 * time.Millisecond; ; timeout *= 4 {
-		w := build(t, func(c *edge.Config) { c.TurnTimeout = timeout })
+		w := build(t, func(c *settings) { c.turn.Timeout = timeout })
 		main := w.agent("main", func(s *scene) { s.say("hm"); <-s.ctx.Done() })
 		acc := w.send("go")
 		h := w.hear(acc)
@@ -229,7 +229,7 @@ func TestATaskWhoseAgentRestsForCredentialsRestsToo(t *testing.T) {
 // What an agent said and the log did not take is missed by the user, who is not
 // told that all is well.
 func TestATaskWhoseOutputCannotBeLoggedFails(t *testing.T) {
-	w := build(t)
+	w := buildOne(t)
 	w.agent("main", func(s *scene) {
 		s.say("before ")
 		s.logged("before ")
@@ -261,7 +261,7 @@ func TestAThreadThatIsDeletedUnderItsAgentHurtsNobody(t *testing.T) {
 	if err := w.log.Delete(t.Context(), w.key()); err != nil {
 		t.Fatal(err)
 	}
-	w.states.Forget(w.key())
+	w.forget(w.key())
 	close(granted)
 	again := w.send("hello") // the id may be used again
 	if h := w.hear(again); h.state != completed || h.text != "you said hello" {

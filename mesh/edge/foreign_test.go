@@ -12,7 +12,6 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2asrv"
 
 	"agentmesh/mesh/call"
-	"agentmesh/mesh/edge"
 	"agentmesh/mesh/registry"
 	"agentmesh/mesh/rpc"
 )
@@ -49,7 +48,7 @@ func TestAnAgentThatSpeaksJSONRPCHasTheUsersStream(t *testing.T) {
 		carrier.CloseIdleConnections()
 		server.Close()
 	})
-	w := build(t, func(c *edge.Config) { c.Dialer = call.NewDialer(pool, call.Options{HTTP: carrier}) })
+	w := build(t, func(c *settings) { c.turn.Dialer = call.NewDialer(pool, call.Options{HTTP: carrier}) })
 	w.dir.agents["main"] = registry.Entry{Name: "main", Endpoint: server.URL, Live: true, Card: &a2apb.AgentCard{
 		Capabilities:        &a2apb.AgentCapabilities{Streaming: new(true)},
 		SupportedInterfaces: []*a2apb.AgentInterface{{Url: server.URL, ProtocolBinding: "JSONRPC", ProtocolVersion: "1.0"}},

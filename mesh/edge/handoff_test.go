@@ -9,7 +9,6 @@ import (
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 
 	"agentmesh/mesh"
-	"agentmesh/mesh/edge"
 	"agentmesh/mesh/thread"
 	"agentmesh/mesh/threadlog"
 )
@@ -102,9 +101,9 @@ func TestWhatTheFirstAgentSaysLateIsLoggedAndNotShown(t *testing.T) {
 	}
 	for name, tt := range ends {
 		t.Run(name, func(t *testing.T) {
-			w := build(t, func(c *edge.Config) {
+			w := buildOne(t, func(c *settings) {
 				if !tt.stays {
-					c.HandoffGrace = patient
+					c.turn.HandoffGrace = patient
 				}
 			})
 			w.agent("main", func(s *scene) {
@@ -117,7 +116,7 @@ func TestWhatTheFirstAgentSaysLateIsLoggedAndNotShown(t *testing.T) {
 					return nil
 				}
 				if tt.stays { // while the thread's state is held, no grace begins
-					s.must(w.states.With(s.ctx, w.key(), func(*thread.State) error { return late(s.push("smith")) }))
+					s.must(w.nodes[0].states.With(s.ctx, w.key(), func(*thread.State) error { return late(s.push("smith")) }))
 				} else {
 					s.must(late(s.give("smith", 1)))
 				}
@@ -155,7 +154,7 @@ func TestAnExecutionThatEndsWithAHandoffIsSettledAsSuch(t *testing.T) {
 				s.say("x")
 				s.logged("x")
 				// While the thread's state is held, nobody can react to what is logged.
-				s.must(w.states.With(s.ctx, w.key(), func(*thread.State) error {
+				s.must(w.nodes[0].states.With(s.ctx, w.key(), func(*thread.State) error {
 					err := s.push("smith")
 					s.put("answer", "y", true)
 					s.move(tt.last, "")
@@ -201,7 +200,7 @@ func TestTooManyHandoffsEndTheTask(t *testing.T) {
 		"and go on": func(s *scene) { s.until(nil) }, "and complete": func(s *scene) { s.move(completed, "") },
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := build(t, func(c *edge.Config) { c.HandoffGrace = time.Millisecond })
+			w := build(t, func(c *settings) { c.turn.HandoffGrace = time.Millisecond })
 			other := map[string]string{"main": "smith", "smith": "main"}
 			var all []*actor
 			for agent := range other {
@@ -250,7 +249,7 @@ func TestTheUserEndsAHandoffWhileTheSpecialistWorks(t *testing.T) {
 	smith := w.agent("smith", func(s *scene) { s.say("working. "); s.hang() })
 	acc := w.send("go")
 	w.until(acc, func(h *heard) bool { return strings.Contains(h.text, "working") })
-	if _, err := w.handoffs.End(t.Context(), w.key(), nil, "ann", mesh.HandoffCancelled, "enough", 0); err != nil {
+	if _, err := w.any().handoffs.End(t.Context(), w.key(), nil, "ann", mesh.HandoffCancelled, "enough", 0); err != nil {
 		t.Fatal(err)
 	}
 	h := w.hear(acc)

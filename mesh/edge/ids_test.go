@@ -130,7 +130,7 @@ func TestAPlainCallGetsAThreadOfItsOwn(t *testing.T) {
 	if acc.Task.ContextId != first.Task.ContextId || len(acc.Task.History) != 1 {
 		t.Errorf("the other tenant got %v", acc.Task)
 	}
-	if card, err := w.Card(w.call(func(c *mesh.Call) { c.Principal.Tenant = "evil" })); err != nil || card.Name != "edge of evil" {
+	if card, err := w.ExtendedCard(w.call(func(c *mesh.Call) { c.Principal.Tenant = "evil" })); err != nil || card.Name != "edge of evil" {
 		t.Errorf("card %v, %v", card, err)
 	}
 	w.hear(first)

@@ -111,5 +111,5 @@ func (e *Edge) ExtendedCard(ctx context.Context) (*a2apb.AgentCard, error) {
 	if err != nil {
 		return nil, err
 	}
-	return e.Config.Card(ctx, call.Principal.Tenant)
+	return e.Card(ctx, call.Principal.Tenant)
 }

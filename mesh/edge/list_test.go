@@ -14,19 +14,18 @@ import (
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/a2a"
-	"agentmesh/mesh/edge"
 	"agentmesh/mesh/thread/tasks"
 	"agentmesh/mesh/threadlog"
 )
 
 // listing is a world that lists its tasks.
 func listing(t *testing.T) *world {
-	return build(t, func(c *edge.Config) {
-		x, err := tasks.New(c.Log, []byte("0123456789abcdef0123456789abcdef"), nil)
+	return build(t, func(c *settings) {
+		x, err := tasks.New(c.edge.Log, []byte("0123456789abcdef0123456789abcdef"), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		c.Tasks = x
+		c.edge.Tasks = x
 	})
 }
 
@@ -260,7 +259,7 @@ func TestTasksOfDeletedThreadsAreNotListed(t *testing.T) {
 	if err := w.log.Delete(t.Context(), key); err != nil {
 		t.Fatal(err)
 	}
-	w.states.Forget(key)
+	w.forget(key)
 	if got, _ := w.pages(w.anywhere(), &a2apb.ListTasksRequest{PageSize: size(9)}); len(got) != 1 || got[0].ContextId != w.thread {
 		t.Errorf("after: %v", got)
 	}

@@ -1,6 +1,7 @@
 package edge_test
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"runtime"
@@ -38,7 +39,7 @@ func dispatcher(gate <-chan struct{}) func(*scene) {
 // What a dead node left is settled by the next one: once, and no more than
 // must be.
 func TestRecoverSettlesWhatADeadNodeLeft(t *testing.T) {
-	w := build(t)
+	w := buildOne(t)
 	gate := make(chan struct{})
 	w.agent("main", dispatcher(gate))
 	threadOf := map[string]string{}
@@ -52,24 +53,28 @@ func TestRecoverSettlesWhatADeadNodeLeft(t *testing.T) {
 	sent["queued"] = w.send("done")
 	w.crash()
 
-	next := rebuild(t, w.backend, w.mark, "node-2")
+	next := rebuild(t, w.backend, "node-2")
 	next.agent("main", dispatcher(nil))
-	n, err := next.Recover(t.Context())
-	if err != nil || n != 2 {
-		t.Fatalf("settled %d turns, %v, want 2", n, err)
+	n, err := next.recover()
+	if err != nil || n != 1 {
+		t.Fatalf("settled %d turns, %v, want 1", n, err)
 	}
-	for _, name := range []string{"stay", "queued"} {
-		next.thread = threadOf["stay"]
-		h := next.hear(sent[name])
-		if h.state != failed || h.reason() != mesh.ReasonInterrupted || !strings.Contains(h.lastWords(), "send the message again") {
-			t.Errorf("%s: %v", name, h)
-		}
+	next.thread = threadOf["stay"]
+	if h := next.hear(sent["stay"]); h.state != failed || h.reason() != mesh.ReasonInterrupted || !strings.Contains(h.lastWords(), "send the message again") {
+		t.Errorf("the turn that had begun: %v", h)
+	}
+	next.tend()
+	if h := next.hear(sent["queued"]); h.text != "ok done" { // what was accepted and not begun is run
+		t.Errorf("the turn that had not begun: %v", h)
+	}
+	for next.busy(next.key()) {
+		runtime.Gosched()
 	}
 	before := len(next.logs()[next.key()])
-	if n, err := next.Recover(t.Context()); n != 0 || err != nil {
+	if n, err := next.recover(); n != 0 || err != nil {
 		t.Errorf("the second time: %d, %v", n, err)
 	}
-	if n, err := rebuild(t, w.backend, &mark{}, "node-3").Recover(t.Context()); n != 0 || err != nil { // without a checkpoint
+	if n, err := rebuild(t, w.backend, "node-3").recover(); n != 0 || err != nil { // without a checkpoint
 		t.Errorf("a third node: %d, %v", n, err)
 	}
 	if after := len(next.logs()[next.key()]); after != before {
@@ -114,7 +119,7 @@ func TestWhatWasCutOffSaysWhatItsCallsDid(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := build(t)
+			w := buildOne(t)
 			w.agent("main", dispatcher(nil))
 			w.hear(w.send("hello")) // a turn before, whose calls are its own
 			s := w.fold()
@@ -137,9 +142,9 @@ func TestWhatWasCutOffSaysWhatItsCallsDid(t *testing.T) {
 				w.called(own, skill, tt.args, nil)
 			}
 			w.crash()
-			next := rebuild(t, w.backend, w.mark, "node-2")
+			next := rebuild(t, w.backend, "node-2")
 			next.thread = w.thread
-			if n, err := next.Recover(t.Context()); n != 1 || err != nil {
+			if n, err := next.recover(); n != 1 || err != nil {
 				t.Fatalf("settled %d turns, %v, want 1", n, err)
 			}
 			h := next.hear(acc)
@@ -177,16 +182,16 @@ func (w *world) called(x mesh.ExecutionID, skill, args string, returned *mesh.Sk
 
 // S4-029, S4-064: a handoff stands when the node does not.
 func TestAHandoffOutlivesTheNode(t *testing.T) {
-	w := build(t)
+	w := buildOne(t)
 	w.agent("main", dispatcher(nil))
 	w.agent("smith", func(s *scene) { s.say("smith. "); s.move(asks, "Which?") })
 	first := w.send("give")
 	w.hear(first)
 	w.crash()
-	next := rebuild(t, w.backend, w.mark, "node-2")
+	next := rebuild(t, w.backend, "node-2")
 	next.agent("main", dispatcher(nil))
 	next.agent("smith", func(s *scene) { s.answer("smith: " + s.text()) })
-	if n, err := next.Recover(t.Context()); n != 0 || err != nil {
+	if n, err := next.recover(); n != 0 || err != nil {
 		t.Errorf("settled %d, %v", n, err)
 	}
 	next.thread = w.thread
@@ -199,7 +204,7 @@ func TestAHandoffOutlivesTheNode(t *testing.T) {
 // A node that was only slow cannot write beside its successor, nor take the
 // thread back with what it still hears.
 func TestANodeCannotWriteAfterItsSuccessorClaimedTheThread(t *testing.T) {
-	w := build(t)
+	w := buildOne(t)
 	gate := make(chan struct{})
 	w.agent("main", func(s *scene) {
 		s.say("before")
@@ -209,9 +214,9 @@ func TestANodeCannotWriteAfterItsSuccessorClaimedTheThread(t *testing.T) {
 	})
 	acc := w.send("go")
 	w.until(acc, func(h *heard) bool { return h.text != "" })
-	next := rebuild(t, w.backend, w.mark, "node-2")
+	next := rebuild(t, w.backend, "node-2")
 	next.thread = w.thread
-	if n, err := next.Recover(t.Context()); n != 1 || err != nil {
+	if n, err := next.recover(); n != 1 || err != nil {
 		t.Fatalf("settled %d, %v", n, err)
 	}
 	events := len(w.logs()[w.key()])
@@ -230,7 +235,7 @@ func TestANodeCannotWriteAfterItsSuccessorClaimedTheThread(t *testing.T) {
 
 // Nor can it when its successor has done no more than to claim the thread.
 func TestANodeDoesNotTakeAThreadBack(t *testing.T) {
-	w := build(t)
+	w := buildOne(t)
 	gate := make(chan struct{})
 	w.agent("main", gated(gate))
 	acc := w.send("go")
@@ -242,7 +247,7 @@ func TestANodeDoesNotTakeAThreadBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	close(gate)
-	for w.Busy(w.key()) {
+	for w.busy(w.key()) {
 		runtime.Gosched()
 	}
 	w.close() // which parks nothing that is another's
@@ -251,73 +256,70 @@ func TestANodeDoesNotTakeAThreadBack(t *testing.T) {
 	}
 }
 
-// unfinished returns the last position at which a turn was made to run that has
-// not come to rest, for each thread.
-func unfinished(logs map[mesh.ThreadKey][]*mesh.Event) map[mesh.ThreadKey]mesh.Pos {
-	out := map[mesh.ThreadKey]mesh.Pos{}
-	for key, events := range logs {
-		posted := map[mesh.ExecutionID]mesh.Pos{}
-		for _, ev := range events {
-			if _, ok := ev.Body.(mesh.MessagePosted); ok {
-				posted[ev.Execution] = ev.Pos
-			}
-		}
-		if turn := thread.Fold(events).NextTurn(); turn != nil {
-			out[key] = posted[turn.ID]
-		}
-	}
-	return out
-}
-
-// However many send at once, no checkpoint is beyond the message of a turn that
-// is unfinished, and so the next node finds them all; when all is quiet it is
-// beyond the last of them.
-func TestTheCheckpointNeverSkipsAnUnfinishedTurn(t *testing.T) {
+// However many send at once, the store knows of each thread with a turn that is
+// unfinished, at any moment, and so the next node finds them all; when all is quiet
+// it knows of none.
+func TestTheStoreKnowsWhatIsUnfinished(t *testing.T) {
 	for seed := range uint64(3) {
-		w := build(t)
+		w := buildOne(t)
 		w.agent("main", dispatcher(nil))
-		w.mark.onSave = func(pos mesh.Pos) {
-			for key, at := range unfinished(w.logs()) {
-				if at <= pos {
-					t.Errorf("checkpoint %d skips the turn of %v that was posted at %d", pos, key, at)
-				}
-			}
-		}
 		ids := make([]string, 6)
 		for i := range ids {
 			ids[i] = mesh.NewThreadID()
 		}
 		w.storm(ids, []string{"hello", "hello", "ask"}, 2*seed)
 		for key := range w.logs() {
-			for w.Busy(key) {
+			for w.busy(key) {
 				runtime.Gosched()
 			}
 		}
-		var posted mesh.Pos // the last message
-		for _, events := range w.logs() {
-			for _, ev := range events {
-				if _, ok := ev.Body.(mesh.MessagePosted); ok {
-					posted = max(posted, ev.Pos)
-				}
-			}
-		}
-		if err := w.SaveCheckpoint(t.Context()); err != nil || w.mark.pos < posted {
-			t.Errorf("checkpoint %d, %v, when all was quiet after %d", w.mark.pos, err, posted)
+		if left := w.open(); len(left) > 0 {
+			t.Errorf("unfinished when all is quiet: %v", left)
 		}
 		w.storm(ids, []string{"hello", "hello", "hello", "hello", "stay"}, 2*seed+1)
 		w.crash()
-		w.mark.onSave = nil
-		want := len(unfinished(w.logs()))
-		next := rebuild(t, w.backend, w.mark, "node-2")
-		n, err := next.Recover(t.Context())
-		if left := unfinished(w.logs()); err != nil || want == 0 || n < want || len(left) > 0 {
-			t.Errorf("settled %d turns of %d threads, %v; %d are left", n, want, err, len(left))
+		want, open := 0, w.open()
+		for key, events := range w.logs() {
+			if next := thread.Fold(events).NextTurn(); next != nil {
+				if want++; !open[key] {
+					t.Errorf("the store does not know of turn %s", next.ID)
+				}
+			}
+		}
+		next := rebuild(t, w.backend, "node-3")
+		next.agent("main", echo)
+		n, err := next.recover()
+		if err != nil || want == 0 || n == 0 {
+			t.Errorf("settled %d turns of %d threads, %v", n, want, err)
+		}
+		next.tend()
+		for len(next.open()) > 0 {
+			runtime.Gosched()
+		}
+		for key, events := range next.logs() {
+			if left := thread.Fold(events).NextTurn(); left != nil {
+				t.Errorf("turn %s of %v is left", left.ID, key)
+			}
 		}
 	}
 }
 
+// open are the threads that the store says are unfinished.
+func (w *world) open() map[mesh.ThreadKey]bool {
+	w.t.Helper()
+	list, err := w.backend.Unfinished(context.Background(), 0, 1000)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	out := map[mesh.ThreadKey]bool{}
+	for _, u := range list {
+		out[u.Key] = true
+	}
+	return out
+}
+
 // storm sends the words from all sides to the threads; those that stay have a
-// thread of their own. It saves the checkpoint all the time.
+// thread of their own.
 func (w *world) storm(ids, words []string, seed uint64) {
 	var wg sync.WaitGroup
 	for g := range uint64(4) {
@@ -336,41 +338,8 @@ func (w *world) storm(ids, words []string, seed uint64) {
 				if word != "stay" && rnd.IntN(2) == 0 {
 					w.hear(acc)
 				}
-				if err := w.SaveCheckpoint(w.t.Context()); err != nil {
-					w.t.Errorf("save: %v", err)
-				}
 			}
 		})
 	}
 	wg.Wait()
-}
-
-// The same, in the one order of things that chance finds rarely: a driver
-// leaves between a message's being taken and its being written.
-func TestAThreadStaysOpenWhileSomebodyIsAboutToWrite(t *testing.T) {
-	w := build(t)
-	w.agent("main", echo)
-	w.hear(w.send("1"))
-	appended, err := w.Opening(w.key()) // somebody is about to
-	if err != nil {
-		t.Fatal(err)
-	}
-	before := w.logs()[w.key()]
-	w.hear(w.send("2")) // and meanwhile a driver comes and goes
-	for w.Busy(w.key()) {
-		w.hear(w.post(w.ctx(mesh.NewThreadID()), say("elsewhere")))
-	}
-	if err := w.SaveCheckpoint(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if tail := before[len(before)-1].Pos; w.mark.pos > tail {
-		t.Errorf("checkpoint %d, but what is about to be written comes after %d", w.mark.pos, tail)
-	}
-	appended()
-	for w.Busy(w.key()) {
-		w.hear(w.post(w.ctx(mesh.NewThreadID()), say("elsewhere")))
-	}
-	if err := w.SaveCheckpoint(t.Context()); err != nil || w.mark.pos <= before[len(before)-1].Pos {
-		t.Errorf("checkpoint %d, %v, after it was written", w.mark.pos, err)
-	}
 }

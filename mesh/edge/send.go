@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
-	"strings"
 	"time"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
@@ -16,11 +15,12 @@ import (
 	"agentmesh/mesh/thread/cache"
 )
 
-// Bounds in bytes, so that what is logged with a message has room in its event.
-const (
-	maxMessage = mesh.MaxEvent - 16<<10 // of a user
-	maxLeg     = mesh.MaxEvent - 8<<10  // what an agent is given at once
-)
+// maxMessage bounds a message of a user, in bytes, so that what is logged with it has
+// room in its event, and what agents are told besides in theirs.
+const maxMessage = mesh.MaxEvent - 16<<10
+
+// maxText bounds a task in words, in bytes; the message has all of it.
+const maxText = 2000
 
 // intake is a message with its ids found out.
 type intake struct {
@@ -37,7 +37,7 @@ func (e *Edge) Send(ctx context.Context, req *a2apb.SendMessageRequest) (*a2a.Ac
 	if err != nil {
 		return nil, err
 	}
-	appended, err := e.opening(in.key)
+	appended, err := e.take(in.key)
 	if err != nil {
 		return nil, err
 	}
@@ -98,8 +98,7 @@ func (e *Edge) known(op string, call mesh.Call) error {
 	return nil
 }
 
-// home is the agent that a turn begins with, and that has it back when a
-// handoff ends: the one that was addressed, or main.
+// home is the agent that a turn begins with: the one that was addressed, or main.
 func (e *Edge) home(addressed string) string {
 	if addressed != "" {
 		return addressed
@@ -184,7 +183,6 @@ func (e *Edge) accept(ctx context.Context, in *intake) (mesh.ExecutionID, mesh.S
 		if err != nil {
 			return cache.Decision{}, err
 		}
-		d := e.claim(s)
 		id = in.task
 		if t != nil {
 			id = t.ID
@@ -192,19 +190,14 @@ func (e *Edge) accept(ctx context.Context, in *intake) (mesh.ExecutionID, mesh.S
 		if id == "" {
 			id = mesh.NewExecutionID(in.key.ID)
 		}
-		d.Events = append(d.Events, e.posting(in, t, id)...)
-		for _, ev := range d.Events {
-			ev.Epoch = d.Epoch
-		}
-		events = d.Events
-		return d, nil
+		events = e.posting(in, t, id)
+		return cache.Decision{Events: events}, nil
 	})
 	if err != nil {
 		return "", 0, err
 	}
 	if n := len(events); n > 0 {
 		cursor = events[n-1].Seq
-		e.saw(events[n-1].Pos)
 	}
 	return id, cursor, nil
 }
@@ -250,46 +243,27 @@ func (e *Edge) target(s *thread.State, in *intake) (*thread.Execution, error) {
 	return nil, nil
 }
 
-// posting makes the events that put the message into the thread.
+// posting makes the events that put the message into the thread. A message for a
+// turn that is there moves it, if only to where it is: so whoever ends the turn
+// meanwhile, at whichever node, loses against it and decides again.
 func (e *Edge) posting(in *intake, t *thread.Execution, id mesh.ExecutionID) []*mesh.Event {
 	user := in.call.Principal.User
 	in.msg.TaskId = string(id)
-	event := e.maker(id, "user:"+user)
+	event := func(b mesh.Body) *mesh.Event { return e.event(id, "user:"+user, b) }
 	posted := event(mesh.MessagePosted{Message: in.msg, User: user, Digest: in.digest, Permissions: in.call.Principal.Permissions})
-	switch {
-	case t == nil:
+	if t == nil {
 		return []*mesh.Event{event(mesh.TaskOpened{Execution: mesh.Execution{
-			ID: id, Kind: mesh.KindTurn, Agent: e.home(in.call.Agent), User: user, Text: clipText(a2a.TextOf(in.msg)),
+			ID: id, Kind: mesh.KindTurn, Agent: e.home(in.call.Agent), User: user, Text: mesh.Clip(a2a.TextOf(in.msg), maxText),
 		}}), posted}
-	case mesh.Interrupted(t.State):
-		return []*mesh.Event{posted, event(mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_WORKING})}
 	}
-	return []*mesh.Event{posted}
+	state := t.State
+	if mesh.Interrupted(state) {
+		state = a2apb.TaskState_TASK_STATE_WORKING
+	}
+	return []*mesh.Event{posted, event(mesh.TaskMoved{State: state})}
 }
 
-// maker returns a function that makes events about the execution.
-func (e *Edge) maker(id mesh.ExecutionID, actor string) func(mesh.Body) *mesh.Event {
-	now := e.Now().UTC().Truncate(time.Millisecond)
-	return func(b mesh.Body) *mesh.Event {
-		return &mesh.Event{Time: now, Execution: id, Actor: actor, Body: b}
-	}
-}
-
-// claim returns the beginning of a driver's decision: its epoch, and the event
-// that claims it, if this node does not hold the thread yet.
-func (e *Edge) claim(s *thread.State) cache.Decision {
-	if s.Node == e.Node && s.Epoch > 0 {
-		return cache.Decision{Epoch: s.Epoch}
-	}
-	epoch := s.Epoch + 1
-	return cache.Decision{Epoch: epoch, Events: []*mesh.Event{e.maker("", "node")(mesh.ThreadClaimed{Epoch: epoch, Node: e.Node})}}
-}
-
-// clipText keeps the task in words short; the message has all of it.
-func clipText(s string) string {
-	const most = 2000
-	if len(s) <= most {
-		return s
-	}
-	return strings.ToValidUTF8(s[:most], "") + "…"
+// event is one about the execution, now.
+func (e *Edge) event(id mesh.ExecutionID, actor string, b mesh.Body) *mesh.Event {
+	return &mesh.Event{Time: e.Now().UTC().Truncate(time.Millisecond), Execution: id, Actor: actor, Body: b}
 }

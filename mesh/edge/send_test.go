@@ -9,7 +9,6 @@ import (
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/a2a"
-	"agentmesh/mesh/edge"
 	"agentmesh/mesh/thread"
 )
 
@@ -65,7 +64,7 @@ func TestTurnsOfAThreadRunInTheOrderOfTheirMessages(t *testing.T) {
 // Turns that wait are bounded; the refused message leaves nothing behind, and
 // room that a turn leaves is room again.
 func TestMoreMessagesThanMayWaitAreRefused(t *testing.T) {
-	w := build(t, func(c *edge.Config) { c.MaxQueued = 2 })
+	w := build(t, func(c *settings) { c.edge.MaxQueued = 2 })
 	gate := make(chan struct{})
 	w.agent("main", gated(gate))
 	first := w.send("0")

@@ -2,9 +2,7 @@ package edge
 
 import (
 	"context"
-	"errors"
 	"iter"
-	"time"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 
@@ -153,10 +151,6 @@ func (e *Edge) view(ctx context.Context, id string, after mesh.Seq) (mesh.Thread
 	return r.key, view, err
 }
 
-// settleTime is how long the end of a canceled task may take to be logged, once
-// its agent has ended it or was given up.
-const settleTime = 5 * time.Second
-
 // Cancel implements a2a.Service. It returns when the task is over.
 func (e *Edge) Cancel(ctx context.Context, req *a2apb.CancelTaskRequest) (*a2apb.Task, error) {
 	const op = "edge.Cancel"
@@ -168,21 +162,18 @@ func (e *Edge) Cancel(ctx context.Context, req *a2apb.CancelTaskRequest) (*a2apb
 	if err != nil {
 		return nil, err
 	}
-	appended, err := e.opening(r.key)
+	appended, err := e.take(r.key)
 	if err != nil {
 		return nil, err
 	}
 	defer appended()
-	parked, err := e.requestCancel(ctx, r, call.Principal.User)
+	waiting, err := e.requestCancel(ctx, r, call.Principal.User)
 	if err != nil {
 		return nil, err
 	}
-	for _, x := range parked { // the agent has no stream open; tell it, as a courtesy
-		detached := context.WithoutCancel(ctx)
-		e.wg.Go(func() { e.tellCanceled(detached, r.key, &x) }) // Close waits
-	}
+	e.Turns.EndTasks(ctx, r.key, waiting)
 	appended()
-	ctx, cancel := context.WithTimeout(ctx, e.CancelGrace+settleTime)
+	ctx, cancel := context.WithTimeout(ctx, e.CancelWait)
 	defer cancel()
 	for _, err := range e.Updates(ctx, req.GetId(), 0) {
 		if err != nil {
@@ -199,9 +190,10 @@ func (e *Edge) Cancel(ctx context.Context, req *a2apb.CancelTaskRequest) (*a2apb
 // requestCancel logs the wish. A task that no agent is working on ends at
 // once; then the executions that waited, at any depth, are returned.
 func (e *Edge) requestCancel(ctx context.Context, r ref, user string) ([]thread.Execution, error) {
-	var parked []thread.Execution
+	var waiting []thread.Execution
+	event := func(id mesh.ExecutionID, b mesh.Body) *mesh.Event { return e.event(id, "user:"+user, b) }
 	err := e.States.Decide(ctx, r.key, func(s *thread.State) (cache.Decision, error) {
-		parked = nil
+		waiting = nil
 		t, err := r.turn("edge.Cancel", s)
 		if err != nil {
 			return cache.Decision{}, err
@@ -210,43 +202,18 @@ func (e *Edge) requestCancel(ctx context.Context, r ref, user string) ([]thread.
 			return cache.Decision{}, &mesh.Error{Code: mesh.Precondition, Op: "edge.Cancel", Field: "id", Reason: "TASK_NOT_CANCELABLE",
 				Detail: "The task is over and cannot be canceled"}
 		}
-		d := e.claim(s)
-		event := e.maker(r.task, "user:"+user)
+		d := cache.Decision{Scopes: []mesh.Scope{mesh.Scope(r.task)}}
 		if !t.Canceled {
-			d.Events = append(d.Events, event(mesh.CancelRequested{By: user}))
+			d.Events = append(d.Events, event(r.task, mesh.CancelRequested{By: user}))
 		}
 		if mesh.Interrupted(t.State) || t.State == a2apb.TaskState_TASK_STATE_SUBMITTED {
 			for _, x := range s.Unfinished(r.task) {
-				parked = append(parked, *x)
-				d.Events = append(d.Events, e.maker(x.Parent, "user:"+user)(mesh.DispatchSettled{Child: x.ID, State: a2apb.TaskState_TASK_STATE_CANCELED}))
+				waiting = append(waiting, *x)
+				d.Events = append(d.Events, event(x.Parent, mesh.DispatchSettled{Child: x.ID, State: a2apb.TaskState_TASK_STATE_CANCELED}))
 			}
-			d.Events = append(d.Events, event(mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_CANCELED, Message: call.Say("Canceled.")}))
-		}
-		if len(d.Events) == 0 {
-			return cache.Decision{}, nil
-		}
-		for _, ev := range d.Events {
-			ev.Epoch = d.Epoch
+			d.Events = append(d.Events, event(r.task, mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_CANCELED, Message: call.Say("Canceled.")}))
 		}
 		return d, nil
 	})
-	return parked, err
-}
-
-// tellCanceled asks the agent of an execution to cancel its task.
-func (e *Edge) tellCanceled(ctx context.Context, key mesh.ThreadKey, x *thread.Execution) {
-	ctx, cancel := context.WithTimeout(ctx, e.CancelGrace)
-	defer cancel()
-	l, err := e.connect(key.Tenant, x.Agent)
-	if err != nil {
-		return
-	}
-	task := x.RemoteTask
-	if task == "" {
-		task = string(x.ID)
-	}
-	ctx = e.identify(ctx, key, x.Execution, l.entry, nil, time.Minute)
-	if err := call.Cancel(ctx, l.client, task); err != nil && !errors.Is(err, context.Canceled) {
-		e.Logger.InfoContext(ctx, "agent did not cancel", "agent", x.Agent, "err", err)
-	}
+	return waiting, err
 }

@@ -2,7 +2,12 @@ package edge_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"iter"
+	"math/rand/v2"
+	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -13,6 +18,7 @@ import (
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/a2a"
+	"agentmesh/mesh/call"
 	"agentmesh/mesh/edge"
 	"agentmesh/mesh/handoff"
 	"agentmesh/mesh/lease"
@@ -20,12 +26,27 @@ import (
 	"agentmesh/mesh/rpc"
 	"agentmesh/mesh/security/grant"
 	"agentmesh/mesh/store/mem"
+	"agentmesh/mesh/store/shared"
 	"agentmesh/mesh/thread"
 	"agentmesh/mesh/thread/cache"
 	"agentmesh/mesh/threadlog"
+	"agentmesh/mesh/turn"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// nodes is how many nodes a world has.
+var nodes = 1
+
+// All tests run on one node and then on two, which share what a backend shares.
+// finding C1: a message, or a cancel, that one node takes disturbs nobody who works
+// on the thread at the other.
+func TestMain(m *testing.M) {
+	if code := m.Run(); code != 0 {
+		os.Exit(code)
+	}
+	nodes = 2
+	fmt.Println("again, on two nodes")
+	goleak.VerifyTestMain(m)
+}
 
 const (
 	submitted = a2apb.TaskState_TASK_STATE_SUBMITTED
@@ -55,64 +76,139 @@ func (m *mortal) Append(ctx context.Context, key mesh.ThreadKey, b *threadlog.Ba
 	return m.Backend.Append(ctx, key, b)
 }
 
-// A mark is an edge.Checkpoint in memory.
-type mark struct {
-	mu     sync.Mutex
-	pos    mesh.Pos
-	onSave func(mesh.Pos)
-}
-
-func (m *mark) Load(context.Context) (mesh.Pos, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.pos, nil
-}
-
-func (m *mark) Save(_ context.Context, pos mesh.Pos) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.pos = pos
-	if m.onSave != nil {
-		m.onSave(pos)
-	}
-	return nil
-}
-
-// A world is an edge with all that it needs, in memory, and with agents behind
-// real connections.
+// A world is a mesh's front door with all that it needs, in memory, and with agents
+// behind real connections: one node, or two on one store, of which each call goes
+// to any.
 type world struct {
-	*edge.Edge
 	t        testing.TB
+	nodes    []*member
 	backend  threadlog.Backend // beneath what dies
-	store    *mortal
-	log      *threadlog.Log
-	states   *cache.States
-	handoffs *handoff.Handoffs
+	store    *mortal           // the first node's
+	log      *threadlog.Log    // the first node's
 	leases   lease.Store
 	dir      *directory
-	mark     *mark
 	verifier *grant.Verifier
 	thread   string // the thread that tests use who need one only
 	close    func()
 }
 
-type option func(*edge.Config)
+// A member is a node of a world.
+type member struct {
+	*edge.Edge
+	turns    *turn.Runner
+	log      *threadlog.Log
+	states   *cache.States
+	handoffs *handoff.Handoffs
+}
+
+// any is one of the world's nodes.
+func (w *world) any() *member { return w.nodes[rand.IntN(len(w.nodes))] }
+
+// The world as an edge: each call is one of any node's.
+func (w *world) Send(ctx context.Context, req *a2apb.SendMessageRequest) (*a2a.Accepted, error) {
+	return w.any().Send(ctx, req)
+}
+
+func (w *world) Updates(ctx context.Context, id string, after mesh.Seq) iter.Seq2[a2a.Update, error] {
+	return w.any().Updates(ctx, id, after)
+}
+
+func (w *world) Task(ctx context.Context, id string) (*a2apb.Task, mesh.Seq, error) {
+	return w.any().Task(ctx, id)
+}
+
+func (w *world) Cancel(ctx context.Context, req *a2apb.CancelTaskRequest) (*a2apb.Task, error) {
+	return w.any().Cancel(ctx, req)
+}
+
+func (w *world) List(ctx context.Context, req *a2apb.ListTasksRequest) (*a2apb.ListTasksResponse, error) {
+	return w.any().List(ctx, req)
+}
+
+func (w *world) ExtendedCard(ctx context.Context) (*a2apb.AgentCard, error) {
+	return w.any().ExtendedCard(ctx)
+}
+
+// Close stops all nodes.
+func (w *world) Close(ctx context.Context) error {
+	for _, n := range w.nodes {
+		n.Edge.Close()
+	}
+	var errs []error
+	for _, n := range w.nodes {
+		errs = append(errs, n.turns.Close(ctx))
+	}
+	return errors.Join(errs...)
+}
+
+// recover has the first node settle what was left.
+func (w *world) recover() (int, error) { return w.nodes[0].turns.Recover(w.t.Context()) }
+
+// tend does what the nodes do by the clock.
+func (w *world) tend() {
+	for _, n := range w.nodes {
+		n.turns.Tend(w.t.Context())
+	}
+}
+
+// busy reports whether a node drives the thread.
+func (w *world) busy(key mesh.ThreadKey) bool {
+	return slices.ContainsFunc(w.nodes, func(n *member) bool { return n.turns.Drives(key) })
+}
+
+// forget is what the nodes' servers do with a thread that was deleted.
+func (w *world) forget(key mesh.ThreadKey) {
+	for _, n := range w.nodes {
+		n.states.Forget(key)
+	}
+}
+
+// settings are those of a node.
+type settings struct {
+	edge edge.Config
+	turn turn.Config
+}
+
+type option func(*settings)
 
 // patient is how long a test waits for what must happen.
 const patient = time.Minute
 
-// graces are times that no test of a busy machine runs out of: but for agents
-// that gave the stream away and stay, whom many tests have.
-func graces(c *edge.Config) { c.HandoffGrace, c.CancelGrace = 30*time.Millisecond, patient }
-
-// build starts a world that ends with the test.
+// build starts a world that ends with the test, of as many nodes as this run of the
+// tests is about.
 func build(t testing.TB, opts ...option) *world {
 	t.Helper()
-	return rebuild(t, mem.Open(), &mark{}, "node-1", opts...)
+	w := assemble(t, mem.Open(), opts)
+	for i := range nodes {
+		w.add(fmt.Sprint("node-", i+1))
+	}
+	return w.begin()
 }
 
-// rebuild starts a world over what another left.
-func rebuild(t testing.TB, backend threadlog.Backend, m *mark, node string, opts ...option) *world {
+// buildOne starts a world of one node, for tests that hold or break its parts.
+func buildOne(t testing.TB, opts ...option) *world {
+	t.Helper()
+	return rebuild(t, mem.Open(), "node-1", opts...)
+}
+
+// rebuild starts a world of one node over what another left.
+func rebuild(t testing.TB, backend threadlog.Backend, node string, opts ...option) *world {
+	t.Helper()
+	w := assemble(t, backend, opts)
+	w.add(node)
+	return w.begin()
+}
+
+// A site is a world under construction.
+type site struct {
+	*world
+	opts   []option
+	shared *shared.Store
+	signer *grant.Signer
+	pool   *rpc.Pool
+}
+
+func assemble(t testing.TB, backend threadlog.Backend, opts []option) *site {
 	t.Helper()
 	signer, err := grant.NewSigner([]byte("0123456789abcdef0123456789abcdef"))
 	if err != nil {
@@ -122,40 +218,75 @@ func rebuild(t testing.TB, backend threadlog.Backend, m *mark, node string, opts
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{t: t, backend: backend, store: &mortal{Backend: backend}, verifier: verifier, mark: m,
+	w := &world{t: t, backend: backend, verifier: verifier,
 		dir: &directory{agents: map[string]registry.Entry{}}, leases: lease.NewLocal(nil), thread: mesh.NewThreadID()}
-	w.log = threadlog.New(w.store)
-	w.states = cache.New(w.log, 0)
-	w.handoffs = handoff.New(w.log, w.states, w.dir, nil)
-	pool := rpc.NewPool(rpc.DialOptions{})
-	cfg := edge.Config{
-		Log: w.log, States: w.states, Leases: w.leases, Directory: w.dir, Conns: pool, Signer: signer, Checkpoint: m,
-		Card: func(_ context.Context, tenant mesh.TenantID) (*a2apb.AgentCard, error) {
-			return &a2apb.AgentCard{Name: "edge of " + string(tenant)}, nil
+	return &site{world: w, opts: opts, shared: shared.New(backend), signer: signer, pool: rpc.NewPool(rpc.DialOptions{})}
+}
+
+// add adds a node.
+func (w *site) add(name string) {
+	w.t.Helper()
+	store := &mortal{Backend: w.shared.Handle()}
+	n := &member{log: threadlog.New(store)}
+	n.states = cache.New(n.log, 0)
+	n.handoffs = handoff.New(n.log, n.states, w.dir, nil)
+	cfg := settings{
+		turn: turn.Config{
+			Log: n.log, States: n.states, Leases: w.leases, Directory: w.dir, Dialer: call.NewDialer(w.pool, call.Options{}), Signer: w.signer,
+			Main: "main", Node: name,
+			// Times that no test of a busy machine runs out of: but for agents
+			// that gave the stream away and stay, whom many tests have.
+			HandoffGrace: 30 * time.Millisecond, CancelGrace: patient,
 		},
-		Main: "main", Node: node,
+		edge: edge.Config{
+			Log: n.log, States: n.states, Directory: w.dir, Main: "main", CancelWait: patient,
+			Card: func(_ context.Context, tenant mesh.TenantID) (*a2apb.AgentCard, error) {
+				return &a2apb.AgentCard{Name: "edge of " + string(tenant)}, nil
+			},
+		},
 	}
-	graces(&cfg)
-	for _, o := range opts {
+	for _, o := range w.opts {
 		o(&cfg)
 	}
-	w.leases = cfg.Leases
-	if w.Edge, err = edge.New(cfg); err != nil {
-		t.Fatal(err)
+	w.leases = cfg.turn.Leases
+	var err error
+	if n.turns, err = turn.New(cfg.turn); err != nil {
+		w.t.Fatal(err)
+	}
+	cfg.edge.Turns = n.turns
+	if n.Edge, err = edge.New(cfg.edge); err != nil {
+		w.t.Fatal(err)
+	}
+	if len(w.nodes) == 0 {
+		w.store, w.log = store, n.log
+	}
+	w.nodes = append(w.nodes, n)
+}
+
+// begin runs the nodes until the test ends.
+func (w *site) begin() *world {
+	ctx, stop := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	for _, n := range w.nodes {
+		running.Go(func() {
+			if err := n.log.Run(ctx); err != nil {
+				w.t.Errorf("log: %v", err)
+			}
+		})
 	}
 	w.close = sync.OnceFunc(func() {
-		now, cancel := context.WithCancel(context.Background())
-		cancel()
-		if err := w.Close(now); err != nil {
-			t.Errorf("close: %v", err)
+		if err := w.Close(stopNow()); err != nil {
+			w.t.Errorf("close: %v", err)
 		}
-		_ = pool.Close()
+		stop()
+		running.Wait()
+		_ = w.pool.Close()
 	})
-	t.Cleanup(func() {
+	w.t.Cleanup(func() {
 		w.close()
 		w.check()
 	})
-	return w
+	return w.world
 }
 
 // crash is what a killed process leaves: nothing is written any more.

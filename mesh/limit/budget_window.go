@@ -1,10 +1,11 @@
 package limit
 
 import (
-	"container/list"
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/hashicorp/golang-lru/v2/simplelru"
 )
 
 // Windows counts calls per caller within a window that slides with the time.
@@ -13,28 +14,24 @@ import (
 // begin anew, but for what it is told by Recall. It is safe for concurrent use.
 // The zero value limits nothing.
 type Windows struct {
-	most       int
-	period     time.Duration
-	maxCallers int
+	most   int
+	period time.Duration
 
 	mu      sync.Mutex
-	callers map[string]*list.Element // of *recent
-	order   *list.List               // most recently seen first
+	callers *simplelru.LRU[string, *recent]
 }
 
 // recent are the calls that a caller made within the window.
-type recent struct {
-	name  string
-	times []time.Time
-}
+type recent struct{ times []time.Time }
 
 // NewWindows returns Windows for the calls of users within the budgets, which
 // are valid, that remembers maxCallers of them, at least 1.
 func NewWindows(b Budgets, maxCallers int) *Windows {
-	return &Windows{
-		most: b.Most(UserSkillCalls), period: b.Period(), maxCallers: max(maxCallers, 1),
-		callers: map[string]*list.Element{}, order: list.New(),
+	callers, err := simplelru.NewLRU[string, *recent](max(maxCallers, 1), nil)
+	if err != nil {
+		panic(err) // it is positive
 	}
+	return &Windows{most: b.Most(UserSkillCalls), period: b.Period(), callers: callers}
 }
 
 // Take counts a call of the caller, or returns the trip of UserSkillCalls if
@@ -80,8 +77,7 @@ func (w *Windows) Return(name string, n int) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if e := w.callers[name]; e != nil {
-		r := e.Value.(*recent)
+	if r, ok := w.callers.Peek(name); ok {
 		r.times = r.times[:max(len(r.times)-n, 0)]
 	}
 }
@@ -89,15 +85,10 @@ func (w *Windows) Return(name string, n int) {
 // caller returns what is known of the caller and notes that it was seen. The
 // caller holds mu.
 func (w *Windows) caller(name string) *recent {
-	if e := w.callers[name]; e != nil {
-		w.order.MoveToFront(e)
-		return e.Value.(*recent)
+	if r, ok := w.callers.Get(name); ok {
+		return r
 	}
-	if len(w.callers) >= w.maxCallers {
-		oldest := w.order.Remove(w.order.Back()).(*recent)
-		delete(w.callers, oldest.name)
-	}
-	r := &recent{name: name}
-	w.callers[name] = w.order.PushFront(r)
+	r := new(recent)
+	w.callers.Add(name, r)
 	return r
 }

@@ -20,7 +20,6 @@
 package limit
 
 import (
-	"container/list"
 	"fmt"
 	"math"
 	"sync"
@@ -28,23 +27,17 @@ import (
 
 	"agentmesh/mesh"
 
+	"github.com/hashicorp/golang-lru/v2/simplelru"
 	"golang.org/x/time/rate"
 )
 
 // A Rate limits calls per caller. The zero value limits nothing.
 type Rate struct {
-	perSecond  float64
-	burst      int
-	maxCallers int
+	perSecond float64
+	burst     int
 
 	mu      sync.Mutex
-	callers map[string]*list.Element // of *caller
-	recent  *list.List               // most recently seen first
-}
-
-type caller struct {
-	name   string
-	bucket *rate.Limiter
+	callers *simplelru.LRU[string, *rate.Limiter]
 }
 
 // NewRate returns a Rate that allows each caller perSecond calls per second on
@@ -61,13 +54,12 @@ func NewRate(perSecond float64, burst, maxCallers int) (*Rate, error) {
 		return nil, mesh.InvalidField(op, "per_second", "must be 0 (no limit) or a positive number, and is %v", perSecond)
 	case burst < 1:
 		return nil, mesh.InvalidField(op, "burst", "must be at least 1, and is %d", burst)
-	case maxCallers < 1:
+	}
+	callers, err := simplelru.NewLRU[string, *rate.Limiter](maxCallers, nil)
+	if err != nil {
 		return nil, mesh.InvalidField(op, "max_callers", "must be at least 1, and is %d", maxCallers)
 	}
-	return &Rate{
-		perSecond: perSecond, burst: burst, maxCallers: maxCallers,
-		callers: make(map[string]*list.Element), recent: list.New(),
-	}, nil
+	return &Rate{perSecond: perSecond, burst: burst, callers: callers}, nil
 }
 
 // Allow takes a token from the caller's bucket. If there is none it returns
@@ -99,15 +91,10 @@ func (r *Rate) String() string {
 // bucket returns the caller's bucket and notes that it was seen. The caller
 // holds mu.
 func (r *Rate) bucket(name string) *rate.Limiter {
-	if e, ok := r.callers[name]; ok {
-		r.recent.MoveToFront(e)
-		return e.Value.(*caller).bucket
+	if bucket, ok := r.callers.Get(name); ok {
+		return bucket
 	}
-	if len(r.callers) >= r.maxCallers {
-		oldest := r.recent.Remove(r.recent.Back()).(*caller)
-		delete(r.callers, oldest.name)
-	}
-	c := &caller{name, rate.NewLimiter(rate.Limit(r.perSecond), r.burst)}
-	r.callers[name] = r.recent.PushFront(c)
-	return c.bucket
+	bucket := rate.NewLimiter(rate.Limit(r.perSecond), r.burst)
+	r.callers.Add(name, bucket)
+	return bucket
 }

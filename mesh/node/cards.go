@@ -1,14 +1,10 @@
 package node
 
 import (
-	"context"
 	"net"
 	"path/filepath"
 	"slices"
 	"strings"
-
-	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
-	"google.golang.org/protobuf/proto"
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/security/cards"
@@ -82,62 +78,4 @@ func (c *Config) fillCards() error {
 		return mesh.InvalidField("node.Config", "cards.verify", "is off, so that nobody looks at cards.trust and cards.hosts; set warn or require, or leave those out")
 	}
 	return nil
-}
-
-// writeCard signs a card and returns its JSON.
-func (n *node) writeCard(card *a2apb.AgentCard, v1 bool) ([]byte, error) {
-	if v1 {
-		return n.keys.Write(card, cards.V1)
-	}
-	return n.keys.Write(card, cards.Mode(n.cfg.Cards.Mode))
-}
-
-// extendedCard is the signed card of what the caller addresses, the mesh or one
-// agent, as its tenant sees it.
-func (n *node) extendedCard(ctx context.Context, tenant mesh.TenantID) (*a2apb.AgentCard, error) {
-	card, err := n.card(ctx, tenant)
-	if call, _ := mesh.CallFrom(ctx); call.Agent != "" {
-		card, err = n.agentCard(ctx, tenant, call.Agent)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return n.keys.Sign(card)
-}
-
-// agentCard is an agent's card for those who call it through the mesh: what it
-// can do is the agent's, and how it is called is the mesh's. There is no
-// address for gRPC on it: that is the mesh's own, where the metadata says which
-// agent is meant.
-func (n *node) agentCard(ctx context.Context, tenant mesh.TenantID, agent string) (*a2apb.AgentCard, error) {
-	e, err := n.agents.Get(tenant, agent)
-	if err != nil {
-		return nil, err
-	}
-	own, err := n.card(ctx, tenant)
-	if err != nil {
-		return nil, err
-	}
-	card := proto.CloneOf(e.Card)
-	card.Signatures, card.SupportedInterfaces = nil, nil
-	card.Capabilities = own.Capabilities
-	card.SecuritySchemes, card.SecurityRequirements = own.SecuritySchemes, own.SecurityRequirements
-	for _, s := range card.Skills {
-		s.SecurityRequirements = nil
-	}
-	for _, in := range own.SupportedInterfaces {
-		if strings.HasPrefix(in.Url, "http") {
-			in.Url += "/agents/" + e.Name
-			card.SupportedInterfaces = append(card.SupportedInterfaces, in)
-		}
-	}
-	return card, nil
-}
-
-// publicAgentCard is to agentCard what publicCard is to card.
-func (n *node) publicAgentCard(ctx context.Context, tenant mesh.TenantID, agent string) (*a2apb.AgentCard, error) {
-	if n.cfg.Auth != "none" {
-		tenant = ""
-	}
-	return n.agentCard(ctx, tenant, agent)
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
@@ -19,6 +20,7 @@ import (
 	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
 	"agentmesh/mesh/agent"
+	"agentmesh/mesh/edge"
 	"agentmesh/mesh/node"
 	"agentmesh/mesh/rpc"
 	"agentmesh/mesh/security/cards"
@@ -105,6 +107,45 @@ func TestEveryCardOfTheMeshIsSignedAndCanBeCached(t *testing.T) {
 	}
 	if _, jwks := get(t, m, "/.well-known/jwks.json"); strings.Contains(jwks, `"d"`) || !strings.Contains(jwks, `"kid"`) {
 		t.Errorf("published keys: %s", jwks)
+	}
+}
+
+// Sends and subscriptions, of the mesh and of one agent, make no card, whose
+// skills are all agents': finding C4.
+func TestNoCallMakesACardButTheOneThatAsksForIt(t *testing.T) {
+	var made atomic.Int32
+	m := start(t, config(t.TempDir()), map[string]run{"main": echo}, func(o *node.Options) {
+		o.Edge = func(c *edge.Config) {
+			of := c.Card
+			c.Card = func(ctx context.Context, tenant mesh.TenantID) (*a2apb.AgentCard, error) {
+				made.Add(1)
+				return of(ctx, tenant)
+			}
+		}
+	})
+	for _, agentName := range []string{"", "main"} {
+		ctx := mesh.WithCall(plain(t), mesh.Call{Agent: agentName})
+		for range 5 {
+			sent, err := m.edge().SendMessage(ctx, say("hi"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			again, cancel := context.WithCancel(mesh.WithCall(ctx, mesh.Call{Agent: agentName, HasCursor: true}))
+			stream, err := m.edge().SubscribeToTask(again, &a2apb.SubscribeToTaskRequest{Id: sent.GetTask().GetId()})
+			if err == nil {
+				_, err = stream.Recv()
+			}
+			cancel()
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if n := made.Load(); n != 0 {
+		t.Errorf("%d cards were made for 10 sends and 10 subscriptions", n)
+	}
+	if _, err := m.edge().GetExtendedAgentCard(plain(t), &a2apb.GetExtendedAgentCardRequest{}); err != nil || made.Load() != 1 {
+		t.Errorf("asked for the card: %v, and %d were made", err, made.Load())
 	}
 }
 

@@ -89,6 +89,7 @@ func TestNothingAcknowledgedIsLostByKill9(t *testing.T) {
 	threads := meshv1.NewThreadServiceClient(m.conn)
 	interrupted := 0
 	for _, a := range all {
+		m.ended(t, a.thread, a.task) // one that had not begun is run now
 		events := read(t, threads, a.thread)
 		posted, terminal := 0, 0
 		for i, e := range events {
@@ -124,6 +125,21 @@ func TestNothingAcknowledgedIsLostByKill9(t *testing.T) {
 		t.Errorf("heard %q", s.text)
 	}
 	t.Logf("%d messages were acknowledged, %d turns interrupted", len(all), interrupted)
+}
+
+// ended returns when the task is over.
+func (m *testMesh) ended(t testing.TB, thread, task string) {
+	t.Helper()
+	for {
+		got, err := m.edge().GetTask(in(t, thread), &a2apb.GetTaskRequest{Id: task})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if mesh.Terminal(got.GetStatus().GetState()) {
+			return
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
 }
 
 // read returns all events of a thread.

@@ -3,26 +3,21 @@ package node
 import (
 	"cmp"
 	"context"
-	"errors"
 	"io"
 	"net"
 	"net/http"
-	"strconv"
 	"strings"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 	"google.golang.org/protobuf/proto"
 
 	"agentmesh/mesh"
-	"agentmesh/mesh/registry"
-	"agentmesh/mesh/state"
 )
 
-// card is the mesh's own agent card: to the outside it is one agent, whose
-// skills are those of the agents that the tenant may use; for the tenant "",
-// those that all tenants share.
-func (n *node) card(_ context.Context, tenant mesh.TenantID) (*a2apb.AgentCard, error) {
-	card := &a2apb.AgentCard{
+// face is the mesh's own agent card, to the outside one agent, without its
+// skills, which are those of the agents that a tenant may use.
+func (n *node) face() *a2apb.AgentCard {
+	return &a2apb.AgentCard{
 		Name:                "agentmesh",
 		Description:         "A mesh of agents behind one endpoint. It answers itself, asks other agents, or hands the conversation over to a specialist.",
 		Version:             Version,
@@ -34,14 +29,6 @@ func (n *node) card(_ context.Context, tenant mesh.TenantID) (*a2apb.AgentCard, 
 		},
 		DefaultInputModes: []string{"text/plain"}, DefaultOutputModes: []string{"text/plain"},
 	}
-	for _, e := range n.agents.List(tenant, registry.Filter{Live: true}) {
-		var tags []string
-		for _, s := range e.Card.GetSkills() {
-			tags = append(tags, s.GetTags()...)
-		}
-		card.Skills = append(card.Skills, &a2apb.AgentSkill{Id: e.Name, Name: e.Card.GetName(), Description: e.Card.GetDescription(), Tags: distinct(tags)})
-	}
-	return card, nil
 }
 
 // interfaces are the bindings that the mesh serves, those of v1.0 before those
@@ -68,15 +55,6 @@ func (n *node) publicHTTP() string {
 	return strings.TrimSuffix(cmp.Or(n.cfg.Public.HTTP, "http://"+n.httpL.Addr().String()), "/")
 }
 
-// publicCard is the card for whoever asks, with the tenant that they say is
-// theirs: where callers have to prove that, it shows what all tenants share.
-func (n *node) publicCard(ctx context.Context, tenant mesh.TenantID) (*a2apb.AgentCard, error) {
-	if n.cfg.Auth != "none" {
-		tenant = ""
-	}
-	return n.card(ctx, tenant)
-}
-
 func distinct(words []string) []string {
 	seen := map[string]bool{}
 	out := []string{}
@@ -91,7 +69,7 @@ func distinct(words []string) []string {
 
 // healthy reports whether the store answers.
 func (n *node) healthy(ctx context.Context) error {
-	_, err := n.store.Threads(ctx, mesh.DefaultTenant, 0, 1)
+	_, err := n.backend.Threads.Threads(ctx, mesh.DefaultTenant, 0, 1)
 	return err
 }
 
@@ -118,40 +96,6 @@ func (n *node) guardHost(next http.Handler) http.Handler {
 		next.ServeHTTP(w, r)
 	})
 }
-
-// checkpoint is an edge.Checkpoint among the operator's values.
-type checkpoint struct{ kv *state.KV }
-
-var checkpointKey = state.Key{Kind: "node", Name: "recovery"}
-
-// Load implements edge.Checkpoint.
-func (c checkpoint) Load(ctx context.Context) (mesh.Pos, error) {
-	v, err := c.kv.Get(ctx, checkpointKey)
-	if mesh.IsCode(err, mesh.NotFound) {
-		return 0, nil
-	}
-	if err != nil {
-		return 0, err
-	}
-	pos, err := parsePos(v.Data)
-	if err != nil {
-		return 0, errors.Join(mesh.Errorf(mesh.Unknown, "node.checkpoint", ""), err)
-	}
-	return pos, nil
-}
-
-// Save implements edge.Checkpoint.
-func (c checkpoint) Save(ctx context.Context, pos mesh.Pos) error {
-	_, err := c.kv.Put(ctx, checkpointKey, formatPos(pos), state.AnyVersion)
-	return err
-}
-
-func parsePos(b []byte) (mesh.Pos, error) {
-	n, err := strconv.ParseInt(string(b), 10, 64)
-	return mesh.Pos(n), err
-}
-
-func formatPos(p mesh.Pos) []byte { return strconv.AppendInt(nil, int64(p), 10) }
 
 // Version is the version of this program.
 const Version = "0.1.0"

@@ -20,9 +20,10 @@ import (
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/agent"
-	"agentmesh/mesh/edge"
 	"agentmesh/mesh/node"
+	"agentmesh/mesh/node/datafolder"
 	"agentmesh/mesh/rpc"
+	"agentmesh/mesh/turn"
 )
 
 func TestMain(m *testing.M) {
@@ -92,8 +93,9 @@ func start(t testing.TB, cfg node.Config, agents map[string]run, opts ...func(*n
 	}
 	m := &testMesh{t: t, data: cfg.Data}
 	o := node.Options{
-		Logger: slog.New(slog.NewTextHandler(logs, nil)),
-		Edge:   func(c *edge.Config) { c.HandoffGrace = 300 * time.Millisecond; c.CancelGrace = time.Second },
+		Logger:  slog.New(slog.NewTextHandler(logs, nil)),
+		Turns:   func(c *turn.Config) { c.HandoffGrace = 300 * time.Millisecond; c.CancelGrace = time.Second },
+		Backend: datafolder.Opener(nil),
 	}
 	o.Builtins = builtins(agents)
 	for _, f := range opts {

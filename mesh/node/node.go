@@ -29,7 +29,6 @@ import (
 	"agentmesh/mesh/agent"
 	"agentmesh/mesh/call"
 	"agentmesh/mesh/edge"
-	"agentmesh/mesh/lease"
 	"agentmesh/mesh/limit"
 	"agentmesh/mesh/push"
 	"agentmesh/mesh/registry"
@@ -41,10 +40,10 @@ import (
 	"agentmesh/mesh/security/grant"
 	"agentmesh/mesh/skill"
 	"agentmesh/mesh/state"
-	"agentmesh/mesh/store/bolt"
 	"agentmesh/mesh/thread/cache"
 	"agentmesh/mesh/thread/tasks"
 	"agentmesh/mesh/threadlog"
+	"agentmesh/mesh/turn"
 )
 
 // A Builtin is an agent that the node runs itself, on a listener of its own.
@@ -90,8 +89,13 @@ type Options struct {
 	Logger *slog.Logger
 	// Now is the clock that schedules go by; default time.Now.
 	Now func() time.Time
-	// Edge may change the edge's timing, for tests.
-	Edge func(*edge.Config)
+	// Backend opens where the node keeps what must outlive it. It is given the
+	// settings, and the node's address for those who find it in use.
+	Backend func(cfg Config, address string) (Backend, error)
+	// Turns may change the timing of turns, and Edge what messages are taken with,
+	// for tests.
+	Turns func(*turn.Config)
+	Edge  func(*edge.Config)
 	// Ready is called when everything is up.
 	Ready func(Addresses)
 }
@@ -114,7 +118,7 @@ type node struct {
 	opts   Options
 	logger *slog.Logger
 
-	store     *bolt.Store
+	backend   Backend
 	log       *threadlog.Log
 	states    *cache.States
 	kv        *state.KV
@@ -123,11 +127,13 @@ type node struct {
 	auth      rpc.Authenticator
 	limiter   rpc.Limiter
 	agents    *registry.Registry
+	issuer    *issuer
 	pool      *rpc.Pool
 	skills    *skill.Library
 	runner    *runs.Runner
 	schedules *runs.Scheduler // nil if they are off
 	tasks     *tasks.Index
+	turns     *turn.Runner
 	edge      *edge.Edge
 
 	keys        *cards.Keys
@@ -192,7 +198,10 @@ func (n *node) openStore() (err error) {
 	if err := os.MkdirAll(n.cfg.Data, 0o700); err != nil {
 		return mesh.Errorf(mesh.Precondition, op, "the data folder %s cannot be made; check its permissions or choose another with --data: %w", n.cfg.Data, err)
 	}
-	if n.store, err = bolt.Open(filepath.Join(n.cfg.Data, "mesh.db"), bolt.Options{Address: n.grpcL.Addr().String(), Logger: n.logger}); err != nil {
+	if n.opts.Backend == nil {
+		return mesh.Errorf(mesh.Invalid, op, "the node needs a backend")
+	}
+	if n.backend, err = n.opts.Backend(n.cfg, n.grpcL.Addr().String()); err != nil {
 		return err
 	}
 	if n.signer, err = grant.LoadOrCreateKey(filepath.Join(n.cfg.Data, keyFile)); err != nil {
@@ -207,9 +216,9 @@ func (n *node) build(ctx context.Context) (err error) {
 	if err := n.buildAuth(); err != nil {
 		return err
 	}
-	n.log = threadlog.New(n.store)
+	n.log = threadlog.New(n.backend.Threads)
 	n.states = cache.New(n.log, 0)
-	n.kv = state.New(n.store)
+	n.kv = state.New(n.backend.State)
 	n.pool = rpc.NewPool(rpc.DialOptions{})
 	if err := errors.Join(n.buildGuard(), n.buildCards()); err != nil {
 		return err
@@ -218,20 +227,14 @@ func (n *node) build(ctx context.Context) (err error) {
 	if n.agents, err = registry.New(ctx, n.registryOptions()); err != nil {
 		return err
 	}
+	n.issuer = newIssuer(n.agents, n.keys, cards.Mode(n.cfg.Cards.Mode), n.face)
 	if err := n.openSkills(); err != nil {
 		return err
 	}
 	if n.tasks, err = n.taskIndex(ctx); err != nil {
 		return err
 	}
-	cfg := edge.Config{
-		Log: n.log, Tasks: n.tasks, States: n.states, Leases: lease.NewLocal(nil), Directory: n.agents, Conns: n.pool, Dialer: n.dialer, Signer: n.signer,
-		Checkpoint: checkpoint{n.kv}, Card: n.extendedCard, Main: n.cfg.Main, Node: mesh.NewEventID(), Logger: n.logger,
-	}
-	if n.opts.Edge != nil {
-		n.opts.Edge(&cfg)
-	}
-	if n.edge, err = edge.New(cfg); err != nil {
+	if err := n.buildEdge(); err != nil {
 		return err
 	}
 	if err := n.buildPush(); err != nil {
@@ -240,7 +243,30 @@ func (n *node) build(ctx context.Context) (err error) {
 	if err := n.buildRuns(); err != nil {
 		return err
 	}
-	n.settled, err = n.edge.Recover(ctx)
+	n.settled, err = n.recover(ctx)
+	return err
+}
+
+// buildEdge makes what takes messages, and what works on them.
+func (n *node) buildEdge() (err error) {
+	turns := turn.Config{
+		Log: n.log, States: n.states, Leases: n.backend.Leases, Directory: n.agents, Dialer: n.dialer, Signer: n.signer,
+		Main: n.cfg.Main, Node: mesh.NewEventID(), Logger: n.logger,
+	}
+	if n.opts.Turns != nil {
+		n.opts.Turns(&turns)
+	}
+	if n.turns, err = turn.New(turns); err != nil {
+		return err
+	}
+	cfg := edge.Config{
+		Log: n.log, States: n.states, Directory: n.agents, Turns: n.turns, Tasks: n.tasks, Card: n.issuer.extended, Offered: n.face().Capabilities,
+		Main: n.cfg.Main, Logger: n.logger,
+	}
+	if n.opts.Edge != nil {
+		n.opts.Edge(&cfg)
+	}
+	n.edge, err = edge.New(cfg)
 	return err
 }
 
@@ -286,7 +312,7 @@ func (n *node) serve(ctx context.Context) error {
 	for _, source := range n.opts.Sources {
 		start("skills", func(ctx context.Context) error { return source(ctx, n.skills) })
 	}
-	start("edge", n.edge.Run)
+	start("log", n.log.Run)
 	start("tasks", n.tasks.Run)
 	start("push", n.push.Run)
 	defer n.cutEdge(ctx)
@@ -301,6 +327,7 @@ func (n *node) serve(ctx context.Context) error {
 	}
 	defer running.Wait()
 	defer stopAgents()
+	start("turns", n.turns.Run) // what was left over is worked on when there are agents
 
 	web, err := n.web(background)
 	if err != nil {
@@ -327,7 +354,8 @@ func (n *node) serve(ctx context.Context) error {
 	stopSchedules() // nothing new begins
 	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), n.cfg.Grace)
 	defer cancel()
-	err = errors.Join(err, n.edge.Close(grace))
+	n.edge.Close()
+	err = errors.Join(err, n.turns.Close(grace))
 	stopBackground() // ends the gateway's streams
 	stopWeb(ctx, web)
 	return err

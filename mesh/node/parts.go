@@ -88,8 +88,8 @@ func (n *node) close() error {
 			}
 		}
 	}
-	if n.store != nil {
-		errs = append(errs, n.store.Close())
+	if n.backend.Close != nil {
+		errs = append(errs, n.backend.Close())
 	}
 	return errors.Join(errs...)
 }

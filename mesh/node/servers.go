@@ -78,7 +78,7 @@ func (n *node) web(ctx context.Context) (*http.Server, error) {
 		return nil, err
 	}
 	routes, err := rest.New(ctx, n.relay, rest.Options{
-		Card: n.publicCard, AgentCard: n.publicAgentCard, WriteCard: n.writeCard, Keys: n.keys.JWKS(), Health: n.healthy,
+		Card: n.publicCard, Keys: n.keys.JWKS(), Health: n.healthy,
 		JSONRPC: rpcs, V03: legacyREST, MCP: n.mcpHandler(), Errors: n.cfg.errorTable(), Logger: n.logger,
 	})
 	if err != nil {
@@ -105,7 +105,8 @@ func stopWeb(ctx context.Context, web *http.Server) {
 func (n *node) cutEdge(ctx context.Context) {
 	over, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	cancel()
-	if err := n.edge.Close(over); err != nil {
-		n.logger.WarnContext(ctx, "the edge did not end well", "err", err)
+	n.edge.Close()
+	if err := n.turns.Close(over); err != nil {
+		n.logger.WarnContext(ctx, "turns did not end well", "err", err)
 	}
 }

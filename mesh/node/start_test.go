@@ -16,8 +16,9 @@ import (
 	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
 	"agentmesh/mesh/agent"
-	"agentmesh/mesh/edge"
 	"agentmesh/mesh/node"
+	"agentmesh/mesh/node/datafolder"
+	"agentmesh/mesh/turn"
 )
 
 // hanging is an A2A agent that never answers.
@@ -54,7 +55,7 @@ func TestANodeThatFailsToStartSettlesWhatItBegan(t *testing.T) {
 	broken := errors.New("the agent is broken")
 	cfg := config(t.TempDir())
 	err = node.Run(t.Context(), cfg, node.Options{
-		Edge: func(c *edge.Config) { c.CancelGrace = 50 * time.Millisecond },
+		Turns: func(c *turn.Config) { c.CancelGrace = 50 * time.Millisecond }, Backend: datafolder.Opener(nil),
 		Builtins: []node.Builtin{{Name: "broken", New: func(env node.Env) (agent.Agent, error) {
 			ctx := plain(t)
 			_, err := meshv1.NewRegistryServiceClient(env.Node).RegisterAgent(ctx, &meshv1.RegisterAgentRequest{

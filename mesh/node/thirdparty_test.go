@@ -23,6 +23,7 @@ import (
 	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
 	"agentmesh/mesh/node"
+	"agentmesh/mesh/node/datafolder"
 	"agentmesh/mesh/rpc"
 )
 
@@ -255,8 +256,8 @@ func TestWhoRegisteredByURLIsKnownAfterARestart(t *testing.T) {
 func meshChild() error {
 	cfg := config(os.Getenv("MESH_TEST_DATA"))
 	return node.Run(context.Background(), cfg, node.Options{
-		Builtins: builtins(map[string]run{"main": slowEcho}),
-		Ready:    func(a node.Addresses) { fmt.Println(a.GRPC, a.HTTP, a.Interrupted) },
+		Builtins: builtins(map[string]run{"main": slowEcho}), Backend: datafolder.Opener(nil),
+		Ready: func(a node.Addresses) { fmt.Println(a.GRPC, a.HTTP, a.Interrupted) },
 	})
 }
 

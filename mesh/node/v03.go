@@ -14,7 +14,7 @@ import (
 // registerA2A registers the A2A service in both versions.
 func (n *node) registerA2A(server *grpc.Server, v10 a2apb.A2AServiceServer) {
 	a2apb.RegisterA2AServiceServer(server, v10)
-	legacypb.RegisterA2AServiceServer(server, v03.NewServer(v10, n.card))
+	legacypb.RegisterA2AServiceServer(server, v03.NewServer(v10, n.issuer.plain))
 }
 
 // v03 returns the handlers for clients of A2A v0.3 over HTTP: of JSON-RPC, and

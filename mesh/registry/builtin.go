@@ -30,7 +30,7 @@ func (r *Registry) RemoveBuiltin(name string) {
 	r.writes.Lock()
 	defer r.writes.Unlock()
 	r.mu.Lock()
-	c := r.records[key{"", name}]
+	c := r.record("", name)
 	r.mu.Unlock()
 	if c != nil && c.Builtin {
 		r.remove(c)

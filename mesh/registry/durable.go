@@ -34,7 +34,7 @@ type kept struct {
 	Card       json.RawMessage `json:"card"`
 }
 
-func storeKey(k key) string { return string(k.tenant) + "/" + k.name }
+func storeKey(c *record) string { return string(c.Tenant) + "/" + c.Name }
 
 // save keeps the record. It does nothing for one that is not durable.
 func (r *Registry) save(ctx context.Context, c *record) error {
@@ -49,7 +49,7 @@ func (r *Registry) save(ctx context.Context, c *record) error {
 	if err != nil {
 		return err
 	}
-	return r.store.Save(ctx, storeKey(key{c.Tenant, c.Name}), data)
+	return r.store.Save(ctx, storeKey(c), data)
 }
 
 // unsave forgets a durable record.
@@ -57,7 +57,7 @@ func (r *Registry) unsave(ctx context.Context, c *record) error {
 	if r.store == nil || c.CardURL == "" {
 		return nil
 	}
-	return r.store.Remove(ctx, storeKey(key{c.Tenant, c.Name}))
+	return r.store.Remove(ctx, storeKey(c))
 }
 
 func (r *Registry) load(ctx context.Context) error {
@@ -77,8 +77,7 @@ func (r *Registry) load(ctx context.Context) error {
 			continue
 		}
 		c.down, c.probeAt = "has not been reached since the node started", r.now()
-		r.records[key{c.Tenant, c.Name}] = c
-		r.changed(c)
+		r.put(c)
 	}
 	return nil
 }

@@ -86,7 +86,7 @@ func (r *Registry) Register(ctx context.Context, p mesh.Principal, req Request) 
 // holds writes.
 func (r *Registry) keep(ctx context.Context, c *record) error {
 	r.mu.Lock()
-	before := r.records[key{c.Tenant, c.Name}]
+	before := r.record(c.Tenant, c.Name)
 	r.mu.Unlock()
 	if before != nil && c.CardURL == "" {
 		return r.unsave(ctx, before)
@@ -212,16 +212,10 @@ func (r *Registry) admit(c *record, req Request) error {
 	if _, err := r.conflict(c, req); err != nil {
 		return err
 	}
-	if r.records[key{c.Tenant, c.Name}] != nil {
+	if r.record(c.Tenant, c.Name) != nil {
 		return nil
 	}
-	n := 0
-	for k := range r.records {
-		if k.tenant == c.Tenant {
-			n++
-		}
-	}
-	if n >= MaxAgents {
+	if n := len(r.agentsOf(c.Tenant)); n >= MaxAgents {
 		return mesh.Errorf(mesh.Exhausted, "registry.admit", "There are %d agents already, which is the limit; remove some first", n)
 	}
 	return nil
@@ -231,7 +225,7 @@ func (r *Registry) admit(c *record, req Request) error {
 // as long as it is live. The caller holds mu.
 func (r *Registry) conflict(c *record, req Request) (rival *record, err error) {
 	const op = "registry.conflict"
-	shared, own := r.records[key{"", c.Name}], r.records[key{c.Tenant, c.Name}]
+	shared, own := r.record("", c.Name), r.record(c.Tenant, c.Name)
 	switch {
 	case shared != nil && shared.Builtin:
 		return nil, taken(op, "Agent name %s belongs to a built-in agent; choose another name", c.Name)
@@ -265,8 +259,7 @@ func (r *Registry) insert(c *record) Entry {
 	if c.CardURL != "" {
 		c.probeAt = now.Add(recheck)
 	}
-	r.records[key{c.Tenant, c.Name}] = c
-	r.changed(c)
+	r.put(c)
 	r.log.Info("agent registered", "agent", c.Name, "tenant", c.Tenant, "endpoint", c.Endpoint, "builtin", c.Builtin)
 	return c.Entry
 }
@@ -298,8 +291,8 @@ func (r *Registry) KeepAlive(p mesh.Principal, name, leaseID string) (time.Time,
 // leased returns the tenant's or shared record with that name and lease id.
 // The caller holds mu.
 func (r *Registry) leased(tenant mesh.TenantID, name, leaseID string) *record {
-	for _, k := range []key{{tenant, name}, {"", name}} {
-		if c := r.records[k]; c != nil && c.owns(leaseID) {
+	for _, t := range []mesh.TenantID{tenant, ""} {
+		if c := r.record(t, name); c != nil && c.owns(leaseID) {
 			return c
 		}
 	}
@@ -346,11 +339,11 @@ func (r *Registry) removable(p mesh.Principal, name, leaseID string, shared bool
 	}
 	r.lock()
 	defer r.mu.Unlock()
-	k := key{p.Tenant, name}
+	of := p.Tenant
 	if shared {
-		k.tenant = ""
+		of = ""
 	}
-	c, all := r.records[k], r.records[key{"", name}]
+	c, all := r.record(of, name), r.record("", name)
 	switch {
 	case all != nil && all.Builtin:
 		return nil, taken(op, "Agent %s is built in and cannot be removed; it ends with its node", name)
@@ -367,7 +360,6 @@ func (r *Registry) removable(p mesh.Principal, name, leaseID string, shared bool
 func (r *Registry) remove(c *record) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	delete(r.records, key{c.Tenant, c.Name})
-	r.publish()
+	r.drop(c)
 	r.log.Info("agent removed", "agent", c.Name, "tenant", c.Tenant)
 }

@@ -70,9 +70,13 @@ type Registry struct {
 	// the memory agree. It is taken before mu.
 	writes sync.Mutex
 
-	mu      sync.Mutex
-	records map[key]*record
-	// rev counts visible changes; every record has the one that it came from.
+	mu sync.Mutex
+	// realms are the agents of each tenant, under "" those that all share, so
+	// that nobody who looks for a tenant's agents comes by those of others. One
+	// that lost its last agent is kept, as its revision must not go back.
+	realms map[mesh.TenantID]*realm
+	// rev counts visible changes; every record and realm has the one that it
+	// came from.
 	rev uint64
 	// deadline is not after the first moment at which a lease ends or a lapsed
 	// record is dropped; zero when there is none.
@@ -80,9 +84,10 @@ type Registry struct {
 	watchers map[chan struct{}]struct{}
 }
 
-type key struct {
-	tenant mesh.TenantID // "" for shared
-	name   string
+// A realm is the agents of one tenant, by name.
+type realm struct {
+	rev    uint64 // of the last change
+	agents map[string]*record
 }
 
 // A record is an entry with what only the registry knows of it.
@@ -117,7 +122,7 @@ func (c *record) refresh() {
 func New(ctx context.Context, opts Options) (*Registry, error) {
 	r := &Registry{
 		store: opts.Store, probe: opts.Probe, fetch: opts.Fetch, verify: opts.Verify, now: opts.Now, log: opts.Logger,
-		wake: make(chan struct{}, 1), records: map[key]*record{}, watchers: map[chan struct{}]struct{}{},
+		wake: make(chan struct{}, 1), realms: map[mesh.TenantID]*realm{}, watchers: map[chan struct{}]struct{}{},
 	}
 	if r.probe == nil {
 		r.probe = Dial
@@ -180,7 +185,7 @@ func (r *Registry) List(tenant mesh.TenantID, f Filter) []Entry {
 func (r *Registry) ReportDown(e Entry, err error) {
 	r.lock()
 	defer r.mu.Unlock()
-	c := r.records[key{e.Tenant, e.Name}]
+	c := r.record(e.Tenant, e.Name)
 	if c == nil || c.Endpoint != e.Endpoint || c.down != "" {
 		return
 	}
@@ -202,9 +207,14 @@ type versioned struct {
 func (r *Registry) visible(tenant mesh.TenantID) []versioned {
 	r.lock()
 	var list []versioned
-	for k, c := range r.records {
-		if k.tenant == "" || k.tenant == tenant && r.records[key{"", k.name}] == nil {
-			list = append(list, versioned{c.Entry, c.rev})
+	for _, c := range r.agentsOf("") {
+		list = append(list, versioned{c.Entry, c.rev})
+	}
+	if tenant != "" {
+		for _, c := range r.agentsOf(tenant) {
+			if r.record("", c.Name) == nil {
+				list = append(list, versioned{c.Entry, c.rev})
+			}
 		}
 	}
 	r.mu.Unlock()
@@ -215,10 +225,53 @@ func (r *Registry) visible(tenant mesh.TenantID) []versioned {
 // find returns what the name means to the tenant: a shared agent first, so that
 // none can be replaced from within a tenant. The caller holds mu.
 func (r *Registry) find(tenant mesh.TenantID, name string) *record {
-	if c := r.records[key{"", name}]; c != nil {
+	if c := r.record("", name); c != nil {
 		return c
 	}
-	return r.records[key{tenant, name}]
+	return r.record(tenant, name)
+}
+
+// record returns the tenant's own agent, or a shared one for "". The caller
+// holds mu.
+func (r *Registry) record(tenant mesh.TenantID, name string) *record { return r.agentsOf(tenant)[name] }
+
+// agentsOf returns the tenant's own agents, to be read. The caller holds mu.
+func (r *Registry) agentsOf(tenant mesh.TenantID) map[string]*record {
+	if of := r.realms[tenant]; of != nil {
+		return of.agents
+	}
+	return nil
+}
+
+// put makes c the record of its name. The caller holds mu.
+func (r *Registry) put(c *record) {
+	of := r.realms[c.Tenant]
+	if of == nil {
+		of = &realm{agents: map[string]*record{}}
+		r.realms[c.Tenant] = of
+	}
+	of.agents[c.Name] = c
+	r.changed(c)
+}
+
+// drop removes c. The caller holds mu.
+func (r *Registry) drop(c *record) {
+	delete(r.realms[c.Tenant].agents, c.Name)
+	r.touch(c.Tenant)
+}
+
+// Revision returns a number that grows with every change of what List and Get
+// return for the tenant, so that what was made of them can be kept until then.
+func (r *Registry) Revision(tenant mesh.TenantID) uint64 {
+	r.lock()
+	defer r.mu.Unlock()
+	var rev uint64
+	for _, t := range []mesh.TenantID{"", tenant} {
+		if of := r.realms[t]; of != nil {
+			rev = max(rev, of.rev)
+		}
+	}
+	return rev
 }
 
 // lock takes mu and brings the leases up to date.
@@ -229,18 +282,20 @@ func (r *Registry) lock() {
 
 // changed publishes a change of c. The caller holds mu.
 func (r *Registry) changed(c *record) {
-	r.rev++
-	c.rev = r.rev
 	c.refresh()
-	r.publish()
+	c.rev = r.touch(c.Tenant)
 }
 
-// publish wakes all who look at the records. The caller holds mu.
-func (r *Registry) publish() {
+// touch gives the tenant's agents a new revision, which it returns, and wakes
+// all who look at them. The caller holds mu.
+func (r *Registry) touch(tenant mesh.TenantID) uint64 {
+	r.rev++
+	r.realms[tenant].rev = r.rev
 	poke(r.wake)
 	for w := range r.watchers {
 		poke(w)
 	}
+	return r.rev
 }
 
 func poke(wake chan struct{}) {

@@ -2,6 +2,7 @@ package registry
 
 import (
 	"context"
+	"iter"
 	"sync"
 	"time"
 
@@ -78,7 +79,7 @@ func (r *Registry) expire() {
 		return
 	}
 	r.deadline = time.Time{}
-	for k, c := range r.records {
+	for c := range r.all() {
 		if c.lease == 0 {
 			continue
 		}
@@ -95,8 +96,20 @@ func (r *Registry) expire() {
 			r.expectBy(until)
 			continue
 		}
-		delete(r.records, k)
-		r.publish()
+		r.drop(c)
+	}
+}
+
+// all yields the agents of all tenants. The caller holds mu.
+func (r *Registry) all() iter.Seq[*record] {
+	return func(yield func(*record) bool) {
+		for _, of := range r.realms {
+			for _, c := range of.agents {
+				if !yield(c) {
+					return
+				}
+			}
+		}
 	}
 }
 
@@ -106,7 +119,7 @@ func (r *Registry) due() (due []*record, next time.Time) {
 	r.lock()
 	defer r.mu.Unlock()
 	now, next := r.now(), r.deadline
-	for _, c := range r.records {
+	for c := range r.all() {
 		switch {
 		case c.probing || c.probeAt.IsZero() || c.lapsed:
 		case !now.Before(c.probeAt):
@@ -154,7 +167,7 @@ func (r *Registry) replaceCard(ctx context.Context, c, fresh *record) {
 	r.writes.Lock()
 	defer r.writes.Unlock()
 	r.mu.Lock()
-	if r.records[key{c.Tenant, c.Name}] != c {
+	if r.record(c.Tenant, c.Name) != c {
 		r.mu.Unlock()
 		return
 	}
@@ -172,7 +185,7 @@ func (r *Registry) probed(c *record, err error) {
 	r.lock()
 	defer r.mu.Unlock()
 	c.probing = false
-	if r.records[key{c.Tenant, c.Name}] != c {
+	if r.record(c.Tenant, c.Name) != c {
 		return
 	}
 	problem, wait := "", recheck

@@ -24,7 +24,6 @@ import (
 	"agentmesh/mesh/edge"
 	"agentmesh/mesh/lease"
 	"agentmesh/mesh/registry"
-	"agentmesh/mesh/rpc"
 	"agentmesh/mesh/runs"
 	"agentmesh/mesh/security/grant"
 	"agentmesh/mesh/skill"
@@ -32,6 +31,7 @@ import (
 	"agentmesh/mesh/store/mem"
 	"agentmesh/mesh/thread/cache"
 	"agentmesh/mesh/threadlog"
+	"agentmesh/mesh/turn"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -48,6 +48,7 @@ const (
 // lives in a bubble of synctest.
 type world struct {
 	*edge.Edge
+	turns  *turn.Runner
 	t      *testing.T
 	store  *mem.Store
 	kv     *state.KV
@@ -77,13 +78,19 @@ func open(t *testing.T, store *mem.Store, a *agents) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pool := rpc.NewPool(rpc.DialOptions{})
+	w.turns, err = turn.New(turn.Config{
+		Log: log, States: w.states, Leases: lease.NewLocal(nil), Directory: a, Dialer: a, Signer: signer,
+		Main: "main", Node: "node", CancelGrace: time.Second, Timeout: 24 * time.Hour,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 	w.Edge, err = edge.New(edge.Config{
-		Log: log, States: w.states, Leases: lease.NewLocal(nil), Directory: a, Conns: pool, Dialer: a, Signer: signer, Checkpoint: new(mark),
+		Log: log, States: w.states, Directory: a, Turns: w.turns,
 		Card: func(context.Context, mesh.TenantID) (*a2apb.AgentCard, error) {
 			return &a2apb.AgentCard{Name: "edge"}, nil
 		},
-		Main: "main", Node: "node", CancelGrace: time.Second, TurnTimeout: 24 * time.Hour,
+		Main: "main",
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -95,18 +102,13 @@ func open(t *testing.T, store *mem.Store, a *agents) *world {
 	w.close = sync.OnceFunc(func() {
 		now, cancel := context.WithCancel(context.Background())
 		cancel()
-		if err := w.Close(now); err != nil {
+		w.Edge.Close()
+		if err := w.turns.Close(now); err != nil {
 			t.Errorf("close: %v", err)
 		}
-		_ = pool.Close()
 	})
 	return w
 }
-
-type mark struct{}
-
-func (*mark) Load(context.Context) (mesh.Pos, error) { return 0, nil }
-func (*mark) Save(context.Context, mesh.Pos) error   { return nil }
 
 // agents are the agents of a world: the one that runs skills, which does what
 // the test says.

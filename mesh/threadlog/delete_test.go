@@ -2,6 +2,7 @@ package threadlog_test
 
 import (
 	"context"
+	"errors"
 	"runtime"
 	"sync"
 	"testing"
@@ -150,5 +151,53 @@ func TestAThreadThatIsReplacedWhileItIsReadIsNotFound(t *testing.T) {
 	defer c.Close()
 	if events, err := c.Next(t.Context()); !mesh.IsCode(err, mesh.NotFound) {
 		t.Errorf("got %v, %v", events, err)
+	}
+}
+
+// slowDelete is a store whose disk takes its time to delete.
+type slowDelete struct {
+	threadlog.Backend
+	entered, gate chan struct{}
+}
+
+func (s *slowDelete) Delete(ctx context.Context, k mesh.ThreadKey) error {
+	close(s.entered)
+	<-s.gate
+	return s.Backend.Delete(ctx, k)
+}
+
+// While the disk deletes one thread, others are read, followed and written; its
+// own id is free when it is gone: finding C13.
+func TestADeletionHoldsUpNoOtherThread(t *testing.T) {
+	store := &slowDelete{Backend: mem.Open(), entered: make(chan struct{}), gate: make(chan struct{})}
+	l := threadlog.New(store)
+	add(t, l, said("old"))
+	other := logtest.Key(2)
+	deleted, again := make(chan error, 1), make(chan error, 1)
+	go func() { deleted <- l.Delete(t.Context(), key) }() // received below
+	<-store.entered
+	go func() { // received below
+		_, err := l.Append(t.Context(), key, []*mesh.Event{said("new")}, threadlog.AppendOptions{})
+		again <- err
+	}()
+	if _, err := l.Append(t.Context(), other, []*mesh.Event{said("there")}, threadlog.AppendOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if events, err := collect(t.Context(), l, other, 0, 1); err != nil || text(events[0]) != "there" {
+		t.Errorf("a follower of another thread has %v, %v", events, err)
+	}
+	select {
+	case err := <-deleted:
+		t.Fatalf("deleted before the disk had: %v", err)
+	case err := <-again:
+		t.Fatalf("appended to the thread that is being deleted: %v", err)
+	default:
+	}
+	close(store.gate)
+	if err := errors.Join(<-deleted, <-again); err != nil {
+		t.Fatal(err)
+	}
+	if events, err := l.Read(t.Context(), key, 0, 9); err != nil || len(events) != 1 || text(events[0]) != "new" {
+		t.Errorf("the later thread has %v, %v", events, err)
 	}
 }

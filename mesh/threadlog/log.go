@@ -10,16 +10,13 @@ import (
 	"agentmesh/mesh/threadlog/eventpb"
 )
 
-// Log is the threads of a backend. Use [New]; one Log per backend, since
-// followers hear of what is appended through their own Log.
+// Log is the threads of a backend. Use [New]; one Log per backend in a process.
+// Followers hear of what is appended through their own Log, and of what others
+// append while [Log.Run] runs.
 type Log struct {
 	backend Backend
 	now     func() time.Time
-
-	// life keeps deletion apart from appending: an append holds it for reading
-	// until its events are published, so that nothing of a deleted thread
-	// reaches the followers of a later one with the same id.
-	life sync.RWMutex
+	lives   lives
 
 	mu       sync.RWMutex // guards the fields below
 	topics   map[mesh.ThreadKey]*topic
@@ -55,6 +52,9 @@ type AppendOptions struct {
 	// Epoch is the claim under which a driver writes. It fences all events of
 	// the append and stands in for Expect; what Expect says is checked as well.
 	Epoch mesh.Epoch
+	// Settled says that nothing is left to do of what the thread's events up to
+	// that Seq asked of its driver; see [Log.Unfinished].
+	Settled mesh.Seq
 }
 
 // Append adds the events to the thread, all or none, and returns the Seq of
@@ -81,8 +81,10 @@ func (l *Log) Append(ctx context.Context, key mesh.ThreadKey, events []*mesh.Eve
 	if err != nil {
 		return nil, err
 	}
-	l.life.RLock()
-	defer l.life.RUnlock()
+	life := l.lives.get(key)
+	defer l.lives.put(key, life)
+	life.RLock()
+	defer life.RUnlock()
 	at, err := l.backend.Append(ctx, key, b)
 	if err != nil {
 		return nil, mesh.Wrap(op, err)
@@ -105,7 +107,7 @@ func (l *Log) batch(op string, events []*mesh.Event, opts AppendOptions) (*Batch
 	if len(events) == 0 {
 		return nil, mesh.InvalidField(op, "events", "is empty; append at least one event")
 	}
-	b := &Batch{Entries: make([]Entry, len(events)), Epoch: opts.Epoch}
+	b := &Batch{Entries: make([]Entry, len(events)), Epoch: opts.Epoch, Settled: opts.Settled}
 	for i, e := range events {
 		e.Epoch = opts.Epoch
 		if e.Time.IsZero() {
@@ -115,6 +117,7 @@ func (l *Log) batch(op string, events []*mesh.Event, opts AppendOptions) (*Batch
 		entry := &b.Entries[i]
 		entry.ID = e.ID
 		entry.Scope, entry.Decision = mesh.ScopeOf(e)
+		_, entry.Opens = e.Body.(mesh.MessagePosted)
 		if _, known := opts.Expect[entry.Scope]; entry.Decision && !known && opts.Epoch == 0 {
 			return nil, mesh.InvalidField(op, field(i, "expect"),
 				"The decision %s must name the last decision in scope %q that it is based on", kind(e), entry.Scope)
@@ -196,11 +199,26 @@ func (l *Log) Threads(ctx context.Context, tenant mesh.TenantID, before mesh.Pos
 	return infos, mesh.Wrap("threadlog.Threads", err)
 }
 
+// Unfinished returns a page of the threads in which a message of a user may still
+// have to be worked on; see [Catalog].
+func (l *Log) Unfinished(ctx context.Context, after mesh.Pos, limit int) ([]Unfinished, error) {
+	list, err := l.backend.Unfinished(ctx, after, limit)
+	return list, mesh.Wrap("threadlog.Unfinished", err)
+}
+
+// Settle says that nothing is left to do of what the thread's events up to that
+// Seq asked of its driver, where nothing is appended that could say so.
+func (l *Log) Settle(ctx context.Context, key mesh.ThreadKey, upTo mesh.Seq) error {
+	return mesh.Wrap("threadlog.Settle", l.backend.Settle(ctx, key, upTo))
+}
+
 // Delete removes the thread for good and ends its followers with NotFound. It
 // returns NotFound if there is no such thread.
 func (l *Log) Delete(ctx context.Context, key mesh.ThreadKey) error {
-	l.life.Lock()
-	defer l.life.Unlock()
+	life := l.lives.get(key)
+	defer l.lives.put(key, life)
+	life.Lock()
+	defer life.Unlock()
 	if err := l.backend.Delete(ctx, key); err != nil {
 		return mesh.Wrap("threadlog.Delete", err)
 	}

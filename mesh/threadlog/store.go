@@ -18,6 +18,8 @@ type Entry struct {
 	// Claim, if above 0, makes this entry the claim of the thread under that
 	// epoch.
 	Claim mesh.Epoch
+	// Opens says that the event leaves something for the thread's driver to do.
+	Opens bool
 }
 
 // An Expect demands that the last decision in the scope is the one at Seq; 0
@@ -33,6 +35,9 @@ type Batch struct {
 	Expect  []Expect
 	// Epoch is the claim under which a driver writes, 0 for others.
 	Epoch mesh.Epoch
+	// Settled says that, once the batch is there, nothing is left to do of what
+	// entries with a Seq up to this one opened; 0 says nothing.
+	Settled mesh.Seq
 }
 
 // Appended says where a batch's entries are. Both slices are as long as
@@ -95,6 +100,9 @@ type Info struct {
 	// have had the key, one after the other was deleted.
 	FirstPos mesh.Pos
 	Epoch    mesh.Epoch // of the claim that stands, 0 if it never was claimed
+	// Open is the Seq of the last entry that opened something which has not been
+	// settled, 0 if there is nothing to do.
+	Open mesh.Seq
 }
 
 // A Catalog knows which threads there are. It is safe for concurrent use.
@@ -112,10 +120,37 @@ type Catalog interface {
 	// mesh.NotFound. Its id may be used again and then starts at Seq 1, without
 	// memory of ids, decisions and claims.
 	Delete(ctx context.Context, key mesh.ThreadKey) error
+
+	// Unfinished returns at most limit threads that have an Info.Open, of all
+	// tenants, in the order of the positions at which that stands, above after.
+	// A driver that died may have left one behind in which nothing is to do;
+	// one in which something is to do is always there, also after a restart.
+	Unfinished(ctx context.Context, after mesh.Pos, limit int) ([]Unfinished, error)
+
+	// Settle says of a thread, without adding to it, what Batch.Settled says. It
+	// need not survive a restart.
+	Settle(ctx context.Context, key mesh.ThreadKey, upTo mesh.Seq) error
+}
+
+// Unfinished is a thread in which something may be left to do.
+type Unfinished struct {
+	Key  mesh.ThreadKey
+	Open mesh.Seq
+	Pos  mesh.Pos // of the entry at Open
+}
+
+// A Notifier tells of changes that others make.
+type Notifier interface {
+	// Notify calls wake with each thread that another process, or another handle
+	// of the same data, has appended to or deleted, until ctx is done. Wake-ups
+	// may be late, lost or repeated; they say only that it is worth to look. It
+	// returns nil at once where nobody else can write.
+	Notify(ctx context.Context, wake func(mesh.ThreadKey)) error
 }
 
 // Backend is what a [Log] stands on.
 type Backend interface {
 	Store
 	Catalog
+	Notifier
 }

@@ -23,11 +23,12 @@ import (
 	"agentmesh/mesh"
 	"agentmesh/mesh/a2a"
 	"agentmesh/mesh/agent"
-	"agentmesh/mesh/edge"
 	"agentmesh/mesh/node"
+	"agentmesh/mesh/node/datafolder"
 	"agentmesh/mesh/registry"
 	"agentmesh/mesh/rpc"
 	"agentmesh/mesh/threadlog/eventpb"
+	"agentmesh/mesh/turn"
 	"agentmesh/skills"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
@@ -101,8 +102,9 @@ func Start(t testing.TB, agents Agents, o Options) *Mesh {
 	ready := make(chan node.Addresses, 1)
 	opts := node.Options{
 		Skills: o.Skills, Logger: slog.New(slog.NewTextHandler(logs, nil)),
-		Edge:  func(c *edge.Config) { c.HandoffGrace, c.CancelGrace = 300*time.Millisecond, time.Second },
-		Ready: func(a node.Addresses) { ready <- a },
+		Turns:   func(c *turn.Config) { c.HandoffGrace, c.CancelGrace = 300*time.Millisecond, time.Second },
+		Backend: datafolder.Opener(nil),
+		Ready:   func(a node.Addresses) { ready <- a },
 	}
 	for name, make := range agents {
 		opts.Builtins = append(opts.Builtins, node.Builtin{Name: name, New: make})

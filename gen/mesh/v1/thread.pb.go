@@ -481,7 +481,12 @@ type ReadThreadRequest struct {
 	AfterSeq int64 `protobuf:"varint,2,opt,name=after_seq,json=afterSeq,proto3" json:"after_seq,omitempty"`
 	// Most events on the page: 1 to 1000, default 100. A page of large events
 	// may be shorter.
-	Limit         int32 `protobuf:"varint,3,opt,name=limit,proto3" json:"limit,omitempty"`
+	Limit int32 `protobuf:"varint,3,opt,name=limit,proto3" json:"limit,omitempty"`
+	// Only events with a lower Seq; 0 for all.
+	BeforeSeq int64 `protobuf:"varint,4,opt,name=before_seq,json=beforeSeq,proto3" json:"before_seq,omitempty"`
+	// Whether the page has the last of these events, rather than the first. To
+	// read on backwards, give the Seq of its first event as before_seq.
+	Tail          bool `protobuf:"varint,5,opt,name=tail,proto3" json:"tail,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -537,12 +542,27 @@ func (x *ReadThreadRequest) GetLimit() int32 {
 	return 0
 }
 
+func (x *ReadThreadRequest) GetBeforeSeq() int64 {
+	if x != nil {
+		return x.BeforeSeq
+	}
+	return 0
+}
+
+func (x *ReadThreadRequest) GetTail() bool {
+	if x != nil {
+		return x.Tail
+	}
+	return false
+}
+
 // ReadThreadResponse is a page of events.
 type ReadThreadResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The events, in order.
+	// The events, in order, also of a tail.
 	Events []*Event `protobuf:"bytes,1,rep,name=events,proto3" json:"events,omitempty"`
-	// Whether there are more.
+	// Whether there are more of these events: after the page or, of a tail,
+	// before it.
 	More          bool `protobuf:"varint,2,opt,name=more,proto3" json:"more,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -929,11 +949,14 @@ const file_mesh_v1_thread_proto_rawDesc = "" +
 	"page_token\x18\x02 \x01(\tR\tpageToken\"h\n" +
 	"\x13ListThreadsResponse\x12)\n" +
 	"\athreads\x18\x01 \x03(\v2\x0f.mesh.v1.ThreadR\athreads\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"c\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\x96\x01\n" +
 	"\x11ReadThreadRequest\x12\x1b\n" +
 	"\tthread_id\x18\x01 \x01(\tR\bthreadId\x12\x1b\n" +
 	"\tafter_seq\x18\x02 \x01(\x03R\bafterSeq\x12\x14\n" +
-	"\x05limit\x18\x03 \x01(\x05R\x05limit\"P\n" +
+	"\x05limit\x18\x03 \x01(\x05R\x05limit\x12\x1d\n" +
+	"\n" +
+	"before_seq\x18\x04 \x01(\x03R\tbeforeSeq\x12\x12\n" +
+	"\x04tail\x18\x05 \x01(\bR\x04tail\"P\n" +
 	"\x12ReadThreadResponse\x12&\n" +
 	"\x06events\x18\x01 \x03(\v2\x0e.mesh.v1.EventR\x06events\x12\x12\n" +
 	"\x04more\x18\x02 \x01(\bR\x04more\"O\n" +

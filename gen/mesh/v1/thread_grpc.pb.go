@@ -41,7 +41,7 @@ type ThreadServiceClient interface {
 	GetThread(ctx context.Context, in *GetThreadRequest, opts ...grpc.CallOption) (*GetThreadResponse, error)
 	// ListThreads lists the tenant's threads, the last touched first.
 	ListThreads(ctx context.Context, in *ListThreadsRequest, opts ...grpc.CallOption) (*ListThreadsResponse, error)
-	// ReadThread returns a page of events after a cursor.
+	// ReadThread returns a page of events: the first after a cursor, or the last.
 	ReadThread(ctx context.Context, in *ReadThreadRequest, opts ...grpc.CallOption) (*ReadThreadResponse, error)
 	// FollowThread streams events after a cursor, and then new ones as they come.
 	FollowThread(ctx context.Context, in *FollowThreadRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[FollowThreadResponse], error)
@@ -145,7 +145,7 @@ type ThreadServiceServer interface {
 	GetThread(context.Context, *GetThreadRequest) (*GetThreadResponse, error)
 	// ListThreads lists the tenant's threads, the last touched first.
 	ListThreads(context.Context, *ListThreadsRequest) (*ListThreadsResponse, error)
-	// ReadThread returns a page of events after a cursor.
+	// ReadThread returns a page of events: the first after a cursor, or the last.
 	ReadThread(context.Context, *ReadThreadRequest) (*ReadThreadResponse, error)
 	// FollowThread streams events after a cursor, and then new ones as they come.
 	FollowThread(*FollowThreadRequest, grpc.ServerStreamingServer[FollowThreadResponse]) error

@@ -1,18 +1,13 @@
 package rest
 
 import (
-	"bytes"
-	"context"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"strings"
 	"sync"
 
-	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/encoding/protojson"
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/rpc"
@@ -30,7 +25,7 @@ func (g *gateway) serveCard(w http.ResponseWriter, r *http.Request) {
 		g.failMesh(w, mesh.Errorf(mesh.NotFound, "rest.serveCard", "this server has no agent card"))
 		return
 	}
-	g.writeCard(w, r, "", g.opts.Card)
+	g.writeCard(w, r, "")
 }
 
 // serveAgent serves what is below "/agents/{agent}/": the agent's card, and A2A
@@ -49,9 +44,7 @@ func (g *gateway) serveAgent(w http.ResponseWriter, r *http.Request) {
 	}
 	if path == cardPath {
 		g.readOnly(w, r, func(w http.ResponseWriter, r *http.Request) {
-			g.writeCard(w, r, agent, func(ctx context.Context, tenant mesh.TenantID) (*a2apb.AgentCard, error) {
-				return g.opts.AgentCard(ctx, tenant, agent)
-			})
+			g.writeCard(w, r, agent)
 		})
 		return
 	}
@@ -68,7 +61,7 @@ func (g *gateway) serveAgent(w http.ResponseWriter, r *http.Request) {
 }
 
 // writeCard serves a card with what HTTP caches ask for.
-func (g *gateway) writeCard(w http.ResponseWriter, r *http.Request, agent string, of func(context.Context, mesh.TenantID) (*a2apb.AgentCard, error)) {
+func (g *gateway) writeCard(w http.ResponseWriter, r *http.Request, agent string) {
 	tenant := mesh.DefaultTenant
 	if t := r.Header.Get(rpc.KeyTenant); t != "" {
 		tenant = mesh.TenantID(t)
@@ -77,15 +70,10 @@ func (g *gateway) writeCard(w http.ResponseWriter, r *http.Request, agent string
 		g.failMesh(w, err)
 		return
 	}
-	card, err := of(r.Context(), tenant)
+	v1 := wantsV1(r)
+	body, err := g.opts.Card(r.Context(), tenant, agent, v1)
 	if err != nil {
 		g.failMesh(w, mesh.Wrap("rest.writeCard", err))
-		return
-	}
-	v1 := wantsV1(r)
-	body, err := g.opts.WriteCard(card, v1)
-	if err != nil {
-		g.failMesh(w, mesh.Errorf(mesh.Unknown, "rest.writeCard", "the agent card cannot be shown: %w", err))
 		return
 	}
 	w.Header().Add("Vary", "Tenant-Id, Accept, A2A-Version")
@@ -100,18 +88,6 @@ func wantsV1(r *http.Request) bool {
 		v = r.URL.Query().Get("A2A-Version")
 	}
 	return v == "1" || strings.HasPrefix(v, "1.")
-}
-
-// plainCard is A2A's JSON of the card, without the blanks that protojson puts
-// in at random.
-func plainCard(card *a2apb.AgentCard, _ bool) ([]byte, error) {
-	raw, err := protojson.Marshal(card)
-	if err != nil {
-		return nil, err
-	}
-	var body bytes.Buffer
-	err = json.Compact(&body, raw)
-	return body.Bytes(), err
 }
 
 // serveKeys serves the keys by which cards are verified (RFC 7517).

@@ -5,8 +5,6 @@ import (
 	"net/http"
 	"testing"
 
-	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
-
 	"agentmesh/mesh"
 	"agentmesh/mesh/bind/rest"
 )
@@ -15,21 +13,18 @@ import (
 // has an age of its own.
 func TestACardIsWrittenForTheVersionThatIsAskedFor(t *testing.T) {
 	s := start(t, rest.Options{
-		Card: func(context.Context, mesh.TenantID) (*a2apb.AgentCard, error) {
-			return &a2apb.AgentCard{Name: "mesh"}, nil
-		},
-		AgentCard: func(_ context.Context, tenant mesh.TenantID, agent string) (*a2apb.AgentCard, error) {
-			if agent == "absent" {
+		Card: func(_ context.Context, tenant mesh.TenantID, agent string, v1 bool) ([]byte, error) {
+			name, form := string(tenant)+"'s "+agent, "union"
+			switch agent {
+			case "":
+				name = "mesh"
+			case "absent":
 				return nil, mesh.Errorf(mesh.NotFound, "test", "no such agent")
 			}
-			return &a2apb.AgentCard{Name: string(tenant) + "'s " + agent}, nil
-		},
-		WriteCard: func(card *a2apb.AgentCard, v1 bool) ([]byte, error) {
-			form := "union"
 			if v1 {
 				form = "v1"
 			}
-			return []byte(`{"name":"` + card.GetName() + `","form":"` + form + `"}`), nil
+			return []byte(`{"name":"` + name + `","form":"` + form + `"}`), nil
 		},
 	})
 	const path = "/.well-known/agent-card.json"
@@ -69,7 +64,7 @@ func TestKeysArePublishedWhereThereAreAny(t *testing.T) {
 	s.errorOf(s.do("GET", "/.well-known/jwks.json", ""), 404, "NOT_FOUND")
 }
 
-// Without AgentCard no path is taken from a tenant that is called agents.
+// Without Card no path is taken from a tenant that is called agents.
 func TestAgentsIsATenantWhereAgentsHaveNoPaths(t *testing.T) {
 	s := start(t, rest.Options{})
 	if resp := s.do("POST", "/agents/message:send", say("hi")); resp.StatusCode != http.StatusOK {

@@ -2,6 +2,7 @@ package rest_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"strconv"
@@ -91,11 +92,7 @@ func startNode(tb testing.TB) (*node, *grpc.ClientConn) {
 		tb.Fatal(err)
 	}
 	var serving sync.WaitGroup
-	serving.Go(func() {
-		if err := s.Serve(l); err != nil {
-			tb.Errorf("Serve: %v", err)
-		}
-	})
+	serving.Go(func() { serveNode(tb, s, l) })
 	conn, err := grpc.NewClient(l.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		tb.Fatal(err)
@@ -108,6 +105,13 @@ func startNode(tb testing.TB) (*node, *grpc.ClientConn) {
 		serving.Wait()
 	})
 	return n, conn
+}
+
+// serveNode serves until s is stopped, which in a short test is before it began.
+func serveNode(tb testing.TB, s *grpc.Server, l net.Listener) {
+	if err := s.Serve(l); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
+		tb.Errorf("Serve: %v", err)
+	}
 }
 
 func failure(c codes.Code, msg string, details ...protoadapt.MessageV1) error {

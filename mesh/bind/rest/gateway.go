@@ -70,20 +70,15 @@ const (
 // Options are the choices of a gateway. The zero value of each has the default
 // that it names.
 type Options struct {
-	// Card returns the agent card of the mesh as a tenant sees it. The tenant
-	// is the one that the request names, valid but not proved; it is
-	// [mesh.DefaultTenant] if the request names none. The card is not changed.
-	// Without Card there is no agent card (404).
-	Card func(ctx context.Context, tenant mesh.TenantID) (*a2apb.AgentCard, error)
-	// AgentCard returns, like Card, the card of one agent for those who call it
-	// through the mesh: below "/agents/{agent}/", where all of A2A is served as
-	// at "/". It is NotFound for an agent that the tenant does not see. Without
-	// AgentCard "agents" is a tenant there, as any other first part of a path.
-	AgentCard func(ctx context.Context, tenant mesh.TenantID, agent string) (*a2apb.AgentCard, error)
-	// WriteCard returns the JSON of a card, the same bytes for the same card.
-	// The client speaks version 1.x alone if v1 is set, and may speak an older
-	// one else. The default is A2A's JSON of the card as it is.
-	WriteCard func(card *a2apb.AgentCard, v1 bool) ([]byte, error)
+	// Card returns the JSON of the agent card of the mesh as a tenant sees it or,
+	// if an agent is named, of that agent for those who call it through the
+	// mesh: below "/agents/{agent}/", where all of A2A is served as at "/". The
+	// tenant is the one that the request names, valid but not proved; it is
+	// [mesh.DefaultTenant] if the request names none. The client speaks version
+	// 1.x alone if v1 is set, and may speak an older one else. It is NotFound
+	// for an agent that the tenant does not see. Without Card there is no agent
+	// card (404), and "agents" is a tenant as any other first part of a path.
+	Card func(ctx context.Context, tenant mesh.TenantID, agent string, v1 bool) ([]byte, error)
 	// Keys is the JWK set at "/.well-known/jwks.json" by which cards are
 	// verified. Without Keys there is none.
 	Keys []byte
@@ -127,9 +122,6 @@ func (o Options) complete(op string) (Options, error) {
 	}
 	if o.Heartbeat == 0 {
 		o.Heartbeat = defaultHeartbeat
-	}
-	if o.WriteCard == nil {
-		o.WriteCard = plainCard
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
@@ -236,7 +228,7 @@ func (g *gateway) handler() http.Handler {
 		case mcpPath:
 			g.serveMCP(w, r)
 		default:
-			if g.opts.AgentCard != nil && strings.HasPrefix(r.URL.Path, agentsPath) {
+			if g.opts.Card != nil && strings.HasPrefix(r.URL.Path, agentsPath) {
 				g.serveAgent(w, r)
 				return
 			}

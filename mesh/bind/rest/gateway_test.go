@@ -2,6 +2,7 @@ package rest_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -15,8 +16,6 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
-
-	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/bind/rest"
@@ -228,15 +227,15 @@ func TestOtherWebSitesAreRefused(t *testing.T) {
 }
 
 func TestTheCardCanBeCached(t *testing.T) {
-	card := &a2apb.AgentCard{Name: "mesh", Version: "1"}
-	s := start(t, rest.Options{Card: func(_ context.Context, tenant mesh.TenantID) (*a2apb.AgentCard, error) {
+	version := "1"
+	s := start(t, rest.Options{Card: func(_ context.Context, tenant mesh.TenantID, _ string, _ bool) ([]byte, error) {
 		if tenant == "nobody" {
 			return nil, mesh.Errorf(mesh.NotFound, "test", "no such tenant")
 		}
 		if tenant == "broken" {
 			return nil, errors.New("disk on fire")
 		}
-		return &a2apb.AgentCard{Name: card.GetName(), Description: string(tenant), Version: card.GetVersion()}, nil
+		return json.Marshal(map[string]string{"name": "mesh", "description": string(tenant), "version": version})
 	}})
 	const path = "/.well-known/agent-card.json"
 	resp := s.do("GET", path, "")
@@ -258,7 +257,7 @@ func TestTheCardCanBeCached(t *testing.T) {
 	if got := s.read(s.do("GET", path, "", "tenant-id", "acme", "If-None-Match", etag)); got["description"] != "acme" {
 		t.Errorf("the card of acme is %v", got)
 	}
-	card = &a2apb.AgentCard{Name: "mesh", Version: "2"}
+	version = "2"
 	if got := s.read(s.do("GET", path, "", "If-None-Match", etag)); got["version"] != "2" {
 		t.Errorf("after a change: %v, want version 2", got)
 	}

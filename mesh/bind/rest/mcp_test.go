@@ -2,12 +2,26 @@ package rest_test
 
 import (
 	"fmt"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
 
+	"google.golang.org/grpc"
+
 	"agentmesh/mesh/bind/rest"
 )
+
+// Finding C16: a server that is stopped before it began to serve has not failed.
+func TestAFakeNodeMayEndBeforeItServed(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := grpc.NewServer()
+	s.Stop()
+	serveNode(t, s, l)
+}
 
 func TestMCPIsServedForWhomTheNodeKnows(t *testing.T) {
 	served := 0

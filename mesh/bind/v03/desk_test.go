@@ -112,7 +112,7 @@ func allParts() []*a2apb.Part {
 	}
 }
 
-func (d *desk) Card(context.Context) (*a2apb.AgentCard, error) { return d.card, nil }
+func (d *desk) Capabilities() *a2apb.AgentCapabilities { return d.card.GetCapabilities() }
 
 func tenantOf(ctx context.Context) string {
 	call, _ := mesh.CallFrom(ctx)

@@ -33,14 +33,22 @@ func (c *Clock) Now() time.Time {
 	return c.now
 }
 
-// Advance moves the clock forward.
+// Advance moves the clock forward, by whole ticks: finding C16.
 func (c *Clock) Advance(d time.Duration) {
+	if d%tick != 0 {
+		panic("leasetest: a step of " + d.String() + " is finer than what every store keeps")
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.now = c.now.Add(d)
 }
 
-const ttl = time.Minute
+const (
+	ttl = time.Minute
+	// tick is the shortest time that the tests tell apart: databases keep
+	// milliseconds, and not all keep more.
+	tick = time.Millisecond
+)
 
 var key = mesh.ThreadKey{Tenant: "acme", ID: "550e8400-e29b-41d4-a716-446655440000"}
 
@@ -98,7 +106,7 @@ func must(t *testing.T, err error) {
 
 func testExclusive(t *testing.T, s lease.Store, c *Clock) {
 	acquire(t, s, key, "node-1")
-	c.Advance(ttl - 1)
+	c.Advance(ttl - tick)
 	_, err := s.Acquire(t.Context(), key, "node-2", ttl)
 	mustConflict(t, err, "node-1")
 }
@@ -121,13 +129,13 @@ func testExpiry(t *testing.T, s lease.Store, c *Clock) {
 func testRenew(t *testing.T, s lease.Store, c *Clock) {
 	l := acquire(t, s, key, "node-1")
 	for range 5 {
-		c.Advance(ttl - 1)
+		c.Advance(ttl - tick)
 		must(t, s.Renew(t.Context(), l))
 	}
-	c.Advance(ttl - 1)
+	c.Advance(ttl - tick)
 	_, err := s.Acquire(t.Context(), key, "node-2", ttl)
 	mustConflict(t, err, "node-1")
-	c.Advance(1)
+	c.Advance(tick)
 	acquire(t, s, key, "node-2")
 }
 
@@ -147,7 +155,7 @@ func testSameOwner(t *testing.T, s lease.Store, c *Clock) {
 	second := acquire(t, s, key, "node-1")
 	mustConflict(t, s.Renew(t.Context(), first), "lost")
 	must(t, s.Release(t.Context(), first)) // does not release the second
-	c.Advance(ttl - 1)
+	c.Advance(ttl - tick)
 	must(t, s.Renew(t.Context(), second))
 	_, err := s.Acquire(t.Context(), key, "node-2", ttl)
 	mustConflict(t, err, "node-1")

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/hashicorp/golang-lru/v2/simplelru"
+
 	"agentmesh/mesh/skill"
 )
 
@@ -32,36 +34,28 @@ func digestOf(rule int, o Origin, skillName string, r *skill.Result) digest {
 const maxTold = 4096
 
 // A memory knows what was told within the window. It is not safe for
-// concurrent use.
+// concurrent use. Use newMemory.
 type memory struct {
 	window time.Duration
-	at     map[digest]time.Time
-	order  []entry // oldest first
+	at     *simplelru.LRU[digest, time.Time]
 }
 
-type entry struct {
-	what digest
-	at   time.Time
+func newMemory(window time.Duration) memory {
+	at, err := simplelru.NewLRU[digest, time.Time](maxTold, nil)
+	if err != nil {
+		panic(err) // maxTold is positive
+	}
+	return memory{window, at}
 }
 
 // add reports whether it has not been told within the window, and notes it.
-func (m *memory) add(what digest, now time.Time) bool {
-	for len(m.order) > 0 && (now.Sub(m.order[0].at) >= m.window || len(m.order) >= maxTold) {
-		if oldest := m.order[0]; m.at[oldest.what].Equal(oldest.at) {
-			delete(m.at, oldest.what)
-		}
-		m.order = m.order[1:]
-	}
-	if _, known := m.at[what]; known {
+func (m memory) add(what digest, now time.Time) bool {
+	if at, known := m.at.Peek(what); known && now.Sub(at) < m.window {
 		return false
 	}
-	if m.at == nil {
-		m.at = make(map[digest]time.Time)
-	}
-	m.at[what] = now
-	m.order = append(m.order, entry{what, now})
+	m.at.Add(what, now)
 	return true
 }
 
 // forget lets it be told again.
-func (m *memory) forget(what digest) { delete(m.at, what) }
+func (m memory) forget(what digest) { m.at.Remove(what) }

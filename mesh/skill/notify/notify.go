@@ -156,7 +156,7 @@ func New(rules []Rule, o Options) (*Notifier, error) {
 		o.Now = time.Now
 	}
 	n := &Notifier{rules: rules, options: o, logger: o.Logger, queue: make(chan *delivery, o.Queue)}
-	n.told.window = cmp.Or(o.Window, DefaultWindow)
+	n.told = newMemory(cmp.Or(o.Window, DefaultWindow))
 	if n.logger == nil {
 		n.logger = slog.New(slog.DiscardHandler)
 	}

@@ -17,12 +17,13 @@ const (
 	maxBytes   = 4 << 20
 )
 
-// A request is one of: an append (batch), the deletion of a thread (remove), a
-// change of state (change).
+// A request is one of: an append (batch), the deletion of a thread (remove), word
+// that nothing is left to do in one (settled), a change of state (change).
 type request struct {
-	key    mesh.ThreadKey
-	batch  *threadlog.Batch
-	remove bool
+	key     mesh.ThreadKey
+	batch   *threadlog.Batch
+	remove  bool
+	settled mesh.Seq
 	// change returns why it is refused, or how the file failed.
 	change func(*bolt.Bucket) (refused, failed error)
 	size   int // bytes, about
@@ -45,9 +46,15 @@ func (s *Store) Append(ctx context.Context, key mesh.ThreadKey, b *threadlog.Bat
 }
 
 // Delete implements [threadlog.Catalog]. It takes time in proportion to the
-// thread's length, in which nothing else is written.
+// thread's length, in which nothing else is written; readers do not wait for it.
 func (s *Store) Delete(ctx context.Context, key mesh.ThreadKey) error {
 	return s.do(ctx, "bolt.Delete", &request{key: key, remove: true})
+}
+
+// Settle implements [threadlog.Catalog]. The file learns of it with the next batch
+// that settles the thread.
+func (s *Store) Settle(ctx context.Context, key mesh.ThreadKey, upTo mesh.Seq) error {
+	return s.do(ctx, "bolt.Settle", &request{key: key, settled: upTo})
 }
 
 // do queues the request and waits until it is decided. It does not give up when
@@ -125,13 +132,15 @@ func (s *Store) commit(reqs []*request) {
 	draft := s.book.Draft()
 	writes := false
 	for _, r := range reqs {
-		if r.batch != nil {
+		switch {
+		case r.batch != nil:
 			r.at, r.err = draft.Add(r.key, r.batch)
-		} else {
+		case r.change != nil:
 			writes = true
 		}
 	}
 	if !writes && draft.Last() == s.book.Last() {
+		s.settle(reqs)
 		return
 	}
 	err := s.transact(func(tx *bolt.Tx) error {
@@ -149,8 +158,20 @@ func (s *Store) commit(reqs []*request) {
 		return
 	}
 	s.index.Lock()
-	defer s.index.Unlock()
 	draft.Commit()
+	s.index.Unlock()
+	s.settle(reqs)
+}
+
+// settle notes in the index what the requests settle without a record.
+func (s *Store) settle(reqs []*request) {
+	for _, r := range reqs {
+		if r.settled > 0 {
+			s.index.Lock()
+			s.book.Settle(r.key, r.settled)
+			s.index.Unlock()
+		}
+	}
 }
 
 func write(tx *bolt.Tx, reqs []*request) error {
@@ -163,29 +184,43 @@ func write(tx *bolt.Tx, reqs []*request) error {
 				return failed
 			}
 		}
-		for i, pos := range r.at.Pos {
-			if pos == 0 {
-				continue
-			}
-			k := posKey(pos)
-			if err := log.Put(k, encode(k, record{r.key, r.at.Seqs[i], r.batch.Entries[i]})); err != nil {
-				return err
-			}
+		if err := putBatch(log, r); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// remove holds the index until it is done, so that no reader looks for records
-// that have just gone.
+// putBatch writes what is new of the request's batch. The last record has what the
+// batch settles.
+func putBatch(log *bolt.Bucket, r *request) error {
+	settled := mesh.Seq(0)
+	if r.batch != nil {
+		settled = r.batch.Settled
+	}
+	for i, pos := range slices.Backward(r.at.Pos) {
+		if pos == 0 {
+			continue
+		}
+		k := posKey(pos)
+		if err := log.Put(k, encode(k, record{r.key, r.at.Seqs[i], settled, r.batch.Entries[i]})); err != nil {
+			return err
+		}
+		settled = 0
+	}
+	return nil
+}
+
+// remove deletes a thread. The index has it until that is on disk, so that nobody
+// sees it gone and then there again; readers who do not find its records
+// meanwhile know why.
 func (s *Store) remove(key mesh.ThreadKey) error {
-	s.index.Lock()
-	defer s.index.Unlock()
 	info, ok := s.book.Info(key)
 	if !ok {
 		return mesh.ThreadNotFound("bolt.Delete")
 	}
 	positions := s.book.Positions(key, 0, int(info.Last))
+	s.setRemoving(key)
 	err := s.transact(func(tx *bolt.Tx) error {
 		log := tx.Bucket(bucketLog)
 		for _, pos := range positions {
@@ -195,10 +230,18 @@ func (s *Store) remove(key mesh.ThreadKey) error {
 		}
 		return putTotals(tx, totals{s.book.Last(), s.book.Records() - len(positions)})
 	})
-	if err == nil {
+	s.index.Lock()
+	defer s.index.Unlock()
+	if s.removing = (mesh.ThreadKey{}); err == nil {
 		s.book.Delete(key)
 	}
 	return err
+}
+
+func (s *Store) setRemoving(key mesh.ThreadKey) {
+	s.index.Lock()
+	defer s.index.Unlock()
+	s.removing = key
 }
 
 // transact runs fn in a transaction that is on disk when it returns nil. After

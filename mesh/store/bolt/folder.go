@@ -98,7 +98,7 @@ func plain(err error) error {
 
 // prepare sees to it that there is a file that is not empty. It makes one only
 // where there never was one.
-func prepare(path string) error {
+func prepare(path string, all []migration) error {
 	st, err := os.Stat(path)
 	if err == nil && st.Size() > 0 {
 		return nil
@@ -115,7 +115,7 @@ func prepare(path string) error {
 			"The data file %s is %s, but there was one; restore a copy, or remove %s to start with nothing",
 			path, what, path+markSuffix)
 	}
-	if err := create(path); err != nil {
+	if err := create(path, all); err != nil {
 		return noFolder(filepath.Dir(path), err)
 	}
 	return nil
@@ -123,7 +123,7 @@ func prepare(path string) error {
 
 // create makes the file under another name first, so that a process that dies
 // here leaves no half-made one.
-func create(path string) error {
+func create(path string, all []migration) error {
 	tmp := path + newSuffix
 	if err := os.Remove(tmp); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -138,7 +138,12 @@ func create(path string) error {
 				return err
 			}
 		}
-		return putTotals(tx, totals{})
+		for _, migrate := range all {
+			if err := migrate(tx); err != nil {
+				return err
+			}
+		}
+		return errors.Join(putTotals(tx, totals{}), putVersion(tx, len(all)))
 	})
 	if err := errors.Join(err, db.Close()); err != nil {
 		return err

@@ -16,8 +16,8 @@ import (
 // pageBytes bounds the data of one page; one record is always returned.
 const pageBytes = 4 << 20
 
-// view runs fn in a reading transaction. What look reads of the index belongs
-// to the same moment as far as deletions go.
+// view runs fn in a reading transaction. What look reads of the index is in the
+// file as that transaction sees it, but for the thread that is being removed.
 func (s *Store) view(ctx context.Context, op string, look func(*memindex.Book), fn func(*bolt.Tx) error) error {
 	if err := ctx.Err(); err != nil {
 		return mesh.Wrap(op, err)
@@ -81,12 +81,17 @@ func (s *Store) Read(ctx context.Context, key mesh.ThreadKey, after mesh.Seq, li
 	}
 	var p page
 	var positions []mesh.Pos
-	look := func(b *memindex.Book) { positions = b.Positions(key, after, limit) }
+	var going bool
+	look := func(b *memindex.Book) { positions, going = b.Positions(key, after, limit), s.removing == key }
 	err := s.view(ctx, "bolt.Read", look, func(tx *bolt.Tx) error {
 		log := tx.Bucket(bucketLog)
 		for _, pos := range positions {
 			k := posKey(pos)
-			if more, err := p.add(k, log.Get(k)); err != nil || !more {
+			v := log.Get(k)
+			if v == nil && going {
+				return nil
+			}
+			if more, err := p.add(k, v); err != nil || !more {
 				return err
 			}
 		}
@@ -136,6 +141,16 @@ func (s *Store) Threads(ctx context.Context, tenant mesh.TenantID, before mesh.P
 	defer s.index.RUnlock()
 	return s.book.Threads(tenant, before, limit), mesh.Wrap("bolt.Threads", ctx.Err())
 }
+
+// Unfinished implements [threadlog.Catalog].
+func (s *Store) Unfinished(ctx context.Context, after mesh.Pos, limit int) ([]threadlog.Unfinished, error) {
+	s.index.RLock()
+	defer s.index.RUnlock()
+	return s.book.Unfinished(after, limit), mesh.Wrap("bolt.Unfinished", ctx.Err())
+}
+
+// Notify implements [threadlog.Notifier]: nobody else can open the folder.
+func (s *Store) Notify(context.Context, func(mesh.ThreadKey)) error { return nil }
 
 // Info implements [threadlog.Catalog].
 func (s *Store) Info(ctx context.Context, key mesh.ThreadKey) (threadlog.Info, bool, error) {

@@ -16,13 +16,14 @@ import (
 // The buckets. The log's keys are positions, so that the file grows at its end
 // whichever threads grow.
 var (
-	bucketMeta  = []byte("meta")  // keyTotals
+	bucketMeta  = []byte("meta")  // keyTotals, keyVersion
 	bucketLog   = []byte("log")   // Pos, 8 bytes big endian -> record
 	bucketState = []byte("state") // tenant NUL kind NUL name -> value
 	keyTotals   = []byte("totals")
 )
 
-// format is the version of all that is in the file.
+// format is the version of how a value is written; see migrations for what is
+// in the file.
 const format = 1
 
 var (
@@ -49,10 +50,18 @@ func checksum(key, body []byte) uint32 {
 
 // record is an entry and its place.
 type record struct {
-	key mesh.ThreadKey
-	seq mesh.Seq
+	key     mesh.ThreadKey
+	seq     mesh.Seq
+	settled mesh.Seq // as in threadlog.Batch; with the last record of one
 	threadlog.Entry
 }
+
+// The flags of a record.
+const (
+	flagDecision = 1 << iota
+	flagOpens
+	flagSettled // the number follows that of the claim
+)
 
 func posKey(pos mesh.Pos) []byte {
 	return binary.BigEndian.AppendUint64(make([]byte, 0, 8), uint64(pos))
@@ -60,15 +69,24 @@ func posKey(pos mesh.Pos) []byte {
 
 // encode returns the value of a record.
 func encode(key []byte, r record) []byte {
-	const fixed = 4 + 1 + 7*binary.MaxVarintLen64
+	const fixed = 4 + 1 + 8*binary.MaxVarintLen64
 	b := make([]byte, 4, fixed+len(r.key.Tenant)+len(r.key.ID)+len(r.ID)+len(r.Scope)+len(r.Data))
 	var flags byte
 	if r.Decision {
-		flags = 1
+		flags |= flagDecision
+	}
+	if r.Opens {
+		flags |= flagOpens
+	}
+	if r.settled > 0 {
+		flags |= flagSettled
 	}
 	b = append(b, flags)
 	b = binary.AppendUvarint(b, uint64(r.seq))
 	b = binary.AppendUvarint(b, uint64(r.Claim))
+	if r.settled > 0 {
+		b = binary.AppendUvarint(b, uint64(r.settled))
+	}
 	for _, text := range []string{string(r.key.Tenant), r.key.ID, r.ID, string(r.Scope)} {
 		b = binary.AppendUvarint(b, uint64(len(text)))
 		b = append(b, text...)
@@ -84,15 +102,19 @@ func decode(key, value []byte) (record, error) {
 	if err != nil || len(b) == 0 {
 		return record{}, errBroken
 	}
-	r := record{Entry: threadlog.Entry{Decision: b[0]&1 != 0}}
+	flags := b[0]
+	r := record{Entry: threadlog.Entry{Decision: flags&flagDecision != 0, Opens: flags&flagOpens != 0}}
 	b = b[1:]
-	var number [2]uint64
+	var number [3]uint64
 	for i := range number {
+		if i == 2 && flags&flagSettled == 0 {
+			break
+		}
 		if number[i], b, err = cutNumber(b); err != nil {
 			return record{}, err
 		}
 	}
-	r.seq, r.Claim = mesh.Seq(number[0]), mesh.Epoch(number[1])
+	r.seq, r.Claim, r.settled = mesh.Seq(number[0]), mesh.Epoch(number[1]), mesh.Seq(number[2])
 	var text [4]string
 	for i := range text {
 		n, rest, err := cutNumber(b)

@@ -28,7 +28,7 @@ type panicError struct{ value any }
 
 func (p *panicError) Error() string { return fmt.Sprint(p.value) }
 
-// verify reads the whole file and builds the index. It opens the file for
+// verify reads the whole file, its version first, and builds the index. It opens the file for
 // reading only: opened for writing, bbolt looks for free pages in a goroutine
 // of its own, where nobody could recover from what it finds.
 func (s *Store) verify() error {
@@ -44,6 +44,12 @@ func (s *Store) verify() error {
 			}
 			if st.Size() < tx.Size() {
 				return fmt.Errorf("it has %d bytes and should have %d", st.Size(), tx.Size())
+			}
+			if s.version, err = getVersion(tx); err != nil {
+				return fmt.Errorf("the version: %w", err)
+			}
+			if s.version > len(s.migrations) {
+				return nil // what is in it is not known here
 			}
 			return errors.Join(s.verifyLog(tx), verifyState(tx))
 		})
@@ -72,7 +78,7 @@ func (s *Store) verifyLog(tx *bolt.Tx) error {
 		if err != nil {
 			return fmt.Errorf("the event at position %d: %w", pos, err)
 		}
-		return s.book.Restore(r.key, r.seq, pos, &r.Entry)
+		return s.book.Restore(r.key, r.seq, pos, &r.Entry, r.settled)
 	})
 	if err != nil {
 		return err

@@ -77,6 +77,8 @@ type Decision struct {
 	Scopes []mesh.Scope
 	// Epoch is the driver's claim, or 0 for those who do not drive.
 	Epoch mesh.Epoch
+	// Settled is what threadlog.AppendOptions has of it.
+	Settled mesh.Seq
 }
 
 // Reserved has, by their ids, the events of this process that are on their way
@@ -117,7 +119,7 @@ func (s *States) Reserve(ctx context.Context, key mesh.ThreadKey, f func(*thread
 		if err != nil || len(d.Events) == 0 {
 			return err
 		}
-		_, err = s.log.Append(ctx, key, d.Events, threadlog.AppendOptions{Expect: want, Epoch: d.Epoch})
+		_, err = s.log.Append(ctx, key, d.Events, threadlog.AppendOptions{Expect: want, Epoch: d.Epoch, Settled: d.Settled})
 		fenced := e.land(t, d, err)
 		if err == nil || !mesh.IsCode(err, mesh.Conflict) || fenced || try == retries {
 			return err

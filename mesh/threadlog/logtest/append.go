@@ -229,6 +229,10 @@ func Reopen(t *testing.T, reopen func(t *testing.T, s threadlog.Backend) threadl
 	if err := s.Delete(t.Context(), Key(3)); err != nil {
 		t.Fatal(err)
 	}
+	busy, idle := mesh.ThreadKey{Tenant: "emca", ID: "busy"}, mesh.ThreadKey{Tenant: "emca", ID: "idle"}
+	add(t, s, idle, batch(opening("a"), fact("b")))
+	add(t, s, busy, batch(opening("a")))
+	add(t, s, idle, settling(2, batch(fact("c"), fact("d"))))
 	before := scanAll(t, s)
 
 	for range 2 {
@@ -240,6 +244,7 @@ func Reopen(t *testing.T, reopen func(t *testing.T, s threadlog.Backend) threadl
 		refused(t, s, Key(1), decide("x", 0))
 		refused(t, s, Key(1), under(3, batch(fact("late"))))
 		refused(t, s, Key(1), batch(claim(4)))
+		wantUnfinished(t, s, busy)
 		infos, err := s.Threads(t.Context(), Key(0).Tenant, 0, 10)
 		if err != nil || len(infos) != 2 || infos[0].Key != Key(2) || infos[1].Epoch != 4 || infos[1].Last != 4 {
 			t.Fatalf("threads are %v, %v", infos, err)

@@ -51,6 +51,8 @@ func Run(t *testing.T, open func(t *testing.T) threadlog.Backend) {
 		{"threads come last touched first, page by page", testThreads},
 		{"tenants do not see each other", testTenants},
 		{"info follows the thread", testInfo},
+		{"a thread is unfinished until what it opened is settled", testUnfinished},
+		{"a thread is settled without adding to it", testSettle},
 		{"a context that ended does nothing", testEnded},
 		{"everything at once adds up", testEverything},
 	} {

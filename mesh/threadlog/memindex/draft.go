@@ -39,6 +39,7 @@ func (d *Draft) Add(key mesh.ThreadKey, batch *threadlog.Batch) (threadlog.Appen
 		return threadlog.Appended{}, err
 	}
 	t := d.touch(key)
+	t.settled = max(t.settled, batch.Settled)
 	next := v.last() + 1
 	for i := range batch.Entries {
 		// The same id twice in one batch has one Seq, and is noted once.
@@ -83,6 +84,7 @@ func (d *Draft) Commit() {
 		t.epoch = max(t.epoch, add.epoch)
 		t.decisions = merge(t.decisions, add.decisions)
 		t.ids = merge(t.ids, add.ids)
+		b.work(t, add.open, add.settled)
 		add.positions = nil
 	}
 	b.last, b.records = d.last, d.records

@@ -1,4 +1,4 @@
-package edge
+package turn
 
 import (
 	"context"
@@ -17,6 +17,13 @@ import (
 	"agentmesh/mesh/thread"
 )
 
+// Bounds in bytes, so that what is logged with a message has room in its event.
+const (
+	maxLeg   = mesh.MaxEvent - maxFrame // what an agent is given at once
+	maxFrame = 8 << 10                  // of what is logged with it
+	maxText  = 2000                     // of a task in words; the message has all of it
+)
+
 // A leg is a stretch of a turn in which one agent has the user's stream.
 type leg struct {
 	turn    mesh.ExecutionID
@@ -27,7 +34,6 @@ type leg struct {
 	hops int // how often the turn's stream changed hands before
 
 	resumed       bool // the execution waited for the message
-	orphan        bool // the execution's driver is gone
 	remoteTask    string
 	remoteContext string
 
@@ -40,9 +46,7 @@ type leg struct {
 	message *a2apb.Message
 	perms   []mesh.Permission
 
-	// from is the Seq at which the leg was logged, and epoch its driver's.
-	from  mesh.Seq
-	epoch mesh.Epoch
+	from mesh.Seq // at which the leg was logged
 }
 
 // start makes the leg a new execution of the agent, after so many others.
@@ -61,14 +65,6 @@ func (l *leg) resume(x *thread.Execution, before int) {
 func (l *leg) resumeLeg(before *leg) {
 	l.resumed, l.exec, l.ordinal = true, before.exec, before.ordinal
 	l.remoteTask, l.remoteContext = before.remoteTask, before.remoteContext
-}
-
-// task is the agent's id of the execution.
-func (l *leg) task() string {
-	if l.remoteTask != "" {
-		return l.remoteTask
-	}
-	return string(l.exec.ID)
 }
 
 // address makes the message that the leg's agent gets: what the user said and
@@ -90,7 +86,7 @@ func (d *driver) address(ctx context.Context, l *leg, pending []mesh.Seq) error 
 	for _, seq := range pending {
 		events, err := d.Log.Read(ctx, d.key, seq-1, 1)
 		if err != nil {
-			return mesh.Wrap("edge.address", err)
+			return mesh.Wrap("turn.address", err)
 		}
 		if len(events) == 0 {
 			continue
@@ -108,20 +104,20 @@ func (d *driver) address(ctx context.Context, l *leg, pending []mesh.Seq) error 
 		}
 	}
 	if l.message == nil {
-		return mesh.Errorf(mesh.Unknown, "edge.address", "")
+		return mesh.Errorf(mesh.Unknown, "turn.address", "")
 	}
 	if l.returned != nil { // what the user said meanwhile comes after it
 		h := l.returned
 		l.message = call.Say(fmt.Sprintf("Control returns from %s (%s). %s", h.To, h.Outcome, h.Result))
 		l.message.Role = a2apb.Role_ROLE_USER
-		l.exec.Text = clipText(textOf(l.message))
+		l.exec.Text = mesh.Clip(textOf(l.message), maxText)
 		l.tell(d.key, "handoff_return", handoffData(d.key, l.user, h, nil))
 		return nil
 	}
-	l.exec.Text = clipText(textOf(l.message))
+	l.exec.Text = mesh.Clip(textOf(l.message), maxText)
 	if l.handoff != nil {
 		// The rest of the handoff has its share too.
-		recent, err := d.recent(ctx, l.handoff.RecentMessages, (maxMessage-proto.Size(l.message))/2)
+		recent, err := d.recent(ctx, l.handoff.RecentMessages, (maxLeg-maxFrame-proto.Size(l.message))/2)
 		if err != nil {
 			return err
 		}
@@ -176,13 +172,13 @@ func (d *driver) recent(ctx context.Context, n, room int) ([]*structpb.Value, er
 	const window = 2000 // events in which they are looked for
 	tail, err := d.Log.Tail(ctx, d.key)
 	if err != nil {
-		return nil, mesh.Wrap("edge.recent", err)
+		return nil, mesh.Wrap("turn.recent", err)
 	}
 	var events []*mesh.Event
 	for after := max(0, tail-window); after < tail; {
 		page, err := d.Log.Read(ctx, d.key, after, 256)
 		if err != nil {
-			return nil, mesh.Wrap("edge.recent", err)
+			return nil, mesh.Wrap("turn.recent", err)
 		}
 		if len(page) == 0 {
 			break
@@ -204,72 +200,61 @@ func (d *driver) recent(ctx context.Context, n, room int) ([]*structpb.Value, er
 	return out, nil
 }
 
-// A line is an agent that can be called.
-type line struct {
-	entry  registry.Entry
-	client call.Client
+// find returns the agent and what calls it.
+func (r *Runner) find(tenant mesh.TenantID, agent string) (registry.Entry, call.Client, error) {
+	entry, err := r.Directory.Resolve(tenant, agent)
+	if err != nil {
+		return registry.Entry{}, nil, err
+	}
+	client, err := r.Dialer.Dial(callee(entry).Target)
+	return entry, client, mesh.Wrap("turn.find", err)
 }
 
-// connect finds the agent and makes a client of it.
-func (e *Edge) connect(tenant mesh.TenantID, agent string) (line, error) {
-	entry, err := e.Directory.Resolve(tenant, agent)
-	if err != nil {
-		return line{}, err
-	}
-	client, err := e.Dialer.Dial(call.Target{Card: entry.Card, Endpoint: entry.Endpoint, Tenant: entry.Tenant})
-	if err != nil {
-		return line{}, mesh.Wrap("edge.connect", err)
-	}
-	return line{entry: entry, client: client}, nil
-}
-
-// granted are the skills of an agent that has the user's stream: all for the
-// mesh's own agents and for the main one, whom the operator chose, and for
-// others those on their card.
-func (e *Edge) granted(entry registry.Entry) []string {
-	if entry.Builtin || entry.Name == e.Main {
-		return []string{"*"}
-	}
-	var ids []string
-	for _, s := range entry.Card.GetSkills() {
-		ids = append(ids, s.GetId())
-	}
-	return mesh.OwnSkills(ids, []string{"*"})
+// callee is the entry as package call has it.
+func callee(e registry.Entry) call.Agent {
+	return call.Agent{Target: call.Target{Card: e.Card, Endpoint: e.Endpoint, Tenant: e.Tenant}, Name: e.Name, Builtin: e.Builtin}
 }
 
 // identify returns ctx with the identity under which the execution's agent is
-// called: ids for all, and a grant for agents that speak our extension.
-func (e *Edge) identify(ctx context.Context, key mesh.ThreadKey, x mesh.Execution, entry registry.Entry, perms []mesh.Permission, ttl time.Duration) context.Context {
-	as := mesh.Call{
-		Principal: mesh.Principal{Tenant: key.Tenant, User: x.User, Permissions: perms},
-		Thread:    key.ID, ParentTask: string(x.Parent), Execution: x.ID, Version: "1.0",
-	}
-	if call.Speaks(entry.Card) {
-		as.Extensions = []string{mesh.ExtensionURI}
-		as.GrantToken = e.Signer.Issue(mesh.Grant{
+// called.
+func (r *Runner) identify(ctx context.Context, key mesh.ThreadKey, x mesh.Execution, entry registry.Entry, perms []mesh.Permission, ttl time.Duration) context.Context {
+	return mesh.WithCall(ctx, callee(entry).As(key, x, perms, func() string {
+		return r.Signer.Issue(mesh.Grant{
 			Tenant: key.Tenant, User: x.User, Thread: key.ID, Execution: x.ID, Parent: x.Parent, Turn: x.Parent,
 			Agent: x.Agent, Chain: []string{x.Agent}, Skills: x.Skills, Permissions: perms,
-			Depth: e.MaxDepth, Expires: e.Now().Add(ttl + time.Second).Unix(), // not before the work
+			Depth: r.MaxDepth, Expires: r.Now().Add(ttl + time.Second).Unix(), // not before the work
 		})
+	}))
+}
+
+// home is the agent that a turn begins with, and that has it back when a
+// handoff ends: the one that was addressed, or main.
+func (r *Runner) home(addressed string) string {
+	if addressed != "" {
+		return addressed
 	}
-	return mesh.WithCall(ctx, as)
+	return r.Main
 }
 
 // request is what goes to the agent for the leg.
 func (l *leg) request(key mesh.ThreadKey, entry registry.Entry) call.Request {
-	msg := proto.CloneOf(l.message)
-	msg.TaskId, msg.ContextId = "", l.remoteContext
-	req := call.Request{Message: msg, Execution: l.exec.ID, Thread: key.ID, Unary: !entry.Card.GetCapabilities().GetStreaming()}
-	if call.Speaks(entry.Card) {
-		msg.ContextId = key.ID
-	} else if l.handoff != nil && l.handoff.Summary != "" {
+	req := callee(entry).Request(key, l.exec.ID, l.message, call.Remote{Task: l.remoteTask, Context: l.remoteContext, GoesOn: l.resumed})
+	if msg := req.Message; !call.Speaks(entry.Card) && l.handoff != nil && l.handoff.Summary != "" {
 		msg.Parts = append([]*a2apb.Part{{Content: &a2apb.Part_Text{Text: "Context: " + l.handoff.Summary}}}, msg.Parts...)
 	}
-	if l.resumed {
-		req.RemoteTask = l.task()
-		msg.TaskId = req.RemoteTask
-	}
 	return req
+}
+
+// endTask asks the agent of an execution to end its task.
+func (r *Runner) endTask(ctx context.Context, key mesh.ThreadKey, x *thread.Execution) {
+	entry, client, err := r.find(key.Tenant, x.Agent)
+	if err != nil {
+		return
+	}
+	ctx = r.identify(ctx, key, x.Execution, entry, nil, time.Minute)
+	if err := call.End(ctx, client, x.ID, x.RemoteTask, r.CancelGrace); err != nil {
+		r.Logger.InfoContext(ctx, "agent did not cancel", "agent", x.Agent, "err", err)
+	}
 }
 
 func textOf(m *a2apb.Message) string {

@@ -4,7 +4,8 @@
 // One goroutine writes: it commits whatever is waiting in one transaction, so
 // that a lone append is committed at once and those that arrive meanwhile share
 // the next commit. A file that is damaged is refused as it is, never repaired
-// or overwritten, and a folder belongs to one process at a time.
+// or overwritten, and a folder belongs to one process at a time. A folder has a
+// version, which opening it brings up to date.
 //
 // Everything may be used concurrently. Readers never wait for the disk's sync.
 //
@@ -31,6 +32,8 @@ type Options struct {
 	Address string
 	// Logger hears of damage and of commits that failed. The default discards.
 	Logger *slog.Logger
+
+	migrations []migration // by default all; tests have more
 }
 
 // Store implements [threadlog.Backend] and [state.Store]. Use [Open].
@@ -39,6 +42,9 @@ type Store struct {
 	db     *bolt.DB
 	hold   *hold
 	logger *slog.Logger
+
+	migrations []migration
+	version    int // of the folder, as verify found it
 
 	mu     sync.Mutex // guards the fields below
 	queue  []*request
@@ -50,6 +56,9 @@ type Store struct {
 	// reads it without.
 	index sync.RWMutex
 	book  memindex.Book
+	// removing is the thread that is being deleted: the book has it still, and
+	// the file perhaps no more. Guarded by index.
+	removing mesh.ThreadKey
 
 	// The committer's own.
 	broken  error                            // why nothing can be written any more
@@ -63,10 +72,15 @@ type Store struct {
 //
 // It returns a Precondition error that says what to do if another process uses
 // the folder, if the folder cannot be written, if the file is damaged or not
-// ours, and if it is missing or empty where there was one before.
+// ours, and if it is missing or empty where there was one before. A folder that
+// an older program made is brought to this one's version; one that a newer
+// program made is refused like that, too, and left as it is.
 func Open(path string, opts Options) (_ *Store, err error) {
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
+	}
+	if opts.migrations == nil {
+		opts.migrations = migrations
 	}
 	h, err := take(path, opts.Address)
 	if err != nil {
@@ -77,12 +91,15 @@ func Open(path string, opts Options) (_ *Store, err error) {
 			h.release()
 		}
 	}()
-	if err := prepare(path); err != nil {
+	if err := prepare(path, opts.migrations); err != nil {
 		return nil, err
 	}
-	s := &Store{path: path, hold: h, logger: opts.Logger, wake: make(chan struct{}, 1), done: make(chan struct{})}
+	s := &Store{path: path, hold: h, logger: opts.Logger, migrations: opts.migrations, wake: make(chan struct{}, 1), done: make(chan struct{})}
 	start := time.Now()
 	if err := s.verify(); err != nil {
+		return nil, err
+	}
+	if err := s.migrate(); err != nil {
 		return nil, err
 	}
 	if s.db, err = openFile(path, false); err != nil {

@@ -120,6 +120,27 @@ func (s *Store) Info(ctx context.Context, key mesh.ThreadKey) (threadlog.Info, b
 	return info, ok, mesh.Wrap("mem.Info", ctx.Err())
 }
 
+// Unfinished implements [threadlog.Catalog].
+func (s *Store) Unfinished(ctx context.Context, after mesh.Pos, limit int) ([]threadlog.Unfinished, error) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.book.Unfinished(after, limit), mesh.Wrap("mem.Unfinished", ctx.Err())
+}
+
+// Settle implements [threadlog.Catalog].
+func (s *Store) Settle(ctx context.Context, key mesh.ThreadKey, upTo mesh.Seq) error {
+	if err := ctx.Err(); err != nil {
+		return mesh.Wrap("mem.Settle", err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.book.Settle(key, upTo)
+	return nil
+}
+
+// Notify implements [threadlog.Notifier]: nobody else has this memory.
+func (s *Store) Notify(context.Context, func(mesh.ThreadKey)) error { return nil }
+
 // Delete implements [threadlog.Catalog].
 func (s *Store) Delete(ctx context.Context, key mesh.ThreadKey) error {
 	const op = "mem.Delete"

@@ -1,4 +1,4 @@
-package edge
+package turn
 
 import (
 	"context"
@@ -19,61 +19,147 @@ import (
 // A driver works on the turns of one thread, one after the other. It lives
 // while there are any.
 type driver struct {
-	*Edge
+	*Runner
 	key   mesh.ThreadKey
-	again bool // guarded by Edge.mu: look once more before leaving
+	again bool          // guarded by Runner.mu: look once more before leaving
+	wake  chan struct{} // capacity 1: told with again
 
-	// drains end the streams of agents that lost the user's; run waits for them.
-	drains sync.WaitGroup
+	// drains are closed when the streams have ended of agents that lost the user's.
+	drains []chan struct{}
+	epoch  mesh.Epoch // of its claim; 0 before there is one
+	seen   mesh.Seq   // of the thread, when there was no turn to work on
 
 	mu    sync.Mutex
 	lease lease.Lease
-	lost  context.CancelCauseFunc // stops the driver
+	lost  context.CancelCauseFunc // stops the driver; nil while it has no lease
 }
 
+// run drives the thread for as long as there is something to do: under one lease
+// after the other, for a message that another node takes is found by who releases
+// the lease, who looks once more, or by that node, who tries to get it.
 func (d *driver) run(ctx context.Context) {
-	ctx, lost := context.WithCancelCause(ctx)
-	defer lost(nil)
-	defer d.drains.Wait()
 	about := mesh.Call{Principal: mesh.Principal{Tenant: d.key.Tenant}, Thread: d.key.ID} // for the log lines
 	ctx = mesh.WithCall(ctx, about)
-	l, err := d.Leases.Acquire(ctx, d.key, d.Node, leaseTTL)
-	if err != nil {
-		d.Logger.WarnContext(ctx, "thread is driven elsewhere", "err", err)
-		d.leave(d, false)
-		return
-	}
-	d.mu.Lock()
-	d.lease, d.lost = l, lost
-	d.mu.Unlock()
-	defer func() {
-		if err := d.Leases.Release(context.WithoutCancel(ctx), l); err != nil {
-			d.Logger.WarnContext(ctx, "lease not released", "err", err)
-		}
-	}()
 	for {
-		turn, err := d.next(ctx)
-		if err == nil && turn != "" {
-			about.Execution = turn
-			err = d.drive(mesh.WithCall(ctx, about), turn)
-		}
-		if err != nil && d.turns.Err() != nil && !mesh.IsCode(err, mesh.Conflict) {
-			err = d.park(ctx)
-		}
+		l, err := d.Leases.Acquire(ctx, d.key, d.Node, leaseTTL)
 		if err != nil {
-			d.Logger.ErrorContext(ctx, "turn not finished", "execution", turn, "err", err)
+			d.Logger.InfoContext(ctx, "thread is driven elsewhere", "err", err)
+			d.leave(d, false)
+			return
 		}
-		if (turn == "" || err != nil) && d.leave(d, err == nil) {
+		err = d.hold(ctx, l)
+		if mesh.IsCode(err, mesh.NotFound) { // the thread was deleted, and may have begun anew
+			err = nil
+		}
+		if err != nil && ctx.Err() == nil {
+			d.Logger.ErrorContext(ctx, "thread not driven to its end", "err", err)
+		}
+		if (err != nil || !d.more(ctx)) && d.leave(d, err == nil) {
 			return
 		}
 	}
 }
 
-// park settles what is left in the thread when the node stops.
+// more looks once more, when the lease is released, for what others left to do.
+func (d *driver) more(ctx context.Context) bool {
+	info, _, err := d.Log.Info(ctx, d.key)
+	return err == nil && info.Open != 0 && ctx.Err() == nil
+}
+
+// hold drives the thread under the lease until nothing is left to do, and
+// releases it.
+func (d *driver) hold(ctx context.Context, l lease.Lease) error {
+	ctx, lost := context.WithCancelCause(ctx)
+	defer lost(nil)
+	d.mu.Lock()
+	d.lease, d.lost, d.epoch = l, lost, 0
+	d.mu.Unlock()
+	defer func() {
+		d.mu.Lock()
+		d.lost = nil
+		d.mu.Unlock()
+		if err := d.Leases.Release(context.WithoutCancel(ctx), l); err != nil {
+			d.Logger.WarnContext(ctx, "lease not released", "err", err)
+		}
+	}()
+	defer d.drained()
+	if _, err := d.interrupt(ctx, wasRestarted, begun); err != nil {
+		return err
+	}
+	for {
+		turn, err := d.next(ctx)
+		if err == nil && turn != "" {
+			about, _ := mesh.CallFrom(ctx)
+			about.Execution = turn
+			err = d.drive(mesh.WithCall(ctx, about), turn)
+		}
+		if err != nil && d.turns.Err() != nil && !mesh.IsCode(err, mesh.Conflict) {
+			return d.park(ctx)
+		}
+		if err != nil || turn == "" && !d.interrupted(ctx) {
+			return err
+		}
+	}
+}
+
+// drained waits until the agents that lost the user's stream have ended.
+func (d *driver) drained() {
+	for _, done := range d.drains {
+		<-done
+	}
+	d.drains = nil
+}
+
+// interrupted waits for them, but no longer than until there is something to do, and
+// then returns true.
+func (d *driver) interrupted(ctx context.Context) bool {
+	if len(d.drains) == 0 {
+		return false
+	}
+	ctx, stop := context.WithCancel(ctx)
+	var following sync.WaitGroup
+	defer following.Wait()
+	defer stop()
+	posted := make(chan struct{})
+	following.Go(func() { // a message that another node took
+		for ev, err := range d.Log.Follow(ctx, d.key, d.seen) {
+			if err != nil {
+				return
+			}
+			if _, ok := ev.Body.(mesh.MessagePosted); ok {
+				close(posted)
+				return
+			}
+		}
+	})
+	for len(d.drains) > 0 {
+		select {
+		case <-d.drains[0]:
+			d.drains = d.drains[1:]
+		case <-posted:
+			return true
+		case <-d.wake:
+			return true
+		}
+	}
+	return false
+}
+
+// drain runs f beside the driver, which waits for it before it releases its lease.
+func (d *driver) drain(f func()) {
+	done := make(chan struct{})
+	d.drains = append(d.drains, done)
+	d.wg.Go(func() {
+		defer close(done)
+		f()
+	})
+}
+
+// park settles what runs in the thread when the node stops.
 func (d *driver) park(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), d.CancelGrace)
 	defer cancel()
-	_, err := d.interrupt(ctx, d.key, wasStopped)
+	_, err := d.interrupt(ctx, wasStopped, begun)
 	return err
 }
 
@@ -82,26 +168,70 @@ func (d *driver) renew(ctx context.Context) {
 	d.mu.Lock()
 	l, lost := d.lease, d.lost
 	d.mu.Unlock()
-	if lost == nil { // it has none yet
+	if lost == nil { // it has none
 		return
 	}
 	if err := d.Leases.Renew(ctx, l); mesh.IsCode(err, mesh.Conflict) {
-		lost(mesh.Wrap("edge.renew", err))
+		lost(mesh.Wrap("turn.renew", err))
 	}
 }
 
+// decide appends what f decides under the driver's claim, which is made with its
+// first decision. Once a later claim stands it returns Conflict.
+func (d *driver) decide(ctx context.Context, f func(*thread.State, *cache.Decision) error) error {
+	var claimed mesh.Epoch
+	err := d.States.Decide(ctx, d.key, func(s *thread.State) (cache.Decision, error) {
+		claimed = 0
+		if s.Seq == 0 {
+			return cache.Decision{}, mesh.ThreadNotFound("turn.decide")
+		}
+		dec := cache.Decision{Epoch: d.epoch}
+		if d.epoch == 0 {
+			dec.Epoch = s.Epoch + 1
+			dec.Events = append(dec.Events, d.event("", "node", mesh.ThreadClaimed{Epoch: dec.Epoch, Node: d.Node}))
+		}
+		before := len(dec.Events)
+		if err := f(s, &dec); err != nil {
+			return cache.Decision{}, err
+		}
+		if len(dec.Events) == before { // a claim alone says nothing
+			return cache.Decision{}, nil
+		}
+		claimed = dec.Epoch
+		return dec, nil
+	})
+	if err == nil && claimed != 0 && d.epoch == 0 { // it is read by drains once it stands
+		d.epoch = claimed
+	}
+	return err
+}
+
+// event is one about the execution, now.
+func (r *Runner) event(id mesh.ExecutionID, actor string, b mesh.Body) *mesh.Event {
+	return &mesh.Event{Time: r.Now().UTC().Truncate(time.Millisecond), Execution: id, Actor: actor, Body: b}
+}
+
+// next returns the turn that is to be worked on, or "". Then nothing is left to do.
 func (d *driver) next(ctx context.Context) (mesh.ExecutionID, error) {
 	if err := ctx.Err(); err != nil {
-		return "", mesh.Wrap("edge.next", err)
+		return "", mesh.Wrap("turn.next", err)
 	}
 	var id mesh.ExecutionID
 	err := d.States.With(ctx, d.key, func(s *thread.State) error {
+		d.seen = s.Seq
 		if t := s.NextTurn(); t != nil {
 			id = t.ID
 		}
 		return nil
 	})
-	return id, err
+	if err != nil || id != "" {
+		return id, err
+	}
+	info, _, err := d.Log.Info(ctx, d.key)
+	if err == nil && info.Open != 0 && info.Open <= d.seen {
+		err = d.Log.Settle(ctx, d.key, d.seen)
+	}
+	return "", err
 }
 
 // drive works on a turn until it is over or waits for its user. When it
@@ -125,15 +255,11 @@ const maxHops = 9
 
 const (
 	reasonHops   = "TOO_MANY_HANDOFFS"
-	reasonLog    = "LOG_UNAVAILABLE"
 	reasonLong   = "MESSAGE_TOO_LONG"
 	wasStopped   = "The mesh was stopped while this was running"
+	wasRestarted = "The mesh was restarted while this was running"
 	stoppedWords = wasStopped + "; send the message again."
 )
-
-func failure(reason, words string) mesh.TaskMoved {
-	return mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_FAILED, Reason: reason, Message: call.Say(words)}
-}
 
 // begin returns the turn's first leg from here on: that of the agent that
 // waited for the user's message, or of the thread's active agent.
@@ -150,7 +276,6 @@ func (d *driver) begin(ctx context.Context, turn mesh.ExecutionID) (*leg, error)
 		if at := t.Leg(); at != nil {
 			if x := s.Execution(at.Execution); !mesh.Terminal(x.State) {
 				l.resume(x, slices.IndexFunc(t.Legs, func(o thread.Leg) bool { return o.Execution == x.ID }))
-				l.orphan = !mesh.Interrupted(x.State)
 				return nil
 			}
 		}
@@ -167,7 +292,7 @@ func (d *driver) begin(ctx context.Context, turn mesh.ExecutionID) (*leg, error)
 func turnIn(s *thread.State, turn mesh.ExecutionID) (*thread.Execution, error) {
 	t := s.Turn(turn)
 	if t == nil {
-		return nil, mesh.ThreadNotFound("edge.turnIn")
+		return nil, mesh.ThreadNotFound("turn.turnIn")
 	}
 	return t, nil
 }
@@ -180,30 +305,26 @@ func (d *driver) follow(ctx context.Context, turn mesh.ExecutionID, l *leg, out 
 		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), d.CancelGrace)
 		defer cancel()
 		if out.kind != legOver || failedIn(out.last.State) {
-			out = outcome{kind: legOver, last: failure(mesh.ReasonInterrupted, stoppedWords), unsaved: out.unsaved}
+			out = outcome{kind: legOver, last: call.Failure(mesh.ReasonInterrupted, stoppedWords), unsaved: out.unsaved}
 			stopped = true
 		}
 	}
 	var next *leg
 	var pending []mesh.Seq
-	err := d.States.Decide(ctx, d.key, func(s *thread.State) (cache.Decision, error) {
+	err := d.decide(ctx, func(s *thread.State, dec *cache.Decision) error {
 		next, pending = nil, nil
 		t, err := turnIn(s, turn)
 		if err != nil {
-			return cache.Decision{}, err
-		}
-		dec := d.claim(s)
-		if l.epoch != 0 && dec.Epoch != l.epoch {
-			return cache.Decision{}, mesh.Errorf(mesh.Conflict, "edge.follow", "another node drives the conversation now")
+			return err
 		}
 		dec.Events = append(dec.Events, out.unsaved...)
 		if mesh.Terminal(t.State) { // its handoff was ended with it
-			return stamped(dec, len(out.unsaved)), nil
+			return nil
 		}
 		var words mesh.TaskMoved
-		if next, words = d.whither(s, t, l, out); stopped && next == nil {
-			if words, err = d.cutOff(ctx, d.key, s, turn, wasStopped); err != nil {
-				return cache.Decision{}, err
+		if next, words = d.nextLeg(s, t, l, out); stopped && next == nil {
+			if words, err = d.cutOff(ctx, s, turn, wasStopped); err != nil {
+				return err
 			}
 		}
 		if out.kind == legOver && !(next == nil && mesh.Terminal(words.State)) {
@@ -211,13 +332,14 @@ func (d *driver) follow(ctx context.Context, turn mesh.ExecutionID, l *leg, out 
 		}
 		if next == nil {
 			dec.Events = append(dec.Events, d.finish(s, t, l, words)...)
-		} else if next.returned != nil && next.endHandoff {
-			dec.Events = append(dec.Events, d.maker(turn, "node")(mesh.HandoffEnded{Started: s.Handoff.Seq, Outcome: mesh.HandoffError, Summary: next.returned.Result, By: "node"}))
+			dec.Settled = settledBy(s, t, words)
+			return nil
 		}
-		if next != nil {
-			pending = append(pending, t.Pending()...)
+		if next.returned != nil && next.endHandoff {
+			dec.Events = append(dec.Events, d.event(turn, "node", mesh.HandoffEnded{Started: s.Handoff.Seq, Outcome: mesh.HandoffError, Summary: next.returned.Result, By: "node"}))
 		}
-		return stamped(dec, len(dec.Events)), nil
+		pending = append(pending, t.Pending()...)
+		return nil
 	})
 	if err != nil && len(out.unsaved) > 0 && !mesh.IsCode(err, mesh.Conflict) {
 		d.Logger.ErrorContext(ctx, "agent's output not logged", "agent", l.exec.Agent, "err", err)
@@ -229,16 +351,18 @@ func (d *driver) follow(ctx context.Context, turn mesh.ExecutionID, l *leg, out 
 	return next, d.address(ctx, next, pending)
 }
 
-// stamped gives the events of a driver's decision its epoch. Of a decision that
-// has nothing to say but a claim, nothing is left.
-func stamped(d cache.Decision, says int) cache.Decision {
-	if says == 0 {
-		return cache.Decision{}
+// settledBy is up to where nothing is left to do in the thread once the turn has
+// moved so, or 0 if another one is to be worked on.
+func settledBy(s *thread.State, t *thread.Execution, words mesh.TaskMoved) mesh.Seq {
+	if !mesh.Terminal(words.State) && !mesh.Interrupted(words.State) {
+		return 0
 	}
-	for _, ev := range d.Events {
-		ev.Epoch = d.Epoch
+	for _, o := range s.Turns() {
+		if o != t && !mesh.Terminal(o.State) && !mesh.Interrupted(o.State) {
+			return 0
+		}
 	}
-	return d
+	return s.Seq
 }
 
 // settle is the event with which a leg's execution ends or waits. One that
@@ -246,7 +370,7 @@ func stamped(d cache.Decision, says int) cache.Decision {
 func (d *driver) settle(l *leg, last mesh.TaskMoved, next *leg) *mesh.Event {
 	left := next != nil && (next.handoff != nil || next.returned != nil)
 	if mesh.Interrupted(last.State) && !left {
-		return d.maker(l.exec.ID, "agent:"+l.exec.Agent)(last)
+		return d.event(l.exec.ID, "agent:"+l.exec.Agent, last)
 	}
 	settled := mesh.DispatchSettled{Child: l.exec.ID, State: last.State, Reason: last.Reason}
 	if mesh.Interrupted(last.State) {
@@ -255,7 +379,7 @@ func (d *driver) settle(l *leg, last mesh.TaskMoved, next *leg) *mesh.Event {
 	if left && last.Reason == "" {
 		settled.Reason = mesh.ReasonHandedOff
 	}
-	return d.maker(l.turn, "agent:"+l.exec.Agent)(settled)
+	return d.event(l.turn, "agent:"+l.exec.Agent, settled)
 }
 
 // finish are the events with which the turn comes to rest. With a turn that is
@@ -271,14 +395,14 @@ func (d *driver) finish(s *thread.State, t *thread.Execution, l *leg, words mesh
 			if x.ID != l.exec.ID && settled.State == a2apb.TaskState_TASK_STATE_COMPLETED {
 				settled.State = a2apb.TaskState_TASK_STATE_CANCELED
 			}
-			events = append(events, d.maker(x.Parent, "node")(settled))
+			events = append(events, d.event(x.Parent, "node", settled))
 		}
 	}
-	return append(events, d.maker(l.turn, "node")(words))
+	return append(events, d.event(l.turn, "node", words))
 }
 
-// whither decides what follows a leg: another leg, or how the turn moves.
-func (d *driver) whither(s *thread.State, t *thread.Execution, l *leg, out outcome) (*leg, mesh.TaskMoved) {
+// nextLeg decides what follows a leg: another leg, or how the turn moves.
+func (d *driver) nextLeg(s *thread.State, t *thread.Execution, l *leg, out outcome) (*leg, mesh.TaskMoved) {
 	h := s.Handoff
 	next := &leg{turn: t.ID, user: t.User, hops: l.hops}
 	switch {
@@ -288,7 +412,7 @@ func (d *driver) whither(s *thread.State, t *thread.Execution, l *leg, out outco
 		// A leg that could not even be logged will not be when it is tried again.
 		return nil, out.last
 	case h != nil && (h.Seq > l.from || h.Ended > l.from) && l.hops >= maxHops:
-		return nil, failure(reasonHops, "The agents kept handing over to each other; the task was stopped.")
+		return nil, call.Failure(reasonHops, "The agents kept handing over to each other; the task was stopped.")
 	case h != nil && h.Turn == t.ID && h.Seq > l.from && h.Active():
 		next.hops++
 		next.start(d.key.ID, h.To, mesh.KindHandoff, len(t.Legs))
@@ -313,7 +437,7 @@ func (d *driver) whither(s *thread.State, t *thread.Execution, l *leg, out outco
 		next.start(d.key.ID, s.ActiveAgent(d.home(t.Agent)), legKind(s), len(t.Legs))
 		return next, mesh.TaskMoved{}
 	case out.kind == legLost:
-		return nil, failure(mesh.ReasonIllegal, "The conversation changed hands in a way that cannot be followed; send the message again.")
+		return nil, call.Failure(mesh.ReasonIllegal, "The conversation changed hands in a way that cannot be followed; send the message again.")
 	}
 	return nil, mesh.TaskMoved{State: out.last.State, Message: out.last.Message, Reason: out.last.Reason, Metadata: out.last.Metadata}
 }
@@ -392,4 +516,4 @@ func concerns(ev *mesh.Event, turn mesh.ExecutionID) bool {
 }
 
 // timeout is the deadline of a leg, from now.
-func (d *driver) timeout() time.Time { return d.Now().Add(d.TurnTimeout) }
+func (d *driver) timeout() time.Time { return d.Now().Add(d.Timeout) }

@@ -22,6 +22,9 @@ func TestMain(m *testing.M) {
 	if path := os.Getenv(childEnv); path != "" {
 		os.Exit(child(path))
 	}
+	if path := os.Getenv(migrateEnv); path != "" {
+		os.Exit(migrateChild(path))
+	}
 	goleak.VerifyTestMain(m)
 }
 

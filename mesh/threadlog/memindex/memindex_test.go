@@ -93,7 +93,7 @@ func TestRestoreRefusesWhatDoesNotFollow(t *testing.T) {
 		{one, 1, 3, true}, {two, 1, 4, true}, {one, 2, 7, true},
 		{one, 4, 8, false}, {one, 2, 8, false}, {two, 2, 7, false}, {two, 2, 6, false}, {one, 3, 8, true},
 	} {
-		if err := b.Restore(step.key, step.seq, step.pos, e); (err == nil) != step.ok {
+		if err := b.Restore(step.key, step.seq, step.pos, e, 0); (err == nil) != step.ok {
 			t.Errorf("step %d: %v", i, err)
 		}
 	}

@@ -11,9 +11,11 @@
 package memindex
 
 import (
+	"cmp"
 	"container/list"
 	"crypto/sha256"
 	"fmt"
+	"slices"
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/threadlog"
@@ -35,6 +37,8 @@ type thread struct {
 	epoch     mesh.Epoch
 	decisions map[mesh.Scope]mesh.Seq
 	ids       map[idHash]mesh.Seq
+	open      mesh.Seq      // of the last entry that opened something; 0 once that is settled
+	settled   mesh.Seq      // of a draft: up to which nothing is left to do
 	touched   *list.Element // in tenant.touched; nil of a draft
 }
 
@@ -53,6 +57,9 @@ func (t *thread) note(e *threadlog.Entry, seq mesh.Seq, pos mesh.Pos) {
 		t.decisions[e.Scope] = seq
 	}
 	t.epoch = max(t.epoch, e.Claim)
+	if e.Opens {
+		t.open = seq
+	}
 }
 
 type tenant struct {
@@ -63,6 +70,7 @@ type tenant struct {
 // A Book is the index of one store. The zero value is an empty one.
 type Book struct {
 	tenants map[mesh.TenantID]*tenant
+	pending map[*thread]struct{} // that have something to do
 	last    mesh.Pos
 	records int
 }
@@ -78,9 +86,10 @@ func (b *Book) Records() int { return b.records }
 func (b *Book) Reserve(last mesh.Pos) { b.last = max(b.last, last) }
 
 // Restore adds a record that the store holds, as a driver does for all of them
-// in the order of their positions when it opens. It returns an error if the
+// in the order of their positions when it opens; settled is what the record says of
+// [threadlog.Batch.Settled]. It returns an error if the
 // record does not follow those before it. The entry's Data is not used.
-func (b *Book) Restore(key mesh.ThreadKey, seq mesh.Seq, pos mesh.Pos, e *threadlog.Entry) error {
+func (b *Book) Restore(key mesh.ThreadKey, seq mesh.Seq, pos mesh.Pos, e *threadlog.Entry, settled mesh.Seq) error {
 	t := b.open(key)
 	if want := mesh.Seq(len(t.positions)) + 1; seq != want {
 		return fmt.Errorf("thread %s has event %d where %d belongs", key, seq, want)
@@ -89,6 +98,7 @@ func (b *Book) Restore(key mesh.ThreadKey, seq mesh.Seq, pos mesh.Pos, e *thread
 		return fmt.Errorf("position %d comes after %d", pos, b.last)
 	}
 	t.note(e, seq, pos)
+	b.work(t, t.open, settled)
 	b.touch(t)
 	b.last = max(b.last, pos)
 	b.records++
@@ -122,7 +132,42 @@ func (b *Book) Info(key mesh.ThreadKey) (threadlog.Info, bool) {
 
 func (t *thread) info() threadlog.Info {
 	n := len(t.positions)
-	return threadlog.Info{Key: t.key, Last: mesh.Seq(n), LastPos: t.positions[n-1], FirstPos: t.positions[0], Epoch: t.epoch}
+	return threadlog.Info{Key: t.key, Last: mesh.Seq(n), LastPos: t.positions[n-1], FirstPos: t.positions[0], Epoch: t.epoch, Open: t.open}
+}
+
+// work notes what is to do in the thread: what was opened at that Seq, if it is
+// not 0, unless it is settled up to there.
+func (b *Book) work(t *thread, opened, settled mesh.Seq) {
+	t.open = max(t.open, opened)
+	if t.open > settled {
+		if b.pending == nil {
+			b.pending = map[*thread]struct{}{}
+		}
+		b.pending[t] = struct{}{}
+		return
+	}
+	t.open = 0
+	delete(b.pending, t)
+}
+
+// Settle implements [threadlog.Catalog].
+func (b *Book) Settle(key mesh.ThreadKey, upTo mesh.Seq) {
+	if t := b.find(key); t != nil {
+		b.work(t, 0, upTo)
+	}
+}
+
+// Unfinished implements [threadlog.Catalog]. Its cost grows with the number of
+// threads that have something to do.
+func (b *Book) Unfinished(after mesh.Pos, limit int) []threadlog.Unfinished {
+	var out []threadlog.Unfinished
+	for t := range b.pending {
+		if pos := t.positions[t.open-1]; pos > after {
+			out = append(out, threadlog.Unfinished{Key: t.key, Open: t.open, Pos: pos})
+		}
+	}
+	slices.SortFunc(out, func(x, y threadlog.Unfinished) int { return cmp.Compare(x.Pos, y.Pos) })
+	return out[:min(len(out), max(limit, 0))]
 }
 
 // Threads implements [threadlog.Catalog]. Its cost grows with the number of
@@ -151,6 +196,7 @@ func (b *Book) Delete(key mesh.ThreadKey) []mesh.Pos {
 	}
 	tn := b.tenants[key.Tenant]
 	tn.touched.Remove(t.touched)
+	delete(b.pending, t)
 	delete(tn.threads, key.ID)
 	if len(tn.threads) == 0 {
 		delete(b.tenants, key.Tenant)

@@ -1,0 +1,79 @@
+package node
+
+import (
+	"context"
+	"strconv"
+
+	"agentmesh/mesh"
+	"agentmesh/mesh/lease"
+	"agentmesh/mesh/state"
+	"agentmesh/mesh/threadlog"
+)
+
+// A Backend is where a node keeps what must outlive it, and what it shares with
+// other nodes that stand on the same one: threads, who drives them, and values,
+// among which are the registrations of agents.
+type Backend struct {
+	Threads threadlog.Backend
+	State   state.Store
+	Leases  lease.Store
+	// Close is called when the node uses it no more.
+	Close func() error
+}
+
+// recover ends what a node left behind that died, and returns how many turns that
+// were.
+func (n *node) recover(ctx context.Context) (int, error) {
+	before, err := n.recoverUnmarked(ctx)
+	if err != nil {
+		return before, err
+	}
+	ended, err := n.turns.Recover(ctx)
+	return before + ended, err
+}
+
+// Records say what they leave to do since keyMarked is there. Programs before that
+// kept how far all turns were finished, as far as they came to it.
+var (
+	keyMarked     = state.Key{Kind: "node", Name: "marked"}
+	oldCheckpoint = state.Key{Kind: "node", Name: "recovery"}
+)
+
+// recoverUnmarked ends the unfinished turns that such a program left, once.
+func (n *node) recoverUnmarked(ctx context.Context) (int, error) {
+	const op, page = "node.recoverUnmarked", 1024
+	if _, err := n.kv.Get(ctx, keyMarked); !mesh.IsCode(err, mesh.NotFound) {
+		return 0, mesh.Wrap(op, err)
+	}
+	at := int64(0)
+	switch v, err := n.kv.Get(ctx, oldCheckpoint); {
+	case err == nil:
+		if at, err = strconv.ParseInt(string(v.Data), 10, 64); err != nil {
+			return 0, mesh.Errorf(mesh.Unknown, op, ": %w", err)
+		}
+	case !mesh.IsCode(err, mesh.NotFound):
+		return 0, mesh.Wrap(op, err)
+	}
+	var threads []mesh.ThreadKey
+	seen := map[mesh.ThreadKey]bool{}
+	for pos := mesh.Pos(at); ; {
+		records, err := n.log.Scan(ctx, pos, page)
+		if err != nil {
+			return 0, mesh.Wrap(op, err)
+		}
+		if len(records) == 0 {
+			break
+		}
+		for _, r := range records {
+			if pos = r.Pos; !seen[r.Thread] {
+				seen[r.Thread], threads = true, append(threads, r.Thread)
+			}
+		}
+	}
+	ended, err := n.turns.RecoverAll(ctx, threads)
+	if err != nil {
+		return ended, mesh.Wrap(op, err)
+	}
+	_, err = n.kv.Put(ctx, keyMarked, []byte("1"), state.AnyVersion)
+	return ended, mesh.Wrap(op, err)
+}

@@ -1,0 +1,120 @@
+package threadlog_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"agentmesh/mesh"
+	"agentmesh/mesh/store/mem"
+	"agentmesh/mesh/store/shared"
+	"agentmesh/mesh/threadlog"
+	"agentmesh/mesh/threadlog/logtest"
+)
+
+// two returns the logs of two nodes on one store, and the handle of the second.
+// They run until the test ends.
+func two(t *testing.T) (a, b *threadlog.Log, handle *shared.Handle) {
+	store := shared.New(mem.Open())
+	handle = store.Handle()
+	a, b = threadlog.New(store.Handle()), threadlog.New(handle)
+	ctx, stop := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	for _, l := range []*threadlog.Log{a, b} {
+		running.Go(func() {
+			if err := l.Run(ctx); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	t.Cleanup(func() { stop(); running.Wait() })
+	return a, b, handle
+}
+
+func say(text string) []*mesh.Event {
+	return []*mesh.Event{{Actor: "user:ann", Body: mesh.StateNoted{Agent: "a", Data: []byte(text)}}}
+}
+
+// finding C2: a follower hears at once of what another node appends, and within a
+// second when the word of it is lost.
+func TestFollowersHearOfWhatOthersAppend(t *testing.T) {
+	for name, deaf := range map[string]bool{"told": false, "not told": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				a, b, handle := two(t)
+				handle.Deafen(deaf)
+				heard := make(chan []*mesh.Event)
+				go func() {
+					defer close(heard)
+					got, err := collect(t.Context(), b, logtest.Key(1), 0, 3)
+					if err != nil {
+						t.Error(err)
+					}
+					heard <- got
+				}()
+				all := make(chan int)
+				go func() {
+					defer close(all)
+					n := 0
+					for range b.FollowAll(t.Context(), 0) {
+						if n++; n == 3 {
+							break
+						}
+					}
+					all <- n
+				}()
+				begun := time.Now()
+				for range 3 {
+					synctest.Wait() // they look for more
+					if _, err := a.Append(t.Context(), logtest.Key(1), say("x"), threadlog.AppendOptions{}); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if got := <-heard; len(got) != 3 || got[2].Seq != 3 {
+					t.Errorf("the follower has %v", got)
+				}
+				if n := <-all; n != 3 {
+					t.Errorf("who follows all has %d", n)
+				}
+				most := time.Duration(0)
+				if deaf {
+					most = threadlog.SweepEvery
+				}
+				if took := time.Since(begun); took > most {
+					t.Errorf("that took %v", took)
+				}
+			})
+		})
+	}
+}
+
+// A thread that another node deletes ends its followers here too, also when it was
+// begun anew meanwhile.
+func TestFollowersHearThatAnotherNodeDeletedTheThread(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, b, handle := two(t)
+		for range 2 {
+			if _, err := a.Append(t.Context(), logtest.Key(1), say("x"), threadlog.AppendOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		ended := make(chan error)
+		go func() {
+			_, err := collect(t.Context(), b, logtest.Key(1), 0, 3)
+			ended <- err
+		}()
+		synctest.Wait()
+		handle.Deafen(true)
+		if err := a.Delete(t.Context(), logtest.Key(1)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := a.Append(t.Context(), logtest.Key(1), say("anew"), threadlog.AppendOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-ended; !mesh.IsCode(err, mesh.NotFound) {
+			t.Errorf("the follower ended with %v", err)
+		}
+	})
+}

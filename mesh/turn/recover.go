@@ -1,0 +1,201 @@
+package turn
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
+
+	"agentmesh/mesh"
+	"agentmesh/mesh/call"
+	"agentmesh/mesh/thread"
+	"agentmesh/mesh/thread/cache"
+)
+
+// Recover ends what a node left behind that died: turns that had begun, and that no
+// agent works on any more, become FAILED with the reason INTERRUPTED, and so does
+// everything below them. Turns that wait for their user, or have not begun, are left
+// as they are, and threads that another node drives. It returns how many turns it
+// ended. Every driver does the same to its thread before it does anything else; to
+// call Recover before messages are taken spares users the wait for that.
+func (r *Runner) Recover(ctx context.Context) (int, error) {
+	ended := 0
+	err := r.unfinished(ctx, func(key mesh.ThreadKey) error {
+		n, err := r.takeOver(ctx, key, begun)
+		ended += n
+		return err
+	})
+	return ended, mesh.Wrap("turn.Recover", err)
+}
+
+// RecoverAll does the same to threads of which the store does not say whether they
+// are unfinished, and ends turns that have not begun, too.
+func (r *Runner) RecoverAll(ctx context.Context, threads []mesh.ThreadKey) (int, error) {
+	ended := 0
+	for _, key := range threads {
+		n, err := r.takeOver(ctx, key, func(*thread.State, *thread.Execution) bool { return true })
+		if err != nil {
+			return ended, mesh.Wrap("turn.RecoverAll", err)
+		}
+		ended += n
+	}
+	return ended, nil
+}
+
+// takeOver interrupts those turns of a thread, unless another node drives it.
+func (r *Runner) takeOver(ctx context.Context, key mesh.ThreadKey, which func(*thread.State, *thread.Execution) bool) (int, error) {
+	l, err := r.Leases.Acquire(ctx, key, r.Node, leaseTTL)
+	if mesh.IsCode(err, mesh.Conflict) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	n, err := (&driver{Runner: r, key: key}).interrupt(ctx, wasRestarted, which)
+	if failed := r.Leases.Release(context.WithoutCancel(ctx), l); err == nil {
+		err = failed
+	}
+	return n, err
+}
+
+// callOutcomes are what became of the skill calls of a turn that was cut, each call
+// in short.
+type callOutcomes struct {
+	done, failed, unknown []string
+	// others counts calls that came back, of which no more is known.
+	others int
+}
+
+// cut is how a turn ends that was interrupted, by what the state has of it. What
+// happened is a clause for the user.
+func cut(s *thread.State, turn mesh.ExecutionID, what string) mesh.TaskMoved {
+	var f callOutcomes
+	for _, x := range s.Executions() {
+		if t := s.TurnOf(x.ID); t != nil && t.ID == turn {
+			f.unknown = append(f.unknown, slices.Compact(slices.Sorted(maps.Values(x.Unsettled)))...)
+			f.others += x.SkillCalls - len(x.Unsettled)
+		}
+	}
+	return call.Failure(mesh.ReasonInterrupted, f.text(what))
+}
+
+// cutOff is how a turn ends that was interrupted. What happened is a clause for the
+// user, who is told too what was done and what may have had its effect: to send
+// the same message again could have it twice.
+func (d *driver) cutOff(ctx context.Context, s *thread.State, turn mesh.ExecutionID, what string) (mesh.TaskMoved, error) {
+	called := func(x *thread.Execution) bool {
+		t := s.TurnOf(x.ID)
+		return x.SkillCalls > 0 && t != nil && t.ID == turn
+	}
+	if !slices.ContainsFunc(s.Executions(), called) {
+		return cut(s, turn, what), nil
+	}
+	const page = 1024
+	var events []*mesh.Event
+	for {
+		more, err := d.Log.Read(ctx, d.key, mesh.Seq(len(events)), page)
+		if err != nil {
+			return mesh.TaskMoved{}, mesh.Wrap("turn.cutOff", err)
+		}
+		if events = append(events, more...); len(more) < page {
+			break
+		}
+	}
+	var f callOutcomes
+	for _, c := range thread.SkillCalls(events) {
+		if c.Turn != turn {
+			continue
+		}
+		switch c.Status {
+		case thread.CallCompleted:
+			f.done = append(f.done, mesh.CallSummary(c.Skill, c.Args))
+		case thread.CallFailed:
+			f.failed = append(f.failed, mesh.CallSummary(c.Skill, c.Args))
+		default:
+			f.unknown = append(f.unknown, mesh.CallSummary(c.Skill, c.Args))
+		}
+	}
+	return call.Failure(mesh.ReasonInterrupted, f.text(what)), nil
+}
+
+// text tells the user what happened, what became of the calls, and what to do.
+func (f callOutcomes) text(what string) string {
+	if len(f.done)+len(f.failed)+len(f.unknown)+f.others == 0 {
+		return what + "; send the message again."
+	}
+	text, remedy := what+".", "Ask only for what is missing"
+	if len(f.done) > 0 {
+		text += " Done before that: " + listed(f.done) + "."
+	} else if f.others > 0 {
+		text += " Skills had been called and had come back before that."
+	}
+	if len(f.failed) > 0 {
+		text += " Failed before that: " + listed(f.failed) + "."
+	}
+	if len(f.unknown) > 0 {
+		text += " It is not known whether this had its effect: " + listed(f.unknown) + "."
+		remedy = "Find that out, and then ask only for what is missing"
+	}
+	return text + " " + remedy + ": the same message again could have its effects twice."
+}
+
+// maxNamed bounds the calls that a list names.
+const maxNamed = 8
+
+func listed(calls []string) string {
+	text := strings.Join(calls[:min(len(calls), maxNamed)], "; ")
+	if more := len(calls) - maxNamed; more > 0 {
+		text += fmt.Sprintf("; and %d more", more)
+	}
+	return text
+}
+
+// interrupt ends those unfinished turns of the thread that were begun under an
+// earlier claim, or whose driver stops, and says what happened, in a clause for the
+// user. It returns how many.
+func (d *driver) interrupt(ctx context.Context, what string, which func(*thread.State, *thread.Execution) bool) (int, error) {
+	n := 0
+	err := d.decide(ctx, func(s *thread.State, dec *cache.Decision) error {
+		n = 0
+		rest := false // something is left to do
+		for _, t := range s.Turns() {
+			switch {
+			case mesh.Terminal(t.State) || mesh.Interrupted(t.State):
+				continue
+			case !which(s, t):
+				rest = true
+				continue
+			}
+			n++
+			for _, x := range s.Unfinished(t.ID) {
+				dec.Events = append(dec.Events, d.event(x.Parent, "node", mesh.DispatchSettled{
+					Child: x.ID, State: a2apb.TaskState_TASK_STATE_FAILED, Reason: mesh.ReasonInterrupted}))
+			}
+			end, err := d.cutOff(ctx, s, t.ID, what)
+			if err != nil {
+				return err
+			}
+			dec.Events = append(dec.Events, d.event(t.ID, "node", end))
+		}
+		if !rest {
+			dec.Settled = s.Seq
+		}
+		return nil
+	})
+	if mesh.IsCode(err, mesh.NotFound) { // it was deleted
+		return 0, nil
+	}
+	return n, err
+}
+
+// begun reports whether an agent has had the turn, and does not wait for the user's
+// message in it: then nobody can take it up where it was left.
+func begun(s *thread.State, t *thread.Execution) bool {
+	if at := t.Leg(); at != nil && mesh.Interrupted(s.Execution(at.Execution).State) {
+		return false
+	}
+	return len(t.Legs) > 0
+}

@@ -1,0 +1,334 @@
+package turn
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
+	"google.golang.org/protobuf/proto"
+
+	"agentmesh/mesh"
+	"agentmesh/mesh/call"
+	"agentmesh/mesh/registry"
+	"agentmesh/mesh/thread"
+	"agentmesh/mesh/thread/cache"
+	"agentmesh/mesh/threadlog"
+)
+
+// outcome says how a leg ended.
+type outcome struct {
+	kind outcomeKind
+	last mesh.TaskMoved // of legOver
+	// unsaved is what the agent said with its last word, to be logged in one
+	// batch with what follows from that.
+	unsaved []*mesh.Event
+}
+
+type outcomeKind uint8
+
+const (
+	legOver outcomeKind = iota // the agent is done, or asks, or failed
+	legLost                    // the stream went to somebody else, by handoff
+)
+
+// runLeg logs the leg, opens the agent's stream and logs what comes back.
+func (d *driver) runLeg(ctx context.Context, l *leg, w *watch) outcome {
+	if n := proto.Size(l.message); n > maxLeg {
+		return outcome{last: call.Failure(reasonLong, fmt.Sprintf("Your messages have %d bytes together, and an agent can be given %d at once; "+
+			"send less, or a part with a url.", n, maxLeg))}
+	}
+	entry, client, unreachable := d.find(d.key.Tenant, l.exec.Agent)
+	if !l.resumed && unreachable == nil { // the operator chose main, and the mesh's own agents
+		l.exec.Skills = callee(entry).Skills(entry.Builtin || entry.Name == d.Main, []string{"*"})
+	}
+	switch canceled, err := d.announce(ctx, l); {
+	case err != nil:
+		d.Logger.ErrorContext(ctx, "leg not logged", "agent", l.exec.Agent, "err", err)
+		return outcome{last: unlogged()}
+	case canceled:
+		return outcome{last: mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_CANCELED}}
+	}
+	if unreachable != nil {
+		words := l.exec.Agent + " is not available right now; try again later."
+		if detail := mesh.DetailOf(unreachable); detail != "" {
+			words = detail
+		}
+		return outcome{last: call.Failure(mesh.ReasonUnavailable, words)}
+	}
+	left := l.exec.Deadline.Sub(d.Now())
+	stream, cancel := context.WithTimeoutCause(ctx, left, mesh.Errorf(mesh.Timeout, "turn.runLeg", "the agent took too long"))
+	stream = d.identify(stream, d.key, l.exec, entry, l.perms, left)
+	d.Logger.InfoContext(stream, "agent called", "agent", l.exec.Agent)
+	r := &relay{driver: d, leg: l, entry: entry, stream: stream, cancel: cancel}
+	r.agent = call.Open(stream, client, l.request(d.key, entry), journal{d.Log, d.key, d.epoch}, func(b mesh.Body) *mesh.Event {
+		return d.event(l.exec.ID, "agent:"+l.exec.Agent, b)
+	})
+	return r.run(ctx, w)
+}
+
+func unlogged() mesh.TaskMoved {
+	return call.Failure(call.ReasonLog, "The conversation could not be written to; try again.")
+}
+
+// announce logs the leg before it starts, unless the user wants the turn to
+// end: then it returns true.
+func (d *driver) announce(ctx context.Context, l *leg) (canceled bool, err error) {
+	if l.exec.Deadline.IsZero() || l.resumed {
+		l.exec.Deadline = d.timeout()
+	}
+	var begins *mesh.Event
+	err = d.decide(ctx, func(s *thread.State, dec *cache.Decision) error {
+		t, err := turnIn(s, l.turn)
+		if err != nil {
+			return err
+		}
+		if canceled = t.Canceled; canceled {
+			return nil
+		}
+		if t.State == a2apb.TaskState_TASK_STATE_SUBMITTED {
+			dec.Events = append(dec.Events, d.event(l.turn, "node", mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_WORKING}))
+		}
+		if l.resumed {
+			begins = d.event(l.exec.ID, "node", mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_WORKING, Reason: mesh.ReasonDelivered})
+		} else {
+			begins = d.event(l.turn, "node", mesh.DispatchIssued{Child: l.exec, Message: l.message})
+		}
+		dec.Events = append(dec.Events, begins)
+		return nil
+	})
+	if err != nil || canceled {
+		return canceled, err
+	}
+	l.from = begins.Seq
+	return false, nil
+}
+
+// A journal is a thread's log under a driver's claim.
+type journal struct {
+	log   *threadlog.Log
+	key   mesh.ThreadKey
+	epoch mesh.Epoch
+}
+
+// Append implements [call.Journal].
+func (j journal) Append(ctx context.Context, events []*mesh.Event) error {
+	if len(events) == 0 {
+		return nil
+	}
+	_, err := j.log.Append(ctx, j.key, events, threadlog.AppendOptions{Epoch: j.epoch})
+	return err
+}
+
+// A relay has one agent's stream reach the log.
+type relay struct {
+	driver *driver
+	leg    *leg
+	entry  registry.Entry
+	agent  *call.Relay
+	stream context.Context // of the call
+	cancel context.CancelFunc
+	waits  *mesh.TaskMoved // the agent waits for credentials, and so does the turn
+}
+
+// run relays until the leg is over or lost. A lost stream is drained in the
+// background.
+func (r *relay) run(ctx context.Context, w *watch) outcome {
+	var giveUp <-chan time.Time // when a canceled agent has had its time
+	begun := false              // the agent said something
+	for {
+		select {
+		case b, ok := <-r.agent.Bodies():
+			if !ok {
+				return r.over(ctx, r.silent(), nil)
+			}
+			if !begun && giveUp != nil { // it may not have known the task when it was told
+				r.stop(ctx)
+			}
+			begun = true
+			if last, unsaved := r.log(ctx, b); last != nil {
+				return r.over(ctx, *last, unsaved)
+			}
+		case ev := <-w.signals:
+			if _, cancels := ev.Body.(mesh.CancelRequested); cancels {
+				r.stop(ctx)
+				giveUp = time.After(r.driver.CancelGrace)
+				continue
+			}
+			if ev.Seq <= r.leg.from {
+				continue
+			}
+			r.drain(ctx)
+			return outcome{kind: legLost}
+		case <-giveUp:
+			return r.over(ctx, mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_CANCELED}, nil)
+		case <-ctx.Done():
+			r.stop(ctx)
+			return r.over(ctx, call.Failure(mesh.ReasonInterrupted, stoppedWords), nil)
+		}
+	}
+}
+
+// silent is how a leg ended whose agent's stream ended without a last word.
+func (r *relay) silent() mesh.TaskMoved {
+	switch {
+	case mesh.IsCode(context.Cause(r.stream), mesh.Timeout):
+		return call.Failure(mesh.ReasonTimeout, "The agent took too long and was stopped.")
+	case r.stream.Err() == nil && r.waits != nil: // it will go on when the user says so
+		return *r.waits
+	}
+	return call.Failure(mesh.ReasonInterrupted, "The task was cut off.")
+}
+
+// over ends the call. An agent that took too long may not have noticed.
+func (r *relay) over(ctx context.Context, last mesh.TaskMoved, unsaved []*mesh.Event) outcome {
+	r.close()
+	r.leg.remoteTask, r.leg.remoteContext = r.remote()
+	if last.Reason == mesh.ReasonTimeout {
+		r.stop(ctx)
+	}
+	return outcome{kind: legOver, last: last, unsaved: unsaved}
+}
+
+// close ends the call and waits for its reader.
+func (r *relay) close() {
+	r.agent.Close()
+	r.cancel()
+}
+
+// remote are the agent's own ids, as far as they are known.
+func (r *relay) remote() (task, context string) {
+	task, context = r.agent.Remote()
+	if task == "" {
+		task = r.leg.remoteTask
+	}
+	if context == "" {
+		context = r.leg.remoteContext
+	}
+	return task, context
+}
+
+// stop asks the agent in the background to end its task; the driver waits.
+func (r *relay) stop(ctx context.Context) {
+	r.driver.drain(func() { r.ask(context.WithoutCancel(ctx)) })
+}
+
+// ask asks the agent to end its task.
+func (r *relay) ask(ctx context.Context) {
+	d := r.driver
+	ctx = d.identify(ctx, d.key, r.leg.exec, r.entry, nil, time.Minute)
+	if err := r.agent.Stop(ctx, d.CancelGrace); err != nil {
+		d.Logger.InfoContext(ctx, "agent did not cancel", "agent", r.leg.exec.Agent, "err", err)
+	}
+}
+
+// drain logs, for the record, what the agent still says that gave the stream
+// away; then it settles its execution.
+func (r *relay) drain(ctx context.Context) {
+	ctx = context.WithoutCancel(ctx)
+	d := r.driver
+	d.drain(func() {
+		last := r.lastWords(ctx)
+		r.close()
+		if !mesh.Terminal(last.State) {
+			last.State = a2apb.TaskState_TASK_STATE_CANCELED
+		}
+		err := d.decide(ctx, func(s *thread.State, dec *cache.Decision) error {
+			if x := s.Execution(r.leg.exec.ID); x != nil && !mesh.Terminal(x.State) { // else it ended with the turn
+				dec.Events = append(dec.Events, d.event(r.leg.turn, "agent:"+r.leg.exec.Agent,
+					mesh.DispatchSettled{Child: r.leg.exec.ID, State: last.State, Reason: mesh.ReasonHandedOff}))
+			}
+			return nil
+		})
+		if err != nil {
+			d.Logger.WarnContext(ctx, "agent that gave the stream away not settled", "agent", r.leg.exec.Agent, "err", err)
+		}
+	})
+}
+
+// lastWords logs what the agent says until it has ended or its grace is over.
+func (r *relay) lastWords(ctx context.Context) mesh.TaskMoved {
+	canceled := mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_CANCELED}
+	grace := time.NewTimer(r.driver.HandoffGrace)
+	defer grace.Stop()
+	for {
+		select {
+		case b, ok := <-r.agent.Bodies():
+			if !ok { // we end the call, or it waits for credentials
+				r.ask(ctx)
+				return canceled
+			}
+			if last, unsaved := r.log(ctx, b); last != nil {
+				if err := r.journal().Append(ctx, unsaved); err != nil {
+					r.driver.Logger.WarnContext(ctx, "last words not logged", "agent", r.leg.exec.Agent, "err", err)
+				}
+				return *last
+			}
+		case <-grace.C:
+			r.ask(ctx)
+			return canceled
+		}
+	}
+}
+
+func (r *relay) journal() journal { return journal{r.driver.Log, r.driver.key, r.driver.epoch} }
+
+// log logs what the agent said. Its last word, if that is among it, is for follow to
+// log, together with what came before it.
+func (r *relay) log(ctx context.Context, b mesh.Body) (last *mesh.TaskMoved, unsaved []*mesh.Event) {
+	said, err := r.agent.Log(ctx, b, r.change)
+	if err != nil {
+		r.driver.Logger.ErrorContext(ctx, "agent's output not logged", "agent", r.leg.exec.Agent, "err", err)
+		failed := unlogged()
+		return &failed, nil
+	}
+	if said.Last == nil {
+		return nil, nil
+	}
+	if said.Last.Reason == mesh.ReasonUnavailable {
+		r.driver.Directory.ReportDown(r.entry, mesh.Errorf(mesh.Unavailable, "turn.relay", "its stream broke"))
+	}
+	return said.Last, said.Events
+}
+
+// change makes what the agent said part of the turn.
+func (r *relay) change(b mesh.Body) (mesh.Body, []*mesh.Event) {
+	switch b := b.(type) {
+	case mesh.ArtifactAppended:
+		b.Artifact = namespaced(b.Artifact, r.leg.ordinal)
+		return b, nil
+	case mesh.TaskMoved:
+		return b, r.authorize(b)
+	}
+	return b, nil
+}
+
+// authorize moves the turn with an agent that waits for credentials, which it
+// gets out of band (A2A v1.0 §7.6), or that has got them.
+func (r *relay) authorize(b mesh.TaskMoved) []*mesh.Event {
+	waits := b.State == a2apb.TaskState_TASK_STATE_AUTH_REQUIRED
+	if waits == (r.waits != nil) {
+		return nil
+	}
+	if r.waits = nil; waits {
+		r.waits = &b
+	}
+	return []*mesh.Event{r.driver.event(r.leg.turn, "agent:"+r.leg.exec.Agent, mesh.TaskMoved{State: b.State, Message: b.Message})}
+}
+
+// namespaced keeps apart the artifacts of the agents that have the stream one
+// after the other: those of the first keep their ids, later ones get a number.
+func namespaced(a *a2apb.Artifact, ordinal int) *a2apb.Artifact {
+	prefix := strconv.Itoa(ordinal) + "."
+	if ordinal == 1 && !strings.HasPrefix(strings.TrimLeft(a.GetArtifactId(), "0123456789"), ".") {
+		return a
+	}
+	out := &a2apb.Artifact{
+		ArtifactId: prefix + a.GetArtifactId(), Name: a.GetName(), Description: a.GetDescription(),
+		Parts: a.GetParts(), Metadata: a.GetMetadata(), Extensions: a.GetExtensions(),
+	}
+	out.ProtoReflect().SetUnknown(a.ProtoReflect().GetUnknown())
+	return out
+}

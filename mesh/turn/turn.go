@@ -1,0 +1,277 @@
+// Package turn works on the turns of threads: it calls the agents that have the
+// user's stream, logs what they say, and follows handoffs from one to the next.
+//
+// # What it guarantees
+//
+// A message in the log is worked on, whoever took it and whatever became of them:
+// by the node that holds the thread's lease, which claims the thread anew with each
+// lease and writes under that claim alone. Turns of a thread run one at a time, in
+// order. A turn has one terminal update, whichever agents had the stream in
+// between. What a driver that died has left behind is taken over by the next:
+// turns that had not begun are run, and those that had are ended as interrupted.
+//
+// # What runs
+//
+// A thread that works on a turn has a driver: one goroutine, with one more that
+// reads the agent's stream and one that follows the log. An idle thread has none.
+// [Runner.Close] waits for all of them.
+//
+// # What it is not
+//
+// It takes no messages (package edge does) and knows no model. Rules of handoff are
+// in package handoff; it only follows them.
+package turn
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"agentmesh/mesh"
+	"agentmesh/mesh/call"
+	"agentmesh/mesh/lease"
+	"agentmesh/mesh/registry"
+	"agentmesh/mesh/security/grant"
+	"agentmesh/mesh/thread"
+	"agentmesh/mesh/thread/cache"
+	"agentmesh/mesh/threadlog"
+)
+
+// A Directory finds agents: a *registry.Registry.
+type Directory interface {
+	Resolve(tenant mesh.TenantID, name string) (registry.Entry, error)
+	ReportDown(e registry.Entry, err error)
+}
+
+// A Dialer makes clients of agents: a *call.Dialer.
+type Dialer interface {
+	Dial(agent call.Target) (call.Client, error)
+}
+
+// Config is what a Runner cannot work without, and what it can choose.
+type Config struct {
+	Log       *threadlog.Log
+	States    *cache.States
+	Leases    lease.Store
+	Directory Directory
+	Dialer    Dialer
+	Signer    *grant.Signer
+	// Main is the agent that answers new threads.
+	Main string
+	// Node names this process; two that run must not share a name.
+	Node string
+
+	// Timeout cuts off a turn's agent; default 30 min.
+	Timeout time.Duration
+	// HandoffGrace is how long an agent that gave the stream away may go on
+	// for the record; default 2 s.
+	HandoffGrace time.Duration
+	// CancelGrace is how long an agent has to end a canceled task; default 5 s.
+	CancelGrace time.Duration
+	// MaxDepth is how many levels of dispatch are allowed below the agent that
+	// has the stream; default 2: main may consult an orchestrator, and that
+	// may dispatch.
+	MaxDepth int
+	Now      func() time.Time
+	Logger   *slog.Logger
+}
+
+func (c *Config) fill() {
+	c.Timeout = orDefault(c.Timeout, 30*time.Minute)
+	c.HandoffGrace = orDefault(c.HandoffGrace, 2*time.Second)
+	c.CancelGrace = orDefault(c.CancelGrace, 5*time.Second)
+	c.MaxDepth = orDefault(c.MaxDepth, 2)
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+}
+
+func orDefault[T comparable](v, def T) T {
+	var zero T
+	if v == zero {
+		return def
+	}
+	return v
+}
+
+// A Runner has the drivers of this node. Use New.
+type Runner struct {
+	Config
+
+	turns context.Context // of all drivers; ends in Close when the grace is over
+	cut   context.CancelCauseFunc
+	wg    sync.WaitGroup
+
+	mu      sync.Mutex
+	drivers map[mesh.ThreadKey]*driver
+	closing bool // only what runs is finished
+}
+
+var errShutdown = mesh.Errorf(mesh.Canceled, "turn.Close", "the mesh is shutting down")
+
+// New returns a Runner. Call Recover before messages are taken, Run while they are,
+// and Close when they are no more.
+func New(c Config) (*Runner, error) {
+	if c.Log == nil || c.States == nil || c.Leases == nil || c.Directory == nil || c.Dialer == nil || c.Signer == nil {
+		return nil, mesh.Errorf(mesh.Invalid, "turn.New", "the runner of turns needs a log, states, leases, a directory, a dialer and a signer")
+	}
+	if !mesh.ValidAgentName(c.Main) || c.Node == "" {
+		return nil, mesh.Errorf(mesh.Invalid, "turn.New", "the runner of turns needs the name of a main agent and of its node")
+	}
+	c.fill()
+	r := &Runner{Config: c, drivers: map[mesh.ThreadKey]*driver{}}
+	r.turns, r.cut = context.WithCancelCause(context.Background())
+	return r, nil
+}
+
+const (
+	// leaseTTL is how long a driver's lease lasts without renewal.
+	leaseTTL = 15 * time.Second
+	// sweepPage is how many unfinished threads are looked at together.
+	sweepPage = 256
+)
+
+// Run tends the threads now and then until ctx is done.
+func (r *Runner) Run(ctx context.Context) error {
+	tick := time.NewTicker(leaseTTL / 3)
+	defer tick.Stop()
+	for {
+		r.Tend(ctx)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+// Tend renews the leases of all drivers, and gives a driver to each thread with
+// something unfinished that has none, here or elsewhere.
+func (r *Runner) Tend(ctx context.Context) {
+	r.renew(ctx)
+	r.sweep(ctx)
+}
+
+// Drives reports whether this node drives the thread, or tries to.
+func (r *Runner) Drives(key mesh.ThreadKey) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.drivers[key] != nil
+}
+
+// renew keeps the leases of the drivers.
+func (r *Runner) renew(ctx context.Context) {
+	r.mu.Lock()
+	held := make([]*driver, 0, len(r.drivers))
+	for _, d := range r.drivers {
+		held = append(held, d)
+	}
+	r.mu.Unlock()
+	for _, d := range held {
+		d.renew(ctx)
+	}
+}
+
+// sweep wakes the drivers of unfinished threads. One that is driven elsewhere is
+// left alone for lack of its lease.
+func (r *Runner) sweep(ctx context.Context) {
+	err := r.unfinished(ctx, func(key mesh.ThreadKey) error {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if r.drivers[key] == nil && !r.closing {
+			r.kick(key)
+		}
+		return nil
+	})
+	if err != nil && ctx.Err() == nil {
+		r.Logger.WarnContext(ctx, "unfinished threads not found", "err", err)
+	}
+}
+
+// unfinished calls f with the threads in which something may be left to do.
+func (r *Runner) unfinished(ctx context.Context, f func(mesh.ThreadKey) error) error {
+	for after := mesh.Pos(0); ; {
+		page, err := r.Log.Unfinished(ctx, after, sweepPage)
+		if err != nil || len(page) == 0 {
+			return err
+		}
+		for _, u := range page {
+			after = u.Pos
+			if err := f(u.Key); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// Wake says that something was appended to the thread which its driver may have to
+// work on. If the thread is driven elsewhere, that driver finds it.
+func (r *Runner) Wake(key mesh.ThreadKey) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.drivers[key] != nil || !r.closing {
+		r.kick(key)
+	}
+}
+
+// EndTasks asks the agents of executions that wait for the user to end their tasks,
+// as a courtesy: nobody reads their streams. Close waits for it.
+func (r *Runner) EndTasks(ctx context.Context, key mesh.ThreadKey, waiting []thread.Execution) {
+	for _, x := range waiting {
+		r.wg.Go(func() { r.endTask(context.WithoutCancel(ctx), key, &x) })
+	}
+}
+
+// Close begins no more turns, lets running ones finish until ctx is done, settles
+// the others as interrupted, and waits for all goroutines. Turns that have not
+// begun are left to the next node.
+func (r *Runner) Close(ctx context.Context) error {
+	r.mu.Lock()
+	r.closing = true
+	r.mu.Unlock()
+	done := make(chan struct{})
+	go func() { r.wg.Wait(); close(done) }() // ends when the turns do, and we wait for it below
+	select {
+	case <-done:
+	case <-ctx.Done():
+	}
+	r.cut(errShutdown)
+	<-done
+	return nil
+}
+
+// kick makes sure that the thread has a driver that will look at its turns. The
+// caller holds mu.
+func (r *Runner) kick(key mesh.ThreadKey) {
+	if d := r.drivers[key]; d != nil {
+		d.again = true
+		select {
+		case d.wake <- struct{}{}:
+		default:
+		}
+		return
+	}
+	d := &driver{Runner: r, key: key, wake: make(chan struct{}, 1)}
+	r.drivers[key] = d
+	r.wg.Go(func() { d.run(r.turns) }) // Close waits
+}
+
+// leave ends the driver unless it was woken meanwhile. One that could not settle
+// its thread then gives way to a new one, which begins afresh.
+func (r *Runner) leave(d *driver, settled bool) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if d.again && settled {
+		d.again = false
+		return false
+	}
+	delete(r.drivers, d.key)
+	if d.again && r.turns.Err() == nil {
+		r.kick(d.key)
+	}
+	return true
+}
