@@ -1,4 +1,4 @@
-package api
+package admission
 
 import (
 	"testing"
@@ -62,7 +62,7 @@ func TestAnAgentThatDelegatesCallsOnlyWhatReads(t *testing.T) {
 			for kind, body := range map[string]mesh.Body{
 				"call": mesh.SkillCalled{Call: "1", Skill: step.skill}, "question": mesh.ApprovalAsked{Call: "2", Skill: step.skill, Text: "May I?"},
 			} {
-				_, err := step.l.add(under(t, g), &mesh.Event{Execution: g.Execution, Body: body})
+				_, err := step.l.add(t.Context(), g, &mesh.Event{Execution: g.Execution, Body: body})
 				if step.words == nil && err != nil {
 					t.Errorf("the %s is refused: %v", kind, err)
 				} else if step.words != nil {

@@ -1,4 +1,4 @@
-package api
+package admission
 
 import (
 	"fmt"
@@ -10,7 +10,6 @@ import (
 	"agentmesh/mesh"
 	"agentmesh/mesh/limit"
 	"agentmesh/mesh/rpc"
-	"agentmesh/mesh/security/grant"
 	"agentmesh/mesh/thread"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
@@ -49,24 +48,21 @@ func (l *library) child(t *testing.T, parent *mesh.Grant, most int) *mesh.Grant 
 	t.Helper()
 	x := mesh.Execution{ID: mesh.NewExecutionID(l.key.ID), Parent: parent.Execution, Kind: mesh.KindAgent, Agent: "worker",
 		User: "ann", Skills: parent.Skills, MaxToolCalls: most, Deadline: l.now().Add(5 * time.Minute)}
-	res, err := l.add(under(t, parent), &mesh.Event{Execution: parent.Execution, Time: l.now(), Body: mesh.DispatchIssued{Child: x}})
+	res, err := l.add(t.Context(), parent, &mesh.Event{Execution: parent.Execution, Time: l.now(), Body: mesh.DispatchIssued{Child: x}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return l.check(t, res.GetGrants()[string(x.ID)])
+	return issued(t, res, x.ID)
 }
 
-func (l *library) check(t *testing.T, token string) *mesh.Grant {
+// issued is the grant of the execution.
+func issued(t *testing.T, res Admitted, x mesh.ExecutionID) *mesh.Grant {
 	t.Helper()
-	v, err := grant.NewVerifier(l.signer.Public(), l.now)
-	if err != nil {
-		t.Fatal(err)
+	g, ok := res.Grants[x]
+	if !ok {
+		t.Fatalf("there is no grant for %s among %v", x, res.Grants)
 	}
-	g, err := v.Check(token)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return g
+	return &g
 }
 
 // says posts a message of the user to the turn.
@@ -96,10 +92,10 @@ func (l *library) calls(t *testing.T, g *mesh.Grant, from, n int) {
 	t.Helper()
 	for i := range n {
 		c := fmt.Sprint(from + i)
-		if _, err := l.add(under(t, g), calling(g, c)); err != nil {
+		if _, err := l.add(t.Context(), g, calling(g, c)); err != nil {
 			t.Fatalf("call %s: %v", c, err)
 		}
-		if _, err := l.add(under(t, g), &mesh.Event{Execution: g.Execution, Body: mesh.SkillReturned{Call: c}}); err != nil {
+		if _, err := l.add(t.Context(), g, &mesh.Event{Execution: g.Execution, Body: mesh.SkillReturned{Call: c}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -108,7 +104,7 @@ func (l *library) calls(t *testing.T, g *mesh.Grant, from, n int) {
 // refused makes a call that must trip the limit after so many.
 func (l *library) refused(t *testing.T, g *mesh.Grant, name string, most int64) {
 	t.Helper()
-	_, err := l.add(under(t, g), &mesh.Event{Execution: g.Execution, Body: mesh.SkillCalled{Call: "more", Skill: "mail.send"}})
+	_, err := l.add(t.Context(), g, &mesh.Event{Execution: g.Execution, Body: mesh.SkillCalled{Call: "more", Skill: "mail.send"}})
 	wantCode(t, err, mesh.Exhausted, fmt.Sprintf("(%d of %d)", most, most))
 	// As an agent in another process sees it.
 	trip := limit.TripOf(rpc.FromStatus(rpc.ToStatus(err)))
@@ -203,7 +199,7 @@ func TestADispatchedAgentHasItsOwnCalls(t *testing.T) {
 	goOn := func() {
 		t.Helper()
 		for _, b := range []mesh.TaskMoved{{State: a2apb.TaskState_TASK_STATE_INPUT_REQUIRED}, {State: a2apb.TaskState_TASK_STATE_WORKING, Reason: mesh.ReasonDelivered}} {
-			if _, err := l.add(under(t, main), &mesh.Event{Execution: first.Execution, Body: b}); err != nil {
+			if _, err := l.add(t.Context(), main, &mesh.Event{Execution: first.Execution, Body: b}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -247,7 +243,7 @@ func TestExecutionsAtOnceNeverExceedALimitTogether(t *testing.T) {
 					all.Go(func() {
 						g := grants[i%len(grants)]
 						for k := range 5 {
-							_, err := l.add(under(t, g), calling(g, fmt.Sprint(i, j, k)))
+							_, err := l.add(t.Context(), g, calling(g, fmt.Sprint(i, j, k)))
 							if err != nil && (!mesh.IsCode(err, mesh.Exhausted) || limit.TripOf(err).Limit != name) {
 								t.Errorf("refused: %v", err)
 							}
@@ -278,17 +274,17 @@ func TestACallThatIsSentAgainCountsOnce(t *testing.T) {
 	mine := l.run(t, l.post(t), "main", "*")
 	for i := range 3 {
 		for range 3 {
-			if _, err := l.add(under(t, mine), calling(mine, fmt.Sprint(i))); err != nil {
+			if _, err := l.add(t.Context(), mine, calling(mine, fmt.Sprint(i))); err != nil {
 				t.Fatalf("call %d: %v", i, err)
 			}
 		}
 	}
 	l.refused(t, mine, limit.TurnSkillCalls, 3)
-	res, err := l.add(under(t, mine), calling(mine, "2"), &mesh.Event{Execution: mine.Execution, Body: mesh.SkillReturned{Call: "2"}})
-	if err != nil || res.GetSeq() == 0 {
+	res, err := l.add(t.Context(), mine, calling(mine, "2"), &mesh.Event{Execution: mine.Execution, Body: mesh.SkillReturned{Call: "2"}})
+	if err != nil || res.Seq == 0 {
 		t.Errorf("the last one, with its return: %v", err)
 	}
-	if _, err := l.add(under(t, mine), calling(mine, "2")); err != nil {
+	if _, err := l.add(t.Context(), mine, calling(mine, "2")); err != nil {
 		t.Errorf("the last one, after its return: %v", err)
 	}
 	if n := len(bodies[mesh.SkillCalled](t, l)); n != 3 {
@@ -301,7 +297,7 @@ func TestOfARequestThatExceedsNothingIsAdded(t *testing.T) {
 	l, _ := timed(t, limit.Budgets{TurnCalls: 3, UserCalls: 50})
 	mine := l.run(t, l.post(t), "main", "*")
 	l.calls(t, mine, 0, 2)
-	_, err := l.add(under(t, mine), &mesh.Event{Execution: mine.Execution, Body: mesh.ModelReplied{Text: "two"}}, calling(mine, "a"), calling(mine, "b"))
+	_, err := l.add(t.Context(), mine, &mesh.Event{Execution: mine.Execution, Body: mesh.ModelReplied{Text: "two"}}, calling(mine, "a"), calling(mine, "b"))
 	wantCode(t, err, mesh.Exhausted, "(3 of 3)")
 	if n, m := len(bodies[mesh.SkillCalled](t, l)), len(bodies[mesh.ModelReplied](t, l)); n != 2 || m != 0 {
 		t.Errorf("%d calls and %d replies are logged", n, m)
@@ -319,11 +315,11 @@ func TestAUserHasCallsInAllThreads(t *testing.T) {
 	mine := l.run(t, l.post(t), "main", "*")
 	l.calls(t, mine, 0, 2)
 	for range 4 {
-		_, err := l.add(under(t, mine), calling(mine, "a"), calling(mine, "b"))
+		_, err := l.add(t.Context(), mine, calling(mine, "a"), calling(mine, "b"))
 		wantCode(t, err, mesh.Exhausted, "(3 of 3)")
 	}
 	other, bad := calling(mine, "c"), &mesh.Event{Execution: mine.Execution, Body: mesh.MessagePosted{}}
-	_, err := l.add(under(t, mine), other, bad)
+	_, err := l.add(t.Context(), mine, other, bad)
 	wantCode(t, err, mesh.Denied)
 	l.key.ID = mesh.NewThreadID()
 	second := l.run(t, l.post(t), "main", "*")
@@ -345,7 +341,7 @@ func TestTheWindowGoesByTheNodesClock(t *testing.T) {
 	for i := range 2 {
 		e := calling(mine, fmt.Sprint(i))
 		e.Time = l.now().Add(-time.Hour)
-		if _, err := l.add(under(t, mine), e); err != nil {
+		if _, err := l.add(t.Context(), mine, e); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -356,13 +352,13 @@ func TestWithoutLimitsCallsThatNeverReturnAreBounded(t *testing.T) {
 	l, _ := timed(t, limit.Budgets{TurnCalls: limit.Unlimited, ThreadCalls: limit.Unlimited})
 	mine := l.run(t, l.post(t), "main", "*")
 	for i := range thread.MaxUnsettled {
-		if _, err := l.add(under(t, mine), calling(mine, fmt.Sprint(i))); err != nil {
+		if _, err := l.add(t.Context(), mine, calling(mine, fmt.Sprint(i))); err != nil {
 			t.Fatal(err)
 		}
 	}
-	_, err := l.add(under(t, mine), calling(mine, "more"))
+	_, err := l.add(t.Context(), mine, calling(mine, "more"))
 	wantCode(t, err, mesh.Exhausted, "have not returned")
-	if _, err := l.add(under(t, mine), &mesh.Event{Execution: mine.Execution, Body: mesh.SkillReturned{Call: "0"}}); err != nil {
+	if _, err := l.add(t.Context(), mine, &mesh.Event{Execution: mine.Execution, Body: mesh.SkillReturned{Call: "0"}}); err != nil {
 		t.Fatal(err)
 	}
 	l.calls(t, mine, 1000, 1)

@@ -1,4 +1,4 @@
-package api
+package admission
 
 import (
 	"fmt"
@@ -30,14 +30,18 @@ type spent struct {
 	taken int         // of them, counted for the user
 }
 
-// release gives back what was taken, because nothing is appended, or it is
+// giveBack gives back what was taken, because nothing is appended, or it is
 // decided anew.
-func (w *writer) release() {
-	w.users.Return(w.payer(), w.taken)
+func (w *ruling) giveBack() {
+	if w.request == nil { // it was not decided
+		return
+	}
+	w.by.users.Return(w.payer(), w.taken)
 	w.spent = spent{}
+	w.written.giveBack(w.by.volumes)
 }
 
-func (w *writer) payer() string { return payer(w.grant.Tenant, w.grant.User) }
+func (w *ruling) payer() string { return payer(w.grant.Tenant, w.grant.User) }
 
 // delegators are the agents that have others do their work.
 type delegators struct {
@@ -48,17 +52,17 @@ type delegators struct {
 
 // mayCall refuses skills that are not granted, and those that the agent of the
 // grant has to have others call.
-func (w *writer) mayCall(i int, name string) error {
+func (w *ruling) mayCall(i int, name string) error {
 	if !w.grant.AllowsSkill(name) {
 		return w.refuse(i, fmt.Sprintf("the skill %q is not granted", clip(name)))
 	}
-	if !slices.Contains(w.names, w.grant.Agent) {
+	if !slices.Contains(w.by.delegators.names, w.grant.Agent) {
 		return nil
 	}
-	if !w.read {
+	if !w.by.delegators.read {
 		return mesh.Errorf(mesh.Denied, w.op, "the agent %s calls no skills itself; dispatch an agent that does", w.grant.Agent)
 	}
-	if s, ok := w.skills.For(w.grant.Tenant).Get(name); !ok || s.Access != skill.AccessRead {
+	if s, ok := w.by.delegators.skills.For(w.grant.Tenant).Get(name); !ok || s.Access != skill.AccessRead {
 		return mesh.Errorf(mesh.Denied, w.op, "the agent %s itself calls only skills with the access read, and %q is none; dispatch an agent that does", w.grant.Agent, clip(name))
 	}
 	return nil
@@ -67,7 +71,7 @@ func (w *writer) mayCall(i int, name string) error {
 // checkCall checks that the skill may be called, and that there is room for the
 // call in all limits; where there is none it sets trip. A call that the thread
 // has already is not counted again.
-func (w *writer) checkCall(st *thread.State, i int, e *mesh.Event, b mesh.SkillCalled) error {
+func (w *ruling) checkCall(i int, e *mesh.Event, b mesh.SkillCalled) error {
 	if err := w.mayCall(i, b.Skill); err != nil {
 		return err
 	}
@@ -75,20 +79,20 @@ func (w *writer) checkCall(st *thread.State, i int, e *mesh.Event, b mesh.SkillC
 		span{"source", b.Source, 0, maxName}, span{"version", b.Version, 0, maxName}); err != nil {
 		return err
 	}
-	if st.Seen(e.ID) {
+	if w.st.Seen(e.ID) {
 		return nil
 	}
 	w.begun[b.Call] = e.ID
-	mine := st.Execution(w.grant.Execution)
-	if approved, settled := w.answers[b.Call]; settled && !approved || !settled && mine.Approval(b.Call) != nil {
+	mine := w.mine
+	if approved, settled := w.answers[b.Call]; settled && !approved || !settled && (mine.Approval(b.Call) != nil || w.away.asked[b.Call]) {
 		return mesh.Errorf(mesh.Precondition, w.op, "the call %q of %s is not approved; it can be made when the user has said so", clip(b.Call), clip(b.Skill))
 	}
-	if len(mine.Unsettled)+w.calls >= thread.MaxUnsettled {
-		return mesh.Errorf(mesh.Exhausted, w.op, "%d skill calls of the execution have not returned; let them return first", len(mine.Unsettled)+w.calls)
+	if open := len(mine.Unsettled) + w.calls + w.away.calls; open >= thread.MaxUnsettled {
+		return mesh.Errorf(mesh.Exhausted, w.op, "%d skill calls of the execution have not returned; let them return first", open)
 	}
 	e.Time = w.now // by which the window is counted, and not by the agent's clock
-	if w.trip = w.budgets.CheckCall(w.count(st, mine)); w.trip == nil {
-		w.trip = w.users.Take(w.payer(), w.now)
+	if w.trip = w.by.budgets.CheckCall(w.count()); w.trip == nil {
+		w.trip = w.by.users.Take(w.payer(), w.now)
 	}
 	if w.trip != nil {
 		return w.trip.Err(w.op)
@@ -98,14 +102,16 @@ func (w *writer) checkCall(st *thread.State, i int, e *mesh.Event, b mesh.SkillC
 	return nil
 }
 
-// count says what was called before, on the thread and by this request.
-func (w *writer) count(st *thread.State, mine *thread.Execution) limit.Calls {
-	c := limit.Calls{Agent: mine.Calls.Skills + w.calls, AgentMost: mine.MaxToolCalls, Dispatched: st.Turn(mine.Parent) == nil}
-	if t := st.TurnOf(mine.ID); t != nil {
-		c.Turn = t.Calls.Skills + w.calls
+// count says what was called before, on the thread and by this request, and what
+// is on its way.
+func (w *ruling) count() limit.Calls {
+	mine := w.mine
+	c := limit.Calls{Agent: mine.Calls.Skills + w.calls + w.away.calls, AgentMost: mine.MaxToolCalls, Dispatched: w.st.Turn(mine.Parent) == nil}
+	if t := w.st.TurnOf(mine.ID); t != nil {
+		c.Turn = t.Calls.Skills + w.calls + w.away.turn
 	}
-	n, first := st.CallsWithin(w.now, w.budgets.Period())
-	if c.Thread, c.ThreadFirst = n+w.calls, first; n == 0 {
+	n, first := w.st.CallsWithin(w.now, w.by.budgets.Period())
+	if c.Thread, c.ThreadFirst = n+w.calls+w.away.thread, first; n == 0 {
 		c.ThreadFirst = w.now
 	}
 	return c
@@ -114,12 +120,15 @@ func (w *writer) count(st *thread.State, mine *thread.Execution) limit.Calls {
 // tripped is the fact that a limit was met; nothing if the log has it since the
 // user's last message: for an agent's own limit of this execution, for all
 // others of the turn.
-func (w *writer) tripped(st *thread.State) []*mesh.Event {
-	of := st.Execution(w.grant.Execution)
-	if t := st.TurnOf(of.ID); t != nil && !strings.HasPrefix(w.trip.Limit, "agent.") {
-		of = t
+func (w *ruling) tripped() []*mesh.Event {
+	of, turn := w.mine, w.st.TurnOf(w.mine.ID)
+	if turn != nil && !strings.HasPrefix(w.trip.Limit, "agent.") {
+		of = turn
 	}
-	if of.HasTripped(w.trip.Limit) {
+	noted := func(t trip) bool {
+		return t.limit == w.trip.Limit && (t.of == of.ID || of == turn && w.st.TurnOf(t.of) == turn)
+	}
+	if of.HasTripped(w.trip.Limit) || slices.ContainsFunc(w.away.tripped, noted) {
 		return nil
 	}
 	return []*mesh.Event{{ID: mesh.NewEventID(), Time: w.now, Execution: w.grant.Execution, Actor: "node", Body: w.trip.Fact()}}
@@ -143,7 +152,7 @@ type loose struct {
 // checkReturned checks that the execution has made the call and that it has not
 // come back before, unless the same is sent again. For what the state does not
 // say, see checkLoose.
-func (w *writer) checkReturned(st *thread.State, i int, e *mesh.Event, b mesh.SkillReturned) error {
+func (w *ruling) checkReturned(i int, e *mesh.Event, b mesh.SkillReturned) error {
 	err := w.bounded(i, "skill_returned", span{"call", b.Call, 0, maxName}, span{"content", b.Content, 0, mesh.MaxResult})
 	if err != nil {
 		return err
@@ -151,7 +160,7 @@ func (w *writer) checkReturned(st *thread.State, i int, e *mesh.Event, b mesh.Sk
 	if b.Duration < 0 {
 		return mesh.InvalidField(w.op, fmt.Sprintf("events[%d].skill_returned.duration", i), "must not be negative, and is %v", b.Duration)
 	}
-	if _, open := st.Execution(w.grant.Execution).Unsettled[b.Call]; open && !w.settled[b.Call] {
+	if _, open := w.mine.Unsettled[b.Call]; open && !w.settled[b.Call] && !w.away.returned[b.Call] {
 		w.settled[b.Call] = true
 		return nil
 	}
@@ -160,13 +169,12 @@ func (w *writer) checkReturned(st *thread.State, i int, e *mesh.Event, b mesh.Sk
 	return nil
 }
 
-// checkLoose checks the loose returns of the request by one look at the log: the
-// thread is held meanwhile.
-func (w *writer) checkLoose(mine *thread.Execution) error {
+// checkLoose checks the loose returns of the request by one look at the log.
+func (w *ruling) checkLoose() error {
 	if len(w.loose) == 0 {
 		return nil
 	}
-	after := mine.Opened
+	after := w.mine.Opened
 	var ids []string
 	for _, l := range w.loose {
 		ids = append(ids, l.id)
@@ -174,9 +182,9 @@ func (w *writer) checkLoose(mine *thread.Execution) error {
 			ids, after = append(ids, l.by), 0
 		}
 	}
-	known, err := w.logged(after, ids)
+	known, err := w.look(after, ids)
 	if err != nil {
-		return mesh.Wrap(w.op, err)
+		return err
 	}
 	for _, l := range w.loose {
 		if made := l.by != "" && !known[l.by]; !made && !known[l.id] {
@@ -187,7 +195,7 @@ func (w *writer) checkLoose(mine *thread.Execution) error {
 }
 
 // checkReplied checks what the reply says it cost: the numbers are added up.
-func (w *writer) checkReplied(i int, b mesh.ModelReplied) error {
+func (w *ruling) checkReplied(i int, b mesh.ModelReplied) error {
 	u := b.Usage
 	if min(u.Prompt, u.Completion, u.Cached, u.CacheWrite, u.Unpriced) < 0 || max(u.Prompt, u.Completion, u.Cached, u.CacheWrite, u.Unpriced) > maxTokens {
 		return mesh.InvalidField(w.op, fmt.Sprintf("events[%d].model_replied.usage", i), "has numbers of tokens that cannot be; each must be 0 to %d", int64(maxTokens))
@@ -198,23 +206,23 @@ func (w *writer) checkReplied(i int, b mesh.ModelReplied) error {
 	return nil
 }
 
-func (w *writer) checkTool(i int, b mesh.ToolReturned) error {
+func (w *ruling) checkTool(i int, b mesh.ToolReturned) error {
 	return w.bounded(i, "tool_returned",
 		span{"call", b.Call, 0, maxName}, span{"name", b.Name, 1, maxName}, span{"content", b.Content, 0, mesh.MaxResult})
 }
 
-func (w *writer) checkAsked(st *thread.State, i int, e *mesh.Event, b mesh.ApprovalAsked) error {
+func (w *ruling) checkAsked(i int, e *mesh.Event, b mesh.ApprovalAsked) error {
 	if err := w.mayCall(i, b.Skill); err != nil {
 		return err
 	}
 	err := w.bounded(i, "approval_asked", span{"call", b.Call, 1, maxName}, span{"skill", b.Skill, 1, maxName},
 		span{"args", b.Args, 0, mesh.MaxResult}, span{"text", b.Text, 1, mesh.MaxResult}, span{"version", b.Version, 0, maxName})
-	if err != nil || st.Seen(e.ID) {
+	if err != nil || w.st.Seen(e.ID) {
 		return err
 	}
-	mine := st.Execution(w.grant.Execution)
-	if mine.Approval(b.Call) == nil && len(mine.Approvals) >= thread.MaxApprovals {
-		return mesh.Errorf(mesh.Exhausted, w.op, "%d calls wait for the user's word already; settle those first", len(mine.Approvals))
+	mine := w.mine
+	if n := len(mine.Approvals) + len(w.away.asked); mine.Approval(b.Call) == nil && n >= thread.MaxApprovals {
+		return mesh.Errorf(mesh.Exhausted, w.op, "%d calls wait for the user's word already; settle those first", n)
 	}
 	return nil
 }
@@ -222,17 +230,17 @@ func (w *writer) checkAsked(st *thread.State, i int, e *mesh.Event, b mesh.Appro
 // checkSettled checks that the user was asked and, for a yes, was shown the
 // question and has said something since: no agent approves its own calls, and
 // none between it and the user has them approved by another question.
-func (w *writer) checkSettled(st *thread.State, i int, e *mesh.Event, b mesh.ApprovalSettled) error {
+func (w *ruling) checkSettled(i int, e *mesh.Event, b mesh.ApprovalSettled) error {
 	err := w.bounded(i, "approval_settled", span{"call", b.Call, 1, maxName}, span{"text", b.Text, 0, mesh.MaxResult})
-	if err != nil || st.Seen(e.ID) {
+	if err != nil || w.st.Seen(e.ID) {
 		return err
 	}
-	mine := st.Execution(w.grant.Execution)
+	mine := w.mine
 	asked := mine.Approval(b.Call)
-	if asked == nil {
+	if asked == nil || w.away.answered[b.Call] {
 		return mesh.Errorf(mesh.Precondition, w.op, "the call %q does not wait for the user's word; ask for it first", clip(b.Call))
 	}
-	if t := st.TurnOf(mine.ID); b.Approved && (t == nil || asked.Shown == 0 || t.LastPost() < asked.Shown) {
+	if t := w.st.TurnOf(mine.ID); b.Approved && (t == nil || asked.Shown == 0 || t.LastPost() < asked.Shown) {
 		return mesh.Errorf(mesh.Precondition, w.op, "the user has not answered yet; the call %q can be approved by the next message after the turn has shown its question to the user", clip(b.Call))
 	}
 	w.answers[b.Call] = b.Approved
@@ -245,7 +253,7 @@ type span struct {
 	least, most int
 }
 
-func (w *writer) bounded(i int, kind string, spans ...span) error {
+func (w *ruling) bounded(i int, kind string, spans ...span) error {
 	for _, s := range spans {
 		if n := len(s.text); n < s.least || n > s.most {
 			return mesh.InvalidField(w.op, fmt.Sprintf("events[%d].%s.%s", i, kind, s.field), "has %d bytes; it must have %d to %d", n, s.least, s.most)
@@ -253,3 +261,6 @@ func (w *writer) bounded(i int, kind string, spans ...span) error {
 	}
 	return nil
 }
+
+// clip keeps what an agent named short.
+func clip(s string) string { return mesh.Clip(s, 64) }

@@ -1,4 +1,4 @@
-package api
+package admission
 
 import (
 	"fmt"
@@ -66,38 +66,61 @@ func (v *volumes) add(more map[mesh.ExecutionID]volume) {
 	}
 }
 
+// written is what a request adds to the volumes, if all of it is new.
+type written struct {
+	of    map[mesh.ExecutionID]volume
+	sizes []int // of its events, in bytes
+	in    bool  // it is counted in the volumes
+}
+
+// take counts it before it is added, so that others know of it.
+func (w *ruling) take() {
+	w.by.volumes.add(w.of)
+	w.in = true
+}
+
+// giveBack takes back what is not added.
+func (w *written) giveBack(v *volumes) {
+	if !w.in {
+		return
+	}
+	w.in = false
+	for id, o := range w.of {
+		v.add(map[mesh.ExecutionID]volume{id: {-o.events, -o.bytes}})
+	}
+}
+
+// giveBackDropped takes back what the log had already: events that were sent again
+// do not count twice.
+func (w *ruling) giveBackDropped() {
+	for i, size := range w.sizes {
+		if e := w.events[i]; e.Pos == 0 && w.in {
+			w.by.volumes.add(map[mesh.ExecutionID]volume{e.Execution: {-1, -size}})
+		}
+	}
+}
+
 // fits checks that the event's execution has room for it, and counts it.
-func (w *writer) fits(i int, e *mesh.Event) error {
-	sum := w.volumes.get(e.Execution).plus(w.written[e.Execution])
+func (w *ruling) fits(i int, e *mesh.Event) error {
+	volumes := w.by.volumes
+	sum := volumes.get(e.Execution).plus(w.of[e.Execution])
 	one := volume{1, proto.Size(eventpb.EventToProto(e))}
-	most := w.volumes.most
+	most := volumes.most
 	if ends(e) {
 		most = most.plus(volume{most.events / reserve, most.bytes / reserve})
 	}
 	var name string
 	switch total := sum.plus(one); {
 	case total.events > most.events:
-		name = fmt.Sprintf("log.events: %d events", w.volumes.most.events)
+		name = fmt.Sprintf("log.events: %d events", volumes.most.events)
 	case total.bytes > most.bytes:
-		name = fmt.Sprintf("log.bytes: %d bytes", w.volumes.most.bytes)
+		name = fmt.Sprintf("log.bytes: %d bytes", volumes.most.bytes)
 	default:
-		w.written[e.Execution], w.sizes = w.written[e.Execution].plus(one), append(w.sizes, one.bytes)
+		w.of[e.Execution], w.sizes = w.of[e.Execution].plus(one), append(w.sizes, one.bytes)
 		return nil
 	}
 	return &mesh.Error{Code: mesh.Exhausted, Op: w.op, Field: fmt.Sprintf("events[%d]", i),
 		Detail: "The log has all that it takes of one execution (" + name + "); only the ends of what was begun can be added; end it, and begin another"}
-}
-
-// added is what the log has taken of the events: those that it had already, which
-// were sent again, do not count twice.
-func (w *writer) added(events []*mesh.Event) map[mesh.ExecutionID]volume {
-	out := map[mesh.ExecutionID]volume{}
-	for i, size := range w.sizes {
-		if e := events[i]; e.Pos != 0 {
-			out[e.Execution] = out[e.Execution].plus(volume{1, size})
-		}
-	}
-	return out
 }
 
 // ends reports whether the event is the end of something that was begun.

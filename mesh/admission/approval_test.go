@@ -1,11 +1,10 @@
-package api
+package admission
 
 import (
 	"fmt"
 	"testing"
 	"time"
 
-	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
 	"agentmesh/mesh/limit"
 	"agentmesh/mesh/thread"
@@ -29,7 +28,7 @@ func TestOnlyAMessageOfTheUserApproves(t *testing.T) {
 	}
 	add := func(code mesh.Code, events ...*mesh.Event) {
 		t.Helper()
-		if _, err := l.add(under(t, mine), events...); code != mesh.Unknown {
+		if _, err := l.add(t.Context(), mine, events...); code != mesh.Unknown {
 			wantCode(t, err, code)
 		} else if err != nil {
 			t.Fatal(err)
@@ -74,20 +73,20 @@ func TestAYesToAnotherQuestionApprovesNothing(t *testing.T) {
 	mine := l.child(t, main, 0)
 	text := "May I run mail.send?\n- to: bob"
 	settle := &mesh.Event{Execution: mine.Execution, Body: mesh.ApprovalSettled{Call: "a", Approved: true}}
-	if _, err := l.add(under(t, mine), &mesh.Event{Execution: mine.Execution, Body: mesh.ApprovalAsked{Call: "a", Skill: "mail.send", Args: "{}", Text: text}}); err != nil {
+	if _, err := l.add(t.Context(), mine, &mesh.Event{Execution: mine.Execution, Body: mesh.ApprovalAsked{Call: "a", Skill: "mail.send", Args: "{}", Text: text}}); err != nil {
 		t.Fatal(err)
 	}
 	for i, shown := range []string{"Shall I go on?", text + "@example.com", text + "\n- cc: eve"} {
 		l.asks(t, turn, shown)
 		l.says(t, turn, fmt.Sprint("yes ", i))
-		_, err := l.add(under(t, mine), settle)
+		_, err := l.add(t.Context(), mine, settle)
 		wantCode(t, err, mesh.Precondition, "has shown its question")
 	}
 	l.asks(t, turn, "1. May I?\n\n2. May I run mail.send?\n   - to: bob\n\nYour answer counts for all of these.")
-	_, err := l.add(under(t, mine), settle)
+	_, err := l.add(t.Context(), mine, settle)
 	wantCode(t, err, mesh.Precondition, "not answered yet")
 	l.says(t, turn, "yes")
-	if _, err := l.add(under(t, mine), settle, calling(mine, "a")); err != nil {
+	if _, err := l.add(t.Context(), mine, settle, calling(mine, "a")); err != nil {
 		t.Error(err)
 	}
 }
@@ -100,16 +99,16 @@ func TestAChildThatWaitedGoesOnUnderAFreshGrant(t *testing.T) {
 	main := l.run(t, turn, "main", "mail.*", "tasks.*")
 	first := l.child(t, main, 0)
 	other := l.child(t, main, 0)
-	move := func(g *mesh.Grant, state mesh.TaskState, reason, id string) *meshv1.AppendEventsResponse {
+	move := func(g *mesh.Grant, state mesh.TaskState, reason, id string) Admitted {
 		t.Helper()
-		res, err := l.add(under(t, main), &mesh.Event{ID: id, Execution: g.Execution, Body: mesh.TaskMoved{State: state, Reason: reason}})
+		res, err := l.add(t.Context(), main, &mesh.Event{ID: id, Execution: g.Execution, Body: mesh.TaskMoved{State: state, Reason: reason}})
 		if err != nil {
 			t.Fatal(err)
 		}
 		return res
 	}
 	working, waits := a2apb.TaskState_TASK_STATE_WORKING, a2apb.TaskState_TASK_STATE_INPUT_REQUIRED
-	for name, res := range map[string]*meshv1.AppendEventsResponse{
+	for name, res := range map[string]Admitted{
 		"works":                       move(first, working, "", "1"),
 		"does not wait":               move(first, working, mesh.ReasonDelivered, "2"),
 		"waits":                       move(first, waits, "", "3"),
@@ -119,7 +118,7 @@ func TestAChildThatWaitedGoesOnUnderAFreshGrant(t *testing.T) {
 		"waits again":                 move(first, waits, "", "7"),
 		"waits and is told something": move(first, waits, mesh.ReasonDelivered, "8"),
 	} {
-		if len(res.GetGrants()) != 0 {
+		if len(res.Grants) != 0 {
 			t.Errorf("an agent that %s has a new grant", name)
 		}
 	}
@@ -128,9 +127,9 @@ func TestAChildThatWaitedGoesOnUnderAFreshGrant(t *testing.T) {
 	var fresh *mesh.Grant
 	for range 2 { // and again, as the answer was lost
 		res := move(first, working, mesh.ReasonDelivered, "go on")
-		fresh = l.check(t, res.GetGrants()[string(first.Execution)])
-		if len(res.GetGrants()) != 1 {
-			t.Errorf("%d grants", len(res.GetGrants()))
+		fresh = issued(t, res, first.Execution)
+		if len(res.Grants) != 1 {
+			t.Errorf("%d grants", len(res.Grants))
 		}
 	}
 	if want := l.now().Add(5 * time.Minute).Unix(); fresh.Expires != want {
@@ -141,37 +140,13 @@ func TestAChildThatWaitedGoesOnUnderAFreshGrant(t *testing.T) {
 		t.Errorf("(-first +fresh)\n%s", diff)
 	}
 	// Who did not dispatch it gets nothing.
-	_, err := l.add(under(t, other), &mesh.Event{Execution: first.Execution, Body: mesh.TaskMoved{State: working, Reason: mesh.ReasonDelivered}})
+	_, err := l.add(t.Context(), other, &mesh.Event{Execution: first.Execution, Body: mesh.TaskMoved{State: working, Reason: mesh.ReasonDelivered}})
 	wantCode(t, err, mesh.Denied)
 	// Nor does a grant outlive that of who goes on with it.
 	move(first, waits, "", "9")
 	c.pass(time.Duration(main.Expires-l.now().Unix()-60) * time.Second)
 	res := move(first, working, mesh.ReasonDelivered, "10")
-	if g := l.check(t, res.GetGrants()[string(first.Execution)]); g.Expires != main.Expires {
+	if g := issued(t, res, first.Execution); g.Expires != main.Expires {
 		t.Errorf("it ends at %d, the parent's at %d", g.Expires, main.Expires)
-	}
-}
-
-func TestAThreadShowsWhatItUsed(t *testing.T) {
-	l, _ := timed(t, limit.Budgets{})
-	main := l.run(t, l.post(t), "main", "*")
-	worker := l.child(t, main, 0)
-	for g, cost := range map[*mesh.Grant]float64{main: 0.25, worker: 0.5} {
-		u := mesh.Usage{Prompt: 100, Completion: 10, Cached: 50, CacheWrite: 20, Cost: cost, Unpriced: 3}
-		if _, err := l.add(under(t, g), &mesh.Event{Execution: g.Execution, Body: mesh.ModelReplied{Usage: u}}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	l.calls(t, worker, 0, 2)
-	res, err := l.GetThread(user(t, mesh.PermChat), &meshv1.GetThreadRequest{ThreadId: l.key.ID})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if u := res.GetThread().GetUsage(); u.GetCost() != 0.75 || u.GetUnpriced() != 6 || u.GetPrompt() != 200 || u.GetCacheWrite() != 40 {
-		t.Errorf("the thread used %v", u)
-	}
-	x := res.GetThread().GetExecutions()[2]
-	if x.GetUsage().GetCost() != 0.5 || x.GetSkillCalls() != 2 {
-		t.Errorf("the worker used %v and %d calls", x.GetUsage(), x.GetSkillCalls())
 	}
 }

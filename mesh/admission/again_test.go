@@ -1,14 +1,12 @@
-package api
+package admission
 
 import (
 	"fmt"
 	"testing"
 	"time"
 
-	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
 	"agentmesh/mesh/limit"
-	"agentmesh/mesh/thread/cache"
 )
 
 // A call that the log drops, because its event has the id of another, is none:
@@ -20,7 +18,7 @@ func TestAReturnOfACallThatTheLogDropsIsRefused(t *testing.T) {
 	note := &mesh.Event{ID: mesh.NewEventID(), Execution: mine.Execution, Body: mesh.StateNoted{Agent: "mailer"}}
 	theirs := &mesh.Event{ID: mesh.NewEventID(), Execution: other.Execution, Body: mesh.StateNoted{Agent: "writer"}}
 	for g, e := range map[*mesh.Grant]*mesh.Event{mine: note, other: theirs} {
-		if _, err := l.add(under(t, g), e); err != nil {
+		if _, err := l.add(t.Context(), g, e); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -32,21 +30,21 @@ func TestAReturnOfACallThatTheLogDropsIsRefused(t *testing.T) {
 		"of an earlier call": calling(mine, "0").ID, "of a note": note.ID, "of another execution's note": theirs.ID,
 	} {
 		forged := &mesh.Event{ID: id, Execution: mine.Execution, Body: mesh.SkillCalled{Call: "forged", Skill: "mail.send"}}
-		_, err := l.add(under(t, mine), forged, back("forged"))
+		_, err := l.add(t.Context(), mine, forged, back("forged"))
 		if !mesh.IsCode(err, mesh.Denied) {
 			t.Errorf("a call with the id %s: %v", name, err)
 		}
 	}
 	twin := calling(mine, "twin")
 	twin.ID = calling(mine, "both").ID
-	_, err := l.add(under(t, mine), calling(mine, "both"), twin, back("twin"))
+	_, err := l.add(t.Context(), mine, calling(mine, "both"), twin, back("twin"))
 	wantCode(t, err, mesh.Invalid, "events[1].id")
-	_, err = l.add(under(t, mine), calling(mine, "both"), back("both"), back("both"))
+	_, err = l.add(t.Context(), mine, calling(mine, "both"), back("both"), back("both"))
 	wantCode(t, err, mesh.Denied, "both")
-	if _, err := l.add(under(t, mine), calling(mine, "open")); err != nil {
+	if _, err := l.add(t.Context(), mine, calling(mine, "open")); err != nil {
 		t.Fatal(err)
 	}
-	_, err = l.add(under(t, mine), back("open"), back("open"))
+	_, err = l.add(t.Context(), mine, back("open"), back("open"))
 	wantCode(t, err, mesh.Denied, "open")
 	if n := len(bodies[mesh.SkillReturned](t, l)); n != 1 {
 		t.Errorf("%d returns are logged", n)
@@ -55,7 +53,7 @@ func TestAReturnOfACallThatTheLogDropsIsRefused(t *testing.T) {
 	// call may be made again once it has returned.
 	twice := []*mesh.Event{calling(mine, "again"), back("again"), {Execution: mine.Execution, Body: mesh.SkillCalled{Call: "again", Skill: "mail.send"}}, back("again")}
 	for range 2 {
-		if _, err := l.add(under(t, mine), twice...); err != nil {
+		if _, err := l.add(t.Context(), mine, twice...); err != nil {
 			t.Error(err)
 		}
 	}
@@ -69,19 +67,19 @@ func TestADispatchThatTheLogDropsHasNoGrant(t *testing.T) {
 	l := newLibrary(t)
 	mine := l.run(t, l.post(t), "main", "*")
 	note := &mesh.Event{ID: mesh.NewEventID(), Execution: mine.Execution, Body: mesh.StateNoted{Agent: "main"}}
-	if _, err := l.add(under(t, mine), note); err != nil {
+	if _, err := l.add(t.Context(), mine, note); err != nil {
 		t.Fatal(err)
 	}
 	dispatch := func(id string) *mesh.Event {
 		return &mesh.Event{ID: id, Execution: mine.Execution, Body: mesh.DispatchIssued{Child: mesh.Execution{
 			ID: mesh.NewExecutionID(l.key.ID), Parent: mine.Execution, Kind: mesh.KindAgent, Agent: "worker", User: "ann", Skills: []string{"mail.send"}}}}
 	}
-	_, err := l.add(under(t, mine), dispatch(note.ID))
+	_, err := l.add(t.Context(), mine, dispatch(note.ID))
 	wantCode(t, err, mesh.Invalid, "events[0].id")
 	fair := dispatch(mesh.NewEventID())
 	for range 2 {
-		res, err := l.add(under(t, mine), fair)
-		if err != nil || len(res.GetGrants()) != 1 {
+		res, err := l.add(t.Context(), mine, fair)
+		if err != nil || len(res.Grants) != 1 {
 			t.Errorf("a dispatch of its own: %v, %v", res, err)
 		}
 	}
@@ -93,20 +91,20 @@ func TestReturnsThatAreSentAgainAreLookedUpTogether(t *testing.T) {
 	const large = 100 << 10
 	l := newLibrary(t)
 	mine := l.run(t, l.post(t), "main", "*")
-	if _, err := l.add(under(t, mine), &mesh.Event{Execution: mine.Execution, Body: mesh.StateNoted{Agent: "main", Data: make([]byte, large)}}); err != nil {
+	if _, err := l.add(t.Context(), mine, &mesh.Event{Execution: mine.Execution, Body: mesh.StateNoted{Agent: "main", Data: make([]byte, large)}}); err != nil {
 		t.Fatal(err)
 	}
 	var returns []*mesh.Event
 	for i := range 20 {
 		call := fmt.Sprint(i)
 		back := &mesh.Event{Execution: mine.Execution, Body: mesh.SkillReturned{Call: call}}
-		if _, err := l.add(under(t, mine), calling(mine, call), back); err != nil {
+		if _, err := l.add(t.Context(), mine, calling(mine, call), back); err != nil {
 			t.Fatal(err)
 		}
 		returns = append(returns, back)
 	}
 	l.store.read()
-	if _, err := l.add(under(t, mine), returns...); err != nil {
+	if _, err := l.add(t.Context(), mine, returns...); err != nil {
 		t.Fatal(err)
 	}
 	if n := l.store.read(); n > 2*large {
@@ -119,43 +117,23 @@ func TestWhatIsSentAgainHasNoVolume(t *testing.T) {
 	l := newLibrary(t)
 	mine := l.run(t, l.post(t), "mailer")
 	note := &mesh.Event{Execution: mine.Execution, Body: mesh.StateNoted{Agent: "mailer", Data: []byte("{}")}}
-	if _, err := l.add(under(t, mine), note); err != nil {
+	if _, err := l.add(t.Context(), mine, note); err != nil {
 		t.Fatal(err)
 	}
 	once := l.volumes.get(mine.Execution)
 	for range 5 {
-		if _, err := l.add(under(t, mine), note); err != nil {
+		if _, err := l.add(t.Context(), mine, note); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if got := l.volumes.get(mine.Execution); once.events != 1 || once.bytes == 0 || got != once {
 		t.Errorf("%+v was added, and %+v counted after it came again", once, got)
 	}
-	if _, err := l.add(under(t, mine), note, &mesh.Event{Execution: mine.Execution, Body: mesh.StateNoted{Agent: "mailer"}}); err != nil {
+	if _, err := l.add(t.Context(), mine, note, &mesh.Event{Execution: mine.Execution, Body: mesh.StateNoted{Agent: "mailer"}}); err != nil {
 		t.Fatal(err)
 	}
 	if got := l.volumes.get(mine.Execution); got.events != 2 || got.bytes <= once.bytes {
 		t.Errorf("with one that is new: %+v", got)
-	}
-}
-
-// A follower under a grant sees the end of its execution, and so does not begin
-// after the last event.
-func TestAFollowerUnderAGrantBeginsNoLaterThanTheThreadEnds(t *testing.T) {
-	l := newLibrary(t)
-	mine := l.run(t, l.post(t), "mailer")
-	tail, err := l.log.Tail(t.Context(), l.key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	short := *mine // ends the stream if it is not refused
-	short.Expires = time.Now().Add(-time.Second).Unix()
-	for after, code := range map[int64]mesh.Code{int64(tail): mesh.Timeout, int64(tail) + 1: mesh.Invalid, 1 << 40: mesh.Invalid} {
-		err := l.FollowThread(&meshv1.FollowThreadRequest{ThreadId: l.key.ID, AfterSeq: after},
-			&followed{ctx: under(t, &short), sent: func(e *mesh.Event) { t.Errorf("after %d it saw %+v", after, e) }})
-		if !mesh.IsCode(err, code) {
-			t.Errorf("after %d: %v, want %v", after, err, code)
-		}
 	}
 }
 
@@ -166,11 +144,11 @@ func TestAnOldThreadIsNotReadFromItsStartToCountCalls(t *testing.T) {
 	l, c := timed(t, budgets)
 	old := l.run(t, l.post(t), "main", "*")
 	const large = 100 << 10
-	if _, err := l.add(under(t, old), &mesh.Event{Execution: old.Execution, Body: mesh.StateNoted{Agent: "main", Data: make([]byte, large)}}); err != nil {
+	if _, err := l.add(t.Context(), old, &mesh.Event{Execution: old.Execution, Body: mesh.StateNoted{Agent: "main", Data: make([]byte, large)}}); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 * scanPage {
-		if _, err := l.add(under(t, old), &mesh.Event{Execution: old.Execution, Body: mesh.LimitTripped{}}); err != nil {
+		if _, err := l.add(t.Context(), old, &mesh.Event{Execution: old.Execution, Body: mesh.LimitTripped{}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -178,16 +156,15 @@ func TestAnOldThreadIsNotReadFromItsStartToCountCalls(t *testing.T) {
 	c.pass(3 * time.Hour)
 	first := l.key
 	// It is touched now and then.
-	if _, err := l.add(under(t, old), &mesh.Event{Execution: old.Execution, Body: mesh.StateNoted{Agent: "main"}}); err != nil {
+	if _, err := l.add(t.Context(), old, &mesh.Event{Execution: old.Execution, Body: mesh.StateNoted{Agent: "main"}}); err != nil {
 		t.Fatal(err)
 	}
 	restart := func() {
-		states := cache.New(l.log, 0)
-		l.Threads, l.states = NewThreads(l.log, states, l.signer, "main", c.now, WithBudgets(budgets)), states
+		l.restart(c, WithBudgets(budgets))
 	}
 	l.key = mesh.ThreadKey{Tenant: "acme", ID: mesh.NewThreadID()}
 	g := l.run(t, l.post(t), "main", "*")
-	if _, err := l.add(under(t, g), &mesh.Event{Execution: g.Execution, Body: mesh.StateNoted{Agent: "main"}}); err != nil {
+	if _, err := l.add(t.Context(), g, &mesh.Event{Execution: g.Execution, Body: mesh.StateNoted{Agent: "main"}}); err != nil {
 		t.Fatal(err)
 	}
 	restart()
@@ -200,13 +177,13 @@ func TestAnOldThreadIsNotReadFromItsStartToCountCalls(t *testing.T) {
 	young := l.key
 	l.key = first
 	for range 2 * scanPage {
-		if _, err := l.add(under(t, old), &mesh.Event{Execution: old.Execution, Time: time.UnixMilli(1), Body: mesh.LimitTripped{}}); err != nil {
+		if _, err := l.add(t.Context(), old, &mesh.Event{Execution: old.Execution, Time: time.UnixMilli(1), Body: mesh.LimitTripped{}}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	l.calls(t, old, 5, 4)
 	for range 2 * scanPage {
-		if _, err := l.add(under(t, old), &mesh.Event{Execution: old.Execution, Time: time.UnixMilli(1), Body: mesh.LimitTripped{}}); err != nil {
+		if _, err := l.add(t.Context(), old, &mesh.Event{Execution: old.Execution, Time: time.UnixMilli(1), Body: mesh.LimitTripped{}}); err != nil {
 			t.Fatal(err)
 		}
 	}

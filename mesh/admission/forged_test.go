@@ -1,23 +1,17 @@
-package api
+package admission
 
 import (
-	"context"
 	"math"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
 	"agentmesh/mesh/limit"
 	"agentmesh/mesh/thread"
-	"agentmesh/mesh/thread/cache"
-	"agentmesh/mesh/threadlog/eventpb"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/metadata"
 )
 
 const (
@@ -32,10 +26,10 @@ func TestForgedEventsAreRefused(t *testing.T) {
 	l := newLibrary(t)
 	turn := l.post(t)
 	mine, other := l.run(t, turn, "mailer", "mail.send"), l.run(t, turn, "writer", "mail.send")
-	if _, err := l.add(under(t, other), calling(other, "theirs")); err != nil {
+	if _, err := l.add(t.Context(), other, calling(other, "theirs")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := l.add(under(t, mine), calling(mine, "mine")); err != nil {
+	if _, err := l.add(t.Context(), mine, calling(mine, "mine")); err != nil {
 		t.Fatal(err)
 	}
 	long := strings.Repeat("x", 200)
@@ -62,7 +56,7 @@ func TestForgedEventsAreRefused(t *testing.T) {
 		"a yes that nobody said":      {mesh.ApprovalSettled{Call: "mine", Approved: true}, mesh.Precondition, "does not wait"},
 		"a cancellation":              {mesh.CancelRequested{}, mesh.Denied, "not an agent's"},
 	} {
-		_, err := l.add(under(t, mine), &mesh.Event{Execution: mine.Execution, Body: tt.body})
+		_, err := l.add(t.Context(), mine, &mesh.Event{Execution: mine.Execution, Body: tt.body})
 		if !mesh.IsCode(err, tt.code) || !strings.Contains(err.Error(), tt.words) {
 			t.Errorf("%s: got %v, want %v with %q", name, err, tt.code, tt.words)
 		}
@@ -71,24 +65,24 @@ func TestForgedEventsAreRefused(t *testing.T) {
 	for _, body := range []mesh.Body{
 		mesh.LimitTripped{Limit: limit.AgentSteps}, mesh.ModelReplied{Usage: mesh.Usage{Prompt: 1000, Cost: 0.5}}, mesh.SkillReturned{Call: "mine", Content: "Sent."},
 	} {
-		if _, err := l.add(under(t, mine), &mesh.Event{Execution: mine.Execution, Body: body}); err != nil {
+		if _, err := l.add(t.Context(), mine, &mesh.Event{Execution: mine.Execution, Body: body}); err != nil {
 			t.Errorf("%T: %v", body, err)
 		}
 	}
-	if _, err := l.add(under(t, mine), calling(mine, "both"), &mesh.Event{Execution: mine.Execution, Body: mesh.SkillReturned{Call: "both"}}); err != nil {
+	if _, err := l.add(t.Context(), mine, calling(mine, "both"), &mesh.Event{Execution: mine.Execution, Body: mesh.SkillReturned{Call: "both"}}); err != nil {
 		t.Errorf("a call and its return: %v", err)
 	}
 	// A return that comes twice under its id is one; as another event it is refused.
-	if _, err := l.add(under(t, mine), calling(mine, "twice")); err != nil {
+	if _, err := l.add(t.Context(), mine, calling(mine, "twice")); err != nil {
 		t.Fatal(err)
 	}
 	back := &mesh.Event{ID: mesh.NewEventID(), Execution: mine.Execution, Body: mesh.SkillReturned{Call: "twice"}}
 	for range 3 {
-		if _, err := l.add(under(t, mine), back); err != nil {
+		if _, err := l.add(t.Context(), mine, back); err != nil {
 			t.Errorf("the same return again: %v", err)
 		}
 	}
-	_, err := l.add(under(t, mine), &mesh.Event{Execution: mine.Execution, Body: mesh.SkillReturned{Call: "twice", Failed: true}})
+	_, err := l.add(t.Context(), mine, &mesh.Event{Execution: mine.Execution, Body: mesh.SkillReturned{Call: "twice", Failed: true}})
 	wantCode(t, err, mesh.Denied, "twice")
 	if err := l.states.With(t.Context(), l.key, func(st *thread.State) error {
 		if theirs := st.Execution(other.Execution).Unsettled; len(theirs) != 1 || st.Usage.Cost != 0.5 || st.Usage.Prompt != 1000 {
@@ -104,7 +98,7 @@ func TestForgedEventsAreRefused(t *testing.T) {
 func TestAnAgentsClockDoesNotMoveTheThreadAhead(t *testing.T) {
 	l, c := timed(t, limit.Budgets{})
 	mine := l.run(t, l.post(t), "mailer")
-	if _, err := l.add(under(t, mine), &mesh.Event{Execution: mine.Execution, Time: c.now().AddDate(1000, 0, 0), Body: mesh.StateNoted{Agent: "mailer"}}); err != nil {
+	if _, err := l.add(t.Context(), mine, &mesh.Event{Execution: mine.Execution, Time: c.now().AddDate(1000, 0, 0), Body: mesh.StateNoted{Agent: "mailer"}}); err != nil {
 		t.Fatal(err)
 	}
 	if err := l.states.With(t.Context(), l.key, func(st *thread.State) error {
@@ -117,118 +111,6 @@ func TestAnAgentsClockDoesNotMoveTheThreadAhead(t *testing.T) {
 	}
 }
 
-// When an execution is over its grant is too, whatever time it had left: it reads
-// nothing and adds nothing, but for what it has added already.
-func TestAGrantEndsWithItsExecution(t *testing.T) {
-	l := newLibrary(t)
-	turn := l.post(t)
-	mine, other := l.run(t, turn, "mailer", "mail.send"), l.run(t, turn, "writer")
-	last := []*mesh.Event{
-		{ID: mesh.NewEventID(), Execution: mine.Execution, Body: mesh.ModelReplied{Text: "Done."}},
-		{ID: mesh.NewEventID(), Execution: mine.Execution, Body: mesh.StateNoted{Agent: "mailer", Data: []byte("{}")}},
-	}
-	before, err := l.add(under(t, mine), last...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	reads := map[string]func(context.Context) error{
-		"GetThread": func(ctx context.Context) error {
-			_, err := l.GetThread(ctx, &meshv1.GetThreadRequest{ThreadId: l.key.ID})
-			return err
-		},
-		"ReadThread": func(ctx context.Context) error {
-			_, err := l.ReadThread(ctx, &meshv1.ReadThreadRequest{ThreadId: l.key.ID})
-			return err
-		},
-		"FollowThread": func(ctx context.Context) error {
-			ctx, cancel := context.WithCancel(ctx)
-			defer cancel()
-			err := l.FollowThread(&meshv1.FollowThreadRequest{ThreadId: l.key.ID}, &followed{ctx: ctx, sent: func(*mesh.Event) { cancel() }})
-			if mesh.IsCode(err, mesh.Canceled) {
-				err = nil // by sent
-			}
-			return err
-		},
-	}
-	for name, read := range reads {
-		if err := read(under(t, mine)); err != nil {
-			t.Errorf("%s while it works: %v", name, err)
-		}
-	}
-	if err := l.decide(t.Context(), &mesh.Event{Execution: mine.Execution, Body: mesh.TaskMoved{State: completed}}); err != nil {
-		t.Fatal(err)
-	}
-	for name, read := range reads {
-		if err := read(under(t, mine)); !mesh.IsCode(err, mesh.Precondition) || !strings.Contains(err.Error(), "over") {
-			t.Errorf("%s afterwards: %v", name, err)
-		}
-		if err := read(under(t, other)); err != nil {
-			t.Errorf("%s by one that still works: %v", name, err)
-		}
-		if err := read(user(t, mesh.PermChat)); err != nil {
-			t.Errorf("%s by the user: %v", name, err)
-		}
-	}
-	after, err := l.add(under(t, mine), last...)
-	if err != nil || after.GetSeq() != before.GetSeq() {
-		t.Errorf("its last words again: %v, %v; they were %v", after, err, before)
-	}
-	_, err = l.add(under(t, mine), &mesh.Event{Execution: mine.Execution, Body: mesh.StateNoted{Agent: "mailer"}})
-	wantCode(t, err, mesh.Precondition, "over")
-	_, err = l.add(under(t, mine), last[0], &mesh.Event{Execution: mine.Execution, Body: mesh.ModelReplied{Text: "And more."}})
-	wantCode(t, err, mesh.Precondition, "over")
-	if n := len(bodies[mesh.ModelReplied](t, l)); n != 1 {
-		t.Errorf("there are %d replies in the log", n)
-	}
-}
-
-// followed is the stream of a follower.
-type followed struct {
-	grpc.ServerStreamingServer[meshv1.FollowThreadResponse]
-	ctx  context.Context
-	sent func(*mesh.Event)
-}
-
-func (f *followed) Context() context.Context       { return f.ctx }
-func (f *followed) SendHeader(_ metadata.MD) error { return nil }
-
-func (f *followed) Send(r *meshv1.FollowThreadResponse) error {
-	e, err := eventpb.EventFromProto(r.GetEvent())
-	if err == nil {
-		f.sent(e)
-	}
-	return err
-}
-
-// A follower that began in time sees the end of its execution, and nothing after
-// it; one whose grant expires sees nothing after that.
-func TestAFollowerIsCutOffWithItsGrant(t *testing.T) {
-	l := newLibrary(t)
-	turn := l.post(t)
-	mine := l.run(t, turn, "mailer")
-	seen := make(chan *mesh.Event, 16)
-	ended := make(chan error, 1)
-	go func() { // ended is waited for
-		ended <- l.FollowThread(&meshv1.FollowThreadRequest{ThreadId: l.key.ID}, &followed{ctx: under(t, mine), sent: func(e *mesh.Event) { seen <- e }})
-	}()
-	<-seen // it follows
-	if err := l.decide(t.Context(), &mesh.Event{Execution: mine.Execution, Body: mesh.TaskMoved{State: working}},
-		&mesh.Event{Execution: mine.Execution, Body: mesh.TaskMoved{State: completed}}); err != nil {
-		t.Fatal(err)
-	}
-	wantCode(t, <-ended, mesh.Precondition, "over")
-	l.says(t, turn, "a secret")
-	for len(seen) > 0 {
-		if e := <-seen; e.Seq > 4 {
-			t.Errorf("it saw %+v", e)
-		}
-	}
-	late := l.run(t, turn, "writer")
-	late.Expires = time.Now().Add(-time.Second).Unix()
-	err := l.FollowThread(&meshv1.FollowThreadRequest{ThreadId: l.key.ID}, &followed{ctx: under(t, late), sent: func(*mesh.Event) {}})
-	wantCode(t, err, mesh.Timeout)
-}
-
 // The log takes so much of one execution, and then no more than the ends of what
 // was begun; others are not concerned.
 func TestTheLogTakesABoundedVolumeOfAnExecution(t *testing.T) {
@@ -239,11 +121,11 @@ func TestTheLogTakesABoundedVolumeOfAnExecution(t *testing.T) {
 		l.volumes = newVolumes(most, 10)
 		turn := l.post(t)
 		mine, other := l.run(t, turn, "mailer", "mail.send"), l.run(t, turn, "writer")
-		if _, err := l.add(under(t, mine), calling(mine, "open")); err != nil {
+		if _, err := l.add(t.Context(), mine, calling(mine, "open")); err != nil {
 			t.Fatal(err)
 		}
 		note := func(g *mesh.Grant) error {
-			_, err := l.add(under(t, g), &mesh.Event{Execution: g.Execution, Body: mesh.StateNoted{Agent: g.Agent, Data: make([]byte, 400)}})
+			_, err := l.add(t.Context(), g, &mesh.Event{Execution: g.Execution, Body: mesh.StateNoted{Agent: g.Agent, Data: make([]byte, 400)}})
 			return err
 		}
 		var err error
@@ -258,7 +140,7 @@ func TestTheLogTakesABoundedVolumeOfAnExecution(t *testing.T) {
 		if err := note(other); err != nil {
 			t.Errorf("another execution: %v", err)
 		}
-		if _, err := l.add(under(t, mine), &mesh.Event{Execution: mine.Execution, Body: mesh.SkillReturned{Call: "open"}}); err != nil {
+		if _, err := l.add(t.Context(), mine, &mesh.Event{Execution: mine.Execution, Body: mesh.SkillReturned{Call: "open"}}); err != nil {
 			t.Errorf("the end of a call: %v", err)
 		}
 		// All of a request is refused.
@@ -267,7 +149,7 @@ func TestTheLogTakesABoundedVolumeOfAnExecution(t *testing.T) {
 			many = append(many, &mesh.Event{Execution: other.Execution, Body: mesh.StateNoted{Agent: "writer", Data: make([]byte, 400)}})
 		}
 		had := len(bodies[mesh.StateNoted](t, l))
-		_, err = l.add(under(t, other), many...)
+		_, err = l.add(t.Context(), other, many...)
 		wantCode(t, err, mesh.Exhausted, name)
 		if now := len(bodies[mesh.StateNoted](t, l)); now != had {
 			t.Errorf("%d of the events were added", now-had)
@@ -285,7 +167,7 @@ func TestForgedEndsDoNotFillTheLog(t *testing.T) {
 	var err error
 	n := 0
 	for ; err == nil && n < 100; n++ {
-		_, err = l.add(under(t, mine), &mesh.Event{Execution: child.Execution, Body: mesh.TaskMoved{State: completed}})
+		_, err = l.add(t.Context(), mine, &mesh.Event{Execution: child.Execution, Body: mesh.TaskMoved{State: completed}})
 	}
 	wantCode(t, err, mesh.Exhausted, "log.events")
 	if n != 23 {
@@ -313,7 +195,7 @@ func TestAUsersCallsAreCountedAfterARestart(t *testing.T) {
 	turn := l.post(t)
 	mine := l.run(t, turn, "main", "*")
 	const large = 100 << 10
-	if _, err := l.add(under(t, mine), &mesh.Event{Execution: mine.Execution, Body: mesh.StateNoted{Agent: "main", Data: make([]byte, large)}}); err != nil {
+	if _, err := l.add(t.Context(), mine, &mesh.Event{Execution: mine.Execution, Body: mesh.StateNoted{Agent: "main", Data: make([]byte, large)}}); err != nil {
 		t.Fatal(err)
 	}
 	l.calls(t, mine, 0, 2)
@@ -327,8 +209,7 @@ func TestAUsersCallsAreCountedAfterARestart(t *testing.T) {
 	l.key = first
 
 	restart := func() {
-		states := cache.New(l.log, 0)
-		l.Threads, l.states = NewThreads(l.log, states, l.signer, "main", c.now, WithBudgets(budgets)), states
+		l.restart(c, WithBudgets(budgets))
 	}
 	restart()
 	l.calls(t, mine, 2, 1)
