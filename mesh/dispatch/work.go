@@ -36,7 +36,7 @@ func (d *Dispatcher) work(ctx context.Context, j *job, r Result, prior []Result)
 	}
 	if err != nil {
 		r.Status, r.Result = notAsked(ctx, err)
-		if j.again != nil {
+		if j.resume != nil {
 			d.settle(ctx, j, mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_FAILED, Reason: mesh.ReasonUnavailable}, r)
 		}
 		return r
@@ -69,7 +69,7 @@ type assignment struct {
 func (d *Dispatcher) assign(ctx context.Context, j *job, to *meshv1.Agent, prior []Result) (*assignment, error) {
 	a := &assignment{to: to}
 	var event *mesh.Event
-	if j.again != nil {
+	if j.resume != nil {
 		a.msg = message(d.inv.Thread.ID, "", j.Order)
 		a.msg.Parts = d.inv.Message.GetParts()
 		event = &mesh.Event{Execution: j.exec.ID, Body: mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_WORKING, Reason: mesh.ReasonDelivered}}
@@ -158,8 +158,8 @@ func (d *Dispatcher) ask(ctx context.Context, j *job, a *assignment) (mesh.TaskM
 		req.Message.ContextId = ""
 	}
 	s := &stream{dispatcher: d, job: j, task: string(j.exec.ID)}
-	if j.again != nil {
-		s.goOn(&req, j.again)
+	if j.resume != nil {
+		s.goOn(&req, j.resume)
 	}
 	called := mesh.WithCall(ctx, as)
 	j.stop = func(ctx context.Context) {
@@ -189,7 +189,7 @@ type stream struct {
 }
 
 // goOn makes the request and the stream those of a task that waited.
-func (s *stream) goOn(req *call.Request, a *again) {
+func (s *stream) goOn(req *call.Request, a *resume) {
 	s.task = cmp.Or(a.task, s.task)
 	s.text.WriteString(a.said)
 	req.RemoteTask, req.Message.TaskId = s.task, s.task

@@ -283,7 +283,7 @@ func FuzzApply(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		g := aTeller(data)
 		checkLog(t, g.tell(min(48, 2+len(data)/2)))
-		_ = thread.Said(g.log)
+		checkOneStream(t, g.log)
 		_ = thread.SkillCalls(g.log)
 	})
 }

@@ -54,9 +54,10 @@ var layers = map[string]layer{
 	"mesh/call":          {3, []string{"mesh", "mesh/rpc"}},
 
 	// What the mesh does. The agent's side sees the mesh as generated clients
-	// (gen/mesh/v1) and never as its log, store or registry.
-	"mesh/agent":    {4, []string{"gen/mesh/v1", "mesh", "mesh/a2a", "mesh/security/auth", "mesh/security/grant", "mesh/limit", "mesh/llm", "mesh/rpc", "mesh/skill", "mesh/skill/command", "mesh/threadlog/eventpb"}},
-	"mesh/dispatch": {4, []string{"gen/mesh/v1", "mesh", "mesh/a2a", "mesh/agent", "mesh/limit", "mesh/llm", "mesh/call"}},
+	// (gen/mesh/v1) and never as its log, store or registry; what the events mean
+	// that it reads so, mesh/thread says.
+	"mesh/agent":    {4, []string{"gen/mesh/v1", "mesh", "mesh/a2a", "mesh/security/auth", "mesh/security/grant", "mesh/limit", "mesh/llm", "mesh/rpc", "mesh/skill", "mesh/skill/command", "mesh/thread", "mesh/threadlog/eventpb"}},
+	"mesh/dispatch": {4, []string{"gen/mesh/v1", "mesh", "mesh/a2a", "mesh/agent", "mesh/limit", "mesh/llm", "mesh/call", "mesh/thread"}},
 	"mesh/handoff":  {4, []string{"mesh", "mesh/registry", "mesh/thread", "mesh/threadlog", "mesh/thread/cache"}},
 	"mesh/edge":     {4, []string{"mesh", "mesh/a2a", "mesh/security/grant", "mesh/lease", "mesh/call", "mesh/registry", "mesh/thread/tasks", "mesh/thread", "mesh/threadlog", "mesh/thread/cache"}},
 	"mesh/runs":     {4, []string{"gen/mesh/v1", "mesh", "mesh/a2a", "mesh/agent", "mesh/skill", "mesh/state", "mesh/thread"}},
