@@ -62,7 +62,7 @@ func conversation() []*meshv1.Event {
 // A thread reads as the conversation that it was (S4-026, S4-030): what the
 // user and who had the stream said, and what the others did in a line each.
 func TestATranscriptReadsAsTheConversation(t *testing.T) {
-	tr := newTranscript()
+	tr := new(transcript)
 	var got strings.Builder
 	for _, ev := range conversation() {
 		got.WriteString(tr.add(ev))
@@ -89,7 +89,7 @@ func TestATranscriptReadsAsTheConversation(t *testing.T) {
 // What waits for the user's word is told by the agent that has the stream, and
 // named again with the answer; what a limit tells agents is not for people.
 func TestATranscriptTellsOfQuestionsToPeople(t *testing.T) {
-	tr := newTranscript()
+	tr := new(transcript)
 	var got strings.Builder
 	for i, ev := range []*meshv1.Event{
 		{ExecutionId: "t", Body: &meshv1.Event_TaskOpened{TaskOpened: &meshv1.TaskOpened{Execution: &meshv1.Execution{Id: "t", Kind: "turn", Agent: "main"}}}},

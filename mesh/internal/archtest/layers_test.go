@@ -98,11 +98,12 @@ var layers = map[string]layer{
 	"skills/tasks":              {7, []string{"mesh", "mesh/skill", "skills/internal/..."}},
 
 	// The program. It talks to a running mesh over gRPC, also when it runs
-	// one: the log, the store and the edge are not its business.
+	// one: the log, the store and the edge are not its business. It shows events
+	// as mesh/thread understands them.
 	"cmd/mesh": {8, []string{
 		"agentcards", "agents/...", "docs", "gen/mesh/v1", "mesh", "mesh/agent", "mesh/security/auth", "mesh/dispatch", "mesh/security/egress",
 		"mesh/llm", "mesh/llm/...", "mesh/skill/mcp", "mesh/node", "mesh/skill/notify", "mesh/registry", "mesh/rpc", "mesh/skill", "mesh/skill/command",
-		"proto", "skills", "skills/...",
+		"mesh/thread", "mesh/threadlog/eventpb", "proto", "skills", "skills/...",
 	}},
 	"proto":       {7, nil},
 	"proto/image": {8, nil},
