@@ -160,6 +160,9 @@ func checkLog(t rapid.TB, log []*mesh.Event) {
 				}
 				if r := whole.Apply(e); r != nil {
 					told[e.Seq] = r
+					if !mode.Extended && !thread.MayUpdate(e.Body) {
+						t.Fatalf("a %T has the update %v", e.Body, r)
+					}
 				}
 			}
 			for after := from; after <= state.Seq; after++ {

@@ -1,13 +1,15 @@
-// Package thread says what a thread's log adds up to: which agent is active,
-// which tasks are open, what every execution did, and what the user of a task
-// sees of all this.
+// Package thread says what a thread's log means, for the node, for agents and for
+// the command line alike: which agent is active and which tasks are open ([State]),
+// what the user of a task sees ([View], [Snapshot]), what was said ([Transcript]) and
+// what an execution did ([Actions]).
 //
 // Everything here is a pure function of events: no clock, no I/O and no
 // randomness. [Fold] never fails: a log is what happened, and an event that
 // makes no sense where it stands changes nothing.
 //
 // A [State] is changed by [State.Apply] alone and is not safe for concurrent
-// use; a [View] likewise.
+// use; the others likewise. A State grows with messages and executions alone, a View
+// with executions at work; the others grow with what was said and called.
 //
 // This package is not the place for rules of who may append what; those are
 // the writers' (packages edge, handoff and service).

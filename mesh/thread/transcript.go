@@ -58,8 +58,8 @@ type party struct {
 	agent   string
 	mission *a2apb.Message // with which it was dispatched
 	begun   bool           // a turn that was worked on: it does not wait behind others
-	before  int  // how many lines there were when it was dispatched
-	waits   bool // for its user
+	before  int            // how many lines there were when it was dispatched
+	waits   bool           // for its user
 	replies replies
 	noted   *mesh.Event // its last StateNoted
 }

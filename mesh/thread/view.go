@@ -66,6 +66,16 @@ func (s *State) shown(x *Execution, turn mesh.ExecutionID) bool {
 // Over reports whether the task's terminal update was given: nothing follows.
 func (v *View) Over() bool { return v.over }
 
+// MayUpdate reports whether a View that is not extended may return an update for an
+// event of the kind; of other events nobody need be told.
+func MayUpdate(b mesh.Body) bool {
+	switch b.(type) {
+	case mesh.ArtifactAppended, mesh.TaskMoved, mesh.HandoffStarted, mesh.HandoffEnded:
+		return true
+	}
+	return false
+}
+
 // Apply adds the next event and returns the update that the user gets for it,
 // or nil. The update may share parts with the event: both are read-only.
 func (v *View) Apply(e *mesh.Event) *a2apb.StreamResponse {
