@@ -40,14 +40,16 @@ func decoded(p *meshv1.Event) *mesh.Event {
 func (t *transcript) add(p *meshv1.Event) string {
 	e := decoded(p)
 	defer t.state.Apply(e)
-	said := t.conversation.Apply(e)
+	line := t.conversation.Apply(e)
 	switch b := e.Body.(type) {
 	case mesh.MessagePosted:
-		return t.say(e, cmp.Or(b.User, "user"), said, true)
+		return t.say(e, cmp.Or(b.User, "user"), partsText(b.Message.GetParts()), true)
 	case mesh.ArtifactAppended:
-		return t.say(e, t.agent(e), said, !b.Append)
+		if line != nil {
+			return t.say(e, speakerName(line.Agent()), partsText(b.Artifact.GetParts()), !b.Append)
+		}
 	case mesh.TaskMoved:
-		return t.moved(e, b, said)
+		return t.moved(e, b, line)
 	case mesh.DispatchIssued:
 		if !t.speaks(b.Child.ID) {
 			return t.note(e, "· "+withText(t.agent(e)+" asks "+worker(b.Child), clip(b.Child.Text, 120)))
@@ -80,7 +82,7 @@ func (t *transcript) add(p *meshv1.Event) string {
 }
 
 // speaks reports whether the execution has or had the user's stream.
-func (t *transcript) speaks(id mesh.ExecutionID) bool { return t.conversation.Turn(id) != "" }
+func (t *transcript) speaks(id mesh.ExecutionID) bool { return t.conversation.Party(id).Turn != "" }
 
 // execution is what is known of an execution.
 func (t *transcript) execution(id mesh.ExecutionID) *fold.Execution {
@@ -111,14 +113,17 @@ func (t *transcript) end() string { return t.newline() }
 
 // moved shows how a turn ended or what it waits for; what becomes of others
 // shows where they were asked.
-func (t *transcript) moved(e *mesh.Event, b mesh.TaskMoved, said string) string {
+func (t *transcript) moved(e *mesh.Event, b mesh.TaskMoved, line *fold.Line) string {
 	if t.state.Turn(e.Execution) == nil {
 		return ""
 	}
 	text := partsText(b.Message.GetParts())
 	switch b.State {
 	case a2apb.TaskState_TASK_STATE_COMPLETED, a2apb.TaskState_TASK_STATE_INPUT_REQUIRED:
-		return t.say(e, cmp.Or(t.conversation.Agent(e.Execution), t.speaker, "agent"), said, true)
+		if line == nil { // it was said before
+			return ""
+		}
+		return t.say(e, speakerName(cmp.Or(line.Agent(), t.speaker)), text, true)
 	case a2apb.TaskState_TASK_STATE_SUBMITTED, a2apb.TaskState_TASK_STATE_WORKING:
 		return ""
 	case a2apb.TaskState_TASK_STATE_CANCELED:

@@ -7,6 +7,7 @@ import (
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/types/known/structpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	meshv1 "agentmesh/gen/mesh/v1"
@@ -83,6 +84,21 @@ func TestATranscriptReadsAsTheConversation(t *testing.T) {
 `
 	if d := cmp.Diff(want, got.String()); d != "" {
 		t.Errorf("-want +got\n%s", d)
+	}
+}
+
+// What is no text is shown too, of who has the stream alone.
+func TestATranscriptShowsData(t *testing.T) {
+	tr, got := new(transcript), ""
+	table := &a2apb.Part{Content: &a2apb.Part_Data{Data: structpb.NewNumberValue(7)}}
+	for _, ev := range append(conversation()[:4],
+		&meshv1.Event{ExecutionId: "m", Body: &meshv1.Event_ArtifactAppended{ArtifactAppended: &meshv1.ArtifactAppended{Artifact: &a2apb.Artifact{Parts: []*a2apb.Part{table}}}}},
+		&meshv1.Event{ExecutionId: "s", Body: &meshv1.Event_ArtifactAppended{ArtifactAppended: &meshv1.ArtifactAppended{Artifact: &a2apb.Artifact{Parts: []*a2apb.Part{table}}}}},
+	) {
+		got += tr.add(ev)
+	}
+	if !strings.HasSuffix(got, "main › 7") {
+		t.Errorf("got %q", got)
 	}
 }
 

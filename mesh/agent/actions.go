@@ -127,10 +127,7 @@ func (m *Mesh) approval(ctx context.Context, call string) (*thread.CallApproval,
 		return nil, "", nil
 	}
 	known := *a
-	if text, ok := m.did().Answer(a); ok {
-		return &known, text, nil
-	}
-	return &known, "", nil
+	return &known, m.did().Answer(call), nil
 }
 
 // wasAsked reports whether the user was asked just this, about that version of the

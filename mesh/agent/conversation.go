@@ -32,8 +32,8 @@ func (m *Mesh) Transcript(ctx context.Context, text string, enough func([]llm.Me
 	m.reading.Lock()
 	defer m.reading.Unlock()
 	will := func() bool {
-		own := m.grant.Execution
-		return m.transcript.Turn(own) == "" && a2a.TextOf(m.transcript.Mission(own)) != "" || enough != nil && enough(m.messages(text))
+		own := m.own()
+		return own.Turn == "" && a2a.TextOf(own.Mission) != "" || enough != nil && enough(m.messages(text))
 	}
 	if err := m.read(ctx, will); err != nil {
 		return nil, mesh.Wrap("agent.Transcript", err)
@@ -43,8 +43,8 @@ func (m *Mesh) Transcript(ctx context.Context, text string, enough func([]llm.Me
 
 // messages is the transcript of what was read.
 func (m *Mesh) messages(text string) []llm.Message {
-	if own := m.grant.Execution; m.transcript.Turn(own) == "" {
-		return m.alone(a2a.TextOf(m.transcript.Mission(own)), text)
+	if own := m.own(); own.Turn == "" {
+		return m.alone(a2a.TextOf(own.Mission), text)
 	}
 	return m.conversation(text)
 }
@@ -52,7 +52,7 @@ func (m *Mesh) messages(text string) []llm.Message {
 // alone is the transcript of an execution that knows its mission and what it did
 // for it, and goes on with the text.
 func (m *Mesh) alone(mission, text string) []llm.Message {
-	replies := m.replies()
+	replies := m.own().Replies
 	if mission == "" || len(replies) == 0 {
 		return []llm.Message{{Role: llm.RoleUser, Text: text}}
 	}
@@ -74,7 +74,7 @@ func (m *Mesh) alone(mission, text string) []llm.Message {
 // to be made, stays the last one, and the messages before it what they were.
 func (m *Mesh) conversation(text string) []llm.Message {
 	t, own := m.transcript, m.grant.Execution
-	lines := t.In(t.Turn(own))
+	lines := t.In(m.own().Turn)
 	out := m.spoken(t.Before(own))
 	for i, l := range slices.Backward(lines) {
 		if u := l.Utterance(); l.Reply != nil || u.Role != thread.RoleUser || u.Text != text {
@@ -96,11 +96,12 @@ func (m *Mesh) conversation(text string) []llm.Message {
 func (m *Mesh) spoken(lines []*thread.Line) []llm.Message {
 	var out []llm.Message
 	for _, l := range lines {
-		mine := l.Execution != "" && m.transcript.Agent(l.Execution) == m.grant.Agent
+		who := m.transcript.Party(l.Execution)
+		mine := l.Execution != "" && who.Agent == m.grant.Agent
 		switch {
 		case l.Reply != nil && mine:
-			out = append(out, exchange(l.Reply, m.missing(l.Execution))...)
-		case l.Reply != nil, mine && len(m.transcript.Replies(l.Execution)) > 0:
+			out = append(out, exchange(l.Reply, m.missing(l.Execution, who))...)
+		case l.Reply != nil, mine && len(who.Replies) > 0:
 			// replies of others are their own, and ours say what we said
 		default:
 			u := l.Utterance()
@@ -117,20 +118,20 @@ func (m *Mesh) spoken(lines []*thread.Line) []llm.Message {
 	return out
 }
 
-// replies are those of this execution's models, as far as was read.
-func (m *Mesh) replies() []*thread.Reply {
+// own is what is known of this execution, as far as was read.
+func (m *Mesh) own() *thread.Party {
 	if m.transcript == nil {
-		return nil
+		return &thread.Party{}
 	}
-	return m.transcript.Replies(m.grant.Execution)
+	return m.transcript.Party(m.grant.Execution)
 }
 
 // missing is what stands for the results that are not there; "" for nothing.
-func (m *Mesh) missing(execution mesh.ExecutionID) string {
+func (m *Mesh) missing(execution mesh.ExecutionID, p *thread.Party) string {
 	switch {
 	case execution == m.grant.Execution:
 		return ""
-	case m.transcript.Waits(execution):
+	case p.Waits:
 		return waiting
 	}
 	return lost

@@ -28,7 +28,7 @@ func (inv *Invocation) Requested(ctx context.Context) (*SkillCall, error) {
 	if err := m.read(ctx, nil); err != nil {
 		return nil, mesh.Wrap("agent.Requested", err)
 	}
-	call := a2a.Extension(m.transcript.Mission(m.grant.Execution).GetMetadata()).GetFields()[keySkill]
+	call := a2a.Extension(m.own().Mission.GetMetadata()).GetFields()[keySkill]
 	requested, _ := skillCall(call, m.grant.Parent == m.grant.Turn) // one that is wrong was refused when it came
 	return requested, nil
 }
@@ -99,7 +99,7 @@ func (inv *Invocation) template(instruction string) []llm.Message {
 	if inv.SkillCall == nil { // the message only goes on
 		text = inv.Text()
 	}
-	if len(inv.Mesh.replies()) == 0 { // a model has not begun with it
+	if len(inv.Mesh.own().Replies) == 0 { // a model has not begun with it
 		text = instruction
 	}
 	return inv.Mesh.alone(instruction, text)

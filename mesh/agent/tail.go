@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"math"
 	"slices"
 
 	meshv1 "agentmesh/gen/mesh/v1"
@@ -121,7 +122,7 @@ func (t *tail) catchUp(ctx context.Context) error {
 			t.events, t.from, t.end = nil, near, near
 		}
 	}
-	events, err := t.span(ctx, t.end, 0)
+	events, err := t.span(ctx, t.end, math.MaxInt64)
 	if err != nil {
 		return err
 	}
@@ -166,26 +167,15 @@ func (t *tail) goBack(ctx context.Context) error {
 	return nil
 }
 
-// span reads the events after a Seq and, if to is not 0, up to that one.
+// span reads the events after a Seq up to another, as far as there are any.
 func (t *tail) span(ctx context.Context, after, to mesh.Seq) (out []*mesh.Event, err error) {
-	for more := true; more && (to == 0 || after < to); {
-		most := pageSize
-		if to > 0 {
-			most = min(most, int(to-after))
-		}
+	for more := true; more && after < to; {
 		var events []*mesh.Event
-		if events, more, err = t.page(ctx, after, most); err != nil {
-			return nil, err
+		events, more, err = t.page(ctx, after, int(min(pageSize, to-after)))
+		if err != nil || len(events) == 0 {
+			return out, err
 		}
-		for _, e := range events {
-			if after = e.Seq; to > 0 && after > to {
-				return out, nil
-			}
-			out = append(out, e)
-		}
-		if len(events) == 0 {
-			break
-		}
+		out, after = append(out, events...), events[len(events)-1].Seq
 	}
 	return out, nil
 }

@@ -65,17 +65,17 @@ type before struct {
 // An accepted order is one that the model was told will be carried out.
 type accepted struct {
 	Order
-	told string // what the model was told
+	answer string // what the model was told
 }
 
 // id is the execution that the model was told of.
 func (a accepted) id(thread string) mesh.ExecutionID {
-	var told struct {
+	var answer struct {
 		ID mesh.ExecutionID `json:"execution_id"`
 	}
-	if json.Unmarshal([]byte(a.told), &told) == nil {
-		if of, ok := told.ID.ThreadID(); ok && of == thread {
-			return told.ID
+	if json.Unmarshal([]byte(a.answer), &answer) == nil {
+		if of, ok := answer.ID.ThreadID(); ok && of == thread {
+			return answer.ID
 		}
 	}
 	return mesh.NewExecutionID(thread)

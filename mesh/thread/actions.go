@@ -25,7 +25,6 @@ type Actions struct {
 	own, turn mesh.ExecutionID
 	calls     calls
 	approvals map[string]*CallApproval
-	asking    []*Question // of each execution that it dispatched
 	outputs   map[mesh.ExecutionID][]mesh.ArtifactAppended
 }
 
@@ -52,16 +51,17 @@ type Question struct {
 
 // A CallApproval is a call that waited for the user's word, or still does.
 type CallApproval struct {
-	Approval
-	Args    string                // JSON object
-	Version string                // of the skill; "" in logs that do not tell
-	Word    *mesh.ApprovalSettled // the user's, or nil
+	mesh.ApprovalAsked
+	Word *mesh.ApprovalSettled // the user's, or nil
 }
 
 // NewActions returns the actions of an execution that serves the turn. The events
 // go to Apply, in order.
 func NewActions(own, turn mesh.ExecutionID) *Actions {
-	return &Actions{own: own, turn: turn, Limits: map[string]mesh.LimitTripped{}}
+	return &Actions{
+		own: own, turn: turn, Limits: map[string]mesh.LimitTripped{},
+		approvals: map[string]*CallApproval{}, outputs: map[mesh.ExecutionID][]mesh.ArtifactAppended{},
+	}
 }
 
 // Apply adds the next event.
@@ -78,13 +78,8 @@ func (a *Actions) Apply(e *mesh.Event) {
 		}
 	case mesh.ArtifactAppended:
 		if x := a.Execution(e.Execution); x != nil && x.Parent == a.own {
-			if a.outputs == nil {
-				a.outputs = map[mesh.ExecutionID][]mesh.ArtifactAppended{}
-			}
 			a.outputs[x.ID] = append(a.outputs[x.ID], b)
 		}
-	case mesh.TaskMoved:
-		a.moved(e, b)
 	case mesh.LimitTripped:
 		a.Limits[b.Limit] = b
 	}
@@ -97,8 +92,6 @@ func (a *Actions) applyOwn(e *mesh.Event, call *SkillCall) {
 		a.Round().Calls = append(a.Round().Calls, call)
 	}
 	switch b := e.Body.(type) {
-	case mesh.DispatchIssued:
-		a.asking = append(a.asking, &Question{Execution: b.Child.ID, Agent: b.Child.Agent, Label: b.Child.Label})
 	case mesh.TaskMoved:
 		if mesh.Interrupted(b.State) {
 			a.Round().Waits = append(a.Round().Waits, b)
@@ -106,10 +99,7 @@ func (a *Actions) applyOwn(e *mesh.Event, call *SkillCall) {
 	case mesh.LimitTripped:
 		a.Round().Tripped = true
 	case mesh.ApprovalAsked:
-		if a.approvals == nil {
-			a.approvals = map[string]*CallApproval{}
-		}
-		a.approvals[b.Call] = &CallApproval{Approval: approvalOf(e, b), Args: b.Args, Version: b.Version}
+		a.approvals[b.Call] = &CallApproval{ApprovalAsked: b}
 	case mesh.ApprovalSettled:
 		if p := a.approvals[b.Call]; p != nil {
 			p.Word = &b
@@ -127,32 +117,12 @@ func (a *Actions) Round() *Round {
 
 func (a *Actions) post(e *mesh.Event, b mesh.MessagePosted) {
 	r := &Round{Posted: e.Seq, Text: messageText(b.Message), Time: e.Time}
-	for _, q := range a.asking {
-		if q.Text != "" {
-			r.Answers = append(r.Answers, *q)
+	for _, x := range a.Dispatched() {
+		if text := messageText(x.Message); text != "" && mesh.Interrupted(x.State) {
+			r.Answers = append(r.Answers, Question{Execution: x.ID, Agent: x.Agent, Label: x.Label, Text: text})
 		}
 	}
 	a.Rounds = append(a.Rounds, r)
-}
-
-// moved notes what the turn, and agents that the execution dispatched, ask the
-// user.
-func (a *Actions) moved(e *mesh.Event, b mesh.TaskMoved) {
-	if e.Execution == a.turn && mesh.Interrupted(b.State) {
-		for _, p := range a.approvals {
-			if p.shownBy(b.Message) {
-				p.Shown = e.Seq
-			}
-		}
-	}
-	for _, q := range a.asking {
-		if q.Execution != e.Execution {
-			continue
-		}
-		if q.Text = ""; mesh.Interrupted(b.State) {
-			q.Text = messageText(b.Message)
-		}
-	}
 }
 
 // Call returns the execution's last call of a skill with the id, or nil.
@@ -168,21 +138,25 @@ func (a *Actions) Call(id string) *SkillCall {
 // Approval returns what is known of the approval of the execution's call, or nil.
 func (a *Actions) Approval(call string) *CallApproval { return a.approvals[call] }
 
-// Answer returns what the user wrote last, if that was after the question of the
-// approval had been shown.
-func (a *Actions) Answer(p *CallApproval) (text string, ok bool) {
-	r := a.Round()
-	return r.Text, p.Shown > 0 && r.Posted > p.Shown
+// Answer returns what the user wrote last, if that was after the question of a call
+// that waits had been shown; "" otherwise.
+func (a *Actions) Answer(call string) string {
+	x := a.Execution(a.own)
+	if x == nil {
+		return ""
+	}
+	if p := x.Approval(call); p != nil && p.Shown > 0 && a.Round().Posted > p.Shown {
+		return a.Round().Text
+	}
+	return ""
 }
 
-// Answered returns the approvals that the user's last message settles, and that
-// are not settled yet, by the ids of their calls.
+// Answered returns the calls that the user's last message answers, by their ids.
 func (a *Actions) Answered() []*CallApproval {
 	var out []*CallApproval
 	for _, call := range slices.Sorted(maps.Keys(a.approvals)) {
-		p := a.approvals[call]
-		if _, ok := a.Answer(p); ok && p.Word == nil {
-			out = append(out, p)
+		if a.Answer(call) != "" {
+			out = append(out, a.approvals[call])
 		}
 	}
 	return out

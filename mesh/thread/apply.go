@@ -2,7 +2,6 @@ package thread
 
 import (
 	"strings"
-	"time"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 
@@ -35,11 +34,6 @@ func (s *State) Apply(e *mesh.Event) {
 		s.endHandoff(e, b)
 	case mesh.MessagePosted:
 		s.post(e, b)
-	case mesh.StateNoted:
-		if s.notes == nil {
-			s.notes = map[string][]byte{}
-		}
-		s.notes[b.Agent] = b.Data
 	case mesh.DispatchSettled:
 		if x := s.execs[b.Child]; x != nil && x.Kind != mesh.KindTurn && !mesh.Terminal(x.State) {
 			x.move(e, b.State, b.Reason)
@@ -61,7 +55,7 @@ func (s *State) applyTo(x *Execution, e *mesh.Event) {
 			x.move(e, b.State, b.Reason)
 			x.Message = b.Message
 			if x.Kind == mesh.KindTurn && mesh.Interrupted(b.State) {
-				s.show(x, e.Seq, b.Message)
+				s.show(x, e.Seq, messageText(b.Message))
 			}
 		}
 		if b.Reason == mesh.ReasonDelivered {
@@ -214,6 +208,3 @@ func title(m *a2apb.Message) string {
 	}
 	return ""
 }
-
-// Idle returns how long before now the thread was last written to.
-func (s *State) Idle(now time.Time) time.Duration { return now.Sub(s.Updated) }

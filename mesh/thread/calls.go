@@ -5,8 +5,6 @@ import (
 	"strings"
 	"time"
 
-	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
-
 	"agentmesh/mesh"
 )
 
@@ -132,26 +130,19 @@ func (s *State) asked(x *Execution, e *mesh.Event, b mesh.ApprovalAsked) {
 	}
 	s.settled(x, b.Call)
 	if len(x.Approvals) < MaxApprovals {
-		x.Approvals = append(x.Approvals, approvalOf(e, b))
+		x.Approvals = append(x.Approvals, Approval{Call: b.Call, Skill: b.Skill, Text: b.Text, Asked: e.Seq})
 	}
 }
 
-func approvalOf(e *mesh.Event, b mesh.ApprovalAsked) Approval {
-	return Approval{Call: b.Call, Skill: b.Skill, Text: b.Text, Asked: e.Seq}
-}
-
-// shownBy reports whether a message of the turn asks its user about the call.
-func (a *Approval) shownBy(m *a2apb.Message) bool { return mesh.Shows(messageText(m), a.Text) }
-
 // show notes which calls the turn asks its user about with the message. An agent
 // between the one that asks and the user may ask something else instead.
-func (s *State) show(turn *Execution, at mesh.Seq, m *a2apb.Message) {
+func (s *State) show(turn *Execution, at mesh.Seq, text string) {
 	for _, x := range s.order {
 		if len(x.Approvals) == 0 || s.TurnOf(x.ID) != turn {
 			continue
 		}
 		for i := range x.Approvals {
-			if x.Approvals[i].shownBy(m) {
+			if mesh.Shows(text, x.Approvals[i].Text) {
 				x.Approvals[i].Shown = at
 			}
 		}

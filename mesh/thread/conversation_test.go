@@ -39,7 +39,6 @@ func (p *player) did(w []string) {
 		f("dispatched %s %s, said %d pieces", x.ID, short(x.State), len(a.Output(x.ID)))
 	}
 	for _, q := range a.Answered() {
-		text, _ := a.Answer(q)
-		f("%s of %s answered with %q", q.Call, q.Skill, text)
+		f("%s of %s answered with %q", q.Call, q.Skill, a.Answer(q.Call))
 	}
 }

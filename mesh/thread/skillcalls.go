@@ -133,15 +133,10 @@ func (c *SkillCall) settle(e *mesh.Event, b mesh.SkillReturned) {
 
 // over reports whether the execution, or one above it, is terminal.
 func (s *State) over(id mesh.ExecutionID) bool {
-	for range len(s.order) + 1 {
-		x := s.execs[id]
-		if x == nil {
-			return false
-		}
+	for x := range s.up(id) {
 		if mesh.Terminal(x.State) {
 			return true
 		}
-		id = x.Parent
 	}
 	return false
 }

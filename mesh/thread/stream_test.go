@@ -44,7 +44,7 @@ func checkOneStream(t rapid.TB, log []*mesh.Event) {
 					t.Fatalf("after %d (%T): has %q the stream of %s? the state: %v, a view: %v, one that begins there: %v", e.Seq, e.Body, id, turn.ID, has, running, begun)
 				}
 			}
-			if read, begun := whole.Apply(says) != "", state.Transcript(e.Seq).Apply(says) != ""; read != heard || begun != heard {
+			if read, begun := whole.Apply(says) != nil, state.Transcript(e.Seq).Apply(says) != nil; read != heard || begun != heard {
 				t.Fatalf("after %d (%T): does %q speak to a user? the state: %v, a transcript: %v, one that begins there: %v", e.Seq, e.Body, id, heard, read, begun)
 			}
 		}

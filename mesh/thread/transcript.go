@@ -1,6 +1,7 @@
 package thread
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -32,7 +33,7 @@ const (
 type Transcript struct {
 	Seq mesh.Seq // of the last event applied
 
-	parties map[mesh.ExecutionID]*party
+	parties map[mesh.ExecutionID]*Party
 	lines   []*Line
 	waiting []*Line // what was said in turns that wait behind others
 }
@@ -52,17 +53,21 @@ type artifactText struct {
 	text strings.Builder
 }
 
-// A party is a turn or an execution of a Transcript.
-type party struct {
-	stream  *stream // of the turn that it is, or whose stream it has or had; or nil
-	agent   string
-	mission *a2apb.Message // with which it was dispatched
-	begun   bool           // a turn that was worked on: it does not wait behind others
-	before  int            // how many lines there were when it was dispatched
-	waits   bool           // for its user
-	replies replies
-	noted   *mesh.Event // its last StateNoted
+// A Party is a turn or an execution in a Transcript, and what is known of it.
+type Party struct {
+	Turn    mesh.ExecutionID // that it is, or whose stream it has or had; or ""
+	Agent   string
+	Mission *a2apb.Message // with which it was dispatched
+	Replies []*Reply       // of its models
+	Waits   bool           // for its user
+
+	stream *stream     // of the turn
+	begun  bool        // a turn that was worked on: it does not wait behind others
+	before int         // how many lines there were when it was dispatched
+	noted  *mesh.Event // its last StateNoted
 }
+
+func (p *Party) join(s *stream) { p.Turn, p.stream = s.turn, s }
 
 // Transcript returns the transcript of what comes after the event with the given
 // Seq, at most s.Seq.
@@ -73,24 +78,25 @@ func (s *State) Transcript(after mesh.Seq) *Transcript {
 			break
 		}
 		st := turn.stream(after)
-		p := t.party(turn.ID)
-		p.stream, p.agent = &st, turn.Agent
+		p := t.know(turn.ID)
+		p.join(&st)
 		for _, l := range turn.Legs {
 			if l.From <= after {
 				p.begun = true
-				leg := t.party(l.Execution)
-				leg.stream, leg.agent = &st, l.Agent
+				leg := t.know(l.Execution)
+				leg.join(&st)
+				leg.Agent = l.Agent
 			}
 		}
 	}
 	return t
 }
 
-// Apply adds the next event and returns the text that it adds to what was said,
-// or "".
-func (t *Transcript) Apply(e *mesh.Event) string {
+// Apply adds the next event and returns the line of what was said that it begins or
+// goes on with, or nil.
+func (t *Transcript) Apply(e *mesh.Event) *Line {
 	t.Seq = e.Seq
-	p := t.party(e.Execution)
+	p := t.know(e.Execution)
 	gave := p.stream != nil && p.stream.apply(e)
 	switch b := e.Body.(type) {
 	case mesh.ArtifactAppended:
@@ -99,38 +105,46 @@ func (t *Transcript) Apply(e *mesh.Event) string {
 		}
 	case mesh.TaskOpened:
 		if p.stream == nil && opens(e, b.Execution) {
-			p.stream, p.agent = &stream{turn: e.Execution}, b.Execution.Agent
+			p.join(&stream{turn: e.Execution})
 		}
 	case mesh.MessagePosted:
-		return t.say(e, p, Utterance{Role: RoleUser, Text: messageText(b.Message)}).said.Text
+		return t.say(e, p, Utterance{Role: RoleUser, Text: messageText(b.Message)})
 	case mesh.DispatchIssued:
-		child := t.party(b.Child.ID)
-		child.agent, child.mission, child.before = b.Child.Agent, b.Message, len(t.lines)
+		child := t.know(b.Child.ID)
+		child.Agent, child.Mission, child.before = b.Child.Agent, b.Message, len(t.lines)
 		if gave {
-			child.stream = p.stream
+			child.join(p.stream)
 			t.begin(e.Execution, p)
 		}
 	case mesh.TaskMoved:
-		return t.moved(e, p, b)
+		p.Waits = mesh.Interrupted(b.State)
+		if p.stream != nil && p.Turn == e.Execution {
+			return t.moved(e, p, b)
+		}
 	case mesh.StateNoted:
-		if p.agent == b.Agent || p.agent == "" {
+		if p.Agent == b.Agent || p.Agent == "" {
 			p.noted = e
 		}
 	default:
-		if r := p.replies.apply(e); r != nil && p.stream != nil {
-			t.lines = append(t.lines, &Line{Turn: p.stream.turn, Execution: e.Execution, Reply: r})
+		if r := (*replies)(&p.Replies).apply(e); r != nil && p.stream != nil {
+			t.lines = append(t.lines, &Line{Turn: p.Turn, Execution: e.Execution, Reply: r})
 		}
 	}
-	return ""
+	return nil
 }
 
-func (t *Transcript) party(id mesh.ExecutionID) *party {
+// Party returns what is known of a turn or an execution.
+func (t *Transcript) Party(id mesh.ExecutionID) *Party {
+	return cmp.Or(t.parties[id], &Party{})
+}
+
+func (t *Transcript) know(id mesh.ExecutionID) *Party {
 	p := t.parties[id]
 	if p == nil {
 		if t.parties == nil {
-			t.parties = map[mesh.ExecutionID]*party{}
+			t.parties = map[mesh.ExecutionID]*Party{}
 		}
-		p = new(party)
+		p = new(Party)
 		t.parties[id] = p
 	}
 	return p
@@ -138,24 +152,18 @@ func (t *Transcript) party(id mesh.ExecutionID) *party {
 
 // moved adds what a turn says of its state: a question, a failure, or an answer
 // that nobody has said yet.
-func (t *Transcript) moved(e *mesh.Event, p *party, b mesh.TaskMoved) string {
-	p.waits = mesh.Interrupted(b.State)
-	if p.stream == nil || p.stream.turn != e.Execution {
-		return ""
-	}
+func (t *Transcript) moved(e *mesh.Event, p *Party, b mesh.TaskMoved) *Line {
 	t.begin(e.Execution, p)
 	text := messageText(b.Message)
-	switch {
-	case text == "" || t.hasJustSaid(e.Execution, text):
-		return ""
-	case p.waits, b.State == a2apb.TaskState_TASK_STATE_FAILED, b.State == a2apb.TaskState_TASK_STATE_COMPLETED:
-		l := t.say(e, p, Utterance{Role: RoleAgent, Agent: p.stream.agent, Text: text})
-		if leg := t.parties[p.stream.has]; leg != nil && leg.replies.waits() { // its model knows by the calls what the user was asked
-			l.Execution = p.stream.has
-		}
-		return text
+	says := p.Waits || b.State == a2apb.TaskState_TASK_STATE_FAILED || b.State == a2apb.TaskState_TASK_STATE_COMPLETED
+	if !says || len(b.Message.GetParts()) == 0 || text != "" && t.hasJustSaid(e.Execution, text) {
+		return nil
 	}
-	return ""
+	l := t.say(e, p, Utterance{Role: RoleAgent, Agent: p.stream.agent, Text: text})
+	if replies(t.Party(p.stream.has).Replies).waits() { // its model knows by the calls what the user was asked
+		l.Execution = p.stream.has
+	}
+	return l
 }
 
 // hasJustSaid reports whether the last words in the turn end with the text.
@@ -167,7 +175,7 @@ func (t *Transcript) hasJustSaid(turn mesh.ExecutionID, text string) bool {
 
 // begin notes that the turn does not wait behind others any more: what its user
 // said comes after what was said until now.
-func (t *Transcript) begin(turn mesh.ExecutionID, p *party) {
+func (t *Transcript) begin(turn mesh.ExecutionID, p *Party) {
 	if p.begun {
 		return
 	}
@@ -180,7 +188,7 @@ func (t *Transcript) begin(turn mesh.ExecutionID, p *party) {
 	})
 }
 
-func (t *Transcript) say(e *mesh.Event, turn *party, u Utterance) *Line {
+func (t *Transcript) say(e *mesh.Event, turn *Party, u Utterance) *Line {
 	u.Time = e.Time
 	l := &Line{Turn: e.Execution, said: u}
 	if u.Role == RoleUser && !turn.begun {
@@ -192,13 +200,13 @@ func (t *Transcript) say(e *mesh.Event, turn *party, u Utterance) *Line {
 }
 
 // output adds a piece of an artifact to what its execution is saying.
-func (t *Transcript) output(e *mesh.Event, p *party, b mesh.ArtifactAppended) string {
+func (t *Transcript) output(e *mesh.Event, p *Party, b mesh.ArtifactAppended) *Line {
 	l := t.lastSaid()
 	if l == nil || l.Execution != e.Execution {
 		l = t.say(e, p, Utterance{Role: RoleAgent, Agent: p.stream.agent})
-		l.Turn, l.Execution = p.stream.turn, e.Execution
+		l.Turn, l.Execution = p.Turn, e.Execution
 	}
-	id, text := b.Artifact.GetArtifactId(), partsText(b.Artifact.GetParts())
+	id := b.Artifact.GetArtifactId()
 	at := slices.IndexFunc(l.texts, func(a *artifactText) bool { return a.id == id })
 	if at < 0 {
 		at = len(l.texts)
@@ -207,8 +215,10 @@ func (t *Transcript) output(e *mesh.Event, p *party, b mesh.ArtifactAppended) st
 	if !b.Append {
 		l.texts[at].text.Reset()
 	}
-	l.texts[at].text.WriteString(text)
-	return text
+	for _, p := range b.Artifact.GetParts() { // they may be pieces of one text
+		l.texts[at].text.WriteString(p.GetText())
+	}
+	return l
 }
 
 // lastSaid is the last line that is no reply, or nil.
@@ -220,6 +230,9 @@ func (t *Transcript) lastSaid() *Line {
 	}
 	return nil
 }
+
+// Agent returns the agent who speaks; "" if it is the user.
+func (l *Line) Agent() string { return l.said.Agent }
 
 // Utterance returns what was said, with all its text; the artifacts of an agent
 // on lines of their own.
@@ -251,11 +264,8 @@ func (t *Transcript) Said() []Utterance {
 // Before returns the lines of other turns that there were when an execution that
 // has or had the stream of its turn was dispatched.
 func (t *Transcript) Before(id mesh.ExecutionID) []*Line {
-	p, turn := t.parties[id], t.Turn(id)
-	if turn == "" {
-		return nil
-	}
-	return slices.DeleteFunc(slices.Clone(t.lines[:p.before]), func(l *Line) bool { return l.Turn == turn })
+	p := t.Party(id)
+	return slices.DeleteFunc(slices.Clone(t.lines[:p.before]), func(l *Line) bool { return l.Turn == p.Turn })
 }
 
 // In returns the lines of the turn.
@@ -263,63 +273,21 @@ func (t *Transcript) In(turn mesh.ExecutionID) []*Line {
 	return slices.DeleteFunc(slices.Clone(t.lines), func(l *Line) bool { return l.Turn != turn })
 }
 
-// Turn returns the turn whose stream the execution has or had; "" for none.
-func (t *Transcript) Turn(id mesh.ExecutionID) mesh.ExecutionID {
-	if p := t.parties[id]; p != nil && p.stream != nil {
-		return p.stream.turn
-	}
-	return ""
-}
-
-// Agent returns the agent of an execution, and of a turn the one that has its
-// stream, or had it when the turn ended.
-func (t *Transcript) Agent(id mesh.ExecutionID) string {
-	switch p := t.parties[id]; {
-	case p == nil:
-		return ""
-	case p.stream != nil && p.stream.turn == id:
-		return p.stream.agent
-	default:
-		return p.agent
-	}
-}
-
-// Mission returns the message with which the execution was dispatched, or nil.
-func (t *Transcript) Mission(id mesh.ExecutionID) *a2apb.Message {
-	if p := t.parties[id]; p != nil {
-		return p.mission
-	}
-	return nil
-}
-
-// Replies returns what the models of the execution replied.
-func (t *Transcript) Replies(id mesh.ExecutionID) []*Reply {
-	if p := t.parties[id]; p != nil {
-		return p.replies
-	}
-	return nil
-}
-
-// Waits reports whether the execution waits for its user.
-func (t *Transcript) Waits(id mesh.ExecutionID) bool { p := t.parties[id]; return p != nil && p.waits }
-
 // Note returns what the agent last noted, as its execution id may know: in that
 // one, or in another where the user talked to the agent, for whoever dispatches an
 // agent can note under its name.
 func (t *Transcript) Note(agent string, id mesh.ExecutionID) []byte {
-	var last *mesh.Event
+	var data []byte
+	var at mesh.Seq
 	for of, p := range t.parties {
-		if p.noted == nil || p.noted.Body.(mesh.StateNoted).Agent != agent || last != nil && p.noted.Seq < last.Seq {
+		if p.noted == nil || p.noted.Seq < at || of != id && (p.Turn == "" || p.Agent != agent) {
 			continue
 		}
-		if of == id || p.stream != nil && p.stream.turn != of && p.agent == agent {
-			last = p.noted
+		if note := p.noted.Body.(mesh.StateNoted); note.Agent == agent {
+			data, at = note.Data, p.noted.Seq
 		}
 	}
-	if last == nil {
-		return nil
-	}
-	return last.Body.(mesh.StateNoted).Data
+	return data
 }
 
 // Beginning returns where in the newest events of a thread a [Transcript] or
@@ -360,15 +328,6 @@ func messageText(m *a2apb.Message) string {
 			}
 			b.WriteString(t)
 		}
-	}
-	return b.String()
-}
-
-// partsText is the text of an artifact: its parts may be pieces of one text.
-func partsText(parts []*a2apb.Part) string {
-	var b strings.Builder
-	for _, p := range parts {
-		b.WriteString(p.GetText())
 	}
 	return b.String()
 }

@@ -128,7 +128,7 @@ func (v *View) moved(e *mesh.Event, b mesh.TaskMoved) *a2apb.StreamResponse {
 			return v.status(e, b.State, b.Message, b.Metadata, "agent", v.agent)
 		}
 	case v.mode.Extended && below:
-		return v.progress(e, kid, stateWord(b.State), text(b.Message))
+		return v.progress(e, kid, stateWord(b.State), messageText(b.Message))
 	}
 	return nil
 }
@@ -280,13 +280,4 @@ func stateWord(s mesh.TaskState) string {
 		return "input_required"
 	}
 	return "working"
-}
-
-func text(m *a2apb.Message) string {
-	for _, p := range m.GetParts() {
-		if t := p.GetText(); t != "" {
-			return t
-		}
-	}
-	return ""
 }
