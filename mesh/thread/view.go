@@ -82,25 +82,25 @@ func (v *View) Apply(e *mesh.Event) *a2apb.StreamResponse {
 	if v.over {
 		return nil
 	}
-	from := v.agent
-	changed := v.apply(e)
 	switch b := e.Body.(type) {
 	case mesh.ArtifactAppended:
 		if v.carries(e.Execution) {
 			return v.artifact(e, b)
 		}
 	case mesh.TaskMoved:
+		v.apply(e)
 		return v.moved(e, b)
 	case mesh.DispatchIssued:
-		return v.issued(e, b, changed)
+		return v.issued(e, b, v.apply(e))
 	case mesh.DispatchSettled:
 		return v.settled(e, b)
 	case mesh.HandoffStarted:
-		if changed {
+		if v.apply(e) {
 			return v.handoff(e, b)
 		}
 	case mesh.HandoffEnded:
-		if changed {
+		from := v.agent
+		if v.apply(e) {
 			return v.handoffReturn(e, b, from)
 		}
 	}
