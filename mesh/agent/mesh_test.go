@@ -255,6 +255,7 @@ func TestANoteCountsWhenTheUserTalkedToWhoWroteIt(t *testing.T) {
 		return &mesh.Event{Execution: in, Body: mesh.StateNoted{Agent: g.Agent, Data: []byte(data)}}
 	}
 	n.log(opened(turn), dispatch(turn, before, g.Agent), note(before, "mine"),
+		&mesh.Event{Execution: before, Body: mesh.StateNoted{Agent: "main", Data: []byte("under another name")}},
 		dispatch(turn, main, "main"), note(main, "of an agent that has another name"),
 		dispatch(main, hired, g.Agent), note(hired, "of one that main dispatched"))
 	if data, ok, err := n.mesh(t, g).Noted(t.Context()); string(data) != "mine" || !ok || err != nil {
