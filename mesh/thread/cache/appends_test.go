@@ -77,6 +77,11 @@ func note(id, execution string) *mesh.Event {
 	return &mesh.Event{ID: id, Execution: mesh.ExecutionID(execution), Actor: "agent:a", Body: mesh.StateNoted{Agent: "a", Data: []byte(id)}}
 }
 
+// reply is a fact that the state counts.
+func reply(id, execution string) *mesh.Event {
+	return &mesh.Event{ID: id, Execution: mesh.ExecutionID(execution), Actor: "agent:a", Body: mesh.ModelReplied{Usage: mesh.Usage{Prompt: 1}}}
+}
+
 // finding C3: who reads the state, and who adds facts, does not wait for the disk
 // of somebody else.
 func TestAReaderAndAnotherWriterProceedWhileACommitHangs(t *testing.T) {
@@ -130,7 +135,7 @@ func TestADecisionSeesAllFactsOfItsScope(t *testing.T) {
 		synctest.Wait()
 		all.Go(func() {
 			must(t, s.Decide(t.Context(), key(1), func(st *thread.State) (cache.Decision, error) {
-				return cache.Decision{Events: []*mesh.Event{{Execution: "t", Body: mesh.TaskMoved{Reason: string(st.Note("a"))}}}}, nil
+				return cache.Decision{Events: []*mesh.Event{{Execution: "t", Body: mesh.TaskMoved{Reason: fmt.Sprint(st.Seq)}}}}, nil
 			}))
 		})
 		synctest.Wait()
@@ -143,8 +148,8 @@ func TestADecisionSeesAllFactsOfItsScope(t *testing.T) {
 		if len(events) != 4 || events[1].ID != "first" || events[3].ID != "last" {
 			t.Fatalf("the log has %v", events)
 		}
-		if b := events[2].Body.(mesh.TaskMoved); b.Reason != "first" {
-			t.Errorf("it was decided when the note was %q", b.Reason)
+		if b := events[2].Body.(mesh.TaskMoved); b.Reason != "2" { // that of the fact
+			t.Errorf("it was decided on the thread up to %s", b.Reason)
 		}
 	})
 }
@@ -162,10 +167,10 @@ func TestAFailedAppendGivesItsReservationBack(t *testing.T) {
 			return s.Reserve(t.Context(), key(1), func(st *thread.State, on cache.Reserved) (cache.Decision, error) {
 				switch {
 				case on["only"] != nil: // sent again
-				case st.Note("a") != nil || len(on) > 0:
+				case st.Usage.Prompt > 0 || len(on) > 0:
 					return cache.Decision{}, mesh.Errorf(mesh.Exhausted, "test", "one is there")
 				}
-				return cache.Decision{Events: []*mesh.Event{note("only", "t")}}, nil
+				return cache.Decision{Events: []*mesh.Event{reply("only", "t")}}, nil
 			})
 		}
 		var all sync.WaitGroup
@@ -203,7 +208,7 @@ func TestOwnAppendsAreTrustedInAnyOrder(t *testing.T) {
 		g.hooks(nil, func(events []*mesh.Event) { <-late[events[0].ID] })
 		var all sync.WaitGroup
 		for _, id := range []string{"1", "2", "3"} {
-			all.Go(func() { must(t, add(t.Context(), s, key(1), note(id, "t"))) })
+			all.Go(func() { must(t, add(t.Context(), s, key(1), reply(id, "t"))) })
 			synctest.Wait() // it is committed, and has not returned
 		}
 		before := g.reads.Load()
@@ -213,10 +218,10 @@ func TestOwnAppendsAreTrustedInAnyOrder(t *testing.T) {
 		}
 		all.Wait()
 		g.hooks(nil, nil)
-		must(t, add(t.Context(), s, key(1), note("4", "t")))
+		must(t, add(t.Context(), s, key(1), reply("4", "t")))
 		must(t, s.With(t.Context(), key(1), func(st *thread.State) error {
-			if st.Seq != 5 || string(st.Note("a")) != "4" {
-				t.Errorf("the state is at %d with the note %s", st.Seq, st.Note("a"))
+			if st.Seq != 5 || st.Usage.Prompt != 4 {
+				t.Errorf("the state is at %d with %d replies", st.Seq, st.Usage.Prompt)
 			}
 			return nil
 		}))
@@ -236,14 +241,14 @@ func TestWhatOthersAppendIsReadPastOwnAppendsOnTheirWay(t *testing.T) {
 		late := make(chan struct{})
 		g.hooks(nil, func([]*mesh.Event) { <-late })
 		var all sync.WaitGroup
-		all.Go(func() { must(t, add(t.Context(), s, key(1), note("mine", "t"))) })
+		all.Go(func() { must(t, add(t.Context(), s, key(1), reply("mine", "t"))) })
 		synctest.Wait()
 		must(t, add(t.Context(), cache.New(g.Log, 0), key(1), open("theirs", "")))
 		if turns(t, s, key(1)) != 2 {
 			t.Error("the other node's turn is not there")
 		}
 		must(t, s.Reserve(t.Context(), key(1), func(st *thread.State, on cache.Reserved) (cache.Decision, error) {
-			if len(on) != 0 || string(st.Note("a")) != "mine" {
+			if len(on) != 0 || st.Usage.Prompt != 1 {
 				t.Errorf("%d are reserved that the state has", len(on))
 			}
 			return cache.Decision{}, nil

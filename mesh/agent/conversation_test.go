@@ -35,13 +35,13 @@ func TestATranscriptHasTheToolTracesOfTheAgentItself(t *testing.T) {
 	search := mesh.ToolUse{ID: "a", Name: "use_skill", Arguments: `{"skill":"tasks.search"}`}
 	create := mesh.ToolUse{ID: "b", Name: "use_skill", Arguments: `{"skill":"tasks.create"}`}
 	n.log(
-		posted(turn1, 1, "what is due?"), opened(turn1), dispatch(turn1, own1, g.Agent),
+		opened(turn1), posted(turn1, 1, "what is due?"), dispatch(turn1, own1, g.Agent),
 		replied(own1, "Let me look.", search, create), said(own1, 2, "response", "Let me look.", false),
 		skillReturned(own1, "a", "one task"), toolReturned(own1, "a", "told later", true),
 		replied(own1, "One task is due."), said(own1, 3, "response", "\n\nOne task is due.", true),
-		posted(turn2, 4, "write a skill"), opened(turn2), dispatch(turn2, other, "builder"),
+		opened(turn2), posted(turn2, 4, "write a skill"), dispatch(turn2, other, "builder"),
 		replied(other, "raw words of another agent"), said(other, 5, "response", "Let us build.", false),
-		posted(turn3, 6, "thanks"), opened(turn3), dispatch(turn3, g.Execution, g.Agent),
+		opened(turn3), posted(turn3, 6, "thanks"), dispatch(turn3, g.Execution, g.Agent),
 		posted(turn3, 7, "a later message"),
 	)
 	got, err := n.mesh(t, g).Transcript(t.Context(), "thanks", nil)
@@ -67,7 +67,7 @@ func TestATranscriptOfAnExecutionThatWaitedLeavesItsOpenCallsOpen(t *testing.T) 
 	n, g := newNode(t), newGrant()
 	turn := mesh.NewExecutionID(thread)
 	sent := mesh.ToolUse{ID: "a", Name: "use_skill", Arguments: `{"skill":"mail.send"}`}
-	n.log(posted(turn, 1, "mail bob"), opened(turn), dispatch(turn, g.Execution, g.Agent), replied(g.Execution, "", sent),
+	n.log(opened(turn), posted(turn, 1, "mail bob"), dispatch(turn, g.Execution, g.Agent), replied(g.Execution, "", sent),
 		&mesh.Event{Execution: turn, Time: at(2), Body: mesh.TaskMoved{State: input, Message: message("Send it?")}},
 		posted(turn, 3, "yes"), &mesh.Event{Execution: g.Execution, Body: mesh.TaskMoved{State: working, Reason: mesh.ReasonDelivered}})
 	want := []llm.Message{
@@ -87,7 +87,7 @@ func TestATranscriptOfAnAgentThatWasDispatchedHasItsMissionAlone(t *testing.T) {
 	turn, main := mesh.NewExecutionID(thread), mesh.NewExecutionID(thread)
 	mission := dispatch(main, g.Execution, g.Agent)
 	mission.Body = mesh.DispatchIssued{Child: mission.Body.(mesh.DispatchIssued).Child, Message: message("find the report")}
-	n.log(posted(turn, 1, "secret of the user"), opened(turn), dispatch(turn, main, "main"), mission)
+	n.log(opened(turn), posted(turn, 1, "secret of the user"), dispatch(turn, main, "main"), mission)
 	m := n.mesh(t, g)
 	got, err := m.Transcript(t.Context(), "find the report", nil)
 	if diff := cmp.Diff([]llm.Message{{Role: llm.RoleUser, Text: "find the report"}}, got); diff != "" || err != nil {
@@ -125,7 +125,7 @@ func TestATranscriptHasResultsAsTheModelReadThem(t *testing.T) {
 	n, g, own := newNode(t), newGrant(), mesh.NewExecutionID(thread)
 	turn := mesh.NewExecutionID(thread)
 	use := mesh.ToolUse{ID: "a", Name: llm.CommandTool, Arguments: `{"line":"workflows.greet"}`}
-	n.log(posted(turn, 1, "go"), opened(turn), dispatch(turn, own, g.Agent), replied(own, "", use), &mesh.Event{Execution: own, Body: mesh.SkillReturned{
+	n.log(opened(turn), posted(turn, 1, "go"), dispatch(turn, own, g.Agent), replied(own, "", use), &mesh.Event{Execution: own, Body: mesh.SkillReturned{
 		Call: "a", Content: fence, Metadata: `{"requires_interpretation":true}`}},
 		posted(turn, 2, "thanks"), dispatch(turn, g.Execution, g.Agent))
 	got, err := n.mesh(t, g).Transcript(t.Context(), "thanks", nil)
@@ -193,8 +193,8 @@ func TestATranscriptOfAnExecutionThatWaitedIsThatOfItsOwnTurn(t *testing.T) {
 			t.Error(diff, err)
 		}
 	}
-	n.log(posted(turn0, 1, "hello"), opened(turn0), dispatch(turn0, own0, g.Agent), replied(own0, "Hi."), said(own0, 1, "response", "Hi.", false),
-		posted(turn, 2, "mail bob"), opened(turn), posted(between, 2, "what time is it?"), opened(between),
+	n.log(opened(turn0), posted(turn0, 1, "hello"), dispatch(turn0, own0, g.Agent), replied(own0, "Hi."), said(own0, 1, "response", "Hi.", false),
+		opened(turn), posted(turn, 2, "mail bob"), opened(between), posted(between, 2, "what time is it?"),
 		dispatch(turn, g.Execution, g.Agent), replied(g.Execution, "", send), asks(g.Execution), asks(turn),
 		dispatch(between, own2, g.Agent), replied(own2, "It is ten."), said(own2, 3, "response", "It is ten.", false))
 	begun := []string{"user: hello", "assistant: Hi.", "user: mail bob", "assistant: "}
@@ -203,7 +203,7 @@ func TestATranscriptOfAnExecutionThatWaitedIsThatOfItsOwnTurn(t *testing.T) {
 	n.log(posted(turn, 4, "yes"), &mesh.Event{Execution: g.Execution, Body: mesh.TaskMoved{State: working, Reason: mesh.ReasonDelivered}})
 	reads(g.Execution, "yes", append(slices.Clip(begun), "user: yes")...)
 	n.log(skillReturned(g.Execution, "a", "sent"), replied(g.Execution, "It is sent."), said(g.Execution, 5, "response", "It is sent.", false),
-		posted(later, 6, "thanks"), opened(later), dispatch(later, own3, g.Agent))
+		opened(later), posted(later, 6, "thanks"), dispatch(later, own3, g.Agent))
 	reads(own3, "thanks", append(slices.Clip(begun), "tool: sent", "user: what time is it?", "assistant: It is ten.",
 		"user: yes", "assistant: It is sent.", "user: thanks")...)
 }
@@ -214,9 +214,9 @@ func TestATranscriptTellsOfACallThatWaits(t *testing.T) {
 	n, g := newNode(t), newGrant()
 	turn1, waits, turn2 := mesh.NewExecutionID(thread), mesh.NewExecutionID(thread), mesh.NewExecutionID(thread)
 	send := mesh.ToolUse{ID: "a", Name: "use_skill", Arguments: `{"skill":"mail.send"}`}
-	n.log(posted(turn1, 1, "mail bob"), opened(turn1), dispatch(turn1, waits, g.Agent), replied(waits, "", send),
+	n.log(opened(turn1), posted(turn1, 1, "mail bob"), dispatch(turn1, waits, g.Agent), replied(waits, "", send),
 		&mesh.Event{Execution: waits, Body: mesh.TaskMoved{State: input, Reason: mesh.ReasonApproval}},
-		posted(turn2, 3, "what time is it?"), opened(turn2), dispatch(turn2, g.Execution, g.Agent))
+		opened(turn2), posted(turn2, 3, "what time is it?"), dispatch(turn2, g.Execution, g.Agent))
 	got, err := n.mesh(t, g).Transcript(t.Context(), "what time is it?", nil)
 	if err != nil || len(got) != 4 || !strings.Contains(got[2].Text, "waits for the user's answer") {
 		t.Errorf("got %+v, %v", got, err)

@@ -26,7 +26,7 @@ import (
 func turnEvents(name, question, answer string) []*mesh.Event {
 	turn, leg := mesh.NewExecutionID(thread), mesh.NewExecutionID(thread)
 	return []*mesh.Event{
-		posted(turn, 1, question), opened(turn), dispatch(turn, leg, name),
+		opened(turn), posted(turn, 1, question), dispatch(turn, leg, name),
 		{Execution: leg, Body: mesh.ModelReplied{Text: answer}}, said(leg, 2, "response", answer, false),
 		{Execution: turn, Body: mesh.TaskMoved{State: completed}},
 	}
@@ -42,12 +42,13 @@ func longThread(t testing.TB, events int) (*node, *mesh.Grant) {
 	}
 	g.Turn = mesh.NewExecutionID(thread)
 	g.Parent = g.Turn
-	n.log(posted(g.Turn, 3, "and now?"), opened(g.Turn), dispatch(g.Turn, g.Execution, g.Agent))
+	n.log(opened(g.Turn), posted(g.Turn, 3, "and now?"), dispatch(g.Turn, g.Execution, g.Agent))
 	return n, g
 }
 
-// S3-057: what a turn reads of its thread is what its model can be shown, however
-// long the thread is: the same as if it had read all of it.
+// S3-057, finding C13: what a turn reads of its thread is what its model can be
+// shown, however long the thread is: the same as if it had read all of it. A turn is
+// opened, and then its first message is posted, as the edge does.
 func TestATurnDoesNotReadItsWholeThread(t *testing.T) {
 	t.Parallel()
 	n, g := longThread(t, 6_000)
@@ -127,7 +128,7 @@ func TestTheEndOfAThreadReadsAsTheWholeThreadDoes(t *testing.T) {
 		}
 		g.Turn = mesh.NewExecutionID(thread)
 		g.Parent = g.Turn
-		n.log(posted(g.Turn, 3, "and now?"), opened(g.Turn), dispatch(g.Turn, g.Execution, g.Agent))
+		n.log(opened(g.Turn), posted(g.Turn, 3, "and now?"), dispatch(g.Turn, g.Execution, g.Agent))
 		read := func(enough func([]llm.Message) bool) []string {
 			m, err := agent.NewMesh(nearby{n}, n.call(g))
 			if err != nil {
@@ -159,7 +160,7 @@ func TestWhatIsNeededIsReadHoweverFarBackItIs(t *testing.T) {
 	n.log(old...)
 	g.Turn = mesh.NewExecutionID(thread)
 	g.Parent = g.Turn
-	n.log(posted(g.Turn, 3, "begin"), opened(g.Turn), dispatch(g.Turn, g.Execution, g.Agent))
+	n.log(opened(g.Turn), posted(g.Turn, 3, "begin"), dispatch(g.Turn, g.Execution, g.Agent))
 	for i := range 300 {
 		n.log(turnEvents("other", fmt.Sprint("between ", i), "yes")...)
 	}
