@@ -94,7 +94,7 @@ func (m *Mesh) conversation(text string) []llm.Message {
 // spoken is what the lines are for the agent's model: what its own models replied,
 // and what others said.
 func (m *Mesh) spoken(lines []*thread.Line) []llm.Message {
-	var out []llm.Message
+	out := make([]llm.Message, 0, len(lines))
 	for _, l := range lines {
 		who := m.transcript.Party(l.Execution)
 		mine := l.Execution != "" && who.Agent == m.grant.Agent

@@ -280,7 +280,7 @@ func (t *Transcript) Note(agent string, id mesh.ExecutionID) []byte {
 	var data []byte
 	var at mesh.Seq
 	for of, p := range t.parties {
-		if p.noted == nil || p.noted.Seq < at || of != id && (p.Turn == "" || p.Agent != agent) {
+		if p.noted == nil || p.noted.Seq < at || of != id && p.Turn == "" {
 			continue
 		}
 		if note := p.noted.Body.(mesh.StateNoted); note.Agent == agent {
