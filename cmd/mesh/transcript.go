@@ -78,20 +78,13 @@ func (t *transcript) add(ev *meshv1.Event) string {
 	case *meshv1.Event_CancelRequested:
 		return t.note(ev, "■ "+withText(b.CancelRequested.GetBy()+" cancels", b.CancelRequested.GetReason()))
 	case *meshv1.Event_LimitTripped:
-		return t.note(ev, "! "+withText("limit "+b.LimitTripped.GetLimit(), forPeople(b.LimitTripped.GetDetail())))
+		return t.note(ev, "! "+withText("limit "+b.LimitTripped.GetLimit(), b.LimitTripped.GetDetail()))
 	case *meshv1.Event_HandoffStarted:
 		return t.note(ev, "→ "+withText(b.HandoffStarted.GetFrom()+" hands over to "+b.HandoffStarted.GetTo(), b.HandoffStarted.GetReason()))
 	case *meshv1.Event_HandoffEnded:
 		return t.note(ev, "← "+withText("handoff "+b.HandoffEnded.GetOutcome(), b.HandoffEnded.GetSummary()))
 	}
 	return ""
-}
-
-// forPeople is a limit's detail without what it tells the agent to do, which
-// comes after a semicolon.
-func forPeople(detail string) string {
-	said, _, _ := strings.Cut(detail, ";")
-	return said
 }
 
 // end returns what closes the transcript.

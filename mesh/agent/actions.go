@@ -122,7 +122,11 @@ func (m *Mesh) relayed() []string {
 
 // tripOf returns the trip that the fact tells of.
 func tripOf(b *meshv1.LimitTripped) *limit.Trip {
-	return limit.ParseTrip(b.GetLimit(), b.GetDetail())
+	trip := &limit.Trip{Limit: b.GetLimit(), Used: b.GetUsed(), Most: b.GetMost()}
+	if b.GetFree() != nil {
+		trip.Free = b.GetFree().AsTime()
+	}
+	return trip
 }
 
 // Unsettled returns the skill calls in the events, in short, that the execution or

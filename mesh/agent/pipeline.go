@@ -12,6 +12,7 @@ import (
 	"agentmesh/mesh/llm"
 	"agentmesh/mesh/skill"
 	"agentmesh/mesh/skill/command"
+	"agentmesh/mesh/text"
 )
 
 // run sends a call through the executor, whatever face it came from.
@@ -24,9 +25,7 @@ func (t *SkillTools) run(ctx context.Context, call *skill.Call) llm.ToolResult {
 	if trip := limit.TripOf(r.Err); trip != nil {
 		out.Trip = &llm.Trip{Limit: trip.Limit, Used: trip.Used, Most: trip.Most, Detail: trip.Detail(), Free: trip.Free}
 		// What to do about it is the loop's to say: results get into reports.
-		if fact, _, advice := strings.Cut(out.Text, "; "); advice {
-			out.Text = fact + "."
-		}
+		out.Text = text.CallFailed(call.Skill, trip.Text())
 	}
 	return out
 }

@@ -53,7 +53,7 @@ func RunCall(ctx context.Context, tools *SkillTools, c *SkillCall, yield func(Ou
 	case r.Failed():
 		e := &mesh.Error{Code: mesh.Precondition, Op: "agent.RunCall", Err: r.Err}
 		if errors.As(r.Err, &e) {
-			e = &mesh.Error{Code: e.Code, Op: "agent.RunCall", Reason: e.Reason, Err: r.Err}
+			e = &mesh.Error{Code: e.Code, Op: "agent.RunCall", Reason: e.Reason, Limit: e.Limit, Err: r.Err}
 		}
 		e.Detail = r.Content
 		if trip := limit.TripOf(r.Err); trip != nil { // nobody is told what a model is to do

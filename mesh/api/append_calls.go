@@ -200,7 +200,7 @@ func (w *writer) checkReplied(i int, b mesh.ModelReplied) error {
 
 func (w *writer) checkTool(i int, b mesh.ToolReturned) error {
 	return w.bounded(i, "tool_returned",
-		span{"call", b.Call, 0, maxName}, span{"name", b.Name, 1, maxName}, span{"content", b.Content, 0, mesh.MaxResult})
+		span{"call", b.Call, 0, maxName}, span{"name", b.Name, 1, maxName}, span{"content", b.Content, 0, mesh.MaxResult}, span{"cause", string(b.Cause), 0, maxName})
 }
 
 func (w *writer) checkAsked(st *thread.State, i int, e *mesh.Event, b mesh.ApprovalAsked) error {

@@ -71,7 +71,7 @@ var bodies = map[string]func(t *rapid.T) mesh.Body{
 	},
 	"ToolReturned": func(t *rapid.T) mesh.Body {
 		return mesh.ToolReturned{Call: text.Draw(t, "call"), Name: text.Draw(t, "name"), Failed: rapid.Bool().Draw(t, "failed"),
-			Content: text.Draw(t, "content")}
+			Content: text.Draw(t, "content"), Cause: mesh.Cause(text.Draw(t, "cause"))}
 	},
 	"ApprovalAsked": func(t *rapid.T) mesh.Body {
 		return mesh.ApprovalAsked{Call: text.Draw(t, "call"), Skill: text.Draw(t, "skill"), Args: text.Draw(t, "args"), Text: text.Draw(t, "text"), Version: text.Draw(t, "version")}
@@ -101,7 +101,7 @@ var bodies = map[string]func(t *rapid.T) mesh.Body{
 		return mesh.CancelRequested{By: text.Draw(t, "by"), Reason: text.Draw(t, "reason")}
 	},
 	"LimitTripped": func(t *rapid.T) mesh.Body {
-		return mesh.LimitTripped{Limit: text.Draw(t, "limit"), Detail: text.Draw(t, "detail"), Used: num.Draw(t, "used"), Most: num.Draw(t, "most")}
+		return mesh.LimitTripped{Limit: text.Draw(t, "limit"), Detail: text.Draw(t, "detail"), Used: num.Draw(t, "used"), Most: num.Draw(t, "most"), Free: when.Draw(t, "free")}
 	},
 	"ThreadClaimed": func(t *rapid.T) mesh.Body {
 		return mesh.ThreadClaimed{Epoch: mesh.Epoch(num.Draw(t, "epoch")), Node: text.Draw(t, "node")}

@@ -62,7 +62,7 @@ func TestEveryKindOfEventSurvivesTheWay(t *testing.T) {
 // A kind that is added to package mesh, or to the proto, and not here would be
 // lost without a word.
 func TestNoKindOfEventIsForgotten(t *testing.T) {
-	file, err := parser.ParseFile(token.NewFileSet(), "../event.go", nil, 0)
+	file, err := parser.ParseFile(token.NewFileSet(), "../../event.go", nil, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -201,6 +201,7 @@ func TestWhatHasNoFormIsRefusedAndNamed(t *testing.T) {
 		"time":                    {&mesh.Event{Time: far, Body: mesh.TaskMoved{}}, "9999"},
 		"deadline of a task":      {&mesh.Event{Body: mesh.TaskOpened{Execution: mesh.Execution{Deadline: far}}}, "9999"},
 		"deadline of a dispatch":  {&mesh.Event{Body: mesh.DispatchIssued{Child: mesh.Execution{Deadline: far}}}, "9999"},
+		"end of a limit":          {&mesh.Event{Body: mesh.LimitTripped{Free: far}}, "9999"},
 		"text":                    {&mesh.Event{Body: mesh.CancelRequested{By: "\xff"}}, "cancel_requested"},
 		"id":                      {&mesh.Event{ID: "\xff", Body: mesh.TaskMoved{}}, "UTF-8"},
 		"foreign garbage":         {&mesh.Event{Body: mesh.Foreign{Raw: []byte{0xff}}}, "broken"},
