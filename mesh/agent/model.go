@@ -50,9 +50,9 @@ type ModelRun struct {
 // user.
 type Asker interface {
 	// Asked returns what the call that asks waits for, once all calls of its reply
-	// have ended: approvals, and the report of a limit or nil; false if it asks
-	// for itself.
-	Asked(ctx context.Context, call string) (approvals []string, report *Report, ok bool)
+	// have ended: what is asked about calls, and the report of a limit or nil;
+	// false if it asks for itself.
+	Asked(ctx context.Context, call string) (questions []mesh.Question, report *Report, ok bool)
 }
 
 // A Settler is Tools that record some results of calls in the thread
@@ -107,8 +107,8 @@ type modelRun struct {
 	ModelRun
 	inv     *Invocation
 	pending []*mesh.Event
-	asks    []string // calls that the user is asked to allow when the run is over
-	reports []Report // of agents that met a limit
+	asks    []mesh.Question // about calls that the user is asked to allow when the run is over
+	reports []Report        // of agents that met a limit
 	trip    *llm.Trip
 	before  actions  // what was done and open when the user answered
 	open    []string // calls that the limit kept from happening
@@ -256,15 +256,15 @@ func (m *modelRun) output(ctx context.Context, e llm.Event, err error) (Output, 
 // asked keeps what a call waits for.
 func (m *modelRun) asked(ctx context.Context, a *llm.Ask) {
 	if t, ok := m.Tools.(Asker); ok {
-		if approvals, report, ok := t.Asked(ctx, a.Use.ID); ok {
-			m.asks = union(m.asks, approvals)
+		if questions, report, ok := t.Asked(ctx, a.Use.ID); ok {
+			m.asks = union(m.asks, questions)
 			if report != nil {
 				m.reports = append(m.reports, *report)
 			}
 			return
 		}
 	}
-	m.asks = append(m.asks, a.Text)
+	m.asks = append(m.asks, mesh.Question{Execution: m.inv.Execution, Call: a.Use.ID, Text: a.Text})
 }
 
 // pauses reports whether a limit was met at which the user is asked.
@@ -286,13 +286,11 @@ func (m *modelRun) ask(ctx context.Context) Ask {
 		own.Add(work)
 		reports = append(reports, own)
 	}
-	a := Ask{Text: Questions(m.asks), Approval: len(m.asks) > 0}
-	if len(reports) > 0 {
-		r := Merge(reports)
-		a.Report, a.approvals = &r, a.Text
-		a.Text = Questions(append(slices.Clip(m.asks), r.Text()))
+	if len(reports) == 0 {
+		return AskAbout(m.asks, nil)
 	}
-	return a
+	r := Merge(reports)
+	return AskAbout(m.asks, &r)
 }
 
 // left is what is open at a limit: what it kept from happening now, and, before the

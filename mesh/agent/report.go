@@ -14,12 +14,9 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 )
 
-// Names of our extension's data in the status of a task that waits because of a
-// limit.
-const (
-	keyReport    = "limit_report" // struct: a Report
-	keyApprovals = "approvals"    // string: what the user is asked to approve besides
-)
+// keyReport names the report in our extension's data of the status of a task that
+// waits because of a limit.
+const keyReport = "limit_report"
 
 // A Report is what the user is told when a limit was met that counts for a whole
 // turn, conversation or user: what is done and what is open (S3-042, S0-076). It
@@ -85,7 +82,7 @@ func Merge(reports []Report) Report {
 	return out
 }
 
-func union(a, b []string) []string {
+func union(a, b []mesh.Question) []mesh.Question {
 	out := slices.Clip(a)
 	for _, x := range b {
 		if !slices.Contains(out, x) {
@@ -192,24 +189,22 @@ func declined(done, open []string) error {
 	return &mesh.Error{Code: mesh.Canceled, Op: "agent.RunModel", Reason: mesh.ReasonDeclined, Detail: text}
 }
 
-// ReportOf reads the report in the metadata of a status, and what the user is
-// asked to approve besides; nil if there is none. What is too long for people
-// is cut.
-func ReportOf(metadata *structpb.Struct) (r *Report, approvals string) {
-	ext := metadata.GetFields()[mesh.ExtensionURI].GetStructValue().GetFields()
-	v := ext[keyReport].GetStructValue()
+// ReportOf reads the report in the metadata of a status; nil if there is none.
+// What is too long for people is cut.
+func ReportOf(metadata *structpb.Struct) (r *Report) {
+	v := metadata.GetFields()[mesh.ExtensionURI].GetStructValue().GetFields()[keyReport].GetStructValue()
 	if v == nil {
-		return nil, ""
+		return nil
 	}
 	data, err := v.MarshalJSON()
 	if err != nil || json.Unmarshal(data, &r) != nil {
-		return nil, ""
+		return nil
 	}
 	for i := range r.Work {
 		w := &r.Work[i]
 		w.Execution, w.Done, w.Open = item(w.Execution), items(w.Done), items(w.Open)
 	}
-	return r, ext[keyApprovals].GetStringValue()
+	return r
 }
 
 // maxItem bounds a line of a report, in bytes.

@@ -48,7 +48,7 @@ func RunCall(ctx context.Context, tools *SkillTools, c *SkillCall, yield func(Ou
 	}
 	switch {
 	case r.Ask != "":
-		yield(Ask{Text: r.Ask, Approval: true}, nil)
+		yield(AskAbout([]mesh.Question{{Execution: tools.inv.Execution, Call: runCall, Text: r.Ask}}, nil), nil)
 		return nil, false
 	case r.Failed():
 		e := &mesh.Error{Code: mesh.Precondition, Op: "agent.RunCall", Err: r.Err}

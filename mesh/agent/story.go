@@ -149,7 +149,7 @@ func (s *story) add(e *meshv1.Event) {
 			if s.waits(s.leg) { // its model knows by the calls what the user was asked
 				l.execution = s.leg
 			}
-			s.show(e, text)
+			s.show(e, text, b.TaskMoved.GetMetadata())
 		}
 	case *meshv1.Event_StateNoted:
 		// Whoever dispatches an agent can note under its name, so a note counts

@@ -80,11 +80,11 @@ func (c combined) Settles(call string) bool {
 }
 
 // Asked implements [Asker] for those of the tools that do.
-func (c combined) Asked(ctx context.Context, call string) (approvals []string, report *Report, ok bool) {
+func (c combined) Asked(ctx context.Context, call string) (questions []mesh.Question, report *Report, ok bool) {
 	for _, tools := range c {
 		if a, is := tools.(Asker); is {
-			if approvals, report, ok = a.Asked(ctx, call); ok {
-				return approvals, report, true
+			if questions, report, ok = a.Asked(ctx, call); ok {
+				return questions, report, true
 			}
 		}
 	}

@@ -12,6 +12,8 @@ import (
 	"agentmesh/mesh/llm"
 	"agentmesh/mesh/skill"
 	"agentmesh/mesh/skill/command"
+
+	"google.golang.org/protobuf/types/known/structpb"
 )
 
 // traces are what the agent's own models and tools did, as the log has it.
@@ -82,9 +84,13 @@ type approval struct {
 }
 
 // about reports whether the user was asked just this, about that version of the
-// skill. A log that does not tell the version counts as one of the same.
+// skill. Where there is none, it is the question that tells.
 func (a *approval) about(s *skill.Skill, args, question string) bool {
-	return a.skill == s.Name && a.args == args && a.question == question && (a.version == "" || a.version == s.Version)
+	same := a.version == s.Version
+	if a.version == "" || s.Version == "" {
+		same = a.question == question
+	}
+	return a.skill == s.Name && a.args == args && same
 }
 
 // trace adds what an execution of the reader's agent did: its own, and others
@@ -148,7 +154,7 @@ func (s *story) act(e *meshv1.Event) {
 // The fact that the limit was met need not be its own: of a turn's limit it is
 // that of the first execution which met it.
 func (s *story) pause(m *meshv1.TaskMoved) {
-	r, _ := ReportOf(m.GetMetadata())
+	r := ReportOf(m.GetMetadata())
 	if r == nil || !mesh.Interrupted(m.GetState()) {
 		return
 	}
@@ -211,12 +217,12 @@ func (s *story) hear(e *meshv1.Event, text string) {
 
 // show notes which calls the turn asks its user about. A call whose question
 // did not reach the user is not answered by what the user says next.
-func (s *story) show(e *meshv1.Event, text string) {
+func (s *story) show(e *meshv1.Event, text string, metadata *structpb.Struct) {
 	if e.GetExecutionId() != s.turn {
 		return
 	}
-	for _, a := range s.approvals {
-		if mesh.Shows(text, a.question) {
+	for call, a := range s.approvals {
+		if mesh.Shown(text, metadata, mesh.Question{Execution: mesh.ExecutionID(s.own), Call: call, Text: a.question}) {
 			a.shown = e.GetSeq()
 		}
 	}

@@ -114,8 +114,8 @@ type Result struct {
 
 // wants is what an agent waits for.
 type wants struct {
-	approvals string        // what the user is asked to approve, or ""
-	report    *agent.Report // of a limit, or nil
+	questions []mesh.Question // about calls
+	report    *agent.Report   // of a limit, or nil
 }
 
 // Terminal reports whether the order is done with.

@@ -330,17 +330,18 @@ func reason(last mesh.TaskMoved) string {
 	return cmp.Or(last.Reason, ext[a2a.KeyReason].GetStringValue())
 }
 
-// wanted is what an agent of that status waits for. One whose report cannot be
-// read asks in its own words.
+// wanted is what an agent of that status waits for. One that does not say what
+// it asks about asks in its own words.
 func wanted(status string, last mesh.TaskMoved) *wants {
 	if status != StatusWaiting {
 		return nil
 	}
-	report, approvals := agent.ReportOf(last.Metadata)
-	if report == nil {
-		approvals = textOf(last.Message.GetParts())
+	report := agent.ReportOf(last.Metadata)
+	questions, told := mesh.Asks(last.Metadata)
+	if report == nil && !told {
+		questions = []mesh.Question{{Text: textOf(last.Message.GetParts())}}
 	}
-	return &wants{approvals, report}
+	return &wants{questions, report}
 }
 
 func words(err error) string {

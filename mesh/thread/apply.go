@@ -61,7 +61,7 @@ func (s *State) applyTo(x *Execution, e *mesh.Event) {
 			x.move(e, b.State, b.Reason)
 			x.Message = b.Message
 			if x.Kind == mesh.KindTurn && mesh.Interrupted(b.State) {
-				s.show(x, e.Seq, partsText(b.Message.GetParts()))
+				s.show(x, e.Seq, b)
 			}
 		}
 		if b.Reason == mesh.ReasonDelivered {
