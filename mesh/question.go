@@ -129,3 +129,12 @@ func unnumbered(line, want string) bool {
 	}
 	return true
 }
+
+// ReasonOf returns why a task is in its state, as the event or the metadata of
+// the status says; "" if neither does.
+func ReasonOf(reason string, metadata *structpb.Struct) string {
+	if reason != "" {
+		return reason
+	}
+	return metadata.GetFields()[ExtensionURI].GetStructValue().GetFields()["reason"].GetStringValue()
+}

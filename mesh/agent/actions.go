@@ -11,6 +11,7 @@ import (
 	"agentmesh/mesh/llm"
 	"agentmesh/mesh/skill"
 	"agentmesh/mesh/skill/command"
+	"agentmesh/mesh/text"
 )
 
 // actions is what an execution did, in short.
@@ -111,11 +112,7 @@ func (m *Mesh) relayed() []string {
 	defer m.reading.Unlock()
 	var out []string
 	for _, a := range m.story.relayed {
-		who := a.agent
-		if a.label != "" {
-			who += " (" + a.label + ")"
-		}
-		out = append(out, who+" asked:\n"+command.Quote(mesh.Clip(a.question, maxAsk)))
+		out = append(out, text.AskedBy(a.agent, a.label, command.Quote(mesh.Clip(a.question, maxAsk))))
 	}
 	return out
 }

@@ -25,7 +25,7 @@ func (hanging) Waits(tool string) bool { return tool == "patient" }
 func (hanging) Call(ctx context.Context, _ mesh.ToolUse) llm.ToolResult {
 	select {
 	case <-ctx.Done():
-		return failedTool("given up")
+		return failedTool("", "given up")
 	case <-time.After(time.Hour):
 		return llm.ToolResult{Text: "at last"}
 	}

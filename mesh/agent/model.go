@@ -12,6 +12,7 @@ import (
 	"agentmesh/mesh"
 	"agentmesh/mesh/limit"
 	"agentmesh/mesh/llm"
+	"agentmesh/mesh/text"
 )
 
 // ModelRun is how an agent lets a model answer a message.
@@ -110,6 +111,7 @@ type modelRun struct {
 	asks    []mesh.Question // about calls that the user is asked to allow when the run is over
 	reports []Report        // of agents that met a limit
 	trip    *llm.Trip
+	about   llm.About
 	before  actions  // what was done and open when the user answered
 	open    []string // calls that the limit kept from happening
 	said    string   // the last text
@@ -118,6 +120,7 @@ type modelRun struct {
 
 // prepare reads the conversation, and what it takes to go on where it stopped.
 func (m *modelRun) prepare(ctx context.Context) error {
+	m.about.Mission = m.inv.Grant.Parent != m.inv.Grant.Turn
 	switch {
 	case len(m.History) > 0:
 	case m.inv.fresh():
@@ -144,16 +147,17 @@ func (m *modelRun) prepare(ctx context.Context) error {
 	note, answer := "", mesh.AnswerOf(m.inv.Text())
 	switch answered := m.inv.Mesh.answered(); {
 	case len(answered) > 0:
-		note = settling(answered, before.done)
+		m.about.Resume, note = llm.ResumeSettle, text.Settle(answered, before.done)
 	case before.tripped && answer == mesh.AnswerYes:
-		note = guidance(before.done)
+		m.about.Resume, note = llm.ResumeContinue, text.Continue(before.done)
 	case before.tripped && answer == mesh.AnswerNo && m.inv.Grant.Parent != m.inv.Grant.Turn:
 		return declined(before.did, before.open)
 	case before.tripped:
-		note = stopped(before.did, before.open)
+		m.about.Resume, note = llm.ResumeStop, text.Stop(before.did, before.open)
 	}
 	if questions := m.inv.Mesh.relayed(); len(questions) > 0 {
-		note = strings.TrimSpace(note + "\n\n" + passedOn(questions, answer))
+		m.about.Relayed = true
+		note = strings.TrimSpace(note + "\n\n" + text.PassedOn(questions, answer != mesh.AnswerOther))
 	}
 	m.Fresh = strings.TrimSpace(m.Fresh + "\n\n" + note)
 	return nil
@@ -193,7 +197,7 @@ func (m *modelRun) events(ctx context.Context, err error) iter.Seq2[llm.Event, e
 		return func(yield func(llm.Event, error) bool) { yield(llm.Event{}, err) }
 	}
 	loop := &llm.Loop{
-		Model: m.Model, Tools: m.Tools, Timeout: toolTime, Commands: m.Commands, Check: m.check, Name: m.Name, System: m.System, Context: m.Context, Fresh: m.Fresh,
+		Model: m.Model, Tools: m.Tools, Timeout: toolTime, Commands: m.Commands, Check: m.check, Name: m.Name, System: m.System, Context: m.Context, Fresh: m.Fresh, About: m.about,
 		MaxSteps: m.MaxSteps, Pause: m.Pause, Fit: m.Fit, Cost: m.Cost, Logger: m.Logger, Observe: m.observe,
 	}
 	return loop.Run(ctx, m.History)
@@ -331,7 +335,7 @@ func (m *modelRun) result(r *llm.CallResult) {
 		return
 	}
 	m.pending = append(m.pending, &mesh.Event{Body: mesh.ToolReturned{
-		Call: r.Use.ID, Name: cmp.Or(mesh.Clip(r.Use.Name, maxToolName), "unknown"), Failed: r.Failed, Content: clipText(r.Text),
+		Call: r.Use.ID, Name: cmp.Or(mesh.Clip(r.Use.Name, maxToolName), "unknown"), Failed: r.Failed, Content: clipText(r.Text), Cause: r.Cause,
 	}})
 }
 

@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -27,7 +28,31 @@ func (t *SkillTools) run(ctx context.Context, call *skill.Call) llm.ToolResult {
 		// What to do about it is the loop's to say: results get into reports.
 		out.Text = text.CallFailed(call.Skill, trip.Text())
 	}
+	out.Cause = cause(r.Err, t.Settles(call.ID))
 	return out
+}
+
+// cause is why a call came to nothing. Of one that was made, what the skill says
+// is not the mesh's to judge.
+func cause(err error, made bool) mesh.Cause {
+	var e *mesh.Error
+	switch code := mesh.CodeOf(err); {
+	case err == nil:
+	case code == mesh.Timeout:
+		return mesh.CauseTimeout
+	case made:
+	case limit.TripOf(err) != nil:
+		return mesh.CauseLimit
+	case errors.As(err, &e) && e.Reason == mesh.ReasonDeclined:
+		return mesh.CauseRefused
+	case code == mesh.Invalid:
+		return mesh.CauseInvalid
+	case code == mesh.NotFound, code == mesh.Denied:
+		return mesh.CauseMissing
+	case code == mesh.Unavailable:
+		return mesh.CauseUnavailable
+	}
+	return ""
 }
 
 // runCall is the id of the one call of an execution that runs a skill without a
@@ -159,8 +184,8 @@ func word(approved bool, answer string) (skill.Verdict, error) {
 	if approved {
 		return skill.Approved, nil
 	}
-	return skill.Refused, mesh.Errorf(mesh.Denied, "agent.Approve",
-		"the user did not allow it and answered %q; do not call it again as it is", strings.Join(strings.Fields(answer), " "))
+	return skill.Refused, &mesh.Error{Code: mesh.Denied, Op: "agent.Approve", Reason: mesh.ReasonDeclined,
+		Detail: text.RefusedBy(strings.Join(strings.Fields(answer), " "))}
 }
 
 // clipText shortens a result to what an event may have.

@@ -11,6 +11,7 @@ import (
 	"agentmesh/mesh/llm"
 	"agentmesh/mesh/skill"
 	"agentmesh/mesh/skill/command"
+	"agentmesh/mesh/text"
 )
 
 // Requested returns the skill call that the execution is for: the message's own
@@ -79,11 +80,11 @@ const ResultData = "skill result"
 
 // carryOut is what a model is told that carries out a template.
 func carryOut(c *SkillCall, body string) string {
-	text := "Carry out the skill " + c.Skill + " now, as it is described here. Report what came of it.\n\n" + strings.TrimSpace(body)
+	args := ""
 	if len(c.Arguments) > 0 {
-		text += "\n\nThe arguments of this call:\n" + toJSON(c.Arguments)
+		args = toJSON(c.Arguments)
 	}
-	return text
+	return text.CarryOut(c.Skill, strings.TrimSpace(body), args)
 }
 
 // template is the conversation with a model that carries out a template: the

@@ -76,6 +76,7 @@ type line struct {
 type saying struct {
 	HistoryItem
 	artifacts []*artifactText
+	asks      string // why its task waits for the user, or ""
 }
 
 type artifactText struct {
@@ -146,6 +147,9 @@ func (s *story) add(e *meshv1.Event) {
 		if s.turns[e.GetExecutionId()] && (mesh.Interrupted(state) || state == a2apb.TaskState_TASK_STATE_FAILED) {
 			text := a2a.TextOf(b.TaskMoved.GetMessage())
 			l := s.say(e, RoleAgent, text)
+			if mesh.Interrupted(state) {
+				l.said.asks = mesh.ReasonOf(b.TaskMoved.GetReason(), b.TaskMoved.GetMetadata())
+			}
 			if s.waits(s.leg) { // its model knows by the calls what the user was asked
 				l.execution = s.leg
 			}

@@ -68,6 +68,7 @@ type asking struct {
 type settled struct {
 	text   string
 	failed bool
+	cause  mesh.Cause
 	raw    bool // as the skill returned it, and not as a model was told of it
 }
 
@@ -117,9 +118,9 @@ func (s *story) trace(e *meshv1.Event) {
 		s.lines = append(s.lines, &line{turn: s.of[id], execution: id, reply: r})
 	case *meshv1.Event_SkillReturned:
 		r := b.SkillReturned
-		s.settle(id, r.GetCall(), settled{r.GetContent(), r.GetFailed(), !isTemplate(r.GetMetadata())})
+		s.settle(id, r.GetCall(), settled{text: r.GetContent(), failed: r.GetFailed(), raw: !isTemplate(r.GetMetadata())})
 	case *meshv1.Event_ToolReturned:
-		s.settle(id, b.ToolReturned.GetCall(), settled{b.ToolReturned.GetContent(), b.ToolReturned.GetFailed(), false})
+		s.settle(id, b.ToolReturned.GetCall(), settled{text: b.ToolReturned.GetContent(), failed: b.ToolReturned.GetFailed(), cause: mesh.Cause(b.ToolReturned.GetCause())})
 	}
 }
 

@@ -6,13 +6,7 @@ import (
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/llm"
-)
-
-// What a model is told of a call whose end is not in the log: because its run was
-// cut, or because it waits for an answer of the user to another task.
-const (
-	lost    = "The call was interrupted; it is not known whether it had an effect."
-	waiting = "The call has not been made yet: it waits for the user's answer to an earlier task."
+	"agentmesh/mesh/text"
 )
 
 // Transcript returns the conversation as messages for the agent's model, with
@@ -102,37 +96,39 @@ func (s *story) spoken(lines []*line) []llm.Message {
 			if item.Role == RoleAgent {
 				role = llm.RoleAssistant
 			}
-			out = append(out, llm.Message{Role: role, Text: item.Text, Name: item.Agent})
+			out = append(out, llm.Message{Role: role, Text: item.Text, Name: item.Agent, Asks: l.said.asks})
 		}
 	}
 	return out
 }
 
-// missing is what stands for the results that are not there; "" for nothing.
-func (s *story) missing(execution string) string {
+// missing is why results are not there; "" for those that are still to come.
+func (s *story) missing(execution string) mesh.Cause {
 	switch {
 	case execution == s.own:
 		return ""
 	case s.paused[execution]:
-		return waiting
+		return mesh.CauseWaiting
 	}
-	return lost
+	return mesh.CauseInterrupted
 }
 
 // messages are the reply and the results of its calls, in the order of the
 // calls. missing stands for results that are not there, since providers refuse
 // calls without results; "" leaves them out.
-func (r *reply) messages(missing string) []llm.Message {
+func (r *reply) messages(missing mesh.Cause) []llm.Message {
 	out := []llm.Message{{Role: llm.RoleAssistant, Text: r.text, Tools: r.uses}}
 	for _, u := range r.uses {
 		result, ok := r.results[u.ID]
 		switch {
 		case !ok && missing == "":
 			continue
+		case !ok && missing == mesh.CauseWaiting:
+			result = settled{text: text.CallWaiting(), failed: true, cause: missing}
 		case !ok:
-			result = settled{text: missing, failed: true}
+			result = settled{text: text.CallInterrupted(), failed: true, cause: missing}
 		}
-		out = append(out, llm.Message{Role: llm.RoleTool, Text: result.text, ToolID: u.ID, Name: u.Name, Failed: result.failed})
+		out = append(out, llm.Message{Role: llm.RoleTool, Text: result.text, ToolID: u.ID, Name: u.Name, Failed: result.failed, Cause: result.cause})
 	}
 	return out
 }

@@ -3,7 +3,6 @@ package dispatch
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -13,6 +12,7 @@ import (
 	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
 	"agentmesh/mesh/agent"
+	"agentmesh/mesh/text"
 )
 
 // again is what is known of an agent's task that goes on.
@@ -20,9 +20,6 @@ type again struct {
 	task, context string // the agent's own ids, where it has any
 	said          string // before it waited
 }
-
-// saidLost is the result of an agent that nobody heard the end of.
-const saidLost = "The agent was interrupted; it is not known what became of its task."
 
 // restore takes in what the execution dispatched before, and has those go on
 // that wait for the user.
@@ -42,7 +39,7 @@ func (d *Dispatcher) restore(ctx context.Context) error {
 		if c := d.past.children[label]; c != nil {
 			j := d.add(c.order(), mesh.ExecutionID(c.x.GetId()))
 			if c.restore(j); j.Status == StatusFailed && !mesh.Terminal(c.state) {
-				j.Result.Result = withOpen(saidLost, agent.Unsettled(events, j.exec.ID))
+				j.Result.Result = withOpen(text.AgentInterrupted(), agent.Unsettled(events, j.exec.ID))
 			}
 		} else if o, ok := d.past.orders[label]; ok {
 			pending = append(pending, d.add(o.Order, o.id(d.inv.Thread.ID)))
@@ -257,7 +254,7 @@ func (t *transcript) result() string {
 	if t.left == 0 {
 		return t.String()
 	}
-	return fmt.Sprintf("%s\n[%d bytes that the agent said after this are missing here; %s.]", t.String(), t.left, saidAsk)
+	return t.String() + text.EndMissing(t.left, text.AskForLess)
 }
 
 // take adds the text of a piece of output; more says that it goes on with the

@@ -11,6 +11,7 @@ import (
 	"agentmesh/mesh"
 	"agentmesh/mesh/agent"
 	"agentmesh/mesh/llm"
+	"agentmesh/mesh/text"
 )
 
 // Wait returns the results of the named orders, or of all when there are no
@@ -157,7 +158,7 @@ func (j *job) waiting() bool {
 
 // abandon ends a job that waits for the user. d.mu is held.
 func (d *Dispatcher) abandon(j *job) {
-	j.Status, j.Result.Result = StatusCanceled, saidCanceled
+	j.Status, j.Result.Result = StatusCanceled, text.AgentCanceled()
 	r, stop := j.Result, j.stop
 	d.wg.Go(func() { // Close waits
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(d.ctx), settleTime)
@@ -275,7 +276,7 @@ func (d *Dispatcher) others(ctx context.Context, all []Result) []agent.Work {
 			}
 			out = append(out, did...)
 		case StatusPending:
-			out = append(out, agent.Work{Execution: string(r.ExecutionID), Open: []string{mission + " (not begun: it waits for others)"}})
+			out = append(out, agent.Work{Execution: string(r.ExecutionID), Open: []string{text.NotBegun(mission)}})
 		}
 	}
 	return out

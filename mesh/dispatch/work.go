@@ -13,9 +13,9 @@ import (
 
 	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
-	"agentmesh/mesh/a2a"
 	"agentmesh/mesh/agent"
 	"agentmesh/mesh/call"
+	"agentmesh/mesh/text"
 )
 
 // maxPrior is how much of a dependency's result goes into a prompt, in bytes.
@@ -108,9 +108,9 @@ func notAsked(ctx context.Context, err error) (status, result string) {
 	case ctx.Err() == nil:
 		return StatusFailed, words(err)
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		return StatusTimeout, saidTimeout
+		return StatusTimeout, text.AgentTookTooLong()
 	}
-	return StatusCanceled, saidCanceled
+	return StatusCanceled, text.AgentCanceled()
 }
 
 // allowed are the skills of an agent that was asked by name alone: all that the
@@ -127,8 +127,8 @@ func (d *Dispatcher) allowed(to *meshv1.Agent) []string {
 }
 
 // message is what the agent is told.
-func message(threadID, text string, o Order) *a2apb.Message {
-	m := call.Say(text)
+func message(threadID, words string, o Order) *a2apb.Message {
+	m := call.Say(words)
 	m.Role, m.ContextId = a2apb.Role_ROLE_USER, threadID
 	if o.MaxToolCalls > 0 {
 		m.Metadata = &structpb.Struct{Fields: map[string]*structpb.Value{
@@ -326,8 +326,7 @@ func forUser(reason string) bool { return reason == mesh.ReasonApproval || reaso
 
 // reason is why the agent is in that state, as far as it says.
 func reason(last mesh.TaskMoved) string {
-	ext := last.Metadata.GetFields()[mesh.ExtensionURI].GetStructValue().GetFields()
-	return cmp.Or(last.Reason, ext[a2a.KeyReason].GetStringValue())
+	return mesh.ReasonOf(last.Reason, last.Metadata)
 }
 
 // wanted is what an agent of that status waits for. One that does not say what
@@ -348,7 +347,7 @@ func words(err error) string {
 	if d := mesh.DetailOf(err); d != "" {
 		return d
 	}
-	return "The agent could not be asked."
+	return text.AgentNotAsked()
 }
 
 func textOf(parts []*a2apb.Part) string {

@@ -53,3 +53,57 @@ func LeftOut(bytes, all int) string {
 
 // ToolFailed is said where nothing else is known.
 func ToolFailed() string { return Sprintf("The tool failed.") }
+
+// CutByLength ends an answer that a model's limit of length cut off.
+func CutByLength() string {
+	return Sprintf("\n\n[The answer is cut off here, at the model's limit of length. Say \"go on\" for the rest.]")
+}
+
+// CutByFilter ends an answer that a provider's filter cut off.
+func CutByFilter() string {
+	return Sprintf("\n\n[The answer is cut off here, by the content filter of the model's provider.]")
+}
+
+// UnreadableCommand says that a command is not one.
+func UnreadableCommand() string { return Sprintf("The command cannot be read") }
+
+// NoDiscovery says that an agent does not look skills up.
+func NoDiscovery() string {
+	return Sprintf("get_skill is not available to this agent; its skills are listed in its instructions.")
+}
+
+// GiveUseSkill says what use_skill takes.
+func GiveUseSkill() string {
+	return Sprintf(`Give use_skill an object with "skill", a name, and "arguments", an object`)
+}
+
+// GiveGetSkill says what get_skill takes.
+func GiveGetSkill() string {
+	return Sprintf("The arguments domain and search of get_skill must be strings")
+}
+
+// UnknownSkill says that there is no such skill; hint is a sentence or "".
+func UnknownSkill(skill, hint string) string {
+	return Sprintf("Unknown skill '%s'. %sCall get_skill to discover available skills.", skill, hint)
+}
+
+// InvalidArguments says what is wrong with the arguments of a call, and how they
+// should be.
+func InvalidArguments(skill, problems, usage string) string {
+	return Sprintf("Invalid arguments for '%s': %s. %s", skill, problems, usage)
+}
+
+// CallRefused says what a skill itself finds wrong with the arguments.
+func CallRefused(skill, problem string) string {
+	return Sprintf("Invalid arguments for '%s': %s.", skill, problem)
+}
+
+// SkillLate and SkillCanceled say how a call ended of which nobody knows what it did.
+func SkillLate(skill string) string {
+	return Sprintf("Failed to execute '%s': it did not finish in time, and it is unknown whether it had an effect.", skill)
+}
+
+// SkillCanceled is said of a call whose caller went away.
+func SkillCanceled(skill string) string {
+	return Sprintf("Failed to execute '%s': it was canceled, and it is unknown whether it had an effect.", skill)
+}

@@ -1,0 +1,78 @@
+package text
+
+// AgentStopped and AgentLate are how the runtime of an agent ends a run.
+func AgentStopped() string {
+	return Sprintf("The agent was stopped before it finished; send the message again")
+}
+
+// AgentLate is said of a run that is cut when its grant is over.
+func AgentLate() string { return Sprintf("The agent did not finish in time") }
+
+// AgentTookTooLong, AgentCanceled and AgentInterrupted are the results of agents
+// that were asked by another one and did not come to their end.
+func AgentTookTooLong() string { return Sprintf("The agent took too long and was stopped.") }
+
+// AgentCanceled is the result of an agent that was ended.
+func AgentCanceled() string { return Sprintf("The agent was stopped before it was done.") }
+
+// AgentInterrupted is the result of an agent that nobody heard the end of.
+func AgentInterrupted() string {
+	return Sprintf("The agent was interrupted; it is not known what became of its task.")
+}
+
+// AgentNotAsked is said where an agent cannot be asked, and no more is known.
+func AgentNotAsked() string { return Sprintf("The agent could not be asked.") }
+
+// AgentSkipped is the result of an agent that waited for one that failed.
+func AgentSkipped(dependency string) string {
+	return Sprintf("Skipped because dependency '%s' failed.", dependency)
+}
+
+// AgentFailed is the line of an agent that did not complete (S0-090).
+func AgentFailed(agent, result string) string { return Sprintf("Agent '%s' failed: %s", agent, result) }
+
+// ResultsLater says how to get at the result of an agent that has begun.
+func ResultsLater(tool string) string {
+	return Sprintf("The result is not known yet; get it with %s.", tool)
+}
+
+// maxOpen is how many calls a result names.
+const maxOpen = 10
+
+// EffectsUnknown lists calls of which nobody knows whether they had an effect.
+func EffectsUnknown(calls []string) string {
+	return Sprintf("\n\nIt is not known whether these skill calls had an effect. Find out before anything is done again:") + list(calls, maxOpen)
+}
+
+// A Remedy is what can be done about the rest of a result that was too long.
+type Remedy uint8
+
+// The remedies.
+const (
+	SayIfItMatters Remedy = iota
+	NameItAlone
+	AskForLess
+	DispatchForLess
+)
+
+func (r Remedy) words() string {
+	switch r {
+	case NameItAlone:
+		return Sprintf("get them with agent_ids that names this agent alone")
+	case AskForLess:
+		return Sprintf("there is no way to get them: ask the agent for less, or for one part after the other")
+	case DispatchForLess:
+		return Sprintf("there is no way to get them: dispatch an agent for less, or for one part after the other")
+	}
+	return Sprintf("there is no way to get them: if they matter, say so")
+}
+
+// BytesMissing stands for the rest of a result.
+func BytesMissing(bytes, all int, r Remedy) string {
+	return Sprintf("\n[%d of %d bytes are missing here; %s.]", bytes, all, r.words())
+}
+
+// EndMissing stands for what an agent said after there was no more room for it.
+func EndMissing(bytes int, r Remedy) string {
+	return Sprintf("\n[%d bytes that the agent said after this are missing here; %s.]", bytes, r.words())
+}
