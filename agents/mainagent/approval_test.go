@@ -9,6 +9,7 @@ import (
 	"agentmesh/mesh"
 	"agentmesh/mesh/llm"
 	"agentmesh/mesh/llm/scripted"
+	"agentmesh/mesh/text/texttest"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 )
@@ -45,13 +46,13 @@ func TestAnApprovalGoesUpToTheUserAndTheAnswerDown(t *testing.T) {
 				thread := mesh.NewThreadID()
 				s := o.Say(thread, "Mail bob")
 				task := s.TaskID
-				if s.State != input || s.Asked() != question {
+				if s.State != input || !texttest.Is(s.Asked(), question) {
 					t.Fatalf("ended %v, asked %q", s.State, s.Asked())
 				}
 				for i, answer := range tt.answers {
 					same(t, "effects before the user has answered", o.happened())
 					s = o.Say(thread, answer)
-					if again := i < len(tt.answers)-1; again && s.Asked() != strings.Replace(question, "bob", "carol", 1) {
+					if again := i < len(tt.answers)-1; again && !texttest.Is(s.Asked(), strings.Replace(question, "bob", "carol", 1)) {
 						t.Fatalf("asked %q", s.Asked())
 					}
 				}
@@ -65,7 +66,7 @@ func TestAnApprovalGoesUpToTheUserAndTheAnswerDown(t *testing.T) {
 						passedOn(t, name, reqs[len(reqs)-1], "> May I run mail.send?")
 					}
 				}
-				if told := o.told("mail"); !strings.Contains(told, tt.told) {
+				if told := o.told("mail"); !texttest.Has(told, tt.told) {
 					t.Errorf("the model was told %q", told)
 				}
 				for _, end := range o.ends(thread) {
@@ -122,7 +123,7 @@ func TestSeveralApprovalsAreAskedForTogether(t *testing.T) {
 			o.open(o.all())
 			thread := mesh.NewThreadID()
 			s := o.Say(thread, "Clean up")
-			if s.State != input || s.Asked() != bothQuestions {
+			if s.State != input || !texttest.Is(s.Asked(), bothQuestions) {
 				t.Fatalf("ended %v, asked %q", s.State, s.Asked())
 			}
 			same(t, "effects before the user has answered", o.happened(), "tasks.search map[query:now]")
@@ -160,7 +161,7 @@ func TestConsultedAgentsAskTogether(t *testing.T) {
 	o.model("tasks", use("tasks.delete", "id", "t1"), scripted.Say("Deleted."))
 	o.open(o.all())
 	thread := mesh.NewThreadID()
-	if s := o.Say(thread, "Clean up"); s.Asked() != bothQuestions {
+	if s := o.Say(thread, "Clean up"); !texttest.Is(s.Asked(), bothQuestions) {
 		t.Fatalf("ended %v, asked %q", s.State, s.Asked())
 	}
 	if s := o.Say(thread, "no"); s.State != completed || s.Text != "All done." {
@@ -168,7 +169,7 @@ func TestConsultedAgentsAskTogether(t *testing.T) {
 	}
 	same(t, "effects", o.happened())
 	for _, agent := range []string{"mail", "tasks"} {
-		if told := o.told(agent); !strings.Contains(told, "the user did not allow it") {
+		if told := o.told(agent); !texttest.Has(told, "the user did not allow it") {
 			t.Errorf("%s was told %q", agent, told)
 		}
 	}
@@ -184,7 +185,7 @@ func TestAnAgentThatWasStartedAgainGoesOn(t *testing.T) {
 	o.open(agents)
 	stop := o.serve("mail")
 	thread := mesh.NewThreadID()
-	if s := o.Say(thread, "Mail bob"); s.Asked() != question {
+	if s := o.Say(thread, "Mail bob"); !texttest.Is(s.Asked(), question) {
 		t.Fatalf("ended %v, asked %q, heard %q", s.State, s.Asked(), s.Status)
 	}
 	stop()
@@ -206,7 +207,7 @@ func TestATurnThatWaitsIsCanceled(t *testing.T) {
 	o.open(agents)
 	thread := mesh.NewThreadID()
 	s := o.Say(thread, "Mail bob")
-	if s.Asked() != question {
+	if !texttest.Is(s.Asked(), question) {
 		t.Fatalf("asked %q", s.Asked())
 	}
 	if _, err := o.client(thread).CancelTask(o.client(thread).ctx(), &a2apb.CancelTaskRequest{Id: s.TaskID}); err != nil {
@@ -229,7 +230,7 @@ func TestAnotherMessageIsNoAnswer(t *testing.T) {
 	thread := mesh.NewThreadID()
 	c := o.client(thread)
 	first := c.post("", "Mail bob")
-	if _, asked, _ := c.rests(0, first); asked != question {
+	if _, asked, _ := c.rests(0, first); !texttest.Is(asked, question) {
 		t.Fatalf("asked %q", asked)
 	}
 	second := c.post("", "yes")
@@ -261,7 +262,7 @@ func TestAYesToNothingApprovesNothing(t *testing.T) {
 	c.post(task, "ok")
 	o.models["tasks"].Release("go")
 	state, asked, seq := c.rests(seq, task)
-	if state != input || asked != question {
+	if state != input || !texttest.Is(asked, question) {
 		t.Fatalf("ended %v, asked %q", state, asked)
 	}
 	same(t, "effects", o.happened())

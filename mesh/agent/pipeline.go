@@ -146,45 +146,45 @@ type approver struct{ tools *SkillTools }
 const maxAnswered = 400
 
 // Approve implements [skill.Approver].
-func (a approver) Approve(ctx context.Context, s *skill.Skill, call *skill.Call) (skill.Verdict, error) {
+func (a approver) Approve(ctx context.Context, s *skill.Skill, call *skill.Call) (v skill.Verdict, ask string, err error) {
 	if c := a.tools.asked; c != nil && c.Approved && call.ID == runCall && call.Source == c.Source {
-		return skill.Approved, nil
+		return skill.Approved, "", nil
 	}
 	data, err := json.Marshal(call.Args)
 	if err != nil {
-		return skill.Refused, mesh.InvalidField("agent.Approve", "arguments", "have no JSON form")
+		return skill.Refused, "", mesh.InvalidField("agent.Approve", "arguments", "have no JSON form")
 	}
 	record := a.tools.inv.Mesh
 	known, answer, err := record.approval(ctx, call.ID)
 	switch args, question := string(data), skill.Question(s, call); {
 	case err != nil:
-		return skill.Refused, err
+		return skill.Refused, "", err
 	case known == nil || !known.about(s, args, question):
 		_, err := record.Record(ctx, &mesh.Event{Body: mesh.ApprovalAsked{Call: call.ID, Skill: s.Name, Args: args, Text: question, Version: s.Version}})
 		if err != nil {
-			return skill.Refused, mesh.Wrap("agent.Approve", err)
+			return skill.Refused, "", mesh.Wrap("agent.Approve", err)
 		}
-		return skill.Wait, nil
+		return skill.Wait, question, nil
 	case known.settled:
 		return word(known.approved, known.text)
 	case answer == "":
-		return skill.Wait, nil
+		return skill.Wait, known.question, nil
 	}
 	approved := mesh.AnswerOf(answer) == mesh.AnswerYes
 	answer = mesh.Clip(answer, maxAnswered)
 	if _, err := record.Record(ctx, &mesh.Event{Body: mesh.ApprovalSettled{Call: call.ID, Approved: approved, Text: answer}}); err != nil {
-		return skill.Refused, mesh.Wrap("agent.Approve", err)
+		return skill.Refused, "", mesh.Wrap("agent.Approve", err)
 	}
 	return word(approved, answer)
 }
 
 // word is what the user's answer says of the call. What is not a plain yes is
 // told to the model, which may find out what the user wants instead.
-func word(approved bool, answer string) (skill.Verdict, error) {
+func word(approved bool, answer string) (v skill.Verdict, ask string, err error) {
 	if approved {
-		return skill.Approved, nil
+		return skill.Approved, "", nil
 	}
-	return skill.Refused, &mesh.Error{Code: mesh.Denied, Op: "agent.Approve", Reason: mesh.ReasonDeclined,
+	return skill.Refused, "", &mesh.Error{Code: mesh.Denied, Op: "agent.Approve", Reason: mesh.ReasonDeclined,
 		Detail: text.RefusedBy(strings.Join(strings.Fields(answer), " "))}
 }
 

@@ -7,11 +7,13 @@ import (
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/agent"
+	"agentmesh/mesh/text/texttest"
 
 	"google.golang.org/protobuf/types/known/structpb"
 )
 
 func TestQuestionsAreNumberedAndBounded(t *testing.T) {
+	texttest.Fixed(t)
 	const all = "\n\nYour answer counts for all of these."
 	long := strings.Repeat("x", 100<<10)
 	for name, tt := range map[string]struct {

@@ -11,10 +11,12 @@ import (
 	"agentmesh/mesh/edge"
 	"agentmesh/mesh/lease"
 	"agentmesh/mesh/lease/leasetest"
+	"agentmesh/mesh/text/texttest"
 )
 
 // Within the grace turns finish, also those that wait, and nothing new begins.
 func TestCloseLetsTurnsFinishWithinTheGrace(t *testing.T) {
+	texttest.Fixed(t)
 	w := build(t)
 	gate := make(chan struct{})
 	w.agent("main", gated(gate))

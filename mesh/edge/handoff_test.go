@@ -10,6 +10,7 @@ import (
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/edge"
+	"agentmesh/mesh/text/texttest"
 	"agentmesh/mesh/thread"
 	"agentmesh/mesh/threadlog"
 )
@@ -30,6 +31,7 @@ func gives(s *scene) {
 // S4-062, S4-063: a specialist that fails gives the stream back to main, which
 // learns why and explains; the handoff is over.
 func TestMainExplainsWhenTheSpecialistFails(t *testing.T) {
+	texttest.Fixed(t)
 	tests := map[string]struct {
 		play  func(*scene)
 		words string

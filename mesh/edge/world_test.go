@@ -20,12 +20,16 @@ import (
 	"agentmesh/mesh/rpc"
 	"agentmesh/mesh/security/grant"
 	"agentmesh/mesh/store/mem"
+	"agentmesh/mesh/text/texttest"
 	"agentmesh/mesh/thread"
 	"agentmesh/mesh/thread/cache"
 	"agentmesh/mesh/threadlog"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	texttest.FromEnv()
+	goleak.VerifyTestMain(m)
+}
 
 const (
 	submitted = a2apb.TaskState_TASK_STATE_SUBMITTED

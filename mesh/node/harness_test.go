@@ -23,9 +23,11 @@ import (
 	"agentmesh/mesh/edge"
 	"agentmesh/mesh/node"
 	"agentmesh/mesh/rpc"
+	"agentmesh/mesh/text/texttest"
 )
 
 func TestMain(m *testing.M) {
+	texttest.FromEnv()
 	switch os.Getenv(childEnv) {
 	case "":
 		goleak.VerifyTestMain(m)

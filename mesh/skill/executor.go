@@ -62,14 +62,15 @@ type Verdict uint8
 const (
 	Refused Verdict = iota
 	Approved
-	Wait // the user has to be asked, with the text of [Question]
+	Wait // the user has to be asked
 )
 
 // An Approver decides calls of skills that want the user's approval.
 type Approver interface {
-	// Approve returns the verdict without waiting for the user. Of an error
-	// the Detail is told to the model; the call is not made.
-	Approve(ctx context.Context, s *Skill, call *Call) (Verdict, error)
+	// Approve returns the verdict without waiting for the user and, with Wait,
+	// what the user is asked, as it was recorded. Of an error the Detail is told
+	// to the model; the call is not made.
+	Approve(ctx context.Context, s *Skill, call *Call) (v Verdict, ask string, err error)
 }
 
 // A Breaker stops calls to skills that keep failing. It is what [limit.Breaker]
@@ -201,14 +202,13 @@ func (x *Executor) permit(ctx context.Context, s *Skill, call *Call, env *Env) *
 	if x.config.Approver == nil || !s.RequiresApproval && s.Confirm == "" {
 		return nil
 	}
-	verdict, err := x.config.Approver.Approve(ctx, s, call)
+	verdict, ask, err := x.config.Approver.Approve(ctx, s, call)
 	switch {
 	case err != nil:
 		return refused(ctx, env.logger(s.Name), s.Name, err)
 	case verdict == Approved:
 		return nil
 	case verdict == Wait:
-		ask := Question(s, call)
 		return &Result{Status: StatusWaiting, Content: text.WaitsForApproval(s.Name), Ask: ask}
 	}
 	err = &mesh.Error{Code: mesh.Denied, Op: "skill.Execute", Reason: mesh.ReasonDeclined, Detail: text.Refused()}

@@ -76,3 +76,37 @@ func BytesMissing(bytes, all int, r Remedy) string {
 func EndMissing(bytes int, r Remedy) string {
 	return Sprintf("\n[%d bytes that the agent said after this are missing here; %s.]", bytes, r.words())
 }
+
+// AgentUnfinished, AgentForgot, AgentUnreachable, AgentRefused, AgentSentTooMuch
+// and AgentSentNothing are how the task of an agent ends that broke the protocol.
+func AgentUnfinished() string { return Sprintf("The agent stopped without finishing its task.") }
+
+// AgentForgot is said of an agent that lost its task.
+func AgentForgot() string {
+	return Sprintf("The agent does not know the task any more; what became of it is unknown.")
+}
+
+// AgentUnreachable is said where there is no connection.
+func AgentUnreachable() string { return Sprintf("The agent could not be reached.") }
+
+// AgentRefused is said with the agent's reason, or with "".
+func AgentRefused(detail string) string {
+	if detail == "" {
+		return Sprintf("The agent refused the request.")
+	}
+	return Sprintf("The agent refused the request: %s", detail)
+}
+
+// AgentSentTooMuch is said of a message that no event can have.
+func AgentSentTooMuch() string { return Sprintf("The agent sent more than 1 MiB at once.") }
+
+// AgentSentNothing is said of an update without content.
+func AgentSentNothing() string { return Sprintf("The agent sent an empty answer.") }
+
+// Connecting tells the user that another agent takes over.
+func Connecting(agent string) string { return stable("Connecting you with %s...", agent) }
+
+// BackWithMain tells the user that the main agent has the conversation again.
+func BackWithMain(from string) string {
+	return Sprintf("No problem! You are back with the main assistant; %s can be continued later.", from)
+}

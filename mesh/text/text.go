@@ -17,6 +17,7 @@ package text
 
 import (
 	"fmt"
+	"hash/fnv"
 	"math/rand/v2"
 	"regexp"
 	"strings"
@@ -42,8 +43,20 @@ var scrambled atomic.Pointer[scrambler]
 // their data, their line breaks and the marks of lists left where they are. It is
 // for tests alone. The function that it returns ends it.
 func Scramble(seed uint64) (end func()) {
-	before := scrambled.Swap(&scrambler{random: rand.New(rand.NewPCG(seed, seed))})
+	before := scrambled.Swap(&scrambler{seed: seed, random: rand.New(rand.NewPCG(seed, seed))})
 	return func() { scrambled.Store(before) }
+}
+
+// stable is Sprintf for what is written anew whenever a log is read: the same words
+// each time.
+func stable(format string, data ...any) string {
+	s := scrambled.Load()
+	if s == nil {
+		return fmt.Sprintf(format, data...)
+	}
+	h := fnv.New64a()
+	h.Write([]byte(format))
+	return (&scrambler{random: rand.New(rand.NewPCG(s.seed, h.Sum64()))}).sprintf(format, data)
 }
 
 // Scrambled reports whether sentences are random words at present.
@@ -51,6 +64,7 @@ func Scrambled() bool { return scrambled.Load() != nil }
 
 // A scrambler makes sentences of random words.
 type scrambler struct {
+	seed   uint64
 	mu     sync.Mutex
 	random *rand.Rand
 }

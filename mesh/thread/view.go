@@ -8,6 +8,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"agentmesh/mesh"
+	catalogue "agentmesh/mesh/text"
 )
 
 // A View turns the events of a thread into what the user of one task is told:
@@ -171,7 +172,7 @@ func (v *View) handoff(e *mesh.Event, b mesh.HandoffStarted) *a2apb.StreamRespon
 	if name == "" {
 		name = b.To
 	}
-	return v.status(e, a2apb.TaskState_TASK_STATE_WORKING, v.say(e, "Connecting you with "+name+"..."), nil,
+	return v.status(e, a2apb.TaskState_TASK_STATE_WORKING, v.say(e, catalogue.Connecting(name)), nil,
 		"agent", b.From, "handoff", map[string]any{
 			"type": "handoff", "thread_id": v.ctx, "seq": float64(e.Seq),
 			"source_agent_id": b.From, "target_agent_id": b.To, "target_agent_name": name,

@@ -20,7 +20,7 @@ var layers = map[string]layer{
 	"mesh/text": {1, nil},
 
 	// One concern each, over the nouns.
-	"mesh/thread":             {2, []string{"mesh"}},
+	"mesh/thread":             {2, []string{"mesh", "mesh/text"}},
 	"mesh/threadlog/eventpb":  {2, []string{"gen/mesh/v1", "mesh"}},
 	"mesh/threadlog":          {2, []string{"mesh", "mesh/threadlog/eventpb"}},
 	"mesh/threadlog/memindex": {2, []string{"mesh", "mesh/threadlog"}},
@@ -173,7 +173,7 @@ var fences = map[string]fence{
 	"github.com/a2aproject/a2a-go/a2asrv":    {},
 	// For tests and for the suites that tests run.
 	"github.com/google/go-cmp": {tests: true, homes: []string{
-		"mesh/threadlog/logtest", "mesh/lease/leasetest", "mesh/state/statetest", "mesh/skill/skilltest",
+		"mesh/threadlog/logtest", "mesh/lease/leasetest", "mesh/state/statetest", "mesh/skill/skilltest", "mesh/text/texttest",
 	}},
 	"github.com/rogpeppe/go-internal": {tests: true},
 	"go.uber.org/goleak":              {tests: true},

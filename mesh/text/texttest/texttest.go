@@ -4,10 +4,13 @@ package texttest
 
 import (
 	"os"
+	"strings"
 	"testing"
 	"time"
 
 	"agentmesh/mesh/text"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // Mode is the environment variable that asks for random words, by the value
@@ -32,4 +35,32 @@ func Fixed(t testing.TB) {
 	if Random() {
 		t.Skip("about wording")
 	}
+}
+
+// Is reports whether a text is the wanted one, Has whether it has a part, and Diff
+// how it differs. Of random words only the lists are compared, which are data.
+func Is(got, want string) bool { return got == want || Random() && got != "" && lists(got, want) }
+
+// Has is like Is for a part of a text.
+func Has(got, part string) bool {
+	return strings.Contains(got, part) || Random() && got != "" && lists(got, part)
+}
+
+// Diff is like Is, for reading.
+func Diff(want, got string) string {
+	if Is(got, want) {
+		return ""
+	}
+	return cmp.Diff(want, got)
+}
+
+// lists reports whether the text has all items of the lists of the other one.
+func lists(got, want string) bool {
+	for line := range strings.Lines(want) {
+		item, _, _ := strings.Cut(strings.TrimSpace(line), " (not ") // what is not begun has words of its own
+		if strings.HasPrefix(item, "- ") && !strings.HasPrefix(item, "- and ") && !strings.Contains(got, item) {
+			return false
+		}
+	}
+	return true
 }
