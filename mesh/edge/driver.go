@@ -2,7 +2,6 @@ package edge
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -12,6 +11,7 @@ import (
 	"agentmesh/mesh"
 	"agentmesh/mesh/call"
 	"agentmesh/mesh/lease"
+	"agentmesh/mesh/text"
 	"agentmesh/mesh/thread"
 	"agentmesh/mesh/thread/cache"
 )
@@ -73,7 +73,7 @@ func (d *driver) run(ctx context.Context) {
 func (d *driver) park(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), d.CancelGrace)
 	defer cancel()
-	_, err := d.interrupt(ctx, d.key, wasStopped)
+	_, err := d.interrupt(ctx, d.key, text.MeshStopped())
 	return err
 }
 
@@ -124,11 +124,9 @@ func (d *driver) drive(ctx context.Context, turn mesh.ExecutionID) error {
 const maxHops = 9
 
 const (
-	reasonHops   = "TOO_MANY_HANDOFFS"
-	reasonLog    = "LOG_UNAVAILABLE"
-	reasonLong   = "MESSAGE_TOO_LONG"
-	wasStopped   = "The mesh was stopped while this was running"
-	stoppedWords = wasStopped + "; send the message again."
+	reasonHops = "TOO_MANY_HANDOFFS"
+	reasonLog  = "LOG_UNAVAILABLE"
+	reasonLong = "MESSAGE_TOO_LONG"
 )
 
 func failure(reason, words string) mesh.TaskMoved {
@@ -180,7 +178,7 @@ func (d *driver) follow(ctx context.Context, turn mesh.ExecutionID, l *leg, out 
 		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), d.CancelGrace)
 		defer cancel()
 		if out.kind != legOver || failedIn(out.last.State) {
-			out = outcome{kind: legOver, last: failure(mesh.ReasonInterrupted, stoppedWords), unsaved: out.unsaved}
+			out = outcome{kind: legOver, last: failure(mesh.ReasonInterrupted, text.SendAgain(text.MeshStopped())), unsaved: out.unsaved}
 			stopped = true
 		}
 	}
@@ -202,7 +200,7 @@ func (d *driver) follow(ctx context.Context, turn mesh.ExecutionID, l *leg, out 
 		}
 		var words mesh.TaskMoved
 		if next, words = d.whither(s, t, l, out); stopped && next == nil {
-			if words, err = d.cutOff(ctx, d.key, s, turn, wasStopped); err != nil {
+			if words, err = d.cutOff(ctx, d.key, s, turn, text.MeshStopped()); err != nil {
 				return cache.Decision{}, err
 			}
 		}
@@ -283,12 +281,12 @@ func (d *driver) whither(s *thread.State, t *thread.Execution, l *leg, out outco
 	next := &leg{turn: t.ID, user: t.User, hops: l.hops}
 	switch {
 	case t.Canceled:
-		return nil, mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_CANCELED, Message: call.Say("Canceled.")}
+		return nil, mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_CANCELED, Message: call.Say(text.Canceled())}
 	case out.kind == legOver && (out.last.Reason == mesh.ReasonInterrupted || l.from == 0):
 		// A leg that could not even be logged will not be when it is tried again.
 		return nil, out.last
 	case h != nil && (h.Seq > l.from || h.Ended > l.from) && l.hops >= maxHops:
-		return nil, failure(reasonHops, "The agents kept handing over to each other; the task was stopped.")
+		return nil, failure(reasonHops, text.TooManyHandoffs())
 	case h != nil && h.Turn == t.ID && h.Seq > l.from && h.Active():
 		next.hops++
 		next.start(d.key.ID, h.To, mesh.KindHandoff, len(t.Legs))
@@ -313,7 +311,7 @@ func (d *driver) whither(s *thread.State, t *thread.Execution, l *leg, out outco
 		next.start(d.key.ID, s.ActiveAgent(d.home(t.Agent)), legKind(s), len(t.Legs))
 		return next, mesh.TaskMoved{}
 	case out.kind == legLost:
-		return nil, failure(mesh.ReasonIllegal, "The conversation changed hands in a way that cannot be followed; send the message again.")
+		return nil, failure(mesh.ReasonIllegal, text.LostTrack())
 	}
 	return nil, mesh.TaskMoved{State: out.last.State, Message: out.last.Message, Reason: out.last.Reason, Metadata: out.last.Metadata}
 }
@@ -333,10 +331,10 @@ func failedIn(s mesh.TaskState) bool {
 func reasonWords(agent string, m mesh.TaskMoved) string {
 	for _, p := range m.Message.GetParts() {
 		if t := p.GetText(); t != "" {
-			return fmt.Sprintf("%s could not go on: %s", agent, t)
+			return text.CouldNotGoOn(agent, t)
 		}
 	}
-	return agent + " could not go on."
+	return text.CouldNotGoOn(agent, "")
 }
 
 // A watch tells the driver of decisions that others make about its turn.

@@ -2,7 +2,6 @@ package edge
 
 import (
 	"context"
-	"fmt"
 	"strconv"
 	"strings"
 	"sync"
@@ -13,6 +12,7 @@ import (
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/call"
+	"agentmesh/mesh/text"
 	"agentmesh/mesh/thread"
 	"agentmesh/mesh/thread/cache"
 	"agentmesh/mesh/threadlog"
@@ -40,11 +40,10 @@ const relayQueue = 256
 // runLeg logs the leg, opens the agent's stream and logs what comes back.
 func (d *driver) runLeg(ctx context.Context, l *leg, w *watch) outcome {
 	if l.orphan {
-		return outcome{last: failure(mesh.ReasonInterrupted, "The task was cut off; send the message again.")}
+		return outcome{last: failure(mesh.ReasonInterrupted, text.CutOffAgain())}
 	}
 	if n := proto.Size(l.message); n > maxLeg {
-		return outcome{last: failure(reasonLong, fmt.Sprintf("Your messages have %d bytes together, and an agent can be given %d at once; "+
-			"send less, or a part with a url.", n, maxLeg))}
+		return outcome{last: failure(reasonLong, text.MessagesTooLong(n, maxLeg))}
 	}
 	to, unreachable := d.connect(d.key.Tenant, l.exec.Agent)
 	if !l.resumed && unreachable == nil {
@@ -58,7 +57,7 @@ func (d *driver) runLeg(ctx context.Context, l *leg, w *watch) outcome {
 		return outcome{last: mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_CANCELED}}
 	}
 	if unreachable != nil {
-		words := l.exec.Agent + " is not available right now; try again later."
+		words := text.AgentNotAvailable(l.exec.Agent)
 		if detail := mesh.DetailOf(unreachable); detail != "" {
 			words = detail
 		}
@@ -82,7 +81,7 @@ func (d *driver) runLeg(ctx context.Context, l *leg, w *watch) outcome {
 }
 
 func unlogged() mesh.TaskMoved {
-	return failure(reasonLog, "The conversation could not be written to; try again.")
+	return failure(reasonLog, text.NotLogged())
 }
 
 // announce logs the leg before it starts, unless the user wants the turn to
@@ -167,7 +166,7 @@ func (r *relay) run(ctx, stream context.Context, w *watch) outcome {
 			return r.over(ctx, mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_CANCELED})
 		case <-ctx.Done():
 			r.tell(ctx)
-			return r.over(ctx, failure(mesh.ReasonInterrupted, stoppedWords))
+			return r.over(ctx, failure(mesh.ReasonInterrupted, text.SendAgain(text.MeshStopped())))
 		}
 	}
 }
@@ -176,11 +175,11 @@ func (r *relay) run(ctx, stream context.Context, w *watch) outcome {
 func (r *relay) silent(stream context.Context) mesh.TaskMoved {
 	switch {
 	case mesh.IsCode(context.Cause(stream), mesh.Timeout):
-		return failure(mesh.ReasonTimeout, "The agent took too long and was stopped.")
+		return failure(mesh.ReasonTimeout, text.AgentTookTooLong())
 	case stream.Err() == nil && r.waits != nil: // it will go on when the user says so
 		return *r.waits
 	}
-	return failure(mesh.ReasonInterrupted, "The task was cut off.")
+	return failure(mesh.ReasonInterrupted, text.CutOff())
 }
 
 // over ends the call and waits for its reader. An agent that took too long may

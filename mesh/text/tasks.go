@@ -1,5 +1,7 @@
 package text
 
+import "strings"
+
 // AgentStopped and AgentLate are how the runtime of an agent ends a run.
 func AgentStopped() string {
 	return Sprintf("The agent was stopped before it finished; send the message again")
@@ -110,3 +112,98 @@ func Connecting(agent string) string { return stable("Connecting you with %s..."
 func BackWithMain(from string) string {
 	return Sprintf("No problem! You are back with the main assistant; %s can be continued later.", from)
 }
+
+// MeshStopped and MeshRestarted are what interrupted a task, as a clause.
+func MeshStopped() string { return Sprintf("The mesh was stopped while this was running") }
+
+// MeshRestarted is said when a node finds tasks of its own from before.
+func MeshRestarted() string { return Sprintf("The mesh was restarted while this was running") }
+
+// SendAgain ends a clause where a task had no effect.
+func SendAgain(what string) string { return what + Sprintf("; send the message again.") }
+
+// Fates are the skill calls of a task that was interrupted.
+type Fates struct {
+	Done, Failed, Unknown []string
+	Others                int // that came back, and are not named
+}
+
+// Interrupted tells the user what happened, what became of the calls, and what to
+// do. What happened is a clause.
+func Interrupted(what string, f Fates) string {
+	if len(f.Done)+len(f.Failed)+len(f.Unknown)+f.Others == 0 {
+		return SendAgain(what)
+	}
+	said, remedy := what+".", Sprintf("Ask only for what is missing")
+	if len(f.Done) > 0 {
+		said += Sprintf(" Done before that: %s.", named(f.Done))
+	} else if f.Others > 0 {
+		said += Sprintf(" Skills had been called and had come back before that.")
+	}
+	if len(f.Failed) > 0 {
+		said += Sprintf(" Failed before that: %s.", named(f.Failed))
+	}
+	if len(f.Unknown) > 0 {
+		said += Sprintf(" It is not known whether this had its effect: %s.", named(f.Unknown))
+		remedy = Sprintf("Find that out, and then ask only for what is missing")
+	}
+	return said + " " + remedy + Sprintf(": the same message again could have its effects twice.")
+}
+
+// maxNamed bounds the calls that a sentence names.
+const maxNamed = 8
+
+func named(calls []string) string {
+	said := strings.Join(calls[:min(len(calls), maxNamed)], "; ")
+	if more := len(calls) - maxNamed; more > 0 {
+		said += Sprintf("; and %d more", more)
+	}
+	return said
+}
+
+// CutOff is how a task ends whose agent is gone.
+func CutOff() string { return Sprintf("The task was cut off.") }
+
+// CutOffAgain is how a task ends that cannot be gone on with.
+func CutOffAgain() string { return Sprintf("The task was cut off; send the message again.") }
+
+// MessagesTooLong says that messages are more than an agent can be given.
+func MessagesTooLong(bytes, most int) string {
+	return Sprintf("Your messages have %d bytes together, and an agent can be given %d at once; send less, or a part with a url.", bytes, most)
+}
+
+// AgentNotAvailable is said of an agent that cannot be connected with.
+func AgentNotAvailable(agent string) string {
+	return Sprintf("%s is not available right now; try again later.", agent)
+}
+
+// NotLogged is how a task ends that cannot be written down.
+func NotLogged() string {
+	return Sprintf("The conversation could not be written to; try again.")
+}
+
+// TooManyHandoffs is how a task ends that agents hand to each other.
+func TooManyHandoffs() string {
+	return Sprintf("The agents kept handing over to each other; the task was stopped.")
+}
+
+// LostTrack is how a task ends whose conversation changed hands unseen.
+func LostTrack() string {
+	return Sprintf("The conversation changed hands in a way that cannot be followed; send the message again.")
+}
+
+// CouldNotGoOn is what came of a handoff to an agent that failed, with its words or "".
+func CouldNotGoOn(agent, words string) string {
+	if words == "" {
+		return Sprintf("%s could not go on.", agent)
+	}
+	return Sprintf("%s could not go on: %s", agent, words)
+}
+
+// Returned tells an agent that control comes back to it, and what came of it.
+func Returned(from, outcome, result string) string {
+	return Sprintf("Control returns from %s (%s). %s", from, outcome, result)
+}
+
+// Canceled is how a task ends that its user canceled.
+func Canceled() string { return Sprintf("Canceled.") }
