@@ -54,7 +54,7 @@ func TestATranscriptHasTheToolTracesOfTheAgentItself(t *testing.T) {
 		{Role: llm.RoleUser, Text: "what is due?"},
 		{Role: llm.RoleAssistant, Text: "Let me look.", Tools: []mesh.ToolUse{search, create}},
 		{Role: llm.RoleTool, Text: "one task", ToolID: "a", Name: "use_skill"},
-		{Role: llm.RoleTool, Text: "The call was interrupted; it is not known whether it had an effect.", ToolID: "b", Name: "use_skill", Failed: true},
+		{Role: llm.RoleTool, Text: "The call was interrupted; it is not known whether it had an effect.", ToolID: "b", Name: "use_skill", Failed: true, Cause: mesh.CauseInterrupted},
 		{Role: llm.RoleAssistant, Text: "One task is due."},
 		{Role: llm.RoleUser, Text: "write a skill"},
 		{Role: llm.RoleAssistant, Text: "Let us build.", Name: "builder"},
