@@ -2,11 +2,13 @@ package mainagent_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
 	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
+	"agentmesh/mesh/a2a"
 	"agentmesh/mesh/llm"
 	"agentmesh/mesh/llm/scripted"
 	"agentmesh/mesh/text/texttest"
@@ -164,6 +166,24 @@ func TestConsultedAgentsAskTogether(t *testing.T) {
 	if s := o.Say(thread, "Clean up"); !texttest.Is(s.Asked(), bothQuestions) {
 		t.Fatalf("ended %v, asked %q", s.State, s.Asked())
 	}
+	// finding C8: the turn's status says which calls it asks about.
+	var recorded, asked []string
+	for _, e := range o.Events(thread) {
+		switch b := e.Body.(type) {
+		case mesh.ApprovalAsked:
+			recorded = append(recorded, fmt.Sprint(e.Execution, " ", b.Call, " ", b.Text))
+		case mesh.TaskMoved:
+			questions, _ := mesh.Asks(b.Metadata)
+			for _, q := range questions {
+				if b.State == input && mesh.Shown(a2a.TextOf(b.Message), b.Metadata, q) && e.Actor == "node" {
+					asked = append(asked, fmt.Sprint(q.Execution, " ", q.Call, " ", q.Text))
+				}
+			}
+		}
+	}
+	slices.Sort(recorded)
+	slices.Sort(asked)
+	same(t, "asked", asked, recorded...)
 	if s := o.Say(thread, "no"); s.State != completed || s.Text != "All done." {
 		t.Errorf("ended %v: %q", s.State, s.Status)
 	}

@@ -108,6 +108,9 @@ func AgentSentNothing() string { return Sprintf("The agent sent an empty answer.
 // Connecting tells the user that another agent takes over.
 func Connecting(agent string) string { return stable("Connecting you with %s...", agent) }
 
+// Returning tells the user that the main agent takes over again.
+func Returning() string { return stable("Returning you to the main assistant.") }
+
 // BackWithMain tells the user that the main agent has the conversation again.
 func BackWithMain(from string) string {
 	return Sprintf("No problem! You are back with the main assistant; %s can be continued later.", from)

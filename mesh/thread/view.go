@@ -183,7 +183,7 @@ func (v *View) handoff(e *mesh.Event, b mesh.HandoffStarted) *a2apb.StreamRespon
 }
 
 func (v *View) handoffReturn(e *mesh.Event, b mesh.HandoffEnded, from string) *a2apb.StreamResponse {
-	return v.status(e, a2apb.TaskState_TASK_STATE_WORKING, v.say(e, "Returning you to the main assistant."), nil,
+	return v.status(e, a2apb.TaskState_TASK_STATE_WORKING, v.say(e, catalogue.Returning()), nil,
 		"agent", from, "handoff_return", map[string]any{
 			"type": "handoff_return", "thread_id": v.ctx, "seq": float64(b.Started),
 			"source_agent_id": from, "outcome": string(b.Outcome), "summary": b.Summary, "by": b.By,
