@@ -2,15 +2,14 @@ package turn
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/call"
+	"agentmesh/mesh/text"
 	"agentmesh/mesh/thread"
 	"agentmesh/mesh/thread/cache"
 )
@@ -54,32 +53,24 @@ func (r *Runner) takeOver(ctx context.Context, key mesh.ThreadKey, which func(*t
 	if err != nil {
 		return 0, err
 	}
-	n, err := (&driver{Runner: r, key: key}).interrupt(ctx, wasRestarted, which)
+	n, err := (&driver{Runner: r, key: key}).interrupt(ctx, text.MeshRestarted(), which)
 	if failed := r.Leases.Release(context.WithoutCancel(ctx), l); err == nil {
 		err = failed
 	}
 	return n, err
 }
 
-// callOutcomes are what became of the skill calls of a turn that was cut, each call
-// in short.
-type callOutcomes struct {
-	done, failed, unknown []string
-	// others counts calls that came back, of which no more is known.
-	others int
-}
-
 // cut is how a turn ends that was interrupted, by what the state has of it. What
 // happened is a clause for the user.
 func cut(s *thread.State, turn mesh.ExecutionID, what string) mesh.TaskMoved {
-	var f callOutcomes
+	var f text.CallOutcomes
 	for _, x := range s.Executions() {
 		if t := s.TurnOf(x.ID); t != nil && t.ID == turn {
-			f.unknown = append(f.unknown, slices.Compact(slices.Sorted(maps.Values(x.Unsettled)))...)
-			f.others += x.SkillCalls - len(x.Unsettled)
+			f.Unknown = append(f.Unknown, slices.Compact(slices.Sorted(maps.Values(x.Unsettled)))...)
+			f.Others += x.SkillCalls - len(x.Unsettled)
 		}
 	}
-	return call.Failure(mesh.ReasonInterrupted, f.text(what))
+	return call.Failure(mesh.ReasonInterrupted, text.Interrupted(what, f))
 }
 
 // cutOff is how a turn ends that was interrupted. What happened is a clause for the
@@ -104,53 +95,21 @@ func (d *driver) cutOff(ctx context.Context, s *thread.State, turn mesh.Executio
 			break
 		}
 	}
-	var f callOutcomes
+	var f text.CallOutcomes
 	for _, c := range thread.SkillCalls(events) {
 		if c.Turn != turn {
 			continue
 		}
 		switch c.Status {
 		case thread.CallCompleted:
-			f.done = append(f.done, mesh.CallSummary(c.Skill, c.Args))
+			f.Done = append(f.Done, mesh.CallSummary(c.Skill, c.Args))
 		case thread.CallFailed:
-			f.failed = append(f.failed, mesh.CallSummary(c.Skill, c.Args))
+			f.Failed = append(f.Failed, mesh.CallSummary(c.Skill, c.Args))
 		default:
-			f.unknown = append(f.unknown, mesh.CallSummary(c.Skill, c.Args))
+			f.Unknown = append(f.Unknown, mesh.CallSummary(c.Skill, c.Args))
 		}
 	}
-	return call.Failure(mesh.ReasonInterrupted, f.text(what)), nil
-}
-
-// text tells the user what happened, what became of the calls, and what to do.
-func (f callOutcomes) text(what string) string {
-	if len(f.done)+len(f.failed)+len(f.unknown)+f.others == 0 {
-		return what + "; send the message again."
-	}
-	text, remedy := what+".", "Ask only for what is missing"
-	if len(f.done) > 0 {
-		text += " Done before that: " + listed(f.done) + "."
-	} else if f.others > 0 {
-		text += " Skills had been called and had come back before that."
-	}
-	if len(f.failed) > 0 {
-		text += " Failed before that: " + listed(f.failed) + "."
-	}
-	if len(f.unknown) > 0 {
-		text += " It is not known whether this had its effect: " + listed(f.unknown) + "."
-		remedy = "Find that out, and then ask only for what is missing"
-	}
-	return text + " " + remedy + ": the same message again could have its effects twice."
-}
-
-// maxNamed bounds the calls that a list names.
-const maxNamed = 8
-
-func listed(calls []string) string {
-	text := strings.Join(calls[:min(len(calls), maxNamed)], "; ")
-	if more := len(calls) - maxNamed; more > 0 {
-		text += fmt.Sprintf("; and %d more", more)
-	}
-	return text
+	return call.Failure(mesh.ReasonInterrupted, text.Interrupted(what, f)), nil
 }
 
 // interrupt ends those unfinished turns of the thread that were begun under an
