@@ -12,6 +12,7 @@ import (
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/edge"
+	"agentmesh/mesh/text/texttest"
 	"agentmesh/mesh/thread"
 	"agentmesh/mesh/thread/cache"
 )
@@ -31,6 +32,7 @@ func (w *world) mustCancel(id string) {
 
 // A running agent is told, and has the last word about its own output.
 func TestCancelTellsTheRunningAgentAndEndsTheTask(t *testing.T) {
+	texttest.Fixed(t)
 	for name, opts := range map[string][]as{"of the mesh": nil, "with task ids of its own": {foreign}} {
 		t.Run(name, func(t *testing.T) {
 			w := build(t)

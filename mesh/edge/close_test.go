@@ -54,6 +54,7 @@ func TestCloseLetsTurnsFinishWithinTheGrace(t *testing.T) {
 // After the grace what runs or waits its turn is settled as interrupted, what
 // waits for its user is kept, and the agents are told.
 func TestCloseSettlesWhatDoesNotFinish(t *testing.T) {
+	texttest.Fixed(t)
 	w := build(t)
 	main := w.agent("main", dispatcher(nil))
 	asking := w.thread
