@@ -2,15 +2,10 @@ package turn
 
 import (
 	"context"
-	"fmt"
-	"maps"
-	"slices"
-	"strings"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 
 	"agentmesh/mesh"
-	"agentmesh/mesh/call"
 	"agentmesh/mesh/thread"
 	"agentmesh/mesh/thread/cache"
 )
@@ -61,104 +56,12 @@ func (r *Runner) takeOver(ctx context.Context, key mesh.ThreadKey, which func(*t
 	return n, err
 }
 
-// callOutcomes are what became of the skill calls of a turn that was cut, each call
-// in short.
-type callOutcomes struct {
-	done, failed, unknown []string
-	// others counts calls that came back, of which no more is known.
-	others int
-}
-
-// cut is how a turn ends that was interrupted, by what the state has of it. What
-// happened is a clause for the user.
-func cut(s *thread.State, turn mesh.ExecutionID, what string) mesh.TaskMoved {
-	var f callOutcomes
-	for _, x := range s.Executions() {
-		if t := s.TurnOf(x.ID); t != nil && t.ID == turn {
-			f.unknown = append(f.unknown, slices.Compact(slices.Sorted(maps.Values(x.Unsettled)))...)
-			f.others += x.SkillCalls - len(x.Unsettled)
-		}
-	}
-	return call.Failure(mesh.ReasonInterrupted, f.text(what))
-}
-
-// cutOff is how a turn ends that was interrupted. What happened is a clause for the
-// user, who is told too what was done and what may have had its effect: to send
-// the same message again could have it twice.
-func (d *driver) cutOff(ctx context.Context, s *thread.State, turn mesh.ExecutionID, what string) (mesh.TaskMoved, error) {
-	called := func(x *thread.Execution) bool {
-		t := s.TurnOf(x.ID)
-		return x.SkillCalls > 0 && t != nil && t.ID == turn
-	}
-	if !slices.ContainsFunc(s.Executions(), called) {
-		return cut(s, turn, what), nil
-	}
-	const page = 1024
-	var events []*mesh.Event
-	for {
-		more, err := d.Log.Read(ctx, d.key, mesh.Seq(len(events)), page)
-		if err != nil {
-			return mesh.TaskMoved{}, mesh.Wrap("turn.cutOff", err)
-		}
-		if events = append(events, more...); len(more) < page {
-			break
-		}
-	}
-	var f callOutcomes
-	for _, c := range thread.SkillCalls(events) {
-		if c.Turn != turn {
-			continue
-		}
-		switch c.Status {
-		case thread.CallCompleted:
-			f.done = append(f.done, mesh.CallSummary(c.Skill, c.Args))
-		case thread.CallFailed:
-			f.failed = append(f.failed, mesh.CallSummary(c.Skill, c.Args))
-		default:
-			f.unknown = append(f.unknown, mesh.CallSummary(c.Skill, c.Args))
-		}
-	}
-	return call.Failure(mesh.ReasonInterrupted, f.text(what)), nil
-}
-
-// text tells the user what happened, what became of the calls, and what to do.
-func (f callOutcomes) text(what string) string {
-	if len(f.done)+len(f.failed)+len(f.unknown)+f.others == 0 {
-		return what + "; send the message again."
-	}
-	text, remedy := what+".", "Ask only for what is missing"
-	if len(f.done) > 0 {
-		text += " Done before that: " + listed(f.done) + "."
-	} else if f.others > 0 {
-		text += " Skills had been called and had come back before that."
-	}
-	if len(f.failed) > 0 {
-		text += " Failed before that: " + listed(f.failed) + "."
-	}
-	if len(f.unknown) > 0 {
-		text += " It is not known whether this had its effect: " + listed(f.unknown) + "."
-		remedy = "Find that out, and then ask only for what is missing"
-	}
-	return text + " " + remedy + ": the same message again could have its effects twice."
-}
-
-// maxNamed bounds the calls that a list names.
-const maxNamed = 8
-
-func listed(calls []string) string {
-	text := strings.Join(calls[:min(len(calls), maxNamed)], "; ")
-	if more := len(calls) - maxNamed; more > 0 {
-		text += fmt.Sprintf("; and %d more", more)
-	}
-	return text
-}
-
 // interrupt ends those unfinished turns of the thread that were begun under an
 // earlier claim, or whose driver stops, and says what happened, in a clause for the
 // user. It returns how many.
 func (d *driver) interrupt(ctx context.Context, what string, which func(*thread.State, *thread.Execution) bool) (int, error) {
 	n := 0
-	err := d.decide(ctx, func(s *thread.State, dec *cache.Decision) error {
+	err := d.decideEnd(ctx, func(s *thread.State, dec *cache.Decision, called calls) error {
 		n = 0
 		rest := false // something is left to do
 		for _, t := range s.Turns() {
@@ -174,7 +77,7 @@ func (d *driver) interrupt(ctx context.Context, what string, which func(*thread.
 				dec.Events = append(dec.Events, d.event(x.Parent, "node", mesh.DispatchSettled{
 					Child: x.ID, State: a2apb.TaskState_TASK_STATE_FAILED, Reason: mesh.ReasonInterrupted}))
 			}
-			end, err := d.cutOff(ctx, s, t.ID, what)
+			end, err := called.cutOff(s, t.ID, what)
 			if err != nil {
 				return err
 			}

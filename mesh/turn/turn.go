@@ -102,7 +102,7 @@ func orDefault[T comparable](v, def T) T {
 type Runner struct {
 	Config
 
-	turns context.Context // of all drivers; ends in Close when the grace is over
+	turns context.Context //nolint:containedctx // of all drivers; ends in Close when the grace is over
 	cut   context.CancelCauseFunc
 	wg    sync.WaitGroup
 
