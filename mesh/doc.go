@@ -15,8 +15,8 @@
 // The agent runs in the agent runtime (package agent), in this process or in another
 // one. It sees the mesh only through the mesh.v1 services (package api), under the
 // [Grant] that the node issued for its execution. It may call skills (package skill),
-// each announced in the log before it happens ([SkillCalled]), where the node counts
-// it (package limit); dispatch other agents (package dispatch), which are called the
+// each announced in the log before it happens ([SkillCalled]), where it is counted
+// (packages admission and limit); dispatch other agents (package dispatch), which are called the
 // same way; or start a handoff (package handoff), upon which the turn goes on with the
 // target's stream in the same task of the user. A call that needs the user's word
 // ([ApprovalAsked]) leaves the task waiting, and happens after the next message.

@@ -53,11 +53,13 @@ const ThreadScope Scope = ""
 // ScopeOf returns the scope of the event's decision; false for facts.
 // ThreadClaimed has none: it is ordered by its epoch.
 func ScopeOf(e *Event) (Scope, bool) {
-	switch e.Body.(type) {
+	switch b := e.Body.(type) {
 	case TaskOpened, HandoffStarted, HandoffEnded:
 		return ThreadScope, true
 	case TaskMoved, DispatchIssued:
 		return Scope(e.Execution), true
+	case DispatchSettled:
+		return Scope(b.Child), true
 	}
 	return "", false
 }
@@ -143,14 +145,6 @@ type (
 		Finish string // the provider's finish reason
 	}
 
-	// DispatchSettled settles a DispatchIssued of the same execution.
-	DispatchSettled struct {
-		Child  ExecutionID
-		State  TaskState // terminal
-		Result string    // the child's text, at most MaxResult bytes
-		Reason string    // why it failed, for people
-	}
-
 	// StateNoted keeps an agent's own workflow state in the thread.
 	StateNoted struct {
 		Agent string
@@ -201,6 +195,15 @@ type (
 	DispatchIssued struct {
 		Child   Execution
 		Message *a2apb.Message
+	}
+
+	// DispatchSettled settles a DispatchIssued of the same execution. Its scope is
+	// the child's: nothing is said by an execution that was settled.
+	DispatchSettled struct {
+		Child  ExecutionID
+		State  TaskState // terminal
+		Result string    // the child's text, at most MaxResult bytes
+		Reason string    // why it failed, for people
 	}
 
 	// HandoffStarted gives the user's stream to another agent.
@@ -349,12 +352,13 @@ func (HandoffStarted) isBody()   {}
 func (HandoffEnded) isBody()     {}
 func (Foreign) isBody()          {}
 
-func (ThreadClaimed) isDecision()  {}
-func (TaskOpened) isDecision()     {}
-func (TaskMoved) isDecision()      {}
-func (DispatchIssued) isDecision() {}
-func (HandoffStarted) isDecision() {}
-func (HandoffEnded) isDecision()   {}
+func (ThreadClaimed) isDecision()   {}
+func (TaskOpened) isDecision()      {}
+func (TaskMoved) isDecision()       {}
+func (DispatchIssued) isDecision()  {}
+func (DispatchSettled) isDecision() {}
+func (HandoffStarted) isDecision()  {}
+func (HandoffEnded) isDecision()    {}
 
 // Terminal reports whether no state follows s (A2A v1.0 §4.1.3).
 func Terminal(s TaskState) bool {

@@ -89,7 +89,7 @@ func (a *app) threadsShowCommand() *cobra.Command {
 				return printJSON(a, resp.GetThread())
 			}
 			a.printf("%s\n", threadHead(resp.GetThread()))
-			t := newTranscript()
+			t := new(transcript)
 			for ev, err := range c.events(ctx, thread) {
 				if err != nil {
 					return err

@@ -14,77 +14,91 @@ import (
 
 	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
+	fold "agentmesh/mesh/thread"
+	"agentmesh/mesh/threadlog/eventpb"
 )
 
 // A transcript turns a thread's log into a conversation to read: what the user
 // and the agents that had the stream said, and in a line each what others did.
 type transcript struct {
-	// work has an entry for each execution that was opened.
-	work map[string]*meshv1.Execution
-	// leg is the agent that has the stream, and asked the skills of the calls that
-	// wait for the user's word, by execution and call.
-	leg     string
-	asked   map[[2]string]string
-	said    strings.Builder
-	speaker string
-	midline bool
+	conversation fold.Transcript
+	state        fold.State // before the event that is added
+	speaker      string
+	midline      bool
 }
 
-func newTranscript() *transcript {
-	return &transcript{work: map[string]*meshv1.Execution{}, asked: map[[2]string]string{}}
+// decoded is the event; of a kind to come, or without a body, one that says nothing.
+func decoded(p *meshv1.Event) *mesh.Event {
+	e, err := eventpb.EventFromProto(p)
+	if err != nil {
+		e = &mesh.Event{Seq: mesh.Seq(p.GetSeq()), Time: p.GetTime().AsTime(), Execution: mesh.ExecutionID(p.GetExecutionId()), Actor: p.GetActor(), Body: mesh.Foreign{}}
+	}
+	return e
 }
 
 // add returns what the next event adds.
-func (t *transcript) add(ev *meshv1.Event) string {
-	switch b := ev.GetBody().(type) {
-	case *meshv1.Event_TaskOpened:
-		t.work[b.TaskOpened.GetExecution().GetId()] = b.TaskOpened.GetExecution()
-	case *meshv1.Event_MessagePosted:
-		t.said.Reset()
-		return t.say(ev, cmp.Or(b.MessagePosted.GetUser(), "user"), partsText(b.MessagePosted.GetMessage().GetParts()), true)
-	case *meshv1.Event_ArtifactAppended:
-		if t.hasStream(ev.GetExecutionId()) {
-			return t.say(ev, t.agent(ev), partsText(b.ArtifactAppended.GetArtifact().GetParts()), !b.ArtifactAppended.GetAppend())
+func (t *transcript) add(p *meshv1.Event) string {
+	e := decoded(p)
+	defer t.state.Apply(e)
+	line := t.conversation.Apply(e)
+	switch b := e.Body.(type) {
+	case mesh.MessagePosted:
+		return t.say(e, cmp.Or(b.User, "user"), partsText(b.Message.GetParts()), true)
+	case mesh.ArtifactAppended:
+		if line != nil {
+			return t.say(e, speakerName(line.Agent()), partsText(b.Artifact.GetParts()), !b.Append)
 		}
-	case *meshv1.Event_TaskMoved:
-		return t.moved(ev, b.TaskMoved)
-	case *meshv1.Event_DispatchIssued:
-		child := b.DispatchIssued.GetChild()
-		t.work[child.GetId()] = child
-		if !t.hasStream(child.GetId()) {
-			return t.note(ev, "· "+withText(t.agent(ev)+" asks "+worker(child), clip(child.GetText(), 120)))
+	case mesh.TaskMoved:
+		return t.moved(e, b, line)
+	case mesh.DispatchIssued:
+		if !t.speaks(b.Child.ID) {
+			return t.note(e, "· "+withText(t.agent(e)+" asks "+worker(b.Child), clip(b.Child.Text, 120)))
 		}
-		t.leg = child.GetAgent()
-	case *meshv1.Event_DispatchSettled:
-		return t.settled(ev, b.DispatchSettled)
-	case *meshv1.Event_SkillCalled:
-		return t.note(ev, "· "+t.agent(ev)+": "+clip(b.SkillCalled.GetSkill()+" "+b.SkillCalled.GetArgs(), 120))
-	case *meshv1.Event_SkillReturned:
-		if b.SkillReturned.GetFailed() {
-			return t.note(ev, "✗ "+withText(t.agent(ev)+": the skill failed", clip(b.SkillReturned.GetContent(), 120)))
+	case mesh.DispatchSettled:
+		if !t.speaks(b.Child) {
+			return t.note(e, stateMark(b.State)+" "+
+				withText(worker(t.execution(b.Child).Execution)+" "+stateName(b.State), clip(cmp.Or(b.Reason, b.Result), 120)))
 		}
-	case *meshv1.Event_ApprovalAsked:
-		t.asked[[2]string{ev.GetExecutionId(), b.ApprovalAsked.GetCall()}] = b.ApprovalAsked.GetSkill()
-		return t.note(ev, "? "+withText(t.agent(ev)+" asks before "+b.ApprovalAsked.GetSkill(), clip(b.ApprovalAsked.GetArgs(), 120)))
-	case *meshv1.Event_ApprovalSettled:
-		word := "refused"
-		if b.ApprovalSettled.GetApproved() {
-			word = "approved"
+	case mesh.SkillCalled:
+		return t.note(e, "· "+t.agent(e)+": "+clip(b.Skill+" "+b.Args, 120))
+	case mesh.SkillReturned:
+		if b.Failed {
+			return t.note(e, "✗ "+withText(t.agent(e)+": the skill failed", clip(b.Content, 120)))
 		}
-		if skill := t.asked[[2]string{ev.GetExecutionId(), b.ApprovalSettled.GetCall()}]; skill != "" {
-			word += " " + skill
-		}
-		return t.note(ev, "! "+withText(word, clip(b.ApprovalSettled.GetText(), 120)))
-	case *meshv1.Event_CancelRequested:
-		return t.note(ev, "■ "+withText(b.CancelRequested.GetBy()+" cancels", b.CancelRequested.GetReason()))
-	case *meshv1.Event_LimitTripped:
-		return t.note(ev, "! "+withText("limit "+b.LimitTripped.GetLimit(), forPeople(b.LimitTripped.GetDetail())))
-	case *meshv1.Event_HandoffStarted:
-		return t.note(ev, "→ "+withText(b.HandoffStarted.GetFrom()+" hands over to "+b.HandoffStarted.GetTo(), b.HandoffStarted.GetReason()))
-	case *meshv1.Event_HandoffEnded:
-		return t.note(ev, "← "+withText("handoff "+b.HandoffEnded.GetOutcome(), b.HandoffEnded.GetSummary()))
+	case mesh.ApprovalAsked:
+		return t.note(e, "? "+withText(t.agent(e)+" asks before "+b.Skill, clip(b.Args, 120)))
+	case mesh.ApprovalSettled:
+		return t.note(e, "! "+withText(t.word(e.Execution, b), clip(b.Text, 120)))
+	case mesh.CancelRequested:
+		return t.note(e, "■ "+withText(b.By+" cancels", b.Reason))
+	case mesh.LimitTripped:
+		return t.note(e, "! "+withText("limit "+b.Limit, forPeople(b.Detail)))
+	case mesh.HandoffStarted:
+		return t.note(e, "→ "+withText(b.From+" hands over to "+b.To, b.Reason))
+	case mesh.HandoffEnded:
+		return t.note(e, "← "+withText("handoff "+string(b.Outcome), b.Summary))
 	}
 	return ""
+}
+
+// speaks reports whether the execution has or had the user's stream.
+func (t *transcript) speaks(id mesh.ExecutionID) bool { return t.conversation.Party(id).Turn != "" }
+
+// execution is what is known of an execution.
+func (t *transcript) execution(id mesh.ExecutionID) *fold.Execution {
+	return cmp.Or(t.state.Execution(id), &fold.Execution{})
+}
+
+// word is the user's word on a call, with its skill.
+func (t *transcript) word(id mesh.ExecutionID, b mesh.ApprovalSettled) string {
+	word := "refused"
+	if b.Approved {
+		word = "approved"
+	}
+	if asked := t.execution(id).Approval(b.Call); asked != nil {
+		word += " " + asked.Skill
+	}
+	return word
 }
 
 // forPeople is a limit's detail without what it tells the agent to do, which
@@ -99,71 +113,51 @@ func (t *transcript) end() string { return t.newline() }
 
 // moved shows how a turn ended or what it waits for; what becomes of others
 // shows where they were asked.
-func (t *transcript) moved(ev *meshv1.Event, m *meshv1.TaskMoved) string {
-	if t.work[ev.GetExecutionId()].GetKind() != string(mesh.KindTurn) {
+func (t *transcript) moved(e *mesh.Event, b mesh.TaskMoved, line *fold.Line) string {
+	if t.state.Turn(e.Execution) == nil {
 		return ""
 	}
-	text := partsText(m.GetMessage().GetParts())
-	switch m.GetState() {
+	text := partsText(b.Message.GetParts())
+	switch b.State {
 	case a2apb.TaskState_TASK_STATE_COMPLETED, a2apb.TaskState_TASK_STATE_INPUT_REQUIRED:
-		if text != "" && !strings.HasSuffix(strings.TrimSpace(t.said.String()), strings.TrimSpace(text)) {
-			return t.say(ev, cmp.Or(t.leg, t.speaker, "agent"), text, true)
+		if line == nil { // it was said before
+			return ""
 		}
-		return ""
+		return t.say(e, speakerName(cmp.Or(line.Agent(), t.speaker)), text, true)
 	case a2apb.TaskState_TASK_STATE_SUBMITTED, a2apb.TaskState_TASK_STATE_WORKING:
 		return ""
-	}
-	if m.GetState() == a2apb.TaskState_TASK_STATE_CANCELED {
+	case a2apb.TaskState_TASK_STATE_CANCELED:
 		text = why(text)
 	}
-	return t.note(ev, stateMark(m.GetState())+" "+withText(stateName(m.GetState()), cmp.Or(text, m.GetReason())))
-}
-
-func (t *transcript) settled(ev *meshv1.Event, d *meshv1.DispatchSettled) string {
-	if t.hasStream(d.GetChild()) {
-		return ""
-	}
-	return t.note(ev, stateMark(d.GetState())+" "+
-		withText(worker(t.work[d.GetChild()])+" "+stateName(d.GetState()), clip(cmp.Or(d.GetReason(), d.GetResult()), 120)))
-}
-
-// hasStream reports whether the execution speaks to the user: those that a
-// turn asked do, and those that the log does not introduce may.
-func (t *transcript) hasStream(id string) bool {
-	x, ok := t.work[id]
-	if !ok {
-		return true
-	}
-	return t.work[x.GetParent()].GetKind() == string(mesh.KindTurn)
+	return t.note(e, stateMark(b.State)+" "+withText(stateName(b.State), cmp.Or(text, b.Reason)))
 }
 
 // agent names who an event is about.
-func (t *transcript) agent(ev *meshv1.Event) string {
-	if name, ok := strings.CutPrefix(ev.GetActor(), "agent:"); ok {
+func (t *transcript) agent(e *mesh.Event) string {
+	if name, ok := strings.CutPrefix(e.Actor, "agent:"); ok {
 		return oneLine(name)
 	}
-	return speakerName(t.work[ev.GetExecutionId()].GetAgent())
+	return speakerName(t.execution(e.Execution).Agent)
 }
 
 // say adds text of a speaker; fresh text begins on a line of its own.
-func (t *transcript) say(ev *meshv1.Event, who, text string, fresh bool) string {
+func (t *transcript) say(e *mesh.Event, who, text string, fresh bool) string {
 	if text == "" {
 		return ""
 	}
 	out := ""
 	if fresh || who != t.speaker {
-		out = t.newline() + clock(ev) + oneLine(who) + " › "
+		out = t.newline() + clock(e) + oneLine(who) + " › "
 		t.speaker = who
 	}
-	t.said.WriteString(text)
 	text = printable(text)
 	t.midline = !strings.HasSuffix(text, "\n")
 	return out + text
 }
 
-func (t *transcript) note(ev *meshv1.Event, line string) string {
+func (t *transcript) note(e *mesh.Event, line string) string {
 	t.speaker = ""
-	return t.newline() + clock(ev) + "  " + oneLine(line) + "\n"
+	return t.newline() + clock(e) + "  " + oneLine(line) + "\n"
 }
 
 func (t *transcript) newline() string {
@@ -175,16 +169,16 @@ func (t *transcript) newline() string {
 }
 
 // worker names an execution's agent, with its label where it has one.
-func worker(x *meshv1.Execution) string {
-	name := speakerName(x.GetAgent())
-	if l := x.GetLabel(); l != "" && l != x.GetAgent() {
+func worker(x mesh.Execution) string {
+	name := speakerName(x.Agent)
+	if l := x.Label; l != "" && l != x.Agent {
 		name = oneLine(l) + " (" + name + ")"
 	}
 	return name
 }
 
 // clock is the time of day of an event, UTC, as the log has it.
-func clock(ev *meshv1.Event) string { return ev.GetTime().AsTime().Format("15:04:05") + "  " }
+func clock(e *mesh.Event) string { return e.Time.Format("15:04:05") + "  " }
 
 // stamp is a time for people, UTC.
 func stamp(t *timestamppb.Timestamp) string {
@@ -256,7 +250,7 @@ func branches(b *strings.Builder, below map[string][]*meshv1.ExecutionState, id,
 
 // executionLine says what an execution was, how it went and what it cost.
 func executionLine(x *meshv1.ExecutionState) string {
-	name := worker(x.GetExecution())
+	name := worker(eventpb.ExecutionFromProto(x.GetExecution()))
 	if kind := x.GetExecution().GetKind(); kind != string(mesh.KindAgent) {
 		name = strings.TrimSpace(kind + " " + name)
 	}
@@ -314,46 +308,51 @@ func stateMark(s mesh.TaskState) string {
 }
 
 // eventLine says in one line what an event is.
-func eventLine(ev *meshv1.Event) string {
-	kind, text := "event", ""
-	if f := ev.ProtoReflect().WhichOneof(ev.ProtoReflect().Descriptor().Oneofs().ByName("body")); f != nil {
-		kind = strings.ReplaceAll(string(f.Name()), "_", " ")
+func eventLine(p *meshv1.Event) string {
+	e, kind := decoded(p), "event"
+	if p.GetBody() != nil {
+		kind = strings.ReplaceAll(eventpb.KindOf(p), "_", " ")
 	}
-	switch b := ev.GetBody().(type) {
-	case *meshv1.Event_MessagePosted:
-		text = partsText(b.MessagePosted.GetMessage().GetParts())
-	case *meshv1.Event_ArtifactAppended:
-		text = partsText(b.ArtifactAppended.GetArtifact().GetParts())
-	case *meshv1.Event_SkillCalled:
-		text = b.SkillCalled.GetSkill() + " " + b.SkillCalled.GetArgs()
-	case *meshv1.Event_SkillReturned:
-		text = b.SkillReturned.GetContent()
-	case *meshv1.Event_ModelReplied:
-		text = b.ModelReplied.GetText()
-	case *meshv1.Event_ToolReturned:
-		text = withText(b.ToolReturned.GetName(), b.ToolReturned.GetContent())
-	case *meshv1.Event_ApprovalAsked:
-		text = withText(b.ApprovalAsked.GetSkill()+" "+b.ApprovalAsked.GetArgs(), b.ApprovalAsked.GetText())
-	case *meshv1.Event_ApprovalSettled:
-		text = withText(strconv.FormatBool(b.ApprovalSettled.GetApproved()), b.ApprovalSettled.GetText())
-	case *meshv1.Event_DispatchIssued:
-		text = withText(worker(b.DispatchIssued.GetChild()), b.DispatchIssued.GetChild().GetText())
-	case *meshv1.Event_DispatchSettled:
-		text = withText(stateName(b.DispatchSettled.GetState()), cmp.Or(b.DispatchSettled.GetReason(), b.DispatchSettled.GetResult()))
-	case *meshv1.Event_CancelRequested:
-		text = withText(b.CancelRequested.GetBy(), b.CancelRequested.GetReason())
-	case *meshv1.Event_LimitTripped:
-		text = withText(b.LimitTripped.GetLimit(), b.LimitTripped.GetDetail())
-	case *meshv1.Event_ThreadClaimed:
-		text = "by " + b.ThreadClaimed.GetNode()
-	case *meshv1.Event_TaskOpened:
-		text = b.TaskOpened.GetExecution().GetText()
-	case *meshv1.Event_TaskMoved:
-		text = withText(stateName(b.TaskMoved.GetState()), cmp.Or(partsText(b.TaskMoved.GetMessage().GetParts()), b.TaskMoved.GetReason()))
-	case *meshv1.Event_HandoffStarted:
-		text = withText(b.HandoffStarted.GetFrom()+" → "+b.HandoffStarted.GetTo(), b.HandoffStarted.GetReason())
-	case *meshv1.Event_HandoffEnded:
-		text = withText(b.HandoffEnded.GetOutcome(), b.HandoffEnded.GetSummary())
+	return strings.TrimRight(fmt.Sprintf("%6d  %s%-18s  %-18s  %s", e.Seq, clock(e), oneLine(e.Actor), kind, clip(gist(e.Body), 100)), " ")
+}
+
+// gist is the text of an event; "" of kinds that have none.
+func gist(b mesh.Body) string {
+	switch b := b.(type) {
+	case mesh.MessagePosted:
+		return partsText(b.Message.GetParts())
+	case mesh.ArtifactAppended:
+		return partsText(b.Artifact.GetParts())
+	case mesh.SkillCalled:
+		return b.Skill + " " + b.Args
+	case mesh.SkillReturned:
+		return b.Content
+	case mesh.ModelReplied:
+		return b.Text
+	case mesh.ToolReturned:
+		return withText(b.Name, b.Content)
+	case mesh.ApprovalAsked:
+		return withText(b.Skill+" "+b.Args, b.Text)
+	case mesh.ApprovalSettled:
+		return withText(strconv.FormatBool(b.Approved), b.Text)
+	case mesh.DispatchIssued:
+		return withText(worker(b.Child), b.Child.Text)
+	case mesh.DispatchSettled:
+		return withText(stateName(b.State), cmp.Or(b.Reason, b.Result))
+	case mesh.CancelRequested:
+		return withText(b.By, b.Reason)
+	case mesh.LimitTripped:
+		return withText(b.Limit, b.Detail)
+	case mesh.ThreadClaimed:
+		return "by " + b.Node
+	case mesh.TaskOpened:
+		return b.Execution.Text
+	case mesh.TaskMoved:
+		return withText(stateName(b.State), cmp.Or(partsText(b.Message.GetParts()), b.Reason))
+	case mesh.HandoffStarted:
+		return withText(b.From+" → "+b.To, b.Reason)
+	case mesh.HandoffEnded:
+		return withText(string(b.Outcome), b.Summary)
 	}
-	return strings.TrimRight(fmt.Sprintf("%6d  %s%-18s  %-18s  %s", ev.GetSeq(), clock(ev), oneLine(ev.GetActor()), kind, clip(text, 100)), " ")
+	return ""
 }

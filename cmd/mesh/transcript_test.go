@@ -7,6 +7,7 @@ import (
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/types/known/structpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	meshv1 "agentmesh/gen/mesh/v1"
@@ -62,7 +63,7 @@ func conversation() []*meshv1.Event {
 // A thread reads as the conversation that it was (S4-026, S4-030): what the
 // user and who had the stream said, and what the others did in a line each.
 func TestATranscriptReadsAsTheConversation(t *testing.T) {
-	tr := newTranscript()
+	tr := new(transcript)
 	var got strings.Builder
 	for _, ev := range conversation() {
 		got.WriteString(tr.add(ev))
@@ -86,10 +87,25 @@ func TestATranscriptReadsAsTheConversation(t *testing.T) {
 	}
 }
 
+// What is no text is shown too, of who has the stream alone.
+func TestATranscriptShowsData(t *testing.T) {
+	tr, got := new(transcript), ""
+	table := &a2apb.Part{Content: &a2apb.Part_Data{Data: structpb.NewNumberValue(7)}}
+	for _, ev := range append(conversation()[:4],
+		&meshv1.Event{ExecutionId: "m", Body: &meshv1.Event_ArtifactAppended{ArtifactAppended: &meshv1.ArtifactAppended{Artifact: &a2apb.Artifact{Parts: []*a2apb.Part{table}}}}},
+		&meshv1.Event{ExecutionId: "s", Body: &meshv1.Event_ArtifactAppended{ArtifactAppended: &meshv1.ArtifactAppended{Artifact: &a2apb.Artifact{Parts: []*a2apb.Part{table}}}}},
+	) {
+		got += tr.add(ev)
+	}
+	if !strings.HasSuffix(got, "main › 7") {
+		t.Errorf("got %q", got)
+	}
+}
+
 // What waits for the user's word is told by the agent that has the stream, and
 // named again with the answer; what a limit tells agents is not for people.
 func TestATranscriptTellsOfQuestionsToPeople(t *testing.T) {
-	tr := newTranscript()
+	tr := new(transcript)
 	var got strings.Builder
 	for i, ev := range []*meshv1.Event{
 		{ExecutionId: "t", Body: &meshv1.Event_TaskOpened{TaskOpened: &meshv1.TaskOpened{Execution: &meshv1.Execution{Id: "t", Kind: "turn", Agent: "main"}}}},

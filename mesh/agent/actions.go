@@ -2,15 +2,13 @@ package agent
 
 import (
 	"context"
-	"maps"
-	"slices"
 
-	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
 	"agentmesh/mesh/limit"
 	"agentmesh/mesh/llm"
 	"agentmesh/mesh/skill"
 	"agentmesh/mesh/skill/command"
+	"agentmesh/mesh/thread"
 )
 
 // actions is what an execution did, in short.
@@ -21,27 +19,68 @@ type actions struct {
 	open    []string // what that limit kept from happening
 }
 
-// actions returns what this execution did.
-func (m *Mesh) actions(ctx context.Context) (actions, error) {
+// soFar returns what this execution did. What it did counts for the instruction
+// that it was done for: a message of the user that comes after a limit, and is more
+// than a yes, is a new one (S3-031).
+func (m *Mesh) soFar(ctx context.Context) (actions, error) {
 	m.reading.Lock()
 	defer m.reading.Unlock()
 	if err := m.read(ctx, nil); err != nil {
-		return actions{}, mesh.Wrap("agent.actions", err)
+		return actions{}, mesh.Wrap("agent.soFar", err)
 	}
-	out := actions{tripped: m.story.stopped, open: m.story.open}
-	for i, a := range m.story.actions {
-		if !a.worked() {
+	var out actions
+	var calls []*thread.SkillCall
+	since, before := 0, 0 // calls for earlier instructions than the present one, and than the one that it follows
+	tripped := false
+	for _, r := range m.did().Rounds {
+		if r.Posted > 0 {
+			if len(calls) > since {
+				before = since
+			}
+			if tripped && mesh.AnswerOf(r.Text) != mesh.AnswerYes {
+				since = len(calls)
+			}
+			out.tripped, tripped = tripped, false
+		}
+		calls, tripped = append(calls, r.Calls...), tripped || r.Tripped
+		if open, ok := keptFrom(r); ok {
+			tripped, out.open = true, open
+			if len(calls) == since { // nothing came of the instruction, and the one before still counts
+				since = before
+			}
+		}
+	}
+	out.done, out.did = summaries(calls[since:]), summaries(calls[before:])
+	return out, nil
+}
+
+// keptFrom returns what the execution reported as open when it waited for the user
+// because it met a limit. The fact that the limit was met need not be its own: of a
+// turn's limit it is that of the first execution which met it.
+func keptFrom(r *thread.Round) (open []string, ok bool) {
+	for _, moved := range r.Waits {
+		report, _ := ReportOf(moved.Metadata)
+		if report == nil {
 			continue
 		}
-		short := mesh.CallSummary(a.skill, a.args)
-		if i >= m.story.since {
-			out.done = append(out.done, short)
-		}
-		if i >= m.story.before {
-			out.did = append(out.did, short)
+		for _, w := range report.Work {
+			if w.Execution == "" {
+				open, ok = w.Open, true
+			}
 		}
 	}
-	return out, nil
+	return open, ok
+}
+
+// summaries are the calls that had success, in short.
+func summaries(calls []*thread.SkillCall) []string {
+	var out []string
+	for _, c := range calls {
+		if c.Status == thread.CallCompleted {
+			out = append(out, mesh.CallSummary(c.Skill, c.Args))
+		}
+	}
+	return out
 }
 
 // full returns the limit of a window that had no room yet when the user wrote
@@ -49,8 +88,15 @@ func (m *Mesh) actions(ctx context.Context) (actions, error) {
 func (m *Mesh) full() *llm.Trip {
 	m.reading.Lock()
 	defer m.reading.Unlock()
-	t := m.story.window
-	if t == nil || !m.story.wrote.Before(t.Free) {
+	a := m.did()
+	fact, ok := a.Limits[limit.ThreadSkillCalls]
+	if !ok {
+		return nil
+	}
+	// The window of the conversation is all users'; who else's window is used up says
+	// nothing here, and other limits are noted by agents.
+	t := limit.ParseTrip(fact.Limit, fact.Detail)
+	if !a.Round().Time.Before(t.Free) {
 		return nil
 	}
 	return &llm.Trip{Limit: t.Limit, Used: t.Used, Most: t.Most, Detail: t.Detail(), Free: t.Free}
@@ -61,34 +107,34 @@ func (m *Mesh) full() *llm.Trip {
 func (m *Mesh) unsettled(call *skill.Call, args string) (key string) {
 	m.reading.Lock()
 	defer m.reading.Unlock()
-	a := m.story.action(call.ID)
-	if a == nil || a.returned != nil || a.skill != call.Skill || a.args != args {
+	c := m.did().Call(call.ID)
+	if c == nil || !c.Unsettled() || c.Skill != call.Skill || c.Args != args {
 		return ""
 	}
-	return a.key
+	return c.Key
 }
 
 // approval returns what the log says of the call's approval, or nil, and what
 // the user wrote since the question was shown; "" if nothing.
-func (m *Mesh) approval(ctx context.Context, call string) (*approval, string, error) {
+func (m *Mesh) approval(ctx context.Context, call string) (*thread.CallApproval, string, error) {
 	m.reading.Lock()
 	defer m.reading.Unlock()
 	if err := m.read(ctx, nil); err != nil {
 		return nil, "", mesh.Wrap("agent.approval", err)
 	}
-	a := m.story.approvals[call]
+	a := m.did().Approval(call)
 	if a == nil {
 		return nil, "", nil
 	}
 	known := *a
-	if m.story.heard(a) {
-		return &known, m.story.answer, nil
-	}
-	return &known, "", nil
+	return &known, m.did().Answer(call), nil
 }
 
-// heard reports whether the user wrote something since the question was shown.
-func (s *story) heard(a *approval) bool { return a.shown > 0 && s.posted > a.shown }
+// wasAsked reports whether the user was asked just this, about that version of the
+// skill. A log that does not tell the version counts as one of the same.
+func wasAsked(a *thread.CallApproval, s *skill.Skill, args, question string) bool {
+	return a.Skill == s.Name && a.Args == args && a.Text == question && (a.Version == "" || a.Version == s.Version)
+}
 
 // answered returns the calls, in short, that waited for the user's word until
 // the last message, as far as was read.
@@ -96,10 +142,8 @@ func (m *Mesh) answered() []string {
 	m.reading.Lock()
 	defer m.reading.Unlock()
 	var out []string
-	for _, call := range slices.Sorted(maps.Keys(m.story.approvals)) {
-		if a := m.story.approvals[call]; !a.settled && m.story.heard(a) {
-			out = append(out, mesh.CallSummary(a.skill, a.args))
-		}
+	for _, a := range m.did().Answered() {
+		out = append(out, mesh.CallSummary(a.Skill, a.Args))
 	}
 	return out
 }
@@ -110,77 +154,39 @@ func (m *Mesh) relayed() []string {
 	m.reading.Lock()
 	defer m.reading.Unlock()
 	var out []string
-	for _, a := range m.story.relayed {
-		who := a.agent
-		if a.label != "" {
-			who += " (" + a.label + ")"
+	for _, q := range m.did().Round().Answers {
+		who := q.Agent
+		if q.Label != "" {
+			who += " (" + q.Label + ")"
 		}
-		out = append(out, who+" asked:\n"+command.Quote(mesh.Clip(a.question, maxAsk)))
+		out = append(out, who+" asked:\n"+command.Quote(mesh.Clip(q.Text, maxAsk)))
 	}
 	return out
 }
 
-// tripOf returns the trip that the fact tells of.
-func tripOf(b *meshv1.LimitTripped) *limit.Trip {
-	return limit.ParseTrip(b.GetLimit(), b.GetDetail())
-}
-
-// Unsettled returns the skill calls in the events, in short, that the execution or
-// one that it led to has made and that have not come back. When it is over, nobody
-// knows whether they had an effect.
-func Unsettled(events []*meshv1.Event, execution mesh.ExecutionID) []string {
-	open, _ := callsBelow(events, execution)
-	return open
-}
-
-// Done returns the skill calls in the events, in short, that the execution and
-// those that it led to have made with success, of each of them that has any.
-func Done(events []*meshv1.Event, execution mesh.ExecutionID) []Work {
-	_, done := callsBelow(events, execution)
-	return done
-}
-
-// callsBelow returns the skill calls of the execution and of those that it led to,
-// in short: those that have not come back, and those that did with success.
-func callsBelow(events []*meshv1.Event, execution mesh.ExecutionID) (open []string, done []Work) {
-	type call struct{ execution, id, short string }
-	var pending []call
-	find := func(execution, id string) int {
-		return slices.IndexFunc(pending, func(c call) bool { return c.execution == execution && c.id == id })
+// Unsettled returns those of the skill calls, in short, that have not come back.
+// When who made them is over, nobody knows whether they had an effect.
+func Unsettled(calls []*thread.SkillCall) []string {
+	var out []string
+	for _, c := range calls {
+		if c.Unsettled() {
+			out = append(out, mesh.CallSummary(c.Skill, c.Args))
+		}
 	}
-	below := map[string]bool{string(execution): true}
+	return out
+}
+
+// Done returns those of the skill calls, in short, that had success, of each
+// execution that made any.
+func Done(calls []*thread.SkillCall) []Work {
 	var out Report
-	for _, e := range events {
-		x := e.GetExecutionId()
-		if !below[x] {
-			continue
-		}
-		switch b := e.GetBody().(type) {
-		case *meshv1.Event_DispatchIssued:
-			below[b.DispatchIssued.GetChild().GetId()] = true
-		case *meshv1.Event_SkillCalled:
-			c := call{x, b.SkillCalled.GetCall(), mesh.CallSummary(b.SkillCalled.GetSkill(), b.SkillCalled.GetArgs())}
-			if at := find(x, c.id); at >= 0 { // it was announced before
-				pending[at] = c
-			} else {
-				pending = append(pending, c)
-			}
-		case *meshv1.Event_SkillReturned:
-			at := find(x, b.SkillReturned.GetCall())
-			if at < 0 {
-				continue
-			}
-			if !b.SkillReturned.GetFailed() {
-				w := out.of(x)
-				w.Done = append(w.Done, pending[at].short)
-			}
-			pending = slices.Delete(pending, at, at+1)
+	for _, c := range calls {
+		if c.Status == thread.CallCompleted {
+			w := out.of(string(c.Execution))
+			w.Done = append(w.Done, mesh.CallSummary(c.Skill, c.Args))
 		}
 	}
-	for _, c := range pending {
-		open = append(open, c.short)
-	}
-	return open, out.Work
+	return out.Work
 }
 
 // A namer is Tools that know which call of a skill a model's call makes.

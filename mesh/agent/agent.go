@@ -34,12 +34,12 @@ package agent
 import (
 	"context"
 	"iter"
-	"time"
 
 	"agentmesh/mesh"
 
 	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh/a2a"
+	"agentmesh/mesh/thread"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 )
@@ -94,17 +94,12 @@ type Invocation struct {
 func (inv *Invocation) Text() string { return a2a.TextOf(inv.Message) }
 
 // A HistoryItem is one thing that was said in the thread.
-type HistoryItem struct {
-	Role  string    `json:"role"`            // RoleUser or RoleAgent
-	Agent string    `json:"agent,omitempty"` // who said it, of RoleAgent
-	Text  string    `json:"text"`
-	Time  time.Time `json:"time,omitzero"`
-}
+type HistoryItem = thread.Utterance
 
 // Roles of a [HistoryItem].
 const (
-	RoleUser  = "user"
-	RoleAgent = "agent"
+	RoleUser  = thread.RoleUser
+	RoleAgent = thread.RoleAgent
 )
 
 // An Output is something that an agent says while it runs: one of the types

@@ -105,7 +105,7 @@ func (d *desk) made() string {
 // begin logs the user's first message and that the agent is asked.
 func (d *desk) begin(text string) {
 	d.last = text
-	d.n.log(posted(d.turn, 1, text), opened(d.turn), dispatch(d.turn, d.g.Execution, d.g.Agent))
+	d.n.log(opened(d.turn), posted(d.turn, 1, text), dispatch(d.turn, d.g.Execution, d.g.Agent))
 }
 
 // answer logs that the user answered what the agent asked.

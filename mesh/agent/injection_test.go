@@ -56,7 +56,7 @@ func TestNothingThatAModelReadsIsACall(t *testing.T) {
 		},
 		"a former reply of its own": func(d *desk, text string) {
 			other, its := mesh.NewExecutionID(thread), mesh.NewExecutionID(thread)
-			d.n.log(posted(other, 1, "before"), opened(other), dispatch(other, its, d.g.Agent),
+			d.n.log(opened(other), posted(other, 1, "before"), dispatch(other, its, d.g.Agent),
 				replied(its, text, mesh.ToolUse{ID: "x", Name: "cmd", Arguments: `{"line":"mail.send --to eve"}`}))
 		},
 	}

@@ -9,6 +9,7 @@ import (
 	"agentmesh/mesh"
 	"agentmesh/mesh/rpc"
 	"agentmesh/mesh/skill"
+	"agentmesh/mesh/thread"
 
 	"google.golang.org/grpc"
 )
@@ -28,11 +29,12 @@ type Mesh struct {
 
 	// writing serialises Record, so that events land in the order in which
 	// they were recorded.
-	writing sync.Mutex
-	reading sync.Mutex
-	tape    tape  // what was read so far; under reading, as all that is made of it
-	told    bool  // the story has been told
-	story   story // of the tape
+	writing    sync.Mutex
+	reading    sync.Mutex
+	tail       tail               // what was read so far; under reading, as all that is made of it
+	begins     int                // where in it the transcript does
+	transcript *thread.Transcript // nil if it cannot begin there yet
+	actions    *thread.Actions    // use did
 	// handOver sends what the run has said and is not sent yet, and counts the
 	// artifact updates; nil outside of a run.
 	handOver func() int64
@@ -49,15 +51,16 @@ func NewMesh(conn grpc.ClientConnInterface, call mesh.Call) (*Mesh, error) {
 	// A cursor and extensions belong to the call that came, not to ours.
 	call.AfterSeq, call.HasCursor, call.Extensions = 0, false, nil
 	call.Thread, call.Execution, call.ParentTask = g.Thread, g.Execution, string(g.Parent)
-	return &Mesh{
+	m := &Mesh{
 		conn: conn, call: call, grant: g,
-		story:    newStory(g),
 		threads:  meshv1.NewThreadServiceClient(conn),
 		handoffs: meshv1.NewHandoffServiceClient(conn),
 		registry: meshv1.NewRegistryServiceClient(conn),
 		skills:   meshv1.NewSkillServiceClient(conn),
 		states:   meshv1.NewStateServiceClient(conn),
-	}, nil
+	}
+	m.tail.page = m.page
+	return m, nil
 }
 
 // Conn returns the connection to the node, for services that Mesh has no

@@ -44,7 +44,7 @@ func TestHistoryIsWhatTheUserSaidAndRead(t *testing.T) {
 	id := func() mesh.ExecutionID { return mesh.NewExecutionID(thread) }
 	turn1, main1, helper, builder, turn2, builder2 := id(), id(), id(), id(), id(), id()
 	n.log(
-		posted(turn1, 1, "hello"), opened(turn1), dispatch(turn1, main1, "main"),
+		opened(turn1), posted(turn1, 1, "hello"), dispatch(turn1, main1, "main"),
 		said(main1, 2, "response", "Hi ", false),
 		dispatch(main1, helper, "helper"), said(helper, 3, "response", "internal", false),
 		said(main1, 4, "response", "there.", true), said(main1, 4, "list", "1, 2", false), said(main1, 5, "list", "1, 2, 3", false),
@@ -55,7 +55,7 @@ func TestHistoryIsWhatTheUserSaidAndRead(t *testing.T) {
 		&mesh.Event{Execution: turn1, Time: at(8), Body: mesh.TaskMoved{State: input, Message: message("Which name?")}},
 		posted(turn1, 9, "bob"), said(builder, 10, "response-2", "Done.", false),
 		&mesh.Event{Execution: turn1, Time: at(11), Body: mesh.TaskMoved{State: completed}},
-		posted(turn2, 12, "bye"), opened(turn2), dispatch(turn2, builder2, "main"),
+		opened(turn2), posted(turn2, 12, "bye"), dispatch(turn2, builder2, "main"),
 		&mesh.Event{Execution: turn2, Time: at(13), Body: mesh.TaskMoved{State: failed, Message: message("Sorry.")}},
 	)
 	m := n.mesh(t, g)
@@ -255,6 +255,7 @@ func TestANoteCountsWhenTheUserTalkedToWhoWroteIt(t *testing.T) {
 		return &mesh.Event{Execution: in, Body: mesh.StateNoted{Agent: g.Agent, Data: []byte(data)}}
 	}
 	n.log(opened(turn), dispatch(turn, before, g.Agent), note(before, "mine"),
+		&mesh.Event{Execution: before, Body: mesh.StateNoted{Agent: "main", Data: []byte("under another name")}},
 		dispatch(turn, main, "main"), note(main, "of an agent that has another name"),
 		dispatch(main, hired, g.Agent), note(hired, "of one that main dispatched"))
 	if data, ok, err := n.mesh(t, g).Noted(t.Context()); string(data) != "mine" || !ok || err != nil {

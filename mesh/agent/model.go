@@ -136,7 +136,7 @@ func (m *modelRun) prepare(ctx context.Context) error {
 	if !m.inv.Resumed {
 		return nil
 	}
-	before, err := m.inv.Mesh.actions(ctx)
+	before, err := m.inv.Mesh.soFar(ctx)
 	if err != nil {
 		return err
 	}
@@ -274,7 +274,7 @@ func (m *modelRun) pauses() bool { return m.trip != nil && (m.Pause || limit.Sha
 func (m *modelRun) ask(ctx context.Context) Ask {
 	reports := m.reports
 	if m.pauses() {
-		had, err := m.inv.Mesh.actions(ctx)
+		had, err := m.inv.Mesh.soFar(ctx)
 		if err != nil {
 			m.Logger.WarnContext(ctx, "what is done cannot be read for a report", "execution", m.inv.Execution, "err", err)
 		}

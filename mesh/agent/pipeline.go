@@ -135,14 +135,14 @@ func (a approver) Approve(ctx context.Context, s *skill.Skill, call *skill.Call)
 	switch args, question := string(data), skill.Question(s, call); {
 	case err != nil:
 		return skill.Refused, err
-	case known == nil || !known.about(s, args, question):
+	case known == nil || !wasAsked(known, s, args, question):
 		_, err := record.Record(ctx, &mesh.Event{Body: mesh.ApprovalAsked{Call: call.ID, Skill: s.Name, Args: args, Text: question, Version: s.Version}})
 		if err != nil {
 			return skill.Refused, mesh.Wrap("agent.Approve", err)
 		}
 		return skill.Wait, nil
-	case known.settled:
-		return word(known.approved, known.text)
+	case known.Word != nil:
+		return word(known.Word.Approved, known.Word.Text)
 	case answer == "":
 		return skill.Wait, nil
 	}

@@ -62,8 +62,8 @@ func (m *Mesh) append(ctx context.Context, req *meshv1.AppendEventsRequest) (*me
 	for try := 1; ; try++ {
 		res, err := m.threads.AppendEvents(m.Context(ctx), req)
 		err = failed("agent.append", err)
-		again := mesh.IsCode(err, mesh.Unavailable) || mesh.IsCode(err, mesh.Conflict)
-		if !again || try == recordTries {
+		retry := mesh.IsCode(err, mesh.Unavailable) || mesh.IsCode(err, mesh.Conflict)
+		if !retry || try == recordTries {
 			return res, err
 		}
 		select {

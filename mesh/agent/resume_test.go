@@ -76,7 +76,7 @@ func TestAConversationGoesOnAfterItsLastMessage(t *testing.T) {
 	n, g := newNode(t), newGrant()
 	turn := mesh.NewExecutionID(thread)
 	look := mesh.ToolUse{ID: "a", Name: "use_skill", Arguments: `{"skill":"tasks.search"}`}
-	n.log(posted(turn, 1, "look"), opened(turn), dispatch(turn, g.Execution, g.Agent), replied(g.Execution, "I look.", look),
+	n.log(opened(turn), posted(turn, 1, "look"), dispatch(turn, g.Execution, g.Agent), replied(g.Execution, "I look.", look),
 		skillReturned(g.Execution, "a", "found"), posted(turn, 2, "a later message"))
 	got, err := n.mesh(t, g).Transcript(t.Context(), "look", nil)
 	if diff := cmp.Diff([]string{"user: look", "assistant: I look.", "tool: found"}, lines(got)); diff != "" || err != nil {

@@ -7,10 +7,12 @@ import (
 	"strings"
 
 	"agentmesh/mesh"
+	"agentmesh/mesh/a2a"
 	"agentmesh/mesh/limit"
 	"agentmesh/mesh/llm"
 	"agentmesh/mesh/skill"
 	"agentmesh/mesh/skill/command"
+	"agentmesh/mesh/thread"
 )
 
 // Requested returns the skill call that the execution is for: the message's own
@@ -26,7 +28,9 @@ func (inv *Invocation) Requested(ctx context.Context) (*SkillCall, error) {
 	if err := m.read(ctx, nil); err != nil {
 		return nil, mesh.Wrap("agent.Requested", err)
 	}
-	return m.story.requested, nil
+	call := a2a.Extension(m.own().Mission.GetMetadata()).GetFields()[keySkill]
+	requested, _ := skillCall(call, m.grant.Parent == m.grant.Turn) // one that is wrong was refused when it came
+	return requested, nil
 }
 
 // RunCall runs the skill call of an invocation without a model, and yields what
@@ -95,11 +99,10 @@ func (inv *Invocation) template(instruction string) []llm.Message {
 	if inv.SkillCall == nil { // the message only goes on
 		text = inv.Text()
 	}
-	s := &inv.Mesh.story
-	if len(s.replied[s.own]) == 0 { // a model has not begun with it
+	if len(inv.Mesh.own().Replies) == 0 { // a model has not begun with it
 		text = instruction
 	}
-	return s.alone(instruction, text)
+	return inv.Mesh.alone(instruction, text)
 }
 
 // returned is what the log says that came of a call of this execution; nil if
@@ -110,16 +113,16 @@ func (m *Mesh) returned(ctx context.Context, call string) (*skill.Result, error)
 	if err := m.read(ctx, nil); err != nil {
 		return nil, err
 	}
-	a := m.story.action(call)
-	if a == nil || a.returned == nil {
+	c := m.did().Call(call)
+	if c == nil || c.Unsettled() {
 		return nil, nil
 	}
-	r := &skill.Result{Status: skill.StatusOK, Content: a.returned.GetContent(), Files: a.returned.GetFiles()}
-	if a.returned.GetFailed() {
-		r.Status = skill.StatusError
+	r := &skill.Result{Status: skill.StatusOK, Content: c.Content, Files: c.Files}
+	if c.Status == thread.CallFailed {
+		r.Status, r.Content = skill.StatusError, c.Error
 	}
-	if text := a.returned.GetMetadata(); text != "" {
-		if err := json.Unmarshal([]byte(text), &r.Metadata); err != nil {
+	if c.Metadata != "" {
+		if err := json.Unmarshal([]byte(c.Metadata), &r.Metadata); err != nil {
 			return nil, mesh.Errorf(mesh.Unknown, "agent.returned", "The result of the skill cannot be read: %w", err)
 		}
 	}

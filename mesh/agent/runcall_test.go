@@ -27,7 +27,7 @@ func (d *desk) order(c agent.SkillCall) heardRun {
 	m.Metadata = md
 	begun := dispatch(d.turn, d.g.Execution, d.g.Agent)
 	begun.Body = mesh.DispatchIssued{Child: begun.Body.(mesh.DispatchIssued).Child, Message: m}
-	d.n.log(posted(d.turn, 1, d.last), opened(d.turn), begun)
+	d.n.log(opened(d.turn), posted(d.turn, 1, d.last), begun)
 	inv := d.invocation(false)
 	inv.SkillCall = &c
 	return d.carry(inv)

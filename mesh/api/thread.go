@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"math"
 	"strconv"
@@ -12,7 +13,7 @@ import (
 
 	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
-	"agentmesh/mesh/limit"
+	"agentmesh/mesh/admission"
 	"agentmesh/mesh/security/grant"
 	"agentmesh/mesh/thread"
 	"agentmesh/mesh/thread/cache"
@@ -23,55 +24,19 @@ import (
 // Threads serves ThreadService. Use NewThreads.
 type Threads struct {
 	meshv1.UnimplementedThreadServiceServer
-	log    *threadlog.Log
-	states *cache.States
-	signer *grant.Signer
-	main   string
-	now    func() time.Time
-
-	budgets limit.Budgets
-	users   *limit.Windows
-	known   recalled // tenants whose users' calls are in users
-	volumes *volumes
-
+	log     *threadlog.Log
+	states  *cache.States
+	signer  *grant.Signer
+	main    string
+	admits  *admission.Controller
 	deleted func(ctx context.Context, key mesh.ThreadKey)
-
-	delegators delegators
 }
 
-// maxUsers is how many users' calls are counted at a time.
-const maxUsers = 10_000
-
-// A ThreadsOption changes a default of [NewThreads].
-type ThreadsOption func(*Threads)
-
-// WithBudgets limits the skill calls of agents. The budgets must be valid. The
-// default is the zero value, which has all the defaults.
-func WithBudgets(b limit.Budgets) ThreadsOption { return func(s *Threads) { s.budgets = b } }
-
-// WithDelegators has the mesh take no call of a skill from the agents of these
-// names, who have others do their work, nor a question whether they may make one.
-// With read, it takes those of skills whose access is read as the tenant's skills
-// are at that moment, whatever the agent knew of them. What they may grant to others
-// stays as it is.
-func WithDelegators(skills Skills, read bool, names ...string) ThreadsOption {
-	return func(s *Threads) { s.delegators = delegators{skills, read, names} }
-}
-
-// NewThreads returns the server of the threads in log. Agents that are
-// dispatched get grants of signer; main is the agent of threads without
-// handoff. A nil now is time.Now.
-func NewThreads(log *threadlog.Log, states *cache.States, signer *grant.Signer, main string, now func() time.Time, opts ...ThreadsOption) *Threads {
-	if now == nil {
-		now = time.Now
-	}
-	s := &Threads{log: log, states: states, signer: signer, main: main, now: now}
-	for _, opt := range opts {
-		opt(s)
-	}
-	s.users = limit.NewWindows(s.budgets, maxUsers)
-	s.volumes = newVolumes(volume{events: maxLogEvents, bytes: maxLogBytes}, maxVolumes)
-	return s
+// NewThreads returns the server of the threads in log. What agents append is
+// what admits takes, and those that are dispatched get grants of signer; main is
+// the agent of threads without handoff.
+func NewThreads(log *threadlog.Log, states *cache.States, admits *admission.Controller, signer *grant.Signer, main string) *Threads {
+	return &Threads{log: log, states: states, admits: admits, signer: signer, main: main}
 }
 
 // OnDelete has f called after a thread was deleted, to remove what is kept
@@ -102,6 +67,39 @@ func keyFor(ctx context.Context, op, id string) (mesh.ThreadKey, mesh.Call, erro
 		return mesh.ThreadKey{}, call, mesh.ThreadNotFound(op)
 	}
 	return mesh.ThreadKey{Tenant: call.Principal.Tenant, ID: canon}, call, nil
+}
+
+// AppendEvents implements meshv1.ThreadServiceServer: see package admission.
+func (s *Threads) AppendEvents(ctx context.Context, req *meshv1.AppendEventsRequest) (*meshv1.AppendEventsResponse, error) {
+	const op = "api.AppendEvents"
+	call, err := callOf(ctx, op)
+	if err != nil {
+		return nil, err
+	}
+	g := call.Principal.Grant
+	if g == nil {
+		return nil, mesh.Errorf(mesh.Unauthenticated, op, "only agents may add to a thread, under the grant of an execution")
+	}
+	if _, _, err := keyFor(ctx, op, req.GetThreadId()); err != nil {
+		return nil, err
+	}
+	events := make([]*mesh.Event, 0, len(req.GetEvents()))
+	for i, p := range req.GetEvents() {
+		e, err := eventpb.EventFromProto(p)
+		if err != nil {
+			return nil, mesh.InvalidField(op, fmt.Sprintf("events[%d]", i), "cannot be read: %s", mesh.DetailOf(err))
+		}
+		events = append(events, e)
+	}
+	added, err := s.admits.Append(ctx, g, events)
+	if err != nil {
+		return nil, mesh.Wrap(op, err)
+	}
+	resp := &meshv1.AppendEventsResponse{Seq: int64(added.Seq), Grants: map[string]string{}}
+	for id, g := range added.Grants {
+		resp.Grants[string(id)] = s.signer.Issue(g)
+	}
+	return resp, nil
 }
 
 // GetThread implements meshv1.ThreadServiceServer.
@@ -243,14 +241,9 @@ func atWork(op string, st *thread.State, g *mesh.Grant) error {
 	case x == nil:
 		return mesh.ThreadNotFound(op)
 	case mesh.Terminal(x.State):
-		return over(op)
+		return admission.Over(op)
 	}
 	return nil
-}
-
-// over is what becomes of a grant when its execution has ended.
-func over(op string) *mesh.Error {
-	return mesh.Errorf(mesh.Precondition, op, "the execution is over; its grant neither reads the thread nor adds to it any more")
 }
 
 // FollowThread implements meshv1.ThreadServiceServer. A follower under a grant
@@ -309,21 +302,20 @@ func (s *Threads) DeleteThread(ctx context.Context, req *meshv1.DeleteThreadRequ
 	if call.Principal.Grant != nil || !call.Principal.Can(mesh.PermDelete) {
 		return nil, mesh.Errorf(mesh.Denied, op, "this needs the permission %q", mesh.PermDelete)
 	}
-	// The thread goes while its state is held: no message is taken between the
-	// check and the end, whose turn would then be without a thread.
-	err = s.states.With(ctx, key, func(st *thread.State) error {
+	// No message is taken between the check and the end, whose turn would then be
+	// without a thread.
+	err = s.states.Delete(ctx, key, func(st *thread.State) error {
 		if st.Seq == 0 {
 			return mesh.ThreadNotFound(op)
 		}
 		if st.NextTurn() != nil {
 			return mesh.Errorf(mesh.Precondition, op, "an agent is working on the thread; cancel its task first")
 		}
-		return mesh.Wrap(op, s.log.Delete(ctx, key))
+		return nil
 	})
 	if err != nil {
-		return nil, err
+		return nil, mesh.Wrap(op, err)
 	}
-	s.states.Forget(key)
 	if s.deleted != nil {
 		s.deleted(context.WithoutCancel(ctx), key)
 	}

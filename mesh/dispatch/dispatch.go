@@ -137,7 +137,7 @@ type Dispatcher struct {
 	lost error // why it is not known what was dispatched before
 
 	mu      sync.Mutex
-	past    past // what the log says of what was dispatched before
+	before  before // what the log says of what was dispatched before
 	jobs    map[string]*job
 	order   []string // agent ids as they were dispatched
 	running int
@@ -157,7 +157,7 @@ type job struct {
 
 	issued  bool                      // it is in the log
 	counted bool                      // ToolCalls is what the log says
-	again   *again                    // of one that goes on after it waited
+	resume  *resume                   // of one that goes on after it waited
 	stop    func(ctx context.Context) // of one that waits: has its agent end it
 }
 

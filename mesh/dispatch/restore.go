@@ -6,17 +6,16 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 
-	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
 	"agentmesh/mesh/agent"
+	"agentmesh/mesh/thread"
 )
 
-// again is what is known of an agent's task that goes on.
-type again struct {
+// resume is what is known of an agent's task that goes on.
+type resume struct {
 	task, context string // the agent's own ids, where it has any
 	said          string // before it waited
 }
@@ -27,24 +26,21 @@ const saidLost = "The agent was interrupted; it is not known what became of its 
 // restore takes in what the execution dispatched before, and has those go on
 // that wait for the user.
 func (d *Dispatcher) restore(ctx context.Context) error {
-	d.past = past{own: string(d.inv.Execution), children: map[string]*child{}, orders: map[string]accepted{}}
-	events, err := d.inv.Mesh.Since(ctx)
+	did, err := d.inv.Mesh.Actions(ctx)
 	if err != nil {
 		return mesh.Errorf(mesh.Unavailable, "dispatch.restore", "what was dispatched before cannot be read; try again later: %w", err)
 	}
-	for _, e := range events {
-		d.past.apply(e)
-	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.before = newBefore(did)
 	var pending []*job
-	for _, label := range d.past.labels {
-		if c := d.past.children[label]; c != nil {
-			j := d.add(c.order(), mesh.ExecutionID(c.x.GetId()))
-			if c.restore(j); j.Status == StatusFailed && !mesh.Terminal(c.state) {
-				j.Result.Result = withOpen(saidLost, agent.Unsettled(events, j.exec.ID))
+	for _, label := range d.before.labels {
+		if x := d.before.children[label]; x != nil {
+			j := d.add(orderOf(x), x.ID)
+			if restored(j, x, did); j.Status == StatusFailed && !mesh.Terminal(x.State) {
+				j.Result.Result = withOpen(saidLost, agent.Unsettled(did.Below(x.ID)))
 			}
-		} else if o, ok := d.past.orders[label]; ok {
+		} else if o, ok := d.before.orders[label]; ok {
 			pending = append(pending, d.add(o.Order, o.id(d.inv.Thread.ID)))
 		}
 	}
@@ -55,160 +51,110 @@ func (d *Dispatcher) restore(ctx context.Context) error {
 	return nil
 }
 
-// past is what the log says of an execution that goes on.
-type past struct {
-	own      string
-	labels   []string            // of what was dispatched, or should have been, in order
-	children map[string]*child   // by label: what was dispatched
-	orders   map[string]accepted // by label: what was to be, when others are done
-	// Of the last reply of the execution's model: the calls without result, its
-	// orders by call, and the labels of what was dispatched since.
+// before is what an execution that goes on dispatched, and was to dispatch.
+type before struct {
+	labels   []string                     // of what was dispatched, or should have been, in order
+	children map[string]*thread.Execution // by label: what was dispatched
+	orders   map[string]accepted          // by label: what was to be, when others are done
+	// Of the last reply of the execution's model: the calls without result, and the
+	// labels of what was dispatched since.
 	open  map[string]bool
-	asked map[string]Order
 	fresh []string
 }
 
 // An accepted order is one that the model was told will be carried out.
 type accepted struct {
 	Order
-	told string // what the model was told
+	answer string // what the model was told
 }
 
 // id is the execution that the model was told of.
 func (a accepted) id(thread string) mesh.ExecutionID {
-	var told struct {
+	var answer struct {
 		ID mesh.ExecutionID `json:"execution_id"`
 	}
-	if json.Unmarshal([]byte(a.told), &told) == nil {
-		if of, ok := told.ID.ThreadID(); ok && of == thread {
-			return told.ID
+	if json.Unmarshal([]byte(a.answer), &answer) == nil {
+		if of, ok := answer.ID.ThreadID(); ok && of == thread {
+			return answer.ID
 		}
 	}
 	return mesh.NewExecutionID(thread)
 }
 
-// A child is an execution that was dispatched.
-type child struct {
-	x             *meshv1.Execution
-	state         mesh.TaskState
-	reason        string
-	result        string
-	task, context string
-	said          transcript
-	calls         int
-	began, ended  time.Time
+func newBefore(did *thread.Actions) before {
+	b := before{children: map[string]*thread.Execution{}, orders: map[string]accepted{}, open: map[string]bool{}}
+	children := did.Dispatched()
+	until := func(seq mesh.Seq) { // takes in what was dispatched before the Seq
+		for len(children) > 0 && (seq == 0 || children[0].Opened < seq) {
+			x := children[0]
+			children = children[1:]
+			b.children[x.Label] = x
+			b.place(x.Label)
+			b.fresh = append(b.fresh, x.Label)
+		}
+	}
+	for _, r := range did.Replies {
+		until(r.Seq)
+		b.replied(r)
+	}
+	until(0)
+	return b
 }
 
-func (p *past) apply(e *meshv1.Event) {
-	if e.GetExecutionId() == p.own {
-		p.applyOwn(e)
-		return
-	}
-	c := p.child(e.GetExecutionId())
-	if c == nil {
-		return
-	}
-	switch b := e.GetBody().(type) {
-	case *meshv1.Event_ArtifactAppended:
-		c.said.take(b.ArtifactAppended.GetArtifact(), b.ArtifactAppended.GetAppend())
-	case *meshv1.Event_SkillCalled:
-		c.calls++
-	case *meshv1.Event_TaskMoved:
-		m := b.TaskMoved
-		c.move(e, m.GetState(), m.GetReason(), "")
-		if m.GetRemoteTask() != "" {
-			c.task = m.GetRemoteTask()
+func (b *before) replied(r *thread.Reply) {
+	b.open, b.fresh = map[string]bool{}, nil
+	for _, u := range r.Tools {
+		result, ended := r.Results[u.ID]
+		if !ended {
+			b.open[u.ID] = true
 		}
-		if m.GetRemoteContext() != "" {
-			c.context = m.GetRemoteContext()
-		}
-	}
-}
-
-func (p *past) applyOwn(e *meshv1.Event) {
-	switch b := e.GetBody().(type) {
-	case *meshv1.Event_ModelReplied:
-		p.replied(b.ModelReplied)
-	case *meshv1.Event_ToolReturned:
-		r := b.ToolReturned
-		delete(p.open, r.GetCall())
-		if o, ok := p.asked[r.GetCall()]; ok && !r.GetFailed() {
-			p.orders[o.AgentID] = accepted{o, r.GetContent()}
-		}
-	case *meshv1.Event_DispatchIssued:
-		x := b.DispatchIssued.GetChild()
-		p.children[x.GetLabel()] = &child{x: x, began: e.GetTime().AsTime()}
-		p.place(x.GetLabel())
-		p.fresh = append(p.fresh, x.GetLabel())
-	case *meshv1.Event_DispatchSettled:
-		if c := p.child(b.DispatchSettled.GetChild()); c != nil {
-			c.move(e, b.DispatchSettled.GetState(), b.DispatchSettled.GetReason(), b.DispatchSettled.GetResult())
-		}
-	}
-}
-
-func (p *past) replied(r *meshv1.ModelReplied) {
-	p.open, p.asked, p.fresh = map[string]bool{}, map[string]Order{}, nil
-	for _, u := range r.GetTools() {
-		p.open[u.GetId()] = true
-		if u.GetName() != ToolDispatch {
+		if u.Name != ToolDispatch {
 			continue
 		}
-		if o, err := parseOrder(u.GetArguments()); err == nil {
-			p.asked[u.GetId()] = o
-			p.place(o.AgentID)
+		if o, err := parseOrder(u.Arguments); err == nil {
+			b.place(o.AgentID)
+			if ended && !result.Failed {
+				b.orders[o.AgentID] = accepted{o, result.Text}
+			}
 		}
 	}
 }
 
-func (p *past) place(label string) {
-	if !slices.Contains(p.labels, label) {
-		p.labels = append(p.labels, label)
+func (b *before) place(label string) {
+	if !slices.Contains(b.labels, label) {
+		b.labels = append(b.labels, label)
 	}
 }
 
-func (p *past) child(id string) *child {
-	for _, c := range p.children {
-		if c.x.GetId() == id {
-			return c
+// orderOf is what was asked of the execution, whose dependencies are done.
+func orderOf(x *thread.Execution) Order {
+	return Order{AgentID: x.Label, Name: x.Agent, Mission: x.Text, Skills: x.Skills, MaxToolCalls: x.MaxToolCalls}
+}
+
+// restored gives the job what became of its execution.
+func restored(j *job, x *thread.Execution, did *thread.Actions) {
+	j.issued, j.counted, j.ToolCalls = true, true, x.SkillCalls
+	if x.State == a2apb.TaskState_TASK_STATE_INPUT_REQUIRED && forUser(x.Reason) {
+		var said transcript
+		for _, o := range did.Output(x.ID) {
+			said.take(o.Artifact, o.Append)
 		}
-	}
-	return nil
-}
-
-func (c *child) move(e *meshv1.Event, state mesh.TaskState, reason, result string) {
-	if !mesh.Terminal(c.state) {
-		c.state, c.reason, c.result, c.ended = state, reason, result, e.GetTime().AsTime()
-	}
-}
-
-// order is what was asked of the child, whose dependencies are done.
-func (c *child) order() Order {
-	return Order{
-		AgentID: c.x.GetLabel(), Name: c.x.GetAgent(), Mission: c.x.GetText(), Skills: c.x.GetSkills(), MaxToolCalls: int(c.x.GetMaxToolCalls()),
-	}
-}
-
-// restore gives the job what became of the child.
-func (c *child) restore(j *job) {
-	j.issued, j.counted, j.ToolCalls = true, true, c.calls
-	if c.state == a2apb.TaskState_TASK_STATE_INPUT_REQUIRED && forUser(c.reason) {
-		j.again = &again{task: c.task, context: c.context, said: c.said.String()}
+		j.resume = &resume{task: x.RemoteTask, context: x.RemoteContext, said: said.String()}
 		j.counted = false
 		return
 	}
-	j.Status, j.Result.Result, j.DurationMS = c.status(), c.result, c.ended.Sub(c.began).Milliseconds()
+	j.Status, j.Result.Result, j.DurationMS = statusOf(x), x.Result, x.Updated.Sub(x.Started).Milliseconds()
 }
 
-func (c *child) status() string {
+func statusOf(x *thread.Execution) string {
 	switch {
-	case c.state == a2apb.TaskState_TASK_STATE_COMPLETED:
+	case x.State == a2apb.TaskState_TASK_STATE_COMPLETED:
 		return StatusCompleted
-	case c.state == a2apb.TaskState_TASK_STATE_CANCELED && c.reason == reasonAwaiting:
+	case x.State == a2apb.TaskState_TASK_STATE_CANCELED && x.Reason == reasonAwaiting:
 		return StatusAwaiting
-	case c.state == a2apb.TaskState_TASK_STATE_CANCELED:
+	case x.State == a2apb.TaskState_TASK_STATE_CANCELED:
 		return StatusCanceled
-	case c.reason == mesh.ReasonTimeout:
+	case x.Reason == mesh.ReasonTimeout:
 		return StatusTimeout
 	}
 	return StatusFailed
@@ -219,19 +165,19 @@ func (c *child) status() string {
 func (d *Dispatcher) reopen(call, agent, mission string) string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if !d.past.open[call] {
+	if !d.before.open[call] {
 		return ""
 	}
-	at := slices.IndexFunc(d.past.fresh, func(label string) bool {
-		x := d.past.children[label].x
-		return x.GetAgent() == agent && x.GetText() == mission
+	at := slices.IndexFunc(d.before.fresh, func(label string) bool {
+		x := d.before.children[label]
+		return x.Agent == agent && x.Text == mission
 	})
 	if at < 0 {
 		return ""
 	}
-	label := d.past.fresh[at]
-	d.past.fresh = slices.Delete(d.past.fresh, at, at+1)
-	delete(d.past.open, call)
+	label := d.before.fresh[at]
+	d.before.fresh = slices.Delete(d.before.fresh, at, at+1)
+	delete(d.before.open, call)
 	return label
 }
 

@@ -52,12 +52,12 @@ func (d *Dispatcher) open(ctx context.Context, j *job, r Result) string {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTime)
 	defer cancel()
-	events, err := d.inv.Mesh.Since(ctx)
+	did, err := d.inv.Mesh.Actions(ctx)
 	if err != nil {
 		d.opts.Logger.WarnContext(ctx, "unsettled calls of an agent not read", "execution", j.exec.ID, "err", err)
 		return r.Result
 	}
-	return withOpen(r.Result, agent.Unsettled(events, j.exec.ID))
+	return withOpen(r.Result, agent.Unsettled(did.Below(j.exec.ID)))
 }
 
 // maxOpen is how many unsettled calls a result names.

@@ -4,7 +4,9 @@ import (
 	"encoding/json"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 	"github.com/google/go-cmp/cmp"
@@ -216,5 +218,28 @@ func TestConsultAsksOneAgentAndReturnsItsAnswer(t *testing.T) {
 	}
 	if !slices.Equal(labels, []string{"mailer-1", "mailer-2"}) {
 		t.Errorf("dispatched %v", labels)
+	}
+}
+
+// Results of some are told when those are there, whoever else is at work still.
+func TestResultsOfSomeDoNotWaitForOthers(t *testing.T) {
+	w := newWorld(t)
+	hold := make(chan struct{})
+	release := sync.OnceFunc(func() { close(hold) })
+	defer release()
+	w.agent("worker", func(m *mission) error {
+		if idOf(m) == "slow" {
+			<-hold
+		}
+		return m.done("did " + idOf(m))
+	})
+	d, _ := w.dispatcher(dispatch.Options{})
+	for _, err := range d.Dispatch(t.Context(), []dispatch.Order{order("slow"), order("quick")}) {
+		t.Fatal(err)
+	}
+	late := time.AfterFunc(20*time.Second, release)
+	got := dispatch.NewOrchestration(d).Call(t.Context(), use("1", dispatch.ToolResults, `{"agent_ids":["quick"]}`))
+	if !late.Stop() || !strings.Contains(got.Text, `"did quick"`) || strings.Contains(got.Text, `"slow"`) {
+		t.Errorf("told %q", got.Text)
 	}
 }

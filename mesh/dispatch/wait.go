@@ -11,6 +11,7 @@ import (
 	"agentmesh/mesh"
 	"agentmesh/mesh/agent"
 	"agentmesh/mesh/llm"
+	"agentmesh/mesh/thread"
 )
 
 // Wait returns the results of the named orders, or of all when there are no
@@ -103,21 +104,17 @@ func (d *Dispatcher) count(ctx context.Context, results []Result) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTime)
 	defer cancel()
-	events, err := d.inv.Mesh.Since(ctx)
+	did, err := d.inv.Mesh.Actions(ctx)
 	if err != nil {
 		d.opts.Logger.WarnContext(ctx, "skill calls not counted", "execution", d.inv.Execution, "err", err)
 		return
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	calls := map[mesh.ExecutionID]int{}
-	for _, e := range events {
-		if e.GetSkillCalled() != nil {
-			calls[mesh.ExecutionID(e.GetExecutionId())]++
-		}
-	}
 	for id, r := range want {
-		r.ToolCalls = calls[id]
+		if x := did.Execution(id); x != nil {
+			r.ToolCalls = x.SkillCalls
+		}
 		j := d.jobs[r.AgentID]
 		j.ToolCalls, j.counted = r.ToolCalls, true
 	}
@@ -152,7 +149,7 @@ func (d *Dispatcher) Cancel(id string) string {
 
 // waiting reports whether the log says that the job waits for the user.
 func (j *job) waiting() bool {
-	return j.Status == StatusWaiting || j.Status == StatusPending && j.again != nil
+	return j.Status == StatusWaiting || j.Status == StatusPending && j.resume != nil
 }
 
 // abandon ends a job that waits for the user. d.mu is held.
@@ -265,8 +262,9 @@ func (d *Dispatcher) question(ctx context.Context, waiting []string) (approvals 
 
 // others is the work of agents that are done, and of those that have not begun.
 func (d *Dispatcher) others(ctx context.Context, all []Result) []agent.Work {
-	events, err := d.inv.Mesh.Since(ctx)
+	work, err := d.inv.Mesh.Actions(ctx)
 	if err != nil {
+		work = new(thread.Actions)
 		d.opts.Logger.WarnContext(ctx, "what agents did cannot be read for a report", "execution", d.inv.Execution, "err", err)
 	}
 	var out []agent.Work
@@ -274,7 +272,7 @@ func (d *Dispatcher) others(ctx context.Context, all []Result) []agent.Work {
 		mission := mesh.Clip(strings.Join(strings.Fields(r.Mission), " "), maxMission)
 		switch r.Status {
 		case StatusCompleted:
-			did := agent.Done(events, r.ExecutionID)
+			did := agent.Done(work.Below(r.ExecutionID))
 			if len(did) == 0 {
 				did = []agent.Work{{Execution: string(r.ExecutionID), Done: []string{mission}}}
 			}

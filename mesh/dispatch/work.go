@@ -35,7 +35,7 @@ func (d *Dispatcher) work(ctx context.Context, j *job, r Result, prior []Result)
 	}
 	if err != nil {
 		r.Status, r.Result = notAsked(ctx, err)
-		if j.again != nil {
+		if j.resume != nil {
 			d.settle(ctx, j, mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_FAILED, Reason: mesh.ReasonUnavailable}, r)
 		}
 		return r
@@ -68,7 +68,7 @@ type assignment struct {
 func (d *Dispatcher) assign(ctx context.Context, j *job, to *meshv1.Agent, prior []Result) (*assignment, error) {
 	a := &assignment{to: to}
 	var event *mesh.Event
-	if j.again != nil {
+	if j.resume != nil {
 		a.msg = message(d.inv.Thread.ID, "", j.Order)
 		a.msg.Parts = d.inv.Message.GetParts()
 		event = &mesh.Event{Execution: j.exec.ID, Body: mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_WORKING, Reason: mesh.ReasonDelivered}}
@@ -136,9 +136,9 @@ func (d *Dispatcher) ask(ctx context.Context, j *job, a *assignment) (mesh.TaskM
 	as := to.As(d.inv.Thread, j.exec, nil, func() string { return a.token })
 	var remote call.Remote
 	var text transcript
-	if j.again != nil {
-		remote = call.Remote{Task: j.again.task, Context: j.again.context, GoesOn: true}
-		text.WriteString(j.again.said)
+	if j.resume != nil {
+		remote = call.Remote{Task: j.resume.task, Context: j.resume.context, GoesOn: true}
+		text.WriteString(j.resume.said)
 	}
 	called := mesh.WithCall(ctx, as)
 	log := journal{d.inv.Mesh}

@@ -219,7 +219,7 @@ func TestAPageOfLargeTasksIsShort(t *testing.T) {
 			large("a"), large("b"),
 			{Execution: id, Body: mesh.DispatchSettled{Child: leg, State: completed}},
 			{Execution: id, Body: mesh.TaskMoved{State: completed}},
-		}, threadlog.AppendOptions{Expect: map[mesh.Scope]mesh.Seq{mesh.ThreadScope: 0, mesh.Scope(id): 0}})
+		}, threadlog.AppendOptions{Expect: map[mesh.Scope]mesh.Seq{mesh.ThreadScope: 0, mesh.Scope(id): 0, mesh.Scope(leg): 0}})
 		if err != nil {
 			t.Fatal(err)
 		}

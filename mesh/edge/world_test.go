@@ -64,6 +64,7 @@ type mortal struct {
 	threadlog.Backend
 	dead atomic.Bool
 	full atomic.Int64 // so many appends fail
+	room atomic.Int64 // if not 0: after so many more, all fail
 }
 
 func (m *mortal) Append(ctx context.Context, key mesh.ThreadKey, b *threadlog.Batch) (threadlog.Appended, error) {
@@ -72,6 +73,9 @@ func (m *mortal) Append(ctx context.Context, key mesh.ThreadKey, b *threadlog.Ba
 	}
 	if m.full.Load() > 0 && m.full.Add(-1) >= 0 {
 		return threadlog.Appended{}, mesh.Errorf(mesh.Unavailable, "mortal", "the disk is full")
+	}
+	if m.room.Load() > 0 && m.room.Add(-1) == 0 {
+		m.full.Store(1 << 30)
 	}
 	return m.Backend.Append(ctx, key, b)
 }

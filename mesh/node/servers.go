@@ -13,6 +13,7 @@ import (
 
 	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh/a2a"
+	"agentmesh/mesh/admission"
 	"agentmesh/mesh/api"
 	"agentmesh/mesh/bind/jsonrpc"
 	"agentmesh/mesh/bind/rest"
@@ -31,8 +32,9 @@ func (n *node) grpcServer() (*grpc.Server, *health.Server) {
 	server := rpc.NewServer(rpc.Options{Auth: n.auth, Logger: n.logger, Limiter: n.limiter, Open: rpc.Infrastructure(),
 		Streams: n.cfg.streamLimit(), Errors: n.cfg.errorTable()})
 	n.registerA2A(server, a2a.NewServer(n.edge, append(n.a2aOptions(), a2a.WithPusher(n.push))...))
-	threads := api.NewThreads(n.log, n.states, n.signer, n.cfg.Main, nil, api.WithBudgets(n.cfg.budgets()),
-		api.WithDelegators(n.skills, n.cfg.OrchestratorReadSkills, n.delegators()...))
+	admits := admission.New(n.log, n.states, nil, admission.WithBudgets(n.cfg.budgets()),
+		admission.WithDelegators(n.skills, n.cfg.OrchestratorReadSkills, n.delegators()...))
+	threads := api.NewThreads(n.log, n.states, admits, n.signer, n.cfg.Main)
 	meshv1.RegisterThreadServiceServer(server, threads.OnDelete(n.forget))
 	meshv1.RegisterHandoffServiceServer(server, api.NewHandoffs(handoff.New(n.log, n.states, n.agents, nil)))
 	meshv1.RegisterRegistryServiceServer(server, api.NewRegistry(n.agents, n.signer.Public()))

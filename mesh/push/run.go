@@ -11,6 +11,7 @@ import (
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/state"
+	"agentmesh/mesh/thread"
 )
 
 // Run delivers until ctx is done: first what is owed since the last time, then
@@ -227,7 +228,7 @@ func (d *Dispatcher) scanOnce(ctx context.Context) bool {
 		}
 		d.mu.Lock()
 		d.from = e.Pos
-		if moves(e.Body) {
+		if thread.MayUpdate(e.Body) {
 			for s := range d.threads[e.Thread] {
 				d.wake(s, false)
 			}
@@ -240,16 +241,6 @@ func (d *Dispatcher) scanOnce(ctx context.Context) bool {
 		}
 	}
 	return true
-}
-
-// moves reports whether the body may be an update of a task (package thread,
-// View).
-func moves(b mesh.Body) bool {
-	switch b.(type) {
-	case mesh.ArtifactAppended, mesh.TaskMoved, mesh.HandoffStarted, mesh.HandoffEnded:
-		return true
-	}
-	return false
 }
 
 func hostOf(raw string) string {

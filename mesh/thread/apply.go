@@ -2,7 +2,6 @@ package thread
 
 import (
 	"strings"
-	"time"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 
@@ -35,11 +34,6 @@ func (s *State) Apply(e *mesh.Event) {
 		s.endHandoff(e, b)
 	case mesh.MessagePosted:
 		s.post(e, b)
-	case mesh.StateNoted:
-		if s.notes == nil {
-			s.notes = map[string][]byte{}
-		}
-		s.notes[b.Agent] = b.Data
 	case mesh.DispatchSettled:
 		if x := s.execs[b.Child]; x != nil && x.Kind != mesh.KindTurn && !mesh.Terminal(x.State) {
 			x.move(e, b.State, b.Reason)
@@ -61,7 +55,7 @@ func (s *State) applyTo(x *Execution, e *mesh.Event) {
 			x.move(e, b.State, b.Reason)
 			x.Message = b.Message
 			if x.Kind == mesh.KindTurn && mesh.Interrupted(b.State) {
-				s.show(x, e.Seq, partsText(b.Message.GetParts()))
+				s.show(x, e.Seq, messageText(b.Message))
 			}
 		}
 		if b.Reason == mesh.ReasonDelivered {
@@ -109,15 +103,9 @@ func (x *Execution) move(e *mesh.Event, state mesh.TaskState, reason string) {
 	}
 	x.State, x.Reason, x.Updated = state, reason, e.Time
 	if mesh.Terminal(state) {
+		x.take(e)
 		x.Ended = e.Seq
 		x.Approvals = nil // nobody waits any more
-		x.endLeg(e.Seq)
-	}
-}
-
-func (x *Execution) endLeg(at mesh.Seq) {
-	if l := x.Leg(); l != nil {
-		l.To = at
 	}
 }
 
@@ -135,7 +123,7 @@ func (s *State) add(e *mesh.Event, ex mesh.Execution) *Execution {
 }
 
 func (s *State) open(e *mesh.Event, ex mesh.Execution) {
-	if ex.Kind != mesh.KindTurn || ex.ID != e.Execution || ex.Parent != "" {
+	if !opens(e, ex) {
 		return
 	}
 	if x := s.add(e, ex); x != nil {
@@ -156,11 +144,10 @@ func (s *State) dispatch(e *mesh.Event, b mesh.DispatchIssued) {
 		x.Calls.Since = t.LastPost()
 	}
 	if t := s.Turn(child.Parent); t != nil {
-		t.endLeg(e.Seq)
+		t.take(e)
 		if !returns(b.Message) {
 			t.Delivered = e.Seq
 		}
-		t.Legs = append(t.Legs, Leg{Execution: child.ID, Agent: child.Agent, From: e.Seq})
 	}
 }
 
@@ -172,29 +159,18 @@ func returns(m *a2apb.Message) bool {
 	return ok
 }
 
-// streamOf returns the turn whose stream the execution has, or which it is; nil
-// if it has none. A View goes by the same rule.
-func (s *State) streamOf(id mesh.ExecutionID) *Execution {
-	t := s.TurnOf(id)
-	if t == nil || t.ID == id || t.Leg() != nil && t.Leg().Execution == id {
-		return t
-	}
-	return nil
-}
-
 func (s *State) startHandoff(e *mesh.Event, b mesh.HandoffStarted) {
-	t := s.streamOf(e.Execution)
-	if t == nil {
+	t := s.TurnOf(e.Execution)
+	if t == nil || !t.take(e) {
 		return
 	}
 	t.Handoffs++
-	t.endLeg(e.Seq)
 	s.Handoff = &Handoff{HandoffStarted: b, Seq: e.Seq, Turn: t.ID, By: t.User}
 }
 
 func (s *State) endHandoff(e *mesh.Event, b mesh.HandoffEnded) {
-	if t := s.streamOf(e.Execution); t != nil {
-		t.endLeg(e.Seq)
+	if t := s.TurnOf(e.Execution); t != nil {
+		t.take(e)
 	}
 	if !s.Handoff.Active() || s.Handoff.Seq != b.Started {
 		return
@@ -232,6 +208,3 @@ func title(m *a2apb.Message) string {
 	}
 	return ""
 }
-
-// Idle returns how long before now the thread was last written to.
-func (s *State) Idle(now time.Time) time.Duration { return now.Sub(s.Updated) }

@@ -160,6 +160,9 @@ func checkLog(t rapid.TB, log []*mesh.Event) {
 				}
 				if r := whole.Apply(e); r != nil {
 					told[e.Seq] = r
+					if !mode.Extended && !thread.MayUpdate(e.Body) {
+						t.Fatalf("a %T has the update %v", e.Body, r)
+					}
 				}
 			}
 			for after := from; after <= state.Seq; after++ {
@@ -283,7 +286,7 @@ func FuzzApply(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		g := aTeller(data)
 		checkLog(t, g.tell(min(48, 2+len(data)/2)))
-		_ = thread.Said(g.log)
+		checkOneStream(t, g.log)
 		_ = thread.SkillCalls(g.log)
 	})
 }

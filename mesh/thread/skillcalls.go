@@ -54,44 +54,63 @@ func (c *SkillCall) Unsettled() bool { return c.Status == CallRunning }
 // last call of its execution with the same id; calls of executions that are not
 // known are left out, and so are events that come twice.
 func SkillCalls(events []*mesh.Event) []SkillCall {
-	type id struct {
-		execution mesh.ExecutionID
-		call      string
-	}
 	var s State
-	var out []SkillCall
-	open, known := map[id]int{}, map[string]bool{}
+	var cs calls
 	for _, e := range events {
 		s.Apply(e)
-		x := s.execs[e.Execution]
-		if x == nil {
-			continue
-		}
-		switch b := e.Body.(type) {
-		case mesh.SkillCalled:
-			if e.ID != "" && known[e.ID] {
-				continue
-			}
-			known[e.ID] = true
-			open[id{x.ID, b.Call}] = len(out)
-			out = append(out, s.skillCall(x, e, b))
-		case mesh.SkillReturned:
-			at, ok := open[id{x.ID, b.Call}]
-			if !ok {
-				continue
-			}
-			delete(open, id{x.ID, b.Call})
-			out[at].settle(e, b)
-		}
+		cs.apply(&s, e)
 	}
-	for _, at := range open {
-		out[at].Lost = s.over(out[at].Execution)
+	var out []SkillCall
+	for _, c := range cs.all {
+		if cs.open[callID{c.Execution, c.Call}] == c {
+			c.Lost = s.over(c.Execution)
+		}
+		out = append(out, *c)
 	}
 	return out
 }
 
-func (s *State) skillCall(x *Execution, e *mesh.Event, b mesh.SkillCalled) SkillCall {
-	c := SkillCall{
+// calls are the skill calls in a thread's events.
+type calls struct {
+	all   []*SkillCall
+	open  map[callID]*SkillCall
+	known map[string]bool // ids of the events that announced them
+}
+
+type callID struct {
+	execution mesh.ExecutionID
+	call      string
+}
+
+// apply adds the next event, after which the thread is in the state, and returns
+// the call if it announces one.
+func (cs *calls) apply(s *State, e *mesh.Event) *SkillCall {
+	switch b := e.Body.(type) {
+	case mesh.SkillCalled:
+		x := s.execs[e.Execution]
+		if x == nil || e.ID != "" && cs.known[e.ID] {
+			return nil
+		}
+		if cs.known == nil {
+			cs.known, cs.open = map[string]bool{}, map[callID]*SkillCall{}
+		}
+		c := s.skillCall(x, e, b)
+		cs.known[e.ID] = true
+		cs.open[callID{x.ID, b.Call}] = c
+		cs.all = append(cs.all, c)
+		return c
+	case mesh.SkillReturned:
+		id := callID{e.Execution, b.Call}
+		if c := cs.open[id]; c != nil {
+			delete(cs.open, id)
+			c.settle(e, b)
+		}
+	}
+	return nil
+}
+
+func (s *State) skillCall(x *Execution, e *mesh.Event, b mesh.SkillCalled) *SkillCall {
+	c := &SkillCall{
 		Key: e.ID, Execution: x.ID, Agent: x.Agent, User: x.User, Call: b.Call, Skill: b.Skill, Args: b.Args,
 		Source: b.Source, Version: b.Version, Status: CallRunning, Called: e.Seq, Started: e.Time,
 	}
@@ -114,15 +133,10 @@ func (c *SkillCall) settle(e *mesh.Event, b mesh.SkillReturned) {
 
 // over reports whether the execution, or one above it, is terminal.
 func (s *State) over(id mesh.ExecutionID) bool {
-	for range len(s.order) + 1 {
-		x := s.execs[id]
-		if x == nil {
-			return false
-		}
+	for x := range s.up(id) {
 		if mesh.Terminal(x.State) {
 			return true
 		}
-		id = x.Parent
 	}
 	return false
 }

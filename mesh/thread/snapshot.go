@@ -32,7 +32,7 @@ type whole struct {
 // which it was opened. The thread's events from then on go to Apply, in order.
 func NewSnapshot(threadID string, turn mesh.ExecutionID) *Snapshot {
 	return &Snapshot{
-		view: &View{turn: turn, ctx: threadID},
+		view: &View{stream: stream{turn: turn}, ctx: threadID},
 		task: &a2apb.Task{Id: string(turn), ContextId: threadID,
 			Status: &a2apb.TaskStatus{State: a2apb.TaskState_TASK_STATE_SUBMITTED}},
 	}

@@ -1,19 +1,22 @@
-// Package thread says what a thread's log adds up to: which agent is active,
-// which tasks are open, what every execution did, and what the user of a task
-// sees of all this.
+// Package thread says what a thread's log means, for the node, for agents and for
+// the command line alike: which agent is active and which tasks are open ([State]),
+// what the user of a task sees ([View], [Snapshot]), what was said ([Transcript]) and
+// what an execution did ([Actions]).
 //
 // Everything here is a pure function of events: no clock, no I/O and no
 // randomness. [Fold] never fails: a log is what happened, and an event that
 // makes no sense where it stands changes nothing.
 //
 // A [State] is changed by [State.Apply] alone and is not safe for concurrent
-// use; a [View] likewise.
+// use; the others likewise. A State grows with messages and executions alone, a View
+// with executions at work; the others grow with what was said and called.
 //
 // This package is not the place for rules of who may append what; those are
 // the writers' (packages edge, handoff and service).
 package thread
 
 import (
+	"iter"
 	"time"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
@@ -38,7 +41,6 @@ type State struct {
 	turns     []*Execution
 	decisions map[mesh.Scope]mesh.Seq
 	posted    map[string][]Posted
-	notes     map[string][]byte
 	window    window
 	seen      ids
 }
@@ -186,32 +188,30 @@ func (s *State) Unfinished(id mesh.ExecutionID) []*Execution {
 	return out
 }
 
+// up are the execution and those above it, up to its turn.
+func (s *State) up(id mesh.ExecutionID) iter.Seq[*Execution] {
+	return func(yield func(*Execution) bool) {
+		for x := s.execs[id]; x != nil && yield(x) && x.Parent != ""; x = s.execs[x.Parent] {
+		}
+	}
+}
+
 // below reports whether the execution is ancestor's, at any depth, or is it.
 func (s *State) below(id, ancestor mesh.ExecutionID) bool {
-	for range len(s.order) + 1 {
-		if id == ancestor {
+	for x := range s.up(id) {
+		if x.ID == ancestor {
 			return true
 		}
-		x := s.execs[id]
-		if x == nil || x.Parent == "" {
-			return false
-		}
-		id = x.Parent
 	}
 	return false
 }
 
 // TurnOf returns the turn that the execution serves, or nil.
 func (s *State) TurnOf(id mesh.ExecutionID) *Execution {
-	for range len(s.order) + 1 {
-		x := s.execs[id]
-		if x == nil {
-			return nil
-		}
+	for x := range s.up(id) {
 		if x.Kind == mesh.KindTurn {
 			return x
 		}
-		id = x.Parent
 	}
 	return nil
 }
@@ -221,9 +221,6 @@ func (s *State) LastDecision(scope mesh.Scope) mesh.Seq { return s.decisions[sco
 
 // Posted returns what is known of messages with the id.
 func (s *State) Posted(messageID string) []Posted { return s.posted[messageID] }
-
-// Note returns the state that the agent last noted, or nil.
-func (s *State) Note(agent string) []byte { return s.notes[agent] }
 
 // Pending returns the Seqs of the turn's messages that no agent has had.
 func (x *Execution) Pending() []mesh.Seq {

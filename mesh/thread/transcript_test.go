@@ -13,9 +13,12 @@ import (
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/encoding/protojson"
 
+	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
 	"agentmesh/mesh/thread"
+	"agentmesh/mesh/threadlog/eventpb"
 )
 
 var update = flag.Bool("update", false, "rewrite what the transcripts in testdata answer")
@@ -23,7 +26,8 @@ var update = flag.Bool("update", false, "rewrite what the transcripts in testdat
 // The transcripts tell what events a thread had, a line each, and on tabbed
 // lines what its users were told of them: "task: update", with a "*" before
 // what only clients of our extension see. "state" shows what the thread adds
-// up to, "skills" the calls of skills, and "window" how many there were within
+// up to, "skills" the calls of skills, "said" the conversation, "did" what an
+// execution did, and "window" how many there were within
 // a time; "wait" lets time pass, and "again" is the last event once more. They
 // prove S3-030, S3-040, S3-041, S3-044, S3-046, S3-093 and S3-104 for what the
 // log has of calls and limits, S4-015, S4-026 to S4-030, S4-042, S0-041 and
@@ -81,6 +85,10 @@ func play(t *testing.T, script string) string {
 			p.describe()
 		case line == "skills":
 			p.skills()
+		case line == "said":
+			p.said()
+		case strings.HasPrefix(line, "did "):
+			p.did(strings.Fields(line))
 		case line == "again":
 			again := *p.log[len(p.log)-1]
 			p.apply(&again)
@@ -326,6 +334,13 @@ func parse(line string) ([]*mesh.Event, error) {
 			u.Unpriced = tokens + 1
 		}
 		return one("agent:x", mesh.ModelReplied{Usage: u}), err
+	case "event": // event: an event of mesh.v1 as JSON, of whatever kind
+		p := new(meshv1.Event)
+		if err := protojson.Unmarshal([]byte(text), p); err != nil {
+			return nil, err
+		}
+		e, err := eventpb.EventFromProto(p)
+		return []*mesh.Event{e}, err
 	case "foreign": // foreign EXECUTION
 		return one("agent:x", mesh.Foreign{Raw: []byte(text)}), nil
 	}

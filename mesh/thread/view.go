@@ -18,13 +18,10 @@ import (
 // Two views that are given the same events in the same mode give the same
 // updates.
 type View struct {
-	turn mesh.ExecutionID
+	stream
 	ctx  string
 	mode Mode
-	leg  mesh.ExecutionID // who has the stream, or ""
-	name string           // its agent
 	kids map[mesh.ExecutionID]mesh.Execution
-	over bool
 }
 
 // Mode says who the updates are for.
@@ -42,12 +39,7 @@ func (s *State) View(threadID string, turn mesh.ExecutionID, after mesh.Seq, mod
 	if t == nil {
 		return nil
 	}
-	v := &View{turn: turn, ctx: threadID, mode: mode, over: t.Ended != 0 && t.Ended <= after}
-	for _, l := range t.Legs {
-		if l.From <= after && (l.To == 0 || l.To > after) {
-			v.leg, v.name = l.Execution, l.Agent
-		}
-	}
+	v := &View{stream: t.stream(after), ctx: threadID, mode: mode}
 	if mode.Extended {
 		for _, x := range s.order {
 			if x.Opened <= after && (x.Ended == 0 || x.Ended > after) && s.shown(x, turn) {
@@ -74,6 +66,16 @@ func (s *State) shown(x *Execution, turn mesh.ExecutionID) bool {
 // Over reports whether the task's terminal update was given: nothing follows.
 func (v *View) Over() bool { return v.over }
 
+// MayUpdate reports whether a View that is not extended may return an update for an
+// event of the kind; of other events nobody need be told.
+func MayUpdate(b mesh.Body) bool {
+	switch b.(type) {
+	case mesh.ArtifactAppended, mesh.TaskMoved, mesh.HandoffStarted, mesh.HandoffEnded:
+		return true
+	}
+	return false
+}
+
 // Apply adds the next event and returns the update that the user gets for it,
 // or nil. The update may share parts with the event: both are read-only.
 func (v *View) Apply(e *mesh.Event) *a2apb.StreamResponse {
@@ -82,38 +84,34 @@ func (v *View) Apply(e *mesh.Event) *a2apb.StreamResponse {
 	}
 	switch b := e.Body.(type) {
 	case mesh.ArtifactAppended:
-		if e.Execution == v.leg && v.leg != "" {
+		if v.carries(e.Execution) {
 			return v.artifact(e, b)
 		}
 	case mesh.TaskMoved:
+		v.apply(e)
 		return v.moved(e, b)
 	case mesh.DispatchIssued:
-		return v.issued(e, b)
+		return v.issued(e, b, v.apply(e))
 	case mesh.DispatchSettled:
 		return v.settled(e, b)
 	case mesh.HandoffStarted:
-		if v.mine(e.Execution) {
-			v.leg, v.name = "", ""
+		if v.apply(e) {
 			return v.handoff(e, b)
 		}
 	case mesh.HandoffEnded:
-		if v.mine(e.Execution) {
-			from := v.name
-			v.leg, v.name = "", ""
+		from := v.agent
+		if v.apply(e) {
 			return v.handoffReturn(e, b, from)
 		}
 	}
 	return nil
 }
 
-// mine reports whether the execution is the turn or has its stream.
-func (v *View) mine(id mesh.ExecutionID) bool { return id == v.turn || id == v.leg && v.leg != "" }
-
 func (v *View) artifact(e *mesh.Event, b mesh.ArtifactAppended) *a2apb.StreamResponse {
 	return &a2apb.StreamResponse{Payload: &a2apb.StreamResponse_ArtifactUpdate{ArtifactUpdate: &a2apb.TaskArtifactUpdateEvent{
 		TaskId: string(v.turn), ContextId: v.ctx,
 		Artifact: b.Artifact, Append: b.Append, LastChunk: b.LastChunk,
-		Metadata: v.metadata(e.Seq, b.Metadata, "agent", v.name),
+		Metadata: v.metadata(e.Seq, b.Metadata, "agent", v.agent),
 	}}}
 }
 
@@ -124,31 +122,26 @@ func (v *View) moved(e *mesh.Event, b mesh.TaskMoved) *a2apb.StreamResponse {
 	}
 	switch {
 	case e.Execution == v.turn:
-		v.over = mesh.Terminal(b.State)
-		return v.status(e, b.State, b.Message, b.Metadata, "agent", v.name, "reason", b.Reason)
-	case e.Execution == v.leg && v.leg != "":
+		return v.status(e, b.State, b.Message, b.Metadata, "agent", v.agent, "reason", b.Reason)
+	case v.carries(e.Execution):
 		if b.State == a2apb.TaskState_TASK_STATE_WORKING && (b.Message != nil || v.mode.Extended && b.Metadata != nil) {
-			return v.status(e, b.State, b.Message, b.Metadata, "agent", v.name)
+			return v.status(e, b.State, b.Message, b.Metadata, "agent", v.agent)
 		}
 	case v.mode.Extended && below:
-		return v.progress(e, kid, stateWord(b.State), text(b.Message))
+		return v.progress(e, kid, stateWord(b.State), messageText(b.Message))
 	}
 	return nil
 }
 
-func (v *View) issued(e *mesh.Event, b mesh.DispatchIssued) *a2apb.StreamResponse {
-	if b.Child.Parent != e.Execution || b.Child.Kind == mesh.KindTurn {
+func (v *View) issued(e *mesh.Event, b mesh.DispatchIssued, gave bool) *a2apb.StreamResponse {
+	if !v.mode.Extended || b.Child.Parent != e.Execution || b.Child.Kind == mesh.KindTurn {
 		return nil
 	}
-	if e.Execution == v.turn {
-		v.leg, v.name = b.Child.ID, b.Child.Agent
+	if gave {
 		v.know(b.Child)
-		if v.mode.Extended {
-			return v.progress(e, b.Child, "started", "")
-		}
-		return nil
+		return v.progress(e, b.Child, "started", "")
 	}
-	if _, below := v.kids[e.Execution]; !v.mode.Extended || !below {
+	if _, below := v.kids[e.Execution]; !below {
 		return nil
 	}
 	v.know(b.Child)
@@ -287,13 +280,4 @@ func stateWord(s mesh.TaskState) string {
 		return "input_required"
 	}
 	return "working"
-}
-
-func text(m *a2apb.Message) string {
-	for _, p := range m.GetParts() {
-		if t := p.GetText(); t != "" {
-			return t
-		}
-	}
-	return ""
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"math/rand/v2"
 	"runtime"
 	"slices"
@@ -211,8 +212,15 @@ func TestAWriterDoesNotWaitForFollowers(t *testing.T) {
 	for range 100 { // none of them reads
 		cursors = append(cursors, l.Cursor(key, 0))
 	}
+	next, stop := iter.Pull2(l.FollowAll(t.Context(), 0)) // nor does who spans threads
+	defer stop()
 	for i := range 1000 {
 		add(t, l, said(fmt.Sprint(i)))
+		if i == 0 {
+			if _, err, ok := next(); err != nil || !ok {
+				t.Fatal(err)
+			}
+		}
 	}
 	for _, c := range cursors {
 		c.Close()

@@ -96,7 +96,10 @@ type Info struct {
 	Key     mesh.ThreadKey
 	Last    mesh.Seq // of its last event
 	LastPos mesh.Pos
-	Epoch   mesh.Epoch // of the claim that stands, 0 if it never was claimed
+	// FirstPos is that of its first event: which one of the threads this is that
+	// have had the key, one after the other was deleted.
+	FirstPos mesh.Pos
+	Epoch    mesh.Epoch // of the claim that stands, 0 if it never was claimed
 	// Open is the Seq of the last entry that opened something which has not been
 	// settled, 0 if there is nothing to do.
 	Open mesh.Seq

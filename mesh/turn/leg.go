@@ -174,8 +174,16 @@ func (d *driver) recent(ctx context.Context, n, room int) ([]*structpb.Value, er
 	if err != nil {
 		return nil, mesh.Wrap("turn.recent", err)
 	}
-	var events []*mesh.Event
-	for after := max(0, tail-window); after < tail; {
+	var said *thread.Transcript
+	after := max(0, tail-window)
+	err = d.States.With(ctx, d.key, func(s *thread.State) error {
+		said = s.Transcript(after)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	for after < tail {
 		page, err := d.Log.Read(ctx, d.key, after, 256)
 		if err != nil {
 			return nil, mesh.Wrap("turn.recent", err)
@@ -183,11 +191,14 @@ func (d *driver) recent(ctx context.Context, n, room int) ([]*structpb.Value, er
 		if len(page) == 0 {
 			break
 		}
-		events, after = append(events, page...), page[len(page)-1].Seq
+		for _, e := range page {
+			said.Apply(e)
+		}
+		after = said.Seq
 	}
-	said := thread.Said(events)
+	last := said.Said()
 	out := []*structpb.Value{}
-	for _, s := range slices.Backward(said[max(0, len(said)-n):]) {
+	for _, s := range slices.Backward(last[max(0, len(last)-n):]) {
 		one := structpb.NewStructValue(&structpb.Struct{Fields: map[string]*structpb.Value{
 			"role": structpb.NewStringValue(s.Role), "agent": structpb.NewStringValue(s.Agent), "text": structpb.NewStringValue(s.Text),
 		}})

@@ -54,9 +54,10 @@ var layers = map[string]layer{
 	"mesh/call":          {3, []string{"mesh", "mesh/rpc"}},
 
 	// What the mesh does. The agent's side sees the mesh as generated clients
-	// (gen/mesh/v1) and never as its log, store or registry.
-	"mesh/agent":    {4, []string{"gen/mesh/v1", "mesh", "mesh/a2a", "mesh/security/auth", "mesh/security/grant", "mesh/limit", "mesh/llm", "mesh/rpc", "mesh/skill", "mesh/skill/command", "mesh/threadlog/eventpb"}},
-	"mesh/dispatch": {4, []string{"gen/mesh/v1", "mesh", "mesh/a2a", "mesh/agent", "mesh/limit", "mesh/llm", "mesh/call"}},
+	// (gen/mesh/v1) and never as its log, store or registry; what the events mean
+	// that it reads so, mesh/thread says.
+	"mesh/agent":    {4, []string{"gen/mesh/v1", "mesh", "mesh/a2a", "mesh/security/auth", "mesh/security/grant", "mesh/limit", "mesh/llm", "mesh/rpc", "mesh/skill", "mesh/skill/command", "mesh/thread", "mesh/threadlog/eventpb"}},
+	"mesh/dispatch": {4, []string{"gen/mesh/v1", "mesh", "mesh/a2a", "mesh/agent", "mesh/limit", "mesh/llm", "mesh/call", "mesh/thread"}},
 	"mesh/handoff":  {4, []string{"mesh", "mesh/registry", "mesh/thread", "mesh/threadlog", "mesh/thread/cache"}},
 	"mesh/turn":     {4, []string{"mesh", "mesh/call", "mesh/lease", "mesh/registry", "mesh/security/grant", "mesh/thread", "mesh/thread/cache", "mesh/threadlog"}},
 	"mesh/edge":     {4, []string{"mesh", "mesh/a2a", "mesh/call", "mesh/registry", "mesh/thread", "mesh/thread/cache", "mesh/thread/tasks", "mesh/threadlog"}},
@@ -64,7 +65,8 @@ var layers = map[string]layer{
 	"mesh/push":     {4, []string{"mesh", "mesh/a2a", "mesh/security/egress", "mesh/state", "mesh/thread", "mesh/threadlog", "mesh/thread/cache"}},
 
 	// How it is offered.
-	"mesh/api":          {5, []string{"gen/mesh/v1", "mesh", "mesh/security/grant", "mesh/handoff", "mesh/limit", "mesh/registry", "mesh/skill", "mesh/state", "mesh/thread", "mesh/threadlog", "mesh/thread/cache", "mesh/threadlog/eventpb"}},
+	"mesh/admission":    {5, []string{"mesh", "mesh/security/grant", "mesh/limit", "mesh/skill", "mesh/thread", "mesh/threadlog", "mesh/thread/cache", "mesh/threadlog/eventpb"}},
+	"mesh/api":          {5, []string{"gen/mesh/v1", "mesh", "mesh/admission", "mesh/security/grant", "mesh/handoff", "mesh/limit", "mesh/registry", "mesh/skill", "mesh/state", "mesh/thread", "mesh/threadlog", "mesh/thread/cache", "mesh/threadlog/eventpb"}},
 	"mesh/bind/jsonrpc": {5, []string{"mesh", "mesh/bind/rest", "mesh/rpc"}},
 	"mesh/bind/v03":     {5, []string{"mesh", "mesh/bind/rest", "mesh/bind/jsonrpc", "mesh/rpc"}},
 	"mesh/bind/rest":    {5, []string{"gen/...", "mesh", "mesh/a2a", "mesh/rpc"}},
@@ -73,6 +75,7 @@ var layers = map[string]layer{
 	"mesh/node":              {6, []string{"gen/mesh/v1", "mesh", "mesh/..."}},
 	"mesh/node/datafolder":   {6, []string{"mesh/lease", "mesh/node", "mesh/store/bolt"}},
 	"mesh/internal/archtest": {6, nil},
+	"mesh/internal/mutants":  {6, nil},
 
 	// What runs on the mesh. mesh/registry is here for reading cards.
 	"agents/mainagent":          {7, []string{"gen/mesh/v1", "mesh", "mesh/agent", "mesh/dispatch", "mesh/llm", "mesh/registry", "mesh/skill"}},
@@ -99,14 +102,16 @@ var layers = map[string]layer{
 	"skills/tasks":              {7, []string{"mesh", "mesh/skill", "skills/internal/..."}},
 
 	// The program. It talks to a running mesh over gRPC, also when it runs
-	// one: the log, the store and the edge are not its business.
+	// one: the log, the store and the edge are not its business. It shows events
+	// as mesh/thread understands them.
 	"cmd/mesh": {8, []string{
 		"agentcards", "agents/...", "docs", "gen/mesh/v1", "mesh", "mesh/agent", "mesh/security/auth", "mesh/dispatch", "mesh/security/egress",
 		"mesh/llm", "mesh/llm/...", "mesh/skill/mcp", "mesh/node", "mesh/node/datafolder", "mesh/skill/notify", "mesh/registry", "mesh/rpc", "mesh/skill", "mesh/skill/command",
-		"proto", "skills", "skills/...",
+		"mesh/thread", "mesh/threadlog/eventpb", "proto", "skills", "skills/...",
 	}},
-	"proto":       {7, nil},
-	"proto/image": {8, nil},
+	"cmd/mesh/chaos": {8, nil},
+	"proto":          {7, nil},
+	"proto/image":    {8, nil},
 }
 
 // kits are what tests of any level may import, and product code never: the

@@ -25,6 +25,13 @@ func TestMain(m *testing.M) {
 	if path := os.Getenv(migrateEnv); path != "" {
 		os.Exit(migrateChild(path))
 	}
+	if path := os.Getenv(fullEnv); path != "" {
+		if err := full(path); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
 	goleak.VerifyTestMain(m)
 }
 

@@ -2,125 +2,101 @@ package eventpb_test
 
 import (
 	"math"
+	"reflect"
 	"time"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 	"google.golang.org/protobuf/types/known/structpb"
 	"pgregory.net/rapid"
 
+	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
+	"agentmesh/mesh/threadlog/eventpb"
 )
 
 var (
-	text  = rapid.StringN(0, 12, 40)
-	texts = rapid.SliceOfN(text, 1, 3)
-	blob  = rapid.SliceOfN(rapid.Byte(), 1, 20)
-	num   = rapid.Int64()
-	small = rapid.IntRange(math.MinInt32, math.MaxInt32)
-	when  = rapid.Custom(func(t *rapid.T) time.Time {
+	text = rapid.StringN(0, 12, 40)
+	blob = rapid.SliceOfN(rapid.Byte(), 1, 20)
+	num  = rapid.Int64()
+	when = rapid.Custom(func(t *rapid.T) time.Time {
 		return time.UnixMilli(rapid.Int64Range(-62_135_596_800_000+1, 253_402_300_799_999).Draw(t, "ms")).UTC()
-	})
-	state = rapid.Custom(func(t *rapid.T) mesh.TaskState { return mesh.TaskState(rapid.Int32Range(0, 8).Draw(t, "state")) })
-	meta  = rapid.Custom(func(t *rapid.T) *structpb.Struct {
-		if rapid.Bool().Draw(t, "no metadata") {
-			return nil
-		}
-		return &structpb.Struct{Fields: map[string]*structpb.Value{text.Draw(t, "k"): structpb.NewStringValue(text.Draw(t, "v"))}}
 	})
 	parts = rapid.Custom(func(t *rapid.T) []*a2apb.Part {
 		return []*a2apb.Part{
 			{Content: &a2apb.Part_Text{Text: text.Draw(t, "text")}},
-			{Content: &a2apb.Part_Raw{Raw: blob.Draw(t, "raw")}, MediaType: "image/png", Metadata: meta.Draw(t, "meta")},
+			{Content: &a2apb.Part_Raw{Raw: blob.Draw(t, "raw")}, MediaType: "image/png", Metadata: &structpb.Struct{}},
 		}
-	})
-	message = rapid.Custom(func(t *rapid.T) *a2apb.Message {
-		if rapid.Bool().Draw(t, "no message") {
-			return nil
-		}
-		return &a2apb.Message{MessageId: text.Draw(t, "id"), Parts: parts.Draw(t, "parts"), Role: a2apb.Role_ROLE_USER}
-	})
-	execution = rapid.Custom(func(t *rapid.T) mesh.Execution {
-		x := mesh.Execution{
-			ID: mesh.ExecutionID(text.Draw(t, "id")), Parent: mesh.ExecutionID(text.Draw(t, "parent")),
-			Kind: mesh.Kind(text.Draw(t, "kind")), Agent: text.Draw(t, "agent"), User: text.Draw(t, "user"),
-			Label: text.Draw(t, "label"), Text: text.Draw(t, "text"), MaxToolCalls: small.Draw(t, "calls"),
-		}
-		if rapid.Bool().Draw(t, "more") {
-			x.Skills, x.DependsOn, x.Deadline = texts.Draw(t, "skills"), []mesh.ExecutionID{"a", "b"}, when.Draw(t, "deadline")
-		}
-		return x
 	})
 )
 
-// bodies draws a body of each kind. Every kind of package mesh must be here; a
-// test below sees to it.
-var bodies = map[string]func(t *rapid.T) mesh.Body{
-	"MessagePosted": func(t *rapid.T) mesh.Body {
-		return mesh.MessagePosted{Message: message.Draw(t, "message"), User: text.Draw(t, "user"), Digest: blob.Draw(t, "digest"),
-			Permissions: []mesh.Permission{mesh.Permission(text.Draw(t, "permission")), mesh.PermChat}}
-	},
-	"ArtifactAppended": func(t *rapid.T) mesh.Body {
-		return mesh.ArtifactAppended{
-			Artifact: &a2apb.Artifact{ArtifactId: text.Draw(t, "id"), Parts: parts.Draw(t, "parts"), Extensions: texts.Draw(t, "ext")},
-			Append:   rapid.Bool().Draw(t, "append"), LastChunk: rapid.Bool().Draw(t, "last"), Metadata: meta.Draw(t, "meta"),
+// bodies draws a body of each kind that the proto has.
+var bodies = func() map[string]func(t *rapid.T) mesh.Body {
+	out := map[string]func(t *rapid.T) mesh.Body{}
+	fields := new(meshv1.Event).ProtoReflect().Descriptor().Oneofs().ByName("body").Fields()
+	for i := range fields.Len() {
+		p := new(meshv1.Event)
+		p.ProtoReflect().Mutable(fields.Get(i))
+		e, err := eventpb.EventFromProto(p)
+		if err != nil {
+			panic(err)
 		}
+		kind := reflect.TypeOf(e.Body)
+		out[kind.Name()] = func(t *rapid.T) mesh.Body { return draw(t, kind, kind.Name()).Interface().(mesh.Body) }
+	}
+	return out
+}()
+
+// made draws values of the types that have a rule of their own.
+var made = map[reflect.Type]func(t *rapid.T) any{
+	reflect.TypeFor[time.Time](): func(t *rapid.T) any {
+		return rapid.OneOf(when, rapid.Just(time.Time{})).Draw(t, "time")
 	},
-	"SkillCalled": func(t *rapid.T) mesh.Body {
-		return mesh.SkillCalled{Call: text.Draw(t, "call"), Skill: text.Draw(t, "skill"), Args: text.Draw(t, "args"),
-			Source: text.Draw(t, "source"), Version: text.Draw(t, "version")}
+	reflect.TypeFor[mesh.TaskState](): func(t *rapid.T) any { return mesh.TaskState(rapid.Int32Range(0, 8).Draw(t, "state")) },
+	reflect.TypeFor[int](): func(t *rapid.T) any {
+		return rapid.IntRange(math.MinInt32, math.MaxInt32).Draw(t, "number") // the wire has 32 bits
 	},
-	"ToolReturned": func(t *rapid.T) mesh.Body {
-		return mesh.ToolReturned{Call: text.Draw(t, "call"), Name: text.Draw(t, "name"), Failed: rapid.Bool().Draw(t, "failed"),
-			Content: text.Draw(t, "content")}
+	reflect.TypeFor[*structpb.Struct](): func(t *rapid.T) any {
+		return &structpb.Struct{Fields: map[string]*structpb.Value{text.Draw(t, "k"): structpb.NewStringValue(text.Draw(t, "v"))}}
 	},
-	"ApprovalAsked": func(t *rapid.T) mesh.Body {
-		return mesh.ApprovalAsked{Call: text.Draw(t, "call"), Skill: text.Draw(t, "skill"), Args: text.Draw(t, "args"), Text: text.Draw(t, "text"), Version: text.Draw(t, "version")}
+	reflect.TypeFor[*a2apb.Message](): func(t *rapid.T) any {
+		return &a2apb.Message{MessageId: text.Draw(t, "id"), Parts: parts.Draw(t, "parts"), Role: a2apb.Role_ROLE_USER}
 	},
-	"ApprovalSettled": func(t *rapid.T) mesh.Body {
-		return mesh.ApprovalSettled{Call: text.Draw(t, "call"), Approved: rapid.Bool().Draw(t, "approved"), Text: text.Draw(t, "text")}
+	reflect.TypeFor[*a2apb.Artifact](): func(t *rapid.T) any {
+		return &a2apb.Artifact{ArtifactId: text.Draw(t, "id"), Parts: parts.Draw(t, "parts"), Extensions: []string{text.Draw(t, "ext")}}
 	},
-	"SkillReturned": func(t *rapid.T) mesh.Body {
-		return mesh.SkillReturned{Call: text.Draw(t, "call"), Failed: rapid.Bool().Draw(t, "failed"),
-			Content: text.Draw(t, "content"), Files: texts.Draw(t, "files"), Duration: time.Duration(num.Draw(t, "duration")),
-			Metadata: text.Draw(t, "metadata")}
-	},
-	"ModelReplied": func(t *rapid.T) mesh.Body {
-		return mesh.ModelReplied{Model: text.Draw(t, "model"), Text: text.Draw(t, "text"),
-			Tools: []mesh.ToolUse{{ID: text.Draw(t, "id"), Name: text.Draw(t, "name"), Arguments: text.Draw(t, "args")}},
-			Usage: mesh.Usage{Prompt: num.Draw(t, "p"), Completion: num.Draw(t, "c"), Cached: num.Draw(t, "h"),
-				CacheWrite: num.Draw(t, "w"), Cost: rapid.Float64Min(0).Draw(t, "cost"), Unpriced: num.Draw(t, "u")}, Finish: text.Draw(t, "finish")}
-	},
-	"DispatchSettled": func(t *rapid.T) mesh.Body {
-		return mesh.DispatchSettled{Child: mesh.ExecutionID(text.Draw(t, "child")), State: state.Draw(t, "state"),
-			Result: text.Draw(t, "result"), Reason: text.Draw(t, "reason")}
-	},
-	"StateNoted": func(t *rapid.T) mesh.Body {
-		return mesh.StateNoted{Agent: text.Draw(t, "agent"), Data: blob.Draw(t, "data")}
-	},
-	"CancelRequested": func(t *rapid.T) mesh.Body {
-		return mesh.CancelRequested{By: text.Draw(t, "by"), Reason: text.Draw(t, "reason")}
-	},
-	"LimitTripped": func(t *rapid.T) mesh.Body {
-		return mesh.LimitTripped{Limit: text.Draw(t, "limit"), Detail: text.Draw(t, "detail"), Used: num.Draw(t, "used"), Most: num.Draw(t, "most")}
-	},
-	"ThreadClaimed": func(t *rapid.T) mesh.Body {
-		return mesh.ThreadClaimed{Epoch: mesh.Epoch(num.Draw(t, "epoch")), Node: text.Draw(t, "node")}
-	},
-	"TaskOpened": func(t *rapid.T) mesh.Body { return mesh.TaskOpened{Execution: execution.Draw(t, "execution")} },
-	"TaskMoved": func(t *rapid.T) mesh.Body {
-		return mesh.TaskMoved{State: state.Draw(t, "state"), Message: message.Draw(t, "message"), Reason: text.Draw(t, "reason"),
-			RemoteTask: text.Draw(t, "task"), RemoteContext: text.Draw(t, "context"), Metadata: meta.Draw(t, "meta")}
-	},
-	"DispatchIssued": func(t *rapid.T) mesh.Body {
-		return mesh.DispatchIssued{Child: execution.Draw(t, "child"), Message: message.Draw(t, "message")}
-	},
-	"HandoffStarted": func(t *rapid.T) mesh.Body {
-		return mesh.HandoffStarted{From: text.Draw(t, "from"), To: text.Draw(t, "to"), Reason: text.Draw(t, "reason"),
-			Summary: text.Draw(t, "summary"), RecentMessages: small.Draw(t, "recent"),
-			PreserveState: rapid.Bool().Draw(t, "preserve"), ReturnExpected: rapid.Bool().Draw(t, "return"), ToName: text.Draw(t, "to name")}
-	},
-	"HandoffEnded": func(t *rapid.T) mesh.Body {
-		return mesh.HandoffEnded{Started: mesh.Seq(num.Draw(t, "started")), Outcome: mesh.HandoffOutcome(text.Draw(t, "outcome")),
-			Summary: text.Draw(t, "summary"), By: text.Draw(t, "by")}
-	},
+}
+
+// draw draws any value of a type of package mesh, so that a kind or a field that is
+// added is drawn too.
+func draw(t *rapid.T, of reflect.Type, name string) reflect.Value {
+	v := reflect.New(of).Elem()
+	if of.Kind() == reflect.Pointer && rapid.IntRange(0, 3).Draw(t, "no "+name) == 0 {
+		return v
+	}
+	if one := made[of]; one != nil {
+		return reflect.ValueOf(one(t))
+	}
+	switch of.Kind() {
+	case reflect.String:
+		v.SetString(text.Draw(t, name))
+	case reflect.Bool:
+		v.SetBool(rapid.Bool().Draw(t, name))
+	case reflect.Uint8:
+		v.SetUint(uint64(rapid.Byte().Draw(t, name)))
+	case reflect.Int64:
+		v.SetInt(num.Draw(t, name))
+	case reflect.Float64:
+		v.SetFloat(rapid.Float64Min(0).Draw(t, name))
+	case reflect.Slice:
+		for range rapid.IntRange(0, 3).Draw(t, name) {
+			v = reflect.Append(v, draw(t, of.Elem(), name))
+		}
+	case reflect.Struct:
+		for i := range of.NumField() {
+			v.Field(i).Set(draw(t, of.Field(i).Type, name+"."+of.Field(i).Name))
+		}
+	default:
+		t.Fatalf("%s is a %v: say how to draw one", name, of)
+	}
+	return v
 }

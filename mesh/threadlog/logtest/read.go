@@ -253,6 +253,9 @@ func testInfo(t *testing.T, s threadlog.Backend) {
 	for i, b := range []*threadlog.Batch{batch(fact("a"), fact("b")), batch(claim(3)), under(3, batch(fact("c")))} {
 		at := add(t, s, Key(1), b)
 		want.Last, want.LastPos = at.Seqs[len(at.Seqs)-1], at.Pos[len(at.Pos)-1]
+		if i == 0 {
+			want.FirstPos = at.Pos[0]
+		}
 		if i > 0 {
 			want.Epoch = 3
 		}

@@ -132,7 +132,7 @@ func (b *Book) Info(key mesh.ThreadKey) (threadlog.Info, bool) {
 
 func (t *thread) info() threadlog.Info {
 	n := len(t.positions)
-	return threadlog.Info{Key: t.key, Last: mesh.Seq(n), LastPos: t.positions[n-1], Epoch: t.epoch, Open: t.open}
+	return threadlog.Info{Key: t.key, Last: mesh.Seq(n), LastPos: t.positions[n-1], FirstPos: t.positions[0], Epoch: t.epoch, Open: t.open}
 }
 
 // work notes what is to do in the thread: what was opened at that Seq, if it is

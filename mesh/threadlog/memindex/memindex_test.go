@@ -51,7 +51,7 @@ func TestBatchesOfADraftAreJudgedOneAfterTheOther(t *testing.T) {
 		t.Errorf("before the commit: draft %d/%d, book %d %v", d.Last(), d.Records(), b.Last(), infos(&b))
 	}
 	d.Commit()
-	wantInfos := []threadlog.Info{{Key: one, Last: 3, LastPos: 4}, {Key: two, Last: 1, LastPos: 3}}
+	wantInfos := []threadlog.Info{{Key: one, Last: 3, LastPos: 4, FirstPos: 1}, {Key: two, Last: 1, LastPos: 3, FirstPos: 3}}
 	if diff := cmp.Diff(wantInfos, infos(&b)); diff != "" || b.Last() != 4 || b.Records() != 4 {
 		t.Errorf("after the commit: %d/%d %s", b.Last(), b.Records(), diff)
 	}
@@ -76,7 +76,7 @@ func TestADraftThatIsDroppedLeavesNoTrace(t *testing.T) {
 		}
 		draft(t, d, two, batch("x"))
 	}
-	if diff := cmp.Diff([]threadlog.Info{{Key: one, Last: 1, LastPos: 1}}, infos(&b)); diff != "" {
+	if diff := cmp.Diff([]threadlog.Info{{Key: one, Last: 1, LastPos: 1, FirstPos: 1}}, infos(&b)); diff != "" {
 		t.Error(diff)
 	}
 }

@@ -1,0 +1,266 @@
+package admission
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"agentmesh/mesh"
+	"agentmesh/mesh/limit"
+	"agentmesh/mesh/skill"
+	"agentmesh/mesh/thread"
+)
+
+// Bounds of what a state keeps in memory of calls, in bytes.
+const (
+	maxName   = 160 // of skills, tools and limits, and of ids of calls
+	maxDetail = 4 << 10
+)
+
+// Bounds of what one reply of a model can say it used, so that sums stay sums.
+const (
+	maxTokens = 1 << 32
+	maxCost   = 1e6
+)
+
+// spent is what a request has used of the limits.
+type spent struct {
+	trip  *limit.Trip // that stopped the request
+	calls int         // of skills
+	taken int         // of them, counted for the user
+}
+
+// giveBack gives back what was taken, because nothing is appended, or it is
+// decided anew.
+func (w *ruling) giveBack() {
+	if w.request == nil { // it was not decided
+		return
+	}
+	w.by.users.Return(w.payer(), w.taken)
+	w.spent = spent{}
+	w.written.giveBack(w.by.volumes)
+}
+
+func (w *ruling) payer() string { return payer(w.grant.Tenant, w.grant.User) }
+
+// delegators are the agents that have others do their work.
+type delegators struct {
+	skills Skills
+	read   bool // they may call skills that only read
+	names  []string
+}
+
+// mayCall refuses skills that are not granted, and those that the agent of the
+// grant has to have others call.
+func (w *ruling) mayCall(i int, name string) error {
+	if !w.grant.AllowsSkill(name) {
+		return w.refuse(i, fmt.Sprintf("the skill %q is not granted", clip(name)))
+	}
+	if !slices.Contains(w.by.delegators.names, w.grant.Agent) {
+		return nil
+	}
+	if !w.by.delegators.read {
+		return mesh.Errorf(mesh.Denied, w.op, "the agent %s calls no skills itself; dispatch an agent that does", w.grant.Agent)
+	}
+	if s, ok := w.by.delegators.skills.For(w.grant.Tenant).Get(name); !ok || s.Access != skill.AccessRead {
+		return mesh.Errorf(mesh.Denied, w.op, "the agent %s itself calls only skills with the access read, and %q is none; dispatch an agent that does", w.grant.Agent, clip(name))
+	}
+	return nil
+}
+
+// checkCall checks that the skill may be called, and that there is room for the
+// call in all limits; where there is none it sets trip. A call that the thread
+// has already is not counted again.
+func (w *ruling) checkCall(i int, e *mesh.Event, b mesh.SkillCalled) error {
+	if err := w.mayCall(i, b.Skill); err != nil {
+		return err
+	}
+	if err := w.bounded(i, "skill_called", span{"call", b.Call, 0, maxName}, span{"skill", b.Skill, 1, maxName},
+		span{"source", b.Source, 0, maxName}, span{"version", b.Version, 0, maxName}); err != nil {
+		return err
+	}
+	if w.st.Seen(e.ID) {
+		return nil
+	}
+	w.begun[b.Call] = e.ID
+	mine := w.mine
+	if approved, settled := w.answers[b.Call]; settled && !approved || !settled && (mine.Approval(b.Call) != nil || w.away.asked[b.Call]) {
+		return mesh.Errorf(mesh.Precondition, w.op, "the call %q of %s is not approved; it can be made when the user has said so", clip(b.Call), clip(b.Skill))
+	}
+	if open := len(mine.Unsettled) + w.calls + w.away.calls; open >= thread.MaxUnsettled {
+		return mesh.Errorf(mesh.Exhausted, w.op, "%d skill calls of the execution have not returned; let them return first", open)
+	}
+	e.Time = w.now // by which the window is counted, and not by the agent's clock
+	if w.trip = w.by.budgets.CheckCall(w.count()); w.trip == nil {
+		w.trip = w.by.users.Take(w.payer(), w.now)
+	}
+	if w.trip != nil {
+		return w.trip.Err(w.op)
+	}
+	w.calls++
+	w.taken++
+	return nil
+}
+
+// count says what was called before, on the thread and by this request, and what
+// is on its way.
+func (w *ruling) count() limit.Calls {
+	mine := w.mine
+	c := limit.Calls{Agent: mine.Calls.Skills + w.calls + w.away.calls, AgentMost: mine.MaxToolCalls, Dispatched: w.st.Turn(mine.Parent) == nil}
+	if t := w.st.TurnOf(mine.ID); t != nil {
+		c.Turn = t.Calls.Skills + w.calls + w.away.turn
+	}
+	n, first := w.st.CallsWithin(w.now, w.by.budgets.Period())
+	if c.Thread, c.ThreadFirst = n+w.calls+w.away.thread, first; n == 0 {
+		c.ThreadFirst = w.now
+	}
+	return c
+}
+
+// tripped is the fact that a limit was met; nothing if the log has it since the
+// user's last message: for an agent's own limit of this execution, for all
+// others of the turn.
+func (w *ruling) tripped() []*mesh.Event {
+	of, turn := w.mine, w.st.TurnOf(w.mine.ID)
+	if turn != nil && !strings.HasPrefix(w.trip.Limit, "agent.") {
+		of = turn
+	}
+	noted := func(t trip) bool {
+		return t.limit == w.trip.Limit && (t.of == of.ID || of == turn && w.st.TurnOf(t.of) == turn)
+	}
+	if of.HasTripped(w.trip.Limit) || slices.ContainsFunc(w.away.tripped, noted) {
+		return nil
+	}
+	return []*mesh.Event{{ID: mesh.NewEventID(), Time: w.now, Execution: w.grant.Execution, Actor: "node", Body: w.trip.Fact()}}
+}
+
+// returns are those of a request, and the calls that it makes itself.
+type returns struct {
+	begun   map[string]string // call -> id of the event that made it
+	settled map[string]bool   // calls made before that have returned by now
+	loose   []loose
+}
+
+// A loose return is of no call that the state knows to be open. It is taken if
+// the log has it already, or if by, the event of the request that made its call,
+// is new: one with the id of another event is dropped by the log.
+type loose struct {
+	at           int
+	id, call, by string
+}
+
+// checkReturned checks that the execution has made the call and that it has not
+// come back before, unless the same is sent again. For what the state does not
+// say, see checkLoose.
+func (w *ruling) checkReturned(i int, e *mesh.Event, b mesh.SkillReturned) error {
+	err := w.bounded(i, "skill_returned", span{"call", b.Call, 0, maxName}, span{"content", b.Content, 0, mesh.MaxResult})
+	if err != nil {
+		return err
+	}
+	if b.Duration < 0 {
+		return mesh.InvalidField(w.op, fmt.Sprintf("events[%d].skill_returned.duration", i), "must not be negative, and is %v", b.Duration)
+	}
+	if _, open := w.mine.Unsettled[b.Call]; open && !w.settled[b.Call] && !w.away.returned[b.Call] {
+		w.settled[b.Call] = true
+		return nil
+	}
+	w.loose = append(w.loose, loose{i, e.ID, b.Call, w.begun[b.Call]})
+	delete(w.begun, b.Call)
+	return nil
+}
+
+// checkLoose checks the loose returns of the request by one look at the log.
+func (w *ruling) checkLoose() error {
+	if len(w.loose) == 0 {
+		return nil
+	}
+	after := w.mine.Opened
+	var ids []string
+	for _, l := range w.loose {
+		ids = append(ids, l.id)
+		if l.by != "" { // whose event may have the id of any other
+			ids, after = append(ids, l.by), 0
+		}
+	}
+	known, err := w.look(after, ids)
+	if err != nil {
+		return err
+	}
+	for _, l := range w.loose {
+		if made := l.by != "" && !known[l.by]; !made && !known[l.id] {
+			return w.refuse(l.at, fmt.Sprintf("the execution has no call %q that has not returned", clip(l.call)))
+		}
+	}
+	return nil
+}
+
+// checkReplied checks what the reply says it cost: the numbers are added up.
+func (w *ruling) checkReplied(i int, b mesh.ModelReplied) error {
+	u := b.Usage
+	if min(u.Prompt, u.Completion, u.Cached, u.CacheWrite, u.Unpriced) < 0 || max(u.Prompt, u.Completion, u.Cached, u.CacheWrite, u.Unpriced) > maxTokens {
+		return mesh.InvalidField(w.op, fmt.Sprintf("events[%d].model_replied.usage", i), "has numbers of tokens that cannot be; each must be 0 to %d", int64(maxTokens))
+	}
+	if !(u.Cost >= 0 && u.Cost <= maxCost) { // and is a number
+		return mesh.InvalidField(w.op, fmt.Sprintf("events[%d].model_replied.usage.cost", i), "is %v; it must be 0 to %v US dollars", u.Cost, maxCost)
+	}
+	return nil
+}
+
+func (w *ruling) checkTool(i int, b mesh.ToolReturned) error {
+	return w.bounded(i, "tool_returned",
+		span{"call", b.Call, 0, maxName}, span{"name", b.Name, 1, maxName}, span{"content", b.Content, 0, mesh.MaxResult})
+}
+
+func (w *ruling) checkAsked(i int, e *mesh.Event, b mesh.ApprovalAsked) error {
+	if err := w.mayCall(i, b.Skill); err != nil {
+		return err
+	}
+	err := w.bounded(i, "approval_asked", span{"call", b.Call, 1, maxName}, span{"skill", b.Skill, 1, maxName},
+		span{"args", b.Args, 0, mesh.MaxResult}, span{"text", b.Text, 1, mesh.MaxResult}, span{"version", b.Version, 0, maxName})
+	if err != nil || w.st.Seen(e.ID) {
+		return err
+	}
+	mine := w.mine
+	if n := len(mine.Approvals) + len(w.away.asked); mine.Approval(b.Call) == nil && n >= thread.MaxApprovals {
+		return mesh.Errorf(mesh.Exhausted, w.op, "%d calls wait for the user's word already; settle those first", n)
+	}
+	return nil
+}
+
+// checkSettled checks that the user was asked and, for a yes, was shown the
+// question and has said something since: no agent approves its own calls, and
+// none between it and the user has them approved by another question.
+func (w *ruling) checkSettled(i int, e *mesh.Event, b mesh.ApprovalSettled) error {
+	err := w.bounded(i, "approval_settled", span{"call", b.Call, 1, maxName}, span{"text", b.Text, 0, mesh.MaxResult})
+	if err != nil || w.st.Seen(e.ID) {
+		return err
+	}
+	mine := w.mine
+	asked := mine.Approval(b.Call)
+	if asked == nil || w.away.answered[b.Call] {
+		return mesh.Errorf(mesh.Precondition, w.op, "the call %q does not wait for the user's word; ask for it first", clip(b.Call))
+	}
+	if t := w.st.TurnOf(mine.ID); b.Approved && (t == nil || asked.Shown == 0 || t.LastPost() < asked.Shown) {
+		return mesh.Errorf(mesh.Precondition, w.op, "the user has not answered yet; the call %q can be approved by the next message after the turn has shown its question to the user", clip(b.Call))
+	}
+	w.answers[b.Call] = b.Approved
+	return nil
+}
+
+// A span is a text that must be of some length, in bytes.
+type span struct {
+	field, text string
+	least, most int
+}
+
+func (w *ruling) bounded(i int, kind string, spans ...span) error {
+	for _, s := range spans {
+		if n := len(s.text); n < s.least || n > s.most {
+			return mesh.InvalidField(w.op, fmt.Sprintf("events[%d].%s.%s", i, kind, s.field), "has %d bytes; it must have %d to %d", n, s.least, s.most)
+		}
+	}
+	return nil
+}
+
+// clip keeps what an agent named short.
+func clip(s string) string { return mesh.Clip(s, 64) }

@@ -1,0 +1,147 @@
+// Package admission has the rules of what agents may append to a thread: a
+// [Controller] takes what an execution wants to add under its grant, and adds all
+// of it or nothing.
+//
+// What an execution may say is: its own model, tool and skill calls, approvals,
+// notes and limits, its dispatches and how they ended, and, as it is who reads
+// their streams, the output and states of the executions that it dispatched.
+//
+// What is counted or settles something is reserved while it is on its way to the
+// disk: of many that ask at once for the last call of a limit one gets it, and it
+// is free again if that one's append fails. Nothing is locked meanwhile, and all
+// may be called concurrently. Nothing is said by an execution after its end: the
+// log judges that, wherever the end was written.
+package admission
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"agentmesh/mesh"
+	"agentmesh/mesh/limit"
+	"agentmesh/mesh/skill"
+	"agentmesh/mesh/thread"
+	"agentmesh/mesh/thread/cache"
+	"agentmesh/mesh/threadlog"
+)
+
+// A Controller admits what agents append. Use New.
+type Controller struct {
+	log    *threadlog.Log
+	states *cache.States
+	now    func() time.Time
+
+	budgets    limit.Budgets
+	users      *limit.Windows
+	known      recalled // tenants whose users' calls are in users
+	volumes    *volumes
+	delegators delegators
+}
+
+// maxUsers is how many users' calls are counted at a time.
+const maxUsers = 10_000
+
+// An Option changes a default of [New].
+type Option func(*Controller)
+
+// WithBudgets limits the skill calls of agents. The budgets must be valid. The
+// default is the zero value, which has all the defaults.
+func WithBudgets(b limit.Budgets) Option { return func(c *Controller) { c.budgets = b } }
+
+// Skills finds the skills of tenants: a *skill.Library.
+type Skills interface {
+	// For returns what the tenant has, its own skills and the shared ones.
+	For(t mesh.TenantID) *skill.Catalog
+}
+
+// WithDelegators has the mesh take no call of a skill from the agents of these
+// names, who have others do their work, nor a question whether they may make one.
+// With read, it takes those of skills whose access is read as the tenant's skills
+// are at that moment, whatever the agent knew of them. What they may grant to others
+// stays as it is.
+func WithDelegators(skills Skills, read bool, names ...string) Option {
+	return func(c *Controller) { c.delegators = delegators{skills, read, names} }
+}
+
+// New returns a Controller of the threads in log. A nil now is time.Now.
+func New(log *threadlog.Log, states *cache.States, now func() time.Time, opts ...Option) *Controller {
+	if now == nil {
+		now = time.Now
+	}
+	c := &Controller{log: log, states: states, now: now}
+	for _, opt := range opts {
+		opt(c)
+	}
+	c.users = limit.NewWindows(c.budgets, maxUsers)
+	c.volumes = newVolumes(volume{events: maxLogEvents, bytes: maxLogBytes}, maxVolumes)
+	return c
+}
+
+// Admitted is what became of the events of an Append.
+type Admitted struct {
+	// Seq is that of the last of them.
+	Seq mesh.Seq
+	// Grants are those of the executions that were dispatched, or that went on
+	// with a message of the user.
+	Grants map[mesh.ExecutionID]mesh.Grant
+}
+
+// Append adds the events to the thread of the grant, as what its execution
+// says; they must have ids, and are the Controller's from then on. A skill call
+// that exceeds a limit is refused with all that came with it: nothing is added but
+// the fact that the limit was met, once for each message of the user. When the
+// execution is over, only what the log has already is taken again, so that a
+// writer who missed the answer gets one.
+func (c *Controller) Append(ctx context.Context, g *mesh.Grant, events []*mesh.Event) (Admitted, error) {
+	const op = "admission.Append"
+	if err := prepare(op, events, c.now()); err != nil {
+		return Admitted{}, err
+	}
+	if err := c.recall(ctx, g.Tenant, events); err != nil {
+		return Admitted{}, mesh.Wrap(op, err)
+	}
+	r := &request{by: c, op: op, grant: g, now: c.now().UTC().Truncate(time.Millisecond), events: events, logged: map[string]bool{}}
+	got, err := c.rule(ctx, r)
+	if err != nil {
+		got.giveBack()
+		return Admitted{}, err
+	}
+	got.giveBackDropped()
+	if err := got.dispatchedAll(); err != nil {
+		return Admitted{}, err
+	}
+	out := Admitted{Grants: got.grants}
+	for _, e := range events {
+		out.Seq = max(out.Seq, e.Seq)
+	}
+	return out, nil
+}
+
+// rule decides the request, as often as it takes, and returns the last ruling.
+func (c *Controller) rule(ctx context.Context, r *request) (got *ruling, err error) {
+	got = new(ruling)
+	for {
+		err = c.states.Reserve(ctx, r.grant.Key(), func(st *thread.State, on cache.Reserved) (cache.Decision, error) {
+			got.giveBack()
+			got = newRuling(r, st, on)
+			return got.decide()
+		})
+		var need *unknownIDs
+		if !errors.As(err, &need) {
+			break
+		}
+		if err := c.lookUp(ctx, r, need); err != nil {
+			return got, mesh.Wrap(r.op, err)
+		}
+	}
+	if err == nil && got.trip != nil {
+		err = got.trip.Err(r.op)
+	}
+	return got, err
+}
+
+// Over is what becomes of a grant when its execution has ended.
+func Over(op string) *mesh.Error {
+	return mesh.Errorf(mesh.Precondition, op, "the execution is over; its grant neither reads the thread nor adds to it any more")
+}

@@ -1,0 +1,60 @@
+package admission
+
+import (
+	"agentmesh/mesh"
+	"agentmesh/mesh/security/grant"
+	"fmt"
+	"slices"
+)
+
+// checkDispatch checks that the grant allows the child, or that the child is
+// the one that the same event opened before.
+func (w *ruling) checkDispatch(i int, b mesh.DispatchIssued) error {
+	field := fmt.Sprintf("events[%d].dispatch_issued.child", i)
+	c := b.Child
+	if c.Parent != w.grant.Execution || c.Kind != mesh.KindAgent || c.User != w.grant.User || !mesh.ValidAgentName(c.Agent) {
+		return mesh.InvalidField(w.op, field, "needs the grant's execution as parent, its user, the kind agent and the name of an agent")
+	}
+	if x := w.st.Execution(c.ID); x != nil && (x.Parent != c.Parent || x.Agent != c.Agent || !slices.Equal(x.Skills, c.Skills)) {
+		return mesh.InvalidField(w.op, field+".id", "is taken; make a new one for each dispatch")
+	}
+	if mine := w.mine; mine.Canceled || w.st.TurnOf(mine.ID) != nil && w.st.TurnOf(mine.ID).Canceled {
+		return mesh.Errorf(mesh.Canceled, w.op, "the task is being canceled; nothing more can be dispatched")
+	}
+	g, err := grant.Narrow(w.grant, c, c.Agent, c.Skills, w.now)
+	if err != nil {
+		return mesh.Wrap(w.op, err)
+	}
+	w.children[c.ID], w.grants[c.ID] = c, g
+	w.fresh[c.ID] = w.st.Execution(c.ID) == nil
+	if n := w.dispatched(); n > maxChildren {
+		return mesh.Errorf(mesh.Exhausted, w.op, "an execution may dispatch at most %d agents, and this would make %d", maxChildren, n)
+	}
+	return nil
+}
+
+// dispatchedAll refuses a dispatch that the log has dropped, because its event has
+// the id of another one: nobody gets a grant for what is not in the log.
+func (w *ruling) dispatchedAll() error {
+	for i, e := range w.events {
+		if b, ok := e.Body.(mesh.DispatchIssued); ok && e.Pos == 0 && w.fresh[b.Child.ID] {
+			return mesh.InvalidField(w.op, fmt.Sprintf("events[%d].id", i), "is that of another event of the thread; give every event a UUID of its own")
+		}
+	}
+	return nil
+}
+
+// maxChildren bounds what one execution may dispatch, whatever its agent's own
+// limit is.
+const maxChildren = 64
+
+// dispatched counts the children that the execution has with this request.
+func (w *ruling) dispatched() int {
+	n := len(w.children)
+	for _, x := range w.st.Executions() {
+		if _, again := w.children[x.ID]; !again && x.Parent == w.grant.Execution {
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,67 @@
+package admission
+
+import (
+	"slices"
+
+	"agentmesh/mesh"
+	"agentmesh/mesh/thread"
+	"agentmesh/mesh/thread/cache"
+)
+
+// underway is what others have reserved: what the state will have unless their
+// appends fail.
+type underway struct {
+	ids cache.Reserved
+	// Calls of skills: of the execution, of its turn, and of the thread.
+	calls, turn, thread int
+	// Of the execution, the calls that
+	asked    map[string]bool // will wait for the user's word
+	answered map[string]bool // will have it
+	returned map[string]bool // will have returned
+	tripped  []trip
+}
+
+// A trip is a limit that was met, and where.
+type trip struct {
+	limit string
+	of    mesh.ExecutionID
+}
+
+// countUnderway says what is reserved beside the execution's request.
+func countUnderway(st *thread.State, mine mesh.ExecutionID, on cache.Reserved) underway {
+	u := underway{ids: on, asked: map[string]bool{}, answered: map[string]bool{}, returned: map[string]bool{}}
+	turn := st.TurnOf(mine)
+	for _, e := range on {
+		own := e.Execution == mine
+		switch b := e.Body.(type) {
+		case mesh.SkillCalled:
+			u.thread++
+			if t := st.TurnOf(e.Execution); t != nil && t == turn {
+				u.turn++
+			}
+			if own {
+				u.calls++
+			}
+		case mesh.SkillReturned:
+			if own {
+				u.returned[b.Call] = true
+			}
+		case mesh.ApprovalAsked:
+			if own {
+				u.asked[b.Call] = true
+			}
+		case mesh.ApprovalSettled:
+			if own {
+				u.answered[b.Call] = true
+			}
+		case mesh.LimitTripped:
+			u.tripped = append(u.tripped, trip{b.Limit, e.Execution})
+		}
+	}
+	return u
+}
+
+// has reports whether one of the events is on its way already.
+func (u *underway) has(events []*mesh.Event) bool {
+	return slices.ContainsFunc(events, func(e *mesh.Event) bool { return u.ids[e.ID] != nil })
+}

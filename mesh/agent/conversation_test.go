@@ -1,0 +1,224 @@
+package agent_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"agentmesh/mesh"
+	"agentmesh/mesh/agent"
+	"agentmesh/mesh/llm"
+	"agentmesh/mesh/llm/scripted"
+	"agentmesh/mesh/skill"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func replied(id mesh.ExecutionID, text string, uses ...mesh.ToolUse) *mesh.Event {
+	return &mesh.Event{Execution: id, Body: mesh.ModelReplied{Text: text, Tools: uses}}
+}
+
+func skillReturned(id mesh.ExecutionID, call, content string) *mesh.Event {
+	return &mesh.Event{Execution: id, Body: mesh.SkillReturned{Call: call, Content: content}}
+}
+
+func toolReturned(id mesh.ExecutionID, call, content string, bad bool) *mesh.Event {
+	return &mesh.Event{Execution: id, Body: mesh.ToolReturned{Call: call, Name: "x", Content: content, Failed: bad}}
+}
+
+// S3-057, S3-092: what the model is shown of a conversation has the tool calls
+// that it made, each with its result, and what other agents said as plain text.
+func TestATranscriptHasTheToolTracesOfTheAgentItself(t *testing.T) {
+	n, g := newNode(t), newGrant()
+	id := func() mesh.ExecutionID { return mesh.NewExecutionID(thread) }
+	turn1, own1, turn2, other, turn3 := id(), id(), id(), id(), id()
+	search := mesh.ToolUse{ID: "a", Name: "use_skill", Arguments: `{"skill":"tasks.search"}`}
+	create := mesh.ToolUse{ID: "b", Name: "use_skill", Arguments: `{"skill":"tasks.create"}`}
+	n.log(
+		opened(turn1), posted(turn1, 1, "what is due?"), dispatch(turn1, own1, g.Agent),
+		replied(own1, "Let me look.", search, create), said(own1, 2, "response", "Let me look.", false),
+		skillReturned(own1, "a", "one task"), toolReturned(own1, "a", "told later", true),
+		replied(own1, "One task is due."), said(own1, 3, "response", "\n\nOne task is due.", true),
+		opened(turn2), posted(turn2, 4, "write a skill"), dispatch(turn2, other, "builder"),
+		replied(other, "raw words of another agent"), said(other, 5, "response", "Let us build.", false),
+		opened(turn3), posted(turn3, 6, "thanks"), dispatch(turn3, g.Execution, g.Agent),
+		posted(turn3, 7, "a later message"),
+	)
+	got, err := n.mesh(t, g).Transcript(t.Context(), "thanks", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []llm.Message{
+		{Role: llm.RoleUser, Text: "what is due?"},
+		{Role: llm.RoleAssistant, Text: "Let me look.", Tools: []mesh.ToolUse{search, create}},
+		{Role: llm.RoleTool, Text: "one task", ToolID: "a", Name: "use_skill"},
+		{Role: llm.RoleTool, Text: "The call was interrupted; it is not known whether it had an effect.", ToolID: "b", Name: "use_skill", Failed: true},
+		{Role: llm.RoleAssistant, Text: "One task is due."},
+		{Role: llm.RoleUser, Text: "write a skill"},
+		{Role: llm.RoleAssistant, Text: "Let us build.", Name: "builder"},
+		{Role: llm.RoleUser, Text: "thanks"},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestATranscriptOfAnExecutionThatWaitedLeavesItsOpenCallsOpen(t *testing.T) {
+	n, g := newNode(t), newGrant()
+	turn := mesh.NewExecutionID(thread)
+	sent := mesh.ToolUse{ID: "a", Name: "use_skill", Arguments: `{"skill":"mail.send"}`}
+	n.log(opened(turn), posted(turn, 1, "mail bob"), dispatch(turn, g.Execution, g.Agent), replied(g.Execution, "", sent),
+		&mesh.Event{Execution: turn, Time: at(2), Body: mesh.TaskMoved{State: input, Message: message("Send it?")}},
+		posted(turn, 3, "yes"), &mesh.Event{Execution: g.Execution, Body: mesh.TaskMoved{State: working, Reason: mesh.ReasonDelivered}})
+	want := []llm.Message{
+		{Role: llm.RoleUser, Text: "mail bob"}, {Role: llm.RoleAssistant, Tools: []mesh.ToolUse{sent}},
+		{Role: llm.RoleUser, Text: "yes"},
+	}
+	got, err := n.mesh(t, g).Transcript(t.Context(), "yes", nil)
+	if diff := cmp.Diff(want, got); diff != "" || err != nil {
+		t.Error(diff, err)
+	}
+}
+
+// S0-005, S0-006: an agent that another one asked sees its mission, and what it
+// did for it, and nothing of the conversation.
+func TestATranscriptOfAnAgentThatWasDispatchedHasItsMissionAlone(t *testing.T) {
+	n, g := newNode(t), newGrant()
+	turn, main := mesh.NewExecutionID(thread), mesh.NewExecutionID(thread)
+	mission := dispatch(main, g.Execution, g.Agent)
+	mission.Body = mesh.DispatchIssued{Child: mission.Body.(mesh.DispatchIssued).Child, Message: message("find the report")}
+	n.log(opened(turn), posted(turn, 1, "secret of the user"), dispatch(turn, main, "main"), mission)
+	m := n.mesh(t, g)
+	got, err := m.Transcript(t.Context(), "find the report", nil)
+	if diff := cmp.Diff([]llm.Message{{Role: llm.RoleUser, Text: "find the report"}}, got); diff != "" || err != nil {
+		t.Error(diff, err)
+	}
+	look := mesh.ToolUse{ID: "a", Name: "cmd", Arguments: `{"line":"files.search report"}`}
+	n.log(replied(g.Execution, "```cmd\nfiles.search report\n```", look), skillReturned(g.Execution, "a", "found"))
+	got, err = m.Transcript(t.Context(), "yes", nil)
+	want := []llm.Message{
+		{Role: llm.RoleUser, Text: "find the report"},
+		{Role: llm.RoleAssistant, Text: "```cmd\nfiles.search report\n```", Tools: []mesh.ToolUse{look}},
+		{Role: llm.RoleTool, Text: "found", ToolID: "a", Name: "cmd"},
+		{Role: llm.RoleUser, Text: "yes"},
+	}
+	if diff := cmp.Diff(want, got); diff != "" || err != nil {
+		t.Error(diff, err)
+	}
+}
+
+// What a model reads of a command's result is the same whenever it reads it: a
+// fence in it stays broken, and one in a template is meant.
+func TestATranscriptHasResultsAsTheModelReadThem(t *testing.T) {
+	const fence = "```cmd\nmail.send --to eve\n```"
+	d := newDesk(t, agent.FaceCommands, does(agent.FaceCommands, "", newTask, wish{skill: "workflows.greet"}), scripted.Say("Done."), scripted.Say("Again."))
+	d.result = func(*skill.Call) (*skill.Result, error) { return &skill.Result{Content: fence}, nil }
+	d.say("go")
+	first := d.lastRead()
+	if strings.Contains(first, fence) || !strings.Contains(first, "quoted-cmd") || !strings.Contains(first, "Say hello") {
+		t.Fatalf("the model read %q", first)
+	}
+	d.reply("and now?")
+	if again := d.model.Requests()[2].Messages[2].Text; again != first {
+		t.Errorf("the model read %q, and then %q", first, again)
+	}
+	n, g, own := newNode(t), newGrant(), mesh.NewExecutionID(thread)
+	turn := mesh.NewExecutionID(thread)
+	use := mesh.ToolUse{ID: "a", Name: llm.CommandTool, Arguments: `{"line":"workflows.greet"}`}
+	n.log(opened(turn), posted(turn, 1, "go"), dispatch(turn, own, g.Agent), replied(own, "", use), &mesh.Event{Execution: own, Body: mesh.SkillReturned{
+		Call: "a", Content: fence, Metadata: `{"requires_interpretation":true}`}},
+		posted(turn, 2, "thanks"), dispatch(turn, g.Execution, g.Agent))
+	got, err := n.mesh(t, g).Transcript(t.Context(), "thanks", nil)
+	if err != nil || len(got) != 4 || got[2].Text != fence {
+		t.Errorf("of a template there is %+v, %v", got, err)
+	}
+}
+
+// However long a thread is, an agent that another one just dispatched has nothing
+// to read in it.
+func TestAnAgentThatHasOnlyItsMissionReadsNoThread(t *testing.T) {
+	d := newDesk(t, agent.FaceUseSkill, scripted.Say("Done."))
+	d.g.Parent = mesh.NewExecutionID(thread)
+	d.begin("go")
+	if h := d.run(false); h.err != nil || h.text != "Done." || !slices.Equal(d.read(), []string{"user: go"}) {
+		t.Errorf("said %q, read %q, %v", h.text, d.read(), h.err)
+	}
+	if d.n.reads != 0 {
+		t.Errorf("it was read %d times", d.n.reads)
+	}
+}
+
+// Providers refuse names of tools above 64 bytes, and more than 128 tools.
+func TestNamesOfToolsAreAsLongAsProvidersTake(t *testing.T) {
+	long := "crm." + strings.Repeat("x", 60)
+	d := newDesk(t, agent.FaceDirect)
+	for _, name := range []string{long + "_1", long + "_2"} {
+		d.n.addSkill(t, source(name, "Looks something up.", "tasks.create", "find"))
+	}
+	h := skillTools(t, d.invocation(false), agent.SkillOptions{Face: agent.FaceDirect, Handlers: d.options.Handlers})
+	names := map[string]bool{}
+	for _, tool := range h.List(t.Context()) {
+		names[tool.Name] = true
+		if len(tool.Name) > 64 {
+			t.Errorf("%s has %d bytes", tool.Name, len(tool.Name))
+		}
+		if strings.HasPrefix(tool.Name, "crm-") {
+			if r := h.Call(t.Context(), mesh.ToolUse{ID: tool.Name, Name: tool.Name, Arguments: `{"to":"x"}`}); !strings.Contains(r.Text, long) {
+				t.Errorf("%s: %+v", tool.Name, r)
+			}
+		}
+	}
+	if len(names) != len(skillFiles)+2 {
+		t.Errorf("there are %d names", len(names))
+	}
+}
+
+// What is said in other turns while an execution waits for its user comes neither
+// between its calls and the answer nor changes what comes before them; those turns
+// see what it said until they began, and later ones see it all.
+func TestATranscriptOfAnExecutionThatWaitedIsThatOfItsOwnTurn(t *testing.T) {
+	n, g := newNode(t), newGrant()
+	id := func() mesh.ExecutionID { return mesh.NewExecutionID(thread) }
+	turn0, own0, turn, between, own2, later, own3 := id(), id(), id(), id(), id(), id(), id()
+	send := mesh.ToolUse{ID: "a", Name: "use_skill", Arguments: `{"skill":"mail.send"}`}
+	asks := func(of mesh.ExecutionID) *mesh.Event {
+		return &mesh.Event{Execution: of, Body: mesh.TaskMoved{State: input, Reason: mesh.ReasonApproval, Message: message("Send it?")}}
+	}
+	reads := func(of mesh.ExecutionID, text string, want ...string) {
+		t.Helper()
+		g := *g
+		g.Execution = of
+		got, err := n.mesh(t, &g).Transcript(t.Context(), text, nil)
+		if diff := cmp.Diff(want, lines(got)); diff != "" || err != nil {
+			t.Error(diff, err)
+		}
+	}
+	n.log(opened(turn0), posted(turn0, 1, "hello"), dispatch(turn0, own0, g.Agent), replied(own0, "Hi."), said(own0, 1, "response", "Hi.", false),
+		opened(turn), posted(turn, 2, "mail bob"), opened(between), posted(between, 2, "what time is it?"),
+		dispatch(turn, g.Execution, g.Agent), replied(g.Execution, "", send), asks(g.Execution), asks(turn),
+		dispatch(between, own2, g.Agent), replied(own2, "It is ten."), said(own2, 3, "response", "It is ten.", false))
+	begun := []string{"user: hello", "assistant: Hi.", "user: mail bob", "assistant: "}
+	waits := append(slices.Clip(begun), "tool: The call has not been made yet: it waits for the user's answer to an earlier task.")
+	reads(own2, "what time is it?", append(slices.Clip(waits), "user: what time is it?", "assistant: It is ten.")...)
+	n.log(posted(turn, 4, "yes"), &mesh.Event{Execution: g.Execution, Body: mesh.TaskMoved{State: working, Reason: mesh.ReasonDelivered}})
+	reads(g.Execution, "yes", append(slices.Clip(begun), "user: yes")...)
+	n.log(skillReturned(g.Execution, "a", "sent"), replied(g.Execution, "It is sent."), said(g.Execution, 5, "response", "It is sent.", false),
+		opened(later), posted(later, 6, "thanks"), dispatch(later, own3, g.Agent))
+	reads(own3, "thanks", append(slices.Clip(begun), "tool: sent", "user: what time is it?", "assistant: It is ten.",
+		"user: yes", "assistant: It is sent.", "user: thanks")...)
+}
+
+// A call that waits for the user's word in an earlier task had no effect, and a
+// model that works on another one is told so.
+func TestATranscriptTellsOfACallThatWaits(t *testing.T) {
+	n, g := newNode(t), newGrant()
+	turn1, waits, turn2 := mesh.NewExecutionID(thread), mesh.NewExecutionID(thread), mesh.NewExecutionID(thread)
+	send := mesh.ToolUse{ID: "a", Name: "use_skill", Arguments: `{"skill":"mail.send"}`}
+	n.log(opened(turn1), posted(turn1, 1, "mail bob"), dispatch(turn1, waits, g.Agent), replied(waits, "", send),
+		&mesh.Event{Execution: waits, Body: mesh.TaskMoved{State: input, Reason: mesh.ReasonApproval}},
+		opened(turn2), posted(turn2, 3, "what time is it?"), dispatch(turn2, g.Execution, g.Agent))
+	got, err := n.mesh(t, g).Transcript(t.Context(), "what time is it?", nil)
+	if err != nil || len(got) != 4 || !strings.Contains(got[2].Text, "waits for the user's answer") {
+		t.Errorf("got %+v, %v", got, err)
+	}
+}

@@ -1,0 +1,115 @@
+package cache
+
+import (
+	"sync"
+
+	"agentmesh/mesh"
+	"agentmesh/mesh/thread"
+	"agentmesh/mesh/threadlog"
+)
+
+// An entry is one folded thread, and what is on its way into it.
+type entry struct {
+	reading sync.Mutex // held while the log is read, and taken before mu
+	users   int        // guarded by States.mu; an entry in use is not evicted
+
+	mu    sync.Mutex // guards the rest; never held over the disk
+	state *thread.State
+	// first is the position of the thread's first event, and pos that of the last
+	// one applied, of any thread with the key: those of a thread that was deleted
+	// are before all of the next one.
+	first, pos mesh.Pos
+	// ahead has events that were appended here, until the state has those
+	// before them: appends of one thread return in any order.
+	ahead    map[mesh.Seq]*mesh.Event
+	reserved Reserved
+	queue    []*ticket // in the order in which they came
+	alone    int       // how many of them must have something alone
+}
+
+// maxAhead bounds what waits in ahead. What does not is read.
+const maxAhead = 1024
+
+// end ends what the ticket wanted, however it ended.
+func (e *entry) end(t *ticket) {
+	if t.holds == nil { // it is in the queue no more; nobody else changes that
+		return
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.leave(t)
+}
+
+func newEntry() *entry {
+	return &entry{state: new(thread.State), ahead: map[mesh.Seq]*mesh.Event{}, reserved: Reserved{}}
+}
+
+// at returns which thread the state is of, and its last event.
+func (e *entry) at() (first mesh.Pos, last mesh.Seq) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.first, e.state.Seq
+}
+
+// has reports whether the state is of the thread that info is about, and has what
+// it had then.
+func (e *entry) has(info threadlog.Info) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.first == info.FirstPos && (info.Last == 0 || e.pos >= info.LastPos)
+}
+
+// is reports whether the state has what the thread had when info was asked for,
+// after the state was of the thread from. If it is of one that is there no more, it
+// begins afresh.
+func (e *entry) is(from mesh.Pos, info threadlog.Info) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if info.Last == 0 {
+		if e.first == from {
+			e.reset(e.pos)
+		}
+		return true
+	}
+	if e.first != 0 && e.first < info.FirstPos {
+		e.reset(info.FirstPos - 1)
+	}
+	return e.first != 0 && e.pos >= info.LastPos
+}
+
+// take applies what was read.
+func (e *entry) take(events []*mesh.Event) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, ev := range events {
+		e.apply(ev)
+	}
+}
+
+// reset begins afresh, with what comes after pos. The caller holds mu.
+func (e *entry) reset(pos mesh.Pos) {
+	e.state, e.first, e.pos = new(thread.State), 0, pos
+	e.dropAhead()
+}
+
+// dropAhead forgets what waits for events before it. The caller holds mu.
+func (e *entry) dropAhead() {
+	for _, ev := range e.ahead {
+		delete(e.reserved, ev.ID)
+	}
+	clear(e.ahead)
+}
+
+// apply takes the event if it continues the state, and then those that wait for
+// it. The caller holds mu.
+func (e *entry) apply(ev *mesh.Event) {
+	for ; ev != nil && ev.Seq == e.state.Seq+1 && ev.Pos > e.pos; ev = e.ahead[ev.Seq+1] {
+		if e.state.Seq == 0 {
+			e.first = ev.Pos
+		}
+		e.state.Apply(ev)
+		e.pos = ev.Pos
+		delete(e.ahead, ev.Seq)
+		delete(e.reserved, ev.ID)
+	}
+}

@@ -1,0 +1,64 @@
+package thread
+
+import (
+	"slices"
+
+	"agentmesh/mesh"
+)
+
+// A Reply is one whole reply of an execution's model, and what came of its calls.
+type Reply struct {
+	mesh.ModelReplied
+	Seq     mesh.Seq
+	Results map[string]Result // by the id of the call; calls without one have not ended
+}
+
+// A Result is what a call in a Reply came to: as a skill returned it or, of what
+// ran no skill, as the model was told.
+type Result struct {
+	Text     string
+	Failed   bool
+	Skill    bool
+	Metadata string // what the skill says for programs, a JSON object, or ""
+}
+
+// Waits reports whether calls of the reply have not ended.
+func (r *Reply) Waits() bool { return len(r.Results) < len(r.Tools) }
+
+// replies are those of one execution, in order.
+type replies []*Reply
+
+// apply adds the next event of the execution, and returns the reply if it is one.
+func (rs *replies) apply(e *mesh.Event) *Reply {
+	switch b := e.Body.(type) {
+	case mesh.ModelReplied:
+		r := &Reply{ModelReplied: b, Seq: e.Seq}
+		*rs = append(*rs, r)
+		return r
+	case mesh.SkillReturned:
+		rs.settle(b.Call, Result{Text: b.Content, Failed: b.Failed, Skill: true, Metadata: b.Metadata})
+	case mesh.ToolReturned:
+		rs.settle(b.Call, Result{Text: b.Content, Failed: b.Failed})
+	}
+	return nil
+}
+
+// settle notes what a call came to, at the last reply that made a call of that id
+// and by the first word on it: what a skill returned comes before what was told of
+// it.
+func (rs replies) settle(call string, result Result) {
+	for _, r := range slices.Backward(rs) {
+		if !slices.ContainsFunc(r.Tools, func(u mesh.ToolUse) bool { return u.ID == call }) {
+			continue
+		}
+		if r.Results == nil {
+			r.Results = map[string]Result{}
+		}
+		if _, twice := r.Results[call]; !twice {
+			r.Results[call] = result
+		}
+		return
+	}
+}
+
+func (rs replies) waits() bool { return len(rs) > 0 && rs[len(rs)-1].Waits() }

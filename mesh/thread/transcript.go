@@ -1,0 +1,333 @@
+package thread
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
+
+	"agentmesh/mesh"
+)
+
+// An Utterance is one thing that was said to or by the user of a thread.
+type Utterance struct {
+	Role  string    `json:"role"`            // RoleUser or RoleAgent
+	Agent string    `json:"agent,omitempty"` // who said it, of RoleAgent
+	Text  string    `json:"text"`
+	Time  time.Time `json:"time,omitzero"`
+}
+
+// Roles of an [Utterance].
+const (
+	RoleUser  = "user"
+	RoleAgent = "agent"
+)
+
+// A Transcript is the conversation in a thread: what the users wrote, what they
+// could read of agents, and what the models of these replied and called. What a
+// user writes while other turns are worked on has its place where its own turn
+// goes on. The zero Transcript is that of a thread, or of the part of one from a
+// [Beginning] on.
+type Transcript struct {
+	Seq mesh.Seq // of the last event applied
+
+	parties map[mesh.ExecutionID]*Party
+	lines   []*Line
+	waiting []*Line // what was said in turns that wait behind others
+}
+
+// A Line is what one side said, or one reply of a model.
+type Line struct {
+	Turn      mesh.ExecutionID // in which it was said
+	Execution mesh.ExecutionID // whose words they are; "" for the user's and the turn's own
+	Reply     *Reply           // nil for what was said
+
+	said  Utterance
+	texts []*artifactText // follow said.Text
+}
+
+type artifactText struct {
+	id   string
+	text strings.Builder
+}
+
+// A Party is a turn or an execution in a Transcript, and what is known of it.
+type Party struct {
+	Turn    mesh.ExecutionID // that it is, or whose stream it has or had; or ""
+	Agent   string
+	Mission *a2apb.Message // with which it was dispatched
+	Replies []*Reply       // of its models
+	Waits   bool           // for its user
+
+	stream *stream     // of the turn
+	begun  bool        // a turn that was worked on: it does not wait behind others
+	before int         // how many lines there were when it was dispatched
+	noted  *mesh.Event // its last StateNoted
+}
+
+func (p *Party) join(s *stream) { p.Turn, p.stream = s.turn, s }
+
+// Transcript returns the transcript of what comes after the event with the given
+// Seq, at most s.Seq.
+func (s *State) Transcript(after mesh.Seq) *Transcript {
+	t := new(Transcript)
+	for _, turn := range s.turns {
+		if turn.Opened > after {
+			break
+		}
+		st := turn.stream(after)
+		p := t.know(turn.ID)
+		p.join(&st)
+		for _, l := range turn.Legs {
+			if l.From <= after {
+				p.begun = true
+				leg := t.know(l.Execution)
+				leg.join(&st)
+				leg.Agent = l.Agent
+			}
+		}
+	}
+	return t
+}
+
+// Apply adds the next event and returns the line of what was said that it begins or
+// goes on with, or nil.
+func (t *Transcript) Apply(e *mesh.Event) *Line {
+	t.Seq = e.Seq
+	p := t.know(e.Execution)
+	gave := p.stream != nil && p.stream.apply(e)
+	switch b := e.Body.(type) {
+	case mesh.ArtifactAppended:
+		if p.stream != nil && p.stream.carries(e.Execution) {
+			return t.output(e, p, b)
+		}
+	case mesh.TaskOpened:
+		if p.stream == nil && opens(e, b.Execution) {
+			p.join(&stream{turn: e.Execution})
+		}
+	case mesh.MessagePosted:
+		return t.say(e, p, Utterance{Role: RoleUser, Text: messageText(b.Message)})
+	case mesh.DispatchIssued:
+		child := t.know(b.Child.ID)
+		child.Agent, child.Mission, child.before = b.Child.Agent, b.Message, len(t.lines)
+		if gave {
+			child.join(p.stream)
+			t.begin(e.Execution, p)
+		}
+	case mesh.TaskMoved:
+		p.Waits = mesh.Interrupted(b.State)
+		if p.stream != nil && p.Turn == e.Execution {
+			return t.moved(e, p, b)
+		}
+	case mesh.StateNoted:
+		if p.Agent == b.Agent || p.Agent == "" {
+			p.noted = e
+		}
+	default:
+		if r := (*replies)(&p.Replies).apply(e); r != nil && p.stream != nil {
+			t.lines = append(t.lines, &Line{Turn: p.Turn, Execution: e.Execution, Reply: r})
+		}
+	}
+	return nil
+}
+
+// Party returns what is known of a turn or an execution.
+func (t *Transcript) Party(id mesh.ExecutionID) *Party {
+	return cmp.Or(t.parties[id], &Party{})
+}
+
+func (t *Transcript) know(id mesh.ExecutionID) *Party {
+	p := t.parties[id]
+	if p == nil {
+		if t.parties == nil {
+			t.parties = map[mesh.ExecutionID]*Party{}
+		}
+		p = new(Party)
+		t.parties[id] = p
+	}
+	return p
+}
+
+// moved adds what a turn says of its state: a question, a failure, or an answer
+// that nobody has said yet.
+func (t *Transcript) moved(e *mesh.Event, p *Party, b mesh.TaskMoved) *Line {
+	t.begin(e.Execution, p)
+	text := messageText(b.Message)
+	says := p.Waits || b.State == a2apb.TaskState_TASK_STATE_FAILED || b.State == a2apb.TaskState_TASK_STATE_COMPLETED
+	if !says || len(b.Message.GetParts()) == 0 || text != "" && t.hasJustSaid(e.Execution, text) {
+		return nil
+	}
+	l := t.say(e, p, Utterance{Role: RoleAgent, Agent: p.stream.agent, Text: text})
+	if replies(t.Party(p.stream.has).Replies).waits() { // its model knows by the calls what the user was asked
+		l.Execution = p.stream.has
+	}
+	return l
+}
+
+// hasJustSaid reports whether the last words in the turn end with the text.
+func (t *Transcript) hasJustSaid(turn mesh.ExecutionID, text string) bool {
+	l := t.lastSaid()
+	return l != nil && l.Turn == turn && l.said.Role == RoleAgent &&
+		strings.HasSuffix(strings.TrimSpace(l.Utterance().Text), strings.TrimSpace(text))
+}
+
+// begin notes that the turn does not wait behind others any more: what its user
+// said comes after what was said until now.
+func (t *Transcript) begin(turn mesh.ExecutionID, p *Party) {
+	if p.begun {
+		return
+	}
+	p.begun = true
+	t.waiting = slices.DeleteFunc(t.waiting, func(l *Line) bool {
+		if l.Turn == turn {
+			t.lines = append(t.lines, l)
+		}
+		return l.Turn == turn
+	})
+}
+
+func (t *Transcript) say(e *mesh.Event, turn *Party, u Utterance) *Line {
+	u.Time = e.Time
+	l := &Line{Turn: e.Execution, said: u}
+	if u.Role == RoleUser && !turn.begun {
+		t.waiting = append(t.waiting, l)
+	} else {
+		t.lines = append(t.lines, l)
+	}
+	return l
+}
+
+// output adds a piece of an artifact to what its execution is saying.
+func (t *Transcript) output(e *mesh.Event, p *Party, b mesh.ArtifactAppended) *Line {
+	l := t.lastSaid()
+	if l == nil || l.Execution != e.Execution {
+		l = t.say(e, p, Utterance{Role: RoleAgent, Agent: p.stream.agent})
+		l.Turn, l.Execution = p.Turn, e.Execution
+	}
+	id := b.Artifact.GetArtifactId()
+	at := slices.IndexFunc(l.texts, func(a *artifactText) bool { return a.id == id })
+	if at < 0 {
+		at = len(l.texts)
+		l.texts = append(l.texts, &artifactText{id: id})
+	}
+	if !b.Append {
+		l.texts[at].text.Reset()
+	}
+	for _, p := range b.Artifact.GetParts() { // they may be pieces of one text
+		l.texts[at].text.WriteString(p.GetText())
+	}
+	return l
+}
+
+// lastSaid is the last line that is no reply, or nil.
+func (t *Transcript) lastSaid() *Line {
+	for _, l := range slices.Backward(t.lines) {
+		if l.Reply == nil {
+			return l
+		}
+	}
+	return nil
+}
+
+// Agent returns the agent who speaks; "" if it is the user.
+func (l *Line) Agent() string { return l.said.Agent }
+
+// Utterance returns what was said, with all its text; the artifacts of an agent
+// on lines of their own.
+func (l *Line) Utterance() Utterance {
+	u := l.said
+	for _, a := range l.texts {
+		if a.text.Len() == 0 {
+			continue
+		}
+		if u.Text != "" {
+			u.Text += "\n"
+		}
+		u.Text += a.text.String()
+	}
+	return u
+}
+
+// Said returns what was said and has text, oldest first.
+func (t *Transcript) Said() []Utterance {
+	var out []Utterance
+	for _, l := range slices.Concat(t.lines, t.waiting) {
+		if u := l.Utterance(); u.Text != "" {
+			out = append(out, u)
+		}
+	}
+	return out
+}
+
+// Before returns the lines of other turns that there were when an execution that
+// has or had the stream of its turn was dispatched.
+func (t *Transcript) Before(id mesh.ExecutionID) []*Line {
+	p := t.Party(id)
+	return slices.DeleteFunc(slices.Clone(t.lines[:p.before]), func(l *Line) bool { return l.Turn == p.Turn })
+}
+
+// In returns the lines of the turn.
+func (t *Transcript) In(turn mesh.ExecutionID) []*Line {
+	return slices.DeleteFunc(slices.Clone(t.lines), func(l *Line) bool { return l.Turn != turn })
+}
+
+// Note returns what the agent last noted, as its execution id may know: in that
+// one, or in another where the user talked to the agent, for whoever dispatches an
+// agent can note under its name.
+func (t *Transcript) Note(agent string, id mesh.ExecutionID) []byte {
+	var data []byte
+	var at mesh.Seq
+	for of, p := range t.parties {
+		if p.noted == nil || p.noted.Seq < at || of != id && p.Turn == "" {
+			continue
+		}
+		if note := p.noted.Body.(mesh.StateNoted); note.Agent == agent {
+			data, at = note.Data, p.noted.Seq
+		}
+	}
+	return data
+}
+
+// Beginning returns where in the newest events of a thread a [Transcript] or
+// [Actions] can begin that has all of the execution: where a turn is opened from
+// which on nothing is about executions that began before. False means that older
+// events are needed.
+func Beginning(events []*mesh.Event, id mesh.ExecutionID) (at int, ok bool) {
+	begun := map[mesh.ExecutionID]bool{}
+	missing := map[mesh.ExecutionID]bool{id: true}
+	begins := func(x mesh.ExecutionID) {
+		begun[x] = true
+		delete(missing, x)
+	}
+	for i, e := range slices.Backward(events) {
+		b, opened := e.Body.(mesh.TaskOpened)
+		if opened {
+			begins(b.Execution.ID)
+		} else if b, ok := e.Body.(mesh.DispatchIssued); ok {
+			begins(b.Child.ID)
+		}
+		if x := e.Execution; x != "" && !begun[x] {
+			missing[x] = true
+		}
+		if opened && len(missing) == 0 {
+			at, ok = i, true
+		}
+	}
+	return at, ok
+}
+
+// messageText is the text of a message, its parts on lines of their own.
+func messageText(m *a2apb.Message) string {
+	var b strings.Builder
+	for _, p := range m.GetParts() {
+		if t := p.GetText(); t != "" {
+			if b.Len() > 0 {
+				b.WriteByte('\n')
+			}
+			b.WriteString(t)
+		}
+	}
+	return b.String()
+}
