@@ -64,7 +64,10 @@ func TestACancelReadsNothingFromBeforeItsTask(t *testing.T) {
 	})
 	w.mustCancel(acc.Task.Id)
 	lib.watch(nil)
-	before.Range(func(after, _ any) bool { t.Errorf("the thread was read after %v; the task begins at %d", after, opened); return true })
+	before.Range(func(after, _ any) bool {
+		t.Errorf("the thread was read after %v; the task begins at %d", after, opened)
+		return true
+	})
 }
 
 // finding C13: what the calls of a turn did that was cut off is read from where the
