@@ -109,11 +109,11 @@ type Result struct {
 	// Mission is what was asked for.
 	Mission string `json:"-"`
 
-	wants *wants // of one that is waiting
+	wants *awaited // of one that is waiting
 }
 
-// wants is what an agent waits for.
-type wants struct {
+// awaited is what an agent waits for.
+type awaited struct {
 	approvals string        // what the user is asked to approve, or ""
 	report    *agent.Report // of a limit, or nil
 }

@@ -270,7 +270,7 @@ func reason(last mesh.TaskMoved) string {
 
 // wanted is what an agent of that status waits for. One whose report cannot be
 // read asks in its own words.
-func wanted(status string, last mesh.TaskMoved) *wants {
+func wanted(status string, last mesh.TaskMoved) *awaited {
 	if status != StatusWaiting {
 		return nil
 	}
@@ -278,7 +278,7 @@ func wanted(status string, last mesh.TaskMoved) *wants {
 	if report == nil {
 		approvals = textOf(last.Message.GetParts())
 	}
-	return &wants{approvals, report}
+	return &awaited{approvals, report}
 }
 
 func words(err error) string {

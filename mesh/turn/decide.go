@@ -40,6 +40,6 @@ func (d *driver) decide(ctx context.Context, f func(*thread.State, *cache.Decisi
 }
 
 // event is one about the execution, now.
-func (r *Runner) event(id mesh.ExecutionID, actor string, b mesh.Body) *mesh.Event {
-	return &mesh.Event{Time: r.Now().UTC().Truncate(time.Millisecond), Execution: id, Actor: actor, Body: b}
+func (c *Config) event(id mesh.ExecutionID, actor string, b mesh.Body) *mesh.Event {
+	return &mesh.Event{Time: c.Now().UTC().Truncate(time.Millisecond), Execution: id, Actor: actor, Body: b}
 }

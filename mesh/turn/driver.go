@@ -18,10 +18,11 @@ import (
 // A driver works on the turns of one thread, one after the other. It lives
 // while there are any.
 type driver struct {
-	*Runner
-	key   mesh.ThreadKey
-	again bool          // guarded by Runner.mu: look once more before leaving
-	wake  chan struct{} // capacity 1: told with again
+	Config
+	runner *Runner
+	key    mesh.ThreadKey
+	woken  bool          // guarded by Runner.mu: look once more before leaving
+	wake   chan struct{} // capacity 1: told with woken
 
 	// drains are closed when the streams have ended of agents that lost the user's.
 	drains []chan struct{}
@@ -43,7 +44,7 @@ func (d *driver) run(ctx context.Context) {
 		l, err := d.Leases.Acquire(ctx, d.key, d.Node, leaseTTL)
 		if err != nil {
 			d.Logger.InfoContext(ctx, "thread is driven elsewhere", "err", err)
-			d.leave(d, false)
+			d.runner.leave(d, false)
 			return
 		}
 		err = d.hold(ctx, l)
@@ -53,7 +54,7 @@ func (d *driver) run(ctx context.Context) {
 		if err != nil && ctx.Err() == nil {
 			d.Logger.ErrorContext(ctx, "thread not driven to its end", "err", err)
 		}
-		if (err != nil || !d.more(ctx)) && d.leave(d, err == nil) {
+		if (err != nil || !d.more(ctx)) && d.runner.leave(d, err == nil) {
 			return
 		}
 	}
@@ -92,7 +93,7 @@ func (d *driver) hold(ctx context.Context, l lease.Lease) error {
 			about.Execution = turn
 			err = d.drive(mesh.WithCall(ctx, about), turn)
 		}
-		if err != nil && d.turns.Err() != nil && !mesh.IsCode(err, mesh.Conflict) {
+		if err != nil && d.runner.turns.Err() != nil && !mesh.IsCode(err, mesh.Conflict) {
 			return d.park(ctx)
 		}
 		if err != nil || turn == "" && !d.interrupted(ctx) {

@@ -75,7 +75,7 @@ func TestWhatFollowsALeg(t *testing.T) {
 				e.Seq = mesh.Seq(i + 1)
 				s.Apply(e)
 			}
-			d := &driver{Runner: runner(t, &ledger{Backend: mem.Open()}, &agent{}), key: key}
+			d := &driver{Config: runner(t, &ledger{Backend: mem.Open()}, &agent{}).Config, key: key}
 			l := &leg{turn: "t2", user: "ann", exec: mesh.Execution{ID: "a2", Agent: "main", Kind: mesh.KindAgent}, ordinal: 1, hops: tt.hops, from: mesh.Seq(len(before) + tt.began)}
 			next, words := d.nextLeg(s, s.Turn("t2"), l, tt.out)
 			var got string
@@ -112,7 +112,7 @@ func TestArtifactIDsOfLegsDoNotMeet(t *testing.T) {
 // The turn waits for credentials with its agent, and is told once that it does and
 // once that it does not any more.
 func TestATurnWaitsForCredentialsWithItsAgent(t *testing.T) {
-	r := &relay{driver: &driver{Runner: runner(t, &ledger{Backend: mem.Open()}, &agent{})}, leg: &leg{turn: "t1"}}
+	r := &relay{driver: &driver{Config: runner(t, &ledger{Backend: mem.Open()}, &agent{}).Config}, leg: &leg{turn: "t1"}}
 	for i, tt := range []struct {
 		state mesh.TaskState
 		moves bool

@@ -49,7 +49,7 @@ func (r *Runner) takeOver(ctx context.Context, key mesh.ThreadKey, which func(*t
 	if err != nil {
 		return 0, err
 	}
-	n, err := (&driver{Runner: r, key: key}).interrupt(ctx, wasRestarted, which)
+	n, err := (&driver{Config: r.Config, runner: r, key: key}).interrupt(ctx, wasRestarted, which)
 	if failed := r.Leases.Release(context.WithoutCancel(ctx), l); err == nil {
 		err = failed
 	}

@@ -107,7 +107,7 @@ func (d *driver) interrupted(ctx context.Context) bool {
 func (d *driver) drain(f func()) {
 	done := make(chan struct{})
 	d.drains = append(d.drains, done)
-	d.wg.Go(func() {
+	d.runner.wg.Go(func() {
 		defer close(done)
 		f()
 	})
