@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"agentmesh/mesh/text"
 )
 
 // A Code says what the caller of a failed operation may do about it. Codes are
@@ -54,8 +56,8 @@ func (c Code) String() string {
 }
 
 // An Error is the only error type that crosses a package boundary of the mesh.
-// Only Code, Detail, Field and Reason may reach a client; Op and Err are for
-// the operator.
+// Only Code, Detail, Field, Reason and Limit may reach a client; Op and Err are
+// for the operator.
 type Error struct {
 	Code Code
 	// Op names the operation that failed, as "threadlog.Append".
@@ -68,6 +70,9 @@ type Error struct {
 	// Reason is the A2A error reason, as "TASK_NOT_FOUND" (A2A v1.0.1 §5.4),
 	// if the failure has one.
 	Reason string
+	// Limit is the limit that was met, if the failure is that; its own Detail
+	// is empty.
+	Limit *LimitTripped
 	// Err is the cause.
 	Err error
 }
@@ -103,13 +108,13 @@ func Errorf(code Code, op, format string, args ...any) *Error {
 			e.Err, format, args = err, cut, args[:len(args)-1]
 		}
 	}
-	e.Detail = fmt.Sprintf(format, args...)
+	e.Detail = text.Sprintf(format, args...)
 	return e
 }
 
 // InvalidField returns an Invalid error that names the field and the remedy.
 func InvalidField(op, field, format string, args ...any) *Error {
-	return &Error{Code: Invalid, Op: op, Field: field, Detail: fmt.Sprintf(format, args...)}
+	return &Error{Code: Invalid, Op: op, Field: field, Detail: text.Sprintf(format, args...)}
 }
 
 // Wrap adds the operation to err and keeps its code. It returns nil for nil.
@@ -120,7 +125,7 @@ func Wrap(op string, err error) error {
 	e := &Error{Code: CodeOf(err), Op: op, Err: err}
 	var inner *Error
 	if errors.As(err, &inner) {
-		e.Detail, e.Field, e.Reason = inner.Detail, inner.Field, inner.Reason
+		e.Detail, e.Field, e.Reason, e.Limit = inner.Detail, inner.Field, inner.Reason, inner.Limit
 	}
 	return e
 }

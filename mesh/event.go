@@ -114,6 +114,7 @@ type (
 		Name    string // the tool's
 		Failed  bool
 		Content string // at most MaxResult bytes
+		Cause   Cause  // why it came to nothing, if that is known
 	}
 
 	// ApprovalAsked says that the execution waits for the user's word before
@@ -160,9 +161,10 @@ type (
 	// LimitTripped says that a limit stopped something.
 	LimitTripped struct {
 		Limit  string // name, as "turn.agents"
-		Detail string
+		Detail string // for people
 		Used   int64
 		Most   int64
+		Free   time.Time // when there is room again; zero where time alone makes none
 	}
 )
 
@@ -239,6 +241,22 @@ const (
 	SourceRun      = "run"       // a person or program that named the skill
 	SourceSchedule = "schedule"
 	SourceMCP      = "mcp"
+)
+
+// A Cause says why a call of a model came to nothing, for programs: what the
+// model reads of it is Content.
+type Cause string
+
+// The causes.
+const (
+	CauseLimit       Cause = "limit"       // a limit was met; the call was not made
+	CauseRefused     Cause = "refused"     // the user did not allow it
+	CauseWaiting     Cause = "waiting"     // it is not made before the user has answered another task
+	CauseInterrupted Cause = "interrupted" // it was cut off; whether it had an effect is not known
+	CauseTimeout     Cause = "timeout"     // it took too long; whether it had an effect is not known
+	CauseInvalid     Cause = "invalid"     // it cannot be read, or its arguments are wrong
+	CauseMissing     Cause = "missing"     // there is no such tool or skill, or none for this agent
+	CauseUnavailable Cause = "unavailable" // it cannot be made for the time being
 )
 
 // Bounds of what an event may carry, in bytes.

@@ -2,13 +2,16 @@ package mainagent_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
 	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
+	"agentmesh/mesh/a2a"
 	"agentmesh/mesh/llm"
 	"agentmesh/mesh/llm/scripted"
+	"agentmesh/mesh/text/texttest"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 )
@@ -45,13 +48,13 @@ func TestAnApprovalGoesUpToTheUserAndTheAnswerDown(t *testing.T) {
 				thread := mesh.NewThreadID()
 				s := o.Say(thread, "Mail bob")
 				task := s.TaskID
-				if s.State != input || s.Asked() != question {
+				if s.State != input || !texttest.Is(s.Asked(), question) {
 					t.Fatalf("ended %v, asked %q", s.State, s.Asked())
 				}
 				for i, answer := range tt.answers {
 					same(t, "effects before the user has answered", o.happened())
 					s = o.Say(thread, answer)
-					if again := i < len(tt.answers)-1; again && s.Asked() != strings.Replace(question, "bob", "carol", 1) {
+					if again := i < len(tt.answers)-1; again && !texttest.Is(s.Asked(), strings.Replace(question, "bob", "carol", 1)) {
 						t.Fatalf("asked %q", s.Asked())
 					}
 				}
@@ -65,7 +68,7 @@ func TestAnApprovalGoesUpToTheUserAndTheAnswerDown(t *testing.T) {
 						passedOn(t, name, reqs[len(reqs)-1], "> May I run mail.send?")
 					}
 				}
-				if told := o.told("mail"); !strings.Contains(told, tt.told) {
+				if told := o.told("mail"); !texttest.Has(told, tt.told) {
 					t.Errorf("the model was told %q", told)
 				}
 				for _, end := range o.ends(thread) {
@@ -122,7 +125,7 @@ func TestSeveralApprovalsAreAskedForTogether(t *testing.T) {
 			o.open(o.all())
 			thread := mesh.NewThreadID()
 			s := o.Say(thread, "Clean up")
-			if s.State != input || s.Asked() != bothQuestions {
+			if s.State != input || !texttest.Is(s.Asked(), bothQuestions) {
 				t.Fatalf("ended %v, asked %q", s.State, s.Asked())
 			}
 			same(t, "effects before the user has answered", o.happened(), "tasks.search map[query:now]")
@@ -160,15 +163,33 @@ func TestConsultedAgentsAskTogether(t *testing.T) {
 	o.model("tasks", use("tasks.delete", "id", "t1"), scripted.Say("Deleted."))
 	o.open(o.all())
 	thread := mesh.NewThreadID()
-	if s := o.Say(thread, "Clean up"); s.Asked() != bothQuestions {
+	if s := o.Say(thread, "Clean up"); !texttest.Is(s.Asked(), bothQuestions) {
 		t.Fatalf("ended %v, asked %q", s.State, s.Asked())
 	}
+	// finding C8: the turn's status says which calls it asks about.
+	var recorded, asked []string
+	for _, e := range o.Events(thread) {
+		switch b := e.Body.(type) {
+		case mesh.ApprovalAsked:
+			recorded = append(recorded, fmt.Sprint(e.Execution, " ", b.Call, " ", b.Text))
+		case mesh.TaskMoved:
+			questions, _ := mesh.Asks(b.Metadata)
+			for _, q := range questions {
+				if b.State == input && mesh.Shown(a2a.TextOf(b.Message), b.Metadata, q) && e.Actor == "node" {
+					asked = append(asked, fmt.Sprint(q.Execution, " ", q.Call, " ", q.Text))
+				}
+			}
+		}
+	}
+	slices.Sort(recorded)
+	slices.Sort(asked)
+	same(t, "asked", asked, recorded...)
 	if s := o.Say(thread, "no"); s.State != completed || s.Text != "All done." {
 		t.Errorf("ended %v: %q", s.State, s.Status)
 	}
 	same(t, "effects", o.happened())
 	for _, agent := range []string{"mail", "tasks"} {
-		if told := o.told(agent); !strings.Contains(told, "the user did not allow it") {
+		if told := o.told(agent); !texttest.Has(told, "the user did not allow it") {
 			t.Errorf("%s was told %q", agent, told)
 		}
 	}
@@ -184,7 +205,7 @@ func TestAnAgentThatWasStartedAgainGoesOn(t *testing.T) {
 	o.open(agents)
 	stop := o.serve("mail")
 	thread := mesh.NewThreadID()
-	if s := o.Say(thread, "Mail bob"); s.Asked() != question {
+	if s := o.Say(thread, "Mail bob"); !texttest.Is(s.Asked(), question) {
 		t.Fatalf("ended %v, asked %q, heard %q", s.State, s.Asked(), s.Status)
 	}
 	stop()
@@ -206,7 +227,7 @@ func TestATurnThatWaitsIsCanceled(t *testing.T) {
 	o.open(agents)
 	thread := mesh.NewThreadID()
 	s := o.Say(thread, "Mail bob")
-	if s.Asked() != question {
+	if !texttest.Is(s.Asked(), question) {
 		t.Fatalf("asked %q", s.Asked())
 	}
 	if _, err := o.client(thread).CancelTask(o.client(thread).ctx(), &a2apb.CancelTaskRequest{Id: s.TaskID}); err != nil {
@@ -229,7 +250,7 @@ func TestAnotherMessageIsNoAnswer(t *testing.T) {
 	thread := mesh.NewThreadID()
 	c := o.client(thread)
 	first := c.post("", "Mail bob")
-	if _, asked, _ := c.rests(0, first); asked != question {
+	if _, asked, _ := c.rests(0, first); !texttest.Is(asked, question) {
 		t.Fatalf("asked %q", asked)
 	}
 	second := c.post("", "yes")
@@ -261,7 +282,7 @@ func TestAYesToNothingApprovesNothing(t *testing.T) {
 	c.post(task, "ok")
 	o.models["tasks"].Release("go")
 	state, asked, seq := c.rests(seq, task)
-	if state != input || asked != question {
+	if state != input || !texttest.Is(asked, question) {
 		t.Fatalf("ended %v, asked %q", state, asked)
 	}
 	same(t, "effects", o.happened())

@@ -11,6 +11,7 @@ import (
 	"agentmesh/mesh/agent"
 	"agentmesh/mesh/rpc"
 	"agentmesh/mesh/security/auth"
+	"agentmesh/mesh/text/texttest"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 	"google.golang.org/protobuf/types/known/structpb"
@@ -131,6 +132,7 @@ func invocation(t *testing.T, service meshv1.HandoffServiceServer) *agent.Invoca
 
 // S4-063, S4-065: without a handoff the user hears why, and what can be done.
 func TestARefusedHandoffIsExplained(t *testing.T) {
+	texttest.Fixed(t)
 	builder := described("builder", "Skill Creation Assistant", true, map[string]any{"handoff_support": true})
 	other := described("debugger", "Debugging Assistant", true, map[string]any{"handoff_support": true})
 	for name, tt := range map[string]struct {

@@ -13,8 +13,7 @@ import (
 	"agentmesh/mesh/llm/scripted"
 	"agentmesh/mesh/node"
 	"agentmesh/mesh/skill"
-
-	"github.com/google/go-cmp/cmp"
+	"agentmesh/mesh/text/texttest"
 )
 
 // specialists' ways to call tasks.search, which wants no approval.
@@ -52,7 +51,7 @@ func TestAnAgentAtTheLimitOfATurnAsksTheUserAndGoesOn(t *testing.T) {
 					first := o.Say(thread, "Search one and two")
 					want := "I have used the 1 skill call that I may make for one message.\n\nDone so far:\n- tasks.search(query: one)\n\nStill open:\n- " +
 						"tasks.search(query: two)\n\nWould you like me to continue?"
-					if diff := cmp.Diff(want, first.Asked()); diff != "" || first.State != input {
+					if diff := texttest.Diff(want, first.Asked()); diff != "" || first.State != input {
 						t.Fatalf("ended %v (-want +got):\n%s", first.State, diff)
 					}
 					for _, end := range o.ends(thread) {
@@ -68,7 +67,7 @@ func TestAnAgentAtTheLimitOfATurnAsksTheUserAndGoesOn(t *testing.T) {
 						t.Fatalf("ended %v: %q %q", s.State, s.Text, s.Status)
 					}
 					same(t, "effects", o.happened(), "tasks.search map[query:one]", "tasks.search map[query:two]")
-					if fresh := o.models["tasks"].Requests()[2].Fresh; !strings.Contains(fresh, "wants you to continue") || !strings.Contains(fresh, "- tasks.search(query: one)") {
+					if fresh := o.models["tasks"].Requests()[2].Fresh; o.models["tasks"].Requests()[2].About.Resume != llm.ResumeContinue || !texttest.Has(fresh, "wants you to continue") || !strings.Contains(fresh, "- tasks.search(query: one)") {
 						t.Errorf("the agent is told %q", fresh)
 					}
 					for _, name := range []string{"main", "orchestrator"} {
@@ -92,8 +91,11 @@ func TestAnAgentAtTheLimitOfATurnAsksTheUserAndGoesOn(t *testing.T) {
 // to an agent that it dispatched: the question, and that the answer was given to it.
 func passedOn(t *testing.T, name string, r *llm.Request, question string) {
 	t.Helper()
+	if !r.About.Relayed {
+		t.Errorf("%s is not told that the answer was for others", name)
+	}
 	for _, want := range []string{"answers what other agents asked", "do not have anything done again", " asked:\n", question} {
-		if strings.Count(r.Fresh, want) != 1 {
+		if n := strings.Count(r.Fresh, want); n != 1 && !texttest.Random() {
 			t.Errorf("%s is told %q, want one %q", name, r.Fresh, want)
 		}
 	}
@@ -146,11 +148,11 @@ func TestAgentsThatMeetALimitAskOnce(t *testing.T) {
 	o.open(o.all())
 	thread := mesh.NewThreadID()
 	s := o.Say(thread, "Search z, a, b and c")
-	if diff := cmp.Diff(fourAtTheLimit, s.Asked()); diff != "" || s.State != input {
+	if diff := texttest.Diff(fourAtTheLimit, s.Asked()); diff != "" || s.State != input {
 		t.Fatalf("ended %v (-want +got):\n%s", s.State, diff)
 	}
 	for n := 2; n < 4; n++ { // calls that were made
-		if s = o.Say(thread, "yes"); s.State != input || strings.Count(s.Asked(), "Would you like") != 1 || len(o.happened()) != n {
+		if s = o.Say(thread, "yes"); s.State != input || !texttest.Random() && strings.Count(s.Asked(), "Would you like") != 1 || len(o.happened()) != n {
 			t.Fatalf("ended %v, asked %q, made %q", s.State, s.Asked(), o.happened())
 		}
 	}
@@ -169,7 +171,7 @@ func TestANoAtALimitEndsWhatIsOpen(t *testing.T) {
 			o.four()
 			o.open(o.all())
 			thread := mesh.NewThreadID()
-			if s := o.Say(thread, "Search z, a, b and c"); s.Asked() != fourAtTheLimit {
+			if s := o.Say(thread, "Search z, a, b and c"); !texttest.Is(s.Asked(), fourAtTheLimit) {
 				t.Fatalf("ended %v, asked %q", s.State, s.Asked())
 			}
 			if restart {
@@ -185,6 +187,9 @@ func TestANoAtALimitEndsWhatIsOpen(t *testing.T) {
 				`"agent_id":"a"`, `"status":"cancelled","result":"Stopped, as the user wishes.\n\nNot done:\n- tasks.search(query: a)"`,
 				`"status":"completed","result":"Found z."`, `"status":"skipped"`,
 			} {
+				if texttest.Random() && strings.Contains(want, "Stopped") {
+					want = `\n- tasks.search(query: a)"`
+				}
 				if !strings.Contains(told, want) {
 					t.Errorf("the orchestrator was told\n%s\nwithout %s", told, want)
 				}
@@ -205,7 +210,7 @@ func TestAtALimitAnotherAnswerIsANewInstruction(t *testing.T) {
 	if s := o.Say(thread, "better look for three"); s.State != completed {
 		t.Errorf("ended %v: %q", s.State, s.Status)
 	}
-	if reqs := o.models["main"].Requests(); !strings.Contains(reqs[1].Fresh, "see to that") || !strings.Contains(reqs[1].Fresh, "> Still open:\n> - tasks.search(query: two)") {
+	if reqs := o.models["main"].Requests(); !texttest.Has(reqs[1].Fresh, "see to that") || !texttest.Has(reqs[1].Fresh, "> Still open:\n> - tasks.search(query: two)") {
 		t.Errorf("main is told %q", reqs[1].Fresh)
 	}
 	reqs := o.models["tasks"].Requests()
@@ -241,7 +246,7 @@ func TestConsultedAgentsReportTheLimitOfAConversationOnce(t *testing.T) {
 				tt.begin, "\n- tasks.search(query: z)", "\n- tasks.search(query: a)", "\n- tasks.search(query: b)",
 				"\n\nThere is room for more at ", `Would you like me to continue then? Answer "yes" when it is time.`,
 			} {
-				if strings.Count(asked, want) != 1 {
+				if n := strings.Count(asked, want); n != 1 && !(texttest.Random() && !strings.HasPrefix(want, "\n- ")) {
 					t.Errorf("ended %v, asked %q without one %q", s.State, asked, want)
 				}
 			}
@@ -270,7 +275,7 @@ func TestAnApprovalAndALimitAreAskedTogether(t *testing.T) {
 	s := o.Say(thread, "Mail bob and search")
 	want := "1. May I run mail.send? Does mail.send\n   - to: bob\n\n2. I have used the 1 skill call that I may make for one message.\n\n" +
 		"   Done so far:\n   - tasks.search(query: one)\n\n   Still open:\n   - tasks.search(query: two)\n\n   Would you like me to continue?\n\nYour answer counts for all of these."
-	if diff := cmp.Diff(want, s.Asked()); diff != "" {
+	if diff := texttest.Diff(want, s.Asked()); diff != "" {
 		t.Errorf("ended %v (-want +got):\n%s", s.State, diff)
 	}
 	for range 5 { // one call for each yes, and a call that met the limit is asked for again
@@ -287,6 +292,7 @@ func TestAnApprovalAndALimitAreAskedTogether(t *testing.T) {
 // S3-044, S3-114: without a model, too, each yes goes on with what is open, and
 // nothing is done twice.
 func TestWithoutAModelAYesGoesOnAtTheLimit(t *testing.T) {
+	texttest.Fixed(t)
 	for _, face := range []agent.Face{agent.FaceUseSkill, agent.FaceCommands} {
 		t.Run(string(face), func(t *testing.T) {
 			w := newWorld(t)
@@ -295,7 +301,7 @@ func TestWithoutAModelAYesGoesOnAtTheLimit(t *testing.T) {
 			thread := mesh.NewThreadID()
 			s := m.Say(thread, "Create a task to call Ann, create a task to call Bob and create a task to call Carol")
 			for _, yes := range []string{"yes", "ok, go on"} {
-				if s.State != input || !strings.Contains(s.Asked(), "Would you like me to continue?") {
+				if s.State != input || !texttest.Has(s.Asked(), "Would you like me to continue?") {
 					t.Fatalf("before %q: ended %v, asked %q", yes, s.State, s.Asked())
 				}
 				s = m.Say(thread, yes)
@@ -317,6 +323,7 @@ func TestWithoutAModelAYesGoesOnAtTheLimit(t *testing.T) {
 // whichever face the agents work, and reads no instruction that is meant for
 // models; after a no, what was done and what was not.
 func TestWithoutAModelTheUserIsAskedAtTheLimit(t *testing.T) {
+	texttest.Fixed(t)
 	for _, face := range []agent.Face{agent.FaceUseSkill, agent.FaceCommands} {
 		t.Run(string(face), func(t *testing.T) {
 			w := newWorld(t)

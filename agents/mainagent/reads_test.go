@@ -15,6 +15,7 @@ import (
 	"agentmesh/mesh/llm"
 	"agentmesh/mesh/llm/scripted"
 	"agentmesh/mesh/node"
+	"agentmesh/mesh/text/texttest"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -87,6 +88,7 @@ func TestByDefaultWhoDelegatesHasNoSkills(t *testing.T) {
 // delegates; a skill that writes is refused, with what to do, and is then done by
 // the agent that is asked.
 func TestWhoDelegatesMayReadItself(t *testing.T) {
+	texttest.Fixed(t)
 	asks := map[string][]scripted.Step{
 		"main":         {consult(scripted.Step{}, "tasks", `Create a task "Call Ann"`)},
 		"orchestrator": {scripted.Call("dispatch_agent", `{"agent_id":"t","mission":"Create a task \"Call Ann\"","skills":["tasks.create"]}`).Call("get_agent_results", `{}`)},
@@ -179,7 +181,7 @@ func TestWhoReadsItselfAsksForApprovals(t *testing.T) {
 			}}, meshtest.Options{Skills: []fs.FS{fstest.MapFS{"tasks/search.md": {Data: []byte(strings.Replace(
 				page("tasks.search", "query", "confirm: May I look?\n"), "access: write", "access: read", 1))}}}})
 			thread := mesh.NewThreadID()
-			if s := m.Say(thread, "Look"); s.State != input || !strings.Contains(s.Asked(), "May I look?") || len(o.happened()) > 0 {
+			if s := m.Say(thread, "Look"); s.State != input || !texttest.Has(s.Asked(), "May I look?") || len(o.happened()) > 0 {
 				t.Fatalf("ended %v, asked %q, made %q", s.State, s.Asked(), o.happened())
 			}
 			if s := m.Say(thread, "yes"); s.State != completed || s.Text != "Found." {

@@ -18,6 +18,7 @@ import (
 	"agentmesh/mesh/llm/offline"
 	"agentmesh/mesh/node"
 	"agentmesh/mesh/skill"
+	"agentmesh/mesh/text/texttest"
 	"agentmesh/skills/calendar"
 	"agentmesh/skills/knowledge"
 	"agentmesh/skills/mail"
@@ -26,7 +27,10 @@ import (
 	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	texttest.FromEnv()
+	goleak.VerifyTestMain(m)
+}
 
 // friday is when these tests happen.
 func friday() time.Time { return time.Date(2026, 11, 20, 9, 30, 0, 0, time.UTC) }

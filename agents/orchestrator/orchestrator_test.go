@@ -17,6 +17,7 @@ import (
 	"agentmesh/mesh/node"
 	"agentmesh/mesh/rpc"
 	"agentmesh/mesh/skill"
+	"agentmesh/mesh/text/texttest"
 	"agentmesh/skills/tasks"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
@@ -24,7 +25,10 @@ import (
 	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	texttest.FromEnv()
+	goleak.VerifyTestMain(m)
+}
 
 func friday() time.Time { return time.Date(2026, 11, 20, 9, 30, 0, 0, time.UTC) }
 
@@ -107,6 +111,7 @@ func TestASimpleRequestTakesOneAgent(t *testing.T) {
 // S0-009: one agent's failure stops neither the others nor the answer, and the
 // model is told of it.
 func TestOneFailureLeavesTheOthersAlone(t *testing.T) {
+	texttest.Fixed(t)
 	planner := scripted.New(
 		scripted.Call("dispatch_agent", `{"agent_id":"a","mission":"List the tasks","skills":["tasks.search"]}`).
 			Call("dispatch_agent", `{"agent_id":"b","mission":"Mail the tasks","skills":["mail.send"]}`).
@@ -155,6 +160,7 @@ func TestARefusedDispatchIsToldToTheModelAlone(t *testing.T) {
 }
 
 func TestTheAgentNeedsWhatItNeeds(t *testing.T) {
+	texttest.Fixed(t)
 	card, model := meshtest.Card(t, "orchestrator"), scripted.New()
 	for field, cfg := range map[string]orchestrator.Config{
 		"card": {Model: model, Conns: new(rpc.Pool)}, "model": {Card: card, Conns: new(rpc.Pool)}, "conns": {Card: card, Model: model},

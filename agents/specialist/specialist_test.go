@@ -16,6 +16,7 @@ import (
 	"agentmesh/mesh/llm/scripted"
 	"agentmesh/mesh/node"
 	"agentmesh/mesh/skill"
+	"agentmesh/mesh/text/texttest"
 	"agentmesh/skills/tasks"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
@@ -23,7 +24,10 @@ import (
 	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	texttest.FromEnv()
+	goleak.VerifyTestMain(m)
+}
 
 func friday() time.Time { return time.Date(2026, 11, 20, 9, 30, 0, 0, time.UTC) }
 
@@ -91,6 +95,7 @@ func TestAnAgentSeesTheSkillsOfItsDomainsAndTheRules(t *testing.T) {
 // S0-005, S0-006, S0-032, S0-038: a dispatched agent has the skills that were
 // granted, and knows its mission and nothing else.
 func TestADispatchedAgentHasItsMissionAndTheGrantedSkillsOnly(t *testing.T) {
+	texttest.Fixed(t)
 	planner := scripted.New(
 		scripted.Say("Welcome."),
 		scripted.Call("dispatch_agent", `{"agent_id":"a","mission":"Find what is late","skills":["tasks.search"]}`),
@@ -126,6 +131,7 @@ func TestADispatchedAgentHasItsMissionAndTheGrantedSkillsOnly(t *testing.T) {
 }
 
 func TestAMissionWithoutAnySkillOfTheAgentIsRefusedByName(t *testing.T) {
+	texttest.Fixed(t)
 	m := direct(t, scripted.New(), func(c *specialist.Config) { c.Domains = []string{"weather"} })
 	s := m.Say(mesh.NewThreadID(), "Will it rain?")
 	if s.State != a2apb.TaskState_TASK_STATE_FAILED || !s.Heard("none of the skills that were granted") || !s.Heard("weather") {
@@ -158,6 +164,7 @@ func TestAtTheLimitOfCallsTheAgentAnswersWithWhatItHas(t *testing.T) {
 }
 
 func TestAFailingSkillIsToldToTheModel(t *testing.T) {
+	texttest.Fixed(t)
 	model := scripted.New(scripted.Call("use_skill", `{"skill":"tasks.search","arguments":{}}`), scripted.Say("It is broken."))
 	m := direct(t, model, func(c *specialist.Config) {
 		c.Handlers = map[string]skill.Handler{"tasks.search": skill.HandlerFunc(func(context.Context, *skill.Call, *skill.Env) (*skill.Result, error) {
@@ -174,6 +181,7 @@ func TestAFailingSkillIsToldToTheModel(t *testing.T) {
 }
 
 func TestTheAgentNeedsWhatItNeeds(t *testing.T) {
+	texttest.Fixed(t)
 	card, model := meshtest.Card(t, "tasks"), scripted.New()
 	for field, cfg := range map[string]specialist.Config{
 		"card": {Model: model, Domains: []string{"tasks"}}, "model": {Card: card, Domains: []string{"tasks"}},

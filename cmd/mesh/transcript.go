@@ -72,7 +72,7 @@ func (t *transcript) add(p *meshv1.Event) string {
 	case mesh.CancelRequested:
 		return t.note(e, "■ "+withText(b.By+" cancels", b.Reason))
 	case mesh.LimitTripped:
-		return t.note(e, "! "+withText("limit "+b.Limit, forPeople(b.Detail)))
+		return t.note(e, "! "+withText("limit "+b.Limit, b.Detail))
 	case mesh.HandoffStarted:
 		return t.note(e, "→ "+withText(b.From+" hands over to "+b.To, b.Reason))
 	case mesh.HandoffEnded:
@@ -99,13 +99,6 @@ func (t *transcript) word(id mesh.ExecutionID, b mesh.ApprovalSettled) string {
 		word += " " + asked.Skill
 	}
 	return word
-}
-
-// forPeople is a limit's detail without what it tells the agent to do, which
-// comes after a semicolon.
-func forPeople(detail string) string {
-	said, _, _ := strings.Cut(detail, ";")
-	return said
 }
 
 // end returns what closes the transcript.

@@ -111,7 +111,7 @@ func TestATranscriptTellsOfQuestionsToPeople(t *testing.T) {
 		{ExecutionId: "t", Body: &meshv1.Event_TaskOpened{TaskOpened: &meshv1.TaskOpened{Execution: &meshv1.Execution{Id: "t", Kind: "turn", Agent: "main"}}}},
 		{ExecutionId: "t", Body: &meshv1.Event_DispatchIssued{DispatchIssued: &meshv1.DispatchIssued{Child: &meshv1.Execution{Id: "m", Parent: "t", Agent: "main"}}}},
 		{ExecutionId: "m", Actor: "agent:main", Body: &meshv1.Event_ApprovalAsked{ApprovalAsked: &meshv1.ApprovalAsked{Call: "1", Skill: "mail.send", Args: `{"to":"bob"}`}}},
-		{ExecutionId: "m", Actor: "agent:main", Body: &meshv1.Event_LimitTripped{LimitTripped: &meshv1.LimitTripped{Limit: "turn.skill_calls", Detail: "The limit is reached (1 of 1); say what is done"}}},
+		{ExecutionId: "m", Actor: "agent:main", Body: &meshv1.Event_LimitTripped{LimitTripped: &meshv1.LimitTripped{Limit: "turn.skill_calls", Detail: "The limit is reached (1 of 1)"}}},
 		{ExecutionId: "t", Actor: "node", Body: &meshv1.Event_TaskMoved{TaskMoved: &meshv1.TaskMoved{State: asks, Message: &a2apb.Message{Parts: textParts("Send it?")}}}},
 		{ExecutionId: "m", Actor: "agent:main", Body: &meshv1.Event_ApprovalSettled{ApprovalSettled: &meshv1.ApprovalSettled{Call: "1", Approved: true, Text: "yes"}}},
 	} {

@@ -2,6 +2,7 @@ package admission
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -88,6 +89,32 @@ func TestAYesToAnotherQuestionApprovesNothing(t *testing.T) {
 	l.says(t, turn, "yes")
 	if _, err := l.add(t.Context(), mine, settle, calling(mine, "a")); err != nil {
 		t.Error(err)
+	}
+}
+
+// finding C8: nor by saying that it asks one question where it asks another.
+func TestAStatusThatSaysWhatItDoesNotAskApprovesNothing(t *testing.T) {
+	l, _ := timed(t, limit.Budgets{})
+	turn := l.post(t)
+	main := l.run(t, turn, "main", "mail.*")
+	mine := l.child(t, main, 0)
+	const text = "May I run mail.send?\n- to: bob"
+	if _, err := l.add(t.Context(), mine, &mesh.Event{Execution: mine.Execution, Body: mesh.ApprovalAsked{Call: "a", Skill: "mail.send", Args: "{}", Text: text}}); err != nil {
+		t.Fatal(err)
+	}
+	settle := &mesh.Event{Execution: mine.Execution, Body: mesh.ApprovalSettled{Call: "a", Approved: true}}
+	for i, shown := range []string{"Shall I go on?", text + "@example.com", "zug: " + text, text} {
+		q := mesh.Question{Execution: mine.Execution, Call: "a", Text: text, At: strings.Index(shown, "May"), Size: len(text)}
+		if i == 0 {
+			q.At, q.Size = 0, len(shown)
+		}
+		l.asks(t, turn, shown, q)
+		l.says(t, turn, fmt.Sprint("yes ", i))
+		if _, err := l.add(t.Context(), mine, settle); i < 3 {
+			wantCode(t, err, mesh.Precondition, "has shown its question")
+		} else if err != nil {
+			t.Error(err)
+		}
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/types/known/structpb"
 )
 
 // A clock is the node's time.
@@ -75,9 +76,14 @@ func (l *library) says(t *testing.T, turn mesh.ExecutionID, words string) {
 }
 
 // asks has the turn ask its user.
-func (l *library) asks(t *testing.T, turn mesh.ExecutionID, words string) {
+func (l *library) asks(t *testing.T, turn mesh.ExecutionID, words string, told ...mesh.Question) {
 	t.Helper()
-	if err := l.decide(t.Context(), &mesh.Event{Execution: turn, Body: mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_INPUT_REQUIRED,
+	var md *structpb.Struct
+	if len(told) > 0 {
+		md = &structpb.Struct{Fields: map[string]*structpb.Value{mesh.ExtensionURI: structpb.NewStructValue(
+			&structpb.Struct{Fields: map[string]*structpb.Value{mesh.KeyAsks: mesh.AsksValue(told)}})}}
+	}
+	if err := l.decide(t.Context(), &mesh.Event{Execution: turn, Body: mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_INPUT_REQUIRED, Metadata: md,
 		Message: &a2apb.Message{MessageId: words, Parts: []*a2apb.Part{{Content: &a2apb.Part_Text{Text: words}}}}}}); err != nil {
 		t.Fatal(err)
 	}

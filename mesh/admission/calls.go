@@ -208,7 +208,7 @@ func (w *ruling) checkReplied(i int, b mesh.ModelReplied) error {
 
 func (w *ruling) checkTool(i int, b mesh.ToolReturned) error {
 	return w.bounded(i, "tool_returned",
-		span{"call", b.Call, 0, maxName}, span{"name", b.Name, 1, maxName}, span{"content", b.Content, 0, mesh.MaxResult})
+		span{"call", b.Call, 0, maxName}, span{"name", b.Name, 1, maxName}, span{"content", b.Content, 0, mesh.MaxResult}, span{"cause", string(b.Cause), 0, maxName})
 }
 
 func (w *ruling) checkAsked(i int, e *mesh.Event, b mesh.ApprovalAsked) error {

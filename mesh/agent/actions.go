@@ -8,6 +8,7 @@ import (
 	"agentmesh/mesh/llm"
 	"agentmesh/mesh/skill"
 	"agentmesh/mesh/skill/command"
+	"agentmesh/mesh/text"
 	"agentmesh/mesh/thread"
 )
 
@@ -59,7 +60,7 @@ func (m *Mesh) soFar(ctx context.Context) (actions, error) {
 // turn's limit it is that of the first execution which met it.
 func keptFrom(r *thread.Round) (open []string, ok bool) {
 	for _, moved := range r.Waits {
-		report, _ := ReportOf(moved.Metadata)
+		report := ReportOf(moved.Metadata)
 		if report == nil {
 			continue
 		}
@@ -95,7 +96,7 @@ func (m *Mesh) full() *llm.Trip {
 	}
 	// The window of the conversation is all users'; who else's window is used up says
 	// nothing here, and other limits are noted by agents.
-	t := limit.ParseTrip(fact.Limit, fact.Detail)
+	t := limit.Trip{Limit: fact.Limit, Used: fact.Used, Most: fact.Most, Free: fact.Free}
 	if !a.Round().Time.Before(t.Free) {
 		return nil
 	}
@@ -133,7 +134,11 @@ func (m *Mesh) approval(ctx context.Context, call string) (*thread.CallApproval,
 // wasAsked reports whether the user was asked just this, about that version of the
 // skill. A log that does not tell the version counts as one of the same.
 func wasAsked(a *thread.CallApproval, s *skill.Skill, args, question string) bool {
-	return a.Skill == s.Name && a.Args == args && a.Text == question && (a.Version == "" || a.Version == s.Version)
+	same := a.Version == s.Version
+	if a.Version == "" || s.Version == "" {
+		same = a.Text == question
+	}
+	return a.Skill == s.Name && a.Args == args && same
 }
 
 // answered returns the calls, in short, that waited for the user's word until
@@ -155,11 +160,7 @@ func (m *Mesh) relayed() []string {
 	defer m.reading.Unlock()
 	var out []string
 	for _, q := range m.did().Round().Answers {
-		who := q.Agent
-		if q.Label != "" {
-			who += " (" + q.Label + ")"
-		}
-		out = append(out, who+" asked:\n"+command.Quote(mesh.Clip(q.Text, maxAsk)))
+		out = append(out, text.AskedBy(q.Agent, q.Label, command.Quote(mesh.Clip(q.Text, maxAsk))))
 	}
 	return out
 }

@@ -139,9 +139,8 @@ type (
 		Approval bool
 		// Report is set when a limit was met; Text has it already.
 		Report *Report
-		// approvals is the part of Text that is about calls, if there is a
-		// Report too.
-		approvals string
+		// Questions are what Text asks about calls.
+		Questions []mesh.Question
 	}
 )
 

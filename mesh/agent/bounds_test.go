@@ -13,6 +13,7 @@ import (
 	"agentmesh/mesh/limit"
 	"agentmesh/mesh/llm"
 	"agentmesh/mesh/llm/scripted"
+	"agentmesh/mesh/text/texttest"
 )
 
 // hanging are tools that answer when their context ends, or after an hour.
@@ -25,7 +26,7 @@ func (hanging) Waits(tool string) bool { return tool == "patient" }
 func (hanging) Call(ctx context.Context, _ mesh.ToolUse) llm.ToolResult {
 	select {
 	case <-ctx.Done():
-		return failedTool("given up")
+		return failedTool("", "given up")
 	case <-time.After(time.Hour):
 		return llm.ToolResult{Text: "at last"}
 	}
@@ -34,6 +35,7 @@ func (hanging) Call(ctx context.Context, _ mesh.ToolUse) llm.ToolResult {
 // S3-036: of the calls of one reply, a tool that is no skill ends after 30
 // seconds; one that waits for agents waits as long as it takes.
 func TestToolsThatAreNoSkillsEndInTime(t *testing.T) {
+	texttest.Fixed(t)
 	synctest.Test(t, func(t *testing.T) {
 		m := scripted.New(scripted.Call("other", `{}`).Call("patient", `{}`), scripted.Say("ok"))
 		run := &modelRun{ModelRun: ModelRun{Model: m, Tools: Combine(hanging{}), Logger: slog.New(slog.DiscardHandler)}, inv: &Invocation{Mesh: &Mesh{}}}

@@ -9,6 +9,7 @@ import (
 	"agentmesh/mesh/llm"
 	"agentmesh/mesh/skill"
 	"agentmesh/mesh/skill/command"
+	"agentmesh/mesh/text"
 )
 
 // commands reads command blocks out of a model's text.
@@ -67,14 +68,14 @@ func commandLine(use mesh.ToolUse) string {
 func (t *SkillTools) command(ctx context.Context, use mesh.ToolUse) llm.ToolResult {
 	var args commandArgs
 	if err := json.Unmarshal([]byte(use.Arguments), &args); err != nil {
-		return failedTool("The command cannot be read")
+		return failedTool(mesh.CauseInvalid, text.UnreadableCommand())
 	}
 	c, err := command.Line{Raw: args.Line, At: args.At}.Parse()
 	if err != nil {
-		return failedTool(mesh.DetailOf(err))
+		return failedTool(mesh.CauseInvalid, mesh.DetailOf(err))
 	}
 	if c.Skill == command.GetSkill && !t.look {
-		return failedTool("get_skill is not available to this agent; its skills are listed in its instructions.")
+		return failedTool(mesh.CauseMissing, text.NoDiscovery())
 	}
 	if c.Discovery() {
 		return plainResult(command.Help(ctx, t.catalog(), c))

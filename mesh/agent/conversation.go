@@ -9,14 +9,8 @@ import (
 	"agentmesh/mesh/a2a"
 	"agentmesh/mesh/llm"
 	"agentmesh/mesh/skill/command"
+	"agentmesh/mesh/text"
 	"agentmesh/mesh/thread"
-)
-
-// What a model is told of a call whose end is not in the log: because its run was
-// cut, or because it waits for an answer of the user to another task.
-const (
-	lost    = "The call was interrupted; it is not known whether it had an effect."
-	waiting = "The call has not been made yet: it waits for the user's answer to an earlier task."
 )
 
 // Transcript returns the conversation as messages for the agent's model, with
@@ -112,7 +106,7 @@ func (m *Mesh) spoken(lines []*thread.Line) []llm.Message {
 			if u.Role == thread.RoleAgent {
 				role = llm.RoleAssistant
 			}
-			out = append(out, llm.Message{Role: role, Text: u.Text, Name: u.Agent})
+			out = append(out, llm.Message{Role: role, Text: u.Text, Name: u.Agent, Asks: l.Asks})
 		}
 	}
 	return out
@@ -126,33 +120,35 @@ func (m *Mesh) own() *thread.Party {
 	return m.transcript.Party(m.grant.Execution)
 }
 
-// missing is what stands for the results that are not there; "" for nothing.
-func (m *Mesh) missing(execution mesh.ExecutionID, p *thread.Party) string {
+// missing is why results are not there; "" for those that are still to come.
+func (m *Mesh) missing(execution mesh.ExecutionID, p *thread.Party) mesh.Cause {
 	switch {
 	case execution == m.grant.Execution:
 		return ""
 	case p.Waits:
-		return waiting
+		return mesh.CauseWaiting
 	}
-	return lost
+	return mesh.CauseInterrupted
 }
 
 // exchange is a reply and the results of its calls, in the order of the
 // calls. missing stands for results that are not there, since providers refuse
 // calls without results; "" leaves them out.
-func exchange(r *thread.Reply, missing string) []llm.Message {
+func exchange(r *thread.Reply, missing mesh.Cause) []llm.Message {
 	out := []llm.Message{{Role: llm.RoleAssistant, Text: r.Text, Tools: r.Tools}}
 	for _, u := range r.Tools {
 		result, ok := r.Results[u.ID]
 		switch {
 		case !ok && missing == "":
 			continue
+		case !ok && missing == mesh.CauseWaiting:
+			result = thread.Result{Text: text.CallWaiting(), Failed: true, Cause: missing}
 		case !ok:
-			result = thread.Result{Text: missing, Failed: true}
+			result = thread.Result{Text: text.CallInterrupted(), Failed: true, Cause: missing}
 		case result.Skill && u.Name == llm.CommandTool && !isTemplate(result.Metadata):
 			result.Text = command.Defuse(result.Text)
 		}
-		out = append(out, llm.Message{Role: llm.RoleTool, Text: result.Text, ToolID: u.ID, Name: u.Name, Failed: result.Failed})
+		out = append(out, llm.Message{Role: llm.RoleTool, Text: result.Text, ToolID: u.ID, Name: u.Name, Failed: result.Failed, Cause: result.Cause})
 	}
 	return out
 }

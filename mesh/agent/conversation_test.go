@@ -10,6 +10,7 @@ import (
 	"agentmesh/mesh/llm"
 	"agentmesh/mesh/llm/scripted"
 	"agentmesh/mesh/skill"
+	"agentmesh/mesh/text/texttest"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -29,6 +30,7 @@ func toolReturned(id mesh.ExecutionID, call, content string, bad bool) *mesh.Eve
 // S3-057, S3-092: what the model is shown of a conversation has the tool calls
 // that it made, each with its result, and what other agents said as plain text.
 func TestATranscriptHasTheToolTracesOfTheAgentItself(t *testing.T) {
+	texttest.Fixed(t)
 	n, g := newNode(t), newGrant()
 	id := func() mesh.ExecutionID { return mesh.NewExecutionID(thread) }
 	turn1, own1, turn2, other, turn3 := id(), id(), id(), id(), id()
@@ -52,7 +54,7 @@ func TestATranscriptHasTheToolTracesOfTheAgentItself(t *testing.T) {
 		{Role: llm.RoleUser, Text: "what is due?"},
 		{Role: llm.RoleAssistant, Text: "Let me look.", Tools: []mesh.ToolUse{search, create}},
 		{Role: llm.RoleTool, Text: "one task", ToolID: "a", Name: "use_skill"},
-		{Role: llm.RoleTool, Text: "The call was interrupted; it is not known whether it had an effect.", ToolID: "b", Name: "use_skill", Failed: true},
+		{Role: llm.RoleTool, Text: "The call was interrupted; it is not known whether it had an effect.", ToolID: "b", Name: "use_skill", Failed: true, Cause: mesh.CauseInterrupted},
 		{Role: llm.RoleAssistant, Text: "One task is due."},
 		{Role: llm.RoleUser, Text: "write a skill"},
 		{Role: llm.RoleAssistant, Text: "Let us build.", Name: "builder"},
@@ -177,6 +179,7 @@ func TestNamesOfToolsAreAsLongAsProvidersTake(t *testing.T) {
 // between its calls and the answer nor changes what comes before them; those turns
 // see what it said until they began, and later ones see it all.
 func TestATranscriptOfAnExecutionThatWaitedIsThatOfItsOwnTurn(t *testing.T) {
+	texttest.Fixed(t)
 	n, g := newNode(t), newGrant()
 	id := func() mesh.ExecutionID { return mesh.NewExecutionID(thread) }
 	turn0, own0, turn, between, own2, later, own3 := id(), id(), id(), id(), id(), id(), id()
@@ -211,6 +214,7 @@ func TestATranscriptOfAnExecutionThatWaitedIsThatOfItsOwnTurn(t *testing.T) {
 // A call that waits for the user's word in an earlier task had no effect, and a
 // model that works on another one is told so.
 func TestATranscriptTellsOfACallThatWaits(t *testing.T) {
+	texttest.Fixed(t)
 	n, g := newNode(t), newGrant()
 	turn1, waits, turn2 := mesh.NewExecutionID(thread), mesh.NewExecutionID(thread), mesh.NewExecutionID(thread)
 	send := mesh.ToolUse{ID: "a", Name: "use_skill", Arguments: `{"skill":"mail.send"}`}

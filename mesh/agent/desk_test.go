@@ -19,6 +19,7 @@ import (
 	"agentmesh/mesh/llm"
 	"agentmesh/mesh/llm/scripted"
 	"agentmesh/mesh/skill"
+	"agentmesh/mesh/threadlog/eventpb"
 )
 
 var faces = []agent.Face{agent.FaceCommands, agent.FaceUseSkill, agent.FaceDirect}
@@ -293,7 +294,7 @@ func (d *desk) allow(n int, name string) {
 		}
 		d.n.events = append(d.n.events, &meshv1.Event{
 			Seq: int64(len(d.n.events) + 1), Id: mesh.NewEventID(), ExecutionId: e.GetExecutionId(), Actor: "node",
-			Body: &meshv1.Event_LimitTripped{LimitTripped: &meshv1.LimitTripped{Limit: trip.Limit, Detail: trip.Detail(), Used: trip.Used, Most: trip.Most}},
+			Body: eventpb.EventToProto(&mesh.Event{Body: trip.Fact()}).Body,
 		})
 		return trip.Err("node")
 	}

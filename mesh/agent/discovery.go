@@ -12,6 +12,7 @@ import (
 	"agentmesh/mesh/llm"
 	"agentmesh/mesh/skill"
 	"agentmesh/mesh/skill/command"
+	"agentmesh/mesh/text"
 )
 
 // GetSkill is the name of the tool that finds skills.
@@ -60,7 +61,7 @@ func (d discovery) Call(ctx context.Context, use mesh.ToolUse) llm.ToolResult {
 func discover(ctx context.Context, c command.Catalog, use mesh.ToolUse) llm.ToolResult {
 	var q command.Query
 	if err := json.Unmarshal([]byte(use.Arguments), &q); err != nil {
-		return failedTool("The arguments domain and search of get_skill must be strings")
+		return failedTool(mesh.CauseInvalid, text.GiveGetSkill())
 	}
 	return plainResult(command.Discover(ctx, c, q))
 }

@@ -12,6 +12,7 @@ import (
 	"agentmesh/mesh/llm"
 	"agentmesh/mesh/skill"
 	"agentmesh/mesh/skill/command"
+	"agentmesh/mesh/text"
 )
 
 // define makes the JSON tools of the face.
@@ -233,15 +234,15 @@ func (t *SkillTools) Call(ctx context.Context, use mesh.ToolUse) llm.ToolResult 
 			Arguments map[string]any `json:"arguments"`
 		}
 		if err := json.Unmarshal([]byte(use.Arguments), &args); err != nil || args.Skill == "" {
-			return failedTool(`Give use_skill an object with "skill", a name, and "arguments", an object`)
+			return failedTool(mesh.CauseInvalid, text.GiveUseSkill())
 		}
 		return t.run(ctx, &skill.Call{ID: use.ID, Skill: args.Skill, Args: args.Arguments, Source: mesh.SourceUseSkill})
 	case t.o.Face == FaceDirect:
 		var args map[string]any
 		if err := json.Unmarshal([]byte(use.Arguments), &args); err != nil {
-			return failedTool("The arguments of " + use.Name + " must be an object")
+			return failedTool(mesh.CauseInvalid, text.NoObject(use.Name))
 		}
 		return t.run(ctx, &skill.Call{ID: use.ID, Skill: t.skillOf(use.Name), Args: args, Source: mesh.SourceDirect})
 	}
-	return failedTool("Unknown tool: " + use.Name)
+	return failedTool(mesh.CauseMissing, text.UnknownTool(use.Name))
 }

@@ -14,6 +14,7 @@ import (
 	"agentmesh/mesh/llm/scripted"
 	"agentmesh/mesh/rpc"
 	"agentmesh/mesh/skill"
+	"agentmesh/mesh/text/texttest"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -82,6 +83,7 @@ func TestAModelCorrectsACallThatWasRefused(t *testing.T) {
 // S3-021 to S3-026, S3-099, S3-101, S3-103, S3-104: each refusal is a result
 // that the model can go on with, has no effect, and is settled.
 func TestEveryRefusalIsAResultAndSettled(t *testing.T) {
+	texttest.Fixed(t)
 	for name, tt := range map[string]struct {
 		wish wish
 		want string
@@ -196,6 +198,7 @@ func TestHelpAndDiscoveryCostNothing(t *testing.T) {
 // S3-134: who was dispatched for a task has its skills described, and no tool
 // to look for others.
 func TestAnAgentWithFewSkillsCannotLookForOthers(t *testing.T) {
+	texttest.Fixed(t)
 	d := newDesk(t, agent.FaceCommands, scripted.Say("```cmd\nget_skill\n```"), scripted.Say("ok"))
 	d.say("go")
 	if !strings.Contains(d.lastRead(), "get_skill is not available") {
@@ -210,6 +213,7 @@ func TestAnAgentWithFewSkillsCannotLookForOthers(t *testing.T) {
 
 // S3-027: missing arguments are none.
 func TestArgumentsOfUseSkillMayBeMissing(t *testing.T) {
+	texttest.Fixed(t)
 	d := newDesk(t, agent.FaceUseSkill, scripted.Call("use_skill", `{"skill":"mail.send"}`).Call("use_skill", `{"arguments":{}}`), scripted.Say("ok"))
 	d.say("go")
 	told := logged[mesh.ToolReturned](d)
@@ -306,6 +310,7 @@ func TestAnAnswerWithoutCallsRunsNothing(t *testing.T) {
 
 // An unterminated block runs nothing, and words that belong to no flag are told.
 func TestWhatIsWrongWithABlockIsToldToTheModel(t *testing.T) {
+	texttest.Fixed(t)
 	d := newDesk(t, agent.FaceCommands, scripted.Say("```cmd\nmail.send --to bob"), scripted.Say("```cmd\nmail.send please --to bob\n```"), scripted.Say("ok"))
 	h := d.say("go")
 	if told := logged[mesh.ToolReturned](d); h.err != nil || len(told) != 1 || !strings.Contains(told[0].Content, "not closed") {
@@ -319,6 +324,7 @@ func TestWhatIsWrongWithABlockIsToldToTheModel(t *testing.T) {
 // S3-036, S3-037, S3-039: a call that is late and one that panics are results,
 // and the others of their reply are what they are.
 func TestALateCallLeavesTheOthersAlone(t *testing.T) {
+	texttest.Fixed(t)
 	t.Parallel()
 	d := newDesk(t, agent.FaceUseSkill, does(agent.FaceUseSkill, "", sendBob, newTask, purge), scripted.Say("One of three."))
 	d.options.Timeout = 4 * time.Second // the others must be done within it, also on a busy machine

@@ -9,9 +9,9 @@ import (
 	"agentmesh/mesh"
 	"agentmesh/mesh/agent"
 	"agentmesh/mesh/limit"
+	"agentmesh/mesh/llm"
 	"agentmesh/mesh/llm/scripted"
-
-	"github.com/google/go-cmp/cmp"
+	"agentmesh/mesh/text/texttest"
 )
 
 // S3-033, S3-042, S3-044, S3-045, S3-114: at the limit of a turn the user reads
@@ -25,10 +25,10 @@ func TestAtTheLimitTheUserIsAskedAndTheRunGoesOn(t *testing.T) {
 		h := d.say("note it and mail bob")
 		const want = "I have used the 1 skill call that I may make for one message." +
 			"\n\nDone so far:\n- tasks.create(title: Call Ann)\n\nStill open:\n- mail.send(to: bob)\n\nWould you like me to continue?"
-		if h.err != nil || h.ask.Text != want || h.ask.Approval || d.made() != "tasks.create" {
+		if h.err != nil || !texttest.Is(h.ask.Text, want) || h.ask.Approval || d.made() != "tasks.create" {
 			t.Fatalf("asked %q, %v, made %q", h.ask.Text, h.err, d.made())
 		}
-		if told := logged[mesh.ToolReturned](d); len(told) != 1 || !told[0].Failed || !strings.Contains(told[0].Content, "1 of 1") {
+		if told := logged[mesh.ToolReturned](d); len(told) != 1 || !told[0].Failed || !texttest.Has(told[0].Content, "1 of 1") {
 			t.Errorf("the call that met the limit is settled as %+v", told)
 		}
 		if n := len(logged[mesh.LimitTripped](d)); n != 1 {
@@ -41,8 +41,11 @@ func TestAtTheLimitTheUserIsAskedAndTheRunGoesOn(t *testing.T) {
 		}
 		reqs := d.model.Requests()
 		fresh := reqs[2].Fresh
+		if got := reqs[2].About.Resume; got != llm.ResumeContinue { // finding C8
+			t.Errorf("programs are told that it is to %q", got)
+		}
 		for _, part := range []string{"wants you to continue", "continue where you left off", "do not repeat", "- tasks.create(title: Call Ann)"} {
-			if !strings.Contains(fresh, part) {
+			if !texttest.Has(fresh, part) {
 				t.Errorf("the guidance %q does not say %q", fresh, part)
 			}
 		}
@@ -63,10 +66,10 @@ func TestAfterALimitAnotherMessageIsANewInstruction(t *testing.T) {
 		d.say("note it and mail bob")
 		h := d.reply("no, mail bob first")
 		if fresh := d.model.Requests()[2].Fresh; strings.Contains(fresh, "continue") ||
-			!strings.Contains(fresh, "Done already:\n- tasks.create(title: Call Ann)") {
+			!texttest.Has(fresh, "Done already:\n- tasks.create(title: Call Ann)") {
 			t.Errorf("the model is told %q", fresh)
 		}
-		if !strings.Contains(h.ask.Text, "Done so far:\n- mail.send(to: bob)\n\nStill open:") {
+		if !texttest.Has(h.ask.Text, "Done so far:\n- mail.send(to: bob)\n\nStill open:") {
 			t.Errorf("asked %q", h.ask.Text)
 		}
 	})
@@ -81,7 +84,7 @@ func TestTheLimitOfAConversationHasItsOwnMessage(t *testing.T) {
 		d.pause = true
 		d.allow(1, name)
 		h := d.say("go")
-		if !strings.HasPrefix(h.ask.Text, want) || !strings.Contains(h.ask.Text, "room for more at 12:34:56 UTC.") || strings.Contains(h.ask.Text, "say what is done") {
+		if !texttest.Random() && !strings.HasPrefix(h.ask.Text, want) || !texttest.Has(h.ask.Text, "room for more at 12:34:56 UTC.") || strings.Contains(h.ask.Text, "say what is done") {
 			t.Errorf("%s: asked %q", name, h.ask.Text)
 		}
 	}
@@ -128,7 +131,7 @@ func TestTheLimitOfStepsPauses(t *testing.T) {
 		d := newDesk(t, face, does(face, "", newTask), does(face, "", sendBob), scripted.Say("Done."))
 		d.pause, d.maxSteps = true, 1
 		h := d.say("go")
-		if diff := cmp.Diff("I have taken the 1 step that I may take for one message.\n\nDone so far:\n- tasks.create(title: Call Ann)\n\nWould you like me to continue?", h.ask.Text); diff != "" {
+		if diff := texttest.Diff("I have taken the 1 step that I may take for one message.\n\nDone so far:\n- tasks.create(title: Call Ann)\n\nWould you like me to continue?", h.ask.Text); diff != "" {
 			t.Error(diff)
 		}
 		d.maxSteps = 2
@@ -162,7 +165,7 @@ func TestWithoutRoomInTheWindowTheModelIsNotAsked(t *testing.T) {
 			if n := len(d.model.Requests()); n != tt.asked || h.err != nil {
 				t.Errorf("at %v: the model was asked %d times, want %d; %v", tt.when, n, tt.asked, h.err)
 			}
-			if paused := strings.HasPrefix(h.ask.Text, "This conversation has used the 1 skill call"); paused != (tt.asked == 2) {
+			if paused := texttest.Random() && h.ask.Report != nil || strings.HasPrefix(h.ask.Text, "This conversation has used the 1 skill call"); paused != (tt.asked == 2) {
 				t.Errorf("at %v: asked %q", tt.when, h.ask.Text)
 			}
 		}

@@ -12,6 +12,7 @@ import (
 	"agentmesh/mesh"
 	"agentmesh/mesh/agent"
 	"agentmesh/mesh/skill"
+	"agentmesh/mesh/text/texttest"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 	"github.com/google/go-cmp/cmp"
@@ -225,6 +226,7 @@ func TestTheMeshIsClosedToThoseWithoutAGrant(t *testing.T) {
 }
 
 func TestSkillsAndAgentsOfTheMesh(t *testing.T) {
+	texttest.Fixed(t)
 	n, g := newNode(t), newGrant()
 	n.agents["helper"] = &meshv1.Agent{Name: "helper", Live: true}
 	m := n.mesh(t, g)

@@ -12,6 +12,7 @@ import (
 	"agentmesh/mesh"
 	"agentmesh/mesh/limit"
 	"agentmesh/mesh/llm"
+	"agentmesh/mesh/text"
 )
 
 // ModelRun is how an agent lets a model answer a message.
@@ -50,9 +51,9 @@ type ModelRun struct {
 // user.
 type Asker interface {
 	// Asked returns what the call that asks waits for, once all calls of its reply
-	// have ended: approvals, and the report of a limit or nil; false if it asks
-	// for itself.
-	Asked(ctx context.Context, call string) (approvals []string, report *Report, ok bool)
+	// have ended: what is asked about calls, and the report of a limit or nil;
+	// false if it asks for itself.
+	Asked(ctx context.Context, call string) (questions []mesh.Question, report *Report, ok bool)
 }
 
 // A Settler is Tools that record some results of calls in the thread
@@ -107,9 +108,10 @@ type modelRun struct {
 	ModelRun
 	inv     *Invocation
 	pending []*mesh.Event
-	asks    []string // calls that the user is asked to allow when the run is over
-	reports []Report // of agents that met a limit
+	asks    []mesh.Question // about calls that the user is asked to allow when the run is over
+	reports []Report        // of agents that met a limit
 	trip    *llm.Trip
+	about   llm.About
 	before  actions  // what was done and open when the user answered
 	open    []string // calls that the limit kept from happening
 	said    string   // the last text
@@ -118,6 +120,7 @@ type modelRun struct {
 
 // prepare reads the conversation, and what it takes to go on where it stopped.
 func (m *modelRun) prepare(ctx context.Context) error {
+	m.about.Mission = m.inv.Grant.Parent != m.inv.Grant.Turn
 	switch {
 	case len(m.History) > 0:
 	case m.inv.fresh():
@@ -144,16 +147,17 @@ func (m *modelRun) prepare(ctx context.Context) error {
 	note, answer := "", mesh.AnswerOf(m.inv.Text())
 	switch answered := m.inv.Mesh.answered(); {
 	case len(answered) > 0:
-		note = settling(answered, before.done)
+		m.about.Resume, note = llm.ResumeSettle, text.Settle(answered, before.done)
 	case before.tripped && answer == mesh.AnswerYes:
-		note = guidance(before.done)
+		m.about.Resume, note = llm.ResumeContinue, text.Continue(before.done)
 	case before.tripped && answer == mesh.AnswerNo && m.inv.Grant.Parent != m.inv.Grant.Turn:
 		return declined(before.did, before.open)
 	case before.tripped:
-		note = stopped(before.did, before.open)
+		m.about.Resume, note = llm.ResumeStop, text.Stop(before.did, before.open)
 	}
 	if questions := m.inv.Mesh.relayed(); len(questions) > 0 {
-		note = strings.TrimSpace(note + "\n\n" + passedOn(questions, answer))
+		m.about.Relayed = true
+		note = strings.TrimSpace(note + "\n\n" + text.PassedOn(questions, answer != mesh.AnswerOther))
 	}
 	m.Fresh = strings.TrimSpace(m.Fresh + "\n\n" + note)
 	return nil
@@ -193,7 +197,7 @@ func (m *modelRun) events(ctx context.Context, err error) iter.Seq2[llm.Event, e
 		return func(yield func(llm.Event, error) bool) { yield(llm.Event{}, err) }
 	}
 	loop := &llm.Loop{
-		Model: m.Model, Tools: m.Tools, Timeout: toolTime, Commands: m.Commands, Check: m.check, Name: m.Name, System: m.System, Context: m.Context, Fresh: m.Fresh,
+		Model: m.Model, Tools: m.Tools, Timeout: toolTime, Commands: m.Commands, Check: m.check, Name: m.Name, System: m.System, Context: m.Context, Fresh: m.Fresh, About: m.about,
 		MaxSteps: m.MaxSteps, Pause: m.Pause, Fit: m.Fit, Cost: m.Cost, Logger: m.Logger, Observe: m.observe,
 	}
 	return loop.Run(ctx, m.History)
@@ -256,15 +260,15 @@ func (m *modelRun) output(ctx context.Context, e llm.Event, err error) (Output, 
 // asked keeps what a call waits for.
 func (m *modelRun) asked(ctx context.Context, a *llm.Ask) {
 	if t, ok := m.Tools.(Asker); ok {
-		if approvals, report, ok := t.Asked(ctx, a.Use.ID); ok {
-			m.asks = union(m.asks, approvals)
+		if questions, report, ok := t.Asked(ctx, a.Use.ID); ok {
+			m.asks = union(m.asks, questions)
 			if report != nil {
 				m.reports = append(m.reports, *report)
 			}
 			return
 		}
 	}
-	m.asks = append(m.asks, a.Text)
+	m.asks = append(m.asks, mesh.Question{Execution: m.inv.Execution, Call: a.Use.ID, Text: a.Text})
 }
 
 // pauses reports whether a limit was met at which the user is asked.
@@ -286,13 +290,11 @@ func (m *modelRun) ask(ctx context.Context) Ask {
 		own.Add(work)
 		reports = append(reports, own)
 	}
-	a := Ask{Text: Questions(m.asks), Approval: len(m.asks) > 0}
-	if len(reports) > 0 {
-		r := Merge(reports)
-		a.Report, a.approvals = &r, a.Text
-		a.Text = Questions(append(slices.Clip(m.asks), r.Text()))
+	if len(reports) == 0 {
+		return AskAbout(m.asks, nil)
 	}
-	return a
+	r := Merge(reports)
+	return AskAbout(m.asks, &r)
 }
 
 // left is what is open at a limit: what it kept from happening now, and, before the
@@ -333,7 +335,7 @@ func (m *modelRun) result(r *llm.CallResult) {
 		return
 	}
 	m.pending = append(m.pending, &mesh.Event{Body: mesh.ToolReturned{
-		Call: r.Use.ID, Name: cmp.Or(mesh.Clip(r.Use.Name, maxToolName), "unknown"), Failed: r.Failed, Content: clipText(r.Text),
+		Call: r.Use.ID, Name: cmp.Or(mesh.Clip(r.Use.Name, maxToolName), "unknown"), Failed: r.Failed, Content: clipText(r.Text), Cause: r.Cause,
 	}})
 }
 

@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -12,6 +13,7 @@ import (
 	"agentmesh/mesh/llm"
 	"agentmesh/mesh/skill"
 	"agentmesh/mesh/skill/command"
+	"agentmesh/mesh/text"
 )
 
 // run sends a call through the executor, whatever face it came from.
@@ -24,11 +26,33 @@ func (t *SkillTools) run(ctx context.Context, call *skill.Call) llm.ToolResult {
 	if trip := limit.TripOf(r.Err); trip != nil {
 		out.Trip = &llm.Trip{Limit: trip.Limit, Used: trip.Used, Most: trip.Most, Detail: trip.Detail(), Free: trip.Free}
 		// What to do about it is the loop's to say: results get into reports.
-		if fact, _, advice := strings.Cut(out.Text, "; "); advice {
-			out.Text = fact + "."
-		}
+		out.Text = text.CallFailed(call.Skill, trip.Text())
 	}
+	out.Cause = cause(r.Err, t.Settles(call.ID))
 	return out
+}
+
+// cause is why a call came to nothing. Of one that was made, what the skill says
+// is not the mesh's to judge.
+func cause(err error, made bool) mesh.Cause {
+	var e *mesh.Error
+	switch code := mesh.CodeOf(err); {
+	case err == nil:
+	case code == mesh.Timeout:
+		return mesh.CauseTimeout
+	case made:
+	case limit.TripOf(err) != nil:
+		return mesh.CauseLimit
+	case errors.As(err, &e) && e.Reason == mesh.ReasonDeclined:
+		return mesh.CauseRefused
+	case code == mesh.Invalid:
+		return mesh.CauseInvalid
+	case code == mesh.NotFound, code == mesh.Denied:
+		return mesh.CauseMissing
+	case code == mesh.Unavailable:
+		return mesh.CauseUnavailable
+	}
+	return ""
 }
 
 // runCall is the id of the one call of an execution that runs a skill without a
@@ -122,46 +146,46 @@ type approver struct{ tools *SkillTools }
 const maxAnswered = 400
 
 // Approve implements [skill.Approver].
-func (a approver) Approve(ctx context.Context, s *skill.Skill, call *skill.Call) (skill.Verdict, error) {
+func (a approver) Approve(ctx context.Context, s *skill.Skill, call *skill.Call) (v skill.Verdict, ask string, err error) {
 	if c := a.tools.asked; c != nil && c.Approved && call.ID == runCall && call.Source == c.Source {
-		return skill.Approved, nil
+		return skill.Approved, "", nil
 	}
 	data, err := json.Marshal(call.Args)
 	if err != nil {
-		return skill.Refused, mesh.InvalidField("agent.Approve", "arguments", "have no JSON form")
+		return skill.Refused, "", mesh.InvalidField("agent.Approve", "arguments", "have no JSON form")
 	}
 	record := a.tools.inv.Mesh
 	known, answer, err := record.approval(ctx, call.ID)
 	switch args, question := string(data), skill.Question(s, call); {
 	case err != nil:
-		return skill.Refused, err
+		return skill.Refused, "", err
 	case known == nil || !wasAsked(known, s, args, question):
 		_, err := record.Record(ctx, &mesh.Event{Body: mesh.ApprovalAsked{Call: call.ID, Skill: s.Name, Args: args, Text: question, Version: s.Version}})
 		if err != nil {
-			return skill.Refused, mesh.Wrap("agent.Approve", err)
+			return skill.Refused, "", mesh.Wrap("agent.Approve", err)
 		}
-		return skill.Wait, nil
+		return skill.Wait, question, nil
 	case known.Word != nil:
 		return word(known.Word.Approved, known.Word.Text)
 	case answer == "":
-		return skill.Wait, nil
+		return skill.Wait, known.Text, nil
 	}
 	approved := mesh.AnswerOf(answer) == mesh.AnswerYes
 	answer = mesh.Clip(answer, maxAnswered)
 	if _, err := record.Record(ctx, &mesh.Event{Body: mesh.ApprovalSettled{Call: call.ID, Approved: approved, Text: answer}}); err != nil {
-		return skill.Refused, mesh.Wrap("agent.Approve", err)
+		return skill.Refused, "", mesh.Wrap("agent.Approve", err)
 	}
 	return word(approved, answer)
 }
 
 // word is what the user's answer says of the call. What is not a plain yes is
 // told to the model, which may find out what the user wants instead.
-func word(approved bool, answer string) (skill.Verdict, error) {
+func word(approved bool, answer string) (v skill.Verdict, ask string, err error) {
 	if approved {
-		return skill.Approved, nil
+		return skill.Approved, "", nil
 	}
-	return skill.Refused, mesh.Errorf(mesh.Denied, "agent.Approve",
-		"the user did not allow it and answered %q; do not call it again as it is", strings.Join(strings.Fields(answer), " "))
+	return skill.Refused, "", &mesh.Error{Code: mesh.Denied, Op: "agent.Approve", Reason: mesh.ReasonDeclined,
+		Detail: text.RefusedBy(strings.Join(strings.Fields(answer), " "))}
 }
 
 // clipText shortens a result to what an event may have.

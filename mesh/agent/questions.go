@@ -2,35 +2,53 @@ package agent
 
 import (
 	"fmt"
+	"slices"
 	"strings"
+
+	"agentmesh/mesh"
+	"agentmesh/mesh/text"
 )
 
 // maxAsk bounds what the user is asked at a time, in bytes; one question alone
 // may have maxPiece.
 const maxAsk = maxPiece / 2
 
-// forAll says what an answer to several questions means.
-const forAll = "\n\nYour answer counts for all of these."
-
-// Questions returns the questions as one text for the user: several are numbered
-// and answered together. What would make it too long is left out, to be asked
-// when the others have been answered.
-func Questions(list []string) string {
-	if len(list) == 0 {
-		return ""
+// AskAbout asks the user the questions and, with a report, whether to go on:
+// several are numbered and answered together. What would make it too long is left
+// out, to be asked when the others have been answered.
+func AskAbout(questions []mesh.Question, report *Report) Ask {
+	a := Ask{Approval: len(questions) > 0, Report: report}
+	all := slices.Clone(questions)
+	nameless := slices.ContainsFunc(all, func(q mesh.Question) bool { return q.Call == "" })
+	if report != nil {
+		all = append(all, mesh.Question{Text: report.Text()})
 	}
-	var items []string
-	for size := 0; len(items) < len(list); {
-		q := strings.TrimSpace(strings.TrimSuffix(list[len(items)], forAll))
-		q = strings.ReplaceAll(strings.ReplaceAll(q, "\n", "\n   "), "\n   \n", "\n\n")
-		item := fmt.Sprintf("%d. %s", len(items)+1, q)
-		if size += len(item); size > maxAsk {
+	if len(all) == 0 {
+		return a
+	}
+	var b strings.Builder
+	n := 0
+	for ; n < len(all); n++ {
+		q := &all[n]
+		q.Text = strings.ToValidUTF8(q.Text, "\uFFFD")
+		lines := strings.TrimSpace(q.Text)
+		lines = strings.ReplaceAll(strings.ReplaceAll(lines, "\n", "\n   "), "\n   \n", "\n\n")
+		if b.Len()+len(lines) > maxAsk {
 			break
 		}
-		items = append(items, item)
+		if n > 0 {
+			b.WriteString("\n\n")
+		}
+		fmt.Fprintf(&b, "%d. ", n+1)
+		q.At, q.Size = b.Len(), len(lines)
+		b.WriteString(lines)
 	}
-	if len(items) < 2 {
-		return list[0]
+	if a.Text = b.String() + "\n\n" + text.AnswersAll(); n < 2 {
+		n, a.Text = 1, all[0].Text
+		all[0].At, all[0].Size = 0, len(all[0].Text)
 	}
-	return strings.Join(items, "\n\n") + forAll
+	if !nameless { // an agent of before asks in words alone, which then have to do for all
+		a.Questions = all[:min(n, len(questions))]
+	}
+	return a
 }

@@ -10,6 +10,7 @@ import (
 	"agentmesh/mesh/llm"
 	"agentmesh/mesh/llm/scripted"
 	"agentmesh/mesh/skill"
+	"agentmesh/mesh/text/texttest"
 )
 
 // reader is a desk whose agent may only read: it has a skill that does, and a
@@ -32,6 +33,7 @@ var searchTasks = wish{"tasks.search", map[string]string{"to": "ann"}}
 // access read. One that writes is refused with what to do instead, also by its
 // name, and also where a template leads to it.
 func TestAnAgentThatOnlyReadsRunsNothingElse(t *testing.T) {
+	texttest.Fixed(t)
 	eachFace(t, func(t *testing.T, face agent.Face) {
 		d := reader(t, face, does(face, "", searchTasks), does(face, "", sendBob), does(face, "", wish{"report.get", nil}), does(face, "", sendBob), scripted.Say("Found."))
 		h := d.say("what is to be done?")
@@ -75,6 +77,7 @@ func TestAnAgentThatOnlyReadsRunsNothingElse(t *testing.T) {
 
 // C1 row 6: what an agent that only reads looks up has no other skills in it.
 func TestAnAgentThatOnlyReadsFindsNothingElse(t *testing.T) {
+	texttest.Fixed(t)
 	d := reader(t, agent.FaceUseSkill, scripted.Step{}.Call("get_skill", `{}`).Call("get_skill", `{"domain":"tasks"}`).Call("get_skill", `{"domain":"mail"}`).
 		Call("get_skill", `{"search":"send mail task"}`).Call("get_skill", `{"domain":"mail.send"}`), scripted.Say("ok"))
 	d.say("go")
@@ -94,6 +97,7 @@ func TestAnAgentThatOnlyReadsFindsNothingElse(t *testing.T) {
 // C1 row 6: a skill that read when it was listed, and writes when it is called, is
 // refused.
 func TestASkillThatWritesMeanwhileIsRefused(t *testing.T) {
+	texttest.Fixed(t)
 	for _, face := range []agent.Face{agent.FaceCommands, agent.FaceUseSkill} {
 		t.Run(string(face), func(t *testing.T) {
 			t.Parallel()

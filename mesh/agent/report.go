@@ -2,7 +2,6 @@ package agent
 
 import (
 	"encoding/json"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -10,16 +9,14 @@ import (
 	"agentmesh/mesh"
 	"agentmesh/mesh/limit"
 	"agentmesh/mesh/llm"
+	"agentmesh/mesh/text"
 
 	"google.golang.org/protobuf/types/known/structpb"
 )
 
-// Names of our extension's data in the status of a task that waits because of a
-// limit.
-const (
-	keyReport    = "limit_report" // struct: a Report
-	keyApprovals = "approvals"    // string: what the user is asked to approve besides
-)
+// keyReport names the report in our extension's data of the status of a task that
+// waits because of a limit.
+const keyReport = "limit_report"
 
 // A Report is what the user is told when a limit was met that counts for a whole
 // turn, conversation or user: what is done and what is open (S3-042, S0-076). It
@@ -85,7 +82,7 @@ func Merge(reports []Report) Report {
 	return out
 }
 
-func union(a, b []string) []string {
+func union(a, b []mesh.Question) []mesh.Question {
 	out := slices.Clip(a)
 	for _, x := range b {
 		if !slices.Contains(out, x) {
@@ -110,17 +107,10 @@ func both(a, b []string) []string {
 	return out
 }
 
-// maxItems bounds each list that a person reads.
-const maxItems = 50
-
 // Text tells the user, and asks whether to go on. A limit of the whole
 // conversation says so, for going on takes time then, and not a word (S3-043).
 func (r Report) Text() string {
-	closing := "Would you like me to continue?"
-	if when := r.when(); when != "" {
-		closing = when + " Would you like me to continue then? Answer \"yes\" when it is time."
-	}
-	return r.reason() + r.lists("Done so far:", "Still open:") + "\n\n" + closing
+	return r.reason() + r.lists() + "\n\n" + text.MayContinue(r.when())
 }
 
 // Why says which limit was met, and when there is room again if that takes time.
@@ -129,91 +119,60 @@ func (r Report) Why() string { return strings.TrimSpace(r.reason() + " " + r.whe
 func (r Report) reason() string {
 	switch r.Limit {
 	case limit.ThreadSkillCalls:
-		return "This conversation has used " + allOf(r.Most)
+		return text.UsedInConversation(r.Most)
 	case limit.UserSkillCalls:
-		return "You have used " + allOf(r.Most)
+		return text.UsedByUser(r.Most)
 	case llm.LimitSteps:
-		return "I have taken the " + counted(r.Most, "step") + " that I may take for one message."
+		return text.TookSteps(r.Most)
 	}
-	return "I have used the " + counted(r.Most, "skill call") + " that I may make for one message."
-}
-
-func allOf(calls int64) string {
-	if calls == 1 {
-		return "the 1 skill call that is allowed within a few minutes."
-	}
-	return "all of the " + counted(calls, "skill call") + " that are allowed within a few minutes."
-}
-
-func counted(n int64, thing string) string {
-	if n != 1 {
-		thing += "s"
-	}
-	return fmt.Sprintf("%d %s", n, thing)
+	return text.MadeCalls(r.Most)
 }
 
 // when says when there is room again; "" where the user's word makes room.
 func (r Report) when() string {
-	switch {
-	case r.Limit != limit.ThreadSkillCalls && r.Limit != limit.UserSkillCalls:
+	if r.Limit != limit.ThreadSkillCalls && r.Limit != limit.UserSkillCalls {
 		return ""
-	case r.Free.IsZero():
-		return "There is room for more in a few minutes."
 	}
-	return "There is room for more at " + r.Free.UTC().Format("15:04:05 UTC") + "."
+	return text.RoomAt(r.Free)
 }
 
 // lists are what is done and what is open. Whose it is does not matter to a person.
-func (r Report) lists(done, open string) string {
+func (r Report) lists() string {
 	var did, left []string
 	for _, w := range r.Work {
 		did, left = append(did, w.Done...), append(left, w.Open...)
 	}
-	return bullets(done, did) + bullets(open, left)
-}
-
-func bullets(title string, items []string) string {
-	if len(items) == 0 {
-		return ""
-	}
-	text := "\n\n" + title
-	for _, x := range items[:min(len(items), maxItems)] {
-		text += "\n- " + x
-	}
-	if n := len(items) - maxItems; n > 0 {
-		text += fmt.Sprintf("\n- and %d more", n)
-	}
-	return text
+	return text.WorkSoFar(did, left)
 }
 
 // declined is the end of an agent's work that the user does not want to go on.
 func declined(done, open []string) error {
-	text := "Stopped, as the user wishes." + bullets("Done:", done) + bullets("Not done:", open)
-	return &mesh.Error{Code: mesh.Canceled, Op: "agent.RunModel", Reason: mesh.ReasonDeclined, Detail: text}
+	return &mesh.Error{Code: mesh.Canceled, Op: "agent.RunModel", Reason: mesh.ReasonDeclined, Detail: text.Stopped(done, open)}
 }
 
-// ReportOf reads the report in the metadata of a status, and what the user is
-// asked to approve besides; nil if there is none. What is too long for people
-// is cut.
-func ReportOf(metadata *structpb.Struct) (r *Report, approvals string) {
-	ext := metadata.GetFields()[mesh.ExtensionURI].GetStructValue().GetFields()
-	v := ext[keyReport].GetStructValue()
+// ReportOf reads the report in the metadata of a status; nil if there is none.
+// What is too long for people is cut.
+func ReportOf(metadata *structpb.Struct) (r *Report) {
+	v := metadata.GetFields()[mesh.ExtensionURI].GetStructValue().GetFields()[keyReport].GetStructValue()
 	if v == nil {
-		return nil, ""
+		return nil
 	}
 	data, err := v.MarshalJSON()
 	if err != nil || json.Unmarshal(data, &r) != nil {
-		return nil, ""
+		return nil
 	}
 	for i := range r.Work {
 		w := &r.Work[i]
 		w.Execution, w.Done, w.Open = item(w.Execution), items(w.Done), items(w.Open)
 	}
-	return r, ext[keyApprovals].GetStringValue()
+	return r
 }
 
-// maxItem bounds a line of a report, in bytes.
-const maxItem = 2 * mesh.MaxCallSummary
+// Bounds of what is read of a report: the lines of each list, and a line in bytes.
+const (
+	maxItems = 50
+	maxItem  = 2 * mesh.MaxCallSummary
+)
 
 func item(s string) string { return mesh.Clip(strings.Join(strings.Fields(s), " "), maxItem) }
 
@@ -233,42 +192,4 @@ func (r Report) value() *structpb.Value {
 		return structpb.NewNullValue() // of text and numbers it always is one
 	}
 	return structpb.NewStructValue(v)
-}
-
-// guidance is what a model is told that goes on after a limit (S3-045).
-func guidance(done []string) string {
-	text := "You stopped because a limit was met, and the user wants you to continue. Review the conversation, continue where you left off, and do not repeat what is done."
-	if len(done) > 0 {
-		text += "\nDone already:\n- " + strings.Join(done, "\n- ")
-	}
-	return text
-}
-
-// stopped is what a model is told whose user says something else than yes at a
-// limit.
-func stopped(done, open []string) string {
-	return "You stopped because a limit was met, and asked the user whether to go on. The user's last message is the answer, and it is not a yes: do not do what was open unless it asks for it. " +
-		"Tell the user what is done and what is not." + bullets("Done already:", done) + bullets("Not done:", open)
-}
-
-// settling is what a model is told whose calls waited for the user's word.
-func settling(calls, done []string) string {
-	text := "The user was asked to allow these calls, and the user's last message is the answer. What came of them is in their results.\n- " +
-		strings.Join(calls, "\n- ")
-	if len(done) > 0 {
-		text += "\nDone already, apart from these:\n- " + strings.Join(done, "\n- ")
-	}
-	return text
-}
-
-// passedOn is what a model is told that had other agents at work which asked the
-// user something.
-func passedOn(questions []string, answer mesh.Answer) string {
-	text := "The user's last message answers what other agents asked. It was given to them, and what they made of it is in their results above. "
-	if answer == mesh.AnswerOther {
-		text += "If it asks for something that is not in the results, see to that; do not have anything done again that is."
-	} else {
-		text += "It asks nothing else of you: do not have anything done again because of it."
-	}
-	return text + "\n\n" + strings.Join(questions, "\n\n")
 }

@@ -8,6 +8,7 @@ import (
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/a2a"
+	"agentmesh/mesh/text"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 )
@@ -197,8 +198,8 @@ func cut(cause error) outcome {
 		return outcome{state: a2apb.TaskState_TASK_STATE_CANCELED}
 	case errors.Is(cause, ErrShutdown):
 		return outcome{state: a2apb.TaskState_TASK_STATE_FAILED,
-			text: "The agent was stopped before it finished; send the message again", reason: mesh.ReasonInterrupted}
+			text: text.AgentStopped(), reason: mesh.ReasonInterrupted}
 	}
 	return outcome{state: a2apb.TaskState_TASK_STATE_FAILED,
-		text: "The agent did not finish in time", reason: mesh.ReasonTimeout}
+		text: text.AgentLate(), reason: mesh.ReasonTimeout}
 }

@@ -12,6 +12,7 @@ import (
 	"agentmesh/mesh/llm"
 	"agentmesh/mesh/skill"
 	"agentmesh/mesh/skill/command"
+	"agentmesh/mesh/text"
 	"agentmesh/mesh/thread"
 )
 
@@ -52,12 +53,12 @@ func RunCall(ctx context.Context, tools *SkillTools, c *SkillCall, yield func(Ou
 	}
 	switch {
 	case r.Ask != "":
-		yield(Ask{Text: r.Ask, Approval: true}, nil)
+		yield(AskAbout([]mesh.Question{{Execution: tools.inv.Execution, Call: runCall, Text: r.Ask}}, nil), nil)
 		return nil, false
 	case r.Failed():
 		e := &mesh.Error{Code: mesh.Precondition, Op: "agent.RunCall", Err: r.Err}
 		if errors.As(r.Err, &e) {
-			e = &mesh.Error{Code: e.Code, Op: "agent.RunCall", Reason: e.Reason, Err: r.Err}
+			e = &mesh.Error{Code: e.Code, Op: "agent.RunCall", Reason: e.Reason, Limit: e.Limit, Err: r.Err}
 		}
 		e.Detail = r.Content
 		if trip := limit.TripOf(r.Err); trip != nil { // nobody is told what a model is to do
@@ -83,11 +84,11 @@ const ResultData = "skill result"
 
 // carryOut is what a model is told that carries out a template.
 func carryOut(c *SkillCall, body string) string {
-	text := "Carry out the skill " + c.Skill + " now, as it is described here. Report what came of it.\n\n" + strings.TrimSpace(body)
+	args := ""
 	if len(c.Arguments) > 0 {
-		text += "\n\nThe arguments of this call:\n" + toJSON(c.Arguments)
+		args = toJSON(c.Arguments)
 	}
-	return text
+	return text.CarryOut(c.Skill, strings.TrimSpace(body), args)
 }
 
 // template is the conversation with a model that carries out a template: the

@@ -10,6 +10,7 @@ import (
 	"agentmesh/mesh/limit"
 	"agentmesh/mesh/llm/scripted"
 	"agentmesh/mesh/skill"
+	"agentmesh/mesh/text/texttest"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 	"github.com/google/go-cmp/cmp"
@@ -89,6 +90,7 @@ func TestASkillRunsWithoutAModel(t *testing.T) {
 }
 
 func TestASkillThatFailsFailsTheRun(t *testing.T) {
+	texttest.Fixed(t)
 	for name, tt := range map[string]struct {
 		call   agent.SkillCall
 		code   mesh.Code
@@ -126,7 +128,7 @@ func TestASkillThatFailsFailsTheRun(t *testing.T) {
 func TestASkillThatIsRunWaitsForItsApproval(t *testing.T) {
 	c := agent.SkillCall{Skill: "mail.purge", Arguments: map[string]any{"folder": "spam"}, Source: mesh.SourceRun}
 	d := newDesk(t, agent.FaceUseSkill)
-	if h := d.order(c); h.ask.Text != question || !h.ask.Approval || d.made() != "" {
+	if h := d.order(c); !texttest.Is(h.ask.Text, question) || !h.ask.Approval || d.made() != "" {
 		t.Fatalf("asked %+v, made %q", h.ask, d.made())
 	}
 	if h := d.goOn("yes"); h.text != "did mail.purge" || h.err != nil || d.made() != "mail.purge" {
@@ -151,7 +153,7 @@ func TestATemplateIsCarriedOutByAModel(t *testing.T) {
 	eachFace(t, func(t *testing.T, face agent.Face) {
 		d := newDesk(t, face, does(face, "", sendBob), does(face, "", purge), scripted.Say("Greeted."))
 		h := d.order(agent.SkillCall{Skill: "workflows.greet", Arguments: map[string]any{"tone": "warm"}, Source: mesh.SourceRun, Approved: true})
-		if h.ask.Text != question || d.made() != "mail.send" {
+		if !texttest.Is(h.ask.Text, question) || d.made() != "mail.send" {
 			t.Fatalf("asked %q, %v, made %q", h.ask.Text, h.err, d.made())
 		}
 		if h = d.goOn("yes"); h.text != "Greeted." || h.err != nil || d.made() != "mail.send mail.purge" {
@@ -159,7 +161,7 @@ func TestATemplateIsCarriedOutByAModel(t *testing.T) {
 		}
 		reqs := d.model.Requests()
 		for _, r := range reqs {
-			if first := r.Messages[0].Text; !strings.Contains(first, "Carry out the skill workflows.greet") || !strings.Contains(first, "Say hello to everyone.") || !strings.Contains(first, `{"tone":"warm"}`) {
+			if first := r.Messages[0].Text; !texttest.Has(first, "Carry out the skill workflows.greet") || !strings.Contains(first, "Say hello to everyone.") || !strings.Contains(first, `{"tone":"warm"}`) {
 				t.Errorf("the model was told %q", first)
 			}
 		}

@@ -15,6 +15,7 @@ import (
 	"agentmesh/mesh"
 	"agentmesh/mesh/a2a"
 	"agentmesh/mesh/agent"
+	"agentmesh/mesh/text/texttest"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 	"github.com/google/go-cmp/cmp"
@@ -22,6 +23,7 @@ import (
 )
 
 func TestARunEndsInExactlyOneWay(t *testing.T) {
+	texttest.Fixed(t)
 	tests := map[string]struct {
 		run    func(ctx context.Context, inv *agent.Invocation, say func(agent.Output) bool) error
 		state  mesh.TaskState

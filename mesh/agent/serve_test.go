@@ -17,6 +17,7 @@ import (
 	"agentmesh/mesh"
 	"agentmesh/mesh/a2a"
 	"agentmesh/mesh/agent"
+	"agentmesh/mesh/text/texttest"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
@@ -122,6 +123,7 @@ func TestAnAgentInItsOwnProcessRegistersAndStaysRegistered(t *testing.T) {
 }
 
 func TestAnAgentThatTheNodeRefusesIsNotServed(t *testing.T) {
+	texttest.Fixed(t)
 	n := newNode(t)
 	n.leases["fake"] = "somebody else's"
 	nodeAddr, _ := n.serve(t, nil)

@@ -10,6 +10,7 @@ import (
 	"agentmesh/mesh"
 	"agentmesh/mesh/llm"
 	"agentmesh/mesh/skill/command"
+	"agentmesh/mesh/text"
 )
 
 // Combine returns the tools of all lists. Of tools with the same name the
@@ -80,11 +81,11 @@ func (c combined) Settles(call string) bool {
 }
 
 // Asked implements [Asker] for those of the tools that do.
-func (c combined) Asked(ctx context.Context, call string) (approvals []string, report *Report, ok bool) {
+func (c combined) Asked(ctx context.Context, call string) (questions []mesh.Question, report *Report, ok bool) {
 	for _, tools := range c {
 		if a, is := tools.(Asker); is {
-			if approvals, report, ok = a.Asked(ctx, call); ok {
-				return approvals, report, true
+			if questions, report, ok = a.Asked(ctx, call); ok {
+				return questions, report, true
 			}
 		}
 	}
@@ -113,14 +114,16 @@ func (c combined) call(ctx context.Context, use mesh.ToolUse) llm.ToolResult {
 			return tools.Call(ctx, use)
 		}
 	}
-	return failedTool("Unknown tool: " + use.Name)
+	return failedTool(mesh.CauseMissing, text.UnknownTool(use.Name))
 }
 
 func named(name string) func(llm.Tool) bool {
 	return func(t llm.Tool) bool { return t.Name == name }
 }
 
-func failedTool(text string) llm.ToolResult { return llm.ToolResult{Text: text, Failed: true} }
+func failedTool(cause mesh.Cause, words string) llm.ToolResult {
+	return llm.ToolResult{Text: words, Failed: true, Cause: cause}
+}
 
 func nonNil[T any](list []T) []T {
 	if list == nil {

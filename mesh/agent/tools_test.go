@@ -12,6 +12,7 @@ import (
 	"agentmesh/mesh/llm"
 	"agentmesh/mesh/llm/scripted"
 	"agentmesh/mesh/skill"
+	"agentmesh/mesh/text/texttest"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -129,6 +130,7 @@ func TestASkillCallIsRecordedBeforeAndAfterUnderItsKey(t *testing.T) {
 
 // S0-038, S0-039: what is out of scope does not run, and the agent goes on.
 func TestASkillThatIsNotGrantedDoesNotRun(t *testing.T) {
+	texttest.Fixed(t)
 	n, inv, handlers, _ := office(t)
 	tools := skillTools(t, inv, agent.SkillOptions{Handlers: handlers})
 	for args, want := range map[string]string{
@@ -179,6 +181,7 @@ func TestSkillCallsAreLimited(t *testing.T) {
 }
 
 func TestACallWhoseIntentCannotBeRecordedDoesNotHappen(t *testing.T) {
+	texttest.Fixed(t)
 	_, inv, handlers, calls := office(t)
 	tools := skillTools(t, inv, agent.SkillOptions{Handlers: handlers})
 	if r := tools.Call(t.Context(), use("use_skill", `{"skill":"mail.send","arguments":{"to":"bob"}}`)); r.Failed {
@@ -261,6 +264,7 @@ func (n namedTool) Call(context.Context, mesh.ToolUse) llm.ToolResult {
 }
 
 func TestCombinedToolsAreSortedAndEachIsCalled(t *testing.T) {
+	texttest.Fixed(t)
 	tools := agent.Combine(namedTool("zebra"), nil, namedTool("ant"), namedTool("ant"))
 	var names []string
 	for _, tool := range tools.List(t.Context()) {
@@ -326,6 +330,7 @@ func TestAModelAnswersWithItsToolsAndEveryReplyIsRecorded(t *testing.T) {
 }
 
 func TestAModelThatFailsFailsTheRun(t *testing.T) {
+	texttest.Fixed(t)
 	_, inv, _, _ := office(t)
 	model := scripted.New(scripted.Say("Well").Fail(mesh.Errorf(mesh.Unavailable, "x", "The model is away")))
 	outs, err := outputs(t, inv, agent.ModelRun{Model: model})

@@ -296,8 +296,8 @@ func (w *writer) end(o outcome) {
 	if r := o.asked.Report; r != nil {
 		ext[keyReport] = r.value()
 	}
-	if o.asked.approvals != "" {
-		ext[keyApprovals] = structpb.NewStringValue(o.asked.approvals)
+	if q := o.asked.Questions; len(q) > 0 {
+		ext[mesh.KeyAsks] = mesh.AsksValue(q)
 	}
 	t.cancel = nil
 	t.move(o.state, m, ext)

@@ -11,6 +11,7 @@ import (
 	"agentmesh/mesh"
 	"agentmesh/mesh/a2a"
 	"agentmesh/mesh/agent"
+	"agentmesh/mesh/text/texttest"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 	"github.com/google/go-cmp/cmp"
@@ -167,6 +168,7 @@ func TestTheTaskHasItsArtifactsInOnePiece(t *testing.T) {
 }
 
 func TestWhatCannotGoToAClientFailsTheTask(t *testing.T) {
+	texttest.Fixed(t)
 	part := []*a2apb.Part{a2a.TextPart("x")}
 	for name, out := range map[string]agent.Output{
 		"no artifact":       agent.Artifact{},

@@ -149,7 +149,7 @@ func describeExecution(x *thread.Execution) *meshv1.ExecutionState {
 		out.Approvals = append(out.Approvals, &meshv1.ApprovalAsked{Call: a.Call, Skill: a.Skill, Text: a.Text})
 	}
 	for _, l := range x.Tripped {
-		out.Limits = append(out.Limits, &meshv1.LimitTripped{Limit: l.Limit, Detail: l.Detail, Used: l.Used, Most: l.Most})
+		out.Limits = append(out.Limits, eventpb.LimitToProto(l))
 	}
 	if len(x.Unsettled) > 0 {
 		out.Unsettled = maps.Clone(x.Unsettled)

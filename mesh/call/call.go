@@ -28,6 +28,7 @@ import (
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/rpc"
+	"agentmesh/mesh/text"
 )
 
 // A Request is one message to an agent.
@@ -113,7 +114,7 @@ func (r *reader) end(err error) (mesh.TaskMoved, bool) {
 	case r.rests != nil:
 		return *r.rests, true
 	}
-	return failed(mesh.ReasonNoAnswer, "The agent stopped without finishing its task."), true
+	return failed(mesh.ReasonNoAnswer, text.AgentUnfinished()), true
 }
 
 // broken is how a call ended that failed.
@@ -122,16 +123,16 @@ func broken(err error) mesh.TaskMoved {
 	switch mesh.CodeOf(err) {
 	case mesh.NotFound:
 		if errors.Is(err, errForgotten) {
-			return failed(mesh.ReasonNoAnswer, "The agent does not know the task any more; what became of it is unknown.")
+			return failed(mesh.ReasonNoAnswer, text.AgentForgot())
 		}
 	case mesh.Unavailable:
-		return failed(mesh.ReasonUnavailable, "The agent could not be reached.")
+		return failed(mesh.ReasonUnavailable, text.AgentUnreachable())
 	case mesh.Timeout:
-		return failed(mesh.ReasonTimeout, "The agent took too long and was stopped.")
+		return failed(mesh.ReasonTimeout, text.AgentTookTooLong())
 	}
-	words := "The agent refused the request."
-	if d := mesh.DetailOf(err); d != "" && !strings.HasPrefix(d, "grpc: ") { // the library's own words
-		words = "The agent refused the request: " + d
+	detail := mesh.DetailOf(err)
+	if strings.HasPrefix(detail, "grpc: ") { // the library's own words
+		detail = ""
 	}
-	return failed(mesh.ReasonIllegal, words)
+	return failed(mesh.ReasonIllegal, text.AgentRefused(detail))
 }

@@ -6,6 +6,7 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"agentmesh/mesh"
+	"agentmesh/mesh/text"
 )
 
 // maxBody is how much of an event is the agent's, in bytes; the rest is ours.
@@ -47,7 +48,7 @@ func (r *reader) take(out []mesh.Body) []mesh.Body {
 	for i, b := range out {
 		if size(b) > maxBody {
 			r.done = true
-			return append(out[:i:i], failed(mesh.ReasonIllegal, "The agent sent more than 1 MiB at once."))
+			return append(out[:i:i], failed(mesh.ReasonIllegal, text.AgentSentTooMuch()))
 		}
 		switch b := b.(type) {
 		case mesh.ArtifactAppended:
@@ -91,7 +92,7 @@ func (r *reader) bodies(resp *a2apb.StreamResponse) []mesh.Body {
 		return r.readMessage(p.Message)
 	}
 	r.done = true
-	return []mesh.Body{failed(mesh.ReasonIllegal, "The agent sent an empty answer.")}
+	return []mesh.Body{failed(mesh.ReasonIllegal, text.AgentSentNothing())}
 }
 
 // ours learns the agent's task id from the first event that has one, and

@@ -13,6 +13,7 @@ import (
 	"agentmesh/mesh/agent"
 	"agentmesh/mesh/dispatch"
 	"agentmesh/mesh/llm"
+	"agentmesh/mesh/text/texttest"
 )
 
 // replied logs that the model of the execution made the calls.
@@ -93,7 +94,7 @@ func TestAgentsThatNeedApprovalWaitAndGoOn(t *testing.T) {
 				switch answered := m.msg.TaskId == "remote"; {
 				case answered && (m.text != "yes" || (len(m.md.Get("mesh-grant")) == 1) != ours || (m.msg.ContextId == inv.Thread.ID) != ours):
 					t.Errorf("one that waited was told %v with %v", m.msg, m.md)
-				case !answered && (!strings.Contains(m.text, "Results from ask-1:\n```\nI shall.\n\nthey said yes") || !strings.Contains(m.text, "did quick")):
+				case !answered && (!strings.Contains(m.text, "ask-1") || !strings.Contains(m.text, "\n```\nI shall.\n\nthey said yes") || !strings.Contains(m.text, "did quick")):
 					t.Errorf("what depended on them was told %q", m.text)
 				}
 			}
@@ -133,7 +134,7 @@ func (w *world) untilAsked() (inv *agent.Invocation, announced string) {
 	}
 	collect := use("5", dispatch.ToolResults, `{"agent_ids":["later"]}`)
 	w.replied(inv, collect)
-	if r := o.Call(ctx, collect); r.Ask != "1. May I ask-1?\n\n2. May I ask-2?\n\nYour answer counts for all of these." {
+	if r := o.Call(ctx, collect); !texttest.Is(r.Ask, "1. May I ask-1?\n\n2. May I ask-2?\n\nYour answer counts for all of these.") {
 		w.t.Fatalf("got %+v", r)
 	}
 	if r := o.Call(ctx, use("6", dispatch.ToolResults, `{"agent_ids":["quick"]}`)); r.Ask != "" || !strings.Contains(r.Text, `"did quick"`) {
@@ -300,6 +301,7 @@ func TestClosingForAQuestionLetsTheOthersEnd(t *testing.T) {
 
 // What was dispatched before is as the log has it, whatever came of it.
 func TestWhatWasDispatchedBeforeIsRestored(t *testing.T) {
+	texttest.Fixed(t)
 	w := newWorld(t)
 	w.agent("worker", func(m *mission) error {
 		switch idOf(m) {
@@ -368,6 +370,7 @@ func TestAnOrderWhoseDependencyTheLogDoesNotHaveIsSkipped(t *testing.T) {
 
 // An agent that is gone when the user answers fails, and the log says so.
 func TestAnAgentThatIsGoneCannotGoOn(t *testing.T) {
+	texttest.Fixed(t)
 	w := newWorld(t)
 	w.agent("worker", asker)
 	d, inv := w.dispatcher(dispatch.Options{})
@@ -401,6 +404,7 @@ func TestWithoutTheLogNothingGoesOn(t *testing.T) {
 
 // An agent whose question cannot be logged would wait for ever: it fails.
 func TestAQuestionThatCannotBeLoggedIsAFailure(t *testing.T) {
+	texttest.Fixed(t)
 	w := newWorld(t)
 	a := w.agent("worker", asker)
 	w.refuse = func(e *mesh.Event) bool {

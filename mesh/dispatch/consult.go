@@ -12,6 +12,7 @@ import (
 	"agentmesh/mesh"
 	"agentmesh/mesh/agent"
 	"agentmesh/mesh/llm"
+	"agentmesh/mesh/text"
 )
 
 // Consult is the tool with which a model asks one other agent and gets its
@@ -101,7 +102,7 @@ func (c *Consult) Call(ctx context.Context, use mesh.ToolUse) llm.ToolResult {
 		c.d.suspend()
 		return c.ask(ctx, use.ID, []string{id})
 	}
-	return fitting(results, saidAsk, func(results []Result) llm.ToolResult {
+	return fitting(results, text.AskForLess, func(results []Result) llm.ToolResult {
 		r := results[0]
 		return answer(map[string]any{"agent": r.Agent, "status": r.Status, "result": r.Result})
 	})

@@ -25,7 +25,6 @@ package dispatch
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"slices"
 	"sync"
@@ -36,6 +35,8 @@ import (
 	"agentmesh/mesh"
 	"agentmesh/mesh/agent"
 	"agentmesh/mesh/call"
+	"agentmesh/mesh/limit"
+	"agentmesh/mesh/text"
 )
 
 // Conns hands out warm connections to agents: a *rpc.Pool.
@@ -114,8 +115,8 @@ type Result struct {
 
 // awaited is what an agent waits for.
 type awaited struct {
-	approvals string        // what the user is asked to approve, or ""
-	report    *agent.Report // of a limit, or nil
+	questions []mesh.Question // about calls
+	report    *agent.Report   // of a limit, or nil
 }
 
 // Terminal reports whether the order is done with.
@@ -260,8 +261,9 @@ func (d *Dispatcher) add(o Order, id mesh.ExecutionID) *job {
 
 // tooMany refuses a batch and says so in the log.
 func (d *Dispatcher) tooMany(ctx context.Context, batch, n int) []error {
-	err := mesh.Errorf(mesh.Exhausted, "dispatch.Dispatch", "at most %d agents may be dispatched for one request, and this would make %d; answer with what there is", d.opts.MaxAgents, n)
-	_, logErr := d.inv.Mesh.Record(ctx, &mesh.Event{Body: mesh.LimitTripped{Limit: "turn.agents", Detail: err.Detail, Used: int64(n), Most: int64(d.opts.MaxAgents)}})
+	fact := mesh.LimitTripped{Limit: limit.TurnAgents, Detail: text.TooManyAgents(d.opts.MaxAgents, n), Used: int64(n), Most: int64(d.opts.MaxAgents)}
+	err := &mesh.Error{Code: mesh.Exhausted, Op: "dispatch.Dispatch", Detail: fact.Detail, Limit: &fact}
+	_, logErr := d.inv.Mesh.Record(ctx, &mesh.Event{Body: fact})
 	if logErr != nil {
 		d.opts.Logger.WarnContext(ctx, "limit not logged", "err", logErr)
 	}
@@ -341,7 +343,7 @@ func (d *Dispatcher) skip(j *job, dep string) {
 		return
 	}
 	j.Status = StatusSkipped
-	j.Result.Result = fmt.Sprintf("Skipped because dependency '%s' failed.", dep)
+	j.Result.Result = text.AgentSkipped(dep)
 	d.release(j)
 }
 

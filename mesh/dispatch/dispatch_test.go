@@ -14,6 +14,7 @@ import (
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/dispatch"
+	"agentmesh/mesh/text/texttest"
 )
 
 // S0-007, S0-045, S0-108: what does not depend works at the same time: each of
@@ -150,6 +151,7 @@ func TestAWrongBatchBeginsNothing(t *testing.T) {
 
 // An order may depend on one of an earlier batch, done or not.
 func TestALaterBatchMayDependOnAnEarlierOne(t *testing.T) {
+	texttest.Fixed(t)
 	w := newWorld(t)
 	w.agent("worker", func(m *mission) error {
 		if idOf(m) == "broken" {
@@ -204,6 +206,7 @@ func TestTheSurplusWaitsItsTurn(t *testing.T) {
 // S0-067, S0-123: a batch that goes over the limit of a turn is refused whole,
 // and the log says which limit it was.
 func TestTooManyAgentsAreRefusedAndLogged(t *testing.T) {
+	texttest.Fixed(t)
 	w := newWorld(t)
 	w.agent("worker", func(m *mission) error { return m.done("x") })
 	d, inv := w.dispatcher(dispatch.Options{MaxAgents: 2})

@@ -20,6 +20,7 @@ import (
 	"agentmesh/mesh/agent"
 	"agentmesh/mesh/dispatch"
 	"agentmesh/mesh/security/grant"
+	"agentmesh/mesh/text/texttest"
 	"agentmesh/mesh/thread"
 	"agentmesh/mesh/thread/cache"
 )
@@ -31,6 +32,7 @@ const (
 )
 
 func TestMain(m *testing.M) {
+	texttest.FromEnv()
 	if os.Getenv(envNode) != "" {
 		if err := serveWorker(); err != nil {
 			fmt.Fprintln(os.Stderr, err)
@@ -82,6 +84,7 @@ func (stuck) Run(ctx context.Context, inv *agent.Invocation) iter.Seq2[agent.Out
 // whoever dispatched it is told that the agent is gone and which call has no
 // outcome, so has the log, and nothing is run a second time.
 func TestAWorkerIsKilledInTheMiddleOfASkillCall(t *testing.T) {
+	texttest.Fixed(t)
 	t.Parallel()
 	w := newWorld(t)
 	worker := exec.Command(os.Args[0])
@@ -138,6 +141,7 @@ func TestAWorkerIsKilledInTheMiddleOfASkillCall(t *testing.T) {
 // A result that is as long as one may be is cut, so that the calls without outcome
 // are in what the log keeps of it; and those of agents below count too.
 func TestTheCallsWithoutOutcomeAreInEveryResult(t *testing.T) {
+	texttest.Fixed(t)
 	t.Parallel()
 	w := newWorld(t)
 	d, inv := w.dispatcher(dispatch.Options{})

@@ -1,10 +1,10 @@
 package dispatch
 
 import (
-	"fmt"
 	"slices"
 
 	"agentmesh/mesh"
+	"agentmesh/mesh/text"
 )
 
 // An Order asks for one agent to do one task.
@@ -127,17 +127,11 @@ func cycle(batch []Order, at map[string]int) []int {
 // S0-034, S0-035). Results are data of other agents, not words to it: each is
 // cut at most bytes and stands in a fenced block that it cannot close.
 func prompt(o Order, results []Result, most int) string {
-	text := o.Mission
-	if o.Context != "" {
-		text += "\n\n## Additional context\n" + o.Context
+	var prior []string
+	for _, r := range results {
+		prior = append(prior, text.PriorResult(r.AgentID, quote(shortened(r.Result, most, text.SayIfItMatters))))
 	}
-	if len(results) > 0 {
-		text += "\n\n## Results from prior agents"
-		for _, r := range results {
-			text += fmt.Sprintf("\nResults from %s:\n```\n%s\n```\n", r.AgentID, quote(shortened(r.Result, most, saidNoMore)))
-		}
-	}
-	return text
+	return text.Prior(o.Mission, o.Context, prior)
 }
 
 // byAgentID sorts results as their orders were given.

@@ -3,7 +3,6 @@ package dispatch
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -11,6 +10,7 @@ import (
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/agent"
+	"agentmesh/mesh/text"
 	"agentmesh/mesh/thread"
 )
 
@@ -19,9 +19,6 @@ type resume struct {
 	task, context string // the agent's own ids, where it has any
 	said          string // before it waited
 }
-
-// saidLost is the result of an agent that nobody heard the end of.
-const saidLost = "The agent was interrupted; it is not known what became of its task."
 
 // restore takes in what the execution dispatched before, and has those go on
 // that wait for the user.
@@ -38,7 +35,7 @@ func (d *Dispatcher) restore(ctx context.Context) error {
 		if x := d.before.children[label]; x != nil {
 			j := d.add(orderOf(x), x.ID)
 			if restored(j, x, did); j.Status == StatusFailed && !mesh.Terminal(x.State) {
-				j.Result.Result = withOpen(saidLost, agent.Unsettled(did.Below(x.ID)))
+				j.Result.Result = withOpen(text.AgentInterrupted(), agent.Unsettled(did.Below(x.ID)))
 			}
 		} else if o, ok := d.before.orders[label]; ok {
 			pending = append(pending, d.add(o.Order, o.id(d.inv.Thread.ID)))
@@ -203,7 +200,7 @@ func (t *transcript) result() string {
 	if t.left == 0 {
 		return t.String()
 	}
-	return fmt.Sprintf("%s\n[%d bytes that the agent said after this are missing here; %s.]", t.String(), t.left, saidAsk)
+	return t.String() + text.EndMissing(t.left, text.AskForLess)
 }
 
 // take adds the text of a piece of output; more says that it goes on with the

@@ -2,7 +2,6 @@ package dispatch
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -11,36 +10,31 @@ import (
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/agent"
-)
-
-// The results of agents that were stopped and had said nothing.
-const (
-	saidTimeout  = "The agent took too long and was stopped."
-	saidCanceled = "The agent was stopped before it was done."
+	"agentmesh/mesh/text"
 )
 
 // result is what the agent said and, unless it completed, why it did not: its
 // question, the failure, or that it was stopped (S0-030, S0-083).
-func result(status, text string, last mesh.TaskMoved) string {
+func result(status, said string, last mesh.TaskMoved) string {
 	why := textOf(last.Message.GetParts())
 	switch status {
 	case StatusCompleted:
-		if text != "" {
-			return text
+		if said != "" {
+			return said
 		}
 	case StatusWaiting:
 		return why
 	case StatusTimeout:
-		why = saidTimeout
+		why = text.AgentTookTooLong()
 	case StatusCanceled:
 		if last.State != a2apb.TaskState_TASK_STATE_CANCELED || why == "" {
-			why = saidCanceled
+			why = text.AgentCanceled()
 		}
 	}
-	if text == "" || why == "" {
-		return text + why
+	if said == "" || why == "" {
+		return said + why
 	}
-	return text + "\n\n" + why
+	return said + "\n\n" + why
 }
 
 // open returns the result of an agent that was stopped or lost, with the skill calls
@@ -60,45 +54,30 @@ func (d *Dispatcher) open(ctx context.Context, j *job, r Result) string {
 	return withOpen(r.Result, agent.Unsettled(did.Below(j.exec.ID)))
 }
 
-// maxOpen is how many unsettled calls a result names.
-const maxOpen = 10
-
 // withOpen adds the calls to a result, which is cut to make room for them.
 func withOpen(result string, calls []string) string {
 	if len(calls) == 0 {
 		return result
 	}
-	note := "\n\nIt is not known whether these skill calls had an effect. Find out before anything is done again:"
-	for _, c := range calls[:min(len(calls), maxOpen)] {
-		note += "\n- " + c
-	}
-	if n := len(calls) - maxOpen; n > 0 {
-		note += fmt.Sprintf("\n- and %d more", n)
-	}
+	note := text.EffectsUnknown(calls)
 	return mesh.Clip(result, mesh.MaxResult-len(note)-2*len("…")) + note
 }
 
 // quote makes another agent's words safe to put into a prompt.
 func quote(s string) string { return strings.ReplaceAll(s, "```", "'''") }
 
-// What can be done about the rest of a result that was too long.
-const (
-	saidNoMore = "there is no way to get them: if they matter, say so"
-	saidAlone  = "get them with agent_ids that names this agent alone"
-	saidAsk    = "there is no way to get them: ask the agent for less, or for one part after the other"
-	saidLess   = "there is no way to get them: dispatch an agent for less, or for one part after the other"
-)
-
 // shortened returns a text of at most that many bytes, and of a longer one the
 // beginning, with what is missing and what can be done about it.
-func shortened(s string, most int, remedy string) string {
+func shortened(s string, most int, remedy text.Remedy) string {
 	if len(s) <= most {
 		return s
 	}
-	const note = "\n[%d of %d bytes are missing here; %s.]"
-	room := max(0, most-len(note)-len(remedy)-2*len("1000000"))
+	room := max(0, most-maxNote)
 	for room > 0 && !utf8.RuneStart(s[room]) {
 		room--
 	}
-	return s[:room] + fmt.Sprintf(note, len(s)-room, len(s), remedy)
+	return s[:room] + text.BytesMissing(len(s)-room, len(s), remedy)
 }
+
+// maxNote is how long the note about what is missing is, at most.
+const maxNote = 160

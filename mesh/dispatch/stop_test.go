@@ -9,11 +9,13 @@ import (
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/dispatch"
+	"agentmesh/mesh/text/texttest"
 )
 
 // S0-009, S0-092, S0-112, S0-122: a failure skips what depends on it, however
 // far, and nothing else.
 func TestAFailureSkipsItsDependentsAlone(t *testing.T) {
+	texttest.Fixed(t)
 	w := newWorld(t)
 	release := make(chan struct{})
 	w.agent("worker", func(m *mission) error {
@@ -52,6 +54,7 @@ func TestAFailureSkipsItsDependentsAlone(t *testing.T) {
 // S0-026, S0-048, S0-087: an agent that takes too long is told to stop, and its
 // siblings are not.
 func TestAnAgentThatTakesTooLongIsStopped(t *testing.T) {
+	texttest.Fixed(t)
 	t.Parallel()
 	const most = 3 * time.Second // in which the quick one is done, also on a busy machine
 	w := newWorld(t)
@@ -76,6 +79,7 @@ func TestAnAgentThatTakesTooLongIsStopped(t *testing.T) {
 
 // S0-047, S0-088: an agent whose process dies fails alone.
 func TestACrashFailsOneAgentAlone(t *testing.T) {
+	texttest.Fixed(t)
 	w := newWorld(t)
 	died := make(chan struct{})
 	w.agent("brittle", func(m *mission) error {

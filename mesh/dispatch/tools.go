@@ -1,9 +1,9 @@
 package dispatch
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
-	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -12,7 +12,9 @@ import (
 	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
 	"agentmesh/mesh/agent"
+	"agentmesh/mesh/limit"
 	"agentmesh/mesh/llm"
+	"agentmesh/mesh/text"
 )
 
 // Names of the tools.
@@ -183,7 +185,7 @@ func (o *Orchestration) Call(ctx context.Context, use mesh.ToolUse) llm.ToolResu
 	for _, r := range o.d.List() {
 		if r.AgentID == order.AgentID {
 			return answer(map[string]any{"execution_id": r.ExecutionID, "agent_id": r.AgentID, "status": "accepted",
-				"note": "The result is not known yet; get it with get_agent_results."})
+				"note": text.ResultsLater(ToolResults)})
 		}
 	}
 	return failure(mesh.Errorf(mesh.Unknown, "dispatch.Call", "the dispatch was lost"))
@@ -205,9 +207,9 @@ func (o *Orchestration) collect(ctx context.Context, use mesh.ToolUse) llm.ToolR
 	if waiting := o.d.pause(ctx, a.AgentIDs); len(waiting) > 0 {
 		return o.ask(ctx, use.ID, waiting)
 	}
-	remedy := saidLess
+	remedy := text.DispatchForLess
 	if len(results) > 1 {
-		remedy = saidAlone
+		remedy = text.NameItAlone
 	}
 	return fitting(results, remedy, func(results []Result) llm.ToolResult {
 		out := map[string]any{"agents": results}
@@ -221,7 +223,7 @@ func (o *Orchestration) collect(ctx context.Context, use mesh.ToolUse) llm.ToolR
 // fitting returns what a model is told of the results: all of it, or as much of each
 // as the model can be shown of all, for a cut in the middle would take the last
 // ones away and leave no JSON.
-func fitting(results []Result, remedy string, tell func([]Result) llm.ToolResult) llm.ToolResult {
+func fitting(results []Result, remedy text.Remedy, tell func([]Result) llm.ToolResult) llm.ToolResult {
 	shown := append([]Result{}, results...)
 	told := tell(shown)
 	for most := mesh.MaxResult / max(1, len(results)); len(told.Text) > mesh.MaxResult && most > 0; most = most * 3 / 4 {
@@ -242,7 +244,7 @@ func failuresIn(results []Result) []string {
 	for _, r := range results {
 		switch r.Status {
 		case StatusFailed, StatusTimeout, StatusSkipped, StatusCanceled:
-			out = append(out, fmt.Sprintf("Agent '%s' failed: %s", r.AgentID, mesh.Clip(r.Result, maxFailure)))
+			out = append(out, text.AgentFailed(r.AgentID, mesh.Clip(r.Result, maxFailure)))
 		}
 	}
 	return out
@@ -257,12 +259,22 @@ func answer(v any) llm.ToolResult {
 }
 
 func failure(err error) llm.ToolResult {
-	text := mesh.DetailOf(err)
-	if field := mesh.FieldOf(err); field != "" && text != "" {
-		text = field + " " + text
+	words := mesh.DetailOf(err)
+	if field := mesh.FieldOf(err); field != "" && words != "" {
+		words = field + " " + words
 	}
-	if text == "" {
-		text = "The tool failed."
+	return llm.ToolResult{Text: cmp.Or(words, text.ToolFailed()), Failed: true, Cause: cause(err)}
+}
+
+// cause is why nothing was dispatched, or no result is there.
+func cause(err error) mesh.Cause {
+	switch {
+	case limit.TripOf(err) != nil:
+		return mesh.CauseLimit
+	case mesh.IsCode(err, mesh.Invalid), mesh.IsCode(err, mesh.NotFound):
+		return mesh.CauseInvalid
+	case mesh.IsCode(err, mesh.Unavailable):
+		return mesh.CauseUnavailable
 	}
-	return llm.ToolResult{Text: text, Failed: true}
+	return ""
 }

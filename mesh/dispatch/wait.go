@@ -11,6 +11,7 @@ import (
 	"agentmesh/mesh"
 	"agentmesh/mesh/agent"
 	"agentmesh/mesh/llm"
+	"agentmesh/mesh/text"
 	"agentmesh/mesh/thread"
 )
 
@@ -154,7 +155,7 @@ func (j *job) waiting() bool {
 
 // abandon ends a job that waits for the user. d.mu is held.
 func (d *Dispatcher) abandon(j *job) {
-	j.Status, j.Result.Result = StatusCanceled, saidCanceled
+	j.Status, j.Result.Result = StatusCanceled, text.AgentCanceled()
 	r, stop := j.Result, j.stop
 	d.wg.Go(func() { // Close waits
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(d.ctx), settleTime)
@@ -215,28 +216,25 @@ func (a *asked) ask(ctx context.Context, call string, waiting []string) llm.Tool
 	}
 	a.by[call] = waiting
 	a.mu.Unlock()
-	asks, report := a.d.question(ctx, waiting)
-	if report != nil {
-		asks = append(asks, report.Text())
-	}
-	return llm.ToolResult{Ask: agent.Questions(asks)}
+	questions, report := a.d.question(ctx, waiting)
+	return llm.ToolResult{Ask: agent.AskAbout(questions, report).Text}
 }
 
 // Asked implements [agent.Asker].
-func (a *asked) Asked(ctx context.Context, call string) (approvals []string, report *agent.Report, ok bool) {
+func (a *asked) Asked(ctx context.Context, call string) (questions []mesh.Question, report *agent.Report, ok bool) {
 	a.mu.Lock()
 	waiting, ok := a.by[call]
 	a.mu.Unlock()
 	if !ok {
 		return nil, nil, false
 	}
-	approvals, report = a.d.question(ctx, waiting)
-	return approvals, report, true
+	questions, report = a.d.question(ctx, waiting)
+	return questions, report, true
 }
 
-// question is what the user must be asked for the sake of those who wait: what
-// is to be approved, and, if some met a limit, one report of what all did.
-func (d *Dispatcher) question(ctx context.Context, waiting []string) (approvals []string, report *agent.Report) {
+// question is what the user must be asked for the sake of those who wait: about
+// calls, and, if some met a limit, one report of what all did.
+func (d *Dispatcher) question(ctx context.Context, waiting []string) (questions []mesh.Question, report *agent.Report) {
 	d.mu.Lock()
 	all := d.results(d.order)
 	d.mu.Unlock()
@@ -245,19 +243,17 @@ func (d *Dispatcher) question(ctx context.Context, waiting []string) (approvals 
 		if r.Status != StatusWaiting || !slices.Contains(waiting, r.AgentID) {
 			continue
 		}
-		if r.wants.approvals != "" {
-			approvals = append(approvals, r.wants.approvals)
-		}
+		questions = append(questions, r.wants.questions...)
 		if r.wants.report != nil {
 			reports = append(reports, r.wants.report.Under(r.ExecutionID))
 		}
 	}
 	if len(reports) == 0 {
-		return approvals, nil
+		return questions, nil
 	}
 	merged := agent.Merge(reports)
 	merged.Add(d.others(ctx, all)...)
-	return approvals, &merged
+	return questions, &merged
 }
 
 // others is the work of agents that are done, and of those that have not begun.
@@ -278,7 +274,7 @@ func (d *Dispatcher) others(ctx context.Context, all []Result) []agent.Work {
 			}
 			out = append(out, did...)
 		case StatusPending:
-			out = append(out, agent.Work{Execution: string(r.ExecutionID), Open: []string{mission + " (not begun: it waits for others)"}})
+			out = append(out, agent.Work{Execution: string(r.ExecutionID), Open: []string{text.NotBegun(mission)}})
 		}
 	}
 	return out

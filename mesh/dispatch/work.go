@@ -1,7 +1,6 @@
 package dispatch
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"strings"
@@ -12,9 +11,9 @@ import (
 
 	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
-	"agentmesh/mesh/a2a"
 	"agentmesh/mesh/agent"
 	"agentmesh/mesh/call"
+	"agentmesh/mesh/text"
 )
 
 // maxPrior is how much of a dependency's result goes into a prompt, in bytes.
@@ -107,14 +106,14 @@ func notAsked(ctx context.Context, err error) (status, result string) {
 	case ctx.Err() == nil:
 		return StatusFailed, words(err)
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		return StatusTimeout, saidTimeout
+		return StatusTimeout, text.AgentTookTooLong()
 	}
-	return StatusCanceled, saidCanceled
+	return StatusCanceled, text.AgentCanceled()
 }
 
 // message is what the agent is told.
-func message(threadID, text string, o Order) *a2apb.Message {
-	m := call.Say(text)
+func message(threadID, words string, o Order) *a2apb.Message {
+	m := call.Say(words)
 	m.Role, m.ContextId = a2apb.Role_ROLE_USER, threadID
 	if o.MaxToolCalls > 0 {
 		m.Metadata = &structpb.Struct{Fields: map[string]*structpb.Value{
@@ -264,28 +263,28 @@ func forUser(reason string) bool { return reason == mesh.ReasonApproval || reaso
 
 // reason is why the agent is in that state, as far as it says.
 func reason(last mesh.TaskMoved) string {
-	ext := last.Metadata.GetFields()[mesh.ExtensionURI].GetStructValue().GetFields()
-	return cmp.Or(last.Reason, ext[a2a.KeyReason].GetStringValue())
+	return mesh.ReasonOf(last.Reason, last.Metadata)
 }
 
-// wanted is what an agent of that status waits for. One whose report cannot be
-// read asks in its own words.
+// wanted is what an agent of that status waits for. One that does not say what
+// it asks about asks in its own words.
 func wanted(status string, last mesh.TaskMoved) *awaited {
 	if status != StatusWaiting {
 		return nil
 	}
-	report, approvals := agent.ReportOf(last.Metadata)
-	if report == nil {
-		approvals = textOf(last.Message.GetParts())
+	report := agent.ReportOf(last.Metadata)
+	questions, told := mesh.Asks(last.Metadata)
+	if report == nil && !told {
+		questions = []mesh.Question{{Text: textOf(last.Message.GetParts())}}
 	}
-	return &awaited{approvals, report}
+	return &awaited{questions, report}
 }
 
 func words(err error) string {
 	if d := mesh.DetailOf(err); d != "" {
 		return d
 	}
-	return "The agent could not be asked."
+	return text.AgentNotAsked()
 }
 
 func textOf(parts []*a2apb.Part) string {

@@ -11,11 +11,13 @@ import (
 	"agentmesh/mesh/edge"
 	"agentmesh/mesh/lease"
 	"agentmesh/mesh/lease/leasetest"
+	"agentmesh/mesh/text/texttest"
 	"agentmesh/mesh/turn"
 )
 
 // Within the grace turns finish, also those that wait, and nothing new begins.
 func TestCloseLetsTurnsFinishWithinTheGrace(t *testing.T) {
+	texttest.Fixed(t)
 	w := build(t)
 	gate := make(chan struct{})
 	w.agent("main", gated(gate))

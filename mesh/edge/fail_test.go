@@ -13,11 +13,13 @@ import (
 	"agentmesh/mesh"
 	"agentmesh/mesh/edge"
 	"agentmesh/mesh/registry"
+	"agentmesh/mesh/text/texttest"
 )
 
 // S4-020, S4-067: however an agent fails, the task ends as FAILED with words
 // for people and a reason for programs, and what was said stays.
 func TestATaskWhoseAgentFailsEndsWithTheReason(t *testing.T) {
+	texttest.Fixed(t)
 	tests := map[string]struct {
 		play   func(*scene)
 		reason string
@@ -104,6 +106,7 @@ func (s *scene) dies() {
 
 // An agent that is not there fails the task, not the call.
 func TestAnAgentThatIsNotThereFailsTheTask(t *testing.T) {
+	texttest.Fixed(t)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 
 	"agentmesh/mesh"
+	"agentmesh/mesh/text/texttest"
 	"agentmesh/mesh/thread"
 	"agentmesh/mesh/threadlog"
 )
@@ -29,6 +30,7 @@ func gives(s *scene) {
 // S4-062, S4-063: a specialist that fails gives the stream back to main, which
 // learns why and explains; the handoff is over.
 func TestMainExplainsWhenTheSpecialistFails(t *testing.T) {
+	texttest.Fixed(t)
 	tests := map[string]struct {
 		play  func(*scene)
 		words string

@@ -27,6 +27,7 @@ import (
 	"agentmesh/mesh/security/grant"
 	"agentmesh/mesh/store/mem"
 	"agentmesh/mesh/store/shared"
+	"agentmesh/mesh/text/texttest"
 	"agentmesh/mesh/thread"
 	"agentmesh/mesh/thread/cache"
 	"agentmesh/mesh/threadlog"
@@ -40,6 +41,7 @@ var nodes = 1
 // finding C1: a message, or a cancel, that one node takes disturbs nobody who works
 // on the thread at the other.
 func TestMain(m *testing.M) {
+	texttest.FromEnv()
 	if code := m.Run(); code != 0 {
 		os.Exit(code)
 	}

@@ -11,13 +11,13 @@ package handoff
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/registry"
+	"agentmesh/mesh/text"
 	"agentmesh/mesh/thread"
 	"agentmesh/mesh/thread/cache"
 	"agentmesh/mesh/threadlog"
@@ -217,7 +217,7 @@ func (h *Handoffs) ending(s *thread.State, g *mesh.Grant, by string, outcome mes
 	var events []*mesh.Event
 	if t := s.InterruptedTurn(); t != nil && t.Leg() != nil && t.Leg().Agent == s.Handoff.To {
 		about = t.ID
-		words := fmt.Sprintf("No problem! You are back with the main assistant; %s can be continued later.", s.Handoff.To)
+		words := text.BackWithMain(s.Handoff.To)
 		for _, x := range s.Unfinished(t.ID) {
 			events = append(events, event(x.Parent, mesh.DispatchSettled{Child: x.ID, State: a2apb.TaskState_TASK_STATE_CANCELED, Reason: mesh.ReasonHandedOff}))
 		}

@@ -2,13 +2,11 @@ package limit
 
 import (
 	"errors"
-	"fmt"
-	"regexp"
-	"strconv"
 	"strings"
 	"time"
 
 	"agentmesh/mesh"
+	"agentmesh/mesh/text"
 )
 
 // The names of the limits, as they are in the log and in errors.
@@ -178,77 +176,42 @@ type Trip struct {
 // reason begins the Reason of the errors of trips.
 const reason = "LIMIT:"
 
-// what a limit counts, and what whoever met it should do.
-var advice = map[string][2]string{
-	AgentToolCalls:   {"skill calls of this agent", "answer with what there is"},
-	AgentSteps:       {"steps of this agent", "answer with what there is"},
-	TurnSkillCalls:   {"skill calls for one message of the user", "say what is done and what is not, and ask whether to continue"},
-	TurnAgents:       {"agents for one message of the user", "say what is done and what is not, and ask whether to continue"},
-	ThreadSkillCalls: {"skill calls in this conversation", "say what is done and what is not"},
-	UserSkillCalls:   {"skill calls of this user", "say what is done and what is not"},
-}
+// Text says which limit is reached, for people, with the numbers as "(30 of 30)".
+func (t *Trip) Text() string { return text.LimitReached(t.Limit, t.Used, t.Most) }
 
-// Detail says what happened and what to do, for models and people, with the
-// numbers as "(30 of 30)".
-func (t *Trip) Detail() string {
-	words, ok := advice[t.Limit]
-	if !ok {
-		words = [2]string{t.Limit, "answer with what there is"}
-	}
-	detail := fmt.Sprintf("The limit of %s is reached (%d of %d); %s", words[0], t.Used, t.Most, words[1])
-	if !t.Free.IsZero() {
-		// To the second, and not before there is.
-		detail += ", and that there is room for more at " + t.Free.UTC().Add(time.Second-1).Format(freeLayout)
-	}
-	return detail
-}
+// Detail says what Text does, and what to do, for models.
+func (t *Trip) Detail() string { return t.Text() + "; " + text.LimitAdvice(t.Limit, t.Free) }
 
 // Err returns the trip as an Exhausted error with the Reason "LIMIT:<name>",
 // of which [TripOf] makes the trip again, also on the other side of a call.
 func (t *Trip) Err(op string) *mesh.Error {
-	return &mesh.Error{Code: mesh.Exhausted, Op: op, Reason: reason + t.Limit, Detail: t.Detail()}
+	fact := t.Fact()
+	fact.Detail = ""
+	return &mesh.Error{Code: mesh.Exhausted, Op: op, Reason: reason + t.Limit, Detail: t.Detail(), Limit: &fact}
 }
 
 // Fact returns the trip as a fact for the log.
 func (t *Trip) Fact() mesh.LimitTripped {
-	return mesh.LimitTripped{Limit: t.Limit, Detail: t.Detail(), Used: t.Used, Most: t.Most}
+	return mesh.LimitTripped{Limit: t.Limit, Detail: t.Text(), Used: t.Used, Most: t.Most, Free: t.Free}
 }
 
-// freeLayout is how a Detail tells when there is room.
-const freeLayout = time.DateTime + " UTC"
-
-var (
-	numbers = regexp.MustCompile(`\((\d+) of (\d+)\)`)
-	free    = regexp.MustCompile(`room for more at (\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC)`)
-)
-
-// TripOf returns the trip that the error came from, with Free to the second; nil
-// if it came from none.
+// TripOf returns the trip that the error came from, also on the other side of a
+// call; nil if it came from none.
 func TripOf(err error) *Trip {
 	var e *mesh.Error
 	if !errors.As(err, &e) {
 		return nil
 	}
-	name, ok := strings.CutPrefix(e.Reason, reason)
-	if !ok {
-		return nil
+	if e.Limit != nil {
+		return Tripped(*e.Limit)
 	}
-	return ParseTrip(name, e.Detail)
+	if name, ok := strings.CutPrefix(e.Reason, reason); ok { // of a node that tells no more
+		return &Trip{Limit: name}
+	}
+	return nil
 }
 
-// ParseTrip returns the trip of the limit that the detail of a [mesh.LimitTripped]
-// or of an error tells of, with Free to the second. What the detail does not tell
-// is zero.
-func ParseTrip(name, detail string) *Trip {
-	t := &Trip{Limit: name}
-	if m := numbers.FindStringSubmatch(detail); m != nil {
-		t.Used, _ = strconv.ParseInt(m[1], 10, 64) // digits: 0 or the largest if they do not fit
-		t.Most, _ = strconv.ParseInt(m[2], 10, 64)
-	}
-	if m := free.FindStringSubmatch(detail); m != nil {
-		if at, err := time.Parse(freeLayout, m[1]); err == nil {
-			t.Free = at
-		}
-	}
-	return t
+// Tripped returns the trip that the fact tells of.
+func Tripped(f mesh.LimitTripped) *Trip {
+	return &Trip{Limit: f.Limit, Used: f.Used, Most: f.Most, Free: f.Free}
 }

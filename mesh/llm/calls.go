@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"fmt"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -12,14 +11,17 @@ import (
 	"unicode/utf8"
 
 	"agentmesh/mesh"
+	"agentmesh/mesh/text"
 )
 
 // A ToolResult is what a call came to.
 type ToolResult struct {
 	// Text is what the model is told.
 	Text string
-	// Failed says that Text describes a failure.
+	// Failed says that Text describes a failure, and Cause which, if that is
+	// known.
 	Failed bool
+	Cause  mesh.Cause
 	// Stop ends the run once the calls of the reply have ended: the model is
 	// not asked again, and Text is for the log only.
 	Stop bool
@@ -119,7 +121,7 @@ func (r *run) call(ctx context.Context, uses []mesh.ToolUse, tools []Tool, probl
 	}
 	ok = ok && r.inTurn(ctx, b, commands)
 	if ok && wrong >= 0 {
-		r.settle(b, wrong, ToolResult{Text: problem, Failed: true}, 0)
+		r.settle(b, wrong, ToolResult{Text: problem, Failed: true, Cause: mesh.CauseInvalid}, 0)
 	}
 	return b.results, r.conclude(b) || r.left
 }
@@ -277,7 +279,7 @@ func toolMessages(results []*CallResult) []Message {
 	for _, res := range results {
 		if res != nil && res.Ask == "" {
 			out = append(out, Message{
-				Role: RoleTool, Text: res.Text, ToolID: res.Use.ID, Name: res.Use.Name, Failed: res.Failed,
+				Role: RoleTool, Text: res.Text, ToolID: res.Use.ID, Name: res.Use.Name, Failed: res.Failed, Cause: res.Cause,
 			})
 		}
 	}
@@ -303,15 +305,14 @@ func (r *run) callInTime(ctx context.Context, use mesh.ToolUse, tools []Tool) To
 func (r *run) callOne(ctx context.Context, use mesh.ToolUse, tools []Tool) (res ToolResult) {
 	command := use.Name == CommandTool && r.loop.Commands != nil && r.loop.Tools != nil
 	if !command && !slices.ContainsFunc(tools, func(t Tool) bool { return t.Name == use.Name }) {
-		return ToolResult{Text: "Unknown tool: " + use.Name, Failed: true}
+		return ToolResult{Text: text.UnknownTool(use.Name), Failed: true, Cause: mesh.CauseMissing}
 	}
 	if strings.TrimSpace(use.Arguments) == "" {
 		use.Arguments = "{}"
 	}
 	var object map[string]json.RawMessage
 	if err := json.Unmarshal([]byte(use.Arguments), &object); err != nil || object == nil {
-		return ToolResult{Text: fmt.Sprintf("The arguments of %s are not a JSON object; "+
-			"call it again with one", use.Name), Failed: true}
+		return ToolResult{Text: text.NoObject(use.Name), Failed: true, Cause: mesh.CauseInvalid}
 	}
 	defer func() {
 		if p := recover(); p != nil {
@@ -326,27 +327,28 @@ func (r *run) callOne(ctx context.Context, use mesh.ToolUse, tools []Tool) (res 
 }
 
 func crashed(tool string) ToolResult {
-	return ToolResult{Text: "task_crashed: internal error in tool " + tool, Failed: true}
+	return ToolResult{Text: text.ToolCrashed(tool), Failed: true, Cause: mesh.CauseInterrupted}
 }
 
 func (r *run) overdue(tool string) ToolResult {
-	return ToolResult{Failed: true, Text: fmt.Sprintf(
-		"timeout: %s did not answer within %v; it is not known whether it had an effect", tool, r.loop.Timeout)}
+	return ToolResult{Text: text.ToolLate(tool, r.loop.Timeout), Failed: true, Cause: mesh.CauseTimeout}
 }
 
 // cut shortens text to most bytes, at the end of a line if there is one not
 // too far, and says what is missing.
-func cut(text string, most int) string {
-	if len(text) <= most {
-		return text
+func cut(s string, most int) string {
+	if len(s) <= most {
+		return s
 	}
-	const note = "\n[%d of %d bytes are left out. Ask for less at once, as with --limit, or for one part after the other.]"
-	n := max(0, most-len(note)-2*len("1000000000"))
-	for n > 0 && !utf8.RuneStart(text[n]) {
+	n := max(0, most-maxNote)
+	for n > 0 && !utf8.RuneStart(s[n]) {
 		n--
 	}
-	if line := strings.LastIndexByte(text[:n], '\n'); line > n/2 {
+	if line := strings.LastIndexByte(s[:n], '\n'); line > n/2 {
 		n = line
 	}
-	return text[:n] + fmt.Sprintf(note, len(text)-n, len(text))
+	return s[:n] + text.LeftOut(len(s)-n, len(s))
 }
+
+// maxNote is how long the note about what is left out is, at most.
+const maxNote = 160

@@ -139,6 +139,11 @@ func TestLoop_commandsInTheTextAreCalls(t *testing.T) {
 		{Role: llm.RoleUser, ToolID: "call-1-0", Text: "[Command Result: tasks.search]\ndid tasks.search --overdue\n\n" +
 			"[Command Result: mail.send]\ndid mail.send --to bob"},
 	}
+	// finding C8: programs find the results beside their words.
+	if r := second[2].Results; len(r) != 2 || r[1].Text != "did mail.send --to bob" || r[1].Use.ID != "call-1-1" || r[1].Failed {
+		t.Errorf("results %+v", r)
+	}
+	second[2].Results = nil
 	if diff := cmp.Diff(history, second); diff != "" {
 		t.Error(diff)
 	}
@@ -205,7 +210,12 @@ func TestLoop_commandsOfTheHistoryAreRendered(t *testing.T) {
 			m := scripted.New(scripted.Say("ok"))
 			var ran []string
 			run(t, &llm.Loop{Model: m, Commands: c, Tools: lines{nil, &ran, nil}}, history)
-			if diff := cmp.Diff(want, m.Requests()[0].Messages); diff != "" || len(ran) > 0 {
+			got := m.Requests()[0].Messages
+			if r := got[2].Results; len(r) != 1 || r[0].Text != "two tasks" || r[0].Use.ID != "7" {
+				t.Errorf("results %+v", r)
+			}
+			got[2].Results = nil
+			if diff := cmp.Diff(want, got); diff != "" || len(ran) > 0 {
 				t.Errorf("ran %q\n%s", ran, diff)
 			}
 		})

@@ -7,11 +7,8 @@ import (
 	"strings"
 
 	"agentmesh/mesh"
+	"agentmesh/mesh/text"
 )
-
-// lost is what a model is told of a call of an earlier reply whose result is
-// not in the history.
-const lost = "The call was interrupted; it is not known whether it had an effect."
 
 // resume takes the history in, and runs the calls of its last reply that have
 // no result. It reports whether the run ends with them.
@@ -65,7 +62,7 @@ func paired(history []Message) (out []Message, at int, open []mesh.ToolUse) {
 			case i == last:
 				open = append(open, use)
 			default:
-				out = append(out, Message{Role: RoleTool, Text: lost, ToolID: use.ID, Name: use.Name, Failed: true})
+				out = append(out, Message{Role: RoleTool, Text: text.CallInterrupted(), ToolID: use.ID, Name: use.Name, Failed: true, Cause: mesh.CauseInterrupted})
 			}
 		}
 	}
@@ -111,7 +108,7 @@ func render(messages []Message, c Commands) []Message {
 				out = append(out, res)
 				continue
 			}
-			results = append(results, &CallResult{Use: uses[at], ToolResult: ToolResult{Text: res.Text, Failed: res.Failed}})
+			results = append(results, &CallResult{Use: uses[at], ToolResult: ToolResult{Text: res.Text, Failed: res.Failed, Cause: res.Cause}})
 		}
 		if len(results) > 0 {
 			out = append(out, resultMessage(c, results))
@@ -130,7 +127,7 @@ func resultMessage(c Commands, results []*CallResult) Message {
 	} else {
 		m.Text = plainResults(results)
 	}
-	m.Role, m.ToolID = RoleUser, results[0].Use.ID
+	m.Role, m.ToolID, m.Results = RoleUser, results[0].Use.ID, results
 	return m
 }
 

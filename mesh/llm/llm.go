@@ -75,8 +75,16 @@ type Message struct {
 	// Name is the tool's name for RoleTool, and otherwise optionally who
 	// speaks.
 	Name string
-	// Failed marks a RoleTool message whose Text says what went wrong.
+	// Failed marks a RoleTool message whose Text says what went wrong, and Cause
+	// says for programs what that is, if it is known.
 	Failed bool
+	Cause  mesh.Cause
+	// Results are, of a RoleUser message with a ToolID, the results that it
+	// brings, in their order: those in Text.
+	Results []*CallResult
+	// Asks is set where the mesh asked the user in the name of the assistant: why
+	// the task waited, as mesh.ReasonLimit.
+	Asks string
 	// Thoughts are what the model thought while it wrote this message. They
 	// last for the turn: histories that come from elsewhere have none.
 	Thoughts []Thought
@@ -125,7 +133,35 @@ type Request struct {
 	Tools []Tool
 	// MaxTokens bounds the reply, in tokens; 0 leaves it to the provider.
 	MaxTokens int
+	// About says for programs what Fresh and the tools say to a model.
+	About About
 }
+
+// About is what is known of a request, for models that are programs. Providers
+// are not sent it: everything in it is said in words as well.
+type About struct {
+	// Last says that a limit was met: this is the last reply, and what it calls
+	// is not called.
+	Last bool
+	// Resume says why the run goes on with the user's last message.
+	Resume Resume
+	// Relayed says that this message answers what other agents asked, and was
+	// given to them. What they made of it is in the results of their calls.
+	Relayed bool
+	// Mission says that another agent asks, and not the user: the first message is
+	// the mission.
+	Mission bool
+}
+
+// A Resume says why a run goes on that had stopped for the word of the user.
+type Resume string
+
+// The reasons; "" is that of runs which had not stopped.
+const (
+	ResumeContinue Resume = "continue" // a limit had stopped it, and the user said yes
+	ResumeStop     Resume = "stop"     // a limit had stopped it, and the user said something else
+	ResumeSettle   Resume = "settle"   // calls had waited for the answer; what came of them is in their results
+)
 
 // CommandTool is the name of calls that a model made by a line of a command
 // block in its text. Their Arguments are {"line": "tasks.get --recent"}.

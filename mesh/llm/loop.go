@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"agentmesh/mesh"
+	"agentmesh/mesh/text"
 )
 
 // DefaultMaxSteps is how often a loop asks its model with tools (S0-068).
@@ -95,6 +96,8 @@ type Loop struct {
 	Context   string
 	Fresh     string
 	MaxTokens int
+	// About is that of every Request, but for Last, which the run knows.
+	About About
 
 	// MaxSteps is how many replies may call tools; 0 is DefaultMaxSteps.
 	MaxSteps int
@@ -237,7 +240,7 @@ func (r *run) check(ctx context.Context, used, most int) *Trip {
 	}
 	return &Trip{
 		Limit: LimitSteps, Used: int64(used), Most: int64(most),
-		Detail: "The model had to answer without further tools",
+		Detail: text.LastReply(),
 	}
 }
 

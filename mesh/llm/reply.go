@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"agentmesh/mesh"
+	"agentmesh/mesh/text"
 )
 
 // maxReply bounds one reply with its calls, in bytes: it must fit in an event,
@@ -50,15 +51,15 @@ func (r *run) request(tools []Tool, trip *Trip) *Request {
 		// Models without tools are told by their absence; the instructions for
 		// commands are still there.
 		messages = append(messages, resultMessage(r.loop.Commands, []*CallResult{{
-			Use: wholeReply("limit"),
-			ToolResult: ToolResult{Failed: true, Text: strings.TrimSuffix(trip.Detail, ".") +
-				". Answer now with what you have; no command is run any more."},
+			Use:        wholeReply("limit"),
+			ToolResult: ToolResult{Failed: true, Cause: mesh.CauseLimit, Text: text.AnswerNow(strings.TrimSuffix(trip.Detail, "."))},
 		}}))
 	}
 	req := &Request{
 		Model: r.loop.Name, System: r.loop.System, Context: r.loop.Context, Fresh: r.loop.Fresh,
-		Messages: messages[min(r.dropped, len(messages)):], Tools: tools, MaxTokens: r.loop.MaxTokens,
+		Messages: messages[min(r.dropped, len(messages)):], Tools: tools, MaxTokens: r.loop.MaxTokens, About: r.loop.About,
 	}
+	req.About.Last = trip != nil
 	req.Settled = settled(req.Messages)
 	if r.loop.Fit != nil {
 		r.dropped += r.loop.Fit(req, r.last)
@@ -185,7 +186,7 @@ func (r *run) stream(ctx context.Context, req *Request, last bool) (*mesh.ModelR
 		}
 	}
 	if len(reply.Tools) == 0 && strings.TrimSpace(reply.Text) != "" {
-		r.say(cutNotes[reply.Finish])
+		r.say(cutNote(reply.Finish))
 	}
 	return reply, problem, nil
 }
@@ -214,10 +215,15 @@ const (
 	finishFilter = "content_filter"
 )
 
-// cutNotes are what the user reads behind an answer that lacks its end.
-var cutNotes = map[string]string{
-	finishLength: "\n\n[The answer is cut off here, at the model's limit of length. Say \"go on\" for the rest.]",
-	finishFilter: "\n\n[The answer is cut off here, by the content filter of the model's provider.]",
+// cutNote is what the user reads behind an answer that lacks its end.
+func cutNote(finish string) string {
+	switch finish {
+	case finishLength:
+		return text.CutByLength()
+	case finishFilter:
+		return text.CutByFilter()
+	}
+	return ""
 }
 
 // identify gives an id to calls that have none, one that is too long, or one that

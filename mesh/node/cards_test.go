@@ -24,6 +24,7 @@ import (
 	"agentmesh/mesh/node"
 	"agentmesh/mesh/rpc"
 	"agentmesh/mesh/security/cards"
+	"agentmesh/mesh/text/texttest"
 )
 
 const ownCard = "/.well-known/agent-card.json"
@@ -201,6 +202,7 @@ func TestTheCardSpeaksToClientsOfBothVersions(t *testing.T) {
 // Under tokens a tenant's agent is called over gRPC as little as over HTTP at an
 // address that is not public; an operator may allow it.
 func TestTenantsCannotPointTheMeshAtItsOwnNetwork(t *testing.T) {
+	texttest.Fixed(t)
 	cfg := config(t.TempDir())
 	cfg.Auth, cfg.Tokens = "tokens", tokensFile(t)
 	m := start(t, cfg, map[string]run{"main": echo})

@@ -13,6 +13,7 @@ import (
 	"agentmesh/mesh"
 	"agentmesh/mesh/agent"
 	"agentmesh/mesh/rpc"
+	"agentmesh/mesh/text/texttest"
 )
 
 // greeter hands over whatever mentions a skill, and confirms when control
@@ -79,7 +80,7 @@ func TestControlIsHandedOverAndReturnsInTheUsersStream(t *testing.T) {
 	if first.text != wantText {
 		t.Errorf("heard %q,\nwant  %q", first.text, wantText)
 	}
-	if first.state != a2apb.TaskState_TASK_STATE_INPUT_REQUIRED || !slices.Contains(first.status, "Connecting you with The builder...") || first.status[len(first.status)-1] != "Which name?" {
+	if first.state != a2apb.TaskState_TASK_STATE_INPUT_REQUIRED || !connecting(first.status, "The builder") || first.status[len(first.status)-1] != "Which name?" {
 		t.Errorf("ended %v with %q", first.state, first.status)
 	}
 	h := extension(first, "handoff")
@@ -140,7 +141,7 @@ func TestAPlainClientFollowsAHandoffToo(t *testing.T) {
 	m := start(t, config(t.TempDir()), map[string]run{"main": greeter, "builder": builder})
 	stream, err := m.edge().SendStreamingMessage(plain(t), say("make a skill"))
 	first := hear(t, stream, err)
-	if !slices.Contains(first.status, "Connecting you with The builder...") {
+	if !connecting(first.status, "The builder") {
 		t.Errorf("status messages %q", first.status)
 	}
 	for _, r := range first.all {
@@ -193,6 +194,7 @@ func TestTheUserCanAlwaysLeaveAHandoff(t *testing.T) {
 // S4-063, S4-065: a handoff that cannot be is refused with the reason, and
 // control stays where it is.
 func TestAHandoffThatCannotBeIsRefused(t *testing.T) {
+	texttest.Fixed(t)
 	tryTo := func(target string) run {
 		return func(ctx context.Context, inv *agent.Invocation) iter.Seq2[agent.Output, error] {
 			return func(yield func(agent.Output, error) bool) {
@@ -286,4 +288,10 @@ func TestAMessageDuringAHandoffIsAnsweredAfterItsReturn(t *testing.T) {
 	if want := "[main] one moment. [main] it is completed: done[main] and by the way"; s.text != want || s.state != a2apb.TaskState_TASK_STATE_COMPLETED {
 		t.Errorf("heard %q, ended %v,\nwant  %q", s.text, s.state, want)
 	}
+}
+
+// connecting reports whether a status says that the agent takes over.
+func connecting(status []string, agent string) bool {
+	return slices.Contains(status, "Connecting you with "+agent+"...") ||
+		texttest.Random() && slices.ContainsFunc(status, func(s string) bool { return strings.Contains(s, agent) })
 }

@@ -23,10 +23,12 @@ import (
 	"agentmesh/mesh/node"
 	"agentmesh/mesh/node/datafolder"
 	"agentmesh/mesh/rpc"
+	"agentmesh/mesh/text/texttest"
 	"agentmesh/mesh/turn"
 )
 
 func TestMain(m *testing.M) {
+	texttest.FromEnv()
 	switch os.Getenv(childEnv) {
 	case "":
 		goleak.VerifyTestMain(m)

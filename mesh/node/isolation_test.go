@@ -22,6 +22,7 @@ import (
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/security/auth"
+	"agentmesh/mesh/text/texttest"
 )
 
 // tokensFile writes a tokens file with a user for each of the tenants a and b.
@@ -142,6 +143,7 @@ func services(t testing.TB, conn *grpc.ClientConn) []string {
 // thread, task or agent of another tenant looks exactly like one that does not
 // exist, and another tenant exactly like one that does not.
 func TestForeignThingsLookUnknownToEveryRPC(t *testing.T) {
+	texttest.Fixed(t)
 	cfg := config(t.TempDir())
 	cfg.Auth, cfg.Tokens = "tokens", tokensFile(t)
 	m := start(t, cfg, map[string]run{"main": greeter, "builder": builder})

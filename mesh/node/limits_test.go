@@ -16,6 +16,7 @@ import (
 	"agentmesh/mesh/a2a"
 	"agentmesh/mesh/node"
 	"agentmesh/mesh/rpc"
+	"agentmesh/mesh/text/texttest"
 )
 
 // post sends a message over HTTP+JSON and returns how it was answered.
@@ -49,6 +50,7 @@ func message(parts string) string {
 
 // S4-060: what is too much is refused with the code for it and words that help.
 func TestWhatIsTooMuchIsRefused(t *testing.T) {
+	texttest.Fixed(t)
 	m := start(t, config(t.TempDir()), map[string]run{"main": echo})
 	manyParts := strings.TrimSuffix(strings.Repeat(`{"text": "x"},`, a2a.MaxParts+1), ",")
 	for name, tt := range map[string]struct {
@@ -83,6 +85,7 @@ func TestWhatIsTooMuchIsRefused(t *testing.T) {
 // S4-060: a user who has as many streams open as one may is told so, over every
 // binding, and may still do all else; others have their own.
 func TestAUserHasSoManyStreams(t *testing.T) {
+	texttest.Fixed(t)
 	cfg := config(t.TempDir())
 	cfg.Streams = node.Streams{PerUser: 2}
 	m := start(t, cfg, map[string]run{"main": obedient})

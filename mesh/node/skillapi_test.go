@@ -17,6 +17,7 @@ import (
 	"agentmesh/mesh/agent"
 	"agentmesh/mesh/node"
 	"agentmesh/mesh/rpc"
+	"agentmesh/mesh/text/texttest"
 )
 
 // skilled starts a mesh with one skill, which the agent runs.
@@ -52,6 +53,7 @@ func (m *testMesh) request(t *testing.T, method, path, body string) (int, string
 // Whatever is sent to the skills' API is answered in its form, with the code for
 // it and without a word about the inside.
 func TestHostileRequestsToTheSkillsAPIAreRefused(t *testing.T) {
+	texttest.Fixed(t)
 	m, _ := skilled(t, echo)
 	long := strings.Repeat("x", 2<<20)
 	for name, tt := range map[string]struct {

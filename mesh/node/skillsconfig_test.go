@@ -10,6 +10,7 @@ import (
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/node"
+	"agentmesh/mesh/text/texttest"
 )
 
 // S3-130: the mode is chosen by configuration, every combination that makes
@@ -58,6 +59,7 @@ func TestModesAndInterfacesThatDoNotGoTogetherAreRefused(t *testing.T) {
 
 // C1 row 6: agents that delegate may read themselves only where there are such.
 func TestReadingOfTheOrchestratorIsRefusedWhereItHasNoEffect(t *testing.T) {
+	texttest.Fixed(t)
 	own := func(mode string) map[string]node.AgentConfig {
 		return map[string]node.AgentConfig{"main": {ToolMode: mode}}
 	}
@@ -171,6 +173,7 @@ tenant_skills: ours
 
 // Every field that cannot be is named, with what to do, before anything starts.
 func TestEachBadSettingIsNamed(t *testing.T) {
+	texttest.Fixed(t)
 	nan := math.NaN()
 	for _, tt := range []struct {
 		field string

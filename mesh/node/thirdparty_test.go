@@ -25,6 +25,7 @@ import (
 	"agentmesh/mesh/node"
 	"agentmesh/mesh/node/datafolder"
 	"agentmesh/mesh/rpc"
+	"agentmesh/mesh/text/texttest"
 )
 
 // childEnv makes the test binary play another program.
@@ -264,6 +265,7 @@ func meshChild() error {
 // A mesh that was registered as an agent of itself does not talk to itself for
 // ever.
 func TestAMeshIsNotItsOwnAgent(t *testing.T) {
+	texttest.Fixed(t)
 	cfg := config(t.TempDir())
 	cfg.Main = "mirror"
 	m := start(t, cfg, nil)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"strconv"
 	"time"
 
 	"agentmesh/mesh"
@@ -72,8 +73,8 @@ func ambiguous(c mesh.Code) bool {
 	return false
 }
 
-// ToStatus returns err as a status for the wire, with the code, detail, field
-// and reason of the *mesh.Error in its chain and nothing else of it. A status
+// ToStatus returns err as a status for the wire, with the code, detail, field,
+// reason and limit of the *mesh.Error in its chain and nothing else of it. A status
 // of another server passes with what FromStatus leaves of it. Anything else is
 // Internal and says "internal error" only. It returns nil for nil.
 func ToStatus(err error) error { return ErrorsV101.ToStatus(err) }
@@ -120,8 +121,12 @@ func details(e *mesh.Error) []protoadapt.MessageV1 {
 	var out []protoadapt.MessageV1
 	if e.Reason != "" {
 		info := &errdetails.ErrorInfo{Reason: e.Reason, Domain: ErrorDomain}
+		info.Metadata = limitInfo(e.Limit)
 		if m := (*withInfo)(nil); errors.As(e.Err, &m) {
-			info.Metadata = maps.Clone(m.info)
+			if info.Metadata == nil {
+				info.Metadata = map[string]string{}
+			}
+			maps.Copy(info.Metadata, m.info)
 		}
 		out = append(out, info)
 	}
@@ -170,7 +175,7 @@ func fromStatus(st *status.Status, cause error) *mesh.Error {
 		switch d := d.(type) {
 		case *errdetails.ErrorInfo:
 			if d.GetDomain() == ErrorDomain {
-				e.Reason = d.GetReason()
+				e.Reason, e.Limit = d.GetReason(), limitOf(d.GetMetadata())
 			}
 		case *errdetails.BadRequest:
 			if v := d.GetFieldViolations(); len(v) > 0 {
@@ -183,6 +188,41 @@ func fromStatus(st *status.Status, cause error) *mesh.Error {
 		}
 	}
 	return e
+}
+
+// The keys by which a limit that was met is in the metadata of an ErrorInfo.
+const (
+	infoLimit = "limit" // its name
+	infoUsed  = "used"
+	infoMost  = "most"
+	infoFree  = "free" // when there is room again, in RFC 3339; absent where time alone makes none
+)
+
+// limitInfo is the limit as metadata of an ErrorInfo; nil for none.
+func limitInfo(l *mesh.LimitTripped) map[string]string {
+	if l == nil {
+		return nil
+	}
+	info := map[string]string{infoLimit: l.Limit, infoUsed: strconv.FormatInt(l.Used, 10), infoMost: strconv.FormatInt(l.Most, 10)}
+	if !l.Free.IsZero() {
+		info[infoFree] = l.Free.UTC().Format(time.RFC3339Nano)
+	}
+	return info
+}
+
+// limitOf is the limit in the metadata of an ErrorInfo; nil for none. Numbers and
+// times that cannot be read are zero.
+func limitOf(info map[string]string) *mesh.LimitTripped {
+	if info[infoLimit] == "" {
+		return nil
+	}
+	l := &mesh.LimitTripped{Limit: info[infoLimit]}
+	l.Used, _ = strconv.ParseInt(info[infoUsed], 10, 64)
+	l.Most, _ = strconv.ParseInt(info[infoMost], 10, 64)
+	if at, err := time.Parse(time.RFC3339Nano, info[infoFree]); err == nil {
+		l.Free = at
+	}
+	return l
 }
 
 // WithInfo adds metadata to the ErrorInfo that e becomes on the wire, which

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"strings"
 	"sync"
@@ -12,6 +11,7 @@ import (
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/limit"
+	"agentmesh/mesh/text"
 )
 
 const (
@@ -62,14 +62,15 @@ type Verdict uint8
 const (
 	Refused Verdict = iota
 	Approved
-	Wait // the user has to be asked, with the text of [Question]
+	Wait // the user has to be asked
 )
 
 // An Approver decides calls of skills that want the user's approval.
 type Approver interface {
-	// Approve returns the verdict without waiting for the user. Of an error
-	// the Detail is told to the model; the call is not made.
-	Approve(ctx context.Context, s *Skill, call *Call) (Verdict, error)
+	// Approve returns the verdict without waiting for the user and, with Wait,
+	// what the user is asked, as it was recorded. Of an error the Detail is told
+	// to the model; the call is not made.
+	Approve(ctx context.Context, s *Skill, call *Call) (v Verdict, ask string, err error)
 }
 
 // A Breaker stops calls to skills that keep failing. It is what [limit.Breaker]
@@ -149,7 +150,7 @@ func (x *Executor) Execute(ctx context.Context, call *Call, env *Env) *Result {
 	if x.config.Breaker != nil {
 		allowed, err := x.config.Breaker.Allow(ctx, s.Name)
 		if err != nil {
-			return because(err, "'%s' is temporarily unavailable. Please try again later.", s.Name)
+			return because(err, text.SkillUnavailable(s.Name))
 		}
 		done = allowed
 	}
@@ -172,19 +173,19 @@ func (x *Executor) Wait() { x.running.Wait() }
 func (x *Executor) prepare(ctx context.Context, call *Call, env *Env) (*Skill, *Call, *Result) {
 	if x.config.Allowed != nil && !x.config.Allowed(call.Skill) {
 		err := mesh.Errorf(mesh.Denied, "skill.Execute", "The skill is out of scope")
-		return nil, nil, because(err, "Skill '%s' is not available to this agent.", clip(call.Skill))
+		return nil, nil, because(err, text.SkillNotGiven(clip(call.Skill)))
 	}
 	s, err := x.config.Lookup(ctx, call.Skill)
 	switch {
 	case mesh.IsCode(err, mesh.NotFound):
-		return nil, nil, because(err, "Unknown skill '%s'. %sCall get_skill to discover available skills.", clip(call.Skill), x.hint(call.Skill))
+		return nil, nil, because(err, text.UnknownSkill(clip(call.Skill), x.hint(call.Skill)))
 	case err != nil:
 		return nil, nil, refused(ctx, env.logger(call.Skill), clip(call.Skill), err)
 	}
 	args, problems := s.arguments(call.Args)
 	if len(problems) > 0 {
 		err := mesh.InvalidField("skill.Execute", "arguments", "%s", strings.Join(problems, "; "))
-		return nil, nil, because(err, "Invalid arguments for '%s': %s. %s", s.Name, strings.Join(problems, "; "), s.usage())
+		return nil, nil, because(err, text.InvalidArguments(s.Name, strings.Join(problems, "; "), s.usage()))
 	}
 	if _, ok := x.config.Handlers[s.Handler]; !ok && s.Handler != "" {
 		err := mesh.Errorf(mesh.Unsupported, "skill.Execute", "its handler '%s' is not installed here", s.Handler)
@@ -201,17 +202,16 @@ func (x *Executor) permit(ctx context.Context, s *Skill, call *Call, env *Env) *
 	if x.config.Approver == nil || !s.RequiresApproval && s.Confirm == "" {
 		return nil
 	}
-	verdict, err := x.config.Approver.Approve(ctx, s, call)
+	verdict, ask, err := x.config.Approver.Approve(ctx, s, call)
 	switch {
 	case err != nil:
 		return refused(ctx, env.logger(s.Name), s.Name, err)
 	case verdict == Approved:
 		return nil
 	case verdict == Wait:
-		ask := Question(s, call)
-		return &Result{Status: StatusWaiting, Content: "'" + s.Name + "' waits for the user's approval.", Ask: ask}
+		return &Result{Status: StatusWaiting, Content: text.WaitsForApproval(s.Name), Ask: ask}
 	}
-	err = mesh.Errorf(mesh.Denied, "skill.Execute", "the user did not allow it; do not call it again unless the user asks for it")
+	err = &mesh.Error{Code: mesh.Denied, Op: "skill.Execute", Reason: mesh.ReasonDeclined, Detail: text.Refused()}
 	return refused(ctx, env.logger(s.Name), s.Name, err)
 }
 
@@ -270,9 +270,9 @@ var errLate = errors.New("the call took too long")
 // refused is the result of a call that was not made for that reason.
 func refused(ctx context.Context, log *slog.Logger, name string, err error) *Result {
 	if ctx.Err() != nil && mesh.DetailOf(err) == "" {
-		return because(err, "Failed to execute '%s': there was no time left for it; it was not called.", name)
+		return because(err, text.CallUntimely(name))
 	}
-	return because(err, "Failed to execute '%s': %s.", name, reason(ctx, log, err))
+	return because(err, text.CallFailed(name, reason(ctx, log, err)))
 }
 
 // reason is what a model may know of the error, without a full stop; what it
@@ -290,6 +290,6 @@ func reason(ctx context.Context, log *slog.Logger, err error) string {
 }
 
 // because is a failed result with its cause.
-func because(err error, format string, args ...any) *Result {
-	return &Result{Status: StatusError, Content: fmt.Sprintf(format, args...), Err: err}
+func because(err error, words string) *Result {
+	return &Result{Status: StatusError, Content: words, Err: err}
 }

@@ -10,6 +10,7 @@ import (
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/limit"
+	"agentmesh/mesh/text"
 )
 
 // run calls the handler and gives it until the context ends. A handler that
@@ -62,7 +63,7 @@ func guarded(ctx context.Context, h Handler, call *Call, env *Env) (e end) {
 	log := env.logger(call.Skill)
 	crashed := func() end {
 		err := mesh.Errorf(mesh.Unknown, "skill.Execute", "internal error")
-		return end{result: because(err, "Failed to execute '%s': internal error.", call.Skill), outcome: limit.Failure}
+		return end{result: because(err, text.CallFailed(call.Skill, "internal error")), outcome: limit.Failure}
 	}
 	defer func() {
 		if p := recover(); p != nil {
@@ -103,11 +104,11 @@ func explain(ctx context.Context, log *slog.Logger, name string, err error) end 
 	told := reason(ctx, log, err)
 	switch code {
 	case mesh.Invalid:
-		return end{result: because(err, "Invalid arguments for '%s': %s.", name, told)}
+		return end{result: because(err, text.CallRefused(name, told))}
 	case mesh.NotFound, mesh.Precondition, mesh.Conflict, mesh.Exhausted:
-		return end{result: because(err, "Failed to execute '%s': %s.", name, told)}
+		return end{result: because(err, text.CallFailed(name, told))}
 	}
-	return end{result: because(err, "Failed to execute '%s': %s.", name, told), outcome: limit.Failure}
+	return end{result: because(err, text.CallFailed(name, told)), outcome: limit.Failure}
 }
 
 // late is the end of a call that ended with its context. Only of one that had
@@ -117,15 +118,13 @@ func late(ctx context.Context, name string) end {
 	switch {
 	case errors.Is(cause, errLate):
 		err := mesh.Errorf(mesh.Timeout, "skill.Execute", "The skill did not finish in time: %w", cause)
-		return end{result: because(err, lateText, name), outcome: limit.Failure}
+		return end{result: because(err, text.SkillLate(name)), outcome: limit.Failure}
 	case errors.Is(cause, context.DeadlineExceeded):
-		return end{result: because(mesh.Wrap("skill.Execute", cause), lateText, name)}
+		return end{result: because(mesh.Wrap("skill.Execute", cause), text.SkillLate(name))}
 	}
 	return end{result: because(mesh.Errorf(mesh.Canceled, "skill.Execute", "The call was canceled: %w", cause),
-		"Failed to execute '%s': it was canceled, and it is unknown whether it had an effect.", name)}
+		text.SkillCanceled(name))}
 }
-
-const lateText = "Failed to execute '%s': it did not finish in time, and it is unknown whether it had an effect."
 
 // complete returns a copy of env in which nothing that has a default is nil.
 func (e *Env) complete() *Env {

@@ -45,8 +45,8 @@ func (l *line) note(stage string) {
 	l.passed = append(l.passed, stage)
 }
 
-func (l *line) Approve(ctx context.Context, _ *skill.Skill, _ *skill.Call) (skill.Verdict, error) {
-	return l.verdict, l.pass(ctx, "approval")
+func (l *line) Approve(ctx context.Context, s *skill.Skill, call *skill.Call) (skill.Verdict, string, error) {
+	return l.verdict, skill.Question(s, call), l.pass(ctx, "approval")
 }
 
 func (l *line) Allow(ctx context.Context, _ string) (func(context.Context, limit.Outcome), error) {

@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"agentmesh/mesh"
+	"agentmesh/mesh/text"
 )
 
 // maxAsked bounds what the user is shown of one argument, in bytes.
@@ -23,7 +24,7 @@ func Question(s *Skill, call *Call) string {
 	if s.Confirm != "" {
 		b.WriteString(s.Confirm)
 	} else {
-		fmt.Fprintf(&b, "May I run %s? %s", s.Name, s.Description)
+		b.WriteString(text.MayRun(s.Name, s.Description))
 	}
 	place := make(map[string]int, len(s.Parameters)) // from the end, so that undeclared ones come last
 	for i := range s.Parameters {
@@ -33,20 +34,20 @@ func Question(s *Skill, call *Call) string {
 		return cmp.Or(place[c]-place[a], strings.Compare(a, c))
 	})
 	for _, name := range names {
-		fmt.Fprintf(&b, "\n- %s: %s", oneLine(name), oneLine(text(call.Args[name])))
+		fmt.Fprintf(&b, "\n- %s: %s", oneLine(name), oneLine(asText(call.Args[name])))
 	}
 	return b.String()
 }
 
-// text writes an argument as people read it.
-func text(v any) string {
+// asText writes an argument as people read it.
+func asText(v any) string {
 	switch v := v.(type) {
 	case string:
 		return v
 	case []any:
 		items := make([]string, len(v))
 		for i := range v {
-			items[i] = text(v[i])
+			items[i] = asText(v[i])
 		}
 		return strings.Join(items, ", ")
 	}

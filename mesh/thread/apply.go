@@ -55,7 +55,7 @@ func (s *State) applyTo(x *Execution, e *mesh.Event) {
 			x.move(e, b.State, b.Reason)
 			x.Message = b.Message
 			if x.Kind == mesh.KindTurn && mesh.Interrupted(b.State) {
-				s.show(x, e.Seq, messageText(b.Message))
+				s.show(x, e.Seq, b)
 			}
 		}
 		if b.Reason == mesh.ReasonDelivered {

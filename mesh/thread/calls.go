@@ -134,16 +134,18 @@ func (s *State) asked(x *Execution, e *mesh.Event, b mesh.ApprovalAsked) {
 	}
 }
 
-// show notes which calls the turn asks its user about with the message. An agent
-// between the one that asks and the user may ask something else instead.
-func (s *State) show(turn *Execution, at mesh.Seq, text string) {
+// show notes which calls the turn asks its user about. An agent between the one
+// that asks and the user may ask something else instead.
+func (s *State) show(turn *Execution, at mesh.Seq, m mesh.TaskMoved) {
+	text := messageText(m.Message)
 	for _, x := range s.order {
 		if len(x.Approvals) == 0 || s.TurnOf(x.ID) != turn {
 			continue
 		}
 		for i := range x.Approvals {
-			if mesh.Shows(text, x.Approvals[i].Text) {
-				x.Approvals[i].Shown = at
+			a := &x.Approvals[i]
+			if mesh.Shown(text, m.Metadata, mesh.Question{Execution: x.ID, Call: a.Call, Text: a.Text}) {
+				a.Shown = at
 			}
 		}
 	}

@@ -18,6 +18,7 @@ type Reply struct {
 type Result struct {
 	Text     string
 	Failed   bool
+	Cause    mesh.Cause // why there is no other result, of tools
 	Skill    bool
 	Metadata string // what the skill says for programs, a JSON object, or ""
 }
@@ -38,7 +39,7 @@ func (rs *replies) apply(e *mesh.Event) *Reply {
 	case mesh.SkillReturned:
 		rs.settle(b.Call, Result{Text: b.Content, Failed: b.Failed, Skill: true, Metadata: b.Metadata})
 	case mesh.ToolReturned:
-		rs.settle(b.Call, Result{Text: b.Content, Failed: b.Failed})
+		rs.settle(b.Call, Result{Text: b.Content, Failed: b.Failed, Cause: b.Cause})
 	}
 	return nil
 }

@@ -43,6 +43,7 @@ type Line struct {
 	Turn      mesh.ExecutionID // in which it was said
 	Execution mesh.ExecutionID // whose words they are; "" for the user's and the turn's own
 	Reply     *Reply           // nil for what was said
+	Asks      string           // why the turn waits for its user with these words, or ""
 
 	said  Utterance
 	texts []*artifactText // follow said.Text
@@ -160,6 +161,9 @@ func (t *Transcript) moved(e *mesh.Event, p *Party, b mesh.TaskMoved) *Line {
 		return nil
 	}
 	l := t.say(e, p, Utterance{Role: RoleAgent, Agent: p.stream.agent, Text: text})
+	if p.Waits {
+		l.Asks = mesh.ReasonOf(b.Reason, b.Metadata)
+	}
 	if replies(t.Party(p.stream.has).Replies).waits() { // its model knows by the calls what the user was asked
 		l.Execution = p.stream.has
 	}

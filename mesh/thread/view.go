@@ -8,6 +8,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"agentmesh/mesh"
+	catalogue "agentmesh/mesh/text"
 )
 
 // A View turns the events of a thread into what the user of one task is told:
@@ -164,7 +165,7 @@ func (v *View) handoff(e *mesh.Event, b mesh.HandoffStarted) *a2apb.StreamRespon
 	if name == "" {
 		name = b.To
 	}
-	return v.status(e, a2apb.TaskState_TASK_STATE_WORKING, v.say(e, "Connecting you with "+name+"..."), nil,
+	return v.status(e, a2apb.TaskState_TASK_STATE_WORKING, v.say(e, catalogue.Connecting(name)), nil,
 		"agent", b.From, "handoff", map[string]any{
 			"type": "handoff", "thread_id": v.ctx, "seq": float64(e.Seq),
 			"source_agent_id": b.From, "target_agent_id": b.To, "target_agent_name": name,
@@ -175,7 +176,7 @@ func (v *View) handoff(e *mesh.Event, b mesh.HandoffStarted) *a2apb.StreamRespon
 }
 
 func (v *View) handoffReturn(e *mesh.Event, b mesh.HandoffEnded, from string) *a2apb.StreamResponse {
-	return v.status(e, a2apb.TaskState_TASK_STATE_WORKING, v.say(e, "Returning you to the main assistant."), nil,
+	return v.status(e, a2apb.TaskState_TASK_STATE_WORKING, v.say(e, catalogue.Returning()), nil,
 		"agent", from, "handoff_return", map[string]any{
 			"type": "handoff_return", "thread_id": v.ctx, "seq": float64(b.Started),
 			"source_agent_id": from, "outcome": string(b.Outcome), "summary": b.Summary, "by": b.By,

@@ -3,12 +3,11 @@ package turn
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
-	"strings"
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/call"
+	"agentmesh/mesh/text"
 	"agentmesh/mesh/thread"
 	"agentmesh/mesh/thread/cache"
 )
@@ -34,7 +33,7 @@ func countCalls(s *thread.State, turn mesh.ExecutionID) (n callCount) {
 // readCalls are the calls of a turn, each in short.
 type readCalls struct {
 	callCount
-	done, failed, unknown []string
+	text.CallOutcomes
 }
 
 // unreadCalls is the error of a decision that depends on calls of which the log has
@@ -88,11 +87,11 @@ func (d *driver) readCalls(ctx context.Context, u unreadCalls) (readCalls, error
 		}
 		switch c.Status {
 		case thread.CallCompleted:
-			read.done = append(read.done, mesh.CallSummary(c.Skill, c.Args))
+			read.Done = append(read.Done, mesh.CallSummary(c.Skill, c.Args))
 		case thread.CallFailed:
-			read.failed = append(read.failed, mesh.CallSummary(c.Skill, c.Args))
+			read.Failed = append(read.Failed, mesh.CallSummary(c.Skill, c.Args))
 		default:
-			read.unknown = append(read.unknown, mesh.CallSummary(c.Skill, c.Args))
+			read.Unknown = append(read.Unknown, mesh.CallSummary(c.Skill, c.Args))
 		}
 	}
 	return read, nil
@@ -112,35 +111,5 @@ func (c calls) cutOff(s *thread.State, turn mesh.ExecutionID, what string) (mesh
 	if read.callCount != n {
 		return mesh.TaskMoved{}, unreadCalls{turn: turn, opened: s.Turn(turn).Opened, tail: s.Seq, callCount: n}
 	}
-	return call.Failure(mesh.ReasonInterrupted, read.text(what)), nil
-}
-
-// text tells the user what happened, what became of the calls, and what to do.
-func (r readCalls) text(what string) string {
-	if len(r.done)+len(r.failed)+len(r.unknown) == 0 {
-		return what + "; send the message again."
-	}
-	text, remedy := what+".", "Ask only for what is missing"
-	if len(r.done) > 0 {
-		text += " Done before that: " + listed(r.done) + "."
-	}
-	if len(r.failed) > 0 {
-		text += " Failed before that: " + listed(r.failed) + "."
-	}
-	if len(r.unknown) > 0 {
-		text += " It is not known whether this had its effect: " + listed(r.unknown) + "."
-		remedy = "Find that out, and then ask only for what is missing"
-	}
-	return text + " " + remedy + ": the same message again could have its effects twice."
-}
-
-// maxNamed bounds the calls that a list names.
-const maxNamed = 8
-
-func listed(calls []string) string {
-	text := strings.Join(calls[:min(len(calls), maxNamed)], "; ")
-	if more := len(calls) - maxNamed; more > 0 {
-		text += fmt.Sprintf("; and %d more", more)
-	}
-	return text
+	return call.Failure(mesh.ReasonInterrupted, text.Interrupted(what, read.CallOutcomes)), nil
 }

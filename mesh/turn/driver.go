@@ -2,7 +2,6 @@ package turn
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"sync"
 
@@ -11,6 +10,7 @@ import (
 	"agentmesh/mesh"
 	"agentmesh/mesh/call"
 	"agentmesh/mesh/lease"
+	"agentmesh/mesh/text"
 	"agentmesh/mesh/thread"
 	"agentmesh/mesh/thread/cache"
 )
@@ -83,7 +83,7 @@ func (d *driver) hold(ctx context.Context, l lease.Lease) error {
 		}
 	}()
 	defer d.drained()
-	if _, err := d.interrupt(ctx, wasRestarted, begun); err != nil {
+	if _, err := d.interrupt(ctx, text.MeshRestarted(), begun); err != nil {
 		return err
 	}
 	for {
@@ -106,7 +106,7 @@ func (d *driver) hold(ctx context.Context, l lease.Lease) error {
 func (d *driver) park(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), d.CancelGrace)
 	defer cancel()
-	_, err := d.interrupt(ctx, wasStopped, begun)
+	_, err := d.interrupt(ctx, text.MeshStopped(), begun)
 	return err
 }
 
@@ -166,11 +166,8 @@ func (d *driver) drive(ctx context.Context, turn mesh.ExecutionID) error {
 const maxHops = 9
 
 const (
-	reasonHops   = "TOO_MANY_HANDOFFS"
-	reasonLong   = "MESSAGE_TOO_LONG"
-	wasStopped   = "The mesh was stopped while this was running"
-	wasRestarted = "The mesh was restarted while this was running"
-	stoppedWords = wasStopped + "; send the message again."
+	reasonHops = "TOO_MANY_HANDOFFS"
+	reasonLong = "MESSAGE_TOO_LONG"
 )
 
 // begin returns the turn's first leg from here on: that of the agent that
@@ -217,7 +214,7 @@ func (d *driver) follow(ctx context.Context, turn mesh.ExecutionID, l *leg, out 
 		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), d.CancelGrace)
 		defer cancel()
 		if out.kind != legOver || failedIn(out.last.State) {
-			out = outcome{kind: legOver, last: call.Failure(mesh.ReasonInterrupted, stoppedWords), unsaved: out.unsaved}
+			out = outcome{kind: legOver, last: call.Failure(mesh.ReasonInterrupted, text.SendAgain(text.MeshStopped())), unsaved: out.unsaved}
 			stopped = true
 		}
 	}
@@ -235,7 +232,7 @@ func (d *driver) follow(ctx context.Context, turn mesh.ExecutionID, l *leg, out 
 		}
 		var words mesh.TaskMoved
 		if next, words = d.nextLeg(s, t, l, out); stopped && next == nil {
-			if words, err = called.cutOff(s, turn, wasStopped); err != nil {
+			if words, err = called.cutOff(s, turn, text.MeshStopped()); err != nil {
 				return err
 			}
 		}
@@ -319,12 +316,12 @@ func (d *driver) nextLeg(s *thread.State, t *thread.Execution, l *leg, out outco
 	next := &leg{turn: t.ID, user: t.User, hops: l.hops}
 	switch {
 	case t.Canceled:
-		return nil, mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_CANCELED, Message: call.Say("Canceled.")}
+		return nil, mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_CANCELED, Message: call.Say(text.Canceled())}
 	case out.kind == legOver && (out.last.Reason == mesh.ReasonInterrupted || l.from == 0):
 		// A leg that could not even be logged will not be when it is tried again.
 		return nil, out.last
 	case h != nil && (h.Seq > l.from || h.Ended > l.from) && l.hops >= maxHops:
-		return nil, call.Failure(reasonHops, "The agents kept handing over to each other; the task was stopped.")
+		return nil, call.Failure(reasonHops, text.TooManyHandoffs())
 	case h != nil && h.Turn == t.ID && h.Seq > l.from && h.Active():
 		next.hops++
 		next.start(d.key.ID, h.To, mesh.KindHandoff, len(t.Legs))
@@ -349,7 +346,7 @@ func (d *driver) nextLeg(s *thread.State, t *thread.Execution, l *leg, out outco
 		next.start(d.key.ID, s.ActiveAgent(d.home(t.Agent)), legKind(s), len(t.Legs))
 		return next, mesh.TaskMoved{}
 	case out.kind == legLost:
-		return nil, call.Failure(mesh.ReasonIllegal, "The conversation changed hands in a way that cannot be followed; send the message again.")
+		return nil, call.Failure(mesh.ReasonIllegal, text.LostTrack())
 	}
 	return nil, mesh.TaskMoved{State: out.last.State, Message: out.last.Message, Reason: out.last.Reason, Metadata: out.last.Metadata}
 }
@@ -369,8 +366,8 @@ func failedIn(s mesh.TaskState) bool {
 func reasonWords(agent string, m mesh.TaskMoved) string {
 	for _, p := range m.Message.GetParts() {
 		if t := p.GetText(); t != "" {
-			return fmt.Sprintf("%s could not go on: %s", agent, t)
+			return text.CouldNotGoOn(agent, t)
 		}
 	}
-	return agent + " could not go on."
+	return text.CouldNotGoOn(agent, "")
 }

@@ -2,7 +2,6 @@ package turn
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strconv"
 	"time"
@@ -14,6 +13,7 @@ import (
 	"agentmesh/mesh"
 	"agentmesh/mesh/call"
 	"agentmesh/mesh/registry"
+	"agentmesh/mesh/text"
 	"agentmesh/mesh/thread"
 )
 
@@ -108,7 +108,7 @@ func (d *driver) address(ctx context.Context, l *leg, pending []mesh.Seq) error 
 	}
 	if l.returned != nil { // what the user said meanwhile comes after it
 		h := l.returned
-		l.message = call.Say(fmt.Sprintf("Control returns from %s (%s). %s", h.To, h.Outcome, h.Result))
+		l.message = call.Say(text.Returned(h.To, string(h.Outcome), h.Result))
 		l.message.Role = a2apb.Role_ROLE_USER
 		l.exec.Text = mesh.Clip(textOf(l.message), maxText)
 		l.tell(d.key, "handoff_return", handoffData(d.key, l.user, h, nil))

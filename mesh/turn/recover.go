@@ -6,6 +6,7 @@ import (
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 
 	"agentmesh/mesh"
+	"agentmesh/mesh/text"
 	"agentmesh/mesh/thread"
 	"agentmesh/mesh/thread/cache"
 )
@@ -49,7 +50,7 @@ func (r *Runner) takeOver(ctx context.Context, key mesh.ThreadKey, which func(*t
 	if err != nil {
 		return 0, err
 	}
-	n, err := (&driver{Config: r.Config, runner: r, key: key}).interrupt(ctx, wasRestarted, which)
+	n, err := (&driver{Config: r.Config, runner: r, key: key}).interrupt(ctx, text.MeshRestarted(), which)
 	if failed := r.Leases.Release(context.WithoutCancel(ctx), l); err == nil {
 		err = failed
 	}

@@ -2,7 +2,6 @@ package turn
 
 import (
 	"context"
-	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -13,6 +12,7 @@ import (
 	"agentmesh/mesh"
 	"agentmesh/mesh/call"
 	"agentmesh/mesh/registry"
+	"agentmesh/mesh/text"
 	"agentmesh/mesh/thread"
 	"agentmesh/mesh/thread/cache"
 	"agentmesh/mesh/threadlog"
@@ -37,8 +37,7 @@ const (
 // runLeg logs the leg, opens the agent's stream and logs what comes back.
 func (d *driver) runLeg(ctx context.Context, l *leg, w *watch) outcome {
 	if n := proto.Size(l.message); n > maxLeg {
-		return outcome{last: call.Failure(reasonLong, fmt.Sprintf("Your messages have %d bytes together, and an agent can be given %d at once; "+
-			"send less, or a part with a url.", n, maxLeg))}
+		return outcome{last: call.Failure(reasonLong, text.MessagesTooLong(n, maxLeg))}
 	}
 	entry, client, unreachable := d.find(d.key.Tenant, l.exec.Agent)
 	if !l.resumed && unreachable == nil { // the operator chose main, and the mesh's own agents
@@ -52,7 +51,7 @@ func (d *driver) runLeg(ctx context.Context, l *leg, w *watch) outcome {
 		return outcome{last: mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_CANCELED}}
 	}
 	if unreachable != nil {
-		words := l.exec.Agent + " is not available right now; try again later."
+		words := text.AgentNotAvailable(l.exec.Agent)
 		if detail := mesh.DetailOf(unreachable); detail != "" {
 			words = detail
 		}
@@ -70,7 +69,7 @@ func (d *driver) runLeg(ctx context.Context, l *leg, w *watch) outcome {
 }
 
 func unlogged() mesh.TaskMoved {
-	return call.Failure(call.ReasonLog, "The conversation could not be written to; try again.")
+	return call.Failure(call.ReasonLog, text.NotLogged())
 }
 
 // announce logs the leg before it starts, unless the user wants the turn to
@@ -166,7 +165,7 @@ func (r *relay) run(ctx context.Context, w *watch) outcome {
 			return r.over(ctx, mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_CANCELED}, nil)
 		case <-ctx.Done():
 			r.stop(ctx)
-			return r.over(ctx, call.Failure(mesh.ReasonInterrupted, stoppedWords), nil)
+			return r.over(ctx, call.Failure(mesh.ReasonInterrupted, text.SendAgain(text.MeshStopped())), nil)
 		}
 	}
 }
@@ -175,11 +174,11 @@ func (r *relay) run(ctx context.Context, w *watch) outcome {
 func (r *relay) silent() mesh.TaskMoved {
 	switch {
 	case mesh.IsCode(context.Cause(r.stream), mesh.Timeout):
-		return call.Failure(mesh.ReasonTimeout, "The agent took too long and was stopped.")
+		return call.Failure(mesh.ReasonTimeout, text.AgentTookTooLong())
 	case r.stream.Err() == nil && r.waits != nil: // it will go on when the user says so
 		return *r.waits
 	}
-	return call.Failure(mesh.ReasonInterrupted, "The task was cut off.")
+	return call.Failure(mesh.ReasonInterrupted, text.CutOff())
 }
 
 // over ends the call. An agent that took too long may not have noticed.

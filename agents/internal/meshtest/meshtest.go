@@ -194,6 +194,7 @@ func (m *Mesh) SayAs(who mesh.Principal, thread, text string) Said {
 		if err != nil {
 			m.t.Fatalf("the stream broke after %q: %v", s.Text, err)
 		}
+		checkExtension(m.t, a2a.MetadataOf(r))
 		s.add(r)
 	}
 }
@@ -240,6 +241,7 @@ func (m *Mesh) Events(thread string) []*mesh.Event {
 			if err != nil {
 				m.t.Fatal(err)
 			}
+			checkEvent(m.t, e)
 			out = append(out, e)
 		}
 		if !res.GetMore() {

@@ -1188,7 +1188,9 @@ type LimitTripped struct {
 	// How much was used.
 	Used int64 `protobuf:"varint,3,opt,name=used,proto3" json:"used,omitempty"`
 	// How much is allowed.
-	Most          int64 `protobuf:"varint,4,opt,name=most,proto3" json:"most,omitempty"`
+	Most int64 `protobuf:"varint,4,opt,name=most,proto3" json:"most,omitempty"`
+	// When there is room again; unset where time alone makes none.
+	Free          *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=free,proto3" json:"free,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1249,6 +1251,13 @@ func (x *LimitTripped) GetMost() int64 {
 		return x.Most
 	}
 	return 0
+}
+
+func (x *LimitTripped) GetFree() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Free
+	}
+	return nil
 }
 
 // ThreadClaimed says that a node drives the thread from here on.
@@ -1828,7 +1837,9 @@ type ToolReturned struct {
 	// Whether it failed.
 	Failed bool `protobuf:"varint,3,opt,name=failed,proto3" json:"failed,omitempty"`
 	// What the model is told.
-	Content       string `protobuf:"bytes,4,opt,name=content,proto3" json:"content,omitempty"`
+	Content string `protobuf:"bytes,4,opt,name=content,proto3" json:"content,omitempty"`
+	// Why it came to nothing, for programs, as "limit" or "refused"; or empty.
+	Cause         string `protobuf:"bytes,5,opt,name=cause,proto3" json:"cause,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1887,6 +1898,13 @@ func (x *ToolReturned) GetFailed() bool {
 func (x *ToolReturned) GetContent() string {
 	if x != nil {
 		return x.Content
+	}
+	return ""
+}
+
+func (x *ToolReturned) GetCause() string {
+	if x != nil {
+		return x.Cause
 	}
 	return ""
 }
@@ -2129,12 +2147,13 @@ const file_mesh_v1_event_proto_rawDesc = "" +
 	"\x04data\x18\x02 \x01(\fR\x04data\"9\n" +
 	"\x0fCancelRequested\x12\x0e\n" +
 	"\x02by\x18\x01 \x01(\tR\x02by\x12\x16\n" +
-	"\x06reason\x18\x02 \x01(\tR\x06reason\"d\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\"\x94\x01\n" +
 	"\fLimitTripped\x12\x14\n" +
 	"\x05limit\x18\x01 \x01(\tR\x05limit\x12\x16\n" +
 	"\x06detail\x18\x02 \x01(\tR\x06detail\x12\x12\n" +
 	"\x04used\x18\x03 \x01(\x03R\x04used\x12\x12\n" +
-	"\x04most\x18\x04 \x01(\x03R\x04most\"9\n" +
+	"\x04most\x18\x04 \x01(\x03R\x04most\x12.\n" +
+	"\x04free\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x04free\"9\n" +
 	"\rThreadClaimed\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x03R\x05epoch\x12\x12\n" +
 	"\x04node\x18\x02 \x01(\tR\x04node\">\n" +
@@ -2179,12 +2198,13 @@ const file_mesh_v1_event_proto_rawDesc = "" +
 	"depends_on\x18\t \x03(\tR\tdependsOn\x12$\n" +
 	"\x0emax_tool_calls\x18\n" +
 	" \x01(\x05R\fmaxToolCalls\x126\n" +
-	"\bdeadline\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\bdeadline\"h\n" +
+	"\bdeadline\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\bdeadline\"~\n" +
 	"\fToolReturned\x12\x12\n" +
 	"\x04call\x18\x01 \x01(\tR\x04call\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x16\n" +
 	"\x06failed\x18\x03 \x01(\bR\x06failed\x12\x18\n" +
-	"\acontent\x18\x04 \x01(\tR\acontent\"{\n" +
+	"\acontent\x18\x04 \x01(\tR\acontent\x12\x14\n" +
+	"\x05cause\x18\x05 \x01(\tR\x05cause\"{\n" +
 	"\rApprovalAsked\x12\x12\n" +
 	"\x04call\x18\x01 \x01(\tR\x04call\x12\x14\n" +
 	"\x05skill\x18\x02 \x01(\tR\x05skill\x12\x12\n" +
@@ -2266,18 +2286,19 @@ var file_mesh_v1_event_proto_depIdxs = []int32{
 	6,  // 23: mesh.v1.ModelReplied.tools:type_name -> mesh.v1.ToolUse
 	7,  // 24: mesh.v1.ModelReplied.usage:type_name -> mesh.v1.Usage
 	27, // 25: mesh.v1.DispatchSettled.state:type_name -> lf.a2a.v1.TaskState
-	18, // 26: mesh.v1.TaskOpened.execution:type_name -> mesh.v1.Execution
-	27, // 27: mesh.v1.TaskMoved.state:type_name -> lf.a2a.v1.TaskState
-	23, // 28: mesh.v1.TaskMoved.message:type_name -> lf.a2a.v1.Message
-	25, // 29: mesh.v1.TaskMoved.metadata:type_name -> google.protobuf.Struct
-	18, // 30: mesh.v1.DispatchIssued.child:type_name -> mesh.v1.Execution
-	23, // 31: mesh.v1.DispatchIssued.message:type_name -> lf.a2a.v1.Message
-	22, // 32: mesh.v1.Execution.deadline:type_name -> google.protobuf.Timestamp
-	33, // [33:33] is the sub-list for method output_type
-	33, // [33:33] is the sub-list for method input_type
-	33, // [33:33] is the sub-list for extension type_name
-	33, // [33:33] is the sub-list for extension extendee
-	0,  // [0:33] is the sub-list for field type_name
+	22, // 26: mesh.v1.LimitTripped.free:type_name -> google.protobuf.Timestamp
+	18, // 27: mesh.v1.TaskOpened.execution:type_name -> mesh.v1.Execution
+	27, // 28: mesh.v1.TaskMoved.state:type_name -> lf.a2a.v1.TaskState
+	23, // 29: mesh.v1.TaskMoved.message:type_name -> lf.a2a.v1.Message
+	25, // 30: mesh.v1.TaskMoved.metadata:type_name -> google.protobuf.Struct
+	18, // 31: mesh.v1.DispatchIssued.child:type_name -> mesh.v1.Execution
+	23, // 32: mesh.v1.DispatchIssued.message:type_name -> lf.a2a.v1.Message
+	22, // 33: mesh.v1.Execution.deadline:type_name -> google.protobuf.Timestamp
+	34, // [34:34] is the sub-list for method output_type
+	34, // [34:34] is the sub-list for method input_type
+	34, // [34:34] is the sub-list for extension type_name
+	34, // [34:34] is the sub-list for extension extendee
+	0,  // [0:34] is the sub-list for field type_name
 }
 
 func init() { file_mesh_v1_event_proto_init() }

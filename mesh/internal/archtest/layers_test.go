@@ -16,10 +16,11 @@ type layer struct {
 // imports nothing of ours but itself.
 var layers = map[string]layer{
 	// The nouns.
-	"mesh": {1, nil},
+	"mesh":      {1, []string{"mesh/text"}},
+	"mesh/text": {1, nil},
 
 	// One concern each, over the nouns.
-	"mesh/thread":             {2, []string{"mesh"}},
+	"mesh/thread":             {2, []string{"mesh", "mesh/text"}},
 	"mesh/threadlog/eventpb":  {2, []string{"gen/mesh/v1", "mesh"}},
 	"mesh/threadlog":          {2, []string{"mesh", "mesh/threadlog/eventpb"}},
 	"mesh/threadlog/memindex": {2, []string{"mesh", "mesh/threadlog"}},
@@ -31,36 +32,36 @@ var layers = map[string]layer{
 	"mesh/state":              {2, []string{"mesh"}},
 	"mesh/security/grant":     {2, []string{"mesh", "mesh/security/keyfile"}},
 	"mesh/security/keyfile":   {2, []string{"mesh"}},
-	"mesh/limit":              {2, []string{"mesh"}},
+	"mesh/limit":              {2, []string{"mesh", "mesh/text"}},
 	"mesh/rpc":                {2, []string{"mesh"}},
 	"mesh/security/egress":    {2, []string{"mesh"}},
 	"mesh/security/auth":      {2, []string{"mesh", "mesh/security/grant", "mesh/rpc"}},
 
 	// Ports and adapters.
-	"mesh/llm":           {3, []string{"mesh"}},
+	"mesh/llm":           {3, []string{"mesh", "mesh/text"}},
 	"mesh/llm/openai":    {3, []string{"mesh", "mesh/llm"}},
 	"mesh/llm/offline":   {3, []string{"mesh", "mesh/llm"}},
 	"mesh/llm/tokens":    {3, []string{"mesh/llm"}},
 	"mesh/llm/window":    {3, []string{"mesh", "mesh/llm"}},
 	"mesh/llm/price":     {3, []string{"mesh"}},
 	"mesh/llm/fallback":  {3, []string{"mesh", "mesh/llm"}},
-	"mesh/skill":         {3, []string{"mesh", "mesh/limit"}},
+	"mesh/skill":         {3, []string{"mesh", "mesh/limit", "mesh/text"}},
 	"mesh/skill/command": {3, []string{"mesh", "mesh/skill"}},
 	"mesh/skill/notify":  {3, []string{"mesh", "mesh/skill"}},
 	"mesh/skill/mcp":     {3, []string{"mesh", "mesh/skill", "mesh/skill/command"}},
 	"mesh/store/mem":     {3, []string{"mesh", "mesh/lease", "mesh/registry", "mesh/state", "mesh/threadlog", "mesh/threadlog/memindex"}},
 	"mesh/store/bolt":    {3, []string{"mesh", "mesh/lease", "mesh/registry", "mesh/state", "mesh/threadlog", "mesh/threadlog/memindex"}},
 	"mesh/a2a":           {3, []string{"mesh", "mesh/rpc"}},
-	"mesh/call":          {3, []string{"mesh", "mesh/rpc"}},
+	"mesh/call":          {3, []string{"mesh", "mesh/rpc", "mesh/text"}},
 
 	// What the mesh does. The agent's side sees the mesh as generated clients
 	// (gen/mesh/v1) and never as its log, store or registry; what the events mean
 	// that it reads so, mesh/thread says.
-	"mesh/agent":    {4, []string{"gen/mesh/v1", "mesh", "mesh/a2a", "mesh/security/auth", "mesh/security/grant", "mesh/limit", "mesh/llm", "mesh/rpc", "mesh/skill", "mesh/skill/command", "mesh/thread", "mesh/threadlog/eventpb"}},
-	"mesh/dispatch": {4, []string{"gen/mesh/v1", "mesh", "mesh/a2a", "mesh/agent", "mesh/limit", "mesh/llm", "mesh/call", "mesh/thread"}},
-	"mesh/handoff":  {4, []string{"mesh", "mesh/registry", "mesh/thread", "mesh/threadlog", "mesh/thread/cache"}},
-	"mesh/turn":     {4, []string{"mesh", "mesh/call", "mesh/lease", "mesh/registry", "mesh/security/grant", "mesh/thread", "mesh/thread/cache", "mesh/threadlog"}},
-	"mesh/edge":     {4, []string{"mesh", "mesh/a2a", "mesh/call", "mesh/registry", "mesh/thread", "mesh/thread/cache", "mesh/thread/tasks", "mesh/threadlog"}},
+	"mesh/agent":    {4, []string{"gen/mesh/v1", "mesh", "mesh/a2a", "mesh/security/auth", "mesh/security/grant", "mesh/limit", "mesh/llm", "mesh/rpc", "mesh/skill", "mesh/skill/command", "mesh/text", "mesh/thread", "mesh/threadlog/eventpb"}},
+	"mesh/dispatch": {4, []string{"gen/mesh/v1", "mesh", "mesh/a2a", "mesh/agent", "mesh/limit", "mesh/llm", "mesh/call", "mesh/text", "mesh/thread"}},
+	"mesh/handoff":  {4, []string{"mesh", "mesh/text", "mesh/registry", "mesh/thread", "mesh/threadlog", "mesh/thread/cache"}},
+	"mesh/turn":     {4, []string{"mesh", "mesh/text", "mesh/call", "mesh/lease", "mesh/registry", "mesh/security/grant", "mesh/thread", "mesh/thread/cache", "mesh/threadlog"}},
+	"mesh/edge":     {4, []string{"mesh", "mesh/text", "mesh/a2a", "mesh/call", "mesh/registry", "mesh/thread", "mesh/thread/cache", "mesh/thread/tasks", "mesh/threadlog"}},
 	"mesh/runs":     {4, []string{"gen/mesh/v1", "mesh", "mesh/a2a", "mesh/agent", "mesh/skill", "mesh/state", "mesh/thread"}},
 	"mesh/push":     {4, []string{"mesh", "mesh/a2a", "mesh/security/egress", "mesh/state", "mesh/thread", "mesh/threadlog", "mesh/thread/cache"}},
 
@@ -121,8 +122,9 @@ var kits = map[string]layer{
 	"mesh/store/shared":         {3, []string{"mesh", "mesh/threadlog"}},
 	"mesh/lease/leasetest":      {3, []string{"mesh", "mesh/lease"}},
 	"mesh/state/statetest":      {3, []string{"mesh", "mesh/state"}},
+	"mesh/text/texttest":        {2, []string{"mesh/text"}},
 	"mesh/skill/skilltest":      {3, []string{"mesh", "mesh/skill"}},
-	"agents/internal/meshtest":  {7, []string{"agentcards", "gen/mesh/v1", "mesh", "mesh/...", "skills", "skills/..."}},
+	"agents/internal/meshtest":  {7, []string{"agentcards", "docs", "gen/mesh/v1", "mesh", "mesh/...", "skills", "skills/..."}},
 	"mesh/llm/scripted":         {3, []string{"mesh", "mesh/llm"}},
 	"skills/internal/testbench": {7, []string{"mesh", "mesh/skill"}},
 }
@@ -179,7 +181,7 @@ var fences = map[string]fence{
 	"github.com/a2aproject/a2a-go/a2asrv":    {},
 	// For tests and for the suites that tests run.
 	"github.com/google/go-cmp": {tests: true, homes: []string{
-		"mesh/threadlog/logtest", "mesh/lease/leasetest", "mesh/state/statetest", "mesh/skill/skilltest",
+		"mesh/threadlog/logtest", "mesh/lease/leasetest", "mesh/state/statetest", "mesh/skill/skilltest", "mesh/text/texttest",
 	}},
 	"github.com/rogpeppe/go-internal": {tests: true},
 	"go.uber.org/goleak":              {tests: true},

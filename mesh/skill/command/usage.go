@@ -35,13 +35,29 @@ func flagLine(p *skill.Parameter) string {
 	if len(p.Enum) > 0 {
 		words = append(words, "One of: "+oneLine(strings.Join(p.Enum, ", ")))
 	}
-	head := "--" + p.Name
 	if p.Type == "flag" {
 		words = append(words, "(boolean flag)")
-	} else {
-		head += " <" + p.Type + ">"
 	}
-	return strings.TrimRight(head+"  "+strings.TrimSpace(strings.Join(words, " ")), " ")
+	return strings.TrimRight(flagHead(p)+"  "+strings.TrimSpace(strings.Join(words, " ")), " ")
+}
+
+func flagHead(p *skill.Parameter) string {
+	if p.Type == "flag" {
+		return "--" + p.Name
+	}
+	return "--" + p.Name + " <" + p.Type + ">"
+}
+
+// Required returns the flags that a call of the skill must have, as "--to <string>".
+func Required(s *skill.Skill) []string {
+	var out []string
+	parameters, _ := declared(s)
+	for i := range parameters {
+		if p := &parameters[i]; p.Required {
+			out = append(out, flagHead(p))
+		}
+	}
+	return out
 }
 
 // oneLine keeps what others wrote, as the descriptions of another server's

@@ -138,3 +138,13 @@ func TestSummary_costsATenthOfTools(t *testing.T) {
 		t.Errorf("the summary is\n%s", summary)
 	}
 }
+
+// finding C8: what must be given is told by the parameters, and not by their words.
+func TestRequired_isWhatMustBeGiven(t *testing.T) {
+	s := &skill.Skill{Name: "a.b", Handler: "h", Parameters: []skill.Parameter{
+		{Name: "to", Type: "string", Required: true}, {Name: "note", Type: "string", Description: "Not (required)"}, {Name: "now", Type: "flag", Required: true},
+	}}
+	if got := strings.Join(command.Required(s), " "); got != "--to <string> --now" {
+		t.Errorf("required: %q", got)
+	}
+}

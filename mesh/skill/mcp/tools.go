@@ -152,19 +152,17 @@ func words(title string) []string {
 // page writes the man page of the tool. What the server says beyond one line is
 // quoted.
 func (r *remote) page(s *skill.Skill, t *sdk.Tool, title string) string {
-	var flags, usage []string
-	for _, l := range strings.Split(command.Usage(s), "\n")[2:] {
-		flags = append(flags, l)
-		if head, rest, _ := strings.Cut(strings.TrimSpace(l), "  "); strings.Contains(rest, "(required)") {
-			usage = append(usage, " "+head)
-		}
+	flags := strings.Split(command.Usage(s), "\n")[2:]
+	usage := ""
+	for _, flag := range command.Required(s) {
+		usage += " " + flag
 	}
-	if flags == nil {
+	if len(flags) == 0 {
 		flags = []string{"None."}
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "# %s\n\n%s\n\n## Usage\n\n    %s%s\n\n## Flags\n\n%s\n\n## Behavior\n\n",
-		title, s.Description, s.Name, strings.Join(usage, ""), strings.Join(flags, "\n"))
+		title, s.Description, s.Name, usage, strings.Join(flags, "\n"))
 	fmt.Fprintf(&b, "Calls the tool `%s` of the MCP server `%s`, which does the work and answers.", strings.ReplaceAll(line(t.Name, maxTitle), "`", "'"), r.name)
 	switch {
 	case s.RequiresApproval:
@@ -175,6 +173,6 @@ func (r *remote) page(s *skill.Skill, t *sdk.Tool, title string) string {
 	if manual := strings.TrimSpace(t.Description); line(manual, maxDescription) != manual {
 		b.WriteString("\n\n## What the server says\n\n" + command.Quote(clean(mesh.Clip(manual, maxManual))))
 	}
-	fmt.Fprintf(&b, "\n\n## Examples\n\n    %s%s", s.Name, strings.Join(usage, ""))
+	fmt.Fprintf(&b, "\n\n## Examples\n\n    %s%s", s.Name, usage)
 	return b.String()
 }

@@ -32,7 +32,7 @@ func bodyToProto(p *meshv1.Event, body mesh.Body) {
 			Duration: durationToProto(b.Duration), Metadata: b.Metadata}}
 	case mesh.ToolReturned:
 		p.Body = &meshv1.Event_ToolReturned{ToolReturned: &meshv1.ToolReturned{
-			Call: b.Call, Name: b.Name, Failed: b.Failed, Content: b.Content}}
+			Call: b.Call, Name: b.Name, Failed: b.Failed, Content: b.Content, Cause: string(b.Cause)}}
 	case mesh.ApprovalAsked:
 		p.Body = &meshv1.Event_ApprovalAsked{ApprovalAsked: &meshv1.ApprovalAsked{
 			Call: b.Call, Skill: b.Skill, Args: b.Args, Text: b.Text, Version: b.Version}}
@@ -50,8 +50,7 @@ func bodyToProto(p *meshv1.Event, body mesh.Body) {
 	case mesh.CancelRequested:
 		p.Body = &meshv1.Event_CancelRequested{CancelRequested: &meshv1.CancelRequested{By: b.By, Reason: b.Reason}}
 	case mesh.LimitTripped:
-		p.Body = &meshv1.Event_LimitTripped{LimitTripped: &meshv1.LimitTripped{
-			Limit: b.Limit, Detail: b.Detail, Used: b.Used, Most: b.Most}}
+		p.Body = &meshv1.Event_LimitTripped{LimitTripped: LimitToProto(b)}
 	case mesh.ThreadClaimed:
 		p.Body = &meshv1.Event_ThreadClaimed{ThreadClaimed: &meshv1.ThreadClaimed{
 			Epoch: int64(b.Epoch), Node: b.Node}}
@@ -94,7 +93,7 @@ func bodyFromProto(p *meshv1.Event) mesh.Body {
 			Files: v.GetFiles(), Duration: v.GetDuration().AsDuration(), Metadata: v.GetMetadata()}
 	case *meshv1.Event_ToolReturned:
 		v := b.ToolReturned
-		return mesh.ToolReturned{Call: v.GetCall(), Name: v.GetName(), Failed: v.GetFailed(), Content: v.GetContent()}
+		return mesh.ToolReturned{Call: v.GetCall(), Name: v.GetName(), Failed: v.GetFailed(), Content: v.GetContent(), Cause: mesh.Cause(v.GetCause())}
 	case *meshv1.Event_ApprovalAsked:
 		v := b.ApprovalAsked
 		return mesh.ApprovalAsked{Call: v.GetCall(), Skill: v.GetSkill(), Args: v.GetArgs(), Text: v.GetText(), Version: v.GetVersion()}
@@ -115,9 +114,14 @@ func bodyFromProto(p *meshv1.Event) mesh.Body {
 		return mesh.CancelRequested{By: b.CancelRequested.GetBy(), Reason: b.CancelRequested.GetReason()}
 	case *meshv1.Event_LimitTripped:
 		v := b.LimitTripped
-		return mesh.LimitTripped{Limit: v.GetLimit(), Detail: v.GetDetail(), Used: v.GetUsed(), Most: v.GetMost()}
+		return mesh.LimitTripped{Limit: v.GetLimit(), Detail: v.GetDetail(), Used: v.GetUsed(), Most: v.GetMost(), Free: timeFromProto(v.GetFree())}
 	}
 	return decisionFromProto(p)
+}
+
+// LimitToProto returns the sent form of a limit that stopped something.
+func LimitToProto(b mesh.LimitTripped) *meshv1.LimitTripped {
+	return &meshv1.LimitTripped{Limit: b.Limit, Detail: b.Detail, Used: b.Used, Most: b.Most, Free: timeToProto(b.Free)}
 }
 
 // decisionFromProto is the rest of bodyFromProto.

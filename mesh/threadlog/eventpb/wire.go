@@ -164,6 +164,9 @@ func checkTimes(op string, p *meshv1.Event) error {
 	if d != nil && d.CheckValid() != nil {
 		return mesh.InvalidField(op, "deadline", "must be between the years 1 and 9999")
 	}
+	if free := p.GetLimitTripped().GetFree(); free != nil && free.CheckValid() != nil {
+		return mesh.InvalidField(op, "free", "must be between the years 1 and 9999")
+	}
 	return nil
 }
 

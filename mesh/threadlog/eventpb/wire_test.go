@@ -201,6 +201,7 @@ func TestWhatHasNoFormIsRefusedAndNamed(t *testing.T) {
 		"time":                    {&mesh.Event{Time: far, Body: mesh.TaskMoved{}}, "9999"},
 		"deadline of a task":      {&mesh.Event{Body: mesh.TaskOpened{Execution: mesh.Execution{Deadline: far}}}, "9999"},
 		"deadline of a dispatch":  {&mesh.Event{Body: mesh.DispatchIssued{Child: mesh.Execution{Deadline: far}}}, "9999"},
+		"end of a limit":          {&mesh.Event{Body: mesh.LimitTripped{Free: far}}, "9999"},
 		"text":                    {&mesh.Event{Body: mesh.CancelRequested{By: "\xff"}}, "cancel_requested"},
 		"id":                      {&mesh.Event{ID: "\xff", Body: mesh.TaskMoved{}}, "UTF-8"},
 		"foreign garbage":         {&mesh.Event{Body: mesh.Foreign{Raw: []byte{0xff}}}, "broken"},

@@ -1,0 +1,136 @@
+package text
+
+import "time"
+
+// counts are what the limits count, by their names.
+var counts = map[string]string{
+	"agent.tool_calls":   "skill calls of this agent",
+	"agent.steps":        "steps of this agent",
+	"turn.skill_calls":   "skill calls for one message of the user",
+	"turn.agents":        "agents for one message of the user",
+	"thread.skill_calls": "skill calls in this conversation",
+	"user.skill_calls":   "skill calls of this user",
+}
+
+// LimitReached says that so much of the limit is used, and so much is all.
+func LimitReached(limit string, used, most int64) string {
+	if what, ok := counts[limit]; ok {
+		return Sprintf("The limit of "+what+" is reached (%d of %d)", used, most)
+	}
+	return Sprintf("The limit of %s is reached (%d of %d)", limit, used, most)
+}
+
+// LimitAdvice says what whoever met the limit should do, as the end of a sentence.
+// Free is when there is room again, or zero.
+func LimitAdvice(limit string, free time.Time) string {
+	advice := Sprintf("answer with what there is")
+	switch limit {
+	case "turn.skill_calls", "turn.agents":
+		advice = Sprintf("say what is done and what is not, and ask whether to continue")
+	case "thread.skill_calls", "user.skill_calls":
+		advice = Sprintf("say what is done and what is not")
+	}
+	if !free.IsZero() {
+		// To the second, and not before there is.
+		advice += Sprintf(", and that there is room for more at %s", free.UTC().Add(time.Second-1).Format(time.DateTime+" UTC"))
+	}
+	return advice
+}
+
+// TooManyAgents refuses a batch of agents that would make so many.
+func TooManyAgents(most, would int) string {
+	return Sprintf("at most %d agents may be dispatched for one request, and this would make %d; answer with what there is", most, would)
+}
+
+// LastReply says that a model has taken all its steps.
+func LastReply() string { return Sprintf("The model had to answer without further tools") }
+
+// AnswerNow tells a model that a limit was met, and that it calls nothing more.
+func AnswerNow(limit string) string {
+	return limit + Sprintf(". Answer now with what you have; no command is run any more.")
+}
+
+// UsedInConversation, UsedByUser, TookSteps and MadeCalls tell the user which
+// limit stopped the work.
+func UsedInConversation(most int64) string {
+	return Sprintf("This conversation has used ") + allOf(most)
+}
+
+// UsedByUser is said of the limit of all that a user does.
+func UsedByUser(most int64) string { return Sprintf("You have used ") + allOf(most) }
+
+// TookSteps is said of the limit of an agent's steps.
+func TookSteps(most int64) string {
+	return Sprintf("I have taken the %s that I may take for one message.", counted(most, "step"))
+}
+
+// MadeCalls is said of the limit of calls for one message.
+func MadeCalls(most int64) string {
+	return Sprintf("I have used the %s that I may make for one message.", counted(most, "skill call"))
+}
+
+func allOf(calls int64) string {
+	if calls == 1 {
+		return Sprintf("the 1 skill call that is allowed within a few minutes.")
+	}
+	return Sprintf("all of the %s that are allowed within a few minutes.", counted(calls, "skill call"))
+}
+
+func counted(n int64, thing string) string {
+	if n != 1 {
+		thing += "s"
+	}
+	return Sprintf("%d "+thing, n)
+}
+
+// RoomAt says when calls are allowed again; zero is in a few minutes.
+func RoomAt(free time.Time) string {
+	if free.IsZero() {
+		return Sprintf("There is room for more in a few minutes.")
+	}
+	return Sprintf("There is room for more at %s.", free.UTC().Format("15:04:05 UTC"))
+}
+
+// MayContinue asks the user whether to go on, which takes time if when says so.
+func MayContinue(when string) string {
+	if when == "" {
+		return Sprintf("Would you like me to continue?")
+	}
+	return when + Sprintf(" Would you like me to continue then? Answer \"yes\" when it is time.")
+}
+
+// WorkSoFar lists what is done and what is open when the user is asked.
+func WorkSoFar(done, open []string) string {
+	return Bullets(Sprintf("Done so far:"), done) + Bullets(Sprintf("Still open:"), open)
+}
+
+// NotBegun is a mission that waits for others.
+func NotBegun(mission string) string { return Sprintf("%s (not begun: it waits for others)", mission) }
+
+// Stopped is the end of work that the user did not want to go on.
+func Stopped(done, open []string) string {
+	return Sprintf("Stopped, as the user wishes.") + Bullets(Sprintf("Done:"), done) + Bullets(Sprintf("Not done:"), open)
+}
+
+// maxItems bounds each list that is read.
+const maxItems = 50
+
+// Bullets is a paragraph with the title and the items, or "" without items.
+func Bullets(title string, items []string) string {
+	if len(items) == 0 {
+		return ""
+	}
+	return "\n\n" + title + list(items, maxItems)
+}
+
+// list is a line for each of the first items, and one for the number of the rest.
+func list(items []string, most int) string {
+	var out string
+	for _, x := range items[:min(len(items), most)] {
+		out += "\n- " + x
+	}
+	if n := len(items) - most; n > 0 {
+		out += Sprintf("\n- and %d more", n)
+	}
+	return out
+}

@@ -1,0 +1,209 @@
+package text
+
+import "strings"
+
+// AgentStopped and AgentLate are how the runtime of an agent ends a run.
+func AgentStopped() string {
+	return Sprintf("The agent was stopped before it finished; send the message again")
+}
+
+// AgentLate is said of a run that is cut when its grant is over.
+func AgentLate() string { return Sprintf("The agent did not finish in time") }
+
+// AgentTookTooLong, AgentCanceled and AgentInterrupted are the results of agents
+// that were asked by another one and did not come to their end.
+func AgentTookTooLong() string { return Sprintf("The agent took too long and was stopped.") }
+
+// AgentCanceled is the result of an agent that was ended.
+func AgentCanceled() string { return Sprintf("The agent was stopped before it was done.") }
+
+// AgentInterrupted is the result of an agent that nobody heard the end of.
+func AgentInterrupted() string {
+	return Sprintf("The agent was interrupted; it is not known what became of its task.")
+}
+
+// AgentNotAsked is said where an agent cannot be asked, and no more is known.
+func AgentNotAsked() string { return Sprintf("The agent could not be asked.") }
+
+// AgentSkipped is the result of an agent that waited for one that failed.
+func AgentSkipped(dependency string) string {
+	return Sprintf("Skipped because dependency '%s' failed.", dependency)
+}
+
+// AgentFailed is the line of an agent that did not complete (S0-090).
+func AgentFailed(agent, result string) string { return Sprintf("Agent '%s' failed: %s", agent, result) }
+
+// ResultsLater says how to get at the result of an agent that has begun.
+func ResultsLater(tool string) string {
+	return Sprintf("The result is not known yet; get it with %s.", tool)
+}
+
+// maxOpen is how many calls a result names.
+const maxOpen = 10
+
+// EffectsUnknown lists calls of which nobody knows whether they had an effect.
+func EffectsUnknown(calls []string) string {
+	return Sprintf("\n\nIt is not known whether these skill calls had an effect. Find out before anything is done again:") + list(calls, maxOpen)
+}
+
+// A Remedy is what can be done about the rest of a result that was too long.
+type Remedy uint8
+
+// The remedies.
+const (
+	SayIfItMatters Remedy = iota
+	NameItAlone
+	AskForLess
+	DispatchForLess
+)
+
+func (r Remedy) words() string {
+	switch r {
+	case NameItAlone:
+		return Sprintf("get them with agent_ids that names this agent alone")
+	case AskForLess:
+		return Sprintf("there is no way to get them: ask the agent for less, or for one part after the other")
+	case DispatchForLess:
+		return Sprintf("there is no way to get them: dispatch an agent for less, or for one part after the other")
+	}
+	return Sprintf("there is no way to get them: if they matter, say so")
+}
+
+// BytesMissing stands for the rest of a result.
+func BytesMissing(bytes, all int, r Remedy) string {
+	return Sprintf("\n[%d of %d bytes are missing here; %s.]", bytes, all, r.words())
+}
+
+// EndMissing stands for what an agent said after there was no more room for it.
+func EndMissing(bytes int, r Remedy) string {
+	return Sprintf("\n[%d bytes that the agent said after this are missing here; %s.]", bytes, r.words())
+}
+
+// AgentUnfinished, AgentForgot, AgentUnreachable, AgentRefused, AgentSentTooMuch
+// and AgentSentNothing are how the task of an agent ends that broke the protocol.
+func AgentUnfinished() string { return Sprintf("The agent stopped without finishing its task.") }
+
+// AgentForgot is said of an agent that lost its task.
+func AgentForgot() string {
+	return Sprintf("The agent does not know the task any more; what became of it is unknown.")
+}
+
+// AgentUnreachable is said where there is no connection.
+func AgentUnreachable() string { return Sprintf("The agent could not be reached.") }
+
+// AgentRefused is said with the agent's reason, or with "".
+func AgentRefused(detail string) string {
+	if detail == "" {
+		return Sprintf("The agent refused the request.")
+	}
+	return Sprintf("The agent refused the request: %s", detail)
+}
+
+// AgentSentTooMuch is said of a message that no event can have.
+func AgentSentTooMuch() string { return Sprintf("The agent sent more than 1 MiB at once.") }
+
+// AgentSentNothing is said of an update without content.
+func AgentSentNothing() string { return Sprintf("The agent sent an empty answer.") }
+
+// Connecting tells the user that another agent takes over.
+func Connecting(agent string) string { return stable("Connecting you with %s...", agent) }
+
+// Returning tells the user that the main agent takes over again.
+func Returning() string { return stable("Returning you to the main assistant.") }
+
+// BackWithMain tells the user that the main agent has the conversation again.
+func BackWithMain(from string) string {
+	return Sprintf("No problem! You are back with the main assistant; %s can be continued later.", from)
+}
+
+// MeshStopped and MeshRestarted are what interrupted a task, as a clause.
+func MeshStopped() string { return Sprintf("The mesh was stopped while this was running") }
+
+// MeshRestarted is said when a node finds tasks of its own from before.
+func MeshRestarted() string { return Sprintf("The mesh was restarted while this was running") }
+
+// SendAgain ends a clause where a task had no effect.
+func SendAgain(what string) string { return what + Sprintf("; send the message again.") }
+
+// CallOutcomes are the skill calls of a task that was interrupted.
+type CallOutcomes struct {
+	Done, Failed, Unknown []string
+}
+
+// Interrupted tells the user what happened, what became of the calls, and what to
+// do. What happened is a clause.
+func Interrupted(what string, f CallOutcomes) string {
+	if len(f.Done)+len(f.Failed)+len(f.Unknown) == 0 {
+		return SendAgain(what)
+	}
+	said, remedy := what+".", Sprintf("Ask only for what is missing")
+	if len(f.Done) > 0 {
+		said += Sprintf(" Done before that: %s.", named(f.Done))
+	}
+	if len(f.Failed) > 0 {
+		said += Sprintf(" Failed before that: %s.", named(f.Failed))
+	}
+	if len(f.Unknown) > 0 {
+		said += Sprintf(" It is not known whether this had its effect: %s.", named(f.Unknown))
+		remedy = Sprintf("Find that out, and then ask only for what is missing")
+	}
+	return said + " " + remedy + Sprintf(": the same message again could have its effects twice.")
+}
+
+// maxNamed bounds the calls that a sentence names.
+const maxNamed = 8
+
+func named(calls []string) string {
+	said := strings.Join(calls[:min(len(calls), maxNamed)], "; ")
+	if more := len(calls) - maxNamed; more > 0 {
+		said += Sprintf("; and %d more", more)
+	}
+	return said
+}
+
+// CutOff is how a task ends whose agent is gone.
+func CutOff() string { return Sprintf("The task was cut off.") }
+
+// CutOffAgain is how a task ends that cannot be gone on with.
+func CutOffAgain() string { return Sprintf("The task was cut off; send the message again.") }
+
+// MessagesTooLong says that messages are more than an agent can be given.
+func MessagesTooLong(bytes, most int) string {
+	return Sprintf("Your messages have %d bytes together, and an agent can be given %d at once; send less, or a part with a url.", bytes, most)
+}
+
+// AgentNotAvailable is said of an agent that cannot be connected with.
+func AgentNotAvailable(agent string) string {
+	return Sprintf("%s is not available right now; try again later.", agent)
+}
+
+// NotLogged is how a task ends that cannot be written down.
+func NotLogged() string {
+	return Sprintf("The conversation could not be written to; try again.")
+}
+
+// TooManyHandoffs is how a task ends that agents hand to each other.
+func TooManyHandoffs() string {
+	return Sprintf("The agents kept handing over to each other; the task was stopped.")
+}
+
+// LostTrack is how a task ends whose conversation changed hands unseen.
+func LostTrack() string {
+	return Sprintf("The conversation changed hands in a way that cannot be followed; send the message again.")
+}
+
+// CouldNotGoOn is what came of a handoff to an agent that failed, with its words or "".
+func CouldNotGoOn(agent, words string) string {
+	if words == "" {
+		return Sprintf("%s could not go on.", agent)
+	}
+	return Sprintf("%s could not go on: %s", agent, words)
+}
+
+// Returned tells an agent that control comes back to it, and what came of it.
+func Returned(from, outcome, result string) string {
+	return Sprintf("Control returns from %s (%s). %s", from, outcome, result)
+}
+
+// Canceled is how a task ends that its user canceled.
+func Canceled() string { return Sprintf("Canceled.") }
