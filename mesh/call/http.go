@@ -23,7 +23,7 @@ const maxAnswer = 16 << 20
 var errUnconnected = errors.New("no connection to the agent")
 
 func unconnected(err error) error {
-	return mesh.Errorf(mesh.Unavailable, "peer", "the agent cannot be reached at the moment; try again: %w", errors.Join(errUnconnected, err))
+	return mesh.Errorf(mesh.Unavailable, "call", "the agent cannot be reached at the moment; try again: %w", errors.Join(errUnconnected, err))
 }
 
 // httpClient returns a client that follows no redirects: what is sent is for
@@ -53,7 +53,7 @@ func (t tripper) RoundTrip(req *http.Request) (*http.Response, error) {
 	case err != nil && !connected.Load():
 		return nil, unconnected(err)
 	case err != nil:
-		return nil, mesh.Errorf(mesh.Unavailable, "peer", "the connection to the agent broke: %w", err)
+		return nil, mesh.Errorf(mesh.Unavailable, "call", "the connection to the agent broke: %w", err)
 	}
 	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	spoken := kind == "application/json" || strings.HasSuffix(kind, "+json") && !t.jsonRPC
@@ -81,7 +81,7 @@ type bounded struct {
 func (b *bounded) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if b.left -= n; b.left < 0 {
-		return 0, mesh.Errorf(mesh.Exhausted, "peer", "the agent's answer is longer than %d bytes", maxAnswer)
+		return 0, mesh.Errorf(mesh.Exhausted, "call", "the agent's answer is longer than %d bytes", maxAnswer)
 	}
 	return n, err
 }
@@ -94,11 +94,11 @@ func asStream(resp *http.Response) (*http.Response, error) {
 		return nil, err
 	}
 	if err != nil {
-		return nil, mesh.Errorf(mesh.Unavailable, "peer", "the connection to the agent broke: %w", err)
+		return nil, mesh.Errorf(mesh.Unavailable, "call", "the connection to the agent broke: %w", err)
 	}
 	line := bytes.NewBufferString("data: ")
 	if err := json.Compact(line, data); err != nil {
-		return nil, mesh.Errorf(mesh.Unknown, "peer", "the agent's answer is not JSON: %w", err)
+		return nil, mesh.Errorf(mesh.Unknown, "call", "the agent's answer is not JSON: %w", err)
 	}
 	line.WriteString("\n\n")
 	resp.Body = io.NopCloser(line)
@@ -124,5 +124,5 @@ func (t tripper) refused(code int) error {
 	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 		c = mesh.Unavailable
 	}
-	return mesh.Errorf(c, "peer", "the agent's server answered with HTTP status %d", code)
+	return mesh.Errorf(c, "call", "the agent's server answered with HTTP status %d", code)
 }

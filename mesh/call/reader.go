@@ -61,6 +61,7 @@ func (r *reader) take(out []mesh.Body) []mesh.Body {
 	return out
 }
 
+// size is about how many bytes a body adds to what is logged.
 func size(b mesh.Body) int {
 	switch b := b.(type) {
 	case mesh.ArtifactAppended:

@@ -78,9 +78,9 @@ type Said struct {
 	Last *mesh.TaskMoved
 }
 
-// Log takes what else the agent has said already, so that it is committed
-// together, and logs it, unless the agent's last word is among it. change, which may be nil, makes another body of one, or
-// none, and events that follow it.
+// Log takes what else the agent has said already, so that it is committed together,
+// and logs it, unless the agent's last word is among it. change, which may be nil,
+// makes another body of one, or none, and events that follow it.
 func (r *Relay) Log(ctx context.Context, first mesh.Body, change func(mesh.Body) (mesh.Body, []*mesh.Event)) (Said, error) {
 	var said Said
 	for _, b := range r.collect(first) {
@@ -115,27 +115,19 @@ func last(m mesh.TaskMoved) bool {
 
 // collect returns the body and what has come after it, up to the bounds.
 func (r *Relay) collect(first mesh.Body) []mesh.Body {
-	batch, bytes := []mesh.Body{first}, weight(first)
+	batch, bytes := []mesh.Body{first}, size(first)
 	for len(batch) < maxAhead && bytes < maxBatchBytes {
 		select {
 		case b, ok := <-r.bodies:
 			if !ok {
 				return batch
 			}
-			batch, bytes = append(batch, b), bytes+weight(b)
+			batch, bytes = append(batch, b), bytes+size(b)
 		default:
 			return batch
 		}
 	}
 	return batch
-}
-
-// weight is about how many bytes a body adds to what is logged.
-func weight(b mesh.Body) int {
-	if a, ok := b.(mesh.ArtifactAppended); ok {
-		return proto.Size(a.Artifact)
-	}
-	return 0
 }
 
 func (r *Relay) learn(m mesh.TaskMoved) {

@@ -152,7 +152,7 @@ func fromSDK(err error) error {
 	if e := (*mesh.Error)(nil); errors.As(err, &e) {
 		return e
 	}
-	e := &mesh.Error{Code: mesh.CodeOf(err), Op: "peer", Err: err}
+	e := &mesh.Error{Code: mesh.CodeOf(err), Op: "call", Err: err}
 	for _, r := range refusals {
 		if said := (*a2a.Error)(nil); errors.Is(err, r.err) {
 			if e.Code = r.code; errors.As(err, &said) {

@@ -110,11 +110,11 @@ type Result struct {
 	// Mission is what was asked for.
 	Mission string `json:"-"`
 
-	wants *wants // of one that is waiting
+	wants *awaited // of one that is waiting
 }
 
-// wants is what an agent waits for.
-type wants struct {
+// awaited is what an agent waits for.
+type awaited struct {
 	questions []mesh.Question // about calls
 	report    *agent.Report   // of a limit, or nil
 }

@@ -276,6 +276,30 @@ func TestTheAgentIsChosenByItsSkills(t *testing.T) {
 	}
 }
 
+// finding C12: an agent that is at work above is not chosen, however well it fits:
+// it would ask itself. Whoever names one gets it.
+func TestAnAgentOfTheChainIsNotChosen(t *testing.T) {
+	w := newWorld(t)
+	did := func(m *mission) error { return m.done("x") }
+	w.agent("worker", did)
+	w.agent("boss", did, "plan.make")              // above us
+	w.agent("orchestrator", did, "plan.check")     // that is us
+	w.agent("planner", did, "plan.make", "plan.x") // fits less well than boss
+	inv := w.orchestrator()
+	inv.Grant.Chain = []string{"boss", "orchestrator"}
+	d := dispatch.New(t.Context(), inv, w.pool, dispatch.Options{})
+	t.Cleanup(d.Close)
+	by := func(id, name string, skills ...string) dispatch.Order {
+		return dispatch.Order{AgentID: id, Name: name, Mission: "m", Skills: skills}
+	}
+	got := run(t, d, by("make", "", "plan.make"), by("check", "", "plan.check"), by("named", "boss", "plan.make"))
+	for id, want := range map[string]string{"make": "planner", "check": "worker", "named": "boss"} {
+		if r := got[id]; r.Agent != want {
+			t.Errorf("%s went to %s, want %s: %+v", id, r.Agent, want, r)
+		}
+	}
+}
+
 // An agent that does not stream is asked all the same.
 func TestAnAgentThatDoesNotStreamIsAsked(t *testing.T) {
 	texttest.Fixed(t)

@@ -268,7 +268,7 @@ func reason(last mesh.TaskMoved) string {
 
 // wanted is what an agent of that status waits for. One that does not say what
 // it asks about asks in its own words.
-func wanted(status string, last mesh.TaskMoved) *wants {
+func wanted(status string, last mesh.TaskMoved) *awaited {
 	if status != StatusWaiting {
 		return nil
 	}
@@ -277,7 +277,7 @@ func wanted(status string, last mesh.TaskMoved) *wants {
 	if report == nil && !told {
 		questions = []mesh.Question{{Text: textOf(last.Message.GetParts())}}
 	}
-	return &wants{questions, report}
+	return &awaited{questions, report}
 }
 
 func words(err error) string {

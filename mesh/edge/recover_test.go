@@ -169,10 +169,10 @@ func TestWhatWasCutOffSaysWhatItsCallsDid(t *testing.T) {
 	}
 }
 
-// called logs a call, and what it returned unless that is nil.
-func (w *world) called(x mesh.ExecutionID, skill, args string, returned *mesh.SkillReturned) {
+// called logs a call, and what it returned unless that is nil. It returns the call's id.
+func (w *world) called(x mesh.ExecutionID, skill, args string, returned *mesh.SkillReturned) (call string) {
 	w.t.Helper()
-	call := mesh.NewEventID()
+	call = mesh.NewEventID()
 	events := []*mesh.Event{{Execution: x, Actor: "agent:main", Body: mesh.SkillCalled{Call: call, Skill: skill, Args: args, Source: mesh.SourceCommand}}}
 	if returned != nil {
 		returned.Call = call
@@ -181,6 +181,7 @@ func (w *world) called(x mesh.ExecutionID, skill, args string, returned *mesh.Sk
 	if _, err := w.log.Append(w.t.Context(), w.key(), events, threadlog.AppendOptions{}); err != nil {
 		w.t.Fatal(err)
 	}
+	return call
 }
 
 // S4-029, S4-064: a handoff stands when the node does not.

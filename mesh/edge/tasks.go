@@ -167,7 +167,7 @@ func (e *Edge) Cancel(ctx context.Context, req *a2apb.CancelTaskRequest) (*a2apb
 		return nil, err
 	}
 	defer appended()
-	waiting, err := e.requestCancel(ctx, r, call.Principal.User)
+	waiting, from, err := e.requestCancel(ctx, r, call.Principal.User)
 	if err != nil {
 		return nil, err
 	}
@@ -175,7 +175,7 @@ func (e *Edge) Cancel(ctx context.Context, req *a2apb.CancelTaskRequest) (*a2apb
 	appended()
 	ctx, cancel := context.WithTimeout(ctx, e.CancelWait)
 	defer cancel()
-	for _, err := range e.Updates(ctx, req.GetId(), 0) {
+	for _, err := range e.Updates(ctx, req.GetId(), from) {
 		if err != nil {
 			return nil, mesh.Wrap(op, err)
 		}
@@ -188,12 +188,12 @@ func (e *Edge) Cancel(ctx context.Context, req *a2apb.CancelTaskRequest) (*a2apb
 }
 
 // requestCancel logs the wish. A task that no agent is working on ends at
-// once; then the executions that waited, at any depth, are returned.
-func (e *Edge) requestCancel(ctx context.Context, r ref, user string) ([]thread.Execution, error) {
-	var waiting []thread.Execution
+// once; then the executions that waited, at any depth, are returned. The task had
+// not ended at the Seq that is returned.
+func (e *Edge) requestCancel(ctx context.Context, r ref, user string) (waiting []thread.Execution, at mesh.Seq, err error) {
 	event := func(id mesh.ExecutionID, b mesh.Body) *mesh.Event { return e.event(id, "user:"+user, b) }
-	err := e.States.Decide(ctx, r.key, func(s *thread.State) (cache.Decision, error) {
-		waiting = nil
+	err = e.States.Decide(ctx, r.key, func(s *thread.State) (cache.Decision, error) {
+		waiting, at = nil, s.Seq
 		t, err := r.turn("edge.Cancel", s)
 		if err != nil {
 			return cache.Decision{}, err
@@ -215,5 +215,5 @@ func (e *Edge) requestCancel(ctx context.Context, r ref, user string) ([]thread.
 		}
 		return d, nil
 	})
-	return waiting, err
+	return waiting, at, err
 }

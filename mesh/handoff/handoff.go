@@ -5,7 +5,7 @@
 // its start and at its end. At most one is active in a thread, and only the
 // agent that has the stream may start one, while its turn runs.
 //
-// The package appends decisions and nothing else; package edge follows the log
+// The package appends decisions and nothing else; package turn follows the log
 // and reroutes the stream. All methods may be called concurrently.
 package handoff
 
@@ -114,7 +114,7 @@ func (h *Handoffs) Start(ctx context.Context, g *mesh.Grant, req Start) (*thread
 		if err := mayStart(s, g); err != nil {
 			return cache.Decision{}, err
 		}
-		return cache.Decision{Events: []*mesh.Event{started}, Scopes: []mesh.Scope{mesh.Scope(g.Execution), mesh.Scope(g.Turn)}}, nil
+		return cache.Decision{Events: []*mesh.Event{started}, Scopes: []mesh.Scope{mesh.Scope(g.Turn)}}, nil
 	})
 	if err != nil {
 		return nil, err
@@ -129,7 +129,7 @@ func mayStart(s *thread.State, g *mesh.Grant) error {
 		return mesh.Errorf(mesh.Precondition, op, "%s has the conversation already; finish that first, or end it with EndHandoff", s.Handoff.To)
 	}
 	t := s.Turn(g.Turn)
-	if t == nil || mesh.Terminal(t.State) || t.Leg() == nil || t.Leg().Execution != g.Execution {
+	if t == nil || mesh.Terminal(t.State) || t.State == a2apb.TaskState_TASK_STATE_INPUT_REQUIRED || t.Leg() == nil || t.Leg().Execution != g.Execution {
 		return mesh.Errorf(mesh.Precondition, op, "%s does not have the user's stream, so it cannot give it away", g.Agent)
 	}
 	if t.Handoffs >= MaxHandoffsInTurn {
@@ -200,7 +200,7 @@ func mayEnd(s *thread.State, g *mesh.Grant) error {
 
 // ending is the decision that ends the handoff, with that event first. A turn
 // that waits for its user with the agent that loses the stream ends with it; one
-// that runs goes on with main, which the edge sees to.
+// that runs goes on with main, which package turn sees to.
 func (h *Handoffs) ending(s *thread.State, g *mesh.Grant, by string, outcome mesh.HandoffOutcome, summary string) cache.Decision {
 	now := h.now().UTC().Truncate(time.Millisecond)
 	event := func(id mesh.ExecutionID, b mesh.Body) *mesh.Event {
@@ -208,7 +208,7 @@ func (h *Handoffs) ending(s *thread.State, g *mesh.Grant, by string, outcome mes
 	}
 	end := mesh.HandoffEnded{Started: s.Handoff.Seq, Outcome: outcome, Summary: summary, By: by}
 	if g != nil {
-		return cache.Decision{Events: []*mesh.Event{event(g.Execution, end)}, Scopes: []mesh.Scope{mesh.Scope(g.Execution), mesh.Scope(g.Turn)}}
+		return cache.Decision{Events: []*mesh.Event{event(g.Execution, end)}, Scopes: []mesh.Scope{mesh.Scope(g.Turn)}}
 	}
 	about := s.Handoff.Turn
 	if t := s.NextTurn(); t != nil && len(t.Legs) > 0 {

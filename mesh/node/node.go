@@ -315,7 +315,7 @@ func (n *node) serve(ctx context.Context) error {
 	start("log", n.log.Run)
 	start("tasks", n.tasks.Run)
 	start("push", n.push.Run)
-	defer n.cutEdge(ctx)
+	defer n.cutTurns(ctx)
 
 	agents, stopAgents := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopAgents()

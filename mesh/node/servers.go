@@ -99,10 +99,10 @@ func stopWeb(ctx context.Context, web *http.Server) {
 	}
 }
 
-// cutEdge ends the turns that are left, before what they are written to. After
+// cutTurns ends the turns that are left, before what they are written to. After
 // an orderly stop there are none; but the edge takes messages while agents
 // start, of which one may fail.
-func (n *node) cutEdge(ctx context.Context) {
+func (n *node) cutTurns(ctx context.Context) {
 	over, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	cancel()
 	n.edge.Close()

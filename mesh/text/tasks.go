@@ -126,20 +126,17 @@ func SendAgain(what string) string { return what + Sprintf("; send the message a
 // CallOutcomes are the skill calls of a task that was interrupted.
 type CallOutcomes struct {
 	Done, Failed, Unknown []string
-	Others                int // that came back, and are not named
 }
 
 // Interrupted tells the user what happened, what became of the calls, and what to
 // do. What happened is a clause.
 func Interrupted(what string, f CallOutcomes) string {
-	if len(f.Done)+len(f.Failed)+len(f.Unknown)+f.Others == 0 {
+	if len(f.Done)+len(f.Failed)+len(f.Unknown) == 0 {
 		return SendAgain(what)
 	}
 	said, remedy := what+".", Sprintf("Ask only for what is missing")
 	if len(f.Done) > 0 {
 		said += Sprintf(" Done before that: %s.", named(f.Done))
-	} else if f.Others > 0 {
-		said += Sprintf(" Skills had been called and had come back before that.")
 	}
 	if len(f.Failed) > 0 {
 		said += Sprintf(" Failed before that: %s.", named(f.Failed))

@@ -58,8 +58,8 @@ func TestFollowersHearOfWhatOthersAppend(t *testing.T) {
 				go func() {
 					defer close(all)
 					n := 0
-					for range b.FollowAll(t.Context(), 0) {
-						if n++; n == 3 {
+					for _, err := range b.FollowAll(t.Context(), 0) {
+						if n++; err != nil || n == 3 {
 							break
 						}
 					}

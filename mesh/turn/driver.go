@@ -4,7 +4,6 @@ import (
 	"context"
 	"slices"
 	"sync"
-	"time"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 
@@ -19,10 +18,11 @@ import (
 // A driver works on the turns of one thread, one after the other. It lives
 // while there are any.
 type driver struct {
-	*Runner
-	key   mesh.ThreadKey
-	again bool          // guarded by Runner.mu: look once more before leaving
-	wake  chan struct{} // capacity 1: told with again
+	Config
+	runner *Runner
+	key    mesh.ThreadKey
+	woken  bool          // guarded by Runner.mu: look once more before leaving
+	wake   chan struct{} // capacity 1: told with woken
 
 	// drains are closed when the streams have ended of agents that lost the user's.
 	drains []chan struct{}
@@ -44,7 +44,7 @@ func (d *driver) run(ctx context.Context) {
 		l, err := d.Leases.Acquire(ctx, d.key, d.Node, leaseTTL)
 		if err != nil {
 			d.Logger.InfoContext(ctx, "thread is driven elsewhere", "err", err)
-			d.leave(d, false)
+			d.runner.leave(d, false)
 			return
 		}
 		err = d.hold(ctx, l)
@@ -54,7 +54,7 @@ func (d *driver) run(ctx context.Context) {
 		if err != nil && ctx.Err() == nil {
 			d.Logger.ErrorContext(ctx, "thread not driven to its end", "err", err)
 		}
-		if (err != nil || !d.more(ctx)) && d.leave(d, err == nil) {
+		if (err != nil || !d.more(ctx)) && d.runner.leave(d, err == nil) {
 			return
 		}
 	}
@@ -93,66 +93,13 @@ func (d *driver) hold(ctx context.Context, l lease.Lease) error {
 			about.Execution = turn
 			err = d.drive(mesh.WithCall(ctx, about), turn)
 		}
-		if err != nil && d.turns.Err() != nil && !mesh.IsCode(err, mesh.Conflict) {
+		if err != nil && d.runner.turns.Err() != nil && !mesh.IsCode(err, mesh.Conflict) {
 			return d.park(ctx)
 		}
 		if err != nil || turn == "" && !d.interrupted(ctx) {
 			return err
 		}
 	}
-}
-
-// drained waits until the agents that lost the user's stream have ended.
-func (d *driver) drained() {
-	for _, done := range d.drains {
-		<-done
-	}
-	d.drains = nil
-}
-
-// interrupted waits for them, but no longer than until there is something to do, and
-// then returns true.
-func (d *driver) interrupted(ctx context.Context) bool {
-	if len(d.drains) == 0 {
-		return false
-	}
-	ctx, stop := context.WithCancel(ctx)
-	var following sync.WaitGroup
-	defer following.Wait()
-	defer stop()
-	posted := make(chan struct{})
-	following.Go(func() { // a message that another node took
-		for ev, err := range d.Log.Follow(ctx, d.key, d.seen) {
-			if err != nil {
-				return
-			}
-			if _, ok := ev.Body.(mesh.MessagePosted); ok {
-				close(posted)
-				return
-			}
-		}
-	})
-	for len(d.drains) > 0 {
-		select {
-		case <-d.drains[0]:
-			d.drains = d.drains[1:]
-		case <-posted:
-			return true
-		case <-d.wake:
-			return true
-		}
-	}
-	return false
-}
-
-// drain runs f beside the driver, which waits for it before it releases its lease.
-func (d *driver) drain(f func()) {
-	done := make(chan struct{})
-	d.drains = append(d.drains, done)
-	d.wg.Go(func() {
-		defer close(done)
-		f()
-	})
 }
 
 // park settles what runs in the thread when the node stops.
@@ -174,41 +121,6 @@ func (d *driver) renew(ctx context.Context) {
 	if err := d.Leases.Renew(ctx, l); mesh.IsCode(err, mesh.Conflict) {
 		lost(mesh.Wrap("turn.renew", err))
 	}
-}
-
-// decide appends what f decides under the driver's claim, which is made with its
-// first decision. Once a later claim stands it returns Conflict.
-func (d *driver) decide(ctx context.Context, f func(*thread.State, *cache.Decision) error) error {
-	var claimed mesh.Epoch
-	err := d.States.Decide(ctx, d.key, func(s *thread.State) (cache.Decision, error) {
-		claimed = 0
-		if s.Seq == 0 {
-			return cache.Decision{}, mesh.ThreadNotFound("turn.decide")
-		}
-		dec := cache.Decision{Epoch: d.epoch}
-		if d.epoch == 0 {
-			dec.Epoch = s.Epoch + 1
-			dec.Events = append(dec.Events, d.event("", "node", mesh.ThreadClaimed{Epoch: dec.Epoch, Node: d.Node}))
-		}
-		before := len(dec.Events)
-		if err := f(s, &dec); err != nil {
-			return cache.Decision{}, err
-		}
-		if len(dec.Events) == before { // a claim alone says nothing
-			return cache.Decision{}, nil
-		}
-		claimed = dec.Epoch
-		return dec, nil
-	})
-	if err == nil && claimed != 0 && d.epoch == 0 { // it is read by drains once it stands
-		d.epoch = claimed
-	}
-	return err
-}
-
-// event is one about the execution, now.
-func (r *Runner) event(id mesh.ExecutionID, actor string, b mesh.Body) *mesh.Event {
-	return &mesh.Event{Time: r.Now().UTC().Truncate(time.Millisecond), Execution: id, Actor: actor, Body: b}
 }
 
 // next returns the turn that is to be worked on, or "". Then nothing is left to do.
@@ -308,7 +220,7 @@ func (d *driver) follow(ctx context.Context, turn mesh.ExecutionID, l *leg, out 
 	}
 	var next *leg
 	var pending []mesh.Seq
-	err := d.decide(ctx, func(s *thread.State, dec *cache.Decision) error {
+	err := d.decideEnd(ctx, func(s *thread.State, dec *cache.Decision, called calls) error {
 		next, pending = nil, nil
 		t, err := turnIn(s, turn)
 		if err != nil {
@@ -320,7 +232,7 @@ func (d *driver) follow(ctx context.Context, turn mesh.ExecutionID, l *leg, out 
 		}
 		var words mesh.TaskMoved
 		if next, words = d.nextLeg(s, t, l, out); stopped && next == nil {
-			if words, err = d.cutOff(ctx, s, turn, text.MeshStopped()); err != nil {
+			if words, err = called.cutOff(s, turn, text.MeshStopped()); err != nil {
 				return err
 			}
 		}
@@ -459,58 +371,3 @@ func reasonWords(agent string, m mesh.TaskMoved) string {
 	}
 	return text.CouldNotGoOn(agent, "")
 }
-
-// A watch tells the driver of decisions that others make about its turn.
-type watch struct {
-	signals chan *mesh.Event
-	stop    func()
-}
-
-// watch follows the thread, keeps its state caught up on the way, and passes
-// on what a running leg must react to.
-func (d *driver) watch(ctx context.Context, turn mesh.ExecutionID) (*watch, error) {
-	var from mesh.Seq
-	err := d.States.With(ctx, d.key, func(s *thread.State) error { from = s.Seq; return nil })
-	if err != nil {
-		return nil, err
-	}
-	ctx, cancel := context.WithCancel(ctx)
-	w := &watch{signals: make(chan *mesh.Event, 16)}
-	cur := d.Log.Cursor(d.key, from)
-	var done sync.WaitGroup
-	done.Go(func() {
-		defer cur.Close()
-		for {
-			events, err := cur.Next(ctx)
-			if err != nil {
-				return
-			}
-			d.States.Feed(d.key, events)
-			for _, ev := range events {
-				if !concerns(ev, turn) {
-					continue
-				}
-				select {
-				case w.signals <- ev:
-				case <-ctx.Done():
-					return
-				}
-			}
-		}
-	})
-	w.stop = func() { cancel(); done.Wait() }
-	return w, nil
-}
-
-func concerns(ev *mesh.Event, turn mesh.ExecutionID) bool {
-	switch ev.Body.(type) {
-	case mesh.HandoffStarted, mesh.HandoffEnded:
-		return true
-	case mesh.CancelRequested:
-		return ev.Execution == turn
-	}
-	return false
-}
-
-// timeout is the deadline of a leg, from now.
-func (d *driver) timeout() time.Time { return d.Now().Add(d.Timeout) }

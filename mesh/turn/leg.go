@@ -212,12 +212,12 @@ func (d *driver) recent(ctx context.Context, n, room int) ([]*structpb.Value, er
 }
 
 // find returns the agent and what calls it.
-func (r *Runner) find(tenant mesh.TenantID, agent string) (registry.Entry, call.Client, error) {
-	entry, err := r.Directory.Resolve(tenant, agent)
+func (c *Config) find(tenant mesh.TenantID, agent string) (registry.Entry, call.Client, error) {
+	entry, err := c.Directory.Resolve(tenant, agent)
 	if err != nil {
 		return registry.Entry{}, nil, err
 	}
-	client, err := r.Dialer.Dial(callee(entry).Target)
+	client, err := c.Dialer.Dial(callee(entry).Target)
 	return entry, client, mesh.Wrap("turn.find", err)
 }
 
@@ -228,23 +228,23 @@ func callee(e registry.Entry) call.Agent {
 
 // identify returns ctx with the identity under which the execution's agent is
 // called.
-func (r *Runner) identify(ctx context.Context, key mesh.ThreadKey, x mesh.Execution, entry registry.Entry, perms []mesh.Permission, ttl time.Duration) context.Context {
+func (c *Config) identify(ctx context.Context, key mesh.ThreadKey, x mesh.Execution, entry registry.Entry, perms []mesh.Permission, ttl time.Duration) context.Context {
 	return mesh.WithCall(ctx, callee(entry).As(key, x, perms, func() string {
-		return r.Signer.Issue(mesh.Grant{
+		return c.Signer.Issue(mesh.Grant{
 			Tenant: key.Tenant, User: x.User, Thread: key.ID, Execution: x.ID, Parent: x.Parent, Turn: x.Parent,
 			Agent: x.Agent, Chain: []string{x.Agent}, Skills: x.Skills, Permissions: perms,
-			Depth: r.MaxDepth, Expires: r.Now().Add(ttl + time.Second).Unix(), // not before the work
+			Depth: c.MaxDepth, Expires: c.Now().Add(ttl + time.Second).Unix(), // not before the work
 		})
 	}))
 }
 
 // home is the agent that a turn begins with, and that has it back when a
 // handoff ends: the one that was addressed, or main.
-func (r *Runner) home(addressed string) string {
+func (c *Config) home(addressed string) string {
 	if addressed != "" {
 		return addressed
 	}
-	return r.Main
+	return c.Main
 }
 
 // request is what goes to the agent for the leg.

@@ -2,13 +2,10 @@ package turn
 
 import (
 	"context"
-	"maps"
-	"slices"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 
 	"agentmesh/mesh"
-	"agentmesh/mesh/call"
 	"agentmesh/mesh/text"
 	"agentmesh/mesh/thread"
 	"agentmesh/mesh/thread/cache"
@@ -53,63 +50,11 @@ func (r *Runner) takeOver(ctx context.Context, key mesh.ThreadKey, which func(*t
 	if err != nil {
 		return 0, err
 	}
-	n, err := (&driver{Runner: r, key: key}).interrupt(ctx, text.MeshRestarted(), which)
+	n, err := (&driver{Config: r.Config, runner: r, key: key}).interrupt(ctx, text.MeshRestarted(), which)
 	if failed := r.Leases.Release(context.WithoutCancel(ctx), l); err == nil {
 		err = failed
 	}
 	return n, err
-}
-
-// cut is how a turn ends that was interrupted, by what the state has of it. What
-// happened is a clause for the user.
-func cut(s *thread.State, turn mesh.ExecutionID, what string) mesh.TaskMoved {
-	var f text.CallOutcomes
-	for _, x := range s.Executions() {
-		if t := s.TurnOf(x.ID); t != nil && t.ID == turn {
-			f.Unknown = append(f.Unknown, slices.Compact(slices.Sorted(maps.Values(x.Unsettled)))...)
-			f.Others += x.SkillCalls - len(x.Unsettled)
-		}
-	}
-	return call.Failure(mesh.ReasonInterrupted, text.Interrupted(what, f))
-}
-
-// cutOff is how a turn ends that was interrupted. What happened is a clause for the
-// user, who is told too what was done and what may have had its effect: to send
-// the same message again could have it twice.
-func (d *driver) cutOff(ctx context.Context, s *thread.State, turn mesh.ExecutionID, what string) (mesh.TaskMoved, error) {
-	called := func(x *thread.Execution) bool {
-		t := s.TurnOf(x.ID)
-		return x.SkillCalls > 0 && t != nil && t.ID == turn
-	}
-	if !slices.ContainsFunc(s.Executions(), called) {
-		return cut(s, turn, what), nil
-	}
-	const page = 1024
-	var events []*mesh.Event
-	for {
-		more, err := d.Log.Read(ctx, d.key, mesh.Seq(len(events)), page)
-		if err != nil {
-			return mesh.TaskMoved{}, mesh.Wrap("turn.cutOff", err)
-		}
-		if events = append(events, more...); len(more) < page {
-			break
-		}
-	}
-	var f text.CallOutcomes
-	for _, c := range thread.SkillCalls(events) {
-		if c.Turn != turn {
-			continue
-		}
-		switch c.Status {
-		case thread.CallCompleted:
-			f.Done = append(f.Done, mesh.CallSummary(c.Skill, c.Args))
-		case thread.CallFailed:
-			f.Failed = append(f.Failed, mesh.CallSummary(c.Skill, c.Args))
-		default:
-			f.Unknown = append(f.Unknown, mesh.CallSummary(c.Skill, c.Args))
-		}
-	}
-	return call.Failure(mesh.ReasonInterrupted, text.Interrupted(what, f)), nil
 }
 
 // interrupt ends those unfinished turns of the thread that were begun under an
@@ -117,7 +62,7 @@ func (d *driver) cutOff(ctx context.Context, s *thread.State, turn mesh.Executio
 // user. It returns how many.
 func (d *driver) interrupt(ctx context.Context, what string, which func(*thread.State, *thread.Execution) bool) (int, error) {
 	n := 0
-	err := d.decide(ctx, func(s *thread.State, dec *cache.Decision) error {
+	err := d.decideEnd(ctx, func(s *thread.State, dec *cache.Decision, called calls) error {
 		n = 0
 		rest := false // something is left to do
 		for _, t := range s.Turns() {
@@ -133,7 +78,7 @@ func (d *driver) interrupt(ctx context.Context, what string, which func(*thread.
 				dec.Events = append(dec.Events, d.event(x.Parent, "node", mesh.DispatchSettled{
 					Child: x.ID, State: a2apb.TaskState_TASK_STATE_FAILED, Reason: mesh.ReasonInterrupted}))
 			}
-			end, err := d.cutOff(ctx, s, t.ID, what)
+			end, err := called.cutOff(s, t.ID, what)
 			if err != nil {
 				return err
 			}

@@ -76,7 +76,7 @@ func unlogged() mesh.TaskMoved {
 // end: then it returns true.
 func (d *driver) announce(ctx context.Context, l *leg) (canceled bool, err error) {
 	if l.exec.Deadline.IsZero() || l.resumed {
-		l.exec.Deadline = d.timeout()
+		l.exec.Deadline = d.Now().Add(d.Timeout)
 	}
 	var begins *mesh.Event
 	err = d.decide(ctx, func(s *thread.State, dec *cache.Decision) error {
@@ -127,7 +127,7 @@ type relay struct {
 	leg    *leg
 	entry  registry.Entry
 	agent  *call.Relay
-	stream context.Context // of the call
+	stream context.Context //nolint:containedctx // of the call
 	cancel context.CancelFunc
 	waits  *mesh.TaskMoved // the agent waits for credentials, and so does the turn
 }

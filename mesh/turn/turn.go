@@ -102,7 +102,7 @@ func orDefault[T comparable](v, def T) T {
 type Runner struct {
 	Config
 
-	turns context.Context // of all drivers; ends in Close when the grace is over
+	turns context.Context //nolint:containedctx // of all drivers; ends in Close when the grace is over
 	cut   context.CancelCauseFunc
 	wg    sync.WaitGroup
 
@@ -248,14 +248,14 @@ func (r *Runner) Close(ctx context.Context) error {
 // caller holds mu.
 func (r *Runner) kick(key mesh.ThreadKey) {
 	if d := r.drivers[key]; d != nil {
-		d.again = true
+		d.woken = true
 		select {
 		case d.wake <- struct{}{}:
 		default:
 		}
 		return
 	}
-	d := &driver{Runner: r, key: key, wake: make(chan struct{}, 1)}
+	d := &driver{Config: r.Config, runner: r, key: key, wake: make(chan struct{}, 1)}
 	r.drivers[key] = d
 	r.wg.Go(func() { d.run(r.turns) }) // Close waits
 }
@@ -265,12 +265,12 @@ func (r *Runner) kick(key mesh.ThreadKey) {
 func (r *Runner) leave(d *driver, settled bool) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if d.again && settled {
-		d.again = false
+	if d.woken && settled {
+		d.woken = false
 		return false
 	}
 	delete(r.drivers, d.key)
-	if d.again && r.turns.Err() == nil {
+	if d.woken && r.turns.Err() == nil {
 		r.kick(d.key)
 	}
 	return true

@@ -242,7 +242,7 @@ func relay[In any](op string, in In, bad error, stream grpc.ServerStreamingServe
 }
 
 // errOver ends a stream of the v1.0 server that is over in v0.3.
-var errOver = errors.New("compat: the stream is over")
+var errOver = errors.New("v03: the stream is over")
 
 // translator is a stream of v1.0 that goes out in v0.3.
 type translator struct {

@@ -275,7 +275,7 @@ var eventType = (&a2apb.StreamResponse{}).ProtoReflect().Type()
 func eventResult(m proto.Message) (any, error) {
 	r, ok := m.(*a2apb.StreamResponse)
 	if !ok {
-		return nil, fmt.Errorf("compat: a stream has events, not %T", m)
+		return nil, fmt.Errorf("v03: a stream has events, not %T", m)
 	}
 	return pbconv.FromProtoStreamResponse(toEvent(r))
 }

@@ -163,7 +163,7 @@ func (s *restServer) events(r *request, method string, in proto.Message) {
 		Message: func(b []byte, m proto.Message) ([]byte, error) {
 			event, ok := m.(*a2apb.StreamResponse)
 			if !ok {
-				return nil, fmt.Errorf("compat: a stream has events, not %T", m)
+				return nil, fmt.Errorf("v03: a stream has events, not %T", m)
 			}
 			return s.json.append(b, toEvent(event))
 		},

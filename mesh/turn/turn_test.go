@@ -1,0 +1,244 @@
+package turn
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+
+	"agentmesh/mesh"
+	"agentmesh/mesh/call"
+	"agentmesh/mesh/lease"
+	"agentmesh/mesh/registry"
+	"agentmesh/mesh/security/grant"
+	"agentmesh/mesh/store/mem"
+	"agentmesh/mesh/thread"
+	"agentmesh/mesh/thread/cache"
+	"agentmesh/mesh/threadlog"
+)
+
+// What turns do with agents, handoffs and cancels is tested through package edge; here
+// is what the parts do by themselves.
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const (
+	working   = a2apb.TaskState_TASK_STATE_WORKING
+	completed = a2apb.TaskState_TASK_STATE_COMPLETED
+	failed    = a2apb.TaskState_TASK_STATE_FAILED
+	asks      = a2apb.TaskState_TASK_STATE_INPUT_REQUIRED
+	auth      = a2apb.TaskState_TASK_STATE_AUTH_REQUIRED
+)
+
+var key = mesh.ThreadKey{Tenant: "acme", ID: "00000000-0000-4000-8000-000000000001"}
+
+// A ledger is a store that remembers what was appended at once, and can fail.
+type ledger struct {
+	threadlog.Backend
+	mu      sync.Mutex
+	batches []int // how many events each append had
+	full    bool
+}
+
+func (l *ledger) Append(ctx context.Context, k mesh.ThreadKey, b *threadlog.Batch) (threadlog.Appended, error) {
+	l.mu.Lock()
+	full := l.full
+	l.batches = append(l.batches, len(b.Entries))
+	l.mu.Unlock()
+	if full {
+		return threadlog.Appended{}, mesh.Errorf(mesh.Unavailable, "ledger", "the disk is full")
+	}
+	return l.Backend.Append(ctx, k, b)
+}
+
+func (l *ledger) fill(full bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.full = full
+}
+
+// An agent is every agent there is: it says the lines, and ends.
+type agent struct {
+	call.Client
+	play     func(say func(*a2apb.StreamResponse))
+	canceled chan string
+}
+
+func (a *agent) Resolve(_ mesh.TenantID, name string) (registry.Entry, error) {
+	yes := true
+	return registry.Entry{Name: name, Live: true, Card: &a2apb.AgentCard{Name: name, Capabilities: &a2apb.AgentCapabilities{Streaming: &yes}}}, nil
+}
+
+func (a *agent) ReportDown(registry.Entry, error) {}
+
+func (a *agent) Dial(call.Target) (call.Client, error) { return a, nil }
+
+func (a *agent) SendStreamingMessage(_ context.Context, _ *a2apb.SendMessageRequest) iter.Seq2[*a2apb.StreamResponse, error] {
+	return func(yield func(*a2apb.StreamResponse, error) bool) {
+		goes := true
+		a.play(func(r *a2apb.StreamResponse) { goes = goes && yield(r, nil) })
+	}
+}
+
+func (a *agent) CancelTask(_ context.Context, task string) error {
+	a.canceled <- task
+	return nil
+}
+
+func task(id string) *a2apb.StreamResponse {
+	return &a2apb.StreamResponse{Payload: &a2apb.StreamResponse_Task{Task: &a2apb.Task{Id: id, ContextId: "c", Status: &a2apb.TaskStatus{State: working}}}}
+}
+
+func status(id string, state mesh.TaskState) *a2apb.StreamResponse {
+	return &a2apb.StreamResponse{Payload: &a2apb.StreamResponse_StatusUpdate{StatusUpdate: &a2apb.TaskStatusUpdateEvent{TaskId: id, Status: &a2apb.TaskStatus{State: state}}}}
+}
+
+func piece(id, words string) *a2apb.StreamResponse {
+	return &a2apb.StreamResponse{Payload: &a2apb.StreamResponse_ArtifactUpdate{ArtifactUpdate: &a2apb.TaskArtifactUpdateEvent{TaskId: id,
+		Artifact: &a2apb.Artifact{ArtifactId: "a", Parts: []*a2apb.Part{{Content: &a2apb.Part_Text{Text: words}}}}}}}
+}
+
+// runner works on the turns of a store in which each agent is a.
+func runner(t *testing.T, store *ledger, a *agent) *Runner {
+	t.Helper()
+	signer, err := grant.NewSigner(make([]byte, 32))
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := threadlog.New(store)
+	r, err := New(Config{Log: log, States: cache.New(log, 0), Leases: lease.NewLocal(nil), Directory: a, Dialer: a, Signer: signer, Main: "main", Node: "n"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// post has the user say something, as package edge does.
+func post(t *testing.T, r *Runner, id mesh.ExecutionID) {
+	t.Helper()
+	err := r.States.Decide(t.Context(), key, func(*thread.State) (cache.Decision, error) {
+		return cache.Decision{Events: []*mesh.Event{
+			{Execution: id, Actor: "user:ann", Body: mesh.TaskOpened{Execution: mesh.Execution{ID: id, Kind: mesh.KindTurn, User: "ann"}}},
+			{Execution: id, Actor: "user:ann", Body: mesh.MessagePosted{User: "ann", Message: call.Say("go")}},
+		}}, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Wake(key)
+}
+
+// story is the log after the message, one line for each event.
+func story(t *testing.T, r *Runner) (out []string) {
+	t.Helper()
+	events, err := r.Log.Read(context.Background(), key, 2, 1000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range events {
+		line := strings.TrimPrefix(fmt.Sprintf("%T", e.Body), "mesh.")
+		switch b := e.Body.(type) {
+		case mesh.TaskMoved:
+			line += " " + b.State.String() + " " + b.Reason
+		case mesh.DispatchSettled:
+			line += " " + b.State.String() + " " + b.Reason
+		case mesh.ThreadClaimed:
+			line += fmt.Sprint(" ", b.Epoch)
+		}
+		out = append(out, strings.TrimSpace(line))
+	}
+	return out
+}
+
+// What an agent said just before its last word is in the log with that and with the
+// end of the turn, or not at all.
+func TestTheEndOfATurnIsOneBatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &ledger{Backend: mem.Open()}
+		a := &agent{play: func(say func(*a2apb.StreamResponse)) {
+			say(task("own"))
+			time.Sleep(time.Second) // it is logged meanwhile
+			say(piece("own", "the answer"))
+			say(status("own", completed))
+		}}
+		r := runner(t, store, a)
+		defer func() { _ = r.Close(t.Context()) }()
+		post(t, r, "t1")
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		want := []string{
+			"ThreadClaimed 1", "TaskMoved TASK_STATE_WORKING", "DispatchIssued", // once a lease
+			"TaskMoved TASK_STATE_WORKING",
+			"ArtifactAppended", "DispatchSettled TASK_STATE_COMPLETED", "TaskMoved TASK_STATE_COMPLETED",
+		}
+		if diff := cmp.Diff(want, story(t, r)); diff != "" {
+			t.Errorf("the log (-want +got):\n%s", diff)
+		}
+		if diff := cmp.Diff([]int{2, 3, 1, 3}, store.batches); diff != "" {
+			t.Errorf("appended at once (-want +got):\n%s", diff)
+		}
+		if r.Drives(key) {
+			t.Error("an idle thread has a driver")
+		}
+	})
+}
+
+// A log that cannot be written to ends the turn, as soon as that can be written, and
+// the agent's stream is not read on.
+func TestATurnWhoseOutputCannotBeLoggedEndsSo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &ledger{Backend: mem.Open()}
+		a := &agent{play: func(say func(*a2apb.StreamResponse)) {
+			store.fill(true)
+			say(task("own"))
+			time.Sleep(time.Second)
+			store.fill(false)
+			say(piece("own", "the answer"))
+			say(status("own", completed))
+		}}
+		r := runner(t, store, a)
+		defer func() { _ = r.Close(t.Context()) }()
+		post(t, r, "t1")
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		got := story(t, r)
+		if last := got[len(got)-1]; last != "TaskMoved TASK_STATE_FAILED "+call.ReasonLog {
+			t.Errorf("the turn ended with %q", last)
+		}
+		for _, line := range got {
+			if line == "ArtifactAppended" {
+				t.Errorf("output was logged after what could not be: %q", got)
+			}
+		}
+	})
+}
+
+// Close waits for the agents that were asked to end their tasks, and those are asked
+// by their own ids.
+func TestCloseWaitsForTheCourtesy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := &agent{canceled: make(chan string)}
+		r := runner(t, &ledger{Backend: mem.Open()}, a)
+		r.EndTasks(t.Context(), key, []thread.Execution{{Execution: mesh.Execution{ID: "x", Agent: "main"}, RemoteTask: "own"}})
+		closed := make(chan struct{})
+		go func() { defer close(closed); _ = r.Close(t.Context()) }()
+		synctest.Wait()
+		select {
+		case <-closed:
+			t.Error("Close did not wait")
+		default:
+		}
+		if got := <-a.canceled; got != "own" {
+			t.Errorf("asked to cancel %q", got)
+		}
+		<-closed
+	})
+}

@@ -1,0 +1,114 @@
+package turn
+
+import (
+	"context"
+	"sync"
+
+	"agentmesh/mesh"
+	"agentmesh/mesh/thread"
+)
+
+// A watch tells the driver of decisions that others make about its turn.
+type watch struct {
+	signals chan *mesh.Event
+	stop    func()
+}
+
+// watch follows the thread, keeps its state caught up on the way, and passes
+// on what a running leg must react to.
+func (d *driver) watch(ctx context.Context, turn mesh.ExecutionID) (*watch, error) {
+	var from mesh.Seq
+	err := d.States.With(ctx, d.key, func(s *thread.State) error { from = s.Seq; return nil })
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	w := &watch{signals: make(chan *mesh.Event, 16)}
+	cur := d.Log.Cursor(d.key, from)
+	var done sync.WaitGroup
+	done.Go(func() {
+		defer cur.Close()
+		for {
+			events, err := cur.Next(ctx)
+			if err != nil {
+				return
+			}
+			d.States.Feed(d.key, events)
+			for _, ev := range events {
+				if !concerns(ev, turn) {
+					continue
+				}
+				select {
+				case w.signals <- ev:
+				case <-ctx.Done():
+					return
+				}
+			}
+		}
+	})
+	w.stop = func() { cancel(); done.Wait() }
+	return w, nil
+}
+
+func concerns(ev *mesh.Event, turn mesh.ExecutionID) bool {
+	switch ev.Body.(type) {
+	case mesh.HandoffStarted, mesh.HandoffEnded:
+		return true
+	case mesh.CancelRequested:
+		return ev.Execution == turn
+	}
+	return false
+}
+
+// drained waits until the agents that lost the user's stream have ended.
+func (d *driver) drained() {
+	for _, done := range d.drains {
+		<-done
+	}
+	d.drains = nil
+}
+
+// interrupted waits for them, but no longer than until there is something to do, and
+// then returns true.
+func (d *driver) interrupted(ctx context.Context) bool {
+	if len(d.drains) == 0 {
+		return false
+	}
+	ctx, stop := context.WithCancel(ctx)
+	var following sync.WaitGroup
+	defer following.Wait()
+	defer stop()
+	posted := make(chan struct{})
+	following.Go(func() { // a message that another node took
+		for ev, err := range d.Log.Follow(ctx, d.key, d.seen) {
+			if err != nil {
+				return
+			}
+			if _, ok := ev.Body.(mesh.MessagePosted); ok {
+				close(posted)
+				return
+			}
+		}
+	})
+	for len(d.drains) > 0 {
+		select {
+		case <-d.drains[0]:
+			d.drains = d.drains[1:]
+		case <-posted:
+			return true
+		case <-d.wake:
+			return true
+		}
+	}
+	return false
+}
+
+// drain runs f beside the driver, which waits for it before it releases its lease.
+func (d *driver) drain(f func()) {
+	done := make(chan struct{})
+	d.drains = append(d.drains, done)
+	d.runner.wg.Go(func() {
+		defer close(done)
+		f()
+	})
+}
