@@ -61,6 +61,10 @@ func TestARequestWithSeveralPartsIsDoneByAgentsInParallel(t *testing.T) {
 	}
 	begun := len(m.Events(thread))
 	s := m.Say(thread, "Find my overdue tasks, then email the report to bob@example.com and create a follow-up meeting tomorrow at 2pm")
+	if mailed := w.files(".eml"); s.State != input || mailed != "" { // finding C11
+		t.Fatalf("before a mail is sent the turn ended %v, and mailed %q", s.State, mailed)
+	}
+	s = m.Say(thread, "yes")
 	if s.State != completed || !s.Heard("Working on it") {
 		t.Errorf("ended %v with %q: %s", s.State, s.Status, s.Text)
 	}
@@ -95,6 +99,33 @@ func TestARequestWithSeveralPartsIsDoneByAgentsInParallel(t *testing.T) {
 	s = m.Say(thread, `Add a task "Order paper" and list my open tasks`)
 	if s.State != completed || !strings.Contains(s.Text, "Order paper") {
 		t.Errorf("ended %v: %s", s.State, s.Text)
+	}
+}
+
+// What is missing is asked, the answer completes the request in the same task, and
+// nothing has an effect before the user agreed to what is sent, whoever works on
+// it (finding C11).
+func TestWhatIsMissingIsAskedAndTheAnswerCompletesTheRequest(t *testing.T) {
+	w := newWorld(t)
+	m := meshtest.Start(t, w.all(), meshtest.Options{})
+	thread := mesh.NewThreadID()
+	first := m.Say(thread, `Create a task "Order paper" and email Bob saying "It is on the list"`)
+	if first.State != input || !strings.Contains(first.Asked(), "e-mail address of Bob") {
+		t.Fatalf("ended %v: %q asked %q", first.State, first.Text, first.Asked())
+	}
+	second := m.Say(thread, "bob@example.com")
+	if second.TaskID != first.TaskID || second.State != input || !strings.Contains(second.Asked(), "bob@example.com") {
+		t.Fatalf("task %s ended %v: %q asked %q", second.TaskID, second.State, second.Text, second.Asked())
+	}
+	if calls := bodies[mesh.SkillCalled](m.Events(thread)); len(calls) > 0 {
+		t.Errorf("before the user agreed it called %+v", calls)
+	}
+	last := m.Say(thread, "yes")
+	if last.TaskID != first.TaskID || last.State != completed || !strings.Contains(w.files(".eml"), "It is on the list") || !strings.Contains(last.Text, "Order paper") {
+		t.Errorf("task %s ended %v: %s", last.TaskID, last.State, last.Text)
+	}
+	if calls := bodies[mesh.SkillCalled](m.Events(thread)); len(calls) != 2 {
+		t.Errorf("called %+v", calls)
 	}
 }
 

@@ -83,8 +83,8 @@ func TestAnAgentOfAnotherProcessJoinsWorksAndLeaves(t *testing.T) {
 		t.Fatalf("worker-2 is %q", got)
 	}
 	id := mesh.NewThreadID()
-	speaker(speakGRPC).complete(t, m, id, "Ask worker-2 to email \"all is well\" to bob@example.com")
-	if got := m.asked(id); got != "worker-2 completed" {
+	speaker(speakGRPC).agreed(t, m, id, "Ask worker-2 to email \"all is well\" to bob@example.com")
+	if got := m.asked(id); got != "worker-2 canceled, worker-2 completed" { // it asked first
 		t.Errorf("main asked %s", got)
 	}
 	if card := m.mesh("agents", "show", "worker-2").succeeds(t); !strings.Contains(card, "mail.send: ") || !strings.Contains(card, "tasks.search: ") {

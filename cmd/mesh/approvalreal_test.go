@@ -42,6 +42,8 @@ func (m *realMesh) approvalsOf(id string) string {
 	return strings.Join(all, ", ")
 }
 
+// letterRequest is asked about by the planner, which sends nothing without a yes,
+// and then by the skill.
 const letterRequest = `Send a mail to bob@example.com with the subject "Report" saying "All is well"`
 
 // A skill that asks has its effect after a plain yes and not before, in a chat,
@@ -62,9 +64,10 @@ func TestASkillThatAsksWaitsForTheUser(t *testing.T) {
 			}
 			approveInChat(t, m, mails)
 			approveBySend(t, m, mails)
-			for name, say := range speakers {
-				id := mesh.NewThreadID()
-				h := say(t, m, id, letterRequest)
+			for name, speak := range speakers {
+				id, say := mesh.NewThreadID(), speaker(speak)
+				say.asked(t, m, id, letterRequest)
+				h := say(t, m, id, "yes")
 				if h.state.String() != "TASK_STATE_INPUT_REQUIRED" || !strings.Contains(strings.Join(h.status, "\n"), "Send this mail?") {
 					t.Fatalf("%s: ended %v: %s %q", name, h.state, h.text, h.status)
 				}
@@ -100,6 +103,9 @@ func approveInChat(t *testing.T, m *realMesh, mails func(int)) {
 	at := p.stdout.len()
 	for answer, more := range []int{0, 1} {
 		p.enter(letterRequest + "\n")
+		_, at = p.await(&p.stdout, at, `(?s)Shall I do that\?.*you › $`)
+		mails(0)
+		p.enter("yes\n")
 		_, at = p.await(&p.stdout, at, `(?s)Send this mail\?.*to: bob@example\.com.*subject: Report.*you › $`)
 		mails(0)
 		p.enter([]string{"no\n", "yes\n"}[answer])
@@ -121,7 +127,8 @@ func approveBySend(t *testing.T, m *realMesh, mails func(int)) {
 	t.Helper()
 	for answer, more := range map[string]int{"yes": 1, "no": 0, "yes, but to carol@example.com": 0} {
 		id := mesh.NewThreadID()
-		asked := m.mesh("send", "--thread", id, letterRequest)
+		m.mesh("send", "--thread", id, letterRequest)
+		asked := m.mesh("send", "--thread", id, "yes")
 		if !strings.Contains(asked.stdout+asked.stderr, "Send this mail?") {
 			t.Errorf("asked: %+v", asked)
 		}
@@ -140,7 +147,8 @@ func TestAQuestionOutlivesItsMesh(t *testing.T) {
 	m := upAsking(t)
 	id := mesh.NewThreadID()
 	say := speaker(speakGRPC)
-	first := say(t, m, id, letterRequest)
+	first := say.asked(t, m, id, letterRequest)
+	say.asked(t, m, id, "yes")
 	m.kill9()
 	again := up(t, m.dir)
 	h := say.complete(t, again, id, "yes")

@@ -280,7 +280,9 @@ func TestOddFoldersWork(t *testing.T) {
 	}
 	m := up(t, odd, "--data", "a b/c;d/data", "--skills", "none", "--docs", "none")
 	m.mesh("send", "How do I configure rate limiting?").succeeds(t)
-	m.mesh("send", "Email \"all is well\" to bob@example.com").succeeds(t)
+	id := mesh.NewThreadID()
+	m.mesh("send", "--thread", id, "Email \"all is well\" to bob@example.com")
+	m.mesh("send", "--thread", id, "yes").succeeds(t)
 	m.data = filepath.Join(odd, "a b", "c;d", "data")
 	if mail := m.file("outbox/*.eml"); !strings.Contains(mail, "all is well") {
 		t.Errorf("the mail is\n%s", mail)

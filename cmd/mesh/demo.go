@@ -146,6 +146,11 @@ func (d *demo) errands(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	files, _ := filepath.Glob(filepath.Join(d.data, "outbox", "*.eml"))
+	d.check("nothing is sent before the user agrees", !said.over && len(files) == 0)
+	if said, err = d.ask(ctx, id, "yes"); err != nil {
+		return err
+	}
 	d.checkMail()
 	d.checkEvent(now)
 	d.check("the answer sums up", strings.Contains(said.text, "bob@example.com") && strings.Contains(said.text, "Renew the certificate"))

@@ -35,6 +35,24 @@ func (say speaker) complete(t *testing.T, m *realMesh, thread, text string) hear
 	return h
 }
 
+// agreed says text, which is to be asked about before it is done, agrees, and
+// checks that the turn completes (finding C11).
+func (say speaker) agreed(t *testing.T, m *realMesh, thread, text string) heardTurn {
+	t.Helper()
+	say.asked(t, m, thread, text)
+	return say.complete(t, m, thread, "yes")
+}
+
+// asked says text and checks that the user is asked something.
+func (say speaker) asked(t *testing.T, m *realMesh, thread, text string) heardTurn {
+	t.Helper()
+	h := say(t, m, thread, text)
+	if got := h.state.String(); got != "TASK_STATE_INPUT_REQUIRED" {
+		t.Fatalf("%q ended %s: %s %q", text, got, h.text, h.status)
+	}
+	return h
+}
+
 // A question: main asks knowledge while the user sees that it does, and answers
 // from documents with their names; the thread's log has all of it (S4-017,
 // S4-043). The second question is about something that only this folder of
@@ -165,7 +183,11 @@ func TestJourneyErrandsLeaveWhatWasAskedFor(t *testing.T) {
 		for _, e := range errands {
 			mails, events, seq := m.files("outbox/*.eml"), m.files("calendar/*.ics"), len(m.log0(id))
 			before := time.Now()
-			h := say.complete(t, m, id, e.request)
+			tell := say.complete
+			if e.mailTo != "" {
+				tell = say.agreed // no mail is sent before
+			}
+			h := tell(t, m, id, e.request)
 			for _, part := range e.answer {
 				if !strings.Contains(h.text, part) {
 					t.Errorf("%q is not in the answer to %q:\n%s", part, e.request, h.text)
@@ -230,7 +252,8 @@ func TestJourneyOneAgentWithTwoSkillsBesideAnother(t *testing.T) {
 		id := mesh.NewThreadID()
 		say.complete(t, m, id, `Create a task called "Renew the certificate" due 2020-02-02`)
 		seq := len(m.log(id))
-		h := say.complete(t, m, id, "Send bob@example.com the overdue tasks report and schedule a review meeting")
+		say.asked(t, m, id, "Send bob@example.com the overdue tasks report and schedule a review meeting")
+		h := say.agreed(t, m, id, "tomorrow at 10am")
 		if !strings.Contains(h.text, "bob@example.com") || !strings.Contains(h.text, "Review meeting") {
 			t.Errorf("the reply does not sum up:\n%s", h.text)
 		}

@@ -106,7 +106,7 @@ func TestMailGoesToTheMailServer(t *testing.T) {
 	m := up(t, dir)
 	id := mesh.NewThreadID()
 	say := speaker(speakGRPC)
-	say.complete(t, m, id, letterRequest)
+	say.agreed(t, m, id, letterRequest)
 	got := office.mails()
 	if len(got) != 1 {
 		t.Fatalf("the server got %q", got)
@@ -119,7 +119,8 @@ func TestMailGoesToTheMailServer(t *testing.T) {
 	if len(m.files("outbox/*")) != 0 || len(m.files("sent/*.eml")) != 1 || len(m.files("sending/*.eml")) != 0 {
 		t.Errorf("mail lies in %v %v %v", m.files("outbox/*"), m.files("sent/*"), m.files("sending/*"))
 	}
-	h := say(t, m, id, strings.Replace(letterRequest, "bob@", "nobody@", 1))
+	say.asked(t, m, id, strings.Replace(letterRequest, "bob@", "nobody@", 1))
+	h := say(t, m, id, "yes")
 	if !strings.Contains(h.text, "no such user here") || len(office.mails()) != 1 {
 		t.Errorf("of a refused mail the user reads %q", h.text)
 	}

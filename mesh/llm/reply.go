@@ -134,8 +134,6 @@ func (r *run) observe(ctx context.Context, req *Request, reply *mesh.ModelReplie
 	r.loop.Observe(ctx, c)
 }
 
-// stream reads one reply and reports its text. Nothing but this reply is ever
-// looked through for commands.
 // asks is what a message says of a reply that asks the user.
 func asks(reply *mesh.ModelReplied) string {
 	if reply.Finish == FinishAsk {
@@ -144,6 +142,8 @@ func asks(reply *mesh.ModelReplied) string {
 	return ""
 }
 
+// stream reads one reply and reports its text. Nothing but this reply is ever
+// looked through for commands.
 func (r *run) stream(ctx context.Context, req *Request, last bool) (*mesh.ModelReplied, string, error) {
 	var text strings.Builder
 	var split Splitter = plain{}

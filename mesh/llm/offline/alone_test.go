@@ -5,13 +5,33 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/fstest"
 
 	"github.com/google/go-cmp/cmp"
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/llm"
 	meshskill "agentmesh/mesh/skill"
+	"agentmesh/mesh/skill/command"
 )
+
+func wantIn(t *testing.T, answer string, parts ...string) {
+	t.Helper()
+	for _, p := range parts {
+		if !strings.Contains(answer, p) {
+			t.Errorf("the answer does not contain %q:\n%s", p, answer)
+		}
+	}
+}
+
+// listAll is the answer of get_skill about all skills.
+func listAll(c *meshskill.Catalog) string {
+	var list []map[string]any
+	for _, s := range c.List() {
+		list = append(list, map[string]any{"name": s.Name, "description": s.Description, "parameters": command.Schema(s), "access": s.Access, "tags": s.Tags})
+	}
+	return toJSON(map[string]any{"search": "x", "skills": list})
+}
 
 // wayNamed returns the way of that name.
 func wayNamed(t *testing.T, name string) way {
@@ -21,45 +41,6 @@ func wayNamed(t *testing.T, name string) way {
 		t.Fatalf("no way %q", name)
 	}
 	return ways[i]
-}
-
-// An agent that is told of its skills uses them at once (S3-085); one that knows
-// their domains only finds out first, by the words of the request (S3-118,
-// S3-119).
-func TestAlone_discoversOnlyWhatItIsNotTold(t *testing.T) {
-	for text, want := range map[string]map[string][]string{
-		"Create a task to call Ann": {
-			"alone with use_skill, skills listed": nil, "alone with commands, skills listed": nil, "alone with a tool for each skill": nil,
-			"alone with use_skill and get_skill": {`{"search":"task"}`},
-			"alone with commands and help":       {"get_skill --search task", "tasks.create --help", "tasks.update --help", "tasks.search --help"},
-		},
-		"Send an email to bob@x.org saying hi": {
-			"alone with use_skill and get_skill": {`{"search":"mail email send"}`},
-			"alone with commands and help":       {`get_skill --search "mail email send"`, "mail.send --help", "mail.search --help"},
-		},
-	} {
-		for name, asked := range want {
-			b := newBench(t)
-			b.say(wayNamed(t, name), userSays(text))
-			if name == "alone with commands and help" { // which pages it reads beside the right one is not the point
-				b.asked = b.asked[:min(2, len(b.asked))]
-				asked = asked[:2]
-			}
-			if diff := cmp.Diff(asked, b.asked); diff != "" || len(b.calls) != 1 {
-				t.Errorf("%s, %s: called %q; asked (-want +got):\n%s", text, name, b.calls, diff)
-			}
-		}
-	}
-}
-
-// Commands that do not need each other come in one block, after what they need
-// was found (S3-086).
-func TestAlone_searchesFirstAndThenWritesSeveralCommands(t *testing.T) {
-	b := newBench(t)
-	b.say(wayNamed(t, "alone with commands, skills listed"), userSays("find overdue tasks, mail the list to bob@x.org, book a review tomorrow at 10"))
-	if len(b.blocks) != 2 || strings.Count(b.blocks[0], "\n") != 2 || !strings.Contains(b.blocks[1], "\nmail.send ") || !strings.Contains(b.blocks[1], "\ncalendar.create ") {
-		t.Errorf("blocks %q", b.blocks)
-	}
 }
 
 // What the agent can do is told by domains, without using any skill; with
@@ -73,7 +54,7 @@ func TestAlone_whatCanYouDoIsAnsweredFromTheDomains(t *testing.T) {
 			t.Errorf("%s: called %q", w.name, b.calls)
 		}
 		var want []string
-		if w.face == byUseSkill {
+		if w.face == byUse {
 			want = []string{"{}"}
 		}
 		if diff := cmp.Diff(want, b.asked); diff != "" {
@@ -97,75 +78,6 @@ func TestAlone_handsOverWhatAnotherAgentIsFor(t *testing.T) {
 	}
 }
 
-// Nobody is written to whose address the user did not tell, also not at an
-// address that stands in a result.
-func TestAlone_asksForAnAddressAndTakesNoneFromResults(t *testing.T) {
-	for _, w := range ways {
-		b := newBench(t)
-		answer := b.say(w, userSays("Show my meetings, then email Bob saying see you there"))
-		wantIn(t, answer, "the e-mail address of Bob")
-		if len(b.calls) != 1 || !strings.HasPrefix(b.calls[0], "calendar.list") {
-			t.Errorf("%s: called %q", w.name, b.calls)
-		}
-	}
-}
-
-// strict returns skills of which one says too little about its arguments: its
-// handler wants more.
-func strict(t *testing.T, refuse func(args map[string]any) error) *bench {
-	t.Helper()
-	b := benchOf(t, library(t, []skillDef{
-		{"letters.send", "Send a letter to somebody", "write", []paramDef{
-			{"to", "array", true, "Email addresses of the recipients", nil},
-			{"body", "string", false, "The text of the letter", nil},
-			{"kind", "string", false, "How it is sent", nil},
-			{"copy", "flag", false, "Keeps a copy", nil},
-		}, []string{"letter"}},
-		{"letters.list", "List the letters", "read", nil, []string{"letter"}},
-	}))
-	record := b.handlers[""]
-	for _, name := range []string{"letters.send", "letters.list"} {
-		s, _ := b.skills.Get(name)
-		s.Handler = name
-		b.handlers[name] = meshskill.HandlerFunc(func(ctx context.Context, call *meshskill.Call, env *meshskill.Env) (*meshskill.Result, error) {
-			r, err := record.Execute(ctx, call, env)
-			if refused := refuse(call.Args); refused != nil {
-				return nil, refused
-			}
-			return r, err
-		})
-	}
-	return b
-}
-
-// A call is corrected when the error says what is wrong with it and the request
-// has it (S3-087, S3-122); not when only the user could, and never without end.
-func TestAlone_correctsArgumentsAfterAnError(t *testing.T) {
-	missing := func(args map[string]any) error {
-		if args["body"] == nil {
-			return mesh.Errorf(mesh.Invalid, "test", "Missing required flag: --body")
-		}
-		return nil
-	}
-	never := func(map[string]any) error { return mesh.Errorf(mesh.Invalid, "test", "Missing required flag: --body") }
-	for _, w := range ways[2:] {
-		b := strict(t, missing)
-		answer := b.say(w, userSays("Send a letter to bob@x.org about the offsite"))
-		want := []string{`letters.send {"to":["bob@x.org"]}`, `letters.send {"body":"The offsite","to":["bob@x.org"]}`}
-		if diff := cmp.Diff(want, b.calls); diff != "" || !strings.HasPrefix(answer, "Done with letters.send.") {
-			t.Errorf("%s says %q; calls (-want +got):\n%s", w.name, answer, diff)
-		}
-		b = strict(t, missing)
-		if answer = b.say(w, userSays("Send a letter to bob@x.org")); len(b.calls) != 1 || !strings.Contains(answer, "this is missing: body") {
-			t.Errorf("%s says %q after %q", w.name, answer, b.calls)
-		}
-		b = strict(t, never)
-		if answer = b.say(w, userSays("Send a letter to bob@x.org about the offsite")); len(b.calls) != 2 || !strings.Contains(answer, "I could not use letters.send: Invalid arguments for 'letters.send': Missing") {
-			t.Errorf("%s says %q after %q", w.name, answer, b.calls)
-		}
-	}
-}
-
 // A step that fails keeps those from happening that need it, and no others.
 func TestAlone_goesOnWithWhatDoesNotNeedWhatFailed(t *testing.T) {
 	for _, w := range ways[2:] {
@@ -173,7 +85,7 @@ func TestAlone_goesOnWithWhatDoesNotNeedWhatFailed(t *testing.T) {
 		b.handlers["tasks.search"] = meshskill.HandlerFunc(func(context.Context, *meshskill.Call, *meshskill.Env) (*meshskill.Result, error) {
 			return nil, mesh.Errorf(mesh.Unavailable, "test", "the list is away")
 		})
-		answer := b.say(w, userSays("find overdue tasks, mail the list to bob@x.org, book a review tomorrow at 10"))
+		answer := b.hold(w, []string{"find overdue tasks, mail the list to bob@x.org, book a review tomorrow at 10", "yes"})
 		wantIn(t, answer, "I could not use tasks.search: Failed to execute 'tasks.search': the list is away.", "Done with calendar.create.", "I did not get to mail.send (“mail the list to bob@x.org”).")
 		if len(b.calls) != 1 || !strings.HasPrefix(b.calls[0], "calendar.create") {
 			t.Errorf("%s: called %q", w.name, b.calls)
@@ -223,7 +135,7 @@ func cutAfter(t *testing.T, b *bench, w way, steps int, text string) []llm.Messa
 // After a limit, "continue" goes on where the work stopped and repeats nothing,
 // and "no" leaves it there (S3-044, S3-045).
 func TestAlone_goesOnAfterALimitOrStops(t *testing.T) {
-	const text = "find overdue tasks, mail the list to bob@x.org, book a review tomorrow at 10"
+	const text = "find overdue tasks, create a task to call Ann, book a review tomorrow at 10"
 	for _, w := range ways[2:] {
 		for steps := 1; steps <= 2; steps++ {
 			b := newBench(t)
@@ -231,7 +143,7 @@ func TestAlone_goesOnAfterALimitOrStops(t *testing.T) {
 			before := len(b.calls)
 			b.say(w, append(slices.Clone(history), userSays("Yes, please continue."))...)
 			slices.Sort(b.calls)
-			if len(b.calls) != 3 || !strings.HasPrefix(b.calls[0], "calendar.create") || !strings.HasPrefix(b.calls[1], "mail.send") {
+			if len(b.calls) != 3 || !strings.HasPrefix(b.calls[0], "calendar.create") || !strings.HasPrefix(b.calls[1], "tasks.create") {
 				t.Errorf("%s, after %d steps and %d calls: called %q", w.name, steps, before, b.calls)
 			}
 			b = newBench(t)
@@ -256,7 +168,7 @@ func TestCommands_answersWithoutThemWhenNoneIsRunAnyMore(t *testing.T) {
 	}})
 	loop := llm.Loop{Model: b.model, Tools: set, Commands: benchCommands{}, System: system, MaxSteps: 1}
 	answer := ""
-	for e, err := range loop.Run(t.Context(), []llm.Message{userSays("Send bob@x.org the overdue tasks report")}) {
+	for e, err := range loop.Run(t.Context(), []llm.Message{userSays("find my overdue tasks and create a task to call Ann")}) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -264,7 +176,7 @@ func TestCommands_answersWithoutThemWhenNoneIsRunAnyMore(t *testing.T) {
 			answer = e.Reply.Text
 		}
 	}
-	wantIn(t, answer, "Buy milk", "I did not get to mail.send.")
+	wantIn(t, answer, "Buy milk", "I did not get to tasks.create (“create a task to call Ann”).")
 	if strings.Contains(answer, "```") {
 		t.Errorf("the answer has a block: %s", answer)
 	}
@@ -287,17 +199,17 @@ func TestCommands_readsTheDomainsWhereSearchingIsNotAllowed(t *testing.T) {
 func TestReadSkills_readsWhatThereIs(t *testing.T) {
 	b := newBench(t)
 	whole := listAll(b.skills)
-	all := len(readSkills(whole))
+	all := len(foundSkills(whole))
 	if all != b.skills.Len() {
 		t.Fatalf("read %d of %d skills", all, b.skills.Len())
 	}
 	for cut := 0; cut < len(whole); cut += 499 {
-		if n := len(readSkills(whole[:cut])); n > all || cut > len(whole)/2 && n < all/3 {
+		if n := len(foundSkills(whole[:cut])); n > all || cut > len(whole)/2 && n < all/3 {
 			t.Fatalf("%d bytes: read %d skills", cut, n)
 		}
 	}
 	for _, text := range []string{"", "No skills match `x`.", "[]", "{}", "null", `{"skills":null}`, `{"skills":{}}`} {
-		if got := readSkills(text); len(got) > 0 {
+		if got := foundSkills(text); len(got) > 0 {
 			t.Errorf("%q has skills: %v", text, got)
 		}
 	}
@@ -308,9 +220,9 @@ func TestSchemaParams_readsWhatSchemasSay(t *testing.T) {
 	got := schemaParams([]byte(`{"type":"object","properties":{"z":{"type":"string","description":"Last?","enum":["a","b"],"default":"a"},"b":{"type":["array","null"],"items":{"type":"string","enum":["x"]}},` +
 		`"a":{"type":"integer","default":5},"odd":true},"required":["b"]}`))
 	want := []param{
-		{Name: "z", Type: "string", Description: "Last?", Enum: textList{"a", "b"}, Default: "a"},
+		{Name: "z", Type: "string", Description: "Last?", Enum: textList{"a", "b"}},
 		{Name: "b", Type: "array", Required: true, Enum: textList{"x"}},
-		{Name: "a", Type: "integer", Default: "5"}, {Name: "odd"},
+		{Name: "a", Type: "integer"}, {Name: "odd"},
 	}
 	if diff := cmp.Diff(want, got, cmp.AllowUnexported(param{})); diff != "" {
 		t.Error(diff)
@@ -340,4 +252,133 @@ func TestCommands_whatIsQuotedIsNotRun(t *testing.T) {
 			t.Errorf("%s: called %q and said %s", w.name, b.calls, answer)
 		}
 	}
+}
+
+// strict returns skills of which one says too little about its arguments: its
+// handler wants more.
+func strict(t *testing.T, refuse func(args map[string]any) error) *bench {
+	t.Helper()
+	b := benchOf(t, library(t, []skillDef{
+		{"letters.send", "Send a letter to somebody", "write", []paramDef{
+			{"to", "array", true, "Email addresses of the recipients", nil},
+			{"body", "string", false, "The text of the letter", nil},
+			{"subject", "string", false, "The subject", nil},
+			{"kind", "string", false, "How it is sent", nil},
+			{"copy", "flag", false, "Keeps a copy", nil},
+		}, []string{"letter"}},
+		{"letters.list", "List the letters", "read", nil, []string{"letter"}},
+	}))
+	record := b.handlers[""]
+	for _, name := range []string{"letters.send", "letters.list"} {
+		s, _ := b.skills.Get(name)
+		s.Handler = name
+		b.handlers[name] = meshskill.HandlerFunc(func(ctx context.Context, call *meshskill.Call, env *meshskill.Env) (*meshskill.Result, error) {
+			r, err := record.Execute(ctx, call, env)
+			if refused := refuse(call.Args); refused != nil {
+				return nil, refused
+			}
+			return r, err
+		})
+	}
+	return b
+}
+
+// A call is corrected when the error says what is wrong with it and the request
+// has it (S3-087, S3-122), and not without end.
+func TestAlone_correctsArgumentsAfterAnError(t *testing.T) {
+	missing := func(args map[string]any) error {
+		if args["subject"] == nil {
+			return mesh.Errorf(mesh.Invalid, "test", "Missing required flag: --subject")
+		}
+		return nil
+	}
+	never := func(map[string]any) error {
+		return mesh.Errorf(mesh.Invalid, "test", "Missing required flag: --subject")
+	}
+	said := []string{"Send a letter to bob@x.org saying hello there", "yes"}
+	for _, w := range ways[2:6] { // the pages of this test do not say what its skills take
+		b := strict(t, missing)
+		answer := b.hold(w, said)
+		want := []string{`letters.send {"body":"Hello there","to":["bob@x.org"]}`, `letters.send {"body":"Hello there","subject":"Hello there","to":["bob@x.org"]}`}
+		if diff := cmp.Diff(want, b.calls); diff != "" || !strings.HasPrefix(answer, "Done with letters.send.") {
+			t.Errorf("%s says %q; calls (-want +got):\n%s", w.name, answer, diff)
+		}
+		b = strict(t, never)
+		if answer = b.hold(w, said); len(b.calls) != 2 || !strings.Contains(answer, "I could not use letters.send: Invalid arguments for 'letters.send': Missing") {
+			t.Errorf("%s says %q after %q", w.name, answer, b.calls)
+		}
+	}
+}
+
+// An agent that is told of its skills uses them at once (S3-085); one that knows
+// their domains only finds out first, by the words of the request (S3-118,
+// S3-119).
+func TestAlone_discoversOnlyWhatItIsNotTold(t *testing.T) {
+	for text, skill := range map[string]string{"Create a task to call Ann": "tasks.create", "Send an email to bob@x.org saying hi": "mail.send"} {
+		domain, _, _ := strings.Cut(skill, ".")
+		word := strings.TrimSuffix(domain, "s")
+		for name, asked := range map[string]string{
+			"alone with use_skill, skills listed": "", "alone with commands, skills listed": "", "alone with a tool for each skill": "",
+			"alone with use_skill and get_skill": `{"search":"` + word, "alone with commands and help": "get_skill --search ",
+		} {
+			b := newBench(t)
+			b.hold(wayNamed(t, name), []string{text, "yes"})
+			if called := slices.ContainsFunc(b.calls, func(c string) bool { return strings.HasPrefix(c, skill+" ") }); !called {
+				t.Errorf("%s, %s: called %q", text, name, b.calls)
+			}
+			if all := strings.Join(b.asked, "\n"); asked == "" && all != "" || !strings.HasPrefix(all, asked) || !strings.Contains(all, word) && asked != "" {
+				t.Errorf("%s, %s: asked %q", text, name, b.asked)
+			}
+			if strings.Contains(name, "help") && !slices.Contains(b.asked, skill+" --help") {
+				t.Errorf("%s, %s: did not read how it is called: %q", text, name, b.asked)
+			}
+		}
+	}
+}
+
+// Commands that do not need each other come in one block, after what they need
+// was found (S3-086).
+func TestAlone_searchesFirstAndThenWritesSeveralCommands(t *testing.T) {
+	b := newBench(t)
+	b.hold(wayNamed(t, "alone with commands, skills listed"), []string{"find overdue tasks, mail the list to bob@x.org, book a review tomorrow at 10", "yes"})
+	if len(b.blocks) != 2 || strings.Count(b.blocks[0], "\n") != 2 || !strings.Contains(b.blocks[1], "\nmail.send ") || !strings.Contains(b.blocks[1], "\ncalendar.create ") {
+		t.Errorf("blocks %q", b.blocks)
+	}
+}
+
+type skillDef struct {
+	Name        string     `json:"name"`
+	Description string     `json:"description"`
+	Access      string     `json:"access"`
+	Parameters  []paramDef `json:"parameters"`
+	Tags        []string   `json:"tags"`
+}
+
+type paramDef struct {
+	Name        string   `json:"name"`
+	Type        string   `json:"type"`
+	Required    bool     `json:"required,omitempty"`
+	Description string   `json:"description,omitempty"`
+	Enum        []string `json:"enum,omitempty"`
+}
+
+// pages are the skills as pages, so that the catalog and the texts of discovery
+// are those of the mesh.
+func pages(skills []skillDef) fstest.MapFS {
+	out := fstest.MapFS{}
+	for _, s := range skills {
+		front := toJSON(map[string]any{"name": s.Name, "description": s.Description, "access": s.Access, "tags": s.Tags, "parameters": s.Parameters})
+		out[strings.Replace(s.Name, ".", "/", 1)+".md"] = &fstest.MapFile{Data: []byte("---\n" + front + "\n---\n# " + s.Name + "\n")}
+	}
+	return out
+}
+
+// library loads the skills.
+func library(t *testing.T, skills []skillDef) *meshskill.Catalog {
+	t.Helper()
+	c, problems := meshskill.Load(pages(skills))
+	if len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	return c
 }

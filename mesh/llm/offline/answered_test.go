@@ -4,7 +4,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -19,7 +18,7 @@ var askedToGoOn = llm.Message{Role: llm.RoleAssistant, Name: "main", Text: "I ha
 // language, a no ends, and something else is a request of its own after what is
 // open was told (S3-042, S3-044).
 func TestAnswers_afterAReport(t *testing.T) {
-	const text = "find overdue tasks, mail the list to bob@x.org, book a review tomorrow at 10"
+	const text = "find overdue tasks, create a task to call Eve, book a review tomorrow at 10"
 	for _, w := range ways[2:] {
 		steps := 1
 		switch {
@@ -32,12 +31,12 @@ func TestAnswers_afterAReport(t *testing.T) {
 			more string // the calls after the answer, by name
 			says []string
 		}{
-			"ja":           {"calendar.create mail.send", []string{"Done with mail.send.", "Done with calendar.create."}},
-			"Yes please!":  {"calendar.create mail.send", []string{"Done with mail.send.", "Done with calendar.create."}},
-			"nein":         {"", []string{"I did not get to mail.send (“mail the list to bob@x.org”)", "calendar.create (“book a review tomorrow at 10”)"}},
-			"hm, whatever": {"", []string{"I did not get to mail.send (“mail the list to bob@x.org”)", "calendar.create (“book a review tomorrow at 10”)", "I did not understand “hm, whatever”"}},
+			"ja":           {"calendar.create tasks.create", []string{"Done with calendar.create.", "Done with calendar.create."}},
+			"Yes please!":  {"calendar.create tasks.create", []string{"Done with calendar.create.", "Done with calendar.create."}},
+			"nein":         {"", []string{"I did not get to tasks.create (“create a task to call Eve”)", "calendar.create (“book a review tomorrow at 10”)"}},
+			"hm, whatever": {"", []string{"I did not get to tasks.create (“create a task to call Eve”)", "calendar.create (“book a review tomorrow at 10”)", "I did not understand “hm, whatever”"}},
 			"no, create a task to call Dave": {"tasks.create",
-				[]string{"I did not get to mail.send (“mail the list to bob@x.org”)", "calendar.create (“book a review tomorrow at 10”)", "Done with tasks.create."}},
+				[]string{"I did not get to tasks.create (“create a task to call Eve”)", "calendar.create (“book a review tomorrow at 10”)", "Done with tasks.create."}},
 		} {
 			b := newBench(t)
 			history := append(cutAfter(t, b, w, steps, text), askedToGoOn, userSays(answer))
@@ -82,7 +81,7 @@ func TestAnswers_onlyTheMeshAsks(t *testing.T) {
 func TestAnswers_areNotForOtherTasks(t *testing.T) {
 	b := newBench(t)
 	tools, system := b.face(wayNamed(t, "alone with a tool for each skill"), []string{"*"})
-	for _, result := range []string{"The call has not been made yet: " + callWaits, callLost} {
+	for _, result := range []string{"The call has not been made yet: " + "it waits for the user's answer to an earlier task.", "The call was interrupted; it is not known whether it had an effect."} {
 		req := &llm.Request{System: system, Tools: tools, Messages: []llm.Message{
 			userSays("Create a task to call Ann, then list my files"),
 			{Role: llm.RoleAssistant, Tools: []mesh.ToolUse{{ID: "1", Name: "tasks-create", Arguments: `{"title":"Call Ann"}`}}},
@@ -102,7 +101,7 @@ func TestAnswers_areNoMissionOfWhoWasDispatched(t *testing.T) {
 	tools, system := b.face(wayNamed(t, "several agents with use_skill"), []string{"tasks.*"})
 	req := func(answers ...string) *llm.Request {
 		call := mesh.ToolUse{ID: "1", Name: toolUseSkill, Arguments: `{"skill":"tasks.create","arguments":{"title":"Call Ann"}}`}
-		r := &llm.Request{System: system + "\n" + missionRule + " and return its result.", Tools: tools, Messages: []llm.Message{
+		r := &llm.Request{System: system + "\n" + "You do exactly one mission and return its result.", Tools: tools, Messages: []llm.Message{
 			userSays("Create a task to call Ann"), {Role: llm.RoleAssistant, Tools: []mesh.ToolUse{call}},
 			{Role: llm.RoleTool, ToolID: "1", Failed: true, Text: "The limit of skill calls per turn is reached (1 of 1)."},
 		}}
@@ -122,33 +121,6 @@ func TestAnswers_areNoMissionOfWhoWasDispatched(t *testing.T) {
 		if diff := cmp.Diff([]map[string]any{{"skill": "tasks.create", "arguments": map[string]any{"title": "Call Ann"}}}, legal(t, req(answers...))); diff != "" {
 			t.Errorf("%q: %s", answers, diff)
 		}
-	}
-}
-
-// Agents that delegate hand no answer on, and tell what came of what they
-// delegated.
-func TestAnswers_areNotDelegated(t *testing.T) {
-	w := newWorld(t)
-	for _, tt := range []struct {
-		tools          []llm.Tool
-		call           mesh.ToolUse
-		result, answer string
-		want           []string
-	}{
-		{w.mainTools().tools, mesh.ToolUse{ID: "1", Name: toolConsult, Arguments: `{"agent":"orchestrator","task":"x"}`},
-			`{"agent":"orchestrator","status":"completed","result":"Ann was called."}`, "maybe", []string{"Ann was called.", "I did not understand “maybe”"}},
-		{w.mainTools().tools, mesh.ToolUse{ID: "1", Name: toolConsult, Arguments: `{"agent":"tasks","task":"x"}`},
-			`{"agent":"tasks","status":"canceled","result":"Stopped, as the user wishes."}`, "no", []string{"Stopped, as the user wishes."}},
-		{w.orchestratorTools().tools, mesh.ToolUse{ID: "1", Name: toolResults, Arguments: `{}`}, `{"agents":[]}`, "create a task to call Dave", nil},
-	} {
-		req := &llm.Request{Tools: tt.tools, Messages: []llm.Message{
-			userSays("Call Ann and Bob"), {Role: llm.RoleAssistant, Tools: []mesh.ToolUse{tt.call}}, {Role: llm.RoleTool, ToolID: "1", Text: tt.result}, userSays(tt.answer),
-		}}
-		if calls := legal(t, req); len(calls) > 0 {
-			t.Errorf("%q leads to %v", tt.answer, calls)
-		}
-		said := plan(readTurn(req, time.Time{}, &memo{}))
-		wantIn(t, said.text, tt.want...)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/llm"
@@ -17,10 +18,20 @@ import (
 	"agentmesh/mesh/skill/command"
 )
 
+// friday is when the tests happen: Friday, 20 November 2026, 09:30 in a zone
+// of its own.
+func friday() time.Time {
+	return time.Date(2026, 11, 20, 9, 30, 0, 0, time.FixedZone("here", 3600))
+}
+
+// planner serves all tests, also those that run at the same time: what it
+// remembers of one must make no difference to another.
+var planner = New(friday)
+
 // bench runs requests with the skills that the mesh brings along: their pages
 // and the executor are real, and their handlers remember the calls.
 type bench struct {
-	t        *testing.T
+	t        testing.TB
 	skills   *meshskill.Catalog
 	replies  map[string]string // what skills return
 	handlers map[string]meshskill.Handler
@@ -29,19 +40,23 @@ type bench struct {
 	limited  bool // the limit of steps may be met
 	hidden   bool // get_skill is not available
 
-	mu     sync.Mutex
-	calls  []string // "skill {arguments}", without those that are the default anyway
-	asked  []string // what was asked about skills, in the order of the requests
-	handed []string
-	blocks []string // replies with commands
+	mu      sync.Mutex
+	calls   []string // "skill {arguments}", without those that are the default anyway
+	asked   []string // what was asked about skills, in the order of the requests
+	handed  []string
+	ordered []map[string]any // what was dispatched
+	blocks  []string         // replies with commands
+	heard   []llm.Message    // what was said and done about the last message
 }
+
+func userSays(text string) llm.Message { return llm.Message{Role: llm.RoleUser, Text: text} }
 
 // shipped are the pages of the skills in this repository.
 var shipped = sync.OnceValues(func() (*meshskill.Catalog, []meshskill.Problem) {
 	return meshskill.Load(os.DirFS("../../../skills"))
 })
 
-func newBench(t *testing.T) *bench {
+func newBench(t testing.TB) *bench {
 	t.Helper()
 	skills, problems := shipped()
 	if len(problems) > 0 {
@@ -50,7 +65,7 @@ func newBench(t *testing.T) *bench {
 	return benchOf(t, skills)
 }
 
-func benchOf(t *testing.T, skills *meshskill.Catalog) *bench {
+func benchOf(t testing.TB, skills *meshskill.Catalog) *bench {
 	b := &bench{t: t, skills: skills, model: planner, handlers: map[string]meshskill.Handler{}, replies: map[string]string{
 		"tasks.search": "Overdue tasks: 2, as of 2026-11-20\n\n1. Buy milk (due 2026-11-18, todo) [t-ab2cd]\n2. Renew the \"main\" certificate's key (due 2026-11-19, todo) [t-xy3ef]",
 		"calendar.list": "Events from 2026-11-20 00:00 to 2026-12-20 00:00: 2\n\n1. Mon 2026-11-23 10:00 to 11:00: Review [id 1a2b3c4d, version 9f8e]\n" +
@@ -76,7 +91,7 @@ func (b *bench) chosen(call *meshskill.Call) map[string]any {
 	args := maps.Clone(call.Args)
 	known, _ := b.skills.Get(call.Skill)
 	for _, p := range known.Parameters {
-		if p.Default != "" && p.Default == fmt.Sprint(args[p.Name]) {
+		if got := strings.Trim(fmt.Sprint(args[p.Name]), "[]"); p.Default != "" && p.Default == got {
 			delete(args, p.Name)
 		}
 	}
@@ -93,10 +108,10 @@ type way struct {
 }
 
 var ways = []way{
-	{"several agents with use_skill", byUseSkill, true, true},
+	{"several agents with use_skill", byUse, true, true},
 	{"several agents with commands", byCommand, true, true},
-	{"alone with use_skill, skills listed", byUseSkill, true, false},
-	{"alone with use_skill and get_skill", byUseSkill, false, false},
+	{"alone with use_skill, skills listed", byUse, true, false},
+	{"alone with use_skill and get_skill", byUse, false, false},
 	{"alone with a tool for each skill", byTool, true, false},
 	{"alone with commands, skills listed", byCommand, true, false},
 	{"alone with commands and help", byCommand, false, false},
@@ -117,6 +132,9 @@ func (b *bench) say(w way, history ...llm.Message) string {
 	return b.run(&benchTools{bench: b, tools: tools, patterns: patterns}, system, w.face == byCommand, history...)
 }
 
+// askMark begins the answers of runs that wait for the user.
+const askMark = "ASKS: "
+
 func (b *bench) run(tools *benchTools, system string, commands bool, history ...llm.Message) string {
 	b.t.Helper()
 	tools.executor = meshskill.NewExecutor(meshskill.Config{
@@ -133,11 +151,17 @@ func (b *bench) run(tools *benchTools, system string, commands bool, history ...
 		loop.Commands = benchCommands{}
 	}
 	answer := ""
+	var heard []llm.Message
+	defer func() { b.heard = heard }()
 	for e, err := range loop.Run(b.t.Context(), history) {
 		if err != nil {
 			b.t.Errorf("loop: %v", err)
 		}
+		if e.Result != nil {
+			heard = append(heard, llm.Message{Role: llm.RoleTool, ToolID: e.Result.Use.ID, Name: e.Result.Use.Name, Text: e.Result.Text, Failed: e.Result.Failed})
+		}
 		if e.Reply != nil {
+			heard = append(heard, llm.Message{Role: llm.RoleAssistant, Text: e.Reply.Text, Tools: e.Reply.Tools, Asks: asked(e.Reply)})
 			if text, lines, _ := command.Split(e.Reply.Text); commands && len(lines) > 0 {
 				if text != "" {
 					b.t.Errorf("text beside commands: %q", text)
@@ -148,6 +172,9 @@ func (b *bench) run(tools *benchTools, system string, commands bool, history ...
 			} else if e.Reply.Text != "" {
 				answer = e.Reply.Text
 			}
+		}
+		if e.Ask != nil {
+			answer = askMark + e.Ask.Text
 		}
 		if e.Limit != nil && !b.limited {
 			b.t.Error("the planner reached the limit of steps")
@@ -308,4 +335,12 @@ func plainJSON(v any) string {
 		panic(err)
 	}
 	return strings.TrimSpace(b.String())
+}
+
+// asked is what the message of a reply says of it.
+func asked(r *mesh.ModelReplied) string {
+	if r.Finish == llm.FinishAsk {
+		return llm.FinishAsk
+	}
+	return ""
 }

@@ -30,18 +30,41 @@ var fenceOfCommands = regexp.MustCompile("(`{3,})cmd")
 // inert returns the text without fences that open blocks of commands.
 func inert(text string) string { return fenceOfCommands.ReplaceAllString(text, "$1 cmd") }
 
-// line writes the deed as a command.
-func (d deed) line() string {
-	switch {
-	case d.help != "":
-		return d.help + " --help"
-	case d.skill == "":
-		return toolGetSkill + flag("search", d.search)
+// namesIn returns what the commands of a reply of the planner's own begin with,
+// and which of them only ask for help. Values may go over several lines.
+func namesIn(text string) (names []string, help []bool) {
+	head, body, ok := strings.Cut(text, "cmd\n")
+	if !ok || strings.Trim(head, "`") != "" {
+		return nil, nil
 	}
+	quote, begin := byte(0), true
+	for i := 0; i < len(body); i++ {
+		switch b := body[i]; {
+		case quote != 0:
+			if b == quote {
+				quote = 0
+			}
+		case b == '"' || b == '\'':
+			quote = b
+		case b == '\n':
+			begin = true
+			continue
+		case begin && b != '`':
+			line, _, _ := strings.Cut(body[i:], "\n")
+			name, rest, _ := strings.Cut(line, " ")
+			names, help = append(names, name), append(help, name == toolGetSkill || rest == "--help")
+		}
+		begin = false
+	}
+	return names, help
+}
+
+// commandLine writes the use of a skill as a command.
+func commandLine(skill string, args map[string]any) string {
 	var b strings.Builder
-	b.WriteString(d.skill)
-	for _, name := range slices.Sorted(maps.Keys(d.args)) {
-		b.WriteString(flag(name, d.args[name]))
+	b.WriteString(skill)
+	for _, name := range slices.Sorted(maps.Keys(args)) {
+		b.WriteString(flag(name, args[name]))
 	}
 	return b.String()
 }
@@ -57,6 +80,12 @@ func flag(name string, value any) string {
 		return name + "=false"
 	case []string:
 		return name + listValue(v)
+	case []any:
+		var list []string
+		for _, it := range v {
+			list = append(list, fmt.Sprint(it))
+		}
+		return name + listValue(list)
 	case string:
 		return name + " " + quoteWords(v)
 	}
@@ -70,8 +99,7 @@ var plainValue = regexp.MustCompile(`^[A-Za-z0-9_@#/+.:][A-Za-z0-9_@#/+.:=-]*$`)
 // listValue writes several values: one after the other, or, where commas or
 // line breaks would tear them apart, as a JSON array.
 func listValue(values []string) string {
-	plain := !slices.ContainsFunc(values, func(v string) bool { return v == "" || strings.ContainsAny(v, ",[]{}\"'\r\n") })
-	if !plain {
+	if slices.ContainsFunc(values, func(v string) bool { return v == "" || strings.ContainsAny(v, ",[]{}\"'\r\n") }) {
 		data, err := json.Marshal(values)
 		if err != nil {
 			return ""
@@ -103,7 +131,8 @@ func quoteWords(text string) string {
 			value = atom
 			continue
 		}
-		if joined := value + " " + atom; oneKind(joined) || strings.Trim(value, " ") == "" || atom == "" {
+		joined := value + " " + atom
+		if oneKind := !strings.Contains(joined, `"`) || !strings.Contains(joined, `'`); oneKind || strings.Trim(value, " ") == "" || atom == "" {
 			value = joined
 			continue
 		}
@@ -111,11 +140,6 @@ func quoteWords(text string) string {
 		value = atom
 	}
 	return strings.Join(append(out, quoteOne(value)), " ")
-}
-
-// oneKind reports whether the text has one kind of quotes at most.
-func oneKind(text string) bool {
-	return !strings.Contains(text, `"`) || !strings.Contains(text, `'`)
 }
 
 // quoteOne writes a text as one value.
@@ -144,96 +168,56 @@ func quoteOne(text string) string {
 	return b.String()
 }
 
-// resultTitle is how the result of a command begins.
-func resultTitle(name string) string { return "[Command Result: " + name + "]\n" }
-
-// commandResults takes apart the message with the results of the deeds'
-// commands. What follows the title of the last one is all its result, whatever
-// it looks like.
-func commandResults(told string, deeds []deed) ([]string, bool) {
-	var out []string
-	for i, d := range deeds {
-		rest, ok := strings.CutPrefix(told, resultTitle(d.name()))
-		if !ok {
-			return nil, false
+// typed reads a command that the user typed: a skill's name, and flags. ok is
+// false if the part begins with no skill's name; "use tasks.search to …" only
+// names it.
+func (r *reader) typed(p part) (j *job, left []string, ok bool) {
+	c := p.clause
+	for c.at(0).is("use", "run", "execute", "the", "skill", "call") && len(c.toks) > 1 {
+		c = c.from(1)
+	}
+	if !skillCall.MatchString(c.at(0).low) {
+		return nil, nil, false
+	}
+	name := c.at(0).low
+	at := slices.IndexFunc(r.skills, func(s skill) bool { return s.Name == name })
+	if at < 0 {
+		return nil, []string{p.all()}, true
+	}
+	s := &r.skills[at]
+	f := &form{c: c, s: s, now: r.now, args: map[string]any{}, content: -1, used: make([]bool, len(c.toks))}
+	for i := 1; i < len(c.toks); {
+		t := c.at(i)
+		flagged := strings.HasSuffix(c.text[:t.start], "--") && t.kind == word
+		param := s.named(strings.ReplaceAll(t.text, "-", "_"), t.text)
+		if !flagged || param == nil {
+			return nil, []string{c.words(i, len(c.toks))}, true
 		}
-		if i+1 < len(deeds) {
-			if rest, told, ok = strings.Cut(rest, "\n\n"+resultTitle(deeds[i+1].name())); !ok {
-				return nil, false
+		i++
+		end := i
+		for end < len(c.toks) && !strings.HasSuffix(c.text[:c.at(end).start], "--") {
+			end++
+		}
+		switch {
+		case param.kind == kindFlag && end == i:
+			f.set(param, true)
+		case end == i:
+			return nil, []string{"--" + t.text}, true
+		case param.Type == "array":
+			for ; i < end; i++ {
+				if c.at(i).kind != punct {
+					f.set(param, c.at(i).text)
+				}
 			}
-			told = resultTitle(deeds[i+1].name()) + told
+		default:
+			text := strings.TrimRight(strings.TrimSuffix(strings.TrimSpace(c.text[c.at(i).start:c.at(end-1).end]), "--"), " ")
+			if c.at(i).kind == quoted && end == i+1 {
+				text = c.at(i).text
+			}
+			f.set(param, text)
 		}
-		out = append(out, strings.TrimSpace(rest))
+		i = end
 	}
-	return out, len(deeds) > 0
-}
-
-// failures are how the results of commands begin that were not carried out.
-var failures = regexp.MustCompile(`^(?:Error:|Invalid arguments for '|Unknown skill '|Failed to execute '|Skill '[^'\n]*' is not available|'[^'\n]*' is temporarily unavailable|` +
-	`(?:Line \d+ of your reply: )?In ` + "`" + `|get_skill is not available|Skills cannot be looked up:|Unknown domain '|timeout: |task_crashed: )`)
-
-func failedCommand(text string) bool { return failures.MatchString(text) }
-
-// readUsages reads the skills that a prompt lists for commands.
-func readUsages(listing string) []skill {
-	var out []skill
-	blocks(listing, func(name, block string) {
-		about, flags, _ := strings.Cut(strings.TrimLeft(block, "\n"), "\n")
-		out = append(out, skill{Name: name, Description: squeeze(about), Parameters: readFlags(flags)})
-	})
-	return out
-}
-
-var (
-	flagLine     = regexp.MustCompile(`^ {4}--([a-z][a-z0-9_-]*)(?: <([a-z]+)>)?(?:  +(.*))?$`)
-	defaultMark  = regexp.MustCompile(`\(default: ([^()]*)\)`)
-	flagsHeading = regexp.MustCompile(`(?m)^## Flags[ \t]*$`)
-)
-
-// readFlags reads the lines that describe flags, as "--limit <integer>  How
-// many (default: 5)".
-func readFlags(text string) []param {
-	var out []param
-	for line := range strings.SplitSeq(text, "\n") {
-		m := flagLine.FindStringSubmatch(strings.TrimRight(line, " \t"))
-		if m == nil {
-			continue
-		}
-		p := param{Name: m[1], Type: m[2]}
-		about := m[3]
-		take := func(mark string) bool {
-			had := strings.Contains(about, mark)
-			about = strings.Replace(about, mark, "", 1)
-			return had
-		}
-		p.Required = take("(required)")
-		if take("(boolean flag)") {
-			p.Type = "flag"
-		}
-		if d := defaultMark.FindStringSubmatch(about); d != nil {
-			p.Default = looseString(d[1])
-			take(d[0])
-		}
-		about = squeeze(about)
-		if i := strings.LastIndex(about, "One of: "); i >= 0 {
-			p.Enum = strings.Split(about[i+len("One of: "):], ", ")
-			about = strings.TrimSpace(about[:i])
-		}
-		p.Description = about
-		out = append(out, p)
-	}
-	return out
-}
-
-// readPage reads the flags of a skill's page.
-func readPage(page string) []param {
-	at := flagsHeading.FindStringIndex(page)
-	if at == nil {
-		return nil
-	}
-	flags := page[at[1]:]
-	if end := strings.Index(flags, "\n## "); end >= 0 {
-		flags = flags[:end]
-	}
-	return readFlags(flags)
+	f.require()
+	return &job{words: p.all(), stage: p.stage, form: f, slots: f.missing, steps: []*step{{Skill: s.Name, Arguments: f.args, skill: s}}}, nil, true
 }

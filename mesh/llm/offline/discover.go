@@ -1,7 +1,6 @@
 package offline
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 )
@@ -10,254 +9,190 @@ import (
 const (
 	maxSearches = 8  // for parts of one request
 	maxWords    = 24 // of one search
-	maxPages    = 10 // of skills that only commands tell about
-	maxPerPart  = 4  // of them for one part
+	maxHints    = 12 // of skills that one search found, the best first
+	maxPages    = 24 // of skills that only commands tell about
 )
 
-// A discovery finds the skills for a request, step by step, before it is
-// planned. Agents that are told all about their skills need none.
-type discovery struct {
-	t     *turn
-	known []skill // with what they take
-	heard []skill // whose names and descriptions are known only
-	stage stage
-	// refused is why nothing could be looked up, or "".
-	refused string
+// A deed is what is to be done next, whatever the face: a skill is to be used,
+// skills are to be searched for, or help about a skill or domain is wanted.
+type deed struct {
+	skill        string
+	args         map[string]any
+	search, help string
 }
 
-type stage uint8
-
-const (
-	toSearch  stage = iota
-	toListAll       // searching is not allowed: read the pages of domains
-	toList          // list the domains of skills that need others
-	toRead          // read the pages of skills
-	found
-)
-
-func discover(t *turn) *discovery { return &discovery{t: t, known: t.listed} }
-
-// next returns what to ask, or nothing when all is known that can be.
-func (d *discovery) next() []deed {
-	var out []deed
-	switch d.stage {
-	case toSearch:
-		for _, words := range d.searches() {
-			out = append(out, deed{search: words})
+// perform returns the reply that does the deeds.
+func (t *turn) perform(deeds []deed) reply {
+	var r reply
+	for _, d := range deeds {
+		line, c := commandLine(d.skill, d.args), toolCall{toolUseSkill, map[string]any{"skill": d.skill, "arguments": d.args}}
+		switch {
+		case d.help != "":
+			line, c = d.help+" --help", toolCall{toolGetSkill, map[string]any{"domain": d.help}}
+		case d.skill == "":
+			line, c = toolGetSkill+flag("search", d.search), toolCall{toolGetSkill, map[string]any{"search": d.search}}
+		case t.face == byTool:
+			c = toolCall{strings.ReplaceAll(d.skill, ".", "-"), d.args}
 		}
-	case toListAll:
-		for _, dom := range d.t.domains[:min(len(d.t.domains), maxPages)] {
-			out = append(out, deed{help: dom.name})
-		}
-	case toList:
-		for _, name := range d.lacking() {
-			out = append(out, deed{help: name})
-		}
-	case toRead:
-		for _, name := range d.candidates() {
-			out = append(out, deed{help: name})
+		if t.face == byCommand {
+			r.commands = append(r.commands, line)
+		} else {
+			r.calls = append(r.calls, c)
 		}
 	}
-	return out
+	return r
 }
 
-// settle takes in what came of the deeds that next returned.
-func (d *discovery) settle(deeds []deed, ends []call) {
-	command := d.t.face == byCommand
-	failed := len(ends) > 0 && !slices.ContainsFunc(ends, func(c call) bool { return !c.failed })
-	for i, c := range ends {
+// discover returns the skills that are known, or what is to be asked to know
+// more. refused is why nothing can be found out, or "".
+func (t *turn) discover() (known []skill, ask []deed, refused string) {
+	if len(t.listed) > 0 || t.face == byTool {
+		return t.listed, nil, ""
+	}
+	if t.face == byCommand {
+		return t.readPages()
+	}
+	asked := t.called(toolGetSkill)
+	for _, c := range asked {
+		if c.failed {
+			refused = c.result
+		}
+		for _, s := range t.memo.skills(c.result, foundSkills) {
+			known = include(known, s)
+		}
+	}
+	switch {
+	case len(asked) == 0 && t.tool(toolGetSkill) != nil:
+		return nil, t.searches(), ""
+	case len(known) > 0 || len(asked) > 0 && refused == "":
+		return known, nil, ""
+	case refused == "":
+		refused = "there is no way to look for skills"
+	}
+	return nil, nil, refused
+}
+
+func include(skills []skill, s skill) []skill {
+	if slices.ContainsFunc(skills, func(have skill) bool { return have.Name == s.Name }) {
+		return skills
+	}
+	return append(skills, s)
+}
+
+// readPages finds skills by commands: it searches, or reads about the domains
+// where searching is not allowed, and then reads the pages of those that may be
+// meant.
+func (t *turn) readPages() (known []skill, ask []deed, refused string) {
+	var heard []skill
+	searched, browsed := false, false
+	for _, c := range t.calls {
 		switch {
-		case c.failed:
-		case d.stage == toRead:
-			if at := slices.IndexFunc(d.heard, func(s skill) bool { return s.Name == deeds[i].help }); at >= 0 {
-				s := d.heard[at]
-				s.Parameters = readPage(c.result)
-				d.add(&d.known, s.learned())
-			}
-		case command:
-			for _, s := range d.t.memo.skills(source{form: foundHints, text: c.result}, func() []skill { return readHints(c.result) }) {
-				d.add(&d.heard, s)
+		case c.help == "":
+		case skillCall.MatchString(c.help):
+			if at := slices.IndexFunc(heard, func(s skill) bool { return s.Name == c.help }); at >= 0 && !c.failed {
+				s := heard[at]
+				s.Parameters = pageFlags(c.result)
+				known = include(known, s.learned())
+			} else if c.failed {
+				refused = c.result
 			}
 		default:
-			for _, s := range d.t.memo.skills(source{form: foundSkills, text: c.result}, func() []skill { return readSkills(c.result) }) {
-				d.add(&d.known, s)
-			}
-		}
-	}
-	if failed && d.stage != toSearch || failed && !command {
-		d.refused = ends[0].result
-	}
-	d.stage = d.after(failed)
-}
-
-// after returns the stage that follows.
-func (d *discovery) after(failed bool) stage {
-	command := d.t.face == byCommand
-	switch {
-	case d.stage == toSearch && command && failed:
-		return toListAll
-	case d.stage == toSearch && len(d.lacking()) > 0:
-		return toList
-	case d.stage < toRead && command:
-		return toRead
-	}
-	return found
-}
-
-// lacking returns the domains of skills that work on a thing, fit a part of the
-// request, and came without one that finds it.
-func (d *discovery) lacking() []string {
-	cat := newCatalog(append(slices.Clone(d.known), d.heard...))
-	var out []string
-	for _, p := range (splitter{matches: asks, verbs: cat.verbs}).split(d.t.text) {
-		for _, s := range cat.rank(p.clause) {
-			changes := slices.ContainsFunc(verbOf(p.clause), func(a concept) bool { return a == doUpdate || a == doRemove })
-			if name := s.skill.domain(); s.evidence >= enough && !s.opposed && changes && !s.skill.reads() && cat.finder(s.skill) == nil && !slices.Contains(out, name) {
-				out = append(out, name)
-			}
-		}
-	}
-	return out[:min(len(out), maxPerPart)]
-}
-
-func (d *discovery) add(to *[]skill, s skill) {
-	if !slices.ContainsFunc(*to, func(have skill) bool { return have.Name == s.Name }) {
-		*to = append(*to, s)
-	}
-}
-
-// possible reports whether skills can be looked for.
-func (d *discovery) possible() bool {
-	if d.t.face == byCommand {
-		return len(d.t.listed) == 0 && len(d.t.domains) > 0
-	}
-	return d.t.tool(toolGetSkill) != nil || len(d.t.tools) == 0 && len(d.t.called(toolGetSkill)) > 0
-}
-
-// searches returns the words to search for: for each part of the request that
-// none of the skills known so far is about.
-func (d *discovery) searches() []string {
-	if !d.possible() {
-		return nil
-	}
-	cat := newCatalog(d.known)
-	var out []string
-	for _, p := range (splitter{matches: asks}).split(d.t.text) {
-		if p.imperative(cat.verbs) == 0 && !p.question() && len(d.known) > 0 || cat.matches(p.clause) {
-			continue
-		}
-		if words := searchWords(p.clause); words != "" && !slices.Contains(out, words) && len(out) < maxSearches {
-			out = append(out, words)
-		}
-	}
-	return out
-}
-
-// asks reports whether the clause wants something done or told, whatever.
-func asks(c clause) bool { return c.imperative(nil) == 2 || c.question() }
-
-// searchWords returns the words by which a catalog may find the skills for the
-// clause: its own, in the form that all forms of them contain, and those for
-// what it is about.
-func searchWords(c clause) string {
-	if name := calledByName(c); name != "" {
-		return name
-	}
-	var out []string
-	put := func(words ...string) {
-		for _, w := range words {
-			if !slices.Contains(out, w) && len(out) < maxWords {
-				out = append(out, w)
-			}
-		}
-	}
-	own := c.question() && ownThings(c)
-	for i := range c.tokens {
-		if t := c.at(i); t.kind == email && !c.meets(i) {
-			put(subjects[aMail])
-		} else if occasions[t.low] {
-			put(strings.Fields(subjects[aMeeting])...)
-		}
-	}
-	about := subject(c)
-	for i := range about.tokens {
-		t := about.at(i)
-		for _, thing := range thingsOf(t.stem) {
-			put(strings.Fields(subjects[thing])...)
-		}
-		if own && recalls(t) {
-			put(strings.Fields(subjects[aMemory])...)
-		}
-		named := t.capital() && i > 0 || smallNumberOrDigit(t.low) || isDateWord(t.low)
-		if t.kind != word || stopWords[t.low] || prepositions[t.low] || plainActs[t.low] || named || len(t.stem) < 3 {
-			continue
-		}
-		put(t.stem)
-	}
-	if namesPath(c) {
-		put("file")
-	}
-	if slices.Contains(verbOf(c), doSend) {
-		put("send", subjects[aMail])
-	}
-	if ownQuestion(c) {
-		put(strings.Fields(subjects[aMemory])...)
-	}
-	if explanation(c) {
-		put(strings.Fields(subjects[aDoc])...)
-	}
-	return strings.Join(out, " ")
-}
-
-// hint is a line that names a skill: of a list, or of a table.
-var hint = regexp.MustCompile(`(?m)^(?:[-*] |\| ?)` + "`?" + `([a-z][a-z0-9_]*\.[a-z][a-z0-9_]*)` + "`?" + `(?:: | \| ?)(.*?)[ |]*$`)
-
-// readHints reads names and descriptions of skills.
-func readHints(text string) []skill {
-	var out []skill
-	for _, m := range hint.FindAllStringSubmatch(text, -1) {
-		out = append(out, skill{Name: m[1], Description: m[2]})
-	}
-	return out
-}
-
-// candidates are the skills of which the parts of the request may need to know
-// more: those that fit best, and those by which things are found.
-func (d *discovery) candidates() []string {
-	cat := newCatalog(d.heard)
-	cat.hinted = true
-	var out []string
-	put := func(s *skill) {
-		if !slices.Contains(out, s.Name) && len(out) < maxPages {
-			out = append(out, s.Name)
-		}
-	}
-	parts := (splitter{matches: asks, verbs: cat.verbs}).split(d.t.text)
-	for _, p := range parts {
-		for _, s := range cat.choose(p.clause) {
-			put(s)
-			if f := cat.finder(s); f != nil && s.reads() {
-				put(f) // which of the two it is shows in what they take
-			}
-		}
-	}
-	for _, p := range parts {
-		byID := slices.ContainsFunc(p.tokens, func(t token) bool { return idLike(&t) })
-		n := 0
-		for _, s := range cat.rank(p.clause) {
-			// "complete t-4f" names a thing in a way that only the pages tell.
-			if n < maxPerPart && (s.fits() || byID && s.total > 0 && !s.opposed) {
-				put(s.skill)
-				n++
-			}
-		}
-		if best := cat.best(p.clause); best != nil && !best.reads() {
-			for _, s := range cat.skills {
-				if s.domain() == best.domain() && s.searches() {
-					put(s)
+			searched = searched || c.help == toolGetSkill
+			browsed = browsed || c.help != toolGetSkill || !c.failed
+			for i, s := range t.memo.skills(c.result, hintsIn) {
+				if i < maxHints || c.help != toolGetSkill {
+					heard = include(heard, s)
 				}
 			}
 		}
 	}
+	switch {
+	case !searched && len(t.domains) > 0:
+		return nil, t.searches(), ""
+	case !browsed:
+		for _, d := range t.domains[:min(len(t.domains), maxPages)] {
+			ask = append(ask, deed{help: d.name})
+		}
+	case len(known) == 0 && refused == "":
+		for _, s := range heard[:min(len(heard), maxPages)] {
+			ask = append(ask, deed{help: s.Name})
+		}
+	}
+	return known, ask, refused
+}
+
+// wanted are the clauses of all that the user said.
+func (t *turn) wanted() []part {
+	text := strings.Join(append([]string{t.text}, t.answers...), "\n")
+	parts := split(text, func(c clause) bool { return c.order() != "" || c.question() })
+	for i := range parts {
+		parts[i].clause = plainly(parts[i].clause)
+	}
+	return parts
+}
+
+// searches returns the words to search for, for each part of the request.
+func (t *turn) searches() []deed {
+	var out []deed
+	for _, p := range t.wanted() {
+		words := searchWords(p.clause)
+		if words != "" && !slices.ContainsFunc(out, func(d deed) bool { return d.search == words }) && len(out) < maxSearches {
+			out = append(out, deed{search: words})
+		}
+	}
 	return out
+}
+
+// subjects are the words by which catalogs name kinds of things.
+var subjects = map[string]string{"mail": "mail", "meeting": "calendar", "task": "task", "note": "note", "file": "file", "memory": "memory", "doc": "documentation"}
+
+// searchWords returns the words by which a catalog may find the skills for the
+// clause: for what it is about, and its own, as all their forms have them.
+func searchWords(c clause) string {
+	var out []string
+	put := func(w string) {
+		if w != "" && !slices.Contains(out, w) && len(out) < maxWords {
+			out = append(out, w)
+		}
+	}
+	for i := range c.toks { // what is to be written down says nothing
+		if c.order() != "" && i > 1 && (c.at(i).is("saying", "that", ":") || c.at(i).is("to") && verbs[c.at(i+1).low] != actNone) {
+			c.toks = c.toks[:i]
+			break
+		}
+	}
+	for i := range c.toks {
+		t := c.at(i)
+		switch {
+		case skillCall.MatchString(t.low):
+			put(t.low)
+		case t.kind == email && c.at(0).low != "invite" && (verbs[c.at(0).low] != actCreate || c.at(0).is("remind")), i == 0 && slices.Contains(actsOf(t.low), actSend):
+			put(subjects["mail"])
+		case t.kind == word && pathForm.MatchString(t.text):
+			put(subjects["file"])
+		case t.kind == word:
+			put(subjects[things[t.stem]])
+			if things[t.stem] != "" && !plainVerbs[t.low] {
+				put(t.stem)
+			}
+		}
+	}
+	switch head := c.at(0); {
+	case c.explanation():
+		put(subjects["doc"])
+	case head.is("remind"):
+		put(subjects["task"])
+	case head.is("remember", "memorize", "save", "note"), c.question() && c.personal():
+		put(subjects["memory"])
+	}
+	for i := range c.toks {
+		t := c.at(i)
+		if t.kind == word && !t.in(asides) && !t.in(glue) && !t.in(prepositions) && !t.in(plainVerbs) && !t.in(dayWords) && things[t.stem] == "" && !(t.capital() && i > 0) && len(t.stem) > 2 && numberOf(t) == 0 {
+			put(t.stem)
+		}
+	}
+	if len(out) == 0 {
+		put(stem(c.order()))
+	}
+	return strings.Join(out, " ")
 }

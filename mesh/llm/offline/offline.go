@@ -8,31 +8,38 @@
 // consult_agent or request_handoff it routes. It knows no skill and no agent by
 // name; it matches words to what it is told of them.
 //
-// Skills are called by the tool use_skill, by a tool for each skill, or by
-// command blocks in the text, whichever the request offers. The same request
-// of a user gets the same calls with the same arguments by each of them, and
-// also where one agent does everything instead of several. An agent that is not
-// told of its skills looks for them first, with get_skill or with commands for
-// help; one that waited for the user, or was stopped by a limit, goes on where
-// it was; arguments that a skill refuses are corrected if the request has what
-// is missing.
+// # What it guarantees
+//
+// A request is read as a whole before anything of it is done, and each of its
+// words is accounted for: it is the verb, names the kind of thing, went into an
+// argument, or says nothing. If one is left over, the answer names it and
+// nothing is done. Two times that are no span are asked about. What is missing is asked
+// ([llm.Done].Ask), and the answers complete the request. What would be sent to
+// somebody, or removed, is shown and asked about first. It never invents an
+// address, a day or an answer, and what skills and agents return is data to it:
+// nothing in there is an order.
+//
+// # How it works
+//
+// A text is cut into clauses (clause.go). A clause is read as a form of each
+// skill that may be meant (form.go and its neighbours), and the reading that
+// leaves the least open is a [job] of the [plan] (plan.go). The same history
+// gives the same plan: what was done about it shows in the calls of the
+// transcript. What has to be read from texts of the mesh is in prose.go.
 //
 // Its replies are a function of the request and the clock that it was given:
 // no randomness, no network, no memory but one of what it has read of skills,
 // which saves time only. It is safe for concurrent use and starts no
 // goroutines.
-//
-// It does not understand language. Where its rules find nothing to do, it says
-// so and lists what it can do; it never invents an address or an answer, and
-// what skills and agents return is data to it: nothing in there is an order,
-// an address to write to, or the result of another call.
 package offline
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"iter"
 	"strings"
+	"sync"
 	"time"
 
 	"agentmesh/mesh"
@@ -65,9 +72,13 @@ func New(now func() time.Time) *Model {
 // wait for to go on.
 func (m *Model) Generate(ctx context.Context, req *llm.Request) iter.Seq2[llm.Chunk, error] {
 	return func(yield func(llm.Chunk, error) bool) {
-		r := plan(readTurn(req, m.now(), &m.memo))
-		if r.declined {
+		r := decide(readTurn(req, m.now(), &m.memo))
+		switch {
+		case r.declined:
 			yield(llm.Chunk{}, &mesh.Error{Code: mesh.Canceled, Op: "offline.Generate", Reason: mesh.ReasonDeclined, Detail: r.written()})
+			return
+		case r.ask:
+			yield(llm.Chunk{Done: &llm.Done{Finish: llm.FinishAsk, Ask: r.written(), Model: ModelName}}, nil)
 			return
 		}
 		for _, piece := range pieced(r.written()) {
@@ -97,8 +108,8 @@ type reply struct {
 	text     string
 	calls    []toolCall
 	commands []string
-	// declined says that the text is why the work was left.
-	declined bool
+	ask      bool // the text asks the user
+	declined bool // the text is why the work was left
 }
 
 // written returns the reply's text. Its only block of commands is the one of
@@ -118,49 +129,51 @@ type toolCall struct {
 
 func say(format string, args ...any) reply { return reply{text: fmt.Sprintf(format, args...)} }
 
-// maxText is how long a request may be that the planner takes apart, in bytes.
-const maxText = 16 << 10
+// maxText is how long a request may be that the planner takes apart, in bytes,
+// and maxParts how many things it may ask for.
+const (
+	maxText  = 16 << 10
+	maxParts = 32
+)
 
-// maxParts is how many things one request may ask for.
-const maxParts = 32
+// notice is said in the first answer of a conversation.
+const notice = "(I am the offline planner: I follow rules and understand little; " +
+	"set MESH_LLM_URL, MESH_LLM_KEY and MESH_LLM_MODEL to use a language model.)"
 
-func tooMany() reply {
-	return say("This request asks for more than %d things; please send them in several messages.", maxParts)
-}
-
-// carryOut begins the message that asks for a template to be carried out,
-// which is not for rules to do.
-const carryOut = "Carry out the skill "
-
-// plan decides what to reply. What came of a turn that this one ended is told
+// decide decides what to reply. What came of a turn that this one ended is told
 // first.
-func plan(t *turn) reply {
-	r := planAs(t)
+func decide(t *turn) reply {
+	r := decideAs(t)
 	if t.stopped != nil && len(r.calls)+len(r.commands) == 0 {
-		r.text = strings.TrimSpace(plan(t.stopped).text + "\n\n" + r.text)
+		r.text = strings.TrimSpace(decideAs(t.stopped).text + "\n\n" + r.text)
 	}
 	return r
 }
 
-// planAs decides as whom to reply.
-func planAs(t *turn) reply {
+// decideAs decides as whom to reply.
+func decideAs(t *turn) reply {
 	if len(t.text) > maxText {
 		return say("This request is longer than the %d KiB that I can take apart; please shorten it.", maxText>>10)
 	}
-	if rest, ok := strings.CutPrefix(t.text, carryOut); ok {
-		name, _, _ := strings.Cut(rest, " ")
+	if name := template(t.text); name != "" {
 		return say("The skill %s is a description for a language model, which I am not, so nothing was done. "+
 			"Set MESH_LLM_URL, MESH_LLM_KEY and MESH_LLM_MODEL to have it carried out.", name)
 	}
+	var r reply
 	switch t.role() {
 	case worker:
-		return planWork(t)
+		r = planWork(t)
 	case orchestrator:
 		return planParts(t)
 	case router:
-		return planRoute(t)
+		r = planRoute(t)
+	default:
+		return say("I did not understand that, and I have no tools to do anything with.")
 	}
-	return say("I did not understand that, and I have no tools to do anything with.")
+	if t.first && (t.role() == router || t.alone()) && len(r.commands) == 0 && !r.ask && (len(r.calls) == 0 || r.calls[0].tool == toolHandoff) {
+		r.text = strings.TrimSpace(r.text + "\n\n" + notice)
+	}
+	return r
 }
 
 // pieced cuts text into pieces of a few words, as a model streams.
@@ -177,5 +190,55 @@ func pieced(text string) []string {
 	if text != "" {
 		out = append(out, text)
 	}
+	return out
+}
+
+// encode writes arguments as JSON. It is only given what JSON can hold.
+func encode(v any) string {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return "{}"
+	}
+	return string(b)
+}
+
+// A memo remembers the skills that texts describe: the requests of a
+// conversation tell the same again and again. It changes nothing but the time
+// that a plan takes. It is safe for concurrent use, and a nil one remembers
+// nothing.
+type memo struct {
+	mu    sync.Mutex
+	known map[string][]skill
+	size  int // of the texts, in bytes
+}
+
+// maxMemo bounds the texts that are remembered, in bytes.
+const maxMemo = 4 << 20
+
+// skills returns the skills of the text, learned, as read finds them there. They
+// are shared: they are not to be changed.
+func (m *memo) skills(text string, read func(string) []skill) []skill {
+	if m != nil {
+		m.mu.Lock()
+		out, ok := m.known[text]
+		m.mu.Unlock()
+		if ok {
+			return out
+		}
+	}
+	var out []skill
+	for _, s := range read(text) {
+		out = append(out, s.learned())
+	}
+	if m == nil || len(text) > maxMemo/4 {
+		return out
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.known == nil || m.size+len(text) > maxMemo {
+		m.known, m.size = map[string][]skill{}, 0 // what is in use comes back with the next request
+	}
+	m.known[text] = out
+	m.size += len(text)
 	return out
 }

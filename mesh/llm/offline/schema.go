@@ -11,11 +11,10 @@ import (
 // A property is what a JSON Schema says of one argument, as far as the planner
 // reads it.
 type property struct {
-	Type        typeName    `json:"type"`
-	Description string      `json:"description"`
-	Enum        textList    `json:"enum"`
-	Default     looseString `json:"default"`
-	Items       *property   `json:"items"`
+	Type        typeName  `json:"type"`
+	Description string    `json:"description"`
+	Enum        textList  `json:"enum"`
+	Items       *property `json:"items"`
 }
 
 // A typeName is the type in a schema: a name, or a list with one beside null.
@@ -51,7 +50,7 @@ func schemaParams(schema json.RawMessage) []param {
 	members(object.Properties, func(name string, value json.RawMessage) {
 		var p property
 		_ = json.Unmarshal(value, &p) // what cannot be read says nothing
-		q := param{Name: name, Type: string(p.Type), Description: p.Description, Enum: p.Enum, Default: p.Default, Required: slices.Contains(object.Required, name)}
+		q := param{Name: name, Type: string(p.Type), Description: p.Description, Enum: p.Enum, Required: slices.Contains(object.Required, name)}
 		if p.Items != nil && len(q.Enum) == 0 {
 			q.Enum = p.Items.Enum
 		}
@@ -104,45 +103,27 @@ func (s *looseString) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// readSkills reads what a search for skills found. A list that is cut off is
+// foundSkills reads what a search for skills found. A list that is cut off is
 // read as far as it goes; an answer in words has no skills.
-func readSkills(answer string) []skill {
-	d := json.NewDecoder(strings.NewReader(answer))
-	if open, err := d.Token(); err != nil || open != json.Delim('{') {
+func foundSkills(answer string) []skill {
+	_, list, ok := strings.Cut(answer, `"skills":`)
+	d := json.NewDecoder(strings.NewReader(list))
+	if open, err := d.Token(); !ok || !strings.HasPrefix(strings.TrimSpace(answer), "{") || err != nil || open != json.Delim('[') {
 		return nil
 	}
 	var out []skill
 	for d.More() {
-		key, err := d.Token()
-		if err != nil {
-			return out
+		var s struct {
+			Name        string          `json:"name"`
+			Description string          `json:"description"`
+			Parameters  json.RawMessage `json:"parameters"`
+			Access      string          `json:"access"`
+			Tags        textList        `json:"tags"`
 		}
-		var other json.RawMessage
-		if key != "skills" {
-			if d.Decode(&other) != nil {
-				return out
-			}
-			continue
+		if d.Decode(&s) != nil {
+			break
 		}
-		if open, err := d.Token(); err != nil || open != json.Delim('[') {
-			return out
-		}
-		for d.More() {
-			var s struct {
-				Name        string          `json:"name"`
-				Description string          `json:"description"`
-				Parameters  json.RawMessage `json:"parameters"`
-				Access      string          `json:"access"`
-				Tags        textList        `json:"tags"`
-			}
-			if d.Decode(&s) != nil {
-				return out
-			}
-			out = append(out, skill{Name: s.Name, Description: s.Description, Access: s.Access, Tags: s.Tags, Parameters: schemaParams(s.Parameters)})
-		}
-		if _, err := d.Token(); err != nil {
-			return out
-		}
+		out = append(out, skill{Name: s.Name, Description: s.Description, Access: s.Access, Tags: s.Tags, Parameters: schemaParams(s.Parameters)})
 	}
 	return out
 }

@@ -2,12 +2,16 @@ package offline
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/llm"
+	meshskill "agentmesh/mesh/skill"
+	"agentmesh/mesh/skill/command"
 )
 
 // crew are the agents that main may ask, as their cards describe them.
@@ -39,12 +43,23 @@ func (b *bench) mainCall(ctx context.Context, w way, u mesh.ToolUse, args map[st
 	} else {
 		result = b.work(w, []string{name + ".*"}, task)
 	}
-	return llm.ToolResult{Text: toJSON(map[string]any{"agent": name, "status": "completed", "result": result})}
+	return llm.ToolResult{Text: toJSON(with(map[string]any{"agent": name}, result))}
+}
+
+// with adds what an agent said, or asked.
+func with(m map[string]any, result string) map[string]any {
+	question, asks := strings.CutPrefix(result, askMark)
+	m["status"], m["result"] = "completed", question
+	if asks {
+		m["status"] = "awaiting"
+	}
+	return m
 }
 
 // work lets an agent with the skills do its mission.
 func (b *bench) work(w way, patterns []string, mission string) string {
 	tools, system := b.face(w, patterns)
+	system = "You do exactly one mission and return its result.\n\n" + system
 	return b.run(&benchTools{bench: b, tools: tools, patterns: patterns}, system, w.face == byCommand, userSays(mission))
 }
 
@@ -63,6 +78,7 @@ func (b *bench) orchestrate(_ context.Context, w way, task string) string {
 			return getSkill(ctx, b.skills, args)
 		case toolDispatch:
 			orders = append(orders, args)
+			b.ordered = append(b.ordered, args)
 			return llm.ToolResult{Text: toJSON(map[string]any{"agent_id": args["agent_id"], "status": "accepted"})}
 		}
 		return llm.ToolResult{Text: toJSON(map[string]any{"agents": b.dispatch(w, orders)})}
@@ -83,11 +99,62 @@ func (b *bench) dispatch(w way, orders []map[string]any) []map[string]any {
 				continue
 			}
 			results[id] = b.work(w, list(o["skills"]), briefing(o, results))
-			out = append(out, map[string]any{"agent_id": id, "status": "completed", "result": results[id]})
+			out = append(out, with(map[string]any{"agent_id": id}, results[id]))
 		}
 		if len(out) == before {
 			b.t.Fatalf("dependencies that can never be met: %v", orders)
 		}
 	}
 	return out
+}
+
+const handoffCatalog = "Hand the conversation over.\n\n- skill-builder: Builds new skills with you (triggers: create skill, build skill, new skill)"
+
+// briefing is the first message of an agent that was dispatched, as the mesh
+// writes it.
+func briefing(d map[string]any, results map[string]string) string {
+	text := fmt.Sprint(d["mission"])
+	if c, ok := d["context"].(string); ok {
+		text += "\n\n## Additional context\n" + c
+	}
+	if needs := list(d["depends_on"]); len(needs) > 0 {
+		text += "\n\n## Results from prior agents"
+		for _, n := range needs {
+			text += "\nResults from " + n + ":\n```\n" + strings.ReplaceAll(results[n], "```", "'''") + "\n```\n"
+		}
+	}
+	return text
+}
+
+func list(v any) []string {
+	var out []string
+	items, _ := v.([]any)
+	for _, it := range items {
+		out = append(out, fmt.Sprint(it))
+	}
+	return out
+}
+
+func toJSON(v any) string {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	return string(b)
+}
+
+// getSkill answers the tool get_skill as the mesh does.
+func getSkill(ctx context.Context, c *meshskill.Catalog, args map[string]any) llm.ToolResult {
+	var q command.Query
+	if err := json.Unmarshal([]byte(toJSON(args)), &q); err != nil {
+		return llm.ToolResult{Text: err.Error(), Failed: true}
+	}
+	r := command.Discover(ctx, command.Local(c), q)
+	return llm.ToolResult{Text: r.Content, Failed: r.Failed()}
+}
+
+// getSkillTool defines the tool.
+func getSkillTool(c *meshskill.Catalog) llm.Tool {
+	about, parameters := command.Definition(c.Domains())
+	return llm.Tool{Name: toolGetSkill, Description: about, Parameters: parameters}
 }

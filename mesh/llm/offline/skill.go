@@ -1,11 +1,14 @@
 package offline
 
 import (
+	"regexp"
 	"slices"
 	"strings"
+	"unicode"
 )
 
-// A skill is what the planner knows of a skill: what discovery tells.
+// A skill is what the planner knows of a skill: what requests and discovery
+// tell.
 type skill struct {
 	Name        string   `json:"name"` // as "mail.send"
 	Description string   `json:"description"`
@@ -13,208 +16,261 @@ type skill struct {
 	Parameters  []param  `json:"parameters"`
 	Tags        []string `json:"tags"`
 
-	lore *lore // nil until it was learned
-}
-
-// lore is what the words of a skill tell. It is found out once, and not
-// changed.
-type lore struct {
-	tokens            []token // of the description
-	acts, does, kinds []concept
-	like              string
-	knows             bool
-	words             map[concept]float64 // what its texts mention
-	tags              map[concept]bool    // what only its tags mention
-}
-
-// learned returns the skill with its lore and what its parameters mean.
-func (s *skill) learned() skill {
-	out := *s
-	out.learn()
-	return out
-}
-
-func (s *skill) learn() {
-	s.Parameters = slices.Clone(s.Parameters)
-	for i := range s.Parameters {
-		p := &s.Parameters[i]
-		p.kind = kindUnset
-		p.kind = kindOf(p)
-	}
-	s.lore = &lore{tokens: tokenize(s.Description)}
-	s.lore.acts = s.findActs()
-	s.lore.does = s.findDeeds()
-	s.lore.kinds = s.findKinds()
-	s.lore.like = s.findPrefix()
-	s.lore.knows = s.findKnowledge()
-	s.lore.words, s.lore.tags = mentioned(s)
-}
-
-// known returns the skill's lore.
-func (s *skill) known() *lore {
-	if s.lore == nil {
-		out := s.learned()
-		return out.lore
-	}
-	return s.lore
+	act   act
+	words map[string]int // stems of its name, tags and description, by weight
+	kinds map[string]bool
 }
 
 // A param is one parameter of a skill.
 type param struct {
-	Name        string      `json:"name"`
-	Type        string      `json:"type"`
-	Required    bool        `json:"required"`
-	Description string      `json:"description"`
-	Enum        textList    `json:"enum"`
-	Default     looseString `json:"default"`
+	Name        string   `json:"name"`
+	Type        string   `json:"type"`
+	Required    bool     `json:"required"`
+	Description string   `json:"description"`
+	Enum        textList `json:"enum"`
 
-	kind paramKind // kindUnset until it was learned
+	kind paramKind
 }
 
-func (s *skill) domain() string {
-	d, _, _ := strings.Cut(s.Name, ".")
-	return d
-}
-
-func (s *skill) action() string {
-	_, a, ok := strings.Cut(s.Name, ".")
-	if !ok {
-		return s.Name
+// learned returns the skill with what its texts say of it.
+func (s skill) learned() skill {
+	s.Parameters = slices.Clone(s.Parameters)
+	for i := range s.Parameters {
+		s.Parameters[i].kind = s.Parameters[i].means()
 	}
-	return a
-}
-
-// reads reports whether the skill only tells something.
-func (s *skill) reads() bool {
-	if s.Access != "" {
-		return s.Access == "read"
-	}
-	return slices.Contains(s.acts(), doSearch)
-}
-
-// acts returns what the skill does, as far as its name or description tell.
-func (s *skill) acts() []concept { return s.known().acts }
-
-func (s *skill) findActs() []concept {
-	for _, w := range strings.Split(s.action(), "_") {
-		if a := actsOf(stem(w)); len(a) > 0 {
-			return a
+	s.words, s.kinds = map[string]int{}, map[string]bool{}
+	add := func(text string, weight int, kinds bool) {
+		for _, t := range tokenize(strings.NewReplacer(".", " ", "_", " ").Replace(text)) {
+			if t.kind == word && !glue[t.low] && !prepositions[t.low] {
+				s.words[t.stem] = max(s.words[t.stem], weight)
+				if k := things[t.stem]; kinds && k != "" {
+					s.kinds[k] = true
+				}
+			}
 		}
 	}
-	if f := s.lore.tokens; len(f) > 0 {
-		return actsOf(f[0].stem)
+	add(s.Description, 1, false)
+	add(strings.Join(s.Tags, " "), 2, false)
+	add(s.Name, 3, true)
+	object, _, _ := strings.Cut(s.Description, " of ")
+	add(firstWords(object, 5), 1, true)
+	for w := range strings.SplitSeq(s.action(), "_") {
+		if s.act == actNone {
+			s.act = verbs[w]
+		}
+	}
+	if first := tokenize(firstWords(s.Description, 1)); s.act == actNone && len(first) > 0 {
+		s.act = verbs[first[0].low]
+	}
+	switch {
+	case s.Access == "read":
+		s.act = actFind
+	case s.words["remember"] >= 1 && s.act != actFind:
+		s.act = actRemember
+	}
+	return s
+}
+
+func firstWords(text string, n int) string {
+	words := strings.Fields(text)
+	return strings.Join(words[:min(n, len(words))], " ")
+}
+
+func (s *skill) domain() string { d, _, _ := strings.Cut(s.Name, "."); return d }
+
+func (s *skill) action() string {
+	if _, a, ok := strings.Cut(s.Name, "."); ok {
+		return a
+	}
+	return s.Name
+}
+
+func (s *skill) reads() bool { return s.act == actFind }
+
+// first returns the first parameter of the kind, or nil.
+func (s *skill) first(k paramKind) *param {
+	i := slices.IndexFunc(s.Parameters, func(p param) bool { return p.kind == k })
+	if i < 0 {
+		return nil
+	}
+	return &s.Parameters[i]
+}
+
+func (s *skill) named(names ...string) *param {
+	for _, n := range names {
+		if i := slices.IndexFunc(s.Parameters, func(p param) bool { return p.Name == n }); i >= 0 {
+			return &s.Parameters[i]
+		}
 	}
 	return nil
 }
 
-// does returns all that the skill does: acts, and the verbs that its
-// description names beside the first, as in "change an event, or delete it".
-func (s *skill) does() []concept { return s.known().does }
+// target is the parameter that says which thing the skill works on, or nil.
+func (s *skill) target() *param {
+	if p := s.first(kindID); p != nil && p.Required {
+		return p
+	}
+	return nil
+}
 
-func (s *skill) findDeeds() []concept {
-	out := slices.Clone(s.lore.acts)
-	tokens := s.lore.tokens
-	for i, t := range tokens {
-		if t.kind != word || !verbs[t.low] {
+// takesAway is the parameter that makes a skill that changes things remove them.
+func (s *skill) takesAway() *param {
+	i := slices.IndexFunc(s.Parameters, func(p param) bool { return p.kind == kindFlag && verbs[p.Name] == actRemove })
+	if i < 0 {
+		return nil
+	}
+	return &s.Parameters[i]
+}
+
+// answers reports whether the skill looks things up in documents, and recalls
+// whether in what was remembered.
+func (s *skill) answers() bool { return s.reads() && s.kinds["doc"] }
+func (s *skill) recalls() bool { return s.reads() && s.words["remember"] > 0 }
+
+// changes are the parameters that verbs which change something are about.
+var changes = map[string][]paramKind{
+	"rename": {kindTitle}, "move": {kindTime}, "reschedule": {kindTime}, "postpone": {kindTime}, "assign": {kindPerson}, "complete": {kindChoice}, "finish": {kindChoice},
+	"close": {kindChoice}, "resolve": {kindChoice}, "reopen": {kindChoice}, "start": {kindChoice}, "block": {kindChoice}, "mark": {kindChoice}, "append": {kindBody}, "replace": {kindBody},
+}
+
+// does says how well the skill does what the verb tells, 0 for not at all.
+func (s *skill) does(verb string) int {
+	acts := actsOf(verb)
+	fits := slices.Contains(acts, s.act)
+	if kinds := changes[verb]; s.act == actChange && len(s.Parameters) > 0 && len(kinds) > 0 && !slices.ContainsFunc(kinds, func(k paramKind) bool { return s.first(k) != nil }) || verb == "rename" && len(s.Parameters) > 0 && s.target() == nil {
+		return 0
+	}
+	switch weight := s.words[stem(verb)]; {
+	case s.action() == verb:
+		return 6
+	case slices.Contains(acts, actRemove) && s.takesAway() != nil:
+		return 3 + min(weight, 2)
+	case slices.Contains(acts, actForget), slices.Contains(acts, actDraft) && s.action() != verb,
+		slices.Contains(acts, actRemember) && s.act != actRemember && len(acts) == 1,
+		s.act == actRemove != slices.Contains(acts, actRemove), s.act == actFind && !fits, s.act != actFind && len(acts) == 1 && acts[0] == actFind, s.act == actRemember && !slices.Contains(acts, actRemember):
+		return 0
+	case weight >= 2:
+		return 3 + weight
+	case fits:
+		return 2 + weight
+	case weight > 0 && s.act != actFind && s.act != actSend:
+		return 1
+	}
+	return 0
+}
+
+// about says how surely the words name what the skill is about.
+func (s *skill) about(toks []token) int {
+	n := 0
+	for i := range toks {
+		t := &toks[i]
+		k := things[t.stem]
+		if t.is("call") && i > 0 && toks[i-1].is("to") {
+			continue // "to call Ann"
+		}
+		if t.kind != word || k == "" && (plainVerbs[t.low] || pronouns[t.low]) || asides[t.low] || prepositions[t.low] {
 			continue
 		}
-		if i == 0 || tokens[i-1].is("or") || i > 1 && tokens[i-1].is(",") {
-			out = append(out, actsOf(t.stem)...)
+		if k != "" && s.kinds[k] {
+			n += 4
+			if occasions[t.low] || strings.EqualFold(s.domain(), t.low) {
+				n++
+			}
+		} else if k == "" {
+			n += s.words[t.stem]
 		}
 	}
-	return out
+	return n
 }
 
-// saysVerb reports whether the verb is the skill's action, or one that changes or
-// removes and that the description names as what the skill does.
-func (s *skill) saysVerb(head *token) bool {
-	acts := actsOf(head.stem)
-	if head.low == s.action() && !plainActs[head.low] {
-		return true
+// A paramKind says what a parameter means, as its name, type and description
+// tell. What to put into it follows from that.
+type paramKind uint8
+
+const (
+	kindOther paramKind = iota
+	kindAddress
+	kindChoice // one of a few words
+	kindTime
+	kindDuration
+	kindTitle
+	kindBody
+	kindQuery
+	kindNumber
+	kindID
+	kindFlag
+	kindList
+	kindPath   // where a file, a note or a folder is
+	kindPerson // whom something is from or to, by name or address
+	kindPlace
+)
+
+var kindNames = map[paramKind]map[string]bool{
+	kindAddress:  set("to cc bcc recipient recipients email emails attendee attendees participants guests address addresses"),
+	kindTime:     set("start starts begin end ends date when time at due deadline until since before after day from to"),
+	kindDuration: set("duration length minutes"),
+	kindTitle:    set("title subject name summary heading topic headline"),
+	kindBody:     set("body text message content description note notes details report"),
+	kindQuery:    set("query q search keyword keywords question term terms words"),
+	kindNumber:   set("limit count max maximum number amount top"),
+	kindPerson:   set("from to sender recipient author by assignee"),
+	kindPath:     set("path file filename folder directory"),
+	kindPlace:    set("location place room city"),
+}
+
+var (
+	temporal = regexp.MustCompile(`\b(?:dates?|times?|days?|moments?|when)\b|3339|8601|yyyy`)
+	choices  = regexp.MustCompile(`(?i)\bone of:?\s+([\w-]+(?:\s*(?:,|\||\bor\b)+\s*(?:or\s+)?[\w-]+)+)`)
+	lines    = regexp.MustCompile(`\bversion\b`)
+)
+
+// means tells the kind of the parameter.
+func (p *param) means() paramKind {
+	words := strings.FieldsFunc(strings.ToLower(p.Name), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
+	desc := strings.ToLower(p.Description)
+	if m := choices.FindStringSubmatch(p.Description); m != nil && len(p.Enum) == 0 {
+		p.Enum = strings.FieldsFunc(strings.ReplaceAll(m[1], " or ", ","), func(r rune) bool { return r == ',' || r == '|' || r == ' ' })
 	}
-	if plainActs[head.low] || !slices.Contains(acts, doUpdate) && !slices.Contains(acts, doRemove) {
-		return false
+	is := func(k paramKind) bool {
+		return slices.ContainsFunc(words, func(w string) bool { return kindNames[k][w] })
 	}
-	tokens := s.known().tokens
-	for i := range tokens {
-		if tokens[i].stem == head.stem && (i == 0 || tokens[i-1].is("or", ",")) {
-			return true
+	timely := temporal.MatchString(desc) && !strings.Contains(desc, "mail")
+	number := p.Type == "integer" || p.Type == "number" || p.Type == "float"
+	switch {
+	case p.Type == "boolean" || p.Type == "flag":
+		return kindFlag
+	case slices.Contains(words, "id"):
+		return kindID
+	case len(p.Enum) > 0:
+		return kindChoice
+	case is(kindPath) || strings.Contains(desc, "'s path"):
+		return kindPath
+	case is(kindDuration):
+		return kindDuration
+	case number && is(kindNumber) && !strings.Contains(desc, "text"):
+		return kindNumber
+	case number || lines.MatchString(desc) && !is(kindBody) || is(kindTime) && slices.Contains(words, "zone"):
+		return kindOther
+	case !timely && p.Type != "array" && is(kindPerson) && (strings.Contains(desc, "name") || strings.Contains(desc, "who")):
+		return kindPerson
+	case is(kindAddress) && !(timely && is(kindTime)):
+		return kindAddress
+	case is(kindTime) && (timely || desc == ""):
+		return kindTime
+	case p.Type == "array":
+		return kindList
+	}
+	for _, k := range []paramKind{kindTitle, kindBody, kindQuery, kindPlace, kindNumber} {
+		if is(k) {
+			return k
 		}
 	}
-	return false
+	return kindOther
 }
 
-// searches reports whether the skill finds things of its domain by what is
-// known of them.
-func (s *skill) searches() bool {
-	needs := slices.ContainsFunc(s.Parameters, func(p param) bool { return p.Required && kindOf(&p) != kindQuery })
-	return s.reads() && slices.Contains(s.acts(), doSearch) && !needs &&
-		!slices.ContainsFunc(s.Parameters, func(p param) bool { return isID(p.Name) })
-}
-
-// sends reports whether the skill writes a message to somebody.
-func (s *skill) sends() bool {
-	has := func(k paramKind) bool {
-		return slices.ContainsFunc(s.Parameters, func(p param) bool { return kindOf(&p) == k })
-	}
-	return slices.Contains(s.acts(), doSend) || has(kindAddress) && has(kindBody) && !has(kindTime) && !s.reads()
-}
-
-// identifier returns the parameter that says which one thing the skill works
-// on, or nil.
-func (s *skill) identifier() *param {
-	i := slices.IndexFunc(s.Parameters, func(p param) bool { return p.Required && isID(p.Name) })
-	if i < 0 {
-		return nil
-	}
-	return &s.Parameters[i]
-}
-
-// place returns the parameter that says where the thing is that the skill works
-// on, or nil.
-func (s *skill) place() *param {
-	i := slices.IndexFunc(s.Parameters, func(p param) bool { return p.Required && kindOf(&p) == kindPath })
-	if i < 0 {
-		return nil
-	}
-	return &s.Parameters[i]
-}
-
-// knows reports whether the skill looks things up in documents.
-func (s *skill) knows() bool { return s.known().knows }
-
-func (s *skill) findKnowledge() bool {
-	return s.reads() && slices.ContainsFunc(tokenize(strings.NewReplacer(".", " ", "_", " ").Replace(s.Name)+" "+s.Description), func(t token) bool {
-		return t.kind == word && t.is("knowledge", "documentation", "docs", "manual", "faq")
-	})
-}
-
-func (s *skill) searchable() bool {
-	return slices.ContainsFunc(s.Parameters, func(p param) bool { return kindOf(&p) == kindQuery })
-}
-
-// kinds are the words for what the skill works on: those of its domain, and the
-// object of its description, as "notes" in "Find notes of the vault".
-func (s *skill) kinds() []concept { return s.known().kinds }
-
-func (s *skill) findKinds() []concept {
-	words := strings.Split(s.domain(), "_")
-	for i, t := range s.lore.tokens {
-		if i > 0 && (t.kind != word || prepositions[t.low]) {
-			break
-		}
-		if i > 0 && !determiners[t.low] && !stopWords[t.low] {
-			words = append(words, t.low)
-		}
-	}
-	var out []concept
-	for _, w := range words {
-		out = append(append(out, stem(w)), thingsOf(stem(w))...)
-	}
-	return out
-}
-
-// takesContent reports whether the skill has a parameter for a longer text.
-func takesContent(s *skill) bool {
-	return slices.ContainsFunc(s.Parameters, func(p param) bool { return kindOf(&p) == kindBody })
+// sameChoice holds other words for values, by their stems.
+var sameChoice = map[string]string{
+	"done": "complet finish clos resolv", "completed": "done finish", "closed": "done finish",
+	"in_progress": "start begin progress ongo", "blocked": "block stuck", "todo": "reopen to-do", "open": "pend unfinish outstand",
+	"overdue": "late", "high": "urgent important", "low": "minor",
 }

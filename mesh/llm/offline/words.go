@@ -20,16 +20,15 @@ const (
 // A token is a piece of a text; text[start:end] is it, with its quotes if it
 // is quoted.
 type token struct {
-	kind  kind
-	text  string // as written, without quotes and without a possessive 's
-	low   string // text in lower case
-	stem  string
-	start int
-	end   int
+	kind       kind
+	text       string // as written, without quotes and without a possessive 's
+	low        string // text in lower case
+	stem       string
+	start, end int
 }
 
 func (t *token) is(words ...string) bool {
-	if t.kind != word && t.kind != punct {
+	if t.kind == email || t.kind == quoted {
 		return false
 	}
 	for _, w := range words {
@@ -40,6 +39,9 @@ func (t *token) is(words ...string) bool {
 	return false
 }
 
+// in reports whether the token is a word of the set.
+func (t *token) in(set map[string]bool) bool { return t.kind == word && set[t.low] }
+
 // capital reports whether the token is a word that begins with a capital.
 func (t *token) capital() bool {
 	r, _ := utf8.DecodeRuneInString(t.text)
@@ -49,10 +51,8 @@ func (t *token) capital() bool {
 var (
 	emailPattern = regexp.MustCompile(`[A-Za-z0-9][A-Za-z0-9._%+\-]*@[A-Za-z0-9\-]+(?:\.[A-Za-z0-9\-]+)+`)
 	quotePairs   = map[rune]string{'"': `"`, '“': "”", '„': "“", '«': "»", '`': "`", '\'': "'", '‘': "’"}
+	contracted   = set("that it what let who there here he she how where when once this")
 )
-
-// contracted are the words whose 's is a verb and no possessive.
-var contracted = set("that it what let who there here he she how where when once this")
 
 // tokenize splits text into words, addresses, quotations and punctuation.
 // Nothing else of this package looks for word boundaries.
@@ -62,6 +62,7 @@ func tokenize(text string) []token {
 	if strings.Contains(text, "@") { // which is quicker to find than an address
 		mails = emailPattern.FindAllStringIndex(text, -1)
 	}
+	unclosed := map[rune]bool{} // quotes that have no end from here on
 	for i := 0; i < len(text); {
 		for len(mails) > 0 && mails[0][0] < i {
 			mails = mails[1:]
@@ -72,18 +73,24 @@ func tokenize(text string) []token {
 			continue
 		}
 		r, size := utf8.DecodeRuneInString(text[i:])
-		if end, inner := quotation(text, i, r, size); end > 0 {
-			t := newToken(quoted, text, i, end)
-			t.text, t.low = inner, strings.ToLower(inner)
-			out = append(out, t)
-			i = end
-			continue
+		if !unclosed[r] {
+			if end := quotation(text, i, r, size); end > 0 {
+				t := newToken(quoted, text, i, end)
+				_, last := utf8.DecodeLastRuneInString(text[:end])
+				t.text = strings.TrimSpace(text[i+size : end-last])
+				t.low = strings.ToLower(t.text)
+				out = append(out, t)
+				i = end
+				continue
+			} else if end < 0 {
+				unclosed[r] = true
+			}
 		}
 		switch {
-		case r == '\n' || strings.ContainsRune(".,;:!?&()", r):
+		case r == '\n' || strings.ContainsRune(".,;:!?&()…—–", r):
 			out = append(out, newToken(punct, text, i, i+size))
 			i += size
-		case unicode.IsLetter(r) || unicode.IsDigit(r) || r == '#' || r == '_' || r == '@':
+		case unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune("#_@/", r):
 			end := wordEnd(text, i)
 			if len(mails) > 0 && end > mails[0][0] {
 				end = mails[0][0]
@@ -110,33 +117,31 @@ func newToken(k kind, text string, start, end int) token {
 	return t
 }
 
-// quotation returns the end of the quotation that begins at i, and what is in
-// it; 0 if none does. An apostrophe inside a word begins none.
-func quotation(text string, i int, r rune, size int) (end int, inner string) {
+// quotation returns the end of the quotation that begins at i; 0 if none does,
+// and -1 if the quote has no end. An apostrophe inside a word begins none.
+func quotation(text string, i int, r rune, size int) int {
 	closing, ok := quotePairs[r]
 	if !ok {
-		return 0, ""
+		return 0
 	}
-	if r == '\'' || r == '‘' {
-		before, _ := utf8.DecodeLastRuneInString(text[:i])
-		if i > 0 && (unicode.IsLetter(before) || unicode.IsDigit(before)) {
-			return 0, ""
-		}
+	if before, _ := utf8.DecodeLastRuneInString(text[:i]); (r == '\'' || r == '‘') && i > 0 && alphanumeric(before) {
+		return 0
 	}
 	for from := i + size; ; {
 		n := strings.Index(text[from:], closing)
 		if n < 0 {
-			return 0, ""
+			return -1
 		}
 		at := from + n
 		after, _ := utf8.DecodeRuneInString(text[at+len(closing):])
-		// 'it's' ends at the last apostrophe, not inside the word.
-		if r == '"' || (!unicode.IsLetter(after) && !unicode.IsDigit(after)) {
-			return at + len(closing), strings.TrimSpace(text[i+size : at])
+		if r == '"' || !alphanumeric(after) { // 'it's' ends at the last apostrophe
+			return at + len(closing)
 		}
 		from = at + len(closing)
 	}
 }
+
+func alphanumeric(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }
 
 // wordEnd returns the end of the word that begins at i. A mark such as - ' . :
 // belongs to a word only between letters or digits; a comma never does.
@@ -146,10 +151,9 @@ func wordEnd(text string, i int) int {
 		r, n := utf8.DecodeRuneInString(text[j:])
 		next, _ := utf8.DecodeRuneInString(text[j+n:])
 		last, _ := utf8.DecodeLastRuneInString(text[:j])
-		alnum := func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }
 		switch {
-		case alnum(r) || r == '_':
-		case strings.ContainsRune("-'’./+@", r) && alnum(last) && alnum(next):
+		case alphanumeric(r) || r == '_':
+		case strings.ContainsRune("-'’./+@", r) && alphanumeric(last) && alphanumeric(next):
 		case r == ':' && unicode.IsDigit(last) && unicode.IsDigit(next):
 		case r == '%' && unicode.IsDigit(last):
 		default:
@@ -220,4 +224,32 @@ func capitalize(s string) string {
 		return s
 	}
 	return string(unicode.ToUpper(r)) + s[n:]
+}
+
+// quoteShort quotes what somebody said, shortened.
+func quoteShort(s string) string { return "“" + clip(squeeze(s), 80) + "”" }
+
+// sentence ends s with a full stop if it has no mark of its own.
+func sentence(s string) string {
+	s = strings.TrimSpace(s)
+	if s == "" || strings.ContainsAny(s[len(s)-1:], ".!?:") {
+		return s
+	}
+	return s + "."
+}
+
+// listed joins words as "a, b and c".
+func listed(words []string) string {
+	if len(words) < 2 {
+		return strings.Join(words, "")
+	}
+	return strings.Join(words[:len(words)-1], ", ") + " and " + words[len(words)-1]
+}
+
+func set(words string) map[string]bool {
+	m := map[string]bool{}
+	for w := range strings.FieldsSeq(words) {
+		m[w] = true
+	}
+	return m
 }

@@ -1,0 +1,286 @@
+package offline
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+)
+
+// explicit takes what is given by the name of its parameter: "called X",
+// "subject X", "tags a, b", "priority high".
+func (f *form) explicit() {
+	for i := 1; i < f.head(); i++ {
+		t, next := f.c.at(i), f.c.at(i+1)
+		if f.used[i] || t.kind != word || next.kind == punct && !next.is(":") {
+			continue
+		}
+		var p *param
+		switch {
+		case t.is("called", "titled", "named", "entitled"):
+			p = f.s.first(kindTitle)
+		case t.is("tagged"):
+			p = f.s.named("tags")
+		default:
+			p = f.s.named(t.low)
+			if p != nil && p.kind != kindOther && p.kind != kindList && p.kind != kindTitle && p.kind != kindPlace && !(p.kind == kindBody && next.kind == quoted) && !(p.kind == kindNumber && digitsOnly(next.low)) {
+				p = nil
+			}
+			if p != nil && f.s.kinds[things[t.stem]] {
+				p = nil // "a note" is the thing, and no argument
+			}
+		}
+		if p == nil || p.Name == f.s.domain() {
+			continue
+		}
+		f.value(p, i)
+	}
+}
+
+func digitsOnly(s string) bool { return s != "" && digits.FindString(s) == s }
+
+// value takes what follows token i for the parameter.
+func (f *form) value(p *param, i int) {
+	from := i + 1
+	for f.c.at(from).is(":", "is", "to", "of") && from < f.head() {
+		from++
+	}
+	end := from + 1
+	if f.c.at(from).kind != quoted {
+		for end < f.head() && !f.used[end] && f.c.at(end).kind == word && !f.c.at(end).in(ends) {
+			end++
+		}
+	}
+	if p.kind == kindList {
+		end = from
+		for end < f.head() && (f.c.at(end).kind != punct || f.c.at(end).is(",")) && !f.c.at(end).is("with", "due", "for", "on", "by") {
+			if t := f.c.at(end); t.kind != punct && !t.is("and") {
+				f.set(p, strings.TrimPrefix(t.text, "#"))
+			}
+			end++
+		}
+		f.eat(i, end)
+		return
+	}
+	if before := f.c.at(i - 1); before.is("with", "the", "a", "and", ",") {
+		f.eat(i-1, i)
+		if before.is("the", "a") && f.c.at(i-2).is("with") {
+			f.eat(i-2, i-1)
+		}
+	}
+	if f.c.at(from).kind == quoted {
+		f.set(p, f.c.at(from).text)
+	} else {
+		f.guard(from, end, true)
+		f.set(p, f.c.words(from, end))
+	}
+	f.eat(i, end)
+}
+
+var ends = set("due on at by with tomorrow today next for from and saying that to tagged in until priority")
+
+// durations takes how long something takes.
+func (f *form) durations() {
+	p := f.s.first(kindDuration)
+	for i := 1; p != nil && i < f.head(); i++ {
+		d, n := length(f.c, i)
+		if n == 0 || f.used[i] || f.c.at(i-1).is("in", "within") {
+			continue
+		}
+		before := f.c.at(i - 1)
+		if f.args[p.Name] != nil || before.is("by", "after", "before", "every") || f.s.target() != nil && !before.is("to", "for") {
+			f.refuse(i, i+n)
+			continue
+		}
+		from := i
+		if f.c.at(i - 1).is("for") {
+			from--
+		}
+		f.eat(from, i+n)
+		switch {
+		case p.Type == "integer" || p.Type == "number":
+			f.set(p, int64(d/time.Minute))
+		case strings.Contains(p.Description, "8601"):
+			f.set(p, "PT"+strings.ToUpper(brief(d)))
+		default:
+			f.set(p, brief(d))
+		}
+	}
+}
+
+func brief(d time.Duration) string {
+	return strings.TrimSuffix(strings.TrimSuffix(d.String(), "0s"), "h0m") + map[bool]string{true: "h"}[strings.HasSuffix(d.String(), "h0m0s")]
+}
+
+var plainID = regexp.MustCompile(`^[a-z]{1,3}-[a-z0-9]*\d[a-z0-9]*$`)
+var idForm = regexp.MustCompile(`^#?[A-Za-z]{0,3}[-_]?[A-Za-z0-9]*\d[A-Za-z0-9]*$`)
+var idExample = regexp.MustCompile(`\bas ([a-z]{1,4}[-_])[a-z0-9]`)
+
+// references takes ids, and where files and notes are.
+func (f *form) references() {
+	for i := 1; i < f.head(); i++ {
+		t, before := f.c.at(i), f.c.at(i-1)
+		if f.used[i] || t.kind == punct || t.kind == email {
+			continue
+		}
+		if p := f.s.first(kindID); p != nil && f.args[p.Name] == nil && t.kind == word {
+			m := idExample.FindStringSubmatch(p.Description)
+			like := m != nil && strings.HasPrefix(t.low, m[1]) && len(t.low) > len(m[1]) || m == nil && !strings.Contains(p.Description, " as ") && plainID.MatchString(t.low)
+			named := before.is("id", "number", "no") || f.s.kinds[things[before.stem]]
+			if like || (named || strings.HasPrefix(t.text, "#")) && idForm.MatchString(t.text) {
+				f.set(p, strings.TrimPrefix(t.text, "#"))
+				f.eat(i, i+1)
+				if before.is("id", "number", "no") {
+					f.eat(i-1, i)
+				}
+				continue
+			}
+		}
+		p := f.s.first(kindPath)
+		if p == nil || f.args[p.Name] != nil {
+			continue
+		}
+		file := t.kind != punct && pathForm.MatchString(t.text)
+		if file || (before.is("folder", "directory", "file", "note") || before.is("named", "called") && f.s.first(kindTitle) == nil) && !t.in(ends) && !t.in(prepositions) && (t.kind == quoted || t.kind == word) && !t.is("saying", "that", "called", "named", "titled", "about", "with") {
+			end := i + 1
+			for !file && t.kind == word && f.c.at(end).capital() && end < f.head() {
+				end++
+			}
+			f.set(p, strings.Trim(f.c.words(i, end), `"“”'`))
+			f.eat(i, end)
+			if before.in(prepositions) || before.is("folder", "directory", "file", "named", "called") {
+				f.eat(i-1, i)
+			}
+		}
+	}
+}
+
+var pathForm = regexp.MustCompile(`^(?:[\w.-]+/)+[\w.-]+$|^[\w-]+\.(?:txt|md|csv|json|ya?ml|log|html?|xml|pdf|go|py|sh|ini|conf)$`)
+
+// chosen takes words for one of a few values, numbers of things, flags, places
+// and people.
+func (f *form) chosen() {
+	for k := range f.s.Parameters {
+		p := &f.s.Parameters[k]
+		if f.args[p.Name] != nil {
+			continue
+		}
+		switch p.kind {
+		case kindChoice:
+			f.choose(p)
+		case kindOther:
+			for i := 1; i < f.head() && p.Required; i++ { // "#ops"
+				if t := f.c.at(i); !f.used[i] && strings.HasPrefix(t.text, "#") && strings.Contains(p.Description, "#") {
+					f.eat(i, i+1)
+					f.set(p, t.text)
+				}
+			}
+		case kindFlag:
+			for i := 1; i < f.head(); i++ {
+				if t := f.c.at(i); !f.used[i] && t.is(p.Name) && f.s.act != actRemove && verbs[p.Name] == actNone {
+					f.eat(i, i+1)
+					f.set(p, true)
+				}
+			}
+		case kindNumber:
+			for i := 1; i < f.head() && f.s.reads(); i++ {
+				n := numberOf(f.c.at(i))
+				if f.used[i] || n <= 0 || !f.c.at(i-1).is("top", "first", "next", "last", "latest", "newest") {
+					continue
+				}
+				f.eat(i-1, i+1)
+				f.set(p, int64(n))
+			}
+		case kindPlace:
+			f.name(p, "in", "at")
+			if p.Required {
+				f.name(p, "for")
+			}
+		case kindPerson:
+			switch {
+			case p.Name == "from":
+				f.name(p, "from")
+			case f.s.reads():
+				f.name(p, p.Name)
+			case f.verb == "assign":
+				f.name(p, "to")
+			case f.s.act == actCreate:
+				f.name(p, "for")
+			}
+		}
+	}
+}
+
+func numberOf(t *token) int {
+	if digitsOnly(t.low) && len(t.low) < 4 {
+		n := 0
+		for _, r := range t.low {
+			n = n*10 + int(r-'0')
+		}
+		return n
+	}
+	return numbers[t.low]
+}
+
+// choose takes the words for the parameter's values.
+func (f *form) choose(p *param) {
+	for i := range f.head() {
+		t := f.c.at(i)
+		if t.kind != word || i > 0 && f.used[i] || i == 0 && f.s.reads() && f.verb != "" || t.in(questionHead) || f.isThing(t) && !f.c.at(i-1).is("as", "to") {
+			continue
+		}
+		for _, o := range p.Enum {
+			words := strings.Fields(strings.NewReplacer("_", " ", "-", " ").Replace(strings.ToLower(o)))
+			n := f.c.from(i).begins(words)
+			if n == 0 && (t.low == strings.ToLower(o) || slices.Contains(strings.Fields(sameChoice[strings.ToLower(o)]), t.stem)) {
+				n = 1
+			}
+			if n == 0 || o == "all" && !f.c.at(i+1).in(nounsOf(f)) {
+				continue
+			}
+			if had := f.args[p.Name]; had != nil && p.Type != "array" {
+				if had != o {
+					f.refuse(i, i+n)
+				}
+				break
+			}
+			f.set(p, o)
+			f.eat(i, i+n)
+			if f.c.at(i-1).is("as", "to") {
+				f.eat(i-1, i)
+			}
+			if next := f.c.at(i + n); next.is(strings.ToLower(p.Name)) {
+				f.eat(i+n, i+n+1)
+			} else if f.c.at(i - 1).is(strings.ToLower(p.Name)) {
+				f.eat(i-1, i)
+			}
+			break
+		}
+	}
+}
+
+func nounsOf(f *form) map[string]bool {
+	out := map[string]bool{}
+	for i := range f.c.toks {
+		if f.s.kinds[things[f.c.at(i).stem]] {
+			out[f.c.at(i).low] = true
+		}
+	}
+	return out
+}
+
+// name takes a name behind one of the words.
+func (f *form) name(p *param, behind ...string) {
+	for i := 2; i < f.head(); i++ {
+		t := f.c.at(i)
+		if f.used[i] || !f.c.at(i-1).is(behind...) || !(t.capital() || t.kind == email || t.kind == quoted) || t.in(dayWords) || f.args[p.Name] != nil {
+			continue
+		}
+		end := i + 1
+		for t.kind == word && end < f.head() && !f.used[end] && (f.c.at(end).capital() || digitsOnly(f.c.at(end).low)) && !f.c.at(end).in(dayWords) {
+			end++
+		}
+		f.set(p, strings.Trim(f.c.words(i, end), `"“”`))
+		f.eat(i-1, end)
+	}
+}

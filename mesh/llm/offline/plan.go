@@ -1,0 +1,242 @@
+package offline
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"agentmesh/mesh"
+)
+
+// A step is one use of a skill. Its JSON form is what an agent that delegates
+// tells another one, which then need not read the request again.
+type step struct {
+	Skill     string         `json:"skill"`
+	Arguments map[string]any `json:"arguments"`
+	// Take is the argument that the result of the step before it fills, or those
+	// of the jobs From; Of are the words for the thing whose id is taken.
+	Take string   `json:"take,omitempty"`
+	Of   string   `json:"of,omitempty"`
+	From []string `json:"from,omitempty"`
+
+	skill *skill
+}
+
+// A job is a part of a request with the steps that do it.
+type job struct {
+	id    string
+	words string
+	stage int
+	steps []*step
+	needs []string // ids of jobs that must be done first
+	slots []slot   // what is missing, of the last step
+	form  *form
+}
+
+func (j *job) last() *step { return j.steps[len(j.steps)-1] }
+
+// A plan is what a request comes to, before anything of it is done.
+type plan struct {
+	jobs []*job
+	// left are the words that were not understood. Nothing is done then.
+	left     []string
+	tooMany  bool
+	agreed   bool // the user allowed what is to be sent or removed
+	declined bool // the user wants nothing of it
+	again    bool // what the user answered is no answer
+	now      time.Time
+}
+
+// A reader makes plans with the skills that it knows.
+type reader struct {
+	skills []skill
+	now    time.Time
+	taken  map[string]bool // ids of jobs that there were before
+	sole   bool            // one skill was granted for the request as a whole
+}
+
+// resolve plans the request. The answers are what the user said to the
+// questions that came up, in their order: the first one belongs to the first
+// question of the plan. What is no answer is a request of its own, if it is one.
+func (r *reader) resolve(text string, answers []string) *plan {
+	p := r.plan(text)
+	for _, a := range answers {
+		p.again = false
+		switch q := p.question(); {
+		case q != nil && leaves(a):
+			p.declined = true
+			return p
+		case q != nil && p.accept(q, a), q == nil && p.narrow(a):
+		default:
+			if other := r.plan(a); len(other.jobs) > 0 && len(other.left) == 0 {
+				p = other
+			} else if p.again = true; q == nil {
+				p = other
+			}
+		}
+	}
+	return p
+}
+
+// leaves reports whether the user wants nothing of what was asked about.
+func leaves(answer string) bool {
+	c := newClause(answer).trimmed()
+	return mesh.AnswerOf(answer) == mesh.AnswerNo || c.starts("never mind", "nevermind", "forget it", "leave it", "drop it", "no thanks", "cancel that")
+}
+
+// question returns the first thing that the user has to say, or nil.
+func (p *plan) question() *slot {
+	if len(p.left) > 0 || p.tooMany {
+		return nil
+	}
+	for _, j := range p.jobs {
+		if len(j.slots) > 0 {
+			return &j.slots[0]
+		}
+	}
+	if about := p.effects(); len(about) > 0 && !p.agreed {
+		ask := about[0] + "\n\nShall I do that?"
+		if len(about) > 1 {
+			ask = "- " + strings.Join(about, "\n- ") + "\n\nShall I do that?"
+		}
+		return &slot{ask: "I would do this:\n\n" + ask}
+	}
+	return nil
+}
+
+// effects tells of the steps that send or remove something, with all else that is
+// to be done.
+func (p *plan) effects() []string {
+	var out []string
+	asks := false
+	for _, j := range p.jobs {
+		for _, s := range j.steps {
+			away := s.skill.takesAway()
+			asks = asks || s.skill.act == actSend || s.skill.act == actRemove || away != nil && s.Arguments[away.Name] != nil
+			out = append(out, s.told())
+		}
+	}
+	if !asks {
+		return nil
+	}
+	return out
+}
+
+// told says what the step does.
+func (s *step) told() string {
+	var args []string
+	for _, p := range s.skill.Parameters {
+		switch v := s.Arguments[p.Name].(type) {
+		case nil:
+		case []string:
+			args = append(args, p.Name+": "+strings.Join(v, ", "))
+		default:
+			args = append(args, fmt.Sprintf("%s: %v", p.Name, v))
+		}
+	}
+	if s.Take != "" && s.Of != "" {
+		args = append(args, s.Take+": of “"+s.Of+"”")
+	} else if s.Take != "" {
+		args = append(args, s.Take+": what is found")
+	}
+	return strings.TrimSuffix(s.Skill+" ("+strings.Join(args, "; ")+")", " ()")
+}
+
+// accept takes the answer to the question; false if it is none.
+func (p *plan) accept(q *slot, answer string) bool {
+	if q.param == "" {
+		p.agreed = mesh.AnswerOf(answer) == mesh.AnswerYes
+		return p.agreed
+	}
+	i := slices.IndexFunc(p.jobs, func(j *job) bool { return len(j.slots) > 0 })
+	j := p.jobs[i]
+	value, ok := any(strings.TrimSpace(answer)), true
+	switch q.kind {
+	case kindAddress:
+		var mails []string
+		for _, t := range tokenize(answer) {
+			if t.kind == email {
+				mails = append(mails, t.text)
+			} else if t.kind == word && !t.in(glue) && !t.is("is", "it", "it's", "his", "her", "their", "address", "e-mail", "email", "and") && !strings.Contains(q.ask, t.text) {
+				return false
+			}
+		}
+		had, _ := j.last().Arguments[q.param].([]string)
+		value, ok = append(slices.Clone(had), mails...), len(mails) > 0
+	case kindTime:
+		var m moment
+		if m, ok = q.answered(answer, p.now, true); ok {
+			j.slots = j.slots[1:]
+			j.form.missing = nil
+			j.form.setTime(j.form.s.named(q.param), m)
+			if v := j.form.args[q.param]; v != nil {
+				j.last().Arguments[q.param] = v
+			}
+			j.slots = append(j.form.missing, j.slots...)
+			return true
+		}
+	case kindID:
+		return p.narrowed(j, answer)
+	default:
+		if c := newClause(answer).trimmed(); len(c.toks) == 1 && c.at(0).kind == quoted {
+			value = c.at(0).text
+		}
+		ok = value != ""
+	}
+	if ok {
+		j.last().Arguments[q.param] = value
+		j.slots = j.slots[1:]
+		j.last().derive()
+	}
+	return ok
+}
+
+// narrow takes an answer to which of several things is meant, which was only
+// found out while the plan was carried out.
+func (p *plan) narrow(answer string) bool {
+	return slices.ContainsFunc(p.jobs, func(j *job) bool {
+		t := j.last().skill.target()
+		return t != nil && j.last().Take == t.Name && p.narrowed(j, answer)
+	})
+}
+
+func (p *plan) narrowed(j *job, answer string) bool {
+	c, s := newClause(answer).trimmed(), j.last()
+	if c.order() != "" || c.question() || len(c.toks) > 12 {
+		return false
+	}
+	f := &form{c: newClause("id " + c.all()), s: s.skill, args: map[string]any{}, content: -1}
+	f.used = make([]bool, len(f.c.toks))
+	f.references()
+	if target := s.skill.target(); f.args[target.Name] != nil {
+		s.Arguments[target.Name], s.Take, s.Of, s.From = f.args[target.Name], "", "", nil
+		j.steps = j.steps[len(j.steps)-1:]
+	} else if s.Take != "" && len(j.steps) > 1 {
+		s.Of = strings.Trim(c.all(), `"“”`)
+		j.steps[0].search(s.Of)
+	} else {
+		return false
+	}
+	if len(j.slots) > 0 {
+		j.slots = j.slots[1:]
+	}
+	return true
+}
+
+func (s *step) search(words string) {
+	if q := s.skill.first(kindQuery); q != nil {
+		s.Arguments[q.Name] = words
+	}
+}
+
+// derive makes a title of the text where one is required.
+func (s *step) derive() {
+	title, body := s.skill.first(kindTitle), s.skill.first(kindBody)
+	if title == nil || body == nil || !title.Required || s.Arguments[title.Name] != nil {
+		return
+	}
+	if text := firstLine(s.Arguments[body.Name]); text != "" {
+		s.Arguments[title.Name] = clip(text, 60)
+	}
+}
