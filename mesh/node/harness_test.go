@@ -2,10 +2,12 @@ package node_test
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"io"
 	"iter"
 	"log/slog"
+	"math/rand/v2"
 	"os"
 	"strings"
 	"sync"
@@ -23,12 +25,37 @@ import (
 	"agentmesh/mesh/node"
 	"agentmesh/mesh/node/datafolder"
 	"agentmesh/mesh/rpc"
+	"agentmesh/mesh/store/shared"
 	"agentmesh/mesh/turn"
 )
 
+// pair says that each mesh under test is two nodes on one backend.
+var pair bool
+
+// aboutOneNode matches the tests and journeys of what one process or one address
+// does: they are run once, and so are benchmarks.
+const aboutOneNode = "^(TestNothingAcknowledgedIsLostByKill9|TestAStreamResumesFromItsCursorAfterARestart|TestAFolder|" +
+	"TestANodeThatFailsToStart|TestAnOpenMesh|TestTheAgentCard|TestEveryCard|TestNoCallMakesACard|TestACard|TestTheCard|" +
+	"TestCards|TestOnlyCards|TestTheCardOfAnAgent|TestEachFormOfACard|TestInterop.*Programs|TestInteropReflection|TestInteropCurl|" +
+	"TestInteropGrpcurl|TestSettings|TestEachBad|TestModes|TestReadingOf|TestBadChoices|TestAStrictMesh|TestTheErrorTable|TestAUserHasSoManyStreams)"
+
+// All other tests run on one node and then on two.
 func TestMain(m *testing.M) {
 	switch os.Getenv(childEnv) {
 	case "":
+		if code := m.Run(); code != 0 {
+			os.Exit(code)
+		}
+		pair = true
+		skip := flag.Lookup("test.skip").Value
+		for name, value := range map[string]string{
+			"test.skip": strings.TrimPrefix(skip.String()+"|"+aboutOneNode, "|"), "test.bench": "",
+		} {
+			if err := flag.Set(name, value); err != nil {
+				panic(err) // the flags are the testing package's
+			}
+		}
+		fmt.Println("again, on two nodes")
 		goleak.VerifyTestMain(m)
 	case "plain-agent":
 		exit(plainAgent())
@@ -46,13 +73,39 @@ func exit(err error) {
 	os.Exit(0)
 }
 
-// A mesh under test: a whole node on ephemeral ports, with its agents.
+// A mesh under test: a whole node on ephemeral ports, with its agents, or two of
+// them on one backend, of which each call goes to any.
 type testMesh struct {
-	node.Addresses
-	t    testing.TB
-	data string
-	stop func()
-	conn *grpc.ClientConn
+	node.Addresses // the first node's
+	t              testing.TB
+	data           string
+	stop           func()
+	conn           anyConn
+	all            []node.Addresses
+}
+
+// anyConn is the connections to the nodes of a mesh.
+type anyConn []*grpc.ClientConn
+
+func (c anyConn) Invoke(ctx context.Context, method string, args, reply any, opts ...grpc.CallOption) error {
+	return c[rand.IntN(len(c))].Invoke(ctx, method, args, reply, opts...)
+}
+
+func (c anyConn) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+	return c[rand.IntN(len(c))].NewStream(ctx, desc, method, opts...)
+}
+
+// web is the address of any node's gateway.
+func (m *testMesh) web() string { return m.all[rand.IntN(len(m.all))].HTTP }
+
+// raw connects to all nodes as a program that is not the mesh's.
+func (m *testMesh) raw(t testing.TB) anyConn {
+	t.Helper()
+	var c anyConn
+	for _, a := range m.all {
+		c = append(c, raw(t, a.GRPC))
+	}
+	return c
 }
 
 // run is an agent whose Run is a function.
@@ -101,36 +154,99 @@ func start(t testing.TB, cfg node.Config, agents map[string]run, opts ...func(*n
 	for _, f := range opts {
 		f(&o)
 	}
+	if pair {
+		o.Backend = (&common{open: o.Backend}).handle
+	}
+	first := runNode(t, cfg, o)
+	m.Addresses, m.all = first.Addresses, []node.Addresses{first.Addresses}
+	nodes := []*testNode{first}
+	if pair {
+		cfg.Schedules.Off, o.WebhooksElsewhere = true, true
+		o.Logger = o.Logger.With("node", "second")
+		second := runNode(t, cfg, o)
+		m.all, nodes = append(m.all, second.Addresses), append(nodes, second)
+	}
+	m.stop = sync.OnceFunc(func() {
+		for _, c := range m.conn {
+			_ = c.Close()
+		}
+		for _, n := range nodes {
+			n.stop()
+		}
+	})
+	t.Cleanup(m.stop)
+	for _, a := range m.all {
+		conn, err := rpc.Dial(a.GRPC, rpc.DialOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.conn = append(m.conn, conn)
+	}
+	return m
+}
+
+// A testNode is a node that runs until stop.
+type testNode struct {
+	node.Addresses
+	stop func()
+}
+
+// runNode starts a node and returns when it is ready.
+func runNode(t testing.TB, cfg node.Config, o node.Options) *testNode {
+	t.Helper()
 	ready := make(chan node.Addresses, 1)
 	o.Ready = func(a node.Addresses) { ready <- a }
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- node.Run(ctx, cfg, o) }() // stop waits
-	var once sync.Once
-	m.stop = func() {
-		once.Do(func() {
-			if m.conn != nil {
-				_ = m.conn.Close()
-			}
-			cancel()
-			if err := <-done; err != nil {
-				t.Errorf("node: %v", err)
-			}
-		})
-	}
+	n := &testNode{stop: sync.OnceFunc(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("node: %v", err)
+		}
+	})}
 	select {
-	case m.Addresses = <-ready:
+	case n.Addresses = <-ready:
 	case err := <-done:
 		cancel()
 		t.Fatalf("node did not start: %v", err)
 	}
-	t.Cleanup(m.stop)
-	conn, err := rpc.Dial(m.GRPC, rpc.DialOptions{})
-	if err != nil {
-		t.Fatal(err)
+	t.Cleanup(n.stop)
+	return n
+}
+
+// common is a backend that several nodes stand on, each with a handle of its own.
+type common struct {
+	open func(node.Config, string) (node.Backend, error)
+
+	mu    sync.Mutex
+	users int
+	base  node.Backend
+	log   *shared.Store
+}
+
+func (c *common) handle(cfg node.Config, address string) (node.Backend, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.users == 0 {
+		base, err := c.open(cfg, address)
+		if err != nil {
+			return base, err
+		}
+		c.base, c.log = base, shared.New(base.Threads)
 	}
-	m.conn = conn
-	return m
+	c.users++
+	return node.Backend{Threads: c.log.Handle(), State: c.base.State, Leases: c.base.Leases, Shared: true, Close: c.close}, nil
+}
+
+// close closes the backend when nobody is left.
+func (c *common) close() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.users--; c.users > 0 {
+		return nil
+	}
+	return c.base.Close()
 }
 
 func builtins(agents map[string]run) []node.Builtin {

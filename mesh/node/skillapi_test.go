@@ -31,7 +31,7 @@ func skilled(t *testing.T, worker run) (*testMesh, meshv1.SkillServiceClient) {
 // request makes a request over HTTP and returns the status and the text.
 func (m *testMesh) request(t *testing.T, method, path, body string) (int, string) {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), method, "http://"+m.HTTP+path, strings.NewReader(body))
+	req, err := http.NewRequestWithContext(t.Context(), method, "http://"+m.web()+path, strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
