@@ -22,22 +22,22 @@ import (
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/agent"
+	"agentmesh/mesh/lease"
 	"agentmesh/mesh/node"
 	"agentmesh/mesh/node/datafolder"
 	"agentmesh/mesh/rpc"
-	"agentmesh/mesh/store/shared"
 	"agentmesh/mesh/turn"
 )
 
 // pair says that each mesh under test is two nodes on one backend.
 var pair bool
 
-// aboutOneNode matches the tests and journeys of what one process or one address
-// does: they are run once, and so are benchmarks.
-const aboutOneNode = "^(TestNothingAcknowledgedIsLostByKill9|TestAStreamResumesFromItsCursorAfterARestart|TestAFolder|" +
+// runOnce matches the tests of what one process or one address does, and those that
+// have two nodes anyway. Benchmarks are run once, too.
+const runOnce = "^(TestNothingAcknowledgedIsLostByKill9|TestAStreamResumesFromItsCursorAfterARestart|TestAFolder|" +
 	"TestANodeThatFailsToStart|TestAnOpenMesh|TestTheAgentCard|TestEveryCard|TestNoCallMakesACard|TestACard|TestTheCard|" +
 	"TestCards|TestOnlyCards|TestTheCardOfAnAgent|TestEachFormOfACard|TestInterop.*Programs|TestInteropReflection|TestInteropCurl|" +
-	"TestInteropGrpcurl|TestSettings|TestEachBad|TestModes|TestReadingOf|TestBadChoices|TestAStrictMesh|TestTheErrorTable|TestAUserHasSoManyStreams)"
+	"TestInteropGrpcurl|TestSettings|TestEachBad|TestModes|TestReadingOf|TestBadChoices|TestAStrictMesh|TestTheErrorTable|TestAUserHasSoManyStreams|TestPair)"
 
 // All other tests run on one node and then on two.
 func TestMain(m *testing.M) {
@@ -49,7 +49,7 @@ func TestMain(m *testing.M) {
 		pair = true
 		skip := flag.Lookup("test.skip").Value
 		for name, value := range map[string]string{
-			"test.skip": strings.TrimPrefix(skip.String()+"|"+aboutOneNode, "|"), "test.bench": "",
+			"test.skip": strings.TrimPrefix(skip.String()+"|"+runOnce, "|"), "test.bench": "",
 		} {
 			if err := flag.Set(name, value); err != nil {
 				panic(err) // the flags are the testing package's
@@ -80,8 +80,10 @@ type testMesh struct {
 	t              testing.TB
 	data           string
 	stop           func()
-	conn           anyConn
+	conn           anyConn // of which each is a node's
 	all            []node.Addresses
+	nodes          []*testNode
+	backend        *common // of two nodes
 }
 
 // anyConn is the connections to the nodes of a mesh.
@@ -140,11 +142,26 @@ func config(data string) node.Config {
 // start starts a mesh with the agents and stops it when the test ends.
 func start(t testing.TB, cfg node.Config, agents map[string]run, opts ...func(*node.Options)) *testMesh {
 	t.Helper()
+	if pair {
+		return startPair(t, nil, cfg, agents, opts...)
+	}
+	return startOn(t, nil, cfg, agents, opts...)
+}
+
+// startPair starts one of two nodes. The leases may be another clock's.
+func startPair(t testing.TB, leases lease.Store, cfg node.Config, agents map[string]run, opts ...func(*node.Options)) *testMesh {
+	t.Helper()
+	return startOn(t, &common{leases: leases}, cfg, agents, opts...)
+}
+
+// startOn starts a mesh of two nodes on the backend, or of one without it.
+func startOn(t testing.TB, backend *common, cfg node.Config, agents map[string]run, opts ...func(*node.Options)) *testMesh {
+	t.Helper()
 	logs := io.Discard
 	if os.Getenv("MESH_TEST_LOG") != "" {
 		logs = os.Stderr
 	}
-	m := &testMesh{t: t, data: cfg.Data}
+	m := &testMesh{t: t, data: cfg.Data, backend: backend}
 	o := node.Options{
 		Logger:  slog.New(slog.NewTextHandler(logs, nil)),
 		Turns:   func(c *turn.Config) { c.HandoffGrace = 300 * time.Millisecond; c.CancelGrace = time.Second },
@@ -154,23 +171,24 @@ func start(t testing.TB, cfg node.Config, agents map[string]run, opts ...func(*n
 	for _, f := range opts {
 		f(&o)
 	}
-	if pair {
-		o.Backend = (&common{open: o.Backend}).handle
+	if backend != nil {
+		backend.open, o.Backend = o.Backend, backend.handle
 	}
-	first := runNode(t, cfg, o)
-	m.Addresses, m.all = first.Addresses, []node.Addresses{first.Addresses}
-	nodes := []*testNode{first}
-	if pair {
+	m.nodes = []*testNode{runNode(t, cfg, o)}
+	if backend != nil {
 		cfg.Schedules.Off, o.WebhooksElsewhere = true, true
 		o.Logger = o.Logger.With("node", "second")
-		second := runNode(t, cfg, o)
-		m.all, nodes = append(m.all, second.Addresses), append(nodes, second)
+		m.nodes = append(m.nodes, runNode(t, cfg, o))
 	}
+	for _, n := range m.nodes {
+		m.all = append(m.all, n.Addresses)
+	}
+	m.Addresses = m.all[0]
 	m.stop = sync.OnceFunc(func() {
 		for _, c := range m.conn {
 			_ = c.Close()
 		}
-		for _, n := range nodes {
+		for _, n := range m.nodes {
 			n.stop()
 		}
 	})
@@ -213,40 +231,6 @@ func runNode(t testing.TB, cfg node.Config, o node.Options) *testNode {
 	}
 	t.Cleanup(n.stop)
 	return n
-}
-
-// common is a backend that several nodes stand on, each with a handle of its own.
-type common struct {
-	open func(node.Config, string) (node.Backend, error)
-
-	mu    sync.Mutex
-	users int
-	base  node.Backend
-	log   *shared.Store
-}
-
-func (c *common) handle(cfg node.Config, address string) (node.Backend, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.users == 0 {
-		base, err := c.open(cfg, address)
-		if err != nil {
-			return base, err
-		}
-		c.base, c.log = base, shared.New(base.Threads)
-	}
-	c.users++
-	return node.Backend{Threads: c.log.Handle(), State: c.base.State, Leases: c.base.Leases, Shared: true, Close: c.close}, nil
-}
-
-// close closes the backend when nobody is left.
-func (c *common) close() error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.users--; c.users > 0 {
-		return nil
-	}
-	return c.base.Close()
 }
 
 func builtins(agents map[string]run) []node.Builtin {
