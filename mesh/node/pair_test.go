@@ -14,6 +14,7 @@ import (
 	"agentmesh/mesh"
 	"agentmesh/mesh/lease"
 	"agentmesh/mesh/lease/leasetest"
+	"agentmesh/mesh/rpc"
 )
 
 // at is the edge of one of the nodes.
@@ -261,4 +262,28 @@ func TestPairEveryMessageIsAnsweredWhoeverTakesIt(t *testing.T) {
 		}
 	}
 	all.Wait()
+}
+
+// A thread that was deleted at one node, and began again, is another one at both.
+func TestPairADeletedThreadBeginsAnewAtBothNodes(t *testing.T) {
+	m := startPair(t, nil, config(t.TempDir()), map[string]run{"main": recall})
+	id := mesh.NewThreadID()
+	for round := range 4 {
+		for n := range 2 {
+			text := fmt.Sprintf("%d at %d", round, n)
+			stream, err := m.at(n).SendStreamingMessage(in(t, id), say(text))
+			if s := hear(t, stream, err); n == 0 && s.text != "user: "+text+"; " || s.state != completed {
+				t.Errorf("round %d: heard %q and %v", round, s.text, s.state)
+			}
+		}
+		deleter := meshv1.NewThreadServiceClient(m.conn[round%2])
+		if _, err := deleter.DeleteThread(in(t, id), &meshv1.DeleteThreadRequest{ThreadId: id}); err != nil {
+			t.Fatal(err)
+		}
+		for n := range 2 {
+			if _, err := m.at(n).ListTasks(in(t, id), &a2apb.ListTasksRequest{ContextId: id}); err != nil && !mesh.IsCode(rpc.FromStatus(err), mesh.NotFound) {
+				t.Errorf("node %d: %v", n, err)
+			}
+		}
+	}
 }

@@ -37,6 +37,7 @@ type States struct {
 type entry struct {
 	mu    sync.Mutex
 	state *thread.State
+	pos   mesh.Pos // of the last event in it
 	users int // guarded by States.mu; an entry in use is not evicted
 }
 
@@ -56,7 +57,7 @@ func (s *States) With(ctx context.Context, key mesh.ThreadKey, f func(*thread.St
 	defer s.release(key, e)
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if err := s.catchUp(ctx, key, e.state); err != nil {
+	if err := s.catchUp(ctx, key, e); err != nil {
 		return err
 	}
 	return f(e.state)
@@ -88,7 +89,7 @@ func (s *States) Decide(ctx context.Context, key mesh.ThreadKey, f func(*thread.
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for try := 0; ; try++ {
-		if err := s.catchUp(ctx, key, e.state); err != nil {
+		if err := s.catchUp(ctx, key, e); err != nil {
 			return err
 		}
 		d, err := f(e.state)
@@ -134,6 +135,7 @@ func (e *entry) feed(events []*mesh.Event) {
 	for _, ev := range events {
 		if ev.Seq == e.state.Seq+1 {
 			e.state.Apply(ev)
+			e.pos = ev.Pos
 		}
 	}
 }
@@ -148,18 +150,26 @@ func (s *States) Forget(key mesh.ThreadKey) {
 // page is how many events are read at a time.
 const page = 512
 
-func (s *States) catchUp(ctx context.Context, key mesh.ThreadKey, state *thread.State) error {
+// catchUp reads what the entry does not have. It begins with the last event that it
+// has: another node may have deleted the thread, and begun it anew, and then the log
+// has another one there, or none.
+func (s *States) catchUp(ctx context.Context, key mesh.ThreadKey, e *entry) error {
 	for {
-		events, err := s.log.Read(ctx, key, state.Seq, page)
+		events, err := s.log.Read(ctx, key, max(e.state.Seq, 1)-1, page)
 		if err != nil {
 			return mesh.Wrap("cache.catchUp", err)
 		}
-		for _, e := range events {
-			state.Apply(e)
+		if e.state.Seq > 0 {
+			if len(events) == 0 || events[0].Pos != e.pos {
+				e.state, e.pos = new(thread.State), 0
+				continue
+			}
+			events = events[1:]
 		}
 		if len(events) == 0 {
 			return nil
 		}
+		e.feed(events)
 	}
 }
 
