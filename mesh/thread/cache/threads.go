@@ -38,7 +38,7 @@ type entry struct {
 	mu    sync.Mutex
 	state *thread.State
 	pos   mesh.Pos // of the last event in it
-	users int // guarded by States.mu; an entry in use is not evicted
+	users int      // guarded by States.mu; an entry in use is not evicted
 }
 
 // New returns States over log that keep up to most folded threads that nobody
