@@ -14,6 +14,7 @@ const (
 	KeySeq           = "seq"            // number: the update's cursor
 	KeyHandoff       = "handoff"        // object: the handoff that begins here
 	KeyHandoffReturn = "handoff_return" // object: the handoff that ended
+	KeyUpdates       = "updates"        // number: artifact updates that the task has had
 	KeyReason        = "reason"         // string: why the task ended, as mesh.ReasonTimeout
 	KeyStep          = "step"           // number: which step the agent is at
 	KeySteps         = "steps"          // number: how many there are

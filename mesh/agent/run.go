@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"errors"
+	"math"
 	"runtime/debug"
 	"time"
 
@@ -42,7 +43,10 @@ func (r *Runtime) Send(ctx context.Context, req *a2apb.SendMessageRequest) (*a2a
 			return nil, mesh.Errorf(mesh.Unavailable, op, "The agent is stopping; try again")
 		}
 		t = newTask(g)
-		inv.Resumed = m.GetTaskId() != ""
+		if inv.Resumed = m.GetTaskId() != ""; inv.Resumed { // another process had it
+			had := a2a.Extension(m.GetMetadata()).GetFields()[a2a.KeyUpdates].GetNumberValue()
+			t.sent = int64(min(max(had, 0), math.MaxInt32))
+		}
 		if len(r.tasks) >= maxTasks || r.held > maxHeld {
 			r.sweep()
 		}

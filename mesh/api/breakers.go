@@ -106,7 +106,7 @@ func (s *SkillService) ResetBreaker(ctx context.Context, req *meshv1.ResetBreake
 		return nil, mesh.Errorf(mesh.Denied, op, "Breakers of skills are reset by users with the permission %q; ask the operator", mesh.PermSkillCreate)
 	}
 	tenant := call.Principal.Tenant
-	if _, ok := s.skills.For(tenant).Get(req.GetName()); !ok {
+	if _, ok := s.skills.Find(tenant, req.GetName()); !ok {
 		return nil, skillNotFound(op, req.GetName())
 	}
 	if s.breakers == nil {

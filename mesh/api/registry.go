@@ -117,6 +117,9 @@ func (s *Registry) GetAgent(ctx context.Context, req *meshv1.GetAgentRequest) (*
 	if err != nil {
 		return nil, err
 	}
+	if err := s.agents.Refresh(ctx); err != nil {
+		return nil, mesh.Wrap(op, err)
+	}
 	e, err := s.agents.Get(call.Principal.Tenant, req.GetName())
 	if err != nil {
 		return nil, mesh.Wrap(op, err)
@@ -126,9 +129,13 @@ func (s *Registry) GetAgent(ctx context.Context, req *meshv1.GetAgentRequest) (*
 
 // ListAgents implements the RPC.
 func (s *Registry) ListAgents(ctx context.Context, req *meshv1.ListAgentsRequest) (*meshv1.ListAgentsResponse, error) {
-	call, err := callOf(ctx, "api.ListAgents")
+	const op = "api.ListAgents"
+	call, err := callOf(ctx, op)
 	if err != nil {
 		return nil, err
+	}
+	if err := s.agents.Refresh(ctx); err != nil {
+		return nil, mesh.Wrap(op, err)
 	}
 	res := &meshv1.ListAgentsResponse{}
 	for _, e := range s.agents.List(call.Principal.Tenant, registry.Filter{

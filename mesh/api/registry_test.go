@@ -131,15 +131,41 @@ func TestAllRegistrationsAreReadHoweverMany(t *testing.T) {
 	s := NewRegistrations(n.kv)
 	const many = 2500
 	for i := range many {
-		if err := s.Save(t.Context(), fmt.Sprintf("acme/a%d", i), []byte("x")); err != nil {
+		if _, err := s.Save(t.Context(), fmt.Sprintf("acme/a%d", i), []byte("x")); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if all, err := s.All(t.Context()); err != nil || len(all) != many || string(all["acme/a7"]) != "x" {
 		t.Errorf("All = %d registrations, %v; want %d", len(all), err, many)
 	}
-	if err := s.Remove(t.Context(), "acme/none"); err != nil {
+	if _, err := s.Remove(t.Context(), "acme/none"); err != nil {
 		t.Errorf("removing what is not there: %v", err)
+	}
+}
+
+func TestAStoreOfRegistrationsTellsOfChangesAndSwapsWhatItHas(t *testing.T) {
+	s := NewRegistrations(serve(t).kv)
+	before, err := s.Revision(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	saved, err := s.Save(t.Context(), "acme/a", []byte("1"))
+	if now, _ := s.Revision(t.Context()); err != nil || saved != before+1 || now != saved {
+		t.Errorf("revision %d and then %d, %d: %v", before, saved, now, err)
+	}
+	for _, swap := range []struct{ key, old, data, is string }{
+		{"acme/a", "1", "2", "2"}, {"acme/a", "1", "3", "2"}, {"acme/none", "", "3", ""},
+	} {
+		err := s.Swap(t.Context(), swap.key, []byte(swap.old), []byte(swap.data))
+		if got, failed := s.Get(t.Context(), swap.key); err != nil || failed != nil || string(got) != swap.is {
+			t.Errorf("%v: %q, %v, %v", swap, got, err, failed)
+		}
+	}
+	if now, _ := s.Revision(t.Context()); now != saved {
+		t.Errorf("revision %d after swaps, want %d still", now, saved)
+	}
+	if removed, err := s.Remove(t.Context(), "acme/a"); err != nil || removed != saved+1 {
+		t.Errorf("revision %d after a removal, %v", removed, err)
 	}
 }
 

@@ -22,6 +22,8 @@ import (
 type Skills interface {
 	// For returns what the tenant has, its own skills and the shared ones.
 	For(t mesh.TenantID) *skill.Catalog
+	// Find returns one of them, also one that another node has just made.
+	Find(t mesh.TenantID, name string) (*skill.Skill, bool)
 	// Problems returns the files of these that could not be loaded.
 	Problems(t mesh.TenantID) []skill.Problem
 	// ReadFile returns a file that belongs to a skill.
@@ -179,7 +181,7 @@ func (s *SkillService) GetSkill(ctx context.Context, req *meshv1.GetSkillRequest
 		return nil, err
 	}
 	tenant := call.Principal.Tenant
-	sk, ok := s.skills.For(tenant).Get(req.GetName())
+	sk, ok := s.skills.Find(tenant, req.GetName())
 	if !ok {
 		return nil, skillNotFound(op, req.GetName())
 	}
@@ -269,7 +271,7 @@ func (s *SkillService) RunSkill(ctx context.Context, req *meshv1.RunSkillRequest
 	if call.Principal.Grant != nil {
 		return nil, mesh.Errorf(mesh.Denied, op, "Agents call skills under their grant, as tools; this is for users and programs")
 	}
-	if _, ok := s.skills.For(call.Principal.Tenant).Get(req.GetName()); !ok {
+	if _, ok := s.skills.Find(call.Principal.Tenant, req.GetName()); !ok {
 		return nil, skillNotFound(op, req.GetName())
 	}
 	if s.runner == nil {

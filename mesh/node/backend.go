@@ -17,6 +17,8 @@ type Backend struct {
 	Threads threadlog.Backend
 	State   state.Store
 	Leases  lease.Store
+	// Shared says that other nodes may stand on the same, at the same time.
+	Shared bool
 	// Close is called when the node uses it no more.
 	Close func() error
 }

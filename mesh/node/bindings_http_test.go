@@ -33,7 +33,7 @@ type wire interface {
 // overHTTP makes the calls of generated gRPC clients over an HTTP binding, so
 // that a test is written once for all of them.
 type overHTTP struct {
-	base string
+	base func() string
 	wire wire
 }
 
@@ -41,7 +41,7 @@ var _ grpc.ClientConnInterface = overHTTP{}
 
 // do makes the request with the call's metadata as headers.
 func (o overHTTP) do(ctx context.Context, method string, in any, accept string) (*http.Response, error) {
-	req, err := o.wire.request(o.base, method[strings.LastIndexByte(method, '/')+1:], in.(proto.Message))
+	req, err := o.wire.request(o.base(), method[strings.LastIndexByte(method, '/')+1:], in.(proto.Message))
 	if err != nil {
 		return nil, err
 	}
@@ -263,8 +263,8 @@ func statusOf(c codes.Code, message string, details []json.RawMessage) error {
 // bindings are connections to the mesh, by the name of the binding.
 func (m *testMesh) bindings(t testing.TB) map[string]grpc.ClientConnInterface {
 	t.Cleanup(http.DefaultClient.CloseIdleConnections)
-	base := "http://" + m.HTTP
+	base := func() string { return "http://" + m.web() }
 	return map[string]grpc.ClientConnInterface{
-		"gRPC": raw(t, m.GRPC), "HTTP+JSON": overHTTP{base, restWire{}}, "JSON-RPC": overHTTP{base, rpcWire{}},
+		"gRPC": m.raw(t), "HTTP+JSON": overHTTP{base, restWire{}}, "JSON-RPC": overHTTP{base, rpcWire{}},
 	}
 }

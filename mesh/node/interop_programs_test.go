@@ -85,7 +85,7 @@ func TestInteropCurl(t *testing.T) {
 	m := start(t, config(t.TempDir()), map[string]run{"main": echo})
 	curl := func(args ...string) []byte {
 		t.Helper()
-		args[len(args)-1] = "http://" + m.HTTP + args[len(args)-1]
+		args[len(args)-1] = "http://" + m.web() + args[len(args)-1]
 		return output(t, "", "curl", append([]string{"-sS", "-N", "--fail-with-body"}, args...)...)
 	}
 	post := func(id, text string) []string {
@@ -200,7 +200,7 @@ func TestInteropProgramsResumeServerSentEvents(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g := newGate(t, 6)
 			m := start(t, config(t.TempDir()), map[string]run{"main": g.run})
-			cmd := program(t, name, script, "http://"+m.HTTP, "from "+name, "3")
+			cmd := program(t, name, script, "http://"+m.web(), "from "+name, "3")
 			var problems bytes.Buffer
 			cmd.Stderr = &problems
 			out, err := cmd.StdoutPipe()

@@ -24,7 +24,7 @@ func sdkClient(ctx context.Context, t *testing.T, m *testMesh, transport sdk.Tra
 	t.Helper()
 	web := &http.Client{Transport: &http.Transport{}}
 	t.Cleanup(web.CloseIdleConnections)
-	card, err := agentcard.NewResolver(web).Resolve(ctx, "http://"+m.HTTP)
+	card, err := agentcard.NewResolver(web).Resolve(ctx, "http://"+m.web())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -24,8 +24,8 @@ func v03Clients(t *testing.T, m *testMesh) map[string]a2aclient.Transport {
 	web := &http.Client{Transport: &http.Transport{}}
 	t.Cleanup(web.CloseIdleConnections)
 	return map[string]a2aclient.Transport{
-		"JSON-RPC": a2aclient.NewJSONRPCTransport("http://"+m.HTTP+"/", web),
-		"gRPC":     a2aclient.NewGRPCTransportFromClient(legacypb.NewA2AServiceClient(raw(t, m.GRPC))),
+		"JSON-RPC": a2aclient.NewJSONRPCTransport("http://"+m.web()+"/", web),
+		"gRPC":     a2aclient.NewGRPCTransportFromClient(legacypb.NewA2AServiceClient(m.raw(t))),
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -58,7 +59,7 @@ func raw(t testing.TB, addr string) *grpc.ClientConn {
 }
 
 // call makes any call with the fields set by name, and returns how it ended.
-func call(ctx context.Context, conn *grpc.ClientConn, m protoreflect.MethodDescriptor, fields map[string]string) string {
+func call(ctx context.Context, conn grpc.ClientConnInterface, m protoreflect.MethodDescriptor, fields map[string]string) string {
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
 	defer cancel()
 	req := dynamicpb.NewMessage(m.Input())
@@ -115,7 +116,7 @@ func fill(m *dynamicpb.Message, fields map[string]string, depth int) {
 
 // services lists what the server offers, by reflection, so that an RPC that is
 // added later is tested too.
-func services(t testing.TB, conn *grpc.ClientConn) []string {
+func services(t testing.TB, conn grpc.ClientConnInterface) []string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
@@ -147,7 +148,7 @@ func TestForeignThingsLookUnknownToEveryRPC(t *testing.T) {
 	cfg := config(t.TempDir())
 	cfg.Auth, cfg.Tokens = "tokens", tokensFile(t)
 	m := start(t, cfg, map[string]run{"main": greeter, "builder": builder})
-	conn := raw(t, m.GRPC)
+	conn := m.raw(t)
 
 	// Tenant b has a thread in a handoff, with an open task.
 	foreign := mesh.NewThreadID()
@@ -168,6 +169,7 @@ func TestForeignThingsLookUnknownToEveryRPC(t *testing.T) {
 			method := methods.Get(i)
 			t.Run(string(method.FullName()), func(t *testing.T) {
 				tested++
+				conn := conn[rand.IntN(len(conn))] // nodes name addresses of their own
 				values := func(thread, task string) map[string]string {
 					if name == "a2a.v1.A2AService" { // where tasks have names
 						path := "tasks/" + task + "/pushNotificationConfigs/c"
@@ -228,7 +230,7 @@ func TestTenantsThatUseTheSameUUIDHaveThreadsOfTheirOwn(t *testing.T) {
 	cfg := config(t.TempDir())
 	cfg.Auth, cfg.Tokens = "tokens", tokensFile(t)
 	m := start(t, cfg, map[string]run{"main": recall})
-	client := a2apb.NewA2AServiceClient(raw(t, m.GRPC))
+	client := a2apb.NewA2AServiceClient(m.raw(t))
 	id := mesh.NewThreadID()
 	for _, tenant := range []string{"a", "b"} {
 		stream, err := client.SendStreamingMessage(as(plain(t), tenant, "thread-id", id), say("I am "+tenant))

@@ -22,7 +22,7 @@ import (
 // post sends a message over HTTP+JSON and returns how it was answered.
 func post(t *testing.T, m *testMesh, path, body string, headers ...string) (*http.Response, string) {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+m.HTTP+path, strings.NewReader(body))
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+m.web()+path, strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,7 +68,7 @@ func TestWhatIsTooMuchIsRefused(t *testing.T) {
 			t.Errorf("%s over HTTP: %d, %.300s", name, resp.StatusCode, text)
 		}
 	}
-	client := a2apb.NewA2AServiceClient(raw(t, m.GRPC))
+	client := a2apb.NewA2AServiceClient(m.raw(t))
 	for name, req := range map[string]*a2apb.SendMessageRequest{
 		"a long message":               say(strings.Repeat("x", a2a.DefaultMaxMessage)),
 		"one beyond what is ever read": say(strings.Repeat("x", rpc.DefaultMaxMessage)),
@@ -89,7 +89,7 @@ func TestAUserHasSoManyStreams(t *testing.T) {
 	cfg := config(t.TempDir())
 	cfg.Streams = node.Streams{PerUser: 2}
 	m := start(t, cfg, map[string]run{"main": obedient})
-	client := a2apb.NewA2AServiceClient(raw(t, m.GRPC))
+	client := a2apb.NewA2AServiceClient(m.raw(t))
 	res, err := client.SendMessage(plain(t), say("ask me"))
 	if err != nil {
 		t.Fatal(err)
@@ -158,7 +158,7 @@ func TestTheErrorTableIsTheOperatorsChoice(t *testing.T) {
 		cfg := config(t.TempDir())
 		cfg.A2A.ErrorTable = version
 		m := start(t, cfg, map[string]run{"main": echo})
-		client := a2apb.NewA2AServiceClient(raw(t, m.GRPC))
+		client := a2apb.NewA2AServiceClient(m.raw(t))
 		_, err := client.SendMessage(metadata.AppendToOutgoingContext(plain(t), "a2a-version", "9.9"), say("hi"))
 		if status.Code(err) != want.grpc {
 			t.Errorf("%s over gRPC: %v, want %v", version, err, want.grpc)

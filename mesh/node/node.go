@@ -92,6 +92,9 @@ type Options struct {
 	// Backend opens where the node keeps what must outlive it. It is given the
 	// settings, and the node's address for those who find it in use.
 	Backend func(cfg Config, address string) (Backend, error)
+	// WebhooksElsewhere says that another node on the backend calls the webhooks of
+	// push notifications. This one only keeps what users say of them.
+	WebhooksElsewhere bool
 	// Turns may change the timing of turns, and Edge what messages are taken with,
 	// for tests.
 	Turns func(*turn.Config)
@@ -314,7 +317,9 @@ func (n *node) serve(ctx context.Context) error {
 	}
 	start("log", n.log.Run)
 	start("tasks", n.tasks.Run)
-	start("push", n.push.Run)
+	if !n.opts.WebhooksElsewhere {
+		start("push", n.push.Run)
+	}
 	defer n.cutTurns(ctx)
 
 	agents, stopAgents := context.WithCancel(context.WithoutCancel(ctx))

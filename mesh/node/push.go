@@ -34,7 +34,7 @@ const fetchTime = 10 * time.Second
 // on this machine, and so are the agents that they bring; under tokens a card's
 // URL is as little to be trusted as a webhook's.
 func (n *node) registryOptions() registry.Options {
-	opts := registry.Options{Store: api.NewRegistrations(n.kv), Verify: n.verifyCards.Check, Logger: n.logger}
+	opts := registry.Options{Store: api.NewRegistrations(n.kv), Shared: n.backend.Shared, Verify: n.verifyCards.Check, Logger: n.logger}
 	if n.cfg.Auth != "none" {
 		opts.Fetch = registry.HTTPFetch(&http.Client{Transport: n.guard.Transport(), Timeout: fetchTime})
 		opts.Probe = registry.GuardedDial(n.guard.DialContext)
@@ -73,7 +73,7 @@ func (n *node) buildPush() error {
 		return mesh.Errorf(mesh.Precondition, op, "the key file %s cannot be read; check its permissions: %w", keyFile, err)
 	}
 	n.push, err = push.New(push.Config{
-		Log: n.log, States: n.states, KV: n.kv, Key: key, Guard: n.guard, EncodeV03: v03.EncodePush, Logger: n.logger,
+		Log: n.log, States: n.states, KV: n.kv, Key: key, Guard: n.guard, Shared: n.backend.Shared, EncodeV03: v03.EncodePush, Logger: n.logger,
 	})
 	return mesh.Wrap(op, err)
 }

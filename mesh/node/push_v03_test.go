@@ -45,7 +45,7 @@ func TestAWebhookOfV03IsSentTheTaskInItsShapes(t *testing.T) {
 		h := newHook(t)
 		body := `{"message":{"messageId":"` + mesh.NewEventID() + `","role":"ROLE_USER","content":[{"text":"hello"}]},` +
 			`"configuration":{"pushNotification":{"url":"` + h.URL + `"}}}`
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+m.HTTP+"/v1/message:send", strings.NewReader(body))
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+m.web()+"/v1/message:send", strings.NewReader(body))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -341,3 +341,30 @@ func TestTheLogIsScannedOnceAndOnlyForConfigs(t *testing.T) {
 	three.say("heard")
 	h.expect(t, "COMPLETED", "COMPLETED", "heard")
 }
+
+// A config that another node made, which delivers nothing itself, is delivered by;
+// one that it removed is not.
+func TestConfigsOfOtherNodesAreDeliveredBy(t *testing.T) {
+	w, h := memory(t), newHook(t)
+	c := w.config()
+	c.Shared = true
+	w.dispatcher(c)
+	other, err := push.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	task := w.open()
+	made := task.set(other, h.URL+"/hook")
+	task.say("one")
+	h.expect(t, "one")
+	if err := other.Delete(as("alice"), &a2apb.DeleteTaskPushNotificationConfigRequest{TaskId: string(task.id), Id: made.GetId()}); err != nil {
+		t.Fatal(err)
+	}
+	task.say("two")
+	again := task.set(other, h.URL+"/hook")
+	task.say("three")
+	h.expect(t, "one", "three")
+	if err := other.Delete(as("alice"), &a2apb.DeleteTaskPushNotificationConfigRequest{TaskId: string(task.id), Id: again.GetId()}); err != nil {
+		t.Fatal(err)
+	}
+}

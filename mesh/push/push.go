@@ -59,6 +59,9 @@ type Config struct {
 	// encrypted under is derived. Under another one they cannot be read.
 	Key   []byte
 	Guard *egress.Guard
+	// Shared says that others may make configs in the same store, which they do not
+	// deliver. Run then looks once a second.
+	Shared bool
 	// Transport sends the requests. The default is Guard.Transport.
 	Transport http.RoundTripper
 	// EncodeV03 makes what webhooks of A2A v0.3 are sent for an update: the whole

@@ -46,6 +46,9 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 		return mesh.Wrap(op, err)
 	}
 	work.Go(func() { d.scanLog(ctx) })
+	if d.Shared {
+		work.Go(func() { d.join(ctx) })
+	}
 	d.dispatch(ctx, &work)
 	return nil
 }
@@ -98,7 +101,27 @@ func (d *Dispatcher) finish(s *sub, out outcome) {
 	}
 }
 
-// load makes the dispatcher aware of all configs that are not delivered.
+// lookEvery is how often configs are looked for that others made.
+const lookEvery = time.Second
+
+// join takes up the configs that others made, until ctx is done.
+func (d *Dispatcher) join(ctx context.Context) {
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+		if err := d.load(ctx); err != nil && ctx.Err() == nil {
+			d.Logger.WarnContext(ctx, "push notification configs of other nodes cannot be read", "err", err)
+		}
+	}
+}
+
+// load makes the dispatcher aware of all configs that are not delivered, and that
+// it does not know.
 //
 // The log is scanned from the last position of any of their threads: what they
 // are owed from before is read when they are woken, which is after.
@@ -113,6 +136,9 @@ func (d *Dispatcher) load(ctx context.Context) error {
 		cur, err := decodeCursor(it.Value)
 		if err != nil || cur.Failed {
 			return err
+		}
+		if d.knows(it.Name) {
+			return nil
 		}
 		key, _, ok := parseName(it.Name)
 		if !ok {
@@ -141,11 +167,19 @@ func (d *Dispatcher) load(ctx context.Context) error {
 	return nil
 }
 
+func (d *Dispatcher) knows(name string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.subs[name] != nil
+}
+
 // owed returns the config of a cursor, or nil if there is nothing to deliver by.
 func (d *Dispatcher) owed(ctx context.Context, name string, key mesh.ThreadKey) (*a2apb.TaskPushNotificationConfig, error) {
 	defer d.lock(key)()
 	c, err := d.config(ctx, name)
 	switch {
+	case mesh.IsCode(err, mesh.NotFound) && d.Shared: // another may be about to make it
+		return nil, nil
 	case mesh.IsCode(err, mesh.NotFound): // left by one that could not be made
 		return nil, d.drop(ctx, kindCursor, name)
 	case mesh.IsCode(err, mesh.Precondition):

@@ -10,6 +10,12 @@
 // its card: that registration is durable, and the registry itself looks
 // whether the agent answers.
 //
+// Registries of several nodes may share a [Store] ([Options].Shared). All of them
+// then know what is registered with any: they look for it once a second, and before
+// they say that there is no such agent, or that its lease ran out. Whether an agent
+// answers is what each finds out for itself. Of two that register one name at the
+// same time with two nodes, the last has it.
+//
 // # Guarantees
 //
 // An agent belongs to a tenant, or to all when the operator shares it. A tenant

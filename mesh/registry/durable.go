@@ -15,12 +15,21 @@ import (
 // at most 160 bytes. Implementations are safe for concurrent use and do not
 // retain the slices they are given.
 type Store interface {
-	// Save keeps the data under the key, in place of what was there.
-	Save(ctx context.Context, key string, data []byte) error
-	// Remove removes what is under the key, if anything.
-	Remove(ctx context.Context, key string) error
+	// Save keeps the data under the key, in place of what was there, and returns
+	// the revision that the store has with it.
+	Save(ctx context.Context, key string, data []byte) (int64, error)
+	// Remove removes what is under the key, if anything, and returns the revision.
+	Remove(ctx context.Context, key string) (int64, error)
 	// All returns everything, by key.
 	All(ctx context.Context) (map[string][]byte, error)
+	// Get returns what is under the key, and nil if nothing is.
+	Get(ctx context.Context, key string) ([]byte, error)
+	// Swap keeps the data under the key if what is there is old, and leaves the
+	// revision as it is. It does nothing otherwise.
+	Swap(ctx context.Context, key string, old, data []byte) error
+	// Revision returns a number that is one more after each Save and Remove,
+	// whoever called it.
+	Revision(ctx context.Context) (int64, error)
 }
 
 // kept is the stored form of a registration.
@@ -31,55 +40,70 @@ type kept struct {
 	Endpoint   string          `json:"endpoint"`
 	Given      string          `json:"given,omitempty"`
 	Registered time.Time       `json:"registered"`
+	LeaseID    string          `json:"lease_id,omitempty"` // its digest
+	Lease      time.Duration   `json:"lease,omitempty"`
+	Expires    time.Time       `json:"expires,omitzero"`
 	Card       json.RawMessage `json:"card"`
 }
 
 func storeKey(c *record) string { return string(c.Tenant) + "/" + c.Name }
 
-// save keeps the record. It does nothing for one that is not durable.
+// durable reports whether the store keeps the record.
+func (r *Registry) durable(c *record) bool {
+	return r.store != nil && !c.Builtin && (c.CardURL != "" || r.shared)
+}
+
+// save keeps the record. It does nothing for one that is not durable. The caller
+// holds writes.
 func (r *Registry) save(ctx context.Context, c *record) error {
-	if r.store == nil || c.CardURL == "" {
+	if !r.durable(c) {
 		return nil
 	}
-	card, err := protojson.Marshal(c.Card)
+	data, err := encode(c)
 	if err != nil {
 		return err
 	}
-	data, err := json.Marshal(kept{c.Name, c.Tenant, c.CardURL, c.Endpoint, c.given, c.Registered, card})
-	if err != nil {
-		return err
-	}
-	return r.store.Save(ctx, storeKey(c), data)
+	return r.stored(r.store.Save(ctx, storeKey(c), data))
 }
 
-// unsave forgets a durable record.
+// unsave forgets a durable record. The caller holds writes.
 func (r *Registry) unsave(ctx context.Context, c *record) error {
-	if r.store == nil || c.CardURL == "" {
+	if !r.durable(c) {
 		return nil
 	}
-	return r.store.Remove(ctx, storeKey(c))
+	return r.stored(r.store.Remove(ctx, storeKey(c)))
 }
 
+// stored notes the revision of a change that the memory has, too, unless others
+// changed something that it does not.
+func (r *Registry) stored(rev int64, err error) error {
+	if err == nil && rev == r.seen+1 {
+		r.seen = rev
+	}
+	return err
+}
+
+// load reads what was kept, before anybody else knows the registry.
 func (r *Registry) load(ctx context.Context) error {
 	if r.store == nil {
 		return nil
 	}
-	all, err := r.store.All(ctx)
-	if err != nil {
+	if err := r.readAll(ctx); err != nil {
 		return err
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for at, data := range all {
-		c, err := decode(data)
-		if err != nil {
-			r.log.Error("kept registration is damaged and was left out", "key", at, "err", err)
-			continue
-		}
+	for c := range r.all() {
 		c.down, c.probeAt = "has not been reached since the node started", r.now()
-		r.put(c)
+		c.refresh()
 	}
 	return nil
+}
+
+func encode(c *record) ([]byte, error) {
+	card, err := protojson.Marshal(c.Card)
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(kept{c.Name, c.Tenant, c.CardURL, c.Endpoint, c.given, c.Registered, c.leaseID, c.lease, c.Expires, card})
 }
 
 func decode(data []byte) (*record, error) {
@@ -91,9 +115,10 @@ func decode(data []byte) (*record, error) {
 	if err := (protojson.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(k.Card, card); err != nil {
 		return nil, err
 	}
-	if !mesh.ValidAgentName(k.Name) || k.CardURL == "" || k.Endpoint == "" {
-		return nil, mesh.Errorf(mesh.Invalid, "registry.decode", "name, card_url or endpoint is missing")
+	if !mesh.ValidAgentName(k.Name) || (k.CardURL == "") == (k.Lease == 0) || k.Endpoint == "" {
+		return nil, mesh.Errorf(mesh.Invalid, "registry.decode", "name, card_url or lease, or endpoint is missing")
 	}
-	return &record{given: k.Given, Entry: Entry{Name: k.Name, Tenant: k.Tenant, Card: card, Endpoint: k.Endpoint,
-		CardURL: k.CardURL, Registered: k.Registered}}, nil
+	return &record{given: k.Given, leaseID: k.LeaseID, lease: k.Lease, kept: k.Expires,
+		Entry: Entry{Name: k.Name, Tenant: k.Tenant, Card: card, Endpoint: k.Endpoint,
+			CardURL: k.CardURL, Registered: k.Registered, Expires: k.Expires}}, nil
 }

@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"maps"
@@ -67,24 +68,48 @@ func (n *network) fetch(_ context.Context, url string) (*a2apb.AgentCard, error)
 
 // A shelf is a Store in memory that can be broken.
 type shelf struct {
-	mu   sync.Mutex
-	all  map[string][]byte
-	fail error
+	mu    sync.Mutex
+	all   map[string][]byte
+	rev   int64
+	swaps int
+	fail  error
 }
 
-func (s *shelf) Save(_ context.Context, key string, data []byte) error {
+func (s *shelf) Save(_ context.Context, key string, data []byte) (int64, error) {
 	return s.change(func() { s.all[key] = data })
 }
 
-func (s *shelf) Remove(_ context.Context, key string) error {
+func (s *shelf) Remove(_ context.Context, key string) (int64, error) {
 	return s.change(func() { delete(s.all, key) })
 }
 
-func (s *shelf) change(f func()) error {
+func (s *shelf) change(f func()) (int64, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.fail == nil {
 		f()
+		s.rev++
+	}
+	return s.rev, s.fail
+}
+
+func (s *shelf) Revision(context.Context) (int64, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.rev, s.fail
+}
+
+func (s *shelf) Get(_ context.Context, key string) ([]byte, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.all[key], s.fail
+}
+
+func (s *shelf) Swap(_ context.Context, key string, old, data []byte) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.fail == nil && bytes.Equal(s.all[key], old) && old != nil {
+		s.all[key], s.swaps = data, s.swaps+1
 	}
 	return s.fail
 }

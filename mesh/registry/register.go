@@ -3,7 +3,6 @@ package registry
 import (
 	"context"
 	"crypto/rand"
-	"crypto/subtle"
 	"fmt"
 	"time"
 
@@ -59,6 +58,14 @@ func (r *Registry) Register(ctx context.Context, p mesh.Principal, req Request) 
 	if err != nil {
 		return Registration{}, mesh.Wrap(op, err)
 	}
+	leaseID := ""
+	if c.lease > 0 {
+		leaseID = rand.Text()
+		c.leaseID = digest(leaseID)
+	}
+	if err := r.Refresh(ctx); err != nil {
+		return Registration{}, mesh.Wrap(op, err)
+	}
 	if err := r.challenge(ctx, c, req); err != nil {
 		return Registration{}, mesh.Wrap(op, err)
 	}
@@ -73,13 +80,16 @@ func (r *Registry) Register(ctx context.Context, p mesh.Principal, req Request) 
 
 	r.writes.Lock()
 	defer r.writes.Unlock()
+	if err := r.refresh(ctx); err != nil {
+		return Registration{}, mesh.Wrap(op, err)
+	}
 	if err := r.admit(c, req); err != nil {
 		return Registration{}, mesh.Wrap(op, err)
 	}
 	if err := r.keep(ctx, c); err != nil {
 		return Registration{}, mesh.Wrap(op, err)
 	}
-	return Registration{r.insert(c), c.leaseID, c.lease}, nil
+	return Registration{r.insert(c), leaseID, c.lease}, nil
 }
 
 // keep makes the store agree with c, which is about to be inserted. The caller
@@ -88,8 +98,12 @@ func (r *Registry) keep(ctx context.Context, c *record) error {
 	r.mu.Lock()
 	before := r.record(c.Tenant, c.Name)
 	r.mu.Unlock()
-	if before != nil && c.CardURL == "" {
+	if before != nil && !r.durable(c) {
 		return r.unsave(ctx, before)
+	}
+	if c.lease > 0 {
+		c.Expires = r.now().Add(c.lease).UTC()
+		c.kept = c.Expires
 	}
 	return r.save(ctx, c)
 }
@@ -134,7 +148,6 @@ func (r *Registry) propose(ctx context.Context, p mesh.Principal, req Request) (
 		if c.lease < MinLease || c.lease > MaxLease {
 			return nil, mesh.InvalidField(op, "lease", "must be %v to %v, and is %v", MinLease, MaxLease, c.lease)
 		}
-		c.leaseID = rand.Text()
 	default:
 		at, err := cardURL(req.CardURL)
 		if err != nil {
@@ -243,10 +256,6 @@ func taken(op, format string, args ...any) *mesh.Error {
 	return &mesh.Error{Code: mesh.Precondition, Op: op, Field: "name", Detail: fmt.Sprintf(format, args...)}
 }
 
-func (c *record) owns(leaseID string) bool {
-	return c.leaseID != "" && subtle.ConstantTimeCompare([]byte(c.leaseID), []byte(leaseID)) == 1
-}
-
 // insert makes c the record of its name and returns its entry. The caller holds
 // writes.
 func (r *Registry) insert(c *record) Entry {
@@ -264,46 +273,6 @@ func (r *Registry) insert(c *record) Entry {
 	return c.Entry
 }
 
-// renew lets c's lease begin now. The caller holds mu.
-func (r *Registry) renew(c *record, now time.Time) {
-	c.Expires = now.Add(c.lease).UTC()
-	r.expectBy(c.Expires)
-}
-
-// KeepAlive renews the lease with that id and returns when it ends now. A
-// lease that ran out is renewed too while nobody else took the name. It returns
-// NotFound for a name that p's tenant does not see and for a wrong id alike.
-func (r *Registry) KeepAlive(p mesh.Principal, name, leaseID string) (time.Time, error) {
-	r.lock()
-	defer r.mu.Unlock()
-	c := r.leased(p.Tenant, name, leaseID)
-	if c == nil {
-		return time.Time{}, noLease("registry.KeepAlive", name)
-	}
-	r.renew(c, r.now())
-	if c.lapsed {
-		c.lapsed = false
-		r.changed(c)
-	}
-	return c.Expires, nil
-}
-
-// leased returns the tenant's or shared record with that name and lease id.
-// The caller holds mu.
-func (r *Registry) leased(tenant mesh.TenantID, name, leaseID string) *record {
-	for _, t := range []mesh.TenantID{tenant, ""} {
-		if c := r.record(t, name); c != nil && c.owns(leaseID) {
-			return c
-		}
-	}
-	return nil
-}
-
-func noLease(op, name string) *mesh.Error {
-	return &mesh.Error{Code: mesh.NotFound, Op: op, Field: "lease_id",
-		Detail: "Agent " + clip(name) + " has no registration with this lease id; register it again"}
-}
-
 // Deregister removes an agent: the one with that lease id, or without one,
 // which takes the permission of Register, the tenant's own or the shared agent
 // of that name. It returns NotFound for what p's tenant does not see and for a
@@ -312,6 +281,9 @@ func (r *Registry) Deregister(ctx context.Context, p mesh.Principal, name, lease
 	const op = "registry.Deregister"
 	r.writes.Lock()
 	defer r.writes.Unlock()
+	if err := r.refresh(ctx); err != nil {
+		return mesh.Wrap(op, err)
+	}
 	c, err := r.removable(p, name, leaseID, shared)
 	if err != nil {
 		return mesh.Wrap(op, err)

@@ -39,6 +39,10 @@ const (
 type Options struct {
 	// Store keeps what was registered by URL.
 	Store Store
+	// Shared says that other registries have the same Store. It then keeps what has
+	// a lease, too, and all of them know what is registered with any; only built-in
+	// agents are each one's own.
+	Shared bool
 	// Probe asks whether the agent answers at e.Endpoint and returns nil if it
 	// does. It must end with ctx. The default is [Dial].
 	Probe func(ctx context.Context, e Entry) error
@@ -59,6 +63,7 @@ type Options struct {
 // A Registry is the agents of one mesh. Make it with [New].
 type Registry struct {
 	store  Store
+	shared bool // the store is not this registry's alone
 	probe  func(context.Context, Entry) error
 	fetch  func(context.Context, string) (*a2apb.AgentCard, error)
 	verify func(context.Context, *a2apb.AgentCard) error // nil accepts all
@@ -67,8 +72,10 @@ type Registry struct {
 	// wake tells Run to look again; capacity 1.
 	wake chan struct{}
 	// writes serialises those who add and remove agents, so that the store and
-	// the memory agree. It is taken before mu.
+	// the memory agree. It is taken before mu, and guards seen and read.
 	writes sync.Mutex
+	seen   int64     // the revision of the store that the memory has
+	read   time.Time // when all of it was read last
 
 	mu sync.Mutex
 	// realms are the agents of each tenant, under "" those that all share, so
@@ -94,9 +101,10 @@ type realm struct {
 type record struct {
 	Entry
 	rev     uint64
-	leaseID string
+	leaseID string        // a digest of it
 	lease   time.Duration // 0: none
 	lapsed  bool          // the lease ran out
+	kept    time.Time     // when the lease ends by the store
 	down    string        // why it may not be called, or ""
 	given   string        // endpoint that was given beside a card URL
 	fails   int           // probes failed in a row
@@ -121,7 +129,7 @@ func (c *record) refresh() {
 // cannot be read is logged and left out.
 func New(ctx context.Context, opts Options) (*Registry, error) {
 	r := &Registry{
-		store: opts.Store, probe: opts.Probe, fetch: opts.Fetch, verify: opts.Verify, now: opts.Now, log: opts.Logger,
+		store: opts.Store, shared: opts.Shared && opts.Store != nil, probe: opts.Probe, fetch: opts.Fetch, verify: opts.Verify, now: opts.Now, log: opts.Logger,
 		wake: make(chan struct{}, 1), realms: map[mesh.TenantID]*realm{}, watchers: map[chan struct{}]struct{}{},
 	}
 	if r.probe == nil {
@@ -145,12 +153,27 @@ func New(ctx context.Context, opts Options) (*Registry, error) {
 // Get returns the agent of that name which the tenant sees, live or not. It
 // returns NotFound if there is none.
 func (r *Registry) Get(tenant mesh.TenantID, name string) (Entry, error) {
+	const op = "registry.Get"
+	e, lapsed, ok := r.known(tenant, name)
+	if r.shared && (!ok || lapsed) { // others may know better
+		if err := r.look(tenant, name); err != nil {
+			return Entry{}, mesh.Wrap(op, err)
+		}
+		e, _, ok = r.known(tenant, name)
+	}
+	if !ok {
+		return Entry{}, notFound(op, name)
+	}
+	return e, nil
+}
+
+func (r *Registry) known(tenant mesh.TenantID, name string) (e Entry, lapsed, ok bool) {
 	r.lock()
 	defer r.mu.Unlock()
 	if c := r.find(tenant, name); c != nil {
-		return c.Entry, nil
+		return c.Entry, c.lapsed, true
 	}
-	return Entry{}, notFound("registry.Get", name)
+	return Entry{}, false, false
 }
 
 // Resolve returns the agent of that name for a call. It returns NotFound if

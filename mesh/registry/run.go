@@ -31,10 +31,14 @@ func backoff(fails int) time.Duration {
 
 // Run ends leases on time and probes the agents that are down or were added by
 // URL, until ctx is done. When it returns, which is always nil, nothing that it
-// started is left. It is called once.
+// started is left. It is called once. A registry that shares its store looks once
+// a second what others registered.
 func (r *Registry) Run(ctx context.Context) error {
 	var probes sync.WaitGroup
 	defer probes.Wait()
+	if r.shared {
+		probes.Go(func() { r.follow(ctx) })
+	}
 	slots := make(chan struct{}, maxProbes)
 	timer := time.NewTimer(0)
 	defer timer.Stop()

@@ -201,5 +201,26 @@ func (l *Library) refreshOne(t mesh.TenantID, file string) {
 	_, _ = l.refresh(context.Background(), []dirt{l.tenantDirtOf(t, file)}, nil)
 }
 
+// Find returns a skill that the tenant may use. It looks at the file of one that it
+// does not know, which another process may just have created in the folder.
+func (l *Library) Find(t mesh.TenantID, name string) (*Skill, bool) {
+	if sk, ok := l.For(t).Get(name); ok || l.tenantDir == "" || t.Validate() != nil {
+		return sk, ok
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.find(t, name)
+}
+
+// find is Find in the tenant's folder. The caller holds mu.
+func (l *Library) find(t mesh.TenantID, name string) (*Skill, bool) {
+	catalog := l.realm(t).catalog
+	if sk, ok := catalog.Get(name); ok || !validName(name) {
+		return sk, ok
+	}
+	l.refreshOne(t, pathOf(name))
+	return catalog.Get(name)
+}
+
 // isGone reports whether the error says that there is no such file.
 func isGone(err error) bool { return errors.Is(err, fs.ErrNotExist) }

@@ -167,7 +167,7 @@ func (l *Library) Delete(t mesh.TenantID, name string) error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	sk, ok := l.realm(t).catalog.Get(name)
+	sk, ok := l.find(t, name)
 	switch {
 	case !ok:
 		return notFound(op, name)

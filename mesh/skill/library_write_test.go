@@ -342,3 +342,35 @@ func TestLibrary_Create_hasOneWinnerAmongProcesses(t *testing.T) {
 		t.Errorf("%d files", len(got))
 	}
 }
+
+// What another process creates in the same folder is found, and can be deleted,
+// before this one has read the folder again.
+func TestLibrary_Find_knowsWhatAnotherProcessHasJustCreated(t *testing.T) {
+	first := library(t, nil)
+	second, err := skill.OpenLibrary(skill.LibraryOptions{TenantDir: first.tenants})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := first.Create("acme", []byte(alert)); err != nil {
+		t.Fatal(err)
+	}
+	const name = "workflows.slack_alert"
+	for tenant, want := range map[mesh.TenantID]bool{"acme": true, "globex": false, "../acme": false} {
+		if _, ok := second.Find(tenant, name); ok != want {
+			t.Errorf("%s finds it: %v", tenant, ok)
+		}
+	}
+	for _, name := range []string{"workflows", "workflows.none", "../acme.slack_alert", ""} {
+		if s, ok := second.Find("acme", name); ok {
+			t.Errorf("%q is %v", name, s)
+		}
+	}
+	third, err := skill.OpenLibrary(skill.LibraryOptions{TenantDir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantError(t, third.Delete("acme", name), mesh.NotFound)
+	if err := second.Delete("acme", name); err != nil {
+		t.Error(err)
+	}
+}

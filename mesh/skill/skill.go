@@ -135,5 +135,10 @@ func DefaultAccess(action string) string {
 	return AccessWrite
 }
 
+func validName(name string) bool {
+	domain, action, _ := strings.Cut(name, ".")
+	return ValidPart(domain) && ValidPart(action)
+}
+
 // pathOf returns the path that a skill of that name has.
 func pathOf(name string) string { return strings.Replace(name, ".", "/", 1) + ".md" }

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"agentmesh/mesh"
+	"agentmesh/mesh/a2a"
 	"agentmesh/mesh/call"
 	"agentmesh/mesh/registry"
 	"agentmesh/mesh/text"
@@ -115,6 +116,9 @@ func (d *driver) address(ctx context.Context, l *leg, pending []mesh.Seq) error 
 		return nil
 	}
 	l.exec.Text = mesh.Clip(textOf(l.message), maxText)
+	if l.resumed {
+		return d.States.With(ctx, d.key, func(s *thread.State) error { return l.goOn(s) })
+	}
 	if l.handoff != nil {
 		// The rest of the handoff has its share too.
 		recent, err := d.recent(ctx, l.handoff.RecentMessages, (maxLeg-maxFrame-proto.Size(l.message))/2)
@@ -122,6 +126,16 @@ func (d *driver) address(ctx context.Context, l *leg, pending []mesh.Seq) error 
 			return err
 		}
 		l.tell(d.key, "handoff", handoffData(d.key, l.user, l.handoff, recent))
+	}
+	return nil
+}
+
+// goOn tells the agent how far its task is: another of its processes may have had
+// it, on another node or before a restart.
+func (l *leg) goOn(s *thread.State) error {
+	if x := s.Execution(l.exec.ID); x != nil {
+		l.message.Metadata = a2a.SetExtension(l.message.Metadata, map[string]*structpb.Value{
+			a2a.KeyUpdates: structpb.NewNumberValue(float64(x.Artifacts))})
 	}
 	return nil
 }

@@ -279,7 +279,7 @@ func TestDroppedThreadsAreReadAgain(t *testing.T) {
 func TestAThreadInUseIsNotDropped(t *testing.T) {
 	log := newTap()
 	for i := range 20 {
-		log.write(t, key(i), 0, open("t", ""))
+		log.write(t, key(i), 0, open("t", ""), open("u", ""))
 	}
 	s := cache.New(log, 1)
 	log.scratch.Store(0)
@@ -289,7 +289,7 @@ func TestAThreadInUseIsNotDropped(t *testing.T) {
 		}
 		return nil
 	})
-	if err != nil || turns(t, s, key(0)) != 1 {
+	if err != nil || turns(t, s, key(0)) != 2 {
 		t.Fatalf("the thread is lost: %v", err)
 	}
 	if n := log.scratch.Load(); n != 20 {
@@ -368,5 +368,27 @@ func TestTenantsDoNotMeet(t *testing.T) {
 	other := mesh.ThreadKey{Tenant: "globex", ID: key(1).ID}
 	if turns(t, s, key(1)) != 1 || turns(t, s, other) != 0 {
 		t.Error("one tenant sees the other's thread")
+	}
+}
+
+// A thread that another node deleted, and perhaps began anew, is what the log has
+// now, whether it is shorter, longer or gone.
+func TestAThreadThatAnotherDeletedIsFoldedAfresh(t *testing.T) {
+	for again := range 4 {
+		log := newTap()
+		s := cache.New(log, 0)
+		log.write(t, key(1), 0, open("a", ""), open("b", ""))
+		if got := turns(t, s, key(1)); got != 2 {
+			t.Fatalf("%d turns", got)
+		}
+		if err := log.Delete(t.Context(), key(1)); err != nil {
+			t.Fatal(err)
+		}
+		for i := range again {
+			log.write(t, key(1), 0, open(fmt.Sprint("n", i), ""))
+		}
+		if got := turns(t, s, key(1)); got != again {
+			t.Errorf("%d turns, want %d", got, again)
+		}
 	}
 }
