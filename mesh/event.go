@@ -281,6 +281,9 @@ const (
 	ReasonDelivered   = "MESSAGE_DELIVERED" // the user's further message goes to the agent
 )
 
+// FinishAsk is the Finish of a ModelReplied whose text asks the user.
+const FinishAsk = "ask"
+
 // ToolUse is a tool call that a model asked for.
 type ToolUse struct {
 	ID        string

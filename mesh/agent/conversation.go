@@ -135,7 +135,11 @@ func (m *Mesh) missing(execution mesh.ExecutionID, p *thread.Party) mesh.Cause {
 // calls. missing stands for results that are not there, since providers refuse
 // calls without results; "" leaves them out.
 func exchange(r *thread.Reply, missing mesh.Cause) []llm.Message {
-	out := []llm.Message{{Role: llm.RoleAssistant, Text: r.Text, Tools: r.Tools}}
+	said := llm.Message{Role: llm.RoleAssistant, Text: r.Text, Tools: r.Tools}
+	if r.Finish == llm.FinishAsk {
+		said.Asks = llm.FinishAsk
+	}
+	out := []llm.Message{said}
 	for _, u := range r.Tools {
 		result, ok := r.Results[u.ID]
 		switch {

@@ -64,8 +64,8 @@ type Settler interface {
 
 // RunModel lets the model answer the invocation's message: it yields the text
 // as it comes, records every reply and what its calls came to in the thread,
-// and ends when the model has answered, a tool stops it, a call has to wait for
-// the user, or a limit was met that counts for the whole turn, conversation or
+// and ends when the model has answered or asked the user something, a tool stops
+// it, a call has to wait for the user, or a limit was met that counts for the whole turn, conversation or
 // user (with Pause, any limit); the user is then asked. The next
 // message of the user finds everything where it was: calls that wait are made,
 // and what is done is not done again. After a limit, a plain no ends the work of
@@ -115,6 +115,7 @@ type modelRun struct {
 	before  actions  // what was done and open when the user answered
 	open    []string // calls that the limit kept from happening
 	said    string   // the last text
+	asking  string   // what the model asks the user
 	gap     bool     // a reply with text ended: what comes next is a new paragraph
 }
 
@@ -259,6 +260,10 @@ func (m *modelRun) output(ctx context.Context, e llm.Event, err error) (Output, 
 
 // asked keeps what a call waits for.
 func (m *modelRun) asked(ctx context.Context, a *llm.Ask) {
+	if a.Use.ID == "" {
+		m.asking = a.Text
+		return
+	}
 	if t, ok := m.Tools.(Asker); ok {
 		if questions, report, ok := t.Asked(ctx, a.Use.ID); ok {
 			m.asks = union(m.asks, questions)
@@ -289,6 +294,9 @@ func (m *modelRun) ask(ctx context.Context) Ask {
 		}
 		own.Add(work)
 		reports = append(reports, own)
+	}
+	if m.asking != "" { // and then no call waits
+		return Ask{Text: m.asking}
 	}
 	if len(reports) == 0 {
 		return AskAbout(m.asks, nil)

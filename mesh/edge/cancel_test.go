@@ -11,6 +11,7 @@ import (
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 
 	"agentmesh/mesh"
+	"agentmesh/mesh/text/texttest"
 	"agentmesh/mesh/thread"
 	"agentmesh/mesh/thread/cache"
 )
@@ -30,6 +31,7 @@ func (w *world) mustCancel(id string) {
 
 // A running agent is told, and has the last word about its own output.
 func TestCancelTellsTheRunningAgentAndEndsTheTask(t *testing.T) {
+	texttest.Fixed(t)
 	for name, opts := range map[string][]as{"of the mesh": nil, "with task ids of its own": {foreign}} {
 		t.Run(name, func(t *testing.T) {
 			w := build(t)

@@ -56,6 +56,7 @@ func TestCloseLetsTurnsFinishWithinTheGrace(t *testing.T) {
 // kept, and so is what has not begun, for the next node to run; and the agents are
 // told.
 func TestCloseSettlesWhatDoesNotFinish(t *testing.T) {
+	texttest.Fixed(t)
 	w := build(t)
 	main := w.agent("main", dispatcher(nil))
 	asking := w.thread

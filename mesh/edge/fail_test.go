@@ -75,6 +75,7 @@ func TestTheLongestMessageIsAnsweredAndALongerOneRefused(t *testing.T) {
 // Messages that wait for the same agent reach it as one, and that may be too
 // long although none of them is: the task says so and ends.
 func TestMessagesThatAreTooLongTogetherEndTheTask(t *testing.T) {
+	texttest.Fixed(t)
 	w := build(t)
 	gate := make(chan struct{})
 	main := w.agent("main", func(s *scene) {

@@ -11,6 +11,7 @@ import (
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/a2a"
+	"agentmesh/mesh/text/texttest"
 	"agentmesh/mesh/thread"
 	"agentmesh/mesh/threadlog"
 )
@@ -39,6 +40,7 @@ func dispatcher(gate <-chan struct{}) func(*scene) {
 // What a dead node left is settled by the next one: once, and no more than
 // must be.
 func TestRecoverSettlesWhatADeadNodeLeft(t *testing.T) {
+	texttest.Fixed(t)
 	w := buildOne(t)
 	gate := make(chan struct{})
 	w.agent("main", dispatcher(gate))
@@ -96,6 +98,7 @@ func TestRecoverSettlesWhatADeadNodeLeft(t *testing.T) {
 // A turn that was cut off says what its calls did, and to send the message again
 // only if there are none: doing as told must not have effects twice.
 func TestWhatWasCutOffSaysWhatItsCallsDid(t *testing.T) {
+	texttest.Fixed(t)
 	const args = `{"title":"Call\nAnn","tags":["a"]}`
 	again := "send the message again"
 	many := make([]string, 12)

@@ -19,6 +19,9 @@
 // in the reply at hand can cause a call: results, histories and memories are
 // read and never run, whatever they contain.
 //
+// A model that needs to know something of the user asks ([Done].Ask): the run ends
+// with the question, and the history of the next one has the answer.
+//
 // What a model may call are JSON tools, and commands in its text, which
 // [Commands] takes out of it. A tool's name with a prefix that some models give
 // it, as "functions." or "default_api:", means the tool, and is replaced by the
@@ -82,8 +85,9 @@ type Message struct {
 	// Results are, of a RoleUser message with a ToolID, the results that it
 	// brings, in their order: those in Text.
 	Results []*CallResult
-	// Asks is set where the mesh asked the user in the name of the assistant: why
-	// the task waited, as mesh.ReasonLimit.
+	// Asks is set on the message of an assistant that the user's next one answers:
+	// FinishAsk where the model asks, or, where the mesh asked in its name, why the
+	// task waited, as mesh.ReasonLimit.
 	Asks string
 	// Thoughts are what the model thought while it wrote this message. They
 	// last for the turn: histories that come from elsewhere have none.
@@ -175,12 +179,19 @@ type Chunk struct {
 	Done *Done
 }
 
+// FinishAsk is the finish reason of replies that ask the user.
+const FinishAsk = mesh.FinishAsk
+
 // Done ends a reply.
 type Done struct {
 	// Finish is the provider's finish reason, as "stop", "tool_calls",
 	// "length" or "content_filter".
 	Finish string
-	Usage  mesh.Usage
+	// Ask is what the model asks the user, as all that it says in this reply,
+	// which calls nothing: the run ends with it and waits for the answer. "" for
+	// replies that ask nothing. The Finish of such a reply is FinishAsk.
+	Ask   string
+	Usage mesh.Usage
 	// Model is the model that answered, as the provider names it.
 	Model string
 	// Thoughts are to come with the message in later requests of the turn.

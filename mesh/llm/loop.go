@@ -32,10 +32,11 @@ type Trip struct {
 	Free time.Time
 }
 
-// An Ask is a call that waits for the word of the user.
+// An Ask is a call that waits for the word of the user, or, without a call, what
+// the model itself asks.
 type Ask struct {
-	Use  mesh.ToolUse
-	Text string // what the user is asked
+	Use  mesh.ToolUse // without ID and Name if the model asks
+	Text string       // what the user is asked
 }
 
 // An Event is what a loop reports while it runs: exactly one of its fields is
@@ -54,8 +55,8 @@ type Event struct {
 	// Limit is the limit that was met. With Pause the run ends here; otherwise
 	// one last reply without tools follows.
 	Limit *Trip
-	// Ask is a call that has no result until the user has said something. The
-	// run ends after the last Ask of a reply.
+	// Ask is a call that has no result until the user has said something, or a
+	// question of the model. The run ends after the last Ask of a reply.
 	Ask *Ask
 }
 
@@ -206,6 +207,10 @@ func (r *run) steps(ctx context.Context, history []Message) error {
 			return r.silence(reply)
 		}
 		r.empty = 0
+		if reply.Finish == FinishAsk {
+			r.emit(Event{Ask: &Ask{Text: reply.Text}})
+			return nil
+		}
 		if len(reply.Tools) == 0 {
 			return nil
 		}

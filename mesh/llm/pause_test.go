@@ -38,6 +38,35 @@ func continued(history []llm.Message, events []llm.Event, said string) []llm.Mes
 	return append(out, llm.Message{Role: llm.RoleUser, Text: said})
 }
 
+// A model that asks the user ends the run with its question, which is no text of
+// the answer, and reads it as what it asked (finding C11).
+func TestLoop_aModelThatAsksEndsTheRun(t *testing.T) {
+	m := scripted.New(scripted.Call("a", `{}`), scripted.Ask("Which one?"), scripted.Say("Done."))
+	l := &llm.Loop{Model: m, Tools: tools{"a": echo("A")}}
+	events := run(t, l, []llm.Message{{Role: llm.RoleUser, Text: "delete it"}})
+	var asked []llm.Ask
+	for _, e := range events {
+		if e.Text != "" {
+			t.Errorf("said %q", e.Text)
+		}
+		if e.Ask != nil {
+			asked = append(asked, *e.Ask)
+		}
+		if e.Reply != nil && len(e.Reply.Tools) == 0 && (e.Reply.Text != "Which one?" || e.Reply.Finish != llm.FinishAsk) {
+			t.Errorf("replied %+v", e.Reply)
+		}
+	}
+	l.Model = scripted.New(scripted.Say("Hello.").Finish(llm.FinishAsk)) // as a provider may call it
+	for _, e := range run(t, l, []llm.Message{{Role: llm.RoleUser, Text: "hi"}}) {
+		if e.Ask != nil {
+			t.Errorf("without a question it asks %+v", e.Ask)
+		}
+	}
+	if len(m.Requests()) != 2 || len(asked) != 1 || asked[0].Text != "Which one?" || asked[0].Use.ID != "" {
+		t.Errorf("after %d requests it asks %+v", len(m.Requests()), asked)
+	}
+}
+
 // A call that has to wait for the user stays unsettled while the others of its
 // reply end; when the user has spoken, the run goes on with that call.
 func TestLoop_aCallThatAsksPausesTheRun(t *testing.T) {

@@ -106,7 +106,7 @@ func (r *run) ask(ctx context.Context, tools []Tool, trip *Trip) (reply *mesh.Mo
 	}
 	r.identify(reply.Tools)
 	if !silent(reply) {
-		r.messages = append(r.messages, Message{Role: RoleAssistant, Text: reply.Text, Tools: reply.Tools, Thoughts: r.thought})
+		r.messages = append(r.messages, Message{Role: RoleAssistant, Text: reply.Text, Tools: reply.Tools, Asks: asks(reply), Thoughts: r.thought})
 	}
 	r.emit(Event{Reply: reply})
 	return reply, problem, nil
@@ -136,6 +136,14 @@ func (r *run) observe(ctx context.Context, req *Request, reply *mesh.ModelReplie
 
 // stream reads one reply and reports its text. Nothing but this reply is ever
 // looked through for commands.
+// asks is what a message says of a reply that asks the user.
+func asks(reply *mesh.ModelReplied) string {
+	if reply.Finish == FinishAsk {
+		return FinishAsk
+	}
+	return ""
+}
+
 func (r *run) stream(ctx context.Context, req *Request, last bool) (*mesh.ModelReplied, string, error) {
 	var text strings.Builder
 	var split Splitter = plain{}
@@ -154,6 +162,13 @@ func (r *run) stream(ctx context.Context, req *Request, last bool) (*mesh.ModelR
 			done = true
 			reply.Model, reply.Usage, reply.Finish = c.Done.Model, c.Done.Usage, c.Done.Finish
 			r.thought = c.Done.Thoughts
+			if c.Done.Ask != "" { // nothing of it is text: who runs the loop puts the question
+				reply.Text, reply.Tools, reply.Finish = c.Done.Ask, nil, FinishAsk
+				return reply, "", nil
+			}
+			if reply.Finish == FinishAsk { // who asks says what
+				reply.Finish = "stop"
+			}
 		case c.Tool != nil:
 			size += len(c.Tool.Name) + len(c.Tool.Arguments)
 			if !last {

@@ -50,8 +50,7 @@ func AnswerNow(limit string) string {
 	return limit + Sprintf(". Answer now with what you have; no command is run any more.")
 }
 
-// UsedInConversation, UsedByUser, TookSteps and MadeCalls tell the user which
-// limit stopped the work.
+// UsedInConversation is said of the limit of a conversation.
 func UsedInConversation(most int64) string {
 	return Sprintf("This conversation has used ") + allOf(most)
 }

@@ -10,8 +10,7 @@ func AgentStopped() string {
 // AgentLate is said of a run that is cut when its grant is over.
 func AgentLate() string { return Sprintf("The agent did not finish in time") }
 
-// AgentTookTooLong, AgentCanceled and AgentInterrupted are the results of agents
-// that were asked by another one and did not come to their end.
+// AgentTookTooLong is the end of an agent that was cut off for being late.
 func AgentTookTooLong() string { return Sprintf("The agent took too long and was stopped.") }
 
 // AgentCanceled is the result of an agent that was ended.
@@ -79,8 +78,7 @@ func EndMissing(bytes int, r Remedy) string {
 	return Sprintf("\n[%d bytes that the agent said after this are missing here; %s.]", bytes, r.words())
 }
 
-// AgentUnfinished, AgentForgot, AgentUnreachable, AgentRefused, AgentSentTooMuch
-// and AgentSentNothing are how the task of an agent ends that broke the protocol.
+// AgentUnfinished is how the task of an agent ends whose stream ended before it.
 func AgentUnfinished() string { return Sprintf("The agent stopped without finishing its task.") }
 
 // AgentForgot is said of an agent that lost its task.

@@ -43,7 +43,7 @@ var scrambled atomic.Pointer[scrambler]
 // their data, their line breaks and the marks of lists left where they are. It is
 // for tests alone. The function that it returns ends it.
 func Scramble(seed uint64) (end func()) {
-	before := scrambled.Swap(&scrambler{seed: seed, random: rand.New(rand.NewPCG(seed, seed))})
+	before := scrambled.Swap(&scrambler{seed: seed, random: newRandom(seed, 0)})
 	return func() { scrambled.Store(before) }
 }
 
@@ -56,7 +56,11 @@ func stable(format string, data ...any) string {
 	}
 	h := fnv.New64a()
 	h.Write([]byte(format))
-	return (&scrambler{random: rand.New(rand.NewPCG(s.seed, h.Sum64()))}).sprintf(format, data)
+	return (&scrambler{random: newRandom(s.seed, h.Sum64())}).sprintf(format, data)
+}
+
+func newRandom(seed, stream uint64) *rand.Rand {
+	return rand.New(rand.NewPCG(seed, stream)) //nolint:gosec // words of tests are no secrets
 }
 
 // Scrambled reports whether sentences are random words at present.

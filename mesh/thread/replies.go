@@ -23,8 +23,8 @@ type Result struct {
 	Metadata string // what the skill says for programs, a JSON object, or ""
 }
 
-// Waits reports whether calls of the reply have not ended.
-func (r *Reply) Waits() bool { return len(r.Results) < len(r.Tools) }
+// Waits reports whether the reply asks the user, or calls of it have not ended.
+func (r *Reply) Waits() bool { return r.Finish == mesh.FinishAsk || len(r.Results) < len(r.Tools) }
 
 // replies are those of one execution, in order.
 type replies []*Reply

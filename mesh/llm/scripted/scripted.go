@@ -65,6 +65,7 @@ type Step struct {
 	repeat  bool
 	usage   mesh.Usage
 	finish  string
+	ask     string
 }
 
 // Say begins a step that streams the chunks of text.
@@ -130,6 +131,9 @@ func (s Step) Finish(reason string) Step {
 	s.finish = reason
 	return s
 }
+
+// Ask is a step that asks the user.
+func Ask(question string) Step { return Step{ask: question} }
 
 func (s Step) accepts(r *llm.Request) bool {
 	for _, m := range s.match {
@@ -240,7 +244,10 @@ func (m *Model) Generate(ctx context.Context, req *llm.Request) iter.Seq2[llm.Ch
 		if step.finish != "" {
 			finish = step.finish
 		}
-		yield(llm.Chunk{Done: &llm.Done{Finish: finish, Usage: step.usage, Model: "scripted"}}, nil)
+		if step.ask != "" {
+			finish = llm.FinishAsk
+		}
+		yield(llm.Chunk{Done: &llm.Done{Finish: finish, Ask: step.ask, Usage: step.usage, Model: "scripted"}}, nil)
 	}
 }
 
