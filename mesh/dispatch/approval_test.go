@@ -66,7 +66,7 @@ func dispatchUse(call, id, after string) mesh.ToolUse {
 // S3-032: agents that need the user's word wait, with all their questions asked
 // together; the others end. When the execution goes on, those that waited are
 // told what the user said, nothing is dispatched again, and what depends on them
-// begins.
+// begins. finding C13: those that had ended have the results that the log's fold has.
 func TestAgentsThatNeedApprovalWaitAndGoOn(t *testing.T) {
 	for name, ours := range map[string]bool{"of the mesh": true, "others": false} {
 		t.Run(name, func(t *testing.T) {

@@ -12,7 +12,7 @@
 // with executions at work; the others grow with what was said and called.
 //
 // This package is not the place for rules of who may append what; those are
-// the writers' (packages edge, handoff and service).
+// the writers' (packages edge, turn, handoff and admission).
 package thread
 
 import (

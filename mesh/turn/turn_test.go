@@ -40,9 +40,11 @@ const (
 
 var key = mesh.ThreadKey{Tenant: "acme", ID: "00000000-0000-4000-8000-000000000001"}
 
-// A ledger is a store that remembers what was appended at once, and can fail.
+// A ledger is a store that remembers what was appended at once, takes its time, and can
+// fail.
 type ledger struct {
 	threadlog.Backend
+	takes   time.Duration // each append
 	mu      sync.Mutex
 	batches []int // how many events each append had
 	full    bool
@@ -53,6 +55,7 @@ func (l *ledger) Append(ctx context.Context, k mesh.ThreadKey, b *threadlog.Batc
 	full := l.full
 	l.batches = append(l.batches, len(b.Entries))
 	l.mu.Unlock()
+	time.Sleep(l.takes)
 	if full {
 		return threadlog.Appended{}, mesh.Errorf(mesh.Unavailable, "ledger", "the disk is full")
 	}
@@ -162,10 +165,10 @@ func story(t *testing.T, r *Runner) (out []string) {
 // end of the turn, or not at all.
 func TestTheEndOfATurnIsOneBatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := &ledger{Backend: mem.Open()}
+		store := &ledger{Backend: mem.Open(), takes: time.Second}
 		a := &agent{play: func(say func(*a2apb.StreamResponse)) {
 			say(task("own"))
-			time.Sleep(time.Second) // it is logged meanwhile
+			time.Sleep(time.Second / 2) // it is being logged
 			say(piece("own", "the answer"))
 			say(status("own", completed))
 		}}
