@@ -25,7 +25,16 @@ type migration func(tx *bolt.Tx) error
 // the folders that this program makes and serves. They are only added to, at the
 // end. A new file takes the same way.
 var migrations = []migration{
-	func(*bolt.Tx) error { return nil }, // folders before version 1 do not say theirs
+	func(tx *bolt.Tx) error { // folders before version 1 do not say theirs
+		if tx.Bucket(bucketMeta).Get(keyTotals) == nil { // a new file
+			return nil
+		}
+		t, err := getTotals(tx)
+		if err != nil {
+			return err
+		}
+		return putTotals(tx, t) // with the format that programs of then refuse
+	},
 }
 
 // keyVersion has the folder's version, in bucketMeta.

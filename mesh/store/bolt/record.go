@@ -23,8 +23,10 @@ var (
 )
 
 // format is the version of how a value is written; see migrations for what is
-// in the file.
-const format = 1
+// written. Programs before the folder had a version know it alone, and refuse a file
+// with another one. Since it is 2, records say what they settle; those of 1 say nothing
+// of it.
+const format = 2
 
 var (
 	castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -162,7 +164,7 @@ func getTotals(tx *bolt.Tx) (totals, error) {
 	if err != nil || len(b) == 0 {
 		return totals{}, errBroken
 	}
-	if b[0] != format {
+	if b[0] < 1 || b[0] > format {
 		return totals{}, fmt.Errorf("it has format %d and this program reads %d", b[0], format)
 	}
 	last, b, err := cutNumber(b[1:])
