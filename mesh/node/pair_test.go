@@ -287,3 +287,19 @@ func TestPairADeletedThreadBeginsAnewAtBothNodes(t *testing.T) {
 		}
 	}
 }
+
+// What a specialist says before it gives control back is heard, also when it asked
+// at one node and its process at the other got the answer.
+func TestPairTheLastWordsBeforeAHandoffEndsAreHeard(t *testing.T) {
+	m := startPair(t, nil, config(t.TempDir()), map[string]run{"main": greeter, "builder": builder})
+	for i := range 30 {
+		id := mesh.NewThreadID()
+		stream, err := m.at(i%2).SendStreamingMessage(in(t, id), say("make a skill"))
+		first := hear(t, stream, err)
+		time.Sleep(time.Duration(i) * 5 * time.Millisecond) // until the first node has released it, or not
+		stream, err = m.at(1-i%2).SendStreamingMessage(in(t, id), to(first.task.GetId(), "alert"))
+		if s := hear(t, stream, err); s.text != "[builder] made alert. [main] it is completed: alert is ready" {
+			t.Errorf("round %d: heard %q", i, s.text)
+		}
+	}
+}
