@@ -65,7 +65,7 @@ func TestASkillThatAsksWaitsForTheUser(t *testing.T) {
 			approveInChat(t, m, mails)
 			approveBySend(t, m, mails)
 			for name, speak := range speakers {
-				id, say := mesh.NewThreadID(), speaker(speak)
+				id, say := mesh.NewThreadID(), speak
 				say.asked(t, m, id, letterRequest)
 				h := say(t, m, id, "yes")
 				if h.state.String() != "TASK_STATE_INPUT_REQUIRED" || !strings.Contains(strings.Join(h.status, "\n"), "Send this mail?") {

@@ -47,8 +47,8 @@ func (rs *replies) apply(e *mesh.Event) *Reply {
 // settle notes what a call came to, at the last reply that made a call of that id
 // and by the first word on it: what a skill returned comes before what was told of
 // it.
-func (rs replies) settle(call string, result Result) {
-	for _, r := range slices.Backward(rs) {
+func (rs *replies) settle(call string, result Result) {
+	for _, r := range slices.Backward(*rs) {
 		if !slices.ContainsFunc(r.Tools, func(u mesh.ToolUse) bool { return u.ID == call }) {
 			continue
 		}
@@ -62,4 +62,4 @@ func (rs replies) settle(call string, result Result) {
 	}
 }
 
-func (rs replies) waits() bool { return len(rs) > 0 && rs[len(rs)-1].Waits() }
+func (rs *replies) waits() bool { return len(*rs) > 0 && (*rs)[len(*rs)-1].Waits() }

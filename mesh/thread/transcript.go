@@ -164,7 +164,7 @@ func (t *Transcript) moved(e *mesh.Event, p *Party, b mesh.TaskMoved) *Line {
 	if p.Waits {
 		l.Asks = mesh.ReasonOf(b.Reason, b.Metadata)
 	}
-	if replies(t.Party(p.stream.has).Replies).waits() { // its model knows by the calls what the user was asked
+	if said := replies(t.Party(p.stream.has).Replies); said.waits() { // its model knows by the calls what the user was asked
 		l.Execution = p.stream.has
 	}
 	return l

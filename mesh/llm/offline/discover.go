@@ -92,7 +92,7 @@ func (t *turn) readPages() (known []skill, ask []deed, refused string) {
 			if at := slices.IndexFunc(heard, func(s skill) bool { return s.Name == c.help }); at >= 0 && !c.failed {
 				s := heard[at]
 				s.Parameters = pageFlags(c.result)
-				known = include(known, s.learned())
+				known = include(known, learn(s))
 			} else if c.failed {
 				refused = c.result
 			}

@@ -14,7 +14,6 @@ type form struct {
 	s    *skill
 	verb string // "" of questions
 	now  time.Time
-	only string // the one parameter that is wanted, or "" for all
 
 	used    []bool
 	args    map[string]any

@@ -228,7 +228,7 @@ func (m *memo) skills(text string, read func(string) []skill) []skill {
 	}
 	var out []skill
 	for _, s := range read(text) {
-		out = append(out, s.learned())
+		out = append(out, learn(s))
 	}
 	if m == nil || len(text) > maxMemo/4 {
 		return out

@@ -151,7 +151,8 @@ func (p *plan) accept(q *slot, answer string) bool {
 	}
 	i := slices.IndexFunc(p.jobs, func(j *job) bool { return len(j.slots) > 0 })
 	j := p.jobs[i]
-	value, ok := any(strings.TrimSpace(answer)), true
+	var ok bool
+	value := any(strings.TrimSpace(answer))
 	switch q.kind {
 	case kindAddress:
 		var mails []string

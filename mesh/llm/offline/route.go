@@ -300,7 +300,7 @@ func choose(text string, agents []agentLine) string {
 func fitting(c clause, agents []agentLine) string {
 	best, most := "", 0
 	for _, a := range agents {
-		s := skill{Name: a.name, Description: a.description, Tags: append(slices.Clone(a.tags), a.skills...)}.learned()
+		s := learn(skill{Name: a.name, Description: a.description, Tags: append(slices.Clone(a.tags), a.skills...)})
 		if fit := s.about(c.toks); fit > most && (c.order() != "" || c.question()) {
 			best, most = a.name, fit
 		}

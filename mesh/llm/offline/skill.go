@@ -32,8 +32,8 @@ type param struct {
 	kind paramKind
 }
 
-// learned returns the skill with what its texts say of it.
-func (s skill) learned() skill {
+// learn returns the skill with what its texts say of it.
+func learn(s skill) skill {
 	s.Parameters = slices.Clone(s.Parameters)
 	for i := range s.Parameters {
 		s.Parameters[i].kind = s.Parameters[i].means()

@@ -78,50 +78,12 @@ func moments(c clause, now time.Time) []moment {
 			m.from, m.lead = i-1, c.at(i-1).low
 		}
 		i = m.to
-		if n := len(out); n > 0 && out[n-1].joins(c, &m, now) {
+		if n := len(out); n > 0 && out[n-1].joins(c, &m) {
 			continue
 		}
 		out = append(out, m)
 	}
 	return out
-}
-
-// joins adds m to the moment before it: as its other half, or as its end.
-func (a *moment) joins(c clause, m *moment, now time.Time) bool {
-	gap := m.from - a.to
-	if a.unclear != "" || m.unclear != "" || gap > 1 || gap == 1 && !c.at(a.to).is(",", "and", "to", "-", "–") {
-		return false
-	}
-	between := gap == 1 && c.at(a.to).is("and") && a.lead == "between"
-	spans := m.lead == "to" && (a.lead == "from" || a.lead == "between") || m.lead == "until" || m.lead == "till" || between ||
-		gap == 1 && c.at(a.to).is("to", "–", "-")
-	if spans && a.until == nil {
-		end := *m
-		if !a.hasDay && end.hasDay && end.hasClock {
-			a.day, a.hasDay = end.day, true
-		} else if !end.hasDay {
-			end.day, end.hasDay = a.day, a.hasDay
-		}
-		a.until, a.to = &end, m.to
-		return true
-	}
-	if gap == 1 && !c.at(a.to).is(",") {
-		return false
-	}
-	switch {
-	case a.exact || m.exact || a.until != nil && !(a.hasClock && !a.hasDay):
-		return false
-	case a.hasDay && !a.hasClock && m.hasClock && !m.hasDay && m.lead != "by":
-		a.clock, a.hasClock, a.until, a.to = m.clock, true, m.until, m.to
-	case a.hasClock && !a.hasDay && m.hasDay && !m.hasClock:
-		a.day, a.hasDay, a.to = m.day, true, m.to
-	default:
-		return false
-	}
-	if a.until != nil && !a.until.hasDay {
-		a.until.day, a.until.hasDay = a.day, a.hasDay
-	}
-	return true
 }
 
 // momentAt reads a time that begins at token i.
