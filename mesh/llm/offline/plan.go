@@ -114,7 +114,7 @@ func (p *plan) effects() []string {
 		for _, s := range j.steps {
 			away := s.skill.takesAway()
 			asks = asks || s.skill.act == actSend || s.skill.act == actRemove || away != nil && s.Arguments[away.Name] != nil
-			out = append(out, s.told())
+			out = append(out, s.describe())
 		}
 	}
 	if !asks {
@@ -123,8 +123,8 @@ func (p *plan) effects() []string {
 	return out
 }
 
-// told says what the step does.
-func (s *step) told() string {
+// describe says what the step does.
+func (s *step) describe() string {
 	var args []string
 	for _, p := range s.skill.Parameters {
 		switch v := s.Arguments[p.Name].(type) {

@@ -249,7 +249,7 @@ func (j *job) prepare(w *work, s *step) bool {
 		}
 		for _, e := range w.jobs {
 			if e.id == id {
-				found = append(found, w.told(e))
+				found = append(found, w.outcome(e))
 			}
 		}
 	}
@@ -291,10 +291,10 @@ func (w *work) changed() bool {
 func (w *work) report() reply {
 	var lines, rest []string
 	for _, c := range w.foreign {
-		lines = append(lines, toldOf(c.skill, &c))
+		lines = append(lines, outcomeOf(c.skill, &c))
 	}
 	for _, j := range w.jobs {
-		if said := w.told(j); said != "" {
+		if said := w.outcome(j); said != "" {
 			lines = append(lines, said)
 		}
 		for _, s := range j.steps {
@@ -314,8 +314,8 @@ func (w *work) report() reply {
 	return reply{text: strings.Join(lines, "\n\n")}
 }
 
-// told tells what came of one job.
-func (w *work) told(j *job) string {
+// outcome tells what came of one job.
+func (w *work) outcome(j *job) string {
 	var lines []string
 	for i, s := range j.steps {
 		c := w.last(s)
@@ -325,7 +325,7 @@ func (w *work) told(j *job) string {
 			lines = append(lines, w.stuck[s])
 		case c == nil || used:
 		default:
-			lines = append(lines, toldOf(s.Skill, c))
+			lines = append(lines, outcomeOf(s.Skill, c))
 		}
 		if i > 0 && w.did(s) && s.Of == "" {
 			lines = append(lines, "It is based on this:\n"+w.last(j.steps[i-1]).result)
@@ -334,8 +334,8 @@ func (w *work) told(j *job) string {
 	return strings.Join(lines, "\n\n")
 }
 
-// toldOf tells what came of one call.
-func toldOf(name string, c *call) string {
+// outcomeOf tells what came of one call.
+func outcomeOf(name string, c *call) string {
 	if c.failed {
 		return "I could not use " + name + ": " + sentence(strings.TrimPrefix(c.result, "Error: "))
 	}
