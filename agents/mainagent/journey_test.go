@@ -106,6 +106,7 @@ func TestARequestWithSeveralPartsIsDoneByAgentsInParallel(t *testing.T) {
 // nothing has an effect before the user agreed to what is sent, whoever works on
 // it (finding C11).
 func TestWhatIsMissingIsAskedAndTheAnswerCompletesTheRequest(t *testing.T) {
+	texttest.Fixed(t) // the offline planner reads what the orchestrator reports
 	w := newWorld(t)
 	m := meshtest.Start(t, w.all(), meshtest.Options{})
 	thread := mesh.NewThreadID()
