@@ -76,7 +76,7 @@ func TestRecoverSettlesWhatADeadNodeLeft(t *testing.T) {
 	if n, err := next.recover(); n != 0 || err != nil {
 		t.Errorf("the second time: %d, %v", n, err)
 	}
-	if n, err := rebuild(t, w.backend, "node-3").recover(); n != 0 || err != nil { // without a checkpoint
+	if n, err := rebuild(t, w.backend, "node-3").recover(); n != 0 || err != nil { // nothing is left for it
 		t.Errorf("a third node: %d, %v", n, err)
 	}
 	if after := len(next.logs()[next.key()]); after != before {
