@@ -25,6 +25,7 @@ import (
 	"crypto/ed25519"
 	"encoding/base64"
 	"encoding/json"
+	"slices"
 	"strings"
 	"time"
 
@@ -64,7 +65,10 @@ type payload struct {
 }
 
 // A Signer issues the grants of a node.
-type Signer struct{ key ed25519.PrivateKey }
+type Signer struct {
+	key    ed25519.PrivateKey
+	public ed25519.PublicKey
+}
 
 // NewSigner returns the signer whose key is made from the seed, which must be
 // 32 secret random bytes.
@@ -72,14 +76,14 @@ func NewSigner(seed []byte) (*Signer, error) {
 	if len(seed) != ed25519.SeedSize {
 		return nil, mesh.InvalidField("grant.NewSigner", "seed", "must be %d bytes, and is %d", ed25519.SeedSize, len(seed))
 	}
-	return &Signer{ed25519.NewKeyFromSeed(seed)}, nil
+	return newSigner(ed25519.NewKeyFromSeed(seed)), nil
 }
+
+func newSigner(key ed25519.PrivateKey) *Signer { return &Signer{key, key.Public().(ed25519.PublicKey)} }
 
 // Public returns the key with which the signer's grants are checked. It is no
 // secret.
-func (s *Signer) Public() ed25519.PublicKey {
-	return s.key.Public().(ed25519.PublicKey)
-}
+func (s *Signer) Public() ed25519.PublicKey { return s.public }
 
 // Issue returns the signed token of the grant. It does not judge the grant:
 // Check refuses a token whose grant lacks a tenant, user, thread or execution,
@@ -92,7 +96,11 @@ func (s *Signer) Issue(g mesh.Grant) string {
 	if err != nil { // strings and integers always have a JSON form
 		panic("grant.Issue: " + err.Error())
 	}
-	return b64.EncodeToString(data) + "." + b64.EncodeToString(ed25519.Sign(s.key, signed(data)))
+	token := b64.EncodeToString(data) + "." + b64.EncodeToString(ed25519.Sign(s.key, signed(data)))
+	if g, err := read("grant.Issue", data); err == nil && len(token) <= MaxToken {
+		known.Add(idOf(s.public, token), g)
+	}
+	return token
 }
 
 func signed(data []byte) []byte { return append([]byte(prefix), data...) }
@@ -122,10 +130,29 @@ func NewVerifier(public []byte, now func() time.Time) (*Verifier, error) {
 // and for a grant that has expired, when.
 func (v *Verifier) Check(token string) (*mesh.Grant, error) {
 	const op = "grant.Check"
-	data, ok := v.open(token)
+	id := idOf(v.key, token)
+	g, ok := known.Get(id)
 	if !ok {
-		return nil, refuse(op, "the grant is not one that this mesh signed; use the grant that came with the task")
+		data, signed := v.open(token)
+		if !signed {
+			return nil, refuse(op, "the grant is not one that this mesh signed; use the grant that came with the task")
+		}
+		var err error
+		if g, err = read(op, data); err != nil {
+			return nil, err
+		}
+		known.Add(id, g)
 	}
+	if end := time.Unix(g.Expires, 0); !v.now().Before(end) {
+		return nil, refuse(op, "the grant expired at "+end.UTC().Format(time.RFC3339)+"; the task that it was made for is over")
+	}
+	own := *g
+	return &own, nil
+}
+
+// read returns the grant of a signed payload, whenever it ends. Whoever holds it
+// shares its slices, and cannot change it for others by appending to them.
+func read(op string, data []byte) (*mesh.Grant, error) {
 	var p payload
 	if err := json.Unmarshal(data, &p); err != nil || p.Version != version {
 		return nil, refuse(op, "the grant has a version that is not known here; run the same version of the mesh everywhere")
@@ -133,12 +160,9 @@ func (v *Verifier) Check(token string) (*mesh.Grant, error) {
 	if !p.complete() {
 		return nil, refuse(op, "the grant does not say whom it is for; it must name tenant, user, thread and execution")
 	}
-	if end := time.Unix(p.Expires, 0); !v.now().Before(end) {
-		return nil, refuse(op, "the grant expired at "+end.UTC().Format(time.RFC3339)+"; the task that it was made for is over")
-	}
 	return &mesh.Grant{
 		Tenant: p.Tenant, User: p.User, Thread: p.Thread, Execution: p.Execution, Parent: p.Parent,
-		Turn: p.Turn, Agent: p.Agent, Chain: p.Chain, Skills: p.Skills, Permissions: p.Permissions,
+		Turn: p.Turn, Agent: p.Agent, Chain: slices.Clip(p.Chain), Skills: slices.Clip(p.Skills), Permissions: slices.Clip(p.Permissions),
 		Depth: p.Depth, Expires: p.Expires,
 	}, nil
 }

@@ -75,6 +75,32 @@ func TestACheckedGrantIsTheOneThatWasIssued(t *testing.T) {
 }
 
 // The test does not trust one byte of the token to be unimportant.
+// Who issued a token knows it. Others check the signature, once.
+func TestATokenPassesInAProcessThatDidNotIssueIt(t *testing.T) {
+	s := signer(t, 1)
+	token := s.Issue(full())
+	v, other := verifier(t, s, now), verifier(t, signer(t, 2), now)
+	for _, when := range []string{"known", "unknown", "checked before"} {
+		if _, err := other.Check(token); err == nil {
+			t.Errorf("%s: a verifier of another signer's grants lets it pass", when)
+		}
+		if when == "unknown" {
+			grant.Forget()
+		}
+		got, err := v.Check(token)
+		if err != nil {
+			t.Fatalf("%s: %v", when, err)
+		}
+		if diff := cmp.Diff(full(), *got); diff != "" {
+			t.Errorf("%s: %s", when, diff)
+		}
+		got.Depth, got.Chain = 99, append(got.Chain, "intruder")
+	}
+	if _, err := verifier(t, s, now.Add(2*time.Hour)).Check(token); err == nil {
+		t.Error("a token that was checked before passes after its end")
+	}
+}
+
 func TestATokenWithAnyCharacterChangedIsRefused(t *testing.T) {
 	s := signer(t, 1)
 	v := verifier(t, s, now)

@@ -49,7 +49,7 @@ func loadKey(op, path string) (*Signer, error) {
 		damaged.Err = err
 		return nil, damaged
 	}
-	return &Signer{key}, nil
+	return newSigner(key), nil
 }
 
 // createKey makes the file with a new key, or returns fs.ErrExist.
