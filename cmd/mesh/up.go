@@ -197,6 +197,7 @@ func (a *app) runNode(ctx context.Context, cfg node.Config) (err error) {
 	defer func() { err = errors.Join(err, c.close()) }()
 	opts := nodeOptions(&cfg, c, logger)
 	opts.Now, opts.Ready = a.now, func(at node.Addresses) { a.greet(cfg, c, at) }
+	defer keepHeap(int64(cfg.HeapFloor) << 20)()
 	ctx, stop := a.untilInterrupt(ctx, "Stopping; running turns have "+cfg.Grace.String()+" to finish. Press Ctrl-C again to end at once.")
 	defer stop()
 	return node.Run(ctx, cfg, opts)

@@ -196,6 +196,7 @@ func TestEachBadSettingIsNamed(t *testing.T) {
 		{"rate_limit.per_second", node.Config{RateLimit: node.RateLimit{PerSecond: -1}}, "0 for no limit"},
 		{"rate_limit.per_second", node.Config{RateLimit: node.RateLimit{PerSecond: nan}}, "a number"},
 		{"rate_limit.burst", node.Config{RateLimit: node.RateLimit{Burst: -1}}, "must be"},
+		{"heap_floor", node.Config{HeapFloor: -2}, "must be"},
 		{"grace", node.Config{Grace: -1}, "leave it out"},
 		{"log_level", node.Config{LogLevel: "loud"}, "debug, info"},
 		{"streams.per_user", node.Config{Streams: node.Streams{PerUser: -1}}, "negative"},
