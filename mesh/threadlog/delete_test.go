@@ -139,8 +139,8 @@ func TestFollowersNeverSeeTwoThreadsOfOneID(t *testing.T) {
 
 func TestAThreadThatIsReplacedWhileItIsReadIsNotFound(t *testing.T) {
 	store := &watched{Backend: mem.Open()}
-	l := threadlog.New(store)
-	add(t, l, said("old"), said("old"))
+	add(t, threadlog.New(store), said("old"), said("old"))
+	l := threadlog.New(store) // which has to read it
 	store.onRead = func() {
 		if err := l.Delete(t.Context(), key); err != nil {
 			t.Error(err)

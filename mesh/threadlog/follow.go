@@ -9,66 +9,37 @@ import (
 	"agentmesh/mesh"
 )
 
-// Bounds of what a topic shares with followers that keep up.
-const (
-	maxRecent      = 512
-	maxRecentBytes = 1 << 20
-	maxDrain       = 256 // events of one Next
-)
+// maxDrain bounds the events of one Next.
+const maxDrain = 256
 
-// published is an event on its way to followers, with its size in the store.
-type published struct {
-	*mesh.Event
-	size int
-}
-
-// A topic is what the followers of one thread share. It exists only while
-// there are any, and holds events only while one of them has yet to take them.
+// A topic is what the followers of one thread share: who is to be woken. It exists
+// only while there are any.
 type topic struct {
 	mu sync.Mutex // taken after Log.mu where both are
 	// top is the highest Seq known to be committed: all below it are, too.
-	top mesh.Seq
-	// recent has the newest events in order. One may be missing while its
-	// writer, whose commit came first, has yet to publish it; whoever needs it
-	// reads the store.
-	recent    []published
-	bytes     int
+	top       mesh.Seq
 	followers int
 	waiting   []*Cursor
 	gone      bool // the thread was deleted
 }
 
-func (l *Log) publish(key mesh.ThreadKey, added []published) {
+// publish lets readers have the events, and wakes those who wait for them.
+func (l *Log) publish(key mesh.ThreadKey, added []held) {
+	l.window.put(key, added)
 	l.mu.RLock()
 	t := l.topics[key]
 	for wake := range l.scanners {
 		ring(wake)
 	}
 	l.mu.RUnlock()
-	if t != nil {
-		t.publish(added)
+	if t == nil {
+		return
 	}
-}
-
-func (t *topic) publish(added []published) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for _, e := range added {
-		i := len(t.recent)
-		for i > 0 && t.recent[i-1].Seq > e.Seq {
-			i--
-		}
-		t.recent = slices.Insert(t.recent, i, e)
-		t.bytes += e.size
-		t.top = max(t.top, e.Seq)
+	top := mesh.Seq(0)
+	for _, h := range added {
+		top = max(top, h.Seq)
 	}
-	drop := 0
-	for len(t.recent)-drop > maxRecent || t.bytes > maxRecentBytes && len(t.recent)-drop > 1 {
-		t.bytes -= t.recent[drop].size
-		drop++
-	}
-	t.recent = slices.Delete(t.recent, 0, drop)
-	t.wakeAll()
+	t.raise(top)
 }
 
 // raise tells the topic of a Seq that is known to be committed.
@@ -85,7 +56,6 @@ func (t *topic) end() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.gone = true
-	t.forget()
 	t.wakeAll()
 }
 
@@ -102,17 +72,6 @@ func (t *topic) wakeAll() {
 		t.waiting[i] = nil
 	}
 	t.waiting = t.waiting[:0]
-}
-
-// forget lets go of the events but not of a small slice, which the next chunk
-// of a stream will need.
-func (t *topic) forget() {
-	clear(t.recent)
-	t.recent = t.recent[:0]
-	if cap(t.recent) > 16 {
-		t.recent = nil
-	}
-	t.bytes = 0
 }
 
 func (l *Log) join(key mesh.ThreadKey) *topic {
@@ -211,14 +170,11 @@ func (c *Cursor) Next(ctx context.Context) ([]*mesh.Event, error) {
 			c.topic.raise(info.Last)
 			c.asked = true
 		}
-		events, behind, gone := c.take()
-		switch {
-		case gone:
+		if c.behind() {
+			return c.take(ctx, op)
+		}
+		if c.topic.isGone() {
 			return nil, mesh.ThreadNotFound(op)
-		case behind:
-			return c.read(ctx, op)
-		case len(events) > 0:
-			return events, nil
 		}
 		select {
 		case <-c.wake:
@@ -227,63 +183,40 @@ func (c *Cursor) Next(ctx context.Context) ([]*mesh.Event, error) {
 	}
 }
 
-// take returns the shared events that follow the cursor, or whether it must
-// read the store because they are not shared any more. With neither, the cursor
-// is in the waiting list.
-func (c *Cursor) take() (events []*mesh.Event, behind, gone bool) {
+// behind reports whether there are events for the cursor. If not, it is in the
+// waiting list.
+func (c *Cursor) behind() bool {
 	t := c.topic
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.gone {
-		return nil, false, true
+	if c.after < t.top && !t.gone {
+		return true
 	}
-	if c.after >= t.top {
-		c.wait()
-		return nil, false, false
-	}
-	from, ok := slices.BinarySearchFunc(t.recent, c.after+1, func(e published, seq mesh.Seq) int { return int(e.Seq - seq) })
-	if !ok {
-		return nil, true, false
-	}
-	for _, e := range t.recent[from:] {
-		if e.Seq != c.after+1 || len(events) == maxDrain {
-			break
-		}
-		events = append(events, e.Event)
-		c.after++
-	}
-	return events, false, false
-}
-
-// wait puts the cursor into the waiting list. When all followers are there,
-// nobody needs the shared events any more.
-func (c *Cursor) wait() {
-	t := c.topic
 	if !c.waits {
 		c.waits = true
 		t.waiting = append(t.waiting, c)
 	}
-	if len(t.waiting) == t.followers {
-		t.forget()
-	}
+	return false
 }
 
-// read returns a page of the store.
-func (c *Cursor) read(ctx context.Context, op string) ([]*mesh.Event, error) {
-	recs, err := c.log.backend.Read(ctx, c.key, c.after, maxDrain)
-	if err != nil {
-		return nil, mesh.Wrap(op, err)
+// take returns the events that follow the cursor, which must be behind.
+func (c *Cursor) take(ctx context.Context, op string) ([]*mesh.Event, error) {
+	events := c.log.window.read(c.key, c.after, maxDrain)
+	if len(events) == 0 {
+		recs, err := c.log.backend.Read(ctx, c.key, c.after, maxDrain)
+		if err != nil {
+			return nil, mesh.Wrap(op, err)
+		}
+		if events, err = decode(op, recs, make([]*mesh.Event, 0, len(recs))); err != nil {
+			return nil, err
+		}
 	}
-	// An empty page was there before, so it was deleted just now. Another may
-	// be of a later thread with the same id, which begins when this one has ended.
-	if len(recs) == 0 || c.topic.isGone() {
+	// What was there is not only if it was deleted just now. Others may be of a
+	// later thread with the same id, which begins when this one has ended.
+	if len(events) == 0 || c.topic.isGone() {
 		return nil, mesh.ThreadNotFound(op)
 	}
-	events, err := decode(op, recs, make([]*mesh.Event, 0, len(recs)))
-	if err != nil {
-		return nil, err
-	}
-	c.after = recs[len(recs)-1].Seq
+	c.after = events[len(events)-1].Seq
 	return events, nil
 }
 

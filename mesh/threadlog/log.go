@@ -3,6 +3,7 @@ package threadlog
 import (
 	"context"
 	"fmt"
+	"math"
 	"sync"
 	"time"
 
@@ -17,6 +18,7 @@ type Log struct {
 	backend Backend
 	now     func() time.Time
 	lives   lives
+	window  window
 
 	mu       sync.RWMutex // guards the fields below
 	topics   map[mesh.ThreadKey]*topic
@@ -89,11 +91,11 @@ func (l *Log) Append(ctx context.Context, key mesh.ThreadKey, events []*mesh.Eve
 	if err != nil {
 		return nil, mesh.Wrap(op, err)
 	}
-	added := make([]published, 0, len(events))
+	added := make([]held, 0, len(events))
 	for i, e := range events {
 		e.Seq, e.Pos = at.Seqs[i], at.Pos[i]
 		if e.Pos != 0 {
-			added = append(added, published{e, len(b.Entries[i].Data)})
+			added = append(added, held{Placed{key, e}, len(b.Entries[i].Data)})
 		}
 	}
 	if len(added) > 0 {
@@ -161,11 +163,17 @@ func asStored(e *mesh.Event) {
 // Read returns the thread's events with a Seq above after, in order, at most
 // limit: fewer only if there are no more. It returns none for a thread that
 // does not exist. An event may have 1 MiB; choose limit accordingly.
+//
+// Readers share events: they, and what they point to, are not to be changed.
 func (l *Log) Read(ctx context.Context, key mesh.ThreadKey, after mesh.Seq, limit int) ([]*mesh.Event, error) {
 	const op = "threadlog.Read"
-	var out []*mesh.Event
+	after = max(after, 0)
+	out, all, err := l.recent(ctx, key, after, limit)
+	if err != nil || all {
+		return out, mesh.Wrap(op, err)
+	}
 	for len(out) < limit {
-		recs, err := l.backend.Read(ctx, key, after, limit-len(out))
+		recs, err := l.backend.Read(ctx, key, after+mesh.Seq(len(out)), limit-len(out))
 		if err != nil {
 			return nil, mesh.Wrap(op, err)
 		}
@@ -175,9 +183,21 @@ func (l *Log) Read(ctx context.Context, key mesh.ThreadKey, after mesh.Seq, limi
 		if out, err = decode(op, recs, out); err != nil {
 			return nil, err
 		}
-		after = recs[len(recs)-1].Seq
 	}
 	return out, nil
+}
+
+// recent is what the window has of what Read returns, and whether that is all.
+func (l *Log) recent(ctx context.Context, key mesh.ThreadKey, after mesh.Seq, limit int) (events []*mesh.Event, all bool, err error) {
+	if l.window.first(key) == 0 {
+		return nil, false, ctx.Err()
+	}
+	info, _, err := l.Info(ctx, key)
+	if err != nil {
+		return nil, false, err
+	}
+	events = l.window.read(key, after, limit)
+	return events, len(events) == limit || after+mesh.Seq(len(events)) >= info.Last, nil
 }
 
 // Tail returns the Seq of the thread's last event, 0 if there is no thread.
@@ -190,7 +210,17 @@ func (l *Log) Tail(ctx context.Context, key mesh.ThreadKey) (mesh.Seq, error) {
 // not exist.
 func (l *Log) Info(ctx context.Context, key mesh.ThreadKey) (Info, bool, error) {
 	info, ok, err := l.backend.Info(ctx, key)
-	return info, ok, mesh.Wrap("threadlog.Info", err)
+	if err != nil {
+		return info, ok, mesh.Wrap("threadlog.Info", err)
+	}
+	begins := info.FirstPos
+	if !ok {
+		begins = math.MaxInt64 // it has no event any more
+	}
+	if first := l.window.first(key); first != 0 && first < begins {
+		l.window.drop(key, begins) // of a thread that another node deleted
+	}
+	return info, ok, nil
 }
 
 // Threads returns a page of the tenant's threads; see [Catalog].
@@ -222,6 +252,7 @@ func (l *Log) Delete(ctx context.Context, key mesh.ThreadKey) error {
 	if err := l.backend.Delete(ctx, key); err != nil {
 		return mesh.Wrap("threadlog.Delete", err)
 	}
+	l.window.drop(key, math.MaxInt64)
 	l.mu.Lock()
 	t := l.topics[key]
 	delete(l.topics, key)

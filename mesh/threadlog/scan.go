@@ -19,6 +19,9 @@ type Placed struct {
 // version cannot read is an error.
 func (l *Log) Scan(ctx context.Context, after mesh.Pos, limit int) ([]Placed, error) {
 	const op = "threadlog.Scan"
+	if recent := l.window.scan(after, limit); len(recent) > 0 {
+		return recent, mesh.Wrap(op, ctx.Err())
+	}
 	recs, err := l.backend.Scan(ctx, after, limit)
 	if err != nil {
 		return nil, mesh.Wrap(op, err)

@@ -2,6 +2,7 @@ package threadlog
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -30,7 +31,9 @@ func (n *nowhere) Append(_ context.Context, _ mesh.ThreadKey, b *Batch) (Appende
 }
 
 func (n *nowhere) Info(context.Context, mesh.ThreadKey) (Info, bool, error) {
-	return Info{}, false, nil
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return Info{Last: n.last, FirstPos: 1}, n.last > 0, nil
 }
 
 func note(text string) *mesh.Event { return &mesh.Event{Body: mesh.CancelRequested{By: text}} }
@@ -41,7 +44,7 @@ func (l *Log) topicOf(key mesh.ThreadKey) *topic {
 	return l.topics[key]
 }
 
-func TestATopicHoldsLittleAndOnlyWhileSomebodyNeedsIt(t *testing.T) {
+func TestATopicIsThereWhileSomebodyFollows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := New(&nowhere{})
 		key := mesh.ThreadKey{Tenant: "acme", ID: "x"}
@@ -55,7 +58,6 @@ func TestATopicHoldsLittleAndOnlyWhileSomebodyNeedsIt(t *testing.T) {
 		if l.topicOf(key) != nil {
 			t.Error("there is a topic without followers")
 		}
-
 		ctx, cancel := context.WithCancel(t.Context())
 		var wg sync.WaitGroup
 		for range 3 {
@@ -67,29 +69,12 @@ func TestATopicHoldsLittleAndOnlyWhileSomebodyNeedsIt(t *testing.T) {
 				}
 			})
 		}
-		synctest.Wait()
 		slow := l.Cursor(key, 1)
 		for range 1000 {
 			add("small")
 		}
-		synctest.Wait()
-		topic := l.topicOf(key)
-		if n := len(topic.recent); n != maxRecent {
-			t.Errorf("%d events are shared for one who does not take them", n)
-		}
-		for range 5 {
-			add(strings.Repeat("x", maxRecentBytes/2))
-		}
-		synctest.Wait()
-		if len(topic.recent) != 1 || topic.bytes > maxRecentBytes {
-			t.Errorf("%d events with %d bytes are shared", len(topic.recent), topic.bytes)
-		}
 		slow.Close()
-		add("the last that all take")
-		synctest.Wait()
-		if len(topic.recent) != 0 || topic.bytes != 0 || cap(topic.recent) > 16 {
-			t.Errorf("an idle topic holds %d events", len(topic.recent))
-		}
+		topic := l.topicOf(key)
 		if len(topic.waiting) != 3 {
 			t.Errorf("%d of 3 wait", len(topic.waiting))
 		}
@@ -99,4 +84,26 @@ func TestATopicHoldsLittleAndOnlyWhileSomebodyNeedsIt(t *testing.T) {
 			t.Errorf("%d topics are left, %d wait", len(l.topics), len(topic.waiting))
 		}
 	})
+}
+
+// What readers share is bounded, in number and in bytes, whatever is written.
+func TestAWindowHoldsTheNewestEventsAndNoMore(t *testing.T) {
+	l := New(&nowhere{})
+	add := func(thread, text string) {
+		if _, err := l.Append(t.Context(), mesh.ThreadKey{Tenant: "acme", ID: thread}, []*mesh.Event{note(text)}, AppendOptions{}); err != nil {
+			t.Error(err)
+		}
+	}
+	for i := range 3 * windowEvents {
+		add(fmt.Sprint(i%7), "small")
+	}
+	if n := len(l.window.all); n != windowEvents || len(l.window.threads) != 7 || cap(l.window.all) > 4*windowEvents {
+		t.Errorf("%d events of %d threads are held, and room for %d", n, len(l.window.threads), cap(l.window.all))
+	}
+	for range 9 {
+		add("x", strings.Repeat("x", windowBytes/4-100))
+	}
+	if w := &l.window; len(w.all) != 4 || len(w.threads) != 1 || w.bytes > windowBytes || w.bytes < windowBytes/2 {
+		t.Errorf("%d events of %d threads with %d bytes are held", len(w.all), len(w.threads), w.bytes)
+	}
 }

@@ -407,11 +407,12 @@ func TestAListThatCannotReadTheLogFailsAndTheNextOneIsWhole(t *testing.T) {
 		w := newWorld(t)
 		store := &counting{Backend: mem.Open(), fails: mesh.Errorf(mesh.Unavailable, "store.Scan", "the disk is away")}
 		w.log = threadlog.New(store)
+		w.open(mesh.ThreadKey{Tenant: "a", ID: mesh.NewThreadID()}, 0)
+		w.log = threadlog.New(store) // that of a node which did not write it
 		w.index = w.newIndex(key)
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { done <- w.index.Run(ctx) }() // received below
-		w.open(mesh.ThreadKey{Tenant: "a", ID: mesh.NewThreadID()}, 0)
 		q := tasks.Query{Tenant: "a", Limit: 1}
 		if _, err := w.index.List(t.Context(), q); !mesh.IsCode(err, mesh.Unavailable) {
 			t.Errorf("got %v", err)
