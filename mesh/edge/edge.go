@@ -39,6 +39,9 @@ type Directory interface {
 
 // Turns work on what the edge takes: a *turn.Runner.
 type Turns interface {
+	// Take appends what f decides and sees to it that it is worked on; at once, if
+	// the thread is at rest. Its errors are those of cache.States.Decide.
+	Take(ctx context.Context, key mesh.ThreadKey, f func(*thread.State) (cache.Decision, error)) error
 	// Wake says that something was appended to the thread which is to be worked on.
 	Wake(key mesh.ThreadKey)
 	// EndTasks tells the agents of executions that waited, and were canceled.
@@ -119,18 +122,14 @@ func (e *Edge) Close() {
 	e.taking.Wait()
 }
 
-// take begins to append to the thread. The caller calls the function that it returns
-// once it has appended, or failed to: then a driver looks, whatever became of the
-// caller, and finds out whether there is something to do.
-func (e *Edge) take(key mesh.ThreadKey) (func(), error) {
+// take begins to append to a thread. The caller calls the function that it returns
+// once it has appended, or failed to.
+func (e *Edge) take() (func(), error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.closing {
 		return nil, mesh.Errorf(mesh.Unavailable, "edge.take", "the mesh is shutting down; try again in a moment")
 	}
 	e.taking.Add(1) // Close waits
-	return sync.OnceFunc(func() {
-		defer e.taking.Done()
-		e.Turns.Wake(key)
-	}), nil
+	return sync.OnceFunc(e.taking.Done), nil
 }

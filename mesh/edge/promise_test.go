@@ -82,7 +82,14 @@ func TestAnAcceptedTurnOutlivesAFullDisk(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			w := buildOne(t)
+			begun, release := make(chan struct{}), make(chan struct{})
 			w.agent("main", func(s *scene) {
+				if s.text() == "first" {
+					close(begun)
+					<-release
+					s.move(completed, "")
+					return
+				}
 				if s.text() == "go" && tt.called {
 					s.say("before ")
 					s.logged("before ")
@@ -91,10 +98,17 @@ func TestAnAcceptedTurnOutlivesAFullDisk(t *testing.T) {
 				s.put("answer", "you said "+s.text(), true)
 				s.move(completed, "")
 			})
-			if !tt.called {
-				w.store.room.Store(1) // for the message
+			posted := 2
+			if !tt.called { // it waits for another turn, as else it begins with the message
+				posted++
+				w.send("first")
+				<-begun
 			}
 			task := mesh.ExecutionID(w.send("go").Task.Id)
+			if !tt.called {
+				w.store.room.Store(1) // for the end of that turn
+				close(release)
+			}
 			for range 3 { // what Run does by the clock
 				for w.busy(w.key()) {
 					time.Sleep(time.Millisecond)
@@ -125,7 +139,7 @@ func TestAnAcceptedTurnOutlivesAFullDisk(t *testing.T) {
 					posts++
 				}
 			}
-			if posts != 2 {
+			if posts != posted {
 				t.Errorf("%d messages are in the log", posts)
 			}
 		})

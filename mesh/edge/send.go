@@ -37,7 +37,7 @@ func (e *Edge) Send(ctx context.Context, req *a2apb.SendMessageRequest) (*a2a.Ac
 	if err != nil {
 		return nil, err
 	}
-	appended, err := e.take(in.key)
+	appended, err := e.take()
 	if err != nil {
 		return nil, err
 	}
@@ -170,7 +170,7 @@ func (e *Edge) accept(ctx context.Context, in *intake) (mesh.ExecutionID, mesh.S
 	var id mesh.ExecutionID
 	var cursor mesh.Seq
 	var events []*mesh.Event
-	err := e.States.Decide(ctx, in.key, func(s *thread.State) (cache.Decision, error) {
+	err := e.Turns.Take(ctx, in.key, func(s *thread.State) (cache.Decision, error) {
 		if x := s.Execution(in.call.Execution); x != nil {
 			return cache.Decision{}, mesh.Errorf(mesh.Precondition, "edge.Send",
 				"%s sent the mesh's own call back to it; register the agent at an address of its own", x.Agent)

@@ -3,6 +3,7 @@ package edge
 import (
 	"context"
 	"iter"
+	"sync"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 
@@ -162,10 +163,16 @@ func (e *Edge) Cancel(ctx context.Context, req *a2apb.CancelTaskRequest) (*a2apb
 	if err != nil {
 		return nil, err
 	}
-	appended, err := e.take(r.key)
+	done, err := e.take()
 	if err != nil {
 		return nil, err
 	}
+	// A driver looks, whatever became of the caller, and finds out whether there is
+	// something to do.
+	appended := sync.OnceFunc(func() {
+		defer done()
+		e.Turns.Wake(r.key)
+	})
 	defer appended()
 	waiting, from, err := e.requestCancel(ctx, r, call.Principal.User)
 	if err != nil {

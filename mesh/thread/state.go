@@ -150,6 +150,17 @@ func (s *State) Turn(id mesh.ExecutionID) *Execution {
 	return nil
 }
 
+// Opening returns the turn that the events, which are to be appended, open, and its
+// first message; false if they do not, or do something else besides.
+func Opening(events []*mesh.Event) (turn mesh.Execution, first mesh.MessagePosted, ok bool) {
+	if len(events) != 2 {
+		return turn, first, false
+	}
+	opened, opens := events[0].Body.(mesh.TaskOpened)
+	first, says := events[1].Body.(mesh.MessagePosted)
+	return opened.Execution, first, opens && says
+}
+
 // Executions returns all executions, parents before children.
 func (s *State) Executions() []*Execution { return s.order }
 

@@ -23,6 +23,7 @@ type driver struct {
 	key    mesh.ThreadKey
 	woken  bool          // guarded by Runner.mu: look once more before leaving
 	wake   chan struct{} // capacity 1: told with woken
+	first  *taking       // what it begins with; nil afterwards
 
 	// drains are closed when the streams have ended of agents that lost the user's.
 	drains []chan struct{}
@@ -44,6 +45,7 @@ func (d *driver) run(ctx context.Context) {
 		l, err := d.Leases.Acquire(ctx, d.key, d.Node, leaseTTL)
 		if err != nil {
 			d.Logger.InfoContext(ctx, "thread is driven elsewhere", "err", err)
+			d.pass()
 			d.runner.leave(d, false)
 			return
 		}
@@ -83,15 +85,19 @@ func (d *driver) hold(ctx context.Context, l lease.Lease) error {
 		}
 	}()
 	defer d.drained()
-	if _, err := d.interrupt(ctx, text.MeshRestarted(), begun); err != nil {
-		return err
+	first := d.take()
+	if first == nil { // else nothing was left to interrupt
+		if _, err := d.interrupt(ctx, text.MeshRestarted(), begun); err != nil {
+			return err
+		}
 	}
 	for {
-		turn, err := d.next(ctx)
+		turn, err := d.next(ctx, first)
 		if err == nil && turn != "" {
 			about, _ := mesh.CallFrom(ctx)
 			about.Execution = turn
-			err = d.drive(mesh.WithCall(ctx, about), turn)
+			err = d.drive(mesh.WithCall(ctx, about), turn, first)
+			first = nil
 		}
 		if err != nil && d.runner.turns.Err() != nil && !mesh.IsCode(err, mesh.Conflict) {
 			return d.park(ctx)
@@ -123,8 +129,12 @@ func (d *driver) renew(ctx context.Context) {
 	}
 }
 
-// next returns the turn that is to be worked on, or "". Then nothing is left to do.
-func (d *driver) next(ctx context.Context) (mesh.ExecutionID, error) {
+// next returns the turn that is to be worked on, that of a leg which has begun if
+// there is one, or "". Then nothing is left to do.
+func (d *driver) next(ctx context.Context, first *leg) (mesh.ExecutionID, error) {
+	if first != nil {
+		return first.turn, nil
+	}
 	if err := ctx.Err(); err != nil {
 		return "", mesh.Wrap("turn.next", err)
 	}
@@ -146,15 +156,18 @@ func (d *driver) next(ctx context.Context) (mesh.ExecutionID, error) {
 	return "", err
 }
 
-// drive works on a turn until it is over or waits for its user. When it
-// returns, nothing that it started is left but drains.
-func (d *driver) drive(ctx context.Context, turn mesh.ExecutionID) error {
-	w, err := d.watch(ctx, turn)
+// drive works on a turn until it is over or waits for its user, from the leg on that
+// has begun, if there is one. When it returns, nothing that it started is left but
+// drains.
+func (d *driver) drive(ctx context.Context, turn mesh.ExecutionID, next *leg) error {
+	w, err := d.watch(ctx, turn, next)
 	if err != nil {
 		return err
 	}
 	defer w.stop()
-	next, err := d.begin(ctx, turn)
+	if next == nil {
+		next, err = d.begin(ctx, turn)
+	}
 	for err == nil && next != nil {
 		next, err = d.follow(ctx, turn, next, d.runLeg(ctx, next, w))
 	}

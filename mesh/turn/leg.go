@@ -47,7 +47,13 @@ type leg struct {
 	message *a2apb.Message
 	perms   []mesh.Permission
 
-	from mesh.Seq // at which the leg was logged
+	// What calls the agent, or why it cannot be called; once the leg is prepared.
+	entry       registry.Entry
+	client      call.Client
+	unreachable error
+
+	begins *mesh.Event // that logs it; nil until it is to be logged
+	from   mesh.Seq    // at which the leg was logged
 }
 
 // start makes the leg a new execution of the agent, after so many others.

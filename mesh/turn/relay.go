@@ -34,35 +34,35 @@ const (
 	legLost                    // the stream went to somebody else, by handoff
 )
 
-// runLeg logs the leg, opens the agent's stream and logs what comes back.
+// runLeg logs the leg, if it has not begun, opens the agent's stream and logs what
+// comes back.
 func (d *driver) runLeg(ctx context.Context, l *leg, w *watch) outcome {
 	if n := proto.Size(l.message); n > maxLeg {
 		return outcome{last: call.Failure(reasonLong, text.MessagesTooLong(n, maxLeg))}
 	}
-	entry, client, unreachable := d.find(d.key.Tenant, l.exec.Agent)
-	if !l.resumed && unreachable == nil { // the operator chose main, and the mesh's own agents
-		l.exec.Skills = callee(entry).Skills(entry.Builtin || entry.Name == d.Main, []string{"*"})
+	if l.from == 0 {
+		d.prepare(l)
+		switch canceled, err := d.announce(ctx, l); {
+		case err != nil:
+			d.Logger.ErrorContext(ctx, "leg not logged", "agent", l.exec.Agent, "err", err)
+			return outcome{last: unlogged()}
+		case canceled:
+			return outcome{last: mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_CANCELED}}
+		}
 	}
-	switch canceled, err := d.announce(ctx, l); {
-	case err != nil:
-		d.Logger.ErrorContext(ctx, "leg not logged", "agent", l.exec.Agent, "err", err)
-		return outcome{last: unlogged()}
-	case canceled:
-		return outcome{last: mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_CANCELED}}
-	}
-	if unreachable != nil {
+	if l.unreachable != nil {
 		words := text.AgentNotAvailable(l.exec.Agent)
-		if detail := mesh.DetailOf(unreachable); detail != "" {
+		if detail := mesh.DetailOf(l.unreachable); detail != "" {
 			words = detail
 		}
 		return outcome{last: call.Failure(mesh.ReasonUnavailable, words)}
 	}
 	left := l.exec.Deadline.Sub(d.Now())
 	stream, cancel := context.WithTimeoutCause(ctx, left, mesh.Errorf(mesh.Timeout, "turn.runLeg", "the agent took too long"))
-	stream = d.identify(stream, d.key, l.exec, entry, l.perms, left)
+	stream = d.identify(stream, d.key, l.exec, l.entry, l.perms, left)
 	d.Logger.InfoContext(stream, "agent called", "agent", l.exec.Agent)
-	r := &relay{driver: d, leg: l, entry: entry, stream: stream, cancel: cancel}
-	r.agent = call.Open(stream, client, l.request(d.key, entry), journal{d.Log, d.key, d.epoch}, func(b mesh.Body) *mesh.Event {
+	r := &relay{driver: d, leg: l, entry: l.entry, stream: stream, cancel: cancel}
+	r.agent = call.Open(stream, l.client, l.request(d.key, l.entry), journal{d.Log, d.key, d.epoch}, func(b mesh.Body) *mesh.Event {
 		return d.event(l.exec.ID, "agent:"+l.exec.Agent, b)
 	})
 	return r.run(ctx, w)
@@ -72,13 +72,20 @@ func unlogged() mesh.TaskMoved {
 	return call.Failure(call.ReasonLog, text.NotLogged())
 }
 
-// announce logs the leg before it starts, unless the user wants the turn to
-// end: then it returns true.
-func (d *driver) announce(ctx context.Context, l *leg) (canceled bool, err error) {
+// prepare finds the leg's agent and says what it may do, and for how long.
+func (d *driver) prepare(l *leg) {
+	l.entry, l.client, l.unreachable = d.find(d.key.Tenant, l.exec.Agent)
+	if !l.resumed && l.unreachable == nil { // the operator chose main, and the mesh's own agents
+		l.exec.Skills = callee(l.entry).Skills(l.entry.Builtin || l.entry.Name == d.Main, []string{"*"})
+	}
 	if l.exec.Deadline.IsZero() || l.resumed {
 		l.exec.Deadline = d.Now().Add(d.Timeout)
 	}
-	var begins *mesh.Event
+}
+
+// announce logs the leg before it starts, unless the user wants the turn to
+// end: then it returns true.
+func (d *driver) announce(ctx context.Context, l *leg) (canceled bool, err error) {
 	err = d.decide(ctx, func(s *thread.State, dec *cache.Decision) error {
 		t, err := turnIn(s, l.turn)
 		if err != nil {
@@ -91,17 +98,17 @@ func (d *driver) announce(ctx context.Context, l *leg) (canceled bool, err error
 			dec.Events = append(dec.Events, d.event(l.turn, "node", mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_WORKING}))
 		}
 		if l.resumed {
-			begins = d.event(l.exec.ID, "node", mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_WORKING, Reason: mesh.ReasonDelivered})
+			l.begins = d.event(l.exec.ID, "node", mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_WORKING, Reason: mesh.ReasonDelivered})
 		} else {
-			begins = d.event(l.turn, "node", mesh.DispatchIssued{Child: l.exec, Message: l.message})
+			l.begins = d.event(l.turn, "node", mesh.DispatchIssued{Child: l.exec, Message: l.message})
 		}
-		dec.Events = append(dec.Events, begins)
+		dec.Events = append(dec.Events, l.begins)
 		return nil
 	})
 	if err != nil || canceled {
 		return canceled, err
 	}
-	l.from = begins.Seq
+	l.from = l.begins.Seq
 	return false, nil
 }
 

@@ -2,6 +2,7 @@ package turn
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"strings"
@@ -124,19 +125,19 @@ func runner(t *testing.T, store *ledger, a *agent) *Runner {
 	return r
 }
 
-// post has the user say something, as package edge does.
+// opening has the user open a turn, as package edge does.
+func opening(id mesh.ExecutionID) func(*thread.State) (cache.Decision, error) {
+	return func(*thread.State) (cache.Decision, error) {
+		return cache.Decision{Events: []*mesh.Event{opened(id), posted(id)}}, nil
+	}
+}
+
+// post has the user say something that is worked on, as package edge does.
 func post(t *testing.T, r *Runner, id mesh.ExecutionID) {
 	t.Helper()
-	err := r.States.Decide(t.Context(), key, func(*thread.State) (cache.Decision, error) {
-		return cache.Decision{Events: []*mesh.Event{
-			{Execution: id, Actor: "user:ann", Body: mesh.TaskOpened{Execution: mesh.Execution{ID: id, Kind: mesh.KindTurn, User: "ann"}}},
-			{Execution: id, Actor: "user:ann", Body: mesh.MessagePosted{User: "ann", Message: call.Say("go")}},
-		}}, nil
-	})
-	if err != nil {
+	if err := r.Take(t.Context(), key, opening(id)); err != nil {
 		t.Fatal(err)
 	}
-	r.Wake(key)
 }
 
 // story is the log after the message, one line for each event.
@@ -159,6 +160,96 @@ func story(t *testing.T, r *Runner) (out []string) {
 		out = append(out, strings.TrimSpace(line))
 	}
 	return out
+}
+
+// Another node's claim, lease or turn makes a message one that waits, and nothing is
+// said twice or lost.
+func TestAMessageBeginsItsTurnOnlyInAThreadAtRest(t *testing.T) {
+	over := func(say func(*a2apb.StreamResponse)) { say(task("own")); say(status("own", completed)) }
+	add := func(r *Runner, events ...*mesh.Event) {
+		if err := r.States.Decide(context.Background(), key, func(*thread.State) (cache.Decision, error) { return cache.Decision{Events: events}, nil }); err != nil {
+			t.Error(err)
+		}
+	}
+	for name, tt := range map[string]struct {
+		before func(r *Runner)
+		meant  func(r *Runner) // while the message is being decided, once
+		want   []int           // the first appends, by their events
+	}{
+		"at rest":                   {func(*Runner) {}, nil, []int{5}},
+		"a turn waits":              {func(r *Runner) { add(r, opened("t0"), posted("t0")) }, nil, []int{2, 2, 3}},
+		"a turn waits for its user": {func(r *Runner) { add(r, opened("t0"), posted("t0"), begins("t0", "a0", "main"), moved("t0", asks)) }, nil, []int{4, 5}},
+		"another message comes in":  {func(*Runner) {}, func(r *Runner) { add(r, opened("t0"), posted("t0")) }, []int{2, 5, 2, 3}}, // the 5 are refused
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := &ledger{Backend: mem.Open()}
+				r := runner(t, store, &agent{play: over})
+				defer func() { _ = r.Close(t.Context()) }()
+				tt.before(r)
+				tries := 0
+				err := r.Take(t.Context(), key, func(s *thread.State) (cache.Decision, error) {
+					if tries++; tries == 1 && tt.meant != nil {
+						other := &Runner{Config: r.Config}
+						other.States = cache.New(r.Log, 0)
+						tt.meant(other)
+					}
+					return opening("t1")(s)
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				synctest.Wait()
+				if diff := cmp.Diff(tt.want, store.batches[:min(len(store.batches), len(tt.want))]); diff != "" {
+					t.Errorf("appended at once (-want +got):\n%s", diff)
+				}
+				must(t, r.States.With(t.Context(), key, func(s *thread.State) error {
+					for _, x := range s.Turns() {
+						if x.State != completed && x.State != asks {
+							t.Errorf("turn %s is %v", x.ID, x.State)
+						}
+						if len(x.Legs) != 1 {
+							t.Errorf("turn %s had %d legs", x.ID, len(x.Legs))
+						}
+					}
+					return nil
+				}))
+				if r.Drives(key) {
+					t.Error("an idle thread has a driver")
+				}
+			})
+		})
+	}
+}
+
+// A thread that is driven elsewhere gets the message all the same, and a caller who
+// is refused hears why.
+func TestAMessageIsTakenWhoeverDrivesItsThread(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &ledger{Backend: mem.Open()}
+		r := runner(t, store, &agent{play: func(say func(*a2apb.StreamResponse)) { say(status("own", completed)) }})
+		defer func() { _ = r.Close(t.Context()) }()
+		l, err := r.Leases.Acquire(t.Context(), key, "other", time.Hour)
+		must(t, err)
+		post(t, r, "t1")
+		synctest.Wait()
+		if diff := cmp.Diff([]int{2}, store.batches); diff != "" || r.Drives(key) {
+			t.Errorf("appended at once (-want +got):\n%s", diff)
+		}
+		must(t, r.Leases.Release(t.Context(), l))
+		refused := mesh.Errorf(mesh.Exhausted, "test", "too many")
+		err = r.Take(t.Context(), key, func(*thread.State) (cache.Decision, error) { return cache.Decision{}, refused })
+		if !errors.Is(err, refused) {
+			t.Errorf("got %v", err)
+		}
+	})
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 // What an agent said just before its last word is in the log with that and with the
@@ -185,7 +276,7 @@ func TestTheEndOfATurnIsOneBatch(t *testing.T) {
 		if diff := cmp.Diff(want, story(t, r)); diff != "" {
 			t.Errorf("the log (-want +got):\n%s", diff)
 		}
-		if diff := cmp.Diff([]int{2, 3, 1, 3}, store.batches); diff != "" {
+		if diff := cmp.Diff([]int{5, 1, 3}, store.batches); diff != "" {
 			t.Errorf("appended at once (-want +got):\n%s", diff)
 		}
 		if r.Drives(key) {

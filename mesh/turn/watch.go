@@ -14,12 +14,13 @@ type watch struct {
 	stop    func()
 }
 
-// watch follows the thread, keeps its state caught up on the way, and passes
-// on what a running leg must react to.
-func (d *driver) watch(ctx context.Context, turn mesh.ExecutionID) (*watch, error) {
+// watch follows the thread, from the leg on that has begun, if there is one, keeps
+// its state caught up on the way, and passes on what a running leg must react to.
+func (d *driver) watch(ctx context.Context, turn mesh.ExecutionID, begun *leg) (*watch, error) {
 	var from mesh.Seq
-	err := d.States.With(ctx, d.key, func(s *thread.State) error { from = s.Seq; return nil })
-	if err != nil {
+	if begun != nil {
+		from = begun.from
+	} else if err := d.States.With(ctx, d.key, func(s *thread.State) error { from = s.Seq; return nil }); err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(ctx)
