@@ -17,6 +17,7 @@ import (
 	"agentmesh/mesh/llm"
 	"agentmesh/mesh/llm/offline"
 	"agentmesh/mesh/node"
+	"agentmesh/mesh/node/nodetest"
 	"agentmesh/mesh/skill"
 	"agentmesh/mesh/text/texttest"
 	"agentmesh/skills/calendar"
@@ -29,6 +30,7 @@ import (
 
 func TestMain(m *testing.M) {
 	texttest.FromEnv()
+	nodetest.Twice(m, "")
 	goleak.VerifyTestMain(m)
 }
 

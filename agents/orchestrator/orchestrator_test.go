@@ -15,6 +15,7 @@ import (
 	"agentmesh/mesh/llm/offline"
 	"agentmesh/mesh/llm/scripted"
 	"agentmesh/mesh/node"
+	"agentmesh/mesh/node/nodetest"
 	"agentmesh/mesh/rpc"
 	"agentmesh/mesh/skill"
 	"agentmesh/mesh/text/texttest"
@@ -27,6 +28,7 @@ import (
 
 func TestMain(m *testing.M) {
 	texttest.FromEnv()
+	nodetest.Twice(m, "")
 	goleak.VerifyTestMain(m)
 }
 

@@ -15,13 +15,17 @@ import (
 	"agentmesh/mesh"
 	"agentmesh/mesh/agent"
 	"agentmesh/mesh/node"
+	"agentmesh/mesh/node/nodetest"
 	"agentmesh/mesh/security/auth"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	nodetest.Twice(m, "")
+	goleak.VerifyTestMain(m)
+}
 
 const (
 	completed = a2apb.TaskState_TASK_STATE_COMPLETED

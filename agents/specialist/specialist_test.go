@@ -15,6 +15,7 @@ import (
 	"agentmesh/mesh/llm"
 	"agentmesh/mesh/llm/scripted"
 	"agentmesh/mesh/node"
+	"agentmesh/mesh/node/nodetest"
 	"agentmesh/mesh/skill"
 	"agentmesh/mesh/text/texttest"
 	"agentmesh/skills/tasks"
@@ -26,6 +27,7 @@ import (
 
 func TestMain(m *testing.M) {
 	texttest.FromEnv()
+	nodetest.Twice(m, "")
 	goleak.VerifyTestMain(m)
 }
 

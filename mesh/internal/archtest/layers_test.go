@@ -124,6 +124,7 @@ var kits = map[string]layer{
 	"mesh/state/statetest":      {3, []string{"mesh", "mesh/state"}},
 	"mesh/text/texttest":        {2, []string{"mesh/text"}},
 	"mesh/skill/skilltest":      {3, []string{"mesh", "mesh/skill"}},
+	"mesh/node/nodetest":        {6, []string{"mesh", "mesh/..."}},
 	"agents/internal/meshtest":  {7, []string{"agentcards", "docs", "gen/mesh/v1", "mesh", "mesh/...", "skills", "skills/..."}},
 	"mesh/llm/scripted":         {3, []string{"mesh", "mesh/llm"}},
 	"skills/internal/testbench": {7, []string{"mesh", "mesh/skill"}},
