@@ -17,8 +17,8 @@ import (
 	"agentmesh/mesh/llm"
 	"agentmesh/mesh/llm/offline"
 	"agentmesh/mesh/node"
-	"agentmesh/mesh/node/nodetest"
 	"agentmesh/mesh/skill"
+	"agentmesh/mesh/store/shared"
 	"agentmesh/mesh/text/texttest"
 	"agentmesh/skills/calendar"
 	"agentmesh/skills/knowledge"
@@ -30,7 +30,7 @@ import (
 
 func TestMain(m *testing.M) {
 	texttest.FromEnv()
-	nodetest.Twice(m, "")
+	shared.Twice(m, "")
 	goleak.VerifyTestMain(m)
 }
 

@@ -15,9 +15,9 @@ import (
 	"agentmesh/mesh/llm/offline"
 	"agentmesh/mesh/llm/scripted"
 	"agentmesh/mesh/node"
-	"agentmesh/mesh/node/nodetest"
 	"agentmesh/mesh/rpc"
 	"agentmesh/mesh/skill"
+	"agentmesh/mesh/store/shared"
 	"agentmesh/mesh/text/texttest"
 	"agentmesh/skills/tasks"
 
@@ -28,7 +28,7 @@ import (
 
 func TestMain(m *testing.M) {
 	texttest.FromEnv()
-	nodetest.Twice(m, "")
+	shared.Twice(m, "")
 	goleak.VerifyTestMain(m)
 }
 

@@ -15,15 +15,15 @@ import (
 	"agentmesh/mesh"
 	"agentmesh/mesh/agent"
 	"agentmesh/mesh/node"
-	"agentmesh/mesh/node/nodetest"
 	"agentmesh/mesh/security/auth"
+	"agentmesh/mesh/store/shared"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 	"go.uber.org/goleak"
 )
 
 func TestMain(m *testing.M) {
-	nodetest.Twice(m, "")
+	shared.Twice(m, "")
 	goleak.VerifyTestMain(m)
 }
 

@@ -15,8 +15,8 @@ import (
 	"agentmesh/mesh/llm"
 	"agentmesh/mesh/llm/scripted"
 	"agentmesh/mesh/node"
-	"agentmesh/mesh/node/nodetest"
 	"agentmesh/mesh/skill"
+	"agentmesh/mesh/store/shared"
 	"agentmesh/mesh/text/texttest"
 	"agentmesh/skills/tasks"
 
@@ -27,7 +27,7 @@ import (
 
 func TestMain(m *testing.M) {
 	texttest.FromEnv()
-	nodetest.Twice(m, "")
+	shared.Twice(m, "")
 	goleak.VerifyTestMain(m)
 }
 

@@ -15,14 +15,24 @@ import (
 	"agentmesh/mesh/skill"
 )
 
-// overEachWay runs a test on a mesh of its own for each way into the mesh.
+// overEachWay runs a test for each way into the mesh: on a mesh of its own, and on
+// one of two nodes.
 func overEachWay(t *testing.T, test func(t *testing.T, m *realMesh, say speaker)) {
 	for name, say := range speakers {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			test(t, up(t, t.TempDir()), say)
-		})
+		onEach(t, name, func(t *testing.T, m *realMesh) { test(t, m, say) })
 	}
+}
+
+// onEach runs a test on a mesh of its own, and on one of two nodes.
+func onEach(t *testing.T, name string, test func(t *testing.T, m *realMesh)) {
+	t.Run(name, func(t *testing.T) {
+		t.Parallel()
+		test(t, up(t, t.TempDir()))
+	})
+	t.Run(name+" on two nodes", func(t *testing.T) {
+		t.Parallel()
+		test(t, upPair(t, t.TempDir()))
+	})
 }
 
 // complete says text and checks that the turn completes.
@@ -403,13 +413,13 @@ func checkReturn(t *testing.T, log []*meshv1.Event, said, name string) {
 // A client that activated our extension is told of the handoff in data, another
 // one in words only (S4-030, S4-033).
 func TestJourneyHandoffIsAnnounced(t *testing.T) {
-	t.Parallel()
-	m := up(t, t.TempDir())
-	for name, say := range speakers {
-		h := say(t, m, mesh.NewThreadID(), "I want to create a skill that waters plants")
-		told := slices.ContainsFunc(h.status, func(s string) bool { return strings.HasPrefix(s, "Connecting you with ") })
-		if streams := name != "REST"; told != streams || h.handoff != (name == "gRPC") {
-			t.Errorf("%s: told in words: %v, in data: %v; status %q", name, told, h.handoff, h.status)
+	onEach(t, "mesh", func(t *testing.T, m *realMesh) {
+		for name, say := range speakers {
+			h := say(t, m, mesh.NewThreadID(), "I want to create a skill that waters plants")
+			told := slices.ContainsFunc(h.status, func(s string) bool { return strings.HasPrefix(s, "Connecting you with ") })
+			if streams := name != "REST"; told != streams || h.handoff != (name == "gRPC") {
+				t.Errorf("%s: told in words: %v, in data: %v; status %q", name, told, h.handoff, h.status)
+			}
 		}
-	}
+	})
 }

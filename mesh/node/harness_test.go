@@ -22,6 +22,7 @@ import (
 	"agentmesh/mesh/node"
 	"agentmesh/mesh/node/nodetest"
 	"agentmesh/mesh/rpc"
+	"agentmesh/mesh/store/shared"
 	"agentmesh/mesh/text/texttest"
 )
 
@@ -37,7 +38,7 @@ func TestMain(m *testing.M) {
 	texttest.FromEnv()
 	switch os.Getenv(childEnv) {
 	case "":
-		nodetest.Twice(m, runOnce)
+		shared.Twice(m, runOnce)
 		goleak.VerifyTestMain(m)
 	case "plain-agent":
 		exit(plainAgent())

@@ -25,8 +25,8 @@ import (
 	"agentmesh/mesh"
 	"agentmesh/mesh/node"
 	"agentmesh/mesh/node/datafolder"
-	"agentmesh/mesh/node/nodetest"
 	"agentmesh/mesh/rpc"
+	"agentmesh/mesh/store/shared"
 	"agentmesh/mesh/text/texttest"
 )
 
@@ -266,7 +266,7 @@ func TestWhoRegisteredByURLIsKnownAfterARestart(t *testing.T) {
 	if resp, err := agents.GetAgent(in(t, mesh.NewThreadID()), &meshv1.GetAgentRequest{Name: "kept"}); err != nil {
 		t.Errorf("registered by URL: %v, %v", resp, err)
 	}
-	if _, err := agents.GetAgent(in(t, mesh.NewThreadID()), &meshv1.GetAgentRequest{Name: "leased"}); nodetest.Pair() && err != nil || !nodetest.Pair() && !mesh.IsCode(rpc.FromStatus(err), mesh.NotFound) {
+	if _, err := agents.GetAgent(in(t, mesh.NewThreadID()), &meshv1.GetAgentRequest{Name: "leased"}); shared.Pair() && err != nil || !shared.Pair() && !mesh.IsCode(rpc.FromStatus(err), mesh.NotFound) {
 		t.Errorf("registered by lease: %v", err)
 	}
 }

@@ -6,13 +6,10 @@ package nodetest
 
 import (
 	"context"
-	"flag"
-	"fmt"
 	"io"
 	"log/slog"
 	"math/rand/v2"
 	"os"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -25,28 +22,6 @@ import (
 	"agentmesh/mesh/store/shared"
 	"agentmesh/mesh/turn"
 )
-
-var pair bool
-
-// Pair reports whether meshes are two nodes.
-func Pair() bool { return pair }
-
-// Twice runs the tests on one node, and ends the process if one fails. Then it has
-// meshes be two nodes, on which the caller runs all again whose names do not match the
-// pattern; no pattern is none. Benchmarks are run once.
-func Twice(m *testing.M, once string) {
-	if code := m.Run(); code != 0 {
-		os.Exit(code)
-	}
-	pair = true
-	skip := flag.Lookup("test.skip").Value
-	for name, value := range map[string]string{"test.skip": strings.Trim(skip.String()+"|"+once, "|"), "test.bench": ""} {
-		if err := flag.Set(name, value); err != nil {
-			panic(err) // the flags are the testing package's
-		}
-	}
-	fmt.Println("again, on two nodes")
-}
 
 // A Mesh is a node that runs, or two.
 type Mesh struct {
@@ -82,10 +57,10 @@ func Options() node.Options {
 	}
 }
 
-// Start runs a mesh: of two nodes, if it is to be two.
+// Start runs a mesh, of two nodes when [shared.Pair] says so.
 func Start(t testing.TB, cfg node.Config, o node.Options) *Mesh {
 	t.Helper()
-	if pair {
+	if shared.Pair() {
 		return StartPair(t, cfg, o, nil)
 	}
 	return start(t, cfg, o)
