@@ -291,6 +291,27 @@ func TestJourneyOneAgentWithTwoSkillsBesideAnother(t *testing.T) {
 	})
 }
 
+// An agent that only asks something is shown to wait for the answer, and not as
+// cancelled.
+func TestJourneyAQuestionOfAnAgentIsShownAsOne(t *testing.T) {
+	onEach(t, "mesh", func(t *testing.T, m *realMesh) {
+		id := mesh.NewThreadID()
+		sent := m.mesh("send", "--thread", id, "Schedule a review meeting and send bob@example.com the overdue tasks report")
+		if sent.succeeds(t); !strings.Contains(sent.stderr, "· orchestrator-1 (orchestrator) waits for an answer\n") {
+			t.Errorf("shown was:\n%s", sent.stderr)
+		}
+		shown := m.mesh("threads", "show", id).succeeds(t)
+		for _, want := range []string{"    ? orchestrator-1 (orchestrator) input required: When? ", "─ orchestrator-1 (orchestrator)  ? input required  "} {
+			if !strings.Contains(shown, want) {
+				t.Errorf("%q is not in:\n%s", want, shown)
+			}
+		}
+		if strings.Contains(sent.stderr+shown, "cancel") {
+			t.Errorf("something was cancelled:\n%s%s", sent.stderr, shown)
+		}
+	})
+}
+
 // skillTalks are conversations that end with a new skill.
 var skillTalks = []struct {
 	name  string

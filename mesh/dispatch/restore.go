@@ -147,7 +147,7 @@ func statusOf(x *thread.Execution) string {
 	switch {
 	case x.State == a2apb.TaskState_TASK_STATE_COMPLETED:
 		return StatusCompleted
-	case x.State == a2apb.TaskState_TASK_STATE_CANCELED && x.Reason == reasonAwaiting:
+	case x.State == a2apb.TaskState_TASK_STATE_CANCELED && x.Reason == mesh.ReasonAsked:
 		return StatusAwaiting
 	case x.State == a2apb.TaskState_TASK_STATE_CANCELED:
 		return StatusCanceled

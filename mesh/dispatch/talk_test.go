@@ -94,7 +94,7 @@ func TestAQuestionIsTheResult(t *testing.T) {
 	if got["b"].Status != dispatch.StatusSkipped {
 		t.Errorf("its dependent: %+v", got["b"])
 	}
-	if x := w.state(inv).Execution(got["a"].ExecutionID); x.State != a2apb.TaskState_TASK_STATE_CANCELED || x.Reason != "INPUT_REQUIRED" {
+	if x := w.state(inv).Execution(got["a"].ExecutionID); x.State != a2apb.TaskState_TASK_STATE_CANCELED || x.Reason != mesh.ReasonAsked {
 		t.Errorf("logged %v %s", x.State, x.Reason)
 	}
 }

@@ -97,9 +97,6 @@ func (d *Dispatcher) park(ctx context.Context, j *job, last mesh.TaskMoved) erro
 	return err
 }
 
-// reasonAwaiting is why an agent was ended that asked something.
-const reasonAwaiting = "INPUT_REQUIRED"
-
 // notAsked is how a job ended whose agent was never asked.
 func notAsked(ctx context.Context, err error) (status, result string) {
 	switch {
@@ -217,7 +214,7 @@ func (d *Dispatcher) settle(ctx context.Context, j *job, last mesh.TaskMoved, r 
 	state, reason := last.State, last.Reason
 	switch r.Status {
 	case StatusAwaiting:
-		state, reason = a2apb.TaskState_TASK_STATE_CANCELED, reasonAwaiting
+		state, reason = a2apb.TaskState_TASK_STATE_CANCELED, mesh.ReasonAsked
 	case StatusTimeout:
 		state, reason = a2apb.TaskState_TASK_STATE_FAILED, mesh.ReasonTimeout
 	case StatusCanceled:

@@ -157,6 +157,9 @@ func (v *View) settled(e *mesh.Event, b mesh.DispatchSettled) *a2apb.StreamRespo
 	if mesh.Terminal(b.State) {
 		delete(v.kids, b.Child)
 	}
+	if b.Reason == mesh.ReasonAsked {
+		return v.progress(e, k, stateWord(a2apb.TaskState_TASK_STATE_INPUT_REQUIRED), b.Result)
+	}
 	return v.progress(e, k, stateWord(b.State), b.Reason)
 }
 
