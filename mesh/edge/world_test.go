@@ -176,7 +176,12 @@ const patient = time.Minute
 // tests is about.
 func build(t testing.TB, opts ...option) *world {
 	t.Helper()
-	w := assemble(t, mem.Open(), opts)
+	return buildOn(t, mem.Open(), opts...)
+}
+
+func buildOn(t testing.TB, backend threadlog.Backend, opts ...option) *world {
+	t.Helper()
+	w := assemble(t, backend, opts)
 	w.add("node-1")
 	if shared.Pair() {
 		w.add("node-2")

@@ -124,8 +124,8 @@ var kits = map[string]layer{
 	"mesh/state/statetest":      {3, []string{"mesh", "mesh/state"}},
 	"mesh/text/texttest":        {2, []string{"mesh/text"}},
 	"mesh/skill/skilltest":      {3, []string{"mesh", "mesh/skill"}},
-	"mesh/node/nodetest":        {6, []string{"mesh", "mesh/..."}},
-	"agents/internal/meshtest":  {7, []string{"agentcards", "docs", "gen/mesh/v1", "mesh", "mesh/...", "skills", "skills/..."}},
+	"mesh/node/nodetest":        {6, []string{"mesh/node", "mesh/node/datafolder", "mesh/rpc", "mesh/store/shared", "mesh/turn"}},
+	"agents/internal/meshtest":  {7, []string{"agentcards", "docs", "gen/mesh/v1", "mesh", "mesh/...", "mesh/node/nodetest", "skills", "skills/..."}},
 	"mesh/llm/scripted":         {3, []string{"mesh", "mesh/llm"}},
 	"skills/internal/testbench": {7, []string{"mesh", "mesh/skill"}},
 }
@@ -146,7 +146,7 @@ type fence struct {
 var fences = map[string]fence{
 	"google.golang.org/grpc": {tests: true, homes: []string{
 		"gen/...", "mesh/rpc", "mesh/a2a", "mesh/agent", "mesh/dispatch", "mesh/call",
-		"mesh/api", "mesh/registry", "mesh/bind/rest", "mesh/bind/jsonrpc", "mesh/bind/v03", "mesh/node", "cmd/mesh",
+		"mesh/api", "mesh/registry", "mesh/bind/rest", "mesh/bind/jsonrpc", "mesh/bind/v03", "mesh/node", "mesh/node/nodetest", "cmd/mesh",
 	}},
 	"github.com/grpc-ecosystem/grpc-gateway/v2": {homes: []string{"gen/...", "mesh/bind/rest"}},
 	"github.com/go-jose/go-jose/v4":             {homes: []string{"mesh/security/cards"}},
