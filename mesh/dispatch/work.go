@@ -3,7 +3,6 @@ package dispatch
 import (
 	"context"
 	"errors"
-	"strings"
 	"time"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
@@ -110,7 +109,7 @@ func notAsked(ctx context.Context, err error) (status, result string) {
 
 // message is what the agent is told.
 func message(threadID, words string, o Order) *a2apb.Message {
-	m := call.Say(words)
+	m := mesh.Say(words)
 	m.Role, m.ContextId = a2apb.Role_ROLE_USER, threadID
 	if o.MaxToolCalls > 0 {
 		m.Metadata = &structpb.Struct{Fields: map[string]*structpb.Value{
@@ -252,7 +251,7 @@ func status(ctx context.Context, last mesh.TaskMoved) string {
 // waits reports whether the agent waits for the user's word, on a call or on
 // going on after a limit, and says so.
 func waits(last mesh.TaskMoved) bool {
-	return last.State == a2apb.TaskState_TASK_STATE_INPUT_REQUIRED && forUser(reason(last)) && textOf(last.Message.GetParts()) != ""
+	return last.State == a2apb.TaskState_TASK_STATE_INPUT_REQUIRED && forUser(reason(last)) && mesh.TextOf(last.Message) != ""
 }
 
 // forUser reports whether no agent can give what is waited for with the reason.
@@ -272,7 +271,7 @@ func wanted(status string, last mesh.TaskMoved) *awaited {
 	report := agent.ReportOf(last.Metadata)
 	questions, told := mesh.Asks(last.Metadata)
 	if report == nil && !told {
-		questions = []mesh.Question{{Text: textOf(last.Message.GetParts())}}
+		questions = []mesh.Question{{Text: mesh.TextOf(last.Message)}}
 	}
 	return &awaited{questions, report}
 }
@@ -282,12 +281,4 @@ func words(err error) string {
 		return d
 	}
 	return text.AgentNotAsked()
-}
-
-func textOf(parts []*a2apb.Part) string {
-	var b strings.Builder
-	for _, p := range parts {
-		b.WriteString(p.GetText())
-	}
-	return b.String()
 }

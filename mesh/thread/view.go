@@ -129,7 +129,7 @@ func (v *View) moved(e *mesh.Event, b mesh.TaskMoved) *a2apb.StreamResponse {
 			return v.status(e, b.State, b.Message, b.Metadata, "agent", v.agent)
 		}
 	case v.mode.Extended && below:
-		return v.progress(e, kid, stateWord(b.State), messageText(b.Message))
+		return v.progress(e, kid, stateWord(b.State), mesh.TextOf(b.Message))
 	}
 	return nil
 }

@@ -61,7 +61,7 @@ var layers = map[string]layer{
 	"mesh/dispatch": {4, []string{"gen/mesh/v1", "mesh", "mesh/a2a", "mesh/agent", "mesh/limit", "mesh/llm", "mesh/call", "mesh/text", "mesh/thread"}},
 	"mesh/handoff":  {4, []string{"mesh", "mesh/text", "mesh/registry", "mesh/thread", "mesh/threadlog", "mesh/thread/cache"}},
 	"mesh/turn":     {4, []string{"mesh", "mesh/text", "mesh/a2a", "mesh/call", "mesh/lease", "mesh/registry", "mesh/security/grant", "mesh/thread", "mesh/thread/cache", "mesh/threadlog"}},
-	"mesh/edge":     {4, []string{"mesh", "mesh/text", "mesh/a2a", "mesh/call", "mesh/registry", "mesh/thread", "mesh/thread/cache", "mesh/thread/tasks", "mesh/threadlog"}},
+	"mesh/edge":     {4, []string{"mesh", "mesh/text", "mesh/a2a", "mesh/registry", "mesh/thread", "mesh/thread/cache", "mesh/thread/tasks", "mesh/threadlog"}},
 	"mesh/runs":     {4, []string{"gen/mesh/v1", "mesh", "mesh/a2a", "mesh/agent", "mesh/skill", "mesh/state", "mesh/thread"}},
 	"mesh/push":     {4, []string{"mesh", "mesh/a2a", "mesh/security/egress", "mesh/state", "mesh/thread", "mesh/threadlog", "mesh/thread/cache"}},
 
