@@ -118,16 +118,17 @@ var layers = map[string]layer{
 // kits are what tests of any level may import, and product code never: the
 // conformance suites and the doubles that behave.
 var kits = map[string]layer{
-	"mesh/threadlog/logtest":    {3, []string{"mesh", "mesh/threadlog"}},
-	"mesh/store/shared":         {3, []string{"mesh", "mesh/threadlog"}},
-	"mesh/lease/leasetest":      {3, []string{"mesh", "mesh/lease"}},
-	"mesh/state/statetest":      {3, []string{"mesh", "mesh/state"}},
-	"mesh/text/texttest":        {2, []string{"mesh/text"}},
-	"mesh/skill/skilltest":      {3, []string{"mesh", "mesh/skill"}},
-	"mesh/node/nodetest":        {6, []string{"mesh/node", "mesh/node/datafolder", "mesh/rpc", "mesh/store/shared", "mesh/turn"}},
-	"agents/internal/meshtest":  {7, []string{"agentcards", "docs", "gen/mesh/v1", "mesh", "mesh/...", "mesh/node/nodetest", "skills", "skills/..."}},
-	"mesh/llm/scripted":         {3, []string{"mesh", "mesh/llm"}},
-	"skills/internal/testbench": {7, []string{"mesh", "mesh/skill"}},
+	"mesh/threadlog/logtest":      {3, []string{"mesh", "mesh/threadlog"}},
+	"mesh/store/shared":           {3, []string{"mesh", "mesh/threadlog"}},
+	"mesh/thread/cache/cachetest": {3, []string{"mesh", "mesh/thread", "mesh/thread/cache", "mesh/threadlog"}},
+	"mesh/lease/leasetest":        {3, []string{"mesh", "mesh/lease"}},
+	"mesh/state/statetest":        {3, []string{"mesh", "mesh/state"}},
+	"mesh/text/texttest":          {2, []string{"mesh/text"}},
+	"mesh/skill/skilltest":        {3, []string{"mesh", "mesh/skill"}},
+	"mesh/node/nodetest":          {6, []string{"mesh/node", "mesh/node/datafolder", "mesh/rpc", "mesh/store/shared", "mesh/turn"}},
+	"agents/internal/meshtest":    {7, []string{"agentcards", "docs", "gen/mesh/v1", "mesh", "mesh/...", "mesh/node/nodetest", "skills", "skills/..."}},
+	"mesh/llm/scripted":           {3, []string{"mesh", "mesh/llm"}},
+	"skills/internal/testbench":   {7, []string{"mesh", "mesh/skill"}},
 }
 
 // testDoubles are product packages that tests of lower levels may use too.
