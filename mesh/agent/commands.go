@@ -47,7 +47,7 @@ func (commands) Results(results []*llm.CallResult) llm.Message {
 			name = mesh.Clip(words[0], 64)
 		}
 		text := r.Text
-		if r.Failed && !strings.HasPrefix(text, "Error") {
+		if r.Failed {
 			text = "Error: " + text
 		}
 		parts = append(parts, "[Command Result: "+name+"]\n"+text)
