@@ -7,7 +7,7 @@
 //
 // A Counter is safe for concurrent use. It loads its vocabulary when it first
 // counts, which takes some ten milliseconds and megabytes; a process needs one.
-// It remembers the counts of some thousand long texts, but not the texts: each
+// It remembers the counts of some thousand texts, but not the texts: each
 // request of a conversation has those of the one before.
 package tokens
 
@@ -42,7 +42,7 @@ const (
 
 // What is remembered: counts of texts of at least minKnown bytes, and so many.
 const (
-	minKnown = 64
+	minKnown = 16
 	maxKnown = 8192
 )
 
