@@ -11,6 +11,7 @@ import (
 	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
 	"agentmesh/mesh/agent"
+	"agentmesh/mesh/api/apitest"
 	"agentmesh/mesh/rpc"
 	"agentmesh/mesh/security/auth"
 	"agentmesh/mesh/security/grant"
@@ -213,12 +214,11 @@ func (n *node) ReadThread(ctx context.Context, req *meshv1.ReadThreadRequest) (*
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.reads++
-	after := n.events[min(int(req.GetAfterSeq()), len(n.events)):]
-	page := after[:min(len(after), int(req.GetLimit()), cmp.Or(n.page, 3))] // pages may be smaller than asked for
+	page := apitest.Page(n.events, req, cmp.Or(n.page, 3))
 	if n.watch != nil {
-		n.watch(len(page))
+		n.watch(len(page.GetEvents()))
 	}
-	return &meshv1.ReadThreadResponse{Events: page, More: len(page) < len(after)}, nil
+	return page, nil
 }
 
 func (n *node) GetState(ctx context.Context, req *meshv1.GetStateRequest) (*meshv1.GetStateResponse, error) {

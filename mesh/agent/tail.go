@@ -2,7 +2,6 @@ package agent
 
 import (
 	"context"
-	"math"
 	"slices"
 
 	meshv1 "agentmesh/gen/mesh/v1"
@@ -21,9 +20,8 @@ const (
 // grow with all that was said before it. One that has only a page has not been
 // read.
 type tail struct {
-	// page returns at most that many events after a Seq, and whether there are
-	// more.
-	page   func(ctx context.Context, after mesh.Seq, limit int) (events []*mesh.Event, more bool, err error)
+	// page returns events of the thread as ReadThread does.
+	page   func(ctx context.Context, req *meshv1.ReadThreadRequest) (events []*mesh.Event, more bool, err error)
 	events []*mesh.Event // in order
 	from   mesh.Seq      // after which they begin; 0 for the whole thread
 	end    mesh.Seq      // of the last one that was read
@@ -39,10 +37,10 @@ func (m *Mesh) read(ctx context.Context, enough func() bool) error {
 	}
 	m.fold()
 	for m.tail.from > 0 && (m.transcript == nil || enough != nil && !enough()) {
+		m.transcript, m.actions = nil, nil
 		if err := m.tail.goBack(ctx); err != nil {
 			return err
 		}
-		m.transcript, m.actions = nil, nil
 		m.fold()
 	}
 	return nil
@@ -105,86 +103,48 @@ func (m *Mesh) Actions(ctx context.Context) (*thread.Actions, error) {
 // last events.
 func (t *tail) catchUp(ctx context.Context) error {
 	if t.end == 0 {
-		events, more, err := t.page(ctx, 0, firstPage)
-		if err != nil || len(events) == 0 {
+		return t.goBack(ctx)
+	}
+	for more := true; more; {
+		events, left, err := t.page(ctx, &meshv1.ReadThreadRequest{AfterSeq: int64(t.end), Limit: pageSize})
+		if err != nil {
 			return err
 		}
-		t.events, t.end = events, events[len(events)-1].Seq
-		if !more {
+		if n := len(events); n > 0 {
+			t.events, t.end = append(t.events, events...), events[n-1].Seq
+		}
+		more = left && len(events) > 0
+	}
+	return nil
+}
+
+// goBack reads as much again of what comes before the tail, which may be nothing yet.
+func (t *tail) goBack(ctx context.Context) error {
+	for want := max(len(t.events), firstPage); want > 0; {
+		before := int64(0)
+		if t.end > 0 {
+			before = int64(t.from) + 1
+		}
+		events, more, err := t.page(ctx, &meshv1.ReadThreadRequest{BeforeSeq: before, Tail: true, Limit: int32(min(want, pageSize))})
+		if err != nil {
+			return err
+		}
+		if t.from = 0; len(events) == 0 {
 			return nil
 		}
-		near, err := t.nearEnd(ctx, t.end)
-		if err != nil {
-			t.events, t.end = nil, 0
-			return err
+		t.events, t.end = slices.Concat(events, t.events), max(t.end, events[len(events)-1].Seq)
+		if want -= len(events); !more {
+			return nil
 		}
-		if near > t.end {
-			t.events, t.from, t.end = nil, near, near
-		}
-	}
-	events, err := t.span(ctx, t.end, math.MaxInt64)
-	if err != nil {
-		return err
-	}
-	if n := len(events); n > 0 {
-		t.events, t.end = append(t.events, events...), events[n-1].Seq
+		t.from = events[0].Seq - 1
 	}
 	return nil
-}
-
-// nearEnd returns a Seq at most a page before the thread's last one, or the given
-// one, which is there, if that is as near. It asks for single events: as often as
-// the length of the thread has digits, about, for its end can only be found so.
-func (t *tail) nearEnd(ctx context.Context, there mesh.Seq) (mesh.Seq, error) {
-	step, beyond := there, mesh.Seq(0)
-	for beyond == 0 || beyond-there > firstPage {
-		probe := there + step
-		if beyond > 0 {
-			probe = there + (beyond-there)/2
-		}
-		events, _, err := t.page(ctx, probe, 1)
-		if err != nil {
-			return 0, err
-		}
-		if len(events) > 0 {
-			there = events[0].Seq
-		} else {
-			beyond = probe
-		}
-		step *= 4
-	}
-	return there, nil
-}
-
-// goBack reads as much again of what comes before the tail.
-func (t *tail) goBack(ctx context.Context) error {
-	from := max(0, t.from-mesh.Seq(max(len(t.events), firstPage)))
-	events, err := t.span(ctx, from, t.from)
-	if err != nil {
-		return err
-	}
-	t.events, t.from = slices.Concat(events, t.events), from
-	return nil
-}
-
-// span reads the events after a Seq up to another, as far as there are any.
-func (t *tail) span(ctx context.Context, after, to mesh.Seq) (out []*mesh.Event, err error) {
-	for more := true; more && after < to; {
-		var events []*mesh.Event
-		events, more, err = t.page(ctx, after, int(min(pageSize, to-after)))
-		if err != nil || len(events) == 0 {
-			return out, err
-		}
-		out, after = append(out, events...), events[len(events)-1].Seq
-	}
-	return out, nil
 }
 
 // page reads events of the thread.
-func (m *Mesh) page(ctx context.Context, after mesh.Seq, limit int) ([]*mesh.Event, bool, error) {
-	res, err := m.threads.ReadThread(m.Context(ctx), &meshv1.ReadThreadRequest{
-		ThreadId: m.grant.Thread, AfterSeq: int64(after), Limit: int32(limit),
-	})
+func (m *Mesh) page(ctx context.Context, req *meshv1.ReadThreadRequest) ([]*mesh.Event, bool, error) {
+	req.ThreadId = m.grant.Thread
+	res, err := m.threads.ReadThread(m.Context(ctx), req)
 	if err != nil {
 		return nil, false, failed("agent.read", err)
 	}

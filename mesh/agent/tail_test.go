@@ -70,7 +70,7 @@ func TestATurnDoesNotReadItsWholeThread(t *testing.T) {
 	if err != nil || len(outs) == 0 {
 		t.Fatalf("%v, %v", outs, err)
 	}
-	if n.reads > 40 || served > 2500 {
+	if n.reads > 6 || served > 2000 {
 		t.Errorf("%d reads of %d events in all", n.reads, served)
 	}
 	got := model.Requests()[0].Messages

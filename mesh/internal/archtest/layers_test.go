@@ -118,6 +118,7 @@ var layers = map[string]layer{
 // kits are what tests of any level may import, and product code never: the
 // conformance suites and the doubles that behave.
 var kits = map[string]layer{
+	"mesh/api/apitest":          {5, []string{"gen/mesh/v1"}},
 	"mesh/threadlog/logtest":    {3, []string{"mesh", "mesh/threadlog"}},
 	"mesh/store/shared":         {3, []string{"mesh", "mesh/threadlog"}},
 	"mesh/lease/leasetest":      {3, []string{"mesh", "mesh/lease"}},
