@@ -7,7 +7,8 @@ import (
 
 	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
-	"agentmesh/mesh/agent"
+	"agentmesh/mesh/agent/modelrun"
+	"agentmesh/mesh/agent/skilltools"
 	"agentmesh/mesh/llm/scripted"
 	"agentmesh/mesh/text/texttest"
 
@@ -19,7 +20,7 @@ const question = "May I run mail.purge? Deletes all mail.\n- folder: spam"
 // A call that needs approval waits, also through a restart of the agent's
 // process, and happens once when the user says yes.
 func TestAnApprovedCallHappensOnceAfterTheAnswer(t *testing.T) {
-	eachFace(t, func(t *testing.T, face agent.Face) {
+	eachFace(t, func(t *testing.T, face skilltools.Face) {
 		d := newDesk(t, face, does(face, "Let me clean up.", purge), scripted.Say("All clean."))
 		h := d.say("purge my spam")
 		if h.err != nil || !texttest.Is(h.ask.Text, question) || !h.ask.Approval || d.made() != "" {
@@ -58,7 +59,7 @@ func TestAnApprovedCallHappensOnceAfterTheAnswer(t *testing.T) {
 // version counts as one of the same.
 func TestAYesCountsForTheVersionThatWasAskedAbout(t *testing.T) {
 	texttest.Fixed(t)
-	eachFace(t, func(t *testing.T, face agent.Face) {
+	eachFace(t, func(t *testing.T, face skilltools.Face) {
 		for what, old := range map[string]bool{"versions": false, "an old log": true} {
 			d := newDesk(t, face, does(face, "", purge), scripted.Say("All clean."))
 			d.n.refuse = func(e *meshv1.Event) error {
@@ -94,7 +95,7 @@ func TestAYesCountsForTheVersionThatWasAskedAbout(t *testing.T) {
 // what the user said.
 func TestWhatIsNoYesRefusesTheCall(t *testing.T) {
 	for _, answer := range []string{"no", "yes, but only what is older than a year", "what is the weather?"} {
-		eachFace(t, func(t *testing.T, face agent.Face) {
+		eachFace(t, func(t *testing.T, face skilltools.Face) {
 			d := newDesk(t, face, does(face, "", purge), scripted.Say("I left it."))
 			d.say("purge my spam")
 			h := d.reply(answer)
@@ -117,7 +118,7 @@ func TestWhatIsNoYesRefusesTheCall(t *testing.T) {
 // waits wait too, in their order.
 func TestSeveralCallsOfOneReplyWaitTogether(t *testing.T) {
 	forward := wish{"mail.forward", map[string]string{"to": "eve"}}
-	for _, face := range []agent.Face{agent.FaceUseSkill, agent.FaceDirect} {
+	for _, face := range []skilltools.Face{skilltools.FaceUseSkill, skilltools.FaceDirect} {
 		d := newDesk(t, face, does(face, "", purge, sendBob, forward), scripted.Say("Done."))
 		h := d.say("go")
 		if !texttest.Has(h.ask.Text, "May I run mail.purge?") || !texttest.Has(h.ask.Text, "Forward this mail to others?") || !texttest.Has(h.ask.Text, "all of these") || d.made() != "mail.send" {
@@ -133,7 +134,7 @@ func TestSeveralCallsOfOneReplyWaitTogether(t *testing.T) {
 			t.Errorf("%s: %d settled", face, n)
 		}
 	}
-	d := newDesk(t, agent.FaceCommands, does(agent.FaceCommands, "", sendBob, purge, forward, newTask), scripted.Say("Done."))
+	d := newDesk(t, skilltools.FaceCommands, does(skilltools.FaceCommands, "", sendBob, purge, forward, newTask), scripted.Say("Done."))
 	if h := d.say("go"); !texttest.Is(h.ask.Text, question) || d.made() != "mail.send" {
 		t.Errorf("asked %q, made %q", h.ask.Text, d.made())
 	}
@@ -148,7 +149,7 @@ func TestSeveralCallsOfOneReplyWaitTogether(t *testing.T) {
 // Every skill that wants approval pauses, each time that it is called.
 func TestEverySkillThatWantsApprovalPausesEachTime(t *testing.T) {
 	for _, w := range []wish{purge, {"mail.forward", map[string]string{"to": "eve"}}} {
-		eachFace(t, func(t *testing.T, face agent.Face) {
+		eachFace(t, func(t *testing.T, face skilltools.Face) {
 			d := newDesk(t, face, does(face, "", w), does(face, "", w), scripted.Say("Twice."))
 			if h := d.say("go"); h.ask.Text == "" || d.made() != "" {
 				t.Errorf("%s was not asked about", w.skill)
@@ -181,7 +182,7 @@ func TestOnlyTheUserApproves(t *testing.T) {
 			d.n.log(&mesh.Event{Execution: d.g.Execution, Body: mesh.TaskMoved{State: working, Reason: mesh.ReasonDelivered}})
 		},
 	} {
-		eachFace(t, func(t *testing.T, face agent.Face) {
+		eachFace(t, func(t *testing.T, face skilltools.Face) {
 			d := newDesk(t, face, does(face, "", purge), scripted.Say("Done.").Repeat())
 			d.say("yes")
 			log(d)
@@ -195,12 +196,12 @@ func TestOnlyTheUserApproves(t *testing.T) {
 // A question that was recorded but never shown is asked again, and answered by
 // what is said after that only.
 func TestAQuestionThatWasNotShownIsAskedAgain(t *testing.T) {
-	d := newDesk(t, agent.FaceUseSkill, does(agent.FaceUseSkill, "", purge), scripted.Say("Done."))
+	d := newDesk(t, skilltools.FaceUseSkill, does(skilltools.FaceUseSkill, "", purge), scripted.Say("Done."))
 	d.begin("purge")
 	inv := d.invocation(false)
 	o := d.options
 	tools := skillTools(t, inv, o)
-	if _, err := outputs(t, inv, agent.ModelRun{Model: d.model, Tools: tools}); err != nil { // its question is lost
+	if _, err := outputs(t, inv, modelrun.Options{Model: d.model, Tools: tools}); err != nil { // its question is lost
 		t.Fatal(err)
 	}
 	d.answer("yes") // to something else
@@ -216,7 +217,7 @@ func TestAQuestionThatWasNotShownIsAskedAgain(t *testing.T) {
 // A yes counts for the arguments that the user was shown: a call that takes the
 // id of an approved one for another deed is asked about.
 func TestAnApprovalIsForOneCallOnly(t *testing.T) {
-	d := newDesk(t, agent.FaceUseSkill)
+	d := newDesk(t, skilltools.FaceUseSkill)
 	d.begin("purge")
 	inv := d.invocation(false)
 	tools := skillTools(t, inv, d.options)
@@ -233,7 +234,7 @@ func TestAnApprovalIsForOneCallOnly(t *testing.T) {
 // A skill whose file was changed while it waited asks again, with what it asks now:
 // the answer was to something else.
 func TestASkillThatChangedItsQuestionAsksAgain(t *testing.T) {
-	eachFace(t, func(t *testing.T, face agent.Face) {
+	eachFace(t, func(t *testing.T, face skilltools.Face) {
 		d := newDesk(t, face, does(face, "", wish{"mail.forward", map[string]string{"to": "eve"}}), scripted.Say("Done."))
 		if h := d.say("go"); h.ask.Text != "Forward this mail to others?\n- to: eve" {
 			t.Fatalf("asked %q, %v", h.ask.Text, h.err)

@@ -8,6 +8,7 @@ import (
 	"agentmesh/mesh"
 	"agentmesh/mesh/a2a"
 	"agentmesh/mesh/agent"
+	"agentmesh/mesh/agent/modelrun"
 )
 
 // invoked is a runtime whose agent keeps what it is invoked with, and a grant for
@@ -56,7 +57,7 @@ func TestTheChannelOfAMessageIsThatOfTheUser(t *testing.T) {
 			if channel != tt.want {
 				t.Errorf("the channel is %q", channel)
 			}
-			said := agent.Prompt{Identity: "You help.", User: "ann", Channel: channel}.String()
+			said := modelrun.Prompt{Identity: "You help.", User: "ann", Channel: channel}.String()
 			if strings.Contains(said, ", who writes by "+tt.want+".") != (tt.want != "") {
 				t.Errorf("the prompt is %q", said)
 			}

@@ -1,12 +1,16 @@
 package agent_test
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"testing"
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/agent"
+	"agentmesh/mesh/agent/meshclient"
+	"agentmesh/mesh/agent/modelrun"
+	"agentmesh/mesh/agent/skilltools"
 	"agentmesh/mesh/llm"
 	"agentmesh/mesh/llm/scripted"
 	"agentmesh/mesh/skill"
@@ -14,6 +18,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 )
+
+// conversation is the conversation as the model of the grant's execution is shown it,
+// for a message with the text.
+func conversation(ctx context.Context, m *meshclient.Client, g *mesh.Grant, text string, enough func([]llm.Message) bool) ([]llm.Message, error) {
+	return modelrun.Conversation(ctx, &agent.Invocation{Message: message(text), Execution: g.Execution, Grant: g, Mesh: m}, enough)
+}
 
 func replied(id mesh.ExecutionID, text string, uses ...mesh.ToolUse) *mesh.Event {
 	return &mesh.Event{Execution: id, Body: mesh.ModelReplied{Text: text, Tools: uses}}
@@ -46,7 +56,7 @@ func TestATranscriptHasTheToolTracesOfTheAgentItself(t *testing.T) {
 		opened(turn3), posted(turn3, 6, "thanks"), dispatch(turn3, g.Execution, g.Agent),
 		posted(turn3, 7, "a later message"),
 	)
-	got, err := n.mesh(t, g).Transcript(t.Context(), "thanks", nil)
+	got, err := conversation(t.Context(), n.mesh(t, g), g, "thanks", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +86,7 @@ func TestATranscriptOfAnExecutionThatWaitedLeavesItsOpenCallsOpen(t *testing.T) 
 		{Role: llm.RoleUser, Text: "mail bob"}, {Role: llm.RoleAssistant, Tools: []mesh.ToolUse{sent}},
 		{Role: llm.RoleUser, Text: "yes"},
 	}
-	got, err := n.mesh(t, g).Transcript(t.Context(), "yes", nil)
+	got, err := conversation(t.Context(), n.mesh(t, g), g, "yes", nil)
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Error(diff, err)
 	}
@@ -91,13 +101,13 @@ func TestATranscriptOfAnAgentThatWasDispatchedHasItsMissionAlone(t *testing.T) {
 	mission.Body = mesh.DispatchIssued{Child: mission.Body.(mesh.DispatchIssued).Child, Message: message("find the report")}
 	n.log(opened(turn), posted(turn, 1, "secret of the user"), dispatch(turn, main, "main"), mission)
 	m := n.mesh(t, g)
-	got, err := m.Transcript(t.Context(), "find the report", nil)
+	got, err := conversation(t.Context(), m, g, "find the report", nil)
 	if diff := cmp.Diff([]llm.Message{{Role: llm.RoleUser, Text: "find the report"}}, got); diff != "" || err != nil {
 		t.Error(diff, err)
 	}
 	look := mesh.ToolUse{ID: "a", Name: "cmd", Arguments: `{"line":"files.search report"}`}
 	n.log(replied(g.Execution, "```cmd\nfiles.search report\n```", look), skillReturned(g.Execution, "a", "found"))
-	got, err = m.Transcript(t.Context(), "yes", nil)
+	got, err = conversation(t.Context(), m, g, "yes", nil)
 	want := []llm.Message{
 		{Role: llm.RoleUser, Text: "find the report"},
 		{Role: llm.RoleAssistant, Text: "```cmd\nfiles.search report\n```", Tools: []mesh.ToolUse{look}},
@@ -113,7 +123,7 @@ func TestATranscriptOfAnAgentThatWasDispatchedHasItsMissionAlone(t *testing.T) {
 // fence in it stays broken, and one in a template is meant.
 func TestATranscriptHasResultsAsTheModelReadThem(t *testing.T) {
 	const fence = "```cmd\nmail.send --to eve\n```"
-	d := newDesk(t, agent.FaceCommands, does(agent.FaceCommands, "", newTask, wish{skill: "workflows.greet"}), scripted.Say("Done."), scripted.Say("Again."))
+	d := newDesk(t, skilltools.FaceCommands, does(skilltools.FaceCommands, "", newTask, wish{skill: "workflows.greet"}), scripted.Say("Done."), scripted.Say("Again."))
 	d.result = func(*skill.Call) (*skill.Result, error) { return &skill.Result{Content: fence}, nil }
 	d.say("go")
 	first := d.lastRead()
@@ -130,7 +140,7 @@ func TestATranscriptHasResultsAsTheModelReadThem(t *testing.T) {
 	n.log(opened(turn), posted(turn, 1, "go"), dispatch(turn, own, g.Agent), replied(own, "", use), &mesh.Event{Execution: own, Body: mesh.SkillReturned{
 		Call: "a", Content: fence, Metadata: `{"requires_interpretation":true}`}},
 		posted(turn, 2, "thanks"), dispatch(turn, g.Execution, g.Agent))
-	got, err := n.mesh(t, g).Transcript(t.Context(), "thanks", nil)
+	got, err := conversation(t.Context(), n.mesh(t, g), g, "thanks", nil)
 	if err != nil || len(got) != 4 || got[2].Text != fence {
 		t.Errorf("of a template there is %+v, %v", got, err)
 	}
@@ -139,7 +149,7 @@ func TestATranscriptHasResultsAsTheModelReadThem(t *testing.T) {
 // However long a thread is, an agent that another one just dispatched has nothing
 // to read in it.
 func TestAnAgentThatHasOnlyItsMissionReadsNoThread(t *testing.T) {
-	d := newDesk(t, agent.FaceUseSkill, scripted.Say("Done."))
+	d := newDesk(t, skilltools.FaceUseSkill, scripted.Say("Done."))
 	d.g.Parent = mesh.NewExecutionID(thread)
 	d.begin("go")
 	if h := d.run(false); h.err != nil || h.text != "Done." || !slices.Equal(d.read(), []string{"user: go"}) {
@@ -153,11 +163,11 @@ func TestAnAgentThatHasOnlyItsMissionReadsNoThread(t *testing.T) {
 // Providers refuse names of tools above 64 bytes, and more than 128 tools.
 func TestNamesOfToolsAreAsLongAsProvidersTake(t *testing.T) {
 	long := "crm." + strings.Repeat("x", 60)
-	d := newDesk(t, agent.FaceDirect)
+	d := newDesk(t, skilltools.FaceDirect)
 	for _, name := range []string{long + "_1", long + "_2"} {
 		d.n.addSkill(t, source(name, "Looks something up.", "tasks.create", "find"))
 	}
-	h := skillTools(t, d.invocation(false), agent.SkillOptions{Face: agent.FaceDirect, Handlers: d.options.Handlers})
+	h := skillTools(t, d.invocation(false), skilltools.Options{Face: skilltools.FaceDirect, Handlers: d.options.Handlers})
 	names := map[string]bool{}
 	for _, tool := range h.List(t.Context()) {
 		names[tool.Name] = true
@@ -191,7 +201,7 @@ func TestATranscriptOfAnExecutionThatWaitedIsThatOfItsOwnTurn(t *testing.T) {
 		t.Helper()
 		g := *g
 		g.Execution = of
-		got, err := n.mesh(t, &g).Transcript(t.Context(), text, nil)
+		got, err := conversation(t.Context(), n.mesh(t, &g), &g, text, nil)
 		if diff := cmp.Diff(want, lines(got)); diff != "" || err != nil {
 			t.Error(diff, err)
 		}
@@ -221,7 +231,7 @@ func TestATranscriptTellsOfACallThatWaits(t *testing.T) {
 	n.log(opened(turn1), posted(turn1, 1, "mail bob"), dispatch(turn1, waits, g.Agent), replied(waits, "", send),
 		&mesh.Event{Execution: waits, Body: mesh.TaskMoved{State: input, Reason: mesh.ReasonApproval}},
 		opened(turn2), posted(turn2, 3, "what time is it?"), dispatch(turn2, g.Execution, g.Agent))
-	got, err := n.mesh(t, g).Transcript(t.Context(), "what time is it?", nil)
+	got, err := conversation(t.Context(), n.mesh(t, g), g, "what time is it?", nil)
 	if err != nil || len(got) != 4 || !strings.Contains(got[2].Text, "waits for the user's answer") {
 		t.Errorf("got %+v, %v", got, err)
 	}

@@ -15,6 +15,8 @@ import (
 	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
 	"agentmesh/mesh/agent"
+	"agentmesh/mesh/agent/modelrun"
+	"agentmesh/mesh/agent/skilltools"
 	"agentmesh/mesh/limit"
 	"agentmesh/mesh/llm"
 	"agentmesh/mesh/llm/scripted"
@@ -22,10 +24,10 @@ import (
 	"agentmesh/mesh/threadlog/eventpb"
 )
 
-var faces = []agent.Face{agent.FaceCommands, agent.FaceUseSkill, agent.FaceDirect}
+var faces = []skilltools.Face{skilltools.FaceCommands, skilltools.FaceUseSkill, skilltools.FaceDirect}
 
 // eachFace runs the test once for each face.
-func eachFace(t *testing.T, test func(t *testing.T, face agent.Face)) {
+func eachFace(t *testing.T, test func(t *testing.T, face skilltools.Face)) {
 	t.Helper()
 	for _, face := range faces {
 		t.Run(string(face), func(t *testing.T) { test(t, face) })
@@ -39,9 +41,9 @@ type desk struct {
 	n        *node
 	g        *mesh.Grant
 	turn     mesh.ExecutionID
-	face     agent.Face
+	face     skilltools.Face
 	model    *scripted.Model
-	options  agent.SkillOptions
+	options  skilltools.Options
 	pause    bool
 	maxSteps int
 	wrap     func(llm.Tools) llm.Tools // the tools of runs, or nil
@@ -66,14 +68,14 @@ var skillFiles = []string{
 	"---\nname: workflows.greet\ndescription: Greets people.\n---\n# Greet\n\nSay hello to everyone.\n",
 }
 
-func newDesk(t *testing.T, face agent.Face, steps ...scripted.Step) *desk {
+func newDesk(t *testing.T, face skilltools.Face, steps ...scripted.Step) *desk {
 	t.Helper()
 	d := &desk{t: t, n: newNode(t), g: newGrant(), turn: mesh.NewExecutionID(thread), face: face, model: scripted.New(steps...)}
 	for _, f := range skillFiles {
 		d.n.addSkill(t, f)
 	}
 	d.g.Turn, d.g.Parent = d.turn, d.turn
-	d.options = agent.SkillOptions{Handlers: map[string]skill.Handler{}, MaxToolCalls: agent.Unlimited}
+	d.options = skilltools.Options{Handlers: map[string]skill.Handler{}, MaxToolCalls: skilltools.Unlimited}
 	for _, s := range d.n.skills.List() {
 		if s.Handler != "" {
 			d.options.Handlers[s.Handler] = skill.HandlerFunc(d.execute)
@@ -136,7 +138,7 @@ type heardRun struct {
 	ask   agent.Ask
 	err   error
 	outs  []agent.Output
-	tools *agent.SkillTools
+	tools *skilltools.Tools
 }
 
 func (d *desk) invocation(resumed bool) *agent.Invocation {
@@ -157,15 +159,15 @@ func (d *desk) run(resumed bool) heardRun {
 	if d.wrap != nil {
 		all = d.wrap(tools)
 	}
-	outs, err := outputs(d.t, inv, agent.ModelRun{
-		Model: d.model, System: agent.Prompt{Identity: "You help.", Commands: commands, Skills: skills}.String(),
+	outs, err := outputs(d.t, inv, modelrun.Options{
+		Model: d.model, System: modelrun.Prompt{Identity: "You help.", Commands: commands, Skills: skills}.String(),
 		Tools: all, Commands: tools.Commands(), Pause: d.pause, MaxSteps: d.maxSteps, Progress: tools.Progress,
 	})
 	return d.heard(outs, err, tools)
 }
 
 // heard puts the outputs together, and logs what the user is asked.
-func (d *desk) heard(outs []agent.Output, err error, tools *agent.SkillTools) heardRun {
+func (d *desk) heard(outs []agent.Output, err error, tools *skilltools.Tools) heardRun {
 	h := heardRun{err: err, outs: outs, tools: tools}
 	for _, o := range outs {
 		switch o := o.(type) {
@@ -222,12 +224,12 @@ type wish struct {
 }
 
 // does is a reply that says the text and makes the calls through the face.
-func does(face agent.Face, text string, wishes ...wish) scripted.Step {
+func does(face skilltools.Face, text string, wishes ...wish) scripted.Step {
 	step := scripted.Step{}
 	if text != "" {
 		step = step.Say(text)
 	}
-	if face == agent.FaceCommands {
+	if face == skilltools.FaceCommands {
 		block := "\n```cmd\n"
 		for _, w := range wishes {
 			block += w.line() + "\n"
@@ -238,7 +240,7 @@ func does(face agent.Face, text string, wishes ...wish) scripted.Step {
 		if w.args == nil {
 			w.args = map[string]string{}
 		}
-		if face == agent.FaceDirect {
+		if face == skilltools.FaceDirect {
 			step = step.Call(strings.ReplaceAll(w.skill, ".", "-"), encoded(w.args))
 		} else {
 			step = step.Call("use_skill", encoded(map[string]any{"skill": w.skill, "arguments": w.args}))
@@ -304,8 +306,8 @@ func (d *desk) allow(n int, name string) {
 func now() time.Time { return time.Date(2026, 11, 20, 9, 30, 0, 0, time.UTC) }
 
 // sources are the faces' values of SkillCalled.Source.
-var sources = map[agent.Face]string{
-	agent.FaceCommands: mesh.SourceCommand, agent.FaceUseSkill: mesh.SourceUseSkill, agent.FaceDirect: mesh.SourceDirect,
+var sources = map[skilltools.Face]string{
+	skilltools.FaceCommands: mesh.SourceCommand, skilltools.FaceUseSkill: mesh.SourceUseSkill, skilltools.FaceDirect: mesh.SourceDirect,
 }
 
 // byCall sorts what was called at the same time.

@@ -10,6 +10,8 @@ import (
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/agent"
+	"agentmesh/mesh/agent/modelrun"
+	"agentmesh/mesh/agent/skilltools"
 	"agentmesh/mesh/llm"
 	"agentmesh/mesh/llm/scripted"
 	"agentmesh/mesh/rpc"
@@ -22,8 +24,8 @@ import (
 // S3-001, S3-002, S3-085, S3-111, S3-112, S3-115, S3-121: what the model wants comes to
 // the same calls through every face.
 func TestTheSameWishesAreTheSameCallsThroughEveryFace(t *testing.T) {
-	all := map[agent.Face][]mesh.SkillCalled{}
-	eachFace(t, func(t *testing.T, face agent.Face) {
+	all := map[skilltools.Face][]mesh.SkillCalled{}
+	eachFace(t, func(t *testing.T, face skilltools.Face) {
 		d := newDesk(t, face,
 			does(face, "I will do both.", sendBob, wish{"tasks.create", map[string]string{"title": "Call Ann", "priority": "3"}}),
 			does(face, "", newTask), scripted.Say("All done."))
@@ -50,7 +52,7 @@ func TestTheSameWishesAreTheSameCallsThroughEveryFace(t *testing.T) {
 			t.Errorf("%d calls are settled twice", n)
 		}
 	})
-	want := all[agent.FaceCommands]
+	want := all[skilltools.FaceCommands]
 	if len(want) != 3 || want[1].Args != `{"priority":3,"title":"Call Ann"}` {
 		t.Fatalf("called %+v", want)
 	}
@@ -64,7 +66,7 @@ func TestTheSameWishesAreTheSameCallsThroughEveryFace(t *testing.T) {
 // S3-087, S3-100, S3-102, S3-113, S3-122: a call that is refused tells what is
 // wrong, the next one is right, and both are settled in the log.
 func TestAModelCorrectsACallThatWasRefused(t *testing.T) {
-	eachFace(t, func(t *testing.T, face agent.Face) {
+	eachFace(t, func(t *testing.T, face skilltools.Face) {
 		d := newDesk(t, face, does(face, "", wish{"mail.send", nil}), does(face, "", sendBob), scripted.Say("Sent."))
 		h := d.say("mail bob")
 		if h.err != nil || h.text != "Sent." || d.made() != "mail.send" {
@@ -94,7 +96,7 @@ func TestEveryRefusalIsAResultAndSettled(t *testing.T) {
 		"broken":    {wish{"mail.forward", map[string]string{"to": "x"}}, "temporarily unavailable"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			for _, face := range []agent.Face{agent.FaceCommands, agent.FaceUseSkill} { // the third has no tool for what there is not
+			for _, face := range []skilltools.Face{skilltools.FaceCommands, skilltools.FaceUseSkill} { // the third has no tool for what there is not
 				d := newDesk(t, face, does(face, "", tt.wish), scripted.Say("I could not."))
 				d.g.Skills = []string{"mail.*", "tasks.*"}
 				d.n.addSkill(t, strings.Replace(skillFiles[2], "confirm: Forward this mail to others?\n", "", 1))
@@ -139,10 +141,10 @@ func (d *desk) breakSkill(name string) {
 // the conversation is read from the log.
 func TestTracesAreWrittenInTheFormOfTheFace(t *testing.T) {
 	block := "I look.\n```cmd\nmail.send --to \"bob\"\ntasks.create --title \"Call Ann\"\n```\n"
-	for face, want := range map[agent.Face][]string{
-		agent.FaceCommands: {"user: go", "assistant: " + block, "user: [Command Result: mail.send]\ndid mail.send\n\n[Command Result: tasks.create]\ndid tasks.create", "assistant: Done.", "user: thanks"},
-		agent.FaceUseSkill: {"user: go", "assistant: I look.", "tool: did mail.send", "tool: did tasks.create", "assistant: Done.", "user: thanks"},
-		agent.FaceDirect:   {"user: go", "assistant: I look.", "tool: did mail.send", "tool: did tasks.create", "assistant: Done.", "user: thanks"},
+	for face, want := range map[skilltools.Face][]string{
+		skilltools.FaceCommands: {"user: go", "assistant: " + block, "user: [Command Result: mail.send]\ndid mail.send\n\n[Command Result: tasks.create]\ndid tasks.create", "assistant: Done.", "user: thanks"},
+		skilltools.FaceUseSkill: {"user: go", "assistant: I look.", "tool: did mail.send", "tool: did tasks.create", "assistant: Done.", "user: thanks"},
+		skilltools.FaceDirect:   {"user: go", "assistant: I look.", "tool: did mail.send", "tool: did tasks.create", "assistant: Done.", "user: thanks"},
 	} {
 		t.Run(string(face), func(t *testing.T) {
 			d := newDesk(t, face, does(face, "I look.", sendBob, newTask), scripted.Say("Done."), scripted.Say("You are welcome."))
@@ -164,14 +166,14 @@ func TestTracesAreWrittenInTheFormOfTheFace(t *testing.T) {
 // runs nothing, and is settled.
 func TestHelpAndDiscoveryCostNothing(t *testing.T) {
 	for name, tt := range map[string]struct {
-		face  agent.Face
+		face  skilltools.Face
 		steps func() scripted.Step
 		want  string
 	}{
-		"commands": {agent.FaceCommands, func() scripted.Step {
+		"commands": {skilltools.FaceCommands, func() scripted.Step {
 			return scripted.Say("```cmd\ntasks.create --title x --help\nget_skill\nmail --help\n```")
 		}, "The man page."},
-		"json": {agent.FaceUseSkill, func() scripted.Step {
+		"json": {skilltools.FaceUseSkill, func() scripted.Step {
 			return scripted.Call("get_skill", `{"domain":"tasks"}`).Call("get_skill", `{"domain":"nothing"}`)
 		}, `"name":"tasks.create"`},
 	} {
@@ -199,12 +201,12 @@ func TestHelpAndDiscoveryCostNothing(t *testing.T) {
 // to look for others.
 func TestAnAgentWithFewSkillsCannotLookForOthers(t *testing.T) {
 	texttest.Fixed(t)
-	d := newDesk(t, agent.FaceCommands, scripted.Say("```cmd\nget_skill\n```"), scripted.Say("ok"))
+	d := newDesk(t, skilltools.FaceCommands, scripted.Say("```cmd\nget_skill\n```"), scripted.Say("ok"))
 	d.say("go")
 	if !strings.Contains(d.lastRead(), "get_skill is not available") {
 		t.Errorf("read %q", d.lastRead())
 	}
-	d = newDesk(t, agent.FaceUseSkill, scripted.Call("get_skill", "{}"), scripted.Say("ok"))
+	d = newDesk(t, skilltools.FaceUseSkill, scripted.Call("get_skill", "{}"), scripted.Say("ok"))
 	d.say("go")
 	if d.lastRead() != "Unknown tool: get_skill" {
 		t.Errorf("read %q", d.lastRead())
@@ -214,7 +216,7 @@ func TestAnAgentWithFewSkillsCannotLookForOthers(t *testing.T) {
 // S3-027: missing arguments are none.
 func TestArgumentsOfUseSkillMayBeMissing(t *testing.T) {
 	texttest.Fixed(t)
-	d := newDesk(t, agent.FaceUseSkill, scripted.Call("use_skill", `{"skill":"mail.send"}`).Call("use_skill", `{"arguments":{}}`), scripted.Say("ok"))
+	d := newDesk(t, skilltools.FaceUseSkill, scripted.Call("use_skill", `{"skill":"mail.send"}`).Call("use_skill", `{"arguments":{}}`), scripted.Say("ok"))
 	d.say("go")
 	told := logged[mesh.ToolReturned](d)
 	slices.SortFunc(told, func(a, b mesh.ToolReturned) int { return strings.Compare(a.Call, b.Call) })
@@ -225,19 +227,19 @@ func TestArgumentsOfUseSkillMayBeMissing(t *testing.T) {
 
 // noting notes which tools are called.
 type noting struct {
-	*agent.SkillTools
+	*skilltools.Tools
 	called *[]string
 }
 
 func (n noting) Call(ctx context.Context, use mesh.ToolUse) llm.ToolResult {
 	*n.called = append(*n.called, use.Name)
-	return n.SkillTools.Call(ctx, use)
+	return n.Tools.Call(ctx, use)
 }
 
 // S3-118: asked to send an email, the model discovers the skill, reads how it is
 // called, and then sends.
 func TestAModelDiscoversThenSends(t *testing.T) {
-	d := newDesk(t, agent.FaceUseSkill, scripted.Call("get_skill", `{"search":"email"}`), does(agent.FaceUseSkill, "", sendBob), scripted.Say("Sent."))
+	d := newDesk(t, skilltools.FaceUseSkill, scripted.Call("get_skill", `{"search":"email"}`), does(skilltools.FaceUseSkill, "", sendBob), scripted.Say("Sent."))
 	d.options.Discovery = true
 	if h := d.say("Send an email to bob"); h.text != "Sent." || h.err != nil || d.made() != "mail.send" {
 		t.Errorf("said %q, %v, made %q", h.text, h.err, d.made())
@@ -251,12 +253,12 @@ func TestAModelDiscoversThenSends(t *testing.T) {
 // S3-034, S3-038, S3-110: in one reply, skills are found before they are
 // used, and the results are read in the order of the calls.
 func TestSkillsAreFoundBeforeTheyAreUsed(t *testing.T) {
-	d := newDesk(t, agent.FaceUseSkill,
+	d := newDesk(t, skilltools.FaceUseSkill,
 		scripted.Call("use_skill", `{"skill":"mail.send","arguments":{"to":"bob"}}`).Call("get_skill", `{"search":"email"}`), scripted.Say("Sent."))
 	d.options.Discovery = true
 	var called []string
 	d.wrap = func(tools llm.Tools) llm.Tools {
-		return agent.Combine(namedTool("other"), noting{tools.(*agent.SkillTools), &called})
+		return modelrun.Combine(namedTool("other"), noting{tools.(*skilltools.Tools), &called})
 	}
 	if h := d.say("Send an email"); h.text != "Sent." || h.err != nil {
 		t.Errorf("said %q, %v", h.text, h.err)
@@ -274,8 +276,8 @@ func TestSkillsAreFoundBeforeTheyAreUsed(t *testing.T) {
 
 // A command goes to the skills, whatever tools are beside them.
 func TestCombinedToolsRouteCommands(t *testing.T) {
-	d := newDesk(t, agent.FaceCommands, scripted.Say("```cmd\nmail.send --to bob\n```").Call("other", "{}"), scripted.Say("ok"))
-	d.wrap = func(tools llm.Tools) llm.Tools { return agent.Combine(namedTool("other"), tools) }
+	d := newDesk(t, skilltools.FaceCommands, scripted.Say("```cmd\nmail.send --to bob\n```").Call("other", "{}"), scripted.Say("ok"))
+	d.wrap = func(tools llm.Tools) llm.Tools { return modelrun.Combine(namedTool("other"), tools) }
 	if h := d.say("go"); h.err != nil || d.made() != "mail.send" {
 		t.Errorf("made %q, %v", d.made(), h.err)
 	}
@@ -287,7 +289,7 @@ func TestCombinedToolsRouteCommands(t *testing.T) {
 // S3-086, S3-156: the lines of a block run in their order, each with the result
 // of the one before there.
 func TestTheLinesOfABlockRunInTheirOrder(t *testing.T) {
-	d := newDesk(t, agent.FaceCommands, does(agent.FaceCommands, "", newTask, sendBob, wish{"mail.sned", nil}, newTask), scripted.Say("Done."))
+	d := newDesk(t, skilltools.FaceCommands, does(skilltools.FaceCommands, "", newTask, sendBob, wish{"mail.sned", nil}, newTask), scripted.Say("Done."))
 	d.result = func(c *skill.Call) (*skill.Result, error) { // d.calls has it already
 		if ended := len(logged[mesh.SkillReturned](d)); ended != len(d.calls)-1 {
 			t.Errorf("call %d began when %d had ended", len(d.calls), ended)
@@ -302,7 +304,7 @@ func TestTheLinesOfABlockRunInTheirOrder(t *testing.T) {
 
 // S3-088: what is only talked about is not run.
 func TestAnAnswerWithoutCallsRunsNothing(t *testing.T) {
-	d := newDesk(t, agent.FaceCommands, scripted.Say("I can mail: write `mail.send --to bob`.\n```sh\nmail.send --to bob\n```\n> ```cmd\n> mail.send --to eve\n> ```"))
+	d := newDesk(t, skilltools.FaceCommands, scripted.Say("I can mail: write `mail.send --to bob`.\n```sh\nmail.send --to bob\n```\n> ```cmd\n> mail.send --to eve\n> ```"))
 	if h := d.say("What can you do?"); d.made() != "" || !strings.Contains(h.text, "mail.send --to bob") {
 		t.Errorf("made %q, said %q", d.made(), h.text)
 	}
@@ -311,7 +313,7 @@ func TestAnAnswerWithoutCallsRunsNothing(t *testing.T) {
 // An unterminated block runs nothing, and words that belong to no flag are told.
 func TestWhatIsWrongWithABlockIsToldToTheModel(t *testing.T) {
 	texttest.Fixed(t)
-	d := newDesk(t, agent.FaceCommands, scripted.Say("```cmd\nmail.send --to bob"), scripted.Say("```cmd\nmail.send please --to bob\n```"), scripted.Say("ok"))
+	d := newDesk(t, skilltools.FaceCommands, scripted.Say("```cmd\nmail.send --to bob"), scripted.Say("```cmd\nmail.send please --to bob\n```"), scripted.Say("ok"))
 	h := d.say("go")
 	if told := logged[mesh.ToolReturned](d); h.err != nil || len(told) != 1 || !strings.Contains(told[0].Content, "not closed") {
 		t.Errorf("told %+v, %v", told, h.err)
@@ -326,7 +328,7 @@ func TestWhatIsWrongWithABlockIsToldToTheModel(t *testing.T) {
 func TestALateCallLeavesTheOthersAlone(t *testing.T) {
 	texttest.Fixed(t)
 	t.Parallel()
-	d := newDesk(t, agent.FaceUseSkill, does(agent.FaceUseSkill, "", sendBob, newTask, purge), scripted.Say("One of three."))
+	d := newDesk(t, skilltools.FaceUseSkill, does(skilltools.FaceUseSkill, "", sendBob, newTask, purge), scripted.Say("One of three."))
 	d.options.Timeout = 4 * time.Second // the others must be done within it, also on a busy machine
 	d.options.Handlers["mail.send"] = skill.HandlerFunc(func(ctx context.Context, _ *skill.Call, _ *skill.Env) (*skill.Result, error) {
 		<-ctx.Done()
@@ -353,10 +355,10 @@ func TestALateCallLeavesTheOthersAlone(t *testing.T) {
 // S3-067: every call of the model is told of, with what it cost.
 func TestEveryCallOfTheModelIsInTheTelemetry(t *testing.T) {
 	var log strings.Builder
-	d := newDesk(t, agent.FaceUseSkill)
+	d := newDesk(t, skilltools.FaceUseSkill)
 	d.begin("go")
 	model := scripted.New(scripted.Say("Hello.").Usage(mesh.Usage{Prompt: 100, Cached: 80, CacheWrite: 10, Completion: 5}))
-	if _, err := outputs(t, d.invocation(false), agent.ModelRun{Model: model, Name: "m1", Logger: slog.New(rpc.LogHandler(slog.NewTextHandler(&log, nil)))}); err != nil {
+	if _, err := outputs(t, d.invocation(false), modelrun.Options{Model: model, Name: "m1", Logger: slog.New(rpc.LogHandler(slog.NewTextHandler(&log, nil)))}); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"thread=" + thread, "execution=" + string(d.g.Execution), "model=scripted", "iteration=1", "input=100", "output=5", "took=", "cache_read=80", "cache_creation=10", "hit_ratio=0.8"} {

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"agentmesh/mesh"
-	"agentmesh/mesh/agent"
+	"agentmesh/mesh/agent/skilltools"
 	"agentmesh/mesh/limit"
 	"agentmesh/mesh/llm"
 	"agentmesh/mesh/llm/scripted"
@@ -18,7 +18,7 @@ import (
 // what is done and what is open; with a yes the run goes on where it was, with
 // what is done in its eyes, and makes no call twice.
 func TestAtTheLimitTheUserIsAskedAndTheRunGoesOn(t *testing.T) {
-	eachFace(t, func(t *testing.T, face agent.Face) {
+	eachFace(t, func(t *testing.T, face skilltools.Face) {
 		d := newDesk(t, face, does(face, "I begin.", newTask), does(face, "", sendBob), does(face, "", sendBob), scripted.Say("All done."))
 		d.pause = true
 		d.allow(1, limit.TurnSkillCalls)
@@ -59,7 +59,7 @@ func TestAtTheLimitTheUserIsAskedAndTheRunGoesOn(t *testing.T) {
 // S3-031: a message that is more than a yes is a new instruction, and what was
 // done before does not count for it; but the user is to be told of it.
 func TestAfterALimitAnotherMessageIsANewInstruction(t *testing.T) {
-	eachFace(t, func(t *testing.T, face agent.Face) {
+	eachFace(t, func(t *testing.T, face skilltools.Face) {
 		d := newDesk(t, face, does(face, "", newTask), does(face, "", sendBob), does(face, "", sendBob), does(face, "", newTask))
 		d.pause = true
 		d.allow(1, limit.TurnSkillCalls)
@@ -80,7 +80,7 @@ func TestTheLimitOfAConversationHasItsOwnMessage(t *testing.T) {
 	for name, want := range map[string]string{
 		limit.ThreadSkillCalls: "This conversation has used the 1 skill call", limit.UserSkillCalls: "You have used the 1 skill call",
 	} {
-		d := newDesk(t, agent.FaceUseSkill, does(agent.FaceUseSkill, "", newTask), does(agent.FaceUseSkill, "", sendBob))
+		d := newDesk(t, skilltools.FaceUseSkill, does(skilltools.FaceUseSkill, "", newTask), does(skilltools.FaceUseSkill, "", sendBob))
 		d.pause = true
 		d.allow(1, name)
 		h := d.say("go")
@@ -97,7 +97,7 @@ func TestAtTheLimitAnAgentWithoutAUserAnswersWithWhatItHas(t *testing.T) {
 		limit.AgentToolCalls: func(d *desk) { d.options.MaxToolCalls = 1 },
 		limit.AgentSteps:     func(d *desk) { d.maxSteps = 1 },
 	} {
-		eachFace(t, func(t *testing.T, face agent.Face) {
+		eachFace(t, func(t *testing.T, face skilltools.Face) {
 			d := newDesk(t, face, does(face, "", newTask))
 			if name != limit.AgentSteps {
 				d.model.Add(does(face, "", sendBob, sendBob))
@@ -127,7 +127,7 @@ func TestAtTheLimitAnAgentWithoutAUserAnswersWithWhatItHas(t *testing.T) {
 
 // S3-032, S3-042: the limit of steps pauses too.
 func TestTheLimitOfStepsPauses(t *testing.T) {
-	eachFace(t, func(t *testing.T, face agent.Face) {
+	eachFace(t, func(t *testing.T, face skilltools.Face) {
 		d := newDesk(t, face, does(face, "", newTask), does(face, "", sendBob), scripted.Say("Done."))
 		d.pause, d.maxSteps = true, 1
 		h := d.say("go")
@@ -148,7 +148,7 @@ func TestTheLimitOfStepsPauses(t *testing.T) {
 // the conversation has no room, the user is told so without one; then the model
 // is asked again.
 func TestWithoutRoomInTheWindowTheModelIsNotAsked(t *testing.T) {
-	eachFace(t, func(t *testing.T, face agent.Face) {
+	eachFace(t, func(t *testing.T, face skilltools.Face) {
 		d := newDesk(t, face, does(face, "", newTask), does(face, "", sendBob), scripted.Say("Hello again."))
 		d.pause = true
 		d.allow(1, limit.ThreadSkillCalls)

@@ -11,6 +11,7 @@ import (
 	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
 	"agentmesh/mesh/agent"
+	"agentmesh/mesh/agent/meshclient"
 	"agentmesh/mesh/skill"
 	"agentmesh/mesh/text/texttest"
 
@@ -211,12 +212,12 @@ func TestHandoffsNameTheThread(t *testing.T) {
 func TestTheMeshIsClosedToThoseWithoutAGrant(t *testing.T) {
 	n, g := newNode(t), newGrant()
 	addr, _ := n.serve(t, nil)
-	if _, err := agent.NewMesh(dial(t, addr), mesh.Call{}); !mesh.IsCode(err, mesh.Unauthenticated) {
+	if _, err := meshclient.New(dial(t, addr), mesh.Call{}); !mesh.IsCode(err, mesh.Unauthenticated) {
 		t.Errorf("got %v", err)
 	}
 	call := n.call(g)
 	call.GrantToken = strings.Replace(call.GrantToken, ".", ".A", 1)
-	m, err := agent.NewMesh(dial(t, addr), call)
+	m, err := meshclient.New(dial(t, addr), call)
 	if err != nil {
 		t.Fatal(err)
 	}

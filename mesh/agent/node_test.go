@@ -10,7 +10,7 @@ import (
 
 	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
-	"agentmesh/mesh/agent"
+	"agentmesh/mesh/agent/meshclient"
 	"agentmesh/mesh/api/apitest"
 	"agentmesh/mesh/rpc"
 	"agentmesh/mesh/security/auth"
@@ -119,10 +119,10 @@ func (n *node) call(g *mesh.Grant) mesh.Call {
 }
 
 // mesh returns what an execution under the grant sees of a served node.
-func (n *node) mesh(t testing.TB, g *mesh.Grant) *agent.Mesh {
+func (n *node) mesh(t testing.TB, g *mesh.Grant) *meshclient.Client {
 	t.Helper()
 	addr, _ := n.serve(t, nil)
-	m, err := agent.NewMesh(dial(t, addr), n.call(g))
+	m, err := meshclient.New(dial(t, addr), n.call(g))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"agentmesh/mesh"
-	"agentmesh/mesh/agent"
+	"agentmesh/mesh/agent/skilltools"
 	"agentmesh/mesh/llm"
 	"agentmesh/mesh/llm/scripted"
 	"agentmesh/mesh/skill"
@@ -15,7 +15,7 @@ import (
 
 // reader is a desk whose agent may only read: it has a skill that does, and a
 // template of access read that leads to a mail.
-func reader(t *testing.T, face agent.Face, steps ...scripted.Step) *desk {
+func reader(t *testing.T, face skilltools.Face, steps ...scripted.Step) *desk {
 	t.Helper()
 	d := newDesk(t, face, steps...)
 	d.options.ReadOnly, d.options.Discovery = true, true
@@ -34,7 +34,7 @@ var searchTasks = wish{"tasks.search", map[string]string{"to": "ann"}}
 // name, and also where a template leads to it.
 func TestAnAgentThatOnlyReadsRunsNothingElse(t *testing.T) {
 	texttest.Fixed(t)
-	eachFace(t, func(t *testing.T, face agent.Face) {
+	eachFace(t, func(t *testing.T, face skilltools.Face) {
 		d := reader(t, face, does(face, "", searchTasks), does(face, "", sendBob), does(face, "", wish{"report.get", nil}), does(face, "", sendBob), scripted.Say("Found."))
 		h := d.say("what is to be done?")
 		if h.err != nil || h.text != "Found." || d.made() != "tasks.search" {
@@ -48,7 +48,7 @@ func TestAnAgentThatOnlyReadsRunsNothingElse(t *testing.T) {
 			t.Errorf("called %q", called)
 		}
 		want := "access is write, and this agent itself runs only skills with the access read; have another agent do it"
-		if face == agent.FaceDirect {
+		if face == skilltools.FaceDirect {
 			want = "Unknown tool" // it has none for it
 		}
 		reqs := d.model.Requests()
@@ -57,7 +57,7 @@ func TestAnAgentThatOnlyReadsRunsNothingElse(t *testing.T) {
 				t.Errorf("%s: after mail.send the model reads %q", face, msgs[len(msgs)-1].Text)
 			}
 		}
-		if text := reqs[3].Messages; face == agent.FaceCommands && !strings.Contains(text[len(text)-1].Text, "mail.send --to eve") {
+		if text := reqs[3].Messages; face == skilltools.FaceCommands && !strings.Contains(text[len(text)-1].Text, "mail.send --to eve") {
 			t.Errorf("the template is %q", text[len(text)-1].Text)
 		}
 		shown := reqs[0].System
@@ -69,7 +69,7 @@ func TestAnAgentThatOnlyReadsRunsNothingElse(t *testing.T) {
 				t.Errorf("the model is shown %q in\n%s", name, shown)
 			}
 		}
-		if face == agent.FaceCommands && (!strings.Contains(shown, "- tasks (1 skills): Creates a task; Finds tasks (search)\n") || !strings.Contains(shown, "\n    tasks.search")) {
+		if face == skilltools.FaceCommands && (!strings.Contains(shown, "- tasks (1 skills): Creates a task; Finds tasks (search)\n") || !strings.Contains(shown, "\n    tasks.search")) {
 			t.Errorf("the model is shown\n%s", shown)
 		}
 	})
@@ -78,7 +78,7 @@ func TestAnAgentThatOnlyReadsRunsNothingElse(t *testing.T) {
 // C1 row 6: what an agent that only reads looks up has no other skills in it.
 func TestAnAgentThatOnlyReadsFindsNothingElse(t *testing.T) {
 	texttest.Fixed(t)
-	d := reader(t, agent.FaceUseSkill, scripted.Step{}.Call("get_skill", `{}`).Call("get_skill", `{"domain":"tasks"}`).Call("get_skill", `{"domain":"mail"}`).
+	d := reader(t, skilltools.FaceUseSkill, scripted.Step{}.Call("get_skill", `{}`).Call("get_skill", `{"domain":"tasks"}`).Call("get_skill", `{"domain":"mail"}`).
 		Call("get_skill", `{"search":"send mail task"}`).Call("get_skill", `{"domain":"mail.send"}`), scripted.Say("ok"))
 	d.say("go")
 	want := []struct{ has, hasNot string }{{"report", "mail"}, {`"name":"tasks.search"`, "tasks.create"}, {"", "mail.send"}, {`"name":"tasks.search"`, `"mail.`}, {"have another agent do it", "Sends"}}
@@ -87,7 +87,7 @@ func TestAnAgentThatOnlyReadsFindsNothingElse(t *testing.T) {
 			t.Errorf("answer %d is %q", i+1, line)
 		}
 	}
-	c := reader(t, agent.FaceCommands, scripted.Say("```cmd\nmail --help\nmail.send --help\nget_skill --search \"send mail task\"\ntask.serch\n```"), scripted.Say("ok"))
+	c := reader(t, skilltools.FaceCommands, scripted.Say("```cmd\nmail --help\nmail.send --help\nget_skill --search \"send mail task\"\ntask.serch\n```"), scripted.Say("ok"))
 	c.say("go")
 	if read := c.lastRead(); strings.Contains(read, "Sends") || strings.Contains(read, "purge") || !strings.Contains(read, "have another agent do it") || !strings.Contains(read, "- tasks.search") {
 		t.Errorf("the model reads %q", read)
@@ -98,15 +98,15 @@ func TestAnAgentThatOnlyReadsFindsNothingElse(t *testing.T) {
 // refused.
 func TestASkillThatWritesMeanwhileIsRefused(t *testing.T) {
 	texttest.Fixed(t)
-	for _, face := range []agent.Face{agent.FaceCommands, agent.FaceUseSkill} {
+	for _, face := range []skilltools.Face{skilltools.FaceCommands, skilltools.FaceUseSkill} {
 		t.Run(string(face), func(t *testing.T) {
 			t.Parallel()
 			d := reader(t, face)
 			d.begin("go")
-			tools := skillTools(t, d.invocation(false), agent.SkillOptions{Face: face, Discovery: true, ReadOnly: true, Handlers: d.options.Handlers})
+			tools := skillTools(t, d.invocation(false), skilltools.Options{Face: face, Discovery: true, ReadOnly: true, Handlers: d.options.Handlers})
 			d.n.addSkill(t, strings.Replace(source("tasks.search", "Finds tasks.", "tasks.search", "task"), "handler:", "access: write\nhandler:", 1))
-			use := mesh.ToolUse{ID: "1", Name: agent.UseSkill, Arguments: `{"skill":"tasks.search","arguments":{"to":"ann"}}`}
-			if face == agent.FaceCommands {
+			use := mesh.ToolUse{ID: "1", Name: skilltools.UseSkill, Arguments: `{"skill":"tasks.search","arguments":{"to":"ann"}}`}
+			if face == skilltools.FaceCommands {
 				use = mesh.ToolUse{ID: "1", Name: llm.CommandTool, Arguments: `{"line":"tasks.search --to ann"}`}
 			}
 			if r := tools.Call(t.Context(), use); !r.Failed || !strings.Contains(r.Text, "access is write") || d.made() != "" {

@@ -7,7 +7,8 @@ import (
 
 	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
-	"agentmesh/mesh/agent"
+	"agentmesh/mesh/agent/modelrun"
+	"agentmesh/mesh/agent/skilltools"
 	"agentmesh/mesh/llm/scripted"
 	"agentmesh/mesh/skill"
 
@@ -37,7 +38,7 @@ func (d *desk) cut(resumed bool) (key string) {
 		})
 	}
 	tools := skillTools(d.t, inv, o)
-	for range agent.RunModel(ctx, inv, agent.ModelRun{Model: d.model, Tools: tools, Commands: tools.Commands()}) {
+	for range modelrun.Run(ctx, inv, modelrun.Options{Model: d.model, Tools: tools, Commands: tools.Commands()}) {
 	}
 	d.n.mu.Lock()
 	defer d.n.mu.Unlock()
@@ -48,7 +49,7 @@ func (d *desk) cut(resumed bool) (key string) {
 // S0-027, S3-104: after a crash, what is settled is not done again, and the call
 // that is not is made again under its key.
 func TestARunThatWasCutGoesOnWithTheUnsettledCallsUnderTheirKeys(t *testing.T) {
-	eachFace(t, func(t *testing.T, face agent.Face) {
+	eachFace(t, func(t *testing.T, face skilltools.Face) {
 		d := newDesk(t, face, does(face, "", newTask), does(face, "", sendBob), scripted.Say("Both done."))
 		d.begin("note it and mail bob")
 		key := d.cut(false)
@@ -78,11 +79,11 @@ func TestAConversationGoesOnAfterItsLastMessage(t *testing.T) {
 	look := mesh.ToolUse{ID: "a", Name: "use_skill", Arguments: `{"skill":"tasks.search"}`}
 	n.log(opened(turn), posted(turn, 1, "look"), dispatch(turn, g.Execution, g.Agent), replied(g.Execution, "I look.", look),
 		skillReturned(g.Execution, "a", "found"), posted(turn, 2, "a later message"))
-	got, err := n.mesh(t, g).Transcript(t.Context(), "look", nil)
+	got, err := conversation(t.Context(), n.mesh(t, g), g, "look", nil)
 	if diff := cmp.Diff([]string{"user: look", "assistant: I look.", "tool: found"}, lines(got)); diff != "" || err != nil {
 		t.Error(diff, err)
 	}
-	got, err = n.mesh(t, g).Transcript(t.Context(), "not in the log", nil)
+	got, err = conversation(t.Context(), n.mesh(t, g), g, "not in the log", nil)
 	if last := lines(got); last[len(last)-1] != "user: not in the log" || err != nil {
 		t.Errorf("got %q, %v", last, err)
 	}
@@ -91,7 +92,7 @@ func TestAConversationGoesOnAfterItsLastMessage(t *testing.T) {
 // S3-032: a run that ends with an error is kept as one that is done or pauses is:
 // what its calls came to is in the log, and the next message finds it.
 func TestWhatCallsCameToIsLoggedWhenTheModelFails(t *testing.T) {
-	d := newDesk(t, agent.FaceUseSkill, scripted.Call("use_skill", `{"skill":"mail.send","arguments":{}}`), scripted.Fail(mesh.Errorf(mesh.Unavailable, "x", "away")))
+	d := newDesk(t, skilltools.FaceUseSkill, scripted.Call("use_skill", `{"skill":"mail.send","arguments":{}}`), scripted.Fail(mesh.Errorf(mesh.Unavailable, "x", "away")))
 	h := d.say("go")
 	if told := logged[mesh.ToolReturned](d); !mesh.IsCode(h.err, mesh.Unavailable) || len(told) != 1 {
 		t.Errorf("%v; told %+v", h.err, told)
@@ -106,7 +107,7 @@ func TestWhatCallsCameToIsLoggedWhenTheModelFails(t *testing.T) {
 
 // A tool's name that a model made up does not keep the rest from the log.
 func TestNamesThatModelsMakeUpAreLogged(t *testing.T) {
-	d := newDesk(t, agent.FaceUseSkill, scripted.Call("", "{}").Call(strings.Repeat("x", 300), "{}"), scripted.Say("ok"))
+	d := newDesk(t, skilltools.FaceUseSkill, scripted.Call("", "{}").Call(strings.Repeat("x", 300), "{}"), scripted.Say("ok"))
 	h := d.say("go")
 	told := logged[mesh.ToolReturned](d)
 	if h.err != nil || len(told) != 2 {

@@ -7,6 +7,8 @@ import (
 	"agentmesh/mesh"
 	"agentmesh/mesh/a2a"
 	"agentmesh/mesh/agent"
+	"agentmesh/mesh/agent/modelrun"
+	"agentmesh/mesh/agent/skilltools"
 	"agentmesh/mesh/limit"
 	"agentmesh/mesh/llm/scripted"
 	"agentmesh/mesh/skill"
@@ -45,7 +47,7 @@ func (d *desk) carry(inv *agent.Invocation) heardRun {
 		d.t.Fatalf("the call that was asked for is %+v, %v", call, err)
 	}
 	var outs []agent.Output
-	history, model := agent.RunCall(d.t.Context(), tools, call, func(o agent.Output, failure error) bool {
+	template := tools.RunCall(d.t.Context(), call, func(o agent.Output, failure error) bool {
 		if failure != nil {
 			err = failure
 			return false
@@ -53,9 +55,9 @@ func (d *desk) carry(inv *agent.Invocation) heardRun {
 		outs = append(outs, o)
 		return true
 	})
-	if model {
+	if template != "" {
 		var more []agent.Output
-		more, err = outputs(d.t, inv, agent.ModelRun{Model: d.model, History: history, Tools: tools, Commands: tools.Commands()})
+		more, err = outputs(d.t, inv, modelrun.Options{Model: d.model, Template: template, Tools: tools, Commands: tools.Commands()})
 		outs = append(outs, more...)
 	}
 	return d.heard(outs, err, tools)
@@ -69,12 +71,12 @@ func (d *desk) goOn(text string) heardRun {
 }
 
 func TestASkillRunsWithoutAModel(t *testing.T) {
-	d := newDesk(t, agent.FaceUseSkill)
+	d := newDesk(t, skilltools.FaceUseSkill)
 	d.result = func(*skill.Call) (*skill.Result, error) {
 		return &skill.Result{Content: "sent", Files: []string{"1.eml"}, Metadata: map[string]any{"id": "7"}}, nil
 	}
 	h := d.order(agent.SkillCall{Skill: "mail.send", Arguments: map[string]any{"to": "bob"}, Source: mesh.SourceSchedule})
-	want := []agent.Output{agent.Text{Text: "sent"}, agent.Data{Name: agent.ResultData, Value: map[string]any{"files": []string{"1.eml"}, "metadata": map[string]any{"id": "7"}}}}
+	want := []agent.Output{agent.Text{Text: "sent"}, agent.Data{Name: skilltools.ResultData, Value: map[string]any{"files": []string{"1.eml"}, "metadata": map[string]any{"id": "7"}}}}
 	if diff := cmp.Diff(want, h.outs); diff != "" || h.err != nil {
 		t.Error(diff, h.err)
 	}
@@ -107,7 +109,7 @@ func TestASkillThatFailsFailsTheRun(t *testing.T) {
 		"limit": {agent.SkillCall{Skill: "mail.send", Arguments: map[string]any{"to": "x"}}, mesh.Exhausted, "I have used the 0 skill calls that I may make for one message.", func(d *desk) { d.allow(0, limit.TurnSkillCalls) }},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := newDesk(t, agent.FaceUseSkill)
+			d := newDesk(t, skilltools.FaceUseSkill)
 			if tt.change != nil {
 				tt.change(d)
 			}
@@ -127,20 +129,20 @@ func TestASkillThatFailsFailsTheRun(t *testing.T) {
 // name it any more; what the user approved along with the call does not wait.
 func TestASkillThatIsRunWaitsForItsApproval(t *testing.T) {
 	c := agent.SkillCall{Skill: "mail.purge", Arguments: map[string]any{"folder": "spam"}, Source: mesh.SourceRun}
-	d := newDesk(t, agent.FaceUseSkill)
+	d := newDesk(t, skilltools.FaceUseSkill)
 	if h := d.order(c); !texttest.Is(h.ask.Text, question) || !h.ask.Approval || d.made() != "" {
 		t.Fatalf("asked %+v, made %q", h.ask, d.made())
 	}
 	if h := d.goOn("yes"); h.text != "did mail.purge" || h.err != nil || d.made() != "mail.purge" {
 		t.Errorf("said %q, %v, made %q", h.text, h.err, d.made())
 	}
-	d = newDesk(t, agent.FaceUseSkill)
+	d = newDesk(t, skilltools.FaceUseSkill)
 	d.order(c)
 	if h := d.goOn("no"); !mesh.IsCode(h.err, mesh.Denied) || d.made() != "" {
 		t.Errorf("ended with %v, made %q", h.err, d.made())
 	}
 	c.Approved = true
-	d = newDesk(t, agent.FaceUseSkill)
+	d = newDesk(t, skilltools.FaceUseSkill)
 	if h := d.order(c); h.text != "did mail.purge" {
 		t.Errorf("said %q, asked %q, %v", h.text, h.ask.Text, h.err)
 	}
@@ -150,7 +152,7 @@ func TestASkillThatIsRunWaitsForItsApproval(t *testing.T) {
 // goes on; the user's approval of the template approves nothing that the model
 // does.
 func TestATemplateIsCarriedOutByAModel(t *testing.T) {
-	eachFace(t, func(t *testing.T, face agent.Face) {
+	eachFace(t, func(t *testing.T, face skilltools.Face) {
 		d := newDesk(t, face, does(face, "", sendBob), does(face, "", purge), scripted.Say("Greeted."))
 		h := d.order(agent.SkillCall{Skill: "workflows.greet", Arguments: map[string]any{"tone": "warm"}, Source: mesh.SourceRun, Approved: true})
 		if !texttest.Is(h.ask.Text, question) || d.made() != "mail.send" {

@@ -11,6 +11,8 @@ import (
 	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
 	"agentmesh/mesh/agent"
+	"agentmesh/mesh/agent/meshclient"
+	"agentmesh/mesh/agent/modelrun"
 	"agentmesh/mesh/llm"
 	"agentmesh/mesh/llm/scripted"
 	"agentmesh/mesh/llm/tokens"
@@ -52,7 +54,7 @@ func longThread(t testing.TB, events int) (*node, *mesh.Grant) {
 func TestATurnDoesNotReadItsWholeThread(t *testing.T) {
 	t.Parallel()
 	n, g := longThread(t, 6_000)
-	all, err := n.mesh(t, g).Transcript(t.Context(), "and now?", nil)
+	all, err := conversation(t.Context(), n.mesh(t, g), g, "and now?", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +68,7 @@ func TestATurnDoesNotReadItsWholeThread(t *testing.T) {
 	n.reads = 0
 	served := 0
 	n.watch = func(events int) { served += events }
-	outs, err := outputs(t, inv, agent.ModelRun{Model: model, System: "You help.", Fit: window.For("", nil).Fit(new(tokens.Counter))})
+	outs, err := outputs(t, inv, modelrun.Options{Model: model, System: "You help.", Fit: window.For("", nil).Fit(new(tokens.Counter))})
 	if err != nil || len(outs) == 0 {
 		t.Fatalf("%v, %v", outs, err)
 	}
@@ -130,11 +132,11 @@ func TestTheEndOfAThreadReadsAsTheWholeThreadDoes(t *testing.T) {
 		g.Parent = g.Turn
 		n.log(opened(g.Turn), posted(g.Turn, 3, "and now?"), dispatch(g.Turn, g.Execution, g.Agent))
 		read := func(enough func([]llm.Message) bool) []string {
-			m, err := agent.NewMesh(nearby{n}, n.call(g))
+			m, err := meshclient.New(nearby{n}, n.call(g))
 			if err != nil {
 				rt.Fatal(err)
 			}
-			got, err := m.Transcript(t.Context(), "and now?", enough)
+			got, err := conversation(t.Context(), m, g, "and now?", enough)
 			if err != nil {
 				rt.Fatal(err)
 			}
@@ -165,7 +167,7 @@ func TestWhatIsNeededIsReadHoweverFarBackItIs(t *testing.T) {
 		n.log(turnEvents("other", fmt.Sprint("between ", i), "yes")...)
 	}
 	n.log(posted(g.Turn, 4, "go on"))
-	got, err := n.mesh(t, g).Transcript(t.Context(), "go on", func([]llm.Message) bool { return true })
+	got, err := conversation(t.Context(), n.mesh(t, g), g, "go on", func([]llm.Message) bool { return true })
 	// What was said in other turns since it began is not its own.
 	if said := lines(got); err != nil || len(said) != 4 || !slices.Equal(said[2:], []string{"user: begin", "user: go on"}) {
 		t.Errorf("read %q, %v", said, err)
@@ -196,12 +198,12 @@ func BenchmarkTurn(b *testing.B) {
 			fit := window.For("", nil).Fit(new(tokens.Counter))
 			b.ReportAllocs()
 			for b.Loop() {
-				m, err := agent.NewMesh(conn, n.call(g))
+				m, err := meshclient.New(conn, n.call(g))
 				if err != nil {
 					b.Fatal(err)
 				}
 				inv := &agent.Invocation{Message: message("and now?"), Execution: g.Execution, Thread: g.Key(), User: g.User, Grant: g, Mesh: m}
-				for _, err := range agent.RunModel(b.Context(), inv, agent.ModelRun{Model: brief{}, System: "You help.", Fit: fit}) {
+				for _, err := range modelrun.Run(b.Context(), inv, modelrun.Options{Model: brief{}, System: "You help.", Fit: fit}) {
 					if err != nil {
 						b.Fatal(err)
 					}

@@ -9,6 +9,8 @@ import (
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/agent"
+	"agentmesh/mesh/agent/modelrun"
+	"agentmesh/mesh/agent/skilltools"
 	"agentmesh/mesh/llm"
 	"agentmesh/mesh/llm/scripted"
 	"agentmesh/mesh/skill"
@@ -42,9 +44,9 @@ func office(t *testing.T) (*node, *agent.Invocation, map[string]skill.Handler, *
 	return n, inv, handlers, calls
 }
 
-func skillTools(t *testing.T, inv *agent.Invocation, o agent.SkillOptions) *agent.SkillTools {
+func skillTools(t *testing.T, inv *agent.Invocation, o skilltools.Options) *skilltools.Tools {
 	t.Helper()
-	tools, err := agent.NewSkillTools(t.Context(), inv, o)
+	tools, err := skilltools.New(t.Context(), inv, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,7 +64,7 @@ func TestTheToolOffersTheGrantedSkillsOnly(t *testing.T) {
 	_, inv, handlers, _ := office(t)
 	var texts []string
 	for range 5 {
-		tools := skillTools(t, inv, agent.SkillOptions{Handlers: handlers})
+		tools := skillTools(t, inv, skilltools.Options{Handlers: handlers})
 		list := tools.List(t.Context())
 		if len(list) != 1 || list[0].Name != "use_skill" {
 			t.Fatalf("got %v", list)
@@ -74,7 +76,7 @@ func TestTheToolOffersTheGrantedSkillsOnly(t *testing.T) {
 			t.Error("equal sets of skills give different text")
 		}
 	}
-	tool := skillTools(t, inv, agent.SkillOptions{}).List(t.Context())[0]
+	tool := skillTools(t, inv, skilltools.Options{}).List(t.Context())[0]
 	want := "\n\n### mail.archive\nArchives an email.\n[{\"name\":\"to\",\"type\":\"string\",\"required\":true,\"description\":\"an <address>\"}]" +
 		"\n\n### mail.send\nSends an email.\n[{\"name\":\"to\",\"type\":\"string\",\"required\":true,\"description\":\"an <address>\"}]"
 	if !strings.HasSuffix(tool.Description, want) {
@@ -95,11 +97,11 @@ func TestTheToolOffersTheGrantedSkillsOnly(t *testing.T) {
 	if diff := cmp.Diff([]string{"skill", "arguments"}, schema.Required); diff != "" {
 		t.Error(diff)
 	}
-	fewer := skillTools(t, inv, agent.SkillOptions{Skills: []string{"mail.send", "tasks.*"}})
+	fewer := skillTools(t, inv, skilltools.Options{Skills: []string{"mail.send", "tasks.*"}})
 	if diff := cmp.Diff([]string{"mail.send"}, fewer.Offered()); diff != "" {
 		t.Error(diff)
 	}
-	none := skillTools(t, inv, agent.SkillOptions{Skills: []string{"tasks.*"}})
+	none := skillTools(t, inv, skilltools.Options{Skills: []string{"tasks.*"}})
 	if got := none.List(t.Context()); len(got) != 0 {
 		t.Errorf("nothing is granted, and yet there is %v", got)
 	}
@@ -107,7 +109,7 @@ func TestTheToolOffersTheGrantedSkillsOnly(t *testing.T) {
 
 func TestASkillCallIsRecordedBeforeAndAfterUnderItsKey(t *testing.T) {
 	n, inv, handlers, calls := office(t)
-	tools := skillTools(t, inv, agent.SkillOptions{Handlers: handlers})
+	tools := skillTools(t, inv, skilltools.Options{Handlers: handlers})
 	r := tools.Call(t.Context(), use("use_skill", `{"skill":"mail.send","arguments":{"to":"bob"}}`))
 	if r.Failed || r.Text != "sent to bob" {
 		t.Fatalf("got %+v", r)
@@ -132,7 +134,7 @@ func TestASkillCallIsRecordedBeforeAndAfterUnderItsKey(t *testing.T) {
 func TestASkillThatIsNotGrantedDoesNotRun(t *testing.T) {
 	texttest.Fixed(t)
 	n, inv, handlers, _ := office(t)
-	tools := skillTools(t, inv, agent.SkillOptions{Handlers: handlers})
+	tools := skillTools(t, inv, skilltools.Options{Handlers: handlers})
 	for args, want := range map[string]string{
 		`{"skill":"tasks.create","arguments":{"to":"x"}}`: "Skill 'tasks.create' is not available to this agent.",
 		`{"skill":"mail.send"}`:                           "to",
@@ -162,7 +164,7 @@ func TestSkillCallsAreLimited(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			n, inv, handlers, calls := office(t)
 			inv.MaxToolCalls = tt.invocation
-			tools := skillTools(t, inv, agent.SkillOptions{Handlers: handlers, MaxToolCalls: tt.option})
+			tools := skillTools(t, inv, skilltools.Options{Handlers: handlers, MaxToolCalls: tt.option})
 			for i := range tt.want + 2 {
 				r := tools.Call(t.Context(), use("use_skill", `{"skill":"mail.send","arguments":{"to":"bob"}}`))
 				if r.Failed != (i >= tt.want) {
@@ -183,7 +185,7 @@ func TestSkillCallsAreLimited(t *testing.T) {
 func TestACallWhoseIntentCannotBeRecordedDoesNotHappen(t *testing.T) {
 	texttest.Fixed(t)
 	_, inv, handlers, calls := office(t)
-	tools := skillTools(t, inv, agent.SkillOptions{Handlers: handlers})
+	tools := skillTools(t, inv, skilltools.Options{Handlers: handlers})
 	if r := tools.Call(t.Context(), use("use_skill", `{"skill":"mail.send","arguments":{"to":"bob"}}`)); r.Failed {
 		t.Fatal(r)
 	}
@@ -212,7 +214,7 @@ func TestGetSkillFindsWhatMayBeGranted(t *testing.T) {
 		{"tasks.*", `{"domain":"mail.send"}`, nil},
 	} {
 		inv.Grant.Skills = []string{tt.granted}
-		tools, err := agent.Discovery(t.Context(), inv)
+		tools, err := skilltools.Discovery(t.Context(), inv)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -241,7 +243,7 @@ func TestGetSkillFindsWhatMayBeGranted(t *testing.T) {
 		}
 	}
 	inv.Grant.Skills = []string{"*"}
-	tools, err := agent.Discovery(t.Context(), inv)
+	tools, err := skilltools.Discovery(t.Context(), inv)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -265,7 +267,7 @@ func (n namedTool) Call(context.Context, mesh.ToolUse) llm.ToolResult {
 
 func TestCombinedToolsAreSortedAndEachIsCalled(t *testing.T) {
 	texttest.Fixed(t)
-	tools := agent.Combine(namedTool("zebra"), nil, namedTool("ant"), namedTool("ant"))
+	tools := modelrun.Combine(namedTool("zebra"), nil, namedTool("ant"), namedTool("ant"))
 	var names []string
 	for _, tool := range tools.List(t.Context()) {
 		names = append(names, tool.Name)
@@ -282,10 +284,10 @@ func TestCombinedToolsAreSortedAndEachIsCalled(t *testing.T) {
 }
 
 // outputs runs the model and returns what the agent would say.
-func outputs(t *testing.T, inv *agent.Invocation, run agent.ModelRun) ([]agent.Output, error) {
+func outputs(t *testing.T, inv *agent.Invocation, run modelrun.Options) ([]agent.Output, error) {
 	t.Helper()
 	var outs []agent.Output
-	for o, err := range agent.RunModel(t.Context(), inv, run) {
+	for o, err := range modelrun.Run(t.Context(), inv, run) {
 		if err != nil {
 			return outs, err
 		}
@@ -300,8 +302,8 @@ func TestAModelAnswersWithItsToolsAndEveryReplyIsRecorded(t *testing.T) {
 		scripted.Say("I will ", "write.").Call("use_skill", `{"skill":"mail.send","arguments":{"to":"bob"}}`).Usage(mesh.Usage{Prompt: 3, Completion: 2}),
 		scripted.Say("Done: sent."),
 	)
-	outs, err := outputs(t, inv, agent.ModelRun{
-		Model: model, System: "You write mail.", Tools: skillTools(t, inv, agent.SkillOptions{Handlers: handlers}),
+	outs, err := outputs(t, inv, modelrun.Options{
+		Model: model, System: "You write mail.", Tools: skillTools(t, inv, skilltools.Options{Handlers: handlers}),
 		Progress: func(u mesh.ToolUse) (agent.Progress, bool) { return agent.Progress{Text: "Using " + u.Name}, true },
 	})
 	if err != nil {
@@ -333,7 +335,7 @@ func TestAModelThatFailsFailsTheRun(t *testing.T) {
 	texttest.Fixed(t)
 	_, inv, _, _ := office(t)
 	model := scripted.New(scripted.Say("Well").Fail(mesh.Errorf(mesh.Unavailable, "x", "The model is away")))
-	outs, err := outputs(t, inv, agent.ModelRun{Model: model})
+	outs, err := outputs(t, inv, modelrun.Options{Model: model})
 	if !mesh.IsCode(err, mesh.Unavailable) || mesh.DetailOf(err) != "The model is away" || len(outs) != 1 {
 		t.Errorf("got %v, %v", outs, err)
 	}
@@ -345,8 +347,8 @@ func TestAModelThatNeverComesToAnEndIsStopped(t *testing.T) {
 		scripted.Call("use_skill", `{"skill":"mail.send","arguments":{"to":"bob"}}`).For(scripted.HasTool("use_skill")).Repeat(),
 		scripted.Say("That is all."),
 	)
-	outs, err := outputs(t, inv, agent.ModelRun{
-		Model: model, Tools: skillTools(t, inv, agent.SkillOptions{Handlers: handlers}), MaxSteps: 2,
+	outs, err := outputs(t, inv, modelrun.Options{
+		Model: model, Tools: skillTools(t, inv, skilltools.Options{Handlers: handlers}), MaxSteps: 2,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -20,6 +20,7 @@ import (
 	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
 	"agentmesh/mesh/agent"
+	"agentmesh/mesh/agent/meshclient"
 	"agentmesh/mesh/api/apitest"
 	"agentmesh/mesh/dispatch"
 	"agentmesh/mesh/rpc"
@@ -279,7 +280,7 @@ func (w *world) orchestrator() *agent.Invocation {
 	}
 	g := &mesh.Grant{Tenant: key.Tenant, User: "ann", Thread: key.ID, Execution: exec, Parent: turn, Turn: turn, Agent: "orchestrator",
 		Chain: []string{"orchestrator"}, Skills: []string{"*"}, Depth: 2, Expires: time.Now().Add(time.Hour).Unix()}
-	m, err := agent.NewMesh(w.conn, mesh.Call{Principal: mesh.Principal{Tenant: key.Tenant, User: "ann", Grant: g}, GrantToken: w.signer.Issue(*g)})
+	m, err := meshclient.New(w.conn, mesh.Call{Principal: mesh.Principal{Tenant: key.Tenant, User: "ann", Grant: g}, GrantToken: w.signer.Issue(*g)})
 	if err != nil {
 		w.t.Fatal(err)
 	}

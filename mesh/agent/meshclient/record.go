@@ -1,4 +1,4 @@
-package agent
+package meshclient
 
 import (
 	"context"
@@ -23,17 +23,17 @@ const (
 // itself while the node is unavailable, or others write so much to the thread
 // that it loses to them. It returns the signed grants of the
 // executions that the events dispatched.
-func (m *Mesh) Record(ctx context.Context, events ...*mesh.Event) (map[mesh.ExecutionID]string, error) {
-	req := &meshv1.AppendEventsRequest{ThreadId: m.grant.Thread}
-	m.writing.Lock()
-	defer m.writing.Unlock()
+func (c *Client) Record(ctx context.Context, events ...*mesh.Event) (map[mesh.ExecutionID]string, error) {
+	req := &meshv1.AppendEventsRequest{ThreadId: c.grant.Thread}
+	c.writing.Lock()
+	defer c.writing.Unlock()
 	for _, e := range events {
-		m.fill(e)
+		c.fill(e)
 		req.Events = append(req.Events, eventpb.EventToProto(e))
 	}
-	res, err := m.append(ctx, req)
+	res, err := c.append(ctx, req)
 	if err != nil {
-		return nil, failed("agent.Record", err)
+		return nil, failed("meshclient.Record", err)
 	}
 	grants := make(map[mesh.ExecutionID]string, len(res.GetGrants()))
 	for id, token := range maps.All(res.GetGrants()) {
@@ -42,7 +42,7 @@ func (m *Mesh) Record(ctx context.Context, events ...*mesh.Event) (map[mesh.Exec
 	return grants, nil
 }
 
-func (m *Mesh) fill(e *mesh.Event) {
+func (c *Client) fill(e *mesh.Event) {
 	if e.ID == "" {
 		e.ID = mesh.NewEventID()
 	}
@@ -50,18 +50,18 @@ func (m *Mesh) fill(e *mesh.Event) {
 		e.Time = time.Now().UTC().Truncate(time.Millisecond)
 	}
 	if e.Execution == "" {
-		e.Execution = m.grant.Execution
+		e.Execution = c.grant.Execution
 	}
 	if e.Actor == "" {
-		e.Actor = "agent:" + m.grant.Agent
+		e.Actor = "agent:" + c.grant.Agent
 	}
 }
 
-func (m *Mesh) append(ctx context.Context, req *meshv1.AppendEventsRequest) (*meshv1.AppendEventsResponse, error) {
+func (c *Client) append(ctx context.Context, req *meshv1.AppendEventsRequest) (*meshv1.AppendEventsResponse, error) {
 	wait := recordWait
 	for try := 1; ; try++ {
-		res, err := m.threads.AppendEvents(m.Context(ctx), req)
-		err = failed("agent.append", err)
+		res, err := c.threads.AppendEvents(c.Context(ctx), req)
+		err = failed("meshclient.append", err)
 		retry := mesh.IsCode(err, mesh.Unavailable) || mesh.IsCode(err, mesh.Conflict)
 		if !retry || try == recordTries {
 			return res, err
@@ -77,10 +77,10 @@ func (m *Mesh) append(ctx context.Context, req *meshv1.AppendEventsRequest) (*me
 
 // Note keeps the agent's own workflow state in the thread: JSON of at most
 // mesh.MaxState bytes, which Noted returns.
-func (m *Mesh) Note(ctx context.Context, data []byte) error {
+func (c *Client) Note(ctx context.Context, data []byte) error {
 	if len(data) > mesh.MaxState {
-		return mesh.InvalidField("agent.Note", "data", "is %d bytes long; the limit is %d", len(data), mesh.MaxState)
+		return mesh.InvalidField("meshclient.Note", "data", "is %d bytes long; the limit is %d", len(data), mesh.MaxState)
 	}
-	_, err := m.Record(ctx, &mesh.Event{Body: mesh.StateNoted{Agent: m.grant.Agent, Data: data}})
-	return mesh.Wrap("agent.Note", err)
+	_, err := c.Record(ctx, &mesh.Event{Body: mesh.StateNoted{Agent: c.grant.Agent, Data: data}})
+	return mesh.Wrap("meshclient.Note", err)
 }

@@ -1,4 +1,4 @@
-package agent
+package modelrun
 
 import (
 	"context"
@@ -7,13 +7,21 @@ import (
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/a2a"
+	"agentmesh/mesh/agent"
 	"agentmesh/mesh/llm"
+	"agentmesh/mesh/skill"
 	"agentmesh/mesh/skill/command"
 	"agentmesh/mesh/text"
 	"agentmesh/mesh/thread"
 )
 
-// Transcript returns the conversation as messages for the agent's model, with
+// A conversation is what was said in a thread, for the model of an execution.
+type conversation struct {
+	*thread.Transcript
+	grant *mesh.Grant
+}
+
+// Conversation returns the conversation as messages for the agent's model, with
 // what its own models said and which tools they called, up to the message that
 // is being answered, which is last. Calls of this execution that have not ended
 // have no result: [llm.Loop] settles them. An execution that another agent
@@ -22,31 +30,39 @@ import (
 // The conversation is read from its end: whole turns, until enough says that what
 // there is will do. It is asked with more each time, and must not change it. Nil
 // reads all.
-func (m *Mesh) Transcript(ctx context.Context, text string, enough func([]llm.Message) bool) ([]llm.Message, error) {
-	m.reading.Lock()
-	defer m.reading.Unlock()
-	will := func() bool {
-		own := m.own()
-		return own.Turn == "" && a2a.TextOf(own.Mission) != "" || enough != nil && enough(m.messages(text))
-	}
-	if err := m.read(ctx, will); err != nil {
-		return nil, mesh.Wrap("agent.Transcript", err)
-	}
-	return m.messages(text), nil
+func Conversation(ctx context.Context, inv *agent.Invocation, enough func([]llm.Message) bool) (messages []llm.Message, err error) {
+	err = inv.Mesh.Transcript(ctx, func(t *thread.Transcript) bool {
+		c := conversation{t, inv.Grant}
+		own := c.own()
+		if own.Turn == "" {
+			mission := a2a.TextOf(own.Mission)
+			messages = c.alone(mission, inv.Text())
+			return mission != ""
+		}
+		messages = c.history(inv.Text())
+		return enough != nil && enough(messages)
+	})
+	return messages, err
 }
 
-// messages is the transcript of what was read.
-func (m *Mesh) messages(text string) []llm.Message {
-	if own := m.own(); own.Turn == "" {
-		return m.alone(a2a.TextOf(own.Mission), text)
-	}
-	return m.conversation(text)
+// carryOut is the conversation with a model that carries out a template: the
+// instruction, what was done about it already, and what the user said since.
+func carryOut(ctx context.Context, inv *agent.Invocation, instruction string) (messages []llm.Message, err error) {
+	err = inv.Mesh.Transcript(ctx, func(t *thread.Transcript) bool {
+		c, text := conversation{t, inv.Grant}, instruction
+		if inv.SkillCall == nil && len(c.own().Replies) > 0 { // a model has begun with it, and the message goes on
+			text = inv.Text()
+		}
+		messages = c.alone(instruction, text)
+		return true
+	})
+	return messages, err
 }
 
 // alone is the transcript of an execution that knows its mission and what it did
 // for it, and goes on with the text.
-func (m *Mesh) alone(mission, text string) []llm.Message {
-	replies := m.own().Replies
+func (c conversation) alone(mission, text string) []llm.Message {
+	replies := c.own().Replies
 	if mission == "" || len(replies) == 0 {
 		return []llm.Message{{Role: llm.RoleUser, Text: text}}
 	}
@@ -60,21 +76,21 @@ func (m *Mesh) alone(mission, text string) []llm.Message {
 	return out
 }
 
-// conversation is the transcript of an execution that has the user's stream:
+// history is the transcript of an execution that has the user's stream:
 // all that was said in other turns before it began, and then its own turn up to
 // the user's last message with the text, which is added if it is not there, and
 // what the execution did about it already. What was said in other turns while it
 // waited for its user is theirs: its own last reply, whose calls may still have
 // to be made, stays the last one, and the messages before it what they were.
-func (m *Mesh) conversation(text string) []llm.Message {
-	t, own := m.transcript, m.grant.Execution
-	lines := t.In(m.own().Turn)
-	out := m.spoken(t.Before(own))
+func (c conversation) history(text string) []llm.Message {
+	own := c.grant.Execution
+	lines := c.In(c.own().Turn)
+	out := c.spoken(c.Before(own))
 	for i, l := range slices.Backward(lines) {
 		if u := l.Utterance(); l.Reply != nil || u.Role != thread.RoleUser || u.Text != text {
 			continue
 		}
-		out = append(out, m.spoken(lines[:i+1])...)
+		out = append(out, c.spoken(lines[:i+1])...)
 		for _, l := range lines[i+1:] {
 			if l.Reply != nil && l.Execution == own {
 				out = append(out, exchange(l.Reply, "")...)
@@ -82,19 +98,19 @@ func (m *Mesh) conversation(text string) []llm.Message {
 		}
 		return out
 	}
-	return append(append(out, m.spoken(lines)...), llm.Message{Role: llm.RoleUser, Text: text})
+	return append(append(out, c.spoken(lines)...), llm.Message{Role: llm.RoleUser, Text: text})
 }
 
 // spoken is what the lines are for the agent's model: what its own models replied,
 // and what others said.
-func (m *Mesh) spoken(lines []*thread.Line) []llm.Message {
+func (c conversation) spoken(lines []*thread.Line) []llm.Message {
 	out := make([]llm.Message, 0, len(lines))
 	for _, l := range lines {
-		who := m.transcript.Party(l.Execution)
-		mine := l.Execution != "" && who.Agent == m.grant.Agent
+		who := c.Party(l.Execution)
+		mine := l.Execution != "" && who.Agent == c.grant.Agent
 		switch {
 		case l.Reply != nil && mine:
-			out = append(out, exchange(l.Reply, m.missing(l.Execution, who))...)
+			out = append(out, exchange(l.Reply, c.missing(l.Execution, who))...)
 		case l.Reply != nil, mine && len(who.Replies) > 0:
 			// replies of others are their own, and ours say what we said
 		default:
@@ -112,18 +128,13 @@ func (m *Mesh) spoken(lines []*thread.Line) []llm.Message {
 	return out
 }
 
-// own is what is known of this execution, as far as was read.
-func (m *Mesh) own() *thread.Party {
-	if m.transcript == nil {
-		return &thread.Party{}
-	}
-	return m.transcript.Party(m.grant.Execution)
-}
+// own is what is known of this execution.
+func (c conversation) own() *thread.Party { return c.Party(c.grant.Execution) }
 
 // missing is why results are not there; "" for those that are still to come.
-func (m *Mesh) missing(execution mesh.ExecutionID, p *thread.Party) mesh.Cause {
+func (c conversation) missing(execution mesh.ExecutionID, p *thread.Party) mesh.Cause {
 	switch {
-	case execution == m.grant.Execution:
+	case execution == c.grant.Execution:
 		return ""
 	case p.Waits:
 		return mesh.CauseWaiting
@@ -160,8 +171,6 @@ func exchange(r *thread.Reply, missing mesh.Cause) []llm.Message {
 // isTemplate reports whether the metadata of a result says that it is a template:
 // its blocks are for the model.
 func isTemplate(metadata string) bool {
-	var m struct {
-		Interpret bool `json:"requires_interpretation"`
-	}
-	return metadata != "" && json.Unmarshal([]byte(metadata), &m) == nil && m.Interpret
+	var r skill.Result
+	return metadata != "" && json.Unmarshal([]byte(metadata), &r.Metadata) == nil && r.Template()
 }

@@ -1,4 +1,4 @@
-package agent
+package meshclient
 
 import (
 	"context"
@@ -27,76 +27,47 @@ type tail struct {
 	end    mesh.Seq      // of the last one that was read
 }
 
-// read adds what the thread has had since the last time. Then it goes back in
-// the thread until the conversation has all of this execution, and enough, which
-// may be nil, says that it need not begin earlier, or until the thread's beginning.
+// read adds what the thread has had since the last time, and then what comes before
+// it, as much again each time, until the transcript has all of this execution and see
+// returns that it need not begin earlier, or until the thread's beginning is reached.
 // The caller holds reading.
-func (m *Mesh) read(ctx context.Context, enough func() bool) error {
-	if err := m.tail.catchUp(ctx); err != nil {
-		return err
-	}
-	m.fold()
-	for m.tail.from > 0 && (m.transcript == nil || enough != nil && !enough()) {
-		m.transcript, m.actions = nil, nil
-		if err := m.tail.goBack(ctx); err != nil {
+func (c *Client) read(ctx context.Context, see func(*thread.Transcript) (enough bool)) error {
+	for err := c.tail.catchUp(ctx); ; err = c.tail.goBack(ctx) {
+		if err != nil {
 			return err
 		}
-		m.fold()
+		if c.fold(); c.transcript != nil && see(c.transcript) || c.tail.from == 0 {
+			return nil
+		}
+		c.transcript, c.actions = nil, nil
 	}
-	return nil
 }
 
 // fold brings the transcript up to what was read, if it can begin there.
-func (m *Mesh) fold() {
-	if m.transcript == nil {
-		at, ok := 0, m.tail.from == 0
+func (c *Client) fold() {
+	if c.transcript == nil {
+		at, ok := 0, c.tail.from == 0
 		if !ok {
-			at, ok = thread.Beginning(m.tail.events, m.grant.Execution)
+			at, ok = thread.Beginning(c.tail.events, c.grant.Execution)
 		}
 		if !ok {
 			return
 		}
-		m.begins, m.transcript = at, new(thread.Transcript)
+		c.begins, c.transcript = at, new(thread.Transcript)
 	}
-	for _, e := range m.known(m.transcript.Seq) {
-		m.transcript.Apply(e)
+	for _, e := range c.known(c.transcript.Seq) {
+		c.transcript.Apply(e)
 	}
 }
 
 // known are the events, of those that the transcript has, that come after a Seq.
-func (m *Mesh) known(after mesh.Seq) []*mesh.Event {
-	if m.transcript == nil {
+func (c *Client) known(after mesh.Seq) []*mesh.Event {
+	if c.transcript == nil {
 		return nil
 	}
-	events := m.tail.events[m.begins:]
+	events := c.tail.events[c.begins:]
 	at, _ := slices.BinarySearchFunc(events, after+1, func(e *mesh.Event, seq mesh.Seq) int { return int(e.Seq - seq) })
 	return events[at:]
-}
-
-// did is what the execution did, as far as was read. The caller holds reading.
-func (m *Mesh) did() *thread.Actions {
-	if m.actions == nil {
-		m.actions = thread.NewActions(m.grant.Execution, m.grant.Turn)
-	}
-	for _, e := range m.known(m.actions.Seq) {
-		m.actions.Apply(e)
-	}
-	return m.actions
-}
-
-// Actions returns what the execution did, and those that it led to, as far as it
-// has been appended when it is called.
-func (m *Mesh) Actions(ctx context.Context) (*thread.Actions, error) {
-	m.reading.Lock()
-	defer m.reading.Unlock()
-	if err := m.read(ctx, nil); err != nil {
-		return nil, mesh.Wrap("agent.Actions", err)
-	}
-	a := thread.NewActions(m.grant.Execution, m.grant.Turn)
-	for _, e := range m.known(0) {
-		a.Apply(e)
-	}
-	return a, nil
 }
 
 // catchUp reads what comes after the tail; of a thread that was not read yet, its
@@ -142,16 +113,16 @@ func (t *tail) goBack(ctx context.Context) error {
 }
 
 // page reads events of the thread.
-func (m *Mesh) page(ctx context.Context, req *meshv1.ReadThreadRequest) ([]*mesh.Event, bool, error) {
-	req.ThreadId = m.grant.Thread
-	res, err := m.threads.ReadThread(m.Context(ctx), req)
+func (c *Client) page(ctx context.Context, req *meshv1.ReadThreadRequest) ([]*mesh.Event, bool, error) {
+	req.ThreadId = c.grant.Thread
+	res, err := c.threads.ReadThread(c.Context(ctx), req)
 	if err != nil {
-		return nil, false, failed("agent.read", err)
+		return nil, false, failed("meshclient.read", err)
 	}
 	events := make([]*mesh.Event, len(res.GetEvents()))
 	for i, p := range res.GetEvents() {
 		if events[i], err = eventpb.EventFromProto(p); err != nil {
-			return nil, false, mesh.Wrap("agent.read", err)
+			return nil, false, mesh.Wrap("meshclient.read", err)
 		}
 	}
 	return events, res.GetMore(), nil

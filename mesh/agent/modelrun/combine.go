@@ -1,13 +1,12 @@
-package agent
+package modelrun
 
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"slices"
-	"strings"
 
 	"agentmesh/mesh"
+	"agentmesh/mesh/agent"
 	"agentmesh/mesh/llm"
 	"agentmesh/mesh/skill/command"
 	"agentmesh/mesh/text"
@@ -60,16 +59,16 @@ func (c combined) Waits(tool string) bool {
 	})
 }
 
-// skillCall implements namer for those of the tools that do.
-func (c combined) skillCall(use mesh.ToolUse) (name, args string, ok bool) {
+// Summary implements summarizer for those of the tools that do.
+func (c combined) Summary(use mesh.ToolUse) (string, bool) {
 	for _, tools := range c {
-		if n, is := tools.(namer); is {
-			if name, args, ok = n.skillCall(use); ok {
-				return name, args, true
+		if s, is := tools.(summarizer); is {
+			if short, ok := s.Summary(use); ok {
+				return short, true
 			}
 		}
 	}
-	return "", "", false
+	return "", false
 }
 
 // Settles implements [Settler] for those of the tools that do.
@@ -81,7 +80,7 @@ func (c combined) Settles(call string) bool {
 }
 
 // Asked implements [Asker] for those of the tools that do.
-func (c combined) Asked(ctx context.Context, call string) (questions []mesh.Question, report *Report, ok bool) {
+func (c combined) Asked(ctx context.Context, call string) (questions []mesh.Question, report *agent.Report, ok bool) {
 	for _, tools := range c {
 		if a, is := tools.(Asker); is {
 			if questions, report, ok = a.Asked(ctx, call); ok {
@@ -92,9 +91,12 @@ func (c combined) Asked(ctx context.Context, call string) (questions []mesh.Ques
 	return nil, nil, false
 }
 
+// A commander is Tools that a model may call in its text.
+type commander interface{ Commands() llm.Commands }
+
 func (c combined) Call(ctx context.Context, use mesh.ToolUse) llm.ToolResult {
 	commands := slices.IndexFunc(c, func(tools llm.Tools) bool {
-		s, ok := tools.(*SkillTools)
+		s, ok := tools.(commander)
 		return ok && s.Commands() != nil
 	})
 	if commands < 0 {
@@ -114,39 +116,9 @@ func (c combined) call(ctx context.Context, use mesh.ToolUse) llm.ToolResult {
 			return tools.Call(ctx, use)
 		}
 	}
-	return failedTool(mesh.CauseMissing, text.UnknownTool(use.Name))
+	return llm.ToolResult{Text: text.UnknownTool(use.Name), Failed: true, Cause: mesh.CauseMissing}
 }
 
 func named(name string) func(llm.Tool) bool {
 	return func(t llm.Tool) bool { return t.Name == name }
-}
-
-func failedTool(cause mesh.Cause, words string) llm.ToolResult {
-	return llm.ToolResult{Text: words, Failed: true, Cause: cause}
-}
-
-func nonNil[T any](list []T) []T {
-	if list == nil {
-		return []T{}
-	}
-	return list
-}
-
-// toJSON returns v, which has a JSON form, on one line and readable for models.
-func toJSON(v any) string {
-	var b strings.Builder
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
-		return "null"
-	}
-	return strings.TrimSuffix(b.String(), "\n")
-}
-
-// explain adds what may be told of err to the text.
-func explain(text string, err error) string {
-	if detail := mesh.DetailOf(err); detail != "" {
-		return text + ": " + detail
-	}
-	return text + ": internal error"
 }

@@ -1,4 +1,4 @@
-package agent
+package skilltools
 
 import (
 	"cmp"
@@ -12,6 +12,7 @@ import (
 
 	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
+	"agentmesh/mesh/agent"
 	"agentmesh/mesh/limit"
 	"agentmesh/mesh/llm"
 	"agentmesh/mesh/skill"
@@ -45,12 +46,12 @@ const (
 	maxDirect = 127
 	// maxDomains is how many domains a prompt names.
 	maxDomains = 40
-	// Unlimited as SkillOptions.MaxToolCalls is no limit of the agent's own.
+	// Unlimited as Options.MaxToolCalls is no limit of the agent's own.
 	Unlimited = -1
 )
 
-// SkillOptions are the choices of NewSkillTools.
-type SkillOptions struct {
+// Options are the choices of New.
+type Options struct {
 	// Face is how the model calls skills. The default is FaceUseSkill.
 	Face Face
 	// Discovery has the model look its skills up, and describes none of them in
@@ -76,19 +77,19 @@ type SkillOptions struct {
 	// is the tenant's.
 	Breaker func(skill.State) skill.Breaker
 	// Notify returns who is told of each call's end, or is nil.
-	Notify func(inv *Invocation) skill.Notifier
+	Notify func(inv *agent.Invocation) skill.Notifier
 	// Now tells handlers the time, in the user's zone. The default is time.Now.
 	Now func() time.Time
 	// Logger is for the operator. The default discards.
 	Logger *slog.Logger
 }
 
-// SkillTools is the skills that an execution was granted, as a model calls
+// Tools is the skills that an execution was granted, as a model calls
 // them: it sees and runs those and no other (S0-036 to S0-038). Every call is
 // recorded before it starts, under its idempotency key, and when it ended.
-type SkillTools struct {
-	inv      *Invocation
-	o        SkillOptions
+type Tools struct {
+	inv      *agent.Invocation
+	o        Options
 	scope    []string       // patterns of what may be called
 	look     bool           // skills are to be looked up
 	listed   []*skill.Skill // described in full, by name
@@ -99,7 +100,7 @@ type SkillTools struct {
 	executor *skill.Executor
 	env      *skill.Env
 	most     int
-	asked    *SkillCall // that runs without a model, or nil
+	asked    *agent.SkillCall // that runs without a model, or nil
 	logger   *slog.Logger
 
 	mu       sync.Mutex
@@ -110,11 +111,11 @@ type SkillTools struct {
 	recorded map[string]bool         // ids of calls whose end is in the log
 }
 
-// NewSkillTools asks the mesh for the skills that are granted. Equal sets of
+// New asks the mesh for the skills that are granted. Equal sets of
 // skills give the same tools and the same prompt, byte by byte (S0-081).
-func NewSkillTools(ctx context.Context, inv *Invocation, o SkillOptions) (*SkillTools, error) {
-	const op = "agent.NewSkillTools"
-	t := &SkillTools{
+func New(ctx context.Context, inv *agent.Invocation, o Options) (*Tools, error) {
+	const op = "skilltools.New"
+	t := &Tools{
 		inv: inv, o: o, most: cmp.Or(inv.MaxToolCalls, o.MaxToolCalls, DefaultMaxToolCalls), logger: o.Logger,
 		loaded: map[string]*skill.Skill{}, recorded: map[string]bool{},
 	}
@@ -150,12 +151,12 @@ func NewSkillTools(ctx context.Context, inv *Invocation, o SkillOptions) (*Skill
 	return t, nil
 }
 
-// NewReadTools returns the skills that only read, for an agent that has others do
+// NewReadOnly returns the skills that only read, for an agent that has others do
 // the rest: it looks them up, and the limits of calls are the mesh's. What o says of
 // Face, Skills, Handlers, Timeout, Breaker and Notify holds.
-func NewReadTools(ctx context.Context, inv *Invocation, o SkillOptions, now func() time.Time, logger *slog.Logger) (*SkillTools, error) {
+func NewReadOnly(ctx context.Context, inv *agent.Invocation, o Options, now func() time.Time, logger *slog.Logger) (*Tools, error) {
 	o.ReadOnly, o.Discovery, o.MaxToolCalls, o.Now, o.Logger = true, true, Unlimited, now, logger
-	return NewSkillTools(ctx, inv, o)
+	return New(ctx, inv, o)
 }
 
 // probeTime is how long the breaker waits for the one call that it lets through:
@@ -188,7 +189,7 @@ func narrowed(granted, wanted []string) []string {
 
 // list gets what the model is shown: all skills in full if they are few, and
 // otherwise their domains and, if they are not too many, their names.
-func (t *SkillTools) list(ctx context.Context) error {
+func (t *Tools) list(ctx context.Context) error {
 	if len(t.scope) == 0 {
 		return nil
 	}
@@ -208,7 +209,7 @@ func (t *SkillTools) list(ctx context.Context) error {
 			}
 			return nil
 		case t.o.Face == FaceDirect:
-			return mesh.Errorf(mesh.Precondition, "agent.SkillTools", "more than %d skills are granted, too many for a tool each; grant fewer, or use the interface json or cli", maxDirect)
+			return mesh.Errorf(mesh.Precondition, "skilltools.Tools", "more than %d skills are granted, too many for a tool each; grant fewer, or use the interface json or cli", maxDirect)
 		}
 	}
 	t.look = true
@@ -216,7 +217,7 @@ func (t *SkillTools) list(ctx context.Context) error {
 }
 
 // overview gets what the model is shown of skills that it looks up.
-func (t *SkillTools) overview(ctx context.Context) (err error) {
+func (t *Tools) overview(ctx context.Context) (err error) {
 	if t.domains, err = t.catalog().Domains(ctx); err != nil {
 		return err
 	}
@@ -242,12 +243,12 @@ var common = []string{
 }
 
 // allowed reports whether the execution may call the skill of that name.
-func (t *SkillTools) allowed(name string) bool {
+func (t *Tools) allowed(name string) bool {
 	return slices.ContainsFunc(t.scope, func(p string) bool { return mesh.SkillMatches(p, name) })
 }
 
 // names are those that may be proposed for a mistyped one.
-func (t *SkillTools) names() []string {
+func (t *Tools) names() []string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	out := append(slices.Collect(maps.Keys(t.loaded)), t.near...)
@@ -257,8 +258,8 @@ func (t *SkillTools) names() []string {
 
 // Offered returns the names of the skills that are described to the model in
 // full, sorted. None are when no skill is granted, or when they are to be looked
-// up; [SkillTools.Empty] tells.
-func (t *SkillTools) Offered() []string {
+// up; [Tools.Empty] tells.
+func (t *Tools) Offered() []string {
 	out := make([]string, len(t.listed))
 	for i, s := range t.listed {
 		out[i] = s.Name
@@ -267,10 +268,10 @@ func (t *SkillTools) Offered() []string {
 }
 
 // Empty reports whether there is nothing to call.
-func (t *SkillTools) Empty() bool { return len(t.listed) == 0 && len(t.domains) == 0 }
+func (t *Tools) Empty() bool { return len(t.listed) == 0 && len(t.domains) == 0 }
 
 // lookup returns the skill in the version that this run has seen first.
-func (t *SkillTools) lookup(ctx context.Context, name string) (*skill.Skill, error) {
+func (t *Tools) lookup(ctx context.Context, name string) (*skill.Skill, error) {
 	t.mu.Lock()
 	s := t.loaded[name]
 	t.mu.Unlock()
@@ -299,7 +300,7 @@ func (t *SkillTools) lookup(ctx context.Context, name string) (*skill.Skill, err
 
 // search finds names like one that there is not. Without any, nothing is
 // proposed.
-func (t *SkillTools) search(ctx context.Context, name string) {
+func (t *Tools) search(ctx context.Context, name string) {
 	domain, action, _ := strings.Cut(name, ".")
 	found, _, err := t.catalog().find(ctx, &meshv1.ListSkillsRequest{Domain: domain, Patterns: t.scope}, maxNamed)
 	if err == nil && len(found) == 0 {
@@ -317,4 +318,4 @@ func (t *SkillTools) search(ctx context.Context, name string) {
 }
 
 // catalog is what help and discovery may tell of.
-func (t *SkillTools) catalog() remote { return remote{t.inv.Mesh, t.scope, t.o.ReadOnly} }
+func (t *Tools) catalog() remote { return remote{t.inv.Mesh, t.scope, t.o.ReadOnly} }

@@ -1,4 +1,4 @@
-package agent
+package skilltools
 
 import (
 	"cmp"
@@ -16,7 +16,7 @@ import (
 )
 
 // define makes the JSON tools of the face.
-func (t *SkillTools) define() error {
+func (t *Tools) define() error {
 	switch t.o.Face {
 	case FaceCommands: // calls are in the text
 	case FaceUseSkill:
@@ -33,14 +33,14 @@ func (t *SkillTools) define() error {
 		}
 		slices.SortFunc(t.tools, func(a, b llm.Tool) int { return cmp.Compare(a.Name, b.Name) })
 	default:
-		return mesh.InvalidField("agent.SkillTools", "skill_interface", "must be %s, %s or %s, and is %q", FaceCommands, FaceUseSkill, FaceDirect, t.o.Face)
+		return mesh.InvalidField("skilltools.Tools", "skill_interface", "must be %s, %s or %s, and is %q", FaceCommands, FaceUseSkill, FaceDirect, t.o.Face)
 	}
 	return nil
 }
 
 // skillOf is the skill whose own tool has the name, or "". Names that are too
 // long for a tool are cut, so that only the list tells.
-func (t *SkillTools) skillOf(tool string) string {
+func (t *Tools) skillOf(tool string) string {
 	for _, s := range t.listed {
 		if command.ToolName(s.Name) == tool {
 			return s.Name
@@ -51,7 +51,7 @@ func (t *SkillTools) skillOf(tool string) string {
 
 // useSkill defines the tool for all skills. Where skills are looked up it is
 // always the same (S3-006).
-func (t *SkillTools) useSkill() llm.Tool {
+func (t *Tools) useSkill() llm.Tool {
 	name := `{"type":"string"}`
 	text := "Calls one of your skills. Give its name and its arguments"
 	if t.o.ReadOnly {
@@ -60,11 +60,11 @@ func (t *SkillTools) useSkill() llm.Tool {
 	if t.look {
 		text += ". You MUST call get_skill first if you do not know the exact name of the skill or its parameters."
 	} else {
-		name = `{"type":"string","enum":` + toJSON(t.Offered()) + `}`
+		name = `{"type":"string","enum":` + command.JSON(t.Offered()) + `}`
 		var b strings.Builder
 		b.WriteString(text + ", as the parameters listed here say.")
 		for _, s := range t.listed {
-			fmt.Fprintf(&b, "\n\n### %s\n%s\n%s", s.Name, about(s), toJSON(nonNil(s.Parameters)))
+			fmt.Fprintf(&b, "\n\n### %s\n%s\n%s", s.Name, about(s), command.JSON(nonNil(s.Parameters)))
 			if len(s.Schema) > 0 { // it says more than the parameters
 				b.WriteString("\nSchema: " + string(command.Schema(s)))
 			}
@@ -89,7 +89,7 @@ const (
 // Prompt is what the system prompt says of how commands are written, and of the
 // skills; "" for what the tools say. It is the same text for equal skills, and
 // its length does not grow with the number of skills beyond maxNamed.
-func (t *SkillTools) Prompt() (commands, skills string) {
+func (t *Tools) Prompt() (commands, skills string) {
 	if t.Empty() || t.o.Face != FaceCommands && !t.look {
 		return "", ""
 	}
@@ -138,7 +138,7 @@ func synopsis(s *skill.Skill) string {
 
 // domainList tells of the domains, and of their skills by name if there are not
 // too many (S3-054).
-func (t *SkillTools) domainList() string {
+func (t *Tools) domainList() string {
 	actions := map[string][]string{}
 	for _, s := range t.named {
 		actions[s.Domain] = append(actions[s.Domain], s.Action)
@@ -176,53 +176,53 @@ const commandRules = "## Commands\n\n" +
 	"- Write a block only for commands that you want to run now, and never invent a result."
 
 // List returns the tools; none if the model writes commands.
-func (t *SkillTools) List(context.Context) []llm.Tool { return slices.Clone(t.tools) }
+func (t *Tools) List(context.Context) []llm.Tool { return slices.Clone(t.tools) }
 
 // Discovers reports whether the tool only looks for skills (S3-034).
-func (t *SkillTools) Discovers(name string) bool { return name == GetSkill }
+func (t *Tools) Discovers(name string) bool { return name == GetSkill }
 
 // Waits implements llm.Waiter: a skill has the timeout of skills.
-func (t *SkillTools) Waits(tool string) bool {
+func (t *Tools) Waits(tool string) bool {
 	return tool != GetSkill && slices.ContainsFunc(t.tools, func(own llm.Tool) bool { return own.Name == tool })
 }
 
 // Commands returns how the model's text is read for commands, or nil if it
 // calls tools.
-func (t *SkillTools) Commands() llm.Commands {
+func (t *Tools) Commands() llm.Commands {
 	if t.o.Face != FaceCommands || t.Empty() {
 		return nil
 	}
 	return commands{}
 }
 
-// skillCall implements namer.
-func (t *SkillTools) skillCall(use mesh.ToolUse) (name, args string, ok bool) {
+// Summary is a model's call in short, in the words that it has in the log once it is
+// made; false if it is none of a skill.
+func (t *Tools) Summary(use mesh.ToolUse) (string, bool) {
 	switch {
 	case use.Name == llm.CommandTool:
-		c, err := command.Line{Raw: commandLine(use)}.Parse()
+		line := commandLine(use)
+		c, err := command.Line{Raw: line}.Parse()
 		if err != nil || c.Discovery() {
-			return "", "", false
+			return mesh.Clip(line, mesh.MaxCallSummary), line != ""
 		}
 		t.mu.Lock()
 		known := t.loaded[c.Skill]
 		t.mu.Unlock()
-		return c.Skill, toJSON(command.Args(c.Flags, known)), true
+		return mesh.CallSummary(c.Skill, command.JSON(command.Args(c.Flags, known))), true
 	case use.Name == UseSkill:
 		var a struct {
 			Skill     string          `json:"skill"`
 			Arguments json.RawMessage `json:"arguments"`
 		}
-		if json.Unmarshal([]byte(use.Arguments), &a) != nil {
-			return "", "", false
-		}
-		return a.Skill, string(a.Arguments), a.Skill != ""
+		ok := json.Unmarshal([]byte(use.Arguments), &a) == nil && a.Skill != ""
+		return mesh.CallSummary(a.Skill, string(a.Arguments)), ok
 	}
-	name = t.skillOf(use.Name)
-	return name, use.Arguments, name != ""
+	name := t.skillOf(use.Name)
+	return mesh.CallSummary(name, use.Arguments), name != ""
 }
 
 // Call runs what the model asked for.
-func (t *SkillTools) Call(ctx context.Context, use mesh.ToolUse) llm.ToolResult {
+func (t *Tools) Call(ctx context.Context, use mesh.ToolUse) llm.ToolResult {
 	switch {
 	case use.Name == llm.CommandTool && t.o.Face == FaceCommands:
 		return t.command(ctx, use)

@@ -1,4 +1,4 @@
-package agent
+package skilltools
 
 import (
 	"context"
@@ -24,7 +24,7 @@ type splitter struct{ command.Splitter }
 func (s *splitter) Close() (text string, calls []mesh.ToolUse, problem string) {
 	text, lines, err := s.Splitter.Close()
 	for _, l := range lines {
-		calls = append(calls, mesh.ToolUse{Name: llm.CommandTool, Arguments: toJSON(commandArgs{l.Raw, l.At})})
+		calls = append(calls, mesh.ToolUse{Name: llm.CommandTool, Arguments: command.JSON(commandArgs{l.Raw, l.At})})
 	}
 	if err != nil {
 		problem = mesh.DetailOf(err)
@@ -65,7 +65,7 @@ func commandLine(use mesh.ToolUse) string {
 }
 
 // command runs one line of a command block.
-func (t *SkillTools) command(ctx context.Context, use mesh.ToolUse) llm.ToolResult {
+func (t *Tools) command(ctx context.Context, use mesh.ToolUse) llm.ToolResult {
 	var args commandArgs
 	if err := json.Unmarshal([]byte(use.Arguments), &args); err != nil {
 		return failedTool(mesh.CauseInvalid, text.UnreadableCommand())
@@ -98,4 +98,15 @@ func (t *SkillTools) command(ctx context.Context, use mesh.ToolUse) llm.ToolResu
 
 func plainResult(r *skill.Result) llm.ToolResult {
 	return llm.ToolResult{Text: r.Content, Failed: r.Failed()}
+}
+
+func failedTool(cause mesh.Cause, words string) llm.ToolResult {
+	return llm.ToolResult{Text: words, Failed: true, Cause: cause}
+}
+
+func nonNil[T any](list []T) []T {
+	if list == nil {
+		return []T{}
+	}
+	return list
 }

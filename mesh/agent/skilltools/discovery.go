@@ -1,4 +1,4 @@
-package agent
+package skilltools
 
 import (
 	"cmp"
@@ -9,6 +9,8 @@ import (
 
 	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
+	"agentmesh/mesh/agent"
+	"agentmesh/mesh/agent/meshclient"
 	"agentmesh/mesh/llm"
 	"agentmesh/mesh/skill"
 	"agentmesh/mesh/skill/command"
@@ -23,11 +25,11 @@ const GetSkill = command.GetSkill
 // definition names the domains that there are now, and stays the same, byte by
 // byte, for the execution: a domain that is new is in the answers at once, and in
 // the definition from the next execution on.
-func Discovery(ctx context.Context, inv *Invocation) (llm.Tools, error) {
+func Discovery(ctx context.Context, inv *agent.Invocation) (llm.Tools, error) {
 	d := discovery{catalog: remote{mesh: inv.Mesh, scope: inv.Grant.Skills}}
 	domains, err := d.catalog.Domains(ctx)
 	if err != nil {
-		return nil, mesh.Wrap("agent.Discovery", err)
+		return nil, mesh.Wrap("skilltools.Discovery", err)
 	}
 	d.tool = getSkill(domains)
 	return d, nil
@@ -69,7 +71,7 @@ func discover(ctx context.Context, c command.Catalog, use mesh.ToolUse) llm.Tool
 // remote is the mesh's catalog as far as the patterns include it, and the access
 // is read if it is to be.
 type remote struct {
-	mesh     *Mesh
+	mesh     *meshclient.Client
 	scope    []string
 	readOnly bool
 }
@@ -79,7 +81,7 @@ func (r remote) readable(s *skill.Skill) error {
 	if !r.readOnly || s.Access == skill.AccessRead {
 		return nil
 	}
-	return mesh.Errorf(mesh.Denied, "agent.Skill",
+	return mesh.Errorf(mesh.Denied, "skilltools.Skill",
 		"its access is %s, and this agent itself runs only skills with the access read; have another agent do it", cmp.Or(s.Access, skill.AccessWrite))
 }
 
@@ -136,7 +138,7 @@ func (r remote) List(ctx context.Context, domain string) ([]*skill.Skill, error)
 // there.
 func (r remote) Get(ctx context.Context, name string) (*skill.Skill, error) {
 	if !slices.ContainsFunc(r.scope, func(p string) bool { return mesh.SkillMatches(p, name) }) {
-		return nil, mesh.Errorf(mesh.NotFound, "agent.Skill", "There is no such skill; look for it with get_skill")
+		return nil, mesh.Errorf(mesh.NotFound, "skilltools.Skill", "There is no such skill; look for it with get_skill")
 	}
 	s, err := r.mesh.Skill(ctx, name)
 	if err != nil {

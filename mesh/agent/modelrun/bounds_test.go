@@ -1,4 +1,4 @@
-package agent
+package modelrun
 
 import (
 	"context"
@@ -10,7 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"agentmesh/mesh"
-	"agentmesh/mesh/limit"
+	"agentmesh/mesh/agent"
+	"agentmesh/mesh/agent/meshclient"
 	"agentmesh/mesh/llm"
 	"agentmesh/mesh/llm/scripted"
 	"agentmesh/mesh/text/texttest"
@@ -26,7 +27,7 @@ func (hanging) Waits(tool string) bool { return tool == "patient" }
 func (hanging) Call(ctx context.Context, _ mesh.ToolUse) llm.ToolResult {
 	select {
 	case <-ctx.Done():
-		return failedTool("", "given up")
+		return llm.ToolResult{Text: "given up", Failed: true}
 	case <-time.After(time.Hour):
 		return llm.ToolResult{Text: "at last"}
 	}
@@ -38,7 +39,7 @@ func TestToolsThatAreNoSkillsEndInTime(t *testing.T) {
 	texttest.Fixed(t)
 	synctest.Test(t, func(t *testing.T) {
 		m := scripted.New(scripted.Call("other", `{}`).Call("patient", `{}`), scripted.Say("ok"))
-		run := &modelRun{ModelRun: ModelRun{Model: m, Tools: Combine(hanging{}), Logger: slog.New(slog.DiscardHandler)}, inv: &Invocation{Mesh: &Mesh{}}}
+		run := &modelRun{Options: Options{Model: m, Tools: Combine(hanging{}), Logger: slog.New(slog.DiscardHandler)}, inv: &agent.Invocation{Mesh: new(meshclient.Client)}}
 		ended := map[string]time.Duration{}
 		begun := time.Now()
 		for e, err := range run.events(t.Context(), nil) {
@@ -56,26 +57,4 @@ func TestToolsThatAreNoSkillsEndInTime(t *testing.T) {
 			t.Error(diff)
 		}
 	})
-}
-
-// S3-049: while the one call that the breaker lets through runs, no other does,
-// however long a call may take.
-func TestTheProbeTimeFollowsTheTimeout(t *testing.T) {
-	for timeout, want := range map[time.Duration]time.Duration{
-		0: limit.DefaultProbe, 30 * time.Second: 45 * time.Second, time.Minute: 90 * time.Second, time.Hour: 90 * time.Minute,
-	} {
-		if got := probeTime(timeout); got != want {
-			t.Errorf("with a timeout of %v it is %v, want %v", timeout, got, want)
-		}
-	}
-	if limit.DefaultProbe < 45*time.Second {
-		t.Errorf("by default it is %v", limit.DefaultProbe)
-	}
-}
-
-// docs/skills.md and the bounds of providers have these numbers.
-func TestHowManySkillsAreShown(t *testing.T) {
-	if maxListed != 24 || maxDirect != 127 {
-		t.Errorf("%d skills are described in full, %d have a tool each; want 24 and 127", maxListed, maxDirect)
-	}
 }

@@ -1,4 +1,4 @@
-package agent
+package modelrun
 
 import (
 	"cmp"
@@ -10,13 +10,15 @@ import (
 	"time"
 
 	"agentmesh/mesh"
+	"agentmesh/mesh/agent"
 	"agentmesh/mesh/limit"
 	"agentmesh/mesh/llm"
 	"agentmesh/mesh/text"
+	"agentmesh/mesh/thread"
 )
 
-// ModelRun is how an agent lets a model answer a message.
-type ModelRun struct {
+// Options is how an agent lets a model answer a message.
+type Options struct {
 	Model llm.Model
 	// Name is the model to ask for; "" is the provider's default.
 	Name string
@@ -25,10 +27,10 @@ type ModelRun struct {
 	// Tools may be nil. Commands is set where the model calls them in its text.
 	Tools    llm.Tools
 	Commands llm.Commands
-	// History is the conversation, with the message to answer last. By
-	// default it is [Mesh.Transcript], as much of it as Fit leaves, which is not
-	// read for an execution that has only its mission.
-	History []llm.Message
+	// Template is the instruction that the model carries out, if the execution is
+	// for a skill that is one: see skilltools.Tools.RunCall. Without one the model
+	// answers the message, and is shown as much of the conversation as Fit leaves.
+	Template string
 	// MaxSteps is how many replies may call tools; 0 is llm.DefaultMaxSteps.
 	MaxSteps int
 	// Pause asks the user whether to go on also when the agent's own limits are
@@ -41,7 +43,7 @@ type ModelRun struct {
 	Cost func(model string, u mesh.Usage) mesh.Usage
 	// Progress returns what the user is told when a tool starts; false for
 	// nothing. By default nothing is.
-	Progress func(use mesh.ToolUse) (Progress, bool)
+	Progress func(use mesh.ToolUse) (agent.Progress, bool)
 	// Logger gets the model calls and the stacks of tools that panic. The
 	// default discards.
 	Logger *slog.Logger
@@ -53,7 +55,7 @@ type Asker interface {
 	// Asked returns what the call that asks waits for, once all calls of its reply
 	// have ended: what is asked about calls, and the report of a limit or nil;
 	// false if it asks for itself.
-	Asked(ctx context.Context, call string) (questions []mesh.Question, report *Report, ok bool)
+	Asked(ctx context.Context, call string) (questions []mesh.Question, report *agent.Report, ok bool)
 }
 
 // A Settler is Tools that record some results of calls in the thread
@@ -62,7 +64,7 @@ type Settler interface {
 	Settles(call string) bool
 }
 
-// RunModel lets the model answer the invocation's message: it yields the text
+// Run lets the model answer the invocation's message: it yields the text
 // as it comes, records every reply and what its calls came to in the thread,
 // and ends when the model has answered or asked the user something, a tool stops
 // it, a call has to wait for the user, or a limit was met that counts for the whole turn, conversation or
@@ -71,9 +73,9 @@ type Settler interface {
 // and what is done is not done again. After a limit, a plain no ends the work of
 // an agent that another one dispatched, as canceled; one that the user talks to
 // answers it. A failure of the model ends the run with its error.
-func RunModel(ctx context.Context, inv *Invocation, run ModelRun) iter.Seq2[Output, error] {
-	return func(yield func(Output, error) bool) {
-		m := modelRun{inv: inv, ModelRun: run}
+func Run(ctx context.Context, inv *agent.Invocation, run Options) iter.Seq2[agent.Output, error] {
+	return func(yield func(agent.Output, error) bool) {
+		m := modelRun{inv: inv, Options: run}
 		if m.Logger == nil {
 			m.Logger = slog.New(slog.DiscardHandler)
 		}
@@ -103,13 +105,14 @@ func RunModel(ctx context.Context, inv *Invocation, run ModelRun) iter.Seq2[Outp
 	}
 }
 
-// modelRun is one RunModel under way.
+// modelRun is one Run under way.
 type modelRun struct {
-	ModelRun
-	inv     *Invocation
+	Options
+	inv     *agent.Invocation
+	history []llm.Message
 	pending []*mesh.Event
 	asks    []mesh.Question // about calls that the user is asked to allow when the run is over
-	reports []Report        // of agents that met a limit
+	reports []agent.Report  // of agents that met a limit
 	trip    *llm.Trip
 	about   llm.About
 	before  actions  // what was done and open when the user answered
@@ -120,43 +123,46 @@ type modelRun struct {
 }
 
 // prepare reads the conversation, and what it takes to go on where it stopped.
-func (m *modelRun) prepare(ctx context.Context) error {
-	m.about.Mission = m.inv.Grant.Parent != m.inv.Grant.Turn
+func (m *modelRun) prepare(ctx context.Context) (err error) {
+	m.about.Mission = !m.inv.Grant.Direct()
 	switch {
-	case len(m.History) > 0:
-	case m.inv.fresh():
-		m.History = []llm.Message{{Role: llm.RoleUser, Text: m.inv.Text()}}
+	case m.Template != "":
+		if m.history, err = carryOut(ctx, m.inv, m.Template); err != nil {
+			return err
+		}
+	case m.about.Mission && !m.inv.Resumed: // it knows nothing else, however long the thread is
+		m.history = []llm.Message{{Role: llm.RoleUser, Text: m.inv.Text()}}
 	default:
-		history, err := m.inv.Mesh.Transcript(ctx, m.inv.Text(), m.fills(ctx))
+		m.history, err = Conversation(ctx, m.inv, m.fills(ctx))
 		switch {
 		case err != nil && m.inv.Resumed:
 			return err
 		case err != nil: // an answer without memory is better than none
 			m.Logger.WarnContext(ctx, "the conversation cannot be read", "thread", m.inv.Thread, "err", err)
-			history = []llm.Message{{Role: llm.RoleUser, Text: m.inv.Text()}}
+			m.history = []llm.Message{{Role: llm.RoleUser, Text: m.inv.Text()}}
 		}
-		m.History = history
 	}
 	if !m.inv.Resumed {
 		return nil
 	}
-	before, err := m.inv.Mesh.soFar(ctx)
+	did, err := m.inv.Mesh.Actions(ctx)
 	if err != nil {
 		return err
 	}
+	before := soFar(did)
 	m.before = before
 	note, answer := "", mesh.AnswerOf(m.inv.Text())
-	switch answered := m.inv.Mesh.answered(); {
+	switch answered := answered(did); {
 	case len(answered) > 0:
 		m.about.Resume, note = llm.ResumeSettle, text.Settle(answered, before.done)
 	case before.tripped && answer == mesh.AnswerYes:
 		m.about.Resume, note = llm.ResumeContinue, text.Continue(before.done)
-	case before.tripped && answer == mesh.AnswerNo && m.inv.Grant.Parent != m.inv.Grant.Turn:
+	case before.tripped && answer == mesh.AnswerNo && m.about.Mission:
 		return declined(before.did, before.open)
 	case before.tripped:
 		m.about.Resume, note = llm.ResumeStop, text.Stop(before.did, before.open)
 	}
-	if questions := m.inv.Mesh.relayed(); len(questions) > 0 {
+	if questions := relayed(did); len(questions) > 0 {
 		m.about.Relayed = true
 		note = strings.TrimSpace(note + "\n\n" + text.PassedOn(questions, answer != mesh.AnswerOther))
 	}
@@ -201,18 +207,19 @@ func (m *modelRun) events(ctx context.Context, err error) iter.Seq2[llm.Event, e
 		Model: m.Model, Tools: m.Tools, Timeout: toolTime, Commands: m.Commands, Check: m.check, Name: m.Name, System: m.System, Context: m.Context, Fresh: m.Fresh, About: m.about,
 		MaxSteps: m.MaxSteps, Pause: m.Pause, Fit: m.Fit, Cost: m.Cost, Logger: m.Logger, Observe: m.observe,
 	}
-	return loop.Run(ctx, m.History)
+	return loop.Run(ctx, m.history)
 }
 
 // check returns the limit that stands before a call of the model (S3-029), as far
 // as the log that was read tells: within a window that is used up, no call can be
 // made before there is room again, so that a run of an agent that makes them
 // itself need not begin. What else counts the mesh knows when a call is made.
-func (m *modelRun) check(_ context.Context, step int) *llm.Trip {
+func (m *modelRun) check(_ context.Context, step int) (trip *llm.Trip) {
 	if step > 1 || !m.Pause || m.before.tripped && mesh.AnswerOf(m.inv.Text()) == mesh.AnswerNo {
 		return nil // who wants no more calls need not wait for room
 	}
-	return m.inv.Mesh.full()
+	m.inv.Mesh.Did(func(did *thread.Actions) { trip = full(did) })
+	return trip
 }
 
 // observe logs a call of the model (S3-067).
@@ -229,7 +236,7 @@ func (m *modelRun) observe(ctx context.Context, c llm.Call) {
 }
 
 // output returns what the agent says about the event, or nil.
-func (m *modelRun) output(ctx context.Context, e llm.Event, err error) (Output, error) {
+func (m *modelRun) output(ctx context.Context, e llm.Event, err error) (agent.Output, error) {
 	switch {
 	case err != nil:
 		return nil, err
@@ -239,7 +246,7 @@ func (m *modelRun) output(ctx context.Context, e llm.Event, err error) (Output, 
 			text = "\n\n" + strings.TrimLeft(text, "\n")
 		}
 		m.said, m.gap = e.Text, false
-		return Text{text}, nil
+		return agent.Text{Text: text}, nil
 	case e.Reply != nil:
 		m.gap = m.said != ""
 		m.pending = append(m.pending, &mesh.Event{Body: *e.Reply})
@@ -280,37 +287,39 @@ func (m *modelRun) asked(ctx context.Context, a *llm.Ask) {
 func (m *modelRun) pauses() bool { return m.trip != nil && (m.Pause || limit.Shared(m.trip.Limit)) }
 
 // ask is what the user is asked when the run is over; without text for nothing.
-func (m *modelRun) ask(ctx context.Context) Ask {
+func (m *modelRun) ask(ctx context.Context) agent.Ask {
 	reports := m.reports
 	if m.pauses() {
-		had, err := m.inv.Mesh.soFar(ctx)
+		did, err := m.inv.Mesh.Actions(ctx)
 		if err != nil {
+			did = new(thread.Actions)
 			m.Logger.WarnContext(ctx, "what is done cannot be read for a report", "execution", m.inv.Execution, "err", err)
 		}
-		own := Report{Limit: m.trip.Limit, Most: m.trip.Most, Free: m.trip.Free}
-		work := Work{Done: had.done, Open: m.left(had.done)}
+		own := agent.Report{Limit: m.trip.Limit, Most: m.trip.Most, Free: m.trip.Free}
+		had := soFar(did)
+		work := agent.Work{Done: had.done, Open: m.kept(had.done)}
 		if len(work.Done) == 0 && m.before.tripped { // there is nothing newer to tell of
 			work.Done = m.before.did
 		}
-		own.Add(work)
+		own.Add(work, agent.Work{Open: m.open})
 		reports = append(reports, own)
 	}
 	if m.asking != "" { // and then no call waits
-		return Ask{Text: m.asking}
+		return agent.Ask{Text: m.asking}
 	}
 	if len(reports) == 0 {
-		return AskAbout(m.asks, nil)
+		return agent.AskAbout(m.asks, nil)
 	}
-	r := Merge(reports)
-	return AskAbout(m.asks, &r)
+	r := agent.Merge(reports)
+	return agent.AskAbout(m.asks, &r)
 }
 
-// left is what is open at a limit: what it kept from happening now, and, before the
-// user's yes or if there is nothing newer, the last time, as far as that was not
-// done since. done is what was.
-func (m *modelRun) left(done []string) []string {
+// kept is what the limit before kept from happening, as far as it still counts and
+// was not done since: after the user's yes, or if there is nothing newer. done is what
+// was done.
+func (m *modelRun) kept(done []string) []string {
 	if !m.before.tripped || mesh.AnswerOf(m.inv.Text()) != mesh.AnswerYes && len(m.open) > 0 {
-		return m.open
+		return nil
 	}
 	kept := slices.Clone(m.before.open)
 	for _, did := range done[min(len(done), len(m.before.done)):] {
@@ -323,7 +332,7 @@ func (m *modelRun) left(done []string) []string {
 			kept = slices.Delete(kept, at, at+1)
 		}
 	}
-	return both(kept, m.open)
+	return kept
 }
 
 // maxToolName bounds the names of tools in the log, in bytes: models make names
@@ -343,7 +352,7 @@ func (m *modelRun) result(r *llm.CallResult) {
 		return
 	}
 	m.pending = append(m.pending, &mesh.Event{Body: mesh.ToolReturned{
-		Call: r.Use.ID, Name: cmp.Or(mesh.Clip(r.Use.Name, maxToolName), "unknown"), Failed: r.Failed, Content: clipText(r.Text), Cause: r.Cause,
+		Call: r.Use.ID, Name: cmp.Or(mesh.Clip(r.Use.Name, maxToolName), "unknown"), Failed: r.Failed, Content: mesh.Clip(r.Text, mesh.MaxResult-len("…")), Cause: r.Cause,
 	}})
 }
 
@@ -374,4 +383,19 @@ func (m *modelRun) leave(ctx context.Context) {
 	if err := m.record(ctx); err != nil && ctx.Err() == nil {
 		m.Logger.WarnContext(ctx, "the last results of a run could not be recorded", "execution", m.inv.Execution, "err", err)
 	}
+}
+
+// declined is the end of an agent's work that the user does not want to go on.
+func declined(done, open []string) error {
+	return &mesh.Error{Code: mesh.Canceled, Op: "modelrun.Run", Reason: mesh.ReasonDeclined, Detail: text.Stopped(done, open)}
+}
+
+func union(a, b []mesh.Question) []mesh.Question {
+	out := slices.Clip(a)
+	for _, x := range b {
+		if !slices.Contains(out, x) {
+			out = append(out, x)
+		}
+	}
+	return out
 }

@@ -1,4 +1,4 @@
-package agent
+package meshclient
 
 import (
 	"cmp"
@@ -11,19 +11,7 @@ import (
 	"agentmesh/mesh/security/grant"
 
 	"google.golang.org/grpc"
-	"google.golang.org/protobuf/types/known/durationpb"
 )
-
-// A Registration says how an agent is known to the node.
-type Registration struct {
-	// Name is the agent's name; by default it is made from the card's.
-	Name string
-	// Lease is how long the agent is known after it vanished: 5 s to 10 min.
-	// The default is the node's.
-	Lease time.Duration
-	// Shared offers the agent to all tenants, which needs an operator.
-	Shared bool
-}
 
 // How long a registrar waits before it tries again, and for answers.
 const (
@@ -33,12 +21,12 @@ const (
 	leaveTime    = 3 * time.Second
 )
 
-// A registrar keeps an agent registered: it renews the lease, and registers
+// A Registrar keeps an agent registered: it renews the lease, and registers
 // again when the node has forgotten it. Its methods are called one at a time.
-type registrar struct {
+type Registrar struct {
 	client meshv1.RegistryServiceClient
 	req    *meshv1.RegisterAgentRequest
-	gate   *gate
+	trust  func(*grant.Verifier)
 	logger *slog.Logger
 
 	name  string // as registered
@@ -46,19 +34,15 @@ type registrar struct {
 	every time.Duration
 }
 
-func newRegistrar(o *Options, node grpc.ClientConnInterface, s *service, g *gate) *registrar {
-	req := &meshv1.RegisterAgentRequest{
-		Name: o.Register.Name, Card: s.runtime.card, Endpoint: s.endpoint, Shared: o.Register.Shared,
-	}
-	if o.Register.Lease > 0 {
-		req.Lease = durationpb.New(o.Register.Lease)
-	}
-	return &registrar{client: meshv1.NewRegistryServiceClient(node), req: req, gate: g, logger: o.Logger}
+// NewRegistrar returns the registrar of the agent that the request tells of. trust
+// is told by what to check the node's grants, each time the agent is registered.
+func NewRegistrar(node grpc.ClientConnInterface, req *meshv1.RegisterAgentRequest, trust func(*grant.Verifier), logger *slog.Logger) *Registrar {
+	return &Registrar{client: meshv1.NewRegistryServiceClient(node), req: req, trust: trust, logger: logger}
 }
 
-// register registers the agent, and waits while the node or the agent cannot be
+// Register registers the agent, and waits while the node or the agent cannot be
 // reached. It returns the node's refusal.
-func (g *registrar) register(ctx context.Context) error {
+func (g *Registrar) Register(ctx context.Context) error {
 	for wait := retryFirst; ; wait = min(2*wait, retryMost) {
 		err := g.once(ctx)
 		away := mesh.IsCode(err, mesh.Unavailable) || mesh.IsCode(err, mesh.Timeout)
@@ -67,15 +51,15 @@ func (g *registrar) register(ctx context.Context) error {
 		}
 		g.logger.WarnContext(ctx, "the agent could not be registered", "agent", g.req.GetCard().GetName(), "err", err)
 		if !sleep(ctx, wait) {
-			return mesh.Wrap("agent.register", context.Cause(ctx))
+			return mesh.Wrap("meshclient.Register", context.Cause(ctx))
 		}
 	}
 }
 
 // once registers the agent. What has begun is brought to its end when ctx is
 // done, so that it can be taken back.
-func (g *registrar) once(ctx context.Context) error {
-	const op = "agent.register"
+func (g *Registrar) once(ctx context.Context) error {
+	const op = "meshclient.Register"
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), registerTime)
 	defer cancel()
 	res, err := g.client.RegisterAgent(ctx, g.req)
@@ -86,7 +70,7 @@ func (g *registrar) once(ctx context.Context) error {
 	if err != nil {
 		return mesh.Wrap(op, err)
 	}
-	g.gate.open(v)
+	g.trust(v)
 	g.name, g.lease = res.GetAgent().GetName(), res.GetLeaseId()
 	// Three renewals within a lease: one may be lost.
 	g.every = cmp.Or(res.GetLease().AsDuration(), 15*time.Second) / 3
@@ -94,9 +78,9 @@ func (g *registrar) once(ctx context.Context) error {
 	return nil
 }
 
-// keep renews the lease until ctx is done. It registers anew when the node no
+// Keep renews the lease until ctx is done. It registers anew when the node no
 // longer knows the lease, as after a restart.
-func (g *registrar) keep(ctx context.Context) {
+func (g *Registrar) Keep(ctx context.Context) {
 	wait := retryFirst
 	for ctx.Err() == nil {
 		renewed, err := g.renew(ctx)
@@ -119,12 +103,12 @@ func (g *registrar) keep(ctx context.Context) {
 
 // renew renews the lease over one stream until that breaks. It reports whether
 // it did so at least once, and why the stream broke.
-func (g *registrar) renew(ctx context.Context) (renewed bool, err error) {
+func (g *Registrar) renew(ctx context.Context) (renewed bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	stream, err := g.client.KeepAlive(ctx)
 	if err != nil {
 		cancel()
-		return false, failed("agent.renew", err)
+		return false, failed("meshclient.renew", err)
 	}
 	answers := make(chan error)
 	ended := make(chan struct{})
@@ -152,26 +136,26 @@ func (g *registrar) renew(ctx context.Context) (renewed bool, err error) {
 		select {
 		case err := <-answers:
 			if err != nil {
-				return renewed, failed("agent.renew", err)
+				return renewed, failed("meshclient.renew", err)
 			}
 			renewed, send = true, false
 		case <-tick.C:
 			send = true
 		case <-ctx.Done():
-			return renewed, mesh.Wrap("agent.renew", context.Cause(ctx))
+			return renewed, mesh.Wrap("meshclient.renew", context.Cause(ctx))
 		}
 	}
 }
 
-// leave removes the agent from the registry, if the node answers soon.
-func (g *registrar) leave(ctx context.Context) {
+// Leave removes the agent from the registry, if the node answers soon.
+func (g *Registrar) Leave(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTime)
 	defer cancel()
 	_, err := g.client.DeregisterAgent(ctx, &meshv1.DeregisterAgentRequest{
 		Name: g.name, LeaseId: g.lease, Shared: g.req.GetShared(),
 	})
 	if err != nil {
-		g.logger.WarnContext(ctx, "the agent could not be deregistered", "agent", g.name, "err", failed("agent.leave", err))
+		g.logger.WarnContext(ctx, "the agent could not be deregistered", "agent", g.name, "err", failed("meshclient.Leave", err))
 	}
 }
 
