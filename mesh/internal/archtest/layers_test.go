@@ -119,8 +119,9 @@ var layers = map[string]layer{
 }
 
 // kits are what tests of any level may import, and product code never: the
-// conformance suites and the doubles that behave.
+// conformance suites and the doubles that behave. A kit may build on others.
 var kits = map[string]layer{
+	"mesh/agent/agenttest":      {5, []string{"gen/mesh/v1", "mesh", "mesh/a2a", "mesh/agent", "mesh/agent/...", "mesh/api/apitest", "mesh/limit", "mesh/llm", "mesh/llm/scripted", "mesh/rpc", "mesh/security/auth", "mesh/security/grant", "mesh/skill", "mesh/skill/skilltest", "mesh/threadlog/eventpb"}},
 	"mesh/api/apitest":          {5, []string{"gen/mesh/v1"}},
 	"mesh/threadlog/logtest":    {3, []string{"mesh", "mesh/threadlog"}},
 	"mesh/store/shared":         {3, []string{"mesh", "mesh/threadlog"}},
@@ -148,7 +149,7 @@ type fence struct {
 // A row covers the packages below the named one.
 var fences = map[string]fence{
 	"google.golang.org/grpc": {tests: true, homes: []string{
-		"gen/...", "mesh/rpc", "mesh/a2a", "mesh/agent", "mesh/agent/meshclient", "mesh/dispatch", "mesh/call",
+		"gen/...", "mesh/rpc", "mesh/a2a", "mesh/agent", "mesh/agent/agenttest", "mesh/agent/meshclient", "mesh/dispatch", "mesh/call",
 		"mesh/api", "mesh/registry", "mesh/bind/rest", "mesh/bind/jsonrpc", "mesh/bind/v03", "mesh/node", "cmd/mesh",
 	}},
 	"github.com/grpc-ecosystem/grpc-gateway/v2": {homes: []string{"gen/...", "mesh/bind/rest"}},

@@ -1,7 +1,8 @@
-package agent_test
+package modelrun_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
 	"agentmesh/mesh/agent"
+	"agentmesh/mesh/agent/agenttest"
 	"agentmesh/mesh/agent/meshclient"
 	"agentmesh/mesh/agent/modelrun"
 	"agentmesh/mesh/llm"
@@ -24,27 +26,17 @@ import (
 	"pgregory.net/rapid"
 )
 
-// turnEvents is one turn of six events that the agent of the name answered.
-func turnEvents(name, question, answer string) []*mesh.Event {
-	turn, leg := mesh.NewExecutionID(thread), mesh.NewExecutionID(thread)
-	return []*mesh.Event{
-		opened(turn), posted(turn, 1, question), dispatch(turn, leg, name),
-		{Execution: leg, Body: mesh.ModelReplied{Text: answer}}, said(leg, 2, "response", answer, false),
-		{Execution: turn, Body: mesh.TaskMoved{State: completed}},
-	}
-}
-
 // longThread is a node whose thread has so many events of turns before the
 // present one, of the grant.
-func longThread(t testing.TB, events int) (*node, *mesh.Grant) {
-	n, g := newNode(t), newGrant()
-	n.page = 1000
-	for i := 0; len(n.events) < events; i++ {
-		n.log(turnEvents(g.Agent, fmt.Sprintf("question %d about the report of last week", i), fmt.Sprintf("answer %d: it was sent on Monday, as you wanted.", i))...)
+func longThread(t testing.TB, events int) (*agenttest.Node, *mesh.Grant) {
+	n, g := agenttest.NewNode(t), agenttest.NewGrant()
+	n.Page = 1000
+	for i := 0; len(n.Events) < events; i++ {
+		n.Log(agenttest.TurnEvents(g.Agent, fmt.Sprintf("question %d about the report of last week", i), fmt.Sprintf("answer %d: it was sent on Monday, as you wanted.", i))...)
 	}
-	g.Turn = mesh.NewExecutionID(thread)
+	g.Turn = mesh.NewExecutionID(agenttest.Thread)
 	g.Parent = g.Turn
-	n.log(opened(g.Turn), posted(g.Turn, 3, "and now?"), dispatch(g.Turn, g.Execution, g.Agent))
+	n.Log(agenttest.Opened(g.Turn), agenttest.Posted(g.Turn, 3, "and now?"), agenttest.Dispatch(g.Turn, g.Execution, g.Agent))
 	return n, g
 }
 
@@ -54,7 +46,7 @@ func longThread(t testing.TB, events int) (*node, *mesh.Grant) {
 func TestATurnDoesNotReadItsWholeThread(t *testing.T) {
 	t.Parallel()
 	n, g := longThread(t, 6_000)
-	all, err := conversation(t.Context(), n.mesh(t, g), g, "and now?", nil)
+	all, err := conversation(t.Context(), n.Client(t, g), g, "and now?", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,17 +55,17 @@ func TestATurnDoesNotReadItsWholeThread(t *testing.T) {
 
 	model := scripted.New(scripted.Say("Soon."))
 	inv := &agent.Invocation{
-		Message: message("and now?"), Execution: g.Execution, Thread: g.Key(), User: g.User, Grant: g, Mesh: n.mesh(t, g),
+		Message: agenttest.Message("and now?"), Execution: g.Execution, Thread: g.Key(), User: g.User, Grant: g, Mesh: n.Client(t, g),
 	}
-	n.reads = 0
+	n.Reads = 0
 	served := 0
-	n.watch = func(events int) { served += events }
-	outs, err := outputs(t, inv, modelrun.Options{Model: model, System: "You help.", Fit: window.For("", nil).Fit(new(tokens.Counter))})
+	n.Watch = func(events int) { served += events }
+	outs, err := agenttest.Outputs(t, inv, modelrun.Options{Model: model, System: "You help.", Fit: window.For("", nil).Fit(new(tokens.Counter))})
 	if err != nil || len(outs) == 0 {
 		t.Fatalf("%v, %v", outs, err)
 	}
-	if n.reads > 6 || served > 2000 {
-		t.Errorf("%d reads of %d events in all", n.reads, served)
+	if n.Reads > 6 || served > 2000 {
+		t.Errorf("%d reads of %d events in all", n.Reads, served)
 	}
 	got := model.Requests()[0].Messages
 	if len(got) < 50 || got[0].Text == "question 0 about the report of last week" || got[len(got)-1].Text != "and now?" {
@@ -85,7 +77,7 @@ func TestATurnDoesNotReadItsWholeThread(t *testing.T) {
 }
 
 // nearby is a connection to a node in the same process, for reading alone.
-type nearby struct{ *node }
+type nearby struct{ *agenttest.Node }
 
 func (c nearby) Invoke(ctx context.Context, _ string, req, res any, _ ...grpc.CallOption) error {
 	page, err := c.ReadThread(ctx, req.(*meshv1.ReadThreadRequest))
@@ -96,7 +88,7 @@ func (c nearby) Invoke(ctx context.Context, _ string, req, res any, _ ...grpc.Ca
 }
 
 func (nearby) NewStream(context.Context, *grpc.StreamDesc, string, ...grpc.CallOption) (grpc.ClientStream, error) {
-	return nil, errPlain
+	return nil, errors.ErrUnsupported
 }
 
 // However little of a thread is read, what is read is the end of the whole
@@ -105,15 +97,15 @@ func (nearby) NewStream(context.Context, *grpc.StreamDesc, string, ...grpc.CallO
 func TestTheEndOfAThreadReadsAsTheWholeThreadDoes(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
-		n, g := newNode(t), newGrant()
-		n.page = rapid.SampledFrom([]int{2, 7, 1000}).Draw(rt, "page")
+		n, g := agenttest.NewNode(t), agenttest.NewGrant()
+		n.Page = rapid.SampledFrom([]int{2, 7, 1000}).Draw(rt, "page")
 		var asleep [][2]mesh.ExecutionID // turn and leg
 		for i := range rapid.IntRange(1, 40).Draw(rt, "turns") {
-			events := turnEvents(rapid.SampledFrom([]string{g.Agent, "builder"}).Draw(rt, "agent"), fmt.Sprint("question ", i), fmt.Sprint("answer ", i))
+			events := agenttest.TurnEvents(rapid.SampledFrom([]string{g.Agent, "builder"}).Draw(rt, "agent"), fmt.Sprint("question ", i), fmt.Sprint("answer ", i))
 			switch rapid.IntRange(0, 5).Draw(rt, "kind") {
 			case 0: // it waits for its user
-				asked := &mesh.Event{Execution: events[0].Execution, Body: mesh.TaskMoved{State: input, Message: message(fmt.Sprint("which ", i))}}
-				n.log(append(events[:5], asked)...)
+				asked := &mesh.Event{Execution: events[0].Execution, Body: mesh.TaskMoved{State: agenttest.InputRequired, Message: agenttest.Message(fmt.Sprint("which ", i))}}
+				n.Log(append(events[:5], asked)...)
 				asleep = append(asleep, [2]mesh.ExecutionID{events[0].Execution, events[3].Execution})
 			case 1: // one that waited goes on
 				if len(asleep) == 0 {
@@ -122,17 +114,17 @@ func TestTheEndOfAThreadReadsAsTheWholeThreadDoes(t *testing.T) {
 				at := rapid.IntRange(0, len(asleep)-1).Draw(rt, "which")
 				turn, leg := asleep[at][0], asleep[at][1]
 				asleep = slices.Delete(asleep, at, at+1)
-				n.log(posted(turn, 5, fmt.Sprint("this one ", i)), &mesh.Event{Execution: leg, Body: mesh.TaskMoved{State: working, Reason: mesh.ReasonDelivered}},
-					said(leg, 6, "again", fmt.Sprint("went on ", i), false), &mesh.Event{Execution: turn, Body: mesh.TaskMoved{State: completed}})
+				n.Log(agenttest.Posted(turn, 5, fmt.Sprint("this one ", i)), &mesh.Event{Execution: leg, Body: mesh.TaskMoved{State: agenttest.Working, Reason: mesh.ReasonDelivered}},
+					agenttest.Said(leg, 6, "again", fmt.Sprint("went on ", i), false), &mesh.Event{Execution: turn, Body: mesh.TaskMoved{State: agenttest.Completed}})
 			default:
-				n.log(events...)
+				n.Log(events...)
 			}
 		}
-		g.Turn = mesh.NewExecutionID(thread)
+		g.Turn = mesh.NewExecutionID(agenttest.Thread)
 		g.Parent = g.Turn
-		n.log(opened(g.Turn), posted(g.Turn, 3, "and now?"), dispatch(g.Turn, g.Execution, g.Agent))
+		n.Log(agenttest.Opened(g.Turn), agenttest.Posted(g.Turn, 3, "and now?"), agenttest.Dispatch(g.Turn, g.Execution, g.Agent))
 		read := func(enough func([]llm.Message) bool) []string {
-			m, err := meshclient.New(nearby{n}, n.call(g))
+			m, err := meshclient.New(nearby{n}, n.Call(g))
 			if err != nil {
 				rt.Fatal(err)
 			}
@@ -140,7 +132,7 @@ func TestTheEndOfAThreadReadsAsTheWholeThreadDoes(t *testing.T) {
 			if err != nil {
 				rt.Fatal(err)
 			}
-			return lines(got)
+			return agenttest.Lines(got)
 		}
 		all := read(nil)
 		most := rapid.IntRange(1, 60).Draw(rt, "most")
@@ -155,24 +147,24 @@ func TestTheEndOfAThreadReadsAsTheWholeThreadDoes(t *testing.T) {
 // since, and so does an agent that noted something long ago.
 func TestWhatIsNeededIsReadHoweverFarBackItIs(t *testing.T) {
 	t.Parallel()
-	n, g := newNode(t), newGrant()
-	n.page = 100
-	old := turnEvents(g.Agent, "first", "noted")
+	n, g := agenttest.NewNode(t), agenttest.NewGrant()
+	n.Page = 100
+	old := agenttest.TurnEvents(g.Agent, "first", "noted")
 	old[3] = &mesh.Event{Execution: old[3].Execution, Body: mesh.StateNoted{Agent: g.Agent, Data: []byte("mine")}}
-	n.log(old...)
-	g.Turn = mesh.NewExecutionID(thread)
+	n.Log(old...)
+	g.Turn = mesh.NewExecutionID(agenttest.Thread)
 	g.Parent = g.Turn
-	n.log(opened(g.Turn), posted(g.Turn, 3, "begin"), dispatch(g.Turn, g.Execution, g.Agent))
+	n.Log(agenttest.Opened(g.Turn), agenttest.Posted(g.Turn, 3, "begin"), agenttest.Dispatch(g.Turn, g.Execution, g.Agent))
 	for i := range 300 {
-		n.log(turnEvents("other", fmt.Sprint("between ", i), "yes")...)
+		n.Log(agenttest.TurnEvents("other", fmt.Sprint("between ", i), "yes")...)
 	}
-	n.log(posted(g.Turn, 4, "go on"))
-	got, err := conversation(t.Context(), n.mesh(t, g), g, "go on", func([]llm.Message) bool { return true })
+	n.Log(agenttest.Posted(g.Turn, 4, "go on"))
+	got, err := conversation(t.Context(), n.Client(t, g), g, "go on", func([]llm.Message) bool { return true })
 	// What was said in other turns since it began is not its own.
-	if said := lines(got); err != nil || len(said) != 4 || !slices.Equal(said[2:], []string{"user: begin", "user: go on"}) {
+	if said := agenttest.Lines(got); err != nil || len(said) != 4 || !slices.Equal(said[2:], []string{"user: begin", "user: go on"}) {
 		t.Errorf("read %q, %v", said, err)
 	}
-	data, ok, err := n.mesh(t, g).Noted(t.Context())
+	data, ok, err := n.Client(t, g).Noted(t.Context())
 	if string(data) != "mine" || !ok || err != nil {
 		t.Errorf("noted %q, %v, %v", data, ok, err)
 	}
@@ -193,23 +185,23 @@ func BenchmarkTurn(b *testing.B) {
 	for _, events := range []int{10, 1_000, 10_000} {
 		b.Run(fmt.Sprint(events), func(b *testing.B) {
 			n, g := longThread(b, events)
-			addr, _ := n.serve(b, nil)
-			conn := dial(b, addr)
+			addr, _ := n.Serve(b, nil)
+			conn := agenttest.Dial(b, addr)
 			fit := window.For("", nil).Fit(new(tokens.Counter))
 			b.ReportAllocs()
 			for b.Loop() {
-				m, err := meshclient.New(conn, n.call(g))
+				m, err := meshclient.New(conn, n.Call(g))
 				if err != nil {
 					b.Fatal(err)
 				}
-				inv := &agent.Invocation{Message: message("and now?"), Execution: g.Execution, Thread: g.Key(), User: g.User, Grant: g, Mesh: m}
+				inv := &agent.Invocation{Message: agenttest.Message("and now?"), Execution: g.Execution, Thread: g.Key(), User: g.User, Grant: g, Mesh: m}
 				for _, err := range modelrun.Run(b.Context(), inv, modelrun.Options{Model: brief{}, System: "You help.", Fit: fit}) {
 					if err != nil {
 						b.Fatal(err)
 					}
 				}
 			}
-			b.ReportMetric(float64(n.reads)/float64(b.N), "reads/op")
+			b.ReportMetric(float64(n.Reads)/float64(b.N), "reads/op")
 		})
 	}
 }

@@ -1,4 +1,4 @@
-package agent_test
+package agenttest
 
 import (
 	"context"
@@ -10,21 +10,22 @@ import (
 	"agentmesh/mesh/skill"
 )
 
-func (n *node) addSkill(t *testing.T, source string) {
+// AddSkill adds the skill of a file.
+func (n *Node) AddSkill(t *testing.T, source string) {
 	t.Helper()
 	s, err := skill.Parse("", []byte(source))
 	if err != nil {
 		t.Fatal(err)
 	}
-	n.skills.Put(s)
+	n.Skills.Put(s)
 }
 
 // ListSkills gives pages that are smaller than asked for, as it may.
-func (n *node) ListSkills(_ context.Context, req *meshv1.ListSkillsRequest) (*meshv1.ListSkillsResponse, error) {
+func (n *Node) ListSkills(_ context.Context, req *meshv1.ListSkillsRequest) (*meshv1.ListSkillsResponse, error) {
 	const most = 40
-	found := n.skills.List()
+	found := n.Skills.List()
 	if q := req.GetQuery(); q != "" {
-		found = n.skills.Search(q)
+		found = n.Skills.Search(q)
 	}
 	found = slices.DeleteFunc(slices.Clone(found), func(s *skill.Skill) bool {
 		return req.GetDomain() != "" && s.Domain != req.GetDomain() || len(req.GetPatterns()) > 0 && !matched(req.GetPatterns(), s.Name)
@@ -51,28 +52,31 @@ func matched(patterns []string, name string) bool {
 	return slices.ContainsFunc(patterns, func(p string) bool { return mesh.SkillMatches(p, name) })
 }
 
-func (n *node) ListSkillDomains(_ context.Context, req *meshv1.ListSkillDomainsRequest) (*meshv1.ListSkillDomainsResponse, error) {
+// ListSkillDomains implements the RPC.
+func (n *Node) ListSkillDomains(_ context.Context, req *meshv1.ListSkillDomainsRequest) (*meshv1.ListSkillDomainsResponse, error) {
 	res := &meshv1.ListSkillDomainsResponse{}
-	for _, d := range n.skills.MatchDomains(req.GetPatterns()) {
+	for _, d := range n.Skills.MatchDomains(req.GetPatterns()) {
 		res.Domains = append(res.Domains, &meshv1.SkillDomain{Name: d.Domain, Description: d.Description, Skills: int32(d.Skills), Body: d.Body})
 	}
 	return res, nil
 }
 
-func (n *node) GetSkill(_ context.Context, req *meshv1.GetSkillRequest) (*meshv1.GetSkillResponse, error) {
-	s, ok := n.skills.Get(req.GetName())
+// GetSkill implements the RPC.
+func (n *Node) GetSkill(_ context.Context, req *meshv1.GetSkillRequest) (*meshv1.GetSkillResponse, error) {
+	s, ok := n.Skills.Get(req.GetName())
 	if !ok {
 		return nil, mesh.Errorf(mesh.NotFound, "node", "There is no skill %s", req.GetName())
 	}
 	return &meshv1.GetSkillResponse{Skill: toProto(s)}, nil
 }
 
-func (n *node) CreateSkill(_ context.Context, req *meshv1.CreateSkillRequest) (*meshv1.CreateSkillResponse, error) {
+// CreateSkill implements the RPC.
+func (n *Node) CreateSkill(_ context.Context, req *meshv1.CreateSkillRequest) (*meshv1.CreateSkillResponse, error) {
 	s, err := skill.Parse("", []byte(req.GetSource()))
 	if err != nil {
 		return nil, err
 	}
-	n.skills.Put(s)
+	n.Skills.Put(s)
 	return &meshv1.CreateSkillResponse{Skill: toProto(s)}, nil
 }
 
