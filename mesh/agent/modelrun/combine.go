@@ -43,52 +43,40 @@ func (c combined) Batch(ctx context.Context, uses []mesh.ToolUse) {
 	}
 }
 
+// one reports whether it is so for one of the tools that are a T; others are not asked
+// after it.
+func one[T any](c combined, is func(T) bool) bool {
+	return slices.ContainsFunc(c, func(tools llm.Tools) bool {
+		t, ok := tools.(T)
+		return ok && is(t)
+	})
+}
+
 // Discovers implements llm.Discoverer for those of the tools that do.
 func (c combined) Discovers(name string) bool {
-	return slices.ContainsFunc(c, func(tools llm.Tools) bool {
-		d, ok := tools.(llm.Discoverer)
-		return ok && d.Discovers(name)
-	})
+	return one(c, func(d llm.Discoverer) bool { return d.Discovers(name) })
 }
 
 // Waits implements llm.Waiter for those of the tools that do.
 func (c combined) Waits(tool string) bool {
-	return slices.ContainsFunc(c, func(tools llm.Tools) bool {
-		w, ok := tools.(llm.Waiter)
-		return ok && w.Waits(tool)
-	})
-}
-
-// Summary implements summarizer for those of the tools that do.
-func (c combined) Summary(use mesh.ToolUse) (string, bool) {
-	for _, tools := range c {
-		if s, is := tools.(summarizer); is {
-			if short, ok := s.Summary(use); ok {
-				return short, true
-			}
-		}
-	}
-	return "", false
+	return one(c, func(w llm.Waiter) bool { return w.Waits(tool) })
 }
 
 // Settles implements [Settler] for those of the tools that do.
 func (c combined) Settles(call string) bool {
-	return slices.ContainsFunc(c, func(tools llm.Tools) bool {
-		s, ok := tools.(Settler)
-		return ok && s.Settles(call)
-	})
+	return one(c, func(s Settler) bool { return s.Settles(call) })
+}
+
+// Summary implements summarizer for those of the tools that do.
+func (c combined) Summary(use mesh.ToolUse) (short string, ok bool) {
+	ok = one(c, func(s summarizer) (knows bool) { short, knows = s.Summary(use); return knows })
+	return short, ok
 }
 
 // Asked implements [Asker] for those of the tools that do.
 func (c combined) Asked(ctx context.Context, call string) (questions []mesh.Question, report *agent.Report, ok bool) {
-	for _, tools := range c {
-		if a, is := tools.(Asker); is {
-			if questions, report, ok = a.Asked(ctx, call); ok {
-				return questions, report, true
-			}
-		}
-	}
-	return nil, nil, false
+	ok = one(c, func(a Asker) (waits bool) { questions, report, waits = a.Asked(ctx, call); return waits })
+	return questions, report, ok
 }
 
 // A commander is Tools that a model may call in its text.
