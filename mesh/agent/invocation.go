@@ -109,7 +109,7 @@ func (inv *Invocation) Requested(ctx context.Context) (call *SkillCall, err erro
 	if inv.SkillCall != nil || !inv.Resumed {
 		return inv.SkillCall, nil
 	}
-	err = inv.Mesh.Transcript(ctx, func(t *thread.Transcript) bool {
+	err = inv.Mesh.Transcript(ctx, func(t *thread.Transcript, _ bool) bool {
 		ext := a2a.Extension(t.Party(inv.Execution).Mission.GetMetadata()).GetFields()
 		call, _ = skillCall(ext[keySkill], inv.Grant.Direct()) // one that is wrong was refused when it came
 		return true

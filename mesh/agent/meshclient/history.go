@@ -13,7 +13,7 @@ import (
 // execution, and one that begins earlier each time, until it returns that this is
 // enough or has got the whole. It must not change or keep the transcript, nor call
 // the Client.
-func (c *Client) Transcript(ctx context.Context, see func(*thread.Transcript) (enough bool)) error {
+func (c *Client) Transcript(ctx context.Context, see func(t *thread.Transcript, whole bool) (enough bool)) error {
 	c.reading.Lock()
 	defer c.reading.Unlock()
 	return mesh.Wrap("meshclient.Transcript", c.read(ctx, see))
@@ -23,7 +23,7 @@ func (c *Client) Transcript(ctx context.Context, see func(*thread.Transcript) (e
 // all), oldest first: what the user wrote, and what was answered where the
 // user could read it, by whichever agent.
 func (c *Client) History(ctx context.Context, limit int) (said []thread.Utterance, err error) {
-	err = c.Transcript(ctx, func(t *thread.Transcript) bool {
+	err = c.Transcript(ctx, func(t *thread.Transcript, _ bool) bool {
 		said = t.Said()
 		return limit > 0 && len(said) >= limit
 	})
@@ -36,7 +36,7 @@ func (c *Client) History(ctx context.Context, limit int) (said []thread.Utteranc
 // Noted returns what this agent last noted in the thread, in this execution or
 // in one that had the user's stream; false if it never did.
 func (c *Client) Noted(ctx context.Context) (data []byte, noted bool, err error) {
-	err = c.Transcript(ctx, func(t *thread.Transcript) bool {
+	err = c.Transcript(ctx, func(t *thread.Transcript, _ bool) bool {
 		data = slices.Clone(t.Note(c.grant.Agent, c.grant.Execution))
 		return data != nil
 	})
@@ -48,7 +48,7 @@ func (c *Client) Noted(ctx context.Context) (data []byte, noted bool, err error)
 func (c *Client) Actions(ctx context.Context) (*thread.Actions, error) {
 	c.reading.Lock()
 	defer c.reading.Unlock()
-	if err := c.read(ctx, func(*thread.Transcript) bool { return true }); err != nil {
+	if err := c.read(ctx, func(*thread.Transcript, bool) bool { return true }); err != nil {
 		return nil, mesh.Wrap("meshclient.Actions", err)
 	}
 	a := thread.NewActions(c.grant.Execution, c.grant.Turn)

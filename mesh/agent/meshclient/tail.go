@@ -31,12 +31,13 @@ type tail struct {
 // it, as much again each time, until the transcript has all of this execution and see
 // returns that it need not begin earlier, or until the thread's beginning is reached.
 // The caller holds reading.
-func (c *Client) read(ctx context.Context, see func(*thread.Transcript) (enough bool)) error {
+func (c *Client) read(ctx context.Context, see func(t *thread.Transcript, whole bool) (enough bool)) error {
 	for err := c.tail.catchUp(ctx); ; err = c.tail.goBack(ctx) {
 		if err != nil {
 			return err
 		}
-		if c.fold(); c.transcript != nil && see(c.transcript) || c.tail.from == 0 {
+		whole := c.tail.from == 0
+		if c.fold(); c.transcript != nil && see(c.transcript, whole) || whole {
 			return nil
 		}
 		c.transcript, c.actions = nil, nil

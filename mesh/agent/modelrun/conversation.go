@@ -31,7 +31,7 @@ type conversation struct {
 // there is will do. It is asked with more each time, and must not change it. Nil
 // reads all.
 func Conversation(ctx context.Context, inv *agent.Invocation, enough func([]llm.Message) bool) (messages []llm.Message, err error) {
-	err = inv.Mesh.Transcript(ctx, func(t *thread.Transcript) bool {
+	err = inv.Mesh.Transcript(ctx, func(t *thread.Transcript, whole bool) bool {
 		c := conversation{t, inv.Grant}
 		own := c.own()
 		if own.Turn == "" {
@@ -40,7 +40,7 @@ func Conversation(ctx context.Context, inv *agent.Invocation, enough func([]llm.
 			return mission != ""
 		}
 		messages = c.history(inv.Text())
-		return enough != nil && enough(messages)
+		return !whole && enough != nil && enough(messages)
 	})
 	return messages, err
 }
@@ -48,7 +48,7 @@ func Conversation(ctx context.Context, inv *agent.Invocation, enough func([]llm.
 // carryOut is the conversation with a model that carries out a template: the
 // instruction, what was done about it already, and what the user said since.
 func carryOut(ctx context.Context, inv *agent.Invocation, instruction string) (messages []llm.Message, err error) {
-	err = inv.Mesh.Transcript(ctx, func(t *thread.Transcript) bool {
+	err = inv.Mesh.Transcript(ctx, func(t *thread.Transcript, _ bool) bool {
 		c, text := conversation{t, inv.Grant}, instruction
 		if inv.SkillCall == nil && len(c.own().Replies) > 0 { // a model has begun with it, and the message goes on
 			text = inv.Text()
