@@ -68,7 +68,7 @@ func (c conversation) alone(mission, text string) []llm.Message {
 	}
 	out := []llm.Message{{Role: llm.RoleUser, Text: mission}}
 	for _, r := range replies {
-		out = append(out, exchange(r, "")...)
+		out = exchange(out, r, "")
 	}
 	if text != mission {
 		out = append(out, llm.Message{Role: llm.RoleUser, Text: text})
@@ -93,7 +93,7 @@ func (c conversation) history(text string) []llm.Message {
 		out = append(out, c.spoken(lines[:i+1])...)
 		for _, l := range lines[i+1:] {
 			if l.Reply != nil && l.Execution == own {
-				out = append(out, exchange(l.Reply, "")...)
+				out = exchange(out, l.Reply, "")
 			}
 		}
 		return out
@@ -110,7 +110,7 @@ func (c conversation) spoken(lines []*thread.Line) []llm.Message {
 		mine := l.Execution != "" && who.Agent == c.grant.Agent
 		switch {
 		case l.Reply != nil && mine:
-			out = append(out, exchange(l.Reply, c.missing(l.Execution, who))...)
+			out = exchange(out, l.Reply, c.missing(l.Execution, who))
 		case l.Reply != nil, mine && len(who.Replies) > 0:
 			// replies of others are their own, and ours say what we said
 		default:
@@ -142,15 +142,15 @@ func (c conversation) missing(execution mesh.ExecutionID, p *thread.Party) mesh.
 	return mesh.CauseInterrupted
 }
 
-// exchange is a reply and the results of its calls, in the order of the
+// exchange adds a reply and the results of its calls, in the order of the
 // calls. missing stands for results that are not there, since providers refuse
 // calls without results; "" leaves them out.
-func exchange(r *thread.Reply, missing mesh.Cause) []llm.Message {
+func exchange(out []llm.Message, r *thread.Reply, missing mesh.Cause) []llm.Message {
 	said := llm.Message{Role: llm.RoleAssistant, Text: r.Text, Tools: r.Tools}
 	if r.Finish == llm.FinishAsk {
 		said.Asks = llm.FinishAsk
 	}
-	out := []llm.Message{said}
+	out = append(out, said)
 	for _, u := range r.Tools {
 		result, ok := r.Results[u.ID]
 		switch {
