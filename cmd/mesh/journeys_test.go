@@ -15,11 +15,20 @@ import (
 	"agentmesh/mesh/skill"
 )
 
-// overEachWay runs a test for each way into the mesh: on a mesh of its own, and on
-// one of two nodes.
+// overEachWay runs a test for each way into the mesh on a mesh of its own. On one of
+// two nodes it runs for the way that asks most of them, whose streams go on at the
+// other node: starting two nodes for all four would take too long.
 func overEachWay(t *testing.T, test func(t *testing.T, m *realMesh, say speaker)) {
 	for name, say := range speakers {
-		onEach(t, name, func(t *testing.T, m *realMesh) { test(t, m, say) })
+		with := func(t *testing.T, m *realMesh) { test(t, m, say) }
+		if name == "broken SSE" {
+			onEach(t, name, with)
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			with(t, up(t, t.TempDir()))
+		})
 	}
 }
 
