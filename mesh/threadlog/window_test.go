@@ -64,7 +64,7 @@ func TestWhatIsReadIsWhatIsStored(t *testing.T) {
 				}
 			case 4:
 				if r.IntN(8) == 0 {
-					if err := log.Delete(t.Context(), key); err != nil && !mesh.IsCode(err, mesh.NotFound) {
+					if err := remove(t.Context(), log, key); err != nil && !mesh.IsCode(err, mesh.NotFound) {
 						t.Fatal(err)
 					}
 				}
@@ -124,4 +124,13 @@ func followed(t *testing.T, log *threadlog.Log, backend threadlog.Backend, key m
 		}
 	}
 	sameEvents(t, "followed", got, want)
+}
+
+// remove deletes the thread as it is now.
+func remove(ctx context.Context, log *threadlog.Log, key mesh.ThreadKey) error {
+	info, _, err := log.Info(ctx, key)
+	if err != nil {
+		return err
+	}
+	return log.Delete(ctx, key, info.LastPos)
 }

@@ -94,7 +94,7 @@ func (d *driver) open(s *thread.State, dec *cache.Decision) *leg {
 	}
 	l := &leg{turn: turn.ID, user: turn.User, perms: posted.Permissions, message: proto.CloneOf(posted.Message)}
 	l.start(d.key.ID, s.ActiveAgent(d.home(turn.Agent)), legKind(s), 0)
-	l.exec.Text = mesh.Clip(textOf(l.message), maxText)
+	l.exec.Text = mesh.Clip(mesh.TextOf(l.message), maxText)
 	d.prepare(l)
 	l.begins = d.event(l.turn, "node", mesh.DispatchIssued{Child: l.exec, Message: l.message})
 	dec.Epoch = s.Epoch + 1
