@@ -142,7 +142,7 @@ func (s *specialist) Run(ctx context.Context, inv *agent.Invocation) iter.Seq2[a
 			if !again {
 				return
 			}
-			run.History = template
+			run.History, run.Template = template, call.Skill
 		}
 		for out, err := range agent.RunModel(ctx, inv, run) {
 			if !yield(out, err) || err != nil {

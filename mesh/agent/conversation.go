@@ -152,7 +152,7 @@ func exchange(r *thread.Reply, missing mesh.Cause) []llm.Message {
 		case result.Skill && u.Name == llm.CommandTool && !isTemplate(result.Metadata):
 			result.Text = command.Defuse(result.Text)
 		}
-		out = append(out, llm.Message{Role: llm.RoleTool, Text: result.Text, ToolID: u.ID, Name: u.Name, Failed: result.Failed, Cause: result.Cause})
+		out = append(out, llm.Message{Role: llm.RoleTool, Text: result.Text, ToolID: u.ID, Name: u.Name, Failed: result.Failed, Cause: result.Cause, Metadata: result.Metadata})
 	}
 	return out
 }

@@ -199,7 +199,11 @@ func (t *SkillTools) Commands() llm.Commands {
 func (t *SkillTools) skillCall(use mesh.ToolUse) (name, args string, ok bool) {
 	switch {
 	case use.Name == llm.CommandTool:
-		c, err := command.Line{Raw: commandLine(use)}.Parse()
+		var call llm.CommandCall
+		if json.Unmarshal([]byte(use.Arguments), &call) == nil && call.Skill != "" {
+			return call.Skill, toJSON(call.Arguments), true
+		}
+		c, err := command.Line{Raw: call.Line}.Parse()
 		if err != nil || c.Discovery() {
 			return "", "", false
 		}

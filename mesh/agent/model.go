@@ -22,6 +22,8 @@ type ModelRun struct {
 	Name string
 	// System, Context and Fresh are those of llm.Request.
 	System, Context, Fresh string
+	// Template is that of llm.About.
+	Template string
 	// Tools may be nil. Commands is set where the model calls them in its text.
 	Tools    llm.Tools
 	Commands llm.Commands
@@ -121,7 +123,8 @@ type modelRun struct {
 
 // prepare reads the conversation, and what it takes to go on where it stopped.
 func (m *modelRun) prepare(ctx context.Context) error {
-	m.about.Mission = m.inv.Grant.Parent != m.inv.Grant.Turn
+	m.about.Template, m.about.Facts = m.Template, facts(m.Tools)
+	defer func() { m.about.Mission = m.inv.mission() }() // which needs what is read here
 	switch {
 	case len(m.History) > 0:
 	case m.inv.fresh():

@@ -52,6 +52,18 @@ func (c combined) Discovers(name string) bool {
 	})
 }
 
+// Know implements llm.Knower for those of the tools that do.
+func (c combined) Know(ctx context.Context, f *llm.Facts) error {
+	for _, tools := range c {
+		if k, ok := tools.(llm.Knower); ok {
+			if err := k.Know(ctx, f); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
 // Waits implements llm.Waiter for those of the tools that do.
 func (c combined) Waits(tool string) bool {
 	return slices.ContainsFunc(c, func(tools llm.Tools) bool {

@@ -7,40 +7,26 @@ import (
 	"strings"
 )
 
-// planParts replies for an agent that delegates: it finds out what skills
-// there are, plans, dispatches an agent for each job, collects their results,
-// and sums up.
+// planParts replies for an agent that delegates: it plans, dispatches an agent for
+// each job, collects their results, and sums up.
 func planParts(t *turn) reply {
-	switch {
-	case len(t.called(toolResults)) > 0:
-		return summary(t)
-	case len(t.called(toolDispatch)) > 0:
-		return collect(t)
-	}
-	if def := t.tool(toolGetSkill); def != nil {
-		for _, p := range schemaParams(def.Parameters) {
-			for _, name := range p.Enum {
-				t.domains = append(t.domains, domain{name: name})
-			}
+	var ids []string
+	for _, c := range t.called(toolDispatch) {
+		if !c.failed {
+			ids = append(ids, c.arg("agent_id"))
 		}
 	}
-	known, ask, refused := t.discover()
 	switch {
-	case t.final && t.text == "":
-		return say("I did nothing more.")
+	case len(t.called(toolResults)) > 0 || len(ids) == 0 && len(t.called(toolDispatch)) > 0 || len(ids) > 0 && t.final:
+		return summary(t)
+	case len(ids) > 0:
+		return reply{calls: []toolCall{{toolResults, map[string]any{"agent_ids": ids}}}}
 	case t.final:
 		return say("I did nothing about %s.", quoteShort(t.text))
-	case len(ask) > 0:
-		return t.perform(ask)
-	case refused != "":
-		return say("The list of skills could not be read, so I cannot plan this: %s", sentence(clip(squeeze(refused), 200)))
 	}
-	jobs, r, ok := t.jobs(known)
+	jobs, r, ok := t.jobs()
 	if !ok {
 		return r
-	}
-	if t.tool(toolDispatch) == nil {
-		return say("I know what to do, but I have no means left to delegate it.")
 	}
 	for _, j := range jobs {
 		r.calls = append(r.calls, toolCall{toolDispatch, j.order()})
@@ -64,35 +50,16 @@ func (j *job) order() map[string]any {
 }
 
 // offers says what can be done, in one sentence.
-func (t *turn) offers(known []skill) string {
+func (t *turn) offers() string {
 	var names []string
-	for _, d := range t.domains {
-		names = append(names, d.name)
-	}
-	for _, s := range known {
-		if len(t.domains) == 0 && !slices.Contains(names, s.domain()) {
-			names = append(names, s.domain())
-		}
+	for _, s := range t.skills {
+		names = append(names, s.domain())
 	}
 	if len(names) == 0 {
 		return "There are no skills at present."
 	}
 	slices.Sort(names)
-	return "I have skills for " + listed(names) + "."
-}
-
-// collect asks for the results of what could be dispatched.
-func collect(t *turn) reply {
-	var ids []string
-	for _, c := range t.called(toolDispatch) {
-		if !c.failed {
-			ids = append(ids, c.arg("agent_id"))
-		}
-	}
-	if len(ids) == 0 || t.tool(toolResults) == nil {
-		return summary(t)
-	}
-	return reply{calls: []toolCall{{toolResults, map[string]any{"agent_ids": ids}}}}
+	return "I have skills for " + listed(slices.Compact(names)) + "."
 }
 
 type agentResult struct {

@@ -312,3 +312,57 @@ func (f *form) named(verb string) bool {
 	}
 	return f.s.action() == verb && !plainVerbs[verb] || verb == "remind" && f.s.kinds["task"] || f.s.act == actRemember && f.s.does(verb) > 0
 }
+
+// typed reads a command that the user typed: a skill's name, and flags. ok is
+// false if the part begins with no skill's name; "use tasks.search to …" only
+// names it.
+func (r *reader) typed(p part) (j *job, left []string, ok bool) {
+	c := p.clause
+	for c.at(0).is("use", "run", "execute", "the", "skill", "call") && len(c.toks) > 1 {
+		c = c.from(1)
+	}
+	if !skillCall.MatchString(c.at(0).low) {
+		return nil, nil, false
+	}
+	name := c.at(0).low
+	at := slices.IndexFunc(r.skills, func(s skill) bool { return s.Name == name })
+	if at < 0 {
+		return nil, []string{p.all()}, true
+	}
+	s := &r.skills[at]
+	f := &form{c: c, s: s, now: r.now, args: map[string]any{}, content: -1, used: make([]bool, len(c.toks))}
+	for i := 1; i < len(c.toks); {
+		t := c.at(i)
+		flagged := strings.HasSuffix(c.text[:t.start], "--") && t.kind == word
+		param := s.named(strings.ReplaceAll(t.text, "-", "_"), t.text)
+		if !flagged || param == nil {
+			return nil, []string{c.words(i, len(c.toks))}, true
+		}
+		i++
+		end := i
+		for end < len(c.toks) && !strings.HasSuffix(c.text[:c.at(end).start], "--") {
+			end++
+		}
+		switch {
+		case param.kind == kindFlag && end == i:
+			f.set(param, true)
+		case end == i:
+			return nil, []string{"--" + t.text}, true
+		case param.Type == "array":
+			for ; i < end; i++ {
+				if c.at(i).kind != punct {
+					f.set(param, c.at(i).text)
+				}
+			}
+		default:
+			text := strings.TrimRight(strings.TrimSuffix(strings.TrimSpace(c.text[c.at(i).start:c.at(end-1).end]), "--"), " ")
+			if c.at(i).kind == quoted && end == i+1 {
+				text = c.at(i).text
+			}
+			f.set(param, text)
+		}
+		i = end
+	}
+	f.require()
+	return &job{words: p.all(), stage: p.stage, form: f, slots: f.missing, steps: []*step{{Skill: s.Name, Arguments: f.args, skill: s}}}, nil, true
+}
