@@ -330,13 +330,13 @@ func TestWithoutAModelTheUserIsAskedAtTheLimit(t *testing.T) {
 			thread := mesh.NewThreadID()
 			s := m.Say(thread, "Create a task to call Ann, create a task to call Bob and create a task to call Carol")
 			asked := s.Asked()
-			if s.State != input || strings.Count(asked, "- tasks.create(title: Call ") != 3 || texttest.Has(asked, "say what is done") ||
+			if s.State != input || strings.Count(asked, "- tasks.create(title: Call ") != 3 || strings.Contains(asked, "say what is done") ||
 				!texttest.Has(asked, "Done so far:") || !texttest.Has(asked, "Still open:") || !texttest.Has(asked, "Would you like me to continue?") {
 				t.Errorf("ended %v, asked %q", s.State, asked)
 			}
 			s = m.Say(thread, "no")
 			if strings.Count(s.Text, "Created task") != 1 || strings.Count(s.Text, "- tasks.create(title: Call ") != 2 ||
-				!texttest.Has(s.Text, "Stopped, as the user wishes.") || texttest.Has(s.Text, "say what is done") {
+				!texttest.Has(s.Text, "Stopped, as the user wishes.") || strings.Contains(s.Text, "say what is done") {
 				t.Errorf("ended %v, said %q", s.State, s.Text)
 			}
 			if calls := bodies[mesh.SkillCalled](m.Events(thread)); s.State != completed || len(calls) != 1 {
