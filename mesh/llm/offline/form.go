@@ -47,9 +47,9 @@ func read(c clause, s *skill, verb string, now time.Time) *form {
 		f.remember()
 		return f
 	}
+	f.explicit()
 	f.findContent()
 	f.addresses()
-	f.explicit()
 	f.durations()
 	f.clocks()
 	f.references()
@@ -115,12 +115,15 @@ func (f *form) writes() *param {
 // "that" or "to".
 func (f *form) findContent() {
 	sends := f.s.act == actSend || f.s.act == actDraft
-	if f.writes() == nil || f.s.reads() || f.s.target() != nil {
+	if f.content >= 0 || f.writes() == nil || f.args[f.writes().Name] != nil || f.s.reads() || f.s.target() != nil {
 		return
 	}
 	for i := 1; i < len(f.c.toks); i++ {
 		t, next := f.c.at(i), f.c.at(i+1)
-		marks := t.is("saying", "says", ":")
+		if f.used[i] {
+			continue
+		}
+		marks := t.is("saying", "says", "reading", ":")
 		if t.is("that") {
 			marks = (sends || f.verb != "" && f.s.first(kindBody) != nil && i < 3) && next.kind != punct
 		}

@@ -158,7 +158,8 @@ func (f *form) require() {
 	for i := range f.s.Parameters {
 		p := &f.s.Parameters[i]
 		asked := slices.ContainsFunc(f.missing, func(s slot) bool { return s.param == p.Name })
-		if !p.Required && !(p.kind == kindBody && f.s.first(kindPath) != nil && f.s.act == actChange) || f.args[p.Name] != nil || p.Name == f.take && (f.of != "" || len(f.object.toks) > 0) || asked {
+		letter := f.s.act == actSend || f.s.act == actDraft
+		if !p.Required && !(p.kind == kindBody && (letter || f.s.first(kindPath) != nil && f.s.act == actChange)) || f.args[p.Name] != nil || p.Name == f.take && (f.of != "" || len(f.object.toks) > 0) || asked {
 			continue
 		}
 		if p.kind == kindTitle && f.s.first(kindBody) != nil && f.s.first(kindBody).Required {

@@ -2,6 +2,7 @@ package offline
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -46,6 +47,7 @@ type plan struct {
 	declined bool // the user wants nothing of it
 	again    bool // what the user answered is no answer
 	now      time.Time
+	reader   *reader
 }
 
 // A reader makes plans with the skills that it knows.
@@ -82,7 +84,7 @@ func (r *reader) resolve(text string, answers []string) *plan {
 // leaves reports whether the user wants nothing of what was asked about.
 func leaves(answer string) bool {
 	c := newClause(answer).trimmed()
-	return mesh.AnswerOf(answer) == mesh.AnswerNo || c.starts("never mind", "nevermind", "forget it", "leave it", "drop it", "no thanks", "cancel that")
+	return mesh.AnswerOf(answer) == mesh.AnswerNo || c.starts("never mind", "nevermind", "forget it", "leave it", "drop it", "skip it", "no thanks", "cancel that", "neither", "none")
 }
 
 // question returns the first thing that the user has to say, or nil.
@@ -151,6 +153,12 @@ func (p *plan) accept(q *slot, answer string) bool {
 	}
 	i := slices.IndexFunc(p.jobs, func(j *job) bool { return len(j.slots) > 0 })
 	j := p.jobs[i]
+	if f := p.labels(j, answer); f != nil {
+		maps.Copy(j.last().Arguments, f.args)
+		j.slots = slices.DeleteFunc(j.slots, func(s slot) bool { return f.args[s.param] != nil })
+		j.last().derive()
+		return true
+	}
 	var ok bool
 	value := any(strings.TrimSpace(answer))
 	switch q.kind {
@@ -180,10 +188,10 @@ func (p *plan) accept(q *slot, answer string) bool {
 	case kindID:
 		return p.narrowed(j, answer)
 	default:
-		if c := newClause(answer).trimmed(); len(c.toks) == 1 && c.at(0).kind == quoted {
+		c := newClause(answer).trimmed()
+		if ok = value != "" && !slices.ContainsFunc(c.toks, func(t token) bool { return t.in(limits) }); len(c.toks) == 1 && c.at(0).kind == quoted {
 			value = c.at(0).text
 		}
-		ok = value != ""
 	}
 	if ok {
 		j.last().Arguments[q.param] = value
@@ -191,6 +199,27 @@ func (p *plan) accept(q *slot, answer string) bool {
 		j.last().derive()
 	}
 	return ok
+}
+
+// labels reads an answer that names what it gives, as "subject X, text Y"; nil for
+// others.
+func (p *plan) labels(j *job, answer string) *form {
+	c := newClause(answer).trimmed()
+	f := &form{c: c, s: j.last().skill, now: p.now, args: map[string]any{}, content: -1, used: make([]bool, len(c.toks))}
+	for c.at(0).in(determiners) && len(c.toks) > 1 {
+		c = c.from(1)
+	}
+	f.c = c
+	if f.labelled(0) == nil {
+		return nil
+	}
+	f.explicit()
+	f.text()
+	f.leftovers()
+	if len(f.left) > 0 || len(f.args) == 0 {
+		return nil
+	}
+	return f
 }
 
 // narrow takes an answer to which of several things is meant, which was only
@@ -213,16 +242,33 @@ func (p *plan) narrowed(j *job, answer string) bool {
 	if target := s.skill.target(); f.args[target.Name] != nil {
 		s.Arguments[target.Name], s.Take, s.Of, s.From = f.args[target.Name], "", "", nil
 		j.steps = j.steps[len(j.steps)-1:]
-	} else if s.Take != "" && len(j.steps) > 1 {
-		s.Of = strings.Trim(c.all(), `"“”`)
-		j.steps[0].search(s.Of)
 	} else {
-		return false
+		f = read(c, s.skill, "", p.now)
+		if f.of, f.take = nameOf(c, f), target.Name; f.of == "" {
+			return false
+		}
+		j.steps = j.steps[len(j.steps)-1:]
+		if p.reader.locate(j, f, nil) != "" {
+			return false
+		}
 	}
 	if len(j.slots) > 0 {
 		j.slots = j.slots[1:]
 	}
 	return true
+}
+
+// nameOf are the words of the answer that name a thing.
+func nameOf(c clause, f *form) string {
+	var words []string
+	for i := range c.toks {
+		if t := c.at(i); t.in(limits) || t.in(negations) || t.in(ordinals) {
+			return ""
+		} else if t.kind != punct && !t.in(glue) && !t.in(determiners) && !t.in(pronouns) && !t.in(prepositions) && !f.isThing(t) {
+			words = append(words, t.text)
+		}
+	}
+	return strings.Join(words, " ")
 }
 
 func (s *step) search(words string) {

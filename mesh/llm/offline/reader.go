@@ -10,10 +10,14 @@ import (
 
 // plan reads the request: every word of it, or nothing is done.
 func (r *reader) plan(text string) *plan {
-	p := &plan{now: r.now}
+	p := &plan{now: r.now, reader: r}
 	used := map[string]bool{}
 	for id := range r.taken {
 		used[id] = true
+	}
+	if at := quotedLine.FindString(text); at != "" { // what others wrote is not what is wanted
+		p.left = []string{strings.TrimSpace(at)}
+		return p
 	}
 	parts := split(text, r.begins)
 	if p.tooMany = len(parts) > maxParts; p.tooMany {
@@ -40,6 +44,8 @@ func (r *reader) plan(text string) *plan {
 	}
 	return p
 }
+
+var quotedLine = regexp.MustCompile(`(?m)^[ \t]*>.*$`)
 
 // maxClause is how many words one thing to do may take to say.
 const maxClause = 400
@@ -75,7 +81,8 @@ var idioms = [][2]string{
 	{"do not forget that", "remember that"}, {"for the record ,", "remember that"}, {"write down that", "remember that"}, {"jot down that", "remember that"},
 	{"take a note that", "remember that"}, {"make a note that", "remember that"}, {"save to memory that", "remember that"}, {"add to your memory :", "remember that"},
 	{"don't forget to", "remind me to"}, {"do not forget to", "remind me to"}, {"remember to", "remind me to"}, {"set a reminder to", "remind me to"},
-	{"set up", "schedule"}, {"look up", "find"},
+	{"set up", "schedule"}, {"pencil in", "schedule"}, {"look up", "find"}, {"put away", "archive"}, {"push", "move"}, {"bump", "move"},
+	{"stick", "put"}, {"pop", "put"}, {"shoot", "send"},
 }
 
 // plainly puts an idiom in plain words.
