@@ -55,18 +55,7 @@ func read(c clause, s *skill, verb string, now time.Time) *form {
 	f.references()
 	f.chosen()
 	f.text()
-	switch {
-	case s.reads():
-		f.search()
-	case s.act == actSend || s.first(kindAddress) != nil && s.first(kindBody) != nil && s.act == actDraft:
-		f.letter()
-	case s.target() != nil:
-		f.works()
-	case s.act == actChange || s.first(kindPath) != nil:
-		f.edit()
-	default:
-		f.create()
-	}
+	f.rest()
 	f.require()
 	f.leftovers()
 	return f
