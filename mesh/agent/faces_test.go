@@ -248,6 +248,27 @@ func TestAModelDiscoversThenSends(t *testing.T) {
 	}
 }
 
+// S3-119, S3-120: asked for a task, the model discovers how one is created, and then
+// creates it; asked what it can do, it looks, and uses nothing.
+func TestAModelDiscoversThenCreatesOrTells(t *testing.T) {
+	d := newDesk(t, agent.FaceUseSkill, scripted.Call("get_skill", `{"search":"create task"}`),
+		scripted.Call("use_skill", `{"skill":"tasks.create","arguments":{"title":"Call Ann"}}`), scripted.Say("Created."), scripted.Call("get_skill", `{}`), scripted.Say("Mail and tasks."))
+	d.options.Discovery = true
+	if h := d.say("Create a task to call Ann"); h.text != "Created." || h.err != nil || d.made() != "tasks.create" {
+		t.Errorf("said %q, %v, made %q", h.text, h.err, d.made())
+	}
+	if told := d.model.Requests()[1].Messages[2].Text; !strings.Contains(told, "tasks.create") {
+		t.Errorf("before it created, the model was told %q", told)
+	}
+	if h := d.say("What can you do?"); h.text != "Mail and tasks." || h.err != nil || d.made() != "tasks.create" {
+		t.Errorf("said %q, %v, made %q", h.text, h.err, d.made())
+	}
+	reqs := d.model.Requests()
+	if last := reqs[len(reqs)-1].Messages; !strings.Contains(last[len(last)-1].Text, "mail") || !strings.Contains(last[len(last)-1].Text, "tasks") {
+		t.Errorf("before it told, the model was told %q", last[len(last)-1].Text)
+	}
+}
+
 // S3-034, S3-038, S3-110: in one reply, skills are found before they are
 // used, and the results are read in the order of the calls.
 func TestSkillsAreFoundBeforeTheyAreUsed(t *testing.T) {

@@ -68,7 +68,7 @@ func (b *bench) report() string {
 }
 
 // What users say has the effects that they mean, or none, in every mode of the
-// mesh and however skills are called (finding C11, S3-118, S3-119, S3-121).
+// mesh and however skills are called (finding C11, S3-121).
 func TestCorpus_requestsHaveTheEffectsThatTheirUsersMean(t *testing.T) {
 	all := corpus(t, "testdata/requests.txt")
 	if len(all) < 200 {

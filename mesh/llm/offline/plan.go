@@ -108,14 +108,14 @@ func (p *plan) question() *slot {
 }
 
 // effects tells of the steps that send or remove something, with all else that is
-// to be done.
+// to be done. Of skills about which the mesh asks before each call, it need not.
 func (p *plan) effects() []string {
 	var out []string
 	asks := false
 	for _, j := range p.jobs {
 		for _, s := range j.steps {
 			away := s.skill.takesAway()
-			asks = asks || s.skill.act == actSend || s.skill.act == actRemove || away != nil && s.Arguments[away.Name] != nil
+			asks = asks || !s.skill.Asks && (s.skill.act == actSend || s.skill.act == actRemove || away != nil && s.Arguments[away.Name] != nil)
 			out = append(out, s.describe())
 		}
 	}
