@@ -1,6 +1,7 @@
 package offline
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -47,19 +48,6 @@ func (j *job) order() map[string]any {
 		args["depends_on"] = j.needs
 	}
 	return args
-}
-
-// offers says what can be done, in one sentence.
-func (t *turn) offers() string {
-	var names []string
-	for _, s := range t.skills {
-		names = append(names, s.domain())
-	}
-	if len(names) == 0 {
-		return "There are no skills at present."
-	}
-	slices.Sort(names)
-	return "I have skills for " + listed(slices.Compact(names)) + "."
 }
 
 type agentResult struct {
@@ -126,42 +114,26 @@ func headline(done, all int) string {
 	return fmt.Sprintf("%d of %d steps were finished, the others were not:", done, all)
 }
 
+// fates are what is said of missions that were not completed, by their status.
+var fates = map[string]string{
+	"skipped": "was skipped: ", "timeout": "took too long and was stopped: ", "running": "is still running. ", "pending": "is still running. ",
+	"refused": "could not be started: ", statusAwaiting: "was not done: ",
+}
+
 // outcome tells what came of one mission; item says that it is one of several.
 func outcome(mission string, r agentResult, item bool) string {
 	result := strings.TrimSpace(r.Result)
-	why := sentence(squeeze(result))
-	if why == "" {
-		why = "no reason was given."
-	}
 	mission = strings.TrimRight(clip(squeeze(mission), 120), ".:")
-	var said string
-	switch r.Status {
-	case statusCompleted:
-		if result == "" {
-			result = "done."
-		}
-		if !item {
-			return result
-		}
-		if strings.Contains(result, "\n") {
-			return "- " + mission + ":\n  " + strings.ReplaceAll(result, "\n", "\n  ")
-		}
-		return "- " + mission + ": " + result
-	case "skipped":
-		said = "was skipped: " + why
-	case "timeout":
-		said = "took too long and was stopped: " + why
-	case "running", "pending":
-		said = "is still running."
-	case "refused":
-		said = "could not be started: " + why
-	case statusAwaiting:
-		said = "was not done: " + why
-	default:
-		said = "failed: " + why
+	why := cmp.Or(fates[r.Status], "failed: ") + sentence(cmp.Or(squeeze(result), "no reason was given"))
+	switch done := r.Status == statusCompleted; {
+	case !done && item:
+		return "- " + mission + " — " + why
+	case !done:
+		return fmt.Sprintf("I could not do this. %s %s", quoteShort(mission), why)
+	case !item:
+		return cmp.Or(result, "done.")
+	case strings.Contains(result, "\n"):
+		return "- " + mission + ":\n  " + strings.ReplaceAll(result, "\n", "\n  ")
 	}
-	if item {
-		return "- " + mission + " — " + said
-	}
-	return fmt.Sprintf("I could not do this. %s %s", quoteShort(mission), said)
+	return "- " + mission + ": " + cmp.Or(result, "done.")
 }

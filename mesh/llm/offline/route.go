@@ -37,7 +37,7 @@ func planRoute(t *turn) reply {
 	if name := choose(t.text, agents); name != "" {
 		return t.consult(name, t.text)
 	}
-	return say("I did not understand %s. %s", quoteShort(t.text), t.abilities())
+	return say("I did not understand %s. %s", quoteShort(t.text), t.can())
 }
 
 func (t *turn) consult(agent, task string) reply {
@@ -81,39 +81,23 @@ func (t *turn) chat() (reply, bool) {
 	return say("%s", t.can()), true
 }
 
-// can says what the agent has skills for, or which others it can ask.
+// can says what the agent has skills for, and which others it can ask.
 func (t *turn) can() string {
-	if t.facts.Consults {
-		return t.abilities()
-	}
 	about := map[string][]string{}
 	for _, s := range t.skills {
 		about[s.domain()] = append(about[s.domain()], s.action())
 	}
-	for _, a := range t.agents(false) {
-		about[a.Name] = []string{a.Description}
+	for _, a := range t.facts.Agents {
+		about[a.Name] = []string{squeeze(a.Description)}
 	}
 	if len(about) == 0 {
-		return "I have no skills at present."
+		return "There is nothing that I could use, and no agent that I could ask."
 	}
 	var lines []string
 	for _, name := range slices.Sorted(maps.Keys(about)) {
 		lines = append(lines, "- "+name+": "+sentence(strings.Join(about[name], ", ")))
 	}
-	return "I can help you with these:\n" + strings.Join(lines, "\n")
-}
-
-// abilities says what the agents of the catalogs are for.
-func (t *turn) abilities() string {
-	var can []string
-	for _, a := range t.facts.Agents {
-		can = append(can, "- "+a.Name+": "+sentence(squeeze(a.Description)))
-	}
-	if len(can) == 0 {
-		return "There is no agent that I could ask for you."
-	}
-	slices.Sort(can)
-	return "I can pass your request on to these agents:\n" + strings.Join(slices.Compact(can), "\n")
+	return "I can help you with these, or pass your request on:\n" + strings.Join(lines, "\n")
 }
 
 // consulted answers with what the agent said, or asks what it asks.

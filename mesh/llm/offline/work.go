@@ -88,9 +88,9 @@ func (t *turn) settled(p *plan) (reply, bool) {
 		if len(p.jobs) > 0 {
 			hint = " So I did nothing at all. Say it in other words, or put what is to be written down in quotes."
 		}
-		return say("I did not understand %s.%s %s", listed(said), hint, t.offers()), true
+		return say("I did not understand %s.%s %s", listed(said), hint, t.can()), true
 	case len(p.jobs) == 0:
-		return say("I did not understand %s. %s", quoteShort(t.text), t.offers()), true
+		return say("I did not understand %s. %s", quoteShort(t.text), t.can()), true
 	case q != nil && p.again && q.param == "":
 		return reply{text: "Please answer with yes or no.\n\n" + q.ask, ask: true}, true
 	case q != nil && p.again:
