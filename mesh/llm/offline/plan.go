@@ -175,7 +175,7 @@ func (p *plan) accept(q *slot, answer string) bool {
 		value, ok = append(slices.Clone(had), mails...), len(mails) > 0
 	case kindTime:
 		var m moment
-		if m, ok = q.answered(answer, p.now, true); ok {
+		if m, ok = q.answered(answer, p.now); ok {
 			j.slots = j.slots[1:]
 			j.form.missing = nil
 			j.form.setTime(j.form.s.named(q.param), m)
