@@ -34,9 +34,13 @@ type slot struct {
 	day *moment
 }
 
+func newForm(c clause, s *skill, verb string, now time.Time) *form {
+	return &form{c: c, s: s, verb: verb, now: now, used: make([]bool, len(c.toks)), args: map[string]any{}, content: -1}
+}
+
 // read reads the clause for the skill.
 func read(c clause, s *skill, verb string, now time.Time) *form {
-	f := &form{c: c, s: s, verb: verb, now: now, used: make([]bool, len(c.toks)), args: map[string]any{}, content: -1}
+	f := newForm(c, s, verb, now)
 	if verb != "" {
 		f.eat(0, 1)
 		if c.at(1).is("up", "out", "down", "in") && !c.at(2).in(dayWords) {

@@ -205,11 +205,10 @@ func (p *plan) accept(q *slot, answer string) bool {
 // others.
 func (p *plan) labels(j *job, answer string) *form {
 	c := newClause(answer).trimmed()
-	f := &form{c: c, s: j.last().skill, now: p.now, args: map[string]any{}, content: -1, used: make([]bool, len(c.toks))}
 	for c.at(0).in(determiners) && len(c.toks) > 1 {
 		c = c.from(1)
 	}
-	f.c = c
+	f := newForm(c, j.last().skill, "", p.now)
 	if f.labelled(0) == nil {
 		return nil
 	}
@@ -236,8 +235,7 @@ func (p *plan) narrowed(j *job, answer string) bool {
 	if c.order() != "" || c.question() || len(c.toks) > 12 {
 		return false
 	}
-	f := &form{c: newClause("id " + c.all()), s: s.skill, args: map[string]any{}, content: -1}
-	f.used = make([]bool, len(f.c.toks))
+	f := newForm(newClause("id "+c.all()), s.skill, "", p.now)
 	f.references()
 	if target := s.skill.target(); f.args[target.Name] != nil {
 		s.Arguments[target.Name], s.Take, s.Of, s.From = f.args[target.Name], "", "", nil

@@ -331,45 +331,33 @@ func (r *reader) typed(p part) (j *job, left []string, ok bool) {
 	if !skillCall.MatchString(c.at(0).low) {
 		return nil, nil, false
 	}
-	name := c.at(0).low
-	at := slices.IndexFunc(r.skills, func(s skill) bool { return s.Name == name })
-	if at < 0 {
+	at := slices.IndexFunc(r.skills, func(s skill) bool { return s.Name == c.at(0).low })
+	before, flags, _ := strings.Cut(c.text[c.at(0).end:c.at(len(c.toks)-1).end], "--")
+	if at < 0 || strings.TrimSpace(before) != "" {
 		return nil, []string{p.all()}, true
 	}
-	s := &r.skills[at]
-	f := &form{c: c, s: s, now: r.now, args: map[string]any{}, content: -1, used: make([]bool, len(c.toks))}
-	for i := 1; i < len(c.toks); {
-		t := c.at(i)
-		flagged := strings.HasSuffix(c.text[:t.start], "--") && t.kind == word
-		param := s.named(strings.ReplaceAll(t.text, "-", "_"), t.text)
-		if !flagged || param == nil {
-			return nil, []string{c.words(i, len(c.toks))}, true
-		}
-		i++
-		end := i
-		for end < len(c.toks) && !strings.HasSuffix(c.text[:c.at(end).start], "--") {
-			end++
-		}
+	f := newForm(c, &r.skills[at], "", r.now)
+	for flag := range strings.SplitSeq(flags, " --") {
+		name, value, _ := strings.Cut(strings.TrimSpace(flag), " ")
+		param, words := f.s.named(strings.ReplaceAll(name, "-", "_"), name), tokenize(value)
 		switch {
-		case param.kind == kindFlag && end == i:
+		case flags == "":
+		case param == nil, len(words) == 0 && param.kind != kindFlag:
+			return nil, []string{"--" + flag}, true
+		case len(words) == 0:
 			f.set(param, true)
-		case end == i:
-			return nil, []string{"--" + t.text}, true
 		case param.Type == "array":
-			for ; i < end; i++ {
-				if c.at(i).kind != punct {
-					f.set(param, c.at(i).text)
+			for _, t := range words {
+				if t.kind != punct {
+					f.set(param, t.text)
 				}
 			}
+		case len(words) == 1:
+			f.set(param, words[0].text)
 		default:
-			text := strings.TrimRight(strings.TrimSuffix(strings.TrimSpace(c.text[c.at(i).start:c.at(end-1).end]), "--"), " ")
-			if c.at(i).kind == quoted && end == i+1 {
-				text = c.at(i).text
-			}
-			f.set(param, text)
+			f.set(param, strings.TrimSpace(value))
 		}
-		i = end
 	}
 	f.require()
-	return &job{words: p.all(), stage: p.stage, form: f, slots: f.missing, steps: []*step{{Skill: s.Name, Arguments: f.args, skill: s}}}, nil, true
+	return &job{words: p.all(), stage: p.stage, form: f, slots: f.missing, steps: []*step{{Skill: f.s.Name, Arguments: f.args, skill: f.s}}}, nil, true
 }
