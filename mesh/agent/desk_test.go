@@ -14,12 +14,15 @@ import (
 
 	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
+	"agentmesh/mesh/a2a"
 	"agentmesh/mesh/agent"
 	"agentmesh/mesh/limit"
 	"agentmesh/mesh/llm"
 	"agentmesh/mesh/llm/scripted"
 	"agentmesh/mesh/skill"
 	"agentmesh/mesh/threadlog/eventpb"
+
+	"google.golang.org/protobuf/types/known/structpb"
 )
 
 var faces = []agent.Face{agent.FaceCommands, agent.FaceUseSkill, agent.FaceDirect}
@@ -44,8 +47,9 @@ type desk struct {
 	options  agent.SkillOptions
 	pause    bool
 	maxSteps int
-	wrap     func(llm.Tools) llm.Tools // the tools of runs, or nil
-	last     string                    // what the user said last
+	wrap     func(llm.Tools) llm.Tools  // the tools of runs, or nil
+	last     string                     // what the user said last
+	metadata map[string]*structpb.Value // extension data of the message, or nil
 
 	mu    sync.Mutex
 	calls []*skill.Call
@@ -141,8 +145,12 @@ type heardRun struct {
 
 func (d *desk) invocation(resumed bool) *agent.Invocation {
 	d.t.Helper()
+	said := message(d.last)
+	if d.metadata != nil {
+		said.Metadata = a2a.SetExtension(nil, d.metadata)
+	}
 	return &agent.Invocation{
-		Message: message(d.last), Execution: d.g.Execution, Thread: d.g.Key(), User: d.g.User, Grant: d.g, Mesh: d.n.mesh(d.t, d.g), Resumed: resumed,
+		Message: said, Execution: d.g.Execution, Thread: d.g.Key(), User: d.g.User, Grant: d.g, Mesh: d.n.mesh(d.t, d.g), Resumed: resumed,
 	}
 }
 
