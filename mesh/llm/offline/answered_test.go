@@ -159,3 +159,18 @@ func TestAnswers_areNotInTheTextOfTheUser(t *testing.T) {
 		t.Errorf("the user's yes leads to %v", calls)
 	}
 }
+
+// Where several things have the name, the user is asked which is meant, and the answer
+// completes the call (finding C11).
+func TestAnswers_sayWhichOfSeveralIsMeant(t *testing.T) {
+	for _, w := range ways {
+		for answer, want := range map[string]string{"t-xy3ef": "t-xy3ef", "the milk one": "t-ab2cd"} {
+			b := newBench(t)
+			b.found["tasks.search"] = `{"count":2,"found":[{"id":"t-ab2cd","name":"Buy milk"},{"id":"t-xy3ef","name":"Buy bread"}]}`
+			b.hold(w, []string{"mark the task Buy as done", answer})
+			if got := b.calls[len(b.calls)-1]; got != `tasks.update {"status":"done","task_id":"`+want+`"}` {
+				t.Errorf("%s: after %q it called %q", w.name, answer, b.calls)
+			}
+		}
+	}
+}

@@ -27,6 +27,9 @@ func (f *form) labelled(i int) *param {
 			p = q
 		}
 	}
+	if p == nil && t.is("about", "regarding") && f.letters() && (i < 2 || f.c.at(i-1).kind == email || f.isThing(f.c.at(i-1))) {
+		p = f.s.first(kindTitle)
+	}
 	if p == nil && t.is("prio") {
 		p = f.s.named("priority")
 	}
@@ -78,7 +81,11 @@ func (f *form) explicit() {
 			for end++; !stop(end) && f.c.at(end).kind == word; end++ {
 			}
 			f.guard(from, end, true)
-			f.set(p, f.c.words(from, end))
+			value := f.c.words(from, end)
+			if f.c.at(i).is("about", "regarding") {
+				value = capitalize(value)
+			}
+			f.set(p, value)
 		}
 		f.eat(i, end)
 		for k := i - 1; k > 0 && f.c.at(k).is("with", "the", "a", "and", ",", "under"); k-- {
@@ -112,8 +119,6 @@ func (f *form) durations() {
 		switch {
 		case p.Type == "integer" || p.Type == "number":
 			f.set(p, int64(d/time.Minute))
-		case strings.Contains(p.Description, "8601"):
-			f.set(p, "PT"+strings.ToUpper(brief(d)))
 		default:
 			f.set(p, brief(d))
 		}
@@ -180,13 +185,6 @@ func (f *form) chosen() {
 		switch p.kind {
 		case kindChoice:
 			f.choose(p)
-		case kindOther:
-			for i := 1; i < f.head() && p.Required; i++ { // "#ops"
-				if t := f.c.at(i); !f.used[i] && strings.HasPrefix(t.text, "#") && strings.Contains(p.Description, "#") {
-					f.eat(i, i+1)
-					f.set(p, t.text)
-				}
-			}
 		case kindFlag:
 			for i := 1; i < f.head(); i++ {
 				if t := f.c.at(i); !f.used[i] && t.is(p.Name) && f.s.act != actRemove && verbs[p.Name] == actNone {
@@ -205,9 +203,6 @@ func (f *form) chosen() {
 			}
 		case kindPlace:
 			f.name(p, "in", "at")
-			if p.Required {
-				f.name(p, "for")
-			}
 		case kindPerson:
 			switch {
 			case p.Name == "from":

@@ -114,7 +114,8 @@ func (f *form) appoint(m *moment, params []*param) {
 	p := params[0]
 	end := f.s.named("end", "ends", "until")
 	switch {
-	case slices.Contains([]string{"before", "after", "since", "between"}, m.lead) && m.until == nil,
+	case slices.Contains(changes[f.verb], kindChoice) && !f.c.at(m.from).is("due"), // "mark it as done tomorrow"
+		slices.Contains([]string{"before", "after", "since", "between"}, m.lead) && m.until == nil,
 		m.until != nil && (end == nil || end == p || f.s.target() != nil), (m.lead == "until" || m.lead == "till") && (p.Name != "due" || f.s.target() != nil):
 		f.left = append(f.left, f.c.words(m.from, m.to))
 		return

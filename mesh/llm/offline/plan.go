@@ -55,7 +55,6 @@ type reader struct {
 	skills []skill
 	now    time.Time
 	taken  map[string]bool // ids of jobs that there were before
-	sole   bool            // one skill was granted for the request as a whole
 }
 
 // resolve plans the request. The answers are what the user said to the

@@ -1,7 +1,6 @@
 package offline
 
 import (
-	"encoding/json"
 	"fmt"
 	"regexp"
 	"slices"
@@ -142,8 +141,6 @@ func (r *reader) locate(j *job, f *form, before []*job) string {
 					s.Arguments[f.take] = id
 					return ""
 				}
-				s.Take, s.From, j.needs = f.take, []string{e.id}, []string{e.id}
-				return ""
 			}
 		}
 		j.slots = append(j.slots, slot{param: f.take, kind: kindID, ask: f.question(f.s.target())})
@@ -162,9 +159,6 @@ func (r *reader) locate(j *job, f *form, before []*job) string {
 	}
 	find := &step{Skill: finder.Name, Arguments: map[string]any{}, skill: finder}
 	find.search(f.of)
-	if p := finder.first(kindChoice); p != nil && stem(f.verb) == "reopen" && slices.Contains(p.Enum, "done") {
-		(&form{args: find.Arguments}).set(p, "done")
-	}
 	s.Take, s.Of, j.steps = f.take, f.of, []*step{find, s}
 	return ""
 }
@@ -184,23 +178,12 @@ func (r *reader) source(j *job, f *form, before []*job) string {
 		if p := f.s.first(kindTitle); p != nil && p.Required && s.Arguments[p.Name] == nil {
 			s.Arguments[p.Name] = capitalize(o.all())
 		}
-		for _, e := range before {
-			if same(e.last(), src) {
-				s.From, j.needs = []string{e.id}, []string{e.id}
-				return ""
-			}
-		}
 		j.steps = []*step{{Skill: src.s.Name, Arguments: src.args, skill: src.s}, s}
 		return ""
 	}
-	for _, e := range before { // what was found last, or else all that was done
+	for _, e := range before { // what was found last
 		if e.last().skill.reads() {
 			s.From = []string{e.id}
-		}
-	}
-	for _, e := range before {
-		if !anyReads(before) {
-			s.From = append(s.From, e.id)
 		}
 	}
 	if len(s.From) == 0 {
@@ -212,17 +195,6 @@ func (r *reader) source(j *job, f *form, before []*job) string {
 	return ""
 }
 
-func anyReads(jobs []*job) bool {
-	return slices.ContainsFunc(jobs, func(j *job) bool { return j.last().skill.reads() })
-}
-
-// same reports whether the step already does what was read.
-func same(s *step, f *form) bool {
-	a, errA := json.Marshal(s.Arguments)
-	b, errB := json.Marshal(f.args)
-	return s.Skill == f.s.Name && errA == nil && errB == nil && string(a) == string(b)
-}
-
 // best reads the clause for the skill that fits it best, or returns nil.
 func (r *reader) best(c clause) *form {
 	verb := c.order()
@@ -232,9 +204,6 @@ func (r *reader) best(c clause) *form {
 			return f
 		}
 	case verb == "" && !c.question():
-		if r.sole && len(r.skills) == 1 && r.skills[0].reads() {
-			return read(c, &r.skills[0], "", r.now)
-		}
 		return nil
 	}
 	if verb == "tell" && c.at(1).is("me", "us") {

@@ -95,19 +95,6 @@ func (f *form) aQuote() (string, bool) {
 // letter finds what is to be sent.
 func (f *form) letter() {
 	body := f.writes()
-	for i := 1; i < f.head(); i++ {
-		subject := f.s.first(kindTitle)
-		if t := f.c.at(i); !t.is("about", "regarding") || f.used[i] || subject == nil || i > 1 && !f.used[i-1] && !f.isThing(f.c.at(i-1)) {
-			continue
-		}
-		j := i + 1
-		for j < f.head() && !f.used[j] {
-			j++
-		}
-		f.guard(i+1, j, false)
-		f.set(subject, capitalize(f.c.words(i+1, j)))
-		f.eat(i, j)
-	}
 	if q, ok := f.aQuote(); ok && f.args[body.Name] == nil {
 		f.set(body, q)
 	}
@@ -147,6 +134,9 @@ func (f *form) works() {
 		for i := 2; i < f.head(); i++ {
 			if f.c.at(i).is("to", "as") && !f.used[i] {
 				f.guard(i+1, f.head(), true)
+				if k := slices.IndexFunc(f.c.toks[i:], func(t token) bool { return t.is("or") }); k >= 0 {
+					f.refuse(i+k, len(f.c.toks))
+				}
 				f.set(title, strings.Trim(capitalize(f.c.words(i+1, f.head())), `"“”`))
 				f.eat(i, f.head())
 			}

@@ -225,20 +225,19 @@ func choose(text string, agents []llm.Agent) string {
 	asks := c.explanation() || c.order() == "" && c.question() && !c.personal() && !slices.ContainsFunc(c.toks, func(t token) bool {
 		return things[t.stem] != "" && things[t.stem] != "doc"
 	})
-	may := asks || slices.ContainsFunc(parts, func(p part) bool {
+	if !slices.ContainsFunc(parts, func(p part) bool {
 		c := plainly(p.clause)
-		return c.order() != "" || c.question() || skillCall.MatchString(c.at(0).low)
-	})
+		return c.order() != "" || c.question() || c.explanation() || skillCall.MatchString(c.at(0).low)
+	}) {
+		return ""
+	}
 	if asks && len(parts) == 1 {
 		if name := fitting(c, agents, "doc"); name != "" {
 			return name
 		}
 	}
-	if at := slices.IndexFunc(agents, func(a llm.Agent) bool { return a.Orchestrates }); at >= 0 && may {
+	if at := slices.IndexFunc(agents, func(a llm.Agent) bool { return a.Orchestrates }); at >= 0 {
 		return agents[at].Name
-	}
-	if c.order() == "" && !c.question() {
-		return ""
 	}
 	return fitting(c, agents, "")
 }

@@ -63,7 +63,7 @@ func (t *turn) jobs() ([]*job, reply, bool) {
 	if len(t.steps) > 0 {
 		return []*job{{id: "-", words: t.text, steps: t.steps}}, reply{}, true
 	}
-	r := reader{skills: t.skills, now: t.now, taken: t.taken, sole: len(t.skills) == 1}
+	r := reader{skills: t.skills, now: t.now, taken: t.taken}
 	p := r.resolve(t.text, t.answers)
 	if reply, ok := t.settled(p); ok {
 		return nil, reply, false
