@@ -188,7 +188,7 @@ func (p *plan) accept(q *slot, answer string) bool {
 		return p.narrowed(j, answer)
 	default:
 		c := newClause(answer).trimmed()
-		if ok = value != "" && !slices.ContainsFunc(c.toks, func(t token) bool { return t.in(limits) }); len(c.toks) == 1 && c.at(0).kind == quoted {
+		if ok = value != "" && mesh.AnswerOf(answer) != mesh.AnswerYes && !slices.ContainsFunc(c.toks, func(t token) bool { return t.in(limits) }); len(c.toks) == 1 && c.at(0).kind == quoted {
 			value = c.at(0).text
 		}
 	}

@@ -181,10 +181,14 @@ func (r *reader) source(j *job, f *form, before []*job) string {
 		j.steps = []*step{{Skill: src.s.Name, Arguments: src.args, skill: src.s}, s}
 		return ""
 	}
-	for _, e := range before { // what was found last
-		if e.last().skill.reads() {
-			s.From = []string{e.id}
+	var found []string
+	for _, e := range before { // what was found last, or else all that was done
+		if s.From = append(s.From, e.id); e.last().skill.reads() {
+			found = []string{e.id}
 		}
+	}
+	if found != nil {
+		s.From = found
 	}
 	if len(s.From) == 0 {
 		s.Take = ""
