@@ -8,7 +8,7 @@ import (
 
 	"agentmesh/agents/internal/meshtest"
 	"agentmesh/mesh"
-	"agentmesh/mesh/agent"
+	"agentmesh/mesh/agent/skilltools"
 	"agentmesh/mesh/llm"
 	"agentmesh/mesh/llm/scripted"
 	"agentmesh/mesh/node"
@@ -17,8 +17,8 @@ import (
 )
 
 // specialists' ways to call tasks.search, which wants no approval.
-func search(face agent.Face, query string) scripted.Step {
-	if face == agent.FaceCommands {
+func search(face skilltools.Face, query string) scripted.Step {
+	if face == skilltools.FaceCommands {
 		return scripted.Say("```cmd\ntasks.search --query " + query + "\n```")
 	}
 	return use("tasks.search", "query", query)
@@ -34,7 +34,7 @@ func order(s scripted.Step, id, after string) scripted.Step {
 // started again; nothing is done twice. Nobody who was refused is shown as done.
 func TestAnAgentAtTheLimitOfATurnAsksTheUserAndGoesOn(t *testing.T) {
 	for level, consulted := range map[string]bool{"consulted": true, "dispatched": false} {
-		for _, face := range []agent.Face{agent.FaceUseSkill, agent.FaceCommands} {
+		for _, face := range []skilltools.Face{skilltools.FaceUseSkill, skilltools.FaceCommands} {
 			for _, restart := range []bool{false, true} {
 				t.Run(fmt.Sprintf("%s %s restart=%v", level, face, restart), func(t *testing.T) {
 					o := newOffice(t)
@@ -292,7 +292,7 @@ func TestAnApprovalAndALimitAreAskedTogether(t *testing.T) {
 // S3-044, S3-114: without a model, too, each yes goes on with what is open, and
 // nothing is done twice.
 func TestWithoutAModelAYesGoesOnAtTheLimit(t *testing.T) {
-	for _, face := range []agent.Face{agent.FaceUseSkill, agent.FaceCommands} {
+	for _, face := range []skilltools.Face{skilltools.FaceUseSkill, skilltools.FaceCommands} {
 		t.Run(string(face), func(t *testing.T) {
 			w := newWorld(t)
 			w.face = face
@@ -322,7 +322,7 @@ func TestWithoutAModelAYesGoesOnAtTheLimit(t *testing.T) {
 // whichever face the agents work, and reads no instruction that is meant for
 // models; after a no, what was done and what was not.
 func TestWithoutAModelTheUserIsAskedAtTheLimit(t *testing.T) {
-	for _, face := range []agent.Face{agent.FaceUseSkill, agent.FaceCommands} {
+	for _, face := range []skilltools.Face{skilltools.FaceUseSkill, skilltools.FaceCommands} {
 		t.Run(string(face), func(t *testing.T) {
 			w := newWorld(t)
 			w.face = face

@@ -13,6 +13,8 @@ import (
 	"agentmesh/mesh"
 	"agentmesh/mesh/a2a"
 	"agentmesh/mesh/agent"
+	"agentmesh/mesh/agent/meshclient"
+	"agentmesh/mesh/agent/modelrun"
 	"agentmesh/mesh/call"
 	"agentmesh/mesh/text"
 )
@@ -81,7 +83,7 @@ func (d *Dispatcher) assign(ctx context.Context, j *job, to *meshv1.Agent, prior
 			j.exec.Deadline = deadline.UTC().Truncate(time.Millisecond)
 		}
 		a.msg = message(d.inv.Thread.ID, prompt(j.Order, prior, maxPrior), j.Order)
-		a.msg.Metadata = a2a.SetExtension(a.msg.Metadata, agent.MissionData(mission(j.Order, prior, maxPrior)))
+		a.msg.Metadata = a2a.SetExtension(a.msg.Metadata, modelrun.MissionData(mission(j.Order, prior, maxPrior)))
 		a.msg.Extensions = []string{mesh.ExtensionURI}
 		event = &mesh.Event{Body: mesh.DispatchIssued{Child: j.exec, Message: a.msg}}
 	}
@@ -170,7 +172,7 @@ func callee(a *meshv1.Agent) call.Agent {
 }
 
 // A journal is the thread as the mesh offers it to the execution that dispatches.
-type journal struct{ mesh *agent.Mesh }
+type journal struct{ mesh *meshclient.Client }
 
 // Append implements [call.Journal].
 func (j journal) Append(ctx context.Context, events []*mesh.Event) error {
