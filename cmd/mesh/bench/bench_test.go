@@ -1,0 +1,321 @@
+//go:build linux
+
+package bench_test
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+var (
+	rounds = flag.Int("rounds", 0, "how often everything is measured, in turns; 0 is a sample of the smallest sizes, which proves nothing about speed")
+	base   = flag.String("base", "", "a revision to compare with, as 2836bd4")
+	dir    = flag.String("dir", "", "where folders of data are made, on a disk (default .build at the top)")
+	page   = flag.String("page", "", "a page whose table is replaced by what is measured")
+)
+
+// A scale is how much is measured.
+type scale struct {
+	sizes  []int         // chunks of an answer
+	crowd  int           // who ask at a time
+	lasts  time.Duration // about, of each case of a round
+	alone  int           // calls of which none waits for another
+	idle   int           // streams in which nothing happens
+	tasks  int           // of a tenant that lists them
+	others bool          // what has to be fetched or built
+}
+
+var (
+	sample = scale{sizes: []int{1, 10}, crowd: 4, alone: 3, idle: 20, tasks: 60}
+	full   = scale{sizes: []int{1, 10, 100, 800}, crowd: 16, lasts: 300 * time.Millisecond, alone: 40, idle: 1000, tasks: 1000, others: true}
+)
+
+// A round is what was measured once of everything: each figure by its name.
+type round map[string]float64
+
+// TestBench measures a mesh against what there is to compare with. Every answer
+// that is timed is checked, and every figure must be there.
+func TestBench(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes seconds")
+	}
+	b := &bench{scale: sample, plan: map[string]int{}}
+	n := 1
+	if *rounds > 0 {
+		b.scale, n = full, *rounds
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 40*time.Minute)
+	defer cancel()
+	if err := b.prepare(ctx, t); err != nil {
+		t.Fatal(err)
+	}
+	var all []round
+	for i := range n + 1 {
+		r := round{}
+		if err := b.measure(ctx, r, i); err != nil {
+			t.Fatal(err)
+		}
+		if *rounds == 0 {
+			all = append(all, r)
+			break
+		}
+		if i > 0 { // the first one warms up
+			all = append(all, r)
+			turn, _ := r.of("mesh grpc 1 crowd cpu", "hop grpc 1 crowd cpu")
+			fmt.Printf("bench: round %d of %d: a turn is %.1f hops, a fdatasync %.0f µs\n", i, n, turn, r["fdatasync"])
+		}
+	}
+	text := b.report(all)
+	fmt.Print(text)
+	for _, f := range figures {
+		if f.needs(b) && len(f.values(all)) != len(all) {
+			t.Errorf("not measured in every round: %s", f.name)
+		}
+	}
+	if *page != "" {
+		if err := replaceTable(*page, text); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// A bench is everything that takes part.
+type bench struct {
+	scale
+	cores cores
+	dir   string
+	sync  *syncer
+	plan  map[string]int // calls of a case, as its first round found
+	notes []string       // what is not measured, and why
+
+	mesh, base, hop, sdk, js *server
+	agent, card              string // where the agent answers, and where its card is
+	bin, storeBin            string
+	idleTasks                []string // that wait for their users
+	uncounted                bool     // the kernel does not tell us of fdatasyncs
+}
+
+func (b *bench) note(format string, args ...any) {
+	b.notes = append(b.notes, fmt.Sprintf(format, args...))
+}
+
+// measure measures everything once. Those that are compared take turns, and who
+// is first changes from round to round.
+func (b *bench) measure(ctx context.Context, r round, i int) error {
+	for _, part := range []func(context.Context, round, int) error{
+		b.answers, b.streams, b.moments, b.errands, b.reads, b.syncs, b.idles,
+	} {
+		if err := b.syncTime(r); err != nil {
+			return err
+		}
+		if err := part(ctx, r, i); err != nil {
+			return err
+		}
+	}
+	if err := b.store(r); err != nil {
+		return err
+	}
+	return b.syncTime(r)
+}
+
+// servers are those that are there, in this round's order.
+func (b *bench) servers(i int, all ...*server) []*server {
+	all = slices.DeleteFunc(all, func(s *server) bool { return s == nil })
+	if i%2 == 1 {
+		slices.Reverse(all)
+	}
+	return all
+}
+
+// answers measures whole answers over gRPC.
+func (b *bench) answers(ctx context.Context, r round, i int) error {
+	for _, chunks := range b.sizes {
+		for _, s := range b.servers(i, b.mesh, b.hop, b.sdk, b.js) {
+			foreign := s == b.sdk || s == b.js
+			for _, who := range []struct {
+				name    string
+				workers int
+			}{{"crowd", b.crowd}, {"alone", 1}} {
+				name := fmt.Sprintf("%s grpc %d %s", s.name, chunks, who.name)
+				workers := who.workers
+				if foreign && chunks > 100 {
+					if workers == 1 {
+						continue
+					}
+					workers = 1 // an answer takes seconds, and costs no more among others
+				}
+				if err := b.timed(r, name, s, workers, func(int) error { return s.doors["grpc"].whole(ctx, chunks) }); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// streams measures whole answers as server-sent events.
+func (b *bench) streams(ctx context.Context, r round, i int) error {
+	for _, chunks := range b.sizes {
+		for _, kind := range []string{"rest", "jsonrpc"} {
+			for who, workers := range map[string]int{"crowd": b.crowd, "alone": 1} {
+				name := fmt.Sprintf("mesh %s %d %s", kind, chunks, who)
+				if err := b.timed(r, name, b.mesh, workers, func(int) error { return b.mesh.doors[kind].whole(ctx, chunks) }); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// moments measures one chunk, one handoff and one opening, when nothing else
+// happens.
+func (b *bench) moments(ctx context.Context, r round, i int) error {
+	for _, s := range b.servers(i, b.mesh, b.hop) {
+		took, err := s.doors["grpc"].latencies(ctx, 2*b.alone)
+		if err != nil {
+			return err
+		}
+		r[s.name+" event"] = median(took)
+	}
+	var gaps, opens []float64
+	for range b.alone {
+		gap, err := b.mesh.doors["grpc"].gap(ctx)
+		if err != nil {
+			return fmt.Errorf("a handoff: %w", err)
+		}
+		open, err := b.hop.doors["grpc"].open(ctx)
+		if err != nil {
+			return err
+		}
+		gaps, opens = append(gaps, gap), append(opens, open)
+	}
+	r["mesh gap"], r["hop open"] = median(gaps), median(opens)
+	return nil
+}
+
+// errands measures errands of agents that are built in. Each round has a tenant of
+// its own, so that no errand finds what another one left.
+func (b *bench) errands(ctx context.Context, r round, i int) error {
+	for _, s := range b.servers(i, b.mesh, b.base) {
+		for who, workers := range map[string]int{"alone": 1, "crowd": b.crowd} {
+			tenant := fmt.Sprintf("errands-%d-%s", i, who)
+			if err := overdue(ctx, s.conn, tenant); err != nil {
+				return err
+			}
+			if err := b.timed(r, s.name+" errand "+who, s, workers, func(int) error { return errand(ctx, s.conn, tenant) }); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// syncs counts what the mesh asks of its disk.
+func (b *bench) syncs(ctx context.Context, r round, i int) error {
+	tenant := fmt.Sprintf("errands-%d-syncs", i)
+	if err := overdue(ctx, b.mesh.conn, tenant); err != nil {
+		return err
+	}
+	turn := func(int) error { return b.mesh.doors["grpc"].whole(ctx, 1) }
+	for _, c := range []struct {
+		name       string
+		workers, n int
+		do         func(int) error
+	}{
+		{"turn alone", 1, b.alone, turn},
+		{"turn crowd", b.crowd, 20 * b.crowd, turn},
+		{"errand alone", 1, 4, func(int) error { return errand(ctx, b.mesh.conn, tenant) }},
+	} {
+		counter, err := b.mesh.countSyncs()
+		if err != nil {
+			if !b.uncounted {
+				b.uncounted = true
+				b.note("fdatasyncs are not counted: %v", err)
+			}
+			return nil
+		}
+		_, err = load(c.workers, c.n, c.do)
+		got := counter.stop()
+		if err != nil {
+			return err
+		}
+		if got["fdatasync"] == 0 && c.workers == 1 {
+			return fmt.Errorf("%s: no fdatasync was seen: what the mesh promises is kept in another way, which this does not count", c.name)
+		}
+		for call, n := range got {
+			r[call+"s "+c.name] = n / float64(c.n)
+		}
+	}
+	return nil
+}
+
+func (b *bench) syncTime(r round) error {
+	var took []float64
+	for range b.alone {
+		one, err := b.sync.once()
+		if err != nil {
+			return err
+		}
+		took = append(took, one)
+	}
+	// The mean of the medians between the parts of a round.
+	n := r["fdatasync n"]
+	r["fdatasync"] = (r["fdatasync"]*n + median(took)) / (n + 1)
+	r["fdatasync n"] = n + 1
+	return nil
+}
+
+// timed measures calls of a server: the processor time that the server's process
+// spent on each, how many it did in a second, and how long the one in the middle
+// took. As many are made as take a while, by what the first round takes.
+func (b *bench) timed(r round, name string, s *server, workers int, do func(int) error) error {
+	n, known := b.plan[name]
+	if !known {
+		n = workers
+	}
+	before, err := s.cpu()
+	if err != nil {
+		return err
+	}
+	begin := time.Now()
+	took, err := load(workers, n, do)
+	wall := time.Since(begin)
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	after, err := s.cpu()
+	if err != nil {
+		return err
+	}
+	if !known {
+		b.plan[name] = max(n, min(1000*workers, int(float64(b.lasts)/float64(wall)*float64(n))))
+	}
+	r[name+" cpu"], r[name+" rate"], r[name+" p50"] = us(after-before)/float64(n), float64(n)/wall.Seconds(), median(took)
+	return nil
+}
+
+// top is the folder of the module.
+func top() string { return filepath.Join("..", "..", "..") }
+
+// replaceTable puts the text between the marks of the page.
+func replaceTable(name, text string) error {
+	const begin, end = "<!-- measured -->\n", "<!-- end of measured -->\n"
+	data, err := os.ReadFile(name)
+	if err != nil {
+		return err
+	}
+	head, rest, ok := strings.Cut(string(data), begin)
+	_, tail, ok2 := strings.Cut(rest, end)
+	if !ok || !ok2 {
+		return fmt.Errorf("%s has no marks of a table", name)
+	}
+	return os.WriteFile(name, []byte(head+begin+"\n"+text+"\n"+end+tail), 0o644)
+}
