@@ -27,21 +27,29 @@ import (
 // each piece of the answer, and returns nil if the task was completed.
 type door func(ctx context.Context, text string, chunk func(string) error) error
 
-// whole asks and checks the answer: every chunk, in order, once.
+// whole asks and checks the answer.
 func (d door) whole(ctx context.Context, chunks int) error {
-	next := 0
-	err := d(ctx, question{chunks: chunks}.String(), func(text string) error {
-		n, err := numberOf(text)
-		if err == nil && n != next {
-			err = fmt.Errorf("chunk %d instead of %d", n, next)
-		}
-		next++
-		return err
-	})
-	if err == nil && next != chunks {
-		err = fmt.Errorf("%d chunks instead of %d", next, chunks)
+	c := &checked{chunks: chunks}
+	return errors.Join(d(ctx, question{chunks: chunks}.String(), c.next), c.all())
+}
+
+// checked sees that every chunk comes, in order, once.
+type checked struct{ chunks, seen int }
+
+func (c *checked) next(text string) error {
+	n, err := numberOf(text)
+	if err == nil && n != c.seen {
+		err = fmt.Errorf("chunk %d instead of %d", n, c.seen)
 	}
+	c.seen++
 	return err
+}
+
+func (c *checked) all() error {
+	if c.seen != c.chunks {
+		return fmt.Errorf("%d chunks instead of %d", c.seen, c.chunks)
+	}
+	return nil
 }
 
 func message(text string) *a2apb.SendMessageRequest {
@@ -53,26 +61,33 @@ func message(text string) *a2apb.SendMessageRequest {
 func byGRPC(conn *grpc.ClientConn) door {
 	client := a2apb.NewA2AServiceClient(conn)
 	return func(ctx context.Context, text string, chunk func(string) error) error {
-		stream, err := client.SendStreamingMessage(ctx, message(text))
-		state := a2apb.TaskState_TASK_STATE_UNSPECIFIED
-		for err == nil {
-			var r *a2apb.StreamResponse
-			if r, err = stream.Recv(); err != nil {
-				break
-			}
-			if u := r.GetStatusUpdate(); u != nil {
-				state = u.GetStatus().GetState()
-			}
-			for _, p := range r.GetArtifactUpdate().GetArtifact().GetParts() {
-				if err = chunk(p.GetText()); err != nil {
-					return err
-				}
-			}
+		stream, err := client.SendStreamingMessage(metadata.AppendToOutgoingContext(ctx, "a2a-version", "1.0"), message(text))
+		if err != nil {
+			return err
 		}
+		return drain(stream, chunk)
+	}
+}
+
+// drain reads a stream to its end.
+func drain(stream grpc.ServerStreamingClient[a2apb.StreamResponse], chunk func(string) error) error {
+	state := a2apb.TaskState_TASK_STATE_UNSPECIFIED
+	for {
+		r, err := stream.Recv()
 		if errors.Is(err, io.EOF) && state == a2apb.TaskState_TASK_STATE_COMPLETED {
 			return nil
 		}
-		return fmt.Errorf("the task is %v: %w", state, err)
+		if err != nil {
+			return fmt.Errorf("the task is %v: %w", state, err)
+		}
+		if u := r.GetStatusUpdate(); u != nil {
+			state = u.GetStatus().GetState()
+		}
+		for _, p := range r.GetArtifactUpdate().GetArtifact().GetParts() {
+			if err = chunk(p.GetText()); err != nil {
+				return err
+			}
+		}
 	}
 }
 
@@ -96,6 +111,7 @@ func bySSE(url string, body func(message json.RawMessage) any) door {
 			return err
 		}
 		req.Header.Set("Content-Type", "application/json")
+		req.Header.Set("A2A-Version", "1.0")
 		resp, err := web.Do(req)
 		if err != nil {
 			return err

@@ -115,8 +115,11 @@ func (f figure) verdict(v float64) string {
 func short(v float64) string {
 	switch a := math.Abs(v); {
 	case a >= 1000:
-		s := fmt.Sprintf("%.0f", v)
-		return s[:len(s)-3] + "," + s[len(s)-3:]
+		digits := fmt.Sprintf("%.0f", v)
+		for i := len(digits) - 3; i > 0; i -= 3 {
+			digits = digits[:i] + "," + digits[i:]
+		}
+		return digits
 	case a >= 100:
 		return fmt.Sprintf("%.0f", v)
 	case a >= 10:
@@ -146,8 +149,11 @@ func (b *bench) report(all []round) string {
 	for _, f := range figures {
 		values := f.values(all)
 		verdict, sign, limit := "not measured", "≤", f.limit
-		if len(values) > 0 {
+		switch {
+		case len(values) > 0 && b.others:
 			verdict = f.verdict(median(values))
+		case len(values) > 0:
+			verdict = "a sample"
 		}
 		if f.least {
 			sign = "≥"
@@ -169,7 +175,9 @@ func (b *bench) report(all []round) string {
 		{"gap of a handoff: p50, µs", "mesh gap"}, {"first chunk through a hop: p50, µs", "hop open"},
 		{"GetTask: p50, µs", "mesh get p50"}, {"list of 50 in 1,000: p50, µs", "mesh list p50"},
 		{"appends/s, 64 writers", "store 64 rate"}, {"appends/s of a bare log, 64 writers", "log rate"},
-		{"idle stream of a bare server, KiB", "bare KiB"},
+		{"idle stream of a bare server, KiB", "bare KiB"}, {"a subscriber's chunk, of 10 subscribers: CPU, µs", "mesh heard cpu"},
+		{"time of an answer with a subscriber who never reads, x without", "mesh stalled"},
+		{"turn where 1,000 agents are registered: p50, x among few", "mesh crowded"},
 	} {
 		if values := column(all, row.name); len(values) > 0 {
 			line("| %s | %s |", row.words, spread(values))

@@ -3,7 +3,6 @@
 package bench_test
 
 import (
-	"errors"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -27,7 +26,12 @@ func load(workers, n int, do func(i int) error) ([]float64, error) {
 		})
 	}
 	wg.Wait()
-	return took, errors.Join(errs...)
+	for _, err := range errs {
+		if err != nil {
+			return nil, err
+		}
+	}
+	return took, nil
 }
 
 // median is the middle value; of an even number, the mean of the two.

@@ -58,20 +58,21 @@ func TestMain(m *testing.M) {
 	os.Exit(0)
 }
 
-// A question is what an agent is asked for: so many chunks, one every so often.
-// It is found in whatever the mesh says before it to the next agent.
+// A question is what an agent is asked for: so many chunks, one every so often,
+// the first after a while. It is found in whatever the mesh says before it to the
+// next agent.
 type question struct {
-	chunks int
-	every  time.Duration
+	chunks       int
+	every, after time.Duration
 }
 
 // size is that of a chunk: its number, when it was said, and dots.
 const size = 32
 
-var asked = regexp.MustCompile(`chunks=(\d+) every=(\d+)us`)
+var asked = regexp.MustCompile(`chunks=(\d+) every=(\S+) after=(\S+) please`)
 
 func (q question) String() string {
-	return fmt.Sprintf("chunks=%d every=%dus", q.chunks, q.every.Microseconds())
+	return fmt.Sprintf("chunks=%d every=%v after=%v please", q.chunks, q.every, q.after)
 }
 
 func questionOf(text string) (q question, err error) {
@@ -79,15 +80,17 @@ func questionOf(text string) (q question, err error) {
 	if at == nil {
 		return q, fmt.Errorf("no question: %q", text)
 	}
-	q.chunks, err = strconv.Atoi(at[1])
-	pause, err2 := strconv.Atoi(at[2])
-	q.every = time.Duration(pause) * time.Microsecond
-	return q, errors.Join(err, err2)
+	var errs [3]error
+	q.chunks, errs[0] = strconv.Atoi(at[1])
+	q.every, errs[1] = time.ParseDuration(at[2])
+	q.after, errs[2] = time.ParseDuration(at[3])
+	return q, errors.Join(errs[:]...)
 }
 
 // texts yields the chunks.
 func (q question) texts() iter.Seq[string] {
 	return func(yield func(string) bool) {
+		time.Sleep(q.after)
 		for i := range q.chunks {
 			if q.every > 0 {
 				time.Sleep(q.every)
