@@ -87,7 +87,7 @@ func (b *bench) play(ctx context.Context, chunks, readers int, stalled bool) (h 
 	wg.Wait()
 	after, err2 := b.mesh.cpu()
 	h.cpu = us(after - before)
-	return h, errors.Join(append(errs, err, err2)...)
+	return h, errors.Join(err, err2, errors.Join(errs...))
 }
 
 // hear reads a stream that must have all chunks, and calls begun with the first.

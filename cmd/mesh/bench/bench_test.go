@@ -14,10 +14,13 @@ import (
 	"time"
 )
 
+// top is the folder of the module.
+const top = "../../.."
+
 var (
 	rounds = flag.Int("rounds", 0, "how often everything is measured, in turns; 0 is a sample of the smallest sizes, which proves nothing about speed")
 	base   = flag.String("base", "", "a revision to compare with, as 2836bd4")
-	dir    = flag.String("dir", "", "where folders of data are made, on a disk (default .build at the top)")
+	dir    = flag.String("dir", filepath.Join(top, ".build"), "where folders of data are made, on a disk")
 	page   = flag.String("page", "", "a page whose table is replaced by what is measured")
 )
 
@@ -177,29 +180,49 @@ func (b *bench) streams(ctx context.Context, r round, i int) error {
 	return nil
 }
 
-// moments measures one chunk, one handoff and one opening, when nothing else
-// happens.
+// moments measures a turn, a handoff and a chunk when nothing else happens, each
+// beside the same through a hop and beside one fdatasync: they take turns call by
+// call, because a disk that others use too is not the same a second later.
 func (b *bench) moments(ctx context.Context, r round, i int) error {
-	for _, s := range b.servers(i, b.mesh, b.hop) {
-		took, err := s.doors["grpc"].latencies(ctx, 2*b.alone)
-		if err != nil {
-			return err
+	ours, hop := b.mesh.doors["grpc"], b.hop.doors["grpc"]
+	took := map[string][]float64{}
+	turn := func(d door) func() (float64, error) {
+		return func() (float64, error) {
+			begin := time.Now()
+			err := d.whole(ctx, 1)
+			return us(time.Since(begin)), err
 		}
-		r[s.name+" event"] = median(took)
 	}
-	var gaps, opens []float64
 	for range b.alone {
-		gap, err := b.mesh.doors["grpc"].gap(ctx)
-		if err != nil {
-			return fmt.Errorf("a handoff: %w", err)
+		for _, one := range []struct {
+			name string
+			do   func() (float64, error)
+		}{
+			{"mesh turn", turn(ours)}, {"hop turn", turn(hop)}, {"mesh gap", func() (float64, error) { return ours.gap(ctx) }},
+			{"hop open", func() (float64, error) { return hop.open(ctx) }}, {"fdatasync beside", b.sync.once},
+		} {
+			v, err := one.do()
+			if err != nil {
+				return fmt.Errorf("%s: %w", one.name, err)
+			}
+			took[one.name] = append(took[one.name], v)
 		}
-		open, err := b.hop.doors["grpc"].open(ctx)
-		if err != nil {
+	}
+	for range 4 {
+		for _, s := range b.servers(i, b.mesh, b.hop) {
+			v, err := s.doors["grpc"].latencies(ctx, b.alone/2)
+			if err != nil {
+				return err
+			}
+			took[s.name+" event"] = append(took[s.name+" event"], v...)
+		}
+		if err := b.syncTime(r); err != nil {
 			return err
 		}
-		gaps, opens = append(gaps, gap), append(opens, open)
 	}
-	r["mesh gap"], r["hop open"] = median(gaps), median(opens)
+	for name, values := range took {
+		r[name] = median(values)
+	}
 	return nil
 }
 
@@ -319,9 +342,6 @@ func (b *bench) calls(r round, name string, s *server, workers, n int, do func(i
 	r[name+" cpu"], r[name+" rate"], r[name+" p50"] = us(after-before)/float64(n), float64(n)/wall.Seconds(), median(took)
 	return wall, err
 }
-
-// top is the folder of the module.
-func top() string { return filepath.Join("..", "..", "..") }
 
 // replaceTable puts the text between the marks of the page.
 func replaceTable(name, text string) error {

@@ -132,7 +132,6 @@ func (b *bench) store(r round) error {
 func (b *bench) figures(cmd *exec.Cmd, units ...string) (map[string]float64, error) {
 	var out strings.Builder
 	cmd.Stdout, cmd.Stderr = &out, &out
-	cmd.Env = append(cmd.Environ(), "TMPDIR="+b.dir)
 	if err := startOn(cmd, b.cores.all); err != nil {
 		return nil, err
 	}

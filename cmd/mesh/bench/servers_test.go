@@ -62,7 +62,7 @@ func (b *bench) prepare(ctx context.Context, t *testing.T) (err error) {
 	t.Cleanup(agent.end)
 	b.card, b.agent = at[1], at[2]
 	b.bin = filepath.Join(b.dir, "mesh")
-	if err := build(b.bin, top(), "./cmd/mesh"); err != nil {
+	if err := build(b.bin, top, "./cmd/mesh"); err != nil {
 		return err
 	}
 	if b.mesh, err = b.startMesh(ctx, t, "mesh", b.bin); err != nil {
@@ -90,19 +90,12 @@ func (b *bench) folder(t *testing.T) (string, error) {
 	if !b.others {
 		return t.TempDir(), nil
 	}
-	in := *dir
-	if in == "" {
-		in = filepath.Join(top(), ".build")
-	}
-	if err := os.MkdirAll(in, 0o755); err != nil {
-		return "", err
-	}
-	made, err := os.MkdirTemp(in, "bench-")
+	in, err := filepath.Abs(*dir)
 	if err == nil {
-		t.Cleanup(func() { _ = os.RemoveAll(made) })
-		made, err = filepath.Abs(made)
+		err = os.MkdirAll(in, 0o755)
 	}
-	return made, errors.Join(err, onDisk(made))
+	t.Setenv("TMPDIR", in)
+	return t.TempDir(), errors.Join(err, onDisk(in))
 }
 
 // prepareOthers makes what is there only when it can be fetched or built.
@@ -143,7 +136,7 @@ func build(bin, dir, pkg string) error {
 func (b *bench) buildBase(ctx context.Context) (string, error) {
 	src := filepath.Join(b.dir, "base")
 	archive := exec.CommandContext(ctx, "git", "archive", *base)
-	archive.Dir = top()
+	archive.Dir = top
 	tar, err := archive.Output()
 	if err != nil {
 		return "", fmt.Errorf("git has no %s: %w", *base, err)
