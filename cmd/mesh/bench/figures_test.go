@@ -144,7 +144,8 @@ func spread(values []float64) string {
 func (b *bench) report(all []round) string {
 	var out strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&out, format+"\n", args...) }
-	line("%d rounds, %d at once; median (least-most) of the rounds' own ratios; one fdatasync takes %s µs.\n", len(all), b.crowd, spread(column(all, "fdatasync")))
+	line("%d rounds, %d at once; median (least-most) of the rounds' own ratios; one fdatasync takes %s µs. Other programs had %s %% of the processors: the less, the truer all this is.\n",
+		len(all), b.crowd, spread(column(all, "fdatasync")), spread(column(all, "others")))
 	line("| figure | unit | before | measured | limit | goal | verdict |\n|---|---|---|---|---|---|---|")
 	for _, f := range figures {
 		values := f.values(all)

@@ -169,6 +169,41 @@ func (p *process) cpu() (time.Duration, error) {
 	return time.Duration(at.Nano()), err
 }
 
+// A usage is what processors did since the system started, and what of it was
+// for us.
+type usage struct{ busy, idle, ours time.Duration }
+
+// used returns the usage, where ours is this process's, its children's that
+// ended, and that of running.
+func used(running []*process) (u usage, err error) {
+	stat, err := os.ReadFile("/proc/stat")
+	if err != nil {
+		return u, err
+	}
+	var n [8]int64 // user, nice, system, idle, iowait, irq, softirq, steal
+	_, err = fmt.Sscanf(string(stat), "cpu %d %d %d %d %d %d %d %d", &n[0], &n[1], &n[2], &n[3], &n[4], &n[5], &n[6], &n[7])
+	const tick = 10 * time.Millisecond // USER_HZ
+	u.idle = time.Duration(n[3]+n[4]) * tick
+	u.busy = time.Duration(n[0]+n[1]+n[2]+n[5]+n[6]+n[7]) * tick
+	for _, who := range []int{unix.RUSAGE_SELF, unix.RUSAGE_CHILDREN} {
+		var r unix.Rusage
+		err = errors.Join(err, unix.Getrusage(who, &r))
+		u.ours += time.Duration(r.Utime.Nano() + r.Stime.Nano())
+	}
+	for _, p := range running {
+		if cpu, err := p.cpu(); err == nil { // else it has ended, and is in the sum
+			u.ours += cpu
+		}
+	}
+	return u, err
+}
+
+// others is the part of the processors that others used since then.
+func (u usage) others(then usage) float64 {
+	busy, idle := u.busy-then.busy, u.idle-then.idle
+	return max(0, float64(busy-(u.ours-then.ours))/float64(busy+idle))
+}
+
 // private is the process's memory that is not a file's, in KiB.
 func (p *process) private() (kib float64, err error) {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))

@@ -55,11 +55,10 @@ func (b *bench) prepare(ctx context.Context, t *testing.T) (err error) {
 	if b.sync, err = newSyncer(b.dir); err != nil {
 		return err
 	}
-	agent, at, err := launch(b.self("agent", ""), b.cores.load, isReady)
+	at, err := b.help(t, b.self("agent", ""))
 	if err != nil {
 		return err
 	}
-	t.Cleanup(agent.end)
 	b.card, b.agent = at[1], at[2]
 	b.bin = filepath.Join(b.dir, "mesh")
 	if err := build(b.bin, top, "./cmd/mesh"); err != nil {
@@ -74,15 +73,21 @@ func (b *bench) prepare(ctx context.Context, t *testing.T) (err error) {
 	if b.sdk, err = b.start(t, "sdk", b.self("sdk", "")); err != nil {
 		return err
 	}
-	giver, _, err := launch(b.self("giver", b.mesh.conn.Target()), b.cores.load, isReady)
-	if err != nil {
+	if _, err := b.help(t, b.self("giver", b.mesh.conn.Target())); err != nil || !b.others {
 		return err
 	}
-	t.Cleanup(giver.end)
-	if !b.others {
-		return nil
-	}
 	return b.prepareOthers(ctx, t)
+}
+
+// help starts a process on the cores of those who ask and answer.
+func (b *bench) help(t *testing.T, cmd *exec.Cmd) ([]string, error) {
+	p, at, err := launch(cmd, b.cores.load, isReady)
+	if err != nil {
+		return nil, err
+	}
+	t.Cleanup(p.end)
+	b.running = append(b.running, p)
+	return at, nil
 }
 
 // folder is where everything is kept: on a disk, if anything is to be said of it.
@@ -191,6 +196,7 @@ func (b *bench) start(t *testing.T, name string, cmd *exec.Cmd) (*server, error)
 		return nil, err
 	}
 	t.Cleanup(p.end)
+	b.running = append(b.running, p)
 	return connect(t, name, p, at[2])
 }
 
@@ -216,6 +222,7 @@ func (b *bench) startMesh(ctx context.Context, t cleaner, name, bin string) (*se
 		return nil, err
 	}
 	t.Cleanup(p.end)
+	b.running = append(b.running, p)
 	s, err := connect(t, name, p, strings.TrimSpace(at[1]))
 	if err != nil {
 		return nil, err
