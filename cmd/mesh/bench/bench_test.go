@@ -4,6 +4,7 @@ package bench_test
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -50,7 +51,7 @@ func TestBench(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes seconds")
 	}
-	b := &bench{scale: sample, plan: map[string]int{}}
+	b := &bench{scale: sample, plan: map[string]int{}, bins: map[string]string{}, stores: map[string]string{}, idleTasks: map[string][]string{}}
 	n := 1
 	if *rounds > 0 {
 		b.scale, n = full, *rounds
@@ -101,11 +102,11 @@ type bench struct {
 
 	running                  []*process
 	mesh, base, hop, sdk, js *server
-	agent, card              string // where the agent answers, and where its card is
-	bin, storeBin            string
-	idleTasks                []string // that wait for their users
-	uncounted                bool     // the kernel does not tell of fdatasyncs
-	crowded                  bool     // the tenant has its many agents
+	agent, card              string              // where the agent answers, and where its card is
+	bins, stores             map[string]string   // programs, and their stores' benchmarks
+	idleTasks                map[string][]string // that wait for their users
+	uncounted                bool                // the kernel does not tell of fdatasyncs
+	crowded                  bool                // the tenant has its many agents
 }
 
 func (b *bench) note(format string, args ...any) {
@@ -120,7 +121,7 @@ func (b *bench) measure(ctx context.Context, r round, i int) error {
 		return err
 	}
 	for _, part := range []func(context.Context, round, int) error{
-		b.answers, b.streams, b.moments, b.audiences, b.errands, b.reads, b.crowdedTenant, b.syncs, b.idles,
+		b.answers, b.streams, b.moments, b.audiences, b.errands, b.reads, b.crowdedTenant, b.syncs, b.idles, b.store,
 	} {
 		if err := b.syncTime(r); err != nil {
 			return err
@@ -128,9 +129,6 @@ func (b *bench) measure(ctx context.Context, r round, i int) error {
 		if err := part(ctx, r, i); err != nil {
 			return err
 		}
-	}
-	if err := b.store(r); err != nil {
-		return err
 	}
 	after, err := used(b.running)
 	r["others"] = 100 * after.others(before)
@@ -149,7 +147,7 @@ func (b *bench) servers(i int, all ...*server) []*server {
 // answers measures whole answers over gRPC.
 func (b *bench) answers(ctx context.Context, r round, i int) error {
 	for _, chunks := range b.sizes {
-		for _, s := range b.servers(i, b.mesh, b.hop, b.sdk, b.js) {
+		for _, s := range b.servers(i, b.mesh, b.hop, b.base, b.sdk, b.js) {
 			foreign := s == b.sdk || s == b.js
 			for _, who := range []struct {
 				name    string
@@ -175,11 +173,13 @@ func (b *bench) answers(ctx context.Context, r round, i int) error {
 // streams measures whole answers as server-sent events.
 func (b *bench) streams(ctx context.Context, r round, i int) error {
 	for _, chunks := range b.sizes {
-		for _, kind := range []string{"rest", "jsonrpc"} {
-			for who, workers := range map[string]int{"crowd": b.crowd, "alone": 1} {
-				name := fmt.Sprintf("mesh %s %d %s", kind, chunks, who)
-				if err := b.timed(r, name, b.mesh, workers, func(int) error { return b.mesh.doors[kind].whole(ctx, chunks) }); err != nil {
-					return err
+		for _, s := range b.servers(i, b.mesh, b.base) {
+			for _, kind := range []string{"rest", "jsonrpc"} {
+				for who, workers := range map[string]int{"crowd": b.crowd, "alone": 1} {
+					name := fmt.Sprintf("%s %s %d %s", s.name, kind, chunks, who)
+					if err := b.timed(r, name, s, workers, func(int) error { return s.doors[kind].whole(ctx, chunks) }); err != nil {
+						return err
+					}
 				}
 			}
 		}
@@ -191,8 +191,10 @@ func (b *bench) streams(ctx context.Context, r round, i int) error {
 // beside the same through a hop and beside one fdatasync: they take turns call by
 // call, because a disk that others use too is not the same a second later.
 func (b *bench) moments(ctx context.Context, r round, i int) error {
-	ours, hop := b.mesh.doors["grpc"], b.hop.doors["grpc"]
-	took := map[string][]float64{}
+	type moment struct {
+		name string
+		do   func() (float64, error)
+	}
 	turn := func(d door) func() (float64, error) {
 		return func() (float64, error) {
 			begin := time.Now()
@@ -200,14 +202,15 @@ func (b *bench) moments(ctx context.Context, r round, i int) error {
 			return us(time.Since(begin)), err
 		}
 	}
+	hop := b.hop.doors["grpc"]
+	all := []moment{{"fdatasync beside", b.sync.once}, {"hop turn", turn(hop)}, {"hop open", func() (float64, error) { return hop.open(ctx) }}}
+	for _, s := range b.servers(i, b.mesh, b.base) {
+		d := s.doors["grpc"]
+		all = append(all, moment{s.name + " turn", turn(d)}, moment{s.name + " gap", func() (float64, error) { return d.gap(ctx) }})
+	}
+	took := map[string][]float64{}
 	for range b.alone {
-		for _, one := range []struct {
-			name string
-			do   func() (float64, error)
-		}{
-			{"mesh turn", turn(ours)}, {"hop turn", turn(hop)}, {"mesh gap", func() (float64, error) { return ours.gap(ctx) }},
-			{"hop open", func() (float64, error) { return hop.open(ctx) }}, {"fdatasync beside", b.sync.once},
-		} {
+		for _, one := range all {
 			v, err := one.do()
 			if err != nil {
 				return fmt.Errorf("%s: %w", one.name, err)
@@ -216,7 +219,7 @@ func (b *bench) moments(ctx context.Context, r round, i int) error {
 		}
 	}
 	for range 4 {
-		for _, s := range b.servers(i, b.mesh, b.hop) {
+		for _, s := range b.servers(i, b.mesh, b.hop, b.base) {
 			v, err := s.doors["grpc"].latencies(ctx, b.alone/2)
 			if err != nil {
 				return err
@@ -250,43 +253,52 @@ func (b *bench) errands(ctx context.Context, r round, i int) error {
 	return nil
 }
 
-// syncs counts what the mesh asks of its disk.
+// syncs counts what a mesh asks of its disk.
 func (b *bench) syncs(ctx context.Context, r round, i int) error {
-	tenant := fmt.Sprintf("errands-%d-syncs", i)
-	if err := overdue(ctx, b.mesh.conn, tenant); err != nil {
-		return err
-	}
-	turn := func(int) error { return b.mesh.doors["grpc"].whole(ctx, 1) }
-	for _, c := range []struct {
-		name       string
-		workers, n int
-		do         func(int) error
-	}{
-		{"turn alone", 1, b.alone, turn},
-		{"turn crowd", b.crowd, 20 * b.crowd, turn},
-		{"errand alone", 1, max(1, b.alone/10), func(int) error { return errand(ctx, b.mesh.conn, tenant) }},
-	} {
-		counter, err := b.mesh.countSyncs()
-		if err != nil {
-			if !b.uncounted {
-				b.uncounted = true
-				b.note("fdatasyncs are not counted: %v", err)
-			}
-			return nil
-		}
-		_, err = load(c.workers, c.n, c.do)
-		got := counter.stop()
-		if err != nil {
+	for _, s := range b.servers(i, b.mesh, b.base) {
+		tenant := fmt.Sprintf("errands-%d-syncs", i)
+		if err := overdue(ctx, s.conn, tenant); err != nil {
 			return err
 		}
-		if got["fdatasync"] == 0 && c.workers == 1 {
-			return fmt.Errorf("%s: no fdatasync was seen: what the mesh promises is kept in another way, which this does not count", c.name)
-		}
-		for call, n := range got {
-			r[call+"s "+c.name] = n / float64(c.n)
+		turn := func(int) error { return s.doors["grpc"].whole(ctx, 1) }
+		for _, c := range []counted{
+			{"turn alone", 1, b.alone, turn},
+			{"turn crowd", b.crowd, 20 * b.crowd, turn},
+			{"errand alone", 1, max(1, b.alone/10), func(int) error { return errand(ctx, s.conn, tenant) }},
+		} {
+			if err := b.count(r, s, c); err != nil {
+				return fmt.Errorf("%s: %w", c.name, err)
+			}
 		}
 	}
 	return nil
+}
+
+// counted is work whose calls for the disk are counted.
+type counted struct {
+	name       string
+	workers, n int
+	do         func(int) error
+}
+
+func (b *bench) count(r round, s *server, c counted) error {
+	counter, err := s.countSyncs()
+	if err != nil {
+		if !b.uncounted {
+			b.uncounted = true
+			b.note("fdatasyncs are not counted: %v", err)
+		}
+		return nil
+	}
+	_, err = load(c.workers, c.n, c.do)
+	got := counter.stop()
+	if err == nil && got["fdatasync"] == 0 && c.workers == 1 {
+		err = errors.New("no fdatasync was seen: what the mesh promises is kept in another way, which this does not count")
+	}
+	for call, n := range got {
+		r[fmt.Sprintf("%s %ss %s", s.name, call, c.name)] = n / float64(c.n)
+	}
+	return err
 }
 
 func (b *bench) syncTime(r round) error {

@@ -4,6 +4,7 @@ package bench_test
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -17,6 +18,20 @@ func (r round) of(a, b string) (float64, bool) {
 	return x / y, ok && ok2 && y != 0
 }
 
+// before is the round of the revision to compare with.
+func (r round) before() round {
+	was := maps.Clone(r)
+	for name := range r {
+		of, what, _ := strings.Cut(name, " ")
+		if v, ok := r["base "+what]; of == "mesh" && ok {
+			was[name] = v
+		} else if of == "mesh" {
+			delete(was, name)
+		}
+	}
+	return was
+}
+
 // A figure is one row of the table: what of each round it is, and what it should
 // be.
 type figure struct {
@@ -27,8 +42,6 @@ type figure struct {
 	goal  float64
 	least bool   // the goal is the least that it should be, not the most
 	from  string // who must be there: "", "js", "base", "store", "syncs"
-	// before is what it was when the goal was set.
-	before string
 }
 
 func times(a, b string) func(round) (float64, bool) {
@@ -52,21 +65,21 @@ var figures = []figure{
 	{name: "turn alone: p50", value: over("mesh turn", "hop turn"), unit: "fdatasyncs over a hop", limit: "2", goal: 5},
 	{name: "turns/s, 1 chunk", value: times("mesh grpc 1 crowd rate", "js grpc 1 crowd rate"), unit: "x a2a-js", limit: "-", goal: 1.5, least: true, from: "js"},
 	{name: "turns/s, 10 chunks", value: times("mesh grpc 10 crowd rate", "js grpc 10 crowd rate"), unit: "x a2a-js", limit: "-", goal: 3, least: true, from: "js"},
-	{name: "turn alone: syncs", value: just("fdatasyncs turn alone"), unit: "fdatasyncs", limit: "2", goal: 2, from: "syncs"},
-	{name: "turn, 16 at once: syncs", value: just("fdatasyncs turn crowd"), unit: "fdatasyncs", limit: "0.13", goal: 0.25, from: "syncs"},
+	{name: "turn alone: syncs", value: just("mesh fdatasyncs turn alone"), unit: "fdatasyncs", limit: "2", goal: 2, from: "syncs"},
+	{name: "turn, 16 at once: syncs", value: just("mesh fdatasyncs turn crowd"), unit: "fdatasyncs", limit: "0.13", goal: 0.25, from: "syncs"},
 	{name: "answer of 800 chunks: CPU", value: times("mesh grpc 800 crowd cpu", "hop grpc 800 crowd cpu"), unit: "x hop", limit: "1", goal: 1.7, from: "full"},
 	{name: "answer of 100 chunks: CPU", value: times("mesh grpc 100 crowd cpu", "hop grpc 100 crowd cpu"), unit: "x hop", limit: "1", goal: 2.2, from: "full"},
 	{name: "answer of 800 chunks, REST: CPU", value: times("mesh rest 800 crowd cpu", "mesh grpc 800 crowd cpu"), unit: "x gRPC", limit: "-", goal: 1.2, from: "full"},
 	{name: "answer of 800 chunks, JSON-RPC: CPU", value: times("mesh jsonrpc 800 crowd cpu", "mesh grpc 800 crowd cpu"), unit: "x gRPC", limit: "-", goal: 1.2, from: "full"},
-	{name: "errand alone: syncs", value: just("fdatasyncs errand alone"), unit: "fdatasyncs", limit: "12", goal: 16, from: "syncs"},
+	{name: "errand alone: syncs", value: just("mesh fdatasyncs errand alone"), unit: "fdatasyncs", limit: "12", goal: 16, from: "syncs"},
 	{name: "errand alone: p50", value: times("mesh errand alone p50", "base errand alone p50"), unit: "x before", limit: "-", goal: 0.3, from: "base"},
 	{name: "errands/s, 16 at once", value: times("mesh errand crowd rate", "base errand crowd rate"), unit: "x before", limit: "-", goal: 4.7, least: true, from: "base"},
 	{name: "one chunk: p50", value: over("mesh event", "hop event"), unit: "fdatasyncs over a hop", limit: "1", goal: 2},
 	{name: "gap of a handoff: p50", value: over("mesh gap", "hop open"), unit: "fdatasyncs over a hop's first chunk", limit: "2", goal: 5},
-	{name: "appends in a commit, 16 writers", value: just("store 16 a commit"), unit: "appends", limit: "16", goal: 14, least: true, from: "store"},
-	{name: "appends in a commit, 64 writers", value: just("store 64 a commit"), unit: "appends", limit: "64", goal: 50, least: true, from: "store"},
-	{name: "appends/s, 64 writers", value: times("store 64 rate", "log rate"), unit: "x a bare log", limit: "1", goal: 0.5, least: true, from: "store"},
-	{name: "idle stream: memory", value: just("idle KiB"), unit: "KiB", limit: "bare KiB", goal: 18},
+	{name: "appends in a commit, 16 writers", value: just("mesh store 16 a commit"), unit: "appends", limit: "16", goal: 14, least: true, from: "store"},
+	{name: "appends in a commit, 64 writers", value: just("mesh store 64 a commit"), unit: "appends", limit: "64", goal: 50, least: true, from: "store"},
+	{name: "appends/s, 64 writers", value: times("mesh store 64 rate", "log rate"), unit: "x a bare log", limit: "1", goal: 0.5, least: true, from: "store"},
+	{name: "idle stream: memory", value: just("mesh KiB"), unit: "KiB", limit: "bare KiB", goal: 18},
 	{name: "GetTask: p50", value: times("mesh get p50", "base get p50"), unit: "x before", limit: "-", goal: 0.6, from: "base"},
 	{name: "list of 50 in 1,000: p50", value: times("mesh list p50", "base list p50"), unit: "x before", limit: "-", goal: 0.2, from: "base"},
 	{name: "answer of 800 chunks: CPU of a2a-go", value: times("sdk grpc 800 crowd cpu", "mesh grpc 800 crowd cpu"), unit: "x ours", limit: "-", goal: 250, least: true, from: "full"},
@@ -80,7 +93,7 @@ func (f figure) needs(b *bench) bool {
 	case "base":
 		return b.base != nil
 	case "store":
-		return b.storeBin != ""
+		return len(b.stores) > 0
 	case "syncs":
 		return !b.uncounted
 	case "full":
@@ -148,7 +161,10 @@ func (b *bench) report(all []round) string {
 		len(all), b.crowd, spread(column(all, "fdatasync")), spread(column(all, "others")))
 	line("| figure | unit | before | measured | limit | goal | verdict |\n|---|---|---|---|---|---|---|")
 	for _, f := range figures {
-		values := f.values(all)
+		values, before := f.values(all), []float64{}
+		for _, r := range all {
+			before = append(before, f.values([]round{r.before()})...)
+		}
 		verdict, sign, limit := "not measured", "≤", f.limit
 		switch {
 		case len(values) > 0 && b.others:
@@ -162,7 +178,7 @@ func (b *bench) report(all []round) string {
 		if v := column(all, limit); len(v) > 0 {
 			limit = short(median(v))
 		}
-		line("| %s | %s | %s | %s | %s | %s %v | %s |", f.name, f.unit, f.before, spread(values), limit, sign, f.goal, verdict)
+		line("| %s | %s | %s | %s | %s | %s %v | %s |", f.name, f.unit, spread(before), spread(values), limit, sign, f.goal, verdict)
 	}
 	b.table(line, all, "\nProcessor time of the server's process for one answer, µs, %d at once:\n", "crowd cpu", b.crowd)
 	b.table(line, all, "\nThe same, alone:\n", "alone cpu")
@@ -172,12 +188,12 @@ func (b *bench) report(all []round) string {
 	for _, row := range []struct{ words, name string }{
 		{"errand alone: p50, µs", "mesh errand alone p50"}, {"errand alone, before: p50, µs", "base errand alone p50"},
 		{"errand: CPU, µs", "mesh errand crowd cpu"}, {"errands/s, 16 at once", "mesh errand crowd rate"},
-		{"errands/s, 16 at once, before", "base errand crowd rate"}, {"errand alone: fsyncs of files", "fsyncs errand alone"},
+		{"errands/s, 16 at once, before", "base errand crowd rate"}, {"errand alone: fsyncs of files", "mesh fsyncs errand alone"},
 		{"turn alone: p50, µs", "mesh turn"}, {"the same through a hop", "hop turn"}, {"one fdatasync beside it: p50, µs", "fdatasync beside"},
 		{"one chunk: p50, µs", "mesh event"}, {"one chunk through a hop: p50, µs", "hop event"},
 		{"gap of a handoff: p50, µs", "mesh gap"}, {"first chunk through a hop: p50, µs", "hop open"},
 		{"GetTask: p50, µs", "mesh get p50"}, {"list of 50 in 1,000: p50, µs", "mesh list p50"},
-		{"appends/s, 64 writers", "store 64 rate"}, {"appends/s of a bare log, 64 writers", "log rate"},
+		{"appends/s, 64 writers", "mesh store 64 rate"}, {"appends/s of a bare log, 64 writers", "log rate"},
 		{"idle stream of a bare server, KiB", "bare KiB"}, {"a subscriber's chunk, of 10 subscribers: CPU, µs", "mesh heard cpu"},
 		{"time of an answer with a subscriber who never reads, x without", "mesh stalled"},
 		{"turn where 1,000 agents are registered: p50, x among few", "mesh crowded"},
@@ -211,7 +227,7 @@ func (b *bench) table(line func(string, ...any), all []round, title, kind string
 	line("%s\n%s", head, rule)
 	for _, who := range []struct{ words, name string }{
 		{"a hop of generated types, keeps nothing", "hop grpc"}, {"a2a-go 2.4.0 server, in memory", "sdk grpc"}, {"a2a-js 1.3.0 server, in memory", "js grpc"},
-		{"mesh, gRPC", "mesh grpc"}, {"mesh, REST (SSE)", "mesh rest"}, {"mesh, JSON-RPC (SSE)", "mesh jsonrpc"},
+		{"mesh before, gRPC", "base grpc"}, {"mesh, gRPC", "mesh grpc"}, {"mesh, REST (SSE)", "mesh rest"}, {"mesh, JSON-RPC (SSE)", "mesh jsonrpc"},
 	} {
 		row := "| " + who.words + " |"
 		for _, chunks := range b.sizes {

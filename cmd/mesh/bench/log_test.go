@@ -3,6 +3,7 @@
 package bench_test
 
 import (
+	"context"
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
@@ -20,7 +21,7 @@ import (
 )
 
 // storePackage has the benchmark that appends to the store.
-const storePackage = "agentmesh/mesh/store/bolt"
+const storePackage = "./mesh/store/bolt"
 
 // storeBench prints "appends/s" and "appends/commit" for each number of writers.
 const storeBench = `^BenchmarkAppend$/^writers=%d$`
@@ -107,8 +108,8 @@ func (l *bareLog) write() error {
 
 // store measures what the store's own benchmark prints, and the bare log beside
 // it, on all cores: both are one process, and there is no other one to be kept from.
-func (b *bench) store(r round) error {
-	if b.storeBin == "" {
+func (b *bench) store(_ context.Context, r round, _ int) error {
+	if len(b.stores) == 0 {
 		return nil
 	}
 	rate, err := b.figures(b.self("log", b.dir), "appends/s")
@@ -116,14 +117,16 @@ func (b *bench) store(r round) error {
 		return err
 	}
 	r["log rate"] = rate["appends/s"]
-	for _, writers := range []int{16, 64} {
-		cmd := exec.Command(b.storeBin, "-test.run=^$", "-test.benchtime=300ms", "-test.bench="+fmt.Sprintf(storeBench, writers))
-		got, err := b.figures(cmd, "appends/s", "appends/commit")
-		if err != nil {
-			return err
+	for name, bin := range b.stores {
+		for _, writers := range []int{16, 64} {
+			cmd := exec.Command(bin, "-test.run=^$", "-test.benchtime=300ms", "-test.bench="+fmt.Sprintf(storeBench, writers))
+			got, err := b.figures(cmd, "appends/s", "appends/commit")
+			if err != nil {
+				return err
+			}
+			r[fmt.Sprintf("%s store %d a commit", name, writers)] = got["appends/commit"]
+			r[fmt.Sprintf("%s store %d rate", name, writers)] = got["appends/s"]
 		}
-		r[fmt.Sprintf("store %d a commit", writers)] = got["appends/commit"]
-		r[fmt.Sprintf("store %d rate", writers)] = got["appends/s"]
 	}
 	return nil
 }

@@ -3,7 +3,6 @@
 package bench_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -60,11 +59,7 @@ func (b *bench) prepare(ctx context.Context, t *testing.T) (err error) {
 		return err
 	}
 	b.card, b.agent = at[1], at[2]
-	b.bin = filepath.Join(b.dir, "mesh")
-	if err := build(b.bin, top, "./cmd/mesh"); err != nil {
-		return err
-	}
-	if b.mesh, err = b.startMesh(ctx, t, "mesh", b.bin); err != nil {
+	if b.mesh, err = b.prepareMesh(ctx, t, "mesh", top); err != nil {
 		return err
 	}
 	if b.hop, err = b.start(t, "hop", b.self("hop", b.agent)); err != nil {
@@ -73,10 +68,41 @@ func (b *bench) prepare(ctx context.Context, t *testing.T) (err error) {
 	if b.sdk, err = b.start(t, "sdk", b.self("sdk", "")); err != nil {
 		return err
 	}
-	if _, err := b.help(t, b.self("giver", b.mesh.conn.Target())); err != nil || !b.others {
-		return err
+	if !b.others {
+		return nil
 	}
 	return b.prepareOthers(ctx, t)
+}
+
+// prepareMesh builds the mesh whose sources are in the folder, and starts it with
+// the agent that hands over.
+func (b *bench) prepareMesh(ctx context.Context, t *testing.T, name, src string) (*server, error) {
+	b.bins[name] = filepath.Join(b.dir, name)
+	if err := run(ctx, src, "go", "build", "-trimpath", "-o", b.bins[name], "./cmd/mesh"); err != nil {
+		return nil, err
+	}
+	if b.others {
+		store := filepath.Join(b.dir, name+"-store.test")
+		if err := run(ctx, src, "go", "test", "-c", "-o", store, storePackage); err != nil {
+			return nil, err
+		}
+		b.stores[name] = store
+	}
+	s, err := b.startMesh(ctx, t, name, name)
+	if err == nil {
+		_, err = b.help(t, b.self("giver", s.conn.Target()))
+	}
+	return s, err
+}
+
+// run runs a program in the folder.
+func run(ctx context.Context, dir, program string, args ...string) error {
+	cmd := exec.CommandContext(ctx, program, args...)
+	cmd.Dir = dir
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("%s: %w: %s", program, err, out)
+	}
+	return nil
 }
 
 // help starts a process on the cores of those who ask and answer.
@@ -105,10 +131,6 @@ func (b *bench) folder(t *testing.T) (string, error) {
 
 // prepareOthers makes what is there only when it can be fetched or built.
 func (b *bench) prepareOthers(ctx context.Context, t *testing.T) error {
-	b.storeBin = filepath.Join(b.dir, "store.test")
-	if out, err := exec.CommandContext(ctx, "go", "test", "-c", "-o", b.storeBin, storePackage).CombinedOutput(); err != nil {
-		return fmt.Errorf("%w: %s", err, out)
-	}
 	if packages, err := jsPackages(ctx); err != nil {
 		b.note("a2a-js is not measured: %v", err)
 	} else if b.js, err = b.start(t, "js", exec.Command("node", filepath.Join("testdata", "server.mjs"), packages)); err != nil {
@@ -118,44 +140,25 @@ func (b *bench) prepareOthers(ctx context.Context, t *testing.T) error {
 		b.note("nothing is compared with an older revision: none is named by -base")
 		return nil
 	}
-	bin, err := b.buildBase(ctx)
+	src, err := b.sources(ctx)
 	if err != nil {
 		b.note("nothing is compared with %s: %v", *base, err)
 		return nil
 	}
-	b.base, err = b.startMesh(ctx, t, "base", bin)
+	b.base, err = b.prepareMesh(ctx, t, "base", src)
 	return err
 }
 
-// build makes a program of the package, with the sources in dir.
-func build(bin, dir, pkg string) error {
-	cmd := exec.Command("go", "build", "-trimpath", "-o", bin, pkg)
-	cmd.Dir = dir
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("%w: %s", err, out)
-	}
-	return nil
-}
-
-// buildBase makes the program of the revision to compare with.
-func (b *bench) buildBase(ctx context.Context) (string, error) {
-	src := filepath.Join(b.dir, "base")
-	archive := exec.CommandContext(ctx, "git", "archive", *base)
-	archive.Dir = top
-	tar, err := archive.Output()
-	if err != nil {
-		return "", fmt.Errorf("git has no %s: %w", *base, err)
-	}
+// sources makes a folder of those of the revision to compare with.
+func (b *bench) sources(ctx context.Context) (string, error) {
+	src, archive := filepath.Join(b.dir, "base-src"), filepath.Join(b.dir, "base.tar")
 	if err := os.MkdirAll(src, 0o755); err != nil {
 		return "", err
 	}
-	unpack := exec.CommandContext(ctx, "tar", "-x", "-C", src)
-	unpack.Stdin = bytes.NewReader(tar)
-	if out, err := unpack.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("%w: %s", err, out)
+	if err := run(ctx, top, "git", "archive", "-o", archive, *base); err != nil {
+		return "", err
 	}
-	bin := filepath.Join(b.dir, "base-mesh")
-	return bin, build(bin, src, "./cmd/mesh")
+	return src, run(ctx, src, "tar", "-x", "-f", archive)
 }
 
 // jsPackages returns the folder that has the official SDK for JavaScript, and
@@ -176,8 +179,8 @@ func jsPackages(ctx context.Context) (string, error) {
 		return in, nil
 	}
 	args := append([]string{"install", "--silent", "--no-audit", "--no-fund", "--ignore-scripts", "--prefix", in}, wanted...)
-	if out, err := exec.CommandContext(ctx, "npm", args...).CombinedOutput(); err != nil {
-		return "", errors.Join(fmt.Errorf("npm: %w: %s", err, out), os.RemoveAll(in))
+	if err := run(ctx, "", "npm", args...); err != nil {
+		return "", errors.Join(err, os.RemoveAll(in))
 	}
 	return in, nil
 }
@@ -209,13 +212,14 @@ func connect(t cleaner, name string, p *process, address string) (*server, error
 	return &server{process: p, name: name, conn: conn, doors: map[string]door{"grpc": byGRPC(conn)}}, nil
 }
 
-// startMesh starts a mesh whose main agent is the one that others ask directly.
-func (b *bench) startMesh(ctx context.Context, t cleaner, name, bin string) (*server, error) {
-	home := filepath.Join(b.dir, name+"-home")
+// startMesh starts a mesh, in a folder of its own, whose main agent is the one that
+// others ask directly.
+func (b *bench) startMesh(ctx context.Context, t cleaner, name, folder string) (*server, error) {
+	home := filepath.Join(b.dir, folder+"-home")
 	if err := os.MkdirAll(home, 0o755); err != nil {
 		return nil, err
 	}
-	cmd := exec.Command(bin, "up", "--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0", "--data", "data", "--main", "bench", "--log-level", "error")
+	cmd := exec.Command(b.bins[name], "up", "--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0", "--data", "data", "--main", "bench", "--log-level", "error")
 	cmd.Dir, cmd.Env = home, environment()
 	p, at, err := launch(cmd, b.cores.server, meshReady)
 	if err != nil {
