@@ -112,16 +112,23 @@ func (f figure) values(all []round) (values []float64) {
 	return values
 }
 
-// verdict compares with the goal.
-func (f figure) verdict(v float64) string {
-	switch off := v / f.goal; {
-	case f.least && v >= f.goal, !f.least && v <= f.goal:
-		return "met"
-	case f.least:
-		return fmt.Sprintf("missed, %.2gx short", 1/off)
-	default:
-		return fmt.Sprintf("missed by %.2gx", off)
+// meets reports whether a value is as good as the goal.
+func (f figure) meets(v float64) bool { return v == f.goal || v > f.goal == f.least }
+
+// verdict compares the median with the goal, and says if rounds disagree.
+func (f figure) verdict(values []float64) string {
+	m := median(values)
+	words, off := "met", m/f.goal
+	if f.least {
+		off = f.goal / m
 	}
+	if !f.meets(m) {
+		words = fmt.Sprintf("missed by %.2gx", off)
+	}
+	if f.meets(slices.Min(values)) != f.meets(slices.Max(values)) {
+		words += ", not in every round"
+	}
+	return words
 }
 
 // short writes a number as precisely as it is known.
@@ -168,7 +175,7 @@ func (b *bench) report(all []round) string {
 		verdict, sign, limit := "not measured", "≤", f.limit
 		switch {
 		case len(values) > 0 && b.others:
-			verdict = f.verdict(median(values))
+			verdict = f.verdict(values)
 		case len(values) > 0:
 			verdict = "a sample"
 		}
