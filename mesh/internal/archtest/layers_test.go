@@ -114,6 +114,7 @@ var layers = map[string]layer{
 		"mesh/thread", "mesh/threadlog/eventpb", "proto", "skills", "skills/...",
 	}},
 	"cmd/mesh/chaos": {8, nil},
+	"cmd/mesh/bench": {8, nil},
 	"proto":          {7, nil},
 	"proto/image":    {8, nil},
 }

@@ -1,0 +1,321 @@
+//go:build linux
+
+package bench_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"net"
+	"net/http"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	sdk "github.com/a2aproject/a2a-go/v2/a2a"
+	a2agrpc "github.com/a2aproject/a2a-go/v2/a2agrpc/v1"
+	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
+	"github.com/a2aproject/a2a-go/v2/a2asrv"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/protobuf/encoding/protojson"
+
+	meshv1 "agentmesh/gen/mesh/v1"
+	"agentmesh/mesh"
+	"agentmesh/mesh/agent"
+)
+
+// roleEnv makes this binary one of the processes that take part, and toEnv says
+// whom it calls.
+const (
+	roleEnv = "BENCH_ROLE"
+	toEnv   = "BENCH_TO"
+)
+
+// roles are what the processes do. Each says on a line "ready" and where it is.
+var roles = map[string]func(to string) error{
+	"agent": serveAgent,
+	"hop":   serveHop,
+	"sdk":   serveSDK,
+	"giver": serveGiver,
+	"log":   writeLog,
+}
+
+func TestMain(m *testing.M) {
+	play := roles[os.Getenv(roleEnv)]
+	if play == nil {
+		os.Exit(m.Run())
+	}
+	if err := play(os.Getenv(toEnv)); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// A question is what an agent is asked for: so many chunks, one every so often,
+// the first after a while. It is found in whatever the mesh says before it to the
+// next agent.
+type question struct {
+	chunks       int
+	every, after time.Duration
+}
+
+// size is that of a chunk: its number, when it was said, and dots.
+const size = 32
+
+var asked = regexp.MustCompile(`chunks=(\d+) every=(\S+) after=(\S+) please`)
+
+func (q question) String() string {
+	return fmt.Sprintf("chunks=%d every=%v after=%v please", q.chunks, q.every, q.after)
+}
+
+func questionOf(text string) (q question, err error) {
+	at := asked.FindStringSubmatch(text)
+	if at == nil {
+		return q, fmt.Errorf("no question: %q", text)
+	}
+	var errs [3]error
+	q.chunks, errs[0] = strconv.Atoi(at[1])
+	q.every, errs[1] = time.ParseDuration(at[2])
+	q.after, errs[2] = time.ParseDuration(at[3])
+	return q, errors.Join(errs[:]...)
+}
+
+// texts yields the chunks.
+func (q question) texts() iter.Seq[string] {
+	return func(yield func(string) bool) {
+		time.Sleep(q.after)
+		for i := range q.chunks {
+			if q.every > 0 {
+				time.Sleep(q.every)
+			}
+			if text := fmt.Sprintf("%08d %019d ", i, time.Now().UnixNano()); !yield(text + strings.Repeat(".", size-len(text))) {
+				return
+			}
+		}
+	}
+}
+
+// numberOf is the chunk's number, and saidAt when it was said.
+func numberOf(text string) (int, error) {
+	if len(text) != size {
+		return 0, fmt.Errorf("a chunk of %d bytes: %q", len(text), text)
+	}
+	return strconv.Atoi(text[:8])
+}
+
+func saidAt(text string) (time.Time, error) {
+	nanos, err := strconv.ParseInt(text[9:28], 10, 64)
+	return time.Unix(0, nanos), err
+}
+
+// waiting asks for a task that waits for its user.
+const waiting = "wait for me"
+
+// bareAgent is an agent of nothing but generated types, which knows of no mesh.
+type bareAgent struct {
+	a2apb.UnimplementedA2AServiceServer
+}
+
+func (bareAgent) SendStreamingMessage(req *a2apb.SendMessageRequest, stream grpc.ServerStreamingServer[a2apb.StreamResponse]) error {
+	thread := req.GetMessage().GetContextId()
+	if thread == "" {
+		thread = mesh.NewThreadID()
+	}
+	task := &a2apb.Task{Id: mesh.NewEventID(), ContextId: thread, Status: &a2apb.TaskStatus{State: a2apb.TaskState_TASK_STATE_WORKING}}
+	text := textOf(req.GetMessage().GetParts())
+	if err := stream.Send(&a2apb.StreamResponse{Payload: &a2apb.StreamResponse_Task{Task: task}}); err != nil {
+		return err
+	}
+	end := a2apb.TaskState_TASK_STATE_INPUT_REQUIRED
+	if !strings.Contains(text, waiting) {
+		q, err := questionOf(text)
+		if err != nil {
+			return err
+		}
+		more := false
+		for text := range q.texts() {
+			u := &a2apb.TaskArtifactUpdateEvent{TaskId: task.Id, ContextId: thread, Artifact: artifact(text), Append: more}
+			if err := stream.Send(&a2apb.StreamResponse{Payload: &a2apb.StreamResponse_ArtifactUpdate{ArtifactUpdate: u}}); err != nil {
+				return err
+			}
+			more = true
+		}
+		end = a2apb.TaskState_TASK_STATE_COMPLETED
+	}
+	return stream.Send(&a2apb.StreamResponse{Payload: &a2apb.StreamResponse_StatusUpdate{StatusUpdate: &a2apb.TaskStatusUpdateEvent{
+		TaskId: task.Id, ContextId: thread, Status: &a2apb.TaskStatus{State: end}}}})
+}
+
+// SubscribeToTask is the least that a stream can be that waits.
+func (bareAgent) SubscribeToTask(req *a2apb.SubscribeToTaskRequest, stream grpc.ServerStreamingServer[a2apb.StreamResponse]) error {
+	task := &a2apb.Task{Id: req.GetId(), Status: &a2apb.TaskStatus{State: a2apb.TaskState_TASK_STATE_WORKING}}
+	if err := stream.Send(&a2apb.StreamResponse{Payload: &a2apb.StreamResponse_Task{Task: task}}); err != nil {
+		return err
+	}
+	<-stream.Context().Done()
+	return nil
+}
+
+func artifact(text string) *a2apb.Artifact {
+	return &a2apb.Artifact{ArtifactId: "out", Parts: []*a2apb.Part{{Content: &a2apb.Part_Text{Text: text}}}}
+}
+
+func textOf(parts []*a2apb.Part) string {
+	var all strings.Builder
+	for _, p := range parts {
+		all.WriteString(p.GetText())
+	}
+	return all.String()
+}
+
+// serve serves what register adds, says so, and returns when the input ends.
+func serve(register func(s *grpc.Server, address string)) error {
+	l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	s := grpc.NewServer()
+	register(s, l.Addr().String())
+	go func() { // ends with the server
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		s.Stop()
+	}()
+	fmt.Printf("ready %s\n", l.Addr())
+	return s.Serve(l)
+}
+
+// serveAgent serves the agent, and its card over HTTP.
+func serveAgent(string) error {
+	web, err := new(net.ListenConfig).Listen(context.Background(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	return serve(func(s *grpc.Server, address string) {
+		a2apb.RegisterA2AServiceServer(s, bareAgent{})
+		card, err := protojson.Marshal(plainCard("bench", address))
+		if err != nil {
+			panic(err) // it has a JSON form
+		}
+		go func() { // ends with the process
+			_ = http.Serve(web, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Type", "application/json")
+				_, _ = w.Write(card)
+			}))
+		}()
+		fmt.Printf("card http://%s\n", web.Addr())
+	})
+}
+
+func plainCard(name, address string) *a2apb.AgentCard {
+	return &a2apb.AgentCard{
+		Name: name, Description: "Says what it is asked for", Version: "1.0.0",
+		SupportedInterfaces: []*a2apb.AgentInterface{{Url: address, ProtocolBinding: "GRPC", ProtocolVersion: "1.0"}},
+		Capabilities:        &a2apb.AgentCapabilities{Streaming: new(true)},
+		DefaultInputModes:   []string{"text/plain"}, DefaultOutputModes: []string{"text/plain"},
+		Skills: []*a2apb.AgentSkill{{Id: "say", Name: "Say", Description: "Says it", Tags: []string{"say"}}},
+	}
+}
+
+// bareHop passes calls on and does nothing else.
+type bareHop struct {
+	a2apb.UnimplementedA2AServiceServer
+	to a2apb.A2AServiceClient
+}
+
+func (h bareHop) SendStreamingMessage(req *a2apb.SendMessageRequest, out grpc.ServerStreamingServer[a2apb.StreamResponse]) error {
+	in, err := h.to.SendStreamingMessage(out.Context(), req)
+	for err == nil {
+		var r *a2apb.StreamResponse
+		if r, err = in.Recv(); err == nil {
+			err = out.Send(r)
+		}
+	}
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	return err
+}
+
+func serveHop(to string) error {
+	conn, err := grpc.NewClient(to, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		return err
+	}
+	return serve(func(s *grpc.Server, _ string) {
+		a2apb.RegisterA2AServiceServer(s, bareHop{to: a2apb.NewA2AServiceClient(conn)})
+	})
+}
+
+// sdkAgent is the same agent within a2a-go's own server.
+type sdkAgent struct{}
+
+func (sdkAgent) Execute(_ context.Context, x *a2asrv.ExecutorContext) iter.Seq2[sdk.Event, error] {
+	return func(yield func(sdk.Event, error) bool) {
+		q, err := questionOf(x.Message.Parts[0].Text())
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		if !yield(sdk.NewSubmittedTask(x, x.Message), nil) {
+			return
+		}
+		more := false
+		for text := range q.texts() {
+			e := sdk.NewArtifactUpdateEvent(x, "out", sdk.NewTextPart(text))
+			e.Append = more
+			more = true
+			if !yield(e, nil) {
+				return
+			}
+		}
+		yield(sdk.NewStatusUpdateEvent(x, sdk.TaskStateCompleted, nil), nil)
+	}
+}
+
+func (sdkAgent) Cancel(_ context.Context, x *a2asrv.ExecutorContext) iter.Seq2[sdk.Event, error] {
+	return func(yield func(sdk.Event, error) bool) {
+		yield(sdk.NewStatusUpdateEvent(x, sdk.TaskStateCanceled, nil), nil)
+	}
+}
+
+func serveSDK(string) error {
+	return serve(func(s *grpc.Server, _ string) { a2agrpc.NewHandler(a2asrv.NewHandler(sdkAgent{})).RegisterWith(s) })
+}
+
+// giver is an agent of the mesh that says one thing and hands the stream over.
+type giver struct{}
+
+func (giver) Card() *a2apb.AgentCard {
+	c := plainCard("giver", "")
+	c.SupportedInterfaces = nil // the runtime names its own
+	return c
+}
+
+func (giver) Run(ctx context.Context, inv *agent.Invocation) iter.Seq2[agent.Output, error] {
+	return func(yield func(agent.Output, error) bool) {
+		if !yield(agent.Text{Text: "giver"}, nil) {
+			return
+		}
+		if _, err := inv.Mesh.StartHandoff(ctx, &meshv1.StartHandoffRequest{TargetAgent: "bench"}); err != nil {
+			yield(nil, err)
+		}
+	}
+}
+
+func serveGiver(to string) error {
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	go func() { // ends with the process
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		stop()
+	}()
+	return agent.Serve(ctx, agent.Options{Agent: giver{}, NodeAddr: to, Register: &agent.Registration{Name: "giver"},
+		Ready: func(endpoint string) { fmt.Printf("ready %s\n", endpoint) }})
+}
