@@ -94,6 +94,7 @@ func TestWhatAgentsSayIsMendedIntoALegalSequence(t *testing.T) {
 		"resumed: what was streamed before": {change: resumed, says: []*a2apb.StreamResponse{task("t", asks, "a"), status1("t", working, ""), piece("t", "a", "more", true), status1("t", completed, "")},
 			want: []string{"working", `append a "more"`, "completed"}},
 		"resumed: still the same question": {change: resumed, says: []*a2apb.StreamResponse{task("t", asks, "a")}, want: []string{"input_required"}},
+		"resumed: on, asking again":        {change: resumed, says: []*a2apb.StreamResponse{task("t", asks, "a"), task("t", working, "a")}, want: []string{"failed NO_TERMINAL_EVENT The agent stopped without finishing its task."}},
 		"resumed: over at once":            {change: resumed, says: []*a2apb.StreamResponse{task("t", completed, "a")}, want: []string{`new a "whole a"`, "completed"}},
 		"resumed: a message":               {change: resumed, says: []*a2apb.StreamResponse{says("", "m1", "done")}, want: []string{`new message-m1 "done"`, "completed"}},
 		"resumed: another task":            {change: resumed, says: []*a2apb.StreamResponse{task("new", completed, "a")}, want: []string{"failed NO_TERMINAL_EVENT The agent stopped without finishing its task."}},

@@ -256,6 +256,27 @@ func TestATaskIsReconciledWithWhatWasRead(t *testing.T) {
 	}
 }
 
+// Of what was missed of an artifact only the end is its last piece, and of a task
+// that goes on there is none.
+func TestOnlyTheEndOfAnArtifactIsItsLastPiece(t *testing.T) {
+	for state, want := range map[mesh.TaskState][]bool{completed: {false, false, true, false, true}, asks: {false, false, false, false, false}} {
+		a := &recalling{actor: &actor{says: script(task("own", working))}, task: task("own", state, "a", "b").GetTask()}
+		for _, found := range a.task.Artifacts {
+			found.Parts = append(found.Parts, text("more")...)
+		}
+		a.task.Artifacts[0].Parts = append(a.task.Artifacts[0].Parts, text("and more")...)
+		var got []bool
+		for _, b := range collect(t.Context(), serveAs(t, a), request()) {
+			if piece, ok := b.(mesh.ArtifactAppended); ok {
+				got = append(got, piece.LastChunk)
+			}
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%v: last pieces (-want +got):\n%s", state, diff)
+		}
+	}
+}
+
 // An agent that waits for credentials, and has no stream to say when it goes
 // on, is left waiting (A2A v1.0 §7.6).
 func TestAnAgentThatIsFoundToWaitForCredentialsIsLeft(t *testing.T) {
