@@ -274,6 +274,23 @@ func TestDroppedThreadsAreReadAgain(t *testing.T) {
 	}
 }
 
+// Unless it is said how many, a thousand threads are kept.
+func TestThreadsAreKept(t *testing.T) {
+	log := newTap()
+	s := cache.New(log, 0)
+	for i := range 100 {
+		log.write(t, key(i), 0, open("t", ""))
+	}
+	for range 2 {
+		for i := range 100 {
+			turns(t, s, key(i))
+		}
+	}
+	if n := log.scratch.Load(); n != 100 {
+		t.Errorf("100 threads were read from their start %d times", n)
+	}
+}
+
 // A thread in use is never dropped, however many others are used meanwhile: it
 // is read from its start once.
 func TestAThreadInUseIsNotDropped(t *testing.T) {

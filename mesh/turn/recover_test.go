@@ -1,0 +1,62 @@
+package turn
+
+import (
+	"testing"
+	"time"
+
+	"agentmesh/mesh"
+	"agentmesh/mesh/store/mem"
+	"agentmesh/mesh/thread"
+	"agentmesh/mesh/thread/cache"
+)
+
+// Turns that another node drives are not recovered: it is alive. Those of a node that
+// is gone are.
+func TestRecoverLeavesWhatIsDrivenElsewhere(t *testing.T) {
+	r := runner(t, &ledger{Backend: mem.Open()}, &agent{})
+	defer func() { _ = r.Close(t.Context()) }()
+	err := r.States.Decide(t.Context(), key, func(*thread.State) (cache.Decision, error) {
+		return cache.Decision{Events: []*mesh.Event{opened("t1"), posted("t1"), begins("t1", "a1", "main")}}, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := r.Leases.Acquire(t.Context(), key, "other", time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	recover := func(want int) {
+		t.Helper()
+		if n, err := r.Recover(t.Context()); n != want || err != nil {
+			t.Errorf("%d turns of the store are ended, %v; want %d", n, err, want)
+		}
+	}
+	all := func(want int) {
+		t.Helper()
+		if n, err := r.RecoverAll(t.Context(), []mesh.ThreadKey{key}); n != want || err != nil {
+			t.Errorf("%d turns are ended, %v; want %d", n, err, want)
+		}
+	}
+	recover(0)
+	all(0)
+	if err := r.Leases.Release(t.Context(), l); err != nil {
+		t.Fatal(err)
+	}
+	recover(1)
+	recover(0)
+	all(0)
+	if got := story(t, r); got[len(got)-1] != "TaskMoved TASK_STATE_FAILED "+mesh.ReasonInterrupted {
+		t.Errorf("the log: %q", got)
+	}
+}
+
+// A thread that is deleted while its agent is being called has no turn any more.
+func TestATurnOfAThreadThatWasDeletedIsNotFound(t *testing.T) {
+	d := &driver{Config: runner(t, &ledger{Backend: mem.Open()}, &agent{}).Config, key: key}
+	if err := d.address(t.Context(), &leg{turn: "t1"}, nil); !mesh.IsCode(err, mesh.NotFound) {
+		t.Errorf("what the user said last: %v", err)
+	}
+	if _, err := d.begin(t.Context(), "t1"); !mesh.IsCode(err, mesh.NotFound) {
+		t.Errorf("its first leg: %v", err)
+	}
+}
