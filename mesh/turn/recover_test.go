@@ -56,6 +56,9 @@ func TestATurnOfAThreadThatWasDeletedIsNotFound(t *testing.T) {
 	if err := d.address(t.Context(), &leg{turn: "t1"}, nil); !mesh.IsCode(err, mesh.NotFound) {
 		t.Errorf("what the user said last: %v", err)
 	}
+	if err := d.address(t.Context(), &leg{turn: "t1"}, []mesh.Seq{2}); err == nil {
+		t.Error("an agent gets what is there no more")
+	}
 	if _, err := d.begin(t.Context(), "t1"); !mesh.IsCode(err, mesh.NotFound) {
 		t.Errorf("its first leg: %v", err)
 	}

@@ -224,6 +224,33 @@ func TestATurnWhoseOutputCannotBeLoggedEndsSo(t *testing.T) {
 	})
 }
 
+// A driver that is woken while it leaves looks once more, and one that could not
+// settle its thread gives way to another.
+func TestADriverThatIsWokenDoesNotLeave(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := runner(t, &ledger{Backend: mem.Open()}, &agent{})
+		defer func() { _ = r.Close(t.Context()) }()
+		d := &driver{Config: r.Config, runner: r, key: key, wake: make(chan struct{}, 1)}
+		r.drivers[key] = d
+		r.Wake(key)
+		if r.leave(d, true) || !r.Drives(key) {
+			t.Error("it left although it was woken")
+		}
+		if !r.leave(d, true) || r.Drives(key) {
+			t.Error("it stays although nothing woke it")
+		}
+		r.drivers[key] = d
+		r.Wake(key)
+		if !r.leave(d, false) || !r.Drives(key) || r.drivers[key] == d {
+			t.Error("nobody else was given its thread")
+		}
+		synctest.Wait()
+		if r.Drives(key) {
+			t.Error("a thread without turns has a driver")
+		}
+	})
+}
+
 // Close waits for the agents that were asked to end their tasks, and those are asked
 // by their own ids.
 func TestCloseWaitsForTheCourtesy(t *testing.T) {
