@@ -13,7 +13,8 @@ import (
 // Turns that another node drives are not recovered: it is alive. Those of a node that
 // is gone are.
 func TestRecoverLeavesWhatIsDrivenElsewhere(t *testing.T) {
-	r := runner(t, &ledger{Backend: mem.Open()}, &agent{})
+	store := &ledger{Backend: mem.Open()}
+	r := runner(t, store, &agent{})
 	defer func() { _ = r.Close(t.Context()) }()
 	err := r.States.Decide(t.Context(), key, func(*thread.State) (cache.Decision, error) {
 		return cache.Decision{Events: []*mesh.Event{opened("t1"), posted("t1"), begins("t1", "a1", "main")}}, nil
@@ -42,6 +43,11 @@ func TestRecoverLeavesWhatIsDrivenElsewhere(t *testing.T) {
 	if err := r.Leases.Release(t.Context(), l); err != nil {
 		t.Fatal(err)
 	}
+	store.fill(true)
+	if _, err := r.Recover(t.Context()); !mesh.IsCode(err, mesh.Unavailable) {
+		t.Errorf("what could not be logged: %v", err)
+	}
+	store.fill(false)
 	recover(1)
 	recover(0)
 	all(0)
@@ -61,5 +67,14 @@ func TestATurnOfAThreadThatWasDeletedIsNotFound(t *testing.T) {
 	}
 	if _, err := d.begin(t.Context(), "t1"); !mesh.IsCode(err, mesh.NotFound) {
 		t.Errorf("its first leg: %v", err)
+	}
+	err := d.States.Decide(t.Context(), key, func(*thread.State) (cache.Decision, error) {
+		return cache.Decision{Events: []*mesh.Event{opened("t2"), posted("t2")}}, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.announce(t.Context(), &leg{turn: "t1"}); !mesh.IsCode(err, mesh.NotFound) {
+		t.Errorf("its leg in a thread that began anew: %v", err)
 	}
 }

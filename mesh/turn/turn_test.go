@@ -34,6 +34,7 @@ const (
 	working   = a2apb.TaskState_TASK_STATE_WORKING
 	completed = a2apb.TaskState_TASK_STATE_COMPLETED
 	failed    = a2apb.TaskState_TASK_STATE_FAILED
+	canceled  = a2apb.TaskState_TASK_STATE_CANCELED
 	asks      = a2apb.TaskState_TASK_STATE_INPUT_REQUIRED
 	auth      = a2apb.TaskState_TASK_STATE_AUTH_REQUIRED
 )
