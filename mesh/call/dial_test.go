@@ -1,9 +1,12 @@
 package call
 
 import (
+	"net/http"
 	"testing"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
+
+	"agentmesh/mesh"
 )
 
 // An interface is where its URL says, if its binding can be spoken there.
@@ -21,6 +24,21 @@ func TestAnInterfaceIsWhereItsURLSays(t *testing.T) {
 		for binding, want := range map[string]string{"GRPC": want.grpc, "grpc": want.grpc, "JSONRPC": want.web, "http+json": want.web, "SOAP": ""} {
 			if got := address(&a2apb.AgentInterface{Url: url, ProtocolBinding: binding}); got != want {
 				t.Errorf("%s at %q is at %q, want %q", binding, url, got, want)
+			}
+		}
+	}
+}
+
+// Interfaces of versions and bindings that are not spoken here are not used.
+func TestOnlyVersionsThatAreSpokenAreCalled(t *testing.T) {
+	d := NewDialer(nil, Options{HTTP: http.DefaultTransport})
+	for version, spoken := range map[string]bool{"": true, "1": true, "1.0": true, "1.2.3": true, "0.3": true, "0.3.1": true,
+		"0.2": false, "0.30": false, "10": false, "2.0": false} {
+		for _, binding := range []string{"JSONRPC", "HTTP+JSON", "SOAP"} {
+			in := &a2apb.AgentInterface{Url: "http://a:1", ProtocolBinding: binding, ProtocolVersion: version}
+			_, err := d.Dial(Target{Card: &a2apb.AgentCard{SupportedInterfaces: []*a2apb.AgentInterface{in}}, Endpoint: address(in)})
+			if want := spoken && binding != "SOAP"; (err == nil) != want || err != nil && !mesh.IsCode(err, mesh.Unavailable) {
+				t.Errorf("%s of version %q: %v", binding, version, err)
 			}
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"agentmesh/mesh"
 	"agentmesh/mesh/call"
 	"agentmesh/mesh/text"
+	"agentmesh/mesh/thread"
 )
 
 // S0-030, S0-083: the result is what the agent said, and why it did not complete.
@@ -37,6 +38,29 @@ func TestAResultIsWhatWasSaidAndWhyItEnded(t *testing.T) {
 		}
 		if got, want := result(tt.status, tt.said, last), strings.Join(tt.want, "\n\n"); got != want {
 			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+}
+
+// Only what waits for the user's word goes on; all else is as it ended.
+func TestOnlyWhatWaitsForTheUserGoesOn(t *testing.T) {
+	asks, failed := a2apb.TaskState_TASK_STATE_INPUT_REQUIRED, a2apb.TaskState_TASK_STATE_FAILED
+	for name, tt := range map[string]struct {
+		state  mesh.TaskState
+		reason string
+		status string // or "" if it goes on
+	}{
+		"it asks for a yes":           {asks, mesh.ReasonApproval, ""},
+		"it asks whether to go on":    {asks, mesh.ReasonLimit, ""},
+		"it failed at a limit":        {failed, mesh.ReasonLimit, StatusFailed},
+		"it asked who called it":      {asks, "", StatusFailed},
+		"it took too long":            {failed, mesh.ReasonTimeout, StatusTimeout},
+		"nobody knows how it went on": {a2apb.TaskState_TASK_STATE_WORKING, "", StatusFailed},
+	} {
+		j := new(job)
+		restored(j, &thread.Execution{State: tt.state, Reason: tt.reason}, thread.NewActions("main", "t"))
+		if j.Status != tt.status || (j.resume != nil) != (tt.status == "") || j.counted != (tt.status != "") {
+			t.Errorf("%s: %q, goes on %v", name, j.Status, j.resume)
 		}
 	}
 }
