@@ -97,6 +97,31 @@ func TestWhatFollowsALeg(t *testing.T) {
 	}
 }
 
+// A thread is settled by a turn that rests when all others rest too.
+func TestATurnThatRestsSettlesItsThreadIfNoOtherIsLeft(t *testing.T) {
+	for name, tt := range map[string]struct {
+		others []*mesh.Event
+		state  mesh.TaskState
+		want   mesh.Seq
+	}{
+		"it is over":            {nil, completed, 2},
+		"it asks":               {nil, asks, 2},
+		"it goes on":            {nil, working, 0},
+		"another was not begun": {[]*mesh.Event{opened("t2")}, completed, 0},
+		"another asks":          {[]*mesh.Event{opened("t2"), moved("t2", asks)}, completed, 4},
+		"another is over":       {[]*mesh.Event{opened("t2"), moved("t2", failed)}, asks, 4},
+	} {
+		s := new(thread.State)
+		for i, e := range append([]*mesh.Event{opened("t1"), moved("t1", working)}, tt.others...) {
+			e.Seq = mesh.Seq(i + 1)
+			s.Apply(e)
+		}
+		if got := settledBy(s, s.Turn("t1"), mesh.TaskMoved{State: tt.state}); got != tt.want {
+			t.Errorf("%s: settled up to %d, want %d", name, got, tt.want)
+		}
+	}
+}
+
 // A leg that has lost the stream is settled as such, unless it says why it ended; one
 // that waits with the stream waits on.
 func TestHowALegIsSettled(t *testing.T) {

@@ -48,13 +48,14 @@ type ledger struct {
 	takes   time.Duration // each append
 	mu      sync.Mutex
 	batches []int // how many events each append had
+	settled []mesh.Seq
 	full    bool
 }
 
 func (l *ledger) Append(ctx context.Context, k mesh.ThreadKey, b *threadlog.Batch) (threadlog.Appended, error) {
 	l.mu.Lock()
 	full := l.full
-	l.batches = append(l.batches, len(b.Entries))
+	l.batches, l.settled = append(l.batches, len(b.Entries)), append(l.settled, b.Settled)
 	l.mu.Unlock()
 	time.Sleep(l.takes)
 	if full {
@@ -163,7 +164,7 @@ func story(t *testing.T, r *Runner) (out []string) {
 }
 
 // What an agent said just before its last word is in the log with that and with the
-// end of the turn, or not at all.
+// end of the turn, and that nothing is left to do, or not at all.
 func TestTheEndOfATurnIsOneBatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &ledger{Backend: mem.Open(), takes: time.Second}
@@ -188,6 +189,9 @@ func TestTheEndOfATurnIsOneBatch(t *testing.T) {
 		}
 		if diff := cmp.Diff([]int{2, 3, 1, 3}, store.batches); diff != "" {
 			t.Errorf("appended at once (-want +got):\n%s", diff)
+		}
+		if diff := cmp.Diff([]mesh.Seq{0, 0, 0, 6}, store.settled); diff != "" { // or every thread is looked at after a restart
+			t.Errorf("nothing was left to do up to (-want +got):\n%s", diff)
 		}
 		if r.Drives(key) {
 			t.Error("an idle thread has a driver")

@@ -230,18 +230,44 @@ func TestACallbackThatFailsOrDecidesNothingAppendsNothing(t *testing.T) {
 	}
 }
 
+// A log that cannot be read is told, and is no empty thread; it is read again.
 func TestALogThatCannotBeReadIsToldAndTriedAgain(t *testing.T) {
-	log := newTap()
-	log.write(t, key(1), 0, open("t", ""))
-	s := cache.New(log, 0)
-	log.fail = mesh.Errorf(mesh.Unavailable, "test", "disk gone")
-	if err := s.With(t.Context(), key(1), func(*thread.State) error { t.Error("called"); return nil }); !mesh.IsCode(err, mesh.Unavailable) {
-		t.Errorf("got %v", err)
+	gone := mesh.Errorf(mesh.Unavailable, "test", "disk gone")
+	for name, fails := range map[string]func(*deaf){
+		"its events":        func(l *deaf) { l.fail = gone },
+		"how far it is":     func(l *deaf) { l.deaf, l.asked = gone, 1 },
+		"where it is again": func(l *deaf) { l.deaf, l.asked = gone, 0 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			log := &deaf{tap: newTap()}
+			s := cache.New(log, 0)
+			for n := 1; n <= 2; n++ {
+				log.write(t, key(1), 0, open(fmt.Sprint("t", n), ""))
+				fails(log)
+				if err := s.With(t.Context(), key(1), func(*thread.State) error { t.Error("called"); return nil }); !mesh.IsCode(err, mesh.Unavailable) {
+					t.Errorf("got %v", err)
+				}
+				log.fail, log.deaf = nil, nil
+				if turns(t, s, key(1)) != n {
+					t.Error("the thread was not read again")
+				}
+			}
+		})
 	}
-	log.fail = nil
-	if turns(t, s, key(1)) != 1 {
-		t.Error("the thread was not read again")
+}
+
+// A deaf log does not say how far it is when it is asked for the second time.
+type deaf struct {
+	*tap
+	deaf  error
+	asked int
+}
+
+func (l *deaf) Info(ctx context.Context, k mesh.ThreadKey) (threadlog.Info, bool, error) {
+	if l.asked++; l.deaf != nil && l.asked == 2 {
+		return threadlog.Info{}, false, l.deaf
 	}
+	return l.tap.Info(ctx, k)
 }
 
 // Few threads are kept, and one that was dropped is read again; the answers
