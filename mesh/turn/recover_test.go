@@ -78,3 +78,28 @@ func TestATurnOfAThreadThatWasDeletedIsNotFound(t *testing.T) {
 		t.Errorf("its leg in a thread that began anew: %v", err)
 	}
 }
+
+// Who watches a turn is told what happens from then on, and not what the turn's first
+// leg was made of.
+func TestAWatchBeginsWhereTheThreadIs(t *testing.T) {
+	d := &driver{Config: runner(t, &ledger{Backend: mem.Open()}, &agent{}).Config, key: key}
+	add := func(events ...*mesh.Event) {
+		t.Helper()
+		err := d.States.Decide(t.Context(), key, func(*thread.State) (cache.Decision, error) {
+			return cache.Decision{Events: events}, nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	add(opened("t1"), posted("t1"), begins("t1", "a1", "main"), gives("a1", "main", "smith"))
+	w, err := d.watch(t.Context(), "t1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.stop()
+	add(givesBack("t1", 4))
+	if ev := <-w.signals; ev.Seq != 5 {
+		t.Errorf("told of event %d: %T", ev.Seq, ev.Body)
+	}
+}
