@@ -1,8 +1,12 @@
 package turn
 
 import (
+	"context"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/store/mem"
@@ -26,7 +30,7 @@ func TestRecoverLeavesWhatIsDrivenElsewhere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	recover := func(want int) {
+	stored := func(want int) {
 		t.Helper()
 		if n, err := r.Recover(t.Context()); n != want || err != nil {
 			t.Errorf("%d turns of the store are ended, %v; want %d", n, err, want)
@@ -38,7 +42,7 @@ func TestRecoverLeavesWhatIsDrivenElsewhere(t *testing.T) {
 			t.Errorf("%d turns are ended, %v; want %d", n, err, want)
 		}
 	}
-	recover(0)
+	stored(0)
 	all(0)
 	if err := r.Leases.Release(t.Context(), l); err != nil {
 		t.Fatal(err)
@@ -48,8 +52,8 @@ func TestRecoverLeavesWhatIsDrivenElsewhere(t *testing.T) {
 		t.Errorf("what could not be logged: %v", err)
 	}
 	store.fill(false)
-	recover(1)
-	recover(0)
+	stored(1)
+	stored(0)
 	all(0)
 	if got := story(t, r); got[len(got)-1] != "TaskMoved TASK_STATE_FAILED "+mesh.ReasonInterrupted {
 		t.Errorf("the log: %q", got)
@@ -102,4 +106,51 @@ func TestAWatchBeginsWhereTheThreadIs(t *testing.T) {
 	if ev := <-w.signals; ev.Seq != 5 {
 		t.Errorf("told of event %d: %T", ev.Seq, ev.Body)
 	}
+}
+
+// A turn that nobody woke a driver for, because its node is gone, is found by and by,
+// at once when the node starts, for as long as it runs.
+func TestRunFindsWhatIsUnfinished(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := &agent{play: func(say func(*a2apb.StreamResponse)) {
+			say(task("own"))
+			say(status("own", completed))
+		}}
+		r := runner(t, &ledger{Backend: mem.Open()}, a)
+		defer func() { _ = r.Close(t.Context()) }()
+		add := func(id mesh.ExecutionID) {
+			err := r.States.Decide(t.Context(), key, func(*thread.State) (cache.Decision, error) {
+				return cache.Decision{Events: []*mesh.Event{opened(id), posted(id)}}, nil
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		ended := func(id mesh.ExecutionID) (over bool) {
+			synctest.Wait()
+			if err := r.States.With(t.Context(), key, func(s *thread.State) error { over = s.Turn(id).State == completed; return nil }); err != nil {
+				t.Fatal(err)
+			}
+			return over
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		add("t1")
+		done := make(chan error)
+		go func() { done <- r.Run(ctx) }()
+		if !ended("t1") {
+			t.Error("what was there before is not worked on")
+		}
+		add("t2")
+		if ended("t2") {
+			t.Error("it was woken")
+		}
+		time.Sleep(leaseTTL)
+		if !ended("t2") {
+			t.Error("what came later is not worked on")
+		}
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
 }
