@@ -12,6 +12,7 @@ import (
 	"agentmesh/mesh/store/mem"
 	"agentmesh/mesh/thread"
 	"agentmesh/mesh/thread/cache"
+	"agentmesh/mesh/threadlog"
 )
 
 // Turns that another node drives are not recovered: it is alive. Those of a node that
@@ -153,4 +154,33 @@ func TestRunFindsWhatIsUnfinished(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// A claim that lost, and with which nothing is said then, was never made.
+func TestAClaimThatIsNotInTheLogIsNone(t *testing.T) {
+	d := &driver{Config: runner(t, &ledger{Backend: mem.Open()}, &agent{}).Config, key: key}
+	err := d.States.Decide(t.Context(), key, func(*thread.State) (cache.Decision, error) {
+		return cache.Decision{Events: []*mesh.Event{opened("t1"), posted("t1")}}, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tries := 0
+	err = d.decide(t.Context(), func(s *thread.State, dec *cache.Decision) error {
+		if tries++; tries > 1 {
+			return nil
+		}
+		dec.Events = append(dec.Events, moved("t1", working))
+		_, err := d.Log.Append(t.Context(), key, []*mesh.Event{moved("t1", canceled)}, threadlog.AppendOptions{Expect: map[mesh.Scope]mesh.Seq{"t1": s.LastDecision("t1"), mesh.ThreadScope: s.LastDecision(mesh.ThreadScope)}})
+		return err
+	})
+	if err != nil || tries != 2 || d.epoch != 0 {
+		t.Errorf("after %d tries the claim is %d, %v", tries, d.epoch, err)
+	}
+	if err := d.decide(t.Context(), func(_ *thread.State, dec *cache.Decision) error {
+		dec.Events = append(dec.Events, opened("t2"))
+		return nil
+	}); err != nil || d.epoch != 1 {
+		t.Errorf("then the claim is %d, %v", d.epoch, err)
+	}
 }
