@@ -233,3 +233,24 @@ func TestAUsersCallsAreCountedAfterARestart(t *testing.T) {
 		t.Errorf("%d bytes were read to count calls", n)
 	}
 }
+
+// Whatever of the log cannot be read after a restart, no call is made as if there had
+// been fewer.
+func TestCallsThatCannotBeCountedAreNotMade(t *testing.T) {
+	budgets := limit.Budgets{UserCalls: 2}
+	l, c := timed(t, budgets)
+	mine := l.run(t, l.post(t), "main", "*")
+	l.calls(t, mine, 0, 2)
+	for n := 1; ; n++ {
+		l.restart(c, WithBudgets(budgets))
+		l.store.reads, l.store.fails = 0, n
+		_, err := l.add(t.Context(), mine, calling(mine, "more"))
+		if l.store.reads < n {
+			if wantCode(t, err, mesh.Exhausted); n < 3 {
+				t.Errorf("there were %d reads", n-1)
+			}
+			return
+		}
+		wantCode(t, err, mesh.Unavailable)
+	}
+}

@@ -19,7 +19,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // A library is a Controller of one thread, over a store in memory that counts
-// what is read from it.
+// what is read from it, and of which one read can fail.
 type library struct {
 	*Controller
 	store *countingStore
@@ -30,12 +30,17 @@ type countingStore struct {
 	threadlog.Backend
 	mu    sync.Mutex
 	bytes int
+	reads int
+	fails int // that one
 }
 
 func (s *countingStore) Read(ctx context.Context, key mesh.ThreadKey, after mesh.Seq, limit int) ([]threadlog.Record, error) {
 	recs, err := s.Backend.Read(ctx, key, after, limit)
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.reads++; s.reads == s.fails {
+		return nil, mesh.Errorf(mesh.Unavailable, "store.Read", "the disk is away")
+	}
 	for _, r := range recs {
 		s.bytes += len(r.Data)
 	}

@@ -3,6 +3,7 @@ package dispatch
 import (
 	"strings"
 	"testing"
+	"time"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 
@@ -61,6 +62,20 @@ func TestOnlyWhatWaitsForTheUserGoesOn(t *testing.T) {
 		restored(j, &thread.Execution{State: tt.state, Reason: tt.reason}, thread.NewActions("main", "t"))
 		if j.Status != tt.status || (j.resume != nil) != (tt.status == "") || j.counted != (tt.status != "") {
 			t.Errorf("%s: %q, goes on %v", name, j.Status, j.resume)
+		}
+	}
+}
+
+func TestOptionsThatAreGivenAreKept(t *testing.T) {
+	for want, o := range map[Options]Options{
+		{MaxConcurrent: 5, MaxAgents: 8, Timeout: 300 * time.Second, Worker: "worker"}: {MaxConcurrent: -1, MaxAgents: -1, Timeout: -1},
+		{MaxConcurrent: 1, MaxAgents: 1, Timeout: 1, Worker: "w"}:                      {MaxConcurrent: 1, MaxAgents: 1, Timeout: 1, Worker: "w"},
+	} {
+		if o.fill(); o.Logger == nil {
+			t.Error("there is no logger")
+		}
+		if o.Logger = nil; o != want {
+			t.Errorf("got %+v, want %+v", o, want)
 		}
 	}
 }

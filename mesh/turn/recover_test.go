@@ -2,6 +2,7 @@ package turn
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -21,12 +22,7 @@ func TestRecoverLeavesWhatIsDrivenElsewhere(t *testing.T) {
 	store := &ledger{Backend: mem.Open()}
 	r := runner(t, store, &agent{})
 	defer func() { _ = r.Close(t.Context()) }()
-	err := r.States.Decide(t.Context(), key, func(*thread.State) (cache.Decision, error) {
-		return cache.Decision{Events: []*mesh.Event{opened("t1"), posted("t1"), begins("t1", "a1", "main")}}, nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r.write(t, opened("t1"), posted("t1"), begins("t1", "a1", "main"))
 	l, err := r.Leases.Acquire(t.Context(), key, "other", time.Hour)
 	if err != nil {
 		t.Fatal(err)
@@ -73,12 +69,7 @@ func TestATurnOfAThreadThatWasDeletedIsNotFound(t *testing.T) {
 	if _, err := d.begin(t.Context(), "t1"); !mesh.IsCode(err, mesh.NotFound) {
 		t.Errorf("its first leg: %v", err)
 	}
-	err := d.States.Decide(t.Context(), key, func(*thread.State) (cache.Decision, error) {
-		return cache.Decision{Events: []*mesh.Event{opened("t2"), posted("t2")}}, nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	d.write(t, opened("t2"), posted("t2"))
 	if _, err := d.announce(t.Context(), &leg{turn: "t1"}); !mesh.IsCode(err, mesh.NotFound) {
 		t.Errorf("its leg in a thread that began anew: %v", err)
 	}
@@ -88,22 +79,13 @@ func TestATurnOfAThreadThatWasDeletedIsNotFound(t *testing.T) {
 // leg was made of.
 func TestAWatchBeginsWhereTheThreadIs(t *testing.T) {
 	d := &driver{Config: runner(t, &ledger{Backend: mem.Open()}, &agent{}).Config, key: key}
-	add := func(events ...*mesh.Event) {
-		t.Helper()
-		err := d.States.Decide(t.Context(), key, func(*thread.State) (cache.Decision, error) {
-			return cache.Decision{Events: events}, nil
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	add(opened("t1"), posted("t1"), begins("t1", "a1", "main"), gives("a1", "main", "smith"))
+	d.write(t, opened("t1"), posted("t1"), begins("t1", "a1", "main"), gives("a1", "main", "smith"))
 	w, err := d.watch(t.Context(), "t1")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer w.stop()
-	add(givesBack("t1", 4))
+	d.write(t, givesBack("t1", 4))
 	if ev := <-w.signals; ev.Seq != 5 {
 		t.Errorf("told of event %d: %T", ev.Seq, ev.Body)
 	}
@@ -119,14 +101,6 @@ func TestRunFindsWhatIsUnfinished(t *testing.T) {
 		}}
 		r := runner(t, &ledger{Backend: mem.Open()}, a)
 		defer func() { _ = r.Close(t.Context()) }()
-		add := func(id mesh.ExecutionID) {
-			err := r.States.Decide(t.Context(), key, func(*thread.State) (cache.Decision, error) {
-				return cache.Decision{Events: []*mesh.Event{opened(id), posted(id)}}, nil
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
-		}
 		ended := func(id mesh.ExecutionID) (over bool) {
 			synctest.Wait()
 			if err := r.States.With(t.Context(), key, func(s *thread.State) error { over = s.Turn(id).State == completed; return nil }); err != nil {
@@ -135,13 +109,13 @@ func TestRunFindsWhatIsUnfinished(t *testing.T) {
 			return over
 		}
 		ctx, cancel := context.WithCancel(t.Context())
-		add("t1")
+		r.write(t, opened("t1"), posted("t1"))
 		done := make(chan error)
 		go func() { done <- r.Run(ctx) }()
 		if !ended("t1") {
 			t.Error("what was there before is not worked on")
 		}
-		add("t2")
+		r.write(t, opened("t2"), posted("t2"))
 		if ended("t2") {
 			t.Error("it was woken")
 		}
@@ -159,14 +133,9 @@ func TestRunFindsWhatIsUnfinished(t *testing.T) {
 // A claim that lost, and with which nothing is said then, was never made.
 func TestAClaimThatIsNotInTheLogIsNone(t *testing.T) {
 	d := &driver{Config: runner(t, &ledger{Backend: mem.Open()}, &agent{}).Config, key: key}
-	err := d.States.Decide(t.Context(), key, func(*thread.State) (cache.Decision, error) {
-		return cache.Decision{Events: []*mesh.Event{opened("t1"), posted("t1")}}, nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	d.write(t, opened("t1"), posted("t1"))
 	tries := 0
-	err = d.decide(t.Context(), func(s *thread.State, dec *cache.Decision) error {
+	err := d.decide(t.Context(), func(s *thread.State, dec *cache.Decision) error {
 		if tries++; tries > 1 {
 			return nil
 		}
@@ -182,5 +151,52 @@ func TestAClaimThatIsNotInTheLogIsNone(t *testing.T) {
 		return nil
 	}); err != nil || d.epoch != 1 {
 		t.Errorf("then the claim is %d, %v", d.epoch, err)
+	}
+}
+
+// A driver that waits for agents to end takes up the next message at once, also one that
+// another node took, and nothing less.
+func TestAMessageInterruptsTheWaitForAgents(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &driver{Config: runner(t, &ledger{Backend: mem.Open()}, &agent{}).Config, key: key, wake: make(chan struct{}, 1)}
+		for name, tt := range map[string]struct {
+			happens func(at chan struct{})
+			want    []bool // what is returned; nothing while it waits
+		}{
+			"a message":      {func(chan struct{}) { d.write(t, opened("t1"), posted("t1")) }, []bool{true}},
+			"something else": {func(chan struct{}) { d.write(t, opened("t2")) }, nil},
+			"it is woken":    {func(chan struct{}) { d.wake <- struct{}{} }, []bool{true}},
+			"the agent ends": {func(at chan struct{}) { close(at) }, []bool{false}},
+		} {
+			if err := d.States.With(t.Context(), key, func(s *thread.State) error { d.seen = s.Seq; return nil }); err != nil {
+				t.Fatal(err)
+			}
+			at := make(chan struct{})
+			d.drains = []chan struct{}{at}
+			var got []bool
+			done := make(chan struct{})
+			go func() { got = append(got, d.interrupted(t.Context())); close(done) }()
+			synctest.Wait()
+			tt.happens(at)
+			synctest.Wait()
+			if !slices.Equal(got, tt.want) {
+				t.Errorf("%s: returned %v, want %v", name, got, tt.want)
+			}
+			if len(tt.want) == 0 {
+				close(at)
+			}
+			<-done
+		}
+	})
+}
+
+// write appends as whoever takes messages does, and wakes nobody.
+func (c *Config) write(t *testing.T, events ...*mesh.Event) {
+	t.Helper()
+	err := c.States.Decide(t.Context(), key, func(*thread.State) (cache.Decision, error) {
+		return cache.Decision{Events: events}, nil
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 }
