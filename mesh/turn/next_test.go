@@ -177,3 +177,12 @@ func TestATurnWaitsForCredentialsWithItsAgent(t *testing.T) {
 		}
 	}
 }
+
+// What a message says, for those who read of it, is its first text.
+func TestTheTextOfAMessageIsItsFirst(t *testing.T) {
+	m := call.Say("")
+	m.Parts = append(m.Parts, call.Say("go").Parts[0], call.Say("away").Parts[0])
+	if a, b, c := textOf(m), textOf(call.Say("")), textOf(nil); a != "go" || b != "" || c != "" {
+		t.Errorf("got %q, %q, %q", a, b, c)
+	}
+}
