@@ -19,6 +19,7 @@ import (
 	"agentmesh/mesh"
 	"agentmesh/mesh/a2a"
 	"agentmesh/mesh/agent"
+	"agentmesh/mesh/agent/skilltools"
 	"agentmesh/mesh/llm"
 	"agentmesh/mesh/llm/scripted"
 	"agentmesh/mesh/node"
@@ -58,7 +59,7 @@ type office struct {
 	// models are the agents' own.
 	models map[string]*scripted.Model
 	limits node.Limits
-	face   agent.Face
+	face   skilltools.Face
 	// result is what a skill returns; nil for what was done.
 	result func(call *skill.Call) string
 

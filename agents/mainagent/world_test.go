@@ -14,6 +14,7 @@ import (
 	"agentmesh/agents/specialist"
 	"agentmesh/mesh"
 	"agentmesh/mesh/agent"
+	"agentmesh/mesh/agent/skilltools"
 	"agentmesh/mesh/llm"
 	"agentmesh/mesh/llm/offline"
 	"agentmesh/mesh/node"
@@ -45,7 +46,7 @@ type world struct {
 	t     *testing.T
 	model llm.Model
 	data  string
-	face  agent.Face // of the specialists
+	face  skilltools.Face // of the specialists
 }
 
 func newWorld(t *testing.T) *world {

@@ -12,6 +12,7 @@ import (
 	"agentmesh/agents/specialist"
 	"agentmesh/mesh"
 	"agentmesh/mesh/agent"
+	"agentmesh/mesh/agent/skilltools"
 	"agentmesh/mesh/llm"
 	"agentmesh/mesh/llm/scripted"
 	"agentmesh/mesh/node"
@@ -50,7 +51,7 @@ func direct(t *testing.T, model llm.Model, change func(*specialist.Config)) *mes
 // offered are the skills that the request's tool may call.
 func offered(t *testing.T, r *llm.Request) []string {
 	t.Helper()
-	if len(r.Tools) != 1 || r.Tools[0].Name != agent.UseSkill {
+	if len(r.Tools) != 1 || r.Tools[0].Name != skilltools.UseSkill {
 		t.Fatalf("tools %+v, want use_skill alone", r.Tools)
 	}
 	var schema struct {

@@ -12,6 +12,7 @@ import (
 	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
 	"agentmesh/mesh/admission"
+	"agentmesh/mesh/api/apitest"
 	"agentmesh/mesh/security/grant"
 	"agentmesh/mesh/store/mem"
 	"agentmesh/mesh/thread"
@@ -20,6 +21,7 @@ import (
 	"agentmesh/mesh/threadlog/eventpb"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
+	"google.golang.org/protobuf/proto"
 )
 
 // A library is the thread service over a store in memory that counts what is
@@ -231,11 +233,19 @@ func TestAThreadIsReadBackwards(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	whole, err := l.ReadThread(user(t, mesh.PermChat), &meshv1.ReadThreadRequest{ThreadId: l.key.ID, Limit: 1000})
+	if err != nil {
+		t.Fatal(err)
+	}
 	read := func(after, before int64, limit int32, tail bool) string {
 		page, err := l.ReadThread(user(t, mesh.PermChat), &meshv1.ReadThreadRequest{
 			ThreadId: l.key.ID, AfterSeq: after, BeforeSeq: before, Limit: limit, Tail: tail})
 		if err != nil {
 			t.Fatal(err)
+		}
+		// What doubles of the service answer is the same.
+		if same := apitest.Page(whole.GetEvents(), &meshv1.ReadThreadRequest{AfterSeq: after, BeforeSeq: before, Limit: limit, Tail: tail}, 0); !proto.Equal(same, page) {
+			t.Errorf("after %d, before %d, %d of the tail %v: a double has %d events, more %v", after, before, limit, tail, len(same.GetEvents()), same.GetMore())
 		}
 		seqs := []int64{}
 		for i, e := range page.GetEvents() {
@@ -264,7 +274,7 @@ func TestAThreadIsReadBackwards(t *testing.T) {
 			t.Errorf("%+v: got %s", tt, got)
 		}
 	}
-	_, err := l.ReadThread(user(t, mesh.PermChat), &meshv1.ReadThreadRequest{ThreadId: l.key.ID, BeforeSeq: -1})
+	_, err = l.ReadThread(user(t, mesh.PermChat), &meshv1.ReadThreadRequest{ThreadId: l.key.ID, BeforeSeq: -1})
 	wantCode(t, err, mesh.Invalid, "before_seq")
 }
 

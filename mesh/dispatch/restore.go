@@ -9,7 +9,6 @@ import (
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 
 	"agentmesh/mesh"
-	"agentmesh/mesh/agent"
 	"agentmesh/mesh/text"
 	"agentmesh/mesh/thread"
 )
@@ -35,7 +34,7 @@ func (d *Dispatcher) restore(ctx context.Context) error {
 		if x := d.before.children[label]; x != nil {
 			j := d.add(orderOf(x), x.ID)
 			if restored(j, x, did); j.Status == StatusFailed && !mesh.Terminal(x.State) {
-				j.Result.Result = withOpen(text.AgentInterrupted(), agent.Unsettled(did.Below(x.ID)))
+				j.Result.Result = withOpen(text.AgentInterrupted(), unsettled(did.Below(x.ID)))
 			}
 		} else if o, ok := d.before.orders[label]; ok {
 			pending = append(pending, d.add(o.Order, o.id(d.inv.Thread.ID)))

@@ -9,8 +9,8 @@ import (
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 
 	"agentmesh/mesh"
-	"agentmesh/mesh/agent"
 	"agentmesh/mesh/text"
+	"agentmesh/mesh/thread"
 )
 
 // result is what the agent said and, unless it completed, why it did not: its
@@ -51,7 +51,19 @@ func (d *Dispatcher) open(ctx context.Context, j *job, r Result) string {
 		d.opts.Logger.WarnContext(ctx, "unsettled calls of an agent not read", "execution", j.exec.ID, "err", err)
 		return r.Result
 	}
-	return withOpen(r.Result, agent.Unsettled(did.Below(j.exec.ID)))
+	return withOpen(r.Result, unsettled(did.Below(j.exec.ID)))
+}
+
+// unsettled returns those of the skill calls, in short, that have not come back.
+// When who made them is over, nobody knows whether they had an effect.
+func unsettled(calls []*thread.SkillCall) []string {
+	var out []string
+	for _, c := range calls {
+		if c.Unsettled() {
+			out = append(out, mesh.CallSummary(c.Skill, c.Args))
+		}
+	}
+	return out
 }
 
 // withOpen adds the calls to a result, which is cut to make room for them.

@@ -12,6 +12,7 @@ import (
 	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
 	"agentmesh/mesh/agent"
+	"agentmesh/mesh/agent/meshclient"
 	"agentmesh/mesh/call"
 	"agentmesh/mesh/text"
 )
@@ -167,7 +168,7 @@ func callee(a *meshv1.Agent) call.Agent {
 }
 
 // A journal is the thread as the mesh offers it to the execution that dispatches.
-type journal struct{ mesh *agent.Mesh }
+type journal struct{ mesh *meshclient.Client }
 
 // Append implements [call.Journal].
 func (j journal) Append(ctx context.Context, events []*mesh.Event) error {
