@@ -1,7 +1,9 @@
 package call
 
 import (
+	"io"
 	"net/http"
+	"strings"
 	"testing"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
@@ -40,6 +42,24 @@ func TestOnlyVersionsThatAreSpokenAreCalled(t *testing.T) {
 			if want := spoken && binding != "SOAP"; (err == nil) != want || err != nil && !mesh.IsCode(err, mesh.Unavailable) {
 				t.Errorf("%s of version %q: %v", binding, version, err)
 			}
+		}
+	}
+}
+
+// A body knows whether it was closed.
+type body struct {
+	io.Reader
+	closed bool
+}
+
+func (b *body) Close() error { b.closed = true; return nil }
+
+// A connection is free again, whatever an answer was.
+func TestAnAnswerIsClosed(t *testing.T) {
+	for text, fails := range map[string]bool{`{"a": 1}`: false, "no": true, strings.Repeat(" ", 9): true} {
+		b := &body{Reader: strings.NewReader(text)}
+		if _, err := asStream(&http.Response{Body: &bounded{b, 8}}); (err != nil) != fails || !b.closed {
+			t.Errorf("%q: %v, closed: %v", text, err, b.closed)
 		}
 	}
 }

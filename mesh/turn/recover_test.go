@@ -8,6 +8,7 @@ import (
 	"time"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
+	"google.golang.org/protobuf/proto"
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/store/mem"
@@ -188,6 +189,28 @@ func TestAMessageInterruptsTheWaitForAgents(t *testing.T) {
 			<-done
 		}
 	})
+}
+
+// The agent that takes over reads the last that was said, as far as there is room.
+func TestTheLastThatWasSaidGoesAlong(t *testing.T) {
+	d := &driver{Config: runner(t, &ledger{Backend: mem.Open()}, &agent{}).Config, key: key}
+	d.write(t, opened("t1"), posted("t1"), moved("t1", completed), opened("t2"), posted("t2"), moved("t2", completed), opened("t3"), posted("t3"))
+	all, err := d.recent(t.Context(), 9, 1<<20)
+	if err != nil || len(all) != 3 {
+		t.Fatalf("%d things were said, %v", len(all), err)
+	}
+	one := proto.Size(all[0])
+	for name, tt := range map[string]struct{ n, room, want int }{
+		"fewer":      {2, 1 << 20, 2},
+		"none":       {0, 1 << 20, 0},
+		"just fit":   {9, 2 * one, 2},
+		"do not fit": {9, 2*one - 1, 1},
+		"no room":    {9, 0, 0},
+	} {
+		if got, err := d.recent(t.Context(), tt.n, tt.room); err != nil || len(got) != tt.want {
+			t.Errorf("%s: %d go along, %v; want %d", name, len(got), err, tt.want)
+		}
+	}
 }
 
 // write appends as whoever takes messages does, and wakes nobody.

@@ -246,8 +246,8 @@ func TestADriverThatIsWokenDoesNotLeave(t *testing.T) {
 		}
 		r.drivers[key] = d
 		r.Wake(key)
-		if !r.leave(d, false) || !r.Drives(key) || r.drivers[key] == d {
-			t.Error("nobody else was given its thread")
+		if !r.leave(d, false) {
+			t.Error("it stays with a thread that it could not settle")
 		}
 		synctest.Wait()
 		if r.Drives(key) {

@@ -34,6 +34,9 @@ func TestWhatLostIsNotOnItsWay(t *testing.T) {
 		t.Fatal("decisions about different tasks wait for each other")
 	}
 	e.land(a, da, lost)
+	if _, waits := decide(new(ticket), "x"); !waits {
+		t.Error("one that lost has lost its place")
+	}
 	if _, waits := decide(a, "y"); !waits {
 		t.Error("it does not wait for what is on its way")
 	}
