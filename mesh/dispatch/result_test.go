@@ -79,3 +79,12 @@ func TestOptionsThatAreGivenAreKept(t *testing.T) {
 		}
 	}
 }
+
+// Who collects results waits as long as it takes, and nobody else does.
+func TestOnlyResultsAreWaitedFor(t *testing.T) {
+	for _, tool := range []string{ToolDispatch, ToolResults, ToolConsult, "x"} {
+		if got := new(Orchestration).Waits(tool); got != (tool == ToolResults) {
+			t.Errorf("%s waits: %v", tool, got)
+		}
+	}
+}
