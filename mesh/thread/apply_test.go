@@ -34,7 +34,7 @@ func TestEventsThatMakeNoSenseOpenNothing(t *testing.T) {
 // A thread is called what its user said first, in one line that is not too long.
 func TestATitleIsOneShortLine(t *testing.T) {
 	for said, want := range map[string]string{
-		"plan\n  my trip ":            "plan my trip",
+		"plan\n  my trip ":             "plan my trip",
 		strings.Repeat("é", 60):        strings.Repeat("é", 60),
 		strings.Repeat("é", 61):        strings.Repeat("é", 59) + "…",
 		strings.Repeat("x", 100) + "y": strings.Repeat("x", 59) + "…",
