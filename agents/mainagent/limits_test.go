@@ -32,7 +32,7 @@ func registerDead(t *testing.T, m *meshtest.Mesh, name string) {
 		t.Fatal(err)
 	}
 	defer func() { _ = l.Close() }() // from then on it refuses connections
-	conn, err := rpc.Dial(m.Addr, rpc.DialOptions{})
+	conn, err := rpc.Dial(m.Any().GRPC, rpc.DialOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

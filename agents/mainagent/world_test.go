@@ -19,6 +19,7 @@ import (
 	"agentmesh/mesh/llm/offline"
 	"agentmesh/mesh/node"
 	"agentmesh/mesh/skill"
+	"agentmesh/mesh/store/shared"
 	"agentmesh/mesh/text/texttest"
 	"agentmesh/skills/calendar"
 	"agentmesh/skills/knowledge"
@@ -30,6 +31,7 @@ import (
 
 func TestMain(m *testing.M) {
 	texttest.FromEnv()
+	shared.Twice(m, "")
 	goleak.VerifyTestMain(m)
 }
 

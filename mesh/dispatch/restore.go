@@ -9,6 +9,7 @@ import (
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 
 	"agentmesh/mesh"
+	"agentmesh/mesh/a2a"
 	"agentmesh/mesh/text"
 	"agentmesh/mesh/thread"
 )
@@ -146,7 +147,7 @@ func statusOf(x *thread.Execution) string {
 	switch {
 	case x.State == a2apb.TaskState_TASK_STATE_COMPLETED:
 		return StatusCompleted
-	case x.State == a2apb.TaskState_TASK_STATE_CANCELED && x.Reason == reasonAwaiting:
+	case x.State == a2apb.TaskState_TASK_STATE_CANCELED && x.Reason == mesh.ReasonAsked:
 		return StatusAwaiting
 	case x.State == a2apb.TaskState_TASK_STATE_CANCELED:
 		return StatusCanceled
@@ -205,7 +206,7 @@ func (t *transcript) result() string {
 // take adds the text of a piece of output; more says that it goes on with the
 // piece before.
 func (t *transcript) take(a *a2apb.Artifact, more bool) {
-	s := textOf(a.GetParts())
+	s := a2a.ArtifactText(a)
 	if t.Len() > 0 && !more && s != "" {
 		s = "\n\n" + s
 	}

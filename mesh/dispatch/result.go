@@ -16,7 +16,7 @@ import (
 // result is what the agent said and, unless it completed, why it did not: its
 // question, the failure, or that it was stopped (S0-030, S0-083).
 func result(status, said string, last mesh.TaskMoved) string {
-	why := textOf(last.Message.GetParts())
+	why := mesh.TextOf(last.Message)
 	switch status {
 	case StatusCompleted:
 		if said != "" {

@@ -8,7 +8,6 @@ import (
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 
 	"agentmesh/mesh"
-	"agentmesh/mesh/call"
 	"agentmesh/mesh/text"
 	"agentmesh/mesh/thread"
 )
@@ -35,7 +34,7 @@ func TestAResultIsWhatWasSaidAndWhyItEnded(t *testing.T) {
 	} {
 		last := mesh.TaskMoved{State: tt.state}
 		if tt.why != "" {
-			last.Message = call.Say(tt.why)
+			last.Message = mesh.Say(tt.why)
 		}
 		if got, want := result(tt.status, tt.said, last), strings.Join(tt.want, "\n\n"); got != want {
 			t.Errorf("%s: %q, want %q", name, got, want)

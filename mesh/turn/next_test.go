@@ -18,7 +18,7 @@ func opened(id mesh.ExecutionID) *mesh.Event {
 }
 
 func posted(id mesh.ExecutionID) *mesh.Event {
-	return &mesh.Event{Execution: id, Actor: "user:ann", Body: mesh.MessagePosted{User: "ann", Message: call.Say("go")}}
+	return &mesh.Event{Execution: id, Actor: "user:ann", Body: mesh.MessagePosted{User: "ann", Message: mesh.Say("go")}}
 }
 
 func begins(turn, id mesh.ExecutionID, agent string) *mesh.Event {
@@ -175,14 +175,5 @@ func TestATurnWaitsForCredentialsWithItsAgent(t *testing.T) {
 		if (r.waits != nil) != (tt.state == auth) {
 			t.Errorf("%d: waits is %v", i, r.waits)
 		}
-	}
-}
-
-// What a message says, for those who read of it, is its first text.
-func TestTheTextOfAMessageIsItsFirst(t *testing.T) {
-	m := call.Say("")
-	m.Parts = append(m.Parts, call.Say("go").Parts[0], call.Say("away").Parts[0])
-	if a, b, c := textOf(m), textOf(call.Say("")), textOf(nil); a != "go" || b != "" || c != "" {
-		t.Errorf("got %q, %q, %q", a, b, c)
 	}
 }

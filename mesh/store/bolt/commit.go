@@ -23,6 +23,7 @@ type request struct {
 	key     mesh.ThreadKey
 	batch   *threadlog.Batch
 	remove  bool
+	last    mesh.Pos // of what is removed
 	settled mesh.Seq
 	// change returns why it is refused, or how the file failed.
 	change func(*bolt.Bucket) (refused, failed error)
@@ -47,8 +48,8 @@ func (s *Store) Append(ctx context.Context, key mesh.ThreadKey, b *threadlog.Bat
 
 // Delete implements [threadlog.Catalog]. It takes time in proportion to the
 // thread's length, in which nothing else is written; readers do not wait for it.
-func (s *Store) Delete(ctx context.Context, key mesh.ThreadKey) error {
-	return s.do(ctx, "bolt.Delete", &request{key: key, remove: true})
+func (s *Store) Delete(ctx context.Context, key mesh.ThreadKey, last mesh.Pos) error {
+	return s.do(ctx, "bolt.Delete", &request{key: key, remove: true, last: last})
 }
 
 // Settle implements [threadlog.Catalog]. The file learns of it with the next batch
@@ -116,7 +117,7 @@ func (s *Store) commitNext() bool {
 	case len(reqs) == 0:
 		return false
 	case reqs[0].remove:
-		reqs[0].err = s.remove(reqs[0].key)
+		reqs[0].err = s.remove(reqs[0].key, reqs[0].last)
 	default:
 		s.commit(reqs)
 	}
@@ -205,14 +206,13 @@ func putBatch(log *bolt.Bucket, r *request) error {
 // remove deletes a thread. The index has it until that is on disk, so that nobody
 // sees it gone and then there again; readers who do not find its records
 // meanwhile know why.
-func (s *Store) remove(key mesh.ThreadKey) error {
-	info, ok := s.book.Info(key)
-	if !ok {
-		return mesh.ThreadNotFound("bolt.Delete")
+func (s *Store) remove(key mesh.ThreadKey, last mesh.Pos) error {
+	positions, err := s.book.Whole("bolt.Delete", key, last)
+	if err != nil {
+		return err
 	}
-	positions := s.book.Positions(key, 0, int(info.Last))
 	s.setRemoving(key)
-	err := s.transact(func(tx *bolt.Tx) error {
+	err = s.transact(func(tx *bolt.Tx) error {
 		log := tx.Bucket(bucketLog)
 		for _, pos := range positions {
 			if err := log.Delete(posKey(pos)); err != nil {

@@ -8,6 +8,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"agentmesh/mesh"
+	"agentmesh/mesh/threadlog"
 	"agentmesh/mesh/threadlog/logtest"
 )
 
@@ -37,7 +38,7 @@ func TestReadersDoNotWaitForADeletion(t *testing.T) {
 			}
 			var wg sync.WaitGroup
 			var failed error
-			wg.Go(func() { failed = s.Delete(t.Context(), logtest.Key(1)) })
+			wg.Go(func() { failed = s.Delete(t.Context(), logtest.Key(1), threadlog.AnyPos) })
 			<-entered
 			s.update = update
 			for k, want := range map[int]int{1: 2, 2: 1} {
@@ -73,13 +74,13 @@ func TestADeletionThatFailsLeavesTheThread(t *testing.T) {
 	failNext(s, func(update func(func(*bolt.Tx) error) error, fn func(*bolt.Tx) error) error {
 		return update(func(tx *bolt.Tx) error { return errors.Join(fn(tx), errDisk) })
 	})
-	if err := s.Delete(t.Context(), logtest.Key(1)); !errors.Is(err, errDisk) {
+	if err := s.Delete(t.Context(), logtest.Key(1), threadlog.AnyPos); !errors.Is(err, errDisk) {
 		t.Fatal(err)
 	}
 	if recs, err := s.Read(t.Context(), logtest.Key(1), 0, 9); err != nil || len(recs) != 1 {
 		t.Errorf("%d events, %v", len(recs), err)
 	}
-	if err := s.Delete(t.Context(), logtest.Key(1)); err != nil {
+	if err := s.Delete(t.Context(), logtest.Key(1), threadlog.AnyPos); err != nil {
 		t.Error(err)
 	}
 }
