@@ -64,6 +64,39 @@ func TestAnExecutionAddsOnlyWhatItsGrantCovers(t *testing.T) {
 	}
 }
 
+// What has as many bytes as it may is taken, and what has one more is not.
+func TestTextsHaveAsMuchAsTheyMay(t *testing.T) {
+	l := newLibrary(t)
+	mine := l.run(t, l.post(t), "mailer", "mail.send")
+	child := mesh.NewExecutionID(l.key.ID)
+	issue := mesh.DispatchIssued{Child: mesh.Execution{ID: child, Parent: mine.Execution, Kind: mesh.KindAgent, Agent: "helper", User: "ann"}}
+	for _, body := range []mesh.Body{issue, mesh.SkillCalled{Call: "c", Skill: "mail.send"}} {
+		if _, err := l.add(t.Context(), mine, &mesh.Event{Execution: mine.Execution, Body: body}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, tt := range map[string]struct {
+		most int
+		body func(string) mesh.Body
+	}{
+		"a limit's name":    {maxName, func(s string) mesh.Body { return mesh.LimitTripped{Limit: s} }},
+		"a limit's detail":  {maxDetail, func(s string) mesh.Body { return mesh.LimitTripped{Limit: "x", Detail: s} }},
+		"a tool's result":   {mesh.MaxResult, func(s string) mesh.Body { return mesh.ToolReturned{Name: "x", Content: s} }},
+		"a skill's result":  {mesh.MaxResult, func(s string) mesh.Body { return mesh.SkillReturned{Call: "c", Content: s} }},
+		"an agent's state":  {mesh.MaxState, func(s string) mesh.Body { return mesh.StateNoted{Agent: "mailer", Data: []byte(s)} }},
+		"a child's result":  {mesh.MaxResult, func(s string) mesh.Body { return mesh.DispatchSettled{Child: child, State: completed, Result: s} }},
+		"a question's text": {mesh.MaxResult, func(s string) mesh.Body { return mesh.ApprovalAsked{Call: "a", Skill: "mail.send", Text: s} }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := l.add(t.Context(), mine, &mesh.Event{Execution: mine.Execution, Body: tt.body(long(tt.most))})
+			wantCode(t, err, mesh.Invalid)
+			if _, err := l.add(t.Context(), mine, &mesh.Event{Execution: mine.Execution, Body: tt.body(long(tt.most - 1))}); err != nil {
+				t.Errorf("what it may have is refused: %v", err)
+			}
+		})
+	}
+}
+
 // long is text of one byte more than most.
 func long(most int) string { return strings.Repeat("x", most+1) }
 

@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"context"
 	"math"
 	"slices"
 	"strings"
@@ -9,7 +10,10 @@ import (
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/limit"
+	"agentmesh/mesh/store/mem"
 	"agentmesh/mesh/thread"
+	"agentmesh/mesh/thread/cache/cachetest"
+	"agentmesh/mesh/threadlog"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 )
@@ -231,5 +235,40 @@ func TestAUsersCallsAreCountedAfterARestart(t *testing.T) {
 	l.calls(t, g, 1, 1)
 	if n := l.store.Count(); n > large/2 {
 		t.Errorf("%d bytes were read to count calls", n)
+	}
+}
+
+// A flaky store fails one read. It is for one goroutine.
+type flaky struct {
+	threadlog.Backend
+	reads, fails int
+}
+
+func (f *flaky) Read(ctx context.Context, key mesh.ThreadKey, after mesh.Seq, limit int) ([]threadlog.Record, error) {
+	if f.reads++; f.reads == f.fails {
+		return nil, mesh.Errorf(mesh.Unavailable, "store.Read", "the disk is away")
+	}
+	return f.Backend.Read(ctx, key, after, limit)
+}
+
+// Whatever of the log cannot be read after a restart, no call is made as if there had
+// been fewer.
+func TestCallsThatCannotBeCountedAreNotMade(t *testing.T) {
+	budgets, store, c := limit.Budgets{UserCalls: 2}, &flaky{Backend: mem.Open()}, &clock{at: time.Now()}
+	l := over(&cachetest.Store{Backend: store}, WithBudgets(budgets))
+	l.now = c.now
+	mine := l.run(t, l.post(t), "main", "*")
+	l.calls(t, mine, 0, 2)
+	for n := 1; ; n++ {
+		l.restart(c, WithBudgets(budgets))
+		store.reads, store.fails = 0, n
+		_, err := l.add(t.Context(), mine, calling(mine, "more"))
+		if store.reads < n {
+			if wantCode(t, err, mesh.Exhausted); n < 3 {
+				t.Errorf("there were %d reads", n-1)
+			}
+			return
+		}
+		wantCode(t, err, mesh.Unavailable)
 	}
 }

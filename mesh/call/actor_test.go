@@ -164,6 +164,8 @@ func lines(bodies []mesh.Body) []string {
 				}
 			}
 			out = append(out, line)
+		default:
+			out = append(out, fmt.Sprintf("a %T", b))
 		}
 	}
 	return out

@@ -150,11 +150,9 @@ func (c *call) resume(ctx context.Context, cause error) error {
 
 // pause waits for about d, so that agents are not asked by many at once.
 func pause(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d*3/4 + rand.N(d/2)) //nolint:gosec // not a secret
-	defer t.Stop()
 	select {
 	case <-ctx.Done():
-	case <-t.C:
+	case <-time.After(d*3/4 + rand.N(d/2)): //nolint:gosec // not a secret
 	}
 }
 

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
@@ -256,6 +258,27 @@ func TestATaskIsReconciledWithWhatWasRead(t *testing.T) {
 	}
 }
 
+// Of what was missed of an artifact only the end is its last piece, and of a task
+// that goes on there is none.
+func TestOnlyTheEndOfAnArtifactIsItsLastPiece(t *testing.T) {
+	for state, want := range map[mesh.TaskState][]bool{completed: {false, false, true, false, true}, asks: {false, false, false, false, false}} {
+		a := &recalling{actor: &actor{says: script(task("own", working))}, task: task("own", state, "a", "b").GetTask()}
+		for _, found := range a.task.Artifacts {
+			found.Parts = append(found.Parts, text("more")...)
+		}
+		a.task.Artifacts[0].Parts = append(a.task.Artifacts[0].Parts, text("and more")...)
+		var got []bool
+		for _, b := range collect(t.Context(), serveAs(t, a), request()) {
+			if piece, ok := b.(mesh.ArtifactAppended); ok {
+				got = append(got, piece.LastChunk)
+			}
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%v: last pieces (-want +got):\n%s", state, diff)
+		}
+	}
+}
+
 // An agent that waits for credentials, and has no stream to say when it goes
 // on, is left waiting (A2A v1.0 §7.6).
 func TestAnAgentThatIsFoundToWaitForCredentialsIsLeft(t *testing.T) {
@@ -269,6 +292,53 @@ func TestAnAgentThatIsFoundToWaitForCredentialsIsLeft(t *testing.T) {
 			}
 		})
 	}
+}
+
+// An agent that has no streams and takes its time is asked less and less often, and
+// more often again when it has said something.
+func TestAnAgentThatTakesItsTimeIsAskedLessOften(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := &slow{begun: time.Now()}
+		req := request()
+		unary(&req)
+		if got := lines(collect(t.Context(), a, req)); got[len(got)-1] != "completed" {
+			t.Errorf("it ended with %q", got)
+		}
+		said := slices.IndexFunc(a.asked, func(at time.Duration) bool { return at >= time.Minute })
+		gap := func(i int) time.Duration { return a.asked[i] - a.asked[i-1] }
+		for i, most := range map[int]time.Duration{1: time.Second / 8, said: 7 * time.Second, said + 1: time.Second / 8, len(a.asked) - 1: 7 * time.Second} {
+			if gap(i) > most || gap(i) < most/2 {
+				t.Errorf("it was asked for the %dth time %v after the one before", i, gap(i))
+			}
+		}
+		if n := len(a.asked); n < 30 || n > 60 {
+			t.Errorf("it was asked %d times within two minutes", n)
+		}
+	})
+}
+
+// slow is an agent without streams that says something after a minute, and is done
+// after two.
+type slow struct {
+	call.Client
+	begun time.Time
+	asked []time.Duration
+}
+
+func (*slow) SendMessage(context.Context, *a2apb.SendMessageRequest) (*a2apb.SendMessageResponse, error) {
+	return &a2apb.SendMessageResponse{Payload: &a2apb.SendMessageResponse_Task{Task: task("own", working).GetTask()}}, nil
+}
+
+func (s *slow) GetTask(context.Context, string) (*a2apb.Task, error) {
+	at := time.Since(s.begun)
+	s.asked = append(s.asked, at)
+	switch {
+	case at < time.Minute:
+		return task("own", working).GetTask(), nil
+	case at < 2*time.Minute:
+		return task("own", working, "a").GetTask(), nil
+	}
+	return task("own", completed, "a").GetTask(), nil
 }
 
 // recalling is an actor that tells the task when it is asked.

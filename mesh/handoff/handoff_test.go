@@ -363,17 +363,18 @@ func TestUpdatesThatNeverComeEndTheWait(t *testing.T) {
 // S4-027, S4-036: the agent that has the conversation gives it back.
 func TestTheActiveAgentGivesControlBack(t *testing.T) {
 	s, h := taken(t)
-	got, err := s.End(t.Context(), key, by("builder", "b1"), "", "", "made it", 0)
+	summary := strings.Repeat("x", handoff.MaxSummary) // as long as it may be
+	got, err := s.End(t.Context(), key, by("builder", "b1"), "", "", summary, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	events := s.events()
 	e := events[len(events)-1]
-	want := mesh.HandoffEnded{Started: h.Seq, Outcome: mesh.HandoffCompleted, Summary: "made it", By: "agent:builder"}
+	want := mesh.HandoffEnded{Started: h.Seq, Outcome: mesh.HandoffCompleted, Summary: summary, By: "agent:builder"}
 	if diff := cmp.Diff(want, e.Body); diff != "" || e.Execution != "b1" {
 		t.Errorf("%+v\n%s", e, diff)
 	}
-	if got.Active() || got.Ended != e.Seq || got.Outcome != mesh.HandoffCompleted || got.Result != "made it" {
+	if got.Active() || got.Ended != e.Seq || got.Outcome != mesh.HandoffCompleted || got.Result != summary {
 		t.Errorf("returned %+v", got)
 	}
 	if last, err := s.Get(t.Context(), key); err != nil || last.Active() || last.Ended != e.Seq || s.state().ActiveAgent("main") != "main" {

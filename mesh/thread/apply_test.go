@@ -1,7 +1,10 @@
 package thread_test
 
 import (
+	"strings"
 	"testing"
+
+	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/thread"
@@ -24,6 +27,25 @@ func TestEventsThatMakeNoSenseOpenNothing(t *testing.T) {
 		s := thread.Fold([]*mesh.Event{opened, {Seq: 2, Execution: other, Body: body}})
 		if len(s.Turns()) != 1 || len(s.Executions()) != 1 {
 			t.Errorf("%s: there are %d turns and %d executions", name, len(s.Turns()), len(s.Executions()))
+		}
+	}
+}
+
+// A thread is called what its user said first, in one line that is not too long.
+func TestATitleIsOneShortLine(t *testing.T) {
+	for said, want := range map[string]string{
+		"plan\n  my trip ":             "plan my trip",
+		strings.Repeat("é", 60):        strings.Repeat("é", 60),
+		strings.Repeat("é", 61):        strings.Repeat("é", 59) + "…",
+		strings.Repeat("x", 100) + "y": strings.Repeat("x", 59) + "…",
+	} {
+		s := thread.Fold([]*mesh.Event{
+			{Seq: 1, Execution: "t", Body: mesh.TaskOpened{Execution: mesh.Execution{ID: "t", Kind: mesh.KindTurn}}},
+			{Seq: 2, Execution: "t", Body: mesh.MessagePosted{Message: &a2apb.Message{Parts: []*a2apb.Part{
+				{Content: &a2apb.Part_Text{Text: " "}}, {Content: &a2apb.Part_Text{Text: said}}, {Content: &a2apb.Part_Text{Text: "more"}}}}}},
+		})
+		if s.Title != want {
+			t.Errorf("%q is called %q, want %q", said, s.Title, want)
 		}
 	}
 }

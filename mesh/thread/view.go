@@ -235,7 +235,7 @@ func (v *View) metadata(seq mesh.Seq, md *structpb.Struct, ext ...any) *structpb
 		for k, val := range given.GetStructValue().GetFields() {
 			fields[k] = val
 		}
-		for i := 0; i+1 < len(ext); i += 2 {
+		for i := 0; i < len(ext); i += 2 {
 			if s, isText := ext[i+1].(string); isText && s == "" {
 				continue
 			}

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
+	"github.com/google/go-cmp/cmp"
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/call"
@@ -93,6 +94,56 @@ func TestWhatFollowsALeg(t *testing.T) {
 				t.Errorf("the next leg is %+v", next)
 			}
 		})
+	}
+}
+
+// A thread is settled by a turn that rests when all others rest too.
+func TestATurnThatRestsSettlesItsThreadIfNoOtherIsLeft(t *testing.T) {
+	for name, tt := range map[string]struct {
+		others []*mesh.Event
+		state  mesh.TaskState
+		want   mesh.Seq
+	}{
+		"it is over":            {nil, completed, 2},
+		"it asks":               {nil, asks, 2},
+		"it goes on":            {nil, working, 0},
+		"another was not begun": {[]*mesh.Event{opened("t2")}, completed, 0},
+		"another asks":          {[]*mesh.Event{opened("t2"), moved("t2", asks)}, completed, 4},
+		"another is over":       {[]*mesh.Event{opened("t2"), moved("t2", failed)}, asks, 4},
+	} {
+		s := new(thread.State)
+		for i, e := range append([]*mesh.Event{opened("t1"), moved("t1", working)}, tt.others...) {
+			e.Seq = mesh.Seq(i + 1)
+			s.Apply(e)
+		}
+		if got := settledBy(s, s.Turn("t1"), mesh.TaskMoved{State: tt.state}); got != tt.want {
+			t.Errorf("%s: settled up to %d, want %d", name, got, tt.want)
+		}
+	}
+}
+
+// A leg that has lost the stream is settled as such, unless it says why it ended; one
+// that waits with the stream waits on.
+func TestHowALegIsSettled(t *testing.T) {
+	d := &driver{Config: runner(t, &ledger{Backend: mem.Open()}, &agent{}).Config, key: key}
+	l := &leg{turn: "t", exec: mesh.Execution{ID: "x", Agent: "main"}}
+	gave, has, more := &leg{handoff: &thread.Handoff{}}, &leg{returned: &thread.Handoff{}}, &leg{}
+	for name, tt := range map[string]struct {
+		last mesh.TaskMoved
+		next *leg
+		want mesh.Body
+	}{
+		"it gave the stream away":  {mesh.TaskMoved{State: completed}, gave, mesh.DispatchSettled{Child: "x", State: completed, Reason: mesh.ReasonHandedOff}},
+		"it gave it back":          {mesh.TaskMoved{State: completed}, has, mesh.DispatchSettled{Child: "x", State: completed, Reason: mesh.ReasonHandedOff}},
+		"it failed with it":        {mesh.TaskMoved{State: failed, Reason: "R"}, has, mesh.DispatchSettled{Child: "x", State: failed, Reason: "R"}},
+		"it asks without it":       {mesh.TaskMoved{State: asks}, gave, mesh.DispatchSettled{Child: "x", State: canceled, Reason: mesh.ReasonHandedOff}},
+		"the user said more":       {mesh.TaskMoved{State: completed}, more, mesh.DispatchSettled{Child: "x", State: completed}},
+		"it asks":                  {mesh.TaskMoved{State: asks}, nil, mesh.TaskMoved{State: asks}},
+		"it asks and is told more": {mesh.TaskMoved{State: asks}, more, mesh.TaskMoved{State: asks}},
+	} {
+		if diff := cmp.Diff(tt.want, d.settle(l, tt.last, tt.next).Body); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
 	}
 }
 

@@ -35,6 +35,7 @@ const (
 	working   = a2apb.TaskState_TASK_STATE_WORKING
 	completed = a2apb.TaskState_TASK_STATE_COMPLETED
 	failed    = a2apb.TaskState_TASK_STATE_FAILED
+	canceled  = a2apb.TaskState_TASK_STATE_CANCELED
 	asks      = a2apb.TaskState_TASK_STATE_INPUT_REQUIRED
 	auth      = a2apb.TaskState_TASK_STATE_AUTH_REQUIRED
 )
@@ -48,13 +49,14 @@ type ledger struct {
 	takes   time.Duration // each append
 	mu      sync.Mutex
 	batches []int // how many events each append had
+	settled []mesh.Seq
 	full    bool
 }
 
 func (l *ledger) Append(ctx context.Context, k mesh.ThreadKey, b *threadlog.Batch) (threadlog.Appended, error) {
 	l.mu.Lock()
 	full := l.full
-	l.batches = append(l.batches, len(b.Entries))
+	l.batches, l.settled = append(l.batches, len(b.Entries)), append(l.settled, b.Settled)
 	l.mu.Unlock()
 	time.Sleep(l.takes)
 	if full {
@@ -253,7 +255,7 @@ func must(t *testing.T, err error) {
 }
 
 // What an agent said just before its last word is in the log with that and with the
-// end of the turn, or not at all.
+// end of the turn, and that nothing is left to do, or not at all.
 func TestTheEndOfATurnIsOneBatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &ledger{Backend: mem.Open(), takes: time.Second}
@@ -278,6 +280,9 @@ func TestTheEndOfATurnIsOneBatch(t *testing.T) {
 		}
 		if diff := cmp.Diff([]int{5, 1, 3}, store.batches); diff != "" {
 			t.Errorf("appended at once (-want +got):\n%s", diff)
+		}
+		if diff := cmp.Diff([]mesh.Seq{0, 0, 0, 6}, store.settled); diff != "" { // or every thread is looked at after a restart
+			t.Errorf("nothing was left to do up to (-want +got):\n%s", diff)
 		}
 		if r.Drives(key) {
 			t.Error("an idle thread has a driver")
@@ -311,6 +316,33 @@ func TestATurnWhoseOutputCannotBeLoggedEndsSo(t *testing.T) {
 			if line == "ArtifactAppended" {
 				t.Errorf("output was logged after what could not be: %q", got)
 			}
+		}
+	})
+}
+
+// A driver that is woken while it leaves looks once more, and one that could not
+// settle its thread gives way to another.
+func TestADriverThatIsWokenDoesNotLeave(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := runner(t, &ledger{Backend: mem.Open()}, &agent{})
+		defer func() { _ = r.Close(t.Context()) }()
+		d := &driver{Config: r.Config, runner: r, key: key, wake: make(chan struct{}, 1)}
+		r.drivers[key] = d
+		r.Wake(key)
+		if r.leave(d, true) || !r.Drives(key) {
+			t.Error("it left although it was woken")
+		}
+		if !r.leave(d, true) || r.Drives(key) {
+			t.Error("it stays although nothing woke it")
+		}
+		r.drivers[key] = d
+		r.Wake(key)
+		if !r.leave(d, false) {
+			t.Error("it stays with a thread that it could not settle")
+		}
+		synctest.Wait()
+		if r.Drives(key) {
+			t.Error("a thread without turns has a driver")
 		}
 	})
 }

@@ -6,13 +6,13 @@
 //
 // It changes nothing in the tree: go test -overlay reads the changed file from
 // elsewhere. Equal seeds choose equal samples of an equal tree. It knows no
-// types: what does not compile is thrown away and does not count.
+// types: what does not compile is thrown away and does not count. A sampled mutant
+// is tried by the tests that run what it changes, and by no others.
 //
-//	mutants [-named] [-n 300] [-seed 1] [-limit 60m] mesh/thread mesh/edge
+//	mutants [-named] [-n 300] [-seed 1] [-limit 60m] [-with mesh/node,mesh/api] mesh/thread mesh/turn
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -40,11 +40,11 @@ func main() {
 	flag.DurationVar(&c.limit, "limit", time.Hour, "how long all may take")
 	flag.IntVar(&c.workers, "workers", 2, "how many at a time")
 	flag.StringVar(&c.root, "root", ".", "the module")
-	more := flag.String("with", "", "a package whose tests are run too, if it imports the mutated one")
+	more := flag.String("with", "", "packages whose tests are run too, with commas")
 	flag.Parse()
 	c.dirs = flag.Args()
 	if *more != "" {
-		c.more = []string{*more}
+		c.more = strings.Split(*more, ",")
 	}
 	if err := c.run(context.Background()); err != nil {
 		fmt.Fprintln(os.Stderr, "mutants:", err)
@@ -85,7 +85,7 @@ func (c config) run(ctx context.Context) error {
 		return err
 	}
 	defer func() { _ = os.RemoveAll(temp) }() // what is left there hurts nobody
-	r := &runner{root: root, temp: temp, self: self, patience: map[string]time.Duration{}}
+	r := &runner{root: root, temp: temp, self: self}
 	fmt.Fprintf(os.Stdout, "mutants: seed %d\n", c.seed)
 	chance := rand.New(rand.NewPCG(c.seed, 0)) //nolint:gosec // a sample that can be had again
 	if c.named {
@@ -123,8 +123,8 @@ func (c config) guarantees(ctx context.Context, r *runner, chance *rand.Rand) er
 
 // sample runs some of all mutants of the packages.
 func (c config) sample(ctx context.Context, r *runner, chance *rand.Rand) error {
-	by, err := r.importers(ctx, c.dirs, c.more)
-	if err != nil {
+	fmt.Fprintf(os.Stdout, "sample: what tests cover\n")
+	if err := r.calibrate(ctx, c.dirs, append(slices.Clone(c.dirs), c.more...), c.workers); err != nil {
 		return err
 	}
 	var all []mutant
@@ -136,18 +136,8 @@ func (c config) sample(ctx context.Context, r *runner, chance *rand.Rand) error 
 		all = append(all, found...)
 	}
 	chance.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
-	for _, suites := range by {
-		if err := r.calibrate(ctx, suites); err != nil {
-			return err
-		}
-	}
-	// The quick ones first: most mutants die at the first.
-	for dir, suites := range by {
-		slices.SortStableFunc(suites[1:], func(a, b suite) int { return cmp.Compare(r.patience[a.pkg], r.patience[b.pkg]) })
-		by[dir] = suites
-	}
 	fmt.Fprintf(os.Stdout, "sample: %d of %d mutants\n", min(c.n, len(all)), len(all))
-	t := c.each(ctx, r, all, c.n, func(m *mutant) []suite { return by[filepath.ToSlash(filepath.Dir(m.file))] })
+	t := c.each(ctx, r, all, c.n, r.judges)
 	fmt.Fprintf(os.Stdout, "sample: %v\n", t)
 	return errors.Join(t.errs...)
 }

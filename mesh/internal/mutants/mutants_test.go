@@ -84,7 +84,7 @@ func TestARunnerTellsSurvivorsFromWhatDoesNotCompile(t *testing.T) {
 	root := t.TempDir()
 	for name, text := range map[string]string{
 		"go.mod":       "module x\n\ngo 1.26\n",
-		"p/p.go":       "package p\n\nfunc Less(a, b int) bool {\n\treturn a < b\n}\n",
+		"p/p.go":       "package p\n\nfunc Less(a, b int) bool {\n\tif a == 7 {\n\t\treturn b > -1\n\t}\n\treturn a < b\n}\n",
 		"p/p_test.go":  "package p\n\nimport \"testing\"\n\nfunc TestLess(t *testing.T) {\n\tif !Less(1, 2) || Less(2, 1) {\n\t\tt.Fail()\n\t}\n}\n",
 		"q/q.go":       "package q\n\nimport \"x/p\"\n\nfunc Same(a int) bool { return !p.Less(a, a) }\n",
 		"q/q_test.go":  "package q\n\nimport \"testing\"\n\nfunc TestSame(t *testing.T) {\n\tif !Same(1) {\n\t\tt.Fail()\n\t}\n}\n",
@@ -103,22 +103,28 @@ func TestARunnerTellsSurvivorsFromWhatDoesNotCompile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &runner{root: root, temp: t.TempDir(), self: self, patience: map[string]time.Duration{}}
-	by, err := r.importers(t.Context(), []string{"p"}, []string{"q", "r"})
-	if err != nil || !slices.Equal(by["p"], []suite{{pkg: "./p"}, {pkg: "./q"}}) {
-		t.Fatalf("importers %v, %v", by, err)
+	r := &runner{root: root, temp: t.TempDir(), self: self}
+	if err := r.calibrate(t.Context(), []string{"p"}, []string{"p", "q", "r"}, 2); err != nil {
+		t.Fatal(err)
 	}
 	source, err := os.ReadFile(filepath.Join(root, "p/p.go"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	at := strings.Index(string(source), "<")
+	all := r.judges(&mutant{file: "p/p.go", source: source, from: at})
+	if len(all) != 2 || all[0].pkg != "./p" || all[1].pkg != "./q" || !slices.Equal(all[1].tests, []string{"TestSame"}) {
+		t.Fatalf("it is judged by %v", all)
+	}
+	if none := r.judges(&mutant{file: "p/p.go", source: source, from: strings.Index(string(source), "-1")}); len(none) != 0 {
+		t.Errorf("what no test runs is judged by %v", none)
+	}
 	for i, tt := range []struct {
 		text   string
 		suites []suite
 		want   verdict
 	}{
-		{"<=", by["p"], killed}, {"<=", by["p"][:1], survived}, {">", by["p"][:1], killed}, {"&&", by["p"], invalid},
+		{"<=", all, killed}, {"<=", all[:1], survived}, {">", all[:1], killed}, {"&&", all, invalid},
 	} {
 		m := &mutant{file: "p/p.go", source: source, from: at, to: at + 1, text: tt.text}
 		if v, _, err := r.test(t.Context(), i, m, tt.suites); v != tt.want || err != nil {

@@ -46,7 +46,7 @@ func named(root, file string) ([]mutant, error) {
 				if !ok {
 					return nil, fmt.Errorf("%s: %q is not a test as mesh/edge.TestX", g.ID, test)
 				}
-				m.by = append(m.by, suite{pkg, "^" + name + "$"})
+				m.by = append(m.by, suite{pkg, []string{name}, short})
 			}
 			out = append(out, m)
 		}

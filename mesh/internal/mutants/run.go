@@ -9,14 +9,16 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 )
 
 // A suite is tests of one package.
 type suite struct {
-	pkg string // ./mesh/edge
-	run string // -run, or ""
+	pkg      string // ./mesh/edge
+	tests    []string
+	patience time.Duration // how long they may take
 }
 
 // A verdict is what became of a mutant.
@@ -34,14 +36,13 @@ type runner struct {
 	root string
 	temp string
 	self string // this program, which limits the memory of tests; see limited
-	// patience is how long the tests of a package may take; others have most.
-	patience map[string]time.Duration
+
+	mu     sync.Mutex
+	blocks map[string]map[string]*block // of the sampled packages, by file and place
 }
 
-const (
-	most  = 2 * time.Minute
-	short = 30 * time.Second // of single tests
-)
+// short is how long tests may take beside what they take without a mutant.
+const short = 30 * time.Second
 
 // test runs the suites on the mutant, one after the other, until one fails.
 func (r *runner) test(ctx context.Context, n int, m *mutant, suites []suite) (verdict, string, error) {
@@ -49,7 +50,7 @@ func (r *runner) test(ctx context.Context, n int, m *mutant, suites []suite) (ve
 	if err != nil {
 		return unknown, "", err
 	}
-	if _, ok := r.command(ctx, "build", "-trimpath", "-overlay", overlay, "./"+filepath.ToSlash(filepath.Dir(m.file))); !ok {
+	if _, ok := r.command(ctx, ".", "go", "build", "-trimpath", "-overlay", overlay, "./"+filepath.ToSlash(filepath.Dir(m.file))); !ok {
 		if ended(ctx) {
 			return unknown, "", nil
 		}
@@ -83,29 +84,20 @@ func (r *runner) overlay(n int, m *mutant) (string, error) {
 }
 
 func (r *runner) tests(ctx context.Context, s suite, flags ...string) (out string, passed bool) {
-	patience := most
-	if p, ok := r.patience[s.pkg]; ok {
-		patience = p
-	}
-	if s.run != "" {
-		patience = short
-	}
 	// What make build has compiled, with -trimpath, need not be again.
-	args := append([]string{"test", "-trimpath", "-count=1", "-failfast", "-vet=off", "-skip", "^TestInterop", "-timeout", patience.String(), "-exec", r.self + " -limited"}, flags...)
-	if s.run != "" {
-		args = append(args, "-run", s.run)
-	}
+	args := append([]string{"test", "-trimpath", "-count=1", "-failfast", "-vet=off", "-ldflags=-s -w",
+		"-run", "^(" + strings.Join(s.tests, "|") + ")$", "-timeout", s.patience.String(), "-exec", r.self + " -limited"}, flags...)
 	// go test kills by -timeout; what does not even heed that ends a bit later.
-	ctx, cancel := context.WithTimeout(ctx, patience+most)
+	ctx, cancel := context.WithTimeout(ctx, s.patience+time.Minute)
 	defer cancel()
-	return r.command(ctx, append(args, s.pkg)...)
+	return r.command(ctx, ".", "go", append(args, s.pkg)...)
 }
 
-// command runs go in a group of its own, all of which ends with ctx, and reports
-// whether it succeeded.
-func (r *runner) command(ctx context.Context, args ...string) (string, bool) {
-	cmd := exec.CommandContext(ctx, "go", args...) //nolint:gosec // a tool of developers
-	cmd.Dir = r.root
+// command runs a program in a folder of the module and a group of its own, all of
+// which ends with ctx, and reports whether it succeeded.
+func (r *runner) command(ctx context.Context, dir, name string, args ...string) (string, bool) {
+	cmd := exec.CommandContext(ctx, name, args...) //nolint:gosec // a tool of developers
+	cmd.Dir = filepath.Join(r.root, dir)
 	cmd.Env = append(os.Environ(), "RAPID_NOFAILFILE=1") // or a property that fails writes into the tree
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
@@ -131,50 +123,4 @@ func limited(args []string) error {
 		return err
 	}
 	return syscall.Exec(args[0], args, os.Environ()) //nolint:gosec // go test gives it
-}
-
-// calibrate runs the tests as they are: they must pass, and their time is the
-// measure of what a mutant may take.
-func (r *runner) calibrate(ctx context.Context, suites []suite) error {
-	for _, s := range suites {
-		if _, done := r.patience[s.pkg]; done {
-			continue
-		}
-		begun := time.Now()
-		if out, ok := r.tests(ctx, s); !ok {
-			return fmt.Errorf("without a mutant %s fails:\n%s", s.pkg, out)
-		}
-		r.patience[s.pkg] = min(most, 20*time.Second+3*time.Since(begun)).Round(time.Second)
-	}
-	return nil
-}
-
-// importers returns, for each folder, the suites of those folders whose product
-// code or tests import it: its own first.
-func (r *runner) importers(ctx context.Context, dirs, more []string) (map[string][]suite, error) {
-	args := []string{"list", "-f", `{{.ImportPath}} {{join .Imports " "}} {{join .TestImports " "}} {{join .XTestImports " "}}`}
-	for _, d := range append(append([]string{}, dirs...), more...) {
-		args = append(args, "./"+d)
-	}
-	out, ok := r.command(ctx, args...)
-	if !ok {
-		return nil, fmt.Errorf("go list: %s", out)
-	}
-	by := map[string][]suite{}
-	for _, d := range dirs {
-		by[d] = []suite{{pkg: "./" + d}}
-	}
-	for line := range strings.Lines(out) {
-		words := strings.Fields(line)
-		for _, d := range dirs {
-			for _, imported := range words[1:] {
-				if strings.HasSuffix(imported, "/"+d) && !strings.HasSuffix(words[0], "/"+d) {
-					_, dir, _ := strings.Cut(words[0], "/")
-					by[d] = append(by[d], suite{pkg: "./" + dir})
-					break
-				}
-			}
-		}
-	}
-	return by, nil
 }

@@ -140,37 +140,28 @@ func (s *Store) commit(reqs []*request) {
 			writes = true
 		}
 	}
-	if !writes && draft.Last() == s.book.Last() {
-		s.settle(reqs)
-		return
-	}
-	err := s.transact(func(tx *bolt.Tx) error {
-		if err := write(tx, reqs); err != nil {
-			return err
-		}
-		return putTotals(tx, totals{draft.Last(), draft.Records()})
-	})
-	if err != nil {
-		for _, r := range reqs {
-			if r.err == nil {
-				r.err = err
+	if writes || draft.Last() != s.book.Last() {
+		err := s.transact(func(tx *bolt.Tx) error {
+			if err := write(tx, reqs); err != nil {
+				return err
 			}
+			return putTotals(tx, totals{draft.Last(), draft.Records()})
+		})
+		if err != nil {
+			for _, r := range reqs {
+				if r.err == nil {
+					r.err = err
+				}
+			}
+			return
 		}
-		return
 	}
 	s.index.Lock()
+	defer s.index.Unlock()
 	draft.Commit()
-	s.index.Unlock()
-	s.settle(reqs)
-}
-
-// settle notes in the index what the requests settle without a record.
-func (s *Store) settle(reqs []*request) {
 	for _, r := range reqs {
-		if r.settled > 0 {
-			s.index.Lock()
+		if r.settled > 0 { // without a record
 			s.book.Settle(r.key, r.settled)
-			s.index.Unlock()
 		}
 	}
 }

@@ -200,6 +200,25 @@ func flip(b []byte, step int) {
 	}
 }
 
+// What is missing at the end leaves nothing behind that is wrong by itself.
+func TestAFileWithoutItsLastEventIsRefused(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "mesh.db")
+	if err := os.WriteFile(path, filled(t), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	db, err := openFile(path, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(db.Update(func(tx *bolt.Tx) error {
+		k, _ := tx.Bucket(bucketLog).Cursor().Last()
+		return tx.Bucket(bucketLog).Delete(k)
+	}), db.Close()); err != nil {
+		t.Fatal(err)
+	}
+	wantRefused(t, path, path, "damaged")
+}
+
 // alien returns a bbolt file of another program.
 func alien(t *testing.T) []byte {
 	return made(t, func(tx *bolt.Tx) error {

@@ -180,11 +180,7 @@ func stateKey(k state.Key) []byte {
 }
 
 func kindKey(tenant mesh.TenantID, kind string) []byte {
-	b := make([]byte, 0, len(tenant)+len(kind)+2+32)
-	b = append(b, tenant...)
-	b = append(b, 0)
-	b = append(b, kind...)
-	return append(b, 0)
+	return []byte(string(tenant) + "\x00" + kind + "\x00")
 }
 
 func encodeValue(key, data []byte, version int64) []byte {

@@ -230,18 +230,44 @@ func TestACallbackThatFailsOrDecidesNothingAppendsNothing(t *testing.T) {
 	}
 }
 
+// A log that cannot be read is told, and is no empty thread; it is read again.
 func TestALogThatCannotBeReadIsToldAndTriedAgain(t *testing.T) {
-	log := newTap()
-	log.write(t, key(1), 0, open("t", ""))
-	s := cache.New(log, 0)
-	log.fail = mesh.Errorf(mesh.Unavailable, "test", "disk gone")
-	if err := s.With(t.Context(), key(1), func(*thread.State) error { t.Error("called"); return nil }); !mesh.IsCode(err, mesh.Unavailable) {
-		t.Errorf("got %v", err)
+	gone := mesh.Errorf(mesh.Unavailable, "test", "disk gone")
+	for name, fails := range map[string]func(*deaf){
+		"its events":        func(l *deaf) { l.fail = gone },
+		"how far it is":     func(l *deaf) { l.deaf, l.asked = gone, 1 },
+		"where it is again": func(l *deaf) { l.deaf, l.asked = gone, 0 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			log := &deaf{tap: newTap()}
+			s := cache.New(log, 0)
+			for n := 1; n <= 2; n++ {
+				log.write(t, key(1), 0, open(fmt.Sprint("t", n), ""))
+				fails(log)
+				if err := s.With(t.Context(), key(1), func(*thread.State) error { t.Error("called"); return nil }); !mesh.IsCode(err, mesh.Unavailable) {
+					t.Errorf("got %v", err)
+				}
+				log.fail, log.deaf = nil, nil
+				if turns(t, s, key(1)) != n {
+					t.Error("the thread was not read again")
+				}
+			}
+		})
 	}
-	log.fail = nil
-	if turns(t, s, key(1)) != 1 {
-		t.Error("the thread was not read again")
+}
+
+// A deaf log does not say how far it is when it is asked for the second time.
+type deaf struct {
+	*tap
+	deaf  error
+	asked int
+}
+
+func (l *deaf) Info(ctx context.Context, k mesh.ThreadKey) (threadlog.Info, bool, error) {
+	if l.asked++; l.deaf != nil && l.asked == 2 {
+		return threadlog.Info{}, false, l.deaf
 	}
+	return l.tap.Info(ctx, k)
 }
 
 // Few threads are kept, and one that was dropped is read again; the answers
@@ -271,6 +297,23 @@ func TestDroppedThreadsAreReadAgain(t *testing.T) {
 	}
 	if again := log.scratch.Load() - before; again < n-4 {
 		t.Errorf("only %d of %d threads were read from their start: more than two are kept", again, n)
+	}
+}
+
+// Unless it is said how many, a thousand threads are kept.
+func TestThreadsAreKept(t *testing.T) {
+	log := newTap()
+	s := cache.New(log, 0)
+	for i := range 100 {
+		log.write(t, key(i), 0, open("t", ""))
+	}
+	for range 2 {
+		for i := range 100 {
+			turns(t, s, key(i))
+		}
+	}
+	if n := log.scratch.Load(); n != 100 {
+		t.Errorf("100 threads were read from their start %d times", n)
 	}
 }
 

@@ -101,6 +101,21 @@ func TestNothingIsOnItsWayIntoAThreadThatIsDeleted(t *testing.T) {
 	})
 }
 
+// A stuck log deletes nothing.
+type stuck struct{ *tap }
+
+func (stuck) Delete(context.Context, mesh.ThreadKey, mesh.Pos) error {
+	return mesh.Errorf(mesh.Unavailable, "test", "disk gone")
+}
+
+func TestAThreadThatCannotBeDeletedIsThere(t *testing.T) {
+	s := cache.New(stuck{newTap()}, 0)
+	must(t, add(t.Context(), s, key(1), open("t", "")))
+	if err := s.Delete(t.Context(), key(1), func(*thread.State) error { return nil }); !mesh.IsCode(err, mesh.Unavailable) || turns(t, s, key(1)) != 1 {
+		t.Errorf("it is gone: %v", err)
+	}
+}
+
 // A message that another node takes while this one deletes its thread is not lost with
 // it: who deletes looks again.
 func TestNothingThatAnotherNodeTookIsDeletedUnseen(t *testing.T) {

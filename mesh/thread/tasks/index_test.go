@@ -402,6 +402,26 @@ func (c *counting) Scan(ctx context.Context, after mesh.Pos, limit int) ([]threa
 	return c.Backend.Scan(ctx, after, limit)
 }
 
+// A narrow store tells of one record at a time.
+type narrow struct{ threadlog.Backend }
+
+func (n narrow) Scan(ctx context.Context, after mesh.Pos, _ int) ([]threadlog.Record, error) {
+	return n.Backend.Scan(ctx, after, 1)
+}
+
+// A page of the log has as many events as fit, which may be one.
+func TestAListReadsPagesOfAnySize(t *testing.T) {
+	w := newWorld(t)
+	w.log = threadlog.New(narrow{mem.Open()})
+	w.index = w.newIndex(key)
+	for range 3 {
+		w.open(mesh.ThreadKey{Tenant: "a", ID: mesh.NewThreadID()}, 0)
+	}
+	if got := w.list(tasks.Query{Tenant: "a", Limit: 9}); got.Total != 3 {
+		t.Errorf("it has %d tasks of 3", got.Total)
+	}
+}
+
 func TestAListThatCannotReadTheLogFailsAndTheNextOneIsWhole(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

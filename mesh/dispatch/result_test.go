@@ -1,0 +1,89 @@
+package dispatch
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
+
+	"agentmesh/mesh"
+	"agentmesh/mesh/text"
+	"agentmesh/mesh/thread"
+)
+
+// S0-030, S0-083: the result is what the agent said, and why it did not complete.
+func TestAResultIsWhatWasSaidAndWhyItEnded(t *testing.T) {
+	canceled := a2apb.TaskState_TASK_STATE_CANCELED
+	for name, tt := range map[string]struct {
+		status, said, why string
+		state             mesh.TaskState
+		want              []string
+	}{
+		"completed":                 {StatusCompleted, "out", "", 0, []string{"out"}},
+		"completed, and says so":    {StatusCompleted, "out", "all done", 0, []string{"out"}},
+		"completed with words only": {StatusCompleted, "", "all done", 0, []string{"all done"}},
+		"asks":                      {StatusWaiting, "out", "Which?", 0, []string{"Which?"}},
+		"failed":                    {StatusFailed, "out", "no disk", 0, []string{"out", "no disk"}},
+		"failed without a word":     {StatusFailed, "out", "", 0, []string{"out"}},
+		"failed at once":            {StatusFailed, "", "no disk", 0, []string{"no disk"}},
+		"took too long":             {StatusTimeout, "out", "working on it", 0, []string{"out", text.AgentTookTooLong()}},
+		"was canceled":              {StatusCanceled, "", "working on it", 0, []string{text.AgentCanceled()}},
+		"canceled, and says why":    {StatusCanceled, "", "as you wish", canceled, []string{"as you wish"}},
+		"canceled, without a word":  {StatusCanceled, "", "", canceled, []string{text.AgentCanceled()}},
+	} {
+		last := mesh.TaskMoved{State: tt.state}
+		if tt.why != "" {
+			last.Message = mesh.Say(tt.why)
+		}
+		if got, want := result(tt.status, tt.said, last), strings.Join(tt.want, "\n\n"); got != want {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+}
+
+// Only what waits for the user's word goes on; all else is as it ended.
+func TestOnlyWhatWaitsForTheUserGoesOn(t *testing.T) {
+	asks, failed := a2apb.TaskState_TASK_STATE_INPUT_REQUIRED, a2apb.TaskState_TASK_STATE_FAILED
+	for name, tt := range map[string]struct {
+		state  mesh.TaskState
+		reason string
+		status string // or "" if it goes on
+	}{
+		"it asks for a yes":           {asks, mesh.ReasonApproval, ""},
+		"it asks whether to go on":    {asks, mesh.ReasonLimit, ""},
+		"it failed at a limit":        {failed, mesh.ReasonLimit, StatusFailed},
+		"it asked who called it":      {asks, "", StatusFailed},
+		"it took too long":            {failed, mesh.ReasonTimeout, StatusTimeout},
+		"nobody knows how it went on": {a2apb.TaskState_TASK_STATE_WORKING, "", StatusFailed},
+	} {
+		j := new(job)
+		restored(j, &thread.Execution{State: tt.state, Reason: tt.reason}, thread.NewActions("main", "t"))
+		if j.Status != tt.status || (j.resume != nil) != (tt.status == "") || j.counted != (tt.status != "") {
+			t.Errorf("%s: %q, goes on %v", name, j.Status, j.resume)
+		}
+	}
+}
+
+func TestOptionsThatAreGivenAreKept(t *testing.T) {
+	for want, o := range map[Options]Options{
+		{MaxConcurrent: 5, MaxAgents: 8, Timeout: 300 * time.Second, Worker: "worker"}: {MaxConcurrent: -1, MaxAgents: -1, Timeout: -1},
+		{MaxConcurrent: 1, MaxAgents: 1, Timeout: 1, Worker: "w"}:                      {MaxConcurrent: 1, MaxAgents: 1, Timeout: 1, Worker: "w"},
+	} {
+		if o.fill(); o.Logger == nil {
+			t.Error("there is no logger")
+		}
+		if o.Logger = nil; o != want {
+			t.Errorf("got %+v, want %+v", o, want)
+		}
+	}
+}
+
+// Who collects results waits as long as it takes, and nobody else does.
+func TestOnlyResultsAreWaitedFor(t *testing.T) {
+	for _, tool := range []string{ToolDispatch, ToolResults, ToolConsult, "x"} {
+		if got := new(Orchestration).Waits(tool); got != (tool == ToolResults) {
+			t.Errorf("%s waits: %v", tool, got)
+		}
+	}
+}
