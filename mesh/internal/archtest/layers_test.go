@@ -50,6 +50,7 @@ var layers = map[string]layer{
 	"mesh/skill/notify":  {3, []string{"mesh", "mesh/skill"}},
 	"mesh/skill/mcp":     {3, []string{"mesh", "mesh/skill", "mesh/skill/command"}},
 	"mesh/store/mem":     {3, []string{"mesh", "mesh/lease", "mesh/registry", "mesh/state", "mesh/threadlog", "mesh/threadlog/memindex"}},
+	"mesh/store/segment": {3, nil},
 	"mesh/store/bolt":    {3, []string{"mesh", "mesh/lease", "mesh/registry", "mesh/state", "mesh/threadlog", "mesh/threadlog/memindex"}},
 	"mesh/a2a":           {3, []string{"mesh", "mesh/rpc"}},
 	"mesh/call":          {3, []string{"mesh", "mesh/rpc", "mesh/text"}},
