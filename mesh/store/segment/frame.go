@@ -25,16 +25,15 @@ import (
 // The salt is a random number of each segment: nobody who has something written
 // can make bytes that pass for a frame in the middle of another one.
 const (
-	magic       = 0xF1A6_E5ED
-	headerSize  = 4 + 4 + 4 + 8 + 4 + 4 + 4 + 1
-	headerEnd   = 0xE7
-	frameEnd    = 0x5A
-	headerSum   = headerSize - 5 // offset of the checksum
-	recordSize  = 4 + 1 + 4      // of a record's head
-	chunk       = 512            // what a disk writes whole
-	maxFrame    = 1 << 31
-	flagDropped = 0x80 // the record was dropped, and has no bytes
-	kindMask    = 0x3F // 0x40 is left for 32 bytes of a hash before the record's own
+	magic      = 0xF1A6_E5ED
+	headerSize = 4 + 4 + 4 + 8 + 4 + 4 + 4 + 1
+	headerEnd  = 0xE7
+	frameEnd   = 0x5A
+	headerSum  = headerSize - 5 // offset of the checksum
+	recordSize = 4 + 1 + 4      // of a record's head
+	chunk      = 512            // what a disk writes whole
+	maxFrame   = 1 << 31
+	kindMask   = 0x3F // 0x40 is left for 32 bytes of a hash before the record's own
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -60,7 +59,7 @@ func (f *frame) build(salt uint32, first, at int64, recs []Record) ([]byte, []ui
 	f.offsets = f.offsets[:0]
 	for i, r := range recs {
 		off := uint32(at) + uint32(len(b))
-		if r.Kind&flagDropped != 0 {
+		if r.Kind&Dropped != 0 {
 			off = 0
 		}
 		f.offsets = append(f.offsets, off)
@@ -137,7 +136,7 @@ func readRecord(number int64, b []byte) (r Record, size int, ok bool) {
 	if binary.LittleEndian.Uint32(b[5:]) != recordSum(number, b, data) {
 		return Record{}, 0, false
 	}
-	return Record{b[4], data}, size, b[4]&^(kindMask|flagDropped) == 0
+	return Record{b[4], data}, size, b[4]&^(kindMask|Dropped) == 0
 }
 
 // weigh counts the chunks of the file that the frame fills with zeros, and those

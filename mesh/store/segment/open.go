@@ -33,6 +33,7 @@ func Open(dir string, opts Options, visit Visit) (_ *Log, err error) {
 			_ = l.Close() // nothing was written
 		}
 	}()
+	defer func() { l.scratch = nil }()
 	firsts, err := list(dir)
 	if err != nil {
 		return nil, err
@@ -113,7 +114,10 @@ func (l *Log) load(first int64, last bool, visit Visit) (torn int, err error) {
 	if seg.size > maxFrame {
 		return 0, fmt.Errorf("%w: %s has %d bytes", ErrDamaged, path, seg.size)
 	}
-	b := make([]byte, seg.size)
+	if int64(cap(l.scratch)) < seg.size {
+		l.scratch = make([]byte, seg.size)
+	}
+	b := l.scratch[:seg.size]
 	if _, err := f.ReadAt(b, 0); err != nil {
 		return 0, err
 	}
@@ -172,7 +176,7 @@ func (seg *segment) readFrame(h header, b []byte, visit Visit) error {
 		r, size, _ := readRecord(number, b[at:])
 		off := uint32(seg.end) + uint32(at)
 		at += size
-		if r.Kind&flagDropped != 0 {
+		if r.Kind&Dropped != 0 {
 			seg.offsets = append(seg.offsets, 0)
 			continue
 		}

@@ -128,7 +128,7 @@ func (r run) read(fn func(int64, Record) bool) (more bool, err error) {
 	}
 	for _, p := range r.places {
 		rec, _, ok := readRecord(p.number, b[p.offset-start:])
-		if !ok || rec.Kind&flagDropped != 0 {
+		if !ok || rec.Kind&Dropped != 0 {
 			return false, fmt.Errorf("%w: %s: record %d, at byte %d, is not what was written", ErrDamaged, r.seg.path, p.number, p.offset)
 		}
 		if !fn(p.number, rec) {

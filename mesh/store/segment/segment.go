@@ -18,6 +18,7 @@
 package segment
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -30,6 +31,10 @@ type Record struct {
 	Kind byte
 	Data []byte
 }
+
+// Dropped is the kind of a record that is not there: it has no bytes, and a
+// number that nothing else will have.
+const Dropped = 0x80
 
 // Options of [Open]. The zero value has the defaults.
 type Options struct {
@@ -78,6 +83,7 @@ type Log struct {
 	// The appender's own.
 	frame   frame
 	stopped error
+	scratch []byte    // of Open
 	next    chan made // of the segment that is made ready; nil while none is
 
 	sweeping sync.Mutex // one sweep at a time
@@ -152,12 +158,12 @@ func (l *Log) Append(recs []Record) (first int64, err error) {
 	}
 	first = l.last + 1
 	b, offsets := l.frame.build(seg.salt, first, seg.end, recs)
-	n, err := l.disk.WriteAt(seg.file, b, seg.end)
+	_, err = l.disk.WriteAt(seg.file, b, seg.end)
 	if err == nil {
 		err = l.disk.Sync(seg.file)
 	}
 	if err != nil {
-		return 0, l.undo(seg, n, len(b), err)
+		return 0, l.undo(seg, len(b), err)
 	}
 	l.mu.Lock()
 	seg.offsets = append(seg.offsets, offsets...)
@@ -170,11 +176,13 @@ func (l *Log) Append(recs []Record) (first int64, err error) {
 	return first, nil
 }
 
-// undo takes back a frame of which n bytes were written.
-func (l *Log) undo(seg *segment, n, size int, cause error) error {
-	err := zero(l.disk, seg.file, seg.end, n)
+// undo takes back a frame of that size, as far as it was written: what WriteAt says
+// of that after an error is less than is there.
+func (l *Log) undo(seg *segment, size int, cause error) error {
+	b := make([]byte, size)
+	_, err := seg.file.ReadAt(b, seg.end)
 	if err == nil {
-		err = wantZeros(seg.file, seg.end, size)
+		err = zero(l.disk, seg.file, seg.end, len(bytes.TrimRight(b, "\x00")))
 	}
 	if err != nil {
 		l.stopped = fmt.Errorf("%w: %w; undoing it failed: %w", ErrStopped, cause, err)

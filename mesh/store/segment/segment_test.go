@@ -223,15 +223,20 @@ func TestASweepErases(t *testing.T) {
 
 func (l *Log) options() Options { return Options{Size: l.size} }
 
-// A sweep that fails or is killed leaves of what was dropped together the first
-// ones, so that whoever reads the log again finds no hole in it.
-func TestAnInterruptedSweepLeavesTheFirstRecords(t *testing.T) {
-	for calls := range 40 {
+// A sweep that fails leaves whole segments as they were, and is begun again.
+func TestAnInterruptedSweepIsBegunAgain(t *testing.T) {
+	for calls := range 60 {
 		d := &faulty{}
 		l := newTestLog(t, Options{Size: 2000, Disk: d})
 		var numbers []int64
-		for range 60 {
-			numbers = append(numbers, appendTo(t, l, Record{1, make([]byte, 100)}))
+		want := map[int64]Record{}
+		for i := range 60 {
+			n := appendTo(t, l, Record{1, make([]byte, 100)})
+			if i%7 == 0 {
+				want[n] = Record{1, make([]byte, 100)}
+				continue
+			}
+			numbers = append(numbers, n)
 		}
 		l.Drop(numbers, true)
 		if err := l.Seal(); err != nil {
@@ -240,24 +245,30 @@ func TestAnInterruptedSweepLeavesTheFirstRecords(t *testing.T) {
 		d.failAt(calls)
 		failed := l.Sweep()
 		d.failAt(-1)
-		_, got, err := tryOpen(l.dir, Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		for i := range int64(len(got)) {
-			if _, ok := got[i+1]; !ok {
-				t.Fatalf("after %d calls %d records are left without record %d", calls, len(got), i+1)
+		check := func(left bool) {
+			t.Helper()
+			wantSame(t, "live", want, all(t, l))
+			other, got, err := tryOpen(l.dir, Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if (len(got) > len(want)) != left {
+				t.Errorf("after %d calls %d records are left, %v", calls, len(got), failed)
+			}
+			for n, w := range want {
+				if !bytes.Equal(got[n].Data, w.Data) {
+					t.Errorf("after %d calls record %d is lost", calls, n)
+				}
+			}
+			if err := other.Close(); err != nil {
+				t.Fatal(err)
 			}
 		}
-		if (failed == nil) != (len(got) == 0) {
-			t.Fatalf("after %d calls %d records are left, %v", calls, len(got), failed)
-		}
+		check(failed != nil)
 		if err := l.Sweep(); err != nil {
 			t.Fatal(err)
 		}
-		if _, got, err := tryOpen(l.dir, Options{}); err != nil || len(got) != 0 {
-			t.Fatalf("swept again, %d records are left, %v", len(got), err)
-		}
+		check(false)
 		if failed == nil {
 			return
 		}

@@ -39,8 +39,8 @@ func (l *Log) Seal() error {
 func (seg *segment) due() bool { return seg.erase || 2*seg.waste > seg.end }
 
 // Sweep takes dropped records out of the files of all segments but the last, by
-// putting others in their place. It begins with the newest: of records that were
-// dropped together, those that an interrupted sweep leaves are the first ones.
+// putting others in their place. Each of them is exchanged whole, or not: a sweep
+// that was interrupted leaves some records in, in whatever order.
 func (l *Log) Sweep() error {
 	l.sweeping.Lock()
 	defer l.sweeping.Unlock()
@@ -51,8 +51,8 @@ func (l *Log) Sweep() error {
 	}
 	var jobs []job
 	l.mu.RLock()
-	for i := len(l.segs) - 2; i >= 0; i-- {
-		if seg := l.segs[i]; seg.due() {
+	for i, seg := range l.segs[:len(l.segs)-1] {
+		if seg.due() {
 			jobs = append(jobs, job{i, seg, seg.dropped})
 		}
 	}
@@ -139,7 +139,7 @@ func (seg *segment) without(drop []int64) ([]Record, error) {
 			number := seg.first + int64(len(recs))
 			r, size, _ := readRecord(number, in)
 			if in = in[size:]; gone[number] {
-				r = Record{Kind: flagDropped}
+				r = Record{Kind: Dropped}
 			}
 			recs = append(recs, r)
 		}

@@ -1,0 +1,315 @@
+package disk
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+
+	"agentmesh/mesh"
+	"agentmesh/mesh/state"
+	"agentmesh/mesh/threadlog"
+	"agentmesh/mesh/threadlog/logtest"
+)
+
+// failSync makes the next n syncs fail, after the write.
+func failSync(s *Store, n int) {
+	failed := 0
+	s.disk().on(func(c call) error {
+		if !c.sync || failed == n {
+			return nil
+		}
+		failed++
+		return errDisk
+	})
+}
+
+var errDisk = errors.New("no space left on device")
+
+func TestAFailedCommitFailsAllInItAndLeavesNothing(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "mesh.db")
+	s := openAt(t, path)
+	if _, err := s.Append(t.Context(), logtest.Key(0), fact("before")); err != nil {
+		t.Fatal(err)
+	}
+	entered, release := holdCommit(s)
+	var wg sync.WaitGroup
+	wg.Go(func() { _, _ = s.Append(t.Context(), logtest.Key(0), fact("holds the committer")) })
+	<-entered
+	errs := make([]error, 12)
+	for i := range errs {
+		wg.Go(func() {
+			if i == 0 {
+				_, errs[i] = s.PutState(t.Context(), state.Key{Kind: "k", Name: "x"}, []byte("x"), 0)
+				return
+			}
+			b := &threadlog.Batch{Entries: []threadlog.Entry{{ID: fmt.Sprint(i), Decision: true}}}
+			_, errs[i] = s.Append(t.Context(), logtest.Key(i), b)
+		})
+	}
+	waitForQueue(s, len(errs))
+	syncs := 0
+	s.disk().on(func(c call) error { // not that of the commit that is held
+		if c.sync {
+			syncs++
+		}
+		if c.sync && syncs == 2 {
+			return errDisk
+		}
+		return nil
+	})
+	release()
+	wg.Wait()
+	for i, err := range errs {
+		if !mesh.IsCode(err, mesh.Unavailable) || !errors.Is(err, errDisk) || mesh.DetailOf(err) == "" {
+			t.Errorf("request %d: %v", i, err)
+		}
+	}
+	check := func(s *Store) {
+		t.Helper()
+		if recs, err := s.Scan(t.Context(), 0, 100); err != nil || len(recs) != 2 {
+			t.Errorf("%d records, %v", len(recs), err)
+		}
+		if _, err := s.GetState(t.Context(), state.Key{Kind: "k", Name: "x"}); !mesh.IsCode(err, mesh.NotFound) {
+			t.Errorf("the value is there: %v", err)
+		}
+	}
+	check(s)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s = openAt(t, path)
+	check(s)
+	// The disk has space again: nothing of the failure stands in the way.
+	for i := 1; i < len(errs); i++ {
+		b := &threadlog.Batch{Entries: []threadlog.Entry{{ID: fmt.Sprint(i), Decision: true}}, Expect: []threadlog.Expect{{}}}
+		if at, err := s.Append(t.Context(), logtest.Key(i), b); err != nil || at.Seqs[0] != 1 {
+			t.Errorf("again: %v, %v", at, err)
+		}
+	}
+}
+
+func TestWritingGoesOnAfterAFailureThatLeftNothing(t *testing.T) {
+	s := openNew(t)
+	failSync(s, 1)
+	if _, err := s.Append(t.Context(), logtest.Key(1), fact("x")); !mesh.IsCode(err, mesh.Unavailable) {
+		t.Errorf("got %v", err)
+	}
+	if at, err := s.Append(t.Context(), logtest.Key(1), fact("y")); err != nil || at.Seqs[0] != 1 {
+		t.Errorf("got %v, %v", at, err)
+	}
+}
+
+// A sync may fail after the write that makes the transaction count. Nobody can
+// tell then what the disk holds, so nothing more is written on top of it, and
+// whoever opens the file next finds it whole.
+func TestNothingIsWrittenAfterAFailureThatMayHaveLeftSomething(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "mesh.db")
+	s := openAt(t, path)
+	failSync(s, 2)
+	for _, data := range []string{"may be there", "must not be there"} {
+		_, err := s.Append(t.Context(), logtest.Key(1), fact(data))
+		if !mesh.IsCode(err, mesh.Unavailable) || mesh.DetailOf(err) == "" {
+			t.Errorf("%s: %v", data, err)
+		}
+	}
+	if recs, err := s.Scan(t.Context(), 0, 10); err != nil || len(recs) != 0 {
+		t.Errorf("readers see %v, %v", recs, err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	recs, err := openAt(t, path).Scan(t.Context(), 0, 10)
+	if err != nil || len(recs) > 1 || len(recs) == 1 && string(recs[0].Data) != "may be there" {
+		t.Errorf("the file has %v, %v", recs, err)
+	}
+}
+
+// Whichever call fails, and however often: what was acknowledged is there, live
+// and after a restart, and what was refused is not, but for that with which the
+// store stopped.
+func TestWhicheverCallFailsWhatWasAcknowledgedIsThere(t *testing.T) {
+	for call := range 20 {
+		for times := range 2 {
+			t.Run(fmt.Sprint(call, " ", times+1), func(t *testing.T) { failCalls(t, call, times+1) })
+		}
+	}
+}
+
+func failCalls(t *testing.T, from, times int) {
+	path := filepath.Join(t.TempDir(), "mesh.db")
+	d := &testDisk{}
+	s, err := Open(path, Options{disk: d, size: 4000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var mu sync.Mutex // another segment is made meanwhile
+	n := 0
+	d.on(func(call) error {
+		mu.Lock()
+		defer mu.Unlock()
+		if n++; n > from && n <= from+times {
+			return errDisk
+		}
+		return nil
+	})
+	taken, values, refused := map[string]bool{}, map[string]bool{}, map[string]bool{}
+	for i := range 30 {
+		data := fmt.Sprintf("%0200d", i)
+		_, err := s.Append(t.Context(), logtest.Key(i%3), fact(data))
+		if taken[data] = err == nil; err != nil {
+			refused[data] = true
+		}
+		_, err = s.PutState(t.Context(), state.Key{Kind: "k", Name: data}, []byte(data), 0)
+		if values[data] = err == nil; err != nil {
+			refused[data] = true
+		}
+		if i == 20 {
+			s.checkpoint()
+		}
+	}
+	check := func(s *Store, spare int) {
+		t.Helper()
+		recs, err := s.Scan(t.Context(), 0, 100)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := map[string]bool{}
+		for _, r := range recs {
+			if got[string(r.Data)] = true; !taken[string(r.Data)] {
+				spare--
+			}
+		}
+		for i := range 30 {
+			data := fmt.Sprintf("%0200d", i)
+			v, err := s.GetState(t.Context(), state.Key{Kind: "k", Name: data})
+			if mesh.IsCode(err, mesh.NotFound) == values[data] || err == nil && string(v.Data) != data {
+				if spare--; values[data] {
+					t.Fatalf("the value %s reads %q, %v", data, v.Data, err)
+				}
+			}
+			if taken[data] && !got[data] {
+				t.Fatalf("the event %s is lost", data)
+			}
+		}
+		if spare < 0 {
+			t.Error("there is what was refused")
+		}
+	}
+	check(s, 0)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	stopped := 0
+	if times > 1 && len(refused) > times {
+		stopped = 1
+	}
+	check(openAt(t, path), stopped)
+}
+
+// bbolt panics where its file is damaged. The log has all that was in it since it
+// was verified, and goes on.
+func TestAPanicOfTheFileStopsNeitherTheLogNorTheProcess(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "mesh.db")
+	s := openAt(t, path)
+	put := func(name string, was int64) {
+		t.Helper()
+		if _, err := s.PutState(t.Context(), state.Key{Kind: "k", Name: name}, make([]byte, 100), was); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put("old", 0)
+	s.checkpoint()
+	put("new", 0)
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	good := slices.Clone(raw)
+	flip(raw[32768:], 1)
+	if err := os.WriteFile(path, raw, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.checkpoint()
+	if !s.hurt {
+		t.Fatal("bbolt did not panic")
+	}
+	put("new", 1)
+	if v, err := s.GetState(t.Context(), state.Key{Kind: "k", Name: "new"}); err != nil || v.Version != 2 {
+		t.Errorf("what the log has reads version %d, %v", v.Version, err)
+	}
+	if _, err := s.GetState(t.Context(), state.Key{Kind: "k", Name: "old"}); !mesh.IsCode(err, mesh.Unavailable) {
+		t.Errorf("what the file has: %v", err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	// What is left of bbolt has the file in this process; it sees copies.
+	wantRefused(t, copyOf(t, path), "mesh.db", "damaged")
+	if err := os.WriteFile(path, good, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if v, err := openAt(t, copyOf(t, path)).GetState(t.Context(), state.Key{Kind: "k", Name: "new"}); err != nil || v.Version != 2 {
+		t.Errorf("with a copy of the file, version %d, %v", v.Version, err)
+	}
+}
+
+func TestDamageThatIsFoundWhileReadingIsAnError(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "mesh.db")
+	s := openAt(t, path)
+	if _, err := s.Append(t.Context(), logtest.Key(1), fact("as it was")); err != nil {
+		t.Fatal(err)
+	}
+	name := logFiles(t, path)[0]
+	raw, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(name, flipOne(raw, []byte("as it was"), 3), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, readErr := s.Read(t.Context(), logtest.Key(1), 0, 1)
+	_, scanErr := s.Scan(t.Context(), 0, 1)
+	for _, err := range []error{readErr, scanErr} {
+		if !mesh.IsCode(err, mesh.Unavailable) || mesh.DetailOf(err) == "" {
+			t.Errorf("got %v", err)
+		}
+	}
+}
+
+func TestAClosedStoreRefusesAndWhatWaitedIsWritten(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "mesh.db")
+	s := openAt(t, path)
+	entered, release := holdCommit(s)
+	var wg sync.WaitGroup
+	errs := make([]error, 10)
+	wg.Go(func() { _, errs[0] = s.Append(t.Context(), logtest.Key(0), fact("first")) })
+	<-entered
+	for i := 1; i < len(errs); i++ {
+		wg.Go(func() { _, errs[i] = s.Append(t.Context(), logtest.Key(i), fact("waits")) })
+	}
+	waitForQueue(s, len(errs)-1)
+	wg.Go(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	release()
+	wg.Wait()
+	if err := errors.Join(errs...); err != nil {
+		t.Error(err)
+	}
+	_, appendErr := s.Append(t.Context(), logtest.Key(0), fact("late"))
+	_, readErr := s.Read(t.Context(), logtest.Key(0), 0, 1)
+	for _, err := range []error{appendErr, readErr} {
+		if !mesh.IsCode(err, mesh.Unavailable) || mesh.DetailOf(err) == "" {
+			t.Errorf("got %v", err)
+		}
+	}
+	if recs, err := openAt(t, path).Scan(t.Context(), 0, 100); err != nil || len(recs) != len(errs) {
+		t.Errorf("%d records, %v", len(recs), err)
+	}
+}
