@@ -15,9 +15,9 @@ func TestRulesRefuse(t *testing.T) {
 	}{
 		"product code that the table allows":        {mayImport(layers["mesh/edge"], "mesh/threadlog") != "", false},
 		"an agent's runtime that reads the log":     {mayImport(layers["mesh/agent"], "mesh/threadlog") != "", true},
-		"a program that opens the store":            {mayImport(layers["cmd/mesh"], "mesh/store/bolt") != "", true},
+		"a program that opens the store":            {mayImport(layers["cmd/mesh"], "mesh/store/disk") != "", true},
 		"product code that uses a conformance kit":  {mayImport(layers["mesh/node"], "mesh/threadlog/logtest") != "", true},
-		"a node that composes":                      {mayImport(layers["mesh/node"], "mesh/store/bolt") != "", false},
+		"a node that composes":                      {mayImport(layers["mesh/node"], "mesh/store/disk") != "", false},
 		"a test that uses a double":                 {mayTestImport("mesh/threadlog", "mesh/store/mem") != "", false},
 		"a test that uses a kit":                    {mayTestImport("mesh/threadlog", "mesh/threadlog/logtest") != "", false},
 		"a test on its own level":                   {mayTestImport("mesh/api", "mesh/rpc") != "", false},

@@ -141,7 +141,7 @@ func TestWhicheverCallFailsWhatWasAcknowledgedIsThere(t *testing.T) {
 
 func failCalls(t *testing.T, from, times int) {
 	path := filepath.Join(t.TempDir(), "mesh.db")
-	d := &testDisk{}
+	d := &testDisk{unsynced: true}
 	s, err := Open(path, Options{disk: d, size: 4000})
 	if err != nil {
 		t.Fatal(err)
