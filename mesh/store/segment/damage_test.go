@@ -206,6 +206,32 @@ func TestNoChangedBitIsServedOrLosesARecord(t *testing.T) {
 	t.Logf("seed %d: %d of %d changes were refused", seed, refused, 2*n+16)
 }
 
+// A hole in the last file that a frame follows was not torn there, since frames are
+// written one after the other.
+func TestWhatIsBeforeAFrameIsNotTorn(t *testing.T) {
+	dir, path, at, _ := written(t, Options{Disk: unsynced{}}, 40, []Record{{1, []byte("last")}})
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := rand.New(rand.NewPCG(5, 6))
+	for range 60 {
+		b := bytes.Clone(whole)
+		from := int64(fileHead) + r.Int64N(at-int64(fileHead))
+		if n := min(from+1+r.Int64N(5000), at); len(bytes.Trim(b[from:n], "\x00")) == 0 {
+			continue
+		} else {
+			clear(b[from:n])
+		}
+		if err := os.WriteFile(path, b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := tryOpen(dir, Options{}); !errors.Is(err, ErrDamaged) {
+			t.Errorf("with zeros from byte %d on: %v", from, err)
+		}
+	}
+}
+
 // Damage that happens while the log is open is found when it is read.
 func TestDamageIsFoundBeforeItIsServed(t *testing.T) {
 	l := newTestLog(t, Options{})
