@@ -89,16 +89,28 @@ func (s *Store) view(fn func(*bolt.Bucket) error) error { return s.viewAt(func()
 // viewAt runs fn with the file's values as they are when look sees the index.
 func (s *Store) viewAt(look func(), fn func(*bolt.Bucket) error) error {
 	return guard(func() error {
-		s.index.RLock()
-		look()
-		tx, err := s.db.Begin(false)
-		s.index.RUnlock()
-		if err != nil {
-			return err
+		for {
+			saved := s.lookAt(func() {})
+			tx, err := s.db.Begin(false) // without the index: it may wait for the keeper
+			if err != nil {
+				return err
+			}
+			if s.lookAt(look) != saved {
+				_ = tx.Rollback() // a checkpoint came between
+				continue
+			}
+			defer func() { _ = tx.Rollback() }() // a reader has nothing to lose
+			return fn(tx.Bucket(bucketState))
 		}
-		defer func() { _ = tx.Rollback() }() // a reader has nothing to lose
-		return fn(tx.Bucket(bucketState))
 	})
+}
+
+// lookAt lets look see the index, and returns of which checkpoint that is.
+func (s *Store) lookAt(look func()) mesh.Pos {
+	s.index.RLock()
+	defer s.index.RUnlock()
+	look()
+	return s.saved
 }
 
 // keep brings values into the file and takes deleted threads out of the log, when

@@ -53,17 +53,13 @@ func frameSize(recs []Record) int64 {
 }
 
 // build returns the frame for the place at that offset of a segment, and where
-// its records are in the segment: 0 for those that are dropped.
+// its records are in the segment.
 func (f *frame) build(salt uint32, first, at int64, recs []Record) ([]byte, []uint32) {
 	b := append(f.buf[:0], make([]byte, headerSize)...)
 	f.offsets = f.offsets[:0]
 	for i, r := range recs {
-		off := uint32(at) + uint32(len(b))
-		if r.Kind&Dropped != 0 {
-			off = 0
-		}
-		f.offsets = append(f.offsets, off)
 		head := len(b)
+		f.offsets = append(f.offsets, uint32(at)+uint32(head))
 		b = binary.LittleEndian.AppendUint32(b, uint32(len(r.Data)))
 		b = append(b, r.Kind)
 		b = binary.LittleEndian.AppendUint32(b, recordSum(first+int64(i), b[head:], r.Data))

@@ -174,13 +174,12 @@ func (seg *segment) readFrame(h header, b []byte, visit Visit) error {
 	for i := range h.count {
 		number := h.first + int64(i)
 		r, size, _ := readRecord(number, b[at:])
-		off := uint32(seg.end) + uint32(at)
+		seg.offsets = append(seg.offsets, uint32(seg.end)+uint32(at))
 		at += size
 		if r.Kind&Dropped != 0 {
-			seg.offsets = append(seg.offsets, 0)
+			seg.lose(number - seg.first)
 			continue
 		}
-		seg.offsets = append(seg.offsets, off)
 		if err := visit(number, r); err != nil {
 			return err
 		}

@@ -21,7 +21,7 @@ func (l *Log) After(after int64, limit int) []int64 {
 	i, _ := slices.BinarySearchFunc(l.segs, after+1, func(s *segment, n int64) int { return int(min(max(s.first-n, -1), 1)) })
 	for _, seg := range l.segs[max(i-1, 0):] {
 		for i := max(after+1-seg.first, 0); i < int64(len(seg.offsets)) && len(out) < limit; i++ {
-			if seg.offsets[i] != 0 {
+			if seg.has(i) {
 				out = append(out, seg.first+i)
 			}
 		}
@@ -71,7 +71,7 @@ func (l *Log) run(numbers []int64) (run, error) {
 	var r run
 	for _, n := range numbers {
 		seg := l.segment(n)
-		if seg == nil || seg.offsets[n-seg.first] == 0 {
+		if seg == nil || !seg.has(n-seg.first) {
 			if len(r.places) > 0 {
 				break
 			}
@@ -105,12 +105,10 @@ func (l *Log) segment(number int64) *segment {
 }
 
 // endOf returns where the record ends, or somewhat behind that: where the next
-// one is that is there.
+// one is.
 func (seg *segment) endOf(number int64) int64 {
-	for _, off := range seg.offsets[number-seg.first+1:] {
-		if off != 0 {
-			return int64(off)
-		}
+	if next := number - seg.first + 1; next < int64(len(seg.offsets)) {
+		return int64(seg.offsets[next])
 	}
 	return seg.end
 }

@@ -102,11 +102,25 @@ type segment struct {
 	file  *os.File
 
 	// Guarded by Log.mu.
-	offsets []uint32 // of its records in the file, 0 for those that are dropped
+	offsets []uint32 // of its records in the file, also of those that are dropped
+	gone    []uint64 // a bit for each record that is dropped; it may be short
 	end     int64    // where the next frame goes
-	dropped []int64  // numbers that the file has and offsets has no more
+	dropped []int64  // numbers of those that are gone, and in the file
 	waste   int64    // bytes of dropped
 	erase   bool     // some of dropped must go
+}
+
+// has reports whether the i-th record is there.
+func (seg *segment) has(i int64) bool {
+	return i < int64(len(seg.offsets)) && (i/64 >= int64(len(seg.gone)) || seg.gone[i/64]&(1<<(i%64)) == 0)
+}
+
+// lose notes that the i-th record is dropped.
+func (seg *segment) lose(i int64) {
+	if more := i/64 + 1 - int64(len(seg.gone)); more > 0 {
+		seg.gone = append(seg.gone, make([]uint64, more)...)
+	}
+	seg.gone[i/64] |= 1 << (i % 64)
 }
 
 // Create makes a folder with an empty log. What it makes is on disk when it

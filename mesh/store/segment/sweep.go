@@ -14,11 +14,11 @@ func (l *Log) Drop(numbers []int64, erase bool) {
 	defer l.mu.Unlock()
 	for _, n := range numbers {
 		seg := l.segment(n)
-		if seg == nil || seg.offsets[n-seg.first] == 0 {
+		if seg == nil || !seg.has(n-seg.first) {
 			continue
 		}
 		seg.waste += seg.endOf(n) - int64(seg.offsets[n-seg.first])
-		seg.offsets[n-seg.first] = 0
+		seg.lose(n - seg.first)
 		seg.dropped = append(seg.dropped, n)
 		seg.erase = seg.erase || erase
 	}
@@ -90,11 +90,7 @@ func (l *Log) rewrite(at int, was *segment, drop []int64) error {
 	}
 	l.mu.Lock()
 	l.segs[at] = seg
-	for i, off := range was.offsets {
-		if off == 0 {
-			seg.offsets[i] = 0 // also those that were dropped since
-		}
-	}
+	seg.gone = was.gone // also those that were dropped since
 	seg.dropped = was.dropped[len(drop):]
 	seg.erase = len(seg.dropped) > 0
 	l.mu.Unlock()
