@@ -76,8 +76,10 @@ type Store struct {
 	tidy chan struct{} // capacity 1: the keeper has something to do
 	kept chan struct{} // closed when the keeper has ended
 
-	commits int  // of the committer
-	hurt    bool // the keeper's: a transaction panicked; bbolt may hold its locks
+	commits int // of the committer
+
+	saving sync.Mutex // one checkpoint at a time; guards hurt
+	hurt   bool       // one panicked; bbolt may hold its locks
 }
 
 // Open opens the folder of the file at path, makes both if need be, and checks

@@ -35,12 +35,12 @@ func TestItAnswersAsTheStoreInMemory(t *testing.T) {
 		t.Fatal(err)
 	}
 	model := mem.Open()
-	for range 1500 {
+	for range 500 {
 		do := step(t, r)
 		if diff := cmp.Diff(do(model), do(s)); diff != "" {
 			t.Fatal(diff)
 		}
-		switch r.IntN(60) {
+		switch r.IntN(40) {
 		case 0:
 			if err := s.Close(); err != nil {
 				t.Fatal(err)

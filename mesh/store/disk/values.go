@@ -135,6 +135,8 @@ func (s *Store) wakeKeeper() {
 // checkpoint brings what the log says of values into the file. What fails is
 // still in the log, and tried again the next time.
 func (s *Store) checkpoint() {
+	s.saving.Lock()
+	defer s.saving.Unlock()
 	s.index.Lock()
 	before, upTo, changes, spent := s.saved, s.book.Last(), maps.Clone(s.pending), s.spent
 	s.spent = nil
