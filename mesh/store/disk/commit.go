@@ -89,18 +89,20 @@ func (s *Store) commitLoop() {
 	}
 }
 
-// gather lets those run who are about to append, as long as the queue grows by
-// it: those whom the last commit woke come back together. A lone append waits
+// gather lets those run who are about to append, until the queue has not grown by
+// it twice: those whom the last commit woke come back together. A lone append waits
 // for nobody.
 func (s *Store) gather() {
-	for before := -1; ; {
+	for before, quiet := 0, 0; quiet < 2; {
 		s.mu.Lock()
 		now := len(s.queue)
 		s.mu.Unlock()
-		if now <= before || now >= maxEntries {
+		if now >= maxEntries {
 			return
 		}
-		before = now
+		if quiet++; now > before {
+			before, quiet = now, 0
+		}
 		runtime.Gosched()
 	}
 }
