@@ -205,7 +205,7 @@ type (
 		Child  ExecutionID
 		State  TaskState // terminal
 		Result string    // the child's text, at most MaxResult bytes
-		Reason string    // why it failed, for people
+		Reason string    // why it failed, for people, or ReasonAsked: Result is the question
 	}
 
 	// HandoffStarted gives the user's stream to another agent.
@@ -279,6 +279,7 @@ const (
 	ReasonLimit       = "LIMIT_REACHED"     // a limit was met; the user says whether to go on
 	ReasonDeclined    = "DECLINED"          // the user did not want it to go on
 	ReasonDelivered   = "MESSAGE_DELIVERED" // the user's further message goes to the agent
+	ReasonAsked       = "INPUT_REQUIRED"    // of DispatchSettled: it asked, and whoever answers asks anew
 )
 
 // FinishAsk is the Finish of a ModelReplied whose text asks the user.

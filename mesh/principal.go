@@ -68,6 +68,10 @@ type Grant struct {
 // Key returns the thread that the grant is for.
 func (g *Grant) Key() ThreadKey { return ThreadKey{g.Tenant, g.Thread} }
 
+// Direct reports whether the user's turn itself opened the execution, and no other
+// agent dispatched it.
+func (g *Grant) Direct() bool { return g.Parent == g.Turn }
+
 // AllowsSkill reports whether the skill, as "mail.send", is granted.
 func (g *Grant) AllowsSkill(name string) bool {
 	return slices.ContainsFunc(g.Skills, func(s string) bool { return SkillMatches(s, name) })

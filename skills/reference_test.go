@@ -14,6 +14,8 @@ import (
 	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
 	"agentmesh/mesh/agent"
+	"agentmesh/mesh/agent/meshclient"
+	"agentmesh/mesh/agent/skilltools"
 	"agentmesh/mesh/api"
 	"agentmesh/mesh/skill"
 )
@@ -97,12 +99,12 @@ func (c inProcess) Invoke(ctx context.Context, method string, req, res any, _ ..
 func TestFS_isInThePromptWithAQuickReference(t *testing.T) {
 	g := &mesh.Grant{Tenant: mesh.DefaultTenant, User: "ann", Thread: "t", Execution: "e", Skills: []string{"*"}}
 	call := mesh.Call{Principal: mesh.Principal{Tenant: g.Tenant, User: g.User, Grant: g}}
-	m, err := agent.NewMesh(inProcess{service: api.NewSkills(shipped{catalog: load(t)}, nil)}, call)
+	m, err := meshclient.New(inProcess{service: api.NewSkills(shipped{catalog: load(t)}, nil)}, call)
 	if err != nil {
 		t.Fatal(err)
 	}
 	inv := &agent.Invocation{Execution: g.Execution, Thread: g.Key(), User: g.User, Grant: g, Mesh: m}
-	tools, err := agent.NewSkillTools(t.Context(), inv, agent.SkillOptions{Face: agent.FaceCommands, Discovery: true})
+	tools, err := skilltools.New(t.Context(), inv, skilltools.Options{Face: skilltools.FaceCommands, Discovery: true})
 	if err != nil {
 		t.Fatal(err)
 	}

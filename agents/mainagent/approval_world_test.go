@@ -19,6 +19,7 @@ import (
 	"agentmesh/mesh"
 	"agentmesh/mesh/a2a"
 	"agentmesh/mesh/agent"
+	"agentmesh/mesh/agent/skilltools"
 	"agentmesh/mesh/llm"
 	"agentmesh/mesh/llm/scripted"
 	"agentmesh/mesh/node"
@@ -58,7 +59,7 @@ type office struct {
 	// models are the agents' own.
 	models map[string]*scripted.Model
 	limits node.Limits
-	face   agent.Face
+	face   skilltools.Face
 	// result is what a skill returns; nil for what was done.
 	result func(call *skill.Call) string
 
@@ -155,7 +156,7 @@ func (o *office) serve(name string) (stop func()) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(o.t.Context()))
 	ready, done := make(chan string, 1), make(chan error, 1)
 	go func() { // stop waits
-		done <- agent.Serve(ctx, agent.Options{Agent: a, NodeAddr: o.Addr, Register: &agent.Registration{Name: name}, Ready: func(at string) { ready <- at }})
+		done <- agent.Serve(ctx, agent.Options{Agent: a, NodeAddr: o.Any().GRPC, Register: &agent.Registration{Name: name}, Ready: func(at string) { ready <- at }})
 	}()
 	stop = sync.OnceFunc(func() {
 		cancel()
@@ -245,7 +246,7 @@ type client struct {
 
 func (o *office) client(thread string) *client {
 	o.t.Helper()
-	conn, err := rpc.Dial(o.Addr, rpc.DialOptions{})
+	conn, err := rpc.Dial(o.Any().GRPC, rpc.DialOptions{})
 	if err != nil {
 		o.t.Fatal(err)
 	}

@@ -99,9 +99,7 @@ func (h *handoffs) explain(ctx context.Context, target *meshv1.Agent, err error)
 	case mesh.Unavailable, mesh.NotFound, mesh.Timeout:
 		return "The " + name + " is currently unavailable. " + tryLater
 	case mesh.Precondition:
-		client := meshv1.NewHandoffServiceClient(h.inv.Mesh.Conn())
-		res, getErr := client.GetHandoff(h.inv.Mesh.Context(ctx), &meshv1.GetHandoffRequest{ThreadId: h.inv.Thread.ID})
-		if active := res.GetHandoff(); getErr == nil && active.GetState() == "active" {
+		if active, err := h.inv.Mesh.Handoff(ctx); err == nil && active.GetState() == "active" {
 			with := active.GetTargetAgentId()
 			if i := slices.IndexFunc(h.agents, func(a *meshv1.Agent) bool { return a.GetName() == with }); i >= 0 {
 				with = called(h.agents[i])

@@ -9,6 +9,7 @@ import (
 	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
 	"agentmesh/mesh/agent"
+	"agentmesh/mesh/agent/meshclient"
 	"agentmesh/mesh/rpc"
 	"agentmesh/mesh/security/auth"
 	"agentmesh/mesh/text/texttest"
@@ -123,7 +124,7 @@ func invocation(t *testing.T, service meshv1.HandoffServiceServer) *agent.Invoca
 		}
 	})
 	g := &mesh.Grant{Tenant: "acme", User: "ann", Thread: mesh.NewThreadID(), Agent: "main"}
-	view, err := agent.NewMesh(conn, mesh.Call{Principal: mesh.Principal{Tenant: g.Tenant, User: g.User, Grant: g}})
+	view, err := meshclient.New(conn, mesh.Call{Principal: mesh.Principal{Tenant: g.Tenant, User: g.User, Grant: g}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,7 @@ import (
 	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
 	"agentmesh/mesh/agent"
+	"agentmesh/mesh/agent/skilltools"
 	"agentmesh/mesh/llm"
 	"agentmesh/mesh/llm/scripted"
 	"agentmesh/mesh/node"
@@ -31,7 +32,7 @@ func registerDead(t *testing.T, m *meshtest.Mesh, name string) {
 		t.Fatal(err)
 	}
 	defer func() { _ = l.Close() }() // from then on it refuses connections
-	conn, err := rpc.Dial(m.Addr, rpc.DialOptions{})
+	conn, err := rpc.Dial(m.Any().GRPC, rpc.DialOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,7 +120,7 @@ func TestTheAgentNeedsWhatItNeeds(t *testing.T) {
 	card, model := meshtest.Card(t, "main"), scripted.New()
 	for field, cfg := range map[string]mainagent.Config{
 		"card": {Model: model, Conns: new(rpc.Pool)}, "model": {Card: card, Conns: new(rpc.Pool)}, "conns": {Card: card, Model: model},
-		"reads": {Card: card, Model: model, Conns: new(rpc.Pool), Solo: new(mainagent.Solo), Reads: new(agent.SkillOptions)},
+		"reads": {Card: card, Model: model, Conns: new(rpc.Pool), Solo: new(mainagent.Solo), Reads: new(skilltools.Options)},
 	} {
 		if _, err := mainagent.New(cfg); !mesh.IsCode(err, mesh.Invalid) || !strings.Contains(err.Error(), field) {
 			t.Errorf("%s: %v", field, err)

@@ -23,6 +23,8 @@ import (
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/agent"
+	"agentmesh/mesh/agent/modelrun"
+	"agentmesh/mesh/agent/skilltools"
 	"agentmesh/mesh/dispatch"
 	"agentmesh/mesh/llm"
 
@@ -48,7 +50,7 @@ type Config struct {
 	// Reads has the agent use skills with the access read itself, beside asking
 	// others; nil, the default, for none. Of the options Face, Handlers, Timeout and
 	// Notify count. It goes without Solo.
-	Reads *agent.SkillOptions
+	Reads *skilltools.Options
 	// Fit and Cost are those of llm.Loop.
 	Fit  func(req *llm.Request, last mesh.Usage) (dropped int)
 	Cost func(model string, u mesh.Usage) mesh.Usage
@@ -127,22 +129,22 @@ func (a *assistant) Run(ctx context.Context, inv *agent.Invocation) iter.Seq2[ag
 		}
 		d := dispatch.New(ctx, inv, a.Conns, a.Dispatch)
 		defer d.Close()
-		prompt := agent.Prompt{Identity: a.Prompt, User: inv.User, Channel: inv.Channel, Now: a.Now()}
-		run := agent.ModelRun{
+		prompt := modelrun.Prompt{Identity: a.Prompt, User: inv.User, Channel: inv.Channel, Now: a.Now()}
+		run := modelrun.Options{
 			Model: a.Model, Name: a.ModelName, Fit: a.Fit, Cost: a.Cost, Logger: a.Logger,
-			Fresh:    agent.Clock(a.Now()),
-			Tools:    agent.Combine(dispatch.NewConsult(d, others.consult), handoffs),
+			Fresh:    modelrun.Clock(a.Now()),
+			Tools:    modelrun.Combine(dispatch.NewConsult(d, others.consult), handoffs),
 			Progress: others.progress,
 		}
 		if a.Reads != nil {
-			reads, err := agent.NewReadTools(ctx, inv, *a.Reads, a.Now, a.Logger)
+			reads, err := skilltools.NewReadOnly(ctx, inv, *a.Reads, a.Now, a.Logger)
 			if err != nil {
 				yield(nil, mesh.Wrap("mainagent.Run", err))
 				return
 			}
 			defer reads.Wait()
 			prompt.Commands, prompt.Skills = reads.Prompt()
-			run.Tools, run.Commands = agent.Combine(run.Tools, reads), reads.Commands()
+			run.Tools, run.Commands = modelrun.Combine(run.Tools, reads), reads.Commands()
 			run.Progress = func(use mesh.ToolUse) (agent.Progress, bool) {
 				if use.Name == dispatch.ToolConsult {
 					return others.progress(use)
@@ -154,7 +156,7 @@ func (a *assistant) Run(ctx context.Context, inv *agent.Invocation) iter.Seq2[ag
 		if a.Context != nil {
 			run.Context = a.Context(ctx, inv)
 		}
-		for out, err := range agent.RunModel(ctx, inv, run) {
+		for out, err := range modelrun.Run(ctx, inv, run) {
 			if !yield(out, err) || err != nil {
 				return
 			}

@@ -8,7 +8,7 @@ import (
 
 	"agentmesh/agents/internal/meshtest"
 	"agentmesh/mesh"
-	"agentmesh/mesh/agent"
+	"agentmesh/mesh/agent/skilltools"
 	"agentmesh/mesh/llm"
 	"agentmesh/mesh/llm/scripted"
 	"agentmesh/mesh/node"
@@ -17,8 +17,8 @@ import (
 )
 
 // specialists' ways to call tasks.search, which wants no approval.
-func search(face agent.Face, query string) scripted.Step {
-	if face == agent.FaceCommands {
+func search(face skilltools.Face, query string) scripted.Step {
+	if face == skilltools.FaceCommands {
 		return scripted.Say("```cmd\ntasks.search --query " + query + "\n```")
 	}
 	return use("tasks.search", "query", query)
@@ -34,7 +34,7 @@ func order(s scripted.Step, id, after string) scripted.Step {
 // started again; nothing is done twice. Nobody who was refused is shown as done.
 func TestAnAgentAtTheLimitOfATurnAsksTheUserAndGoesOn(t *testing.T) {
 	for level, consulted := range map[string]bool{"consulted": true, "dispatched": false} {
-		for _, face := range []agent.Face{agent.FaceUseSkill, agent.FaceCommands} {
+		for _, face := range []skilltools.Face{skilltools.FaceUseSkill, skilltools.FaceCommands} {
 			for _, restart := range []bool{false, true} {
 				t.Run(fmt.Sprintf("%s %s restart=%v", level, face, restart), func(t *testing.T) {
 					o := newOffice(t)
@@ -293,7 +293,7 @@ func TestAnApprovalAndALimitAreAskedTogether(t *testing.T) {
 // nothing is done twice.
 func TestWithoutAModelAYesGoesOnAtTheLimit(t *testing.T) {
 	texttest.Fixed(t)
-	for _, face := range []agent.Face{agent.FaceUseSkill, agent.FaceCommands} {
+	for _, face := range []skilltools.Face{skilltools.FaceUseSkill, skilltools.FaceCommands} {
 		t.Run(string(face), func(t *testing.T) {
 			w := newWorld(t)
 			w.face = face
@@ -324,7 +324,7 @@ func TestWithoutAModelAYesGoesOnAtTheLimit(t *testing.T) {
 // models; after a no, what was done and what was not.
 func TestWithoutAModelTheUserIsAskedAtTheLimit(t *testing.T) {
 	texttest.Fixed(t)
-	for _, face := range []agent.Face{agent.FaceUseSkill, agent.FaceCommands} {
+	for _, face := range []skilltools.Face{skilltools.FaceUseSkill, skilltools.FaceCommands} {
 		t.Run(string(face), func(t *testing.T) {
 			w := newWorld(t)
 			w.face = face

@@ -12,6 +12,8 @@ import (
 	"agentmesh/agents/orchestrator"
 	"agentmesh/mesh"
 	"agentmesh/mesh/agent"
+	"agentmesh/mesh/agent/modelrun"
+	"agentmesh/mesh/agent/skilltools"
 	"agentmesh/mesh/llm"
 	"agentmesh/mesh/llm/scripted"
 	"agentmesh/mesh/node"
@@ -22,13 +24,13 @@ import (
 
 // readers runs a mesh whose main agent or orchestrator, with the scripted model,
 // has the user's stream; with a face it may read itself. Specialists are asked.
-func readers(t *testing.T, name string, face agent.Face, model llm.Model) *meshtest.Mesh {
+func readers(t *testing.T, name string, face skilltools.Face, model llm.Model) *meshtest.Mesh {
 	t.Helper()
 	w := newWorld(t)
 	agents := w.all()
-	var reads *agent.SkillOptions
+	var reads *skilltools.Options
 	if face != "" {
-		reads = &agent.SkillOptions{Face: face, Handlers: w.handlers()}
+		reads = &skilltools.Options{Face: face, Handlers: w.handlers()}
 	}
 	agents["main"] = func(env node.Env) (agent.Agent, error) {
 		if name == "orchestrator" {
@@ -43,10 +45,10 @@ func readers(t *testing.T, name string, face agent.Face, model llm.Model) *mesht
 // prompt is what the model is told where it calls no skills.
 var delegated = map[string]struct {
 	tools  []string
-	prompt agent.Prompt
+	prompt modelrun.Prompt
 }{
-	"main": {[]string{"consult_agent", "request_handoff"}, agent.Prompt{Identity: mainagent.Prompt}},
-	"orchestrator": {[]string{"dispatch_agent", "get_agent_results", "get_skill"}, agent.Prompt{Identity: orchestrator.Prompt,
+	"main": {[]string{"consult_agent", "request_handoff"}, modelrun.Prompt{Identity: mainagent.Prompt}},
+	"orchestrator": {[]string{"dispatch_agent", "get_agent_results", "get_skill"}, modelrun.Prompt{Identity: orchestrator.Prompt,
 		Skills: "Available skill domains: calendar, files, knowledge, mail, markdown, memory, system, tasks, workflow"}},
 }
 
@@ -94,11 +96,11 @@ func TestWhoDelegatesMayReadItself(t *testing.T) {
 		"orchestrator": {scripted.Call("dispatch_agent", `{"agent_id":"t","mission":"Create a task \"Call Ann\"","skills":["tasks.create"]}`).Call("get_agent_results", `{}`)},
 	}
 	for name, want := range delegated {
-		for _, face := range []agent.Face{agent.FaceCommands, agent.FaceUseSkill} {
+		for _, face := range []skilltools.Face{skilltools.FaceCommands, skilltools.FaceUseSkill} {
 			t.Run(name+" "+string(face), func(t *testing.T) {
 				t.Parallel()
 				create := use("tasks.create", "title", "Call Ann")
-				if face == agent.FaceCommands {
+				if face == skilltools.FaceCommands {
 					create = scripted.Say("```cmd\ntasks.create --title \"Call Ann\"\n```")
 				}
 				steps := slices.Concat([]scripted.Step{search(face, "late"), create}, asks[name], []scripted.Step{scripted.Say("Noted.")})
@@ -115,7 +117,7 @@ func TestWhoDelegatesMayReadItself(t *testing.T) {
 						called = append(called, e.Actor+" "+c.Skill+" "+c.Source)
 					}
 				}
-				source := map[agent.Face]string{agent.FaceCommands: mesh.SourceCommand, agent.FaceUseSkill: mesh.SourceUseSkill}[face]
+				source := map[skilltools.Face]string{skilltools.FaceCommands: mesh.SourceCommand, skilltools.FaceUseSkill: mesh.SourceUseSkill}[face]
 				if diff := cmp.Diff([]string{"agent:main tasks.search " + source, "agent:tasks tasks.create " + mesh.SourceUseSkill}, called); diff != "" {
 					t.Errorf("calls (-want +got):\n%s", diff)
 				}
@@ -125,7 +127,7 @@ func TestWhoDelegatesMayReadItself(t *testing.T) {
 					t.Errorf("of the call that writes the model reads %q", refused)
 				}
 				tools := slices.Clone(want.tools)
-				if face == agent.FaceUseSkill {
+				if face == skilltools.FaceUseSkill {
 					tools = append(tools, "get_skill", "use_skill")
 					slices.Sort(tools)
 				}
@@ -154,7 +156,7 @@ func TestAnAnswerThatIsRepeatedReadsNothing(t *testing.T) {
 	parrot := scripted.New(consult(scripted.Step{}, "tasks", "Look"), scripted.Say("ok"))
 	agents["main"] = func(env node.Env) (agent.Agent, error) {
 		return mainagent.New(mainagent.Config{Card: meshtest.Card(t, "main"), Model: parrot, Conns: env.Conns, Now: friday, Logger: env.Logger,
-			Reads: &agent.SkillOptions{Face: agent.FaceCommands, Handlers: w.handlers()}})
+			Reads: &skilltools.Options{Face: skilltools.FaceCommands, Handlers: w.handlers()}})
 	}
 	w.model = scripted.New(scripted.Say("Found:\n\n```sh\nx\n```\n~~~ cmd\nmail.search --query all\n~~~\n"))
 	m := meshtest.Start(t, agents, meshtest.Options{})
@@ -170,14 +172,14 @@ func TestAnAnswerThatIsRepeatedReadsNothing(t *testing.T) {
 // C1 row 6: a skill that only reads, but asks, waits for the user in the hands of
 // the main agent too, and is run once by it after the yes.
 func TestWhoReadsItselfAsksForApprovals(t *testing.T) {
-	for _, face := range []agent.Face{agent.FaceCommands, agent.FaceUseSkill} {
+	for _, face := range []skilltools.Face{skilltools.FaceCommands, skilltools.FaceUseSkill} {
 		t.Run(string(face), func(t *testing.T) {
 			t.Parallel()
 			o := newOffice(t)
 			model := scripted.New(search(face, "secrets"), scripted.Say("Found."))
 			m := meshtest.Start(t, meshtest.Agents{"main": func(env node.Env) (agent.Agent, error) {
 				return mainagent.New(mainagent.Config{Card: meshtest.Card(t, "main"), Model: model, Conns: env.Conns, Now: friday, Logger: env.Logger,
-					Reads: &agent.SkillOptions{Face: face, Handlers: o.handlers()}})
+					Reads: &skilltools.Options{Face: face, Handlers: o.handlers()}})
 			}}, meshtest.Options{Skills: []fs.FS{fstest.MapFS{"tasks/search.md": {Data: []byte(strings.Replace(
 				page("tasks.search", "query", "confirm: May I look?\n"), "access: write", "access: read", 1))}}}})
 			thread := mesh.NewThreadID()

@@ -7,16 +7,18 @@ import (
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/agent"
+	"agentmesh/mesh/agent/modelrun"
+	"agentmesh/mesh/agent/skilltools"
 	"agentmesh/mesh/skill"
 )
 
 // Solo is how the agent works without asking others: it has the skills itself
 // (S3-001, S3-132, S3-133).
 type Solo struct {
-	// Interface is how the model calls skills: by two tools (agent.FaceUseSkill,
-	// the default), by a tool for each (agent.FaceDirect) or by command blocks
-	// (agent.FaceCommands).
-	Interface agent.Face
+	// Interface is how the model calls skills: by two tools (skilltools.FaceUseSkill,
+	// the default), by a tool for each (skilltools.FaceDirect) or by command blocks
+	// (skilltools.FaceCommands).
+	Interface skilltools.Face
 	// Handlers run the skills, by what skill files name as their handler.
 	Handlers map[string]skill.Handler
 	// Timeout bounds one call; 0 is skill.DefaultTimeout.
@@ -48,8 +50,8 @@ const soloPrompt = `You are the assistant of this mesh. You do what the user ask
 // runAlone answers with the agent's own skills.
 func (a *assistant) runAlone(ctx context.Context, inv *agent.Invocation, handoffs *handoffs) iter.Seq2[agent.Output, error] {
 	return func(yield func(agent.Output, error) bool) {
-		tools, err := agent.NewSkillTools(ctx, inv, agent.SkillOptions{
-			Face: a.Solo.Interface, Discovery: true, Handlers: a.Solo.Handlers, MaxToolCalls: agent.Unlimited,
+		tools, err := skilltools.New(ctx, inv, skilltools.Options{
+			Face: a.Solo.Interface, Discovery: true, Handlers: a.Solo.Handlers, MaxToolCalls: skilltools.Unlimited,
 			Timeout: a.Solo.Timeout, Notify: a.Solo.Notify, Now: a.Now, Logger: a.Logger,
 		})
 		if err != nil {
@@ -58,17 +60,17 @@ func (a *assistant) runAlone(ctx context.Context, inv *agent.Invocation, handoff
 		}
 		defer tools.Wait()
 		commands, skills := tools.Prompt()
-		run := agent.ModelRun{
+		run := modelrun.Options{
 			Model: a.Model, Name: a.ModelName, Fit: a.Fit, Cost: a.Cost, Logger: a.Logger,
-			System: agent.Prompt{Identity: a.Prompt, Commands: commands, Skills: skills, User: inv.User, Channel: inv.Channel, Now: a.Now()}.String(),
-			Fresh:  agent.Clock(a.Now()),
-			Tools:  agent.Combine(tools, handoffs), Commands: tools.Commands(),
+			System: modelrun.Prompt{Identity: a.Prompt, Commands: commands, Skills: skills, User: inv.User, Channel: inv.Channel, Now: a.Now()}.String(),
+			Fresh:  modelrun.Clock(a.Now()),
+			Tools:  modelrun.Combine(tools, handoffs), Commands: tools.Commands(),
 			MaxSteps: a.Solo.MaxSteps, Pause: true, Progress: tools.Progress,
 		}
 		if a.Context != nil {
 			run.Context = a.Context(ctx, inv)
 		}
-		for out, err := range agent.RunModel(ctx, inv, run) {
+		for out, err := range modelrun.Run(ctx, inv, run) {
 			if !yield(out, err) || err != nil {
 				return
 			}

@@ -11,6 +11,7 @@ import (
 	"agentmesh/agents/mainagent"
 	"agentmesh/mesh"
 	"agentmesh/mesh/agent"
+	"agentmesh/mesh/agent/skilltools"
 	"agentmesh/mesh/limit"
 	"agentmesh/mesh/llm"
 	"agentmesh/mesh/llm/scripted"
@@ -41,18 +42,18 @@ func aloneWithin(t *testing.T, model llm.Model, solo mainagent.Solo, limits node
 
 // S3-001, S3-132, S3-133: one agent does it alone, through each of the faces.
 func TestOneAgentDoesItAlone(t *testing.T) {
-	for face, tt := range map[agent.Face]struct {
+	for face, tt := range map[skilltools.Face]struct {
 		steps []scripted.Step
 		tools []string
 	}{
-		agent.FaceUseSkill: {[]scripted.Step{ // S3-110: found, used, told
+		skilltools.FaceUseSkill: {[]scripted.Step{ // S3-110: found, used, told
 			scripted.Call("get_skill", `{"domain":"tasks"}`),
 			scripted.Call("use_skill", `{"skill":"tasks.create","arguments":{"title":"Call Ann"}}`),
 		}, []string{"get_skill", "use_skill"}},
-		agent.FaceCommands: {[]scripted.Step{
+		skilltools.FaceCommands: {[]scripted.Step{
 			scripted.Say("```cmd\ntasks --help\n```"), scripted.Say("```cmd\ntasks.create --title \"Call Ann\"\n```"),
 		}, nil},
-		agent.FaceDirect: {[]scripted.Step{scripted.Call("tasks-create", `{"title":"Call Ann"}`)}, nil},
+		skilltools.FaceDirect: {[]scripted.Step{scripted.Call("tasks-create", `{"title":"Call Ann"}`)}, nil},
 	} {
 		t.Run(string(face), func(t *testing.T) {
 			model := scripted.New(append(tt.steps, scripted.Say("Noted."))...)
@@ -72,14 +73,14 @@ func TestOneAgentDoesItAlone(t *testing.T) {
 
 // checkSolo checks what the model is told: S3-006, S3-052 to S3-054, S3-069,
 // S3-145.
-func checkSolo(t *testing.T, req *llm.Request, face agent.Face, tools []string) {
+func checkSolo(t *testing.T, req *llm.Request, face skilltools.Face, tools []string) {
 	t.Helper()
 	var names []string
 	for _, tool := range req.Tools {
 		names = append(names, tool.Name)
 	}
 	switch {
-	case face != agent.FaceDirect:
+	case face != skilltools.FaceDirect:
 		if diff := cmp.Diff(tools, names); diff != "" {
 			t.Errorf("tools (-want +got):\n%s", diff)
 		}
@@ -88,9 +89,9 @@ func checkSolo(t *testing.T, req *llm.Request, face agent.Face, tools []string) 
 	}
 	order := []string{"You are the assistant of this mesh.", "## Commands", "## Skills", "- tasks (", "The user is ann.", "Today is Friday, 20 November 2026 (time zone UTC)."}
 	switch face {
-	case agent.FaceUseSkill:
+	case skilltools.FaceUseSkill:
 		order = slices.Delete(order, 1, 2)
-	case agent.FaceDirect:
+	case skilltools.FaceDirect:
 		order = slices.Delete(order, 1, 4)
 	}
 	at := 0
@@ -114,7 +115,7 @@ func checkSolo(t *testing.T, req *llm.Request, face agent.Face, tools []string) 
 func TestAloneTheAgentPausesAtALimit(t *testing.T) {
 	create := scripted.Call("use_skill", `{"skill":"tasks.create","arguments":{"title":"Call Ann"}}`)
 	model := scripted.New(create, scripted.Call("use_skill", `{"skill":"tasks.search","arguments":{}}`), scripted.Say("Noted."))
-	m := alone(t, model, mainagent.Solo{Interface: agent.FaceUseSkill, MaxSteps: 1})
+	m := alone(t, model, mainagent.Solo{Interface: skilltools.FaceUseSkill, MaxSteps: 1})
 	thread := mesh.NewThreadID()
 	first := m.Say(thread, "Note that I call Ann and show my tasks")
 	if first.State != input || !texttest.Has(first.Asked(), "Done so far:\n- tasks.create(") || !texttest.Random() && !strings.HasSuffix(first.Asked(), "Would you like me to continue?") {
@@ -136,13 +137,13 @@ func TestAloneTheAgentPausesAtALimit(t *testing.T) {
 // words of tools that are named otherwise; a no ends it, and the model is told what
 // to report (S3-042, S3-043).
 func TestAloneTheReportStaysWholeWhileThereIsNoRoom(t *testing.T) {
-	for _, face := range []agent.Face{agent.FaceUseSkill, agent.FaceDirect, agent.FaceCommands} {
+	for _, face := range []skilltools.Face{skilltools.FaceUseSkill, skilltools.FaceDirect, skilltools.FaceCommands} {
 		t.Run(string(face), func(t *testing.T) {
 			create := func(title string) scripted.Step {
 				switch face {
-				case agent.FaceDirect:
+				case skilltools.FaceDirect:
 					return scripted.Call("tasks-create", `{"title":"`+title+`"}`)
-				case agent.FaceCommands:
+				case skilltools.FaceCommands:
 					return scripted.Say("```cmd\ntasks.create --title " + title + "\n```")
 				}
 				return use("tasks.create", "title", title)

@@ -14,10 +14,12 @@ import (
 	"agentmesh/agents/specialist"
 	"agentmesh/mesh"
 	"agentmesh/mesh/agent"
+	"agentmesh/mesh/agent/skilltools"
 	"agentmesh/mesh/llm"
 	"agentmesh/mesh/llm/offline"
 	"agentmesh/mesh/node"
 	"agentmesh/mesh/skill"
+	"agentmesh/mesh/store/shared"
 	"agentmesh/mesh/text/texttest"
 	"agentmesh/skills/calendar"
 	"agentmesh/skills/knowledge"
@@ -29,6 +31,7 @@ import (
 
 func TestMain(m *testing.M) {
 	texttest.FromEnv()
+	shared.Twice(m, "")
 	goleak.VerifyTestMain(m)
 }
 
@@ -45,7 +48,7 @@ type world struct {
 	t     *testing.T
 	model llm.Model
 	data  string
-	face  agent.Face // of the specialists
+	face  skilltools.Face // of the specialists
 }
 
 func newWorld(t *testing.T) *world {

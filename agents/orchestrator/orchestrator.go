@@ -25,6 +25,8 @@ import (
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/agent"
+	"agentmesh/mesh/agent/modelrun"
+	"agentmesh/mesh/agent/skilltools"
 	"agentmesh/mesh/dispatch"
 	"agentmesh/mesh/llm"
 
@@ -50,7 +52,7 @@ type Config struct {
 	// Reads has the agent run skills with the access read itself, beside
 	// dispatching others; nil, the default, for none. Of the options Face, Handlers,
 	// Timeout and Notify count.
-	Reads *agent.SkillOptions
+	Reads *skilltools.Options
 	// MaxSteps is how many replies may call tools; 0 is DefaultMaxSteps.
 	MaxSteps int
 	// Fit and Cost are those of llm.Loop.
@@ -131,14 +133,14 @@ func (o *orchestrator) Run(ctx context.Context, inv *agent.Invocation) iter.Seq2
 			yield(nil, mesh.Wrap("orchestrator.Run", err))
 			return
 		}
-		find, err := agent.Discovery(ctx, inv)
+		find, err := skilltools.Discovery(ctx, inv)
 		if err != nil {
 			yield(nil, mesh.Wrap("orchestrator.Run", err))
 			return
 		}
-		var reads *agent.SkillTools
+		var reads *skilltools.Tools
 		if o.Reads != nil {
-			if reads, err = agent.NewReadTools(ctx, inv, *o.Reads, o.Now, o.Logger); err != nil {
+			if reads, err = skilltools.NewReadOnly(ctx, inv, *o.Reads, o.Now, o.Logger); err != nil {
 				yield(nil, mesh.Wrap("orchestrator.Run", err))
 				return
 			}
@@ -163,24 +165,24 @@ func (o *orchestrator) Run(ctx context.Context, inv *agent.Invocation) iter.Seq2
 		// Whoever dispatched this agent sees the others at work in the log; a
 		// user who talks to it is told.
 		tell := func(agent.Progress) {}
-		if g := inv.Grant; g.Parent == g.Turn {
+		if inv.Grant.Direct() {
 			tell = func(p agent.Progress) { send(said{out: p}) }
 		}
-		run := agent.ModelRun{
+		run := modelrun.Options{
 			Model: o.Model, Name: o.ModelName, MaxSteps: o.MaxSteps, Logger: o.Logger,
-			Tools: agent.Combine(find, &watched{Orchestration: dispatch.NewOrchestration(d), dispatcher: d, tell: tell}),
-			Fresh: agent.Clock(o.Now()), Fit: o.Fit, Cost: o.Cost,
+			Tools: modelrun.Combine(find, &watched{Orchestration: dispatch.NewOrchestration(d), dispatcher: d, tell: tell}),
+			Fresh: modelrun.Clock(o.Now()), Fit: o.Fit, Cost: o.Cost,
 		}
 		if reads != nil {
 			commands, skills := reads.Prompt()
 			prompt.Commands, prompt.Skills = commands, strings.TrimSpace(prompt.Skills+"\n\n"+skills)
 			// What find offers comes first: its get_skill knows all skills.
-			run.Tools, run.Commands = agent.Combine(run.Tools, reads), reads.Commands()
+			run.Tools, run.Commands = modelrun.Combine(run.Tools, reads), reads.Commands()
 		}
 		run.System = prompt.String()
 		running.Go(func() {
 			defer close(outs) // all tools have returned: nobody tells any more
-			for out, err := range agent.RunModel(ctx, inv, run) {
+			for out, err := range modelrun.Run(ctx, inv, run) {
 				if !send(said{out, err}) {
 					return
 				}
@@ -200,16 +202,16 @@ func (o *orchestrator) Run(ctx context.Context, inv *agent.Invocation) iter.Seq2
 
 // prompt returns the prompt, with what changes from call to call at its end
 // (S0-053).
-func (o *orchestrator) prompt(ctx context.Context, inv *agent.Invocation) (agent.Prompt, error) {
+func (o *orchestrator) prompt(ctx context.Context, inv *agent.Invocation) (modelrun.Prompt, error) {
 	domains, err := inv.Mesh.SkillDomains(ctx, inv.Grant.Skills)
 	if err != nil {
-		return agent.Prompt{}, err
+		return modelrun.Prompt{}, err
 	}
 	var names []string
 	for _, d := range domains {
 		names = append(names, d.GetName())
 	}
-	return agent.Prompt{
+	return modelrun.Prompt{
 		Identity: o.Prompt, Skills: "Available skill domains: " + cmp.Or(strings.Join(names, ", "), "none"),
 		User: inv.User, Channel: inv.Channel, Now: o.Now(),
 	}, nil

@@ -17,6 +17,7 @@ import (
 	"agentmesh/mesh/node"
 	"agentmesh/mesh/rpc"
 	"agentmesh/mesh/skill"
+	"agentmesh/mesh/store/shared"
 	"agentmesh/mesh/text/texttest"
 	"agentmesh/skills/tasks"
 
@@ -27,6 +28,7 @@ import (
 
 func TestMain(m *testing.M) {
 	texttest.FromEnv()
+	shared.Twice(m, "")
 	goleak.VerifyTestMain(m)
 }
 

@@ -16,12 +16,16 @@ import (
 	"agentmesh/mesh/agent"
 	"agentmesh/mesh/node"
 	"agentmesh/mesh/security/auth"
+	"agentmesh/mesh/store/shared"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	shared.Twice(m, "")
+	goleak.VerifyTestMain(m)
+}
 
 const (
 	completed = a2apb.TaskState_TASK_STATE_COMPLETED

@@ -79,14 +79,11 @@ func (r *run) purpose() string {
 
 // hasStream reports whether the conversation was handed over to this agent.
 func (r *run) hasStream(ctx context.Context) (bool, error) {
-	client := meshv1.NewHandoffServiceClient(r.inv.Mesh.Conn())
-	res, err := client.GetHandoff(r.inv.Mesh.Context(ctx), &meshv1.GetHandoffRequest{ThreadId: r.inv.Thread.ID})
+	h, err := r.inv.Mesh.Handoff(ctx)
 	if err != nil {
 		return false, mesh.Errorf(mesh.Unavailable, "skillbuilder.hasStream", "The mesh cannot be reached; try again: %w", err)
 	}
-	h := res.GetHandoff()
-	direct := r.inv.Grant.Parent == r.inv.Grant.Turn
-	return direct && h.GetState() == "active" && h.GetTargetAgentId() == r.inv.Grant.Agent, nil
+	return r.inv.Grant.Direct() && h.GetState() == "active" && h.GetTargetAgentId() == r.inv.Grant.Agent, nil
 }
 
 func (r *run) load(ctx context.Context) (session, error) {
@@ -157,12 +154,11 @@ func (r *run) write(ctx context.Context, s session, occupied string) (session, e
 	if sk == nil {
 		return s, nil
 	}
-	client := meshv1.NewSkillServiceClient(r.inv.Mesh.Conn())
-	checked, err := client.ValidateSkill(r.inv.Mesh.Context(ctx), &meshv1.ValidateSkillRequest{Source: s.Source})
+	problems, err := r.inv.Mesh.ValidateSkill(ctx, s.Source)
 	if err != nil {
 		return s, mesh.Errorf(mesh.Unavailable, "skillbuilder.write", "The skill could not be checked; try again: %w", err)
 	}
-	if problems := checked.GetProblems(); len(problems) > 0 {
+	if len(problems) > 0 {
 		s.Source, s.Problem = "", problems[0].GetDetail()
 		return s, nil
 	}

@@ -7,7 +7,7 @@ import (
 
 	"agentmesh/agents/specialist"
 	"agentmesh/mesh"
-	"agentmesh/mesh/agent"
+	"agentmesh/mesh/agent/skilltools"
 	"agentmesh/mesh/llm/scripted"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
@@ -17,18 +17,18 @@ import (
 // S3-001, S3-002, S3-085, S3-091, S3-092, S3-134: the same mission through every
 // face is the same calls with the same effects, and the user reads no commands.
 func TestTheSameMissionThroughEveryFace(t *testing.T) {
-	create := map[agent.Face]scripted.Step{
-		agent.FaceCommands: scripted.Say("I note it.\n```cmd\ntasks.create --title \"Call Ann\" --due 2026-11-20\n", "tasks.search\n```"),
-		agent.FaceUseSkill: scripted.Say("I note it.").Call("use_skill", `{"skill":"tasks.create","arguments":{"title":"Call Ann","due":"2026-11-20"}}`),
-		agent.FaceDirect:   scripted.Say("I note it.").Call("tasks-create", `{"title":"Call Ann","due":"2026-11-20"}`),
+	create := map[skilltools.Face]scripted.Step{
+		skilltools.FaceCommands: scripted.Say("I note it.\n```cmd\ntasks.create --title \"Call Ann\" --due 2026-11-20\n", "tasks.search\n```"),
+		skilltools.FaceUseSkill: scripted.Say("I note it.").Call("use_skill", `{"skill":"tasks.create","arguments":{"title":"Call Ann","due":"2026-11-20"}}`),
+		skilltools.FaceDirect:   scripted.Say("I note it.").Call("tasks-create", `{"title":"Call Ann","due":"2026-11-20"}`),
 	}
-	search := map[agent.Face][]scripted.Step{
-		agent.FaceUseSkill: {scripted.Call("use_skill", `{"skill":"tasks.search","arguments":{}}`)},
-		agent.FaceDirect:   {scripted.Call("tasks-search", `{}`)},
+	search := map[skilltools.Face][]scripted.Step{
+		skilltools.FaceUseSkill: {scripted.Call("use_skill", `{"skill":"tasks.search","arguments":{}}`)},
+		skilltools.FaceDirect:   {scripted.Call("tasks-search", `{}`)},
 	}
-	all := map[agent.Face][]mesh.SkillCalled{}
-	for face, source := range map[agent.Face]string{
-		agent.FaceCommands: mesh.SourceCommand, agent.FaceUseSkill: mesh.SourceUseSkill, agent.FaceDirect: mesh.SourceDirect,
+	all := map[skilltools.Face][]mesh.SkillCalled{}
+	for face, source := range map[skilltools.Face]string{
+		skilltools.FaceCommands: mesh.SourceCommand, skilltools.FaceUseSkill: mesh.SourceUseSkill, skilltools.FaceDirect: mesh.SourceDirect,
 	} {
 		t.Run(string(face), func(t *testing.T) {
 			model := scripted.New(append(slices.Insert(search[face], 0, create[face]), scripted.Say("It is on your list."))...)
@@ -44,7 +44,7 @@ func TestTheSameMissionThroughEveryFace(t *testing.T) {
 					t.Error("the beginning of the requests of a run differs")
 				}
 			}
-			if has := strings.Contains(reqs[0].System, "## Commands"); has != (face == agent.FaceCommands) {
+			if has := strings.Contains(reqs[0].System, "## Commands"); has != (face == skilltools.FaceCommands) {
 				t.Errorf("the prompt tells of commands: %v", has)
 			}
 			last := reqs[len(reqs)-1].Messages
@@ -62,11 +62,11 @@ func TestTheSameMissionThroughEveryFace(t *testing.T) {
 			}
 		})
 	}
-	if len(all[agent.FaceCommands]) != 2 {
+	if len(all[skilltools.FaceCommands]) != 2 {
 		t.Fatalf("called %+v", all)
 	}
 	for face, calls := range all {
-		if diff := cmp.Diff(all[agent.FaceCommands], calls); diff != "" {
+		if diff := cmp.Diff(all[skilltools.FaceCommands], calls); diff != "" {
 			t.Errorf("%s: %s", face, diff)
 		}
 	}
@@ -78,7 +78,7 @@ func TestHelpLeavesRoomForAllCalls(t *testing.T) {
 	for range 5 {
 		steps = append(steps, scripted.Say("```cmd\ntasks.search --help\n```"), scripted.Say("```cmd\ntasks.search\n```"))
 	}
-	m := direct(t, scripted.New(append(steps, scripted.Say("Five times."))...), func(c *specialist.Config) { c.Interface = agent.FaceCommands })
+	m := direct(t, scripted.New(append(steps, scripted.Say("Five times."))...), func(c *specialist.Config) { c.Interface = skilltools.FaceCommands })
 	thread := mesh.NewThreadID()
 	if s := m.Say(thread, "search five times"); s.Text != "Five times." {
 		t.Errorf("said %q", s.Text)

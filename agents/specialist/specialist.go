@@ -22,6 +22,8 @@ import (
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/agent"
+	"agentmesh/mesh/agent/modelrun"
+	"agentmesh/mesh/agent/skilltools"
 	"agentmesh/mesh/llm"
 	"agentmesh/mesh/skill"
 
@@ -46,8 +48,8 @@ type Config struct {
 	// every agent that works with skills.
 	Prompt string
 	// Interface is how the model calls skills; the default is
-	// agent.FaceUseSkill.
-	Interface agent.Face
+	// skilltools.FaceUseSkill.
+	Interface skilltools.Face
 	// Fit and Cost are those of llm.Loop.
 	Fit  func(req *llm.Request, last mesh.Usage) (dropped int)
 	Cost func(model string, u mesh.Usage) mesh.Usage
@@ -55,7 +57,7 @@ type Config struct {
 	// is nil.
 	Notify func(inv *agent.Invocation) skill.Notifier
 	// MaxToolCalls bounds the skill calls of a run, if whoever dispatched the
-	// agent does not; 0 is agent.DefaultMaxToolCalls.
+	// agent does not; 0 is skilltools.DefaultMaxToolCalls.
 	MaxToolCalls int
 	// SkillTimeout bounds one call; 0 is skill.DefaultTimeout.
 	SkillTimeout time.Duration
@@ -115,7 +117,7 @@ func (s *specialist) Card() *a2apb.AgentCard { return s.Config.Card }
 
 func (s *specialist) Run(ctx context.Context, inv *agent.Invocation) iter.Seq2[agent.Output, error] {
 	return func(yield func(agent.Output, error) bool) {
-		tools, err := agent.NewSkillTools(ctx, inv, agent.SkillOptions{
+		tools, err := skilltools.New(ctx, inv, skilltools.Options{
 			Face: s.Interface, Handlers: s.Handlers, Skills: s.patterns, MaxToolCalls: s.MaxToolCalls,
 			Timeout: s.SkillTimeout, Notify: s.Notify, Now: s.Now, Logger: s.Logger,
 		})
@@ -127,8 +129,8 @@ func (s *specialist) Run(ctx context.Context, inv *agent.Invocation) iter.Seq2[a
 			return
 		}
 		defer tools.Wait()
-		run := agent.ModelRun{
-			Model: s.Model, Name: s.ModelName, System: s.prompt(inv, tools), Fresh: agent.Clock(s.Now()), Tools: tools, Commands: tools.Commands(),
+		run := modelrun.Options{
+			Model: s.Model, Name: s.ModelName, System: s.prompt(inv, tools), Fresh: modelrun.Clock(s.Now()), Tools: tools, Commands: tools.Commands(),
 			Fit: s.Fit, Cost: s.Cost, Logger: s.Logger, Progress: tools.Progress,
 			MaxSteps: s.steps(inv),
 		}
@@ -138,13 +140,11 @@ func (s *specialist) Run(ctx context.Context, inv *agent.Invocation) iter.Seq2[a
 			return
 		}
 		if call != nil {
-			template, again := agent.RunCall(ctx, tools, call, yield)
-			if !again {
+			if run.Template = tools.RunCall(ctx, call, yield); run.Template == "" {
 				return
 			}
-			run.History = template
 		}
-		for out, err := range agent.RunModel(ctx, inv, run) {
+		for out, err := range modelrun.Run(ctx, inv, run) {
 			if !yield(out, err) || err != nil {
 				return
 			}
@@ -155,8 +155,8 @@ func (s *specialist) Run(ctx context.Context, inv *agent.Invocation) iter.Seq2[a
 // steps leaves room for every call that the agent may make, each with a look at
 // the skill's help before it, which is no call.
 func (s *specialist) steps(inv *agent.Invocation) int {
-	calls := cmp.Or(inv.MaxToolCalls, s.MaxToolCalls, agent.DefaultMaxToolCalls)
-	if calls == agent.Unlimited {
+	calls := cmp.Or(inv.MaxToolCalls, s.MaxToolCalls, skilltools.DefaultMaxToolCalls)
+	if calls == skilltools.Unlimited {
 		calls = unlimited
 	}
 	return max(llm.DefaultMaxSteps, 2*calls+1)
@@ -175,7 +175,7 @@ func (s *specialist) nothing(inv *agent.Invocation) error {
 
 // prompt adds what changes with the call after all that does not, so that
 // providers can cache the beginning.
-func (s *specialist) prompt(inv *agent.Invocation, tools *agent.SkillTools) string {
+func (s *specialist) prompt(inv *agent.Invocation, tools *skilltools.Tools) string {
 	commands, skills := tools.Prompt()
-	return agent.Prompt{Identity: s.system, Commands: commands, Skills: skills, User: inv.User, Channel: inv.Channel, Now: s.Now()}.String()
+	return modelrun.Prompt{Identity: s.system, Commands: commands, Skills: skills, User: inv.User, Channel: inv.Channel, Now: s.Now()}.String()
 }

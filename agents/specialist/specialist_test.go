@@ -12,10 +12,12 @@ import (
 	"agentmesh/agents/specialist"
 	"agentmesh/mesh"
 	"agentmesh/mesh/agent"
+	"agentmesh/mesh/agent/skilltools"
 	"agentmesh/mesh/llm"
 	"agentmesh/mesh/llm/scripted"
 	"agentmesh/mesh/node"
 	"agentmesh/mesh/skill"
+	"agentmesh/mesh/store/shared"
 	"agentmesh/mesh/text/texttest"
 	"agentmesh/skills/tasks"
 
@@ -26,6 +28,7 @@ import (
 
 func TestMain(m *testing.M) {
 	texttest.FromEnv()
+	shared.Twice(m, "")
 	goleak.VerifyTestMain(m)
 }
 
@@ -50,7 +53,7 @@ func direct(t *testing.T, model llm.Model, change func(*specialist.Config)) *mes
 // offered are the skills that the request's tool may call.
 func offered(t *testing.T, r *llm.Request) []string {
 	t.Helper()
-	if len(r.Tools) != 1 || r.Tools[0].Name != agent.UseSkill {
+	if len(r.Tools) != 1 || r.Tools[0].Name != skilltools.UseSkill {
 		t.Fatalf("tools %+v, want use_skill alone", r.Tools)
 	}
 	var schema struct {

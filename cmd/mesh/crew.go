@@ -15,6 +15,7 @@ import (
 	"agentmesh/agents/specialist"
 	"agentmesh/mesh"
 	"agentmesh/mesh/agent"
+	"agentmesh/mesh/agent/skilltools"
 	"agentmesh/mesh/dispatch"
 	"agentmesh/mesh/llm"
 	"agentmesh/mesh/node"
@@ -131,11 +132,11 @@ func (c *crew) modelOf(name string) (model string, fit func(*llm.Request, mesh.U
 }
 
 // face is how the agent of that name calls skills.
-func (c *crew) face(name string) agent.Face {
+func (c *crew) face(name string) skilltools.Face {
 	if c.cfg.Mode(name) == node.ModeDirect {
-		return agent.FaceDirect
+		return skilltools.FaceDirect
 	}
-	return agent.Face(c.cfg.Interface(name))
+	return skilltools.Face(c.cfg.Interface(name))
 }
 
 // delegates reports whether the agent of that name has others do its work.
@@ -145,7 +146,7 @@ func (c *crew) delegates(name string) bool {
 
 // reads is how an agent that delegates runs skills that only read; nil if it runs
 // none. The offline planner goes by rules, and always delegates.
-func (c *crew) reads(name string, env node.Env) (*agent.SkillOptions, error) {
+func (c *crew) reads(name string, env node.Env) (*skilltools.Options, error) {
 	if !c.cfg.OrchestratorReadSkills || c.mind.offline {
 		return nil, nil
 	}
@@ -153,7 +154,7 @@ func (c *crew) reads(name string, env node.Env) (*agent.SkillOptions, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &agent.SkillOptions{Face: c.face(name), Handlers: handlers, Timeout: c.cfg.Limits.Timeout, Notify: c.kit.notify}, nil
+	return &skilltools.Options{Face: c.face(name), Handlers: handlers, Timeout: c.cfg.Limits.Timeout, Notify: c.kit.notify}, nil
 }
 
 // solo is how the main agent works when it has the skills itself.
@@ -211,7 +212,7 @@ func (c *crew) specialist(name string, card *a2apb.AgentCard, env node.Env) (age
 	model, fit, cost := c.modelOf(name)
 	return specialist.New(specialist.Config{Card: card, Model: c.mind.model, ModelName: model, Fit: fit, Cost: cost, Domains: s.domains,
 		Interface: c.face(name), Handlers: handlers, SkillTimeout: c.cfg.Limits.Timeout, Notify: c.kit.notify,
-		MaxToolCalls: max(c.cfg.Limits.AgentCalls, agent.Unlimited), Prompt: s.prompt, Now: c.now, Logger: env.Logger})
+		MaxToolCalls: max(c.cfg.Limits.AgentCalls, skilltools.Unlimited), Prompt: s.prompt, Now: c.now, Logger: env.Logger})
 }
 
 // readCard reads the card of a built-in agent.

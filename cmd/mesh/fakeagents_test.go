@@ -11,6 +11,7 @@ import (
 
 	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
+	"agentmesh/mesh/api/apitest"
 )
 
 // plan is what the agents do about a message, by a word in the plan.
@@ -241,9 +242,7 @@ func (f *fakeMesh) ReadThread(ctx context.Context, req *meshv1.ReadThreadRequest
 	if err != nil {
 		return nil, err
 	}
-	rest := l.events[min(int(req.GetAfterSeq()), len(l.events)):]
-	page := rest[:min(3, len(rest))]
-	return &meshv1.ReadThreadResponse{Events: page, More: len(page) < len(rest)}, nil
+	return apitest.Page(l.events, req, 3), nil
 }
 
 // FollowThread breaks the connection once, after the third event.

@@ -21,6 +21,7 @@ import (
 	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
 	"agentmesh/mesh/agent"
+	"agentmesh/mesh/agent/skilltools"
 	"agentmesh/mesh/node"
 	"agentmesh/mesh/rpc"
 	"agentmesh/mesh/security/egress"
@@ -207,7 +208,7 @@ func (k *kit) http(conn grpc.ClientConnInterface) (map[string]skill.Handler, err
 			if err != nil {
 				return nil, rpc.FromStatus(err)
 			}
-			return agent.SkillOf(res.GetSkill()), nil
+			return skilltools.SkillOf(res.GetSkill()), nil
 		},
 	})
 }

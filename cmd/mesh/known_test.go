@@ -11,6 +11,7 @@ import (
 	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
 	"agentmesh/mesh/agent"
+	"agentmesh/mesh/agent/meshclient"
 	"agentmesh/mesh/node"
 	"agentmesh/mesh/rpc"
 
@@ -64,7 +65,7 @@ func TestWhatIsKnownNeverFailsATurn(t *testing.T) {
 			conn := store(func(ctx context.Context, reply any) error { calls.Add(1); return tt.answer(ctx, reply) })
 			thread := mesh.NewThreadID()
 			g := &mesh.Grant{Tenant: "default", User: "ann", Thread: thread, Execution: mesh.NewExecutionID(thread), Agent: "main", Skills: tt.skills}
-			view, err := agent.NewMesh(conn, mesh.Call{Principal: mesh.Principal{Tenant: "default", User: "ann", Grant: g}})
+			view, err := meshclient.New(conn, mesh.Call{Principal: mesh.Principal{Tenant: "default", User: "ann", Grant: g}})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -19,6 +19,8 @@ import (
 
 	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
+	"agentmesh/mesh/node"
+	"agentmesh/mesh/node/nodetest"
 	"agentmesh/mesh/rpc"
 )
 
@@ -207,12 +209,13 @@ func (p *process) wait() int {
 }
 
 // A realMesh is a whole mesh in a process of its own: 'mesh up' in an empty
-// folder, with the offline planner.
+// folder, with the offline planner. Or it is two nodes in the test's.
 type realMesh struct {
 	*process
 	dir, data  string
 	grpc, http string // addresses
-	conn       *grpc.ClientConn
+	conn       grpc.ClientConnInterface
+	pair       *nodetest.Mesh // or nil
 }
 
 // up starts a mesh on free ports in the folder dir, with its data in dir/data.
@@ -236,8 +239,38 @@ func (p *process) mesh(dir string) *realMesh {
 	return &realMesh{process: p, dir: dir, data: filepath.Join(dir, "data"), grpc: at[1], http: at[2]}
 }
 
+// upPair starts two nodes on one backend, as 'mesh up' would in the folder dir, in the
+// test's process; each call goes to any of them.
+func upPair(t *testing.T, dir string) *realMesh {
+	t.Helper()
+	cfg := nodetest.Config(filepath.Join(dir, "data"))
+	if err := cfg.Fill(); err != nil {
+		t.Fatal(err)
+	}
+	quiet := nodetest.Options()
+	c, err := newCrew(cfg, time.Now, quiet.Logger)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.close(); err != nil {
+			t.Error(err)
+		}
+	})
+	pair := nodetest.StartPair(t, cfg, nodeOptions(&cfg, c, quiet.Logger), nil)
+	return &realMesh{process: &process{t: t}, dir: dir, data: cfg.Data, pair: pair, conn: pair.Dial(rpc.DialOptions{})}
+}
+
+// at are the addresses of any of the mesh's nodes.
+func (m *realMesh) at() node.Addresses {
+	if m.pair != nil {
+		return m.pair.Any()
+	}
+	return node.Addresses{GRPC: m.grpc, HTTP: m.http}
+}
+
 // dial returns a connection to the mesh.
-func (m *realMesh) dial() *grpc.ClientConn {
+func (m *realMesh) dial() grpc.ClientConnInterface {
 	m.t.Helper()
 	if m.conn == nil {
 		conn, err := rpc.Dial(m.grpc, rpc.DialOptions{})
@@ -291,7 +324,7 @@ type finished struct {
 // mesh runs a client command against the mesh to its end.
 func (m *realMesh) mesh(args ...string) finished {
 	m.t.Helper()
-	return runHere(m.t, map[string]string{"MESH_ADDR": m.grpc}, args...)
+	return runHere(m.t, map[string]string{"MESH_ADDR": m.at().GRPC}, args...)
 }
 
 // runHere runs a command that needs no folder to its end, in the test's own

@@ -15,7 +15,7 @@ import (
 
 	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
-	"agentmesh/mesh/agent"
+	"agentmesh/mesh/agent/skilltools"
 	"agentmesh/mesh/skill"
 	"agentmesh/mesh/state"
 	"agentmesh/mesh/store/mem"
@@ -118,7 +118,7 @@ func (r fakeRunner) RunSkill(ctx context.Context, req *meshv1.RunSkillRequest) (
 		art := u.GetArtifactUpdate().GetArtifact()
 		switch {
 		case taskOf(u) != t.id:
-		case art.GetName() == agent.ResultData:
+		case art.GetName() == skilltools.ResultData:
 			readResult(art, res)
 		case art != nil:
 			res.Content += partsText(art.GetParts())
@@ -178,7 +178,7 @@ func (f *fakeMesh) skill(ctx context.Context, t *fakeTask, plan, text string) {
 		panic(err)
 	}
 	f.append(t, &meshv1.Event{Actor: "agent:worker"}, &a2apb.StreamResponse{Payload: &a2apb.StreamResponse_ArtifactUpdate{
-		ArtifactUpdate: &a2apb.TaskArtifactUpdateEvent{Artifact: &a2apb.Artifact{ArtifactId: "data", Name: agent.ResultData,
+		ArtifactUpdate: &a2apb.TaskArtifactUpdateEvent{Artifact: &a2apb.Artifact{ArtifactId: "data", Name: skilltools.ResultData,
 			Parts: []*a2apb.Part{{Content: &a2apb.Part_Data{Data: structpb.NewStructValue(data)}}}}}}}, map[string]any{"agent": "worker"})
 	f.move(t, a2apb.TaskState_TASK_STATE_COMPLETED, "", nil)
 }

@@ -12,7 +12,7 @@ import (
 
 	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
-	"agentmesh/mesh/agent"
+	"agentmesh/mesh/agent/skilltools"
 )
 
 // runOptions are the flags of 'mesh skills run'.
@@ -86,7 +86,7 @@ func (c *client) runSkill(ctx context.Context, o *runOptions, name string) error
 		c.app.printf("%s\n", c.app.shown(strings.TrimSpace(resp.GetSkill().GetBody())))
 		return nil
 	}
-	s := agent.SkillOf(resp.GetSkill())
+	s := skilltools.SkillOf(resp.GetSkill())
 	if err := o.take(c.app, o.flags, s); err != nil {
 		return err
 	}
@@ -219,7 +219,7 @@ func (c *client) answer(ctx context.Context, ran *meshv1.RunSkillResponse, text 
 	next := &meshv1.RunSkillResponse{State: task.GetStatus().GetState(), ThreadId: ran.GetThreadId(), TaskId: ran.GetTaskId()}
 	var said []string
 	for _, art := range task.GetArtifacts() {
-		if art.GetName() == agent.ResultData {
+		if art.GetName() == skilltools.ResultData {
 			readResult(art, next)
 		} else if text := strings.TrimSpace(partsText(art.GetParts())); text != "" {
 			said = append(said, text)

@@ -224,7 +224,7 @@ func post(t *testing.T, m *realMesh, path string, msg proto.Message, lastEvent s
 // ends.
 func (m *realMesh) request(method, path string, header http.Header, body []byte) *http.Response {
 	m.t.Helper()
-	req, err := http.NewRequestWithContext(timely(m.t), method, "http://"+m.http+path, bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(timely(m.t), method, "http://"+m.at().HTTP+path, bytes.NewReader(body))
 	if err != nil {
 		m.t.Fatal(err)
 	}

@@ -56,8 +56,8 @@ func (t *transcript) add(p *meshv1.Event) string {
 		}
 	case mesh.DispatchSettled:
 		if !t.speaks(b.Child) {
-			return t.note(e, stateMark(b.State)+" "+
-				withText(worker(t.execution(b.Child).Execution)+" "+stateName(b.State), clip(cmp.Or(b.Reason, b.Result), 120)))
+			state, words := outcome(b.State, b.Reason, b.Result)
+			return t.note(e, stateMark(state)+" "+withText(worker(t.execution(b.Child).Execution)+" "+stateName(state), clip(words, 120)))
 		}
 	case mesh.SkillCalled:
 		return t.note(e, "· "+t.agent(e)+": "+clip(b.Skill+" "+b.Args, 120))
@@ -247,9 +247,10 @@ func executionLine(x *meshv1.ExecutionState) string {
 	if kind := x.GetExecution().GetKind(); kind != string(mesh.KindAgent) {
 		name = strings.TrimSpace(kind + " " + name)
 	}
-	fields := []string{name, stateMark(x.GetState()) + " " + stateName(x.GetState())}
-	if x.GetReason() != "" {
-		fields[1] += " (" + clip(x.GetReason(), 80) + ")"
+	state, why := outcome(x.GetState(), x.GetReason(), "")
+	fields := []string{name, stateMark(state) + " " + stateName(state)}
+	if why != "" {
+		fields[1] += " (" + clip(why, 80) + ")"
 	}
 	if x.GetStarted() != nil && x.GetEnded() != nil {
 		took := x.GetEnded().AsTime().Sub(x.GetStarted().AsTime())
@@ -277,6 +278,14 @@ func unsettled(x *meshv1.ExecutionState) string {
 		word = "outcome unknown: "
 	}
 	return word + clip(strings.Join(names, ", "), 120)
+}
+
+// outcome is how an agent ended, for a person: who asked something has not failed.
+func outcome(s mesh.TaskState, reason, result string) (mesh.TaskState, string) {
+	if reason == mesh.ReasonAsked {
+		return a2apb.TaskState_TASK_STATE_INPUT_REQUIRED, result
+	}
+	return s, cmp.Or(reason, result)
 }
 
 // stateName is a state in the words of a person.
@@ -331,7 +340,8 @@ func gist(b mesh.Body) string {
 	case mesh.DispatchIssued:
 		return withText(worker(b.Child), b.Child.Text)
 	case mesh.DispatchSettled:
-		return withText(stateName(b.State), cmp.Or(b.Reason, b.Result))
+		state, words := outcome(b.State, b.Reason, b.Result)
+		return withText(stateName(state), words)
 	case mesh.CancelRequested:
 		return withText(b.By, b.Reason)
 	case mesh.LimitTripped:

@@ -28,17 +28,8 @@ func NewMessage(role a2apb.Role, text string) *a2apb.Message {
 	}
 }
 
-// TextOf returns the message's text: its text parts, one per line. It is ""
-// for nil.
-func TextOf(m *a2apb.Message) string {
-	var texts []string
-	for _, p := range m.GetParts() {
-		if t, ok := p.GetContent().(*a2apb.Part_Text); ok && t.Text != "" {
-			texts = append(texts, t.Text)
-		}
-	}
-	return strings.Join(texts, "\n")
-}
+// TextOf is [mesh.TextOf].
+func TextOf(m *a2apb.Message) string { return mesh.TextOf(m) }
 
 // ArtifactText returns the artifact's text: its text parts put together as
 // they are, since the parts of a streamed artifact are pieces of one text.

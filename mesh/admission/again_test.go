@@ -103,11 +103,11 @@ func TestReturnsThatAreSentAgainAreLookedUpTogether(t *testing.T) {
 		}
 		returns = append(returns, back)
 	}
-	l.store.read()
+	l.store.Count()
 	if _, err := l.add(t.Context(), mine, returns...); err != nil {
 		t.Fatal(err)
 	}
-	if n := l.store.read(); n > 2*large {
+	if n := l.store.Count(); n > 2*large {
 		t.Errorf("%d bytes were read for %d returns", n, len(returns))
 	}
 }
@@ -168,9 +168,9 @@ func TestAnOldThreadIsNotReadFromItsStartToCountCalls(t *testing.T) {
 		t.Fatal(err)
 	}
 	restart()
-	l.store.read()
+	l.store.Count()
 	l.calls(t, g, 0, 1)
-	if n := l.store.read(); n > large {
+	if n := l.store.Count(); n > large {
 		t.Errorf("%d bytes were read to count calls", n)
 	}
 	// Calls further back than a page are found all the same, before a forged time.

@@ -16,6 +16,7 @@ import (
 	"agentmesh/mesh/store/mem"
 	"agentmesh/mesh/thread"
 	"agentmesh/mesh/thread/cache"
+	"agentmesh/mesh/thread/cache/cachetest"
 	"agentmesh/mesh/threadlog"
 )
 
@@ -43,7 +44,7 @@ func TestOneOfManyCallsAtOnceGetsTheLastOne(t *testing.T) {
 		for name, b := range map[string]limit.Budgets{
 			limit.TurnSkillCalls: {TurnCalls: 3}, limit.ThreadSkillCalls: {ThreadCalls: 3, TurnCalls: limit.Unlimited}, limit.UserSkillCalls: {UserCalls: 3},
 		} {
-			l := over(&countingStore{Backend: s}, WithBudgets(b))
+			l := over(&cachetest.Store{Backend: s}, WithBudgets(b))
 			mine := l.run(t, l.post(t), "main", "*")
 			mine.User = name // whom the threads before do not count for
 			l.calls(t, mine, 0, 2)
@@ -89,7 +90,7 @@ func TestAnAppendThatFailsGivesBackWhatItReserved(t *testing.T) {
 	stores(t, func(t *testing.T, s threadlog.Backend) {
 		for i, b := range []limit.Budgets{{TurnCalls: 3}, {ThreadCalls: 3, TurnCalls: limit.Unlimited}, {UserCalls: 3}} {
 			disk := &failing{Backend: s}
-			l := over(&countingStore{Backend: disk}, WithBudgets(b))
+			l := over(&cachetest.Store{Backend: disk}, WithBudgets(b))
 			mine := l.run(t, l.post(t), "main", "*")
 			mine.User = fmt.Sprint("user", i) // whom the threads before do not count for
 			l.calls(t, mine, 0, 2)
@@ -114,7 +115,7 @@ func TestAnAppendThatFailsGivesBackWhatItReserved(t *testing.T) {
 // finding C3: of two words on one call, at once, one counts; and so of returns.
 func TestACallIsSettledOnce(t *testing.T) {
 	stores(t, func(t *testing.T, s threadlog.Backend) {
-		l := over(&countingStore{Backend: s})
+		l := over(&cachetest.Store{Backend: s})
 		turn := l.post(t)
 		mine := l.run(t, turn, "main", "mail.*")
 		ask := &mesh.Event{Execution: mine.Execution, Body: mesh.ApprovalAsked{Call: "a", Skill: "mail.send", Text: "Send?"}}
@@ -154,7 +155,7 @@ func count(t *testing.T, n *atomic.Int32, err error, refused mesh.Code) {
 func TestNothingIsSaidAfterTheEnd(t *testing.T) {
 	stores(t, func(t *testing.T, s threadlog.Backend) {
 		for round := range 40 {
-			l := over(&countingStore{Backend: s})
+			l := over(&cachetest.Store{Backend: s})
 			other := New(l.log, cache.New(l.log, 0), nil) // another node
 			turn := l.post(t)
 			mine := l.run(t, turn, "main", "*")
@@ -202,7 +203,7 @@ func TestNothingIsSaidAfterTheEnd(t *testing.T) {
 // An event that is sent again while it hangs is added once, and both hear of it.
 func TestWhatIsSentAgainWhileItHangsIsAddedOnce(t *testing.T) {
 	stores(t, func(t *testing.T, s threadlog.Backend) {
-		l := over(&countingStore{Backend: s}, WithBudgets(limit.Budgets{TurnCalls: 1, UserCalls: 1}))
+		l := over(&cachetest.Store{Backend: s}, WithBudgets(limit.Budgets{TurnCalls: 1, UserCalls: 1}))
 		mine := l.run(t, l.post(t), "main", "*")
 		var all sync.WaitGroup
 		errs := make([]error, 16)

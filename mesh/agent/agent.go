@@ -2,15 +2,12 @@
 // say what to do with a message as an [Agent] gets an A2A server with task
 // states, streaming, cancellation and identity.
 //
-// An agent that thinks with a model has [RunModel] for that, and [SkillTools] for
-// the skills that its execution was granted.
+// Its rooms are packages of their own: meshclient is the mesh as an agent sees it,
+// below this one; modelrun, for agents that think with a model, and skilltools, for
+// the skills that an execution was granted, are above it and know nothing of each
+// other.
 //
 // # What it guarantees
-//
-// Every call of a skill, by whichever [Face] a model makes it, is recorded before
-// it has an effect and when it ended. A call that needs the user's word waits for
-// it, in whichever process the execution goes on, and an answer counts for the
-// call and the arguments that the user was shown.
 //
 // Whatever the agent does, a client sees a legal A2A stream: the task, then
 // updates in order, then exactly one terminal update, or a question to the
@@ -21,14 +18,14 @@
 // # What may run concurrently
 //
 // One agent runs many invocations at a time. An [Invocation] belongs to one
-// run; its [Mesh] may be used by all goroutines of the run.
+// run; its Mesh may be used by all goroutines of the run.
 //
 // # What it is not
 //
 // It has no state of its own that outlives the process: the task of a run is
 // the execution that the caller logs, and a restarted runtime reopens it when
 // the next message comes under its grant. It knows nothing of other agents
-// but what the mesh's services tell.
+// but what the mesh's services tell, and nothing of models and skills.
 package agent
 
 import (
@@ -39,6 +36,7 @@ import (
 
 	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh/a2a"
+	"agentmesh/mesh/agent/meshclient"
 	"agentmesh/mesh/thread"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
@@ -87,7 +85,7 @@ type Invocation struct {
 	// sent the user's message says so: in our extension's data, as "channel".
 	Channel string
 	// Mesh is the mesh as this execution may see it.
-	Mesh *Mesh
+	Mesh *meshclient.Client
 }
 
 // Text returns the text of the message.

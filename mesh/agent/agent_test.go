@@ -11,6 +11,7 @@ import (
 	"agentmesh/mesh"
 	"agentmesh/mesh/a2a"
 	"agentmesh/mesh/agent"
+	"agentmesh/mesh/agent/agenttest"
 	"agentmesh/mesh/text/texttest"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
@@ -21,16 +22,6 @@ func TestMain(m *testing.M) {
 	texttest.FromEnv()
 	goleak.VerifyTestMain(m)
 }
-
-const thread = "550e8400-e29b-41d4-a716-446655440000"
-
-const (
-	working   = a2apb.TaskState_TASK_STATE_WORKING
-	completed = a2apb.TaskState_TASK_STATE_COMPLETED
-	failed    = a2apb.TaskState_TASK_STATE_FAILED
-	canceled  = a2apb.TaskState_TASK_STATE_CANCELED
-	input     = a2apb.TaskState_TASK_STATE_INPUT_REQUIRED
-)
 
 // fake is an agent that does what a function says.
 type fake struct {
@@ -88,24 +79,12 @@ func start(t *testing.T, a agent.Agent, opts ...agent.RuntimeOption) (r *agent.R
 	return r, stop
 }
 
-// newGrant returns a grant for a new execution, good for an hour.
-func newGrant() *mesh.Grant {
-	return &mesh.Grant{
-		Tenant: "acme", User: "alice", Thread: thread, Execution: mesh.NewExecutionID(thread), Agent: "fake",
-		Skills: []string{"*"}, Expires: time.Now().Add(time.Hour).Unix(),
-	}
-}
-
 // under returns ctx with the identity of a caller that activated our extension.
 func under(ctx context.Context, g *mesh.Grant) context.Context {
 	return mesh.WithCall(ctx, mesh.Call{
 		Principal:  mesh.Principal{Tenant: g.Tenant, User: g.User, Grant: g},
 		Extensions: []string{mesh.ExtensionURI},
 	})
-}
-
-func message(text string) *a2apb.Message {
-	return a2a.NewMessage(a2apb.Role_ROLE_USER, text)
 }
 
 func send(t *testing.T, r *agent.Runtime, g *mesh.Grant, m *a2apb.Message) *a2a.Accepted {
@@ -161,8 +140,8 @@ func listen(t *testing.T, r *agent.Runtime, g *mesh.Grant, after mesh.Seq) []hea
 // tell sends a message to a new task and returns what is heard of it.
 func tell(t *testing.T, r *agent.Runtime, text string) []heard {
 	t.Helper()
-	g := newGrant()
-	return listen(t, r, g, send(t, r, g, message(text)).Cursor)
+	g := agenttest.NewGrant()
+	return listen(t, r, g, send(t, r, g, agenttest.Message(text)).Cursor)
 }
 
 func kinds(hs []heard) string {

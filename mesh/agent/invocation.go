@@ -2,6 +2,7 @@ package agent
 
 import (
 	"cmp"
+	"context"
 	"math"
 	"slices"
 	"strings"
@@ -9,6 +10,8 @@ import (
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/a2a"
+	"agentmesh/mesh/agent/meshclient"
+	"agentmesh/mesh/thread"
 
 	meshv1 "agentmesh/gen/mesh/v1"
 
@@ -74,7 +77,7 @@ func skillCall(v *structpb.Value, fromUser bool) (*SkillCall, error) {
 
 // invocation returns what the agent is told of the message, without Resumed.
 func (r *Runtime) invocation(call mesh.Call, g *mesh.Grant, m *a2apb.Message) (*Invocation, error) {
-	view, err := NewMesh(r.node, call)
+	view, err := meshclient.New(r.node, call)
 	if err != nil {
 		return nil, err
 	}
@@ -88,15 +91,30 @@ func (r *Runtime) invocation(call mesh.Call, g *mesh.Grant, m *a2apb.Message) (*
 	if inv.Returned, err = handoff(a2a.KeyHandoffReturn, ext[a2a.KeyHandoffReturn]); err != nil {
 		return nil, err
 	}
-	if inv.SkillCall, err = skillCall(ext[keySkill], g.Parent == g.Turn); err != nil {
+	if inv.SkillCall, err = skillCall(ext[keySkill], g.Direct()); err != nil {
 		return nil, err
 	}
-	if g.Parent == g.Turn {
+	if g.Direct() {
 		inv.Channel = channel(ext[keyChannel].GetStringValue())
 	}
 	inv.MaxToolCalls = int(min(max(ext[keyMaxCalls].GetNumberValue(), 0), math.MaxInt32))
 	inv.RecentMessages = recent(ext[a2a.KeyHandoff].GetStructValue().GetFields()[keyRecent].GetListValue())
 	return inv, nil
+}
+
+// Requested returns the skill call that the execution is for: the message's own
+// or, for a message that goes on, that of the message it began with. It is nil
+// for an execution that is for none.
+func (inv *Invocation) Requested(ctx context.Context) (call *SkillCall, err error) {
+	if inv.SkillCall != nil || !inv.Resumed {
+		return inv.SkillCall, nil
+	}
+	err = inv.Mesh.Transcript(ctx, func(t *thread.Transcript, _ bool) bool {
+		ext := a2a.Extension(t.Party(inv.Execution).Mission.GetMetadata()).GetFields()
+		call, _ = skillCall(ext[keySkill], inv.Grant.Direct()) // one that is wrong was refused when it came
+		return true
+	})
+	return call, mesh.Wrap("agent.Requested", err)
 }
 
 // channel returns the name of a channel, or "" if it is none: it becomes part of a
@@ -112,10 +130,6 @@ func channel(name string) string {
 	}
 	return name
 }
-
-// fresh reports whether the execution knows nothing but its message: another
-// agent dispatched it just now. However long the thread is, it need not be read.
-func (inv *Invocation) fresh() bool { return !inv.Resumed && inv.Grant.Parent != inv.Grant.Turn }
 
 // addressed returns a message like m that carries the ids of its task. It
 // shares all else with m.

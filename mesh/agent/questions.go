@@ -9,9 +9,9 @@ import (
 	"agentmesh/mesh/text"
 )
 
-// maxAsk bounds what the user is asked at a time, in bytes; one question alone
+// MaxAsk bounds what the user is asked at a time, in bytes; one question alone
 // may have maxPiece.
-const maxAsk = maxPiece / 2
+const MaxAsk = maxPiece / 2
 
 // AskAbout asks the user the questions and, with a report, whether to go on:
 // several are numbered and answered together. What would make it too long is left
@@ -33,7 +33,7 @@ func AskAbout(questions []mesh.Question, report *Report) Ask {
 		q.Text = strings.ToValidUTF8(q.Text, "\uFFFD")
 		lines := strings.TrimSpace(q.Text)
 		lines = strings.ReplaceAll(strings.ReplaceAll(lines, "\n", "\n   "), "\n   \n", "\n\n")
-		if b.Len()+len(lines) > maxAsk {
+		if b.Len()+len(lines) > MaxAsk {
 			break
 		}
 		if n > 0 {

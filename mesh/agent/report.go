@@ -10,6 +10,7 @@ import (
 	"agentmesh/mesh/limit"
 	"agentmesh/mesh/llm"
 	"agentmesh/mesh/text"
+	"agentmesh/mesh/thread"
 
 	"google.golang.org/protobuf/types/known/structpb"
 )
@@ -58,6 +59,19 @@ func (r *Report) of(execution string) *Work {
 	return &r.Work[at]
 }
 
+// Done returns those of the skill calls, in short, that had success, of each
+// execution that made any.
+func Done(calls []*thread.SkillCall) []Work {
+	var out Report
+	for _, c := range calls {
+		if c.Status == thread.CallCompleted {
+			w := out.of(string(c.Execution))
+			w.Done = append(w.Done, mesh.CallSummary(c.Skill, c.Args))
+		}
+	}
+	return out.Work
+}
+
 // Under says whose the work is of who reports.
 func (r Report) Under(execution mesh.ExecutionID) Report {
 	r.Work = slices.Clone(r.Work)
@@ -78,16 +92,6 @@ func Merge(reports []Report) Report {
 			out.Limit, out.Most, out.Free = r.Limit, r.Most, r.Free
 		}
 		out.Add(r.Work...)
-	}
-	return out
-}
-
-func union(a, b []mesh.Question) []mesh.Question {
-	out := slices.Clip(a)
-	for _, x := range b {
-		if !slices.Contains(out, x) {
-			out = append(out, x)
-		}
 	}
 	return out
 }
@@ -143,11 +147,6 @@ func (r Report) lists() string {
 		did, left = append(did, w.Done...), append(left, w.Open...)
 	}
 	return text.WorkSoFar(did, left)
-}
-
-// declined is the end of an agent's work that the user does not want to go on.
-func declined(done, open []string) error {
-	return &mesh.Error{Code: mesh.Canceled, Op: "agent.RunModel", Reason: mesh.ReasonDeclined, Detail: text.Stopped(done, open)}
 }
 
 // ReportOf reads the report in the metadata of a status; nil if there is none.

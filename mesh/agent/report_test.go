@@ -5,6 +5,7 @@ import (
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/agent"
+	"agentmesh/mesh/agent/agenttest"
 	"agentmesh/mesh/limit"
 	"agentmesh/mesh/text/texttest"
 
@@ -16,7 +17,7 @@ import (
 // no ids.
 func TestAReportHasEachCallOnce(t *testing.T) {
 	texttest.Fixed(t)
-	x, y := mesh.NewExecutionID(thread), mesh.NewExecutionID(thread)
+	x, y := mesh.NewExecutionID(agenttest.Thread), mesh.NewExecutionID(agenttest.Thread)
 	report := func(of mesh.ExecutionID, done, open []string) agent.Report {
 		r := agent.Report{Limit: limit.TurnSkillCalls, Most: 2}
 		r.Add(agent.Work{Done: done, Open: open})

@@ -81,7 +81,7 @@ func (r *Runtime) start(ctx context.Context, t *task, inv *Invocation) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	t.begin(inv.Message, cancel)
 	w := newWriter(t, inv.Message, inv.Resumed)
-	inv.Mesh.handOver = w.handOver
+	inv.Mesh.BeforeHandoff(w.handOver)
 	r.runs.Go(func() {
 		defer expire()
 		defer cancel(nil)

@@ -15,6 +15,7 @@ import (
 	"agentmesh/mesh"
 	"agentmesh/mesh/a2a"
 	"agentmesh/mesh/agent"
+	"agentmesh/mesh/agent/agenttest"
 	"agentmesh/mesh/text/texttest"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
@@ -30,23 +31,23 @@ func TestARunEndsInExactlyOneWay(t *testing.T) {
 		text   string
 		reason string
 	}{
-		"without an error": {func(context.Context, *agent.Invocation, func(agent.Output) bool) error { return nil }, completed, "", ""},
+		"without an error": {func(context.Context, *agent.Invocation, func(agent.Output) bool) error { return nil }, agenttest.Completed, "", ""},
 		"with an error of the mesh": {func(context.Context, *agent.Invocation, func(agent.Output) bool) error {
 			return mesh.Errorf(mesh.Unavailable, "x", "The printer is on fire: %w", errPlain)
-		}, failed, "The printer is on fire", ""},
+		}, agenttest.Failed, "The printer is on fire", ""},
 		"with a deadline of its own": {func(context.Context, *agent.Invocation, func(agent.Output) bool) error {
 			return mesh.Errorf(mesh.Timeout, "x", "The model did not answer")
-		}, failed, "The model did not answer", mesh.ReasonTimeout},
-		"with another error": {func(context.Context, *agent.Invocation, func(agent.Output) bool) error { return errPlain }, failed, "internal error", ""},
-		"with a panic":       {func(context.Context, *agent.Invocation, func(agent.Output) bool) error { panic("secret") }, failed, "internal error", mesh.ReasonPanic},
+		}, agenttest.Failed, "The model did not answer", mesh.ReasonTimeout},
+		"with another error": {func(context.Context, *agent.Invocation, func(agent.Output) bool) error { return errPlain }, agenttest.Failed, "internal error", ""},
+		"with a panic":       {func(context.Context, *agent.Invocation, func(agent.Output) bool) error { panic("secret") }, agenttest.Failed, "internal error", mesh.ReasonPanic},
 		"with its goroutine": {func(context.Context, *agent.Invocation, func(agent.Output) bool) error {
 			runtime.Goexit()
 			return nil
-		}, failed, "internal error", mesh.ReasonPanic},
+		}, agenttest.Failed, "internal error", mesh.ReasonPanic},
 		"with a question": {func(_ context.Context, _ *agent.Invocation, say func(agent.Output) bool) error {
 			say(agent.Ask{Text: "Which?"})
 			return errPlain
-		}, input, "Which?", ""},
+		}, agenttest.InputRequired, "Which?", ""},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -102,15 +103,15 @@ func TestCancelEndsTheTaskWhateverTheAgentDoes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r, stop := start(t, tt.agent)
-				g := newGrant()
-				send(t, r, g, message("go"))
+				g := agenttest.NewGrant()
+				send(t, r, g, agenttest.Message("go"))
 				synctest.Wait()
 				begun := time.Now()
 				task, err := r.Cancel(under(t.Context(), g), &a2apb.CancelTaskRequest{Id: string(g.Execution)})
 				if err != nil {
 					t.Fatal(err)
 				}
-				if got := time.Since(begun); got != tt.after || task.GetStatus().GetState() != canceled {
+				if got := time.Since(begun); got != tt.after || task.GetStatus().GetState() != agenttest.Canceled {
 					t.Errorf("%v after %v, want canceled after %v", task.GetStatus(), got, tt.after)
 				}
 				time.Sleep(time.Minute)
@@ -156,9 +157,9 @@ func TestARunThatNeverEndsIsCutWhenItsGrantExpires(t *testing.T) {
 func TestACallerThatLeavesChangesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, _ := start(t, paced(time.Second, "a", "b"))
-		g := newGrant()
+		g := agenttest.NewGrant()
 		ctx, leave := context.WithCancel(under(t.Context(), g))
-		if _, err := r.Send(ctx, &a2apb.SendMessageRequest{Message: message("go")}); err != nil {
+		if _, err := r.Send(ctx, &a2apb.SendMessageRequest{Message: agenttest.Message("go")}); err != nil {
 			t.Fatal(err)
 		}
 		leave()
@@ -186,16 +187,16 @@ func asker() fake {
 
 func TestATaskThatAskedGoesOnWithTheAnswer(t *testing.T) {
 	r, _ := start(t, asker())
-	g := newGrant()
-	first := send(t, r, g, message("paint"))
+	g := agenttest.NewGrant()
+	first := send(t, r, g, agenttest.Message("paint"))
 	hs := listen(t, r, g, first.Cursor)
 	if got := kinds(hs); got != "piece INPUT_REQUIRED" || last(hs).text != "Which color?" {
 		t.Fatalf("got %s %q", got, last(hs).text)
 	}
-	answer := message("red")
+	answer := agenttest.Message("red")
 	answer.TaskId = string(g.Execution)
 	second := send(t, r, g, answer)
-	if second.Task.GetStatus().GetState() != working || second.Cursor != last(hs).seq+1 {
+	if second.Task.GetStatus().GetState() != agenttest.Working || second.Cursor != last(hs).seq+1 {
 		t.Errorf("got %v at %d", second.Task.GetStatus(), second.Cursor)
 	}
 	if got := kinds(listen(t, r, g, second.Cursor)); got != "piece COMPLETED" {
@@ -223,10 +224,10 @@ func TestATaskThatAskedGoesOnWithTheAnswer(t *testing.T) {
 
 func TestATaskThatWaitsCanBeCanceled(t *testing.T) {
 	r, _ := start(t, asker())
-	g := newGrant()
-	listen(t, r, g, send(t, r, g, message("paint")).Cursor)
+	g := agenttest.NewGrant()
+	listen(t, r, g, send(t, r, g, agenttest.Message("paint")).Cursor)
 	task, err := r.Cancel(under(t.Context(), g), &a2apb.CancelTaskRequest{Id: string(g.Execution)})
-	if err != nil || task.GetStatus().GetState() != canceled {
+	if err != nil || task.GetStatus().GetState() != agenttest.Canceled {
 		t.Errorf("got %v, %v", task, err)
 	}
 }
@@ -247,10 +248,10 @@ func TestAnAnswerAndACancellationAtOnce(t *testing.T) {
 		return ctx.Err()
 	}})
 	for range 200 {
-		g := newGrant()
-		asked := untilAsked(t, r, g, send(t, r, g, message("go")).Cursor)
+		g := agenttest.NewGrant()
+		asked := untilAsked(t, r, g, send(t, r, g, agenttest.Message("go")).Cursor)
 		before := done.Load()
-		yes := message("yes")
+		yes := agenttest.Message("yes")
 		yes.TaskId = string(g.Execution)
 		var both sync.WaitGroup
 		var sent, canceledErr error
@@ -290,11 +291,11 @@ func untilAsked(t *testing.T, r *agent.Runtime, g *mesh.Grant, after mesh.Seq) m
 
 func TestAfterARestartTheGrantReopensItsTask(t *testing.T) {
 	r, _ := start(t, asker())
-	g := newGrant()
-	m := message("blue")
-	m.TaskId, m.ContextId = string(g.Execution), thread
+	g := agenttest.NewGrant()
+	m := agenttest.Message("blue")
+	m.TaskId, m.ContextId = string(g.Execution), agenttest.Thread
 	acc := send(t, r, g, m)
-	if acc.Task.GetId() != string(g.Execution) || acc.Task.GetContextId() != thread {
+	if acc.Task.GetId() != string(g.Execution) || acc.Task.GetContextId() != agenttest.Thread {
 		t.Errorf("got %v", acc.Task)
 	}
 	hs := listen(t, r, g, acc.Cursor)
@@ -315,8 +316,8 @@ func TestAMessageSentAgainAttachesToItsTask(t *testing.T) {
 			time.Sleep(time.Second)
 			return nil
 		}})
-		g := newGrant()
-		m := message("go")
+		g := agenttest.NewGrant()
+		m := agenttest.Message("go")
 		send(t, r, g, m)
 		synctest.Wait()
 		again := send(t, r, g, m)
@@ -327,7 +328,7 @@ func TestAMessageSentAgainAttachesToItsTask(t *testing.T) {
 			t.Errorf("got %s", got)
 		}
 		over := send(t, r, g, m)
-		if over.Task.GetStatus().GetState() != completed || runs != 1 {
+		if over.Task.GetStatus().GetState() != agenttest.Completed || runs != 1 {
 			t.Errorf("got %v after %d runs", over.Task.GetStatus(), runs)
 		}
 	})
@@ -336,10 +337,10 @@ func TestAMessageSentAgainAttachesToItsTask(t *testing.T) {
 func TestMessagesThatFitNoTaskAreRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, _ := start(t, paced(time.Second, "x"))
-		g := newGrant()
-		send(t, r, g, message("go"))
+		g := agenttest.NewGrant()
+		send(t, r, g, agenttest.Message("go"))
 		at := func(change func(*a2apb.Message)) *a2apb.Message {
-			m := message("more")
+			m := agenttest.Message("more")
 			change(m)
 			return m
 		}
@@ -348,10 +349,10 @@ func TestMessagesThatFitNoTaskAreRefused(t *testing.T) {
 			e, _ := mesh.Wrap("", err).(*mesh.Error)
 			return e
 		}
-		if e := refused(message("more"), g); e.Reason != a2a.ReasonUnsupported {
+		if e := refused(agenttest.Message("more"), g); e.Reason != a2a.ReasonUnsupported {
 			t.Errorf("while it works: %v", e)
 		}
-		if e := refused(at(func(m *a2apb.Message) { m.TaskId = string(mesh.NewExecutionID(thread)) }), g); e.Reason != "TASK_NOT_FOUND" {
+		if e := refused(at(func(m *a2apb.Message) { m.TaskId = string(mesh.NewExecutionID(agenttest.Thread)) }), g); e.Reason != "TASK_NOT_FOUND" {
 			t.Errorf("unknown task: %v", e)
 		}
 		if e := refused(at(func(m *a2apb.Message) { m.ContextId = mesh.NewThreadID() }), g); e.Code != mesh.NotFound {
@@ -360,14 +361,14 @@ func TestMessagesThatFitNoTaskAreRefused(t *testing.T) {
 		if e := refused(at(func(m *a2apb.Message) {
 			m.Metadata = a2a.SetExtension(nil, map[string]*structpb.Value{a2a.KeyHandoff: structpb.NewStructValue(
 				&structpb.Struct{Fields: map[string]*structpb.Value{"seq": structpb.NewStringValue("x")}})})
-		}), newGrant()); e.Code != mesh.Invalid || !strings.Contains(e.Field, a2a.KeyHandoff) {
+		}), agenttest.NewGrant()); e.Code != mesh.Invalid || !strings.Contains(e.Field, a2a.KeyHandoff) {
 			t.Errorf("bad handoff: %v", e)
 		}
 		listen(t, r, g, 0)
-		if e := refused(message("more"), g); e.Reason != a2a.ReasonUnsupported || e.Field != "message.task_id" {
+		if e := refused(agenttest.Message("more"), g); e.Reason != a2a.ReasonUnsupported || e.Field != "message.task_id" {
 			t.Errorf("when it is over: %v", e)
 		}
-		if _, err := r.Send(mesh.WithCall(t.Context(), mesh.Call{}), &a2apb.SendMessageRequest{Message: message("x")}); !mesh.IsCode(err, mesh.Unauthenticated) {
+		if _, err := r.Send(mesh.WithCall(t.Context(), mesh.Call{}), &a2apb.SendMessageRequest{Message: agenttest.Message("x")}); !mesh.IsCode(err, mesh.Unauthenticated) {
 			t.Errorf("without a grant: %v", err)
 		}
 	})
@@ -376,11 +377,11 @@ func TestMessagesThatFitNoTaskAreRefused(t *testing.T) {
 // S4-052: what is another execution's or another tenant's looks unknown.
 func TestACallSeesTheTaskOfItsOwnGrantOnly(t *testing.T) {
 	r, _ := start(t, says(agent.Text{Text: "secret"}))
-	g := newGrant()
-	listen(t, r, g, send(t, r, g, message("go")).Cursor)
+	g := agenttest.NewGrant()
+	listen(t, r, g, send(t, r, g, agenttest.Message("go")).Cursor)
 	foreign := *g
 	foreign.Tenant = "other"
-	for name, other := range map[string]*mesh.Grant{"execution": newGrant(), "tenant": &foreign} {
+	for name, other := range map[string]*mesh.Grant{"execution": agenttest.NewGrant(), "tenant": &foreign} {
 		ctx := under(t.Context(), other)
 		_, _, read := r.Task(ctx, string(g.Execution))
 		_, cancel := r.Cancel(ctx, &a2apb.CancelTaskRequest{Id: string(g.Execution)})
@@ -394,15 +395,15 @@ func TestACallSeesTheTaskOfItsOwnGrantOnly(t *testing.T) {
 			}
 		}
 	}
-	if _, err := r.Send(under(t.Context(), &foreign), &a2apb.SendMessageRequest{Message: message("go")}); !mesh.IsCode(err, mesh.NotFound) {
+	if _, err := r.Send(under(t.Context(), &foreign), &a2apb.SendMessageRequest{Message: agenttest.Message("go")}); !mesh.IsCode(err, mesh.NotFound) {
 		t.Errorf("another tenant's message: got %v", err)
 	}
 }
 
 func TestCallersWithoutTheExtensionGetPlainUpdates(t *testing.T) {
 	r, _ := start(t, says(agent.Progress{Text: "looking", Step: 1}, agent.Text{Text: "x"}))
-	g := newGrant()
-	send(t, r, g, message("go"))
+	g := agenttest.NewGrant()
+	send(t, r, g, agenttest.Message("go"))
 	call, _ := mesh.CallFrom(under(t.Context(), g))
 	call.Extensions = nil
 	n := 0
@@ -434,7 +435,7 @@ func TestTheInvocationHasWhatTheMessageCarries(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g, m := newGrant(), message("go")
+	g, m := agenttest.NewGrant(), agenttest.Message("go")
 	m.Metadata = md
 	listen(t, r, g, send(t, r, g, m).Cursor)
 	if h := got.Handoff; h.GetSeq() != 5 || h.GetSourceAgentId() != "main" || h.GetContextSummary() != "wants a skill" {

@@ -10,8 +10,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
 	"agentmesh/mesh/a2a"
+	"agentmesh/mesh/agent/meshclient"
 	"agentmesh/mesh/rpc"
 	"agentmesh/mesh/security/auth"
 	"agentmesh/mesh/security/grant"
@@ -21,6 +23,7 @@ import (
 	"google.golang.org/grpc/health"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/reflection"
+	"google.golang.org/protobuf/types/known/durationpb"
 )
 
 // closeTime is how long calls may take to end once the runtime has stopped.
@@ -55,6 +58,17 @@ type Options struct {
 	// Ready is called once when the agent can be called: with its endpoint,
 	// and after the registration if there is one.
 	Ready func(endpoint string)
+}
+
+// A Registration says how an agent is known to the node.
+type Registration struct {
+	// Name is the agent's name; by default it is made from the card's.
+	Name string
+	// Lease is how long the agent is known after it vanished: 5 s to 10 min.
+	// The default is the node's.
+	Lease time.Duration
+	// Shared offers the agent to all tenants, which needs an operator.
+	Shared bool
 }
 
 // Serve serves the agent over gRPC, with health and reflection, until ctx is
@@ -97,7 +111,7 @@ type service struct {
 	health    *health.Server
 	listener  net.Listener
 	endpoint  string
-	registrar *registrar // nil when the agent does not register itself
+	registrar *meshclient.Registrar // nil when the agent does not register itself
 	closeNode func()
 }
 
@@ -139,7 +153,13 @@ func newService(ctx context.Context, o *Options) (*service, error) {
 	gate := new(gate)
 	gate.open(o.Verifier)
 	if o.Register != nil {
-		s.registrar = newRegistrar(o, node, s, gate)
+		req := &meshv1.RegisterAgentRequest{
+			Name: o.Register.Name, Card: s.runtime.card, Endpoint: s.endpoint, Shared: o.Register.Shared,
+		}
+		if o.Register.Lease > 0 {
+			req.Lease = durationpb.New(o.Register.Lease)
+		}
+		s.registrar = meshclient.NewRegistrar(node, req, gate.open, o.Logger)
 	}
 	s.server = rpc.NewServer(rpc.Options{Auth: gate, Logger: o.Logger, Open: rpc.Infrastructure()})
 	a2apb.RegisterA2AServiceServer(s.server, a2a.NewServer(s.runtime))
@@ -151,13 +171,13 @@ func newService(ctx context.Context, o *Options) (*service, error) {
 // present keeps the agent known until ctx is done or its server fails.
 func (s *service) present(ctx context.Context, ready func(string), served <-chan error) error {
 	if s.registrar != nil {
-		if err := s.registrar.register(ctx); err != nil {
+		if err := s.registrar.Register(ctx); err != nil {
 			if ctx.Err() != nil {
 				return nil
 			}
 			return err
 		}
-		defer s.registrar.leave(ctx)
+		defer s.registrar.Leave(ctx)
 	}
 	if ready != nil {
 		ready(s.endpoint)
@@ -167,7 +187,7 @@ func (s *service) present(ctx context.Context, ready func(string), served <-chan
 	defer keeping.Wait()
 	defer cancel()
 	if s.registrar != nil {
-		keeping.Go(func() { s.registrar.keep(ctx) })
+		keeping.Go(func() { s.registrar.Keep(ctx) })
 	}
 	select {
 	case <-ctx.Done():

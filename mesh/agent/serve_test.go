@@ -17,6 +17,7 @@ import (
 	"agentmesh/mesh"
 	"agentmesh/mesh/a2a"
 	"agentmesh/mesh/agent"
+	"agentmesh/mesh/agent/agenttest"
 	"agentmesh/mesh/text/texttest"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
@@ -49,11 +50,11 @@ func run(t *testing.T, o agent.Options) (addr string, stop func() error) {
 // S4-017, S4-051: a message goes to an agent's own server under a grant; the
 // agent reaches the mesh over gRPC, and streams back.
 func TestAnAgentIsServedOverGRPC(t *testing.T) {
-	n := newNode(t)
-	nodeAddr, _ := n.serve(t, nil)
-	n.log(posted(mesh.NewExecutionID(thread), 1, "earlier"))
+	n := agenttest.NewNode(t)
+	nodeAddr, _ := n.Serve(t, nil)
+	n.Log(agenttest.Posted(mesh.NewExecutionID(agenttest.Thread), 1, "earlier"))
 	addr, _ := run(t, agent.Options{
-		Node: dial(t, nodeAddr), Verifier: n.verifier(t), Addr: "127.0.0.1:0",
+		Node: agenttest.Dial(t, nodeAddr), Verifier: n.Verifier(t), Addr: "127.0.0.1:0",
 		Agent: fake{func(ctx context.Context, inv *agent.Invocation, say func(agent.Output) bool) error {
 			items, err := inv.Mesh.History(ctx, 0)
 			if err != nil {
@@ -66,20 +67,20 @@ func TestAnAgentIsServedOverGRPC(t *testing.T) {
 			return nil
 		}},
 	})
-	conn := dial(t, addr)
+	conn := agenttest.Dial(t, addr)
 	client := a2apb.NewA2AServiceClient(conn)
-	g := newGrant()
-	res, err := client.SendMessage(mesh.WithCall(t.Context(), n.call(g)), &a2apb.SendMessageRequest{Message: message("later")})
+	g := agenttest.NewGrant()
+	res, err := client.SendMessage(mesh.WithCall(t.Context(), n.Call(g)), &a2apb.SendMessageRequest{Message: agenttest.Message("later")})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if task := res.GetTask(); a2a.TaskText(task) != "earlier, later" || task.GetId() != string(g.Execution) || task.GetContextId() != thread {
+	if task := res.GetTask(); a2a.TaskText(task) != "earlier, later" || task.GetId() != string(g.Execution) || task.GetContextId() != agenttest.Thread {
 		t.Errorf("got %v", task)
 	}
-	if got := len(n.bodies(t, g.Execution)); got != 1 {
+	if got := len(n.Bodies(t, g.Execution)); got != 1 {
 		t.Errorf("%d notes in the thread", got)
 	}
-	if _, err := client.SendMessage(t.Context(), &a2apb.SendMessageRequest{Message: message("x")}); !mesh.IsCode(err, mesh.Unauthenticated) {
+	if _, err := client.SendMessage(t.Context(), &a2apb.SendMessageRequest{Message: agenttest.Message("x")}); !mesh.IsCode(err, mesh.Unauthenticated) {
 		t.Errorf("without a grant: %v", err)
 	}
 	health, err := healthpb.NewHealthClient(conn).Check(t.Context(), &healthpb.HealthCheckRequest{})
@@ -89,44 +90,44 @@ func TestAnAgentIsServedOverGRPC(t *testing.T) {
 }
 
 func TestAnAgentInItsOwnProcessRegistersAndStaysRegistered(t *testing.T) {
-	n := newNode(t)
-	nodeAddr, stopNode := n.serve(t, nil)
+	n := agenttest.NewNode(t)
+	nodeAddr, stopNode := n.Serve(t, nil)
 	addr, stop := run(t, agent.Options{
 		Agent: says(agent.Text{Text: "hi"}), NodeAddr: nodeAddr, Register: &agent.Registration{Name: "fake"},
 	})
-	n.await(t, "two renewals", func() bool { return n.renewed >= 2 })
-	if a := n.agents["fake"]; a.GetEndpoint() != addr || a.GetCard().GetSupportedInterfaces()[0].GetUrl() != addr {
+	n.Await(t, "two renewals", func() bool { return n.Renewed >= 2 })
+	if a := n.Agents["fake"]; a.GetEndpoint() != addr || a.GetCard().GetSupportedInterfaces()[0].GetUrl() != addr {
 		t.Errorf("registered as %v, served at %s", a, addr)
 	}
-	client := a2apb.NewA2AServiceClient(dial(t, addr))
-	if _, err := client.SendMessage(mesh.WithCall(t.Context(), n.call(newGrant())), &a2apb.SendMessageRequest{Message: message("x")}); err != nil {
+	client := a2apb.NewA2AServiceClient(agenttest.Dial(t, addr))
+	if _, err := client.SendMessage(mesh.WithCall(t.Context(), n.Call(agenttest.NewGrant())), &a2apb.SendMessageRequest{Message: agenttest.Message("x")}); err != nil {
 		t.Errorf("the node's grant is refused: %v", err)
 	}
 
 	// The node restarts and knows nothing of the lease.
 	stopNode()
-	n.mu.Lock()
-	clear(n.leases)
-	clear(n.agents)
-	n.mu.Unlock()
-	_, _ = n.serve(t, listener(t, nodeAddr))
-	n.await(t, "registration after the node's restart", func() bool { return n.leases["fake"] != "" })
+	n.Mu.Lock()
+	clear(n.Leases)
+	clear(n.Agents)
+	n.Mu.Unlock()
+	_, _ = n.Serve(t, agenttest.Listener(t, nodeAddr))
+	n.Await(t, "registration after the node's restart", func() bool { return n.Leases["fake"] != "" })
 
 	if err := stop(); err != nil {
 		t.Error(err)
 	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.leases["fake"] != "" {
+	n.Mu.Lock()
+	defer n.Mu.Unlock()
+	if n.Leases["fake"] != "" {
 		t.Error("the agent left without a word")
 	}
 }
 
 func TestAnAgentThatTheNodeRefusesIsNotServed(t *testing.T) {
 	texttest.Fixed(t)
-	n := newNode(t)
-	n.leases["fake"] = "somebody else's"
-	nodeAddr, _ := n.serve(t, nil)
+	n := agenttest.NewNode(t)
+	n.Leases["fake"] = "somebody else's"
+	nodeAddr, _ := n.Serve(t, nil)
 	err := agent.Serve(t.Context(), agent.Options{Agent: says(), NodeAddr: nodeAddr, Register: &agent.Registration{Name: "fake"}})
 	if !mesh.IsCode(err, mesh.Precondition) || mesh.DetailOf(err) != "The name fake is taken" {
 		t.Errorf("got %v", err)
@@ -134,8 +135,8 @@ func TestAnAgentThatTheNodeRefusesIsNotServed(t *testing.T) {
 }
 
 func TestAnAgentWaitsForItsNode(t *testing.T) {
-	n := newNode(t)
-	l := listener(t, "127.0.0.1:0")
+	n := agenttest.NewNode(t)
+	l := agenttest.Listener(t, "127.0.0.1:0")
 	addr := l.Addr().String()
 	_ = l.Close() // nobody listens there
 	ctx, cancel := context.WithCancel(t.Context())
@@ -143,8 +144,8 @@ func TestAnAgentWaitsForItsNode(t *testing.T) {
 	go func() {
 		ended <- agent.Serve(ctx, agent.Options{Agent: says(), NodeAddr: addr, Register: &agent.Registration{Name: "fake"}})
 	}()
-	_, _ = n.serve(t, listener(t, addr))
-	n.await(t, "registration", func() bool { return n.leases["fake"] != "" })
+	_, _ = n.Serve(t, agenttest.Listener(t, addr))
+	n.Await(t, "registration", func() bool { return n.Leases["fake"] != "" })
 	cancel()
 	if err := <-ended; err != nil {
 		t.Error(err)
@@ -152,9 +153,9 @@ func TestAnAgentWaitsForItsNode(t *testing.T) {
 }
 
 func TestOptionsThatMakeNoSenseNameTheField(t *testing.T) {
-	n := newNode(t)
-	v := n.verifier(t)
-	taken := listener(t, "127.0.0.1:0")
+	n := agenttest.NewNode(t)
+	v := n.Verifier(t)
+	taken := agenttest.Listener(t, "127.0.0.1:0")
 	defer taken.Close()
 	for name, tt := range map[string]struct {
 		o    agent.Options
@@ -173,19 +174,19 @@ func TestOptionsThatMakeNoSenseNameTheField(t *testing.T) {
 }
 
 func TestServeDrainsAndEnds(t *testing.T) {
-	n := newNode(t)
-	nodeAddr, _ := n.serve(t, nil)
+	n := agenttest.NewNode(t)
+	nodeAddr, _ := n.Serve(t, nil)
 	working := make(chan struct{})
 	addr, stop := run(t, agent.Options{
-		Node: dial(t, nodeAddr), Verifier: n.verifier(t), Drain: 20 * time.Millisecond, Grace: time.Minute, // the drain is to pass, the grace is not
+		Node: agenttest.Dial(t, nodeAddr), Verifier: n.Verifier(t), Drain: 20 * time.Millisecond, Grace: time.Minute, // the drain is to pass, the grace is not
 		Agent: fake{func(ctx context.Context, _ *agent.Invocation, say func(agent.Output) bool) error {
 			close(working)
 			<-ctx.Done()
 			return ctx.Err()
 		}},
 	})
-	client := a2apb.NewA2AServiceClient(dial(t, addr))
-	stream, err := client.SendStreamingMessage(mesh.WithCall(t.Context(), n.call(newGrant())), &a2apb.SendMessageRequest{Message: message("x")})
+	client := a2apb.NewA2AServiceClient(agenttest.Dial(t, addr))
+	stream, err := client.SendStreamingMessage(mesh.WithCall(t.Context(), n.Call(agenttest.NewGrant())), &a2apb.SendMessageRequest{Message: agenttest.Message("x")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -203,7 +204,7 @@ func TestServeDrainsAndEnds(t *testing.T) {
 		}
 		end = r
 	}
-	if state, _ := a2a.StateOf(end); state != failed || a2a.Extension(a2a.MetadataOf(end)).GetFields()[a2a.KeyReason].GetStringValue() != mesh.ReasonInterrupted {
+	if state, _ := a2a.StateOf(end); state != agenttest.Failed || a2a.Extension(a2a.MetadataOf(end)).GetFields()[a2a.KeyReason].GetStringValue() != mesh.ReasonInterrupted {
 		t.Errorf("the stream ended with %v", end)
 	}
 	if err := <-stopped; err != nil {
@@ -262,10 +263,10 @@ func newRogue() agent.Agent {
 // task first, updates in the order of their cursors, pieces only of artifacts
 // that began, and exactly one end. The same stream comes after a cursor.
 func TestAnyAgentGivesALegalStream(t *testing.T) {
-	n := newNode(t)
-	nodeAddr, _ := n.serve(t, nil)
-	addr, _ := run(t, agent.Options{Node: dial(t, nodeAddr), Verifier: n.verifier(t), Agent: newRogue()})
-	client := a2apb.NewA2AServiceClient(dial(t, addr))
+	n := agenttest.NewNode(t)
+	nodeAddr, _ := n.Serve(t, nil)
+	addr, _ := run(t, agent.Options{Node: agenttest.Dial(t, nodeAddr), Verifier: n.Verifier(t), Agent: newRogue()})
+	client := a2apb.NewA2AServiceClient(agenttest.Dial(t, addr))
 	base := rand.Uint64N(1 << 40)
 	var checks sync.WaitGroup
 	defer checks.Wait()
@@ -279,12 +280,12 @@ func TestAnyAgentGivesALegalStream(t *testing.T) {
 	}
 }
 
-func checkStream(ctx context.Context, n *node, client a2apb.A2AServiceClient, seed uint64) error {
-	g := newGrant()
-	call := n.call(g)
+func checkStream(ctx context.Context, n *agenttest.Node, client a2apb.A2AServiceClient, seed uint64) error {
+	g := agenttest.NewGrant()
+	call := n.Call(g)
 	call.WantSeq = true
 	ctx = mesh.WithCall(ctx, call)
-	stream, err := client.SendStreamingMessage(ctx, &a2apb.SendMessageRequest{Message: message(strconv.FormatUint(seed, 10))})
+	stream, err := client.SendStreamingMessage(ctx, &a2apb.SendMessageRequest{Message: agenttest.Message(strconv.FormatUint(seed, 10))})
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/agent"
+	"agentmesh/mesh/agent/agenttest"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 )
@@ -26,12 +27,12 @@ func TestStoppingLetsRunsFinishAndCutsThoseThatDoNot(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r, stop := start(t, tt.agent)
-				g := newGrant()
-				send(t, r, g, message("go"))
+				g := agenttest.NewGrant()
+				send(t, r, g, agenttest.Message("go"))
 				begun := time.Now()
 				go func() {
 					time.Sleep(time.Second)
-					if _, err := r.Send(under(t.Context(), newGrant()), &a2apb.SendMessageRequest{Message: message("x")}); !mesh.IsCode(err, mesh.Unavailable) {
+					if _, err := r.Send(under(t.Context(), agenttest.NewGrant()), &a2apb.SendMessageRequest{Message: agenttest.Message("x")}); !mesh.IsCode(err, mesh.Unavailable) {
 						t.Errorf("a new message while stopping: %v", err)
 					}
 				}()
@@ -52,8 +53,8 @@ func TestStoppingLetsRunsFinishAndCutsThoseThatDoNot(t *testing.T) {
 func TestStoppingEndsThoseWhoFollowATaskThatWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, stop := start(t, asker())
-		g := newGrant()
-		hs := listen(t, r, g, send(t, r, g, message("paint")).Cursor)
+		g := agenttest.NewGrant()
+		hs := listen(t, r, g, send(t, r, g, agenttest.Message("paint")).Cursor)
 		ended := make(chan error, 1)
 		go func() {
 			for _, err := range r.Updates(under(t.Context(), g), string(g.Execution), last(hs).seq) {
@@ -73,7 +74,7 @@ func TestStoppingEndsThoseWhoFollowATaskThatWaits(t *testing.T) {
 func TestAnAgentThatIgnoresTheEndIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, stop := start(t, until(false, time.Hour))
-		send(t, r, newGrant(), message("go"))
+		send(t, r, agenttest.NewGrant(), agenttest.Message("go"))
 		if err := stop(); !mesh.IsCode(err, mesh.Timeout) {
 			t.Errorf("got %v, want Timeout", err)
 		}
@@ -84,9 +85,9 @@ func TestAnAgentThatIgnoresTheEndIsReported(t *testing.T) {
 func TestTasksAtRestAreForgottenUnlessFollowed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, _ := start(t, asker())
-		g, followed := newGrant(), newGrant()
-		listen(t, r, g, send(t, r, g, message("a")).Cursor)
-		hs := listen(t, r, followed, send(t, r, followed, message("b")).Cursor)
+		g, followed := agenttest.NewGrant(), agenttest.NewGrant()
+		listen(t, r, g, send(t, r, g, agenttest.Message("a")).Cursor)
+		hs := listen(t, r, followed, send(t, r, followed, agenttest.Message("b")).Cursor)
 		ctx, leave := context.WithCancel(under(t.Context(), followed))
 		left := make(chan struct{})
 		go func() {
@@ -112,11 +113,11 @@ func TestTasksAtRestAreForgottenUnlessFollowed(t *testing.T) {
 
 func TestTheNumberOfKeptTasksIsBounded(t *testing.T) {
 	r, _ := start(t, says())
-	first := newGrant()
-	listen(t, r, first, send(t, r, first, message("go")).Cursor)
+	first := agenttest.NewGrant()
+	listen(t, r, first, send(t, r, first, agenttest.Message("go")).Cursor)
 	for range 4100 {
-		g := newGrant()
-		listen(t, r, g, send(t, r, g, message("go")).Cursor)
+		g := agenttest.NewGrant()
+		listen(t, r, g, send(t, r, g, agenttest.Message("go")).Cursor)
 	}
 	if _, _, err := r.Task(under(t.Context(), first), string(first.Execution)); !mesh.IsCode(err, mesh.NotFound) {
 		t.Errorf("got %v, want the oldest task to be forgotten", err)

@@ -11,6 +11,7 @@ import (
 	"agentmesh/mesh"
 	"agentmesh/mesh/a2a"
 	"agentmesh/mesh/agent"
+	"agentmesh/mesh/agent/agenttest"
 	"agentmesh/mesh/text/texttest"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
@@ -147,14 +148,14 @@ func TestTheTaskHasItsArtifactsInOnePiece(t *testing.T) {
 	picture := &a2apb.Artifact{ArtifactId: "p", Parts: []*a2apb.Part{{Content: &a2apb.Part_Raw{Raw: []byte{1}}}}}
 	again := &a2apb.Artifact{ArtifactId: "p", Parts: []*a2apb.Part{{Content: &a2apb.Part_Raw{Raw: []byte{2}}}}}
 	r, _ := start(t, says(agent.Text{Text: "Hel"}, agent.Artifact{Artifact: picture}, agent.Text{Text: "lo"}, agent.Artifact{Artifact: again}))
-	g := newGrant()
-	m := message("go")
+	g := agenttest.NewGrant()
+	m := agenttest.Message("go")
 	hs := listen(t, r, g, send(t, r, g, m).Cursor)
 	task, seq, err := r.Task(under(t.Context(), g), string(g.Execution))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if seq != last(hs).seq || task.GetStatus().GetState() != completed {
+	if seq != last(hs).seq || task.GetStatus().GetState() != agenttest.Completed {
 		t.Errorf("got %v at %d", task.GetStatus(), seq)
 	}
 	if len(task.Artifacts) != 2 || len(task.Artifacts[0].Parts) != 1 || a2a.ArtifactText(task.Artifacts[0]) != "Hello" ||
@@ -162,7 +163,7 @@ func TestTheTaskHasItsArtifactsInOnePiece(t *testing.T) {
 		t.Errorf("got %v", task.Artifacts)
 	}
 	if len(task.History) != 1 || task.History[0].GetMessageId() != m.MessageId || task.History[0].GetTaskId() != string(g.Execution) ||
-		task.History[0].GetContextId() != thread {
+		task.History[0].GetContextId() != agenttest.Thread {
 		t.Errorf("got %v", task.History)
 	}
 }

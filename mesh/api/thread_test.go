@@ -7,52 +7,30 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
 	"agentmesh/mesh/admission"
+	"agentmesh/mesh/api/apitest"
 	"agentmesh/mesh/security/grant"
 	"agentmesh/mesh/store/mem"
 	"agentmesh/mesh/thread"
 	"agentmesh/mesh/thread/cache"
+	"agentmesh/mesh/thread/cache/cachetest"
 	"agentmesh/mesh/threadlog"
 	"agentmesh/mesh/threadlog/eventpb"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
+	"google.golang.org/protobuf/proto"
 )
 
 // A library is the thread service over a store in memory that counts what is
 // read from it.
 type library struct {
 	*Threads
-	store  *countingStore
+	store  *cachetest.Store
 	states *cache.States
 	key    mesh.ThreadKey
-}
-
-type countingStore struct {
-	threadlog.Backend
-	mu    sync.Mutex
-	bytes int
-}
-
-func (s *countingStore) Read(ctx context.Context, key mesh.ThreadKey, after mesh.Seq, limit int) ([]threadlog.Record, error) {
-	recs, err := s.Backend.Read(ctx, key, after, limit)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, r := range recs {
-		s.bytes += len(r.Data)
-	}
-	return recs, err
-}
-
-func (s *countingStore) read() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	n := s.bytes
-	s.bytes = 0
-	return n
 }
 
 func newLibrary(t *testing.T) *library {
@@ -61,7 +39,7 @@ func newLibrary(t *testing.T) *library {
 	if err != nil {
 		t.Fatal(err)
 	}
-	store := &countingStore{Backend: mem.Open()}
+	store := &cachetest.Store{Backend: mem.Open()}
 	log := threadlog.New(store)
 	states := cache.New(log, 0)
 	return &library{
@@ -73,30 +51,17 @@ func newLibrary(t *testing.T) *library {
 // post opens a turn, as a message of a user does.
 func (l *library) post(t testing.TB) mesh.ExecutionID {
 	t.Helper()
-	id := mesh.NewExecutionID(l.key.ID)
-	if err := l.decide(t.Context(), &mesh.Event{Execution: id, Body: mesh.TaskOpened{Execution: mesh.Execution{ID: id, Kind: mesh.KindTurn, Agent: "main"}}}); err != nil {
-		t.Fatal(err)
-	}
-	return id
+	return cachetest.Post(t, l.states, l.key)
 }
 
 func (l *library) decide(ctx context.Context, events ...*mesh.Event) error {
-	return l.states.Decide(ctx, l.key, func(*thread.State) (cache.Decision, error) {
-		return cache.Decision{Events: events}, nil
-	})
+	return cachetest.Decide(ctx, l.states, l.key, events...)
 }
 
 // run opens an execution of the agent below the turn and returns its grant.
 func (l *library) run(t testing.TB, turn mesh.ExecutionID, agent string, skills ...string) *mesh.Grant {
 	t.Helper()
-	x := mesh.Execution{ID: mesh.NewExecutionID(l.key.ID), Parent: turn, Kind: mesh.KindAgent, Agent: agent, User: "ann", Skills: skills}
-	if err := l.decide(t.Context(), &mesh.Event{Execution: turn, Body: mesh.DispatchIssued{Child: x}}); err != nil {
-		t.Fatal(err)
-	}
-	return &mesh.Grant{
-		Tenant: l.key.Tenant, User: "ann", Thread: l.key.ID, Execution: x.ID, Parent: turn, Turn: turn, Agent: agent,
-		Chain: []string{agent}, Skills: skills, Depth: 2, Expires: time.Now().Add(time.Hour).Unix(),
-	}
+	return cachetest.Run(t, l.states, l.key, turn, agent, skills...)
 }
 
 func under(t *testing.T, g *mesh.Grant) context.Context {
@@ -176,14 +141,14 @@ func TestAPageOfLargeEventsIsNotReadInVain(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	l.store.read()
+	l.store.Count()
 	seen, after := 0, int64(2)
 	for more := true; more; {
 		page, err := l.ReadThread(user(t, mesh.PermChat), &meshv1.ReadThreadRequest{ThreadId: l.key.ID, AfterSeq: after, Limit: 1000})
 		if err != nil || len(page.GetEvents()) == 0 {
 			t.Fatalf("after %d: %v, %v", after, page, err)
 		}
-		if got, most := l.store.read(), (readAhead+1)*(size+1<<10); got > most {
+		if got, most := l.store.Count(), (readAhead+1)*(size+1<<10); got > most {
 			t.Fatalf("a page took %d bytes from the store, want at most %d", got, most)
 		}
 		for _, e := range page.GetEvents() {
@@ -231,11 +196,19 @@ func TestAThreadIsReadBackwards(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	whole, err := l.ReadThread(user(t, mesh.PermChat), &meshv1.ReadThreadRequest{ThreadId: l.key.ID, Limit: 1000})
+	if err != nil {
+		t.Fatal(err)
+	}
 	read := func(after, before int64, limit int32, tail bool) string {
 		page, err := l.ReadThread(user(t, mesh.PermChat), &meshv1.ReadThreadRequest{
 			ThreadId: l.key.ID, AfterSeq: after, BeforeSeq: before, Limit: limit, Tail: tail})
 		if err != nil {
 			t.Fatal(err)
+		}
+		// What doubles of the service answer is the same.
+		if same := apitest.Page(whole.GetEvents(), &meshv1.ReadThreadRequest{AfterSeq: after, BeforeSeq: before, Limit: limit, Tail: tail}, 0); !proto.Equal(same, page) {
+			t.Errorf("after %d, before %d, %d of the tail %v: a double has %d events, more %v", after, before, limit, tail, len(same.GetEvents()), same.GetMore())
 		}
 		seqs := []int64{}
 		for i, e := range page.GetEvents() {
@@ -264,7 +237,7 @@ func TestAThreadIsReadBackwards(t *testing.T) {
 			t.Errorf("%+v: got %s", tt, got)
 		}
 	}
-	_, err := l.ReadThread(user(t, mesh.PermChat), &meshv1.ReadThreadRequest{ThreadId: l.key.ID, BeforeSeq: -1})
+	_, err = l.ReadThread(user(t, mesh.PermChat), &meshv1.ReadThreadRequest{ThreadId: l.key.ID, BeforeSeq: -1})
 	wantCode(t, err, mesh.Invalid, "before_seq")
 }
 
@@ -279,14 +252,14 @@ func TestATailOfLargeEventsIsNotReadInVain(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	l.store.read()
+	l.store.Count()
 	seen, before := 0, int64(events+3)
 	for more := true; more; {
 		page, err := l.ReadThread(user(t, mesh.PermChat), &meshv1.ReadThreadRequest{ThreadId: l.key.ID, BeforeSeq: before, Limit: 1000, Tail: true})
 		if err != nil || len(page.GetEvents()) == 0 {
 			t.Fatalf("before %d: %v, %v", before, page, err)
 		}
-		if got, most := l.store.read(), (readAhead+1)*(size+1<<10); got > most {
+		if got, most := l.store.Count(), (readAhead+1)*(size+1<<10); got > most {
 			t.Fatalf("a page took %d bytes from the store, want at most %d", got, most)
 		}
 		for _, e := range slices.Backward(page.GetEvents()) {

@@ -92,13 +92,7 @@ func Cancel(ctx context.Context, agent Client, task string) error {
 
 // failed is the body with which an execution ends that could not go on.
 func failed(reason, words string) mesh.TaskMoved {
-	return mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_FAILED, Reason: reason, Message: Say(words)}
-}
-
-// Say makes a message of an agent out of text.
-func Say(words string) *a2apb.Message {
-	return &a2apb.Message{MessageId: mesh.NewEventID(), Role: a2apb.Role_ROLE_AGENT,
-		Parts: []*a2apb.Part{{Content: &a2apb.Part_Text{Text: words}}}}
+	return mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_FAILED, Reason: reason, Message: mesh.Say(words)}
 }
 
 // end is how a stream ended that did not say so itself; false if the last body

@@ -10,7 +10,7 @@ import (
 
 	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
-	"agentmesh/mesh/agent"
+	"agentmesh/mesh/agent/modelrun"
 	"agentmesh/mesh/llm"
 	"agentmesh/mesh/text"
 )
@@ -27,8 +27,8 @@ type Consult struct {
 }
 
 var (
-	_ llm.Tools   = (*Consult)(nil)
-	_ agent.Asker = (*Consult)(nil)
+	_ llm.Tools      = (*Consult)(nil)
+	_ modelrun.Asker = (*Consult)(nil)
 )
 
 // NewConsult returns the tool over d, for the given agents, sorted by name. It

@@ -3,6 +3,7 @@ package dispatch_test
 import (
 	"context"
 	"maps"
+	"math"
 	"net"
 	"slices"
 	"strings"
@@ -19,6 +20,8 @@ import (
 	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
 	"agentmesh/mesh/agent"
+	"agentmesh/mesh/agent/meshclient"
+	"agentmesh/mesh/api/apitest"
 	"agentmesh/mesh/dispatch"
 	"agentmesh/mesh/rpc"
 	"agentmesh/mesh/security/auth"
@@ -241,13 +244,12 @@ func (w *world) renew(ctx context.Context, g *mesh.Grant, id mesh.ExecutionID) (
 
 func (w *world) ReadThread(ctx context.Context, req *meshv1.ReadThreadRequest) (*meshv1.ReadThreadResponse, error) {
 	call, _ := mesh.CallFrom(ctx)
-	const page = 3 // so that there are several
-	events, err := w.log.Read(ctx, call.Principal.Grant.Key(), mesh.Seq(req.AfterSeq), page)
-	resp := &meshv1.ReadThreadResponse{More: len(events) == page}
-	for _, e := range events {
-		resp.Events = append(resp.Events, eventpb.EventToProto(e))
+	events, err := w.log.Read(ctx, call.Principal.Grant.Key(), 0, math.MaxInt32)
+	all := make([]*meshv1.Event, len(events))
+	for i, e := range events {
+		all[i] = eventpb.EventToProto(e)
 	}
-	return resp, err
+	return apitest.Page(all, req, 3), err // so that there are several pages
 }
 
 func (w *world) GetThread(ctx context.Context, req *meshv1.GetThreadRequest) (*meshv1.GetThreadResponse, error) {
@@ -278,7 +280,7 @@ func (w *world) orchestrator() *agent.Invocation {
 	}
 	g := &mesh.Grant{Tenant: key.Tenant, User: "ann", Thread: key.ID, Execution: exec, Parent: turn, Turn: turn, Agent: "orchestrator",
 		Chain: []string{"orchestrator"}, Skills: []string{"*"}, Depth: 2, Expires: time.Now().Add(time.Hour).Unix()}
-	m, err := agent.NewMesh(w.conn, mesh.Call{Principal: mesh.Principal{Tenant: key.Tenant, User: "ann", Grant: g}, GrantToken: w.signer.Issue(*g)})
+	m, err := meshclient.New(w.conn, mesh.Call{Principal: mesh.Principal{Tenant: key.Tenant, User: "ann", Grant: g}, GrantToken: w.signer.Issue(*g)})
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -9,7 +9,7 @@ import (
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 
 	"agentmesh/mesh"
-	"agentmesh/mesh/agent"
+	"agentmesh/mesh/a2a"
 	"agentmesh/mesh/text"
 	"agentmesh/mesh/thread"
 )
@@ -35,7 +35,7 @@ func (d *Dispatcher) restore(ctx context.Context) error {
 		if x := d.before.children[label]; x != nil {
 			j := d.add(orderOf(x), x.ID)
 			if restored(j, x, did); j.Status == StatusFailed && !mesh.Terminal(x.State) {
-				j.Result.Result = withOpen(text.AgentInterrupted(), agent.Unsettled(did.Below(x.ID)))
+				j.Result.Result = withOpen(text.AgentInterrupted(), unsettled(did.Below(x.ID)))
 			}
 		} else if o, ok := d.before.orders[label]; ok {
 			pending = append(pending, d.add(o.Order, o.id(d.inv.Thread.ID)))
@@ -147,7 +147,7 @@ func statusOf(x *thread.Execution) string {
 	switch {
 	case x.State == a2apb.TaskState_TASK_STATE_COMPLETED:
 		return StatusCompleted
-	case x.State == a2apb.TaskState_TASK_STATE_CANCELED && x.Reason == reasonAwaiting:
+	case x.State == a2apb.TaskState_TASK_STATE_CANCELED && x.Reason == mesh.ReasonAsked:
 		return StatusAwaiting
 	case x.State == a2apb.TaskState_TASK_STATE_CANCELED:
 		return StatusCanceled
@@ -206,7 +206,7 @@ func (t *transcript) result() string {
 // take adds the text of a piece of output; more says that it goes on with the
 // piece before.
 func (t *transcript) take(a *a2apb.Artifact, more bool) {
-	s := textOf(a.GetParts())
+	s := a2a.ArtifactText(a)
 	if t.Len() > 0 && !more && s != "" {
 		s = "\n\n" + s
 	}

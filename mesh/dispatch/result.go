@@ -9,14 +9,14 @@ import (
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 
 	"agentmesh/mesh"
-	"agentmesh/mesh/agent"
 	"agentmesh/mesh/text"
+	"agentmesh/mesh/thread"
 )
 
 // result is what the agent said and, unless it completed, why it did not: its
 // question, the failure, or that it was stopped (S0-030, S0-083).
 func result(status, said string, last mesh.TaskMoved) string {
-	why := textOf(last.Message.GetParts())
+	why := mesh.TextOf(last.Message)
 	switch status {
 	case StatusCompleted:
 		if said != "" {
@@ -51,7 +51,19 @@ func (d *Dispatcher) open(ctx context.Context, j *job, r Result) string {
 		d.opts.Logger.WarnContext(ctx, "unsettled calls of an agent not read", "execution", j.exec.ID, "err", err)
 		return r.Result
 	}
-	return withOpen(r.Result, agent.Unsettled(did.Below(j.exec.ID)))
+	return withOpen(r.Result, unsettled(did.Below(j.exec.ID)))
+}
+
+// unsettled returns those of the skill calls, in short, that have not come back.
+// When who made them is over, nobody knows whether they had an effect.
+func unsettled(calls []*thread.SkillCall) []string {
+	var out []string
+	for _, c := range calls {
+		if c.Unsettled() {
+			out = append(out, mesh.CallSummary(c.Skill, c.Args))
+		}
+	}
+	return out
 }
 
 // withOpen adds the calls to a result, which is cut to make room for them.

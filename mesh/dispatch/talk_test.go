@@ -12,7 +12,7 @@ import (
 
 	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
-	"agentmesh/mesh/agent"
+	"agentmesh/mesh/agent/modelrun"
 	"agentmesh/mesh/dispatch"
 	"agentmesh/mesh/llm/scripted"
 	"agentmesh/mesh/text/texttest"
@@ -94,7 +94,7 @@ func TestAQuestionIsTheResult(t *testing.T) {
 	if got["b"].Status != dispatch.StatusSkipped {
 		t.Errorf("its dependent: %+v", got["b"])
 	}
-	if x := w.state(inv).Execution(got["a"].ExecutionID); x.State != a2apb.TaskState_TASK_STATE_CANCELED || x.Reason != "INPUT_REQUIRED" {
+	if x := w.state(inv).Execution(got["a"].ExecutionID); x.State != a2apb.TaskState_TASK_STATE_CANCELED || x.Reason != mesh.ReasonAsked {
 		t.Errorf("logged %v %s", x.State, x.Reason)
 	}
 }
@@ -167,8 +167,8 @@ func TestWhatAgentsSayCallsNothing(t *testing.T) {
 		scripted.Call(dispatch.ToolConsult, `{"agent":"worker","task":"one"}`).Call(dispatch.ToolDispatch, `{"agent_id":"a","name":"worker","mission":"two","skills":["mail.send"]}`),
 		scripted.Call(dispatch.ToolDispatch, `{"agent_id":"b","name":"worker","mission":"three","skills":["mail.send"],"depends_on":["a"]}`).Call(dispatch.ToolResults, `{}`),
 		scripted.Say("Done."))
-	run := agent.ModelRun{Model: model, Tools: agent.Combine(dispatch.NewConsult(d, []*meshv1.Agent{w.agents["worker"]}), dispatch.NewOrchestration(d))}
-	for _, err := range agent.RunModel(t.Context(), inv, run) {
+	run := modelrun.Options{Model: model, Tools: modelrun.Combine(dispatch.NewConsult(d, []*meshv1.Agent{w.agents["worker"]}), dispatch.NewOrchestration(d))}
+	for _, err := range modelrun.Run(t.Context(), inv, run) {
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -11,7 +11,7 @@ import (
 
 	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
-	"agentmesh/mesh/agent"
+	"agentmesh/mesh/agent/modelrun"
 	"agentmesh/mesh/limit"
 	"agentmesh/mesh/llm"
 	"agentmesh/mesh/text"
@@ -37,9 +37,9 @@ type Orchestration struct {
 }
 
 var (
-	_ llm.Tools   = (*Orchestration)(nil)
-	_ llm.Batcher = (*Orchestration)(nil)
-	_ agent.Asker = (*Orchestration)(nil)
+	_ llm.Tools      = (*Orchestration)(nil)
+	_ llm.Batcher    = (*Orchestration)(nil)
+	_ modelrun.Asker = (*Orchestration)(nil)
 )
 
 // NewOrchestration returns the tools over d.

@@ -220,7 +220,7 @@ func (a *asked) ask(ctx context.Context, call string, waiting []string) llm.Tool
 	return llm.ToolResult{Ask: agent.AskAbout(questions, report).Text}
 }
 
-// Asked implements [agent.Asker].
+// Asked implements [modelrun.Asker].
 func (a *asked) Asked(ctx context.Context, call string) (questions []mesh.Question, report *agent.Report, ok bool) {
 	a.mu.Lock()
 	waiting, ok := a.by[call]

@@ -3,7 +3,6 @@ package dispatch
 import (
 	"context"
 	"errors"
-	"strings"
 	"time"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
@@ -12,6 +11,7 @@ import (
 	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
 	"agentmesh/mesh/agent"
+	"agentmesh/mesh/agent/meshclient"
 	"agentmesh/mesh/call"
 	"agentmesh/mesh/text"
 )
@@ -97,9 +97,6 @@ func (d *Dispatcher) park(ctx context.Context, j *job, last mesh.TaskMoved) erro
 	return err
 }
 
-// reasonAwaiting is why an agent was ended that asked something.
-const reasonAwaiting = "INPUT_REQUIRED"
-
 // notAsked is how a job ended whose agent was never asked.
 func notAsked(ctx context.Context, err error) (status, result string) {
 	switch {
@@ -113,7 +110,7 @@ func notAsked(ctx context.Context, err error) (status, result string) {
 
 // message is what the agent is told.
 func message(threadID, words string, o Order) *a2apb.Message {
-	m := call.Say(words)
+	m := mesh.Say(words)
 	m.Role, m.ContextId = a2apb.Role_ROLE_USER, threadID
 	if o.MaxToolCalls > 0 {
 		m.Metadata = &structpb.Struct{Fields: map[string]*structpb.Value{
@@ -167,7 +164,7 @@ func callee(a *meshv1.Agent) call.Agent {
 }
 
 // A journal is the thread as the mesh offers it to the execution that dispatches.
-type journal struct{ mesh *agent.Mesh }
+type journal struct{ mesh *meshclient.Client }
 
 // Append implements [call.Journal].
 func (j journal) Append(ctx context.Context, events []*mesh.Event) error {
@@ -217,7 +214,7 @@ func (d *Dispatcher) settle(ctx context.Context, j *job, last mesh.TaskMoved, r 
 	state, reason := last.State, last.Reason
 	switch r.Status {
 	case StatusAwaiting:
-		state, reason = a2apb.TaskState_TASK_STATE_CANCELED, reasonAwaiting
+		state, reason = a2apb.TaskState_TASK_STATE_CANCELED, mesh.ReasonAsked
 	case StatusTimeout:
 		state, reason = a2apb.TaskState_TASK_STATE_FAILED, mesh.ReasonTimeout
 	case StatusCanceled:
@@ -255,7 +252,7 @@ func status(ctx context.Context, last mesh.TaskMoved) string {
 // waits reports whether the agent waits for the user's word, on a call or on
 // going on after a limit, and says so.
 func waits(last mesh.TaskMoved) bool {
-	return last.State == a2apb.TaskState_TASK_STATE_INPUT_REQUIRED && forUser(reason(last)) && textOf(last.Message.GetParts()) != ""
+	return last.State == a2apb.TaskState_TASK_STATE_INPUT_REQUIRED && forUser(reason(last)) && mesh.TextOf(last.Message) != ""
 }
 
 // forUser reports whether no agent can give what is waited for with the reason.
@@ -275,7 +272,7 @@ func wanted(status string, last mesh.TaskMoved) *awaited {
 	report := agent.ReportOf(last.Metadata)
 	questions, told := mesh.Asks(last.Metadata)
 	if report == nil && !told {
-		questions = []mesh.Question{{Text: textOf(last.Message.GetParts())}}
+		questions = []mesh.Question{{Text: mesh.TextOf(last.Message)}}
 	}
 	return &awaited{questions, report}
 }
@@ -285,12 +282,4 @@ func words(err error) string {
 		return d
 	}
 	return text.AgentNotAsked()
-}
-
-func textOf(parts []*a2apb.Part) string {
-	var b strings.Builder
-	for _, p := range parts {
-		b.WriteString(p.GetText())
-	}
-	return b.String()
 }

@@ -25,7 +25,7 @@ func TestSendsAndDeletionsOfAThreadDoNotMeet(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	w := rebuild(t, s, "node-1")
+	w := buildOn(t, s)
 	w.agent("main", func(s *scene) { s.answer("done") })
 	task := mesh.NewExecutionID(w.thread)
 	deletions, refused := 0, 0
@@ -37,7 +37,7 @@ func TestSendsAndDeletionsOfAThreadDoNotMeet(t *testing.T) {
 		lead[round%2] = time.Duration(round%8) * 200 * time.Microsecond
 		all.Go(func() {
 			time.Sleep(lead[1])
-			deleted = w.nodes[0].states.Delete(t.Context(), w.key(), func(s *thread.State) error {
+			deleted = w.any().states.Delete(t.Context(), w.key(), func(s *thread.State) error {
 				if s.Seq == 0 || s.NextTurn() != nil {
 					return mesh.Errorf(mesh.Precondition, "test", "it is empty, or at work")
 				}

@@ -14,6 +14,7 @@ import (
 	"agentmesh/mesh/edge"
 	"agentmesh/mesh/registry"
 	"agentmesh/mesh/text/texttest"
+	"agentmesh/mesh/threadlog"
 )
 
 // S4-020, S4-067: however an agent fails, the task ends as FAILED with words
@@ -262,7 +263,7 @@ func TestAThreadThatIsDeletedUnderItsAgentHurtsNobody(t *testing.T) {
 	})
 	acc := w.send("go")
 	w.until(acc, func(h *heard) bool { return h.state == auth })
-	if err := w.log.Delete(t.Context(), w.key()); err != nil {
+	if err := w.log.Delete(t.Context(), w.key(), threadlog.AnyPos); err != nil {
 		t.Fatal(err)
 	}
 	w.forget(w.key())

@@ -256,7 +256,7 @@ func TestTasksOfDeletedThreadsAreNotListed(t *testing.T) {
 	}
 	w.close() // nothing is written any more
 	key := mesh.ThreadKey{Tenant: "acme", ID: gone}
-	if err := w.log.Delete(t.Context(), key); err != nil {
+	if err := w.log.Delete(t.Context(), key, threadlog.AnyPos); err != nil {
 		t.Fatal(err)
 	}
 	w.forget(key)

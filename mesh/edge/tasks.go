@@ -8,7 +8,7 @@ import (
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/a2a"
-	"agentmesh/mesh/call"
+	"agentmesh/mesh/text"
 	"agentmesh/mesh/thread"
 	"agentmesh/mesh/thread/cache"
 )
@@ -211,7 +211,7 @@ func (e *Edge) requestCancel(ctx context.Context, r ref, user string) (waiting [
 				waiting = append(waiting, *x)
 				d.Events = append(d.Events, event(x.Parent, mesh.DispatchSettled{Child: x.ID, State: a2apb.TaskState_TASK_STATE_CANCELED}))
 			}
-			d.Events = append(d.Events, event(r.task, mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_CANCELED, Message: call.Say("Canceled.")}))
+			d.Events = append(d.Events, event(r.task, mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_CANCELED, Message: mesh.Say(text.Canceled())}))
 		}
 		return d, nil
 	})

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"iter"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -34,19 +33,12 @@ import (
 	"agentmesh/mesh/turn"
 )
 
-// nodes is how many nodes a world has.
-var nodes = 1
-
 // All tests run on one node and then on two, which share what a backend shares.
 // finding C1: a message, or a cancel, that one node takes disturbs nobody who works
 // on the thread at the other.
 func TestMain(m *testing.M) {
 	texttest.FromEnv()
-	if code := m.Run(); code != 0 {
-		os.Exit(code)
-	}
-	nodes = 2
-	fmt.Println("again, on two nodes")
+	shared.Twice(m, "")
 	goleak.VerifyTestMain(m)
 }
 
@@ -184,9 +176,15 @@ const patient = time.Minute
 // tests is about.
 func build(t testing.TB, opts ...option) *world {
 	t.Helper()
-	w := assemble(t, mem.Open(), opts)
-	for i := range nodes {
-		w.add(fmt.Sprint("node-", i+1))
+	return buildOn(t, mem.Open(), opts...)
+}
+
+func buildOn(t testing.TB, backend threadlog.Backend, opts ...option) *world {
+	t.Helper()
+	w := assemble(t, backend, opts)
+	w.add("node-1")
+	if shared.Pair() {
+		w.add("node-2")
 	}
 	return w.begin()
 }

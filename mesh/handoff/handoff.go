@@ -217,13 +217,11 @@ func (h *Handoffs) ending(s *thread.State, g *mesh.Grant, by string, outcome mes
 	var events []*mesh.Event
 	if t := s.InterruptedTurn(); t != nil && t.Leg() != nil && t.Leg().Agent == s.Handoff.To {
 		about = t.ID
-		words := text.BackWithMain(s.Handoff.To)
 		for _, x := range s.Unfinished(t.ID) {
 			events = append(events, event(x.Parent, mesh.DispatchSettled{Child: x.ID, State: a2apb.TaskState_TASK_STATE_CANCELED, Reason: mesh.ReasonHandedOff}))
 		}
 		events = append(events, event(t.ID, mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_CANCELED, Reason: mesh.ReasonHandedOff,
-			Message: &a2apb.Message{MessageId: mesh.NewEventID(), Role: a2apb.Role_ROLE_AGENT,
-				Parts: []*a2apb.Part{{Content: &a2apb.Part_Text{Text: words}}}}}))
+			Message: mesh.Say(text.BackWithMain(s.Handoff.To))}))
 	}
 	return cache.Decision{Events: append([]*mesh.Event{event(about, end)}, events...)}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"sync"
 	"testing"
@@ -18,12 +19,17 @@ import (
 	"agentmesh/mesh/handoff"
 	"agentmesh/mesh/registry"
 	"agentmesh/mesh/store/mem"
+	"agentmesh/mesh/store/shared"
 	"agentmesh/mesh/thread"
 	"agentmesh/mesh/thread/cache"
 	"agentmesh/mesh/threadlog"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// All tests run on one node and then on two.
+func TestMain(m *testing.M) {
+	shared.Twice(m, "")
+	goleak.VerifyTestMain(m)
+}
 
 var key = mesh.ThreadKey{Tenant: "acme", ID: "00000000-0000-4000-8000-000000000001"}
 
@@ -40,20 +46,59 @@ func (people) Resolve(tenant mesh.TenantID, name string) (registry.Entry, error)
 	return registry.Entry{}, mesh.Errorf(mesh.NotFound, "test", "there is no agent %q", name)
 }
 
-// A scene is a thread in which turn t1 runs with main's execution a1.
+// A scene is a thread in which turn t1 runs with main's execution a1, at one node or
+// at two, of which each call goes to any.
 type scene struct {
-	t      testing.TB
+	t     testing.TB
+	nodes []member
+}
+
+// A member is a node of a scene.
+type member struct {
+	*handoff.Handoffs
 	log    *threadlog.Log
 	states *cache.States
-	*handoff.Handoffs
 }
 
 func newScene(t testing.TB) *scene {
-	s := &scene{t: t, log: threadlog.New(mem.Open())}
-	s.states = cache.New(s.log, 0)
-	s.Handoffs = handoff.New(s.log, s.states, people{}, func() time.Time { return time.Date(2026, 1, 2, 3, 4, 5, 6789, time.UTC) })
+	s := &scene{t: t}
+	store := shared.New(mem.Open())
+	s.join(store)
+	if shared.Pair() {
+		s.join(store)
+	}
 	s.add(turn("t1"), run("t1", "a1", "main"))
 	return s
+}
+
+// join adds a node that runs until the test ends.
+func (s *scene) join(store *shared.Store) {
+	log := threadlog.New(store.Handle())
+	states := cache.New(log, 0)
+	s.nodes = append(s.nodes, member{log: log, states: states,
+		Handoffs: handoff.New(log, states, people{}, func() time.Time { return time.Date(2026, 1, 2, 3, 4, 5, 6789, time.UTC) })})
+	ctx, stop := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() {
+		if err := log.Run(ctx); err != nil {
+			s.t.Errorf("log: %v", err)
+		}
+	})
+	s.t.Cleanup(func() { stop(); running.Wait() })
+}
+
+func (s *scene) any() member { return s.nodes[rand.IntN(len(s.nodes))] }
+
+func (s *scene) Start(ctx context.Context, g *mesh.Grant, r handoff.Start) (*thread.Handoff, error) {
+	return s.any().Start(ctx, g, r)
+}
+
+func (s *scene) End(ctx context.Context, k mesh.ThreadKey, g *mesh.Grant, user string, outcome mesh.HandoffOutcome, summary string, sent int64) (*thread.Handoff, error) {
+	return s.any().End(ctx, k, g, user, outcome, summary, sent)
+}
+
+func (s *scene) Get(ctx context.Context, k mesh.ThreadKey) (*thread.Handoff, error) {
+	return s.any().Get(ctx, k)
 }
 
 func turn(id mesh.ExecutionID) *mesh.Event {
@@ -76,7 +121,7 @@ func piece(id mesh.ExecutionID) *mesh.Event {
 func (s *scene) add(events ...*mesh.Event) {
 	s.t.Helper()
 	for _, e := range events {
-		if err := s.states.Decide(context.Background(), key, func(*thread.State) (cache.Decision, error) {
+		if err := s.any().states.Decide(context.Background(), key, func(*thread.State) (cache.Decision, error) {
 			return cache.Decision{Events: []*mesh.Event{e}}, nil
 		}); err != nil {
 			s.t.Fatal(err)
@@ -91,7 +136,7 @@ func (s *scene) state() *thread.State {
 
 func (s *scene) events() []*mesh.Event {
 	s.t.Helper()
-	events, err := s.log.Read(context.Background(), key, 0, 1000)
+	events, err := s.any().log.Read(context.Background(), key, 0, 1000)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -213,12 +258,11 @@ func TestAnActiveHandoffStandsInTheWayOfAnother(t *testing.T) {
 // Of handoffs that start at once, in one node or in several, one stands.
 func TestOfHandoffsAtOnceOneStands(t *testing.T) {
 	s := newScene(t)
-	nodes := []*handoff.Handoffs{s.Handoffs, handoff.New(s.log, cache.New(s.log, 0), people{}, nil)}
 	var all sync.WaitGroup
 	errs := make([]error, 16)
 	for i := range errs {
 		all.Go(func() {
-			_, errs[i] = nodes[i%2].Start(t.Context(), by("main", "a1"), start([]string{"builder", "other"}[i%2]))
+			_, errs[i] = s.Start(t.Context(), by("main", "a1"), start([]string{"builder", "other"}[i%2]))
 		})
 	}
 	all.Wait()

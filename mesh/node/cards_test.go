@@ -158,7 +158,7 @@ func TestACardStaysTheSameWhenTheNodeStartsAgain(t *testing.T) {
 		m := start(t, config(data), map[string]run{"main": echo})
 		_, jwks := get(t, m, "/.well-known/jwks.json")
 		keys[jwks] = true
-		m.stop()
+		m.Stop()
 	}
 	if len(keys) != 1 {
 		t.Errorf("the keys are %v", keys)
@@ -366,7 +366,7 @@ func TestOnlyCardsWithASignatureAreTakenWhereTheyAreRequired(t *testing.T) {
 		if unsigned := rpc.FromStatus(err); (choose.cards.Verify == "require") != (mesh.FieldOf(unsigned) == "card.signatures") {
 			t.Errorf("%s: a card without a signature: %v", name, err)
 		}
-		m.stop()
+		m.Stop()
 	}
 	for _, wrong := range []node.Cards{{Mode: "v2"}, {Verify: "maybe"}} {
 		cfg := config(t.TempDir())

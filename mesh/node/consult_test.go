@@ -260,7 +260,7 @@ func TestEveryCallOfATurnCarriesItsIdentity(t *testing.T) {
 		t.Fatalf("heard %q", s.text)
 	}
 	events := read(t, meshv1.NewThreadServiceClient(m.conn), id)
-	m.stop() // then all records are written
+	m.Stop() // then all records are written
 
 	asked, inProcess := map[string]*meshv1.Execution{}, map[string]string{}
 	for _, e := range events {

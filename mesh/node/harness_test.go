@@ -2,15 +2,12 @@ package node_test
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"io"
 	"iter"
-	"log/slog"
-	"math/rand/v2"
 	"os"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -22,16 +19,12 @@ import (
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/agent"
-	"agentmesh/mesh/lease"
 	"agentmesh/mesh/node"
-	"agentmesh/mesh/node/datafolder"
+	"agentmesh/mesh/node/nodetest"
 	"agentmesh/mesh/rpc"
+	"agentmesh/mesh/store/shared"
 	"agentmesh/mesh/text/texttest"
-	"agentmesh/mesh/turn"
 )
-
-// pair says that each mesh under test is two nodes on one backend.
-var pair bool
 
 // runOnce matches the tests of what one process or one address does, and those that
 // have two nodes anyway. Benchmarks are run once, too.
@@ -45,19 +38,7 @@ func TestMain(m *testing.M) {
 	texttest.FromEnv()
 	switch os.Getenv(childEnv) {
 	case "":
-		if code := m.Run(); code != 0 {
-			os.Exit(code)
-		}
-		pair = true
-		skip := flag.Lookup("test.skip").Value
-		for name, value := range map[string]string{
-			"test.skip": strings.TrimPrefix(skip.String()+"|"+runOnce, "|"), "test.bench": "",
-		} {
-			if err := flag.Set(name, value); err != nil {
-				panic(err) // the flags are the testing package's
-			}
-		}
-		fmt.Println("again, on two nodes")
+		shared.Twice(m, runOnce)
 		goleak.VerifyTestMain(m)
 	case "plain-agent":
 		exit(plainAgent())
@@ -78,35 +59,21 @@ func exit(err error) {
 // A mesh under test: a whole node on ephemeral ports, with its agents, or two of
 // them on one backend, of which each call goes to any.
 type testMesh struct {
-	node.Addresses // the first node's
-	t              testing.TB
-	data           string
-	stop           func()
-	conn           anyConn // of which each is a node's
-	all            []node.Addresses
-	nodes          []*testNode
-	backend        *common // of two nodes
-}
-
-// anyConn is the connections to the nodes of a mesh.
-type anyConn []*grpc.ClientConn
-
-func (c anyConn) Invoke(ctx context.Context, method string, args, reply any, opts ...grpc.CallOption) error {
-	return c[rand.IntN(len(c))].Invoke(ctx, method, args, reply, opts...)
-}
-
-func (c anyConn) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, opts ...grpc.CallOption) (grpc.ClientStream, error) {
-	return c[rand.IntN(len(c))].NewStream(ctx, desc, method, opts...)
+	*nodetest.Mesh
+	t    testing.TB
+	data string
+	conn nodetest.Conns // of which each is a node's
+	dead []*atomic.Bool // of two nodes: that they were killed
 }
 
 // web is the address of any node's gateway.
-func (m *testMesh) web() string { return m.all[rand.IntN(len(m.all))].HTTP }
+func (m *testMesh) web() string { return m.Any().HTTP }
 
 // raw connects to all nodes as a program that is not the mesh's.
-func (m *testMesh) raw(t testing.TB) anyConn {
+func (m *testMesh) raw(t testing.TB) nodetest.Conns {
 	t.Helper()
-	var c anyConn
-	for _, a := range m.all {
+	var c nodetest.Conns
+	for _, a := range m.All {
 		c = append(c, raw(t, a.GRPC))
 	}
 	return c
@@ -137,102 +104,24 @@ func card(name string) *a2apb.AgentCard {
 }
 
 // config of a mesh on ephemeral ports.
-func config(data string) node.Config {
-	return node.Config{GRPC: "127.0.0.1:0", HTTP: "127.0.0.1:0", Data: data, Grace: 5 * time.Second}
+func config(data string) node.Config { return nodetest.Config(data) }
+
+// options are those of a node with the agents.
+func options(agents map[string]run, opts []func(*node.Options)) node.Options {
+	o := nodetest.Options()
+	o.Builtins = builtins(agents)
+	for _, f := range opts {
+		f(&o)
+	}
+	return o
 }
 
 // start starts a mesh with the agents and stops it when the test ends.
 func start(t testing.TB, cfg node.Config, agents map[string]run, opts ...func(*node.Options)) *testMesh {
 	t.Helper()
-	if pair {
-		return startPair(t, nil, cfg, agents, opts...)
-	}
-	return startOn(t, nil, cfg, agents, opts...)
-}
-
-// startPair starts one of two nodes. The leases may be another clock's.
-func startPair(t testing.TB, leases lease.Store, cfg node.Config, agents map[string]run, opts ...func(*node.Options)) *testMesh {
-	t.Helper()
-	return startOn(t, &common{leases: leases}, cfg, agents, opts...)
-}
-
-// startOn starts a mesh of two nodes on the backend, or of one without it.
-func startOn(t testing.TB, backend *common, cfg node.Config, agents map[string]run, opts ...func(*node.Options)) *testMesh {
-	t.Helper()
-	logs := io.Discard
-	if os.Getenv("MESH_TEST_LOG") != "" {
-		logs = os.Stderr
-	}
-	m := &testMesh{t: t, data: cfg.Data, backend: backend}
-	o := node.Options{
-		Logger:  slog.New(slog.NewTextHandler(logs, nil)),
-		Turns:   func(c *turn.Config) { c.HandoffGrace = 300 * time.Millisecond; c.CancelGrace = time.Second },
-		Backend: datafolder.Opener(nil),
-	}
-	o.Builtins = builtins(agents)
-	for _, f := range opts {
-		f(&o)
-	}
-	if backend != nil {
-		backend.open, o.Backend = o.Backend, backend.handle
-	}
-	m.nodes = []*testNode{runNode(t, cfg, o)}
-	if backend != nil {
-		cfg.Schedules.Off, o.WebhooksElsewhere = true, true
-		o.Logger = o.Logger.With("node", "second")
-		m.nodes = append(m.nodes, runNode(t, cfg, o))
-	}
-	for _, n := range m.nodes {
-		m.all = append(m.all, n.Addresses)
-	}
-	m.Addresses = m.all[0]
-	m.stop = sync.OnceFunc(func() {
-		for _, c := range m.conn {
-			_ = c.Close()
-		}
-		for _, n := range m.nodes {
-			n.stop()
-		}
-	})
-	t.Cleanup(m.stop)
-	for _, a := range m.all {
-		conn, err := rpc.Dial(a.GRPC, rpc.DialOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		m.conn = append(m.conn, conn)
-	}
+	m := &testMesh{Mesh: nodetest.Start(t, cfg, options(agents, opts)), t: t, data: cfg.Data}
+	m.conn = m.Dial(rpc.DialOptions{})
 	return m
-}
-
-// A testNode is a node that runs until stop.
-type testNode struct {
-	node.Addresses
-	stop func()
-}
-
-// runNode starts a node and returns when it is ready.
-func runNode(t testing.TB, cfg node.Config, o node.Options) *testNode {
-	t.Helper()
-	ready := make(chan node.Addresses, 1)
-	o.Ready = func(a node.Addresses) { ready <- a }
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- node.Run(ctx, cfg, o) }() // stop waits
-	n := &testNode{stop: sync.OnceFunc(func() {
-		cancel()
-		if err := <-done; err != nil {
-			t.Errorf("node: %v", err)
-		}
-	})}
-	select {
-	case n.Addresses = <-ready:
-	case err := <-done:
-		cancel()
-		t.Fatalf("node did not start: %v", err)
-	}
-	t.Cleanup(n.stop)
-	return n
 }
 
 func builtins(agents map[string]run) []node.Builtin {

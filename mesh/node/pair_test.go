@@ -219,7 +219,7 @@ func TestPairTheOtherNodeGoesOnWhereOneStopped(t *testing.T) {
 	m := startPair(t, nil, cfg, map[string]run{"main": g.run})
 	id := mesh.NewThreadID()
 	begun, waiting := m.leave(t, g, id)
-	m.nodes[0].stop()
+	m.Nodes[0].Stop()
 	m.takenOver(t, g, id, begun, waiting)
 }
 
@@ -231,7 +231,7 @@ func TestPairTheOtherNodeTakesOverFromOneThatWasKilled(t *testing.T) {
 	m := startPair(t, lease.NewLocal(clock.Now), config(t.TempDir()), map[string]run{"main": g.run})
 	id := mesh.NewThreadID()
 	begun, waiting := m.leave(t, g, id)
-	m.backend.kill(0)
+	m.kill(0)
 	g.let(1) // its agent goes on, and nobody hears
 	clock.Advance(14 * time.Second)
 	task, err := m.at(1).GetTask(in(t, id), &a2apb.GetTaskRequest{Id: begun})

@@ -2,61 +2,36 @@ package node_test
 
 import (
 	"context"
-	"sync"
 	"sync/atomic"
+	"testing"
 	"time"
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/lease"
 	"agentmesh/mesh/node"
-	"agentmesh/mesh/store/shared"
+	"agentmesh/mesh/node/nodetest"
+	"agentmesh/mesh/rpc"
 	"agentmesh/mesh/threadlog"
 )
 
-// common is a backend that several nodes stand on, each with a handle of its own.
-type common struct {
-	open   func(node.Config, string) (node.Backend, error)
-	leases lease.Store // instead of the backend's, if it is set
-
-	mu    sync.Mutex
-	users int
-	base  node.Backend
-	log   *shared.Store
-	dead  []*atomic.Bool // of the handles, in the order of their nodes
-}
-
-func (c *common) handle(cfg node.Config, address string) (node.Backend, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.users == 0 {
-		base, err := c.open(cfg, address)
-		if err != nil {
-			return base, err
+// startPair starts a mesh of two nodes that can be killed. The leases may be another
+// clock's.
+func startPair(t testing.TB, leases lease.Store, cfg node.Config, agents map[string]run, opts ...func(*node.Options)) *testMesh {
+	t.Helper()
+	m := &testMesh{t: t, data: cfg.Data, dead: []*atomic.Bool{new(atomic.Bool), new(atomic.Bool)}}
+	m.Mesh = nodetest.StartPair(t, cfg, options(agents, opts), func(n int, b node.Backend) node.Backend {
+		if leases != nil {
+			b.Leases = leases
 		}
-		if c.leases != nil {
-			base.Leases = c.leases
-		}
-		c.base, c.log = base, shared.New(base.Threads)
-	}
-	c.users++
-	dead := new(atomic.Bool)
-	c.dead = append(c.dead, dead)
-	return node.Backend{Threads: &cutLog{c.log.Handle(), dead}, State: c.base.State, Leases: &cutLeases{c.base.Leases, dead},
-		Shared: true, Close: c.close}, nil
-}
-
-// close closes the backend when nobody is left.
-func (c *common) close() error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.users--; c.users > 0 {
-		return nil
-	}
-	return c.base.Close()
+		b.Threads, b.Leases = &cutLog{b.Threads, m.dead[n]}, &cutLeases{b.Leases, m.dead[n]}
+		return b
+	})
+	m.conn = m.Dial(rpc.DialOptions{})
+	return m
 }
 
 // kill has the node do nothing more that anybody sees, as if it had been killed.
-func (c *common) kill(n int) { c.dead[n].Store(true) }
+func (m *testMesh) kill(n int) { m.dead[n].Store(true) }
 
 // alive is an error for a node that was killed.
 func alive(dead *atomic.Bool) error {

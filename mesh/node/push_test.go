@@ -85,7 +85,7 @@ func TestAWebhookIsToldOfATaskAlsoAfterARestart(t *testing.T) {
 	stream, err := m.edge().SendStreamingMessage(in(t, id), req)
 	first := hear(t, stream, err)
 	h.until(t, "TASK_STATE_INPUT_REQUIRED")
-	m.stop()
+	m.Stop()
 
 	m = start(t, cfg, map[string]run{"main": greeter, "builder": builder})
 	next := say("x.y")

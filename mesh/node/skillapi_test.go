@@ -17,6 +17,7 @@ import (
 	"agentmesh/mesh/agent"
 	"agentmesh/mesh/node"
 	"agentmesh/mesh/rpc"
+	"agentmesh/mesh/store/shared"
 	"agentmesh/mesh/text/texttest"
 )
 
@@ -150,7 +151,7 @@ func TestAWatcherThatDoesNotReadHoldsNobodyUp(t *testing.T) {
 	}
 	seen := map[string]bool{}
 	// A node reads what another created a moment later than what it creates itself.
-	for !seen[fmt.Sprintf("workflows.job%02d", n-1)] || pair && len(seen) != n/2+1 {
+	for !seen[fmt.Sprintf("workflows.job%02d", n-1)] || shared.Pair() && len(seen) != n/2+1 {
 		res, err := watch.Recv()
 		if err != nil {
 			t.Fatal(err)

@@ -8,7 +8,7 @@ import (
 
 	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
-	"agentmesh/mesh/agent"
+	"agentmesh/mesh/agent/skilltools"
 	"agentmesh/mesh/bind/rest"
 	"agentmesh/mesh/rpc"
 	"agentmesh/mesh/runs"
@@ -88,7 +88,7 @@ func (o offered) all(ctx context.Context, req *meshv1.ListSkillsRequest) ([]*ski
 			return nil, rpc.FromStatus(err)
 		}
 		for _, s := range res.GetSkills() {
-			all = append(all, agent.SkillOf(s))
+			all = append(all, skilltools.SkillOf(s))
 		}
 		if req.PageToken = res.GetNextPageToken(); req.PageToken == "" {
 			return all, nil

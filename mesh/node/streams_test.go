@@ -317,7 +317,7 @@ func TestAClientThatLeavesChangesNothing(t *testing.T) {
 	leave()
 	g.let(3) // said to nobody
 
-	other, err := rpc.Dial(m.all[len(m.all)-1].GRPC, rpc.DialOptions{})
+	other, err := rpc.Dial(m.All[len(m.All)-1].GRPC, rpc.DialOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

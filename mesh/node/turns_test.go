@@ -231,7 +231,7 @@ func TestTheUserContinuesAfterABreak(t *testing.T) {
 				if s.task.GetId() != task {
 					t.Errorf("%q opened a task, want it to continue the first one", x.say)
 				}
-				m.stop()
+				m.Stop()
 			}
 		})
 	}

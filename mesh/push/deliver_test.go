@@ -254,7 +254,7 @@ func TestADeletedThreadIsForgotten(t *testing.T) {
 	task, other := w.open(), w.open()
 	task.set(d, h.URL)
 	other.set(d, h.URL)
-	if err := w.log.Delete(t.Context(), task.key); err != nil {
+	if err := w.log.Delete(t.Context(), task.key, threadlog.AnyPos); err != nil {
 		t.Fatal(err)
 	}
 	w.states.Forget(task.key)

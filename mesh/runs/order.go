@@ -16,6 +16,7 @@ import (
 	"agentmesh/mesh"
 	"agentmesh/mesh/a2a"
 	"agentmesh/mesh/agent"
+	"agentmesh/mesh/agent/skilltools"
 )
 
 // An order is a call of a skill with its ids found out.
@@ -121,7 +122,7 @@ func answer(t *a2apb.Task) *meshv1.RunSkillResponse {
 		res.Content = "The skill is still running. The run goes on as task " + t.GetId() + "; ask for that later."
 	}
 	for _, a := range t.GetArtifacts() {
-		if a.GetName() == agent.ResultData {
+		if a.GetName() == skilltools.ResultData {
 			res.Files, res.Metadata = resultData(a)
 		}
 	}

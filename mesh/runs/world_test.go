@@ -20,6 +20,7 @@ import (
 	"agentmesh/mesh"
 	"agentmesh/mesh/a2a"
 	"agentmesh/mesh/agent"
+	"agentmesh/mesh/agent/skilltools"
 	"agentmesh/mesh/call"
 	"agentmesh/mesh/edge"
 	"agentmesh/mesh/lease"
@@ -224,7 +225,7 @@ func (r result) responses(t *a2apb.Task) (list []*a2apb.StreamResponse) {
 		if err != nil {
 			panic(err)
 		}
-		artifact("data", agent.ResultData, a2a.DataPart(v))
+		artifact("data", skilltools.ResultData, a2a.DataPart(v))
 	}
 	status := &a2apb.TaskStatus{State: r.state}
 	if r.state == 0 {

@@ -61,6 +61,9 @@ type Result struct {
 // Failed reports whether the call had no success, and does not wait for one.
 func (r *Result) Failed() bool { return r.Status != StatusOK && r.Status != StatusWaiting }
 
+// Template reports whether the content is a template, which the model carries out.
+func (r *Result) Template() bool { return r.Metadata[interpret] == true }
+
 // Whole returns the content, uncut.
 func (r *Result) Whole() string { return cmp.Or(r.Full, r.Content) }
 

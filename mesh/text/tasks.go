@@ -162,9 +162,6 @@ func named(calls []string) string {
 // CutOff is how a task ends whose agent is gone.
 func CutOff() string { return Sprintf("The task was cut off.") }
 
-// CutOffAgain is how a task ends that cannot be gone on with.
-func CutOffAgain() string { return Sprintf("The task was cut off; send the message again.") }
-
 // MessagesTooLong says that messages are more than an agent can be given.
 func MessagesTooLong(bytes, most int) string {
 	return Sprintf("Your messages have %d bytes together, and an agent can be given %d at once; send less, or a part with a url.", bytes, most)

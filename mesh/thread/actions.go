@@ -116,9 +116,9 @@ func (a *Actions) Round() *Round {
 }
 
 func (a *Actions) post(e *mesh.Event, b mesh.MessagePosted) {
-	r := &Round{Posted: e.Seq, Text: messageText(b.Message), Time: e.Time}
+	r := &Round{Posted: e.Seq, Text: mesh.TextOf(b.Message), Time: e.Time}
 	for _, x := range a.Dispatched() {
-		if text := messageText(x.Message); text != "" && mesh.Interrupted(x.State) {
+		if text := mesh.TextOf(x.Message); text != "" && mesh.Interrupted(x.State) {
 			r.Answers = append(r.Answers, Question{Execution: x.ID, Agent: x.Agent, Label: x.Label, Text: text})
 		}
 	}

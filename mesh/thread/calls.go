@@ -137,7 +137,7 @@ func (s *State) asked(x *Execution, e *mesh.Event, b mesh.ApprovalAsked) {
 // show notes which calls the turn asks its user about. An agent between the one
 // that asks and the user may ask something else instead.
 func (s *State) show(turn *Execution, at mesh.Seq, m mesh.TaskMoved) {
-	text := messageText(m.Message)
+	text := mesh.TextOf(m.Message)
 	for _, x := range s.order {
 		if len(x.Approvals) == 0 || s.TurnOf(x.ID) != turn {
 			continue

@@ -109,7 +109,7 @@ func (t *Transcript) Apply(e *mesh.Event) *Line {
 			p.join(&stream{turn: e.Execution})
 		}
 	case mesh.MessagePosted:
-		return t.say(e, p, Utterance{Role: RoleUser, Text: messageText(b.Message)})
+		return t.say(e, p, Utterance{Role: RoleUser, Text: mesh.TextOf(b.Message)})
 	case mesh.DispatchIssued:
 		child := t.know(b.Child.ID)
 		child.Agent, child.Mission, child.before = b.Child.Agent, b.Message, len(t.lines)
@@ -155,7 +155,7 @@ func (t *Transcript) know(id mesh.ExecutionID) *Party {
 // that nobody has said yet.
 func (t *Transcript) moved(e *mesh.Event, p *Party, b mesh.TaskMoved) *Line {
 	t.begin(e.Execution, p)
-	text := messageText(b.Message)
+	text := mesh.TextOf(b.Message)
 	says := p.Waits || b.State == a2apb.TaskState_TASK_STATE_FAILED || b.State == a2apb.TaskState_TASK_STATE_COMPLETED
 	if !says || len(b.Message.GetParts()) == 0 || text != "" && t.hasJustSaid(e.Execution, text) {
 		return nil
@@ -320,18 +320,4 @@ func Beginning(events []*mesh.Event, id mesh.ExecutionID) (at int, ok bool) {
 		}
 	}
 	return at, ok
-}
-
-// messageText is the text of a message, its parts on lines of their own.
-func messageText(m *a2apb.Message) string {
-	var b strings.Builder
-	for _, p := range m.GetParts() {
-		if t := p.GetText(); t != "" {
-			if b.Len() > 0 {
-				b.WriteByte('\n')
-			}
-			b.WriteString(t)
-		}
-	}
-	return b.String()
 }

@@ -129,7 +129,7 @@ func (v *View) moved(e *mesh.Event, b mesh.TaskMoved) *a2apb.StreamResponse {
 			return v.status(e, b.State, b.Message, b.Metadata, "agent", v.agent)
 		}
 	case v.mode.Extended && below:
-		return v.progress(e, kid, stateWord(b.State), messageText(b.Message))
+		return v.progress(e, kid, stateWord(b.State), mesh.TextOf(b.Message))
 	}
 	return nil
 }
@@ -156,6 +156,9 @@ func (v *View) settled(e *mesh.Event, b mesh.DispatchSettled) *a2apb.StreamRespo
 	}
 	if mesh.Terminal(b.State) {
 		delete(v.kids, b.Child)
+	}
+	if b.Reason == mesh.ReasonAsked {
+		return v.progress(e, k, stateWord(a2apb.TaskState_TASK_STATE_INPUT_REQUIRED), b.Result)
 	}
 	return v.progress(e, k, stateWord(b.State), b.Reason)
 }

@@ -29,10 +29,10 @@ func TestDeleteEndsFollowersAndTheirThreadOnly(t *testing.T) {
 		behind := l.Cursor(key, 0) // has yet to read what was there
 		defer behind.Close()
 		synctest.Wait()
-		if err := l.Delete(t.Context(), key); err != nil {
+		if err := l.Delete(t.Context(), key, threadlog.AnyPos); err != nil {
 			t.Fatal(err)
 		}
-		if err := l.Delete(t.Context(), key); !mesh.IsCode(err, mesh.NotFound) {
+		if err := l.Delete(t.Context(), key, threadlog.AnyPos); !mesh.IsCode(err, mesh.NotFound) {
 			t.Errorf("deleting again: %v", err)
 		}
 		add(t, l, said("new"))
@@ -72,11 +72,11 @@ func (g *generations) Append(ctx context.Context, k mesh.ThreadKey, b *threadlog
 	return at, err
 }
 
-func (g *generations) Delete(ctx context.Context, k mesh.ThreadKey) error {
+func (g *generations) Delete(ctx context.Context, k mesh.ThreadKey, last mesh.Pos) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.current++
-	return g.Backend.Delete(ctx, k)
+	return g.Backend.Delete(ctx, k, last)
 }
 
 // Threads that come and go under the same id never mix: what a follower sees
@@ -125,7 +125,7 @@ func TestFollowersNeverSeeTwoThreadsOfOneID(t *testing.T) {
 		until(follow)
 	}
 	for range 300 {
-		if err := l.Delete(t.Context(), key); err != nil && !mesh.IsCode(err, mesh.NotFound) {
+		if err := l.Delete(t.Context(), key, threadlog.AnyPos); err != nil && !mesh.IsCode(err, mesh.NotFound) {
 			t.Error(err)
 		}
 		for range 10 {
@@ -142,7 +142,7 @@ func TestAThreadThatIsReplacedWhileItIsReadIsNotFound(t *testing.T) {
 	l := threadlog.New(store)
 	add(t, l, said("old"), said("old"))
 	store.onRead = func() {
-		if err := l.Delete(t.Context(), key); err != nil {
+		if err := l.Delete(t.Context(), key, threadlog.AnyPos); err != nil {
 			t.Error(err)
 		}
 		add(t, l, said("new"), said("new"), said("new"))
@@ -160,10 +160,10 @@ type slowDelete struct {
 	entered, gate chan struct{}
 }
 
-func (s *slowDelete) Delete(ctx context.Context, k mesh.ThreadKey) error {
+func (s *slowDelete) Delete(ctx context.Context, k mesh.ThreadKey, last mesh.Pos) error {
 	close(s.entered)
 	<-s.gate
-	return s.Backend.Delete(ctx, k)
+	return s.Backend.Delete(ctx, k, last)
 }
 
 // While the disk deletes one thread, others are read, followed and written; its
@@ -174,7 +174,7 @@ func TestADeletionHoldsUpNoOtherThread(t *testing.T) {
 	add(t, l, said("old"))
 	other := logtest.Key(2)
 	deleted, again := make(chan error, 1), make(chan error, 1)
-	go func() { deleted <- l.Delete(t.Context(), key) }() // received below
+	go func() { deleted <- l.Delete(t.Context(), key, threadlog.AnyPos) }() // received below
 	<-store.entered
 	go func() { // received below
 		_, err := l.Append(t.Context(), key, []*mesh.Event{said("new")}, threadlog.AppendOptions{})

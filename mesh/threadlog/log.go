@@ -213,13 +213,14 @@ func (l *Log) Settle(ctx context.Context, key mesh.ThreadKey, upTo mesh.Seq) err
 }
 
 // Delete removes the thread for good and ends its followers with NotFound. It
-// returns NotFound if there is no such thread.
-func (l *Log) Delete(ctx context.Context, key mesh.ThreadKey) error {
+// returns NotFound if there is no such thread, and Conflict if its last event is not
+// at position last; see [Catalog].
+func (l *Log) Delete(ctx context.Context, key mesh.ThreadKey, last mesh.Pos) error {
 	life := l.lives.get(key)
 	defer l.lives.put(key, life)
 	life.Lock()
 	defer life.Unlock()
-	if err := l.backend.Delete(ctx, key); err != nil {
+	if err := l.backend.Delete(ctx, key, last); err != nil {
 		return mesh.Wrap("threadlog.Delete", err)
 	}
 	l.mu.Lock()

@@ -107,7 +107,7 @@ func TestFollowersHearThatAnotherNodeDeletedTheThread(t *testing.T) {
 		}()
 		synctest.Wait()
 		handle.Deafen(true)
-		if err := a.Delete(t.Context(), logtest.Key(1)); err != nil {
+		if err := a.Delete(t.Context(), logtest.Key(1), threadlog.AnyPos); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := a.Append(t.Context(), logtest.Key(1), say("anew"), threadlog.AppendOptions{}); err != nil {

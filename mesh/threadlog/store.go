@@ -105,6 +105,9 @@ type Info struct {
 	Open mesh.Seq
 }
 
+// AnyPos is every position.
+const AnyPos mesh.Pos = -1
+
 // A Catalog knows which threads there are. It is safe for concurrent use.
 type Catalog interface {
 	// Threads returns at most limit of the tenant's threads, the last touched
@@ -117,9 +120,11 @@ type Catalog interface {
 	Info(ctx context.Context, key mesh.ThreadKey) (Info, bool, error)
 
 	// Delete removes the thread and all its records for good, or returns
-	// mesh.NotFound. Its id may be used again and then starts at Seq 1, without
-	// memory of ids, decisions and claims.
-	Delete(ctx context.Context, key mesh.ThreadKey) error
+	// mesh.NotFound. If its last record is not at position last, which may be
+	// AnyPos, it returns mesh.Conflict: there is more than its caller knows. Its id
+	// may be used again and then starts at Seq 1, without memory of ids, decisions
+	// and claims.
+	Delete(ctx context.Context, key mesh.ThreadKey, last mesh.Pos) error
 
 	// Unfinished returns at most limit threads that have an Info.Open, of all
 	// tenants, in the order of the positions at which that stands, above after.

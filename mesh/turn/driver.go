@@ -316,7 +316,7 @@ func (d *driver) nextLeg(s *thread.State, t *thread.Execution, l *leg, out outco
 	next := &leg{turn: t.ID, user: t.User, hops: l.hops}
 	switch {
 	case t.Canceled:
-		return nil, mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_CANCELED, Message: call.Say(text.Canceled())}
+		return nil, mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_CANCELED, Message: mesh.Say(text.Canceled())}
 	case out.kind == legOver && (out.last.Reason == mesh.ReasonInterrupted || l.from == 0):
 		// A leg that could not even be logged will not be when it is tried again.
 		return nil, out.last
@@ -339,7 +339,7 @@ func (d *driver) nextLeg(s *thread.State, t *thread.Execution, l *leg, out outco
 		next.hops++
 		next.start(d.key.ID, d.home(t.Agent), mesh.KindAgent, len(t.Legs))
 		ended := *h
-		ended.Outcome, ended.Result = mesh.HandoffError, reasonWords(l.exec.Agent, out.last)
+		ended.Outcome, ended.Result = mesh.HandoffError, text.CouldNotGoOn(l.exec.Agent, mesh.TextOf(out.last.Message))
 		next.returned, next.endHandoff = &ended, true
 		return next, mesh.TaskMoved{}
 	case mesh.Terminal(out.last.State) && len(t.Pending()) > 0:
@@ -361,13 +361,4 @@ func legKind(s *thread.State) mesh.Kind {
 
 func failedIn(s mesh.TaskState) bool {
 	return s == a2apb.TaskState_TASK_STATE_FAILED || s == a2apb.TaskState_TASK_STATE_REJECTED
-}
-
-func reasonWords(agent string, m mesh.TaskMoved) string {
-	for _, p := range m.Message.GetParts() {
-		if t := p.GetText(); t != "" {
-			return text.CouldNotGoOn(agent, t)
-		}
-	}
-	return text.CouldNotGoOn(agent, "")
 }

@@ -109,13 +109,13 @@ func (d *driver) address(ctx context.Context, l *leg, pending []mesh.Seq) error 
 	}
 	if l.returned != nil { // what the user said meanwhile comes after it
 		h := l.returned
-		l.message = call.Say(text.Returned(h.To, string(h.Outcome), h.Result))
+		l.message = mesh.Say(text.Returned(h.To, string(h.Outcome), h.Result))
 		l.message.Role = a2apb.Role_ROLE_USER
-		l.exec.Text = mesh.Clip(textOf(l.message), maxText)
+		l.exec.Text = mesh.Clip(mesh.TextOf(l.message), maxText)
 		l.tell(d.key, "handoff_return", handoffData(d.key, l.user, h, nil))
 		return nil
 	}
-	l.exec.Text = mesh.Clip(textOf(l.message), maxText)
+	l.exec.Text = mesh.Clip(mesh.TextOf(l.message), maxText)
 	if l.resumed {
 		return d.States.With(ctx, d.key, func(s *thread.State) error { return l.goOn(s) })
 	}
@@ -280,13 +280,4 @@ func (r *Runner) endTask(ctx context.Context, key mesh.ThreadKey, x *thread.Exec
 	if err := call.End(ctx, client, x.ID, x.RemoteTask, r.CancelGrace); err != nil {
 		r.Logger.InfoContext(ctx, "agent did not cancel", "agent", x.Agent, "err", err)
 	}
-}
-
-func textOf(m *a2apb.Message) string {
-	for _, p := range m.GetParts() {
-		if t := p.GetText(); t != "" {
-			return t
-		}
-	}
-	return ""
 }

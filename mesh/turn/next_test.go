@@ -17,7 +17,7 @@ func opened(id mesh.ExecutionID) *mesh.Event {
 }
 
 func posted(id mesh.ExecutionID) *mesh.Event {
-	return &mesh.Event{Execution: id, Actor: "user:ann", Body: mesh.MessagePosted{User: "ann", Message: call.Say("go")}}
+	return &mesh.Event{Execution: id, Actor: "user:ann", Body: mesh.MessagePosted{User: "ann", Message: mesh.Say("go")}}
 }
 
 func begins(turn, id mesh.ExecutionID, agent string) *mesh.Event {

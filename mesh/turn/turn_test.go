@@ -130,7 +130,7 @@ func post(t *testing.T, r *Runner, id mesh.ExecutionID) {
 	err := r.States.Decide(t.Context(), key, func(*thread.State) (cache.Decision, error) {
 		return cache.Decision{Events: []*mesh.Event{
 			{Execution: id, Actor: "user:ann", Body: mesh.TaskOpened{Execution: mesh.Execution{ID: id, Kind: mesh.KindTurn, User: "ann"}}},
-			{Execution: id, Actor: "user:ann", Body: mesh.MessagePosted{User: "ann", Message: call.Say("go")}},
+			{Execution: id, Actor: "user:ann", Body: mesh.MessagePosted{User: "ann", Message: mesh.Say("go")}},
 		}}, nil
 	})
 	if err != nil {

@@ -41,25 +41,15 @@ type Index struct {
 	problems  []skill.Problem
 }
 
-// An Option changes a default of [Open].
-type Option func(*options)
-
-type options struct{ suffixes []string }
-
-// WithSuffixes says by their suffixes which files are documents. The default
-// is .md, .markdown and .txt.
-func WithSuffixes(suffixes ...string) Option { return func(o *options) { o.suffixes = suffixes } }
+// suffixes are those of documents.
+var suffixes = []string{".md", ".markdown", ".txt"}
 
 // Open indexes the documents of the folder, without hidden files. Files that
 // cannot be used are told by Problems and do not hinder the others. The error
 // is Unavailable if the folder cannot be read at all. The caller closes the
 // Index.
-func Open(fsys fs.FS, opts ...Option) (*Index, error) {
+func Open(fsys fs.FS) (*Index, error) {
 	const op = "knowledge.Open"
-	o := options{suffixes: []string{".md", ".markdown", ".txt"}}
-	for _, opt := range opts {
-		opt(&o)
-	}
 	if _, err := fs.ReadDir(fsys, "."); err != nil {
 		return nil, mesh.Errorf(mesh.Unavailable, op, "The folder of documents cannot be read; check that it exists and its permissions: %w", err)
 	}
@@ -70,7 +60,7 @@ func Open(fsys fs.FS, opts ...Option) (*Index, error) {
 		return nil, mesh.Wrap(op, err)
 	}
 	ix := &Index{texts: texts}
-	if err := ix.build(ctx, fsys, o); err != nil {
+	if err := ix.build(ctx, fsys); err != nil {
 		return nil, mesh.Wrap(op, errors.Join(err, ix.Close()))
 	}
 	return ix, nil
@@ -85,7 +75,7 @@ func (ix *Index) Size() (documents, sections int) { return ix.documents, ix.sect
 // Problems returns what was left out and why.
 func (ix *Index) Problems() []skill.Problem { return slices.Clone(ix.problems) }
 
-func (ix *Index) build(ctx context.Context, fsys fs.FS, o options) error {
+func (ix *Index) build(ctx context.Context, fsys fs.FS) error {
 	var docs []textindex.Doc
 	flush := func() error {
 		err := ix.texts.Apply(ctx, textindex.Changes{Put: docs})
@@ -103,7 +93,7 @@ func (ix *Index) build(ctx context.Context, fsys fs.FS, o options) error {
 			if d.IsDir() {
 				return fs.SkipDir
 			}
-		case !d.IsDir() && slices.Contains(o.suffixes, strings.ToLower(path.Ext(file))):
+		case !d.IsDir() && slices.Contains(suffixes, strings.ToLower(path.Ext(file))):
 			if docs = append(docs, ix.read(fsys, file)...); len(docs) >= batch {
 				return flush()
 			}

@@ -59,9 +59,6 @@ const suffix = ".eml"
 // An Option changes a default of [Handlers].
 type Option func(*post)
 
-// WithFrom sets the sender. The default is "agentmesh <agentmesh@localhost>".
-func WithFrom(from mail.Address) Option { return func(p *post) { p.from = from } }
-
 // WithTransport sends messages by the transport, from its sender. By default
 // they stay in the outbox.
 func WithTransport(t *Transport) Option {

@@ -1,5 +1,5 @@
-// Package meshtest runs a whole mesh for tests of agents: a real node on
-// ephemeral ports with its agents as gRPC servers, and a user who talks to it.
+// Package meshtest runs a whole mesh for tests of agents: real nodes on ephemeral
+// ports with their agents as gRPC servers, and a user who talks to them.
 //
 // What it starts ends with the test. Its methods may be called concurrently.
 package meshtest
@@ -9,12 +9,10 @@ import (
 	"errors"
 	"io"
 	"io/fs"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -24,11 +22,10 @@ import (
 	"agentmesh/mesh/a2a"
 	"agentmesh/mesh/agent"
 	"agentmesh/mesh/node"
-	"agentmesh/mesh/node/datafolder"
+	"agentmesh/mesh/node/nodetest"
 	"agentmesh/mesh/registry"
 	"agentmesh/mesh/rpc"
 	"agentmesh/mesh/threadlog/eventpb"
-	"agentmesh/mesh/turn"
 	"agentmesh/skills"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
@@ -55,16 +52,14 @@ type Options struct {
 	Limits node.Limits
 }
 
-// A Mesh is a node that runs.
+// A Mesh is a node that runs, or two on one backend, of which each call goes to any.
 type Mesh struct {
+	*nodetest.Mesh
 	t testing.TB
 	// Data is the data folder.
 	Data string
-	// Addr is the node's gRPC address.
-	Addr string
 	edge a2apb.A2AServiceClient
 	logs meshv1.ThreadServiceClient
-	stop func()
 }
 
 // Card reads one of the mesh's own cards.
@@ -81,8 +76,7 @@ func Card(t testing.TB, name string) *a2apb.AgentCard {
 	return card
 }
 
-// Start runs a mesh until Stop or the end of the test. MESH_TEST_LOG makes it
-// log to standard error.
+// Start runs a mesh until Stop or the end of the test.
 func Start(t testing.TB, agents Agents, o Options) *Mesh {
 	t.Helper()
 	if o.Data == "" {
@@ -91,59 +85,20 @@ func Start(t testing.TB, agents Agents, o Options) *Mesh {
 	if o.Skills == nil {
 		o.Skills = []fs.FS{skills.FS}
 	}
-	logs := io.Discard
-	if os.Getenv("MESH_TEST_LOG") != "" {
-		logs = os.Stderr
-	}
-	cfg := node.Config{GRPC: "127.0.0.1:0", HTTP: "127.0.0.1:0", Data: o.Data, Grace: 5 * time.Second, Limits: o.Limits}
+	cfg, opts := nodetest.Config(o.Data), nodetest.Options()
+	cfg.Limits = o.Limits
 	if o.Tokens != "" {
 		cfg.Auth, cfg.Tokens = "tokens", o.Tokens
 	}
-	ready := make(chan node.Addresses, 1)
-	opts := node.Options{
-		Skills: o.Skills, Logger: slog.New(slog.NewTextHandler(logs, nil)),
-		Turns:   func(c *turn.Config) { c.HandoffGrace, c.CancelGrace = 300*time.Millisecond, time.Second },
-		Backend: datafolder.Opener(nil),
-		Ready:   func(a node.Addresses) { ready <- a },
-	}
+	opts.Skills = o.Skills
 	for name, make := range agents {
 		opts.Builtins = append(opts.Builtins, node.Builtin{Name: name, New: make})
 	}
-	m := &Mesh{t: t, Data: o.Data}
-	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
-	done := make(chan error, 1)
-	go func() { done <- node.Run(ctx, cfg, opts) }() // stop waits
-	m.stop = sync.OnceFunc(func() {
-		cancel()
-		if err := <-done; err != nil {
-			t.Errorf("node: %v", err)
-		}
-	})
-	t.Cleanup(m.stop)
-	select {
-	case a := <-ready:
-		m.dial(a.GRPC, o.Bearer)
-	case err := <-done:
-		done <- nil
-		t.Fatalf("node did not start: %v", err)
-	}
+	m := &Mesh{Mesh: nodetest.Start(t, cfg, opts), t: t, Data: o.Data}
+	conn := m.Dial(rpc.DialOptions{Bearer: o.Bearer})
+	m.edge, m.logs = a2apb.NewA2AServiceClient(conn), meshv1.NewThreadServiceClient(conn)
 	return m
 }
-
-func (m *Mesh) dial(addr, bearer string) {
-	m.t.Helper()
-	conn, err := rpc.Dial(addr, rpc.DialOptions{Bearer: bearer})
-	if err != nil {
-		m.t.Fatal(err)
-	}
-	m.Addr, m.edge, m.logs = addr, a2apb.NewA2AServiceClient(conn), meshv1.NewThreadServiceClient(conn)
-	stop := m.stop
-	m.stop = sync.OnceFunc(func() { _ = conn.Close(); stop() })
-	m.t.Cleanup(m.stop)
-}
-
-// Stop ends the mesh.
-func (m *Mesh) Stop() { m.stop() }
 
 // Said is what the user heard in answer to one message.
 type Said struct {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/hashicorp/golang-lru/v2/simplelru"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -109,11 +110,19 @@ type shelfKey struct {
 	v1     bool
 }
 
-// cardShelf remembers since when each card has been what it is. The zero value
-// is ready; it is safe for concurrent use.
+// cardShelf remembers since when each card has been what it is, of those that were
+// asked for last. Use newCardShelf; it is safe for concurrent use.
 type cardShelf struct {
 	mu    sync.Mutex
-	known map[shelfKey]document
+	known *simplelru.LRU[shelfKey, document]
+}
+
+func newCardShelf() cardShelf {
+	known, err := simplelru.NewLRU[shelfKey, document](shelfSize, nil)
+	if err != nil {
+		panic(err) // shelfSize is positive
+	}
+	return cardShelf{known: known}
 }
 
 // put returns the document under the key: the one that is known if d has the
@@ -121,12 +130,9 @@ type cardShelf struct {
 func (s *cardShelf) put(key shelfKey, d document) document {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if old, ok := s.known[key]; ok && old.etag == d.etag {
+	if old, ok := s.known.Get(key); ok && old.etag == d.etag {
 		return old
 	}
-	if s.known == nil || len(s.known) >= shelfSize {
-		s.known = make(map[shelfKey]document)
-	}
-	s.known[key] = d
+	s.known.Add(key, d)
 	return d
 }

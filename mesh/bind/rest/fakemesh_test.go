@@ -8,6 +8,7 @@ import (
 	"google.golang.org/grpc/codes"
 
 	meshv1 "agentmesh/gen/mesh/v1"
+	"agentmesh/mesh/api/apitest"
 )
 
 func (n *node) RegisterAgent(_ context.Context, r *meshv1.RegisterAgentRequest) (*meshv1.RegisterAgentResponse, error) {
@@ -74,7 +75,7 @@ func events(after int64) []*meshv1.Event {
 }
 
 func (n *node) ReadThread(_ context.Context, r *meshv1.ReadThreadRequest) (*meshv1.ReadThreadResponse, error) {
-	return &meshv1.ReadThreadResponse{Events: events(r.GetAfterSeq())}, n.known("ReadThread", r.GetThreadId())
+	return apitest.Page(events(0), r, 0), n.known("ReadThread", r.GetThreadId())
 }
 
 // FollowThread sends what there is and then stays silent, as a log does.

@@ -152,7 +152,7 @@ func New(ctx context.Context, conn grpc.ClientConnInterface, opts Options) (http
 	if err != nil {
 		return nil, err
 	}
-	g := &gateway{conn: hop{conn, opts.Logger}, opts: opts, docs: newDocument(openapi.JSON), keys: newDocument(opts.Keys)}
+	g := &gateway{conn: hop{conn, opts.Logger}, opts: opts, cards: newCardShelf(), docs: newDocument(openapi.JSON), keys: newDocument(opts.Keys)}
 	g.mux = g.newMux()
 	if err := g.registerUnary(ctx); err != nil {
 		return nil, mesh.Errorf(mesh.Unknown, op, "the routes do not fit together: %w", err)

@@ -58,13 +58,16 @@ var layers = map[string]layer{
 	// What the mesh does. The agent's side sees the mesh as generated clients
 	// (gen/mesh/v1) and never as its log, store or registry; what the events mean
 	// that it reads so, mesh/thread says.
-	"mesh/agent":    {4, []string{"gen/mesh/v1", "mesh", "mesh/a2a", "mesh/security/auth", "mesh/security/grant", "mesh/limit", "mesh/llm", "mesh/rpc", "mesh/skill", "mesh/skill/command", "mesh/text", "mesh/thread", "mesh/threadlog/eventpb"}},
-	"mesh/dispatch": {4, []string{"gen/mesh/v1", "mesh", "mesh/a2a", "mesh/agent", "mesh/limit", "mesh/llm", "mesh/call", "mesh/text", "mesh/thread"}},
-	"mesh/handoff":  {4, []string{"mesh", "mesh/text", "mesh/registry", "mesh/thread", "mesh/threadlog", "mesh/thread/cache"}},
-	"mesh/turn":     {4, []string{"mesh", "mesh/text", "mesh/a2a", "mesh/call", "mesh/lease", "mesh/registry", "mesh/security/grant", "mesh/thread", "mesh/thread/cache", "mesh/threadlog"}},
-	"mesh/edge":     {4, []string{"mesh", "mesh/text", "mesh/a2a", "mesh/call", "mesh/registry", "mesh/thread", "mesh/thread/cache", "mesh/thread/tasks", "mesh/threadlog"}},
-	"mesh/runs":     {4, []string{"gen/mesh/v1", "mesh", "mesh/a2a", "mesh/agent", "mesh/skill", "mesh/state", "mesh/thread"}},
-	"mesh/push":     {4, []string{"mesh", "mesh/a2a", "mesh/security/egress", "mesh/state", "mesh/thread", "mesh/threadlog", "mesh/thread/cache"}},
+	"mesh/agent/meshclient": {4, []string{"gen/mesh/v1", "mesh", "mesh/rpc", "mesh/security/grant", "mesh/skill", "mesh/thread", "mesh/threadlog/eventpb"}},
+	"mesh/agent":            {4, []string{"gen/mesh/v1", "mesh", "mesh/a2a", "mesh/agent/meshclient", "mesh/limit", "mesh/llm", "mesh/rpc", "mesh/security/auth", "mesh/security/grant", "mesh/text", "mesh/thread"}},
+	"mesh/agent/skilltools": {4, []string{"gen/mesh/v1", "mesh", "mesh/agent", "mesh/agent/meshclient", "mesh/limit", "mesh/llm", "mesh/skill", "mesh/skill/command", "mesh/text", "mesh/thread"}},
+	"mesh/agent/modelrun":   {4, []string{"mesh", "mesh/a2a", "mesh/agent", "mesh/limit", "mesh/llm", "mesh/skill", "mesh/skill/command", "mesh/text", "mesh/thread"}},
+	"mesh/dispatch":         {4, []string{"gen/mesh/v1", "mesh", "mesh/a2a", "mesh/agent", "mesh/agent/meshclient", "mesh/agent/modelrun", "mesh/limit", "mesh/llm", "mesh/call", "mesh/text", "mesh/thread"}},
+	"mesh/handoff":          {4, []string{"mesh", "mesh/text", "mesh/registry", "mesh/thread", "mesh/threadlog", "mesh/thread/cache"}},
+	"mesh/turn":             {4, []string{"mesh", "mesh/text", "mesh/a2a", "mesh/call", "mesh/lease", "mesh/registry", "mesh/security/grant", "mesh/thread", "mesh/thread/cache", "mesh/threadlog"}},
+	"mesh/edge":             {4, []string{"mesh", "mesh/text", "mesh/a2a", "mesh/registry", "mesh/thread", "mesh/thread/cache", "mesh/thread/tasks", "mesh/threadlog"}},
+	"mesh/runs":             {4, []string{"gen/mesh/v1", "mesh", "mesh/a2a", "mesh/agent", "mesh/agent/skilltools", "mesh/skill", "mesh/state", "mesh/thread"}},
+	"mesh/push":             {4, []string{"mesh", "mesh/a2a", "mesh/security/egress", "mesh/state", "mesh/thread", "mesh/threadlog", "mesh/thread/cache"}},
 
 	// How it is offered.
 	"mesh/admission":    {5, []string{"mesh", "mesh/security/grant", "mesh/limit", "mesh/skill", "mesh/thread", "mesh/threadlog", "mesh/thread/cache", "mesh/threadlog/eventpb"}},
@@ -80,9 +83,9 @@ var layers = map[string]layer{
 	"mesh/internal/mutants":  {6, nil},
 
 	// What runs on the mesh. mesh/registry is here for reading cards.
-	"agents/mainagent":          {7, []string{"gen/mesh/v1", "mesh", "mesh/agent", "mesh/dispatch", "mesh/llm", "mesh/registry", "mesh/skill"}},
-	"agents/orchestrator":       {7, []string{"gen/mesh/v1", "mesh", "mesh/agent", "mesh/dispatch", "mesh/llm", "mesh/skill"}},
-	"agents/specialist":         {7, []string{"mesh", "mesh/agent", "mesh/llm", "mesh/skill"}},
+	"agents/mainagent":          {7, []string{"gen/mesh/v1", "mesh", "mesh/agent", "mesh/agent/...", "mesh/dispatch", "mesh/llm", "mesh/registry", "mesh/skill"}},
+	"agents/orchestrator":       {7, []string{"gen/mesh/v1", "mesh", "mesh/agent", "mesh/agent/...", "mesh/dispatch", "mesh/llm", "mesh/skill"}},
+	"agents/specialist":         {7, []string{"mesh", "mesh/agent", "mesh/agent/...", "mesh/llm", "mesh/skill"}},
 	"agents/skillbuilder":       {7, []string{"gen/mesh/v1", "mesh", "mesh/agent", "mesh/llm", "mesh/skill"}},
 	"agentcards":                {7, nil},
 	"docs":                      {7, nil},
@@ -107,7 +110,7 @@ var layers = map[string]layer{
 	// one: the log, the store and the edge are not its business. It shows events
 	// as mesh/thread understands them.
 	"cmd/mesh": {8, []string{
-		"agentcards", "agents/...", "docs", "gen/mesh/v1", "mesh", "mesh/agent", "mesh/security/auth", "mesh/dispatch", "mesh/security/egress",
+		"agentcards", "agents/...", "docs", "gen/mesh/v1", "mesh", "mesh/agent", "mesh/agent/...", "mesh/security/auth", "mesh/dispatch", "mesh/security/egress",
 		"mesh/llm", "mesh/llm/...", "mesh/skill/mcp", "mesh/node", "mesh/node/datafolder", "mesh/skill/notify", "mesh/registry", "mesh/rpc", "mesh/skill", "mesh/skill/command",
 		"mesh/thread", "mesh/threadlog/eventpb", "proto", "skills", "skills/...",
 	}},
@@ -117,17 +120,21 @@ var layers = map[string]layer{
 }
 
 // kits are what tests of any level may import, and product code never: the
-// conformance suites and the doubles that behave.
+// conformance suites and the doubles that behave. A kit may build on others.
 var kits = map[string]layer{
-	"mesh/threadlog/logtest":    {3, []string{"mesh", "mesh/threadlog"}},
-	"mesh/store/shared":         {3, []string{"mesh", "mesh/threadlog"}},
-	"mesh/lease/leasetest":      {3, []string{"mesh", "mesh/lease"}},
-	"mesh/state/statetest":      {3, []string{"mesh", "mesh/state"}},
-	"mesh/text/texttest":        {2, []string{"mesh/text"}},
-	"mesh/skill/skilltest":      {3, []string{"mesh", "mesh/skill"}},
-	"agents/internal/meshtest":  {7, []string{"agentcards", "docs", "gen/mesh/v1", "mesh", "mesh/...", "skills", "skills/..."}},
-	"mesh/llm/scripted":         {3, []string{"mesh", "mesh/llm"}},
-	"skills/internal/testbench": {7, []string{"mesh", "mesh/skill"}},
+	"mesh/agent/agenttest":        {5, []string{"gen/mesh/v1", "mesh", "mesh/a2a", "mesh/agent", "mesh/agent/...", "mesh/api/apitest", "mesh/limit", "mesh/llm", "mesh/llm/scripted", "mesh/rpc", "mesh/security/auth", "mesh/security/grant", "mesh/skill", "mesh/skill/skilltest", "mesh/threadlog/eventpb"}},
+	"mesh/api/apitest":            {5, []string{"gen/mesh/v1"}},
+	"mesh/threadlog/logtest":      {3, []string{"mesh", "mesh/threadlog"}},
+	"mesh/store/shared":           {3, []string{"mesh", "mesh/threadlog"}},
+	"mesh/thread/cache/cachetest": {3, []string{"mesh", "mesh/thread", "mesh/thread/cache", "mesh/threadlog"}},
+	"mesh/node/nodetest":          {6, []string{"mesh/node", "mesh/node/datafolder", "mesh/rpc", "mesh/store/shared", "mesh/turn"}},
+	"mesh/lease/leasetest":        {3, []string{"mesh", "mesh/lease"}},
+	"mesh/state/statetest":        {3, []string{"mesh", "mesh/state"}},
+	"mesh/text/texttest":          {2, []string{"mesh/text"}},
+	"mesh/skill/skilltest":        {3, []string{"mesh", "mesh/skill"}},
+	"agents/internal/meshtest":    {7, []string{"agentcards", "docs", "gen/mesh/v1", "mesh", "mesh/...", "skills", "skills/..."}},
+	"mesh/llm/scripted":           {3, []string{"mesh", "mesh/llm"}},
+	"skills/internal/testbench":   {7, []string{"mesh", "mesh/skill"}},
 }
 
 // testDoubles are product packages that tests of lower levels may use too.
@@ -145,8 +152,8 @@ type fence struct {
 // A row covers the packages below the named one.
 var fences = map[string]fence{
 	"google.golang.org/grpc": {tests: true, homes: []string{
-		"gen/...", "mesh/rpc", "mesh/a2a", "mesh/agent", "mesh/dispatch", "mesh/call",
-		"mesh/api", "mesh/registry", "mesh/bind/rest", "mesh/bind/jsonrpc", "mesh/bind/v03", "mesh/node", "cmd/mesh",
+		"gen/...", "mesh/rpc", "mesh/a2a", "mesh/agent", "mesh/agent/agenttest", "mesh/agent/meshclient", "mesh/dispatch", "mesh/call",
+		"mesh/api", "mesh/registry", "mesh/bind/rest", "mesh/bind/jsonrpc", "mesh/bind/v03", "mesh/node", "mesh/node/nodetest", "cmd/mesh",
 	}},
 	"github.com/grpc-ecosystem/grpc-gateway/v2": {homes: []string{"gen/...", "mesh/bind/rest"}},
 	"github.com/go-jose/go-jose/v4":             {homes: []string{"mesh/security/cards"}},

@@ -60,7 +60,7 @@ func entries(req *llm.Request) (out []entry, settled int) {
 
 // result is the text of a tool's result, which providers do not take empty.
 func result(m llm.Message) string {
-	if m.Failed && !strings.HasPrefix(m.Text, "Error") {
+	if m.Failed {
 		return "Error: " + m.Text
 	}
 	return cmp.Or(m.Text, "(no output)")

@@ -7,7 +7,7 @@
 //
 // A Counter is safe for concurrent use. It loads its vocabulary when it first
 // counts, which takes some ten milliseconds and megabytes; a process needs one.
-// It remembers the counts of some thousand long texts, but not the texts: each
+// It remembers the counts of some thousand texts, but not the texts: each
 // request of a conversation has those of the one before.
 package tokens
 
@@ -40,11 +40,8 @@ const (
 	sampleSize = 1 << 10
 )
 
-// What is remembered: counts of texts of at least minKnown bytes, and so many.
-const (
-	minKnown = 64
-	maxKnown = 8192
-)
+// maxKnown is of how many texts the counts are remembered.
+const maxKnown = 8192
 
 // A Counter counts tokens. Its zero value is ready; it must not be copied.
 type Counter struct {
@@ -65,8 +62,8 @@ type fingerprint struct {
 // Text returns the tokens of s; for texts above Exact bytes an estimate that
 // is rarely below.
 func (c *Counter) Text(s string) int {
-	if len(s) < minKnown {
-		return c.exact(s)
+	if s == "" {
+		return 0
 	}
 	c.load()
 	key := fingerprint{maphash.String(c.seed, s), len(s)}

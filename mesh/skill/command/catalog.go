@@ -62,11 +62,11 @@ type Query struct {
 func Definition(domains []skill.Index) (description string, parameters json.RawMessage) {
 	domain := schema{Type: "string", Description: "The domain whose skills you want, with their parameters."}
 	for _, d := range domains {
-		domain.Enum = append(domain.Enum, json.RawMessage(toJSON(d.Domain)))
+		domain.Enum = append(domain.Enum, json.RawMessage(JSON(d.Domain)))
 	}
 	search := schema{Type: "string", Description: `Words to find skills by, as "send email".`}
 	const text = "Finds skills. Without arguments it lists the domains; with a domain, its skills and their parameters; " +
 		"with search, the skills that the words fit. You MUST call get_skill before use_skill if you do not know the exact name of the skill or its parameters."
-	return text, json.RawMessage(`{"type":"object","properties":{"domain":` + toJSON(domain) +
-		`,"search":` + toJSON(search) + `},"required":[],"additionalProperties":false}`)
+	return text, json.RawMessage(`{"type":"object","properties":{"domain":` + JSON(domain) +
+		`,"search":` + JSON(search) + `},"required":[],"additionalProperties":false}`)
 }

@@ -87,7 +87,7 @@ func (f property) parameter() skill.Parameter {
 		if text, ok := v.(string); ok {
 			p.Enum = append(p.Enum, text)
 		} else {
-			p.Enum = append(p.Enum, toJSON(v))
+			p.Enum = append(p.Enum, JSON(v))
 		}
 	}
 	return p

@@ -122,7 +122,7 @@ func describe(skills []*skill.Skill, list skillList) *skill.Result {
 	if more := len(skills) - len(list.Skills); more > 0 {
 		list.Note = fmt.Sprintf("%d more skills are left out. Search with more or other words.", more)
 	}
-	return counted(toJSON(list), len(skills))
+	return counted(JSON(list), len(skills))
 }
 
 // A helper answers one question.

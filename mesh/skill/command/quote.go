@@ -52,7 +52,7 @@ func breakKey(match string) string {
 	}
 	switch strings.ToLower(key) {
 	case "tool_calls", "tool_call", "tool_use", "function_call", "function", "arguments", "use_skill":
-		return toJSON("quoted-"+key) + match[end:]
+		return JSON("quoted-"+key) + match[end:]
 	}
 	return match
 }

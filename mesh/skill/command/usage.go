@@ -88,14 +88,14 @@ func Schema(s *skill.Skill) json.RawMessage {
 		if i > 0 {
 			b.WriteString(",")
 		}
-		b.WriteString(toJSON(p.Name) + ":" + toJSON(parameterSchema(p)))
+		b.WriteString(JSON(p.Name) + ":" + JSON(parameterSchema(p)))
 		if p.Required {
 			required = append(required, p.Name)
 		}
 	}
 	b.WriteString("}")
 	if len(required) > 0 {
-		b.WriteString(`,"required":` + toJSON(required))
+		b.WriteString(`,"required":` + JSON(required))
 	}
 	b.WriteString(`,"additionalProperties":false}`)
 	return json.RawMessage(b.String())
@@ -136,7 +136,7 @@ func literal(typ, items, text string) json.RawMessage {
 	case text == "":
 		return nil
 	case jsonType(typ) == "string":
-		return json.RawMessage(toJSON(text))
+		return json.RawMessage(JSON(text))
 	case typ == "array" && !strings.HasPrefix(text, "["):
 		var list []json.RawMessage
 		for _, part := range strings.Split(text, ",") {
@@ -147,7 +147,7 @@ func literal(typ, items, text string) json.RawMessage {
 		if list == nil {
 			return nil
 		}
-		return json.RawMessage(toJSON(list))
+		return json.RawMessage(JSON(list))
 	}
 	var compact bytes.Buffer
 	if json.Compact(&compact, []byte(text)) != nil {
@@ -156,13 +156,13 @@ func literal(typ, items, text string) json.RawMessage {
 	return compact.Bytes()
 }
 
-// toJSON returns v, which has a JSON form, on one line and readable for models.
-func toJSON(v any) string {
+// JSON returns v on one line and readable for models; "null" for what has no JSON form.
+func JSON(v any) string {
 	var b strings.Builder
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(v); err != nil {
-		panic("command: encoding text failed: " + err.Error()) // texts, and JSON that was checked, have no way to fail
+		return "null"
 	}
 	return strings.TrimSuffix(b.String(), "\n")
 }

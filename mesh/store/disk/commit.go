@@ -24,6 +24,7 @@ type request struct {
 	key     mesh.ThreadKey
 	batch   *threadlog.Batch
 	remove  bool
+	last    mesh.Pos // of what is removed
 	settled mesh.Seq
 	change  *change
 	size    int // bytes, about
@@ -47,8 +48,8 @@ func (s *Store) Append(ctx context.Context, key mesh.ThreadKey, b *threadlog.Bat
 
 // Delete implements [threadlog.Catalog]. Readers see the thread until its end is
 // on disk; its bytes go from the files after that.
-func (s *Store) Delete(ctx context.Context, key mesh.ThreadKey) error {
-	return s.do(ctx, "disk.Delete", &request{key: key, remove: true})
+func (s *Store) Delete(ctx context.Context, key mesh.ThreadKey, last mesh.Pos) error {
+	return s.do(ctx, "disk.Delete", &request{key: key, remove: true, last: last})
 }
 
 // Settle implements [threadlog.Catalog]. The log learns of it with the next batch
@@ -134,7 +135,7 @@ func (s *Store) commitNext() bool {
 	case len(reqs) == 0:
 		return false
 	case reqs[0].remove:
-		reqs[0].err = s.remove(reqs[0].key)
+		reqs[0].err = s.remove(reqs[0].key, reqs[0].last)
 	default:
 		s.commit(reqs)
 	}
@@ -230,16 +231,17 @@ func appendBatch(recs []segment.Record, r *request) []segment.Record {
 
 // remove deletes a thread. Readers have it until that is on disk, so that nobody
 // sees it gone and then there again.
-func (s *Store) remove(key mesh.ThreadKey) error {
-	if _, ok := s.book.Info(key); !ok {
-		return mesh.ThreadNotFound("disk.Delete")
+func (s *Store) remove(key mesh.ThreadKey, last mesh.Pos) error {
+	positions, err := s.book.Whole("disk.Delete", key, last)
+	if err != nil {
+		return err
 	}
 	recs := []segment.Record{{Kind: kindDeleted, Data: encodeKey(key)}}
 	if err := s.write(recs); err != nil {
 		return err
 	}
 	s.index.Lock()
-	positions := s.book.Delete(key)
+	s.book.Delete(key)
 	s.book.Reserve(s.book.Last() + 1)
 	s.index.Unlock()
 	s.log.Drop(numbers(positions), true)

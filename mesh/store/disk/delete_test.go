@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 
+	"agentmesh/mesh/threadlog"
 	"agentmesh/mesh/threadlog/logtest"
 )
 
@@ -38,7 +39,7 @@ func deleteUnderReaders(t *testing.T, atSync bool) {
 	})
 	var wg sync.WaitGroup
 	var failed error
-	wg.Go(func() { failed = s.Delete(t.Context(), logtest.Key(1)) })
+	wg.Go(func() { failed = s.Delete(t.Context(), logtest.Key(1), threadlog.AnyPos) })
 	<-entered
 	for k, want := range map[int]int{1: 2, 2: 1} {
 		recs, err := s.Read(t.Context(), logtest.Key(k), 0, 9)
@@ -66,13 +67,13 @@ func TestADeletionThatFailsLeavesTheThread(t *testing.T) {
 		t.Fatal(err)
 	}
 	failSync(s, 1)
-	if err := s.Delete(t.Context(), logtest.Key(1)); !errors.Is(err, errDisk) {
+	if err := s.Delete(t.Context(), logtest.Key(1), threadlog.AnyPos); !errors.Is(err, errDisk) {
 		t.Fatal(err)
 	}
 	if recs, err := s.Read(t.Context(), logtest.Key(1), 0, 9); err != nil || len(recs) != 1 {
 		t.Errorf("%d events, %v", len(recs), err)
 	}
-	if err := s.Delete(t.Context(), logtest.Key(1)); err != nil {
+	if err := s.Delete(t.Context(), logtest.Key(1), threadlog.AnyPos); err != nil {
 		t.Error(err)
 	}
 }
@@ -102,12 +103,12 @@ func TestADeletedThreadLeavesNoBytes(t *testing.T) {
 	}
 	for round := range 3 {
 		secret(s, 100*round, 60)
-		if err := s.Delete(t.Context(), logtest.Key(1)); err != nil {
+		if err := s.Delete(t.Context(), logtest.Key(1), threadlog.AnyPos); err != nil {
 			t.Fatal(err)
 		}
 		if round == 1 {
 			secret(s, 0, 3) // another one of that name
-			if err := s.Delete(t.Context(), logtest.Key(1)); err != nil {
+			if err := s.Delete(t.Context(), logtest.Key(1), threadlog.AnyPos); err != nil {
 				t.Fatal(err)
 			}
 		}

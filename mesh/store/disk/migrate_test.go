@@ -414,10 +414,16 @@ func TestAConversionThatIsKilledLosesNothing(t *testing.T) {
 		if version := versionOf(t, path); step != "" && (version >= firstVersion) != (step == "after the file") {
 			t.Fatalf("killed at %q, it is of version %d", step, version)
 		}
-		s := openAt(t, path)
+		s, err := Open(path, Options{migrations: slow(func(int) {})}) // as the child did
+		if err != nil {
+			t.Fatal(err)
+		}
 		checkContents(t, s)
 		if _, err := s.Append(t.Context(), logtest.Key(1), &threadlog.Batch{Entries: []threadlog.Entry{{Data: []byte("more")}}}); err != nil {
 			t.Errorf("seed %d: %v", seed, err)
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
 		}
 	}
 }

@@ -84,7 +84,7 @@ func step(t *testing.T, r *rand.Rand) func(backend) string {
 	}
 	switch r.IntN(12) {
 	case 0:
-		return func(s backend) string { return answer("delete", s.Delete(t.Context(), key)) }
+		return func(s backend) string { return answer("delete", s.Delete(t.Context(), key, threadlog.AnyPos)) }
 	case 1, 2, 3:
 		return func(s backend) string { return answer(s.PutState(t.Context(), name, data, version)) }
 	case 4:

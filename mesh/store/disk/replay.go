@@ -7,6 +7,7 @@ import (
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/store/segment"
+	"agentmesh/mesh/threadlog"
 )
 
 // A replay builds the index of the log, and the values that are not in the file.
@@ -81,10 +82,16 @@ func (r *replay) event(n int64, data []byte) error {
 
 func (r *replay) deleted(data []byte) error {
 	key, err := decodeKey(data)
-	r.erased = append(r.erased, numbers(r.s.book.Delete(key))...)
+	if err != nil {
+		return err
+	}
+	if positions, err := r.s.book.Whole("disk.Open", key, threadlog.AnyPos); err == nil { // else all of it has left the log
+		r.erased = append(r.erased, numbers(positions)...)
+		r.s.book.Delete(key)
+	}
 	r.erased = append(r.erased, r.orphans[key]...)
 	delete(r.orphans, key)
-	return err
+	return nil
 }
 
 func (r *replay) value(n int64, data []byte) error {

@@ -142,20 +142,21 @@ func (s *Store) Settle(ctx context.Context, key mesh.ThreadKey, upTo mesh.Seq) e
 func (s *Store) Notify(context.Context, func(mesh.ThreadKey)) error { return nil }
 
 // Delete implements [threadlog.Catalog].
-func (s *Store) Delete(ctx context.Context, key mesh.ThreadKey) error {
+func (s *Store) Delete(ctx context.Context, key mesh.ThreadKey, last mesh.Pos) error {
 	const op = "mem.Delete"
 	if err := ctx.Err(); err != nil {
 		return mesh.Wrap(op, err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	positions := s.book.Delete(key)
-	if positions == nil {
-		return mesh.ThreadNotFound(op)
+	positions, err := s.book.Whole(op, key, last)
+	if err != nil {
+		return err
 	}
 	for _, pos := range positions {
 		s.recs[pos-1] = record{}
 	}
+	s.book.Delete(key)
 	return nil
 }
 

@@ -69,8 +69,8 @@ func (h *Handle) Append(ctx context.Context, key mesh.ThreadKey, b *threadlog.Ba
 }
 
 // Delete implements [threadlog.Catalog].
-func (h *Handle) Delete(ctx context.Context, key mesh.ThreadKey) error {
-	err := h.Backend.Delete(ctx, key)
+func (h *Handle) Delete(ctx context.Context, key mesh.ThreadKey, last mesh.Pos) error {
+	err := h.Backend.Delete(ctx, key, last)
 	if err == nil {
 		h.store.tell(h, key)
 	}

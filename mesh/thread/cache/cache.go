@@ -34,7 +34,7 @@ type Log interface {
 	Append(ctx context.Context, key mesh.ThreadKey, events []*mesh.Event, opts threadlog.AppendOptions) ([]mesh.Seq, error)
 	Read(ctx context.Context, key mesh.ThreadKey, after mesh.Seq, limit int) ([]*mesh.Event, error)
 	Info(ctx context.Context, key mesh.ThreadKey) (threadlog.Info, bool, error)
-	Delete(ctx context.Context, key mesh.ThreadKey) error
+	Delete(ctx context.Context, key mesh.ThreadKey, last mesh.Pos) error
 }
 
 // States holds the folded states of the threads in use. Use New.
@@ -128,36 +128,39 @@ func (s *States) Reserve(ctx context.Context, key mesh.ThreadKey, f func(*thread
 	}
 }
 
-// Delete removes the thread from the log while nothing of this process is on
-// its way into it, unless f, which gets its state, returns an error. What comes
-// later finds the thread gone.
+// Delete removes the thread from the log while nothing is on its way into it that
+// f, which gets its state, has not seen, unless f returns an error. What comes later
+// finds the thread gone.
 func (s *States) Delete(ctx context.Context, key mesh.ThreadKey, f func(*thread.State) error) error {
 	e := s.use(key)
 	defer s.release(key, e)
 	t := new(ticket)
 	defer e.end(t)
-	for {
+	for try := 0; ; {
 		if err := s.catchUp(ctx, key, e); err != nil {
 			return err
 		}
-		first, err := e.close(t, f)
+		last, first, err := e.close(t, f)
 		if err != nil {
 			return err
 		}
-		if first == nil {
-			break
+		if first != nil {
+			if err := wait(ctx, first); err != nil {
+				return err
+			}
+			continue
 		}
-		if err := wait(ctx, first); err != nil {
-			return err
+		if err = s.log.Delete(ctx, key, last); err == nil {
+			e.mu.Lock()
+			defer e.mu.Unlock()
+			e.reset(last)
+			return nil
 		}
+		if !mesh.IsCode(err, mesh.Conflict) || try == retries {
+			return mesh.Wrap("cache.Delete", err)
+		}
+		try++ // another process appended after f had looked
 	}
-	if err := s.log.Delete(ctx, key); err != nil {
-		return mesh.Wrap("cache.Delete", err)
-	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.reset(e.pos)
-	return nil
 }
 
 func wait(ctx context.Context, first <-chan struct{}) error {

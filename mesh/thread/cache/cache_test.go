@@ -334,7 +334,7 @@ func TestAForgottenThreadBeginsAfresh(t *testing.T) {
 	if turns(t, s, key(1)) != 2 {
 		t.Fatal("not read")
 	}
-	if err := log.Delete(t.Context(), key(1)); err != nil {
+	if err := log.Delete(t.Context(), key(1), threadlog.AnyPos); err != nil {
 		t.Fatal(err)
 	}
 	s.Forget(key(1))
@@ -381,7 +381,7 @@ func TestAThreadThatAnotherDeletedIsFoldedAfresh(t *testing.T) {
 		if got := turns(t, s, key(1)); got != 2 {
 			t.Fatalf("%d turns", got)
 		}
-		if err := log.Delete(t.Context(), key(1)); err != nil {
+		if err := log.Delete(t.Context(), key(1), threadlog.AnyPos); err != nil {
 			t.Fatal(err)
 		}
 		for i := range again {

@@ -10,8 +10,11 @@ import (
 	"testing/synctest"
 
 	"agentmesh/mesh"
+	"agentmesh/mesh/store/mem"
+	"agentmesh/mesh/store/shared"
 	"agentmesh/mesh/thread"
 	"agentmesh/mesh/thread/cache"
+	"agentmesh/mesh/threadlog"
 )
 
 // finding C13: a thread that was deleted, and may have begun again, is folded
@@ -27,7 +30,7 @@ func TestAThreadThatWasReplacedIsFoldedAfresh(t *testing.T) {
 			}
 			replace := func() {
 				log.before = nil
-				must(t, log.Delete(t.Context(), key(1)))
+				must(t, log.Delete(t.Context(), key(1), threadlog.AnyPos))
 				var events []*mesh.Event
 				for i := range again {
 					events = append(events, open(fmt.Sprint("new", i), ""))
@@ -96,4 +99,29 @@ func TestNothingIsOnItsWayIntoAThreadThatIsDeleted(t *testing.T) {
 			t.Errorf("a thread that is to stay: %v", err)
 		}
 	})
+}
+
+// A message that another node takes while this one deletes its thread is not lost with
+// it: who deletes looks again.
+func TestNothingThatAnotherNodeTookIsDeletedUnseen(t *testing.T) {
+	store := shared.New(mem.Open())
+	here, there := cache.New(threadlog.New(store.Handle()), 0), cache.New(threadlog.New(store.Handle()), 0)
+	must(t, add(t.Context(), here, key(1), open("old", "")))
+	stays := errors.New("a turn is open")
+	var seen []int
+	err := here.Delete(t.Context(), key(1), func(st *thread.State) error {
+		if seen = append(seen, len(st.Turns())); len(seen) == 2 {
+			return stays
+		}
+		must(t, add(t.Context(), there, key(1), open("new", "")))
+		return nil
+	})
+	if !errors.Is(err, stays) || !reflect.DeepEqual(seen, []int{1, 2}) || turns(t, there, key(1)) != 2 {
+		t.Errorf("deleted: %v, after %v turns; there are %d", err, seen, turns(t, there, key(1)))
+	}
+	must(t, here.Delete(t.Context(), key(1), func(*thread.State) error { return nil }))
+	must(t, add(t.Context(), there, key(1), open("first", "")))
+	if turns(t, here, key(1)) != 1 {
+		t.Error("the thread did not begin anew")
+	}
 }

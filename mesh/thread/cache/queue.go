@@ -156,19 +156,19 @@ func (e *entry) land(t *ticket, d Decision, err error) (fenced bool) {
 	return d.Epoch != 0 && d.Epoch < e.state.Epoch
 }
 
-// close takes the thread for the ticket alone if f lets it, or returns what the
-// ticket has to wait for first.
-func (e *entry) close(t *ticket, f func(*thread.State) error) (<-chan struct{}, error) {
+// close takes the thread, up to its event at last, for the ticket alone if f lets it,
+// or returns what the ticket has to wait for first.
+func (e *entry) close(t *ticket, f func(*thread.State) error) (last mesh.Pos, first <-chan struct{}, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if err := f(e.state); err != nil {
-		return nil, err
+		return 0, nil, err
 	}
 	t.all = true
 	e.queued(t, map[mesh.Scope]bool{})
-	first := e.blocking(t)
+	first = e.blocking(t)
 	t.away = first == nil
-	return first, nil
+	return e.pos, first, nil
 }
 
 // settled tells at once.

@@ -206,7 +206,7 @@ func (w *world) happen(rt *rapid.T, k mesh.ThreadKey, second int) {
 		return
 	}
 	if pick(12) == 0 {
-		if err := w.log.Delete(context.Background(), k); err != nil {
+		if err := w.log.Delete(context.Background(), k, threadlog.AnyPos); err != nil {
 			rt.Fatal(err)
 		}
 		return

@@ -226,7 +226,7 @@ func Reopen(t *testing.T, reopen func(t *testing.T, s threadlog.Backend) threadl
 	add(t, s, Key(2), decide("", 0))
 	add(t, s, Key(3), batch(fact("to be deleted")))
 	last := add(t, s, Key(3), batch(fact("the last position"))).Pos[0]
-	if err := s.Delete(t.Context(), Key(3)); err != nil {
+	if err := s.Delete(t.Context(), Key(3), threadlog.AnyPos); err != nil {
 		t.Fatal(err)
 	}
 	busy, idle := mesh.ThreadKey{Tenant: "emca", ID: "busy"}, mesh.ThreadKey{Tenant: "emca", ID: "idle"}

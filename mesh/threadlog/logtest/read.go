@@ -55,7 +55,7 @@ func testCopied(t *testing.T, s threadlog.Backend) {
 		t.Fatal(err)
 	}
 	scanned := scanAll(t, s)
-	if err := s.Delete(t.Context(), Key(1)); err != nil {
+	if err := s.Delete(t.Context(), Key(1), threadlog.AnyPos); err != nil {
 		t.Fatal(err)
 	}
 	for range 20 {
@@ -151,9 +151,15 @@ func testPageSize(t *testing.T, s threadlog.Backend) {
 }
 
 func testDelete(t *testing.T, s threadlog.Backend) {
-	add(t, s, Key(1), under(7, batch(claim(7), withID("a"), decision(""))))
+	last := add(t, s, Key(1), under(7, batch(claim(7), withID("a"), decision("")))).Pos[2]
 	add(t, s, Key(2), batch(fact("stays")))
-	if err := s.Delete(t.Context(), Key(1)); err != nil {
+	for _, other := range []mesh.Pos{0, last - 1, last + 1} {
+		if err := s.Delete(t.Context(), Key(1), other); !mesh.IsCode(err, mesh.Conflict) {
+			t.Errorf("delete of a thread that ends elsewhere than at %d: %v", other, err)
+		}
+	}
+	wantData(t, s, Key(1), "claim", "id a", "decision")
+	if err := s.Delete(t.Context(), Key(1), last); err != nil {
 		t.Fatal(err)
 	}
 	wantData(t, s, Key(1))
@@ -164,7 +170,7 @@ func testDelete(t *testing.T, s threadlog.Backend) {
 		t.Errorf("scan has %v", got)
 	}
 	for _, k := range []mesh.ThreadKey{Key(1), Key(9)} {
-		if err := s.Delete(t.Context(), k); !mesh.IsCode(err, mesh.NotFound) {
+		if err := s.Delete(t.Context(), k, threadlog.AnyPos); !mesh.IsCode(err, mesh.NotFound) {
 			t.Errorf("delete of what is not there: %v", err)
 		}
 	}
@@ -182,7 +188,7 @@ func testDeletePositions(t *testing.T, s threadlog.Backend) {
 			t.Errorf("position %d was used before", at.Pos[0])
 		}
 		top = at.Pos[1]
-		if err := s.Delete(t.Context(), Key(1)); err != nil {
+		if err := s.Delete(t.Context(), Key(1), threadlog.AnyPos); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -194,7 +200,7 @@ func testThreads(t *testing.T, s threadlog.Backend) {
 	}
 	add(t, s, Key(3), batch(fact("b")))
 	add(t, s, Key(5), batch(fact("b")))
-	if err := s.Delete(t.Context(), Key(7)); err != nil {
+	if err := s.Delete(t.Context(), Key(7), threadlog.AnyPos); err != nil {
 		t.Fatal(err)
 	}
 	var got []mesh.ThreadKey
@@ -239,7 +245,7 @@ func testTenants(t *testing.T, s threadlog.Backend) {
 	if infos, err := s.Threads(t.Context(), "zeta", 0, 10); len(infos) != 0 || err != nil {
 		t.Errorf("threads: %v, %v", infos, err)
 	}
-	if err := s.Delete(t.Context(), theirs); !mesh.IsCode(err, mesh.NotFound) {
+	if err := s.Delete(t.Context(), theirs, threadlog.AnyPos); !mesh.IsCode(err, mesh.NotFound) {
 		t.Errorf("delete: %v", err)
 	}
 	b := decide("", 0)
@@ -275,7 +281,7 @@ func testEnded(t *testing.T, s threadlog.Backend) {
 	_, scanErr := s.Scan(ctx, 0, 1)
 	_, threadsErr := s.Threads(ctx, "acme", 0, 1)
 	_, _, infoErr := s.Info(ctx, Key(1))
-	for _, err := range []error{appendErr, readErr, scanErr, threadsErr, infoErr, s.Delete(ctx, Key(1))} {
+	for _, err := range []error{appendErr, readErr, scanErr, threadsErr, infoErr, s.Delete(ctx, Key(1), threadlog.AnyPos)} {
 		if !mesh.IsCode(err, mesh.Canceled) || !errors.Is(err, context.Canceled) {
 			t.Errorf("got %v, want Canceled", err)
 		}
@@ -322,7 +328,7 @@ func testEverything(t *testing.T, s threadlog.Backend) {
 					if _, err := s.Append(t.Context(), own, batch(fact("x"))); err != nil {
 						t.Error(err)
 					}
-					if err := s.Delete(t.Context(), own); err != nil {
+					if err := s.Delete(t.Context(), own, threadlog.AnyPos); err != nil {
 						t.Error(err)
 					}
 				}

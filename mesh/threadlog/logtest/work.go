@@ -92,7 +92,7 @@ func testSettle(t *testing.T, s threadlog.Backend) {
 	}
 	add(t, s, Key(1), batch(opening("c")))
 	wantUnfinished(t, s, Key(1))
-	if err := s.Delete(t.Context(), Key(1)); err != nil {
+	if err := s.Delete(t.Context(), Key(1), threadlog.AnyPos); err != nil {
 		t.Fatal(err)
 	}
 	wantUnfinished(t, s)

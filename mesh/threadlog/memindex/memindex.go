@@ -187,13 +187,23 @@ func (b *Book) Threads(id mesh.TenantID, before mesh.Pos, limit int) []threadlog
 	return out
 }
 
-// Delete forgets the thread and returns the positions of its records, in order;
-// nil if there is none.
-func (b *Book) Delete(key mesh.ThreadKey) []mesh.Pos {
+// Whole returns the positions of the thread's records, in order, for its deletion as
+// [threadlog.Catalog] has it: NotFound if there is none, Conflict if its last one is
+// not at last.
+func (b *Book) Whole(op string, key mesh.ThreadKey, last mesh.Pos) ([]mesh.Pos, error) {
 	t := b.find(key)
 	if t == nil {
-		return nil
+		return nil, mesh.ThreadNotFound(op)
 	}
+	if is := t.info().LastPos; last != threadlog.AnyPos && last != is {
+		return nil, mesh.Errorf(mesh.Conflict, op, "The thread's last event is at %d and not at %d; read the thread again", is, last)
+	}
+	return t.positions, nil
+}
+
+// Delete forgets the thread, which there is.
+func (b *Book) Delete(key mesh.ThreadKey) {
+	t := b.find(key)
 	tn := b.tenants[key.Tenant]
 	tn.touched.Remove(t.touched)
 	delete(b.pending, t)
@@ -202,7 +212,6 @@ func (b *Book) Delete(key mesh.ThreadKey) []mesh.Pos {
 		delete(b.tenants, key.Tenant)
 	}
 	b.records -= len(t.positions)
-	return t.positions
 }
 
 func (b *Book) find(key mesh.ThreadKey) *thread {

@@ -102,7 +102,12 @@ func TestRestoreRefusesWhatDoesNotFollow(t *testing.T) {
 	if d := b.Draft(); draft(t, d, one, batch("")).Pos[0] != 21 {
 		t.Errorf("the next position is %d", d.Last())
 	}
-	if diff := cmp.Diff([]mesh.Pos{3, 7, 8}, b.Delete(one)); diff != "" || b.Records() != 1 || b.Delete(one) != nil {
-		t.Errorf("%d records are left, %s", b.Records(), diff)
+	whole, err := b.Whole("test", one, 8)
+	if diff := cmp.Diff([]mesh.Pos{3, 7, 8}, whole); diff != "" || err != nil {
+		t.Errorf("%v, %s", err, diff)
+	}
+	b.Delete(one)
+	if _, err := b.Whole("test", one, 8); b.Records() != 1 || !mesh.IsCode(err, mesh.NotFound) {
+		t.Errorf("%d records are left, %v", b.Records(), err)
 	}
 }

@@ -1,0 +1,158 @@
+package meshclient
+
+import (
+	"context"
+	"math"
+	"sync"
+
+	meshv1 "agentmesh/gen/mesh/v1"
+	"agentmesh/mesh"
+	"agentmesh/mesh/rpc"
+	"agentmesh/mesh/skill"
+	"agentmesh/mesh/thread"
+
+	"google.golang.org/grpc"
+)
+
+// A Client is the mesh as one execution sees it: the node's services over gRPC,
+// called under the execution's grant whatever identity the context has. It is
+// safe for concurrent use. Its errors are those of the services.
+type Client struct {
+	call     mesh.Call
+	grant    *mesh.Grant
+	threads  meshv1.ThreadServiceClient
+	handoffs meshv1.HandoffServiceClient
+	registry meshv1.RegistryServiceClient
+	skills   meshv1.SkillServiceClient
+	states   meshv1.StateServiceClient
+
+	// writing serialises Record, so that events land in the order in which
+	// they were recorded.
+	writing    sync.Mutex
+	reading    sync.Mutex
+	tail       tail               // what was read so far; under reading, as all that is made of it
+	begins     int                // where in it the transcript does
+	transcript *thread.Transcript // nil if it cannot begin there yet
+	actions    *thread.Actions    // use Did
+	sent       func() int64       // see BeforeHandoff
+}
+
+// New returns the mesh as seen over conn, a connection of package rpc to
+// the node, under the grant of the call.
+func New(conn grpc.ClientConnInterface, call mesh.Call) (*Client, error) {
+	g := call.Principal.Grant
+	if g == nil {
+		return nil, mesh.Errorf(mesh.Unauthenticated, "meshclient.New",
+			"Agents are called under a grant; send metadata mesh-grant with the grant that the node issued")
+	}
+	// A cursor and extensions belong to the call that came, not to ours.
+	call.AfterSeq, call.HasCursor, call.Extensions = 0, false, nil
+	call.Thread, call.Execution, call.ParentTask = g.Thread, g.Execution, string(g.Parent)
+	c := &Client{
+		call: call, grant: g,
+		threads:  meshv1.NewThreadServiceClient(conn),
+		handoffs: meshv1.NewHandoffServiceClient(conn),
+		registry: meshv1.NewRegistryServiceClient(conn),
+		skills:   meshv1.NewSkillServiceClient(conn),
+		states:   meshv1.NewStateServiceClient(conn),
+	}
+	c.tail.page, c.sent = c.page, func() int64 { return 0 }
+	return c, nil
+}
+
+// Context returns ctx with the identity of the execution.
+func (c *Client) Context(ctx context.Context) context.Context { return mesh.WithCall(ctx, c.call) }
+
+// Agents lists the agents that the tenant may see. A nil request lists all.
+func (c *Client) Agents(ctx context.Context, req *meshv1.ListAgentsRequest) ([]*meshv1.Agent, error) {
+	res, err := c.registry.ListAgents(c.Context(ctx), req)
+	return res.GetAgents(), failed("meshclient.Agents", err)
+}
+
+// Skills lists all skills of the mesh by name, without their sources.
+func (c *Client) Skills(ctx context.Context) ([]*meshv1.Skill, error) {
+	skills, _, err := c.FindSkills(ctx, &meshv1.ListSkillsRequest{}, math.MaxInt)
+	return skills, mesh.Wrap("meshclient.Skills", err)
+}
+
+// maxPage is the largest page of skills.
+const maxPage = 1000
+
+// FindSkills returns the skills that the request asks for, on however many
+// pages they are, but at most that many, and whether there are more. Page size
+// and token are filled in.
+func (c *Client) FindSkills(ctx context.Context, req *meshv1.ListSkillsRequest, most int) (skills []*meshv1.Skill, more bool, err error) {
+	for req.PageToken = ""; len(skills) < most; {
+		req.PageSize = int32(min(most-len(skills), maxPage))
+		res, err := c.skills.ListSkills(c.Context(ctx), req)
+		if err != nil {
+			return nil, false, failed("meshclient.FindSkills", err)
+		}
+		skills = append(skills, res.GetSkills()...)
+		if req.PageToken = res.GetNextPageToken(); req.PageToken == "" {
+			return skills, false, nil
+		}
+	}
+	return skills, true, nil
+}
+
+// SkillDomains lists the domains that have skills which one of the patterns
+// matches, by name.
+func (c *Client) SkillDomains(ctx context.Context, patterns []string) ([]*meshv1.SkillDomain, error) {
+	res, err := c.skills.ListSkillDomains(c.Context(ctx), &meshv1.ListSkillDomainsRequest{Patterns: patterns})
+	return res.GetDomains(), failed("meshclient.SkillDomains", err)
+}
+
+// Skill returns one skill with its source.
+func (c *Client) Skill(ctx context.Context, name string) (*meshv1.Skill, error) {
+	res, err := c.skills.GetSkill(c.Context(ctx), &meshv1.GetSkillRequest{Name: name})
+	return res.GetSkill(), failed("meshclient.Skill", err)
+}
+
+// ValidateSkill checks a skill file and returns the problems that it has.
+func (c *Client) ValidateSkill(ctx context.Context, source string) ([]*meshv1.SkillProblem, error) {
+	res, err := c.skills.ValidateSkill(c.Context(ctx), &meshv1.ValidateSkillRequest{Source: source})
+	return res.GetProblems(), failed("meshclient.ValidateSkill", err)
+}
+
+// CreateSkill writes a new skill file and offers the skill. The user needs the
+// permission skill:create.
+func (c *Client) CreateSkill(ctx context.Context, source string) (*meshv1.Skill, error) {
+	res, err := c.skills.CreateSkill(c.Context(ctx), &meshv1.CreateSkillRequest{Source: source})
+	return res.GetSkill(), failed("meshclient.CreateSkill", err)
+}
+
+// BeforeHandoff has sent called before the user's stream changes hands: it sends
+// what the run has said and is not sent yet, and counts the artifact updates. It is
+// set before the run begins.
+func (c *Client) BeforeHandoff(sent func() int64) { c.sent = sent }
+
+// Handoff returns the thread's last handoff, which may have ended.
+func (c *Client) Handoff(ctx context.Context) (*meshv1.Handoff, error) {
+	res, err := c.handoffs.GetHandoff(c.Context(ctx), &meshv1.GetHandoffRequest{ThreadId: c.grant.Thread})
+	return res.GetHandoff(), failed("meshclient.Handoff", err)
+}
+
+// StartHandoff gives the user's stream to another agent, after all that the
+// run has said so far. The thread is filled in. When it returns, the caller's run should end.
+func (c *Client) StartHandoff(ctx context.Context, req *meshv1.StartHandoffRequest) (*meshv1.Handoff, error) {
+	req.ThreadId, req.UpdatesSent = c.grant.Thread, c.sent()
+	res, err := c.handoffs.StartHandoff(c.Context(ctx), req)
+	return res.GetHandoff(), failed("meshclient.StartHandoff", err)
+}
+
+// EndHandoff gives control back, after all that the run has said so far. The
+// thread is filled in.
+func (c *Client) EndHandoff(ctx context.Context, req *meshv1.EndHandoffRequest) (*meshv1.Handoff, error) {
+	req.ThreadId, req.UpdatesSent = c.grant.Thread, c.sent()
+	res, err := c.handoffs.EndHandoff(c.Context(ctx), req)
+	return res.GetHandoff(), failed("meshclient.EndHandoff", err)
+}
+
+// State returns the tenant's values of the kinds that the grant names.
+func (c *Client) State() skill.State { return &state{c} }
+
+// failed gives err, as a call returned it, the name of the operation.
+func failed(op string, err error) error {
+	return mesh.Wrap(op, rpc.FromStatus(err))
+}

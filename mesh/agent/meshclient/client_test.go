@@ -1,0 +1,263 @@
+package meshclient_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	meshv1 "agentmesh/gen/mesh/v1"
+	"agentmesh/mesh"
+	"agentmesh/mesh/agent"
+	"agentmesh/mesh/agent/agenttest"
+	"agentmesh/mesh/agent/meshclient"
+	"agentmesh/mesh/skill"
+	"agentmesh/mesh/text/texttest"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// S4-010, S4-011: an agent reads the history of its thread, and in it what the
+// user could read, whoever said it.
+func TestHistoryIsWhatTheUserSaidAndRead(t *testing.T) {
+	n, g := agenttest.NewNode(t), agenttest.NewGrant()
+	id := func() mesh.ExecutionID { return mesh.NewExecutionID(agenttest.Thread) }
+	turn1, main1, helper, builder, turn2, builder2 := id(), id(), id(), id(), id(), id()
+	n.Log(
+		agenttest.Opened(turn1), agenttest.Posted(turn1, 1, "hello"), agenttest.Dispatch(turn1, main1, "main"),
+		agenttest.Said(main1, 2, "response", "Hi ", false),
+		agenttest.Dispatch(main1, helper, "helper"), agenttest.Said(helper, 3, "response", "internal", false),
+		agenttest.Said(main1, 4, "response", "there.", true), agenttest.Said(main1, 4, "list", "1, 2", false), agenttest.Said(main1, 5, "list", "1, 2, 3", false),
+		&mesh.Event{Execution: main1, Body: mesh.HandoffStarted{From: "main", To: "builder"}},
+		agenttest.Said(main1, 6, "response", "too late", true),
+		agenttest.Dispatch(turn1, builder, "builder"), agenttest.Said(builder, 7, "response", "Let us build.", false),
+		&mesh.Event{Execution: builder, Time: agenttest.At(8), Body: mesh.TaskMoved{State: agenttest.InputRequired, Message: agenttest.Message("dup")}},
+		&mesh.Event{Execution: turn1, Time: agenttest.At(8), Body: mesh.TaskMoved{State: agenttest.InputRequired, Message: agenttest.Message("Which name?")}},
+		agenttest.Posted(turn1, 9, "bob"), agenttest.Said(builder, 10, "response-2", "Done.", false),
+		&mesh.Event{Execution: turn1, Time: agenttest.At(11), Body: mesh.TaskMoved{State: agenttest.Completed}},
+		agenttest.Opened(turn2), agenttest.Posted(turn2, 12, "bye"), agenttest.Dispatch(turn2, builder2, "main"),
+		&mesh.Event{Execution: turn2, Time: agenttest.At(13), Body: mesh.TaskMoved{State: agenttest.Failed, Message: agenttest.Message("Sorry.")}},
+	)
+	m := n.Client(t, g)
+	got, err := m.History(t.Context(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []agent.HistoryItem{
+		{Role: "user", Text: "hello", Time: agenttest.At(1)},
+		{Role: "agent", Agent: "main", Text: "Hi there.\n1, 2, 3", Time: agenttest.At(2)},
+		{Role: "agent", Agent: "builder", Text: "Let us build.", Time: agenttest.At(7)},
+		{Role: "agent", Agent: "builder", Text: "Which name?", Time: agenttest.At(8)},
+		{Role: "user", Text: "bob", Time: agenttest.At(9)},
+		{Role: "agent", Agent: "builder", Text: "Done.", Time: agenttest.At(10)},
+		{Role: "user", Text: "bye", Time: agenttest.At(12)},
+		{Role: "agent", Agent: "main", Text: "Sorry.", Time: agenttest.At(13)},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	n.Log(agenttest.Posted(id(), 14, "again"))
+	got, err = m.History(t.Context(), 2)
+	if err != nil || len(got) != 2 || got[0].Text != "Sorry." || got[1].Text != "again" {
+		t.Errorf("the last two are %v, %v", got, err)
+	}
+}
+
+func TestRecordFillsInWhatIsEmptyAndReturnsGrants(t *testing.T) {
+	n, g := agenttest.NewNode(t), agenttest.NewGrant()
+	m := n.Client(t, g)
+	child := mesh.NewExecutionID(agenttest.Thread)
+	e := agenttest.Dispatch("", child, "helper")
+	grants, err := m.Record(t.Context(), e, &mesh.Event{Body: mesh.SkillCalled{Call: "1", Skill: "mail.send", Args: "{}"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(map[mesh.ExecutionID]string{child: "grant for helper"}, grants); diff != "" {
+		t.Error(diff)
+	}
+	if e.ID == "" || e.Execution != g.Execution || e.Actor != "agent:fake" || time.Since(e.Time) > time.Minute {
+		t.Errorf("got %+v", e)
+	}
+	if got := len(n.Bodies(t, g.Execution)); got != 2 {
+		t.Errorf("%d events were added, want 2", got)
+	}
+}
+
+func TestRecordIsRepeatedWhileTheNodeIsAwayAndAddsNothingTwice(t *testing.T) {
+	for name, applied := range map[string]bool{"the request was lost": false, "the answer was lost": true} {
+		t.Run(name, func(t *testing.T) {
+			n, g := agenttest.NewNode(t), agenttest.NewGrant()
+			n.Fail, n.Applied = 3, applied
+			m := n.Client(t, g)
+			if err := m.Note(t.Context(), []byte(`{"step":1}`)); err != nil {
+				t.Fatal(err)
+			}
+			if got := len(n.Bodies(t, g.Execution)); got != 1 {
+				t.Errorf("%d events were added, want 1", got)
+			}
+		})
+	}
+}
+
+func TestRecordGivesUpWithItsContext(t *testing.T) {
+	n, g := agenttest.NewNode(t), agenttest.NewGrant()
+	n.Fail = 1000
+	m := n.Client(t, g)
+	ctx, cancel := context.WithTimeout(t.Context(), 120*time.Millisecond)
+	defer cancel()
+	if err := m.Note(ctx, []byte("{}")); !mesh.IsCode(err, mesh.Timeout) && !mesh.IsCode(err, mesh.Unavailable) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestConcurrentRecordsAreAllAdded(t *testing.T) {
+	n, g := agenttest.NewNode(t), agenttest.NewGrant()
+	m := n.Client(t, g)
+	var writing sync.WaitGroup
+	for i := range 20 {
+		writing.Go(func() {
+			if err := m.Note(t.Context(), fmt.Appendf(nil, "%d", i)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	writing.Wait()
+	if got := len(n.Bodies(t, g.Execution)); got != 20 {
+		t.Errorf("%d events were added, want 20", got)
+	}
+}
+
+func TestAnAgentFindsItsOwnLastNote(t *testing.T) {
+	n, g := agenttest.NewNode(t), agenttest.NewGrant()
+	m := n.Client(t, g)
+	if _, ok, err := m.Noted(t.Context()); ok || err != nil {
+		t.Errorf("before: %v, %v", ok, err)
+	}
+	n.Log(&mesh.Event{Execution: "x", Body: mesh.StateNoted{Agent: "other", Data: []byte("theirs")}})
+	for _, s := range []string{"first", "second"} {
+		if err := m.Note(t.Context(), []byte(s)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	data, ok, err := m.Noted(t.Context())
+	if string(data) != "second" || !ok || err != nil {
+		t.Errorf("got %q, %v, %v", data, ok, err)
+	}
+	if err := m.Note(t.Context(), make([]byte, mesh.MaxState+1)); !mesh.IsCode(err, mesh.Invalid) {
+		t.Errorf("a long note: %v", err)
+	}
+}
+
+func TestStateIsThatOfTheTenant(t *testing.T) {
+	n, g := agenttest.NewNode(t), agenttest.NewGrant()
+	s, ctx := n.Client(t, g).State(), t.Context()
+	if _, _, err := s.Get(ctx, "tasks", "a"); !mesh.IsCode(err, mesh.NotFound) {
+		t.Errorf("a value that is not there: %v", err)
+	}
+	v, err := s.Put(ctx, "tasks", "a", []byte("1"), 0)
+	if err != nil || v != 1 {
+		t.Fatalf("got %d, %v", v, err)
+	}
+	if _, err := s.Put(ctx, "tasks", "a", []byte("2"), 0); !mesh.IsCode(err, mesh.Conflict) {
+		t.Errorf("a stale version: %v", err)
+	}
+	data, v, err := s.Get(ctx, "tasks", "a")
+	if string(data) != "1" || v != 1 || err != nil {
+		t.Errorf("got %q, %d, %v", data, v, err)
+	}
+	items, err := s.List(ctx, "tasks", "", "", 10)
+	if diff := cmp.Diff([]skill.Item{{Key: "a", Data: []byte("1"), Version: 1}}, items); diff != "" || err != nil {
+		t.Errorf("%s, %v", diff, err)
+	}
+	if err := s.Delete(ctx, "tasks", "a", skill.AnyVersion); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestHandoffsNameTheThread(t *testing.T) {
+	n, g := agenttest.NewNode(t), agenttest.NewGrant()
+	m := n.Client(t, g)
+	h, err := m.StartHandoff(t.Context(), &meshv1.StartHandoffRequest{TargetAgent: "builder", Reason: "build"})
+	if err != nil || h.GetTargetAgentId() != "builder" || h.GetSourceAgentId() != "fake" {
+		t.Errorf("got %v, %v", h, err)
+	}
+	h, err = m.EndHandoff(t.Context(), &meshv1.EndHandoffRequest{Summary: "built"})
+	if err != nil || h.GetResultSummary() != "built" {
+		t.Errorf("got %v, %v", h, err)
+	}
+}
+
+func TestTheMeshIsClosedToThoseWithoutAGrant(t *testing.T) {
+	n, g := agenttest.NewNode(t), agenttest.NewGrant()
+	addr, _ := n.Serve(t, nil)
+	if _, err := meshclient.New(agenttest.Dial(t, addr), mesh.Call{}); !mesh.IsCode(err, mesh.Unauthenticated) {
+		t.Errorf("got %v", err)
+	}
+	call := n.Call(g)
+	call.GrantToken = strings.Replace(call.GrantToken, ".", ".A", 1)
+	m, err := meshclient.New(agenttest.Dial(t, addr), call)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := m.History(t.Context(), 0); !mesh.IsCode(err, mesh.Unauthenticated) {
+		t.Errorf("a forged grant: %v", err)
+	}
+}
+
+func TestSkillsAndAgentsOfTheMesh(t *testing.T) {
+	texttest.Fixed(t)
+	n, g := agenttest.NewNode(t), agenttest.NewGrant()
+	n.Agents["helper"] = &meshv1.Agent{Name: "helper", Live: true}
+	m := n.Client(t, g)
+	agents, err := m.Agents(t.Context(), nil)
+	if err != nil || len(agents) != 1 || agents[0].GetName() != "helper" {
+		t.Errorf("agents: %v, %v", agents, err)
+	}
+	text := agenttest.Source("mail.send", "Sends an email.", "mail.send", "email")
+	if s, err := m.CreateSkill(t.Context(), text); err != nil || s.GetName() != "mail.send" {
+		t.Errorf("create: %v, %v", s, err)
+	}
+	if s, err := m.Skill(t.Context(), "mail.send"); err != nil || s.GetSource() != text {
+		t.Errorf("get: %v, %v", s, err)
+	}
+	if _, err := m.Skill(t.Context(), "mail.forward"); !mesh.IsCode(err, mesh.NotFound) || mesh.DetailOf(err) != "There is no skill mail.forward" {
+		t.Errorf("unknown: %v", err)
+	}
+	if _, err := m.CreateSkill(t.Context(), "nonsense"); !mesh.IsCode(err, mesh.Invalid) {
+		t.Errorf("a broken file: %v", err)
+	}
+}
+
+// Whoever dispatches an agent has its grant and could note in its name.
+func TestANoteCountsWhenTheUserTalkedToWhoWroteIt(t *testing.T) {
+	n, g := agenttest.NewNode(t), agenttest.NewGrant()
+	turn, main, before, hired := mesh.NewExecutionID(agenttest.Thread), mesh.NewExecutionID(agenttest.Thread), mesh.NewExecutionID(agenttest.Thread), mesh.NewExecutionID(agenttest.Thread)
+	note := func(in mesh.ExecutionID, data string) *mesh.Event {
+		return &mesh.Event{Execution: in, Body: mesh.StateNoted{Agent: g.Agent, Data: []byte(data)}}
+	}
+	n.Log(agenttest.Opened(turn), agenttest.Dispatch(turn, before, g.Agent), note(before, "mine"),
+		&mesh.Event{Execution: before, Body: mesh.StateNoted{Agent: "main", Data: []byte("under another name")}},
+		agenttest.Dispatch(turn, main, "main"), note(main, "of an agent that has another name"),
+		agenttest.Dispatch(main, hired, g.Agent), note(hired, "of one that main dispatched"))
+	if data, ok, err := n.Client(t, g).Noted(t.Context()); string(data) != "mine" || !ok || err != nil {
+		t.Errorf("got %q, %v, %v", data, ok, err)
+	}
+}
+
+func TestHistoryHasTheWordsOfAnAgentThatWaitedWhileAnotherTurnRan(t *testing.T) {
+	n, g := agenttest.NewNode(t), agenttest.NewGrant()
+	turn1, asks, turn2, other := mesh.NewExecutionID(agenttest.Thread), mesh.NewExecutionID(agenttest.Thread), mesh.NewExecutionID(agenttest.Thread), mesh.NewExecutionID(agenttest.Thread)
+	n.Log(agenttest.Opened(turn1), agenttest.Dispatch(turn1, asks, "asker"), &mesh.Event{Execution: turn1, Body: mesh.TaskMoved{State: agenttest.InputRequired}},
+		agenttest.Opened(turn2), agenttest.Dispatch(turn2, other, "main"), agenttest.Said(other, 1, "response", "Meanwhile.", false),
+		&mesh.Event{Execution: asks, Body: mesh.TaskMoved{State: agenttest.Working, Reason: mesh.ReasonDelivered}},
+		agenttest.Said(asks, 2, "response-2", "Thank you.", false))
+	got, err := n.Client(t, g).History(t.Context(), 0)
+	want := []agent.HistoryItem{
+		{Role: "agent", Agent: "main", Text: "Meanwhile.", Time: agenttest.At(1)}, {Role: "agent", Agent: "asker", Text: "Thank you.", Time: agenttest.At(2)},
+	}
+	if diff := cmp.Diff(want, got); diff != "" || err != nil {
+		t.Error(diff, err)
+	}
+}

@@ -1,0 +1,73 @@
+package meshclient
+
+import (
+	"context"
+	"slices"
+
+	"agentmesh/mesh"
+	"agentmesh/mesh/thread"
+)
+
+// Transcript shows what was said in the thread, and what this execution did with it.
+// The thread is read from its end: see gets a transcript that has all of this
+// execution, and one that begins earlier each time, until it returns that this is
+// enough or has got the whole. It must not change or keep the transcript, nor call
+// the Client.
+func (c *Client) Transcript(ctx context.Context, see func(t *thread.Transcript, whole bool) (enough bool)) error {
+	c.reading.Lock()
+	defer c.reading.Unlock()
+	return mesh.Wrap("meshclient.Transcript", c.read(ctx, see))
+}
+
+// History returns the last things said in the thread, at most limit (0 for
+// all), oldest first: what the user wrote, and what was answered where the
+// user could read it, by whichever agent.
+func (c *Client) History(ctx context.Context, limit int) (said []thread.Utterance, err error) {
+	err = c.Transcript(ctx, func(t *thread.Transcript, _ bool) bool {
+		said = t.Said()
+		return limit > 0 && len(said) >= limit
+	})
+	if limit > 0 && len(said) > limit {
+		said = said[len(said)-limit:]
+	}
+	return said, err
+}
+
+// Noted returns what this agent last noted in the thread, in this execution or
+// in one that had the user's stream; false if it never did.
+func (c *Client) Noted(ctx context.Context) (data []byte, noted bool, err error) {
+	err = c.Transcript(ctx, func(t *thread.Transcript, _ bool) bool {
+		data = slices.Clone(t.Note(c.grant.Agent, c.grant.Execution))
+		return data != nil
+	})
+	return data, data != nil, err
+}
+
+// Actions returns what the execution did, and those that it led to, as far as it
+// has been appended when it is called.
+func (c *Client) Actions(ctx context.Context) (*thread.Actions, error) {
+	c.reading.Lock()
+	defer c.reading.Unlock()
+	if err := c.read(ctx, func(*thread.Transcript, bool) bool { return true }); err != nil {
+		return nil, mesh.Wrap("meshclient.Actions", err)
+	}
+	a := thread.NewActions(c.grant.Execution, c.grant.Turn)
+	for _, e := range c.known(0) {
+		a.Apply(e)
+	}
+	return a, nil
+}
+
+// Did shows what the execution did as far as was read already, which may be nothing.
+// see must not change or keep the actions, nor call the Client.
+func (c *Client) Did(see func(*thread.Actions)) {
+	c.reading.Lock()
+	defer c.reading.Unlock()
+	if c.actions == nil {
+		c.actions = thread.NewActions(c.grant.Execution, c.grant.Turn)
+	}
+	for _, e := range c.known(c.actions.Seq) {
+		c.actions.Apply(e)
+	}
+	see(c.actions)
+}

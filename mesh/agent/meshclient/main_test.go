@@ -1,0 +1,14 @@
+package meshclient_test
+
+import (
+	"testing"
+
+	"agentmesh/mesh/text/texttest"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) {
+	texttest.FromEnv()
+	goleak.VerifyTestMain(m)
+}

@@ -1,0 +1,176 @@
+package modelrun
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+
+	"agentmesh/mesh"
+	"agentmesh/mesh/a2a"
+	"agentmesh/mesh/agent"
+	"agentmesh/mesh/llm"
+	"agentmesh/mesh/skill"
+	"agentmesh/mesh/skill/command"
+	"agentmesh/mesh/text"
+	"agentmesh/mesh/thread"
+)
+
+// A conversation is what was said in a thread, for the model of an execution.
+type conversation struct {
+	*thread.Transcript
+	grant *mesh.Grant
+}
+
+// Conversation returns the conversation as messages for the agent's model, with
+// what its own models said and which tools they called, up to the message that
+// is being answered, which is last. Calls of this execution that have not ended
+// have no result: [llm.Loop] settles them. An execution that another agent
+// dispatched sees its mission and itself, nothing else.
+//
+// The conversation is read from its end: whole turns, until enough says that what
+// there is will do. It is asked with more each time, and must not change it. Nil
+// reads all.
+func Conversation(ctx context.Context, inv *agent.Invocation, enough func([]llm.Message) bool) (messages []llm.Message, err error) {
+	err = inv.Mesh.Transcript(ctx, func(t *thread.Transcript, whole bool) bool {
+		c := conversation{t, inv.Grant}
+		own := c.own()
+		if own.Turn == "" {
+			mission := a2a.TextOf(own.Mission)
+			messages = c.alone(mission, inv.Text())
+			return mission != ""
+		}
+		messages = c.history(inv.Text())
+		return !whole && enough != nil && enough(messages)
+	})
+	return messages, err
+}
+
+// carryOut is the conversation with a model that carries out a template: the
+// instruction, what was done about it already, and what the user said since.
+func carryOut(ctx context.Context, inv *agent.Invocation, instruction string) (messages []llm.Message, err error) {
+	err = inv.Mesh.Transcript(ctx, func(t *thread.Transcript, _ bool) bool {
+		c, text := conversation{t, inv.Grant}, instruction
+		if inv.SkillCall == nil && len(c.own().Replies) > 0 { // a model has begun with it, and the message goes on
+			text = inv.Text()
+		}
+		messages = c.alone(instruction, text)
+		return true
+	})
+	return messages, err
+}
+
+// alone is the transcript of an execution that knows its mission and what it did
+// for it, and goes on with the text.
+func (c conversation) alone(mission, text string) []llm.Message {
+	replies := c.own().Replies
+	if mission == "" || len(replies) == 0 {
+		return []llm.Message{{Role: llm.RoleUser, Text: text}}
+	}
+	out := []llm.Message{{Role: llm.RoleUser, Text: mission}}
+	for _, r := range replies {
+		out = exchange(out, r, "")
+	}
+	if text != mission {
+		out = append(out, llm.Message{Role: llm.RoleUser, Text: text})
+	}
+	return out
+}
+
+// history is the transcript of an execution that has the user's stream:
+// all that was said in other turns before it began, and then its own turn up to
+// the user's last message with the text, which is added if it is not there, and
+// what the execution did about it already. What was said in other turns while it
+// waited for its user is theirs: its own last reply, whose calls may still have
+// to be made, stays the last one, and the messages before it what they were.
+func (c conversation) history(text string) []llm.Message {
+	own := c.grant.Execution
+	lines := c.In(c.own().Turn)
+	out := c.spoken(c.Before(own))
+	for i, l := range slices.Backward(lines) {
+		if u := l.Utterance(); l.Reply != nil || u.Role != thread.RoleUser || u.Text != text {
+			continue
+		}
+		out = append(out, c.spoken(lines[:i+1])...)
+		for _, l := range lines[i+1:] {
+			if l.Reply != nil && l.Execution == own {
+				out = exchange(out, l.Reply, "")
+			}
+		}
+		return out
+	}
+	return append(append(out, c.spoken(lines)...), llm.Message{Role: llm.RoleUser, Text: text})
+}
+
+// spoken is what the lines are for the agent's model: what its own models replied,
+// and what others said.
+func (c conversation) spoken(lines []*thread.Line) []llm.Message {
+	out := make([]llm.Message, 0, len(lines))
+	for _, l := range lines {
+		who := c.Party(l.Execution)
+		mine := l.Execution != "" && who.Agent == c.grant.Agent
+		switch {
+		case l.Reply != nil && mine:
+			out = exchange(out, l.Reply, c.missing(l.Execution, who))
+		case l.Reply != nil, mine && len(who.Replies) > 0:
+			// replies of others are their own, and ours say what we said
+		default:
+			u := l.Utterance()
+			if u.Text == "" {
+				continue
+			}
+			role := llm.RoleUser
+			if u.Role == thread.RoleAgent {
+				role = llm.RoleAssistant
+			}
+			out = append(out, llm.Message{Role: role, Text: u.Text, Name: u.Agent, Asks: l.Asks})
+		}
+	}
+	return out
+}
+
+// own is what is known of this execution.
+func (c conversation) own() *thread.Party { return c.Party(c.grant.Execution) }
+
+// missing is why results are not there; "" for those that are still to come.
+func (c conversation) missing(execution mesh.ExecutionID, p *thread.Party) mesh.Cause {
+	switch {
+	case execution == c.grant.Execution:
+		return ""
+	case p.Waits:
+		return mesh.CauseWaiting
+	}
+	return mesh.CauseInterrupted
+}
+
+// exchange adds a reply and the results of its calls, in the order of the
+// calls. missing stands for results that are not there, since providers refuse
+// calls without results; "" leaves them out.
+func exchange(out []llm.Message, r *thread.Reply, missing mesh.Cause) []llm.Message {
+	said := llm.Message{Role: llm.RoleAssistant, Text: r.Text, Tools: r.Tools}
+	if r.Finish == llm.FinishAsk {
+		said.Asks = llm.FinishAsk
+	}
+	out = append(out, said)
+	for _, u := range r.Tools {
+		result, ok := r.Results[u.ID]
+		switch {
+		case !ok && missing == "":
+			continue
+		case !ok && missing == mesh.CauseWaiting:
+			result = thread.Result{Text: text.CallWaiting(), Failed: true, Cause: missing}
+		case !ok:
+			result = thread.Result{Text: text.CallInterrupted(), Failed: true, Cause: missing}
+		case result.Skill && u.Name == llm.CommandTool && !isTemplate(result.Metadata):
+			result.Text = command.Defuse(result.Text)
+		}
+		out = append(out, llm.Message{Role: llm.RoleTool, Text: result.Text, ToolID: u.ID, Name: u.Name, Failed: result.Failed, Cause: result.Cause})
+	}
+	return out
+}
+
+// isTemplate reports whether the metadata of a result says that it is a template:
+// its blocks are for the model.
+func isTemplate(metadata string) bool {
+	var r skill.Result
+	return metadata != "" && json.Unmarshal([]byte(metadata), &r.Metadata) == nil && r.Template()
+}

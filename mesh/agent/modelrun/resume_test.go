@@ -1,0 +1,122 @@
+package modelrun_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	meshv1 "agentmesh/gen/mesh/v1"
+	"agentmesh/mesh"
+	"agentmesh/mesh/agent/agenttest"
+	"agentmesh/mesh/agent/modelrun"
+	"agentmesh/mesh/agent/skilltools"
+	"agentmesh/mesh/llm/scripted"
+	"agentmesh/mesh/skill"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// cut begins a run that ends in the handler of its second call, as if the
+// process died there: the call is announced, and nothing more is logged.
+func cut(d *agenttest.Desk, resumed bool) (key string) {
+	d.T.Helper()
+	ctx, cancel := context.WithCancel(d.T.Context())
+	defer cancel()
+	inv := d.Invocation(resumed)
+	o := d.Options
+	o.Face, o.Handlers = d.Face, map[string]skill.Handler{}
+	for name := range d.Options.Handlers {
+		o.Handlers[name] = skill.HandlerFunc(func(ctx context.Context, c *skill.Call, env *skill.Env) (*skill.Result, error) {
+			if c.Skill != "mail.send" {
+				return d.Execute(ctx, c, env)
+			}
+			key = c.Key
+			d.Node.Mu.Lock()
+			d.Node.Refuse = func(*meshv1.Event) error { return mesh.Errorf(mesh.Denied, "node", "the process is dead") }
+			d.Node.Mu.Unlock()
+			cancel()
+			return nil, ctx.Err()
+		})
+	}
+	tools := agenttest.SkillTools(d.T, inv, o)
+	for range modelrun.Run(ctx, inv, modelrun.Options{Model: d.Model, Tools: tools, Commands: tools.Commands()}) {
+	}
+	d.Node.Mu.Lock()
+	defer d.Node.Mu.Unlock()
+	d.Node.Refuse = nil
+	return key
+}
+
+// S0-027, S3-104: after a crash, what is settled is not done again, and the call
+// that is not is made again under its key.
+func TestARunThatWasCutGoesOnWithTheUnsettledCallsUnderTheirKeys(t *testing.T) {
+	agenttest.EachFace(t, func(t *testing.T, face skilltools.Face) {
+		d := agenttest.NewDesk(t, face, agenttest.Does(face, "", agenttest.NewTask), agenttest.Does(face, "", agenttest.SendBob), scripted.Say("Both done."))
+		d.Begin("note it and mail bob")
+		key := cut(d, false)
+		if key == "" || d.Made() != "tasks.create" || len(agenttest.Logged[mesh.SkillCalled](d)) != 2 || len(agenttest.Logged[mesh.SkillReturned](d)) != 1 {
+			t.Fatalf("the run was not cut as it should: key %q, made %q", key, d.Made())
+		}
+		h := d.Run(false)
+		if h.Err != nil || h.Text != "Both done." || d.Made() != "tasks.create mail.send" {
+			t.Errorf("said %q, %v, made %q", h.Text, h.Err, d.Made())
+		}
+		if got := d.Calls[len(d.Calls)-1].Key; got != key {
+			t.Errorf("the call was made under %s, and before that under %s", got, key)
+		}
+		if n := len(agenttest.Logged[mesh.SkillCalled](d)); n != 2 {
+			t.Errorf("%d calls are announced", n)
+		}
+		if n := len(d.Model.Requests()); n != 3 {
+			t.Errorf("the model was asked %d times: what it said before was lost", n)
+		}
+	})
+}
+
+// The words of a run that went on stay in their place when it is read later.
+func TestAConversationGoesOnAfterItsLastMessage(t *testing.T) {
+	n, g := agenttest.NewNode(t), agenttest.NewGrant()
+	turn := mesh.NewExecutionID(agenttest.Thread)
+	look := mesh.ToolUse{ID: "a", Name: "use_skill", Arguments: `{"skill":"tasks.search"}`}
+	n.Log(agenttest.Opened(turn), agenttest.Posted(turn, 1, "look"), agenttest.Dispatch(turn, g.Execution, g.Agent), agenttest.Replied(g.Execution, "I look.", look),
+		agenttest.SkillReturned(g.Execution, "a", "found"), agenttest.Posted(turn, 2, "a later message"))
+	got, err := conversation(t.Context(), n.Client(t, g), g, "look", nil)
+	if diff := cmp.Diff([]string{"user: look", "assistant: I look.", "tool: found"}, agenttest.Lines(got)); diff != "" || err != nil {
+		t.Error(diff, err)
+	}
+	got, err = conversation(t.Context(), n.Client(t, g), g, "not in the log", nil)
+	if last := agenttest.Lines(got); last[len(last)-1] != "user: not in the log" || err != nil {
+		t.Errorf("got %q, %v", last, err)
+	}
+}
+
+// S3-032: a run that ends with an error is kept as one that is done or pauses is:
+// what its calls came to is in the log, and the next message finds it.
+func TestWhatCallsCameToIsLoggedWhenTheModelFails(t *testing.T) {
+	d := agenttest.NewDesk(t, skilltools.FaceUseSkill, scripted.Call("use_skill", `{"skill":"mail.send","arguments":{}}`), scripted.Fail(mesh.Errorf(mesh.Unavailable, "x", "away")))
+	h := d.Say("go")
+	if told := agenttest.Logged[mesh.ToolReturned](d); !mesh.IsCode(h.Err, mesh.Unavailable) || len(told) != 1 {
+		t.Errorf("%v; told %+v", h.Err, told)
+	}
+	d.Model.Add(scripted.Say("Where were we?"))
+	d.Reply("again")
+	read := d.Read()
+	if len(read) != 4 || read[0] != "user: go" || !strings.HasPrefix(read[2], "tool: ") || read[3] != "user: again" {
+		t.Errorf("the next message finds %q", read)
+	}
+}
+
+// A tool's name that a model made up does not keep the rest from the log.
+func TestNamesThatModelsMakeUpAreLogged(t *testing.T) {
+	d := agenttest.NewDesk(t, skilltools.FaceUseSkill, scripted.Call("", "{}").Call(strings.Repeat("x", 300), "{}"), scripted.Say("ok"))
+	h := d.Say("go")
+	told := agenttest.Logged[mesh.ToolReturned](d)
+	if h.Err != nil || len(told) != 2 {
+		t.Fatalf("%v; told %+v", h.Err, told)
+	}
+	for _, r := range told {
+		if len(r.Name) == 0 || len(r.Name) > 128 {
+			t.Errorf("the name is %q", r.Name)
+		}
+	}
+}

@@ -1,0 +1,78 @@
+package skilltools
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+
+	"agentmesh/mesh"
+	"agentmesh/mesh/skill"
+	"agentmesh/mesh/text"
+	"agentmesh/mesh/thread"
+)
+
+// approver asks the user before calls that need it. What was asked and answered
+// is in the log, so that the answer finds its call again, whichever process
+// goes on with the execution. An answer counts for the question and the arguments
+// that the user was shown, and for no others: a skill that asks something else
+// meanwhile asks anew, and so does another version of the skill: what is done may be
+// something else although it is asked about in the same words.
+type approver struct{ tools *Tools }
+
+// maxAnswered bounds what is kept of an answer, in bytes.
+const maxAnswered = 400
+
+// Approve implements [skill.Approver].
+func (a approver) Approve(ctx context.Context, s *skill.Skill, call *skill.Call) (v skill.Verdict, ask string, err error) {
+	if c := a.tools.asked; c != nil && c.Approved && call.ID == runCall && call.Source == c.Source {
+		return skill.Approved, "", nil
+	}
+	data, err := json.Marshal(call.Args)
+	if err != nil {
+		return skill.Refused, "", mesh.InvalidField("skilltools.Approve", "arguments", "have no JSON form")
+	}
+	record := a.tools.inv.Mesh
+	did, err := record.Actions(ctx)
+	if err != nil {
+		return skill.Refused, "", mesh.Wrap("skilltools.Approve", err)
+	}
+	known, answer := did.Approval(call.ID), did.Answer(call.ID)
+	switch args, question := string(data), skill.Question(s, call); {
+	case known == nil || !wasAsked(known, s, args, question):
+		_, err := record.Record(ctx, &mesh.Event{Body: mesh.ApprovalAsked{Call: call.ID, Skill: s.Name, Args: args, Text: question, Version: s.Version}})
+		if err != nil {
+			return skill.Refused, "", mesh.Wrap("skilltools.Approve", err)
+		}
+		return skill.Wait, question, nil
+	case known.Word != nil:
+		return word(known.Word.Approved, known.Word.Text)
+	case answer == "":
+		return skill.Wait, known.Text, nil
+	}
+	approved := mesh.AnswerOf(answer) == mesh.AnswerYes
+	answer = mesh.Clip(answer, maxAnswered)
+	if _, err := record.Record(ctx, &mesh.Event{Body: mesh.ApprovalSettled{Call: call.ID, Approved: approved, Text: answer}}); err != nil {
+		return skill.Refused, "", mesh.Wrap("skilltools.Approve", err)
+	}
+	return word(approved, answer)
+}
+
+// word is what the user's answer says of the call. What is not a plain yes is
+// told to the model, which may find out what the user wants instead.
+func word(approved bool, answer string) (v skill.Verdict, ask string, err error) {
+	if approved {
+		return skill.Approved, "", nil
+	}
+	return skill.Refused, "", &mesh.Error{Code: mesh.Denied, Op: "skilltools.Approve", Reason: mesh.ReasonDeclined,
+		Detail: text.RefusedBy(strings.Join(strings.Fields(answer), " "))}
+}
+
+// wasAsked reports whether the user was asked just this, about that version of the
+// skill. A log that does not tell the version counts as one of the same.
+func wasAsked(a *thread.CallApproval, s *skill.Skill, args, question string) bool {
+	same := a.Version == s.Version
+	if a.Version == "" || s.Version == "" {
+		same = a.Text == question
+	}
+	return a.Skill == s.Name && a.Args == args && same
+}

@@ -1,0 +1,139 @@
+package skilltools
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"agentmesh/mesh"
+	"agentmesh/mesh/limit"
+	"agentmesh/mesh/llm"
+	"agentmesh/mesh/skill"
+	"agentmesh/mesh/skill/command"
+	"agentmesh/mesh/text"
+	"agentmesh/mesh/thread"
+)
+
+// run sends a call through the executor, whatever face it came from.
+func (t *Tools) run(ctx context.Context, call *skill.Call) llm.ToolResult {
+	r := t.executor.Execute(ctx, call, t.env)
+	out := llm.ToolResult{Text: r.Content, Failed: r.Failed(), Ask: r.Ask}
+	if call.Source == mesh.SourceCommand && !r.Template() {
+		out.Text = command.Defuse(out.Text) // of a template, the blocks are meant
+	}
+	if trip := limit.TripOf(r.Err); trip != nil {
+		out.Trip = &llm.Trip{Limit: trip.Limit, Used: trip.Used, Most: trip.Most, Detail: trip.Detail(), Free: trip.Free}
+		// What to do about it is the loop's to say: results get into reports.
+		out.Text = text.CallFailed(call.Skill, trip.Text())
+	}
+	out.Cause = cause(r.Err, t.Settles(call.ID))
+	return out
+}
+
+// cause is why a call came to nothing. Of one that was made, what the skill says
+// is not the mesh's to judge.
+func cause(err error, made bool) mesh.Cause {
+	var e *mesh.Error
+	switch code := mesh.CodeOf(err); {
+	case err == nil:
+	case code == mesh.Timeout:
+		return mesh.CauseTimeout
+	case made:
+	case limit.TripOf(err) != nil:
+		return mesh.CauseLimit
+	case errors.As(err, &e) && e.Reason == mesh.ReasonDeclined:
+		return mesh.CauseRefused
+	case code == mesh.Invalid:
+		return mesh.CauseInvalid
+	case code == mesh.NotFound, code == mesh.Denied:
+		return mesh.CauseMissing
+	case code == mesh.Unavailable:
+		return mesh.CauseUnavailable
+	}
+	return ""
+}
+
+// runCall is the id of the one call of an execution that runs a skill without a
+// model: the same one when the execution goes on.
+const runCall = "run"
+
+// Take implements [skill.Budget]: the agent's own limit of calls. Those of the
+// turn, the thread and the user the mesh keeps.
+func (t *Tools) Take(ctx context.Context, _ string) error {
+	if t.most == Unlimited {
+		return nil
+	}
+	t.mu.Lock()
+	used, first := t.used, !t.tripped
+	if used < t.most {
+		t.used++
+		t.mu.Unlock()
+		return nil
+	}
+	t.tripped = true
+	t.mu.Unlock()
+	trip := &limit.Trip{Limit: limit.AgentToolCalls, Used: int64(used), Most: int64(t.most)}
+	if first {
+		if _, err := t.inv.Mesh.Record(ctx, &mesh.Event{Body: trip.Fact()}); err != nil { // it holds all the same
+			t.logger.WarnContext(ctx, "the trip of a limit could not be recorded", "limit", trip.Limit, "err", err)
+		}
+	}
+	return trip.Err("skilltools.Take")
+}
+
+// Begin implements [skill.Journal]: a call whose intent cannot be recorded does
+// not happen. A call whose intent is in the log, but not what came of it, keeps
+// its key: if it had its effect, it has no second one.
+func (t *Tools) Begin(ctx context.Context, s *skill.Skill, call *skill.Call) (key string, err error) {
+	args, err := json.Marshal(call.Args)
+	if err != nil {
+		return "", mesh.InvalidField("skilltools.Begin", "arguments", "have no JSON form")
+	}
+	t.inv.Mesh.Did(func(did *thread.Actions) {
+		if c := did.Call(call.ID); c != nil && c.Unsettled() && c.Skill == call.Skill && c.Args == string(args) {
+			key = c.Key
+		}
+	})
+	if key != "" {
+		return key, nil
+	}
+	intent := &mesh.Event{ID: mesh.NewEventID(), Body: mesh.SkillCalled{
+		Call: call.ID, Skill: call.Skill, Args: string(args), Source: call.Source, Version: s.Version,
+	}}
+	if _, err := t.inv.Mesh.Record(ctx, intent); err != nil {
+		return "", mesh.Wrap("skilltools.Begin", err)
+	}
+	return intent.ID, nil
+}
+
+// End implements [skill.Journal].
+func (t *Tools) End(ctx context.Context, call *skill.Call, r *skill.Result, took time.Duration) {
+	metadata := ""
+	if len(r.Metadata) > 0 {
+		if data, err := json.Marshal(r.Metadata); err == nil {
+			metadata = string(data)
+		}
+	}
+	_, err := t.inv.Mesh.Record(ctx, &mesh.Event{Body: mesh.SkillReturned{
+		Call: call.ID, Failed: r.Failed(), Content: mesh.Clip(r.Content, mesh.MaxResult-len("…")), Files: r.Files, Duration: took, Metadata: metadata,
+	}})
+	if err != nil { // it did happen: the model must know what came of it
+		t.logger.WarnContext(ctx, "the end of a skill call could not be recorded", "skill", call.Skill, "err", err)
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.recorded[call.ID] = true
+}
+
+// Settles implements modelrun.Settler.
+func (t *Tools) Settles(call string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.recorded[call]
+}
+
+// Wait returns when no handler is running any more, also none that was given
+// up for being late. Whoever made the tools calls it when the run is over.
+func (t *Tools) Wait() { t.executor.Wait() }
