@@ -1,10 +1,11 @@
 package segment
 
 import (
+	"crypto/rand"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 )
@@ -80,7 +81,9 @@ func (l *Log) create(path string, size int64) (_ *segment, err error) {
 	if err != nil {
 		return nil, err
 	}
-	seg := &segment{salt: rand.Uint32(), file: f, size: size, end: int64(fileHead)}
+	var salt [4]byte
+	_, _ = rand.Read(salt[:]) // it never fails
+	seg := &segment{salt: binary.LittleEndian.Uint32(salt[:]), file: f, size: size, end: int64(fileHead)}
 	err = writeZeros(l.disk, f, 0, int(size))
 	if err == nil {
 		_, err = l.disk.WriteAt(f, seg.head(), 0)
