@@ -90,11 +90,11 @@ func (s *Store) commitLoop() {
 	}
 }
 
-// gather lets those run who are about to append, until the queue has not grown by
-// it twice: those whom the last commit woke come back together. A lone append waits
-// for nobody.
+// gather lets those run who are about to append, until the queue has stopped
+// growing by it: it has not grown for as many looks as the last commit woke, who may
+// come back together. After a lone append nobody is waited for.
 func (s *Store) gather() {
-	for before, quiet := 0, 0; quiet < 2; {
+	for before, quiet := 0, 0; quiet < max(s.woken, 2); {
 		s.mu.Lock()
 		now := len(s.queue)
 		s.mu.Unlock()
@@ -142,6 +142,7 @@ func (s *Store) commitNext() bool {
 	for _, r := range reqs {
 		close(r.done)
 	}
+	s.woken = len(reqs)
 	return true
 }
 

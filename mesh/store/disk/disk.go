@@ -76,7 +76,9 @@ type Store struct {
 	tidy chan struct{} // capacity 1: the keeper has something to do
 	kept chan struct{} // closed when the keeper has ended
 
-	commits int // of the committer
+	// The committer's own.
+	commits int
+	woken   int // requests that the last commit decided
 
 	saving sync.Mutex // one checkpoint at a time; guards hurt
 	hurt   bool       // one panicked; bbolt may hold its locks
