@@ -151,11 +151,12 @@ func (s *Store) commitNext() bool {
 // have the positions that the draft gave them.
 func (s *Store) commit(reqs []*request) {
 	draft := s.book.Draft()
-	var recs []segment.Record
+	recs := s.recs[:0]
+	s.buf = s.buf[:0]
 	for _, r := range reqs {
 		if r.batch != nil {
 			r.at, r.err = draft.Add(r.key, r.batch)
-			recs = appendBatch(recs, r)
+			recs = s.appendBatch(recs, r)
 		}
 	}
 	events := len(recs)
@@ -168,6 +169,7 @@ func (s *Store) commit(reqs []*request) {
 			recs = append(recs, r.change.record())
 		}
 	}
+	defer s.reuse(recs)
 	if len(recs) > 0 {
 		if err := s.write(recs); err != nil {
 			for _, r := range reqs {
@@ -210,9 +212,17 @@ func (s *Store) publish(draft *memindex.Draft, recs []segment.Record, events int
 	}
 }
 
-// appendBatch appends what is new of the request's batch. The last record has what
-// the batch settles.
-func appendBatch(recs []segment.Record, r *request) []segment.Record {
+// reuse keeps the memory of the records for the next commit, unless it is much.
+func (s *Store) reuse(recs []segment.Record) {
+	s.recs = recs
+	if cap(s.buf) > maxBytes {
+		s.recs, s.buf = nil, nil
+	}
+}
+
+// appendBatch appends what is new of the request's batch, with its bytes in s.buf.
+// The last record has what the batch settles.
+func (s *Store) appendBatch(recs []segment.Record, r *request) []segment.Record {
 	last := len(r.at.Pos) - 1
 	for last >= 0 && r.at.Pos[last] == 0 {
 		last--
@@ -225,7 +235,9 @@ func appendBatch(recs []segment.Record, r *request) []segment.Record {
 		if i == last {
 			rec.settled = r.batch.Settled
 		}
-		recs = append(recs, segment.Record{Kind: kindEvent, Data: encode(rec)})
+		start := len(s.buf)
+		s.buf = encode(s.buf, rec)
+		recs = append(recs, segment.Record{Kind: kindEvent, Data: s.buf[start:]})
 	}
 	return recs
 }

@@ -78,7 +78,9 @@ type Store struct {
 
 	// The committer's own.
 	commits int
-	woken   int // requests that the last commit decided
+	woken   int              // requests that the last commit decided
+	recs    []segment.Record // of the commit, which the next one uses again
+	buf     []byte           // of recs
 
 	saving sync.Mutex // one checkpoint at a time; guards hurt
 	hurt   bool       // one panicked; bbolt may hold its locks

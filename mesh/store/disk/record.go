@@ -33,9 +33,8 @@ const (
 	flagSettled // the number follows that of the claim
 )
 
-func encode(r record) []byte {
-	const fixed = 1 + 8*binary.MaxVarintLen64
-	b := make([]byte, 0, fixed+len(r.key.Tenant)+len(r.key.ID)+len(r.ID)+len(r.Scope)+len(r.Data))
+// encode appends the record to b.
+func encode(b []byte, r record) []byte {
 	var flags byte
 	if r.Decision {
 		flags |= flagDecision

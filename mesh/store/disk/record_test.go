@@ -22,8 +22,8 @@ func TestTheFormOfWhatIsWrittenStays(t *testing.T) {
 	}{
 		"a name":            {name, "acme\x00agent\x00main"},
 		"names of a kind":   {kindKey("acme", "agent"), "acme\x00agent\x00"},
-		"an event":          {encode(record{key, 300, 0, opens}), "\x02\xac\x02\x00\x04acme\x01t\x01e\x00data"},
-		"one that settles":  {encode(record{key, 300, 7, entry}), "\x05\xac\x02\x03\x07\x04acme\x01t\x01e\x01xdata"},
+		"an event":          {encode(nil, record{key, 300, 0, opens}), "\x02\xac\x02\x00\x04acme\x01t\x01e\x00data"},
+		"one that settles":  {encode(nil, record{key, 300, 7, entry}), "\x05\xac\x02\x03\x07\x04acme\x01t\x01e\x01xdata"},
 		"a deletion":        {encodeKey(key), "\x04acme\x01t"},
 		"a change":          {(&change{key: main, data: []byte("data"), next: 300}).record().Data, "\x0facme\x00agent\x00main\xac\x02data"},
 		"a value that goes": {(&change{key: main, remove: true}).record().Data, "\x0facme\x00agent\x00main\x00"},
