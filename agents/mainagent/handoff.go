@@ -72,6 +72,14 @@ func (h *handoffs) List(context.Context) []llm.Tool {
 			"Use it when the user asks for what the agent is there for. Agents:" + catalog.String()}}
 }
 
+// Know implements llm.Knower.
+func (h *handoffs) Know(_ context.Context, f *llm.Facts) error {
+	for _, a := range h.agents {
+		f.Agents = append(f.Agents, llm.Agent{Name: a.GetName(), Description: a.GetCard().GetDescription(), Handoff: true, Triggers: registry.Params(a.GetCard()).HandoffTriggers})
+	}
+	return nil
+}
+
 // Call implements llm.Tools.
 func (h *handoffs) Call(ctx context.Context, use mesh.ToolUse) llm.ToolResult {
 	var args struct{ Agent, Reason, Summary string }

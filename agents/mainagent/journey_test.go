@@ -50,7 +50,6 @@ func TestAQuestionIsAnsweredFromTheDocumentsWithTheirSources(t *testing.T) {
 // apart and the effects happen; the second request is of other words, names
 // and number of steps.
 func TestARequestWithSeveralPartsIsDoneByAgentsInParallel(t *testing.T) {
-	texttest.Fixed(t)
 	w := newWorld(t)
 	m := meshtest.Start(t, w.all(), meshtest.Options{})
 	thread := mesh.NewThreadID()
@@ -106,7 +105,6 @@ func TestARequestWithSeveralPartsIsDoneByAgentsInParallel(t *testing.T) {
 // nothing has an effect before the user agreed to what is sent, whoever works on
 // it (finding C11).
 func TestWhatIsMissingIsAskedAndTheAnswerCompletesTheRequest(t *testing.T) {
-	texttest.Fixed(t) // the offline planner reads what the orchestrator reports
 	w := newWorld(t)
 	m := meshtest.Start(t, w.all(), meshtest.Options{})
 	thread := mesh.NewThreadID()

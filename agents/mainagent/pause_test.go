@@ -292,7 +292,6 @@ func TestAnApprovalAndALimitAreAskedTogether(t *testing.T) {
 // S3-044, S3-114: without a model, too, each yes goes on with what is open, and
 // nothing is done twice.
 func TestWithoutAModelAYesGoesOnAtTheLimit(t *testing.T) {
-	texttest.Fixed(t)
 	for _, face := range []skilltools.Face{skilltools.FaceUseSkill, skilltools.FaceCommands} {
 		t.Run(string(face), func(t *testing.T) {
 			w := newWorld(t)
@@ -323,7 +322,6 @@ func TestWithoutAModelAYesGoesOnAtTheLimit(t *testing.T) {
 // whichever face the agents work, and reads no instruction that is meant for
 // models; after a no, what was done and what was not.
 func TestWithoutAModelTheUserIsAskedAtTheLimit(t *testing.T) {
-	texttest.Fixed(t)
 	for _, face := range []skilltools.Face{skilltools.FaceUseSkill, skilltools.FaceCommands} {
 		t.Run(string(face), func(t *testing.T) {
 			w := newWorld(t)
@@ -331,16 +329,15 @@ func TestWithoutAModelTheUserIsAskedAtTheLimit(t *testing.T) {
 			m := meshtest.Start(t, w.all(), meshtest.Options{Limits: node.Limits{TurnCalls: 1}})
 			thread := mesh.NewThreadID()
 			s := m.Say(thread, "Create a task to call Ann, create a task to call Bob and create a task to call Carol")
-			for words, n := range map[string]int{"Done so far:\n- tasks.create(": 1, "Still open:\n- tasks.create(": 1, "Call ": 3, "Would you like me to continue?": 1, "say what is done": 0} {
-				if strings.Count(s.Asked(), words) != n {
-					t.Errorf("ended %v, asked %q, want %d of %q", s.State, s.Asked(), n, words)
-				}
+			asked := s.Asked()
+			if s.State != input || strings.Count(asked, "- tasks.create(title: Call ") != 3 || strings.Contains(asked, "say what is done") ||
+				!texttest.Has(asked, "Done so far:") || !texttest.Has(asked, "Still open:") || !texttest.Has(asked, "Would you like me to continue?") {
+				t.Errorf("ended %v, asked %q", s.State, asked)
 			}
 			s = m.Say(thread, "no")
-			for words, n := range map[string]int{"Created task": 1, "Stopped, as the user wishes.": 2, "Not done: - tasks.create": 2, "say what is done": 0} {
-				if strings.Count(s.Text, words) != n {
-					t.Errorf("ended %v, said %q, want %d of %q", s.State, s.Text, n, words)
-				}
+			if strings.Count(s.Text, "Created task") != 1 || strings.Count(s.Text, "- tasks.create(title: Call ") != 2 ||
+				!texttest.Has(s.Text, "Stopped, as the user wishes.") || strings.Contains(s.Text, "say what is done") {
+				t.Errorf("ended %v, said %q", s.State, s.Text)
 			}
 			if calls := bodies[mesh.SkillCalled](m.Events(thread)); s.State != completed || len(calls) != 1 {
 				t.Errorf("ended %v, called %+v", s.State, calls)

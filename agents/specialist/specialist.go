@@ -143,6 +143,7 @@ func (s *specialist) Run(ctx context.Context, inv *agent.Invocation) iter.Seq2[a
 			if run.Template = tools.RunCall(ctx, call, yield); run.Template == "" {
 				return
 			}
+			run.Carries = call.Skill
 		}
 		for out, err := range modelrun.Run(ctx, inv, run) {
 			if !yield(out, err) || err != nil {

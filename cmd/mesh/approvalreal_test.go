@@ -42,8 +42,7 @@ func (m *realMesh) approvalsOf(id string) string {
 	return strings.Join(all, ", ")
 }
 
-// letterRequest is asked about by the planner, which sends nothing without a yes,
-// and then by the skill.
+// letterRequest is asked about once: where the skill asks, the planner does not.
 const letterRequest = `Send a mail to bob@example.com with the subject "Report" saying "All is well"`
 
 // A skill that asks has its effect after a plain yes and not before, in a chat,
@@ -66,8 +65,7 @@ func TestASkillThatAsksWaitsForTheUser(t *testing.T) {
 			approveBySend(t, m, mails)
 			for name, speak := range speakers {
 				id, say := mesh.NewThreadID(), speak
-				say.asked(t, m, id, letterRequest)
-				h := say(t, m, id, "yes")
+				h := say(t, m, id, letterRequest)
 				if h.state.String() != "TASK_STATE_INPUT_REQUIRED" || !strings.Contains(strings.Join(h.status, "\n"), "Send this mail?") {
 					t.Fatalf("%s: ended %v: %s %q", name, h.state, h.text, h.status)
 				}
@@ -103,9 +101,6 @@ func approveInChat(t *testing.T, m *realMesh, mails func(int)) {
 	at := p.stdout.len()
 	for answer, more := range []int{0, 1} {
 		p.enter(letterRequest + "\n")
-		_, at = p.await(&p.stdout, at, `(?s)Shall I do that\?.*you › $`)
-		mails(0)
-		p.enter("yes\n")
 		_, at = p.await(&p.stdout, at, `(?s)Send this mail\?.*to: bob@example\.com.*subject: Report.*you › $`)
 		mails(0)
 		p.enter([]string{"no\n", "yes\n"}[answer])
@@ -127,8 +122,7 @@ func approveBySend(t *testing.T, m *realMesh, mails func(int)) {
 	t.Helper()
 	for answer, more := range map[string]int{"yes": 1, "no": 0, "yes, but to carol@example.com": 0} {
 		id := mesh.NewThreadID()
-		m.mesh("send", "--thread", id, letterRequest)
-		asked := m.mesh("send", "--thread", id, "yes")
+		asked := m.mesh("send", "--thread", id, letterRequest)
 		if !strings.Contains(asked.stdout+asked.stderr, "Send this mail?") {
 			t.Errorf("asked: %+v", asked)
 		}
@@ -148,7 +142,6 @@ func TestAQuestionOutlivesItsMesh(t *testing.T) {
 	id := mesh.NewThreadID()
 	say := speaker(speakGRPC)
 	first := say.asked(t, m, id, letterRequest)
-	say.asked(t, m, id, "yes")
 	m.kill9()
 	again := up(t, m.dir)
 	h := say.complete(t, again, id, "yes")

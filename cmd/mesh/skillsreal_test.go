@@ -37,7 +37,7 @@ func TestSkillsRunOnAWholeMesh(t *testing.T) {
 	}
 	m.mesh("skills", "run", "tasks.create", "--title", "Call Ann", "--tags", "customer", "call", "--request-id", "once").succeeds(t)
 	found := m.mesh("skills", "run", "tasks.search", "--json").succeeds(t)
-	if strings.Count(found, "Call Ann") != 1 || !strings.Contains(found, `"state":"TASK_STATE_COMPLETED"`) {
+	if strings.Count(found, ". Call Ann (") != 1 || !strings.Contains(found, `"state":"TASK_STATE_COMPLETED"`) {
 		t.Errorf("found: %s", found)
 	}
 	thread := regexp.MustCompile(`"threadId":"([^"]+)"`).FindStringSubmatch(found)

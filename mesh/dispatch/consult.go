@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync"
 
+	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
+
 	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
 	"agentmesh/mesh/agent/modelrun"
@@ -51,12 +53,34 @@ func (c *Consult) List(context.Context) []llm.Tool {
 	schema, err := json.Marshal(map[string]any{"type": "object", "required": []string{"agent", "task"}, "properties": map[string]any{
 		"agent": map[string]any{"type": "string", "enum": names, "description": "Which agent to ask."},
 		"task":  map[string]any{"type": "string", "description": "What you want to know or have done, in full; the agent sees nothing else."},
+		"answers": map[string]any{"type": "array", "items": map[string]any{"type": "string"},
+			"description": "What the user answered to questions of the agent about this task, word by word, in their order."},
 	}})
 	if err != nil {
 		return nil
 	}
 	return []llm.Tool{{Name: ToolConsult, Parameters: schema,
 		Description: "Ask another agent and get its answer; you keep the conversation with the user. Agents:" + catalog.String()}}
+}
+
+// Know implements llm.Knower.
+func (c *Consult) Know(_ context.Context, f *llm.Facts) error {
+	f.Consults = true
+	for _, a := range c.agents {
+		about := llm.Agent{Name: a.GetName(), Description: a.GetCard().GetDescription(), Ask: true, Orchestrates: orchestrates(a.GetCard())}
+		for _, s := range a.GetCard().GetSkills() {
+			about.Skills, about.Tags = append(about.Skills, s.GetId()), append(about.Tags, s.GetTags()...)
+		}
+		f.Agents = append(f.Agents, about)
+	}
+	return nil
+}
+
+// orchestrates reports whether the card says so.
+func orchestrates(card *a2apb.AgentCard) bool {
+	return slices.ContainsFunc(card.GetCapabilities().GetExtensions(), func(e *a2apb.AgentExtension) bool {
+		return e.GetUri() == mesh.ExtensionURI && e.GetParams().GetFields()["orchestration"].GetBoolValue()
+	})
 }
 
 // describe is the agent's line in the catalog: one line whatever its card says,
@@ -80,7 +104,10 @@ func (c *Consult) Waits(tool string) bool { return tool == ToolConsult }
 
 // Call implements llm.Tools.
 func (c *Consult) Call(ctx context.Context, use mesh.ToolUse) llm.ToolResult {
-	var a struct{ Agent, Task string }
+	var a struct {
+		Agent, Task string
+		Answers     []string
+	}
 	if err := json.Unmarshal([]byte(use.Arguments), &a); err != nil {
 		return failure(mesh.InvalidField("dispatch.Consult", "arguments", "cannot be read: %v", err))
 	}
@@ -90,7 +117,7 @@ func (c *Consult) Call(ctx context.Context, use mesh.ToolUse) llm.ToolResult {
 			return failure(mesh.InvalidField("dispatch.Consult", "agent", "%q is not one of the agents that can be asked", a.Agent))
 		}
 		id = c.label(a.Agent)
-		if errs := c.d.Dispatch(ctx, []Order{{AgentID: id, Name: a.Agent, Mission: a.Task}}); len(errs) > 0 {
+		if errs := c.d.Dispatch(ctx, []Order{{AgentID: id, Name: a.Agent, Mission: a.Task, Answers: a.Answers}}); len(errs) > 0 {
 			return failure(errs[0])
 		}
 	}

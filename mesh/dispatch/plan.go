@@ -2,8 +2,10 @@ package dispatch
 
 import (
 	"slices"
+	"strings"
 
 	"agentmesh/mesh"
+	"agentmesh/mesh/llm"
 	"agentmesh/mesh/text"
 )
 
@@ -19,6 +21,8 @@ type Order struct {
 	Context      string
 	DependsOn    []string
 	MaxToolCalls int
+	// Answers are what the user said to questions that the agent asked before.
+	Answers []string
 }
 
 // problems checks the orders of one batch together, against those that there
@@ -131,7 +135,20 @@ func prompt(o Order, results []Result, most int) string {
 	for _, r := range results {
 		prior = append(prior, text.PriorResult(r.AgentID, quote(shortened(r.Result, most, text.SayIfItMatters))))
 	}
-	return text.Prior(o.Mission, o.Context, prior)
+	context := o.Context
+	if len(o.Answers) > 0 {
+		context = strings.TrimSpace(context + "\n" + text.Answered(o.Answers))
+	}
+	return text.Prior(o.Mission, context, prior)
+}
+
+// mission is the same for programs.
+func mission(o Order, results []Result, most int) llm.Mission {
+	m := llm.Mission{Text: o.Mission, Context: o.Context, Answers: o.Answers, Results: map[string]string{}}
+	for _, r := range results {
+		m.Results[r.AgentID] = shortened(r.Result, most, text.SayIfItMatters)
+	}
+	return m
 }
 
 // byAgentID sorts results as their orders were given.

@@ -59,6 +59,12 @@ func (o *Orchestration) List(context.Context) []llm.Tool {
 	}
 }
 
+// Know implements llm.Knower.
+func (o *Orchestration) Know(_ context.Context, f *llm.Facts) error {
+	f.Dispatches = true
+	return nil
+}
+
 // The six parameters of S0-014 to S0-020, and name, for an agent by its name.
 const dispatchSchema = `{"type":"object","properties":{` +
 	`"agent_id":{"type":"string","description":"An id of your choice for this agent, unique in the conversation turn; depends_on and results use it."},` +

@@ -10,8 +10,10 @@ import (
 
 	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
+	"agentmesh/mesh/a2a"
 	"agentmesh/mesh/agent"
 	"agentmesh/mesh/agent/meshclient"
+	"agentmesh/mesh/agent/modelrun"
 	"agentmesh/mesh/call"
 	"agentmesh/mesh/text"
 )
@@ -80,6 +82,8 @@ func (d *Dispatcher) assign(ctx context.Context, j *job, to *meshv1.Agent, prior
 			j.exec.Deadline = deadline.UTC().Truncate(time.Millisecond)
 		}
 		a.msg = message(d.inv.Thread.ID, prompt(j.Order, prior, maxPrior), j.Order)
+		a.msg.Metadata = a2a.SetExtension(a.msg.Metadata, modelrun.MissionData(mission(j.Order, prior, maxPrior)))
+		a.msg.Extensions = []string{mesh.ExtensionURI}
 		event = &mesh.Event{Body: mesh.DispatchIssued{Child: j.exec, Message: a.msg}}
 	}
 	grants, err := d.inv.Mesh.Record(ctx, event)

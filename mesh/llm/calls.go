@@ -22,6 +22,8 @@ type ToolResult struct {
 	// known.
 	Failed bool
 	Cause  mesh.Cause
+	// Metadata is that of Message.
+	Metadata string
 	// Stop ends the run once the calls of the reply have ended: the model is
 	// not asked again, and Text is for the log only.
 	Stop bool
@@ -279,7 +281,7 @@ func toolMessages(results []*CallResult) []Message {
 	for _, res := range results {
 		if res != nil && res.Ask == "" {
 			out = append(out, Message{
-				Role: RoleTool, Text: res.Text, ToolID: res.Use.ID, Name: res.Use.Name, Failed: res.Failed, Cause: res.Cause,
+				Role: RoleTool, Text: res.Text, ToolID: res.Use.ID, Name: res.Use.Name, Failed: res.Failed, Cause: res.Cause, Metadata: res.Metadata,
 			})
 		}
 	}

@@ -108,7 +108,7 @@ func render(messages []Message, c Commands) []Message {
 				out = append(out, res)
 				continue
 			}
-			results = append(results, &CallResult{Use: uses[at], ToolResult: ToolResult{Text: res.Text, Failed: res.Failed, Cause: res.Cause}})
+			results = append(results, &CallResult{Use: uses[at], ToolResult: ToolResult{Text: res.Text, Failed: res.Failed, Cause: res.Cause, Metadata: res.Metadata}})
 		}
 		if len(results) > 0 {
 			out = append(out, resultMessage(c, results))
@@ -156,11 +156,7 @@ func block(uses []mesh.ToolUse) string {
 
 // commandLine is the line that a command was made by.
 func commandLine(u mesh.ToolUse) string {
-	var args struct {
-		Line string `json:"line"`
-	}
-	if json.Unmarshal([]byte(u.Arguments), &args) != nil {
-		return ""
-	}
-	return args.Line
+	var c CommandCall
+	_ = json.Unmarshal([]byte(u.Arguments), &c) // what cannot be read has no line
+	return c.Line
 }

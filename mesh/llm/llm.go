@@ -82,6 +82,9 @@ type Message struct {
 	// says for programs what that is, if it is known.
 	Failed bool
 	Cause  mesh.Cause
+	// Metadata is what the skill of a RoleTool message says for programs, a JSON
+	// object, or "".
+	Metadata string
 	// Results are, of a RoleUser message with a ToolID, the results that it
 	// brings, in their order: those in Text.
 	Results []*CallResult
@@ -152,9 +155,13 @@ type About struct {
 	// Relayed says that this message answers what other agents asked, and was
 	// given to them. What they made of it is in the results of their calls.
 	Relayed bool
-	// Mission says that another agent asks, and not the user: the first message is
-	// the mission.
-	Mission bool
+	// Mission is what another agent asks for, and not the user: the first message
+	// says the same in words.
+	Mission *Mission
+	// Template names the skill whose page the first message wants carried out.
+	Template string
+	// Facts tells what the agent can do; nil where nobody knows.
+	Facts func(ctx context.Context) (*Facts, error)
 }
 
 // A Resume says why a run goes on that had stopped for the word of the user.

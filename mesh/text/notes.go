@@ -59,6 +59,11 @@ func Prior(mission, context string, results []string) string {
 	return text
 }
 
+// Answered tells an agent what the user said to its questions.
+func Answered(answers []string) string {
+	return Sprintf("The user was asked about this and answered:\n- %s", strings.Join(answers, "\n- "))
+}
+
 // PriorResult is the result of another agent, which is quoted.
 func PriorResult(agent, quoted string) string {
 	return Sprintf("\nResults from %s:\n```\n%s\n```\n", agent, quoted)

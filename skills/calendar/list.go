@@ -55,7 +55,11 @@ func (c calendar) list(ctx context.Context, call *skill.Call, env *skill.Env) (*
 	slices.SortFunc(found, func(a, b *event) int {
 		return cmp.Or(a.start.Compare(b.start), cmp.Compare(a.uid, b.uid), cmp.Compare(a.id, b.id))
 	})
-	return &skill.Result{Content: report(found, page, from, to, unreadable(unread)), Metadata: map[string]any{"count": len(found), "unread": len(unread)}}, nil
+	named := make([]map[string]any, 0, min(len(found), page.Limit))
+	for _, e := range found[:cap(named)] {
+		named = append(named, map[string]any{"id": e.id, "name": e.title})
+	}
+	return &skill.Result{Content: report(found, page, from, to, unreadable(unread)), Metadata: map[string]any{"count": len(found), "unread": len(unread), "found": named}}, nil
 }
 
 func (c calendar) folder(env *skill.Env) string {

@@ -24,7 +24,11 @@ func report(title string, page flags.Page, tasks []*Task, all bool, now time.Tim
 	}
 	part := page.Of(len(tasks), func(i int) string { return fmt.Sprintf("%d. %s", i+1, tasks[i].line(now)) })
 	meta := facts(tasks[part.From:part.To])
-	meta["count"] = len(tasks)
+	found := make([]map[string]any, 0, part.To-part.From)
+	for _, t := range tasks[part.From:part.To] {
+		found = append(found, map[string]any{"id": t.ID, "name": t.Title})
+	}
+	meta["count"], meta["found"] = len(tasks), found
 	return &skill.Result{Content: part.Under(head, note), Metadata: meta}
 }
 

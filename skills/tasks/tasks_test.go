@@ -64,7 +64,8 @@ func TestSearch_reportsWhatIsOverdueFirstThingsFirst(t *testing.T) {
 	if diff := cmp.Diff(want, r.Content); diff != "" {
 		t.Error(diff)
 	}
-	if diff := cmp.Diff(map[string]any{"count": 3, "task_ids": []string{late, yesterday, noon}}, r.Metadata); diff != "" {
+	found := []map[string]any{{"id": late, "name": "Pay the rent"}, {"id": yesterday, "name": "Water the plants"}, {"id": noon, "name": "Call Ann"}}
+	if diff := cmp.Diff(map[string]any{"count": 3, "task_ids": []string{late, yesterday, noon}, "found": found}, r.Metadata); diff != "" {
 		t.Error(diff)
 	}
 }

@@ -14,6 +14,7 @@ import (
 
 	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
+	"agentmesh/mesh/a2a"
 	"agentmesh/mesh/agent"
 	"agentmesh/mesh/agent/modelrun"
 	"agentmesh/mesh/agent/skilltools"
@@ -22,6 +23,8 @@ import (
 	"agentmesh/mesh/llm/scripted"
 	"agentmesh/mesh/skill"
 	"agentmesh/mesh/threadlog/eventpb"
+
+	"google.golang.org/protobuf/types/known/structpb"
 )
 
 // Faces are all of them.
@@ -47,8 +50,9 @@ type Desk struct {
 	Options  skilltools.Options
 	Pause    bool
 	MaxSteps int
-	Wrap     func(llm.Tools) llm.Tools // the tools of runs, or nil
-	Last     string                    // what the user said last
+	Wrap     func(llm.Tools) llm.Tools  // the tools of runs, or nil
+	Last     string                     // what the user said last
+	Metadata map[string]*structpb.Value // extension data of the message, or nil
 
 	Mu    sync.Mutex
 	Calls []*skill.Call
@@ -147,8 +151,12 @@ type RunResult struct {
 // Invocation is that of what the user said last.
 func (d *Desk) Invocation(resumed bool) *agent.Invocation {
 	d.T.Helper()
+	said := Message(d.Last)
+	if d.Metadata != nil {
+		said.Metadata = a2a.SetExtension(nil, d.Metadata)
+	}
 	return &agent.Invocation{
-		Message: Message(d.Last), Execution: d.Grant.Execution, Thread: d.Grant.Key(), User: d.Grant.User, Grant: d.Grant, Mesh: d.Node.Client(d.T, d.Grant), Resumed: resumed,
+		Message: said, Execution: d.Grant.Execution, Thread: d.Grant.Key(), User: d.Grant.User, Grant: d.Grant, Mesh: d.Node.Client(d.T, d.Grant), Resumed: resumed,
 	}
 }
 

@@ -57,6 +57,18 @@ func (c combined) Discovers(name string) bool {
 	return one(c, func(d llm.Discoverer) bool { return d.Discovers(name) })
 }
 
+// Know implements llm.Knower for those of the tools that do.
+func (c combined) Know(ctx context.Context, f *llm.Facts) error {
+	for _, tools := range c {
+		if k, ok := tools.(llm.Knower); ok {
+			if err := k.Know(ctx, f); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
 // Waits implements llm.Waiter for those of the tools that do.
 func (c combined) Waits(tool string) bool {
 	return one(c, func(w llm.Waiter) bool { return w.Waits(tool) })

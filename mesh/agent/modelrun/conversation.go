@@ -163,7 +163,7 @@ func exchange(out []llm.Message, r *thread.Reply, missing mesh.Cause) []llm.Mess
 		case result.Skill && u.Name == llm.CommandTool && !isTemplate(result.Metadata):
 			result.Text = command.Defuse(result.Text)
 		}
-		out = append(out, llm.Message{Role: llm.RoleTool, Text: result.Text, ToolID: u.ID, Name: u.Name, Failed: result.Failed, Cause: result.Cause})
+		out = append(out, llm.Message{Role: llm.RoleTool, Text: result.Text, ToolID: u.ID, Name: u.Name, Failed: result.Failed, Cause: result.Cause, Metadata: result.Metadata})
 	}
 	return out
 }

@@ -30,6 +30,8 @@ type Options struct {
 	// for a skill that is one: see skilltools.Tools.RunCall. Without one the model
 	// answers the message, and is shown as much of the conversation as Fit leaves.
 	Template string
+	// Carries names that skill.
+	Carries string
 	// MaxSteps is how many replies may call tools; 0 is llm.DefaultMaxSteps.
 	MaxSteps int
 	// Pause asks the user whether to go on also when the agent's own limits are
@@ -123,13 +125,16 @@ type modelRun struct {
 
 // prepare reads the conversation, and what it takes to go on where it stopped.
 func (m *modelRun) prepare(ctx context.Context) (err error) {
-	m.about.Mission = !m.inv.Grant.Direct()
+	m.about.Template, m.about.Facts = m.Carries, facts(m.Tools)
+	if m.about.Mission, err = missionOf(ctx, m.inv); err != nil {
+		return err
+	}
 	switch {
 	case m.Template != "":
 		if m.history, err = carryOut(ctx, m.inv, m.Template); err != nil {
 			return err
 		}
-	case m.about.Mission && !m.inv.Resumed: // it knows nothing else, however long the thread is
+	case m.about.Mission != nil && !m.inv.Resumed: // it knows nothing else, however long the thread is
 		m.history = []llm.Message{{Role: llm.RoleUser, Text: m.inv.Text()}}
 	default:
 		m.history, err = Conversation(ctx, m.inv, m.fills(ctx))
@@ -156,7 +161,7 @@ func (m *modelRun) prepare(ctx context.Context) (err error) {
 		m.about.Resume, note = llm.ResumeSettle, text.Settle(answered, before.done)
 	case before.tripped && answer == mesh.AnswerYes:
 		m.about.Resume, note = llm.ResumeContinue, text.Continue(before.done)
-	case before.tripped && answer == mesh.AnswerNo && m.about.Mission:
+	case before.tripped && answer == mesh.AnswerNo && m.about.Mission != nil:
 		return declined(before.did, before.open)
 	case before.tripped:
 		m.about.Resume, note = llm.ResumeStop, text.Stop(before.did, before.open)

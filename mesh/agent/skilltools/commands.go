@@ -24,18 +24,12 @@ type splitter struct{ command.Splitter }
 func (s *splitter) Close() (text string, calls []mesh.ToolUse, problem string) {
 	text, lines, err := s.Splitter.Close()
 	for _, l := range lines {
-		calls = append(calls, mesh.ToolUse{Name: llm.CommandTool, Arguments: command.JSON(commandArgs{l.Raw, l.At})})
+		calls = append(calls, mesh.ToolUse{Name: llm.CommandTool, Arguments: command.JSON(llm.CommandCall{Line: l.Raw, At: l.At})})
 	}
 	if err != nil {
 		problem = mesh.DetailOf(err)
 	}
 	return text, calls, problem
-}
-
-// commandArgs are the arguments of a call that a command made.
-type commandArgs struct {
-	Line string `json:"line"`
-	At   int    `json:"at,omitempty"`
 }
 
 // Results implements [llm.Commands] (S3-091).
@@ -57,18 +51,19 @@ func (commands) Results(results []*llm.CallResult) llm.Message {
 
 // commandLine is the line that made the call.
 func commandLine(use mesh.ToolUse) string {
-	var args commandArgs
-	if json.Unmarshal([]byte(use.Arguments), &args) != nil {
-		return ""
-	}
-	return args.Line
+	var c llm.CommandCall
+	_ = json.Unmarshal([]byte(use.Arguments), &c) // what cannot be read has no line
+	return c.Line
 }
 
 // command runs one line of a command block.
 func (t *Tools) command(ctx context.Context, use mesh.ToolUse) llm.ToolResult {
-	var args commandArgs
+	var args llm.CommandCall
 	if err := json.Unmarshal([]byte(use.Arguments), &args); err != nil {
 		return failedTool(mesh.CauseInvalid, text.UnreadableCommand())
+	}
+	if args.Skill != "" {
+		return t.run(ctx, &skill.Call{ID: use.ID, Skill: args.Skill, Args: args.Arguments, Source: mesh.SourceCommand})
 	}
 	c, err := command.Line{Raw: args.Line, At: args.At}.Parse()
 	if err != nil {

@@ -200,7 +200,11 @@ func (t *Tools) Commands() llm.Commands {
 func (t *Tools) Summary(use mesh.ToolUse) (string, bool) {
 	switch {
 	case use.Name == llm.CommandTool:
-		line := commandLine(use)
+		var call llm.CommandCall
+		if json.Unmarshal([]byte(use.Arguments), &call) == nil && call.Skill != "" {
+			return mesh.CallSummary(call.Skill, command.JSON(call.Arguments)), true
+		}
+		line := call.Line
 		c, err := command.Line{Raw: line}.Parse()
 		if err != nil || c.Discovery() {
 			return mesh.Clip(line, mesh.MaxCallSummary), line != ""

@@ -251,6 +251,27 @@ func TestAModelDiscoversThenSends(t *testing.T) {
 	}
 }
 
+// S3-119, S3-120: asked for a task, the model discovers how one is created, and then
+// creates it; asked what it can do, it looks, and uses nothing.
+func TestAModelDiscoversThenCreatesOrTells(t *testing.T) {
+	d := agenttest.NewDesk(t, skilltools.FaceUseSkill, scripted.Call("get_skill", `{"search":"create task"}`),
+		scripted.Call("use_skill", `{"skill":"tasks.create","arguments":{"title":"Call Ann"}}`), scripted.Say("Created."), scripted.Call("get_skill", `{}`), scripted.Say("Mail and tasks."))
+	d.Options.Discovery = true
+	if h := d.Say("Create a task to call Ann"); h.Text != "Created." || h.Err != nil || d.Made() != "tasks.create" {
+		t.Errorf("said %q, %v, made %q", h.Text, h.Err, d.Made())
+	}
+	if told := d.Model.Requests()[1].Messages[2].Text; !strings.Contains(told, "tasks.create") {
+		t.Errorf("before it created, the model was told %q", told)
+	}
+	if h := d.Say("What can you do?"); h.Text != "Mail and tasks." || h.Err != nil || d.Made() != "tasks.create" {
+		t.Errorf("said %q, %v, made %q", h.Text, h.Err, d.Made())
+	}
+	reqs := d.Model.Requests()
+	if last := reqs[len(reqs)-1].Messages; !strings.Contains(last[len(last)-1].Text, "mail") || !strings.Contains(last[len(last)-1].Text, "tasks") {
+		t.Errorf("before it told, the model was told %q", last[len(last)-1].Text)
+	}
+}
+
 // S3-034, S3-038, S3-110: in one reply, skills are found before they are
 // used, and the results are read in the order of the calls.
 func TestSkillsAreFoundBeforeTheyAreUsed(t *testing.T) {

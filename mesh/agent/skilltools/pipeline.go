@@ -27,7 +27,7 @@ func (t *Tools) run(ctx context.Context, call *skill.Call) llm.ToolResult {
 		// What to do about it is the loop's to say: results get into reports.
 		out.Text = text.CallFailed(call.Skill, trip.Text())
 	}
-	out.Cause = cause(r.Err, t.Settles(call.ID))
+	out.Cause, out.Metadata = cause(r.Err, t.Settles(call.ID)), metadata(r)
 	return out
 }
 
@@ -109,14 +109,8 @@ func (t *Tools) Begin(ctx context.Context, s *skill.Skill, call *skill.Call) (ke
 
 // End implements [skill.Journal].
 func (t *Tools) End(ctx context.Context, call *skill.Call, r *skill.Result, took time.Duration) {
-	metadata := ""
-	if len(r.Metadata) > 0 {
-		if data, err := json.Marshal(r.Metadata); err == nil {
-			metadata = string(data)
-		}
-	}
 	_, err := t.inv.Mesh.Record(ctx, &mesh.Event{Body: mesh.SkillReturned{
-		Call: call.ID, Failed: r.Failed(), Content: mesh.Clip(r.Content, mesh.MaxResult-len("…")), Files: r.Files, Duration: took, Metadata: metadata,
+		Call: call.ID, Failed: r.Failed(), Content: mesh.Clip(r.Content, mesh.MaxResult-len("…")), Files: r.Files, Duration: took, Metadata: metadata(r),
 	}})
 	if err != nil { // it did happen: the model must know what came of it
 		t.logger.WarnContext(ctx, "the end of a skill call could not be recorded", "skill", call.Skill, "err", err)
@@ -125,6 +119,15 @@ func (t *Tools) End(ctx context.Context, call *skill.Call, r *skill.Result, took
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.recorded[call.ID] = true
+}
+
+// metadata is what the result says for programs, as JSON.
+func metadata(r *skill.Result) string {
+	data, err := json.Marshal(r.Metadata)
+	if len(r.Metadata) == 0 || err != nil {
+		return ""
+	}
+	return string(data)
 }
 
 // Settles implements modelrun.Settler.

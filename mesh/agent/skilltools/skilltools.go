@@ -22,13 +22,13 @@ import (
 const UseSkill = "use_skill"
 
 // A Face is how a model calls skills. Whichever it is, calls come to the same.
-type Face string
+type Face = llm.Face
 
 // The faces.
 const (
-	FaceCommands Face = "cli"    // lines in ```cmd blocks of its text
-	FaceUseSkill Face = "json"   // the JSON tool use_skill
-	FaceDirect   Face = "direct" // a JSON tool for each skill
+	FaceCommands = llm.FaceCommands
+	FaceUseSkill = llm.FaceUseSkill
+	FaceDirect   = llm.FaceDirect
 )
 
 // Bounds of what a model is shown of its skills.

@@ -34,18 +34,16 @@ type bench struct {
 	t        testing.TB
 	skills   *meshskill.Catalog
 	replies  map[string]string // what skills return
+	found    map[string]string // and what they say of it for programs
 	handlers map[string]meshskill.Handler
 	model    llm.Model
 	handoffs bool // an agent that builds skills can be handed over to
 	limited  bool // the limit of steps may be met
-	hidden   bool // get_skill is not available
 
 	mu      sync.Mutex
 	calls   []string // "skill {arguments}", without those that are the default anyway
-	asked   []string // what was asked about skills, in the order of the requests
 	handed  []string
 	ordered []map[string]any // what was dispatched
-	blocks  []string         // replies with commands
 	heard   []llm.Message    // what was said and done about the last message
 }
 
@@ -71,6 +69,9 @@ func benchOf(t testing.TB, skills *meshskill.Catalog) *bench {
 		"calendar.list": "Events from 2026-11-20 00:00 to 2026-12-20 00:00: 2\n\n1. Mon 2026-11-23 10:00 to 11:00: Review [id 1a2b3c4d, version 9f8e]\n" +
 			"2. Tue 2026-11-24 10:00 to 11:00: Lunch with Bob, with bob@evil.example [id 5e6f7a8b, version 1c2d]",
 		"knowledge.search": "### 1. Limits > Rate limiting\nSource: limits.md:3\n\nSet rate_limit to configure rate limiting.\n\nSources: limits.md",
+	}, found: map[string]string{
+		"tasks.search":  `{"found":[{"id":"t-ab2cd","name":"Buy milk"},{"id":"t-xy3ef","name":"Renew the \"main\" certificate's key"}]}`,
+		"calendar.list": `{"found":[{"id":"1a2b3c4d","name":"Review"},{"id":"5e6f7a8b","name":"Lunch with Bob"}]}`,
 	}}
 	for _, s := range skills.List() {
 		b.handlers[s.Handler] = meshskill.HandlerFunc(func(_ context.Context, call *meshskill.Call, _ *meshskill.Env) (*meshskill.Result, error) {
@@ -78,7 +79,9 @@ func benchOf(t testing.TB, skills *meshskill.Catalog) *bench {
 			defer b.mu.Unlock()
 			b.calls = append(b.calls, call.Skill+" "+plainJSON(b.chosen(call)))
 			if r := b.replies[call.Skill]; r != "" {
-				return &meshskill.Result{Status: meshskill.StatusOK, Content: r}, nil
+				result := &meshskill.Result{Status: meshskill.StatusOK, Content: r}
+				_ = json.Unmarshal([]byte(b.found[call.Skill]), &result.Metadata)
+				return result, nil
 			}
 			return &meshskill.Result{Status: meshskill.StatusOK, Content: "Done with " + call.Skill + "."}, nil
 		})
@@ -98,44 +101,41 @@ func (b *bench) chosen(call *meshskill.Call) map[string]any {
 	return args
 }
 
-// way is how the mesh works and how models call skills in it.
+// way is how the mesh works and how models call skills in it; several says that
+// main asks other agents.
 type way struct {
-	name string
-	face face
-	// listed says that the request describes all skills, and not only their
-	// domains; several that main asks other agents.
-	listed, several bool
+	name    string
+	face    llm.Face
+	several bool
 }
 
 var ways = []way{
-	{"several agents with use_skill", byUse, true, true},
-	{"several agents with commands", byCommand, true, true},
-	{"alone with use_skill, skills listed", byUse, true, false},
-	{"alone with use_skill and get_skill", byUse, false, false},
-	{"alone with a tool for each skill", byTool, true, false},
-	{"alone with commands, skills listed", byCommand, true, false},
-	{"alone with commands and help", byCommand, false, false},
+	{"several agents with use_skill", llm.FaceUseSkill, true},
+	{"several agents with commands", llm.FaceCommands, true},
+	{"alone with use_skill", llm.FaceUseSkill, false},
+	{"alone with a tool for each skill", llm.FaceDirect, false},
+	{"alone with commands", llm.FaceCommands, false},
 }
 
 // say lets the mesh answer the user.
 func (b *bench) say(w way, history ...llm.Message) string {
 	if w.several {
-		return b.run(&benchTools{bench: b, tools: b.mainTools(), call: func(ctx context.Context, u mesh.ToolUse, args map[string]any) llm.ToolResult {
+		return b.run(&benchTools{bench: b, tools: b.mainTools(), facts: b.mainFacts(), call: func(ctx context.Context, u mesh.ToolUse, args map[string]any) llm.ToolResult {
 			return b.mainCall(ctx, w, u, args)
-		}}, "", false, history...)
+		}}, nil, history...)
 	}
-	patterns := []string{"*"}
-	tools, system := b.face(w, patterns)
+	tools := b.face(w, []string{"*"})
 	if b.handoffs {
-		tools = append(tools, llm.Tool{Name: toolHandoff, Description: handoffCatalog})
+		tools.tools = append(tools.tools, llm.Tool{Name: toolHandoff})
+		tools.facts.Agents = append(tools.facts.Agents, builder)
 	}
-	return b.run(&benchTools{bench: b, tools: tools, patterns: patterns}, system, w.face == byCommand, history...)
+	return b.run(tools, nil, history...)
 }
 
 // askMark begins the answers of runs that wait for the user.
 const askMark = "ASKS: "
 
-func (b *bench) run(tools *benchTools, system string, commands bool, history ...llm.Message) string {
+func (b *bench) run(tools *benchTools, mission *llm.Mission, history ...llm.Message) string {
 	b.t.Helper()
 	tools.executor = meshskill.NewExecutor(meshskill.Config{
 		Handlers: b.handlers, Allowed: tools.allowed,
@@ -146,8 +146,8 @@ func (b *bench) run(tools *benchTools, system string, commands bool, history ...
 			return nil, mesh.Errorf(mesh.NotFound, "test", "no such skill")
 		},
 	})
-	loop := llm.Loop{Model: b.model, Tools: tools, System: system, MaxSteps: 12}
-	if commands {
+	loop := llm.Loop{Model: b.model, Tools: tools, About: about(tools.facts, mission), MaxSteps: 40}
+	if tools.facts.Face == llm.FaceCommands {
 		loop.Commands = benchCommands{}
 	}
 	answer := ""
@@ -158,18 +158,11 @@ func (b *bench) run(tools *benchTools, system string, commands bool, history ...
 			b.t.Errorf("loop: %v", err)
 		}
 		if e.Result != nil {
-			heard = append(heard, llm.Message{Role: llm.RoleTool, ToolID: e.Result.Use.ID, Name: e.Result.Use.Name, Text: e.Result.Text, Failed: e.Result.Failed})
+			heard = append(heard, llm.Message{Role: llm.RoleTool, ToolID: e.Result.Use.ID, Name: e.Result.Use.Name, Text: e.Result.Text, Failed: e.Result.Failed, Cause: e.Result.Cause, Metadata: e.Result.Metadata})
 		}
 		if e.Reply != nil {
 			heard = append(heard, llm.Message{Role: llm.RoleAssistant, Text: e.Reply.Text, Tools: e.Reply.Tools, Asks: asked(e.Reply)})
-			if text, lines, _ := command.Split(e.Reply.Text); commands && len(lines) > 0 {
-				if text != "" {
-					b.t.Errorf("text beside commands: %q", text)
-				}
-				b.mu.Lock()
-				b.blocks = append(b.blocks, e.Reply.Text)
-				b.mu.Unlock()
-			} else if e.Reply.Text != "" {
+			if e.Reply.Text != "" {
 				answer = e.Reply.Text
 			}
 		}
@@ -183,54 +176,43 @@ func (b *bench) run(tools *benchTools, system string, commands bool, history ...
 	return answer
 }
 
-// face describes the skills of the patterns as the mesh does.
-func (b *bench) face(w way, patterns []string) (tools []llm.Tool, system string) {
-	granted := b.skills.Match(patterns)
-	var domains strings.Builder
-	domains.WriteString("Domains of skills:")
-	for _, d := range b.skills.MatchDomains(patterns) {
-		fmt.Fprintf(&domains, "\n- %s (%d skills): %s", d.Domain, d.Skills, d.Description)
+// about are the facts of a request.
+func about(f *llm.Facts, m *llm.Mission) llm.About {
+	return llm.About{Mission: m, Facts: func(context.Context) (*llm.Facts, error) { return f, nil }}
+}
+
+// known are the skills of the patterns, as the mesh tells of them.
+func (b *bench) known(patterns []string) []llm.Skill {
+	var out []llm.Skill
+	for _, s := range b.skills.Match(patterns) {
+		k := llm.Skill{Name: s.Name, Description: s.Description, Tags: s.Tags, Tool: command.ToolName(s.Name), Reads: s.Access == "read", Asks: s.Confirm != ""}
+		for _, p := range s.Parameters {
+			k.Parameters = append(k.Parameters, llm.Parameter{Name: p.Name, Type: p.Type, Description: p.Description, Required: p.Required, Default: p.Default, Enum: p.Enum})
+		}
+		out = append(out, k)
 	}
+	return out
+}
+
+// face offers the skills of the patterns as the mesh does.
+func (b *bench) face(w way, patterns []string) *benchTools {
+	set := &benchTools{bench: b, patterns: patterns, facts: &llm.Facts{Face: w.face, Skills: b.known(patterns)}}
 	switch w.face {
-	case byTool:
-		for _, s := range granted {
-			tools = append(tools, llm.Tool{Name: command.ToolName(s.Name), Description: s.Description, Parameters: command.Schema(s)})
+	case llm.FaceDirect:
+		for _, s := range set.facts.Skills {
+			set.tools = append(set.tools, llm.Tool{Name: s.Tool})
 		}
-	case byCommand:
-		system = "You are an agent.\n\n## Commands\n\nTo use a skill, write a command block.\n\n## Skills\n"
-		for _, s := range granted {
-			if w.listed {
-				system += "\n" + strings.TrimSpace(command.Usage(s)) + "\n"
-			}
-		}
-		if !w.listed {
-			system += "\n" + domains.String() + "\n\n`<domain> --help` lists the skills of a domain.\n"
-		}
-		system += "\nThe user is ann.\nToday is Friday, 20 November 2026 (time zone UTC)."
-	default:
-		about, name := "Calls one of your skills.", `{"type":"string"}`
-		if w.listed {
-			var names []string
-			for _, s := range granted {
-				names = append(names, s.Name)
-				about += fmt.Sprintf("\n\n### %s\n%s\n%s", s.Name, s.Description, toJSON(append([]meshskill.Parameter{}, s.Parameters...)))
-			}
-			name = `{"type":"string","enum":` + toJSON(names) + `}`
-		} else {
-			about += "\n\n" + domains.String()
-		}
-		tools = append(tools, llm.Tool{Name: toolUseSkill, Description: about, Parameters: json.RawMessage(`{"type":"object","properties":{"skill":` + name + `,"arguments":{"type":"object"}}}`)})
-		if !w.several {
-			tools = append(tools, getSkillTool(b.skills))
-		}
+	case llm.FaceUseSkill:
+		set.tools = []llm.Tool{{Name: toolUseSkill}}
 	}
-	return tools, system
+	return set
 }
 
 // benchTools calls skills by any face.
 type benchTools struct {
 	bench    *bench
 	tools    []llm.Tool
+	facts    *llm.Facts
 	patterns []string
 	executor *meshskill.Executor
 	// call runs tools that are not for skills.
@@ -251,15 +233,10 @@ func (s *benchTools) Call(ctx context.Context, u mesh.ToolUse) llm.ToolResult {
 	switch {
 	case s.call != nil:
 		return s.call(ctx, u, args)
-	case u.Name == toolGetSkill:
-		s.bench.note(toJSON(args))
-		return getSkill(ctx, s.bench.skills, args)
 	case u.Name == toolHandoff:
 		s.bench.handed = append(s.bench.handed, fmt.Sprint(args["agent"]))
 		return llm.ToolResult{Text: "handed over", Stop: true}
-	case u.Name == llm.CommandTool:
-		return s.command(ctx, fmt.Sprint(args["line"]))
-	case u.Name == toolUseSkill:
+	case u.Name == toolUseSkill || u.Name == llm.CommandTool:
 		values, _ := args["arguments"].(map[string]any)
 		return s.use(ctx, fmt.Sprint(args["skill"]), values)
 	}
@@ -268,34 +245,11 @@ func (s *benchTools) Call(ctx context.Context, u mesh.ToolUse) llm.ToolResult {
 
 func (s *benchTools) use(ctx context.Context, name string, args map[string]any) llm.ToolResult {
 	r := s.executor.Execute(ctx, &meshskill.Call{Skill: name, Args: args}, &meshskill.Env{})
-	return llm.ToolResult{Text: r.Content, Failed: r.Failed()}
-}
-
-func (s *benchTools) command(ctx context.Context, line string) llm.ToolResult {
-	c, err := command.Parse(line)
-	if err != nil {
-		s.bench.t.Errorf("a command that cannot be read: %v", err)
-		return llm.ToolResult{Text: err.Error(), Failed: true}
+	metadata := ""
+	if r.Metadata != nil {
+		metadata = toJSON(r.Metadata)
 	}
-	if len(c.Stray) > 0 {
-		s.bench.t.Errorf("words without a flag in %s: %q", line, c.Stray)
-	}
-	if c.Discovery() {
-		s.bench.note(line)
-		if c.Skill == command.GetSkill && s.bench.hidden {
-			return llm.ToolResult{Text: "get_skill is not available to this agent; its skills are listed in its instructions.", Failed: true}
-		}
-		r := command.Help(ctx, command.Local(s.bench.skills), c)
-		return llm.ToolResult{Text: r.Content, Failed: r.Failed()}
-	}
-	known, _ := s.bench.skills.Get(c.Skill)
-	return s.use(ctx, c.Skill, command.Args(c.Flags, known))
-}
-
-func (b *bench) note(what string) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.asked = append(b.asked, what)
+	return llm.ToolResult{Text: r.Content, Failed: r.Failed(), Metadata: metadata}
 }
 
 // benchCommands reads command blocks as the mesh does.

@@ -203,7 +203,8 @@ func lists(parts []part) []part {
 	var out []part
 	for _, p := range parts {
 		at := slices.IndexFunc(p.toks, func(t token) bool { return t.is(":") })
-		if thing := p.at(at - 1); at < 1 || at > 5 || verbs[p.at(0).low] != actCreate || !strings.HasSuffix(thing.low, "s") || things[thing.stem] == "" {
+		choice := slices.ContainsFunc(p.toks, func(t token) bool { return t.is("or") || t.in(limits) })
+		if thing := p.at(at - 1); choice || at < 1 || at > 5 || verbs[p.at(0).low] != actCreate || !strings.HasSuffix(thing.low, "s") || things[thing.stem] == "" {
 			out = append(out, p)
 			continue
 		}

@@ -1,7 +1,6 @@
 package offline
 
 import (
-	"encoding/json"
 	"slices"
 	"strings"
 	"testing"
@@ -82,14 +81,17 @@ func TestDelegates_simpleRequestUsesOneAgent(t *testing.T) {
 // learnt are all skills as a planner knows them.
 func learnt(t *testing.T) []skill {
 	t.Helper()
-	return (*memo)(nil).skills(listAll(newBench(t).skills), foundSkills)
+	var out []skill
+	for _, s := range newBench(t).known([]string{"*"}) {
+		out = append(out, learn(s))
+	}
+	return out
 }
 
-// replies returns what the planner says to the messages, for an agent with tools
-// to delegate.
-func replies(t *testing.T, tools []llm.Tool, messages ...llm.Message) (text string, calls []mesh.ToolUse, ask string) {
+// replies returns what the planner says to the messages.
+func replies(t *testing.T, about llm.About, messages ...llm.Message) (text string, calls []mesh.ToolUse, ask string) {
 	t.Helper()
-	for c, err := range planner.Generate(t.Context(), &llm.Request{Tools: tools, Messages: messages}) {
+	for c, err := range planner.Generate(t.Context(), &llm.Request{About: about, Messages: messages}) {
 		switch {
 		case err != nil:
 			t.Fatal(err)
@@ -116,7 +118,7 @@ func TestDelegates_failuresAreExplained(t *testing.T) {
 	}
 	messages = append(messages, called("r", toolResults, `{}`, `{"agents":[{"agent_id":"tasks-1","status":"failed","result":"the task store is locked"},`+
 		`{"agent_id":"mail-1","status":"skipped","result":"Skipped because dependency 'tasks-1' failed."},{"agent_id":"calendar-1","status":"completed","result":"Booked."}]}`, false)...)
-	text, calls, _ := replies(t, []llm.Tool{{Name: toolDispatch}, {Name: toolResults}}, messages...)
+	text, calls, _ := replies(t, about(&llm.Facts{Dispatches: true}, nil), messages...)
 	wantIn(t, text, "1 of 3 steps were finished", "Mission A — failed: the task store is locked.", "was skipped: Skipped because dependency 'tasks-1' failed.", "Booked.")
 	if len(calls) > 0 {
 		t.Errorf("it goes on with %v", calls)
@@ -128,7 +130,7 @@ func TestDelegates_failuresAreExplained(t *testing.T) {
 // request (finding C11).
 func TestRoutes_tellsWhatCameOfIt(t *testing.T) {
 	b := newBench(t)
-	tools := b.mainTools()
+	tools := about(b.mainFacts(), nil)
 	ask := userSays("How do I configure rate limiting?")
 	text, _, _ := replies(t, tools, append([]llm.Message{ask}, called("1", toolConsult, `{"agent":"knowledge","task":"x"}`, `{"agent":"knowledge","status":"failed","result":"connection refused"}`, false)...)...)
 	wantIn(t, text, "I could not get an answer from the knowledge agent: connection refused.")
@@ -139,8 +141,7 @@ func TestRoutes_tellsWhatCameOfIt(t *testing.T) {
 	}
 	messages = append(messages, llm.Message{Role: llm.RoleAssistant, Text: "Which address?", Asks: llm.FinishAsk}, userSays("bob@x.org"))
 	_, calls, _ := replies(t, tools, messages...)
-	var args struct{ Agent, Task string }
-	if len(calls) != 1 || json.Unmarshal([]byte(calls[0].Arguments), &args) != nil || args.Agent != "orchestrator" || args.Task != "Email Bob saying hi\n\n## Answers\n[\"bob@x.org\"]" {
+	if len(calls) != 1 || calls[0].Arguments != `{"agent":"orchestrator","answers":["bob@x.org"],"task":"Email Bob saying hi"}` {
 		t.Errorf("called %+v", calls)
 	}
 }
@@ -148,7 +149,7 @@ func TestRoutes_tellsWhatCameOfIt(t *testing.T) {
 // Whoever names an agent gets that one, with what it is to do and without the
 // address; names of people and things that only look so are left alone.
 func TestRoutes_theUserNamesTheAgent(t *testing.T) {
-	agents := []agentLine{{name: "worker-2"}, {name: "tasks"}, {name: "knowledge"}, {name: "mail"}}
+	agents := []llm.Agent{{Name: "worker-2"}, {Name: "tasks"}, {Name: "knowledge"}, {Name: "mail"}}
 	for text, want := range map[string]string{
 		"Ask worker-2 to find my overdue tasks":       "worker-2: find my overdue tasks",
 		"please ask the knowledge agent about grants": "knowledge: Tell me about grants",
@@ -213,16 +214,16 @@ func TestRoutes_aboutItself(t *testing.T) {
 func TestAnswers_areNotDelegated(t *testing.T) {
 	b := newBench(t)
 	for _, tt := range []struct {
-		tools              []llm.Tool
+		facts              *llm.Facts
 		tool, result, said string
 		want               []string
 	}{
-		{b.mainTools(), toolConsult, `{"agent":"orchestrator","status":"completed","result":"Ann was called."}`, "maybe", []string{"Ann was called.", "I did not understand “maybe”"}},
-		{b.mainTools(), toolConsult, `{"agent":"tasks","status":"cancelled","result":"Stopped, as the user wishes."}`, "no", []string{"Stopped, as the user wishes."}},
-		{[]llm.Tool{{Name: toolDispatch}, {Name: toolResults}}, toolResults, `{"agents":[]}`, "create a task to call Dave", nil},
+		{b.mainFacts(), toolConsult, `{"agent":"orchestrator","status":"completed","result":"Ann was called."}`, "maybe", []string{"Ann was called.", "I did not understand “maybe”"}},
+		{b.mainFacts(), toolConsult, `{"agent":"tasks","status":"cancelled","result":"Stopped, as the user wishes."}`, "no", []string{"Stopped, as the user wishes."}},
+		{&llm.Facts{Dispatches: true}, toolResults, `{"agents":[]}`, "create a task to call Dave", nil},
 	} {
 		messages := append([]llm.Message{userSays("Call Ann and Bob")}, called("1", tt.tool, `{"agent":"orchestrator","task":"x"}`, tt.result, false)...)
-		text, calls, _ := replies(t, tt.tools, append(messages, userSays(tt.said))...)
+		text, calls, _ := replies(t, about(tt.facts, nil), append(messages, userSays(tt.said))...)
 		if len(calls) > 0 {
 			t.Errorf("%q leads to %v", tt.said, calls)
 		}

@@ -34,9 +34,13 @@ type slot struct {
 	day *moment
 }
 
+func newForm(c clause, s *skill, verb string, now time.Time) *form {
+	return &form{c: c, s: s, verb: verb, now: now, used: make([]bool, len(c.toks)), args: map[string]any{}, content: -1}
+}
+
 // read reads the clause for the skill.
 func read(c clause, s *skill, verb string, now time.Time) *form {
-	f := &form{c: c, s: s, verb: verb, now: now, used: make([]bool, len(c.toks)), args: map[string]any{}, content: -1}
+	f := newForm(c, s, verb, now)
 	if verb != "" {
 		f.eat(0, 1)
 		if c.at(1).is("up", "out", "down", "in") && !c.at(2).in(dayWords) {
@@ -47,26 +51,15 @@ func read(c clause, s *skill, verb string, now time.Time) *form {
 		f.remember()
 		return f
 	}
+	f.explicit()
 	f.findContent()
 	f.addresses()
-	f.explicit()
 	f.durations()
 	f.clocks()
 	f.references()
 	f.chosen()
 	f.text()
-	switch {
-	case s.reads():
-		f.search()
-	case s.act == actSend || s.first(kindAddress) != nil && s.first(kindBody) != nil && s.act == actDraft:
-		f.letter()
-	case s.target() != nil:
-		f.works()
-	case s.act == actChange || s.first(kindPath) != nil:
-		f.edit()
-	default:
-		f.create()
-	}
+	f.rest()
 	f.require()
 	f.leftovers()
 	return f
@@ -115,12 +108,15 @@ func (f *form) writes() *param {
 // "that" or "to".
 func (f *form) findContent() {
 	sends := f.s.act == actSend || f.s.act == actDraft
-	if f.writes() == nil || f.s.reads() || f.s.target() != nil {
+	if f.content >= 0 || f.writes() == nil || f.args[f.writes().Name] != nil || f.s.reads() || f.s.target() != nil {
 		return
 	}
 	for i := 1; i < len(f.c.toks); i++ {
 		t, next := f.c.at(i), f.c.at(i+1)
-		marks := t.is("saying", "says", ":")
+		if f.used[i] {
+			continue
+		}
+		marks := t.is("saying", "says", "reading", ":")
 		if t.is("that") {
 			marks = (sends || f.verb != "" && f.s.first(kindBody) != nil && i < 3) && next.kind != punct
 		}

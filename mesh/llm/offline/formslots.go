@@ -7,77 +7,96 @@ import (
 	"time"
 )
 
-// explicit takes what is given by the name of its parameter: "called X",
-// "subject X", "tags a, b", "priority high".
+// labels are other words that introduce an argument, by what it is.
+var labels = map[paramKind]map[string]bool{
+	kindTitle: set("called titled named entitled title subject object"),
+	kindBody:  set("text body content saying says reading"),
+	kindList:  set("tagged tag"),
+}
+
+// labelled returns the parameter that token i introduces, as in "called X", "subject
+// X", "tags a, b", or nil.
+func (f *form) labelled(i int) *param {
+	t, next := f.c.at(i), f.c.at(i+1)
+	if t.kind != word || next.kind == punct && !next.is(":") || f.verb != "" && i == 0 {
+		return nil
+	}
+	p := f.s.named(t.low)
+	for k := range f.s.Parameters {
+		if q := &f.s.Parameters[k]; p == nil && labels[q.kind][t.low] && (q.kind != kindBody || q == f.writes()) {
+			p = q
+		}
+	}
+	if p == nil && t.is("about", "regarding") && f.letters() && (i < 2 || f.c.at(i-1).kind == email || f.isThing(f.c.at(i-1))) {
+		p = f.s.first(kindTitle)
+	}
+	if p == nil && t.is("prio") {
+		p = f.s.named("priority")
+	}
+	for next.is("is", "should", "be") { // "the text is: …"
+		i++
+		next = f.c.at(i + 1)
+	}
+	marked := next.kind == quoted || next.is(":")
+	switch {
+	case p == nil || p.Name == f.s.domain() || f.s.reads() && p.kind == kindTitle && !marked, f.s.kinds[things[t.stem]] && !marked:
+		return nil // "a note" is the thing, and no argument
+	case p.kind == kindOther || p.kind == kindList || p.kind == kindTitle || p.kind == kindPlace && !f.s.reads() || p.kind == kindBody && marked:
+		return p
+	case p.kind == kindNumber && digitsOnly(next.low), p.kind == kindChoice && slices.Contains(p.Enum, next.low):
+		return p
+	}
+	return nil
+}
+
+// explicit takes what is given by the name of its parameter.
 func (f *form) explicit() {
-	for i := 1; i < f.head(); i++ {
-		t, next := f.c.at(i), f.c.at(i+1)
-		if f.used[i] || t.kind != word || next.kind == punct && !next.is(":") {
+	for i := 0; i < f.head(); i++ {
+		p := f.labelled(i)
+		if p == nil || f.used[i] || f.args[p.Name] != nil {
 			continue
 		}
-		var p *param
+		from := i + 1
+		for f.c.at(from).is(":", "is", "to", "of", "it", "should", "be") && from < f.head() {
+			from++
+		}
+		stop := func(k int) bool {
+			t := f.c.at(k)
+			return k >= f.head() || f.used[k] || f.labelled(k) != nil || t.kind == punct && !t.is(",", "&") || t.in(ends) && !(t.is("for", "from") && p.kind == kindTitle)
+		}
+		end := from
 		switch {
-		case t.is("called", "titled", "named", "entitled"):
-			p = f.s.first(kindTitle)
-		case t.is("tagged"):
-			p = f.s.named("tags")
+		case f.c.at(from).kind == quoted:
+			end++
+			f.set(p, f.c.at(from).text)
+		case p.kind == kindBody:
+			f.content = from // what follows is the text
+		case p.kind == kindList:
+			for ; !stop(end) && f.c.at(end).kind != quoted; end++ {
+				if t := f.c.at(end); t.kind != punct && !t.is("and", "&") {
+					f.set(p, strings.TrimPrefix(t.text, "#"))
+				}
+			}
 		default:
-			p = f.s.named(t.low)
-			if p != nil && p.kind != kindOther && p.kind != kindList && p.kind != kindTitle && p.kind != kindPlace && !(p.kind == kindBody && next.kind == quoted) && !(p.kind == kindNumber && digitsOnly(next.low)) {
-				p = nil
+			for end++; !stop(end) && f.c.at(end).kind == word; end++ {
 			}
-			if p != nil && f.s.kinds[things[t.stem]] {
-				p = nil // "a note" is the thing, and no argument
+			f.guard(from, end, true)
+			value := f.c.words(from, end)
+			if f.c.at(i).is("about", "regarding") {
+				value = capitalize(value)
 			}
+			f.set(p, value)
 		}
-		if p == nil || p.Name == f.s.domain() {
-			continue
+		f.eat(i, end)
+		for k := i - 1; k > 0 && f.c.at(k).is("with", "the", "a", "and", ",", "under"); k-- {
+			f.eat(k, k+1)
 		}
-		f.value(p, i)
 	}
 }
 
 func digitsOnly(s string) bool { return s != "" && digits.FindString(s) == s }
 
-// value takes what follows token i for the parameter.
-func (f *form) value(p *param, i int) {
-	from := i + 1
-	for f.c.at(from).is(":", "is", "to", "of") && from < f.head() {
-		from++
-	}
-	end := from + 1
-	if f.c.at(from).kind != quoted {
-		for end < f.head() && !f.used[end] && f.c.at(end).kind == word && !f.c.at(end).in(ends) {
-			end++
-		}
-	}
-	if p.kind == kindList {
-		end = from
-		for end < f.head() && (f.c.at(end).kind != punct || f.c.at(end).is(",")) && !f.c.at(end).is("with", "due", "for", "on", "by") {
-			if t := f.c.at(end); t.kind != punct && !t.is("and") {
-				f.set(p, strings.TrimPrefix(t.text, "#"))
-			}
-			end++
-		}
-		f.eat(i, end)
-		return
-	}
-	if before := f.c.at(i - 1); before.is("with", "the", "a", "and", ",") {
-		f.eat(i-1, i)
-		if before.is("the", "a") && f.c.at(i-2).is("with") {
-			f.eat(i-2, i-1)
-		}
-	}
-	if f.c.at(from).kind == quoted {
-		f.set(p, f.c.at(from).text)
-	} else {
-		f.guard(from, end, true)
-		f.set(p, f.c.words(from, end))
-	}
-	f.eat(i, end)
-}
-
-var ends = set("due on at by with tomorrow today next for from and saying that to tagged in until priority")
+var ends = set("due on at by with tomorrow today next for from and that to tagged in until")
 
 // durations takes how long something takes.
 func (f *form) durations() {
@@ -100,8 +119,6 @@ func (f *form) durations() {
 		switch {
 		case p.Type == "integer" || p.Type == "number":
 			f.set(p, int64(d/time.Minute))
-		case strings.Contains(p.Description, "8601"):
-			f.set(p, "PT"+strings.ToUpper(brief(d)))
 		default:
 			f.set(p, brief(d))
 		}
@@ -168,13 +185,6 @@ func (f *form) chosen() {
 		switch p.kind {
 		case kindChoice:
 			f.choose(p)
-		case kindOther:
-			for i := 1; i < f.head() && p.Required; i++ { // "#ops"
-				if t := f.c.at(i); !f.used[i] && strings.HasPrefix(t.text, "#") && strings.Contains(p.Description, "#") {
-					f.eat(i, i+1)
-					f.set(p, t.text)
-				}
-			}
 		case kindFlag:
 			for i := 1; i < f.head(); i++ {
 				if t := f.c.at(i); !f.used[i] && t.is(p.Name) && f.s.act != actRemove && verbs[p.Name] == actNone {
@@ -193,9 +203,6 @@ func (f *form) chosen() {
 			}
 		case kindPlace:
 			f.name(p, "in", "at")
-			if p.Required {
-				f.name(p, "for")
-			}
 		case kindPerson:
 			switch {
 			case p.Name == "from":

@@ -1,6 +1,7 @@
 package offline
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -24,7 +25,6 @@ func (f *form) clocks() {
 	if len(params) == 0 || f.s.answers() || f.s.recalls() {
 		return
 	}
-	f.periods(params)
 	end := len(f.c.toks)
 	if sends := f.s.first(kindAddress) != nil && f.s.first(kindTime) == nil; f.content >= 0 && (sends || f.s.first(kindBody) == f.writes()) {
 		end = f.content
@@ -62,38 +62,13 @@ func (f *form) clocks() {
 			ask.day = &first
 		}
 		f.missing = append(f.missing, ask)
+	case first.week && !f.s.reads():
+		ask.ask = "On which day " + f.c.words(first.to-2, first.to) + "?"
+		f.missing = append(f.missing, ask)
 	case f.s.reads():
 		f.lookFor(&first, params)
 	default:
 		f.appoint(&first, params)
-	}
-}
-
-// periods takes "this week" and "next week".
-func (f *form) periods(params []*param) {
-	for i := range f.head() {
-		from, to, n := period(f.c, i, f.now)
-		if n == 0 || f.used[i] {
-			continue
-		}
-		if !f.s.reads() {
-			f.missing = append(f.missing, slot{param: params[0].Name, kind: kindTime, ask: "On which day " + f.c.words(i, i+n) + "?"})
-		}
-		f.eat(i, i+n)
-		if f.c.at(i-1).is("for", "in", "on", "of") {
-			f.eat(i-1, i)
-		}
-		for _, p := range params {
-			switch {
-			case !f.s.reads():
-			case lowerTimes[p.Name]:
-				f.set(p, from.Format(time.DateOnly))
-			case strings.Contains(p.Name, "before"):
-				f.set(p, to.AddDate(0, 0, 1).Format(time.DateOnly))
-			case upperTimes[p.Name]:
-				f.set(p, to.Format(time.DateOnly))
-			}
-		}
 	}
 }
 
@@ -139,7 +114,8 @@ func (f *form) appoint(m *moment, params []*param) {
 	p := params[0]
 	end := f.s.named("end", "ends", "until")
 	switch {
-	case slices.Contains([]string{"before", "after", "since", "between"}, m.lead) && m.until == nil,
+	case slices.Contains(changes[f.verb], kindChoice) && !f.c.at(m.from).is("due"), // "mark it as done tomorrow"
+		slices.Contains([]string{"before", "after", "since", "between"}, m.lead) && m.until == nil,
 		m.until != nil && (end == nil || end == p || f.s.target() != nil), (m.lead == "until" || m.lead == "till") && (p.Name != "due" || f.s.target() != nil):
 		f.left = append(f.left, f.c.words(m.from, m.to))
 		return
@@ -153,7 +129,7 @@ func (f *form) appoint(m *moment, params []*param) {
 // setTime sets a time, or asks for the half of it that is not known.
 func (f *form) setTime(p *param, m moment) {
 	_, known := m.at(f.now)
-	allDay := strings.Contains(strings.ToLower(f.c.all()), "all day") || strings.Contains(strings.ToLower(f.c.all()), "whole day") || strings.Contains(strings.ToLower(f.c.all()), "all-day")
+	allDay := wholeDay.MatchString(f.c.all())
 	switch {
 	case m.hasClock && !m.hasDay && !known, m.hasClock && !m.hasDay && f.s.target() != nil:
 		f.missing = append(f.missing, slot{param: p.Name, kind: kindTime, day: &m, ask: "On which day at " + clockOf(m.clock) + "?"})
@@ -162,24 +138,25 @@ func (f *form) setTime(p *param, m moment) {
 	default:
 		f.set(p, m.written(f.now))
 	}
-	if allDay {
-		for i := range f.c.toks {
-			if f.c.at(i).is("all", "whole") && f.c.at(i+1).is("day") {
-				f.eat(i, i+2)
-			} else if f.c.at(i).is("all-day") {
-				f.eat(i, i+1)
-			}
+	for i := range f.c.toks {
+		if n := len(strings.Fields(wholeDay.FindString(f.c.words(i, i+2)))); allDay && n > 0 && f.c.at(i).in(wholly) {
+			f.eat(i, i+n)
 		}
 	}
 }
+
+var (
+	wholeDay = regexp.MustCompile(`(?i)\b(?:all|whole)[ -]day\b`)
+	wholly   = set("all whole all-day whole-day")
+)
 
 func clockOf(d time.Duration) string { return time.Time{}.Add(d).Format("15:04") }
 
 // answered reads the user's answer to the question for a time; false if it is
 // none.
-func (s *slot) answered(text string, now time.Time, allDay bool) (moment, bool) {
+func (s *slot) answered(text string, now time.Time) (moment, bool) {
 	c := newClause(text).trimmed()
-	if s.day != nil && s.day.hasDay && allDay && c.starts("all day", "the whole day", "whole day", "all-day") {
+	if s.day != nil && s.day.hasDay && wholeDay.MatchString(c.all()) && len(c.toks) < 4 {
 		return *s.day, true
 	}
 	if c.at(0).kind == word && clockForm.MatchString(c.at(0).low) || c.at(0).is("noon") {

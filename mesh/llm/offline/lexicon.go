@@ -83,7 +83,7 @@ var (
 	// glue says nothing that changes what is to be done.
 	glue         = set("a an the my our me us please kindly just also and so now then for of to new there here thanks thank you ok okay too quickly today's everything's")
 	prepositions = set("to of in on at by for from with about into as until till since before after due between via within")
-	politeTail   = set("please thanks thank you now")
+	politeTail   = set("please pls thanks thank you now lol")
 	questionHead = set("what what's which who who's whose when when's where where's how how's why why's is are am was were do does did have has can could would will should may might any")
 	// asides are words of questions that carry no content.
 	asides      = set("what what's which who who's whose when when's where where's is are am do does i have has there any of my our me the a an on in for at to it all you know can see list about be tell show us still currently right now and or please coming up next how many much that this get was were your")
@@ -112,9 +112,9 @@ var negations = set("not don't dont doesn't didn't never no nobody nothing none 
 // politeness are openings that say nothing, longest first.
 var politeness = phrases(
 	"i would like you to", "i would also like to", "i want you to", "i need you to", "i'd like you to", "would you be so kind as to", "i also want to", "i also need to",
-	"i would like to", "could you please", "can you please", "would you please", "will you please", "please can you", "please could you", "i'd like to", "i want to", "i need to",
+	"i would like to", "could you please", "can you please", "can u", "could u", "ok then", "would you please", "will you please", "please can you", "please could you", "i'd like to", "i want to", "i need to",
 	"we need to", "we want to", "could you", "can you", "would you", "will you", "help me to", "help me", "let's", "go ahead and", "make sure to", "be sure to",
-	"please", "kindly", "hey", "hi", "hello", "also", "just", "now", "ok", "okay", "well", "so", "thanks", "and", "good morning", "good evening", "good afternoon", "hi there", "hello there", "dear assistant",
+	"please", "pls", "kindly", "hey", "hi", "hello", "also", "just", "now", "ok", "okay", "well", "so", "thanks", "and", "good morning", "good evening", "good afternoon", "hi there", "hello there", "dear assistant",
 )
 
 func phrases(all ...string) [][]string {

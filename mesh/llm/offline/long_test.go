@@ -46,11 +46,11 @@ func legal(t *testing.T, req *llm.Request) (calls []map[string]any) {
 // A text of the greatest length gets a reply like any other, and a longer one is
 // refused.
 func TestGenerate_longTexts(t *testing.T) {
-	tools, _ := newBench(t).face(ways[0], []string{"*"})
+	tools := newBench(t).face(ways[0], []string{"*"})
 	for _, unit := range hard {
 		for _, size := range []int{maxText, 4 * maxText} {
 			text := strings.Repeat(unit, size/len(unit))
-			calls := legal(t, &llm.Request{Messages: []llm.Message{userSays(text)}, Tools: tools})
+			calls := legal(t, &llm.Request{Messages: []llm.Message{userSays(text)}, Tools: tools.tools, About: about(tools.facts, nil)})
 			if size > maxText && len(calls) > 0 {
 				t.Errorf("%d bytes of %q lead to %v", size, unit, calls)
 			}
@@ -59,10 +59,10 @@ func TestGenerate_longTexts(t *testing.T) {
 }
 
 func BenchmarkGenerate_longTexts(b *testing.B) {
-	tools, _ := newBench(b).face(ways[0], []string{"*"})
+	tools := newBench(b).face(ways[0], []string{"*"})
 	for _, unit := range hard {
 		b.Run(unit, func(b *testing.B) {
-			req := &llm.Request{Messages: []llm.Message{userSays(strings.Repeat(unit, maxText/len(unit)))}, Tools: tools}
+			req := &llm.Request{Messages: []llm.Message{userSays(strings.Repeat(unit, maxText/len(unit)))}, Tools: tools.tools, About: about(tools.facts, nil)}
 			for b.Loop() {
 				for _, err := range planner.Generate(b.Context(), req) {
 					if err != nil {

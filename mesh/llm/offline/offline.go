@@ -1,12 +1,12 @@
 // Package offline is a planner that stands in for a language model when none
 // is configured: it decides by rules, from words.
 //
-// It works with the same means as a real model and nothing else. What an agent
-// is able to do shows in the request, and so does the role that the planner
-// plays for it: with dispatch_agent it takes a request apart and delegates the
-// parts, with skills it fills in their arguments and calls them, with
-// consult_agent or request_handoff it routes. It knows no skill and no agent by
-// name; it matches words to what it is told of them.
+// It reads what users write, and nothing that the mesh writes for models: what an
+// agent can do, what another one wants of it and why it goes on are data
+// ([llm.About]). An agent that dispatches others takes a request apart and
+// delegates the parts, one with skills fills in their arguments and calls them, one
+// that can ask others routes. It knows no skill and no agent by name; it matches
+// words to what it is told of them.
 //
 // # What it guarantees
 //
@@ -25,12 +25,11 @@
 // skill that may be meant (form.go and its neighbours), and the reading that
 // leaves the least open is a [job] of the [plan] (plan.go). The same history
 // gives the same plan: what was done about it shows in the calls of the
-// transcript. What has to be read from texts of the mesh is in prose.go.
+// transcript.
 //
 // Its replies are a function of the request and the clock that it was given:
-// no randomness, no network, no memory but one of what it has read of skills,
-// which saves time only. It is safe for concurrent use and starts no
-// goroutines.
+// no randomness, no network, no memory. It is safe for concurrent use and starts
+// no goroutines.
 package offline
 
 import (
@@ -38,8 +37,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"iter"
+	"regexp"
 	"strings"
-	"sync"
 	"time"
 
 	"agentmesh/mesh"
@@ -50,10 +49,7 @@ import (
 const ModelName = "offline"
 
 // A Model is the planner. Use [New].
-type Model struct {
-	now  func() time.Time
-	memo memo
-}
+type Model struct{ now func() time.Time }
 
 var _ llm.Model = (*Model)(nil)
 
@@ -63,7 +59,7 @@ func New(now func() time.Time) *Model {
 	if now == nil {
 		now = time.Now
 	}
-	return &Model{now: now}
+	return &Model{now}
 }
 
 // Generate streams the reply to the last message of the user. If the user was
@@ -72,16 +68,23 @@ func New(now func() time.Time) *Model {
 // wait for to go on.
 func (m *Model) Generate(ctx context.Context, req *llm.Request) iter.Seq2[llm.Chunk, error] {
 	return func(yield func(llm.Chunk, error) bool) {
-		r := decide(readTurn(req, m.now(), &m.memo))
+		var r reply
+		if t, err := readTurn(ctx, req, m.now()); err != nil {
+			r = say("I cannot find out what can be done here, so I did nothing: %s", sentence(mesh.DetailOf(err)))
+		} else {
+			r = decide(t)
+		}
+		// What it quotes, of results or of what somebody said, is no block of commands.
+		text := fenceOfCommands.ReplaceAllString(r.text, "$1 cmd")
 		switch {
 		case r.declined:
-			yield(llm.Chunk{}, &mesh.Error{Code: mesh.Canceled, Op: "offline.Generate", Reason: mesh.ReasonDeclined, Detail: r.written()})
+			yield(llm.Chunk{}, &mesh.Error{Code: mesh.Canceled, Op: "offline.Generate", Reason: mesh.ReasonDeclined, Detail: text})
 			return
 		case r.ask:
-			yield(llm.Chunk{Done: &llm.Done{Finish: llm.FinishAsk, Ask: r.written(), Model: ModelName}}, nil)
+			yield(llm.Chunk{Done: &llm.Done{Finish: llm.FinishAsk, Ask: text, Model: ModelName}}, nil)
 			return
 		}
-		for _, piece := range pieced(r.written()) {
+		for _, piece := range pieced(text) {
 			if err := ctx.Err(); err != nil {
 				yield(llm.Chunk{}, mesh.Wrap("offline.Generate", err))
 				return
@@ -102,24 +105,14 @@ func (m *Model) Generate(ctx context.Context, req *llm.Request) iter.Seq2[llm.Ch
 	}
 }
 
-// A reply is what the planner decided: words for the user, and calls by tools
-// or by commands. With commands, there are no words.
+var fenceOfCommands = regexp.MustCompile("(`{3,})cmd")
+
+// A reply is what the planner decided: words for the user, and calls.
 type reply struct {
 	text     string
 	calls    []toolCall
-	commands []string
 	ask      bool // the text asks the user
 	declined bool // the text is why the work was left
-}
-
-// written returns the reply's text. Its only block of commands is the one of
-// the planner's own: what it quotes, of results or of what somebody said, must
-// not be taken for one.
-func (r *reply) written() string {
-	if len(r.commands) > 0 {
-		return commandBlock(r.commands)
-	}
-	return inert(r.text)
 }
 
 type toolCall struct {
@@ -144,7 +137,7 @@ const notice = "(I am the offline planner: I follow rules and understand little;
 // first.
 func decide(t *turn) reply {
 	r := decideAs(t)
-	if t.stopped != nil && len(r.calls)+len(r.commands) == 0 {
+	if t.stopped != nil && len(r.calls) == 0 {
 		r.text = strings.TrimSpace(decideAs(t.stopped).text + "\n\n" + r.text)
 	}
 	return r
@@ -152,25 +145,23 @@ func decide(t *turn) reply {
 
 // decideAs decides as whom to reply.
 func decideAs(t *turn) reply {
-	if len(t.text) > maxText {
-		return say("This request is longer than the %d KiB that I can take apart; please shorten it.", maxText>>10)
-	}
-	if name := template(t.text); name != "" {
-		return say("The skill %s is a description for a language model, which I am not, so nothing was done. "+
-			"Set MESH_LLM_URL, MESH_LLM_KEY and MESH_LLM_MODEL to have it carried out.", name)
-	}
 	var r reply
-	switch t.role() {
-	case worker:
-		r = planWork(t)
-	case orchestrator:
+	switch f := t.facts; {
+	case len(t.text) > maxText:
+		return say("This request is longer than the %d KiB that I can take apart; please shorten it.", maxText>>10)
+	case t.about.Template != "":
+		return say("The skill %s is a description for a language model, which I am not, so nothing was done. "+
+			"Set MESH_LLM_URL, MESH_LLM_KEY and MESH_LLM_MODEL to have it carried out.", t.about.Template)
+	case f.Dispatches:
 		return planParts(t)
-	case router:
+	case f.Consults:
 		r = planRoute(t)
+	case f.Face != "" || len(f.Agents) > 0:
+		r = planWork(t)
 	default:
 		return say("I did not understand that, and I have no tools to do anything with.")
 	}
-	if t.first && (t.role() == router || t.alone()) && len(r.commands) == 0 && !r.ask && (len(r.calls) == 0 || r.calls[0].tool == toolHandoff) {
+	if t.first && !t.serves && !r.ask && (len(r.calls) == 0 || r.calls[0].tool == toolHandoff) {
 		r.text = strings.TrimSpace(r.text + "\n\n" + notice)
 	}
 	return r
@@ -200,45 +191,4 @@ func encode(v any) string {
 		return "{}"
 	}
 	return string(b)
-}
-
-// A memo remembers the skills that texts describe: the requests of a
-// conversation tell the same again and again. It changes nothing but the time
-// that a plan takes. It is safe for concurrent use, and a nil one remembers
-// nothing.
-type memo struct {
-	mu    sync.Mutex
-	known map[string][]skill
-	size  int // of the texts, in bytes
-}
-
-// maxMemo bounds the texts that are remembered, in bytes.
-const maxMemo = 4 << 20
-
-// skills returns the skills of the text, learned, as read finds them there. They
-// are shared: they are not to be changed.
-func (m *memo) skills(text string, read func(string) []skill) []skill {
-	if m != nil {
-		m.mu.Lock()
-		out, ok := m.known[text]
-		m.mu.Unlock()
-		if ok {
-			return out
-		}
-	}
-	var out []skill
-	for _, s := range read(text) {
-		out = append(out, learn(s))
-	}
-	if m == nil || len(text) > maxMemo/4 {
-		return out
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.known == nil || m.size+len(text) > maxMemo {
-		m.known, m.size = map[string][]skill{}, 0 // what is in use comes back with the next request
-	}
-	m.known[text] = out
-	m.size += len(text)
-	return out
 }

@@ -1,46 +1,33 @@
 package offline
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 )
 
-// planParts replies for an agent that delegates: it finds out what skills
-// there are, plans, dispatches an agent for each job, collects their results,
-// and sums up.
+// planParts replies for an agent that delegates: it plans, dispatches an agent for
+// each job, collects their results, and sums up.
 func planParts(t *turn) reply {
-	switch {
-	case len(t.called(toolResults)) > 0:
-		return summary(t)
-	case len(t.called(toolDispatch)) > 0:
-		return collect(t)
-	}
-	if def := t.tool(toolGetSkill); def != nil {
-		for _, p := range schemaParams(def.Parameters) {
-			for _, name := range p.Enum {
-				t.domains = append(t.domains, domain{name: name})
-			}
+	var ids []string
+	for _, c := range t.called(toolDispatch) {
+		if !c.failed {
+			ids = append(ids, c.arg("agent_id"))
 		}
 	}
-	known, ask, refused := t.discover()
 	switch {
-	case t.final && t.text == "":
-		return say("I did nothing more.")
+	case len(t.called(toolResults)) > 0 || len(ids) == 0 && len(t.called(toolDispatch)) > 0 || len(ids) > 0 && t.final:
+		return summary(t)
+	case len(ids) > 0:
+		return reply{calls: []toolCall{{toolResults, map[string]any{"agent_ids": ids}}}}
 	case t.final:
 		return say("I did nothing about %s.", quoteShort(t.text))
-	case len(ask) > 0:
-		return t.perform(ask)
-	case refused != "":
-		return say("The list of skills could not be read, so I cannot plan this: %s", sentence(clip(squeeze(refused), 200)))
 	}
-	jobs, r, ok := t.jobs(known)
+	jobs, r, ok := t.jobs()
 	if !ok {
 		return r
-	}
-	if t.tool(toolDispatch) == nil {
-		return say("I know what to do, but I have no means left to delegate it.")
 	}
 	for _, j := range jobs {
 		r.calls = append(r.calls, toolCall{toolDispatch, j.order()})
@@ -61,38 +48,6 @@ func (j *job) order() map[string]any {
 		args["depends_on"] = j.needs
 	}
 	return args
-}
-
-// offers says what can be done, in one sentence.
-func (t *turn) offers(known []skill) string {
-	var names []string
-	for _, d := range t.domains {
-		names = append(names, d.name)
-	}
-	for _, s := range known {
-		if len(t.domains) == 0 && !slices.Contains(names, s.domain()) {
-			names = append(names, s.domain())
-		}
-	}
-	if len(names) == 0 {
-		return "There are no skills at present."
-	}
-	slices.Sort(names)
-	return "I have skills for " + listed(names) + "."
-}
-
-// collect asks for the results of what could be dispatched.
-func collect(t *turn) reply {
-	var ids []string
-	for _, c := range t.called(toolDispatch) {
-		if !c.failed {
-			ids = append(ids, c.arg("agent_id"))
-		}
-	}
-	if len(ids) == 0 || t.tool(toolResults) == nil {
-		return summary(t)
-	}
-	return reply{calls: []toolCall{{toolResults, map[string]any{"agent_ids": ids}}}}
 }
 
 type agentResult struct {
@@ -159,42 +114,26 @@ func headline(done, all int) string {
 	return fmt.Sprintf("%d of %d steps were finished, the others were not:", done, all)
 }
 
+// fates are what is said of missions that were not completed, by their status.
+var fates = map[string]string{
+	"skipped": "was skipped: ", "timeout": "took too long and was stopped: ", "running": "is still running. ", "pending": "is still running. ",
+	"refused": "could not be started: ", statusAwaiting: "was not done: ",
+}
+
 // outcome tells what came of one mission; item says that it is one of several.
 func outcome(mission string, r agentResult, item bool) string {
 	result := strings.TrimSpace(r.Result)
-	why := sentence(squeeze(result))
-	if why == "" {
-		why = "no reason was given."
-	}
 	mission = strings.TrimRight(clip(squeeze(mission), 120), ".:")
-	var said string
-	switch r.Status {
-	case statusCompleted:
-		if result == "" {
-			result = "done."
-		}
-		if !item {
-			return result
-		}
-		if strings.Contains(result, "\n") {
-			return "- " + mission + ":\n  " + strings.ReplaceAll(result, "\n", "\n  ")
-		}
-		return "- " + mission + ": " + result
-	case "skipped":
-		said = "was skipped: " + why
-	case "timeout":
-		said = "took too long and was stopped: " + why
-	case "running", "pending":
-		said = "is still running."
-	case "refused":
-		said = "could not be started: " + why
-	case statusAwaiting:
-		said = "was not done: " + why
-	default:
-		said = "failed: " + why
+	why := cmp.Or(fates[r.Status], "failed: ") + sentence(cmp.Or(squeeze(result), "no reason was given"))
+	switch done := r.Status == statusCompleted; {
+	case !done && item:
+		return "- " + mission + " — " + why
+	case !done:
+		return fmt.Sprintf("I could not do this. %s %s", quoteShort(mission), why)
+	case !item:
+		return cmp.Or(result, "done.")
+	case strings.Contains(result, "\n"):
+		return "- " + mission + ":\n  " + strings.ReplaceAll(result, "\n", "\n  ")
 	}
-	if item {
-		return "- " + mission + " — " + said
-	}
-	return fmt.Sprintf("I could not do this. %s %s", quoteShort(mission), said)
+	return "- " + mission + ": " + cmp.Or(result, "done.")
 }

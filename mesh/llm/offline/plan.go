@@ -2,6 +2,7 @@ package offline
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -46,6 +47,7 @@ type plan struct {
 	declined bool // the user wants nothing of it
 	again    bool // what the user answered is no answer
 	now      time.Time
+	reader   *reader
 }
 
 // A reader makes plans with the skills that it knows.
@@ -53,7 +55,6 @@ type reader struct {
 	skills []skill
 	now    time.Time
 	taken  map[string]bool // ids of jobs that there were before
-	sole   bool            // one skill was granted for the request as a whole
 }
 
 // resolve plans the request. The answers are what the user said to the
@@ -82,7 +83,7 @@ func (r *reader) resolve(text string, answers []string) *plan {
 // leaves reports whether the user wants nothing of what was asked about.
 func leaves(answer string) bool {
 	c := newClause(answer).trimmed()
-	return mesh.AnswerOf(answer) == mesh.AnswerNo || c.starts("never mind", "nevermind", "forget it", "leave it", "drop it", "no thanks", "cancel that")
+	return mesh.AnswerOf(answer) == mesh.AnswerNo || c.starts("never mind", "nevermind", "forget it", "leave it", "drop it", "skip it", "no thanks", "cancel that", "neither", "none")
 }
 
 // question returns the first thing that the user has to say, or nil.
@@ -106,14 +107,14 @@ func (p *plan) question() *slot {
 }
 
 // effects tells of the steps that send or remove something, with all else that is
-// to be done.
+// to be done. Of skills about which the mesh asks before each call, it need not.
 func (p *plan) effects() []string {
 	var out []string
 	asks := false
 	for _, j := range p.jobs {
 		for _, s := range j.steps {
 			away := s.skill.takesAway()
-			asks = asks || s.skill.act == actSend || s.skill.act == actRemove || away != nil && s.Arguments[away.Name] != nil
+			asks = asks || !s.skill.Asks && (s.skill.act == actSend || s.skill.act == actRemove || away != nil && s.Arguments[away.Name] != nil)
 			out = append(out, s.describe())
 		}
 	}
@@ -151,6 +152,12 @@ func (p *plan) accept(q *slot, answer string) bool {
 	}
 	i := slices.IndexFunc(p.jobs, func(j *job) bool { return len(j.slots) > 0 })
 	j := p.jobs[i]
+	if f := p.labels(j, answer); f != nil {
+		maps.Copy(j.last().Arguments, f.args)
+		j.slots = slices.DeleteFunc(j.slots, func(s slot) bool { return f.args[s.param] != nil })
+		j.last().derive()
+		return true
+	}
 	var ok bool
 	value := any(strings.TrimSpace(answer))
 	switch q.kind {
@@ -167,7 +174,7 @@ func (p *plan) accept(q *slot, answer string) bool {
 		value, ok = append(slices.Clone(had), mails...), len(mails) > 0
 	case kindTime:
 		var m moment
-		if m, ok = q.answered(answer, p.now, true); ok {
+		if m, ok = q.answered(answer, p.now); ok {
 			j.slots = j.slots[1:]
 			j.form.missing = nil
 			j.form.setTime(j.form.s.named(q.param), m)
@@ -180,10 +187,10 @@ func (p *plan) accept(q *slot, answer string) bool {
 	case kindID:
 		return p.narrowed(j, answer)
 	default:
-		if c := newClause(answer).trimmed(); len(c.toks) == 1 && c.at(0).kind == quoted {
+		c := newClause(answer).trimmed()
+		if ok = value != "" && mesh.AnswerOf(answer) != mesh.AnswerYes && !slices.ContainsFunc(c.toks, func(t token) bool { return t.in(limits) }); len(c.toks) == 1 && c.at(0).kind == quoted {
 			value = c.at(0).text
 		}
-		ok = value != ""
 	}
 	if ok {
 		j.last().Arguments[q.param] = value
@@ -191,6 +198,26 @@ func (p *plan) accept(q *slot, answer string) bool {
 		j.last().derive()
 	}
 	return ok
+}
+
+// labels reads an answer that names what it gives, as "subject X, text Y"; nil for
+// others.
+func (p *plan) labels(j *job, answer string) *form {
+	c := newClause(answer).trimmed()
+	for c.at(0).in(determiners) && len(c.toks) > 1 {
+		c = c.from(1)
+	}
+	f := newForm(c, j.last().skill, "", p.now)
+	if f.labelled(0) == nil {
+		return nil
+	}
+	f.explicit()
+	f.text()
+	f.leftovers()
+	if len(f.left) > 0 || len(f.args) == 0 {
+		return nil
+	}
+	return f
 }
 
 // narrow takes an answer to which of several things is meant, which was only
@@ -207,22 +234,38 @@ func (p *plan) narrowed(j *job, answer string) bool {
 	if c.order() != "" || c.question() || len(c.toks) > 12 {
 		return false
 	}
-	f := &form{c: newClause("id " + c.all()), s: s.skill, args: map[string]any{}, content: -1}
-	f.used = make([]bool, len(f.c.toks))
+	f := newForm(newClause("id "+c.all()), s.skill, "", p.now)
 	f.references()
 	if target := s.skill.target(); f.args[target.Name] != nil {
 		s.Arguments[target.Name], s.Take, s.Of, s.From = f.args[target.Name], "", "", nil
 		j.steps = j.steps[len(j.steps)-1:]
-	} else if s.Take != "" && len(j.steps) > 1 {
-		s.Of = strings.Trim(c.all(), `"“”`)
-		j.steps[0].search(s.Of)
 	} else {
-		return false
+		f = read(c, s.skill, "", p.now)
+		if f.of, f.take = nameOf(c, f), target.Name; f.of == "" {
+			return false
+		}
+		j.steps = j.steps[len(j.steps)-1:]
+		if p.reader.locate(j, f, nil) != "" {
+			return false
+		}
 	}
 	if len(j.slots) > 0 {
 		j.slots = j.slots[1:]
 	}
 	return true
+}
+
+// nameOf are the words of the answer that name a thing.
+func nameOf(c clause, f *form) string {
+	var words []string
+	for i := range c.toks {
+		if t := c.at(i); t.in(limits) || t.in(negations) || t.in(ordinals) {
+			return ""
+		} else if t.kind != punct && !t.in(glue) && !t.in(determiners) && !t.in(pronouns) && !t.in(prepositions) && !f.isThing(t) {
+			words = append(words, t.text)
+		}
+	}
+	return strings.Join(words, " ")
 }
 
 func (s *step) search(words string) {

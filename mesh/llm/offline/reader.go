@@ -1,7 +1,6 @@
 package offline
 
 import (
-	"encoding/json"
 	"fmt"
 	"regexp"
 	"slices"
@@ -10,10 +9,14 @@ import (
 
 // plan reads the request: every word of it, or nothing is done.
 func (r *reader) plan(text string) *plan {
-	p := &plan{now: r.now}
+	p := &plan{now: r.now, reader: r}
 	used := map[string]bool{}
 	for id := range r.taken {
 		used[id] = true
+	}
+	if at := quotedLine.FindString(text); at != "" { // what others wrote is not what is wanted
+		p.left = []string{strings.TrimSpace(at)}
+		return p
 	}
 	parts := split(text, r.begins)
 	if p.tooMany = len(parts) > maxParts; p.tooMany {
@@ -40,6 +43,8 @@ func (r *reader) plan(text string) *plan {
 	}
 	return p
 }
+
+var quotedLine = regexp.MustCompile(`(?m)^[ \t]*>.*$`)
 
 // maxClause is how many words one thing to do may take to say.
 const maxClause = 400
@@ -75,7 +80,8 @@ var idioms = [][2]string{
 	{"do not forget that", "remember that"}, {"for the record ,", "remember that"}, {"write down that", "remember that"}, {"jot down that", "remember that"},
 	{"take a note that", "remember that"}, {"make a note that", "remember that"}, {"save to memory that", "remember that"}, {"add to your memory :", "remember that"},
 	{"don't forget to", "remind me to"}, {"do not forget to", "remind me to"}, {"remember to", "remind me to"}, {"set a reminder to", "remind me to"},
-	{"set up", "schedule"}, {"look up", "find"},
+	{"set up", "schedule"}, {"pencil in", "schedule"}, {"look up", "find"}, {"put away", "archive"}, {"push", "move"}, {"bump", "move"},
+	{"stick", "put"}, {"pop", "put"}, {"shoot", "send"},
 }
 
 // plainly puts an idiom in plain words.
@@ -135,8 +141,6 @@ func (r *reader) locate(j *job, f *form, before []*job) string {
 					s.Arguments[f.take] = id
 					return ""
 				}
-				s.Take, s.From, j.needs = f.take, []string{e.id}, []string{e.id}
-				return ""
 			}
 		}
 		j.slots = append(j.slots, slot{param: f.take, kind: kindID, ask: f.question(f.s.target())})
@@ -155,9 +159,6 @@ func (r *reader) locate(j *job, f *form, before []*job) string {
 	}
 	find := &step{Skill: finder.Name, Arguments: map[string]any{}, skill: finder}
 	find.search(f.of)
-	if p := finder.first(kindChoice); p != nil && stem(f.verb) == "reopen" && slices.Contains(p.Enum, "done") {
-		(&form{args: find.Arguments}).set(p, "done")
-	}
 	s.Take, s.Of, j.steps = f.take, f.of, []*step{find, s}
 	return ""
 }
@@ -177,24 +178,17 @@ func (r *reader) source(j *job, f *form, before []*job) string {
 		if p := f.s.first(kindTitle); p != nil && p.Required && s.Arguments[p.Name] == nil {
 			s.Arguments[p.Name] = capitalize(o.all())
 		}
-		for _, e := range before {
-			if same(e.last(), src) {
-				s.From, j.needs = []string{e.id}, []string{e.id}
-				return ""
-			}
-		}
 		j.steps = []*step{{Skill: src.s.Name, Arguments: src.args, skill: src.s}, s}
 		return ""
 	}
+	var found []string
 	for _, e := range before { // what was found last, or else all that was done
-		if e.last().skill.reads() {
-			s.From = []string{e.id}
+		if s.From = append(s.From, e.id); e.last().skill.reads() {
+			found = []string{e.id}
 		}
 	}
-	for _, e := range before {
-		if !anyReads(before) {
-			s.From = append(s.From, e.id)
-		}
+	if found != nil {
+		s.From = found
 	}
 	if len(s.From) == 0 {
 		s.Take = ""
@@ -203,17 +197,6 @@ func (r *reader) source(j *job, f *form, before []*job) string {
 	}
 	j.needs = slices.Clone(s.From)
 	return ""
-}
-
-func anyReads(jobs []*job) bool {
-	return slices.ContainsFunc(jobs, func(j *job) bool { return j.last().skill.reads() })
-}
-
-// same reports whether the step already does what was read.
-func same(s *step, f *form) bool {
-	a, errA := json.Marshal(s.Arguments)
-	b, errB := json.Marshal(f.args)
-	return s.Skill == f.s.Name && errA == nil && errB == nil && string(a) == string(b)
 }
 
 // best reads the clause for the skill that fits it best, or returns nil.
@@ -225,9 +208,6 @@ func (r *reader) best(c clause) *form {
 			return f
 		}
 	case verb == "" && !c.question():
-		if r.sole && len(r.skills) == 1 && r.skills[0].reads() {
-			return read(c, &r.skills[0], "", r.now)
-		}
 		return nil
 	}
 	if verb == "tell" && c.at(1).is("me", "us") {
@@ -311,4 +291,46 @@ func (f *form) named(verb string) bool {
 		}
 	}
 	return f.s.action() == verb && !plainVerbs[verb] || verb == "remind" && f.s.kinds["task"] || f.s.act == actRemember && f.s.does(verb) > 0
+}
+
+// typed reads a command that the user typed: a skill's name, and flags. ok is
+// false if the part begins with no skill's name; "use tasks.search to …" only
+// names it.
+func (r *reader) typed(p part) (j *job, left []string, ok bool) {
+	c := p.clause
+	for c.at(0).is("use", "run", "execute", "the", "skill", "call") && len(c.toks) > 1 {
+		c = c.from(1)
+	}
+	if !skillCall.MatchString(c.at(0).low) {
+		return nil, nil, false
+	}
+	at := slices.IndexFunc(r.skills, func(s skill) bool { return s.Name == c.at(0).low })
+	before, flags, _ := strings.Cut(c.text[c.at(0).end:c.at(len(c.toks)-1).end], "--")
+	if at < 0 || strings.TrimSpace(before) != "" {
+		return nil, []string{p.all()}, true
+	}
+	f := newForm(c, &r.skills[at], "", r.now)
+	for flag := range strings.SplitSeq(flags, " --") {
+		name, value, _ := strings.Cut(strings.TrimSpace(flag), " ")
+		param, words := f.s.named(strings.ReplaceAll(name, "-", "_"), name), tokenize(value)
+		switch {
+		case flags == "":
+		case param == nil, len(words) == 0 && param.kind != kindFlag:
+			return nil, []string{"--" + flag}, true
+		case len(words) == 0:
+			f.set(param, true)
+		case param.Type == "array":
+			for _, t := range words {
+				if t.kind != punct {
+					f.set(param, t.text)
+				}
+			}
+		case len(words) == 1:
+			f.set(param, words[0].text)
+		default:
+			f.set(param, strings.TrimSpace(value))
+		}
+	}
+	f.require()
+	return &job{words: p.all(), stage: p.stage, form: f, slots: f.missing, steps: []*step{{Skill: f.s.Name, Arguments: f.args, skill: f.s}}}, nil, true
 }

@@ -3,28 +3,17 @@ package offline
 import (
 	"cmp"
 	"encoding/json"
+	"maps"
 	"slices"
 	"strings"
+
+	"agentmesh/mesh/llm"
 )
 
-// agents reads the catalog in the description of a tool.
-func (t *turn) agents(tool string) []agentLine {
-	if def := t.tool(tool); def != nil {
-		return agentsIn(def.Description)
-	}
-	return nil
+// agents are those that may be asked or, if not ask, handed over to.
+func (t *turn) agents(ask bool) []llm.Agent {
+	return slices.DeleteFunc(slices.Clone(t.facts.Agents), func(a llm.Agent) bool { return ask && !a.Ask || !ask && !a.Handoff })
 }
-
-// tells reports whether the agent's own words have one of the stems.
-func (a *agentLine) tells(stems ...string) bool {
-	all := strings.Join(append([]string{a.name, a.description}, a.tags...), " ")
-	return slices.ContainsFunc(tokenize(strings.NewReplacer(".", " ", "_", " ", "-", " ").Replace(all)), func(t token) bool {
-		return slices.ContainsFunc(stems, func(s string) bool { return strings.HasPrefix(t.stem, s) })
-	})
-}
-
-func (a *agentLine) delegates() bool { return a.tells("orchestrat") }
-func (a *agentLine) answers() bool   { return a.tells("documentation", "knowledg") }
 
 // planRoute replies for an agent that consults others or hands over to them.
 func planRoute(t *turn) reply {
@@ -35,44 +24,28 @@ func planRoute(t *turn) reply {
 	if n := len(asked); n > 0 && (n > len(t.answers) || t.final) {
 		return consulted(&asked[n-1], t.final)
 	} else if n > 0 { // what it asked the user has an answer now
-		task, _ := withAnswers(asked[n-1].arg("task"))
-		return t.consult(asked[n-1].arg("agent"), task)
+		return t.consult(asked[n-1].arg("agent"), asked[n-1].arg("task"))
 	}
-	switch {
-	case t.final && t.text == "":
-		return say("I did nothing more.")
-	case t.final:
+	if t.final {
 		return say("I did nothing about %s.", quoteShort(t.text))
 	}
 	c := newClause(t.text).trimmed()
-	agents := t.agents(toolConsult)
+	agents := t.agents(true)
 	if name, task := addressee(c, agents); name != "" {
 		return t.consult(name, task)
 	}
 	if name := choose(t.text, agents); name != "" {
 		return t.consult(name, t.text)
 	}
-	return say("I did not understand %s. %s", quoteShort(t.text), t.abilities())
+	return say("I did not understand %s. %s", quoteShort(t.text), t.can())
 }
-
-// answersHeading begins what the user answered, in what another agent is asked:
-// a list of texts as JSON.
-const answersHeading = "\n\n## Answers\n"
 
 func (t *turn) consult(agent, task string) reply {
-	task = strings.ReplaceAll(task, "##", "#") // what the user wrote is no section
+	args := map[string]any{"agent": agent, "task": task}
 	if len(t.answers) > 0 {
-		task += answersHeading + encode(t.answers)
+		args["answers"] = t.answers
 	}
-	return reply{calls: []toolCall{{toolConsult, map[string]any{"agent": agent, "task": task}}}}
-}
-
-// withAnswers takes the answers off a task.
-func withAnswers(text string) (task string, answers []string) {
-	if i := strings.LastIndex(text, answersHeading); i >= 0 && json.Unmarshal([]byte(text[i+len(answersHeading):]), &answers) == nil {
-		return text[:i], answers
-	}
-	return text, nil
+	return reply{calls: []toolCall{{toolConsult, args}}}
 }
 
 // chat replies to what is no work: what belongs to another agent, small talk, and
@@ -80,7 +53,7 @@ func withAnswers(text string) (task string, answers []string) {
 func (t *turn) chat() (reply, bool) {
 	for _, c := range slices.Backward(t.calls) {
 		switch {
-		case !c.done || c.use.Name != toolHandoff:
+		case !c.done || c.tool != toolHandoff:
 		case c.failed:
 			return say("I could not connect you with %s: %s", c.arg("agent"), sentence(c.result)), true
 		default:
@@ -96,7 +69,7 @@ func (t *turn) chat() (reply, bool) {
 		return r, true
 	}
 	switch {
-	case len(t.answers) > 0 || len(t.results) > 0 || t.steps != nil || len(t.calls) > 0 && len(t.called(toolGetSkill)) == 0 || t.final:
+	case len(t.answers) > 0 || len(t.results) > 0 || t.steps != nil || len(t.calls) > 0 || t.final:
 		return reply{}, false
 	case said.smallTalk() && slices.ContainsFunc(said.toks, func(t token) bool { return t.is("thanks", "thank", "thx") }):
 		return say("You are welcome."), true
@@ -105,57 +78,26 @@ func (t *turn) chat() (reply, bool) {
 	case !asked.aboutSelf():
 		return reply{}, false
 	}
-	if got := t.called(toolGetSkill); len(got) > 0 {
-		t.domains = domainsIn(got[len(got)-1].result)
-	} else if t.tool(toolGetSkill) != nil {
-		return reply{calls: []toolCall{{toolGetSkill, map[string]any{}}}}, true
-	}
 	return say("%s", t.can()), true
 }
 
-// can says what the agent has skills for, or which others it can ask.
+// can says what the agent has skills for, and which others it can ask.
 func (t *turn) can() string {
-	if t.role() == router {
-		return t.abilities()
+	about := map[string][]string{}
+	for _, s := range t.skills {
+		about[s.domain()] = append(about[s.domain()], s.action())
 	}
-	about := slices.Clone(t.domains)
-	for _, s := range t.listed {
-		i := slices.IndexFunc(about, func(d domain) bool { return d.name == s.domain() })
-		switch {
-		case i < 0:
-			about = append(about, domain{s.domain(), s.action()})
-		case len(t.domains) == 0:
-			about[i].description += ", " + s.action()
-		}
+	for _, a := range t.facts.Agents {
+		about[a.Name] = []string{squeeze(a.Description)}
 	}
-	if len(about) == 0 && t.tool(toolGetSkill) == nil {
-		return "I have no skills at present."
+	if len(about) == 0 {
+		return "There is nothing that I could use, and no agent that I could ask."
 	}
-	slices.SortFunc(about, func(a, b domain) int { return cmp.Compare(a.name, b.name) })
 	var lines []string
-	for _, d := range about {
-		lines = append(lines, "- "+sentence(strings.TrimSuffix(d.name+": "+d.description, ": ")))
+	for _, name := range slices.Sorted(maps.Keys(about)) {
+		lines = append(lines, "- "+name+": "+sentence(strings.Join(about[name], ", ")))
 	}
-	for _, a := range t.agents(toolHandoff) {
-		lines = append(lines, "- "+a.name+": "+sentence(a.description))
-	}
-	if len(lines) == 0 {
-		return "Ask me what I can do, or tell me what to do."
-	}
-	return "I can help you with these:\n" + strings.Join(lines, "\n")
-}
-
-// abilities says what the agents of the catalogs are for.
-func (t *turn) abilities() string {
-	var can []string
-	for _, a := range append(t.agents(toolConsult), t.agents(toolHandoff)...) {
-		can = append(can, "- "+a.name+": "+sentence(a.description))
-	}
-	if len(can) == 0 {
-		return "There is no agent that I could ask for you."
-	}
-	slices.Sort(can)
-	return "I can pass your request on to these agents:\n" + strings.Join(slices.Compact(can), "\n")
+	return "I can help you with these, or pass your request on:\n" + strings.Join(lines, "\n")
 }
 
 // consulted answers with what the agent said, or asks what it asks.
@@ -186,11 +128,11 @@ func (t *turn) handoff(c clause) (reply, bool) {
 	if c.at(0).in(questionHead) || slices.ContainsFunc(c.toks, func(t token) bool { return t.in(negations) || t.in(limits) }) {
 		return reply{}, false
 	}
-	for _, a := range t.agents(toolHandoff) {
-		for _, trigger := range a.triggers {
+	for _, a := range t.agents(false) {
+		for _, trigger := range a.Triggers {
 			if triggered(c, tokenize(trigger)) {
 				return reply{calls: []toolCall{{toolHandoff, map[string]any{
-					"agent":   a.name,
+					"agent":   a.Name,
 					"reason":  "The user's request matches “" + trigger + "”.",
 					"summary": "The user said: " + clip(squeeze(t.text), 500),
 				}}}}, true
@@ -237,7 +179,7 @@ func sameWord(t, want *token) bool {
 // addressee returns the agent that the user names as the one to do it, and what
 // it is to do: "ask worker-2 to …", "let the tasks agent …", "mail: …". It
 // returns "" if no agent is named so.
-func addressee(c clause, agents []agentLine) (name, task string) {
+func addressee(c clause, agents []llm.Agent) (name, task string) {
 	asks, lets := c.at(0).is("ask", "tell", "get"), c.at(0).is("let", "have")
 	rest := c
 	if asks || lets {
@@ -246,7 +188,7 @@ func addressee(c clause, agents []agentLine) (name, task string) {
 	if rest.at(0).is("the") {
 		rest = rest.from(1)
 	}
-	i := slices.IndexFunc(agents, func(a agentLine) bool { return rest.at(0).is(a.name, "@"+a.name) })
+	i := slices.IndexFunc(agents, func(a llm.Agent) bool { return rest.at(0).is(a.Name, "@"+a.Name) })
 	if i < 0 {
 		return "", ""
 	}
@@ -263,18 +205,18 @@ func addressee(c clause, agents []agentLine) (name, task string) {
 		rest = rest.from(1)
 	}
 	if rest.at(0).is("about") {
-		return agents[i].name, "Tell me " + rest.all()
+		return agents[i].Name, "Tell me " + rest.all()
 	}
 	if task = rest.all(); task == "" {
 		return "", ""
 	}
-	return agents[i].name, task
+	return agents[i].Name, task
 }
 
 // choose returns the agent for what is asked, or "": a question about how things
 // are goes to an agent with documents, all else to the one that takes requests
 // apart, which knows all skills.
-func choose(text string, agents []agentLine) string {
+func choose(text string, agents []llm.Agent) string {
 	parts := split(text, func(c clause) bool { return c.order() != "" || c.question() })
 	if len(parts) == 0 {
 		return ""
@@ -283,26 +225,37 @@ func choose(text string, agents []agentLine) string {
 	asks := c.explanation() || c.order() == "" && c.question() && !c.personal() && !slices.ContainsFunc(c.toks, func(t token) bool {
 		return things[t.stem] != "" && things[t.stem] != "doc"
 	})
-	may := asks || slices.ContainsFunc(parts, func(p part) bool {
+	if !slices.ContainsFunc(parts, func(p part) bool {
 		c := plainly(p.clause)
-		return c.order() != "" || c.question() || skillCall.MatchString(c.at(0).low)
-	})
-	if at := slices.IndexFunc(agents, func(a agentLine) bool { return a.answers() && !a.delegates() }); at >= 0 && asks && len(parts) == 1 {
-		return agents[at].name
+		return c.order() != "" || c.question() || c.explanation() || skillCall.MatchString(c.at(0).low)
+	}) {
+		return ""
 	}
-	if at := slices.IndexFunc(agents, func(a agentLine) bool { return a.delegates() }); at >= 0 && may {
-		return agents[at].name
+	if asks && len(parts) == 1 {
+		if name := fitting(c, agents, "doc"); name != "" {
+			return name
+		}
 	}
-	return fitting(c, agents)
+	if at := slices.IndexFunc(agents, func(a llm.Agent) bool { return a.Orchestrates }); at >= 0 {
+		return agents[at].Name
+	}
+	return fitting(c, agents, "")
 }
 
-// fitting returns the agent whose words fit what is asked best, or "".
-func fitting(c clause, agents []agentLine) string {
+// fitting returns the agent whose words fit what is asked best, or "": one for that
+// kind of thing, if there is one to be.
+func fitting(c clause, agents []llm.Agent, kind string) string {
 	best, most := "", 0
 	for _, a := range agents {
-		s := learn(skill{Name: a.name, Description: a.description, Tags: append(slices.Clone(a.tags), a.skills...)})
-		if fit := s.about(c.toks); fit > most && (c.order() != "" || c.question()) {
-			best, most = a.name, fit
+		s := learn(llm.Skill{Name: a.Name, Description: a.Description, Tags: append(slices.Clone(a.Tags), a.Skills...)})
+		fit := s.about(c.toks)
+		if kind != "" && !a.Orchestrates && slices.ContainsFunc(tokenize(strings.Join(a.Tags, " ")), func(t token) bool { return things[t.stem] == kind }) {
+			fit = 1
+		} else if kind != "" {
+			fit = 0
+		}
+		if fit > most {
+			best, most = a.Name, fit
 		}
 	}
 	return best

@@ -10,23 +10,35 @@ import (
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/llm"
-	meshskill "agentmesh/mesh/skill"
-	"agentmesh/mesh/skill/command"
 )
 
 // crew are the agents that main may ask, as their cards describe them.
-const crew = "Ask another agent.\n" +
-	"\n- calendar: Creates meetings and other calendar events, and says what is planned (skills: calendar.create, calendar.list; tags: calendar, meeting, event, schedule, agenda)" +
-	"\n- knowledge: Answers questions from the documentation and names its sources (skills: knowledge.search; tags: knowledge, documentation, search)" +
-	"\n- mail: Sends email messages (skills: mail.send; tags: email, mail, send)" +
-	"\n- orchestrator: Takes requests with several parts apart, lets other agents work on them at the same time, and sums up what came of it (skills: orchestration; tags: orchestration)" +
-	"\n- tasks: Keeps the to-do list: creates, finds, changes and archives tasks (skills: tasks.archive, tasks.create, tasks.get, tasks.search, tasks.update; tags: task, todo, archive, create, overdue, open, update)" +
-	"\n- worker: Does one task with whatever skills it is given, also those of several domains (skills: *; tags: worker)"
+var crew = []llm.Agent{
+	{Name: "calendar", Description: "Creates meetings and other calendar events, and says what is planned", Skills: []string{"calendar.create", "calendar.list"}, Tags: strings.Fields("calendar meeting event schedule agenda"), Ask: true},
+	{Name: "knowledge", Description: "Answers questions from the documentation and names its sources", Skills: []string{"knowledge.search"}, Tags: strings.Fields("knowledge documentation search"), Ask: true},
+	{Name: "mail", Description: "Sends email messages", Skills: []string{"mail.send"}, Tags: strings.Fields("email mail send"), Ask: true},
+	{Name: "orchestrator", Description: "Takes requests with several parts apart, lets other agents work on them at the same time, and sums up what came of it",
+		Skills: []string{"orchestration"}, Tags: []string{"orchestration"}, Ask: true, Orchestrates: true},
+	{Name: "tasks", Description: "Keeps the to-do list: creates, finds, changes and archives tasks", Skills: strings.Fields("tasks.archive tasks.create tasks.get tasks.search tasks.update"),
+		Tags: strings.Fields("task todo archive create overdue open update"), Ask: true},
+	{Name: "worker", Description: "Does one task with whatever skills it is given, also those of several domains", Skills: []string{"*"}, Tags: []string{"worker"}, Ask: true},
+}
+
+// builder can be handed over to.
+var builder = llm.Agent{Name: "skill-builder", Description: "Builds new skills with you", Handoff: true, Triggers: []string{"create skill", "build skill", "new skill"}}
+
+func (b *bench) mainFacts() *llm.Facts {
+	f := &llm.Facts{Consults: true, Agents: slices.Clone(crew)}
+	if b.handoffs {
+		f.Agents = append(f.Agents, builder)
+	}
+	return f
+}
 
 func (b *bench) mainTools() []llm.Tool {
-	tools := []llm.Tool{{Name: toolConsult, Description: crew}}
+	tools := []llm.Tool{{Name: toolConsult}}
 	if b.handoffs {
-		tools = append(tools, llm.Tool{Name: toolHandoff, Description: handoffCatalog})
+		tools = append(tools, llm.Tool{Name: toolHandoff})
 	}
 	return tools
 }
@@ -37,11 +49,12 @@ func (b *bench) mainCall(ctx context.Context, w way, u mesh.ToolUse, args map[st
 		b.handed = append(b.handed, name)
 		return llm.ToolResult{Text: "handed over", Stop: true}
 	}
+	mission := &llm.Mission{Text: task, Answers: list(args["answers"])}
 	var result string
 	if name == "orchestrator" {
-		result = b.orchestrate(ctx, w, task)
+		result = b.orchestrate(w, mission)
 	} else {
-		result = b.work(w, []string{name + ".*"}, task)
+		result = b.work(w, []string{name + ".*"}, mission)
 	}
 	return llm.ToolResult{Text: toJSON(with(map[string]any{"agent": name}, result))}
 }
@@ -57,33 +70,27 @@ func with(m map[string]any, result string) map[string]any {
 }
 
 // work lets an agent with the skills do its mission.
-func (b *bench) work(w way, patterns []string, mission string) string {
-	tools, system := b.face(w, patterns)
-	system = "You do exactly one mission and return its result.\n\n" + system
-	return b.run(&benchTools{bench: b, tools: tools, patterns: patterns}, system, w.face == byCommand, userSays(mission))
+func (b *bench) work(w way, patterns []string, m *llm.Mission) string {
+	return b.run(b.face(w, patterns), m, userSays(m.Text))
 }
 
 // orchestrate dispatches agents one after the other, in an order in which those
 // that wait come later.
-func (b *bench) orchestrate(_ context.Context, w way, task string) string {
+func (b *bench) orchestrate(w way, m *llm.Mission) string {
 	var mu sync.Mutex
 	var orders []map[string]any
-	tools := &benchTools{bench: b, tools: []llm.Tool{{Name: toolDispatch}, {Name: toolResults}, getSkillTool(b.skills)}}
-	tools.call = func(ctx context.Context, u mesh.ToolUse, args map[string]any) llm.ToolResult {
+	tools := &benchTools{bench: b, tools: []llm.Tool{{Name: toolDispatch}, {Name: toolResults}}, facts: &llm.Facts{Dispatches: true, Skills: b.known([]string{"*"})}}
+	tools.call = func(_ context.Context, u mesh.ToolUse, args map[string]any) llm.ToolResult {
 		mu.Lock()
 		defer mu.Unlock()
-		switch u.Name {
-		case toolGetSkill:
-			b.note(toJSON(args))
-			return getSkill(ctx, b.skills, args)
-		case toolDispatch:
+		if u.Name == toolDispatch {
 			orders = append(orders, args)
 			b.ordered = append(b.ordered, args)
 			return llm.ToolResult{Text: toJSON(map[string]any{"agent_id": args["agent_id"], "status": "accepted"})}
 		}
 		return llm.ToolResult{Text: toJSON(map[string]any{"agents": b.dispatch(w, orders)})}
 	}
-	return b.run(tools, "Available skill domains: some", false, userSays(task))
+	return b.run(tools, m, userSays(m.Text))
 }
 
 func (b *bench) dispatch(w way, orders []map[string]any) []map[string]any {
@@ -108,22 +115,14 @@ func (b *bench) dispatch(w way, orders []map[string]any) []map[string]any {
 	return out
 }
 
-const handoffCatalog = "Hand the conversation over.\n\n- skill-builder: Builds new skills with you (triggers: create skill, build skill, new skill)"
-
-// briefing is the first message of an agent that was dispatched, as the mesh
-// writes it.
-func briefing(d map[string]any, results map[string]string) string {
-	text := fmt.Sprint(d["mission"])
-	if c, ok := d["context"].(string); ok {
-		text += "\n\n## Additional context\n" + c
+// briefing is the mission of an agent that was dispatched.
+func briefing(o map[string]any, results map[string]string) *llm.Mission {
+	m := &llm.Mission{Text: fmt.Sprint(o["mission"]), Results: map[string]string{}}
+	m.Context, _ = o["context"].(string)
+	for _, n := range list(o["depends_on"]) {
+		m.Results[n] = results[n]
 	}
-	if needs := list(d["depends_on"]); len(needs) > 0 {
-		text += "\n\n## Results from prior agents"
-		for _, n := range needs {
-			text += "\nResults from " + n + ":\n```\n" + strings.ReplaceAll(results[n], "```", "'''") + "\n```\n"
-		}
-	}
-	return text
+	return m
 }
 
 func list(v any) []string {
@@ -141,20 +140,4 @@ func toJSON(v any) string {
 		panic(err)
 	}
 	return string(b)
-}
-
-// getSkill answers the tool get_skill as the mesh does.
-func getSkill(ctx context.Context, c *meshskill.Catalog, args map[string]any) llm.ToolResult {
-	var q command.Query
-	if err := json.Unmarshal([]byte(toJSON(args)), &q); err != nil {
-		return llm.ToolResult{Text: err.Error(), Failed: true}
-	}
-	r := command.Discover(ctx, command.Local(c), q)
-	return llm.ToolResult{Text: r.Content, Failed: r.Failed()}
-}
-
-// getSkillTool defines the tool.
-func getSkillTool(c *meshskill.Catalog) llm.Tool {
-	about, parameters := command.Definition(c.Domains())
-	return llm.Tool{Name: toolGetSkill, Description: about, Parameters: parameters}
 }

@@ -5,16 +5,14 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+
+	"agentmesh/mesh/llm"
 )
 
-// A skill is what the planner knows of a skill: what requests and discovery
-// tell.
+// A skill is what the planner knows of a skill.
 type skill struct {
-	Name        string   `json:"name"` // as "mail.send"
-	Description string   `json:"description"`
-	Access      string   `json:"access"` // "read" or "write"
-	Parameters  []param  `json:"parameters"`
-	Tags        []string `json:"tags"`
+	llm.Skill
+	Parameters []param
 
 	act   act
 	words map[string]int // stems of its name, tags and description, by weight
@@ -23,20 +21,15 @@ type skill struct {
 
 // A param is one parameter of a skill.
 type param struct {
-	Name        string   `json:"name"`
-	Type        string   `json:"type"`
-	Required    bool     `json:"required"`
-	Description string   `json:"description"`
-	Enum        textList `json:"enum"`
-
+	llm.Parameter
 	kind paramKind
 }
 
 // learn returns the skill with what its texts say of it.
-func learn(s skill) skill {
-	s.Parameters = slices.Clone(s.Parameters)
-	for i := range s.Parameters {
-		s.Parameters[i].kind = s.Parameters[i].means()
+func learn(known llm.Skill) skill {
+	s := skill{Skill: known}
+	for _, p := range known.Parameters {
+		s.Parameters = append(s.Parameters, param{p, means(p)})
 	}
 	s.words, s.kinds = map[string]int{}, map[string]bool{}
 	add := func(text string, weight int, kinds bool) {
@@ -63,7 +56,7 @@ func learn(s skill) skill {
 		s.act = verbs[first[0].low]
 	}
 	switch {
-	case s.Access == "read":
+	case s.Reads:
 		s.act = actFind
 	case s.words["remember"] >= 1 && s.act != actFind:
 		s.act = actRemember
@@ -220,17 +213,13 @@ var kindNames = map[paramKind]map[string]bool{
 
 var (
 	temporal = regexp.MustCompile(`\b(?:dates?|times?|days?|moments?|when)\b|3339|8601|yyyy`)
-	choices  = regexp.MustCompile(`(?i)\bone of:?\s+([\w-]+(?:\s*(?:,|\||\bor\b)+\s*(?:or\s+)?[\w-]+)+)`)
 	lines    = regexp.MustCompile(`\bversion\b`)
 )
 
 // means tells the kind of the parameter.
-func (p *param) means() paramKind {
+func means(p llm.Parameter) paramKind {
 	words := strings.FieldsFunc(strings.ToLower(p.Name), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
 	desc := strings.ToLower(p.Description)
-	if m := choices.FindStringSubmatch(p.Description); m != nil && len(p.Enum) == 0 {
-		p.Enum = strings.FieldsFunc(strings.ReplaceAll(m[1], " or ", ","), func(r rune) bool { return r == ',' || r == '|' || r == ' ' })
-	}
 	is := func(k paramKind) bool {
 		return slices.ContainsFunc(words, func(w string) bool { return kindNames[k][w] })
 	}

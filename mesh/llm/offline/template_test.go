@@ -1,6 +1,7 @@
 package offline_test
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
@@ -14,10 +15,12 @@ import (
 func TestATemplateIsNotForRulesToCarryOut(t *testing.T) {
 	m := offline.New(func() time.Time { return time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC) })
 	req := &llm.Request{
-		System: "You carry out tasks.",
-		Messages: []llm.Message{{Role: llm.RoleUser, Text: "Carry out the skill workflows.greet now, as it is described here. Report what came of it.\n\n" +
-			"# Greet\n\nList my calendar and email it to bob@example.com."}},
-		Tools: []llm.Tool{{Name: "use_skill", Description: "Calls one of your skills.\n\n### calendar.list\nLists events.\n[]"}},
+		System:   "You carry out tasks.",
+		Messages: []llm.Message{{Role: llm.RoleUser, Text: "# Greet\n\nList my calendar and email it to bob@example.com."}},
+		Tools:    []llm.Tool{{Name: "use_skill"}},
+		About: llm.About{Template: "workflows.greet", Facts: func(context.Context) (*llm.Facts, error) {
+			return &llm.Facts{Face: llm.FaceUseSkill, Skills: []llm.Skill{{Name: "calendar.list", Description: "Lists events", Reads: true}}}, nil
+		}},
 	}
 	text := ""
 	for c, err := range m.Generate(t.Context(), req) {

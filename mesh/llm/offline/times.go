@@ -11,25 +11,19 @@ import (
 	"github.com/olebedev/when/rules/en"
 )
 
-// The library knows the words for days, and clock times that say whether they
-// are before noon. It is only given words that stand together as one, and what it
+// The library knows the words for days. It is only given words that stand together as one, and what it
 // finds must be all of them: it is not left to look for dates in a text, where it
 // would find some. Words whose hour it would make up, as "tonight", it is not
 // asked about.
-var (
-	dayParser   = parser(en.CasualDate(rules.Override), en.Weekday(rules.Override), en.ExactMonthDate(rules.Override), en.Deadline(rules.Override))
-	clockParser = parser(en.Hour(rules.Override), en.HourMinute(rules.Override))
-)
-
-func parser(all ...rules.Rule) *when.Parser {
+var dayParser = func() *when.Parser {
 	p := when.New(&rules.Options{Distance: 1})
-	p.Add(all...)
+	p.Add(en.CasualDate(rules.Override), en.Weekday(rules.Override), en.ExactMonthDate(rules.Override), en.Deadline(rules.Override))
 	return p
-}
+}()
 
 // parsed returns what the library makes of the words, if it is of all of them.
-func parsed(p *when.Parser, words string, base time.Time) (time.Time, bool) {
-	r, err := p.Parse(words, base)
+func parsed(words string, base time.Time) (time.Time, bool) {
+	r, err := dayParser.Parse(words, base)
 	if err != nil || r == nil || strings.TrimSpace(r.Text) != words {
 		return time.Time{}, false
 	}
@@ -44,6 +38,7 @@ type moment struct {
 	hasDay   bool
 	hasClock bool
 	exact    bool // day is an instant
+	week     bool // which day of it is not said
 	until    *moment
 	// unclear is why this is no time although it looks like one, or "".
 	unclear string
@@ -113,6 +108,9 @@ func momentAt(c clause, i int, now time.Time) (moment, bool) {
 		m.unclear = t.text
 		return m, true
 	}
+	if week, ok := week(c, i, now); ok {
+		return week, true
+	}
 	if span, ok := clockRange(c, i, now); ok {
 		return span, true
 	}
@@ -146,7 +144,7 @@ func dayAt(c clause, i int, now time.Time) (day time.Time, n int, unclear string
 			continue
 		}
 		words := squeeze(strings.ToLower(c.text[first.start:c.at(i+n-1).end]))
-		at, ok := parsed(dayParser, words, base)
+		at, ok := parsed(words, base)
 		if !ok || words == "in" || words == "the" {
 			continue
 		}
@@ -157,12 +155,13 @@ func dayAt(c clause, i int, now time.Time) (day time.Time, n int, unclear string
 			day, _ := strconv.Atoi(digits.FindString(words))
 			of, _ := time.Parse("Jan", capitalize(month[:3])) // the library turns February 30 into March
 			at = time.Date(y, of.Month(), day, 0, 0, 0, 0, time.UTC)
-			if year := c.at(i + n); len(year.low) == 4 && digits.FindString(year.low) == year.low {
-				given, _ := strconv.Atoi(year.low)
-				at, n = time.Date(given, of.Month(), day, 0, 0, 0, 0, time.UTC), n+1
-			} else if year := c.at(i + n + 1); c.at(i+n).is(",") && len(year.low) == 4 && digits.FindString(year.low) == year.low {
-				given, _ := strconv.Atoi(year.low)
-				at, n = time.Date(given, of.Month(), day, 0, 0, 0, 0, time.UTC), n+2
+			end := n
+			if c.at(i + n).is(",") {
+				end++
+			}
+			if year := c.at(i + end).low; len(year) == 4 && digitsOnly(year) {
+				given, _ := strconv.Atoi(year)
+				at, n = time.Date(given, of.Month(), day, 0, 0, 0, 0, time.UTC), end+1
 			} else if at.Before(time.Date(y, mo, d, 0, 0, 0, 0, time.UTC)) {
 				at = at.AddDate(1, 0, 0)
 			}
@@ -189,41 +188,36 @@ func midnight(t time.Time) time.Time {
 // clockAt reads a time of day: one with minutes or am and pm, or a number after
 // "at" or a day. From 1 to 7 such a number may be in the morning or the evening.
 func clockAt(c clause, i int, now time.Time) (clock time.Duration, n int, unclear string) {
-	t := c.at(i)
+	t, before, next := c.at(i), c.at(i-1), c.at(i+1)
+	m := clockForm.FindStringSubmatch(t.low)
 	if t.is("noon") {
 		return 12 * time.Hour, 1, ""
-	}
-	m := clockForm.FindStringSubmatch(t.low)
-	if m == nil {
+	} else if m == nil {
 		return 0, 0, ""
 	}
-	words, n := t.low, 1
-	half := m[3]
-	if next := c.at(i + 1); next.in(oclock) {
+	half, n := m[3], 1
+	if next.in(oclock) {
 		n++
 		if half = strings.ReplaceAll(next.low, ".", ""); len(half) > 2 {
 			half = ""
 		}
-		if c.at(i+2).is(".") && strings.Contains(next.low, ".") && c.at(i+2).start == next.end {
+		if dot := c.at(i + 2); dot.is(".") && strings.Contains(next.low, ".") && dot.start == next.end {
 			n++
 		}
 	}
-	if half != "" {
-		words = strings.TrimSuffix(words, half) + half
-		at, ok := parsed(clockParser, words, time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC))
-		if !ok {
-			return 0, n, words
-		}
-		return time.Duration(at.Hour())*time.Hour + time.Duration(at.Minute())*time.Minute, n, ""
-	}
 	hour, _ := strconv.Atoi(m[1])
 	minute, _ := strconv.Atoi(m[2])
-	stands := m[2] != "" || n > 1 || i > 0 && (c.at(i-1).is("at", "until", "till") || c.at(i-1).is("from", "between") && c.at(i+1).is("to", "and", "until")) || followsDay(c, i, now)
+	stands := m[2] != "" || half != "" || n > 1 || before.is("at", "until", "till") || before.is("from", "between") && next.is("to", "and", "until") || followsDay(c, i, now)
 	switch {
 	case !stands:
 		return 0, 0, ""
-	case hour > 23 || minute > 59 || hour >= 1 && hour <= 7 && m[1][0] != '0':
+	case half != "" && (hour < 1 || hour > 12), half == "" && hour >= 1 && hour <= 7 && m[1][0] != '0', hour > 23, minute > 59:
 		return 0, n, t.text
+	case half != "":
+		hour %= 12
+		if half == "pm" {
+			hour += 12
+		}
 	}
 	return time.Duration(hour)*time.Hour + time.Duration(minute)*time.Minute, n, ""
 }
@@ -309,17 +303,15 @@ func (m *moment) written(now time.Time) string {
 	return m.day.Format(time.DateOnly)
 }
 
-// period reads "this week" and "next week" at token i.
-func period(c clause, i int, now time.Time) (from, to time.Time, n int) {
-	if !c.at(i).is("this", "next") || !c.at(i+1).is("week") {
-		return from, to, 0
-	}
-	from = midnight(now)
-	toSunday := (7 - int(now.Weekday())) % 7
+// week reads "this week" and "next week" at token i: from a day on until a Sunday.
+func week(c clause, i int, now time.Time) (moment, bool) {
+	m := moment{from: i, to: i + 2, hasDay: true, week: true, day: midnight(now)}
+	days := (7 - int(now.Weekday())) % 7
 	if c.at(i).is("next") {
-		from, toSunday = from.AddDate(0, 0, toSunday+1), 6
+		m.day, days = m.day.AddDate(0, 0, days+1), 6
 	}
-	return from, from.AddDate(0, 0, toSunday), 2
+	m.until = &moment{hasDay: true, day: m.day.AddDate(0, 0, days)}
+	return m, c.at(i).is("this", "next") && c.at(i+1).is("week")
 }
 
 // length reads how long something takes, at token i.
@@ -362,4 +354,42 @@ func length(c clause, i int) (d time.Duration, n int) {
 		return d + unit/2, n + 3
 	}
 	return d, n
+}
+
+// joins adds next to the moment before it: as its other half, or as its end.
+func (m *moment) joins(c clause, next *moment) bool {
+	gap := next.from - m.to
+	if m.unclear != "" || next.unclear != "" || m.week || next.week || gap > 1 || gap == 1 && !c.at(m.to).is(",", "and", "to", "-", "–") {
+		return false
+	}
+	between := gap == 1 && c.at(m.to).is("and") && m.lead == "between"
+	spans := next.lead == "to" && (m.lead == "from" || m.lead == "between") || next.lead == "until" || next.lead == "till" || between ||
+		gap == 1 && c.at(m.to).is("to", "–", "-")
+	if spans && m.until == nil {
+		end := *next
+		if !m.hasDay && end.hasDay && end.hasClock {
+			m.day, m.hasDay = end.day, true
+		} else if !end.hasDay {
+			end.day, end.hasDay = m.day, m.hasDay
+		}
+		m.until, m.to = &end, next.to
+		return true
+	}
+	if gap == 1 && !c.at(m.to).is(",") {
+		return false
+	}
+	switch {
+	case m.exact || next.exact || m.until != nil && !(m.hasClock && !m.hasDay):
+		return false
+	case m.hasDay && !m.hasClock && next.hasClock && !next.hasDay && next.lead != "by":
+		m.clock, m.hasClock, m.until, m.to = next.clock, true, next.until, next.to
+	case m.hasClock && !m.hasDay && next.hasDay && !next.hasClock:
+		m.day, m.hasDay, m.to = next.day, true, next.to
+	default:
+		return false
+	}
+	if m.until != nil && !m.until.hasDay {
+		m.until.day, m.until.hasDay = m.day, m.hasDay
+	}
+	return true
 }

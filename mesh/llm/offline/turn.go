@@ -1,6 +1,7 @@
 package offline
 
 import (
+	"context"
 	"encoding/json"
 	"regexp"
 	"slices"
@@ -13,7 +14,6 @@ import (
 
 // The tools that the planner knows how to work with.
 const (
-	toolGetSkill = "get_skill"
 	toolDispatch = "dispatch_agent"
 	toolResults  = "get_agent_results"
 	toolConsult  = "consult_agent"
@@ -21,16 +21,17 @@ const (
 	toolUseSkill = "use_skill"
 )
 
-// A call is a call of the present turn, by a tool or by a command, with what
-// came of it.
+// A call is a call of the present turn, with what came of it.
 type call struct {
-	use    mesh.ToolUse
-	args   map[string]any
-	skill  string // that it uses, or ""
-	help   string // what it asks about skills, or ""
-	result string
-	failed bool
-	done   bool
+	tool     string
+	skill    string // that it uses, or ""
+	args     map[string]any
+	id       string
+	result   string
+	metadata string
+	cause    mesh.Cause
+	failed   bool
+	done     bool
 }
 
 func (c *call) arg(name string) string {
@@ -38,110 +39,100 @@ func (c *call) arg(name string) string {
 	return s
 }
 
-// A face is the way in which the skills of a request are called.
-type face uint8
-
-const (
-	noFace    face = iota
-	byUse          // by the tool use_skill
-	byTool         // by a tool for each skill
-	byCommand      // by lines of command blocks in the text
-)
-
 // A turn is the request as the planner sees it: what the user wants, what the
 // user answered since, and what was done about it so far.
 type turn struct {
-	text    string   // what the user, or who delegates, asks for
-	answers []string // what the user said to the questions of the planner
-	steps   []*step  // what is to be done, if who delegates says it so
-	// results are those of the agents that this one waited for, by id.
-	results    map[string]string
-	calls      []call
-	earlier    []mesh.ToolUse // calls of former turns
-	tools      []llm.Tool
-	first      bool  // the conversation has no answer yet
-	final      bool  // no call is made any more
-	ended      bool  // because the user did not say yes
-	dispatched bool  // the agent works for one that talks to the user
-	stopped    *turn // the turn that this one ended
-	now        time.Time
-	memo       *memo
-
-	face    face
-	listed  []skill  // the skills that the request describes
-	domains []domain // and the domains that it names
+	text    string            // what the user, or who delegates, asks for
+	answers []string          // what the user said to the questions of the planner
+	steps   []*step           // what is to be done, if who delegates says it so
+	results map[string]string // of the agents that this one waited for, by id
+	calls   []call
+	taken   map[string]bool // ids of agents that were dispatched before
+	first   bool            // the conversation has no answer yet
+	final   bool            // no call is made any more
+	ended   bool            // because the user did not say yes
+	serves  bool            // the agent works for another one, or has others work
+	stopped *turn           // the turn that this one ended
+	now     time.Time
+	about   *llm.About
+	facts   *llm.Facts
+	skills  []skill
 }
 
-// limitMark is the id of the message that says that no command is run any more.
-const limitMark = "limit"
+// readTurn reads the request. The error is that of finding out what can be done.
+func readTurn(ctx context.Context, req *llm.Request, now time.Time) (*turn, error) {
+	t := &turn{now: now, about: &req.About, facts: &llm.Facts{}, taken: map[string]bool{}, first: true, final: req.About.Last}
+	if req.About.Facts != nil {
+		f, err := req.About.Facts(ctx)
+		if err != nil {
+			return nil, err
+		}
+		t.facts = f
+	}
+	for _, s := range t.facts.Skills {
+		t.skills = append(t.skills, learn(s))
+	}
+	t.serves = t.facts.Dispatches || req.About.Mission != nil
+	t.read(req.Messages)
+	return t, nil
+}
 
-func readTurn(req *llm.Request, now time.Time, known *memo) *turn {
-	t := &turn{tools: req.Tools, first: true, now: now, memo: known}
-	t.readFace(req)
-	t.dispatched = t.tool(toolDispatch) != nil || isDispatched(req.System)
-	begin := written(req.Messages, len(req.Messages))
-	other := -1 // where the user said something else than was asked
+// read finds the message that the turn is for, and what happened since.
+func (t *turn) read(messages []llm.Message) {
+	begin := written(messages, len(messages))
 	for at := begin; at > 0; {
-		before := written(req.Messages, at)
-		kind := waits(req.Messages[:at])
+		before := written(messages, at)
+		kind := waits(messages[:at])
 		if kind == nothing || before < 0 {
 			break
 		}
-		text := req.Messages[at].Text
+		text := messages[at].Text
 		switch answer := mesh.AnswerOf(text); {
 		case kind == forAnswer:
 			t.answers = slices.Insert(t.answers, 0, text)
-		case answer == mesh.AnswerOther && !t.dispatched && at == begin:
-			other = at
+		case answer == mesh.AnswerOther && !t.serves && at == begin:
+			t.instead(messages, at)
+			return
 		case answer != mesh.AnswerYes:
 			t.final, t.ended = true, true
 		}
 		at, begin = before, before
-		if other >= 0 {
-			break
+	}
+	t.before(messages[:max(begin, 0)])
+	if m := t.about.Mission; m != nil {
+		t.text, t.results, t.answers = m.Text, m.Results, slices.Concat(m.Answers, t.answers)
+		if json.Unmarshal([]byte(m.Context), &t.steps) != nil { // words, which it may have as well
+			t.steps = nil
+		}
+	} else if begin >= 0 {
+		t.text = strings.TrimSpace(messages[begin].Text)
+	}
+	t.happened(messages[begin+1:])
+}
+
+// before takes in what was in the conversation before the turn.
+func (t *turn) before(messages []llm.Message) {
+	for _, m := range messages {
+		t.first = t.first && m.Role != llm.RoleAssistant
+		for _, u := range m.Tools {
+			if id := t.callOf(u).arg("agent_id"); u.Name == toolDispatch {
+				t.taken[id] = true
+			}
 		}
 	}
-	if other >= 0 {
-		return t.instead(req, other, now, known)
-	}
-	for _, m := range req.Messages[:max(begin, 0)] {
-		if m.Role == llm.RoleAssistant {
-			t.first = false
-			t.earlier = append(t.earlier, m.Tools...)
-		}
-	}
-	if begin >= 0 {
-		t.readText(req.Messages[begin].Text)
-	}
-	for i := begin + 1; i < len(req.Messages); i++ {
-		t.happened(req.Messages, i)
-	}
-	if t.face != noFace && len(req.Tools) == 0 && t.face != byCommand {
-		t.final = true // a limit took the tools away
-	}
-	return t
 }
 
 // instead is the turn of what the user wrote when asked something else: what
 // waited is over.
-func (t *turn) instead(req *llm.Request, at int, now time.Time, known *memo) *turn {
-	before := *req
-	before.Messages = req.Messages[:at]
-	stopped := readTurn(&before, now, known)
+func (t *turn) instead(messages []llm.Message, at int) {
+	stopped := *t
+	stopped.answers = nil
+	stopped.read(messages[:at])
 	stopped.final, stopped.ended = true, true
-	next := *t
-	next.answers, next.first, next.stopped = nil, false, stopped
-	next.readText(withoutAnswer(req.Messages[at].Text))
-	for i := at + 1; i < len(req.Messages); i++ {
-		if byUser(&req.Messages[i]) {
-			continue
-		}
-		next.happened(req.Messages, i)
-	}
-	for _, m := range req.Messages[:at] {
-		next.earlier = append(next.earlier, m.Tools...)
-	}
-	return &next
+	t.stopped, t.answers = &stopped, nil
+	t.before(messages[:at])
+	t.text = strings.TrimSpace(withoutAnswer(messages[at].Text))
+	t.happened(messages[at+1:])
 }
 
 var answerHead = regexp.MustCompile(`^([^,;.!:\n–—]{1,40})[,;.!:\n–—]+\s*`)
@@ -168,30 +159,25 @@ const (
 // waits tells what the user was asked at the end of the messages: by the planner
 // itself, or by the mesh, because calls wait or a limit was met.
 func waits(messages []llm.Message) waiting {
-	last := &messages[len(messages)-1]
-	switch {
-	case byUser(last): // it was asked more than once, or nothing came of the message
-		if len(messages) > 1 {
-			return waits(messages[:len(messages)-1])
-		}
-		return nothing
-	case last.Role == llm.RoleAssistant && last.Asks == llm.FinishAsk:
-		return forAnswer
-	case last.Role == llm.RoleAssistant:
-		if len(last.Tools) > 0 || asksToGoOn(last) {
+	for i, m := range slices.Backward(messages) {
+		switch {
+		case byUser(&m): // it was asked more than once, or nothing came of the message
+			continue
+		case m.Role == llm.RoleAssistant && m.Asks == llm.FinishAsk:
+			return forAnswer
+		case m.Role == llm.RoleAssistant && m.Asks == "" && len(m.Tools) == 0:
+			return nothing
+		case m.Role == llm.RoleAssistant:
 			return forWord
 		}
-		return nothing
-	}
-	for _, m := range slices.Backward(messages) { // the results of calls
-		if m.Role == llm.RoleAssistant || byUser(&m) {
-			break
+		for ; i >= 0 && messages[i].Role != llm.RoleAssistant && !byUser(&messages[i]); i-- {
+			if c := messages[i].Cause; c == mesh.CauseWaiting || c == mesh.CauseInterrupted {
+				return nothing // it stands for a call of another task
+			}
 		}
-		if ofAnotherTask(m.Text) {
-			return nothing
-		}
+		return forWord
 	}
-	return forWord
+	return nothing
 }
 
 // byUser reports whether the user wrote the message.
@@ -200,164 +186,75 @@ func byUser(m *llm.Message) bool { return m.Role == llm.RoleUser && m.ToolID == 
 // written returns the place of the last message before end that the user wrote,
 // or -1.
 func written(messages []llm.Message, end int) int {
-	for i := end - 1; i >= 0; i-- {
-		if byUser(&messages[i]) {
-			return i
-		}
+	for end--; end >= 0 && !byUser(&messages[end]); end-- {
 	}
-	return -1
+	return end
 }
 
-// happened adds a message that came after the user's.
-func (t *turn) happened(messages []llm.Message, i int) {
-	m := &messages[i]
-	switch {
-	case m.Role == llm.RoleAssistant:
+// callOf reads a call, whatever the face.
+func (t *turn) callOf(u mesh.ToolUse) *call {
+	c := &call{tool: u.Name, id: u.ID}
+	_ = json.Unmarshal([]byte(u.Arguments), &c.args) // arguments that cannot be read name nothing
+	if c.skill = c.arg("skill"); u.Name == toolUseSkill || u.Name == llm.CommandTool {
+		c.args, _ = c.args["arguments"].(map[string]any)
+		return c
+	}
+	c.skill = ""
+	if i := slices.IndexFunc(t.facts.Skills, func(s llm.Skill) bool { return s.Tool == u.Name }); i >= 0 {
+		c.skill = t.facts.Skills[i].Name
+	}
+	return c
+}
+
+// happened adds what was done.
+func (t *turn) happened(messages []llm.Message) {
+	for _, m := range messages {
 		for _, u := range m.Tools {
-			c := call{use: u}
-			_ = json.Unmarshal([]byte(u.Arguments), &c.args) // arguments that cannot be read name nothing
-			switch {
-			case u.Name == toolUseSkill:
-				c.skill = c.arg("skill")
-			case u.Name == toolGetSkill:
-				c.help = toolGetSkill
-			case skillTool.MatchString(u.Name):
-				c.skill = strings.ReplaceAll(u.Name, "-", ".")
+			t.calls = append(t.calls, *t.callOf(u))
+		}
+		if m.Role == llm.RoleTool {
+			at := slices.IndexFunc(t.calls, func(c call) bool { return c.id == m.ToolID && !c.done })
+			if at >= 0 {
+				t.calls[at].end(llm.ToolResult{Text: m.Text, Failed: m.Failed, Cause: m.Cause, Metadata: m.Metadata})
 			}
-			t.calls = append(t.calls, c)
 		}
-	case m.Role == llm.RoleTool:
-		at := slices.IndexFunc(t.calls, func(c call) bool { return c.use.ID == m.ToolID && !c.done })
-		if at >= 0 {
-			c := &t.calls[at]
-			c.result, c.done = strings.TrimSpace(m.Text), true
-			c.failed = m.Failed || strings.HasPrefix(c.result, "Error:")
-		}
-	case m.ToolID == limitMark:
-		t.final = true
-	case !byUser(m) && i > 0: // the results of commands
-		reply := i - 1
-		for reply > 0 && messages[reply].Role == llm.RoleTool {
-			reply--
-		}
-		names, help := namesIn(messages[reply].Text)
-		for n, result := range commandResults(m.Text, names) {
-			c := call{skill: names[n], result: result, failed: failedCommand(result), done: true}
-			if help[n] {
-				c.skill, c.help = "", names[n]
-			}
-			t.calls = append(t.calls, c)
+		for _, r := range m.Results {
+			c := t.callOf(r.Use)
+			c.end(r.ToolResult)
+			t.calls = append(t.calls, *c)
 		}
 	}
 }
 
-// readText takes the message apart, if it is from an agent: what a user writes or
-// pastes has no sections.
-func (t *turn) readText(text string) {
-	t.text, t.results, t.steps = strings.TrimSpace(text), nil, nil
-	if !t.dispatched {
-		return
-	}
-	var answers []string
-	t.text, answers = withAnswers(t.text)
-	t.answers = append(answers, t.answers...)
-	if t.tool(toolDispatch) != nil {
-		return
-	}
-	var context string
-	t.text, context, t.results = sections(t.text)
-	var steps []*step
-	if strings.HasPrefix(context, "[{") && json.Unmarshal([]byte(context), &steps) == nil {
-		t.steps = steps
-	}
-}
-
-// tool returns the tool with the name, or nil.
-func (t *turn) tool(name string) *llm.Tool {
-	i := slices.IndexFunc(t.tools, func(x llm.Tool) bool { return x.Name == name })
-	if i < 0 {
-		return nil
-	}
-	return &t.tools[i]
+func (c *call) end(r llm.ToolResult) {
+	c.result, c.failed, c.cause, c.metadata, c.done = strings.TrimSpace(r.Text), r.Failed, r.Cause, r.Metadata, true
 }
 
 // called returns the calls of the tool in this turn that have ended.
-func (t *turn) called(name string) []call {
+func (t *turn) called(tool string) []call {
 	var out []call
 	for _, c := range t.calls {
-		if c.use.Name == name && c.done {
+		if c.tool == tool && c.done {
 			out = append(out, c)
 		}
 	}
 	return out
 }
 
-// alone reports whether the agent has both skills and the user.
-func (t *turn) alone() bool {
-	return t.face != noFace && (t.tool(toolHandoff) != nil || t.tool(toolGetSkill) != nil)
-}
-
-var skillTool = regexp.MustCompile(`^[a-z][a-z0-9_]*-[a-z][a-z0-9_]*$`)
-
-// readFace finds out how the request's skills are called, and which of them it
-// describes.
-func (t *turn) readFace(req *llm.Request) {
-	if listing, ok := commandSkills(req.System); ok {
-		t.face, t.domains = byCommand, domainsIn(listing)
-		t.listed = t.memo.skills(listing, usagesIn)
-		return
-	}
-	if def := t.tool(toolUseSkill); def != nil {
-		t.face, t.domains = byUse, domainsIn(def.Description)
-		t.listed = t.memo.skills(def.Description, func(string) []skill { return describedIn(def) })
-		return
-	}
-	for i := range req.Tools {
-		if def := &req.Tools[i]; skillTool.MatchString(def.Name) {
-			t.face = byTool
-			t.listed = append(t.listed, t.memo.skills(def.Name+"\n"+def.Description+"\n"+string(def.Parameters), func(string) []skill {
-				return []skill{{Name: strings.ReplaceAll(def.Name, "-", "."), Description: squeeze(def.Description), Parameters: schemaParams(def.Parameters)}}
-			})...)
-		}
-	}
-	if len(req.Tools) > 0 {
-		return
-	}
-	for i := range req.Messages { // a limit took the tools away: what was called tells which there were
-		for _, u := range req.Messages[i].Tools {
-			switch {
-			case u.Name == toolUseSkill:
-				t.face = byUse
-			case skillTool.MatchString(u.Name) && t.face == noFace:
-				t.face = byTool
+// uses returns the call that uses the skill.
+func (t *turn) uses(s *step) toolCall {
+	args := s.Arguments
+	switch t.facts.Face {
+	case llm.FaceDirect:
+		return toolCall{s.skill.Tool, args}
+	case llm.FaceCommands:
+		line := s.Skill // for people, and for models that read it later
+		for _, p := range s.skill.Parameters {
+			if v, ok := args[p.Name]; ok {
+				line += " --" + p.Name + " " + encode(v)
 			}
 		}
+		return toolCall{llm.CommandTool, map[string]any{"line": line, "skill": s.Skill, "arguments": args}}
 	}
-}
-
-// A role is what an agent is there for, by the tools that it has or had.
-type role uint8
-
-const (
-	nobody role = iota
-	worker
-	orchestrator
-	router
-)
-
-func (t *turn) role() role {
-	has := func(name string) bool {
-		return t.tool(name) != nil || len(t.tools) == 0 && len(t.called(name)) > 0
-	}
-	switch {
-	case has(toolDispatch):
-		return orchestrator
-	case t.face != noFace:
-		return worker
-	case has(toolConsult) || has(toolHandoff):
-		return router
-	case has(toolGetSkill) || has(toolResults):
-		return orchestrator
-	}
-	return nobody
+	return toolCall{toolUseSkill, map[string]any{"skill": s.Skill, "arguments": args}}
 }

@@ -155,7 +155,6 @@ func wordEnd(text string, i int) int {
 		case alphanumeric(r) || r == '_':
 		case strings.ContainsRune("-'’./+@", r) && alphanumeric(last) && alphanumeric(next):
 		case r == ':' && unicode.IsDigit(last) && unicode.IsDigit(next):
-		case r == '%' && unicode.IsDigit(last):
 		default:
 			return j
 		}

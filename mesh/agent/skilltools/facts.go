@@ -1,0 +1,45 @@
+package skilltools
+
+import (
+	"context"
+
+	"agentmesh/mesh/llm"
+	"agentmesh/mesh/skill"
+	"agentmesh/mesh/skill/command"
+)
+
+// Know implements llm.Knower. Of an agent that only reads itself, the skills are for
+// models: programs need no look before they delegate.
+func (t *Tools) Know(ctx context.Context, f *llm.Facts) (err error) {
+	if t.o.ReadOnly || t.Empty() {
+		return nil
+	}
+	list := t.listed
+	if t.look {
+		if list, err = t.catalog().List(ctx, ""); err != nil {
+			return err
+		}
+	}
+	f.Face, f.Skills = t.o.Face, known(list)
+	return nil
+}
+
+// Know implements llm.Knower.
+func (d discovery) Know(ctx context.Context, f *llm.Facts) error {
+	list, err := d.catalog.List(ctx, "")
+	f.Skills = known(list)
+	return err
+}
+
+// known are the skills as programs know them.
+func known(list []*skill.Skill) []llm.Skill {
+	out := make([]llm.Skill, len(list))
+	for i, s := range list {
+		out[i] = llm.Skill{Name: s.Name, Description: s.Description, Tags: s.Tags, Tool: command.ToolName(s.Name),
+			Reads: s.Access == skill.AccessRead, Asks: s.Confirm != "" || s.RequiresApproval}
+		for _, p := range s.Parameters {
+			out[i].Parameters = append(out[i].Parameters, llm.Parameter{Name: p.Name, Type: p.Type, Description: p.Description, Required: p.Required, Default: p.Default, Enum: p.Enum})
+		}
+	}
+	return out
+}
