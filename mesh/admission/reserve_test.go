@@ -12,7 +12,7 @@ import (
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/limit"
-	"agentmesh/mesh/store/bolt"
+	"agentmesh/mesh/store/disk"
 	"agentmesh/mesh/store/mem"
 	"agentmesh/mesh/thread"
 	"agentmesh/mesh/thread/cache"
@@ -23,8 +23,8 @@ import (
 // stores are what these rules hold over.
 func stores(t *testing.T, f func(*testing.T, threadlog.Backend)) {
 	t.Run("mem", func(t *testing.T) { f(t, mem.Open()) })
-	t.Run("bolt", func(t *testing.T) {
-		s, err := bolt.Open(filepath.Join(t.TempDir(), "mesh.db"), bolt.Options{})
+	t.Run("disk", func(t *testing.T) {
+		s, err := disk.Open(filepath.Join(t.TempDir(), "mesh.db"), disk.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}

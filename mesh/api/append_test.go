@@ -14,7 +14,7 @@ import (
 	"agentmesh/mesh/limit"
 	"agentmesh/mesh/rpc"
 	"agentmesh/mesh/security/grant"
-	"agentmesh/mesh/store/bolt"
+	"agentmesh/mesh/store/disk"
 	"agentmesh/mesh/thread/cache"
 	"agentmesh/mesh/threadlog"
 )
@@ -29,7 +29,7 @@ func (u *underGrant) Authenticate(context.Context, rpc.Credentials) (mesh.Princi
 // finding C3: over gRPC too, of 64 calls at once, with one left in the limit,
 // exactly one is made.
 func TestOneOfManyCallsOverGRPCGetsTheLastOne(t *testing.T) {
-	s, err := bolt.Open(filepath.Join(t.TempDir(), "mesh.db"), bolt.Options{})
+	s, err := disk.Open(filepath.Join(t.TempDir(), "mesh.db"), disk.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

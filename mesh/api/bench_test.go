@@ -14,7 +14,7 @@ import (
 	"agentmesh/mesh"
 	"agentmesh/mesh/admission"
 	"agentmesh/mesh/security/grant"
-	"agentmesh/mesh/store/bolt"
+	"agentmesh/mesh/store/disk"
 	"agentmesh/mesh/thread"
 	"agentmesh/mesh/thread/cache"
 	"agentmesh/mesh/threadlog"
@@ -60,7 +60,7 @@ func BenchmarkFactsOnOneThread(b *testing.B) {
 }
 
 func onDisk(b *testing.B) *library {
-	s, err := bolt.Open(filepath.Join(b.TempDir(), "mesh.db"), bolt.Options{})
+	s, err := disk.Open(filepath.Join(b.TempDir(), "mesh.db"), disk.Options{})
 	if err != nil {
 		b.Fatal(err)
 	}

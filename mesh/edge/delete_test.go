@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"agentmesh/mesh"
-	"agentmesh/mesh/store/bolt"
+	"agentmesh/mesh/store/disk"
 	"agentmesh/mesh/thread"
 )
 
@@ -16,7 +16,7 @@ import (
 // to a thread that is not there yet: it begins a new one, and never hears of what
 // it raced with. One to a task that is gone hears that.
 func TestSendsAndDeletionsOfAThreadDoNotMeet(t *testing.T) {
-	s, err := bolt.Open(filepath.Join(t.TempDir(), "mesh.db"), bolt.Options{})
+	s, err := disk.Open(filepath.Join(t.TempDir(), "mesh.db"), disk.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

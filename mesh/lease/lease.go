@@ -52,8 +52,8 @@ type Store interface {
 }
 
 // Local is a Store in the memory of this process. That is enough for a node on a
-// file of store/bolt, whose lock makes the process the only one that can claim the
-// threads in the file; nodes that share a database need a Store in it.
+// folder of store/disk, whose lock makes the process the only one that can claim the
+// threads in it; nodes that share a database need a Store in it.
 type Local struct {
 	now func() time.Time
 

@@ -13,7 +13,7 @@ import (
 // A folder that the last program without versions made is served as it was, and
 // goes on: its task can be read, and its conversation continued.
 func TestAFolderOfBeforeVersionsIsServed(t *testing.T) {
-	f, err := os.Open("../store/bolt/testdata/version-0.db.gz")
+	f, err := os.Open("../store/disk/testdata/version-0.db.gz")
 	if err != nil {
 		t.Fatal(err)
 	}

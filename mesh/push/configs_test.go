@@ -19,7 +19,7 @@ import (
 	"agentmesh/mesh/push"
 	"agentmesh/mesh/security/egress"
 	"agentmesh/mesh/state"
-	"agentmesh/mesh/store/bolt"
+	"agentmesh/mesh/store/disk"
 )
 
 // idle returns a dispatcher that does not run, with a guard without exceptions.
@@ -307,7 +307,7 @@ func TestSecretsAreNeitherStoredNorLoggedInTheClear(t *testing.T) {
 	h := newHook(t)
 	h.Close() // every attempt fails
 	path := filepath.Join(t.TempDir(), "mesh.db")
-	store, err := bolt.Open(path, bolt.Options{})
+	store, err := disk.Open(path, disk.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

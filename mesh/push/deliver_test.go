@@ -16,7 +16,7 @@ import (
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/push"
-	"agentmesh/mesh/store/bolt"
+	"agentmesh/mesh/store/disk"
 	"agentmesh/mesh/threadlog"
 )
 
@@ -116,7 +116,7 @@ func TestFiftyTasksWithThreeWebhooksEachGetAllInOrder(t *testing.T) {
 func TestARestartLosesNothing(t *testing.T) {
 	h := newHook(t)
 	path := filepath.Join(t.TempDir(), "mesh.db")
-	store, err := bolt.Open(path, bolt.Options{})
+	store, err := disk.Open(path, disk.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,7 +143,7 @@ func TestARestartLosesNothing(t *testing.T) {
 	h.mu.Lock()
 	h.answer, h.got = nil, nil
 	h.mu.Unlock()
-	if store, err = bolt.Open(path, bolt.Options{}); err != nil {
+	if store, err = disk.Open(path, disk.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = store.Close() }()

@@ -81,7 +81,7 @@ func TestATurnOfAThreadThatWasDeletedIsNotFound(t *testing.T) {
 func TestAWatchBeginsWhereTheThreadIs(t *testing.T) {
 	d := &driver{Config: runner(t, &ledger{Backend: mem.Open()}, &agent{}).Config, key: key}
 	d.write(t, opened("t1"), posted("t1"), begins("t1", "a1", "main"), gives("a1", "main", "smith"))
-	w, err := d.watch(t.Context(), "t1")
+	w, err := d.watch(t.Context(), "t1", nil)
 	if err != nil {
 		t.Fatal(err)
 	}

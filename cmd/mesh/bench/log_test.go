@@ -20,8 +20,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// storePackage has the benchmark that appends to the store.
-const storePackage = "./mesh/store/bolt"
+// storePackages have had the benchmark that appends to the store, the present one
+// first.
+var storePackages = []string{"./mesh/store/disk", "./mesh/store/bolt"}
 
 // storeBench prints "appends/s" and "appends/commit" for each number of writers.
 const storeBench = `^BenchmarkAppend$/^writers=%d$`

@@ -83,7 +83,14 @@ func (b *bench) prepareMesh(ctx context.Context, t *testing.T, name, src string)
 	}
 	if b.others {
 		store := filepath.Join(b.dir, name+"-store.test")
-		if err := run(ctx, src, "go", "test", "-c", "-o", store, storePackage); err != nil {
+		at := slices.IndexFunc(storePackages, func(pkg string) bool {
+			_, err := os.Stat(filepath.Join(src, pkg))
+			return err == nil
+		})
+		if at < 0 {
+			return nil, fmt.Errorf("%s has none of the stores %v", src, storePackages)
+		}
+		if err := run(ctx, src, "go", "test", "-c", "-o", store, storePackages[at]); err != nil {
 			return nil, err
 		}
 		b.stores[name] = store

@@ -50,7 +50,8 @@ var layers = map[string]layer{
 	"mesh/skill/notify":  {3, []string{"mesh", "mesh/skill"}},
 	"mesh/skill/mcp":     {3, []string{"mesh", "mesh/skill", "mesh/skill/command"}},
 	"mesh/store/mem":     {3, []string{"mesh", "mesh/lease", "mesh/registry", "mesh/state", "mesh/threadlog", "mesh/threadlog/memindex"}},
-	"mesh/store/bolt":    {3, []string{"mesh", "mesh/lease", "mesh/registry", "mesh/state", "mesh/threadlog", "mesh/threadlog/memindex"}},
+	"mesh/store/segment": {3, nil},
+	"mesh/store/disk":    {3, []string{"mesh", "mesh/state", "mesh/store/segment", "mesh/threadlog", "mesh/threadlog/memindex"}},
 	"mesh/a2a":           {3, []string{"mesh", "mesh/rpc"}},
 	"mesh/call":          {3, []string{"mesh", "mesh/rpc", "mesh/text"}},
 
@@ -77,7 +78,7 @@ var layers = map[string]layer{
 
 	// The composition root, and the architecture itself.
 	"mesh/node":              {6, []string{"gen/mesh/v1", "mesh", "mesh/..."}},
-	"mesh/node/datafolder":   {6, []string{"mesh/lease", "mesh/node", "mesh/store/bolt"}},
+	"mesh/node/datafolder":   {6, []string{"mesh/lease", "mesh/node", "mesh/store/disk"}},
 	"mesh/internal/archtest": {6, nil},
 	"mesh/internal/mutants":  {6, nil},
 
@@ -158,8 +159,8 @@ var fences = map[string]fence{
 	"github.com/grpc-ecosystem/grpc-gateway/v2": {homes: []string{"gen/...", "mesh/bind/rest"}},
 	"github.com/go-jose/go-jose/v4":             {homes: []string{"mesh/security/cards"}},
 	"github.com/gowebpki/jcs":                   {homes: []string{"mesh/security/cards"}},
-	"go.etcd.io/bbolt":                          {homes: []string{"mesh/store/bolt"}},
-	"github.com/gofrs/flock":                    {homes: []string{"mesh/store/bolt", "skills/internal/outfile"}},
+	"go.etcd.io/bbolt":                          {homes: []string{"mesh/store/disk"}},
+	"github.com/gofrs/flock":                    {homes: []string{"mesh/store/disk", "skills/internal/outfile"}},
 	"github.com/sashabaranov/go-openai":         {homes: []string{"mesh/llm/openai"}},
 	"golang.org/x/time":                         {homes: []string{"mesh/limit"}},
 	"modernc.org/sqlite":                        {homes: []string{"skills/internal/textindex"}},

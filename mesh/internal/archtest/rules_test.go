@@ -15,11 +15,11 @@ func TestRulesRefuse(t *testing.T) {
 	}{
 		"product code that the table allows":        {mayImport("mesh/edge", "mesh/threadlog") != "", false},
 		"an agent's runtime that reads the log":     {mayImport("mesh/agent", "mesh/threadlog") != "", true},
-		"a program that opens the store":            {mayImport("cmd/mesh", "mesh/store/bolt") != "", true},
+		"a program that opens the store":            {mayImport("cmd/mesh", "mesh/store/disk") != "", true},
 		"product code that uses a conformance kit":  {mayImport("mesh/node", "mesh/threadlog/logtest") != "", true},
 		"a kit that builds on another one":          {mayImport("mesh/agent/agenttest", "mesh/skill/skilltest") != "", false},
 		"a kit that the table does not name":        {mayImport("mesh/agent/agenttest", "mesh/threadlog/logtest") != "", true},
-		"a node that composes":                      {mayImport("mesh/node", "mesh/store/bolt") != "", false},
+		"a node that composes":                      {mayImport("mesh/node", "mesh/store/disk") != "", false},
 		"a test that uses a double":                 {mayTestImport("mesh/threadlog", "mesh/store/mem") != "", false},
 		"a test that uses a kit":                    {mayTestImport("mesh/threadlog", "mesh/threadlog/logtest") != "", false},
 		"a test on its own level":                   {mayTestImport("mesh/api", "mesh/rpc") != "", false},

@@ -1,4 +1,4 @@
-package bolt
+package disk
 
 import (
 	"fmt"
@@ -8,7 +8,6 @@ import (
 	"sync"
 	"testing"
 
-	bolt "go.etcd.io/bbolt"
 	"go.uber.org/goleak"
 
 	"agentmesh/mesh"
@@ -37,7 +36,7 @@ func TestMain(m *testing.M) {
 
 func openAt(t testing.TB, path string) *Store {
 	t.Helper()
-	s, err := Open(path, Options{})
+	s, err := Open(path, Options{disk: &testDisk{}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,6 +47,55 @@ func openAt(t testing.TB, path string) *Store {
 	})
 	return s
 }
+
+// A testDisk is the real one until on says otherwise.
+type testDisk struct {
+	unsynced bool // for tests in which no power goes
+	mu       sync.Mutex
+	do       func(call) error
+}
+
+// A call is one of a testDisk.
+type call struct {
+	sync bool
+	file *os.File
+}
+
+// on has f called before each call, which fails as f does.
+func (d *testDisk) on(f func(call) error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.do = f
+}
+
+func (d *testDisk) before(c call) error {
+	d.mu.Lock()
+	do := d.do
+	d.mu.Unlock()
+	if do == nil {
+		return nil
+	}
+	return do(c)
+}
+
+func (d *testDisk) WriteAt(f *os.File, b []byte, off int64) (int, error) {
+	if err := d.before(call{false, f}); err != nil {
+		return 0, err
+	}
+	return f.WriteAt(b, off)
+}
+
+func (d *testDisk) Sync(f *os.File) error {
+	if err := d.before(call{true, f}); err != nil {
+		return err
+	}
+	if d.unsynced {
+		return nil
+	}
+	return f.Sync()
+}
+
+func (s *Store) disk() *testDisk { return s.opts.disk.(*testDisk) }
 
 func openNew(t testing.TB) *Store { return openAt(t, filepath.Join(t.TempDir(), "mesh.db")) }
 
@@ -93,29 +141,20 @@ func fact(data string) *threadlog.Batch {
 	return &threadlog.Batch{Entries: []threadlog.Entry{{Data: []byte(data)}}}
 }
 
-// commits returns how many transactions the file has seen.
-func commits(t testing.TB, s *Store) int {
-	n := 0
-	if err := s.db.View(func(tx *bolt.Tx) error { n = tx.ID(); return nil }); err != nil {
-		t.Fatal(err)
-	}
-	return n
-}
-
 func TestAppendsThatWaitShareACommitAndALoneOneDoesNotWait(t *testing.T) {
 	s := openNew(t)
-	before := commits(t, s)
+	before := s.commits
 	for range 5 {
 		if _, err := s.Append(t.Context(), logtest.Key(1), fact("x")); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if got := commits(t, s) - before; got != 5 {
+	if got := s.commits - before; got != 5 {
 		t.Errorf("five appends one after the other took %d commits", got)
 	}
 
 	entered, release := holdCommit(s)
-	before = commits(t, s)
+	before = s.commits
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		if _, err := s.Append(t.Context(), logtest.Key(1), fact("first")); err != nil {
@@ -134,7 +173,7 @@ func TestAppendsThatWaitShareACommitAndALoneOneDoesNotWait(t *testing.T) {
 	waitForQueue(s, waiting)
 	release()
 	wg.Wait()
-	if got := commits(t, s) - before; got != 2 {
+	if got := s.commits - before; got != 2 {
 		t.Errorf("one append and %d behind it took %d commits", waiting, got)
 	}
 }
@@ -155,13 +194,14 @@ func waitForQueue(s *Store, n int) {
 // holdCommit makes the next commit wait until the returned function is called.
 func holdCommit(s *Store) (<-chan struct{}, func()) {
 	entered, gate := make(chan struct{}), make(chan struct{})
-	update := s.update
-	s.update = func(fn func(*bolt.Tx) error) error {
-		s.update = update
-		close(entered)
-		<-gate
-		return update(fn)
-	}
+	var once sync.Once
+	s.disk().on(func(call) error {
+		once.Do(func() {
+			close(entered)
+			<-gate
+		})
+		return nil
+	})
 	return entered, func() { close(gate) }
 }
 

@@ -1,13 +1,13 @@
-package bolt
+package disk
 
 import (
 	"bytes"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -95,10 +95,10 @@ func TestAFileThatWasThereIsNotReplacedByAnEmptyOne(t *testing.T) {
 			if err := lose(path); err != nil {
 				t.Fatal(err)
 			}
-			wantRefused(t, path, name, "restore a copy", path+markSuffix)
+			wantRefused(t, path, name, "restore a copy", path+markSuffix, logPath(path))
 			wantRefused(t, path, name)
 			// What the message advises works.
-			if err := os.Remove(path + markSuffix); err != nil {
+			if err := errors.Join(os.Remove(path+markSuffix), os.RemoveAll(logPath(path))); err != nil {
 				t.Fatal(err)
 			}
 			if recs, err := openAt(t, path).Scan(t.Context(), 0, 1); len(recs) != 0 || err != nil {
@@ -108,12 +108,34 @@ func TestAFileThatWasThereIsNotReplacedByAnEmptyOne(t *testing.T) {
 	}
 }
 
-func TestAnInterruptedFirstStartIsNoDamage(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "mesh.db")
-	for _, name := range []string{path, path + newSuffix} {
-		if err := os.WriteFile(name, nil, 0o600); err != nil {
+// A log that is not the file's is not served, and not replaced.
+func TestALogThatIsMissingOrAnothersIsRefused(t *testing.T) {
+	path := filled(t)
+	aside := logPath(path) + ".aside"
+	if err := os.Rename(logPath(path), aside); err != nil {
+		t.Fatal(err)
+	}
+	wantRefused(t, path, logPath(path), "missing", "restore a copy")
+	other := filled(t)
+	for _, name := range logFiles(t, other)[1:] {
+		if err := os.Remove(name); err != nil {
 			t.Fatal(err)
 		}
+	}
+	if err := os.Rename(logPath(other), logPath(path)); err != nil {
+		t.Fatal(err)
+	}
+	wantRefused(t, path, logPath(path), "damaged", "restore a copy")
+	if err := errors.Join(os.RemoveAll(logPath(path)), os.Rename(aside, logPath(path))); err != nil {
+		t.Fatal(err)
+	}
+	openAt(t, path)
+}
+
+func TestAnInterruptedFirstStartIsNoDamage(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "mesh.db")
+	if err := errors.Join(os.WriteFile(path, nil, 0o600), os.Mkdir(logPath(path)+newSuffix, 0o700)); err != nil {
+		t.Fatal(err)
 	}
 	if err := os.WriteFile(path+newSuffix, []byte("half a page"), 0o600); err != nil {
 		t.Fatal(err)
@@ -123,10 +145,35 @@ func TestAnInterruptedFirstStartIsNoDamage(t *testing.T) {
 	}
 }
 
-// filled returns the bytes of a file with records, ids and values in it.
-func filled(t *testing.T) []byte {
-	path := filepath.Join(t.TempDir(), "mesh.db")
-	s := openAt(t, path)
+// copyOf copies the folder and returns the path of its file: bbolt may keep one
+// that was damaged locked until the process ends.
+func copyOf(t *testing.T, path string) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS(filepath.Dir(path))); err != nil {
+		t.Fatal(err)
+	}
+	return filepath.Join(dir, filepath.Base(path))
+}
+
+// logFiles returns the files of the log.
+func logFiles(t *testing.T, path string) []string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(logPath(path), "*.seg"))
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	return files
+}
+
+// filled makes a folder with records, ids and values in it, and returns its data
+// file.
+func filled(t *testing.T) (path string) {
+	path = filepath.Join(t.TempDir(), "mesh.db")
+	s, err := Open(path, Options{size: 200_000})
+	if err != nil {
+		t.Fatal(err)
+	}
 	for i := range 100 {
 		b := &threadlog.Batch{}
 		for j := range 20 {
@@ -144,16 +191,12 @@ func filled(t *testing.T) []byte {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	raw, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return raw
+	return path
 }
 
-// change changes one bit at the offset from each place where what is in the
+// flipAll changes one bit at the offset from each place where what is in the
 // file: bbolt leaves old copies behind, and which one counts cannot be seen.
-func change(b, what []byte, offset int) []byte {
+func flipAll(b, what []byte, offset int) []byte {
 	for at := 0; ; {
 		i := bytes.Index(b[at:], what)
 		if i < 0 || at+i+offset >= len(b) {
@@ -166,32 +209,71 @@ func change(b, what []byte, offset int) []byte {
 
 func TestADamagedFileIsRefusedAndLeftAsItIs(t *testing.T) {
 	good := filled(t)
-	for name, damage := range map[string]func([]byte) []byte{
-		"text":               func([]byte) []byte { return bytes.Repeat([]byte("hello "), 10000) },
-		"short":              func(b []byte) []byte { return b[:100] },
-		"half":               func(b []byte) []byte { return b[:len(b)/2] },
-		"no heads":           func(b []byte) []byte { clear(b[:32768]); return b },
-		"a hole":             func(b []byte) []byte { clear(b[len(b)/2 : len(b)/2+65536]); return b },
-		"garbage all over":   func(b []byte) []byte { flip(b[65536:], 7); return b },
-		"a byte of a record": func(b []byte) []byte { return change(b, bytes.Repeat([]byte{'x'}, 300), 150) },
-		"a byte of a value":  func(b []byte) []byte { return change(b, []byte("\x00k\x00"), 40) },
-		"not ours":           func([]byte) []byte { return alien(t) },
-		"another's version":  func([]byte) []byte { return future(t) },
+	n := len(logFiles(t, good))
+	for name, c := range map[string]struct {
+		file   int // of the log, or its own
+		damage func([]byte) []byte
+	}{
+		"text":               {-1, func([]byte) []byte { return bytes.Repeat([]byte("hello "), 10000) }},
+		"short":              {-1, func(b []byte) []byte { return b[:100] }},
+		"half":               {-1, func(b []byte) []byte { return b[:len(b)/2] }},
+		"no heads":           {-1, func(b []byte) []byte { clear(b[:32768]); return b }},
+		"a byte of a value":  {-1, func(b []byte) []byte { return flipAll(b, []byte("\x00k\x00"), 40) }},
+		"not ours":           {-1, func([]byte) []byte { return alien(t) }},
+		"no checkpoint":      {-1, func([]byte) []byte { return unmarked(t) }},
+		"log: text":          {1, func([]byte) []byte { return bytes.Repeat([]byte("hello "), 10000) }},
+		"log: short":         {1, func(b []byte) []byte { return b[:100] }},
+		"log: half":          {0, func(b []byte) []byte { return b[:len(b)/2] }},
+		"log: no last block": {n - 1, func(b []byte) []byte { n := len(bytes.TrimRight(b, "\x00")); clear(b[n-512 : n]); return b }},
+		"log: no records":    {n - 1, func(b []byte) []byte { clear(b[20:]); return b }},
+		"log: a hole":        {0, func(b []byte) []byte { clear(b[len(b)/2 : len(b)/2+4096]); return b }},
+		"log: garbage":       {2, func(b []byte) []byte { flip(b[20000:], 7); return b }},
+		"log: a byte":        {0, func(b []byte) []byte { return flipOne(b, bytes.Repeat([]byte{'x'}, 300), 150) }},
 	} {
 		t.Run(name, func(t *testing.T) {
-			path := filepath.Join(t.TempDir(), "mesh.db")
-			bad := damage(slices.Clone(good))
-			if err := os.WriteFile(path, bad, 0o600); err != nil {
+			path := copyOf(t, good)
+			file := path
+			if c.file >= 0 {
+				file = logFiles(t, path)[c.file]
+			}
+			b, err := os.ReadFile(file)
+			if err != nil {
 				t.Fatal(err)
 			}
-			wantRefused(t, path, path, "damaged", "restore a copy")
+			if err := os.WriteFile(file, c.damage(b), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			bad := contents(t, path)
+			wantRefused(t, path, filepath.Dir(path), filepath.Base(filepath.Dir(file)), "damaged", "restore a copy")
 			wantRefused(t, path, "damaged") // nothing is left locked
-			after, err := os.ReadFile(path)
-			if err != nil || !bytes.Equal(bad, after) {
-				t.Errorf("the file was changed, %v", err)
+			if !maps.EqualFunc(bad, contents(t, path), bytes.Equal) {
+				t.Error("the folder was changed")
 			}
 		})
 	}
+	if recs, err := openAt(t, good).Scan(t.Context(), 0, 5000); err != nil || len(recs) != 2000 {
+		t.Errorf("whole, it has %d events, %v", len(recs), err)
+	}
+}
+
+// flipOne changes one bit at the offset from where what is first.
+func flipOne(b, what []byte, offset int) []byte {
+	b[bytes.Index(b, what)+offset] ^= 1
+	return b
+}
+
+// contents returns the files of the folder but for that of the lock.
+func contents(t *testing.T, path string) map[string][]byte {
+	t.Helper()
+	files := map[string][]byte{}
+	for _, name := range append(logFiles(t, path), path) {
+		b, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files[name] = b
+	}
+	return files
 }
 
 func flip(b []byte, step int) {
@@ -227,17 +309,15 @@ func alien(t *testing.T) []byte {
 	})
 }
 
-// future returns a file of a later version of this program.
-func future(t *testing.T) []byte {
+// unmarked returns a file of this version whose checkpoint is missing.
+func unmarked(t *testing.T) []byte {
 	return made(t, func(tx *bolt.Tx) error {
-		for _, name := range [][]byte{bucketMeta, bucketLog, bucketState} {
+		for _, name := range [][]byte{bucketMeta, bucketState} {
 			if _, err := tx.CreateBucket(name); err != nil {
 				return err
 			}
 		}
-		b := []byte{0, 0, 0, 0, format + 1, 0, 0}
-		seal(keyTotals, b)
-		return tx.Bucket(bucketMeta).Put(keyTotals, b)
+		return putNumber(tx, keyVersion, firstVersion)
 	})
 }
 
@@ -257,23 +337,28 @@ func made(t *testing.T, fill func(*bolt.Tx) error) []byte {
 	return raw
 }
 
-// Wherever a block of a file is lost, the file is refused, or nothing was in
+// Wherever a block of a file is lost, the folder is refused, or nothing was in
 // that block: it never opens with less in it.
 func TestNoDamageOpensWithLessInIt(t *testing.T) {
 	good := filled(t)
 	seed := rand.Uint64()
 	r := rand.New(rand.NewPCG(seed, 0))
 	refused := 0
-	for range 30 {
-		path := filepath.Join(t.TempDir(), "mesh.db")
-		bad := slices.Clone(good)
-		from := 32768 + r.IntN(len(bad)-32768-4096)
+	for i := range 60 {
+		path := copyOf(t, good)
+		files := append(logFiles(t, path), path)
+		name := files[i%len(files)]
+		bad, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		from := r.IntN(len(bad) - 4096)
 		if r.IntN(2) == 0 {
 			clear(bad[from : from+4096])
 		} else {
 			flip(bad[from:from+4096], 1+r.IntN(64))
 		}
-		if err := os.WriteFile(path, bad, 0o600); err != nil {
+		if err := os.WriteFile(name, bad, 0o600); err != nil {
 			t.Fatal(err)
 		}
 		s, err := Open(path, Options{})
@@ -284,6 +369,10 @@ func TestNoDamageOpensWithLessInIt(t *testing.T) {
 		if got := s.book.Records(); got != 2000 {
 			t.Errorf("seed %d: opened with %d events", seed, got)
 		}
+		items, _, err := s.ListState(t.Context(), state.Page{Kind: "k", Limit: 100})
+		if err != nil || len(items) != 50 {
+			t.Errorf("seed %d: opened with %d values, %v", seed, len(items), err)
+		}
 		if err := s.Close(); err != nil {
 			t.Error(err)
 		}
@@ -291,4 +380,5 @@ func TestNoDamageOpensWithLessInIt(t *testing.T) {
 	if refused == 0 {
 		t.Errorf("seed %d: nothing was refused", seed)
 	}
+	t.Logf("seed %d: %d of 60 were refused", seed, refused)
 }

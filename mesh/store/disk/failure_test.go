@@ -1,13 +1,13 @@
-package bolt
+package disk
 
 import (
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
-
-	bolt "go.etcd.io/bbolt"
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/state"
@@ -15,13 +15,16 @@ import (
 	"agentmesh/mesh/threadlog/logtest"
 )
 
-// failNext makes the next transaction do its work and fail as by does.
-func failNext(s *Store, by func(update func(func(*bolt.Tx) error) error, fn func(*bolt.Tx) error) error) {
-	update := s.update
-	s.update = func(fn func(*bolt.Tx) error) error {
-		s.update = update
-		return by(update, fn)
-	}
+// failSync makes the next n syncs fail, after the write.
+func failSync(s *Store, n int) {
+	failed := 0
+	s.disk().on(func(c call) error {
+		if !c.sync || failed == n {
+			return nil
+		}
+		failed++
+		return errDisk
+	})
 }
 
 var errDisk = errors.New("no space left on device")
@@ -48,8 +51,15 @@ func TestAFailedCommitFailsAllInItAndLeavesNothing(t *testing.T) {
 		})
 	}
 	waitForQueue(s, len(errs))
-	failNext(s, func(update func(func(*bolt.Tx) error) error, fn func(*bolt.Tx) error) error {
-		return update(func(tx *bolt.Tx) error { return errors.Join(fn(tx), errDisk) })
+	syncs := 0
+	s.disk().on(func(c call) error { // not that of the commit that is held
+		if c.sync {
+			syncs++
+		}
+		if c.sync && syncs == 2 {
+			return errDisk
+		}
+		return nil
 	})
 	release()
 	wg.Wait()
@@ -84,9 +94,7 @@ func TestAFailedCommitFailsAllInItAndLeavesNothing(t *testing.T) {
 
 func TestWritingGoesOnAfterAFailureThatLeftNothing(t *testing.T) {
 	s := openNew(t)
-	failNext(s, func(update func(func(*bolt.Tx) error) error, fn func(*bolt.Tx) error) error {
-		return update(func(tx *bolt.Tx) error { return errors.Join(fn(tx), errDisk) })
-	})
+	failSync(s, 1)
 	if _, err := s.Append(t.Context(), logtest.Key(1), fact("x")); !mesh.IsCode(err, mesh.Unavailable) {
 		t.Errorf("got %v", err)
 	}
@@ -101,9 +109,7 @@ func TestWritingGoesOnAfterAFailureThatLeftNothing(t *testing.T) {
 func TestNothingIsWrittenAfterAFailureThatMayHaveLeftSomething(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "mesh.db")
 	s := openAt(t, path)
-	failNext(s, func(update func(func(*bolt.Tx) error) error, fn func(*bolt.Tx) error) error {
-		return errors.Join(update(fn), errDisk)
-	})
+	failSync(s, 2)
 	for _, data := range []string{"may be there", "must not be there"} {
 		_, err := s.Append(t.Context(), logtest.Key(1), fact(data))
 		if !mesh.IsCode(err, mesh.Unavailable) || mesh.DetailOf(err) == "" {
@@ -122,24 +128,132 @@ func TestNothingIsWrittenAfterAFailureThatMayHaveLeftSomething(t *testing.T) {
 	}
 }
 
-func TestAPanicOfTheFileStopsWritingAndNotTheProcess(t *testing.T) {
-	s := openNew(t)
-	if _, err := s.Append(t.Context(), logtest.Key(1), fact("x")); err != nil {
-		t.Fatal(err)
-	}
-	failNext(s, func(update func(func(*bolt.Tx) error) error, fn func(*bolt.Tx) error) error {
-		return update(func(*bolt.Tx) error { panic("page 7: unexpected flags") })
-	})
-	for range 2 {
-		if _, err := s.Append(t.Context(), logtest.Key(1), fact("y")); !mesh.IsCode(err, mesh.Unavailable) || mesh.DetailOf(err) == "" {
-			t.Errorf("got %v", err)
+// Whichever call fails, and however often: what was acknowledged is there, live
+// and after a restart, and what was refused is not, but for that with which the
+// store stopped.
+func TestWhicheverCallFailsWhatWasAcknowledgedIsThere(t *testing.T) {
+	for call := range 20 {
+		for times := range 2 {
+			t.Run(fmt.Sprint(call, " ", times+1), func(t *testing.T) { failCalls(t, call, times+1) })
 		}
 	}
-	if err := s.Delete(t.Context(), logtest.Key(1), threadlog.AnyPos); !mesh.IsCode(err, mesh.Unavailable) {
-		t.Errorf("delete: %v", err)
+}
+
+func failCalls(t *testing.T, from, times int) {
+	path := filepath.Join(t.TempDir(), "mesh.db")
+	d := &testDisk{unsynced: true}
+	s, err := Open(path, Options{disk: d, size: 4000})
+	if err != nil {
+		t.Fatal(err)
 	}
-	if recs, err := s.Read(t.Context(), logtest.Key(1), 0, 10); err != nil || len(recs) != 1 {
-		t.Errorf("what was there reads %v, %v", recs, err)
+	var mu sync.Mutex // another segment is made meanwhile
+	n := 0
+	d.on(func(call) error {
+		mu.Lock()
+		defer mu.Unlock()
+		if n++; n > from && n <= from+times {
+			return errDisk
+		}
+		return nil
+	})
+	taken, values, refused := map[string]bool{}, map[string]bool{}, map[string]bool{}
+	for i := range 30 {
+		data := fmt.Sprintf("%0200d", i)
+		_, err := s.Append(t.Context(), logtest.Key(i%3), fact(data))
+		if taken[data] = err == nil; err != nil {
+			refused[data] = true
+		}
+		_, err = s.PutState(t.Context(), state.Key{Kind: "k", Name: data}, []byte(data), 0)
+		if values[data] = err == nil; err != nil {
+			refused[data] = true
+		}
+		if i == 20 {
+			s.checkpoint()
+		}
+	}
+	check := func(s *Store, spare int) {
+		t.Helper()
+		recs, err := s.Scan(t.Context(), 0, 100)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := map[string]bool{}
+		for _, r := range recs {
+			if got[string(r.Data)] = true; !taken[string(r.Data)] {
+				spare--
+			}
+		}
+		for i := range 30 {
+			data := fmt.Sprintf("%0200d", i)
+			v, err := s.GetState(t.Context(), state.Key{Kind: "k", Name: data})
+			if mesh.IsCode(err, mesh.NotFound) == values[data] || err == nil && string(v.Data) != data {
+				if spare--; values[data] {
+					t.Fatalf("the value %s reads %q, %v", data, v.Data, err)
+				}
+			}
+			if taken[data] && !got[data] {
+				t.Fatalf("the event %s is lost", data)
+			}
+		}
+		if spare < 0 {
+			t.Error("there is what was refused")
+		}
+	}
+	check(s, 0)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	stopped := 0
+	if times > 1 && len(refused) > times {
+		stopped = 1
+	}
+	check(openAt(t, path), stopped)
+}
+
+// bbolt panics where its file is damaged. The log has all that was in it since it
+// was verified, and goes on.
+func TestAPanicOfTheFileStopsNeitherTheLogNorTheProcess(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "mesh.db")
+	s := openAt(t, path)
+	put := func(name string, was int64) {
+		t.Helper()
+		if _, err := s.PutState(t.Context(), state.Key{Kind: "k", Name: name}, make([]byte, 100), was); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put("old", 0)
+	s.checkpoint()
+	put("new", 0)
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	good := slices.Clone(raw)
+	flip(raw[32768:], 1)
+	if err := os.WriteFile(path, raw, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.checkpoint()
+	if !s.hurt {
+		t.Fatal("bbolt did not panic")
+	}
+	put("new", 1)
+	if v, err := s.GetState(t.Context(), state.Key{Kind: "k", Name: "new"}); err != nil || v.Version != 2 {
+		t.Errorf("what the log has reads version %d, %v", v.Version, err)
+	}
+	if _, err := s.GetState(t.Context(), state.Key{Kind: "k", Name: "old"}); !mesh.IsCode(err, mesh.Unavailable) {
+		t.Errorf("what the file has: %v", err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	// What is left of bbolt has the file in this process; it sees copies.
+	wantRefused(t, copyOf(t, path), "mesh.db", "damaged")
+	if err := os.WriteFile(path, good, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if v, err := openAt(t, copyOf(t, path)).GetState(t.Context(), state.Key{Kind: "k", Name: "new"}); err != nil || v.Version != 2 {
+		t.Errorf("with a copy of the file, version %d, %v", v.Version, err)
 	}
 }
 
@@ -161,12 +275,17 @@ func TestAStoreThatAPanicLeftLockedIsClosed(t *testing.T) {
 }
 
 func TestDamageThatIsFoundWhileReadingIsAnError(t *testing.T) {
-	s := openNew(t)
-	at, err := s.Append(t.Context(), logtest.Key(1), fact("x"))
+	path := filepath.Join(t.TempDir(), "mesh.db")
+	s := openAt(t, path)
+	if _, err := s.Append(t.Context(), logtest.Key(1), fact("as it was")); err != nil {
+		t.Fatal(err)
+	}
+	name := logFiles(t, path)[0]
+	raw, err := os.ReadFile(name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.db.Update(func(tx *bolt.Tx) error { return tx.Bucket(bucketLog).Put(posKey(at.Pos[0]), []byte("garbage")) }); err != nil {
+	if err := os.WriteFile(name, flipOne(raw, []byte("as it was"), 3), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	_, readErr := s.Read(t.Context(), logtest.Key(1), 0, 1)

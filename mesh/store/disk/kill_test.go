@@ -1,4 +1,4 @@
-package bolt
+package disk
 
 import (
 	"bufio"
@@ -22,7 +22,7 @@ import (
 
 // childEnv, when set, makes the test binary a process that appends to the file
 // it names until it is killed.
-const childEnv = "BOLTSTORE_TEST_CHILD"
+const childEnv = "DISK_TEST_CHILD"
 
 // ack is a line that the child prints when an append was acknowledged.
 type ack struct {

@@ -1,4 +1,4 @@
-package bolt
+package disk
 
 import (
 	"bufio"
@@ -27,9 +27,12 @@ import (
 // before writes the data file of a folder of version 0 into a new folder. It is
 // one that the last program without versions made: a mesh of one agent, and one
 // conversation of ten events.
-func before(t *testing.T) (path string) {
+func before(t *testing.T) (path string) { return old(t, 0) }
+
+// old writes the data file that a program of that version made into a new folder.
+func old(t *testing.T, version int) (path string) {
 	t.Helper()
-	f, err := os.Open("testdata/version-0.db.gz")
+	f, err := os.Open(fmt.Sprintf("testdata/version-%d.db.gz", version))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,19 +58,16 @@ var conversation = mesh.ThreadKey{Tenant: mesh.DefaultTenant, ID: "550e8400-e29b
 // look reads the file as it is on disk.
 func look(t *testing.T, path string, fn func(*bolt.Tx) error) {
 	t.Helper()
-	db, err := openFile(path, true)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(db.View(fn), db.Close()); err != nil {
+	if err := readFile(path, fn); err != nil {
 		t.Fatal(err)
 	}
 }
 
 func versionOf(t *testing.T, path string) (version int) {
 	t.Helper()
-	look(t, path, func(tx *bolt.Tx) (err error) {
-		version, err = getVersion(tx)
+	look(t, path, func(tx *bolt.Tx) error {
+		n, err := getNumber(tx, keyVersion)
+		version = int(n)
 		return err
 	})
 	return version
@@ -89,19 +89,20 @@ func TestFoldersOfEveryVersionOpen(t *testing.T) {
 		return func(tx *bolt.Tx) error { return once(tx, name) }
 	}
 	all := append(migrations[:len(migrations):len(migrations)], step("second"), step("third"))
-	for from := range len(all) + 1 {
-		for to := len(migrations); to <= len(all); to++ {
+	now := firstVersion + len(migrations)
+	for from := range now + 3 {
+		for to := now; to <= now+2; to++ {
 			t.Run(fmt.Sprint(from, " by ", to), func(t *testing.T) {
-				path := before(t)
+				path := old(t, min(from, 1))
 				for _, version := range []int{from, to} {
-					if version == 0 {
+					if version < firstVersion {
 						continue // as it is
 					}
 					raw, err := os.ReadFile(path)
 					if err != nil {
 						t.Fatal(err)
 					}
-					s, err := Open(path, Options{migrations: all[:version]})
+					s, err := Open(path, Options{migrations: all[:version-firstVersion]})
 					if version < from {
 						wantNewer(t, path, err, raw, from, to)
 						return
@@ -109,7 +110,11 @@ func TestFoldersOfEveryVersionOpen(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					checkConversation(t, s)
+					if from == 0 {
+						checkConversation(t, s)
+					} else {
+						checkContents(t, s)
+					}
 					if err := s.Close(); err != nil {
 						t.Fatal(err)
 					}
@@ -119,9 +124,12 @@ func TestFoldersOfEveryVersionOpen(t *testing.T) {
 				}
 				look(t, path, func(tx *bolt.Tx) error {
 					for i, name := range []string{"second", "third"} {
-						if ran := tx.Bucket([]byte(name)) != nil; ran != (i+len(migrations) < to) {
+						if ran := tx.Bucket([]byte(name)) != nil; ran != (i+now < to) {
 							t.Errorf("the migration %s ran: %v", name, ran)
 						}
+					}
+					if tx.Bucket(bucketLog) != nil {
+						t.Error("the file has the old log still")
 					}
 					return nil
 				})
@@ -160,13 +168,13 @@ func TestAVersionToComeIsRefusedWhateverIsInIt(t *testing.T) {
 		if _, err := tx.CreateBucket(bucketMeta); err != nil {
 			return err
 		}
-		return putVersion(tx, 7)
+		return putNumber(tx, keyVersion, 7)
 	})
 	if err := os.WriteFile(path, raw, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	_, err := Open(path, Options{})
-	wantNewer(t, path, err, raw, 7, len(migrations))
+	wantNewer(t, path, err, raw, 7, firstVersion+len(migrations))
 	if _, err := os.Stat(path + markSuffix); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the folder was marked: %v", err)
 	}
@@ -181,8 +189,8 @@ func TestANewFolderIsOfTheNewestVersion(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if got := versionOf(t, path); got != len(migrations) {
-		t.Errorf("it is of version %d, want %d", got, len(migrations))
+	if got, want := versionOf(t, path), firstVersion+len(migrations); got != want {
+		t.Errorf("it is of version %d, want %d", got, want)
 	}
 }
 
@@ -194,7 +202,7 @@ func TestAMigrationThatFailsIsBegunAgain(t *testing.T) {
 	all := append(migrations[:len(migrations):len(migrations)], fails)
 	for range 2 {
 		_, err := Open(path, Options{migrations: all})
-		if !mesh.IsCode(err, mesh.Precondition) || !errors.Is(err, full) || versionOf(t, path) != len(migrations) {
+		if !mesh.IsCode(err, mesh.Precondition) || !errors.Is(err, full) || versionOf(t, path) != firstVersion+len(migrations) {
 			t.Fatalf("%v, and the folder is of version %d", err, versionOf(t, path))
 		}
 	}
@@ -212,8 +220,8 @@ func TestAMigrationThatFailsIsBegunAgain(t *testing.T) {
 // migrateEnv, when set, makes the test binary a process that opens the file it
 // names with slow migrations; stopEnv is the row at which it waits to be killed.
 const (
-	migrateEnv = "BOLTSTORE_TEST_MIGRATE"
-	stopEnv    = "BOLTSTORE_TEST_STOP"
+	migrateEnv = "DISK_TEST_MIGRATE"
+	stopEnv    = "DISK_TEST_STOP"
 	slowRows   = 600 // that each slow migration writes
 )
 
@@ -241,12 +249,20 @@ func migrateChild(path string) int {
 	if err != nil {
 		stop = -1
 	}
-	_, err = Open(path, Options{migrations: slow(func(row int) {
-		fmt.Println(row)
-		if row == stop {
-			time.Sleep(time.Hour) // until it is killed
-		}
-	})})
+	_, err = Open(path, Options{
+		migrations: slow(func(row int) {
+			fmt.Println(row)
+			if row == stop {
+				time.Sleep(time.Hour) // until it is killed
+			}
+		}),
+		at: func(step string) {
+			fmt.Println(step)
+			if step == os.Getenv(stopEnv) {
+				time.Sleep(time.Hour)
+			}
+		},
+	})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
@@ -315,7 +331,7 @@ func TestAMigrationThatIsKilledIsWholeOrNotThere(t *testing.T) {
 		killMigration(t, path, line, stop, more)
 		version := versionOf(t, path)
 		rows, text := rowsAt(path)
-		done := max(version-len(migrations), 0)
+		done := max(version-firstVersion-len(migrations), 0)
 		if want := min(done, 1) * slowRows; rows != want || text != strings.Repeat("x", done) {
 			t.Fatalf("seed %d: version %d has %d rows of %q", seed, version, rows, text)
 		}

@@ -1,0 +1,180 @@
+// Package disk keeps threads and agents' state in a folder.
+//
+// The truth is a log of segments ([segment]): every event, every change of a
+// value and every deletion of a thread is a record there before it is
+// acknowledged. One goroutine commits whatever is waiting, with one write and one
+// sync, so that a lone append is committed at once and those that arrive meanwhile
+// share the next commit. Values also stand in a bbolt file, into which they are
+// brought from the log later, off the way of commits; until then they are served
+// from memory, and after a crash read from the log again.
+//
+// What it has acknowledged is on disk, survives the process and is there once. A
+// folder that is damaged is refused as it is, never repaired or overwritten, and
+// belongs to one process at a time. It has a version, which opening it brings up
+// to date.
+//
+// Everything may be used concurrently. Readers never wait for the disk's sync.
+//
+// It is not for several processes, keeps an index of all threads in memory (12
+// bytes an event, 40 more for each that has an id), and reads the whole folder
+// when it opens.
+package disk
+
+import (
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+
+	"agentmesh/mesh"
+	"agentmesh/mesh/store/segment"
+	"agentmesh/mesh/threadlog/memindex"
+)
+
+// Options of [Open]. The zero value has the defaults.
+type Options struct {
+	// Address is where the node that opens the store can be reached, for those
+	// who find the folder in use.
+	Address string
+	// Logger hears of damage and of commits that failed. The default discards.
+	Logger *slog.Logger
+
+	// By default all, the real disk, and the size of package segment; tests have
+	// others.
+	migrations []migration
+	disk       segment.Disk
+	size       int64
+	at         func(step string) // hears of the steps of a conversion
+}
+
+// Store implements [threadlog.Backend] and [state.Store]. Use [Open].
+type Store struct {
+	path   string
+	opts   Options
+	hold   *hold
+	logger *slog.Logger
+	db     *bolt.DB
+	log    *segment.Log
+
+	mu     sync.Mutex // guards the fields below
+	queue  []*request
+	closed bool
+	wake   chan struct{} // capacity 1; closed by Close
+	done   chan struct{} // closed when the committer has ended
+
+	// index guards the fields below. Only the committer changes book, and so
+	// reads it without.
+	index   sync.RWMutex
+	book    memindex.Book
+	pending map[string]value // by key, those that the file has not yet
+	spent   []int64          // records of values that a checkpoint makes useless
+	unsaved int              // bytes of records since the last checkpoint
+	saved   mesh.Pos         // of the last checkpoint
+
+	tidy chan struct{} // capacity 1: the keeper has something to do
+	kept chan struct{} // closed when the keeper has ended
+
+	// The committer's own.
+	commits int
+	woken   int              // requests that the last commit decided
+	recs    []segment.Record // of the commit, which the next one uses again
+	buf     []byte           // of recs
+
+	saving sync.Mutex // one checkpoint at a time; guards hurt
+	hurt   bool       // one panicked; bbolt may hold its locks
+}
+
+// Open opens the folder of the file at path, makes both if need be, and checks
+// and indexes all that it holds. Close the store after use.
+//
+// It returns a Precondition error that says what to do if another process uses
+// the folder, if the folder cannot be written, if something in it is damaged or
+// not ours, and if something is missing or empty that was there before. A folder
+// that an older program made is brought to this one's version; one that a newer
+// program made is refused like that, too, and left as it is.
+func Open(path string, opts Options) (_ *Store, err error) {
+	if opts.Logger == nil {
+		opts.Logger = slog.New(slog.DiscardHandler)
+	}
+	if opts.migrations == nil {
+		opts.migrations = migrations
+	}
+	h, err := take(path, opts.Address)
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{
+		path: path, opts: opts, hold: h, logger: opts.Logger, pending: map[string]value{},
+		wake: make(chan struct{}, 1), done: make(chan struct{}), tidy: make(chan struct{}, 1), kept: make(chan struct{}),
+	}
+	defer func() {
+		if err != nil {
+			_ = s.closeFiles() // nothing was written
+		}
+	}()
+	start := time.Now()
+	if err := s.prepare(); err != nil {
+		return nil, err
+	}
+	saved, err := s.upgrade()
+	if err != nil {
+		return nil, err
+	}
+	if s.db, err = openFile(path, false); err != nil {
+		return nil, damaged(path, err)
+	}
+	if err := s.replay(saved); err != nil {
+		return nil, err
+	}
+	if err := mark(path); err != nil {
+		return nil, err
+	}
+	s.logger.Info("store opened", "path", path, "events", s.book.Records(), "took", time.Since(start))
+	go s.commitLoop() // Close waits for both
+	go s.keep()
+	return s, nil
+}
+
+// Close commits what is waiting and closes the folder. What comes later is
+// refused with Unavailable. It may be called again.
+func (s *Store) Close() error {
+	s.mu.Lock()
+	first := !s.closed
+	s.closed = true
+	if first {
+		close(s.wake)
+	}
+	s.mu.Unlock()
+	<-s.done
+	if !first {
+		return nil
+	}
+	close(s.tidy)
+	<-s.kept
+	s.checkpoint() // without it, the next start reads more of the log
+	if err := s.closeFiles(); err != nil {
+		return mesh.Errorf(mesh.Unavailable, "disk.Close", "The data folder could not be closed: %w", err)
+	}
+	return nil
+}
+
+// closeFiles gives up the folder.
+func (s *Store) closeFiles() error {
+	defer s.hold.release()
+	var errs []error
+	if s.log != nil {
+		errs = append(errs, s.log.Close())
+	}
+	if s.db != nil && !s.hurt {
+		errs = append(errs, guard(s.db.Close))
+	}
+	return errors.Join(errs...)
+}
+
+// damaged is the error for a file or folder that cannot be read.
+func damaged(path string, err error) error {
+	return mesh.Errorf(mesh.Precondition, opOpen,
+		"The data file %s is damaged and was left as it is; move it away and restore a copy: %w", path, err)
+}

@@ -1,0 +1,305 @@
+package disk
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"maps"
+	"os"
+	"runtime/debug"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+
+	"agentmesh/mesh"
+	"agentmesh/mesh/state"
+)
+
+// The file's buckets and the keys of bucketMeta.
+var (
+	bucketMeta    = []byte("meta")
+	bucketState   = []byte("state")      // tenant NUL kind NUL name -> value
+	keyCheckpoint = []byte("checkpoint") // up to which position the log's changes are in the file
+	keyVersion    = []byte("version")    // of the folder
+)
+
+// The keeper brings values into the file when the log has grown by saveBytes, and
+// a change counts as changeWeight bytes more: pending ones are in memory.
+const (
+	saveBytes    = 4 << 20
+	changeWeight = 4 << 10
+)
+
+var (
+	castagnoli = crc32.MakeTable(crc32.Castagnoli)
+	errBroken  = errors.New("checksum or form is wrong")
+)
+
+// openFile opens the file and survives what damage does to bbolt.
+func openFile(path string, readOnly bool) (db *bolt.DB, err error) {
+	err = guard(func() error {
+		db, err = bolt.Open(path, 0o600, &bolt.Options{
+			Timeout:      time.Second,
+			PageSize:     16 << 10,
+			FreelistType: bolt.FreelistMapType,
+			ReadOnly:     readOnly,
+			NoStatistics: true,
+		})
+		return err
+	})
+	return db, err
+}
+
+// guard runs fn and turns what damage does to bbolt into an error: panics, and
+// faults of memory that maps what the file has not.
+func guard(fn func() error) (err error) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if r := recover(); r != nil {
+			err = &panicError{r}
+		}
+	}()
+	return fn()
+}
+
+type panicError struct{ value any }
+
+func (p *panicError) Error() string { return fmt.Sprint(p.value) }
+
+// readFile opens the file for reading only, and closes it after fn. Opened for
+// writing, bbolt looks for free pages in a goroutine of its own, where nobody
+// could recover from what it finds.
+func readFile(path string, fn func(*bolt.Tx) error) error {
+	db, err := openFile(path, true)
+	if err != nil {
+		return err
+	}
+	err = guard(func() error { return db.View(fn) })
+	var p *panicError
+	if !errors.As(err, &p) { // else bbolt may hold its locks
+		err = errors.Join(err, db.Close())
+	}
+	return err
+}
+
+// view runs fn with the file's values.
+func (s *Store) view(fn func(*bolt.Bucket) error) error { return s.viewAt(func() {}, fn) }
+
+// viewAt runs fn with the file's values as they are when look sees the index.
+func (s *Store) viewAt(look func(), fn func(*bolt.Bucket) error) error {
+	return guard(func() error {
+		for {
+			saved := s.lookAt(func() {})
+			tx, err := s.db.Begin(false) // without the index: it may wait for the keeper
+			if err != nil {
+				return err
+			}
+			if s.lookAt(look) != saved {
+				_ = tx.Rollback() // a checkpoint came between
+				continue
+			}
+			defer func() { _ = tx.Rollback() }() // a reader has nothing to lose
+			return fn(tx.Bucket(bucketState))
+		}
+	})
+}
+
+// lookAt lets look see the index, and returns of which checkpoint that is.
+func (s *Store) lookAt(look func()) mesh.Pos {
+	s.index.RLock()
+	defer s.index.RUnlock()
+	look()
+	return s.saved
+}
+
+// keep brings values into the file and takes deleted threads out of the log, when
+// there is something to do, until Close.
+func (s *Store) keep() {
+	defer close(s.kept)
+	for range s.tidy {
+		s.checkpoint()
+		if err := s.log.Sweep(); err != nil {
+			s.logger.Error("deleted events are still in the data folder", "path", s.path, "err", err)
+		}
+	}
+}
+
+func (s *Store) wakeKeeper() {
+	select {
+	case s.tidy <- struct{}{}:
+	default:
+	}
+}
+
+// checkpoint brings what the log says of values into the file. What fails is
+// still in the log, and tried again the next time.
+func (s *Store) checkpoint() {
+	s.saving.Lock()
+	defer s.saving.Unlock()
+	s.index.Lock()
+	before, upTo, changes, spent := s.saved, s.book.Last(), maps.Clone(s.pending), s.spent
+	s.spent = nil
+	s.index.Unlock()
+	if upTo == before || s.hurt {
+		return
+	}
+	err := guard(func() error {
+		return s.db.Update(func(tx *bolt.Tx) error {
+			b := tx.Bucket(bucketState)
+			for k, v := range changes {
+				if err := putValue(b, []byte(k), v.Value); err != nil {
+					return err
+				}
+			}
+			return putNumber(tx, keyCheckpoint, uint64(upTo))
+		})
+	})
+	var p *panicError
+	s.hurt = errors.As(err, &p)
+	s.index.Lock()
+	if err != nil {
+		s.spent = append(spent, s.spent...)
+	} else {
+		s.saved = upTo
+		for k, v := range changes {
+			if s.pending[k].upTo == v.upTo {
+				delete(s.pending, k)
+			}
+		}
+	}
+	s.index.Unlock()
+	if err != nil {
+		s.logger.Error("values could not be brought into their file; they are in the log", "path", s.path, "err", err)
+		return
+	}
+	s.log.Drop(spent, false)
+}
+
+func putValue(b *bolt.Bucket, key []byte, v state.Value) error {
+	if v.Version == 0 {
+		return b.Delete(key)
+	}
+	return b.Put(key, encodeValue(key, v.Data, v.Version))
+}
+
+// seal puts the checksum of key and value into the value's first four bytes.
+func seal(key, value []byte) {
+	binary.BigEndian.PutUint32(value, checksum(key, value[4:]))
+}
+
+// unseal returns the value without its checksum.
+func unseal(key, value []byte) ([]byte, error) {
+	if len(value) < 4 || binary.BigEndian.Uint32(value) != checksum(key, value[4:]) {
+		return nil, errBroken
+	}
+	return value[4:], nil
+}
+
+func checksum(key, body []byte) uint32 {
+	return crc32.Update(crc32.Checksum(key, castagnoli), castagnoli, body)
+}
+
+func encodeValue(key, data []byte, version int64) []byte {
+	b := make([]byte, 4, 4+binary.MaxVarintLen64+len(data))
+	b = binary.AppendUvarint(b, uint64(version))
+	b = append(b, data...)
+	seal(key, b)
+	return b
+}
+
+// decodeValue returns a value whose Data is part of b; the zero one for nil.
+func decodeValue(key, b []byte) (state.Value, error) {
+	if b == nil {
+		return state.Value{}, nil
+	}
+	b, err := unseal(key, b)
+	if err != nil {
+		return state.Value{}, err
+	}
+	version, data, err := cutNumber(b)
+	return state.Value{Data: data, Version: int64(version)}, err
+}
+
+// lookUp returns the value whose Data is the file's; the zero one if there is
+// none.
+func lookUp(b *bolt.Bucket, key []byte) (state.Value, error) {
+	v, err := decodeValue(key, b.Get(key))
+	if err != nil {
+		return state.Value{}, fmt.Errorf("the state %q: %w", key, err)
+	}
+	return v, nil
+}
+
+// putNumber puts a number under a key of bucketMeta.
+func putNumber(tx *bolt.Tx, key []byte, n uint64) error {
+	b := binary.AppendUvarint(make([]byte, 4, 4+binary.MaxVarintLen64), n)
+	seal(key, b)
+	return tx.Bucket(bucketMeta).Put(key, b)
+}
+
+// getNumber returns the number under a key of bucketMeta, 0 if there is none.
+func getNumber(tx *bolt.Tx, key []byte) (uint64, error) {
+	meta := tx.Bucket(bucketMeta)
+	if meta == nil || meta.Get(key) == nil {
+		return 0, nil
+	}
+	b, err := unseal(key, meta.Get(key))
+	if err != nil {
+		return 0, err
+	}
+	n, _, err := cutNumber(b)
+	return n, err
+}
+
+// verifyFile checks all of the file, its version first, and returns that and up
+// to which position the log's changes are in it. One of a version to come is not
+// looked at any further.
+func verifyFile(path string, newest int) (version int, saved mesh.Pos, err error) {
+	err = readFile(path, func(tx *bolt.Tx) error {
+		st, err := os.Stat(path)
+		if err != nil {
+			return err
+		}
+		if st.Size() < tx.Size() {
+			return fmt.Errorf("it has %d bytes and should have %d", st.Size(), tx.Size())
+		}
+		n, err := getNumber(tx, keyVersion)
+		if err != nil {
+			return fmt.Errorf("the version: %w", err)
+		}
+		version = int(n)
+		switch {
+		case version > newest:
+			return nil
+		case version < firstVersion:
+			return errors.Join(verifyOld(tx), verifyState(tx))
+		}
+		if tx.Bucket(bucketMeta).Get(keyCheckpoint) == nil || tx.Bucket(bucketState) == nil {
+			return errBroken
+		}
+		n, err = getNumber(tx, keyCheckpoint)
+		saved = mesh.Pos(n)
+		return errors.Join(err, verifyState(tx))
+	})
+	if err != nil {
+		return 0, 0, damaged(path, err)
+	}
+	return version, saved, nil
+}
+
+func verifyState(tx *bolt.Tx) error {
+	b := tx.Bucket(bucketState)
+	if b == nil {
+		return errNotOurs
+	}
+	return b.ForEach(func(k, v []byte) error {
+		if v == nil {
+			return fmt.Errorf("the state %q is not a value", k)
+		}
+		if _, err := decodeValue(k, v); err != nil {
+			return fmt.Errorf("the state %q: %w", k, err)
+		}
+		return nil
+	})
+}

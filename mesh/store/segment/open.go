@@ -1,0 +1,238 @@
+package segment
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// Visit hears of a record of a log that is opened. The bytes are lent.
+type Visit func(number int64, r Record) error
+
+// Open reads a log, all of it, and calls visit for each record in order. Close
+// it after use. It returns an error that is ErrDamaged for what nobody wrote so,
+// and changes nothing then.
+//
+// What follows the last frame was torn, and is zeroed, if it can have come from
+// one frame that was being written when power went: its header is cut off, or it
+// is zeros from some byte on, or more of its 512 byte chunks are zeros than it
+// says; and no frame follows. A last frame that was acknowledged looks so only
+// if whole sectors of it were lost. Options.AtLeast finds that, too, of what was
+// there when it was noted.
+func Open(dir string, opts Options, visit Visit) (_ *Log, err error) {
+	l := newLog(dir, opts)
+	defer func() {
+		if err != nil {
+			_ = l.Close() // nothing was written
+		}
+	}()
+	defer func() { l.scratch = nil }()
+	firsts, err := list(dir)
+	if err != nil {
+		return nil, err
+	}
+	for i, first := range firsts {
+		if first != l.last+1 {
+			return nil, fmt.Errorf("%w: %s: it begins at record %d, and %d is the next", ErrDamaged, segPath(dir, first), first, l.last+1)
+		}
+		torn, err := l.load(first, i == len(firsts)-1, visit)
+		if err != nil {
+			return nil, err
+		}
+		if i < len(firsts)-1 {
+			continue
+		}
+		if l.last < opts.AtLeast {
+			return nil, fmt.Errorf("%w: %s: it ends at record %d, and there were %d", ErrDamaged, segPath(dir, first), l.last, opts.AtLeast)
+		}
+		seg := l.segs[i]
+		if err := zero(l.disk, seg.file, seg.end, torn); err != nil {
+			return nil, err
+		}
+	}
+	return l, nil
+}
+
+// list returns the first numbers of the segments in order, and removes what is
+// not part of the log.
+func list(dir string) ([]int64, error) {
+	entries, err := os.ReadDir(dir) // sorted, as the names are
+	if err != nil {
+		return nil, err
+	}
+	var firsts []int64
+	for _, e := range entries {
+		if strings.HasSuffix(e.Name(), newSuffix) {
+			if err := os.Remove(filepath.Join(dir, e.Name())); err != nil {
+				return nil, err
+			}
+		}
+		name, ok := strings.CutSuffix(e.Name(), suffix)
+		if !ok {
+			continue
+		}
+		first, err := strconv.ParseInt(name, 10, 64)
+		if err != nil {
+			return nil, fmt.Errorf("%w: %s is no name of a segment", ErrDamaged, filepath.Join(dir, e.Name()))
+		}
+		firsts = append(firsts, first)
+	}
+	if len(firsts) == 0 {
+		return nil, fmt.Errorf("%w: %s has no segment", fs.ErrNotExist, dir)
+	}
+	return firsts, nil
+}
+
+// The head of a file: fileMagic, its size, the salt, and a checksum of these.
+const (
+	fileMagic = "meshseg1"
+	fileHead  = len(fileMagic) + 4 + 4 + 4
+)
+
+// load reads a segment. Of the last one it returns how many bytes after its end
+// are not zeros, as far as they were torn.
+func (l *Log) load(first int64, last bool, visit Visit) (torn int, err error) {
+	path := segPath(l.dir, first)
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return 0, err
+	}
+	seg := &segment{first: first, path: path, file: f}
+	l.segs = append(l.segs, seg)
+	st, err := f.Stat()
+	if err != nil {
+		return 0, err
+	}
+	seg.size = st.Size()
+	if seg.size > maxFrame {
+		return 0, fmt.Errorf("%w: %s has %d bytes", ErrDamaged, path, seg.size)
+	}
+	if int64(cap(l.scratch)) < seg.size {
+		l.scratch = make([]byte, seg.size)
+	}
+	b := l.scratch[:seg.size]
+	if _, err := f.ReadAt(b, 0); err != nil {
+		return 0, err
+	}
+	if !seg.readHead(b) {
+		return 0, fmt.Errorf("%w: %s is no segment", ErrDamaged, path)
+	}
+	for {
+		rest := b[seg.end:]
+		h, ok := readHeader(seg.salt, rest)
+		if ok && h.first == l.last+1 {
+			err := seg.readFrame(h, rest[:h.size], visit)
+			if err == nil {
+				l.last += int64(h.count)
+				continue
+			}
+			if !errors.Is(err, errFrame) {
+				return 0, err
+			}
+		}
+		dirty := len(bytes.TrimRight(rest, "\x00"))
+		if dirty == 0 || last && isTorn(seg.salt, h, ok, rest, seg.end) {
+			return dirty, nil
+		}
+		return 0, fmt.Errorf("%w: %s: what follows record %d, at byte %d, is not what was written", ErrDamaged, path, l.last, seg.end)
+	}
+}
+
+func (seg *segment) readHead(b []byte) bool {
+	if len(b) < fileHead {
+		return false
+	}
+	seg.salt = binary.LittleEndian.Uint32(b[len(fileMagic)+4:])
+	seg.end = int64(fileHead)
+	return bytes.Equal(b[:fileHead], seg.head())
+}
+
+// head returns the head of the file.
+func (seg *segment) head() []byte {
+	b := binary.LittleEndian.AppendUint32([]byte(fileMagic), uint32(seg.size))
+	b = binary.LittleEndian.AppendUint32(b, seg.salt)
+	return binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
+}
+
+// errFrame says that a frame is not what was written.
+var errFrame = errors.New("the frame does not check")
+
+// readFrame checks the frame, adds its records to the segment, and then has them
+// visited.
+func (seg *segment) readFrame(h header, b []byte, visit Visit) error {
+	if !checkFrame(h, b) {
+		return errFrame
+	}
+	at := headerSize
+	for i := range h.count {
+		number := h.first + int64(i)
+		r, size, _ := readRecord(number, b[at:])
+		seg.offsets = append(seg.offsets, uint32(seg.end)+uint32(at))
+		at += size
+		if r.Kind&Dropped != 0 {
+			seg.lose(number - seg.first)
+			continue
+		}
+		if err := visit(number, r); err != nil {
+			return err
+		}
+	}
+	seg.end += int64(len(b))
+	return nil
+}
+
+func checkFrame(h header, b []byte) bool {
+	at := headerSize
+	for i := range h.count {
+		_, size, ok := readRecord(h.first+int64(i), b[at:len(b)-1])
+		if !ok {
+			return false
+		}
+		at += size
+	}
+	return at == len(b)-1 && b[at] == frameEnd
+}
+
+// isTorn reports whether the rest of a segment, which begins with no valid frame,
+// can be one that was cut off as it was written. h is its header, if that is ok.
+func isTorn(salt uint32, h header, ok bool, rest []byte, at int64) bool {
+	if followed(salt, rest) {
+		return false
+	}
+	if !ok {
+		// Of a header that was written none of both is zero, nor is made so by
+		// one bit that changed.
+		return len(rest) > headerSize && (rest[0] == 0 || rest[headerSize-1] == 0)
+	}
+	b := rest[:h.size]
+	if b[h.size-1] == 0 {
+		return true
+	}
+	zeros, faint := weigh(b, at)
+	// One bit makes zeros of a faint chunk. It is as rare that a write loses
+	// nothing but such a one.
+	oneBit := zeros == h.zeros+1 && faint+1 == h.faint
+	return zeros > h.zeros && !oneBit
+}
+
+// followed reports whether a frame begins anywhere after the first byte.
+func followed(salt uint32, b []byte) bool {
+	mark := binary.LittleEndian.AppendUint32(nil, magic)
+	for b = b[min(1, len(b)):]; ; b = b[1:] {
+		i := bytes.Index(b, mark)
+		if i < 0 {
+			return false
+		}
+		b = b[i:]
+		if _, ok := readHeader(salt, b); ok {
+			return true
+		}
+	}
+}

@@ -1,0 +1,242 @@
+// Package segment keeps numbered records in a folder of files to which is only
+// added.
+//
+// The records of one [Log.Append] are one frame, written with one write and one
+// sync, all of them or none. A file, a segment, is filled with zeros before it is
+// used, so that a commit changes no length; the next one is made ready by a
+// goroutine before this one is full. A segment that is not the last is never
+// written again: where records were dropped, a copy without them takes its
+// place.
+//
+// What was torn when power went is told from what was damaged later: see
+// [Open]. A torn frame was never acknowledged, and goes; damage is refused, and
+// the files stay as they are.
+//
+// One goroutine appends, others read and sweep at any time. A reader waits for no
+// sync and sees nothing that is not on disk. It knows numbers and bytes, nothing
+// of what they mean, and keeps four bytes a record in memory.
+package segment
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+)
+
+// A Record is bytes of a kind, 0 to 63.
+type Record struct {
+	Kind byte
+	Data []byte
+}
+
+// Dropped is the kind of a record that is not there: it has no bytes, and a
+// number that nothing else will have.
+const Dropped = 0x80
+
+// Options of [Open]. The zero value has the defaults.
+type Options struct {
+	// Size is how large segments become; 16 MiB by default. A log begins with
+	// one of 1 MiB, and they double.
+	Size int64
+	// AtLeast is the number of a record that is known to have been there.
+	AtLeast int64
+	// Disk does what may fail on a disk. By default it is the real one.
+	Disk Disk
+}
+
+// A Disk writes to files.
+type Disk interface {
+	// WriteAt is [os.File.WriteAt].
+	WriteAt(f *os.File, b []byte, off int64) (int, error)
+	// Sync returns when what was written to the file, and its length, is on disk.
+	Sync(f *os.File) error
+}
+
+const (
+	defaultSize = 16 << 20
+	firstSize   = 1 << 20
+	suffix      = ".seg"
+	newSuffix   = ".new" // of files that are not yet, or no longer, part of the log
+)
+
+var (
+	// ErrDamaged is why a log is refused, or a record cannot be read.
+	ErrDamaged = errors.New("damaged")
+	// ErrStopped is why nothing is appended any more: what a commit that failed
+	// left in the file could not be taken away.
+	ErrStopped = errors.New("nothing is written any more")
+)
+
+// A Log is a folder of segments. Use [Open].
+type Log struct {
+	dir  string
+	size int64
+	disk Disk
+
+	mu   sync.RWMutex // guards segs and what is said there of its segments
+	segs []*segment   // in order; the last one is appended to
+	last int64        // number of the last record, on disk
+
+	// The appender's own.
+	frame   frame
+	stopped error
+	scratch []byte    // of Open
+	next    chan made // of the segment that is made ready; nil while none is
+
+	sweeping sync.Mutex // one sweep at a time
+}
+
+// A segment is one file.
+type segment struct {
+	first int64  // number of its first record
+	path  string // "" before it is part of the log
+	salt  uint32
+	size  int64 // of the file
+
+	// using is held by readers as long as they use the file, and by whoever
+	// closes it because another took its place.
+	using sync.RWMutex
+	file  *os.File
+
+	// Guarded by Log.mu.
+	offsets []uint32 // of its records in the file, also of those that are dropped
+	gone    []uint64 // a bit for each record that is dropped; it may be short
+	end     int64    // where the next frame goes
+	dropped []int64  // numbers of those that are gone, and in the file
+	waste   int64    // bytes of dropped
+	erase   bool     // some of dropped must go
+}
+
+// has reports whether the i-th record is there.
+func (seg *segment) has(i int64) bool {
+	return i < int64(len(seg.offsets)) && (i/64 >= int64(len(seg.gone)) || seg.gone[i/64]&(1<<(i%64)) == 0)
+}
+
+// lose notes that the i-th record is dropped.
+func (seg *segment) lose(i int64) {
+	if more := i/64 + 1 - int64(len(seg.gone)); more > 0 {
+		seg.gone = append(seg.gone, make([]uint64, more)...)
+	}
+	seg.gone[i/64] |= 1 << (i % 64)
+}
+
+// Create makes a folder with an empty log. What it makes is on disk when it
+// returns, but for the folder's own name.
+func Create(dir string, opts Options) error {
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return err
+	}
+	l := newLog(dir, opts)
+	seg, err := l.create(newPath(dir), min(l.size, firstSize))
+	if err != nil {
+		return err
+	}
+	return errors.Join(l.place(seg, 1), seg.file.Close())
+}
+
+func newLog(dir string, opts Options) *Log {
+	l := &Log{dir: dir, size: opts.Size, disk: opts.Disk}
+	if l.size <= 0 {
+		l.size = defaultSize
+	}
+	if l.disk == nil {
+		l.disk = realDisk{}
+	}
+	return l
+}
+
+// Last returns the number of the last record; the first has 1.
+func (l *Log) Last() int64 {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	return l.last
+}
+
+// Append adds the records as one commit. They are on disk when it returns nil,
+// and have the numbers from first on. After an error none of them is there, nor
+// will be, unless the error is ErrStopped: then nobody can tell until the log is
+// opened again, and nothing more is appended. It is called by one goroutine.
+func (l *Log) Append(recs []Record) (first int64, err error) {
+	if l.stopped != nil {
+		return 0, l.stopped
+	}
+	size := frameSize(recs)
+	seg := l.segs[len(l.segs)-1]
+	if seg.end+size > seg.size {
+		if seg, err = l.roll(size); err != nil {
+			return 0, err
+		}
+	}
+	first = l.last + 1
+	b, offsets := l.frame.build(seg.salt, first, seg.end, recs)
+	_, err = l.disk.WriteAt(seg.file, b, seg.end)
+	if err == nil {
+		err = l.disk.Sync(seg.file)
+	}
+	if err != nil {
+		return 0, l.undo(seg, len(b), err)
+	}
+	l.mu.Lock()
+	seg.offsets = append(seg.offsets, offsets...)
+	seg.end += size
+	l.last += int64(len(recs))
+	l.mu.Unlock()
+	if seg.end > seg.size/2 {
+		l.prepare(min(2*seg.size, l.size))
+	}
+	return first, nil
+}
+
+// undo takes back a frame of that size, as far as it was written: what WriteAt says
+// of that after an error is less than is there.
+func (l *Log) undo(seg *segment, size int, cause error) error {
+	b := make([]byte, size)
+	_, err := seg.file.ReadAt(b, seg.end)
+	if err == nil {
+		err = zero(l.disk, seg.file, seg.end, len(bytes.TrimRight(b, "\x00")))
+	}
+	if err != nil {
+		l.stopped = fmt.Errorf("%w: %w; undoing it failed: %w", ErrStopped, cause, err)
+		return l.stopped
+	}
+	return cause
+}
+
+// Close closes the files. Nothing may be in progress but reads.
+func (l *Log) Close() error {
+	var errs []error
+	if l.next != nil {
+		if m := <-l.next; m.err == nil {
+			errs = append(errs, m.seg.file.Close(), os.Remove(newPath(l.dir)))
+		}
+		l.next = nil
+	}
+	l.mu.Lock()
+	segs := l.segs
+	l.segs = nil
+	l.mu.Unlock()
+	if l.stopped == nil {
+		l.stopped = os.ErrClosed
+	}
+	for _, seg := range segs {
+		errs = append(errs, seg.close())
+	}
+	return errors.Join(errs...)
+}
+
+// close waits for the readers of the segment.
+func (seg *segment) close() error {
+	seg.using.Lock()
+	defer seg.using.Unlock()
+	return seg.file.Close()
+}
+
+// newPath is where the next segment is made ready.
+func newPath(dir string) string { return filepath.Join(dir, "next"+newSuffix) }
+
+func segPath(dir string, first int64) string {
+	return filepath.Join(dir, fmt.Sprintf("%019d%s", first, suffix))
+}
