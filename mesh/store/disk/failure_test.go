@@ -257,23 +257,6 @@ func TestAPanicOfTheFileStopsNeitherTheLogNorTheProcess(t *testing.T) {
 	}
 }
 
-// A panic that leaves a lock of the file held does not hold up the end of the process.
-func TestAStoreThatAPanicLeftLockedIsClosed(t *testing.T) {
-	s := openNew(t)
-	failNext(s, func(func(func(*bolt.Tx) error) error, func(*bolt.Tx) error) error {
-		if _, err := s.db.Begin(true); err != nil {
-			return err
-		}
-		panic("freepages: failed to get all reachable pages")
-	})
-	if _, err := s.Append(t.Context(), logtest.Key(1), fact("x")); !mesh.IsCode(err, mesh.Unavailable) {
-		t.Errorf("got %v", err)
-	}
-	if err := s.Close(); err != nil {
-		t.Error(err)
-	}
-}
-
 func TestDamageThatIsFoundWhileReadingIsAnError(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "mesh.db")
 	s := openAt(t, path)

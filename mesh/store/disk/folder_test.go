@@ -282,12 +282,10 @@ func flip(b []byte, step int) {
 	}
 }
 
-// What is missing at the end leaves nothing behind that is wrong by itself.
+// What is missing at the end of an old file leaves nothing behind that is wrong by
+// itself.
 func TestAFileWithoutItsLastEventIsRefused(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "mesh.db")
-	if err := os.WriteFile(path, filled(t), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	path := old(t, 1)
 	db, err := openFile(path, false)
 	if err != nil {
 		t.Fatal(err)
@@ -298,7 +296,7 @@ func TestAFileWithoutItsLastEventIsRefused(t *testing.T) {
 	}), db.Close()); err != nil {
 		t.Fatal(err)
 	}
-	wantRefused(t, path, path, "damaged")
+	wantRefused(t, path, "mesh.db", "damaged")
 }
 
 // alien returns a bbolt file of another program.

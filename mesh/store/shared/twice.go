@@ -26,5 +26,5 @@ func Twice(m *testing.M, once string) {
 	if err := flag.Set("test.skip", strings.Trim(skip.String()+"|"+once, "|")); err != nil {
 		panic(err) // the flag is the testing package's
 	}
-	fmt.Println("again, on two nodes")
+	fmt.Fprintln(os.Stdout, "again, on two nodes")
 }
