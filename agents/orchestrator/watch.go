@@ -18,6 +18,9 @@ type watched struct {
 	*dispatch.Orchestration
 	dispatcher *dispatch.Dispatcher
 	tell       func(agent.Progress)
+	// open has the ids of agents of whose beginning the user was told here, and not
+	// of their end.
+	open sync.Map
 }
 
 var _ llm.Batcher = (*watched)(nil)
@@ -27,6 +30,7 @@ func (w *watched) Batch(ctx context.Context, uses []mesh.ToolUse) {
 	before := len(w.dispatcher.List())
 	w.Orchestration.Batch(ctx, uses)
 	for _, r := range w.dispatcher.List()[before:] {
+		w.open.Store(r.AgentID, true)
 		if r.Status == dispatch.StatusPending {
 			w.tell(agent.Progress{Text: "Next: " + mission(r)})
 		} else {
@@ -35,8 +39,9 @@ func (w *watched) Batch(ctx context.Context, uses []mesh.ToolUse) {
 	}
 }
 
-// Call implements llm.Tools. While the model waits for results, the user is
-// told of each agent that ends, and of all of them before the model answers.
+// Call implements llm.Tools. When the model waits for results, the user is told of
+// each agent that ends, or has ended since it began, and of all of them before the
+// model answers.
 func (w *watched) Call(ctx context.Context, use mesh.ToolUse) llm.ToolResult {
 	if use.Name != dispatch.ToolResults {
 		return w.Orchestration.Call(ctx, use)
@@ -44,7 +49,7 @@ func (w *watched) Call(ctx context.Context, use mesh.ToolUse) llm.ToolResult {
 	watching, cancel := context.WithCancel(ctx)
 	var watchers sync.WaitGroup
 	for _, r := range w.dispatcher.List() {
-		if atWork(r) {
+		if _, open := w.open.Load(r.AgentID); open || atWork(r) {
 			watchers.Go(func() { w.await(watching, r.AgentID) })
 		}
 	}
@@ -64,6 +69,7 @@ func (w *watched) await(ctx context.Context, id string) {
 	if !done {
 		return
 	}
+	w.open.Delete(id)
 	switch r.Status {
 	case dispatch.StatusCompleted:
 		w.tell(agent.Progress{Text: "Done: " + mission(r)})

@@ -40,7 +40,8 @@ func over(store *cachetest.Store, opts ...Option) *library {
 
 // restart has the node begin anew.
 func (l *library) restart(c *clock, opts ...Option) {
-	l.Controller = New(l.log, cache.New(l.log, 0), c.now, opts...)
+	log := threadlog.New(l.store)
+	l.Controller = New(log, cache.New(log, 0), c.now, opts...)
 }
 
 // post opens a turn, as a message of a user does.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"runtime"
 	"slices"
+	"time"
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/store/segment"
@@ -92,9 +93,11 @@ func (s *Store) commitLoop() {
 
 // gather lets those run who are about to append, until the queue has stopped
 // growing by it: it has not grown for as many looks as the last commit woke, who may
-// come back together. After a lone append nobody is waited for.
+// come back together. After a lone append nobody is waited for; and never longer
+// than the last commit took to write, whoever else keeps the processors busy.
 func (s *Store) gather() {
-	for before, quiet := 0, 0; quiet < max(s.woken, 2); {
+	begun := time.Now()
+	for before, quiet := 0, 0; quiet < max(s.woken, 2) && time.Since(begun) < s.took; {
 		s.mu.Lock()
 		now := len(s.queue)
 		s.mu.Unlock()
@@ -267,7 +270,9 @@ func (s *Store) remove(key mesh.ThreadKey, last mesh.Pos) error {
 // from the log.
 func (s *Store) write(recs []segment.Record) error {
 	const op = "disk.commit"
+	begun := time.Now()
 	_, err := s.log.Append(recs)
+	s.took = time.Since(begun)
 	if err == nil {
 		s.commits++
 		return nil

@@ -79,6 +79,7 @@ type Store struct {
 	// The committer's own.
 	commits int
 	woken   int              // requests that the last commit decided
+	took    time.Duration    // how long the last write took
 	recs    []segment.Record // of the commit, which the next one uses again
 	buf     []byte           // of recs
 
