@@ -107,3 +107,25 @@ func TestAWindowHoldsTheNewestEventsAndNoMore(t *testing.T) {
 		t.Errorf("%d events of %d threads with %d bytes are held", len(w.all), len(w.threads), w.bytes)
 	}
 }
+
+// An event of a thread that another node deleted, and began anew, may be published
+// late, or stand there still: neither is taken for one of the new thread.
+func TestAWindowForgetsAThreadThatBeganAnew(t *testing.T) {
+	key := mesh.ThreadKey{Tenant: "acme", ID: "x"}
+	at := func(seq mesh.Seq, pos mesh.Pos) held {
+		return held{Placed{key, &mesh.Event{Seq: seq, Pos: pos}}, 1}
+	}
+	for name, puts := range map[string][]held{
+		"late":       {at(1, 20), at(2, 21), at(5, 9)},
+		"there":      {at(4, 8), at(5, 9), at(1, 20), at(2, 21)},
+		"overlapped": {at(1, 5), at(2, 6), at(1, 20), at(2, 21)},
+	} {
+		var w window
+		for _, h := range puts {
+			w.put(key, []held{h})
+		}
+		if got := w.read(key, 0, 9); len(got) != 2 || got[0].Pos != 20 || got[1].Pos != 21 || len(w.threads[key]) != 2 || len(w.all) != 2 || w.bytes != 2 {
+			t.Errorf("%s: %d events can be read, %d and %d are held with %d bytes", name, len(got), len(w.threads[key]), len(w.all), w.bytes)
+		}
+	}
+}
