@@ -161,27 +161,20 @@ func (f *form) text() {
 // gather returns the words from i to j without those that went elsewhere, and
 // uses them.
 func (f *form) gather(i, j int) string {
-	var b strings.Builder
+	var said []string
 	for k := i; k < j; k++ {
-		if f.used[k] {
-			continue
-		}
-		n := k + 1
+		n := k
 		for n < j && !f.used[n] {
 			n++
 		}
-		if b.Len() > 0 {
-			b.WriteString(" ")
+		if n > k {
+			said = append(said, f.c.words(k, n))
+			f.eat(k, n)
+			k = n
 		}
-		b.WriteString(f.c.words(k, n))
-		f.eat(k, n)
-		k = n
 	}
-	return strings.Trim(squeezeLine(b.String()), " ,;:.")
+	return strings.Trim(strings.ReplaceAll(strings.TrimSpace(strings.Join(said, " ")), "  ", " "), " ,;:.")
 }
-
-// squeezeLine drops blanks before marks, which words leave that went elsewhere.
-func squeezeLine(s string) string { return strings.ReplaceAll(strings.TrimSpace(s), "  ", " ") }
 
 // guard refuses a text that has words in it which may say when, whether or how
 // often to do what is asked: they would be written down instead.
@@ -287,12 +280,7 @@ func (f *form) addressed() int {
 
 // between reports whether the tokens from i to j are only of these words.
 func (f *form) between(i, j int, words ...string) bool {
-	for ; i < j; i++ {
-		if !f.c.at(i).is(words...) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(f.c.toks[i:max(i, j)], func(t token) bool { return !t.is(words...) })
 }
 
 // periods are times that are no day: they are no part of a title either.

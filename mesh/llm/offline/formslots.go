@@ -3,6 +3,7 @@ package offline
 import (
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -219,11 +220,7 @@ func (f *form) chosen() {
 }
 
 func numberOf(t *token) int {
-	if digitsOnly(t.low) && len(t.low) < 4 {
-		n := 0
-		for _, r := range t.low {
-			n = n*10 + int(r-'0')
-		}
+	if n, err := strconv.Atoi(t.low); err == nil && digitsOnly(t.low) && len(t.low) < 4 {
 		return n
 	}
 	return numbers[t.low]
@@ -242,7 +239,7 @@ func (f *form) choose(p *param) {
 			if n == 0 && (t.low == strings.ToLower(o) || slices.Contains(strings.Fields(sameChoice[strings.ToLower(o)]), t.stem)) {
 				n = 1
 			}
-			if n == 0 || o == "all" && !f.c.at(i+1).in(nounsOf(f)) {
+			if n == 0 || o == "all" && !f.s.kinds[things[f.c.at(i+1).stem]] {
 				continue
 			}
 			if had := f.args[p.Name]; had != nil && p.Type != "array" {
@@ -264,16 +261,6 @@ func (f *form) choose(p *param) {
 			break
 		}
 	}
-}
-
-func nounsOf(f *form) map[string]bool {
-	out := map[string]bool{}
-	for i := range f.c.toks {
-		if f.s.kinds[things[f.c.at(i).stem]] {
-			out[f.c.at(i).low] = true
-		}
-	}
-	return out
 }
 
 // name takes a name behind one of the words.
