@@ -71,6 +71,13 @@ func (f *form) eat(i, j int) {
 	}
 }
 
+// eatBefore uses the token before i if it is one of the words.
+func (f *form) eatBefore(i int, words ...string) {
+	if f.c.at(i - 1).is(words...) {
+		f.eat(i-1, i)
+	}
+}
+
 func (f *form) set(p *param, value any) {
 	if p == nil {
 		return
@@ -221,9 +228,7 @@ func (f *form) addresses() {
 		if t.is("cc") {
 			copying = true
 			f.eat(i, i+1)
-			if before.is("and", ",") {
-				f.eat(i-1, i)
-			}
+			f.eatBefore(i, "and", ",")
 			continue
 		}
 		whom := t.is("him", "her", "them", "everyone", "everybody") && (f.verb == "invite" || !f.c.at(i+1).is("to"))

@@ -112,15 +112,11 @@ func (f *form) durations() {
 			f.refuse(i, i+n)
 			continue
 		}
-		from := i
-		if f.c.at(i - 1).is("for") {
-			from--
-		}
-		f.eat(from, i+n)
-		switch {
-		case p.Type == "integer" || p.Type == "number":
+		f.eatBefore(i, "for")
+		f.eat(i, i+n)
+		if p.Type == "integer" || p.Type == "number" {
 			f.set(p, int64(d/time.Minute))
-		default:
+		} else {
 			f.set(p, brief(d))
 		}
 	}
@@ -148,9 +144,7 @@ func (f *form) references() {
 			if like || (named || strings.HasPrefix(t.text, "#")) && idForm.MatchString(t.text) {
 				f.set(p, strings.TrimPrefix(t.text, "#"))
 				f.eat(i, i+1)
-				if before.is("id", "number", "no") {
-					f.eat(i-1, i)
-				}
+				f.eatBefore(i, "id", "number", "no")
 				continue
 			}
 		}
@@ -250,13 +244,11 @@ func (f *form) choose(p *param) {
 			}
 			f.set(p, o)
 			f.eat(i, i+n)
-			if f.c.at(i-1).is("as", "to") {
-				f.eat(i-1, i)
-			}
-			if next := f.c.at(i + n); next.is(strings.ToLower(p.Name)) {
+			f.eatBefore(i, "as", "to")
+			if name := strings.ToLower(p.Name); f.c.at(i + n).is(name) {
 				f.eat(i+n, i+n+1)
-			} else if f.c.at(i - 1).is(strings.ToLower(p.Name)) {
-				f.eat(i-1, i)
+			} else {
+				f.eatBefore(i, name)
 			}
 			break
 		}

@@ -104,10 +104,6 @@ func (f *form) letter() {
 			f.eat(i, i+1)
 			i++
 		}
-		for j > i && f.c.at(j-1).in(prepositions) {
-			j--
-			f.eat(j, j+1)
-		}
 		own := !slices.ContainsFunc(f.c.toks[i:j], func(t token) bool { return !f.filler(&t) && !t.is("know", "too") })
 		switch {
 		case own || f.c.at(i).is("know"):
