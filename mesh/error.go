@@ -38,15 +38,6 @@ var codeNames = [numCodes]string{
 	Timeout: "timeout", Unsupported: "unsupported",
 }
 
-// Codes lists every code, for tables that must be complete.
-func Codes() []Code {
-	all := make([]Code, numCodes)
-	for i := range all {
-		all[i] = Code(i)
-	}
-	return all
-}
-
 // String returns the code's name in lower case.
 func (c Code) String() string {
 	if c < numCodes {

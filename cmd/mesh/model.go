@@ -31,10 +31,7 @@ type mind struct {
 // newMind returns the model that the operator chose, with those that are asked
 // when it fails; the offline planner if there is none.
 func newMind(m node.Model, now func() time.Time, logger *slog.Logger) (*mind, error) {
-	out := &mind{name: m.Name, counter: new(tokens.Counter), budget: window.Budget{Context: m.Context, Response: m.Response}, prices: price.Table{}}
-	for name, p := range m.Prices {
-		out.prices[name] = price.Price{Input: p.Input, Output: p.Output, Cached: p.Cached, CacheWrite: p.CacheWrite}
-	}
+	out := &mind{name: m.Name, counter: new(tokens.Counter), budget: window.Budget{Context: m.Context, Response: m.Response}, prices: m.Prices}
 	if m.URL == "" && m.Key == "" {
 		out.model, out.name, out.offline = offline.New(now), "", true
 		return out, nil

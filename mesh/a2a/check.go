@@ -14,10 +14,10 @@ import (
 
 // Bounds of a request.
 const (
-	DefaultMaxMessage = 1 << 20 // bytes of one message
-	MaxParts          = 100     // parts of one message
-	MaxID             = 256     // bytes of an id that a client makes
-	MaxReferences     = 100     // reference_task_ids of one message
+	MaxMessage    = 1 << 20 // bytes of one message
+	MaxParts      = 100     // parts of one message
+	MaxID         = 256     // bytes of an id that a client makes
+	MaxReferences = 100     // reference_task_ids of one message
 )
 
 // admit checks what all operations have in common: who calls, in which
@@ -71,9 +71,9 @@ func (s *server) checkSend(call mesh.Call, req *a2apb.SendMessageRequest) error 
 	if m == nil {
 		return mesh.InvalidField(op, "message", "is missing; send a message with message_id, role and parts")
 	}
-	if n := proto.Size(req); n > s.maxMessage {
+	if n := proto.Size(req); n > MaxMessage {
 		return &mesh.Error{Code: mesh.Exhausted, Op: op, Field: "message",
-			Detail: fmt.Sprintf("message is %d bytes long, and the limit is %d; send less, or a part with a url", n, s.maxMessage)}
+			Detail: fmt.Sprintf("message is %d bytes long, and the limit is %d; send less, or a part with a url", n, MaxMessage)}
 	}
 	if err := checkIDs(op, call, m); err != nil {
 		return err

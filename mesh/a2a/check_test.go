@@ -179,9 +179,10 @@ func TestWhoeverCallsWithoutTheInterceptorsIsRefused(t *testing.T) {
 	}
 }
 
-func TestTheMessageLimitIsAnOption(t *testing.T) {
-	client := serve(t, newShelf(), a2a.WithMaxMessage(10))
-	if _, err := client.SendMessage(t.Context(), hello()); !mesh.IsCode(err, mesh.Exhausted) {
+func TestAMessageBeyondTheLimitIsRefused(t *testing.T) {
+	req := hello()
+	req.Message.Parts = a2a.NewMessage(a2apb.Role_ROLE_USER, strings.Repeat("x", a2a.MaxMessage)).Parts
+	if _, err := serve(t, newShelf()).SendMessage(t.Context(), req); !mesh.IsCode(err, mesh.Exhausted) {
 		t.Errorf("got %v, want Exhausted", err)
 	}
 }

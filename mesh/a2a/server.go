@@ -16,10 +16,6 @@ import (
 // An Option changes a default of [NewServer].
 type Option func(*server)
 
-// WithMaxMessage refuses messages of more than n bytes. The default is
-// [DefaultMaxMessage].
-func WithMaxMessage(n int) Option { return func(s *server) { s.maxMessage = n } }
-
 // WithStrictVersion takes a request that names no A2A version for one of 0.3,
 // as A2A v1.0 §3.6.2 says, and so refuses it. By default it is served: that it
 // came over the service of v1.0 says enough.
@@ -29,16 +25,15 @@ func WithStrictVersion() Option { return func(s *server) { s.strict = true } }
 // type answers operations that A2A adds later.
 type server struct {
 	a2apb.UnimplementedA2AServiceServer
-	service    Service
-	pusher     Pusher // nil: push notifications are not offered
-	maxMessage int
-	strict     bool // see WithStrictVersion
+	service Service
+	pusher  Pusher // nil: push notifications are not offered
+	strict  bool   // see WithStrictVersion
 }
 
 // NewServer returns an A2A v1.0 server over s, for a gRPC server of package
 // rpc. Its errors are *mesh.Error.
 func NewServer(s Service, opts ...Option) a2apb.A2AServiceServer {
-	srv := &server{service: s, maxMessage: DefaultMaxMessage}
+	srv := &server{service: s}
 	for _, opt := range opts {
 		opt(srv)
 	}

@@ -7,12 +7,14 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"time"
 
 	"go.yaml.in/yaml/v4"
 
 	"agentmesh/mesh"
+	"agentmesh/mesh/llm/price"
 	"agentmesh/mesh/rpc"
 )
 
@@ -150,7 +152,7 @@ type Model struct {
 	// Fallbacks are asked in order when the model fails.
 	Fallbacks []Endpoint `yaml:"fallbacks"`
 	// Prices are what models cost, by the beginnings of their names.
-	Prices map[string]Price `yaml:"prices"`
+	Prices price.Table `yaml:"prices"`
 }
 
 // LoadConfig reads a file. Errors name the line and the field.
@@ -177,16 +179,15 @@ func LoadConfig(path string) (Config, error) {
 	return c, nil
 }
 
+var unknownField = regexp.MustCompile(` not found in type \w+\.\w+`)
+
 // yamlWords is what a decoder says, without the words that are about our code.
 func yamlWords(err error) string {
 	words := strings.Join(strings.Fields(err.Error()), " ")
 	for _, noise := range []string{"yaml: ", "construct errors: ", "unmarshal errors: "} {
 		words = strings.ReplaceAll(words, noise, "")
 	}
-	for _, kind := range []string{"Config", "RateLimit", "Streams", "A2A", "Egress", "Model", "Cards", "Public", "AgentConfig", "Endpoint", "Price", "SMTP", "HTTPSkills", "Secret", "MCPServer", "MCP", "Schedules", "Notification", "Limits"} {
-		words = strings.ReplaceAll(words, " not found in type node."+kind, " is not known")
-	}
-	return words
+	return unknownField.ReplaceAllString(words, " is not known")
 }
 
 // Fill sets defaults and checks the rest.

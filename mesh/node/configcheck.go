@@ -98,14 +98,7 @@ func (c *Config) checkModel() error {
 	if len(m.Fallbacks) > 0 && m.URL == "" && m.Key == "" {
 		return invalid("model.fallbacks", "are asked when the model fails, and there is no model; name the first to ask in model.url, model.key and model.name, or leave model.fallbacks out to use the offline planner")
 	}
-	for name, p := range m.Prices {
-		for _, price := range []float64{p.Input, p.Output, p.Cached, p.CacheWrite} {
-			if price < 0 || math.IsNaN(price) || math.IsInf(price, 0) {
-				return invalid("model.prices."+name, "has the price %v; prices are US dollars for a million tokens", price)
-			}
-		}
-	}
-	return nil
+	return m.Prices.Validate()
 }
 
 // checkSMTP checks the mail server. Settings of it without an address would be

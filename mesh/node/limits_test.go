@@ -60,7 +60,7 @@ func TestWhatIsTooMuchIsRefused(t *testing.T) {
 	}{
 		"as much as is allowed": {message(`{"text": "x"}`), strings.Repeat("x", 32<<10), 200, "COMPLETED"},
 		"parts":                 {message(manyParts), "", 400, "the limit is 100"},
-		"a long message":        {message(`{"text": "` + strings.Repeat("x", a2a.DefaultMaxMessage) + `"}`), "", 429, "the limit is"},
+		"a long message":        {message(`{"text": "` + strings.Repeat("x", a2a.MaxMessage) + `"}`), "", 429, "the limit is"},
 		"a long body":           {message(`{"text": "` + strings.Repeat("x", 2<<20) + `"}`), "", 413, "send less"},
 		"headers":               {message(`{"text": "x"}`), strings.Repeat("x", 128<<10), 431, ""},
 	} {
@@ -70,7 +70,7 @@ func TestWhatIsTooMuchIsRefused(t *testing.T) {
 	}
 	client := a2apb.NewA2AServiceClient(m.raw(t))
 	for name, req := range map[string]*a2apb.SendMessageRequest{
-		"a long message":               say(strings.Repeat("x", a2a.DefaultMaxMessage)),
+		"a long message":               say(strings.Repeat("x", a2a.MaxMessage)),
 		"one beyond what is ever read": say(strings.Repeat("x", rpc.DefaultMaxMessage)),
 	} {
 		if _, err := client.SendMessage(plain(t), req); status.Code(err) != codes.ResourceExhausted || status.Convert(err).Message() == "" {

@@ -52,16 +52,6 @@ type Endpoint struct {
 	Name string `yaml:"name"`
 }
 
-// Price is what a model costs, in US dollars for a million tokens.
-type Price struct {
-	Input  float64 `yaml:"input"`
-	Output float64 `yaml:"output"`
-	// Cached is for tokens read from the provider's cache, CacheWrite for
-	// those written to it; 0 means the price of Input.
-	Cached     float64 `yaml:"cached"`
-	CacheWrite float64 `yaml:"cache_write"`
-}
-
 // SMTP is the server that mail is handed to; without Address, mail is written
 // to the outbox folder.
 type SMTP struct {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"agentmesh/mesh"
+	"agentmesh/mesh/llm/price"
 	"agentmesh/mesh/node"
 	"agentmesh/mesh/text/texttest"
 )
@@ -224,8 +225,9 @@ func TestEachBadSettingIsNamed(t *testing.T) {
 		{"model.fallbacks[0].name", node.Config{Model: node.Model{Fallbacks: []node.Endpoint{{URL: "http://127.0.0.1:1/v1"}}}}, "name the model"},
 		{"model.fallbacks[0].url", node.Config{Model: node.Model{Fallbacks: []node.Endpoint{{URL: "127.0.0.1:1", Name: "x"}}}}, "URL"},
 		{"model.fallbacks", node.Config{Model: node.Model{Name: "x", Fallbacks: []node.Endpoint{{URL: "http://127.0.0.1:1/v1", Name: "y"}}}}, "model.url"},
-		{"model.prices.gpt", node.Config{Model: node.Model{Prices: map[string]node.Price{"gpt": {Output: -1}}}}, "US dollars"},
-		{"model.prices.gpt", node.Config{Model: node.Model{Prices: map[string]node.Price{"gpt": {Cached: nan}}}}, "US dollars"},
+		{"model.prices.gpt", node.Config{Model: node.Model{Prices: price.Table{"gpt": {Output: -1}}}}, "US dollars"},
+		{"model.prices.gpt", node.Config{Model: node.Model{Prices: price.Table{"gpt": {Cached: nan}}}}, "US dollars"},
+		{"model.prices.GPT", node.Config{Model: node.Model{Prices: price.Table{"GPT": {Output: 1}}}}, "in lower case"},
 	} {
 		err := tt.cfg.Fill()
 		if !mesh.IsCode(err, mesh.Invalid) || mesh.FieldOf(err) != tt.field || !strings.Contains(mesh.DetailOf(err), tt.words) {

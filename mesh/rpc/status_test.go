@@ -25,7 +25,7 @@ func TestEveryMeshCodeHasItsOwnGRPCCode(t *testing.T) {
 		mesh.Canceled: codes.Canceled, mesh.Timeout: codes.DeadlineExceeded, mesh.Unsupported: codes.Unimplemented,
 	}
 	seen := make(map[codes.Code]mesh.Code)
-	for _, c := range mesh.Codes() {
+	for c := range mesh.Unsupported + 1 {
 		got := rpc.GRPCCode(c)
 		if got != want[c] || got == codes.OK {
 			t.Errorf("GRPCCode(%v) = %v, want %v", c, got, want[c])
@@ -55,7 +55,7 @@ func TestGRPCCodesThatTheMeshDoesNotUseAskTheSameOfTheCaller(t *testing.T) {
 }
 
 func TestAnErrorThatCrossesTheWireIsTheSameError(t *testing.T) {
-	for _, c := range mesh.Codes() {
+	for c := range mesh.Unsupported + 1 {
 		for _, e := range []mesh.Error{
 			{Code: c},
 			{Code: c, Detail: "do this instead"},

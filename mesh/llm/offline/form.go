@@ -71,6 +71,13 @@ func (f *form) eat(i, j int) {
 	}
 }
 
+// eatBefore uses the token before i if it is one of the words.
+func (f *form) eatBefore(i int, words ...string) {
+	if f.c.at(i - 1).is(words...) {
+		f.eat(i-1, i)
+	}
+}
+
 func (f *form) set(p *param, value any) {
 	if p == nil {
 		return
@@ -161,27 +168,20 @@ func (f *form) text() {
 // gather returns the words from i to j without those that went elsewhere, and
 // uses them.
 func (f *form) gather(i, j int) string {
-	var b strings.Builder
+	var said []string
 	for k := i; k < j; k++ {
-		if f.used[k] {
-			continue
-		}
-		n := k + 1
+		n := k
 		for n < j && !f.used[n] {
 			n++
 		}
-		if b.Len() > 0 {
-			b.WriteString(" ")
+		if n > k {
+			said = append(said, f.c.words(k, n))
+			f.eat(k, n)
+			k = n
 		}
-		b.WriteString(f.c.words(k, n))
-		f.eat(k, n)
-		k = n
 	}
-	return strings.Trim(squeezeLine(b.String()), " ,;:.")
+	return strings.Trim(strings.ReplaceAll(strings.TrimSpace(strings.Join(said, " ")), "  ", " "), " ,;:.")
 }
-
-// squeezeLine drops blanks before marks, which words leave that went elsewhere.
-func squeezeLine(s string) string { return strings.ReplaceAll(strings.TrimSpace(s), "  ", " ") }
 
 // guard refuses a text that has words in it which may say when, whether or how
 // often to do what is asked: they would be written down instead.
@@ -228,9 +228,7 @@ func (f *form) addresses() {
 		if t.is("cc") {
 			copying = true
 			f.eat(i, i+1)
-			if before.is("and", ",") {
-				f.eat(i-1, i)
-			}
+			f.eatBefore(i, "and", ",")
 			continue
 		}
 		whom := t.is("him", "her", "them", "everyone", "everybody") && (f.verb == "invite" || !f.c.at(i+1).is("to"))
@@ -287,12 +285,7 @@ func (f *form) addressed() int {
 
 // between reports whether the tokens from i to j are only of these words.
 func (f *form) between(i, j int, words ...string) bool {
-	for ; i < j; i++ {
-		if !f.c.at(i).is(words...) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(f.c.toks[i:max(i, j)], func(t token) bool { return !t.is(words...) })
 }
 
 // periods are times that are no day: they are no part of a title either.

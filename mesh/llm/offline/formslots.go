@@ -3,6 +3,7 @@ package offline
 import (
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -111,15 +112,11 @@ func (f *form) durations() {
 			f.refuse(i, i+n)
 			continue
 		}
-		from := i
-		if f.c.at(i - 1).is("for") {
-			from--
-		}
-		f.eat(from, i+n)
-		switch {
-		case p.Type == "integer" || p.Type == "number":
+		f.eatBefore(i, "for")
+		f.eat(i, i+n)
+		if p.Type == "integer" || p.Type == "number" {
 			f.set(p, int64(d/time.Minute))
-		default:
+		} else {
 			f.set(p, brief(d))
 		}
 	}
@@ -147,9 +144,7 @@ func (f *form) references() {
 			if like || (named || strings.HasPrefix(t.text, "#")) && idForm.MatchString(t.text) {
 				f.set(p, strings.TrimPrefix(t.text, "#"))
 				f.eat(i, i+1)
-				if before.is("id", "number", "no") {
-					f.eat(i-1, i)
-				}
+				f.eatBefore(i, "id", "number", "no")
 				continue
 			}
 		}
@@ -219,11 +214,7 @@ func (f *form) chosen() {
 }
 
 func numberOf(t *token) int {
-	if digitsOnly(t.low) && len(t.low) < 4 {
-		n := 0
-		for _, r := range t.low {
-			n = n*10 + int(r-'0')
-		}
+	if n, err := strconv.Atoi(t.low); err == nil && digitsOnly(t.low) && len(t.low) < 4 {
 		return n
 	}
 	return numbers[t.low]
@@ -242,7 +233,7 @@ func (f *form) choose(p *param) {
 			if n == 0 && (t.low == strings.ToLower(o) || slices.Contains(strings.Fields(sameChoice[strings.ToLower(o)]), t.stem)) {
 				n = 1
 			}
-			if n == 0 || o == "all" && !f.c.at(i+1).in(nounsOf(f)) {
+			if n == 0 || o == "all" && !f.s.kinds[things[f.c.at(i+1).stem]] {
 				continue
 			}
 			if had := f.args[p.Name]; had != nil && p.Type != "array" {
@@ -253,27 +244,15 @@ func (f *form) choose(p *param) {
 			}
 			f.set(p, o)
 			f.eat(i, i+n)
-			if f.c.at(i-1).is("as", "to") {
-				f.eat(i-1, i)
-			}
-			if next := f.c.at(i + n); next.is(strings.ToLower(p.Name)) {
+			f.eatBefore(i, "as", "to")
+			if name := strings.ToLower(p.Name); f.c.at(i + n).is(name) {
 				f.eat(i+n, i+n+1)
-			} else if f.c.at(i - 1).is(strings.ToLower(p.Name)) {
-				f.eat(i-1, i)
+			} else {
+				f.eatBefore(i, name)
 			}
 			break
 		}
 	}
-}
-
-func nounsOf(f *form) map[string]bool {
-	out := map[string]bool{}
-	for i := range f.c.toks {
-		if f.s.kinds[things[f.c.at(i).stem]] {
-			out[f.c.at(i).low] = true
-		}
-	}
-	return out
 }
 
 // name takes a name behind one of the words.

@@ -186,9 +186,6 @@ func pieced(text string) []string {
 
 // encode writes arguments as JSON. It is only given what JSON can hold.
 func encode(v any) string {
-	b, err := json.Marshal(v)
-	if err != nil {
-		return "{}"
-	}
+	b, _ := json.Marshal(v)
 	return string(b)
 }

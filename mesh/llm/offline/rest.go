@@ -104,10 +104,6 @@ func (f *form) letter() {
 			f.eat(i, i+1)
 			i++
 		}
-		for j > i && f.c.at(j-1).in(prepositions) {
-			j--
-			f.eat(j, j+1)
-		}
 		own := !slices.ContainsFunc(f.c.toks[i:j], func(t token) bool { return !f.filler(&t) && !t.is("know", "too") })
 		switch {
 		case own || f.c.at(i).is("know"):
@@ -219,10 +215,8 @@ func (f *form) replace() {
 // search finds what is looked for.
 func (f *form) search() {
 	query := f.s.first(kindQuery)
-	for i := range f.s.Parameters { // or what is required of a skill that has none
-		if p := &f.s.Parameters[i]; query == nil && p.Required && f.args[p.Name] == nil && p.kind == kindOther {
-			query = p
-		}
+	if query == nil { // or what is required of a skill that has none
+		query = f.plainly()
 	}
 	words := f.quotes()
 	quotes, wide := len(words), f.s.answers() || f.s.recalls()
@@ -255,16 +249,19 @@ func (f *form) search() {
 	}
 }
 
+// plainly returns the required parameter of which nothing more is known, or nil.
+func (f *form) plainly() *param {
+	return f.s.param(func(p *param) bool { return p.Required && f.args[p.Name] == nil && p.kind == kindOther })
+}
+
 // create names what is created, or written.
 func (f *form) create() {
 	title, body := f.s.first(kindTitle), f.s.first(kindBody)
 	if f.s.act == actChange || f.s.first(kindPath) != nil || title == nil {
 		title = body
 	}
-	for i := range f.s.Parameters {
-		if p := &f.s.Parameters[i]; title == nil && p.Required && f.args[p.Name] == nil && p.kind == kindOther {
-			title = p
-		}
+	if title == nil {
+		title = f.plainly()
 	}
 	if title == nil {
 		return

@@ -82,17 +82,23 @@ func (s *skill) reads() bool { return s.act == actFind }
 
 // first returns the first parameter of the kind, or nil.
 func (s *skill) first(k paramKind) *param {
-	i := slices.IndexFunc(s.Parameters, func(p param) bool { return p.kind == k })
-	if i < 0 {
-		return nil
+	return s.param(func(p *param) bool { return p.kind == k })
+}
+
+// param returns the first parameter that is so, or nil.
+func (s *skill) param(is func(*param) bool) *param {
+	for i := range s.Parameters {
+		if is(&s.Parameters[i]) {
+			return &s.Parameters[i]
+		}
 	}
-	return &s.Parameters[i]
+	return nil
 }
 
 func (s *skill) named(names ...string) *param {
 	for _, n := range names {
-		if i := slices.IndexFunc(s.Parameters, func(p param) bool { return p.Name == n }); i >= 0 {
-			return &s.Parameters[i]
+		if p := s.param(func(p *param) bool { return p.Name == n }); p != nil {
+			return p
 		}
 	}
 	return nil
@@ -108,11 +114,7 @@ func (s *skill) target() *param {
 
 // takesAway is the parameter that makes a skill that changes things remove them.
 func (s *skill) takesAway() *param {
-	i := slices.IndexFunc(s.Parameters, func(p param) bool { return p.kind == kindFlag && verbs[p.Name] == actRemove })
-	if i < 0 {
-		return nil
-	}
-	return &s.Parameters[i]
+	return s.param(func(p *param) bool { return p.kind == kindFlag && verbs[p.Name] == actRemove })
 }
 
 // answers reports whether the skill looks things up in documents, and recalls

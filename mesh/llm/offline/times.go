@@ -134,8 +134,8 @@ func dayAt(c clause, i int, now time.Time) (day time.Time, n int, unclear string
 	if first.is("may", "march", "sat", "sun") && !(len(digits.FindString(c.at(i+1).low)) > 0 || i > 0 && c.at(i-1).is("on", "by", "until", "in", "this", "next")) {
 		return time.Time{}, 0, ""
 	}
-	if first.is("the") && c.at(i+1).is("day") && c.at(i+2).is("after") && c.at(i+3).is("tomorrow") {
-		return midnight(now).AddDate(0, 0, 2), 4, ""
+	if c.from(i).starts("the day after tomorrow") {
+		return onDay(now, 0).AddDate(0, 0, 2), 4, ""
 	}
 	y, mo, d := now.Date()
 	base := time.Date(y, mo, d, now.Hour(), now.Minute(), now.Second(), 0, time.UTC) // a clock on the wall
@@ -178,11 +178,6 @@ func dayAt(c clause, i int, now time.Time) (day time.Time, n int, unclear string
 		return time.Date(y, mo, d, 0, 0, 0, 0, now.Location()), n, ""
 	}
 	return time.Time{}, 0, ""
-}
-
-func midnight(t time.Time) time.Time {
-	y, mo, d := t.Date()
-	return time.Date(y, mo, d, 0, 0, 0, 0, t.Location())
 }
 
 // clockAt reads a time of day: one with minutes or am and pm, or a number after
@@ -254,16 +249,15 @@ func clockRange(c clause, i int, now time.Time) (moment, bool) {
 		return clock, unclear
 	}
 	if own := clockForm.FindStringSubmatch(first); own[3] == "" && half != "" {
-		if a, _ := of(first + half); true {
-			if b, _ := of(last); a < b {
-				first += half
-			} else if half == "pm" {
-				first += "am"
-			}
+		a, _ := of(first + half)
+		if b, _ := of(last); a < b {
+			first += half
+		} else if half == "pm" {
+			first += "am"
 		}
 	}
 	out := moment{from: i, to: i + n, hasClock: true}
-	end := moment{from: i, to: i + n, hasClock: true}
+	end := out
 	out.clock, out.unclear = of(first)
 	var unclear string
 	if end.clock, unclear = of(last); unclear != "" || out.unclear == "" && end.clock <= out.clock {
@@ -284,7 +278,7 @@ func (m *moment) at(now time.Time) (time.Time, bool) {
 	case m.hasDay:
 		return onDay(m.day, m.clock), true
 	}
-	t := onDay(midnight(now), m.clock)
+	t := onDay(onDay(now, 0), m.clock)
 	return t, t.After(now)
 }
 
@@ -305,7 +299,7 @@ func (m *moment) written(now time.Time) string {
 
 // week reads "this week" and "next week" at token i: from a day on until a Sunday.
 func week(c clause, i int, now time.Time) (moment, bool) {
-	m := moment{from: i, to: i + 2, hasDay: true, week: true, day: midnight(now)}
+	m := moment{from: i, to: i + 2, hasDay: true, week: true, day: onDay(now, 0)}
 	days := (7 - int(now.Weekday())) % 7
 	if c.at(i).is("next") {
 		m.day, days = m.day.AddDate(0, 0, days+1), 6
@@ -350,7 +344,7 @@ func length(c clause, i int) (d time.Duration, n int) {
 		return 0, 0
 	}
 	d = time.Duration(count) * unit
-	if c.at(i+n).is("and") && c.at(i+n+1).is("a") && c.at(i+n+2).is("half") {
+	if c.from(i + n).starts("and a half") {
 		return d + unit/2, n + 3
 	}
 	return d, n

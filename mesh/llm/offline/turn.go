@@ -232,13 +232,7 @@ func (c *call) end(r llm.ToolResult) {
 
 // called returns the calls of the tool in this turn that have ended.
 func (t *turn) called(tool string) []call {
-	var out []call
-	for _, c := range t.calls {
-		if c.tool == tool && c.done {
-			out = append(out, c)
-		}
-	}
-	return out
+	return slices.DeleteFunc(slices.Clone(t.calls), func(c call) bool { return c.tool != tool || !c.done })
 }
 
 // uses returns the call that uses the skill.

@@ -79,11 +79,11 @@ func (t Table) Find(model string) (Price, bool) {
 func (t Table) Validate() error {
 	for name, p := range t {
 		if name == "" || name != strings.ToLower(name) {
-			return mesh.InvalidField("price.Validate", "llm.prices", "%q must be the beginning of a model's name, in lower case", name)
+			return mesh.InvalidField("price.Validate", "model.prices."+name, "%q must be the beginning of a model's name, in lower case", name)
 		}
 		for _, v := range []float64{p.Input, p.Output, p.Cached, p.CacheWrite} {
 			if v < 0 || math.IsNaN(v) || math.IsInf(v, 0) {
-				return mesh.InvalidField("price.Validate", "llm.prices."+name, "prices are US dollars per million tokens, 0 or more")
+				return mesh.InvalidField("price.Validate", "model.prices."+name, "prices are US dollars per million tokens, 0 or more")
 			}
 		}
 	}

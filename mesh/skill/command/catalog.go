@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 
-	"agentmesh/mesh"
 	"agentmesh/mesh/skill"
 )
 
@@ -23,29 +22,6 @@ type Catalog interface {
 	// Search returns the skills whose name, description or tags contain words
 	// of the query, in any case, best match first.
 	Search(ctx context.Context, query string) ([]*skill.Skill, error)
-}
-
-// Local is the Catalog of this process.
-func Local(c *skill.Catalog) Catalog { return local{c} }
-
-type local struct{ skills *skill.Catalog }
-
-func (l local) Domains(context.Context) ([]skill.Index, error) { return l.skills.Domains(), nil }
-
-func (l local) List(_ context.Context, domain string) ([]*skill.Skill, error) {
-	return l.skills.InDomain(domain), nil
-}
-
-func (l local) Get(_ context.Context, name string) (*skill.Skill, error) {
-	s, ok := l.skills.Get(name)
-	if !ok {
-		return nil, mesh.Errorf(mesh.NotFound, "command.Get", "there is no such skill; get_skill lists the domains")
-	}
-	return s, nil
-}
-
-func (l local) Search(_ context.Context, query string) ([]*skill.Skill, error) {
-	return l.skills.Search(query), nil
 }
 
 // A Query is the arguments of the tool get_skill. All may be empty.

@@ -27,14 +27,6 @@ func (l Line) Parse() (*Command, error) {
 	return c, nil
 }
 
-// Split takes the command blocks out of a whole reply; see [Splitter].
-func Split(reply string) (text string, lines []Line, problem error) {
-	var s Splitter
-	begin := s.Write(reply)
-	end, lines, problem := s.Close()
-	return begin + end, lines, problem
-}
-
 // A Splitter takes the command blocks out of one reply while it arrives. What
 // is left is the text for the user: without white space around it, with one
 // kind of line end, and with at most one empty line in a row. The zero Splitter

@@ -200,7 +200,7 @@ func TestHostileDescriptionsStayData(t *testing.T) {
 		t.Errorf("the description is %q", s.Description)
 	}
 	for what, text := range map[string]string{"page": s.Body, "description": s.Description, "usage": command.Usage(s), "schema": string(command.Schema(s))} {
-		_, lines, err := command.Split(text)
+		_, lines, err := commandsIn(text)
 		if len(lines) > 0 || err != nil || strings.Contains(text, "```cmd") || strings.ContainsAny(text, "\x1b\u202e") {
 			t.Errorf("the %s has commands %v, %v:\n%s", what, lines, err, text)
 		}
@@ -245,7 +245,7 @@ func FuzzToolsBecomeValidSkills(f *testing.F) {
 			if problem != nil || again.Name != s.Name || !json.Valid(command.Schema(s)) || names[s.Name] == "" {
 				t.Fatalf("%s became %+v: %v", text, s, problem)
 			}
-			if _, lines, _ := command.Split(s.Body); len(lines) > 0 {
+			if _, lines, _ := commandsIn(s.Body); len(lines) > 0 {
 				t.Fatalf("the page has commands: %s", s.Body)
 			}
 		}
@@ -253,4 +253,12 @@ func FuzzToolsBecomeValidSkills(f *testing.F) {
 			t.Fatalf("it hid another tool: %v", names)
 		}
 	})
+}
+
+// commandsIn takes the command blocks out of a whole text.
+func commandsIn(text string) (string, []command.Line, error) {
+	var s command.Splitter
+	begin := s.Write(text)
+	end, lines, problem := s.Close()
+	return begin + end, lines, problem
 }
