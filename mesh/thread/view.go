@@ -1,6 +1,7 @@
 package thread
 
 import (
+	"slices"
 	"strconv"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
@@ -235,15 +236,15 @@ func (v *View) metadata(seq mesh.Seq, md *structpb.Struct, ext ...any) *structpb
 		for k, val := range given.GetStructValue().GetFields() {
 			fields[k] = val
 		}
-		for i := 0; i < len(ext); i += 2 {
-			if s, isText := ext[i+1].(string); isText && s == "" {
+		for pair := range slices.Chunk(ext, 2) {
+			if s, isText := pair[1].(string); isText && s == "" {
 				continue
 			}
-			val, err := structpb.NewValue(ext[i+1])
+			val, err := structpb.NewValue(pair[1])
 			if err != nil { // text that is not UTF-8
 				continue
 			}
-			fields[ext[i].(string)] = val
+			fields[pair[0].(string)] = val
 		}
 	}
 	if v.mode.Extended || v.mode.Seq {

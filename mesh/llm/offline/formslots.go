@@ -114,9 +114,10 @@ func (f *form) durations() {
 		}
 		f.eatBefore(i, "for")
 		f.eat(i, i+n)
-		if p.Type == "integer" || p.Type == "number" {
+		switch p.Type {
+		case "integer", "number":
 			f.set(p, int64(d/time.Minute))
-		} else {
+		default:
 			f.set(p, brief(d))
 		}
 	}

@@ -186,6 +186,9 @@ func pieced(text string) []string {
 
 // encode writes arguments as JSON. It is only given what JSON can hold.
 func encode(v any) string {
-	b, _ := json.Marshal(v)
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic("offline: " + err.Error()) // of texts, numbers and lists of them it never fails
+	}
 	return string(b)
 }
