@@ -31,7 +31,8 @@ import (
 
 func TestMain(m *testing.M) {
 	texttest.FromEnv()
-	shared.Twice(m, "")
+	// What one agent does alone, and what models are told, is the same on two nodes.
+	shared.Twice(m, "^Test(OneAgent|Alone|TheTenthCall|ThePrompt|WithoutAModel|TheAgentNeeds|AModelSees|AtALimit|ANoAtALimit)")
 	goleak.VerifyTestMain(m)
 }
 

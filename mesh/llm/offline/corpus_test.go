@@ -79,6 +79,9 @@ func TestCorpus_requestsHaveTheEffectsThatTheirUsersMean(t *testing.T) {
 		if i%8 == 0 {
 			in = ways
 		}
+		if underRace {
+			in = in[i%len(in):][:1]
+		}
 		for _, w := range in {
 			t.Run(c.said[0]+"/"+w.name, func(t *testing.T) {
 				t.Parallel()

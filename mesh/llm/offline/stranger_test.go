@@ -75,11 +75,14 @@ func TestStranger_nothingHappensThatWasNotMeant(t *testing.T) {
 	if len(all) < 200 {
 		t.Fatalf("only %d requests", len(all))
 	}
-	for _, w := range []way{ways[0], ways[2]} {
+	for n, w := range []way{ways[0], ways[2]} {
 		t.Run(w.name, func(t *testing.T) {
 			t.Parallel()
 			meant, wanted, right := 0, 0, 0
-			for _, s := range all {
+			for i, s := range all {
+				if underRace && i%2 != n {
+					continue
+				}
 				b := newBench(t)
 				b.knowsItsTasks()
 				answer := b.converse(w, s.Said)
@@ -100,7 +103,7 @@ func TestStranger_nothingHappensThatWasNotMeant(t *testing.T) {
 				}
 			}
 			t.Logf("%d of %d requests that want something are carried out, %d others are left alone", meant, wanted, right)
-			if meant < understood {
+			if meant < understood && !underRace {
 				t.Errorf("%d requests are carried out as they were meant, want %d", meant, understood)
 			}
 		})
