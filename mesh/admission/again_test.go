@@ -103,11 +103,15 @@ func TestReturnsThatAreSentAgainAreLookedUpTogether(t *testing.T) {
 		}
 		returns = append(returns, back)
 	}
+	l.restart(&clock{at: time.Now()}) // or it would be read from memory
+	if _, err := l.add(t.Context(), mine, &mesh.Event{Execution: mine.Execution, Body: mesh.StateNoted{Agent: "main"}}); err != nil { // the thread is folded
+		t.Fatal(err)
+	}
 	l.store.Count()
 	if _, err := l.add(t.Context(), mine, returns...); err != nil {
 		t.Fatal(err)
 	}
-	if n := l.store.Count(); n > 2*large {
+	if n := l.store.Count(); n == 0 || n > 2*large {
 		t.Errorf("%d bytes were read for %d returns", n, len(returns))
 	}
 }

@@ -197,6 +197,9 @@ func (l *Log) recent(ctx context.Context, key mesh.ThreadKey, after mesh.Seq, li
 		return nil, false, err
 	}
 	events = l.window.read(key, after, limit)
+	if len(events) > 0 && events[0].Pos < info.FirstPos {
+		events = nil // published late: of the thread that had the name before
+	}
 	return events, len(events) == limit || after+mesh.Seq(len(events)) >= info.Last, nil
 }
 
