@@ -103,7 +103,8 @@ func TestReturnsThatAreSentAgainAreLookedUpTogether(t *testing.T) {
 		}
 		returns = append(returns, back)
 	}
-	l.restart(&clock{at: time.Now()}) // or it would be read from memory
+	// or it would be read from memory
+	l.restart(&clock{at: time.Now()})
 	if _, err := l.add(t.Context(), mine, &mesh.Event{Execution: mine.Execution, Body: mesh.StateNoted{Agent: "main"}}); err != nil { // the thread is folded
 		t.Fatal(err)
 	}
