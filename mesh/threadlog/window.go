@@ -19,9 +19,44 @@ const (
 // with all others who do. What is not in it is in the store.
 type window struct {
 	mu      sync.RWMutex
-	all     []held // by Pos
+	all     line[held] // by Pos
 	bytes   int
-	threads map[mesh.ThreadKey][]*mesh.Event // the same ones, by Seq
+	threads map[mesh.ThreadKey]*line[*mesh.Event] // the same ones, by Seq
+}
+
+// A line is a queue in which hardly anybody cuts in: what leaves it makes room for
+// what comes, so that it neither grows nor moves with each.
+type line[T any] struct {
+	slots []T
+	gone  int // how many of slots have left
+}
+
+// here are those that are in the line. They are valid until it changes.
+func (l *line[T]) here() []T { return l.slots[l.gone:] }
+
+func (l *line[T]) insert(i int, v T) { l.slots = slices.Insert(l.slots, l.gone+i, v) }
+
+// shift takes out the first.
+func (l *line[T]) shift() T {
+	first := l.slots[l.gone]
+	clear(l.slots[l.gone : l.gone+1])
+	if l.gone++; 2*l.gone >= len(l.slots) {
+		l.delete(func(T) bool { return false })
+	}
+	return first
+}
+
+// delete takes out those that f names.
+func (l *line[T]) delete(f func(T) bool) {
+	n := 0
+	for _, v := range l.here() {
+		if !f(v) {
+			l.slots[n] = v
+			n++
+		}
+	}
+	clear(l.slots[n:])
+	l.slots, l.gone = l.slots[:n], 0
 }
 
 // held is an event with its size in the store.
@@ -35,20 +70,21 @@ func (w *window) put(key mesh.ThreadKey, added []held) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.threads == nil {
-		w.threads = map[mesh.ThreadKey][]*mesh.Event{}
+		w.threads = map[mesh.ThreadKey]*line[*mesh.Event]{}
 	}
 	for _, h := range added {
 		if !w.place(key, h.Event) {
 			continue
 		}
-		i := len(w.all)
-		for i > 0 && w.all[i-1].Pos > h.Pos {
+		all := w.all.here()
+		i := len(all)
+		for i > 0 && all[i-1].Pos > h.Pos {
 			i--
 		}
-		w.all = slices.Insert(w.all, i, h)
+		w.all.insert(i, h)
 		w.bytes += h.size
 	}
-	for len(w.all) > windowEvents || w.bytes > windowBytes {
+	for len(w.all.here()) > windowEvents || w.bytes > windowBytes {
 		w.dropOldest()
 	}
 }
@@ -57,7 +93,12 @@ func (w *window) put(key mesh.ThreadKey, added []held) {
 // Those that another node deleted, before the thread began anew, do not fit: it
 // forgets them, and returns false for one that comes late.
 func (w *window) place(key mesh.ThreadKey, e *mesh.Event) bool {
-	of := w.threads[key]
+	in := w.threads[key]
+	if in == nil {
+		in = new(line[*mesh.Event])
+		w.threads[key] = in
+	}
+	of := in.here()
 	i := len(of)
 	for i > 0 && of[i-1].Seq >= e.Seq {
 		i--
@@ -69,20 +110,25 @@ func (w *window) place(key mesh.ThreadKey, e *mesh.Event) bool {
 	if i > 0 && of[i-1].Pos > e.Pos {
 		return false
 	}
-	w.threads[key] = slices.Insert(of, i, e)
+	in.insert(i, e)
 	return true
 }
 
 func (w *window) dropOldest() {
-	h := w.all[0]
-	w.all[0] = held{}
-	w.all, w.bytes = w.all[1:], w.bytes-h.size
-	if of := w.threads[h.Thread]; len(of) > 1 {
-		of[0] = nil
-		w.threads[h.Thread] = of[1:]
-	} else {
+	h := w.all.shift()
+	w.bytes -= h.size
+	of := w.threads[h.Thread]
+	if of.shift(); len(of.here()) == 0 {
 		delete(w.threads, h.Thread)
 	}
+}
+
+// of are the thread's events.
+func (w *window) of(key mesh.ThreadKey) []*mesh.Event {
+	if in := w.threads[key]; in != nil {
+		return in.here()
+	}
+	return nil
 }
 
 // read returns the thread's events from the one after that Seq on, without a gap
@@ -90,7 +136,7 @@ func (w *window) dropOldest() {
 func (w *window) read(key mesh.ThreadKey, after mesh.Seq, limit int) []*mesh.Event {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
-	of := w.threads[key]
+	of := w.of(key)
 	i, ok := slices.BinarySearchFunc(of, after+1, func(e *mesh.Event, seq mesh.Seq) int { return int(e.Seq - seq) })
 	if !ok {
 		return nil
@@ -107,12 +153,13 @@ func (w *window) read(key mesh.ThreadKey, after mesh.Seq, limit int) []*mesh.Eve
 func (w *window) scan(after mesh.Pos, limit int) []Placed {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
-	i, ok := slices.BinarySearchFunc(w.all, after+1, func(h held, pos mesh.Pos) int { return int(h.Pos - pos) })
+	all := w.all.here()
+	i, ok := slices.BinarySearchFunc(all, after+1, func(h held, pos mesh.Pos) int { return int(h.Pos - pos) })
 	if !ok {
 		return nil
 	}
 	var out []Placed
-	for n, h := range w.all[i:] {
+	for n, h := range all[i:] {
 		if n == limit || h.Pos != after+1+mesh.Pos(n) {
 			break
 		}
@@ -130,13 +177,14 @@ func (w *window) drop(key mesh.ThreadKey, before mesh.Pos) {
 
 func (w *window) forget(key mesh.ThreadKey, before mesh.Pos) {
 	stale := func(e *mesh.Event) bool { return e.Pos < before }
-	of := slices.DeleteFunc(w.threads[key], stale)
-	if len(of) > 0 {
-		w.threads[key] = of
-	} else {
+	in := w.threads[key]
+	if in == nil {
+		return
+	}
+	if in.delete(stale); len(in.here()) == 0 {
 		delete(w.threads, key)
 	}
-	w.all = slices.DeleteFunc(w.all, func(h held) bool {
+	w.all.delete(func(h held) bool {
 		if h.Thread != key || !stale(h.Event) {
 			return false
 		}
@@ -149,7 +197,7 @@ func (w *window) forget(key mesh.ThreadKey, before mesh.Pos) {
 func (w *window) first(key mesh.ThreadKey) mesh.Pos {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
-	if of := w.threads[key]; len(of) > 0 {
+	if of := w.of(key); len(of) > 0 {
 		return of[0].Pos
 	}
 	return 0

@@ -48,8 +48,9 @@ func New(log *threadlog.Log, key []byte, logger *slog.Logger) (*Index, error) {
 const (
 	// pageSize is how many events are read at a time.
 	pageSize = 512
-	// pace is how long news gather before they are read.
-	pace = 200 * time.Millisecond
+	// pace is how long news gather before they are read: not so long that the log
+	// has written more meanwhile than it remembers, and they are decoded again.
+	pace = 20 * time.Millisecond
 	// retry is how long Run waits after it could not read the log.
 	retry = 5 * time.Second
 )
