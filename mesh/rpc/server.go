@@ -112,6 +112,7 @@ func NewServer(o Options) *grpc.Server {
 	return grpc.NewServer(
 		grpc.UnaryInterceptor(g.unary),
 		grpc.StreamInterceptor(g.stream),
+		grpc.ForceServerCodecV2(newCodec()),
 		grpc.NumStreamWorkers(workers),
 		grpc.MaxRecvMsgSize(o.MaxMessage),
 		grpc.MaxHeaderListSize(maxHeaders),

@@ -1,6 +1,7 @@
 package threadlog
 
 import (
+	"math"
 	"slices"
 	"sync"
 
@@ -34,7 +35,7 @@ type line[T any] struct {
 // here are those that are in the line. They are valid until it changes.
 func (l *line[T]) here() []T { return l.slots[l.gone:] }
 
-func (l *line[T]) insert(i int, v T) { l.slots = slices.Insert(l.slots, l.gone+i, v) }
+func (l *line[T]) insert(i int, v ...T) { l.slots = slices.Insert(l.slots, l.gone+i, v...) }
 
 // shift takes out the first.
 func (l *line[T]) shift() T {
@@ -65,24 +66,28 @@ type held struct {
 	size int
 }
 
-// put adds events of the thread that were committed. Writers publish in any order.
+// put adds events of the thread that were committed, with positions in a row. Writers
+// publish in any order. The slice is put's from there on.
 func (w *window) put(key mesh.ThreadKey, added []held) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.threads == nil {
 		w.threads = map[mesh.ThreadKey]*line[*mesh.Event]{}
 	}
+	placed := added[:0]
 	for _, h := range added {
-		if !w.place(key, h.Event) {
-			continue
+		if w.place(key, h.Event) {
+			placed = append(placed, h)
+			w.bytes += h.size
 		}
+	}
+	if len(placed) > 0 {
 		all := w.all.here()
 		i := len(all)
-		for i > 0 && all[i-1].Pos > h.Pos {
+		for i > 0 && all[i-1].Pos > placed[0].Pos {
 			i--
 		}
-		w.all.insert(i, h)
-		w.bytes += h.size
+		w.all.insert(i, placed...)
 	}
 	for len(w.all.here()) > windowEvents || w.bytes > windowBytes {
 		w.dropOldest()
@@ -166,6 +171,19 @@ func (w *window) scan(after mesh.Pos, limit int) []Placed {
 		out = append(out, h.Placed)
 	}
 	return out
+}
+
+// missing is how many positions after that Pos it has no events of, before the first
+// that it has: of those that are being published, there may be a few.
+func (w *window) missing(after mesh.Pos) int {
+	w.mu.RLock()
+	defer w.mu.RUnlock()
+	all := w.all.here()
+	i, _ := slices.BinarySearchFunc(all, after+1, func(h held, pos mesh.Pos) int { return int(h.Pos - pos) })
+	if i == len(all) || all[i].Pos == after+1 {
+		return math.MaxInt
+	}
+	return int(all[i].Pos - after - 1)
 }
 
 // drop forgets a thread's events before the Pos.

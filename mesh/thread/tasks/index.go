@@ -81,7 +81,7 @@ func (x *Index) Run(ctx context.Context) error {
 
 // news waits until there is something that was not applied.
 func (x *Index) news(ctx context.Context) error {
-	for _, err := range x.log.FollowAll(ctx, x.position()) {
+	for _, err := range x.log.FollowDecisions(ctx, x.position()) {
 		return err
 	}
 	return nil
@@ -112,7 +112,7 @@ func (x *Index) step(ctx context.Context) (bool, error) {
 	case <-ctx.Done():
 		return false, mesh.Wrap(op, ctx.Err())
 	}
-	page, err := x.log.Scan(ctx, x.position(), pageSize)
+	page, err := x.log.ScanDecisions(ctx, x.position(), pageSize)
 	if err != nil {
 		return false, mesh.Wrap(op, err)
 	}
