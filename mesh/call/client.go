@@ -88,12 +88,16 @@ func receive(ctx context.Context, open func(context.Context) (grpc.ServerStreami
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		stream, err := open(ctx)
+		var resp *a2apb.StreamResponse
+		var last *a2apb.TaskArtifactUpdateEvent
+		in := rpc.Encoded{Decode: func(wire []byte) error { return decode(wire, resp, last) }}
 		for err == nil {
-			resp := new(a2apb.StreamResponse)
-			in := rpc.Encoded{Message: resp}
+			resp = new(a2apb.StreamResponse)
+			in.Message, in.Wire = resp, nil
 			if err = stream.RecvMsg(&in); err == nil && !yield(Response{resp, in.Wire}, nil) {
 				return
 			}
+			last = resp.GetArtifactUpdate()
 		}
 		if !errors.Is(err, io.EOF) {
 			yield(Response{}, rpc.FromStatus(err))

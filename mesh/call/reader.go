@@ -12,12 +12,6 @@ import (
 // maxBody is how much of an event is the agent's, in bytes; the rest is ours.
 const maxBody = mesh.MaxEvent - 4096
 
-// Numbers of fields: where the bytes of an artifact are in a response.
-const (
-	fieldUpdate   = 4 // of StreamResponse
-	fieldArtifact = 3 // of TaskArtifactUpdateEvent
-)
-
 // reader turns the responses of one stream into event bodies.
 type reader struct {
 	req   Request

@@ -14,6 +14,9 @@ import (
 type Encoded struct {
 	proto.Message
 	Wire []byte
+	// Decode, if it is not nil, reads the bytes that came into the message instead of
+	// proto.Unmarshal, as that would.
+	Decode func(wire []byte) error
 }
 
 // codec is gRPC's own for protobuf, and knows Encoded.
@@ -36,5 +39,8 @@ func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
 		return c.CodecV2.Unmarshal(data, v)
 	}
 	e.Wire = data.Materialize()
+	if e.Decode != nil {
+		return e.Decode(e.Wire)
+	}
 	return proto.Unmarshal(e.Wire, e.Message)
 }
