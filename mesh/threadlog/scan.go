@@ -3,6 +3,7 @@ package threadlog
 import (
 	"context"
 	"iter"
+	"math"
 
 	"agentmesh/mesh"
 )
@@ -29,8 +30,8 @@ func (l *Log) ScanDecisions(ctx context.Context, after mesh.Pos, limit int) ([]P
 
 func (l *Log) scan(ctx context.Context, after mesh.Pos, limit int, wanted func(Record) bool) ([]Placed, error) {
 	const op = "threadlog.Scan"
-	if recent := l.window.scan(after, limit); len(recent) > 0 {
-		return recent, mesh.Wrap(op, ctx.Err())
+	if recent, err := l.latest(ctx, after, limit); err != nil || len(recent) > 0 {
+		return recent, mesh.Wrap(op, err)
 	}
 	recs, err := l.backend.Scan(ctx, after, min(limit, l.window.missing(after)))
 	if err != nil {
@@ -47,6 +48,30 @@ func (l *Log) scan(ctx context.Context, after mesh.Pos, limit int, wanted func(R
 		out[i] = Placed{r.Thread, e}
 	}
 	return out, nil
+}
+
+// latest is what the window has of what Scan returns; none if there is something of
+// a thread that another node deleted, which then is in the window no more.
+func (l *Log) latest(ctx context.Context, after mesh.Pos, limit int) ([]Placed, error) {
+	page := l.window.scan(after, limit)
+	begins := map[mesh.ThreadKey]mesh.Pos{}
+	for _, p := range page {
+		first, asked := begins[p.Thread]
+		if !asked {
+			info, ok, err := l.Info(ctx, p.Thread)
+			if err != nil {
+				return nil, err
+			}
+			if first = info.FirstPos; !ok {
+				first = math.MaxInt64
+			}
+			begins[p.Thread] = first
+		}
+		if p.Pos < first {
+			return nil, nil
+		}
+	}
+	return page, nil
 }
 
 // FollowAll yields the events of all threads with a Pos above after, and then
