@@ -9,8 +9,8 @@ import (
 
 // Encoded is a message with its wire bytes: a server of this package sends those as
 // they are, and who receives into one over a connection of this package has those
-// that came. Elsewhere it is the message alone, Wire is not read, or stays nil. Both
-// are shared, and nobody changes them.
+// that came. Elsewhere it is the message alone, Wire is not read, or stays nil; streams
+// in the process are given the message. Both are shared, and nobody changes them.
 type Encoded struct {
 	proto.Message
 	Wire []byte

@@ -163,7 +163,7 @@ func (w *window) scan(after mesh.Pos, limit int) []Placed {
 	if !ok {
 		return nil
 	}
-	var out []Placed
+	out := make([]Placed, 0, min(max(limit, 0), len(all)-i))
 	for n, h := range all[i:] {
 		if n == limit || h.Pos != after+1+mesh.Pos(n) {
 			break
