@@ -32,6 +32,9 @@ func decode(wire []byte, into *a2apb.StreamResponse, last *a2apb.TaskArtifactUpd
 // pieceOfText is the payload of a response that is a piece of one text and has
 // nothing that is not read here; nil for all others, and for what is malformed.
 func pieceOfText(wire []byte, last *a2apb.TaskArtifactUpdateEvent) *a2apb.StreamResponse_ArtifactUpdate {
+	if len(wire) == 0 || wire[0] != fieldUpdate<<3|byte(protowire.BytesType) {
+		return nil
+	}
 	of := &struct { // in one piece
 		payload  a2apb.StreamResponse_ArtifactUpdate
 		update   a2apb.TaskArtifactUpdateEvent

@@ -42,7 +42,9 @@ func (l *line[T]) shift() T {
 	first := l.slots[l.gone]
 	clear(l.slots[l.gone : l.gone+1])
 	if l.gone++; 2*l.gone >= len(l.slots) {
-		l.delete(func(T) bool { return false })
+		n := copy(l.slots, l.here())
+		clear(l.slots[n:])
+		l.slots, l.gone = l.slots[:n], 0
 	}
 	return first
 }
