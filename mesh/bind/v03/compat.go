@@ -53,7 +53,6 @@ import (
 	"strings"
 	"time"
 
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -86,7 +85,7 @@ type web struct {
 	follow func(http.ResponseWriter, *http.Request, rest.Call, rest.Framing)
 }
 
-func newWeb(ctx context.Context, op string, conn grpc.ClientConnInterface, opts Options) (*web, error) {
+func newWeb(ctx context.Context, op string, conn rpc.Conn, opts Options) (*web, error) {
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
