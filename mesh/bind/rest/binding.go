@@ -97,7 +97,7 @@ func (f Framing) message(b []byte, m proto.Message) ([]byte, error) {
 	if f.Message != nil {
 		return f.Message(b, m)
 	}
-	return protojson.MarshalOptions{}.MarshalAppend(b, m)
+	return appendJSON(b, m)
 }
 
 func (f Framing) failure(st *status.Status) []byte {
