@@ -17,8 +17,8 @@
 //
 // # Concurrency
 //
-// The handler is safe for concurrent use. A stream has one goroutine beside the
-// request's own, which ends before the request does.
+// The handler is safe for concurrent use. A stream has a goroutine beside the
+// request's own while it writes, which ends before the request does.
 //
 // # What it is not
 //
@@ -85,9 +85,8 @@ type handler struct {
 }
 
 // New returns the handler of JSON-RPC requests over conn, which leads to the
-// node, stays the caller's and must be as [rest.New] says. When ctx ends,
-// open streams end with an error, so that a server can shut down; other
-// requests go on. It refuses negative options with [mesh.Invalid].
+// services. When ctx ends, open streams end with an error, so that a server can
+// shut down; other requests go on. It refuses negative options with [mesh.Invalid].
 func New(ctx context.Context, conn rpc.Conn, opts Options) (http.Handler, error) {
 	const op = "jsonrpc.New"
 	if opts.Logger == nil {

@@ -21,7 +21,7 @@ import (
 // is safe for concurrent use.
 type Binding struct{ g *gateway }
 
-// NewBinding returns a binding over conn, of which New says what it must be.
+// NewBinding returns a binding over conn, which leads to the services.
 // Of the options it uses MaxBody, Heartbeat and Logger. It refuses negative
 // ones with [mesh.Invalid].
 func NewBinding(conn rpc.Conn, opts Options) (*Binding, error) {

@@ -36,8 +36,8 @@ type rpcServer struct {
 
 // NewJSONRPC returns the handler of the JSON-RPC binding of v0.3, for requests
 // whose method has a slash in its name (see package jsonrpc). conn leads to the
-// node and must be as [rest.New] says. When ctx ends, open streams do. It
-// refuses negative options with [mesh.Invalid].
+// services. When ctx ends, open streams do. It refuses negative options with
+// [mesh.Invalid].
 func NewJSONRPC(ctx context.Context, conn rpc.Conn, opts Options) (http.Handler, error) {
 	web, err := newWeb(ctx, "v03.NewJSONRPC", conn, opts)
 	if err != nil {

@@ -32,9 +32,8 @@ type restServer struct {
 }
 
 // NewREST returns the handler of the HTTP+JSON binding of v0.3, for paths below
-// [PathPrefix]. conn leads to the node, which serves a2a.v1 too, and must be as
-// [rest.New] says. When ctx ends, open streams do. It refuses negative
-// options with [mesh.Invalid].
+// [PathPrefix]. conn leads to the services, of which a2a.v1 is one. When ctx ends,
+// open streams do. It refuses negative options with [mesh.Invalid].
 func NewREST(ctx context.Context, conn rpc.Conn, opts Options) (http.Handler, error) {
 	web, err := newWeb(ctx, "v03.NewREST", conn, opts)
 	if err != nil {
