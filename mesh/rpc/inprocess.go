@@ -212,7 +212,7 @@ func (s *Server) Stream(ctx context.Context, name string, in proto.Message, out 
 
 // bare is a context without the values of its caller, which no network would carry:
 // its outgoing metadata is not for whom the server calls.
-type bare struct{ context.Context }
+type bare struct{ context.Context } //nolint:containedctx // it is one
 
 func (b bare) Value(any) any                         { return nil }
 func (b bare) AfterFunc(f func()) (stop func() bool) { return context.AfterFunc(b.Context, f) }

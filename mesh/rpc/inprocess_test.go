@@ -152,7 +152,7 @@ func TestOfACallersContextItsMetadataAndItsEndArrive(t *testing.T) {
 	var seen context.Context
 	ended := make(chan error, 2)
 	look := func(ctx context.Context) error {
-		seen = ctx
+		seen = ctx //nolint:fatcontext // it is looked at, and not passed on
 		<-ctx.Done()
 		ended <- context.Cause(ctx)
 		return ctx.Err()

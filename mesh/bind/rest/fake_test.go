@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"strconv"
 	"strings"
@@ -226,6 +227,8 @@ func (n *node) SendStreamingMessage(r *a2apb.SendMessageRequest, s grpc.ServerSt
 		}
 		<-n.release
 		events = events[1:]
+	case "shapeless":
+		events[1] = statusEvent(2, a2apb.TaskState_TASK_STATE_WORKING, map[string]any{"x": math.NaN()})
 	case "break":
 		if err := s.Send(events[0]); err != nil {
 			return err

@@ -50,3 +50,40 @@ func TestAClientThatTakesNothingIsGivenUp(t *testing.T) {
 		t.Error("the call goes on")
 	}
 }
+
+// A slow is a client that takes its time for each write.
+type slow struct {
+	*httptest.ResponseRecorder
+	writes, most int
+}
+
+func (s *slow) Write(b []byte) (int, error) {
+	time.Sleep(time.Millisecond)
+	s.writes++
+	s.most = max(s.most, len(b))
+	return s.ResponseRecorder.Write(b)
+}
+
+// A call waits for the client: what was sent and not taken is bounded. And what is
+// there is written together.
+func TestACallWaitsForASlowClient(t *testing.T) {
+	const events, size = 500, 1000
+	client := &slow{ResponseRecorder: httptest.NewRecorder()}
+	out := &eventWriter{w: client, rc: http.NewResponseController(client), patience: time.Minute, heartbeat: time.Hour, gone: func() {}}
+	err := out.Header(nil)
+	for range events {
+		err = errors.Join(err, out.Send(&a2apb.StreamResponse{Payload: &a2apb.StreamResponse_Task{Task: &a2apb.Task{Id: strings.Repeat("x", size)}}}))
+	}
+	if err = errors.Join(err, out.end(nil)); err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Count(client.Body.String(), "data: "); got != events {
+		t.Errorf("%d events were written, want %d", got, events)
+	}
+	if most := writeSize + 2*size; client.most > most {
+		t.Errorf("a write had %d bytes, and so many waited; want at most %d", client.most, most)
+	}
+	if client.writes > events/10 {
+		t.Errorf("%d events took %d writes", events, client.writes)
+	}
+}

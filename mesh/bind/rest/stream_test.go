@@ -95,6 +95,16 @@ func TestAnErrorWithinTheStreamIsItsLastEvent(t *testing.T) {
 	}
 }
 
+// JSON has no word for what is not a number.
+func TestAnEventWithoutAFormEndsItsStream(t *testing.T) {
+	s := start(t, rest.Options{})
+	got := s.stream(s.do("POST", "/message:stream", say("shapeless"), "A2A-Extensions", mesh.ExtensionURI)).rest()
+	if len(got) != 2 || get(got[0].data, "task.id") != "task-1" || get(got[1].data, "error.code") != 500.0 ||
+		get(got[1].data, "error.message") != "the next event cannot be shown as JSON" {
+		t.Errorf("events %v, want the task and an error", got)
+	}
+}
+
 func TestAStreamMayBeEmpty(t *testing.T) {
 	s := start(t, rest.Options{})
 	if got := s.stream(s.do("POST", "/message:stream", say("nothing"))).rest(); len(got) != 0 {
