@@ -1,10 +1,13 @@
 package offline
 
 import (
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
 	"unicode"
+
+	lru "github.com/hashicorp/golang-lru/v2"
 
 	"agentmesh/mesh/llm"
 )
@@ -25,8 +28,28 @@ type param struct {
 	kind paramKind
 }
 
-// learn returns the skill with what its texts say of it.
+// learned has what was last read in the texts of skills, by name and description:
+// it is the same for every request, and takes longer than most.
+var learned = func() *lru.Cache[[2]string, *skill] {
+	c, err := lru.New[[2]string, *skill](1024)
+	if err != nil {
+		panic(err) // for a size that is not above 0
+	}
+	return c
+}()
+
+// learn returns the skill with what its texts say of it, which nobody changes.
 func learn(known llm.Skill) skill {
+	key := [2]string{known.Name, known.Description}
+	if s, ok := learned.Get(key); ok && reflect.DeepEqual(s.Skill, known) {
+		return *s
+	}
+	s := study(known)
+	learned.Add(key, &s)
+	return s
+}
+
+func study(known llm.Skill) skill {
 	s := skill{Skill: known}
 	for _, p := range known.Parameters {
 		s.Parameters = append(s.Parameters, param{p, means(p)})
