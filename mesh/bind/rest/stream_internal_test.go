@@ -10,7 +10,11 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
+
+	"agentmesh/mesh/a2a"
 )
 
 // A client that went away without a word leaves a connection that takes
@@ -48,6 +52,27 @@ func TestAClientThatTakesNothingIsGivenUp(t *testing.T) {
 	}
 	if !canceled.Load() {
 		t.Error("the call goes on")
+	}
+}
+
+// Updates are shared by all who follow a thread: who shows less of one leaves it as
+// it is.
+func TestWhatIsStreamedIsNotChanged(t *testing.T) {
+	update := &a2apb.StreamResponse{Payload: &a2apb.StreamResponse_StatusUpdate{StatusUpdate: &a2apb.TaskStatusUpdateEvent{
+		TaskId: "t", Metadata: a2a.SetSeq(nil, 7)}}}
+	before := proto.CloneOf(update)
+	for strip, want := range map[bool]string{true: `"taskId":"t"}}`, false: `"seq":7}}}}`} {
+		w := httptest.NewRecorder()
+		out := &eventWriter{w: w, rc: http.NewResponseController(w), patience: time.Minute, heartbeat: time.Hour, strip: strip, gone: func() {}}
+		if err := errors.Join(out.Header(nil), out.Send(update), out.end(nil)); err != nil {
+			t.Fatal(err)
+		}
+		if got := w.Body.String(); !strings.HasPrefix(got, "id: 7\n") || !strings.HasSuffix(got, want+"\n\n") {
+			t.Errorf("strip %v: %q", strip, got)
+		}
+		if !proto.Equal(before, update) {
+			t.Errorf("strip %v: the update became %v", strip, update)
+		}
 	}
 }
 
