@@ -83,7 +83,7 @@ type slow struct {
 }
 
 func (s *slow) Write(b []byte) (int, error) {
-	time.Sleep(time.Millisecond)
+	time.Sleep(5 * time.Millisecond)
 	s.writes++
 	s.most = max(s.most, len(b))
 	return s.ResponseRecorder.Write(b)
