@@ -271,8 +271,9 @@ func (c *localCall) RecvMsg(m any) error {
 	if c.read {
 		return io.EOF
 	}
-	c.read = true
-	return proto.Unmarshal(c.request, m.(proto.Message))
+	request := c.request
+	c.read, c.request = true, nil // a stream may last
+	return proto.Unmarshal(request, m.(proto.Message))
 }
 
 func (c *localCall) SendMsg(m any) error {
