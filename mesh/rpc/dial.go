@@ -60,7 +60,7 @@ func dial(target string, o DialOptions, extra ...grpc.DialOption) (*grpc.ClientC
 	}
 	opts := append([]grpc.DialOption{
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(orDefault(o.MaxMessage, DefaultMaxMessage))),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(orDefault(o.MaxMessage, DefaultMaxMessage)), grpc.ForceCodecV2(newCodec())),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: clientPing, Timeout: 20 * time.Second}),
 		grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 5 * time.Second},
