@@ -83,15 +83,15 @@ func (b ArtifactAppended) Bytes() ([]byte, bool) {
 	return b.Wire.bytes, true
 }
 
-// Memo returns what make made of the body, which has Bytes, for whoever was first
+// Memo returns what encode made of the body, which has Bytes, for whoever was first
 // to ask for that form of it, below [Forms]: what goes into it is the same for all
 // who ask.
-func (b ArtifactAppended) Memo(form int, make func() []byte) []byte {
+func (b ArtifactAppended) Memo(form int, encode func() []byte) []byte {
 	at := &b.Wire.memo[form]
 	if was := at.Load(); was != nil {
 		return *was
 	}
-	made := make()
+	made := encode()
 	at.Store(&made)
 	return made
 }

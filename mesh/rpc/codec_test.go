@@ -68,7 +68,7 @@ func TestBytesAreForTheNetwork(t *testing.T) {
 // A catcher keeps what is sent on it.
 type catcher struct {
 	grpc.ServerStream
-	ctx context.Context //nolint:containedctx // where gRPC wants it
+	ctx context.Context
 	got any
 }
 
