@@ -57,6 +57,9 @@ type AppendOptions struct {
 	// Settled says that nothing is left to do of what the thread's events up to
 	// that Seq asked of its driver; see [Log.Unfinished].
 	Settled mesh.Seq
+	// Deferred and Placed are those of [Batch].
+	Deferred bool
+	Placed   func()
 }
 
 // Append adds the events to the thread, all or none, and returns the Seq of
@@ -109,7 +112,7 @@ func (l *Log) batch(op string, events []*mesh.Event, opts AppendOptions) (*Batch
 	if len(events) == 0 {
 		return nil, mesh.InvalidField(op, "events", "is empty; append at least one event")
 	}
-	b := &Batch{Entries: make([]Entry, len(events)), Epoch: opts.Epoch, Settled: opts.Settled}
+	b := &Batch{Entries: make([]Entry, len(events)), Epoch: opts.Epoch, Settled: opts.Settled, Deferred: opts.Deferred, Placed: opts.Placed}
 	for i, e := range events {
 		e.Epoch = opts.Epoch
 		if e.Time.IsZero() {
