@@ -3,10 +3,13 @@ package offline
 import (
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode"
 
 	"agentmesh/mesh/llm"
+
+	lru "github.com/hashicorp/golang-lru/v2"
 )
 
 // A skill is what the planner knows of a skill.
@@ -23,6 +26,48 @@ type skill struct {
 type param struct {
 	llm.Parameter
 	kind paramKind
+}
+
+// memory has skills by all that is known of them: they are the same from call to call,
+// and what their texts say takes long to find out.
+var memory = func() *lru.Cache[string, *skill] {
+	c, err := lru.New[string, *skill](1024)
+	if err != nil {
+		panic(err)
+	}
+	return c
+}()
+
+// recall is learn, of skills that were learned before from memory. The skill shares
+// its maps and parameters with others.
+func recall(known llm.Skill) skill {
+	key := keyOf(known)
+	if s, ok := memory.Get(key); ok {
+		return *s
+	}
+	s := learn(known)
+	memory.Add(key, &s)
+	return s
+}
+
+// keyOf is all that is known of the skill as one text.
+func keyOf(s llm.Skill) string {
+	var b strings.Builder
+	add := func(texts ...string) {
+		for _, t := range texts {
+			b.WriteString(strconv.Itoa(len(t)))
+			b.WriteByte(':')
+			b.WriteString(t)
+		}
+		b.WriteByte('\n')
+	}
+	add(s.Name, s.Description, s.Tool, strconv.FormatBool(s.Reads), strconv.FormatBool(s.Asks))
+	add(s.Tags...)
+	for _, p := range s.Parameters {
+		add(p.Name, p.Type, p.Description, strconv.FormatBool(p.Required), p.Default)
+		add(p.Enum...)
+	}
+	return b.String()
 }
 
 // learn returns the skill with what its texts say of it.
