@@ -50,7 +50,8 @@ func (c *Controller) Accept(ctx context.Context, g *mesh.Grant, events []*mesh.E
 	}
 }
 
-// keepTrying appends events that were accepted also when the disk fails for a while.
+// keepTrying appends events also when the disk fails for a while after they were
+// accepted.
 func (c *Controller) keepTrying(ctx context.Context, g *mesh.Grant, events []*mesh.Event, place func(), placed <-chan struct{}) (Admitted, error) {
 	wait := deferredWait
 	for try := 1; ; try++ {
@@ -63,7 +64,8 @@ func (c *Controller) keepTrying(ctx context.Context, g *mesh.Grant, events []*me
 		default: // its writer knows
 			return a, err
 		}
-		if try == deferredTries || !mesh.IsCode(err, mesh.Unavailable) {
+		over := mesh.IsCode(err, mesh.Precondition) || mesh.IsCode(err, mesh.NotFound)
+		if try == deferredTries || over { // else what it follows may come again too
 			c.deferral.ErrorContext(ctx, "facts of an agent could not be written", "agent", g.Agent, "execution", g.Execution, "err", err)
 			return a, err
 		}
