@@ -88,7 +88,7 @@ promise has tests, and mutants: changes of the code that would break it, each of
 which one of the tests notices. Both are kept in one file,
 ` + "`mesh/internal/mutants/testdata/guarantees.yaml`" + `, of which this page is made:
 ` + "`make guarantees`" + ` writes it, ` + "`make mutants`" + ` sees that every mutant dies, and
-` + "`make chaos`" + ` holds a whole mesh to the promises under kill -9. How to work with
+` + "`make chaos`" + ` holds a whole mesh to the promises under kill -9, full and failing disks. How to work with
 them is in [operations.md](operations.md#proofs).
 `)
 	for _, g := range all {

@@ -85,28 +85,42 @@ func (s *server) settle(ctx context.Context, acc *Accepted) (*a2apb.Task, mesh.S
 	return nil, 0, cutOff("a2a.settle")
 }
 
+// A beginning is what a stream begins with. It is found out by functions that
+// return: what they have on the stack is not kept as long as the stream.
+type beginning struct {
+	task   *a2apb.Task // as the caller sees it
+	cursor mesh.Seq
+	turn   bool // the stream ends when it is the user's turn to speak
+}
+
 // SendStreamingMessage streams the task and its updates, until the task is
 // over or waits for its user's words. It stays open while the task waits for
 // credentials, which come by another way (A2A v1.0 §7.6.1).
 func (s *server) SendStreamingMessage(req *a2apb.SendMessageRequest, stream grpc.ServerStreamingServer[a2apb.StreamResponse]) error {
 	const op = "a2a.SendStreamingMessage"
-	ctx := stream.Context()
-	call, err := s.admit(ctx, op, req.GetTenant(), mesh.ThreadNotFound(op))
+	b, err := s.begin(stream.Context(), op, req)
 	if err != nil {
 		return err
 	}
+	return s.follow(stream, op, b)
+}
+
+func (s *server) begin(ctx context.Context, op string, req *a2apb.SendMessageRequest) (*beginning, error) {
+	call, err := s.admit(ctx, op, req.GetTenant(), mesh.ThreadNotFound(op))
+	if err != nil {
+		return nil, err
+	}
 	if err := s.checkSend(call, req); err != nil {
-		return err
+		return nil, err
 	}
 	if err := s.checkOffered(op, call, true); err != nil {
-		return err
+		return nil, err
 	}
 	acc, err := s.send(ctx, req)
 	if err != nil {
-		return mesh.Wrap(op, err)
+		return nil, mesh.Wrap(op, err)
 	}
-	task := present(call, acc.Task, acc.Cursor, historyOf(req.GetConfiguration()))
-	return s.follow(stream, op, task, acc.Cursor, true)
+	return &beginning{present(call, acc.Task, acc.Cursor, historyOf(req.GetConfiguration())), acc.Cursor, true}, nil
 }
 
 // SubscribeToTask streams the task as it stands and its updates from there on,
@@ -114,52 +128,54 @@ func (s *server) SendStreamingMessage(req *a2apb.SendMessageRequest, stream grpc
 // tasks that are over too.
 func (s *server) SubscribeToTask(req *a2apb.SubscribeToTaskRequest, stream grpc.ServerStreamingServer[a2apb.StreamResponse]) error {
 	const op = "a2a.SubscribeToTask"
-	ctx := stream.Context()
-	call, err := s.admit(ctx, op, req.GetTenant(), mesh.TaskNotFound(op))
+	b, err := s.subscribe(stream.Context(), op, req)
 	if err != nil {
 		return err
 	}
+	return s.follow(stream, op, b)
+}
+
+func (s *server) subscribe(ctx context.Context, op string, req *a2apb.SubscribeToTaskRequest) (*beginning, error) {
+	call, err := s.admit(ctx, op, req.GetTenant(), mesh.TaskNotFound(op))
+	if err != nil {
+		return nil, err
+	}
 	if err := checkTaskID(op, req.GetId()); err != nil {
-		return err
+		return nil, err
 	}
 	if err := s.checkOffered(op, call, true); err != nil {
-		return err
+		return nil, err
 	}
 	task, cursor, err := s.service.Task(ctx, req.GetId())
 	if err != nil {
-		return mesh.Wrap(op, err)
+		return nil, mesh.Wrap(op, err)
 	}
 	switch {
 	case call.HasCursor && call.AfterSeq > cursor:
-		return mesh.InvalidField(op, "after-seq", "is %d, and the task's last update is %d; "+
+		return nil, mesh.InvalidField(op, "after-seq", "is %d, and the task's last update is %d; "+
 			"send the last cursor that this task's stream gave", call.AfterSeq, cursor)
 	case call.HasCursor:
 		bare := copyTask(task, task.Metadata)
 		bare.Artifacts, bare.History = nil, nil
 		task, cursor = bare, call.AfterSeq
 	case mesh.Terminal(task.GetStatus().GetState()):
-		return UnsupportedOperation(op, "The task is over; read it with GetTask, or subscribe with a cursor (after-seq)")
+		return nil, UnsupportedOperation(op, "The task is over; read it with GetTask, or subscribe with a cursor (after-seq)")
 	}
-	return s.follow(stream, op, present(call, task, cursor, nil), cursor, false)
+	return &beginning{present(call, task, cursor, nil), cursor, false}, nil
 }
 
 // follow sends the task and the updates after the cursor. It ends with the
 // terminal update and, if turn is set, when it is the user's turn to speak.
-func (s *server) follow(stream grpc.ServerStreamingServer[a2apb.StreamResponse], op string, task *a2apb.Task, cursor mesh.Seq, turn bool) error {
-	ctx := stream.Context()
-	call, _ := mesh.CallFrom(ctx)
-	if err := stream.SendHeader(activated(call)); err != nil {
+func (s *server) follow(stream grpc.ServerStreamingServer[a2apb.StreamResponse], op string, b *beginning) error {
+	if err := b.send(stream); err != nil {
 		return mesh.Wrap(op, gone(err))
 	}
-	if err := stream.Send(TaskResponse(task)); err != nil {
-		return mesh.Wrap(op, gone(err))
-	}
-	state := task.GetStatus().GetState()
-	if turn && done(state) {
+	state := b.task.GetStatus().GetState()
+	if b.turn && done(state) {
 		return nil
 	}
 	over := mesh.Terminal(state)
-	for u, err := range s.service.Updates(ctx, task.GetId(), cursor) {
+	for u, err := range s.service.Updates(stream.Context(), b.task.GetId(), b.cursor) {
 		if err != nil {
 			return mesh.Wrap(op, err)
 		}
@@ -170,7 +186,7 @@ func (s *server) follow(stream grpc.ServerStreamingServer[a2apb.StreamResponse],
 		if !moved {
 			continue
 		}
-		if mesh.Terminal(next) || turn && done(next) {
+		if mesh.Terminal(next) || b.turn && done(next) {
 			return nil
 		}
 	}
@@ -178,6 +194,14 @@ func (s *server) follow(stream grpc.ServerStreamingServer[a2apb.StreamResponse],
 		return nil
 	}
 	return cutOff(op)
+}
+
+func (b *beginning) send(stream grpc.ServerStreamingServer[a2apb.StreamResponse]) error {
+	call, _ := mesh.CallFrom(stream.Context())
+	if err := stream.SendHeader(activated(call)); err != nil {
+		return err
+	}
+	return stream.Send(TaskResponse(b.task))
 }
 
 // GetTask returns the task with at most as much history as asked for.

@@ -280,7 +280,7 @@ func TestATailOfLargeEventsIsNotReadInVain(t *testing.T) {
 func TestAThreadIsNotDeletedUnderAMessage(t *testing.T) {
 	l := newLibrary(t)
 	ctx := user(t, mesh.PermChat, mesh.PermDelete)
-	for range 20_000 {
+	for range 5_000 {
 		l.key.ID = mesh.NewThreadID()
 		first := l.post(t)
 		if err := l.decide(t.Context(), &mesh.Event{Execution: first, Body: mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_COMPLETED}}); err != nil {

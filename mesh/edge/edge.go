@@ -22,6 +22,7 @@ import (
 	"time"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
+	lru "github.com/hashicorp/golang-lru/v2"
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/a2a"
@@ -90,6 +91,7 @@ func (c *Config) fill() {
 // Edge is an a2a.Service. Use New.
 type Edge struct {
 	Config
+	kept *lru.Cache[finishedKey, *finished]
 
 	mu      sync.Mutex
 	closing bool
@@ -107,7 +109,11 @@ func New(c Config) (*Edge, error) {
 		return nil, mesh.Errorf(mesh.Invalid, "edge.New", "the edge needs the name of a main agent")
 	}
 	c.fill()
-	return &Edge{Config: c}, nil
+	kept, err := lru.New[finishedKey, *finished](maxFinished)
+	if err != nil {
+		return nil, mesh.Wrap("edge.New", err)
+	}
+	return &Edge{Config: c, kept: kept}, nil
 }
 
 // Capabilities implements a2a.Service.

@@ -40,11 +40,14 @@ func (e *Edge) locate(ctx context.Context, op, id string) (ref, error) {
 // not exist.
 func (r ref) turn(op string, s *thread.State) (*thread.Execution, error) {
 	t := s.Turn(r.task)
-	if t == nil || r.agent != "" && r.agent != t.Agent {
+	if t == nil || !r.mayBe(t.Agent) {
 		return nil, mesh.TaskNotFound(op)
 	}
 	return t, nil
 }
+
+// mayBe reports whether the caller can mean a task that began with the agent.
+func (r ref) mayBe(agent string) bool { return r.agent == "" || r.agent == agent }
 
 // Task implements a2a.Service.
 func (e *Edge) Task(ctx context.Context, id string) (*a2apb.Task, mesh.Seq, error) {
@@ -52,6 +55,15 @@ func (e *Edge) Task(ctx context.Context, id string) (*a2apb.Task, mesh.Seq, erro
 	r, err := e.locate(ctx, op, id)
 	if err != nil {
 		return nil, 0, err
+	}
+	f, err := e.finished(ctx, r.key, r.task)
+	switch {
+	case err != nil:
+		return nil, 0, err
+	case f != nil && !r.mayBe(f.agent):
+		return nil, 0, mesh.TaskNotFound(op)
+	case f != nil:
+		return copied(f.task), f.ended, nil
 	}
 	var tail mesh.Seq
 	err = e.States.With(ctx, r.key, func(s *thread.State) error {
@@ -73,14 +85,26 @@ func (e *Edge) Task(ctx context.Context, id string) (*a2apb.Task, mesh.Seq, erro
 
 // snapshot assembles the task as it was at the given Seq.
 func (e *Edge) snapshot(ctx context.Context, key mesh.ThreadKey, id mesh.ExecutionID, at mesh.Seq) (*a2apb.Task, error) {
-	const page = 256
+	const op, page = "edge.snapshot", 256
+	kept, err := e.finished(ctx, key, id)
+	if err != nil {
+		return nil, err
+	}
+	if kept != nil && at >= kept.ended {
+		return copied(kept.task), nil
+	}
+	info, _, err := e.Log.Info(ctx, key)
+	if err != nil {
+		return nil, mesh.Wrap(op, err)
+	}
+	f := &finished{first: info.FirstPos}
 	var after mesh.Seq
-	err := e.States.With(ctx, key, func(s *thread.State) error {
+	err = e.States.With(ctx, key, func(s *thread.State) error {
 		t := s.Turn(id)
 		if t == nil {
-			return mesh.TaskNotFound("edge.snapshot")
+			return mesh.TaskNotFound(op)
 		}
-		after = t.Opened - 1
+		after, f.agent, f.ended = t.Opened-1, t.Agent, t.Ended
 		return nil
 	})
 	if err != nil {
@@ -90,7 +114,7 @@ func (e *Edge) snapshot(ctx context.Context, key mesh.ThreadKey, id mesh.Executi
 	for after < at {
 		events, err := e.Log.Read(ctx, key, after, int(min(page, at-after)))
 		if err != nil {
-			return nil, mesh.Wrap("edge.snapshot", err)
+			return nil, mesh.Wrap(op, err)
 		}
 		if len(events) == 0 {
 			break
@@ -100,7 +124,11 @@ func (e *Edge) snapshot(ctx context.Context, key mesh.ThreadKey, id mesh.Executi
 		}
 		after = events[len(events)-1].Seq
 	}
-	task, _ := snap.Task()
+	task, last := snap.Task()
+	if f.ended != 0 && last >= f.ended {
+		f.task = task
+		e.keep(key, f)
+	}
 	return task, nil
 }
 

@@ -43,22 +43,30 @@ func (g *guard) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, 
 
 func (g *guard) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
 	begun := time.Now()
-	ctx, err := g.admit(ss.Context(), info.FullMethod, begun)
+	ctx, done, err := g.enter(ss.Context(), info.FullMethod, begun)
 	if err == nil {
-		var done func()
-		if done, err = g.streams.enter(ctx, g.isOpen(info.FullMethod)); err == nil {
-			defer done()
-		}
-	}
-	if err == nil {
-		until, cancel := untilExpired(ctx)
-		defer cancel()
+		defer done()
 		err = g.recovered(ctx, info.FullMethod, func() error {
-			return handler(srv, &serverStream{ss, until})
+			return handler(srv, &serverStream{ss, ctx})
 		})
 	}
 	g.report(ctx, info.FullMethod, begun, err)
 	return g.errors.ToStatus(err)
+}
+
+// enter admits a stream as admit does, as one more that is open until done is called
+// or what it was admitted under expires.
+func (g *guard) enter(ctx context.Context, method string, begun time.Time) (_ context.Context, done func(), err error) {
+	ctx, err = g.admit(ctx, method, begun)
+	if err != nil {
+		return ctx, nil, err
+	}
+	leave, err := g.streams.enter(ctx, g.isOpen(method))
+	if err != nil {
+		return ctx, nil, err
+	}
+	ctx, cancel := untilExpired(ctx)
+	return ctx, func() { cancel(); leave() }, nil
 }
 
 // untilExpired returns ctx, which ends with the grant that it was admitted

@@ -162,13 +162,8 @@ func (c *Cursor) Next(ctx context.Context) ([]*mesh.Event, error) {
 		if err := ctx.Err(); err != nil {
 			return nil, mesh.Wrap(op, err)
 		}
-		if !c.asked {
-			info, _, err := c.log.Info(ctx, c.key)
-			if err != nil {
-				return nil, mesh.Wrap(op, err)
-			}
-			c.topic.raise(info.Last)
-			c.asked = true
+		if err := c.ask(ctx); err != nil {
+			return nil, mesh.Wrap(op, err)
 		}
 		if c.behind() {
 			return c.take(ctx, op)
@@ -181,6 +176,19 @@ func (c *Cursor) Next(ctx context.Context) ([]*mesh.Event, error) {
 		case <-ctx.Done():
 		}
 	}
+}
+
+// ask has the topic know, once, how far the thread has come.
+func (c *Cursor) ask(ctx context.Context) error {
+	if c.asked {
+		return nil
+	}
+	info, _, err := c.log.Info(ctx, c.key)
+	if err == nil {
+		c.topic.raise(info.Last)
+		c.asked = true
+	}
+	return err
 }
 
 // behind reports whether there are events for the cursor. If not, it is in the

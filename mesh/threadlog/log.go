@@ -235,6 +235,12 @@ func (l *Log) Threads(ctx context.Context, tenant mesh.TenantID, before mesh.Pos
 	return infos, mesh.Wrap("threadlog.Threads", err)
 }
 
+// Deletions tells whether threads of the tenant were deleted; see [Catalog].
+func (l *Log) Deletions(ctx context.Context, tenant mesh.TenantID) (int64, error) {
+	n, err := l.backend.Deletions(ctx, tenant)
+	return n, mesh.Wrap("threadlog.Deletions", err)
+}
+
 // Unfinished returns a page of the threads in which a message of a user may still
 // have to be worked on; see [Catalog].
 func (l *Log) Unfinished(ctx context.Context, after mesh.Pos, limit int) ([]Unfinished, error) {

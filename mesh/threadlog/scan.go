@@ -3,6 +3,7 @@ package threadlog
 import (
 	"context"
 	"iter"
+	"math"
 
 	"agentmesh/mesh"
 )
@@ -19,8 +20,8 @@ type Placed struct {
 // version cannot read is an error.
 func (l *Log) Scan(ctx context.Context, after mesh.Pos, limit int) ([]Placed, error) {
 	const op = "threadlog.Scan"
-	if recent := l.window.scan(after, limit); len(recent) > 0 {
-		return recent, mesh.Wrap(op, ctx.Err())
+	if recent, err := l.latest(ctx, after, limit); err != nil || len(recent) > 0 {
+		return recent, mesh.Wrap(op, err)
 	}
 	recs, err := l.backend.Scan(ctx, after, limit)
 	if err != nil {
@@ -35,6 +36,30 @@ func (l *Log) Scan(ctx context.Context, after mesh.Pos, limit int) ([]Placed, er
 		out[i] = Placed{recs[i].Thread, e}
 	}
 	return out, nil
+}
+
+// latest is what the window has of what Scan returns; none if there is something of
+// a thread that another node deleted, which then is in the window no more.
+func (l *Log) latest(ctx context.Context, after mesh.Pos, limit int) ([]Placed, error) {
+	page := l.window.scan(after, limit)
+	begins := map[mesh.ThreadKey]mesh.Pos{}
+	for _, p := range page {
+		first, asked := begins[p.Thread]
+		if !asked {
+			info, ok, err := l.Info(ctx, p.Thread)
+			if err != nil {
+				return nil, err
+			}
+			if first = info.FirstPos; !ok {
+				first = math.MaxInt64
+			}
+			begins[p.Thread] = first
+		}
+		if p.Pos < first {
+			return nil, nil
+		}
+	}
+	return page, nil
 }
 
 // FollowAll yields the events of all threads with a Pos above after, and then

@@ -133,6 +133,11 @@ type Catalog interface {
 	// and claims.
 	Delete(ctx context.Context, key mesh.ThreadKey, last mesh.Pos) error
 
+	// Deletions is a number that every deletion of a thread of the tenant raises,
+	// and nothing else changes while the store is open: as long as it is the same,
+	// all threads that were there are.
+	Deletions(ctx context.Context, tenant mesh.TenantID) (int64, error)
+
 	// Unfinished returns at most limit threads that have an Info.Open, of all
 	// tenants, in the order of the positions at which that stands, above after.
 	// A driver that died may have left one behind in which nothing is to do;

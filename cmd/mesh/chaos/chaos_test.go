@@ -18,7 +18,7 @@ import (
 )
 
 var (
-	rounds = flag.Int("rounds", 0, "how often the mesh is killed, stopped or suspended; 0 is a sample of seconds")
+	rounds = flag.Int("rounds", 0, "how often the mesh is killed, stopped or suspended, or its disk fails; 0 is a sample of seconds")
 	seed   = flag.Uint64("seed", 0, "chooses what happens when; 0 chooses one")
 )
 
@@ -27,7 +27,7 @@ const sample = 3
 
 const clients = 6
 
-// Whatever happens to a mesh's process, at any moment: no message that was
+// Whatever happens to a mesh's process and disk, at any moment: no message that was
 // acknowledged is lost or doubled, no event of a thread is lost or changed, no
 // effect is doubled, every turn that was accepted ends or waits, and all who
 // read a task read the same.
@@ -109,7 +109,9 @@ func strike(m *target, l *ledger, chance *rand.Rand) error {
 		l.count("STOP", 1)
 		m.suspend(time.Duration(50+chance.IntN(1500)) * time.Millisecond)
 		return nil
-	case n < 5:
+	case n < 4:
+		return m.fail(l, chance)
+	case n < 6:
 		signal = syscall.SIGTERM
 		l.count("TERM", 1)
 	default:
@@ -147,7 +149,7 @@ func (l *ledger) failed(t *testing.T) bool {
 func prepare(t *testing.T) *target {
 	t.Helper()
 	m := &target{bin: build(t), dir: t.TempDir(), up: make(chan struct{})}
-	m.env = environment("MESH_LLM_URL="+serveModel(t), "MESH_LLM_KEY=key", "MESH_LLM_MODEL=m")
+	m.env = environment("MESH_LLM_URL="+serveModel(t), "MESH_LLM_KEY=key", "MESH_LLM_MODEL=m", "MESH_CHAOS_DISK="+m.faulty())
 	page, err := fs.ReadFile(skills.FS, "mail/send.md")
 	if err != nil {
 		t.Fatal(err)

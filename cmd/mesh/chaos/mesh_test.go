@@ -51,7 +51,7 @@ func (m *target) Write(p []byte) (int, error) {
 func build(t *testing.T) string {
 	t.Helper()
 	bin := filepath.Join(t.TempDir(), "mesh")
-	if out, err := exec.Command("go", "build", "-trimpath", "-o", bin, "agentmesh/cmd/mesh").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-trimpath", "-overlay", overlay(t), "-o", bin, "agentmesh/cmd/mesh").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	return bin

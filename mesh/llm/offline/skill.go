@@ -1,15 +1,15 @@
 package offline
 
 import (
+	"reflect"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"unicode"
 
-	"agentmesh/mesh/llm"
-
 	lru "github.com/hashicorp/golang-lru/v2"
+
+	"agentmesh/mesh/llm"
 )
 
 // A skill is what the planner knows of a skill.
@@ -28,50 +28,28 @@ type param struct {
 	kind paramKind
 }
 
-// memory has skills by all that is known of them: they are the same from call to call,
-// and what their texts say takes long to find out.
-var memory = func() *lru.Cache[string, *skill] {
-	c, err := lru.New[string, *skill](1024)
+// learned has what was last read in the texts of skills, by name and description:
+// it is the same for every request, and takes longer than most.
+var learned = func() *lru.Cache[[2]string, *skill] {
+	c, err := lru.New[[2]string, *skill](1024)
 	if err != nil {
-		panic(err)
+		panic(err) // for a size that is not above 0
 	}
 	return c
 }()
 
-// recall is learn, of skills that were learned before from memory. The skill shares
-// its maps and parameters with others.
-func recall(known llm.Skill) skill {
-	key := keyOf(known)
-	if s, ok := memory.Get(key); ok {
+// learn returns the skill with what its texts say of it, which nobody changes.
+func learn(known llm.Skill) skill {
+	key := [2]string{known.Name, known.Description}
+	if s, ok := learned.Get(key); ok && reflect.DeepEqual(s.Skill, known) {
 		return *s
 	}
-	s := learn(known)
-	memory.Add(key, &s)
+	s := study(known)
+	learned.Add(key, &s)
 	return s
 }
 
-// keyOf is all that is known of the skill as one text.
-func keyOf(s llm.Skill) string {
-	var b strings.Builder
-	add := func(texts ...string) {
-		for _, t := range texts {
-			b.WriteString(strconv.Itoa(len(t)))
-			b.WriteByte(':')
-			b.WriteString(t)
-		}
-		b.WriteByte('\n')
-	}
-	add(s.Name, s.Description, s.Tool, strconv.FormatBool(s.Reads), strconv.FormatBool(s.Asks))
-	add(s.Tags...)
-	for _, p := range s.Parameters {
-		add(p.Name, p.Type, p.Description, strconv.FormatBool(p.Required), p.Default)
-		add(p.Enum...)
-	}
-	return b.String()
-}
-
-// learn returns the skill with what its texts say of it.
-func learn(known llm.Skill) skill {
+func study(known llm.Skill) skill {
 	s := skill{Skill: known}
 	for _, p := range known.Parameters {
 		s.Parameters = append(s.Parameters, param{p, means(p)})

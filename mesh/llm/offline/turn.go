@@ -70,7 +70,7 @@ func readTurn(ctx context.Context, req *llm.Request, now time.Time) (*turn, erro
 		t.facts = f
 	}
 	for _, s := range t.facts.Skills {
-		t.skills = append(t.skills, recall(s))
+		t.skills = append(t.skills, learn(s))
 	}
 	t.serves = t.facts.Dispatches || req.About.Mission != nil
 	t.read(req.Messages)

@@ -138,6 +138,13 @@ func (s *Store) Threads(ctx context.Context, tenant mesh.TenantID, before mesh.P
 	return s.book.Threads(tenant, before, limit), mesh.Wrap("disk.Threads", ctx.Err())
 }
 
+// Deletions implements [threadlog.Catalog].
+func (s *Store) Deletions(ctx context.Context, tenant mesh.TenantID) (int64, error) {
+	s.index.RLock()
+	defer s.index.RUnlock()
+	return s.book.Deletions(tenant), mesh.Wrap("disk.Deletions", ctx.Err())
+}
+
 // Unfinished implements [threadlog.Catalog].
 func (s *Store) Unfinished(ctx context.Context, after mesh.Pos, limit int) ([]threadlog.Unfinished, error) {
 	s.index.RLock()

@@ -123,6 +123,13 @@ func (s *Store) Info(ctx context.Context, key mesh.ThreadKey) (threadlog.Info, b
 	return info, ok, mesh.Wrap("mem.Info", ctx.Err())
 }
 
+// Deletions implements [threadlog.Catalog].
+func (s *Store) Deletions(ctx context.Context, tenant mesh.TenantID) (int64, error) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.book.Deletions(tenant), mesh.Wrap("mem.Deletions", ctx.Err())
+}
+
 // Unfinished implements [threadlog.Catalog].
 func (s *Store) Unfinished(ctx context.Context, after mesh.Pos, limit int) ([]threadlog.Unfinished, error) {
 	s.mu.RLock()

@@ -10,12 +10,6 @@ import (
 	"path/filepath"
 )
 
-// realDisk is the default [Disk].
-type realDisk struct{}
-
-func (realDisk) WriteAt(f *os.File, b []byte, off int64) (int, error) { return f.WriteAt(b, off) }
-func (realDisk) Sync(f *os.File) error                                { return datasync(f) }
-
 // made is a segment that was made ready, or why it was not.
 type made struct {
 	seg *segment

@@ -18,8 +18,9 @@ type Index struct {
 	log    *threadlog.Log
 	seal   cipher.AEAD
 	logger *slog.Logger
-	// reading has room for one: whoever reads a page of the log and applies it.
-	reading chan struct{}
+	// changing has room for one: whoever reads a page of the log and applies it, or
+	// looks for what was deleted.
+	changing chan struct{}
 
 	mu      sync.RWMutex // guards the fields below
 	applied mesh.Pos
@@ -29,6 +30,8 @@ type Index struct {
 type tenant struct {
 	threads map[string]*conversation
 	order   *list.List // of *task, as List gives them
+	// deletions is the log's number of them when all threads here were there.
+	deletions int64
 }
 
 // New returns an empty Index over the log. The key, of [KeySize] random bytes,
@@ -42,7 +45,7 @@ func New(log *threadlog.Log, key []byte, logger *slog.Logger) (*Index, error) {
 	if logger == nil {
 		logger = slog.New(slog.DiscardHandler)
 	}
-	return &Index{log: log, seal: seal, logger: logger, reading: make(chan struct{}, 1), tenants: map[mesh.TenantID]*tenant{}}, nil
+	return &Index{log: log, seal: seal, logger: logger, changing: make(chan struct{}, 1), tenants: map[mesh.TenantID]*tenant{}}, nil
 }
 
 const (
@@ -105,12 +108,11 @@ func (x *Index) read(ctx context.Context, to mesh.Pos) error {
 // step applies the next page of the log; false if there is none.
 func (x *Index) step(ctx context.Context) (bool, error) {
 	const op = "tasks.read"
-	select {
-	case x.reading <- struct{}{}:
-		defer func() { <-x.reading }()
-	case <-ctx.Done():
-		return false, mesh.Wrap(op, ctx.Err())
+	release, err := x.turn(ctx)
+	if err != nil {
+		return false, mesh.Wrap(op, err)
 	}
+	defer release()
 	page, err := x.log.Scan(ctx, x.position(), pageSize)
 	if err != nil {
 		return false, mesh.Wrap(op, err)
@@ -133,40 +135,51 @@ func (x *Index) catchUp(ctx context.Context, tenant mesh.TenantID) error {
 	return x.read(ctx, last[0].LastPos)
 }
 
-// prune drops the tenant's threads that were deleted, or the one if it was.
-func (x *Index) prune(ctx context.Context, tenant mesh.TenantID, one string) error {
-	dead, err := x.deleted(ctx, tenant, one)
-	if err != nil || len(dead) == 0 {
-		return err
+// prune drops the tenant's threads that were deleted, if any were since it last
+// looked. No page is read meanwhile, which may have been of before a deletion.
+func (x *Index) prune(ctx context.Context, id mesh.TenantID) error {
+	const op = "tasks.prune"
+	release, err := x.turn(ctx)
+	if err != nil {
+		return mesh.Wrap(op, err)
+	}
+	defer release()
+	deletions, err := x.log.Deletions(ctx, id)
+	if err != nil {
+		return mesh.Wrap(op, err)
+	}
+	x.mu.RLock()
+	t := x.tenants[id]
+	x.mu.RUnlock()
+	if t == nil || t.deletions == deletions {
+		return nil
+	}
+	var dead []mesh.ThreadKey
+	for thread := range t.threads { // they change under the caller's turn alone
+		key := mesh.ThreadKey{Tenant: id, ID: thread}
+		_, ok, err := x.log.Info(ctx, key)
+		if err != nil {
+			return mesh.Wrap(op, err)
+		}
+		if !ok {
+			dead = append(dead, key)
+		}
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	for _, key := range dead {
 		x.drop(key)
 	}
+	t.deletions = deletions
 	return nil
 }
 
-func (x *Index) deleted(ctx context.Context, id mesh.TenantID, one string) ([]mesh.ThreadKey, error) {
-	x.mu.RLock()
-	defer x.mu.RUnlock()
-	t := x.tenants[id]
-	if t == nil {
-		return nil, nil
+// turn waits until nobody else changes the index, and gives back how to let others.
+func (x *Index) turn(ctx context.Context) (release func(), err error) {
+	select {
+	case x.changing <- struct{}{}:
+		return func() { <-x.changing }, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
 	}
-	var dead []mesh.ThreadKey
-	for thread := range t.threads {
-		if one != "" && thread != one {
-			continue
-		}
-		key := mesh.ThreadKey{Tenant: id, ID: thread}
-		_, ok, err := x.log.Info(ctx, key)
-		if err != nil {
-			return nil, mesh.Wrap("tasks.deleted", err)
-		}
-		if !ok {
-			dead = append(dead, key)
-		}
-	}
-	return dead, nil
 }

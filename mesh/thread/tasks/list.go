@@ -62,7 +62,7 @@ func (x *Index) List(ctx context.Context, q Query) (Page, error) {
 	if err := x.catchUp(ctx, q.Tenant); err != nil {
 		return Page{}, err
 	}
-	if err := x.prune(ctx, q.Tenant, q.Thread); err != nil {
+	if err := x.prune(ctx, q.Tenant); err != nil {
 		return Page{}, err
 	}
 	x.mu.RLock()

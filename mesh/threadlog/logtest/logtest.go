@@ -49,6 +49,7 @@ func Run(t *testing.T, open func(t *testing.T) threadlog.Backend) {
 		{"pages are bounded by size and never empty too soon", testPageSize},
 		{"a deleted thread is gone and its id is free", testDelete},
 		{"positions are not used again after a delete", testDeletePositions},
+		{"a deletion is counted for its tenant", testDeletions},
 		{"threads come last touched first, page by page", testThreads},
 		{"tenants do not see each other", testTenants},
 		{"info follows the thread", testInfo},

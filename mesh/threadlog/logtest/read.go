@@ -180,6 +180,37 @@ func testDelete(t *testing.T, s threadlog.Backend) {
 	wantData(t, s, Key(1), "decision", "id a", "claim")
 }
 
+// As long as the number stays, whoever knows the tenant's threads need not look for
+// those that are gone.
+func testDeletions(t *testing.T, s threadlog.Backend) {
+	other := mesh.ThreadKey{Tenant: "globex", ID: Key(1).ID}
+	of := func(tenant mesh.TenantID) int64 {
+		n, err := s.Deletions(t.Context(), tenant)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	for range 2 { // also of a tenant whose last thread went
+		add(t, s, Key(1), batch(fact("a")))
+		add(t, s, other, batch(fact("b")))
+		mine, others := of("acme"), of("globex")
+		add(t, s, Key(1), batch(fact("more")))
+		if err := s.Delete(t.Context(), Key(2), threadlog.AnyPos); !mesh.IsCode(err, mesh.NotFound) {
+			t.Errorf("delete of what is not there: %v", err)
+		}
+		if n := of("acme"); n != mine {
+			t.Errorf("%d deletions after %d, and nothing was deleted", n, mine)
+		}
+		if err := s.Delete(t.Context(), Key(1), threadlog.AnyPos); err != nil {
+			t.Fatal(err)
+		}
+		if n := of("acme"); n <= mine || of("globex") != others {
+			t.Errorf("%d deletions after %d, and %d of another tenant after %d", n, mine, of("globex"), others)
+		}
+	}
+}
+
 func testDeletePositions(t *testing.T, s threadlog.Backend) {
 	var top mesh.Pos
 	for range 3 {

@@ -70,7 +70,8 @@ type tenant struct {
 // A Book is the index of one store. The zero value is an empty one.
 type Book struct {
 	tenants map[mesh.TenantID]*tenant
-	pending map[*thread]struct{} // that have something to do
+	deleted map[mesh.TenantID]int64 // how many threads
+	pending map[*thread]struct{}    // that have something to do
 	last    mesh.Pos
 	records int
 }
@@ -212,7 +213,14 @@ func (b *Book) Delete(key mesh.ThreadKey) {
 		delete(b.tenants, key.Tenant)
 	}
 	b.records -= len(t.positions)
+	if b.deleted == nil {
+		b.deleted = map[mesh.TenantID]int64{}
+	}
+	b.deleted[key.Tenant]++
 }
+
+// Deletions implements [threadlog.Catalog].
+func (b *Book) Deletions(id mesh.TenantID) int64 { return b.deleted[id] }
 
 func (b *Book) find(key mesh.ThreadKey) *thread {
 	if tn := b.tenants[key.Tenant]; tn != nil {

@@ -1,0 +1,110 @@
+package chaos_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
+
+	"agentmesh/mesh"
+)
+
+// faulty is where the disk of the meshes is told to fail.
+func (m *target) faulty() string { return filepath.Join(m.dir, "disk") }
+
+// overlay has the mesh built with a disk that can be told to fail.
+func overlay(t *testing.T) string {
+	t.Helper()
+	top, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	real := filepath.Join(strings.TrimSpace(string(top)), "mesh", "store", "segment", "realdisk.go")
+	faulty, err := filepath.Abs(filepath.Join("testdata", "faultydisk.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(real); err != nil {
+		t.Fatal(err) // else the mesh would have a disk that never fails
+	}
+	text, err := json.Marshal(map[string]map[string]string{"Replace": {real: faulty}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "overlay.json")
+	if err := os.WriteFile(path, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// fail lets the disk fail for a while, and sees that the mesh goes on when it is
+// whole again: by itself if it was full; after a restart, if it says so, when
+// nobody can tell what is on it.
+func (m *target) fail(l *ledger, chance *rand.Rand) error {
+	what := []string{"full", "sync", "write"}[chance.IntN(3)]
+	l.count("disk "+what, 1)
+	broken, whole := m.full, m.room
+	if what != "full" {
+		broken = func() error { return os.WriteFile(m.faulty(), []byte(what), 0o600) }
+		whole = func() error { return os.Remove(m.faulty()) }
+	}
+	if err := broken(); err != nil {
+		return err
+	}
+	time.Sleep(time.Duration(20+chance.IntN(800)) * time.Millisecond)
+	killed := chance.IntN(4) == 0
+	if killed { // while it fails
+		if err := m.end(syscall.SIGKILL); err != nil {
+			return err
+		}
+	}
+	if err := whole(); !killed && err != nil || killed && what != "full" && err != nil {
+		return err
+	}
+	if killed {
+		return m.start(0)
+	}
+	err := m.takes(l)
+	if err != nil && what != "full" && strings.Contains(m.words(), "for_good=true") {
+		l.count("stores that stopped", 1)
+		return errors.Join(m.end(syscall.SIGTERM), m.start(0))
+	}
+	if err != nil {
+		return fmt.Errorf("after the disk (%s) was whole again: %w; the mesh said: %s", what, err, tail(m.words()))
+	}
+	return nil
+}
+
+// takes sees that the mesh takes messages.
+func (m *target) takes(l *ledger) error {
+	ctx, cancel := context.WithTimeout(context.Background(), patient)
+	defer cancel()
+	at, err := m.use(ctx)
+	if err != nil {
+		return err
+	}
+	msg := &a2apb.Message{MessageId: mesh.NewEventID(), ContextId: mesh.NewThreadID(), Role: a2apb.Role_ROLE_USER,
+		Parts: []*a2apb.Part{{Content: &a2apb.Part_Text{Text: "plan pz0 of chaos-z: "}}}}
+	for try := 0; ; try++ {
+		s, err := overGRPC{}.send(ctx, at, &a2apb.SendMessageRequest{Message: msg})
+		if err == nil {
+			_, err = s.next()
+			s.close()
+		}
+		if err == nil || try == 20 {
+			return err
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}

@@ -1,0 +1,63 @@
+package edge
+
+import (
+	"context"
+	"slices"
+
+	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
+	"google.golang.org/protobuf/proto"
+
+	"agentmesh/mesh"
+)
+
+// Bounds of the tasks that an edge keeps put together after they ended: how many,
+// and of how many bytes each. They cannot change any more, and are what lists and
+// those who ask again want.
+const (
+	maxFinished     = 2048
+	maxFinishedSize = 8 << 10
+)
+
+// A finished task is kept by its thread and id.
+type finishedKey struct {
+	thread mesh.ThreadKey
+	task   mesh.ExecutionID
+}
+
+type finished struct {
+	task  *a2apb.Task
+	agent string   // that it began with
+	ended mesh.Seq // the last event that it has
+	first mesh.Pos // of the thread that it is in
+}
+
+// finished returns the task if it is kept, and its thread is still there.
+func (e *Edge) finished(ctx context.Context, key mesh.ThreadKey, id mesh.ExecutionID) (*finished, error) {
+	f, kept := e.kept.Get(finishedKey{key, id})
+	if !kept {
+		return nil, nil
+	}
+	info, ok, err := e.Log.Info(ctx, key)
+	if err != nil {
+		return nil, mesh.Wrap("edge.finished", err)
+	}
+	if !ok || info.FirstPos != f.first {
+		e.kept.Remove(finishedKey{key, id})
+		return nil, nil
+	}
+	return f, nil
+}
+
+// keep keeps the task, which ended at f.ended, unless it is large.
+func (e *Edge) keep(key mesh.ThreadKey, f *finished) {
+	if proto.Size(f.task) <= maxFinishedSize {
+		f.task = copied(f.task)
+		e.kept.Add(finishedKey{key, mesh.ExecutionID(f.task.Id)}, f)
+	}
+}
+
+// copied is the task for one more owner. What it points to is nobody's.
+func copied(t *a2apb.Task) *a2apb.Task {
+	return &a2apb.Task{Id: t.Id, ContextId: t.ContextId, Status: t.Status,
+		Artifacts: slices.Clone(t.Artifacts), History: slices.Clone(t.History)}
+}
