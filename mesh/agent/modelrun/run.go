@@ -96,11 +96,10 @@ func Run(ctx context.Context, inv *agent.Invocation, run Options) iter.Seq2[agen
 				break
 			}
 		}
-		if ask := m.ask(ctx); ask.Text == "" {
-			m.leave(ctx)
-		} else if err := m.end(ctx); err != nil {
+		ask := m.ask(ctx)
+		if err := m.end(ctx); err != nil {
 			yield(nil, err)
-		} else {
+		} else if ask.Text != "" {
 			yield(ask, nil)
 		}
 	}
