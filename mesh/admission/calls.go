@@ -160,7 +160,7 @@ func (w *ruling) checkReturned(i int, e *mesh.Event, b mesh.SkillReturned) error
 	if b.Duration < 0 {
 		return mesh.InvalidField(w.op, fmt.Sprintf("events[%d].skill_returned.duration", i), "must not be negative, and is %v", b.Duration)
 	}
-	if _, open := w.mine.Unsettled[b.Call]; (open || w.away.made[b.Call]) && !w.settled[b.Call] && !w.away.returned[b.Call] {
+	if _, open := w.mine.Unsettled[b.Call]; open && !w.settled[b.Call] && !w.away.returned[b.Call] {
 		w.settled[b.Call] = true
 		return nil
 	}

@@ -15,7 +15,6 @@ type underway struct {
 	// Calls of skills: of the execution, of its turn, and of the thread.
 	calls, turn, thread int
 	// Of the execution, the calls that
-	made     map[string]bool // will be open
 	asked    map[string]bool // will wait for the user's word
 	answered map[string]bool // will have it
 	returned map[string]bool // will have returned
@@ -30,7 +29,7 @@ type trip struct {
 
 // countUnderway says what is reserved beside the execution's request.
 func countUnderway(st *thread.State, mine mesh.ExecutionID, on cache.Reserved) underway {
-	u := underway{ids: on, made: map[string]bool{}, asked: map[string]bool{}, answered: map[string]bool{}, returned: map[string]bool{}}
+	u := underway{ids: on, asked: map[string]bool{}, answered: map[string]bool{}, returned: map[string]bool{}}
 	turn := st.TurnOf(mine)
 	for _, e := range on {
 		own := e.Execution == mine
@@ -42,7 +41,6 @@ func countUnderway(st *thread.State, mine mesh.ExecutionID, on cache.Reserved) u
 			}
 			if own {
 				u.calls++
-				u.made[b.Call] = true
 			}
 		case mesh.SkillReturned:
 			if own {

@@ -36,36 +36,24 @@ const (
 //
 // What was kept goes with it. Where the node refuses that, Record returns its error.
 func (c *Client) Record(ctx context.Context, events ...*mesh.Event) (map[mesh.ExecutionID]string, error) {
-	return c.record(ctx, events, false)
-}
-
-// Place is Record for what is as if it had not happened when it is lost, and must be
-// admitted before it does: it returns when the node has taken the events and they have
-// their place, as those of Flush.
-func (c *Client) Place(ctx context.Context, events ...*mesh.Event) error {
-	_, err := c.record(ctx, events, true)
-	return err
-}
-
-func (c *Client) record(ctx context.Context, events []*mesh.Event, deferred bool) (map[mesh.ExecutionID]string, error) {
 	c.writing.Lock()
 	defer c.writing.Unlock()
 	for _, e := range events {
 		c.fill(e)
 	}
 	if len(c.kept) > 0 {
-		grants, err := c.append(ctx, slices.Concat(c.kept, events), deferred)
+		grants, err := c.append(ctx, slices.Concat(c.kept, events), false)
 		if err == nil {
 			c.empty()
 		} else if refused(ctx, err) { // what was kept, or the events: then what was kept stands
-			err = cmp.Or(c.flush(ctx, deferred), err)
+			err = cmp.Or(c.flush(ctx, false), err)
 		}
 		return grants, mesh.Wrap("meshclient.Record", err)
 	}
 	if err := c.takeLost(); err != nil {
 		return nil, mesh.Wrap("meshclient.Record", err)
 	}
-	grants, err := c.append(ctx, events, deferred)
+	grants, err := c.append(ctx, events, false)
 	return grants, mesh.Wrap("meshclient.Record", err)
 }
 

@@ -101,12 +101,7 @@ func (t *Tools) Begin(ctx context.Context, s *skill.Skill, call *skill.Call) (ke
 	intent := &mesh.Event{ID: mesh.NewEventID(), Body: mesh.SkillCalled{
 		Call: call.ID, Skill: call.Skill, Args: string(args), Source: call.Source, Version: s.Version,
 	}}
-	if s.Access == skill.AccessRead { // it has no effect that the log must know of
-		err = t.inv.Mesh.Place(ctx, intent)
-	} else {
-		_, err = t.inv.Mesh.Record(ctx, intent)
-	}
-	if err != nil {
+	if _, err := t.inv.Mesh.Record(ctx, intent); err != nil {
 		return "", mesh.Wrap("skilltools.Begin", err)
 	}
 	return intent.ID, nil
