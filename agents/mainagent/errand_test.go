@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"agentmesh/agents/internal/meshtest"
 	"agentmesh/mesh"
@@ -142,6 +143,10 @@ func TestAnErrandThatIsCutAfterAnyCommitIsNeitherLostNorDoubled(t *testing.T) {
 			m := meshtest.Start(t, w.all(), meshtest.Options{Data: c.data})
 			sent := func() int { return strings.Count(w.files(".eml"), "\nTo: <bob@example.com>") }
 			events := m.Events(thread)
+			limit := time.Now().Add(20 * time.Second)
+			for ; !mesh.Terminal(rests(events)) && !mesh.Interrupted(rests(events)) && time.Now().Before(limit); events = m.Events(thread) {
+				time.Sleep(10 * time.Millisecond) // an answer that no agent had yet is given to it
+			}
 			calls := bodies[mesh.SkillCalled](events)
 			known := slices.ContainsFunc(calls, func(c mesh.SkillCalled) bool { return c.Skill == "mail.send" })
 			if n := sent(); n > 1 || n == 1 && !known {

@@ -2,7 +2,6 @@ package admission
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -11,7 +10,6 @@ import (
 	"time"
 
 	"agentmesh/mesh"
-	"agentmesh/mesh/limit"
 	"agentmesh/mesh/store/mem"
 	"agentmesh/mesh/thread/cache/cachetest"
 	"agentmesh/mesh/threadlog"
@@ -59,7 +57,7 @@ func (l *library) accept(ctx context.Context, g *mesh.Grant, bodies ...mesh.Body
 }
 
 // Facts are answered for when they have their place, and what decisions are made on
-// when it is written; and so are all where nothing is deferred.
+// when that is written; and so are all where nothing is deferred.
 func TestFactsAreAcceptedBeforeTheyAreWritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLaggard()
@@ -72,12 +70,12 @@ func TestFactsAreAcceptedBeforeTheyAreWritten(t *testing.T) {
 		}
 		s.fails.Store(2) // for a while the disk is full
 		got, err := l.accept(t.Context(), mine, mesh.SkillCalled{Call: "1", Skill: "tasks.search"})
+		if err != nil || got.Seq != begun+1 {
+			t.Fatalf("an intent is at %d, %v", got.Seq, err)
+		}
+		got, err = l.accept(t.Context(), mine, mesh.SkillReturned{Call: "1"}, mesh.ModelReplied{Text: "done"})
 		if err != nil || got.Seq != 0 {
 			t.Fatalf("accepted at %d, %v", got.Seq, err)
-		}
-		// It has returned before its call is written.
-		if _, err := l.accept(t.Context(), mine, mesh.SkillReturned{Call: "1"}, mesh.ModelReplied{Text: "done"}); err != nil {
-			t.Fatal(err)
 		}
 		if _, err := l.accept(t.Context(), mine, mesh.SkillReturned{Call: "1"}); !mesh.IsCode(err, mesh.Denied) {
 			t.Errorf("it has returned twice: %v", err)
@@ -85,7 +83,7 @@ func TestFactsAreAcceptedBeforeTheyAreWritten(t *testing.T) {
 		if _, err := l.accept(t.Context(), mine, mesh.SkillReturned{Call: "2"}); !mesh.IsCode(err, mesh.Denied) {
 			t.Errorf("a call that was not made has returned: %v", err)
 		}
-		if got, err = l.accept(t.Context(), mine, mesh.ApprovalAsked{Call: "3", Skill: "mail.send", Text: "?"}); err != nil || got.Seq != begun+1 {
+		if got, err = l.accept(t.Context(), mine, mesh.ApprovalAsked{Call: "3", Skill: "mail.send", Text: "?"}); err != nil || got.Seq != begun+2 {
 			t.Errorf("a question is at %d, %v", got.Seq, err)
 		}
 		s.letGo()
@@ -100,22 +98,6 @@ func TestFactsAreAcceptedBeforeTheyAreWritten(t *testing.T) {
 		mine = plain.run(t, plain.post(t), "main", "*")
 		if got, err := plain.accept(t.Context(), mine, mesh.ModelReplied{}); err != nil || got.Seq == 0 {
 			t.Errorf("where nothing is deferred it is at %d, %v", got.Seq, err)
-		}
-	})
-}
-
-// A call that was accepted counts before it is written.
-func TestAcceptedCallsCount(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newLaggard()
-		defer s.letGo()
-		l := over(&cachetest.Store{Backend: s}, WithDeferral(slog.New(slog.DiscardHandler)), WithBudgets(limit.Budgets{TurnCalls: 2}))
-		mine := l.run(t, l.post(t), "main", "*")
-		for i := range 3 {
-			_, err := l.accept(t.Context(), mine, mesh.SkillCalled{Call: fmt.Sprint(i), Skill: "tasks.search"})
-			if tripped := limit.TripOf(err) != nil; tripped != (i == 2) {
-				t.Errorf("call %d: %v", i, err)
-			}
 		}
 	})
 }

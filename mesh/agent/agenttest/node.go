@@ -45,7 +45,7 @@ type Node struct {
 	Leases  map[string]string         // agent -> lease
 	Agents  map[string]*meshv1.Agent
 	Renewed int
-	Reads   int              // of the thread
+	Reads   int // of the thread
 	appends int
 	Page    int              // most events on a page; 3 if it is 0
 	Watch   func(events int) // is told how many events a read got, or nil

@@ -22,7 +22,7 @@ const (
 
 // What is kept goes after keepTime at the latest, or when it is as much as that.
 const (
-	keepTime  = 50 * time.Millisecond
+	keepTime  = 100 * time.Millisecond
 	keepMost  = 200
 	keepBytes = 64 << 10
 )
