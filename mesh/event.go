@@ -84,6 +84,8 @@ type (
 		Append    bool
 		LastChunk bool
 		Metadata  *structpb.Struct
+		// Wire spares those who encode the artifact the work, or is nil; see Bytes.
+		Wire *Wire
 	}
 
 	// SkillCalled says that the execution is about to run a skill: the intent.

@@ -179,7 +179,7 @@ func (s *server) follow(stream grpc.ServerStreamingServer[a2apb.StreamResponse],
 		if err != nil {
 			return mesh.Wrap(op, err)
 		}
-		if err := stream.Send(u.Response); err != nil {
+		if err := sendUpdate(stream, u); err != nil {
 			return mesh.Wrap(op, gone(err))
 		}
 		next, moved := StateOf(u.Response)
@@ -194,6 +194,13 @@ func (s *server) follow(stream grpc.ServerStreamingServer[a2apb.StreamResponse],
 		return nil
 	}
 	return cutOff(op)
+}
+
+func sendUpdate(stream grpc.ServerStreamingServer[a2apb.StreamResponse], u Update) error {
+	if u.Wire == nil {
+		return stream.Send(u.Response)
+	}
+	return stream.SendMsg(&rpc.Encoded{Message: u.Response, Wire: u.Wire})
 }
 
 func (b *beginning) send(stream grpc.ServerStreamingServer[a2apb.StreamResponse]) error {

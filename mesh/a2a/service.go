@@ -29,10 +29,11 @@ type Accepted struct {
 }
 
 // An Update is one status or artifact update of a task. Response is shared and
-// read-only.
+// read-only, as is Wire, which has its wire bytes or is nil.
 type Update struct {
 	Seq      mesh.Seq
 	Response *a2apb.StreamResponse
+	Wire     []byte
 }
 
 // A Service is what an A2A task server must be able to do. Its methods may be

@@ -107,7 +107,7 @@ func Serve(ctx context.Context, o Options) error {
 // service is the parts of one Serve.
 type service struct {
 	runtime   *Runtime
-	server    *grpc.Server
+	server    *rpc.Server
 	health    *health.Server
 	listener  net.Listener
 	endpoint  string

@@ -121,7 +121,7 @@ func serve(t *testing.T) *node {
 }
 
 // start serves on a loopback port until the test ends.
-func start(t *testing.T, srv *grpc.Server) *grpc.ClientConn {
+func start(t *testing.T, srv *rpc.Server) *grpc.ClientConn {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -19,12 +19,18 @@ import (
 // breaking its loop cancels it.
 type Client interface {
 	SendMessage(ctx context.Context, req *a2apb.SendMessageRequest) (*a2apb.SendMessageResponse, error)
-	SendStreamingMessage(ctx context.Context, req *a2apb.SendMessageRequest) iter.Seq2[*a2apb.StreamResponse, error]
+	SendStreamingMessage(ctx context.Context, req *a2apb.SendMessageRequest) iter.Seq2[Response, error]
 	GetTask(ctx context.Context, task string) (*a2apb.Task, error)
 	CancelTask(ctx context.Context, task string) error
 	// SubscribeToTask streams the task as it is and then what happens to it.
 	// It returns Unsupported for agents that cannot say the first.
-	SubscribeToTask(ctx context.Context, task string) iter.Seq2[*a2apb.StreamResponse, error]
+	SubscribeToTask(ctx context.Context, task string) iter.Seq2[Response, error]
+}
+
+// A Response is one of a stream, with its wire bytes where they are at hand.
+type Response struct {
+	*a2apb.StreamResponse
+	Wire []byte
 }
 
 // GRPC returns a Client for an agent that speaks A2A v1.0 over the connection,
@@ -54,7 +60,7 @@ func (c grpcClient) routed(req *a2apb.SendMessageRequest) *a2apb.SendMessageRequ
 	return &a2apb.SendMessageRequest{Tenant: c.tenant, Message: req.GetMessage(), Configuration: req.GetConfiguration(), Metadata: req.GetMetadata()}
 }
 
-func (c grpcClient) SendStreamingMessage(ctx context.Context, req *a2apb.SendMessageRequest) iter.Seq2[*a2apb.StreamResponse, error] {
+func (c grpcClient) SendStreamingMessage(ctx context.Context, req *a2apb.SendMessageRequest) iter.Seq2[Response, error] {
 	return receive(ctx, func(ctx context.Context) (grpc.ServerStreamingClient[a2apb.StreamResponse], error) {
 		return c.agent.SendStreamingMessage(ctx, c.routed(req))
 	})
@@ -70,26 +76,31 @@ func (c grpcClient) CancelTask(ctx context.Context, task string) error {
 	return rpc.FromStatus(err)
 }
 
-func (c grpcClient) SubscribeToTask(ctx context.Context, task string) iter.Seq2[*a2apb.StreamResponse, error] {
+func (c grpcClient) SubscribeToTask(ctx context.Context, task string) iter.Seq2[Response, error] {
 	return receive(ctx, func(ctx context.Context) (grpc.ServerStreamingClient[a2apb.StreamResponse], error) {
 		return c.agent.SubscribeToTask(ctx, &a2apb.SubscribeToTaskRequest{Tenant: c.tenant, Id: task})
 	})
 }
 
 // receive is a gRPC stream as a sequence.
-func receive(ctx context.Context, open func(context.Context) (grpc.ServerStreamingClient[a2apb.StreamResponse], error)) iter.Seq2[*a2apb.StreamResponse, error] {
-	return func(yield func(*a2apb.StreamResponse, error) bool) {
+func receive(ctx context.Context, open func(context.Context) (grpc.ServerStreamingClient[a2apb.StreamResponse], error)) iter.Seq2[Response, error] {
+	return func(yield func(Response, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		stream, err := open(ctx)
+		var resp *a2apb.StreamResponse
+		var last *a2apb.TaskArtifactUpdateEvent
+		in := rpc.Encoded{Decode: func(wire []byte) error { return decode(wire, resp, last) }}
 		for err == nil {
-			var resp *a2apb.StreamResponse
-			if resp, err = stream.Recv(); err == nil && !yield(resp, nil) {
+			resp = new(a2apb.StreamResponse)
+			in.Message, in.Wire = resp, nil
+			if err = stream.RecvMsg(&in); err == nil && !yield(Response{resp, in.Wire}, nil) {
 				return
 			}
+			last = resp.GetArtifactUpdate()
 		}
 		if !errors.Is(err, io.EOF) {
-			yield(nil, rpc.FromStatus(err))
+			yield(Response{}, rpc.FromStatus(err))
 		}
 	}
 }

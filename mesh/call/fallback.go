@@ -53,16 +53,16 @@ func (f *fallback) CancelTask(ctx context.Context, task string) error {
 	return f.call(ctx, func(c Client) error { return c.CancelTask(ctx, task) })
 }
 
-func (f *fallback) SendStreamingMessage(ctx context.Context, req *a2apb.SendMessageRequest) iter.Seq2[*a2apb.StreamResponse, error] {
-	return f.stream(ctx, func(c Client) iter.Seq2[*a2apb.StreamResponse, error] { return c.SendStreamingMessage(ctx, req) })
+func (f *fallback) SendStreamingMessage(ctx context.Context, req *a2apb.SendMessageRequest) iter.Seq2[Response, error] {
+	return f.stream(ctx, func(c Client) iter.Seq2[Response, error] { return c.SendStreamingMessage(ctx, req) })
 }
 
-func (f *fallback) SubscribeToTask(ctx context.Context, task string) iter.Seq2[*a2apb.StreamResponse, error] {
-	return f.stream(ctx, func(c Client) iter.Seq2[*a2apb.StreamResponse, error] { return c.SubscribeToTask(ctx, task) })
+func (f *fallback) SubscribeToTask(ctx context.Context, task string) iter.Seq2[Response, error] {
+	return f.stream(ctx, func(c Client) iter.Seq2[Response, error] { return c.SubscribeToTask(ctx, task) })
 }
 
-func (f *fallback) stream(ctx context.Context, open func(Client) iter.Seq2[*a2apb.StreamResponse, error]) iter.Seq2[*a2apb.StreamResponse, error] {
-	return func(yield func(*a2apb.StreamResponse, error) bool) {
+func (f *fallback) stream(ctx context.Context, open func(Client) iter.Seq2[Response, error]) iter.Seq2[Response, error] {
+	return func(yield func(Response, error) bool) {
 		stopped := false
 		err := f.call(ctx, func(c Client) error {
 			for resp, err := range open(c) {
@@ -76,7 +76,7 @@ func (f *fallback) stream(ctx context.Context, open func(Client) iter.Seq2[*a2ap
 			return nil
 		})
 		if err != nil && !stopped {
-			yield(nil, err)
+			yield(Response{}, err)
 		}
 	}
 }

@@ -33,7 +33,7 @@ func newReader(req Request) *reader {
 }
 
 // read returns what a response says. Nothing follows what ends the stream.
-func (r *reader) read(resp *a2apb.StreamResponse) []mesh.Body {
+func (r *reader) read(resp Response) []mesh.Body {
 	knew := r.task != ""
 	out := r.bodies(resp)
 	if !knew && r.task != "" && !r.begun && r.task != string(r.req.Execution) {
@@ -65,6 +65,9 @@ func (r *reader) take(out []mesh.Body) []mesh.Body {
 func size(b mesh.Body) int {
 	switch b := b.(type) {
 	case mesh.ArtifactAppended:
+		if wire, ok := b.Bytes(); ok {
+			return len(wire) + proto.Size(b.Metadata)
+		}
 		return proto.Size(b.Artifact) + proto.Size(b.Metadata)
 	case mesh.TaskMoved:
 		return proto.Size(b.Message) + proto.Size(b.Metadata) + len(b.RemoteTask) + len(b.RemoteContext)
@@ -72,12 +75,12 @@ func size(b mesh.Body) int {
 	return 0
 }
 
-func (r *reader) bodies(resp *a2apb.StreamResponse) []mesh.Body {
+func (r *reader) bodies(resp Response) []mesh.Body {
 	switch p := resp.GetPayload().(type) {
 	case *a2apb.StreamResponse_Task:
 		return r.readTask(p.Task)
 	case *a2apb.StreamResponse_ArtifactUpdate:
-		if b := r.readArtifact(p.ArtifactUpdate); b != nil {
+		if b := r.readArtifact(p.ArtifactUpdate, resp.Wire); b != nil {
 			return []mesh.Body{b}
 		}
 		return nil
@@ -126,7 +129,7 @@ func (r *reader) readTask(t *a2apb.Task) []mesh.Body {
 	}
 	for _, a := range t.GetArtifacts() {
 		if fresh := !r.known[a.GetArtifactId()]; fresh && (!again || mesh.Terminal(state)) && len(a.GetParts()) > 0 {
-			out = append(out, mesh.ArtifactAppended{Artifact: a, LastChunk: true})
+			out = append(out, mesh.ArtifactAppended{Artifact: a, LastChunk: true, Wire: mesh.WireOf(a)})
 		} else if fresh {
 			r.count(a, false)
 		}
@@ -164,13 +167,14 @@ func (r *reader) move(st *a2apb.TaskStatus, m mesh.TaskMoved) []mesh.Body {
 	return []mesh.Body{m}
 }
 
-func (r *reader) readArtifact(u *a2apb.TaskArtifactUpdateEvent) mesh.Body {
+func (r *reader) readArtifact(u *a2apb.TaskArtifactUpdateEvent, response []byte) mesh.Body {
 	a := u.GetArtifact()
 	if !r.ours(u.GetTaskId()) || len(a.GetParts()) == 0 {
 		return nil
 	}
 	r.seen, r.rests = true, nil
-	b := mesh.ArtifactAppended{Artifact: a, Append: u.GetAppend() && r.known[a.GetArtifactId()], LastChunk: u.GetLastChunk(), Metadata: withoutSeq(u.GetMetadata())}
+	b := mesh.ArtifactAppended{Artifact: a, Append: u.GetAppend() && r.known[a.GetArtifactId()], LastChunk: u.GetLastChunk(),
+		Metadata: withoutSeq(u.GetMetadata()), Wire: mesh.WireIn(response, a, fieldUpdate, fieldArtifact)}
 	r.known[a.GetArtifactId()] = true
 	return b
 }

@@ -17,7 +17,7 @@ import (
 // read and stays. Words of the agent that only its history has are progress.
 func (r *reader) reconcile(t *a2apb.Task) []mesh.Body {
 	if !r.begun && !r.seen {
-		return r.read(&a2apb.StreamResponse{Payload: &a2apb.StreamResponse_Task{Task: t}})
+		return r.read(Response{StreamResponse: &a2apb.StreamResponse{Payload: &a2apb.StreamResponse_Task{Task: t}}})
 	}
 	if !r.ours(t.GetId()) {
 		return nil

@@ -28,8 +28,8 @@ type line struct {
 	deaf     bool // does not answer when it is to cancel
 }
 
-func (l *line) SendStreamingMessage(ctx context.Context, _ *a2apb.SendMessageRequest) iter.Seq2[*a2apb.StreamResponse, error] {
-	return func(yield func(*a2apb.StreamResponse, error) bool) {
+func (l *line) SendStreamingMessage(ctx context.Context, _ *a2apb.SendMessageRequest) iter.Seq2[call.Response, error] {
+	return func(yield func(call.Response, error) bool) {
 		defer func() {
 			time.Sleep(time.Second) // whoever does not wait for the reader is gone by then
 			l.left = true
@@ -37,7 +37,7 @@ func (l *line) SendStreamingMessage(ctx context.Context, _ *a2apb.SendMessageReq
 		for {
 			select {
 			case r := <-l.says:
-				if !yield(r, nil) {
+				if !yield(call.Response{StreamResponse: r}, nil) {
 					return
 				}
 			case <-ctx.Done():

@@ -68,11 +68,11 @@ func (c *call) send(ctx context.Context, req Request) error {
 	case *a2apb.SendMessageResponse_Message:
 		answer.Payload = &a2apb.StreamResponse_Message{Message: p.Message}
 	}
-	c.tell(c.reader.read(answer))
+	c.tell(c.reader.read(Response{StreamResponse: answer}))
 	return io.EOF
 }
 
-func (c *call) read(ctx context.Context, stream iter.Seq2[*a2apb.StreamResponse, error]) error {
+func (c *call) read(ctx context.Context, stream iter.Seq2[Response, error]) error {
 	for resp, err := range stream {
 		if err != nil {
 			return err

@@ -71,7 +71,7 @@ func (c sdkClient) SendMessage(ctx context.Context, req *a2apb.SendMessageReques
 	return resp, fromSDK(err)
 }
 
-func (c sdkClient) SendStreamingMessage(ctx context.Context, req *a2apb.SendMessageRequest) iter.Seq2[*a2apb.StreamResponse, error] {
+func (c sdkClient) SendStreamingMessage(ctx context.Context, req *a2apb.SendMessageRequest) iter.Seq2[Response, error] {
 	send, err := c.request(req)
 	if err != nil {
 		return only(err)
@@ -95,30 +95,30 @@ func (c sdkClient) CancelTask(ctx context.Context, task string) error {
 
 // SubscribeToTask is not asked of v0.3 agents: their streams begin with what
 // happens next, so that nobody could tell what was missed.
-func (c sdkClient) SubscribeToTask(ctx context.Context, task string) iter.Seq2[*a2apb.StreamResponse, error] {
+func (c sdkClient) SubscribeToTask(ctx context.Context, task string) iter.Seq2[Response, error] {
 	if c.old {
 		return only(mesh.Errorf(mesh.Unsupported, "call.SubscribeToTask", "A2A v0.3 cannot resume a stream"))
 	}
 	return events(c.agent.SubscribeToTask(ctx, c.params(ctx), &a2a.SubscribeToTaskRequest{Tenant: c.tenant, ID: a2a.TaskID(task)}))
 }
 
-func only(err error) iter.Seq2[*a2apb.StreamResponse, error] {
-	return func(yield func(*a2apb.StreamResponse, error) bool) { yield(nil, err) }
+func only(err error) iter.Seq2[Response, error] {
+	return func(yield func(Response, error) bool) { yield(Response{}, err) }
 }
 
 // events is a stream of the SDK in the types of the mesh.
-func events(stream iter.Seq2[a2a.Event, error]) iter.Seq2[*a2apb.StreamResponse, error] {
-	return func(yield func(*a2apb.StreamResponse, error) bool) {
+func events(stream iter.Seq2[a2a.Event, error]) iter.Seq2[Response, error] {
+	return func(yield func(Response, error) bool) {
 		for ev, err := range stream {
 			var resp *a2apb.StreamResponse
 			if err == nil {
 				resp, err = pbconv.ToProtoStreamResponse(ev)
 			}
 			if err != nil {
-				yield(nil, fromSDK(err))
+				yield(Response{}, fromSDK(err))
 				return
 			}
-			if !yield(resp, nil) {
+			if !yield(Response{StreamResponse: resp}, nil) {
 				return
 			}
 		}

@@ -34,7 +34,10 @@ import (
 )
 
 // listen serves on a loopback port until the test ends.
-func listen(t testing.TB, srv *grpc.Server) (addr string, stop func()) {
+func listen(t testing.TB, srv interface {
+	Serve(net.Listener) error
+	Stop()
+}) (addr string, stop func()) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -148,7 +148,7 @@ func (e *Edge) Updates(ctx context.Context, id string, after mesh.Seq) iter.Seq2
 				yield(a2a.Update{}, err)
 				return
 			}
-			if r := view.Apply(ev); r != nil && !yield(a2a.Update{Seq: ev.Seq, Response: r}, nil) {
+			if r := view.Apply(ev); r != nil && !yield(a2a.Update{Seq: ev.Seq, Response: r, Wire: view.Wire(ev, r)}, nil) {
 				return
 			}
 			if view.Over() {

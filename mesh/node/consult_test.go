@@ -219,6 +219,12 @@ func one(md metadata.MD, key string) string {
 // join serves the tap and registers it with the mesh.
 func (a *tap) join(t *testing.T, m *testMesh, knowsUs bool) {
 	t.Helper()
+	join(t, m, a.name, a, knowsUs)
+}
+
+// join serves an agent and registers it with the mesh.
+func join(t *testing.T, m *testMesh, name string, a a2apb.A2AServiceServer, knowsUs bool) {
+	t.Helper()
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -228,12 +234,12 @@ func (a *tap) join(t *testing.T, m *testMesh, knowsUs bool) {
 	var serving sync.WaitGroup
 	serving.Go(func() { _ = server.Serve(l) })
 	t.Cleanup(func() { server.Stop(); serving.Wait() })
-	c := card(a.name)
+	c := card(name)
 	if !knowsUs {
 		c.Capabilities.Extensions = nil
 	}
 	_, err = meshv1.NewRegistryServiceClient(m.conn).RegisterAgent(in(t, mesh.NewThreadID()),
-		&meshv1.RegisterAgentRequest{Name: a.name, Card: c, Endpoint: l.Addr().String()})
+		&meshv1.RegisterAgentRequest{Name: name, Card: c, Endpoint: l.Addr().String()})
 	if err != nil {
 		t.Fatal(err)
 	}

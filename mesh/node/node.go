@@ -151,7 +151,6 @@ type node struct {
 
 	grpcL, httpL net.Listener
 	local        *grpc.ClientConn // of agents to this node
-	relay        *grpc.ClientConn // of the gateway to this node
 	settled      int
 }
 
@@ -290,7 +289,7 @@ func (n *node) buildAuth() (err error) {
 }
 
 // serve runs all parts. Each has this function as its owner, which waits.
-func (n *node) serve(ctx context.Context) error {
+func (n *node) serve(ctx context.Context) (err error) {
 	var parts sync.WaitGroup
 	failed := make(chan error, 6+len(n.opts.Builtins))
 	background, stopBackground := context.WithCancel(context.WithoutCancel(ctx))
@@ -307,7 +306,7 @@ func (n *node) serve(ctx context.Context) error {
 	server, status := n.grpcServer()
 	start("grpc", func(context.Context) error { return server.Serve(n.grpcL) })
 	defer stopServer(server)
-	if err := n.dial(); err != nil {
+	if n.local, err = rpc.Dial(n.grpcL.Addr().String(), rpc.DialOptions{}); err != nil {
 		return err
 	}
 	start("registry", n.agents.Run)
@@ -334,7 +333,7 @@ func (n *node) serve(ctx context.Context) error {
 	defer stopAgents()
 	start("turns", n.turns.Run) // what was left over is worked on when there are agents
 
-	web, err := n.web(background)
+	web, err := n.web(background, server)
 	if err != nil {
 		return err
 	}

@@ -8,8 +8,6 @@ import (
 	"path/filepath"
 	"sync"
 
-	"google.golang.org/grpc"
-
 	"agentmesh/mesh"
 	"agentmesh/mesh/agent"
 	"agentmesh/mesh/rpc"
@@ -63,10 +61,8 @@ func (n *node) skillsDir() string {
 // close releases what listen and openStore took.
 func (n *node) close() error {
 	var errs []error
-	for _, c := range []*grpc.ClientConn{n.local, n.relay} {
-		if c != nil {
-			errs = append(errs, c.Close())
-		}
+	if n.local != nil {
+		errs = append(errs, n.local.Close())
 	}
 	if n.keyHosts != nil {
 		n.keyHosts.CloseIdleConnections()

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"time"
 
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/health"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/reflection"
@@ -22,13 +21,13 @@ import (
 )
 
 // stopServer stops a server; streams that followers keep open are cut.
-func stopServer(s *grpc.Server) {
+func stopServer(s *rpc.Server) {
 	cut := time.AfterFunc(closeTime/4, s.Stop)
 	defer cut.Stop()
 	s.GracefulStop()
 }
 
-func (n *node) grpcServer() (*grpc.Server, *health.Server) {
+func (n *node) grpcServer() (*rpc.Server, *health.Server) {
 	server := rpc.NewServer(rpc.Options{Auth: n.auth, Logger: n.logger, Limiter: n.limiter, Open: rpc.Infrastructure(),
 		Streams: n.cfg.streamLimit(), Errors: n.cfg.errorTable()})
 	n.registerA2A(server, a2a.NewServer(n.edge, append(n.a2aOptions(), a2a.WithPusher(n.push))...))
@@ -61,29 +60,21 @@ func (n *node) delegators() (names []string) {
 	return names
 }
 
-func (n *node) dial() (err error) {
-	if n.local, err = rpc.Dial(n.grpcL.Addr().String(), rpc.DialOptions{}); err != nil {
-		return err
-	}
-	n.relay, err = rpc.Dial(n.grpcL.Addr().String(), rpc.DialOptions{Relay: true})
-	return err
-}
-
-// web returns the server of HTTP, whose streams end with ctx. It does not limit
+// web returns the server of HTTP over the services, whose streams end with ctx. It does not limit
 // how long a request may take, since streams do not end; the gateway limits its
 // parts.
-func (n *node) web(ctx context.Context) (*http.Server, error) {
-	legacyRPCs, legacyREST, err := n.v03(ctx)
+func (n *node) web(ctx context.Context, services rpc.Conn) (*http.Server, error) {
+	legacyRPCs, legacyREST, err := n.v03(ctx, services)
 	if err != nil {
 		return nil, err
 	}
-	rpcs, err := jsonrpc.New(ctx, n.relay, jsonrpc.Options{V03: legacyRPCs, Logger: n.logger})
+	rpcs, err := jsonrpc.New(ctx, services, jsonrpc.Options{V03: legacyRPCs, Logger: n.logger})
 	if err != nil {
 		return nil, err
 	}
-	routes, err := rest.New(ctx, n.relay, rest.Options{
+	routes, err := rest.New(ctx, services, rest.Options{
 		Card: n.publicCard, Keys: n.keys.JWKS(), Health: n.healthy,
-		JSONRPC: rpcs, V03: legacyREST, MCP: n.mcpHandler(), Errors: n.cfg.errorTable(), Logger: n.logger,
+		JSONRPC: rpcs, V03: legacyREST, MCP: n.mcpHandler(services), Errors: n.cfg.errorTable(), Logger: n.logger,
 	})
 	if err != nil {
 		return nil, err

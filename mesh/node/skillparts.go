@@ -57,11 +57,11 @@ func (n *node) startSchedules(ctx context.Context) (stop func()) {
 }
 
 // mcpHandler offers the skills over MCP, or is nil.
-func (n *node) mcpHandler() http.Handler {
+func (n *node) mcpHandler(services rpc.Conn) http.Handler {
 	if !n.cfg.MCP.Offer {
 		return nil
 	}
-	client := meshv1.NewSkillServiceClient(rest.Conn(n.relay, n.logger))
+	client := meshv1.NewSkillServiceClient(rest.Conn(services))
 	return mcp.NewHandler(offered{client}, mcp.HandlerOptions{Version: n.opts.Version, Logger: n.logger})
 }
 

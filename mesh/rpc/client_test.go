@@ -18,7 +18,6 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/metadata"
-	"google.golang.org/grpc/status"
 )
 
 // heard returns a server that keeps the metadata it hears, mesh keys only.
@@ -58,8 +57,6 @@ func TestWhatAConnectionSays(t *testing.T) {
 		"never what somebody put there before": {call: &alice, md: smuggled,
 			want: metadata.Pairs("tenant-id", "acme", "user-id", "alice", "thread-id", thread, "a2a-version", "1.0", "x-custom", "kept")},
 		"not even without a call": {md: smuggled, want: metadata.Pairs("a2a-version", "1.0", "x-custom", "kept")},
-		"all of it as a relay, and nothing else": {o: rpc.DialOptions{Relay: true}, call: &alice, md: smuggled,
-			want: metadata.Pairs(smuggled...)},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -94,15 +91,6 @@ func TestAServerDoesNotForwardItsCallersToken(t *testing.T) {
 	want := metadata.Pairs("tenant-id", "acme", "user-id", "alice", "a2a-version", "1.0")
 	if diff := cmp.Diff(want, got()); diff != "" {
 		t.Errorf("metadata (-want +got):\n%s", diff)
-	}
-}
-
-func TestARelaysErrorsStayStatuses(t *testing.T) {
-	a := &agent{get: func(context.Context) error { return mesh.TaskNotFound("x") }}
-	c := dialed(t, serve(t, a, rpc.Options{Auth: authFunc(believe)}), rpc.DialOptions{Relay: true})
-	_, err := c.GetTask(t.Context(), &a2apb.GetTaskRequest{})
-	if e := (*mesh.Error)(nil); errors.As(err, &e) || status.Convert(err).Message() != "Task not found; check the task id" {
-		t.Errorf("got %T %v, want the status", err, err)
 	}
 }
 
@@ -142,7 +130,6 @@ func TestDialRefusesWhatCannotBe(t *testing.T) {
 	}{
 		"an empty target":        {"", rpc.DialOptions{}, "target"},
 		"a target without sense": {"dns://%zz/x", rpc.DialOptions{}, "target"},
-		"a relay with a token":   {"localhost:1", rpc.DialOptions{Relay: true, Bearer: "x"}, "relay"},
 	} {
 		_, err := rpc.Dial(tt.target, tt.o)
 		var e *mesh.Error

@@ -32,10 +32,6 @@ type DialOptions struct {
 	// MaxMessage bounds a received message, in bytes. The default is
 	// DefaultMaxMessage.
 	MaxMessage int
-	// Relay is for gateways: metadata that the caller put into the outgoing
-	// context passes as it is, nothing is added, and errors stay gRPC
-	// statuses. It excludes Bearer, Tenant and User.
-	Relay bool
 	// Dialer opens the connections, in tests. The default is TCP or, for
 	// "unix:" targets, a socket.
 	Dialer func(context.Context, string) (net.Conn, error)
@@ -57,9 +53,6 @@ func dial(target string, o DialOptions, extra ...grpc.DialOption) (*grpc.ClientC
 	if target == "" {
 		return nil, mesh.InvalidField(op, "target", "must be host:port, and is empty")
 	}
-	if o.Relay && (o.Bearer != "" || o.Tenant != "" || o.User != "") {
-		return nil, mesh.InvalidField(op, "relay", "must not be used with a bearer token, tenant or user")
-	}
 	if o.Bearer != "" && !o.AllowPlaintextBearer && !isLocal(target) {
 		return nil, mesh.Errorf(mesh.Precondition, op,
 			"the connection to %s is not encrypted and would show your token to the network; "+
@@ -67,17 +60,15 @@ func dial(target string, o DialOptions, extra ...grpc.DialOption) (*grpc.ClientC
 	}
 	opts := append([]grpc.DialOption{
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(orDefault(o.MaxMessage, DefaultMaxMessage))),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(orDefault(o.MaxMessage, DefaultMaxMessage)), grpc.ForceCodecV2(newCodec())),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: clientPing, Timeout: 20 * time.Second}),
 		grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 5 * time.Second},
 			MinConnectTimeout: 3 * time.Second,
 		}),
 	}, extra...)
-	if !o.Relay {
-		c := client{o}
-		opts = append(opts, grpc.WithChainUnaryInterceptor(c.unary), grpc.WithChainStreamInterceptor(c.stream))
-	}
+	c := client{o}
+	opts = append(opts, grpc.WithChainUnaryInterceptor(c.unary), grpc.WithChainStreamInterceptor(c.stream))
 	if o.Dialer != nil {
 		opts = append(opts, grpc.WithContextDialer(o.Dialer))
 	}

@@ -1,6 +1,8 @@
 // Package rpc is how the mesh speaks gRPC: it maps errors to statuses and back,
 // carries the identity of a call in metadata, and makes servers and connections
-// that do both.
+// that do both. A server can be called in its own process too, by those who offer
+// its services in other protocols ([Conn]): one guard stands before the services,
+// whichever way a call comes.
 //
 // # Identity
 //

@@ -97,7 +97,7 @@ const maxHeaders = 128 << 10
 // NewServer returns a server whose handlers find the caller's identity in
 // their context ([mesh.CallFrom]) and whose errors reach the caller as
 // [ToStatus] makes them. The caller registers services, serves and stops it.
-func NewServer(o Options) *grpc.Server {
+func NewServer(o Options) *Server {
 	if o.MaxMessage <= 0 {
 		o.MaxMessage = DefaultMaxMessage
 	}
@@ -109,16 +109,17 @@ func NewServer(o Options) *grpc.Server {
 		logger = slog.New(LogHandler(o.Logger.Handler()))
 	}
 	g := &guard{auth: o.Auth, limiter: o.Limiter, logger: logger, open: o.Open, streams: newStreams(o.Streams), errors: o.Errors}
-	return grpc.NewServer(
+	return newServer(grpc.NewServer(
 		grpc.UnaryInterceptor(g.unary),
-		grpc.StreamInterceptor(g.stream),
+		grpc.StreamInterceptor(g.wired),
+		grpc.ForceServerCodecV2(newCodec()),
 		grpc.NumStreamWorkers(workers),
 		grpc.MaxRecvMsgSize(o.MaxMessage),
 		grpc.MaxHeaderListSize(maxHeaders),
 		grpc.MaxConcurrentStreams(o.MaxStreams),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: time.Minute, Timeout: 20 * time.Second}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: minPing, PermitWithoutStream: true}),
-	)
+	), g, o.MaxMessage)
 }
 
 // minPing is how often a client may ping; clientPing, how often ours do.

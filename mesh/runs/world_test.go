@@ -183,8 +183,8 @@ type client struct {
 
 func (c client) CancelTask(context.Context, string) error { return nil }
 
-func (c client) SendStreamingMessage(ctx context.Context, req *a2apb.SendMessageRequest) iter.Seq2[*a2apb.StreamResponse, error] {
-	return func(yield func(*a2apb.StreamResponse, error) bool) {
+func (c client) SendStreamingMessage(ctx context.Context, req *a2apb.SendMessageRequest) iter.Seq2[call.Response, error] {
+	return func(yield func(call.Response, error) bool) {
 		m := req.GetMessage()
 		id, _ := mesh.CallFrom(ctx)
 		f := a2a.Extension(m.GetMetadata()).GetFields()["skill_call"].GetStructValue().GetFields()
@@ -194,7 +194,7 @@ func (c client) SendStreamingMessage(ctx context.Context, req *a2apb.SendMessage
 		c.calls = append(c.calls, asked)
 		c.mu.Unlock()
 		task := &a2apb.Task{Id: cmp.Or(m.GetTaskId(), "remote-"+m.GetMessageId()), ContextId: m.GetContextId(), Status: &a2apb.TaskStatus{State: working}}
-		if !yield(a2a.TaskResponse(task), nil) {
+		if !yield(call.Response{StreamResponse: a2a.TaskResponse(task)}, nil) {
 			return
 		}
 		var r result
@@ -204,7 +204,7 @@ func (c client) SendStreamingMessage(ctx context.Context, req *a2apb.SendMessage
 			r = c.do(ctx, asked)
 		}
 		for _, resp := range r.responses(task) {
-			if !yield(resp, nil) {
+			if !yield(call.Response{StreamResponse: resp}, nil) {
 				return
 			}
 		}

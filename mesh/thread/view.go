@@ -109,12 +109,39 @@ func (v *View) Apply(e *mesh.Event) *a2apb.StreamResponse {
 	return nil
 }
 
+// Wire returns the wire bytes of the update that Apply returned for the event, if
+// they are at hand: all views of the event in the same mode share them.
+func (v *View) Wire(e *mesh.Event, r *a2apb.StreamResponse) []byte {
+	b, ok := e.Body.(mesh.ArtifactAppended)
+	u := r.GetArtifactUpdate()
+	if !ok || u == nil {
+		return nil
+	}
+	artifact, ok := b.Bytes()
+	if !ok {
+		return nil
+	}
+	form := 0
+	if v.mode.Extended {
+		form++
+	}
+	if v.mode.Seq {
+		form += 2
+	}
+	return b.Memo(form, func() []byte { return wireOf(u, artifact) })
+}
+
 func (v *View) artifact(e *mesh.Event, b mesh.ArtifactAppended) *a2apb.StreamResponse {
-	return &a2apb.StreamResponse{Payload: &a2apb.StreamResponse_ArtifactUpdate{ArtifactUpdate: &a2apb.TaskArtifactUpdateEvent{
-		TaskId: string(v.turn), ContextId: v.ctx,
-		Artifact: b.Artifact, Append: b.Append, LastChunk: b.LastChunk,
-		Metadata: v.metadata(e.Seq, b.Metadata, "agent", v.agent),
-	}}}
+	var all struct { // in one piece: most updates are these
+		response a2apb.StreamResponse
+		payload  a2apb.StreamResponse_ArtifactUpdate
+		update   a2apb.TaskArtifactUpdateEvent
+	}
+	u := &all.update
+	u.TaskId, u.ContextId, u.Metadata = string(v.turn), v.ctx, v.metadata(e.Seq, b.Metadata, "agent", v.agent)
+	u.Artifact, u.Append, u.LastChunk = b.Artifact, b.Append, b.LastChunk
+	all.payload.ArtifactUpdate, all.response.Payload = u, &all.payload
+	return &all.response
 }
 
 func (v *View) moved(e *mesh.Event, b mesh.TaskMoved) *a2apb.StreamResponse {

@@ -25,6 +25,10 @@ type topic struct {
 
 // publish lets readers have the events, and wakes those who wait for them.
 func (l *Log) publish(key mesh.ThreadKey, added []held) {
+	top := mesh.Seq(0)
+	for _, h := range added {
+		top = max(top, h.Seq)
+	}
 	l.window.put(key, added)
 	l.mu.RLock()
 	t := l.topics[key]
@@ -32,14 +36,9 @@ func (l *Log) publish(key mesh.ThreadKey, added []held) {
 		ring(wake)
 	}
 	l.mu.RUnlock()
-	if t == nil {
-		return
+	if t != nil {
+		t.raise(top)
 	}
-	top := mesh.Seq(0)
-	for _, h := range added {
-		top = max(top, h.Seq)
-	}
-	t.raise(top)
 }
 
 // raise tells the topic of a Seq that is known to be committed.

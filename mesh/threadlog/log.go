@@ -19,6 +19,7 @@ type Log struct {
 	now     func() time.Time
 	lives   lives
 	window  window
+	buffers sync.Pool // of *[]byte: where batches are encoded
 
 	mu       sync.RWMutex // guards the fields below
 	topics   map[mesh.ThreadKey]*topic
@@ -82,7 +83,12 @@ func (l *Log) Append(ctx context.Context, key mesh.ThreadKey, events []*mesh.Eve
 	if err := ctx.Err(); err != nil {
 		return nil, mesh.Wrap(op, err)
 	}
-	b, err := l.batch(op, events, opts)
+	buffer, _ := l.buffers.Get().(*[]byte)
+	if buffer == nil {
+		buffer = new([]byte)
+	}
+	defer l.reuse(buffer)
+	b, err := l.batch(op, buffer, events, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -107,12 +113,21 @@ func (l *Log) Append(ctx context.Context, key mesh.ThreadKey, events []*mesh.Eve
 	return at.Seqs, nil
 }
 
-// batch validates and encodes the events.
-func (l *Log) batch(op string, events []*mesh.Event, opts AppendOptions) (*Batch, error) {
+// reuse keeps the buffer for another batch, unless it is large: stores keep nothing of
+// a batch.
+func (l *Log) reuse(buffer *[]byte) {
+	if cap(*buffer) <= 64<<10 {
+		l.buffers.Put(buffer)
+	}
+}
+
+// batch validates the events and encodes them in the buffer.
+func (l *Log) batch(op string, buffer *[]byte, events []*mesh.Event, opts AppendOptions) (*Batch, error) {
 	if len(events) == 0 {
 		return nil, mesh.InvalidField(op, "events", "is empty; append at least one event")
 	}
 	b := &Batch{Entries: make([]Entry, len(events)), Epoch: opts.Epoch, Settled: opts.Settled, Deferred: opts.Deferred, Placed: opts.Placed}
+	all := (*buffer)[:0] // entries, one after the other
 	for i, e := range events {
 		e.Epoch = opts.Epoch
 		if e.Time.IsZero() {
@@ -133,16 +148,17 @@ func (l *Log) batch(op string, events []*mesh.Event, opts AppendOptions) (*Batch
 			}
 			entry.Claim = claim.Epoch
 		}
-		data, err := eventpb.Encode(e)
-		if err != nil {
+		start := len(all)
+		var err error
+		if all, err = eventpb.Append(all, e); err != nil {
 			return nil, mesh.Wrap(op, err)
 		}
-		if len(data) > mesh.MaxEvent {
+		if entry.Data = all[start:len(all):len(all)]; len(entry.Data) > mesh.MaxEvent {
 			return nil, mesh.InvalidField(op, field(i, ""),
-				"The event %s has %d bytes and may have %d; send less at once", kind(e), len(data), mesh.MaxEvent)
+				"The event %s has %d bytes and may have %d; send less at once", kind(e), len(entry.Data), mesh.MaxEvent)
 		}
-		entry.Data = data
 	}
+	*buffer = all
 	for scope, seq := range opts.Expect {
 		b.Expect = append(b.Expect, Expect{scope, seq})
 	}
@@ -279,14 +295,22 @@ func (l *Log) Delete(ctx context.Context, key mesh.ThreadKey, last mesh.Pos) err
 // decode appends the events of the records to out.
 func decode(op string, recs []Record, out []*mesh.Event) ([]*mesh.Event, error) {
 	for _, r := range recs {
-		e, err := eventpb.Decode(r.Data)
+		e, err := decodeRecord(op, r)
 		if err != nil {
-			return nil, mesh.Errorf(mesh.Unknown, op, "Event %d of thread %s cannot be read: %w", r.Seq, r.Thread.ID, err)
+			return nil, err
 		}
-		e.Seq, e.Pos = r.Seq, r.Pos
 		out = append(out, e)
 	}
 	return out, nil
+}
+
+func decodeRecord(op string, r Record) (*mesh.Event, error) {
+	e, err := eventpb.Decode(r.Data)
+	if err != nil {
+		return nil, mesh.Errorf(mesh.Unknown, op, "Event %d of thread %s cannot be read: %w", r.Seq, r.Thread.ID, err)
+	}
+	e.Seq, e.Pos = r.Seq, r.Pos
+	return e, nil
 }
 
 // kind names the event's kind for an error.

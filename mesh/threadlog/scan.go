@@ -19,21 +19,33 @@ type Placed struct {
 // nothing more. Events of deleted threads are not there; an event that this
 // version cannot read is an error.
 func (l *Log) Scan(ctx context.Context, after mesh.Pos, limit int) ([]Placed, error) {
+	return l.scan(ctx, after, limit, func(Record) bool { return true })
+}
+
+// ScanDecisions is Scan for readers who want decisions. Of other events they learn
+// the place, but may find them without a body: nobody decodes them for it.
+func (l *Log) ScanDecisions(ctx context.Context, after mesh.Pos, limit int) ([]Placed, error) {
+	return l.scan(ctx, after, limit, func(r Record) bool { return r.Decision })
+}
+
+func (l *Log) scan(ctx context.Context, after mesh.Pos, limit int, wanted func(Record) bool) ([]Placed, error) {
 	const op = "threadlog.Scan"
 	if recent, err := l.latest(ctx, after, limit); err != nil || len(recent) > 0 {
 		return recent, mesh.Wrap(op, err)
 	}
-	recs, err := l.backend.Scan(ctx, after, limit)
+	recs, err := l.backend.Scan(ctx, after, min(limit, l.window.missing(after)))
 	if err != nil {
 		return nil, mesh.Wrap(op, err)
 	}
-	events, err := decode(op, recs, make([]*mesh.Event, 0, len(recs)))
-	if err != nil {
-		return nil, err
-	}
 	out := make([]Placed, len(recs))
-	for i, e := range events {
-		out[i] = Placed{recs[i].Thread, e}
+	for i, r := range recs {
+		e := &mesh.Event{Seq: r.Seq, Pos: r.Pos}
+		if wanted(r) {
+			if e, err = decodeRecord(op, r); err != nil {
+				return nil, err
+			}
+		}
+		out[i] = Placed{r.Thread, e}
 	}
 	return out, nil
 }
@@ -67,6 +79,15 @@ func (l *Log) latest(ctx context.Context, after mesh.Pos, limit int) ([]Placed, 
 // for the few readers that span threads, and keeps up with any number of
 // writers by reading in bulk. It ends as Follow does.
 func (l *Log) FollowAll(ctx context.Context, after mesh.Pos) iter.Seq2[Placed, error] {
+	return l.follow(ctx, after, l.Scan)
+}
+
+// FollowDecisions is to FollowAll as ScanDecisions is to Scan.
+func (l *Log) FollowDecisions(ctx context.Context, after mesh.Pos) iter.Seq2[Placed, error] {
+	return l.follow(ctx, after, l.ScanDecisions)
+}
+
+func (l *Log) follow(ctx context.Context, after mesh.Pos, scan func(context.Context, mesh.Pos, int) ([]Placed, error)) iter.Seq2[Placed, error] {
 	return func(yield func(Placed, error) bool) {
 		wake := make(chan struct{}, 1)
 		l.mu.Lock()
@@ -78,7 +99,7 @@ func (l *Log) FollowAll(ctx context.Context, after mesh.Pos) iter.Seq2[Placed, e
 			l.mu.Unlock()
 		}()
 		for {
-			page, err := l.Scan(ctx, after, maxDrain)
+			page, err := scan(ctx, after, maxDrain)
 			if err != nil {
 				yield(Placed{}, err)
 				return

@@ -3,6 +3,7 @@ package threadlog_test
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"sync"
 	"testing"
 
@@ -60,6 +61,44 @@ func TestFollowAllSeesEveryEventOfAllThreadsOnceInCommitOrder(t *testing.T) {
 			return a.Thread == b.Thread && a.Pos == b.Pos && text(a.Event) == text(b.Event)
 		}) {
 			t.Errorf("follower %d has another sequence", f)
+		}
+	}
+}
+
+// Who wants decisions has each of them, in order, and knows of all that lies between,
+// whether it has just happened or is read from the store, where nothing else is
+// decoded.
+func TestWhoWantsDecisionsHasThemAndThePlacesOfTheRest(t *testing.T) {
+	backend := mem.Open()
+	live, key := threadlog.New(backend), logtest.Key(1)
+	var last mesh.Seq
+	for i := range 100 {
+		seqs, err := live.Append(t.Context(), key, []*mesh.Event{said("a"), said("b"),
+			{Execution: "x", Body: mesh.TaskMoved{Reason: strconv.Itoa(i)}}}, threadlog.AppendOptions{Expect: map[mesh.Scope]mesh.Seq{"x": last}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		last = seqs[2]
+	}
+	for name, log := range map[string]*threadlog.Log{"live": live, "stored": threadlog.New(backend)} {
+		var after mesh.Pos
+		for e, err := range log.FollowDecisions(t.Context(), 0) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			moved, decides := e.Body.(mesh.TaskMoved)
+			if after++; e.Pos != after || e.Seq != mesh.Seq(after) || e.Thread != key || decides != (after%3 == 0) {
+				t.Fatalf("%s: event %d is %d@%d, %T", name, after, e.Seq, e.Pos, e.Body)
+			}
+			if decides && moved.Reason != strconv.Itoa(int(after)/3-1) {
+				t.Errorf("%s: decision %d is %q", name, after/3, moved.Reason)
+			}
+			if !decides && name == "stored" && e.Body != nil {
+				t.Errorf("%s: event %d was decoded", name, after)
+			}
+			if after == 300 {
+				break
+			}
 		}
 	}
 }

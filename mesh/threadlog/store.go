@@ -62,7 +62,9 @@ type Record struct {
 	Seq    mesh.Seq
 	Pos    mesh.Pos
 	Thread mesh.ThreadKey
-	Data   []byte
+	// Decision is the entry's, for readers who want no others and decode none.
+	Decision bool
+	Data     []byte
 }
 
 // A Store keeps the bytes. Drivers implement it; everything else uses [Log],

@@ -97,14 +97,14 @@ func TestAWindowHoldsTheNewestEventsAndNoMore(t *testing.T) {
 	for i := range 3 * windowEvents {
 		add(fmt.Sprint(i%7), "small")
 	}
-	if n := len(l.window.all); n != windowEvents || len(l.window.threads) != 7 || cap(l.window.all) > 4*windowEvents {
-		t.Errorf("%d events of %d threads are held, and room for %d", n, len(l.window.threads), cap(l.window.all))
+	if n := len(l.window.all.here()); n != windowEvents || len(l.window.threads) != 7 || cap(l.window.all.slots) > 4*windowEvents {
+		t.Errorf("%d events of %d threads are held, and room for %d", n, len(l.window.threads), cap(l.window.all.slots))
 	}
 	for range 9 {
 		add("x", strings.Repeat("x", windowBytes/4-100))
 	}
-	if w := &l.window; len(w.all) != 4 || len(w.threads) != 1 || w.bytes > windowBytes || w.bytes < windowBytes/2 {
-		t.Errorf("%d events of %d threads with %d bytes are held", len(w.all), len(w.threads), w.bytes)
+	if w := &l.window; len(w.all.here()) != 4 || len(w.threads) != 1 || w.bytes > windowBytes || w.bytes < windowBytes/2 {
+		t.Errorf("%d events of %d threads with %d bytes are held", len(w.all.here()), len(w.threads), w.bytes)
 	}
 }
 
@@ -124,8 +124,8 @@ func TestAWindowForgetsAThreadThatBeganAnew(t *testing.T) {
 		for _, h := range puts {
 			w.put(key, []held{h})
 		}
-		if got := w.read(key, 0, 9); len(got) != 2 || got[0].Pos != 20 || got[1].Pos != 21 || len(w.threads[key]) != 2 || len(w.all) != 2 || w.bytes != 2 {
-			t.Errorf("%s: %d events can be read, %d and %d are held with %d bytes", name, len(got), len(w.threads[key]), len(w.all), w.bytes)
+		if got := w.read(key, 0, 9); len(got) != 2 || got[0].Pos != 20 || got[1].Pos != 21 || len(w.of(key)) != 2 || len(w.all.here()) != 2 || w.bytes != 2 {
+			t.Errorf("%s: %d events can be read, %d and %d are held with %d bytes", name, len(got), len(w.of(key)), len(w.all.here()), w.bytes)
 		}
 	}
 }

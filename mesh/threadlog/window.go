@@ -1,6 +1,7 @@
 package threadlog
 
 import (
+	"math"
 	"slices"
 	"sync"
 
@@ -19,9 +20,44 @@ const (
 // with all others who do. What is not in it is in the store.
 type window struct {
 	mu      sync.RWMutex
-	all     []held // by Pos
+	all     line[held] // by Pos
 	bytes   int
-	threads map[mesh.ThreadKey][]*mesh.Event // the same ones, by Seq
+	threads map[mesh.ThreadKey]*line[*mesh.Event] // the same ones, by Seq
+}
+
+// A line is a queue in which hardly anybody cuts in: what leaves it makes room for
+// what comes, so that it neither grows nor moves with each.
+type line[T any] struct {
+	slots []T
+	gone  int // how many of slots have left
+}
+
+// here are those that are in the line. They are valid until it changes.
+func (l *line[T]) here() []T { return l.slots[l.gone:] }
+
+func (l *line[T]) insert(i int, v ...T) { l.slots = slices.Insert(l.slots, l.gone+i, v...) }
+
+// shift takes out the first.
+func (l *line[T]) shift() T {
+	first := l.slots[l.gone]
+	clear(l.slots[l.gone : l.gone+1])
+	if l.gone++; 2*l.gone >= len(l.slots) {
+		l.delete(func(T) bool { return false })
+	}
+	return first
+}
+
+// delete takes out those that f names.
+func (l *line[T]) delete(f func(T) bool) {
+	n := 0
+	for _, v := range l.here() {
+		if !f(v) {
+			l.slots[n] = v
+			n++
+		}
+	}
+	clear(l.slots[n:])
+	l.slots, l.gone = l.slots[:n], 0
 }
 
 // held is an event with its size in the store.
@@ -30,25 +66,30 @@ type held struct {
 	size int
 }
 
-// put adds events of the thread that were committed. Writers publish in any order.
+// put adds events of the thread that were committed, with positions in a row. Writers
+// publish in any order. The slice is put's from there on.
 func (w *window) put(key mesh.ThreadKey, added []held) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.threads == nil {
-		w.threads = map[mesh.ThreadKey][]*mesh.Event{}
+		w.threads = map[mesh.ThreadKey]*line[*mesh.Event]{}
 	}
+	placed := added[:0]
 	for _, h := range added {
-		if !w.place(key, h.Event) {
-			continue
+		if w.place(key, h.Event) {
+			placed = append(placed, h)
+			w.bytes += h.size
 		}
-		i := len(w.all)
-		for i > 0 && w.all[i-1].Pos > h.Pos {
+	}
+	if len(placed) > 0 {
+		all := w.all.here()
+		i := len(all)
+		for i > 0 && all[i-1].Pos > placed[0].Pos {
 			i--
 		}
-		w.all = slices.Insert(w.all, i, h)
-		w.bytes += h.size
+		w.all.insert(i, placed...)
 	}
-	for len(w.all) > windowEvents || w.bytes > windowBytes {
+	for len(w.all.here()) > windowEvents || w.bytes > windowBytes {
 		w.dropOldest()
 	}
 }
@@ -57,7 +98,12 @@ func (w *window) put(key mesh.ThreadKey, added []held) {
 // Those that another node deleted, before the thread began anew, do not fit: it
 // forgets them, and returns false for one that comes late.
 func (w *window) place(key mesh.ThreadKey, e *mesh.Event) bool {
-	of := w.threads[key]
+	in := w.threads[key]
+	if in == nil {
+		in = new(line[*mesh.Event])
+		w.threads[key] = in
+	}
+	of := in.here()
 	i := len(of)
 	for i > 0 && of[i-1].Seq >= e.Seq {
 		i--
@@ -69,20 +115,25 @@ func (w *window) place(key mesh.ThreadKey, e *mesh.Event) bool {
 	if i > 0 && of[i-1].Pos > e.Pos {
 		return false
 	}
-	w.threads[key] = slices.Insert(of, i, e)
+	in.insert(i, e)
 	return true
 }
 
 func (w *window) dropOldest() {
-	h := w.all[0]
-	w.all[0] = held{}
-	w.all, w.bytes = w.all[1:], w.bytes-h.size
-	if of := w.threads[h.Thread]; len(of) > 1 {
-		of[0] = nil
-		w.threads[h.Thread] = of[1:]
-	} else {
+	h := w.all.shift()
+	w.bytes -= h.size
+	of := w.threads[h.Thread]
+	if of.shift(); len(of.here()) == 0 {
 		delete(w.threads, h.Thread)
 	}
+}
+
+// of are the thread's events.
+func (w *window) of(key mesh.ThreadKey) []*mesh.Event {
+	if in := w.threads[key]; in != nil {
+		return in.here()
+	}
+	return nil
 }
 
 // read returns the thread's events from the one after that Seq on, without a gap
@@ -90,7 +141,7 @@ func (w *window) dropOldest() {
 func (w *window) read(key mesh.ThreadKey, after mesh.Seq, limit int) []*mesh.Event {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
-	of := w.threads[key]
+	of := w.of(key)
 	i, ok := slices.BinarySearchFunc(of, after+1, func(e *mesh.Event, seq mesh.Seq) int { return int(e.Seq - seq) })
 	if !ok {
 		return nil
@@ -107,18 +158,32 @@ func (w *window) read(key mesh.ThreadKey, after mesh.Seq, limit int) []*mesh.Eve
 func (w *window) scan(after mesh.Pos, limit int) []Placed {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
-	i, ok := slices.BinarySearchFunc(w.all, after+1, func(h held, pos mesh.Pos) int { return int(h.Pos - pos) })
+	all := w.all.here()
+	i, ok := slices.BinarySearchFunc(all, after+1, func(h held, pos mesh.Pos) int { return int(h.Pos - pos) })
 	if !ok {
 		return nil
 	}
-	var out []Placed
-	for n, h := range w.all[i:] {
+	out := make([]Placed, 0, min(max(limit, 0), len(all)-i))
+	for n, h := range all[i:] {
 		if n == limit || h.Pos != after+1+mesh.Pos(n) {
 			break
 		}
 		out = append(out, h.Placed)
 	}
 	return out
+}
+
+// missing is how many positions after that Pos it has no events of, before the first
+// that it has: of those that are being published, there may be a few.
+func (w *window) missing(after mesh.Pos) int {
+	w.mu.RLock()
+	defer w.mu.RUnlock()
+	all := w.all.here()
+	i, _ := slices.BinarySearchFunc(all, after+1, func(h held, pos mesh.Pos) int { return int(h.Pos - pos) })
+	if i == len(all) || all[i].Pos == after+1 {
+		return math.MaxInt
+	}
+	return int(all[i].Pos - after - 1)
 }
 
 // drop forgets a thread's events before the Pos.
@@ -130,13 +195,14 @@ func (w *window) drop(key mesh.ThreadKey, before mesh.Pos) {
 
 func (w *window) forget(key mesh.ThreadKey, before mesh.Pos) {
 	stale := func(e *mesh.Event) bool { return e.Pos < before }
-	of := slices.DeleteFunc(w.threads[key], stale)
-	if len(of) > 0 {
-		w.threads[key] = of
-	} else {
+	in := w.threads[key]
+	if in == nil {
+		return
+	}
+	if in.delete(stale); len(in.here()) == 0 {
 		delete(w.threads, key)
 	}
-	w.all = slices.DeleteFunc(w.all, func(h held) bool {
+	w.all.delete(func(h held) bool {
 		if h.Thread != key || !stale(h.Event) {
 			return false
 		}
@@ -149,7 +215,7 @@ func (w *window) forget(key mesh.ThreadKey, before mesh.Pos) {
 func (w *window) first(key mesh.ThreadKey) mesh.Pos {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
-	if of := w.threads[key]; len(of) > 0 {
+	if of := w.of(key); len(of) > 0 {
 		return of[0].Pos
 	}
 	return 0

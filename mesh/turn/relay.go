@@ -303,7 +303,9 @@ func (r *relay) log(ctx context.Context, b mesh.Body) (last *mesh.TaskMoved, uns
 func (r *relay) change(b mesh.Body) (mesh.Body, []*mesh.Event) {
 	switch b := b.(type) {
 	case mesh.ArtifactAppended:
-		b.Artifact = namespaced(b.Artifact, r.leg.ordinal)
+		if a := namespaced(b.Artifact, r.leg.ordinal); a != b.Artifact {
+			b.Artifact, b.Wire = a, mesh.WireOf(a)
+		}
 		return b, nil
 	case mesh.TaskMoved:
 		return b, r.authorize(b)

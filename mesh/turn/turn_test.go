@@ -87,10 +87,10 @@ func (a *agent) ReportDown(registry.Entry, error) {}
 
 func (a *agent) Dial(call.Target) (call.Client, error) { return a, nil }
 
-func (a *agent) SendStreamingMessage(_ context.Context, _ *a2apb.SendMessageRequest) iter.Seq2[*a2apb.StreamResponse, error] {
-	return func(yield func(*a2apb.StreamResponse, error) bool) {
+func (a *agent) SendStreamingMessage(_ context.Context, _ *a2apb.SendMessageRequest) iter.Seq2[call.Response, error] {
+	return func(yield func(call.Response, error) bool) {
 		goes := true
-		a.play(func(r *a2apb.StreamResponse) { goes = goes && yield(r, nil) })
+		a.play(func(r *a2apb.StreamResponse) { goes = goes && yield(call.Response{StreamResponse: r}, nil) })
 	}
 }
 

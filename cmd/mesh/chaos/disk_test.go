@@ -29,15 +29,15 @@ func overlay(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	real := filepath.Join(strings.TrimSpace(string(top)), "mesh", "store", "segment", "realdisk.go")
+	whole := filepath.Join(strings.TrimSpace(string(top)), "mesh", "store", "segment", "realdisk.go")
 	faulty, err := filepath.Abs(filepath.Join("testdata", "faultydisk.go"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := os.Stat(real); err != nil {
+	if _, err := os.Stat(whole); err != nil {
 		t.Fatal(err) // else the mesh would have a disk that never fails
 	}
-	text, err := json.Marshal(map[string]map[string]string{"Replace": {real: faulty}})
+	text, err := json.Marshal(map[string]map[string]string{"Replace": {whole: faulty}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,10 +12,10 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
-	"google.golang.org/grpc"
 
 	"agentmesh/mesh/bind/jsonrpc"
 	"agentmesh/mesh/bind/rest"
+	"agentmesh/mesh/rpc"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -36,7 +36,7 @@ func start(t testing.TB, opts jsonrpc.Options) *site {
 }
 
 // serve starts the site, whose streams end with ctx.
-func serve(t testing.TB, ctx context.Context, n *node, conn *grpc.ClientConn, opts jsonrpc.Options) *site {
+func serve(t testing.TB, ctx context.Context, n *node, conn rpc.Conn, opts jsonrpc.Options) *site {
 	t.Helper()
 	h, err := jsonrpc.New(ctx, conn, opts)
 	if err != nil {

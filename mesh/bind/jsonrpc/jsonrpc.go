@@ -17,8 +17,8 @@
 //
 // # Concurrency
 //
-// The handler is safe for concurrent use. A stream has one goroutine beside the
-// request's own, which ends before the request does.
+// The handler is safe for concurrent use. A stream has a goroutine beside the
+// request's own while it writes, which ends before the request does.
 //
 // # What it is not
 //
@@ -36,7 +36,6 @@ import (
 	"strings"
 	"time"
 
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -46,6 +45,7 @@ import (
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/bind/rest"
+	"agentmesh/mesh/rpc"
 )
 
 // Options are the choices of a handler. The zero value of each has the default
@@ -85,10 +85,9 @@ type handler struct {
 }
 
 // New returns the handler of JSON-RPC requests over conn, which leads to the
-// node, stays the caller's and must be as [rest.New] says. When ctx ends,
-// open streams end with an error, so that a server can shut down; other
-// requests go on. It refuses negative options with [mesh.Invalid].
-func New(ctx context.Context, conn grpc.ClientConnInterface, opts Options) (http.Handler, error) {
+// services. When ctx ends, open streams end with an error, so that a server can
+// shut down; other requests go on. It refuses negative options with [mesh.Invalid].
+func New(ctx context.Context, conn rpc.Conn, opts Options) (http.Handler, error) {
 	const op = "jsonrpc.New"
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)

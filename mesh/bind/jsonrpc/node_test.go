@@ -2,8 +2,6 @@ package jsonrpc_test
 
 import (
 	"context"
-	"errors"
-	"net"
 	"strconv"
 	"strings"
 	"sync"
@@ -12,7 +10,6 @@ import (
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/protoadapt"
@@ -22,6 +19,7 @@ import (
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 
 	"agentmesh/mesh"
+	"agentmesh/mesh/rpc"
 )
 
 // node is an agent that echoes. The text of a message, or the id of a task,
@@ -41,48 +39,22 @@ func (n *node) call(method string) metadata.MD {
 	return n.calls[method]
 }
 
-func (n *node) note(ctx context.Context, method string) {
+// Authenticate believes every caller and notes the metadata of the call.
+func (n *node) Authenticate(ctx context.Context, c rpc.Credentials) (mesh.Principal, error) {
 	md, _ := metadata.FromIncomingContext(ctx)
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.calls[method[strings.LastIndexByte(method, '/')+1:]] = md
+	n.calls[c.Method[strings.LastIndexByte(c.Method, '/')+1:]] = md
+	return mesh.Principal{Tenant: c.Tenant, User: c.User}, nil
 }
 
-func startNode(tb testing.TB) (*node, *grpc.ClientConn) {
+func startNode(tb testing.TB) (*node, *rpc.Server) {
 	tb.Helper()
 	n := &node{calls: map[string]metadata.MD{}, ended: make(chan error, 16), release: make(chan struct{}, 16)}
-	s := grpc.NewServer(
-		grpc.UnaryInterceptor(func(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
-			n.note(ctx, info.FullMethod)
-			return next(ctx, req)
-		}),
-		grpc.StreamInterceptor(func(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) error {
-			n.note(ss.Context(), info.FullMethod)
-			return next(srv, ss)
-		}))
+	s := rpc.NewServer(rpc.Options{Auth: n})
 	a2apb.RegisterA2AServiceServer(s, n)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		tb.Fatal(err)
-	}
-	var serving sync.WaitGroup
-	serving.Go(func() {
-		if err := s.Serve(l); err != nil && !errors.Is(err, grpc.ErrServerStopped) { // before it served, in a short test
-			tb.Errorf("Serve: %v", err)
-		}
-	})
-	conn, err := grpc.NewClient(l.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		tb.Fatal(err)
-	}
-	tb.Cleanup(func() {
-		if err := conn.Close(); err != nil {
-			tb.Errorf("Close: %v", err)
-		}
-		s.Stop()
-		serving.Wait()
-	})
-	return n, conn
+	tb.Cleanup(s.Stop)
+	return n, s
 }
 
 func failure(c codes.Code, msg string, details ...protoadapt.MessageV1) error {

@@ -4,11 +4,14 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"net"
 	"net/http"
+	"sync"
 	"testing"
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/protobuf/encoding/protojson"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
@@ -17,7 +20,7 @@ import (
 )
 
 // flushEach is the obvious handler that BenchmarkSSE compares with: the same
-// call, each event marshaled into new memory, written and flushed.
+// call over a connection, each event marshaled into new memory, written and flushed.
 func flushEach(conn *grpc.ClientConn) http.Handler {
 	client := a2apb.NewA2AServiceClient(conn)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -61,14 +64,27 @@ func flushEach(conn *grpc.ClientConn) http.Handler {
 
 // BenchmarkSSE streams events through the gateway and, in turn, through
 // flushEach. The ratio of their rates is the figure to watch: both share the
-// machine, the call behind them and the client.
+// machine, the service behind them and the client.
 func BenchmarkSSE(b *testing.B) {
 	const count = 2000
-	n, conn := startNode(b)
-	h, err := rest.New(b.Context(), conn, rest.Options{})
+	n, services := startNode(b)
+	h, err := rest.New(b.Context(), services, rest.Options{})
 	if err != nil {
 		b.Fatal(err)
 	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		b.Fatal(err)
+	}
+	var serving sync.WaitGroup
+	serving.Go(func() { serveNode(b, services, l) })
+	b.Cleanup(serving.Wait)
+	b.Cleanup(services.Stop)
+	conn, err := grpc.NewClient(l.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = conn.Close() })
 	ours, theirs := serve(b, n, h), serve(b, n, flushEach(conn))
 	run := func(s *site) time.Duration {
 		begin := time.Now()

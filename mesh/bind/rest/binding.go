@@ -21,15 +21,15 @@ import (
 // is safe for concurrent use.
 type Binding struct{ g *gateway }
 
-// NewBinding returns a binding over conn, of which New says what it must be.
+// NewBinding returns a binding over conn, which leads to the services.
 // Of the options it uses MaxBody, Heartbeat and Logger. It refuses negative
 // ones with [mesh.Invalid].
-func NewBinding(conn grpc.ClientConnInterface, opts Options) (*Binding, error) {
+func NewBinding(conn rpc.Conn, opts Options) (*Binding, error) {
 	opts, err := opts.complete("rest.NewBinding")
 	if err != nil {
 		return nil, err
 	}
-	return &Binding{&gateway{conn: hop{conn, opts.Logger}, opts: opts}}, nil
+	return &Binding{&gateway{conn: hop{conn}, opts: opts}}, nil
 }
 
 // ReadBody reads the request's body. If it is too long, cut off, or not said
@@ -97,7 +97,7 @@ func (f Framing) message(b []byte, m proto.Message) ([]byte, error) {
 	if f.Message != nil {
 		return f.Message(b, m)
 	}
-	return protojson.MarshalOptions{}.MarshalAppend(b, m)
+	return appendJSON(b, m)
 }
 
 func (f Framing) failure(st *status.Status) []byte {

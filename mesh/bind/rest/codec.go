@@ -88,7 +88,7 @@ func (c codec) NewEncoder(w io.Writer) runtime.Encoder {
 // because there an empty list means something else than none.
 func appendMessage(b []byte, m proto.Message) ([]byte, error) {
 	start := len(b)
-	b, err := protojson.MarshalOptions{}.MarshalAppend(b, m)
+	b, err := appendJSON(b, m)
 	if err != nil {
 		return nil, err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"strconv"
 	"strings"
@@ -14,7 +15,6 @@ import (
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/protoadapt"
@@ -26,9 +26,13 @@ import (
 
 	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
+	"agentmesh/mesh/rpc"
 )
 
-const threadID = "550e8400-e29b-41d4-a716-446655440000"
+const (
+	threadID  = "550e8400-e29b-41d4-a716-446655440000"
+	execution = "550e8400e29b41d4a716446655440000-0123456789abcdef"
+)
 
 // node is a small mesh: one agent that echoes, threads of numbered events, and
 // state in memory. The text of a message tells it to misbehave.
@@ -56,14 +60,7 @@ func (n *node) call(method string) (metadata.MD, bool) {
 	return md, ok
 }
 
-func (n *node) note(ctx context.Context, method string) {
-	md, _ := metadata.FromIncomingContext(ctx)
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.calls[method[strings.LastIndexByte(method, '/')+1:]] = md
-}
-
-func startNode(tb testing.TB) (*node, *grpc.ClientConn) {
+func startNode(tb testing.TB) (*node, *rpc.Server) {
 	tb.Helper()
 	n := &node{
 		calls:   map[string]metadata.MD{},
@@ -71,15 +68,7 @@ func startNode(tb testing.TB) (*node, *grpc.ClientConn) {
 		ended:   make(chan error, 16),
 		release: make(chan struct{}, 16),
 	}
-	s := grpc.NewServer(
-		grpc.UnaryInterceptor(func(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
-			n.note(ctx, info.FullMethod)
-			return next(ctx, req)
-		}),
-		grpc.StreamInterceptor(func(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) error {
-			n.note(ss.Context(), info.FullMethod)
-			return next(srv, ss)
-		}))
+	s := rpc.NewServer(rpc.Options{Auth: n})
 	n.stop = s.Stop
 	a2apb.RegisterA2AServiceServer(s, n)
 	meshv1.RegisterRegistryServiceServer(s, n)
@@ -87,28 +76,25 @@ func startNode(tb testing.TB) (*node, *grpc.ClientConn) {
 	meshv1.RegisterHandoffServiceServer(s, n)
 	meshv1.RegisterSkillServiceServer(s, n)
 	meshv1.RegisterStateServiceServer(s, n)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		tb.Fatal(err)
+	tb.Cleanup(s.Stop)
+	return n, s
+}
+
+// Authenticate believes every caller and notes the metadata of the call.
+func (n *node) Authenticate(ctx context.Context, c rpc.Credentials) (mesh.Principal, error) {
+	md, _ := metadata.FromIncomingContext(ctx)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.calls[c.Method[strings.LastIndexByte(c.Method, '/')+1:]] = md
+	p := mesh.Principal{Tenant: c.Tenant, User: c.User}
+	if c.Grant != "" {
+		p.Grant = &mesh.Grant{Tenant: c.Tenant, Thread: c.Thread, Execution: c.Execution, Expires: time.Now().Add(time.Hour).Unix()}
 	}
-	var serving sync.WaitGroup
-	serving.Go(func() { serveNode(tb, s, l) })
-	conn, err := grpc.NewClient(l.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		tb.Fatal(err)
-	}
-	tb.Cleanup(func() {
-		if err := conn.Close(); err != nil {
-			tb.Errorf("Close: %v", err)
-		}
-		s.Stop()
-		serving.Wait()
-	})
-	return n, conn
+	return p, nil
 }
 
 // serveNode serves until s is stopped, which in a short test is before it began.
-func serveNode(tb testing.TB, s *grpc.Server, l net.Listener) {
+func serveNode(tb testing.TB, s *rpc.Server, l net.Listener) {
 	if err := s.Serve(l); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
 		tb.Errorf("Serve: %v", err)
 	}
@@ -241,6 +227,8 @@ func (n *node) SendStreamingMessage(r *a2apb.SendMessageRequest, s grpc.ServerSt
 		}
 		<-n.release
 		events = events[1:]
+	case "shapeless":
+		events[1] = statusEvent(2, a2apb.TaskState_TASK_STATE_WORKING, map[string]any{"x": math.NaN()})
 	case "break":
 		if err := s.Send(events[0]); err != nil {
 			return err

@@ -4,9 +4,8 @@
 //
 // # What it guarantees
 //
-// Every call goes through one gRPC connection to the node, so that a request
-// over HTTP passes the same interceptors as one over gRPC. Of a request's
-// headers those in [rpc.Keys] become metadata, under the same names and without
+// Every call goes through one [rpc.Conn] to the services, so that a request over
+// HTTP passes the same interceptors as one over gRPC. Of a request's headers those in [rpc.Keys] become metadata, under the same names and without
 // a prefix, and Last-Event-ID becomes after-seq; nothing else is passed.
 //
 // A call that fails before the service accepted it is an HTTP error with a
@@ -19,14 +18,16 @@
 //
 // A service says that it accepted a streaming call by sending its gRPC header
 // (SendHeader); it must set no header on a call that it then refuses. Each
-// event is encoded once, into a buffer that is used again, and the connection
-// is flushed when no further event is waiting. A client that leaves cancels
+// event is encoded once, when it is sent, into a buffer that is used again, and
+// the connection is flushed when no further event is waiting. The service waits
+// for a client that does not take what was sent. A client that leaves cancels
 // the call behind its stream, and so does the end of the context of [New].
 //
 // # Concurrency
 //
-// The handler is safe for concurrent use. A stream has one goroutine beside
-// the request's own, which ends before the request does.
+// The handler is safe for concurrent use. The service runs in the request's own
+// goroutine. A stream has another one while it writes, which ends before the
+// request does.
 //
 // # What it is not
 //
@@ -44,7 +45,6 @@ import (
 	"time"
 
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -131,7 +131,7 @@ func (o Options) complete(op string) (Options, error) {
 
 // gateway is what the handlers share.
 type gateway struct {
-	conn  grpc.ClientConnInterface
+	conn  rpc.Conn
 	opts  Options
 	mux   *runtime.ServeMux
 	cards cardShelf
@@ -139,20 +139,18 @@ type gateway struct {
 	keys  document
 }
 
-// New returns the handler of all routes over conn, which leads to the node and
-// stays the caller's. It must pass metadata and errors as they are, as one of
-// [rpc.Dial] with Relay does, and receive messages as long as the node sends.
-// When ctx ends, open streams end with an UNAVAILABLE
-// event, so that a server can shut down; other requests go on.
+// New returns the handler of all routes over conn, which leads to the services.
+// When ctx ends, open streams end with an UNAVAILABLE event, so that a server can
+// shut down; other requests go on.
 //
 // New refuses negative options with [mesh.Invalid].
-func New(ctx context.Context, conn grpc.ClientConnInterface, opts Options) (http.Handler, error) {
+func New(ctx context.Context, conn rpc.Conn, opts Options) (http.Handler, error) {
 	const op = "rest.New"
 	opts, err := opts.complete(op)
 	if err != nil {
 		return nil, err
 	}
-	g := &gateway{conn: hop{conn, opts.Logger}, opts: opts, cards: newCardShelf(), docs: newDocument(openapi.JSON), keys: newDocument(opts.Keys)}
+	g := &gateway{conn: hop{conn}, opts: opts, cards: newCardShelf(), docs: newDocument(openapi.JSON), keys: newDocument(opts.Keys)}
 	g.mux = g.newMux()
 	if err := g.registerUnary(ctx); err != nil {
 		return nil, mesh.Errorf(mesh.Unknown, op, "the routes do not fit together: %w", err)

@@ -13,48 +13,35 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
-	"google.golang.org/grpc/metadata"
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/bind/rest"
+	"agentmesh/mesh/rpc"
 )
-
-// ours returns the metadata without what gRPC itself adds.
-func ours(md metadata.MD) map[string][]string {
-	got := map[string][]string{}
-	for k, v := range md {
-		if !strings.HasPrefix(k, ":") && !slices.Contains([]string{"content-type", "user-agent", "grpc-accept-encoding"}, k) {
-			got[k] = v
-		}
-	}
-	return got
-}
 
 // S4-051: ids travel under the same names over HTTP and gRPC.
 func TestHeadersBecomeMetadataAndNothingElseDoes(t *testing.T) {
 	s := start(t, rest.Options{})
 	sent := []string{
-		"Tenant-Id", "acme", "Thread-Id", threadID, "Parent-Task-Id", "p", "Execution-Id", "e", "User-Id", "ann",
+		"Tenant-Id", "acme", "Thread-Id", threadID, "Parent-Task-Id", "p", "Execution-Id", execution, "User-Id", "ann",
 		"Mesh-Grant", "g.s", "Authorization", "Bearer t", "Traceparent", "00-1-2-01", "A2A-Version", "1.0",
 		"A2A-Extensions", "urn:a, urn:b", "A2A-Extensions", "urn:c", "Last-Event-ID", "42",
 		"Grpc-Metadata-Evil", "x", "Want-Seq", "1", "Grpc-Timeout", "1n", "X-Forwarded-For", "10.0.0.1", "Cookie", "a=b", "Evil-Bin", "AAA=",
 	}
 	want := map[string][]string{
-		"tenant-id": {"acme"}, "thread-id": {threadID}, "parent-task-id": {"p"}, "execution-id": {"e"}, "user-id": {"ann"},
+		"tenant-id": {"acme"}, "thread-id": {threadID}, "parent-task-id": {"p"}, "execution-id": {execution}, "user-id": {"ann"},
 		"mesh-grant": {"g.s"}, "authorization": {"Bearer t"}, "traceparent": {"00-1-2-01"}, "a2a-version": {"1.0"},
 		"a2a-extensions": {"urn:a, urn:b", "urn:c"}, "after-seq": {"42"},
 	}
 	s.read(s.do("GET", "/tasks/task-1", "", sent...))
 	md, _ := s.node.call("GetTask")
-	if diff := cmp.Diff(want, ours(md)); diff != "" {
+	if diff := cmp.Diff(want, map[string][]string(md)); diff != "" {
 		t.Errorf("metadata of a unary call (-want +got):\n%s", diff)
 	}
 	s.stream(s.do("POST", "/message:stream", say("hi"), sent...)).rest()
 	md, _ = s.node.call("SendStreamingMessage")
 	want["want-seq"] = []string{"1"}
-	if diff := cmp.Diff(want, ours(md)); diff != "" {
+	if diff := cmp.Diff(want, map[string][]string(md)); diff != "" {
 		t.Errorf("metadata of a stream (-want +got):\n%s", diff)
 	}
 }
@@ -322,7 +309,7 @@ func TestANodeThatIsAwayIsUnavailable(t *testing.T) {
 	n.stop()
 	for _, path := range []string{"/tasks/task-1", "/tasks/task-1:subscribe"} {
 		e := s.errorOf(s.do("GET", path, ""), http.StatusServiceUnavailable, "UNAVAILABLE")
-		if want := "the node cannot be reached; try again soon"; e["message"] != want {
+		if want := "the node is shutting down; try again soon"; e["message"] != want {
 			t.Errorf("GET %s: message %q, want %q", path, e["message"], want)
 		}
 	}
@@ -342,13 +329,9 @@ func TestANodeThatGoesAwayEndsItsStreams(t *testing.T) {
 }
 
 func ExampleNew() {
-	conn, err := grpc.NewClient("127.0.0.1:7420", grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer func() { _ = conn.Close() }()
-	handler, err := rest.New(context.Background(), conn, rest.Options{})
+	services := rpc.NewServer(rpc.Options{}) // where services are registered
+	defer services.Stop()
+	handler, err := rest.New(context.Background(), services, rest.Options{})
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -7,9 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"google.golang.org/grpc"
-
 	"agentmesh/mesh/bind/rest"
+	"agentmesh/mesh/rpc"
 )
 
 // Finding C16: a server that is stopped before it began to serve has not failed.
@@ -18,7 +17,7 @@ func TestAFakeNodeMayEndBeforeItServed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := grpc.NewServer()
+	s := rpc.NewServer(rpc.Options{})
 	s.Stop()
 	serveNode(t, s, l)
 }

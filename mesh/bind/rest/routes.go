@@ -10,8 +10,6 @@ import (
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
 	"github.com/grpc-ecosystem/grpc-gateway/v2/utilities"
 	"google.golang.org/genproto/googleapis/api/annotations"
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -126,38 +124,4 @@ func (m method) request(r *http.Request, pathParams map[string]string) (proto.Me
 		}
 	}
 	return msg, nil
-}
-
-// open makes the call and waits until the service accepted it, which it does
-// by sending its header. A stream that ended well before that is accepted and
-// has no events.
-func (g *gateway) open(ctx context.Context, m method, msg proto.Message) (grpc.ClientStream, metadata.MD, error) {
-	if m.a2a {
-		md := admitted(ctx).Copy()
-		md.Set(keyWantSeq, "1")
-		ctx = context.WithValue(ctx, metadataKey{}, md)
-	}
-	s, err := g.conn.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true}, m.name)
-	if err != nil {
-		return nil, nil, err
-	}
-	// The error of a call that broke while it was sent is what RecvMsg says.
-	if err := s.SendMsg(msg); err != nil && !errors.Is(err, io.EOF) {
-		return nil, nil, err
-	}
-	if err := s.CloseSend(); err != nil {
-		return nil, nil, err
-	}
-	header, err := s.Header()
-	if err != nil {
-		return nil, nil, err
-	}
-	if header != nil {
-		return s, header, nil
-	}
-	// No header, so no message: only the status is left.
-	if err := s.RecvMsg(m.output.New().Interface()); !errors.Is(err, io.EOF) {
-		return nil, nil, err
-	}
-	return nil, nil, nil
 }

@@ -3,7 +3,6 @@ package rest
 import (
 	"context"
 	"errors"
-	"io"
 	"net/http"
 	"runtime"
 	"strconv"
@@ -11,23 +10,20 @@ import (
 	"time"
 
 	gwruntime "github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"agentmesh/mesh/rpc"
 )
 
 const (
-	// queueLength is how many events wait for a slow client before the call
-	// behind the stream waits too.
-	queueLength = 64
-	// writeSize is how many bytes of events are collected before they are
-	// written although more are waiting.
+	// writeSize is how many bytes of events wait for a slow client before the
+	// call behind the stream waits too.
 	writeSize = 32 << 10
+	// keepSize is how large a buffer may be that is used again.
+	keepSize = 2 * writeSize
 )
 
 // errClosing is why a stream ends when the gateway does.
@@ -53,29 +49,38 @@ func (g *gateway) stream(closing context.Context, w http.ResponseWriter, r *http
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(nil)
 	defer context.AfterFunc(closing, func() { cancel(errClosing) })()
-	s, header, err := g.open(ctx, m, msg)
-	if err != nil {
+	if closing.Err() != nil {
+		cancel(errClosing) // which is not before what follows otherwise
+	}
+	md := admitted(ctx)
+	out := &eventWriter{
+		w:         w,
+		rc:        http.NewResponseController(w),
+		framing:   framing,
+		strip:     m.a2a && !extended(md),
+		heartbeat: g.opts.Heartbeat,
+		patience:  writeTimeout,
+		gone:      func() { cancel(nil) },
+	}
+	if m.a2a {
+		md = md.Copy()
+		md.Set(keyWantSeq, "1")
+	}
+	err := g.conn.Stream(context.WithValue(ctx, metadataKey{}, md), m.name, msg, out)
+	if !out.begun {
 		framing.Refuse(endOf(ctx, err))
 		return
 	}
-	out := &eventWriter{
-		w:        w,
-		rc:       http.NewResponseController(w),
-		framing:  framing,
-		strip:    m.a2a && !extended(admitted(r.Context())),
-		patience: writeTimeout,
+	if out.unshown != nil {
+		err = out.unshown
 	}
-	if err = out.begin(header); err == nil && s != nil {
-		err = out.relay(s, m.output, g.opts.Heartbeat, func() { cancel(nil) })
+	var last *status.Status
+	if err != nil && r.Context().Err() == nil {
+		last = endOf(ctx, err)
 	}
-	if err != nil && r.Context().Err() == nil && !errors.Is(err, errWrite) {
-		err = out.fail(endOf(ctx, err))
-	}
-	if err != nil {
+	if err := out.end(last); err != nil {
 		g.opts.Logger.Debug("stream cut", "method", m.name, "err", err)
-		return
 	}
-	out.end()
 }
 
 // endOf returns what to tell the client about the end of a stream.
@@ -89,179 +94,171 @@ func endOf(ctx context.Context, err error) *status.Status {
 // errWrite marks that the client did not take what was written.
 var errWrite = errors.New("gateway: the client takes no more")
 
-// eventWriter writes server-sent events.
+// An eventWriter is the [rpc.Sink] that writes server-sent events. Who sends
+// encodes them, behind those that wait. While there are any, and only then, another
+// goroutine writes them; end waits for it.
 type eventWriter struct {
-	w        http.ResponseWriter
-	rc       *http.ResponseController
-	framing  Framing
-	strip    bool          // remove what the client did not ask for
-	patience time.Duration // how long the client may take nothing
-	buf      []byte        // events that are not yet written
+	w         http.ResponseWriter // used by who begins, and then by who writes
+	rc        *http.ResponseController
+	framing   Framing
+	strip     bool // leave out what the client did not ask for
+	heartbeat time.Duration
+	patience  time.Duration // how long the client may take nothing
+	gone      func()        // ends the call, which nobody hears
+
+	begun   bool  // the call was accepted
+	unshown error // why an event could not be encoded
+
+	mu      sync.Mutex
+	moved   sync.Cond // waiting, writing or err has changed
+	waiting *events   // nil if there are none
+	writing bool
+	err     error // why the client gets no more
+	over    bool  // nothing is written any more
+	idle    *time.Timer
 }
 
-// begin sends the response's header.
-func (o *eventWriter) begin(header metadata.MD) error {
+// events are bytes that are written as one.
+type events struct{ b []byte }
+
+// spare has events to use again: a stream keeps none while nothing happens.
+var spare = sync.Pool{New: func() any { return new(events) }}
+
+// Header begins the response.
+func (o *eventWriter) Header(md metadata.MD) error {
 	h := o.w.Header()
 	h.Set("Content-Type", mimeSSE)
 	h.Set("Cache-Control", "no-cache")
 	h.Set("X-Accel-Buffering", "no")
-	for _, v := range header[rpc.KeyExtensions] {
+	for _, v := range md[rpc.KeyExtensions] {
 		h.Add(headerExtensions, v)
 	}
 	// A server's limit on the time to read a request would end the stream.
 	_ = o.rc.SetReadDeadline(time.Time{}) // not all writers have deadlines
 	o.w.WriteHeader(http.StatusOK)
-	return o.flush()
-}
-
-// relay writes what comes from s until it ends, and a comment when nothing
-// came for the time of heartbeat. It calls cancel when the client takes no
-// more, or an event cannot be shown. It returns nil when the stream ended well,
-// else the call's error or why it could not go on, errWrite in its chain if
-// that is the client.
-func (o *eventWriter) relay(s grpc.ClientStream, kind protoreflect.MessageType, heartbeat time.Duration, cancel func()) error {
-	queue := make(chan proto.Message, queueLength)
-	var ended error
-	var reader sync.WaitGroup
-	reader.Go(func() {
-		defer close(queue)
-		ended = receive(s, kind, queue)
-	})
-	written := o.drain(queue, heartbeat)
-	if written != nil {
-		cancel()
-		for range queue { // until the reader has noticed
-			continue
-		}
-	}
-	reader.Wait()
-	if written != nil {
-		return written
-	}
-	return ended
-}
-
-// receive moves messages from s to the queue until s ends.
-func receive(s grpc.ClientStream, kind protoreflect.MessageType, queue chan<- proto.Message) error {
-	for {
-		m := kind.New().Interface()
-		if err := s.RecvMsg(m); err != nil {
-			if errors.Is(err, io.EOF) {
-				return nil
-			}
-			return err
-		}
-		queue <- m
-	}
-}
-
-// drain writes the queue until it is closed.
-func (o *eventWriter) drain(queue <-chan proto.Message, heartbeat time.Duration) error {
-	idle := time.NewTimer(heartbeat)
-	defer idle.Stop()
-	for {
-		select {
-		case m, open := <-queue:
-			if !open {
-				return nil
-			}
-			if err := o.burst(m, queue); err != nil {
-				return err
-			}
-		case <-idle.C:
-			o.buf = append(o.buf, ": keep-alive\n\n"...)
-			if err := o.flush(); err != nil {
-				return err
-			}
-			o.buf = nil // an idle stream keeps none
-		}
-		idle.Reset(heartbeat)
-	}
-}
-
-// burst writes m and what is waiting behind it, and flushes once.
-func (o *eventWriter) burst(m proto.Message, queue <-chan proto.Message) error {
-	for m != nil {
-		if err := o.add(m); err != nil {
-			return err
-		}
-		m = waiting(queue)
-	}
-	return o.flush()
-}
-
-// waiting returns the next message if there is one, else nil. A flush costs
-// more than a turn of the scheduler, in which the reader may bring what has
-// arrived already: so it looks twice.
-func waiting(queue <-chan proto.Message) proto.Message {
-	for again := true; ; again = false {
-		select {
-		case m := <-queue: // nil once it is closed
-			return m
-		default:
-		}
-		if !again {
-			return nil
-		}
-		runtime.Gosched()
-	}
-}
-
-// add encodes m behind what is not yet written.
-func (o *eventWriter) add(m proto.Message) error {
-	start := len(o.buf)
-	if seq := seqOf(m, o.strip); seq > 0 {
-		o.buf = append(o.buf, "id: "...)
-		o.buf = strconv.AppendInt(o.buf, seq, 10)
-		o.buf = append(o.buf, '\n')
-	}
-	o.buf = append(o.buf, "data: "...)
-	o.buf = append(o.buf, o.framing.Before...)
-	b, err := o.framing.message(o.buf, m)
-	if err != nil {
-		o.buf = o.buf[:start]
-		return status.Error(codes.Internal, "the next event cannot be shown as JSON")
-	}
-	o.buf = append(b, o.framing.After...)
-	o.buf = append(o.buf, "\n\n"...)
-	if len(o.buf) >= writeSize {
-		return o.write()
-	}
+	o.begun = true
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.moved.L = &o.mu
+	o.idle = time.AfterFunc(o.heartbeat, o.beat)
+	o.queue() // which sends the header, with what the call says at once
 	return nil
 }
 
-// fail writes the error as the last event.
-func (o *eventWriter) fail(st *status.Status) error {
-	o.buf = append(o.buf, "data: "...)
-	o.buf = append(o.buf, o.framing.failure(st)...)
-	o.buf = append(o.buf, "\n\n"...)
-	return o.flush()
+// Send encodes m, once the client has taken enough of what was sent before.
+func (o *eventWriter) Send(m proto.Message) error {
+	seq := seqOf(m)
+	if o.strip {
+		m = plain(m)
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for o.err == nil && o.waiting != nil && len(o.waiting.b) >= writeSize {
+		o.moved.Wait()
+	}
+	if o.err != nil {
+		return o.err
+	}
+	to := o.queue()
+	start := len(to.b)
+	if seq > 0 {
+		to.b = append(to.b, "id: "...)
+		to.b = strconv.AppendInt(to.b, seq, 10)
+		to.b = append(to.b, '\n')
+	}
+	to.b = append(to.b, "data: "...)
+	to.b = append(to.b, o.framing.Before...)
+	b, err := o.framing.message(to.b, m)
+	if err != nil {
+		to.b = to.b[:start]
+		o.unshown = status.Error(codes.Internal, "the next event cannot be shown as JSON")
+		return o.unshown
+	}
+	to.b = append(b, o.framing.After...)
+	to.b = append(to.b, "\n\n"...)
+	return nil
 }
 
-// write hands what is collected to the server. The deadline is for the
-// connection, which a client that went away without a word would hold.
-func (o *eventWriter) write() error {
+// queue returns what waits, and sees that it is written. The caller holds mu.
+func (o *eventWriter) queue() *events {
+	if o.waiting == nil {
+		o.waiting = spare.Get().(*events)
+		o.waiting.b = o.waiting.b[:0]
+	}
+	if !o.writing {
+		o.writing = true
+		go o.drain() // end waits for it
+	}
+	return o.waiting
+}
+
+// drain writes what waits, until nothing does. A flush costs more than a turn of
+// the scheduler, in which the call may say what it has to say already.
+func (o *eventWriter) drain() {
+	runtime.Gosched()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for o.waiting != nil && o.err == nil {
+		batch := o.waiting
+		o.waiting = nil
+		o.moved.Broadcast()
+		o.mu.Unlock()
+		err := o.write(batch.b)
+		if cap(batch.b) <= keepSize {
+			spare.Put(batch)
+		}
+		o.mu.Lock()
+		o.err = err
+	}
+	if o.err != nil {
+		o.gone()
+	}
+	o.writing = false
+	o.idle.Reset(o.heartbeat)
+	o.moved.Broadcast()
+}
+
+// write sends b to the client. The deadline is for the connection, which a client
+// that went away without a word would hold.
+func (o *eventWriter) write(b []byte) error {
 	_ = o.rc.SetWriteDeadline(time.Now().Add(o.patience)) // not all writers have deadlines
-	_, err := o.w.Write(o.buf)
-	o.buf = o.buf[:0]
+	_, err := o.w.Write(b)
+	if err == nil {
+		err = o.rc.Flush()
+	}
 	if err != nil {
 		return errors.Join(errWrite, err)
 	}
 	return nil
 }
 
-// flush writes what is collected and sends it to the client.
-func (o *eventWriter) flush() error {
-	if err := o.write(); err != nil {
-		return err
+// beat sends a comment when nothing was written for the time of a heartbeat.
+func (o *eventWriter) beat() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.over || o.writing || o.err != nil {
+		return
 	}
-	if err := o.rc.Flush(); err != nil {
-		return errors.Join(errWrite, err)
-	}
-	return nil
+	to := o.queue()
+	to.b = append(to.b, ": keep-alive\n\n"...)
 }
 
-// end lifts the deadline: the connection can serve another request.
-func (o *eventWriter) end() {
+// end writes what waits, and the error, if there is one, as the last event. It
+// returns why the client did not get all. The connection can serve another request.
+func (o *eventWriter) end(last *status.Status) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if last != nil && o.err == nil {
+		to := o.queue()
+		to.b = append(to.b, "data: "...)
+		to.b = append(to.b, o.framing.failure(last)...)
+		to.b = append(to.b, "\n\n"...)
+	}
+	for o.writing {
+		o.moved.Wait()
+	}
+	o.over = true
+	o.idle.Stop()
 	_ = o.rc.SetWriteDeadline(time.Time{}) // not all writers have deadlines
+	return o.err
 }

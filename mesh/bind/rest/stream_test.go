@@ -3,7 +3,6 @@ package rest_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strconv"
 	"testing"
@@ -36,20 +35,19 @@ func TestAStreamIsServerSentEvents(t *testing.T) {
 func TestTheSeqIsInTheMetadataOnlyOnRequest(t *testing.T) {
 	s := start(t, rest.Options{})
 	plain := s.stream(s.do("POST", "/message:stream", say("hi"), "A2A-Extensions", "urn:other")).rest()
-	for _, i := range []int{0, 1, 4} {
+	for i := range plain {
 		for _, event := range plain[i].data {
 			if md, ok := event.(map[string]any)["metadata"]; ok {
 				t.Errorf("event %s has metadata %v, want none", plain[i].id, md)
 			}
 		}
 	}
-	handoff := get(plain[3].data, "statusUpdate.metadata").(map[string]any)[mesh.ExtensionURI]
-	if got := fmt.Sprint(handoff); got != "map[to:planner]" {
-		t.Errorf("data that the edge sent besides: %s, want it untouched", got)
-	}
 	for i, e := range s.stream(s.do("POST", "/message:stream", say("hi"), "A2A-Extensions", "urn:other, "+mesh.ExtensionURI)).rest() {
 		for _, event := range e.data {
 			md, _ := event.(map[string]any)["metadata"].(map[string]any)
+			if got := get(md[mesh.ExtensionURI], "to"); i == 3 && got != "planner" {
+				t.Errorf("the handoff goes to %v", got)
+			}
 			if got := get(md[mesh.ExtensionURI], "seq"); got != float64(i+1) || e.id != strconv.Itoa(i+1) {
 				t.Errorf("event %d has seq %v and id %s", i+1, got, e.id)
 			}
@@ -94,6 +92,16 @@ func TestAnErrorWithinTheStreamIsItsLastEvent(t *testing.T) {
 	}
 	if e := got[1]; get(e.data, "error.code") != 500.0 || get(e.data, "error.status") != "INTERNAL" || e.id != "" {
 		t.Errorf("last event %+v, want the error 500 INTERNAL", e)
+	}
+}
+
+// JSON has no word for what is not a number.
+func TestAnEventWithoutAFormEndsItsStream(t *testing.T) {
+	s := start(t, rest.Options{})
+	got := s.stream(s.do("POST", "/message:stream", say("shapeless"), "A2A-Extensions", mesh.ExtensionURI)).rest()
+	if len(got) != 2 || get(got[0].data, "task.id") != "task-1" || get(got[1].data, "error.code") != 500.0 ||
+		get(got[1].data, "error.message") != "the next event cannot be shown as JSON" {
+		t.Errorf("events %v, want the task and an error", got)
 	}
 }
 

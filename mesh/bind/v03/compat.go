@@ -8,9 +8,9 @@
 // Over gRPC that is a call in the same process, in the context in which the
 // interceptors of package rpc put the caller: it is admitted, counted and
 // logged once, as a2a.v1, and nothing about it is sent a second time. Over HTTP
-// it is a call on the node's own connection through [rest.Binding], as for
-// every other binding: what the client says of itself passes as it came and is
-// checked by the same interceptors. Neither way adds a claim, so this package
+// it is a call by [rpc.Conn] through [rest.Binding], as for every other binding:
+// what the client says of itself passes as it came and is checked by the same
+// interceptors. Neither way adds a claim, so this package
 // can neither lose an identity nor forge one.
 //
 // The translation goes over the messages of the v0.3 proto: those are what gRPC
@@ -37,8 +37,8 @@
 //
 // # Concurrency
 //
-// All handlers are safe for concurrent use. Streams over HTTP have the one
-// goroutine of package rest; nothing else here starts any.
+// All handlers are safe for concurrent use. Streams over HTTP have the goroutine
+// of package rest; nothing else here starts any.
 //
 // # What it is not
 //
@@ -53,7 +53,6 @@ import (
 	"strings"
 	"time"
 
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -86,7 +85,7 @@ type web struct {
 	follow func(http.ResponseWriter, *http.Request, rest.Call, rest.Framing)
 }
 
-func newWeb(ctx context.Context, op string, conn grpc.ClientConnInterface, opts Options) (*web, error) {
+func newWeb(ctx context.Context, op string, conn rpc.Conn, opts Options) (*web, error) {
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}

@@ -81,25 +81,20 @@ func newWorld(t testing.TB) *world {
 	legacypb.RegisterA2AServiceServer(server, v03.NewServer(v10, func(context.Context, mesh.TenantID) (*a2apb.AgentCard, error) { return w.desk.card, nil }))
 	var serving sync.WaitGroup
 	serving.Go(func() { _ = server.Serve(l) })
-	conn, err := rpc.Dial(l.Addr().String(), rpc.DialOptions{Relay: true})
-	if err != nil {
-		t.Fatal(err)
-	}
 	ctx, cancel := context.WithCancel(context.Background())
-	site := httptest.NewServer(handler(ctx, t, conn))
+	site := httptest.NewServer(handler(ctx, t, server))
 	w.grpc, w.http, w.close = l.Addr().String(), site.URL, cancel
 	t.Cleanup(func() {
 		w.web.CloseIdleConnections()
 		cancel()
 		site.Close()
-		_ = conn.Close()
 		server.Stop()
 		serving.Wait()
 	})
 	return w
 }
 
-func handler(ctx context.Context, t testing.TB, conn *grpc.ClientConn) http.Handler {
+func handler(ctx context.Context, t testing.TB, conn rpc.Conn) http.Handler {
 	t.Helper()
 	rpcs, err := v03.NewJSONRPC(ctx, conn, v03.Options{})
 	if err != nil {

@@ -14,13 +14,13 @@ import (
 	legacy "github.com/a2aproject/a2a-go/a2a"
 	"github.com/a2aproject/a2a-go/a2apb/pbconv"
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"agentmesh/mesh/bind/jsonrpc"
 	"agentmesh/mesh/bind/rest"
+	"agentmesh/mesh/rpc"
 )
 
 const jsonrpcVersion = "2.0"
@@ -36,9 +36,9 @@ type rpcServer struct {
 
 // NewJSONRPC returns the handler of the JSON-RPC binding of v0.3, for requests
 // whose method has a slash in its name (see package jsonrpc). conn leads to the
-// node and must be as [rest.New] says. When ctx ends, open streams do. It
-// refuses negative options with [mesh.Invalid].
-func NewJSONRPC(ctx context.Context, conn grpc.ClientConnInterface, opts Options) (http.Handler, error) {
+// services. When ctx ends, open streams do. It refuses negative options with
+// [mesh.Invalid].
+func NewJSONRPC(ctx context.Context, conn rpc.Conn, opts Options) (http.Handler, error) {
 	web, err := newWeb(ctx, "v03.NewJSONRPC", conn, opts)
 	if err != nil {
 		return nil, err

@@ -12,7 +12,6 @@ import (
 
 	legacypb "github.com/a2aproject/a2a-go/a2apb"
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
@@ -20,6 +19,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"agentmesh/mesh/bind/rest"
+	"agentmesh/mesh/rpc"
 )
 
 // PathPrefix is where the HTTP+JSON binding of v0.3 is.
@@ -32,10 +32,9 @@ type restServer struct {
 }
 
 // NewREST returns the handler of the HTTP+JSON binding of v0.3, for paths below
-// [PathPrefix]. conn leads to the node, which serves a2a.v1 too, and must be as
-// [rest.New] says. When ctx ends, open streams do. It refuses negative
-// options with [mesh.Invalid].
-func NewREST(ctx context.Context, conn grpc.ClientConnInterface, opts Options) (http.Handler, error) {
+// [PathPrefix]. conn leads to the services, of which a2a.v1 is one. When ctx ends,
+// open streams do. It refuses negative options with [mesh.Invalid].
+func NewREST(ctx context.Context, conn rpc.Conn, opts Options) (http.Handler, error) {
 	web, err := newWeb(ctx, "v03.NewREST", conn, opts)
 	if err != nil {
 		return nil, err

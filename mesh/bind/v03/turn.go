@@ -2,15 +2,13 @@ package v03
 
 import (
 	"context"
-	"errors"
-	"io"
 
-	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 
 	"agentmesh/mesh"
+	"agentmesh/mesh/rpc"
 )
 
 // final reports whether a stream of v0.3 ends with the state: the task is over,
@@ -45,42 +43,37 @@ func (t *turn) ending() *a2apb.StreamResponse {
 	return &a2apb.StreamResponse{Payload: &a2apb.StreamResponse_StatusUpdate{StatusUpdate: t.task}}
 }
 
-// turns is a connection to the node whose streams of A2A end where those of
-// v0.3 do. Who opened such a stream must cancel its context when it is done.
-type turns struct{ grpc.ClientConnInterface }
+// turns is a connection whose streams of A2A end where those of v0.3 do.
+type turns struct{ rpc.Conn }
 
-func (c turns) NewStream(ctx context.Context, d *grpc.StreamDesc, method string, opts ...grpc.CallOption) (grpc.ClientStream, error) {
-	s, err := c.ClientConnInterface.NewStream(ctx, d, method, opts...)
-	if err != nil {
-		return nil, err
-	}
-	return &turnStream{ClientStream: s}, nil
-}
-
-// turnStream is read by one goroutine, as all streams are.
-type turnStream struct {
-	grpc.ClientStream
-	turn turn
-}
-
-func (s *turnStream) RecvMsg(m any) error {
-	out, ok := m.(*a2apb.StreamResponse)
-	if !ok {
-		return s.ClientStream.RecvMsg(m)
-	}
-	if s.turn.over {
-		return io.EOF
-	}
-	err := s.ClientStream.RecvMsg(out)
-	if err == nil {
-		s.turn.saw(out)
+func (c turns) Stream(ctx context.Context, method string, in proto.Message, out rpc.Sink) error {
+	t := &turnSink{Sink: out}
+	err := c.Conn.Stream(ctx, method, in, t)
+	if t.turn.over {
 		return nil
 	}
-	if errors.Is(err, io.EOF) {
-		if last := s.turn.ending(); last != nil {
-			proto.Merge(out, last)
-			return nil
+	if err == nil {
+		if last := t.turn.ending(); last != nil {
+			return out.Send(last)
 		}
 	}
 	return err
+}
+
+type turnSink struct {
+	rpc.Sink
+	turn turn
+}
+
+func (s *turnSink) Send(m proto.Message) error {
+	if err := s.Sink.Send(m); err != nil {
+		return err
+	}
+	if r, ok := m.(*a2apb.StreamResponse); ok {
+		s.turn.saw(r)
+	}
+	if s.turn.over {
+		return errOver
+	}
+	return nil
 }

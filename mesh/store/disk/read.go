@@ -39,7 +39,7 @@ func (p *page) add(number int64, rec segment.Record) bool {
 		p.full = true
 		return false
 	}
-	p.recs = append(p.recs, threadlog.Record{Seq: r.seq, Pos: mesh.Pos(number), Thread: r.key, Data: r.Data})
+	p.recs = append(p.recs, threadlog.Record{Seq: r.seq, Pos: mesh.Pos(number), Thread: r.key, Decision: r.Decision, Data: r.Data})
 	return true
 }
 

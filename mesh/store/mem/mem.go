@@ -29,9 +29,10 @@ type Store struct {
 }
 
 type record struct {
-	key  mesh.ThreadKey
-	seq  mesh.Seq
-	data []byte // nil only of deleted ones
+	key      mesh.ThreadKey
+	seq      mesh.Seq
+	decision bool
+	data     []byte // nil only of deleted ones
 }
 
 // Open returns an empty store. It need not be closed.
@@ -52,7 +53,7 @@ func (s *Store) Append(ctx context.Context, key mesh.ThreadKey, b *threadlog.Bat
 	for i, pos := range at.Pos {
 		if pos != 0 {
 			data := append(make([]byte, 0, len(b.Entries[i].Data)), b.Entries[i].Data...)
-			s.recs = append(s.recs, record{key, at.Seqs[i], data})
+			s.recs = append(s.recs, record{key, at.Seqs[i], b.Entries[i].Decision, data})
 		}
 	}
 	d.Commit()
@@ -104,7 +105,7 @@ func (p *page) add(pos mesh.Pos, r record) bool {
 	if p.bytes += len(r.data); p.bytes > pageBytes && len(p.recs) > 0 {
 		return false
 	}
-	p.recs = append(p.recs, threadlog.Record{Seq: r.seq, Pos: pos, Thread: r.key, Data: r.data})
+	p.recs = append(p.recs, threadlog.Record{Seq: r.seq, Pos: pos, Thread: r.key, Decision: r.decision, Data: r.data})
 	return true
 }
 

@@ -57,7 +57,7 @@ func (x *Index) apply(p threadlog.Placed) {
 	case mesh.TaskOpened:
 		x.open(p, b.Execution.Agent)
 		return
-	case mesh.ArtifactAppended: // most events are; no status comes of one
+	case nil, mesh.ArtifactAppended: // most events are; no status comes of what is no decision
 		if c := x.find(p.Thread); c != nil {
 			c.seq = p.Seq
 		}

@@ -51,8 +51,9 @@ func New(log *threadlog.Log, key []byte, logger *slog.Logger) (*Index, error) {
 const (
 	// pageSize is how many events are read at a time.
 	pageSize = 512
-	// pace is how long news gather before they are read.
-	pace = 200 * time.Millisecond
+	// pace is how long news gather before they are read: not so long that the log
+	// has written more meanwhile than it remembers, and they are decoded again.
+	pace = 20 * time.Millisecond
 	// retry is how long Run waits after it could not read the log.
 	retry = 5 * time.Second
 )
@@ -83,7 +84,7 @@ func (x *Index) Run(ctx context.Context) error {
 
 // news waits until there is something that was not applied.
 func (x *Index) news(ctx context.Context) error {
-	for _, err := range x.log.FollowAll(ctx, x.position()) {
+	for _, err := range x.log.FollowDecisions(ctx, x.position()) {
 		return err
 	}
 	return nil
@@ -113,7 +114,7 @@ func (x *Index) step(ctx context.Context) (bool, error) {
 		return false, mesh.Wrap(op, err)
 	}
 	defer release()
-	page, err := x.log.Scan(ctx, x.position(), pageSize)
+	page, err := x.log.ScanDecisions(ctx, x.position(), pageSize)
 	if err != nil {
 		return false, mesh.Wrap(op, err)
 	}

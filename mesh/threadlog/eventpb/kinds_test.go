@@ -6,6 +6,7 @@ import (
 	"time"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
+	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/types/known/structpb"
 	"pgregory.net/rapid"
 
@@ -61,10 +62,18 @@ var made = map[reflect.Type]func(t *rapid.T) any{
 	reflect.TypeFor[*a2apb.Message](): func(t *rapid.T) any {
 		return &a2apb.Message{MessageId: text.Draw(t, "id"), Parts: parts.Draw(t, "parts"), Role: a2apb.Role_ROLE_USER}
 	},
-	reflect.TypeFor[*a2apb.Artifact](): func(t *rapid.T) any {
-		return &a2apb.Artifact{ArtifactId: text.Draw(t, "id"), Parts: parts.Draw(t, "parts"), Extensions: []string{text.Draw(t, "ext")}}
-	},
+	reflect.TypeFor[*a2apb.Artifact](): func(t *rapid.T) any { return artifacts.Draw(t, "artifact") },
+	// Bytes of another artifact than the body's, which nobody may take for its own.
+	reflect.TypeFor[*mesh.Wire](): func(t *rapid.T) any { return mesh.WireOf(artifacts.Draw(t, "stale")) },
 }
+
+var artifacts = rapid.Custom(func(t *rapid.T) *a2apb.Artifact {
+	a := &a2apb.Artifact{ArtifactId: text.Draw(t, "id"), Parts: parts.Draw(t, "parts"), Extensions: []string{text.Draw(t, "ext")}}
+	if rapid.Bool().Draw(t, "newer") { // a field that this version does not know
+		a.ProtoReflect().SetUnknown(protowire.AppendString(protowire.AppendTag(nil, 999, protowire.BytesType), text.Draw(t, "new")))
+	}
+	return a
+})
 
 // draw draws any value of a type of package mesh, so that a kind or a field that is
 // added is drawn too.

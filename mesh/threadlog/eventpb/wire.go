@@ -20,31 +20,48 @@ import (
 	"agentmesh/mesh"
 )
 
-// Encode returns the bytes that a log keeps of the event, without Seq and Pos.
+// Append appends to b the bytes that a log keeps of the event, without Seq and Pos.
 // It returns an Invalid error for an event without a body, for text that is not
 // UTF-8, and for times that no calendar has.
-func Encode(e *mesh.Event) ([]byte, error) {
-	const op = "eventpb.Encode"
-	if f, ok := e.Body.(mesh.Foreign); ok {
-		return encodeForeign(op, e, f)
+func Append(b []byte, e *mesh.Event) ([]byte, error) {
+	const op = "eventpb.Append"
+	switch body := e.Body.(type) {
+	case mesh.Foreign:
+		raw, err := encodeForeign(op, e, body)
+		return append(b, raw...), err
+	case mesh.ArtifactAppended:
+		return appendArtifact(b, op, e, body)
 	}
 	p := EventToProto(e)
 	p.Seq = 0
 	if p.Body == nil {
-		return nil, mesh.InvalidField(op, "body", "must be an event body of package mesh, and is %T", e.Body)
+		return b, mesh.InvalidField(op, "body", "must be an event body of package mesh, and is %T", e.Body)
 	}
 	if err := checkTimes(op, p); err != nil {
-		return nil, err
+		return b, err
 	}
-	b, err := proto.Marshal(p)
+	out, err := proto.MarshalOptions{}.MarshalAppend(b, p)
 	if err != nil {
-		return nil, mesh.Errorf(mesh.Invalid, op, "The event %s holds text that is not UTF-8: %w", KindOf(p), err)
+		return b, notUTF8(op, KindOf(p), err)
 	}
-	return b, nil
+	return out, nil
+}
+
+// Encode returns what Append appends.
+func Encode(e *mesh.Event) ([]byte, error) { return Append(nil, e) }
+
+func notUTF8(op, kind string, err error) error {
+	e := mesh.Errorf(mesh.Invalid, op, "The event %s holds text that is not UTF-8", kind)
+	e.Err = err
+	return e
+}
+
+func errTime(op, field string) error {
+	return mesh.InvalidField(op, field, "must be between the years 1 and 9999")
 }
 
 // Decode returns the event that Encode made the bytes of. Its Seq and Pos are
-// 0. A [mesh.Foreign] keeps b itself, which therefore is not written to again.
+// 0. It keeps b, which therefore is not written to again.
 func Decode(b []byte) (*mesh.Event, error) {
 	const op = "eventpb.Decode"
 	p := new(meshv1.Event)
@@ -56,8 +73,12 @@ func Decode(b []byte) (*mesh.Event, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, ok := e.Body.(mesh.Foreign); ok {
+	switch body := e.Body.(type) {
+	case mesh.Foreign:
 		e.Body = mesh.Foreign{Raw: b}
+	case mesh.ArtifactAppended:
+		body.Wire = mesh.WireIn(b, body.Artifact, eventArtifact, appendedArtifact)
+		e.Body = body
 	}
 	return e, nil
 }
@@ -139,7 +160,7 @@ func encodeForeign(op string, e *mesh.Event, f mesh.Foreign) ([]byte, error) {
 	}
 	b, err := proto.Marshal(p)
 	if err != nil {
-		return nil, mesh.Errorf(mesh.Invalid, op, "The event holds text that is not UTF-8: %w", err)
+		return nil, notUTF8(op, KindOf(p), err)
 	}
 	return b, nil
 }
@@ -155,17 +176,17 @@ func setEnvelope(p *meshv1.Event, e *mesh.Event) {
 
 func checkTimes(op string, p *meshv1.Event) error {
 	if p.Time != nil && p.Time.CheckValid() != nil {
-		return mesh.InvalidField(op, "time", "must be between the years 1 and 9999")
+		return errTime(op, "time")
 	}
 	d := p.GetTaskOpened().GetExecution().GetDeadline()
 	if d == nil {
 		d = p.GetDispatchIssued().GetChild().GetDeadline()
 	}
 	if d != nil && d.CheckValid() != nil {
-		return mesh.InvalidField(op, "deadline", "must be between the years 1 and 9999")
+		return errTime(op, "deadline")
 	}
 	if free := p.GetLimitTripped().GetFree(); free != nil && free.CheckValid() != nil {
-		return mesh.InvalidField(op, "free", "must be between the years 1 and 9999")
+		return errTime(op, "free")
 	}
 	return nil
 }

@@ -137,6 +137,7 @@ func read(t *testing.T, s threadlog.Store, k mesh.ThreadKey, after mesh.Seq) []s
 			if after++; r.Seq != after || r.Thread != k || r.Pos < 1 {
 				t.Fatalf("record %d of %s has Seq %d, thread %s, Pos %d", after, k, r.Seq, r.Thread, r.Pos)
 			}
+			wantKind(t, r)
 			out = append(out, string(r.Data))
 		}
 	}
@@ -156,6 +157,14 @@ func wantSeqs(t *testing.T, at threadlog.Appended, want ...mesh.Seq) {
 	}
 }
 
+// wantKind checks that a record of a decision, and no other, is told for one.
+func wantKind(t *testing.T, r threadlog.Record) {
+	t.Helper()
+	if want := string(r.Data) == "decision"; r.Decision != want {
+		t.Fatalf("the record %q is told for a decision: %v", r.Data, r.Decision)
+	}
+}
+
 func scanAll(t *testing.T, s threadlog.Store) []threadlog.Record {
 	t.Helper()
 	var out []threadlog.Record
@@ -172,6 +181,7 @@ func scanAll(t *testing.T, s threadlog.Store) []threadlog.Record {
 			if r.Pos <= after {
 				t.Fatalf("position %d comes after %d", r.Pos, after)
 			}
+			wantKind(t, r)
 			after = r.Pos
 		}
 		out = append(out, recs...)

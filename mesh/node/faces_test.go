@@ -1,0 +1,351 @@
+package node_test
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	legacypb "github.com/a2aproject/a2a-go/a2apb"
+	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
+	gocmp "github.com/google/go-cmp/cmp"
+	"google.golang.org/genproto/googleapis/rpc/code"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"agentmesh/mesh"
+	"agentmesh/mesh/a2a"
+	"agentmesh/mesh/agent"
+	"agentmesh/mesh/node"
+	"agentmesh/mesh/security/auth"
+)
+
+// A face sends a message with headers, as pairs, and returns how that was answered:
+// "OK", or the name of the code, and whether it says when to try again.
+type face func(t *testing.T, m *testMesh, text string, headers []string) string
+
+// faces are all ways to send a message to a mesh.
+func faces() map[string]face {
+	all := map[string]face{
+		"gRPC":             overGRPC(sendV1),
+		"gRPC, stream":     overGRPC(streamV1),
+		"gRPC 0.3":         overGRPC(sendV03),
+		"gRPC 0.3, stream": overGRPC(streamV03),
+	}
+	const v1 = `{"message": {"messageId": %q, "role": "ROLE_USER", "parts": [{"text": %q}]}}`
+	const v03 = `{"message": {"kind": "message", "messageId": %q, "role": "user", "parts": [{"kind": "text", "text": %q}]}}`
+	const v03REST = `{"request": {"messageId": %q, "role": "ROLE_USER", "content": [{"text": %q}]}}`
+	call := func(method, params string) string {
+		return `{"jsonrpc": "2.0", "id": 1, "method": "` + method + `", "params": ` + params + `}`
+	}
+	for name, h := range map[string]struct {
+		path, body string
+		read       func([]byte) answered
+	}{
+		"REST":                 {"/message:send", v1, restError},
+		"REST, SSE":            {"/message:stream", v1, restError},
+		"JSON-RPC":             {"/", call("SendMessage", v1), rpcError},
+		"JSON-RPC, SSE":        {"/", call("SendStreamingMessage", v1), rpcError},
+		"REST 0.3":             {"/v1/message:send", v03REST, restError},
+		"REST 0.3, SSE":        {"/v1/message:stream", v03REST, restError},
+		"JSON-RPC 0.3":         {"/", call("message/send", v03), rpc03Error},
+		"JSON-RPC 0.3, SSE":    {"/", call("message/stream", v03), rpc03Error},
+		"REST of an agent":     {"/agents/main/message:send", v1, restError},
+		"JSON-RPC of an agent": {"/agents/main/", call("SendMessage", v1), rpcError},
+	} {
+		all[name] = func(t *testing.T, m *testMesh, text string, headers []string) string {
+			resp, answer := post(t, m, h.path, fmt.Sprintf(h.body, mesh.NewEventID(), text), headers...)
+			first, _, _ := strings.Cut(strings.TrimPrefix(answer, "data: "), "\n\n") // of a stream that is refused, all there is
+			got := h.read([]byte(first[strings.IndexByte(first, '{'):]))
+			if got.code == "" && resp.StatusCode != http.StatusOK {
+				return resp.Status
+			}
+			return got.String()
+		}
+	}
+	return all
+}
+
+// answered is a code by its name, and whether it comes with a time to wait.
+type answered struct {
+	code  string
+	retry bool
+}
+
+func (s answered) String() string {
+	if s.code == "" {
+		return "OK"
+	}
+	if s.retry {
+		return s.code + ", later"
+	}
+	return s.code
+}
+
+func overGRPC(send func(ctx context.Context, conn grpc.ClientConnInterface, text string) error) face {
+	return func(t *testing.T, m *testMesh, text string, headers []string) string {
+		err := send(metadata.AppendToOutgoingContext(plain(t), headers...), m.raw(t), text)
+		if err == nil {
+			return "OK"
+		}
+		st := status.Convert(err)
+		got := answered{code: code.Code(st.Code()).String()}
+		for _, d := range st.Details() {
+			_, retry := d.(*errdetails.RetryInfo)
+			got.retry = got.retry || retry
+		}
+		return got.String()
+	}
+}
+
+func sendV1(ctx context.Context, conn grpc.ClientConnInterface, text string) error {
+	_, err := a2apb.NewA2AServiceClient(conn).SendMessage(ctx, say(text))
+	return err
+}
+
+func streamV1(ctx context.Context, conn grpc.ClientConnInterface, text string) error {
+	s, err := a2apb.NewA2AServiceClient(conn).SendStreamingMessage(ctx, say(text))
+	return first(s, err)
+}
+
+func first(s grpc.ClientStream, err error) error {
+	if err == nil {
+		err = s.RecvMsg(new(a2apb.StreamResponse)) // of which nothing is looked at
+	}
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	return err
+}
+
+func legacySay(text string) *legacypb.SendMessageRequest {
+	return &legacypb.SendMessageRequest{Request: &legacypb.Message{MessageId: mesh.NewEventID(), Role: legacypb.Role_ROLE_USER,
+		Parts: []*legacypb.Part{{Part: &legacypb.Part_Text{Text: text}}}}, Configuration: &legacypb.SendMessageConfiguration{Blocking: true}}
+}
+
+func sendV03(ctx context.Context, conn grpc.ClientConnInterface, text string) error {
+	_, err := legacypb.NewA2AServiceClient(conn).SendMessage(ctx, legacySay(text))
+	return err
+}
+
+func streamV03(ctx context.Context, conn grpc.ClientConnInterface, text string) error {
+	s, err := legacypb.NewA2AServiceClient(conn).SendStreamingMessage(ctx, legacySay(text))
+	return first(s, err)
+}
+
+// detail is an entry of an error's details.
+type detail struct {
+	Type   string `json:"@type"`
+	Reason string
+}
+
+func retry(all []detail) bool {
+	for _, d := range all {
+		if d.Type == "type.googleapis.com/google.rpc.RetryInfo" {
+			return true
+		}
+	}
+	return false
+}
+
+func restError(body []byte) answered {
+	var e struct {
+		Error struct {
+			Status  string
+			Details []detail
+		}
+	}
+	if err := json.Unmarshal(body, &e); err != nil {
+		return answered{code: err.Error()}
+	}
+	return answered{e.Error.Status, retry(e.Error.Details)}
+}
+
+// rpcError reads an error of JSON-RPC, which names what A2A has no reason for after
+// its code.
+func rpcError(body []byte) answered {
+	var e struct{ Error struct{ Data []detail } }
+	if err := json.Unmarshal(body, &e); err != nil {
+		return answered{code: err.Error()}
+	}
+	got := answered{retry: retry(e.Error.Data)}
+	for _, d := range e.Error.Data {
+		if d.Reason != "" {
+			got.code = d.Reason
+		}
+	}
+	return got
+}
+
+func rpc03Error(body []byte) answered {
+	var e struct {
+		Error struct {
+			Data struct {
+				Status     string
+				RetryAfter int
+			}
+		}
+	}
+	if err := json.Unmarshal(body, &e); err != nil {
+		return answered{code: err.Error()}
+	}
+	return answered{e.Error.Data.Status, e.Error.Data.RetryAfter > 0}
+}
+
+// userTokens writes a tokens file with a user for each face, who may chat, and one
+// who may not.
+func userTokens(t *testing.T) string {
+	t.Helper()
+	var b strings.Builder
+	user := func(name, permission string) {
+		fmt.Fprintf(&b, "- name: %[1]q\n  hash: %[2]q\n  tenant: acme\n  user: %[1]q\n  permissions: [%[3]s]\n", name, auth.Hash("the-secret-of-"+name), permission)
+	}
+	user("reader", "agents")
+	for name := range faces() {
+		user(userOf(name), "chat")
+	}
+	path := filepath.Join(t.TempDir(), "tokens.yaml")
+	if err := os.WriteFile(path, []byte(b.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func userOf(face string) string {
+	return strings.NewReplacer(" ", "", ",", "").Replace(strings.ToLower(face))
+}
+
+func bearer(user string) []string { return []string{"authorization", "Bearer the-secret-of-" + user} }
+
+// One chain stands before the services, whichever way a call comes: who is refused
+// at one door is refused at all, by the same code.
+func TestEveryFaceRefusesTheSame(t *testing.T) {
+	cfg := config(t.TempDir())
+	cfg.Auth, cfg.Tokens = "tokens", userTokens(t)
+	m := start(t, cfg, map[string]run{"main": echo})
+	for name, tt := range map[string]struct {
+		headers func(face string) []string
+		text    string
+		want    string
+	}{
+		"nothing":                {headers: func(f string) []string { return bearer(userOf(f)) }, want: "OK"},
+		"no token":               {headers: func(string) []string { return nil }, want: "UNAUTHENTICATED"},
+		"a wrong token":          {headers: func(string) []string { return bearer("nobody") }, want: "UNAUTHENTICATED"},
+		"another scheme":         {headers: func(string) []string { return []string{"authorization", "Basic YTpi"} }, want: "UNAUTHENTICATED"},
+		"a forged grant":         {headers: func(f string) []string { return append(bearer(userOf(f)), "mesh-grant", "x.y") }, want: "UNAUTHENTICATED"},
+		"another's tenant":       {headers: func(f string) []string { return append(bearer(userOf(f)), "tenant-id", "umbrella") }, want: "PERMISSION_DENIED"},
+		"another's name":         {headers: func(f string) []string { return append(bearer(userOf(f)), "user-id", "reader") }, want: "PERMISSION_DENIED"},
+		"a permission too few":   {headers: func(string) []string { return bearer("reader") }, want: "PERMISSION_DENIED"},
+		"a thread that is none":  {headers: func(f string) []string { return append(bearer(userOf(f)), "thread-id", "42") }, want: "INVALID_ARGUMENT"},
+		"a message that is long": {headers: func(f string) []string { return bearer(userOf(f)) }, text: strings.Repeat("x", a2a.MaxMessage), want: "RESOURCE_EXHAUSTED"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for face, send := range faces() {
+				text := tt.text
+				if text == "" {
+					text = "hello"
+				}
+				if got := send(t, m, text, tt.headers(face)); got != tt.want {
+					t.Errorf("%s: %s, want %s", face, got, tt.want)
+				}
+			}
+		})
+	}
+}
+
+func TestEveryFaceHasTheRateLimit(t *testing.T) {
+	cfg := config(t.TempDir())
+	cfg.Auth, cfg.Tokens = "tokens", userTokens(t)
+	cfg.RateLimit = node.RateLimit{PerSecond: 0.001, Burst: 1}
+	m := start(t, cfg, map[string]run{"main": echo})
+	for face, send := range faces() {
+		got := []string{send(t, m, "hello", bearer(userOf(face))), send(t, m, "hello", bearer(userOf(face)))}
+		if diff := gocmp.Diff([]string{"OK", "RESOURCE_EXHAUSTED, later"}, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", face, diff)
+		}
+	}
+}
+
+// While a node that stops waits for a turn, new messages are refused at every door.
+func TestEveryFaceOfANodeThatStopsIsClosed(t *testing.T) {
+	begun, release := make(chan struct{}), make(chan struct{})
+	m := start(t, config(t.TempDir()), map[string]run{"main": func(ctx context.Context, inv *agent.Invocation) iter.Seq2[agent.Output, error] {
+		return func(yield func(agent.Output, error) bool) {
+			if inv.Text() == "wait" {
+				close(begun)
+				select {
+				case <-release:
+				case <-ctx.Done():
+				}
+			}
+			yield(agent.Text{Text: "done"}, nil)
+		}
+	}})
+	var working sync.WaitGroup
+	defer working.Wait()
+	last := make(chan error, 1)
+	working.Go(func() { last <- sendV1(context.Background(), m.raw(t), "wait") })
+	<-begun
+	working.Go(m.Nodes[0].Stop)
+	closed := "UNAVAILABLE"
+	for until := time.Now().Add(4 * time.Second); overGRPC(sendV1)(t, m, "hello", nil) != closed; {
+		if time.Now().After(until) {
+			t.Fatal("the node takes messages")
+		}
+	}
+	got, want := map[string]string{}, map[string]string{}
+	for face, send := range faces() {
+		got[face], want[face] = send(t, m, "hello", nil), closed
+	}
+	if diff := gocmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	close(release)
+	if err := <-last; err != nil {
+		t.Errorf("the turn that was waited for: %v", err)
+	}
+}
+
+// finding R4: a task that is longer than what a gRPC client takes by itself can be
+// read over HTTP, in both bindings.
+func TestEveryFaceOverHTTPShowsALongTask(t *testing.T) {
+	const pieces, size = 6, 900_000
+	m := start(t, config(t.TempDir()), map[string]run{"main": func(context.Context, *agent.Invocation) iter.Seq2[agent.Output, error] {
+		return words(slices.Repeat([]string{strings.Repeat("x", size)}, pieces)...)
+	}})
+	task, state := "", ""
+	s, err := a2apb.NewA2AServiceClient(m.raw(t)).SendStreamingMessage(plain(t), say("hello"))
+	for err == nil {
+		var r *a2apb.StreamResponse
+		if r, err = s.Recv(); err == nil {
+			task, state = cmp.Or(task, r.GetTask().GetId()), r.GetStatusUpdate().GetStatus().GetState().String()
+		}
+	}
+	if !errors.Is(err, io.EOF) || state != "TASK_STATE_COMPLETED" {
+		t.Fatalf("the task is %s: %v", state, err)
+	}
+	conns := m.bindings(t)
+	for _, binding := range []string{"HTTP+JSON", "JSON-RPC"} {
+		got, err := a2apb.NewA2AServiceClient(conns[binding]).GetTask(plain(t), &a2apb.GetTaskRequest{Id: task})
+		n := 0
+		for _, a := range got.GetArtifacts() {
+			n += len(textOf(a.GetParts()))
+		}
+		if err != nil || n != pieces*size {
+			t.Errorf("over %s: %d bytes, want %d: %v", binding, n, pieces*size, err)
+		}
+	}
+}
