@@ -16,6 +16,7 @@ package admission
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"time"
 
 	"agentmesh/mesh"
@@ -37,6 +38,7 @@ type Controller struct {
 	known      recalled // tenants whose users' calls are in users
 	volumes    *volumes
 	delegators delegators
+	deferral   *slog.Logger // nil where nothing is deferred
 }
 
 // maxUsers is how many users' calls are counted at a time.
@@ -94,6 +96,12 @@ type Admitted struct {
 // execution is over, only what the log has already is taken again, so that a
 // writer who missed the answer gets one.
 func (c *Controller) Append(ctx context.Context, g *mesh.Grant, events []*mesh.Event) (Admitted, error) {
+	return c.append(ctx, g, events, nil)
+}
+
+// append is Append, which is deferred, and tells when the events have their place, if
+// placed is not nil.
+func (c *Controller) append(ctx context.Context, g *mesh.Grant, events []*mesh.Event, placed func()) (Admitted, error) {
 	const op = "admission.Append"
 	if err := prepare(op, events, c.now()); err != nil {
 		return Admitted{}, err
@@ -101,7 +109,7 @@ func (c *Controller) Append(ctx context.Context, g *mesh.Grant, events []*mesh.E
 	if err := c.recall(ctx, g.Tenant, events); err != nil {
 		return Admitted{}, mesh.Wrap(op, err)
 	}
-	r := &request{by: c, op: op, grant: g, now: c.now().UTC().Truncate(time.Millisecond), events: events, logged: map[string]bool{}}
+	r := &request{by: c, op: op, grant: g, now: c.now().UTC().Truncate(time.Millisecond), events: events, placed: placed, logged: map[string]bool{}}
 	got, err := c.rule(ctx, r)
 	if err != nil {
 		got.giveBack()

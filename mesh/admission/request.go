@@ -50,6 +50,7 @@ type request struct {
 	grant  *mesh.Grant
 	now    time.Time
 	events []*mesh.Event
+	placed func()          // of one that is deferred
 	logged map[string]bool // of the ids that were looked up, whether the log has them
 }
 
@@ -102,7 +103,7 @@ func (w *ruling) decide() (cache.Decision, error) {
 		return cache.Decision{}, err
 	}
 	w.take()
-	return cache.Decision{Events: w.events, Scopes: []mesh.Scope{mesh.Scope(w.grant.Execution)}}, nil
+	return cache.Decision{Events: w.events, Scopes: []mesh.Scope{mesh.Scope(w.grant.Execution)}, Placed: w.placed}, nil
 }
 
 // repeated takes events that the log has already, and no others.

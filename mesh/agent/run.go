@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math"
@@ -13,6 +14,9 @@ import (
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 )
+
+// settleTime bounds how long the last facts of a run may take to be logged.
+const settleTime = 5 * time.Second
 
 // Send starts a run for the message, on the task of the caller's execution:
 // the grant proves that the task exists, so a message that continues one that
@@ -131,6 +135,9 @@ func (r *Runtime) drive(ctx context.Context, w *writer, inv *Invocation, done ch
 		done <- o
 	}()
 	asked, err := r.consume(ctx, w, inv)
+	settling, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTime)
+	defer cancel()
+	err = cmp.Or(err, inv.Mesh.Flush(settling)) // nothing can be added after the last word
 	switch {
 	case err != nil:
 		o = failure(err)

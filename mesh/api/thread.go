@@ -91,7 +91,11 @@ func (s *Threads) AppendEvents(ctx context.Context, req *meshv1.AppendEventsRequ
 		}
 		events = append(events, e)
 	}
-	added, err := s.admits.Append(ctx, g, events)
+	add := s.admits.Append
+	if req.GetDeferred() {
+		add = s.admits.Accept
+	}
+	added, err := add(ctx, g, events)
 	if err != nil {
 		return nil, mesh.Wrap(op, err)
 	}
@@ -213,6 +217,11 @@ func (s *Threads) existing(ctx context.Context, op, id string, after int64) (mes
 	g := call.Principal.Grant
 	if after < 0 {
 		return key, 0, g, mesh.InvalidField(op, "after_seq", "is %d; it must be the seq of an event, or 0", after)
+	}
+	if g != nil { // what an agent reads has what agents were answered for
+		if err := s.states.Land(ctx, key); err != nil {
+			return key, 0, g, mesh.Wrap(op, err)
+		}
 	}
 	tail, err := s.log.Tail(ctx, key)
 	if err != nil {

@@ -107,6 +107,17 @@ func (r *Relay) Log(ctx context.Context, first mesh.Body, change func(mesh.Body)
 	return said, nil
 }
 
+// bareTime is how long word that an agent has begun waits for what it says then, to be
+// logged with it.
+const bareTime = 20 * time.Millisecond
+
+// bare reports whether the body says no more than that the agent is at work.
+func bare(b mesh.Body) bool {
+	m, ok := b.(mesh.TaskMoved)
+	return ok && m.State == a2apb.TaskState_TASK_STATE_WORKING && m.Message == nil && m.Metadata == nil &&
+		m.Reason == "" && m.RemoteTask == "" && m.RemoteContext == ""
+}
+
 // last reports whether an execution ends or asks with the word. An agent that waits
 // for credentials may go on by itself (A2A v1.0 §7.6).
 func last(m mesh.TaskMoved) bool {
@@ -116,6 +127,16 @@ func last(m mesh.TaskMoved) bool {
 // collect returns the body and what has come after it, up to the bounds.
 func (r *Relay) collect(first mesh.Body) []mesh.Body {
 	batch, bytes := []mesh.Body{first}, size(first)
+	if bare(first) {
+		select {
+		case b, ok := <-r.bodies:
+			if !ok {
+				return batch
+			}
+			batch, bytes = append(batch, b), bytes+size(b)
+		case <-time.After(bareTime):
+		}
+	}
 	for len(batch) < maxAhead && bytes < maxBatchBytes {
 		select {
 		case b, ok := <-r.bodies:

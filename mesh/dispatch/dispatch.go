@@ -207,6 +207,11 @@ func (d *Dispatcher) Close() {
 	d.wake()
 	d.mu.Unlock()
 	d.wg.Wait()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(d.ctx), settleTime)
+	defer cancel()
+	if err := d.inv.Mesh.Flush(ctx); err != nil && !mesh.IsCode(err, mesh.Precondition) { // over already: the node settled it
+		d.opts.Logger.WarnContext(ctx, "what agents did is not all logged", "execution", d.inv.Execution, "err", err)
+	}
 }
 
 // wake tells those who wait that a job has ended. d.mu is held.

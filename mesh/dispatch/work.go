@@ -175,8 +175,7 @@ func (j journal) Append(ctx context.Context, events []*mesh.Event) error {
 	if len(events) == 0 {
 		return nil
 	}
-	_, err := j.mesh.Record(ctx, events...)
-	return err
+	return j.mesh.Keep(ctx, events...)
 }
 
 // hear logs what the agent says until its stream has ended, and takes its text. It
@@ -211,7 +210,7 @@ func hear(ctx context.Context, relay *call.Relay, log call.Journal, text *transc
 // unlogged is how a job ends that cannot be written to the log.
 func unlogged(err error) mesh.TaskMoved { return call.Failure(call.ReasonLog, words(err)) }
 
-// settle logs how the job ended, also when its time is over.
+// settle logs how the job ended.
 func (d *Dispatcher) settle(ctx context.Context, j *job, last mesh.TaskMoved, r Result) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTime)
 	defer cancel()
@@ -224,7 +223,7 @@ func (d *Dispatcher) settle(ctx context.Context, j *job, last mesh.TaskMoved, r 
 	case StatusCanceled:
 		state = a2apb.TaskState_TASK_STATE_CANCELED
 	}
-	_, err := d.inv.Mesh.Record(ctx, &mesh.Event{Body: mesh.DispatchSettled{Child: j.exec.ID, State: state, Result: mesh.Clip(r.Result, mesh.MaxResult-len("…")), Reason: reason}})
+	err := d.inv.Mesh.Keep(ctx, &mesh.Event{Body: mesh.DispatchSettled{Child: j.exec.ID, State: state, Result: mesh.Clip(r.Result, mesh.MaxResult-len("…")), Reason: reason}})
 	if err != nil && !mesh.IsCode(err, mesh.Precondition) { // over already: the node settled it
 		d.opts.Logger.WarnContext(ctx, "end of dispatch not logged", "execution", j.exec.ID, "err", err)
 	}

@@ -31,8 +31,12 @@ func (n *node) grpcServer() (*rpc.Server, *health.Server) {
 	server := rpc.NewServer(rpc.Options{Auth: n.auth, Logger: n.logger, Limiter: n.limiter, Open: rpc.Infrastructure(),
 		Streams: n.cfg.streamLimit(), Errors: n.cfg.errorTable()})
 	n.registerA2A(server, a2a.NewServer(n.edge, append(n.a2aOptions(), a2a.WithPusher(n.push))...))
-	admits := admission.New(n.log, n.states, nil, admission.WithBudgets(n.cfg.budgets()),
-		admission.WithDelegators(n.skills, n.cfg.OrchestratorReadSkills, n.delegators()...))
+	opts := []admission.Option{admission.WithBudgets(n.cfg.budgets()),
+		admission.WithDelegators(n.skills, n.cfg.OrchestratorReadSkills, n.delegators()...)}
+	if !n.backend.Shared {
+		opts = append(opts, admission.WithDeferral(n.logger))
+	}
+	admits := admission.New(n.log, n.states, nil, opts...)
 	threads := api.NewThreads(n.log, n.states, admits, n.signer, n.cfg.Main)
 	meshv1.RegisterThreadServiceServer(server, threads.OnDelete(n.forget))
 	meshv1.RegisterHandoffServiceServer(server, api.NewHandoffs(handoff.New(n.log, n.states, n.agents, nil)))

@@ -161,6 +161,18 @@ func Opening(events []*mesh.Event) (turn mesh.Execution, first mesh.MessagePoste
 	return opened.Execution, first, opens && says
 }
 
+// Continuing returns the turn and the message of events that put a message into a turn
+// which waits for it; false for others.
+func (s *State) Continuing(events []*mesh.Event) (turn *Execution, next mesh.MessagePosted, ok bool) {
+	if len(events) != 2 {
+		return nil, next, false
+	}
+	next, says := events[0].Body.(mesh.MessagePosted)
+	_, moves := events[1].Body.(mesh.TaskMoved)
+	t := s.Turn(events[0].Execution)
+	return t, next, says && moves && t != nil && mesh.Interrupted(t.State) && events[1].Execution == t.ID
+}
+
 // Executions returns all executions, parents before children.
 func (s *State) Executions() []*Execution { return s.order }
 

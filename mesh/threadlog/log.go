@@ -58,6 +58,9 @@ type AppendOptions struct {
 	// Settled says that nothing is left to do of what the thread's events up to
 	// that Seq asked of its driver; see [Log.Unfinished].
 	Settled mesh.Seq
+	// Deferred and Placed are those of [Batch].
+	Deferred bool
+	Placed   func()
 }
 
 // Append adds the events to the thread, all or none, and returns the Seq of
@@ -123,7 +126,7 @@ func (l *Log) batch(op string, buffer *[]byte, events []*mesh.Event, opts Append
 	if len(events) == 0 {
 		return nil, mesh.InvalidField(op, "events", "is empty; append at least one event")
 	}
-	b := &Batch{Entries: make([]Entry, len(events)), Epoch: opts.Epoch, Settled: opts.Settled}
+	b := &Batch{Entries: make([]Entry, len(events)), Epoch: opts.Epoch, Settled: opts.Settled, Deferred: opts.Deferred, Placed: opts.Placed}
 	all := (*buffer)[:0] // entries, one after the other
 	for i, e := range events {
 		e.Epoch = opts.Epoch

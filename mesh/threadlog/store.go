@@ -38,6 +38,13 @@ type Batch struct {
 	// Settled says that, once the batch is there, nothing is left to do of what
 	// entries with a Seq up to this one opened; 0 says nothing.
 	Settled mesh.Seq
+	// Deferred says that the batch alone is no reason to go to the disk: it may
+	// wait a moment for another one of any thread, to go with it.
+	Deferred bool
+	// Placed, if set, is called once when the batch has its place: what is given to
+	// the store for the thread after that comes after it. It must not block, and is
+	// not called for a batch that is refused before.
+	Placed func()
 }
 
 // Appended says where a batch's entries are. Both slices are as long as

@@ -123,7 +123,7 @@ func (d *driver) address(ctx context.Context, l *leg, pending []mesh.Seq) error 
 	}
 	l.exec.Text = mesh.Clip(mesh.TextOf(l.message), maxText)
 	if l.resumed {
-		return d.States.With(ctx, d.key, func(s *thread.State) error { return l.goOn(s) })
+		return d.States.With(ctx, d.key, func(s *thread.State) error { l.tellUpdates(s); return nil })
 	}
 	if l.handoff != nil {
 		// The rest of the handoff has its share too.
@@ -136,14 +136,13 @@ func (d *driver) address(ctx context.Context, l *leg, pending []mesh.Seq) error 
 	return nil
 }
 
-// goOn tells the agent how far its task is: another of its processes may have had
-// it, on another node or before a restart.
-func (l *leg) goOn(s *thread.State) error {
+// tellUpdates tells the agent how far its task is: another of its processes may have
+// had it, on another node or before a restart.
+func (l *leg) tellUpdates(s *thread.State) {
 	if x := s.Execution(l.exec.ID); x != nil {
 		l.message.Metadata = a2a.SetExtension(l.message.Metadata, map[string]*structpb.Value{
 			a2a.KeyUpdates: structpb.NewNumberValue(float64(x.Artifacts))})
 	}
-	return nil
 }
 
 // tell adds data under our extension to the message. Each agent that works on

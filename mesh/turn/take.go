@@ -2,6 +2,7 @@ package turn
 
 import (
 	"context"
+	"slices"
 
 	"google.golang.org/protobuf/proto"
 
@@ -86,11 +87,15 @@ func atRest(s *thread.State) bool {
 }
 
 // open adds to a decision that opens a turn what begins it: the driver's claim, and
-// the turn's first leg, which it returns. Other decisions it leaves as they are.
+// the turn's first leg, which it returns. So it does with one that has a turn go on
+// whose agent waits for the message. Other decisions it leaves as they are.
 func (d *driver) open(s *thread.State, dec *cache.Decision) *leg {
-	turn, posted, opens := thread.Opening(dec.Events)
-	if !opens || dec.Epoch != 0 {
+	if dec.Epoch != 0 {
 		return nil
+	}
+	turn, posted, opens := thread.Opening(dec.Events)
+	if !opens {
+		return d.goOn(s, dec)
 	}
 	l := &leg{turn: turn.ID, user: turn.User, perms: posted.Permissions, message: proto.CloneOf(posted.Message)}
 	l.start(d.key.ID, s.ActiveAgent(d.home(turn.Agent)), legKind(s), 0)
@@ -100,5 +105,26 @@ func (d *driver) open(s *thread.State, dec *cache.Decision) *leg {
 	dec.Epoch = s.Epoch + 1
 	dec.Events = append(dec.Events, d.event("", "node", mesh.ThreadClaimed{Epoch: dec.Epoch, Node: d.Node}),
 		d.event(l.turn, "node", mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_WORKING}), l.begins)
+	return l
+}
+
+// goOn is open for a turn that goes on.
+func (d *driver) goOn(s *thread.State, dec *cache.Decision) *leg {
+	t, posted, ok := s.Continuing(dec.Events)
+	if !ok || t.Canceled || t.Leg() == nil || len(t.Pending()) > 0 {
+		return nil
+	}
+	x := s.Execution(t.Leg().Execution)
+	if mesh.Terminal(x.State) { // who goes on is found out
+		return nil
+	}
+	l := &leg{turn: t.ID, user: t.User, perms: posted.Permissions, message: proto.CloneOf(posted.Message)}
+	l.resume(x, slices.IndexFunc(t.Legs, func(o thread.Leg) bool { return o.Execution == x.ID }))
+	l.exec.Text = mesh.Clip(mesh.TextOf(l.message), maxText)
+	l.tellUpdates(s)
+	d.prepare(l)
+	l.begins = d.event(x.ID, "node", mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_WORKING, Reason: mesh.ReasonDelivered})
+	dec.Epoch = s.Epoch + 1
+	dec.Events = append(dec.Events, d.event("", "node", mesh.ThreadClaimed{Epoch: dec.Epoch, Node: d.Node}), l.begins)
 	return l
 }

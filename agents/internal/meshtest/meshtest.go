@@ -25,6 +25,7 @@ import (
 	"agentmesh/mesh/node/nodetest"
 	"agentmesh/mesh/registry"
 	"agentmesh/mesh/rpc"
+	"agentmesh/mesh/threadlog"
 	"agentmesh/mesh/threadlog/eventpb"
 	"agentmesh/skills"
 
@@ -50,6 +51,8 @@ type Options struct {
 	Skills []fs.FS
 	// Limits are those of the mesh.
 	Limits node.Limits
+	// Store, if set, returns what the mesh sees of its store of threads.
+	Store func(threadlog.Backend) threadlog.Backend
 }
 
 // A Mesh is a node that runs, or two on one backend, of which each call goes to any.
@@ -93,6 +96,15 @@ func Start(t testing.TB, agents Agents, o Options) *Mesh {
 	opts.Skills = o.Skills
 	for name, make := range agents {
 		opts.Builtins = append(opts.Builtins, node.Builtin{Name: name, New: make})
+	}
+	if open := opts.Backend; o.Store != nil {
+		opts.Backend = func(cfg node.Config, address string) (node.Backend, error) {
+			b, err := open(cfg, address)
+			if err == nil {
+				b.Threads = o.Store(b.Threads)
+			}
+			return b, err
+		}
 	}
 	m := &Mesh{Mesh: nodetest.Start(t, cfg, opts), t: t, Data: o.Data}
 	conn := m.Dial(rpc.DialOptions{Bearer: o.Bearer})

@@ -719,7 +719,12 @@ type AppendEventsRequest struct {
 	// The thread.
 	ThreadId string `protobuf:"bytes,1,opt,name=thread_id,json=threadId,proto3" json:"thread_id,omitempty"`
 	// The events: of the grant's execution, or of executions that it dispatched.
-	Events        []*Event `protobuf:"bytes,2,rep,name=events,proto3" json:"events,omitempty"`
+	Events []*Event `protobuf:"bytes,2,rep,name=events,proto3" json:"events,omitempty"`
+	// The answer need not wait for the disk. Facts that nothing rests on yet are then
+	// answered for as soon as they are checked and have their place in the log: before all
+	// that is added to the thread from then on, and soon on disk. What the node cannot
+	// promise that for is added as ever.
+	Deferred      bool `protobuf:"varint,3,opt,name=deferred,proto3" json:"deferred,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -768,10 +773,17 @@ func (x *AppendEventsRequest) GetEvents() []*Event {
 	return nil
 }
 
+func (x *AppendEventsRequest) GetDeferred() bool {
+	if x != nil {
+		return x.Deferred
+	}
+	return false
+}
+
 // AppendEventsResponse reports what was added.
 type AppendEventsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Seq of the last of the events.
+	// Seq of the last of the events; 0 where the answer did not wait for the disk.
 	Seq int64 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`
 	// Grants for the executions that the events dispatched, by execution id.
 	Grants        map[string]string `protobuf:"bytes,2,rep,name=grants,proto3" json:"grants,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
@@ -964,10 +976,11 @@ const file_mesh_v1_thread_proto_rawDesc = "" +
 	"\tthread_id\x18\x01 \x01(\tR\bthreadId\x12\x1b\n" +
 	"\tafter_seq\x18\x02 \x01(\x03R\bafterSeq\"<\n" +
 	"\x14FollowThreadResponse\x12$\n" +
-	"\x05event\x18\x01 \x01(\v2\x0e.mesh.v1.EventR\x05event\"Z\n" +
+	"\x05event\x18\x01 \x01(\v2\x0e.mesh.v1.EventR\x05event\"v\n" +
 	"\x13AppendEventsRequest\x12\x1b\n" +
 	"\tthread_id\x18\x01 \x01(\tR\bthreadId\x12&\n" +
-	"\x06events\x18\x02 \x03(\v2\x0e.mesh.v1.EventR\x06events\"\xa6\x01\n" +
+	"\x06events\x18\x02 \x03(\v2\x0e.mesh.v1.EventR\x06events\x12\x1a\n" +
+	"\bdeferred\x18\x03 \x01(\bR\bdeferred\"\xa6\x01\n" +
 	"\x14AppendEventsResponse\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x03R\x03seq\x12A\n" +
 	"\x06grants\x18\x02 \x03(\v2).mesh.v1.AppendEventsResponse.GrantsEntryR\x06grants\x1a9\n" +

@@ -45,7 +45,8 @@ type Node struct {
 	Leases  map[string]string         // agent -> lease
 	Agents  map[string]*meshv1.Agent
 	Renewed int
-	Reads   int              // of the thread
+	Reads   int // of the thread
+	appends int
 	Page    int              // most events on a page; 3 if it is 0
 	Watch   func(events int) // is told how many events a read got, or nil
 	changed chan struct{}    // gets a value, if there is room, when the registry changes
@@ -162,6 +163,13 @@ func (n *Node) Bodies(t *testing.T, id mesh.ExecutionID) []mesh.Body {
 	return out
 }
 
+// Appended returns how many requests to append there were.
+func (n *Node) Appended() int {
+	n.Mu.Lock()
+	defer n.Mu.Unlock()
+	return n.appends
+}
+
 func granted(ctx context.Context, threadID string) (*mesh.Grant, error) {
 	call, _ := mesh.CallFrom(ctx)
 	g := call.Principal.Grant
@@ -179,6 +187,7 @@ func (n *Node) AppendEvents(ctx context.Context, req *meshv1.AppendEventsRequest
 	}
 	n.Mu.Lock()
 	defer n.Mu.Unlock()
+	n.appends++
 	down := n.Fail > 0
 	if down {
 		n.Fail--

@@ -29,6 +29,10 @@ type Client struct {
 	// writing serialises Record, so that events land in the order in which
 	// they were recorded.
 	writing    sync.Mutex
+	kept       []*mesh.Event // not sent yet; under writing, as what is next
+	keptBytes  int
+	armed      bool  // they will be sent
+	lost       error // why some of those were refused that nobody waited for
 	reading    sync.Mutex
 	tail       tail               // what was read so far; under reading, as all that is made of it
 	begins     int                // where in it the transcript does
@@ -136,6 +140,9 @@ func (c *Client) Handoff(ctx context.Context) (*meshv1.Handoff, error) {
 // StartHandoff gives the user's stream to another agent, after all that the
 // run has said so far. The thread is filled in. When it returns, the caller's run should end.
 func (c *Client) StartHandoff(ctx context.Context, req *meshv1.StartHandoffRequest) (*meshv1.Handoff, error) {
+	if err := c.Flush(ctx); err != nil {
+		return nil, err
+	}
 	req.ThreadId, req.UpdatesSent = c.grant.Thread, c.sent()
 	res, err := c.handoffs.StartHandoff(c.Context(ctx), req)
 	return res.GetHandoff(), failed("meshclient.StartHandoff", err)
@@ -144,6 +151,9 @@ func (c *Client) StartHandoff(ctx context.Context, req *meshv1.StartHandoffReque
 // EndHandoff gives control back, after all that the run has said so far. The
 // thread is filled in.
 func (c *Client) EndHandoff(ctx context.Context, req *meshv1.EndHandoffRequest) (*meshv1.Handoff, error) {
+	if err := c.Flush(ctx); err != nil {
+		return nil, err
+	}
 	req.ThreadId, req.UpdatesSent = c.grant.Thread, c.sent()
 	res, err := c.handoffs.EndHandoff(c.Context(ctx), req)
 	return res.GetHandoff(), failed("meshclient.EndHandoff", err)

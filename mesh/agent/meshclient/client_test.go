@@ -261,3 +261,100 @@ func TestHistoryHasTheWordsOfAnAgentThatWaitedWhileAnotherTurnRan(t *testing.T) 
 		t.Error(diff, err)
 	}
 }
+
+// What is kept is sent when nothing follows it, in the order in which it was said.
+func TestWhatIsKeptIsSentWhenNothingFollows(t *testing.T) {
+	n, g := agenttest.NewNode(t), agenttest.NewGrant()
+	m := n.Client(t, g)
+	for _, text := range []string{"first", "second"} {
+		if err := m.Keep(t.Context(), &mesh.Event{Body: mesh.ModelReplied{Text: text}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	limit := time.Now().Add(10 * time.Second)
+	for len(n.Bodies(t, g.Execution)) < 2 && time.Now().Before(limit) {
+		time.Sleep(time.Millisecond)
+	}
+	got := n.Bodies(t, g.Execution)
+	if len(got) != 2 || got[0].(mesh.ModelReplied).Text != "first" || n.Appended() != 1 {
+		t.Errorf("%d requests brought %v", n.Appended(), got)
+	}
+}
+
+// What is kept goes with what must be durable, before it; and before the thread is read.
+func TestWhatIsKeptGoesWithWhatFollows(t *testing.T) {
+	n, g := agenttest.NewNode(t), agenttest.NewGrant()
+	m := n.Client(t, g)
+	keep := func(text string) {
+		t.Helper()
+		if err := m.Keep(t.Context(), &mesh.Event{Body: mesh.ModelReplied{Text: text}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	keep("a reply")
+	if _, err := m.Record(t.Context(), &mesh.Event{Body: mesh.SkillCalled{Call: "1", Skill: "mail.send"}}); err != nil {
+		t.Fatal(err)
+	}
+	got := n.Bodies(t, g.Execution)
+	if _, called := got[len(got)-1].(mesh.SkillCalled); !called || len(got) != 2 || n.Appended() != 1 {
+		t.Errorf("%d requests brought %v", n.Appended(), got)
+	}
+	keep("another")
+	if _, err := m.Actions(t.Context()); err != nil || len(n.Bodies(t, g.Execution)) != 3 {
+		t.Errorf("what is read does not have what was said: %v", err)
+	}
+	for range 300 { // who says much waits for the log
+		keep("more")
+	}
+	if n := len(n.Bodies(t, g.Execution)); n < 200 {
+		t.Errorf("of 303 events %d are in the log", n)
+	}
+	if err := m.Flush(t.Context()); err != nil || len(n.Bodies(t, g.Execution)) != 303 {
+		t.Errorf("%v; %d events are in the log", err, len(n.Bodies(t, g.Execution)))
+	}
+}
+
+// A node that refuses some of what was kept takes the rest, and the agent is told once.
+func TestWhatTheNodeRefusesTakesNothingAlong(t *testing.T) {
+	n, g := agenttest.NewNode(t), agenttest.NewGrant()
+	n.Refuse = func(e *meshv1.Event) error {
+		if e.GetModelReplied().GetText() == "bad" || e.GetSkillCalled().GetCall() == "bad" {
+			return mesh.Errorf(mesh.Exhausted, "node", "no room")
+		}
+		return nil
+	}
+	m := n.Client(t, g)
+	keep := func(texts ...string) {
+		t.Helper()
+		for _, text := range texts {
+			if err := m.Keep(t.Context(), &mesh.Event{Body: mesh.ModelReplied{Text: text}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	keep("good", "bad", "good")
+	if err := m.Flush(t.Context()); !mesh.IsCode(err, mesh.Exhausted) {
+		t.Errorf("got %v", err)
+	}
+	if err := m.Flush(t.Context()); err != nil || len(n.Bodies(t, g.Execution)) != 2 {
+		t.Errorf("%v; the log has %v", err, n.Bodies(t, g.Execution))
+	}
+	keep("good")
+	if _, err := m.Record(t.Context(), &mesh.Event{Body: mesh.SkillCalled{Call: "bad"}}); !mesh.IsCode(err, mesh.Exhausted) {
+		t.Errorf("got %v", err)
+	}
+	if len(n.Bodies(t, g.Execution)) != 3 {
+		t.Errorf("the log has %v", n.Bodies(t, g.Execution))
+	}
+	keep("bad") // nobody waits for it
+	limit := time.Now().Add(10 * time.Second)
+	for before := n.Appended(); n.Appended() < before+2 && time.Now().Before(limit); {
+		time.Sleep(time.Millisecond)
+	}
+	if _, err := m.Record(t.Context(), &mesh.Event{Body: mesh.SkillCalled{Call: "1"}}); !mesh.IsCode(err, mesh.Exhausted) {
+		t.Errorf("the next is told %v", err)
+	}
+	if _, err := m.Record(t.Context(), &mesh.Event{Body: mesh.SkillCalled{Call: "1"}}); err != nil {
+		t.Errorf("and the one after that %v", err)
+	}
+}

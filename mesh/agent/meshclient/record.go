@@ -1,13 +1,16 @@
 package meshclient
 
 import (
+	"cmp"
 	"context"
-	"maps"
+	"slices"
 	"time"
 
 	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
 	"agentmesh/mesh/threadlog/eventpb"
+
+	"google.golang.org/protobuf/proto"
 )
 
 // Record retries a node that cannot be reached, or a lost race, this often, waiting longer each
@@ -17,29 +20,126 @@ const (
 	recordWait  = 50 * time.Millisecond
 )
 
+// What is kept goes after keepTime at the latest, or when it is as much as that.
+const (
+	keepTime  = 100 * time.Millisecond
+	keepMost  = 200
+	keepBytes = 64 << 10
+)
+
 // Record appends events of this execution to the thread: all or none, after
 // those of earlier calls. It fills in what is empty of ID, Time, Execution and
 // Actor, so that recording the same events again adds nothing, and does so
 // itself while the node is unavailable, or others write so much to the thread
 // that it loses to them. It returns the signed grants of the
 // executions that the events dispatched.
+//
+// What was kept goes with it. Where the node refuses that, Record returns its error.
 func (c *Client) Record(ctx context.Context, events ...*mesh.Event) (map[mesh.ExecutionID]string, error) {
-	req := &meshv1.AppendEventsRequest{ThreadId: c.grant.Thread}
 	c.writing.Lock()
 	defer c.writing.Unlock()
 	for _, e := range events {
 		c.fill(e)
-		req.Events = append(req.Events, eventpb.EventToProto(e))
 	}
-	res, err := c.append(ctx, req)
-	if err != nil {
-		return nil, failed("meshclient.Record", err)
+	if len(c.kept) > 0 {
+		grants, err := c.append(ctx, slices.Concat(c.kept, events), false)
+		if err == nil {
+			c.empty()
+		} else if refused(ctx, err) { // what was kept, or the events: then what was kept stands
+			err = cmp.Or(c.flush(ctx, false), err)
+		}
+		return grants, mesh.Wrap("meshclient.Record", err)
 	}
-	grants := make(map[mesh.ExecutionID]string, len(res.GetGrants()))
-	for id, token := range maps.All(res.GetGrants()) {
-		grants[mesh.ExecutionID(id)] = token
+	if err := c.takeLost(); err != nil {
+		return nil, mesh.Wrap("meshclient.Record", err)
 	}
-	return grants, nil
+	grants, err := c.append(ctx, events, false)
+	return grants, mesh.Wrap("meshclient.Record", err)
+}
+
+// takeLost returns once what nobody was told yet.
+func (c *Client) takeLost() error {
+	err := c.lost
+	c.lost = nil
+	return err
+}
+
+// Keep is Record for facts, and ends of what was dispatched, on which nothing rests
+// yet: it does not wait for them. They are in the thread before all that is recorded
+// later, before the run ends and before this execution reads the thread, and else
+// after a moment. Whether the node takes them the next Record or Flush tells.
+func (c *Client) Keep(ctx context.Context, events ...*mesh.Event) error {
+	c.writing.Lock()
+	defer c.writing.Unlock()
+	for _, e := range events {
+		c.fill(e)
+		c.kept, c.keptBytes = append(c.kept, e), c.keptBytes+proto.Size(eventpb.EventToProto(e))
+	}
+	if len(c.kept) >= keepMost || c.keptBytes >= keepBytes { // who says that much waits for the log
+		return mesh.Wrap("meshclient.Keep", c.flush(ctx, false))
+	}
+	c.arm(ctx)
+	return nil
+}
+
+// arm has what was kept sent after a while. The caller holds writing.
+func (c *Client) arm(ctx context.Context) {
+	if !c.armed && len(c.kept) > 0 {
+		c.armed = true
+		time.AfterFunc(keepTime, func() { c.late(context.WithoutCancel(ctx)) })
+	}
+}
+
+// late sends what nothing took along.
+func (c *Client) late(ctx context.Context) {
+	c.writing.Lock()
+	defer c.writing.Unlock()
+	c.armed = false
+	if err := c.flush(ctx, true); refused(ctx, err) {
+		c.lost = cmp.Or(c.lost, err)
+	}
+	c.arm(ctx)
+}
+
+// Flush returns when what was kept has its place in the thread: what is added from
+// then on, by whomever, comes after it.
+func (c *Client) Flush(ctx context.Context) error {
+	c.writing.Lock()
+	defer c.writing.Unlock()
+	err := c.flush(ctx, true)
+	return mesh.Wrap("meshclient.Flush", cmp.Or(c.takeLost(), err))
+}
+
+// flush appends what was kept. Where the node refuses it, each event goes for
+// itself, and the first error is returned. The caller holds writing.
+func (c *Client) flush(ctx context.Context, deferred bool) (first error) {
+	if len(c.kept) == 0 {
+		return nil
+	}
+	_, err := c.append(ctx, c.kept, deferred)
+	if err != nil && !refused(ctx, err) {
+		return err
+	}
+	for err != nil && len(c.kept) > 0 {
+		_, one := c.append(ctx, c.kept[:1], deferred)
+		if one != nil && !refused(ctx, one) {
+			return one
+		}
+		first, c.kept = cmp.Or(first, one), c.kept[1:]
+	}
+	c.empty()
+	return first
+}
+
+func (c *Client) empty() { c.kept, c.keptBytes = nil, 0 }
+
+// refused reports whether the node has decided that it does not take the events.
+func refused(ctx context.Context, err error) bool {
+	switch mesh.CodeOf(err) {
+	case mesh.Invalid, mesh.Denied, mesh.Precondition, mesh.Exhausted, mesh.NotFound, mesh.Unauthenticated, mesh.Canceled:
+		return err != nil && ctx.Err() == nil
+	}
+	return false
 }
 
 func (c *Client) fill(e *mesh.Event) {
@@ -57,14 +157,23 @@ func (c *Client) fill(e *mesh.Event) {
 	}
 }
 
-func (c *Client) append(ctx context.Context, req *meshv1.AppendEventsRequest) (*meshv1.AppendEventsResponse, error) {
+// append adds the events, and returns the grants of those that it dispatched.
+func (c *Client) append(ctx context.Context, events []*mesh.Event, deferred bool) (map[mesh.ExecutionID]string, error) {
+	req := &meshv1.AppendEventsRequest{ThreadId: c.grant.Thread, Deferred: deferred}
+	for _, e := range events {
+		req.Events = append(req.Events, eventpb.EventToProto(e))
+	}
 	wait := recordWait
 	for try := 1; ; try++ {
 		res, err := c.threads.AppendEvents(c.Context(ctx), req)
 		err = failed("meshclient.append", err)
 		retry := mesh.IsCode(err, mesh.Unavailable) || mesh.IsCode(err, mesh.Conflict)
 		if !retry || try == recordTries {
-			return res, err
+			grants := make(map[mesh.ExecutionID]string, len(res.GetGrants()))
+			for id, token := range res.GetGrants() {
+				grants[mesh.ExecutionID(id)] = token
+			}
+			return grants, err
 		}
 		select {
 		case <-ctx.Done():

@@ -32,6 +32,9 @@ type tail struct {
 // returns that it need not begin earlier, or until the thread's beginning is reached.
 // The caller holds reading.
 func (c *Client) read(ctx context.Context, see func(t *thread.Transcript, whole bool) (enough bool)) error {
+	if err := c.Flush(ctx); err != nil {
+		return err
+	}
 	for err := c.tail.catchUp(ctx); ; err = c.tail.goBack(ctx) {
 		if err != nil {
 			return err

@@ -3,8 +3,9 @@
 //
 // # What it guarantees
 //
-// Every reply is in the thread before its calls are made, and what they came to before
-// the next one. A run that waits for the user, met a limit or was cut goes on from the
+// Every reply is in the thread before its calls, and what they came to before the next
+// one. It is on disk before a skill is called, and before the end of the
+// run is. A run that waits for the user, met a limit or was cut goes on from the
 // log, in whichever process: what is done is not done again. At a limit the user reads
 // what is done and what is open.
 //

@@ -96,11 +96,10 @@ func Run(ctx context.Context, inv *agent.Invocation, run Options) iter.Seq2[agen
 				break
 			}
 		}
-		if ask := m.ask(ctx); ask.Text == "" {
-			m.leave(ctx)
-		} else if err := m.record(ctx); err != nil {
+		ask := m.ask(ctx)
+		if err := m.end(ctx); err != nil {
 			yield(nil, err)
-		} else {
+		} else if ask.Text != "" {
 			yield(ask, nil)
 		}
 	}
@@ -299,7 +298,7 @@ func (m *modelRun) limit(t *llm.Trip) {
 	}
 }
 
-// record logs what is pending. Results wait for the reply that follows them,
+// record has what is pending logged. Results wait for the reply that follows them,
 // to be one write with it.
 func (m *modelRun) record(ctx context.Context) error {
 	if len(m.pending) == 0 {
@@ -307,14 +306,21 @@ func (m *modelRun) record(ctx context.Context) error {
 	}
 	events := m.pending
 	m.pending = nil
-	_, err := m.inv.Mesh.Record(ctx, events...)
-	return err
+	return m.inv.Mesh.Keep(ctx, events...)
+}
+
+// end has all that is pending logged before the run is over.
+func (m *modelRun) end(ctx context.Context) error {
+	if err := m.record(ctx); err != nil {
+		return err
+	}
+	return m.inv.Mesh.Flush(ctx)
 }
 
 // leave logs what is pending when nothing follows it. What was said stands
 // whether that succeeds or not.
 func (m *modelRun) leave(ctx context.Context) {
-	if err := m.record(ctx); err != nil && ctx.Err() == nil {
+	if err := m.end(ctx); err != nil && ctx.Err() == nil {
 		m.Logger.WarnContext(ctx, "the last results of a run could not be recorded", "execution", m.inv.Execution, "err", err)
 	}
 }

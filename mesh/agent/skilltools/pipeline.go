@@ -109,7 +109,7 @@ func (t *Tools) Begin(ctx context.Context, s *skill.Skill, call *skill.Call) (ke
 
 // End implements [skill.Journal].
 func (t *Tools) End(ctx context.Context, call *skill.Call, r *skill.Result, took time.Duration) {
-	_, err := t.inv.Mesh.Record(ctx, &mesh.Event{Body: mesh.SkillReturned{
+	err := t.inv.Mesh.Keep(ctx, &mesh.Event{Body: mesh.SkillReturned{
 		Call: call.ID, Failed: r.Failed(), Content: mesh.Clip(r.Content, mesh.MaxResult-len("…")), Files: r.Files, Duration: took, Metadata: metadata(r),
 	}})
 	if err != nil { // it did happen: the model must know what came of it

@@ -59,6 +59,9 @@ func carry(d *agenttest.Desk, inv *agent.Invocation) agenttest.RunResult {
 		more, err = agenttest.Outputs(d.T, inv, modelrun.Options{Model: d.Model, Template: template, Tools: tools, Commands: tools.Commands()})
 		outs = append(outs, more...)
 	}
+	if err := inv.Mesh.Flush(d.T.Context()); err != nil { // as at the end of a run
+		d.T.Error(err)
+	}
 	return d.Collect(outs, err, tools)
 }
 

@@ -75,6 +75,9 @@ func TestASkillCallIsRecordedBeforeAndAfterUnderItsKey(t *testing.T) {
 	if !ok || sent.Version == "" {
 		t.Fatalf("the skill is %+v", sent)
 	}
+	if err := inv.Mesh.Flush(t.Context()); err != nil { // as at the end of a run
+		t.Fatal(err)
+	}
 	want := []mesh.Body{
 		mesh.SkillCalled{Call: "call-1", Skill: "mail.send", Args: `{"to":"bob"}`, Source: mesh.SourceUseSkill, Version: sent.Version},
 		mesh.SkillReturned{Call: "call-1", Content: "sent to bob", Files: []string{"1.eml"}},

@@ -19,6 +19,10 @@ const (
 	maxBytes   = 4 << 20
 )
 
+// deferral is how long a batch that is deferred waits for others, at most: so much
+// later may be seen what nobody waits for.
+const deferral = 20 * time.Millisecond
+
 // A request is one of: an append (batch), the deletion of a thread (remove), word
 // that nothing is left to do in one (settled), a change of state (change).
 type request struct {
@@ -72,13 +76,38 @@ func (s *Store) do(ctx context.Context, op string, r *request) error {
 		return mesh.Errorf(mesh.Unavailable, op, "The node is shutting down; try again")
 	}
 	s.queue = append(s.queue, r)
+	if r.batch == nil || !r.batch.Deferred {
+		s.due = true
+		s.rouse()
+	} else if !s.ticking {
+		s.ticking = true
+		time.AfterFunc(deferral, s.tick)
+	}
+	s.mu.Unlock()
+	if r.batch != nil && r.batch.Placed != nil {
+		r.batch.Placed()
+	}
+	<-r.done
+	return mesh.Wrap(op, r.err)
+}
+
+// rouse tells the committer that something is due. The caller holds mu.
+func (s *Store) rouse() {
 	select {
 	case s.wake <- struct{}{}:
 	default:
 	}
-	s.mu.Unlock()
-	<-r.done
-	return mesh.Wrap(op, r.err)
+}
+
+// tick has committed what was deferred and found nothing to go with.
+func (s *Store) tick() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ticking = false
+	if !s.closed && len(s.queue) > 0 {
+		s.due = true
+		s.rouse()
+	}
 }
 
 func (s *Store) commitLoop() {
@@ -111,6 +140,13 @@ func (s *Store) gather() {
 	}
 }
 
+// isDue reports whether not all that waits is deferred.
+func (s *Store) isDue() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.due || s.closed
+}
+
 // next takes from the queue what goes into one commit. A deletion goes alone.
 func (s *Store) next() []*request {
 	s.mu.Lock()
@@ -128,10 +164,14 @@ func (s *Store) next() []*request {
 	}
 	reqs := slices.Clone(s.queue[:n])
 	s.queue = slices.Delete(s.queue, 0, n)
+	s.due = len(s.queue) > 0
 	return reqs
 }
 
 func (s *Store) commitNext() bool {
+	if !s.isDue() {
+		return false
+	}
 	s.gather()
 	reqs := s.next()
 	switch {

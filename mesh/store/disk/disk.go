@@ -58,11 +58,13 @@ type Store struct {
 	db     *bolt.DB
 	log    *segment.Log
 
-	mu     sync.Mutex // guards the fields below
-	queue  []*request
-	closed bool
-	wake   chan struct{} // capacity 1; closed by Close
-	done   chan struct{} // closed when the committer has ended
+	mu      sync.Mutex // guards the fields below
+	queue   []*request
+	due     bool // not all of the queue is deferred
+	ticking bool // what is deferred will be due
+	closed  bool
+	wake    chan struct{} // capacity 1; closed by Close
+	done    chan struct{} // closed when the committer has ended
 
 	// index guards the fields below. Only the committer changes book, and so
 	// reads it without.

@@ -233,3 +233,50 @@ func TestAConflictDoesNotTouchOthersInTheSameCommit(t *testing.T) {
 		t.Errorf("%d records, %v", len(recs), err)
 	}
 }
+
+// What is deferred is committed with what comes after it, before it, and soon if
+// nothing comes.
+func TestADeferredBatchGoesWithTheNextOneOrSoon(t *testing.T) {
+	s := openNew(t)
+	for name, next := range map[string]bool{"with the next": true, "alone": false} {
+		t.Run(name, func(t *testing.T) {
+			before := s.commits
+			placed := make(chan struct{})
+			b := fact("deferred")
+			b.Deferred, b.Placed = true, func() { close(placed) }
+			var first threadlog.Appended
+			var wg sync.WaitGroup
+			wg.Go(func() {
+				var err error
+				if first, err = s.Append(t.Context(), logtest.Key(1), b); err != nil {
+					t.Error(err)
+				}
+			})
+			<-placed
+			if next {
+				at, err := s.Append(t.Context(), logtest.Key(1), fact("next"))
+				wg.Wait()
+				if err != nil || at.Seqs[0] != first.Seqs[0]+1 {
+					t.Errorf("it is at %v, and the one deferred at %v: %v", at, first, err)
+				}
+			}
+			wg.Wait() // without end if it is forgotten
+			if got := s.commits - before; got != 1 {
+				t.Errorf("it took %d commits", got)
+			}
+		})
+	}
+	b := fact("left")
+	b.Deferred = true
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		if _, err := s.Append(t.Context(), logtest.Key(1), b); err != nil {
+			t.Error(err)
+		}
+	})
+	waitForQueue(s, 1)
+	if err := s.Close(); err != nil { // takes it along
+		t.Error(err)
+	}
+	wg.Wait()
+}

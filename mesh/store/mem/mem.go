@@ -57,6 +57,9 @@ func (s *Store) Append(ctx context.Context, key mesh.ThreadKey, b *threadlog.Bat
 		}
 	}
 	d.Commit()
+	if b.Placed != nil {
+		b.Placed()
+	}
 	return at, nil
 }
 

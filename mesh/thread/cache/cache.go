@@ -35,6 +35,7 @@ type Log interface {
 	Read(ctx context.Context, key mesh.ThreadKey, after mesh.Seq, limit int) ([]*mesh.Event, error)
 	Info(ctx context.Context, key mesh.ThreadKey) (threadlog.Info, bool, error)
 	Delete(ctx context.Context, key mesh.ThreadKey, last mesh.Pos) error
+	Settle(ctx context.Context, key mesh.ThreadKey, upTo mesh.Seq) error
 }
 
 // States holds the folded states of the threads in use. Use New.
@@ -79,6 +80,12 @@ type Decision struct {
 	Epoch mesh.Epoch
 	// Settled is what threadlog.AppendOptions has of it.
 	Settled mesh.Seq
+	// Placed, if set, has facts deferred, and is called when they have their place
+	// in the log. They then keep nobody waiting, and are reserved until they are on
+	// disk: decisions in their scopes are made without them, and come after them. It
+	// is for logs to which this process alone writes: it, and not the log, sees to it
+	// that no end of an execution was before its facts.
+	Placed func()
 }
 
 // Reserved has, by their ids, the events of this process that are on their way
@@ -119,12 +126,36 @@ func (s *States) Reserve(ctx context.Context, key mesh.ThreadKey, f func(*thread
 		if err != nil || len(d.Events) == 0 {
 			return err
 		}
-		_, err = s.log.Append(ctx, key, d.Events, threadlog.AppendOptions{Expect: want, Epoch: d.Epoch, Settled: d.Settled})
+		opts := threadlog.AppendOptions{Expect: want, Epoch: d.Epoch, Settled: d.Settled}
+		if d.Placed != nil {
+			opts.Expect, opts.Deferred, opts.Placed = nil, true, func() { e.place(t); d.Placed() }
+		}
+		_, err = s.log.Append(ctx, key, d.Events, opts)
 		fenced := e.land(t, d, err)
 		if err == nil || !mesh.IsCode(err, mesh.Conflict) || fenced || try == retries {
 			return err
 		}
 		try++
+	}
+}
+
+// Land waits until what was placed in the thread before is on disk, or has failed.
+func (s *States) Land(ctx context.Context, key mesh.ThreadKey) error {
+	e := s.use(key)
+	defer s.release(key, e)
+	for asked := false; ; asked = true {
+		first := e.landing()
+		if first == nil {
+			return nil
+		}
+		if !asked { // what is not deferred takes along what was before it
+			if err := s.log.Settle(ctx, key, 0); err != nil {
+				return mesh.Wrap("cache.Land", err)
+			}
+		}
+		if err := wait(ctx, first); err != nil {
+			return err
+		}
 	}
 }
 

@@ -24,6 +24,7 @@ type entry struct {
 	ahead    map[mesh.Seq]*mesh.Event
 	reserved Reserved
 	queue    []*ticket // in the order in which they came
+	placed   []*ticket // that left it for what they want has its place, and is not on disk
 	alone    int       // how many of them must have something alone
 }
 

@@ -51,6 +51,25 @@ func (e *entry) leave(t *ticket) {
 	t.wake()
 }
 
+// place takes the ticket out of the queue because what it wants has its place.
+func (e *entry) place(t *ticket) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.leave(t)
+	e.placed = append(e.placed, t)
+}
+
+// landing returns what tells when something that has its place may be on disk; nil
+// if all is.
+func (e *entry) landing() <-chan struct{} {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if len(e.placed) == 0 {
+		return nil
+	}
+	return e.placed[0].waited()
+}
+
 // wake tells those who wait for the ticket that they may look again.
 func (t *ticket) wake() {
 	if t.moved != nil {
@@ -148,11 +167,11 @@ func (e *entry) land(t *ticket, d Decision, err error) (fenced bool) {
 		e.dropAhead()
 	}
 	t.away, t.reserved = false, nil
+	e.placed = slices.DeleteFunc(e.placed, func(o *ticket) bool { return o == t })
 	if err == nil {
 		e.leave(t)
-	} else {
-		t.wake()
 	}
+	t.wake()
 	return d.Epoch != 0 && d.Epoch < e.state.Epoch
 }
 
@@ -181,7 +200,7 @@ func (e *entry) same(d Decision) <-chan struct{} {
 		if e.reserved[ev.ID] == nil {
 			continue
 		}
-		for _, o := range e.queue {
+		for _, o := range slices.Concat(e.queue, e.placed) {
 			if slices.Contains(o.reserved, ev.ID) {
 				return o.waited()
 			}

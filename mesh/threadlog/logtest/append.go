@@ -256,3 +256,17 @@ func Reopen(t *testing.T, reopen func(t *testing.T, s threadlog.Backend) threadl
 		t.Errorf("position %d was used before", at.Pos[0])
 	}
 }
+
+func testPlaced(t *testing.T, s threadlog.Backend) {
+	placed, done := make(chan struct{}), make(chan struct{})
+	b := batch(fact("first"))
+	b.Deferred, b.Placed = true, func() { close(placed) } // twice is a panic
+	go func() {
+		defer close(done)
+		add(t, s, Key(1), b)
+	}()
+	<-placed
+	add(t, s, Key(1), batch(fact("second")))
+	<-done
+	wantData(t, s, Key(1), "first", "second")
+}

@@ -41,6 +41,7 @@ func Run(t *testing.T, open func(t *testing.T) threadlog.Backend) {
 		{"the same id from many at once is added once", testSameID},
 		{"a batch is added whole or not at all", testWhole},
 		{"a batch has its positions in a row", testPositions},
+		{"what comes after a batch has its place comes after it", testPlaced},
 		{"bytes are copied", testCopied},
 		{"large and empty records come back", testSizes},
 		{"read keeps to its cursor and limit", testRead},
