@@ -196,11 +196,18 @@ func (s *server) follow(stream grpc.ServerStreamingServer[a2apb.StreamResponse],
 	return cutOff(op)
 }
 
+// sendUpdate sends the update as it is encoded, to who calls this service. A stream
+// of another type is one that changes what is sent, which it does in Send.
 func sendUpdate(stream grpc.ServerStreamingServer[a2apb.StreamResponse], u Update) error {
 	if u.Wire == nil {
 		return stream.Send(u.Response)
 	}
-	return stream.SendMsg(&rpc.Encoded{Message: u.Response, Wire: u.Wire})
+	switch stream.(type) {
+	case *grpc.GenericServerStream[a2apb.SendMessageRequest, a2apb.StreamResponse],
+		*grpc.GenericServerStream[a2apb.SubscribeToTaskRequest, a2apb.StreamResponse]:
+		return stream.SendMsg(&rpc.Encoded{Message: u.Response, Wire: u.Wire})
+	}
+	return stream.Send(u.Response)
 }
 
 func (b *beginning) send(stream grpc.ServerStreamingServer[a2apb.StreamResponse]) error {
