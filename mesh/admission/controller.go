@@ -17,6 +17,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync"
 	"time"
 
 	"agentmesh/mesh"
@@ -39,6 +40,7 @@ type Controller struct {
 	volumes    *volumes
 	delegators delegators
 	deferral   *slog.Logger // nil where nothing is deferred
+	accepting  sync.WaitGroup
 }
 
 // maxUsers is how many users' calls are counted at a time.

@@ -38,10 +38,10 @@ func (c *Controller) Accept(ctx context.Context, g *mesh.Grant, events []*mesh.E
 	}
 	placed, done := make(chan struct{}), make(chan result, 1)
 	place := sync.OnceFunc(func() { close(placed) })
-	go func() { // ends with the append
+	c.accepting.Go(func() {
 		a, err := c.keepTrying(context.WithoutCancel(ctx), g, events, place, placed)
 		done <- result{a, err}
-	}()
+	})
 	select {
 	case <-placed:
 		return Admitted{}, nil
@@ -49,6 +49,10 @@ func (c *Controller) Accept(ctx context.Context, g *mesh.Grant, events []*mesh.E
 		return r.Admitted, r.err
 	}
 }
+
+// Wait returns when what was accepted is written, or lost. Nobody calls Accept any
+// more.
+func (c *Controller) Wait() { c.accepting.Wait() }
 
 // keepTrying appends events also when the disk fails for a while after they were
 // accepted.

@@ -137,7 +137,7 @@ func (r *Runtime) drive(ctx context.Context, w *writer, inv *Invocation, done ch
 	asked, err := r.consume(ctx, w, inv)
 	settling, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTime)
 	defer cancel()
-	err = cmp.Or(err, inv.Mesh.Flush(settling)) // nothing can be added after the last word
+	err = cmp.Or(err, inv.Mesh.Close(settling)) // nothing can be added after the last word
 	switch {
 	case err != nil:
 		o = failure(err)

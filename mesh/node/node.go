@@ -303,7 +303,8 @@ func (n *node) serve(ctx context.Context) (err error) {
 		})
 	}
 
-	server, status := n.grpcServer()
+	server, status, admits := n.grpcServer()
+	defer admits.Wait()
 	start("grpc", func(context.Context) error { return server.Serve(n.grpcL) })
 	defer stopServer(server)
 	if n.local, err = rpc.Dial(n.grpcL.Addr().String(), rpc.DialOptions{}); err != nil {

@@ -27,7 +27,7 @@ func stopServer(s *rpc.Server) {
 	s.GracefulStop()
 }
 
-func (n *node) grpcServer() (*rpc.Server, *health.Server) {
+func (n *node) grpcServer() (*rpc.Server, *health.Server, *admission.Controller) {
 	server := rpc.NewServer(rpc.Options{Auth: n.auth, Logger: n.logger, Limiter: n.limiter, Open: rpc.Infrastructure(),
 		Streams: n.cfg.streamLimit(), Errors: n.cfg.errorTable()})
 	n.registerA2A(server, a2a.NewServer(n.edge, append(n.a2aOptions(), a2a.WithPusher(n.push))...))
@@ -47,7 +47,7 @@ func (n *node) grpcServer() (*rpc.Server, *health.Server) {
 	status.SetServingStatus("", healthpb.HealthCheckResponse_NOT_SERVING)
 	healthpb.RegisterHealthServer(server, status)
 	reflection.Register(server)
-	return server, status
+	return server, status, admits
 }
 
 // delegators are the builtin agents that have others do their work.

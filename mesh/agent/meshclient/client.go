@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 	"sync"
+	"time"
 
 	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
@@ -31,8 +32,11 @@ type Client struct {
 	writing    sync.Mutex
 	kept       []*mesh.Event // not sent yet; under writing, as what is next
 	keptBytes  int
-	armed      bool  // they will be sent
-	lost       error // why some of those were refused that nobody waited for
+	armed      bool // they will be sent
+	timer      *time.Timer
+	closed     bool
+	sending    sync.WaitGroup // what the timer runs
+	lost       error          // why some of those were refused that nobody waited for
 	reading    sync.Mutex
 	tail       tail               // what was read so far; under reading, as all that is made of it
 	begins     int                // where in it the transcript does

@@ -358,3 +358,35 @@ func TestWhatTheNodeRefusesTakesNothingAlong(t *testing.T) {
 		t.Errorf("and the one after that %v", err)
 	}
 }
+
+// At the end of a run all that was kept is in the log, or said to be lost, and nothing
+// is sent later.
+func TestNothingIsSentAfterTheEnd(t *testing.T) {
+	n, g := agenttest.NewNode(t), agenttest.NewGrant()
+	m := n.Client(t, g)
+	reply := &mesh.Event{Body: mesh.ModelReplied{Text: "last"}}
+	if err := m.Keep(t.Context(), reply); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Close(t.Context()); err != nil || len(n.Bodies(t, g.Execution)) != 1 {
+		t.Errorf("%v; the log has %v", err, n.Bodies(t, g.Execution))
+	}
+	if err := m.Keep(t.Context(), &mesh.Event{Body: mesh.ModelReplied{Text: "later"}}); err != nil || len(n.Bodies(t, g.Execution)) != 2 {
+		t.Errorf("what is kept after the end: %v; the log has %v", err, n.Bodies(t, g.Execution))
+	}
+	cut := n.Client(t, g)
+	n.Refuse = func(*meshv1.Event) error { return mesh.Errorf(mesh.Unavailable, "node", "away") }
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if err := cut.Keep(ctx, &mesh.Event{Body: mesh.ModelReplied{Text: "lost"}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := cut.Close(ctx); err == nil {
+		t.Error("what was lost is not said")
+	}
+	before := n.Appended()
+	time.Sleep(250 * time.Millisecond)
+	if after := n.Appended(); after != before {
+		t.Errorf("%d requests came after the end", after-before)
+	}
+}

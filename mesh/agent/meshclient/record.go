@@ -75,7 +75,7 @@ func (c *Client) Keep(ctx context.Context, events ...*mesh.Event) error {
 		c.fill(e)
 		c.kept, c.keptBytes = append(c.kept, e), c.keptBytes+proto.Size(eventpb.EventToProto(e))
 	}
-	if len(c.kept) >= keepMost || c.keptBytes >= keepBytes { // who says that much waits for the log
+	if c.closed || len(c.kept) >= keepMost || c.keptBytes >= keepBytes { // who says that much waits for the log
 		return mesh.Wrap("meshclient.Keep", c.flush(ctx, false))
 	}
 	c.arm(ctx)
@@ -84,10 +84,15 @@ func (c *Client) Keep(ctx context.Context, events ...*mesh.Event) error {
 
 // arm has what was kept sent after a while. The caller holds writing.
 func (c *Client) arm(ctx context.Context) {
-	if !c.armed && len(c.kept) > 0 {
-		c.armed = true
-		time.AfterFunc(keepTime, func() { c.late(context.WithoutCancel(ctx)) })
+	if c.closed || c.armed || len(c.kept) == 0 {
+		return
 	}
+	c.armed = true
+	c.sending.Add(1)
+	c.timer = time.AfterFunc(keepTime, func() {
+		defer c.sending.Done()
+		c.late(context.WithoutCancel(ctx))
+	})
 }
 
 // late sends what nothing took along.
@@ -108,6 +113,22 @@ func (c *Client) Flush(ctx context.Context) error {
 	defer c.writing.Unlock()
 	err := c.flush(ctx, true)
 	return mesh.Wrap("meshclient.Flush", cmp.Or(c.takeLost(), err))
+}
+
+// Close is Flush for the end of a run: nothing is sent after it that was kept, and
+// what could not be is its error.
+func (c *Client) Close(ctx context.Context) error {
+	defer c.sending.Wait()
+	c.writing.Lock()
+	defer c.writing.Unlock()
+	c.closed = true
+	if c.armed && c.timer.Stop() {
+		c.armed = false
+		c.sending.Done()
+	}
+	err := c.flush(ctx, true)
+	c.empty()
+	return mesh.Wrap("meshclient.Close", cmp.Or(c.takeLost(), err))
 }
 
 // flush appends what was kept. Where the node refuses it, each event goes for
