@@ -47,10 +47,7 @@ func (r *Runtime) Send(ctx context.Context, req *a2apb.SendMessageRequest) (*a2a
 			return nil, mesh.Errorf(mesh.Unavailable, op, "The agent is stopping; try again")
 		}
 		t = newTask(g)
-		if inv.Resumed = m.GetTaskId() != ""; inv.Resumed { // another process had it
-			had := a2a.Extension(m.GetMetadata()).GetFields()[a2a.KeyUpdates].GetNumberValue()
-			t.sent = int64(min(max(had, 0), math.MaxInt32))
-		}
+		inv.Resumed = m.GetTaskId() != "" // another process had it
 		if len(r.tasks) >= maxTasks || r.held > maxHeld {
 			r.sweep()
 		}
@@ -70,7 +67,11 @@ func (r *Runtime) Send(ctx context.Context, req *a2apb.SendMessageRequest) (*a2a
 	case r.stopping:
 		return nil, mesh.Errorf(mesh.Unavailable, op, "The agent is stopping; try again")
 	default:
-		inv.Resumed = inv.Resumed || mesh.Interrupted(state)
+		if inv.Resumed = inv.Resumed || mesh.Interrupted(state); inv.Resumed { // here, or elsewhere meanwhile
+			if had := a2a.Extension(m.GetMetadata()).GetFields()[a2a.KeyUpdates]; had != nil {
+				t.sent = int64(min(max(had.GetNumberValue(), 0), math.MaxInt32))
+			}
+		}
 		r.start(ctx, t, inv)
 	}
 	task, seq := t.snapshot()

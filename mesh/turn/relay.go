@@ -159,8 +159,10 @@ func (r *relay) run(ctx context.Context, w *watch) outcome {
 			}
 		case ev := <-w.signals:
 			if _, cancels := ev.Body.(mesh.CancelRequested); cancels {
-				r.stop(ctx)
-				giveUp = time.After(r.driver.CancelGrace)
+				if giveUp == nil { // two nodes may each have taken a request
+					r.stop(ctx)
+					giveUp = time.After(r.driver.CancelGrace)
+				}
 				continue
 			}
 			if ev.Seq <= r.leg.from {
