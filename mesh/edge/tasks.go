@@ -219,7 +219,15 @@ func (e *Edge) Cancel(ctx context.Context, req *a2apb.CancelTaskRequest) (*a2apb
 		return nil, mesh.Errorf(mesh.Timeout, op, "the task is being canceled; ask for it again in a moment")
 	}
 	task, _, err := e.Task(ctx, req.GetId())
+	if err == nil && task.GetStatus().GetState() == a2apb.TaskState_TASK_STATE_COMPLETED { // its agent was faster
+		return nil, notCancelable()
+	}
 	return task, err
+}
+
+func notCancelable() *mesh.Error {
+	return &mesh.Error{Code: mesh.Precondition, Op: "edge.Cancel", Field: "id", Reason: "TASK_NOT_CANCELABLE",
+		Detail: "The task is over and cannot be canceled"}
 }
 
 // requestCancel logs the wish. A task that no agent is working on ends at
@@ -234,8 +242,7 @@ func (e *Edge) requestCancel(ctx context.Context, r ref, user string) (waiting [
 			return cache.Decision{}, err
 		}
 		if mesh.Terminal(t.State) {
-			return cache.Decision{}, &mesh.Error{Code: mesh.Precondition, Op: "edge.Cancel", Field: "id", Reason: "TASK_NOT_CANCELABLE",
-				Detail: "The task is over and cannot be canceled"}
+			return cache.Decision{}, notCancelable()
 		}
 		d := cache.Decision{Scopes: []mesh.Scope{mesh.Scope(r.task)}}
 		if !t.Canceled {
