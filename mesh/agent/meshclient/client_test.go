@@ -281,6 +281,40 @@ func TestWhatIsKeptIsSentWhenNothingFollows(t *testing.T) {
 	}
 }
 
+// What is sent is in the thread before what another run kept earlier, and takes along
+// what its own did. A machine that stops for a while may bring both at once.
+func TestWhatIsSentDoesNotWait(t *testing.T) {
+	for try := 0; ; try++ {
+		n, g, other := agenttest.NewNode(t), agenttest.NewGrant(), agenttest.NewGrant()
+		m := n.Client(t, g)
+		for _, err := range []error{
+			n.Client(t, other).Keep(t.Context(), &mesh.Event{Body: mesh.ModelReplied{Text: "kept"}}),
+			m.Keep(t.Context(), &mesh.Event{Body: mesh.ModelReplied{Text: "kept"}}),
+		} {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(20 * time.Millisecond)
+		if err := m.Send(t.Context(), &mesh.Event{Body: mesh.SkillReturned{Call: "1"}}); err != nil {
+			t.Fatal(err)
+		}
+		for len(n.Bodies(t, g.Execution)) == 0 && t.Context().Err() == nil {
+			time.Sleep(time.Millisecond)
+		}
+		early := len(n.Bodies(t, other.Execution)) == 0
+		if got := n.Bodies(t, g.Execution); len(got) != 2 || n.Appended() > 2 {
+			t.Fatalf("%d requests brought %v", n.Appended(), got)
+		}
+		if early {
+			return
+		}
+		if try == 20 {
+			t.Fatal("it waits as long as what is kept")
+		}
+	}
+}
+
 // What is kept goes with what must be durable, before it; and before the thread is read.
 func TestWhatIsKeptGoesWithWhatFollows(t *testing.T) {
 	n, g := agenttest.NewNode(t), agenttest.NewGrant()

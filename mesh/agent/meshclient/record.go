@@ -69,6 +69,17 @@ func (c *Client) takeLost() error {
 // later, before the run ends and before this execution reads the thread, and else
 // after a moment. Whether the node takes them the next Record or Flush tells.
 func (c *Client) Keep(ctx context.Context, events ...*mesh.Event) error {
+	return mesh.Wrap("meshclient.Keep", c.keep(ctx, keepTime, events))
+}
+
+// Send is Keep for what should soon be known, as that a call came back which has had
+// its effect: it goes at once, with what was kept before.
+func (c *Client) Send(ctx context.Context, events ...*mesh.Event) error {
+	return mesh.Wrap("meshclient.Send", c.keep(ctx, 0, events))
+}
+
+// keep has the events sent in that time.
+func (c *Client) keep(ctx context.Context, within time.Duration, events []*mesh.Event) error {
 	c.writing.Lock()
 	defer c.writing.Unlock()
 	for _, e := range events {
@@ -76,20 +87,26 @@ func (c *Client) Keep(ctx context.Context, events ...*mesh.Event) error {
 		c.kept, c.keptBytes = append(c.kept, e), c.keptBytes+proto.Size(eventpb.EventToProto(e))
 	}
 	if c.closed || len(c.kept) >= keepMost || c.keptBytes >= keepBytes { // who says that much waits for the log
-		return mesh.Wrap("meshclient.Keep", c.flush(ctx, false))
+		return c.flush(ctx, false)
 	}
-	c.arm(ctx)
+	c.arm(ctx, within)
 	return nil
 }
 
-// arm has what was kept sent after a while. The caller holds writing.
-func (c *Client) arm(ctx context.Context) {
-	if c.closed || c.armed || len(c.kept) == 0 {
+// arm has what was kept sent in that time. The caller holds writing.
+func (c *Client) arm(ctx context.Context, within time.Duration) {
+	if c.closed || len(c.kept) == 0 {
+		return
+	}
+	if c.armed {
+		if within == 0 && c.timer.Stop() { // else it goes now
+			c.timer.Reset(0)
+		}
 		return
 	}
 	c.armed = true
 	c.sending.Add(1)
-	c.timer = time.AfterFunc(keepTime, func() {
+	c.timer = time.AfterFunc(within, func() {
 		defer c.sending.Done()
 		c.late(context.WithoutCancel(ctx))
 	})
@@ -103,7 +120,7 @@ func (c *Client) late(ctx context.Context) {
 	if err := c.flush(ctx, true); refused(ctx, err) {
 		c.lost = cmp.Or(c.lost, err)
 	}
-	c.arm(ctx)
+	c.arm(ctx, keepTime)
 }
 
 // Flush returns when what was kept has its place in the thread: what is added from

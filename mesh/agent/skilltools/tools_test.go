@@ -5,10 +5,12 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+	"time"
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/agent/agenttest"
 	"agentmesh/mesh/agent/skilltools"
+	"agentmesh/mesh/skill"
 	"agentmesh/mesh/text/texttest"
 
 	"github.com/google/go-cmp/cmp"
@@ -87,6 +89,32 @@ func TestASkillCallIsRecordedBeforeAndAfterUnderItsKey(t *testing.T) {
 	}
 	if len(*calls) != 1 || (*calls)[0].Key == "" || (*calls)[0].Key != n.Events[0].GetId() {
 		t.Errorf("the key of the call is %q, and the event's id %q", (*calls)[0].Key, n.Events[0].GetId())
+	}
+}
+
+// That an effect has been had is in the log at once, and what a call read after 100 ms at
+// the latest. On a machine that stops for as long, it is tried again.
+func TestThatAnEffectHasBeenHadIsSentAtOnce(t *testing.T) {
+	const soon = 90 * time.Millisecond
+	for try := 0; ; try++ {
+		n, inv, handlers, _ := agenttest.Office(t)
+		tools := agenttest.SkillTools(t, inv, skilltools.Options{Handlers: handlers})
+		begun := time.Now()
+		tools.End(t.Context(), &skill.Skill{Access: skill.AccessRead}, &skill.Call{ID: "1"}, &skill.Result{}, 0)
+		time.Sleep(20 * time.Millisecond)
+		if there := len(n.Bodies(t, inv.Execution)); there != 0 && time.Since(begun) < soon {
+			t.Fatalf("%d returns of calls that only read do not wait", there)
+		}
+		tools.End(t.Context(), &skill.Skill{Access: skill.AccessWrite}, &skill.Call{ID: "2"}, &skill.Result{}, 0)
+		for len(n.Bodies(t, inv.Execution)) < 2 && t.Context().Err() == nil {
+			time.Sleep(time.Millisecond)
+		}
+		if time.Since(begun) < soon {
+			return
+		}
+		if try == 20 {
+			t.Fatal("it waits as long as what was read")
+		}
 	}
 }
 
