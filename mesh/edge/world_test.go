@@ -233,7 +233,6 @@ func (w *site) add(name string) {
 	store := &mortal{Backend: w.shared.Handle()}
 	n := &member{log: threadlog.New(store)}
 	n.states = cache.New(n.log, 0)
-	n.handoffs = handoff.New(n.log, n.states, w.dir, nil)
 	cfg := settings{
 		turn: turn.Config{
 			Log: n.log, States: n.states, Leases: w.leases, Directory: w.dir, Dialer: call.NewDialer(w.pool, call.Options{}), Signer: w.signer,
@@ -257,6 +256,7 @@ func (w *site) add(name string) {
 	if n.turns, err = turn.New(cfg.turn); err != nil {
 		w.t.Fatal(err)
 	}
+	n.handoffs = handoff.New(n.log, n.states, w.dir, n.turns, nil)
 	cfg.edge.Turns = n.turns
 	if n.Edge, err = edge.New(cfg.edge); err != nil {
 		w.t.Fatal(err)

@@ -28,6 +28,11 @@ type Directory interface {
 	Resolve(tenant mesh.TenantID, name string) (registry.Entry, error)
 }
 
+// Turns append a handoff, and begin what follows from it: a *turn.Runner.
+type Turns interface {
+	HandOver(ctx context.Context, key mesh.ThreadKey, f func(*thread.State) (cache.Decision, error)) error
+}
+
 // Bounds of a handoff.
 const (
 	MaxReason         = 500  // bytes
@@ -42,15 +47,16 @@ type Handoffs struct {
 	log    *threadlog.Log
 	states *cache.States
 	dir    Directory
+	turns  Turns
 	now    func() time.Time
 }
 
 // New returns Handoffs over a log and its states. A nil now is time.Now.
-func New(log *threadlog.Log, states *cache.States, dir Directory, now func() time.Time) *Handoffs {
+func New(log *threadlog.Log, states *cache.States, dir Directory, turns Turns, now func() time.Time) *Handoffs {
 	if now == nil {
 		now = time.Now
 	}
-	return &Handoffs{log: log, states: states, dir: dir, now: now}
+	return &Handoffs{log: log, states: states, dir: dir, turns: turns, now: now}
 }
 
 // A Start asks for a handoff.
@@ -110,7 +116,7 @@ func (h *Handoffs) Start(ctx context.Context, g *mesh.Grant, req Start) (*thread
 			From: g.Agent, To: req.Target, ToName: entry.Card.GetName(), Reason: req.Reason, Summary: req.Summary,
 			RecentMessages: req.RecentMessages, PreserveState: req.PreserveState, ReturnExpected: req.ReturnExpected,
 		}}
-	err = h.states.Decide(ctx, g.Key(), func(s *thread.State) (cache.Decision, error) {
+	err = h.turns.HandOver(ctx, g.Key(), func(s *thread.State) (cache.Decision, error) {
 		if err := mayStart(s, g); err != nil {
 			return cache.Decision{}, err
 		}

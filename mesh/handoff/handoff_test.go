@@ -46,6 +46,13 @@ func (people) Resolve(tenant mesh.TenantID, name string) (registry.Entry, error)
 	return registry.Entry{}, mesh.Errorf(mesh.NotFound, "test", "there is no agent %q", name)
 }
 
+// The turn is driven elsewhere.
+type elsewhere struct{ *cache.States }
+
+func (e elsewhere) HandOver(ctx context.Context, key mesh.ThreadKey, f func(*thread.State) (cache.Decision, error)) error {
+	return e.Decide(ctx, key, f)
+}
+
 // A scene is a thread in which turn t1 runs with main's execution a1, at one node or
 // at two, of which each call goes to any.
 type scene struct {
@@ -76,7 +83,7 @@ func (s *scene) join(store *shared.Store) {
 	log := threadlog.New(store.Handle())
 	states := cache.New(log, 0)
 	s.nodes = append(s.nodes, member{log: log, states: states,
-		Handoffs: handoff.New(log, states, people{}, func() time.Time { return time.Date(2026, 1, 2, 3, 4, 5, 6789, time.UTC) })})
+		Handoffs: handoff.New(log, states, people{}, elsewhere{states}, func() time.Time { return time.Date(2026, 1, 2, 3, 4, 5, 6789, time.UTC) })})
 	ctx, stop := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() {

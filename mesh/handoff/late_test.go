@@ -39,7 +39,8 @@ func TestNothingChangesHandsAfterItsTurn(t *testing.T) {
 			refused := event.Execution == "t1"
 			s := newScene(t)
 			log := &slow{Log: s.any().log, before: func() { s.add(event) }}
-			h := handoff.New(log.Log, cache.New(log, 0), people{}, nil)
+			states := cache.New(log, 0)
+			h := handoff.New(log.Log, states, people{}, elsewhere{states}, nil)
 			if _, err := h.Start(t.Context(), by("main", "a1"), start("builder")); mesh.IsCode(err, mesh.Precondition) != refused || !refused && err != nil {
 				t.Errorf("start: %v", err)
 			}
@@ -51,7 +52,8 @@ func TestNothingChangesHandsAfterItsTurn(t *testing.T) {
 	t.Run("another has the stream when it is given back", func(t *testing.T) {
 		s, _ := taken(t)
 		log := &slow{Log: s.any().log, before: func() { s.add(run("t1", "b2", "builder")) }}
-		h := handoff.New(log.Log, cache.New(log, 0), people{}, nil)
+		states := cache.New(log, 0)
+		h := handoff.New(log.Log, states, people{}, elsewhere{states}, nil)
 		if _, err := h.End(t.Context(), key, by("builder", "b1"), "", "", "", 0); !mesh.IsCode(err, mesh.Precondition) {
 			t.Errorf("end: %v", err)
 		}

@@ -24,6 +24,8 @@ type driver struct {
 	woken  bool          // guarded by Runner.mu: look once more before leaving
 	wake   chan struct{} // capacity 1: told with woken
 	first  *taking       // what it begins with; nil afterwards
+	given  chan *taking  // of who has the stream and gives it away
+	gone   chan struct{} // closed when nobody takes from given any more
 
 	// drains are closed when the streams have ended of agents that lost the user's.
 	drains []chan struct{}
@@ -39,6 +41,7 @@ type driver struct {
 // after the other, for a message that another node takes is found by who releases
 // the lease, who looks once more, or by that node, who tries to get it.
 func (d *driver) run(ctx context.Context) {
+	defer close(d.gone)
 	about := mesh.Call{Principal: mesh.Principal{Tenant: d.key.Tenant}, Thread: d.key.ID} // for the log lines
 	ctx = mesh.WithCall(ctx, about)
 	for {
@@ -221,6 +224,9 @@ func turnIn(s *thread.State, turn mesh.ExecutionID) (*thread.Execution, error) {
 
 // follow settles a leg and says what comes next; nil when the turn rests.
 func (d *driver) follow(ctx context.Context, turn mesh.ExecutionID, l *leg, out outcome) (*leg, error) {
+	if out.next != nil {
+		return out.next, nil
+	}
 	stopped := false
 	if ctx.Err() != nil { // the node stops, or lost the thread: say what is so, if we still may
 		var cancel context.CancelFunc

@@ -170,7 +170,7 @@ func handoffData(key mesh.ThreadKey, user string, h *thread.Handoff, recent []*s
 		state = string(h.Outcome)
 	}
 	f := map[string]*structpb.Value{
-		"type": text("handoff"), "seq": text(strconv.FormatInt(int64(h.Seq), 10)),
+		"type": text("handoff"), "seq": seqValue(h),
 		"thread_id": text(key.ID), "tenant_id": text(string(key.Tenant)), "user_id": text(user),
 		"source_agent_id": text(h.From), "target_agent_id": text(h.To),
 		"handoff_reason": text(h.Reason), "context_summary": text(h.Summary),
@@ -183,6 +183,10 @@ func handoffData(key mesh.ThreadKey, user string, h *thread.Handoff, recent []*s
 		f["recent_messages"] = structpb.NewListValue(&structpb.ListValue{Values: recent})
 	}
 	return &structpb.Struct{Fields: f}
+}
+
+func seqValue(h *thread.Handoff) *structpb.Value {
+	return structpb.NewStringValue(strconv.FormatInt(int64(h.Seq), 10))
 }
 
 // recent returns the last n things that were said to and by the user, or fewer
@@ -269,6 +273,9 @@ func (c *Config) home(addressed string) string {
 // request is what goes to the agent for the leg.
 func (l *leg) request(key mesh.ThreadKey, entry registry.Entry) call.Request {
 	req := callee(entry).Request(key, l.exec.ID, l.message, call.Remote{Task: l.remoteTask, Context: l.remoteContext, GoesOn: l.resumed})
+	if ext := a2a.Extension(req.Message.GetMetadata()); l.handoff != nil && ext != nil { // it was not known when the leg was logged with it
+		ext.GetFields()["handoff"].GetStructValue().GetFields()["seq"] = seqValue(l.handoff)
+	}
 	if msg := req.Message; !call.Speaks(entry.Card) && l.handoff != nil && l.handoff.Summary != "" {
 		msg.Parts = append([]*a2apb.Part{{Content: &a2apb.Part_Text{Text: "Context: " + l.handoff.Summary}}}, msg.Parts...)
 	}

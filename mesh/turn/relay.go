@@ -25,6 +25,8 @@ type outcome struct {
 	// unsaved is what the agent said with its last word, to be logged in one
 	// batch with what follows from that.
 	unsaved []*mesh.Event
+	// next has begun already, of legLost.
+	next *leg
 }
 
 type outcomeKind uint8
@@ -156,6 +158,11 @@ func (r *relay) run(ctx context.Context, w *watch) outcome {
 			begun = true
 			if last, unsaved := r.log(ctx, b); last != nil {
 				return r.over(ctx, *last, unsaved)
+			}
+		case t := <-r.driver.given:
+			if next := r.driver.handOver(t, r.leg); next != nil {
+				r.drain(ctx)
+				return outcome{kind: legLost, next: next}
 			}
 		case ev := <-w.signals:
 			if _, cancels := ev.Body.(mesh.CancelRequested); cancels {

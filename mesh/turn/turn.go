@@ -261,7 +261,8 @@ func (r *Runner) kick(key mesh.ThreadKey) {
 // drive gives the thread, which has none, a driver that begins with what somebody
 // wants decided, if anything. The caller holds mu.
 func (r *Runner) drive(key mesh.ThreadKey, first *taking) {
-	d := &driver{Config: r.Config, runner: r, key: key, wake: make(chan struct{}, 1), first: first}
+	d := &driver{Config: r.Config, runner: r, key: key, wake: make(chan struct{}, 1), first: first,
+		given: make(chan *taking), gone: make(chan struct{})}
 	r.drivers[key] = d
 	r.wg.Go(func() { d.run(r.turns) }) // Close waits
 }
