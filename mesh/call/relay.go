@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"agentmesh/mesh"
+	"agentmesh/mesh/internal/stack"
 )
 
 // Bounds of what is logged at once, and of how far an agent may be ahead of the
@@ -52,6 +53,7 @@ func Open(ctx context.Context, client Client, req Request, journal Journal, even
 	r := &Relay{client: client, execution: req.Execution, event: event, journal: journal, bodies: make(chan mesh.Body, maxAhead), cancel: cancel,
 		remoteTask: req.RemoteTask}
 	r.reading.Go(func() { // Close waits
+		stack.Grow()
 		defer close(r.bodies)
 		for b := range Stream(ctx, client, req) {
 			select {

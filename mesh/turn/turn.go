@@ -30,6 +30,7 @@ import (
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/call"
+	"agentmesh/mesh/internal/stack"
 	"agentmesh/mesh/lease"
 	"agentmesh/mesh/registry"
 	"agentmesh/mesh/security/grant"
@@ -264,7 +265,7 @@ func (r *Runner) drive(key mesh.ThreadKey, first *taking) {
 	d := &driver{Config: r.Config, runner: r, key: key, wake: make(chan struct{}, 1), first: first,
 		given: make(chan *taking), gone: make(chan struct{})}
 	r.drivers[key] = d
-	r.wg.Go(func() { d.run(r.turns) }) // Close waits
+	r.wg.Go(func() { stack.Grow(); d.run(r.turns) }) // Close waits
 }
 
 // leave ends the driver unless it was woken meanwhile. One that could not settle

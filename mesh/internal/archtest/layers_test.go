@@ -18,6 +18,8 @@ var layers = map[string]layer{
 	// The nouns.
 	"mesh":      {1, []string{"mesh/text"}},
 	"mesh/text": {1, nil},
+	// What Go has no word for.
+	"mesh/internal/stack": {1, nil},
 
 	// One concern each, over the nouns.
 	"mesh/thread":             {2, []string{"mesh", "mesh/text"}},
@@ -53,7 +55,7 @@ var layers = map[string]layer{
 	"mesh/store/segment": {3, nil},
 	"mesh/store/disk":    {3, []string{"mesh", "mesh/state", "mesh/store/segment", "mesh/threadlog", "mesh/threadlog/memindex"}},
 	"mesh/a2a":           {3, []string{"mesh", "mesh/rpc"}},
-	"mesh/call":          {3, []string{"mesh", "mesh/rpc", "mesh/text"}},
+	"mesh/call":          {3, []string{"mesh", "mesh/internal/stack", "mesh/rpc", "mesh/text"}},
 
 	// What the mesh does. The agent's side sees the mesh as generated clients
 	// (gen/mesh/v1) and never as its log, store or registry; what the events mean
@@ -64,7 +66,7 @@ var layers = map[string]layer{
 	"mesh/agent/modelrun":   {4, []string{"mesh", "mesh/a2a", "mesh/agent", "mesh/limit", "mesh/llm", "mesh/skill", "mesh/skill/command", "mesh/text", "mesh/thread"}},
 	"mesh/dispatch":         {4, []string{"gen/mesh/v1", "mesh", "mesh/a2a", "mesh/agent", "mesh/agent/meshclient", "mesh/agent/modelrun", "mesh/limit", "mesh/llm", "mesh/call", "mesh/text", "mesh/thread"}},
 	"mesh/handoff":          {4, []string{"mesh", "mesh/text", "mesh/registry", "mesh/thread", "mesh/threadlog", "mesh/thread/cache"}},
-	"mesh/turn":             {4, []string{"mesh", "mesh/text", "mesh/a2a", "mesh/call", "mesh/lease", "mesh/registry", "mesh/security/grant", "mesh/thread", "mesh/thread/cache", "mesh/threadlog"}},
+	"mesh/turn":             {4, []string{"mesh", "mesh/text", "mesh/a2a", "mesh/call", "mesh/internal/stack", "mesh/lease", "mesh/registry", "mesh/security/grant", "mesh/thread", "mesh/thread/cache", "mesh/threadlog"}},
 	"mesh/edge":             {4, []string{"mesh", "mesh/text", "mesh/a2a", "mesh/registry", "mesh/thread", "mesh/thread/cache", "mesh/thread/tasks", "mesh/threadlog"}},
 	"mesh/runs":             {4, []string{"gen/mesh/v1", "mesh", "mesh/a2a", "mesh/agent", "mesh/agent/skilltools", "mesh/skill", "mesh/state", "mesh/thread"}},
 	"mesh/push":             {4, []string{"mesh", "mesh/a2a", "mesh/security/egress", "mesh/state", "mesh/thread", "mesh/threadlog", "mesh/thread/cache"}},
