@@ -30,7 +30,7 @@ type Client struct {
 	// writing serialises Record, so that events land in the order in which
 	// they were recorded.
 	writing    sync.Mutex
-	kept       []*mesh.Event // not sent yet; under writing, as what is next
+	kept       []*meshv1.Event // not sent yet; under writing, as what is next
 	keptBytes  int
 	armed      bool // they will be sent
 	timer      *time.Timer

@@ -38,11 +38,12 @@ const (
 func (c *Client) Record(ctx context.Context, events ...*mesh.Event) (map[mesh.ExecutionID]string, error) {
 	c.writing.Lock()
 	defer c.writing.Unlock()
-	for _, e := range events {
-		c.fill(e)
+	said := make([]*meshv1.Event, len(events))
+	for i, e := range events {
+		said[i] = c.toProto(e)
 	}
 	if len(c.kept) > 0 {
-		grants, err := c.append(ctx, slices.Concat(c.kept, events), false)
+		grants, err := c.append(ctx, slices.Concat(c.kept, said), false)
 		if err == nil {
 			c.empty()
 		} else if refused(ctx, err) { // what was kept, or the events: then what was kept stands
@@ -53,7 +54,7 @@ func (c *Client) Record(ctx context.Context, events ...*mesh.Event) (map[mesh.Ex
 	if err := c.takeLost(); err != nil {
 		return nil, mesh.Wrap("meshclient.Record", err)
 	}
-	grants, err := c.append(ctx, events, false)
+	grants, err := c.append(ctx, said, false)
 	return grants, mesh.Wrap("meshclient.Record", err)
 }
 
@@ -83,8 +84,8 @@ func (c *Client) keep(ctx context.Context, within time.Duration, events []*mesh.
 	c.writing.Lock()
 	defer c.writing.Unlock()
 	for _, e := range events {
-		c.fill(e)
-		c.kept, c.keptBytes = append(c.kept, e), c.keptBytes+proto.Size(eventpb.EventToProto(e))
+		p := c.toProto(e)
+		c.kept, c.keptBytes = append(c.kept, p), c.keptBytes+proto.Size(p)
 	}
 	if c.closed || len(c.kept) >= keepMost || c.keptBytes >= keepBytes { // who says that much waits for the log
 		return c.flush(ctx, false)
@@ -180,7 +181,8 @@ func refused(ctx context.Context, err error) bool {
 	return false
 }
 
-func (c *Client) fill(e *mesh.Event) {
+// toProto fills in what is empty of the event.
+func (c *Client) toProto(e *mesh.Event) *meshv1.Event {
 	if e.ID == "" {
 		e.ID = mesh.NewEventID()
 	}
@@ -193,14 +195,12 @@ func (c *Client) fill(e *mesh.Event) {
 	if e.Actor == "" {
 		e.Actor = "agent:" + c.grant.Agent
 	}
+	return eventpb.EventToProto(e)
 }
 
 // append adds the events, and returns the grants of those that it dispatched.
-func (c *Client) append(ctx context.Context, events []*mesh.Event, deferred bool) (map[mesh.ExecutionID]string, error) {
-	req := &meshv1.AppendEventsRequest{ThreadId: c.grant.Thread, Deferred: deferred}
-	for _, e := range events {
-		req.Events = append(req.Events, eventpb.EventToProto(e))
-	}
+func (c *Client) append(ctx context.Context, events []*meshv1.Event, deferred bool) (map[mesh.ExecutionID]string, error) {
+	req := &meshv1.AppendEventsRequest{ThreadId: c.grant.Thread, Events: events, Deferred: deferred}
 	wait := recordWait
 	for try := 1; ; try++ {
 		res, err := c.threads.AppendEvents(c.Context(ctx), req)
