@@ -101,7 +101,9 @@ func (c grpcClient) SubscribeToTask(ctx context.Context, task string) iter.Seq2[
 // hear is a stream in the process as a sequence.
 func hear(ctx context.Context, conn rpc.Conn, method string, req proto.Message) iter.Seq2[Response, error] {
 	return func(yield func(Response, error) bool) {
-		out := &ear{yield: yield}
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		out := &ear{yield: yield, leave: cancel}
 		if err := conn.Stream(ctx, method, req, out); err != nil && !out.left {
 			yield(Response{}, err)
 		}
@@ -111,20 +113,25 @@ func hear(ctx context.Context, conn rpc.Conn, method string, req proto.Message) 
 // An ear is where such a stream is heard.
 type ear struct {
 	yield func(Response, error) bool
-	left  bool // nobody listens any more
+	leave func() // ends the call
+	left  bool   // nobody listens any more
 }
 
 // Header implements [rpc.Sink].
 func (e *ear) Header(metadata.MD) error { return nil }
 
-// Send implements [rpc.Sink].
+// Send implements [rpc.Sink]. Who leaves has heard what was sent: the agent may come to
+// its end by itself.
 func (e *ear) Send(m proto.Message) error {
 	resp, ok := m.(*a2apb.StreamResponse)
-	if !ok {
-		return mesh.Errorf(mesh.Unknown, "call.Send", "the agent's answer is a %T", m)
-	}
-	if e.left = !e.yield(Response{StreamResponse: resp}, nil); e.left {
+	switch {
+	case e.left:
 		return context.Canceled
+	case !ok:
+		return mesh.Errorf(mesh.Unknown, "call.Send", "the agent's answer is a %T", m)
+	case !e.yield(Response{StreamResponse: resp}, nil):
+		e.left = true
+		e.leave()
 	}
 	return nil
 }
