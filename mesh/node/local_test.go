@@ -2,6 +2,7 @@ package node_test
 
 import (
 	"context"
+	"errors"
 	"iter"
 	"strings"
 	"testing"
@@ -60,6 +61,53 @@ func TestABuiltinAgentHasNoPrivilege(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{"its grant, its thread", "its grant, the agents", "its grant, its values"}, may); diff != "" {
 		t.Errorf("what it may (-want +got):\n%s", diff)
+	}
+}
+
+// A node that stops serves its agents until their runs have ended: a run that is under
+// way reads, records and answers, as over the network.
+func TestABuiltinAgentMayFinishWhileItsNodeStops(t *testing.T) {
+	data := t.TempDir()
+	begun, stopping := make(chan struct{}), make(chan struct{})
+	ended := make(chan error, 1)
+	slow := func(ctx context.Context, inv *agent.Invocation) iter.Seq2[agent.Output, error] {
+		if inv.Text() != "go" {
+			return words("more")
+		}
+		close(begun)
+		<-stopping
+		_, err := inv.Mesh.History(ctx, 10)
+		ended <- errors.Join(err, inv.Mesh.Note(ctx, []byte(`{"after":"the stop"}`)))
+		return words("done")
+	}
+	m := start(t, config(data), map[string]run{"main": slow})
+	thread := mesh.NewThreadID()
+	asked := say("go")
+	asked.Configuration = &a2apb.SendMessageConfiguration{ReturnImmediately: true}
+	if _, err := m.edge().SendMessage(in(t, thread), asked); err != nil {
+		t.Fatal(err)
+	}
+	<-begun
+	outside := a2apb.NewA2AServiceClient(m.raw(t)) // which Stop leaves open
+	stopped := make(chan struct{})
+	go func() { defer close(stopped); m.Stop() }()
+	for refused := false; !refused; { // it has begun to stop
+		_, err := outside.SendMessage(plain(t), say("more"))
+		refused = err != nil
+	}
+	close(stopping)
+	if err := <-ended; err != nil {
+		t.Errorf("the agent was refused: %v", err)
+	}
+	<-stopped
+	m = start(t, config(data), map[string]run{"main": echo})
+	page, err := meshv1.NewThreadServiceClient(m.conn).ReadThread(in(t, thread), &meshv1.ReadThreadRequest{ThreadId: thread})
+	if err != nil {
+		t.Fatal(err)
+	}
+	last := page.GetEvents()[len(page.GetEvents())-1].GetTaskMoved()
+	if last.GetState() != a2apb.TaskState_TASK_STATE_COMPLETED || m.Interrupted != 0 {
+		t.Errorf("the thread ends with %v; %d turns were interrupted", last, m.Interrupted)
 	}
 }
 
