@@ -15,7 +15,7 @@ import (
 // A telling remembers how skills are told as long as there are the skills: agents list
 // them for each message, and they change when somebody writes a file. It may be used
 // concurrently.
-type telling struct{ told sync.Map } // *told by teller
+type telling struct{ told sync.Map } // *form by teller
 
 // A teller is a skill, told with its texts or without.
 type teller struct {
@@ -23,7 +23,8 @@ type teller struct {
 	texts bool
 }
 
-type told struct {
+// A form is how a skill is told.
+type form struct {
 	skill *meshv1.Skill
 	bytes int // on the wire
 }
@@ -35,11 +36,11 @@ func (t *telling) of(s *skill.Skill, texts bool) (*meshv1.Skill, int) {
 	if !ok {
 		p := skillProto(s, texts)
 		var there bool
-		if had, there = t.told.LoadOrStore(key, &told{p, proto.Size(p)}); !there {
+		if had, there = t.told.LoadOrStore(key, &form{p, proto.Size(p)}); !there {
 			runtime.AddCleanup(s, func(key teller) { t.told.Delete(key) }, key)
 		}
 	}
-	one := had.(*told)
+	one := had.(*form)
 	return one.skill, one.bytes
 }
 
