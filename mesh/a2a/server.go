@@ -196,16 +196,13 @@ func (s *server) follow(stream grpc.ServerStreamingServer[a2apb.StreamResponse],
 	return cutOff(op)
 }
 
-// sendUpdate sends the update as it is encoded, to who calls this service. A stream
-// of another type is one that changes what is sent, which it does in Send.
+// sendUpdate sends the update as it is encoded and numbered, to who calls this service.
+// A stream of another type is one that changes what is sent, which it does in Send.
 func sendUpdate(stream grpc.ServerStreamingServer[a2apb.StreamResponse], u Update) error {
-	if u.Wire == nil {
-		return stream.Send(u.Response)
-	}
 	switch stream.(type) {
 	case *grpc.GenericServerStream[a2apb.SendMessageRequest, a2apb.StreamResponse],
 		*grpc.GenericServerStream[a2apb.SubscribeToTaskRequest, a2apb.StreamResponse]:
-		return stream.SendMsg(&rpc.Encoded{Message: u.Response, Wire: u.Wire})
+		return stream.SendMsg(&rpc.Encoded{Message: u.Response, Encode: u.Wire, Seq: int64(u.Seq)})
 	}
 	return stream.Send(u.Response)
 }
@@ -215,7 +212,7 @@ func (b *beginning) send(stream grpc.ServerStreamingServer[a2apb.StreamResponse]
 	if err := stream.SendHeader(activated(call)); err != nil {
 		return err
 	}
-	return stream.Send(TaskResponse(b.task))
+	return sendUpdate(stream, Update{Seq: b.cursor, Response: TaskResponse(b.task)})
 }
 
 // GetTask returns the task with at most as much history as asked for.
