@@ -170,12 +170,12 @@ func (s *server) follow(stream grpc.ServerStreamingServer[a2apb.StreamResponse],
 	if err := b.send(stream); err != nil {
 		return mesh.Wrap(op, gone(err))
 	}
-	state := b.task.GetStatus().GetState()
-	if b.turn && done(state) {
+	id, state, cursor, turn := b.task.GetId(), b.task.GetStatus().GetState(), b.cursor, b.turn // the task itself is not kept
+	if turn && done(state) {
 		return nil
 	}
 	over := mesh.Terminal(state)
-	for u, err := range s.service.Updates(stream.Context(), b.task.GetId(), b.cursor) {
+	for u, err := range s.service.Updates(stream.Context(), id, cursor) {
 		if err != nil {
 			return mesh.Wrap(op, err)
 		}
@@ -186,7 +186,7 @@ func (s *server) follow(stream grpc.ServerStreamingServer[a2apb.StreamResponse],
 		if !moved {
 			continue
 		}
-		if mesh.Terminal(next) || b.turn && done(next) {
+		if mesh.Terminal(next) || turn && done(next) {
 			return nil
 		}
 	}
