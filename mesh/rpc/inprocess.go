@@ -33,8 +33,9 @@ type Conn interface {
 type Sink interface {
 	// Header is called before all else, once, if the call is accepted.
 	Header(md metadata.MD) error
-	// Send reads a message, which stays the server's.
-	Send(m proto.Message) error
+	// Send reads a message, which stays the server's. Its place in its log is seq, or 0
+	// if the message alone tells it, or nobody.
+	Send(m proto.Message, seq int64) error
 }
 
 // A Server is a gRPC server that is also the [Conn] to its services: who calls them
@@ -287,7 +288,11 @@ func (c *localCall) SendMsg(m any) error {
 	if err := c.accept(); err != nil {
 		return err
 	}
-	return c.out.Send(m.(proto.Message))
+	var seq int64
+	if e, ok := m.(*Encoded); ok {
+		m, seq = e.Message, e.Seq
+	}
+	return c.out.Send(m.(proto.Message), seq)
 }
 
 // A transport is where [grpc.SetHeader] finds a call.
