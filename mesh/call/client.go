@@ -122,7 +122,7 @@ func (e *ear) Header(metadata.MD) error { return nil }
 
 // Send implements [rpc.Sink]. Who leaves has heard what was sent: the agent may come to
 // its end by itself.
-func (e *ear) Send(m proto.Message) error {
+func (e *ear) Send(m proto.Message, _ int64) error {
 	resp, ok := m.(*a2apb.StreamResponse)
 	switch {
 	case e.left:
