@@ -109,7 +109,8 @@ type Call struct {
 	AfterSeq  Seq
 	HasCursor bool
 	// WantSeq asks for the Seq in every update's metadata although the
-	// extension is not activated; the gateway does, for the ids of its events.
+	// extension is not activated; a gateway on another machine does, for the ids
+	// of its events.
 	WantSeq bool
 	// PushV03 says that the push notification configs of this call are for
 	// webhooks that know A2A v0.3; package v03 does.

@@ -170,12 +170,12 @@ func (s *server) follow(stream grpc.ServerStreamingServer[a2apb.StreamResponse],
 	if err := b.send(stream); err != nil {
 		return mesh.Wrap(op, gone(err))
 	}
-	state := b.task.GetStatus().GetState()
-	if b.turn && done(state) {
+	id, state, cursor, turn := b.task.GetId(), b.task.GetStatus().GetState(), b.cursor, b.turn // the task itself is not kept
+	if turn && done(state) {
 		return nil
 	}
 	over := mesh.Terminal(state)
-	for u, err := range s.service.Updates(stream.Context(), b.task.GetId(), b.cursor) {
+	for u, err := range s.service.Updates(stream.Context(), id, cursor) {
 		if err != nil {
 			return mesh.Wrap(op, err)
 		}
@@ -186,7 +186,7 @@ func (s *server) follow(stream grpc.ServerStreamingServer[a2apb.StreamResponse],
 		if !moved {
 			continue
 		}
-		if mesh.Terminal(next) || b.turn && done(next) {
+		if mesh.Terminal(next) || turn && done(next) {
 			return nil
 		}
 	}
@@ -196,16 +196,13 @@ func (s *server) follow(stream grpc.ServerStreamingServer[a2apb.StreamResponse],
 	return cutOff(op)
 }
 
-// sendUpdate sends the update as it is encoded, to who calls this service. A stream
-// of another type is one that changes what is sent, which it does in Send.
+// sendUpdate sends the update as it is encoded and numbered, to who calls this service.
+// A stream of another type is one that changes what is sent, which it does in Send.
 func sendUpdate(stream grpc.ServerStreamingServer[a2apb.StreamResponse], u Update) error {
-	if u.Wire == nil {
-		return stream.Send(u.Response)
-	}
 	switch stream.(type) {
 	case *grpc.GenericServerStream[a2apb.SendMessageRequest, a2apb.StreamResponse],
 		*grpc.GenericServerStream[a2apb.SubscribeToTaskRequest, a2apb.StreamResponse]:
-		return stream.SendMsg(&rpc.Encoded{Message: u.Response, Wire: u.Wire})
+		return stream.SendMsg(&rpc.Encoded{Message: u.Response, Encode: u.Wire, Seq: int64(u.Seq)})
 	}
 	return stream.Send(u.Response)
 }
@@ -215,7 +212,7 @@ func (b *beginning) send(stream grpc.ServerStreamingServer[a2apb.StreamResponse]
 	if err := stream.SendHeader(activated(call)); err != nil {
 		return err
 	}
-	return stream.Send(TaskResponse(b.task))
+	return sendUpdate(stream, Update{Seq: b.cursor, Response: TaskResponse(b.task)})
 }
 
 // GetTask returns the task with at most as much history as asked for.

@@ -282,3 +282,33 @@ func TestTheExtensionIsEchoedAndGivesCursorsOnlyWhenActivated(t *testing.T) {
 		})
 	}
 }
+
+// numbered is a sink that keeps the places of what it is sent.
+type numbered struct {
+	seqs  []int64
+	plain bool // nothing has its place in its metadata, too
+}
+
+func (n *numbered) Header(metadata.MD) error { return nil }
+
+func (n *numbered) Send(m proto.Message, seq int64) error {
+	_, has := a2a.SeqOf(m.(*a2apb.StreamResponse))
+	n.seqs, n.plain = append(n.seqs, seq), n.plain && !has
+	return nil
+}
+
+// Who is in the same process learns every place, and nothing is put into updates for
+// that: those of who did not activate our extension have none of it.
+func TestPlacesGoBesideWhatIsStreamedInTheProcess(t *testing.T) {
+	service := newShelf()
+	service.write(piece("one"), piece("two"), status(completed))
+	s := rpc.NewServer(rpc.Options{Auth: anyone{}})
+	t.Cleanup(s.Stop)
+	a2apb.RegisterA2AServiceServer(s, a2a.NewServer(service))
+	ctx := metadata.NewOutgoingContext(t.Context(), metadata.Pairs(rpc.KeyAfterSeq, "1"))
+	got := numbered{plain: true}
+	err := s.Stream(ctx, a2apb.A2AService_SubscribeToTask_FullMethodName, &a2apb.SubscribeToTaskRequest{Id: taskID}, &got)
+	if diff := cmp.Diff([]int64{1, 2, 3}, got.seqs); err != nil || diff != "" || !got.plain {
+		t.Errorf("%v, plain %v (-want +got):\n%s", err, got.plain, diff)
+	}
+}

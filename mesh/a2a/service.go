@@ -29,11 +29,13 @@ type Accepted struct {
 }
 
 // An Update is one status or artifact update of a task. Response is shared and
-// read-only, as is Wire, which has its wire bytes or is nil.
+// read-only.
 type Update struct {
 	Seq      mesh.Seq
 	Response *a2apb.StreamResponse
-	Wire     []byte
+	// Wire, if it is not nil, returns the wire bytes, shared and read-only too, or nil
+	// if they are not at hand. It is called before the next update is asked for.
+	Wire func() []byte
 }
 
 // A Service is what an A2A task server must be able to do. Its methods may be

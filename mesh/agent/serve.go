@@ -58,6 +58,9 @@ type Options struct {
 	// Ready is called once when the agent can be called: with its endpoint,
 	// and after the registration if there is one.
 	Ready func(endpoint string)
+	// Local is called before Ready, with the server at the endpoint, for callers in
+	// this process.
+	Local func(endpoint string, server rpc.Conn)
 }
 
 // A Registration says how an agent is known to the node.
@@ -94,6 +97,9 @@ func Serve(ctx context.Context, o Options) error {
 	stopped := make(chan error, 1)
 	parts.Go(func() { stopped <- s.runtime.Run(running) })
 
+	if o.Local != nil {
+		o.Local(s.endpoint, s.server)
+	}
 	err = s.present(ctx, o.Ready, served)
 	stop()
 	err = errors.Join(err, <-stopped)

@@ -13,7 +13,6 @@ import (
 	"agentmesh/mesh/state"
 
 	"google.golang.org/grpc"
-	"google.golang.org/protobuf/proto"
 )
 
 // Skills is what SkillService needs of the skills of a mesh; [skill.Library] is
@@ -61,6 +60,7 @@ type SkillService struct {
 	skills   Skills
 	runner   SkillRunner
 	breakers *state.KV // nil if they are not shown
+	told     telling
 }
 
 // NewSkills returns the server. Without a runner, nil, it runs no skills.
@@ -93,8 +93,8 @@ func (s *SkillService) ListSkills(ctx context.Context, req *meshv1.ListSkillsReq
 	res := &meshv1.ListSkillsResponse{}
 	bytes := 0
 	for i, sk := range found {
-		p := skillProto(sk, req.GetWithSource())
-		bytes += proto.Size(p)
+		p, n := s.told.of(sk, req.GetWithSource())
+		bytes += n
 		if i == size || bytes > maxSkillBytes && i > 0 {
 			res.NextPageToken = base64.RawURLEncoding.EncodeToString([]byte(found[i-1].Name))
 			break
@@ -352,21 +352,6 @@ func skillChangeProto(c skill.Change) *meshv1.WatchSkillsResponse {
 	default:
 		return &meshv1.WatchSkillsResponse{Kind: meshv1.WatchSkillsResponse_KIND_SYNCED}
 	}
-}
-
-// skillProto returns the skill, with its texts or without.
-func skillProto(s *skill.Skill, texts bool) *meshv1.Skill {
-	p := &meshv1.Skill{Name: s.Name, Description: s.Description, Tags: s.Tags, Access: s.Access,
-		Handler: s.Handler, Path: s.Path, RequiresApproval: s.RequiresApproval, Confirm: s.Confirm, Tenant: string(s.Tenant),
-		Version: s.Version, Schedule: s.Schedule, Timezone: s.Timezone, Files: s.Files}
-	if texts {
-		p.Source, p.Body, p.InputSchema = strings.ToValidUTF8(string(s.Source), "\uFFFD"), s.Body, string(s.Schema)
-	}
-	for _, a := range s.Parameters {
-		p.Parameters = append(p.Parameters, &meshv1.SkillParameter{Name: a.Name, Type: a.Type, Required: a.Required,
-			Description: a.Description, Items: a.Items, Default: a.Default, Enum: a.Enum})
-	}
-	return p
 }
 
 func problemProto(p skill.Problem) *meshv1.SkillProblem {

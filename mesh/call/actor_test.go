@@ -51,6 +51,9 @@ func (a *actor) lines(req *a2apb.SendMessageRequest) ([]*a2apb.StreamResponse, e
 }
 
 func (a *actor) SendStreamingMessage(req *a2apb.SendMessageRequest, stream grpc.ServerStreamingServer[a2apb.StreamResponse]) error {
+	if a.left != nil {
+		defer close(a.left)
+	}
 	says, ends := a.lines(req)
 	for _, r := range says {
 		if err := stream.Send(r); err != nil {
@@ -59,7 +62,6 @@ func (a *actor) SendStreamingMessage(req *a2apb.SendMessageRequest, stream grpc.
 	}
 	if a.hangs {
 		<-stream.Context().Done()
-		close(a.left)
 	}
 	return ends
 }
@@ -95,6 +97,25 @@ func serveAs(t testing.TB, a a2apb.A2AServiceServer) call.Client {
 	}
 	t.Cleanup(func() { _ = conn.Close() })
 	return call.GRPC(conn)
+}
+
+// places are clients of the actor by where it is.
+func places(t testing.TB, a *actor) map[string]call.Client {
+	return map[string]call.Client{"far": serve(t, a), "near": nearby(t, a)}
+}
+
+// nearby returns a client of the actor in this process.
+func nearby(t testing.TB, a *actor) call.Client {
+	srv := rpc.NewServer(rpc.Options{Auth: anyone{}})
+	a2apb.RegisterA2AServiceServer(srv, a)
+	t.Cleanup(srv.Stop)
+	return call.GRPC(rpc.Local(srv, nil))
+}
+
+type anyone struct{}
+
+func (anyone) Authenticate(context.Context, rpc.Credentials) (mesh.Principal, error) {
+	return mesh.Principal{Tenant: "acme", User: "ann"}, nil
 }
 
 // listening serves until the test ends.

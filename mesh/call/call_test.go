@@ -47,6 +47,7 @@ func TestWhatAgentsSayIsMendedIntoALegalSequence(t *testing.T) {
 		says   []*a2apb.StreamResponse
 		ends   error
 		want   []string
+		near   []string // if it is another, of an agent in this process
 	}{
 		"a task in pieces": {says: []*a2apb.StreamResponse{task("t", working), piece("t", "a", "one", false), piece("t", "a", "two", true), status1("t", completed, "")},
 			want: []string{"working", `new a "one"`, `append a "two"`, "completed"}},
@@ -86,7 +87,8 @@ func TestWhatAgentsSayIsMendedIntoALegalSequence(t *testing.T) {
 		"a piece too large to log": {says: []*a2apb.StreamResponse{task("t", working), piece("t", "a", big, false), status1("t", completed, "")},
 			want: []string{"working", "failed INVALID_AGENT_RESPONSE The agent sent more than 1 MiB at once."}},
 		"a piece too large to receive": {says: []*a2apb.StreamResponse{task("t", working), piece("t", "a", strings.Repeat(big, 5), false)},
-			want: []string{"working", "failed INVALID_AGENT_RESPONSE The agent refused the request."}},
+			want: []string{"working", "failed INVALID_AGENT_RESPONSE The agent refused the request."},
+			near: []string{"working", "failed INVALID_AGENT_RESPONSE The agent sent more than 1 MiB at once."}},
 		"an empty piece": {says: []*a2apb.StreamResponse{task("t", working),
 			{Payload: &a2apb.StreamResponse_ArtifactUpdate{ArtifactUpdate: &a2apb.TaskArtifactUpdateEvent{TaskId: "t"}}}, status1("t", completed, "")},
 			want: []string{"working", "completed"}},
@@ -117,9 +119,14 @@ func TestWhatAgentsSayIsMendedIntoALegalSequence(t *testing.T) {
 			if tt.change != nil {
 				tt.change(&req)
 			}
-			got := collect(t.Context(), serve(t, &actor{says: script(tt.says...), ends: tt.ends}), req)
-			if diff := cmp.Diff(tt.want, lines(got)); diff != "" {
-				t.Errorf("(-want +got)\n%s", diff)
+			for where, c := range places(t, &actor{says: script(tt.says...), ends: tt.ends}) {
+				want := tt.want
+				if where == "near" && tt.near != nil {
+					want = tt.near
+				}
+				if diff := cmp.Diff(want, lines(collect(t.Context(), c, req))); diff != "" {
+					t.Errorf("%s (-want +got)\n%s", where, diff)
+				}
 			}
 		})
 	}
@@ -148,9 +155,15 @@ func TestMetadataOfTheAgentPasses(t *testing.T) {
 // A caller that gives up hears no more; one whose time is over hears that; and
 // one that breaks the loop cancels the call.
 func TestTheCallersContextEndsTheStream(t *testing.T) {
+	for where, reach := range map[string]func(testing.TB, *actor) call.Client{"far": serve, "near": nearby} {
+		t.Run(where, func(t *testing.T) { endsWithItsCaller(t, reach) })
+	}
+}
+
+func endsWithItsCaller(t *testing.T, reach func(testing.TB, *actor) call.Client) {
 	hanging := func(t *testing.T) (call.Client, *actor) {
 		a := &actor{says: script(task("t", working)), hangs: true, left: make(chan struct{})}
-		return serve(t, a), a
+		return reach(t, a), a
 	}
 	t.Run("given up", func(t *testing.T) {
 		c, a := hanging(t)

@@ -8,7 +8,10 @@ import (
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/protobuf/proto"
 
+	"agentmesh/mesh"
 	"agentmesh/mesh/rpc"
 )
 
@@ -27,7 +30,8 @@ type Client interface {
 	SubscribeToTask(ctx context.Context, task string) iter.Seq2[Response, error]
 }
 
-// A Response is one of a stream, with its wire bytes where they are at hand.
+// A Response is one of a stream, with its wire bytes where they are at hand. Both are
+// read-only: an agent in this process has it too.
 type Response struct {
 	*a2apb.StreamResponse
 	Wire []byte
@@ -35,14 +39,18 @@ type Response struct {
 
 // GRPC returns a Client for an agent that speaks A2A v1.0 over the connection,
 // which is one of package rpc and stays its owner's.
-func GRPC(conn grpc.ClientConnInterface) Client {
-	return grpcClient{a2apb.NewA2AServiceClient(conn), ""}
+func GRPC(conn grpc.ClientConnInterface) Client { return overGRPC(conn, "") }
+
+func overGRPC(conn grpc.ClientConnInterface, tenant string) grpcClient {
+	local, _ := conn.(rpc.Conn)
+	return grpcClient{a2apb.NewA2AServiceClient(conn), local, tenant}
 }
 
 // grpcClient speaks A2A v1.0 natively. The tenant is the agent's own, from its
 // card, and has nothing to do with ours.
 type grpcClient struct {
 	agent  a2apb.A2AServiceClient
+	local  rpc.Conn // where it is, if that is in this process
 	tenant string
 }
 
@@ -61,8 +69,12 @@ func (c grpcClient) routed(req *a2apb.SendMessageRequest) *a2apb.SendMessageRequ
 }
 
 func (c grpcClient) SendStreamingMessage(ctx context.Context, req *a2apb.SendMessageRequest) iter.Seq2[Response, error] {
+	req = c.routed(req)
+	if c.local != nil {
+		return hear(ctx, c.local, a2apb.A2AService_SendStreamingMessage_FullMethodName, req)
+	}
 	return receive(ctx, func(ctx context.Context) (grpc.ServerStreamingClient[a2apb.StreamResponse], error) {
-		return c.agent.SendStreamingMessage(ctx, c.routed(req))
+		return c.agent.SendStreamingMessage(ctx, req)
 	})
 }
 
@@ -77,9 +89,51 @@ func (c grpcClient) CancelTask(ctx context.Context, task string) error {
 }
 
 func (c grpcClient) SubscribeToTask(ctx context.Context, task string) iter.Seq2[Response, error] {
+	req := &a2apb.SubscribeToTaskRequest{Tenant: c.tenant, Id: task}
+	if c.local != nil {
+		return hear(ctx, c.local, a2apb.A2AService_SubscribeToTask_FullMethodName, req)
+	}
 	return receive(ctx, func(ctx context.Context) (grpc.ServerStreamingClient[a2apb.StreamResponse], error) {
-		return c.agent.SubscribeToTask(ctx, &a2apb.SubscribeToTaskRequest{Tenant: c.tenant, Id: task})
+		return c.agent.SubscribeToTask(ctx, req)
 	})
+}
+
+// hear is a stream in the process as a sequence.
+func hear(ctx context.Context, conn rpc.Conn, method string, req proto.Message) iter.Seq2[Response, error] {
+	return func(yield func(Response, error) bool) {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		out := &ear{yield: yield, leave: cancel}
+		if err := conn.Stream(ctx, method, req, out); err != nil && !out.left {
+			yield(Response{}, err)
+		}
+	}
+}
+
+// An ear is where such a stream is heard.
+type ear struct {
+	yield func(Response, error) bool
+	leave func() // ends the call
+	left  bool   // nobody listens any more
+}
+
+// Header implements [rpc.Sink].
+func (e *ear) Header(metadata.MD) error { return nil }
+
+// Send implements [rpc.Sink]. Who leaves has heard what was sent: the agent may come to
+// its end by itself.
+func (e *ear) Send(m proto.Message, _ int64) error {
+	resp, ok := m.(*a2apb.StreamResponse)
+	switch {
+	case e.left:
+		return context.Canceled
+	case !ok:
+		return mesh.Errorf(mesh.Unknown, "call.Send", "the agent's answer is a %T", m)
+	case !e.yield(Response{StreamResponse: resp}, nil):
+		e.left = true
+		e.leave()
+	}
+	return nil
 }
 
 // receive is a gRPC stream as a sequence.

@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/connectivity"
 
 	"agentmesh/mesh"
+	"agentmesh/mesh/rpc"
 )
 
 // connectTime bounds the wait for a gRPC connection when the card names
@@ -43,6 +44,9 @@ type Options struct {
 	// asked for targets as "passthrough:///host:port". The default are those of
 	// all other agents, which refuse nothing.
 	GuardedConns Conns
+	// Local returns what serves the operator's agents at an address if that is in this
+	// process: it is called without the network. Nil, also as a result, for none.
+	Local func(address string) rpc.Conn
 }
 
 // A Dialer makes clients of agents by what their cards say. It may be used
@@ -76,7 +80,7 @@ func (d *Dialer) Dial(t Target) (Client, error) {
 		if err != nil {
 			return nil, mesh.Wrap(op, err)
 		}
-		return GRPC(conn), nil
+		return GRPC(d.nearest(t, t.Endpoint, conn)), nil
 	}
 	var routes []route
 	for _, in := range t.Card.GetSupportedInterfaces() {
@@ -106,6 +110,17 @@ func (d *Dialer) conn(t Target, address string) (*grpc.ClientConn, error) {
 	return d.conns.Get(address)
 }
 
+// nearest returns what calls the address without the network, if that can be, or else
+// the connection.
+func (d *Dialer) nearest(t Target, address string, conn *grpc.ClientConn) grpc.ClientConnInterface {
+	if t.Tenant == "" && d.opts.Local != nil {
+		if here := d.opts.Local(address); here != nil {
+			return rpc.Local(here, conn)
+		}
+	}
+	return conn
+}
+
 // A route is a client of one interface; a zero one is of one that cannot be
 // used. ready, if it is set, waits until the interface is connected.
 type route struct {
@@ -127,7 +142,7 @@ func (d *Dialer) route(t Target, in *a2apb.AgentInterface) (route, error) {
 		if err != nil {
 			return route{}, err
 		}
-		r := route{grpcClient{a2apb.NewA2AServiceClient(conn), in.GetTenant()}, func(ctx context.Context) error { return ready(ctx, conn) }}
+		r := route{overGRPC(d.nearest(t, at, conn), in.GetTenant()), func(ctx context.Context) error { return ready(ctx, conn) }}
 		if old {
 			r.client = sdkClient{a2agrpc0.NewGRPCTransport(conn), in.GetTenant(), true}
 		}

@@ -1,6 +1,8 @@
 package call
 
 import (
+	"maps"
+
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/structpb"
@@ -179,20 +181,20 @@ func (r *reader) readArtifact(u *a2apb.TaskArtifactUpdateEvent, response []byte)
 	return b
 }
 
-// withoutSeq removes the agent's own cursor from metadata that was just
-// received: it means nothing in our log, where each event has a Seq.
+// withoutSeq returns metadata without the agent's own cursor: it means nothing in our
+// log, where each event has a Seq.
 func withoutSeq(md *structpb.Struct) *structpb.Struct {
 	ext := md.GetFields()[mesh.ExtensionURI].GetStructValue().GetFields()
 	if _, ok := ext["seq"]; !ok {
 		return md
 	}
+	ext, out := maps.Clone(ext), maps.Clone(md.Fields)
 	if delete(ext, "seq"); len(ext) > 0 {
-		return md
+		out[mesh.ExtensionURI] = structpb.NewStructValue(&structpb.Struct{Fields: ext})
+	} else if delete(out, mesh.ExtensionURI); len(out) == 0 {
+		return nil
 	}
-	if delete(md.Fields, mesh.ExtensionURI); len(md.Fields) > 0 {
-		return md
-	}
-	return nil
+	return &structpb.Struct{Fields: out}
 }
 
 // readMessage takes a message. An agent that answers with nothing else has

@@ -143,12 +143,15 @@ func (e *Edge) Updates(ctx context.Context, id string, after mesh.Seq) iter.Seq2
 		if view.Over() {
 			return
 		}
+		var at *mesh.Event
+		var u a2a.Update
+		u.Wire = func() []byte { return view.Wire(at, u.Response) } // whoever is not on a network has no use for it
 		for ev, err := range e.Log.Follow(ctx, key, after) {
 			if err != nil {
 				yield(a2a.Update{}, err)
 				return
 			}
-			if r := view.Apply(ev); r != nil && !yield(a2a.Update{Seq: ev.Seq, Response: r, Wire: view.Wire(ev, r)}, nil) {
+			if at, u.Seq, u.Response = ev, ev.Seq, view.Apply(ev); u.Response != nil && !yield(u, nil) {
 				return
 			}
 			if view.Over() {

@@ -57,7 +57,8 @@ type Builtin struct {
 }
 
 // Env is what a builtin agent gets from its node. Everything else of the mesh
-// it sees as any agent does: over gRPC, under a grant.
+// it sees as any agent does: by calls of its services, under a grant. What the calls
+// of Node return is read-only.
 type Env struct {
 	// Conns are connections to other agents, and Node is the one to the node.
 	Conns *rpc.Pool
@@ -150,7 +151,9 @@ type node struct {
 	guardedPool *rpc.Pool       // of those to them over gRPC; nil under auth none
 
 	grpcL, httpL net.Listener
-	local        *grpc.ClientConn // of agents to this node
+	local        *grpc.ClientConn // to this node
+	services     rpc.Conn         // of this node, for its agents
+	builtins     sync.Map         // rpc.Conn by endpoint
 	settled      int
 }
 
@@ -310,6 +313,7 @@ func (n *node) serve(ctx context.Context) (err error) {
 	if n.local, err = rpc.Dial(n.grpcL.Addr().String(), rpc.DialOptions{}); err != nil {
 		return err
 	}
+	n.services = rpc.Local(server, n.local)
 	start("registry", n.agents.Run)
 	start("skills", n.skills.Run)
 	for _, source := range n.opts.Sources {

@@ -17,12 +17,14 @@ import (
 func (n *node) startAgents(ctx context.Context, running *sync.WaitGroup, failed chan error) error {
 	ready := make(chan error, len(n.opts.Builtins))
 	for _, b := range n.opts.Builtins {
-		a, err := b.New(Env{Conns: n.pool, Node: n.local, Dialer: n.dialer, Logger: n.logger.With("agent", b.Name)})
+		a, err := b.New(Env{Conns: n.pool, Node: n.services, Dialer: n.dialer, Logger: n.logger.With("agent", b.Name)})
 		if err != nil {
 			return mesh.Wrap("node.agent "+b.Name, err)
 		}
 		running.Go(func() {
-			err := agent.Serve(ctx, agent.Options{Agent: a, Node: n.local, Verifier: n.verifier, Logger: n.logger.With("agent", b.Name),
+			var at string
+			err := agent.Serve(ctx, agent.Options{Agent: a, Node: n.services, Verifier: n.verifier, Logger: n.logger.With("agent", b.Name),
+				Local: func(endpoint string, server rpc.Conn) { at = endpoint; n.builtins.Store(at, server) },
 				Ready: func(endpoint string) {
 					err := n.agents.RegisterBuiltin(b.Name, a.Card(), endpoint)
 					if err == nil {
@@ -31,6 +33,7 @@ func (n *node) startAgents(ctx context.Context, running *sync.WaitGroup, failed 
 					ready <- err
 				}})
 			n.agents.RemoveBuiltin(b.Name)
+			n.builtins.Delete(at) // another agent may get the address
 			if err != nil {
 				failed <- mesh.Wrap("node.agent "+b.Name, err)
 			}
@@ -56,6 +59,13 @@ func (n *node) skillsDir() string {
 		return n.opts.SkillsDir
 	}
 	return filepath.Join(n.cfg.Data, "skills")
+}
+
+// builtin returns the server of the builtin agent at the address; nil if there is none.
+func (n *node) builtin(address string) rpc.Conn {
+	server, _ := n.builtins.Load(address)
+	conn, _ := server.(rpc.Conn)
+	return conn
 }
 
 // close releases what listen and openStore took.

@@ -56,7 +56,7 @@ func (n *node) buildDialer() {
 		// A stream may be silent for long; what is dead is found out.
 		HTTP2: &http.HTTP2Config{SendPingTimeout: 30 * time.Second, PingTimeout: 15 * time.Second},
 	}
-	opts := call.Options{HTTP: n.carrier, Guarded: n.carrier}
+	opts := call.Options{HTTP: n.carrier, Guarded: n.carrier, Local: n.builtin}
 	if n.cfg.Auth != "none" {
 		n.guarded, n.guardedPool = n.guard.Transport(), rpc.NewPool(rpc.DialOptions{Dialer: n.guard.Dial})
 		opts.Guarded, opts.GuardedConns = n.guarded, n.guardedPool

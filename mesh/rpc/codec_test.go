@@ -2,12 +2,9 @@ package rpc
 
 import (
 	"bytes"
-	"context"
-	"log/slog"
 	"testing"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/mem"
 	"google.golang.org/protobuf/proto"
 )
@@ -41,36 +38,16 @@ func FuzzWhatIsReceivedWithItsBytesIsTheMessage(f *testing.F) {
 		if is != nil {
 			return
 		}
-		out, err := c.Marshal(in)
+		out, err := c.Marshal(&Encoded{Message: got, Encode: func() []byte { return data }})
 		if err != nil || !bytes.Equal(out.Materialize(), data) {
 			t.Fatalf("%x is sent as %x, %v", data, out.Materialize(), err)
 		}
+		for name, e := range map[string]*Encoded{"nobody encodes": {Message: got}, "is not at hand": {Message: got, Encode: func() []byte { return nil }}} {
+			bare, err := c.Marshal(e)
+			again := new(a2apb.StreamResponse)
+			if err != nil || proto.Unmarshal(bare.Materialize(), again) != nil || !proto.Equal(got, again) {
+				t.Fatalf("what %s is sent as %x, %v; want %v", name, bare.Materialize(), err, got)
+			}
+		}
 	})
 }
-
-// A call in the process has the message itself, which readers look into; its bytes are
-// for the network.
-func TestBytesAreForTheNetwork(t *testing.T) {
-	m := &Encoded{Message: &a2apb.StreamResponse{}, Wire: []byte{1}}
-	g := &guard{open: []string{"/a/b"}, logger: slog.New(slog.DiscardHandler), streams: newStreams(StreamLimit{})}
-	for name, c := range map[string]struct {
-		intercept grpc.StreamServerInterceptor
-		want      any
-	}{"network": {g.wired, m}, "process": {g.stream, m.Message}} {
-		out := &catcher{ctx: t.Context()}
-		err := c.intercept(nil, out, &grpc.StreamServerInfo{FullMethod: "/a/b"}, func(_ any, ss grpc.ServerStream) error { return ss.SendMsg(m) })
-		if err != nil || out.got != c.want {
-			t.Errorf("%s: sent %T, %v; want %T", name, out.got, err, c.want)
-		}
-	}
-}
-
-// A catcher keeps what is sent on it.
-type catcher struct {
-	grpc.ServerStream
-	ctx context.Context
-	got any
-}
-
-func (c *catcher) Context() context.Context { return c.ctx }
-func (c *catcher) SendMsg(m any) error      { c.got = m; return nil }

@@ -1,8 +1,8 @@
 // Package rpc is how the mesh speaks gRPC: it maps errors to statuses and back,
 // carries the identity of a call in metadata, and makes servers and connections
 // that do both. A server can be called in its own process too, by those who offer
-// its services in other protocols ([Conn]): one guard stands before the services,
-// whichever way a call comes.
+// its services in other protocols ([Conn]) and by agents and their node ([Local]): one
+// guard stands before the services, whichever way a call comes.
 //
 // # Identity
 //

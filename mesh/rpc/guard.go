@@ -41,14 +41,6 @@ func (g *guard) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, 
 	return resp, nil
 }
 
-// wired is stream for calls that came over the network.
-func (g *guard) wired(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
-	return g.stream(srv, wire{ss}, info, handler)
-}
-
-// A wire is a stream whose messages are encoded, by codec.
-type wire struct{ grpc.ServerStream }
-
 func (g *guard) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
 	begun := time.Now()
 	ctx, done, err := g.enter(ss.Context(), info.FullMethod, begun)
@@ -94,17 +86,6 @@ type serverStream struct {
 }
 
 func (s *serverStream) Context() context.Context { return s.ctx }
-
-// SendMsg sends what is Encoded as bytes where there is a wire, and as the message that
-// it is everywhere else.
-func (s *serverStream) SendMsg(m any) error {
-	if e, ok := m.(*Encoded); ok {
-		if _, ok := s.ServerStream.(wire); !ok {
-			m = e.Message
-		}
-	}
-	return s.ServerStream.SendMsg(m)
-}
 
 // admit returns ctx with the call's identity, or ctx as it is and why the call
 // is refused.

@@ -22,7 +22,7 @@ import (
 // A request arrives as a copy. What is answered is the server's, which may share it
 // with others: it is read-only, and so is all below it.
 type Conn interface {
-	// Invoke makes a unary call. NewStream refuses; Stream is instead of it.
+	// Invoke makes a unary call. NewStream of a Server refuses; Stream is instead of it.
 	grpc.ClientConnInterface
 	// Stream makes a server-streaming call, whose handler runs in the caller's
 	// goroutine, and returns how it ended. It ends at once when out refuses.
@@ -33,8 +33,9 @@ type Conn interface {
 type Sink interface {
 	// Header is called before all else, once, if the call is accepted.
 	Header(md metadata.MD) error
-	// Send reads a message, which stays the server's.
-	Send(m proto.Message) error
+	// Send reads a message, which stays the server's. Its place in its log is seq, or 0
+	// if the message alone tells it, or nobody.
+	Send(m proto.Message, seq int64) error
 }
 
 // A Server is a gRPC server that is also the [Conn] to its services: who calls them
@@ -140,9 +141,13 @@ func closed() error {
 	return mesh.Errorf(mesh.Unavailable, "rpc.Server", "the node is shutting down; try again soon")
 }
 
-// ended is the error of a call that Stop may have cut.
-func (s *Server) ended(err error) error {
-	if err != nil && s.over.Err() != nil {
+// ended is the error of a call that Stop may have cut, or its caller's context:
+// whatever its handler made of that.
+func (s *Server) ended(ctx context.Context, err error) error {
+	switch {
+	case ctx.Err() != nil:
+		return s.guard.errors.ToStatus(ctx.Err())
+	case err != nil && s.over.Err() != nil:
 		return s.guard.errors.ToStatus(closed())
 	}
 	return err
@@ -166,7 +171,7 @@ func (s *Server) Invoke(ctx context.Context, name string, in, reply any, opts ..
 		}
 	}
 	if err != nil {
-		return s.ended(err)
+		return s.ended(ctx, err)
 	}
 	return share(reply, out)
 }
@@ -207,7 +212,7 @@ func (s *Server) Stream(ctx context.Context, name string, in proto.Message, out 
 	if err == nil {
 		err = c.accept()
 	}
-	return s.ended(err)
+	return s.ended(ctx, err)
 }
 
 // bare is a context without the values of its caller, which no network would carry:
@@ -283,7 +288,11 @@ func (c *localCall) SendMsg(m any) error {
 	if err := c.accept(); err != nil {
 		return err
 	}
-	return c.out.Send(m.(proto.Message))
+	var seq int64
+	if e, ok := m.(*Encoded); ok {
+		m, seq = e.Message, e.Seq
+	}
+	return c.out.Send(m.(proto.Message), seq)
 }
 
 // A transport is where [grpc.SetHeader] finds a call.

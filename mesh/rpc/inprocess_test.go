@@ -35,6 +35,7 @@ func inProcess(t *testing.T, a *agent, o rpc.Options) *rpc.Server {
 type ear struct {
 	headers  []metadata.MD
 	messages []proto.Message
+	seqs     []int64
 	refuse   error
 }
 
@@ -43,8 +44,8 @@ func (h *ear) Header(md metadata.MD) error {
 	return nil
 }
 
-func (h *ear) Send(m proto.Message) error {
-	h.messages = append(h.messages, m)
+func (h *ear) Send(m proto.Message, seq int64) error {
+	h.messages, h.seqs = append(h.messages, m), append(h.seqs, seq)
 	return h.refuse
 }
 
@@ -270,6 +271,29 @@ func TestWhatIsSentIsTheServersAndWhatIsAnsweredArrives(t *testing.T) {
 	err = s.Stream(t.Context(), a2apb.A2AService_SendStreamingMessage_FullMethodName, &a2apb.SendMessageRequest{}, &refusing)
 	if err == nil || len(refusing.messages) != 1 {
 		t.Errorf("a sink that refuses got %d messages, and the call ended with %v", len(refusing.messages), err)
+	}
+}
+
+// A call in the process has the message itself, which readers look into, and its place;
+// its bytes are for the network, and made for nobody else.
+func TestBytesAreForTheNetwork(t *testing.T) {
+	sent, other := &a2apb.StreamResponse{Payload: &a2apb.StreamResponse_Task{Task: &a2apb.Task{Id: "said"}}}, []byte{10, 4, 10, 2, 'o', 'k'}
+	made := 0
+	a := &agent{sub: func(s grpc.ServerStream) error {
+		return s.SendMsg(&rpc.Encoded{Message: sent, Seq: 7, Encode: func() []byte { made++; return other }})
+	}}
+	o := rpc.Options{Auth: authFunc(believe)}
+	var out ear
+	err := inProcess(t, a, o).Stream(t.Context(), stream, &a2apb.SubscribeToTaskRequest{}, &out)
+	if err != nil || made != 0 || len(out.messages) != 1 || out.messages[0] != sent || out.seqs[0] != 7 {
+		t.Errorf("in the process %v at %v, encoded %d times, %v", out.messages, out.seqs, made, err)
+	}
+	in, err := plain(t, serve(t, a, o)).SubscribeToTask(t.Context(), &a2apb.SubscribeToTaskRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := in.Recv(); err != nil || got.GetTask().GetId() != "ok" || made != 1 {
+		t.Errorf("over the network %v, encoded %d times, %v", got, made, err)
 	}
 }
 

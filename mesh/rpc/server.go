@@ -111,7 +111,7 @@ func NewServer(o Options) *Server {
 	g := &guard{auth: o.Auth, limiter: o.Limiter, logger: logger, open: o.Open, streams: newStreams(o.Streams), errors: o.Errors}
 	return newServer(grpc.NewServer(
 		grpc.UnaryInterceptor(g.unary),
-		grpc.StreamInterceptor(g.wired),
+		grpc.StreamInterceptor(g.stream),
 		grpc.ForceServerCodecV2(newCodec()),
 		grpc.NumStreamWorkers(workers),
 		grpc.MaxRecvMsgSize(o.MaxMessage),

@@ -222,13 +222,13 @@ func connect(t cleaner, name string, p *process, address string) (*server, error
 
 // startMesh starts a mesh, in a folder of its own, whose main agent is the one that
 // others ask directly.
-func (b *bench) startMesh(ctx context.Context, t cleaner, name, folder string) (*server, error) {
+func (b *bench) startMesh(ctx context.Context, t cleaner, name, folder string, env ...string) (*server, error) {
 	home := filepath.Join(b.dir, folder+"-home")
 	if err := os.MkdirAll(home, 0o755); err != nil {
 		return nil, err
 	}
 	cmd := exec.Command(b.bins[name], "up", "--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0", "--data", "data", "--main", "bench", "--log-level", "error")
-	cmd.Dir, cmd.Env = home, environment()
+	cmd.Dir, cmd.Env = home, environment(env...)
 	p, at, err := launch(cmd, b.cores.server, meshReady)
 	if err != nil {
 		return nil, err

@@ -3,6 +3,7 @@ package skilltools
 import (
 	"context"
 
+	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh/llm"
 	"agentmesh/mesh/skill"
 	"agentmesh/mesh/skill/command"
@@ -16,7 +17,7 @@ func (t *Tools) Know(ctx context.Context, f *llm.Facts) (err error) {
 	}
 	list := t.listed
 	if t.look {
-		if list, err = t.catalog().List(ctx, ""); err != nil {
+		if list, _, err = t.catalog().find(ctx, &meshv1.ListSkillsRequest{Patterns: t.scope}, maxShown); err != nil {
 			return err
 		}
 	}
@@ -26,7 +27,7 @@ func (t *Tools) Know(ctx context.Context, f *llm.Facts) (err error) {
 
 // Know implements llm.Knower.
 func (d discovery) Know(ctx context.Context, f *llm.Facts) error {
-	list, err := d.catalog.List(ctx, "")
+	list, _, err := d.catalog.find(ctx, &meshv1.ListSkillsRequest{Patterns: d.catalog.scope}, maxShown) // programs read no texts
 	f.Skills = known(list)
 	return err
 }

@@ -49,9 +49,6 @@ func TestTheSeqIsInTheMetadataOnlyOnRequest(t *testing.T) {
 			t.Errorf("event %s: %s, want %s", e.id, e.reply.Result, want)
 		}
 	}
-	if got := s.node.call("SendStreamingMessage").Get("want-seq"); len(got) != 1 || got[0] != "1" {
-		t.Errorf("want-seq %q, want 1", got)
-	}
 }
 
 func TestAClientGoesOnWhereItWas(t *testing.T) {

@@ -40,7 +40,6 @@ func TestHeadersBecomeMetadataAndNothingElseDoes(t *testing.T) {
 	}
 	s.stream(s.do("POST", "/message:stream", say("hi"), sent...)).rest()
 	md, _ = s.node.call("SendStreamingMessage")
-	want["want-seq"] = []string{"1"}
 	if diff := cmp.Diff(want, map[string][]string(md)); diff != "" {
 		t.Errorf("metadata of a stream (-want +got):\n%s", diff)
 	}

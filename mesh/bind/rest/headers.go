@@ -17,10 +17,6 @@ import (
 )
 
 const (
-	// keyWantSeq asks the edge to put the Seq into every update, also when the
-	// client did not activate our extension: it becomes the event's id.
-	keyWantSeq = "want-seq"
-
 	headerExtensions = "A2A-Extensions"
 	headerLastEvent  = "Last-Event-ID"
 )
@@ -30,7 +26,7 @@ const (
 func incoming(r *http.Request, pathParams map[string]string) (metadata.MD, *status.Status) {
 	md := metadata.MD{}
 	for _, key := range rpc.Keys() {
-		if key == rpc.KeyAfterSeq || key == keyWantSeq {
+		if key == rpc.KeyAfterSeq || key == rpc.KeyWantSeq {
 			continue // one has its own rules, below; the other is not for clients
 		}
 		values := slices.DeleteFunc(slices.Clone(r.Header.Values(key)), func(v string) bool { return v == "" })

@@ -9,7 +9,7 @@ import (
 	"agentmesh/mesh/a2a"
 )
 
-// seqOf returns the event's place in its thread, or 0 if it has none.
+// seqOf returns the place in its thread that the event tells of itself, or 0.
 func seqOf(m proto.Message) int64 {
 	switch m := m.(type) {
 	case *meshv1.FollowThreadResponse:

@@ -52,21 +52,16 @@ func (g *gateway) stream(closing context.Context, w http.ResponseWriter, r *http
 	if closing.Err() != nil {
 		cancel(errClosing) // which is not before what follows otherwise
 	}
-	md := admitted(ctx)
 	out := &eventWriter{
 		w:         w,
 		rc:        http.NewResponseController(w),
 		framing:   framing,
-		strip:     m.a2a && !extended(md),
+		strip:     m.a2a && !extended(admitted(ctx)),
 		heartbeat: g.opts.Heartbeat,
 		patience:  writeTimeout,
 		gone:      func() { cancel(nil) },
 	}
-	if m.a2a {
-		md = md.Copy()
-		md.Set(keyWantSeq, "1")
-	}
-	err := g.conn.Stream(context.WithValue(ctx, metadataKey{}, md), m.name, msg, out)
+	err := g.conn.Stream(ctx, m.name, msg, out)
 	if !out.begun {
 		framing.Refuse(endOf(ctx, err))
 		return
@@ -146,8 +141,10 @@ func (o *eventWriter) Header(md metadata.MD) error {
 }
 
 // Send encodes m, once the client has taken enough of what was sent before.
-func (o *eventWriter) Send(m proto.Message) error {
-	seq := seqOf(m)
+func (o *eventWriter) Send(m proto.Message, seq int64) error {
+	if seq == 0 {
+		seq = seqOf(m)
+	}
 	if o.strip {
 		m = plain(m)
 	}

@@ -27,7 +27,7 @@ func TestAClientThatTakesNothingIsGivenUp(t *testing.T) {
 			gone: func() { canceled.Store(true) }}
 		err := out.Header(nil)
 		for err == nil {
-			err = out.Send(&a2apb.StreamResponse{Payload: &a2apb.StreamResponse_Task{Task: &a2apb.Task{Id: strings.Repeat("x", 1000)}}})
+			err = out.Send(&a2apb.StreamResponse{Payload: &a2apb.StreamResponse_Task{Task: &a2apb.Task{Id: strings.Repeat("x", 1000)}}}, 0)
 		}
 		if last := out.end(nil); !errors.Is(last, errWrite) {
 			t.Errorf("the end is %v, want %v", last, errWrite)
@@ -64,7 +64,7 @@ func TestWhatIsStreamedIsNotChanged(t *testing.T) {
 	for strip, want := range map[bool]string{true: `"taskId":"t"}}`, false: `"seq":7}}}}`} {
 		w := httptest.NewRecorder()
 		out := &eventWriter{w: w, rc: http.NewResponseController(w), patience: time.Minute, heartbeat: time.Hour, strip: strip, gone: func() {}}
-		if err := errors.Join(out.Header(nil), out.Send(update), out.end(nil)); err != nil {
+		if err := errors.Join(out.Header(nil), out.Send(update, 0), out.end(nil)); err != nil {
 			t.Fatal(err)
 		}
 		if got := w.Body.String(); !strings.HasPrefix(got, "id: 7\n") || !strings.HasSuffix(got, want+"\n\n") {
@@ -97,7 +97,7 @@ func TestACallWaitsForASlowClient(t *testing.T) {
 	out := &eventWriter{w: client, rc: http.NewResponseController(client), patience: time.Minute, heartbeat: time.Hour, gone: func() {}}
 	err := out.Header(nil)
 	for range events {
-		err = errors.Join(err, out.Send(&a2apb.StreamResponse{Payload: &a2apb.StreamResponse_Task{Task: &a2apb.Task{Id: strings.Repeat("x", size)}}}))
+		err = errors.Join(err, out.Send(&a2apb.StreamResponse{Payload: &a2apb.StreamResponse_Task{Task: &a2apb.Task{Id: strings.Repeat("x", size)}}}, 0))
 	}
 	if err = errors.Join(err, out.end(nil)); err != nil {
 		t.Fatal(err)

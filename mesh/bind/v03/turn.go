@@ -54,7 +54,7 @@ func (c turns) Stream(ctx context.Context, method string, in proto.Message, out 
 	}
 	if err == nil {
 		if last := t.turn.ending(); last != nil {
-			return out.Send(last)
+			return out.Send(last, 0)
 		}
 	}
 	return err
@@ -65,8 +65,8 @@ type turnSink struct {
 	turn turn
 }
 
-func (s *turnSink) Send(m proto.Message) error {
-	if err := s.Sink.Send(m); err != nil {
+func (s *turnSink) Send(m proto.Message, seq int64) error {
+	if err := s.Sink.Send(m, seq); err != nil {
 		return err
 	}
 	if r, ok := m.(*a2apb.StreamResponse); ok {

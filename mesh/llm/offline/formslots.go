@@ -221,6 +221,9 @@ func numberOf(t *token) int {
 	return numbers[t.low]
 }
 
+// spaced makes words of a name.
+var spaced = strings.NewReplacer("_", " ", "-", " ")
+
 // choose takes the words for the parameter's values.
 func (f *form) choose(p *param) {
 	for i := range f.head() {
@@ -229,7 +232,7 @@ func (f *form) choose(p *param) {
 			continue
 		}
 		for _, o := range p.Enum {
-			words := strings.Fields(strings.NewReplacer("_", " ", "-", " ").Replace(strings.ToLower(o)))
+			words := strings.Fields(spaced.Replace(strings.ToLower(o)))
 			n := f.c.from(i).begins(words)
 			if n == 0 && (t.low == strings.ToLower(o) || slices.Contains(strings.Fields(sameChoice[strings.ToLower(o)]), t.stem)) {
 				n = 1

@@ -69,8 +69,9 @@ func readTurn(ctx context.Context, req *llm.Request, now time.Time) (*turn, erro
 		}
 		t.facts = f
 	}
-	for _, s := range t.facts.Skills {
-		t.skills = append(t.skills, learn(s))
+	t.skills = make([]skill, len(t.facts.Skills))
+	for i, s := range t.facts.Skills {
+		t.skills[i] = learn(s)
 	}
 	t.serves = t.facts.Dispatches || req.About.Mission != nil
 	t.read(req.Messages)
