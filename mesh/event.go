@@ -73,8 +73,8 @@ type (
 		User    string
 		// Digest is a hash of the message as sent, by which a resend is known.
 		Digest []byte
-		// Permissions are the sender's; agents get no more.
-		Permissions []Permission
+		// Roles are the sender's; agents get no more.
+		Roles []Role
 	}
 
 	// ArtifactAppended is a piece of output of the execution: a new artifact,

@@ -28,22 +28,10 @@ func NewRegistry(agents *registry.Registry, grantKey []byte) *Registry {
 	return &Registry{agents: agents, grantKey: grantKey}
 }
 
-// registrant returns who registers or removes an agent. An agent at work does
-// not: it has its user's permissions for the work, and the registry is not part
-// of that.
-func registrant(ctx context.Context, op string) (mesh.Call, error) {
-	call, err := callOf(ctx, op)
-	if err == nil && call.Principal.Grant != nil {
-		err = mesh.Errorf(mesh.Denied, op, "Agents are not added or removed under the grant of a task; "+
-			"call with a token of the agent's own and without mesh-grant")
-	}
-	return call, err
-}
-
 // RegisterAgent implements the RPC.
 func (s *Registry) RegisterAgent(ctx context.Context, req *meshv1.RegisterAgentRequest) (*meshv1.RegisterAgentResponse, error) {
 	const op = "api.RegisterAgent"
-	call, err := registrant(ctx, op)
+	call, err := callOf(ctx, op)
 	if err != nil {
 		return nil, err
 	}
@@ -72,7 +60,7 @@ func (s *Registry) RegisterAgent(ctx context.Context, req *meshv1.RegisterAgentR
 // leases just run out.
 func (s *Registry) KeepAlive(stream grpc.BidiStreamingServer[meshv1.KeepAliveRequest, meshv1.KeepAliveResponse]) error {
 	const op = "api.KeepAlive"
-	call, err := registrant(stream.Context(), op)
+	call, err := callOf(stream.Context(), op)
 	if err != nil {
 		return err
 	}
@@ -100,7 +88,7 @@ func (s *Registry) KeepAlive(stream grpc.BidiStreamingServer[meshv1.KeepAliveReq
 // DeregisterAgent implements the RPC.
 func (s *Registry) DeregisterAgent(ctx context.Context, req *meshv1.DeregisterAgentRequest) (*meshv1.DeregisterAgentResponse, error) {
 	const op = "api.DeregisterAgent"
-	call, err := registrant(ctx, op)
+	call, err := callOf(ctx, op)
 	if err != nil {
 		return nil, err
 	}

@@ -95,7 +95,7 @@ func TestRefusedRegistrationsSayWhatToDo(t *testing.T) {
 		"nothing":        {"alice", &meshv1.RegisterAgentRequest{}, mesh.Invalid, "card_url"},
 		"lease of zero":  {"alice", &meshv1.RegisterAgentRequest{Card: card("x"), Lease: &durationpb.Duration{}}, mesh.Invalid, "leave it out"},
 		"short lease":    {"alice", &meshv1.RegisterAgentRequest{Card: card("x"), Lease: durationpb.New(time.Second)}, mesh.Invalid, "5s"},
-		"no permission":  {"reader", &meshv1.RegisterAgentRequest{Card: card("x")}, mesh.Denied, "agents"},
+		"no permission":  {"reader", &meshv1.RegisterAgentRequest{Card: card("x")}, mesh.Denied, "agent.register"},
 		"shared":         {"alice", &meshv1.RegisterAgentRequest{Card: card("x"), Shared: true}, mesh.Denied, "operator"},
 		"not answering":  {"alice", &meshv1.RegisterAgentRequest{Card: card("x"), Endpoint: "dead:1"}, mesh.Unavailable, "start it first"},
 		"nobody in fact": {"nobody", &meshv1.RegisterAgentRequest{Card: card("x")}, mesh.Unauthenticated, "who you are"},
@@ -224,22 +224,17 @@ func TestStreamsSendTheirHeadersAtOnce(t *testing.T) {
 	}
 }
 
-// An agent at work has the permissions of its user, and yet does not add or
-// remove agents.
+// An agent at work has the roles of its user, and yet does not add or remove agents.
 func TestTheRegistryIsNotChangedUnderAGrant(t *testing.T) {
 	n := serve(t)
-	g := granted("acme", "worker", "*")
-	g.Permissions = mesh.Permissions()
-	ctx := mesh.WithCall(t.Context(), mesh.Call{Principal: g})
-	s := NewRegistry(n.agents, nil)
-	_, err := s.RegisterAgent(ctx, &meshv1.RegisterAgentRequest{Card: card("x"), Shared: true})
-	wantCode(t, err, mesh.Denied, "token of the agent's own")
+	_, err := n.registry.RegisterAgent(as(t, "worker"), &meshv1.RegisterAgentRequest{Card: card("x"), Shared: true})
+	wantCode(t, err, mesh.Denied, "a credential of their own")
 	if _, err := n.registry.RegisterAgent(as(t, "alice"), &meshv1.RegisterAgentRequest{Card: card("x")}); err != nil {
 		t.Fatal(err)
 	}
-	_, err = s.DeregisterAgent(ctx, &meshv1.DeregisterAgentRequest{Name: "x"})
+	_, err = n.registry.DeregisterAgent(as(t, "worker"), &meshv1.DeregisterAgentRequest{Name: "x"})
 	wantCode(t, err, mesh.Denied)
-	if _, err := s.GetAgent(ctx, &meshv1.GetAgentRequest{Name: "x"}); err != nil {
+	if _, err := n.registry.GetAgent(as(t, "worker"), &meshv1.GetAgentRequest{Name: "x"}); err != nil {
 		t.Errorf("the agent cannot be read under a grant: %v", err)
 	}
 }

@@ -64,7 +64,7 @@ func (a vouch) Authenticate(_ context.Context, c rpc.Credentials) (mesh.Principa
 		if err != nil {
 			return p, err
 		}
-		p = mesh.Principal{Tenant: g.Tenant, User: g.User, Permissions: g.Permissions, Grant: g}
+		p = mesh.Principal{Tenant: g.Tenant, User: g.User, Roles: g.Roles, Grant: g}
 	}
 	return p, nil
 }

@@ -77,7 +77,7 @@ func TestTheSpecialistLearnsWhyItWasCalled(t *testing.T) {
 			t.Errorf("%s is %q, want %q", name, got, want)
 		}
 	}
-	if s.text() != "go" || !slices.Equal(s.call.Principal.Grant.Permissions, []mesh.Permission{mesh.PermChat}) { // S4-072
+	if s.text() != "go" || !slices.Equal(s.call.Principal.Grant.Roles, []mesh.Role{mesh.RoleUser}) { // S4-072
 		t.Errorf("it got %q under %+v", s.text(), s.call.Principal.Grant)
 	}
 	w.thread = mesh.NewThreadID()

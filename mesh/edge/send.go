@@ -106,18 +106,11 @@ func (e *Edge) home(addressed string) string {
 	return e.Main
 }
 
-// caller returns who calls, if it is a user that may talk to agents, and to the
-// one that it addresses.
+// caller returns who calls, if there is the agent that it addresses.
 func (e *Edge) caller(ctx context.Context, op string) (mesh.Call, error) {
 	call, ok := mesh.CallFrom(ctx)
 	if !ok {
 		return call, mesh.Errorf(mesh.Unknown, op, "")
-	}
-	if call.Principal.Grant != nil {
-		return call, mesh.Errorf(mesh.Denied, op, "agents do not talk to the edge; ask another agent by dispatching to it")
-	}
-	if !call.Principal.Can(mesh.PermChat) {
-		return call, mesh.Errorf(mesh.Denied, op, "this needs the permission %q", mesh.PermChat)
 	}
 	return call, e.known(op, call)
 }
@@ -250,7 +243,7 @@ func (e *Edge) posting(in *intake, t *thread.Execution, id mesh.ExecutionID) []*
 	user := in.call.Principal.User
 	in.msg.TaskId = string(id)
 	event := func(b mesh.Body) *mesh.Event { return e.event(id, "user:"+user, b) }
-	posted := event(mesh.MessagePosted{Message: in.msg, User: user, Digest: in.digest, Permissions: in.call.Principal.Permissions})
+	posted := event(mesh.MessagePosted{Message: in.msg, User: user, Digest: in.digest, Roles: in.call.Principal.Roles})
 	if t == nil {
 		return []*mesh.Event{event(mesh.TaskOpened{Execution: mesh.Execution{
 			ID: id, Kind: mesh.KindTurn, Agent: e.home(in.call.Agent), User: user, Text: mesh.Clip(a2a.TextOf(in.msg), maxText),

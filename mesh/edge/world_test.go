@@ -365,7 +365,7 @@ func (w *world) ctx(threadID string) context.Context {
 	ctx, cancel := context.WithTimeout(w.t.Context(), patient)
 	w.t.Cleanup(cancel)
 	return mesh.WithCall(ctx, mesh.Call{
-		Principal: mesh.Principal{Tenant: "acme", User: "ann", Permissions: []mesh.Permission{mesh.PermChat}},
+		Principal: mesh.Principal{Tenant: "acme", User: "ann", Roles: []mesh.Role{mesh.RoleUser}},
 		Thread:    threadID, Extensions: []string{mesh.ExtensionURI},
 	})
 }

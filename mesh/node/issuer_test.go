@@ -62,7 +62,7 @@ func newDesk(t *testing.T) *desk {
 
 func (d *desk) register(tenant mesh.TenantID, name, description string) registry.Registration {
 	d.t.Helper()
-	r, err := d.agents.Register(d.t.Context(), mesh.Principal{Tenant: tenant, Permissions: []mesh.Permission{mesh.PermAgents}}, registry.Request{
+	r, err := d.agents.Register(d.t.Context(), mesh.Principal{Tenant: tenant, Roles: []mesh.Role{mesh.RoleAgentPublisher}}, registry.Request{
 		Name: name, Endpoint: "127.0.0.1:2", Lease: time.Minute, Card: &a2apb.AgentCard{
 			Name: name, Description: description, Version: "1", Capabilities: new(a2apb.AgentCapabilities),
 			DefaultInputModes: []string{"text/plain"}, DefaultOutputModes: []string{"text/plain"},

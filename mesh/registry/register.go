@@ -115,12 +115,9 @@ func mayRegister(p mesh.Principal, shared bool) error {
 	if err := p.Tenant.Validate(); err != nil {
 		return err
 	}
-	if shared && !p.Can(mesh.PermOperator) {
-		return mesh.Errorf(mesh.Denied, op, "Agents that all tenants share need the permission %q; "+
-			"ask the operator, or leave out \"shared\"", mesh.PermOperator)
-	}
-	if !p.Can(mesh.PermAgents) {
-		return mesh.Errorf(mesh.Denied, op, "Adding and removing agents needs the permission %q; ask the operator", mesh.PermAgents)
+	if shared && !p.Can(mesh.ActAdminNode) {
+		return mesh.Errorf(mesh.Denied, op, "Agents that all tenants share need the role %q; "+
+			"ask the operator, or leave out \"shared\"", mesh.RoleOperator)
 	}
 	return nil
 }

@@ -48,7 +48,7 @@ func (l *loop) fly(ctx context.Context, id jobID, rec *record, version int64) {
 
 // orderOf is the call of a skill that a due time makes: always the same one.
 func (l *loop) orderOf(id jobID, due time.Time) (*order, error) {
-	call := mesh.Call{Principal: mesh.Principal{Tenant: id.tenant, User: l.User, Permissions: l.Permissions}}
+	call := mesh.Call{Principal: mesh.Principal{Tenant: id.tenant, User: l.User, Roles: l.Roles}}
 	return l.Runner.order(call, mesh.SourceSchedule, &meshv1.RunSkillRequest{Name: id.skill, RequestId: id.skill + " " + due.UTC().Format(time.RFC3339)})
 }
 

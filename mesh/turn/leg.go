@@ -45,7 +45,7 @@ type leg struct {
 	endHandoff bool
 
 	message *a2apb.Message
-	perms   []mesh.Permission
+	perms   []mesh.Role
 
 	// What calls the agent, or why it cannot be called; once the leg is prepared.
 	entry       registry.Entry
@@ -102,7 +102,7 @@ func (d *driver) address(ctx context.Context, l *leg, pending []mesh.Seq) error 
 		if !ok {
 			continue
 		}
-		l.perms = posted.Permissions
+		l.perms = posted.Roles
 		if l.message == nil {
 			l.message = proto.CloneOf(posted.Message)
 		} else {
@@ -247,11 +247,11 @@ func callee(e registry.Entry) call.Agent {
 
 // identify returns ctx with the identity under which the execution's agent is
 // called.
-func (c *Config) identify(ctx context.Context, key mesh.ThreadKey, x mesh.Execution, entry registry.Entry, perms []mesh.Permission, ttl time.Duration) context.Context {
+func (c *Config) identify(ctx context.Context, key mesh.ThreadKey, x mesh.Execution, entry registry.Entry, perms []mesh.Role, ttl time.Duration) context.Context {
 	return mesh.WithCall(ctx, callee(entry).As(key, x, perms, func() string {
 		return c.Signer.Issue(mesh.Grant{
 			Tenant: key.Tenant, User: x.User, Thread: key.ID, Execution: x.ID, Parent: x.Parent, Turn: x.Parent,
-			Agent: x.Agent, Chain: []string{x.Agent}, Skills: x.Skills, Permissions: perms,
+			Agent: x.Agent, Chain: []string{x.Agent}, Skills: x.Skills, Roles: perms,
 			Depth: c.MaxDepth, Expires: c.Now().Add(ttl + time.Second).Unix(), // not before the work
 		})
 	}))

@@ -491,7 +491,7 @@ type DeregisterAgentRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name of the agent.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// Its secret; not needed with permission to administer the tenant's agents.
+	// Its secret; not needed by who may administer the tenant's agents.
 	LeaseId string `protobuf:"bytes,2,opt,name=lease_id,json=leaseId,proto3" json:"lease_id,omitempty"`
 	// Remove a shared agent; for operators.
 	Shared        bool `protobuf:"varint,3,opt,name=shared,proto3" json:"shared,omitempty"`

@@ -187,3 +187,7 @@ func (n *node) DeleteState(_ context.Context, r *meshv1.DeleteStateRequest) (*me
 func (n *node) ListState(context.Context, *meshv1.ListStateRequest) (*meshv1.ListStateResponse, error) {
 	return &meshv1.ListStateResponse{}, nil
 }
+
+func (n *node) GetAccess(context.Context, *meshv1.GetAccessRequest) (*meshv1.GetAccessResponse, error) {
+	return &meshv1.GetAccessResponse{Roles: []string{"user"}}, nil
+}

@@ -40,7 +40,7 @@ func (n none) Authenticate(_ context.Context, c rpc.Credentials) (mesh.Principal
 	if c.Grant != "" {
 		return underGrant(n.grants, c)
 	}
-	p := mesh.Principal{Tenant: c.Tenant, User: c.User, Permissions: slices.Sorted(slices.Values(mesh.Permissions()))}
+	p := mesh.Principal{Tenant: c.Tenant, User: c.User, Roles: []mesh.Role{mesh.RoleOperator}}
 	if p.Tenant == "" {
 		p.Tenant = mesh.DefaultTenant
 	}
@@ -85,7 +85,7 @@ func underGrant(v *grant.Verifier, c rpc.Credentials) (mesh.Principal, error) {
 	case c.Execution != "" && c.Execution != g.Execution:
 		return mesh.Principal{}, denied(op, rpc.KeyExecution, "must be the execution of the grant; leave it out")
 	}
-	return mesh.Principal{Tenant: g.Tenant, User: g.User, Permissions: slices.Sorted(slices.Values(g.Permissions)), Grant: g}, nil
+	return mesh.Principal{Tenant: g.Tenant, User: g.User, Roles: slices.Sorted(slices.Values(g.Roles)), Grant: g}, nil
 }
 
 func denied(op, field, detail string) error {
