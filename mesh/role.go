@@ -33,6 +33,7 @@ type Role string
 // The roles.
 const (
 	RoleViewer         Role = "viewer"
+	RoleReader         Role = "reader"
 	RoleUser           Role = "user"
 	RoleAgentPublisher Role = "agent-publisher"
 	RoleSkillAuthor    Role = "skill-author"
@@ -52,6 +53,7 @@ var (
 // roles has what each role allows.
 var roles = map[Role][]Action{
 	RoleViewer:         {ActReadOwn},
+	RoleReader:         {ActReadOwn, ActReadTenant},
 	RoleUser:           userActions,
 	RoleAgentPublisher: {ActRegister},
 	RoleSkillAuthor:    {ActCreateSkill, ActResetBreaker},

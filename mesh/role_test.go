@@ -12,6 +12,7 @@ import (
 func TestRolesAllowTheirActionsAlone(t *testing.T) {
 	for role, want := range map[mesh.Role][]mesh.Action{
 		mesh.RoleViewer:         {"thread.read.own"},
+		mesh.RoleReader:         {"thread.read.own", "thread.read.tenant"},
 		mesh.RoleUser:           {"approve.own", "chat.send", "handoff", "orchestrate", "skill.call", "task.cancel.own", "thread.read.own"},
 		mesh.RoleAgentPublisher: {"agent.register"},
 		mesh.RoleSkillAuthor:    {"breaker.reset", "skill.create"},
@@ -33,7 +34,7 @@ func TestRolesAllowTheirActionsAlone(t *testing.T) {
 			}
 		}
 	}
-	if n := len(mesh.Roles()); n != 9 {
+	if n := len(mesh.Roles()); n != 10 {
 		t.Errorf("there are %d roles", n)
 	}
 }

@@ -55,8 +55,7 @@ func (s *Handoffs) EndHandoff(ctx context.Context, req *meshv1.EndHandoffRequest
 	if err != nil {
 		return nil, err
 	}
-	p := call.Principal
-	h, err := s.handoffs.End(ctx, key, p.Grant, p.User, mesh.HandoffOutcome(req.GetOutcome()), req.GetSummary(), req.GetUpdatesSent())
+	h, err := s.handoffs.End(ctx, key, call.Principal, mesh.HandoffOutcome(req.GetOutcome()), req.GetSummary(), req.GetUpdatesSent())
 	if err != nil {
 		return nil, err
 	}
@@ -65,11 +64,11 @@ func (s *Handoffs) EndHandoff(ctx context.Context, req *meshv1.EndHandoffRequest
 
 // GetHandoff implements meshv1.HandoffServiceServer.
 func (s *Handoffs) GetHandoff(ctx context.Context, req *meshv1.GetHandoffRequest) (*meshv1.GetHandoffResponse, error) {
-	key, _, err := keyFor(ctx, "api.GetHandoff", req.GetThreadId())
+	key, call, err := keyFor(ctx, "api.GetHandoff", req.GetThreadId())
 	if err != nil {
 		return nil, err
 	}
-	h, err := s.handoffs.Get(ctx, key)
+	h, err := s.handoffs.Get(ctx, key, call.Principal)
 	if err != nil {
 		return nil, err
 	}

@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"encoding/base64"
+	"errors"
 	"iter"
 	"slices"
 	"strings"
@@ -60,8 +61,12 @@ type SkillService struct {
 	meshv1.UnimplementedSkillServiceServer
 	skills   Skills
 	runner   SkillRunner
-	breakers *state.KV // nil if they are not shown
+	breakers *state.KV    // nil if they are not shown
+	owners   *SkillOwners // nil if nobody asks
 }
+
+// WithOwners keeps who made each skill.
+func WithOwners(o *SkillOwners) SkillsOption { return func(s *SkillService) { s.owners = o } }
 
 // NewSkills returns the server. Without a runner, nil, it runs no skills.
 func NewSkills(skills Skills, runner SkillRunner, opts ...SkillsOption) *SkillService {
@@ -205,6 +210,11 @@ func (s *SkillService) CreateSkill(ctx context.Context, req *meshv1.CreateSkillR
 	if err != nil {
 		return nil, mesh.Wrap(op, err)
 	}
+	if s.owners != nil {
+		if err := s.owners.set(ctx, sk.Tenant, sk.Name, call.Principal.User); err != nil {
+			return nil, mesh.Wrap(op, errors.Join(err, s.skills.Delete(sk.Tenant, sk.Name))) // nobody's skill is none
+		}
+	}
 	return &meshv1.CreateSkillResponse{Skill: skillProto(sk, true)}, nil
 }
 
@@ -229,6 +239,11 @@ func (s *SkillService) DeleteSkill(ctx context.Context, req *meshv1.DeleteSkillR
 	}
 	if err := s.skills.Delete(call.Principal.Tenant, req.GetName()); err != nil {
 		return nil, mesh.Wrap(op, err)
+	}
+	if s.owners != nil {
+		if err := s.owners.drop(ctx, call.Principal.Tenant, req.GetName()); err != nil {
+			return nil, mesh.Wrap(op, err)
+		}
 	}
 	return &meshv1.DeleteSkillResponse{}, nil
 }

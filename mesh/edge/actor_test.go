@@ -248,7 +248,7 @@ func (s *scene) give(target string, sent int64) error {
 // giveBack ends the handoff.
 func (s *scene) giveBack(summary string, sent int64) error {
 	g := s.call.Principal.Grant
-	_, err := s.w.any().handoffs.End(s.ctx, g.Key(), g, g.User, mesh.HandoffCompleted, summary, sent)
+	_, err := s.w.any().handoffs.End(s.ctx, g.Key(), mesh.Principal{Tenant: g.Tenant, User: g.User, Grant: g}, mesh.HandoffCompleted, summary, sent)
 	return err
 }
 

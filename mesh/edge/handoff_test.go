@@ -252,7 +252,7 @@ func TestTheUserEndsAHandoffWhileTheSpecialistWorks(t *testing.T) {
 	smith := w.agent("smith", func(s *scene) { s.say("working. "); s.hang() })
 	acc := w.send("go")
 	w.until(acc, func(h *heard) bool { return strings.Contains(h.text, "working") })
-	if _, err := w.any().handoffs.End(t.Context(), w.key(), nil, "ann", mesh.HandoffCancelled, "enough", 0); err != nil {
+	if _, err := w.any().handoffs.End(t.Context(), w.key(), mesh.Principal{Tenant: "acme", User: "ann"}, mesh.HandoffCancelled, "enough", 0); err != nil {
 		t.Fatal(err)
 	}
 	h := w.hear(acc)

@@ -172,6 +172,9 @@ func (e *Edge) accept(ctx context.Context, in *intake) (mesh.ExecutionID, mesh.S
 			id, cursor, events = p.Task, s.Seq, nil
 			return cache.Decision{}, nil
 		}
+		if err := mayPost(s, in); err != nil {
+			return cache.Decision{}, err
+		}
 		t, err := e.target(s, in)
 		if err != nil {
 			return cache.Decision{}, err
@@ -195,6 +198,25 @@ func (e *Edge) accept(ctx context.Context, in *intake) (mesh.ExecutionID, mesh.S
 	return id, cursor, nil
 }
 
+// mayPost refuses messages for a thread that the caller takes no part in: one that it
+// may not read is as unknown as one that does not exist. Who may approve for others
+// answers what a turn asks.
+func mayPost(s *thread.State, in *intake) error {
+	const op = "edge.Send"
+	p := in.call.Principal
+	switch t := s.Turn(in.task); {
+	case s.Seq == 0 || s.TakesPart(p):
+		return nil
+	case !s.MayRead(p) && in.task != "":
+		return mesh.TaskNotFound(op)
+	case !s.MayRead(p):
+		return mesh.ThreadNotFound(op)
+	case t != nil && mesh.Interrupted(t.State) && p.Can(mesh.ActApproveAny):
+		return nil
+	}
+	return s.Outsider(op)
+}
+
 // resent finds the message that this one repeats.
 func resent(s *thread.State, in *intake) *thread.Posted {
 	for _, p := range s.Posted(in.msg.GetMessageId()) {
@@ -209,9 +231,13 @@ func resent(s *thread.State, in *intake) *thread.Posted {
 func (e *Edge) target(s *thread.State, in *intake) (*thread.Execution, error) {
 	const op = "edge.Send"
 	if in.task != "" {
-		t, err := ref{in.key, in.task, in.call.Agent}.turn(op, s)
+		t, err := ref{in.key, in.task, in.call.Principal, in.call.Agent}.turn(op, s)
 		if err != nil {
 			return nil, err
+		}
+		if p := in.call.Principal; !t.Answers(p.User, p.Roles) {
+			return nil, &mesh.Error{Code: mesh.Denied, Op: op, Field: "message.task_id",
+				Detail: "The task is another user's; send the message without a task id to open one of your own in the same conversation"}
 		}
 		if mesh.Terminal(t.State) {
 			return nil, &mesh.Error{Code: mesh.Precondition, Op: op, Field: "message.task_id", Reason: "UNSUPPORTED_OPERATION",

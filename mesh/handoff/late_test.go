@@ -52,7 +52,7 @@ func TestNothingChangesHandsAfterItsTurn(t *testing.T) {
 		s, _ := taken(t)
 		log := &slow{Log: s.any().log, before: func() { s.add(run("t1", "b2", "builder")) }}
 		h := handoff.New(log.Log, cache.New(log, 0), people{}, nil)
-		if _, err := h.End(t.Context(), key, by("builder", "b1"), "", "", "", 0); !mesh.IsCode(err, mesh.Precondition) {
+		if _, err := h.End(t.Context(), key, mesh.Principal{Grant: by("builder", "b1")}, "", "", 0); !mesh.IsCode(err, mesh.Precondition) {
 			t.Errorf("end: %v", err)
 		}
 		if !s.state().Handoff.Active() {

@@ -285,6 +285,9 @@ func (n *node) buildAuth() (err error) {
 		}
 		n.auth, n.tokens = tokens, tokens
 	}
+	if n.cfg.Threads.Visibility == visibleTenant {
+		n.auth = auth.WithRole(n.auth, mesh.RoleReader)
+	}
 	if r := n.cfg.RateLimit; r.PerSecond > 0 {
 		n.limiter, err = limit.NewRate(r.PerSecond, r.Burst, maxCallers)
 	}

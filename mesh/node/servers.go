@@ -43,10 +43,10 @@ func (n *node) grpcServer() (*rpc.Server, *health.Server, *admission.Controller,
 	}
 	admits := admission.New(n.log, n.states, nil, opts...)
 	threads := api.NewThreads(n.log, n.states, admits, n.signer, n.cfg.Main)
-	meshv1.RegisterThreadServiceServer(server, threads.OnDelete(n.forget))
+	meshv1.RegisterThreadServiceServer(server, threads.OnDelete(n.forget).WithAccess(n.tasks.Access))
 	meshv1.RegisterHandoffServiceServer(server, api.NewHandoffs(handoff.New(n.log, n.states, n.agents, nil)))
 	meshv1.RegisterRegistryServiceServer(server, api.NewRegistry(n.agents, n.signer.Public()))
-	meshv1.RegisterSkillServiceServer(server, api.NewSkills(n.skills, n.runner, api.WithBreakers(n.kv)))
+	meshv1.RegisterSkillServiceServer(server, api.NewSkills(n.skills, n.runner, api.WithBreakers(n.kv), api.WithOwners(api.NewSkillOwners(n.kv))))
 	meshv1.RegisterStateServiceServer(server, api.NewState(n.kv))
 	meshv1.RegisterAccessServiceServer(server, api.NewAccess(table.Explain))
 	status := health.NewServer()

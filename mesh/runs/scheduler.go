@@ -19,8 +19,10 @@ type SchedulerConfig struct {
 	// Tenant is where the schedules of skills run that all tenants share;
 	// default mesh.DefaultTenant. A tenant's own skills run in that tenant.
 	Tenant mesh.TenantID
-	// User is who runs them, default "scheduler", and Roles what that user may do,
-	// default mesh.RoleUser.
+	// Owner returns whose the runs of a skill are, or "" if that is not known.
+	Owner func(ctx context.Context, tenant mesh.TenantID, skill string) (string, error)
+	// User is who runs those of others, default "scheduler", and Roles what users may
+	// do in runs, default mesh.RoleUser.
 	User  string
 	Roles []mesh.Role
 	// CatchUp is how late a run may begin that could not begin in time; default

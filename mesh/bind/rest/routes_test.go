@@ -59,6 +59,7 @@ var routes = []struct {
 	{"GET", "/mesh/v1/threads", "", "ListThreads", "threads.0.threadId", threadID},
 	{"GET", thread + "/events?after_seq=2", "", "ReadThread", "events.0.seq", "3"},
 	{"GET", thread + "/events:follow?afterSeq=2", "", "FollowThread", "event.seq", "3"},
+	{"POST", thread + ":share", `{"add":["bob"]}`, "ShareThread", "thread.participants.0", "bob"},
 	{"DELETE", thread, "", "DeleteThread", "x", nil},
 	{"POST", thread + "/handoff", `{"targetAgent":"b"}`, "StartHandoff", "x", nil},
 	{"POST", thread + "/handoff:end", "", "EndHandoff", "x", nil},

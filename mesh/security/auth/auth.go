@@ -50,6 +50,24 @@ func (n none) Authenticate(_ context.Context, c rpc.Credentials) (mesh.Principal
 	return p, nil
 }
 
+// WithRole returns the mode in which everybody has the role beside those of mode; but
+// for agents at work.
+func WithRole(mode rpc.Authenticator, role mesh.Role) rpc.Authenticator { return withRole{mode, role} }
+
+type withRole struct {
+	mode rpc.Authenticator
+	role mesh.Role
+}
+
+func (w withRole) Authenticate(ctx context.Context, c rpc.Credentials) (mesh.Principal, error) {
+	p, err := w.mode.Authenticate(ctx, c)
+	if err == nil && p.Grant == nil && !slices.Contains(p.Roles, w.role) {
+		p.Roles = append(slices.Clone(p.Roles), w.role)
+		slices.Sort(p.Roles)
+	}
+	return p, err
+}
+
 // GrantOnly returns the mode in which a caller needs a grant, and is nobody
 // without.
 func GrantOnly(grants *grant.Verifier) rpc.Authenticator { return grantOnly{grants} }

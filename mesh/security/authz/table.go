@@ -42,6 +42,7 @@ func Node() Table {
 		meshv1.ThreadService_FollowThread_FullMethodName: {Action: mesh.ActReadOwn, Grant: MayGrant},
 		meshv1.ThreadService_ListThreads_FullMethodName:  {Action: mesh.ActReadOwn},
 		meshv1.ThreadService_AppendEvents_FullMethodName: {Grant: OnlyGrant},
+		meshv1.ThreadService_ShareThread_FullMethodName:  {Action: mesh.ActChat},
 		meshv1.ThreadService_DeleteThread_FullMethodName: {Action: mesh.ActDeleteThread},
 
 		meshv1.HandoffService_StartHandoff_FullMethodName: {Grant: OnlyGrant},

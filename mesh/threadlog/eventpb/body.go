@@ -63,6 +63,8 @@ func bodyToProto(p *meshv1.Event, body mesh.Body) {
 		p.Body = &meshv1.Event_HandoffStarted{HandoffStarted: &meshv1.HandoffStarted{
 			From: b.From, To: b.To, Reason: b.Reason, Summary: b.Summary,
 			RecentMessages: toInt32(b.RecentMessages), PreserveState: b.PreserveState, ReturnExpected: b.ReturnExpected, ToName: b.ToName}}
+	case mesh.ThreadShared:
+		p.Body = &meshv1.Event_ThreadShared{ThreadShared: &meshv1.ThreadShared{Readable: b.Readable, Participants: b.Participants}}
 	case mesh.HandoffEnded:
 		p.Body = &meshv1.Event_HandoffEnded{HandoffEnded: &meshv1.HandoffEnded{
 			Started: int64(b.Started), Outcome: string(b.Outcome), Summary: b.Summary, By: b.By}}
@@ -139,6 +141,9 @@ func decisionFromProto(p *meshv1.Event) mesh.Body {
 		return mesh.HandoffStarted{From: v.GetFrom(), To: v.GetTo(), Reason: v.GetReason(), Summary: v.GetSummary(),
 			RecentMessages: int(v.GetRecentMessages()), PreserveState: v.GetPreserveState(), ReturnExpected: v.GetReturnExpected(),
 			ToName: v.GetToName()}
+	case *meshv1.Event_ThreadShared:
+		v := b.ThreadShared
+		return mesh.ThreadShared{Readable: v.GetReadable(), Participants: v.GetParticipants()}
 	case *meshv1.Event_HandoffEnded:
 		v := b.HandoffEnded
 		return mesh.HandoffEnded{Started: mesh.Seq(v.GetStarted()), Outcome: mesh.HandoffOutcome(v.GetOutcome()),
