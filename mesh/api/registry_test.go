@@ -187,7 +187,7 @@ func TestWatchAgentsStreamsWhatIsAndWhatChanges(t *testing.T) {
 	}
 	expect(meshv1.WatchAgentsResponse_KIND_PUT, "mail")
 	expect(meshv1.WatchAgentsResponse_KIND_SYNCED, "")
-	if _, err := n.registry.RegisterAgent(as(t, "bob"), &meshv1.RegisterAgentRequest{Card: card("foreign")}); err != nil {
+	if _, err := n.registry.RegisterAgent(as(t, "bob"), &meshv1.RegisterAgentRequest{Card: card("foreign"), Endpoint: "h:10"}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := n.registry.RegisterAgent(as(t, "alice"), &meshv1.RegisterAgentRequest{Card: card("own")}); err != nil {
@@ -236,5 +236,30 @@ func TestTheRegistryIsNotChangedUnderAGrant(t *testing.T) {
 	wantCode(t, err, mesh.Denied)
 	if _, err := n.registry.GetAgent(as(t, "worker"), &meshv1.GetAgentRequest{Name: "x"}); err != nil {
 		t.Errorf("the agent cannot be read under a grant: %v", err)
+	}
+}
+
+// finding T12: where an agent is, its owner knows, and who calls it.
+func TestWhereAgentsAreIsNotForEverybody(t *testing.T) {
+	n := serve(t)
+	if _, err := n.registry.RegisterAgent(as(t, "alice"), &meshv1.RegisterAgentRequest{Card: card("x"), Endpoint: "h:5"}); err != nil {
+		t.Fatal(err)
+	}
+	for who, sees := range map[string]bool{"alice": true, "worker": true, "root": false, "reader": false} {
+		res, err := n.registry.GetAgent(as(t, who), &meshv1.GetAgentRequest{Name: "x"})
+		list, err2 := n.registry.ListAgents(as(t, who), &meshv1.ListAgentsRequest{Query: "x"})
+		if who == "root" { // of another tenant
+			wantCode(t, err, mesh.NotFound)
+			continue
+		}
+		if err != nil || err2 != nil || len(list.GetAgents()) == 0 {
+			t.Fatal(err, err2, list)
+		}
+		for _, a := range []*meshv1.Agent{res.GetAgent(), list.GetAgents()[0]} {
+			told := a.GetEndpoint() != "" && len(a.GetCard().GetSupportedInterfaces()) > 0
+			if told != sees || a.GetName() != "x" || a.GetOwner() != "alice" || !sees && (a.GetEndpoint() != "" || len(a.GetCard().GetSupportedInterfaces()) > 0) {
+				t.Errorf("%s sees %v", who, a)
+			}
+		}
 	}
 }
