@@ -100,11 +100,11 @@ func settings(t reflect.Type, prefix string) []string {
 	return all
 }
 
-func TestEveryPermissionAndMetadataKeyIsDocumented(t *testing.T) {
+func TestEveryRoleAndMetadataKeyIsDocumented(t *testing.T) {
 	page := pages(t)["auth.md"]
-	for _, p := range mesh.Permissions() {
+	for _, p := range mesh.Roles() {
 		if !strings.Contains(page, "| `"+string(p)+"` |") {
-			t.Errorf("auth.md does not document the permission %s", p)
+			t.Errorf("auth.md does not document the role %s", p)
 		}
 	}
 	for _, key := range rpc.Keys() {

@@ -54,7 +54,7 @@ const ThreadScope Scope = ""
 // ThreadClaimed has none: it is ordered by its epoch.
 func ScopeOf(e *Event) (Scope, bool) {
 	switch b := e.Body.(type) {
-	case TaskOpened, HandoffStarted, HandoffEnded:
+	case TaskOpened, ThreadShared, HandoffStarted, HandoffEnded:
 		return ThreadScope, true
 	case TaskMoved, DispatchIssued:
 		return Scope(e.Execution), true
@@ -73,8 +73,8 @@ type (
 		User    string
 		// Digest is a hash of the message as sent, by which a resend is known.
 		Digest []byte
-		// Permissions are the sender's; agents get no more.
-		Permissions []Permission
+		// Roles are the sender's; agents get no more.
+		Roles []Role
 	}
 
 	// ArtifactAppended is a piece of output of the execution: a new artifact,
@@ -181,6 +181,15 @@ type (
 
 	// TaskOpened opens a task of the user: an execution of kind turn.
 	TaskOpened struct{ Execution Execution }
+
+	// ThreadShared says anew who may read the thread and who takes part in it, beside
+	// its owner, who opened its first task.
+	ThreadShared struct {
+		// Readable says that everybody in the tenant may read it.
+		Readable bool
+		// Participants are users, sorted.
+		Participants []string
+	}
 
 	// TaskMoved changes the state of the event's execution.
 	TaskMoved struct {
@@ -370,6 +379,7 @@ func (CancelRequested) isBody()  {}
 func (LimitTripped) isBody()     {}
 func (ThreadClaimed) isBody()    {}
 func (TaskOpened) isBody()       {}
+func (ThreadShared) isBody()     {}
 func (TaskMoved) isBody()        {}
 func (DispatchIssued) isBody()   {}
 func (HandoffStarted) isBody()   {}
@@ -378,6 +388,7 @@ func (Foreign) isBody()          {}
 
 func (ThreadClaimed) isDecision()   {}
 func (TaskOpened) isDecision()      {}
+func (ThreadShared) isDecision()    {}
 func (TaskMoved) isDecision()       {}
 func (DispatchIssued) isDecision()  {}
 func (DispatchSettled) isDecision() {}

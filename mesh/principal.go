@@ -3,25 +3,8 @@ package mesh
 import (
 	"context"
 	"slices"
+	"time"
 )
-
-// A Permission allows a kind of call. Under auth none, every caller from this
-// machine has all of them.
-type Permission string
-
-// The permissions.
-const (
-	PermChat        Permission = "chat"         // talk to agents; read one's tenant's threads
-	PermAgents      Permission = "agents"       // register agents for one's tenant
-	PermSkillCreate Permission = "skill:create" // write skills
-	PermDelete      Permission = "threads:delete"
-	PermOperator    Permission = "operator" // act for every tenant: share agents with all
-)
-
-// Permissions lists them all.
-func Permissions() []Permission {
-	return []Permission{PermChat, PermAgents, PermSkillCreate, PermDelete, PermOperator}
-}
 
 // A Principal is who a call comes from, as far as it was proved: by a bearer
 // token, by a grant, or by nothing under auth none.
@@ -29,16 +12,20 @@ type Principal struct {
 	Tenant TenantID
 	// User is the person, or the program acting for itself.
 	User string
-	// Permissions are sorted.
-	Permissions []Permission
+	// Roles are sorted.
+	Roles []Role
+	// Credential names what the caller proved itself by, and is not secret; "" under
+	// auth none. It ends at Expires, if that is not zero, or before; what was begun with
+	// it ends with Ended, if that is not nil.
+	Credential string
+	Expires    time.Time
+	Ended      context.Context //nolint:containedctx // the credential's end
 	// Grant is set when the call came under a grant: an agent's call.
 	Grant *Grant
 }
 
-// Can reports whether the principal has the permission, itself or as operator.
-func (p Principal) Can(perm Permission) bool {
-	return slices.Contains(p.Permissions, perm) || slices.Contains(p.Permissions, PermOperator)
-}
+// Can reports whether a role of the principal allows the action.
+func (p Principal) Can(a Action) bool { return Allow(p.Roles, a) }
 
 // A Grant is what the node allows one execution to do. It is issued when the
 // execution is, signed by the node, carried in metadata by whoever runs it,
@@ -57,8 +44,8 @@ type Grant struct {
 	Chain []string
 	// Skills are the skills that may be called: names, "domain.*" or "*".
 	Skills []string
-	// Permissions are the user's, passed down.
-	Permissions []Permission
+	// Roles are the user's, passed down.
+	Roles []Role
 	// Depth is how many more levels of dispatch are allowed below.
 	Depth int
 	// Expires is a Unix time in seconds.

@@ -95,7 +95,7 @@ func TestASkillCanBeBuiltWithoutAHandoff(t *testing.T) {
 	}
 }
 
-// The user needs the permission skill:create; who lacks it hears so at once.
+// The user needs the role skill-author; who lacks it hears so at once.
 func TestWhoMayNotCreateSkillsIsToldSoAtOnce(t *testing.T) {
 	dir := t.TempDir()
 	tokens := filepath.Join(dir, "tokens.yaml")
@@ -103,7 +103,7 @@ func TestWhoMayNotCreateSkillsIsToldSoAtOnce(t *testing.T) {
 	if err := os.WriteFile(tokens, []byte(entry), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	const want = `Creating skills needs the permission "skill:create"`
+	const want = `Creating skills needs the role "skill-author"`
 	m := handedOver(t, meshtest.Options{Tokens: tokens, Bearer: "s3cret-of-bob"})
 	s := m.SayAs(mesh.Principal{}, mesh.NewThreadID(), "a skill that sends Slack alerts")
 	if s.State != completed || !strings.Contains(s.Text, want) || !strings.Contains(s.Text, "[error: "+want) {

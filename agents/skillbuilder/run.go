@@ -25,7 +25,7 @@ type run struct {
 const (
 	ready      = "Your skill is ready! "
 	returning  = "Returning you to the main assistant."
-	mayNot     = "Creating skills needs the permission \"skill:create\", which you do not have. Ask the operator of the mesh for it."
+	mayNot     = "Creating skills needs the role \"skill-author\", which you do not have. Ask the operator of the mesh for it."
 	keptSoFar  = "No problem! I keep what we have so far. "
 	unreadable = "I could not read what we had so far, so we begin anew."
 )
@@ -35,8 +35,8 @@ func (r *run) converse(ctx context.Context) error {
 	if r.active, err = r.hasStream(ctx); err != nil {
 		return err
 	}
-	user := mesh.Principal{Permissions: r.inv.Grant.Permissions}
-	if !user.Can(mesh.PermSkillCreate) {
+	user := mesh.Principal{Roles: r.inv.Grant.Roles}
+	if !user.Can(mesh.ActCreateSkill) {
 		return r.refuse(ctx)
 	}
 	s, err := r.load(ctx)

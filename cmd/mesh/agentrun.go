@@ -40,7 +40,7 @@ taken: give the agent another one with --name.
 It is granted the skills that its card names. The worker's names all skills that
 this program brings along.
 
-With --auth tokens, the token needs the permission "agents", and "operator" to
+With --auth tokens, the token needs the role agent-publisher, and operator to
 share the agent with all tenants.`,
 		Example: `  mesh agent run worker --name worker-2
   mesh agent run knowledge --name handbook --docs ./handbook --mesh 127.0.0.1:7420`,

@@ -29,6 +29,7 @@ type client struct {
 	threads  meshv1.ThreadServiceClient
 	handoffs meshv1.HandoffServiceClient
 	skills   meshv1.SkillServiceClient
+	access   meshv1.AccessServiceClient
 }
 
 // connected calls do with a connection to the mesh, which it closes.
@@ -52,6 +53,7 @@ func (a *app) connected(ctx context.Context, args []string, do func(context.Cont
 		threads:  meshv1.NewThreadServiceClient(conn),
 		handoffs: meshv1.NewHandoffServiceClient(conn),
 		skills:   meshv1.NewSkillServiceClient(conn),
+		access:   meshv1.NewAccessServiceClient(conn),
 	}
 	if err := c.reach(ctx); err != nil {
 		return err

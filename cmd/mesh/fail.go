@@ -29,7 +29,7 @@ var exitCodes = []struct {
 	{exitFailure, "failed: the agent's task failed, was rejected or cancelled, or anything without a code of its own"},
 	{exitUsage, "wrong usage: the command line, or a request that the mesh refused as invalid"},
 	{exitNotFound, "not found: no such thread, task, agent or skill, or none for this tenant"},
-	{exitDenied, "not allowed: no token, a wrong one, or one without the permission"},
+	{exitDenied, "not allowed: no token, a wrong one, or one without the role"},
 	{exitUnavailable, "unavailable: nobody answers, or not in time; try again"},
 	{exitInterrupted, "interrupted by Ctrl-C or a signal"},
 }

@@ -18,6 +18,7 @@ import (
 	"agentmesh/mesh"
 	"agentmesh/mesh/api"
 	"agentmesh/mesh/rpc"
+	"agentmesh/mesh/security/authz"
 	"agentmesh/mesh/skill"
 )
 
@@ -111,12 +112,13 @@ func startMesh(t testing.TB, auth rpc.Authenticator) (*fakeMesh, string) {
 		logs: map[mesh.ThreadKey]*fakeLog{}, tasks: map[string]*fakeTask{}, posted: map[string]string{},
 		agents: fakeAgents(), broken: map[string]bool{}, library: fakeSkills(t),
 	}
-	srv := rpc.NewServer(rpc.Options{Auth: auth})
+	srv := rpc.NewServer(rpc.Options{Auth: auth, Authorizer: authz.Node()})
 	a2apb.RegisterA2AServiceServer(srv, f)
 	meshv1.RegisterThreadServiceServer(srv, f)
 	meshv1.RegisterHandoffServiceServer(srv, f)
 	meshv1.RegisterRegistryServiceServer(srv, f)
 	meshv1.RegisterSkillServiceServer(srv, api.NewSkills(f.library, fakeRunner{f}, api.WithBreakers(fakeBreakers(t))))
+	meshv1.RegisterAccessServiceServer(srv, api.NewAccess(authz.Node().Explain))
 	f.running.Go(func() { _ = srv.Serve(f.listener) })
 	t.Cleanup(func() {
 		close(f.stopped)

@@ -74,7 +74,7 @@ func newScript(t *testing.T, archive string) *script {
 	_, s.env["MESH_ADDR"] = startMesh(t, auth.None(nil))
 
 	tokens := filepath.Join(t.TempDir(), "tokens.yaml")
-	entry := "- {name: bob, hash: '" + auth.Hash("bobs-token") + "', tenant: acme, user: bob, permissions: [chat]}\n"
+	entry := "- {name: bob, hash: '" + auth.Hash("bobs-token") + "', tenant: acme, user: bob, roles: [user]}\n"
 	if err := os.WriteFile(tokens, []byte(entry), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -27,7 +27,7 @@ func (a *app) skillsBreakersCommand() *cobra.Command {
 
 Skills that work are not listed. With --reset, the failures of one skill are
 forgotten, and it is called again at once; agents at work notice within two
-seconds. That needs the permission skill:create.`,
+seconds. That needs the role skill-author.`,
 		Example: `  mesh skills breakers
   mesh skills breakers --json
   mesh skills breakers --reset mail.send`,

@@ -34,7 +34,7 @@ The file is FOLDER/DOMAIN/ACTION.md. Without FOLDER, it goes where 'mesh up' in 
 folder looks for skills: MESH_SKILLS, else skills, else ` + node.DefaultData + `/skills if that is
 there; name it if mesh.yaml says otherwise. All tenants share such skills, and a running
 mesh notices the file. With --mesh, the running mesh keeps the skill instead, for your
-tenant alone; that needs the permission skill:create.
+tenant alone; that needs the role skill-author.
 
 Nothing is ever overwritten. A parameter is written NAME:TYPE:RULE:DESCRIPTION, of which
 only the name must be there. The type is string, integer, float, boolean, flag, array or

@@ -97,8 +97,8 @@ func (a *app) skillsReloadCommand() *cobra.Command {
 		Use:   "reload",
 		Short: "Have the mesh read its skill files again, now",
 		Long: `Have the mesh read its skill files again, and print what changed. The mesh notices
-changes by itself within seconds; this is for not waiting. It needs the permission
-skill:create.
+changes by itself within seconds; this is for not waiting. It needs the role
+skill-author.
 
 Files that could not be loaded are named on stderr. Their last good version stays.`,
 		Example: `  mesh skills reload

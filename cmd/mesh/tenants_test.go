@@ -127,10 +127,10 @@ func tokensAllow(t *testing.T, ann, bob, ops person) {
 		"a wrong token":     {person{ann.realMesh, tokenOf("eve")}, []string{"threads", "list"}, `the token is not known; ask the operator`},
 		"another tenant":    {ann, []string{"threads", "list", "--tenant", "rival"}, `tenant-id must be the tenant of the token`},
 		"another user":      {ann, []string{"threads", "list", "--user", "bob"}, `user-id must be the user of the token`},
-		"adding an agent":   {ann, []string{"agents", "add", "http://127.0.0.1:1"}, `needs the permission "agents"; ask the operator`},
-		"running an agent":  {ann, []string{"agent", "run", "worker", "--name", "w"}, `needs the permission "agents"; ask the operator`},
+		"adding an agent":   {ann, []string{"agents", "add", "http://127.0.0.1:1"}, `needs the action agent.register, .*; ask the operator`},
+		"running an agent":  {ann, []string{"agent", "run", "worker", "--name", "w"}, `needs the action agent.register, .*; ask the operator`},
 		"sharing an agent":  {bob, []string{"agent", "run", "worker", "--name", "w", "--shared"}, `operator`},
-		"removing an agent": {ann, []string{"agents", "rm", "w"}, `needs the permission "agents"; ask the operator`},
+		"removing an agent": {ann, []string{"agents", "rm", "w"}, `needs the action agent.register, .*; ask the operator`},
 	} {
 		t.Run(name, func(t *testing.T) { tt.who.mesh(tt.args...).fails(t, exitDenied, tt.want) })
 	}

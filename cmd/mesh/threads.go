@@ -15,7 +15,7 @@ import (
 
 func (a *app) threadsCommand() *cobra.Command {
 	return group("threads", "List, show, follow and export conversations", "  mesh threads list",
-		a.threadsListCommand(), a.threadsShowCommand(), a.threadsFollowCommand(), a.threadsExportCommand())
+		a.threadsListCommand(), a.threadsShowCommand(), a.threadsFollowCommand(), a.threadsExportCommand(), a.threadsShareCommand())
 }
 
 func (a *app) threadsListCommand() *cobra.Command {

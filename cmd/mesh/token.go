@@ -2,17 +2,20 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
+	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
 	"agentmesh/mesh/security/auth"
 )
 
 func (a *app) tokenCommand() *cobra.Command {
-	return group("token", "Work with bearer tokens", "  mesh token hash <token.txt", a.tokenHashCommand())
+	return group("token", "Work with bearer tokens", "  mesh token hash <token.txt\n  mesh token explain", a.tokenHashCommand(), a.tokenExplainCommand())
 }
 
 func (a *app) tokenHashCommand() *cobra.Command {
@@ -40,4 +43,51 @@ mesh's tokens file. Tokens must be long and random.`,
 			return nil
 		}),
 	}
+}
+
+func (a *app) tokenExplainCommand() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "explain",
+		Short: "Say who a token makes one, and what it allows",
+		Long: `Ask the mesh who the token of MESH_TOKEN or --token belongs to, until when it
+counts, and what its roles allow. Without authentication, the mesh says what
+everybody may who can reach it.`,
+		Example: `  mesh token explain
+  mesh token explain --json`,
+		Args: nothing,
+		RunE: a.lookup(func(ctx context.Context, c *client, _ []string) error {
+			who, err := c.access.GetAccess(c.call(ctx, ""), &meshv1.GetAccessRequest{})
+			switch {
+			case err != nil:
+				return err
+			case asJSON:
+				return printJSON(a, who)
+			}
+			a.printf("%s", accessTable(who))
+			return nil
+		}),
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print all of it, with the methods, as one line of JSON")
+	return cmd
+}
+
+// accessTable says what a caller may do.
+func accessTable(who *meshv1.GetAccessResponse) string {
+	expires := "does not expire"
+	if t := who.GetExpires(); t != nil {
+		expires = "expires " + t.AsTime().Format(time.RFC3339)
+	}
+	rows := [][2]string{
+		{"tenant", who.GetTenantId()}, {"user", who.GetUserId()}, {"credential", "none is needed"},
+		{"roles", strings.Join(who.GetRoles(), ", ")}, {"may", strings.Join(who.GetActions(), ", ")},
+	}
+	if name := who.GetCredential(); name != "" {
+		rows[2][1] = name + ", " + expires
+	}
+	var b strings.Builder
+	for _, r := range rows {
+		fmt.Fprintf(&b, "%-11s %s\n", r[0], oneLine(r[1]))
+	}
+	return b.String()
 }

@@ -75,6 +75,8 @@ func (t *transcript) add(p *meshv1.Event) string {
 		return t.note(e, "! "+withText("limit "+b.Limit, b.Detail))
 	case mesh.HandoffStarted:
 		return t.note(e, "→ "+withText(b.From+" hands over to "+b.To, b.Reason))
+	case mesh.ThreadShared:
+		return t.note(e, "shared with "+withWhom(b.Readable, b.Participants))
 	case mesh.HandoffEnded:
 		return t.note(e, "← "+withText("handoff "+string(b.Outcome), b.Summary))
 	}
@@ -183,8 +185,21 @@ func stamp(t *timestamppb.Timestamp) string {
 
 // threadHead says in a line what a thread is.
 func threadHead(th *meshv1.Thread) string {
-	return fmt.Sprintf("thread %s, %d events, with %s, begun %s UTC\n",
-		th.GetThreadId(), th.GetSeq(), speakerName(th.GetActiveAgent()), stamp(th.GetCreated()))
+	whose := ""
+	if owner := th.GetOwner(); owner != "" {
+		whose = fmt.Sprintf("of %s, shared with %s\n", oneLine(owner), withWhom(th.GetReadable(), th.GetParticipants()))
+	}
+	return fmt.Sprintf("thread %s, %d events, with %s, begun %s UTC\n%s",
+		th.GetThreadId(), th.GetSeq(), speakerName(th.GetActiveAgent()), stamp(th.GetCreated()), whose)
+}
+
+// withWhom says with whom a thread is shared.
+func withWhom(readable bool, participants []string) string {
+	who := strings.Join(participants, ", ")
+	if readable {
+		who = strings.TrimSuffix("everybody to read, "+who, ", ")
+	}
+	return cmp.Or(oneLine(who), "nobody")
 }
 
 // threadTable returns threads as a table, one line each.
@@ -354,6 +369,8 @@ func gist(b mesh.Body) string {
 		return withText(stateName(b.State), cmp.Or(partsText(b.Message.GetParts()), b.Reason))
 	case mesh.HandoffStarted:
 		return withText(b.From+" → "+b.To, b.Reason)
+	case mesh.ThreadShared:
+		return "shared with " + withWhom(b.Readable, b.Participants)
 	case mesh.HandoffEnded:
 		return withText(string(b.Outcome), b.Summary)
 	}

@@ -65,6 +65,34 @@ func TestOnlyAMessageOfTheUserApproves(t *testing.T) {
 	add(mesh.Exhausted, ask("more"))
 }
 
+// finding T3: a yes is the user's whose turn it is, or of who may approve for all.
+func TestAYesOfAnotherUserApprovesNothing(t *testing.T) {
+	for who, tt := range map[string]struct {
+		user  string
+		roles []mesh.Role
+		ok    bool
+	}{
+		"a colleague":            {"eve", []mesh.Role{mesh.RoleUser, mesh.RoleAgentPublisher}, false},
+		"one who may read":       {"eve", []mesh.Role{mesh.RoleAuditor}, false},
+		"the user":               {"ann", nil, true},
+		"an approver":            {"eve", []mesh.Role{mesh.RoleApprover}, true},
+		"one of another's roles": {"eve", []mesh.Role{"nobody"}, false},
+	} {
+		l, _ := timed(t, limit.Budgets{})
+		turn := l.post(t)
+		mine := l.run(t, turn, "main", "mail.*")
+		if _, err := l.add(t.Context(), mine, &mesh.Event{Execution: mine.Execution, Body: mesh.ApprovalAsked{Call: "a", Skill: "mail.send", Args: "{}", Text: "Send a?"}}); err != nil {
+			t.Fatal(err)
+		}
+		l.asks(t, turn, "Send a?")
+		l.speaks(t, turn, tt.user, "yes", tt.roles...)
+		_, err := l.add(t.Context(), mine, &mesh.Event{Execution: mine.Execution, Body: mesh.ApprovalSettled{Call: "a", Approved: true}})
+		if tt.ok && err != nil || !tt.ok && !mesh.IsCode(err, mesh.Precondition) {
+			t.Errorf("%s says yes: %v", who, err)
+		}
+	}
+}
+
 // What the user did not read was not answered: an agent that passes a question
 // on cannot put another one in its place.
 func TestAYesToAnotherQuestionApprovesNothing(t *testing.T) {

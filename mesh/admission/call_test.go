@@ -69,7 +69,13 @@ func issued(t *testing.T, res Admitted, x mesh.ExecutionID) *mesh.Grant {
 // says posts a message of the user to the turn.
 func (l *library) says(t *testing.T, turn mesh.ExecutionID, words string) {
 	t.Helper()
-	if err := l.decide(t.Context(), &mesh.Event{Execution: turn, Body: mesh.MessagePosted{User: "ann",
+	l.speaks(t, turn, "ann", words)
+}
+
+// speaks posts a message of a user, who has the roles, to the turn.
+func (l *library) speaks(t *testing.T, turn mesh.ExecutionID, user, words string, roles ...mesh.Role) {
+	t.Helper()
+	if err := l.decide(t.Context(), &mesh.Event{Execution: turn, Body: mesh.MessagePosted{User: user, Roles: roles,
 		Message: &a2apb.Message{MessageId: words, Parts: []*a2apb.Part{{Content: &a2apb.Part_Text{Text: words}}}}}}); err != nil {
 		t.Fatal(err)
 	}

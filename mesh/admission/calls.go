@@ -240,7 +240,7 @@ func (w *ruling) checkSettled(i int, e *mesh.Event, b mesh.ApprovalSettled) erro
 	if asked == nil || w.away.answered[b.Call] {
 		return mesh.Errorf(mesh.Precondition, w.op, "the call %q does not wait for the user's word; ask for it first", clip(b.Call))
 	}
-	if t := w.st.TurnOf(mine.ID); b.Approved && (t == nil || asked.Shown == 0 || t.LastPost() < asked.Shown) {
+	if t := w.st.TurnOf(mine.ID); b.Approved && (t == nil || asked.Shown == 0 || t.Said < asked.Shown) {
 		return mesh.Errorf(mesh.Precondition, w.op, "the user has not answered yet; the call %q can be approved by the next message after the turn has shown its question to the user", clip(b.Call))
 	}
 	w.answers[b.Call] = b.Approved

@@ -75,7 +75,7 @@ func TestAnOperatorSeesAndResetsBreakers(t *testing.T) {
 	}
 
 	_, err = n.skills.ResetBreaker(as(t, "reader"), &meshv1.ResetBreakerRequest{Name: "mail.send"})
-	wantCode(t, err, mesh.Denied, "skill:create")
+	wantCode(t, err, mesh.Denied, "breaker.reset")
 	_, err = b.Allow(t.Context(), "mail.send")
 	wantCode(t, err, mesh.Unavailable)
 	res, err = n.skills.ResetBreaker(as(t, "alice"), &meshv1.ResetBreakerRequest{Name: "mail.send"})

@@ -14,7 +14,7 @@
 //
 // The package decides nothing that its domain packages could decide: rules of
 // registrations are in package registry, those of control transfer in package
-// handoff. What it adds is who may call what.
+// handoff, and who may call what, package authz.
 package api
 
 import (
@@ -35,6 +35,16 @@ func callOf(ctx context.Context, op string) (mesh.Call, error) {
 		return mesh.Call{}, mesh.Wrap(op, err)
 	}
 	return call, nil
+}
+
+// grantOf returns who is calling and the grant, for methods that are called under one
+// alone.
+func grantOf(ctx context.Context, op string) (mesh.Call, *mesh.Grant, error) {
+	call, err := callOf(ctx, op)
+	if err == nil && call.Principal.Grant == nil { // no authorizer stands before the server
+		err = mesh.Errorf(mesh.Unknown, op, "")
+	}
+	return call, call.Principal.Grant, err
 }
 
 // accept sends the headers of a stream that is about to be served.

@@ -20,15 +20,6 @@ const (
 	working   = a2apb.TaskState_TASK_STATE_WORKING
 )
 
-// Only agents add to a thread.
-func TestAUserAddsNoEvents(t *testing.T) {
-	l := newLibrary(t)
-	mine := l.run(t, l.post(t), "mailer")
-	if _, err := l.add(user(t, mesh.Permissions()...), &mesh.Event{Execution: mine.Execution, Body: mesh.LimitTripped{}}); !mesh.IsCode(err, mesh.Unauthenticated) {
-		t.Errorf("a user may add events: %v", err)
-	}
-}
-
 // When an execution is over its grant is too, whatever time it had left: it reads
 // nothing and adds nothing, but for what it has added already.
 func TestAGrantEndsWithItsExecution(t *testing.T) {
@@ -77,7 +68,7 @@ func TestAGrantEndsWithItsExecution(t *testing.T) {
 		if err := read(under(t, other)); err != nil {
 			t.Errorf("%s by one that still works: %v", name, err)
 		}
-		if err := read(user(t, mesh.PermChat)); err != nil {
+		if err := read(user(t, mesh.RoleUser)); err != nil {
 			t.Errorf("%s by the user: %v", name, err)
 		}
 	}
@@ -89,7 +80,7 @@ func TestAGrantEndsWithItsExecution(t *testing.T) {
 	wantCode(t, err, mesh.Precondition, "over")
 	_, err = l.add(under(t, mine), last[0], &mesh.Event{Execution: mine.Execution, Body: mesh.ModelReplied{Text: "And more."}})
 	wantCode(t, err, mesh.Precondition, "over")
-	page, err := l.ReadThread(user(t, mesh.PermChat), &meshv1.ReadThreadRequest{ThreadId: l.key.ID})
+	page, err := l.ReadThread(user(t, mesh.RoleUser), &meshv1.ReadThreadRequest{ThreadId: l.key.ID})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -188,7 +179,7 @@ func TestAThreadShowsWhatItUsed(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	res, err := l.GetThread(user(t, mesh.PermChat), &meshv1.GetThreadRequest{ThreadId: l.key.ID})
+	res, err := l.GetThread(user(t, mesh.RoleUser), &meshv1.GetThreadRequest{ThreadId: l.key.ID})
 	if err != nil {
 		t.Fatal(err)
 	}

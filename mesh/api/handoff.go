@@ -21,12 +21,9 @@ func NewHandoffs(h *handoff.Handoffs) *Handoffs { return &Handoffs{handoffs: h} 
 // StartHandoff implements meshv1.HandoffServiceServer.
 func (s *Handoffs) StartHandoff(ctx context.Context, req *meshv1.StartHandoffRequest) (*meshv1.StartHandoffResponse, error) {
 	const op = "api.StartHandoff"
-	call, err := callOf(ctx, op)
+	_, g, err := grantOf(ctx, op)
 	if err != nil {
 		return nil, err
-	}
-	if call.Principal.Grant == nil {
-		return nil, mesh.Errorf(mesh.Unauthenticated, op, "only the agent that has the conversation may hand it over, under its grant")
 	}
 	key, _, err := keyFor(ctx, op, req.GetThreadId())
 	if err != nil {
@@ -45,7 +42,7 @@ func (s *Handoffs) StartHandoff(ctx context.Context, req *meshv1.StartHandoffReq
 	if req.ReturnExpected != nil {
 		start.ReturnExpected = *req.ReturnExpected
 	}
-	h, err := s.handoffs.Start(ctx, call.Principal.Grant, start)
+	h, err := s.handoffs.Start(ctx, g, start)
 	if err != nil {
 		return nil, err
 	}
@@ -58,8 +55,7 @@ func (s *Handoffs) EndHandoff(ctx context.Context, req *meshv1.EndHandoffRequest
 	if err != nil {
 		return nil, err
 	}
-	p := call.Principal
-	h, err := s.handoffs.End(ctx, key, p.Grant, p.User, mesh.HandoffOutcome(req.GetOutcome()), req.GetSummary(), req.GetUpdatesSent())
+	h, err := s.handoffs.End(ctx, key, call.Principal, mesh.HandoffOutcome(req.GetOutcome()), req.GetSummary(), req.GetUpdatesSent())
 	if err != nil {
 		return nil, err
 	}
@@ -68,11 +64,11 @@ func (s *Handoffs) EndHandoff(ctx context.Context, req *meshv1.EndHandoffRequest
 
 // GetHandoff implements meshv1.HandoffServiceServer.
 func (s *Handoffs) GetHandoff(ctx context.Context, req *meshv1.GetHandoffRequest) (*meshv1.GetHandoffResponse, error) {
-	key, _, err := keyFor(ctx, "api.GetHandoff", req.GetThreadId())
+	key, call, err := keyFor(ctx, "api.GetHandoff", req.GetThreadId())
 	if err != nil {
 		return nil, err
 	}
-	h, err := s.handoffs.Get(ctx, key)
+	h, err := s.handoffs.Get(ctx, key, call.Principal)
 	if err != nil {
 		return nil, err
 	}

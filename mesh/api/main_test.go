@@ -14,6 +14,7 @@ import (
 	"agentmesh/mesh"
 	"agentmesh/mesh/registry"
 	"agentmesh/mesh/rpc"
+	"agentmesh/mesh/security/authz"
 	"agentmesh/mesh/skill"
 	"agentmesh/mesh/state"
 	"agentmesh/mesh/store/mem"
@@ -27,10 +28,10 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // callers are who may call in these tests, by user name.
 var callers = map[string]mesh.Principal{
-	"alice":    {Tenant: "acme", Permissions: []mesh.Permission{mesh.PermAgents, mesh.PermChat, mesh.PermSkillCreate}},
-	"reader":   {Tenant: "acme", Permissions: []mesh.Permission{mesh.PermChat}},
-	"bob":      {Tenant: "globex", Permissions: []mesh.Permission{mesh.PermAgents, mesh.PermChat, mesh.PermSkillCreate}},
-	"root":     {Tenant: "ops", Permissions: []mesh.Permission{mesh.PermOperator}},
+	"alice":    {Tenant: "acme", Roles: []mesh.Role{mesh.RoleAgentPublisher, mesh.RoleUser, mesh.RoleSkillAuthor}},
+	"reader":   {Tenant: "acme", Roles: []mesh.Role{mesh.RoleUser}},
+	"bob":      {Tenant: "globex", Roles: []mesh.Role{mesh.RoleAgentPublisher, mesh.RoleUser, mesh.RoleSkillAuthor}},
+	"root":     {Tenant: "ops", Roles: []mesh.Role{mesh.RoleOperator}},
 	"mailer":   granted("acme", "mailer", "mail.send", "calendar.*"),
 	"mailer-b": granted("globex", "mailer", "mail.send", "calendar.*"),
 	"worker":   granted("acme", "worker", "*"),
@@ -109,7 +110,7 @@ func serve(t *testing.T) *node {
 	if err != nil {
 		t.Fatal(err)
 	}
-	srv := rpc.NewServer(rpc.Options{Auth: byName{}})
+	srv := rpc.NewServer(rpc.Options{Auth: byName{}, Authorizer: authz.Node()})
 	meshv1.RegisterRegistryServiceServer(srv, NewRegistry(n.agents, []byte("public key")))
 	meshv1.RegisterStateServiceServer(srv, NewState(n.kv))
 	meshv1.RegisterSkillServiceServer(srv, NewSkills(n.library, n.runner, WithBreakers(n.kv)))

@@ -11,6 +11,7 @@ import (
 	"agentmesh/mesh/registry"
 
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
@@ -28,22 +29,10 @@ func NewRegistry(agents *registry.Registry, grantKey []byte) *Registry {
 	return &Registry{agents: agents, grantKey: grantKey}
 }
 
-// registrant returns who registers or removes an agent. An agent at work does
-// not: it has its user's permissions for the work, and the registry is not part
-// of that.
-func registrant(ctx context.Context, op string) (mesh.Call, error) {
-	call, err := callOf(ctx, op)
-	if err == nil && call.Principal.Grant != nil {
-		err = mesh.Errorf(mesh.Denied, op, "Agents are not added or removed under the grant of a task; "+
-			"call with a token of the agent's own and without mesh-grant")
-	}
-	return call, err
-}
-
 // RegisterAgent implements the RPC.
 func (s *Registry) RegisterAgent(ctx context.Context, req *meshv1.RegisterAgentRequest) (*meshv1.RegisterAgentResponse, error) {
 	const op = "api.RegisterAgent"
-	call, err := registrant(ctx, op)
+	call, err := callOf(ctx, op)
 	if err != nil {
 		return nil, err
 	}
@@ -60,7 +49,7 @@ func (s *Registry) RegisterAgent(ctx context.Context, req *meshv1.RegisterAgentR
 	if err != nil {
 		return nil, mesh.Wrap(op, err)
 	}
-	res := &meshv1.RegisterAgentResponse{Agent: agentProto(got.Entry), LeaseId: got.LeaseID, GrantKey: s.grantKey}
+	res := &meshv1.RegisterAgentResponse{Agent: agentProto(call.Principal, got.Entry), LeaseId: got.LeaseID, GrantKey: s.grantKey}
 	if got.Lease > 0 {
 		res.Lease = durationpb.New(got.Lease)
 	}
@@ -72,7 +61,7 @@ func (s *Registry) RegisterAgent(ctx context.Context, req *meshv1.RegisterAgentR
 // leases just run out.
 func (s *Registry) KeepAlive(stream grpc.BidiStreamingServer[meshv1.KeepAliveRequest, meshv1.KeepAliveResponse]) error {
 	const op = "api.KeepAlive"
-	call, err := registrant(stream.Context(), op)
+	call, err := callOf(stream.Context(), op)
 	if err != nil {
 		return err
 	}
@@ -100,7 +89,7 @@ func (s *Registry) KeepAlive(stream grpc.BidiStreamingServer[meshv1.KeepAliveReq
 // DeregisterAgent implements the RPC.
 func (s *Registry) DeregisterAgent(ctx context.Context, req *meshv1.DeregisterAgentRequest) (*meshv1.DeregisterAgentResponse, error) {
 	const op = "api.DeregisterAgent"
-	call, err := registrant(ctx, op)
+	call, err := callOf(ctx, op)
 	if err != nil {
 		return nil, err
 	}
@@ -124,7 +113,7 @@ func (s *Registry) GetAgent(ctx context.Context, req *meshv1.GetAgentRequest) (*
 	if err != nil {
 		return nil, mesh.Wrap(op, err)
 	}
-	return &meshv1.GetAgentResponse{Agent: agentProto(e)}, nil
+	return &meshv1.GetAgentResponse{Agent: agentProto(call.Principal, e)}, nil
 }
 
 // ListAgents implements the RPC.
@@ -141,7 +130,7 @@ func (s *Registry) ListAgents(ctx context.Context, req *meshv1.ListAgentsRequest
 	for _, e := range s.agents.List(call.Principal.Tenant, registry.Filter{
 		Skill: req.GetSkill(), Tag: req.GetTag(), Query: req.GetQuery(), Live: req.GetLive(),
 	}) {
-		res.Agents = append(res.Agents, agentProto(e))
+		res.Agents = append(res.Agents, agentProto(call.Principal, e))
 	}
 	return res, nil
 }
@@ -160,33 +149,40 @@ func (s *Registry) WatchAgents(_ *meshv1.WatchAgentsRequest, stream grpc.ServerS
 		if err != nil {
 			return mesh.Wrap(op, err)
 		}
-		if err := stream.Send(agentChange(change)); err != nil {
+		if err := stream.Send(agentChange(call.Principal, change)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func agentChange(c registry.Change) *meshv1.WatchAgentsResponse {
+func agentChange(p mesh.Principal, c registry.Change) *meshv1.WatchAgentsResponse {
 	res := &meshv1.WatchAgentsResponse{}
 	switch c.Kind {
 	case registry.Put:
-		res.Kind, res.Agent = meshv1.WatchAgentsResponse_KIND_PUT, agentProto(c.Entry)
+		res.Kind, res.Agent = meshv1.WatchAgentsResponse_KIND_PUT, agentProto(p, c.Entry)
 	case registry.Removed:
-		res.Kind, res.Agent = meshv1.WatchAgentsResponse_KIND_REMOVED, agentProto(c.Entry)
+		res.Kind, res.Agent = meshv1.WatchAgentsResponse_KIND_REMOVED, agentProto(p, c.Entry)
 	case registry.Synced:
 		res.Kind = meshv1.WatchAgentsResponse_KIND_SYNCED
 	}
 	return res
 }
 
-// agentProto returns the wire form of an entry. It shares the entry's card.
-func agentProto(e registry.Entry) *meshv1.Agent {
-	return &meshv1.Agent{
-		Name: e.Name, Tenant: string(e.Tenant), Card: e.Card, Endpoint: e.Endpoint, CardUrl: e.CardURL,
+// agentProto returns the wire form of an entry as the principal sees it: where the agent
+// is, only its owner needs to know, and who calls it. It shares the entry's card.
+func agentProto(p mesh.Principal, e registry.Entry) *meshv1.Agent {
+	out := &meshv1.Agent{
+		Name: e.Name, Tenant: string(e.Tenant), Owner: e.Owner, Card: e.Card, Endpoint: e.Endpoint, CardUrl: e.CardURL,
 		Builtin: e.Builtin, Live: e.Live, Problem: e.Problem,
 		Registered: stamp(e.Registered), Expires: stamp(e.Expires),
 	}
+	if p.Grant == nil && !e.OwnedBy(p) {
+		out.Endpoint, out.CardUrl, out.Problem = "", "", ""
+		out.Card = proto.CloneOf(e.Card)
+		out.Card.SupportedInterfaces, out.Card.Signatures = nil, nil // which sign them too
+	}
+	return out
 }
 
 // stamp returns nil for the zero time.

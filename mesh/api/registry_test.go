@@ -95,7 +95,7 @@ func TestRefusedRegistrationsSayWhatToDo(t *testing.T) {
 		"nothing":        {"alice", &meshv1.RegisterAgentRequest{}, mesh.Invalid, "card_url"},
 		"lease of zero":  {"alice", &meshv1.RegisterAgentRequest{Card: card("x"), Lease: &durationpb.Duration{}}, mesh.Invalid, "leave it out"},
 		"short lease":    {"alice", &meshv1.RegisterAgentRequest{Card: card("x"), Lease: durationpb.New(time.Second)}, mesh.Invalid, "5s"},
-		"no permission":  {"reader", &meshv1.RegisterAgentRequest{Card: card("x")}, mesh.Denied, "agents"},
+		"no permission":  {"reader", &meshv1.RegisterAgentRequest{Card: card("x")}, mesh.Denied, "agent.register"},
 		"shared":         {"alice", &meshv1.RegisterAgentRequest{Card: card("x"), Shared: true}, mesh.Denied, "operator"},
 		"not answering":  {"alice", &meshv1.RegisterAgentRequest{Card: card("x"), Endpoint: "dead:1"}, mesh.Unavailable, "start it first"},
 		"nobody in fact": {"nobody", &meshv1.RegisterAgentRequest{Card: card("x")}, mesh.Unauthenticated, "who you are"},
@@ -187,7 +187,7 @@ func TestWatchAgentsStreamsWhatIsAndWhatChanges(t *testing.T) {
 	}
 	expect(meshv1.WatchAgentsResponse_KIND_PUT, "mail")
 	expect(meshv1.WatchAgentsResponse_KIND_SYNCED, "")
-	if _, err := n.registry.RegisterAgent(as(t, "bob"), &meshv1.RegisterAgentRequest{Card: card("foreign")}); err != nil {
+	if _, err := n.registry.RegisterAgent(as(t, "bob"), &meshv1.RegisterAgentRequest{Card: card("foreign"), Endpoint: "h:10"}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := n.registry.RegisterAgent(as(t, "alice"), &meshv1.RegisterAgentRequest{Card: card("own")}); err != nil {
@@ -224,22 +224,42 @@ func TestStreamsSendTheirHeadersAtOnce(t *testing.T) {
 	}
 }
 
-// An agent at work has the permissions of its user, and yet does not add or
-// remove agents.
+// An agent at work has the roles of its user, and yet does not add or remove agents.
 func TestTheRegistryIsNotChangedUnderAGrant(t *testing.T) {
 	n := serve(t)
-	g := granted("acme", "worker", "*")
-	g.Permissions = mesh.Permissions()
-	ctx := mesh.WithCall(t.Context(), mesh.Call{Principal: g})
-	s := NewRegistry(n.agents, nil)
-	_, err := s.RegisterAgent(ctx, &meshv1.RegisterAgentRequest{Card: card("x"), Shared: true})
-	wantCode(t, err, mesh.Denied, "token of the agent's own")
+	_, err := n.registry.RegisterAgent(as(t, "worker"), &meshv1.RegisterAgentRequest{Card: card("x"), Shared: true})
+	wantCode(t, err, mesh.Denied, "a credential of their own")
 	if _, err := n.registry.RegisterAgent(as(t, "alice"), &meshv1.RegisterAgentRequest{Card: card("x")}); err != nil {
 		t.Fatal(err)
 	}
-	_, err = s.DeregisterAgent(ctx, &meshv1.DeregisterAgentRequest{Name: "x"})
+	_, err = n.registry.DeregisterAgent(as(t, "worker"), &meshv1.DeregisterAgentRequest{Name: "x"})
 	wantCode(t, err, mesh.Denied)
-	if _, err := s.GetAgent(ctx, &meshv1.GetAgentRequest{Name: "x"}); err != nil {
+	if _, err := n.registry.GetAgent(as(t, "worker"), &meshv1.GetAgentRequest{Name: "x"}); err != nil {
 		t.Errorf("the agent cannot be read under a grant: %v", err)
+	}
+}
+
+// finding T12: where an agent is, its owner knows, and who calls it.
+func TestWhereAgentsAreIsNotForEverybody(t *testing.T) {
+	n := serve(t)
+	if _, err := n.registry.RegisterAgent(as(t, "alice"), &meshv1.RegisterAgentRequest{Card: card("x"), Endpoint: "h:5"}); err != nil {
+		t.Fatal(err)
+	}
+	for who, sees := range map[string]bool{"alice": true, "worker": true, "root": false, "reader": false} {
+		res, err := n.registry.GetAgent(as(t, who), &meshv1.GetAgentRequest{Name: "x"})
+		list, err2 := n.registry.ListAgents(as(t, who), &meshv1.ListAgentsRequest{Query: "x"})
+		if who == "root" { // of another tenant
+			wantCode(t, err, mesh.NotFound)
+			continue
+		}
+		if err != nil || err2 != nil || len(list.GetAgents()) == 0 {
+			t.Fatal(err, err2, list)
+		}
+		for _, a := range []*meshv1.Agent{res.GetAgent(), list.GetAgents()[0]} {
+			told := a.GetEndpoint() != "" && len(a.GetCard().GetSupportedInterfaces()) > 0
+			if told != sees || a.GetName() != "x" || a.GetOwner() != "alice" || !sees && (a.GetEndpoint() != "" || len(a.GetCard().GetSupportedInterfaces()) > 0) {
+				t.Errorf("%s sees %v", who, a)
+			}
+		}
 	}
 }

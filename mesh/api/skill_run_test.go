@@ -56,7 +56,7 @@ func TestASkillRunsForItsCaller(t *testing.T) {
 	_, err = n.skills.RunSkill(as(t, "reader"), &meshv1.RunSkillRequest{Name: "mail.absent"})
 	wantCode(t, err, mesh.NotFound, "mail.absent")
 	_, err = n.skills.RunSkill(as(t, "mailer"), &meshv1.RunSkillRequest{Name: "mail.send"})
-	wantCode(t, err, mesh.Denied, "as tools")
+	wantCode(t, err, mesh.Denied, "agents do not call this")
 	if diff := cmp.Diff([]string{"acme/reader mail.send", "globex/bob mail.send"}, n.runner.ran); diff != "" {
 		t.Errorf("what ran (-want +got):\n%s", diff)
 	}
@@ -72,7 +72,7 @@ func TestRunsAreListedForUsersAlone(t *testing.T) {
 		t.Errorf("globex's runs are %v, %v", res, err)
 	}
 	_, err = n.skills.ListSkillRuns(as(t, "worker"), &meshv1.ListSkillRunsRequest{})
-	wantCode(t, err, mesh.Denied, "chat")
+	wantCode(t, err, mesh.Denied, "agents do not call this")
 }
 
 func TestWithoutARunnerNothingRuns(t *testing.T) {

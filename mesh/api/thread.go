@@ -30,13 +30,16 @@ type Threads struct {
 	main    string
 	admits  *admission.Controller
 	deleted func(ctx context.Context, key mesh.ThreadKey)
+	access  func(ctx context.Context, key mesh.ThreadKey) (thread.Access, error)
 }
 
 // NewThreads returns the server of the threads in log. What agents append is
 // what admits takes, and those that are dispatched get grants of signer; main is
 // the agent of threads without handoff.
 func NewThreads(log *threadlog.Log, states *cache.States, admits *admission.Controller, signer *grant.Signer, main string) *Threads {
-	return &Threads{log: log, states: states, admits: admits, signer: signer, main: main}
+	s := &Threads{log: log, states: states, admits: admits, signer: signer, main: main}
+	s.access = s.folded
+	return s
 }
 
 // OnDelete has f called after a thread was deleted, to remove what is kept
@@ -52,9 +55,6 @@ func keyFor(ctx context.Context, op, id string) (mesh.ThreadKey, mesh.Call, erro
 	call, err := callOf(ctx, op)
 	if err != nil {
 		return mesh.ThreadKey{}, call, err
-	}
-	if g := call.Principal.Grant; g == nil && !call.Principal.Can(mesh.PermChat) {
-		return mesh.ThreadKey{}, call, mesh.Errorf(mesh.Denied, op, "this needs the permission %q", mesh.PermChat)
 	}
 	canon, err := mesh.ParseThreadID(id)
 	if err != nil {
@@ -72,13 +72,9 @@ func keyFor(ctx context.Context, op, id string) (mesh.ThreadKey, mesh.Call, erro
 // AppendEvents implements meshv1.ThreadServiceServer: see package admission.
 func (s *Threads) AppendEvents(ctx context.Context, req *meshv1.AppendEventsRequest) (*meshv1.AppendEventsResponse, error) {
 	const op = "api.AppendEvents"
-	call, err := callOf(ctx, op)
+	_, g, err := grantOf(ctx, op)
 	if err != nil {
 		return nil, err
-	}
-	g := call.Principal.Grant
-	if g == nil {
-		return nil, mesh.Errorf(mesh.Unauthenticated, op, "only agents may add to a thread, under the grant of an execution")
 	}
 	if _, _, err := keyFor(ctx, op, req.GetThreadId()); err != nil {
 		return nil, err
@@ -115,7 +111,7 @@ func (s *Threads) GetThread(ctx context.Context, req *meshv1.GetThreadRequest) (
 	}
 	resp := &meshv1.GetThreadResponse{}
 	err = s.states.With(ctx, key, func(st *thread.State) error {
-		if st.Seq == 0 {
+		if st.Seq == 0 || !st.MayRead(call.Principal) {
 			return mesh.ThreadNotFound(op)
 		}
 		if err := atWork(op, st, call.Principal.Grant); err != nil {
@@ -136,6 +132,7 @@ func (s *Threads) GetThread(ctx context.Context, req *meshv1.GetThreadRequest) (
 func (s *Threads) describe(key mesh.ThreadKey, st *thread.State) *meshv1.Thread {
 	return &meshv1.Thread{
 		ThreadId: key.ID, Seq: int64(st.Seq), ActiveAgent: st.ActiveAgent(s.main), Title: st.Title,
+		Owner: st.Owner, Participants: st.Participants, Readable: st.Readable,
 		Created: timestamppb.New(st.Created), Updated: timestamppb.New(st.Updated), Usage: eventpb.UsageToProto(st.Usage),
 	}
 }
@@ -168,9 +165,6 @@ func (s *Threads) ListThreads(ctx context.Context, req *meshv1.ListThreadsReques
 	if err != nil {
 		return nil, err
 	}
-	if call.Principal.Grant != nil || !call.Principal.Can(mesh.PermChat) {
-		return nil, mesh.Errorf(mesh.Denied, op, "this needs the permission %q; a grant is for one thread", mesh.PermChat)
-	}
 	size := int(req.GetPageSize())
 	switch {
 	case size == 0:
@@ -184,61 +178,70 @@ func (s *Threads) ListThreads(ctx context.Context, req *meshv1.ListThreadsReques
 			return nil, mesh.InvalidField(op, "page_token", "is not one of ours; leave it out to begin anew")
 		}
 	}
-	infos, err := s.log.Threads(ctx, call.Principal.Tenant, mesh.Pos(before), size)
-	if err != nil {
-		return nil, mesh.Wrap(op, err)
-	}
 	resp := &meshv1.ListThreadsResponse{}
-	for _, info := range infos {
-		err := s.states.With(ctx, info.Key, func(st *thread.State) error {
-			if st.Seq != 0 { // else it was deleted meanwhile
-				resp.Threads = append(resp.Threads, s.describe(info.Key, st))
-			}
-			return nil
-		})
+	for {
+		infos, err := s.log.Threads(ctx, call.Principal.Tenant, mesh.Pos(before), size)
 		if err != nil {
 			return nil, mesh.Wrap(op, err)
 		}
+		for _, info := range infos {
+			if len(resp.Threads) == size {
+				break
+			}
+			before = int64(info.LastPos)
+			if err := s.list(ctx, info.Key, call.Principal, resp); err != nil {
+				return nil, mesh.Wrap(op, err)
+			}
+		}
+		if len(resp.Threads) == size && len(infos) == size {
+			resp.NextPageToken = strconv.FormatInt(before, 36)
+		}
+		if len(resp.Threads) == size || len(infos) < size {
+			return resp, nil
+		}
 	}
-	if len(infos) == size {
-		resp.NextPageToken = strconv.FormatInt(int64(infos[size-1].LastPos), 36)
+}
+
+// list adds the thread to the list, if the caller may read it and it was not deleted
+// meanwhile.
+func (s *Threads) list(ctx context.Context, key mesh.ThreadKey, p mesh.Principal, to *meshv1.ListThreadsResponse) error {
+	a, err := s.access(ctx, key)
+	if err != nil || !a.MayRead(p) {
+		return err
 	}
-	return resp, nil
+	return s.states.With(ctx, key, func(st *thread.State) error {
+		if st.Seq != 0 {
+			to.Threads = append(to.Threads, s.describe(key, st))
+		}
+		return nil
+	})
 }
 
 // existing returns the key of a thread that has events, the Seq of one that was
-// the last, and the grant under which the thread is read, if any: that of an
-// execution that was not over at that Seq.
-func (s *Threads) existing(ctx context.Context, op, id string, after int64) (mesh.ThreadKey, mesh.Seq, *mesh.Grant, error) {
+// the last, and who may read it: under a grant, that of an execution that was not over
+// at that Seq.
+func (s *Threads) existing(ctx context.Context, op, id string, after int64) (mesh.ThreadKey, mesh.Seq, mesh.Principal, error) {
 	key, call, err := keyFor(ctx, op, id)
+	p := call.Principal
 	if err != nil {
-		return key, 0, nil, err
+		return key, 0, p, err
 	}
-	g := call.Principal.Grant
 	if after < 0 {
-		return key, 0, g, mesh.InvalidField(op, "after_seq", "is %d; it must be the seq of an event, or 0", after)
+		return key, 0, p, mesh.InvalidField(op, "after_seq", "is %d; it must be the seq of an event, or 0", after)
 	}
-	if g != nil { // what an agent reads has what agents were answered for
+	if p.Grant != nil { // what an agent reads has what agents were answered for
 		if err := s.states.Land(ctx, key); err != nil {
-			return key, 0, g, mesh.Wrap(op, err)
+			return key, 0, p, mesh.Wrap(op, err)
 		}
 	}
 	tail, err := s.log.Tail(ctx, key)
 	if err != nil {
-		return key, 0, g, mesh.Wrap(op, err)
+		return key, 0, p, mesh.Wrap(op, err)
 	}
 	if tail == 0 {
-		return key, 0, g, mesh.ThreadNotFound(op)
+		return key, 0, p, mesh.ThreadNotFound(op)
 	}
-	return key, tail, g, s.mayRead(ctx, op, key, g)
-}
-
-// mayRead refuses a grant whose execution is over.
-func (s *Threads) mayRead(ctx context.Context, op string, key mesh.ThreadKey, g *mesh.Grant) error {
-	if g == nil {
-		return nil
-	}
-	return s.states.With(ctx, key, func(st *thread.State) error { return atWork(op, st, g) })
+	return key, tail, p, s.mayRead(ctx, op, key, p)
 }
 
 // atWork refuses a grant whose execution is over, or is none of the thread's.
@@ -261,10 +264,11 @@ func atWork(op string, st *thread.State, g *mesh.Grant) error {
 func (s *Threads) FollowThread(req *meshv1.FollowThreadRequest, stream grpc.ServerStreamingServer[meshv1.FollowThreadResponse]) error {
 	const op = "api.FollowThread"
 	ctx := stream.Context()
-	key, tail, g, err := s.existing(ctx, op, req.GetThreadId(), req.GetAfterSeq())
+	key, tail, p, err := s.existing(ctx, op, req.GetThreadId(), req.GetAfterSeq())
 	if err != nil {
 		return err
 	}
+	g := p.Grant
 	if after := req.GetAfterSeq(); g != nil && after > int64(tail) {
 		return mesh.InvalidField(op, "after_seq", "is %d, and the thread has %d events; under a grant it must be the seq of one of them, or 0", after, tail)
 	}
@@ -283,8 +287,8 @@ func (s *Threads) FollowThread(req *meshv1.FollowThreadRequest, stream grpc.Serv
 		if err := stream.Send(&meshv1.FollowThreadResponse{Event: eventpb.EventToProto(e)}); err != nil {
 			return mesh.Errorf(mesh.Canceled, op, "The caller is gone: %w", err)
 		}
-		if mayEnd(e) {
-			if err := s.mayRead(ctx, op, key, g); err != nil {
+		if g != nil && mayEnd(e) || thread.Reshares(e) {
+			if err := s.mayRead(ctx, op, key, p); err != nil {
 				return err
 			}
 		}
@@ -308,13 +312,10 @@ func (s *Threads) DeleteThread(ctx context.Context, req *meshv1.DeleteThreadRequ
 	if err != nil {
 		return nil, err
 	}
-	if call.Principal.Grant != nil || !call.Principal.Can(mesh.PermDelete) {
-		return nil, mesh.Errorf(mesh.Denied, op, "this needs the permission %q", mesh.PermDelete)
-	}
 	// No message is taken between the check and the end, whose turn would then be
 	// without a thread.
 	err = s.states.Delete(ctx, key, func(st *thread.State) error {
-		if st.Seq == 0 {
+		if st.Seq == 0 || !st.MayRead(call.Principal) {
 			return mesh.ThreadNotFound(op)
 		}
 		if st.NextTurn() != nil {

@@ -69,9 +69,9 @@ func under(t *testing.T, g *mesh.Grant) context.Context {
 	return mesh.WithCall(t.Context(), mesh.Call{Thread: g.Thread, Principal: mesh.Principal{Tenant: g.Tenant, User: g.User, Grant: g}})
 }
 
-func user(t *testing.T, perms ...mesh.Permission) context.Context {
+func user(t *testing.T, perms ...mesh.Role) context.Context {
 	t.Helper()
-	return mesh.WithCall(t.Context(), mesh.Call{Principal: mesh.Principal{Tenant: "acme", User: "ann", Permissions: perms}})
+	return mesh.WithCall(t.Context(), mesh.Call{Principal: mesh.Principal{Tenant: "acme", User: "ann", Roles: perms}})
 }
 
 func (l *library) add(ctx context.Context, events ...*mesh.Event) (*meshv1.AppendEventsResponse, error) {
@@ -144,7 +144,7 @@ func TestAPageOfLargeEventsIsNotReadInVain(t *testing.T) {
 	l.store.Count()
 	seen, after := 0, int64(2)
 	for more := true; more; {
-		page, err := l.ReadThread(user(t, mesh.PermChat), &meshv1.ReadThreadRequest{ThreadId: l.key.ID, AfterSeq: after, Limit: 1000})
+		page, err := l.ReadThread(user(t, mesh.RoleUser), &meshv1.ReadThreadRequest{ThreadId: l.key.ID, AfterSeq: after, Limit: 1000})
 		if err != nil || len(page.GetEvents()) == 0 {
 			t.Fatalf("after %d: %v, %v", after, page, err)
 		}
@@ -179,7 +179,7 @@ func TestPagesEndWhereTheThreadDoes(t *testing.T) {
 	}{
 		{0, 1000, "64 false"}, {0, 64, "64 false"}, {0, 63, "63 true"}, {0, 33, "33 true"}, {63, 1, "1 false"}, {64, 10, "0 false"}, {10, 54, "54 false"},
 	} {
-		page, err := l.ReadThread(user(t, mesh.PermChat), &meshv1.ReadThreadRequest{ThreadId: l.key.ID, AfterSeq: tt.after, Limit: tt.limit})
+		page, err := l.ReadThread(user(t, mesh.RoleUser), &meshv1.ReadThreadRequest{ThreadId: l.key.ID, AfterSeq: tt.after, Limit: tt.limit})
 		if got := fmt.Sprint(len(page.GetEvents()), page.GetMore()); err != nil || got != tt.want {
 			t.Errorf("%d events after %d: got %s, %v; want %s", tt.limit, tt.after, got, err, tt.want)
 		}
@@ -196,12 +196,12 @@ func TestAThreadIsReadBackwards(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	whole, err := l.ReadThread(user(t, mesh.PermChat), &meshv1.ReadThreadRequest{ThreadId: l.key.ID, Limit: 1000})
+	whole, err := l.ReadThread(user(t, mesh.RoleUser), &meshv1.ReadThreadRequest{ThreadId: l.key.ID, Limit: 1000})
 	if err != nil {
 		t.Fatal(err)
 	}
 	read := func(after, before int64, limit int32, tail bool) string {
-		page, err := l.ReadThread(user(t, mesh.PermChat), &meshv1.ReadThreadRequest{
+		page, err := l.ReadThread(user(t, mesh.RoleUser), &meshv1.ReadThreadRequest{
 			ThreadId: l.key.ID, AfterSeq: after, BeforeSeq: before, Limit: limit, Tail: tail})
 		if err != nil {
 			t.Fatal(err)
@@ -237,7 +237,7 @@ func TestAThreadIsReadBackwards(t *testing.T) {
 			t.Errorf("%+v: got %s", tt, got)
 		}
 	}
-	_, err = l.ReadThread(user(t, mesh.PermChat), &meshv1.ReadThreadRequest{ThreadId: l.key.ID, BeforeSeq: -1})
+	_, err = l.ReadThread(user(t, mesh.RoleUser), &meshv1.ReadThreadRequest{ThreadId: l.key.ID, BeforeSeq: -1})
 	wantCode(t, err, mesh.Invalid, "before_seq")
 }
 
@@ -255,7 +255,7 @@ func TestATailOfLargeEventsIsNotReadInVain(t *testing.T) {
 	l.store.Count()
 	seen, before := 0, int64(events+3)
 	for more := true; more; {
-		page, err := l.ReadThread(user(t, mesh.PermChat), &meshv1.ReadThreadRequest{ThreadId: l.key.ID, BeforeSeq: before, Limit: 1000, Tail: true})
+		page, err := l.ReadThread(user(t, mesh.RoleUser), &meshv1.ReadThreadRequest{ThreadId: l.key.ID, BeforeSeq: before, Limit: 1000, Tail: true})
 		if err != nil || len(page.GetEvents()) == 0 {
 			t.Fatalf("before %d: %v, %v", before, page, err)
 		}
@@ -279,7 +279,7 @@ func TestATailOfLargeEventsIsNotReadInVain(t *testing.T) {
 // begins a new one: its turn is never without a thread.
 func TestAThreadIsNotDeletedUnderAMessage(t *testing.T) {
 	l := newLibrary(t)
-	ctx := user(t, mesh.PermChat, mesh.PermDelete)
+	ctx := user(t, mesh.RoleUser, mesh.RoleDeleter)
 	for range 5_000 {
 		l.key.ID = mesh.NewThreadID()
 		first := l.post(t)

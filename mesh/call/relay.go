@@ -211,9 +211,9 @@ type Agent struct {
 
 // As is the identity under which an agent is called for an execution of a user:
 // ids for all, and for agents that speak our extension the grant.
-func (a Agent) As(key mesh.ThreadKey, x mesh.Execution, perms []mesh.Permission, grant func() string) mesh.Call {
+func (a Agent) As(key mesh.ThreadKey, x mesh.Execution, roles []mesh.Role, grant func() string) mesh.Call {
 	as := mesh.Call{
-		Principal: mesh.Principal{Tenant: key.Tenant, User: x.User, Permissions: perms},
+		Principal: mesh.Principal{Tenant: key.Tenant, User: x.User, Roles: roles},
 		Thread:    key.ID, ParentTask: string(x.Parent), Execution: x.ID, Version: "1.0",
 	}
 	if Speaks(a.Card) {

@@ -64,7 +64,7 @@ func (a vouch) Authenticate(_ context.Context, c rpc.Credentials) (mesh.Principa
 		if err != nil {
 			return p, err
 		}
-		p = mesh.Principal{Tenant: g.Tenant, User: g.User, Permissions: g.Permissions, Grant: g}
+		p = mesh.Principal{Tenant: g.Tenant, User: g.User, Roles: g.Roles, Grant: g}
 	}
 	return p, nil
 }
@@ -248,7 +248,7 @@ func (s *scene) give(target string, sent int64) error {
 // giveBack ends the handoff.
 func (s *scene) giveBack(summary string, sent int64) error {
 	g := s.call.Principal.Grant
-	_, err := s.w.any().handoffs.End(s.ctx, g.Key(), g, g.User, mesh.HandoffCompleted, summary, sent)
+	_, err := s.w.any().handoffs.End(s.ctx, g.Key(), mesh.Principal{Tenant: g.Tenant, User: g.User, Grant: g}, mesh.HandoffCompleted, summary, sent)
 	return err
 }
 

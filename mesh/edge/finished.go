@@ -8,6 +8,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"agentmesh/mesh"
+	"agentmesh/mesh/thread"
 )
 
 // Bounds of the tasks that an edge keeps put together after they ended: how many,
@@ -26,9 +27,10 @@ type finishedKey struct {
 
 type finished struct {
 	task  *a2apb.Task
-	agent string   // that it began with
-	ended mesh.Seq // the last event that it has
-	first mesh.Pos // of the thread that it is in
+	agent string        // that it began with
+	ended mesh.Seq      // the last event that it has
+	first mesh.Pos      // of the thread that it is in
+	owned thread.Access // what of it does not change: the owner
 }
 
 // finished returns the task if it is kept, and its thread is still there.

@@ -77,7 +77,7 @@ func TestTheSpecialistLearnsWhyItWasCalled(t *testing.T) {
 			t.Errorf("%s is %q, want %q", name, got, want)
 		}
 	}
-	if s.text() != "go" || !slices.Equal(s.call.Principal.Grant.Permissions, []mesh.Permission{mesh.PermChat}) { // S4-072
+	if s.text() != "go" || !slices.Equal(s.call.Principal.Grant.Roles, []mesh.Role{mesh.RoleUser}) { // S4-072
 		t.Errorf("it got %q under %+v", s.text(), s.call.Principal.Grant)
 	}
 	w.thread = mesh.NewThreadID()
@@ -252,7 +252,7 @@ func TestTheUserEndsAHandoffWhileTheSpecialistWorks(t *testing.T) {
 	smith := w.agent("smith", func(s *scene) { s.say("working. "); s.hang() })
 	acc := w.send("go")
 	w.until(acc, func(h *heard) bool { return strings.Contains(h.text, "working") })
-	if _, err := w.any().handoffs.End(t.Context(), w.key(), nil, "ann", mesh.HandoffCancelled, "enough", 0); err != nil {
+	if _, err := w.any().handoffs.End(t.Context(), w.key(), mesh.Principal{Tenant: "acme", User: "ann"}, mesh.HandoffCancelled, "enough", 0); err != nil {
 		t.Fatal(err)
 	}
 	h := w.hear(acc)

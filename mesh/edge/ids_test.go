@@ -44,8 +44,6 @@ func TestIdsThatDoNotFitAreRefused(t *testing.T) {
 		"a task that is over":                {own, to(say("x"), mine.Task.Id), mesh.Precondition, "message.task_id"},
 		"the extension without a thread":     {func(c *mesh.Call) { c.Thread = "" }, say("x"), mesh.Invalid, "thread-id"},
 		"another tenant in the A2A field":    {own, &a2apb.SendMessageRequest{Tenant: "evil", Message: say("x").Message}, mesh.NotFound, "tenant"},
-		"a grant":                            {func(c *mesh.Call) { c.Principal.Grant = &mesh.Grant{} }, say("x"), mesh.Denied, ""},
-		"no permission":                      {func(c *mesh.Call) { c.Principal.Permissions = []mesh.Permission{mesh.PermAgents} }, say("x"), mesh.Denied, ""},
 		"text that is no UTF-8 in a message": {own, say("\xff"), mesh.Invalid, "message"},
 	}
 	for name, tt := range tests {
@@ -68,8 +66,7 @@ func TestIdsThatDoNotFitAreRefused(t *testing.T) {
 	}
 }
 
-// Reading and canceling need what sending needs, and what is another tenant's
-// looks like what does not exist.
+// What is another tenant's looks like what does not exist.
 func TestTasksAreShownToThoseOfTheirTenantAlone(t *testing.T) {
 	w := build(t)
 	w.agent("main", func(s *scene) { s.move(asks, "Which?") })
@@ -89,8 +86,6 @@ func TestTasksAreShownToThoseOfTheirTenantAlone(t *testing.T) {
 		"upper case":     {func(*mesh.Call) {}, strings.ToUpper(id), mesh.NotFound},
 		"another agent":  {func(c *mesh.Call) { c.Agent = "smith" }, id, mesh.NotFound},
 		"no agent":       {func(c *mesh.Call) { c.Agent = "nobody" }, id, mesh.NotFound},
-		"a grant":        {func(c *mesh.Call) { c.Principal.Grant = &mesh.Grant{} }, id, mesh.Denied},
-		"no permission":  {func(c *mesh.Call) { c.Principal.Permissions = nil }, id, mesh.Denied},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -148,7 +143,7 @@ func TestTheAgentLearnsWhoIsAsking(t *testing.T) {
 	s := <-heard
 	g := s.call.Principal.Grant
 	if g == nil || g.Tenant != "acme" || g.User != "ann" || g.Thread != w.thread || string(g.Turn) != acc.Task.Id || g.Execution != s.call.Execution ||
-		!slices.Equal(g.Permissions, []mesh.Permission{mesh.PermChat}) || !slices.Equal(g.Chain, []string{"main"}) || g.Depth != 2 {
+		!slices.Equal(g.Roles, []mesh.Role{mesh.RoleUser}) || !slices.Equal(g.Chain, []string{"main"}) || g.Depth != 2 {
 		t.Errorf("grant %+v", g)
 	}
 	if s.call.Thread != w.thread || s.call.ParentTask != acc.Task.Id || s.msg.ContextId != w.thread || s.msg.TaskId != "" {

@@ -70,7 +70,7 @@ func (e *Edge) List(ctx context.Context, req *a2apb.ListTasksRequest) (*a2apb.Li
 // asks for that thread's tasks.
 func query(call mesh.Call, req *a2apb.ListTasksRequest) (tasks.Query, error) {
 	q := tasks.Query{
-		Tenant: call.Principal.Tenant, Caller: call.Principal.User, Agent: call.Agent,
+		Tenant: call.Principal.Tenant, Caller: call.Principal, Agent: call.Agent,
 		Thread: req.GetContextId(), State: req.GetStatus(), Limit: int(req.GetPageSize()), Token: req.GetPageToken(),
 	}
 	switch {

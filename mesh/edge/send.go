@@ -106,18 +106,11 @@ func (e *Edge) home(addressed string) string {
 	return e.Main
 }
 
-// caller returns who calls, if it is a user that may talk to agents, and to the
-// one that it addresses.
+// caller returns who calls, if there is the agent that it addresses.
 func (e *Edge) caller(ctx context.Context, op string) (mesh.Call, error) {
 	call, ok := mesh.CallFrom(ctx)
 	if !ok {
 		return call, mesh.Errorf(mesh.Unknown, op, "")
-	}
-	if call.Principal.Grant != nil {
-		return call, mesh.Errorf(mesh.Denied, op, "agents do not talk to the edge; ask another agent by dispatching to it")
-	}
-	if !call.Principal.Can(mesh.PermChat) {
-		return call, mesh.Errorf(mesh.Denied, op, "this needs the permission %q", mesh.PermChat)
 	}
 	return call, e.known(op, call)
 }
@@ -179,6 +172,9 @@ func (e *Edge) accept(ctx context.Context, in *intake) (mesh.ExecutionID, mesh.S
 			id, cursor, events = p.Task, s.Seq, nil
 			return cache.Decision{}, nil
 		}
+		if err := mayPost(s, in); err != nil {
+			return cache.Decision{}, err
+		}
 		t, err := e.target(s, in)
 		if err != nil {
 			return cache.Decision{}, err
@@ -202,6 +198,25 @@ func (e *Edge) accept(ctx context.Context, in *intake) (mesh.ExecutionID, mesh.S
 	return id, cursor, nil
 }
 
+// mayPost refuses messages for a thread that the caller takes no part in: one that it
+// may not read is as unknown as one that does not exist. Who may approve for others
+// answers what a turn asks.
+func mayPost(s *thread.State, in *intake) error {
+	const op = "edge.Send"
+	p := in.call.Principal
+	switch t := s.Turn(in.task); {
+	case s.Seq == 0 || s.TakesPart(p):
+		return nil
+	case !s.MayRead(p) && in.task != "":
+		return mesh.TaskNotFound(op)
+	case !s.MayRead(p):
+		return mesh.ThreadNotFound(op)
+	case t != nil && mesh.Interrupted(t.State) && p.Can(mesh.ActApproveAny):
+		return nil
+	}
+	return s.Outsider(op)
+}
+
 // resent finds the message that this one repeats.
 func resent(s *thread.State, in *intake) *thread.Posted {
 	for _, p := range s.Posted(in.msg.GetMessageId()) {
@@ -216,9 +231,13 @@ func resent(s *thread.State, in *intake) *thread.Posted {
 func (e *Edge) target(s *thread.State, in *intake) (*thread.Execution, error) {
 	const op = "edge.Send"
 	if in.task != "" {
-		t, err := ref{in.key, in.task, in.call.Agent}.turn(op, s)
+		t, err := ref{in.key, in.task, in.call.Principal, in.call.Agent}.turn(op, s)
 		if err != nil {
 			return nil, err
+		}
+		if p := in.call.Principal; !t.Answers(p.User, p.Roles) {
+			return nil, &mesh.Error{Code: mesh.Denied, Op: op, Field: "message.task_id",
+				Detail: "The task is another user's; send the message without a task id to open one of your own in the same conversation"}
 		}
 		if mesh.Terminal(t.State) {
 			return nil, &mesh.Error{Code: mesh.Precondition, Op: op, Field: "message.task_id", Reason: "UNSUPPORTED_OPERATION",
@@ -250,7 +269,7 @@ func (e *Edge) posting(in *intake, t *thread.Execution, id mesh.ExecutionID) []*
 	user := in.call.Principal.User
 	in.msg.TaskId = string(id)
 	event := func(b mesh.Body) *mesh.Event { return e.event(id, "user:"+user, b) }
-	posted := event(mesh.MessagePosted{Message: in.msg, User: user, Digest: in.digest, Permissions: in.call.Principal.Permissions})
+	posted := event(mesh.MessagePosted{Message: in.msg, User: user, Digest: in.digest, Roles: in.call.Principal.Roles})
 	if t == nil {
 		return []*mesh.Event{event(mesh.TaskOpened{Execution: mesh.Execution{
 			ID: id, Kind: mesh.KindTurn, Agent: e.home(in.call.Agent), User: user, Text: mesh.Clip(a2a.TextOf(in.msg), maxText),

@@ -184,6 +184,7 @@ func TestTheSameMessageIDWithOtherContentIsANewMessage(t *testing.T) {
 	other := say("two")
 	other.Message.MessageId = req.Message.MessageId
 	second := w.post(w.ctx(w.thread), other)
+	w.share("bob")
 	bob := w.call(func(c *mesh.Call) { c.Principal.User = "bob" })
 	third := w.post(bob, req)
 	if first.Task.Id == second.Task.Id || first.Task.Id == third.Task.Id {
@@ -238,6 +239,7 @@ func TestAnAnswerWithoutTaskIDContinuesForThoseWhoSpeakTheExtension(t *testing.T
 	})
 	first := w.send("go")
 	w.hear(first)
+	w.share("bob")
 	bob := w.post(w.call(func(c *mesh.Call) { c.Principal.User = "bob" }), say("mine"))
 	plain := w.post(w.call(func(c *mesh.Call) { c.Extensions = nil }), say("new"))
 	w.hear(bob)

@@ -18,6 +18,7 @@ import (
 type ref struct {
 	key   mesh.ThreadKey
 	task  mesh.ExecutionID
+	by    mesh.Principal
 	agent string // that the caller addresses, or ""
 }
 
@@ -32,22 +33,16 @@ func (e *Edge) locate(ctx context.Context, op, id string) (ref, error) {
 	if !valid || call.Thread != "" && call.Thread != threadID {
 		return ref{}, mesh.TaskNotFound(op)
 	}
-	return ref{mesh.ThreadKey{Tenant: call.Principal.Tenant, ID: threadID}, task, call.Agent}, nil
+	return ref{mesh.ThreadKey{Tenant: call.Principal.Tenant, ID: threadID}, task, call.Principal, call.Agent}, nil
 }
 
-// turn returns the turn that the task is. Who addresses an agent sees that
-// agent's tasks alone: those of others are as unknown there as those that do
-// not exist.
+// turn returns the turn that the task is, if the caller may know of it.
 func (r ref) turn(op string, s *thread.State) (*thread.Execution, error) {
-	t := s.Turn(r.task)
-	if t == nil || !r.mayBe(t.Agent) {
-		return nil, mesh.TaskNotFound(op)
+	if t := s.TurnFor(r.by, r.task, r.agent); t != nil {
+		return t, nil
 	}
-	return t, nil
+	return nil, mesh.TaskNotFound(op)
 }
-
-// mayBe reports whether the caller can mean a task that began with the agent.
-func (r ref) mayBe(agent string) bool { return r.agent == "" || r.agent == agent }
 
 // Task implements a2a.Service.
 func (e *Edge) Task(ctx context.Context, id string) (*a2apb.Task, mesh.Seq, error) {
@@ -60,9 +55,9 @@ func (e *Edge) Task(ctx context.Context, id string) (*a2apb.Task, mesh.Seq, erro
 	switch {
 	case err != nil:
 		return nil, 0, err
-	case f != nil && !r.mayBe(f.agent):
+	case f != nil && r.agent != "" && r.agent != f.agent:
 		return nil, 0, mesh.TaskNotFound(op)
-	case f != nil:
+	case f != nil && f.owned.MayRead(r.by): // what is shared later is looked up
 		return copied(f.task), f.ended, nil
 	}
 	var tail mesh.Seq
@@ -104,7 +99,7 @@ func (e *Edge) snapshot(ctx context.Context, key mesh.ThreadKey, id mesh.Executi
 		if t == nil {
 			return mesh.TaskNotFound(op)
 		}
-		after, f.agent, f.ended = t.Opened-1, t.Agent, t.Ended
+		after, f.agent, f.ended, f.owned = t.Opened-1, t.Agent, t.Ended, thread.Access{Owner: s.Owner}
 		return nil
 	})
 	if err != nil {
@@ -157,6 +152,13 @@ func (e *Edge) Updates(ctx context.Context, id string, after mesh.Seq) iter.Seq2
 			if view.Over() {
 				return
 			}
+			if !thread.Reshares(ev) {
+				continue
+			}
+			if _, _, err := e.view(ctx, id, ev.Seq); err != nil { // it is not the caller's to read any more
+				yield(a2a.Update{}, err)
+				return
+			}
 		}
 	}
 }
@@ -205,7 +207,7 @@ func (e *Edge) Cancel(ctx context.Context, req *a2apb.CancelTaskRequest) (*a2apb
 		e.Turns.Wake(r.key)
 	})
 	defer appended()
-	waiting, from, err := e.requestCancel(ctx, r, call.Principal.User)
+	waiting, from, err := e.requestCancel(ctx, r)
 	if err != nil {
 		return nil, err
 	}
@@ -236,20 +238,23 @@ func notCancelable() *mesh.Error {
 // requestCancel logs the wish. A task that no agent is working on ends at
 // once; then the executions that waited, at any depth, are returned. The task had
 // not ended at the Seq that is returned.
-func (e *Edge) requestCancel(ctx context.Context, r ref, user string) (waiting []thread.Execution, at mesh.Seq, err error) {
-	event := func(id mesh.ExecutionID, b mesh.Body) *mesh.Event { return e.event(id, "user:"+user, b) }
+func (e *Edge) requestCancel(ctx context.Context, r ref) (waiting []thread.Execution, at mesh.Seq, err error) {
+	event := func(id mesh.ExecutionID, b mesh.Body) *mesh.Event { return e.event(id, "user:"+r.by.User, b) }
 	err = e.States.Decide(ctx, r.key, func(s *thread.State) (cache.Decision, error) {
 		waiting, at = nil, s.Seq
 		t, err := r.turn("edge.Cancel", s)
 		if err != nil {
 			return cache.Decision{}, err
 		}
+		if !s.MayCancel(r.by) {
+			return cache.Decision{}, s.Outsider("edge.Cancel")
+		}
 		if mesh.Terminal(t.State) {
 			return cache.Decision{}, notCancelable()
 		}
 		d := cache.Decision{Scopes: []mesh.Scope{mesh.Scope(r.task)}}
 		if !t.Canceled {
-			d.Events = append(d.Events, event(r.task, mesh.CancelRequested{By: user}))
+			d.Events = append(d.Events, event(r.task, mesh.CancelRequested{By: r.by.User}))
 		}
 		if mesh.Interrupted(t.State) || t.State == a2apb.TaskState_TASK_STATE_SUBMITTED {
 			for _, x := range s.Unfinished(r.task) {

@@ -360,12 +360,23 @@ func (w *world) fold() *thread.State {
 
 func (w *world) key() mesh.ThreadKey { return mesh.ThreadKey{Tenant: "acme", ID: w.thread} }
 
+// share has the users take part in the thread.
+func (w *world) share(users ...string) {
+	w.t.Helper()
+	err := w.any().states.Decide(w.t.Context(), w.key(), func(*thread.State) (cache.Decision, error) {
+		return cache.Decision{Events: []*mesh.Event{{Actor: "user:ann", Body: mesh.ThreadShared{Participants: users}}}}, nil
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
 // ctx is that of ann, who knows our extension, in the thread.
 func (w *world) ctx(threadID string) context.Context {
 	ctx, cancel := context.WithTimeout(w.t.Context(), patient)
 	w.t.Cleanup(cancel)
 	return mesh.WithCall(ctx, mesh.Call{
-		Principal: mesh.Principal{Tenant: "acme", User: "ann", Permissions: []mesh.Permission{mesh.PermChat}},
+		Principal: mesh.Principal{Tenant: "acme", User: "ann", Roles: []mesh.Role{mesh.RoleUser}},
 		Thread:    threadID, Extensions: []string{mesh.ExtensionURI},
 	})
 }

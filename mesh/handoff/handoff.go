@@ -144,12 +144,12 @@ func mayStart(s *thread.State, g *mesh.Grant) error {
 	return nil
 }
 
-// End gives control back to the main agent: by the active agent under its
-// grant, or, if g is nil, by the user. It returns the handoff as it ended.
+// End gives control back to the main agent: by the active agent under its grant, or
+// without one by a user who takes part in the thread. It returns the handoff as it ended.
 //
 // Errors: Precondition when no handoff is active or another agent has it;
 // Invalid for an unknown outcome or a summary that is too long.
-func (h *Handoffs) End(ctx context.Context, key mesh.ThreadKey, g *mesh.Grant, user string, outcome mesh.HandoffOutcome, summary string, updatesSent int64) (*thread.Handoff, error) {
+func (h *Handoffs) End(ctx context.Context, key mesh.ThreadKey, p mesh.Principal, outcome mesh.HandoffOutcome, summary string, updatesSent int64) (*thread.Handoff, error) {
 	const op = "handoff.End"
 	switch outcome {
 	case "":
@@ -161,7 +161,7 @@ func (h *Handoffs) End(ctx context.Context, key mesh.ThreadKey, g *mesh.Grant, u
 	if len(summary) > MaxSummary {
 		return nil, mesh.InvalidField(op, "summary", "has %d bytes; at most %d are allowed", len(summary), MaxSummary)
 	}
-	by := "user:" + user
+	g, by := p.Grant, "user:"+p.User
 	if g != nil {
 		by = "agent:" + g.Agent
 		if err := h.await(ctx, g, updatesSent); err != nil {
@@ -171,8 +171,11 @@ func (h *Handoffs) End(ctx context.Context, key mesh.ThreadKey, g *mesh.Grant, u
 	var ended *thread.Handoff
 	var decided cache.Decision
 	err := h.states.Decide(ctx, key, func(s *thread.State) (cache.Decision, error) {
-		if s.Seq == 0 {
+		if s.Seq == 0 || !s.MayRead(p) {
 			return cache.Decision{}, mesh.ThreadNotFound(op)
+		}
+		if g == nil && !s.TakesPart(p) {
+			return cache.Decision{}, s.Outsider(op)
 		}
 		if err := mayEnd(s, g); err != nil {
 			return cache.Decision{}, err
@@ -232,11 +235,11 @@ func (h *Handoffs) ending(s *thread.State, g *mesh.Grant, by string, outcome mes
 	return cache.Decision{Events: append([]*mesh.Event{event(about, end)}, events...)}
 }
 
-// Get returns the thread's active or last handoff, or nil.
-func (h *Handoffs) Get(ctx context.Context, key mesh.ThreadKey) (*thread.Handoff, error) {
+// Get returns the thread's active or last handoff, or nil, for who may read it.
+func (h *Handoffs) Get(ctx context.Context, key mesh.ThreadKey, p mesh.Principal) (*thread.Handoff, error) {
 	var last *thread.Handoff
 	err := h.states.With(ctx, key, func(s *thread.State) error {
-		if s.Seq == 0 {
+		if s.Seq == 0 || !s.MayRead(p) {
 			return mesh.ThreadNotFound("handoff.Get")
 		}
 		last = s.Handoff

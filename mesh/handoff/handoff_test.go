@@ -101,11 +101,11 @@ func (s *scene) Start(ctx context.Context, g *mesh.Grant, r handoff.Start) (*thr
 }
 
 func (s *scene) End(ctx context.Context, k mesh.ThreadKey, g *mesh.Grant, user string, outcome mesh.HandoffOutcome, summary string, sent int64) (*thread.Handoff, error) {
-	return s.any().End(ctx, k, g, user, outcome, summary, sent)
+	return s.any().End(ctx, k, mesh.Principal{Tenant: k.Tenant, User: user, Grant: g}, outcome, summary, sent)
 }
 
 func (s *scene) Get(ctx context.Context, k mesh.ThreadKey) (*thread.Handoff, error) {
-	return s.any().Get(ctx, k)
+	return s.any().Get(ctx, k, mesh.Principal{Tenant: k.Tenant, User: "ann"})
 }
 
 func turn(id mesh.ExecutionID) *mesh.Event {

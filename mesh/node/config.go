@@ -71,6 +71,8 @@ type Config struct {
 	Auth string `yaml:"auth"`
 	// Tokens is the file of hashed bearer tokens for auth "tokens".
 	Tokens string `yaml:"tokens"`
+	// Threads says who sees conversations.
+	Threads Threads `yaml:"threads"`
 	// RateLimit bounds the calls of each user.
 	RateLimit RateLimit `yaml:"rate_limit"`
 	// Streams bounds the streams that are open at a time.
@@ -102,6 +104,20 @@ type Public struct {
 	GRPC string `yaml:"grpc"`
 	HTTP string `yaml:"http"`
 }
+
+// Threads says who sees conversations of others, where callers have to say who they are.
+type Threads struct {
+	// Visibility is "private" (default): a thread is seen by who opened it, by those
+	// with whom it is shared, and by roles; or "tenant": everybody in the tenant may
+	// read all threads.
+	Visibility string `yaml:"visibility"`
+}
+
+// The values of Threads.Visibility.
+const (
+	visiblePrivate = "private"
+	visibleTenant  = "tenant"
+)
 
 // RateLimit is a token bucket for each caller. PerSecond 0 is no limit.
 type RateLimit struct {
@@ -256,6 +272,13 @@ func (c *Config) fillA2A() error {
 // checkAuth refuses to be open to a network.
 func (c *Config) checkAuth() error {
 	const op = "node.Config"
+	switch v := &c.Threads.Visibility; *v {
+	case "":
+		*v = visiblePrivate
+	case visiblePrivate, visibleTenant:
+	default:
+		return mesh.InvalidField(op, "threads.visibility", "must be %s or %s, and is %q", visiblePrivate, visibleTenant, mesh.Clip(*v, 48))
+	}
 	switch c.Auth {
 	case "tokens":
 		if c.Tokens == "" {

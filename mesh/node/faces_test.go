@@ -37,6 +37,17 @@ import (
 // "OK", or the name of the code, and whether it says when to try again.
 type face func(t *testing.T, m *testMesh, text string, headers []string) string
 
+// Messages as the bindings over HTTP have them, of an id and a text.
+const (
+	v1Body      = `{"message": {"messageId": %q, "role": "ROLE_USER", "parts": [{"text": %q}]}}`
+	v03Body     = `{"message": {"kind": "message", "messageId": %q, "role": "user", "parts": [{"kind": "text", "text": %q}]}}`
+	v03RESTBody = `{"request": {"messageId": %q, "role": "ROLE_USER", "content": [{"text": %q}]}}`
+)
+
+func rpcBody(method, params string) string {
+	return `{"jsonrpc": "2.0", "id": 1, "method": "` + method + `", "params": ` + params + `}`
+}
+
 // faces are all ways to send a message to a mesh.
 func faces() map[string]face {
 	all := map[string]face{
@@ -45,26 +56,20 @@ func faces() map[string]face {
 		"gRPC 0.3":         overGRPC(sendV03),
 		"gRPC 0.3, stream": overGRPC(streamV03),
 	}
-	const v1 = `{"message": {"messageId": %q, "role": "ROLE_USER", "parts": [{"text": %q}]}}`
-	const v03 = `{"message": {"kind": "message", "messageId": %q, "role": "user", "parts": [{"kind": "text", "text": %q}]}}`
-	const v03REST = `{"request": {"messageId": %q, "role": "ROLE_USER", "content": [{"text": %q}]}}`
-	call := func(method, params string) string {
-		return `{"jsonrpc": "2.0", "id": 1, "method": "` + method + `", "params": ` + params + `}`
-	}
 	for name, h := range map[string]struct {
 		path, body string
 		read       func([]byte) answered
 	}{
-		"REST":                 {"/message:send", v1, restError},
-		"REST, SSE":            {"/message:stream", v1, restError},
-		"JSON-RPC":             {"/", call("SendMessage", v1), rpcError},
-		"JSON-RPC, SSE":        {"/", call("SendStreamingMessage", v1), rpcError},
-		"REST 0.3":             {"/v1/message:send", v03REST, restError},
-		"REST 0.3, SSE":        {"/v1/message:stream", v03REST, restError},
-		"JSON-RPC 0.3":         {"/", call("message/send", v03), rpc03Error},
-		"JSON-RPC 0.3, SSE":    {"/", call("message/stream", v03), rpc03Error},
-		"REST of an agent":     {"/agents/main/message:send", v1, restError},
-		"JSON-RPC of an agent": {"/agents/main/", call("SendMessage", v1), rpcError},
+		"REST":                 {"/message:send", v1Body, restError},
+		"REST, SSE":            {"/message:stream", v1Body, restError},
+		"JSON-RPC":             {"/", rpcBody("SendMessage", v1Body), rpcError},
+		"JSON-RPC, SSE":        {"/", rpcBody("SendStreamingMessage", v1Body), rpcError},
+		"REST 0.3":             {"/v1/message:send", v03RESTBody, restError},
+		"REST 0.3, SSE":        {"/v1/message:stream", v03RESTBody, restError},
+		"JSON-RPC 0.3":         {"/", rpcBody("message/send", v03Body), rpc03Error},
+		"JSON-RPC 0.3, SSE":    {"/", rpcBody("message/stream", v03Body), rpc03Error},
+		"REST of an agent":     {"/agents/main/message:send", v1Body, restError},
+		"JSON-RPC of an agent": {"/agents/main/", rpcBody("SendMessage", v1Body), rpcError},
 	} {
 		all[name] = func(t *testing.T, m *testMesh, text string, headers []string) string {
 			resp, answer := post(t, m, h.path, fmt.Sprintf(h.body, mesh.NewEventID(), text), headers...)
@@ -210,13 +215,16 @@ func rpc03Error(body []byte) answered {
 func userTokens(t *testing.T) string {
 	t.Helper()
 	var b strings.Builder
-	user := func(name, permission string) {
-		fmt.Fprintf(&b, "- name: %[1]q\n  hash: %[2]q\n  tenant: acme\n  user: %[1]q\n  permissions: [%[3]s]\n", name, auth.Hash("the-secret-of-"+name), permission)
+	user := func(name, role string) {
+		fmt.Fprintf(&b, "- name: %[1]q\n  hash: %[2]q\n  tenant: acme\n  user: %[1]q\n  roles: [%[3]s]\n", name, auth.Hash("the-secret-of-"+name), role)
 	}
-	user("reader", "agents")
+	user("reader", "viewer")
 	for name := range faces() {
-		user(userOf(name), "chat")
+		user(userOf(name), "user")
 	}
+	user("gone", "user]\n  expires: 2020-01-01 # [")
+	user("early", "user]\n  not_before: 2100-01-01 # [")
+	user("off", "user]\n  disabled: true # [")
 	path := filepath.Join(t.TempDir(), "tokens.yaml")
 	if err := os.WriteFile(path, []byte(b.String()), 0o600); err != nil {
 		t.Fatal(err)
@@ -244,11 +252,14 @@ func TestEveryFaceRefusesTheSame(t *testing.T) {
 		"nothing":                {headers: func(f string) []string { return bearer(userOf(f)) }, want: "OK"},
 		"no token":               {headers: func(string) []string { return nil }, want: "UNAUTHENTICATED"},
 		"a wrong token":          {headers: func(string) []string { return bearer("nobody") }, want: "UNAUTHENTICATED"},
+		"one that expired":       {headers: func(string) []string { return bearer("gone") }, want: "UNAUTHENTICATED"},
+		"one of the future":      {headers: func(string) []string { return bearer("early") }, want: "UNAUTHENTICATED"},
+		"one that is disabled":   {headers: func(string) []string { return bearer("off") }, want: "UNAUTHENTICATED"},
 		"another scheme":         {headers: func(string) []string { return []string{"authorization", "Basic YTpi"} }, want: "UNAUTHENTICATED"},
 		"a forged grant":         {headers: func(f string) []string { return append(bearer(userOf(f)), "mesh-grant", "x.y") }, want: "UNAUTHENTICATED"},
 		"another's tenant":       {headers: func(f string) []string { return append(bearer(userOf(f)), "tenant-id", "umbrella") }, want: "PERMISSION_DENIED"},
 		"another's name":         {headers: func(f string) []string { return append(bearer(userOf(f)), "user-id", "reader") }, want: "PERMISSION_DENIED"},
-		"a permission too few":   {headers: func(string) []string { return bearer("reader") }, want: "PERMISSION_DENIED"},
+		"a role too few":         {headers: func(string) []string { return bearer("reader") }, want: "PERMISSION_DENIED"},
 		"a thread that is none":  {headers: func(f string) []string { return append(bearer(userOf(f)), "thread-id", "42") }, want: "INVALID_ARGUMENT"},
 		"a message that is long": {headers: func(f string) []string { return bearer(userOf(f)) }, text: strings.Repeat("x", a2a.MaxMessage), want: "RESOURCE_EXHAUSTED"},
 	} {

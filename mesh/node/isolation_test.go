@@ -26,10 +26,14 @@ import (
 	"agentmesh/mesh/text/texttest"
 )
 
-// tokensFile writes a tokens file with a user for each of the tenants a and b.
+// tokensFile writes a tokens file with a user for each of the tenants a and b, and for
+// a's colleagues: eve, and auditor, who may read.
 func tokensFile(t testing.TB) string {
 	t.Helper()
 	var b strings.Builder
+	for name, role := range map[string]string{"eve": "user", "auditor": "auditor"} {
+		fmt.Fprintf(&b, "- name: %[1]s\n  hash: %[2]q\n  tenant: a\n  user: %[1]s\n  roles: [%[3]s]\n", name, auth.Hash("secret-of-tenant-"+name), role)
+	}
 	for _, tenant := range []string{"a", "b"} {
 		fmt.Fprintf(&b, "- name: %[1]s\n  hash: %[2]q\n  tenant: %[1]s\n  user: ann\n  permissions: [chat, agents, \"skill:create\", \"threads:delete\"]\n", tenant, auth.Hash("secret-of-tenant-"+tenant))
 	}
@@ -145,14 +149,26 @@ func services(t testing.TB, conn grpc.ClientConnInterface) []string {
 // exist, and another tenant exactly like one that does not.
 func TestForeignThingsLookUnknownToEveryRPC(t *testing.T) {
 	texttest.Fixed(t)
+	everyRPC(t, "b")
+}
+
+// finding T3: so do those of a colleague who did not share them.
+func TestAColleaguesThingsLookUnknownToEveryRPC(t *testing.T) {
+	texttest.Fixed(t)
+	everyRPC(t, "eve")
+}
+
+// everyRPC has a's user try everything with a thread of the owner, whose token it is.
+func everyRPC(t *testing.T, owner string) {
+	t.Helper()
 	cfg := config(t.TempDir())
 	cfg.Auth, cfg.Tokens = "tokens", tokensFile(t)
 	m := start(t, cfg, map[string]run{"main": greeter, "builder": builder})
 	conn := m.raw(t)
 
-	// Tenant b has a thread in a handoff, with an open task.
+	// The owner has a thread in a handoff, with an open task.
 	foreign := mesh.NewThreadID()
-	stream, err := a2apb.NewA2AServiceClient(conn).SendStreamingMessage(as(plain(t), "b", "thread-id", foreign), say("make a skill"))
+	stream, err := a2apb.NewA2AServiceClient(conn).SendStreamingMessage(as(plain(t), owner, "thread-id", foreign), say("make a skill"))
 	theirs := hear(t, stream, err)
 	unknown := mesh.NewThreadID()
 	unknownTask := string(mesh.NewExecutionID(unknown))
@@ -204,12 +220,12 @@ func TestForeignThingsLookUnknownToEveryRPC(t *testing.T) {
 		t.Errorf("only %d RPCs were tried", tested)
 	}
 
-	// And b's thread is as it was.
+	// And the owner's thread is as it was.
 	next := say("x.y")
 	next.Message.TaskId = foreignTask
-	stream, err = a2apb.NewA2AServiceClient(conn).SendStreamingMessage(as(plain(t), "b"), next)
+	stream, err = a2apb.NewA2AServiceClient(conn).SendStreamingMessage(as(plain(t), owner), next)
 	if s := hear(t, stream, err); s.state != a2apb.TaskState_TASK_STATE_COMPLETED {
-		t.Errorf("b's task ended %v: %v", s.state, s.status)
+		t.Errorf("the owner's task ended %v: %v", s.state, s.status)
 	}
 }
 

@@ -62,8 +62,13 @@ func newDesk(t *testing.T) *desk {
 
 func (d *desk) register(tenant mesh.TenantID, name, description string) registry.Registration {
 	d.t.Helper()
-	r, err := d.agents.Register(d.t.Context(), mesh.Principal{Tenant: tenant, Permissions: []mesh.Permission{mesh.PermAgents}}, registry.Request{
-		Name: name, Endpoint: "127.0.0.1:2", Lease: time.Minute, Card: &a2apb.AgentCard{
+	return d.registerAt("127.0.0.1:2", tenant, name, description)
+}
+
+func (d *desk) registerAt(endpoint string, tenant mesh.TenantID, name, description string) registry.Registration {
+	d.t.Helper()
+	r, err := d.agents.Register(d.t.Context(), mesh.Principal{Tenant: tenant, Roles: []mesh.Role{mesh.RoleAgentPublisher}}, registry.Request{
+		Name: name, Endpoint: endpoint, Lease: time.Minute, Card: &a2apb.AgentCard{
 			Name: name, Description: description, Version: "1", Capabilities: new(a2apb.AgentCapabilities),
 			DefaultInputModes: []string{"text/plain"}, DefaultOutputModes: []string{"text/plain"},
 			Skills: []*a2apb.AgentSkill{{Id: name, Name: name, Description: "does it", Tags: []string{"do"}}},
@@ -109,7 +114,7 @@ func TestACardIsSignedAnewWhenItsAgentsChangeAndOnlyThen(t *testing.T) {
 	expect("after a registration", 1, map[string]string{"lamp": "Lights."})
 	lamp := d.register("acme", "lamp", "Shines.")
 	expect("after another card", 1, map[string]string{"lamp": "Shines."})
-	d.register("other", "door", "Opens.")
+	d.registerAt("127.0.0.1:9", "other", "door", "Opens.")
 	expect("after another tenant's registration", 0, map[string]string{"lamp": "Shines."})
 	if err := d.agents.RegisterBuiltin("main", lamp.Entry.Card, "127.0.0.1:3"); err != nil {
 		t.Fatal(err)

@@ -127,7 +127,7 @@ func attempts(ctx context.Context, conn grpc.ClientConnInterface, inv *agent.Inv
 		{"its grant", mine, nil},
 		{"nothing", mesh.Call{}, nil},
 		{"its user", change(func(c *mesh.Call) { c.GrantToken = "" }), nil},
-		{"all permissions", mesh.Call{Principal: mesh.Principal{Tenant: "a", User: "ann", Permissions: mesh.Permissions(), Grant: inv.Grant}}, nil},
+		{"all permissions", mesh.Call{Principal: mesh.Principal{Tenant: "a", User: "ann", Roles: mesh.Roles(), Grant: inv.Grant}}, nil},
 		{"a forged grant", change(func(c *mesh.Call) { c.GrantToken += "x" }), nil},
 		{"another tenant", change(func(c *mesh.Call) { c.Principal.Tenant = "b" }), nil},
 		{"another user", change(func(c *mesh.Call) { c.Principal.User = "bob" }), nil},

@@ -129,6 +129,7 @@ type node struct {
 	signer    *grant.Signer
 	verifier  *grant.Verifier
 	auth      rpc.Authenticator
+	tokens    *auth.Tokens // nil but under auth tokens
 	limiter   rpc.Limiter
 	agents    *registry.Registry
 	issuer    *issuer
@@ -281,9 +282,14 @@ const maxCallers = 10_000
 func (n *node) buildAuth() (err error) {
 	n.auth = auth.None(n.verifier)
 	if n.cfg.Auth == "tokens" {
-		if n.auth, err = auth.LoadTokens(n.cfg.Tokens, n.verifier); err != nil {
+		tokens, err := auth.LoadTokens(n.cfg.Tokens, n.verifier, auth.WithLogger(n.logger))
+		if err != nil {
 			return err
 		}
+		n.auth, n.tokens = tokens, tokens
+	}
+	if n.cfg.Threads.Visibility == visibleTenant {
+		n.auth = auth.WithRole(n.auth, mesh.RoleReader)
 	}
 	if r := n.cfg.RateLimit; r.PerSecond > 0 {
 		n.limiter, err = limit.NewRate(r.PerSecond, r.Burst, maxCallers)
@@ -294,7 +300,7 @@ func (n *node) buildAuth() (err error) {
 // serve runs all parts. Each has this function as its owner, which waits.
 func (n *node) serve(ctx context.Context) (err error) {
 	var parts sync.WaitGroup
-	failed := make(chan error, 6+len(n.opts.Builtins))
+	failed := make(chan error, 7+len(n.opts.Builtins))
 	background, stopBackground := context.WithCancel(context.WithoutCancel(ctx))
 	defer parts.Wait()
 	defer stopBackground()
@@ -306,7 +312,10 @@ func (n *node) serve(ctx context.Context) (err error) {
 		})
 	}
 
-	server, status, admits := n.grpcServer()
+	server, status, admits, err := n.grpcServer()
+	if err != nil {
+		return err
+	}
 	defer admits.Wait()
 	start("grpc", func(context.Context) error { return server.Serve(n.grpcL) })
 	defer stopServer(server)
@@ -314,6 +323,9 @@ func (n *node) serve(ctx context.Context) (err error) {
 		return err
 	}
 	n.services = rpc.Local(server, n.local)
+	if n.tokens != nil {
+		start("tokens", n.tokens.Run)
+	}
 	start("registry", n.agents.Run)
 	start("skills", n.skills.Run)
 	for _, source := range n.opts.Sources {

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/reflection"
 
 	meshv1 "agentmesh/gen/mesh/v1"
+	"agentmesh/mesh"
 	"agentmesh/mesh/a2a"
 	"agentmesh/mesh/admission"
 	"agentmesh/mesh/api"
@@ -18,6 +19,7 @@ import (
 	"agentmesh/mesh/bind/rest"
 	"agentmesh/mesh/handoff"
 	"agentmesh/mesh/rpc"
+	"agentmesh/mesh/security/authz"
 )
 
 // stopServer stops a server; streams that followers keep open are cut.
@@ -27,8 +29,11 @@ func stopServer(s *rpc.Server) {
 	s.GracefulStop()
 }
 
-func (n *node) grpcServer() (*rpc.Server, *health.Server, *admission.Controller) {
-	server := rpc.NewServer(rpc.Options{Auth: n.auth, Logger: n.logger, Limiter: n.limiter, Open: rpc.Infrastructure(),
+// grpcServer returns the server of all services. It refuses a service that has a
+// method of which nobody said who may call it.
+func (n *node) grpcServer() (*rpc.Server, *health.Server, *admission.Controller, error) {
+	table := authz.Node()
+	server := rpc.NewServer(rpc.Options{Auth: n.auth, Authorizer: table, Logger: n.logger, Limiter: n.limiter, Open: rpc.Infrastructure(),
 		Streams: n.cfg.streamLimit(), Errors: n.cfg.errorTable()})
 	n.registerA2A(server, a2a.NewServer(n.edge, append(n.a2aOptions(), a2a.WithPusher(n.push))...))
 	opts := []admission.Option{admission.WithBudgets(n.cfg.budgets()),
@@ -38,16 +43,17 @@ func (n *node) grpcServer() (*rpc.Server, *health.Server, *admission.Controller)
 	}
 	admits := admission.New(n.log, n.states, nil, opts...)
 	threads := api.NewThreads(n.log, n.states, admits, n.signer, n.cfg.Main)
-	meshv1.RegisterThreadServiceServer(server, threads.OnDelete(n.forget))
+	meshv1.RegisterThreadServiceServer(server, threads.OnDelete(n.forget).WithAccess(n.tasks.Access))
 	meshv1.RegisterHandoffServiceServer(server, api.NewHandoffs(handoff.New(n.log, n.states, n.agents, n.turns, nil)))
 	meshv1.RegisterRegistryServiceServer(server, api.NewRegistry(n.agents, n.signer.Public()))
-	meshv1.RegisterSkillServiceServer(server, api.NewSkills(n.skills, n.runner, api.WithBreakers(n.kv)))
+	meshv1.RegisterSkillServiceServer(server, api.NewSkills(n.skills, n.runner, api.WithBreakers(n.kv), api.WithOwners(api.NewSkillOwners(n.kv))))
 	meshv1.RegisterStateServiceServer(server, api.NewState(n.kv))
+	meshv1.RegisterAccessServiceServer(server, api.NewAccess(table.Explain))
 	status := health.NewServer()
 	status.SetServingStatus("", healthpb.HealthCheckResponse_NOT_SERVING)
 	healthpb.RegisterHealthServer(server, status)
 	reflection.Register(server)
-	return server, status, admits
+	return server, status, admits, mesh.Wrap("node.grpcServer", table.Check(server.Guarded()))
 }
 
 // delegators are the builtin agents that have others do their work.

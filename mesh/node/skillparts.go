@@ -9,6 +9,7 @@ import (
 	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
 	"agentmesh/mesh/agent/skilltools"
+	"agentmesh/mesh/api"
 	"agentmesh/mesh/bind/rest"
 	"agentmesh/mesh/rpc"
 	"agentmesh/mesh/runs"
@@ -33,7 +34,7 @@ func (n *node) buildRuns() (err error) {
 	}
 	if s := n.cfg.Schedules; !s.Off {
 		n.schedules, err = runs.NewScheduler(runs.SchedulerConfig{
-			Runner: n.runner, Library: n.skills, Tenant: mesh.TenantID(s.Tenant), User: s.User, CatchUp: s.CatchUp, Now: n.opts.Now, Logger: n.logger,
+			Runner: n.runner, Library: n.skills, Tenant: mesh.TenantID(s.Tenant), Owner: api.NewSkillOwners(n.kv).Of, User: s.User, CatchUp: s.CatchUp, Now: n.opts.Now, Logger: n.logger,
 		})
 	}
 	return err

@@ -75,7 +75,7 @@ func (d *Dispatcher) Attach(ctx context.Context, req *a2apb.SendMessageRequest, 
 	return mesh.Wrap(op, d.put(ctx, op, r, c, func(s *thread.State) mesh.Seq {
 		after := acc.Cursor
 		for _, p := range s.Posted(message) {
-			if p.Task == r.task && p.User == r.user {
+			if p.Task == r.task && p.User == r.by.User {
 				after = min(after, p.Seq)
 			}
 		}
@@ -313,15 +313,12 @@ func locate(ctx context.Context, op, id string) (ref, error) {
 	if !ok {
 		return ref{}, mesh.Errorf(mesh.Unknown, op, "the server does not know who is calling")
 	}
-	if call.Principal.Grant != nil || !call.Principal.Can(mesh.PermChat) {
-		return ref{}, mesh.Errorf(mesh.Denied, op, "Push notifications are for users with the permission %q", mesh.PermChat)
-	}
 	task := mesh.ExecutionID(id)
 	threadID, valid := task.ThreadID()
 	if !valid || call.Thread != "" && call.Thread != threadID {
 		return ref{}, mesh.TaskNotFound(op)
 	}
-	return ref{mesh.ThreadKey{Tenant: call.Principal.Tenant, ID: threadID}, task, call.Principal.User, call.Agent}, nil
+	return ref{mesh.ThreadKey{Tenant: call.Principal.Tenant, ID: threadID}, task, call.Principal, call.Agent}, nil
 }
 
 // check refuses what could never be delivered by.

@@ -163,7 +163,7 @@ func as(user string) context.Context { return of("acme", user) }
 
 func of(tenant mesh.TenantID, user string) context.Context {
 	return mesh.WithCall(context.Background(), mesh.Call{
-		Principal: mesh.Principal{Tenant: tenant, User: user, Permissions: mesh.Permissions()},
+		Principal: mesh.Principal{Tenant: tenant, User: user, Roles: mesh.Roles()},
 	})
 }
 

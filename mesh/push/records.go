@@ -49,23 +49,21 @@ type cursor struct {
 type ref struct {
 	key   mesh.ThreadKey
 	task  mesh.ExecutionID
-	user  string
+	by    mesh.Principal
 	agent string // that the caller addresses, or ""
 }
 
-// turn returns the turn that the task is. As in package edge, who addresses an
-// agent sees that agent's tasks alone.
+// turn returns the turn that the task is, if the caller may know of it.
 func (r ref) turn(op string, s *thread.State) (*thread.Execution, error) {
-	t := s.Turn(r.task)
-	if t == nil || r.agent != "" && r.agent != t.Agent {
-		return nil, mesh.TaskNotFound(op)
+	if t := s.TurnFor(r.by, r.task, r.agent); t != nil {
+		return t, nil
 	}
-	return t, nil
+	return nil, mesh.TaskNotFound(op)
 }
 
 // prefix is what the names of the user's configs for the task begin with.
 func (r ref) prefix() string {
-	return string(r.key.Tenant) + "/" + string(r.task) + "/" + digest(r.user) + "/"
+	return string(r.key.Tenant) + "/" + string(r.task) + "/" + digest(r.by.User) + "/"
 }
 
 func (r ref) name(id string) string { return r.prefix() + digest(id) }

@@ -36,6 +36,7 @@ type Store interface {
 type kept struct {
 	Name       string          `json:"name"`
 	Tenant     mesh.TenantID   `json:"tenant,omitempty"`
+	Owner      string          `json:"owner,omitempty"`
 	CardURL    string          `json:"card_url"`
 	Endpoint   string          `json:"endpoint"`
 	Given      string          `json:"given,omitempty"`
@@ -103,7 +104,7 @@ func encode(c *record) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return json.Marshal(kept{c.Name, c.Tenant, c.CardURL, c.Endpoint, c.given, c.Registered, c.leaseID, c.lease, c.Expires, card})
+	return json.Marshal(kept{c.Name, c.Tenant, c.Owner, c.CardURL, c.Endpoint, c.given, c.Registered, c.leaseID, c.lease, c.Expires, card})
 }
 
 func decode(data []byte) (*record, error) {
@@ -119,6 +120,6 @@ func decode(data []byte) (*record, error) {
 		return nil, mesh.Errorf(mesh.Invalid, "registry.decode", "name, card_url or lease, or endpoint is missing")
 	}
 	return &record{given: k.Given, leaseID: k.LeaseID, lease: k.Lease, kept: k.Expires,
-		Entry: Entry{Name: k.Name, Tenant: k.Tenant, Card: card, Endpoint: k.Endpoint,
+		Entry: Entry{Name: k.Name, Tenant: k.Tenant, Owner: k.Owner, Card: card, Endpoint: k.Endpoint,
 			CardURL: k.CardURL, Registered: k.Registered, Expires: k.Expires}}, nil
 }

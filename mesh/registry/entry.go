@@ -17,7 +17,10 @@ type Entry struct {
 	Name string
 	// Tenant owns the agent; "" when it is shared with all.
 	Tenant mesh.TenantID
-	Card   *a2apb.AgentCard
+	// Owner is the user who registered it: the name is that user's. It is "" for
+	// built-in agents and for those that were registered when names had no owner.
+	Owner string
+	Card  *a2apb.AgentCard
 	// Endpoint is where it is called: the host:port of its A2A gRPC server or,
 	// if the first interface of its card is another one, that URL.
 	Endpoint string
@@ -45,6 +48,12 @@ func (e Entry) RoutingTenant() string {
 		}
 	}
 	return ""
+}
+
+// OwnedBy reports whether the principal may replace and remove the agent, and sees where
+// it is.
+func (e Entry) OwnedBy(p mesh.Principal) bool {
+	return e.Tenant == p.Tenant && (e.Owner == "" || e.Owner == p.User || p.Can(mesh.ActTakeAgent)) || p.Can(mesh.ActAdminNode)
 }
 
 // addresses is where the agent may be connected to: the endpoint first.

@@ -25,7 +25,7 @@ func Example() {
 		DefaultInputModes: []string{"text/plain"}, DefaultOutputModes: []string{"text/plain"},
 		Skills: []*a2apb.AgentSkill{{Id: "plan", Name: "Plan", Description: "Plans a trip.", Tags: []string{"travel"}}},
 	}
-	who := mesh.Principal{Tenant: "acme", User: "alice", Permissions: []mesh.Permission{mesh.PermAgents}}
+	who := mesh.Principal{Tenant: "acme", User: "alice", Roles: []mesh.Role{mesh.RoleAgentPublisher}}
 	joined, err := reg.Register(ctx, who, registry.Request{Card: card, Endpoint: "127.0.0.1:9000"})
 	if err != nil {
 		fmt.Println(err)

@@ -158,14 +158,14 @@ func card(name string) *a2apb.AgentCard {
 	}
 }
 
-func principal(tenant mesh.TenantID, perms ...mesh.Permission) mesh.Principal {
+func principal(tenant mesh.TenantID, perms ...mesh.Role) mesh.Principal {
 	if perms == nil {
-		perms = []mesh.Permission{mesh.PermAgents}
+		perms = []mesh.Role{mesh.RoleAgentPublisher}
 	}
-	return mesh.Principal{Tenant: tenant, User: "u", Permissions: perms}
+	return mesh.Principal{Tenant: tenant, User: "u", Roles: perms}
 }
 
-var operator = principal("ops", mesh.PermOperator)
+var operator = principal("ops", mesh.RoleOperator)
 
 // register registers an agent with a lease of 10 s.
 func register(t *testing.T, r *Registry, p mesh.Principal, name, endpoint string) Registration {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"slices"
 	"time"
 
 	"agentmesh/mesh"
@@ -42,9 +43,10 @@ type Registration struct {
 // Register adds an agent of p's tenant, or a shared one, after asking whether
 // it answers. It keeps the card, which nobody may change any more.
 //
-// A name may be taken again when its agent is not live, by whoever has its
-// lease id, and for the same address or card URL; the registration before ends
-// with that. Errors: Denied without the permission, Invalid naming the field of
+// A name is its registrant's: p may take its own again when its agent is not live, and
+// for the same address or card URL, as may who administers the tenant's agents and
+// whoever has its lease id; the registration before ends with that. Errors: Denied for
+// a shared agent and for the address of an agent of others, Invalid naming the field of
 // the request or card, Unavailable when the card or the agent cannot be
 // reached, Invalid when the probe refuses its address, Precondition when the
 // name is taken, Exhausted beyond MaxAgents.
@@ -66,7 +68,7 @@ func (r *Registry) Register(ctx context.Context, p mesh.Principal, req Request) 
 	if err := r.Refresh(ctx); err != nil {
 		return Registration{}, mesh.Wrap(op, err)
 	}
-	if err := r.challenge(ctx, c, req); err != nil {
+	if err := r.challenge(ctx, p, c, req); err != nil {
 		return Registration{}, mesh.Wrap(op, err)
 	}
 	switch err := r.ask(ctx, c.Entry); {
@@ -83,7 +85,7 @@ func (r *Registry) Register(ctx context.Context, p mesh.Principal, req Request) 
 	if err := r.refresh(ctx); err != nil {
 		return Registration{}, mesh.Wrap(op, err)
 	}
-	if err := r.admit(c, req); err != nil {
+	if err := r.admit(p, c, req); err != nil {
 		return Registration{}, mesh.Wrap(op, err)
 	}
 	if err := r.keep(ctx, c); err != nil {
@@ -115,12 +117,9 @@ func mayRegister(p mesh.Principal, shared bool) error {
 	if err := p.Tenant.Validate(); err != nil {
 		return err
 	}
-	if shared && !p.Can(mesh.PermOperator) {
-		return mesh.Errorf(mesh.Denied, op, "Agents that all tenants share need the permission %q; "+
-			"ask the operator, or leave out \"shared\"", mesh.PermOperator)
-	}
-	if !p.Can(mesh.PermAgents) {
-		return mesh.Errorf(mesh.Denied, op, "Adding and removing agents needs the permission %q; ask the operator", mesh.PermAgents)
+	if shared && !p.Can(mesh.ActAdminNode) {
+		return mesh.Errorf(mesh.Denied, op, "Agents that all tenants share need the role %q; "+
+			"ask the operator, or leave out \"shared\"", mesh.RoleOperator)
 	}
 	return nil
 }
@@ -129,7 +128,7 @@ func mayRegister(p mesh.Principal, shared bool) error {
 // be checked without looking at other records.
 func (r *Registry) propose(ctx context.Context, p mesh.Principal, req Request) (*record, error) {
 	const op = "registry.propose"
-	c := &record{given: req.Endpoint, Entry: Entry{Tenant: p.Tenant, Registered: r.now().UTC()}}
+	c := &record{given: req.Endpoint, Entry: Entry{Tenant: p.Tenant, Owner: p.User, Registered: r.now().UTC()}}
 	if req.Shared {
 		c.Tenant = ""
 	}
@@ -200,9 +199,9 @@ func (c *record) describe(name, endpoint string) error {
 
 // challenge asks the agent that has c's name, if one has, whether it still
 // answers, so that a crashed agent can come back before its lease runs out.
-func (r *Registry) challenge(ctx context.Context, c *record, req Request) error {
+func (r *Registry) challenge(ctx context.Context, p mesh.Principal, c *record, req Request) error {
 	r.lock()
-	rival, err := r.conflict(c, req)
+	rival, err := r.conflict(p, c, req)
 	var holder Entry
 	if rival != nil {
 		holder = rival.Entry
@@ -219,10 +218,10 @@ func (r *Registry) challenge(ctx context.Context, c *record, req Request) error 
 }
 
 // admit checks that the record may be inserted now. The caller holds writes.
-func (r *Registry) admit(c *record, req Request) error {
+func (r *Registry) admit(p mesh.Principal, c *record, req Request) error {
 	r.lock()
 	defer r.mu.Unlock()
-	if _, err := r.conflict(c, req); err != nil {
+	if _, err := r.conflict(p, c, req); err != nil {
 		return err
 	}
 	if r.record(c.Tenant, c.Name) != nil {
@@ -236,7 +235,7 @@ func (r *Registry) admit(c *record, req Request) error {
 
 // conflict says who stands in c's way. The rival, if there is one, does so only
 // as long as it is live. The caller holds mu.
-func (r *Registry) conflict(c *record, req Request) (rival *record, err error) {
+func (r *Registry) conflict(p mesh.Principal, c *record, req Request) (rival *record, err error) {
 	const op = "registry.conflict"
 	shared, own := r.record("", c.Name), r.record(c.Tenant, c.Name)
 	switch {
@@ -244,12 +243,35 @@ func (r *Registry) conflict(c *record, req Request) (rival *record, err error) {
 		return nil, taken(op, "Agent name %s belongs to a built-in agent; choose another name", c.Name)
 	case c.Tenant != "" && shared != nil:
 		return nil, taken(op, "Agent name %s belongs to an agent that all tenants share; choose another name", c.Name)
+	case own != nil && !own.OwnedBy(p) && !own.owns(req.LeaseID):
+		return nil, taken(op, "Agent name %s belongs to another user; choose another name, or have a tenant-admin remove the agent", c.Name)
+	}
+	if err := r.foreign(p, c); err != nil {
+		return nil, err
+	}
+	switch {
 	case own == nil || !own.Live || own.owns(req.LeaseID):
 		return nil, nil
 	case own.Endpoint == c.Endpoint || own.CardURL != "" && own.CardURL == c.CardURL:
 		return nil, nil
 	}
 	return own, taken(op, "Agent %s is registered at %s and live; remove it first, or choose another name", c.Name, own.Endpoint)
+}
+
+// foreign refuses an agent at an address that is not its registrant's: where an agent
+// of another tenant is, of all tenants, or of the node. The caller holds mu.
+func (r *Registry) foreign(p mesh.Principal, c *record) error {
+	if p.Can(mesh.ActAdminNode) {
+		return nil
+	}
+	at := c.addresses()
+	for other := range r.all() {
+		if other.Tenant != c.Tenant && slices.ContainsFunc(other.addresses(), func(a string) bool { return slices.Contains(at, a) }) {
+			return &mesh.Error{Code: mesh.Denied, Op: "registry.foreign", Field: "endpoint",
+				Detail: "endpoint is not yours to register; give the address of an agent of your own, or ask the operator"}
+		}
+	}
+	return nil
 }
 
 func taken(op, format string, args ...any) *mesh.Error {
@@ -273,9 +295,8 @@ func (r *Registry) insert(c *record) Entry {
 	return c.Entry
 }
 
-// Deregister removes an agent: the one with that lease id, or without one,
-// which takes the permission of Register, the tenant's own or the shared agent
-// of that name. It returns NotFound for what p's tenant does not see and for a
+// Deregister removes an agent: the one with that lease id, or without one p's own or,
+// for who may, the tenant's or the shared agent of that name. It returns NotFound for what p's tenant does not see and for a
 // wrong lease id, and Precondition for built-in agents.
 func (r *Registry) Deregister(ctx context.Context, p mesh.Principal, name, leaseID string, shared bool) error {
 	const op = "registry.Deregister"
@@ -324,6 +345,8 @@ func (r *Registry) removable(p mesh.Principal, name, leaseID string, shared bool
 			"with \"shared\" set", name)
 	case c == nil:
 		return nil, notFound(op, name)
+	case !c.OwnedBy(p):
+		return nil, mesh.Errorf(mesh.Denied, op, "Agent %s belongs to another user; ask that one, or a tenant-admin", name)
 	}
 	return c, nil
 }

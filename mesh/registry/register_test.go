@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -154,19 +155,13 @@ func TestASharedAgentIsSeenByAllAndHidesATenantsOfThatName(t *testing.T) {
 	}
 }
 
-func TestPermissionsAreNeeded(t *testing.T) {
+func TestSharedAgentsAreTheOperators(t *testing.T) {
 	r := open(t, newNetwork(), nil)
 	register(t, r, principal(acme), "own", "h:1")
-	chat := principal(acme, mesh.PermChat)
-	_, err := r.Register(t.Context(), chat, Request{Card: card("x"), Endpoint: "h:2"})
-	wantCode(t, err, mesh.Denied, `"agents"`)
-	_, err = r.Register(t.Context(), principal(acme), Request{Card: card("x"), Endpoint: "h:2", Shared: true})
+	_, err := r.Register(t.Context(), principal(acme), Request{Card: card("x"), Endpoint: "h:2", Shared: true})
 	wantCode(t, err, mesh.Denied, `"operator"`)
 	_, err = r.Register(t.Context(), principal(""), Request{Card: card("x"), Endpoint: "h:2"})
 	wantCode(t, err, mesh.Invalid, "tenant-id")
-	for _, name := range []string{"own", "absent"} {
-		wantCode(t, r.Deregister(t.Context(), chat, name, "", false), mesh.Denied, `"agents"`)
-	}
 	if err := r.Deregister(t.Context(), principal(acme), "own", "", false); err != nil {
 		t.Errorf("whoever administers the tenant's agents needs no lease id: %v", err)
 	}
@@ -287,5 +282,67 @@ func TestATenantMayHaveOnlySoManyAgents(t *testing.T) {
 	_, err := r.Register(t.Context(), principal(acme), Request{Name: "more", Card: card("x"), Endpoint: "h:1"})
 	wantCode(t, err, mesh.Exhausted, "limit")
 	register(t, r, principal(acme), "a0", "h:1")
-	register(t, r, principal(globex), "more", "h:1")
+	register(t, r, principal(globex), "more", "h:2")
+}
+
+func owner(tenant mesh.TenantID, user string, roles ...mesh.Role) mesh.Principal {
+	p := principal(tenant, append(roles, mesh.RoleAgentPublisher)...)
+	p.User = user
+	return p
+}
+
+// finding T11: a name is its registrant's, also while the agent is away; others get it
+// with the lease id or by a role alone.
+func TestANameIsItsRegistrants(t *testing.T) {
+	ann, eve, admin := owner(acme, "ann"), owner(acme, "eve"), owner(acme, "adam", mesh.RoleTenantAdmin)
+	for name, away := range map[string]bool{"while it is live": false, "while it is away": true} {
+		t.Run(name, func(t *testing.T) {
+			r := open(t, newNetwork(), nil)
+			mine := register(t, r, ann, "helper", "h:1")
+			if away {
+				r.ReportDown(mine.Entry, errors.New("gone"))
+			}
+			_, err := r.Register(t.Context(), eve, Request{Name: "helper", Card: card("x"), Endpoint: "h:1"})
+			wantCode(t, err, mesh.Precondition, "belongs to another user")
+			_, err = r.Register(t.Context(), eve, Request{Name: "helper", Card: card("x"), Endpoint: "h:2"})
+			wantCode(t, err, mesh.Precondition, "belongs to another user")
+			wantCode(t, r.Deregister(t.Context(), eve, "helper", "", false), mesh.Denied, "belongs to another user")
+			if e, err := r.Get(acme, "helper"); err != nil || e.Owner != "ann" {
+				t.Errorf("the agent is %+v, %v", e, err)
+			}
+			if again := register(t, r, ann, "helper", "h:1"); again.Entry.Owner != "ann" {
+				t.Errorf("its owner comes back: %+v", again)
+			}
+			if err := r.Deregister(t.Context(), admin, "helper", "", false); err != nil {
+				t.Errorf("who administers the tenant removes it: %v", err)
+			}
+			if e := register(t, r, eve, "helper", "h:2").Entry; e.Owner != "eve" {
+				t.Errorf("a free name: %+v", e)
+			}
+			byLease := register(t, r, ann, "other", "h:3")
+			if _, err := r.Register(t.Context(), eve, Request{Name: "other", Card: card("x"), Endpoint: "h:4", LeaseID: byLease.LeaseID}); err != nil {
+				t.Errorf("with the lease id: %v", err)
+			}
+		})
+	}
+}
+
+// finding T4: nobody registers another tenant's agent, under whatever name, by whichever
+// of its interfaces.
+func TestAnEndpointIsItsTenants(t *testing.T) {
+	r := open(t, newNetwork(), nil)
+	builtin(t, r, nil)
+	register(t, r, owner(acme, "ann"), "private", "h:8")
+	mail, err := r.Get(acme, "mail")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for what, at := range map[string]string{"another tenant's": "h:8", "the node's own": mail.Endpoint} {
+		_, err := r.Register(t.Context(), owner(globex, "bob"), Request{Name: "mine", Card: card("x"), Endpoint: at})
+		if !mesh.IsCode(err, mesh.Denied) || mesh.FieldOf(err) != "endpoint" {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	register(t, r, owner(acme, "eve"), "twin", "h:8") // of the same tenant
+	register(t, r, owner(globex, "root", mesh.RoleOperator), "mine", "h:8")
 }

@@ -33,7 +33,7 @@ func TestWatchTellsWhatIsThenThatItIsAllThenEachChange(t *testing.T) {
 		start(t, r)
 		builtin(t, r, nil)
 		register(t, r, principal(globex), "foreign", "h:3")
-		register(t, r, principal(acme), "courier", "h:1")
+		register(t, r, principal(acme), "courier", "h:7")
 
 		ctx, stop := context.WithCancel(t.Context())
 		next, end := iter.Pull2(r.Watch(ctx, acme))

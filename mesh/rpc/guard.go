@@ -2,6 +2,7 @@ package rpc
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"runtime/debug"
@@ -16,12 +17,13 @@ import (
 
 // A guard stands before the handlers of a server.
 type guard struct {
-	auth    Authenticator
-	limiter Limiter
-	logger  *slog.Logger
-	open    []string
-	streams *streams
-	errors  ErrorTable
+	auth       Authenticator
+	authorizer Authorizer // nil for none
+	limiter    Limiter
+	logger     *slog.Logger
+	open       []string
+	streams    *streams
+	errors     ErrorTable
 }
 
 func (g *guard) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (resp any, err error) {
@@ -49,6 +51,9 @@ func (g *guard) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerInf
 		err = g.recovered(ctx, info.FullMethod, func() error {
 			return handler(srv, &serverStream{ss, ctx})
 		})
+		if err != nil && errors.Is(context.Cause(ctx), errEnded) {
+			err = errEnded
+		}
 	}
 	g.report(ctx, info.FullMethod, begun, err)
 	return g.errors.ToStatus(err)
@@ -65,18 +70,27 @@ func (g *guard) enter(ctx context.Context, method string, begun time.Time) (_ co
 	if err != nil {
 		return ctx, nil, err
 	}
-	ctx, cancel := untilExpired(ctx)
+	ctx, cancel := whileProved(ctx)
 	return ctx, func() { cancel(); leave() }, nil
 }
 
-// untilExpired returns ctx, which ends with the grant that it was admitted
-// under: who had a grant once does not listen for ever.
-func untilExpired(ctx context.Context) (context.Context, context.CancelFunc) {
+// errEnded ends the streams of a credential that does not count any more.
+var errEnded = &mesh.Error{Code: mesh.Unauthenticated, Op: "rpc.stream", Detail: "the credential of this call was revoked or has expired; call again with another one"}
+
+// whileProved returns ctx, which ends with the grant or the credential that it was
+// admitted under: who had one once does not listen for ever.
+func whileProved(ctx context.Context) (context.Context, context.CancelFunc) {
 	call, _ := mesh.CallFrom(ctx)
-	if call.Principal.Grant == nil {
-		return ctx, func() {}
+	p := call.Principal
+	switch {
+	case p.Grant != nil:
+		return context.WithDeadline(ctx, time.Unix(p.Grant.Expires, 0))
+	case p.Ended != nil:
+		ctx, cancel := context.WithCancelCause(ctx)
+		stop := context.AfterFunc(p.Ended, func() { cancel(errEnded) })
+		return ctx, func() { stop(); cancel(nil) }
 	}
-	return context.WithDeadline(ctx, time.Unix(call.Principal.Grant.Expires, 0))
+	return ctx, func() {}
 }
 
 // A serverStream is a stream with the call in its context, where gRPC wants it.
@@ -86,6 +100,14 @@ type serverStream struct {
 }
 
 func (s *serverStream) Context() context.Context { return s.ctx }
+
+// RecvMsg reads nothing that came after the end of what the stream was admitted under.
+func (s *serverStream) RecvMsg(m any) error {
+	if err := s.ServerStream.RecvMsg(m); err != nil {
+		return err
+	}
+	return s.ctx.Err()
+}
 
 // admit returns ctx with the call's identity, or ctx as it is and why the call
 // is refused.
@@ -121,7 +143,13 @@ func (g *guard) admit(ctx context.Context, method string, now time.Time) (contex
 		return ctx, mesh.Errorf(mesh.Unauthenticated, "rpc.admit", "grants are not accepted here; leave %s out", KeyGrant)
 	}
 	ctx = mesh.WithCall(ctx, call)
-	return ctx, g.limit(call.Principal, now)
+	if err := g.limit(call.Principal, now); err != nil {
+		return ctx, err
+	}
+	if g.authorizer == nil {
+		return ctx, nil
+	}
+	return ctx, mesh.Wrap("rpc.admit", g.authorizer.Authorize(call.Principal, method))
 }
 
 // limit applies the rate limit. Calls under a grant are the mesh's own work

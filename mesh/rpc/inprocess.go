@@ -80,6 +80,20 @@ func (s *Server) RegisterService(d *grpc.ServiceDesc, impl any) {
 	}
 }
 
+// Guarded lists the methods of the services by their full names, but those that
+// anyone may call.
+func (s *Server) Guarded() []string {
+	var all []string
+	for service, info := range s.GetServiceInfo() {
+		for _, m := range info.Methods {
+			if name := "/" + service + "/" + m.Name; !s.guard.isOpen(name) {
+				all = append(all, name)
+			}
+		}
+	}
+	return all
+}
+
 // GracefulStop takes no new calls, and returns when those in flight have ended.
 func (s *Server) GracefulStop() {
 	s.refuse()

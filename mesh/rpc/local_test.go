@@ -48,7 +48,7 @@ func watchful(o rpc.Options, ends error) (rpc.Options, *agent, *[]seen) {
 func TestALocalCallerIsWhoItWouldBeOverTheNetwork(t *testing.T) {
 	alice := mesh.Principal{Tenant: "acme", User: "alice"}
 	powerful := alice
-	powerful.Permissions, powerful.Grant = mesh.Permissions(), believeGrant().Grant
+	powerful.Roles, powerful.Grant = mesh.Roles(), believeGrant().Grant
 	smuggled := []string{"tenant-id", "umbrella", "authorization", "Bearer hers", "mesh-grant", "hers", "x-custom", "kept"}
 	denied := &mesh.Error{Code: mesh.Denied, Field: "user-id", Reason: "R", Detail: "not you"}
 	refuse := func(err error) authFunc {

@@ -36,6 +36,13 @@ type Authenticator interface {
 	Authenticate(ctx context.Context, c Credentials) (mesh.Principal, error)
 }
 
+// An Authorizer says who may call what. It is called concurrently.
+type Authorizer interface {
+	// Authorize returns nil if the caller may call the method, by its full name, or a
+	// Denied or Unauthenticated error.
+	Authorize(p mesh.Principal, method string) error
+}
+
 // A Limiter bounds how often a caller may call. It is called concurrently.
 type Limiter interface {
 	// Allow reports whether the caller may call now, and if not, how long it
@@ -56,6 +63,8 @@ type Options struct {
 	// Auth says who is calling. Without it, calls to methods that are not
 	// open are refused.
 	Auth Authenticator
+	// Authorizer says who may call what. Without it, whoever is known may call all.
+	Authorizer Authorizer
 	// Logger gets one record per call. The default discards them.
 	Logger *slog.Logger
 	// MaxMessage bounds a received message, in bytes. The default is
@@ -108,7 +117,7 @@ func NewServer(o Options) *Server {
 	if o.Logger != nil {
 		logger = slog.New(LogHandler(o.Logger.Handler()))
 	}
-	g := &guard{auth: o.Auth, limiter: o.Limiter, logger: logger, open: o.Open, streams: newStreams(o.Streams), errors: o.Errors}
+	g := &guard{auth: o.Auth, authorizer: o.Authorizer, limiter: o.Limiter, logger: logger, open: o.Open, streams: newStreams(o.Streams), errors: o.Errors}
 	return newServer(grpc.NewServer(
 		grpc.UnaryInterceptor(g.unary),
 		grpc.StreamInterceptor(g.stream),

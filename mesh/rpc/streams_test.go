@@ -2,6 +2,7 @@ package rpc_test
 
 import (
 	"context"
+	"errors"
 	"io"
 	"strings"
 	"testing"
@@ -11,6 +12,7 @@ import (
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
 )
 
 // A hall is an agent whose streams stay until they are let go.
@@ -106,4 +108,47 @@ func TestAUserHasSoManyStreamsAndNoMore(t *testing.T) {
 			t.Error(err)
 		}
 	}
+}
+
+// What was opened with a credential ends with it, on the network and in the process;
+// what others opened goes on.
+func TestStreamsEndWithTheirCredential(t *testing.T) {
+	h := &hall{in: make(chan struct{}), out: make(chan struct{})}
+	standing, revoke := context.WithCancel(t.Context())
+	who := authFunc(func(c rpc.Credentials) (mesh.Principal, error) {
+		p, err := believe(c)
+		if p.User == "ann" {
+			p.Credential, p.Ended = "token:ann", standing
+		}
+		return p, err
+	})
+	srv := inProcess(t, h.agent(), rpc.Options{Auth: who})
+	c := dialed(t, serve(t, h.agent(), rpc.Options{Auth: who}), rpc.DialOptions{})
+	ann, err := h.enter(t, user(t.Context(), "acme", "ann"), c)
+	bob, err2 := h.enter(t, user(t.Context(), "acme", "bob"), c)
+	if err != nil || err2 != nil {
+		t.Fatal(err, err2)
+	}
+	inside := make(chan error, 2)
+	for _, name := range []string{"ann", "bob"} {
+		md := metadata.Pairs("tenant-id", "acme", "user-id", name)
+		go func() {
+			err := srv.Stream(metadata.NewOutgoingContext(t.Context(), md), stream, &a2apb.SubscribeToTaskRequest{Id: "t"}, &ear{})
+			if name == "bob" && err != nil || name == "ann" && !mesh.IsCode(rpc.FromStatus(err), mesh.Unauthenticated) {
+				t.Errorf("%s in the process: %v", name, err)
+			}
+			inside <- err
+		}()
+		<-h.in
+	}
+	revoke()
+	if err := ann(); !mesh.IsCode(rpc.FromStatus(err), mesh.Unauthenticated) {
+		t.Errorf("ann's stream: %v", err)
+	}
+	<-inside // ann's
+	close(h.out)
+	if err := bob(); !errors.Is(err, io.EOF) {
+		t.Errorf("bob's stream: %v", err)
+	}
+	<-inside
 }

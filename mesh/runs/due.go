@@ -111,6 +111,10 @@ type claim struct {
 // is Conflict.
 func (l *loop) claim(ctx context.Context, id jobID, c claim) error {
 	last := c.dues[len(c.dues)-1]
+	user, err := l.owner(ctx, id)
+	if err != nil {
+		return err
+	}
 	why := ""
 	if late := c.now.Sub(last); late > l.CatchUp {
 		why = "Not run: there was no node to run it, and now it is " + late.Round(time.Second).String() + " late."
@@ -121,7 +125,7 @@ func (l *loop) claim(ctx context.Context, id jobID, c claim) error {
 	}
 	dropped := c.plan.settle(c.dues...)
 	if why == "" {
-		c.plan.Begun = last.Unix()
+		c.plan.Begun, c.plan.User = last.Unix(), user
 	}
 	if err := l.journal.putPlan(ctx, id, c.plan, c.version); err != nil {
 		return err
@@ -133,12 +137,12 @@ func (l *loop) claim(ctx context.Context, id jobID, c claim) error {
 		if i == 0 && c.earlier {
 			detail += " Nor were earlier ones run."
 		}
-		l.miss(ours, id, due, detail)
+		l.miss(ours, id, user, due, detail)
 	}
 	if why != "" {
-		l.miss(ours, id, last, why)
+		l.miss(ours, id, user, last, why)
 	} else {
-		l.start(ctx, id, last)
+		l.start(ctx, id, user, last)
 	}
 	if err := l.journal.drop(ours, id, dropped); err != nil {
 		l.failed(ctx, "records of old runs not deleted", err)
@@ -147,8 +151,8 @@ func (l *loop) claim(ctx context.Context, id jobID, c claim) error {
 }
 
 // miss records that a due time was missed.
-func (l *loop) miss(ctx context.Context, id jobID, due time.Time, why string) {
-	rec := &record{Skill: id.skill, Due: due.UTC(), Status: statusMissed, Detail: why}
+func (l *loop) miss(ctx context.Context, id jobID, user string, due time.Time, why string) {
+	rec := &record{Skill: id.skill, User: user, Due: due.UTC(), Status: statusMissed, Detail: why}
 	l.Logger.WarnContext(ctx, "scheduled run missed", "tenant", id.tenant, "skill", id.skill, "due", due, "why", why)
 	if _, err := l.journal.putRecord(ctx, id, rec, 0); err != nil {
 		l.failed(ctx, "missed run not recorded", err)
@@ -172,7 +176,7 @@ func (l *loop) busy(ctx context.Context, id jobID, p *plan) (string, error) {
 	if err != nil || rec == nil || rec.Status != statusRunning && rec.Status != statusAwaiting {
 		return "", err
 	}
-	o, err := l.orderOf(id, rec.Due)
+	o, err := l.orderOf(id, rec)
 	if err != nil {
 		return "", err
 	}

@@ -1,6 +1,7 @@
 package runs
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -13,8 +14,8 @@ import (
 )
 
 // start runs what was claimed.
-func (l *loop) start(ctx context.Context, id jobID, due time.Time) {
-	rec := &record{Skill: id.skill, Due: due.UTC(), Status: statusRunning}
+func (l *loop) start(ctx context.Context, id jobID, user string, due time.Time) {
+	rec := &record{Skill: id.skill, User: user, Due: due.UTC(), Status: statusRunning}
 	version, err := l.journal.putRecord(context.WithoutCancel(ctx), id, rec, 0)
 	if mesh.IsCode(err, mesh.Conflict) { // another node took us for dead, and looks after it
 		return
@@ -46,10 +47,20 @@ func (l *loop) fly(ctx context.Context, id jobID, rec *record, version int64) {
 	})
 }
 
+// owner is whose the runs of the skill are: of who made it or, when that is not known,
+// the scheduler's.
+func (l *loop) owner(ctx context.Context, id jobID) (string, error) {
+	if l.Owner == nil {
+		return l.User, nil
+	}
+	user, err := l.Owner(ctx, id.tenant, id.skill)
+	return cmp.Or(user, l.User), mesh.Wrap("runs.owner", err)
+}
+
 // orderOf is the call of a skill that a due time makes: always the same one.
-func (l *loop) orderOf(id jobID, due time.Time) (*order, error) {
-	call := mesh.Call{Principal: mesh.Principal{Tenant: id.tenant, User: l.User, Permissions: l.Permissions}}
-	return l.Runner.order(call, mesh.SourceSchedule, &meshv1.RunSkillRequest{Name: id.skill, RequestId: id.skill + " " + due.UTC().Format(time.RFC3339)})
+func (l *loop) orderOf(id jobID, rec *record) (*order, error) {
+	call := mesh.Call{Principal: mesh.Principal{Tenant: id.tenant, User: cmp.Or(rec.User, l.User), Roles: l.Roles}}
+	return l.Runner.order(call, mesh.SourceSchedule, &meshv1.RunSkillRequest{Name: id.skill, RequestId: id.skill + " " + rec.Due.UTC().Format(time.RFC3339)})
 }
 
 // An execution is a record whose run is made, or looked after. Several processes
@@ -91,7 +102,7 @@ func (e *execution) run(ctx context.Context) error {
 	case <-ctx.Done():
 		return nil
 	}
-	o, err := e.orderOf(e.id, e.rec.Due)
+	o, err := e.orderOf(e.id, e.rec)
 	if err != nil {
 		return e.over(ctx, statusFailed, err)
 	}

@@ -44,6 +44,8 @@ type plan struct {
 	Dues []int64 `json:"dues,omitempty"`
 	// Begun is the last of these that was to run, or 0.
 	Begun int64 `json:"begun,omitempty"`
+	// User is whose that run is.
+	User string `json:"user,omitempty"`
 	// Retired is when the schedule was first found gone.
 	Retired time.Time `json:"retired,omitzero"`
 }
@@ -97,6 +99,7 @@ const maxDetail = 500
 // A record is what became of a due time.
 type record struct {
 	Skill   string    `json:"skill"`
+	User    string    `json:"user,omitempty"` // whose it is; "" in records of before, which are the scheduler's
 	Due     time.Time `json:"due"`
 	Started time.Time `json:"started,omitzero"`
 	Ended   time.Time `json:"ended,omitzero"`
@@ -175,7 +178,7 @@ func (j journal) begun(ctx context.Context, id jobID, p *plan) (*record, int64, 
 	if !slices.Contains(p.Dues, p.Begun) {
 		return nil, 0, nil
 	}
-	return &record{Skill: id.skill, Due: time.Unix(p.Begun, 0).UTC(), Status: statusRunning}, 0, nil
+	return &record{Skill: id.skill, User: p.User, Due: time.Unix(p.Begun, 0).UTC(), Status: statusRunning}, 0, nil
 }
 
 // putRecord replaces the record that has the version, 0 if there must be none,

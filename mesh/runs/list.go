@@ -20,7 +20,8 @@ const (
 )
 
 // ListSkillRuns lists the runs that schedules caused in the caller's tenant,
-// and those that were missed, newest due time first. One that waited for an
+// and those that were missed, newest due time first: of others than the caller only
+// for who may read all threads of the tenant. One that waited for an
 // approval, which has been given since, is shown as it is now.
 func (r *Runner) ListSkillRuns(ctx context.Context, req *meshv1.ListSkillRunsRequest) (*meshv1.ListSkillRunsResponse, error) {
 	const op = "runs.ListSkillRuns"
@@ -28,7 +29,7 @@ func (r *Runner) ListSkillRuns(ctx context.Context, req *meshv1.ListSkillRunsReq
 	if !ok {
 		return nil, mesh.Errorf(mesh.Unknown, op, "")
 	}
-	q, err := queryOf(call.Principal.Tenant, req)
+	q, err := queryOf(call.Principal, req)
 	if err != nil {
 		return nil, mesh.Wrap(op, err)
 	}
@@ -69,14 +70,20 @@ func (r *Runner) refresh(ctx context.Context, call mesh.Call, rec *record) {
 // A query is what a page of records is of.
 type query struct {
 	tenant mesh.TenantID
+	reader mesh.Principal
 	skill  string // "" for all
 	after  string // a place, or "" for the first page
 	size   int
 }
 
-func queryOf(t mesh.TenantID, req *meshv1.ListSkillRunsRequest) (query, error) {
+// sees reports whether the record is shown to the reader.
+func (q query) sees(rec *record) bool {
+	return rec.User != "" && rec.User == q.reader.User || q.reader.Can(mesh.ActReadTenant)
+}
+
+func queryOf(p mesh.Principal, req *meshv1.ListSkillRunsRequest) (query, error) {
 	const op = "runs.queryOf"
-	q := query{tenant: t, skill: req.GetName(), size: int(req.GetPageSize())}
+	q := query{tenant: p.Tenant, reader: p, skill: req.GetName(), size: int(req.GetPageSize())}
 	if q.size == 0 {
 		q.size = defaultPage
 	}
@@ -114,7 +121,9 @@ func (j journal) page(ctx context.Context, q query) ([]*record, bool, error) {
 			if err := decode(it.Data, rec); err != nil {
 				return nil, false, err
 			}
-			list, after = append(list, rec), it.Name
+			if after = it.Name; q.sees(rec) {
+				list = append(list, rec)
+			}
 		}
 	}
 	return list, more, nil
@@ -141,6 +150,9 @@ func (j journal) pageOf(ctx context.Context, q query) ([]*record, bool, error) {
 		}
 		if err != nil {
 			return nil, false, err
+		}
+		if !q.sees(rec) {
+			continue
 		}
 		if len(list) == q.size {
 			return list, true, nil

@@ -225,19 +225,18 @@ func TestARunIsNoAnswerToAnotherOne(t *testing.T) {
 func TestCallsThatCannotBeRunAreRefused(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		one, two := mesh.NewThreadID(), mesh.NewThreadID()
-		inThread := mesh.WithCall(t.Context(), mesh.Call{Principal: mesh.Principal{Tenant: "acme", User: "ann", Permissions: []mesh.Permission{mesh.PermChat}}, Thread: one})
+		inThread := mesh.WithCall(t.Context(), mesh.Call{Principal: mesh.Principal{Tenant: "acme", User: "ann", Roles: []mesh.Role{mesh.RoleUser}}, Thread: one})
 		for name, tt := range map[string]struct {
 			ctx   context.Context
 			req   *meshv1.RunSkillRequest
 			code  mesh.Code
 			field string
 		}{
-			"no thread id":      {w.as("acme", "ann"), &meshv1.RunSkillRequest{ThreadId: "t1"}, mesh.Invalid, "thread_id"},
-			"two threads":       {inThread, &meshv1.RunSkillRequest{ThreadId: two}, mesh.Invalid, "thread_id"},
-			"long request id":   {w.as("acme", "ann"), &meshv1.RunSkillRequest{RequestId: strings.Repeat("x", 257)}, mesh.Invalid, "request_id"},
-			"too much":          {w.as("acme", "ann"), &meshv1.RunSkillRequest{Arguments: arguments(t, map[string]any{"text": strings.Repeat("x", 1<<20)})}, mesh.Invalid, "arguments"},
-			"without identity":  {t.Context(), &meshv1.RunSkillRequest{}, mesh.Unknown, ""},
-			"without the right": {mesh.WithCall(t.Context(), mesh.Call{Principal: mesh.Principal{Tenant: "acme", User: "eve"}}), &meshv1.RunSkillRequest{}, mesh.Denied, ""},
+			"no thread id":     {w.as("acme", "ann"), &meshv1.RunSkillRequest{ThreadId: "t1"}, mesh.Invalid, "thread_id"},
+			"two threads":      {inThread, &meshv1.RunSkillRequest{ThreadId: two}, mesh.Invalid, "thread_id"},
+			"long request id":  {w.as("acme", "ann"), &meshv1.RunSkillRequest{RequestId: strings.Repeat("x", 257)}, mesh.Invalid, "request_id"},
+			"too much":         {w.as("acme", "ann"), &meshv1.RunSkillRequest{Arguments: arguments(t, map[string]any{"text": strings.Repeat("x", 1<<20)})}, mesh.Invalid, "arguments"},
+			"without identity": {t.Context(), &meshv1.RunSkillRequest{}, mesh.Unknown, ""},
 		} {
 			tt.req.Name = "mail.send"
 			_, err := w.runner.RunSkill(tt.ctx, tt.req)

@@ -19,10 +19,12 @@ type SchedulerConfig struct {
 	// Tenant is where the schedules of skills run that all tenants share;
 	// default mesh.DefaultTenant. A tenant's own skills run in that tenant.
 	Tenant mesh.TenantID
-	// User is who runs them, default "scheduler", and Permissions what that user
-	// may do, default mesh.PermChat.
-	User        string
-	Permissions []mesh.Permission
+	// Owner returns whose the runs of a skill are, or "" if that is not known.
+	Owner func(ctx context.Context, tenant mesh.TenantID, skill string) (string, error)
+	// User is who runs those of others, default "scheduler", and Roles what users may
+	// do in runs, default mesh.RoleUser.
+	User  string
+	Roles []mesh.Role
 	// CatchUp is how late a run may begin that could not begin in time; default
 	// 1 h, and not less than a minute.
 	CatchUp time.Duration
@@ -61,8 +63,8 @@ func NewScheduler(c SchedulerConfig) (*Scheduler, error) {
 	if c.Timeout < 0 || c.Parallel < 0 || c.Poll < 0 {
 		return nil, mesh.Errorf(mesh.Invalid, op, "no bound of a scheduler may be negative")
 	}
-	if c.Permissions == nil {
-		c.Permissions = []mesh.Permission{mesh.PermChat}
+	if c.Roles == nil {
+		c.Roles = []mesh.Role{mesh.RoleUser}
 	}
 	if c.Now == nil {
 		c.Now = time.Now

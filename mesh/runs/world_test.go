@@ -249,10 +249,10 @@ func takes(d time.Duration) func(context.Context, skillCall) result {
 	}
 }
 
-// as is the context of a user who may talk to agents.
+// as is the context of a user who may talk to agents, and answers for the scheduler.
 func (w *world) as(tenant mesh.TenantID, user string) context.Context {
 	return mesh.WithCall(w.t.Context(), mesh.Call{
-		Principal:  mesh.Principal{Tenant: tenant, User: user, Permissions: []mesh.Permission{mesh.PermChat}},
+		Principal:  mesh.Principal{Tenant: tenant, User: user, Roles: []mesh.Role{mesh.RoleUser, mesh.RoleApprover}},
 		Extensions: []string{mesh.ExtensionURI},
 	})
 }

@@ -21,6 +21,7 @@ func (s *State) Apply(e *mesh.Event) {
 		}
 		s.decisions[scope] = e.Seq
 	}
+	s.Access.Apply(e)
 	switch b := e.Body.(type) {
 	case mesh.ThreadClaimed:
 		s.Epoch, s.Node = b.Epoch, b.Node
@@ -188,6 +189,12 @@ func (s *State) post(e *mesh.Event, b mesh.MessagePosted) {
 	s.posted[id] = append(s.posted[id], Posted{User: b.User, Digest: string(b.Digest), Task: e.Execution, Seq: e.Seq})
 	if t := s.Turn(e.Execution); t != nil {
 		t.Posts = append(t.Posts, e.Seq)
+		if b.User == t.User {
+			t.Roles = b.Roles
+		}
+		if t.Answers(b.User, b.Roles) {
+			t.Said = e.Seq
+		}
 		t.Calls, t.Tripped = Calls{Since: e.Seq}, nil
 	}
 	if s.Title == "" {

@@ -32,7 +32,8 @@ type State struct {
 	Created time.Time
 	Updated time.Time
 	Title   string // first words of the first message
-	Usage   mesh.Usage
+	Access
+	Usage mesh.Usage
 	// Handoff is the handoff that is active or was last, or nil.
 	Handoff *Handoff
 
@@ -89,6 +90,10 @@ type Execution struct {
 	// Delivered have not gone to an agent.
 	Posts     []mesh.Seq
 	Delivered mesh.Seq
+	// Roles are, for turns, those that their user had with the last message, and Said
+	// is the Seq of the last one that was said for the turn.
+	Roles []mesh.Role
+	Said  mesh.Seq
 }
 
 // A Leg is a stretch of a turn in which one execution has the user's stream.

@@ -45,7 +45,7 @@ type leg struct {
 	endHandoff bool
 
 	message *a2apb.Message
-	perms   []mesh.Permission
+	roles   []mesh.Role // of the turn's user
 
 	// What calls the agent, or why it cannot be called; once the leg is prepared.
 	entry       registry.Entry
@@ -78,17 +78,18 @@ func (l *leg) resumeLeg(before *leg) {
 // no agent had yet, or else what the user said last; with what the agent must
 // know of a handoff.
 func (d *driver) address(ctx context.Context, l *leg, pending []mesh.Seq) error {
-	if len(pending) == 0 {
-		err := d.States.With(ctx, d.key, func(s *thread.State) error {
-			t, err := turnIn(s, l.turn)
-			if err == nil && len(t.Posts) > 0 {
-				pending = t.Posts[len(t.Posts)-1:]
-			}
-			return err
-		})
+	err := d.States.With(ctx, d.key, func(s *thread.State) error {
+		t, err := turnIn(s, l.turn)
 		if err != nil {
 			return err
 		}
+		if l.roles = t.Roles; len(pending) == 0 && len(t.Posts) > 0 {
+			pending = t.Posts[len(t.Posts)-1:]
+		}
+		return nil
+	})
+	if err != nil {
+		return err
 	}
 	for _, seq := range pending {
 		events, err := d.Log.Read(ctx, d.key, seq-1, 1)
@@ -102,7 +103,6 @@ func (d *driver) address(ctx context.Context, l *leg, pending []mesh.Seq) error 
 		if !ok {
 			continue
 		}
-		l.perms = posted.Permissions
 		if l.message == nil {
 			l.message = proto.CloneOf(posted.Message)
 		} else {
@@ -251,11 +251,11 @@ func callee(e registry.Entry) call.Agent {
 
 // identify returns ctx with the identity under which the execution's agent is
 // called.
-func (c *Config) identify(ctx context.Context, key mesh.ThreadKey, x mesh.Execution, entry registry.Entry, perms []mesh.Permission, ttl time.Duration) context.Context {
-	return mesh.WithCall(ctx, callee(entry).As(key, x, perms, func() string {
+func (c *Config) identify(ctx context.Context, key mesh.ThreadKey, x mesh.Execution, entry registry.Entry, roles []mesh.Role, ttl time.Duration) context.Context {
+	return mesh.WithCall(ctx, callee(entry).As(key, x, roles, func() string {
 		return c.Signer.Issue(mesh.Grant{
 			Tenant: key.Tenant, User: x.User, Thread: key.ID, Execution: x.ID, Parent: x.Parent, Turn: x.Parent,
-			Agent: x.Agent, Chain: []string{x.Agent}, Skills: x.Skills, Permissions: perms,
+			Agent: x.Agent, Chain: []string{x.Agent}, Skills: x.Skills, Roles: roles,
 			Depth: c.MaxDepth, Expires: c.Now().Add(ttl + time.Second).Unix(), // not before the work
 		})
 	}))

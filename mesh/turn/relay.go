@@ -61,7 +61,7 @@ func (d *driver) runLeg(ctx context.Context, l *leg, w *watch) outcome {
 	}
 	left := l.exec.Deadline.Sub(d.Now())
 	stream, cancel := context.WithTimeoutCause(ctx, left, mesh.Errorf(mesh.Timeout, "turn.runLeg", "the agent took too long"))
-	stream = d.identify(stream, d.key, l.exec, l.entry, l.perms, left)
+	stream = d.identify(stream, d.key, l.exec, l.entry, l.roles, left)
 	d.Logger.InfoContext(stream, "agent called", "agent", l.exec.Agent)
 	r := &relay{driver: d, leg: l, entry: l.entry, stream: stream, cancel: cancel}
 	r.agent = call.Open(stream, l.client, l.request(d.key, l.entry), journal{d.Log, d.key, d.epoch}, func(b mesh.Body) *mesh.Event {

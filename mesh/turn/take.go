@@ -97,7 +97,7 @@ func (d *driver) open(s *thread.State, dec *cache.Decision) *leg {
 	if !opens {
 		return d.goOn(s, dec)
 	}
-	l := &leg{turn: turn.ID, user: turn.User, perms: posted.Permissions, message: proto.CloneOf(posted.Message)}
+	l := &leg{turn: turn.ID, user: turn.User, roles: posted.Roles, message: proto.CloneOf(posted.Message)}
 	l.start(d.key.ID, s.ActiveAgent(d.home(turn.Agent)), legKind(s), 0)
 	l.exec.Text = mesh.Clip(mesh.TextOf(l.message), maxText)
 	d.prepare(l)
@@ -118,7 +118,10 @@ func (d *driver) goOn(s *thread.State, dec *cache.Decision) *leg {
 	if mesh.Terminal(x.State) { // who goes on is found out
 		return nil
 	}
-	l := &leg{turn: t.ID, user: t.User, perms: posted.Permissions, message: proto.CloneOf(posted.Message)}
+	l := &leg{turn: t.ID, user: t.User, roles: t.Roles, message: proto.CloneOf(posted.Message)}
+	if posted.User == t.User {
+		l.roles = posted.Roles
+	}
 	l.resume(x, slices.IndexFunc(t.Legs, func(o thread.Leg) bool { return o.Execution == x.ID }))
 	l.exec.Text = mesh.Clip(mesh.TextOf(l.message), maxText)
 	l.tellUpdates(s)

@@ -63,6 +63,7 @@ type Event struct {
 	//	*Event_DispatchIssued
 	//	*Event_HandoffStarted
 	//	*Event_HandoffEnded
+	//	*Event_ThreadShared
 	Body          isEvent_Body `protobuf_oneof:"body"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -309,6 +310,15 @@ func (x *Event) GetHandoffEnded() *HandoffEnded {
 	return nil
 }
 
+func (x *Event) GetThreadShared() *ThreadShared {
+	if x != nil {
+		if x, ok := x.Body.(*Event_ThreadShared); ok {
+			return x.ThreadShared
+		}
+	}
+	return nil
+}
+
 type isEvent_Body interface {
 	isEvent_Body()
 }
@@ -403,6 +413,11 @@ type Event_HandoffEnded struct {
 	HandoffEnded *HandoffEnded `protobuf:"bytes,45,opt,name=handoff_ended,json=handoffEnded,proto3,oneof"`
 }
 
+type Event_ThreadShared struct {
+	// Others may read the thread, or take part in it, than before.
+	ThreadShared *ThreadShared `protobuf:"bytes,46,opt,name=thread_shared,json=threadShared,proto3,oneof"`
+}
+
 func (*Event_MessagePosted) isEvent_Body() {}
 
 func (*Event_ArtifactAppended) isEvent_Body() {}
@@ -438,6 +453,8 @@ func (*Event_DispatchIssued) isEvent_Body() {}
 func (*Event_HandoffStarted) isEvent_Body() {}
 
 func (*Event_HandoffEnded) isEvent_Body() {}
+
+func (*Event_ThreadShared) isEvent_Body() {}
 
 // MessagePosted is a message of the user.
 type MessagePosted struct {
@@ -2057,11 +2074,67 @@ func (x *ApprovalSettled) GetText() string {
 	return ""
 }
 
+// ThreadShared says anew who may read the thread and who takes part in it, beside
+// its owner, who opened its first task.
+type ThreadShared struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Whether everybody in the tenant may read it.
+	Readable bool `protobuf:"varint,1,opt,name=readable,proto3" json:"readable,omitempty"`
+	// Users who take part, sorted.
+	Participants  []string `protobuf:"bytes,2,rep,name=participants,proto3" json:"participants,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ThreadShared) Reset() {
+	*x = ThreadShared{}
+	mi := &file_mesh_v1_event_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ThreadShared) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ThreadShared) ProtoMessage() {}
+
+func (x *ThreadShared) ProtoReflect() protoreflect.Message {
+	mi := &file_mesh_v1_event_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ThreadShared.ProtoReflect.Descriptor instead.
+func (*ThreadShared) Descriptor() ([]byte, []int) {
+	return file_mesh_v1_event_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *ThreadShared) GetReadable() bool {
+	if x != nil {
+		return x.Readable
+	}
+	return false
+}
+
+func (x *ThreadShared) GetParticipants() []string {
+	if x != nil {
+		return x.Participants
+	}
+	return nil
+}
+
 var File_mesh_v1_event_proto protoreflect.FileDescriptor
 
 const file_mesh_v1_event_proto_rawDesc = "" +
 	"\n" +
-	"\x13mesh/v1/event.proto\x12\amesh.v1\x1a\va2av1.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xb3\n" +
+	"\x13mesh/v1/event.proto\x12\amesh.v1\x1a\va2av1.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xf1\n" +
 	"\n" +
 	"\x05Event\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x03R\x03seq\x12\x0e\n" +
@@ -2090,7 +2163,8 @@ const file_mesh_v1_event_proto_rawDesc = "" +
 	"task_moved\x18* \x01(\v2\x12.mesh.v1.TaskMovedH\x00R\ttaskMoved\x12B\n" +
 	"\x0fdispatch_issued\x18+ \x01(\v2\x17.mesh.v1.DispatchIssuedH\x00R\x0edispatchIssued\x12B\n" +
 	"\x0fhandoff_started\x18, \x01(\v2\x17.mesh.v1.HandoffStartedH\x00R\x0ehandoffStarted\x12<\n" +
-	"\rhandoff_ended\x18- \x01(\v2\x15.mesh.v1.HandoffEndedH\x00R\fhandoffEndedB\x06\n" +
+	"\rhandoff_ended\x18- \x01(\v2\x15.mesh.v1.HandoffEndedH\x00R\fhandoffEnded\x12<\n" +
+	"\rthread_shared\x18. \x01(\v2\x15.mesh.v1.ThreadSharedH\x00R\fthreadSharedB\x06\n" +
 	"\x04body\"\x8b\x01\n" +
 	"\rMessagePosted\x12,\n" +
 	"\amessage\x18\x01 \x01(\v2\x12.lf.a2a.v1.MessageR\amessage\x12\x12\n" +
@@ -2214,7 +2288,10 @@ const file_mesh_v1_event_proto_rawDesc = "" +
 	"\x0fApprovalSettled\x12\x12\n" +
 	"\x04call\x18\x01 \x01(\tR\x04call\x12\x1a\n" +
 	"\bapproved\x18\x02 \x01(\bR\bapproved\x12\x12\n" +
-	"\x04text\x18\x03 \x01(\tR\x04textB\x1eZ\x1cagentmesh/gen/mesh/v1;meshv1b\x06proto3"
+	"\x04text\x18\x03 \x01(\tR\x04text\"N\n" +
+	"\fThreadShared\x12\x1a\n" +
+	"\breadable\x18\x01 \x01(\bR\breadable\x12\"\n" +
+	"\fparticipants\x18\x02 \x03(\tR\fparticipantsB\x1eZ\x1cagentmesh/gen/mesh/v1;meshv1b\x06proto3"
 
 var (
 	file_mesh_v1_event_proto_rawDescOnce sync.Once
@@ -2228,7 +2305,7 @@ func file_mesh_v1_event_proto_rawDescGZIP() []byte {
 	return file_mesh_v1_event_proto_rawDescData
 }
 
-var file_mesh_v1_event_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
+var file_mesh_v1_event_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
 var file_mesh_v1_event_proto_goTypes = []any{
 	(*Event)(nil),                 // 0: mesh.v1.Event
 	(*MessagePosted)(nil),         // 1: mesh.v1.MessagePosted
@@ -2252,15 +2329,16 @@ var file_mesh_v1_event_proto_goTypes = []any{
 	(*ToolReturned)(nil),          // 19: mesh.v1.ToolReturned
 	(*ApprovalAsked)(nil),         // 20: mesh.v1.ApprovalAsked
 	(*ApprovalSettled)(nil),       // 21: mesh.v1.ApprovalSettled
-	(*timestamppb.Timestamp)(nil), // 22: google.protobuf.Timestamp
-	(*v1.Message)(nil),            // 23: lf.a2a.v1.Message
-	(*v1.Artifact)(nil),           // 24: lf.a2a.v1.Artifact
-	(*structpb.Struct)(nil),       // 25: google.protobuf.Struct
-	(*durationpb.Duration)(nil),   // 26: google.protobuf.Duration
-	(v1.TaskState)(0),             // 27: lf.a2a.v1.TaskState
+	(*ThreadShared)(nil),          // 22: mesh.v1.ThreadShared
+	(*timestamppb.Timestamp)(nil), // 23: google.protobuf.Timestamp
+	(*v1.Message)(nil),            // 24: lf.a2a.v1.Message
+	(*v1.Artifact)(nil),           // 25: lf.a2a.v1.Artifact
+	(*structpb.Struct)(nil),       // 26: google.protobuf.Struct
+	(*durationpb.Duration)(nil),   // 27: google.protobuf.Duration
+	(v1.TaskState)(0),             // 28: lf.a2a.v1.TaskState
 }
 var file_mesh_v1_event_proto_depIdxs = []int32{
-	22, // 0: mesh.v1.Event.time:type_name -> google.protobuf.Timestamp
+	23, // 0: mesh.v1.Event.time:type_name -> google.protobuf.Timestamp
 	1,  // 1: mesh.v1.Event.message_posted:type_name -> mesh.v1.MessagePosted
 	2,  // 2: mesh.v1.Event.artifact_appended:type_name -> mesh.v1.ArtifactAppended
 	3,  // 3: mesh.v1.Event.skill_called:type_name -> mesh.v1.SkillCalled
@@ -2279,26 +2357,27 @@ var file_mesh_v1_event_proto_depIdxs = []int32{
 	15, // 16: mesh.v1.Event.dispatch_issued:type_name -> mesh.v1.DispatchIssued
 	16, // 17: mesh.v1.Event.handoff_started:type_name -> mesh.v1.HandoffStarted
 	17, // 18: mesh.v1.Event.handoff_ended:type_name -> mesh.v1.HandoffEnded
-	23, // 19: mesh.v1.MessagePosted.message:type_name -> lf.a2a.v1.Message
-	24, // 20: mesh.v1.ArtifactAppended.artifact:type_name -> lf.a2a.v1.Artifact
-	25, // 21: mesh.v1.ArtifactAppended.metadata:type_name -> google.protobuf.Struct
-	26, // 22: mesh.v1.SkillReturned.duration:type_name -> google.protobuf.Duration
-	6,  // 23: mesh.v1.ModelReplied.tools:type_name -> mesh.v1.ToolUse
-	7,  // 24: mesh.v1.ModelReplied.usage:type_name -> mesh.v1.Usage
-	27, // 25: mesh.v1.DispatchSettled.state:type_name -> lf.a2a.v1.TaskState
-	22, // 26: mesh.v1.LimitTripped.free:type_name -> google.protobuf.Timestamp
-	18, // 27: mesh.v1.TaskOpened.execution:type_name -> mesh.v1.Execution
-	27, // 28: mesh.v1.TaskMoved.state:type_name -> lf.a2a.v1.TaskState
-	23, // 29: mesh.v1.TaskMoved.message:type_name -> lf.a2a.v1.Message
-	25, // 30: mesh.v1.TaskMoved.metadata:type_name -> google.protobuf.Struct
-	18, // 31: mesh.v1.DispatchIssued.child:type_name -> mesh.v1.Execution
-	23, // 32: mesh.v1.DispatchIssued.message:type_name -> lf.a2a.v1.Message
-	22, // 33: mesh.v1.Execution.deadline:type_name -> google.protobuf.Timestamp
-	34, // [34:34] is the sub-list for method output_type
-	34, // [34:34] is the sub-list for method input_type
-	34, // [34:34] is the sub-list for extension type_name
-	34, // [34:34] is the sub-list for extension extendee
-	0,  // [0:34] is the sub-list for field type_name
+	22, // 19: mesh.v1.Event.thread_shared:type_name -> mesh.v1.ThreadShared
+	24, // 20: mesh.v1.MessagePosted.message:type_name -> lf.a2a.v1.Message
+	25, // 21: mesh.v1.ArtifactAppended.artifact:type_name -> lf.a2a.v1.Artifact
+	26, // 22: mesh.v1.ArtifactAppended.metadata:type_name -> google.protobuf.Struct
+	27, // 23: mesh.v1.SkillReturned.duration:type_name -> google.protobuf.Duration
+	6,  // 24: mesh.v1.ModelReplied.tools:type_name -> mesh.v1.ToolUse
+	7,  // 25: mesh.v1.ModelReplied.usage:type_name -> mesh.v1.Usage
+	28, // 26: mesh.v1.DispatchSettled.state:type_name -> lf.a2a.v1.TaskState
+	23, // 27: mesh.v1.LimitTripped.free:type_name -> google.protobuf.Timestamp
+	18, // 28: mesh.v1.TaskOpened.execution:type_name -> mesh.v1.Execution
+	28, // 29: mesh.v1.TaskMoved.state:type_name -> lf.a2a.v1.TaskState
+	24, // 30: mesh.v1.TaskMoved.message:type_name -> lf.a2a.v1.Message
+	26, // 31: mesh.v1.TaskMoved.metadata:type_name -> google.protobuf.Struct
+	18, // 32: mesh.v1.DispatchIssued.child:type_name -> mesh.v1.Execution
+	24, // 33: mesh.v1.DispatchIssued.message:type_name -> lf.a2a.v1.Message
+	23, // 34: mesh.v1.Execution.deadline:type_name -> google.protobuf.Timestamp
+	35, // [35:35] is the sub-list for method output_type
+	35, // [35:35] is the sub-list for method input_type
+	35, // [35:35] is the sub-list for extension type_name
+	35, // [35:35] is the sub-list for extension extendee
+	0,  // [0:35] is the sub-list for field type_name
 }
 
 func init() { file_mesh_v1_event_proto_init() }
@@ -2325,6 +2404,7 @@ func file_mesh_v1_event_proto_init() {
 		(*Event_DispatchIssued)(nil),
 		(*Event_HandoffStarted)(nil),
 		(*Event_HandoffEnded)(nil),
+		(*Event_ThreadShared)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -2332,7 +2412,7 @@ func file_mesh_v1_event_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_mesh_v1_event_proto_rawDesc), len(file_mesh_v1_event_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   22,
+			NumMessages:   23,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -91,7 +91,9 @@ type Agent struct {
 	Tenant string `protobuf:"bytes,2,opt,name=tenant,proto3" json:"tenant,omitempty"`
 	// Its A2A agent card.
 	Card *v1.AgentCard `protobuf:"bytes,3,opt,name=card,proto3" json:"card,omitempty"`
-	// Where it is called: host:port of its A2A gRPC server, or the URL of its
+	// Where it is called, for its owner, for who administers the tenant's agents and for
+	// agents at work; empty for others, as are card_url and the card's interfaces:
+	// host:port of its A2A gRPC server, or the URL of its
 	// JSON-RPC or HTTP+JSON interface.
 	Endpoint string `protobuf:"bytes,4,opt,name=endpoint,proto3" json:"endpoint,omitempty"`
 	// Where its card was fetched from, when it was added by URL.
@@ -105,7 +107,10 @@ type Agent struct {
 	// When it was registered.
 	Registered *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=registered,proto3" json:"registered,omitempty"`
 	// When its lease ends; absent when it has none.
-	Expires       *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=expires,proto3" json:"expires,omitempty"`
+	Expires *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=expires,proto3" json:"expires,omitempty"`
+	// The user who registered it, and to whom its name belongs; empty for agents of the
+	// mesh itself.
+	Owner         string `protobuf:"bytes,11,opt,name=owner,proto3" json:"owner,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -208,6 +213,13 @@ func (x *Agent) GetExpires() *timestamppb.Timestamp {
 		return x.Expires
 	}
 	return nil
+}
+
+func (x *Agent) GetOwner() string {
+	if x != nil {
+		return x.Owner
+	}
+	return ""
 }
 
 // RegisterAgentRequest adds an agent: by card and endpoint with a lease to
@@ -491,7 +503,7 @@ type DeregisterAgentRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name of the agent.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// Its secret; not needed with permission to administer the tenant's agents.
+	// Its secret; not needed by who may administer the tenant's agents.
 	LeaseId string `protobuf:"bytes,2,opt,name=lease_id,json=leaseId,proto3" json:"lease_id,omitempty"`
 	// Remove a shared agent; for operators.
 	Shared        bool `protobuf:"varint,3,opt,name=shared,proto3" json:"shared,omitempty"`
@@ -894,7 +906,7 @@ var File_mesh_v1_registry_proto protoreflect.FileDescriptor
 
 const file_mesh_v1_registry_proto_rawDesc = "" +
 	"\n" +
-	"\x16mesh/v1/registry.proto\x12\amesh.v1\x1a\va2av1.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xce\x02\n" +
+	"\x16mesh/v1/registry.proto\x12\amesh.v1\x1a\va2av1.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xe4\x02\n" +
 	"\x05Agent\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06tenant\x18\x02 \x01(\tR\x06tenant\x12(\n" +
@@ -908,7 +920,8 @@ const file_mesh_v1_registry_proto_rawDesc = "" +
 	"registered\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"registered\x124\n" +
 	"\aexpires\x18\n" +
-	" \x01(\v2\x1a.google.protobuf.TimestampR\aexpires\"\xef\x01\n" +
+	" \x01(\v2\x1a.google.protobuf.TimestampR\aexpires\x12\x14\n" +
+	"\x05owner\x18\v \x01(\tR\x05owner\"\xef\x01\n" +
 	"\x14RegisterAgentRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12(\n" +
 	"\x04card\x18\x02 \x01(\v2\x14.lf.a2a.v1.AgentCardR\x04card\x12\x1a\n" +

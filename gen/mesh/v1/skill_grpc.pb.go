@@ -45,15 +45,15 @@ type SkillServiceClient interface {
 	// GetSkill returns one skill with its text.
 	GetSkill(ctx context.Context, in *GetSkillRequest, opts ...grpc.CallOption) (*GetSkillResponse, error)
 	// CreateSkill writes a new skill file and offers the skill. It needs the
-	// permission skill:create.
+	// action skill.create.
 	CreateSkill(ctx context.Context, in *CreateSkillRequest, opts ...grpc.CallOption) (*CreateSkillResponse, error)
 	// ValidateSkill checks a skill file without keeping it.
 	ValidateSkill(ctx context.Context, in *ValidateSkillRequest, opts ...grpc.CallOption) (*ValidateSkillResponse, error)
-	// DeleteSkill removes a skill that was created. It needs skill:create.
+	// DeleteSkill removes a skill that was created. It needs the action skill.create.
 	DeleteSkill(ctx context.Context, in *DeleteSkillRequest, opts ...grpc.CallOption) (*DeleteSkillResponse, error)
 	// ListSkillDomains lists the domains that have skills, by name.
 	ListSkillDomains(ctx context.Context, in *ListSkillDomainsRequest, opts ...grpc.CallOption) (*ListSkillDomainsResponse, error)
-	// ReloadSkills reads all skill files again. It needs skill:create.
+	// ReloadSkills reads all skill files again. It needs the action skill.create.
 	ReloadSkills(ctx context.Context, in *ReloadSkillsRequest, opts ...grpc.CallOption) (*ReloadSkillsResponse, error)
 	// RunSkill runs a skill as a turn of a thread and waits for its end. The
 	// thread has the call, its result and who asked for it.
@@ -64,11 +64,11 @@ type SkillServiceClient interface {
 	WatchSkills(ctx context.Context, in *WatchSkillsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchSkillsResponse], error)
 	// ListBreakers lists the tenant's skills whose circuit breakers are not
 	// healthy: those that are open or half open, and those whose last call
-	// failed. A healthy skill is in no list. It needs the permission chat.
+	// failed. A healthy skill is in no list. It needs the action thread.read.own.
 	ListBreakers(ctx context.Context, in *ListBreakersRequest, opts ...grpc.CallOption) (*ListBreakersResponse, error)
 	// ResetBreaker closes the circuit of a skill and forgets its failures, for
 	// the tenant; agents at work notice within 2 seconds. To reset a healthy one
-	// changes nothing. It needs the permission skill:create, and answers
+	// changes nothing. It needs the action breaker.reset, and answers
 	// NOT_FOUND for a skill that the tenant does not have.
 	ResetBreaker(ctx context.Context, in *ResetBreakerRequest, opts ...grpc.CallOption) (*ResetBreakerResponse, error)
 }
@@ -222,15 +222,15 @@ type SkillServiceServer interface {
 	// GetSkill returns one skill with its text.
 	GetSkill(context.Context, *GetSkillRequest) (*GetSkillResponse, error)
 	// CreateSkill writes a new skill file and offers the skill. It needs the
-	// permission skill:create.
+	// action skill.create.
 	CreateSkill(context.Context, *CreateSkillRequest) (*CreateSkillResponse, error)
 	// ValidateSkill checks a skill file without keeping it.
 	ValidateSkill(context.Context, *ValidateSkillRequest) (*ValidateSkillResponse, error)
-	// DeleteSkill removes a skill that was created. It needs skill:create.
+	// DeleteSkill removes a skill that was created. It needs the action skill.create.
 	DeleteSkill(context.Context, *DeleteSkillRequest) (*DeleteSkillResponse, error)
 	// ListSkillDomains lists the domains that have skills, by name.
 	ListSkillDomains(context.Context, *ListSkillDomainsRequest) (*ListSkillDomainsResponse, error)
-	// ReloadSkills reads all skill files again. It needs skill:create.
+	// ReloadSkills reads all skill files again. It needs the action skill.create.
 	ReloadSkills(context.Context, *ReloadSkillsRequest) (*ReloadSkillsResponse, error)
 	// RunSkill runs a skill as a turn of a thread and waits for its end. The
 	// thread has the call, its result and who asked for it.
@@ -241,11 +241,11 @@ type SkillServiceServer interface {
 	WatchSkills(*WatchSkillsRequest, grpc.ServerStreamingServer[WatchSkillsResponse]) error
 	// ListBreakers lists the tenant's skills whose circuit breakers are not
 	// healthy: those that are open or half open, and those whose last call
-	// failed. A healthy skill is in no list. It needs the permission chat.
+	// failed. A healthy skill is in no list. It needs the action thread.read.own.
 	ListBreakers(context.Context, *ListBreakersRequest) (*ListBreakersResponse, error)
 	// ResetBreaker closes the circuit of a skill and forgets its failures, for
 	// the tenant; agents at work notice within 2 seconds. To reset a healthy one
-	// changes nothing. It needs the permission skill:create, and answers
+	// changes nothing. It needs the action breaker.reset, and answers
 	// NOT_FOUND for a skill that the tenant does not have.
 	ResetBreaker(context.Context, *ResetBreakerRequest) (*ResetBreakerResponse, error)
 	mustEmbedUnimplementedSkillServiceServer()

@@ -134,7 +134,13 @@ type Thread struct {
 	// All executions, parents before children. Empty in lists.
 	Executions []*ExecutionState `protobuf:"bytes,7,rep,name=executions,proto3" json:"executions,omitempty"`
 	// Tokens used by all executions.
-	Usage         *Usage `protobuf:"bytes,8,opt,name=usage,proto3" json:"usage,omitempty"`
+	Usage *Usage `protobuf:"bytes,8,opt,name=usage,proto3" json:"usage,omitempty"`
+	// The user who opened it.
+	Owner string `protobuf:"bytes,9,opt,name=owner,proto3" json:"owner,omitempty"`
+	// Users who take part in it, beside the owner.
+	Participants []string `protobuf:"bytes,10,rep,name=participants,proto3" json:"participants,omitempty"`
+	// Whether everybody in the tenant may read it.
+	Readable      bool `protobuf:"varint,11,opt,name=readable,proto3" json:"readable,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -225,6 +231,146 @@ func (x *Thread) GetUsage() *Usage {
 	return nil
 }
 
+func (x *Thread) GetOwner() string {
+	if x != nil {
+		return x.Owner
+	}
+	return ""
+}
+
+func (x *Thread) GetParticipants() []string {
+	if x != nil {
+		return x.Participants
+	}
+	return nil
+}
+
+func (x *Thread) GetReadable() bool {
+	if x != nil {
+		return x.Readable
+	}
+	return false
+}
+
+// ShareThreadRequest says who may see a thread. What it leaves out stays as it is.
+type ShareThreadRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The thread.
+	ThreadId string `protobuf:"bytes,1,opt,name=thread_id,json=threadId,proto3" json:"thread_id,omitempty"`
+	// Users who are to take part: at most 100 with those who do already.
+	Add []string `protobuf:"bytes,2,rep,name=add,proto3" json:"add,omitempty"`
+	// Users who are to take part no more.
+	Remove []string `protobuf:"bytes,3,rep,name=remove,proto3" json:"remove,omitempty"`
+	// Whether everybody in the tenant may read it.
+	Readable      *bool `protobuf:"varint,4,opt,name=readable,proto3,oneof" json:"readable,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ShareThreadRequest) Reset() {
+	*x = ShareThreadRequest{}
+	mi := &file_mesh_v1_thread_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ShareThreadRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ShareThreadRequest) ProtoMessage() {}
+
+func (x *ShareThreadRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_mesh_v1_thread_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ShareThreadRequest.ProtoReflect.Descriptor instead.
+func (*ShareThreadRequest) Descriptor() ([]byte, []int) {
+	return file_mesh_v1_thread_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *ShareThreadRequest) GetThreadId() string {
+	if x != nil {
+		return x.ThreadId
+	}
+	return ""
+}
+
+func (x *ShareThreadRequest) GetAdd() []string {
+	if x != nil {
+		return x.Add
+	}
+	return nil
+}
+
+func (x *ShareThreadRequest) GetRemove() []string {
+	if x != nil {
+		return x.Remove
+	}
+	return nil
+}
+
+func (x *ShareThreadRequest) GetReadable() bool {
+	if x != nil && x.Readable != nil {
+		return *x.Readable
+	}
+	return false
+}
+
+// ShareThreadResponse is the thread as it is shared now.
+type ShareThreadResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The thread, without executions.
+	Thread        *Thread `protobuf:"bytes,1,opt,name=thread,proto3" json:"thread,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ShareThreadResponse) Reset() {
+	*x = ShareThreadResponse{}
+	mi := &file_mesh_v1_thread_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ShareThreadResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ShareThreadResponse) ProtoMessage() {}
+
+func (x *ShareThreadResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_mesh_v1_thread_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ShareThreadResponse.ProtoReflect.Descriptor instead.
+func (*ShareThreadResponse) Descriptor() ([]byte, []int) {
+	return file_mesh_v1_thread_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *ShareThreadResponse) GetThread() *Thread {
+	if x != nil {
+		return x.Thread
+	}
+	return nil
+}
+
 // ExecutionState is an execution and what became of it.
 type ExecutionState struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -257,7 +403,7 @@ type ExecutionState struct {
 
 func (x *ExecutionState) Reset() {
 	*x = ExecutionState{}
-	mi := &file_mesh_v1_thread_proto_msgTypes[3]
+	mi := &file_mesh_v1_thread_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -269,7 +415,7 @@ func (x *ExecutionState) String() string {
 func (*ExecutionState) ProtoMessage() {}
 
 func (x *ExecutionState) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_thread_proto_msgTypes[3]
+	mi := &file_mesh_v1_thread_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -282,7 +428,7 @@ func (x *ExecutionState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecutionState.ProtoReflect.Descriptor instead.
 func (*ExecutionState) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_thread_proto_rawDescGZIP(), []int{3}
+	return file_mesh_v1_thread_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *ExecutionState) GetExecution() *Execution {
@@ -375,7 +521,7 @@ type ListThreadsRequest struct {
 
 func (x *ListThreadsRequest) Reset() {
 	*x = ListThreadsRequest{}
-	mi := &file_mesh_v1_thread_proto_msgTypes[4]
+	mi := &file_mesh_v1_thread_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -387,7 +533,7 @@ func (x *ListThreadsRequest) String() string {
 func (*ListThreadsRequest) ProtoMessage() {}
 
 func (x *ListThreadsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_thread_proto_msgTypes[4]
+	mi := &file_mesh_v1_thread_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -400,7 +546,7 @@ func (x *ListThreadsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListThreadsRequest.ProtoReflect.Descriptor instead.
 func (*ListThreadsRequest) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_thread_proto_rawDescGZIP(), []int{4}
+	return file_mesh_v1_thread_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ListThreadsRequest) GetPageSize() int32 {
@@ -430,7 +576,7 @@ type ListThreadsResponse struct {
 
 func (x *ListThreadsResponse) Reset() {
 	*x = ListThreadsResponse{}
-	mi := &file_mesh_v1_thread_proto_msgTypes[5]
+	mi := &file_mesh_v1_thread_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -442,7 +588,7 @@ func (x *ListThreadsResponse) String() string {
 func (*ListThreadsResponse) ProtoMessage() {}
 
 func (x *ListThreadsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_thread_proto_msgTypes[5]
+	mi := &file_mesh_v1_thread_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -455,7 +601,7 @@ func (x *ListThreadsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListThreadsResponse.ProtoReflect.Descriptor instead.
 func (*ListThreadsResponse) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_thread_proto_rawDescGZIP(), []int{5}
+	return file_mesh_v1_thread_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ListThreadsResponse) GetThreads() []*Thread {
@@ -493,7 +639,7 @@ type ReadThreadRequest struct {
 
 func (x *ReadThreadRequest) Reset() {
 	*x = ReadThreadRequest{}
-	mi := &file_mesh_v1_thread_proto_msgTypes[6]
+	mi := &file_mesh_v1_thread_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -505,7 +651,7 @@ func (x *ReadThreadRequest) String() string {
 func (*ReadThreadRequest) ProtoMessage() {}
 
 func (x *ReadThreadRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_thread_proto_msgTypes[6]
+	mi := &file_mesh_v1_thread_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -518,7 +664,7 @@ func (x *ReadThreadRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadThreadRequest.ProtoReflect.Descriptor instead.
 func (*ReadThreadRequest) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_thread_proto_rawDescGZIP(), []int{6}
+	return file_mesh_v1_thread_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ReadThreadRequest) GetThreadId() string {
@@ -570,7 +716,7 @@ type ReadThreadResponse struct {
 
 func (x *ReadThreadResponse) Reset() {
 	*x = ReadThreadResponse{}
-	mi := &file_mesh_v1_thread_proto_msgTypes[7]
+	mi := &file_mesh_v1_thread_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -582,7 +728,7 @@ func (x *ReadThreadResponse) String() string {
 func (*ReadThreadResponse) ProtoMessage() {}
 
 func (x *ReadThreadResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_thread_proto_msgTypes[7]
+	mi := &file_mesh_v1_thread_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -595,7 +741,7 @@ func (x *ReadThreadResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadThreadResponse.ProtoReflect.Descriptor instead.
 func (*ReadThreadResponse) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_thread_proto_rawDescGZIP(), []int{7}
+	return file_mesh_v1_thread_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ReadThreadResponse) GetEvents() []*Event {
@@ -625,7 +771,7 @@ type FollowThreadRequest struct {
 
 func (x *FollowThreadRequest) Reset() {
 	*x = FollowThreadRequest{}
-	mi := &file_mesh_v1_thread_proto_msgTypes[8]
+	mi := &file_mesh_v1_thread_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -637,7 +783,7 @@ func (x *FollowThreadRequest) String() string {
 func (*FollowThreadRequest) ProtoMessage() {}
 
 func (x *FollowThreadRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_thread_proto_msgTypes[8]
+	mi := &file_mesh_v1_thread_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -650,7 +796,7 @@ func (x *FollowThreadRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowThreadRequest.ProtoReflect.Descriptor instead.
 func (*FollowThreadRequest) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_thread_proto_rawDescGZIP(), []int{8}
+	return file_mesh_v1_thread_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *FollowThreadRequest) GetThreadId() string {
@@ -678,7 +824,7 @@ type FollowThreadResponse struct {
 
 func (x *FollowThreadResponse) Reset() {
 	*x = FollowThreadResponse{}
-	mi := &file_mesh_v1_thread_proto_msgTypes[9]
+	mi := &file_mesh_v1_thread_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -690,7 +836,7 @@ func (x *FollowThreadResponse) String() string {
 func (*FollowThreadResponse) ProtoMessage() {}
 
 func (x *FollowThreadResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_thread_proto_msgTypes[9]
+	mi := &file_mesh_v1_thread_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -703,7 +849,7 @@ func (x *FollowThreadResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowThreadResponse.ProtoReflect.Descriptor instead.
 func (*FollowThreadResponse) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_thread_proto_rawDescGZIP(), []int{9}
+	return file_mesh_v1_thread_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *FollowThreadResponse) GetEvent() *Event {
@@ -731,7 +877,7 @@ type AppendEventsRequest struct {
 
 func (x *AppendEventsRequest) Reset() {
 	*x = AppendEventsRequest{}
-	mi := &file_mesh_v1_thread_proto_msgTypes[10]
+	mi := &file_mesh_v1_thread_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -743,7 +889,7 @@ func (x *AppendEventsRequest) String() string {
 func (*AppendEventsRequest) ProtoMessage() {}
 
 func (x *AppendEventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_thread_proto_msgTypes[10]
+	mi := &file_mesh_v1_thread_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -756,7 +902,7 @@ func (x *AppendEventsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AppendEventsRequest.ProtoReflect.Descriptor instead.
 func (*AppendEventsRequest) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_thread_proto_rawDescGZIP(), []int{10}
+	return file_mesh_v1_thread_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *AppendEventsRequest) GetThreadId() string {
@@ -793,7 +939,7 @@ type AppendEventsResponse struct {
 
 func (x *AppendEventsResponse) Reset() {
 	*x = AppendEventsResponse{}
-	mi := &file_mesh_v1_thread_proto_msgTypes[11]
+	mi := &file_mesh_v1_thread_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -805,7 +951,7 @@ func (x *AppendEventsResponse) String() string {
 func (*AppendEventsResponse) ProtoMessage() {}
 
 func (x *AppendEventsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_thread_proto_msgTypes[11]
+	mi := &file_mesh_v1_thread_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -818,7 +964,7 @@ func (x *AppendEventsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AppendEventsResponse.ProtoReflect.Descriptor instead.
 func (*AppendEventsResponse) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_thread_proto_rawDescGZIP(), []int{11}
+	return file_mesh_v1_thread_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *AppendEventsResponse) GetSeq() int64 {
@@ -846,7 +992,7 @@ type DeleteThreadRequest struct {
 
 func (x *DeleteThreadRequest) Reset() {
 	*x = DeleteThreadRequest{}
-	mi := &file_mesh_v1_thread_proto_msgTypes[12]
+	mi := &file_mesh_v1_thread_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -858,7 +1004,7 @@ func (x *DeleteThreadRequest) String() string {
 func (*DeleteThreadRequest) ProtoMessage() {}
 
 func (x *DeleteThreadRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_thread_proto_msgTypes[12]
+	mi := &file_mesh_v1_thread_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -871,7 +1017,7 @@ func (x *DeleteThreadRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteThreadRequest.ProtoReflect.Descriptor instead.
 func (*DeleteThreadRequest) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_thread_proto_rawDescGZIP(), []int{12}
+	return file_mesh_v1_thread_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *DeleteThreadRequest) GetThreadId() string {
@@ -890,7 +1036,7 @@ type DeleteThreadResponse struct {
 
 func (x *DeleteThreadResponse) Reset() {
 	*x = DeleteThreadResponse{}
-	mi := &file_mesh_v1_thread_proto_msgTypes[13]
+	mi := &file_mesh_v1_thread_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -902,7 +1048,7 @@ func (x *DeleteThreadResponse) String() string {
 func (*DeleteThreadResponse) ProtoMessage() {}
 
 func (x *DeleteThreadResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_thread_proto_msgTypes[13]
+	mi := &file_mesh_v1_thread_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -915,7 +1061,7 @@ func (x *DeleteThreadResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteThreadResponse.ProtoReflect.Descriptor instead.
 func (*DeleteThreadResponse) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_thread_proto_rawDescGZIP(), []int{13}
+	return file_mesh_v1_thread_proto_rawDescGZIP(), []int{15}
 }
 
 var File_mesh_v1_thread_proto protoreflect.FileDescriptor
@@ -926,7 +1072,7 @@ const file_mesh_v1_thread_proto_rawDesc = "" +
 	"\x10GetThreadRequest\x12\x1b\n" +
 	"\tthread_id\x18\x01 \x01(\tR\bthreadId\"<\n" +
 	"\x11GetThreadResponse\x12'\n" +
-	"\x06thread\x18\x01 \x01(\v2\x0f.mesh.v1.ThreadR\x06thread\"\xbb\x02\n" +
+	"\x06thread\x18\x01 \x01(\v2\x0f.mesh.v1.ThreadR\x06thread\"\x91\x03\n" +
 	"\x06Thread\x12\x1b\n" +
 	"\tthread_id\x18\x01 \x01(\tR\bthreadId\x12\x10\n" +
 	"\x03seq\x18\x02 \x01(\x03R\x03seq\x12!\n" +
@@ -937,7 +1083,19 @@ const file_mesh_v1_thread_proto_rawDesc = "" +
 	"\n" +
 	"executions\x18\a \x03(\v2\x17.mesh.v1.ExecutionStateR\n" +
 	"executions\x12$\n" +
-	"\x05usage\x18\b \x01(\v2\x0e.mesh.v1.UsageR\x05usage\"\xb6\x04\n" +
+	"\x05usage\x18\b \x01(\v2\x0e.mesh.v1.UsageR\x05usage\x12\x14\n" +
+	"\x05owner\x18\t \x01(\tR\x05owner\x12\"\n" +
+	"\fparticipants\x18\n" +
+	" \x03(\tR\fparticipants\x12\x1a\n" +
+	"\breadable\x18\v \x01(\bR\breadable\"\x89\x01\n" +
+	"\x12ShareThreadRequest\x12\x1b\n" +
+	"\tthread_id\x18\x01 \x01(\tR\bthreadId\x12\x10\n" +
+	"\x03add\x18\x02 \x03(\tR\x03add\x12\x16\n" +
+	"\x06remove\x18\x03 \x03(\tR\x06remove\x12\x1f\n" +
+	"\breadable\x18\x04 \x01(\bH\x00R\breadable\x88\x01\x01B\v\n" +
+	"\t_readable\">\n" +
+	"\x13ShareThreadResponse\x12'\n" +
+	"\x06thread\x18\x01 \x01(\v2\x0f.mesh.v1.ThreadR\x06thread\"\xb6\x04\n" +
 	"\x0eExecutionState\x120\n" +
 	"\texecution\x18\x01 \x01(\v2\x12.mesh.v1.ExecutionR\texecution\x12*\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x14.lf.a2a.v1.TaskStateR\x05state\x12\x16\n" +
@@ -989,14 +1147,15 @@ const file_mesh_v1_thread_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"2\n" +
 	"\x13DeleteThreadRequest\x12\x1b\n" +
 	"\tthread_id\x18\x01 \x01(\tR\bthreadId\"\x16\n" +
-	"\x14DeleteThreadResponse2\x95\x05\n" +
+	"\x14DeleteThreadResponse2\x8e\x06\n" +
 	"\rThreadService\x12h\n" +
 	"\tGetThread\x12\x19.mesh.v1.GetThreadRequest\x1a\x1a.mesh.v1.GetThreadResponse\"$\x82\xd3\xe4\x93\x02\x1e\x12\x1c/mesh/v1/threads/{thread_id}\x12b\n" +
 	"\vListThreads\x12\x1b.mesh.v1.ListThreadsRequest\x1a\x1c.mesh.v1.ListThreadsResponse\"\x18\x82\xd3\xe4\x93\x02\x12\x12\x10/mesh/v1/threads\x12r\n" +
 	"\n" +
 	"ReadThread\x12\x1a.mesh.v1.ReadThreadRequest\x1a\x1b.mesh.v1.ReadThreadResponse\"+\x82\xd3\xe4\x93\x02%\x12#/mesh/v1/threads/{thread_id}/events\x12\x81\x01\n" +
 	"\fFollowThread\x12\x1c.mesh.v1.FollowThreadRequest\x1a\x1d.mesh.v1.FollowThreadResponse\"2\x82\xd3\xe4\x93\x02,\x12*/mesh/v1/threads/{thread_id}/events:follow0\x01\x12K\n" +
-	"\fAppendEvents\x12\x1c.mesh.v1.AppendEventsRequest\x1a\x1d.mesh.v1.AppendEventsResponse\x12q\n" +
+	"\fAppendEvents\x12\x1c.mesh.v1.AppendEventsRequest\x1a\x1d.mesh.v1.AppendEventsResponse\x12w\n" +
+	"\vShareThread\x12\x1b.mesh.v1.ShareThreadRequest\x1a\x1c.mesh.v1.ShareThreadResponse\"-\x82\xd3\xe4\x93\x02':\x01*\"\"/mesh/v1/threads/{thread_id}:share\x12q\n" +
 	"\fDeleteThread\x12\x1c.mesh.v1.DeleteThreadRequest\x1a\x1d.mesh.v1.DeleteThreadResponse\"$\x82\xd3\xe4\x93\x02\x1e*\x1c/mesh/v1/threads/{thread_id}B\x1eZ\x1cagentmesh/gen/mesh/v1;meshv1b\x06proto3"
 
 var (
@@ -1011,68 +1170,73 @@ func file_mesh_v1_thread_proto_rawDescGZIP() []byte {
 	return file_mesh_v1_thread_proto_rawDescData
 }
 
-var file_mesh_v1_thread_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
+var file_mesh_v1_thread_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
 var file_mesh_v1_thread_proto_goTypes = []any{
 	(*GetThreadRequest)(nil),      // 0: mesh.v1.GetThreadRequest
 	(*GetThreadResponse)(nil),     // 1: mesh.v1.GetThreadResponse
 	(*Thread)(nil),                // 2: mesh.v1.Thread
-	(*ExecutionState)(nil),        // 3: mesh.v1.ExecutionState
-	(*ListThreadsRequest)(nil),    // 4: mesh.v1.ListThreadsRequest
-	(*ListThreadsResponse)(nil),   // 5: mesh.v1.ListThreadsResponse
-	(*ReadThreadRequest)(nil),     // 6: mesh.v1.ReadThreadRequest
-	(*ReadThreadResponse)(nil),    // 7: mesh.v1.ReadThreadResponse
-	(*FollowThreadRequest)(nil),   // 8: mesh.v1.FollowThreadRequest
-	(*FollowThreadResponse)(nil),  // 9: mesh.v1.FollowThreadResponse
-	(*AppendEventsRequest)(nil),   // 10: mesh.v1.AppendEventsRequest
-	(*AppendEventsResponse)(nil),  // 11: mesh.v1.AppendEventsResponse
-	(*DeleteThreadRequest)(nil),   // 12: mesh.v1.DeleteThreadRequest
-	(*DeleteThreadResponse)(nil),  // 13: mesh.v1.DeleteThreadResponse
-	nil,                           // 14: mesh.v1.ExecutionState.UnsettledEntry
-	nil,                           // 15: mesh.v1.AppendEventsResponse.GrantsEntry
-	(*timestamppb.Timestamp)(nil), // 16: google.protobuf.Timestamp
-	(*Usage)(nil),                 // 17: mesh.v1.Usage
-	(*Execution)(nil),             // 18: mesh.v1.Execution
-	(v1.TaskState)(0),             // 19: lf.a2a.v1.TaskState
-	(*ApprovalAsked)(nil),         // 20: mesh.v1.ApprovalAsked
-	(*LimitTripped)(nil),          // 21: mesh.v1.LimitTripped
-	(*Event)(nil),                 // 22: mesh.v1.Event
+	(*ShareThreadRequest)(nil),    // 3: mesh.v1.ShareThreadRequest
+	(*ShareThreadResponse)(nil),   // 4: mesh.v1.ShareThreadResponse
+	(*ExecutionState)(nil),        // 5: mesh.v1.ExecutionState
+	(*ListThreadsRequest)(nil),    // 6: mesh.v1.ListThreadsRequest
+	(*ListThreadsResponse)(nil),   // 7: mesh.v1.ListThreadsResponse
+	(*ReadThreadRequest)(nil),     // 8: mesh.v1.ReadThreadRequest
+	(*ReadThreadResponse)(nil),    // 9: mesh.v1.ReadThreadResponse
+	(*FollowThreadRequest)(nil),   // 10: mesh.v1.FollowThreadRequest
+	(*FollowThreadResponse)(nil),  // 11: mesh.v1.FollowThreadResponse
+	(*AppendEventsRequest)(nil),   // 12: mesh.v1.AppendEventsRequest
+	(*AppendEventsResponse)(nil),  // 13: mesh.v1.AppendEventsResponse
+	(*DeleteThreadRequest)(nil),   // 14: mesh.v1.DeleteThreadRequest
+	(*DeleteThreadResponse)(nil),  // 15: mesh.v1.DeleteThreadResponse
+	nil,                           // 16: mesh.v1.ExecutionState.UnsettledEntry
+	nil,                           // 17: mesh.v1.AppendEventsResponse.GrantsEntry
+	(*timestamppb.Timestamp)(nil), // 18: google.protobuf.Timestamp
+	(*Usage)(nil),                 // 19: mesh.v1.Usage
+	(*Execution)(nil),             // 20: mesh.v1.Execution
+	(v1.TaskState)(0),             // 21: lf.a2a.v1.TaskState
+	(*ApprovalAsked)(nil),         // 22: mesh.v1.ApprovalAsked
+	(*LimitTripped)(nil),          // 23: mesh.v1.LimitTripped
+	(*Event)(nil),                 // 24: mesh.v1.Event
 }
 var file_mesh_v1_thread_proto_depIdxs = []int32{
 	2,  // 0: mesh.v1.GetThreadResponse.thread:type_name -> mesh.v1.Thread
-	16, // 1: mesh.v1.Thread.created:type_name -> google.protobuf.Timestamp
-	16, // 2: mesh.v1.Thread.updated:type_name -> google.protobuf.Timestamp
-	3,  // 3: mesh.v1.Thread.executions:type_name -> mesh.v1.ExecutionState
-	17, // 4: mesh.v1.Thread.usage:type_name -> mesh.v1.Usage
-	18, // 5: mesh.v1.ExecutionState.execution:type_name -> mesh.v1.Execution
-	19, // 6: mesh.v1.ExecutionState.state:type_name -> lf.a2a.v1.TaskState
-	16, // 7: mesh.v1.ExecutionState.started:type_name -> google.protobuf.Timestamp
-	16, // 8: mesh.v1.ExecutionState.ended:type_name -> google.protobuf.Timestamp
-	17, // 9: mesh.v1.ExecutionState.usage:type_name -> mesh.v1.Usage
-	20, // 10: mesh.v1.ExecutionState.approvals:type_name -> mesh.v1.ApprovalAsked
-	21, // 11: mesh.v1.ExecutionState.limits:type_name -> mesh.v1.LimitTripped
-	14, // 12: mesh.v1.ExecutionState.unsettled:type_name -> mesh.v1.ExecutionState.UnsettledEntry
-	2,  // 13: mesh.v1.ListThreadsResponse.threads:type_name -> mesh.v1.Thread
-	22, // 14: mesh.v1.ReadThreadResponse.events:type_name -> mesh.v1.Event
-	22, // 15: mesh.v1.FollowThreadResponse.event:type_name -> mesh.v1.Event
-	22, // 16: mesh.v1.AppendEventsRequest.events:type_name -> mesh.v1.Event
-	15, // 17: mesh.v1.AppendEventsResponse.grants:type_name -> mesh.v1.AppendEventsResponse.GrantsEntry
-	0,  // 18: mesh.v1.ThreadService.GetThread:input_type -> mesh.v1.GetThreadRequest
-	4,  // 19: mesh.v1.ThreadService.ListThreads:input_type -> mesh.v1.ListThreadsRequest
-	6,  // 20: mesh.v1.ThreadService.ReadThread:input_type -> mesh.v1.ReadThreadRequest
-	8,  // 21: mesh.v1.ThreadService.FollowThread:input_type -> mesh.v1.FollowThreadRequest
-	10, // 22: mesh.v1.ThreadService.AppendEvents:input_type -> mesh.v1.AppendEventsRequest
-	12, // 23: mesh.v1.ThreadService.DeleteThread:input_type -> mesh.v1.DeleteThreadRequest
-	1,  // 24: mesh.v1.ThreadService.GetThread:output_type -> mesh.v1.GetThreadResponse
-	5,  // 25: mesh.v1.ThreadService.ListThreads:output_type -> mesh.v1.ListThreadsResponse
-	7,  // 26: mesh.v1.ThreadService.ReadThread:output_type -> mesh.v1.ReadThreadResponse
-	9,  // 27: mesh.v1.ThreadService.FollowThread:output_type -> mesh.v1.FollowThreadResponse
-	11, // 28: mesh.v1.ThreadService.AppendEvents:output_type -> mesh.v1.AppendEventsResponse
-	13, // 29: mesh.v1.ThreadService.DeleteThread:output_type -> mesh.v1.DeleteThreadResponse
-	24, // [24:30] is the sub-list for method output_type
-	18, // [18:24] is the sub-list for method input_type
-	18, // [18:18] is the sub-list for extension type_name
-	18, // [18:18] is the sub-list for extension extendee
-	0,  // [0:18] is the sub-list for field type_name
+	18, // 1: mesh.v1.Thread.created:type_name -> google.protobuf.Timestamp
+	18, // 2: mesh.v1.Thread.updated:type_name -> google.protobuf.Timestamp
+	5,  // 3: mesh.v1.Thread.executions:type_name -> mesh.v1.ExecutionState
+	19, // 4: mesh.v1.Thread.usage:type_name -> mesh.v1.Usage
+	2,  // 5: mesh.v1.ShareThreadResponse.thread:type_name -> mesh.v1.Thread
+	20, // 6: mesh.v1.ExecutionState.execution:type_name -> mesh.v1.Execution
+	21, // 7: mesh.v1.ExecutionState.state:type_name -> lf.a2a.v1.TaskState
+	18, // 8: mesh.v1.ExecutionState.started:type_name -> google.protobuf.Timestamp
+	18, // 9: mesh.v1.ExecutionState.ended:type_name -> google.protobuf.Timestamp
+	19, // 10: mesh.v1.ExecutionState.usage:type_name -> mesh.v1.Usage
+	22, // 11: mesh.v1.ExecutionState.approvals:type_name -> mesh.v1.ApprovalAsked
+	23, // 12: mesh.v1.ExecutionState.limits:type_name -> mesh.v1.LimitTripped
+	16, // 13: mesh.v1.ExecutionState.unsettled:type_name -> mesh.v1.ExecutionState.UnsettledEntry
+	2,  // 14: mesh.v1.ListThreadsResponse.threads:type_name -> mesh.v1.Thread
+	24, // 15: mesh.v1.ReadThreadResponse.events:type_name -> mesh.v1.Event
+	24, // 16: mesh.v1.FollowThreadResponse.event:type_name -> mesh.v1.Event
+	24, // 17: mesh.v1.AppendEventsRequest.events:type_name -> mesh.v1.Event
+	17, // 18: mesh.v1.AppendEventsResponse.grants:type_name -> mesh.v1.AppendEventsResponse.GrantsEntry
+	0,  // 19: mesh.v1.ThreadService.GetThread:input_type -> mesh.v1.GetThreadRequest
+	6,  // 20: mesh.v1.ThreadService.ListThreads:input_type -> mesh.v1.ListThreadsRequest
+	8,  // 21: mesh.v1.ThreadService.ReadThread:input_type -> mesh.v1.ReadThreadRequest
+	10, // 22: mesh.v1.ThreadService.FollowThread:input_type -> mesh.v1.FollowThreadRequest
+	12, // 23: mesh.v1.ThreadService.AppendEvents:input_type -> mesh.v1.AppendEventsRequest
+	3,  // 24: mesh.v1.ThreadService.ShareThread:input_type -> mesh.v1.ShareThreadRequest
+	14, // 25: mesh.v1.ThreadService.DeleteThread:input_type -> mesh.v1.DeleteThreadRequest
+	1,  // 26: mesh.v1.ThreadService.GetThread:output_type -> mesh.v1.GetThreadResponse
+	7,  // 27: mesh.v1.ThreadService.ListThreads:output_type -> mesh.v1.ListThreadsResponse
+	9,  // 28: mesh.v1.ThreadService.ReadThread:output_type -> mesh.v1.ReadThreadResponse
+	11, // 29: mesh.v1.ThreadService.FollowThread:output_type -> mesh.v1.FollowThreadResponse
+	13, // 30: mesh.v1.ThreadService.AppendEvents:output_type -> mesh.v1.AppendEventsResponse
+	4,  // 31: mesh.v1.ThreadService.ShareThread:output_type -> mesh.v1.ShareThreadResponse
+	15, // 32: mesh.v1.ThreadService.DeleteThread:output_type -> mesh.v1.DeleteThreadResponse
+	26, // [26:33] is the sub-list for method output_type
+	19, // [19:26] is the sub-list for method input_type
+	19, // [19:19] is the sub-list for extension type_name
+	19, // [19:19] is the sub-list for extension extendee
+	0,  // [0:19] is the sub-list for field type_name
 }
 
 func init() { file_mesh_v1_thread_proto_init() }
@@ -1081,13 +1245,14 @@ func file_mesh_v1_thread_proto_init() {
 		return
 	}
 	file_mesh_v1_event_proto_init()
+	file_mesh_v1_thread_proto_msgTypes[3].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_mesh_v1_thread_proto_rawDesc), len(file_mesh_v1_thread_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   16,
+			NumMessages:   18,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

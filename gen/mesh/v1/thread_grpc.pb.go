@@ -24,6 +24,7 @@ const (
 	ThreadService_ReadThread_FullMethodName   = "/mesh.v1.ThreadService/ReadThread"
 	ThreadService_FollowThread_FullMethodName = "/mesh.v1.ThreadService/FollowThread"
 	ThreadService_AppendEvents_FullMethodName = "/mesh.v1.ThreadService/AppendEvents"
+	ThreadService_ShareThread_FullMethodName  = "/mesh.v1.ThreadService/ShareThread"
 	ThreadService_DeleteThread_FullMethodName = "/mesh.v1.ThreadService/DeleteThread"
 )
 
@@ -33,13 +34,15 @@ const (
 //
 // ThreadService reads threads, and lets the agents that work on one add to it.
 // Every call names the thread in metadata thread-id as well; a thread of
-// another tenant looks like one that does not exist. A grant reads and adds
+// another tenant, or one that the caller may not read, looks like one that does not
+// exist. A grant reads and adds
 // until it expires or its execution is over, whichever comes first; then it is
 // refused as FAILED_PRECONDITION, but for events that the log has already.
 type ThreadServiceClient interface {
 	// GetThread returns what the log of a thread adds up to.
 	GetThread(ctx context.Context, in *GetThreadRequest, opts ...grpc.CallOption) (*GetThreadResponse, error)
-	// ListThreads lists the tenant's threads, the last touched first.
+	// ListThreads lists the tenant's threads that the caller may read, the last touched
+	// first.
 	ListThreads(ctx context.Context, in *ListThreadsRequest, opts ...grpc.CallOption) (*ListThreadsResponse, error)
 	// ReadThread returns a page of events: the first after a cursor, or the last.
 	ReadThread(ctx context.Context, in *ReadThreadRequest, opts ...grpc.CallOption) (*ReadThreadResponse, error)
@@ -50,6 +53,10 @@ type ThreadServiceClient interface {
 	// 100,000 events and 64 MiB; what is more is refused as RESOURCE_EXHAUSTED, but for the
 	// ends of what was begun.
 	AppendEvents(ctx context.Context, in *AppendEventsRequest, opts ...grpc.CallOption) (*AppendEventsResponse, error)
+	// ShareThread says who may read a thread and who takes part in it, beside its
+	// owner. Who takes part may read, send messages and cancel. The owner calls it, or
+	// who may administer the tenant.
+	ShareThread(ctx context.Context, in *ShareThreadRequest, opts ...grpc.CallOption) (*ShareThreadResponse, error)
 	// DeleteThread removes a thread and all its events for good.
 	DeleteThread(ctx context.Context, in *DeleteThreadRequest, opts ...grpc.CallOption) (*DeleteThreadResponse, error)
 }
@@ -121,6 +128,16 @@ func (c *threadServiceClient) AppendEvents(ctx context.Context, in *AppendEvents
 	return out, nil
 }
 
+func (c *threadServiceClient) ShareThread(ctx context.Context, in *ShareThreadRequest, opts ...grpc.CallOption) (*ShareThreadResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ShareThreadResponse)
+	err := c.cc.Invoke(ctx, ThreadService_ShareThread_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *threadServiceClient) DeleteThread(ctx context.Context, in *DeleteThreadRequest, opts ...grpc.CallOption) (*DeleteThreadResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(DeleteThreadResponse)
@@ -137,13 +154,15 @@ func (c *threadServiceClient) DeleteThread(ctx context.Context, in *DeleteThread
 //
 // ThreadService reads threads, and lets the agents that work on one add to it.
 // Every call names the thread in metadata thread-id as well; a thread of
-// another tenant looks like one that does not exist. A grant reads and adds
+// another tenant, or one that the caller may not read, looks like one that does not
+// exist. A grant reads and adds
 // until it expires or its execution is over, whichever comes first; then it is
 // refused as FAILED_PRECONDITION, but for events that the log has already.
 type ThreadServiceServer interface {
 	// GetThread returns what the log of a thread adds up to.
 	GetThread(context.Context, *GetThreadRequest) (*GetThreadResponse, error)
-	// ListThreads lists the tenant's threads, the last touched first.
+	// ListThreads lists the tenant's threads that the caller may read, the last touched
+	// first.
 	ListThreads(context.Context, *ListThreadsRequest) (*ListThreadsResponse, error)
 	// ReadThread returns a page of events: the first after a cursor, or the last.
 	ReadThread(context.Context, *ReadThreadRequest) (*ReadThreadResponse, error)
@@ -154,6 +173,10 @@ type ThreadServiceServer interface {
 	// 100,000 events and 64 MiB; what is more is refused as RESOURCE_EXHAUSTED, but for the
 	// ends of what was begun.
 	AppendEvents(context.Context, *AppendEventsRequest) (*AppendEventsResponse, error)
+	// ShareThread says who may read a thread and who takes part in it, beside its
+	// owner. Who takes part may read, send messages and cancel. The owner calls it, or
+	// who may administer the tenant.
+	ShareThread(context.Context, *ShareThreadRequest) (*ShareThreadResponse, error)
 	// DeleteThread removes a thread and all its events for good.
 	DeleteThread(context.Context, *DeleteThreadRequest) (*DeleteThreadResponse, error)
 	mustEmbedUnimplementedThreadServiceServer()
@@ -180,6 +203,9 @@ func (UnimplementedThreadServiceServer) FollowThread(*FollowThreadRequest, grpc.
 }
 func (UnimplementedThreadServiceServer) AppendEvents(context.Context, *AppendEventsRequest) (*AppendEventsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method AppendEvents not implemented")
+}
+func (UnimplementedThreadServiceServer) ShareThread(context.Context, *ShareThreadRequest) (*ShareThreadResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ShareThread not implemented")
 }
 func (UnimplementedThreadServiceServer) DeleteThread(context.Context, *DeleteThreadRequest) (*DeleteThreadResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method DeleteThread not implemented")
@@ -288,6 +314,24 @@ func _ThreadService_AppendEvents_Handler(srv interface{}, ctx context.Context, d
 	return interceptor(ctx, in, info, handler)
 }
 
+func _ThreadService_ShareThread_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ShareThreadRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ThreadServiceServer).ShareThread(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ThreadService_ShareThread_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ThreadServiceServer).ShareThread(ctx, req.(*ShareThreadRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _ThreadService_DeleteThread_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(DeleteThreadRequest)
 	if err := dec(in); err != nil {
@@ -328,6 +372,10 @@ var ThreadService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "AppendEvents",
 			Handler:    _ThreadService_AppendEvents_Handler,
+		},
+		{
+			MethodName: "ShareThread",
+			Handler:    _ThreadService_ShareThread_Handler,
 		},
 		{
 			MethodName: "DeleteThread",

@@ -123,8 +123,8 @@ func (c *Client) ValidateSkill(ctx context.Context, source string) ([]*meshv1.Sk
 	return res.GetProblems(), failed("meshclient.ValidateSkill", err)
 }
 
-// CreateSkill writes a new skill file and offers the skill. The user needs the
-// permission skill:create.
+// CreateSkill writes a new skill file and offers the skill. The user must be allowed
+// to.
 func (c *Client) CreateSkill(ctx context.Context, source string) (*meshv1.Skill, error) {
 	res, err := c.skills.CreateSkill(c.Context(ctx), &meshv1.CreateSkillRequest{Source: source})
 	return res.GetSkill(), failed("meshclient.CreateSkill", err)

@@ -43,6 +43,7 @@ type node struct {
 	meshv1.UnimplementedHandoffServiceServer
 	meshv1.UnimplementedSkillServiceServer
 	meshv1.UnimplementedStateServiceServer
+	meshv1.UnimplementedAccessServiceServer
 
 	mu      sync.Mutex
 	calls   map[string]metadata.MD // by method, without the service's package
@@ -76,6 +77,7 @@ func startNode(tb testing.TB) (*node, *rpc.Server) {
 	meshv1.RegisterHandoffServiceServer(s, n)
 	meshv1.RegisterSkillServiceServer(s, n)
 	meshv1.RegisterStateServiceServer(s, n)
+	meshv1.RegisterAccessServiceServer(s, n)
 	tb.Cleanup(s.Stop)
 	return n, s
 }

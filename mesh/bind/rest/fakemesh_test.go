@@ -96,6 +96,10 @@ func (n *node) FollowThread(r *meshv1.FollowThreadRequest, s grpc.ServerStreamin
 	return s.Context().Err()
 }
 
+func (n *node) ShareThread(_ context.Context, r *meshv1.ShareThreadRequest) (*meshv1.ShareThreadResponse, error) {
+	return &meshv1.ShareThreadResponse{Thread: &meshv1.Thread{ThreadId: r.GetThreadId(), Participants: r.GetAdd()}}, nil
+}
+
 func (n *node) DeleteThread(_ context.Context, r *meshv1.DeleteThreadRequest) (*meshv1.DeleteThreadResponse, error) {
 	return &meshv1.DeleteThreadResponse{}, n.known("DeleteThread", r.GetThreadId())
 }
@@ -186,4 +190,8 @@ func (n *node) DeleteState(_ context.Context, r *meshv1.DeleteStateRequest) (*me
 
 func (n *node) ListState(context.Context, *meshv1.ListStateRequest) (*meshv1.ListStateResponse, error) {
 	return &meshv1.ListStateResponse{}, nil
+}
+
+func (n *node) GetAccess(context.Context, *meshv1.GetAccessRequest) (*meshv1.GetAccessResponse, error) {
+	return &meshv1.GetAccessResponse{Roles: []string{"user"}}, nil
 }

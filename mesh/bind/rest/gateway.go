@@ -201,6 +201,9 @@ func (g *gateway) registerUnary(ctx context.Context) error {
 		func() error {
 			return meshgw.RegisterStateServiceHandlerClient(ctx, g.mux, meshv1.NewStateServiceClient(g.conn))
 		},
+		func() error {
+			return meshgw.RegisterAccessServiceHandlerClient(ctx, g.mux, meshv1.NewAccessServiceClient(g.conn))
+		},
 	} {
 		if err := register(); err != nil {
 			return err

@@ -59,6 +59,7 @@ var routes = []struct {
 	{"GET", "/mesh/v1/threads", "", "ListThreads", "threads.0.threadId", threadID},
 	{"GET", thread + "/events?after_seq=2", "", "ReadThread", "events.0.seq", "3"},
 	{"GET", thread + "/events:follow?afterSeq=2", "", "FollowThread", "event.seq", "3"},
+	{"POST", thread + ":share", `{"add":["bob"]}`, "ShareThread", "thread.participants.0", "bob"},
 	{"DELETE", thread, "", "DeleteThread", "x", nil},
 	{"POST", thread + "/handoff", `{"targetAgent":"b"}`, "StartHandoff", "x", nil},
 	{"POST", thread + "/handoff:end", "", "EndHandoff", "x", nil},
@@ -79,6 +80,7 @@ var routes = []struct {
 	{"GET", "/mesh/v1/state/tasks/a%2Fb", "", "GetState", "value.key", "a/b"},
 	{"GET", "/mesh/v1/state/tasks?prefix=a", "", "ListState", "more", false},
 	{"DELETE", "/mesh/v1/state/tasks/a%2Fb", "", "DeleteState", "x", nil},
+	{"GET", "/mesh/v1/access", "", "GetAccess", "roles.0", "user"},
 }
 
 // S4-051: the thread of a path is in the call's metadata (the node refuses
@@ -124,6 +126,7 @@ func TestTheTableOfRoutesIsComplete(t *testing.T) {
 	for _, file := range []protoreflect.FileDescriptor{
 		a2apb.File_a2av1_proto, meshv1.File_mesh_v1_registry_proto, meshv1.File_mesh_v1_thread_proto,
 		meshv1.File_mesh_v1_handoff_proto, meshv1.File_mesh_v1_skill_proto, meshv1.File_mesh_v1_state_proto,
+		meshv1.File_mesh_v1_access_proto,
 	} {
 		for i := range file.Services().Len() {
 			methods := file.Services().Get(i).Methods()

@@ -37,6 +37,7 @@ var layers = map[string]layer{
 	"mesh/limit":              {2, []string{"mesh", "mesh/text"}},
 	"mesh/rpc":                {2, []string{"mesh"}},
 	"mesh/security/egress":    {2, []string{"mesh"}},
+	"mesh/security/authz":     {2, []string{"gen/mesh/v1", "mesh"}},
 	"mesh/security/auth":      {2, []string{"mesh", "mesh/security/grant", "mesh/rpc"}},
 
 	// Ports and adapters.
@@ -188,7 +189,7 @@ var fences = map[string]fence{
 	"github.com/a2aproject/a2a-go/v2/a2agrpc":   {tests: true, homes: []string{"mesh/call"}},
 	// A2A v0.3 is spoken in one package; the node registers its service.
 	"github.com/a2aproject/a2a-go/a2a":       {tests: true, homes: []string{"mesh/bind/v03"}},
-	"github.com/a2aproject/a2a-go/a2apb":     {tests: true, homes: []string{"mesh/bind/v03", "mesh/node"}},
+	"github.com/a2aproject/a2a-go/a2apb":     {tests: true, homes: []string{"mesh/bind/v03", "mesh/node", "mesh/security/authz"}},
 	"github.com/a2aproject/a2a-go/a2aclient": {tests: true},
 	"github.com/a2aproject/a2a-go/a2asrv":    {},
 	// For tests and for the suites that tests run.

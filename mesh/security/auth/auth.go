@@ -37,13 +37,13 @@ func None(grants *grant.Verifier) rpc.Authenticator { return none{grants} }
 type none struct{ grants *grant.Verifier }
 
 // everything is what a caller may do under None. All principals share it, as it is.
-var everything = slices.Clip(slices.Sorted(slices.Values(mesh.Permissions())))
+var everything = []mesh.Role{mesh.RoleOperator}
 
 func (n none) Authenticate(_ context.Context, c rpc.Credentials) (mesh.Principal, error) {
 	if c.Grant != "" {
 		return underGrant(n.grants, c)
 	}
-	p := mesh.Principal{Tenant: c.Tenant, User: c.User, Permissions: everything}
+	p := mesh.Principal{Tenant: c.Tenant, User: c.User, Roles: everything}
 	if p.Tenant == "" {
 		p.Tenant = mesh.DefaultTenant
 	}
@@ -51,6 +51,24 @@ func (n none) Authenticate(_ context.Context, c rpc.Credentials) (mesh.Principal
 		p.User = LocalUser
 	}
 	return p, nil
+}
+
+// WithRole returns the mode in which everybody has the role beside those of mode; but
+// for agents at work.
+func WithRole(mode rpc.Authenticator, role mesh.Role) rpc.Authenticator { return withRole{mode, role} }
+
+type withRole struct {
+	mode rpc.Authenticator
+	role mesh.Role
+}
+
+func (w withRole) Authenticate(ctx context.Context, c rpc.Credentials) (mesh.Principal, error) {
+	p, err := w.mode.Authenticate(ctx, c)
+	if err == nil && p.Grant == nil && !slices.Contains(p.Roles, w.role) {
+		p.Roles = append(slices.Clone(p.Roles), w.role)
+		slices.Sort(p.Roles)
+	}
+	return p, err
 }
 
 // GrantOnly returns the mode in which a caller needs a grant, and is nobody
@@ -88,7 +106,7 @@ func underGrant(v *grant.Verifier, c rpc.Credentials) (mesh.Principal, error) {
 	case c.Execution != "" && c.Execution != g.Execution:
 		return mesh.Principal{}, denied(op, rpc.KeyExecution, "must be the execution of the grant; leave it out")
 	}
-	return mesh.Principal{Tenant: g.Tenant, User: g.User, Permissions: slices.Sorted(slices.Values(g.Permissions)), Grant: g}, nil
+	return mesh.Principal{Tenant: g.Tenant, User: g.User, Roles: slices.Sorted(slices.Values(g.Roles)), Grant: g}, nil
 }
 
 func denied(op, field, detail string) error {

@@ -7,7 +7,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"slices"
 	"testing"
 	"time"
 
@@ -53,7 +52,7 @@ func verifier(t *testing.T) *grant.Verifier {
 
 func granted() mesh.Grant {
 	return mesh.Grant{Tenant: "acme", User: "alice", Thread: thread, Execution: exec, Agent: "mail",
-		Chain: []string{"main", "mail"}, Permissions: []mesh.Permission{mesh.PermChat}, Expires: time.Now().Add(time.Hour).Unix()}
+		Chain: []string{"main", "mail"}, Roles: []mesh.Role{mesh.RoleUser}, Expires: time.Now().Add(time.Hour).Unix()}
 }
 
 const tokenFile = `
@@ -143,14 +142,14 @@ func caller(t *testing.T, mode rpc.Authenticator) func(md ...string) (mesh.Princ
 
 func TestUnderNoneACallerIsWhoItSays(t *testing.T) {
 	call := caller(t, auth.None(verifier(t)))
-	everything := slices.Sorted(slices.Values(mesh.Permissions()))
+	everything := []mesh.Role{mesh.RoleOperator}
 	for name, tt := range map[string]struct {
 		md   []string
 		want mesh.Principal
 	}{
-		"and somebody local if it says nothing": {nil, mesh.Principal{Tenant: "default", User: "local", Permissions: everything}},
-		"whatever it says":                      {[]string{"tenant-id", "acme", "user-id", "alice"}, mesh.Principal{Tenant: "acme", User: "alice", Permissions: everything}},
-		"and tokens are not looked at":          {[]string{"authorization", "Basic x"}, mesh.Principal{Tenant: "default", User: "local", Permissions: everything}},
+		"and somebody local if it says nothing": {nil, mesh.Principal{Tenant: "default", User: "local", Roles: everything}},
+		"whatever it says":                      {[]string{"tenant-id", "acme", "user-id", "alice"}, mesh.Principal{Tenant: "acme", User: "alice", Roles: everything}},
+		"and tokens are not looked at":          {[]string{"authorization", "Basic x"}, mesh.Principal{Tenant: "default", User: "local", Roles: everything}},
 	} {
 		got, err := call(tt.md...)
 		if diff := cmp.Diff(tt.want, got); err != nil || diff != "" {
@@ -161,10 +160,10 @@ func TestUnderNoneACallerIsWhoItSays(t *testing.T) {
 
 func TestUnderTokensACallerIsWhoseTokenItHas(t *testing.T) {
 	call := caller(t, tokens(t))
-	alice := mesh.Principal{Tenant: "acme", User: "alice", Permissions: []mesh.Permission{mesh.PermAgents, mesh.PermChat}}
-	bot := mesh.Principal{Tenant: "umbrella", User: "bot", Permissions: []mesh.Permission{mesh.PermChat}}
-	ops := mesh.Principal{Tenant: "acme", User: "ops", Permissions: []mesh.Permission{mesh.PermOperator}}
-	opsElsewhere := mesh.Principal{Tenant: "umbrella", User: "bot", Permissions: ops.Permissions}
+	alice := mesh.Principal{Tenant: "acme", User: "alice", Roles: []mesh.Role{mesh.RoleAgentPublisher, mesh.RoleUser}, Credential: "token:alice-laptop"}
+	bot := mesh.Principal{Tenant: "umbrella", User: "bot", Roles: []mesh.Role{mesh.RoleUser}, Credential: "token:umbrella-bot"}
+	ops := mesh.Principal{Tenant: "acme", User: "ops", Roles: []mesh.Role{mesh.RoleOperator}, Credential: "token:ops"}
+	opsElsewhere := mesh.Principal{Tenant: "umbrella", User: "bot", Roles: ops.Roles, Credential: "token:ops"}
 	for name, tt := range map[string]struct {
 		md   []string
 		want mesh.Principal
@@ -177,6 +176,10 @@ func TestUnderTokensACallerIsWhoseTokenItHas(t *testing.T) {
 		"the operator for others":    {[]string{"authorization", "Bearer token-O", "tenant-id", "umbrella", "user-id", "bot"}, opsElsewhere},
 	} {
 		got, err := call(tt.md...)
+		if got.Ended == nil || got.Ended.Err() != nil {
+			t.Errorf("%s: the token has ended: %v", name, got.Ended)
+		}
+		got.Ended = nil
 		if diff := cmp.Diff(tt.want, got); err != nil || diff != "" {
 			t.Errorf("%s: %v\n%s", name, err, diff)
 		}
@@ -224,7 +227,7 @@ func TestAnotherTenantIsRefusedWhetherItExistsOrNot(t *testing.T) {
 func TestAGrantWinsInEveryMode(t *testing.T) {
 	g := granted()
 	token := signer(t, 1).Issue(g)
-	want := mesh.Principal{Tenant: "acme", User: "alice", Permissions: []mesh.Permission{mesh.PermChat}, Grant: &g}
+	want := mesh.Principal{Tenant: "acme", User: "alice", Roles: []mesh.Role{mesh.RoleUser}, Grant: &g}
 	for name, mode := range modes(t) {
 		t.Run(name, func(t *testing.T) {
 			call := caller(t, mode)

@@ -8,6 +8,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"time"
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/rpc"
@@ -15,8 +16,11 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// The fields of an entry, all required.
-var fields = []string{"name", "hash", "tenant", "user", "permissions"}
+// The fields of an entry. Those that are required come first; of the next two, one is.
+var (
+	required = []string{"name", "hash", "tenant", "user"}
+	fields   = append(slices.Clip(required), "roles", "permissions", "not_before", "expires", "disabled")
+)
 
 // A tokenFile reads entries from the nodes of a file, so that its errors can
 // say where.
@@ -63,19 +67,19 @@ func (f *tokenFile) document(data []byte) (*yaml.Node, error) {
 }
 
 // parseTokens reads the entries of a token file; path is for its errors.
-func parseTokens(path string, data []byte) ([]entry, error) {
+func parseTokens(path string, data []byte) ([]*entry, error) {
 	f := &tokenFile{path: path}
 	list, err := f.document(data)
 	if err != nil {
 		return nil, err
 	}
 	if list.Kind != yaml.SequenceNode {
-		return nil, f.errorf(list, "", "must be a list of entries, each with %s", strings.Join(fields, ", "))
+		return nil, f.errorf(list, "", "must be a list of entries, each with %s", strings.Join(append(slices.Clip(required), "roles"), ", "))
 	}
 	if len(list.Content) == 0 {
 		return nil, f.errorf(list, "", noTokens)
 	}
-	var all []entry
+	var all []*entry
 	for i, n := range list.Content {
 		f.entry = fmt.Sprintf("entry %d", i+1)
 		e, err := f.parseEntry(n)
@@ -95,42 +99,87 @@ func parseTokens(path string, data []byte) ([]entry, error) {
 	return all, nil
 }
 
-func (f *tokenFile) parseEntry(n *yaml.Node) (entry, error) {
+func (f *tokenFile) parseEntry(n *yaml.Node) (*entry, error) {
 	values, err := f.values(n)
 	if err != nil {
-		return entry{}, err
+		return nil, err
 	}
-	var e entry
+	e := new(entry)
 	if e.name, err = f.text(values, "name"); err != nil {
-		return entry{}, err
+		return nil, err
 	}
 	f.entry += " (" + e.name + ")"
-	if err := f.hash(values, &e); err != nil {
-		return entry{}, err
+	if err := f.hash(values, e); err != nil {
+		return nil, err
 	}
 	tenant, err := f.text(values, "tenant")
 	if err != nil {
-		return entry{}, err
+		return nil, err
 	}
 	e.principal.Tenant = mesh.TenantID(tenant)
 	if err := e.principal.Tenant.Validate(); err != nil {
-		return entry{}, f.errorf(values["tenant"], "tenant", "%s", mesh.DetailOf(err))
+		return nil, f.errorf(values["tenant"], "tenant", "%s", mesh.DetailOf(err))
 	}
 	if e.principal.User, err = f.text(values, "user"); err != nil {
-		return entry{}, err
+		return nil, err
 	}
 	if err := rpc.CheckUser(e.principal.User); err != nil {
-		return entry{}, f.errorf(values["user"], "user", "%s", mesh.DetailOf(err))
+		return nil, f.errorf(values["user"], "user", "%s", mesh.DetailOf(err))
 	}
-	e.principal.Permissions, err = f.permissions(values["permissions"])
-	return e, err
+	field, list := "roles", values["roles"]
+	if old := values["permissions"]; list == nil {
+		field, list = "permissions", old
+	} else if old != nil {
+		return nil, f.errorf(old, "permissions", "is what roles were called before; move them to roles")
+	}
+	if list == nil {
+		return nil, f.errorf(n, "roles", "is missing")
+	}
+	if e.principal.Roles, err = f.roles(list, field); err != nil {
+		return nil, err
+	}
+	return e, f.validity(values, e)
 }
 
-// values returns the entry's fields by name: all of them, each once, and no
-// others.
+// validity reads from when to when the token counts, and whether it does at all.
+func (f *tokenFile) validity(values map[string]*yaml.Node, e *entry) (err error) {
+	if e.from, err = f.time(values, "not_before"); err != nil {
+		return err
+	}
+	if e.until, err = f.time(values, "expires"); err != nil {
+		return err
+	}
+	if !e.until.IsZero() && !e.from.Before(e.until) {
+		return f.errorf(values["expires"], "expires", "must be after not_before")
+	}
+	if n := values["disabled"]; n != nil {
+		if err := n.Decode(&e.disabled); err != nil || n.Tag != "!!bool" {
+			return f.errorf(n, "disabled", "must be true or false")
+		}
+	}
+	return nil
+}
+
+// time reads a time or a day, which begins at midnight UTC; the zero time if the field
+// is not set.
+func (f *tokenFile) time(values map[string]*yaml.Node, field string) (time.Time, error) {
+	n := values[field]
+	if n == nil {
+		return time.Time{}, nil
+	}
+	for _, layout := range []string{time.RFC3339, time.DateOnly} {
+		if t, err := time.Parse(layout, n.Value); n.Kind == yaml.ScalarNode && err == nil {
+			return t, nil
+		}
+	}
+	return time.Time{}, f.errorf(n, field, "must be a time as 2027-01-31T18:00:00Z, or a day as 2027-01-31")
+}
+
+// values returns the entry's fields by name: those that are required, each once, and
+// no unknown ones.
 func (f *tokenFile) values(n *yaml.Node) (map[string]*yaml.Node, error) {
 	if n.Kind != yaml.MappingNode {
-		return nil, f.errorf(n, "", "must have the fields %s", strings.Join(fields, ", "))
+		return nil, f.errorf(n, "", "must have the fields %s", strings.Join(append(slices.Clip(required), "roles"), ", "))
 	}
 	values := make(map[string]*yaml.Node)
 	for i := 0; i+1 < len(n.Content); i += 2 {
@@ -143,7 +192,7 @@ func (f *tokenFile) values(n *yaml.Node) (map[string]*yaml.Node, error) {
 		}
 		values[key] = n.Content[i+1]
 	}
-	for _, key := range fields {
+	for _, key := range required {
 		if values[key] == nil {
 			return nil, f.errorf(n, key, "is missing")
 		}
@@ -175,19 +224,21 @@ func (f *tokenFile) hash(values map[string]*yaml.Node, e *entry) error {
 	return nil
 }
 
-func (f *tokenFile) permissions(n *yaml.Node) ([]mesh.Permission, error) {
-	known := mesh.Permissions()
+// roles reads the names of roles, or of the permissions that were before there were
+// roles.
+func (f *tokenFile) roles(n *yaml.Node, field string) ([]mesh.Role, error) {
+	known := mesh.Roles()
 	if n.Kind != yaml.SequenceNode || len(n.Content) == 0 {
-		return nil, f.errorf(n, "permissions", "must be a list of at least one of %v", known)
+		return nil, f.errorf(n, field, "must be a list of at least one of %v", known)
 	}
-	var all []mesh.Permission
+	var all []mesh.Role
 	for _, item := range n.Content {
-		p := mesh.Permission(item.Value)
-		if item.Kind != yaml.ScalarNode || !slices.Contains(known, p) {
-			return nil, f.errorf(item, "permissions", "has %.40q, which is none of %v", item.Value, known)
+		r, ok := mesh.RoleOf(item.Value)
+		if item.Kind != yaml.ScalarNode || !ok {
+			return nil, f.errorf(item, field, "has %.40q, which is none of %v", item.Value, known)
 		}
-		if !slices.Contains(all, p) {
-			all = append(all, p)
+		if !slices.Contains(all, r) {
+			all = append(all, r)
 		}
 	}
 	slices.Sort(all)

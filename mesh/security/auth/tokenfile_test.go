@@ -19,7 +19,7 @@ func TestATokenFileMayBeJSON(t *testing.T) {
 		t.Fatal(err)
 	}
 	p, err := a.Authenticate(t.Context(), rpc.Credentials{Authorization: "Bearer token-A"})
-	if err != nil || !p.Can(mesh.PermSkillCreate) || !p.Can(mesh.PermDelete) || p.Can(mesh.PermAgents) || len(p.Permissions) != 3 {
+	if err != nil || !p.Can(mesh.ActCreateSkill) || !p.Can(mesh.ActDeleteThread) || p.Can(mesh.ActRegister) || len(p.Roles) != 3 {
 		t.Errorf("%+v, %v", p, err)
 	}
 }
@@ -38,7 +38,7 @@ func TestATokenFileWithAMistakeIsRefusedByPlace(t *testing.T) {
 		"two documents":            {good + "---\n" + good, "tokens.yaml:1: ", "must be one document"},
 		"no list":                  {"name: a\n", "tokens.yaml:1: ", "must be a list"},
 		"an entry that is a text":  {good + "- alice\n", "tokens.yaml:2: entry 2: ", "must have the fields"},
-		"a field too many":         {"- {name: a, hash: HASH-A, tenant: acme, user: alice, permissions: [chat], expires: never}", "tokens.yaml:1: entry 1: expires: ", "is not a field of an entry"},
+		"a field too many":         {"- {name: a, hash: HASH-A, tenant: acme, user: alice, permissions: [chat], ends: never}", "tokens.yaml:1: entry 1: ends: ", "is not a field of an entry"},
 		"a field too few":          {"- name: a\n  hash: HASH-A\n  user: alice\n  permissions: [chat]\n", "entry 1: tenant: ", "is missing"},
 		"a field twice":            {"- name: a\n  name: b\n", "tokens.yaml:2: entry 1: name: ", "must be set once"},
 		"an empty name":            {strings.Replace(good, "name: a", "name: ''", 1), "entry 1: name: ", "must be a text"},

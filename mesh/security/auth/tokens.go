@@ -5,7 +5,11 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/hex"
+	"log/slog"
 	"os"
+	"slices"
+	"sync/atomic"
+	"time"
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/rpc"
@@ -23,20 +27,74 @@ func Hash(token string) string {
 	return hashPrefix + hex.EncodeToString(sum[:])
 }
 
-// Tokens is the mode in which callers are known by bearer tokens.
+// Tokens is the mode in which callers are known by bearer tokens. Use LoadTokens.
 type Tokens struct {
-	entries []entry
+	path    string
 	grants  *grant.Verifier
+	logger  *slog.Logger
+	now     func() time.Time
+	entries atomic.Pointer[[]*entry]
+	seen    os.FileInfo // when the file was read last; LoadTokens' and then Run's
 }
 
 // An entry is one token of the file.
 type entry struct {
-	name      string
-	hash      [sha256.Size]byte
-	principal mesh.Principal
+	name        string
+	hash        [sha256.Size]byte
+	principal   mesh.Principal
+	from, until time.Time // zero for no bound
+	disabled    bool
+
+	ended context.Context //nolint:containedctx // what was begun with the token ends with it
+	end   context.CancelFunc
+}
+
+// refuse returns why the token does not count now, or nil.
+func (e *entry) refuse(now time.Time) error {
+	switch {
+	case e.disabled:
+		return refused("was disabled")
+	case now.Before(e.from):
+		return refused("counts from " + e.from.UTC().Format(time.RFC3339))
+	case !e.stands(now):
+		return refused("expired at " + e.until.UTC().Format(time.RFC3339))
+	}
+	return nil
+}
+
+func refused(why string) error {
+	return &mesh.Error{Code: mesh.Unauthenticated, Op: "auth.Tokens", Field: rpc.KeyAuth,
+		Detail: "the token " + why + `; ask the operator for one (scheme Bearer, realm "agentmesh")`}
+}
+
+// stands reports whether the token counts now.
+func (e *entry) stands(now time.Time) bool {
+	return !e.disabled && !now.Before(e.from) && (e.until.IsZero() || now.Before(e.until))
+}
+
+// same reports whether an entry of another reading is this one.
+func (e *entry) same(o *entry) bool {
+	return e.name == o.name && e.hash == o.hash && e.principal.Tenant == o.principal.Tenant && e.principal.User == o.principal.User &&
+		slices.Equal(e.principal.Roles, o.principal.Roles) && e.from.Equal(o.from) && e.until.Equal(o.until) && e.disabled == o.disabled
+}
+
+// unchanged reports whether it is the same file as before; nil is none.
+func unchanged(before, now os.FileInfo) bool {
+	return before != nil && now != nil && os.SameFile(before, now) &&
+		before.ModTime().Equal(now.ModTime()) && before.Size() == now.Size() && before.Mode() == now.Mode()
 }
 
 var _ rpc.Authenticator = (*Tokens)(nil)
+
+// An Option changes a default of [LoadTokens].
+type Option func(*Tokens)
+
+// WithLogger has the logger told what is wrong with a file that was changed. The
+// default tells nobody.
+func WithLogger(l *slog.Logger) Option { return func(t *Tokens) { t.logger = l } }
+
+// WithClock has the time read from now instead of time.Now.
+func WithClock(now func() time.Time) Option { return func(t *Tokens) { t.now = now } }
 
 // LoadTokens reads the token file, YAML or JSON: a list of entries as
 //
@@ -44,29 +102,98 @@ var _ rpc.Authenticator = (*Tokens)(nil)
 //     hash: sha256:9f86d0...        # Hash of the token; unique
 //     tenant: acme
 //     user: alice
-//     permissions: [chat, agents]
+//     roles: [user, agent-publisher]
+//     not_before: 2027-01-01        # optional, as the next two
+//     expires: 2027-06-30T18:00:00Z
+//     disabled: false
 //
-// All fields are required and there are no others. Errors are Invalid and name
-// file, line, entry and field; a file that cannot be read is Precondition. The
-// file is read once. Grants are checked with the verifier; without one, calls
-// under a grant are refused.
-func LoadTokens(path string, grants *grant.Verifier) (*Tokens, error) {
-	const op = "auth.LoadTokens"
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return nil, mesh.Errorf(mesh.Precondition, op,
-			"the token file %s cannot be read; create it, or start with auth none: %w", path, err)
+// There are no other fields, but that roles may be called permissions, and be those
+// that were before there were roles. Errors are Invalid and name file, line, entry and
+// field; a file that cannot be read, or that others than its owner may write, is
+// Precondition. Grants are checked with the verifier; without one, calls under a grant
+// are refused.
+func LoadTokens(path string, grants *grant.Verifier, opts ...Option) (*Tokens, error) {
+	t := &Tokens{path: path, grants: grants, logger: slog.New(slog.DiscardHandler), now: time.Now}
+	for _, opt := range opts {
+		opt(t)
 	}
-	entries, err := parseTokens(path, data)
-	if err != nil {
+	t.entries.Store(&[]*entry{})
+	if err := t.read(); err != nil {
 		return nil, err
 	}
-	return &Tokens{entries: entries, grants: grants}, nil
+	return t, nil
+}
+
+// read takes over what the file says. When that cannot be, all stays as it is.
+func (t *Tokens) read() error {
+	const op = "auth.LoadTokens"
+	info, err := os.Stat(t.path)
+	if t.seen = info; err == nil && info.Mode().Perm()&0o022 != 0 {
+		return mesh.Errorf(mesh.Precondition, op, "the token file %s can be written by others than its owner; run chmod go-w %s", t.path, t.path)
+	}
+	var data []byte
+	if err == nil {
+		data, err = os.ReadFile(t.path)
+	}
+	if err != nil {
+		return mesh.Errorf(mesh.Precondition, op,
+			"the token file %s cannot be read; create it, or start with auth none: %w", t.path, err)
+	}
+	fresh, err := parseTokens(t.path, data)
+	if err != nil {
+		return err
+	}
+	before := *t.entries.Load()
+	for i, e := range fresh {
+		if at := slices.IndexFunc(before, e.same); at >= 0 {
+			fresh[i] = before[at]
+			continue
+		}
+		e.ended, e.end = context.WithCancel(context.Background())
+		e.principal.Credential, e.principal.Expires, e.principal.Ended = "token:"+e.name, e.until, e.ended
+	}
+	t.entries.Store(&fresh)
+	for _, e := range before {
+		if !slices.Contains(fresh, e) {
+			e.end()
+		}
+	}
+	return nil
+}
+
+// lookEvery is how often Run looks at the file and the clock.
+const lookEvery = time.Second
+
+// Run reads the file again whenever it has changed, and ends what was begun with tokens
+// that are not in it any more, or that have expired, until ctx is done. A file with a
+// mistake changes nothing, and is told to the logger once.
+func (t *Tokens) Run(ctx context.Context) error {
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		if info, err := os.Stat(t.path); err == nil && !unchanged(t.seen, info) || err != nil && t.seen != nil {
+			if err := t.read(); err != nil {
+				t.logger.ErrorContext(ctx, "the token file was changed and cannot be used; the tokens of before go on to count", "err", err)
+			} else {
+				t.logger.InfoContext(ctx, "the token file was read again", "tokens", len(*t.entries.Load()))
+			}
+		}
+		for _, e := range *t.entries.Load() {
+			if !e.stands(t.now()) && t.now().After(e.from) {
+				e.end()
+			}
+		}
+	}
 }
 
 // Authenticate implements [rpc.Authenticator]. A caller is who its token says.
 // A tenant-id or user-id that disagrees is refused as Denied, but believed
-// from a token with the operator permission, which acts for every tenant.
+// from a token with the role operator, which acts for every tenant.
 func (t *Tokens) Authenticate(_ context.Context, c rpc.Credentials) (mesh.Principal, error) {
 	const op = "auth.Tokens"
 	if c.Grant != "" {
@@ -77,13 +204,15 @@ func (t *Tokens) Authenticate(_ context.Context, c rpc.Credentials) (mesh.Princi
 		return mesh.Principal{}, &mesh.Error{Code: mesh.Unauthenticated, Op: op, Field: rpc.KeyAuth,
 			Detail: "a token is needed: send the header " + rpc.KeyAuth + `: Bearer TOKEN (scheme Bearer, realm "agentmesh")`}
 	}
-	p, ok := t.find(token)
-	if !ok {
-		return mesh.Principal{}, &mesh.Error{Code: mesh.Unauthenticated, Op: op, Field: rpc.KeyAuth,
-			Detail: `the token is not known; ask the operator for one (scheme Bearer, realm "agentmesh")`}
+	e := t.find(token)
+	if e == nil {
+		return mesh.Principal{}, refused("is not known")
 	}
-	p.Permissions = append([]mesh.Permission(nil), p.Permissions...)
-	operator := p.Can(mesh.PermOperator)
+	if err := e.refuse(t.now()); err != nil {
+		return mesh.Principal{}, err
+	}
+	p := e.principal
+	operator := p.Can(mesh.ActAdminNode)
 	if c.Tenant != "" && c.Tenant != p.Tenant {
 		if !operator {
 			return mesh.Principal{}, otherTenant(op, "token")
@@ -101,15 +230,15 @@ func (t *Tokens) Authenticate(_ context.Context, c rpc.Credentials) (mesh.Princi
 
 // find looks at every entry, however early it finds the token, so that the
 // time it takes says nothing.
-func (t *Tokens) find(token string) (mesh.Principal, bool) {
+func (t *Tokens) find(token string) *entry {
 	sum := sha256.Sum256([]byte(token))
-	found := -1
-	for i := range t.entries {
-		match := subtle.ConstantTimeCompare(sum[:], t.entries[i].hash[:])
+	entries, found := *t.entries.Load(), -1
+	for i := range entries {
+		match := subtle.ConstantTimeCompare(sum[:], entries[i].hash[:])
 		found = subtle.ConstantTimeSelect(match, i, found)
 	}
 	if found < 0 {
-		return mesh.Principal{}, false
+		return nil
 	}
-	return t.entries[found].principal, true
+	return entries[found]
 }

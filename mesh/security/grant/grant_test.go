@@ -30,7 +30,7 @@ func full() mesh.Grant {
 	return mesh.Grant{
 		Tenant: "acme", User: "alice@example.com", Thread: thread, Execution: run, Parent: turn, Turn: turn,
 		Agent: "orchestrator", Chain: []string{"main", "orchestrator"}, Skills: []string{"mail.*", "tasks.search"},
-		Permissions: []mesh.Permission{mesh.PermAgents, mesh.PermChat}, Depth: 2, Expires: now.Add(time.Hour).Unix(),
+		Roles: []mesh.Role{mesh.RoleAgentPublisher, mesh.RoleUser}, Depth: 2, Expires: now.Add(time.Hour).Unix(),
 	}
 }
 
@@ -295,7 +295,7 @@ func TestNarrowKeepsWhoseWorkItIsAndNeverAdds(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("child (-want +got):\n%s", diff)
 	}
-	got.Chain[0], got.Skills[0], got.Permissions[0] = "x", "x", "x"
+	got.Chain[0], got.Skills[0], got.Roles[0] = "x", "x", "x"
 	if diff := cmp.Diff(before, parent); diff != "" {
 		t.Errorf("changing the child changed the parent:\n%s", diff)
 	}

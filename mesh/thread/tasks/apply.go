@@ -14,9 +14,10 @@ import (
 
 // A conversation is a thread that has tasks.
 type conversation struct {
-	seq   mesh.Seq // of the last event applied
-	tasks []*task
-	open  []*task // those that are not over
+	seq    mesh.Seq // of the last event applied
+	access thread.Access
+	tasks  []*task
+	open   []*task // those that are not over
 }
 
 type task struct {
@@ -56,6 +57,9 @@ func (x *Index) apply(p threadlog.Placed) {
 	switch b := p.Body.(type) {
 	case mesh.TaskOpened:
 		x.open(p, b.Execution.Agent)
+		if c := x.find(p.Thread); c != nil {
+			c.access.Apply(p.Event)
+		}
 		return
 	case nil, mesh.ArtifactAppended: // most events are; no status comes of what is no decision
 		if c := x.find(p.Thread); c != nil {
@@ -68,6 +72,7 @@ func (x *Index) apply(p threadlog.Placed) {
 		return
 	}
 	c.seq = p.Seq
+	c.access.Apply(p.Event)
 	for _, t := range c.open {
 		u := t.view.Apply(p.Event).GetStatusUpdate()
 		if u == nil {

@@ -39,7 +39,14 @@ const (
 	completed = a2apb.TaskState_TASK_STATE_COMPLETED
 )
 
-// agents have every other task each.
+// reader may read all of its tenant.
+func reader(name string) mesh.Principal {
+	return mesh.Principal{User: name, Roles: []mesh.Role{mesh.RoleReader}}
+}
+
+// users open, and agents have, every other task each.
+var users = [2]string{"ann", "bob"}
+
 var agents = [2]string{"main", "smith"}
 
 // A world is a log and an index over it.
@@ -108,7 +115,7 @@ func (w *world) events(k mesh.ThreadKey) []*mesh.Event {
 func (w *world) open(k mesh.ThreadKey, second int) mesh.ExecutionID {
 	w.made++
 	id := mesh.ExecutionID(fmt.Sprintf("%s-%016x", strings.ReplaceAll(k.ID, "-", ""), w.made))
-	w.add(k, second, id, mesh.TaskOpened{Execution: mesh.Execution{ID: id, Kind: mesh.KindTurn, Agent: agents[w.made%2], User: "ann"}})
+	w.add(k, second, id, mesh.TaskOpened{Execution: mesh.Execution{ID: id, Kind: mesh.KindTurn, Agent: agents[w.made%2], User: users[w.made%2]}})
 	return id
 }
 
@@ -143,7 +150,8 @@ func (w *world) expected(keys []mesh.ThreadKey, q tasks.Query) []tasks.Task {
 	var out []tasks.Task
 	for _, k := range keys {
 		events := w.events(k)
-		for _, turn := range thread.Fold(events).Turns() {
+		s := thread.Fold(events)
+		for _, turn := range s.Turns() {
 			snap := thread.NewSnapshot(k.ID, turn.ID)
 			at := turn.Ended
 			if at == 0 {
@@ -154,7 +162,7 @@ func (w *world) expected(keys []mesh.ThreadKey, q tasks.Query) []tasks.Task {
 			}
 			task, _ := snap.Task()
 			got := tasks.Task{ID: turn.ID, Thread: k.ID, State: task.Status.State, Since: task.Status.Timestamp.AsTime(), Seq: at}
-			if k.Tenant == q.Tenant && (q.Agent == "" || q.Agent == turn.Agent) && (q.Thread == "" || q.Thread == k.ID) && (q.State == 0 || q.State == got.State) && !got.Since.Before(q.Since) {
+			if k.Tenant == q.Tenant && s.MayRead(q.Caller) && (q.Agent == "" || q.Agent == turn.Agent) && (q.Thread == "" || q.Thread == k.ID) && (q.State == 0 || q.State == got.State) && !got.Since.Before(q.Since) {
 				out = append(out, got)
 			}
 		}
@@ -200,6 +208,7 @@ func (w *world) compare(rt *rapid.T, keys []mesh.ThreadKey) {
 		Thread: rapid.SampledFrom([]string{"", keys[0].ID, keys[1].ID, "none"}).Draw(rt, "filter thread"),
 		State:  rapid.SampledFrom([]mesh.TaskState{0, 0, submitted, working, input, completed}).Draw(rt, "filter state"),
 		Limit:  rapid.IntRange(1, 4).Draw(rt, "limit"),
+		Caller: rapid.SampledFrom([]mesh.Principal{reader("any"), {User: "ann"}, {User: "bob"}, {User: "eve"}}).Draw(rt, "caller"),
 	}
 	if s := rapid.IntRange(-1, 20).Draw(rt, "since"); s >= 0 {
 		q.Since = begin.Add(time.Duration(s) * time.Second)
@@ -228,7 +237,7 @@ func (w *world) happen(rt *rapid.T, k mesh.ThreadKey, second int) {
 	states := []mesh.TaskState{working, input, completed, a2apb.TaskState_TASK_STATE_FAILED}
 	said := &a2apb.Message{MessageId: "m", Parts: []*a2apb.Part{{Content: &a2apb.Part_Text{Text: "hm"}}}}
 	var b mesh.Body
-	switch pick(7) {
+	switch pick(8) {
 	case 0:
 		w.made++
 		b = mesh.DispatchIssued{Child: mesh.Execution{ID: mesh.ExecutionID(fmt.Sprint("x", w.made)), Parent: x.ID, Kind: mesh.KindAgent, Agent: "main"}}
@@ -238,6 +247,8 @@ func (w *world) happen(rt *rapid.T, k mesh.ThreadKey, second int) {
 		b = mesh.HandoffStarted{From: "main", To: "other"}
 	case 4:
 		b = mesh.HandoffEnded{Started: s.Seq}
+	case 6:
+		b = mesh.ThreadShared{Readable: pick(2) == 0, Participants: [][]string{nil, {"bob"}, {"bob", "eve"}}[pick(3)]}
 	case 5:
 		b = mesh.ArtifactAppended{Artifact: &a2apb.Artifact{ArtifactId: "a"}}
 	default:
@@ -254,7 +265,7 @@ func TestAPageTokenBelongsToItsListAndCaller(t *testing.T) {
 	for i := range 5 {
 		w.open(k, i)
 	}
-	q := tasks.Query{Tenant: "a", Caller: "ann", Limit: 2}
+	q := tasks.Query{Tenant: "a", Caller: reader("ann"), Limit: 2}
 	first := w.list(q)
 	token := w.index.Token(q, first.Tasks[1])
 	flip := []byte(token)
@@ -267,14 +278,14 @@ func TestAPageTokenBelongsToItsListAndCaller(t *testing.T) {
 		ok    bool
 	}{
 		"the same list":         {q, token, w.index, true},
-		"with another limit":    {tasks.Query{Tenant: "a", Caller: "ann", Limit: 9}, token, w.index, true},
+		"with another limit":    {tasks.Query{Tenant: "a", Caller: reader("ann"), Limit: 9}, token, w.index, true},
 		"after a restart":       {q, token, w.newIndex(key), true},
 		"of another store":      {q, token, w.newIndex(bytes.Repeat([]byte{8}, tasks.KeySize)), false},
-		"of another tenant":     {tasks.Query{Tenant: "b", Caller: "ann", Limit: 2}, token, w.index, false},
-		"of another caller":     {tasks.Query{Tenant: "a", Caller: "bob", Limit: 2}, token, w.index, false},
-		"with another state":    {tasks.Query{Tenant: "a", Caller: "ann", Limit: 2, State: working}, token, w.index, false},
-		"with another thread":   {tasks.Query{Tenant: "a", Caller: "ann", Limit: 2, Thread: k.ID}, token, w.index, false},
-		"with an agent":         {tasks.Query{Tenant: "a", Caller: "ann", Limit: 2, Agent: "main"}, token, w.index, false},
+		"of another tenant":     {tasks.Query{Tenant: "b", Caller: reader("ann"), Limit: 2}, token, w.index, false},
+		"of another caller":     {tasks.Query{Tenant: "a", Caller: reader("bob"), Limit: 2}, token, w.index, false},
+		"with another state":    {tasks.Query{Tenant: "a", Caller: reader("ann"), Limit: 2, State: working}, token, w.index, false},
+		"with another thread":   {tasks.Query{Tenant: "a", Caller: reader("ann"), Limit: 2, Thread: k.ID}, token, w.index, false},
+		"with an agent":         {tasks.Query{Tenant: "a", Caller: reader("ann"), Limit: 2, Agent: "main"}, token, w.index, false},
 		"with another time":     {later, token, w.index, false},
 		"forged":                {q, string(flip), w.index, false},
 		"cut":                   {q, token[:10], w.index, false},
@@ -314,7 +325,7 @@ func FuzzPageToken(f *testing.F) {
 	w.index = w.newIndex(own)
 	k := mesh.ThreadKey{Tenant: "a", ID: mesh.NewThreadID()}
 	w.open(k, 1)
-	q := tasks.Query{Tenant: "a", Limit: 1}
+	q := tasks.Query{Tenant: "a", Caller: reader("any"), Limit: 1}
 	token := w.index.Token(q, w.list(q).Tasks[0])
 	f.Add(token)
 	f.Add("")
@@ -344,11 +355,11 @@ func TestAListHasWhatWasAcknowledgedBefore(t *testing.T) {
 			k := mesh.ThreadKey{Tenant: mesh.TenantID([]string{"a", "b"}[n%2]), ID: mesh.NewThreadID()}
 			for i := range 30 {
 				id := w.open(k, i)
-				if got := w.list(tasks.Query{Tenant: k.Tenant, Thread: k.ID, Limit: 1}); got.Total != i+1 || got.Tasks[0].ID != id {
+				if got := w.list(tasks.Query{Tenant: k.Tenant, Caller: reader("any"), Thread: k.ID, Limit: 1}); got.Total != i+1 || got.Tasks[0].ID != id {
 					t.Errorf("after task %d: %+v", i, got)
 				}
 				w.add(k, i, id, mesh.TaskMoved{State: completed})
-				if got := w.list(tasks.Query{Tenant: k.Tenant, Thread: k.ID, State: completed, Limit: 1}); got.Total != i+1 {
+				if got := w.list(tasks.Query{Tenant: k.Tenant, Caller: reader("any"), Thread: k.ID, State: completed, Limit: 1}); got.Total != i+1 {
 					t.Errorf("after task %d was completed, %d are", i, got.Total)
 				}
 				if _, err := w.log.Append(ctx, k, []*mesh.Event{{Execution: id, Body: mesh.ArtifactAppended{Artifact: &a2apb.Artifact{ArtifactId: "x"}}}}, threadlog.AppendOptions{}); err != nil {
@@ -380,7 +391,7 @@ func TestRunKeepsTheIndexNearTheEndOfTheLog(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		scans := counted.count()
-		if got := w.list(tasks.Query{Tenant: "a", Limit: 1}); got.Total != 1001 || counted.count() != scans {
+		if got := w.list(tasks.Query{Tenant: "a", Caller: reader("any"), Limit: 1}); got.Total != 1001 || counted.count() != scans {
 			t.Errorf("the list has %d tasks and read the log %d times, which Run had done", got.Total, counted.count()-scans)
 		}
 		if scans > 20 {
@@ -429,7 +440,7 @@ func TestAListReadsPagesOfAnySize(t *testing.T) {
 	for range 3 {
 		w.open(mesh.ThreadKey{Tenant: "a", ID: mesh.NewThreadID()}, 0)
 	}
-	if got := w.list(tasks.Query{Tenant: "a", Limit: 9}); got.Total != 3 {
+	if got := w.list(tasks.Query{Tenant: "a", Caller: reader("any"), Limit: 9}); got.Total != 3 {
 		t.Errorf("it has %d tasks of 3", got.Total)
 	}
 }
@@ -445,7 +456,7 @@ func TestAListThatCannotReadTheLogFailsAndTheNextOneIsWhole(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { done <- w.index.Run(ctx) }() // received below
-		q := tasks.Query{Tenant: "a", Limit: 1}
+		q := tasks.Query{Tenant: "a", Caller: reader("any"), Limit: 1}
 		if _, err := w.index.List(t.Context(), q); !mesh.IsCode(err, mesh.Unavailable) {
 			t.Errorf("got %v", err)
 		}
@@ -482,7 +493,7 @@ func BenchmarkList(b *testing.B) {
 			w.add(k, i, w.open(k, i), mesh.TaskMoved{State: completed})
 		}
 	}
-	q := tasks.Query{Tenant: "a", Limit: 50}
+	q := tasks.Query{Tenant: "a", Caller: reader("any"), Limit: 50}
 	for b.Loop() {
 		w.list(q)
 	}

@@ -7,13 +7,15 @@ import (
 	"time"
 
 	"agentmesh/mesh"
+	"agentmesh/mesh/thread"
 )
 
 // A Query says which tasks are wanted. All filters must hold.
 type Query struct {
 	Tenant mesh.TenantID
-	// Caller is who asks: a page token works for whom it was given to.
-	Caller string
+	// Caller is who asks, of that tenant: tasks of threads that it may not read are not
+	// there. A page token works for whom it was given to.
+	Caller mesh.Principal
 	// Agent is the name of the agent that the tasks began with, "" for all.
 	Agent string
 	// Thread is a thread id, "" for all.
@@ -85,7 +87,7 @@ func (x *Index) List(ctx context.Context, q Query) (Page, error) {
 }
 
 func (q Query) has(t *task) bool {
-	return (q.Agent == "" || t.agent == q.Agent) && (q.State == 0 || t.state == q.State) && (q.Since.IsZero() || !time.UnixMilli(t.at).Before(q.Since))
+	return t.in.access.MayRead(q.Caller) && (q.Agent == "" || t.agent == q.Agent) && (q.State == 0 || t.state == q.State) && (q.Since.IsZero() || !time.UnixMilli(t.at).Before(q.Since))
 }
 
 // ordered yields the tenant's tasks, or those of one thread. It may be called
@@ -102,6 +104,25 @@ func (t *tenant) ordered(thread string) iter.Seq[*task] {
 			slices.Values(slices.SortedFunc(slices.Values(t.threads[thread].tasks), byPlace))(yield)
 		}
 	}
+}
+
+// Access says whose a thread is, and who else may see it, with all that was
+// acknowledged before the call; the zero value for one without tasks.
+func (x *Index) Access(ctx context.Context, key mesh.ThreadKey) (thread.Access, error) {
+	const op = "tasks.Access"
+	info, ok, err := x.log.Info(ctx, key)
+	if err != nil || !ok {
+		return thread.Access{}, mesh.Wrap(op, err)
+	}
+	if err := x.read(ctx, info.LastPos); err != nil {
+		return thread.Access{}, mesh.Wrap(op, err)
+	}
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	if c := x.find(key); c != nil {
+		return c.access, nil
+	}
+	return thread.Access{}, nil
 }
 
 func (t *task) public() Task {

@@ -62,5 +62,5 @@ func (x *Index) unseal(q Query) (*place, error) {
 
 // binding is what a token is bound to.
 func (q Query) binding() []byte {
-	return fmt.Appendf(nil, "%q %q %q %q %d %d.%d", q.Tenant, q.Caller, q.Agent, q.Thread, q.State, q.Since.Unix(), q.Since.Nanosecond())
+	return fmt.Appendf(nil, "%q %q %q %q %d %d.%d", q.Tenant, q.Caller.User, q.Agent, q.Thread, q.State, q.Since.Unix(), q.Since.Nanosecond())
 }

@@ -22,7 +22,7 @@ func bodyToProto(p *meshv1.Event, body mesh.Body) {
 			RemoteTask: b.RemoteTask, RemoteContext: b.RemoteContext, Metadata: b.Metadata}}
 	case mesh.MessagePosted:
 		p.Body = &meshv1.Event_MessagePosted{MessagePosted: &meshv1.MessagePosted{
-			Message: b.Message, User: b.User, Digest: b.Digest, Permissions: texts[mesh.Permission, string](b.Permissions)}}
+			Message: b.Message, User: b.User, Digest: b.Digest, Permissions: texts[mesh.Role, string](b.Roles)}}
 	case mesh.SkillCalled:
 		p.Body = &meshv1.Event_SkillCalled{SkillCalled: &meshv1.SkillCalled{
 			Call: b.Call, Skill: b.Skill, Args: b.Args, Source: b.Source, Version: b.Version}}
@@ -63,6 +63,8 @@ func bodyToProto(p *meshv1.Event, body mesh.Body) {
 		p.Body = &meshv1.Event_HandoffStarted{HandoffStarted: &meshv1.HandoffStarted{
 			From: b.From, To: b.To, Reason: b.Reason, Summary: b.Summary,
 			RecentMessages: toInt32(b.RecentMessages), PreserveState: b.PreserveState, ReturnExpected: b.ReturnExpected, ToName: b.ToName}}
+	case mesh.ThreadShared:
+		p.Body = &meshv1.Event_ThreadShared{ThreadShared: &meshv1.ThreadShared{Readable: b.Readable, Participants: b.Participants}}
 	case mesh.HandoffEnded:
 		p.Body = &meshv1.Event_HandoffEnded{HandoffEnded: &meshv1.HandoffEnded{
 			Started: int64(b.Started), Outcome: string(b.Outcome), Summary: b.Summary, By: b.By}}
@@ -83,7 +85,7 @@ func bodyFromProto(p *meshv1.Event) mesh.Body {
 	case *meshv1.Event_MessagePosted:
 		v := b.MessagePosted
 		return mesh.MessagePosted{Message: v.GetMessage(), User: v.GetUser(), Digest: v.GetDigest(),
-			Permissions: texts[string, mesh.Permission](v.GetPermissions())}
+			Roles: rolesOf(v.GetPermissions())}
 	case *meshv1.Event_SkillCalled:
 		v := b.SkillCalled
 		return mesh.SkillCalled{Call: v.GetCall(), Skill: v.GetSkill(), Args: v.GetArgs(), Source: v.GetSource(), Version: v.GetVersion()}
@@ -139,12 +141,25 @@ func decisionFromProto(p *meshv1.Event) mesh.Body {
 		return mesh.HandoffStarted{From: v.GetFrom(), To: v.GetTo(), Reason: v.GetReason(), Summary: v.GetSummary(),
 			RecentMessages: int(v.GetRecentMessages()), PreserveState: v.GetPreserveState(), ReturnExpected: v.GetReturnExpected(),
 			ToName: v.GetToName()}
+	case *meshv1.Event_ThreadShared:
+		v := b.ThreadShared
+		return mesh.ThreadShared{Readable: v.GetReadable(), Participants: v.GetParticipants()}
 	case *meshv1.Event_HandoffEnded:
 		v := b.HandoffEnded
 		return mesh.HandoffEnded{Started: mesh.Seq(v.GetStarted()), Outcome: mesh.HandoffOutcome(v.GetOutcome()),
 			Summary: v.GetSummary(), By: v.GetBy()}
 	}
 	return nil
+}
+
+// rolesOf reads names of roles, also those of before there were roles. Others that are
+// none allow nothing.
+func rolesOf(names []string) []mesh.Role {
+	out := texts[string, mesh.Role](names)
+	for i, name := range names {
+		out[i], _ = mesh.RoleOf(name)
+	}
+	return out
 }
 
 // texts converts between kinds of text; nil stays nil.

@@ -52,7 +52,7 @@ func Decide(ctx context.Context, states *cache.States, key mesh.ThreadKey, event
 func Post(t testing.TB, states *cache.States, key mesh.ThreadKey) mesh.ExecutionID {
 	t.Helper()
 	id := mesh.NewExecutionID(key.ID)
-	if err := Decide(t.Context(), states, key, &mesh.Event{Execution: id, Body: mesh.TaskOpened{Execution: mesh.Execution{ID: id, Kind: mesh.KindTurn, Agent: "main"}}}); err != nil {
+	if err := Decide(t.Context(), states, key, &mesh.Event{Execution: id, Body: mesh.TaskOpened{Execution: mesh.Execution{ID: id, Kind: mesh.KindTurn, Agent: "main", User: "ann"}}}); err != nil {
 		t.Fatal(err)
 	}
 	return id

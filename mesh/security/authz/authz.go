@@ -1,0 +1,104 @@
+// Package authz decides who may call what: one table of all methods, which the
+// interceptors of package rpc ask before any handler is called. REST, JSON-RPC, A2A
+// v0.3 over HTTP and MCP call the same methods in the process, so the table is theirs
+// too.
+//
+// A method has a row, or nobody calls it, and a node that serves it does not start.
+// A row says what one must be allowed to do, and whether an agent may call it under
+// the grant of its work: by default not. What a call is about, whose thread it is or
+// who registered the agent, the services ask themselves, by [mesh.Principal.Can].
+package authz
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"agentmesh/mesh"
+)
+
+// Under says how grants and a method go together.
+type Under uint8
+
+// The ways.
+const (
+	// NoGrant is for methods that agents do not call for their work.
+	NoGrant Under = iota
+	// MayGrant is for methods that agents call too: what they may is in the grant, and
+	// the action is asked of others.
+	MayGrant
+	// AlsoGrant is as MayGrant, for actions that the user must be allowed whose work the
+	// agent does.
+	AlsoGrant
+	// OnlyGrant is for methods of agents at work.
+	OnlyGrant
+)
+
+// A Rule is the row of a method.
+type Rule struct {
+	// Action must be allowed; "" is for everybody who is known.
+	Action mesh.Action
+	// Grant says how it is with calls under a grant.
+	Grant Under
+}
+
+// Table decides by method, by its full name as "/mesh.v1.ThreadService/GetThread". It
+// is read-only once it is in use.
+type Table map[string]Rule
+
+// Covers reports whether the method has a row.
+func (t Table) Covers(method string) bool {
+	_, ok := t[method]
+	return ok
+}
+
+// Authorize returns nil if the principal may call the method. It is Unauthenticated
+// for calls that lack a grant, and else Denied with what is missing.
+func (t Table) Authorize(p mesh.Principal, method string) error {
+	const op = "authz.Authorize"
+	rule, ok := t[method]
+	switch {
+	case !ok:
+		return mesh.Errorf(mesh.Denied, op, "nobody may call %s", method)
+	case p.Grant == nil && rule.Grant == OnlyGrant:
+		return &mesh.Error{Code: mesh.Unauthenticated, Op: op, Field: "mesh-grant",
+			Detail: "this is for agents at work; call with the grant of an execution in the metadata mesh-grant"}
+	case p.Grant != nil && rule.Grant == NoGrant:
+		return &mesh.Error{Code: mesh.Denied, Op: op, Field: "mesh-grant",
+			Detail: "agents do not call this for their work; users and programs call it with a credential of their own and without mesh-grant"}
+	case p.Grant != nil && rule.Grant != AlsoGrant, rule.Action == "", p.Can(rule.Action):
+		return nil
+	}
+	return Denied(op, rule.Action)
+}
+
+// Denied is the refusal of an action, which names the roles that allow it.
+func Denied(op string, a mesh.Action) error {
+	names := make([]string, 0, 4)
+	for _, r := range mesh.RolesWith(a) {
+		names = append(names, string(r))
+	}
+	return mesh.Errorf(mesh.Denied, op, "this needs the action %s, which these roles allow: %s; ask the operator for one", a, strings.Join(names, ", "))
+}
+
+// Explain returns the methods that the principal may call, sorted.
+func (t Table) Explain(p mesh.Principal) []string {
+	var may []string
+	for method := range t {
+		if t.Authorize(p, method) == nil {
+			may = append(may, method)
+		}
+	}
+	slices.Sort(may)
+	return may
+}
+
+// Check returns an error that names the methods without a row.
+func (t Table) Check(methods []string) error {
+	missing := slices.DeleteFunc(slices.Clone(methods), t.Covers)
+	if len(missing) == 0 {
+		return nil
+	}
+	slices.Sort(missing)
+	return fmt.Errorf("nobody said who may call %s", strings.Join(missing, ", "))
+}

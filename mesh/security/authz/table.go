@@ -1,0 +1,79 @@
+package authz
+
+import (
+	legacypb "github.com/a2aproject/a2a-go/a2apb"
+	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
+
+	meshv1 "agentmesh/gen/mesh/v1"
+	"agentmesh/mesh"
+)
+
+// Node is the table of the methods that a node serves.
+func Node() Table {
+	return Table{
+		// A2A, for users and programs.
+		a2apb.A2AService_SendMessage_FullMethodName:                      {Action: mesh.ActChat},
+		a2apb.A2AService_SendStreamingMessage_FullMethodName:             {Action: mesh.ActChat},
+		a2apb.A2AService_GetTask_FullMethodName:                          {Action: mesh.ActReadOwn},
+		a2apb.A2AService_ListTasks_FullMethodName:                        {Action: mesh.ActReadOwn},
+		a2apb.A2AService_SubscribeToTask_FullMethodName:                  {Action: mesh.ActReadOwn},
+		a2apb.A2AService_CancelTask_FullMethodName:                       {Action: mesh.ActCancelOwn},
+		a2apb.A2AService_CreateTaskPushNotificationConfig_FullMethodName: {Action: mesh.ActChat},
+		a2apb.A2AService_GetTaskPushNotificationConfig_FullMethodName:    {Action: mesh.ActReadOwn},
+		a2apb.A2AService_ListTaskPushNotificationConfigs_FullMethodName:  {Action: mesh.ActReadOwn},
+		a2apb.A2AService_DeleteTaskPushNotificationConfig_FullMethodName: {Action: mesh.ActChat},
+		a2apb.A2AService_GetExtendedAgentCard_FullMethodName:             {},
+
+		// A2A v0.3, the same.
+		legacypb.A2AService_SendMessage_FullMethodName:                      {Action: mesh.ActChat},
+		legacypb.A2AService_SendStreamingMessage_FullMethodName:             {Action: mesh.ActChat},
+		legacypb.A2AService_GetTask_FullMethodName:                          {Action: mesh.ActReadOwn},
+		legacypb.A2AService_ListTasks_FullMethodName:                        {Action: mesh.ActReadOwn},
+		legacypb.A2AService_TaskSubscription_FullMethodName:                 {Action: mesh.ActReadOwn},
+		legacypb.A2AService_CancelTask_FullMethodName:                       {Action: mesh.ActCancelOwn},
+		legacypb.A2AService_CreateTaskPushNotificationConfig_FullMethodName: {Action: mesh.ActChat},
+		legacypb.A2AService_GetTaskPushNotificationConfig_FullMethodName:    {Action: mesh.ActReadOwn},
+		legacypb.A2AService_ListTaskPushNotificationConfig_FullMethodName:   {Action: mesh.ActReadOwn},
+		legacypb.A2AService_DeleteTaskPushNotificationConfig_FullMethodName: {Action: mesh.ActChat},
+		legacypb.A2AService_GetAgentCard_FullMethodName:                     {},
+
+		meshv1.ThreadService_GetThread_FullMethodName:    {Action: mesh.ActReadOwn, Grant: MayGrant},
+		meshv1.ThreadService_ReadThread_FullMethodName:   {Action: mesh.ActReadOwn, Grant: MayGrant},
+		meshv1.ThreadService_FollowThread_FullMethodName: {Action: mesh.ActReadOwn, Grant: MayGrant},
+		meshv1.ThreadService_ListThreads_FullMethodName:  {Action: mesh.ActReadOwn},
+		meshv1.ThreadService_AppendEvents_FullMethodName: {Grant: OnlyGrant},
+		meshv1.ThreadService_ShareThread_FullMethodName:  {Action: mesh.ActChat},
+		meshv1.ThreadService_DeleteThread_FullMethodName: {Action: mesh.ActDeleteThread},
+
+		meshv1.HandoffService_StartHandoff_FullMethodName: {Grant: OnlyGrant},
+		meshv1.HandoffService_EndHandoff_FullMethodName:   {Action: mesh.ActHandoff, Grant: MayGrant},
+		meshv1.HandoffService_GetHandoff_FullMethodName:   {Action: mesh.ActReadOwn, Grant: MayGrant},
+
+		meshv1.RegistryService_RegisterAgent_FullMethodName:   {Action: mesh.ActRegister},
+		meshv1.RegistryService_KeepAlive_FullMethodName:       {Action: mesh.ActRegister},
+		meshv1.RegistryService_DeregisterAgent_FullMethodName: {Action: mesh.ActRegister},
+		meshv1.RegistryService_GetAgent_FullMethodName:        {Grant: MayGrant},
+		meshv1.RegistryService_ListAgents_FullMethodName:      {Grant: MayGrant},
+		meshv1.RegistryService_WatchAgents_FullMethodName:     {Grant: MayGrant},
+
+		meshv1.SkillService_ListSkills_FullMethodName:       {Grant: MayGrant},
+		meshv1.SkillService_GetSkill_FullMethodName:         {Grant: MayGrant},
+		meshv1.SkillService_ListSkillDomains_FullMethodName: {Grant: MayGrant},
+		meshv1.SkillService_WatchSkills_FullMethodName:      {Grant: MayGrant},
+		meshv1.SkillService_ValidateSkill_FullMethodName:    {Grant: MayGrant},
+		meshv1.SkillService_CreateSkill_FullMethodName:      {Action: mesh.ActCreateSkill, Grant: AlsoGrant},
+		meshv1.SkillService_DeleteSkill_FullMethodName:      {Action: mesh.ActCreateSkill},
+		meshv1.SkillService_ReloadSkills_FullMethodName:     {Action: mesh.ActCreateSkill},
+		meshv1.SkillService_RunSkill_FullMethodName:         {Action: mesh.ActSkillCall},
+		meshv1.SkillService_ListSkillRuns_FullMethodName:    {Action: mesh.ActReadOwn},
+		meshv1.SkillService_ListBreakers_FullMethodName:     {Action: mesh.ActReadOwn},
+		meshv1.SkillService_ResetBreaker_FullMethodName:     {Action: mesh.ActResetBreaker},
+
+		meshv1.StateService_GetState_FullMethodName:    {Grant: OnlyGrant},
+		meshv1.StateService_PutState_FullMethodName:    {Grant: OnlyGrant},
+		meshv1.StateService_DeleteState_FullMethodName: {Grant: OnlyGrant},
+		meshv1.StateService_ListState_FullMethodName:   {Grant: OnlyGrant},
+
+		meshv1.AccessService_GetAccess_FullMethodName: {},
+	}
+}
