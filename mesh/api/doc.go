@@ -37,14 +37,13 @@ func callOf(ctx context.Context, op string) (mesh.Call, error) {
 	return call, nil
 }
 
-// grantOf returns who is calling and the grant, for methods that are called under one
-// alone.
-func grantOf(ctx context.Context, op string) (mesh.Call, *mesh.Grant, error) {
+// grantOf returns the grant of a call, for methods that are called under one alone.
+func grantOf(ctx context.Context, op string) (*mesh.Grant, error) {
 	call, err := callOf(ctx, op)
 	if err == nil && call.Principal.Grant == nil { // no authorizer stands before the server
 		err = mesh.Errorf(mesh.Unknown, op, "")
 	}
-	return call, call.Principal.Grant, err
+	return call.Principal.Grant, err
 }
 
 // accept sends the headers of a stream that is about to be served.

@@ -21,7 +21,7 @@ func NewHandoffs(h *handoff.Handoffs) *Handoffs { return &Handoffs{handoffs: h} 
 // StartHandoff implements meshv1.HandoffServiceServer.
 func (s *Handoffs) StartHandoff(ctx context.Context, req *meshv1.StartHandoffRequest) (*meshv1.StartHandoffResponse, error) {
 	const op = "api.StartHandoff"
-	_, g, err := grantOf(ctx, op)
+	g, err := grantOf(ctx, op)
 	if err != nil {
 		return nil, err
 	}

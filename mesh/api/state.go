@@ -91,7 +91,7 @@ func (s *State) ListState(ctx context.Context, req *meshv1.ListStateRequest) (*m
 // Denied for a kind that the grant
 // does not name, or the breaker of a skill that it does not allow.
 func stateKey(ctx context.Context, op, kind, name string) (state.Key, error) {
-	_, g, err := grantOf(ctx, op)
+	g, err := grantOf(ctx, op)
 	if err != nil {
 		return state.Key{}, err
 	}

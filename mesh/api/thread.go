@@ -72,7 +72,7 @@ func keyFor(ctx context.Context, op, id string) (mesh.ThreadKey, mesh.Call, erro
 // AppendEvents implements meshv1.ThreadServiceServer: see package admission.
 func (s *Threads) AppendEvents(ctx context.Context, req *meshv1.AppendEventsRequest) (*meshv1.AppendEventsResponse, error) {
 	const op = "api.AppendEvents"
-	_, g, err := grantOf(ctx, op)
+	g, err := grantOf(ctx, op)
 	if err != nil {
 		return nil, err
 	}

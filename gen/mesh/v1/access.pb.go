@@ -23,6 +23,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// GetAccessRequest asks about the caller.
 type GetAccessRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -59,17 +60,19 @@ func (*GetAccessRequest) Descriptor() ([]byte, []int) {
 	return file_mesh_v1_access_proto_rawDescGZIP(), []int{0}
 }
 
+// GetAccessResponse is who calls, and what that one may do.
 type GetAccessResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The tenant and the user for whom the call acted.
+	// The tenant for which the call acted.
 	TenantId string `protobuf:"bytes,1,opt,name=tenant_id,json=tenantId,proto3" json:"tenant_id,omitempty"`
-	UserId   string `protobuf:"bytes,2,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
+	// The user for whom it did.
+	UserId string `protobuf:"bytes,2,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
 	// What the caller proved itself by, as "token:alice-laptop"; empty where nobody has
 	// to.
 	Credential string `protobuf:"bytes,3,opt,name=credential,proto3" json:"credential,omitempty"`
 	// When that ends; unset if it does not by itself.
 	Expires *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=expires,proto3" json:"expires,omitempty"`
-	// Sorted, as the next two.
+	// The caller's roles, sorted, as the next two are.
 	Roles []string `protobuf:"bytes,5,rep,name=roles,proto3" json:"roles,omitempty"`
 	// What the roles allow, as "thread.read.own".
 	Actions []string `protobuf:"bytes,6,rep,name=actions,proto3" json:"actions,omitempty"`

@@ -45,8 +45,7 @@ type entry struct {
 	from, until time.Time // zero for no bound
 	disabled    bool
 
-	ended context.Context //nolint:containedctx // what was begun with the token ends with it
-	end   context.CancelFunc
+	end context.CancelFunc // of what was begun with the token
 }
 
 // refuse returns why the token does not count now, or nil.
@@ -70,6 +69,13 @@ func refused(why string) error {
 // stands reports whether the token counts now.
 func (e *entry) stands(now time.Time) bool {
 	return !e.disabled && !now.Before(e.from) && (e.until.IsZero() || now.Before(e.until))
+}
+
+// begin has the principal carry what it is proved by, until the entry's end.
+func (e *entry) begin() {
+	var ended context.Context
+	ended, e.end = context.WithCancel(context.Background())
+	e.principal.Credential, e.principal.Expires, e.principal.Ended = "token:"+e.name, e.until, ended
 }
 
 // same reports whether an entry of another reading is this one.
@@ -149,8 +155,7 @@ func (t *Tokens) read() error {
 			fresh[i] = before[at]
 			continue
 		}
-		e.ended, e.end = context.WithCancel(context.Background())
-		e.principal.Credential, e.principal.Expires, e.principal.Ended = "token:"+e.name, e.until, e.ended
+		e.begin()
 	}
 	t.entries.Store(&fresh)
 	for _, e := range before {
