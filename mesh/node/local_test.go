@@ -17,11 +17,13 @@ import (
 	"agentmesh/mesh/agent"
 	"agentmesh/mesh/node"
 	"agentmesh/mesh/rpc"
+	"agentmesh/mesh/text/texttest"
 )
 
 // An agent in the node's process may what it might over the network: it is known by
 // its grant alone, and without one it is nobody.
 func TestABuiltinAgentHasNoPrivilege(t *testing.T) {
+	texttest.Fixed(t)
 	cfg := config(t.TempDir())
 	cfg.Auth, cfg.Tokens = "tokens", tokensFile(t)
 	var near, far grpc.ClientConnInterface

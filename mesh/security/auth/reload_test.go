@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -20,14 +21,34 @@ type reloading struct {
 	*auth.Tokens
 	t    *testing.T
 	path string
-	logs *bytes.Buffer
+	logs *record
+}
+
+// A record keeps what is logged, which another goroutine does.
+type record struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (r *record) Write(b []byte) (int, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.text.Write(b)
+}
+
+// told returns what was logged since it was asked last.
+func (r *record) told() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	defer r.text.Reset()
+	return r.text.String()
 }
 
 // reload runs f with the tokens of the file, which are read again while it runs.
 func reload(t *testing.T, file string, f func(t *testing.T, r *reloading)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		r := &reloading{t: t, path: write(t, file), logs: new(bytes.Buffer)}
+		r := &reloading{t: t, path: write(t, file), logs: new(record)}
 		var err error
 		if r.Tokens, err = auth.LoadTokens(r.path, nil, auth.WithLogger(slog.New(slog.NewTextHandler(r.logs, nil)))); err != nil {
 			t.Fatal(err)
@@ -49,7 +70,13 @@ func (r *reloading) becomes(file string) {
 	if err := os.Rename(write(r.t, file), r.path); err != nil {
 		r.t.Fatal(err)
 	}
-	time.Sleep(5 * time.Second)
+	r.pass(5 * time.Second)
+}
+
+// pass lets time pass, and what is due happen.
+func (r *reloading) pass(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
 }
 
 func (r *reloading) login(token string) (mesh.Principal, error) {
@@ -104,16 +131,16 @@ func TestATokenCountsFromWhenToWhenItSays(t *testing.T) {
 		if _, err := r.login("A"); !mesh.IsCode(err, mesh.Unauthenticated) || !strings.Contains(mesh.DetailOf(err), "counts from 2000-01-02T00:00:00Z") {
 			t.Errorf("too early: %v", err)
 		}
-		time.Sleep(24 * time.Hour)
+		r.pass(24 * time.Hour)
 		p, err := r.login("A")
 		if err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(36*time.Hour - time.Second)
+		r.pass(36*time.Hour - time.Second)
 		if p.Ended.Err() != nil {
 			t.Error("it ended before it should")
 		}
-		time.Sleep(5 * time.Second)
+		r.pass(5 * time.Second)
 		if _, err := r.login("A"); !mesh.IsCode(err, mesh.Unauthenticated) || !strings.Contains(mesh.DetailOf(err), "expired at 2000-01-03T12:00:00Z") {
 			t.Errorf("too late: %v", err)
 		}
@@ -131,13 +158,14 @@ func TestABadEditKeepsTheTokensOfBefore(t *testing.T) {
 		for name, bad := range map[string]string{
 			"half written": ann[:20], "empty": "", "an unknown role": strings.Replace(ann, "[user]", "[fly]", 1), "a day that is none": strings.Replace(ann, "roles", "expires: soon, roles", 1),
 		} {
-			r.logs.Reset()
+			r.logs.told()
 			r.becomes(bad)
 			if _, err := r.login("A"); err != nil || was.Ended.Err() != nil {
 				t.Errorf("%s: %v, %v", name, err, was.Ended.Err())
 			}
-			if n := strings.Count(r.logs.String(), "level=ERROR"); n != 1 || strings.Contains(r.logs.String(), "token-A") {
-				t.Errorf("%s: it was told %d times: %s", name, n, r.logs)
+			told := r.logs.told()
+			if n := strings.Count(told, "level=ERROR"); n != 1 || strings.Contains(told, "token-A") {
+				t.Errorf("%s: it was told %d times: %s", name, n, told)
 			}
 		}
 		for name, spoil := range map[string]func() error{
@@ -145,13 +173,13 @@ func TestABadEditKeepsTheTokensOfBefore(t *testing.T) {
 			"gone":               func() error { return os.Remove(r.path) },
 		} {
 			r.becomes(ann + bob)
-			r.logs.Reset()
+			r.logs.told()
 			if err := spoil(); err != nil {
 				t.Fatal(err)
 			}
-			time.Sleep(5 * time.Second)
-			if strings.Count(r.logs.String(), "level=ERROR") != 1 {
-				t.Errorf("%s: %s", name, r.logs)
+			r.pass(5 * time.Second)
+			if told := r.logs.told(); strings.Count(told, "level=ERROR") != 1 {
+				t.Errorf("%s: %s", name, told)
 			}
 			if _, err := r.login("B"); err != nil {
 				t.Errorf("%s: %v", name, err)
