@@ -82,7 +82,12 @@ func nodeFlags(cmd *cobra.Command, c *node.Config) {
 func (a *app) config(cmd *cobra.Command, file string, flags *node.Config) (node.Config, error) {
 	cfg := node.Config{Skills: "skills", Docs: "docs"}
 	if file == "" {
-		if _, err := os.Stat(defaultConfig); err == nil {
+		switch info, err := os.Stat(defaultConfig); {
+		case err != nil:
+		case !ours(info):
+			return cfg, mesh.Errorf(mesh.Precondition, "mesh.up", "%s in this folder belongs to another user, or others may write it, and it could start their programs; "+
+				"name it with --config if you trust it, or start elsewhere", defaultConfig)
+		default:
 			file = defaultConfig
 		}
 	}

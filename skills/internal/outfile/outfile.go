@@ -239,7 +239,7 @@ func makeDir(dir string) error {
 			return err
 		}
 	}
-	if err := os.Mkdir(dir, 0o750); err != nil {
+	if err := os.Mkdir(dir, 0o700); err != nil {
 		if info, err2 := os.Stat(dir); err2 == nil && info.IsDir() {
 			return nil // another call made it
 		}

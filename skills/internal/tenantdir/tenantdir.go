@@ -77,8 +77,14 @@ type Root struct {
 // closes it. The error is Unavailable if the disk does not let it.
 func (d *Dir) Open(tenant mesh.TenantID) (*Root, error) {
 	dir := filepath.Join(d.base, Folder(tenant))
-	if err := os.MkdirAll(dir, 0o750); err != nil {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, failed(err)
+	}
+	// Folders of before could be read by others on the machine.
+	if info, err := os.Stat(dir); err == nil && info.Mode().Perm()&0o077 != 0 {
+		if err := os.Chmod(dir, 0o700); err != nil { // #nosec G302 -- a folder
+			return nil, failed(err)
+		}
 	}
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -277,7 +283,7 @@ func (r *Root) makeDir(dir string) error {
 	if info, err := r.root.Stat(dir); err == nil && info.IsDir() {
 		return nil
 	}
-	if err := r.root.MkdirAll(dir, 0o750); errors.Is(err, fs.ErrExist) {
+	if err := r.root.MkdirAll(dir, 0o700); errors.Is(err, fs.ErrExist) {
 		return errors.Join(syscall.ENOTDIR, err) // a file has the name of one of them
 	} else if err != nil {
 		return err
