@@ -46,11 +46,33 @@ type Grant struct {
 	Skills []string
 	// Roles are the user's, passed down.
 	Roles []Role
+	// Capabilities are what the agent may do for its work beside reading and writing in
+	// its thread.
+	Capabilities []Capability
 	// Depth is how many more levels of dispatch are allowed below.
 	Depth int
 	// Expires is a Unix time in seconds.
 	Expires int64
 }
+
+// A Capability is something that an agent may do for its work.
+type Capability string
+
+// The capabilities. Skills and dispatch have fields of their own in a grant.
+const (
+	CapHandoff     Capability = "handoff"      // give the user's stream to another agent
+	CapCreateSkill Capability = "skill.create" // write skills, if the user may
+)
+
+// Capabilities lists them all.
+func Capabilities() []Capability { return []Capability{CapHandoff, CapCreateSkill} }
+
+// Has reports whether the grant has the capability.
+func (g *Grant) Has(c Capability) bool { return slices.Contains(g.Capabilities, c) }
+
+// Distrust takes from the grant what only agents get that somebody trusts: skills,
+// dispatch and all capabilities.
+func (g *Grant) Distrust() { g.Skills, g.Depth, g.Capabilities = nil, 0, nil }
 
 // Key returns the thread that the grant is for.
 func (g *Grant) Key() ThreadKey { return ThreadKey{g.Tenant, g.Thread} }

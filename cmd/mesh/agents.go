@@ -3,12 +3,15 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
+	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 	"github.com/spf13/cobra"
 
 	meshv1 "agentmesh/gen/mesh/v1"
+	"agentmesh/mesh"
 )
 
 func (a *app) agentsCommand() *cobra.Command {
@@ -88,7 +91,8 @@ answers.`,
 			if err != nil {
 				return err
 			}
-			a.printf("%s added, at %s\n", oneLine(resp.GetAgent().GetName()), oneLine(resp.GetAgent().GetEndpoint()))
+			ag := resp.GetAgent()
+			a.printf("%s added, at %s\n%s\n", oneLine(ag.GetName()), oneLine(ag.GetEndpoint()), trustText(ag))
 			return nil
 		}),
 	}
@@ -146,7 +150,7 @@ func agentText(ag *meshv1.Agent) string {
 	card := ag.GetCard()
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s  %s\n%s\n\n", oneLine(ag.GetName()), oneLine(card.GetVersion()), printable(card.GetDescription()))
-	rows := [][]string{{"state", agentState(ag)}, {"address", ag.GetEndpoint()}, {"belongs to", owner(ag)}}
+	rows := [][]string{{"state", agentState(ag)}, {"address", ag.GetEndpoint()}, {"belongs to", owner(ag)}, {"gets", trustText(ag)}}
 	if url := ag.GetCardUrl(); url != "" {
 		rows = append(rows, []string{"card", url})
 	}
@@ -181,7 +185,23 @@ func owner(ag *meshv1.Agent) string {
 	case ag.GetTenant() == "":
 		return "all tenants"
 	}
+	if of := ag.GetOwner(); of != "" {
+		return of + " of tenant " + ag.GetTenant()
+	}
 	return "tenant " + ag.GetTenant()
+}
+
+// trustText says what an agent gets for its work, if it speaks the mesh's extension.
+func trustText(ag *meshv1.Agent) string {
+	switch extensions := ag.GetCard().GetCapabilities().GetExtensions(); {
+	case ag.GetBuiltin():
+		return "what its work needs: it is one of the mesh's own"
+	case !slices.ContainsFunc(extensions, func(e *a2apb.AgentExtension) bool { return e.GetUri() == mesh.ExtensionURI }):
+		return "messages alone: its card does not have the mesh's extension"
+	case ag.GetTrusted():
+		return "the skills on its card, other agents to ask, and the user's stream to hand over"
+	}
+	return "its own thread and state: nobody who may trust agents registered it, and trusted_agents does not name it"
 }
 
 // table aligns the columns of rows.

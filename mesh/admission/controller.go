@@ -39,6 +39,7 @@ type Controller struct {
 	known      recalled // tenants whose users' calls are in users
 	volumes    *volumes
 	delegators delegators
+	trusted    func(tenant mesh.TenantID, agent string) bool
 	deferral   *slog.Logger // nil where nothing is deferred
 	accepting  sync.WaitGroup
 }
@@ -68,12 +69,18 @@ func WithDelegators(skills Skills, read bool, names ...string) Option {
 	return func(c *Controller) { c.delegators = delegators{skills, read, names} }
 }
 
+// WithTrust has agents that are dispatched get no skills, no dispatch and no capability
+// unless trusted says that somebody trusts them. By default all are.
+func WithTrust(trusted func(tenant mesh.TenantID, agent string) bool) Option {
+	return func(c *Controller) { c.trusted = trusted }
+}
+
 // New returns a Controller of the threads in log. A nil now is time.Now.
 func New(log *threadlog.Log, states *cache.States, now func() time.Time, opts ...Option) *Controller {
 	if now == nil {
 		now = time.Now
 	}
-	c := &Controller{log: log, states: states, now: now}
+	c := &Controller{log: log, states: states, now: now, trusted: func(mesh.TenantID, string) bool { return true }}
 	for _, opt := range opts {
 		opt(c)
 	}

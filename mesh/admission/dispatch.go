@@ -25,12 +25,20 @@ func (w *ruling) checkDispatch(i int, b mesh.DispatchIssued) error {
 	if err != nil {
 		return mesh.Wrap(w.op, err)
 	}
-	w.children[c.ID], w.grants[c.ID] = c, g
+	w.children[c.ID], w.grants[c.ID] = c, w.granted(g)
 	w.fresh[c.ID] = w.st.Execution(c.ID) == nil
 	if n := w.dispatched(); n > maxChildren {
 		return mesh.Errorf(mesh.Exhausted, w.op, "an execution may dispatch at most %d agents, and this would make %d", maxChildren, n)
 	}
 	return nil
+}
+
+// granted is the grant as its agent gets it: with less if nobody trusts that one.
+func (w *ruling) granted(g mesh.Grant) mesh.Grant {
+	if !w.by.trusted(g.Tenant, g.Agent) {
+		g.Distrust()
+	}
+	return g
 }
 
 // dispatchedAll refuses a dispatch that the log has dropped, because its event has

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -73,6 +74,10 @@ type Config struct {
 	Tokens string `yaml:"tokens"`
 	// Threads says who sees conversations.
 	Threads Threads `yaml:"threads"`
+	// TrustedAgents are agents of tenants, as TENANT/NAME, that get skills, dispatch and
+	// handoff as those do that an operator or a tenant's admin registered. Under auth
+	// none all agents are trusted.
+	TrustedAgents []string `yaml:"trusted_agents"`
 	// RateLimit bounds the calls of each user.
 	RateLimit RateLimit `yaml:"rate_limit"`
 	// Streams bounds the streams that are open at a time.
@@ -124,6 +129,9 @@ type RateLimit struct {
 	PerSecond float64 `yaml:"per_second"`
 	// Burst is how many calls may come at once; default 2 s worth.
 	Burst int `yaml:"burst"`
+	// FailedLogins is how many log-ins may fail in a second that come from one address;
+	// default 10, -1 for any number. Who can log in is never held up.
+	FailedLogins int `yaml:"failed_logins"`
 }
 
 // Streams bounds open streams: of answers, subscriptions and followers.
@@ -269,6 +277,11 @@ func (c *Config) fillA2A() error {
 	return nil
 }
 
+// trusts reports whether the operator trusts the tenant's agent of that name.
+func (c *Config) trusts(tenant mesh.TenantID, name string) bool {
+	return c.Auth == "none" || slices.Contains(c.TrustedAgents, string(tenant)+"/"+name)
+}
+
 // checkAuth refuses to be open to a network.
 func (c *Config) checkAuth() error {
 	const op = "node.Config"
@@ -278,6 +291,12 @@ func (c *Config) checkAuth() error {
 	case visiblePrivate, visibleTenant:
 	default:
 		return mesh.InvalidField(op, "threads.visibility", "must be %s or %s, and is %q", visiblePrivate, visibleTenant, mesh.Clip(*v, 48))
+	}
+	for _, of := range c.TrustedAgents {
+		tenant, name, _ := strings.Cut(of, "/")
+		if mesh.TenantID(tenant).Validate() != nil || !mesh.ValidAgentName(name) {
+			return mesh.InvalidField(op, "trusted_agents", "must be TENANT/NAME, and one is %q", mesh.Clip(of, 48))
+		}
 	}
 	switch c.Auth {
 	case "tokens":

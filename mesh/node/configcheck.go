@@ -42,6 +42,8 @@ func (c *Config) checkRates() error {
 		return invalid("rate_limit.per_second", "must be a number of calls, or 0 for no limit, and is %v", r.PerSecond)
 	case r.Burst < 0:
 		return invalid("rate_limit.burst", "must be a number of calls, or 0 for two seconds' worth, and is %d", r.Burst)
+	case r.FailedLogins < -1:
+		return invalid("rate_limit.failed_logins", "must be a number of log-ins, or -1 for any, and is %d", r.FailedLogins)
 	case c.Grace < 0:
 		return invalid("grace", "must not be negative, and is %v; leave it out for 10s", c.Grace)
 	case c.HeapFloor < -1 || c.HeapFloor > 1<<20:

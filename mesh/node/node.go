@@ -11,6 +11,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
@@ -129,6 +130,7 @@ type node struct {
 	signer    *grant.Signer
 	verifier  *grant.Verifier
 	auth      rpc.Authenticator
+	logins    rpc.Limiter
 	tokens    *auth.Tokens // nil but under auth tokens
 	limiter   rpc.Limiter
 	agents    *registry.Registry
@@ -276,6 +278,9 @@ func (n *node) buildEdge() (err error) {
 	return err
 }
 
+// failedLogins is how many log-ins may fail from an address in a second by default.
+const failedLogins = 10
+
 // maxCallers is how many users' rates are remembered at a time.
 const maxCallers = 10_000
 
@@ -290,6 +295,11 @@ func (n *node) buildAuth() (err error) {
 	}
 	if n.cfg.Threads.Visibility == visibleTenant {
 		n.auth = auth.WithRole(n.auth, mesh.RoleReader)
+	}
+	if most := cmp.Or(n.cfg.RateLimit.FailedLogins, failedLogins); most > 0 {
+		if n.logins, err = limit.NewRate(float64(most), most, maxCallers); err != nil {
+			return err
+		}
 	}
 	if r := n.cfg.RateLimit; r.PerSecond > 0 {
 		n.limiter, err = limit.NewRate(r.PerSecond, r.Burst, maxCallers)

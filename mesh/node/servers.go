@@ -33,10 +33,11 @@ func stopServer(s *rpc.Server) {
 // method of which nobody said who may call it.
 func (n *node) grpcServer() (*rpc.Server, *health.Server, *admission.Controller, error) {
 	table := authz.Node()
-	server := rpc.NewServer(rpc.Options{Auth: n.auth, Authorizer: table, Logger: n.logger, Limiter: n.limiter, Open: rpc.Infrastructure(),
+	server := rpc.NewServer(rpc.Options{Auth: n.auth, Authorizer: api.Authority{Table: table, States: n.states}, Logger: n.logger, Limiter: n.limiter, Logins: n.logins, Open: rpc.Infrastructure(),
 		Streams: n.cfg.streamLimit(), Errors: n.cfg.errorTable()})
 	n.registerA2A(server, a2a.NewServer(n.edge, append(n.a2aOptions(), a2a.WithPusher(n.push))...))
 	opts := []admission.Option{admission.WithBudgets(n.cfg.budgets()),
+		admission.WithTrust(n.trusted),
 		admission.WithDelegators(n.skills, n.cfg.OrchestratorReadSkills, n.delegators()...)}
 	if !n.backend.Shared {
 		opts = append(opts, admission.WithDeferral(n.logger))
@@ -54,6 +55,13 @@ func (n *node) grpcServer() (*rpc.Server, *health.Server, *admission.Controller,
 	healthpb.RegisterHealthServer(server, status)
 	reflection.Register(server)
 	return server, status, admits, mesh.Wrap("node.grpcServer", table.Check(server.Guarded()))
+}
+
+// trusted reports whether somebody trusts the agent, or it is the one that the operator
+// has answer.
+func (n *node) trusted(tenant mesh.TenantID, agent string) bool {
+	e, err := n.agents.Get(tenant, agent)
+	return err == nil && (e.Trusted || agent == n.cfg.Main)
 }
 
 // delegators are the builtin agents that have others do their work.

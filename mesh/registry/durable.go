@@ -37,6 +37,7 @@ type kept struct {
 	Name       string          `json:"name"`
 	Tenant     mesh.TenantID   `json:"tenant,omitempty"`
 	Owner      string          `json:"owner,omitempty"`
+	Consent    bool            `json:"consent,omitempty"`
 	CardURL    string          `json:"card_url"`
 	Endpoint   string          `json:"endpoint"`
 	Given      string          `json:"given,omitempty"`
@@ -104,7 +105,7 @@ func encode(c *record) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return json.Marshal(kept{c.Name, c.Tenant, c.Owner, c.CardURL, c.Endpoint, c.given, c.Registered, c.leaseID, c.lease, c.Expires, card})
+	return json.Marshal(kept{c.Name, c.Tenant, c.Owner, c.consent, c.CardURL, c.Endpoint, c.given, c.Registered, c.leaseID, c.lease, c.Expires, card})
 }
 
 func decode(data []byte) (*record, error) {
@@ -119,7 +120,7 @@ func decode(data []byte) (*record, error) {
 	if !mesh.ValidAgentName(k.Name) || (k.CardURL == "") == (k.Lease == 0) || k.Endpoint == "" {
 		return nil, mesh.Errorf(mesh.Invalid, "registry.decode", "name, card_url or lease, or endpoint is missing")
 	}
-	return &record{given: k.Given, leaseID: k.LeaseID, lease: k.Lease, kept: k.Expires,
+	return &record{given: k.Given, consent: k.Consent, leaseID: k.LeaseID, lease: k.Lease, kept: k.Expires,
 		Entry: Entry{Name: k.Name, Tenant: k.Tenant, Owner: k.Owner, Card: card, Endpoint: k.Endpoint,
 			CardURL: k.CardURL, Registered: k.Registered, Expires: k.Expires}}, nil
 }

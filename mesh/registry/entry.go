@@ -28,6 +28,10 @@ type Entry struct {
 	CardURL string
 	// Builtin says that the node runs it.
 	Builtin bool
+	// Trusted says that it gets what its work needs: skills, dispatch, handoff, and to
+	// write skills. Others read and write in the thread of their work, and keep state
+	// under their own name.
+	Trusted bool
 	// Live says that it may be called: its lease stands, and nobody found it
 	// not to answer. Problem says, for people, why it is not.
 	Live    bool

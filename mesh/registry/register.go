@@ -217,14 +217,18 @@ func (r *Registry) challenge(ctx context.Context, p mesh.Principal, c *record, r
 	return err
 }
 
-// admit checks that the record may be inserted now. The caller holds writes.
+// admit checks that the record may be inserted now, and says whether it is trusted: by
+// who may trust the tenant's agents now, or did when the same user registered it before.
+// The caller holds writes.
 func (r *Registry) admit(p mesh.Principal, c *record, req Request) error {
 	r.lock()
 	defer r.mu.Unlock()
 	if _, err := r.conflict(p, c, req); err != nil {
 		return err
 	}
-	if r.record(c.Tenant, c.Name) != nil {
+	before := r.record(c.Tenant, c.Name)
+	c.consent = p.Can(mesh.ActAdminTenant) || before != nil && before.consent && before.Owner == c.Owner
+	if before != nil {
 		return nil
 	}
 	if n := len(r.agentsOf(c.Tenant)); n >= MaxAgents {

@@ -54,6 +54,9 @@ type Options struct {
 	// card that does not have it is among the card's interfaces. By default
 	// every card may. It is safe for concurrent use.
 	Verify func(ctx context.Context, card *a2apb.AgentCard) error
+	// Trusts says that the operator trusts the tenant's agent of that name. The default
+	// trusts none.
+	Trusts func(tenant mesh.TenantID, name string) bool
 	// Now is the clock. The default is time.Now.
 	Now func() time.Time
 	// Logger is told of agents that come, go and fail. The default discards.
@@ -67,6 +70,7 @@ type Registry struct {
 	probe  func(context.Context, Entry) error
 	fetch  func(context.Context, string) (*a2apb.AgentCard, error)
 	verify func(context.Context, *a2apb.AgentCard) error // nil accepts all
+	trusts func(mesh.TenantID, string) bool
 	now    func() time.Time
 	log    *slog.Logger
 	// wake tells Run to look again; capacity 1.
@@ -102,6 +106,7 @@ type record struct {
 	Entry
 	rev     uint64
 	leaseID string        // a digest of it
+	consent bool          // it was registered by who may trust agents of the tenant
 	lease   time.Duration // 0: none
 	lapsed  bool          // the lease ran out
 	kept    time.Time     // when the lease ends by the store
@@ -129,7 +134,7 @@ func (c *record) refresh() {
 // cannot be read is logged and left out.
 func New(ctx context.Context, opts Options) (*Registry, error) {
 	r := &Registry{
-		store: opts.Store, shared: opts.Shared && opts.Store != nil, probe: opts.Probe, fetch: opts.Fetch, verify: opts.Verify, now: opts.Now, log: opts.Logger,
+		store: opts.Store, shared: opts.Shared && opts.Store != nil, probe: opts.Probe, fetch: opts.Fetch, verify: opts.Verify, trusts: opts.Trusts, now: opts.Now, log: opts.Logger,
 		wake: make(chan struct{}, 1), realms: map[mesh.TenantID]*realm{}, watchers: map[chan struct{}]struct{}{},
 	}
 	if r.probe == nil {
@@ -137,6 +142,9 @@ func New(ctx context.Context, opts Options) (*Registry, error) {
 	}
 	if r.fetch == nil {
 		r.fetch = HTTPFetch(nil)
+	}
+	if r.trusts == nil {
+		r.trusts = func(mesh.TenantID, string) bool { return false }
 	}
 	if r.now == nil {
 		r.now = time.Now
@@ -274,6 +282,7 @@ func (r *Registry) put(c *record) {
 		r.realms[c.Tenant] = of
 	}
 	of.agents[c.Name] = c
+	c.Trusted = c.Builtin || c.Tenant == "" || c.consent || r.trusts(c.Tenant, c.Name)
 	r.changed(c)
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/tap"
 )
 
 // A guard stands before the handlers of a server.
@@ -20,6 +21,7 @@ type guard struct {
 	auth       Authenticator
 	authorizer Authorizer // nil for none
 	limiter    Limiter
+	logins     *logins
 	logger     *slog.Logger
 	open       []string
 	streams    *streams
@@ -109,28 +111,46 @@ func (s *serverStream) RecvMsg(m any) error {
 	return s.ctx.Err()
 }
 
-// admit returns ctx with the call's identity, or ctx as it is and why the call
-// is refused.
-func (g *guard) admit(ctx context.Context, method string, now time.Time) (context.Context, error) {
+// knownKey has the call whose caller was found out from its headers.
+type knownKey struct{}
+
+// tap finds out who calls when a call's headers have come, before any of its message is
+// read: nobody sends one who is unknown. It does not wait for anything.
+func (g *guard) tap(ctx context.Context, info *tap.Info) (context.Context, error) {
+	begun := time.Now()
+	call, err := g.identify(ctx, info.FullMethodName, begun)
+	if err != nil {
+		g.report(ctx, info.FullMethodName, begun, err)
+		return ctx, g.errors.ToStatus(err)
+	}
+	return context.WithValue(ctx, knownKey{}, call), nil
+}
+
+// identify returns the call with the identity that its metadata proves; for an open
+// method there is none.
+func (g *guard) identify(ctx context.Context, method string, now time.Time) (mesh.Call, error) {
 	md, _ := metadata.FromIncomingContext(ctx)
 	in, err := parse(md)
 	if err != nil {
-		return ctx, err
+		return mesh.Call{}, err
 	}
 	call := in.call
 	if g.isOpen(method) {
 		call.GrantToken = "" // not checked, so not passed on
-		return mesh.WithCall(ctx, call), nil
+		return call, nil
 	}
 	if g.auth == nil {
-		return ctx, mesh.Errorf(mesh.Unauthenticated, "rpc.admit", "this server accepts no callers; it was started without auth")
+		return call, mesh.Errorf(mesh.Unauthenticated, "rpc.admit", "this server accepts no callers; it was started without auth")
 	}
 	call.Principal, err = g.auth.Authenticate(ctx, Credentials{
 		Method: method, Authorization: in.auth, Grant: call.GrantToken, Tenant: in.tenant,
 		User: in.user, Thread: call.Thread, Execution: call.Execution,
 	})
+	if mesh.IsCode(err, mesh.Unauthenticated) {
+		err = g.logins.refuse(ctx, method, err, now)
+	}
 	if err != nil {
-		return ctx, mesh.Wrap("rpc.admit", err)
+		return call, mesh.Wrap("rpc.admit", err)
 	}
 	if gr := call.Principal.Grant; gr != nil {
 		// What the grant says is proved; that it was said in clear as well
@@ -140,16 +160,32 @@ func (g *guard) admit(ctx context.Context, method string, now time.Time) (contex
 			call.ParentTask = string(gr.Parent)
 		}
 	} else if call.GrantToken != "" {
-		return ctx, mesh.Errorf(mesh.Unauthenticated, "rpc.admit", "grants are not accepted here; leave %s out", KeyGrant)
+		return call, mesh.Errorf(mesh.Unauthenticated, "rpc.admit", "grants are not accepted here; leave %s out", KeyGrant)
+	}
+	return call, nil
+}
+
+// admit returns ctx with the call's identity, or ctx as it is and why the call
+// is refused.
+func (g *guard) admit(ctx context.Context, method string, now time.Time) (context.Context, error) {
+	call, known := ctx.Value(knownKey{}).(mesh.Call)
+	if !known { // it came in the process
+		var err error
+		if call, err = g.identify(ctx, method, now); err != nil {
+			return ctx, err
+		}
 	}
 	ctx = mesh.WithCall(ctx, call)
+	if g.isOpen(method) {
+		return ctx, nil
+	}
 	if err := g.limit(call.Principal, now); err != nil {
 		return ctx, err
 	}
 	if g.authorizer == nil {
 		return ctx, nil
 	}
-	return ctx, mesh.Wrap("rpc.admit", g.authorizer.Authorize(call.Principal, method))
+	return ctx, mesh.Wrap("rpc.admit", g.authorizer.Authorize(ctx, call.Principal, method))
 }
 
 // limit applies the rate limit. Calls under a grant are the mesh's own work

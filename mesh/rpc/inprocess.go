@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"sync"
+	"time"
 
 	"agentmesh/mesh"
 
@@ -24,6 +25,9 @@ import (
 type Conn interface {
 	// Invoke makes a unary call. NewStream of a Server refuses; Stream is instead of it.
 	grpc.ClientConnInterface
+	// Known returns who calls by the outgoing metadata of ctx alone, as each call finds it
+	// out, so that nobody needs to read what an unknown caller sends.
+	Known(ctx context.Context) (mesh.Principal, error)
 	// Stream makes a server-streaming call, whose handler runs in the caller's
 	// goroutine, and returns how it ended. It ends at once when out refuses.
 	Stream(ctx context.Context, method string, in proto.Message, out Sink) error
@@ -140,7 +144,7 @@ func (s *Server) begin(ctx context.Context, name string, in any) (c *localCall, 
 	}
 	s.calls.Add(1)
 	md, _ := metadata.FromOutgoingContext(ctx) // a copy
-	ctx, cancel := context.WithCancel(bare{ctx})
+	ctx, cancel := context.WithCancel(withPeer(bare{ctx}, ctx))
 	undo := context.AfterFunc(s.over, cancel)
 	c = &localCall{method: m, name: name, request: request}
 	c.ctx = grpc.NewContextWithServerTransportStream(metadata.NewIncomingContext(ctx, md), transport{c})
@@ -165,6 +169,13 @@ func (s *Server) ended(ctx context.Context, err error) error {
 		return s.guard.errors.ToStatus(closed())
 	}
 	return err
+}
+
+// Known implements [Conn].
+func (s *Server) Known(ctx context.Context) (mesh.Principal, error) {
+	md, _ := metadata.FromOutgoingContext(ctx)
+	call, err := s.guard.identify(withPeer(metadata.NewIncomingContext(bare{ctx}, md), ctx), "", time.Now())
+	return call.Principal, s.guard.errors.ToStatus(err)
 }
 
 // Invoke implements [Conn]. Of the options it heeds [grpc.Header].

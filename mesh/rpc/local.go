@@ -3,6 +3,8 @@ package rpc
 import (
 	"context"
 
+	"agentmesh/mesh"
+
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 )
@@ -27,6 +29,12 @@ func (l *local) Invoke(ctx context.Context, method string, in, reply any, opts .
 // Stream implements [Conn].
 func (l *local) Stream(ctx context.Context, method string, in proto.Message, out Sink) error {
 	return FromStatus(l.conn.Stream(client{}.outgoing(ctx), method, in, out))
+}
+
+// Known implements [Conn].
+func (l *local) Known(ctx context.Context) (mesh.Principal, error) {
+	p, err := l.conn.Known(client{}.outgoing(ctx))
+	return p, FromStatus(err)
 }
 
 // NewStream implements [Conn].

@@ -29,7 +29,7 @@ type Credentials struct {
 
 // An Authenticator finds out who is calling. It is called concurrently.
 type Authenticator interface {
-	// Authenticate returns the caller, or an Unauthenticated, Denied, Invalid
+	// Authenticate returns the caller without waiting for anything, or an Unauthenticated, Denied, Invalid
 	// or NotFound error whose text is the same for things that do not exist
 	// and things of others. When c.Grant is not empty it is checked, and the
 	// Principal has a Grant with which the other claims agree.
@@ -40,7 +40,7 @@ type Authenticator interface {
 type Authorizer interface {
 	// Authorize returns nil if the caller may call the method, by its full name, or a
 	// Denied or Unauthenticated error.
-	Authorize(p mesh.Principal, method string) error
+	Authorize(ctx context.Context, p mesh.Principal, method string) error
 }
 
 // A Limiter bounds how often a caller may call. It is called concurrently.
@@ -76,6 +76,9 @@ type Options struct {
 	// Limiter bounds the calls of each user. Calls under a grant and open
 	// methods are exempt. The default is no limit.
 	Limiter Limiter
+	// Logins bounds the log-ins that fail, by the address that they come from. It bounds
+	// nobody who can log in. The default is no limit.
+	Logins Limiter
 	// Streams bounds the streaming calls that are open at a time. Calls under
 	// a grant and open methods are exempt. The default is no limit.
 	Streams StreamLimit
@@ -117,8 +120,9 @@ func NewServer(o Options) *Server {
 	if o.Logger != nil {
 		logger = slog.New(LogHandler(o.Logger.Handler()))
 	}
-	g := &guard{auth: o.Auth, authorizer: o.Authorizer, limiter: o.Limiter, logger: logger, open: o.Open, streams: newStreams(o.Streams), errors: o.Errors}
+	g := &guard{auth: o.Auth, authorizer: o.Authorizer, limiter: o.Limiter, logins: newLogins(o.Logins, logger), logger: logger, open: o.Open, streams: newStreams(o.Streams), errors: o.Errors}
 	return newServer(grpc.NewServer(
+		grpc.InTapHandle(g.tap),
 		grpc.UnaryInterceptor(g.unary),
 		grpc.StreamInterceptor(g.stream),
 		grpc.ForceServerCodecV2(newCodec()),

@@ -253,11 +253,15 @@ func callee(e registry.Entry) call.Agent {
 // called.
 func (c *Config) identify(ctx context.Context, key mesh.ThreadKey, x mesh.Execution, entry registry.Entry, roles []mesh.Role, ttl time.Duration) context.Context {
 	return mesh.WithCall(ctx, callee(entry).As(key, x, roles, func() string {
-		return c.Signer.Issue(mesh.Grant{
+		g := mesh.Grant{
 			Tenant: key.Tenant, User: x.User, Thread: key.ID, Execution: x.ID, Parent: x.Parent, Turn: x.Parent,
-			Agent: x.Agent, Chain: []string{x.Agent}, Skills: x.Skills, Roles: roles,
+			Agent: x.Agent, Chain: []string{x.Agent}, Skills: x.Skills, Roles: roles, Capabilities: mesh.Capabilities(),
 			Depth: c.MaxDepth, Expires: c.Now().Add(ttl + time.Second).Unix(), // not before the work
-		})
+		}
+		if !entry.Trusted && x.Agent != c.Main {
+			g.Distrust()
+		}
+		return c.Signer.Issue(g)
 	}))
 }
 

@@ -79,6 +79,9 @@ func (d *driver) prepare(l *leg) {
 	l.entry, l.client, l.unreachable = d.find(d.key.Tenant, l.exec.Agent)
 	if !l.resumed && l.unreachable == nil { // the operator chose main, and the mesh's own agents
 		l.exec.Skills = callee(l.entry).Skills(l.entry.Builtin || l.entry.Name == d.Main, []string{"*"})
+		if !l.entry.Trusted && l.entry.Name != d.Main {
+			l.exec.Skills = nil
+		}
 	}
 	if l.exec.Deadline.IsZero() || l.resumed {
 		l.exec.Deadline = d.Now().Add(d.Timeout)

@@ -80,7 +80,7 @@ type agent struct {
 
 func (a *agent) Resolve(_ mesh.TenantID, name string) (registry.Entry, error) {
 	yes := true
-	return registry.Entry{Name: name, Live: true, Card: &a2apb.AgentCard{Name: name, Capabilities: &a2apb.AgentCapabilities{Streaming: &yes}}}, nil
+	return registry.Entry{Name: name, Live: true, Trusted: true, Card: &a2apb.AgentCard{Name: name, Capabilities: &a2apb.AgentCapabilities{Streaming: &yes}}}, nil
 }
 
 func (a *agent) ReportDown(registry.Entry, error) {}

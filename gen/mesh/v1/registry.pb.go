@@ -110,7 +110,10 @@ type Agent struct {
 	Expires *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=expires,proto3" json:"expires,omitempty"`
 	// The user who registered it, and to whom its name belongs; empty for agents of the
 	// mesh itself.
-	Owner         string `protobuf:"bytes,11,opt,name=owner,proto3" json:"owner,omitempty"`
+	Owner string `protobuf:"bytes,11,opt,name=owner,proto3" json:"owner,omitempty"`
+	// Whether it gets skills, dispatch and handoff for its work: when an operator or a
+	// tenant's admin registered it, or the operator's configuration names it.
+	Trusted       bool `protobuf:"varint,12,opt,name=trusted,proto3" json:"trusted,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -220,6 +223,13 @@ func (x *Agent) GetOwner() string {
 		return x.Owner
 	}
 	return ""
+}
+
+func (x *Agent) GetTrusted() bool {
+	if x != nil {
+		return x.Trusted
+	}
+	return false
 }
 
 // RegisterAgentRequest adds an agent: by card and endpoint with a lease to
@@ -906,7 +916,7 @@ var File_mesh_v1_registry_proto protoreflect.FileDescriptor
 
 const file_mesh_v1_registry_proto_rawDesc = "" +
 	"\n" +
-	"\x16mesh/v1/registry.proto\x12\amesh.v1\x1a\va2av1.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xe4\x02\n" +
+	"\x16mesh/v1/registry.proto\x12\amesh.v1\x1a\va2av1.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xfe\x02\n" +
 	"\x05Agent\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06tenant\x18\x02 \x01(\tR\x06tenant\x12(\n" +
@@ -921,7 +931,8 @@ const file_mesh_v1_registry_proto_rawDesc = "" +
 	"registered\x124\n" +
 	"\aexpires\x18\n" +
 	" \x01(\v2\x1a.google.protobuf.TimestampR\aexpires\x12\x14\n" +
-	"\x05owner\x18\v \x01(\tR\x05owner\"\xef\x01\n" +
+	"\x05owner\x18\v \x01(\tR\x05owner\x12\x18\n" +
+	"\atrusted\x18\f \x01(\bR\atrusted\"\xef\x01\n" +
 	"\x14RegisterAgentRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12(\n" +
 	"\x04card\x18\x02 \x01(\v2\x14.lf.a2a.v1.AgentCardR\x04card\x12\x1a\n" +

@@ -130,6 +130,11 @@ func (h *handler) serve(closing context.Context, w http.ResponseWriter, r *http.
 		h.write(w, http.StatusMethodNotAllowed, noID.failed(envelopeFault("HTTP method", "must be POST")))
 		return
 	}
+	// Who names no version is more often of the older one, which refuses in its own words.
+	if h.opts.V03 != nil && r.Header.Get("A2A-Version") == "" && h.binding.Known(r) != nil {
+		h.opts.V03.ServeHTTP(w, r)
+		return
+	}
 	raw, code, bad := h.binding.ReadBody(w, r)
 	if bad != nil {
 		h.write(w, code, noID.failed(unread(bad)))

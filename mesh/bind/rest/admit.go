@@ -46,12 +46,12 @@ func (g *gateway) admit(next runtime.HandlerFunc) runtime.HandlerFunc {
 			g.fail(w, http.StatusBadRequest, bad)
 			return
 		}
-		b, code, bad := g.readBody(w, r)
+		inner := r.WithContext(context.WithValue(r.Context(), metadataKey{}, md))
+		b, code, bad := g.readBody(w, inner)
 		if bad != nil {
 			g.fail(w, code, bad)
 			return
 		}
-		inner := r.WithContext(context.WithValue(r.Context(), metadataKey{}, md))
 		kind := mediaType(r)
 		inner.Header = http.Header{"Content-Type": {kind}, "Accept": {kind}}
 		inner.Body = b
@@ -59,12 +59,31 @@ func (g *gateway) admit(next runtime.HandlerFunc) runtime.HandlerFunc {
 	}
 }
 
-// readBody reads the body of a request that may have one. It returns the HTTP
-// code and the error when the body is too long, cut off, or not JSON.
+// readBody reads the body of an admitted request that may have one, if it is known who
+// sends it. It returns the HTTP code and the error when that is not known, and when the
+// body is too long, cut off, or not JSON.
 func (g *gateway) readBody(w http.ResponseWriter, r *http.Request) (*body, int, *status.Status) {
 	if r.Body == nil || r.Body == http.NoBody || r.Method == http.MethodGet || r.Method == http.MethodDelete {
 		return &body{Reader: bytes.NewReader(nil)}, 0, nil
 	}
+	who, err := g.conn.Known(r.Context())
+	if err != nil {
+		st := status.Convert(err)
+		if code := g.httpCode(st); code == http.StatusUnauthorized {
+			w.Header().Set("WWW-Authenticate", "Bearer")
+		}
+		return nil, g.httpCode(st), st
+	}
+	size := g.opts.MaxBody
+	if r.ContentLength >= 0 {
+		size = min(size, r.ContentLength)
+	}
+	arrived, err := g.arriving.begin(who, size)
+	if err != nil {
+		st := status.Convert(err)
+		return nil, g.httpCode(st), st
+	}
+	defer arrived()
 	// The deadline is the connection's, and is lifted again for a call that
 	// takes longer: the server reads on to notice a client that leaves.
 	rc := http.NewResponseController(w)

@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"context"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -9,6 +10,9 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"agentmesh/mesh"
+	"agentmesh/mesh/rpc"
 )
 
 // trickle is a connection on which a byte arrives each second, and its
@@ -37,6 +41,11 @@ func (c *trickle) Read(p []byte) (int, error) {
 	return 1, nil
 }
 
+// anybody is a connection to services that know everybody.
+type anybody struct{ rpc.Conn }
+
+func (anybody) Known(context.Context) (mesh.Principal, error) { return mesh.Principal{}, nil }
+
 func TestABodyMustArriveInTimeAndItsAnswerMayTakeLonger(t *testing.T) {
 	for name, tt := range map[string]struct {
 		bytes int
@@ -49,7 +58,7 @@ func TestABodyMustArriveInTimeAndItsAnswerMayTakeLonger(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c := &trickle{ResponseRecorder: httptest.NewRecorder(), left: tt.bytes}
-				g := &gateway{opts: Options{MaxBody: defaultMaxBody}}
+				g := &gateway{conn: anybody{}, arriving: new(arriving), opts: Options{MaxBody: defaultMaxBody}}
 				begun := time.Now()
 				_, code, bad := g.readBody(c, httptest.NewRequest(http.MethodPost, "/message:send", c))
 				if code != tt.code || bad != nil && !strings.Contains(bad.Message(), tt.says) {

@@ -29,17 +29,35 @@ func NewBinding(conn rpc.Conn, opts Options) (*Binding, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Binding{&gateway{conn: hop{conn}, opts: opts}}, nil
+	return &Binding{&gateway{conn: hop{conn}, opts: opts, arriving: new(arriving)}}, nil
 }
 
-// ReadBody reads the request's body. If it is too long, cut off, or not said
-// to be JSON, it returns the HTTP code and the error to answer with.
+// ReadBody reads the request's body, if its headers say who sends it. If that is not
+// known, or the body is too long, cut off, or not said to be JSON, it returns the HTTP code and the error to answer with.
 func (b *Binding) ReadBody(w http.ResponseWriter, r *http.Request) ([]byte, int, *status.Status) {
-	in, code, bad := b.g.readBody(w, r)
+	in, code, bad := b.g.readBody(w, claiming(r))
 	if bad != nil {
 		return nil, code, bad
 	}
 	return in.raw, 0, nil
+}
+
+// Known says why it is not known who sends the request, by its headers alone, or nil.
+func (b *Binding) Known(r *http.Request) *status.Status {
+	if _, err := b.g.conn.Known(claiming(r).Context()); err != nil {
+		return status.Convert(err)
+	}
+	return nil
+}
+
+// claiming returns the request with what its headers claim. What else is wrong with them,
+// whoever admits it says.
+func claiming(r *http.Request) *http.Request {
+	claims, bad := incoming(r, nil)
+	if bad != nil {
+		claims = metadata.MD{rpc.KeyAuth: r.Header.Values(rpc.KeyAuth), rpc.KeyGrant: r.Header.Values(rpc.KeyGrant)}
+	}
+	return r.WithContext(context.WithValue(r.Context(), metadataKey{}, claims))
 }
 
 // Admit returns the request with the metadata that its headers become, as

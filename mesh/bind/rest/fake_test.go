@@ -87,7 +87,9 @@ func (n *node) Authenticate(ctx context.Context, c rpc.Credentials) (mesh.Princi
 	md, _ := metadata.FromIncomingContext(ctx)
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.calls[c.Method[strings.LastIndexByte(c.Method, '/')+1:]] = md
+	if c.Method != "" { // else somebody asks who it is
+		n.calls[c.Method[strings.LastIndexByte(c.Method, '/')+1:]] = md
+	}
 	p := mesh.Principal{Tenant: c.Tenant, User: c.User}
 	if c.Grant != "" {
 		p.Grant = &mesh.Grant{Tenant: c.Tenant, Thread: c.Thread, Execution: c.Execution, Expires: time.Now().Add(time.Hour).Unix()}

@@ -137,6 +137,8 @@ type gateway struct {
 	cards cardShelf
 	docs  document
 	keys  document
+	// arriving counts what is being read.
+	arriving *arriving
 }
 
 // New returns the handler of all routes over conn, which leads to the services.
@@ -150,7 +152,7 @@ func New(ctx context.Context, conn rpc.Conn, opts Options) (http.Handler, error)
 	if err != nil {
 		return nil, err
 	}
-	g := &gateway{conn: hop{conn}, opts: opts, cards: newCardShelf(), docs: newDocument(openapi.JSON), keys: newDocument(opts.Keys)}
+	g := &gateway{conn: hop{conn}, opts: opts, cards: newCardShelf(), docs: newDocument(openapi.JSON), keys: newDocument(opts.Keys), arriving: new(arriving)}
 	g.mux = g.newMux()
 	if err := g.registerUnary(ctx); err != nil {
 		return nil, mesh.Errorf(mesh.Unknown, op, "the routes do not fit together: %w", err)
@@ -244,7 +246,7 @@ func (g *gateway) handler() http.Handler {
 	guarded := sameSite.Handler(routes)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("X-Content-Type-Options", "nosniff")
-		guarded.ServeHTTP(w, r)
+		guarded.ServeHTTP(w, r.WithContext(rpc.WithRemote(r.Context(), r.RemoteAddr)))
 	})
 }
 

@@ -7,6 +7,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/proto"
 
+	"agentmesh/mesh"
 	"agentmesh/mesh/rpc"
 )
 
@@ -16,6 +17,10 @@ type hop struct{ rpc.Conn }
 
 func (h hop) Invoke(ctx context.Context, method string, in, out any, opts ...grpc.CallOption) error {
 	return h.Conn.Invoke(outgoing(ctx), method, in, out, opts...)
+}
+
+func (h hop) Known(ctx context.Context) (mesh.Principal, error) {
+	return h.Conn.Known(outgoing(ctx))
 }
 
 func (h hop) Stream(ctx context.Context, method string, in proto.Message, out rpc.Sink) error {

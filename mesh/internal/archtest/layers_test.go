@@ -74,7 +74,7 @@ var layers = map[string]layer{
 
 	// How it is offered.
 	"mesh/admission":    {5, []string{"mesh", "mesh/security/grant", "mesh/limit", "mesh/skill", "mesh/thread", "mesh/threadlog", "mesh/thread/cache", "mesh/threadlog/eventpb"}},
-	"mesh/api":          {5, []string{"gen/mesh/v1", "mesh", "mesh/admission", "mesh/security/grant", "mesh/handoff", "mesh/limit", "mesh/registry", "mesh/skill", "mesh/state", "mesh/thread", "mesh/threadlog", "mesh/thread/cache", "mesh/threadlog/eventpb"}},
+	"mesh/api":          {5, []string{"gen/mesh/v1", "mesh", "mesh/admission", "mesh/security/authz", "mesh/security/grant", "mesh/handoff", "mesh/limit", "mesh/registry", "mesh/skill", "mesh/state", "mesh/thread", "mesh/threadlog", "mesh/thread/cache", "mesh/threadlog/eventpb"}},
 	"mesh/bind/jsonrpc": {5, []string{"mesh", "mesh/bind/rest", "mesh/rpc"}},
 	"mesh/bind/v03":     {5, []string{"mesh", "mesh/bind/rest", "mesh/bind/jsonrpc", "mesh/rpc"}},
 	"mesh/bind/rest":    {5, []string{"gen/...", "mesh", "mesh/a2a", "mesh/rpc"}},

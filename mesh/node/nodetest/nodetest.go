@@ -40,7 +40,8 @@ type Node struct {
 
 // Config is that of a node on ephemeral ports.
 func Config(data string) node.Config {
-	return node.Config{GRPC: "127.0.0.1:0", HTTP: "127.0.0.1:0", Data: data, Grace: 5 * time.Second}
+	return node.Config{GRPC: "127.0.0.1:0", HTTP: "127.0.0.1:0", Data: data, Grace: 5 * time.Second,
+		RateLimit: node.RateLimit{FailedLogins: -1}}
 }
 
 // Options are those of a node in a data folder, with times that a test waits for.

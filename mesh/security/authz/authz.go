@@ -10,6 +10,7 @@
 package authz
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -38,8 +39,14 @@ const (
 type Rule struct {
 	// Action must be allowed; "" is for everybody who is known.
 	Action mesh.Action
-	// Grant says how it is with calls under a grant.
-	Grant Under
+	// Grant says how it is with calls under a grant, and Capability what such a grant
+	// must have; "" is for all.
+	Grant      Under
+	Capability mesh.Capability
+	// Settles says that the method takes what an execution had begun, also after its
+	// end; it judges that itself. Under the grant of an execution that is over, no other
+	// method may be called.
+	Settles bool
 }
 
 // Table decides by method, by its full name as "/mesh.v1.ThreadService/GetThread". It
@@ -54,7 +61,7 @@ func (t Table) Covers(method string) bool {
 
 // Authorize returns nil if the principal may call the method. It is Unauthenticated
 // for calls that lack a grant, and else Denied with what is missing.
-func (t Table) Authorize(p mesh.Principal, method string) error {
+func (t Table) Authorize(_ context.Context, p mesh.Principal, method string) error {
 	const op = "authz.Authorize"
 	rule, ok := t[method]
 	switch {
@@ -66,6 +73,9 @@ func (t Table) Authorize(p mesh.Principal, method string) error {
 	case p.Grant != nil && rule.Grant == NoGrant:
 		return &mesh.Error{Code: mesh.Denied, Op: op, Field: "mesh-grant",
 			Detail: "agents do not call this for their work; users and programs call it with a credential of their own and without mesh-grant"}
+	case p.Grant != nil && rule.Capability != "" && !p.Grant.Has(rule.Capability):
+		return &mesh.Error{Code: mesh.Denied, Op: op, Field: "mesh-grant", Detail: fmt.Sprintf("the agent %s is not trusted with %s: "+
+			"it was registered by who may not trust agents; have a tenant-admin or the operator register it, or the operator name it in trusted_agents", p.Grant.Agent, rule.Capability)}
 	case p.Grant != nil && rule.Grant != AlsoGrant, rule.Action == "", p.Can(rule.Action):
 		return nil
 	}
@@ -85,7 +95,7 @@ func Denied(op string, a mesh.Action) error {
 func (t Table) Explain(p mesh.Principal) []string {
 	var may []string
 	for method := range t {
-		if t.Authorize(p, method) == nil {
+		if t.Authorize(context.Background(), p, method) == nil {
 			may = append(may, method)
 		}
 	}

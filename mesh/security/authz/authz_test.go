@@ -44,7 +44,7 @@ func TestEveryMethodHasARowAndEveryRowAMethod(t *testing.T) {
 	if err := table.Check([]string{"/mesh.v1.NewService/Two", "/mesh.v1.NewService/One"}); err == nil || !strings.Contains(err.Error(), "One, /mesh") {
 		t.Errorf("methods without a row: %v", err)
 	}
-	if err := table.Authorize(mesh.Principal{Roles: mesh.Roles()}, "/mesh.v1.NewService/One"); !mesh.IsCode(err, mesh.Denied) {
+	if err := table.Authorize(t.Context(), mesh.Principal{Roles: mesh.Roles()}, "/mesh.v1.NewService/One"); !mesh.IsCode(err, mesh.Denied) {
 		t.Errorf("one of them is called: %v", err)
 	}
 }
@@ -64,7 +64,7 @@ func TestUnderAGrantTheDefaultIsNo(t *testing.T) {
 	allowed := []string{"GetThread", "ReadThread", "FollowThread", "AppendEvents", "StartHandoff", "EndHandoff", "GetHandoff", "GetAgent", "ListAgents",
 		"WatchAgents", "ListSkills", "GetSkill", "ListSkillDomains", "WatchSkills", "ValidateSkill", "GetState", "PutState", "DeleteState", "ListState"}
 	for name, roles := range map[string][]mesh.Role{"nobody's": nil, "a user's": {mesh.RoleUser}, "the operator's": {mesh.RoleOperator}} {
-		got, want := may(mesh.Principal{Grant: &mesh.Grant{}, Roles: roles}), slices.Clone(allowed)
+		got, want := may(mesh.Principal{Grant: &mesh.Grant{Capabilities: mesh.Capabilities()}, Roles: roles}), slices.Clone(allowed)
 		if name == "the operator's" {
 			want = append(want, "CreateSkill")
 		}
@@ -78,7 +78,11 @@ func TestUnderAGrantTheDefaultIsNo(t *testing.T) {
 			t.Errorf("under %s grant %s may be called", name, m)
 		}
 	}
-	err := authz.Node().Authorize(mesh.Principal{Roles: mesh.Roles()}, "/mesh.v1.StateService/PutState")
+	bare := may(mesh.Principal{Grant: &mesh.Grant{}, Roles: mesh.Roles()})
+	if bare["StartHandoff"] || bare["CreateSkill"] || len(bare) != len(allowed)-1 {
+		t.Errorf("under a grant without capabilities an agent may call %v", bare)
+	}
+	err := authz.Node().Authorize(t.Context(), mesh.Principal{Roles: mesh.Roles()}, "/mesh.v1.StateService/PutState")
 	if !mesh.IsCode(err, mesh.Unauthenticated) || mesh.FieldOf(err) != "mesh-grant" {
 		t.Errorf("without a grant, what is for agents alone: %v", err)
 	}
@@ -108,7 +112,7 @@ func TestRolesDecideWhatUsersMayCall(t *testing.T) {
 			}
 		}
 	}
-	err := authz.Node().Authorize(mesh.Principal{Roles: []mesh.Role{mesh.RoleViewer}}, "/mesh.v1.ThreadService/DeleteThread")
+	err := authz.Node().Authorize(t.Context(), mesh.Principal{Roles: []mesh.Role{mesh.RoleViewer}}, "/mesh.v1.ThreadService/DeleteThread")
 	if !mesh.IsCode(err, mesh.Denied) || !strings.Contains(mesh.DetailOf(err), "thread.delete, which these roles allow: operator, tenant-admin, thread-deleter") {
 		t.Errorf("the refusal does not say what to ask for: %v", err)
 	}

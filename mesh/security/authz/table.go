@@ -41,11 +41,11 @@ func Node() Table {
 		meshv1.ThreadService_ReadThread_FullMethodName:   {Action: mesh.ActReadOwn, Grant: MayGrant},
 		meshv1.ThreadService_FollowThread_FullMethodName: {Action: mesh.ActReadOwn, Grant: MayGrant},
 		meshv1.ThreadService_ListThreads_FullMethodName:  {Action: mesh.ActReadOwn},
-		meshv1.ThreadService_AppendEvents_FullMethodName: {Grant: OnlyGrant},
+		meshv1.ThreadService_AppendEvents_FullMethodName: {Grant: OnlyGrant, Settles: true},
 		meshv1.ThreadService_ShareThread_FullMethodName:  {Action: mesh.ActChat},
 		meshv1.ThreadService_DeleteThread_FullMethodName: {Action: mesh.ActDeleteThread},
 
-		meshv1.HandoffService_StartHandoff_FullMethodName: {Grant: OnlyGrant},
+		meshv1.HandoffService_StartHandoff_FullMethodName: {Grant: OnlyGrant, Capability: mesh.CapHandoff},
 		meshv1.HandoffService_EndHandoff_FullMethodName:   {Action: mesh.ActHandoff, Grant: MayGrant},
 		meshv1.HandoffService_GetHandoff_FullMethodName:   {Action: mesh.ActReadOwn, Grant: MayGrant},
 
@@ -61,7 +61,7 @@ func Node() Table {
 		meshv1.SkillService_ListSkillDomains_FullMethodName: {Grant: MayGrant},
 		meshv1.SkillService_WatchSkills_FullMethodName:      {Grant: MayGrant},
 		meshv1.SkillService_ValidateSkill_FullMethodName:    {Grant: MayGrant},
-		meshv1.SkillService_CreateSkill_FullMethodName:      {Action: mesh.ActCreateSkill, Grant: AlsoGrant},
+		meshv1.SkillService_CreateSkill_FullMethodName:      {Action: mesh.ActCreateSkill, Grant: AlsoGrant, Capability: mesh.CapCreateSkill},
 		meshv1.SkillService_DeleteSkill_FullMethodName:      {Action: mesh.ActCreateSkill},
 		meshv1.SkillService_ReloadSkills_FullMethodName:     {Action: mesh.ActCreateSkill},
 		meshv1.SkillService_RunSkill_FullMethodName:         {Action: mesh.ActSkillCall},

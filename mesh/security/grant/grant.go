@@ -49,19 +49,20 @@ var b64 = base64.RawURLEncoding.Strict()
 // payload is the signed form of a mesh.Grant. Field names are short because
 // the token rides on every call.
 type payload struct {
-	Version   int              `json:"v"`
-	Tenant    mesh.TenantID    `json:"ten"`
-	User      string           `json:"usr"`
-	Thread    string           `json:"thr"`
-	Execution mesh.ExecutionID `json:"exe"`
-	Parent    mesh.ExecutionID `json:"par,omitempty"`
-	Turn      mesh.ExecutionID `json:"trn,omitempty"`
-	Agent     string           `json:"agt,omitempty"`
-	Chain     []string         `json:"chn,omitempty"`
-	Skills    []string         `json:"skl,omitempty"`
-	Roles     []mesh.Role      `json:"prm,omitempty"`
-	Depth     int              `json:"dep,omitempty"`
-	Expires   int64            `json:"exp"`
+	Version      int               `json:"v"`
+	Tenant       mesh.TenantID     `json:"ten"`
+	User         string            `json:"usr"`
+	Thread       string            `json:"thr"`
+	Execution    mesh.ExecutionID  `json:"exe"`
+	Parent       mesh.ExecutionID  `json:"par,omitempty"`
+	Turn         mesh.ExecutionID  `json:"trn,omitempty"`
+	Agent        string            `json:"agt,omitempty"`
+	Chain        []string          `json:"chn,omitempty"`
+	Skills       []string          `json:"skl,omitempty"`
+	Roles        []mesh.Role       `json:"prm,omitempty"`
+	Capabilities []mesh.Capability `json:"cap,omitempty"`
+	Depth        int               `json:"dep,omitempty"`
+	Expires      int64             `json:"exp"`
 }
 
 // A Signer issues the grants of a node.
@@ -91,7 +92,7 @@ func (s *Signer) Public() ed25519.PublicKey { return s.public }
 func (s *Signer) Issue(g mesh.Grant) string {
 	data, err := json.Marshal(payload{
 		version, g.Tenant, g.User, g.Thread, g.Execution, g.Parent, g.Turn,
-		g.Agent, g.Chain, g.Skills, g.Roles, g.Depth, g.Expires,
+		g.Agent, g.Chain, g.Skills, g.Roles, g.Capabilities, g.Depth, g.Expires,
 	})
 	if err != nil { // strings and integers always have a JSON form
 		panic("grant.Issue: " + err.Error())
@@ -163,7 +164,7 @@ func read(op string, data []byte) (*mesh.Grant, error) {
 	return &mesh.Grant{
 		Tenant: p.Tenant, User: p.User, Thread: p.Thread, Execution: p.Execution, Parent: p.Parent,
 		Turn: p.Turn, Agent: p.Agent, Chain: slices.Clip(p.Chain), Skills: slices.Clip(p.Skills), Roles: slices.Clip(p.Roles),
-		Depth: p.Depth, Expires: p.Expires,
+		Capabilities: slices.Clip(p.Capabilities), Depth: p.Depth, Expires: p.Expires,
 	}, nil
 }
 

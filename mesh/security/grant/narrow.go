@@ -47,10 +47,11 @@ func Narrow(parent *mesh.Grant, child mesh.Execution, agent string, skills []str
 	return mesh.Grant{
 		Tenant: parent.Tenant, User: parent.User, Thread: parent.Thread, Turn: parent.Turn,
 		Execution: child.ID, Parent: parent.Execution, Agent: agent,
-		Chain:  append(slices.Clone(parent.Chain), agent),
-		Skills: slices.Clone(skills),
-		Roles:  slices.Clone(parent.Roles),
-		Depth:  parent.Depth - 1, Expires: expires,
+		Chain:        append(slices.Clone(parent.Chain), agent),
+		Skills:       slices.Clone(skills),
+		Roles:        slices.Clone(parent.Roles),
+		Capabilities: slices.Clone(parent.Capabilities),
+		Depth:        parent.Depth - 1, Expires: expires,
 	}, nil
 }
 
