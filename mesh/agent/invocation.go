@@ -102,12 +102,12 @@ func (r *Runtime) invocation(call mesh.Call, g *mesh.Grant, m *a2apb.Message) (*
 	return inv, nil
 }
 
-// Requested returns the skill call that the execution is for: the message's own
-// or, for a message that goes on, that of the message it began with. It is nil
-// for an execution that is for none.
+// Requested returns the skill call that the execution is for, as the thread's log has
+// it: what the user asked for and approved is what was logged, and not what somebody
+// says who calls the agent. It is nil for an execution that is for none.
 func (inv *Invocation) Requested(ctx context.Context) (call *SkillCall, err error) {
-	if inv.SkillCall != nil || !inv.Resumed {
-		return inv.SkillCall, nil
+	if inv.SkillCall == nil && !inv.Resumed {
+		return nil, nil
 	}
 	err = inv.Mesh.Transcript(ctx, func(t *thread.Transcript, _ bool) bool {
 		ext := a2a.Extension(t.Party(inv.Execution).Mission.GetMetadata()).GetFields()

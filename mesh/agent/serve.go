@@ -45,6 +45,9 @@ type Options struct {
 	// Verifier checks the grants of callers. An agent that registers gets it
 	// from the node.
 	Verifier *grant.Verifier
+	// Name is the agent's name in the mesh: grants of others are refused. By default it
+	// is that under which the agent registers itself, and without that any grant will do.
+	Name string
 	// Register makes the agent known to the node as long as it is served. It
 	// is for agents in a process of their own.
 	Register *Registration
@@ -157,7 +160,7 @@ func newService(ctx context.Context, o *Options) (*service, error) {
 	s.runtime = NewRuntime(o.Agent, node, WithLogger(o.Logger), WithEndpoint(s.endpoint),
 		WithGrace(cmp.Or(o.Grace, DefaultGrace)), WithDrain(cmp.Or(o.Drain, DefaultDrain)))
 	gate := new(gate)
-	gate.open(o.Verifier)
+	gate.open(o.Verifier, o.Name)
 	if o.Register != nil {
 		req := &meshv1.RegisterAgentRequest{
 			Name: o.Register.Name, Card: s.runtime.card, Endpoint: s.endpoint, Shared: o.Register.Shared,
@@ -209,11 +212,11 @@ type gate struct {
 	auth atomic.Pointer[rpc.Authenticator]
 }
 
-// open lets calls in with the grants that the verifier accepts. Nil changes
-// nothing.
-func (g *gate) open(v *grant.Verifier) {
+// open lets calls in with the grants that the verifier accepts, for the agent of that
+// name. Nil changes nothing.
+func (g *gate) open(v *grant.Verifier, name string) {
 	if v != nil {
-		a := auth.GrantOnly(v)
+		a := auth.GrantOnly(v, name)
 		g.auth.Store(&a)
 	}
 }

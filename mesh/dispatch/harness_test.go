@@ -152,7 +152,7 @@ func newWorld(t testing.TB) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	srv := rpc.NewServer(rpc.Options{Auth: auth.GrantOnly(verifier)})
+	srv := rpc.NewServer(rpc.Options{Auth: auth.GrantOnly(verifier, "")})
 	meshv1.RegisterThreadServiceServer(srv, w)
 	meshv1.RegisterRegistryServiceServer(srv, w)
 	meshv1.RegisterSkillServiceServer(srv, w)

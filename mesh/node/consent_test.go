@@ -56,6 +56,7 @@ func reach(ctx context.Context, conn grpc.ClientConnInterface, inv *agent.Invoca
 		"dispatch": event(mesh.DispatchIssued{Child: mesh.Execution{ID: mesh.NewExecutionID(inv.Grant.Thread), Parent: inv.Grant.Execution,
 			Kind: mesh.KindAgent, Agent: "main", User: inv.Grant.User, Text: "work"}}),
 	}
+	tried["another agent"] = replay(ctx, conn, inv)
 	_, tried["handoff"] = inv.Mesh.StartHandoff(ctx, &meshv1.StartHandoffRequest{TargetAgent: "builder"})
 	return tried
 }
@@ -69,7 +70,24 @@ func (m mailer) Card() *a2apb.AgentCard {
 	return c
 }
 
-// finding T1, finding T6: an agent that nobody trusts reads and writes in its thread and
+// replay asks another agent, where that is, with the grant that the invocation came with.
+func replay(ctx context.Context, conn grpc.ClientConnInterface, inv *agent.Invocation) error {
+	res, err := meshv1.NewRegistryServiceClient(conn).GetAgent(inv.Mesh.Context(ctx), &meshv1.GetAgentRequest{Name: "builder"})
+	if err != nil {
+		return err
+	}
+	other, err := rpc.Dial(res.GetAgent().GetEndpoint(), rpc.DialOptions{})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = other.Close() }()
+	m := say("make a skill")
+	m.Message.TaskId, m.Message.ContextId = string(inv.Execution), inv.Thread.ID
+	_, err = a2apb.NewA2AServiceClient(other).SendMessage(inv.Mesh.Context(ctx), m)
+	return err
+}
+
+// finding T1, finding T2, finding T6: an agent that nobody trusts reads and writes in its thread and
 // keeps state under its name, and nothing else, whatever its card says and whoever asks
 // it. Who may trust agents makes it more by registering it, as does the operator.
 func TestAnAgentNeedsTrust(t *testing.T) {
@@ -114,7 +132,10 @@ func TestAnAgentNeedsTrust(t *testing.T) {
 			}
 			for what, err := range <-result {
 				want := tt.all || limited[what]
-				if what == "other state" { // its card names no skill of that kind
+				if what == "another agent" && !mesh.IsCode(err, mesh.Denied) {
+					t.Errorf("its grant at another agent: %v", err)
+				}
+				if what == "other state" || what == "another agent" { // its card names no skill of that kind
 					want = false
 				}
 				if (err == nil) != want {

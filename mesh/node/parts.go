@@ -23,7 +23,7 @@ func (n *node) startAgents(ctx context.Context, running *sync.WaitGroup, failed 
 		}
 		running.Go(func() {
 			var at string
-			err := agent.Serve(ctx, agent.Options{Agent: a, Node: n.services, Verifier: n.verifier, Logger: n.logger.With("agent", b.Name),
+			err := agent.Serve(ctx, agent.Options{Agent: a, Name: b.Name, Node: n.services, Verifier: n.verifier, Logger: n.logger.With("agent", b.Name),
 				Local: func(endpoint string, server rpc.Conn) { at = endpoint; n.builtins.Store(at, server) },
 				Ready: func(endpoint string) {
 					err := n.agents.RegisterBuiltin(b.Name, a.Card(), endpoint)

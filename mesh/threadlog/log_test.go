@@ -204,7 +204,7 @@ func everyBody() []*mesh.Event {
 		mesh.DispatchSettled{Child: "x", State: a2apb.TaskState_TASK_STATE_COMPLETED},
 		mesh.StateNoted{Agent: "a", Data: []byte("{}")}, mesh.CancelRequested{By: "u"}, mesh.LimitTripped{Used: 1},
 		mesh.ThreadClaimed{Epoch: 2}, mesh.TaskOpened{Execution: x}, mesh.TaskMoved{Message: msg},
-		mesh.DispatchIssued{Child: x, Message: msg}, mesh.HandoffStarted{RecentMessages: 2}, mesh.HandoffEnded{Started: 1},
+		mesh.DispatchIssued{Child: x, Message: msg}, mesh.HandoffStarted{RecentMessages: 2}, mesh.HandoffEnded{Started: 1}, mesh.ThreadShared{Readable: true, Participants: []string{"eve"}},
 		mesh.Foreign{Raw: []byte("\x12\x01i\xfa\x3e\x03new")}, // id "i", field 1007
 	}
 	events := make([]*mesh.Event, len(bodies))
@@ -215,7 +215,8 @@ func everyBody() []*mesh.Event {
 }
 
 func TestLiveReadersAndReadersOfTheStoreSeeTheSame(t *testing.T) {
-	l := threadlog.New(mem.Open())
+	store := mem.Open()
+	l := threadlog.New(store)
 	c := l.Cursor(key, 0)
 	defer c.Close()
 	events := everyBody()
@@ -226,7 +227,7 @@ func TestLiveReadersAndReadersOfTheStoreSeeTheSame(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	stored, err := l.Read(t.Context(), key, 0, 100)
+	stored, err := threadlog.New(store).Read(t.Context(), key, 0, 100) // by one who has none of it in memory
 	if err != nil {
 		t.Fatal(err)
 	}

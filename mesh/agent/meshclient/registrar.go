@@ -26,7 +26,7 @@ const (
 type Registrar struct {
 	client meshv1.RegistryServiceClient
 	req    *meshv1.RegisterAgentRequest
-	trust  func(*grant.Verifier)
+	trust  func(v *grant.Verifier, name string)
 	logger *slog.Logger
 
 	name  string // as registered
@@ -35,8 +35,9 @@ type Registrar struct {
 }
 
 // NewRegistrar returns the registrar of the agent that the request tells of. trust
-// is told by what to check the node's grants, each time the agent is registered.
-func NewRegistrar(node grpc.ClientConnInterface, req *meshv1.RegisterAgentRequest, trust func(*grant.Verifier), logger *slog.Logger) *Registrar {
+// is told by what to check the node's grants, and the agent's name in them, each time the
+// agent is registered.
+func NewRegistrar(node grpc.ClientConnInterface, req *meshv1.RegisterAgentRequest, trust func(v *grant.Verifier, name string), logger *slog.Logger) *Registrar {
 	return &Registrar{client: meshv1.NewRegistryServiceClient(node), req: req, trust: trust, logger: logger}
 }
 
@@ -70,8 +71,8 @@ func (g *Registrar) once(ctx context.Context) error {
 	if err != nil {
 		return mesh.Wrap(op, err)
 	}
-	g.trust(v)
 	g.name, g.lease = res.GetAgent().GetName(), res.GetLeaseId()
+	g.trust(v, g.name)
 	// Three renewals within a lease: one may be lost.
 	g.every = cmp.Or(res.GetLease().AsDuration(), 15*time.Second) / 3
 	g.logger.InfoContext(ctx, "the agent is registered", "agent", g.name, "endpoint", g.req.GetEndpoint(), "lease", res.GetLease().AsDuration())

@@ -177,3 +177,33 @@ func TestATemplateIsCarriedOutByAModel(t *testing.T) {
 		}
 	})
 }
+
+// finding T2: what a message says was asked for and approved counts only if the log has
+// it: whoever calls the agent has its message in the hands.
+func TestACallThatTheLogDoesNotHaveWasNotAskedFor(t *testing.T) {
+	d := agenttest.NewDesk(t, skilltools.FaceUseSkill)
+	c := agent.SkillCall{Skill: "mail.purge", Arguments: map[string]any{"folder": "spam"}, Source: mesh.SourceRun, Approved: true}
+	d.Begin("hello") // and nothing else is logged
+	inv := d.Invocation(false)
+	inv.SkillCall = &c
+	if call, err := inv.Requested(t.Context()); call != nil || err != nil {
+		t.Errorf("the call that was asked for is %+v, %v", call, err)
+	}
+	// Nor does it make more of what is logged.
+	logged := agent.SkillCall{Skill: "mail.purge", Arguments: map[string]any{"folder": "spam"}, Source: mesh.SourceRun}
+	other := agenttest.NewDesk(t, skilltools.FaceUseSkill)
+	order := agenttest.Dispatch(other.Turn, other.Grant.Execution, other.Grant.Agent)
+	md, err := logged.Metadata()
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := agenttest.Message("run it")
+	m.Metadata = md
+	order.Body = mesh.DispatchIssued{Child: order.Body.(mesh.DispatchIssued).Child, Message: m}
+	other.Node.Log(agenttest.Opened(other.Turn), agenttest.Posted(other.Turn, 1, "run it"), order)
+	inv = other.Invocation(false)
+	inv.SkillCall = &c
+	if call, err := inv.Requested(t.Context()); err != nil || call == nil || call.Approved {
+		t.Errorf("the call that was asked for is %+v, %v", call, err)
+	}
+}

@@ -71,18 +71,28 @@ func (w withRole) Authenticate(ctx context.Context, c rpc.Credentials) (mesh.Pri
 	return p, err
 }
 
-// GrantOnly returns the mode in which a caller needs a grant, and is nobody
-// without.
-func GrantOnly(grants *grant.Verifier) rpc.Authenticator { return grantOnly{grants} }
+// GrantOnly returns the mode in which a caller needs a grant for the agent of that name,
+// and is nobody without: an agent that was asked cannot ask another one with what it
+// got. With the name "" a grant for any agent will do.
+func GrantOnly(grants *grant.Verifier, agent string) rpc.Authenticator {
+	return grantOnly{grants, agent}
+}
 
-type grantOnly struct{ grants *grant.Verifier }
+type grantOnly struct {
+	grants *grant.Verifier
+	agent  string
+}
 
 func (g grantOnly) Authenticate(_ context.Context, c rpc.Credentials) (mesh.Principal, error) {
 	if c.Grant == "" {
 		return mesh.Principal{}, &mesh.Error{Code: mesh.Unauthenticated, Op: "auth.GrantOnly", Field: rpc.KeyGrant,
 			Detail: "this agent is called through the mesh only; send your message to the mesh"}
 	}
-	return underGrant(g.grants, c)
+	p, err := underGrant(g.grants, c)
+	if err == nil && g.agent != "" && p.Grant.Agent != g.agent {
+		return mesh.Principal{}, denied("auth.GrantOnly", rpc.KeyGrant, "is for the agent "+p.Grant.Agent+", and this is "+g.agent+"; dispatch the agent that is to work")
+	}
+	return p, err
 }
 
 // underGrant returns the principal of a call that carries a grant.

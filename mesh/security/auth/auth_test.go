@@ -93,7 +93,7 @@ func tokens(t *testing.T) rpc.Authenticator {
 
 // modes are the three, by name.
 func modes(t *testing.T) map[string]rpc.Authenticator {
-	return map[string]rpc.Authenticator{"none": auth.None(verifier(t)), "tokens": tokens(t), "grant only": auth.GrantOnly(verifier(t))}
+	return map[string]rpc.Authenticator{"none": auth.None(verifier(t)), "tokens": tokens(t), "grant only": auth.GrantOnly(verifier(t), "")}
 }
 
 // whoAmI is a server that answers with the Principal it sees.
@@ -284,15 +284,26 @@ func TestWithoutAVerifierGrantsAreRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	token := signer(t, 1).Issue(granted())
-	for name, mode := range map[string]rpc.Authenticator{"none": auth.None(nil), "tokens": byToken, "grant only": auth.GrantOnly(nil)} {
+	for name, mode := range map[string]rpc.Authenticator{"none": auth.None(nil), "tokens": byToken, "grant only": auth.GrantOnly(nil, "")} {
 		if p, err := mode.Authenticate(t.Context(), rpc.Credentials{Grant: token, Authorization: "Bearer token-A"}); !mesh.IsCode(err, mesh.Unauthenticated) {
 			t.Errorf("%s: %+v, %v; want unauthenticated", name, p, err)
 		}
 	}
 }
 
+// finding T2: a grant is for the agent that it names, and is of no use at another one.
+func TestAGrantIsForItsAgent(t *testing.T) {
+	token := signer(t, 1).Issue(granted()) // of mail
+	for name, ok := range map[string]bool{"mail": true, "": true, "worker": false, "Mail": false} {
+		p, err := caller(t, auth.GrantOnly(verifier(t), name))("mesh-grant", token)
+		if ok && (err != nil || p.Grant.Agent != "mail") || !ok && (!mesh.IsCode(err, mesh.Denied) || mesh.FieldOf(err) != "mesh-grant") {
+			t.Errorf("at %q: %+v, %v", name, p, err)
+		}
+	}
+}
+
 func TestAnAgentsServerIsForTheMeshOnly(t *testing.T) {
-	call := caller(t, auth.GrantOnly(verifier(t)))
+	call := caller(t, auth.GrantOnly(verifier(t), ""))
 	for name, md := range map[string][]string{
 		"nobody": nil, "a user": {"authorization", "Bearer token-A"}, "a claim": {"tenant-id", "acme", "thread-id", thread},
 	} {
