@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// finding T12: a configuration that lies about in a folder starts programs only if nobody
+// part of T12: a configuration that lies about in a folder starts programs only if nobody
 // else can have put it there.
 func TestAStrangersConfigurationIsNotRead(t *testing.T) {
 	t.Parallel()

@@ -65,7 +65,7 @@ func TestOnlyAMessageOfTheUserApproves(t *testing.T) {
 	add(mesh.Exhausted, ask("more"))
 }
 
-// finding T3: a yes is the user's whose turn it is, or of who may approve for all.
+// part of T3: a yes is the user's whose turn it is, or of who may approve for all.
 func TestAYesOfAnotherUserApprovesNothing(t *testing.T) {
 	for who, tt := range map[string]struct {
 		user  string

@@ -7,7 +7,7 @@ import (
 	"agentmesh/mesh/security/authz"
 )
 
-// finding T6: under a grant whose execution is over, or is none of its thread's, nothing
+// part of T6: under a grant whose execution is over, or is none of its thread's, nothing
 // is called but what settles what had begun; of others, all that their grants allow.
 func TestADeadGrantStartsNothing(t *testing.T) {
 	l := newLibrary(t)

@@ -239,7 +239,7 @@ func TestTheRegistryIsNotChangedUnderAGrant(t *testing.T) {
 	}
 }
 
-// finding T12: where an agent is, its owner knows, and who calls it.
+// part of T12: where an agent is, its owner knows, and who calls it.
 func TestWhereAgentsAreIsNotForEverybody(t *testing.T) {
 	n := serve(t)
 	if _, err := n.registry.RegisterAgent(as(t, "alice"), &meshv1.RegisterAgentRequest{Card: card("x"), Endpoint: "h:5"}); err != nil {

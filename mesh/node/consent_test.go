@@ -87,7 +87,7 @@ func replay(ctx context.Context, conn grpc.ClientConnInterface, inv *agent.Invoc
 	return err
 }
 
-// finding T1, finding T2, finding T6: an agent that nobody trusts reads and writes in its thread and
+// parts of T1, T2 and T6: an agent that nobody trusts reads and writes in its thread and
 // keeps state under its name, and nothing else, whatever its card says and whoever asks
 // it. Who may trust agents makes it more by registering it, as does the operator.
 func TestAnAgentNeedsTrust(t *testing.T) {

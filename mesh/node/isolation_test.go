@@ -152,7 +152,7 @@ func TestForeignThingsLookUnknownToEveryRPC(t *testing.T) {
 	everyRPC(t, "b")
 }
 
-// finding T3: so do those of a colleague who did not share them.
+// part of T3: so do those of a colleague who did not share them.
 func TestAColleaguesThingsLookUnknownToEveryRPC(t *testing.T) {
 	texttest.Fixed(t)
 	everyRPC(t, "eve")

@@ -15,7 +15,7 @@ import (
 )
 
 // Who may do what with a thread that is ann's: nobody else at first, then those with
-// whom it is shared, and whoever has a role for it (finding T3).
+// whom it is shared, and whoever has a role for it (part of T3).
 func TestAThreadIsItsOwners(t *testing.T) {
 	cfg := config(t.TempDir())
 	cfg.Auth, cfg.Tokens = "tokens", tokensFile(t)

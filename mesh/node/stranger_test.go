@@ -17,7 +17,7 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// finding T9: by default ten log-ins fail in a second from one address, and the next are
+// part of T9: by default ten log-ins fail in a second from one address, and the next are
 // told to come later, over whichever face; a token that counts is not held up.
 func TestEveryFaceSlowsThoseWhoCannotLogIn(t *testing.T) {
 	cfg := config(t.TempDir())
@@ -37,7 +37,7 @@ func TestEveryFaceSlowsThoseWhoCannotLogIn(t *testing.T) {
 	}
 }
 
-// finding T5: who does not say who it is, is refused by its headers alone: nothing waits
+// part of T5: who does not say who it is, is refused by its headers alone: nothing waits
 // for what it has yet to send, over whichever binding.
 func TestAStrangersMessageIsNotWaitedFor(t *testing.T) {
 	cfg := config(t.TempDir())

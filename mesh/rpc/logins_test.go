@@ -51,7 +51,7 @@ func (s *shared) String() string {
 	return s.b.String()
 }
 
-// finding T9: who cannot log in is told to come later and is in the log, once and without
+// part of T9: who cannot log in is told to come later and is in the log, once and without
 // what it sent; who can is not held up, from wherever it comes.
 func TestLogInsThatFailAreBoundedAndToldOnce(t *testing.T) {
 	var logs shared

@@ -178,7 +178,7 @@ func TestATemplateIsCarriedOutByAModel(t *testing.T) {
 	})
 }
 
-// finding T2: what a message says was asked for and approved counts only if the log has
+// part of T2: what a message says was asked for and approved counts only if the log has
 // it: whoever calls the agent has its message in the hands.
 func TestACallThatTheLogDoesNotHaveWasNotAskedFor(t *testing.T) {
 	d := agenttest.NewDesk(t, skilltools.FaceUseSkill)

@@ -291,7 +291,7 @@ func TestWithoutAVerifierGrantsAreRefused(t *testing.T) {
 	}
 }
 
-// finding T2: a grant is for the agent that it names, and is of no use at another one.
+// part of T2: a grant is for the agent that it names, and is of no use at another one.
 func TestAGrantIsForItsAgent(t *testing.T) {
 	token := signer(t, 1).Issue(granted()) // of mail
 	for name, ok := range map[string]bool{"mail": true, "": true, "worker": false, "Mail": false} {

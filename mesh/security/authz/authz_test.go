@@ -58,7 +58,7 @@ func may(p mesh.Principal) map[string]bool {
 	return out
 }
 
-// finding T6: what an agent may call under the grant of its work is listed here, and
+// part of T6: what an agent may call under the grant of its work is listed here, and
 // nothing else is, whatever the roles of its user are.
 func TestUnderAGrantTheDefaultIsNo(t *testing.T) {
 	allowed := []string{"GetThread", "ReadThread", "FollowThread", "AppendEvents", "StartHandoff", "EndHandoff", "GetHandoff", "GetAgent", "ListAgents",
