@@ -74,26 +74,21 @@ func (g *gateway) readBody(w http.ResponseWriter, r *http.Request) (*body, int, 
 		}
 		return nil, g.httpCode(st), st
 	}
-	size := g.opts.MaxBody
-	if r.ContentLength >= 0 {
-		size = min(size, r.ContentLength)
-	}
-	arrived, err := g.arriving.begin(who, size)
-	if err != nil {
-		st := status.Convert(err)
-		return nil, g.httpCode(st), st
-	}
-	defer arrived()
 	// The deadline is the connection's, and is lifted again for a call that
 	// takes longer: the server reads on to notice a client that leaves.
 	rc := http.NewResponseController(w)
 	_ = rc.SetReadDeadline(time.Now().Add(bodyTimeout)) // not all writers have deadlines
-	raw, err := io.ReadAll(http.MaxBytesReader(w, r.Body, g.opts.MaxBody))
+	arrival := g.arriving.begin(who, http.MaxBytesReader(w, r.Body, g.opts.MaxBody))
+	defer arrival.end()
+	raw, err := io.ReadAll(arrival)
 	if err == nil {
 		_ = rc.SetReadDeadline(time.Time{})
 	}
 	var tooLong *http.MaxBytesError
 	switch {
+	case errors.Is(err, errArriving):
+		st := status.Convert(err)
+		return nil, g.httpCode(st), st
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return nil, http.StatusRequestTimeout, status.New(codes.DeadlineExceeded,
 			fmt.Sprintf("the request body did not arrive within %v; send it faster, or large files by URL", bodyTimeout))

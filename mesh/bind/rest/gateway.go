@@ -152,7 +152,7 @@ func New(ctx context.Context, conn rpc.Conn, opts Options) (http.Handler, error)
 	if err != nil {
 		return nil, err
 	}
-	g := &gateway{conn: hop{conn}, opts: opts, cards: newCardShelf(), docs: newDocument(openapi.JSON), keys: newDocument(opts.Keys), arriving: new(arriving)}
+	g := &gateway{conn: hop{conn}, opts: opts, cards: newCardShelf(), docs: newDocument(openapi.JSON), keys: newDocument(opts.Keys), arriving: &inProcess}
 	g.mux = g.newMux()
 	if err := g.registerUnary(ctx); err != nil {
 		return nil, mesh.Errorf(mesh.Unknown, op, "the routes do not fit together: %w", err)
