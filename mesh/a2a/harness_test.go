@@ -107,6 +107,7 @@ func (s *shelf) Updates(ctx context.Context, _ string, after mesh.Seq) iter.Seq2
 		for {
 			s.mu.Lock()
 			updates, changed, cut := s.updates[after:], s.changed, s.cut
+			over := mesh.Terminal(s.task().Status.State)
 			s.mu.Unlock()
 			for _, u := range updates {
 				after++
@@ -126,9 +127,6 @@ func (s *shelf) Updates(ctx context.Context, _ string, after mesh.Seq) iter.Seq2
 			if len(updates) > 0 {
 				continue
 			}
-			s.mu.Lock()
-			over := mesh.Terminal(s.task().Status.State)
-			s.mu.Unlock()
 			if cut || over {
 				return
 			}
