@@ -68,11 +68,11 @@ func (l *cutLog) Unfinished(ctx context.Context, after mesh.Pos, limit int) ([]t
 	return l.Backend.Unfinished(ctx, after, limit)
 }
 
-func (l *cutLog) Settle(ctx context.Context, key mesh.ThreadKey, upTo mesh.Seq) error {
+func (l *cutLog) Settle(ctx context.Context, key mesh.ThreadKey, first mesh.Pos, upTo mesh.Seq) error {
 	if err := alive(l.dead); err != nil {
 		return err
 	}
-	return l.Backend.Settle(ctx, key, upTo)
+	return l.Backend.Settle(ctx, key, first, upTo)
 }
 
 // cutLeases are the leases of a node that can be killed.

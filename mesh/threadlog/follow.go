@@ -18,6 +18,7 @@ type topic struct {
 	mu sync.Mutex // taken after Log.mu where both are
 	// top is the highest Seq known to be committed: all below it are, too.
 	top       mesh.Seq
+	first     mesh.Pos // of the thread, once the store was asked and had it
 	followers int
 	waiting   []*Cursor
 	gone      bool // the thread was deleted
@@ -37,18 +38,24 @@ func (l *Log) publish(key mesh.ThreadKey, added []held) {
 	}
 	l.mu.RUnlock()
 	if t != nil {
-		t.raise(top)
+		t.raise(top, 0)
 	}
 }
 
-// raise tells the topic of a Seq that is known to be committed.
-func (t *topic) raise(top mesh.Seq) {
+// raise tells the topic of a Seq that is known to be committed in the thread that
+// begins at first, if that is known, and returns false if it is of another one.
+func (t *topic) raise(top mesh.Seq, first mesh.Pos) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if first != 0 && t.first != 0 && first != t.first {
+		return false
+	}
+	t.first = max(t.first, first)
 	if top > t.top {
 		t.top = top
 		t.wakeAll()
 	}
+	return true
 }
 
 func (t *topic) end() {
@@ -182,12 +189,21 @@ func (c *Cursor) ask(ctx context.Context) error {
 	if c.asked {
 		return nil
 	}
-	info, _, err := c.log.Info(ctx, c.key)
-	if err == nil {
-		c.topic.raise(info.Last)
-		c.asked = true
+	for !c.topic.isGone() {
+		there, err := c.log.refresh(ctx, c.key, c.topic)
+		if err != nil {
+			return err
+		}
+		if !there || !c.topic.isGone() {
+			break
+		}
+		// Those who share the topic follow a thread that another node has deleted, and
+		// this cursor the one that has its id now.
+		c.log.leave(c)
+		c.topic = c.log.join(c.key)
 	}
-	return err
+	c.asked = true
+	return nil
 }
 
 // behind reports whether there are events for the cursor. If not, it is in the

@@ -52,6 +52,8 @@ type AppendOptions struct {
 	// 0 for none. Every decision among the events needs its scope here, unless
 	// Epoch is set.
 	Expect map[mesh.Scope]mesh.Seq
+	// First is that of [Batch].
+	First mesh.Pos
 	// Epoch is the claim under which a driver writes. It fences all events of
 	// the append and stands in for Expect; what Expect says is checked as well.
 	Epoch mesh.Epoch
@@ -126,7 +128,7 @@ func (l *Log) batch(op string, buffer *[]byte, events []*mesh.Event, opts Append
 	if len(events) == 0 {
 		return nil, mesh.InvalidField(op, "events", "is empty; append at least one event")
 	}
-	b := &Batch{Entries: make([]Entry, len(events)), Epoch: opts.Epoch, Settled: opts.Settled, Deferred: opts.Deferred, Placed: opts.Placed}
+	b := &Batch{Entries: make([]Entry, len(events)), First: opts.First, Epoch: opts.Epoch, Settled: opts.Settled, Deferred: opts.Deferred, Placed: opts.Placed}
 	all := (*buffer)[:0] // entries, one after the other
 	for i, e := range events {
 		e.Epoch = opts.Epoch
@@ -264,10 +266,11 @@ func (l *Log) Unfinished(ctx context.Context, after mesh.Pos, limit int) ([]Unfi
 	return list, mesh.Wrap("threadlog.Unfinished", err)
 }
 
-// Settle says that nothing is left to do of what the thread's events up to that
-// Seq asked of its driver, where nothing is appended that could say so.
-func (l *Log) Settle(ctx context.Context, key mesh.ThreadKey, upTo mesh.Seq) error {
-	return mesh.Wrap("threadlog.Settle", l.backend.Settle(ctx, key, upTo))
+// Settle says that nothing is left to do of what the events up to that Seq asked of
+// the driver of the thread which begins at first, where nothing is appended that could
+// say so.
+func (l *Log) Settle(ctx context.Context, key mesh.ThreadKey, first mesh.Pos, upTo mesh.Seq) error {
+	return mesh.Wrap("threadlog.Settle", l.backend.Settle(ctx, key, first, upTo))
 }
 
 // Delete removes the thread for good and ends its followers with NotFound. It

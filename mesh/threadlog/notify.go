@@ -62,20 +62,24 @@ func (l *Log) look(ctx context.Context, key mesh.ThreadKey) {
 	if t == nil {
 		return
 	}
+	_, _ = l.refresh(ctx, key, t)
+}
+
+// refresh finds out how far the topic's thread has come, and ends it if the thread was
+// deleted. It returns whether there is one, which may be another one by then.
+func (l *Log) refresh(ctx context.Context, key mesh.ThreadKey, t *topic) (there bool, err error) {
 	known := t.last() // before the store is asked, which may know more by then
-	info, _, err := l.backend.Info(ctx, key)
-	switch {
-	case err != nil:
-	case info.Last < known: // deleted, and perhaps begun anew
-		l.mu.Lock()
-		if l.topics[key] == t {
-			delete(l.topics, key)
-		}
-		l.mu.Unlock()
-		t.end()
-	default:
-		t.raise(info.Last)
+	info, there, err := l.Info(ctx, key)
+	if err != nil || info.Last >= known && t.raise(info.Last, info.FirstPos) {
+		return there, err
 	}
+	l.mu.Lock()
+	if l.topics[key] == t {
+		delete(l.topics, key)
+	}
+	l.mu.Unlock()
+	t.end()
+	return there, nil
 }
 
 func (l *Log) wakeScanners() {

@@ -118,3 +118,34 @@ func TestFollowersHearThatAnotherNodeDeletedTheThread(t *testing.T) {
 		}
 	})
 }
+
+// Who begins to follow a thread follows the one that is there, also beside those who
+// still follow one that another node has deleted, of which nobody was told yet.
+func TestAFollowerFollowsTheThreadThatIsThere(t *testing.T) {
+	for name, events := range map[string]int{"shorter": 1, "as long": 2, "longer": 3} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				a, b, handle := two(t)
+				handle.Deafen(true)
+				add(t, a, said("old"), said("old"))
+				ctx, stop := context.WithCancel(t.Context())
+				ended := make(chan struct{})
+				go func() { defer close(ended); _, _ = collect(ctx, b, key, 0, 9) }()
+				synctest.Wait()
+				if err := a.Delete(t.Context(), key, threadlog.AnyPos); err != nil {
+					t.Fatal(err)
+				}
+				for range events {
+					add(t, a, said("new"))
+				}
+				go func() { time.Sleep(time.Minute); add(t, a, said("newest")) }()
+				got, err := collect(t.Context(), b, key, mesh.Seq(events), 1)
+				if err != nil || len(got) != 1 || text(got[0]) != "newest" {
+					t.Errorf("it has %v, %v", got, err)
+				}
+				stop()
+				<-ended
+			})
+		})
+	}
+}

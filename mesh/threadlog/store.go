@@ -33,6 +33,9 @@ type Expect struct {
 type Batch struct {
 	Entries []Entry
 	Expect  []Expect
+	// First is the Info.FirstPos of the thread that the batch is for, which another
+	// one with its key is not; 0 is whichever has it.
+	First mesh.Pos
 	// Epoch is the claim under which a driver writes, 0 for others.
 	Epoch mesh.Epoch
 	// Settled says that, once the batch is there, nothing is left to do of what
@@ -81,7 +84,7 @@ type Store interface {
 	// Entries with an id that the thread has already are not added again. A
 	// batch of nothing else succeeds without another check. Of any other,
 	// Append returns mesh.Conflict, with the reason for the user, if an Expect
-	// fails, if a Claim is not above the thread's epoch, or if Epoch is neither
+	// fails, if First is that of another thread, if a Claim is not above the thread's epoch, or if Epoch is neither
 	// 0 nor the thread's epoch. A claim in the batch counts for its Epoch:
 	// claiming and writing under the claim can be one batch.
 	//
@@ -146,9 +149,9 @@ type Catalog interface {
 	// one in which something is to do is always there, also after a restart.
 	Unfinished(ctx context.Context, after mesh.Pos, limit int) ([]Unfinished, error)
 
-	// Settle says of a thread, without adding to it, what Batch.Settled says. It
-	// need not survive a restart.
-	Settle(ctx context.Context, key mesh.ThreadKey, upTo mesh.Seq) error
+	// Settle says of the thread that begins at position first, without adding to it,
+	// what Batch.Settled says. It need not survive a restart.
+	Settle(ctx context.Context, key mesh.ThreadKey, first mesh.Pos, upTo mesh.Seq) error
 }
 
 // Unfinished is a thread in which something may be left to do.

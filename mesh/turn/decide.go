@@ -15,7 +15,7 @@ func (d *driver) decide(ctx context.Context, f func(*thread.State, *cache.Decisi
 	var claimed mesh.Epoch
 	err := d.States.Decide(ctx, d.key, func(s *thread.State) (cache.Decision, error) {
 		claimed = 0
-		if s.Seq == 0 {
+		if s.Seq == 0 || s.Epoch < d.epoch { // it is gone, or another one has its id
 			return cache.Decision{}, mesh.ThreadNotFound("turn.decide")
 		}
 		dec := cache.Decision{Epoch: d.epoch}

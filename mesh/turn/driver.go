@@ -142,7 +142,11 @@ func (d *driver) next(ctx context.Context, first *leg) (mesh.ExecutionID, error)
 		return "", mesh.Wrap("turn.next", err)
 	}
 	var id mesh.ExecutionID
-	err := d.States.With(ctx, d.key, func(s *thread.State) error {
+	info, _, err := d.Log.Info(ctx, d.key) // first: the state may be that of a later thread, and not of an earlier one
+	if err != nil {
+		return "", err
+	}
+	err = d.States.With(ctx, d.key, func(s *thread.State) error {
 		d.seen = s.Seq
 		if t := s.NextTurn(); t != nil {
 			id = t.ID
@@ -152,9 +156,8 @@ func (d *driver) next(ctx context.Context, first *leg) (mesh.ExecutionID, error)
 	if err != nil || id != "" {
 		return id, err
 	}
-	info, _, err := d.Log.Info(ctx, d.key)
-	if err == nil && info.Open != 0 && info.Open <= d.seen {
-		err = d.Log.Settle(ctx, d.key, d.seen)
+	if info.Open != 0 && info.Open <= d.seen {
+		err = d.Log.Settle(ctx, d.key, info.FirstPos, d.seen)
 	}
 	return "", err
 }

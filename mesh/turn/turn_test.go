@@ -24,6 +24,7 @@ import (
 	"agentmesh/mesh/thread"
 	"agentmesh/mesh/thread/cache"
 	"agentmesh/mesh/threadlog"
+	"agentmesh/mesh/threadlog/eventpb"
 )
 
 // What turns do with agents, handoffs and cancels is tested through package edge; here
@@ -49,6 +50,7 @@ type ledger struct {
 	takes   time.Duration // each append
 	mu      sync.Mutex
 	batches []int // how many events each append had
+	kinds   []string
 	settled []mesh.Seq
 	full    bool
 }
@@ -57,6 +59,15 @@ func (l *ledger) Append(ctx context.Context, k mesh.ThreadKey, b *threadlog.Batc
 	l.mu.Lock()
 	full := l.full
 	l.batches, l.settled = append(l.batches, len(b.Entries)), append(l.settled, b.Settled)
+	var kinds []string
+	for _, e := range b.Entries {
+		ev, err := eventpb.Decode(e.Data)
+		if err != nil {
+			panic(err)
+		}
+		kinds = append(kinds, eventpb.KindOf(eventpb.EventToProto(ev)))
+	}
+	l.kinds = append(l.kinds, strings.Join(kinds, " "))
 	l.mu.Unlock()
 	time.Sleep(l.takes)
 	if full {

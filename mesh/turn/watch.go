@@ -82,13 +82,15 @@ func (d *driver) interrupted(ctx context.Context) bool {
 	posted := make(chan struct{})
 	following.Go(func() { // a message that another node took
 		for ev, err := range d.Log.Follow(ctx, d.key, d.seen) {
-			if err != nil {
-				return
+			if err == nil {
+				if _, ok := ev.Body.(mesh.MessagePosted); !ok {
+					continue
+				}
 			}
-			if _, ok := ev.Body.(mesh.MessagePosted); ok {
+			if err == nil || mesh.IsCode(err, mesh.NotFound) { // or in the next thread of that name
 				close(posted)
-				return
 			}
+			return
 		}
 	})
 	for len(d.drains) > 0 {

@@ -30,6 +30,7 @@ type request struct {
 	batch   *threadlog.Batch
 	remove  bool
 	last    mesh.Pos // of what is removed
+	first   mesh.Pos // of what is settled
 	settled mesh.Seq
 	change  *change
 	size    int // bytes, about
@@ -59,8 +60,8 @@ func (s *Store) Delete(ctx context.Context, key mesh.ThreadKey, last mesh.Pos) e
 
 // Settle implements [threadlog.Catalog]. The log learns of it with the next batch
 // that settles the thread.
-func (s *Store) Settle(ctx context.Context, key mesh.ThreadKey, upTo mesh.Seq) error {
-	return s.do(ctx, "disk.Settle", &request{key: key, settled: upTo})
+func (s *Store) Settle(ctx context.Context, key mesh.ThreadKey, first mesh.Pos, upTo mesh.Seq) error {
+	return s.do(ctx, "disk.Settle", &request{key: key, first: first, settled: upTo})
 }
 
 // do queues the request and waits until it is decided. It does not give up when
@@ -228,7 +229,7 @@ func (s *Store) commit(reqs []*request) {
 	s.publish(draft, recs, events, changed)
 	for _, r := range reqs {
 		if r.settled > 0 {
-			s.book.Settle(r.key, r.settled)
+			s.book.Settle(r.key, r.first, r.settled)
 		}
 	}
 }

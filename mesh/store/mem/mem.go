@@ -139,13 +139,13 @@ func (s *Store) Unfinished(ctx context.Context, after mesh.Pos, limit int) ([]th
 }
 
 // Settle implements [threadlog.Catalog].
-func (s *Store) Settle(ctx context.Context, key mesh.ThreadKey, upTo mesh.Seq) error {
+func (s *Store) Settle(ctx context.Context, key mesh.ThreadKey, first mesh.Pos, upTo mesh.Seq) error {
 	if err := ctx.Err(); err != nil {
 		return mesh.Wrap("mem.Settle", err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.book.Settle(key, upTo)
+	s.book.Settle(key, first, upTo)
 	return nil
 }
 

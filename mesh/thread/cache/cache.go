@@ -35,7 +35,7 @@ type Log interface {
 	Read(ctx context.Context, key mesh.ThreadKey, after mesh.Seq, limit int) ([]*mesh.Event, error)
 	Info(ctx context.Context, key mesh.ThreadKey) (threadlog.Info, bool, error)
 	Delete(ctx context.Context, key mesh.ThreadKey, last mesh.Pos) error
-	Settle(ctx context.Context, key mesh.ThreadKey, upTo mesh.Seq) error
+	Settle(ctx context.Context, key mesh.ThreadKey, first mesh.Pos, upTo mesh.Seq) error
 }
 
 // States holds the folded states of the threads in use. Use New.
@@ -116,7 +116,7 @@ func (s *States) Reserve(ctx context.Context, key mesh.ThreadKey, f func(*thread
 		if err := s.catchUp(ctx, key, e); err != nil {
 			return err
 		}
-		d, want, first, err := e.decide(t, f)
+		d, opts, first, err := e.decide(t, f)
 		if first != nil {
 			if err := wait(ctx, first); err != nil {
 				return err
@@ -126,7 +126,6 @@ func (s *States) Reserve(ctx context.Context, key mesh.ThreadKey, f func(*thread
 		if err != nil || len(d.Events) == 0 {
 			return err
 		}
-		opts := threadlog.AppendOptions{Expect: want, Epoch: d.Epoch, Settled: d.Settled}
 		if d.Placed != nil {
 			opts.Expect, opts.Deferred, opts.Placed = nil, true, func() { e.place(t); d.Placed() }
 		}
@@ -149,7 +148,7 @@ func (s *States) Land(ctx context.Context, key mesh.ThreadKey) error {
 			return nil
 		}
 		if !asked { // what is not deferred takes along what was before it
-			if err := s.log.Settle(ctx, key, 0); err != nil {
+			if err := s.log.Settle(ctx, key, 0, 0); err != nil {
 				return mesh.Wrap("cache.Land", err)
 			}
 		}

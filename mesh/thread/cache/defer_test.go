@@ -28,7 +28,7 @@ func (l *late) Append(ctx context.Context, k mesh.ThreadKey, events []*mesh.Even
 	return l.gate.Append(ctx, k, events, opts)
 }
 
-func (l *late) Settle(context.Context, mesh.ThreadKey, mesh.Seq) error {
+func (l *late) Settle(context.Context, mesh.ThreadKey, mesh.Pos, mesh.Seq) error {
 	close(l.asked)
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/thread"
+	"agentmesh/mesh/threadlog"
 )
 
 // A ticket is a place in the queue of those who want to append to a thread.
@@ -119,23 +120,23 @@ func (t *ticket) clashes(o *ticket) bool {
 }
 
 // decide calls f and reserves what it decides, to be appended under what it
-// expects; or it returns what the ticket has to wait for first.
-func (e *entry) decide(t *ticket, f func(*thread.State, Reserved) (Decision, error)) (d Decision, want map[mesh.Scope]mesh.Seq, first <-chan struct{}, err error) {
+// expects of the thread that the state is of; or it returns what the ticket has to wait for first.
+func (e *entry) decide(t *ticket, f func(*thread.State, Reserved) (Decision, error)) (d Decision, opts threadlog.AppendOptions, first <-chan struct{}, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if d, err = f(e.state, e.reserved); err != nil || len(d.Events) == 0 {
-		return d, nil, nil, err
+		return d, opts, nil, err
 	}
 	e.queued(t, holds(d))
 	if first = e.blocking(t); first == nil {
 		first = e.same(d)
 	}
 	if first != nil {
-		return d, nil, first, nil
+		return d, opts, first, nil
 	}
-	want = make(map[mesh.Scope]mesh.Seq, len(t.holds))
+	opts = threadlog.AppendOptions{Expect: make(map[mesh.Scope]mesh.Seq, len(t.holds)), First: e.first, Epoch: d.Epoch, Settled: d.Settled}
 	for scope := range t.holds {
-		want[scope] = e.state.LastDecision(scope)
+		opts.Expect[scope] = e.state.LastDecision(scope)
 	}
 	t.away = true
 	for _, ev := range d.Events {
@@ -145,7 +146,7 @@ func (e *entry) decide(t *ticket, f func(*thread.State, Reserved) (Decision, err
 			t.reserved = append(t.reserved, ev.ID)
 		}
 	}
-	return d, want, nil, nil
+	return d, opts, nil, nil
 }
 
 // land takes back what was reserved, if the append failed, and else what was

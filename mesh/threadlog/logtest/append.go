@@ -107,6 +107,33 @@ func testFence(t *testing.T, s threadlog.Backend) {
 	wantData(t, s, Key(1), "claim", "first", "claim", "second", "decision", "no driver")
 }
 
+// What was meant for a thread does not come into the next one with its key, whoever
+// has claimed it.
+func testFirst(t *testing.T, s threadlog.Backend) {
+	of := func(first mesh.Pos, b *threadlog.Batch) *threadlog.Batch { b.First = first; return b }
+	first := func() mesh.Pos {
+		info, _, err := s.Info(t.Context(), Key(1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return info.FirstPos
+	}
+	add(t, s, Key(1), under(1, batch(claim(1), withID("a"))))
+	before := first()
+	add(t, s, Key(1), of(before, under(1, batch(fact("of the first")))))
+	if err := s.Delete(t.Context(), Key(1), threadlog.AnyPos); err != nil {
+		t.Fatal(err)
+	}
+	refused(t, s, Key(1), of(before, batch(withID("a"))))
+	wantData(t, s, Key(1))
+	add(t, s, Key(1), under(1, batch(claim(1))))
+	for _, late := range []*threadlog.Batch{batch(fact("f")), under(1, batch(fact("f"))), batch(claim(2)), batch(withID("a"))} {
+		refused(t, s, Key(1), of(before, late))
+	}
+	add(t, s, Key(1), of(first(), batch(fact("of the second"))))
+	wantData(t, s, Key(1), "claim", "of the second")
+}
+
 func testClaims(t *testing.T, s threadlog.Backend) {
 	add(t, s, Key(1), batch(claim(3)))
 	for _, e := range []mesh.Epoch{1, 2, 3} {

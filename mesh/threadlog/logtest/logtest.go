@@ -31,6 +31,7 @@ func Run(t *testing.T, open func(t *testing.T) threadlog.Backend) {
 		{"several decisions of a batch are based on what was before it", testManyDecisions},
 		{"an epoch fences facts too", testFence},
 		{"claims must rise", testClaims},
+		{"a batch is for one thread of the key", testFirst},
 		{"a claim counts for its own batch", testClaimAndWrite},
 		{"one claimer of a hundred wins", testOneClaims},
 		{"an id is added once", testIDs},

@@ -76,9 +76,13 @@ func testUnfinished(t *testing.T, s threadlog.Backend) {
 
 func testSettle(t *testing.T, s threadlog.Backend) {
 	add(t, s, Key(1), batch(opening("a"), opening("b")))
+	info, _, err := s.Info(t.Context(), Key(1))
+	if err != nil {
+		t.Fatal(err)
+	}
 	settle := func(k mesh.ThreadKey, upTo mesh.Seq) {
 		t.Helper()
-		if err := s.Settle(t.Context(), k, upTo); err != nil {
+		if err := s.Settle(t.Context(), k, info.FirstPos, upTo); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -96,4 +100,7 @@ func testSettle(t *testing.T, s threadlog.Backend) {
 		t.Fatal(err)
 	}
 	wantUnfinished(t, s)
+	add(t, s, Key(1), batch(opening("of the next one")))
+	settle(Key(1), 3) // by who knows the one before
+	wantUnfinished(t, s, Key(1))
 }

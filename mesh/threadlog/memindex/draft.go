@@ -111,6 +111,15 @@ func (v view) last() mesh.Seq {
 	return mesh.Seq(n)
 }
 
+func (v view) first() mesh.Pos {
+	for _, t := range []*thread{v.base, v.added} {
+		if t != nil && len(t.positions) > 0 {
+			return t.positions[0]
+		}
+	}
+	return 0
+}
+
 func (v view) epoch() mesh.Epoch {
 	var e mesh.Epoch
 	for _, t := range []*thread{v.base, v.added} {
@@ -171,6 +180,9 @@ func (v view) place(batch *threadlog.Batch, seqs []mesh.Seq) (fresh int) {
 // were there already do not count.
 func (v view) judge(batch *threadlog.Batch, seqs []mesh.Seq) error {
 	const op = "threadlog.Store.Append"
+	if is := v.first(); batch.First != 0 && batch.First != is {
+		return mesh.Errorf(mesh.Conflict, op, "The thread begins at %d and not at %d, where one began that was deleted; read it again", is, batch.First)
+	}
 	for _, x := range batch.Expect {
 		if is := v.decision(x.Scope); is != x.Seq {
 			return mesh.Errorf(mesh.Conflict, op,

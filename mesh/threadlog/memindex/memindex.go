@@ -152,8 +152,8 @@ func (b *Book) work(t *thread, opened, settled mesh.Seq) {
 }
 
 // Settle implements [threadlog.Catalog].
-func (b *Book) Settle(key mesh.ThreadKey, upTo mesh.Seq) {
-	if t := b.find(key); t != nil {
+func (b *Book) Settle(key mesh.ThreadKey, first mesh.Pos, upTo mesh.Seq) {
+	if t := b.find(key); t != nil && t.positions[0] == first {
 		b.work(t, 0, upTo)
 	}
 }
