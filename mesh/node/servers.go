@@ -38,7 +38,7 @@ func (n *node) grpcServer() (*rpc.Server, *health.Server, *admission.Controller,
 	n.registerA2A(server, a2a.NewServer(n.edge, append(n.a2aOptions(), a2a.WithPusher(n.push))...))
 	opts := []admission.Option{admission.WithBudgets(n.cfg.budgets()),
 		admission.WithTrust(n.trusted),
-		admission.WithDelegators(n.skills, n.cfg.OrchestratorReadSkills, n.delegators()...)}
+		admission.WithSkills(n.skills), admission.WithDelegators(n.cfg.OrchestratorReadSkills, n.delegators()...)}
 	if !n.backend.Shared {
 		opts = append(opts, admission.WithDeferral(n.logger))
 	}
