@@ -79,7 +79,7 @@ const otherHost = `{"error":{"code":421,"status":"FAILED_PRECONDITION","message"
 // guardHost refuses requests that a browser was tricked into sending here by
 // another name (DNS rebinding), while nobody has to say who they are.
 func (n *node) guardHost(next http.Handler) http.Handler {
-	if n.cfg.Auth != "none" {
+	if n.cfg.Auth != authNone {
 		return next
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -154,7 +154,7 @@ func (i *issuer) written(of subject, v1 bool) ([]byte, error) {
 // tenant that they say is theirs: where callers have to prove that, it shows
 // what all tenants share.
 func (n *node) publicCard(_ context.Context, tenant mesh.TenantID, agent string, v1 bool) ([]byte, error) {
-	if n.cfg.Auth != "none" {
+	if n.cfg.Auth != authNone {
 		tenant = ""
 	}
 	return n.issuer.written(subject{tenant, agent}, v1)

@@ -39,6 +39,7 @@ import (
 	"agentmesh/mesh/security/cards"
 	"agentmesh/mesh/security/egress"
 	"agentmesh/mesh/security/grant"
+	"agentmesh/mesh/security/oidc"
 	"agentmesh/mesh/skill"
 	"agentmesh/mesh/state"
 	"agentmesh/mesh/thread/cache"
@@ -131,7 +132,8 @@ type node struct {
 	verifier  *grant.Verifier
 	auth      rpc.Authenticator
 	logins    rpc.Limiter
-	tokens    *auth.Tokens // nil but under auth tokens
+	tokens    *auth.Tokens  // nil but under auth tokens
+	oidc      *oidc.Issuers // nil but under auth oidc
 	limiter   rpc.Limiter
 	agents    *registry.Registry
 	issuer    *issuer
@@ -221,7 +223,7 @@ func (n *node) openStore() (err error) {
 
 // build makes the parts that do not run yet.
 func (n *node) build(ctx context.Context) (err error) {
-	if err := n.buildAuth(); err != nil {
+	if err := n.buildAuth(ctx); err != nil {
 		return err
 	}
 	n.log = threadlog.New(n.backend.Threads)
@@ -284,14 +286,23 @@ const failedLogins = 10
 // maxCallers is how many users' rates are remembered at a time.
 const maxCallers = 10_000
 
-func (n *node) buildAuth() (err error) {
-	n.auth = auth.None(n.verifier)
-	if n.cfg.Auth == "tokens" {
-		tokens, err := auth.LoadTokens(n.cfg.Tokens, n.verifier, auth.WithLogger(n.logger))
-		if err != nil {
+func (n *node) buildAuth(ctx context.Context) (err error) {
+	var provers []auth.Prover
+	if n.cfg.Auth.has(authTokens) {
+		if n.tokens, err = auth.LoadTokens(n.cfg.Tokens, n.verifier, auth.WithLogger(n.logger)); err != nil {
 			return err
 		}
-		n.auth, n.tokens = tokens, tokens
+		provers = append(provers, n.tokens)
+	}
+	if n.cfg.Auth.has(authOIDC) {
+		if n.oidc, err = oidc.Open(ctx, n.cfg.OIDC, oidc.Options{Logger: n.logger}); err != nil {
+			return err
+		}
+		provers = append(provers, n.oidc)
+	}
+	n.auth = auth.None(n.verifier)
+	if n.cfg.Auth != authNone {
+		n.auth = auth.Bearer(n.verifier, provers...)
 	}
 	if n.cfg.Threads.Visibility == visibleTenant {
 		n.auth = auth.WithRole(n.auth, mesh.RoleReader)
@@ -310,7 +321,7 @@ func (n *node) buildAuth() (err error) {
 // serve runs all parts. Each has this function as its owner, which waits.
 func (n *node) serve(ctx context.Context) (err error) {
 	var parts sync.WaitGroup
-	failed := make(chan error, 7+len(n.opts.Builtins))
+	failed := make(chan error, 9+len(n.opts.Builtins))
 	background, stopBackground := context.WithCancel(context.WithoutCancel(ctx))
 	defer parts.Wait()
 	defer stopBackground()
@@ -335,6 +346,9 @@ func (n *node) serve(ctx context.Context) (err error) {
 	n.services = rpc.Local(server, n.local)
 	if n.tokens != nil {
 		start("tokens", n.tokens.Run)
+	}
+	if n.oidc != nil {
+		start("oidc", n.oidc.Run)
 	}
 	start("registry", n.agents.Run)
 	start("skills", n.skills.Run)

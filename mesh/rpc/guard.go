@@ -91,6 +91,8 @@ func whileProved(ctx context.Context) (context.Context, context.CancelFunc) {
 		ctx, cancel := context.WithCancelCause(ctx)
 		stop := context.AfterFunc(p.Ended, func() { cancel(errEnded) })
 		return ctx, func() { stop(); cancel(nil) }
+	case !p.Expires.IsZero():
+		return context.WithDeadlineCause(ctx, p.Expires, errEnded)
 	}
 	return ctx, func() {}
 }

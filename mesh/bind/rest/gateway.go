@@ -265,10 +265,10 @@ func (g *gateway) serveMCP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	ctx := context.WithValue(r.Context(), metadataKey{}, md)
-	// MCP clients learn from HTTP that they have to log in, and not from the
-	// answer to a call.
-	_, err := meshv1.NewSkillServiceClient(g.conn).ListSkillDomains(ctx, &meshv1.ListSkillDomainsRequest{Patterns: []string{"-"}})
-	if st := status.Convert(err); st.Code() == codes.Unauthenticated || st.Code() == codes.PermissionDenied {
+	// MCP clients learn from HTTP that they have to log in, or come again, and not
+	// from the answer to a call.
+	if _, err := meshv1.NewSkillServiceClient(g.conn).ListSkillDomains(ctx, &meshv1.ListSkillDomainsRequest{Patterns: []string{"-"}}); err != nil {
+		st := status.Convert(err)
 		g.fail(w, g.httpCode(st), st)
 		return
 	}

@@ -39,6 +39,7 @@ var layers = map[string]layer{
 	"mesh/security/egress":    {2, []string{"mesh"}},
 	"mesh/security/authz":     {2, []string{"gen/mesh/v1", "mesh"}},
 	"mesh/security/auth":      {2, []string{"mesh", "mesh/security/grant", "mesh/rpc"}},
+	"mesh/security/oidc":      {2, []string{"mesh", "mesh/security/auth", "mesh/rpc"}},
 
 	// Ports and adapters.
 	"mesh/llm":           {3, []string{"mesh", "mesh/text"}},
@@ -127,6 +128,7 @@ var layers = map[string]layer{
 // conformance suites and the doubles that behave. A kit may build on others.
 var kits = map[string]layer{
 	"mesh/agent/agenttest":        {5, []string{"gen/mesh/v1", "mesh", "mesh/a2a", "mesh/agent", "mesh/agent/...", "mesh/api/apitest", "mesh/limit", "mesh/llm", "mesh/llm/scripted", "mesh/rpc", "mesh/security/auth", "mesh/security/grant", "mesh/skill", "mesh/skill/skilltest", "mesh/threadlog/eventpb"}},
+	"mesh/security/oidc/oidctest": {2, nil},
 	"mesh/api/apitest":            {5, []string{"gen/mesh/v1"}},
 	"mesh/threadlog/logtest":      {3, []string{"mesh", "mesh/threadlog"}},
 	"mesh/store/shared":           {3, []string{"mesh", "mesh/threadlog"}},
@@ -160,7 +162,8 @@ var fences = map[string]fence{
 		"mesh/api", "mesh/registry", "mesh/bind/rest", "mesh/bind/jsonrpc", "mesh/bind/v03", "mesh/node", "mesh/node/nodetest", "cmd/mesh",
 	}},
 	"github.com/grpc-ecosystem/grpc-gateway/v2": {homes: []string{"gen/...", "mesh/bind/rest"}},
-	"github.com/go-jose/go-jose/v4":             {homes: []string{"mesh/security/cards"}},
+	"github.com/go-jose/go-jose/v4":             {tests: true, homes: []string{"mesh/security/cards", "mesh/security/oidc", "mesh/security/oidc/oidctest"}},
+	"github.com/coreos/go-oidc/v3":              {homes: []string{"mesh/security/oidc"}},
 	"github.com/gowebpki/jcs":                   {homes: []string{"mesh/security/cards"}},
 	"go.etcd.io/bbolt":                          {homes: []string{"mesh/store/disk"}},
 	"github.com/gofrs/flock":                    {homes: []string{"mesh/store/disk", "skills/internal/outfile"}},
