@@ -14,6 +14,9 @@ import (
 type Authority struct {
 	Table  authz.Table
 	States *cache.States
+	// Standing has an error for turns of the tenant on which agents may not work any more;
+	// nil for none.
+	Standing func(tenant mesh.TenantID, turn *thread.Execution) error
 }
 
 // Authorize implements rpc.Authorizer. Beside the table's errors it is Precondition when
@@ -26,5 +29,13 @@ func (a Authority) Authorize(ctx context.Context, p mesh.Principal, method strin
 	if p.Grant == nil || a.Table[method].Settles {
 		return nil
 	}
-	return a.States.With(ctx, p.Grant.Key(), func(st *thread.State) error { return atWork(op, st, p.Grant) })
+	return a.States.With(ctx, p.Grant.Key(), func(st *thread.State) error {
+		if err := atWork(op, st, p.Grant); err != nil || a.Standing == nil {
+			return err
+		}
+		if t := st.TurnOf(p.Grant.Execution); t != nil {
+			return a.Standing(p.Tenant, t)
+		}
+		return nil
+	})
 }

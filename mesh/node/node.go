@@ -40,6 +40,7 @@ import (
 	"agentmesh/mesh/security/egress"
 	"agentmesh/mesh/security/grant"
 	"agentmesh/mesh/security/oidc"
+	"agentmesh/mesh/security/revocation"
 	"agentmesh/mesh/skill"
 	"agentmesh/mesh/state"
 	"agentmesh/mesh/thread/cache"
@@ -132,8 +133,9 @@ type node struct {
 	verifier  *grant.Verifier
 	auth      rpc.Authenticator
 	logins    rpc.Limiter
-	tokens    *auth.Tokens  // nil but under auth tokens
-	oidc      *oidc.Issuers // nil but under auth oidc
+	tokens    *auth.Tokens     // nil but under auth tokens
+	oidc      *oidc.Issuers    // nil but under auth oidc
+	revoked   *revocation.List // nil under auth none
 	limiter   rpc.Limiter
 	agents    *registry.Registry
 	issuer    *issuer
@@ -223,12 +225,12 @@ func (n *node) openStore() (err error) {
 
 // build makes the parts that do not run yet.
 func (n *node) build(ctx context.Context) (err error) {
+	n.kv = state.New(n.backend.State)
 	if err := n.buildAuth(ctx); err != nil {
 		return err
 	}
 	n.log = threadlog.New(n.backend.Threads)
 	n.states = cache.New(n.log, 0)
-	n.kv = state.New(n.backend.State)
 	n.pool = rpc.NewPool(rpc.DialOptions{})
 	if err := errors.Join(n.buildGuard(), n.buildCards()); err != nil {
 		return err
@@ -302,6 +304,12 @@ func (n *node) buildAuth(ctx context.Context) (err error) {
 	}
 	n.auth = auth.None(n.verifier)
 	if n.cfg.Auth != authNone {
+		if n.revoked, err = revocation.Open(ctx, n.kv, n.backend.Shared, n.logger); err != nil {
+			return err
+		}
+		for i, p := range provers {
+			provers[i] = auth.Revocable(p, n.revokedOf)
+		}
 		n.auth = auth.Bearer(n.verifier, provers...)
 	}
 	if n.cfg.Threads.Visibility == visibleTenant {
@@ -321,7 +329,7 @@ func (n *node) buildAuth(ctx context.Context) (err error) {
 // serve runs all parts. Each has this function as its owner, which waits.
 func (n *node) serve(ctx context.Context) (err error) {
 	var parts sync.WaitGroup
-	failed := make(chan error, 9+len(n.opts.Builtins))
+	failed := make(chan error, 10+len(n.opts.Builtins))
 	background, stopBackground := context.WithCancel(context.WithoutCancel(ctx))
 	defer parts.Wait()
 	defer stopBackground()
@@ -349,6 +357,11 @@ func (n *node) serve(ctx context.Context) (err error) {
 	}
 	if n.oidc != nil {
 		start("oidc", n.oidc.Run)
+	}
+	if n.revoked != nil {
+		start("revoked", func(ctx context.Context) error {
+			return n.revoked.Run(ctx, func() { server.EndStreams(func(p mesh.Principal) bool { return n.ended(ctx, p) }) })
+		})
 	}
 	start("registry", n.agents.Run)
 	start("skills", n.skills.Run)

@@ -33,11 +33,11 @@ func stopServer(s *rpc.Server) {
 // method of which nobody said who may call it.
 func (n *node) grpcServer() (*rpc.Server, *health.Server, *admission.Controller, error) {
 	table := authz.Node()
-	server := rpc.NewServer(rpc.Options{Auth: n.auth, Authorizer: api.Authority{Table: table, States: n.states}, Logger: n.logger, Limiter: n.limiter, Logins: n.logins, Open: rpc.Infrastructure(),
+	server := rpc.NewServer(rpc.Options{Auth: n.auth, Authorizer: api.Authority{Table: table, States: n.states, Standing: n.standing}, Logger: n.logger, Limiter: n.limiter, Logins: n.logins, Open: rpc.Infrastructure(),
 		Streams: n.cfg.streamLimit(), Errors: n.cfg.errorTable()})
 	n.registerA2A(server, a2a.NewServer(n.edge, append(n.a2aOptions(), a2a.WithPusher(n.push))...))
 	opts := []admission.Option{admission.WithBudgets(n.cfg.budgets()),
-		admission.WithTrust(n.trusted),
+		admission.WithTrust(n.trusted), admission.WithStanding(n.standing),
 		admission.WithDelegators(n.skills, n.cfg.OrchestratorReadSkills, n.delegators()...)}
 	if !n.backend.Shared {
 		opts = append(opts, admission.WithDeferral(n.logger))
@@ -49,7 +49,7 @@ func (n *node) grpcServer() (*rpc.Server, *health.Server, *admission.Controller,
 	meshv1.RegisterRegistryServiceServer(server, api.NewRegistry(n.agents, n.signer.Public()))
 	meshv1.RegisterSkillServiceServer(server, api.NewSkills(n.skills, n.runner, api.WithBreakers(n.kv), api.WithOwners(api.NewSkillOwners(n.kv))))
 	meshv1.RegisterStateServiceServer(server, api.NewState(n.kv))
-	meshv1.RegisterAccessServiceServer(server, api.NewAccess(table.Explain))
+	meshv1.RegisterAccessServiceServer(server, n.access(table.Explain))
 	status := health.NewServer()
 	status.SetServingStatus("", healthpb.HealthCheckResponse_NOT_SERVING)
 	healthpb.RegisterHealthServer(server, status)

@@ -73,7 +73,8 @@ func (g *guard) enter(ctx context.Context, method string, begun time.Time) (_ co
 		return ctx, nil, err
 	}
 	ctx, cancel := whileProved(ctx)
-	return ctx, func() { cancel(); leave() }, nil
+	ctx, forget := g.streams.keep(ctx)
+	return ctx, func() { forget(); cancel(); leave() }, nil
 }
 
 // errEnded ends the streams of a credential that does not count any more.

@@ -3,6 +3,7 @@ package auth
 import (
 	"context"
 	"strings"
+	"time"
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/rpc"
@@ -28,6 +29,28 @@ func Bearer(grants *grant.Verifier, provers ...Prover) rpc.Authenticator {
 type bearers struct {
 	grants  *grant.Verifier
 	provers []Prover
+}
+
+// Revocable is the prover whose tokens do not count that were issued before revoked says
+// that those of their user were revoked.
+func Revocable(p Prover, revoked func(mesh.Principal) (time.Time, bool)) Prover {
+	return revocable{p, revoked}
+}
+
+type revocable struct {
+	Prover
+	revoked func(mesh.Principal) (time.Time, bool)
+}
+
+func (r revocable) Prove(token string) (mesh.Principal, bool, error) {
+	p, known, err := r.Prover.Prove(token)
+	if !known || err != nil {
+		return p, known, err
+	}
+	if at, revoked := r.revoked(p); revoked {
+		return mesh.Principal{}, true, Refused("is older than " + at.UTC().Format(time.RFC3339) + ", when all of its user were revoked; log in again, or have the operator make one whose not_before is later")
+	}
+	return p, true, nil
 }
 
 // Refused is the refusal of a bearer token, as "expired" or "is for another audience":

@@ -70,7 +70,7 @@ func (e *entry) stands(now time.Time) bool {
 func (e *entry) begin() {
 	var ended context.Context
 	ended, e.end = context.WithCancel(context.Background())
-	e.principal.Credential, e.principal.Expires, e.principal.Ended = "token:"+e.name, e.until, ended
+	e.principal.Credential, e.principal.Issued, e.principal.Expires, e.principal.Ended = "token:"+e.name, e.from, e.until, ended
 }
 
 // same reports whether an entry of another reading is this one.

@@ -74,6 +74,7 @@ func Node() Table {
 		meshv1.StateService_DeleteState_FullMethodName: {Grant: OnlyGrant},
 		meshv1.StateService_ListState_FullMethodName:   {Grant: OnlyGrant},
 
-		meshv1.AccessService_GetAccess_FullMethodName: {},
+		meshv1.AccessService_GetAccess_FullMethodName:  {},
+		meshv1.AccessService_RevokeUser_FullMethodName: {Action: mesh.ActAdminTenant},
 	}
 }

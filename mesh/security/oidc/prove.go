@@ -91,6 +91,9 @@ func (i *issuer) believe(token, alg string, key crypto.PublicKey) (p mesh.Princi
 	}
 	p.Credential = "oidc:" + i.Issuer.Issuer + "#" + mesh.Clip(std.Subject, 255)
 	p.Expires = std.Expiry.Time().Add(skew)
+	if std.IssuedAt != nil {
+		p.Issued = std.IssuedAt.Time()
+	}
 	return p, nil
 }
 

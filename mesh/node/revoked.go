@@ -1,0 +1,56 @@
+package node
+
+import (
+	"context"
+	"time"
+
+	meshv1 "agentmesh/gen/mesh/v1"
+	"agentmesh/mesh"
+	"agentmesh/mesh/api"
+	"agentmesh/mesh/thread"
+)
+
+// access is the service that says what callers may, and ends that.
+func (n *node) access(methods func(mesh.Principal) []string) meshv1.AccessServiceServer {
+	if n.revoked == nil {
+		return api.NewAccess(methods, nil)
+	}
+	return api.NewAccess(methods, n.revoked)
+}
+
+// revokedOf returns when the caller's credential was revoked; false if it counts.
+func (n *node) revokedOf(p mesh.Principal) (time.Time, bool) {
+	return n.revoked.Of(p.Tenant, p.User, p.Can(mesh.ActAdminNode), p.Issued)
+}
+
+// standing refuses turns whose user's credentials were revoked since the user last said
+// something: with which of them that was is not known, so it holds for all.
+func (n *node) standing(tenant mesh.TenantID, turn *thread.Execution) error {
+	if n.revoked == nil {
+		return nil
+	}
+	if at, revoked := n.revoked.Of(tenant, turn.User, mesh.Allow(turn.Roles, mesh.ActAdminNode), turn.Asked); revoked {
+		return mesh.Errorf(mesh.Unauthenticated, "node.standing", "the credentials of the user %s were revoked at %s, and nothing more is begun for what was said before; "+
+			"have the user log in and ask again", turn.User, at.Format(time.RFC3339))
+	}
+	return nil
+}
+
+// ended reports whether a stream of the caller has to end, for what it was opened with was
+// revoked.
+func (n *node) ended(ctx context.Context, p mesh.Principal) (over bool) {
+	if !n.revoked.Any(p.Tenant, p.User) {
+		return false
+	}
+	if p.Grant == nil {
+		_, over = n.revokedOf(p)
+		return over
+	}
+	err := n.states.With(ctx, p.Grant.Key(), func(st *thread.State) error {
+		if t := st.TurnOf(p.Grant.Execution); t != nil {
+			over = n.standing(p.Tenant, t) != nil
+		}
+		return nil
+	})
+	return over || mesh.IsCode(err, mesh.NotFound)
+}
