@@ -21,7 +21,7 @@ type Principal struct {
 	Expires    time.Time
 	// Issued is when the caller got the credential; zero if that is not known.
 	Issued time.Time
-	Ended      context.Context //nolint:containedctx // the credential's end
+	Ended  context.Context //nolint:containedctx // the credential's end
 	// Grant is set when the call came under a grant: an agent's call.
 	Grant *Grant
 }

@@ -47,3 +47,17 @@ oidc:
 	now := time.Now().Add(10 * time.Second).Unix()
 	person{m, p.Token("alice", map[string]any{"iat": now, "nbf": now})}.mesh("agents", "list").succeeds(t)
 }
+
+// finding P1: the SDK for Python reads from the card that a credential is needed, and
+// sends the one that it was given.
+func TestInteropTheSDKForPythonSendsCredentials(t *testing.T) {
+	t.Parallel()
+	s := sdkNamed(t, "python")
+	ann, _, _ := upWithTokens(t)
+	for token, want := range map[string]bool{ann.token: true, "wrong": false} {
+		out, err := s.command(t, "login", "http://"+ann.http, token).CombinedOutput()
+		if (err == nil && len(out) > 0) != want || !want && !strings.Contains(string(out), "401 Unauthorized") {
+			t.Errorf("%s: %v\n%s", token, err, out)
+		}
+	}
+}

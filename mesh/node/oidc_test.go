@@ -3,6 +3,7 @@ package node_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"iter"
 	"log/slog"
@@ -184,5 +185,37 @@ func (c *tally) counting(do run) run {
 	return func(ctx context.Context, inv *agent.Invocation) iter.Seq2[agent.Output, error] {
 		c.n.Add(1)
 		return do(ctx, inv)
+	}
+}
+
+// A client of MCP that has no credential finds out where it gets one (RFC 9728).
+func TestCardsOfTheResourceSayHowToLogIn(t *testing.T) {
+	p := oidctest.Start(t)
+	m := start(t, providers(t, p), map[string]run{"main": echo})
+	resp, _ := post(t, m, "/mcp", `{"jsonrpc":"2.0","id":1,"method":"ping"}`)
+	_, where, ok := strings.Cut(resp.Header.Get("WWW-Authenticate"), `Bearer resource_metadata="`)
+	if where = strings.TrimSuffix(where, `"`); resp.StatusCode != http.StatusUnauthorized || !ok {
+		t.Fatalf("%d %q", resp.StatusCode, resp.Header.Get("WWW-Authenticate"))
+	}
+	base := "http://" + m.web()
+	for at, resource := range map[string]string{where: base + "/mcp", base + "/.well-known/oauth-protected-resource": base} {
+		var got struct {
+			Resource string
+			Servers  []string `json:"authorization_servers"`
+		}
+		resp, err := http.Get(at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = json.NewDecoder(resp.Body).Decode(&got)
+		if _ = resp.Body.Close(); err != nil || got.Resource != resource || len(got.Servers) != 1 || got.Servers[0] != p.URL {
+			t.Errorf("%s: %+v, %v", at, got, err)
+		}
+	}
+	open := start(t, config(t.TempDir()), map[string]run{"main": echo})
+	if resp, err := http.Get("http://" + open.web() + "/.well-known/oauth-protected-resource/mcp"); err != nil || resp.StatusCode != http.StatusNotFound {
+		t.Errorf("where nobody logs in: %v, %v", resp, err)
+	} else {
+		_ = resp.Body.Close()
 	}
 }

@@ -88,7 +88,7 @@ func (n *node) web(ctx context.Context, services rpc.Conn) (*http.Server, error)
 	}
 	routes, err := rest.New(ctx, services, rest.Options{
 		Card: n.publicCard, Keys: n.keys.JWKS(), Health: n.healthy,
-		JSONRPC: rpcs, V03: legacyREST, MCP: n.mcpHandler(services), Errors: n.cfg.errorTable(), Logger: n.logger,
+		Resource: n.resource(), JSONRPC: rpcs, V03: legacyREST, MCP: n.mcpHandler(services), Errors: n.cfg.errorTable(), Logger: n.logger,
 	})
 	if err != nil {
 		return nil, err

@@ -163,6 +163,7 @@ func TestATokenThatDoesNotCountIsRefusedWithARemedy(t *testing.T) {
 		"a shared secret":             {oidctest.Sign(t, jose.HS256, []byte(strings.Repeat("k", 32)), "JWT", good(nil)), "have the issuer sign it so"},
 		"RS512":                       {oidctest.Sign(t, jose.RS512, p.Key(jose.RS256).Key, "JWT", good(nil)), "have the issuer sign it so"},
 		"a key for another algorithm": {oidctest.Sign(t, jose.PS256, p.Key(jose.RS256), "JWT", good(nil)), "log in again"},
+		"bound to a key":              {p.Sign(jose.ES256, "JWT", good(map[string]any{"cnf": map[string]any{"jkt": "x"}})), "a bearer token"},
 		"another type":                {p.Sign(jose.ES256, "logout+jwt", good(nil)), "send an access token"},
 		"claims that are none":        {oidctest.Sign(t, jose.ES256, es, "JWT", map[string]any{"iss": p.URL, "exp": "soon"}), "log in again"},
 		"a tenant of others":          {p.Sign(jose.ES256, "JWT", good(map[string]any{"org": "umbrella"})), "oidc.tenants"},

@@ -83,6 +83,9 @@ func (i *issuer) believe(token, alg string, key crypto.PublicKey) (p mesh.Princi
 	if !slices.Contains(std.Audience, i.Audience) {
 		return p, auth.Refused(fmt.Sprintf("is not for the audience %q; ask the issuer for one that is", i.Audience))
 	}
+	if claims["cnf"] != nil {
+		return p, auth.Refused("is bound to a key, which is not asked for here; ask the issuer for a bearer token")
+	}
 	if err := inTime(std, i.now()); err != nil {
 		return p, err
 	}
