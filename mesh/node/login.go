@@ -1,14 +1,63 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"time"
 
 	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
 	"agentmesh/mesh/api"
+	"agentmesh/mesh/limit"
+	"agentmesh/mesh/security/auth"
+	"agentmesh/mesh/security/oidc"
+	"agentmesh/mesh/security/revocation"
 	"agentmesh/mesh/thread"
 )
+
+// failedLogins is how many log-ins may fail from an address in a second by default.
+const failedLogins = 10
+
+// maxCallers is how many users' rates are remembered at a time.
+const maxCallers = 10_000
+
+func (n *node) buildAuth(ctx context.Context) (err error) {
+	var provers []auth.Prover
+	if n.cfg.Auth.has(authTokens) {
+		if n.tokens, err = auth.LoadTokens(n.cfg.Tokens, n.verifier, auth.WithLogger(n.logger)); err != nil {
+			return err
+		}
+		provers = append(provers, n.tokens)
+	}
+	if n.cfg.Auth.has(authOIDC) {
+		if n.oidc, err = oidc.Open(ctx, n.cfg.OIDC, oidc.Options{Logger: n.logger}); err != nil {
+			return err
+		}
+		provers = append(provers, n.oidc)
+	}
+	n.auth = auth.None(n.verifier)
+	if n.cfg.Auth != authNone {
+		if n.revoked, err = revocation.Open(ctx, n.kv, n.backend.Shared, n.logger); err != nil {
+			return err
+		}
+		for i, p := range provers {
+			provers[i] = auth.Revocable(p, n.revokedOf)
+		}
+		n.auth = auth.Bearer(n.verifier, provers...)
+	}
+	if n.cfg.Threads.Visibility == visibleTenant {
+		n.auth = auth.WithRole(n.auth, mesh.RoleReader)
+	}
+	if most := cmp.Or(n.cfg.RateLimit.FailedLogins, failedLogins); most > 0 {
+		if n.logins, err = limit.NewRate(float64(most), most, maxCallers); err != nil {
+			return err
+		}
+	}
+	if r := n.cfg.RateLimit; r.PerSecond > 0 {
+		n.limiter, err = limit.NewRate(r.PerSecond, r.Burst, maxCallers)
+	}
+	return err
+}
 
 // access is the service that says what callers may, and ends that.
 func (n *node) access(methods func(mesh.Principal) []string) meshv1.AccessServiceServer {
