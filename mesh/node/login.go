@@ -9,6 +9,7 @@ import (
 	"agentmesh/mesh"
 	"agentmesh/mesh/api"
 	"agentmesh/mesh/limit"
+	"agentmesh/mesh/rpc"
 	"agentmesh/mesh/security/auth"
 	"agentmesh/mesh/security/oidc"
 	"agentmesh/mesh/security/revocation"
@@ -57,6 +58,22 @@ func (n *node) buildAuth(ctx context.Context) (err error) {
 		n.limiter, err = limit.NewRate(r.PerSecond, r.Burst, maxCallers)
 	}
 	return err
+}
+
+// startLogins starts what keeps credentials as they are, and ends what was begun with
+// those that are no more.
+func (n *node) startLogins(start func(name string, run func(context.Context) error), server *rpc.Server) {
+	if n.tokens != nil {
+		start("tokens", n.tokens.Run)
+	}
+	if n.oidc != nil {
+		start("oidc", n.oidc.Run)
+	}
+	if n.revoked != nil {
+		start("revoked", func(ctx context.Context) error {
+			return n.revoked.Run(ctx, func() { server.EndStreams(func(p mesh.Principal) bool { return n.ended(ctx, p) }) })
+		})
+	}
 }
 
 // access is the service that says what callers may, and ends that.

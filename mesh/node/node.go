@@ -306,17 +306,7 @@ func (n *node) serve(ctx context.Context) (err error) {
 		return err
 	}
 	n.services = rpc.Local(server, n.local)
-	if n.tokens != nil {
-		start("tokens", n.tokens.Run)
-	}
-	if n.oidc != nil {
-		start("oidc", n.oidc.Run)
-	}
-	if n.revoked != nil {
-		start("revoked", func(ctx context.Context) error {
-			return n.revoked.Run(ctx, func() { server.EndStreams(func(p mesh.Principal) bool { return n.ended(ctx, p) }) })
-		})
-	}
+	n.startLogins(start, server)
 	start("registry", n.agents.Run)
 	start("skills", n.skills.Run)
 	for _, source := range n.opts.Sources {
