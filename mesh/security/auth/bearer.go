@@ -21,7 +21,7 @@ type Prover interface {
 // Bearer returns the mode in which callers are who a bearer token says, that the first of
 // the provers knows which knows it. A tenant-id or user-id that disagrees is refused as
 // Denied, but believed from who has the role operator and acts for every tenant. Grants
-// are checked with the verifier; without one, calls under a grant are refused.
+// and tickets are checked with the verifier; without one, calls under them are refused.
 func Bearer(grants *grant.Verifier, provers ...Prover) rpc.Authenticator {
 	return bearers{grants, provers}
 }
@@ -65,7 +65,7 @@ func Refused(why string) error {
 
 func (b bearers) Authenticate(_ context.Context, c rpc.Credentials) (mesh.Principal, error) {
 	const op = "auth.Bearer"
-	if c.Grant != "" {
+	if c.Grant != "" || c.Ticket != "" {
 		return underGrant(b.grants, c)
 	}
 	token, ok := bearer(c.Authorization)
