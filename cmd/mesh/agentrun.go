@@ -86,8 +86,11 @@ func (a *app) serveAgent(ctx context.Context, name string, o agentRun) (err erro
 	}
 	defer func() { err = errors.Join(err, c.close()) }()
 	c.apart = true
-	dial := rpc.DialOptions{Bearer: a.flags.token, AllowPlaintextBearer: a.flags.plaintext, Tenant: mesh.TenantID(a.flags.tenant), User: a.flags.user}
-	conn, err := rpc.Dial(addr, dial)
+	dial, err := a.dialOptions()
+	if err != nil {
+		return err
+	}
+	conn, err := rpc.Dial(a.secured(addr), dial)
 	if err != nil {
 		return err
 	}

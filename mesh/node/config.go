@@ -72,6 +72,8 @@ type Config struct {
 	Auth string `yaml:"auth"`
 	// Tokens is the file of hashed bearer tokens for auth "tokens".
 	Tokens string `yaml:"tokens"`
+	// TLS says how connections are encrypted.
+	TLS TLS `yaml:"tls"`
 	// Threads says who sees conversations.
 	Threads Threads `yaml:"threads"`
 	// TrustedAgents are agents of tenants, as TENANT/NAME, that get skills, dispatch and
@@ -195,7 +197,7 @@ func LoadConfig(path string) (Config, error) {
 	if err := dec.Decode(&c); err != nil && !errors.Is(err, io.EOF) {
 		return c, mesh.Errorf(mesh.Invalid, op, "%s is not as it should be: %s", path, yamlWords(err))
 	}
-	for _, p := range []*string{&c.Data, &c.Skills, &c.Docs, &c.Tokens, &c.Cards.Trust, &c.TenantSkills} {
+	for _, p := range []*string{&c.Data, &c.Skills, &c.Docs, &c.Tokens, &c.Cards.Trust, &c.TenantSkills, &c.TLS.Cert, &c.TLS.Key, &c.TLS.ClientCA, &c.TLS.CA} {
 		if *p != "" && !filepath.IsAbs(*p) {
 			*p = filepath.Join(filepath.Dir(path), *p)
 		}
@@ -237,7 +239,7 @@ func (c *Config) Fill() error {
 	if c.RateLimit.PerSecond > 0 && c.RateLimit.Burst == 0 {
 		c.RateLimit.Burst = int(2*c.RateLimit.PerSecond) + 1
 	}
-	if err := errors.Join(c.fillA2A(), c.fillCards(), c.fillSkills()); err != nil {
+	if err := errors.Join(c.fillA2A(), c.fillCards(), c.fillSkills(), c.fillTLS()); err != nil {
 		return err
 	}
 	if !mesh.ValidAgentName(c.Main) {
@@ -315,7 +317,7 @@ func (c *Config) checkAuth() error {
 	default:
 		return mesh.InvalidField(op, "auth", "must be none or tokens, and is %q", c.Auth)
 	}
-	return nil
+	return c.checkOpen()
 }
 
 func loopback(host string) bool {

@@ -47,12 +47,20 @@ func (n *node) interfaces() []*a2apb.AgentInterface {
 
 // publicGRPC is the address of the gRPC server for clients.
 func (n *node) publicGRPC() string {
-	return cmp.Or(n.cfg.Public.GRPC, n.grpcL.Addr().String())
+	at := n.grpcL.Addr().String()
+	if n.cfg.TLS.On() {
+		at = "https://" + at
+	}
+	return cmp.Or(n.cfg.Public.GRPC, at)
 }
 
 // publicHTTP is the URL of the gateway for clients, without a slash at its end.
 func (n *node) publicHTTP() string {
-	return strings.TrimSuffix(cmp.Or(n.cfg.Public.HTTP, "http://"+n.httpL.Addr().String()), "/")
+	scheme := "http://"
+	if n.cfg.TLS.On() {
+		scheme = "https://"
+	}
+	return strings.TrimSuffix(cmp.Or(n.cfg.Public.HTTP, scheme+n.httpL.Addr().String()), "/")
 }
 
 func distinct(words []string) []string {

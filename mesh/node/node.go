@@ -39,6 +39,7 @@ import (
 	"agentmesh/mesh/security/cards"
 	"agentmesh/mesh/security/egress"
 	"agentmesh/mesh/security/grant"
+	"agentmesh/mesh/security/transport"
 	"agentmesh/mesh/skill"
 	"agentmesh/mesh/state"
 	"agentmesh/mesh/thread/cache"
@@ -110,6 +111,9 @@ type Addresses struct {
 	GRPC, HTTP string
 	// Problems are skill files that could not be loaded.
 	Problems []skill.Problem
+	// CA is the file of the certificate authority that clients have to believe; "" where
+	// the node's certificate is not its own.
+	CA string
 	// Interrupted is how many turns an earlier process left unfinished.
 	Interrupted int
 }
@@ -142,6 +146,9 @@ type node struct {
 	tasks     *tasks.Index
 	turns     *turn.Runner
 	edge      *edge.Edge
+
+	transport *transport.Source
+	authority *transport.Authority // nil without TLS
 
 	keys        *cards.Keys
 	verifyCards *cards.Verifier
@@ -221,13 +228,13 @@ func (n *node) openStore() (err error) {
 
 // build makes the parts that do not run yet.
 func (n *node) build(ctx context.Context) (err error) {
-	if err := n.buildAuth(); err != nil {
+	if err := errors.Join(n.buildAuth(), n.buildTLS()); err != nil {
 		return err
 	}
 	n.log = threadlog.New(n.backend.Threads)
 	n.states = cache.New(n.log, 0)
 	n.kv = state.New(n.backend.State)
-	n.pool = rpc.NewPool(rpc.DialOptions{})
+	n.pool = rpc.NewPool(n.dialOptions())
 	if err := errors.Join(n.buildGuard(), n.buildCards()); err != nil {
 		return err
 	}
@@ -310,7 +317,7 @@ func (n *node) buildAuth() (err error) {
 // serve runs all parts. Each has this function as its owner, which waits.
 func (n *node) serve(ctx context.Context) (err error) {
 	var parts sync.WaitGroup
-	failed := make(chan error, 7+len(n.opts.Builtins))
+	failed := make(chan error, 8+len(n.opts.Builtins))
 	background, stopBackground := context.WithCancel(context.WithoutCancel(ctx))
 	defer parts.Wait()
 	defer stopBackground()
@@ -329,13 +336,14 @@ func (n *node) serve(ctx context.Context) (err error) {
 	defer admits.Wait()
 	start("grpc", func(context.Context) error { return server.Serve(n.grpcL) })
 	defer stopServer(server)
-	if n.local, err = rpc.Dial(n.grpcL.Addr().String(), rpc.DialOptions{}); err != nil {
+	if err := n.dialSelf(); err != nil {
 		return err
 	}
 	n.services = rpc.Local(server, n.local)
 	if n.tokens != nil {
 		start("tokens", n.tokens.Run)
 	}
+	start("tls", n.transport.Run)
 	start("registry", n.agents.Run)
 	start("skills", n.skills.Run)
 	for _, source := range n.opts.Sources {
@@ -365,7 +373,7 @@ func (n *node) serve(ctx context.Context) (err error) {
 		return err
 	}
 	start("http", func(context.Context) error {
-		if err := web.Serve(n.httpL); !errors.Is(err, http.ErrServerClosed) {
+		if err := serveWeb(web, n.httpL); !errors.Is(err, http.ErrServerClosed) {
 			return err
 		}
 		return nil
@@ -374,7 +382,7 @@ func (n *node) serve(ctx context.Context) (err error) {
 	defer stopSchedules()
 	status.SetServingStatus("", healthpb.HealthCheckResponse_SERVING)
 	if n.opts.Ready != nil {
-		n.opts.Ready(Addresses{GRPC: n.grpcL.Addr().String(), HTTP: n.httpL.Addr().String(), Problems: n.skills.Problems(""), Interrupted: n.settled})
+		n.opts.Ready(Addresses{GRPC: n.grpcL.Addr().String(), HTTP: n.httpL.Addr().String(), Problems: n.skills.Problems(""), CA: n.ownCA(), Interrupted: n.settled})
 	}
 	select {
 	case <-ctx.Done():

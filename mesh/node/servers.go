@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"log/slog"
+	"net"
 	"net/http"
 	"time"
 
@@ -34,6 +35,7 @@ func stopServer(s *rpc.Server) {
 func (n *node) grpcServer() (*rpc.Server, *health.Server, *admission.Controller, error) {
 	table := authz.Node()
 	server := rpc.NewServer(rpc.Options{Auth: n.auth, Authorizer: api.Authority{Table: table, States: n.states}, Logger: n.logger, Limiter: n.limiter, Logins: n.logins, Open: rpc.Infrastructure(),
+		TLS: n.serverTLS("h2"), TrustDomain: n.cfg.TLS.Domain,
 		Streams: n.cfg.streamLimit(), Errors: n.cfg.errorTable()})
 	n.registerA2A(server, a2a.NewServer(n.edge, append(n.a2aOptions(), a2a.WithPusher(n.push))...))
 	opts := []admission.Option{admission.WithBudgets(n.cfg.budgets()),
@@ -95,8 +97,16 @@ func (n *node) web(ctx context.Context, services rpc.Conn) (*http.Server, error)
 	}
 	return &http.Server{
 		Handler: n.guardHost(routes), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute,
-		MaxHeaderBytes: 64 << 10, ErrorLog: slog.NewLogLogger(n.logger.Handler(), slog.LevelDebug),
+		MaxHeaderBytes: 64 << 10, TLSConfig: n.serverTLS("h2", "http/1.1"), ErrorLog: slog.NewLogLogger(n.logger.Handler(), slog.LevelDebug),
 	}, nil
+}
+
+// serveWeb serves HTTP, over TLS if the server has a configuration of it.
+func serveWeb(web *http.Server, l net.Listener) error {
+	if web.TLSConfig == nil {
+		return web.Serve(l)
+	}
+	return web.ServeTLS(l, "", "")
 }
 
 // stopWeb ends the server's requests, which have nothing more to wait for.

@@ -246,7 +246,7 @@ func (g *gateway) handler() http.Handler {
 	guarded := sameSite.Handler(routes)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("X-Content-Type-Options", "nosniff")
-		guarded.ServeHTTP(w, r.WithContext(rpc.WithRemote(r.Context(), r.RemoteAddr)))
+		guarded.ServeHTTP(w, r.WithContext(rpc.WithRemote(r.Context(), r.RemoteAddr, r.TLS)))
 	})
 }
 

@@ -34,6 +34,7 @@ var layers = map[string]layer{
 	"mesh/state":              {2, []string{"mesh"}},
 	"mesh/security/grant":     {2, []string{"mesh", "mesh/security/keyfile"}},
 	"mesh/security/keyfile":   {2, []string{"mesh"}},
+	"mesh/security/transport": {2, []string{"mesh", "mesh/security/keyfile"}},
 	"mesh/limit":              {2, []string{"mesh", "mesh/text"}},
 	"mesh/rpc":                {2, []string{"mesh"}},
 	"mesh/security/egress":    {2, []string{"mesh"}},
@@ -113,7 +114,7 @@ var layers = map[string]layer{
 	// one: the log, the store and the edge are not its business. It shows events
 	// as mesh/thread understands them.
 	"cmd/mesh": {8, []string{
-		"agentcards", "agents/...", "docs", "gen/mesh/v1", "mesh", "mesh/agent", "mesh/agent/...", "mesh/security/auth", "mesh/dispatch", "mesh/security/egress",
+		"agentcards", "agents/...", "docs", "gen/mesh/v1", "mesh", "mesh/agent", "mesh/agent/...", "mesh/security/auth", "mesh/dispatch", "mesh/security/egress", "mesh/security/transport",
 		"mesh/llm", "mesh/llm/...", "mesh/skill/mcp", "mesh/node", "mesh/node/datafolder", "mesh/skill/notify", "mesh/registry", "mesh/rpc", "mesh/skill", "mesh/skill/command",
 		"mesh/thread", "mesh/threadlog/eventpb", "proto", "skills", "skills/...",
 	}},
