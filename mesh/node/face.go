@@ -12,7 +12,20 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"agentmesh/mesh"
+	"agentmesh/mesh/skill"
 )
+
+// Addresses are where the node listens.
+type Addresses struct {
+	GRPC, HTTP string
+	// Problems are skill files that could not be loaded.
+	Problems []skill.Problem
+	// CA is the file of the certificate authority that clients have to believe; "" where
+	// the node's certificate is not its own.
+	CA string
+	// Interrupted is how many turns an earlier process left unfinished.
+	Interrupted int
+}
 
 // face is the mesh's own agent card, to the outside one agent, without its
 // skills, which are those of the agents that a tenant may use.

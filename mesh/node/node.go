@@ -106,18 +106,6 @@ type Options struct {
 	Ready func(Addresses)
 }
 
-// Addresses are where the node listens.
-type Addresses struct {
-	GRPC, HTTP string
-	// Problems are skill files that could not be loaded.
-	Problems []skill.Problem
-	// CA is the file of the certificate authority that clients have to believe; "" where
-	// the node's certificate is not its own.
-	CA string
-	// Interrupted is how many turns an earlier process left unfinished.
-	Interrupted int
-}
-
 // keyFile has the key that signs grants, in the data folder.
 const keyFile = "grant.key"
 

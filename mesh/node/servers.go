@@ -34,7 +34,7 @@ func stopServer(s *rpc.Server) {
 // method of which nobody said who may call it.
 func (n *node) grpcServer() (*rpc.Server, *health.Server, *admission.Controller, error) {
 	table := authz.Node()
-	server := rpc.NewServer(rpc.Options{Auth: n.auth, Authorizer: api.Authority{Table: table, States: n.states}, Logger: n.logger, Limiter: n.limiter, Logins: n.logins, Open: rpc.Infrastructure(),
+	server := rpc.NewServer(rpc.Options{Auth: n.auth, Authorizer: api.Authority{Table: table, States: n.states}, Logger: n.logger, Limiter: n.limiter, Logins: n.logins, Open: append(rpc.Infrastructure(), table.Open()...),
 		TLS: n.serverTLS("h2"), TrustDomain: n.cfg.TLS.Domain,
 		Streams: n.cfg.streamLimit(), Errors: n.cfg.errorTable()})
 	n.registerA2A(server, a2a.NewServer(n.edge, append(n.a2aOptions(), a2a.WithPusher(n.push))...))
@@ -52,6 +52,7 @@ func (n *node) grpcServer() (*rpc.Server, *health.Server, *admission.Controller,
 	meshv1.RegisterSkillServiceServer(server, api.NewSkills(n.skills, n.runner, api.WithBreakers(n.kv), api.WithOwners(api.NewSkillOwners(n.kv))))
 	meshv1.RegisterStateServiceServer(server, api.NewState(n.kv))
 	meshv1.RegisterAccessServiceServer(server, api.NewAccess(table.Explain))
+	meshv1.RegisterIdentityServiceServer(server, api.NewIdentities(n.authority, n.kv, rpc.PeerCertificate, nil))
 	status := health.NewServer()
 	status.SetServingStatus("", healthpb.HealthCheckResponse_NOT_SERVING)
 	healthpb.RegisterHealthServer(server, status)

@@ -75,5 +75,10 @@ func Node() Table {
 		meshv1.StateService_ListState_FullMethodName:   {Grant: OnlyGrant},
 
 		meshv1.AccessService_GetAccess_FullMethodName: {},
+
+		// Who joins has a token of its own, and who renews a certificate.
+		meshv1.IdentityService_InviteAgent_FullMethodName:      {Action: mesh.ActAdminTenant},
+		meshv1.IdentityService_JoinAgent_FullMethodName:        {Open: true},
+		meshv1.IdentityService_RenewCertificate_FullMethodName: {Open: true},
 	}
 }

@@ -50,7 +50,8 @@ type Options struct {
 // A Source is what one side shows and believes. Use [New].
 type Source struct {
 	opts  Options
-	seen  []os.FileInfo // when the files were read last; New's and then Run's
+	mu    sync.Mutex    // of who reads
+	seen  []os.FileInfo // when the files were read last
 	state atomic.Pointer[state]
 }
 
@@ -129,13 +130,16 @@ func (s *Source) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
-			s.look(ctx)
+			s.Look(ctx)
 		}
 	}
 }
 
-// look reads again what has changed. What cannot be used is told once.
-func (s *Source) look(ctx context.Context) {
+// Look reads again what has changed, as Run does, at once. What cannot be used is told
+// once.
+func (s *Source) Look(ctx context.Context) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	due := s.state.Load().renew
 	if slices.EqualFunc(s.seen, s.stat(), unchanged) && (due.IsZero() || s.opts.Now().Before(due)) {
 		return

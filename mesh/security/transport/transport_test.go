@@ -181,7 +181,12 @@ func TestOnlyWhoIsBelievedConnects(t *testing.T) {
 		client, _ := source(t, c, transport.Options{Cert: tt.client, Key: tt.client, CA: tt.believes})
 		grpcAt, httpAt := servers(t, s)
 		both(t, name, grpcAt, httpAt, client.Client, tt.want)
-		if err := overGRPC(t, grpcAt, func() *tls.Config { c := client.Client(); c.MaxVersion = tls.VersionTLS11; c.MinVersion = tls.VersionTLS10; return c }); err == nil {
+		if err := overGRPC(t, grpcAt, func() *tls.Config {
+			c := client.Client()
+			c.MaxVersion = tls.VersionTLS11
+			c.MinVersion = tls.VersionTLS10
+			return c
+		}); err == nil {
 			t.Errorf("%s: TLS 1.1 is spoken", name)
 		}
 	}
