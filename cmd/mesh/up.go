@@ -42,7 +42,7 @@ Ctrl-C lets running turns finish for a while; a second one ends at once.`,
 		Example: `  mesh up
   mesh up --data /var/lib/mesh --grpc 127.0.0.1:9000 --http 127.0.0.1:9080
   MESH_LLM_URL=http://127.0.0.1:11434/v1 MESH_LLM_MODEL=llama3.2 mesh up
-  mesh up --grpc 0.0.0.0:7420 --http 0.0.0.0:7480 --auth tokens --tokens tokens.yaml`,
+  mesh up --grpc 0.0.0.0:7420 --http 0.0.0.0:7480 --auth tokens --tokens tokens.yaml --tls auto`,
 		Args: nothing,
 	}
 	flags := &node.Config{}

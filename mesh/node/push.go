@@ -38,6 +38,7 @@ const fetchTime = 10 * time.Second
 // URL is as little to be trusted as a webhook's.
 func (n *node) registryOptions() registry.Options {
 	opts := registry.Options{Store: api.NewRegistrations(n.kv), Shared: n.backend.Shared, Verify: n.verifyCards.Check, Trusts: n.cfg.trusts, Logger: n.logger}
+	opts.Fetch = registry.HTTPFetch(&http.Client{Transport: n.carrier, Timeout: fetchTime})
 	if n.cfg.Auth != "none" {
 		opts.Fetch = registry.HTTPFetch(&http.Client{Transport: n.secured(n.guard.Transport()), Timeout: fetchTime})
 		opts.Probe, opts.Check = registry.GuardedDial(n.guard.DialContext), n.guard.CheckAgent

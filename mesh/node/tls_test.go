@@ -32,6 +32,32 @@ func believing(t testing.TB, m *testMesh, o transport.Options) *transport.Source
 	return s
 }
 
+// holder is a side with a certificate of the mesh's authority.
+func holder(t testing.TB, m *testMesh) *transport.Source {
+	t.Helper()
+	a, err := transport.OpenAuthority(filepath.Dir(m.CA), "agentmesh", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, _, err := transport.Request()
+	if err != nil {
+		t.Fatal(err)
+	}
+	leaf, err := a.Issue(key.Public(), transport.Leaf{ID: mesh.AgentID{Tenant: "default", Name: "client"}.SPIFFE("agentmesh")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	if err := transport.SaveIdentity(dir, key, leaf, a.Bundle()); err != nil {
+		t.Fatal(err)
+	}
+	s, err := transport.New(transport.Identity(dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
 // dialed is a connection to a node.
 func dialed(t testing.TB, at string, o rpc.DialOptions) *grpc.ClientConn {
 	t.Helper()
@@ -63,25 +89,26 @@ func TestAMeshSpeaksTLSOnBothPorts(t *testing.T) {
 		cfg := config(t.TempDir())
 		cfg.TLS = node.TLS{Mode: node.TLSAuto, ClientAuth: demand}
 		m := start(t, cfg, map[string]run{"main": recall})
-		stranger := believing(t, m, transport.Options{})
-		stream, err := a2apb.NewA2AServiceClient(dialed(t, mesh.SecureScheme+m.GRPC, rpc.DialOptions{TLS: stranger.Client})).SendStreamingMessage(plain(t), say("hello"))
-		get, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://"+m.HTTP+"/message:stream", strings.NewReader(fmt.Sprintf(v1Body, mesh.NewEventID(), "hello")))
-		get.Header.Set("Content-Type", "application/json")
-		proto, body, webErr := asked(stranger.Client(), get)
-		if demand == "require" {
-			if err == nil {
-				_, err = stream.Recv()
+		for who, side := range map[string]*transport.Source{"a stranger": believing(t, m, transport.Options{}), "a holder": holder(t, m)} {
+			stream, err := a2apb.NewA2AServiceClient(dialed(t, mesh.SecureScheme+m.GRPC, rpc.DialOptions{TLS: side.Client})).SendStreamingMessage(plain(t), say("hello"))
+			post, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://"+m.HTTP+"/message:stream", strings.NewReader(fmt.Sprintf(v1Body, mesh.NewEventID(), "hello")))
+			post.Header.Set("Content-Type", "application/json")
+			proto, body, webErr := asked(side.Client(), post)
+			if demand == "require" && who == "a stranger" {
+				if err == nil {
+					_, err = stream.Recv()
+				}
+				if err == nil || webErr == nil {
+					t.Errorf("without a certificate: %v, %v", err, webErr)
+				}
+				continue
 			}
-			if err == nil || webErr == nil {
-				t.Errorf("without a certificate: %v, %v", err, webErr)
+			if said := hear(t, stream, err); !strings.Contains(said.text, "user: hello") {
+				t.Errorf("%s, %s, over gRPC: %q", demand, who, said.text)
 			}
-			continue
-		}
-		if said := hear(t, stream, err); !strings.Contains(said.text, "user: hello") {
-			t.Errorf("over gRPC: %q", said.text)
-		}
-		if webErr != nil || proto != "HTTP/2.0" || !strings.Contains(body, "TASK_STATE_COMPLETED") {
-			t.Errorf("over HTTP: %s, %v: %s", proto, webErr, body)
+			if webErr != nil || proto != "HTTP/2.0" || !strings.Contains(body, "TASK_STATE_COMPLETED") {
+				t.Errorf("%s, %s, over HTTP: %s, %v: %s", demand, who, proto, webErr, body)
+			}
 		}
 		if _, err := a2apb.NewA2AServiceClient(dialed(t, m.GRPC, rpc.DialOptions{})).ListTasks(plain(t), &a2apb.ListTasksRequest{}); err == nil {
 			t.Error("gRPC is spoken in clear")
@@ -91,7 +118,7 @@ func TestAMeshSpeaksTLSOnBothPorts(t *testing.T) {
 			t.Errorf("HTTP is spoken in clear: %s", body)
 		}
 		card, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+m.HTTP+ownCard, http.NoBody)
-		if _, body, err := asked(stranger.Client(), card); err != nil || !bytes.Contains([]byte(body), []byte(`"https://`+m.HTTP+`"`)) || !strings.Contains(body, `"https://`+m.GRPC+`"`) {
+		if _, body, err := asked(holder(t, m).Client(), card); err != nil || !bytes.Contains([]byte(body), []byte(`"https://`+m.HTTP+`"`)) || !strings.Contains(body, `"https://`+m.GRPC+`"`) {
 			t.Errorf("the card: %v: %s", err, body)
 		}
 	}

@@ -13,7 +13,6 @@ import (
 	"agentmesh/mesh/agent"
 	"agentmesh/mesh/node"
 	"agentmesh/mesh/rpc"
-	"agentmesh/mesh/security/transport"
 )
 
 // benchEvents are the events of an answer.
@@ -34,26 +33,7 @@ func BenchmarkEventOverMutualTLS(b *testing.B) {
 	secured := config(b.TempDir())
 	secured.TLS = node.TLS{Mode: node.TLSAuto}
 	clear, m := start(b, config(b.TempDir()), map[string]run{"main": many}), start(b, secured, map[string]run{"main": many})
-	a, err := transport.OpenAuthority(m.data+"/tls", "agentmesh", nil)
-	if err != nil {
-		b.Fatal(err)
-	}
-	key, _, err := transport.Request()
-	if err != nil {
-		b.Fatal(err)
-	}
-	leaf, err := a.Issue(key.Public(), transport.Leaf{ID: mesh.AgentID{Tenant: "default", Name: "client"}.SPIFFE("agentmesh")})
-	if err != nil {
-		b.Fatal(err)
-	}
-	dir := b.TempDir()
-	if err := transport.SaveIdentity(dir, key, leaf, a.Bundle()); err != nil {
-		b.Fatal(err)
-	}
-	s, err := transport.New(transport.Identity(dir))
-	if err != nil {
-		b.Fatal(err)
-	}
+	s := holder(b, m)
 	ways := []a2apb.A2AServiceClient{a2apb.NewA2AServiceClient(dialed(b, clear.GRPC, rpc.DialOptions{})),
 		a2apb.NewA2AServiceClient(dialed(b, mesh.SecureScheme+m.GRPC, rpc.DialOptions{TLS: s.Client}))}
 	var took [2]time.Duration

@@ -63,5 +63,5 @@ func MayShowGrant(address string) error {
 		return nil
 	}
 	return &mesh.Error{Code: mesh.Precondition, Op: "rpc.MayShowGrant", Field: KeyGrant, Detail: "the connection to " + address + " is not encrypted and would show the grant of the agent's work to the network; " +
-		"register the agent with an address that begins with grpcs:// or https://, or allow grants to travel in plaintext (egress.plaintext_grants)"}
+		"give it an address that begins with grpcs:// or https://, or allow grants to travel in plaintext (egress.plaintext_grants; for 'mesh agent run', --plaintext-token)"}
 }

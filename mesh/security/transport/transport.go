@@ -31,8 +31,8 @@ type Options struct {
 	// its key; they may be one file. Without them, Authority issues a certificate.
 	Cert, Key string
 	// ClientCA and CA are PEM files with the authorities of those who connect, and of
-	// those who are connected to. Authority is believed besides, if there is one. Without
-	// CA, and with System, so is whom the system believes.
+	// those who are connected to. Authority is believed besides, if there is one, and with
+	// System, or without either, whom the system believes.
 	ClientCA, CA string
 	System       bool
 	// Authority issues the certificate shown to those who are connected to, and that of
@@ -186,6 +186,14 @@ func unchanged(before, now os.FileInfo) bool {
 func (s *Source) read() (err error) {
 	s.seen = s.stat()
 	next, o := new(state), s.opts
+	if o.Authority != nil || o.CA != "" {
+		next.roots = x509.NewCertPool()
+		if o.System {
+			if next.roots, err = x509.SystemCertPool(); err != nil {
+				return mesh.Errorf(mesh.Precondition, "transport.read", "the system's certificate authorities cannot be read: %w", err)
+			}
+		}
+	}
 	if o.Cert != "" {
 		if next.server, err = pair(o.Cert, o.Key, o.Now()); err != nil {
 			return err
@@ -200,12 +208,7 @@ func (s *Source) read() (err error) {
 			next.server = next.client
 		}
 		next.renew = halfLife(next.client.Leaf)
-		next.clients, next.roots = x509.NewCertPool(), x509.NewCertPool()
-		if o.System {
-			if next.roots, err = x509.SystemCertPool(); err != nil {
-				return mesh.Errorf(mesh.Precondition, "transport.read", "the system's certificate authorities cannot be read: %w", err)
-			}
-		}
+		next.clients = x509.NewCertPool()
 		for _, c := range a.Roots() {
 			next.clients.AddCert(c)
 			next.roots.AddCert(c)
