@@ -46,7 +46,7 @@ type tripper struct {
 }
 
 func (t tripper) RoundTrip(req *http.Request) (*http.Response, error) {
-	if req.URL.Scheme == "http" && req.Header.Get(rpc.KeyGrant) != "" && !t.plaintextGrants {
+	if req.URL.Scheme == "http" && req.Header.Get(rpc.KeyGrant)+req.Header.Get(rpc.KeyTicket) != "" && !t.plaintextGrants {
 		if err := rpc.MayShowGrant(req.URL.Host); err != nil {
 			return nil, err
 		}

@@ -44,7 +44,7 @@ func TestAGrantIsNotSentInClearOverHTTP(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got := lines(collect(mesh.WithCall(t.Context(), mesh.Call{GrantToken: tt.grant}), agent, request()))
+			got := lines(collect(mesh.WithCall(t.Context(), mesh.Call{TicketToken: tt.grant}), agent, request()))
 			end := got[len(got)-1]
 			host := strings.Split(tt.url, "/")[2]
 			if refused := strings.Contains(end, "not encrypted"); (c.carried > 0) != tt.goes || refused == tt.goes {

@@ -29,7 +29,7 @@ type DialOptions struct {
 	Tenant mesh.TenantID
 	User   string
 	// AllowPlaintextBearer lets Bearer travel unencrypted beyond this machine, and
-	// AllowPlaintextGrant grants.
+	// AllowPlaintextGrant grants, tickets and secrets of registrations.
 	AllowPlaintextBearer, AllowPlaintextGrant bool
 	// TLS returns the configuration with which a connection is made now, to a target
 	// that begins with "grpcs://" or "https://". The default believes whom the system
@@ -49,8 +49,8 @@ type DialOptions struct {
 // context, and fail with *mesh.Error. The caller closes the connection.
 //
 // Connections are encrypted to targets that [mesh.Endpoint] says it of. Beyond this machine a
-// Bearer for another one is refused as Precondition, and so are calls under a grant,
-// unless that is allowed.
+// Bearer for another one is refused as Precondition, and so are calls with a grant, a ticket
+// or the secret of a registration, unless that is allowed.
 func Dial(target string, o DialOptions) (*grpc.ClientConn, error) {
 	return dial(target, o)
 }
@@ -125,15 +125,19 @@ func isLocal(target string) bool {
 // A client writes identity into calls and reads errors out of them.
 type client struct {
 	o       DialOptions
-	exposed error // why no grant is sent; nil if it may be
+	exposed error // why nothing of an agent's work is sent that is secret; nil if it may be
 }
 
 // outgoing returns ctx with the metadata of the Call in it, completed by the
-// options. Other metadata in ctx stays.
+// options. Other metadata in ctx stays. It returns the error of who makes tickets.
 func (c client) outgoing(ctx context.Context) (context.Context, error) {
 	call, _ := mesh.CallFrom(ctx)
-	if call.GrantToken != "" && c.exposed != nil {
+	if c.exposed != nil && (call.GrantToken != "" || call.TicketToken != "" || call.Ticket != nil || call.Holder != "") {
 		return ctx, c.exposed
+	}
+	var err error
+	if call.TicketToken, err = call.MakeTicket(ctx); err != nil {
+		return ctx, mesh.Wrap("rpc.outgoing", err)
 	}
 	if call.Principal.Tenant == "" {
 		call.Principal.Tenant = c.o.Tenant
@@ -151,16 +155,16 @@ func (c client) outgoing(ctx context.Context) (context.Context, error) {
 
 func (c client) unary(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 	ctx, err := c.outgoing(ctx)
-	if err != nil {
-		return err
+	if err == nil {
+		err = invoke(ctx, method, req, reply, cc, opts...)
 	}
-	return FromStatus(invoke(ctx, method, req, reply, cc, opts...))
+	return FromStatus(err)
 }
 
 func (c client) stream(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
 	ctx, err := c.outgoing(ctx)
 	if err != nil {
-		return nil, err
+		return nil, FromStatus(err)
 	}
 	s, err := open(ctx, desc, cc, method, opts...)
 	if err != nil {

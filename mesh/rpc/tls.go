@@ -56,12 +56,12 @@ func peerAgent(ctx context.Context, domain string) mesh.AgentID {
 	return mesh.AgentID{}
 }
 
-// MayShowGrant returns why a grant must not be sent unencrypted to the address, or nil
+// MayShowGrant returns why a grant, or what proves as much, must not be sent unencrypted to the address, or nil
 // for one on this machine: who reads it on its way may do what it allows.
 func MayShowGrant(address string) error {
 	if isLocal(address) {
 		return nil
 	}
-	return &mesh.Error{Code: mesh.Precondition, Op: "rpc.MayShowGrant", Field: KeyGrant, Detail: "the connection to " + address + " is not encrypted and would show the grant of the agent's work to the network; " +
+	return &mesh.Error{Code: mesh.Precondition, Op: "rpc.MayShowGrant", Field: KeyGrant, Detail: "the connection to " + address + " is not encrypted and would show the agent's ticket or grant to the network; " +
 		"give it an address that begins with grpcs:// or https://, or allow grants to travel in plaintext (egress.plaintext_grants; for 'mesh agent run', --plaintext-token)"}
 }

@@ -100,7 +100,15 @@ func TestACallTellsWhichAgentItsConnectionProved(t *testing.T) {
 
 // finding T8: a grant goes to this machine or over TLS, and else nowhere.
 func TestAGrantIsNotSentInClear(t *testing.T) {
-	under := mesh.WithCall(t.Context(), mesh.Call{GrantToken: "granted"})
+	secrets := []mesh.Call{{GrantToken: "granted"}, {TicketToken: "ticket"}, {Holder: "secret"}, {Ticket: func(context.Context) (string, error) { return "made", nil }}}
+	for _, secret := range secrets {
+		under := mesh.WithCall(t.Context(), secret)
+		notInClear(t, under)
+	}
+}
+
+func notInClear(t *testing.T, under context.Context) {
+	t.Helper()
 	for target, code := range map[string]mesh.Code{
 		"10.255.255.1:1": mesh.Precondition, "agent.example:7000": mesh.Precondition,
 		"grpc://agent.example:7000":  mesh.Precondition,
