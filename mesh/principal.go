@@ -129,6 +129,9 @@ func SkillMatches(pattern, name string) bool {
 // package rpc and written by them into calls that are made under it.
 type Call struct {
 	Principal Principal
+	// Peer is the agent that whoever connected proved to be, by a certificate; zero for
+	// none. It says where the call comes from, and nothing of what it may do.
+	Peer AgentID
 	// Thread is the thread id in the call's metadata, checked to be a UUID v4,
 	// or "".
 	Thread string

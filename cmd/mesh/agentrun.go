@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -9,9 +10,11 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"google.golang.org/grpc"
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/agent"
+	"agentmesh/mesh/agent/meshclient"
 	"agentmesh/mesh/node"
 	"agentmesh/mesh/rpc"
 )
@@ -19,6 +22,7 @@ import (
 // agentRun are the flags of 'mesh agent run'.
 type agentRun struct {
 	mesh, name, listen, endpoint, data, docs string
+	identity                                 string // folder
 	lease                                    time.Duration
 	shared                                   bool
 	logLevel                                 string
@@ -57,17 +61,27 @@ share the agent with all tenants.`,
 	f.StringVar(&o.name, "name", "", "`name` to register under (default NAME)")
 	f.StringVar(&o.listen, "listen", "127.0.0.1:0", "`address` to listen on")
 	f.StringVar(&o.endpoint, "endpoint", "", "`host:port` at which the mesh reaches the agent (default: where it listens)")
+	f.StringVar(&o.identity, "identity", "", "`folder` with the agent's certificate, see 'mesh agent join': it serves and calls over TLS then")
 	f.StringVar(&o.config, "config", "", "configuration `file`, of which the model and what skills need counts (default none)")
 	f.StringVar(&o.data, "data", node.DefaultData, "`folder` of what its skills write")
 	f.StringVar(&o.docs, "docs", "docs", "`folder` of documents to answer from")
 	f.DurationVar(&o.lease, "lease", 0, "`time` that the mesh remembers the agent without a sign of life (default 30s)")
 	f.BoolVar(&o.shared, "shared", false, "offer the agent to all tenants")
 	f.StringVar(&o.logLevel, "log-level", "warn", "`level`: debug, info, warn or error")
-	return group("agent", "Run an agent as a process of its own", "  mesh agent run worker --name worker-2", run)
+	return group("agent", "Run an agent as a process of its own", "  mesh agent run worker --name worker-2", run, a.agentJoinCommand())
 }
 
 func (a *app) serveAgent(ctx context.Context, name string, o agentRun) (err error) {
-	addr, registered := orText(o.mesh, a.flags.addr), orText(o.name, name)
+	addr := a.secured(orText(o.mesh, a.flags.addr))
+	dial, err := a.dialOptions()
+	if err != nil {
+		return err
+	}
+	secure, err := a.identity(&o, &dial, &addr)
+	if err != nil {
+		return err
+	}
+	registered := orText(o.name, name)
 	if !mesh.ValidAgentName(registered) {
 		return mesh.InvalidField("mesh.agent", "--name", "is %q; give a name of lower-case letters, digits, '-' and '_' that begins with a letter", registered)
 	}
@@ -86,13 +100,12 @@ func (a *app) serveAgent(ctx context.Context, name string, o agentRun) (err erro
 	}
 	defer func() { err = errors.Join(err, c.close()) }()
 	c.apart = true
-	dial := rpc.DialOptions{Bearer: a.flags.token, AllowPlaintextBearer: a.flags.plaintext, Tenant: mesh.TenantID(a.flags.tenant), User: a.flags.user}
 	conn, err := rpc.Dial(addr, dial)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, conn.Close()) }()
-	pool := rpc.NewPool(rpc.DialOptions{})
+	pool := rpc.NewPool(rpc.DialOptions{TLS: dial.TLS, AllowPlaintextGrant: dial.AllowPlaintextGrant})
 	defer func() { err = errors.Join(err, pool.Close()) }()
 	made, err := c.agent(name, node.Env{Conns: pool, Node: conn, Logger: logger})
 	if err != nil {
@@ -106,8 +119,15 @@ func (a *app) serveAgent(ctx context.Context, name string, o agentRun) (err erro
 	connected, disconnect := context.WithCancel(context.WithoutCancel(ctx))
 	defer disconnect()
 	calling.Go(func() { _ = c.kit.servers.Run(connected, nil) }) // it returns nil
+	var serves *tls.Config
+	if secure != nil {
+		serves = secure.Server("h2")
+		calling.Go(func() {
+			meshclient.KeepIdentity(connected, func() (*grpc.ClientConn, error) { return rpc.Dial(addr, dial) }, secure, o.identity, logger)
+		})
+	}
 	return agent.Serve(ctx, agent.Options{
-		Agent: made, Addr: o.listen, Endpoint: o.endpoint, Node: conn, Logger: logger,
+		Agent: made, Addr: o.listen, Endpoint: o.endpoint, Node: conn, TLS: serves, Logger: logger,
 		Register: &agent.Registration{Name: registered, Lease: o.lease, Shared: o.shared},
 		Ready: func(endpoint string) {
 			_, _ = fmt.Fprintf(a.stdout, "agent %s is registered with %s and listens on %s\nCtrl-C stops it.\n", registered, addr, endpoint)

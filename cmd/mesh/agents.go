@@ -16,7 +16,7 @@ import (
 
 func (a *app) agentsCommand() *cobra.Command {
 	return group("agents", "List, show, add and remove agents", "  mesh agents list",
-		a.agentsListCommand(), a.agentsShowCommand(), a.agentsAddCommand(), a.agentsRemoveCommand())
+		a.agentsListCommand(), a.agentsShowCommand(), a.agentsAddCommand(), a.agentsRemoveCommand(), a.agentsInviteCommand())
 }
 
 func (a *app) agentsListCommand() *cobra.Command {

@@ -35,6 +35,7 @@ type app struct {
 // globals are the flags of all commands.
 type globals struct {
 	addr, tenant, user, thread, token string
+	ca, cert, key                     string
 	plaintext                         bool
 	timeout                           time.Duration
 }

@@ -4,17 +4,20 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"strings"
 	"time"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/connectivity"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 
 	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
 	"agentmesh/mesh/rpc"
+	"agentmesh/mesh/security/transport"
 )
 
 // connectTimeout bounds how long a mesh may take to accept a connection.
@@ -34,10 +37,11 @@ type client struct {
 
 // connected calls do with a connection to the mesh, which it closes.
 func (a *app) connected(ctx context.Context, args []string, do func(context.Context, *client, []string) error) error {
-	conn, err := rpc.Dial(a.flags.addr, rpc.DialOptions{
-		Bearer: a.flags.token, AllowPlaintextBearer: a.flags.plaintext,
-		Tenant: mesh.TenantID(a.flags.tenant), User: a.flags.user,
-	})
+	dial, err := a.dialOptions()
+	if err != nil {
+		return err
+	}
+	conn, err := rpc.Dial(a.secured(a.flags.addr), dial)
 	if mesh.IsCode(err, mesh.Precondition) {
 		return mesh.Errorf(mesh.Precondition, "mesh.connect", "%s with --plaintext-token", mesh.DetailOf(err))
 	}
@@ -61,6 +65,27 @@ func (a *app) connected(ctx context.Context, args []string, do func(context.Cont
 	return do(ctx, c, args)
 }
 
+// dialOptions are those of connections to the mesh.
+func (a *app) dialOptions() (rpc.DialOptions, error) {
+	if (a.flags.cert == "") != (a.flags.key == "") {
+		return rpc.DialOptions{}, mesh.InvalidField("mesh.connect", "--cert", "and --key belong together; give both or none")
+	}
+	source, err := transport.New(transport.Options{Cert: a.flags.cert, Key: a.flags.key, CA: a.flags.ca})
+	return rpc.DialOptions{
+		Bearer: a.flags.token, AllowPlaintextBearer: a.flags.plaintext, AllowPlaintextGrant: a.flags.plaintext,
+		Tenant: mesh.TenantID(a.flags.tenant), User: a.flags.user, TLS: source.Client,
+	}, err
+}
+
+// secured is the address to dial: who names an authority wants TLS, unless the address
+// says otherwise.
+func (a *app) secured(addr string) string {
+	if a.flags.ca != "" && !strings.Contains(addr, ":/") {
+		return mesh.SecureScheme + addr
+	}
+	return addr
+}
+
 // reach waits until somebody answers, so that an address where nobody does is
 // told apart from a mesh that cannot do something just now.
 func (c *client) reach(ctx context.Context) error {
@@ -70,8 +95,13 @@ func (c *client) reach(ctx context.Context) error {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	}
+	why := ""
+	if _, secure := mesh.Endpoint(c.app.secured(c.app.flags.addr)); secure { // it may be there, and not be believed
+		_, err := healthpb.NewHealthClient(c.conn).Check(ctx, &healthpb.HealthCheckRequest{})
+		why = " (" + mesh.DetailOf(err) + "); name who issued its certificate with --ca"
+	}
 	return mesh.Errorf(mesh.Unavailable, "mesh.connect",
-		"nobody answers at %s; start the mesh with 'mesh up' or name another address with --addr", c.app.flags.addr)
+		"nobody answers at %s%s; start the mesh with 'mesh up' or name another address with --addr", c.app.flags.addr, why)
 }
 
 // answers waits until somebody answers, and reports whether that was in time.

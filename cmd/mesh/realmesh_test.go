@@ -235,7 +235,7 @@ func upWith(t *testing.T, dir string, env []string, extra ...string) *realMesh {
 // mesh is the mesh that the process is, once it says where it listens.
 func (p *process) mesh(dir string) *realMesh {
 	p.t.Helper()
-	at := p.shows(`(?s)gRPC +(\S+)\n +HTTP +http://(\S+)\n.*Ctrl-C stops it`)
+	at := p.shows(`(?s)gRPC +(\S+)\n +HTTP +https?://(\S+)\n.*Ctrl-C stops it`)
 	return &realMesh{process: p, dir: dir, data: filepath.Join(dir, "data"), grpc: at[1], http: at[2]}
 }
 

@@ -27,7 +27,7 @@ A conversation is a thread, named by a UUID v4. Everything that happens in it is
 kept by the mesh: a chat can be left and gone on with, by its thread id.
 
 Where a flag is not given, the environment is asked: MESH_ADDR, MESH_TENANT,
-MESH_USER, MESH_TOKEN.`,
+MESH_USER, MESH_TOKEN, MESH_CA, MESH_CERT, MESH_KEY.`,
 		Example: `  mesh chat
   mesh send "How do I configure rate limiting?"
   mesh threads list --addr 10.0.0.7:7420`,
@@ -41,12 +41,15 @@ MESH_USER, MESH_TOKEN.`,
 	}
 	root.SetFlagErrorFunc(flagError)
 	flags := root.PersistentFlags()
-	flags.StringVar(&a.flags.addr, "addr", a.env("MESH_ADDR", defaultAddr), "gRPC `address` of the mesh (MESH_ADDR)")
+	flags.StringVar(&a.flags.addr, "addr", a.env("MESH_ADDR", defaultAddr), "gRPC `address` of the mesh; grpcs://host:port for TLS (MESH_ADDR)")
 	flags.StringVar(&a.flags.tenant, "tenant", a.env("MESH_TENANT", ""), "tenant to act for (MESH_TENANT)")
 	flags.StringVar(&a.flags.user, "user", a.env("MESH_USER", ""), "user to act as (MESH_USER)")
 	flags.StringVar(&a.flags.thread, "thread", "", "`id` of the thread, a UUID v4")
 	// The variable's value is not the flag's default: help would print it.
 	flags.StringVar(&a.flags.token, "token", "", "bearer token; MESH_TOKEN is better, other users can see flags")
+	flags.StringVar(&a.flags.ca, "ca", a.env("MESH_CA", ""), "PEM `file` of who issued the mesh's certificate, which is called over TLS then (MESH_CA)")
+	flags.StringVar(&a.flags.cert, "cert", a.env("MESH_CERT", ""), "PEM `file` of a certificate to show the mesh (MESH_CERT)")
+	flags.StringVar(&a.flags.key, "key", a.env("MESH_KEY", ""), "PEM `file` of its key (MESH_KEY)")
 	flags.BoolVar(&a.flags.plaintext, "plaintext-token", false, "let the token travel unencrypted beyond this machine")
 	flags.DurationVar(&a.flags.timeout, "timeout", 0,
 		"longest `time` that the command may take; in a chat, each turn (default 30s for look-ups, none for streams)")

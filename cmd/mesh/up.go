@@ -42,7 +42,7 @@ Ctrl-C lets running turns finish for a while; a second one ends at once.`,
 		Example: `  mesh up
   mesh up --data /var/lib/mesh --grpc 127.0.0.1:9000 --http 127.0.0.1:9080
   MESH_LLM_URL=http://127.0.0.1:11434/v1 MESH_LLM_MODEL=llama3.2 mesh up
-  mesh up --grpc 0.0.0.0:7420 --http 0.0.0.0:7480 --auth tokens --tokens tokens.yaml`,
+  mesh up --grpc 0.0.0.0:7420 --http 0.0.0.0:7480 --auth tokens --tokens tokens.yaml --tls auto`,
 		Args: nothing,
 	}
 	flags := &node.Config{}
@@ -68,6 +68,11 @@ func nodeFlags(cmd *cobra.Command, c *node.Config) {
 	f.StringVar(&c.Docs, "docs", "docs", "`folder` of documents to answer from; if there is none, those in the binary (MESH_DOCS)")
 	f.StringVar(&c.Main, "main", node.DefaultMain, "`agent` that answers new conversations (MESH_MAIN)")
 	f.StringVar((*string)(&c.Auth), "auth", "none", "`mode`: none, on this machine only, tokens, oidc, or tokens,oidc (MESH_AUTH)")
+	f.StringVar(&c.TLS.Mode, "tls", "", "`mode` of encryption: auto, off for a proxy in front, or files, the default with --tls-cert (MESH_TLS)")
+	f.StringVar(&c.TLS.Cert, "tls-cert", "", "PEM `file` of the mesh's certificate (MESH_TLS_CERT)")
+	f.StringVar(&c.TLS.Key, "tls-key", "", "PEM `file` of its key (MESH_TLS_KEY)")
+	f.StringVar(&c.TLS.ClientCA, "tls-client-ca", "", "PEM `file` of who issues certificates to callers (MESH_TLS_CLIENT_CA)")
+	f.StringVar(&c.TLS.ClientAuth, "tls-client-auth", "request", "whether callers need a certificate: `mode` none, request or require (MESH_TLS_CLIENT_AUTH)")
 	f.StringVar(&c.Tokens, "tokens", "", "`file` of hashed tokens, see 'mesh token hash' (MESH_TOKENS)")
 	f.Float64Var(&c.RateLimit.PerSecond, "rate", 0, "`calls` per second of each user; 0 is no limit (MESH_RATE)")
 	f.IntVar(&c.RateLimit.Burst, "burst", 0, "calls of a user that may come at once (MESH_BURST)")
@@ -110,6 +115,8 @@ func (a *app) config(cmd *cobra.Command, file string, flags *node.Config) (node.
 		{"grpc", &cfg.GRPC, &flags.GRPC}, {"http", &cfg.HTTP, &flags.HTTP}, {"data", &cfg.Data, &flags.Data},
 		{"skills", &cfg.Skills, &flags.Skills}, {"docs", &cfg.Docs, &flags.Docs}, {"main", &cfg.Main, &flags.Main},
 		{"auth", (*string)(&cfg.Auth), (*string)(&flags.Auth)}, {"tokens", &cfg.Tokens, &flags.Tokens}, {"log-level", &cfg.LogLevel, &flags.LogLevel},
+		{"tls", &cfg.TLS.Mode, &flags.TLS.Mode}, {"tls-cert", &cfg.TLS.Cert, &flags.TLS.Cert}, {"tls-key", &cfg.TLS.Key, &flags.TLS.Key},
+		{"tls-client-ca", &cfg.TLS.ClientCA, &flags.TLS.ClientCA}, {"tls-client-auth", &cfg.TLS.ClientAuth, &flags.TLS.ClientAuth},
 		{"tool-mode", &cfg.ToolMode, &flags.ToolMode}, {"skill-interface", &cfg.SkillInterface, &flags.SkillInterface},
 	} {
 		if given(s.name) {
@@ -140,6 +147,8 @@ func (a *app) fromEnv(c *node.Config) error {
 	for name, to := range map[string]*string{
 		"MESH_GRPC": &c.GRPC, "MESH_HTTP": &c.HTTP, "MESH_DATA": &c.Data, "MESH_SKILLS": &c.Skills, "MESH_DOCS": &c.Docs,
 		"MESH_MAIN": &c.Main, "MESH_AUTH": (*string)(&c.Auth), "MESH_TOKENS": &c.Tokens, "MESH_LOG_LEVEL": &c.LogLevel,
+		"MESH_TLS": &c.TLS.Mode, "MESH_TLS_CERT": &c.TLS.Cert, "MESH_TLS_KEY": &c.TLS.Key,
+		"MESH_TLS_CLIENT_CA": &c.TLS.ClientCA, "MESH_TLS_CLIENT_AUTH": &c.TLS.ClientAuth,
 		"MESH_TOOL_MODE": &c.ToolMode, "MESH_SKILL_INTERFACE": &c.SkillInterface,
 		"MESH_LLM_URL": &c.Model.URL, "MESH_LLM_KEY": &c.Model.Key, "MESH_LLM_MODEL": &c.Model.Name,
 	} {
@@ -234,17 +243,24 @@ func (a *app) greet(cfg node.Config, c *crew, at node.Addresses) {
 		model = strings.TrimSpace(cfg.Model.Name + " at " + cfg.Model.URL)
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "mesh is up\n  gRPC    %s\n  HTTP    http://%s\n  data    %s\n  model   %s\n  agents  %s\n",
-		at.GRPC, at.HTTP, cfg.Data, model, strings.Join(crewNames, ", "))
+	addr, web := "", "http://"
+	if at.GRPC != defaultAddr {
+		addr = " --addr " + at.GRPC
+	}
+	if cfg.TLS.On() {
+		addr, web = " --addr "+mesh.SecureScheme+at.GRPC, "https://"
+	}
+	fmt.Fprintf(&b, "mesh is up\n  gRPC    %s\n  HTTP    %s%s\n  data    %s\n  model   %s\n  agents  %s\n",
+		at.GRPC, web, at.HTTP, cfg.Data, model, strings.Join(crewNames, ", "))
 	if at.Interrupted > 0 {
 		fmt.Fprintf(&b, "  note    %d turns were interrupted when the mesh last ended; they are marked FAILED\n", at.Interrupted)
 	}
 	for _, p := range at.Problems {
 		fmt.Fprintf(&b, "  skill   not loaded: %s\n", problemLine(&meshv1.SkillProblem{Path: p.Path, Line: int32(p.Line), Detail: p.Detail})) // #nosec G115 -- a line of a file of at most 256 KiB
 	}
-	addr := ""
-	if at.GRPC != defaultAddr {
-		addr = " --addr " + at.GRPC
+	if at.CA != "" {
+		fmt.Fprintf(&b, "  CA      %s, which clients need: --ca, or MESH_CA\n", at.CA)
+		addr += " --ca " + at.CA
 	}
 	fmt.Fprintf(&b, "Talk to it in another terminal: mesh chat%s\nCtrl-C stops it.\n", addr)
 	_, _ = fmt.Fprint(a.stdout, b.String())

@@ -3,6 +3,7 @@ package agent
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"log/slog"
 	"net"
@@ -42,6 +43,9 @@ type Options struct {
 	Node     grpc.ClientConnInterface
 	NodeAddr string
 	Dial     rpc.DialOptions
+	// TLS is the configuration of the agent's server, which is then called over nothing
+	// else.
+	TLS *tls.Config
 	// Verifier checks the tickets of callers. An agent that registers gets it
 	// from the node.
 	Verifier *grant.Verifier
@@ -55,7 +59,7 @@ type Options struct {
 	// is for agents in a process of their own.
 	Register *Registration
 	// Endpoint is the host:port that the card names, by default the
-	// listener's address.
+	// listener's address; with TLS as "grpcs://host:port".
 	Endpoint string
 	// Grace and Drain are those of the runtime.
 	Grace, Drain time.Duration
@@ -160,6 +164,9 @@ func newService(ctx context.Context, o *Options) (*service, error) {
 		s.listener = l
 	}
 	s.endpoint = cmp.Or(o.Endpoint, s.listener.Addr().String())
+	if _, secure := mesh.Endpoint(s.endpoint); o.TLS != nil && !secure {
+		s.endpoint = mesh.SecureScheme + s.endpoint
+	}
 	s.runtime = NewRuntime(o.Agent, node, WithLogger(o.Logger), WithEndpoint(s.endpoint),
 		WithGrace(cmp.Or(o.Grace, DefaultGrace)), WithDrain(cmp.Or(o.Drain, DefaultDrain)))
 	gate := new(gate)
@@ -174,7 +181,7 @@ func newService(ctx context.Context, o *Options) (*service, error) {
 		}
 		s.registrar = meshclient.NewRegistrar(node, req, gate.open, o.Logger)
 	}
-	s.server = rpc.NewServer(rpc.Options{Auth: gate, Logger: o.Logger, Open: rpc.Infrastructure()})
+	s.server = rpc.NewServer(rpc.Options{Auth: gate, Logger: o.Logger, Open: rpc.Infrastructure(), TLS: o.TLS})
 	a2apb.RegisterA2AServiceServer(s.server, a2a.NewServer(s.runtime))
 	healthpb.RegisterHealthServer(s.server, s.health)
 	reflection.Register(s.server)

@@ -37,7 +37,8 @@ func (a Authority) Authorize(ctx context.Context, p mesh.Principal, method strin
 	if g == nil {
 		return a.Table.Authorize(ctx, p, method)
 	}
-	if call, _ := mesh.CallFrom(ctx); !a.Holders.Holds(g.Holder, g.Agent, call.Holder) {
+	call, _ := mesh.CallFrom(ctx)
+	if proved := g.Agent != "" && call.Peer == (mesh.AgentID{Tenant: g.Holder, Name: g.Agent}); !proved && !a.Holders.Holds(g.Holder, g.Agent, call.Holder) {
 		return &mesh.Error{Code: mesh.Unauthenticated, Op: op, Field: "mesh-holder",
 			Detail: "must be the secret that the agent " + g.Agent + " got when it was registered: tickets and grants are good for their agent alone"}
 	}

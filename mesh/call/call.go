@@ -121,6 +121,10 @@ func broken(err error) mesh.TaskMoved {
 		}
 	case mesh.Unavailable:
 		return failed(mesh.ReasonUnavailable, text.AgentUnreachable())
+	case mesh.Precondition:
+		if mesh.FieldOf(err) == rpc.KeyGrant {
+			return failed(mesh.ReasonUnavailable, text.AgentNotCalled(mesh.DetailOf(err)))
+		}
 	case mesh.Timeout:
 		return failed(mesh.ReasonTimeout, text.AgentTookTooLong())
 	}

@@ -28,10 +28,6 @@ type Conns interface {
 	Get(target string) (*grpc.ClientConn, error)
 }
 
-// byName is what precedes the host:port of a tenant's agent in a target, so that
-// the connections' own dialer looks the name up, and can check where it leads.
-const byName = "passthrough:///"
-
 // Options say how agents can be reached.
 type Options struct {
 	// HTTP carries calls to agents that the operator registered, over JSON-RPC
@@ -40,10 +36,16 @@ type Options struct {
 	// their owner's, who closes idle connections.
 	HTTP, Guarded http.RoundTripper
 	// GuardedConns are the gRPC connections to agents of tenants, made by a
-	// dialer that refuses addresses, such as that of package egress. They are
-	// asked for targets as "passthrough:///host:port". The default are those of
-	// all other agents, which refuse nothing.
+	// dialer that refuses addresses, such as that of package egress. The default are those
+	// of all other agents, which refuse nothing.
 	GuardedConns Conns
+	// Check refuses addresses of agents of tenants, as "host:port",
+	// "grpcs://host:port" and URLs: interfaces there are not used. The default refuses
+	// none.
+	Check func(address string) error
+	// PlaintextGrants lets grants travel unencrypted beyond this machine over HTTP; over
+	// gRPC the connections say so.
+	PlaintextGrants bool
 	// Local returns what serves the operator's agents at an address if that is in this
 	// process: it is called without the network. Nil, also as a result, for none.
 	Local func(address string) rpc.Conn
@@ -76,6 +78,9 @@ type Target struct {
 func (d *Dialer) Dial(t Target) (Client, error) {
 	const op = "call.Dial"
 	if !slices.ContainsFunc(t.Card.GetSupportedInterfaces(), func(in *a2apb.AgentInterface) bool { return address(in) == t.Endpoint }) {
+		if err := d.check(t, t.Endpoint); err != nil {
+			return nil, mesh.Wrap(op, err)
+		}
 		conn, err := d.conn(t, t.Endpoint)
 		if err != nil {
 			return nil, mesh.Wrap(op, err)
@@ -102,10 +107,18 @@ func (d *Dialer) Dial(t Target) (Client, error) {
 	return &fallback{routes: routes}, nil
 }
 
+// check refuses an address that a tenant's agent must not have.
+func (d *Dialer) check(t Target, address string) error {
+	if t.Tenant == "" || d.opts.Check == nil {
+		return nil
+	}
+	return d.opts.Check(address)
+}
+
 // conn returns the gRPC connection to an address of the agent.
 func (d *Dialer) conn(t Target, address string) (*grpc.ClientConn, error) {
 	if t.Tenant != "" && d.opts.GuardedConns != nil {
-		return d.opts.GuardedConns.Get(byName + address)
+		return d.opts.GuardedConns.Get(address)
 	}
 	return d.conns.Get(address)
 }
@@ -133,7 +146,7 @@ func (d *Dialer) route(t Target, in *a2apb.AgentInterface) (route, error) {
 	v := in.GetProtocolVersion()
 	old := v == "0.3" || strings.HasPrefix(v, "0.3.")
 	at := address(in)
-	if at == "" || !old && v != "" && v != "1" && !strings.HasPrefix(v, "1.") {
+	if at == "" || d.check(t, at) != nil || !old && v != "" && v != "1" && !strings.HasPrefix(v, "1.") {
 		return route{}, nil
 	}
 	binding := strings.ToUpper(in.GetProtocolBinding())
@@ -156,7 +169,7 @@ func (d *Dialer) route(t Target, in *a2apb.AgentInterface) (route, error) {
 	if base == nil || err != nil {
 		return route{}, nil //nolint:nilerr // an interface that cannot be used is passed over
 	}
-	web := httpClient(base, binding == "JSONRPC")
+	web := httpClient(base, binding == "JSONRPC", d.opts.PlaintextGrants)
 	var over a2aclient.Transport
 	switch {
 	case binding == "JSONRPC" && old:
@@ -173,21 +186,21 @@ func (d *Dialer) route(t Target, in *a2apb.AgentInterface) (route, error) {
 	return route{client: sdkClient{over, in.GetTenant(), old}}, nil
 }
 
-// address is where the interface is: a host:port for gRPC, else a URL; "" if
-// it cannot be used. It is as package registry has it.
+// address is where the interface is: a host:port for gRPC, behind mesh.SecureScheme if it
+// is called over TLS, else a URL; "" if it cannot be used. It is as package registry has
+// it.
 func address(in *a2apb.AgentInterface) string {
-	scheme, rest, found := strings.Cut(in.GetUrl(), "://")
-	if !found {
-		scheme, rest = "", in.GetUrl()
-	}
-	scheme = strings.ToLower(scheme)
 	switch strings.ToUpper(in.GetProtocolBinding()) {
 	case "GRPC":
-		if scheme == "" || scheme == "http" || scheme == "grpc" {
-			return strings.TrimSuffix(rest, "/")
+		at, secure := mesh.Endpoint(in.GetUrl())
+		if secure {
+			return mesh.SecureScheme + at
+		}
+		if !strings.Contains(at, "://") {
+			return at
 		}
 	case "JSONRPC", "HTTP+JSON":
-		if scheme == "http" || scheme == "https" {
+		if scheme, _, _ := strings.Cut(strings.ToLower(in.GetUrl()), "://"); scheme == "http" || scheme == "https" {
 			return in.GetUrl()
 		}
 	}

@@ -20,6 +20,9 @@ func TestAnInterfaceIsWhereItsURLSays(t *testing.T) {
 		"a:1":           {"a:1", ""},
 		"https://a/rpc": {"", "https://a/rpc"},
 		"HTTPS://a/rpc": {"", "HTTPS://a/rpc"},
+		"https://a":     {"grpcs://a:443", "https://a"},
+		"grpcs://a:1":   {"grpcs://a:1", ""},
+		"GRPCS://[::1]": {"grpcs://[::1]:443", ""},
 		"unix://a":      {"", ""},
 		"":              {"", ""},
 	} {

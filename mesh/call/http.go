@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 
 	"agentmesh/mesh"
+	"agentmesh/mesh/rpc"
 )
 
 // maxAnswer bounds an answer that is not a stream, in bytes: a task may have
@@ -28,9 +29,9 @@ func unconnected(err error) error {
 
 // httpClient returns a client that follows no redirects: what is sent is for
 // the agent on the card alone.
-func httpClient(base http.RoundTripper, jsonRPC bool) *http.Client {
+func httpClient(base http.RoundTripper, jsonRPC, plaintextGrants bool) *http.Client {
 	return &http.Client{
-		Transport:     tripper{base: base, jsonRPC: jsonRPC},
+		Transport:     tripper{base: base, jsonRPC: jsonRPC, plaintextGrants: plaintextGrants},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 }
@@ -39,11 +40,17 @@ func httpClient(base http.RoundTripper, jsonRPC bool) *http.Client {
 // becomes a *mesh.Error, no answer is endless, and a JSON answer in place of a
 // stream becomes a stream.
 type tripper struct {
-	base    http.RoundTripper
-	jsonRPC bool
+	base            http.RoundTripper
+	jsonRPC         bool
+	plaintextGrants bool // also to other machines
 }
 
 func (t tripper) RoundTrip(req *http.Request) (*http.Response, error) {
+	if req.URL.Scheme == "http" && req.Header.Get(rpc.KeyGrant)+req.Header.Get(rpc.KeyTicket) != "" && !t.plaintextGrants {
+		if err := rpc.MayShowGrant(req.URL.Host); err != nil {
+			return nil, err
+		}
+	}
 	var connected atomic.Bool
 	trace := &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected.Store(true) }}
 	resp, err := t.base.RoundTrip(req.WithContext(httptrace.WithClientTrace(req.Context(), trace)))

@@ -75,6 +75,8 @@ type Config struct {
 	Tokens string `yaml:"tokens"`
 	// OIDC are the providers whose tokens count for auth "oidc".
 	OIDC []oidc.Issuer `yaml:"oidc"`
+	// TLS says how connections are encrypted.
+	TLS TLS `yaml:"tls"`
 	// Threads says who sees conversations.
 	Threads Threads `yaml:"threads"`
 	// TrustedAgents are agents of tenants, as TENANT/NAME, that get skills, dispatch and
@@ -198,7 +200,7 @@ func LoadConfig(path string) (Config, error) {
 	if err := dec.Decode(&c); err != nil && !errors.Is(err, io.EOF) {
 		return c, mesh.Errorf(mesh.Invalid, op, "%s is not as it should be: %s", path, yamlWords(err))
 	}
-	for _, p := range []*string{&c.Data, &c.Skills, &c.Docs, &c.Tokens, &c.Cards.Trust, &c.TenantSkills} {
+	for _, p := range []*string{&c.Data, &c.Skills, &c.Docs, &c.Tokens, &c.Cards.Trust, &c.TenantSkills, &c.TLS.Cert, &c.TLS.Key, &c.TLS.ClientCA, &c.TLS.CA} {
 		if *p != "" && !filepath.IsAbs(*p) {
 			*p = filepath.Join(filepath.Dir(path), *p)
 		}
@@ -241,7 +243,7 @@ func (c *Config) Fill() error {
 	if c.RateLimit.PerSecond > 0 && c.RateLimit.Burst == 0 {
 		c.RateLimit.Burst = int(2*c.RateLimit.PerSecond) + 1
 	}
-	if err := errors.Join(c.fillA2A(), c.fillCards(), c.fillSkills()); err != nil {
+	if err := errors.Join(c.fillA2A(), c.fillCards(), c.fillSkills(), c.fillTLS()); err != nil {
 		return err
 	}
 	if !mesh.ValidAgentName(c.Main) {

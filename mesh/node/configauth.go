@@ -69,7 +69,7 @@ func (c *Config) checkAuth() error {
 			return mesh.InvalidField(op, "trusted_agents", "must be TENANT/NAME, and one is %q", mesh.Clip(of, 48))
 		}
 	}
-	return first(c.checkModes, c.checkOpen)
+	return first(c.checkModes, c.checkNone, c.checkOpen)
 }
 
 // checkModes checks how callers prove who they are.
@@ -98,8 +98,8 @@ func (c *Config) checkModes() error {
 	return nil
 }
 
-// checkOpen refuses to be open to a network.
-func (c *Config) checkOpen() error {
+// checkNone refuses to be open to a network where nobody says who they are.
+func (c *Config) checkNone() error {
 	if c.Auth != authNone {
 		return nil
 	}

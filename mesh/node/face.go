@@ -15,7 +15,20 @@ import (
 	"agentmesh/mesh"
 	"agentmesh/mesh/bind/rest"
 	"agentmesh/mesh/security/oidc"
+	"agentmesh/mesh/skill"
 )
+
+// Addresses are where the node listens.
+type Addresses struct {
+	GRPC, HTTP string
+	// Problems are skill files that could not be loaded.
+	Problems []skill.Problem
+	// CA is the file of the certificate authority that clients have to believe; "" where
+	// the node's certificate is not its own.
+	CA string
+	// Interrupted is how many turns an earlier process left unfinished.
+	Interrupted int
+}
 
 // face is the mesh's own agent card, to the outside one agent, without its
 // skills, which are those of the agents that a tenant may use.
@@ -100,12 +113,20 @@ func (n *node) interfaces() []*a2apb.AgentInterface {
 
 // publicGRPC is the address of the gRPC server for clients.
 func (n *node) publicGRPC() string {
-	return cmp.Or(n.cfg.Public.GRPC, n.grpcL.Addr().String())
+	at := n.grpcL.Addr().String()
+	if n.cfg.TLS.On() {
+		at = "https://" + at
+	}
+	return cmp.Or(n.cfg.Public.GRPC, at)
 }
 
 // publicHTTP is the URL of the gateway for clients, without a slash at its end.
 func (n *node) publicHTTP() string {
-	return strings.TrimSuffix(cmp.Or(n.cfg.Public.HTTP, "http://"+n.httpL.Addr().String()), "/")
+	scheme := "http://"
+	if n.cfg.TLS.On() {
+		scheme = "https://"
+	}
+	return strings.TrimSuffix(cmp.Or(n.cfg.Public.HTTP, scheme+n.httpL.Addr().String()), "/")
 }
 
 func distinct(words []string) []string {

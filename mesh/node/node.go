@@ -39,6 +39,7 @@ import (
 	"agentmesh/mesh/security/grant"
 	"agentmesh/mesh/security/oidc"
 	"agentmesh/mesh/security/revocation"
+	"agentmesh/mesh/security/transport"
 	"agentmesh/mesh/skill"
 	"agentmesh/mesh/state"
 	"agentmesh/mesh/thread/cache"
@@ -105,15 +106,6 @@ type Options struct {
 	Ready func(Addresses)
 }
 
-// Addresses are where the node listens.
-type Addresses struct {
-	GRPC, HTTP string
-	// Problems are skill files that could not be loaded.
-	Problems []skill.Problem
-	// Interrupted is how many turns an earlier process left unfinished.
-	Interrupted int
-}
-
 // keyFile has the key that signs grants, in the data folder.
 const keyFile = "grant.key"
 
@@ -144,6 +136,9 @@ type node struct {
 	tasks     *tasks.Index
 	turns     *turn.Runner
 	edge      *edge.Edge
+
+	transport *transport.Source
+	authority *transport.Authority // nil without TLS
 
 	keys        *cards.Keys
 	verifyCards *cards.Verifier
@@ -224,12 +219,12 @@ func (n *node) openStore() (err error) {
 // build makes the parts that do not run yet.
 func (n *node) build(ctx context.Context) (err error) {
 	n.kv = state.New(n.backend.State)
-	if err := n.buildAuth(ctx); err != nil {
+	if err := errors.Join(n.buildAuth(ctx), n.buildTLS()); err != nil {
 		return err
 	}
 	n.log = threadlog.New(n.backend.Threads)
 	n.states = cache.New(n.log, 0)
-	n.pool = rpc.NewPool(rpc.DialOptions{})
+	n.pool = rpc.NewPool(n.dialOptions())
 	if err := errors.Join(n.buildGuard(), n.buildCards()); err != nil {
 		return err
 	}
@@ -302,11 +297,12 @@ func (n *node) serve(ctx context.Context) (err error) {
 	defer admits.Wait()
 	start("grpc", func(context.Context) error { return server.Serve(n.grpcL) })
 	defer stopServer(server)
-	if n.local, err = rpc.Dial(n.grpcL.Addr().String(), rpc.DialOptions{}); err != nil {
+	if err := n.dialSelf(); err != nil {
 		return err
 	}
 	n.services = rpc.Local(server, n.local)
 	n.startLogins(start, server)
+	start("tls", n.transport.Run)
 	start("registry", n.agents.Run)
 	start("skills", n.skills.Run)
 	for _, source := range n.opts.Sources {
@@ -336,7 +332,7 @@ func (n *node) serve(ctx context.Context) (err error) {
 		return err
 	}
 	start("http", func(context.Context) error {
-		if err := web.Serve(n.httpL); !errors.Is(err, http.ErrServerClosed) {
+		if err := serveWeb(web, n.httpL); !errors.Is(err, http.ErrServerClosed) {
 			return err
 		}
 		return nil
@@ -345,7 +341,7 @@ func (n *node) serve(ctx context.Context) (err error) {
 	defer stopSchedules()
 	status.SetServingStatus("", healthpb.HealthCheckResponse_SERVING)
 	if n.opts.Ready != nil {
-		n.opts.Ready(Addresses{GRPC: n.grpcL.Addr().String(), HTTP: n.httpL.Addr().String(), Problems: n.skills.Problems(""), Interrupted: n.settled})
+		n.opts.Ready(Addresses{GRPC: n.grpcL.Addr().String(), HTTP: n.httpL.Addr().String(), Problems: n.skills.Problems(""), CA: n.ownCA(), Interrupted: n.settled})
 	}
 	select {
 	case <-ctx.Done():

@@ -23,8 +23,11 @@ type Egress struct {
 	// Allow names what may be called although it is not public: host names,
 	// addresses and networks, as "hooks.internal" or "10.1.0.0/16".
 	Allow []string `yaml:"allow"`
-	// AllowHTTP allows http URLs beside https ones.
+	// AllowHTTP allows http URLs beside https ones, and agents of tenants on other machines
+	// that are called without TLS.
 	AllowHTTP bool `yaml:"allow_http"`
+	// PlaintextGrants lets the grants of agents on other machines travel unencrypted.
+	PlaintextGrants bool `yaml:"plaintext_grants"`
 }
 
 // fetchTime bounds how long a card may take to come.
@@ -35,9 +38,10 @@ const fetchTime = 10 * time.Second
 // URL is as little to be trusted as a webhook's.
 func (n *node) registryOptions() registry.Options {
 	opts := registry.Options{Store: api.NewRegistrations(n.kv), Shared: n.backend.Shared, Verify: n.verifyCards.Check, Trusts: n.cfg.trusts, Logger: n.logger}
+	opts.Fetch = registry.HTTPFetch(&http.Client{Transport: n.carrier, Timeout: fetchTime})
 	if n.cfg.Auth != authNone {
-		opts.Fetch = registry.HTTPFetch(&http.Client{Transport: n.guard.Transport(), Timeout: fetchTime})
-		opts.Probe = registry.GuardedDial(n.guard.DialContext)
+		opts.Fetch = registry.HTTPFetch(&http.Client{Transport: n.secured(n.guard.Transport()), Timeout: fetchTime})
+		opts.Probe, opts.Check = registry.GuardedDial(n.guard.DialContext), n.guard.CheckAgent
 	}
 	return opts
 }
@@ -51,15 +55,17 @@ func (n *node) buildGuard() (err error) {
 // buildDialer makes what calls agents, by what their cards say. Under auth none
 // they are on this machine, whoever registered them.
 func (n *node) buildDialer() {
-	n.carrier = &http.Transport{
+	n.carrier = n.secured(&http.Transport{
 		Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true, IdleConnTimeout: time.Minute, MaxIdleConnsPerHost: 16,
 		// A stream may be silent for long; what is dead is found out.
 		HTTP2: &http.HTTP2Config{SendPingTimeout: 30 * time.Second, PingTimeout: 15 * time.Second},
-	}
-	opts := call.Options{HTTP: n.carrier, Guarded: n.carrier, Local: n.builtin}
+	})
+	opts := call.Options{HTTP: n.carrier, Guarded: n.carrier, Local: n.builtin, PlaintextGrants: n.cfg.Egress.PlaintextGrants}
 	if n.cfg.Auth != authNone {
-		n.guarded, n.guardedPool = n.guard.Transport(), rpc.NewPool(rpc.DialOptions{Dialer: n.guard.Dial})
-		opts.Guarded, opts.GuardedConns = n.guarded, n.guardedPool
+		guarded := n.dialOptions()
+		guarded.Dialer = n.guard.Dial
+		n.guarded, n.guardedPool = n.secured(n.guard.Transport()), rpc.NewPool(guarded)
+		opts.Guarded, opts.GuardedConns, opts.Check = n.guarded, n.guardedPool, n.guard.CheckAgent
 	}
 	n.dialer = call.NewDialer(n.pool, opts)
 }

@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"log/slog"
+	"net"
 	"net/http"
 	"time"
 
@@ -33,7 +34,8 @@ func stopServer(s *rpc.Server) {
 // method of which nobody said who may call it.
 func (n *node) grpcServer() (*rpc.Server, *health.Server, *admission.Controller, error) {
 	table := authz.Node()
-	server := rpc.NewServer(rpc.Options{Auth: n.auth, Authorizer: api.Authority{Table: table, States: n.states, Holders: n.agents, Standing: n.standing}, Logger: n.logger, Limiter: n.limiter, Logins: n.logins, Open: rpc.Infrastructure(),
+	server := rpc.NewServer(rpc.Options{Auth: n.auth, Authorizer: api.Authority{Table: table, States: n.states, Holders: n.agents, Standing: n.standing}, Logger: n.logger, Limiter: n.limiter, Logins: n.logins, Open: append(rpc.Infrastructure(), table.Open()...),
+		TLS: n.serverTLS("h2"), TrustDomain: n.cfg.TLS.Domain,
 		Streams: n.cfg.streamLimit(), Errors: n.cfg.errorTable()})
 	n.registerA2A(server, a2a.NewServer(n.edge, append(n.a2aOptions(), a2a.WithPusher(n.push))...))
 	opts := []admission.Option{admission.WithBudgets(n.cfg.budgets()),
@@ -52,6 +54,7 @@ func (n *node) grpcServer() (*rpc.Server, *health.Server, *admission.Controller,
 	meshv1.RegisterStateServiceServer(server, api.NewState(n.kv))
 	meshv1.RegisterGrantServiceServer(server, &api.Grants{States: n.states, Admits: admits, Tickets: tickets})
 	meshv1.RegisterAccessServiceServer(server, n.access(table.Explain))
+	meshv1.RegisterIdentityServiceServer(server, api.NewIdentities(n.authority, n.kv, rpc.PeerCertificate, nil))
 	status := health.NewServer()
 	status.SetServingStatus("", healthpb.HealthCheckResponse_NOT_SERVING)
 	healthpb.RegisterHealthServer(server, status)
@@ -97,8 +100,16 @@ func (n *node) web(ctx context.Context, services rpc.Conn) (*http.Server, error)
 	}
 	return &http.Server{
 		Handler: n.guardHost(routes), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute,
-		MaxHeaderBytes: 64 << 10, ErrorLog: slog.NewLogLogger(n.logger.Handler(), slog.LevelDebug),
+		MaxHeaderBytes: 64 << 10, TLSConfig: n.serverTLS("h2", "http/1.1"), ErrorLog: slog.NewLogLogger(n.logger.Handler(), slog.LevelDebug),
 	}, nil
+}
+
+// serveWeb serves HTTP, over TLS if the server has a configuration of it.
+func serveWeb(web *http.Server, l net.Listener) error {
+	if web.TLSConfig == nil {
+		return web.Serve(l)
+	}
+	return web.ServeTLS(l, "", "")
 }
 
 // stopWeb ends the server's requests, which have nothing more to wait for.

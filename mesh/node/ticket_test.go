@@ -98,8 +98,9 @@ func TestATicketIsOfNoUseToOthers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = redeem("mesh-ticket", ticket, "mesh-holder", secret)
-	refused("redeemed by who was removed", err, mesh.Unauthenticated)
+	for mesh.CodeOf(err) != mesh.Unauthenticated && t.Context().Err() == nil { // the other node hears of it, too
+		_, err = redeem("mesh-ticket", ticket, "mesh-holder", secret)
+	}
 }
 
 // replayed calls the builtin agent builder, where that is, with what another one has.

@@ -172,13 +172,13 @@ func Slug(name string) string {
 	return strings.TrimRight(b.String()[:min(b.Len(), 64)], "-")
 }
 
-// address returns where to call the agent: the given host:port, or the address
+// address returns where to call the agent: the given address of a gRPC server, or the address
 // of the card's first interface which the mesh can use.
 func address(card *a2apb.AgentCard, given string) (string, error) {
 	const op = "registry.address"
 	if given != "" {
 		if !validAddress(given) {
-			return "", mesh.InvalidField(op, "endpoint", "must be host:port, and is %q", clip(given))
+			return "", mesh.InvalidField(op, "endpoint", "must be host:port, or grpcs://host:port for TLS, and is %q", clip(given))
 		}
 		return given, nil
 	}
@@ -208,7 +208,7 @@ func usable(in *a2apb.AgentInterface) bool {
 	return v == "" || v == "1" || strings.HasPrefix(v, "1.") || v == "0.3" || strings.HasPrefix(v, "0.3.")
 }
 
-// interfaceAddress returns where a usable interface is: the host:port of one of
+// interfaceAddress returns where a usable interface is: what grpcAddress makes of one of
 // gRPC, the URL of others.
 func interfaceAddress(in *a2apb.AgentInterface) (string, error) {
 	const op = "registry.interfaceAddress"
@@ -218,20 +218,21 @@ func interfaceAddress(in *a2apb.AgentInterface) (string, error) {
 	if !strings.EqualFold(in.GetProtocolBinding(), BindingGRPC) {
 		return webAddress(in.GetUrl())
 	}
-	scheme, addr, found := strings.Cut(in.GetUrl(), "://")
-	if !found {
-		scheme, addr = "", in.GetUrl()
+	addr := grpcAddress(in.GetUrl())
+	if !validAddress(addr) {
+		return "", mesh.Errorf(mesh.Invalid, op, "must be host:port, or grpcs://host:port for TLS, and is %q", clip(in.GetUrl()))
 	}
-	addr = strings.TrimSuffix(addr, "/")
-	switch strings.ToLower(scheme) {
-	case "https", "grpcs":
-		return "", mesh.Errorf(mesh.Invalid, op, "is %q, and the mesh calls agents without TLS; give the host:port of a plaintext port", clip(in.GetUrl()))
-	case "", "http", "grpc":
-		if validAddress(addr) {
-			return addr, nil
-		}
+	return addr, nil
+}
+
+// grpcAddress is the one form of a gRPC server's address: host:port, behind
+// mesh.SecureScheme if it is called over TLS.
+func grpcAddress(s string) string {
+	at, secure := mesh.Endpoint(s)
+	if secure {
+		return mesh.SecureScheme + at
 	}
-	return "", mesh.Errorf(mesh.Invalid, op, "must be host:port, and is %q", clip(in.GetUrl()))
+	return at
 }
 
 // webAddress checks the URL of an interface.
@@ -255,12 +256,13 @@ func hostPort(at string) string {
 	}
 	port := u.Port()
 	if port == "" {
-		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
+		port = map[string]string{"http": "80", "https": "443", "grpcs": "443"}[u.Scheme]
 	}
 	return net.JoinHostPort(u.Hostname(), port)
 }
 
 func validAddress(s string) bool {
+	s = strings.TrimPrefix(s, mesh.SecureScheme)
 	host, port, err := net.SplitHostPort(s)
 	if err != nil || host == "" || len(s) > 300 || strings.ContainsAny(s, "/@ \t\r\n") {
 		return false

@@ -165,7 +165,7 @@ func (r *Registry) propose(ctx context.Context, p mesh.Principal, req Request) (
 			return nil, noCard(op, at, err)
 		}
 	}
-	if err := r.vouched(ctx, c.Card, req.Endpoint); err != nil {
+	if err := r.vouched(ctx, c.Tenant, c.Card, req.Endpoint); err != nil {
 		return nil, err
 	}
 	return c, c.describe(req.Name, req.Endpoint)

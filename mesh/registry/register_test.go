@@ -225,7 +225,8 @@ func TestBrokenRequestsAreRefusedNamingTheField(t *testing.T) {
 		"only version 2":     {Request{Card: with(&a2apb.AgentInterface{Url: "h:1", ProtocolBinding: "GRPC", ProtocolVersion: "2.0"})}, "card.supportedInterfaces", "1.x"},
 		"JSONRPC sans URL":   {Request{Card: with(&a2apb.AgentInterface{Url: "h:1", ProtocolBinding: "JSONRPC"})}, "card.supportedInterfaces[0].url", "http://"},
 		"password in URL":    {Request{Card: with(&a2apb.AgentInterface{Url: "http://a:b@h", ProtocolBinding: "HTTP+JSON"})}, "card.supportedInterfaces[0].url", "password"},
-		"only TLS":           {Request{Card: with(&a2apb.AgentInterface{Url: "https://h:1", ProtocolBinding: "GRPC"})}, "card.supportedInterfaces[0].url", "without TLS"},
+		"path of gRPC":       {Request{Card: with(&a2apb.AgentInterface{Url: "https://h:1/x", ProtocolBinding: "GRPC"})}, "card.supportedInterfaces[0].url", "grpcs://host:port"},
+		"endpoint of HTTP":   {Request{Card: card("x"), Endpoint: "https://h:1"}, "endpoint", "grpcs://host:port"},
 		"URL without port":   {Request{Card: with(&a2apb.AgentInterface{Url: "h", ProtocolBinding: "GRPC"})}, "card.supportedInterfaces[0].url", "host:port"},
 		"broken card":        {Request{Card: &a2apb.AgentCard{}, Endpoint: "h:1"}, "card.name", "missing"},
 	} {

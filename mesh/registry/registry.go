@@ -54,6 +54,10 @@ type Options struct {
 	// card that does not have it is among the card's interfaces. By default
 	// every card may. It is safe for concurrent use.
 	Verify func(ctx context.Context, card *a2apb.AgentCard) error
+	// Check refuses, with words for people, an address where a tenant's agent must not be:
+	// "host:port", "grpcs://host:port" or a URL. All of a card are asked about. By default
+	// agents may be anywhere.
+	Check func(address string) error
 	// Trusts says that the operator trusts the tenant's agent of that name. The default
 	// trusts none.
 	Trusts func(tenant mesh.TenantID, name string) bool
@@ -70,6 +74,7 @@ type Registry struct {
 	probe  func(context.Context, Entry) error
 	fetch  func(context.Context, string) (*a2apb.AgentCard, error)
 	verify func(context.Context, *a2apb.AgentCard) error // nil accepts all
+	places func(string) error                            // nil accepts all
 	trusts func(mesh.TenantID, string) bool
 	now    func() time.Time
 	log    *slog.Logger
@@ -144,7 +149,7 @@ func (c *record) refresh() {
 // cannot be read is logged and left out.
 func New(ctx context.Context, opts Options) (*Registry, error) {
 	r := &Registry{
-		store: opts.Store, shared: opts.Shared && opts.Store != nil, probe: opts.Probe, fetch: opts.Fetch, verify: opts.Verify, trusts: opts.Trusts, now: opts.Now, log: opts.Logger,
+		store: opts.Store, shared: opts.Shared && opts.Store != nil, probe: opts.Probe, fetch: opts.Fetch, verify: opts.Verify, places: opts.Check, trusts: opts.Trusts, now: opts.Now, log: opts.Logger,
 		wake: make(chan struct{}, 1), realms: map[mesh.TenantID]*realm{}, watchers: map[chan struct{}]struct{}{}, left: map[string]departed{},
 	}
 	if r.probe == nil {

@@ -148,7 +148,7 @@ func (r *Registry) check(ctx context.Context, c *record) {
 			fresh.Card = card
 			err := fresh.describe(was.Name, fresh.given)
 			if err == nil && !proto.Equal(was.Card, fresh.Card) {
-				err = r.vouched(ctx, card, fresh.given)
+				err = r.vouched(ctx, fresh.Tenant, card, fresh.given)
 			}
 			if err != nil {
 				r.log.Warn("agent has a card now that is broken or not vouched for; the one before is kept", "agent", was.Name, "tenant", was.Tenant, "err", err)

@@ -2,6 +2,7 @@ package rpc
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"io"
 	"net"
@@ -27,13 +28,18 @@ type DialOptions struct {
 	// Tenant and User go out with calls whose Call names none.
 	Tenant mesh.TenantID
 	User   string
-	// AllowPlaintextBearer lets Bearer travel unencrypted beyond this machine.
-	AllowPlaintextBearer bool
+	// AllowPlaintextBearer lets Bearer travel unencrypted beyond this machine, and
+	// AllowPlaintextGrant grants, tickets and secrets of registrations.
+	AllowPlaintextBearer, AllowPlaintextGrant bool
+	// TLS returns the configuration with which a connection is made now, to a target
+	// that begins with "grpcs://" or "https://". The default believes whom the system
+	// does.
+	TLS func() *tls.Config
 	// MaxMessage bounds a received message, in bytes. The default is
 	// DefaultMaxMessage.
 	MaxMessage int
-	// Dialer opens the connections, in tests. The default is TCP or, for
-	// "unix:" targets, a socket.
+	// Dialer opens the connections, and is given host:port as the target has it. The
+	// default is TCP or, for "unix:" targets, a socket.
 	Dialer func(context.Context, string) (net.Conn, error)
 }
 
@@ -42,8 +48,9 @@ type DialOptions struct {
 // is away; calls then do, as Unavailable. Calls carry the [mesh.Call] in their
 // context, and fail with *mesh.Error. The caller closes the connection.
 //
-// Connections are not encrypted yet. A Bearer for a target that is not on this
-// machine is refused as Precondition, unless AllowPlaintextBearer is set.
+// Connections are encrypted to targets that [mesh.Endpoint] says it of. Beyond this machine a
+// Bearer for another one is refused as Precondition, and so are calls with a grant, a ticket
+// or the secret of a registration, unless that is allowed.
 func Dial(target string, o DialOptions) (*grpc.ClientConn, error) {
 	return dial(target, o)
 }
@@ -53,13 +60,19 @@ func dial(target string, o DialOptions, extra ...grpc.DialOption) (*grpc.ClientC
 	if target == "" {
 		return nil, mesh.InvalidField(op, "target", "must be host:port, and is empty")
 	}
-	if o.Bearer != "" && !o.AllowPlaintextBearer && !isLocal(target) {
+	address, secure := mesh.Endpoint(target)
+	private := secure || isLocal(address)
+	if o.Bearer != "" && !o.AllowPlaintextBearer && !private {
 		return nil, mesh.Errorf(mesh.Precondition, op,
 			"the connection to %s is not encrypted and would show your token to the network; "+
-				"use a tunnel to this machine, or allow plaintext tokens", target)
+				"call it over TLS, as %s%s, use a tunnel to this machine, or allow plaintext tokens", address, mesh.SecureScheme, address)
+	}
+	creds := insecure.NewCredentials()
+	if secure {
+		creds = newCurrent(o.TLS)
 	}
 	opts := append([]grpc.DialOption{
-		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithTransportCredentials(creds),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(orDefault(o.MaxMessage, DefaultMaxMessage)), grpc.ForceCodecV2(newCodec())),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: clientPing, Timeout: 20 * time.Second}),
 		grpc.WithConnectParams(grpc.ConnectParams{
@@ -67,12 +80,18 @@ func dial(target string, o DialOptions, extra ...grpc.DialOption) (*grpc.ClientC
 			MinConnectTimeout: 3 * time.Second,
 		}),
 	}, extra...)
-	c := client{o}
+	c := client{o: o}
+	if !private && !o.AllowPlaintextGrant {
+		c.exposed = MayShowGrant(address)
+	}
 	opts = append(opts, grpc.WithChainUnaryInterceptor(c.unary), grpc.WithChainStreamInterceptor(c.stream))
 	if o.Dialer != nil {
 		opts = append(opts, grpc.WithContextDialer(o.Dialer))
+		if _, _, err := net.SplitHostPort(address); err == nil && !strings.Contains(address, "/") {
+			address = "passthrough:///" + address // or gRPC would look the name up
+		}
 	}
-	conn, err := grpc.NewClient(target, opts...)
+	conn, err := grpc.NewClient(address, opts...)
 	if err != nil {
 		return nil, &mesh.Error{Code: mesh.Invalid, Op: op, Field: "target", Err: err,
 			Detail: "must be host:port, and is not understood"}
@@ -104,12 +123,18 @@ func isLocal(target string) bool {
 }
 
 // A client writes identity into calls and reads errors out of them.
-type client struct{ o DialOptions }
+type client struct {
+	o       DialOptions
+	exposed error // why nothing of an agent's work is sent that is secret; nil if it may be
+}
 
 // outgoing returns ctx with the metadata of the Call in it, completed by the
 // options. Other metadata in ctx stays. It returns the error of who makes tickets.
 func (c client) outgoing(ctx context.Context) (context.Context, error) {
 	call, _ := mesh.CallFrom(ctx)
+	if c.exposed != nil && (call.GrantToken != "" || call.TicketToken != "" || call.Ticket != nil || call.Holder != "") {
+		return ctx, c.exposed
+	}
 	var err error
 	if call.TicketToken, err = call.MakeTicket(ctx); err != nil {
 		return ctx, mesh.Wrap("rpc.outgoing", err)

@@ -19,6 +19,7 @@ import (
 // A guard stands before the handlers of a server.
 type guard struct {
 	auth       Authenticator
+	domain     string     // of the SPIFFE IDs of agents
 	authorizer Authorizer // nil for none
 	limiter    Limiter
 	logins     *logins
@@ -138,6 +139,7 @@ func (g *guard) identify(ctx context.Context, method string, now time.Time) (mes
 		return mesh.Call{}, err
 	}
 	call := in.call
+	call.Peer = peerAgent(ctx, g.domain)
 	if g.isOpen(method) {
 		call.GrantToken, call.TicketToken, call.Holder = "", "", "" // not checked, so not passed on
 		return call, nil

@@ -2,11 +2,13 @@ package rpc
 
 import (
 	"context"
+	"crypto/tls"
 	"log/slog"
 	"net"
 	"sync"
 	"time"
 
+	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/peer"
 
 	"agentmesh/mesh"
@@ -96,9 +98,14 @@ func remote(ctx context.Context) string {
 type remoteKey struct{}
 
 // WithRemote returns ctx for calls in the process that somebody makes from the address,
-// as host:port: to the server they come from there.
-func WithRemote(ctx context.Context, addr string) context.Context {
-	return context.WithValue(ctx, remoteKey{}, addr)
+// as host:port: to the server they come from there. Who connected over TLS, of which state
+// tells, proved itself by that; nil for none.
+func WithRemote(ctx context.Context, addr string, state *tls.ConnectionState) context.Context {
+	p := &peer.Peer{Addr: address(addr)}
+	if state != nil {
+		p.AuthInfo = credentials.TLSInfo{State: *state, CommonAuthInfo: credentials.CommonAuthInfo{SecurityLevel: credentials.PrivacyAndIntegrity}}
+	}
+	return context.WithValue(ctx, remoteKey{}, p)
 }
 
 // address is a [net.Addr] that is known by name.
@@ -109,9 +116,9 @@ func (a address) String() string  { return string(a) }
 
 // withPeer returns ctx with whoever WithRemote says of the caller's context.
 func withPeer(ctx, caller context.Context) context.Context {
-	addr, ok := caller.Value(remoteKey{}).(string)
+	p, ok := caller.Value(remoteKey{}).(*peer.Peer)
 	if !ok {
 		return ctx
 	}
-	return peer.NewContext(ctx, &peer.Peer{Addr: address(addr)})
+	return peer.NewContext(ctx, p)
 }

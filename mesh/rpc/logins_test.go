@@ -65,7 +65,7 @@ func TestLogInsThatFailAreBoundedAndToldOnce(t *testing.T) {
 	a := &agent{get: func(context.Context) error { return nil }, sub: func(grpc.ServerStream) error { return nil }}
 	s := inProcess(t, a, o)
 	call := func(token, from string) error {
-		ctx := metadata.NewOutgoingContext(rpc.WithRemote(t.Context(), from), metadata.Pairs("authorization", "Bearer "+token))
+		ctx := metadata.NewOutgoingContext(rpc.WithRemote(t.Context(), from, nil), metadata.Pairs("authorization", "Bearer "+token))
 		_, err := a2apb.NewA2AServiceClient(s).GetTask(ctx, &a2apb.GetTaskRequest{Id: "t"})
 		return rpc.FromStatus(err)
 	}

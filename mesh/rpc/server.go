@@ -2,6 +2,7 @@ package rpc
 
 import (
 	"context"
+	"crypto/tls"
 	"log/slog"
 	"strings"
 	"time"
@@ -9,6 +10,8 @@ import (
 	"agentmesh/mesh"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/keepalive"
 )
 
@@ -65,6 +68,11 @@ type Options struct {
 	Auth Authenticator
 	// Authorizer says who may call what. Without it, whoever is known may call all.
 	Authorizer Authorizer
+	// TLS is the configuration of connections, of which there are no others then.
+	// TrustDomain is that of the SPIFFE IDs by which certificates name agents: see
+	// [mesh.Call].
+	TLS         *tls.Config
+	TrustDomain string
 	// Logger gets one record per call. The default discards them.
 	Logger *slog.Logger
 	// MaxMessage bounds a received message, in bytes. The default is
@@ -120,8 +128,13 @@ func NewServer(o Options) *Server {
 	if o.Logger != nil {
 		logger = slog.New(LogHandler(o.Logger.Handler()))
 	}
-	g := &guard{auth: o.Auth, authorizer: o.Authorizer, limiter: o.Limiter, logins: newLogins(o.Logins, logger), logger: logger, open: o.Open, streams: newStreams(o.Streams), errors: o.Errors}
+	creds := insecure.NewCredentials()
+	if o.TLS != nil {
+		creds = credentials.NewTLS(o.TLS)
+	}
+	g := &guard{auth: o.Auth, domain: o.TrustDomain, authorizer: o.Authorizer, limiter: o.Limiter, logins: newLogins(o.Logins, logger), logger: logger, open: o.Open, streams: newStreams(o.Streams), errors: o.Errors}
 	return newServer(grpc.NewServer(
+		grpc.Creds(creds),
 		grpc.InTapHandle(g.tap),
 		grpc.UnaryInterceptor(g.unary),
 		grpc.StreamInterceptor(g.stream),

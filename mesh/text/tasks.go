@@ -97,6 +97,9 @@ func AgentRefused(detail string) string {
 	return Sprintf("The agent refused the request: %s", detail)
 }
 
+// AgentNotCalled is said of an agent that is not called, and why.
+func AgentNotCalled(why string) string { return Sprintf("The agent was not called: %s", why) }
+
 // AgentSentTooMuch is said of a message that no event can have.
 func AgentSentTooMuch() string { return Sprintf("The agent sent more than 1 MiB at once.") }
 

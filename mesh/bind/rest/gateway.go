@@ -208,6 +208,9 @@ func (g *gateway) registerUnary(ctx context.Context) error {
 		func() error {
 			return meshgw.RegisterAccessServiceHandlerClient(ctx, g.mux, meshv1.NewAccessServiceClient(g.conn))
 		},
+		func() error {
+			return meshgw.RegisterIdentityServiceHandlerClient(ctx, g.mux, meshv1.NewIdentityServiceClient(g.conn))
+		},
 	} {
 		if err := register(); err != nil {
 			return err
@@ -250,7 +253,7 @@ func (g *gateway) handler() http.Handler {
 	guarded := sameSite.Handler(routes)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("X-Content-Type-Options", "nosniff")
-		guarded.ServeHTTP(w, r.WithContext(rpc.WithRemote(r.Context(), r.RemoteAddr)))
+		guarded.ServeHTTP(w, r.WithContext(rpc.WithRemote(r.Context(), r.RemoteAddr, r.TLS)))
 	})
 }
 

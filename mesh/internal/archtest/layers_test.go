@@ -41,6 +41,7 @@ var layers = map[string]layer{
 	"mesh/security/auth":       {2, []string{"mesh", "mesh/security/grant", "mesh/rpc"}},
 	"mesh/security/revocation": {2, []string{"mesh", "mesh/state"}},
 	"mesh/security/oidc":       {2, []string{"mesh", "mesh/security/auth", "mesh/rpc"}},
+	"mesh/security/transport":  {2, []string{"mesh", "mesh/security/keyfile"}},
 
 	// Ports and adapters.
 	"mesh/llm":           {3, []string{"mesh", "mesh/text"}},
@@ -63,7 +64,7 @@ var layers = map[string]layer{
 	// What the mesh does. The agent's side sees the mesh as generated clients
 	// (gen/mesh/v1) and never as its log, store or registry; what the events mean
 	// that it reads so, mesh/thread says.
-	"mesh/agent/meshclient": {4, []string{"gen/mesh/v1", "mesh", "mesh/rpc", "mesh/security/grant", "mesh/skill", "mesh/thread", "mesh/threadlog/eventpb"}},
+	"mesh/agent/meshclient": {4, []string{"gen/mesh/v1", "mesh", "mesh/rpc", "mesh/security/grant", "mesh/security/transport", "mesh/skill", "mesh/thread", "mesh/threadlog/eventpb"}},
 	"mesh/agent":            {4, []string{"gen/mesh/v1", "mesh", "mesh/a2a", "mesh/agent/meshclient", "mesh/limit", "mesh/llm", "mesh/rpc", "mesh/security/auth", "mesh/security/grant", "mesh/text", "mesh/thread"}},
 	"mesh/agent/skilltools": {4, []string{"gen/mesh/v1", "mesh", "mesh/agent", "mesh/agent/meshclient", "mesh/limit", "mesh/llm", "mesh/skill", "mesh/skill/command", "mesh/text", "mesh/thread"}},
 	"mesh/agent/modelrun":   {4, []string{"mesh", "mesh/a2a", "mesh/agent", "mesh/limit", "mesh/llm", "mesh/skill", "mesh/skill/command", "mesh/text", "mesh/thread"}},
@@ -76,7 +77,7 @@ var layers = map[string]layer{
 
 	// How it is offered.
 	"mesh/admission":    {5, []string{"mesh", "mesh/security/grant", "mesh/limit", "mesh/skill", "mesh/thread", "mesh/threadlog", "mesh/thread/cache", "mesh/threadlog/eventpb"}},
-	"mesh/api":          {5, []string{"gen/mesh/v1", "mesh", "mesh/admission", "mesh/security/authz", "mesh/security/grant", "mesh/handoff", "mesh/limit", "mesh/registry", "mesh/skill", "mesh/state", "mesh/thread", "mesh/threadlog", "mesh/thread/cache", "mesh/threadlog/eventpb"}},
+	"mesh/api":          {5, []string{"gen/mesh/v1", "mesh", "mesh/admission", "mesh/security/authz", "mesh/security/grant", "mesh/security/transport", "mesh/handoff", "mesh/limit", "mesh/registry", "mesh/skill", "mesh/state", "mesh/thread", "mesh/threadlog", "mesh/thread/cache", "mesh/threadlog/eventpb"}},
 	"mesh/bind/jsonrpc": {5, []string{"mesh", "mesh/bind/rest", "mesh/rpc"}},
 	"mesh/bind/v03":     {5, []string{"mesh", "mesh/bind/rest", "mesh/bind/jsonrpc", "mesh/rpc"}},
 	"mesh/bind/rest":    {5, []string{"gen/...", "mesh", "mesh/a2a", "mesh/rpc"}},
@@ -115,7 +116,7 @@ var layers = map[string]layer{
 	// one: the log, the store and the edge are not its business. It shows events
 	// as mesh/thread understands them.
 	"cmd/mesh": {8, []string{
-		"agentcards", "agents/...", "docs", "gen/mesh/v1", "mesh", "mesh/agent", "mesh/agent/...", "mesh/security/auth", "mesh/dispatch", "mesh/security/egress",
+		"agentcards", "agents/...", "docs", "gen/mesh/v1", "mesh", "mesh/agent", "mesh/agent/...", "mesh/security/auth", "mesh/dispatch", "mesh/security/egress", "mesh/security/transport",
 		"mesh/llm", "mesh/llm/...", "mesh/skill/mcp", "mesh/node", "mesh/node/datafolder", "mesh/skill/notify", "mesh/registry", "mesh/rpc", "mesh/skill", "mesh/skill/command",
 		"mesh/thread", "mesh/threadlog/eventpb", "proto", "skills", "skills/...",
 	}},

@@ -39,6 +39,9 @@ const (
 
 // A Rule is the row of a method.
 type Rule struct {
+	// Open says that anybody may call it who has no credential: the service checks by
+	// itself who calls.
+	Open bool
 	// Action must be allowed; "" is for everybody who is known.
 	Action mesh.Action
 	// Grant says how it is with calls under a grant, and Capability what such a grant
@@ -91,6 +94,17 @@ func (t Table) Authorize(_ context.Context, p mesh.Principal, method string) err
 		return nil
 	}
 	return Denied(op, rule.Action)
+}
+
+// Open lists the methods that anybody may call, sorted.
+func (t Table) Open() (all []string) {
+	for method, rule := range t {
+		if rule.Open {
+			all = append(all, method)
+		}
+	}
+	slices.Sort(all)
+	return all
 }
 
 // Denied is the refusal of an action, which names the roles that allow it.

@@ -49,6 +49,15 @@ func TestEveryMethodHasARowAndEveryRowAMethod(t *testing.T) {
 	}
 }
 
+// Whoever adds one to these says here why it needs no credential: who joins has a token
+// of its own, and who renews a certificate, which the service asks for.
+func TestFewMethodsAreOpen(t *testing.T) {
+	want := []string{"/mesh.v1.IdentityService/JoinAgent", "/mesh.v1.IdentityService/RenewCertificate"}
+	if got := authz.Node().Open(); !slices.Equal(got, want) {
+		t.Errorf("open are %v", got)
+	}
+}
+
 // may is what a caller may call, of all there is.
 func may(p mesh.Principal) map[string]bool {
 	out := map[string]bool{}

@@ -79,5 +79,10 @@ func Node() Table {
 
 		meshv1.AccessService_GetAccess_FullMethodName:  {},
 		meshv1.AccessService_RevokeUser_FullMethodName: {Action: mesh.ActAdminTenant},
+
+		// Who joins has a token of its own, and who renews a certificate.
+		meshv1.IdentityService_InviteAgent_FullMethodName:      {Action: mesh.ActAdminTenant},
+		meshv1.IdentityService_JoinAgent_FullMethodName:        {Open: true},
+		meshv1.IdentityService_RenewCertificate_FullMethodName: {Open: true},
 	}
 }

@@ -106,6 +106,33 @@ func (g *Guard) Check(field, raw string) (*url.URL, error) {
 	return u, nil
 }
 
+// CheckAgent refuses, with an Invalid error, an address of an agent that it must not have:
+// host:port, which is called without TLS, "grpcs://host:port" or a URL. Without TLS it
+// must be on this machine, unless http is allowed.
+func (g *Guard) CheckAgent(address string) error {
+	const op = "egress.CheckAgent"
+	scheme, rest, found := strings.Cut(address, "://")
+	switch {
+	case !found:
+		scheme, rest = "http", address
+	case scheme == "grpcs":
+		scheme = "https"
+	}
+	u, err := url.Parse(scheme + "://" + rest)
+	if err != nil {
+		return mesh.Errorf(mesh.Invalid, op, "is not an address")
+	}
+	addr, err := netip.ParseAddr(u.Hostname())
+	if u.Scheme == "http" && !g.http && u.Hostname() != "localhost" && (err != nil || !addr.IsLoopback()) {
+		return mesh.Errorf(mesh.Invalid, op, "is %s, which is called without TLS; give an address that begins with grpcs:// or https://, "+
+			"or ask the operator to allow plaintext (egress.allow_http)", mesh.Clip(address, 64))
+	}
+	if why := g.refuseHost(u.Hostname()); why != "" {
+		return mesh.Errorf(mesh.Invalid, op, "is %s: it leads to %s, which is not allowed; use a public address, or ask the operator to allow this one (egress.allow)", mesh.Clip(address, 64), why)
+	}
+	return nil
+}
+
 func validPort(u *url.URL) bool {
 	if u.Port() == "" {
 		return !strings.HasSuffix(u.Host, ":")

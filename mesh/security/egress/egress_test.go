@@ -213,3 +213,29 @@ func TestNoProxyConnectsInsteadOfTheGuard(t *testing.T) {
 		t.Error("the transport uses a proxy, which would connect to anything")
 	}
 }
+
+// finding T8: agents of tenants are on this machine, or called over TLS, unless plaintext
+// is allowed; and never where nothing may go.
+func TestAgentsElsewhereAreCalledOverTLS(t *testing.T) {
+	open, closed := egress.Options{Allow: []string{"127.0.0.0/8", "10.1.0.0/16"}, AllowHTTP: true}, egress.Options{Allow: []string{"127.0.0.0/8", "10.1.0.0/16"}}
+	for address, want := range map[string]struct{ open, closed bool }{
+		"127.0.0.1:7000":           {true, true},
+		"localhost:7000":           {true, true},
+		"http://127.0.0.1:7000/":   {true, true},
+		"agents.example:7000":      {true, false},
+		"http://agents.example/":   {true, false},
+		"10.1.2.3:7000":            {true, false},
+		"grpcs://10.1.2.3:7000":    {true, true},
+		"https://agents.example/":  {true, true},
+		"grpcs://10.2.0.1:7000":    {false, false},
+		"https://169.254.169.254/": {false, false},
+		"10.2.0.1:7000":            {false, false},
+		"http://%zz/":              {false, false},
+	} {
+		for o, ok := range map[*egress.Options]bool{&open: want.open, &closed: want.closed} {
+			if err := guard(t, *o).CheckAgent(address); (err == nil) != ok || err != nil && !mesh.IsCode(err, mesh.Invalid) {
+				t.Errorf("%s, with http %t: %v", address, o.AllowHTTP, err)
+			}
+		}
+	}
+}

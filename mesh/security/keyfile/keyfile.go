@@ -1,6 +1,6 @@
 // Package keyfile writes private keys to files of the operator, and reads them.
 //
-// A key file is PEM (PKCS #8), readable by its owner alone, and there is whole
+// A key file is PEM (PKCS #8, and certificates behind it), readable by its owner alone, and there is whole
 // or not at all, whatever happens while it is made. Functions may be called
 // concurrently, by several processes too: one of them makes the file. What a key
 // is good for is the caller's.
@@ -11,6 +11,7 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -18,24 +19,41 @@ import (
 )
 
 // Create makes the file with the key, a private key of package ecdsa or
-// ed25519. It returns an error that is fs.ErrExist if there is a file already,
-// which it leaves as it is.
-func Create(path string, key crypto.PrivateKey) (err error) {
+// ed25519, and behind it the certificates, in DER. It returns an error that is fs.ErrExist
+// if there is a file already, which it leaves as it is.
+func Create(path string, key crypto.PrivateKey, certificates ...[]byte) error {
+	return write(path, key, certificates, os.Link) // fails if another process was first
+}
+
+// Replace makes the file as Create does, in the place of one that is there.
+func Replace(path string, key crypto.PrivateKey, certificates ...[]byte) error {
+	return write(path, key, certificates, os.Rename)
+}
+
+func write(path string, key crypto.PrivateKey, certificates [][]byte, put func(from, to string) error) (err error) {
 	der, err := x509.MarshalPKCS8PrivateKey(key)
 	if err != nil {
 		return err
+	}
+	text := pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})
+	for _, c := range certificates {
+		text = append(text, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c})...)
 	}
 	dir := filepath.Dir(path)
 	tmp, err := os.CreateTemp(dir, ".key-*") // mode 0600
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, os.Remove(tmp.Name())) }()
-	err = pem.Encode(tmp, &pem.Block{Type: "PRIVATE KEY", Bytes: der})
+	defer func() {
+		if e := os.Remove(tmp.Name()); !errors.Is(e, fs.ErrNotExist) { // it may have become the file
+			err = errors.Join(err, e)
+		}
+	}()
+	_, err = tmp.Write(text)
 	if err = errors.Join(err, tmp.Sync(), tmp.Close()); err != nil {
 		return err
 	}
-	if err := os.Link(tmp.Name(), path); err != nil { // fails if another process was first
+	if err := put(tmp.Name(), path); err != nil {
 		return err
 	}
 	return syncDir(dir)

@@ -1,0 +1,34 @@
+package mesh
+
+import (
+	"net/url"
+	"strings"
+)
+
+// SecureScheme begins the address of a gRPC server that is called over TLS, as
+// "grpcs://mesh.example.com:7420".
+const SecureScheme = "grpcs://"
+
+// Endpoint takes the scheme off the address of a gRPC server, host:port or one that begins with grpc://,
+// http://, grpcs:// or https://, and reports whether it is called over TLS. What has
+// another scheme, as "unix:" and "dns:///", or a path is left as it is.
+func Endpoint(address string) (hostport string, secure bool) {
+	scheme, rest, found := strings.Cut(address, "://")
+	rest = strings.TrimSuffix(rest, "/")
+	if !found || strings.ContainsAny(rest, "/@?#") {
+		return address, false
+	}
+	port := ""
+	switch strings.ToLower(scheme) {
+	case "grpcs", "https":
+		secure, port = true, ":443"
+	case "grpc", "http":
+		port = ":80"
+	default:
+		return address, false
+	}
+	if u := (&url.URL{Host: rest}); u.Hostname() != "" && u.Port() == "" && !strings.HasSuffix(rest, ":") {
+		rest += port
+	}
+	return rest, secure
+}
