@@ -14,10 +14,6 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
-// breakerKind is the kind of the breakers of skills, each under the name of its
-// skill: all agents of the tenant that may call a skill share it.
-const breakerKind = "breaker"
-
 // maxBreakerPage bounds a page of breakers.
 const maxBreakerPage = 1000
 
@@ -70,7 +66,7 @@ func (s *SkillService) ListBreakers(ctx context.Context, req *meshv1.ListBreaker
 func (s *SkillService) unhealthy(ctx context.Context, t mesh.TenantID, after string, n int) ([]limit.Circuit, error) {
 	var out []limit.Circuit
 	catalog, now := s.skills.For(t), time.Now()
-	page := state.Page{Tenant: t, Kind: breakerKind, After: after, Limit: state.MaxPage}
+	page := state.Page{Tenant: t, Kind: state.KindBreaker, After: after, Limit: state.MaxPage}
 	for {
 		items, more, err := s.breakers.List(ctx, page)
 		if err != nil {

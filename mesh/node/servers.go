@@ -48,7 +48,7 @@ func (n *node) grpcServer() (*rpc.Server, *health.Server, *admission.Controller,
 	meshv1.RegisterHandoffServiceServer(server, api.NewHandoffs(handoff.New(n.log, n.states, n.agents, n.turns, nil)))
 	meshv1.RegisterRegistryServiceServer(server, api.NewRegistry(n.agents, n.signer.Public()))
 	meshv1.RegisterSkillServiceServer(server, api.NewSkills(n.skills, n.runner, api.WithBreakers(n.kv), api.WithOwners(api.NewSkillOwners(n.kv))))
-	meshv1.RegisterStateServiceServer(server, api.NewState(n.kv))
+	meshv1.RegisterStateServiceServer(server, api.NewState(n.kv, n.cfg.Shares))
 	meshv1.RegisterAccessServiceServer(server, api.NewAccess(table.Explain))
 	status := health.NewServer()
 	status.SetServingStatus("", healthpb.HealthCheckResponse_NOT_SERVING)

@@ -135,7 +135,7 @@ var kits = map[string]layer{
 	"mesh/lease/leasetest":        {3, []string{"mesh", "mesh/lease"}},
 	"mesh/state/statetest":        {3, []string{"mesh", "mesh/state"}},
 	"mesh/text/texttest":          {2, []string{"mesh/text"}},
-	"mesh/skill/skilltest":        {3, []string{"mesh", "mesh/skill"}},
+	"mesh/skill/skilltest":        {3, []string{"mesh", "mesh/skill", "mesh/state"}},
 	"agents/internal/meshtest":    {7, []string{"agentcards", "docs", "gen/mesh/v1", "mesh", "mesh/...", "skills", "skills/..."}},
 	"mesh/llm/scripted":           {3, []string{"mesh", "mesh/llm"}},
 	"skills/internal/testbench":   {7, []string{"mesh", "mesh/skill"}},
