@@ -136,6 +136,9 @@ func (k *kit) handlers(domains, servers []string, conn grpc.ClientConnInterface)
 		if err != nil {
 			return nil, err
 		}
+		if k.cfg.Shares(d) {
+			h = skill.Shared(h)
+		}
 		maps.Copy(all, h)
 	}
 	return all, nil
