@@ -183,12 +183,14 @@ type (
 	TaskOpened struct{ Execution Execution }
 
 	// ThreadShared says anew who may read the thread and who takes part in it, beside
-	// its owner, who opened its first task.
+	// its owner, who opened its first task or was given it since.
 	ThreadShared struct {
 		// Readable says that everybody in the tenant may read it.
 		Readable bool
 		// Participants are users, sorted.
 		Participants []string
+		// Owner is whose the thread is from here on, or "" where that stays as it is.
+		Owner string
 	}
 
 	// TaskMoved changes the state of the event's execution.

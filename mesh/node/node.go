@@ -112,6 +112,8 @@ type Addresses struct {
 	Problems []skill.Problem
 	// Interrupted is how many turns an earlier process left unfinished.
 	Interrupted int
+	// SharedTasks says that the default tenant has to-dos that all its users share.
+	SharedTasks bool
 }
 
 // keyFile has the key that signs grants, in the data folder.
@@ -374,7 +376,8 @@ func (n *node) serve(ctx context.Context) (err error) {
 	defer stopSchedules()
 	status.SetServingStatus("", healthpb.HealthCheckResponse_SERVING)
 	if n.opts.Ready != nil {
-		n.opts.Ready(Addresses{GRPC: n.grpcL.Addr().String(), HTTP: n.httpL.Addr().String(), Problems: n.skills.Problems(""), Interrupted: n.settled})
+		n.opts.Ready(Addresses{GRPC: n.grpcL.Addr().String(), HTTP: n.httpL.Addr().String(), Problems: n.skills.Problems(""), Interrupted: n.settled,
+			SharedTasks: n.sharedTasks(ctx)})
 	}
 	select {
 	case <-ctx.Done():

@@ -204,7 +204,7 @@ func everyBody() []*mesh.Event {
 		mesh.DispatchSettled{Child: "x", State: a2apb.TaskState_TASK_STATE_COMPLETED},
 		mesh.StateNoted{Agent: "a", Data: []byte("{}")}, mesh.CancelRequested{By: "u"}, mesh.LimitTripped{Used: 1},
 		mesh.ThreadClaimed{Epoch: 2}, mesh.TaskOpened{Execution: x}, mesh.TaskMoved{Message: msg},
-		mesh.DispatchIssued{Child: x, Message: msg}, mesh.HandoffStarted{RecentMessages: 2}, mesh.HandoffEnded{Started: 1}, mesh.ThreadShared{Readable: true, Participants: []string{"eve"}},
+		mesh.DispatchIssued{Child: x, Message: msg}, mesh.HandoffStarted{RecentMessages: 2}, mesh.HandoffEnded{Started: 1}, mesh.ThreadShared{Readable: true, Participants: []string{"eve"}, Owner: "bob"},
 		mesh.Foreign{Raw: []byte("\x12\x01i\xfa\x3e\x03new")}, // id "i", field 1007
 	}
 	events := make([]*mesh.Event, len(bodies))

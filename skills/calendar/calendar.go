@@ -141,9 +141,12 @@ func (c calendar) write(ctx context.Context, e *event, env *skill.Env) (file str
 	return file, mesh.Wrap(op, err)
 }
 
+// ledgers is the folder of what is known of keys, below the data folder.
+const ledgers = ".calendar-keys"
+
 // ledger returns the owner's ledger of what was created or changed.
 func (c calendar) ledger(of string, env *skill.Env) outfile.Ledger {
-	return outfile.NewLedger(filepath.Join(c.dir, ".calendar-keys", of, outfile.Distinct(env.Owner())))
+	return outfile.NewLedger(filepath.Join(c.dir, ledgers, of, outfile.Distinct(env.Owner())))
 }
 
 // result tells what became of the event that is in the file of that name.

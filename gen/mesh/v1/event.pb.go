@@ -2075,13 +2075,16 @@ func (x *ApprovalSettled) GetText() string {
 }
 
 // ThreadShared says anew who may read the thread and who takes part in it, beside
-// its owner, who opened its first task.
+// its owner, who opened its first task or was given it since.
 type ThreadShared struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Whether everybody in the tenant may read it.
 	Readable bool `protobuf:"varint,1,opt,name=readable,proto3" json:"readable,omitempty"`
 	// Users who take part, sorted.
-	Participants  []string `protobuf:"bytes,2,rep,name=participants,proto3" json:"participants,omitempty"`
+	Participants []string `protobuf:"bytes,2,rep,name=participants,proto3" json:"participants,omitempty"`
+	// Whose the thread is from here on; empty where that stays as it is. An operator
+	// says so, and no call does.
+	Owner         string `protobuf:"bytes,3,opt,name=owner,proto3" json:"owner,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2128,6 +2131,13 @@ func (x *ThreadShared) GetParticipants() []string {
 		return x.Participants
 	}
 	return nil
+}
+
+func (x *ThreadShared) GetOwner() string {
+	if x != nil {
+		return x.Owner
+	}
+	return ""
 }
 
 var File_mesh_v1_event_proto protoreflect.FileDescriptor
@@ -2288,10 +2298,11 @@ const file_mesh_v1_event_proto_rawDesc = "" +
 	"\x0fApprovalSettled\x12\x12\n" +
 	"\x04call\x18\x01 \x01(\tR\x04call\x12\x1a\n" +
 	"\bapproved\x18\x02 \x01(\bR\bapproved\x12\x12\n" +
-	"\x04text\x18\x03 \x01(\tR\x04text\"N\n" +
+	"\x04text\x18\x03 \x01(\tR\x04text\"d\n" +
 	"\fThreadShared\x12\x1a\n" +
 	"\breadable\x18\x01 \x01(\bR\breadable\x12\"\n" +
-	"\fparticipants\x18\x02 \x03(\tR\fparticipantsB\x1eZ\x1cagentmesh/gen/mesh/v1;meshv1b\x06proto3"
+	"\fparticipants\x18\x02 \x03(\tR\fparticipants\x12\x14\n" +
+	"\x05owner\x18\x03 \x01(\tR\x05ownerB\x1eZ\x1cagentmesh/gen/mesh/v1;meshv1b\x06proto3"
 
 var (
 	file_mesh_v1_event_proto_rawDescOnce sync.Once

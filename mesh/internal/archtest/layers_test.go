@@ -81,7 +81,7 @@ var layers = map[string]layer{
 
 	// The composition root, and the architecture itself.
 	"mesh/node":              {6, []string{"gen/mesh/v1", "mesh", "mesh/..."}},
-	"mesh/node/datafolder":   {6, []string{"mesh/lease", "mesh/node", "mesh/store/disk"}},
+	"mesh/node/datafolder":   {6, []string{"mesh", "mesh/api", "mesh/lease", "mesh/node", "mesh/state", "mesh/store/disk", "mesh/thread", "mesh/thread/cache", "mesh/threadlog"}},
 	"mesh/internal/archtest": {6, nil},
 	"mesh/internal/mutants":  {6, nil},
 

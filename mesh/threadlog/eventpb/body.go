@@ -64,7 +64,7 @@ func bodyToProto(p *meshv1.Event, body mesh.Body) {
 			From: b.From, To: b.To, Reason: b.Reason, Summary: b.Summary,
 			RecentMessages: toInt32(b.RecentMessages), PreserveState: b.PreserveState, ReturnExpected: b.ReturnExpected, ToName: b.ToName}}
 	case mesh.ThreadShared:
-		p.Body = &meshv1.Event_ThreadShared{ThreadShared: &meshv1.ThreadShared{Readable: b.Readable, Participants: b.Participants}}
+		p.Body = &meshv1.Event_ThreadShared{ThreadShared: &meshv1.ThreadShared{Readable: b.Readable, Participants: b.Participants, Owner: b.Owner}}
 	case mesh.HandoffEnded:
 		p.Body = &meshv1.Event_HandoffEnded{HandoffEnded: &meshv1.HandoffEnded{
 			Started: int64(b.Started), Outcome: string(b.Outcome), Summary: b.Summary, By: b.By}}
@@ -143,7 +143,7 @@ func decisionFromProto(p *meshv1.Event) mesh.Body {
 			ToName: v.GetToName()}
 	case *meshv1.Event_ThreadShared:
 		v := b.ThreadShared
-		return mesh.ThreadShared{Readable: v.GetReadable(), Participants: v.GetParticipants()}
+		return mesh.ThreadShared{Readable: v.GetReadable(), Participants: v.GetParticipants(), Owner: v.GetOwner()}
 	case *meshv1.Event_HandoffEnded:
 		v := b.HandoffEnded
 		return mesh.HandoffEnded{Started: mesh.Seq(v.GetStarted()), Outcome: mesh.HandoffOutcome(v.GetOutcome()),
