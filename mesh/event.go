@@ -107,6 +107,8 @@ type (
 		Files    []string // names of files produced
 		Duration time.Duration
 		Metadata string // what the skill says for programs, a JSON object, or ""
+		// Blameless is set of a failure that says nothing about the skill's health.
+		Blameless bool
 	}
 
 	// ToolReturned settles a call of ModelReplied to a tool that is no skill:

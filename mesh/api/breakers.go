@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"math"
+	"sync"
 	"time"
 
 	meshv1 "agentmesh/gen/mesh/v1"
@@ -25,7 +26,7 @@ type SkillsOption func(*SkillService)
 func WithBreakers(kv *state.KV) SkillsOption { return func(s *SkillService) { s.breakers = kv } }
 
 // ListBreakers implements the RPC. It shows the breakers of skills that the
-// tenant has, and no others: an agent may have written under any name.
+// tenant has, and no others: one may be left of a skill that is gone.
 func (s *SkillService) ListBreakers(ctx context.Context, req *meshv1.ListBreakersRequest) (*meshv1.ListBreakersResponse, error) {
 	const op = "api.ListBreakers"
 	call, err := callOf(ctx, op)
@@ -126,6 +127,20 @@ func breakerProto(c limit.Circuit) *meshv1.SkillBreaker {
 		p.NextProbe = timestamppb.New(c.NextProbe)
 	}
 	return p
+}
+
+// Breakers returns the breaker of each tenant, whose state is kept in kv.
+func Breakers(kv *state.KV, o limit.BreakerOptions) func(t mesh.TenantID) *limit.Breaker {
+	var mu sync.Mutex
+	all := map[mesh.TenantID]*limit.Breaker{}
+	return func(t mesh.TenantID) *limit.Breaker {
+		mu.Lock()
+		defer mu.Unlock()
+		if all[t] == nil {
+			all[t] = limit.NewBreaker(circuits{kv, t}, o)
+		}
+		return all[t]
+	}
 }
 
 // circuits is the [limit.BreakerStore] of a tenant.

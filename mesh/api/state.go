@@ -45,7 +45,7 @@ func (s *State) GetState(ctx context.Context, req *meshv1.GetStateRequest) (*mes
 // PutState implements the RPC.
 func (s *State) PutState(ctx context.Context, req *meshv1.PutStateRequest) (*meshv1.PutStateResponse, error) {
 	const op = "api.PutState"
-	at, err := s.space(ctx, op, req.GetKind(), req.GetKey())
+	at, err := s.mine(ctx, op, req.GetKind(), req.GetKey())
 	if err != nil {
 		return nil, err
 	}
@@ -59,7 +59,7 @@ func (s *State) PutState(ctx context.Context, req *meshv1.PutStateRequest) (*mes
 // DeleteState implements the RPC.
 func (s *State) DeleteState(ctx context.Context, req *meshv1.DeleteStateRequest) (*meshv1.DeleteStateResponse, error) {
 	const op = "api.DeleteState"
-	at, err := s.space(ctx, op, req.GetKind(), req.GetKey())
+	at, err := s.mine(ctx, op, req.GetKind(), req.GetKey())
 	if err != nil {
 		return nil, err
 	}
@@ -132,6 +132,16 @@ func (s *State) space(ctx context.Context, op, kind, name string) (state.Space, 
 		return state.TenantSpace(g.Tenant, kind), nil
 	}
 	return state.UserSpace(g.Tenant, g.User, kind), nil
+}
+
+// mine is space for who changes a value. Breakers are the node's, which goes by what is
+// in the log.
+func (s *State) mine(ctx context.Context, op, kind, name string) (state.Space, error) {
+	at, err := s.space(ctx, op, kind, name)
+	if err == nil && at.Kind == state.KindBreaker {
+		err = &mesh.Error{Code: mesh.Denied, Op: op, Field: "kind", Detail: "The mesh itself writes breakers, by what it logged of calls; leave them to it"}
+	}
+	return at, err
 }
 
 func orNone(list string) string {

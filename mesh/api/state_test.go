@@ -150,8 +150,18 @@ func TestBreakersAreReachedByWhoMayCallTheirSkill(t *testing.T) {
 			wantCode(t, err, tt.code)
 		})
 	}
-	if _, err := n.state.PutState(as(t, "mailer"), &meshv1.PutStateRequest{Kind: state.KindBreaker, Key: "mail.send", Data: []byte("open")}); err != nil {
+	if _, err := n.kv.Put(t.Context(), state.Key{Tenant: "acme", Kind: state.KindBreaker, Name: "mail.send"}, []byte("open"), 0); err != nil {
 		t.Fatal(err)
+	}
+	// part of T1: agents read breakers, and write none.
+	for _, user := range []string{"mailer", "worker", "hired"} {
+		_, err := n.state.PutState(as(t, user), &meshv1.PutStateRequest{Kind: state.KindBreaker, Key: "mail.send", Data: []byte("open"), Version: -1})
+		wantCode(t, err, mesh.Denied, "kind")
+		_, err = n.state.DeleteState(as(t, user), &meshv1.DeleteStateRequest{Kind: state.KindBreaker, Key: "mail.send", Version: -1})
+		wantCode(t, err, mesh.Denied, "kind")
+		if res, err := n.state.GetState(as(t, user), &meshv1.GetStateRequest{Kind: state.KindBreaker, Key: "mail.send"}); err != nil || string(res.GetValue().GetData()) != "open" {
+			t.Errorf("%s reads %v, %v", user, res, err)
+		}
 	}
 	for user, want := range map[string]mesh.Code{"mailer": mesh.Denied, "breaker": mesh.Denied, "mailer-b": mesh.Denied} {
 		_, err := n.state.ListState(as(t, user), &meshv1.ListStateRequest{Kind: state.KindBreaker})

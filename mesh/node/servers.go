@@ -18,6 +18,7 @@ import (
 	"agentmesh/mesh/bind/jsonrpc"
 	"agentmesh/mesh/bind/rest"
 	"agentmesh/mesh/handoff"
+	"agentmesh/mesh/limit"
 	"agentmesh/mesh/rpc"
 	"agentmesh/mesh/security/authz"
 )
@@ -39,6 +40,13 @@ func (n *node) grpcServer() (*rpc.Server, *health.Server, *admission.Controller,
 	opts := []admission.Option{admission.WithBudgets(n.cfg.budgets()),
 		admission.WithTrust(n.trusted),
 		admission.WithDelegators(n.skills, n.cfg.OrchestratorReadSkills, n.delegators()...)}
+	breakers := api.Breakers(n.kv, limit.BreakerOptions{Probe: limit.ProbeTime(n.cfg.Limits.Timeout), Logger: n.logger})
+	opts = append(opts, admission.WithBreakers(func(t mesh.TenantID, skill string) admission.Breaker {
+		if _, ok := n.skills.Find(t, skill); !ok { // an agent may name any
+			return nil
+		}
+		return breakers(t)
+	}))
 	if !n.backend.Shared {
 		opts = append(opts, admission.WithDeferral(n.logger))
 	}

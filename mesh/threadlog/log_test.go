@@ -199,7 +199,7 @@ func everyBody() []*mesh.Event {
 	bodies := []mesh.Body{
 		mesh.MessagePosted{Message: msg, User: "u", Digest: []byte{1}},
 		mesh.ArtifactAppended{Artifact: &a2apb.Artifact{ArtifactId: "a"}, Append: true},
-		mesh.SkillCalled{Call: "c"}, mesh.SkillReturned{Call: "c", Duration: 1234567 * time.Nanosecond},
+		mesh.SkillCalled{Call: "c"}, mesh.SkillReturned{Call: "c", Blameless: true, Duration: 1234567 * time.Nanosecond},
 		mesh.ModelReplied{Tools: []mesh.ToolUse{{ID: "t"}}, Usage: mesh.Usage{Prompt: 1}},
 		mesh.DispatchSettled{Child: "x", State: a2apb.TaskState_TASK_STATE_COMPLETED},
 		mesh.StateNoted{Agent: "a", Data: []byte("{}")}, mesh.CancelRequested{By: "u"}, mesh.LimitTripped{Used: 1},

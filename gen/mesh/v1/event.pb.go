@@ -698,7 +698,10 @@ type SkillReturned struct {
 	// How long it took.
 	Duration *durationpb.Duration `protobuf:"bytes,5,opt,name=duration,proto3" json:"duration,omitempty"`
 	// What the skill says for programs, a JSON object; empty for nothing.
-	Metadata      string `protobuf:"bytes,6,opt,name=metadata,proto3" json:"metadata,omitempty"`
+	Metadata string `protobuf:"bytes,6,opt,name=metadata,proto3" json:"metadata,omitempty"`
+	// Whether the failure says nothing about the skill's health, as when the call was
+	// wrong or was given up: the skill's breaker does not count it.
+	Blameless     bool `protobuf:"varint,7,opt,name=blameless,proto3" json:"blameless,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -773,6 +776,13 @@ func (x *SkillReturned) GetMetadata() string {
 		return x.Metadata
 	}
 	return ""
+}
+
+func (x *SkillReturned) GetBlameless() bool {
+	if x != nil {
+		return x.Blameless
+	}
+	return false
 }
 
 // ModelReplied is one whole reply of a model.
@@ -2192,14 +2202,15 @@ const file_mesh_v1_event_proto_rawDesc = "" +
 	"\x05skill\x18\x02 \x01(\tR\x05skill\x12\x12\n" +
 	"\x04args\x18\x03 \x01(\tR\x04args\x12\x16\n" +
 	"\x06source\x18\x04 \x01(\tR\x06source\x12\x18\n" +
-	"\aversion\x18\x05 \x01(\tR\aversion\"\xbe\x01\n" +
+	"\aversion\x18\x05 \x01(\tR\aversion\"\xdc\x01\n" +
 	"\rSkillReturned\x12\x12\n" +
 	"\x04call\x18\x01 \x01(\tR\x04call\x12\x16\n" +
 	"\x06failed\x18\x02 \x01(\bR\x06failed\x12\x18\n" +
 	"\acontent\x18\x03 \x01(\tR\acontent\x12\x14\n" +
 	"\x05files\x18\x04 \x03(\tR\x05files\x125\n" +
 	"\bduration\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\bduration\x12\x1a\n" +
-	"\bmetadata\x18\x06 \x01(\tR\bmetadata\"\x9e\x01\n" +
+	"\bmetadata\x18\x06 \x01(\tR\bmetadata\x12\x1c\n" +
+	"\tblameless\x18\a \x01(\bR\tblameless\"\x9e\x01\n" +
 	"\fModelReplied\x12\x14\n" +
 	"\x05model\x18\x01 \x01(\tR\x05model\x12\x12\n" +
 	"\x04text\x18\x02 \x01(\tR\x04text\x12&\n" +
