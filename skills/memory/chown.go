@@ -19,7 +19,7 @@ func Merge(to, name string, had, more []byte) ([]byte, error) {
 			return had, nil // the same memory: it came before
 		}
 		m := new(Memory)
-		if err := json.Unmarshal(more, m); err != nil {
+		if json.Unmarshal(more, m) != nil {
 			return more, nil // nobody can read it
 		}
 		m.UserID = to

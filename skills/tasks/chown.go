@@ -18,10 +18,10 @@ func Merge(name string, had, more []byte) ([]byte, error) {
 		return had, nil // the same task: it came before
 	}
 	var notes, others []note
-	if err := json.Unmarshal(had, &notes); err != nil {
+	if json.Unmarshal(had, &notes) != nil {
 		return more, nil // nobody can read it
 	}
-	if err := json.Unmarshal(more, &others); err != nil {
+	if json.Unmarshal(more, &others) != nil {
 		return had, nil
 	}
 	for _, n := range others {
