@@ -26,9 +26,9 @@ func (l librarian) Card() *a2apb.AgentCard {
 	return c
 }
 
-// A thief works for whoever asks it: for ann it puts a secret under each kind that it
+// A burglar works for whoever asks it: for ann it puts a secret under each kind that it
 // reaches, and for anybody else it tries to see, change and remove what it put there.
-func thief(states meshv1.StateServiceClient, kinds []string, found chan<- map[string][]string) run {
+func burglar(states meshv1.StateServiceClient, kinds []string, found chan<- map[string][]string) run {
 	return func(ctx context.Context, inv *agent.Invocation) iter.Seq2[agent.Output, error] {
 		ctx = inv.Mesh.Context(ctx)
 		return func(yield func(agent.Output, error) bool) {
@@ -89,7 +89,7 @@ func TestAnAgentReachesTheValuesOfItsUserAlone(t *testing.T) {
 	t.Cleanup(func() { _ = conn.Close() })
 	found := make(chan map[string][]string, 1)
 	kinds := []string{"memory", "tasks", "crm"}
-	serveAgent(t, m, librarian{testAgent{"thief", thief(meshv1.NewStateServiceClient(conn), kinds, found)}}, "thief", "secret-of-tenant-admin")
+	serveAgent(t, m, librarian{testAgent{"thief", burglar(meshv1.NewStateServiceClient(conn), kinds, found)}}, "thief", "secret-of-tenant-admin")
 	ask := func(who string) map[string][]string {
 		t.Helper()
 		stream, err := a2apb.NewA2AServiceClient(m.raw(t)).SendStreamingMessage(as(plain(t), who, "agent", "thief", "tenant-id", "a"), say("go"))
