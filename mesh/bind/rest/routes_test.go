@@ -81,6 +81,7 @@ var routes = []struct {
 	{"GET", "/mesh/v1/state/tasks?prefix=a", "", "ListState", "more", false},
 	{"DELETE", "/mesh/v1/state/tasks/a%2Fb", "", "DeleteState", "x", nil},
 	{"GET", "/mesh/v1/access", "", "GetAccess", "roles.0", "user"},
+	{"POST", "/mesh/v1/users:revoke", `{"userId":"bob"}`, "RevokeUser", "revokedAt", "1970-01-01T00:00:03Z"},
 }
 
 // S4-051: the thread of a path is in the call's metadata (the node refuses

@@ -77,6 +77,7 @@ func Node() Table {
 		meshv1.GrantService_RedeemTicket_FullMethodName: {Grant: OnlyTicket},
 		meshv1.GrantService_IssueTicket_FullMethodName:  {Grant: OnlyGrant, Settles: true},
 
-		meshv1.AccessService_GetAccess_FullMethodName: {},
+		meshv1.AccessService_GetAccess_FullMethodName:  {},
+		meshv1.AccessService_RevokeUser_FullMethodName: {Action: mesh.ActAdminTenant},
 	}
 }
