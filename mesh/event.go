@@ -107,6 +107,8 @@ type (
 		Files    []string // names of files produced
 		Duration time.Duration
 		Metadata string // what the skill says for programs, a JSON object, or ""
+		// Blameless is set of a failure that says nothing about the skill's health.
+		Blameless bool
 	}
 
 	// ToolReturned settles a call of ModelReplied to a tool that is no skill:
@@ -183,12 +185,14 @@ type (
 	TaskOpened struct{ Execution Execution }
 
 	// ThreadShared says anew who may read the thread and who takes part in it, beside
-	// its owner, who opened its first task.
+	// its owner, who opened its first task or was given it since.
 	ThreadShared struct {
 		// Readable says that everybody in the tenant may read it.
 		Readable bool
 		// Participants are users, sorted.
 		Participants []string
+		// Owner is whose the thread is from here on, or "" where that stays as it is.
+		Owner string
 	}
 
 	// TaskMoved changes the state of the event's execution.

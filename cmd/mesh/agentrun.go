@@ -152,5 +152,8 @@ func (a *app) agentConfig(o agentRun) (cfg node.Config, err error) {
 	if o.given("docs") || cfg.Docs == "" {
 		cfg.Docs = o.docs
 	}
+	if a.flags.token != "" && cfg.SharedData == nil { // where it goes, users are known
+		cfg.SharedData = []string{}
+	}
 	return cfg, cfg.Fill()
 }

@@ -113,6 +113,13 @@ func (k *kit) notify(inv *agent.Invocation) skill.Notifier {
 // handlerDomains are the domains that have handlers.
 var handlerDomains = []string{"tasks", "mail", "calendar", "knowledge", "memory", "files", "markdown", "http", "system"}
 
+// The folders of what skills keep, below the data folder, where they have one.
+const (
+	filesFolder  = "files"
+	vaultFolder  = "vault"
+	memoryFolder = "memory-index"
+)
+
 // handlers are what runs the skills of the domains, and of MCP servers if all
 // are wanted or some are named.
 func (k *kit) handlers(domains, servers []string, conn grpc.ClientConnInterface) (map[string]skill.Handler, error) {
@@ -135,6 +142,9 @@ func (k *kit) handlers(domains, servers []string, conn grpc.ClientConnInterface)
 		h, err := k.domain(d, conn)
 		if err != nil {
 			return nil, err
+		}
+		if k.cfg.Shares(d) {
+			h = skill.Shared(h)
 		}
 		maps.Copy(all, h)
 	}
@@ -165,10 +175,10 @@ func (k *kit) domain(name string, conn grpc.ClientConnInterface) (map[string]ski
 	case "calendar":
 		return calendar.Handlers(k.cfg.Data), nil
 	case "files":
-		return files.Handlers(filepath.Join(k.cfg.Data, "files")), nil
+		return files.Handlers(filepath.Join(k.cfg.Data, filesFolder)), nil
 	case "markdown":
 		if k.vaults == nil {
-			k.vaults = markdown.Open(filepath.Join(k.cfg.Data, "vault"))
+			k.vaults = markdown.Open(filepath.Join(k.cfg.Data, vaultFolder))
 		}
 		return markdown.Handlers(k.vaults), nil
 	case "memory":
@@ -190,7 +200,7 @@ func (k *kit) domain(name string, conn grpc.ClientConnInterface) (map[string]ski
 
 func (k *kit) memory() *memory.Store {
 	if k.memories == nil {
-		k.memories = memory.Open(filepath.Join(k.cfg.Data, "memory-index"))
+		k.memories = memory.Open(filepath.Join(k.cfg.Data, memoryFolder))
 	}
 	return k.memories
 }

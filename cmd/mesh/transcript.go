@@ -76,7 +76,7 @@ func (t *transcript) add(p *meshv1.Event) string {
 	case mesh.HandoffStarted:
 		return t.note(e, "→ "+withText(b.From+" hands over to "+b.To, b.Reason))
 	case mesh.ThreadShared:
-		return t.note(e, "shared with "+withWhom(b.Readable, b.Participants))
+		return t.note(e, shared(b))
 	case mesh.HandoffEnded:
 		return t.note(e, "← "+withText("handoff "+string(b.Outcome), b.Summary))
 	}
@@ -191,6 +191,15 @@ func threadHead(th *meshv1.Thread) string {
 	}
 	return fmt.Sprintf("thread %s, %d events, with %s, begun %s UTC\n%s",
 		th.GetThreadId(), th.GetSeq(), speakerName(th.GetActiveAgent()), stamp(th.GetCreated()), whose)
+}
+
+// shared says what became of who may see a thread.
+func shared(b mesh.ThreadShared) string {
+	words := "shared with " + withWhom(b.Readable, b.Participants)
+	if b.Owner != "" {
+		words += "; it is " + oneLine(b.Owner) + "'s now"
+	}
+	return words
 }
 
 // withWhom says with whom a thread is shared.
@@ -370,7 +379,7 @@ func gist(b mesh.Body) string {
 	case mesh.HandoffStarted:
 		return withText(b.From+" → "+b.To, b.Reason)
 	case mesh.ThreadShared:
-		return "shared with " + withWhom(b.Readable, b.Participants)
+		return shared(b)
 	case mesh.HandoffEnded:
 		return withText(string(b.Outcome), b.Summary)
 	}

@@ -210,7 +210,7 @@ func (a *app) runNode(ctx context.Context, cfg node.Config) (err error) {
 	}
 	defer func() { err = errors.Join(err, c.close()) }()
 	opts := nodeOptions(&cfg, c, logger)
-	opts.Now, opts.Ready = a.now, func(at node.Addresses) { a.greet(cfg, c, at) }
+	opts.Now, opts.Ready = a.now, func(at node.Addresses) { a.greet(cfg, c, at, logger) }
 	defer keepHeap(int64(cfg.HeapFloor) << 20)()
 	ctx, stop := a.untilInterrupt(ctx, "Stopping; running turns have "+cfg.Grace.String()+" to finish. Press Ctrl-C again to end at once.")
 	defer stop()
@@ -237,7 +237,7 @@ func (a *app) untilInterrupt(ctx context.Context, words string) (context.Context
 }
 
 // greet says that the mesh is up, and what to do with it.
-func (a *app) greet(cfg node.Config, c *crew, at node.Addresses) {
+func (a *app) greet(cfg node.Config, c *crew, at node.Addresses, logger *slog.Logger) {
 	model := "offline planner (set MESH_LLM_URL, MESH_LLM_KEY and MESH_LLM_MODEL for a language model)"
 	if !c.mind.offline {
 		model = strings.TrimSpace(cfg.Model.Name + " at " + cfg.Model.URL)
@@ -254,6 +254,10 @@ func (a *app) greet(cfg node.Config, c *crew, at node.Addresses) {
 		at.GRPC, web, at.HTTP, cfg.Data, model, strings.Join(crewNames, ", "))
 	if at.Interrupted > 0 {
 		fmt.Fprintf(&b, "  note    %d turns were interrupted when the mesh last ended; they are marked FAILED\n", at.Interrupted)
+	}
+	if left := strings.Join(unclaimed(&cfg, at.SharedTasks), ", "); left != "" {
+		logger.Warn("data that all users of a tenant shared is not shown to anybody: give it to a user with 'mesh data chown shared USER', or share it by shared_data", "domains", left)
+		fmt.Fprintf(&b, "  note    what all users shared is kept, and shown to nobody: %s; see 'mesh data chown --help' and shared_data\n", left)
 	}
 	for _, p := range at.Problems {
 		fmt.Fprintf(&b, "  skill   not loaded: %s\n", problemLine(&meshv1.SkillProblem{Path: p.Path, Line: int32(p.Line), Detail: p.Detail})) // #nosec G115 -- a line of a file of at most 256 KiB

@@ -114,7 +114,7 @@ func (w *ruling) checkCall(i int, e *mesh.Event, b mesh.SkillCalled) error {
 	if err := w.stands(); err != nil {
 		return err
 	}
-	w.begun[b.Call] = e.ID
+	w.begun[b.Call], w.called[b.Call] = e.ID, b.Skill
 	mine := w.mine
 	if approved, settled := w.answers[b.Call]; settled && !approved || !settled && (mine.Approval(b.Call) != nil || w.away.asked[b.Call]) || !w.approved(b) {
 		return mesh.Errorf(mesh.Precondition, w.op, "the call %q of %s is not approved, with these arguments; it can be made when the user has been asked and has said so", clip(b.Call), clip(b.Skill))
@@ -169,8 +169,10 @@ func (w *ruling) tripped() []*mesh.Event {
 // returns are those of a request, and the calls that it makes itself.
 type returns struct {
 	begun   map[string]string // call -> id of the event that made it
+	called  map[string]string // call -> skill, of those
 	settled map[string]bool   // calls made before that have returned by now
 	loose   []loose
+	ended   []outcome
 }
 
 // A loose return is of no call that the state knows to be open. It is taken if
@@ -192,9 +194,14 @@ func (w *ruling) checkReturned(i int, e *mesh.Event, b mesh.SkillReturned) error
 	if b.Duration < 0 {
 		return mesh.InvalidField(w.op, fmt.Sprintf("events[%d].skill_returned.duration", i), "must not be negative, and is %v", b.Duration)
 	}
-	if _, open := w.mine.Unsettled[b.Call]; open && !w.settled[b.Call] && !w.away.returned[b.Call] {
+	if skill, open := w.mine.Unsettled[b.Call]; open && !w.settled[b.Call] && !w.away.returned[b.Call] {
 		w.settled[b.Call] = true
+		w.ended = append(w.ended, outcomeOf(skill, b))
 		return nil
+	}
+	if skill, ok := w.called[b.Call]; ok {
+		w.ended = append(w.ended, outcomeOf(skill, b))
+		delete(w.called, b.Call)
 	}
 	w.loose = append(w.loose, loose{i, e.ID, b.Call, w.begun[b.Call]})
 	delete(w.begun, b.Call)

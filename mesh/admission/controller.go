@@ -42,7 +42,8 @@ type Controller struct {
 	delegators delegators
 	trusted    func(tenant mesh.TenantID, agent string) bool
 	standing   func(tenant mesh.TenantID, turn *thread.Execution) error
-	deferral   *slog.Logger // nil where nothing is deferred
+	breakers   func(tenant mesh.TenantID, skill string) Breaker // nil if there are none
+	deferral   *slog.Logger                                     // nil where nothing is deferred
 	accepting  sync.WaitGroup
 }
 
@@ -133,11 +134,17 @@ func (c *Controller) append(ctx context.Context, g *mesh.Grant, events []*mesh.E
 		return Admitted{}, mesh.Wrap(op, err)
 	}
 	r := &request{by: c, op: op, grant: g, now: c.now().UTC().Truncate(time.Millisecond), events: events, placed: placed, logged: map[string]bool{}}
+	begun, err := c.begin(ctx, g, events)
+	if err != nil {
+		return Admitted{}, mesh.Wrap(op, err)
+	}
 	got, err := c.rule(ctx, r)
 	if err != nil {
 		got.giveBack()
+		c.end(ctx, g, begun)
 		return Admitted{}, err
 	}
+	c.end(ctx, g, got.ended)
 	got.giveBackDropped()
 	if err := got.dispatchedAll(); err != nil {
 		return Admitted{}, err

@@ -73,7 +73,7 @@ type ruling struct {
 func newRuling(r *request, st *thread.State, on cache.Reserved) *ruling {
 	return &ruling{
 		request: r, st: st, mine: st.Execution(r.grant.Execution), away: countUnderway(st, r.grant.Execution, on),
-		returns:  returns{begun: map[string]string{}, settled: map[string]bool{}},
+		returns:  returns{begun: map[string]string{}, called: map[string]string{}, settled: map[string]bool{}},
 		written:  written{of: map[mesh.ExecutionID]volume{}},
 		children: map[mesh.ExecutionID]mesh.Execution{}, fresh: map[mesh.ExecutionID]bool{},
 		grants: map[mesh.ExecutionID]mesh.Grant{}, answers: map[string]bool{},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"math"
+	"sync"
 	"time"
 
 	meshv1 "agentmesh/gen/mesh/v1"
@@ -13,10 +14,6 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
-
-// breakerKind is the kind of the breakers of skills, each under the name of its
-// skill: all agents of the tenant that may call a skill share it.
-const breakerKind = "breaker"
 
 // maxBreakerPage bounds a page of breakers.
 const maxBreakerPage = 1000
@@ -29,7 +26,7 @@ type SkillsOption func(*SkillService)
 func WithBreakers(kv *state.KV) SkillsOption { return func(s *SkillService) { s.breakers = kv } }
 
 // ListBreakers implements the RPC. It shows the breakers of skills that the
-// tenant has, and no others: an agent may have written under any name.
+// tenant has, and no others: one may be left of a skill that is gone.
 func (s *SkillService) ListBreakers(ctx context.Context, req *meshv1.ListBreakersRequest) (*meshv1.ListBreakersResponse, error) {
 	const op = "api.ListBreakers"
 	call, err := callOf(ctx, op)
@@ -70,7 +67,7 @@ func (s *SkillService) ListBreakers(ctx context.Context, req *meshv1.ListBreaker
 func (s *SkillService) unhealthy(ctx context.Context, t mesh.TenantID, after string, n int) ([]limit.Circuit, error) {
 	var out []limit.Circuit
 	catalog, now := s.skills.For(t), time.Now()
-	page := state.Page{Tenant: t, Kind: breakerKind, After: after, Limit: state.MaxPage}
+	page := state.Page{Tenant: t, Kind: state.KindBreaker, After: after, Limit: state.MaxPage}
 	for {
 		items, more, err := s.breakers.List(ctx, page)
 		if err != nil {
@@ -130,6 +127,20 @@ func breakerProto(c limit.Circuit) *meshv1.SkillBreaker {
 		p.NextProbe = timestamppb.New(c.NextProbe)
 	}
 	return p
+}
+
+// Breakers returns the breaker of each tenant, whose state is kept in kv.
+func Breakers(kv *state.KV, o limit.BreakerOptions) func(t mesh.TenantID) *limit.Breaker {
+	var mu sync.Mutex
+	all := map[mesh.TenantID]*limit.Breaker{}
+	return func(t mesh.TenantID) *limit.Breaker {
+		mu.Lock()
+		defer mu.Unlock()
+		if all[t] == nil {
+			all[t] = limit.NewBreaker(circuits{kv, t}, o)
+		}
+		return all[t]
+	}
 }
 
 // circuits is the [limit.BreakerStore] of a tenant.

@@ -227,7 +227,7 @@ func TestNobodyIsServedWithoutAnIdentity(t *testing.T) {
 	// Without the interceptors, no Call is in the context.
 	_, err := NewRegistry(n.agents, nil).ListAgents(t.Context(), &meshv1.ListAgentsRequest{})
 	wantCode(t, err, mesh.Unknown)
-	_, err = NewState(n.kv).GetState(t.Context(), &meshv1.GetStateRequest{Kind: "mail", Key: "k"})
+	_, err = NewState(n.kv, nil).GetState(t.Context(), &meshv1.GetStateRequest{Kind: "mail", Key: "k"})
 	wantCode(t, err, mesh.Unknown)
 	_, err = NewSkills(n.library, n.runner).ListSkills(t.Context(), &meshv1.ListSkillsRequest{})
 	wantCode(t, err, mesh.Unknown)

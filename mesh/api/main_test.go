@@ -112,7 +112,7 @@ func serve(t *testing.T) *node {
 	}
 	srv := rpc.NewServer(rpc.Options{Auth: byName{}, Authorizer: authz.Node()})
 	meshv1.RegisterRegistryServiceServer(srv, NewRegistry(n.agents, [][]byte{[]byte("public key")}))
-	meshv1.RegisterStateServiceServer(srv, NewState(n.kv))
+	meshv1.RegisterStateServiceServer(srv, NewState(n.kv, func(string) bool { return false }))
 	meshv1.RegisterSkillServiceServer(srv, NewSkills(n.library, n.runner, WithBreakers(n.kv)))
 	conn := start(t, srv)
 	n.registry = meshv1.NewRegistryServiceClient(conn)

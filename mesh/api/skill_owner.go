@@ -44,3 +44,25 @@ func (s *SkillOwners) drop(ctx context.Context, t mesh.TenantID, skill string) e
 	}
 	return mesh.Wrap("api.SkillOwners.drop", err)
 }
+
+// Chown gives the skills of a tenant that one user made to another, and with them the
+// runs of their schedules. It returns how many there were.
+func (s *SkillOwners) Chown(ctx context.Context, t mesh.TenantID, from, to string) (n int, err error) {
+	page := state.Page{Kind: ownerKind, Prefix: string(t) + "/", Limit: state.MaxPage}
+	for more := true; more; {
+		var items []state.Item
+		if items, more, err = s.kv.List(ctx, page); err != nil {
+			return n, mesh.Wrap("api.SkillOwners.Chown", err)
+		}
+		for _, it := range items {
+			if page.After = it.Name; string(it.Data) != from {
+				continue
+			}
+			if _, err := s.kv.Put(ctx, state.Key{Kind: ownerKind, Name: it.Name}, []byte(to), it.Version); err != nil {
+				return n, mesh.Wrap("api.SkillOwners.Chown", err)
+			}
+			n++
+		}
+	}
+	return n, nil
+}

@@ -2,10 +2,13 @@ package api
 
 import (
 	"fmt"
+	"strings"
 	"testing"
+	"unicode/utf8"
 
 	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
+	"agentmesh/mesh/state"
 )
 
 func TestStateIsKeptUnderAGrantWithVersions(t *testing.T) {
@@ -69,16 +72,19 @@ func TestAGrantReachesItsOwnKindsOfStateOnly(t *testing.T) {
 		{"mailer", "mailer", mesh.NotFound, ""},
 		{"mailer", "mail", mesh.NotFound, ""},
 		{"mailer", "calendar", mesh.NotFound, ""},
-		{"mailer", "tasks", mesh.Denied, "mailer, mail, calendar"},
+		{"mailer", "tasks", mesh.Denied, "calendar, mail, agent/mailer"},
 		{"mailer", "mail.send", mesh.Denied, "kind"},
 		{"mailer", "", mesh.Invalid, "kind"},
 		{"mailer", registrationKind, mesh.Denied, ""},
 		{"hired", "mail", mesh.NotFound, ""},
 		{"hired", "mailer", mesh.Denied, "it reaches mail"},
 		{"idle", "idle", mesh.NotFound, ""},
-		{"idle", "mail", mesh.Denied, "it reaches idle"},
+		{"idle", "agent/idle", mesh.NotFound, ""},
+		{"idle", "agent/mailer", mesh.Denied, "it reaches agent/idle"},
+		{"worker", "agent/mailer", mesh.Denied, ""},
+		{"idle", "mail", mesh.Denied, "it reaches agent/idle"},
 		{"worker", "tasks", mesh.NotFound, ""},
-		{"worker", registrationKind, mesh.NotFound, ""}, // the tenant's own, not the operator's
+		{"worker", registrationKind, mesh.NotFound, ""}, // the user's own, not the operator's
 	} {
 		t.Run(tt.user+" "+tt.kind, func(t *testing.T) {
 			ctx := as(t, tt.user)
@@ -94,6 +100,21 @@ func TestAGrantReachesItsOwnKindsOfStateOnly(t *testing.T) {
 			_, err = n.state.ListState(ctx, &meshv1.ListStateRequest{Kind: tt.kind})
 			wantCode(t, err, tt.code, tt.says)
 		})
+	}
+}
+
+// What a value's place is made of is not the caller's to fill.
+func TestKindsAndKeysOfCallersAreBounded(t *testing.T) {
+	n := serve(t)
+	for _, key := range []string{"", strings.Repeat("k", 257), "a\x00", "a\xff"} {
+		if utf8.ValidString(key) { // else it is no message
+			_, err := n.state.PutState(as(t, "worker"), &meshv1.PutStateRequest{Kind: "mail", Key: key})
+			wantCode(t, err, mesh.Invalid, "key")
+		}
+	}
+	for kind, want := range map[string]mesh.Code{strings.Repeat("k", 64): mesh.NotFound, strings.Repeat("k", 75): mesh.Invalid, "a/b": mesh.Invalid, "agent/x": mesh.Denied, "a b": mesh.Invalid} {
+		_, err := n.state.GetState(as(t, "worker"), &meshv1.GetStateRequest{Kind: kind, Key: strings.Repeat("k", 256)})
+		wantCode(t, err, want)
 	}
 }
 
@@ -118,28 +139,38 @@ func TestBreakersAreReachedByWhoMayCallTheirSkill(t *testing.T) {
 	} {
 		t.Run(tt.user+" "+tt.key, func(t *testing.T) {
 			ctx := as(t, tt.user)
-			_, err := n.state.GetState(ctx, &meshv1.GetStateRequest{Kind: breakerKind, Key: tt.key})
+			_, err := n.state.GetState(ctx, &meshv1.GetStateRequest{Kind: state.KindBreaker, Key: tt.key})
 			wantCode(t, err, tt.code)
 			if tt.code == mesh.NotFound {
 				return
 			}
-			_, err = n.state.PutState(ctx, &meshv1.PutStateRequest{Kind: breakerKind, Key: tt.key})
+			_, err = n.state.PutState(ctx, &meshv1.PutStateRequest{Kind: state.KindBreaker, Key: tt.key})
 			wantCode(t, err, tt.code)
-			_, err = n.state.DeleteState(ctx, &meshv1.DeleteStateRequest{Kind: breakerKind, Key: tt.key})
+			_, err = n.state.DeleteState(ctx, &meshv1.DeleteStateRequest{Kind: state.KindBreaker, Key: tt.key})
 			wantCode(t, err, tt.code)
 		})
 	}
-	if _, err := n.state.PutState(as(t, "mailer"), &meshv1.PutStateRequest{Kind: breakerKind, Key: "mail.send", Data: []byte("open")}); err != nil {
+	if _, err := n.kv.Put(t.Context(), state.Key{Tenant: "acme", Kind: state.KindBreaker, Name: "mail.send"}, []byte("open"), 0); err != nil {
 		t.Fatal(err)
 	}
+	// part of T1: agents read breakers, and write none.
+	for _, user := range []string{"mailer", "worker", "hired"} {
+		_, err := n.state.PutState(as(t, user), &meshv1.PutStateRequest{Kind: state.KindBreaker, Key: "mail.send", Data: []byte("open"), Version: -1})
+		wantCode(t, err, mesh.Denied, "kind")
+		_, err = n.state.DeleteState(as(t, user), &meshv1.DeleteStateRequest{Kind: state.KindBreaker, Key: "mail.send", Version: -1})
+		wantCode(t, err, mesh.Denied, "kind")
+		if res, err := n.state.GetState(as(t, user), &meshv1.GetStateRequest{Kind: state.KindBreaker, Key: "mail.send"}); err != nil || string(res.GetValue().GetData()) != "open" {
+			t.Errorf("%s reads %v, %v", user, res, err)
+		}
+	}
 	for user, want := range map[string]mesh.Code{"mailer": mesh.Denied, "breaker": mesh.Denied, "mailer-b": mesh.Denied} {
-		_, err := n.state.ListState(as(t, user), &meshv1.ListStateRequest{Kind: breakerKind})
+		_, err := n.state.ListState(as(t, user), &meshv1.ListStateRequest{Kind: state.KindBreaker})
 		wantCode(t, err, want)
 	}
-	all, err := n.state.ListState(as(t, "worker"), &meshv1.ListStateRequest{Kind: breakerKind})
+	all, err := n.state.ListState(as(t, "worker"), &meshv1.ListStateRequest{Kind: state.KindBreaker})
 	if err != nil || len(all.GetValues()) != 1 {
 		t.Errorf("who may call all skills sees %v, %v", all, err)
 	}
-	_, err = n.state.GetState(as(t, "mailer-b"), &meshv1.GetStateRequest{Kind: breakerKind, Key: "mail.send"})
+	_, err = n.state.GetState(as(t, "mailer-b"), &meshv1.GetStateRequest{Kind: state.KindBreaker, Key: "mail.send"})
 	wantCode(t, err, mesh.NotFound) // another tenant's
 }

@@ -132,7 +132,7 @@ func TestAChildsGrantReachesNoStateThatItsParentDoesNot(t *testing.T) {
 		t.Fatal(err)
 	}
 	states := serve(t)
-	_, err = NewState(states.kv).GetState(under(t, child), &meshv1.GetStateRequest{Kind: "tasks", Key: "k"})
+	_, err = NewState(states.kv, nil).GetState(under(t, child), &meshv1.GetStateRequest{Kind: "tasks", Key: "k"})
 	wantCode(t, err, mesh.Denied, "none, because it has no skills")
 }
 

@@ -58,6 +58,8 @@ type BreakerOptions struct {
 	Now func() time.Time
 	// Logger is for the operator. The default discards.
 	Logger *slog.Logger
+	// Follows has the Breaker write nothing: others say what comes of calls.
+	Follows bool
 }
 
 // A Breaker stops calls to things that keep failing. It has a circuit for each
@@ -78,11 +80,12 @@ type BreakerOptions struct {
 // A Breaker may be used concurrently. It remembers each name that it was asked
 // for; they are not to come from callers unchecked.
 type Breaker struct {
-	store  BreakerStore
-	rules  rules
-	fresh  time.Duration
-	now    func() time.Time
-	logger *slog.Logger
+	store   BreakerStore
+	rules   rules
+	fresh   time.Duration
+	now     func() time.Time
+	logger  *slog.Logger
+	follows bool
 
 	mu    sync.Mutex
 	views map[string]*view
@@ -98,6 +101,11 @@ type view struct {
 	blind   bool      // the store could not be read
 }
 
+// ProbeTime is how long a breaker waits for the one call that it lets through:
+// longer than a call of that timeout takes, so that no second one follows while
+// it runs (S3-049).
+func ProbeTime(timeout time.Duration) time.Duration { return max(DefaultProbe, timeout+timeout/2) }
+
 // NewBreaker returns a Breaker over the store.
 func NewBreaker(store BreakerStore, o BreakerOptions) *Breaker {
 	b := &Breaker{
@@ -107,7 +115,7 @@ func NewBreaker(store BreakerStore, o BreakerOptions) *Breaker {
 			open:     cmp.Or(o.Open, DefaultOpen),
 			probe:    cmp.Or(o.Probe, DefaultProbe),
 		},
-		fresh: cmp.Or(o.Fresh, DefaultFresh), now: o.Now, logger: o.Logger, views: make(map[string]*view),
+		fresh: cmp.Or(o.Fresh, DefaultFresh), now: o.Now, logger: o.Logger, follows: o.Follows, views: make(map[string]*view),
 	}
 	if b.now == nil {
 		b.now = time.Now
@@ -123,6 +131,32 @@ func NewBreaker(store BreakerStore, o BreakerOptions) *Breaker {
 // calls done, once, with what came of it. A store that cannot be reached
 // allows the call.
 func (b *Breaker) Allow(ctx context.Context, name string) (done func(ctx context.Context, o Outcome), err error) {
+	if b.follows {
+		return func(context.Context, Outcome) {}, b.look(ctx, name)
+	}
+	call := mesh.NewEventID()
+	if err := b.Begin(ctx, name, call); err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context, o Outcome) { b.End(ctx, name, call, o) }, nil
+}
+
+// look is Allow for who does not write: of a circuit that is to be probed, it lets all
+// calls through, and whoever does write picks the probe.
+func (b *Breaker) look(ctx context.Context, name string) error {
+	v := b.view(name)
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	b.refresh(ctx, v, name)
+	if _, ruling := b.rules.admit(v.circuit, "", b.now()); !v.blind && ruling == refuse {
+		return unavailable(name)
+	}
+	return nil
+}
+
+// Begin is Allow for a call that End names again, also in another process, and after
+// this one was asked already.
+func (b *Breaker) Begin(ctx context.Context, name, call string) error {
 	v := b.view(name)
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -131,69 +165,51 @@ func (b *Breaker) Allow(ctx context.Context, name string) (done func(ctx context
 		if v.blind {
 			break
 		}
-		next, ruling := b.rules.admit(v.circuit, b.now())
+		next, ruling := b.rules.admit(v.circuit, call, b.now())
 		switch ruling {
 		case refuse:
-			return nil, mesh.Errorf(mesh.Unavailable, "limit.Allow", "'%s' is temporarily unavailable. Please try again later.", name)
+			return unavailable(name)
 		case pass:
-			return b.settler(v, name), nil
+			return nil
 		}
 		err := b.put(ctx, v, name, next)
-		switch {
-		case err == nil:
-			return b.probeSettler(v, name, v.version), nil
-		case !mesh.IsCode(err, mesh.Conflict):
+		if err == nil {
+			return nil
+		}
+		if !mesh.IsCode(err, mesh.Conflict) {
 			b.lost(ctx, v, name, err)
 		}
 	}
-	return b.settler(v, name), nil
+	return nil
 }
 
-// settler returns the done of an ordinary call.
-func (b *Breaker) settler(v *view, name string) func(ctx context.Context, o Outcome) {
-	return func(ctx context.Context, o Outcome) {
-		if o == Unused {
-			return
-		}
-		v.mu.Lock()
-		defer v.mu.Unlock()
-		for range storeTries {
-			b.refresh(ctx, v, name)
-			if v.blind {
-				return
-			}
-			next := b.rules.settle(v.circuit, o, b.now())
-			if next == v.circuit || next.closed() && next.Failures == v.circuit.Failures {
-				return
-			}
-			err := b.put(ctx, v, name, next)
-			if err == nil {
-				b.report(ctx, name, next)
-				return
-			}
-			if !mesh.IsCode(err, mesh.Conflict) {
-				b.lost(ctx, v, name, err)
-			}
-		}
-	}
+func unavailable(name string) error {
+	return mesh.Errorf(mesh.Unavailable, "limit.Allow", "'%s' is temporarily unavailable. Please try again later.", name)
 }
 
-// probeSettler returns the done of a probe that was stored with that version.
-// If the version is another one by now, the probe was given up for lost, and
-// its place taken; what it says counts no more.
-func (b *Breaker) probeSettler(v *view, name string, version int64) func(ctx context.Context, o Outcome) {
-	return func(ctx context.Context, o Outcome) {
-		v.mu.Lock()
-		defer v.mu.Unlock()
-		if v.version != version {
+// End says what came of a call that Begin let through. A probe that was given up for
+// lost, and whose place is taken, has no say more.
+func (b *Breaker) End(ctx context.Context, name, call string, o Outcome) {
+	v := b.view(name)
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	probe := false
+	for range storeTries {
+		b.refresh(ctx, v, name)
+		if v.blind || probe && !v.circuit.probes(call) {
 			return
 		}
-		next := b.rules.settleProbe(v.circuit, o, b.now())
+		probe = v.circuit.probes(call)
+		next := b.rules.settle(v.circuit, call, o, b.now())
+		if next == v.circuit || next.closed() && v.circuit.closed() && next.Failures == v.circuit.Failures {
+			return
+		}
 		err := b.put(ctx, v, name, next)
-		switch {
-		case err == nil:
+		if err == nil {
 			b.report(ctx, name, next)
-		case !mesh.IsCode(err, mesh.Conflict):
+			return
+		}
+		if !mesh.IsCode(err, mesh.Conflict) {
 			b.lost(ctx, v, name, err)
 		}
 	}

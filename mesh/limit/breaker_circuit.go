@@ -32,7 +32,12 @@ type circuit struct {
 	OpenedAt time.Time `json:"opened_at,omitzero"`
 	// ProbeUntil is when the probe counts as lost, if it is half open.
 	ProbeUntil time.Time `json:"probe_until,omitzero"`
+	// Probe is the call that is the probe.
+	Probe string `json:"probe,omitempty"`
 }
+
+// probes reports whether the call is the one that finds out.
+func (c circuit) probes(call string) bool { return c.State == stateHalfOpen && c.Probe == call }
 
 func (c circuit) closed() bool { return c.State != stateOpen && c.State != stateHalfOpen }
 
@@ -54,15 +59,15 @@ type rules struct {
 }
 
 // admit rules on a call, and returns the circuit that a probe has to store.
-func (r rules) admit(c circuit, now time.Time) (circuit, ruling) {
+func (r rules) admit(c circuit, call string, now time.Time) (circuit, ruling) {
 	switch {
-	case c.closed():
+	case c.closed(), call != "" && c.probes(call):
 		return c, pass
 	case c.State == stateOpen && waiting(c.OpenedAt.Add(r.open), r.open, now),
 		c.State == stateHalfOpen && waiting(c.ProbeUntil, r.probe, now):
 		return c, refuse
 	}
-	c.State, c.ProbeUntil = stateHalfOpen, now.Add(r.probe)
+	c.State, c.ProbeUntil, c.Probe = stateHalfOpen, now.Add(r.probe), call
 	return c, probe
 }
 
@@ -72,10 +77,12 @@ func waiting(until time.Time, most time.Duration, now time.Time) bool {
 	return now.Before(until) && until.Sub(now) <= 2*most
 }
 
-// settle returns the circuit after an ordinary call. What ordinary calls say
+// settle returns the circuit after a call. What calls that are not the probe say
 // of a circuit that is not closed any more is old news.
-func (r rules) settle(c circuit, o Outcome, now time.Time) circuit {
+func (r rules) settle(c circuit, call string, o Outcome, now time.Time) circuit {
 	switch {
+	case c.probes(call):
+		return r.settleProbe(c, o, now)
 	case !c.closed() || o == Unused:
 		return c
 	case o == Success:

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -79,6 +80,10 @@ type Config struct {
 	TLS TLS `yaml:"tls"`
 	// Threads says who sees conversations.
 	Threads Threads `yaml:"threads"`
+	// SharedData names domains of skills (calendar, files, mail, markdown, tasks) whose
+	// data all users of a tenant share; of all others each user has data of its own. By
+	// default none under an auth that knows users, and all under none.
+	SharedData []string `yaml:"shared_data"`
 	// TrustedAgents are agents of tenants, as TENANT/NAME, that get skills, dispatch and
 	// handoff as those do that an operator or a tenant's admin registered. Under auth
 	// none all agents are trusted.
@@ -255,7 +260,29 @@ func (c *Config) Fill() error {
 	if _, _, err := net.SplitHostPort(c.Public.GRPC); c.Public.GRPC != "" && err != nil {
 		return mesh.InvalidField(op, "public.grpc", "must be host:port such as mesh.example.com:443, and is %q", c.Public.GRPC)
 	}
-	return c.checkAuth()
+	return errors.Join(c.checkAuth(), c.fillShared())
+}
+
+// UserData are the domains of skills that keep data which users may share.
+func UserData() []string { return []string{"calendar", "files", "mail", "markdown", "tasks"} }
+
+// Shares reports whether all users of a tenant share what skills of the domain keep.
+// Values of domains that are not the mesh's own are as they always were under auth none,
+// which knows no users.
+func (c *Config) Shares(domain string) bool {
+	return slices.Contains(c.SharedData, domain) || c.Auth == "none" && !slices.Contains(UserData(), domain)
+}
+
+func (c *Config) fillShared() error {
+	if c.SharedData == nil && c.Auth == "none" {
+		c.SharedData = UserData()
+	}
+	for _, d := range c.SharedData {
+		if !slices.Contains(UserData(), d) {
+			return mesh.InvalidField("node.Config", "shared_data", "must name some of %s, and has %q", strings.Join(UserData(), ", "), mesh.Clip(d, 48))
+		}
+	}
+	return nil
 }
 
 func (c *Config) fillA2A() error {

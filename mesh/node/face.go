@@ -28,6 +28,8 @@ type Addresses struct {
 	CA string
 	// Interrupted is how many turns an earlier process left unfinished.
 	Interrupted int
+	// SharedTasks says that the default tenant has to-dos that all its users share.
+	SharedTasks bool
 }
 
 // face is the mesh's own agent card, to the outside one agent, without its

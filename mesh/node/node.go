@@ -341,7 +341,8 @@ func (n *node) serve(ctx context.Context) (err error) {
 	defer stopSchedules()
 	status.SetServingStatus("", healthpb.HealthCheckResponse_SERVING)
 	if n.opts.Ready != nil {
-		n.opts.Ready(Addresses{GRPC: n.grpcL.Addr().String(), HTTP: n.httpL.Addr().String(), Problems: n.skills.Problems(""), CA: n.ownCA(), Interrupted: n.settled})
+		n.opts.Ready(Addresses{GRPC: n.grpcL.Addr().String(), HTTP: n.httpL.Addr().String(), Problems: n.skills.Problems(""), CA: n.ownCA(),
+			Interrupted: n.settled, SharedTasks: n.sharedTasks(ctx)})
 	}
 	select {
 	case <-ctx.Done():

@@ -19,6 +19,7 @@ import (
 	"agentmesh/mesh/bind/jsonrpc"
 	"agentmesh/mesh/bind/rest"
 	"agentmesh/mesh/handoff"
+	"agentmesh/mesh/limit"
 	"agentmesh/mesh/rpc"
 	"agentmesh/mesh/security/authz"
 )
@@ -41,6 +42,13 @@ func (n *node) grpcServer() (*rpc.Server, *health.Server, *admission.Controller,
 	opts := []admission.Option{admission.WithBudgets(n.cfg.budgets()),
 		admission.WithTrust(n.trusted), admission.WithStanding(n.standing),
 		admission.WithSkills(n.skills), admission.WithDelegators(n.cfg.OrchestratorReadSkills, n.delegators()...)}
+	breakers := api.Breakers(n.kv, limit.BreakerOptions{Probe: limit.ProbeTime(n.cfg.Limits.Timeout), Logger: n.logger})
+	opts = append(opts, admission.WithBreakers(func(t mesh.TenantID, skill string) admission.Breaker {
+		if _, ok := n.skills.Find(t, skill); !ok { // an agent may name any
+			return nil
+		}
+		return breakers(t)
+	}))
 	if !n.backend.Shared {
 		opts = append(opts, admission.WithDeferral(n.logger))
 	}
@@ -51,7 +59,7 @@ func (n *node) grpcServer() (*rpc.Server, *health.Server, *admission.Controller,
 	meshv1.RegisterHandoffServiceServer(server, api.NewHandoffs(handoff.New(n.log, n.states, n.agents, n.turns, nil)))
 	meshv1.RegisterRegistryServiceServer(server, api.NewRegistry(n.agents, n.signer.Public()))
 	meshv1.RegisterSkillServiceServer(server, api.NewSkills(n.skills, n.runner, api.WithBreakers(n.kv), api.WithOwners(api.NewSkillOwners(n.kv))))
-	meshv1.RegisterStateServiceServer(server, api.NewState(n.kv))
+	meshv1.RegisterStateServiceServer(server, api.NewState(n.kv, n.cfg.Shares))
 	meshv1.RegisterGrantServiceServer(server, &api.Grants{States: n.states, Admits: admits, Tickets: tickets})
 	meshv1.RegisterAccessServiceServer(server, n.access(table.Explain))
 	meshv1.RegisterIdentityServiceServer(server, api.NewIdentities(n.authority, n.kv, rpc.PeerCertificate, nil))

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"os"
@@ -12,6 +13,7 @@ import (
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/limit"
+	"agentmesh/mesh/state"
 )
 
 // The ways in which the mesh works on a request.
@@ -303,6 +305,15 @@ func (c *Config) budgets() limit.Budgets {
 		b.TurnCalls = limit.SoloTurnCalls
 	}
 	return b
+}
+
+// sharedTasks reports whether the default tenant has to-dos that its users share.
+func (n *node) sharedTasks(ctx context.Context) bool {
+	list, _, err := n.kv.List(ctx, state.TenantSpace(mesh.DefaultTenant, state.KindTasks).Page(state.Page{Limit: 1}))
+	if err != nil {
+		n.logger.WarnContext(ctx, "it is not known whether there are to-dos that users share", "err", err)
+	}
+	return len(list) > 0
 }
 
 // Mode is how the agent of that name works. The mode of the whole mesh is the

@@ -71,6 +71,9 @@ func (r *Result) Whole() string { return cmp.Or(r.Full, r.Content) }
 type Env struct {
 	Tenant mesh.TenantID
 	User   string
+	// Shared says that the call works with what all users of the tenant share, and not
+	// with what is the user's own.
+	Shared bool
 	// Thread is the id of the conversation, or "".
 	Thread string
 	// State is nil where the mesh gives the agent none.
@@ -79,6 +82,27 @@ type Env struct {
 	Now func() time.Time
 	// Logger is for the operator. Nil discards.
 	Logger *slog.Logger
+}
+
+// Owner returns whose data the call works with.
+func (e *Env) Owner() mesh.Owner {
+	if e.Shared {
+		return mesh.Owner{Tenant: e.Tenant}
+	}
+	return mesh.Owner{Tenant: e.Tenant, User: e.User}
+}
+
+// Shared returns the handlers, which work with what all users of a tenant share.
+func Shared(handlers map[string]Handler) map[string]Handler {
+	out := make(map[string]Handler, len(handlers))
+	for name, h := range handlers {
+		out[name] = HandlerFunc(func(ctx context.Context, call *Call, env *Env) (*Result, error) {
+			of := *env
+			of.Shared = true
+			return h.Execute(ctx, call, &of)
+		})
+	}
+	return out
 }
 
 // A Handler is the code of a skill. Its arguments are checked as far as the

@@ -95,9 +95,9 @@ type Journal interface {
 	// handler gets; "" leaves the one that the call has. After an error the
 	// call is not made, and the error's Detail is told to the model.
 	Begin(ctx context.Context, s *Skill, call *Call) (key string, err error)
-	// End records what came of a call that Begin has recorded. Its context
-	// outlives the caller's.
-	End(ctx context.Context, s *Skill, call *Call, r *Result, took time.Duration)
+	// End records what came of a call that Begin has recorded, and what that says of
+	// the skill. Its context outlives the caller's.
+	End(ctx context.Context, s *Skill, call *Call, r *Result, o limit.Outcome, took time.Duration)
 }
 
 // A Notifier tells others what came of calls.
@@ -239,7 +239,7 @@ func (x *Executor) attempt(ctx context.Context, s *Skill, call *Call, env *Env) 
 	if x.config.Journal != nil {
 		settling, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTime)
 		defer cancel()
-		x.config.Journal.End(settling, s, call, e.result, time.Since(begun))
+		x.config.Journal.End(settling, s, call, e.result, e.outcome, time.Since(begun))
 	}
 	return e
 }

@@ -61,7 +61,7 @@ func (l *line) Begin(ctx context.Context, _ *skill.Skill, call *skill.Call) (str
 	return l.key, l.pass(ctx, fmt.Sprint("begin ", call.Args["text"]))
 }
 
-func (l *line) End(_ context.Context, _ *skill.Skill, _ *skill.Call, r *skill.Result, _ time.Duration) {
+func (l *line) End(_ context.Context, _ *skill.Skill, _ *skill.Call, r *skill.Result, _ limit.Outcome, _ time.Duration) {
 	l.note("end " + r.Status)
 	l.ended = r
 }
@@ -345,6 +345,6 @@ func (j *journal) Begin(_ context.Context, _ *skill.Skill, c *skill.Call) (strin
 	return "", nil
 }
 
-func (j *journal) End(ctx context.Context, _ *skill.Skill, _ *skill.Call, r *skill.Result, took time.Duration) {
+func (j *journal) End(ctx context.Context, _ *skill.Skill, _ *skill.Call, r *skill.Result, _ limit.Outcome, took time.Duration) {
 	j.lines = append(j.lines, fmt.Sprint("end ", r.Status, " after ", took, ", context ", ctx.Err()))
 }

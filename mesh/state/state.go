@@ -20,8 +20,8 @@ import (
 
 // Bounds of keys, values and pages.
 const (
-	MaxKind = 64        // bytes of Key.Kind
-	MaxName = 256       // bytes of Key.Name
+	MaxKind = 80        // bytes of Key.Kind
+	MaxName = 512       // bytes of Key.Name
 	MaxData = 256 << 10 // bytes of Value.Data
 	MaxPage = 1000      // values of one List
 )

@@ -35,10 +35,10 @@ func TestKVRefusesWhatIsOutOfBoundsAndNamesTheField(t *testing.T) {
 	}{
 		"bad tenant":        {put(with(func(k *state.Key) { k.Tenant = "a b" }), 0, 0), "tenant-id"},
 		"no kind":           {put(with(func(k *state.Key) { k.Kind = "" }), 0, 0), "kind"},
-		"long kind":         {put(with(func(k *state.Key) { k.Kind = strings.Repeat("k", 65) }), 0, 0), "kind"},
+		"long kind":         {put(with(func(k *state.Key) { k.Kind = strings.Repeat("k", state.MaxKind+1) }), 0, 0), "kind"},
 		"kind with NUL":     {put(with(func(k *state.Key) { k.Kind = "a\x00b" }), 0, 0), "kind"},
 		"no name":           {put(with(func(k *state.Key) { k.Name = "" }), 0, 0), "key"},
-		"long name":         {put(with(func(k *state.Key) { k.Name = strings.Repeat("n", 257) }), 0, 0), "key"},
+		"long name":         {put(with(func(k *state.Key) { k.Name = strings.Repeat("n", state.MaxName+1) }), 0, 0), "key"},
 		"name with NUL":     {put(with(func(k *state.Key) { k.Name = "a\x00" }), 0, 0), "key"},
 		"name not UTF-8":    {put(with(func(k *state.Key) { k.Name = "\xff" }), 0, 0), "key"},
 		"large value":       {put(good, state.MaxData+1, 0), "data"},

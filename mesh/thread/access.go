@@ -1,6 +1,7 @@
 package thread
 
 import (
+	"cmp"
 	"slices"
 
 	"agentmesh/mesh"
@@ -9,7 +10,7 @@ import (
 // Access says whose a thread is, and who else may see it. The zero value is that of a
 // thread without a task, which is nobody's.
 type Access struct {
-	// Owner is the user who opened the first task.
+	// Owner is the user who opened the first task, or was given the thread since.
 	Owner string
 	// Participants take part as the owner does, but share it with nobody. They are
 	// sorted, and shared: nobody changes them.
@@ -27,6 +28,7 @@ func (a *Access) Apply(e *mesh.Event) {
 		}
 	case mesh.ThreadShared:
 		a.Readable, a.Participants = b.Readable, b.Participants
+		a.Owner = cmp.Or(b.Owner, a.Owner)
 	}
 }
 

@@ -199,12 +199,12 @@ func everyBody() []*mesh.Event {
 	bodies := []mesh.Body{
 		mesh.MessagePosted{Message: msg, User: "u", Digest: []byte{1}},
 		mesh.ArtifactAppended{Artifact: &a2apb.Artifact{ArtifactId: "a"}, Append: true},
-		mesh.SkillCalled{Call: "c"}, mesh.SkillReturned{Call: "c", Duration: 1234567 * time.Nanosecond},
+		mesh.SkillCalled{Call: "c"}, mesh.SkillReturned{Call: "c", Blameless: true, Duration: 1234567 * time.Nanosecond},
 		mesh.ModelReplied{Tools: []mesh.ToolUse{{ID: "t"}}, Usage: mesh.Usage{Prompt: 1}},
 		mesh.DispatchSettled{Child: "x", State: a2apb.TaskState_TASK_STATE_COMPLETED},
 		mesh.StateNoted{Agent: "a", Data: []byte("{}")}, mesh.CancelRequested{By: "u"}, mesh.LimitTripped{Used: 1},
 		mesh.ThreadClaimed{Epoch: 2}, mesh.TaskOpened{Execution: x}, mesh.TaskMoved{Message: msg},
-		mesh.DispatchIssued{Child: x, Message: msg}, mesh.HandoffStarted{RecentMessages: 2}, mesh.HandoffEnded{Started: 1}, mesh.ThreadShared{Readable: true, Participants: []string{"eve"}},
+		mesh.DispatchIssued{Child: x, Message: msg}, mesh.HandoffStarted{RecentMessages: 2}, mesh.HandoffEnded{Started: 1}, mesh.ThreadShared{Readable: true, Participants: []string{"eve"}, Owner: "bob"},
 		mesh.Foreign{Raw: []byte("\x12\x01i\xfa\x3e\x03new")}, // id "i", field 1007
 	}
 	events := make([]*mesh.Event, len(bodies))

@@ -94,7 +94,7 @@ func (c calendar) create(ctx context.Context, call *skill.Call, env *skill.Env) 
 	if err != nil {
 		return nil, mesh.Wrap(op, err)
 	}
-	name := path.Join(Folder, outfile.TenantFolder(env.Tenant), file)
+	name := path.Join(Folder, outfile.Folder(env.Owner()), file)
 	// What the file says counts: under a repeated key it is the first event.
 	e, err = read(c.folder(env), file, env.Now().Location())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -141,9 +141,12 @@ func (c calendar) write(ctx context.Context, e *event, env *skill.Env) (file str
 	return file, mesh.Wrap(op, err)
 }
 
-// ledger returns the tenant's ledger of what was created or changed.
+// ledgers is the folder of what is known of keys, below the data folder.
+const ledgers = ".calendar-keys"
+
+// ledger returns the owner's ledger of what was created or changed.
 func (c calendar) ledger(of string, env *skill.Env) outfile.Ledger {
-	return outfile.NewLedger(filepath.Join(c.dir, ".calendar-keys", of, outfile.Distinct(env.Tenant)))
+	return outfile.NewLedger(filepath.Join(c.dir, ledgers, of, outfile.Distinct(env.Owner())))
 }
 
 // result tells what became of the event that is in the file of that name.

@@ -63,7 +63,7 @@ func (c calendar) list(ctx context.Context, call *skill.Call, env *skill.Env) (*
 }
 
 func (c calendar) folder(env *skill.Env) string {
-	return filepath.Join(c.dir, Folder, outfile.TenantFolder(env.Tenant))
+	return filepath.Join(c.dir, Folder, outfile.Folder(env.Owner()))
 }
 
 // files returns the names of the files that may be events.

@@ -38,7 +38,7 @@ func (c calendar) update(ctx context.Context, call *skill.Call, env *skill.Env) 
 		return nil, mesh.Wrap(call.Skill, err)
 	}
 	defer unlock()
-	name := path.Join(Folder, outfile.TenantFolder(env.Tenant), file)
+	name := path.Join(Folder, outfile.Folder(env.Owner()), file)
 	cal, ev, e, err := open(dir, file, env.Now().Location())
 	if err != nil {
 		return nil, mesh.Errorf(mesh.Unavailable, call.Skill, "The event in %s cannot be read: %s: %w", name, reason(err), err)

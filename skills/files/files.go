@@ -51,7 +51,7 @@ type action func(ctx context.Context, call *skill.Call, env *skill.Env, root *te
 
 func (d drive) open(do action) skill.Handler {
 	return skill.HandlerFunc(func(ctx context.Context, call *skill.Call, env *skill.Env) (_ *skill.Result, err error) {
-		root, err := d.dir.Open(env.Tenant)
+		root, err := d.dir.Open(env.Owner())
 		if err != nil {
 			return nil, mesh.Wrap(call.Skill, err)
 		}

@@ -33,12 +33,12 @@ func idOf(folder, file string) string {
 	return "m-" + hex.EncodeToString(sum[:5])
 }
 
-// entries lists the tenant's messages in the folders, by the time they were
+// entries lists the owner's messages in the folders, by the time they were
 // written, newest first.
-func (p *post) entries(tenant mesh.TenantID, folders []string) ([]entry, error) {
+func (p *post) entries(owner mesh.Owner, folders []string) ([]entry, error) {
 	var all []entry
 	for _, folder := range folders {
-		list, err := os.ReadDir(p.folder(folder, tenant))
+		list, err := os.ReadDir(p.folder(folder, owner))
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
@@ -67,7 +67,7 @@ func (p *post) open(ctx context.Context, env *skill.Env, e entry) (*letter, erro
 	if err := ctx.Err(); err != nil {
 		return nil, mesh.Wrap("mail", err)
 	}
-	f, err := outfile.Open(p.folder(e.folder, env.Tenant), e.file)
+	f, err := outfile.Open(p.folder(e.folder, env.Owner()), e.file)
 	if err != nil {
 		return nil, gone(e.id)
 	}

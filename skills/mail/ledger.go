@@ -59,7 +59,7 @@ func (p *post) recorded(m *parcel) (*record, error) {
 		return n, nil
 	}
 	for _, folder := range m.folders {
-		name := shownPath(folder, m.tenant, m.file)
+		name := shownPath(folder, m.owner, m.file)
 		f, err := outfile.Open(filepath.Dir(filepath.Join(p.dir, filepath.FromSlash(name))), m.file)
 		if err != nil {
 			continue
@@ -96,13 +96,13 @@ func (p *post) again(m *parcel) (*skill.Result, error) {
 	case Sending:
 		return p.unknown(m, cutShort), nil
 	case Sent:
-		if exists(p.folder(Sending, m.tenant), m.file) {
-			if err := outfile.Move(p.folder(Sending, m.tenant), p.folder(Sent, m.tenant), m.file); err != nil {
+		if exists(p.folder(Sending, m.owner), m.file) {
+			if err := outfile.Move(p.folder(Sending, m.owner), p.folder(Sent, m.owner), m.file); err != nil {
 				return nil, mesh.Wrap("mail.again", err)
 			}
 		}
 	default:
-		if _, err := outfile.Publish(p.folder(n.Folder, m.tenant), m.file); err != nil {
+		if _, err := outfile.Publish(p.folder(n.Folder, m.owner), m.file); err != nil {
 			return nil, mesh.Wrap("mail.again", err)
 		}
 	}
@@ -127,16 +127,16 @@ var told = map[string][2]string{
 // the first one.
 func (p *post) result(m *parcel) *skill.Result {
 	n, folder := m.record, m.record.Folder
-	if folder == Sent && exists(p.folder(Sending, m.tenant), m.file) {
+	if folder == Sent && exists(p.folder(Sending, m.owner), m.file) {
 		folder = Sending // it could not be moved
 	}
-	name := shownPath(folder, m.tenant, m.file)
+	name := shownPath(folder, m.owner, m.file)
 	people := strings.Join(n.To, ", ")
 	if people == "" {
 		people = "nobody yet"
 	}
 	format, files := told[n.Folder][1], []string(nil)
-	if exists(p.folder(folder, m.tenant), m.file) {
+	if exists(p.folder(folder, m.owner), m.file) {
 		format, files = told[n.Folder][0], []string{name}
 	}
 	return &skill.Result{

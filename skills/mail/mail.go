@@ -1,10 +1,10 @@
 // Package mail has the skills of the domain mail.
 //
-// A tenant's mail is a set of folders of messages, each a file of its own in
+// The mail of a user, or what the users of a tenant share, is a set of folders of messages, each a file of its own in
 // the form of RFC 5322: inbox, which somebody else fills; drafts; outbox, from
 // where people or a mail transport take what is to be sent; and, where a mail
 // server is configured, sending and sent. Skills see the folders of the call's
-// tenant only.
+// owner only.
 //
 // # Once per key
 //
@@ -41,8 +41,8 @@ import (
 	"agentmesh/skills/internal/outfile"
 )
 
-// The folders of messages, below the data folder. Below each of them, a tenant
-// other than the default one has a folder of its own.
+// The folders of messages, below the data folder. Below each of them, each owner has a
+// folder of its own, but for what the default tenant shares.
 const (
 	Inbox   = "inbox"   // what came in; nothing here writes to it
 	Drafts  = "drafts"  // what nobody is to send yet
@@ -89,12 +89,12 @@ type post struct {
 // ledgers is the folder of what is known of keys, below the data folder.
 const ledgers = ".mail-keys"
 
-// folder is the tenant's folder of that name, on the disk.
-func (p *post) folder(name string, tenant mesh.TenantID) string {
-	return filepath.Join(p.dir, filepath.FromSlash(shownPath(name, tenant, "")))
+// folder is the owner's folder of that name, on the disk.
+func (p *post) folder(name string, owner mesh.Owner) string {
+	return filepath.Join(p.dir, filepath.FromSlash(shownPath(name, owner, "")))
 }
 
 // shownPath is the path of a message below the data folder, for people.
-func shownPath(folder string, tenant mesh.TenantID, file string) string {
-	return path.Join(folder, outfile.TenantFolder(tenant), file)
+func shownPath(folder string, owner mesh.Owner, file string) string {
+	return path.Join(folder, outfile.Folder(owner), file)
 }

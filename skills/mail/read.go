@@ -26,7 +26,7 @@ func (p *post) read(ctx context.Context, call *skill.Call, env *skill.Env) (*ski
 		return nil, err
 	}
 	id := strings.TrimSpace(flags.Text(call, "id"))
-	entries, err := p.entries(env.Tenant, folders())
+	entries, err := p.entries(env.Owner(), folders())
 	if err != nil {
 		return nil, err
 	}

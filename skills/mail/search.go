@@ -29,7 +29,7 @@ func (p *post) search(ctx context.Context, call *skill.Call, env *skill.Env) (*s
 	if err != nil {
 		return nil, err
 	}
-	entries, err := p.entries(env.Tenant, w.folders)
+	entries, err := p.entries(env.Owner(), w.folders)
 	if err != nil {
 		return nil, err
 	}

@@ -17,7 +17,7 @@ import (
 type parcel struct {
 	id      string // of its key
 	file    string // its name in whatever folder it is in
-	tenant  mesh.TenantID
+	owner   mesh.Owner
 	to      []*mail.Address // of the envelope
 	message []byte
 	record  *record
@@ -45,8 +45,8 @@ func (p *post) pack(ctx context.Context, call *skill.Call, env *skill.Env, folde
 		return nil, mesh.Errorf(mesh.Unknown, call.Skill, "The message could not be read back: %w", err)
 	}
 	return &parcel{
-		id: id, file: id + suffix, tenant: env.Tenant, to: append(d.to, d.cc...), message: data, record: n, folders: folders,
-		ledger: outfile.NewLedger(filepath.Join(p.dir, ledgers, folders[0], outfile.Distinct(env.Tenant))),
+		id: id, file: id + suffix, owner: env.Owner(), to: append(d.to, d.cc...), message: data, record: n, folders: folders,
+		ledger: outfile.NewLedger(filepath.Join(p.dir, ledgers, folders[0], outfile.Distinct(env.Owner()))),
 	}, nil
 }
 
@@ -102,7 +102,7 @@ func (p *post) draft(ctx context.Context, call *skill.Call, env *skill.Env) (*sk
 // put writes the message into the folder, after it was noted.
 func (p *post) put(m *parcel, folder string) (*skill.Result, error) {
 	const op = "mail.put"
-	dir := p.folder(folder, m.tenant)
+	dir := p.folder(folder, m.owner)
 	if err := outfile.Stage(dir, m.file, m.message); err != nil {
 		return nil, mesh.Wrap(op, err)
 	}
@@ -120,7 +120,7 @@ const cutShort = "an earlier delivery of it was cut short"
 // deliver gives the message to the mail server.
 func (p *post) deliver(ctx context.Context, env *skill.Env, m *parcel) (*skill.Result, error) {
 	const op = "mail.send"
-	sending := p.folder(Sending, m.tenant)
+	sending := p.folder(Sending, m.owner)
 	if err := m.note(Sending); err != nil {
 		return nil, mesh.Wrap(op, err)
 	}
@@ -131,7 +131,7 @@ func (p *post) deliver(ctx context.Context, env *skill.Env, m *parcel) (*skill.R
 			if err := m.note(Sent); err != nil {
 				env.Logger.ErrorContext(ctx, "mail was sent, but could not be noted as such", "file", m.file, "err", err)
 			}
-			if err := outfile.Move(sending, p.folder(Sent, m.tenant), m.file); err != nil {
+			if err := outfile.Move(sending, p.folder(Sent, m.owner), m.file); err != nil {
 				env.Logger.ErrorContext(ctx, "mail was sent, but its file could not be put into the folder sent", "file", m.file, "err", err)
 			}
 		})

@@ -164,7 +164,7 @@ func (v *Vaults) search(ctx context.Context, call *skill.Call, env *skill.Env, r
 	}
 	var hits []textindex.Hit
 	var s *scan
-	if err := v.pool.With(ctx, tenantdir.Folder(env.Tenant), func(ix *textindex.Index) error {
+	if err := v.pool.With(ctx, tenantdir.Folder(env.Owner()), func(ix *textindex.Index) error {
 		if s, err = refresh(ctx, root, ix); err != nil {
 			return err
 		}

@@ -1,8 +1,8 @@
 // Package memory has the skills of the domain memory: what a user wants to be
 // remembered beyond a conversation.
 //
-// The truth is in the mesh's State (kind "memory"), under keys that begin with
-// the user. The index is a projection of it, a file for each user of each
+// The truth is in the mesh's State (kind "memory"), which has each user's values for
+// itself. The index is a projection of it, a file for each user of each
 // tenant, so that nobody finds what is another's; see sync.go for how it keeps
 // up with other processes. It may be deleted at any time and comes back.
 //
@@ -20,7 +20,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -130,21 +129,10 @@ func stateful(h skill.HandlerFunc) skill.Handler {
 	})
 }
 
-// An owner is a user of a tenant.
-type owner struct {
-	prefix string // of the keys of the State, with a '/' at the end
-	index  string // the name of the index
-}
-
-func ownerOf(env *skill.Env) owner {
-	// No escaped name has a '/', or a '=', which begins those that are too long.
-	user := url.QueryEscape(env.User)
-	if len(user) > 128 {
-		sum := sha256.Sum256([]byte(env.User))
-		user = "=" + hex.EncodeToString(sum[:])
-	}
+// indexOf returns the name of the index of the call's user.
+func indexOf(env *skill.Env) string {
 	sum := sha256.Sum256([]byte(string(env.Tenant) + "\x00" + env.User))
-	return owner{prefix: user + "/", index: hex.EncodeToString(sum[:16])}
+	return hex.EncodeToString(sum[:16])
 }
 
 // parse returns the memory that a call to save describes.

@@ -43,6 +43,7 @@ func start(t *testing.T, state skill.State, dir string, opts ...memory.Option) *
 			p.mu.Lock()
 			as := *env
 			as.User, as.Thread = p.user, "talk-of-"+p.user
+			as.State = skilltest.Of(env.State, p.user)
 			p.mu.Unlock()
 			return h.Execute(ctx, call, &as)
 		})

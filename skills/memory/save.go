@@ -142,7 +142,7 @@ func (v *view) store(ctx context.Context, c change, m *Memory) (*Memory, error) 
 		if err != nil {
 			return nil, mesh.Wrap(op, err)
 		}
-		if _, err := v.env.State.Put(ctx, Kind, v.key(c.ID), data, version); err == nil {
+		if _, err := v.env.State.Put(ctx, Kind, c.ID, data, version); err == nil {
 			return now, v.follow(ctx, v.env.Now())
 		} else if !mesh.IsCode(err, mesh.Conflict) {
 			return nil, mesh.Wrap(op, err)

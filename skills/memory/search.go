@@ -146,7 +146,7 @@ func (s *Store) touch(ctx context.Context, env *skill.Env, found []*Memory) {
 		return
 	}
 	at := env.Now().UTC().Truncate(time.Second)
-	v := &view{env: env, owner: ownerOf(env)}
+	v := &view{env: env}
 	ids := make([]string, len(found))
 	for i, m := range found {
 		ids[i] = m.ID
@@ -173,6 +173,6 @@ func (v *view) touch(ctx context.Context, id string, at time.Time) error {
 	if err != nil {
 		return mesh.Wrap("memory.touch", err)
 	}
-	_, err = v.env.State.Put(ctx, Kind, v.key(id), data, version)
+	_, err = v.env.State.Put(ctx, Kind, id, data, version)
 	return err
 }

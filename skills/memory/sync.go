@@ -58,33 +58,35 @@ type mark struct {
 
 // A view is a user's memories at work: State and index.
 type view struct {
-	env   *skill.Env
-	owner owner
-	ix    *textindex.Index
+	env *skill.Env
+	ix  *textindex.Index
 	// journal and its version are as sync read them.
 	journal journal
 	version int64
 	mark    mark
 }
 
-func (v *view) journalKey() string        { return v.owner.prefix + "journal" }
-func (v *view) key(id string) string      { return v.owner.prefix + id }
-func (v *view) memories() (prefix string) { return v.owner.prefix + "m-" }
+// The keys of the State: of the journal, and the beginning of those of memories, which
+// are their ids.
+const (
+	journalKey = "journal"
+	memories   = "m-"
+)
 
 // with runs do with an index of the call's user that has seen what the State
 // has.
 func (s *Store) with(ctx context.Context, env *skill.Env, do func(*view) error) error {
-	o := ownerOf(env)
-	return s.pool.With(ctx, o.index, func(ix *textindex.Index) error {
-		v := &view{env: env, owner: o, ix: ix}
+	index := indexOf(env)
+	return s.pool.With(ctx, index, func(ix *textindex.Index) error {
+		v := &view{env: env, ix: ix}
 		s.mu.Lock()
-		compare := !s.seen[o.index]
+		compare := !s.seen[index]
 		s.mu.Unlock()
 		if err := v.sync(ctx, compare); err != nil {
 			return err
 		}
 		s.mu.Lock()
-		s.seen[o.index] = true
+		s.seen[index] = true
 		s.mu.Unlock()
 		return do(v)
 	})
@@ -94,7 +96,7 @@ func (s *Store) with(ctx context.Context, env *skill.Env, do func(*view) error) 
 func (v *view) sync(ctx context.Context, compare bool) error {
 	const op = "memory.sync"
 	v.journal = journal{}
-	data, version, err := v.env.State.Get(ctx, Kind, v.journalKey())
+	data, version, err := v.env.State.Get(ctx, Kind, journalKey)
 	if err != nil && !mesh.IsCode(err, mesh.NotFound) {
 		return mesh.Wrap(op, err)
 	}
@@ -166,7 +168,7 @@ func (v *view) compare(ctx context.Context, now time.Time) error {
 	}
 	revs := make(map[string]int64)
 	for after := ""; ; {
-		items, err := v.env.State.List(ctx, Kind, v.memories(), after, pageSize)
+		items, err := v.env.State.List(ctx, Kind, memories, after, pageSize)
 		if err != nil {
 			return mesh.Wrap(op, err)
 		}
@@ -177,7 +179,7 @@ func (v *view) compare(ctx context.Context, now time.Time) error {
 		for _, it := range items {
 			after = it.Key
 			m := new(Memory)
-			if err := json.Unmarshal(it.Data, m); err != nil || v.key(m.ID) != it.Key {
+			if err := json.Unmarshal(it.Data, m); err != nil || m.ID != it.Key {
 				v.env.Logger.WarnContext(ctx, "stored memory skipped", "key", it.Key, "err", err)
 				continue
 			}
@@ -227,7 +229,7 @@ func (v *view) announce(ctx context.Context, id, key string) (change, error) {
 	if err != nil {
 		return c, mesh.Wrap(op, err)
 	}
-	version, err := v.env.State.Put(ctx, Kind, v.journalKey(), data, v.version)
+	version, err := v.env.State.Put(ctx, Kind, journalKey, data, v.version)
 	if err != nil {
 		return c, mesh.Wrap(op, err)
 	}
@@ -238,7 +240,7 @@ func (v *view) announce(ctx context.Context, id, key string) (change, error) {
 // read returns a memory and its version in the State.
 func (v *view) read(ctx context.Context, id string) (*Memory, int64, error) {
 	const op = "memory.read"
-	data, version, err := v.env.State.Get(ctx, Kind, v.key(id))
+	data, version, err := v.env.State.Get(ctx, Kind, id)
 	if err != nil {
 		return nil, 0, mesh.Wrap(op, err)
 	}

@@ -698,7 +698,10 @@ type SkillReturned struct {
 	// How long it took.
 	Duration *durationpb.Duration `protobuf:"bytes,5,opt,name=duration,proto3" json:"duration,omitempty"`
 	// What the skill says for programs, a JSON object; empty for nothing.
-	Metadata      string `protobuf:"bytes,6,opt,name=metadata,proto3" json:"metadata,omitempty"`
+	Metadata string `protobuf:"bytes,6,opt,name=metadata,proto3" json:"metadata,omitempty"`
+	// Whether the failure says nothing about the skill's health, as when the call was
+	// wrong or was given up: the skill's breaker does not count it.
+	Blameless     bool `protobuf:"varint,7,opt,name=blameless,proto3" json:"blameless,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -773,6 +776,13 @@ func (x *SkillReturned) GetMetadata() string {
 		return x.Metadata
 	}
 	return ""
+}
+
+func (x *SkillReturned) GetBlameless() bool {
+	if x != nil {
+		return x.Blameless
+	}
+	return false
 }
 
 // ModelReplied is one whole reply of a model.
@@ -2075,13 +2085,16 @@ func (x *ApprovalSettled) GetText() string {
 }
 
 // ThreadShared says anew who may read the thread and who takes part in it, beside
-// its owner, who opened its first task.
+// its owner, who opened its first task or was given it since.
 type ThreadShared struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Whether everybody in the tenant may read it.
 	Readable bool `protobuf:"varint,1,opt,name=readable,proto3" json:"readable,omitempty"`
 	// Users who take part, sorted.
-	Participants  []string `protobuf:"bytes,2,rep,name=participants,proto3" json:"participants,omitempty"`
+	Participants []string `protobuf:"bytes,2,rep,name=participants,proto3" json:"participants,omitempty"`
+	// Whose the thread is from here on; empty where that stays as it is. An operator
+	// says so, and no call does.
+	Owner         string `protobuf:"bytes,3,opt,name=owner,proto3" json:"owner,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2128,6 +2141,13 @@ func (x *ThreadShared) GetParticipants() []string {
 		return x.Participants
 	}
 	return nil
+}
+
+func (x *ThreadShared) GetOwner() string {
+	if x != nil {
+		return x.Owner
+	}
+	return ""
 }
 
 var File_mesh_v1_event_proto protoreflect.FileDescriptor
@@ -2182,14 +2202,15 @@ const file_mesh_v1_event_proto_rawDesc = "" +
 	"\x05skill\x18\x02 \x01(\tR\x05skill\x12\x12\n" +
 	"\x04args\x18\x03 \x01(\tR\x04args\x12\x16\n" +
 	"\x06source\x18\x04 \x01(\tR\x06source\x12\x18\n" +
-	"\aversion\x18\x05 \x01(\tR\aversion\"\xbe\x01\n" +
+	"\aversion\x18\x05 \x01(\tR\aversion\"\xdc\x01\n" +
 	"\rSkillReturned\x12\x12\n" +
 	"\x04call\x18\x01 \x01(\tR\x04call\x12\x16\n" +
 	"\x06failed\x18\x02 \x01(\bR\x06failed\x12\x18\n" +
 	"\acontent\x18\x03 \x01(\tR\acontent\x12\x14\n" +
 	"\x05files\x18\x04 \x03(\tR\x05files\x125\n" +
 	"\bduration\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\bduration\x12\x1a\n" +
-	"\bmetadata\x18\x06 \x01(\tR\bmetadata\"\x9e\x01\n" +
+	"\bmetadata\x18\x06 \x01(\tR\bmetadata\x12\x1c\n" +
+	"\tblameless\x18\a \x01(\bR\tblameless\"\x9e\x01\n" +
 	"\fModelReplied\x12\x14\n" +
 	"\x05model\x18\x01 \x01(\tR\x05model\x12\x12\n" +
 	"\x04text\x18\x02 \x01(\tR\x04text\x12&\n" +
@@ -2288,10 +2309,11 @@ const file_mesh_v1_event_proto_rawDesc = "" +
 	"\x0fApprovalSettled\x12\x12\n" +
 	"\x04call\x18\x01 \x01(\tR\x04call\x12\x1a\n" +
 	"\bapproved\x18\x02 \x01(\bR\bapproved\x12\x12\n" +
-	"\x04text\x18\x03 \x01(\tR\x04text\"N\n" +
+	"\x04text\x18\x03 \x01(\tR\x04text\"d\n" +
 	"\fThreadShared\x12\x1a\n" +
 	"\breadable\x18\x01 \x01(\bR\breadable\x12\"\n" +
-	"\fparticipants\x18\x02 \x03(\tR\fparticipantsB\x1eZ\x1cagentmesh/gen/mesh/v1;meshv1b\x06proto3"
+	"\fparticipants\x18\x02 \x03(\tR\fparticipants\x12\x14\n" +
+	"\x05owner\x18\x03 \x01(\tR\x05ownerB\x1eZ\x1cagentmesh/gen/mesh/v1;meshv1b\x06proto3"
 
 var (
 	file_mesh_v1_event_proto_rawDescOnce sync.Once

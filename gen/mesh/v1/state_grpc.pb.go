@@ -32,11 +32,13 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// StateService keeps small values for agents, by tenant, kind and key. Every
-// call needs a grant; an agent sees the kinds that its grant names: the domains
-// of its skills and, unless another agent dispatched it, its own name. The kind
-// "breaker" has the circuits of skills, by their names; a grant reaches those of
-// the skills that it has.
+// StateService keeps small values for agents, by kind and key. Every call needs a
+// grant, which says whose they are. An agent that somebody trusts sees the kinds
+// that are domains of its skills, with the values of the user that it works for, or
+// of all users of the tenant where the operator shares them; an agent that no other
+// agent dispatched sees the kind "agent/NAME", with its own values, which are the
+// tenant's. The kind "breaker" has the circuits of skills, by their names; a grant
+// reaches those of the skills that it has.
 type StateServiceClient interface {
 	// GetState returns a value.
 	GetState(ctx context.Context, in *GetStateRequest, opts ...grpc.CallOption) (*GetStateResponse, error)
@@ -101,11 +103,13 @@ func (c *stateServiceClient) ListState(ctx context.Context, in *ListStateRequest
 // All implementations must embed UnimplementedStateServiceServer
 // for forward compatibility.
 //
-// StateService keeps small values for agents, by tenant, kind and key. Every
-// call needs a grant; an agent sees the kinds that its grant names: the domains
-// of its skills and, unless another agent dispatched it, its own name. The kind
-// "breaker" has the circuits of skills, by their names; a grant reaches those of
-// the skills that it has.
+// StateService keeps small values for agents, by kind and key. Every call needs a
+// grant, which says whose they are. An agent that somebody trusts sees the kinds
+// that are domains of its skills, with the values of the user that it works for, or
+// of all users of the tenant where the operator shares them; an agent that no other
+// agent dispatched sees the kind "agent/NAME", with its own values, which are the
+// tenant's. The kind "breaker" has the circuits of skills, by their names; a grant
+// reaches those of the skills that it has.
 type StateServiceServer interface {
 	// GetState returns a value.
 	GetState(context.Context, *GetStateRequest) (*GetStateResponse, error)

@@ -13,7 +13,7 @@ func TestTheProbeTimeFollowsTheTimeout(t *testing.T) {
 	for timeout, want := range map[time.Duration]time.Duration{
 		0: limit.DefaultProbe, 30 * time.Second: 45 * time.Second, time.Minute: 90 * time.Second, time.Hour: 90 * time.Minute,
 	} {
-		if got := probeTime(timeout); got != want {
+		if got := limit.ProbeTime(timeout); got != want {
 			t.Errorf("with a timeout of %v it is %v, want %v", timeout, got, want)
 		}
 	}

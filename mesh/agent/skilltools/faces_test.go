@@ -2,6 +2,7 @@ package skilltools_test
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
@@ -9,10 +10,10 @@ import (
 	"time"
 
 	"agentmesh/mesh"
-	"agentmesh/mesh/agent"
 	"agentmesh/mesh/agent/agenttest"
 	"agentmesh/mesh/agent/modelrun"
 	"agentmesh/mesh/agent/skilltools"
+	"agentmesh/mesh/limit"
 	"agentmesh/mesh/llm"
 	"agentmesh/mesh/llm/scripted"
 	"agentmesh/mesh/rpc"
@@ -121,20 +122,16 @@ func TestEveryRefusalIsAResultAndSettled(t *testing.T) {
 	}
 }
 
-// breakSkill lets the skill fail until its circuit is open.
+// breakSkill has the node find that the skill fails until its circuit is open.
 func breakSkill(d *agenttest.Desk, name string) {
 	d.T.Helper()
-	g := *d.Grant
-	g.Execution = mesh.NewExecutionID(agenttest.Thread)
-	inv := &agent.Invocation{Message: agenttest.Message("x"), Execution: g.Execution, Thread: g.Key(), User: g.User, Grant: &g, Mesh: d.Node.Client(d.T, &g)}
-	o := d.Options
-	tools := agenttest.SkillTools(d.T, inv, o)
-	for range 5 {
-		tools.Call(d.T.Context(), agenttest.Use("use_skill", agenttest.Encoded(map[string]any{"skill": name, "arguments": map[string]string{"to": "x"}})))
+	b := limit.NewBreaker(&d.Node.Values, limit.BreakerOptions{}) // the node's
+	for n := range limit.DefaultFailures {
+		if err := b.Begin(d.T.Context(), name, fmt.Sprint(n)); err != nil {
+			d.T.Fatal(err)
+		}
+		b.End(d.T.Context(), name, fmt.Sprint(n), limit.Failure)
 	}
-	d.Mu.Lock()
-	defer d.Mu.Unlock()
-	d.Calls = nil
 }
 
 // S3-091, S3-092: commands stay in the text of the assistant and come back as a

@@ -109,13 +109,14 @@ func (t *Tools) Begin(ctx context.Context, s *skill.Skill, call *skill.Call) (ke
 
 // End implements [skill.Journal]. That an effect has been had is sent at once: a call
 // of which the log does not know what came of it, somebody has to look after.
-func (t *Tools) End(ctx context.Context, s *skill.Skill, call *skill.Call, r *skill.Result, took time.Duration) {
+func (t *Tools) End(ctx context.Context, s *skill.Skill, call *skill.Call, r *skill.Result, o limit.Outcome, took time.Duration) {
 	add := t.inv.Mesh.Send
 	if s.Access == skill.AccessRead {
 		add = t.inv.Mesh.Keep
 	}
 	err := add(ctx, &mesh.Event{Body: mesh.SkillReturned{
 		Call: call.ID, Failed: r.Failed(), Content: mesh.Clip(r.Content, mesh.MaxResult-len("…")), Files: r.Files, Duration: took, Metadata: metadata(r),
+		Blameless: r.Failed() && o == limit.Unused,
 	}})
 	if err != nil { // it did happen: the model must know what came of it
 		t.logger.WarnContext(ctx, "the end of a skill call could not be recorded", "skill", call.Skill, "err", err)

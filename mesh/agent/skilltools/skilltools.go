@@ -73,8 +73,8 @@ type Options struct {
 	MaxToolCalls int
 	// Timeout bounds one call. The default is skill.DefaultTimeout.
 	Timeout time.Duration
-	// Breaker keeps calls from skills that fail. By default one whose state
-	// is the tenant's.
+	// Breaker keeps calls from skills that fail. By default one that follows the
+	// tenant's, which the node writes.
 	Breaker func(skill.State) skill.Breaker
 	// Notify returns who is told of each call's end, or is nil.
 	Notify func(inv *agent.Invocation) skill.Notifier
@@ -137,7 +137,7 @@ func New(ctx context.Context, inv *agent.Invocation, o Options) (*Tools, error) 
 	breaker := o.Breaker
 	if breaker == nil {
 		breaker = func(s skill.State) skill.Breaker {
-			return limit.NewBreaker(s, limit.BreakerOptions{Probe: probeTime(o.Timeout), Logger: t.logger})
+			return limit.NewBreaker(s, limit.BreakerOptions{Probe: limit.ProbeTime(o.Timeout), Logger: t.logger, Follows: true})
 		}
 	}
 	var notifier skill.Notifier
@@ -157,13 +157,6 @@ func New(ctx context.Context, inv *agent.Invocation, o Options) (*Tools, error) 
 func NewReadOnly(ctx context.Context, inv *agent.Invocation, o Options, now func() time.Time, logger *slog.Logger) (*Tools, error) {
 	o.ReadOnly, o.Discovery, o.MaxToolCalls, o.Now, o.Logger = true, true, Unlimited, now, logger
 	return New(ctx, inv, o)
-}
-
-// probeTime is how long the breaker waits for the one call that it lets through:
-// longer than a call of that timeout takes, so that no second one follows while
-// it runs (S3-049).
-func probeTime(timeout time.Duration) time.Duration {
-	return max(limit.DefaultProbe, timeout+timeout/2)
 }
 
 // narrowed returns the patterns of what both lists allow. No wanted patterns

@@ -10,6 +10,7 @@ import (
 	"agentmesh/mesh"
 	"agentmesh/mesh/agent/agenttest"
 	"agentmesh/mesh/agent/skilltools"
+	"agentmesh/mesh/limit"
 	"agentmesh/mesh/skill"
 	"agentmesh/mesh/text/texttest"
 
@@ -100,12 +101,12 @@ func TestThatAnEffectHasBeenHadIsSentAtOnce(t *testing.T) {
 		n, inv, handlers, _ := agenttest.Office(t)
 		tools := agenttest.SkillTools(t, inv, skilltools.Options{Handlers: handlers})
 		begun := time.Now()
-		tools.End(t.Context(), &skill.Skill{Access: skill.AccessRead}, &skill.Call{ID: "1"}, &skill.Result{}, 0)
+		tools.End(t.Context(), &skill.Skill{Access: skill.AccessRead}, &skill.Call{ID: "1"}, &skill.Result{}, limit.Success, 0)
 		time.Sleep(20 * time.Millisecond)
 		if there := len(n.Bodies(t, inv.Execution)); there != 0 && time.Since(begun) < soon {
 			t.Fatalf("%d returns of calls that only read do not wait", there)
 		}
-		tools.End(t.Context(), &skill.Skill{Access: skill.AccessWrite}, &skill.Call{ID: "2"}, &skill.Result{}, 0)
+		tools.End(t.Context(), &skill.Skill{Access: skill.AccessWrite}, &skill.Call{ID: "2"}, &skill.Result{}, limit.Success, 0)
 		for len(n.Bodies(t, inv.Execution)) < 2 && t.Context().Err() == nil {
 			time.Sleep(time.Millisecond)
 		}

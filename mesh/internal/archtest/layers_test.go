@@ -84,7 +84,7 @@ var layers = map[string]layer{
 
 	// The composition root, and the architecture itself.
 	"mesh/node":              {6, []string{"gen/mesh/v1", "mesh", "mesh/..."}},
-	"mesh/node/datafolder":   {6, []string{"mesh/lease", "mesh/node", "mesh/store/disk"}},
+	"mesh/node/datafolder":   {6, []string{"mesh", "mesh/api", "mesh/lease", "mesh/node", "mesh/state", "mesh/store/disk", "mesh/thread", "mesh/thread/cache", "mesh/threadlog"}},
 	"mesh/internal/archtest": {6, nil},
 	"mesh/internal/mutants":  {6, nil},
 
@@ -139,7 +139,7 @@ var kits = map[string]layer{
 	"mesh/lease/leasetest":        {3, []string{"mesh", "mesh/lease"}},
 	"mesh/state/statetest":        {3, []string{"mesh", "mesh/state"}},
 	"mesh/text/texttest":          {2, []string{"mesh/text"}},
-	"mesh/skill/skilltest":        {3, []string{"mesh", "mesh/skill"}},
+	"mesh/skill/skilltest":        {3, []string{"mesh", "mesh/skill", "mesh/state"}},
 	"agents/internal/meshtest":    {7, []string{"agentcards", "docs", "gen/mesh/v1", "mesh", "mesh/...", "skills", "skills/..."}},
 	"mesh/llm/scripted":           {3, []string{"mesh", "mesh/llm"}},
 	"skills/internal/testbench":   {7, []string{"mesh", "mesh/skill"}},

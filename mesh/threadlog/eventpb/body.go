@@ -29,7 +29,7 @@ func bodyToProto(p *meshv1.Event, body mesh.Body) {
 	case mesh.SkillReturned:
 		p.Body = &meshv1.Event_SkillReturned{SkillReturned: &meshv1.SkillReturned{
 			Call: b.Call, Failed: b.Failed, Content: b.Content, Files: b.Files,
-			Duration: durationToProto(b.Duration), Metadata: b.Metadata}}
+			Duration: durationToProto(b.Duration), Metadata: b.Metadata, Blameless: b.Blameless}}
 	case mesh.ToolReturned:
 		p.Body = &meshv1.Event_ToolReturned{ToolReturned: &meshv1.ToolReturned{
 			Call: b.Call, Name: b.Name, Failed: b.Failed, Content: b.Content, Cause: string(b.Cause)}}
@@ -64,7 +64,7 @@ func bodyToProto(p *meshv1.Event, body mesh.Body) {
 			From: b.From, To: b.To, Reason: b.Reason, Summary: b.Summary,
 			RecentMessages: toInt32(b.RecentMessages), PreserveState: b.PreserveState, ReturnExpected: b.ReturnExpected, ToName: b.ToName}}
 	case mesh.ThreadShared:
-		p.Body = &meshv1.Event_ThreadShared{ThreadShared: &meshv1.ThreadShared{Readable: b.Readable, Participants: b.Participants}}
+		p.Body = &meshv1.Event_ThreadShared{ThreadShared: &meshv1.ThreadShared{Readable: b.Readable, Participants: b.Participants, Owner: b.Owner}}
 	case mesh.HandoffEnded:
 		p.Body = &meshv1.Event_HandoffEnded{HandoffEnded: &meshv1.HandoffEnded{
 			Started: int64(b.Started), Outcome: string(b.Outcome), Summary: b.Summary, By: b.By}}
@@ -92,7 +92,7 @@ func bodyFromProto(p *meshv1.Event) mesh.Body {
 	case *meshv1.Event_SkillReturned:
 		v := b.SkillReturned
 		return mesh.SkillReturned{Call: v.GetCall(), Failed: v.GetFailed(), Content: v.GetContent(),
-			Files: v.GetFiles(), Duration: v.GetDuration().AsDuration(), Metadata: v.GetMetadata()}
+			Files: v.GetFiles(), Duration: v.GetDuration().AsDuration(), Metadata: v.GetMetadata(), Blameless: v.GetBlameless()}
 	case *meshv1.Event_ToolReturned:
 		v := b.ToolReturned
 		return mesh.ToolReturned{Call: v.GetCall(), Name: v.GetName(), Failed: v.GetFailed(), Content: v.GetContent(), Cause: mesh.Cause(v.GetCause())}
@@ -143,7 +143,7 @@ func decisionFromProto(p *meshv1.Event) mesh.Body {
 			ToName: v.GetToName()}
 	case *meshv1.Event_ThreadShared:
 		v := b.ThreadShared
-		return mesh.ThreadShared{Readable: v.GetReadable(), Participants: v.GetParticipants()}
+		return mesh.ThreadShared{Readable: v.GetReadable(), Participants: v.GetParticipants(), Owner: v.GetOwner()}
 	case *meshv1.Event_HandoffEnded:
 		v := b.HandoffEnded
 		return mesh.HandoffEnded{Started: mesh.Seq(v.GetStarted()), Outcome: mesh.HandoffOutcome(v.GetOutcome()),

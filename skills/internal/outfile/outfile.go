@@ -11,11 +11,13 @@
 package outfile
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"io/fs"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -34,25 +36,40 @@ func Name(tenant mesh.TenantID, key string) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// TenantFolder returns the folder of the tenant, below a folder of all. It is
-// "." for the default tenant. Tenants whose names differ in case alone have
-// different folders also where the file system knows no case.
-func TenantFolder(tenant mesh.TenantID) string {
-	if tenant == "" || tenant == mesh.DefaultTenant {
-		return "."
+// Folder returns the folder of the owner, below a folder of all. It is "." for what
+// the default tenant shares. Owners whose names differ in case alone have different
+// folders also where the file system knows no case.
+func Folder(o mesh.Owner) string {
+	if o.Tenant == "" || o.Tenant == mesh.DefaultTenant {
+		return cmp.Or(userPart(o.User), ".")
 	}
-	return "tenant-" + Distinct(tenant)
+	return "tenant-" + Distinct(o)
 }
 
-// Distinct returns a file name for the tenant that is no other's, also where
+// Distinct returns a file name for the owner that is no other's, also where
 // the file system knows no case, and that does not begin with a dot.
-func Distinct(tenant mesh.TenantID) string {
-	name := string(tenant)
+func Distinct(o mesh.Owner) string {
+	name := string(o.Tenant)
 	low := strings.Trim(strings.ToLower(name), ".")
 	if low != name || low == "" {
-		low += "=" + Name(tenant, "")[:8] // no tenant's name has a '='
+		low += "=" + Name(o.Tenant, "")[:8] // no tenant's name has a '=', or a '@'
 	}
-	return low
+	return low + userPart(o.User)
+}
+
+// maxUser is how many bytes of a user's name are shown in a name on the disk.
+const maxUser = 100
+
+// userPart is the part of an owner's name that is the user's, "" without one.
+func userPart(user string) string {
+	if user == "" {
+		return ""
+	}
+	name := strings.ToLower(url.QueryEscape(user)) // without '/', '=' and '@'
+	if strings.ToLower(user) != user || len(name) > maxUser {
+		name = name[:min(len(name), maxUser)] + "=" + Name("", user)[:16]
+	}
+	return "@" + name
 }
 
 // WriteOnce writes the file dir/name, making dir if need be, unless there is

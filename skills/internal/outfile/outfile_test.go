@@ -51,14 +51,17 @@ func TestWriteOnce_saysThatTheFolderCannotBeWritten(t *testing.T) {
 	}
 }
 
-func TestTenantFolder_staysBelow(t *testing.T) {
+func TestFolder_staysBelow(t *testing.T) {
 	seen := map[string]bool{}
 	for _, tenant := range []mesh.TenantID{"default", "acme", "..", ".", "a.b", "Acme", "ACME", "Default"} {
-		dir := outfile.TenantFolder(tenant)
-		if folded := strings.ToLower(dir); !filepath.IsLocal(dir) || seen[folded] {
-			t.Errorf("%q gets %q, where another is if case does not count", tenant, dir)
+		for _, user := range []string{"", "ann", "Ann", "ann@x.org", "..", "../ann", "a/b", "a%2fb", "A/b", "a b", "a+b", "ännä", "acme@ann", "=", strings.Repeat("x", 300), strings.Repeat("x", 301)} {
+			o := mesh.Owner{Tenant: tenant, User: user}
+			dir := outfile.Folder(o)
+			if folded := strings.ToLower(dir); !filepath.IsLocal(dir) || strings.Contains(dir, "/") || len(dir) > 200 || seen[folded] {
+				t.Errorf("%q gets %q, where another is if case does not count", o, dir)
+			}
+			seen[strings.ToLower(dir)] = true
 		}
-		seen[strings.ToLower(dir)] = true
 	}
 	if outfile.Name("a", "k") == outfile.Name("b", "k") || outfile.Name("a", "k") != outfile.Name("a", "k") {
 		t.Error("names do not follow tenant and key")

@@ -1,7 +1,7 @@
-// Package tenantdir keeps the files of tenants: a folder for each, below one
-// folder of all.
+// Package tenantdir keeps the files of tenants and their users: a folder for each
+// owner, below one folder of all.
 //
-// No name leads out of a tenant's folder, neither by ".." nor through a link
+// No name leads out of an owner's folder, neither by ".." nor through a link
 // (os.Root), and hidden files, whose names begin with a dot, do not exist for
 // it. A file changes as a whole or not at all, also in a crash, never through a
 // link, also none that is hard, and a change happens once per key. Changes by
@@ -10,14 +10,15 @@
 // version is refused where the caller says which version that was. Everything may
 // be called concurrently.
 //
-// Keys are remembered in 256 files of each tenant, below .keys beside the
-// folders, by the key's hash: in each the last 64, so some 16,000 of a tenant. A
+// Keys are remembered in 256 files of each owner, below .keys beside the
+// folders, by the key's hash: in each the last 64, so some 16,000 of an owner. A
 // change that is repeated after its key was pushed out is made again.
 //
 // It does not know what the files mean.
 package tenantdir
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -39,32 +40,30 @@ import (
 // Bounds.
 const (
 	MaxFile  = 1 << 20 // bytes of a file that is written
-	MaxFiles = 20_000  // of a tenant
+	MaxFiles = 20_000  // of an owner
 	maxPath  = 512     // bytes
 	maxName  = 200     // bytes of one part of a path, which leaves room for that of a temporary file
 	maxDepth = 32
 	maxShown = 60 // bytes of what was given, in messages
 )
 
-// A Dir has the folders of all tenants.
+// A Dir has the folders of all owners.
 type Dir struct {
 	base  string
-	files int // of a tenant, at most
+	files int // of an owner, at most
 }
 
 // New returns a Dir below the folder, which is made when it is needed.
 func New(base string) *Dir { return &Dir{base: base, files: MaxFiles} }
 
-// Folder returns the name of the tenant's folder. Tenants whose names differ in
+// Folder returns the name of the owner's folder. Owners whose names differ in
 // case alone have different folders also where the file system knows no case.
-func Folder(tenant mesh.TenantID) string {
-	if tenant == "" {
-		tenant = mesh.DefaultTenant
-	}
-	return outfile.Distinct(tenant)
+func Folder(o mesh.Owner) string {
+	o.Tenant = cmp.Or(o.Tenant, mesh.DefaultTenant)
+	return outfile.Distinct(o)
 }
 
-// A Root is the folder of one tenant.
+// A Root is the folder of one owner.
 type Root struct {
 	root   *os.Root
 	tenant mesh.TenantID
@@ -73,10 +72,10 @@ type Root struct {
 	notes string
 }
 
-// Open returns the tenant's folder, which it makes if there is none. The caller
+// Open returns the owner's folder, which it makes if there is none. The caller
 // closes it. The error is Unavailable if the disk does not let it.
-func (d *Dir) Open(tenant mesh.TenantID) (*Root, error) {
-	dir := filepath.Join(d.base, Folder(tenant))
+func (d *Dir) Open(o mesh.Owner) (*Root, error) {
+	dir := filepath.Join(d.base, Folder(o))
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, failed(err)
 	}
@@ -90,7 +89,7 @@ func (d *Dir) Open(tenant mesh.TenantID) (*Root, error) {
 	if err != nil {
 		return nil, failed(err)
 	}
-	return &Root{root: root, tenant: tenant, files: d.files, notes: filepath.Join(d.base, ".keys", Folder(tenant))}, nil
+	return &Root{root: root, tenant: o.Tenant, files: d.files, notes: filepath.Join(d.base, ".keys", Folder(o))}, nil
 }
 
 // Close releases the folder.

@@ -21,7 +21,7 @@ import (
 
 func open(t *testing.T, dir string) *tenantdir.Root {
 	t.Helper()
-	r, err := tenantdir.New(dir).Open("acme")
+	r, err := tenantdir.New(dir).Open(mesh.Owner{Tenant: "acme"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -211,7 +211,7 @@ func TestChange_refusesAndLeavesTheFile(t *testing.T) {
 }
 
 func TestRoot_takesNoMoreThanSoManyFiles(t *testing.T) {
-	r, err := tenantdir.NewOf(t.TempDir(), 3).Open("acme")
+	r, err := tenantdir.NewOf(t.TempDir(), 3).Open(mesh.Owner{Tenant: "acme"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -266,13 +266,15 @@ func FuzzClean(f *testing.F) {
 func TestFolder_isUniqueAndBelow(t *testing.T) {
 	seen := map[string]bool{}
 	for _, tenant := range []mesh.TenantID{"default", "Default", "acme", "ACME", "Acme", "..", ".", "...", ".keys", "keys", "a.", "a"} {
-		dir := tenantdir.Folder(tenant)
-		if !filepath.IsLocal(dir) || dir == "." || strings.HasPrefix(dir, ".") || seen[strings.ToLower(dir)] {
-			t.Errorf("%q gets %q", tenant, dir)
+		for _, user := range []string{"", "..", "ann", "Ann"} {
+			dir := tenantdir.Folder(mesh.Owner{Tenant: tenant, User: user})
+			if !filepath.IsLocal(dir) || dir == "." || strings.HasPrefix(dir, ".") || seen[strings.ToLower(dir)] {
+				t.Errorf("%q of %q gets %q", user, tenant, dir)
+			}
+			seen[strings.ToLower(dir)] = true
 		}
-		seen[strings.ToLower(dir)] = true
 	}
-	if tenantdir.Folder("") != tenantdir.Folder(mesh.DefaultTenant) {
+	if tenantdir.Folder(mesh.Owner{}) != tenantdir.Folder(mesh.Owner{Tenant: mesh.DefaultTenant}) {
 		t.Error("no tenant is another one than the default")
 	}
 }

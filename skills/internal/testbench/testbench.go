@@ -5,6 +5,7 @@
 package testbench
 
 import (
+	"cmp"
 	"context"
 	"io/fs"
 	"sync"
@@ -25,6 +26,7 @@ type Bench struct {
 	mu    sync.Mutex
 	now   time.Time
 	state skill.State
+	user  string // whose data calls work with; "" for what all share
 }
 
 // New returns a bench with the handlers and the pages of the file systems, of
@@ -67,7 +69,16 @@ func (b *Bench) Advance(d time.Duration) {
 	b.now = b.now.Add(d)
 }
 
-// Call runs the skill for the user ann of the tenant default.
+// As has calls from now on made for the user, with the user's own data. Without it they
+// are ann's, with what the users of a tenant share.
+func (b *Bench) As(user string) *Bench {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.user = user
+	return b
+}
+
+// Call runs the skill in the tenant default.
 func (b *Bench) Call(name, key string, args map[string]any) *skill.Result {
 	return b.CallAs(mesh.DefaultTenant, name, key, args)
 }
@@ -75,7 +86,7 @@ func (b *Bench) Call(name, key string, args map[string]any) *skill.Result {
 // CallAs runs the skill for a user of the tenant.
 func (b *Bench) CallAs(tenant mesh.TenantID, name, key string, args map[string]any) *skill.Result {
 	b.mu.Lock()
-	env := &skill.Env{Tenant: tenant, User: "ann", State: b.state, Now: b.Now}
+	env := &skill.Env{Tenant: tenant, User: cmp.Or(b.user, "ann"), Shared: b.user == "", State: b.state, Now: b.Now}
 	b.mu.Unlock()
 	return b.exec.Execute(context.Background(), &skill.Call{Skill: name, Args: args, Key: key}, env)
 }
