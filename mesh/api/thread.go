@@ -31,6 +31,8 @@ type Threads struct {
 	admits  *admission.Controller
 	deleted func(ctx context.Context, key mesh.ThreadKey)
 	access  func(ctx context.Context, key mesh.ThreadKey) (thread.Access, error)
+
+	readByRole func(ctx context.Context, thread string) // nil for nobody
 }
 
 // NewThreads returns the server of the threads in log. What agents append is
@@ -114,6 +116,7 @@ func (s *Threads) GetThread(ctx context.Context, req *meshv1.GetThreadRequest) (
 		if st.Seq == 0 || !st.MayRead(call.Principal) {
 			return mesh.ThreadNotFound(op)
 		}
+		s.noteRead(ctx, key, &st.Access, call.Principal)
 		if err := atWork(op, st, call.Principal.Grant); err != nil {
 			return err
 		}

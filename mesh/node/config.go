@@ -72,6 +72,8 @@ type Config struct {
 	Auth string `yaml:"auth"`
 	// Tokens is the file of hashed bearer tokens for auth "tokens".
 	Tokens string `yaml:"tokens"`
+	// Audit says where the record of administrative acts can be proved from.
+	Audit Audit `yaml:"audit"`
 	// Threads says who sees conversations.
 	Threads Threads `yaml:"threads"`
 	// TrustedAgents are agents of tenants, as TENANT/NAME, that get skills, dispatch and
@@ -108,6 +110,14 @@ type Public struct {
 	// GRPC is a host:port, and HTTP a URL, as "https://mesh.example.com".
 	GRPC string `yaml:"grpc"`
 	HTTP string `yaml:"http"`
+}
+
+// Audit are choices about the record of administrative acts and refusals.
+type Audit struct {
+	// Checkpoints is a file to which the node adds what it has signed, one line a minute
+	// at most, while anything happens. Kept on another disk or machine, it shows when
+	// the end of a log is cut off. By default there is none.
+	Checkpoints string `yaml:"checkpoints"`
 }
 
 // Threads says who sees conversations of others, where callers have to say who they are.
@@ -195,7 +205,7 @@ func LoadConfig(path string) (Config, error) {
 	if err := dec.Decode(&c); err != nil && !errors.Is(err, io.EOF) {
 		return c, mesh.Errorf(mesh.Invalid, op, "%s is not as it should be: %s", path, yamlWords(err))
 	}
-	for _, p := range []*string{&c.Data, &c.Skills, &c.Docs, &c.Tokens, &c.Cards.Trust, &c.TenantSkills} {
+	for _, p := range []*string{&c.Data, &c.Skills, &c.Docs, &c.Tokens, &c.Cards.Trust, &c.TenantSkills, &c.Audit.Checkpoints} {
 		if *p != "" && !filepath.IsAbs(*p) {
 			*p = filepath.Join(filepath.Dir(path), *p)
 		}

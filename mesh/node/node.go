@@ -18,8 +18,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"os"
-	"path/filepath"
 	"sync"
 	"time"
 
@@ -28,6 +26,7 @@ import (
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/agent"
+	"agentmesh/mesh/audit"
 	"agentmesh/mesh/call"
 	"agentmesh/mesh/edge"
 	"agentmesh/mesh/limit"
@@ -114,9 +113,6 @@ type Addresses struct {
 	Interrupted int
 }
 
-// keyFile has the key that signs grants, in the data folder.
-const keyFile = "grant.key"
-
 // node is a mesh that is being put together. stop undoes, last first.
 type node struct {
 	cfg    Config
@@ -129,6 +125,7 @@ type node struct {
 	kv        *state.KV
 	signer    *grant.Signer
 	verifier  *grant.Verifier
+	audit     *audit.Recorder
 	auth      rpc.Authenticator
 	logins    rpc.Limiter
 	tokens    *auth.Tokens // nil but under auth tokens
@@ -201,24 +198,6 @@ func (n *node) listen(ctx context.Context) error {
 	return nil
 }
 
-func (n *node) openStore() (err error) {
-	const op = "node.openStore"
-	if err := os.MkdirAll(n.cfg.Data, 0o700); err != nil {
-		return mesh.Errorf(mesh.Precondition, op, "the data folder %s cannot be made; check its permissions or choose another with --data: %w", n.cfg.Data, err)
-	}
-	if n.opts.Backend == nil {
-		return mesh.Errorf(mesh.Invalid, op, "the node needs a backend")
-	}
-	if n.backend, err = n.opts.Backend(n.cfg, n.grpcL.Addr().String()); err != nil {
-		return err
-	}
-	if n.signer, err = grant.LoadOrCreateKey(filepath.Join(n.cfg.Data, keyFile)); err != nil {
-		return err
-	}
-	n.verifier, err = grant.NewVerifier(n.signer.Public(), nil)
-	return err
-}
-
 // build makes the parts that do not run yet.
 func (n *node) build(ctx context.Context) (err error) {
 	if err := n.buildAuth(); err != nil {
@@ -287,7 +266,7 @@ const maxCallers = 10_000
 func (n *node) buildAuth() (err error) {
 	n.auth = auth.None(n.verifier)
 	if n.cfg.Auth == "tokens" {
-		tokens, err := auth.LoadTokens(n.cfg.Tokens, n.verifier, auth.WithLogger(n.logger))
+		tokens, err := auth.LoadTokens(n.cfg.Tokens, n.verifier, auth.WithLogger(n.logger), auth.WithAudit(n.audit.Credential))
 		if err != nil {
 			return err
 		}
@@ -322,6 +301,7 @@ func (n *node) serve(ctx context.Context) (err error) {
 		})
 	}
 
+	defer n.startAudit(ctx)() // which is written until the last call has ended
 	server, status, admits, err := n.grpcServer()
 	if err != nil {
 		return err

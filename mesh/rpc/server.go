@@ -32,7 +32,8 @@ type Authenticator interface {
 	// Authenticate returns the caller without waiting for anything, or an Unauthenticated, Denied, Invalid
 	// or NotFound error whose text is the same for things that do not exist
 	// and things of others. When c.Grant is not empty it is checked, and the
-	// Principal has a Grant with which the other claims agree.
+	// Principal has a Grant with which the other claims agree. With an error the
+	// Principal is who the credential belongs to, if anybody, for the record alone.
 	Authenticate(ctx context.Context, c Credentials) (mesh.Principal, error)
 }
 
@@ -67,6 +68,8 @@ type Options struct {
 	Authorizer Authorizer
 	// Logger gets one record per call. The default discards them.
 	Logger *slog.Logger
+	// Auditor keeps a record of administrative acts and of refusals. The default is none.
+	Auditor Auditor
 	// MaxMessage bounds a received message, in bytes. The default is
 	// DefaultMaxMessage.
 	MaxMessage int
@@ -120,7 +123,7 @@ func NewServer(o Options) *Server {
 	if o.Logger != nil {
 		logger = slog.New(LogHandler(o.Logger.Handler()))
 	}
-	g := &guard{auth: o.Auth, authorizer: o.Authorizer, limiter: o.Limiter, logins: newLogins(o.Logins, logger), logger: logger, open: o.Open, streams: newStreams(o.Streams), errors: o.Errors}
+	g := &guard{auth: o.Auth, authorizer: o.Authorizer, limiter: o.Limiter, logins: newLogins(o.Logins, logger), auditor: o.Auditor, logger: logger, open: o.Open, streams: newStreams(o.Streams), errors: o.Errors}
 	return newServer(grpc.NewServer(
 		grpc.InTapHandle(g.tap),
 		grpc.UnaryInterceptor(g.unary),

@@ -206,6 +206,9 @@ func (g *gateway) registerUnary(ctx context.Context) error {
 		func() error {
 			return meshgw.RegisterAccessServiceHandlerClient(ctx, g.mux, meshv1.NewAccessServiceClient(g.conn))
 		},
+		func() error {
+			return meshgw.RegisterAuditServiceHandlerClient(ctx, g.mux, meshv1.NewAuditServiceClient(g.conn))
+		},
 	} {
 		if err := register(); err != nil {
 			return err

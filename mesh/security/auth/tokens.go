@@ -34,7 +34,9 @@ type Tokens struct {
 	logger  *slog.Logger
 	now     func() time.Time
 	entries atomic.Pointer[[]*entry]
-	seen    os.FileInfo // when the file was read last; LoadTokens' and then Run's
+	told    func(act string, p mesh.Principal)
+	seen    os.FileInfo // when the file was read last; LoadTokens' and then Run's, as the next
+	loaded  bool        // the file was read before
 }
 
 // An entry is one token of the file.
@@ -99,6 +101,11 @@ type Option func(*Tokens)
 // default tells nobody.
 func WithLogger(l *slog.Logger) Option { return func(t *Tokens) { t.logger = l } }
 
+// WithAudit has f told which credentials come and go while the node runs: with the acts
+// credential.added, credential.revoked and credential.expired. One that is changed goes
+// and comes.
+func WithAudit(f func(act string, p mesh.Principal)) Option { return func(t *Tokens) { t.told = f } }
+
 // WithClock has the time read from now instead of time.Now.
 func WithClock(now func() time.Time) Option { return func(t *Tokens) { t.now = now } }
 
@@ -119,7 +126,7 @@ func WithClock(now func() time.Time) Option { return func(t *Tokens) { t.now = n
 // Precondition. Grants are checked with the verifier; without one, calls under a grant
 // are refused.
 func LoadTokens(path string, grants *grant.Verifier, opts ...Option) (*Tokens, error) {
-	t := &Tokens{path: path, grants: grants, logger: slog.New(slog.DiscardHandler), now: time.Now}
+	t := &Tokens{path: path, grants: grants, logger: slog.New(slog.DiscardHandler), now: time.Now, told: func(string, mesh.Principal) {}}
 	for _, opt := range opts {
 		opt(t)
 	}
@@ -150,17 +157,22 @@ func (t *Tokens) read() error {
 		return err
 	}
 	before := *t.entries.Load()
+	loaded := t.loaded
+	t.loaded = true
 	for i, e := range fresh {
 		if at := slices.IndexFunc(before, e.same); at >= 0 {
 			fresh[i] = before[at]
 			continue
 		}
 		e.begin()
+		if loaded {
+			t.told("credential.added", e.principal)
+		}
 	}
 	t.entries.Store(&fresh)
 	for _, e := range before {
 		if !slices.Contains(fresh, e) {
-			e.end()
+			t.end("credential.revoked", e)
 		}
 	}
 	return nil
@@ -190,9 +202,17 @@ func (t *Tokens) Run(ctx context.Context) error {
 		}
 		for _, e := range *t.entries.Load() {
 			if !e.stands(t.now()) && t.now().After(e.from) {
-				e.end()
+				t.end("credential.expired", e)
 			}
 		}
+	}
+}
+
+// end ends what was begun with the entry, once.
+func (t *Tokens) end(act string, e *entry) {
+	if e.principal.Ended.Err() == nil {
+		e.end()
+		t.told(act, e.principal)
 	}
 }
 
@@ -213,20 +233,20 @@ func (t *Tokens) Authenticate(_ context.Context, c rpc.Credentials) (mesh.Princi
 	if e == nil {
 		return mesh.Principal{}, refused("is not known")
 	}
-	if err := e.refuse(t.now()); err != nil {
-		return mesh.Principal{}, err
-	}
 	p := e.principal
+	if err := e.refuse(t.now()); err != nil {
+		return p, err
+	}
 	operator := p.Can(mesh.ActAdminNode)
 	if c.Tenant != "" && c.Tenant != p.Tenant {
 		if !operator {
-			return mesh.Principal{}, otherTenant(op, "token")
+			return p, otherTenant(op, "token")
 		}
 		p.Tenant = c.Tenant
 	}
 	if c.User != "" && c.User != p.User {
 		if !operator {
-			return mesh.Principal{}, denied(op, rpc.KeyUser, "must be the user of the token; leave it out")
+			return p, denied(op, rpc.KeyUser, "must be the user of the token; leave it out")
 		}
 		p.User = c.User
 	}

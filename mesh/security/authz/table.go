@@ -42,16 +42,16 @@ func Node() Table {
 		meshv1.ThreadService_FollowThread_FullMethodName: {Action: mesh.ActReadOwn, Grant: MayGrant},
 		meshv1.ThreadService_ListThreads_FullMethodName:  {Action: mesh.ActReadOwn},
 		meshv1.ThreadService_AppendEvents_FullMethodName: {Grant: OnlyGrant, Settles: true},
-		meshv1.ThreadService_ShareThread_FullMethodName:  {Action: mesh.ActChat},
-		meshv1.ThreadService_DeleteThread_FullMethodName: {Action: mesh.ActDeleteThread},
+		meshv1.ThreadService_ShareThread_FullMethodName:  {Action: mesh.ActChat, Audit: true, Resource: "thread_id"},
+		meshv1.ThreadService_DeleteThread_FullMethodName: {Action: mesh.ActDeleteThread, Audit: true, Resource: "thread_id"},
 
 		meshv1.HandoffService_StartHandoff_FullMethodName: {Grant: OnlyGrant, Capability: mesh.CapHandoff},
 		meshv1.HandoffService_EndHandoff_FullMethodName:   {Action: mesh.ActHandoff, Grant: MayGrant},
 		meshv1.HandoffService_GetHandoff_FullMethodName:   {Action: mesh.ActReadOwn, Grant: MayGrant},
 
-		meshv1.RegistryService_RegisterAgent_FullMethodName:   {Action: mesh.ActRegister},
+		meshv1.RegistryService_RegisterAgent_FullMethodName:   {Action: mesh.ActRegister, Audit: true, Resource: "name"},
 		meshv1.RegistryService_KeepAlive_FullMethodName:       {Action: mesh.ActRegister},
-		meshv1.RegistryService_DeregisterAgent_FullMethodName: {Action: mesh.ActRegister},
+		meshv1.RegistryService_DeregisterAgent_FullMethodName: {Action: mesh.ActRegister, Audit: true, Resource: "name"},
 		meshv1.RegistryService_GetAgent_FullMethodName:        {Grant: MayGrant},
 		meshv1.RegistryService_ListAgents_FullMethodName:      {Grant: MayGrant},
 		meshv1.RegistryService_WatchAgents_FullMethodName:     {Grant: MayGrant},
@@ -61,13 +61,13 @@ func Node() Table {
 		meshv1.SkillService_ListSkillDomains_FullMethodName: {Grant: MayGrant},
 		meshv1.SkillService_WatchSkills_FullMethodName:      {Grant: MayGrant},
 		meshv1.SkillService_ValidateSkill_FullMethodName:    {Grant: MayGrant},
-		meshv1.SkillService_CreateSkill_FullMethodName:      {Action: mesh.ActCreateSkill, Grant: AlsoGrant, Capability: mesh.CapCreateSkill},
-		meshv1.SkillService_DeleteSkill_FullMethodName:      {Action: mesh.ActCreateSkill},
-		meshv1.SkillService_ReloadSkills_FullMethodName:     {Action: mesh.ActCreateSkill},
+		meshv1.SkillService_CreateSkill_FullMethodName:      {Action: mesh.ActCreateSkill, Grant: AlsoGrant, Capability: mesh.CapCreateSkill, Audit: true, Resource: "skill.name"},
+		meshv1.SkillService_DeleteSkill_FullMethodName:      {Action: mesh.ActCreateSkill, Audit: true, Resource: "name"},
+		meshv1.SkillService_ReloadSkills_FullMethodName:     {Action: mesh.ActCreateSkill, Audit: true},
 		meshv1.SkillService_RunSkill_FullMethodName:         {Action: mesh.ActSkillCall},
 		meshv1.SkillService_ListSkillRuns_FullMethodName:    {Action: mesh.ActReadOwn},
 		meshv1.SkillService_ListBreakers_FullMethodName:     {Action: mesh.ActReadOwn},
-		meshv1.SkillService_ResetBreaker_FullMethodName:     {Action: mesh.ActResetBreaker},
+		meshv1.SkillService_ResetBreaker_FullMethodName:     {Action: mesh.ActResetBreaker, Audit: true, Resource: "name"},
 
 		meshv1.StateService_GetState_FullMethodName:    {Grant: OnlyGrant},
 		meshv1.StateService_PutState_FullMethodName:    {Grant: OnlyGrant},
@@ -75,5 +75,8 @@ func Node() Table {
 		meshv1.StateService_ListState_FullMethodName:   {Grant: OnlyGrant},
 
 		meshv1.AccessService_GetAccess_FullMethodName: {},
+
+		meshv1.AuditService_ListAuditRecords_FullMethodName:   {Action: mesh.ActReadAudit},
+		meshv1.AuditService_FollowAuditRecords_FullMethodName: {Action: mesh.ActReadAudit},
 	}
 }

@@ -104,6 +104,20 @@ func (s *Signer) Issue(g mesh.Grant) string {
 	return token
 }
 
+// recordPrefix is what the signature of a record covers beside it.
+const recordPrefix = "agentmesh record v1\x00"
+
+// SignRecord returns the node's signature of what it keeps as evidence, which is good
+// for nothing else.
+func (s *Signer) SignRecord(data []byte) []byte {
+	return ed25519.Sign(s.key, append([]byte(recordPrefix), data...))
+}
+
+// VerifyRecord reports whether the signer with that public key signed the record.
+func VerifyRecord(key ed25519.PublicKey, data, signature []byte) bool {
+	return len(key) == ed25519.PublicKeySize && ed25519.Verify(key, append([]byte(recordPrefix), data...), signature)
+}
+
 func signed(data []byte) []byte { return append([]byte(prefix), data...) }
 
 // A Verifier checks grants.
