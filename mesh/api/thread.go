@@ -315,6 +315,7 @@ func (s *Threads) DeleteThread(ctx context.Context, req *meshv1.DeleteThreadRequ
 	if err != nil {
 		return nil, err
 	}
+	resp := &meshv1.DeleteThreadResponse{}
 	// No message is taken between the check and the end, whose turn would then be
 	// without a thread.
 	err = s.states.Delete(ctx, key, func(st *thread.State) error {
@@ -324,6 +325,7 @@ func (s *Threads) DeleteThread(ctx context.Context, req *meshv1.DeleteThreadRequ
 		if st.NextTurn() != nil {
 			return mesh.Errorf(mesh.Precondition, op, "an agent is working on the thread; cancel its task first")
 		}
+		resp.LastHash = s.log.LastHash(key)
 		return nil
 	})
 	if err != nil {
@@ -332,5 +334,5 @@ func (s *Threads) DeleteThread(ctx context.Context, req *meshv1.DeleteThreadRequ
 	if s.deleted != nil {
 		s.deleted(context.WithoutCancel(ctx), key)
 	}
-	return &meshv1.DeleteThreadResponse{}, nil
+	return resp, nil
 }

@@ -82,7 +82,7 @@ var layers = map[string]layer{
 
 	// The composition root, and the architecture itself.
 	"mesh/node":              {6, []string{"gen/mesh/v1", "mesh", "mesh/..."}},
-	"mesh/node/datafolder":   {6, []string{"mesh/audit", "mesh/lease", "mesh/node", "mesh/store/disk"}},
+	"mesh/node/datafolder":   {6, []string{"gen/mesh/v1", "mesh/audit", "mesh/lease", "mesh/node", "mesh/store/disk"}},
 	"mesh/internal/archtest": {6, nil},
 	"mesh/internal/mutants":  {6, nil},
 
@@ -114,7 +114,7 @@ var layers = map[string]layer{
 	// one: the log, the store and the edge are not its business. It shows events
 	// as mesh/thread understands them.
 	"cmd/mesh": {8, []string{
-		"agentcards", "agents/...", "docs", "gen/mesh/v1", "mesh", "mesh/agent", "mesh/agent/...", "mesh/security/auth", "mesh/dispatch", "mesh/security/egress",
+		"agentcards", "agents/...", "docs", "gen/mesh/v1", "mesh", "mesh/agent", "mesh/agent/...", "mesh/audit", "mesh/security/auth", "mesh/dispatch", "mesh/security/egress",
 		"mesh/llm", "mesh/llm/...", "mesh/skill/mcp", "mesh/node", "mesh/node/datafolder", "mesh/skill/notify", "mesh/registry", "mesh/rpc", "mesh/skill", "mesh/skill/command",
 		"mesh/thread", "mesh/threadlog/eventpb", "proto", "skills", "skills/...",
 	}},

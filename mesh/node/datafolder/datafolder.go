@@ -34,6 +34,10 @@ func Opener(logger *slog.Logger) func(cfg node.Config, address string) (node.Bac
 			return node.Backend{}, errors.Join(err, store.Close())
 		}
 		return node.Backend{Threads: store, State: store, Leases: lease.NewLocal(nil), Audit: acts,
+			Head: func() audit.Head {
+				first, last, sum := store.Head()
+				return audit.Head{First: first, Last: last, Hash: sum}
+			},
 			Close: func() error { return errors.Join(acts.Close(), store.Close()) }}, nil
 	}
 }
