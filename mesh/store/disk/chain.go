@@ -29,8 +29,9 @@ func (c *chain) add(n int64, kind byte, hash []byte) {
 		c.first = n
 	}
 	c.last = n
-	c.buf = append(binary.BigEndian.AppendUint64(append(c.buf[:0], c.sum[:]...), uint64(n)), kind&^segment.Dropped)
-	c.sum = sha256.Sum256(append(c.buf, hash...))
+	b := binary.BigEndian.AppendUint64(append(c.buf[:0], c.sum[:]...), uint64(n))
+	c.buf = append(append(b, kind&^segment.Dropped), hash...)
+	c.sum = sha256.Sum256(c.buf)
 }
 
 // linkEvent returns the hash of an event whose encoded head and data these are, after
