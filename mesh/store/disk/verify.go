@@ -102,6 +102,16 @@ type orphan struct {
 	head, data []byte
 }
 
+// thread returns what was seen of the thread.
+func (w *verifier) thread(key mesh.ThreadKey) *seen {
+	t := w.threads[key]
+	if t == nil {
+		t = new(seen)
+		w.threads[key] = t
+	}
+	return t
+}
+
 func positionOf(n int64) string { return fmt.Sprintf("position %d", n) }
 
 func eventAt(n int64, r record) string {
@@ -134,7 +144,7 @@ func (w *verifier) broken(n int64, r segment.Record) {
 	where := positionOf(n)
 	if rec, err := decode(r.Data); err == nil && r.Kind == kindEvent {
 		where = eventAt(n, rec)
-		if t := w.threads[rec.key]; t != nil && rec.seq == t.last+1 {
+		if t := w.thread(rec.key); rec.seq == t.last+1 {
 			t.last, t.link, t.positions = rec.seq, w.v.hash(n), append(t.positions, n)
 		}
 	}
@@ -180,11 +190,7 @@ func (w *verifier) event(n int64, r segment.Record) {
 	}
 	w.v.Events++
 	w.last = eventAt(n, rec)
-	t := w.threads[rec.key]
-	if t == nil {
-		t = new(seen)
-		w.threads[rec.key] = t
-	}
+	t := w.thread(rec.key)
 	head := r.Data[:len(r.Data)-len(rec.Data)]
 	if rec.seq != t.last+1 || t.orphans != nil {
 		t.orphans = append(t.orphans, orphan{n, w.last, bytes.Clone(head), bytes.Clone(rec.Data)})
