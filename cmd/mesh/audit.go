@@ -72,13 +72,16 @@ auditor, tenant-admin or operator.`,
 	}
 	filter := auditFilter(cmd)
 	cmd.RunE = a.stream(func(ctx context.Context, c *client, _ []string) error {
-		last, err := c.lastRecords(ctx, filter(), limit)
+		last, err := c.lastRecords(ctx, filter(), max(limit, 1))
 		if err != nil {
 			return err
 		}
-		after := int64(0)
-		for _, rec := range last {
+		after := int64(0) // of those that there are
+		for i, rec := range last {
 			after = rec.GetSeq()
+			if i >= limit {
+				break
+			}
 			if err := printRecord(a, rec, asJSON); err != nil {
 				return err
 			}

@@ -160,6 +160,35 @@ func run(t testing.TB, r *audit.Recorder) {
 	r.Run(ctx)
 }
 
+// finding T9: nor do acts, whoever may do them, or tries to.
+func TestActsDoNotFillTheDiskEither(t *testing.T) {
+	s := open(t, filepath.Join(t.TempDir(), "audit"))
+	now := time.Unix(1, 0)
+	r := audit.NewRecorder(audit.Options{Store: s, Table: authz.Node(), Signer: signer(t, 'k'), Now: func() time.Time { return now }})
+	act := func(user string) error {
+		done, err := r.Act(as(user), deleteThread, &meshv1.DeleteThreadRequest{ThreadId: "T"})
+		if err == nil {
+			done(nil, nil)
+		}
+		return err
+	}
+	for i := range 500 {
+		if err := act("alice"); err != nil {
+			t.Fatalf("act %d: %v", i, err)
+		}
+	}
+	if err := act("alice"); !mesh.IsCode(err, mesh.Exhausted) {
+		t.Errorf("one more: %v", err)
+	}
+	if err := act("bob"); err != nil {
+		t.Errorf("somebody else: %v", err)
+	}
+	now = now.Add(time.Second)
+	if err := act("alice"); err != nil {
+		t.Errorf("a second later: %v", err)
+	}
+}
+
 func TestReadsByARoleAreToldApartByThread(t *testing.T) {
 	s := open(t, filepath.Join(t.TempDir(), "audit"))
 	r := recorder(t, s, time.Hour)

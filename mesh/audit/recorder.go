@@ -15,6 +15,7 @@ import (
 
 	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
+	"agentmesh/mesh/limit"
 	"agentmesh/mesh/rpc"
 	"agentmesh/mesh/security/authz"
 	"agentmesh/mesh/security/grant"
@@ -41,6 +42,8 @@ type Options struct {
 type Recorder struct {
 	o Options
 
+	acts *limit.Rate // of each caller
+
 	mu       sync.Mutex // guards the fields below
 	refusals tally
 	reads    tally
@@ -57,6 +60,14 @@ const (
 	maxRead    = 1024
 )
 
+// How many acts a caller may do in a second, and at once: each makes two records, which
+// stay.
+const (
+	actsPerSecond = 20
+	actsAtOnce    = 500
+	maxActors     = 1024 // callers that are told apart
+)
+
 // NewRecorder returns a recorder.
 func NewRecorder(o Options) *Recorder {
 	if o.Head == nil {
@@ -69,7 +80,11 @@ func NewRecorder(o Options) *Recorder {
 		o.Now = time.Now
 	}
 	o.Every = cmp.Or(o.Every, time.Minute)
-	return &Recorder{o: o, refusals: newTally(maxRefused), reads: newTally(maxRead), wake: make(chan struct{}, 1)}
+	acts, err := limit.NewRate(actsPerSecond, actsAtOnce, maxActors)
+	if err != nil {
+		panic(err) // for bounds that are not above 0
+	}
+	return &Recorder{o: o, acts: acts, refusals: newTally(maxRefused), reads: newTally(maxRead), wake: make(chan struct{}, 1)}
 }
 
 // Act implements [rpc.Auditor].
@@ -79,6 +94,9 @@ func (r *Recorder) Act(ctx context.Context, method string, req any) (func(resp a
 		return nil, nil
 	}
 	begun := r.record(ctx, method, meshv1.AuditRecord_DECISION_ALLOWED)
+	if wait, ok := r.acts.Allow(caller(begun), begun.Time.AsTime()); !ok {
+		return nil, rpc.WithRetryAfter(mesh.Errorf(mesh.Exhausted, "audit.Act", "too many administrative acts: the limit is %v for each caller; try again later", r.acts), wait)
+	}
 	begun.Resource = named(req, rule.Resource)
 	if err := r.o.Store.Append(begun); err != nil {
 		return nil, err

@@ -19,7 +19,7 @@ type Auditor interface {
 }
 
 // act calls the handler of a call that was admitted, and has the auditor record it if it
-// is an administrative act.
+// is an administrative act, or is refused.
 func (g *guard) act(ctx context.Context, method string, req any, handler func() (any, error)) (resp any, err error) {
 	var done func(any, error)
 	if g.auditor != nil {
@@ -33,6 +33,8 @@ func (g *guard) act(ctx context.Context, method string, req any, handler func() 
 	})
 	if done != nil {
 		done(resp, err)
+	} else {
+		g.refused(ctx, method, req, err)
 	}
 	return resp, err
 }

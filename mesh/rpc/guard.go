@@ -34,8 +34,9 @@ func (g *guard) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, 
 	ctx, err = g.admit(ctx, info.FullMethod, begun)
 	if err == nil {
 		resp, err = g.act(ctx, info.FullMethod, req, func() (any, error) { return handler(ctx, req) })
+	} else {
+		g.refused(ctx, info.FullMethod, req, err)
 	}
-	g.refused(ctx, info.FullMethod, req, err)
 	g.report(ctx, info.FullMethod, begun, err)
 	if err != nil {
 		return nil, g.errors.ToStatus(err)
@@ -52,8 +53,7 @@ func (g *guard) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerInf
 		if err != nil && errors.Is(context.Cause(ctx), errEnded) {
 			err = errEnded
 		}
-	}
-	if !errors.Is(err, errEnded) { // an end is no refusal
+	} else {
 		g.refused(ctx, info.FullMethod, nil, err)
 	}
 	g.report(ctx, info.FullMethod, begun, err)

@@ -55,7 +55,7 @@ var layers = map[string]layer{
 	"mesh/store/mem":     {3, []string{"mesh", "mesh/lease", "mesh/registry", "mesh/state", "mesh/threadlog", "mesh/threadlog/memindex"}},
 	"mesh/store/segment": {3, nil},
 	"mesh/store/disk":    {3, []string{"mesh", "mesh/state", "mesh/store/segment", "mesh/threadlog", "mesh/threadlog/memindex"}},
-	"mesh/audit":         {3, []string{"gen/mesh/v1", "mesh", "mesh/rpc", "mesh/security/authz", "mesh/security/grant", "mesh/store/segment"}},
+	"mesh/audit":         {3, []string{"gen/mesh/v1", "mesh", "mesh/limit", "mesh/rpc", "mesh/security/authz", "mesh/security/grant", "mesh/store/segment"}},
 	"mesh/a2a":           {3, []string{"mesh", "mesh/rpc"}},
 	"mesh/call":          {3, []string{"mesh", "mesh/internal/stack", "mesh/rpc", "mesh/text"}},
 
