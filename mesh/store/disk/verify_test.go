@@ -124,6 +124,11 @@ func TestEveryChangeOfTheLogIsFound(t *testing.T) {
 			r[2].Data[len(r[2].Data)-1] ^= 1
 			return rehash(r)
 		}, "checkpoint"},
+		{"an event and its own hash", func(r []segment.Record) []segment.Record {
+			r[2].Data[len(r[2].Data)-1] ^= 1
+			copy(r[2].Hash, rehash(slices.Clone(r))[2].Hash)
+			return r
+		}, thread1 + " event 3 (position 6)"},
 		{"a value", func(r []segment.Record) []segment.Record { r[7].Data[len(r[7].Data)-1] ^= 1; return r }, "position 8"},
 		{"an event is taken out", func(r []segment.Record) []segment.Record { return slices.Delete(r, 2, 3) }, "the log after "},
 		{"an event is dropped", func(r []segment.Record) []segment.Record {
