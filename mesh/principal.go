@@ -20,32 +20,38 @@ type Principal struct {
 	Credential string
 	Expires    time.Time
 	Ended      context.Context //nolint:containedctx // the credential's end
-	// Grant is set when the call came under a grant: an agent's call.
-	Grant *Grant
+	// Grant is set when the call came under a grant: an agent's call. With Ticket it is
+	// the one that an agent may have for the ticket, and allows nothing yet.
+	Grant  *Grant
+	Ticket bool
 }
 
 // Can reports whether a role of the principal allows the action.
 func (p Principal) Can(a Action) bool { return Allow(p.Roles, a) }
 
-// A Grant is what the node allows one execution to do. It is issued when the
-// execution is, signed by the node, carried in metadata by whoever runs it,
-// and enforced in every auth mode.
+// A Grant is what the node allows one execution to do. The agent gets a ticket with its
+// message and redeems it for the grant, which the node signs and which is good for
+// that agent alone, in every auth mode. What the user may is not in it: that is in the
+// log, and the node asks for both.
 type Grant struct {
+	// ID is that of the ticket for which it was given.
+	ID        string
 	Tenant    TenantID
 	User      string
 	Thread    string // thread id
 	Execution ExecutionID
 	Parent    ExecutionID
 	// Turn is the execution of the user's turn that all this serves.
-	Turn  ExecutionID
-	Agent string
-	// Chain names the agents from the first one asked to this one, for audit
+	Turn ExecutionID
+	// Agent is who may use it: the agent that is registered under that name with
+	// Holder, the tenant or, for one that all share, "".
+	Agent  string
+	Holder TenantID
+	// Chain has the agents from the first one asked to this one, for audit
 	// and for finding cycles.
-	Chain []string
+	Chain []Actor
 	// Skills are the skills that may be called: names, "domain.*" or "*".
 	Skills []string
-	// Roles are the user's, passed down.
-	Roles []Role
 	// Capabilities are what the agent may do for its work beside reading and writing in
 	// its thread.
 	Capabilities []Capability
@@ -53,6 +59,21 @@ type Grant struct {
 	Depth int
 	// Expires is a Unix time in seconds.
 	Expires int64
+}
+
+// An Actor is an agent at work on an execution.
+type Actor struct {
+	Agent     string
+	Execution ExecutionID
+}
+
+// Agents are those of the chain.
+func (g *Grant) Agents() []string {
+	names := make([]string, 0, len(g.Chain))
+	for _, a := range g.Chain {
+		names = append(names, a.Agent)
+	}
+	return names
 }
 
 // A Capability is something that an agent may do for its work.
@@ -64,8 +85,14 @@ const (
 	CapCreateSkill Capability = "skill.create" // write skills, if the user may
 )
 
-// Capabilities lists them all.
-func Capabilities() []Capability { return []Capability{CapHandoff, CapCreateSkill} }
+// CapabilitiesFor lists those that agents may have who work for a user with the roles.
+func CapabilitiesFor(roles []Role) []Capability {
+	all := []Capability{CapHandoff}
+	if Allow(roles, ActCreateSkill) {
+		all = append(all, CapCreateSkill)
+	}
+	return all
+}
 
 // Has reports whether the grant has the capability.
 func (g *Grant) Has(c Capability) bool { return slices.Contains(g.Capabilities, c) }
@@ -106,8 +133,15 @@ type Call struct {
 	// ParentTask and Execution are the ids in the metadata, or "".
 	ParentTask string
 	Execution  ExecutionID
-	// GrantToken is the signed grant as it came, to be passed on.
+	// GrantToken is the signed grant of an agent that calls the node, and Holder the
+	// secret by which it proves that the grant is its own.
 	GrantToken string
+	Holder     string
+	// TicketToken is the signed ticket with which an agent is called, and which it
+	// redeems. Of a call that goes out Ticket makes it, if it is not nil: a ticket is good
+	// for a minute, and calls of one execution come later, too.
+	TicketToken string
+	Ticket      func(context.Context) (string, error)
 	// Traceparent is the W3C trace context, passed on verbatim.
 	Traceparent string
 	// Extensions are the A2A extension URIs that the caller activated.
@@ -128,6 +162,14 @@ type Call struct {
 	// the mesh as one. It is a valid name; whether there is such an agent is
 	// not checked.
 	Agent string
+}
+
+// MakeTicket returns the ticket for a call that goes out; "" where none is due.
+func (c Call) MakeTicket(ctx context.Context) (string, error) {
+	if c.Ticket == nil {
+		return c.TicketToken, nil
+	}
+	return c.Ticket(ctx)
 }
 
 // Extended reports whether the caller activated our extension.

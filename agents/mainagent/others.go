@@ -28,7 +28,7 @@ type others struct {
 func look(agents []*meshv1.Agent, g *mesh.Grant) others {
 	var o others
 	for _, a := range agents {
-		if a.GetName() == g.Agent || slices.Contains(g.Chain, a.GetName()) {
+		if a.GetName() == g.Agent || slices.Contains(g.Agents(), a.GetName()) {
 			continue
 		}
 		ext := registry.Params(a.GetCard())

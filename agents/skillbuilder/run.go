@@ -35,8 +35,7 @@ func (r *run) converse(ctx context.Context) error {
 	if r.active, err = r.hasStream(ctx); err != nil {
 		return err
 	}
-	user := mesh.Principal{Roles: r.inv.Grant.Roles}
-	if !user.Can(mesh.ActCreateSkill) {
+	if !r.inv.Grant.Has(mesh.CapCreateSkill) {
 		return r.refuse(ctx)
 	}
 	s, err := r.load(ctx)

@@ -93,6 +93,9 @@ answers.`,
 			}
 			ag := resp.GetAgent()
 			a.printf("%s added, at %s\n%s\n", oneLine(ag.GetName()), oneLine(ag.GetEndpoint()), trustText(ag))
+			if extended(ag) {
+				a.printf("Its secret, which is shown once: %s\nWith it the agent redeems tickets and uses grants (metadata mesh-holder).\n", oneLine(resp.GetSecret()))
+			}
 			return nil
 		}),
 	}
@@ -193,15 +196,20 @@ func owner(ag *meshv1.Agent) string {
 
 // trustText says what an agent gets for its work, if it speaks the mesh's extension.
 func trustText(ag *meshv1.Agent) string {
-	switch extensions := ag.GetCard().GetCapabilities().GetExtensions(); {
+	switch {
 	case ag.GetBuiltin():
 		return "what its work needs: it is one of the mesh's own"
-	case !slices.ContainsFunc(extensions, func(e *a2apb.AgentExtension) bool { return e.GetUri() == mesh.ExtensionURI }):
+	case !extended(ag):
 		return "messages alone: its card does not have the mesh's extension"
 	case ag.GetTrusted():
 		return "the skills on its card, other agents to ask, and the user's stream to hand over"
 	}
 	return "its own thread and state: nobody who may trust agents registered it, and trusted_agents does not name it"
+}
+
+// extended reports whether the agent speaks the mesh's extension.
+func extended(ag *meshv1.Agent) bool {
+	return slices.ContainsFunc(ag.GetCard().GetCapabilities().GetExtensions(), func(e *a2apb.AgentExtension) bool { return e.GetUri() == mesh.ExtensionURI })
 }
 
 // table aligns the columns of rows.

@@ -209,7 +209,7 @@ usage and 3 if there is no such folder or file.`,
 	}
 	cmd.Flags().StringVar(&data, "data", node.DefaultData, "the data `folder`")
 	cmd.Flags().StringVar(&kept, "checkpoints", "", "the `file` of checkpoints that was kept elsewhere")
-	cmd.Flags().StringArrayVar(&keys, "key", nil, "the node's public `key` in base64, or one of several; by default that of the first checkpoint")
+	cmd.Flags().StringArrayVar(&keys, "key", nil, "the node's public `key` in base64, or one of several; by default those of the checkpoints")
 	return cmd
 }
 
@@ -249,7 +249,9 @@ func (a *app) verify(data, kept string, texts []string) error {
 	case v.Checkpoints == 0:
 		a.printf("nothing was signed yet, so who can write the folder can have changed all of it\n")
 	case len(keys) == 0:
-		a.printf("all of it is signed with the key %s, which is the checkpoints' own; see that it is the node's\n", base64.StdEncoding.EncodeToString(v.Key))
+		for _, key := range v.Keys {
+			a.printf("signed with the key %s, which is the checkpoints' own; see that it is the node's\n", base64.StdEncoding.EncodeToString(key))
+		}
 	}
 	return nil
 }

@@ -61,7 +61,7 @@ func TestTheRecordIsReadAndVerified(t *testing.T) {
 
 	kept := filepath.Join(dir, "kept.jsonl")
 	good := m.verify("--checkpoints", kept)
-	good.want(t, 0, "checkpoints compared", "all of it is signed with the key ")
+	good.want(t, 0, "checkpoints compared", "signed with the key ")
 	_, key, _ := strings.Cut(good.stdout, "the key ")
 	key, _, _ = strings.Cut(key, ",")
 	m.verify("--checkpoints", kept, "--key", key).want(t, 0, "checkpoints compared")

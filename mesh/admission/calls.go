@@ -45,9 +45,8 @@ func (w *ruling) payer() string { return payer(w.grant.Tenant, w.grant.User) }
 
 // delegators are the agents that have others do their work.
 type delegators struct {
-	skills Skills
-	read   bool // they may call skills that only read
-	names  []string
+	read  bool // they may call skills that only read
+	names []string
 }
 
 // mayCall refuses skills that are not granted, and those that the agent of the
@@ -62,10 +61,40 @@ func (w *ruling) mayCall(i int, name string) error {
 	if !w.by.delegators.read {
 		return mesh.Errorf(mesh.Denied, w.op, "the agent %s calls no skills itself; dispatch an agent that does", w.grant.Agent)
 	}
-	if s, ok := w.by.delegators.skills.For(w.grant.Tenant).Get(name); !ok || s.Access != skill.AccessRead {
+	if s, ok := w.skill(name); !ok || s.Access != skill.AccessRead {
 		return mesh.Errorf(mesh.Denied, w.op, "the agent %s itself calls only skills with the access read, and %q is none; dispatch an agent that does", w.grant.Agent, clip(name))
 	}
 	return nil
+}
+
+// skill is what the mesh knows of the skill, if anything.
+func (w *ruling) skill(name string) (*skill.Skill, bool) {
+	if w.by.skills == nil {
+		return nil, false
+	}
+	return w.by.skills.For(w.grant.Tenant).Get(name)
+}
+
+// approved reports whether nobody has to approve the call, or the user has: this call, of
+// that version and with those arguments, once. Who made the call in a message of their own
+// has approved it.
+func (w *ruling) approved(b mesh.SkillCalled) bool {
+	s, ok := w.skill(b.Skill)
+	if !ok || !s.Asks() {
+		return true
+	}
+	if w.away.called[b.Call] {
+		return false
+	}
+	said := w.mine.Approved[b.Call]
+	if w.answers[b.Call] { // by this request
+		said = w.mine.Approval(b.Call).What
+	}
+	if said == thread.CallDigest(b.Skill, b.Version, b.Args) {
+		return true
+	}
+	c := w.mine.Requested
+	return c != nil && c.Skill == b.Skill && s.Same(c.Arguments, b.Args)
 }
 
 // checkCall checks that the skill may be called, and that there is room for the
@@ -84,8 +113,8 @@ func (w *ruling) checkCall(i int, e *mesh.Event, b mesh.SkillCalled) error {
 	}
 	w.begun[b.Call] = e.ID
 	mine := w.mine
-	if approved, settled := w.answers[b.Call]; settled && !approved || !settled && (mine.Approval(b.Call) != nil || w.away.asked[b.Call]) {
-		return mesh.Errorf(mesh.Precondition, w.op, "the call %q of %s is not approved; it can be made when the user has said so", clip(b.Call), clip(b.Skill))
+	if approved, settled := w.answers[b.Call]; settled && !approved || !settled && (mine.Approval(b.Call) != nil || w.away.asked[b.Call]) || !w.approved(b) {
+		return mesh.Errorf(mesh.Precondition, w.op, "the call %q of %s is not approved, with these arguments; it can be made when the user has been asked and has said so", clip(b.Call), clip(b.Skill))
 	}
 	if open := len(mine.Unsettled) + w.calls + w.away.calls; open >= thread.MaxUnsettled {
 		return mesh.Errorf(mesh.Exhausted, w.op, "%d skill calls of the execution have not returned; let them return first", open)

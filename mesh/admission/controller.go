@@ -38,6 +38,7 @@ type Controller struct {
 	users      *limit.Windows
 	known      recalled // tenants whose users' calls are in users
 	volumes    *volumes
+	skills     Skills // nil where nobody knows any
 	delegators delegators
 	trusted    func(tenant mesh.TenantID, agent string) bool
 	deferral   *slog.Logger // nil where nothing is deferred
@@ -60,13 +61,18 @@ type Skills interface {
 	For(t mesh.TenantID) *skill.Catalog
 }
 
+// WithSkills has the mesh take no call of a skill that needs the user's approval without
+// one, as the tenant's skills are at that moment, whatever the agent knew of them. Skills
+// that are not among them are their agent's own.
+func WithSkills(skills Skills) Option { return func(c *Controller) { c.skills = skills } }
+
 // WithDelegators has the mesh take no call of a skill from the agents of these
 // names, who have others do their work, nor a question whether they may make one.
 // With read, it takes those of skills whose access is read as the tenant's skills
 // are at that moment, whatever the agent knew of them. What they may grant to others
 // stays as it is.
-func WithDelegators(skills Skills, read bool, names ...string) Option {
-	return func(c *Controller) { c.delegators = delegators{skills, read, names} }
+func WithDelegators(read bool, names ...string) Option {
+	return func(c *Controller) { c.delegators = delegators{read, names} }
 }
 
 // WithTrust has agents that are dispatched get no skills, no dispatch and no capability

@@ -34,7 +34,7 @@ func TestAnAgentThatDelegatesCallsOnlyWhatReads(t *testing.T) {
 	skills := &shelf{of: map[mesh.TenantID]*skill.Catalog{"acme": new(skill.Catalog), "globex": new(skill.Catalog)}}
 	skills.put(t, "acme", "write")
 	skills.put(t, "globex", "read") // is nothing to acme
-	none, reads := newLibrary(t, WithDelegators(skills, false, "main", "orchestrator")), newLibrary(t, WithDelegators(skills, true, "main", "orchestrator"))
+	none, reads := newLibrary(t, WithSkills(skills), WithDelegators(false, "main", "orchestrator")), newLibrary(t, WithSkills(skills), WithDelegators(true, "main", "orchestrator"))
 	for _, step := range []struct {
 		what   string
 		access string // of mail.send from here on; "" as before

@@ -1,10 +1,12 @@
 package admission
 
 import (
-	"agentmesh/mesh"
-	"agentmesh/mesh/security/grant"
 	"fmt"
 	"slices"
+
+	"agentmesh/mesh"
+	"agentmesh/mesh/security/grant"
+	"agentmesh/mesh/thread"
 )
 
 // checkDispatch checks that the grant allows the child, or that the child is
@@ -25,7 +27,7 @@ func (w *ruling) checkDispatch(i int, b mesh.DispatchIssued) error {
 	if err != nil {
 		return mesh.Wrap(w.op, err)
 	}
-	w.children[c.ID], w.grants[c.ID] = c, w.granted(g)
+	w.children[c.ID], w.grants[c.ID] = c, w.by.granted(g)
 	w.fresh[c.ID] = w.st.Execution(c.ID) == nil
 	if n := w.dispatched(); n > maxChildren {
 		return mesh.Errorf(mesh.Exhausted, w.op, "an execution may dispatch at most %d agents, and this would make %d", maxChildren, n)
@@ -34,11 +36,23 @@ func (w *ruling) checkDispatch(i int, b mesh.DispatchIssued) error {
 }
 
 // granted is the grant as its agent gets it: with less if nobody trusts that one.
-func (w *ruling) granted(g mesh.Grant) mesh.Grant {
-	if !w.by.trusted(g.Tenant, g.Agent) {
+func (c *Controller) granted(g mesh.Grant) mesh.Grant {
+	if !c.trusted(g.Tenant, g.Agent) {
 		g.Distrust()
 	}
 	return g
+}
+
+// ChildGrant returns the grant of an execution that the parent's execution dispatched, as
+// it was then or, for one that went on later, for as long anew.
+func (c *Controller) ChildGrant(parent *mesh.Grant, x *thread.Execution) (mesh.Grant, error) {
+	now := c.now()
+	if x.Deadline.IsZero() || now.Before(x.Deadline) {
+		g, err := grant.Narrow(parent, x.Execution, x.Agent, x.Skills, now)
+		return c.granted(g), err
+	}
+	g, err := grant.Renew(parent, x.Execution, x.Started, now)
+	return c.granted(g), err
 }
 
 // dispatchedAll refuses a dispatch that the log has dropped, because its event has

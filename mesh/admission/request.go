@@ -170,7 +170,7 @@ func (w *ruling) renew(x *thread.Execution, e *mesh.Event, b mesh.TaskMoved) err
 	if err != nil {
 		return mesh.Wrap(w.op, err)
 	}
-	w.grants[x.ID] = w.granted(g)
+	w.grants[x.ID] = w.by.granted(g)
 	return nil
 }
 

@@ -15,6 +15,7 @@ type underway struct {
 	// Calls of skills: of the execution, of its turn, and of the thread.
 	calls, turn, thread int
 	// Of the execution, the calls that
+	called   map[string]bool // will be made
 	asked    map[string]bool // will wait for the user's word
 	answered map[string]bool // will have it
 	returned map[string]bool // will have returned
@@ -29,7 +30,7 @@ type trip struct {
 
 // countUnderway says what is reserved beside the execution's request.
 func countUnderway(st *thread.State, mine mesh.ExecutionID, on cache.Reserved) underway {
-	u := underway{ids: on, asked: map[string]bool{}, answered: map[string]bool{}, returned: map[string]bool{}}
+	u := underway{ids: on, called: map[string]bool{}, asked: map[string]bool{}, answered: map[string]bool{}, returned: map[string]bool{}}
 	turn := st.TurnOf(mine)
 	for _, e := range on {
 		own := e.Execution == mine
@@ -41,6 +42,7 @@ func countUnderway(st *thread.State, mine mesh.ExecutionID, on cache.Reserved) u
 			}
 			if own {
 				u.calls++
+				u.called[b.Call] = true
 			}
 		case mesh.SkillReturned:
 			if own {

@@ -1,10 +1,8 @@
 package agent
 
 import (
-	"cmp"
 	"context"
 	"math"
-	"slices"
 	"strings"
 	"unicode"
 
@@ -24,55 +22,20 @@ import (
 const (
 	keyRecent   = "recent_messages" // in the handoff: what was said last before
 	keyMaxCalls = "max_tool_calls"  // number: see Invocation.MaxToolCalls
-	keySkill    = "skill_call"      // struct: see SkillCall
 	keyChannel  = "channel"         // string: see Invocation.Channel
 )
 
-// A SkillCall in a message asks for one skill by name, without a model: what a
-// person typed, a schedule fires or another program calls.
-type SkillCall struct {
-	Skill     string         `json:"skill"`
-	Arguments map[string]any `json:"arguments,omitempty"`
-	// Source is one of the mesh.Source constants; mesh.SourceRun by default.
-	Source string `json:"source,omitempty"`
-	// Approved says that the user has approved the call along with making it.
-	Approved bool `json:"approved,omitempty"`
-}
+// A SkillCall in a message asks for one skill by name, without a model.
+type SkillCall = mesh.SkillCall
 
-// Metadata returns the metadata of a message that makes the call.
-func (c SkillCall) Metadata() (*structpb.Struct, error) {
-	args, err := structpb.NewStruct(c.Arguments)
-	if err != nil {
-		return nil, mesh.InvalidField("agent.SkillCall", "arguments", "have no JSON form: %v", err)
-	}
-	call := structpb.NewStructValue(&structpb.Struct{Fields: map[string]*structpb.Value{
-		"skill": structpb.NewStringValue(c.Skill), "arguments": structpb.NewStructValue(args),
-		"source": structpb.NewStringValue(c.Source), "approved": structpb.NewBoolValue(c.Approved),
-	}})
-	return &structpb.Struct{Fields: map[string]*structpb.Value{mesh.ExtensionURI: structpb.NewStructValue(
-		&structpb.Struct{Fields: map[string]*structpb.Value{keySkill: call}})}}, nil
-}
-
-// skillCall reads the skill call in a message's extension data; nil if there is
-// none. Only a message that the node sends for the user has one: another agent
-// cannot speak for the user, and has its own calls to make.
-func skillCall(v *structpb.Value, fromUser bool) (*SkillCall, error) {
-	if v == nil || !fromUser {
+// skillCall reads the skill call in a message; nil if there is none. Only a message that
+// the node sends for the user has one: another agent cannot speak for the user, and has
+// its own calls to make.
+func skillCall(m *a2apb.Message, fromUser bool) (*SkillCall, error) {
+	if !fromUser {
 		return nil, nil
 	}
-	f := v.GetStructValue().GetFields()
-	c := &SkillCall{
-		Skill: f["skill"].GetStringValue(), Arguments: f["arguments"].GetStructValue().AsMap(),
-		Source: cmp.Or(f["source"].GetStringValue(), mesh.SourceRun), Approved: f["approved"].GetBoolValue(),
-	}
-	const at = "message.metadata." + mesh.ExtensionURI + "." + keySkill
-	switch {
-	case c.Skill == "":
-		return nil, mesh.InvalidField("agent.skillCall", at+".skill", "is missing; name the skill, as mail.send")
-	case !slices.Contains([]string{mesh.SourceRun, mesh.SourceSchedule, mesh.SourceMCP}, c.Source):
-		return nil, mesh.InvalidField("agent.skillCall", at+".source", "must be %s, %s or %s", mesh.SourceRun, mesh.SourceSchedule, mesh.SourceMCP)
-	}
-	return c, nil
+	return mesh.SkillCallOf(m.GetMetadata())
 }
 
 // invocation returns what the agent is told of the message, without Resumed.
@@ -82,7 +45,7 @@ func (r *Runtime) invocation(call mesh.Call, g *mesh.Grant, m *a2apb.Message) (*
 		return nil, err
 	}
 	inv := &Invocation{
-		Message: addressed(m, g), Execution: g.Execution, Thread: g.Key(), User: g.User, Grant: g, Mesh: view,
+		Message: addressed(m, g), Execution: g.Execution, Thread: g.Key(), User: g.User, Grant: g, Mesh: view.HeldBy(r.secret),
 	}
 	ext := a2a.Extension(m.GetMetadata()).GetFields()
 	if inv.Handoff, err = handoff(a2a.KeyHandoff, ext[a2a.KeyHandoff]); err != nil {
@@ -91,7 +54,7 @@ func (r *Runtime) invocation(call mesh.Call, g *mesh.Grant, m *a2apb.Message) (*
 	if inv.Returned, err = handoff(a2a.KeyHandoffReturn, ext[a2a.KeyHandoffReturn]); err != nil {
 		return nil, err
 	}
-	if inv.SkillCall, err = skillCall(ext[keySkill], g.Direct()); err != nil {
+	if inv.SkillCall, err = skillCall(m, g.Direct()); err != nil {
 		return nil, err
 	}
 	if g.Direct() {
@@ -110,8 +73,7 @@ func (inv *Invocation) Requested(ctx context.Context) (call *SkillCall, err erro
 		return nil, nil
 	}
 	err = inv.Mesh.Transcript(ctx, func(t *thread.Transcript, _ bool) bool {
-		ext := a2a.Extension(t.Party(inv.Execution).Mission.GetMetadata()).GetFields()
-		call, _ = skillCall(ext[keySkill], inv.Grant.Direct()) // one that is wrong was refused when it came
+		call, _ = skillCall(t.Party(inv.Execution).Mission, inv.Grant.Direct()) // one that is wrong was refused when it came
 		return true
 	})
 	return call, mesh.Wrap("agent.Requested", err)

@@ -10,6 +10,7 @@ import (
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/a2a"
+	"agentmesh/mesh/agent/meshclient"
 	"agentmesh/mesh/text"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
@@ -19,7 +20,7 @@ import (
 const settleTime = 5 * time.Second
 
 // Send starts a run for the message, on the task of the caller's execution:
-// the grant proves that the task exists, so a message that continues one that
+// the ticket proves that the task exists, so a message that continues one that
 // this process does not know reopens it. A message that the task has had
 // already starts nothing.
 func (r *Runtime) Send(ctx context.Context, req *a2apb.SendMessageRequest) (*a2a.Accepted, error) {
@@ -34,6 +35,11 @@ func (r *Runtime) Send(ctx context.Context, req *a2apb.SendMessageRequest) (*a2a
 		return nil, mesh.ThreadNotFound(op)
 	case m.GetTaskId() != "" && m.GetTaskId() != string(g.Execution):
 		return nil, mesh.TaskNotFound(op)
+	}
+	if call.Principal.Ticket {
+		if call, err = meshclient.Redeem(ctx, r.node, call, r.secret()); err != nil {
+			return nil, mesh.Wrap(op, err)
+		}
 	}
 	inv, err := r.invocation(call, g, m)
 	if err != nil {
@@ -81,7 +87,7 @@ func (r *Runtime) Send(ctx context.Context, req *a2apb.SendMessageRequest) (*a2a
 // start runs the agent on the invocation, detached from the caller, until the
 // grant expires. The caller holds the task's mu.
 func (r *Runtime) start(ctx context.Context, t *task, inv *Invocation) {
-	ctx = inv.Mesh.Context(context.WithoutCancel(ctx))
+	ctx = inv.Mesh.About(context.WithoutCancel(ctx))
 	ctx, expire := context.WithDeadlineCause(ctx, time.Unix(inv.Grant.Expires, 0), errExpired)
 	ctx, cancel := context.WithCancelCause(ctx)
 	t.begin(inv.Message, cancel)

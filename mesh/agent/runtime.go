@@ -43,13 +43,14 @@ var (
 )
 
 // A Runtime runs one agent's tasks. It is an [a2a.Service] whose callers have
-// grants: a call sees the task of its own grant's execution only. Its methods
+// tickets: a call sees the task of its own ticket's execution only. Its methods
 // are safe for concurrent use.
 type Runtime struct {
 	agent    Agent
 	card     *a2apb.AgentCard
 	endpoint string
 	node     grpc.ClientConnInterface
+	secret   func() string // of the agent's registration
 	logger   *slog.Logger
 	grace    time.Duration
 	drain    time.Duration
@@ -89,7 +90,7 @@ func WithEndpoint(hostport string) RuntimeOption { return func(r *Runtime) { r.e
 // over node. Its owner calls Run and serves it with [a2a.NewServer].
 func NewRuntime(agent Agent, node grpc.ClientConnInterface, opts ...RuntimeOption) *Runtime {
 	r := &Runtime{
-		agent: agent, node: node,
+		agent: agent, node: node, secret: func() string { return "" },
 		logger: slog.New(slog.DiscardHandler), grace: DefaultGrace, drain: DefaultDrain,
 		tasks: map[string]*task{}, stopped: make(chan struct{}),
 	}
@@ -342,12 +343,12 @@ func (r *Runtime) find(ctx context.Context, op, id string) (*task, error) {
 	return t, nil
 }
 
-// caller returns the identity of the call, which must be under a grant.
+// caller returns the identity of the call, which must be with a ticket.
 func caller(ctx context.Context, op string) (mesh.Call, *mesh.Grant, error) {
 	call, _ := mesh.CallFrom(ctx)
 	if call.Principal.Grant == nil {
 		return call, nil, mesh.Errorf(mesh.Unauthenticated, op,
-			"Agents are called under a grant; send metadata mesh-grant with the grant that the node issued")
+			"Agents are called with a ticket; send metadata mesh-ticket with the ticket that the node issued")
 	}
 	return call, call.Principal.Grant, nil
 }

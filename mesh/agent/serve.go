@@ -42,12 +42,15 @@ type Options struct {
 	Node     grpc.ClientConnInterface
 	NodeAddr string
 	Dial     rpc.DialOptions
-	// Verifier checks the grants of callers. An agent that registers gets it
+	// Verifier checks the tickets of callers. An agent that registers gets it
 	// from the node.
 	Verifier *grant.Verifier
-	// Name is the agent's name in the mesh: grants of others are refused. By default it
-	// is that under which the agent registers itself, and without that any grant will do.
+	// Name is the agent's name in the mesh: tickets of others are refused. By default it
+	// is that under which the agent registers itself, and without that any ticket will do.
 	Name string
+	// Secret is that of the agent's registration, by which it proves that tickets and
+	// grants are its own. An agent that registers gets it from the node.
+	Secret string
 	// Register makes the agent known to the node as long as it is served. It
 	// is for agents in a process of their own.
 	Register *Registration
@@ -160,7 +163,8 @@ func newService(ctx context.Context, o *Options) (*service, error) {
 	s.runtime = NewRuntime(o.Agent, node, WithLogger(o.Logger), WithEndpoint(s.endpoint),
 		WithGrace(cmp.Or(o.Grace, DefaultGrace)), WithDrain(cmp.Or(o.Drain, DefaultDrain)))
 	gate := new(gate)
-	gate.open(o.Verifier, o.Name)
+	gate.open(o.Verifier, o.Name, o.Secret)
+	s.runtime.secret = gate.held
 	if o.Register != nil {
 		req := &meshv1.RegisterAgentRequest{
 			Name: o.Register.Name, Card: s.runtime.card, Endpoint: s.endpoint, Shared: o.Register.Shared,
@@ -206,19 +210,30 @@ func (s *service) present(ctx context.Context, ready func(string), served <-chan
 	}
 }
 
-// gate is an Authenticator that demands grants, once it knows how to check
-// them.
+// gate is an Authenticator that demands tickets, once it knows how to check them; and it
+// has the secret of the registration.
 type gate struct {
-	auth atomic.Pointer[rpc.Authenticator]
+	auth   atomic.Pointer[rpc.Authenticator]
+	secret atomic.Pointer[string]
 }
 
-// open lets calls in with the grants that the verifier accepts, for the agent of that
-// name. Nil changes nothing.
-func (g *gate) open(v *grant.Verifier, name string) {
+// open lets calls in with the tickets that the verifier accepts, for the agent of that
+// name. Nil changes nothing, nor does an empty secret change that.
+func (g *gate) open(v *grant.Verifier, name, secret string) {
 	if v != nil {
-		a := auth.GrantOnly(v, name)
+		a := auth.TicketOnly(v, name)
 		g.auth.Store(&a)
 	}
+	if secret != "" {
+		g.secret.Store(&secret)
+	}
+}
+
+func (g *gate) held() string {
+	if s := g.secret.Load(); s != nil {
+		return *s
+	}
+	return ""
 }
 
 func (g *gate) Authenticate(ctx context.Context, c rpc.Credentials) (mesh.Principal, error) {

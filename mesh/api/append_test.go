@@ -13,7 +13,6 @@ import (
 	"agentmesh/mesh/admission"
 	"agentmesh/mesh/limit"
 	"agentmesh/mesh/rpc"
-	"agentmesh/mesh/security/grant"
 	"agentmesh/mesh/store/disk"
 	"agentmesh/mesh/thread/cache"
 	"agentmesh/mesh/threadlog"
@@ -38,14 +37,10 @@ func TestOneOfManyCallsOverGRPCGetsTheLastOne(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	signer, err := grant.NewSigner(make([]byte, 32))
-	if err != nil {
-		t.Fatal(err)
-	}
 	log := threadlog.New(s)
 	states := cache.New(log, 0)
 	admits := admission.New(log, states, nil, admission.WithBudgets(limit.Budgets{TurnCalls: 1}))
-	l := &library{Threads: NewThreads(log, states, admits, signer, "main"), states: states, key: mesh.ThreadKey{Tenant: "acme", ID: mesh.NewThreadID()}}
+	l := &library{Threads: NewThreads(log, states, admits, Tickets{}, "main"), states: states, key: mesh.ThreadKey{Tenant: "acme", ID: mesh.NewThreadID()}}
 	who := &underGrant{l.run(t, l.post(t), "main", "*")}
 	srv := rpc.NewServer(rpc.Options{Auth: who})
 	meshv1.RegisterThreadServiceServer(srv, l.Threads)

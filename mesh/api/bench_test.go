@@ -13,7 +13,6 @@ import (
 	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
 	"agentmesh/mesh/admission"
-	"agentmesh/mesh/security/grant"
 	"agentmesh/mesh/store/disk"
 	"agentmesh/mesh/thread"
 	"agentmesh/mesh/thread/cache"
@@ -69,14 +68,10 @@ func onDisk(b *testing.B) *library {
 			b.Error(err)
 		}
 	})
-	signer, err := grant.NewSigner(make([]byte, 32))
-	if err != nil {
-		b.Fatal(err)
-	}
 	log := threadlog.New(s)
 	states := cache.New(log, 0)
 	return &library{
-		Threads: NewThreads(log, states, admission.New(log, states, nil), signer, "main"), states: states,
+		Threads: NewThreads(log, states, admission.New(log, states, nil), Tickets{}, "main"), states: states,
 		key: mesh.ThreadKey{Tenant: "acme", ID: mesh.NewThreadID()},
 	}
 }

@@ -43,7 +43,7 @@ var callers = map[string]mesh.Principal{
 // hired is an agent that another one dispatched.
 func hired(tenant mesh.TenantID, agent string, skills ...string) mesh.Principal {
 	p := granted(tenant, agent, skills...)
-	p.Grant.Chain = []string{"main", agent}
+	p.Grant.Chain = []mesh.Actor{{Agent: "main"}, {Agent: agent}}
 	return p
 }
 
@@ -111,7 +111,7 @@ func serve(t *testing.T) *node {
 		t.Fatal(err)
 	}
 	srv := rpc.NewServer(rpc.Options{Auth: byName{}, Authorizer: authz.Node()})
-	meshv1.RegisterRegistryServiceServer(srv, NewRegistry(n.agents, []byte("public key")))
+	meshv1.RegisterRegistryServiceServer(srv, NewRegistry(n.agents, [][]byte{[]byte("public key")}))
 	meshv1.RegisterStateServiceServer(srv, NewState(n.kv))
 	meshv1.RegisterSkillServiceServer(srv, NewSkills(n.library, n.runner, WithBreakers(n.kv)))
 	conn := start(t, srv)

@@ -19,14 +19,14 @@ import (
 // Registry serves mesh.v1.RegistryService over a registry.
 type Registry struct {
 	meshv1.UnimplementedRegistryServiceServer
-	agents   *registry.Registry
-	grantKey []byte
+	agents *registry.Registry
+	keys   [][]byte
 }
 
-// NewRegistry returns the server. The public key with which grants are checked
-// goes out with every registration.
-func NewRegistry(agents *registry.Registry, grantKey []byte) *Registry {
-	return &Registry{agents: agents, grantKey: grantKey}
+// NewRegistry returns the server. The public keys with which tickets and grants are
+// checked go out with every registration.
+func NewRegistry(agents *registry.Registry, keys [][]byte) *Registry {
+	return &Registry{agents: agents, keys: keys}
 }
 
 // RegisterAgent implements the RPC.
@@ -49,7 +49,7 @@ func (s *Registry) RegisterAgent(ctx context.Context, req *meshv1.RegisterAgentR
 	if err != nil {
 		return nil, mesh.Wrap(op, err)
 	}
-	res := &meshv1.RegisterAgentResponse{Agent: agentProto(call.Principal, got.Entry), LeaseId: got.LeaseID, GrantKey: s.grantKey}
+	res := &meshv1.RegisterAgentResponse{Agent: agentProto(call.Principal, got.Entry), LeaseId: got.LeaseID, Secret: got.Secret, GrantKeys: s.keys}
 	if got.Lease > 0 {
 		res.Lease = durationpb.New(got.Lease)
 	}
@@ -80,7 +80,7 @@ func (s *Registry) KeepAlive(stream grpc.BidiStreamingServer[meshv1.KeepAliveReq
 		if err != nil {
 			return mesh.Wrap(op, err)
 		}
-		if err := stream.Send(&meshv1.KeepAliveResponse{Expires: timestamppb.New(expires)}); err != nil {
+		if err := stream.Send(&meshv1.KeepAliveResponse{Expires: timestamppb.New(expires), GrantKeys: s.keys}); err != nil {
 			return err
 		}
 	}

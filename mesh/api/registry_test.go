@@ -24,7 +24,7 @@ func TestAnAgentJoinsRenewsAndLeavesOverGRPC(t *testing.T) {
 	}
 	a := reg.GetAgent()
 	if a.GetName() != "courier" || a.GetTenant() != "acme" || a.GetEndpoint() != "h:1" || !a.GetLive() || a.GetBuiltin() ||
-		reg.GetLeaseId() == "" || reg.GetLease().AsDuration() != time.Minute || string(reg.GetGrantKey()) != "public key" ||
+		reg.GetLeaseId() == "" || reg.GetLease().AsDuration() != time.Minute || string(reg.GetGrantKeys()[0]) != "public key" || !n.agents.Holds("acme", "courier", reg.GetSecret()) ||
 		a.GetExpires().AsTime().Sub(a.GetRegistered().AsTime()).Round(time.Second) != time.Minute {
 		t.Errorf("registration is %v", reg)
 	}
@@ -171,7 +171,7 @@ func TestAStoreOfRegistrationsTellsOfChangesAndSwapsWhatItHas(t *testing.T) {
 
 func TestWatchAgentsStreamsWhatIsAndWhatChanges(t *testing.T) {
 	n := serve(t)
-	if err := n.agents.RegisterBuiltin("mail", card("Mail"), "h:9"); err != nil {
+	if err := n.agents.RegisterBuiltin("mail", card("Mail"), "h:9", "secret"); err != nil {
 		t.Fatal(err)
 	}
 	stream, err := n.registry.WatchAgents(as(t, "alice"), &meshv1.WatchAgentsRequest{})

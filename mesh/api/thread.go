@@ -14,7 +14,6 @@ import (
 	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
 	"agentmesh/mesh/admission"
-	"agentmesh/mesh/security/grant"
 	"agentmesh/mesh/thread"
 	"agentmesh/mesh/thread/cache"
 	"agentmesh/mesh/threadlog"
@@ -26,7 +25,7 @@ type Threads struct {
 	meshv1.UnimplementedThreadServiceServer
 	log     *threadlog.Log
 	states  *cache.States
-	signer  *grant.Signer
+	tickets Tickets
 	main    string
 	admits  *admission.Controller
 	deleted func(ctx context.Context, key mesh.ThreadKey)
@@ -36,10 +35,10 @@ type Threads struct {
 }
 
 // NewThreads returns the server of the threads in log. What agents append is
-// what admits takes, and those that are dispatched get grants of signer; main is
+// what admits takes, and those that are dispatched get tickets; main is
 // the agent of threads without handoff.
-func NewThreads(log *threadlog.Log, states *cache.States, admits *admission.Controller, signer *grant.Signer, main string) *Threads {
-	s := &Threads{log: log, states: states, admits: admits, signer: signer, main: main}
+func NewThreads(log *threadlog.Log, states *cache.States, admits *admission.Controller, tickets Tickets, main string) *Threads {
+	s := &Threads{log: log, states: states, admits: admits, tickets: tickets, main: main}
 	s.access = s.folded
 	return s
 }
@@ -97,9 +96,9 @@ func (s *Threads) AppendEvents(ctx context.Context, req *meshv1.AppendEventsRequ
 	if err != nil {
 		return nil, mesh.Wrap(op, err)
 	}
-	resp := &meshv1.AppendEventsResponse{Seq: int64(added.Seq), Grants: map[string]string{}}
+	resp := &meshv1.AppendEventsResponse{Seq: int64(added.Seq), Tickets: map[string]string{}}
 	for id, g := range added.Grants {
-		resp.Grants[string(id)] = s.signer.Issue(g)
+		resp.Tickets[string(id)] = s.tickets.Make(g)
 	}
 	return resp, nil
 }

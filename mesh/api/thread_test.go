@@ -12,6 +12,7 @@ import (
 	"agentmesh/mesh"
 	"agentmesh/mesh/admission"
 	"agentmesh/mesh/api/apitest"
+	"agentmesh/mesh/registry"
 	"agentmesh/mesh/security/grant"
 	"agentmesh/mesh/store/mem"
 	"agentmesh/mesh/thread"
@@ -42,8 +43,12 @@ func newLibrary(t *testing.T) *library {
 	store := &cachetest.Store{Backend: mem.Open()}
 	log := threadlog.New(store)
 	states := cache.New(log, 0)
+	agents, err := registry.New(t.Context(), registry.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
 	return &library{
-		Threads: NewThreads(log, states, admission.New(log, states, nil), signer, "main"), store: store, states: states,
+		Threads: NewThreads(log, states, admission.New(log, states, nil), Tickets{signer, agents}, "main"), store: store, states: states,
 		key: mesh.ThreadKey{Tenant: "acme", ID: mesh.NewThreadID()},
 	}
 }
@@ -118,11 +123,11 @@ func TestAChildsGrantReachesNoStateThatItsParentDoesNot(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	v, err := grant.NewVerifier(l.signer.Public(), nil)
+	v, err := grant.NewVerifier(l.tickets.Signer.Public(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	child, err := v.Check(res.GetGrants()[string(x.ID)])
+	child, err := v.CheckTicket(res.GetTickets()[string(x.ID)])
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -88,16 +88,17 @@ func Check(dir string) (*Checked, error) {
 }
 
 // Against says what of the record, and of the log of threads, is not what the
-// checkpoints say, which are signed with one of the keys; with none, with that of the
-// first one. head returns how the log's chain was at a position, false if it does not
+// checkpoints say, which are signed with one of the keys; without any, each with its own,
+// which proves nothing of who made it. head returns how the log's chain was at a position, false if it does not
 // reach so far.
 func (c *Checked) Against(all []*meshv1.AuditCheckpoint, keys []ed25519.PublicKey, head func(last int64) (Head, bool)) {
 	for _, cp := range all {
 		where := "checkpoint of " + cp.GetTime().AsTime().UTC().Format(time.RFC3339)
-		if len(keys) == 0 && len(cp.GetKey()) == ed25519.PublicKeySize {
-			keys = []ed25519.PublicKey{cp.GetKey()}
+		by := keys
+		if len(by) == 0 {
+			by = []ed25519.PublicKey{cp.GetKey()}
 		}
-		if !signed(cp, keys) {
+		if !signed(cp, by) {
 			c.find(where, "is not signed with the node's key")
 			continue
 		}

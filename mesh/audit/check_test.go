@@ -76,7 +76,7 @@ func findings(t testing.TB, dir string, kept []*meshv1.AuditCheckpoint) []audit.
 	if err != nil {
 		t.Fatal(err)
 	}
-	keys := []ed25519.PublicKey{signer(t, 'k').Public()}
+	keys := []ed25519.PublicKey{signer(t, 'k').Public()[0]}
 	c.Against(append(kept, c.Checkpoints...), keys, nowhere)
 	return c.Findings
 }

@@ -36,7 +36,7 @@ func (s *Store) Checkpoint(by *grant.Signer, head Head, now time.Time) (*meshv1.
 		return nil, nil
 	}
 	c := &meshv1.AuditCheckpoint{Time: timestamppb.New(now), AuditSeq: s.log.Last(), AuditHash: bytes.Clone(s.hash[:]),
-		LogFirst: head.First, LogLast: head.Last, LogHash: bytes.Clone(head.Hash[:]), Key: by.Public()}
+		LogFirst: head.First, LogLast: head.Last, LogHash: bytes.Clone(head.Hash[:]), Key: by.Public()[0]}
 	c.Signature = by.SignRecord(content(c))
 	return c, s.append([]*meshv1.AuditRecord{{Time: c.Time, Action: ActionCheckpoint, Checkpoint: c, Decision: meshv1.AuditRecord_DECISION_DONE}})
 }

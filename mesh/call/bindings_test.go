@@ -189,7 +189,7 @@ func TestAMessageThatArrivedIsNotSentAgainElsewhere(t *testing.T) {
 // the protocol as that version has it.
 func TestHTTPCallsCarryIdentityAndVersion(t *testing.T) {
 	f := foreign(t, shout)
-	ctx := mesh.WithCall(t.Context(), mesh.Call{Principal: mesh.Principal{Tenant: "acme", User: "ada"}, Thread: "th", GrantToken: "g", Extensions: []string{mesh.ExtensionURI}})
+	ctx := mesh.WithCall(t.Context(), mesh.Call{Principal: mesh.Principal{Tenant: "acme", User: "ada"}, Thread: "th", Ticket: func(context.Context) (string, error) { return "t", nil }, Extensions: []string{mesh.ExtensionURI}})
 	for binding, version := range map[string]string{"JSONRPC 1.0": "1.0", "HTTP+JSON 1.0": "1.0", "JSONRPC 0.3": "", "HTTP+JSON 0.3": ""} {
 		collect(ctx, f.client(t, f.at(binding)), saying("go"))
 		f.mu.Lock()
@@ -199,8 +199,8 @@ func TestHTTPCallsCarryIdentityAndVersion(t *testing.T) {
 		if version == "" {
 			extensions = "X-A2A-Extensions"
 		}
-		got := []string{h.Get("Tenant-Id"), h.Get("User-Id"), h.Get("Thread-Id"), h.Get("Mesh-Grant"), h.Get("A2A-Version"), h.Get(extensions)}
-		if diff := cmp.Diff([]string{"acme", "ada", "th", "g", version, mesh.ExtensionURI}, got); diff != "" {
+		got := []string{h.Get("Tenant-Id"), h.Get("User-Id"), h.Get("Thread-Id"), h.Get("Mesh-Ticket"), h.Get("A2A-Version"), h.Get(extensions)}
+		if diff := cmp.Diff([]string{"acme", "ada", "th", "t", version, mesh.ExtensionURI}, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", binding, diff)
 		}
 	}

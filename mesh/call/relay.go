@@ -210,14 +210,14 @@ type Agent struct {
 }
 
 // As is the identity under which an agent is called for an execution of a user:
-// ids for all, and for agents that speak our extension the grant.
-func (a Agent) As(key mesh.ThreadKey, x mesh.Execution, roles []mesh.Role, grant func() string) mesh.Call {
+// ids for all, and for agents that speak our extension a ticket, anew for each call.
+func (a Agent) As(key mesh.ThreadKey, x mesh.Execution, ticket func(context.Context) (string, error)) mesh.Call {
 	as := mesh.Call{
-		Principal: mesh.Principal{Tenant: key.Tenant, User: x.User, Roles: roles},
+		Principal: mesh.Principal{Tenant: key.Tenant, User: x.User},
 		Thread:    key.ID, ParentTask: string(x.Parent), Execution: x.ID, Version: "1.0",
 	}
 	if Speaks(a.Card) {
-		as.Extensions, as.GrantToken = []string{mesh.ExtensionURI}, grant()
+		as.Extensions, as.Ticket = []string{mesh.ExtensionURI}, ticket
 	}
 	return as
 }

@@ -26,8 +26,12 @@ type sdkClient struct {
 }
 
 // params are the headers of a call, under the names that gRPC metadata has.
-func (c sdkClient) params(ctx context.Context) a2aclient.ServiceParams {
+func (c sdkClient) params(ctx context.Context) (a2aclient.ServiceParams, error) {
 	call, _ := mesh.CallFrom(ctx)
+	ticket, err := call.MakeTicket(ctx)
+	if err != nil {
+		return nil, mesh.Wrap("call.params", err)
+	}
 	p := a2aclient.ServiceParams{}
 	set := func(key, value string) {
 		if value != "" {
@@ -39,31 +43,35 @@ func (c sdkClient) params(ctx context.Context) a2aclient.ServiceParams {
 	set(rpc.KeyThread, call.Thread)
 	set(rpc.KeyParentTask, call.ParentTask)
 	set(rpc.KeyExecution, string(call.Execution))
-	set(rpc.KeyGrant, call.GrantToken)
+	set(rpc.KeyTicket, ticket)
 	set(rpc.KeyTraceparent, call.Traceparent)
 	set(a2a.SvcParamExtensions, strings.Join(call.Extensions, ","))
 	if !c.old { // v0.3 has no such header
 		set(a2a.SvcParamVersion, rpc.Version)
 	}
-	return p
+	return p, nil
 }
 
-// request is the SDK's form of the request, with the agent's tenant.
-func (c sdkClient) request(req *a2apb.SendMessageRequest) (*a2a.SendMessageRequest, error) {
+// request is the SDK's form of the request, with the agent's tenant, and its headers.
+func (c sdkClient) request(ctx context.Context, req *a2apb.SendMessageRequest) (a2aclient.ServiceParams, *a2a.SendMessageRequest, error) {
+	params, err := c.params(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
 	out, err := pbconv.FromProtoSendMessageRequest(req)
 	if err != nil {
-		return nil, &mesh.Error{Code: mesh.Invalid, Op: "call.request", Detail: "The message cannot be sent to this agent", Err: err}
+		return nil, nil, &mesh.Error{Code: mesh.Invalid, Op: "call.request", Detail: "The message cannot be sent to this agent", Err: err}
 	}
 	out.Tenant = c.tenant
-	return out, nil
+	return params, out, nil
 }
 
 func (c sdkClient) SendMessage(ctx context.Context, req *a2apb.SendMessageRequest) (*a2apb.SendMessageResponse, error) {
-	send, err := c.request(req)
+	params, send, err := c.request(ctx, req)
 	if err != nil {
 		return nil, err
 	}
-	result, err := c.agent.SendMessage(ctx, c.params(ctx), send)
+	result, err := c.agent.SendMessage(ctx, params, send)
 	if err != nil {
 		return nil, fromSDK(err)
 	}
@@ -72,15 +80,19 @@ func (c sdkClient) SendMessage(ctx context.Context, req *a2apb.SendMessageReques
 }
 
 func (c sdkClient) SendStreamingMessage(ctx context.Context, req *a2apb.SendMessageRequest) iter.Seq2[Response, error] {
-	send, err := c.request(req)
+	params, send, err := c.request(ctx, req)
 	if err != nil {
 		return only(err)
 	}
-	return events(c.agent.SendStreamingMessage(ctx, c.params(ctx), send))
+	return events(c.agent.SendStreamingMessage(ctx, params, send))
 }
 
 func (c sdkClient) GetTask(ctx context.Context, task string) (*a2apb.Task, error) {
-	got, err := c.agent.GetTask(ctx, c.params(ctx), &a2a.GetTaskRequest{Tenant: c.tenant, ID: a2a.TaskID(task)})
+	params, err := c.params(ctx)
+	if err != nil {
+		return nil, err
+	}
+	got, err := c.agent.GetTask(ctx, params, &a2a.GetTaskRequest{Tenant: c.tenant, ID: a2a.TaskID(task)})
 	if err != nil {
 		return nil, fromSDK(err)
 	}
@@ -89,7 +101,11 @@ func (c sdkClient) GetTask(ctx context.Context, task string) (*a2apb.Task, error
 }
 
 func (c sdkClient) CancelTask(ctx context.Context, task string) error {
-	_, err := c.agent.CancelTask(ctx, c.params(ctx), &a2a.CancelTaskRequest{Tenant: c.tenant, ID: a2a.TaskID(task)})
+	params, err := c.params(ctx)
+	if err != nil {
+		return err
+	}
+	_, err = c.agent.CancelTask(ctx, params, &a2a.CancelTaskRequest{Tenant: c.tenant, ID: a2a.TaskID(task)})
 	return fromSDK(err)
 }
 
@@ -99,7 +115,11 @@ func (c sdkClient) SubscribeToTask(ctx context.Context, task string) iter.Seq2[R
 	if c.old {
 		return only(mesh.Errorf(mesh.Unsupported, "call.SubscribeToTask", "A2A v0.3 cannot resume a stream"))
 	}
-	return events(c.agent.SubscribeToTask(ctx, c.params(ctx), &a2a.SubscribeToTaskRequest{Tenant: c.tenant, ID: a2a.TaskID(task)}))
+	params, err := c.params(ctx)
+	if err != nil {
+		return only(err)
+	}
+	return events(c.agent.SubscribeToTask(ctx, params, &a2a.SubscribeToTaskRequest{Tenant: c.tenant, ID: a2a.TaskID(task)}))
 }
 
 func only(err error) iter.Seq2[Response, error] {

@@ -30,7 +30,7 @@ func (d *Dispatcher) choose(ctx context.Context, j *job) (*meshv1.Agent, error) 
 			}
 			return a, nil
 		}
-		chain := d.inv.Grant.Chain
+		chain := d.inv.Grant.Agents()
 		if j.Name == "" && a.GetLive() && !slices.Contains(chain, a.GetName()) && hasSkills(a.GetCard(), j.Skills) &&
 			(best == nil || len(a.GetCard().GetSkills()) < len(best.GetCard().GetSkills())) {
 			best = a

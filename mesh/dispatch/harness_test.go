@@ -126,6 +126,7 @@ type world struct {
 	meshv1.UnimplementedThreadServiceServer
 	meshv1.UnimplementedRegistryServiceServer
 	meshv1.UnimplementedSkillServiceServer
+	meshv1.UnimplementedGrantServiceServer
 
 	t      testing.TB
 	log    *threadlog.Log
@@ -152,10 +153,11 @@ func newWorld(t testing.TB) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	srv := rpc.NewServer(rpc.Options{Auth: auth.GrantOnly(verifier, "")})
+	srv := rpc.NewServer(rpc.Options{Auth: auth.None(verifier)})
 	meshv1.RegisterThreadServiceServer(srv, w)
 	meshv1.RegisterRegistryServiceServer(srv, w)
 	meshv1.RegisterSkillServiceServer(srv, w)
+	meshv1.RegisterGrantServiceServer(srv, w)
 	addr, _ := listen(t, srv)
 	if w.conn, err = rpc.Dial(addr, rpc.DialOptions{}); err != nil {
 		t.Fatal(err)
@@ -204,7 +206,7 @@ func (w *world) ListSkills(context.Context, *meshv1.ListSkillsRequest) (*meshv1.
 func (w *world) AppendEvents(ctx context.Context, req *meshv1.AppendEventsRequest) (*meshv1.AppendEventsResponse, error) {
 	call, _ := mesh.CallFrom(ctx)
 	g := call.Principal.Grant
-	resp := &meshv1.AppendEventsResponse{Grants: map[string]string{}}
+	resp := &meshv1.AppendEventsResponse{Tickets: map[string]string{}}
 	var events []*mesh.Event
 	for _, p := range req.Events {
 		e, err := eventpb.EventFromProto(p)
@@ -219,14 +221,14 @@ func (w *world) AppendEvents(ctx context.Context, req *meshv1.AppendEventsReques
 			if err != nil {
 				return nil, err
 			}
-			resp.Grants[string(b.Child.ID)] = w.signer.Issue(child)
+			resp.Tickets[string(b.Child.ID)] = w.signer.Ticket(child, time.Now())
 		}
 		if b, ok := e.Body.(mesh.TaskMoved); ok && b.Reason == mesh.ReasonDelivered {
 			child, err := w.renew(ctx, g, e.Execution)
 			if err != nil {
 				return nil, err
 			}
-			resp.Grants[string(e.Execution)] = w.signer.Issue(child)
+			resp.Tickets[string(e.Execution)] = w.signer.Ticket(child, time.Now())
 		}
 		events = append(events, e)
 	}
@@ -234,6 +236,11 @@ func (w *world) AppendEvents(ctx context.Context, req *meshv1.AppendEventsReques
 		return cache.Decision{Events: events}, nil
 	})
 	return resp, err
+}
+
+func (w *world) RedeemTicket(ctx context.Context, _ *meshv1.RedeemTicketRequest) (*meshv1.RedeemTicketResponse, error) {
+	call, _ := mesh.CallFrom(ctx)
+	return &meshv1.RedeemTicketResponse{Grant: w.signer.Issue(*call.Principal.Grant)}, nil
 }
 
 func (w *world) renew(ctx context.Context, g *mesh.Grant, id mesh.ExecutionID) (child mesh.Grant, err error) {
@@ -282,7 +289,7 @@ func (w *world) orchestrator() *agent.Invocation {
 		w.t.Fatal(err)
 	}
 	g := &mesh.Grant{Tenant: key.Tenant, User: "ann", Thread: key.ID, Execution: exec, Parent: turn, Turn: turn, Agent: "orchestrator",
-		Chain: []string{"orchestrator"}, Skills: []string{"*"}, Depth: 2, Expires: time.Now().Add(time.Hour).Unix()}
+		Chain: []mesh.Actor{{Agent: "orchestrator"}}, Skills: []string{"*"}, Depth: 2, Expires: time.Now().Add(time.Hour).Unix()}
 	m, err := meshclient.New(w.conn, mesh.Call{Principal: mesh.Principal{Tenant: key.Tenant, User: "ann", Grant: g}, GrantToken: w.signer.Issue(*g)})
 	if err != nil {
 		w.t.Fatal(err)

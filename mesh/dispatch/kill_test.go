@@ -49,7 +49,7 @@ func serveWorker() error {
 	if err != nil {
 		return err
 	}
-	verifier, err := grant.NewVerifier(key, nil)
+	verifier, err := grant.NewVerifier([][]byte{key}, nil)
 	if err != nil {
 		return err
 	}
@@ -88,7 +88,7 @@ func TestAWorkerIsKilledInTheMiddleOfASkillCall(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	worker := exec.Command(os.Args[0])
-	worker.Env = append(os.Environ(), envNode+"="+w.conn.Target(), envKey+"="+base64.StdEncoding.EncodeToString(w.signer.Public()))
+	worker.Env = append(os.Environ(), envNode+"="+w.conn.Target(), envKey+"="+base64.StdEncoding.EncodeToString(w.signer.Public()[0]))
 	worker.Stderr = os.Stderr
 	out, err := worker.StdoutPipe()
 	if err != nil {

@@ -76,10 +76,10 @@ func TestAgentsAreCalledInTheConversation(t *testing.T) {
 			t.Errorf("metadata %v", m.md)
 		}
 	}
-	if theirs.msg.ContextId != "" || len(theirs.md.Get("mesh-grant")) != 0 {
-		t.Errorf("a foreign agent got context %q and grants %v", theirs.msg.ContextId, theirs.md.Get("mesh-grant"))
+	if theirs.msg.ContextId != "" || len(theirs.md.Get("mesh-ticket")) != 0 {
+		t.Errorf("a foreign agent got context %q and tickets %v", theirs.msg.ContextId, theirs.md.Get("mesh-ticket"))
 	}
-	if ours.msg.ContextId != inv.Thread.ID || len(ours.md.Get("mesh-grant")) != 1 || ours.md.Get("execution-id")[0] != string(got["ours"].ExecutionID) {
+	if ours.msg.ContextId != inv.Thread.ID || len(ours.md.Get("mesh-ticket")) != 1 || ours.md.Get("execution-id")[0] != string(got["ours"].ExecutionID) {
 		t.Errorf("our agent got %v", ours.md)
 	}
 }
@@ -291,7 +291,7 @@ func TestAnAgentOfTheChainIsNotChosen(t *testing.T) {
 	w.agent("orchestrator", did, "plan.check")     // that is us
 	w.agent("planner", did, "plan.make", "plan.x") // fits less well than boss
 	inv := w.orchestrator()
-	inv.Grant.Chain = []string{"boss", "orchestrator"}
+	inv.Grant.Chain = []mesh.Actor{{Agent: "boss"}, {Agent: "orchestrator"}}
 	d := dispatch.New(t.Context(), inv, w.pool, dispatch.Options{})
 	t.Cleanup(d.Close)
 	by := func(id, name string, skills ...string) dispatch.Order {

@@ -60,9 +60,9 @@ func (d *Dispatcher) work(ctx context.Context, j *job, r Result, prior []Result)
 
 // An assignment is what an agent is about to be told.
 type assignment struct {
-	to    *meshv1.Agent
-	msg   *a2apb.Message
-	token string // the grant
+	to     *meshv1.Agent
+	msg    *a2apb.Message
+	ticket string // made when it was logged
 }
 
 // assign logs that the agent is about to be asked, or to go on.
@@ -86,11 +86,11 @@ func (d *Dispatcher) assign(ctx context.Context, j *job, to *meshv1.Agent, prior
 		a.msg.Extensions = []string{mesh.ExtensionURI}
 		event = &mesh.Event{Body: mesh.DispatchIssued{Child: j.exec, Message: a.msg}}
 	}
-	grants, err := d.inv.Mesh.Record(ctx, event)
+	tickets, err := d.inv.Mesh.Record(ctx, event)
 	if err != nil {
 		return nil, err
 	}
-	j.issued, a.token = true, grants[j.exec.ID]
+	j.issued, a.ticket = true, tickets[j.exec.ID]
 	return a, nil
 }
 
@@ -133,7 +133,7 @@ func (d *Dispatcher) ask(ctx context.Context, j *job, a *assignment) (mesh.TaskM
 	if err != nil {
 		return call.Failure(mesh.ReasonUnavailable, words(err)), ""
 	}
-	as := to.As(d.inv.Thread, j.exec, nil, func() string { return a.token })
+	as := to.As(d.inv.Thread, j.exec, d.inv.Mesh.Tickets(j.exec.ID, a.ticket))
 	var remote call.Remote
 	var text transcript
 	if j.resume != nil {

@@ -59,12 +59,12 @@ type vouch struct{ v *grant.Verifier }
 
 func (a vouch) Authenticate(_ context.Context, c rpc.Credentials) (mesh.Principal, error) {
 	p := mesh.Principal{Tenant: c.Tenant, User: c.User}
-	if c.Grant != "" {
-		g, err := a.v.Check(c.Grant)
+	if c.Ticket != "" {
+		g, err := a.v.CheckTicket(c.Ticket)
 		if err != nil {
 			return p, err
 		}
-		p = mesh.Principal{Tenant: g.Tenant, User: g.User, Roles: g.Roles, Grant: g}
+		p = mesh.Principal{Tenant: g.Tenant, User: g.User, Grant: g, Ticket: true}
 	}
 	return p, nil
 }

@@ -77,7 +77,7 @@ func TestTheSpecialistLearnsWhyItWasCalled(t *testing.T) {
 			t.Errorf("%s is %q, want %q", name, got, want)
 		}
 	}
-	if s.text() != "go" || !slices.Equal(s.call.Principal.Grant.Roles, []mesh.Role{mesh.RoleUser}) { // S4-072
+	if g := s.call.Principal.Grant; s.text() != "go" || g.User != "ann" || !g.Has(mesh.CapHandoff) || g.Has(mesh.CapCreateSkill) { // S4-072: of what agents may, what the user may
 		t.Errorf("it got %q under %+v", s.text(), s.call.Principal.Grant)
 	}
 	w.thread = mesh.NewThreadID()

@@ -143,7 +143,7 @@ func TestTheAgentLearnsWhoIsAsking(t *testing.T) {
 	s := <-heard
 	g := s.call.Principal.Grant
 	if g == nil || g.Tenant != "acme" || g.User != "ann" || g.Thread != w.thread || string(g.Turn) != acc.Task.Id || g.Execution != s.call.Execution ||
-		!slices.Equal(g.Roles, []mesh.Role{mesh.RoleUser}) || !slices.Equal(g.Chain, []string{"main"}) || g.Depth != 2 {
+		!slices.Equal(g.Chain, []mesh.Actor{{Agent: "main", Execution: g.Execution}}) || g.Depth != 2 || g.Has(mesh.CapCreateSkill) {
 		t.Errorf("grant %+v", g)
 	}
 	if s.call.Thread != w.thread || s.call.ParentTask != acc.Task.Id || s.msg.ContextId != w.thread || s.msg.TaskId != "" {

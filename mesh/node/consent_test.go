@@ -132,7 +132,7 @@ func TestAnAgentNeedsTrust(t *testing.T) {
 			}
 			for what, err := range <-result {
 				want := tt.all || limited[what]
-				if what == "another agent" && !mesh.IsCode(err, mesh.Denied) {
+				if what == "another agent" && !mesh.IsCode(err, mesh.Unauthenticated) {
 					t.Errorf("its grant at another agent: %v", err)
 				}
 				if what == "other state" || what == "another agent" { // its card names no skill of that kind

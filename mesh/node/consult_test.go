@@ -222,8 +222,8 @@ func (a *tap) join(t *testing.T, m *testMesh, knowsUs bool) {
 	join(t, m, a.name, a, knowsUs)
 }
 
-// join serves an agent and registers it with the mesh.
-func join(t *testing.T, m *testMesh, name string, a a2apb.A2AServiceServer, knowsUs bool) {
+// join serves an agent and registers it with the mesh. It returns the registration's secret.
+func join(t *testing.T, m *testMesh, name string, a a2apb.A2AServiceServer, knowsUs bool) string {
 	t.Helper()
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -238,11 +238,12 @@ func join(t *testing.T, m *testMesh, name string, a a2apb.A2AServiceServer, know
 	if !knowsUs {
 		c.Capabilities.Extensions = nil
 	}
-	_, err = meshv1.NewRegistryServiceClient(m.conn).RegisterAgent(in(t, mesh.NewThreadID()),
+	res, err := meshv1.NewRegistryServiceClient(m.conn).RegisterAgent(in(t, mesh.NewThreadID()),
 		&meshv1.RegisterAgentRequest{Name: name, Card: c, Endpoint: l.Addr().String()})
 	if err != nil {
 		t.Fatal(err)
 	}
+	return res.GetSecret()
 }
 
 // S4-010, S4-015, S4-051, S4-069: in a turn in which agents dispatch agents
@@ -283,7 +284,7 @@ func TestEveryCallOfATurnCarriesItsIdentity(t *testing.T) {
 			x := asked[one(md, "execution-id")]
 			delete(asked, x.GetId())
 			want := []string{a.name, id, "default", "ann", x.GetParent(), fmt.Sprint(a == wired)}
-			got := []string{x.GetAgent(), one(md, "thread-id"), one(md, "tenant-id"), one(md, "user-id"), one(md, "parent-task-id"), fmt.Sprint(md["mesh-grant"] != nil)}
+			got := []string{x.GetAgent(), one(md, "thread-id"), one(md, "tenant-id"), one(md, "user-id"), one(md, "parent-task-id"), fmt.Sprint(md["mesh-ticket"] != nil)}
 			if diff := cmp.Diff(want, got); diff != "" || inProcess[x.GetParent()] == "" {
 				t.Errorf("a call of %s by %q says (-want +got):\n%s", a.name, inProcess[x.GetParent()], diff)
 			}

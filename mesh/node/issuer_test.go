@@ -116,7 +116,7 @@ func TestACardIsSignedAnewWhenItsAgentsChangeAndOnlyThen(t *testing.T) {
 	expect("after another card", 1, map[string]string{"lamp": "Shines."})
 	d.registerAt("127.0.0.1:9", "other", "door", "Opens.")
 	expect("after another tenant's registration", 0, map[string]string{"lamp": "Shines."})
-	if err := d.agents.RegisterBuiltin("main", lamp.Entry.Card, "127.0.0.1:3"); err != nil {
+	if err := d.agents.RegisterBuiltin("main", lamp.Entry.Card, "127.0.0.1:3", "secret"); err != nil {
 		t.Fatal(err)
 	}
 	expect("after a shared agent came", 1, map[string]string{"lamp": "Shines.", "main": "Shines."})

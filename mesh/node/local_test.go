@@ -115,9 +115,10 @@ func TestABuiltinAgentMayFinishWhileItsNodeStops(t *testing.T) {
 
 // attempts makes all calls under all claims, and tells how each ended.
 func attempts(ctx context.Context, conn grpc.ClientConnInterface, inv *agent.Invocation, others string) (ended []string) {
-	mine, _ := mesh.CallFrom(ctx)
+	mine, _ := mesh.CallFrom(inv.Mesh.Context(ctx))
+	bare, _ := mesh.CallFrom(ctx)
 	change := func(f func(*mesh.Call)) mesh.Call {
-		c := mesh.Call{Principal: mine.Principal, Thread: mine.Thread, Execution: mine.Execution, GrantToken: mine.GrantToken}
+		c := mesh.Call{Principal: mine.Principal, Thread: mine.Thread, Execution: mine.Execution, GrantToken: mine.GrantToken, Holder: mine.Holder}
 		f(&c)
 		return c
 	}
@@ -128,6 +129,9 @@ func attempts(ctx context.Context, conn grpc.ClientConnInterface, inv *agent.Inv
 	}{
 		{"its grant", mine, nil},
 		{"nothing", mesh.Call{}, nil},
+		{"what its run has", bare, nil},
+		{"its grant without its secret", change(func(c *mesh.Call) { c.Holder = "" }), nil},
+		{"its grant with a wrong secret", change(func(c *mesh.Call) { c.Holder += "x" }), nil},
 		{"its user", change(func(c *mesh.Call) { c.GrantToken = "" }), nil},
 		{"all permissions", mesh.Call{Principal: mesh.Principal{Tenant: "a", User: "ann", Roles: mesh.Roles(), Grant: inv.Grant}}, nil},
 		{"a forged grant", change(func(c *mesh.Call) { c.GrantToken += "x" }), nil},

@@ -22,11 +22,11 @@ func (n *node) startAgents(ctx context.Context, running *sync.WaitGroup, failed 
 			return mesh.Wrap("node.agent "+b.Name, err)
 		}
 		running.Go(func() {
-			var at string
-			err := agent.Serve(ctx, agent.Options{Agent: a, Name: b.Name, Node: n.services, Verifier: n.verifier, Logger: n.logger.With("agent", b.Name),
+			at, secret := "", n.signer.Secret(b.Name)
+			err := agent.Serve(ctx, agent.Options{Agent: a, Name: b.Name, Secret: secret, Node: n.services, Verifier: n.verifier, Logger: n.logger.With("agent", b.Name),
 				Local: func(endpoint string, server rpc.Conn) { at = endpoint; n.builtins.Store(at, server) },
 				Ready: func(endpoint string) {
-					err := n.agents.RegisterBuiltin(b.Name, a.Card(), endpoint)
+					err := n.agents.RegisterBuiltin(b.Name, a.Card(), endpoint, secret)
 					if err == nil {
 						_, err = n.pool.Get(endpoint) // warm from the start
 					}

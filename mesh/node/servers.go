@@ -33,22 +33,24 @@ func stopServer(s *rpc.Server) {
 // method of which nobody said who may call it.
 func (n *node) grpcServer() (*rpc.Server, *health.Server, *admission.Controller, error) {
 	table := authz.Node()
-	server := rpc.NewServer(rpc.Options{Auth: n.auth, Authorizer: api.Authority{Table: table, States: n.states}, Logger: n.logger, Limiter: n.limiter, Logins: n.logins, Auditor: n.audit, Open: rpc.Infrastructure(),
+	server := rpc.NewServer(rpc.Options{Auth: n.auth, Authorizer: api.Authority{Table: table, States: n.states, Holders: n.agents}, Logger: n.logger, Limiter: n.limiter, Logins: n.logins, Auditor: n.audit, Open: rpc.Infrastructure(),
 		Streams: n.cfg.streamLimit(), Errors: n.cfg.errorTable()})
 	n.registerA2A(server, a2a.NewServer(n.edge, append(n.a2aOptions(), a2a.WithPusher(n.push))...))
 	opts := []admission.Option{admission.WithBudgets(n.cfg.budgets()),
 		admission.WithTrust(n.trusted),
-		admission.WithDelegators(n.skills, n.cfg.OrchestratorReadSkills, n.delegators()...)}
+		admission.WithSkills(n.skills), admission.WithDelegators(n.cfg.OrchestratorReadSkills, n.delegators()...)}
 	if !n.backend.Shared {
 		opts = append(opts, admission.WithDeferral(n.logger))
 	}
 	admits := admission.New(n.log, n.states, nil, opts...)
-	threads := api.NewThreads(n.log, n.states, admits, n.signer, n.cfg.Main)
+	tickets := api.Tickets{Signer: n.signer, Agents: n.agents}
+	threads := api.NewThreads(n.log, n.states, admits, tickets, n.cfg.Main)
 	meshv1.RegisterThreadServiceServer(server, threads.OnDelete(n.forget).WithAccess(n.tasks.Access).WithAudit(n.audit.Read))
 	meshv1.RegisterHandoffServiceServer(server, api.NewHandoffs(handoff.New(n.log, n.states, n.agents, n.turns, nil)))
 	meshv1.RegisterRegistryServiceServer(server, api.NewRegistry(n.agents, n.signer.Public()))
 	meshv1.RegisterSkillServiceServer(server, api.NewSkills(n.skills, n.runner, api.WithBreakers(n.kv), api.WithOwners(api.NewSkillOwners(n.kv))))
 	meshv1.RegisterStateServiceServer(server, api.NewState(n.kv))
+	meshv1.RegisterGrantServiceServer(server, &api.Grants{States: n.states, Admits: admits, Tickets: tickets})
 	meshv1.RegisterAccessServiceServer(server, api.NewAccess(table.Explain))
 	meshv1.RegisterAuditServiceServer(server, api.NewAudit(n.backend.Audit))
 	status := health.NewServer()

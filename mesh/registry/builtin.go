@@ -7,15 +7,15 @@ import (
 )
 
 // RegisterBuiltin registers an agent that this node runs, for all tenants and
-// until RemoveBuiltin. Its name is then nobody else's: a shared agent that had
+// until RemoveBuiltin; secret is what it proves itself by. Its name is then nobody else's: a shared agent that had
 // it is replaced, one of a tenant hidden. It returns Invalid, naming the field,
 // for a broken card, name or endpoint.
-func (r *Registry) RegisterBuiltin(name string, card *a2apb.AgentCard, endpoint string) error {
+func (r *Registry) RegisterBuiltin(name string, card *a2apb.AgentCard, endpoint, secret string) error {
 	const op = "registry.RegisterBuiltin"
 	if card == nil {
 		return mesh.InvalidField(op, "card", "is missing")
 	}
-	c := &record{Entry: Entry{Builtin: true, Card: card, Registered: r.now().UTC()}}
+	c := &record{secret: digest(secret), Entry: Entry{Builtin: true, Card: card, Registered: r.now().UTC()}}
 	if err := c.describe(name, endpoint); err != nil {
 		return mesh.Wrap(op, err)
 	}

@@ -43,6 +43,7 @@ type kept struct {
 	Given      string          `json:"given,omitempty"`
 	Registered time.Time       `json:"registered"`
 	LeaseID    string          `json:"lease_id,omitempty"` // its digest
+	Secret     string          `json:"secret,omitempty"`   // its digest
 	Lease      time.Duration   `json:"lease,omitempty"`
 	Expires    time.Time       `json:"expires,omitzero"`
 	Card       json.RawMessage `json:"card"`
@@ -105,7 +106,7 @@ func encode(c *record) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return json.Marshal(kept{c.Name, c.Tenant, c.Owner, c.consent, c.CardURL, c.Endpoint, c.given, c.Registered, c.leaseID, c.lease, c.Expires, card})
+	return json.Marshal(kept{c.Name, c.Tenant, c.Owner, c.consent, c.CardURL, c.Endpoint, c.given, c.Registered, c.leaseID, c.secret, c.lease, c.Expires, card})
 }
 
 func decode(data []byte) (*record, error) {
@@ -120,7 +121,7 @@ func decode(data []byte) (*record, error) {
 	if !mesh.ValidAgentName(k.Name) || (k.CardURL == "") == (k.Lease == 0) || k.Endpoint == "" {
 		return nil, mesh.Errorf(mesh.Invalid, "registry.decode", "name, card_url or lease, or endpoint is missing")
 	}
-	return &record{given: k.Given, consent: k.Consent, leaseID: k.LeaseID, lease: k.Lease, kept: k.Expires,
+	return &record{given: k.Given, consent: k.Consent, leaseID: k.LeaseID, secret: k.Secret, lease: k.Lease, kept: k.Expires,
 		Entry: Entry{Name: k.Name, Tenant: k.Tenant, Owner: k.Owner, Card: card, Endpoint: k.Endpoint,
 			CardURL: k.CardURL, Registered: k.Registered, Expires: k.Expires}}, nil
 }

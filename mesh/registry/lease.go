@@ -76,8 +76,29 @@ func (c *record) owns(leaseID string) bool {
 	return c.leaseID != "" && subtle.ConstantTimeCompare([]byte(c.leaseID), []byte(digest(leaseID))) == 1
 }
 
-// digest is what is kept of a lease id, so that the store gives none away. Nobody
-// guesses the id of a digest, as ids are random.
+// Holds reports whether the secret is that of the agent's registration with the tenant, or
+// with "" for all tenants. Where others share the store it may look there.
+func (r *Registry) Holds(tenant mesh.TenantID, name, secret string) bool {
+	held := func() bool {
+		r.lock()
+		defer r.mu.Unlock()
+		is := func(of string) bool {
+			return of != "" && subtle.ConstantTimeCompare([]byte(of), []byte(digest(secret))) == 1
+		}
+		if c := r.record(tenant, name); c != nil && is(c.secret) {
+			return true
+		}
+		gone := r.left[storeKey(&record{Entry: Entry{Tenant: tenant, Name: name}})]
+		return r.now().Before(gone.until) && is(gone.secret)
+	}
+	if secret == "" || held() {
+		return secret != ""
+	}
+	return r.shared && r.look(tenant, name) == nil && held()
+}
+
+// digest is what is kept of a lease id or a secret, so that the store gives none away.
+// Nobody guesses the text of a digest, as they are random.
 func digest(leaseID string) string {
 	sum := sha256.Sum256([]byte(leaseID))
 	return hex.EncodeToString(sum[:])

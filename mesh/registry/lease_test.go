@@ -87,7 +87,7 @@ func TestAnAgentThatRefusesConnectionsIsNotRoutedToUntilItAnswers(t *testing.T) 
 		n := newNetwork()
 		r := open(t, n, nil)
 		start(t, r)
-		if err := r.RegisterBuiltin("mail", card("mail"), "h:1"); err != nil {
+		if err := r.RegisterBuiltin("mail", card("mail"), "h:1", "secret"); err != nil {
 			t.Fatal(err)
 		}
 		e, err := r.Resolve(acme, "mail")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -38,6 +39,9 @@ type Registration struct {
 	// LeaseID is the secret for KeepAlive and Deregister; "" without a lease.
 	LeaseID string
 	Lease   time.Duration
+	// Secret is what the agent proves itself by; "" when it has it: when the registration
+	// replaces one by its lease id.
+	Secret string
 }
 
 // Register adds an agent of p's tenant, or a shared one, after asking whether
@@ -60,7 +64,8 @@ func (r *Registry) Register(ctx context.Context, p mesh.Principal, req Request) 
 	if err != nil {
 		return Registration{}, mesh.Wrap(op, err)
 	}
-	leaseID := ""
+	leaseID, secret := "", rand.Text()
+	c.secret = digest(secret)
 	if c.lease > 0 {
 		leaseID = rand.Text()
 		c.leaseID = digest(leaseID)
@@ -91,7 +96,10 @@ func (r *Registry) Register(ctx context.Context, p mesh.Principal, req Request) 
 	if err := r.keep(ctx, c); err != nil {
 		return Registration{}, mesh.Wrap(op, err)
 	}
-	return Registration{r.insert(c), leaseID, c.lease}, nil
+	if c.secret != digest(secret) {
+		secret = ""
+	}
+	return Registration{r.insert(c), leaseID, c.lease, secret}, nil
 }
 
 // keep makes the store agree with c, which is about to be inserted. The caller
@@ -217,7 +225,8 @@ func (r *Registry) challenge(ctx context.Context, p mesh.Principal, c *record, r
 	return err
 }
 
-// admit checks that the record may be inserted now, and says whether it is trusted: by
+// admit checks that the record may be inserted now, and says by what the agent proves
+// itself, and whether it is trusted: by
 // who may trust the tenant's agents now, or did when the same user registered it before.
 // The caller holds writes.
 func (r *Registry) admit(p mesh.Principal, c *record, req Request) error {
@@ -229,6 +238,9 @@ func (r *Registry) admit(p mesh.Principal, c *record, req Request) error {
 	before := r.record(c.Tenant, c.Name)
 	c.consent = p.Can(mesh.ActAdminTenant) || before != nil && before.consent && before.Owner == c.Owner
 	if before != nil {
+		if before.owns(req.LeaseID) {
+			c.secret = before.secret
+		}
 		return nil
 	}
 	if n := len(r.agentsOf(c.Tenant)); n >= MaxAgents {
@@ -317,6 +329,13 @@ func (r *Registry) Deregister(ctx context.Context, p mesh.Principal, name, lease
 		return mesh.Wrap(op, err)
 	}
 	r.remove(c)
+	if leaseID != "" {
+		r.lock()
+		defer r.mu.Unlock()
+		now := r.now()
+		maps.DeleteFunc(r.left, func(_ string, d departed) bool { return !now.Before(d.until) })
+		r.left[storeKey(c)] = departed{c.secret, now.Add(lapsedKept)}
+	}
 	return nil
 }
 

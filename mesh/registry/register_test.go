@@ -85,7 +85,7 @@ func TestNamesOfOthersCannotBeTakenOver(t *testing.T) {
 }
 
 func builtin(t *testing.T, r *Registry, _ *network) Request {
-	if err := r.RegisterBuiltin("mail", card("mail"), "h:1"); err != nil {
+	if err := r.RegisterBuiltin("mail", card("mail"), "h:1", "secret"); err != nil {
 		t.Fatal(err)
 	}
 	return Request{}
@@ -182,8 +182,8 @@ func TestBuiltinAgentsEndOnlyWithTheirNode(t *testing.T) {
 	if _, err := r.Get("ops", "mail"); err != nil {
 		t.Errorf("RemoveBuiltin removed an agent that is not built in: %v", err)
 	}
-	wantCode(t, r.RegisterBuiltin("mail", card("mail"), "nowhere"), mesh.Invalid, "endpoint", "host:port")
-	wantCode(t, r.RegisterBuiltin("mail", nil, "h:1"), mesh.Invalid, "card")
+	wantCode(t, r.RegisterBuiltin("mail", card("mail"), "nowhere", "secret"), mesh.Invalid, "endpoint", "host:port")
+	wantCode(t, r.RegisterBuiltin("mail", nil, "h:1", "secret"), mesh.Invalid, "card")
 }
 
 func TestASharedAgentIsRemovedOnlyByAnOperator(t *testing.T) {

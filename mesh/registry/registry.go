@@ -93,6 +93,15 @@ type Registry struct {
 	// record is dropped; zero when there is none.
 	deadline time.Time
 	watchers map[chan struct{}]struct{}
+	// left has, by store key, agents that deregistered themselves: what they have begun
+	// they may bring to its end.
+	left map[string]departed
+}
+
+// A departed agent is one that deregistered itself.
+type departed struct {
+	secret string // a digest
+	until  time.Time
 }
 
 // A realm is the agents of one tenant, by name.
@@ -106,6 +115,7 @@ type record struct {
 	Entry
 	rev     uint64
 	leaseID string        // a digest of it
+	secret  string        // a digest of it, too: what proves that a grant is the agent's
 	consent bool          // it was registered by who may trust agents of the tenant
 	lease   time.Duration // 0: none
 	lapsed  bool          // the lease ran out
@@ -135,7 +145,7 @@ func (c *record) refresh() {
 func New(ctx context.Context, opts Options) (*Registry, error) {
 	r := &Registry{
 		store: opts.Store, shared: opts.Shared && opts.Store != nil, probe: opts.Probe, fetch: opts.Fetch, verify: opts.Verify, trusts: opts.Trusts, now: opts.Now, log: opts.Logger,
-		wake: make(chan struct{}, 1), realms: map[mesh.TenantID]*realm{}, watchers: map[chan struct{}]struct{}{},
+		wake: make(chan struct{}, 1), realms: map[mesh.TenantID]*realm{}, watchers: map[chan struct{}]struct{}{}, left: map[string]departed{},
 	}
 	if r.probe == nil {
 		r.probe = Dial

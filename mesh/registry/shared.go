@@ -111,7 +111,7 @@ func (r *Registry) merge(c *record) {
 // same reports whether the other record is of the same registration, with the same
 // card.
 func (c *record) same(o *record) bool {
-	return c.CardURL == o.CardURL && c.Endpoint == o.Endpoint && c.given == o.given && c.leaseID == o.leaseID &&
+	return c.CardURL == o.CardURL && c.Endpoint == o.Endpoint && c.given == o.given && c.leaseID == o.leaseID && c.secret == o.secret &&
 		c.lease == o.lease && c.Registered.Equal(o.Registered) && proto.Equal(c.Card, o.Card)
 }
 

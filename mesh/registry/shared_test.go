@@ -200,7 +200,7 @@ func TestANameIsTakenOnceOnAllNodes(t *testing.T) {
 func TestABuiltinAgentIsItsNodesOwn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := two(t, newNetwork(), newShelf())
-		if err := a.RegisterBuiltin("mail", card("mail"), "h:3"); err != nil {
+		if err := a.RegisterBuiltin("mail", card("mail"), "h:3", "secret"); err != nil {
 			t.Fatal(err)
 		}
 		_, err := b.Get(acme, "mail")

@@ -295,7 +295,7 @@ func TestRunEndsItsProbes(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, name := range []string{"a", "b"} {
-			if err := r.RegisterBuiltin(name, card(name), "h:1"); err != nil {
+			if err := r.RegisterBuiltin(name, card(name), "h:1", "secret"); err != nil {
 				t.Fatal(err)
 			}
 			e, _ := r.Get(acme, name)

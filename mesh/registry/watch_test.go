@@ -146,7 +146,7 @@ func TestWatchersLoseNoChange(t *testing.T) {
 func TestFiltersHoldTogether(t *testing.T) {
 	r := open(t, newNetwork(), nil)
 	for _, name := range []string{"mail", "calendar", "tasks"} {
-		if err := r.RegisterBuiltin(name, card(name), "h:1"); err != nil {
+		if err := r.RegisterBuiltin(name, card(name), "h:1", "secret"); err != nil {
 			t.Fatal(err)
 		}
 	}

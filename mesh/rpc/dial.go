@@ -107,9 +107,13 @@ func isLocal(target string) bool {
 type client struct{ o DialOptions }
 
 // outgoing returns ctx with the metadata of the Call in it, completed by the
-// options. Other metadata in ctx stays.
-func (c client) outgoing(ctx context.Context) context.Context {
+// options. Other metadata in ctx stays. It returns the error of who makes tickets.
+func (c client) outgoing(ctx context.Context) (context.Context, error) {
 	call, _ := mesh.CallFrom(ctx)
+	var err error
+	if call.TicketToken, err = call.MakeTicket(ctx); err != nil {
+		return ctx, mesh.Wrap("rpc.outgoing", err)
+	}
 	if call.Principal.Tenant == "" {
 		call.Principal.Tenant = c.o.Tenant
 	}
@@ -121,15 +125,23 @@ func (c client) outgoing(ctx context.Context) context.Context {
 		md = make(metadata.MD, 8)
 	}
 	write(md, call, c.o.Bearer)
-	return metadata.NewOutgoingContext(ctx, md)
+	return metadata.NewOutgoingContext(ctx, md), nil
 }
 
 func (c client) unary(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
-	return FromStatus(invoke(c.outgoing(ctx), method, req, reply, cc, opts...))
+	ctx, err := c.outgoing(ctx)
+	if err == nil {
+		err = invoke(ctx, method, req, reply, cc, opts...)
+	}
+	return FromStatus(err)
 }
 
 func (c client) stream(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
-	s, err := open(c.outgoing(ctx), desc, cc, method, opts...)
+	ctx, err := c.outgoing(ctx)
+	if err != nil {
+		return nil, FromStatus(err)
+	}
+	s, err := open(ctx, desc, cc, method, opts...)
 	if err != nil {
 		return nil, FromStatus(err)
 	}

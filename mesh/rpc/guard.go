@@ -137,14 +137,14 @@ func (g *guard) identify(ctx context.Context, method string, now time.Time) (mes
 	}
 	call := in.call
 	if g.isOpen(method) {
-		call.GrantToken = "" // not checked, so not passed on
+		call.GrantToken, call.TicketToken, call.Holder = "", "", "" // not checked, so not passed on
 		return call, nil
 	}
 	if g.auth == nil {
 		return call, mesh.Errorf(mesh.Unauthenticated, "rpc.admit", "this server accepts no callers; it was started without auth")
 	}
 	call.Principal, err = g.auth.Authenticate(ctx, Credentials{
-		Method: method, Authorization: in.auth, Grant: call.GrantToken, Tenant: in.tenant,
+		Method: method, Authorization: in.auth, Grant: call.GrantToken, Ticket: call.TicketToken, Tenant: in.tenant,
 		User: in.user, Thread: call.Thread, Execution: call.Execution,
 	})
 	if mesh.IsCode(err, mesh.Unauthenticated) {
@@ -160,8 +160,8 @@ func (g *guard) identify(ctx context.Context, method string, now time.Time) (mes
 		if call.ParentTask == "" {
 			call.ParentTask = string(gr.Parent)
 		}
-	} else if call.GrantToken != "" {
-		return call, mesh.Errorf(mesh.Unauthenticated, "rpc.admit", "grants are not accepted here; leave %s out", KeyGrant)
+	} else if call.GrantToken != "" || call.TicketToken != "" {
+		return call, mesh.Errorf(mesh.Unauthenticated, "rpc.admit", "grants are not accepted here; leave %s and %s out", KeyGrant, KeyTicket)
 	}
 	return call, nil
 }
@@ -246,7 +246,7 @@ func (g *guard) report(ctx context.Context, method string, begun time.Time, err 
 	attrs := []slog.Attr{slog.String("method", method), slog.String("user", call.Principal.User),
 		slog.String("code", code), slog.Duration("duration", time.Since(begun))}
 	if grant != nil {
-		attrs = append(attrs, slog.String("chain", strings.Join(grant.Chain, " -> ")))
+		attrs = append(attrs, slog.String("chain", strings.Join(grant.Agents(), " -> ")))
 	}
 	if err != nil {
 		attrs = append(attrs, slog.String("err", err.Error()))

@@ -22,18 +22,30 @@ type local struct {
 }
 
 // Invoke implements [Conn].
-func (l *local) Invoke(ctx context.Context, method string, in, reply any, opts ...grpc.CallOption) error {
-	return FromStatus(l.conn.Invoke(client{}.outgoing(ctx), method, in, reply, opts...))
+func (l *local) Invoke(from context.Context, method string, in, reply any, opts ...grpc.CallOption) error {
+	ctx, err := client{}.outgoing(from)
+	if err == nil {
+		err = l.conn.Invoke(ctx, method, in, reply, opts...)
+	}
+	return FromStatus(err)
 }
 
 // Stream implements [Conn].
 func (l *local) Stream(ctx context.Context, method string, in proto.Message, out Sink) error {
-	return FromStatus(l.conn.Stream(client{}.outgoing(ctx), method, in, out))
+	ctx, err := client{}.outgoing(ctx)
+	if err == nil {
+		err = l.conn.Stream(ctx, method, in, out)
+	}
+	return FromStatus(err)
 }
 
 // Known implements [Conn].
 func (l *local) Known(ctx context.Context) (mesh.Principal, error) {
-	p, err := l.conn.Known(client{}.outgoing(ctx))
+	var p mesh.Principal
+	ctx, err := client{}.outgoing(ctx)
+	if err == nil {
+		p, err = l.conn.Known(ctx)
+	}
 	return p, FromStatus(err)
 }
 

@@ -19,6 +19,8 @@ const (
 	KeyExecution   = "execution-id"
 	KeyUser        = "user-id"
 	KeyGrant       = "mesh-grant"
+	KeyTicket      = "mesh-ticket" // what an agent is called with
+	KeyHolder      = "mesh-holder" // the secret of an agent's registration
 	KeyAuth        = "authorization"
 	KeyTraceparent = "traceparent"
 	KeyVersion     = "a2a-version"
@@ -37,7 +39,7 @@ const PushShapeV03 = "0.3"
 
 // Keys lists the metadata keys of the mesh, for gateways that copy headers.
 func Keys() []string {
-	return []string{KeyTenant, KeyThread, KeyParentTask, KeyExecution, KeyUser, KeyGrant, KeyAuth,
+	return []string{KeyTenant, KeyThread, KeyParentTask, KeyExecution, KeyUser, KeyGrant, KeyTicket, KeyHolder, KeyAuth,
 		KeyTraceparent, KeyVersion, KeyExtensions, KeyAfterSeq, KeyWantSeq, KeyPushShape, KeyAgent}
 }
 
@@ -87,6 +89,8 @@ func parse(md metadata.MD) (incoming, error) {
 		ParentTask:  r.text(KeyParentTask, func(s string) error { return checkText(KeyParentTask, s, maxID) }),
 		Execution:   mesh.ExecutionID(r.text(KeyExecution, checkExecution)),
 		GrantToken:  r.text(KeyGrant, bounded(KeyGrant, maxToken)),
+		TicketToken: r.text(KeyTicket, bounded(KeyTicket, maxToken)),
+		Holder:      r.text(KeyHolder, bounded(KeyHolder, maxID)),
 		Traceparent: r.one(KeyTraceparent),
 		Version:     r.one(KeyVersion),
 		Agent:       r.text(KeyAgent, checkAgent),
@@ -259,7 +263,12 @@ func write(md metadata.MD, c mesh.Call, bearer string) {
 	set(KeyThread, c.Thread)
 	set(KeyParentTask, c.ParentTask)
 	set(KeyExecution, string(c.Execution))
-	set(KeyGrant, c.GrantToken)
+	if c.TicketToken != "" { // of a call that came under both, of which one is passed on
+		set(KeyTicket, c.TicketToken)
+	} else {
+		set(KeyGrant, c.GrantToken)
+	}
+	set(KeyHolder, c.Holder)
 	set(KeyTraceparent, c.Traceparent)
 	set(KeyExtensions, strings.Join(c.Extensions, ","))
 	set(KeyVersion, Version)
@@ -273,7 +282,7 @@ func write(md metadata.MD, c mesh.Call, bearer string) {
 	if c.PushV03 {
 		set(KeyPushShape, PushShapeV03)
 	}
-	if bearer != "" && c.GrantToken == "" {
+	if bearer != "" && c.GrantToken == "" && c.TicketToken == "" {
 		set(KeyAuth, "Bearer "+bearer)
 	}
 }

@@ -54,7 +54,7 @@ func believe(c rpc.Credentials) (mesh.Principal, error) {
 	p := mesh.Principal{Tenant: c.Tenant, User: c.User}
 	if c.Grant != "" {
 		p.Grant = &mesh.Grant{Tenant: c.Tenant, User: c.User, Thread: thread, Execution: exec,
-			Parent: exec[:48] + "0", Chain: []string{"main", "mail"}, Expires: forever}
+			Parent: exec[:48] + "0", Chain: []mesh.Actor{{Agent: "main"}, {Agent: "mail"}}, Expires: forever}
 	}
 	return p, nil
 }

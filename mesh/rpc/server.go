@@ -17,10 +17,10 @@ import (
 type Credentials struct {
 	// Method is the full name of the RPC, as "/lf.a2a.v1.A2AService/GetTask".
 	Method string
-	// Authorization is the header of that name as it came; Grant the token in
-	// mesh-grant.
+	// Authorization is the header of that name as it came; Grant and Ticket the tokens
+	// in mesh-grant and mesh-ticket.
 	Authorization string
-	Grant         string
+	Grant, Ticket string
 	Tenant        mesh.TenantID
 	User          string
 	Thread        string
@@ -31,8 +31,8 @@ type Credentials struct {
 type Authenticator interface {
 	// Authenticate returns the caller without waiting for anything, or an Unauthenticated, Denied, Invalid
 	// or NotFound error whose text is the same for things that do not exist
-	// and things of others. When c.Grant is not empty it is checked, and the
-	// Principal has a Grant with which the other claims agree. With an error the
+	// and things of others. When c.Grant or c.Ticket is not empty it is checked,
+	// and the Principal has a Grant with which the other claims agree. With an error the
 	// Principal is who the credential belongs to, if anybody, for the record alone.
 	Authenticate(ctx context.Context, c Credentials) (mesh.Principal, error)
 }

@@ -188,9 +188,10 @@ func TestWhoIsRefusedDoesNotReachTheHandler(t *testing.T) {
 		call mesh.Call
 		want string
 	}{
-		"by the authenticator":               {authFunc(func(rpc.Credentials) (mesh.Principal, error) { return mesh.Principal{}, refusal }), mesh.Call{}, "a token is needed"},
-		"without an authenticator":           {nil, mesh.Call{}, "this server accepts no callers; it was started without auth"},
-		"with a grant that nobody looked at": {authFunc(func(rpc.Credentials) (mesh.Principal, error) { return mesh.Principal{}, nil }), mesh.Call{GrantToken: "x"}, "grants are not accepted here; leave mesh-grant out"},
+		"by the authenticator":                {authFunc(func(rpc.Credentials) (mesh.Principal, error) { return mesh.Principal{}, refusal }), mesh.Call{}, "a token is needed"},
+		"without an authenticator":            {nil, mesh.Call{}, "this server accepts no callers; it was started without auth"},
+		"with a grant that nobody looked at":  {authFunc(func(rpc.Credentials) (mesh.Principal, error) { return mesh.Principal{}, nil }), mesh.Call{GrantToken: "x"}, "grants are not accepted here; leave mesh-grant and mesh-ticket out"},
+		"with a ticket that nobody looked at": {authFunc(func(rpc.Credentials) (mesh.Principal, error) { return mesh.Principal{}, nil }), mesh.Call{TicketToken: "x"}, "grants are not accepted here; leave mesh-grant and mesh-ticket out"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -276,3 +276,14 @@ func article(typ string) string {
 	}
 	return "a " + typ
 }
+
+// Asks reports whether the user has to approve calls of the skill.
+func (s *Skill) Asks() bool { return s.RequiresApproval || s.Confirm != "" }
+
+// Same reports whether the arguments, as somebody gave them, are what the JSON says, as a
+// handler gets them.
+func (s *Skill) Same(given map[string]any, data string) bool {
+	args, problems := s.arguments(given)
+	same, err := json.Marshal(args)
+	return len(problems) == 0 && err == nil && string(same) == data
+}

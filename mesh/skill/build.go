@@ -120,7 +120,7 @@ func (d *Draft) page(s *Skill) string {
 	for i, step := range steps {
 		fmt.Fprintf(&b, "%d. %s\n", i+1, strings.TrimSpace(step))
 	}
-	if s.RequiresApproval || s.Confirm != "" {
+	if s.Asks() {
 		b.WriteString("\nThe user is asked before each call.\n")
 	}
 	if len(d.Triggers) > 0 {

@@ -199,7 +199,7 @@ func (x *Executor) prepare(ctx context.Context, call *Call, env *Env) (*Skill, *
 // permit asks for the user's approval where the skill wants it, and returns
 // what keeps the call from going on, or nil.
 func (x *Executor) permit(ctx context.Context, s *Skill, call *Call, env *Env) *Result {
-	if x.config.Approver == nil || !s.RequiresApproval && s.Confirm == "" {
+	if x.config.Approver == nil || !s.Asks() {
 		return nil
 	}
 	verdict, ask, err := x.config.Approver.Approve(ctx, s, call)

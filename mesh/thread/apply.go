@@ -84,7 +84,7 @@ func (s *State) applyTo(x *Execution, e *mesh.Event) {
 		s.asked(x, e, b)
 	case mesh.ApprovalSettled:
 		if s.remember(e) {
-			s.settled(x, b.Call)
+			s.answered(x, b)
 		}
 	case mesh.LimitTripped:
 		s.tripped(x, b)
@@ -106,7 +106,7 @@ func (x *Execution) move(e *mesh.Event, state mesh.TaskState, reason string) {
 	if mesh.Terminal(state) {
 		x.take(e)
 		x.Ended = e.Seq
-		x.Approvals = nil // nobody waits any more
+		x.Approvals, x.Approved, x.Requested = nil, nil, nil // nobody waits any more
 	}
 }
 
@@ -145,6 +145,9 @@ func (s *State) dispatch(e *mesh.Event, b mesh.DispatchIssued) {
 		x.Calls.Since = t.LastPost()
 	}
 	if t := s.Turn(child.Parent); t != nil {
+		if c, err := mesh.SkillCallOf(b.Message.GetMetadata()); err == nil && c != nil && c.Approved {
+			x.Requested = c
+		}
 		t.take(e)
 		if !returns(b.Message) {
 			t.Delivered = e.Seq

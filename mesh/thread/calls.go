@@ -1,6 +1,8 @@
 package thread
 
 import (
+	"crypto/sha256"
+	"encoding/binary"
 	"slices"
 	"strings"
 	"time"
@@ -45,6 +47,7 @@ type Approval struct {
 	Call  string
 	Skill string
 	Text  string   // what the user is asked
+	What  Digest   // of the call
 	Asked mesh.Seq // of the ApprovalAsked
 	Shown mesh.Seq // at which the turn last asked its user so, or 0
 }
@@ -109,6 +112,10 @@ func (s *State) called(x *Execution, e *mesh.Event, b mesh.SkillCalled) {
 		t.Calls.Skills++
 	}
 	s.window.add(e.Time.UnixMilli())
+	delete(x.Approved, b.Call)
+	if x.Requested != nil && x.Requested.Skill == b.Skill {
+		x.Requested = nil
+	}
 	if x.Unsettled == nil {
 		x.Unsettled = map[string]string{}
 	}
@@ -130,7 +137,7 @@ func (s *State) asked(x *Execution, e *mesh.Event, b mesh.ApprovalAsked) {
 	}
 	s.settled(x, b.Call)
 	if len(x.Approvals) < MaxApprovals {
-		x.Approvals = append(x.Approvals, Approval{Call: b.Call, Skill: b.Skill, Text: b.Text, Asked: e.Seq})
+		x.Approvals = append(x.Approvals, Approval{Call: b.Call, Skill: b.Skill, Text: b.Text, What: CallDigest(b.Skill, b.Version, b.Args), Asked: e.Seq})
 	}
 }
 
@@ -151,11 +158,39 @@ func (s *State) show(turn *Execution, at mesh.Seq, m mesh.TaskMoved) {
 	}
 }
 
-// settled forgets the approval of the call.
-func (s *State) settled(x *Execution, call string) {
+// settled forgets the approval of the call, and returns what was asked.
+func (s *State) settled(x *Execution, call string) (asked Approval) {
 	if i := x.approval(call); i >= 0 {
+		asked = x.Approvals[i]
 		x.Approvals = slices.Delete(x.Approvals, i, i+1)
 	}
+	return asked
+}
+
+// answered notes the user's word: a yes is for one call, just as it was asked about.
+func (s *State) answered(x *Execution, b mesh.ApprovalSettled) {
+	asked := s.settled(x, b.Call)
+	if !b.Approved || asked.Call == "" {
+		return
+	}
+	if x.Approved == nil {
+		x.Approved = map[string]Digest{}
+	}
+	if len(x.Approved) < MaxApprovals {
+		x.Approved[b.Call] = asked.What
+	}
+}
+
+// A Digest stands for a call of a skill: of one version, with its arguments.
+type Digest [sha256.Size]byte
+
+// CallDigest returns the digest of a call, of which the parts are as in the events.
+func CallDigest(skill, version, args string) Digest {
+	data := make([]byte, 0, len(skill)+len(version)+len(args)+2*binary.MaxVarintLen64)
+	for _, part := range []string{skill, version} {
+		data = append(binary.AppendUvarint(data, uint64(len(part))), part...)
+	}
+	return sha256.Sum256(append(data, args...))
 }
 
 // tripped notes a limit that stopped something: with its execution and, unless

@@ -77,6 +77,11 @@ type Execution struct {
 	// Approvals are the calls that wait for the user's word, in the order in
 	// which it was asked for.
 	Approvals []Approval
+	// Approved has the digests of calls that the user has approved and that were not
+	// made yet, by their ids; MaxApprovals at most. Requested is the call for which the
+	// user's own message had the execution opened, until it is made.
+	Approved  map[string]Digest
+	Requested *mesh.SkillCall
 	// WentOn is the id of the event by which the execution last went on with a
 	// message of the user (ReasonDelivered).
 	WentOn string

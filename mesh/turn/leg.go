@@ -252,16 +252,16 @@ func callee(e registry.Entry) call.Agent {
 // identify returns ctx with the identity under which the execution's agent is
 // called.
 func (c *Config) identify(ctx context.Context, key mesh.ThreadKey, x mesh.Execution, entry registry.Entry, roles []mesh.Role, ttl time.Duration) context.Context {
-	return mesh.WithCall(ctx, callee(entry).As(key, x, roles, func() string {
-		g := mesh.Grant{
-			Tenant: key.Tenant, User: x.User, Thread: key.ID, Execution: x.ID, Parent: x.Parent, Turn: x.Parent,
-			Agent: x.Agent, Chain: []string{x.Agent}, Skills: x.Skills, Roles: roles, Capabilities: mesh.Capabilities(),
-			Depth: c.MaxDepth, Expires: c.Now().Add(ttl + time.Second).Unix(), // not before the work
-		}
-		if !entry.Trusted && x.Agent != c.Main {
-			g.Distrust()
-		}
-		return c.Signer.Issue(g)
+	g := mesh.Grant{
+		Tenant: key.Tenant, User: x.User, Thread: key.ID, Execution: x.ID, Parent: x.Parent, Turn: x.Parent,
+		Agent: x.Agent, Holder: entry.Tenant, Chain: []mesh.Actor{{Agent: x.Agent, Execution: x.ID}}, Skills: x.Skills,
+		Capabilities: mesh.CapabilitiesFor(roles), Depth: c.MaxDepth, Expires: c.Now().Add(ttl + time.Second).Unix(), // not before the work
+	}
+	if !entry.Trusted && x.Agent != c.Main {
+		g.Distrust()
+	}
+	return mesh.WithCall(ctx, callee(entry).As(key, x, func(context.Context) (string, error) {
+		return c.Signer.Ticket(g, c.Now()), nil
 	}))
 }
 

@@ -343,8 +343,12 @@ type RegisterAgentResponse struct {
 	LeaseId string `protobuf:"bytes,2,opt,name=lease_id,json=leaseId,proto3" json:"lease_id,omitempty"`
 	// The lease that was granted.
 	Lease *durationpb.Duration `protobuf:"bytes,3,opt,name=lease,proto3" json:"lease,omitempty"`
-	// Public key (Ed25519) with which grants of this mesh are checked.
-	GrantKey      []byte `protobuf:"bytes,4,opt,name=grant_key,json=grantKey,proto3" json:"grant_key,omitempty"`
+	// Public keys (Ed25519) with which tickets and grants of this mesh are checked.
+	GrantKeys [][]byte `protobuf:"bytes,6,rep,name=grant_keys,json=grantKeys,proto3" json:"grant_keys,omitempty"`
+	// Secret with which the agent proves that tickets and grants are its own, in the
+	// metadata mesh-holder. A registration that replaces one by its lease_id keeps the
+	// secret of that, which is not told again.
+	Secret        string `protobuf:"bytes,5,opt,name=secret,proto3" json:"secret,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -400,11 +404,18 @@ func (x *RegisterAgentResponse) GetLease() *durationpb.Duration {
 	return nil
 }
 
-func (x *RegisterAgentResponse) GetGrantKey() []byte {
+func (x *RegisterAgentResponse) GetGrantKeys() [][]byte {
 	if x != nil {
-		return x.GrantKey
+		return x.GrantKeys
 	}
 	return nil
+}
+
+func (x *RegisterAgentResponse) GetSecret() string {
+	if x != nil {
+		return x.Secret
+	}
+	return ""
 }
 
 // KeepAliveRequest renews a lease.
@@ -466,7 +477,9 @@ func (x *KeepAliveRequest) GetLeaseId() string {
 type KeepAliveResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// When the lease ends now.
-	Expires       *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=expires,proto3" json:"expires,omitempty"`
+	Expires *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=expires,proto3" json:"expires,omitempty"`
+	// The keys of the mesh, as those of RegisterAgentResponse: they may have changed.
+	GrantKeys     [][]byte `protobuf:"bytes,2,rep,name=grant_keys,json=grantKeys,proto3" json:"grant_keys,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -504,6 +517,13 @@ func (*KeepAliveResponse) Descriptor() ([]byte, []int) {
 func (x *KeepAliveResponse) GetExpires() *timestamppb.Timestamp {
 	if x != nil {
 		return x.Expires
+	}
+	return nil
+}
+
+func (x *KeepAliveResponse) GetGrantKeys() [][]byte {
+	if x != nil {
+		return x.GrantKeys
 	}
 	return nil
 }
@@ -940,17 +960,21 @@ const file_mesh_v1_registry_proto_rawDesc = "" +
 	"\bcard_url\x18\x04 \x01(\tR\acardUrl\x12/\n" +
 	"\x05lease\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\x05lease\x12\x16\n" +
 	"\x06shared\x18\x06 \x01(\bR\x06shared\x12\x19\n" +
-	"\blease_id\x18\a \x01(\tR\aleaseId\"\xa6\x01\n" +
+	"\blease_id\x18\a \x01(\tR\aleaseId\"\xd1\x01\n" +
 	"\x15RegisterAgentResponse\x12$\n" +
 	"\x05agent\x18\x01 \x01(\v2\x0e.mesh.v1.AgentR\x05agent\x12\x19\n" +
 	"\blease_id\x18\x02 \x01(\tR\aleaseId\x12/\n" +
-	"\x05lease\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x05lease\x12\x1b\n" +
-	"\tgrant_key\x18\x04 \x01(\fR\bgrantKey\"A\n" +
+	"\x05lease\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x05lease\x12\x1d\n" +
+	"\n" +
+	"grant_keys\x18\x06 \x03(\fR\tgrantKeys\x12\x16\n" +
+	"\x06secret\x18\x05 \x01(\tR\x06secretJ\x04\b\x04\x10\x05R\tgrant_key\"A\n" +
 	"\x10KeepAliveRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x19\n" +
-	"\blease_id\x18\x02 \x01(\tR\aleaseId\"I\n" +
+	"\blease_id\x18\x02 \x01(\tR\aleaseId\"h\n" +
 	"\x11KeepAliveResponse\x124\n" +
-	"\aexpires\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\aexpires\"_\n" +
+	"\aexpires\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\aexpires\x12\x1d\n" +
+	"\n" +
+	"grant_keys\x18\x02 \x03(\fR\tgrantKeys\"_\n" +
 	"\x16DeregisterAgentRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x19\n" +
 	"\blease_id\x18\x02 \x01(\tR\aleaseId\x12\x16\n" +

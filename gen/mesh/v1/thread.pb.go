@@ -931,8 +931,9 @@ type AppendEventsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Seq of the last of the events; 0 where the answer did not wait for the disk.
 	Seq int64 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`
-	// Grants for the executions that the events dispatched, by execution id.
-	Grants        map[string]string `protobuf:"bytes,2,rep,name=grants,proto3" json:"grants,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// Tickets for the executions that the events dispatched, or that go on, by execution
+	// id: for the metadata mesh-ticket of the calls of their agents.
+	Tickets       map[string]string `protobuf:"bytes,3,rep,name=tickets,proto3" json:"tickets,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -974,9 +975,9 @@ func (x *AppendEventsResponse) GetSeq() int64 {
 	return 0
 }
 
-func (x *AppendEventsResponse) GetGrants() map[string]string {
+func (x *AppendEventsResponse) GetTickets() map[string]string {
 	if x != nil {
-		return x.Grants
+		return x.Tickets
 	}
 	return nil
 }
@@ -1148,13 +1149,13 @@ const file_mesh_v1_thread_proto_rawDesc = "" +
 	"\x13AppendEventsRequest\x12\x1b\n" +
 	"\tthread_id\x18\x01 \x01(\tR\bthreadId\x12&\n" +
 	"\x06events\x18\x02 \x03(\v2\x0e.mesh.v1.EventR\x06events\x12\x1a\n" +
-	"\bdeferred\x18\x03 \x01(\bR\bdeferred\"\xa6\x01\n" +
+	"\bdeferred\x18\x03 \x01(\bR\bdeferred\"\xb8\x01\n" +
 	"\x14AppendEventsResponse\x12\x10\n" +
-	"\x03seq\x18\x01 \x01(\x03R\x03seq\x12A\n" +
-	"\x06grants\x18\x02 \x03(\v2).mesh.v1.AppendEventsResponse.GrantsEntryR\x06grants\x1a9\n" +
-	"\vGrantsEntry\x12\x10\n" +
+	"\x03seq\x18\x01 \x01(\x03R\x03seq\x12D\n" +
+	"\atickets\x18\x03 \x03(\v2*.mesh.v1.AppendEventsResponse.TicketsEntryR\atickets\x1a:\n" +
+	"\fTicketsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"2\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01J\x04\b\x02\x10\x03R\x06grants\"2\n" +
 	"\x13DeleteThreadRequest\x12\x1b\n" +
 	"\tthread_id\x18\x01 \x01(\tR\bthreadId\"3\n" +
 	"\x14DeleteThreadResponse\x12\x1b\n" +
@@ -1200,7 +1201,7 @@ var file_mesh_v1_thread_proto_goTypes = []any{
 	(*DeleteThreadRequest)(nil),   // 14: mesh.v1.DeleteThreadRequest
 	(*DeleteThreadResponse)(nil),  // 15: mesh.v1.DeleteThreadResponse
 	nil,                           // 16: mesh.v1.ExecutionState.UnsettledEntry
-	nil,                           // 17: mesh.v1.AppendEventsResponse.GrantsEntry
+	nil,                           // 17: mesh.v1.AppendEventsResponse.TicketsEntry
 	(*timestamppb.Timestamp)(nil), // 18: google.protobuf.Timestamp
 	(*Usage)(nil),                 // 19: mesh.v1.Usage
 	(*Execution)(nil),             // 20: mesh.v1.Execution
@@ -1228,7 +1229,7 @@ var file_mesh_v1_thread_proto_depIdxs = []int32{
 	24, // 15: mesh.v1.ReadThreadResponse.events:type_name -> mesh.v1.Event
 	24, // 16: mesh.v1.FollowThreadResponse.event:type_name -> mesh.v1.Event
 	24, // 17: mesh.v1.AppendEventsRequest.events:type_name -> mesh.v1.Event
-	17, // 18: mesh.v1.AppendEventsResponse.grants:type_name -> mesh.v1.AppendEventsResponse.GrantsEntry
+	17, // 18: mesh.v1.AppendEventsResponse.tickets:type_name -> mesh.v1.AppendEventsResponse.TicketsEntry
 	0,  // 19: mesh.v1.ThreadService.GetThread:input_type -> mesh.v1.GetThreadRequest
 	6,  // 20: mesh.v1.ThreadService.ListThreads:input_type -> mesh.v1.ListThreadsRequest
 	8,  // 21: mesh.v1.ThreadService.ReadThread:input_type -> mesh.v1.ReadThreadRequest

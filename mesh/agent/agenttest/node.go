@@ -31,6 +31,7 @@ type Node struct {
 	meshv1.UnimplementedStateServiceServer
 	meshv1.UnimplementedRegistryServiceServer
 	meshv1.UnimplementedHandoffServiceServer
+	meshv1.UnimplementedGrantServiceServer
 
 	signer *grant.Signer
 	Values skilltest.State
@@ -45,7 +46,8 @@ type Node struct {
 	Leases  map[string]string         // agent -> lease
 	Agents  map[string]*meshv1.Agent
 	Renewed int
-	Reads   int // of the thread
+	Redeem  func(mesh.Call) error // refuses tickets, or nil
+	Reads   int                   // of the thread
 	appends int
 	Page    int              // most events on a page; 3 if it is 0
 	Watch   func(events int) // is told how many events a read got, or nil
@@ -87,6 +89,7 @@ func (n *Node) Serve(t testing.TB, l net.Listener) (addr string, stop func()) {
 	meshv1.RegisterStateServiceServer(srv, n)
 	meshv1.RegisterRegistryServiceServer(srv, n)
 	meshv1.RegisterHandoffServiceServer(srv, n)
+	meshv1.RegisterGrantServiceServer(srv, n)
 	var serving sync.WaitGroup
 	serving.Go(func() { _ = srv.Serve(l) })
 	stop = sync.OnceFunc(func() { srv.Stop(); serving.Wait() })
@@ -115,10 +118,28 @@ func Dial(t testing.TB, addr string) *grpc.ClientConn {
 	return conn
 }
 
-// Call returns the identity of a caller under the grant.
+// RedeemTicket implements the RPC.
+func (n *Node) RedeemTicket(ctx context.Context, _ *meshv1.RedeemTicketRequest) (*meshv1.RedeemTicketResponse, error) {
+	call, _ := mesh.CallFrom(ctx)
+	if n.Redeem != nil {
+		if err := n.Redeem(call); err != nil {
+			return nil, err
+		}
+	}
+	return &meshv1.RedeemTicketResponse{Grant: n.signer.Issue(*call.Principal.Grant)}, nil
+}
+
+// IssueTicket implements the RPC.
+func (n *Node) IssueTicket(_ context.Context, req *meshv1.IssueTicketRequest) (*meshv1.IssueTicketResponse, error) {
+	return &meshv1.IssueTicketResponse{Ticket: "another ticket for " + req.GetExecutionId()}, nil
+}
+
+// Call returns the identity of a caller with a ticket for the grant, of an agent, and
+// under the grant, of the node.
 func (n *Node) Call(g *mesh.Grant) mesh.Call {
 	return mesh.Call{
-		Principal: mesh.Principal{Tenant: g.Tenant, User: g.User, Grant: g}, GrantToken: n.signer.Issue(*g),
+		Principal:   mesh.Principal{Tenant: g.Tenant, User: g.User, Grant: g},
+		TicketToken: n.signer.Ticket(*g, time.Now()), GrantToken: n.signer.Issue(*g),
 		Thread: g.Thread, Execution: g.Execution, Extensions: []string{mesh.ExtensionURI},
 	}
 }
@@ -195,13 +216,13 @@ func (n *Node) AppendEvents(ctx context.Context, req *meshv1.AppendEventsRequest
 	if down && !n.Applied {
 		return nil, mesh.Errorf(mesh.Unavailable, "node", "the store is away")
 	}
-	res := &meshv1.AppendEventsResponse{Grants: map[string]string{}}
+	res := &meshv1.AppendEventsResponse{Tickets: map[string]string{}}
 	for _, e := range req.GetEvents() {
 		if e.GetExecutionId() != string(g.Execution) || e.GetId() == "" {
 			return nil, mesh.Errorf(mesh.Denied, "node", "not this execution's event")
 		}
 		if d := e.GetDispatchIssued(); d != nil {
-			res.Grants[d.GetChild().GetId()] = "grant for " + d.GetChild().GetAgent()
+			res.Tickets[d.GetChild().GetId()] = "ticket for " + d.GetChild().GetAgent()
 		}
 		if n.ids[e.GetId()] {
 			continue
@@ -283,7 +304,7 @@ func (n *Node) RegisterAgent(_ context.Context, req *meshv1.RegisterAgentRequest
 	n.Agents[name] = &meshv1.Agent{Name: name, Card: req.GetCard(), Endpoint: req.GetEndpoint(), Live: true}
 	n.notify()
 	return &meshv1.RegisterAgentResponse{
-		Agent: n.Agents[name], LeaseId: n.Leases[name], Lease: durationpb.New(time.Second), GrantKey: n.signer.Public(),
+		Agent: n.Agents[name], LeaseId: n.Leases[name], Lease: durationpb.New(time.Second), GrantKeys: n.signer.Public(), Secret: n.Leases[name],
 	}, nil
 }
 

@@ -26,6 +26,8 @@ type Client struct {
 	registry meshv1.RegistryServiceClient
 	skills   meshv1.SkillServiceClient
 	states   meshv1.StateServiceClient
+	grants   meshv1.GrantServiceClient
+	secret   func() string // see HeldBy
 
 	// writing serialises Record, so that events land in the order in which
 	// they were recorded.
@@ -51,10 +53,10 @@ func New(conn grpc.ClientConnInterface, call mesh.Call) (*Client, error) {
 	g := call.Principal.Grant
 	if g == nil {
 		return nil, mesh.Errorf(mesh.Unauthenticated, "meshclient.New",
-			"Agents are called under a grant; send metadata mesh-grant with the grant that the node issued")
+			"Agents call the node under a grant; redeem the ticket that came with the message")
 	}
 	// A cursor and extensions belong to the call that came, not to ours.
-	call.AfterSeq, call.HasCursor, call.Extensions = 0, false, nil
+	call.AfterSeq, call.HasCursor, call.Extensions, call.TicketToken, call.Ticket = 0, false, nil, "", nil
 	call.Thread, call.Execution, call.ParentTask = g.Thread, g.Execution, string(g.Parent)
 	c := &Client{
 		call: call, grant: g,
@@ -63,13 +65,35 @@ func New(conn grpc.ClientConnInterface, call mesh.Call) (*Client, error) {
 		registry: meshv1.NewRegistryServiceClient(conn),
 		skills:   meshv1.NewSkillServiceClient(conn),
 		states:   meshv1.NewStateServiceClient(conn),
+		grants:   meshv1.NewGrantServiceClient(conn),
 	}
 	c.tail.page, c.sent = c.page, func() int64 { return 0 }
 	return c, nil
 }
 
-// Context returns ctx with the identity of the execution.
-func (c *Client) Context(ctx context.Context) context.Context { return mesh.WithCall(ctx, c.call) }
+// HeldBy has the client prove, with the secret of the agent's registration as it is at the
+// time, that the grant is its own. It returns c, and is called before c is used.
+func (c *Client) HeldBy(secret func() string) *Client {
+	c.secret = secret
+	return c
+}
+
+// Context returns ctx with the identity of the execution, and what proves it to the node.
+func (c *Client) Context(ctx context.Context) context.Context {
+	call := c.call
+	if c.secret != nil {
+		call.Holder = c.secret()
+	}
+	return mesh.WithCall(ctx, call)
+}
+
+// About returns ctx with the identity of the execution, and without its proof, which is
+// for the node alone.
+func (c *Client) About(ctx context.Context) context.Context {
+	call := c.call
+	call.GrantToken, call.Holder = "", ""
+	return mesh.WithCall(ctx, call)
+}
 
 // Agents lists the agents that the tenant may see. A nil request lists all.
 func (c *Client) Agents(ctx context.Context, req *meshv1.ListAgentsRequest) ([]*meshv1.Agent, error) {

@@ -74,7 +74,7 @@ func TestRecordFillsInWhatIsEmptyAndReturnsGrants(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(map[mesh.ExecutionID]string{child: "grant for helper"}, grants); diff != "" {
+	if diff := cmp.Diff(map[mesh.ExecutionID]string{child: "ticket for helper"}, grants); diff != "" {
 		t.Error(diff)
 	}
 	if e.ID == "" || e.Execution != g.Execution || e.Actor != "agent:fake" || time.Since(e.Time) > time.Minute {

@@ -31,8 +31,8 @@ const (
 // those of earlier calls. It fills in what is empty of ID, Time, Execution and
 // Actor, so that recording the same events again adds nothing, and does so
 // itself while the node is unavailable, or others write so much to the thread
-// that it loses to them. It returns the signed grants of the
-// executions that the events dispatched.
+// that it loses to them. It returns the tickets of the
+// executions that the events dispatched, or that go on.
 //
 // What was kept goes with it. Where the node refuses that, Record returns its error.
 func (c *Client) Record(ctx context.Context, events ...*mesh.Event) (map[mesh.ExecutionID]string, error) {
@@ -43,19 +43,19 @@ func (c *Client) Record(ctx context.Context, events ...*mesh.Event) (map[mesh.Ex
 		said[i] = c.toProto(e)
 	}
 	if len(c.kept) > 0 {
-		grants, err := c.append(ctx, slices.Concat(c.kept, said), false)
+		tickets, err := c.append(ctx, slices.Concat(c.kept, said), false)
 		if err == nil {
 			c.empty()
 		} else if refused(ctx, err) { // what was kept, or the events: then what was kept stands
 			err = cmp.Or(c.flush(ctx, false), err)
 		}
-		return grants, mesh.Wrap("meshclient.Record", err)
+		return tickets, mesh.Wrap("meshclient.Record", err)
 	}
 	if err := c.takeLost(); err != nil {
 		return nil, mesh.Wrap("meshclient.Record", err)
 	}
-	grants, err := c.append(ctx, said, false)
-	return grants, mesh.Wrap("meshclient.Record", err)
+	tickets, err := c.append(ctx, said, false)
+	return tickets, mesh.Wrap("meshclient.Record", err)
 }
 
 // takeLost returns once what nobody was told yet.
@@ -198,7 +198,7 @@ func (c *Client) toProto(e *mesh.Event) *meshv1.Event {
 	return eventpb.EventToProto(e)
 }
 
-// append adds the events, and returns the grants of those that it dispatched.
+// append adds the events, and returns the tickets of those that it dispatched.
 func (c *Client) append(ctx context.Context, events []*meshv1.Event, deferred bool) (map[mesh.ExecutionID]string, error) {
 	req := &meshv1.AppendEventsRequest{ThreadId: c.grant.Thread, Events: events, Deferred: deferred}
 	wait := recordWait
@@ -207,11 +207,11 @@ func (c *Client) append(ctx context.Context, events []*meshv1.Event, deferred bo
 		err = failed("meshclient.append", err)
 		retry := mesh.IsCode(err, mesh.Unavailable) || mesh.IsCode(err, mesh.Conflict)
 		if !retry || try == recordTries {
-			grants := make(map[mesh.ExecutionID]string, len(res.GetGrants()))
-			for id, token := range res.GetGrants() {
-				grants[mesh.ExecutionID(id)] = token
+			tickets := make(map[mesh.ExecutionID]string, len(res.GetTickets()))
+			for id, token := range res.GetTickets() {
+				tickets[mesh.ExecutionID(id)] = token
 			}
-			return grants, err
+			return tickets, err
 		}
 		select {
 		case <-ctx.Done():

@@ -26,7 +26,7 @@ const (
 type Registrar struct {
 	client meshv1.RegistryServiceClient
 	req    *meshv1.RegisterAgentRequest
-	trust  func(v *grant.Verifier, name string)
+	trust  func(v *grant.Verifier, name, secret string)
 	logger *slog.Logger
 
 	name  string // as registered
@@ -35,9 +35,9 @@ type Registrar struct {
 }
 
 // NewRegistrar returns the registrar of the agent that the request tells of. trust
-// is told by what to check the node's grants, and the agent's name in them, each time the
-// agent is registered.
-func NewRegistrar(node grpc.ClientConnInterface, req *meshv1.RegisterAgentRequest, trust func(v *grant.Verifier, name string), logger *slog.Logger) *Registrar {
+// is told by what to check the node's tickets, the agent's name in them, and the secret by
+// which it proves that they are its own, each time the agent is registered.
+func NewRegistrar(node grpc.ClientConnInterface, req *meshv1.RegisterAgentRequest, trust func(v *grant.Verifier, name, secret string), logger *slog.Logger) *Registrar {
 	return &Registrar{client: meshv1.NewRegistryServiceClient(node), req: req, trust: trust, logger: logger}
 }
 
@@ -67,12 +67,12 @@ func (g *Registrar) once(ctx context.Context) error {
 	if err != nil {
 		return failed(op, err)
 	}
-	v, err := grant.NewVerifier(res.GetGrantKey(), nil)
+	v, err := grant.NewVerifier(res.GetGrantKeys(), nil)
 	if err != nil {
 		return mesh.Wrap(op, err)
 	}
 	g.name, g.lease = res.GetAgent().GetName(), res.GetLeaseId()
-	g.trust(v, g.name)
+	g.trust(v, g.name, res.GetSecret())
 	// Three renewals within a lease: one may be lost.
 	g.every = cmp.Or(res.GetLease().AsDuration(), 15*time.Second) / 3
 	g.logger.InfoContext(ctx, "the agent is registered", "agent", g.name, "endpoint", g.req.GetEndpoint(), "lease", res.GetLease().AsDuration())
@@ -116,7 +116,10 @@ func (g *Registrar) renew(ctx context.Context) (renewed bool, err error) {
 	go func() { // ends with the stream, which cancel ends
 		defer close(ended)
 		for err := error(nil); err == nil; {
-			_, err = stream.Recv()
+			var res *meshv1.KeepAliveResponse
+			if res, err = stream.Recv(); err == nil {
+				g.learn(res.GetGrantKeys())
+			}
 			select {
 			case answers <- err:
 			case <-ctx.Done():
@@ -145,6 +148,13 @@ func (g *Registrar) renew(ctx context.Context) (renewed bool, err error) {
 		case <-ctx.Done():
 			return renewed, mesh.Wrap("meshclient.renew", context.Cause(ctx))
 		}
+	}
+}
+
+// learn takes the node's keys, which may have changed.
+func (g *Registrar) learn(keys [][]byte) {
+	if v, err := grant.NewVerifier(keys, nil); err == nil { // none from a node that tells none
+		g.trust(v, g.name, "")
 	}
 }
 

@@ -66,7 +66,7 @@ type Options struct {
 	// ReadOnly leaves only skills with the access read, for agents that have
 	// others do the rest: no other is shown, found or run, also not by its name
 	// and not because a template says so. The mesh keeps to it too, as
-	// service.WithDelegators says.
+	// admission.WithDelegators says.
 	ReadOnly bool
 	// MaxToolCalls bounds the calls, if the invocation does not. The default
 	// is DefaultMaxToolCalls; Unlimited leaves it to the mesh.

@@ -2,7 +2,7 @@
 //
 // [None] believes what the caller says and is for servers that only this
 // machine can reach; [Tokens] knows callers by bearer tokens, whose hashes are
-// in a file; [GrantOnly] is for the servers of agents, which act under grants
+// in a file; [TicketOnly] is for the servers of agents, which are called with tickets
 // and nothing else.
 //
 // A grant is checked in every mode and wins: whoever carries one is who it
@@ -40,7 +40,7 @@ type none struct{ grants *grant.Verifier }
 var everything = []mesh.Role{mesh.RoleOperator}
 
 func (n none) Authenticate(_ context.Context, c rpc.Credentials) (mesh.Principal, error) {
-	if c.Grant != "" {
+	if c.Grant != "" || c.Ticket != "" {
 		return underGrant(n.grants, c)
 	}
 	p := mesh.Principal{Tenant: c.Tenant, User: c.User, Roles: everything}
@@ -71,42 +71,48 @@ func (w withRole) Authenticate(ctx context.Context, c rpc.Credentials) (mesh.Pri
 	return p, err
 }
 
-// GrantOnly returns the mode in which a caller needs a grant for the agent of that name,
+// TicketOnly returns the mode in which a caller needs a ticket for the agent of that name,
 // and is nobody without: an agent that was asked cannot ask another one with what it
-// got. With the name "" a grant for any agent will do.
-func GrantOnly(grants *grant.Verifier, agent string) rpc.Authenticator {
-	return grantOnly{grants, agent}
+// got. With the name "" a ticket for any agent will do.
+func TicketOnly(tickets *grant.Verifier, agent string) rpc.Authenticator {
+	return ticketOnly{tickets, agent}
 }
 
-type grantOnly struct {
-	grants *grant.Verifier
-	agent  string
+type ticketOnly struct {
+	tickets *grant.Verifier
+	agent   string
 }
 
-func (g grantOnly) Authenticate(_ context.Context, c rpc.Credentials) (mesh.Principal, error) {
-	if c.Grant == "" {
-		return mesh.Principal{}, &mesh.Error{Code: mesh.Unauthenticated, Op: "auth.GrantOnly", Field: rpc.KeyGrant,
+func (t ticketOnly) Authenticate(_ context.Context, c rpc.Credentials) (mesh.Principal, error) {
+	if c.Ticket == "" {
+		return mesh.Principal{}, &mesh.Error{Code: mesh.Unauthenticated, Op: "auth.TicketOnly", Field: rpc.KeyTicket,
 			Detail: "this agent is called through the mesh only; send your message to the mesh"}
 	}
-	p, err := underGrant(g.grants, c)
-	if err == nil && g.agent != "" && p.Grant.Agent != g.agent {
-		return mesh.Principal{}, denied("auth.GrantOnly", rpc.KeyGrant, "is for the agent "+p.Grant.Agent+", and this is "+g.agent+"; dispatch the agent that is to work")
+	p, err := underGrant(t.tickets, c)
+	if err == nil && t.agent != "" && p.Grant.Agent != t.agent {
+		return mesh.Principal{}, denied("auth.TicketOnly", rpc.KeyTicket, "is for the agent "+p.Grant.Agent+", and this is "+t.agent+"; dispatch the agent that is to work")
 	}
 	return p, err
 }
 
-// underGrant returns the principal of a call that carries a grant.
+// underGrant returns the principal of a call that carries a grant or a ticket.
 func underGrant(v *grant.Verifier, c rpc.Credentials) (mesh.Principal, error) {
 	const op = "auth.underGrant"
 	if v == nil {
 		return mesh.Principal{}, &mesh.Error{Code: mesh.Unauthenticated, Op: op, Field: rpc.KeyGrant,
-			Detail: "grants are not accepted here; leave " + rpc.KeyGrant + " out"}
+			Detail: "grants are not accepted here; leave " + rpc.KeyGrant + " and " + rpc.KeyTicket + " out"}
 	}
-	g, err := v.Check(c.Grant)
+	check, token := v.Check, c.Grant
+	if c.Ticket != "" {
+		check, token = v.CheckTicket, c.Ticket
+	}
+	g, err := check(token)
 	if err != nil {
 		return mesh.Principal{}, mesh.Wrap(op, err)
 	}
 	switch {
+	case c.Ticket != "" && c.Grant != "":
+		return mesh.Principal{}, denied(op, rpc.KeyTicket, "cannot be sent with "+rpc.KeyGrant+"; leave it out once it is redeemed")
 	case c.Tenant != "" && c.Tenant != g.Tenant:
 		return mesh.Principal{}, otherTenant(op, "grant")
 	case c.Thread != "" && c.Thread != g.Thread:
@@ -116,7 +122,7 @@ func underGrant(v *grant.Verifier, c rpc.Credentials) (mesh.Principal, error) {
 	case c.Execution != "" && c.Execution != g.Execution:
 		return mesh.Principal{}, denied(op, rpc.KeyExecution, "must be the execution of the grant; leave it out")
 	}
-	return mesh.Principal{Tenant: g.Tenant, User: g.User, Roles: slices.Sorted(slices.Values(g.Roles)), Grant: g}, nil
+	return mesh.Principal{Tenant: g.Tenant, User: g.User, Grant: g, Ticket: c.Ticket != ""}, nil
 }
 
 func denied(op, field, detail string) error {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
@@ -52,7 +53,7 @@ func verifier(t *testing.T) *grant.Verifier {
 
 func granted() mesh.Grant {
 	return mesh.Grant{Tenant: "acme", User: "alice", Thread: thread, Execution: exec, Agent: "mail",
-		Chain: []string{"main", "mail"}, Roles: []mesh.Role{mesh.RoleUser}, Expires: time.Now().Add(time.Hour).Unix()}
+		Chain: []mesh.Actor{{Agent: "main"}, {Agent: "mail"}}, Expires: time.Now().Add(time.Hour).Unix()}
 }
 
 const tokenFile = `
@@ -91,9 +92,24 @@ func tokens(t *testing.T) rpc.Authenticator {
 	return a
 }
 
-// modes are the three, by name.
+// modes are those of a node, by name.
 func modes(t *testing.T) map[string]rpc.Authenticator {
-	return map[string]rpc.Authenticator{"none": auth.None(verifier(t)), "tokens": tokens(t), "grant only": auth.GrantOnly(verifier(t), "")}
+	return map[string]rpc.Authenticator{"none": auth.None(verifier(t)), "tokens": tokens(t)}
+}
+
+// proofs are the two of an agent, by their keys in the metadata, and the modes that take
+// them.
+func proofs(t *testing.T, g mesh.Grant) map[string]struct {
+	token string
+	modes map[string]rpc.Authenticator
+} {
+	both, s := modes(t), signer(t, 1)
+	all := maps.Clone(both)
+	all["ticket only"] = auth.TicketOnly(verifier(t), "")
+	return map[string]struct {
+		token string
+		modes map[string]rpc.Authenticator
+	}{"mesh-grant": {s.Issue(g), both}, "mesh-ticket": {s.Ticket(g, time.Now()), all}}
 }
 
 // whoAmI is a server that answers with the Principal it sees.
@@ -226,54 +242,73 @@ func TestAnotherTenantIsRefusedWhetherItExistsOrNot(t *testing.T) {
 
 func TestAGrantWinsInEveryMode(t *testing.T) {
 	g := granted()
-	token := signer(t, 1).Issue(g)
-	want := mesh.Principal{Tenant: "acme", User: "alice", Roles: []mesh.Role{mesh.RoleUser}, Grant: &g}
-	for name, mode := range modes(t) {
-		t.Run(name, func(t *testing.T) {
-			call := caller(t, mode)
-			for _, md := range [][]string{
-				{"mesh-grant", token},
-				{"mesh-grant", token, "authorization", "Bearer token-B"},
-				{"mesh-grant", token, "tenant-id", "acme", "user-id", "alice", "thread-id", thread, "execution-id", string(exec)},
-			} {
-				got, err := call(md...)
-				if diff := cmp.Diff(want, got); err != nil || diff != "" {
-					t.Errorf("%v\n%s", err, diff)
+	want := mesh.Principal{Tenant: "acme", User: "alice", Grant: &g}
+	for key, proof := range proofs(t, g) {
+		for name, mode := range proof.modes {
+			t.Run(key+"/"+name, func(t *testing.T) {
+				call := caller(t, mode)
+				for _, md := range [][]string{
+					{key, proof.token},
+					{key, proof.token, "authorization", "Bearer token-B"},
+					{key, proof.token, "tenant-id", "acme", "user-id", "alice", "thread-id", thread, "execution-id", string(exec)},
+				} {
+					got, err := call(md...)
+					if err == nil {
+						got.Grant.ID = "" // of a ticket
+					}
+					want.Ticket = key == "mesh-ticket"
+					if diff := cmp.Diff(want, got); err != nil || diff != "" {
+						t.Errorf("%v\n%s", err, diff)
+					}
 				}
-			}
-		})
+			})
+		}
 	}
 }
 
 // S4-013, S4-014, S4-052: in every mode.
 func TestWhatDisagreesWithAGrantIsRefused(t *testing.T) {
 	s := signer(t, 1)
-	token := s.Issue(granted())
 	old := granted()
 	old.Expires = time.Now().Add(-time.Second).Unix()
-	tests := map[string]struct {
-		md   []string
-		code mesh.Code
-		says string
-	}{
-		"another tenant":        {[]string{"mesh-grant", token, "tenant-id", "umbrella"}, mesh.Denied, "tenant-id must be the tenant of the grant"},
-		"another thread":        {[]string{"mesh-grant", token, "thread-id", mesh.NewThreadID()}, mesh.NotFound, "Thread not found for tenant"},
-		"another user":          {[]string{"mesh-grant", token, "user-id", "bob"}, mesh.Denied, "user-id must be"},
-		"another execution":     {[]string{"mesh-grant", token, "execution-id", string(other)}, mesh.Denied, "execution-id must be"},
-		"another signer":        {[]string{"mesh-grant", signer(t, 2).Issue(granted())}, mesh.Unauthenticated, "not one that this mesh signed"},
-		"no token at all":       {[]string{"mesh-grant", "x", "authorization", "Bearer token-A"}, mesh.Unauthenticated, "not one that this mesh signed"},
-		"a grant that is over":  {[]string{"mesh-grant", s.Issue(old)}, mesh.Unauthenticated, "expired at"},
-		"a grant that is empty": {[]string{"mesh-grant", ""}, mesh.Invalid, "must not be empty"},
+	for key, proof := range proofs(t, granted()) {
+		made := map[string]func(*grant.Signer, mesh.Grant) string{
+			"mesh-grant":  (*grant.Signer).Issue,
+			"mesh-ticket": func(s *grant.Signer, g mesh.Grant) string { return s.Ticket(g, time.Now()) },
+		}
+		token, foreign, over := proof.token, made[key](signer(t, 2), granted()), made[key](s, old)
+		wrong := map[string]string{"mesh-grant": "mesh-ticket", "mesh-ticket": "mesh-grant"}[key]
+		tests := map[string]struct {
+			md   []string
+			code mesh.Code
+			says string
+		}{
+			"another tenant":        {[]string{key, token, "tenant-id", "umbrella"}, mesh.Denied, "tenant-id must be the tenant of the grant"},
+			"another thread":        {[]string{key, token, "thread-id", mesh.NewThreadID()}, mesh.NotFound, "Thread not found for tenant"},
+			"another user":          {[]string{key, token, "user-id", "bob"}, mesh.Denied, "user-id must be"},
+			"another execution":     {[]string{key, token, "execution-id", string(other)}, mesh.Denied, "execution-id must be"},
+			"another signer":        {[]string{key, foreign}, mesh.Unauthenticated, "did not sign it"},
+			"no token at all":       {[]string{key, "x", "authorization", "Bearer token-A"}, mesh.Unauthenticated, "did not sign it"},
+			"a grant that is over":  {[]string{key, over}, mesh.Unauthenticated, "expired at"},
+			"a grant that is empty": {[]string{key, ""}, mesh.Invalid, "must not be empty"},
+			"the other kind":        {[]string{key, made[wrong](s, granted())}, mesh.Unauthenticated, "did not sign it"},
+		}
+		for mode, a := range proof.modes {
+			call := caller(t, a)
+			for name, tt := range tests {
+				t.Run(key+"/"+mode+"/"+name, func(t *testing.T) {
+					_, err := call(tt.md...)
+					if !mesh.IsCode(err, tt.code) || !bytes.Contains([]byte(mesh.DetailOf(err)), []byte(tt.says)) {
+						t.Errorf("got %v, want %v saying %q", err, tt.code, tt.says)
+					}
+				})
+			}
+		}
 	}
-	for mode, a := range modes(t) {
-		call := caller(t, a)
-		for name, tt := range tests {
-			t.Run(mode+"/"+name, func(t *testing.T) {
-				_, err := call(tt.md...)
-				if !mesh.IsCode(err, tt.code) || !bytes.Contains([]byte(mesh.DetailOf(err)), []byte(tt.says)) {
-					t.Errorf("got %v, want %v saying %q", err, tt.code, tt.says)
-				}
-			})
+	for name, mode := range modes(t) {
+		_, err := caller(t, mode)("mesh-grant", s.Issue(granted()), "mesh-ticket", s.Ticket(granted(), time.Now()))
+		if !mesh.IsCode(err, mesh.Denied) {
+			t.Errorf("both at once, under %s: %v", name, err)
 		}
 	}
 }
@@ -283,33 +318,33 @@ func TestWithoutAVerifierGrantsAreRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	token := signer(t, 1).Issue(granted())
-	for name, mode := range map[string]rpc.Authenticator{"none": auth.None(nil), "tokens": byToken, "grant only": auth.GrantOnly(nil, "")} {
-		if p, err := mode.Authenticate(t.Context(), rpc.Credentials{Grant: token, Authorization: "Bearer token-A"}); !mesh.IsCode(err, mesh.Unauthenticated) {
+	token := signer(t, 1).Ticket(granted(), time.Now())
+	for name, mode := range map[string]rpc.Authenticator{"none": auth.None(nil), "tokens": byToken, "ticket only": auth.TicketOnly(nil, "")} {
+		if p, err := mode.Authenticate(t.Context(), rpc.Credentials{Ticket: token, Authorization: "Bearer token-A"}); !mesh.IsCode(err, mesh.Unauthenticated) {
 			t.Errorf("%s: %+v, %v; want unauthenticated", name, p, err)
 		}
 	}
 }
 
-// part of T2: a grant is for the agent that it names, and is of no use at another one.
-func TestAGrantIsForItsAgent(t *testing.T) {
-	token := signer(t, 1).Issue(granted()) // of mail
+// part of T2: a ticket is for the agent that it names, and is of no use at another one.
+func TestATicketIsForItsAgent(t *testing.T) {
+	token := signer(t, 1).Ticket(granted(), time.Now()) // of mail
 	for name, ok := range map[string]bool{"mail": true, "": true, "worker": false, "Mail": false} {
-		p, err := caller(t, auth.GrantOnly(verifier(t), name))("mesh-grant", token)
-		if ok && (err != nil || p.Grant.Agent != "mail") || !ok && (!mesh.IsCode(err, mesh.Denied) || mesh.FieldOf(err) != "mesh-grant") {
+		p, err := caller(t, auth.TicketOnly(verifier(t), name))("mesh-ticket", token)
+		if ok && (err != nil || p.Grant.Agent != "mail") || !ok && (!mesh.IsCode(err, mesh.Denied) || mesh.FieldOf(err) != "mesh-ticket") {
 			t.Errorf("at %q: %+v, %v", name, p, err)
 		}
 	}
 }
 
 func TestAnAgentsServerIsForTheMeshOnly(t *testing.T) {
-	call := caller(t, auth.GrantOnly(verifier(t), ""))
+	call := caller(t, auth.TicketOnly(verifier(t), ""))
 	for name, md := range map[string][]string{
 		"nobody": nil, "a user": {"authorization", "Bearer token-A"}, "a claim": {"tenant-id", "acme", "thread-id", thread},
 	} {
 		var e *mesh.Error
-		if _, err := call(md...); !errors.As(err, &e) || e.Code != mesh.Unauthenticated || e.Field != "mesh-grant" {
-			t.Errorf("%s: %+v, want unauthenticated for mesh-grant", name, e)
+		if _, err := call(md...); !errors.As(err, &e) || e.Code != mesh.Unauthenticated || e.Field != "mesh-ticket" {
+			t.Errorf("%s: %+v, want unauthenticated for mesh-ticket", name, e)
 		}
 	}
 }

@@ -33,6 +33,8 @@ const (
 	AlsoGrant
 	// OnlyGrant is for methods of agents at work.
 	OnlyGrant
+	// OnlyTicket is for those who have been called and are not at work yet.
+	OnlyTicket
 )
 
 // A Rule is the row of a method.
@@ -64,7 +66,8 @@ func (t Table) Covers(method string) bool {
 	return ok
 }
 
-// Authorize returns nil if the principal may call the method. It is Unauthenticated
+// Authorize returns nil if the principal may call the method; under a grant, its roles are
+// those of the user for whom the work is done. It is Unauthenticated
 // for calls that lack a grant, and else Denied with what is missing.
 func (t Table) Authorize(_ context.Context, p mesh.Principal, method string) error {
 	const op = "authz.Authorize"
@@ -72,12 +75,20 @@ func (t Table) Authorize(_ context.Context, p mesh.Principal, method string) err
 	switch {
 	case !ok:
 		return mesh.Errorf(mesh.Denied, op, "nobody may call %s", method)
+	case p.Ticket && rule.Grant != OnlyTicket:
+		return &mesh.Error{Code: mesh.Unauthenticated, Op: op, Field: "mesh-ticket",
+			Detail: "a ticket is redeemed and good for nothing else; call GrantService.RedeemTicket with it, and then with the grant in the metadata mesh-grant"}
+	case !p.Ticket && rule.Grant == OnlyTicket:
+		return &mesh.Error{Code: mesh.Unauthenticated, Op: op, Field: "mesh-ticket",
+			Detail: "this is for agents that have been called; call with the ticket that came with the message in the metadata mesh-ticket"}
 	case p.Grant == nil && rule.Grant == OnlyGrant:
 		return &mesh.Error{Code: mesh.Unauthenticated, Op: op, Field: "mesh-grant",
 			Detail: "this is for agents at work; call with the grant of an execution in the metadata mesh-grant"}
 	case p.Grant != nil && rule.Grant == NoGrant:
 		return &mesh.Error{Code: mesh.Denied, Op: op, Field: "mesh-grant",
 			Detail: "agents do not call this for their work; users and programs call it with a credential of their own and without mesh-grant"}
+	case p.Grant != nil && rule.Grant == AlsoGrant && !p.Can(rule.Action):
+		return Denied(op, rule.Action)
 	case p.Grant != nil && rule.Capability != "" && !p.Grant.Has(rule.Capability):
 		return &mesh.Error{Code: mesh.Denied, Op: op, Field: "mesh-grant", Detail: fmt.Sprintf("the agent %s is not trusted with %s: "+
 			"it was registered by who may not trust agents; have a tenant-admin or the operator register it, or the operator name it in trusted_agents", p.Grant.Agent, rule.Capability)}

@@ -74,6 +74,9 @@ func Node() Table {
 		meshv1.StateService_DeleteState_FullMethodName: {Grant: OnlyGrant},
 		meshv1.StateService_ListState_FullMethodName:   {Grant: OnlyGrant},
 
+		meshv1.GrantService_RedeemTicket_FullMethodName: {Grant: OnlyTicket},
+		meshv1.GrantService_IssueTicket_FullMethodName:  {Grant: OnlyGrant, Settles: true},
+
 		meshv1.AccessService_GetAccess_FullMethodName: {},
 
 		meshv1.AuditService_ListAuditRecords_FullMethodName:   {Action: mesh.ActReadAudit},

@@ -29,8 +29,8 @@ var now = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 func full() mesh.Grant {
 	return mesh.Grant{
 		Tenant: "acme", User: "alice@example.com", Thread: thread, Execution: run, Parent: turn, Turn: turn,
-		Agent: "orchestrator", Chain: []string{"main", "orchestrator"}, Skills: []string{"mail.*", "tasks.search"},
-		Roles: []mesh.Role{mesh.RoleAgentPublisher, mesh.RoleUser}, Depth: 2, Expires: now.Add(time.Hour).Unix(),
+		Agent: "orchestrator", Chain: []mesh.Actor{{Agent: "main"}, {Agent: "orchestrator"}}, Skills: []string{"mail.*", "tasks.search"},
+		ID: "t-1", Holder: "acme", Capabilities: []mesh.Capability{mesh.CapHandoff}, Depth: 2, Expires: now.Add(time.Hour).Unix(),
 	}
 }
 
@@ -94,7 +94,7 @@ func TestATokenPassesInAProcessThatDidNotIssueIt(t *testing.T) {
 		if diff := cmp.Diff(full(), *got); diff != "" {
 			t.Errorf("%s: %s", when, diff)
 		}
-		got.Depth, got.Chain = 99, append(got.Chain, "intruder")
+		got.Depth, got.Chain = 99, append(got.Chain, mesh.Actor{Agent: "intruder"})
 	}
 	if _, err := verifier(t, s, now.Add(2*time.Hour)).Check(token); err == nil {
 		t.Error("a token that was checked before passes after its end")
@@ -121,8 +121,10 @@ func TestATokenWithAnyCharacterChangedIsRefused(t *testing.T) {
 func TestOnlyWholeTokensOfThisSignerPass(t *testing.T) {
 	s, other := signer(t, 1), signer(t, 2)
 	token := s.Issue(full())
-	payload, sig, _ := strings.Cut(token, ".")
-	otherPayload, _, _ := strings.Cut(s.Issue(mesh.Grant{Tenant: "umbrella", User: "alice", Thread: thread, Execution: turn, Expires: now.Unix() + 9}), ".")
+	parts := strings.Split(token, ".")
+	payload, sig := parts[1], parts[2]
+	key := parts[0] + "."
+	otherPayload := strings.Split(s.Issue(mesh.Grant{Tenant: "umbrella", User: "alice", Thread: thread, Execution: turn, Expires: now.Unix() + 9}), ".")[1]
 	raw, err := base64.RawURLEncoding.DecodeString(payload)
 	if err != nil {
 		t.Fatal(err)
@@ -133,20 +135,22 @@ func TestOnlyWholeTokensOfThisSignerPass(t *testing.T) {
 	for name, forged := range map[string]string{
 		"nothing":                         "",
 		"a dot":                           ".",
-		"the payload alone":               payload,
-		"a payload without signature":     payload + ".",
-		"a signature without payload":     "." + sig,
+		"the payload alone":               key + payload,
+		"a payload without signature":     key + payload + ".",
+		"a signature without payload":     key + "." + sig,
 		"another signer's":                other.Issue(full()),
-		"another grant's payload":         otherPayload + "." + sig,
+		"another grant's payload":         otherPayload + key + "." + sig,
 		"a third part":                    token + "." + sig,
+		"no key":                          payload + "." + sig,
+		"a ticket":                        s.Ticket(full(), now),
 		"padding":                         token + "=",
 		"a line end":                      token + "\n",
 		"a line end inside":               token[:9] + "\r\n" + token[9:],
 		"a space before":                  " " + token,
-		"a signature of something else":   payload + "." + base64.RawURLEncoding.EncodeToString(bare),
+		"a signature of something else":   key + payload + "." + base64.RawURLEncoding.EncodeToString(bare),
 		"spare bits that are set":         token[:len(token)-1] + nextDigit(token[len(token)-1]),
 		"a signature cut short":           token[:len(token)-2],
-		"more than a header holds":        strings.Repeat("A", grant.MaxToken) + "." + sig,
+		"more than a header holds":        strings.Repeat("A", grant.MaxToken) + key + "." + sig,
 		"standard instead of url base 64": strings.NewReplacer("-", "+", "_", "/").Replace(token) + "+",
 	} {
 		if g, err := v.Check(forged); !mesh.IsCode(err, mesh.Unauthenticated) || g != nil || mesh.DetailOf(err) == "" {
@@ -207,16 +211,17 @@ func TestAGrantForNobodyOrNothingIsRefused(t *testing.T) {
 func TestAPayloadOfAnotherVersionIsRefused(t *testing.T) {
 	key := ed25519.NewKeyFromSeed(bytes.Repeat([]byte{1}, 32))
 	sign := func(payload string) string {
-		sig := ed25519.Sign(key, []byte("agentmesh grant v1\x00"+payload))
-		return base64.RawURLEncoding.EncodeToString([]byte(payload)) + "." + base64.RawURLEncoding.EncodeToString(sig)
+		sig := ed25519.Sign(key, []byte("agentmesh grant v2\x00"+payload))
+		id, _, _ := strings.Cut(signer(t, 1).Issue(full()), ".")
+		return id + "." + base64.RawURLEncoding.EncodeToString([]byte(payload)) + "." + base64.RawURLEncoding.EncodeToString(sig)
 	}
 	form := `{"v":%s,"ten":"acme","usr":"alice","thr":"` + thread + `","exe":"` + string(turn) + `","exp":9999999999}`
 	v := verifier(t, signer(t, 1), now)
-	if _, err := v.Check(sign(fmt.Sprintf(form, "1"))); err != nil {
-		t.Fatalf("version 1, by hand: %v", err)
+	if _, err := v.Check(sign(fmt.Sprintf(form, "2"))); err != nil {
+		t.Fatalf("version 2, by hand: %v", err)
 	}
 	for name, payload := range map[string]string{
-		"version 2": fmt.Sprintf(form, "2"), "version 0": fmt.Sprintf(form, "0"), "no number": fmt.Sprintf(form, `"1"`),
+		"version 1": fmt.Sprintf(form, "1"), "version 0": fmt.Sprintf(form, "0"), "no number": fmt.Sprintf(form, `"2"`),
 		"no JSON": "grant", "nothing": "", "a list": "[]",
 	} {
 		if _, err := v.Check(sign(payload)); !mesh.IsCode(err, mesh.Unauthenticated) {
@@ -274,7 +279,7 @@ func FuzzCheck(f *testing.F) {
 func ExampleNarrow() {
 	parent := full()
 	g, err := grant.Narrow(&parent, mesh.Execution{ID: child}, "mail", []string{"mail.send"}, now)
-	fmt.Println(g.Chain, g.Skills, g.Depth, err)
+	fmt.Println(g.Agents(), g.Skills, g.Depth, err)
 	_, err = grant.Narrow(&g, mesh.Execution{ID: run}, "main", nil, now)
 	fmt.Println(mesh.DetailOf(err))
 	// Output:
@@ -291,11 +296,11 @@ func TestNarrowKeepsWhoseWorkItIsAndNeverAdds(t *testing.T) {
 	}
 	want := full()
 	want.Execution, want.Parent, want.Agent = child, run, "mail"
-	want.Chain, want.Depth = []string{"main", "orchestrator", "mail"}, 1
+	want.ID, want.Holder, want.Chain, want.Depth = "", "", append(want.Chain, mesh.Actor{Agent: "mail", Execution: child}), 1
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("child (-want +got):\n%s", diff)
 	}
-	got.Chain[0], got.Skills[0], got.Roles[0] = "x", "x", "x"
+	got.Chain[0].Agent, got.Skills[0], got.Capabilities[0] = "x", "x", "x"
 	if diff := cmp.Diff(before, parent); diff != "" {
 		t.Errorf("changing the child changed the parent:\n%s", diff)
 	}
@@ -385,5 +390,41 @@ func TestTheLargestGrantFitsIntoAToken(t *testing.T) {
 	token := signer(t, 1).Issue(g)
 	if _, err := verifier(t, signer(t, 1), now).Check(token); err != nil {
 		t.Errorf("token of %d bytes: %v", len(token), err)
+	}
+}
+
+// A ticket is for the grant that was asked for, under an id of its own, is good for a
+// minute give or take one, and is no grant; redeemed twice it is the same one.
+func TestATicketIsGoodForAMinuteAndForOneGrant(t *testing.T) {
+	s := signer(t, 1)
+	first, second := s.Ticket(full(), now), s.Ticket(full(), now)
+	got, err := verifier(t, s, now).CheckTicket(first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := full()
+	want.ID = got.ID
+	if diff := cmp.Diff(&want, got); diff != "" || got.ID == "" || first == second {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+	if s.Issue(*got) != s.Issue(*got) {
+		t.Error("redeemed twice, it is two grants")
+	}
+	for after, ok := range map[time.Duration]bool{
+		-time.Hour: false, -61 * time.Second: false, -time.Minute: true, time.Minute: true, 2 * time.Minute: true, 121 * time.Second: false, time.Hour: false,
+	} {
+		if _, err := verifier(t, s, now.Add(after)).CheckTicket(first); (err == nil) != ok || err != nil && mesh.FieldOf(err) != "mesh-ticket" {
+			t.Errorf("after %v: %v", after, err)
+		}
+	}
+	for name, token := range map[string]string{"a grant": s.Issue(full()), "another mesh's": signer(t, 2).Ticket(full(), now), "nothing": ""} {
+		if _, err := verifier(t, s, now).CheckTicket(token); !mesh.IsCode(err, mesh.Unauthenticated) {
+			t.Errorf("%s passes as a ticket: %v", name, err)
+		}
+	}
+	over := full()
+	over.Expires = now.Unix()
+	if _, err := verifier(t, s, now).CheckTicket(s.Ticket(over, now)); !mesh.IsCode(err, mesh.Unauthenticated) {
+		t.Errorf("for a grant that is over: %v", err)
 	}
 }

@@ -12,8 +12,8 @@ import (
 	"agentmesh/mesh/security/keyfile"
 )
 
-// LoadOrCreateKey returns the signer whose key is in the file, a PEM block
-// with a PKCS #8 private key that only its owner may read. If there is no file
+// LoadOrCreateKey returns the signer whose keys are in the file, PEM blocks
+// with a PKCS #8 private key each, that only its owner may read: the first one signs. If there is no file
 // it makes one with a new key. The file appears whole or not at all, also when
 // the machine stops in between or when two processes do it at once, of which
 // both then have the same key.
@@ -39,17 +39,20 @@ func loadKey(op, path string) (*Signer, error) {
 	}
 	damaged := mesh.Errorf(mesh.Precondition, op,
 		"the key file %s does not hold an Ed25519 private key; restore it from a copy, or remove it for a new key", path)
-	block, _ := pem.Decode(data)
-	if block == nil {
+	var keys []ed25519.PrivateKey
+	for block, rest := pem.Decode(data); block != nil; block, rest = pem.Decode(rest) {
+		parsed, err := x509.ParsePKCS8PrivateKey(block.Bytes)
+		key, ok := parsed.(ed25519.PrivateKey)
+		if err != nil || !ok {
+			damaged.Err = err
+			return nil, damaged
+		}
+		keys = append(keys, key)
+	}
+	if len(keys) == 0 {
 		return nil, damaged
 	}
-	parsed, err := x509.ParsePKCS8PrivateKey(block.Bytes)
-	key, ok := parsed.(ed25519.PrivateKey)
-	if err != nil || !ok {
-		damaged.Err = err
-		return nil, damaged
-	}
-	return newSigner(key), nil
+	return &Signer{keys}, nil
 }
 
 // createKey makes the file with a new key, or returns fs.ErrExist.

@@ -15,7 +15,7 @@ const (
 )
 
 // Narrow returns the grant for an execution that the parent's execution opens
-// on the agent. Tenant, user, thread, turn and permissions are the parent's;
+// on the agent. Tenant, user, thread, turn and capabilities are the parent's;
 // the skills are as given and must all be among the parent's; the depth is one
 // less; the end is the child's deadline or the parent's end, whichever is
 // earlier. A parent without an agent, that of a turn, begins the chain.
@@ -29,7 +29,7 @@ const (
 func Narrow(parent *mesh.Grant, child mesh.Execution, agent string, skills []string, now time.Time) (mesh.Grant, error) {
 	const op = "grant.Narrow"
 	if !now.Before(time.Unix(parent.Expires, 0)) {
-		return mesh.Grant{}, refuse(op, "the grant has expired; the task that it was made for is over")
+		return mesh.Grant{}, refuse(op, grants, "the grant has expired; the task that it was made for is over")
 	}
 	if err := checkChild(op, parent, child, agent); err != nil {
 		return mesh.Grant{}, err
@@ -47,9 +47,8 @@ func Narrow(parent *mesh.Grant, child mesh.Execution, agent string, skills []str
 	return mesh.Grant{
 		Tenant: parent.Tenant, User: parent.User, Thread: parent.Thread, Turn: parent.Turn,
 		Execution: child.ID, Parent: parent.Execution, Agent: agent,
-		Chain:        append(slices.Clone(parent.Chain), agent),
+		Chain:        append(slices.Clone(parent.Chain), mesh.Actor{Agent: agent, Execution: child.ID}),
 		Skills:       slices.Clone(skills),
-		Roles:        slices.Clone(parent.Roles),
 		Capabilities: slices.Clone(parent.Capabilities),
 		Depth:        parent.Depth - 1, Expires: expires,
 	}, nil
@@ -65,14 +64,14 @@ func checkChild(op string, parent *mesh.Grant, child mesh.Execution, agent strin
 			Detail: "an execution can only open executions below itself; leave the parent out"}
 	case !mesh.ValidAgentName(agent):
 		return mesh.InvalidField(op, "agent", "must be the name of an agent: lower-case letters, digits, '-' and '_'")
-	case slices.Contains(parent.Chain, agent):
+	case slices.Contains(parent.Agents(), agent):
 		return &mesh.Error{Code: mesh.Denied, Op: op, Field: "agent",
 			Detail: "the agents would call each other in a cycle: " +
-				strings.Join(append(slices.Clone(parent.Chain), agent), " -> ") + "; ask another agent, or answer"}
+				strings.Join(append(parent.Agents(), agent), " -> ") + "; ask another agent, or answer"}
 	case parent.Depth <= 0:
 		return &mesh.Error{Code: mesh.Denied, Op: op, Field: "agent",
 			Detail: "agents may not be dispatched from here: the allowed depth is used up by " +
-				strings.Join(parent.Chain, " -> ") + "; do the work without " + agent}
+				strings.Join(parent.Agents(), " -> ") + "; do the work without " + agent}
 	}
 	return nil
 }

@@ -19,12 +19,14 @@ const { TaskState } = load('@a2a-js/sdk');
 const { AgentEvent, DefaultRequestHandler, InMemoryTaskStore } = load('@a2a-js/sdk/server');
 const { A2AService, grpcService, UserBuilder } = load('@a2a-js/sdk/server/grpc');
 const { mesh } = grpc.loadPackageDefinition(load('@grpc/proto-loader').loadSync(
-  ['mesh/v1/registry.proto', 'mesh/v1/handoff.proto'], { includeDirs: [protos], keepCase: false, longs: Number, enums: String }));
+  ['mesh/v1/registry.proto', 'mesh/v1/handoff.proto', 'mesh/v1/grant.proto'], { includeDirs: [protos], keepCase: false, longs: Number, enums: String }));
 
 const extension = 'urn:agentmesh:ext:mesh:v1';
 const insecure = grpc.credentials.createInsecure();
 const registry = new mesh.v1.RegistryService(address, insecure);
 const handoffs = new mesh.v1.HandoffService(address, insecure);
+const grants = new mesh.v1.GrantService(address, insecure);
+let mine = ''; // the secret of the registration
 
 // call makes a unary call a promise.
 const call = (client, method, request, metadata = new grpc.Metadata()) => new Promise((resolve, reject) =>
@@ -47,9 +49,15 @@ class Member {
     }));
     const called = context.state.get('headers');
     const threadId = called['thread-id'];
+    // The ticket, with what proves that it is ours, for what we may do.
+    const redeeming = new grpc.Metadata();
+    redeeming.set('mesh-ticket', called['mesh-ticket']);
+    redeeming.set('mesh-holder', mine);
+    const redeemed = await call(grants, 'redeemTicket', {}, redeeming);
     const under = new grpc.Metadata();
     under.set('thread-id', threadId);
-    under.set('mesh-grant', called['mesh-grant']);
+    under.set('mesh-grant', redeemed.grant);
+    under.set('mesh-holder', mine);
 
     const text = userMessage.parts.map((p) => p.content.value).join('');
     const told = userMessage.metadata?.[extension]?.handoff;
@@ -94,7 +102,8 @@ server.addService(A2AService, grpcService({
 // proto-loader takes the fields of a Struct one by one.
 const params = { fields: { handoff_support: { boolValue: true } } };
 const sent = { ...card, capabilities: { ...card.capabilities, extensions: [{ uri: extension, params }] } };
-const { leaseId } = await call(registry, 'registerAgent', { name, card: sent, lease: { seconds: 5 } });
+const { leaseId, secret } = await call(registry, 'registerAgent', { name, card: sent, lease: { seconds: 5 } });
+mine = secret;
 console.log('registered');
 const renewals = registry.keepAlive();
 renewals.on('data', () => {

@@ -23,7 +23,7 @@ from a2a.server.request_handlers import DefaultRequestHandler, GrpcHandler
 from a2a.server.tasks import InMemoryTaskStore, TaskUpdater
 from a2a.types import AgentCapabilities, AgentCard, AgentExtension, AgentInterface, AgentSkill, Part, a2a_pb2_grpc
 from mesh.a2a.v1 import a2a_pb2 as mesh_a2a
-from mesh.v1 import handoff_pb2, handoff_pb2_grpc, registry_pb2, registry_pb2_grpc
+from mesh.v1 import grant_pb2, grant_pb2_grpc, handoff_pb2, handoff_pb2_grpc, registry_pb2, registry_pb2_grpc
 
 EXTENSION = 'urn:agentmesh:ext:mesh:v1'
 
@@ -31,6 +31,8 @@ EXTENSION = 'urn:agentmesh:ext:mesh:v1'
 class Member(AgentExecutor):
     def __init__(self, channel, name, target):
         self.handoffs = handoff_pb2_grpc.HandoffServiceStub(channel)
+        self.grants = grant_pb2_grpc.GrantServiceStub(channel)
+        self.secret = None  # of the registration
         self.name, self.target = name, target
 
     async def execute(self, context, event_queue):
@@ -40,7 +42,10 @@ class Member(AgentExecutor):
         await updater.start_work()
         called = dict(context.call_context.state['grpc_context'].invocation_metadata())
         thread = called['thread-id']
-        under = [('thread-id', thread), ('mesh-grant', called['mesh-grant'])]
+        # The ticket, with what proves that it is ours, for what we may do.
+        redeemed = await self.grants.RedeemTicket(grant_pb2.RedeemTicketRequest(), timeout=10, metadata=[
+            ('mesh-ticket', called['mesh-ticket']), ('mesh-holder', self.secret)])
+        under = [('thread-id', thread), ('mesh-grant', redeemed.grant), ('mesh-holder', self.secret)]
 
         async def say(text):
             await updater.add_artifact([Part(text=f'{self.name} {text}')])
@@ -88,8 +93,9 @@ async def main(address, name, target):
         default_input_modes=['text/plain'], default_output_modes=['text/plain'],
         skills=[AgentSkill(id='talk', name='Talk', description='Talks.', tags=['talk'])])
     async with grpc.aio.insecure_channel(address) as channel:
+        member = Member(channel, name, target)
         handler = DefaultRequestHandler(
-            agent_executor=Member(channel, name, target), task_store=InMemoryTaskStore(), agent_card=card)
+            agent_executor=member, task_store=InMemoryTaskStore(), agent_card=card)
         a2a_pb2_grpc.add_A2AServiceServicer_to_server(GrpcHandler(handler), speaks)
         await speaks.start()
         registry = registry_pb2_grpc.RegistryServiceStub(channel)
@@ -97,6 +103,7 @@ async def main(address, name, target):
         mine = mesh_a2a.AgentCard.FromString(card.SerializeToString())
         registered = await registry.RegisterAgent(
             registry_pb2.RegisterAgentRequest(name=name, card=mine, lease=Duration(seconds=5)), timeout=10)
+        member.secret = registered.secret
         print('registered', flush=True)
         renewing = asyncio.create_task(keep(registry, name, registered.lease_id))
         ended = asyncio.create_task(asyncio.to_thread(sys.stdin.read))

@@ -67,6 +67,6 @@ func Run(t testing.TB, states *cache.States, key mesh.ThreadKey, turn mesh.Execu
 	}
 	return &mesh.Grant{
 		Tenant: key.Tenant, User: "ann", Thread: key.ID, Execution: x.ID, Parent: turn, Turn: turn, Agent: agent,
-		Chain: []string{agent}, Skills: skills, Depth: 2, Expires: time.Now().Add(time.Hour).Unix(),
+		Chain: []mesh.Actor{{Agent: agent, Execution: x.ID}}, Skills: skills, Depth: 2, Expires: time.Now().Add(time.Hour).Unix(),
 	}
 }

@@ -1,0 +1,80 @@
+package api
+
+import (
+	"context"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	meshv1 "agentmesh/gen/mesh/v1"
+	"agentmesh/mesh"
+	"agentmesh/mesh/admission"
+	"agentmesh/mesh/registry"
+	"agentmesh/mesh/security/grant"
+	"agentmesh/mesh/thread"
+	"agentmesh/mesh/thread/cache"
+)
+
+// Grants serves mesh.v1.GrantService: agents redeem their tickets, and have new ones for
+// what they dispatched.
+type Grants struct {
+	meshv1.UnimplementedGrantServiceServer
+	States  *cache.States
+	Admits  *admission.Controller
+	Tickets Tickets
+}
+
+// Tickets makes tickets for grants.
+type Tickets struct {
+	Signer *grant.Signer
+	Agents *registry.Registry
+}
+
+// Make returns a ticket for the grant, whose agent is found by its name.
+func (t Tickets) Make(g mesh.Grant) string {
+	g.Holder = g.Tenant
+	if e, err := t.Agents.Get(g.Tenant, g.Agent); err == nil {
+		g.Holder = e.Tenant
+	}
+	return t.Signer.Ticket(g, time.Now())
+}
+
+// RedeemTicket implements the RPC. That the caller holds the ticket, and that its
+// execution is at work, the [Authority] has seen.
+func (s *Grants) RedeemTicket(ctx context.Context, _ *meshv1.RedeemTicketRequest) (*meshv1.RedeemTicketResponse, error) {
+	g, err := grantOf(ctx, "api.RedeemTicket")
+	if err != nil {
+		return nil, err
+	}
+	res := &meshv1.RedeemTicketResponse{
+		Grant: s.Tickets.Signer.Issue(*g), Expires: timestamppb.New(time.Unix(g.Expires, 0)), ExecutionId: string(g.Execution),
+		ThreadId: g.Thread, UserId: g.User, Skills: g.Skills, Depth: int32(g.Depth),
+	}
+	for _, c := range g.Capabilities {
+		res.Capabilities = append(res.Capabilities, string(c))
+	}
+	return res, nil
+}
+
+// IssueTicket implements the RPC. It issues tickets for what is over, too: they cannot be
+// redeemed, and its agent is told with one to end it.
+func (s *Grants) IssueTicket(ctx context.Context, req *meshv1.IssueTicketRequest) (*meshv1.IssueTicketResponse, error) {
+	const op = "api.IssueTicket"
+	g, err := grantOf(ctx, op)
+	if err != nil {
+		return nil, err
+	}
+	var child mesh.Grant
+	err = s.States.With(ctx, g.Key(), func(st *thread.State) error {
+		x := st.Execution(mesh.ExecutionID(req.GetExecutionId()))
+		if x == nil || x.Parent != g.Execution {
+			return &mesh.Error{Code: mesh.NotFound, Op: op, Field: "execution_id", Detail: "is no execution that this one dispatched"}
+		}
+		child, err = s.Admits.ChildGrant(g, x)
+		return mesh.Wrap(op, err)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &meshv1.IssueTicketResponse{Ticket: s.Tickets.Make(child)}, nil
+}

@@ -1,0 +1,57 @@
+package mesh
+
+import (
+	"cmp"
+	"slices"
+
+	"google.golang.org/protobuf/types/known/structpb"
+)
+
+// A SkillCall in a message asks for one skill by name, without a model: what a
+// person typed, a schedule fires or another program calls.
+type SkillCall struct {
+	Skill     string
+	Arguments map[string]any
+	// Source is one of the Source constants; SourceRun by default.
+	Source string
+	// Approved says that the user has approved the call along with making it.
+	Approved bool
+}
+
+const keySkillCall = "skill_call"
+
+// Metadata returns the metadata of a message that makes the call.
+func (c SkillCall) Metadata() (*structpb.Struct, error) {
+	args, err := structpb.NewStruct(c.Arguments)
+	if err != nil {
+		return nil, InvalidField("mesh.SkillCall", "arguments", "have no JSON form: %v", err)
+	}
+	call := structpb.NewStructValue(&structpb.Struct{Fields: map[string]*structpb.Value{
+		"skill": structpb.NewStringValue(c.Skill), "arguments": structpb.NewStructValue(args),
+		"source": structpb.NewStringValue(c.Source), "approved": structpb.NewBoolValue(c.Approved),
+	}})
+	return &structpb.Struct{Fields: map[string]*structpb.Value{ExtensionURI: structpb.NewStructValue(
+		&structpb.Struct{Fields: map[string]*structpb.Value{keySkillCall: call}})}}, nil
+}
+
+// SkillCallOf reads the skill call in a message's metadata; nil if there is none. It is
+// Invalid, naming the field, for one that is wrong.
+func SkillCallOf(metadata *structpb.Struct) (*SkillCall, error) {
+	v := metadata.GetFields()[ExtensionURI].GetStructValue().GetFields()[keySkillCall]
+	if v == nil {
+		return nil, nil
+	}
+	f := v.GetStructValue().GetFields()
+	c := &SkillCall{
+		Skill: f["skill"].GetStringValue(), Arguments: f["arguments"].GetStructValue().AsMap(),
+		Source: cmp.Or(f["source"].GetStringValue(), SourceRun), Approved: f["approved"].GetBoolValue(),
+	}
+	const op, at = "mesh.SkillCallOf", "message.metadata." + ExtensionURI + "." + keySkillCall
+	switch {
+	case c.Skill == "":
+		return nil, InvalidField(op, at+".skill", "is missing; name the skill, as mail.send")
+	case !slices.Contains([]string{SourceRun, SourceSchedule, SourceMCP}, c.Source):
+		return nil, InvalidField(op, at+".source", "must be %s, %s or %s", SourceRun, SourceSchedule, SourceMCP)
+	}
+	return c, nil
+}
