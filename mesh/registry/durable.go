@@ -43,7 +43,7 @@ type kept struct {
 	Given      string          `json:"given,omitempty"`
 	Registered time.Time       `json:"registered"`
 	LeaseID    string          `json:"lease_id,omitempty"` // its digest
-	Secret     string          `json:"secret,omitempty"`   // its digest
+	Proof      string          `json:"proof,omitempty"`    // digest of the secret
 	Lease      time.Duration   `json:"lease,omitempty"`
 	Expires    time.Time       `json:"expires,omitzero"`
 	Card       json.RawMessage `json:"card"`
@@ -121,7 +121,7 @@ func decode(data []byte) (*record, error) {
 	if !mesh.ValidAgentName(k.Name) || (k.CardURL == "") == (k.Lease == 0) || k.Endpoint == "" {
 		return nil, mesh.Errorf(mesh.Invalid, "registry.decode", "name, card_url or lease, or endpoint is missing")
 	}
-	return &record{given: k.Given, consent: k.Consent, leaseID: k.LeaseID, secret: k.Secret, lease: k.Lease, kept: k.Expires,
+	return &record{given: k.Given, consent: k.Consent, leaseID: k.LeaseID, secret: k.Proof, lease: k.Lease, kept: k.Expires,
 		Entry: Entry{Name: k.Name, Tenant: k.Tenant, Owner: k.Owner, Card: card, Endpoint: k.Endpoint,
 			CardURL: k.CardURL, Registered: k.Registered, Expires: k.Expires}}, nil
 }
