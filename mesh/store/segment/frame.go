@@ -55,7 +55,7 @@ func frameSize(recs []Record) int64 {
 }
 
 // size is how long the record is in a frame.
-func (r *Record) size() int64 { return recordSize + int64(len(r.Hash)+len(r.Data)) }
+func (r Record) size() int64 { return recordSize + int64(len(r.Hash)+len(r.Data)) }
 
 // build returns the frame for the place at that offset of a segment, and where
 // its records are in the segment.
