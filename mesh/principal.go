@@ -19,7 +19,9 @@ type Principal struct {
 	// it ends with Ended, if that is not nil.
 	Credential string
 	Expires    time.Time
-	Ended      context.Context //nolint:containedctx // the credential's end
+	// Issued is when the caller got the credential; zero if that is not known.
+	Issued time.Time
+	Ended  context.Context //nolint:containedctx // the credential's end
 	// Grant is set when the call came under a grant: an agent's call. With Ticket it is
 	// the one that an agent may have for the ticket, and allows nothing yet.
 	Grant  *Grant

@@ -47,7 +47,7 @@ func newCrew(cfg node.Config, now func() time.Time, logger *slog.Logger) (*crew,
 			return nil, unknownAgent(name)
 		}
 	}
-	m, err := newMind(cfg.Model, now, logger)
+	m, err := newMind(cfg.Model, cfg.Auth != "" && cfg.Auth != "none", now, logger)
 	if err != nil {
 		return nil, err
 	}

@@ -118,7 +118,7 @@ func startMesh(t testing.TB, auth rpc.Authenticator) (*fakeMesh, string) {
 	meshv1.RegisterHandoffServiceServer(srv, f)
 	meshv1.RegisterRegistryServiceServer(srv, f)
 	meshv1.RegisterSkillServiceServer(srv, api.NewSkills(f.library, fakeRunner{f}, api.WithBreakers(fakeBreakers(t))))
-	meshv1.RegisterAccessServiceServer(srv, api.NewAccess(authz.Node().Explain))
+	meshv1.RegisterAccessServiceServer(srv, api.NewAccess(authz.Node().Explain, nil))
 	f.running.Go(func() { _ = srv.Serve(f.listener) })
 	t.Cleanup(func() {
 		close(f.stopped)

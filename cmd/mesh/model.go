@@ -29,8 +29,13 @@ type mind struct {
 }
 
 // newMind returns the model that the operator chose, with those that are asked
-// when it fails; the offline planner if there is none.
-func newMind(m node.Model, now func() time.Time, logger *slog.Logger) (*mind, error) {
+// when it fails; the offline planner if there is none. With private, what the endpoints
+// say of a failure is for the log alone.
+func newMind(m node.Model, private bool, now func() time.Time, logger *slog.Logger) (*mind, error) {
+	var told *slog.Logger
+	if private {
+		told = logger
+	}
 	out := &mind{name: m.Name, counter: new(tokens.Counter), budget: window.Budget{Context: m.Context, Response: m.Response}, prices: m.Prices}
 	if m.URL == "" && m.Key == "" {
 		out.model, out.name, out.offline = offline.New(now), "", true
@@ -40,7 +45,7 @@ func newMind(m node.Model, now func() time.Time, logger *slog.Logger) (*mind, er
 	ends := append([]node.Endpoint{{URL: m.URL, Key: m.Key, Name: m.Name}}, m.Fallbacks...)
 	for i, end := range ends {
 		c, err := openai.New(openai.Config{
-			BaseURL: end.URL, Key: end.Key, Model: end.Name, API: openai.API(m.API), Cache: openai.Cache(m.Cache), Extra: m.Extra, MaxRetries: m.Retries,
+			BaseURL: end.URL, Key: end.Key, Model: end.Name, API: openai.API(m.API), Cache: openai.Cache(m.Cache), Extra: m.Extra, MaxRetries: m.Retries, Logger: told,
 		})
 		switch {
 		case err != nil && i > 0:

@@ -15,7 +15,7 @@ import (
 // one whose window is known has that.
 func TestTheContextOfTheConfigurationIsForTheModelThatItIsMeantFor(t *testing.T) {
 	t.Parallel()
-	m, err := newMind(node.Model{URL: "http://127.0.0.1:1/v1", Name: "gpt-4o", Context: 50_000, Response: 3_000}, time.Now, slog.New(slog.DiscardHandler))
+	m, err := newMind(node.Model{URL: "http://127.0.0.1:1/v1", Name: "gpt-4o", Context: 50_000, Response: 3_000}, false, time.Now, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +41,7 @@ func TestWithFallbacksTheLastReplyMakesNoRoom(t *testing.T) {
 		return req
 	}
 	dropped := func(last mesh.Usage, fallbacks ...node.Endpoint) int {
-		m, err := newMind(node.Model{URL: "http://127.0.0.1:1/v1", Name: "ours", Context: 8_000, Fallbacks: fallbacks}, time.Now, slog.New(slog.DiscardHandler))
+		m, err := newMind(node.Model{URL: "http://127.0.0.1:1/v1", Name: "ours", Context: 8_000, Fallbacks: fallbacks}, false, time.Now, slog.New(slog.DiscardHandler))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -67,7 +67,7 @@ func nodeFlags(cmd *cobra.Command, c *node.Config) {
 	f.StringVar(&c.Skills, "skills", "skills", "`folder` of skill files; beside it, those in the binary (MESH_SKILLS)")
 	f.StringVar(&c.Docs, "docs", "docs", "`folder` of documents to answer from; if there is none, those in the binary (MESH_DOCS)")
 	f.StringVar(&c.Main, "main", node.DefaultMain, "`agent` that answers new conversations (MESH_MAIN)")
-	f.StringVar(&c.Auth, "auth", "none", "`mode`: none, on this machine only, or tokens (MESH_AUTH)")
+	f.StringVar((*string)(&c.Auth), "auth", "none", "`mode`: none, on this machine only, tokens, oidc, or tokens,oidc (MESH_AUTH)")
 	f.StringVar(&c.Tokens, "tokens", "", "`file` of hashed tokens, see 'mesh token hash' (MESH_TOKENS)")
 	f.Float64Var(&c.RateLimit.PerSecond, "rate", 0, "`calls` per second of each user; 0 is no limit (MESH_RATE)")
 	f.IntVar(&c.RateLimit.Burst, "burst", 0, "calls of a user that may come at once (MESH_BURST)")
@@ -109,7 +109,7 @@ func (a *app) config(cmd *cobra.Command, file string, flags *node.Config) (node.
 	}{
 		{"grpc", &cfg.GRPC, &flags.GRPC}, {"http", &cfg.HTTP, &flags.HTTP}, {"data", &cfg.Data, &flags.Data},
 		{"skills", &cfg.Skills, &flags.Skills}, {"docs", &cfg.Docs, &flags.Docs}, {"main", &cfg.Main, &flags.Main},
-		{"auth", &cfg.Auth, &flags.Auth}, {"tokens", &cfg.Tokens, &flags.Tokens}, {"log-level", &cfg.LogLevel, &flags.LogLevel},
+		{"auth", (*string)(&cfg.Auth), (*string)(&flags.Auth)}, {"tokens", &cfg.Tokens, &flags.Tokens}, {"log-level", &cfg.LogLevel, &flags.LogLevel},
 		{"tool-mode", &cfg.ToolMode, &flags.ToolMode}, {"skill-interface", &cfg.SkillInterface, &flags.SkillInterface},
 	} {
 		if given(s.name) {
@@ -139,7 +139,7 @@ func orText(s, otherwise string) string {
 func (a *app) fromEnv(c *node.Config) error {
 	for name, to := range map[string]*string{
 		"MESH_GRPC": &c.GRPC, "MESH_HTTP": &c.HTTP, "MESH_DATA": &c.Data, "MESH_SKILLS": &c.Skills, "MESH_DOCS": &c.Docs,
-		"MESH_MAIN": &c.Main, "MESH_AUTH": &c.Auth, "MESH_TOKENS": &c.Tokens, "MESH_LOG_LEVEL": &c.LogLevel,
+		"MESH_MAIN": &c.Main, "MESH_AUTH": (*string)(&c.Auth), "MESH_TOKENS": &c.Tokens, "MESH_LOG_LEVEL": &c.LogLevel,
 		"MESH_TOOL_MODE": &c.ToolMode, "MESH_SKILL_INTERFACE": &c.SkillInterface,
 		"MESH_LLM_URL": &c.Model.URL, "MESH_LLM_KEY": &c.Model.Key, "MESH_LLM_MODEL": &c.Model.Name,
 	} {

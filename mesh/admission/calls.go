@@ -111,6 +111,9 @@ func (w *ruling) checkCall(i int, e *mesh.Event, b mesh.SkillCalled) error {
 	if w.st.Seen(e.ID) {
 		return nil
 	}
+	if err := w.stands(); err != nil {
+		return err
+	}
 	w.begun[b.Call] = e.ID
 	mine := w.mine
 	if approved, settled := w.answers[b.Call]; settled && !approved || !settled && (mine.Approval(b.Call) != nil || w.away.asked[b.Call]) || !w.approved(b) {

@@ -41,6 +41,7 @@ type Controller struct {
 	skills     Skills // nil where nobody knows any
 	delegators delegators
 	trusted    func(tenant mesh.TenantID, agent string) bool
+	standing   func(tenant mesh.TenantID, turn *thread.Execution) error
 	deferral   *slog.Logger // nil where nothing is deferred
 	accepting  sync.WaitGroup
 }
@@ -81,12 +82,19 @@ func WithTrust(trusted func(tenant mesh.TenantID, agent string) bool) Option {
 	return func(c *Controller) { c.trusted = trusted }
 }
 
+// WithStanding has nothing begun for turns of the tenant for which standing has an error.
+// By default all is.
+func WithStanding(standing func(tenant mesh.TenantID, turn *thread.Execution) error) Option {
+	return func(c *Controller) { c.standing = standing }
+}
+
 // New returns a Controller of the threads in log. A nil now is time.Now.
 func New(log *threadlog.Log, states *cache.States, now func() time.Time, opts ...Option) *Controller {
 	if now == nil {
 		now = time.Now
 	}
-	c := &Controller{log: log, states: states, now: now, trusted: func(mesh.TenantID, string) bool { return true }}
+	c := &Controller{log: log, states: states, now: now, trusted: func(mesh.TenantID, string) bool { return true },
+		standing: func(mesh.TenantID, *thread.Execution) error { return nil }}
 	for _, opt := range opts {
 		opt(c)
 	}

@@ -23,6 +23,9 @@ func (w *ruling) checkDispatch(i int, b mesh.DispatchIssued) error {
 	if mine := w.mine; mine.Canceled || w.st.TurnOf(mine.ID) != nil && w.st.TurnOf(mine.ID).Canceled {
 		return mesh.Errorf(mesh.Canceled, w.op, "the task is being canceled; nothing more can be dispatched")
 	}
+	if err := w.stands(); err != nil {
+		return err
+	}
 	g, err := grant.Narrow(w.grant, c, c.Agent, c.Skills, w.now)
 	if err != nil {
 		return mesh.Wrap(w.op, err)
@@ -33,6 +36,15 @@ func (w *ruling) checkDispatch(i int, b mesh.DispatchIssued) error {
 		return mesh.Errorf(mesh.Exhausted, w.op, "an execution may dispatch at most %d agents, and this would make %d", maxChildren, n)
 	}
 	return nil
+}
+
+// stands refuses to begin anything for a user who may not have it any more.
+func (w *ruling) stands() error {
+	t := w.st.TurnOf(w.mine.ID)
+	if t == nil {
+		return nil
+	}
+	return w.by.standing(w.grant.Tenant, t)
 }
 
 // granted is the grant as its agent gets it: with less if nobody trusts that one.

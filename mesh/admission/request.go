@@ -166,6 +166,9 @@ func (w *ruling) renew(x *thread.Execution, e *mesh.Event, b mesh.TaskMoved) err
 	if sentAgain := x.WentOn == e.ID; x.State != a2apb.TaskState_TASK_STATE_INPUT_REQUIRED && !sentAgain {
 		return nil
 	}
+	if err := w.stands(); err != nil {
+		return err
+	}
 	g, err := grant.Renew(w.grant, x.Execution, x.Started, w.now)
 	if err != nil {
 		return mesh.Wrap(w.op, err)

@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"slices"
+	"time"
 
 	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
@@ -12,11 +13,46 @@ import (
 type Access struct {
 	meshv1.UnimplementedAccessServiceServer
 	methods func(mesh.Principal) []string
+	revoked Revocations
+}
+
+// maxRevoked bounds the name of a user whose credentials are revoked, in bytes; users of
+// credentials have no longer ones.
+const maxRevoked = 128
+
+// Revocations end credentials.
+type Revocations interface {
+	// Revoke has the credentials of the tenant's user not count that were issued until
+	// now, those of operators too if by one.
+	Revoke(ctx context.Context, tenant mesh.TenantID, user string, byOperator bool, now time.Time) error
 }
 
 // NewAccess returns the server; methods returns the methods that a caller may call,
-// sorted.
-func NewAccess(methods func(mesh.Principal) []string) *Access { return &Access{methods: methods} }
+// sorted, and revoked is nil where nobody has to say who they are.
+func NewAccess(methods func(mesh.Principal) []string, revoked Revocations) *Access {
+	return &Access{methods: methods, revoked: revoked}
+}
+
+// RevokeUser implements the RPC.
+func (s *Access) RevokeUser(ctx context.Context, req *meshv1.RevokeUserRequest) (*meshv1.RevokeUserResponse, error) {
+	const op = "api.RevokeUser"
+	call, err := callOf(ctx, op)
+	if err != nil {
+		return nil, err
+	}
+	user := req.GetUserId()
+	switch {
+	case s.revoked == nil:
+		return nil, mesh.Errorf(mesh.Precondition, op, "there are no credentials to revoke: nobody has to say who they are; set auth")
+	case user == "" || len(user) > maxRevoked:
+		return nil, mesh.InvalidField(op, "user_id", "must be the name of a user, of 1 to %d bytes", maxRevoked)
+	}
+	p, now := call.Principal, time.Now()
+	if err := s.revoked.Revoke(ctx, p.Tenant, user, p.Can(mesh.ActAdminNode), now); err != nil {
+		return nil, mesh.Wrap(op, err)
+	}
+	return &meshv1.RevokeUserResponse{RevokedAt: stamp(now)}, nil
+}
 
 // GetAccess implements the RPC.
 func (s *Access) GetAccess(ctx context.Context, _ *meshv1.GetAccessRequest) (*meshv1.GetAccessResponse, error) {

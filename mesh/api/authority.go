@@ -23,6 +23,9 @@ type Authority struct {
 	Table   authz.Table
 	States  *cache.States
 	Holders Holders
+	// Standing has an error for turns of the tenant on which agents may not work any more;
+	// nil for none.
+	Standing func(tenant mesh.TenantID, turn *thread.Execution) error
 }
 
 // Authorize implements rpc.Authorizer. Beside the table's errors it is Unauthenticated for
@@ -48,6 +51,12 @@ func (a Authority) Authorize(ctx context.Context, p mesh.Principal, method strin
 		if err := a.Table.Authorize(ctx, p, method); err != nil {
 			return err
 		}
-		return atWork(op, st, g)
+		if err := atWork(op, st, g); err != nil || a.Standing == nil {
+			return err
+		}
+		if t := st.TurnOf(g.Execution); t != nil {
+			return a.Standing(p.Tenant, t)
+		}
+		return nil
 	})
 }

@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"time"
 
@@ -17,6 +16,7 @@ import (
 	"agentmesh/mesh"
 	"agentmesh/mesh/llm/price"
 	"agentmesh/mesh/rpc"
+	"agentmesh/mesh/security/oidc"
 )
 
 // The defaults that a newcomer meets.
@@ -68,10 +68,13 @@ type Config struct {
 	Notify []Notification `yaml:"notify"`
 	// Main is the agent that answers new conversations.
 	Main string `yaml:"main"`
-	// Auth is "none", on loopback addresses only, or "tokens".
-	Auth string `yaml:"auth"`
+	// Auth is "none", on loopback addresses only, or how callers prove who they are:
+	// "tokens", "oidc" or both.
+	Auth Modes `yaml:"auth"`
 	// Tokens is the file of hashed bearer tokens for auth "tokens".
 	Tokens string `yaml:"tokens"`
+	// OIDC are the providers whose tokens count for auth "oidc".
+	OIDC []oidc.Issuer `yaml:"oidc"`
 	// Audit says where the record of administrative acts can be proved from.
 	Audit Audit `yaml:"audit"`
 	// Threads says who sees conversations.
@@ -230,11 +233,12 @@ func (c *Config) Fill() error {
 	for _, d := range []struct {
 		field *string
 		value string
-	}{{&c.GRPC, DefaultGRPC}, {&c.HTTP, DefaultHTTP}, {&c.Data, DefaultData}, {&c.Main, DefaultMain}, {&c.Auth, "none"}, {&c.LogLevel, "warn"}} {
+	}{{&c.GRPC, DefaultGRPC}, {&c.HTTP, DefaultHTTP}, {&c.Data, DefaultData}, {&c.Main, DefaultMain}, {(*string)(&c.Auth), authNone}, {&c.LogLevel, "warn"}} {
 		if *d.field == "" {
 			*d.field = d.value
 		}
 	}
+	c.Auth = c.Auth.tidy()
 	if c.Grace == 0 {
 		c.Grace = 10 * time.Second
 	}
@@ -281,57 +285,8 @@ func (c *Config) fillA2A() error {
 	if c.Streams.PerUser > c.Streams.Total {
 		return mesh.InvalidField("node.Config", "streams.per_user", "is %d, more than streams.total, %d; make it smaller, or that one larger", c.Streams.PerUser, c.Streams.Total)
 	}
-	if c.Streams.PerUser == 0 && c.Auth == "tokens" {
+	if c.Streams.PerUser == 0 && c.Auth != authNone {
 		c.Streams.PerUser = min(1_000, c.Streams.Total)
 	}
 	return nil
-}
-
-// trusts reports whether the operator trusts the tenant's agent of that name.
-func (c *Config) trusts(tenant mesh.TenantID, name string) bool {
-	return c.Auth == "none" || slices.Contains(c.TrustedAgents, string(tenant)+"/"+name)
-}
-
-// checkAuth refuses to be open to a network.
-func (c *Config) checkAuth() error {
-	const op = "node.Config"
-	switch v := &c.Threads.Visibility; *v {
-	case "":
-		*v = visiblePrivate
-	case visiblePrivate, visibleTenant:
-	default:
-		return mesh.InvalidField(op, "threads.visibility", "must be %s or %s, and is %q", visiblePrivate, visibleTenant, mesh.Clip(*v, 48))
-	}
-	for _, of := range c.TrustedAgents {
-		tenant, name, _ := strings.Cut(of, "/")
-		if mesh.TenantID(tenant).Validate() != nil || !mesh.ValidAgentName(name) {
-			return mesh.InvalidField(op, "trusted_agents", "must be TENANT/NAME, and one is %q", mesh.Clip(of, 48))
-		}
-	}
-	switch c.Auth {
-	case "tokens":
-		if c.Tokens == "" {
-			return mesh.InvalidField(op, "tokens", "is missing; name the file of hashed tokens, or use auth: none on this machine alone")
-		}
-	case "none":
-		if c.Tokens != "" {
-			return mesh.InvalidField(op, "auth", "is none, so that nobody is asked for one of the tokens in %s; set auth: tokens, or leave tokens out", c.Tokens)
-		}
-		for _, a := range []struct{ field, addr string }{{"grpc", c.GRPC}, {"http", c.HTTP}} {
-			if host, _, err := net.SplitHostPort(a.addr); err != nil || !loopback(host) {
-				return mesh.InvalidField(op, a.field, "%s can be reached from other machines, and nobody has to say who they are; set auth: tokens, or listen on 127.0.0.1", a.addr)
-			}
-		}
-	default:
-		return mesh.InvalidField(op, "auth", "must be none or tokens, and is %q", c.Auth)
-	}
-	return nil
-}
-
-func loopback(host string) bool {
-	if host == "localhost" {
-		return true
-	}
-	ip := net.ParseIP(host)
-	return ip != nil && ip.IsLoopback()
 }

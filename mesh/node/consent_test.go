@@ -106,7 +106,7 @@ func TestAnAgentNeedsTrust(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			cfg := config(t.TempDir())
 			if cfg.Egress.Allow, cfg.TrustedAgents = []string{"127.0.0.1"}, tt.trusted; tt.auth == "tokens" {
-				cfg.Auth, cfg.Tokens = tt.auth, adminsFile(t)
+				cfg.Auth, cfg.Tokens = "tokens", adminsFile(t)
 			}
 			m := start(t, cfg, map[string]run{"main": greeter, "builder": builder})
 			conn, err := rpc.Dial(m.Any().GRPC, rpc.DialOptions{})

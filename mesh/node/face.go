@@ -6,12 +6,15 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strconv"
 	"strings"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 	"google.golang.org/protobuf/proto"
 
 	"agentmesh/mesh"
+	"agentmesh/mesh/bind/rest"
+	"agentmesh/mesh/security/oidc"
 )
 
 // face is the mesh's own agent card, to the outside one agent, without its
@@ -28,7 +31,57 @@ func (n *node) face() *a2apb.AgentCard {
 				Description: "Cursors to resume streams from, progress of the agents at work, and handoffs."}},
 		},
 		DefaultInputModes: []string{"text/plain"}, DefaultOutputModes: []string{"text/plain"},
+		SecuritySchemes:      n.schemes(),
+		SecurityRequirements: n.requirements(),
 	}
+}
+
+// schemes say how callers prove who they are: by a bearer token and, of providers, where
+// to get one.
+func (n *node) schemes() map[string]*a2apb.SecurityScheme {
+	if n.cfg.Auth == authNone {
+		return nil
+	}
+	all := map[string]*a2apb.SecurityScheme{"bearer": {Scheme: &a2apb.SecurityScheme_HttpAuthSecurityScheme{
+		HttpAuthSecurityScheme: &a2apb.HTTPAuthSecurityScheme{Scheme: "Bearer", Description: "A token that the operator or a provider issued."}}}}
+	for i, p := range n.cfg.OIDC {
+		all[providerScheme(i)] = &a2apb.SecurityScheme{Scheme: &a2apb.SecurityScheme_OpenIdConnectSecurityScheme{
+			OpenIdConnectSecurityScheme: &a2apb.OpenIdConnectSecurityScheme{OpenIdConnectUrl: strings.TrimSuffix(p.Issuer, "/") + "/.well-known/openid-configuration",
+				Description: "An access token of this provider, for the audience " + p.Audience + "."}}}
+	}
+	return all
+}
+
+// requirements say that one of the schemes will do. All are met by the same header; the
+// first is the one that all clients can meet.
+func (n *node) requirements() []*a2apb.SecurityRequirement {
+	if n.cfg.Auth == authNone {
+		return nil
+	}
+	need := func(scheme string) *a2apb.SecurityRequirement {
+		return &a2apb.SecurityRequirement{Schemes: map[string]*a2apb.StringList{scheme: {}}}
+	}
+	all := []*a2apb.SecurityRequirement{need("bearer")}
+	for i := range n.cfg.OIDC {
+		all = append(all, need(providerScheme(i)))
+	}
+	return all
+}
+
+// resource says to clients over HTTP how to log in; nil where nobody has to.
+func (n *node) resource() *rest.Resource {
+	if n.cfg.Auth == authNone {
+		return nil
+	}
+	return &rest.Resource{URL: n.publicHTTP(), Issuers: oidc.Names(n.cfg.OIDC)}
+}
+
+// providerScheme is the name of the scheme of the i-th provider.
+func providerScheme(i int) string {
+	if i == 0 {
+		return "oidc"
+	}
+	return "oidc" + strconv.Itoa(i+1)
 }
 
 // interfaces are the bindings that the mesh serves, those of v1.0 before those
@@ -79,7 +132,7 @@ const otherHost = `{"error":{"code":421,"status":"FAILED_PRECONDITION","message"
 // guardHost refuses requests that a browser was tricked into sending here by
 // another name (DNS rebinding), while nobody has to say who they are.
 func (n *node) guardHost(next http.Handler) http.Handler {
-	if n.cfg.Auth != "none" {
+	if n.cfg.Auth != authNone {
 		return next
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

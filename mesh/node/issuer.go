@@ -71,9 +71,13 @@ func (i *issuer) issue(of subject) (issued, error) {
 	}
 	c := issued{
 		rev: rev, card: card,
-		signed: sync.OnceValues(func() (*a2apb.AgentCard, error) { return i.keys.Sign(card) }),
-		union:  sync.OnceValues(func() ([]byte, error) { return i.keys.Write(card, i.mode) }),
-		v1:     sync.OnceValues(func() ([]byte, error) { return i.keys.Write(card, cards.V1) }),
+		signed: sync.OnceValues(func() (*a2apb.AgentCard, error) {
+			bare := proto.CloneOf(card)
+			bare.SecurityRequirements = nil
+			return i.keys.Sign(bare)
+		}),
+		union: sync.OnceValues(func() ([]byte, error) { return i.keys.Write(card, i.mode) }),
+		v1:    sync.OnceValues(func() ([]byte, error) { return i.keys.Write(card, cards.V1) }),
 	}
 	i.kept.Add(of, c)
 	return c, nil
@@ -122,7 +126,8 @@ func (i *issuer) agentCard(of subject) (*a2apb.AgentCard, error) {
 }
 
 // extended is the signed card of what the caller addresses, the mesh or one
-// agent, as its tenant sees it.
+// agent, as its tenant sees it. It has no requirements, which the official SDK for Go
+// (2.4.0) cannot read in JSON: whoever gets it has met them.
 func (i *issuer) extended(ctx context.Context, tenant mesh.TenantID) (*a2apb.AgentCard, error) {
 	call, _ := mesh.CallFrom(ctx)
 	c, err := i.issue(subject{tenant, call.Agent})
@@ -154,7 +159,7 @@ func (i *issuer) written(of subject, v1 bool) ([]byte, error) {
 // tenant that they say is theirs: where callers have to prove that, it shows
 // what all tenants share.
 func (n *node) publicCard(_ context.Context, tenant mesh.TenantID, agent string, v1 bool) ([]byte, error) {
-	if n.cfg.Auth != "none" {
+	if n.cfg.Auth != authNone {
 		tenant = ""
 	}
 	return n.issuer.written(subject{tenant, agent}, v1)

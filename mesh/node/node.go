@@ -11,7 +11,6 @@
 package node
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"io/fs"
@@ -29,7 +28,6 @@ import (
 	"agentmesh/mesh/audit"
 	"agentmesh/mesh/call"
 	"agentmesh/mesh/edge"
-	"agentmesh/mesh/limit"
 	"agentmesh/mesh/push"
 	"agentmesh/mesh/registry"
 	"agentmesh/mesh/rpc"
@@ -38,6 +36,8 @@ import (
 	"agentmesh/mesh/security/cards"
 	"agentmesh/mesh/security/egress"
 	"agentmesh/mesh/security/grant"
+	"agentmesh/mesh/security/oidc"
+	"agentmesh/mesh/security/revocation"
 	"agentmesh/mesh/skill"
 	"agentmesh/mesh/state"
 	"agentmesh/mesh/thread/cache"
@@ -128,7 +128,9 @@ type node struct {
 	audit     *audit.Recorder
 	auth      rpc.Authenticator
 	logins    rpc.Limiter
-	tokens    *auth.Tokens // nil but under auth tokens
+	tokens    *auth.Tokens     // nil but under auth tokens
+	oidc      *oidc.Issuers    // nil but under auth oidc
+	revoked   *revocation.List // nil under auth none
 	limiter   rpc.Limiter
 	agents    *registry.Registry
 	issuer    *issuer
@@ -200,12 +202,12 @@ func (n *node) listen(ctx context.Context) error {
 
 // build makes the parts that do not run yet.
 func (n *node) build(ctx context.Context) (err error) {
-	if err := n.buildAuth(); err != nil {
+	n.kv = state.New(n.backend.State)
+	if err := n.buildAuth(ctx); err != nil {
 		return err
 	}
 	n.log = threadlog.New(n.backend.Threads)
 	n.states = cache.New(n.log, 0)
-	n.kv = state.New(n.backend.State)
 	n.pool = rpc.NewPool(rpc.DialOptions{})
 	if err := errors.Join(n.buildGuard(), n.buildCards()); err != nil {
 		return err
@@ -257,39 +259,10 @@ func (n *node) buildEdge() (err error) {
 	return err
 }
 
-// failedLogins is how many log-ins may fail from an address in a second by default.
-const failedLogins = 10
-
-// maxCallers is how many users' rates are remembered at a time.
-const maxCallers = 10_000
-
-func (n *node) buildAuth() (err error) {
-	n.auth = auth.None(n.verifier)
-	if n.cfg.Auth == "tokens" {
-		tokens, err := auth.LoadTokens(n.cfg.Tokens, n.verifier, auth.WithLogger(n.logger), auth.WithAudit(n.audit.Credential))
-		if err != nil {
-			return err
-		}
-		n.auth, n.tokens = tokens, tokens
-	}
-	if n.cfg.Threads.Visibility == visibleTenant {
-		n.auth = auth.WithRole(n.auth, mesh.RoleReader)
-	}
-	if most := cmp.Or(n.cfg.RateLimit.FailedLogins, failedLogins); most > 0 {
-		if n.logins, err = limit.NewRate(float64(most), most, maxCallers); err != nil {
-			return err
-		}
-	}
-	if r := n.cfg.RateLimit; r.PerSecond > 0 {
-		n.limiter, err = limit.NewRate(r.PerSecond, r.Burst, maxCallers)
-	}
-	return err
-}
-
 // serve runs all parts. Each has this function as its owner, which waits.
 func (n *node) serve(ctx context.Context) (err error) {
 	var parts sync.WaitGroup
-	failed := make(chan error, 7+len(n.opts.Builtins))
+	failed := make(chan error, 10+len(n.opts.Builtins))
 	background, stopBackground := context.WithCancel(context.WithoutCancel(ctx))
 	defer parts.Wait()
 	defer stopBackground()
@@ -313,9 +286,7 @@ func (n *node) serve(ctx context.Context) (err error) {
 		return err
 	}
 	n.services = rpc.Local(server, n.local)
-	if n.tokens != nil {
-		start("tokens", n.tokens.Run)
-	}
+	n.startLogins(start, server)
 	start("registry", n.agents.Run)
 	start("skills", n.skills.Run)
 	for _, source := range n.opts.Sources {

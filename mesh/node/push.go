@@ -35,7 +35,7 @@ const fetchTime = 10 * time.Second
 // URL is as little to be trusted as a webhook's.
 func (n *node) registryOptions() registry.Options {
 	opts := registry.Options{Store: api.NewRegistrations(n.kv), Shared: n.backend.Shared, Verify: n.verifyCards.Check, Trusts: n.cfg.trusts, Logger: n.logger}
-	if n.cfg.Auth != "none" {
+	if n.cfg.Auth != authNone {
 		opts.Fetch = registry.HTTPFetch(&http.Client{Transport: n.guard.Transport(), Timeout: fetchTime})
 		opts.Probe = registry.GuardedDial(n.guard.DialContext)
 	}
@@ -57,7 +57,7 @@ func (n *node) buildDialer() {
 		HTTP2: &http.HTTP2Config{SendPingTimeout: 30 * time.Second, PingTimeout: 15 * time.Second},
 	}
 	opts := call.Options{HTTP: n.carrier, Guarded: n.carrier, Local: n.builtin}
-	if n.cfg.Auth != "none" {
+	if n.cfg.Auth != authNone {
 		n.guarded, n.guardedPool = n.guard.Transport(), rpc.NewPool(rpc.DialOptions{Dialer: n.guard.Dial})
 		opts.Guarded, opts.GuardedConns = n.guarded, n.guardedPool
 	}

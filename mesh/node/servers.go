@@ -33,11 +33,11 @@ func stopServer(s *rpc.Server) {
 // method of which nobody said who may call it.
 func (n *node) grpcServer() (*rpc.Server, *health.Server, *admission.Controller, error) {
 	table := authz.Node()
-	server := rpc.NewServer(rpc.Options{Auth: n.auth, Authorizer: api.Authority{Table: table, States: n.states, Holders: n.agents}, Logger: n.logger, Limiter: n.limiter, Logins: n.logins, Auditor: n.audit, Open: rpc.Infrastructure(),
+	server := rpc.NewServer(rpc.Options{Auth: n.auth, Authorizer: api.Authority{Table: table, States: n.states, Holders: n.agents, Standing: n.standing}, Logger: n.logger, Limiter: n.limiter, Logins: n.logins, Auditor: n.audit, Open: rpc.Infrastructure(),
 		Streams: n.cfg.streamLimit(), Errors: n.cfg.errorTable()})
 	n.registerA2A(server, a2a.NewServer(n.edge, append(n.a2aOptions(), a2a.WithPusher(n.push))...))
 	opts := []admission.Option{admission.WithBudgets(n.cfg.budgets()),
-		admission.WithTrust(n.trusted),
+		admission.WithTrust(n.trusted), admission.WithStanding(n.standing),
 		admission.WithSkills(n.skills), admission.WithDelegators(n.cfg.OrchestratorReadSkills, n.delegators()...)}
 	if !n.backend.Shared {
 		opts = append(opts, admission.WithDeferral(n.logger))
@@ -51,7 +51,7 @@ func (n *node) grpcServer() (*rpc.Server, *health.Server, *admission.Controller,
 	meshv1.RegisterSkillServiceServer(server, api.NewSkills(n.skills, n.runner, api.WithBreakers(n.kv), api.WithOwners(api.NewSkillOwners(n.kv))))
 	meshv1.RegisterStateServiceServer(server, api.NewState(n.kv))
 	meshv1.RegisterGrantServiceServer(server, &api.Grants{States: n.states, Admits: admits, Tickets: tickets})
-	meshv1.RegisterAccessServiceServer(server, api.NewAccess(table.Explain))
+	meshv1.RegisterAccessServiceServer(server, n.access(table.Explain))
 	meshv1.RegisterAuditServiceServer(server, api.NewAudit(n.backend.Audit))
 	status := health.NewServer()
 	status.SetServingStatus("", healthpb.HealthCheckResponse_NOT_SERVING)
@@ -91,7 +91,7 @@ func (n *node) web(ctx context.Context, services rpc.Conn) (*http.Server, error)
 	}
 	routes, err := rest.New(ctx, services, rest.Options{
 		Card: n.publicCard, Keys: n.keys.JWKS(), Health: n.healthy,
-		JSONRPC: rpcs, V03: legacyREST, MCP: n.mcpHandler(services), Errors: n.cfg.errorTable(), Logger: n.logger,
+		Resource: n.resource(), JSONRPC: rpcs, V03: legacyREST, MCP: n.mcpHandler(services), Errors: n.cfg.errorTable(), Logger: n.logger,
 	})
 	if err != nil {
 		return nil, err

@@ -185,7 +185,7 @@ func TestEachBadSettingIsNamed(t *testing.T) {
 		{"http", node.Config{HTTP: "localhost", Auth: "tokens", Tokens: "t"}, "host:port"},
 		{"http", node.Config{GRPC: "127.0.0.1:7420", HTTP: "127.0.0.1:7420"}, "a port of its own"},
 		{"grpc", node.Config{GRPC: "0.0.0.0:7420"}, "auth: tokens"},
-		{"auth", node.Config{Auth: "oidc"}, "none or tokens"},
+		{"auth", node.Config{Auth: "maybe"}, "none, or a list of tokens and oidc"},
 		{"tokens", node.Config{Auth: "tokens"}, "name the file"},
 		{"auth", node.Config{Tokens: "tokens.yaml"}, "set auth: tokens"},
 		{"cards.verify", node.Config{Cards: node.Cards{Trust: "keys.json"}}, "warn or require"},

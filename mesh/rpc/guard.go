@@ -72,7 +72,8 @@ func (g *guard) enter(ctx context.Context, method string, begun time.Time) (_ co
 		return ctx, nil, err
 	}
 	ctx, cancel := whileProved(ctx)
-	return ctx, func() { cancel(); leave() }, nil
+	ctx, forget := g.streams.keep(ctx)
+	return ctx, func() { forget(); cancel(); leave() }, nil
 }
 
 // errEnded ends the streams of a credential that does not count any more.
@@ -90,6 +91,8 @@ func whileProved(ctx context.Context) (context.Context, context.CancelFunc) {
 		ctx, cancel := context.WithCancelCause(ctx)
 		stop := context.AfterFunc(p.Ended, func() { cancel(errEnded) })
 		return ctx, func() { stop(); cancel(nil) }
+	case !p.Expires.IsZero():
+		return context.WithDeadlineCause(ctx, p.Expires, errEnded)
 	}
 	return ctx, func() {}
 }

@@ -98,6 +98,10 @@ func (s *Server) Guarded() []string {
 	return all
 }
 
+// EndStreams ends the streaming calls of those whom match says, as when their credential
+// ends.
+func (s *Server) EndStreams(match func(mesh.Principal) bool) { s.guard.streams.end(match) }
+
 // GracefulStop takes no new calls, and returns when those in flight have ended.
 func (s *Server) GracefulStop() {
 	s.refuse()

@@ -62,11 +62,16 @@ func believe(c rpc.Credentials) (mesh.Principal, error) {
 // serve runs a on loopback until the test ends and returns its address.
 func serve(t *testing.T, a *agent, o rpc.Options) string {
 	t.Helper()
+	return serving(t, rpc.NewServer(o), a)
+}
+
+// serving has the server serve the agent, and returns its address.
+func serving(t *testing.T, srv *rpc.Server, a *agent) string {
+	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	srv := rpc.NewServer(o)
 	a2apb.RegisterA2AServiceServer(srv, a)
 	done := make(chan error)
 	go func() { done <- srv.Serve(l) }()

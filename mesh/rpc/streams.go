@@ -2,6 +2,8 @@ package rpc
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -26,8 +28,15 @@ type streams struct {
 	limit StreamLimit
 
 	mu    sync.Mutex
+	open  map[*stream]struct{}
 	total int
 	users map[streamUser]int // without zeros
+}
+
+// A stream is one that is open, and what ends it.
+type stream struct {
+	of  mesh.Principal
+	end context.CancelCauseFunc
 }
 
 type streamUser struct {
@@ -36,7 +45,36 @@ type streamUser struct {
 }
 
 func newStreams(limit StreamLimit) *streams {
-	return &streams{limit: limit, users: map[streamUser]int{}}
+	return &streams{limit: limit, users: map[streamUser]int{}, open: map[*stream]struct{}{}}
+}
+
+// keep returns ctx for a stream of the caller in it, which end may end until done is
+// called.
+func (s *streams) keep(ctx context.Context) (_ context.Context, done func()) {
+	call, _ := mesh.CallFrom(ctx)
+	ctx, end := context.WithCancelCause(ctx)
+	kept := &stream{call.Principal, end}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.open[kept] = struct{}{}
+	return ctx, func() {
+		end(nil)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.open, kept)
+	}
+}
+
+// end ends the open streams of those whom match says.
+func (s *streams) end(match func(mesh.Principal) bool) {
+	s.mu.Lock()
+	all := slices.Collect(maps.Keys(s.open))
+	s.mu.Unlock()
+	for _, one := range all {
+		if match(one.of) {
+			one.end(errEnded)
+		}
+	}
 }
 
 // enter counts a stream of the caller in ctx, or refuses it. The caller calls

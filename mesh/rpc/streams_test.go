@@ -6,6 +6,7 @@ import (
 	"io"
 	"strings"
 	"testing"
+	"time"
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/rpc"
@@ -113,17 +114,30 @@ func TestAUserHasSoManyStreamsAndNoMore(t *testing.T) {
 // What was opened with a credential ends with it, on the network and in the process;
 // what others opened goes on.
 func TestStreamsEndWithTheirCredential(t *testing.T) {
+	ways := map[string]func(p *mesh.Principal, standing context.Context){
+		"it is ended":     func(p *mesh.Principal, standing context.Context) { p.Ended = standing },
+		"it expires":      func(p *mesh.Principal, _ context.Context) { p.Expires = time.Now().Add(3 * time.Second) },
+		"the server ends": func(*mesh.Principal, context.Context) {},
+	}
+	for name, way := range ways {
+		t.Run(name, func(t *testing.T) { streamsEnd(t, name == "the server ends", way) })
+	}
+}
+
+func streamsEnd(t *testing.T, byServer bool, way func(p *mesh.Principal, standing context.Context)) {
 	h := &hall{in: make(chan struct{}), out: make(chan struct{})}
 	standing, revoke := context.WithCancel(t.Context())
 	who := authFunc(func(c rpc.Credentials) (mesh.Principal, error) {
 		p, err := believe(c)
 		if p.User == "ann" {
-			p.Credential, p.Ended = "token:ann", standing
+			p.Credential = "token:ann"
+			way(&p, standing)
 		}
 		return p, err
 	})
 	srv := inProcess(t, h.agent(), rpc.Options{Auth: who})
-	c := dialed(t, serve(t, h.agent(), rpc.Options{Auth: who}), rpc.DialOptions{})
+	far := rpc.NewServer(rpc.Options{Auth: who})
+	c := dialed(t, serving(t, far, h.agent()), rpc.DialOptions{})
 	ann, err := h.enter(t, user(t.Context(), "acme", "ann"), c)
 	bob, err2 := h.enter(t, user(t.Context(), "acme", "bob"), c)
 	if err != nil || err2 != nil {
@@ -142,6 +156,11 @@ func TestStreamsEndWithTheirCredential(t *testing.T) {
 		<-h.in
 	}
 	revoke()
+	if byServer {
+		for _, s := range []*rpc.Server{srv, far} {
+			s.EndStreams(func(p mesh.Principal) bool { return p.User == "ann" })
+		}
+	}
 	if err := ann(); !mesh.IsCode(rpc.FromStatus(err), mesh.Unauthenticated) {
 		t.Errorf("ann's stream: %v", err)
 	}

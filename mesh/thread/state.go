@@ -95,9 +95,10 @@ type Execution struct {
 	// Delivered have not gone to an agent.
 	Posts     []mesh.Seq
 	Delivered mesh.Seq
-	// Roles are, for turns, those that their user had with the last message, and Said
-	// is the Seq of the last one that was said for the turn.
+	// Roles are, for turns, those that their user had with the last message, which came at
+	// Asked, and Said is the Seq of the last one that was said for the turn.
 	Roles []mesh.Role
+	Asked time.Time
 	Said  mesh.Seq
 }
 

@@ -161,6 +161,98 @@ func (x *GetAccessResponse) GetMethods() []string {
 	return nil
 }
 
+// RevokeUserRequest names a user.
+type RevokeUserRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The user, as the mesh knows it: with the prefix of its issuer.
+	UserId        string `protobuf:"bytes,1,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RevokeUserRequest) Reset() {
+	*x = RevokeUserRequest{}
+	mi := &file_mesh_v1_access_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RevokeUserRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RevokeUserRequest) ProtoMessage() {}
+
+func (x *RevokeUserRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_mesh_v1_access_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RevokeUserRequest.ProtoReflect.Descriptor instead.
+func (*RevokeUserRequest) Descriptor() ([]byte, []int) {
+	return file_mesh_v1_access_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *RevokeUserRequest) GetUserId() string {
+	if x != nil {
+		return x.UserId
+	}
+	return ""
+}
+
+// RevokeUserResponse says since when credentials of the user count.
+type RevokeUserResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Those issued until then do not count.
+	RevokedAt     *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=revoked_at,json=revokedAt,proto3" json:"revoked_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RevokeUserResponse) Reset() {
+	*x = RevokeUserResponse{}
+	mi := &file_mesh_v1_access_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RevokeUserResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RevokeUserResponse) ProtoMessage() {}
+
+func (x *RevokeUserResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_mesh_v1_access_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RevokeUserResponse.ProtoReflect.Descriptor instead.
+func (*RevokeUserResponse) Descriptor() ([]byte, []int) {
+	return file_mesh_v1_access_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *RevokeUserResponse) GetRevokedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.RevokedAt
+	}
+	return nil
+}
+
 var File_mesh_v1_access_proto protoreflect.FileDescriptor
 
 const file_mesh_v1_access_proto_rawDesc = "" +
@@ -176,9 +268,16 @@ const file_mesh_v1_access_proto_rawDesc = "" +
 	"\aexpires\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\aexpires\x12\x14\n" +
 	"\x05roles\x18\x05 \x03(\tR\x05roles\x12\x18\n" +
 	"\aactions\x18\x06 \x03(\tR\aactions\x12\x18\n" +
-	"\amethods\x18\a \x03(\tR\amethods2l\n" +
+	"\amethods\x18\a \x03(\tR\amethods\",\n" +
+	"\x11RevokeUserRequest\x12\x17\n" +
+	"\auser_id\x18\x01 \x01(\tR\x06userId\"O\n" +
+	"\x12RevokeUserResponse\x129\n" +
+	"\n" +
+	"revoked_at\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\trevokedAt2\xd5\x01\n" +
 	"\rAccessService\x12[\n" +
-	"\tGetAccess\x12\x19.mesh.v1.GetAccessRequest\x1a\x1a.mesh.v1.GetAccessResponse\"\x17\x82\xd3\xe4\x93\x02\x11\x12\x0f/mesh/v1/accessB\x1eZ\x1cagentmesh/gen/mesh/v1;meshv1b\x06proto3"
+	"\tGetAccess\x12\x19.mesh.v1.GetAccessRequest\x1a\x1a.mesh.v1.GetAccessResponse\"\x17\x82\xd3\xe4\x93\x02\x11\x12\x0f/mesh/v1/access\x12g\n" +
+	"\n" +
+	"RevokeUser\x12\x1a.mesh.v1.RevokeUserRequest\x1a\x1b.mesh.v1.RevokeUserResponse\" \x82\xd3\xe4\x93\x02\x1a:\x01*\"\x15/mesh/v1/users:revokeB\x1eZ\x1cagentmesh/gen/mesh/v1;meshv1b\x06proto3"
 
 var (
 	file_mesh_v1_access_proto_rawDescOnce sync.Once
@@ -192,21 +291,26 @@ func file_mesh_v1_access_proto_rawDescGZIP() []byte {
 	return file_mesh_v1_access_proto_rawDescData
 }
 
-var file_mesh_v1_access_proto_msgTypes = make([]protoimpl.MessageInfo, 2)
+var file_mesh_v1_access_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
 var file_mesh_v1_access_proto_goTypes = []any{
 	(*GetAccessRequest)(nil),      // 0: mesh.v1.GetAccessRequest
 	(*GetAccessResponse)(nil),     // 1: mesh.v1.GetAccessResponse
-	(*timestamppb.Timestamp)(nil), // 2: google.protobuf.Timestamp
+	(*RevokeUserRequest)(nil),     // 2: mesh.v1.RevokeUserRequest
+	(*RevokeUserResponse)(nil),    // 3: mesh.v1.RevokeUserResponse
+	(*timestamppb.Timestamp)(nil), // 4: google.protobuf.Timestamp
 }
 var file_mesh_v1_access_proto_depIdxs = []int32{
-	2, // 0: mesh.v1.GetAccessResponse.expires:type_name -> google.protobuf.Timestamp
-	0, // 1: mesh.v1.AccessService.GetAccess:input_type -> mesh.v1.GetAccessRequest
-	1, // 2: mesh.v1.AccessService.GetAccess:output_type -> mesh.v1.GetAccessResponse
-	2, // [2:3] is the sub-list for method output_type
-	1, // [1:2] is the sub-list for method input_type
-	1, // [1:1] is the sub-list for extension type_name
-	1, // [1:1] is the sub-list for extension extendee
-	0, // [0:1] is the sub-list for field type_name
+	4, // 0: mesh.v1.GetAccessResponse.expires:type_name -> google.protobuf.Timestamp
+	4, // 1: mesh.v1.RevokeUserResponse.revoked_at:type_name -> google.protobuf.Timestamp
+	0, // 2: mesh.v1.AccessService.GetAccess:input_type -> mesh.v1.GetAccessRequest
+	2, // 3: mesh.v1.AccessService.RevokeUser:input_type -> mesh.v1.RevokeUserRequest
+	1, // 4: mesh.v1.AccessService.GetAccess:output_type -> mesh.v1.GetAccessResponse
+	3, // 5: mesh.v1.AccessService.RevokeUser:output_type -> mesh.v1.RevokeUserResponse
+	4, // [4:6] is the sub-list for method output_type
+	2, // [2:4] is the sub-list for method input_type
+	2, // [2:2] is the sub-list for extension type_name
+	2, // [2:2] is the sub-list for extension extendee
+	0, // [0:2] is the sub-list for field type_name
 }
 
 func init() { file_mesh_v1_access_proto_init() }
@@ -220,7 +324,7 @@ func file_mesh_v1_access_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_mesh_v1_access_proto_rawDesc), len(file_mesh_v1_access_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   2,
+			NumMessages:   4,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -19,17 +19,24 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	AccessService_GetAccess_FullMethodName = "/mesh.v1.AccessService/GetAccess"
+	AccessService_GetAccess_FullMethodName  = "/mesh.v1.AccessService/GetAccess"
+	AccessService_RevokeUser_FullMethodName = "/mesh.v1.AccessService/RevokeUser"
 )
 
 // AccessServiceClient is the client API for AccessService service.
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// AccessService says what callers may do.
+// AccessService says what callers may do, and ends that.
 type AccessServiceClient interface {
 	// GetAccess says who the caller is to the mesh, and what its credential allows.
 	GetAccess(ctx context.Context, in *GetAccessRequest, opts ...grpc.CallOption) (*GetAccessResponse, error)
+	// RevokeUser has the credentials of a user of the tenant not count that were issued
+	// until now: streams that were opened with them end within seconds, and agents that
+	// work for the user begin nothing more. It survives restarts. Credentials with the role
+	// operator it ends only if an operator calls. It is FAILED_PRECONDITION where nobody
+	// has to say who they are.
+	RevokeUser(ctx context.Context, in *RevokeUserRequest, opts ...grpc.CallOption) (*RevokeUserResponse, error)
 }
 
 type accessServiceClient struct {
@@ -50,14 +57,30 @@ func (c *accessServiceClient) GetAccess(ctx context.Context, in *GetAccessReques
 	return out, nil
 }
 
+func (c *accessServiceClient) RevokeUser(ctx context.Context, in *RevokeUserRequest, opts ...grpc.CallOption) (*RevokeUserResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(RevokeUserResponse)
+	err := c.cc.Invoke(ctx, AccessService_RevokeUser_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // AccessServiceServer is the server API for AccessService service.
 // All implementations must embed UnimplementedAccessServiceServer
 // for forward compatibility.
 //
-// AccessService says what callers may do.
+// AccessService says what callers may do, and ends that.
 type AccessServiceServer interface {
 	// GetAccess says who the caller is to the mesh, and what its credential allows.
 	GetAccess(context.Context, *GetAccessRequest) (*GetAccessResponse, error)
+	// RevokeUser has the credentials of a user of the tenant not count that were issued
+	// until now: streams that were opened with them end within seconds, and agents that
+	// work for the user begin nothing more. It survives restarts. Credentials with the role
+	// operator it ends only if an operator calls. It is FAILED_PRECONDITION where nobody
+	// has to say who they are.
+	RevokeUser(context.Context, *RevokeUserRequest) (*RevokeUserResponse, error)
 	mustEmbedUnimplementedAccessServiceServer()
 }
 
@@ -70,6 +93,9 @@ type UnimplementedAccessServiceServer struct{}
 
 func (UnimplementedAccessServiceServer) GetAccess(context.Context, *GetAccessRequest) (*GetAccessResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetAccess not implemented")
+}
+func (UnimplementedAccessServiceServer) RevokeUser(context.Context, *RevokeUserRequest) (*RevokeUserResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method RevokeUser not implemented")
 }
 func (UnimplementedAccessServiceServer) mustEmbedUnimplementedAccessServiceServer() {}
 func (UnimplementedAccessServiceServer) testEmbeddedByValue()                       {}
@@ -110,6 +136,24 @@ func _AccessService_GetAccess_Handler(srv interface{}, ctx context.Context, dec 
 	return interceptor(ctx, in, info, handler)
 }
 
+func _AccessService_RevokeUser_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RevokeUserRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AccessServiceServer).RevokeUser(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: AccessService_RevokeUser_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AccessServiceServer).RevokeUser(ctx, req.(*RevokeUserRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // AccessService_ServiceDesc is the grpc.ServiceDesc for AccessService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -120,6 +164,10 @@ var AccessService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "GetAccess",
 			Handler:    _AccessService_GetAccess_Handler,
+		},
+		{
+			MethodName: "RevokeUser",
+			Handler:    _AccessService_RevokeUser_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

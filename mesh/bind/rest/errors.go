@@ -52,7 +52,9 @@ func (g *gateway) fail(w http.ResponseWriter, httpCode int, st *status.Status) {
 	h.Set("Cache-Control", "no-store")
 	switch httpCode {
 	case http.StatusUnauthorized:
-		h.Set("WWW-Authenticate", "Bearer")
+		if h.Get("WWW-Authenticate") == "" {
+			h.Set("WWW-Authenticate", "Bearer")
+		}
 	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
 		if after, ok := retryAfter(st); ok {
 			h.Set("Retry-After", strconv.Itoa(after))

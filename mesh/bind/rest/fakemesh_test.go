@@ -1,6 +1,8 @@
 package rest_test
 
 import (
+	"google.golang.org/protobuf/types/known/timestamppb"
+
 	"context"
 	"strconv"
 
@@ -190,6 +192,10 @@ func (n *node) DeleteState(_ context.Context, r *meshv1.DeleteStateRequest) (*me
 
 func (n *node) ListState(context.Context, *meshv1.ListStateRequest) (*meshv1.ListStateResponse, error) {
 	return &meshv1.ListStateResponse{}, nil
+}
+
+func (n *node) RevokeUser(_ context.Context, r *meshv1.RevokeUserRequest) (*meshv1.RevokeUserResponse, error) {
+	return &meshv1.RevokeUserResponse{RevokedAt: &timestamppb.Timestamp{Seconds: int64(len(r.GetUserId()))}}, nil
 }
 
 func (n *node) GetAccess(context.Context, *meshv1.GetAccessRequest) (*meshv1.GetAccessResponse, error) {

@@ -96,6 +96,8 @@ type Options struct {
 	// mesh's skills. Its calls to the node, over [Conn], carry what the request
 	// says of who makes it. Without MCP there is nothing.
 	MCP http.Handler
+	// Resource says how to log in; nil where nobody has to.
+	Resource *Resource
 	// MaxBody is the longest request body in bytes; the default is 1.5 MiB.
 	MaxBody int64
 	// Heartbeat is how long a stream is silent before it sends a comment; the
@@ -233,6 +235,8 @@ func (g *gateway) handler() http.Handler {
 			g.readOnly(w, r, g.serveOpenAPI)
 		case mcpPath:
 			g.serveMCP(w, r)
+		case resourcePath, resourcePath + mcpPath:
+			g.readOnly(w, r, g.serveResource)
 		default:
 			if g.opts.Card != nil && strings.HasPrefix(r.URL.Path, agentsPath) {
 				g.serveAgent(w, r)
@@ -268,10 +272,13 @@ func (g *gateway) serveMCP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	ctx := context.WithValue(r.Context(), metadataKey{}, md)
-	// MCP clients learn from HTTP that they have to log in, and not from the
-	// answer to a call.
-	_, err := meshv1.NewSkillServiceClient(g.conn).ListSkillDomains(ctx, &meshv1.ListSkillDomainsRequest{Patterns: []string{"-"}})
-	if st := status.Convert(err); st.Code() == codes.Unauthenticated || st.Code() == codes.PermissionDenied {
+	// MCP clients learn from HTTP that they have to log in, or come again, and not
+	// from the answer to a call.
+	if _, err := meshv1.NewSkillServiceClient(g.conn).ListSkillDomains(ctx, &meshv1.ListSkillDomainsRequest{Patterns: []string{"-"}}); err != nil {
+		st := status.Convert(err)
+		if st.Code() == codes.Unauthenticated {
+			g.challenge(w.Header(), mcpPath)
+		}
 		g.fail(w, g.httpCode(st), st)
 		return
 	}

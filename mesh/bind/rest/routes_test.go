@@ -83,6 +83,7 @@ var routes = []struct {
 	{"GET", "/mesh/v1/access", "", "GetAccess", "roles.0", "user"},
 	{"GET", "/mesh/v1/audit?filter.user_id=bob", "", "ListAuditRecords", "records.0.userId", "bob"},
 	{"GET", "/mesh/v1/audit:follow?after_seq=4", "", "FollowAuditRecords", "record.seq", "5"},
+	{"POST", "/mesh/v1/users:revoke", `{"userId":"bob"}`, "RevokeUser", "revokedAt", "1970-01-01T00:00:03Z"},
 }
 
 // S4-051: the thread of a path is in the call's metadata (the node refuses

@@ -175,6 +175,10 @@ func (g *generation) code(caller context.Context, err error) *mesh.Error {
 		return &mesh.Error{Code: mesh.Invalid, Op: op, Detail: "The request cannot be sent to the model: " + safe(refused.err.Error(), key), Err: err}
 	case errors.As(err, &said):
 		clean := &apiError{status: said.status, text: safe(said.text, key), quota: said.quota, after: said.after}
+		if log := g.client.config.Logger; log != nil && clean.text != "" {
+			log.WarnContext(caller, "the model's endpoint refused or failed", "model", g.model, "status", clean.status, "said", clean.text)
+			clean.text = ""
+		}
 		return ofStatus(clean, g.model)
 	case errors.As(err, &malformed):
 		return mesh.Errorf(mesh.Unavailable, op, "The model's endpoint sent something that is not the OpenAI protocol; check MESH_LLM_URL: %w",

@@ -1,10 +1,12 @@
 package openai_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"math"
 	"net"
 	"net/http"
@@ -237,6 +239,26 @@ func TestNew_refusesABadConfig(t *testing.T) {
 		var e *mesh.Error
 		if !errors.As(err, &e) || e.Code != mesh.Invalid || e.Field != name {
 			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// part of T12: what a provider says of a failure, of accounts and addresses, is for the
+// operator; users who are not the operator are told what it means.
+func TestAProvidersWordsAreForTheOperator(t *testing.T) {
+	const words = "organization org-17 at gpu7.internal:8443 has no quota"
+	for status := range map[int]bool{400: true, 401: true, 403: true, 404: true, 408: true, 422: true, 429: true, 500: true, 503: true} {
+		var log bytes.Buffer
+		c := serveConfig(t, openai.Config{Key: key, Model: "big", MaxRetries: -1, Logger: slog.New(slog.NewTextHandler(&log, nil))}, func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(status)
+			_, _ = io.WriteString(w, `{"error":{"message":"`+words+" "+key+`"}}`)
+		})
+		_, _, _, err := generate(t.Context(), c, hello())
+		if detail := mesh.DetailOf(err); detail == "" || strings.Contains(detail, "org-17") || strings.Contains(detail, "gpu7") {
+			t.Errorf("%d: a user is told %q", status, detail)
+		}
+		if !strings.Contains(log.String(), words) || strings.Contains(log.String(), key) {
+			t.Errorf("%d: the log has %s", status, &log)
 		}
 	}
 }

@@ -27,6 +27,7 @@ import (
 	"context"
 	"encoding/json"
 	"iter"
+	"log/slog"
 	"math"
 	"net/http"
 	"net/url"
@@ -102,6 +103,10 @@ type Config struct {
 	// Transport reaches the endpoint; nil is a connection pool of the client's
 	// own.
 	Transport http.RoundTripper
+	// Logger, if it is not nil, is told what the endpoint says of a failure, in its words,
+	// which may name accounts and addresses: errors then have ours alone, for users who
+	// are not the operator. Without it they have both.
+	Logger *slog.Logger
 }
 
 // Defaults of [Config].

@@ -1,8 +1,8 @@
 // Package auth finds out who is calling: the auth modes of the mesh.
 //
 // [None] believes what the caller says and is for servers that only this
-// machine can reach; [Tokens] knows callers by bearer tokens, whose hashes are
-// in a file; [TicketOnly] is for the servers of agents, which are called with tickets
+// machine can reach; [Bearer] knows callers by bearer tokens, as [Tokens], whose hashes
+// are in a file; [TicketOnly] is for the servers of agents, which are called with tickets
 // and nothing else.
 //
 // A grant is checked in every mode and wins: whoever carries one is who it
@@ -18,7 +18,6 @@ package auth
 import (
 	"context"
 	"slices"
-	"strings"
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/rpc"
@@ -131,11 +130,4 @@ func denied(op, field, detail string) error {
 
 func otherTenant(op, proof string) error {
 	return denied(op, rpc.KeyTenant, "must be the tenant of the "+proof+"; leave it out")
-}
-
-// bearer returns the token of an authorization header of scheme Bearer.
-func bearer(header string) (string, bool) {
-	scheme, token, ok := strings.Cut(header, " ")
-	token = strings.TrimSpace(token)
-	return token, ok && token != "" && strings.EqualFold(scheme, "bearer")
 }

@@ -54,18 +54,13 @@ type entry struct {
 func (e *entry) refuse(now time.Time) error {
 	switch {
 	case e.disabled:
-		return refused("was disabled")
+		return Refused("was disabled")
 	case now.Before(e.from):
-		return refused("counts from " + e.from.UTC().Format(time.RFC3339))
+		return Refused("counts from " + e.from.UTC().Format(time.RFC3339))
 	case !e.stands(now):
-		return refused("expired at " + e.until.UTC().Format(time.RFC3339))
+		return Refused("expired at " + e.until.UTC().Format(time.RFC3339))
 	}
 	return nil
-}
-
-func refused(why string) error {
-	return &mesh.Error{Code: mesh.Unauthenticated, Op: "auth.Tokens", Field: rpc.KeyAuth,
-		Detail: "the token " + why + `; ask the operator for one (scheme Bearer, realm "agentmesh")`}
 }
 
 // stands reports whether the token counts now.
@@ -77,7 +72,7 @@ func (e *entry) stands(now time.Time) bool {
 func (e *entry) begin() {
 	var ended context.Context
 	ended, e.end = context.WithCancel(context.Background())
-	e.principal.Credential, e.principal.Expires, e.principal.Ended = "token:"+e.name, e.until, ended
+	e.principal.Credential, e.principal.Issued, e.principal.Expires, e.principal.Ended = "token:"+e.name, e.from, e.until, ended
 }
 
 // same reports whether an entry of another reading is this one.
@@ -92,7 +87,10 @@ func unchanged(before, now os.FileInfo) bool {
 		before.ModTime().Equal(now.ModTime()) && before.Size() == now.Size() && before.Mode() == now.Mode()
 }
 
-var _ rpc.Authenticator = (*Tokens)(nil)
+var (
+	_ rpc.Authenticator = (*Tokens)(nil)
+	_ Prover            = (*Tokens)(nil)
+)
 
 // An Option changes a default of [LoadTokens].
 type Option func(*Tokens)
@@ -216,41 +214,18 @@ func (t *Tokens) end(act string, e *entry) {
 	}
 }
 
-// Authenticate implements [rpc.Authenticator]. A caller is who its token says.
-// A tenant-id or user-id that disagrees is refused as Denied, but believed
-// from a token with the role operator, which acts for every tenant.
-func (t *Tokens) Authenticate(_ context.Context, c rpc.Credentials) (mesh.Principal, error) {
-	const op = "auth.Tokens"
-	if c.Grant != "" || c.Ticket != "" {
-		return underGrant(t.grants, c)
-	}
-	token, ok := bearer(c.Authorization)
-	if !ok {
-		return mesh.Principal{}, &mesh.Error{Code: mesh.Unauthenticated, Op: op, Field: rpc.KeyAuth,
-			Detail: "a token is needed: send the header " + rpc.KeyAuth + `: Bearer TOKEN (scheme Bearer, realm "agentmesh")`}
-	}
+// Authenticate implements [rpc.Authenticator] as [Bearer] of these tokens alone.
+func (t *Tokens) Authenticate(ctx context.Context, c rpc.Credentials) (mesh.Principal, error) {
+	return bearers{t.grants, []Prover{t}}.Authenticate(ctx, c)
+}
+
+// Prove implements [Prover].
+func (t *Tokens) Prove(token string) (mesh.Principal, bool, error) {
 	e := t.find(token)
 	if e == nil {
-		return mesh.Principal{}, refused("is not known")
+		return mesh.Principal{}, false, nil
 	}
-	p := e.principal
-	if err := e.refuse(t.now()); err != nil {
-		return p, err
-	}
-	operator := p.Can(mesh.ActAdminNode)
-	if c.Tenant != "" && c.Tenant != p.Tenant {
-		if !operator {
-			return p, otherTenant(op, "token")
-		}
-		p.Tenant = c.Tenant
-	}
-	if c.User != "" && c.User != p.User {
-		if !operator {
-			return p, denied(op, rpc.KeyUser, "must be the user of the token; leave it out")
-		}
-		p.User = c.User
-	}
-	return p, nil
+	return e.principal, true, e.refuse(t.now())
 }
 
 // find looks at every entry, however early it finds the token, so that the

@@ -77,8 +77,8 @@ func Node() Table {
 		meshv1.GrantService_RedeemTicket_FullMethodName: {Grant: OnlyTicket},
 		meshv1.GrantService_IssueTicket_FullMethodName:  {Grant: OnlyGrant, Settles: true},
 
-		meshv1.AccessService_GetAccess_FullMethodName: {},
-
+		meshv1.AccessService_GetAccess_FullMethodName:         {},
+		meshv1.AccessService_RevokeUser_FullMethodName:        {Action: mesh.ActAdminTenant, Audit: true, Resource: "user_id"},
 		meshv1.AuditService_ListAuditRecords_FullMethodName:   {Action: mesh.ActReadAudit},
 		meshv1.AuditService_FollowAuditRecords_FullMethodName: {Action: mesh.ActReadAudit},
 	}

@@ -161,7 +161,7 @@ func read(t testing.TB, raw []byte) (document, [][2]string) {
 	return d, signatures
 }
 
-func TestAWrittenCardIsSignedForBothKindsOfVerifiers(t *testing.T) {
+func TestAWrittenCardIsSignedForAllKindsOfVerifiers(t *testing.T) {
 	k := keysIn(t, "")
 	card := full(t)
 	// ASCII, so that encoding/json writes what RFC 8785 does.
@@ -170,7 +170,13 @@ func TestAWrittenCardIsSignedForBothKindsOfVerifiers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for mode, want := range map[cards.Mode]int{cards.V1: 1, cards.Union: 2} {
+	bare := proto.CloneOf(card) // as a client of v1.0 has it that ignores what is of v0.3
+	bare.SecurityRequirements, bare.Skills[0].SecurityRequirements = nil, nil
+	ignored, err := cards.Canonical(bare)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for mode, want := range map[cards.Mode]int{cards.V1: 1, cards.Union: 3} {
 		raw, err := k.Write(card, mode)
 		if err != nil {
 			t.Fatal(err)
@@ -183,7 +189,7 @@ func TestAWrittenCardIsSignedForBothKindsOfVerifiers(t *testing.T) {
 		if len(signatures) != want {
 			t.Fatalf("%s has %d signatures, want %d", mode, len(signatures), want)
 		}
-		for i, payload := range [][]byte{typed, whole}[:want] {
+		for i, payload := range [][]byte{typed, ignored, whole}[:want] {
 			if _, ok := stands(t, k.JWKS(), payload, signatures[i][0], signatures[i][1]); !ok {
 				t.Errorf("%s: signature %d does not stand", mode, i)
 			}
@@ -218,6 +224,9 @@ func TestAUnionCardTellsClientsOfV03WhereToCall(t *testing.T) {
 		t.Fatal(err)
 	}
 	doc, _ := read(t, raw)
+	if doc["securityRequirements"] != nil || doc["skills"].([]any)[0].(map[string]any)["securityRequirements"] != nil {
+		t.Error("the card has requirements that the SDK for Go cannot read")
+	}
 	got := document{}
 	for _, name := range []string{"protocolVersion", "url", "preferredTransport", "additionalInterfaces", "supportsAuthenticatedExtendedCard", "security", "securitySchemes"} {
 		got[name] = doc[name]

@@ -26,33 +26,38 @@ func (k *Keys) Sign(card *a2apb.AgentCard) (*a2apb.AgentCard, error) {
 
 // Write returns the JSON of the card, signed anew, as it is published: the same
 // bytes for the same card. Its errors are those of [Keys.Sign].
+//
+// What a client verifies is what it understood. So a Union card has signatures of all
+// forms in which it may be understood: that of v1.0, that without the requirements which
+// Union leaves to v0.3, and the whole.
 func (k *Keys) Write(card *a2apb.AgentCard, mode Mode) ([]byte, error) {
 	t := tree(card)
-	payload, err := encode(t)
-	if err != nil {
+	var list []any
+	last := ""
+	sign := func() error {
+		payload, err := encode(t)
+		if err != nil || string(payload) == last {
+			return err
+		}
+		last = string(payload)
+		signatures, err := k.signatures(payload)
+		for _, s := range signatures {
+			list = append(list, object(s.ProtoReflect()))
+		}
+		return err
+	}
+	if err := sign(); err != nil {
 		return nil, err
 	}
-	signatures, err := k.signatures(payload)
-	if err != nil {
-		return nil, err
-	}
-	if mode == Union {
-		addLegacy(t, card)
-		whole, err := encode(t)
-		if err != nil {
+	if mode == Union && hasLegacy(card) {
+		dropRequirements(t)
+		if err := sign(); err != nil {
 			return nil, err
 		}
-		if string(whole) != string(payload) {
-			more, err := k.signatures(whole)
-			if err != nil {
-				return nil, err
-			}
-			signatures = append(signatures, more...)
+		addLegacy(t, card)
+		if err := sign(); err != nil {
+			return nil, err
 		}
-	}
-	list := make([]any, len(signatures))
-	for i, s := range signatures {
-		list[i] = object(s.ProtoReflect())
 	}
 	t["signatures"] = list
 	return encode(t)

@@ -1,6 +1,7 @@
 package cards
 
 import (
+	"slices"
 	"strings"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
@@ -31,18 +32,36 @@ func (m Mode) Valid() error {
 // legacyVersion is the protocolVersion of cards of A2A v0.3.
 const legacyVersion = "0.3.0"
 
+func isLegacy(in *a2apb.AgentInterface) bool {
+	v := in.GetProtocolVersion()
+	return v == "0.3" || strings.HasPrefix(v, "0.3.")
+}
+
+// hasLegacy reports whether the card has an interface of v0.3. One without promises
+// nothing to such clients, and stays as it is.
+func hasLegacy(card *a2apb.AgentCard) bool {
+	return slices.ContainsFunc(card.GetSupportedInterfaces(), isLegacy)
+}
+
+// dropRequirements takes the requirements of v1.0 out of the card's object: the official
+// SDK for Go (2.4.0) reads no card that has them as v1.0 writes them. That for Python
+// takes those of v0.3 for them, where these are missing.
+func dropRequirements(t members) {
+	delete(t, "securityRequirements")
+	skills, _ := t["skills"].([]any)
+	for _, s := range skills {
+		delete(s.(members), "securityRequirements")
+	}
+}
+
 // addLegacy gives t, the card's object, the members of A2A v0.3 that say where
-// and how the agent is called by it. A card without an interface of v0.3
-// promises nothing to such clients, and stays as it is.
+// and how the agent is called by it.
 func addLegacy(t members, card *a2apb.AgentCard) {
 	var interfaces []any
 	for _, in := range card.GetSupportedInterfaces() {
-		if v := in.GetProtocolVersion(); v == "0.3" || strings.HasPrefix(v, "0.3.") {
+		if isLegacy(in) {
 			interfaces = append(interfaces, members{"url": legacyURL(in), "transport": in.GetProtocolBinding()})
 		}
-	}
-	if len(interfaces) == 0 {
-		return
 	}
 	first := interfaces[0].(members)
 	t["protocolVersion"] = legacyVersion

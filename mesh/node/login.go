@@ -1,0 +1,122 @@
+package node
+
+import (
+	"cmp"
+	"context"
+	"time"
+
+	meshv1 "agentmesh/gen/mesh/v1"
+	"agentmesh/mesh"
+	"agentmesh/mesh/api"
+	"agentmesh/mesh/limit"
+	"agentmesh/mesh/rpc"
+	"agentmesh/mesh/security/auth"
+	"agentmesh/mesh/security/oidc"
+	"agentmesh/mesh/security/revocation"
+	"agentmesh/mesh/thread"
+)
+
+// failedLogins is how many log-ins may fail from an address in a second by default.
+const failedLogins = 10
+
+// maxCallers is how many users' rates are remembered at a time.
+const maxCallers = 10_000
+
+func (n *node) buildAuth(ctx context.Context) (err error) {
+	var provers []auth.Prover
+	if n.cfg.Auth.has(authTokens) {
+		if n.tokens, err = auth.LoadTokens(n.cfg.Tokens, n.verifier, auth.WithLogger(n.logger), auth.WithAudit(n.audit.Credential)); err != nil {
+			return err
+		}
+		provers = append(provers, n.tokens)
+	}
+	if n.cfg.Auth.has(authOIDC) {
+		if n.oidc, err = oidc.Open(ctx, n.cfg.OIDC, oidc.Options{Logger: n.logger}); err != nil {
+			return err
+		}
+		provers = append(provers, n.oidc)
+	}
+	n.auth = auth.None(n.verifier)
+	if n.cfg.Auth != authNone {
+		if n.revoked, err = revocation.Open(ctx, n.kv, n.backend.Shared, n.logger); err != nil {
+			return err
+		}
+		for i, p := range provers {
+			provers[i] = auth.Revocable(p, n.revokedOf)
+		}
+		n.auth = auth.Bearer(n.verifier, provers...)
+	}
+	if n.cfg.Threads.Visibility == visibleTenant {
+		n.auth = auth.WithRole(n.auth, mesh.RoleReader)
+	}
+	if most := cmp.Or(n.cfg.RateLimit.FailedLogins, failedLogins); most > 0 {
+		if n.logins, err = limit.NewRate(float64(most), most, maxCallers); err != nil {
+			return err
+		}
+	}
+	if r := n.cfg.RateLimit; r.PerSecond > 0 {
+		n.limiter, err = limit.NewRate(r.PerSecond, r.Burst, maxCallers)
+	}
+	return err
+}
+
+// startLogins starts what keeps credentials as they are, and ends what was begun with
+// those that are no more.
+func (n *node) startLogins(start func(name string, run func(context.Context) error), server *rpc.Server) {
+	if n.tokens != nil {
+		start("tokens", n.tokens.Run)
+	}
+	if n.oidc != nil {
+		start("oidc", n.oidc.Run)
+	}
+	if n.revoked != nil {
+		start("revoked", func(ctx context.Context) error {
+			return n.revoked.Run(ctx, func() { server.EndStreams(func(p mesh.Principal) bool { return n.ended(ctx, p) }) })
+		})
+	}
+}
+
+// access is the service that says what callers may, and ends that.
+func (n *node) access(methods func(mesh.Principal) []string) meshv1.AccessServiceServer {
+	if n.revoked == nil {
+		return api.NewAccess(methods, nil)
+	}
+	return api.NewAccess(methods, n.revoked)
+}
+
+// revokedOf returns when the caller's credential was revoked; false if it counts.
+func (n *node) revokedOf(p mesh.Principal) (time.Time, bool) {
+	return n.revoked.Of(p.Tenant, p.User, p.Can(mesh.ActAdminNode), p.Issued)
+}
+
+// standing refuses turns whose user's credentials were revoked since the user last said
+// something: with which of them that was is not known, so it holds for all.
+func (n *node) standing(tenant mesh.TenantID, turn *thread.Execution) error {
+	if n.revoked == nil {
+		return nil
+	}
+	if at, revoked := n.revoked.Of(tenant, turn.User, mesh.Allow(turn.Roles, mesh.ActAdminNode), turn.Asked); revoked {
+		return mesh.Errorf(mesh.Unauthenticated, "node.standing", "the credentials of the user %s were revoked at %s, and nothing more is begun for what was said before; "+
+			"have the user log in and ask again", turn.User, at.Format(time.RFC3339))
+	}
+	return nil
+}
+
+// ended reports whether a stream of the caller has to end, for what it was opened with was
+// revoked.
+func (n *node) ended(ctx context.Context, p mesh.Principal) (over bool) {
+	if !n.revoked.Any(p.Tenant, p.User) {
+		return false
+	}
+	if p.Grant == nil {
+		_, over = n.revokedOf(p)
+		return over
+	}
+	err := n.states.With(ctx, p.Grant.Key(), func(st *thread.State) error {
+		if t := st.TurnOf(p.Grant.Execution); t != nil {
+			over = n.standing(p.Tenant, t) != nil
+		}
+		return nil
+	})
+	return over || mesh.IsCode(err, mesh.NotFound)
+}

@@ -1,0 +1,176 @@
+// Package revocation keeps which credentials of users were revoked: all that were issued
+// until a time.
+//
+// A [List] knows that in memory, for it is asked at every call, and keeps it in the
+// mesh's state, so that it survives restarts. On a store that nodes share each reads it
+// again every second. It is safe for concurrent use.
+//
+// What a tenant's admin revokes does not end credentials of operators: no tenant locks
+// those out.
+package revocation
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"agentmesh/mesh"
+	"agentmesh/mesh/state"
+)
+
+// kind is that of the records in the state, among the operator's own values, which no
+// grant reaches.
+const kind = "revoked-users"
+
+// maxUsers bounds the records of a tenant, which its admins write.
+const maxUsers = 10_000
+
+// lookEvery is how often Run ends what was revoked.
+const lookEvery = time.Second
+
+type user struct {
+	tenant mesh.TenantID
+	name   string
+}
+
+// A record says until when credentials were issued that do not count.
+type record struct {
+	Until time.Time `json:"until"`
+	// Operators is that for credentials with the role operator.
+	Operators time.Time `json:"operators,omitzero"`
+}
+
+// A List is what was revoked. Use Open.
+type List struct {
+	kv     *state.KV
+	shared bool
+	logger *slog.Logger
+
+	changing sync.Mutex // held while a record is written
+
+	mu    sync.RWMutex
+	users map[user]record
+	count map[mesh.TenantID]int
+}
+
+// Open returns the list in kv, which others may write too if it is shared.
+func Open(ctx context.Context, kv *state.KV, shared bool, logger *slog.Logger) (*List, error) {
+	l := &List{kv: kv, shared: shared, logger: logger}
+	return l, l.read(ctx)
+}
+
+// read takes over what the state has.
+func (l *List) read(ctx context.Context) error {
+	l.changing.Lock()
+	defer l.changing.Unlock()
+	users, count := map[user]record{}, map[mesh.TenantID]int{}
+	for p := (state.Page{Kind: kind, Limit: state.MaxPage}); ; {
+		items, more, err := l.kv.List(ctx, p)
+		if err != nil {
+			return mesh.Wrap("revocation.read", err)
+		}
+		for _, i := range items {
+			var u user
+			var r record
+			tenant, name, ok := strings.Cut(i.Name, "/") // a tenant has none
+			if u = (user{mesh.TenantID(tenant), name}); json.Unmarshal(i.Data, &r) != nil || !ok {
+				return mesh.Errorf(mesh.Unknown, "revocation.read", "the record of %q in the kind %s of the state cannot be read", mesh.Clip(i.Name, 200), kind)
+			}
+			users[u] = r
+			count[u.tenant]++
+			p.After = i.Name
+		}
+		if !more {
+			break
+		}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.users, l.count = users, count
+	return nil
+}
+
+// Revoke has the credentials of the tenant's user not count that were issued until now;
+// those of operators too if by one. It is Exhausted for more users than are kept of a
+// tenant.
+func (l *List) Revoke(ctx context.Context, tenant mesh.TenantID, name string, byOperator bool, now time.Time) error {
+	const op = "revocation.Revoke"
+	u := user{tenant, name}
+	l.changing.Lock()
+	defer l.changing.Unlock()
+	l.mu.RLock()
+	r, known := l.users[u]
+	full := l.count[tenant] >= maxUsers
+	l.mu.RUnlock()
+	if !known && full {
+		return mesh.Errorf(mesh.Exhausted, op, "the credentials of %d users of the tenant were revoked, and no more are kept; have the operator take theirs away where they are issued", maxUsers)
+	}
+	if r.Until = now.UTC(); byOperator {
+		r.Operators = r.Until
+	}
+	data, err := json.Marshal(r)
+	if err != nil {
+		return mesh.Wrap(op, err)
+	}
+	if _, err := l.kv.Put(ctx, state.Key{Kind: kind, Name: string(tenant) + "/" + name}, data, state.AnyVersion); err != nil {
+		return mesh.Wrap(op, err)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.users[u] = r; !known {
+		l.count[tenant]++
+	}
+	return nil
+}
+
+// Of returns when the credentials of the user were revoked; false if that one, issued
+// then, still counts.
+func (l *List) Of(tenant mesh.TenantID, name string, operator bool, issued time.Time) (time.Time, bool) {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	r, ok := l.users[user{tenant, name}]
+	at := r.Until
+	if operator {
+		at = r.Operators
+	}
+	return at, ok && !at.IsZero() && !issued.After(at)
+}
+
+// Any reports whether anything was revoked of the user.
+func (l *List) Any(tenant mesh.TenantID, name string) bool {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	_, ok := l.users[user{tenant, name}]
+	return ok
+}
+
+// Run has end called again and again as long as anything is revoked, to end what goes on
+// with such credentials, until ctx is done.
+func (l *List) Run(ctx context.Context, end func()) error {
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	failed := false
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		if l.shared {
+			err := l.read(ctx)
+			if err != nil && !failed && ctx.Err() == nil {
+				l.logger.ErrorContext(ctx, "what other nodes revoked cannot be read; what is known goes on to count", "err", err)
+			}
+			failed = err != nil
+		}
+		l.mu.RLock()
+		some := len(l.users) > 0
+		l.mu.RUnlock()
+		if some {
+			end()
+		}
+	}
+}

@@ -1,0 +1,118 @@
+package revocation_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"testing"
+	"time"
+
+	"agentmesh/mesh"
+	"agentmesh/mesh/security/revocation"
+	"agentmesh/mesh/state"
+	"agentmesh/mesh/store/mem"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func open(t *testing.T, kv *state.KV, shared bool) *revocation.List {
+	t.Helper()
+	l, err := revocation.Open(t.Context(), kv, shared, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+func TestWhatWasIssuedBeforeDoesNotCount(t *testing.T) {
+	kv := state.New(mem.Open())
+	l := open(t, kv, false)
+	now := time.Now()
+	for _, r := range []struct {
+		user     string
+		operator bool
+	}{{"ann", false}, {"a/b", true}, {"root", true}, {"root", false}} {
+		if err := l.Revoke(t.Context(), "acme", r.user, r.operator, now); err != nil {
+			t.Fatal(err)
+		}
+		now = now.Add(time.Minute)
+	}
+	start := now.Add(-4 * time.Minute)
+	at := func(minutes int) time.Time { return start.Add(time.Duration(minutes)*time.Minute + time.Second) }
+	for name, l := range map[string]*revocation.List{"at once": l, "after a restart": open(t, kv, false)} {
+		for what, tt := range map[string]struct {
+			tenant   mesh.TenantID
+			user     string
+			operator bool
+			issued   time.Time
+			revoked  bool
+		}{
+			"issued before":              {"acme", "ann", false, at(-1), true},
+			"issued then":                {"acme", "ann", false, start, true},
+			"nobody knows when":          {"acme", "ann", false, time.Time{}, true},
+			"issued later":               {"acme", "ann", false, at(0), false},
+			"an operator's, by others":   {"acme", "ann", true, at(-1), false},
+			"an operator's, by one":      {"acme", "root", true, at(1), true},
+			"and later by others":        {"acme", "root", true, at(2), false},
+			"that one's, as a user":      {"acme", "root", false, at(2), true},
+			"a name with a slash":        {"acme", "a/b", false, at(0), true},
+			"another user's":             {"acme", "bob", false, at(-1), false},
+			"of a user elsewhere":        {"umbrella", "ann", false, at(-1), false},
+			"of a part of a user's name": {"acme", "a", false, at(-1), false},
+		} {
+			if _, revoked := l.Of(tt.tenant, tt.user, tt.operator, tt.issued); revoked != tt.revoked {
+				t.Errorf("%s, %s: %v", what, name, revoked)
+			}
+		}
+		if !l.Any("acme", "ann") || l.Any("acme", "bob") {
+			t.Errorf("%s: any", name)
+		}
+	}
+}
+
+// On a store of several nodes, what one revokes the others know soon.
+func TestOtherNodesKnow(t *testing.T) {
+	kv := state.New(mem.Open())
+	one, other := open(t, kv, true), open(t, kv, true)
+	ctx, stop := context.WithCancel(t.Context())
+	known := make(chan struct{})
+	done := make(chan error, 1)
+	go func() {
+		done <- other.Run(ctx, func() {
+			if other.Any("acme", "ann") {
+				select {
+				case known <- struct{}{}:
+				case <-ctx.Done():
+				}
+			}
+		})
+	}()
+	if err := one.Revoke(t.Context(), "acme", "ann", false, time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	<-known
+	stop()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+// A tenant's admins do not fill the store, or the memory, of others.
+func TestATenantRevokesSoMany(t *testing.T) {
+	l := open(t, state.New(mem.Open()), false)
+	for i := range 10_000 {
+		if err := l.Revoke(t.Context(), "acme", fmt.Sprint("user-", i), false, time.Now()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := l.Revoke(t.Context(), "acme", "one-more", false, time.Now()); !mesh.IsCode(err, mesh.Exhausted) {
+		t.Errorf("one more: %v", err)
+	}
+	for _, again := range []error{l.Revoke(t.Context(), "acme", "user-7", false, time.Now()), l.Revoke(t.Context(), "umbrella", "one", false, time.Now())} {
+		if again != nil {
+			t.Error(again)
+		}
+	}
+}
