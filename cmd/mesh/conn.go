@@ -33,6 +33,7 @@ type client struct {
 	handoffs meshv1.HandoffServiceClient
 	skills   meshv1.SkillServiceClient
 	access   meshv1.AccessServiceClient
+	audit    meshv1.AuditServiceClient
 }
 
 // connected calls do with a connection to the mesh, which it closes.
@@ -58,6 +59,7 @@ func (a *app) connected(ctx context.Context, args []string, do func(context.Cont
 		handoffs: meshv1.NewHandoffServiceClient(conn),
 		skills:   meshv1.NewSkillServiceClient(conn),
 		access:   meshv1.NewAccessServiceClient(conn),
+		audit:    meshv1.NewAuditServiceClient(conn),
 	}
 	if err := c.reach(ctx); err != nil {
 		return err

@@ -30,6 +30,8 @@ type Threads struct {
 	admits  *admission.Controller
 	deleted func(ctx context.Context, key mesh.ThreadKey)
 	access  func(ctx context.Context, key mesh.ThreadKey) (thread.Access, error)
+
+	readByRole func(ctx context.Context, thread string) // nil for nobody
 }
 
 // NewThreads returns the server of the threads in log. What agents append is
@@ -113,6 +115,7 @@ func (s *Threads) GetThread(ctx context.Context, req *meshv1.GetThreadRequest) (
 		if st.Seq == 0 || !st.MayRead(call.Principal) {
 			return mesh.ThreadNotFound(op)
 		}
+		s.noteRead(ctx, key, &st.Access, call.Principal)
 		if err := atWork(op, st, call.Principal.Grant); err != nil {
 			return err
 		}
@@ -311,6 +314,7 @@ func (s *Threads) DeleteThread(ctx context.Context, req *meshv1.DeleteThreadRequ
 	if err != nil {
 		return nil, err
 	}
+	resp := &meshv1.DeleteThreadResponse{}
 	// No message is taken between the check and the end, whose turn would then be
 	// without a thread.
 	err = s.states.Delete(ctx, key, func(st *thread.State) error {
@@ -320,6 +324,7 @@ func (s *Threads) DeleteThread(ctx context.Context, req *meshv1.DeleteThreadRequ
 		if st.NextTurn() != nil {
 			return mesh.Errorf(mesh.Precondition, op, "an agent is working on the thread; cancel its task first")
 		}
+		resp.LastHash = s.log.LastHash(key)
 		return nil
 	})
 	if err != nil {
@@ -328,5 +333,5 @@ func (s *Threads) DeleteThread(ctx context.Context, req *meshv1.DeleteThreadRequ
 	if s.deleted != nil {
 		s.deleted(context.WithoutCancel(ctx), key)
 	}
-	return &meshv1.DeleteThreadResponse{}, nil
+	return resp, nil
 }

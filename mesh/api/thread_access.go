@@ -39,7 +39,22 @@ func (s *Threads) mayRead(ctx context.Context, op string, key mesh.ThreadKey, p 
 	if !a.MayRead(p) {
 		return mesh.ThreadNotFound(op)
 	}
+	s.noteRead(ctx, key, &a, p)
 	return nil
+}
+
+// noteRead says that the principal, who may, reads the thread.
+func (s *Threads) noteRead(ctx context.Context, key mesh.ThreadKey, a *thread.Access, p mesh.Principal) {
+	if s.readByRole != nil && !a.Involves(p) {
+		s.readByRole(ctx, key.ID)
+	}
+}
+
+// WithAudit has f told of each thread that somebody reads because a role allows it. It
+// returns s, and is called before s serves.
+func (s *Threads) WithAudit(f func(ctx context.Context, thread string)) *Threads {
+	s.readByRole = f
+	return s
 }
 
 // maxParticipants bounds who takes part in a thread, and maxUser a user's name in bytes.

@@ -2,10 +2,15 @@ package node
 
 import (
 	"context"
+	"os"
+	"path/filepath"
 	"strconv"
 
 	"agentmesh/mesh"
+	"agentmesh/mesh/audit"
 	"agentmesh/mesh/lease"
+	"agentmesh/mesh/security/authz"
+	"agentmesh/mesh/security/grant"
 	"agentmesh/mesh/state"
 	"agentmesh/mesh/threadlog"
 )
@@ -17,10 +22,37 @@ type Backend struct {
 	Threads threadlog.Backend
 	State   state.Store
 	Leases  lease.Store
+	// Audit is the record of administrative acts; it is needed. Head says how far the
+	// hashes of the log have come; nil is for a backend without.
+	Audit *audit.Store
+	Head  func() audit.Head
 	// Shared says that other nodes may stand on the same, at the same time.
 	Shared bool
 	// Close is called when the node uses it no more.
 	Close func() error
+}
+
+// keyFile has the key that signs grants, in the data folder.
+const keyFile = "grant.key"
+
+func (n *node) openStore() (err error) {
+	const op = "node.openStore"
+	if err := os.MkdirAll(n.cfg.Data, 0o700); err != nil {
+		return mesh.Errorf(mesh.Precondition, op, "the data folder %s cannot be made; check its permissions or choose another with --data: %w", n.cfg.Data, err)
+	}
+	if n.opts.Backend == nil {
+		return mesh.Errorf(mesh.Invalid, op, "the node needs a backend")
+	}
+	if n.backend, err = n.opts.Backend(n.cfg, n.grpcL.Addr().String()); err != nil {
+		return err
+	}
+	if n.signer, err = grant.LoadOrCreateKey(filepath.Join(n.cfg.Data, keyFile)); err != nil {
+		return err
+	}
+	n.audit = audit.NewRecorder(audit.Options{Store: n.backend.Audit, Table: authz.Node(), Signer: n.signer, Head: n.backend.Head,
+		Checkpoints: n.cfg.Audit.Checkpoints, Logger: n.logger})
+	n.verifier, err = grant.NewVerifier(n.signer.Public(), nil)
+	return err
 }
 
 // recover ends what a node left behind that died, and returns how many turns that

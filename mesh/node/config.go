@@ -78,6 +78,8 @@ type Config struct {
 	OIDC []oidc.Issuer `yaml:"oidc"`
 	// TLS says how connections are encrypted.
 	TLS TLS `yaml:"tls"`
+	// Audit says where the record of administrative acts can be proved from.
+	Audit Audit `yaml:"audit"`
 	// Threads says who sees conversations.
 	Threads Threads `yaml:"threads"`
 	// SharedData names domains of skills (calendar, files, mail, markdown, tasks) whose
@@ -118,6 +120,14 @@ type Public struct {
 	// GRPC is a host:port, and HTTP a URL, as "https://mesh.example.com".
 	GRPC string `yaml:"grpc"`
 	HTTP string `yaml:"http"`
+}
+
+// Audit are choices about the record of administrative acts and refusals.
+type Audit struct {
+	// Checkpoints is a file to which the node adds what it has signed, one line a minute
+	// at most, while anything happens. Kept on another disk or machine, it shows when
+	// the end of a log is cut off. By default there is none.
+	Checkpoints string `yaml:"checkpoints"`
 }
 
 // Threads says who sees conversations of others, where callers have to say who they are.
@@ -205,7 +215,7 @@ func LoadConfig(path string) (Config, error) {
 	if err := dec.Decode(&c); err != nil && !errors.Is(err, io.EOF) {
 		return c, mesh.Errorf(mesh.Invalid, op, "%s is not as it should be: %s", path, yamlWords(err))
 	}
-	for _, p := range []*string{&c.Data, &c.Skills, &c.Docs, &c.Tokens, &c.Cards.Trust, &c.TenantSkills, &c.TLS.Cert, &c.TLS.Key, &c.TLS.ClientCA, &c.TLS.CA} {
+	for _, p := range []*string{&c.Data, &c.Skills, &c.Docs, &c.Tokens, &c.Cards.Trust, &c.TenantSkills, &c.TLS.Cert, &c.TLS.Key, &c.TLS.ClientCA, &c.TLS.CA, &c.Audit.Checkpoints} {
 		if *p != "" && !filepath.IsAbs(*p) {
 			*p = filepath.Join(filepath.Dir(path), *p)
 		}

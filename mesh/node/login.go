@@ -25,7 +25,7 @@ const maxCallers = 10_000
 func (n *node) buildAuth(ctx context.Context) (err error) {
 	var provers []auth.Prover
 	if n.cfg.Auth.has(authTokens) {
-		if n.tokens, err = auth.LoadTokens(n.cfg.Tokens, n.verifier, auth.WithLogger(n.logger)); err != nil {
+		if n.tokens, err = auth.LoadTokens(n.cfg.Tokens, n.verifier, auth.WithLogger(n.logger), auth.WithAudit(n.audit.Credential)); err != nil {
 			return err
 		}
 		provers = append(provers, n.tokens)

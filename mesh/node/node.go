@@ -17,8 +17,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"os"
-	"path/filepath"
 	"sync"
 	"time"
 
@@ -27,6 +25,7 @@ import (
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/agent"
+	"agentmesh/mesh/audit"
 	"agentmesh/mesh/call"
 	"agentmesh/mesh/edge"
 	"agentmesh/mesh/push"
@@ -106,9 +105,6 @@ type Options struct {
 	Ready func(Addresses)
 }
 
-// keyFile has the key that signs grants, in the data folder.
-const keyFile = "grant.key"
-
 // node is a mesh that is being put together. stop undoes, last first.
 type node struct {
 	cfg    Config
@@ -121,6 +117,7 @@ type node struct {
 	kv        *state.KV
 	signer    *grant.Signer
 	verifier  *grant.Verifier
+	audit     *audit.Recorder
 	auth      rpc.Authenticator
 	logins    rpc.Limiter
 	tokens    *auth.Tokens     // nil but under auth tokens
@@ -198,24 +195,6 @@ func (n *node) listen(ctx context.Context) error {
 	return nil
 }
 
-func (n *node) openStore() (err error) {
-	const op = "node.openStore"
-	if err := os.MkdirAll(n.cfg.Data, 0o700); err != nil {
-		return mesh.Errorf(mesh.Precondition, op, "the data folder %s cannot be made; check its permissions or choose another with --data: %w", n.cfg.Data, err)
-	}
-	if n.opts.Backend == nil {
-		return mesh.Errorf(mesh.Invalid, op, "the node needs a backend")
-	}
-	if n.backend, err = n.opts.Backend(n.cfg, n.grpcL.Addr().String()); err != nil {
-		return err
-	}
-	if n.signer, err = grant.LoadOrCreateKey(filepath.Join(n.cfg.Data, keyFile)); err != nil {
-		return err
-	}
-	n.verifier, err = grant.NewVerifier(n.signer.Public(), nil)
-	return err
-}
-
 // build makes the parts that do not run yet.
 func (n *node) build(ctx context.Context) (err error) {
 	n.kv = state.New(n.backend.State)
@@ -290,6 +269,7 @@ func (n *node) serve(ctx context.Context) (err error) {
 		})
 	}
 
+	defer n.startAudit(ctx)() // which is written until the last call has ended
 	server, status, admits, err := n.grpcServer()
 	if err != nil {
 		return err

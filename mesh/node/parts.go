@@ -54,6 +54,14 @@ func (n *node) startAgents(ctx context.Context, running *sync.WaitGroup, failed 
 	return nil
 }
 
+// startAudit has what is noted recorded until stop is called.
+func (n *node) startAudit(ctx context.Context) (stop func()) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	var running sync.WaitGroup
+	running.Go(func() { n.audit.Run(ctx) })
+	return func() { cancel(); running.Wait() }
+}
+
 func (n *node) skillsDir() string {
 	if n.opts.SkillsDir != "" {
 		return n.opts.SkillsDir

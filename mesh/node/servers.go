@@ -35,7 +35,7 @@ func stopServer(s *rpc.Server) {
 // method of which nobody said who may call it.
 func (n *node) grpcServer() (*rpc.Server, *health.Server, *admission.Controller, error) {
 	table := authz.Node()
-	server := rpc.NewServer(rpc.Options{Auth: n.auth, Authorizer: api.Authority{Table: table, States: n.states, Holders: n.agents, Standing: n.standing}, Logger: n.logger, Limiter: n.limiter, Logins: n.logins, Open: append(rpc.Infrastructure(), table.Open()...),
+	server := rpc.NewServer(rpc.Options{Auth: n.auth, Authorizer: api.Authority{Table: table, States: n.states, Holders: n.agents, Standing: n.standing}, Logger: n.logger, Limiter: n.limiter, Logins: n.logins, Auditor: n.audit, Open: append(rpc.Infrastructure(), table.Open()...),
 		TLS: n.serverTLS("h2"), TrustDomain: n.cfg.TLS.Domain,
 		Streams: n.cfg.streamLimit(), Errors: n.cfg.errorTable()})
 	n.registerA2A(server, a2a.NewServer(n.edge, append(n.a2aOptions(), a2a.WithPusher(n.push))...))
@@ -55,7 +55,7 @@ func (n *node) grpcServer() (*rpc.Server, *health.Server, *admission.Controller,
 	admits := admission.New(n.log, n.states, nil, opts...)
 	tickets := api.Tickets{Signer: n.signer, Agents: n.agents}
 	threads := api.NewThreads(n.log, n.states, admits, tickets, n.cfg.Main)
-	meshv1.RegisterThreadServiceServer(server, threads.OnDelete(n.forget).WithAccess(n.tasks.Access))
+	meshv1.RegisterThreadServiceServer(server, threads.OnDelete(n.forget).WithAccess(n.tasks.Access).WithAudit(n.audit.Read))
 	meshv1.RegisterHandoffServiceServer(server, api.NewHandoffs(handoff.New(n.log, n.states, n.agents, n.turns, nil)))
 	meshv1.RegisterRegistryServiceServer(server, api.NewRegistry(n.agents, n.signer.Public()))
 	meshv1.RegisterSkillServiceServer(server, api.NewSkills(n.skills, n.runner, api.WithBreakers(n.kv), api.WithOwners(api.NewSkillOwners(n.kv))))
@@ -63,6 +63,7 @@ func (n *node) grpcServer() (*rpc.Server, *health.Server, *admission.Controller,
 	meshv1.RegisterGrantServiceServer(server, &api.Grants{States: n.states, Admits: admits, Tickets: tickets})
 	meshv1.RegisterAccessServiceServer(server, n.access(table.Explain))
 	meshv1.RegisterIdentityServiceServer(server, api.NewIdentities(n.authority, n.kv, rpc.PeerCertificate, nil))
+	meshv1.RegisterAuditServiceServer(server, api.NewAudit(n.backend.Audit))
 	status := health.NewServer()
 	status.SetServingStatus("", healthpb.HealthCheckResponse_NOT_SERVING)
 	healthpb.RegisterHealthServer(server, status)

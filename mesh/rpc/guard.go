@@ -23,6 +23,7 @@ type guard struct {
 	authorizer Authorizer // nil for none
 	limiter    Limiter
 	logins     *logins
+	auditor    Auditor // nil for none
 	logger     *slog.Logger
 	open       []string
 	streams    *streams
@@ -33,11 +34,9 @@ func (g *guard) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, 
 	begun := time.Now()
 	ctx, err = g.admit(ctx, info.FullMethod, begun)
 	if err == nil {
-		err = g.recovered(ctx, info.FullMethod, func() error {
-			var herr error
-			resp, herr = handler(ctx, req)
-			return herr
-		})
+		resp, err = g.act(ctx, info.FullMethod, req, func() (any, error) { return handler(ctx, req) })
+	} else {
+		g.refused(ctx, info.FullMethod, req, err)
 	}
 	g.report(ctx, info.FullMethod, begun, err)
 	if err != nil {
@@ -51,12 +50,12 @@ func (g *guard) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerInf
 	ctx, done, err := g.enter(ss.Context(), info.FullMethod, begun)
 	if err == nil {
 		defer done()
-		err = g.recovered(ctx, info.FullMethod, func() error {
-			return handler(srv, &serverStream{ss, ctx})
-		})
+		_, err = g.act(ctx, info.FullMethod, nil, func() (any, error) { return nil, handler(srv, &serverStream{ss, ctx}) })
 		if err != nil && errors.Is(context.Cause(ctx), errEnded) {
 			err = errEnded
 		}
+	} else {
+		g.refused(ctx, info.FullMethod, nil, err)
 	}
 	g.report(ctx, info.FullMethod, begun, err)
 	return g.errors.ToStatus(err)
@@ -124,6 +123,8 @@ func (g *guard) tap(ctx context.Context, info *tap.Info) (context.Context, error
 	begun := time.Now()
 	call, err := g.identify(ctx, info.FullMethodName, begun)
 	if err != nil {
+		ctx = mesh.WithCall(ctx, call)
+		g.refused(ctx, info.FullMethodName, nil, err)
 		g.report(ctx, info.FullMethodName, begun, err)
 		return ctx, g.errors.ToStatus(err)
 	}
@@ -177,7 +178,7 @@ func (g *guard) admit(ctx context.Context, method string, now time.Time) (contex
 	if !known { // it came in the process
 		var err error
 		if call, err = g.identify(ctx, method, now); err != nil {
-			return ctx, err
+			return mesh.WithCall(ctx, call), err
 		}
 	}
 	ctx = mesh.WithCall(ctx, call)

@@ -178,7 +178,9 @@ func (s *Server) ended(ctx context.Context, err error) error {
 // Known implements [Conn].
 func (s *Server) Known(ctx context.Context) (mesh.Principal, error) {
 	md, _ := metadata.FromOutgoingContext(ctx)
-	call, err := s.guard.identify(withPeer(metadata.NewIncomingContext(bare{ctx}, md), ctx), "", time.Now())
+	in := withPeer(metadata.NewIncomingContext(bare{ctx}, md), ctx)
+	call, err := s.guard.identify(in, "", time.Now())
+	s.guard.refused(mesh.WithCall(in, call), "", nil, err)
 	return call.Principal, s.guard.errors.ToStatus(err)
 }
 

@@ -49,7 +49,7 @@ func newLogins(limiter Limiter, logger *slog.Logger) *logins {
 // later. It never delays or refuses who can log in. The log has a line a minute for each
 // address, without what was sent.
 func (l *logins) refuse(ctx context.Context, method string, err error, now time.Time) error {
-	from := remote(ctx)
+	from := Remote(ctx)
 	if n := l.note(from, now); n > 0 {
 		l.logger.WarnContext(ctx, "log-in failed", "from", from, "times", n, "method", method, "why", mesh.DetailOf(err))
 	}
@@ -82,8 +82,8 @@ func (l *logins) note(from string, now time.Time) int {
 	return n
 }
 
-// remote is the host from which a call comes, or "" if that is not known.
-func remote(ctx context.Context) string {
+// Remote is the host from which a call comes, or "" if that is not known.
+func Remote(ctx context.Context) string {
 	p, ok := peer.FromContext(ctx)
 	if !ok || p.Addr == nil {
 		return ""

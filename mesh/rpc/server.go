@@ -35,7 +35,8 @@ type Authenticator interface {
 	// Authenticate returns the caller without waiting for anything, or an Unauthenticated, Denied, Invalid
 	// or NotFound error whose text is the same for things that do not exist
 	// and things of others. When c.Grant or c.Ticket is not empty it is checked,
-	// and the Principal has a Grant with which the other claims agree.
+	// and the Principal has a Grant with which the other claims agree. With an error the
+	// Principal is who the credential belongs to, if anybody, for the record alone.
 	Authenticate(ctx context.Context, c Credentials) (mesh.Principal, error)
 }
 
@@ -75,6 +76,8 @@ type Options struct {
 	TrustDomain string
 	// Logger gets one record per call. The default discards them.
 	Logger *slog.Logger
+	// Auditor keeps a record of administrative acts and of refusals. The default is none.
+	Auditor Auditor
 	// MaxMessage bounds a received message, in bytes. The default is
 	// DefaultMaxMessage.
 	MaxMessage int
@@ -132,7 +135,7 @@ func NewServer(o Options) *Server {
 	if o.TLS != nil {
 		creds = credentials.NewTLS(o.TLS)
 	}
-	g := &guard{auth: o.Auth, domain: o.TrustDomain, authorizer: o.Authorizer, limiter: o.Limiter, logins: newLogins(o.Logins, logger), logger: logger, open: o.Open, streams: newStreams(o.Streams), errors: o.Errors}
+	g := &guard{auth: o.Auth, domain: o.TrustDomain, authorizer: o.Authorizer, auditor: o.Auditor, limiter: o.Limiter, logins: newLogins(o.Logins, logger), logger: logger, open: o.Open, streams: newStreams(o.Streams), errors: o.Errors}
 	return newServer(grpc.NewServer(
 		grpc.Creds(creds),
 		grpc.InTapHandle(g.tap),

@@ -32,6 +32,11 @@ func (a *Access) Apply(e *mesh.Event) {
 	}
 }
 
+// Involves reports whether the principal needs no role to read the thread.
+func (a *Access) Involves(p mesh.Principal) bool {
+	return p.Grant != nil || a.Readable || a.Owner == p.User || slices.Contains(a.Participants, p.User)
+}
+
 // TakesPart reports whether the user, of the thread's tenant, is the owner or a
 // participant, or may act for both.
 func (a *Access) TakesPart(p mesh.Principal) bool {
@@ -41,7 +46,7 @@ func (a *Access) TakesPart(p mesh.Principal) bool {
 // MayRead reports whether the principal, of the thread's tenant, may read the thread. An
 // agent reads that of its grant.
 func (a *Access) MayRead(p mesh.Principal) bool {
-	return p.Grant != nil || a.Readable || a.TakesPart(p) || p.Can(mesh.ActReadTenant)
+	return a.Involves(p) || p.Can(mesh.ActAdminTenant) || p.Can(mesh.ActReadTenant)
 }
 
 // MayCancel reports whether the principal may cancel the tasks of the thread.

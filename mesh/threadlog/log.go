@@ -247,6 +247,19 @@ func (l *Log) Info(ctx context.Context, key mesh.ThreadKey) (Info, bool, error) 
 	return info, ok, nil
 }
 
+// LastHash returns the hash of the thread's last event; nil where the backend has none.
+func (l *Log) LastHash(key mesh.ThreadKey) []byte {
+	c, ok := l.backend.(Chained)
+	if !ok {
+		return nil
+	}
+	hash := c.LastHash(key)
+	if hash == [32]byte{} {
+		return nil
+	}
+	return hash[:]
+}
+
 // Threads returns a page of the tenant's threads; see [Catalog].
 func (l *Log) Threads(ctx context.Context, tenant mesh.TenantID, before mesh.Pos, limit int) ([]Info, error) {
 	infos, err := l.backend.Threads(ctx, tenant, before, limit)

@@ -170,6 +170,13 @@ type Notifier interface {
 	Notify(ctx context.Context, wake func(mesh.ThreadKey)) error
 }
 
+// Chained is a store that chains the events of a thread by hashes.
+type Chained interface {
+	// LastHash returns the hash of the thread's last event, which covers all before it;
+	// zeros if there is no thread, or no hash.
+	LastHash(key mesh.ThreadKey) [32]byte
+}
+
 // Backend is what a [Log] stands on.
 type Backend interface {
 	Store

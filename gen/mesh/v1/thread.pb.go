@@ -1030,7 +1030,10 @@ func (x *DeleteThreadRequest) GetThreadId() string {
 
 // DeleteThreadResponse is empty.
 type DeleteThreadResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The hash of the last event that the thread had, which covers all before it; empty
+	// where events have none. The record of administrative acts has it too.
+	LastHash      []byte `protobuf:"bytes,1,opt,name=last_hash,json=lastHash,proto3" json:"last_hash,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1063,6 +1066,13 @@ func (x *DeleteThreadResponse) ProtoReflect() protoreflect.Message {
 // Deprecated: Use DeleteThreadResponse.ProtoReflect.Descriptor instead.
 func (*DeleteThreadResponse) Descriptor() ([]byte, []int) {
 	return file_mesh_v1_thread_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *DeleteThreadResponse) GetLastHash() []byte {
+	if x != nil {
+		return x.LastHash
+	}
+	return nil
 }
 
 var File_mesh_v1_thread_proto protoreflect.FileDescriptor
@@ -1147,8 +1157,9 @@ const file_mesh_v1_thread_proto_rawDesc = "" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01J\x04\b\x02\x10\x03R\x06grants\"2\n" +
 	"\x13DeleteThreadRequest\x12\x1b\n" +
-	"\tthread_id\x18\x01 \x01(\tR\bthreadId\"\x16\n" +
-	"\x14DeleteThreadResponse2\x8e\x06\n" +
+	"\tthread_id\x18\x01 \x01(\tR\bthreadId\"3\n" +
+	"\x14DeleteThreadResponse\x12\x1b\n" +
+	"\tlast_hash\x18\x01 \x01(\fR\blastHash2\x8e\x06\n" +
 	"\rThreadService\x12h\n" +
 	"\tGetThread\x12\x19.mesh.v1.GetThreadRequest\x1a\x1a.mesh.v1.GetThreadResponse\"$\x82\xd3\xe4\x93\x02\x1e\x12\x1c/mesh/v1/threads/{thread_id}\x12b\n" +
 	"\vListThreads\x12\x1b.mesh.v1.ListThreadsRequest\x1a\x1c.mesh.v1.ListThreadsResponse\"\x18\x82\xd3\xe4\x93\x02\x12\x12\x10/mesh/v1/threads\x12r\n" +

@@ -44,6 +44,7 @@ type node struct {
 	meshv1.UnimplementedSkillServiceServer
 	meshv1.UnimplementedStateServiceServer
 	meshv1.UnimplementedAccessServiceServer
+	meshv1.UnimplementedAuditServiceServer
 
 	mu      sync.Mutex
 	calls   map[string]metadata.MD // by method, without the service's package
@@ -78,6 +79,7 @@ func startNode(tb testing.TB) (*node, *rpc.Server) {
 	meshv1.RegisterSkillServiceServer(s, n)
 	meshv1.RegisterStateServiceServer(s, n)
 	meshv1.RegisterAccessServiceServer(s, n)
+	meshv1.RegisterAuditServiceServer(s, n)
 	tb.Cleanup(s.Stop)
 	return n, s
 }

@@ -201,3 +201,11 @@ func (n *node) RevokeUser(_ context.Context, r *meshv1.RevokeUserRequest) (*mesh
 func (n *node) GetAccess(context.Context, *meshv1.GetAccessRequest) (*meshv1.GetAccessResponse, error) {
 	return &meshv1.GetAccessResponse{Roles: []string{"user"}}, nil
 }
+
+func (n *node) ListAuditRecords(_ context.Context, r *meshv1.ListAuditRecordsRequest) (*meshv1.ListAuditRecordsResponse, error) {
+	return &meshv1.ListAuditRecordsResponse{Records: []*meshv1.AuditRecord{{UserId: r.GetFilter().GetUserId()}}}, nil
+}
+
+func (n *node) FollowAuditRecords(r *meshv1.FollowAuditRecordsRequest, s grpc.ServerStreamingServer[meshv1.FollowAuditRecordsResponse]) error {
+	return s.Send(&meshv1.FollowAuditRecordsResponse{Record: &meshv1.AuditRecord{Seq: r.GetAfterSeq() + 1}})
+}

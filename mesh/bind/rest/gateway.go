@@ -209,6 +209,9 @@ func (g *gateway) registerUnary(ctx context.Context) error {
 			return meshgw.RegisterAccessServiceHandlerClient(ctx, g.mux, meshv1.NewAccessServiceClient(g.conn))
 		},
 		func() error {
+			return meshgw.RegisterAuditServiceHandlerClient(ctx, g.mux, meshv1.NewAuditServiceClient(g.conn))
+		},
+		func() error {
 			return meshgw.RegisterIdentityServiceHandlerClient(ctx, g.mux, meshv1.NewIdentityServiceClient(g.conn))
 		},
 	} {

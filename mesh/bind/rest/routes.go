@@ -40,7 +40,7 @@ func (g *gateway) registerStreams(ctx context.Context) error {
 	for _, file := range []protoreflect.FileDescriptor{
 		a2apb.File_a2av1_proto, meshv1.File_mesh_v1_registry_proto, meshv1.File_mesh_v1_thread_proto,
 		meshv1.File_mesh_v1_handoff_proto, meshv1.File_mesh_v1_skill_proto, meshv1.File_mesh_v1_state_proto,
-		meshv1.File_mesh_v1_access_proto,
+		meshv1.File_mesh_v1_access_proto, meshv1.File_mesh_v1_audit_proto,
 	} {
 		for s := range file.Services().Len() {
 			methods := file.Services().Get(s).Methods()

@@ -81,6 +81,8 @@ var routes = []struct {
 	{"GET", "/mesh/v1/state/tasks?prefix=a", "", "ListState", "more", false},
 	{"DELETE", "/mesh/v1/state/tasks/a%2Fb", "", "DeleteState", "x", nil},
 	{"GET", "/mesh/v1/access", "", "GetAccess", "roles.0", "user"},
+	{"GET", "/mesh/v1/audit?filter.user_id=bob", "", "ListAuditRecords", "records.0.userId", "bob"},
+	{"GET", "/mesh/v1/audit:follow?after_seq=4", "", "FollowAuditRecords", "record.seq", "5"},
 	{"POST", "/mesh/v1/users:revoke", `{"userId":"bob"}`, "RevokeUser", "revokedAt", "1970-01-01T00:00:03Z"},
 }
 
@@ -127,7 +129,7 @@ func TestTheTableOfRoutesIsComplete(t *testing.T) {
 	for _, file := range []protoreflect.FileDescriptor{
 		a2apb.File_a2av1_proto, meshv1.File_mesh_v1_registry_proto, meshv1.File_mesh_v1_thread_proto,
 		meshv1.File_mesh_v1_handoff_proto, meshv1.File_mesh_v1_skill_proto, meshv1.File_mesh_v1_state_proto,
-		meshv1.File_mesh_v1_access_proto,
+		meshv1.File_mesh_v1_access_proto, meshv1.File_mesh_v1_audit_proto,
 	} {
 		for i := range file.Services().Len() {
 			methods := file.Services().Get(i).Methods()

@@ -1,19 +1,26 @@
 // Package datafolder opens the folder of a node that stands alone, as the backend
-// that package node asks for: a log and a file of values, which belong to one process
-// at a time, and leases in that process's memory, which is therefore enough.
+// that package node asks for: a log, a file of values and the record of administrative
+// acts, which belong to one process at a time, and leases in that process's memory,
+// which is therefore enough.
 package datafolder
 
 import (
+	"errors"
 	"log/slog"
 	"path/filepath"
 
+	"agentmesh/mesh/audit"
 	"agentmesh/mesh/lease"
 	"agentmesh/mesh/node"
 	"agentmesh/mesh/store/disk"
 )
 
-// file is the data file in the folder; the log is beside it.
-const file = "mesh.db"
+// file is the data file in the folder; the log is beside it, and so is the folder of
+// the record.
+const (
+	file   = "mesh.db"
+	record = "audit.log"
+)
 
 // Opener returns what opens the folder of a node's settings. The logger may be nil.
 func Opener(logger *slog.Logger) func(cfg node.Config, address string) (node.Backend, error) {
@@ -22,6 +29,15 @@ func Opener(logger *slog.Logger) func(cfg node.Config, address string) (node.Bac
 		if err != nil {
 			return node.Backend{}, err
 		}
-		return node.Backend{Threads: store, State: store, Leases: lease.NewLocal(nil), Close: store.Close}, nil
+		acts, err := audit.Open(filepath.Join(cfg.Data, record))
+		if err != nil {
+			return node.Backend{}, errors.Join(err, store.Close())
+		}
+		return node.Backend{Threads: store, State: store, Leases: lease.NewLocal(nil), Audit: acts,
+			Head: func() audit.Head {
+				first, last, sum := store.Head()
+				return audit.Head{First: first, Last: last, Hash: sum}
+			},
+			Close: func() error { return errors.Join(acts.Close(), store.Close()) }}, nil
 	}
 }

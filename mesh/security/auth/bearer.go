@@ -75,18 +75,18 @@ func (b bearers) Authenticate(_ context.Context, c rpc.Credentials) (mesh.Princi
 	}
 	p, err := b.prove(token)
 	if err != nil {
-		return mesh.Principal{}, err
+		return p, err
 	}
 	operator := p.Can(mesh.ActAdminNode)
 	if c.Tenant != "" && c.Tenant != p.Tenant {
 		if !operator {
-			return mesh.Principal{}, otherTenant(op, "token")
+			return p, otherTenant(op, "token")
 		}
 		p.Tenant = c.Tenant
 	}
 	if c.User != "" && c.User != p.User {
 		if !operator {
-			return mesh.Principal{}, denied(op, rpc.KeyUser, "must be the user of the token; leave it out")
+			return p, denied(op, rpc.KeyUser, "must be the user of the token; leave it out")
 		}
 		p.User = c.User
 	}

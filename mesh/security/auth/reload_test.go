@@ -5,6 +5,7 @@ import (
 	"context"
 	"log/slog"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -22,6 +23,7 @@ type reloading struct {
 	t    *testing.T
 	path string
 	logs *record
+	acts []string // that were told, which may be read after pass
 }
 
 // A record keeps what is logged, which another goroutine does.
@@ -50,7 +52,8 @@ func reload(t *testing.T, file string, f func(t *testing.T, r *reloading)) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &reloading{t: t, path: write(t, file), logs: new(record)}
 		var err error
-		if r.Tokens, err = auth.LoadTokens(r.path, nil, auth.WithLogger(slog.New(slog.NewTextHandler(r.logs, nil)))); err != nil {
+		if r.Tokens, err = auth.LoadTokens(r.path, nil, auth.WithLogger(slog.New(slog.NewTextHandler(r.logs, nil))),
+			auth.WithAudit(func(act string, p mesh.Principal) { r.acts = append(r.acts, act+" "+p.Credential+" "+p.User) })); err != nil {
 			t.Fatal(err)
 		}
 		ctx, stop := context.WithCancel(t.Context())
@@ -87,6 +90,24 @@ const (
 	ann = "- {name: ann, hash: HASH-A, tenant: acme, user: ann, roles: [user]}\n"
 	bob = "- {name: bob, hash: HASH-B, tenant: acme, user: bob, roles: [viewer]}\n"
 )
+
+// finding T9: it is told which credentials come and go, each once, and who refused them
+// is known although the call is not allowed.
+func TestItIsToldWhichCredentialsComeAndGo(t *testing.T) {
+	reload(t, ann, func(t *testing.T, r *reloading) {
+		r.becomes(ann + bob)
+		r.becomes(bob + strings.Replace(ann, "roles", "expires: 2000-01-01T00:01:00Z, roles", 1))
+		r.pass(5 * time.Minute)
+		p, err := r.login("A")
+		if !mesh.IsCode(err, mesh.Unauthenticated) || p.Credential != "token:ann" {
+			t.Errorf("an expired token is %q's, %v", p.Credential, err)
+		}
+		want := []string{"credential.added token:bob bob", "credential.added token:ann ann", "credential.revoked token:ann ann", "credential.expired token:ann ann"}
+		if !slices.Equal(r.acts, want) {
+			t.Errorf("told were %q, want %q", r.acts, want)
+		}
+	})
+}
 
 // finding T10: what is removed, disabled or given other roles ends within 5 s, with what
 // was begun under it, and nothing else does.

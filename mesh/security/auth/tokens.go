@@ -34,7 +34,9 @@ type Tokens struct {
 	logger  *slog.Logger
 	now     func() time.Time
 	entries atomic.Pointer[[]*entry]
-	seen    os.FileInfo // when the file was read last; LoadTokens' and then Run's
+	told    func(act string, p mesh.Principal)
+	seen    os.FileInfo // when the file was read last; LoadTokens' and then Run's, as the next
+	loaded  bool        // the file was read before
 }
 
 // An entry is one token of the file.
@@ -97,6 +99,11 @@ type Option func(*Tokens)
 // default tells nobody.
 func WithLogger(l *slog.Logger) Option { return func(t *Tokens) { t.logger = l } }
 
+// WithAudit has f told which credentials come and go while the node runs: with the acts
+// credential.added, credential.revoked and credential.expired. One that is changed goes
+// and comes.
+func WithAudit(f func(act string, p mesh.Principal)) Option { return func(t *Tokens) { t.told = f } }
+
 // WithClock has the time read from now instead of time.Now.
 func WithClock(now func() time.Time) Option { return func(t *Tokens) { t.now = now } }
 
@@ -117,7 +124,7 @@ func WithClock(now func() time.Time) Option { return func(t *Tokens) { t.now = n
 // Precondition. Grants are checked with the verifier; without one, calls under a grant
 // are refused.
 func LoadTokens(path string, grants *grant.Verifier, opts ...Option) (*Tokens, error) {
-	t := &Tokens{path: path, grants: grants, logger: slog.New(slog.DiscardHandler), now: time.Now}
+	t := &Tokens{path: path, grants: grants, logger: slog.New(slog.DiscardHandler), now: time.Now, told: func(string, mesh.Principal) {}}
 	for _, opt := range opts {
 		opt(t)
 	}
@@ -148,17 +155,22 @@ func (t *Tokens) read() error {
 		return err
 	}
 	before := *t.entries.Load()
+	loaded := t.loaded
+	t.loaded = true
 	for i, e := range fresh {
 		if at := slices.IndexFunc(before, e.same); at >= 0 {
 			fresh[i] = before[at]
 			continue
 		}
 		e.begin()
+		if loaded {
+			t.told("credential.added", e.principal)
+		}
 	}
 	t.entries.Store(&fresh)
 	for _, e := range before {
 		if !slices.Contains(fresh, e) {
-			e.end()
+			t.end("credential.revoked", e)
 		}
 	}
 	return nil
@@ -188,9 +200,17 @@ func (t *Tokens) Run(ctx context.Context) error {
 		}
 		for _, e := range *t.entries.Load() {
 			if !e.stands(t.now()) && t.now().After(e.from) {
-				e.end()
+				t.end("credential.expired", e)
 			}
 		}
+	}
+}
+
+// end ends what was begun with the entry, once.
+func (t *Tokens) end(act string, e *entry) {
+	if e.principal.Ended.Err() == nil {
+		e.end()
+		t.told(act, e.principal)
 	}
 }
 

@@ -52,6 +52,11 @@ type Rule struct {
 	// end; it judges that itself. Under the grant of an execution that is over, no other
 	// method may be called.
 	Settles bool
+	// Audit says that calls are recorded, as acts of administration. Resource is the field
+	// of the request, or else of the response, that names what a call is about, as
+	// "skill.name".
+	Audit    bool
+	Resource string
 }
 
 // Table decides by method, by its full name as "/mesh.v1.ThreadService/GetThread". It

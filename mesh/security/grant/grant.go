@@ -151,6 +151,20 @@ func (s *Signer) sign(k kind, p payload) string {
 	return token
 }
 
+// recordPrefix is what the signature of a record covers beside it.
+const recordPrefix = "agentmesh record v1\x00"
+
+// SignRecord returns the node's signature of what it keeps as evidence, which is good
+// for nothing else, and is made with the first key of Public.
+func (s *Signer) SignRecord(data []byte) []byte {
+	return ed25519.Sign(s.keys[0], append([]byte(recordPrefix), data...))
+}
+
+// VerifyRecord reports whether the signer with that public key signed the record.
+func VerifyRecord(key ed25519.PublicKey, data, signature []byte) bool {
+	return len(key) == ed25519.PublicKeySize && ed25519.Verify(key, append([]byte(recordPrefix), data...), signature)
+}
+
 func (k kind) signed(data []byte) []byte { return append([]byte(k), data...) }
 
 // keyID names a key in tokens.

@@ -200,7 +200,7 @@ func (s *Store) commit(reqs []*request) {
 	for _, r := range reqs {
 		if r.batch != nil {
 			r.at, r.err = draft.Add(r.key, r.batch)
-			recs = s.appendBatch(recs, r)
+			recs = s.appendBatch(recs, r, draft)
 		}
 	}
 	events := len(recs)
@@ -237,6 +237,9 @@ func (s *Store) commit(reqs []*request) {
 // publish shows readers what was written.
 func (s *Store) publish(draft *memindex.Draft, recs []segment.Record, events int, changed map[string]value) {
 	before := s.book.Last()
+	for i := range recs {
+		s.chain.add(int64(before)+int64(i)+1, recs[i].Kind, recs[i].Hash)
+	}
 	draft.Commit()
 	s.book.Reserve(before + mesh.Pos(len(recs)))
 	for i := range recs {
@@ -266,7 +269,11 @@ func (s *Store) reuse(recs []segment.Record) {
 
 // appendBatch appends what is new of the request's batch, with its bytes in s.buf.
 // The last record has what the batch settles.
-func (s *Store) appendBatch(recs []segment.Record, r *request) []segment.Record {
+func (s *Store) appendBatch(recs []segment.Record, r *request, draft *memindex.Draft) []segment.Record {
+	if r.err != nil {
+		return recs
+	}
+	link := draft.Link(r.key)
 	last := len(r.at.Pos) - 1
 	for last >= 0 && r.at.Pos[last] == 0 {
 		last--
@@ -280,8 +287,14 @@ func (s *Store) appendBatch(recs []segment.Record, r *request) []segment.Record 
 			rec.settled = r.batch.Settled
 		}
 		start := len(s.buf)
-		s.buf = encode(s.buf, rec)
-		recs = append(recs, segment.Record{Kind: kindEvent, Data: s.buf[start:]})
+		s.buf = encode(append(s.buf, link[:]...), rec) // the hash will be in its place
+		hash, data := s.buf[start:start+len(link)], s.buf[start+len(link):]
+		link, s.linking = linkEvent(s.linking, link, data[:len(data)-len(rec.Data)], rec.Data)
+		copy(hash, link[:])
+		recs = append(recs, segment.Record{Kind: kindEvent, Data: data, Hash: hash})
+	}
+	if last >= 0 {
+		draft.SetLink(r.key, link)
 	}
 	return recs
 }
@@ -293,11 +306,12 @@ func (s *Store) remove(key mesh.ThreadKey, last mesh.Pos) error {
 	if err != nil {
 		return err
 	}
-	recs := []segment.Record{{Kind: kindDeleted, Data: encodeKey(key)}}
+	recs := []segment.Record{hashed(kindDeleted, tombstone{key, s.book.Link(key), numbers(positions)}.encode())}
 	if err := s.write(recs); err != nil {
 		return err
 	}
 	s.index.Lock()
+	s.chain.add(int64(s.book.Last())+1, kindDeleted, recs[0].Hash)
 	s.book.Delete(key)
 	s.book.Reserve(s.book.Last() + 1)
 	s.index.Unlock()

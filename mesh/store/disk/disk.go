@@ -70,6 +70,7 @@ type Store struct {
 	// reads it without.
 	index   sync.RWMutex
 	book    memindex.Book
+	chain   chain            // over all records
 	pending map[string]value // by key, those that the file has not yet
 	spent   []int64          // records of values that a checkpoint makes useless
 	unsaved int              // bytes of records since the last checkpoint
@@ -84,6 +85,7 @@ type Store struct {
 	took    time.Duration    // how long the last write took
 	recs    []segment.Record // of the commit, which the next one uses again
 	buf     []byte           // of recs
+	linking []byte           // of linkEvent
 
 	saving sync.Mutex // one checkpoint at a time; guards hurt
 	hurt   bool       // one panicked; bbolt may hold its locks

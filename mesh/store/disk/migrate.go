@@ -30,7 +30,11 @@ type migration func(tx *bolt.Tx) error
 // migrations are all that there ever were since firstVersion; with that the number
 // of them is the version of the folders that this program makes and serves. They
 // are only added to, at the end. A new file takes the same way.
-var migrations = []migration{}
+var migrations = []migration{
+	// 3: records of the log have hashes, from the first one on that has one. What was
+	// there stays; programs of before cannot read what comes.
+	func(*bolt.Tx) error { return nil },
+}
 
 // newest is the version that this program makes.
 func (s *Store) newest() int { return firstVersion + len(s.opts.migrations) }

@@ -12,7 +12,7 @@ import (
 // The kinds of the log's records. A record's number is its position.
 const (
 	kindEvent   = 1 // of encode
-	kindDeleted = 2 // a thread's key: those of its events that come before are gone
+	kindDeleted = 2 // a tombstone: those of the thread's events that come before are gone
 	kindValue   = 3 // of change.record
 )
 
@@ -91,13 +91,13 @@ func encodeKey(key mesh.ThreadKey) []byte {
 	return appendText(appendText(nil, string(key.Tenant)), key.ID)
 }
 
-func decodeKey(b []byte) (mesh.ThreadKey, error) {
+func cutKey(b []byte) (mesh.ThreadKey, []byte, error) {
 	tenant, b, err := cutText(b)
 	if err != nil {
-		return mesh.ThreadKey{}, err
+		return mesh.ThreadKey{}, nil, err
 	}
-	id, _, err := cutText(b)
-	return mesh.ThreadKey{Tenant: mesh.TenantID(tenant), ID: id}, err
+	id, b, err := cutText(b)
+	return mesh.ThreadKey{Tenant: mesh.TenantID(tenant), ID: id}, b, err
 }
 
 func appendText(b []byte, text string) []byte {

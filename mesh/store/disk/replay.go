@@ -8,6 +8,7 @@ import (
 	"agentmesh/mesh"
 	"agentmesh/mesh/store/segment"
 	"agentmesh/mesh/threadlog"
+	"agentmesh/mesh/threadlog/memindex"
 )
 
 // A replay builds the index of the log, and the values that are not in the file.
@@ -51,9 +52,15 @@ func (s *Store) replay(saved mesh.Pos) error {
 }
 
 func (r *replay) visit(n int64, rec segment.Record) (err error) {
+	if err := r.chained(n, rec); err != nil {
+		return fmt.Errorf("%w: record %d: %w", segment.ErrDamaged, n, err)
+	}
+	if rec.Kind&segment.Dropped != 0 {
+		return nil
+	}
 	switch rec.Kind {
 	case kindEvent:
-		err = r.event(n, rec.Data)
+		err = r.event(n, rec)
 	case kindDeleted:
 		err = r.deleted(rec.Data)
 	case kindValue:
@@ -67,8 +74,8 @@ func (r *replay) visit(n int64, rec segment.Record) (err error) {
 	return nil
 }
 
-func (r *replay) event(n int64, data []byte) error {
-	rec, err := decode(data)
+func (r *replay) event(n int64, of segment.Record) error {
+	rec, err := decode(of.Data)
 	if err != nil {
 		return err
 	}
@@ -77,11 +84,15 @@ func (r *replay) event(n int64, data []byte) error {
 		r.orphans[rec.key] = append(r.orphans[rec.key], n)
 		return nil
 	}
-	return r.s.book.Restore(rec.key, rec.seq, mesh.Pos(n), &rec.Entry, rec.settled)
+	if err := r.s.book.Restore(rec.key, rec.seq, mesh.Pos(n), &rec.Entry, rec.settled); err != nil || of.Hash == nil {
+		return err
+	}
+	r.s.book.SetLink(rec.key, memindex.Link(of.Hash))
+	return nil
 }
 
 func (r *replay) deleted(data []byte) error {
-	key, err := decodeKey(data)
+	key, _, err := cutKey(data)
 	if err != nil {
 		return err
 	}

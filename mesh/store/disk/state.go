@@ -112,7 +112,7 @@ func (c *change) record() segment.Record {
 	k := stateKey(c.key)
 	b := make([]byte, 0, len(k)+len(c.data)+2*binary.MaxVarintLen64)
 	b = binary.AppendUvarint(appendText(b, string(k)), uint64(c.next))
-	return segment.Record{Kind: kindValue, Data: append(b, c.data...)}
+	return hashed(kindValue, append(b, c.data...))
 }
 
 // decodeChange returns what change.record made; the Data is part of b.

@@ -61,12 +61,12 @@ func less(want map[int64]Record, last []Record) map[int64]Record {
 // the log goes on; but if the frame had been acknowledged, the log is refused.
 func TestATornFrameIsDropped(t *testing.T) {
 	for _, last := range [][]Record{
-		{{1, bytes.Repeat([]byte("x"), 1700)}, {2, make([]byte, 1500)}, {3, []byte("end")}},
-		{{1, nil}},
+		{{Kind: 1, Data: bytes.Repeat([]byte("x"), 1700)}, {Kind: 2, Data: make([]byte, 1500)}, {Kind: 3, Data: []byte("end")}},
+		{{Kind: 1, Data: nil}},
 	} {
 		for shift := range 4 { // so that the frame lies differently over sectors
-			dir, path, at, want := written(t, Options{Size: 1 << 15, Disk: unsynced{}}, 3, append([]Record{{9, make([]byte, 170*shift)}}, last...))
-			last := append([]Record{{9, nil}}, last...)
+			dir, path, at, want := written(t, Options{Size: 1 << 15, Disk: unsynced{}}, 3, append([]Record{{Kind: 9, Data: make([]byte, 170*shift)}}, last...))
+			last := append([]Record{{Kind: 9, Data: nil}}, last...)
 			whole, err := os.ReadFile(path)
 			if err != nil {
 				t.Fatal(err)
@@ -88,10 +88,10 @@ func TestATornFrameIsDropped(t *testing.T) {
 // A disk writes the sectors of a frame in any order.
 func TestAFrameWithoutSomeOfItsSectorsIsDropped(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
-	last := []Record{{1, bytes.Repeat([]byte("x"), 1700)}, {2, make([]byte, 1500)}, {3, bytes.Repeat([]byte("y"), 700)}}
+	last := []Record{{Kind: 1, Data: bytes.Repeat([]byte("x"), 1700)}, {Kind: 2, Data: make([]byte, 1500)}, {Kind: 3, Data: bytes.Repeat([]byte("y"), 700)}}
 	last[1].Data[700] = 0x10 // a faint chunk
 	for shift := range 20 {
-		last := append([]Record{{9, bytes.Repeat([]byte("z"), 13*shift)}}, last...)
+		last := append([]Record{{Kind: 9, Data: bytes.Repeat([]byte("z"), 13*shift)}}, last...)
 		dir, path, at, want := written(t, Options{Size: 1 << 15, Disk: unsynced{}}, 3, last)
 		whole, err := os.ReadFile(path)
 		if err != nil {
@@ -130,7 +130,7 @@ func checkTorn(t *testing.T, dir, path string, torn []byte, all, want map[int64]
 	}
 	l, got := reopen(t, dir, Options{AtLeast: int64(len(want)), Disk: unsynced{}})
 	wantSame(t, "before the torn frame", want, got)
-	if first := appendTo(t, l, Record{1, []byte("more")}); first != int64(len(want))+1 {
+	if first := appendTo(t, l, Record{Kind: 1, Data: []byte("more")}); first != int64(len(want))+1 {
 		t.Fatalf("record %d follows %d", first, len(want))
 	}
 	if err := l.Close(); err != nil {
@@ -150,7 +150,7 @@ func checkTorn(t *testing.T, dir, path string, torn []byte, all, want map[int64]
 func TestNoChangedBitIsServedOrLosesARecord(t *testing.T) {
 	seed := rand.Uint64()
 	r := rand.New(rand.NewPCG(seed, 0))
-	last := []Record{{1, make([]byte, 2000)}, {2, bytes.Repeat([]byte("last"), 400)}}
+	last := []Record{{Kind: 1, Data: make([]byte, 2000)}, {Kind: 2, Data: bytes.Repeat([]byte("last"), 400)}}
 	last[0].Data[1000] = 4 // a faint chunk
 	dir, path, at, want := written(t, Options{Size: 1 << 15, Disk: unsynced{}}, 60, last)
 	files := content(t, dir)
@@ -209,7 +209,7 @@ func TestNoChangedBitIsServedOrLosesARecord(t *testing.T) {
 // A hole in the last file that a frame follows was not torn there, since frames are
 // written one after the other.
 func TestWhatIsBeforeAFrameIsNotTorn(t *testing.T) {
-	dir, path, at, _ := written(t, Options{Disk: unsynced{}}, 40, []Record{{1, []byte("last")}})
+	dir, path, at, _ := written(t, Options{Disk: unsynced{}}, 40, []Record{{Kind: 1, Data: []byte("last")}})
 	whole, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -235,7 +235,7 @@ func TestWhatIsBeforeAFrameIsNotTorn(t *testing.T) {
 // Damage that happens while the log is open is found when it is read.
 func TestDamageIsFoundBeforeItIsServed(t *testing.T) {
 	l := newTestLog(t, Options{})
-	n := appendTo(t, l, Record{1, []byte("as it was")}, Record{1, []byte("whole")})
+	n := appendTo(t, l, Record{Kind: 1, Data: []byte("as it was")}, Record{Kind: 1, Data: []byte("whole")})
 	b, err := os.ReadFile(l.segs[0].path)
 	if err != nil {
 		t.Fatal(err)
@@ -261,10 +261,10 @@ func TestDamageIsFoundBeforeItIsServed(t *testing.T) {
 func TestARecordThatLooksLikeAFrameIsNone(t *testing.T) {
 	l := newTestLog(t, Options{})
 	var f frame
-	fake, _ := f.build(0, 100, 0, []Record{{1, []byte("a frame of another segment")}})
-	appendTo(t, l, Record{1, []byte("before")})
+	fake, _ := f.build(0, 100, 0, []Record{{Kind: 1, Data: []byte("a frame of another segment")}})
+	appendTo(t, l, Record{Kind: 1, Data: []byte("before")})
 	at := l.segs[0].end
-	appendTo(t, l, Record{1, bytes.Clone(fake)}, Record{1, []byte("after")})
+	appendTo(t, l, Record{Kind: 1, Data: bytes.Clone(fake)}, Record{Kind: 1, Data: []byte("after")})
 	if err := l.Close(); err != nil {
 		t.Fatal(err)
 	}

@@ -72,9 +72,9 @@ func TestAFailedAppendLeavesNothingOrStops(t *testing.T) {
 				d.set(call, times, part)
 				for i := range 25 {
 					data := fmt.Sprintf("%d %0300d", i, i)
-					first, err := l.Append([]Record{{1, []byte(data)}, {2, nil}})
+					first, err := l.Append([]Record{{Kind: 1, Data: []byte(data)}, {Kind: 2, Data: nil}})
 					if err == nil {
-						want[first], want[first+1] = Record{1, []byte(data)}, Record{2, nil}
+						want[first], want[first+1] = Record{Kind: 1, Data: []byte(data)}, Record{Kind: 2, Data: nil}
 					} else if failed[data] = true; !errors.Is(err, errDisk) {
 						t.Fatal(err)
 					}

@@ -12,7 +12,8 @@ import (
 //	header  magic 4, size of the frame 4, count of records 4, number of the
 //	        first 8, zeros 4, faint 4, checksum of these with the segment's salt
 //	        4, headerEnd 1
-//	record  length 4, flags 1, checksum of number, length, flags and bytes 4, bytes
+//	record  length 4, flags 1, checksum of number, length, flags and bytes 4, bytes;
+//	        the first of these are the hash, if the flags say so
 //	end     frameEnd 1
 //
 // A disk writes a sector whole or not at all, and a page cache writes them in any
@@ -33,7 +34,8 @@ const (
 	recordSize = 4 + 1 + 4      // of a record's head
 	chunk      = 512            // what a disk writes whole
 	maxFrame   = 1 << 31
-	kindMask   = 0x3F // 0x40 is left for 32 bytes of a hash before the record's own
+	kindMask   = 0x3F
+	hashFlag   = 0x40
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -47,10 +49,13 @@ type frame struct {
 func frameSize(recs []Record) int64 {
 	n := int64(headerSize + 1)
 	for i := range recs {
-		n += recordSize + int64(len(recs[i].Data))
+		n += recs[i].size()
 	}
 	return n
 }
+
+// size is how long the record is in a frame.
+func (r Record) size() int64 { return recordSize + int64(len(r.Hash)+len(r.Data)) }
 
 // build returns the frame for the place at that offset of a segment, and where
 // its records are in the segment.
@@ -60,10 +65,13 @@ func (f *frame) build(salt uint32, first, at int64, recs []Record) ([]byte, []ui
 	for i, r := range recs {
 		head := len(b)
 		f.offsets = append(f.offsets, uint32(at)+uint32(head))
-		b = binary.LittleEndian.AppendUint32(b, uint32(len(r.Data)))
-		b = append(b, r.Kind)
-		b = binary.LittleEndian.AppendUint32(b, recordSum(first+int64(i), b[head:], r.Data))
-		b = append(b, r.Data...)
+		b = binary.LittleEndian.AppendUint32(b, uint32(len(r.Hash)+len(r.Data)))
+		if r.Hash != nil {
+			r.Kind |= hashFlag
+		}
+		b = append(b, r.Kind, 0, 0, 0, 0)
+		b = append(append(b, r.Hash...), r.Data...)
+		binary.LittleEndian.PutUint32(b[head+5:], recordSum(first+int64(i), b[head:], b[head+recordSize:]))
 	}
 	b = append(b, frameEnd)
 	le := binary.LittleEndian
@@ -117,8 +125,8 @@ func readHeader(salt uint32, b []byte) (h header, ok bool) {
 	return h, h.size <= len(b) && h.size > headerSize
 }
 
-// readRecord returns the record at the beginning of b and its length there; false
-// if it is not what was written under that number.
+// readRecord returns the record at the beginning of b and its length there, 0 if it is
+// longer than b; false if it is not what was written under that number.
 func readRecord(number int64, b []byte) (r Record, size int, ok bool) {
 	if len(b) < recordSize {
 		return Record{}, 0, false
@@ -129,10 +137,15 @@ func readRecord(number int64, b []byte) (r Record, size int, ok bool) {
 	}
 	size = recordSize + int(n)
 	data := b[recordSize:size:size]
-	if binary.LittleEndian.Uint32(b[5:]) != recordSum(number, b, data) {
-		return Record{}, 0, false
+	ok = binary.LittleEndian.Uint32(b[5:]) == recordSum(number, b, data)
+	r = Record{Kind: b[4] &^ hashFlag, Data: data}
+	if b[4]&hashFlag != 0 {
+		if len(data) < HashSize {
+			return r, size, false
+		}
+		r.Hash, r.Data = data[:HashSize:HashSize], data[HashSize:]
 	}
-	return Record{b[4], data}, size, b[4]&^(kindMask|Dropped) == 0
+	return r, size, ok
 }
 
 // weigh counts the chunks of the file that the frame fills with zeros, and those

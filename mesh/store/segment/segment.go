@@ -26,14 +26,20 @@ import (
 	"sync"
 )
 
-// A Record is bytes of a kind, 0 to 63.
+// A Record is bytes of a kind, 0 to 63, and may have a hash, of HashSize bytes, which
+// stays when the bytes are dropped.
 type Record struct {
 	Kind byte
 	Data []byte
+	Hash []byte
 }
 
+// HashSize is how long the hash of a record is, if it has one.
+const HashSize = 32
+
 // Dropped is the kind of a record that is not there: it has no bytes, and a
-// number that nothing else will have.
+// number that nothing else will have. With the hash, its kind stays too, beside this
+// bit.
 const Dropped = 0x80
 
 // Options of [Open]. The zero value has the defaults.
@@ -45,6 +51,11 @@ type Options struct {
 	AtLeast int64
 	// Disk does what may fail on a disk. By default it is the real one.
 	Disk Disk
+	// ReadOnly leaves the files as they are: nothing may be appended.
+	ReadOnly bool
+	// Broken, if set, hears of records that are not what was written, with what is
+	// there, instead of Open failing, as far as the frames about them are whole.
+	Broken func(number int64, r Record)
 }
 
 // A Disk writes to files.
@@ -75,6 +86,7 @@ type Log struct {
 	dir  string
 	size int64
 	disk Disk
+	opts Options
 
 	mu   sync.RWMutex // guards segs and what is said there of its segments
 	segs []*segment   // in order; the last one is appended to
@@ -138,12 +150,15 @@ func Create(dir string, opts Options) error {
 }
 
 func newLog(dir string, opts Options) *Log {
-	l := &Log{dir: dir, size: opts.Size, disk: opts.Disk}
+	l := &Log{dir: dir, size: opts.Size, disk: opts.Disk, opts: opts}
 	if l.size <= 0 {
 		l.size = defaultSize
 	}
 	if l.disk == nil {
 		l.disk = realDisk{}
+	}
+	if opts.ReadOnly {
+		l.stopped = os.ErrPermission
 	}
 	return l
 }

@@ -41,7 +41,7 @@ func reopen(t testing.TB, dir string, opts Options) (*Log, map[int64]Record) {
 func tryOpen(dir string, opts Options) (*Log, map[int64]Record, error) {
 	got := map[int64]Record{}
 	l, err := Open(dir, opts, func(n int64, r Record) error {
-		got[n] = Record{r.Kind, bytes.Clone(r.Data)}
+		got[n] = Record{Kind: r.Kind, Data: bytes.Clone(r.Data)}
 		return nil
 	})
 	return l, got, err
@@ -105,7 +105,7 @@ func some(r *rand.Rand, most int) []Record {
 				data[r.IntN(len(data))] = 1 << r.IntN(8)
 			}
 		}
-		recs[i] = Record{byte(r.IntN(kindMask + 1)), data}
+		recs[i] = Record{Kind: byte(r.IntN(kindMask + 1)), Data: data}
 	}
 	return recs
 }
@@ -180,19 +180,19 @@ func TestASweepErases(t *testing.T) {
 	var erased, dropped []int64
 	want := map[int64]Record{}
 	for i := range 100 {
-		erased = append(erased, appendTo(t, l, Record{1, secret}))
+		erased = append(erased, appendTo(t, l, Record{Kind: 1, Data: secret}))
 		if i >= 50 {
-			dropped = append(dropped, appendTo(t, l, Record{2, spent}))
+			dropped = append(dropped, appendTo(t, l, Record{Kind: 2, Data: spent}))
 			continue
 		}
-		want[appendTo(t, l, Record{3, []byte("stays")})] = Record{3, []byte("stays")}
+		want[appendTo(t, l, Record{Kind: 3, Data: []byte("stays")})] = Record{Kind: 3, Data: []byte("stays")}
 	}
 	l.Drop(dropped, false)
 	if err := l.Sweep(); err != nil {
 		t.Fatal(err)
 	}
 	for _, n := range erased {
-		want[n] = Record{1, secret}
+		want[n] = Record{Kind: 1, Data: secret}
 	}
 	wantSame(t, "with what is not dropped", want, all(t, l))
 	l.Drop(erased, true)
@@ -231,9 +231,9 @@ func TestAnInterruptedSweepIsBegunAgain(t *testing.T) {
 		var numbers []int64
 		want := map[int64]Record{}
 		for i := range 60 {
-			n := appendTo(t, l, Record{1, make([]byte, 100)})
+			n := appendTo(t, l, Record{Kind: 1, Data: make([]byte, 100)})
 			if i%7 == 0 {
-				want[n] = Record{1, make([]byte, 100)}
+				want[n] = Record{Kind: 1, Data: make([]byte, 100)}
 				continue
 			}
 			numbers = append(numbers, n)
@@ -307,7 +307,7 @@ func TestReadersMeetWholeRecords(t *testing.T) {
 		})
 	}
 	for n := int64(1); n < 1500; n += 2 {
-		appendTo(t, l, Record{1, fmt.Append(nil, "record ", n)}, Record{1, fmt.Append(nil, "record ", n+1)})
+		appendTo(t, l, Record{Kind: 1, Data: fmt.Append(nil, "record ", n)}, Record{Kind: 1, Data: fmt.Append(nil, "record ", n+1)})
 		if n%100 == 1 && n > 1 {
 			l.Drop([]int64{n - 50, n - 30}, true)
 			if err := l.Sweep(); err != nil {
@@ -322,7 +322,7 @@ func TestReadersMeetWholeRecords(t *testing.T) {
 func TestALogThatMissesASegmentIsRefused(t *testing.T) {
 	l := newTestLog(t, Options{Size: 3000})
 	for range 60 {
-		appendTo(t, l, Record{1, make([]byte, 150)})
+		appendTo(t, l, Record{Kind: 1, Data: make([]byte, 150)})
 	}
 	last := l.Last()
 	if err := l.Close(); err != nil {

@@ -104,7 +104,7 @@ func frames(recs []Record) (batches [][]Record, size int64) {
 	for len(recs) > 0 {
 		n, bytes := 0, 0
 		for n < len(recs) && (n == 0 || bytes < maxRead) {
-			bytes += recordSize + len(recs[n].Data)
+			bytes += int(recs[n].size())
 			n++
 		}
 		batches = append(batches, recs[:n])
@@ -127,7 +127,7 @@ func (seg *segment) without(drop []int64) ([]Record, error) {
 	var recs []Record
 	for at := int64(fileHead); at < seg.end; {
 		h, ok := readHeader(seg.salt, b[at:])
-		if !ok || h.first != seg.first+int64(len(recs)) || !checkFrame(h, b[at:at+int64(h.size)]) {
+		if !ok || h.first != seg.first+int64(len(recs)) || !checkFrame(h, b[at:at+int64(h.size)], false) {
 			return nil, fmt.Errorf("%w at byte %d", ErrDamaged, at)
 		}
 		in := b[at+headerSize:]
@@ -135,13 +135,21 @@ func (seg *segment) without(drop []int64) ([]Record, error) {
 			number := seg.first + int64(len(recs))
 			r, size, _ := readRecord(number, in)
 			if in = in[size:]; gone[number] {
-				r = Record{Kind: Dropped}
+				r = r.dropped()
 			}
 			recs = append(recs, r)
 		}
 		at += int64(h.size)
 	}
 	return recs, nil
+}
+
+// dropped is what stays of the record: its hash and its kind, if it has one.
+func (r Record) dropped() Record {
+	if r.Hash == nil {
+		return Record{Kind: Dropped}
+	}
+	return Record{Kind: r.Kind | Dropped, Hash: r.Hash}
 }
 
 // fill writes the frames, and returns when they are on disk.

@@ -65,6 +65,17 @@ func (d *Draft) touch(key mesh.ThreadKey) *thread {
 	return t
 }
 
+// Link returns the link of the last record that the thread will have.
+func (d *Draft) Link(key mesh.ThreadKey) Link {
+	if t := d.added[key]; t != nil && t.link != (Link{}) {
+		return t.link
+	}
+	return d.book.Link(key)
+}
+
+// SetLink sets it, of a thread to which the draft adds records.
+func (d *Draft) SetLink(key mesh.ThreadKey, l Link) { d.added[key].link = l }
+
 // Last returns the highest position that will have been given.
 func (d *Draft) Last() mesh.Pos { return d.last }
 
@@ -81,6 +92,7 @@ func (d *Draft) Commit() {
 			continue // a thread that was touched before, too
 		}
 		t.positions = append(t.positions, add.positions...)
+		t.link = add.link
 		t.epoch = max(t.epoch, add.epoch)
 		t.decisions = merge(t.decisions, add.decisions)
 		t.ids = merge(t.ids, add.ids)

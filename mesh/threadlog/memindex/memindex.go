@@ -40,7 +40,12 @@ type thread struct {
 	open      mesh.Seq      // of the last entry that opened something; 0 once that is settled
 	settled   mesh.Seq      // of a draft: up to which nothing is left to do
 	touched   *list.Element // in tenant.touched; nil of a draft
+	link      Link          // of the last record
 }
+
+// A Link is the hash of a record that covers those of its thread before it, for drivers
+// that chain them; zeros if there is none.
+type Link = [sha256.Size]byte
 
 func (t *thread) note(e *threadlog.Entry, seq mesh.Seq, pos mesh.Pos) {
 	t.positions = append(t.positions, pos)
@@ -105,6 +110,17 @@ func (b *Book) Restore(key mesh.ThreadKey, seq mesh.Seq, pos mesh.Pos, e *thread
 	b.records++
 	return nil
 }
+
+// Link returns the link of the thread's last record.
+func (b *Book) Link(key mesh.ThreadKey) (l Link) {
+	if t := b.find(key); t != nil {
+		l = t.link
+	}
+	return l
+}
+
+// SetLink sets the link of the thread's last record, which was restored.
+func (b *Book) SetLink(key mesh.ThreadKey, l Link) { b.find(key).link = l }
 
 // Positions returns the positions of the thread's records with a Seq above
 // after, at most limit. The slice is not to be changed, and stays as it is when

@@ -1,0 +1,189 @@
+package audit
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	rpccode "google.golang.org/genproto/googleapis/rpc/code"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	meshv1 "agentmesh/gen/mesh/v1"
+	"agentmesh/mesh"
+	"agentmesh/mesh/limit"
+	"agentmesh/mesh/rpc"
+	"agentmesh/mesh/security/authz"
+	"agentmesh/mesh/security/grant"
+)
+
+// Options of [NewRecorder]. Store, Table and Signer must be set.
+type Options struct {
+	Store *Store
+	// Table says which calls are recorded, and what they are about.
+	Table  authz.Table
+	Signer *grant.Signer
+	// Head says how far the log of threads has come. The default is nowhere.
+	Head func() Head
+	// Checkpoints is a file to which checkpoints are added beside the store; "" is none.
+	Checkpoints string
+	Logger      *slog.Logger
+	Now         func() time.Time
+	// Every is how often counts are recorded, and checkpoints made; default a minute.
+	Every time.Duration
+}
+
+// A Recorder writes the record of a node. It is an [rpc.Auditor]; while [Recorder.Run]
+// runs, what it has noted reaches the store.
+type Recorder struct {
+	o Options
+
+	acts *limit.Rate // of each caller
+
+	mu       sync.Mutex // guards the fields below
+	refusals tally
+	reads    tally
+	due      []*meshv1.AuditRecord
+	wake     chan struct{} // capacity 1
+}
+
+var _ rpc.Auditor = (*Recorder)(nil)
+
+// How many callers are told apart in a minute whose calls are refused, and how many
+// threads that are read by a role.
+const (
+	maxRefused = 128
+	maxRead    = 1024
+)
+
+// How many acts a caller may do in a second, and at once: each makes two records, which
+// stay.
+const (
+	actsPerSecond = 20
+	actsAtOnce    = 500
+	maxActors     = 1024 // callers that are told apart
+)
+
+// NewRecorder returns a recorder.
+func NewRecorder(o Options) *Recorder {
+	if o.Head == nil {
+		o.Head = func() Head { return Head{} }
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	o.Every = cmp.Or(o.Every, time.Minute)
+	acts, err := limit.NewRate(actsPerSecond, actsAtOnce, maxActors)
+	if err != nil {
+		panic(err) // for bounds that are not above 0
+	}
+	return &Recorder{o: o, acts: acts, refusals: newTally(maxRefused), reads: newTally(maxRead), wake: make(chan struct{}, 1)}
+}
+
+// Act implements [rpc.Auditor].
+func (r *Recorder) Act(ctx context.Context, method string, req any) (func(resp any, err error), error) {
+	rule := r.o.Table[method]
+	if !rule.Audit {
+		return nil, nil
+	}
+	begun := r.record(ctx, method, meshv1.AuditRecord_DECISION_ALLOWED)
+	if wait, ok := r.acts.Allow(caller(begun), begun.Time.AsTime()); !ok {
+		return nil, rpc.WithRetryAfter(mesh.Errorf(mesh.Exhausted, "audit.Act", "too many administrative acts: the limit is %v for each caller; try again later", r.acts), wait)
+	}
+	begun.Resource = named(req, rule.Resource)
+	if err := r.o.Store.Append(begun); err != nil {
+		return nil, err
+	}
+	return func(resp any, err error) {
+		rec := r.record(ctx, method, meshv1.AuditRecord_DECISION_DONE)
+		rec.OfSeq, rec.Resource = begun.Seq, cmp.Or(begun.Resource, named(resp, rule.Resource))
+		if r, ok := resp.(interface{ GetLastHash() []byte }); ok {
+			rec.LastHash = r.GetLastHash()
+		}
+		if err != nil {
+			rec.Decision, rec.Code = meshv1.AuditRecord_DECISION_FAILED, code(err)
+		}
+		if err := r.o.Store.Append(rec); err != nil { // that it began is recorded
+			r.o.Logger.ErrorContext(ctx, "the end of an administrative act was not recorded", "of_seq", begun.Seq, "err", err)
+		}
+	}, nil
+}
+
+// Refused implements [rpc.Auditor].
+func (r *Recorder) Refused(ctx context.Context, method string, req any, err error) {
+	rec := r.record(ctx, method, meshv1.AuditRecord_DECISION_REFUSED)
+	rec.Code = code(err)
+	rec.Resource = named(req, r.o.Table[method].Resource)
+	r.note(&r.refusals, caller(rec), rec)
+}
+
+// Read notes that the caller reads a thread because a role allows it.
+func (r *Recorder) Read(ctx context.Context, thread string) {
+	rec := r.record(ctx, string(mesh.ActReadTenant), meshv1.AuditRecord_DECISION_ALLOWED)
+	rec.Resource = thread
+	r.note(&r.reads, caller(rec)+"\x00"+thread, rec)
+}
+
+// Credential notes what the operator did to a credential, which is the principal's.
+func (r *Recorder) Credential(act string, p mesh.Principal) {
+	r.queue(&meshv1.AuditRecord{Time: timestamppb.New(r.o.Now()), TenantId: string(p.Tenant), UserId: p.User,
+		Action: act, Resource: p.Credential, Decision: meshv1.AuditRecord_DECISION_DONE})
+}
+
+// record returns what is known of the call in ctx.
+func (r *Recorder) record(ctx context.Context, action string, d meshv1.AuditRecord_Decision) *meshv1.AuditRecord {
+	c, _ := mesh.CallFrom(ctx)
+	p := c.Principal
+	rec := &meshv1.AuditRecord{Time: timestamppb.New(r.o.Now()), TenantId: string(p.Tenant), UserId: p.User, Credential: p.Credential,
+		Action: action, Decision: d, Peer: rpc.Remote(ctx)}
+	if p.Grant != nil {
+		rec.Agent, rec.ExecutionId = p.Grant.Agent, string(p.Grant.Execution)
+	}
+	if _, rest, ok := strings.Cut(c.Traceparent, "-"); ok {
+		rec.TraceId, _, _ = strings.Cut(rest, "-")
+	}
+	return rec
+}
+
+// caller tells callers apart.
+func caller(rec *meshv1.AuditRecord) string {
+	return strings.Join([]string{rec.TenantId, rec.UserId, rec.Agent, rec.Credential, rec.Peer}, "\x00")
+}
+
+// code is the code of the error, as gRPC has it.
+func code(err error) string {
+	return rpccode.Code(rpc.GRPCCode(mesh.CodeOf(rpc.FromStatus(err)))).String()
+}
+
+// maxResource bounds the name of a resource, in bytes.
+const maxResource = 256
+
+// named returns the text at the path in the message, as "skill.name"; "" if there is none.
+func named(msg any, path string) string {
+	m, ok := msg.(proto.Message)
+	if !ok || path == "" {
+		return ""
+	}
+	at := m.ProtoReflect()
+	for {
+		name, rest, more := strings.Cut(path, ".")
+		f := at.Descriptor().Fields().ByName(protoreflect.Name(name))
+		switch {
+		case f == nil || f.IsList() || f.IsMap():
+			return ""
+		case more && f.Kind() == protoreflect.MessageKind:
+			at, path = at.Get(f).Message(), rest
+		case !more && f.Kind() == protoreflect.StringKind:
+			return mesh.Clip(at.Get(f).String(), maxResource)
+		default:
+			return ""
+		}
+	}
+}

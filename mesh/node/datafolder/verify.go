@@ -1,0 +1,61 @@
+package datafolder
+
+import (
+	"bytes"
+	"crypto/ed25519"
+	"path/filepath"
+	"slices"
+
+	meshv1 "agentmesh/gen/mesh/v1"
+	"agentmesh/mesh/audit"
+	"agentmesh/mesh/store/disk"
+)
+
+// Verified is what an offline look at a folder found.
+type Verified struct {
+	Records     int64 // of administrative acts and refusals
+	Events      int   // of threads
+	Checkpoints int   // that were compared
+	// Keys are those of the checkpoints.
+	Keys     []ed25519.PublicKey
+	Findings []audit.Finding
+}
+
+// Verify looks at a folder that no node uses, or a copy of one, and changes nothing: at
+// the chains of hashes of threads and of the record, and whether they are what the
+// checkpoints say, those in the folder and those that were kept elsewhere. They must be
+// signed with one of the keys; without any, with those of the checkpoints that were kept.
+func Verify(dir string, keys []ed25519.PublicKey, kept []*meshv1.AuditCheckpoint) (*Verified, error) {
+	acts, err := audit.Check(filepath.Join(dir, record))
+	if err != nil {
+		return nil, err
+	}
+	log, err := disk.Verify(filepath.Join(dir, file))
+	if err != nil {
+		return nil, err
+	}
+	if len(keys) == 0 {
+		keys = keysOf(kept)
+	}
+	all := append(append([]*meshv1.AuditCheckpoint(nil), kept...), acts.Checkpoints...)
+	acts.Against(all, keys, func(last int64) (audit.Head, bool) {
+		first, sum, ok := log.Head(last)
+		return audit.Head{First: first, Last: last, Hash: sum}, ok
+	})
+	v := &Verified{Records: acts.Records, Events: log.Events, Checkpoints: len(all), Keys: keysOf(all)}
+	for _, f := range log.Findings {
+		v.Findings = append(v.Findings, audit.Finding(f))
+	}
+	v.Findings = append(v.Findings, acts.Findings...)
+	return v, nil
+}
+
+// keysOf returns the keys of the checkpoints.
+func keysOf(all []*meshv1.AuditCheckpoint) (keys []ed25519.PublicKey) {
+	for _, c := range all {
+		if !slices.ContainsFunc(keys, func(k ed25519.PublicKey) bool { return bytes.Equal(k, c.GetKey()) }) {
+			keys = append(keys, c.GetKey())
+		}
+	}
+	return keys
+}
