@@ -18,7 +18,7 @@ func Endpoint(address string) (hostport string, secure bool) {
 	if !found || strings.ContainsAny(rest, "/@?#") {
 		return address, false
 	}
-	port := ""
+	var port string
 	switch strings.ToLower(scheme) {
 	case "grpcs", "https":
 		secure, port = true, ":443"

@@ -110,21 +110,21 @@ func (s *Identities) JoinAgent(ctx context.Context, req *meshv1.JoinAgentRequest
 	const op = "api.JoinAgent"
 	part := strings.Split(req.GetToken(), "/")
 	if len(part) != 3 || mesh.TenantID(part[0]).Validate() != nil || !mesh.ValidAgentName(part[1]) {
-		return nil, noToken(op, "is not known")
+		return nil, noToken("is not known")
 	}
 	who := mesh.AgentID{Tenant: mesh.TenantID(part[0]), Name: part[1]}
 	e, version, err := s.get(ctx, who)
 	switch {
 	case mesh.IsCode(err, mesh.NotFound):
-		return nil, noToken(op, "is not known")
+		return nil, noToken("is not known")
 	case err != nil:
 		return nil, mesh.Wrap(op, err)
 	case subtle.ConstantTimeCompare([]byte(digest(part[2])), []byte(e.Token)) != 1:
-		return nil, noToken(op, "is not known")
+		return nil, noToken("is not known")
 	case e.Joined:
-		return nil, noToken(op, "was used")
+		return nil, noToken("was used")
 	case !s.now().Before(e.Expires):
-		return nil, noToken(op, "expired at "+e.Expires.Format(time.RFC3339))
+		return nil, noToken("expired at " + e.Expires.Format(time.RFC3339))
 	}
 	c, err := s.issue(op, who, e, req.GetCsr())
 	if err != nil {
@@ -133,7 +133,7 @@ func (s *Identities) JoinAgent(ctx context.Context, req *meshv1.JoinAgentRequest
 	e.Joined = true
 	err = s.put(ctx, who, e, version)
 	if mesh.IsCode(err, mesh.Conflict) { // somebody else came with it
-		return nil, noToken(op, "was used")
+		return nil, noToken("was used")
 	}
 	return &meshv1.JoinAgentResponse{Certificate: c}, mesh.Wrap(op, err)
 }
@@ -212,6 +212,6 @@ func noTLS(op string) error {
 	return mesh.Errorf(mesh.Precondition, op, "This mesh has no TLS, and so no certificates to give; its operator sets tls: auto")
 }
 
-func noToken(op, why string) error {
-	return &mesh.Error{Code: mesh.Unauthenticated, Op: op, Field: "token", Detail: "the token " + why + "; ask for a new invitation of the agent (mesh agents invite)"}
+func noToken(why string) error {
+	return &mesh.Error{Code: mesh.Unauthenticated, Op: "api.JoinAgent", Field: "token", Detail: "the token " + why + "; ask for a new invitation of the agent (mesh agents invite)"}
 }

@@ -23,6 +23,7 @@ import (
 	"iter"
 	"slices"
 	"strings"
+	"time"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 
@@ -79,7 +80,11 @@ func Stream(ctx context.Context, agent Client, req Request) iter.Seq[mesh.Body] 
 		if c.left || r.done || context.Cause(ctx) != nil && mesh.CodeOf(context.Cause(ctx)) == mesh.Canceled {
 			return
 		}
-		if last, ok := r.end(err); ok {
+		last, ok := r.end(err)
+		if deadline, bound := ctx.Deadline(); ok && last.Reason == mesh.ReasonNoAnswer && bound && !time.Now().Before(deadline) {
+			last = broken(context.DeadlineExceeded) // the agent heard of it before us
+		}
+		if ok {
 			yield(last)
 		}
 	}

@@ -146,8 +146,9 @@ func (d *Dialer) route(t Target, in *a2apb.AgentInterface) (route, error) {
 	v := in.GetProtocolVersion()
 	old := v == "0.3" || strings.HasPrefix(v, "0.3.")
 	at := address(in)
-	if at == "" || d.check(t, at) != nil || !old && v != "" && v != "1" && !strings.HasPrefix(v, "1.") {
-		return route{}, nil
+	refused := d.check(t, at)
+	if at == "" || refused != nil || !old && v != "" && v != "1" && !strings.HasPrefix(v, "1.") {
+		return route{}, nil //nolint:nilerr // another interface may do
 	}
 	binding := strings.ToUpper(in.GetProtocolBinding())
 	if binding == "GRPC" {

@@ -3,7 +3,6 @@ package node_test
 import (
 	"context"
 	"crypto/tls"
-	"io"
 	"log/slog"
 	"net/http"
 	"path/filepath"
@@ -219,7 +218,7 @@ func TestACertificateIsRenewedByWhoHasIt(t *testing.T) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		meshclient.KeepIdentity(ctx, dial, s, dir, slog.New(slog.NewTextHandler(io.Discard, nil)))
+		meshclient.KeepIdentity(ctx, dial, s, dir, slog.New(slog.DiscardHandler))
 	}()
 	for s.Leaf().Equal(was) && ctx.Err() == nil {
 		time.Sleep(10 * time.Millisecond)

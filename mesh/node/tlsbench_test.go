@@ -32,9 +32,9 @@ func BenchmarkEventOverMutualTLS(b *testing.B) {
 	}
 	secured := config(b.TempDir())
 	secured.TLS = node.TLS{Mode: node.TLSAuto}
-	clear, m := start(b, config(b.TempDir()), map[string]run{"main": many}), start(b, secured, map[string]run{"main": many})
+	open, m := start(b, config(b.TempDir()), map[string]run{"main": many}), start(b, secured, map[string]run{"main": many})
 	s := holder(b, m)
-	ways := []a2apb.A2AServiceClient{a2apb.NewA2AServiceClient(dialed(b, clear.GRPC, rpc.DialOptions{})),
+	ways := []a2apb.A2AServiceClient{a2apb.NewA2AServiceClient(dialed(b, open.GRPC, rpc.DialOptions{})),
 		a2apb.NewA2AServiceClient(dialed(b, mesh.SecureScheme+m.GRPC, rpc.DialOptions{TLS: s.Client}))}
 	var took [2]time.Duration
 	var events [2]int

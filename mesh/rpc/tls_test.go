@@ -72,11 +72,9 @@ func TestACallTellsWhichAgentItsConnectionProved(t *testing.T) {
 		"nobody, with no such id":  {&url.URL{Scheme: "https", Host: "mesh.test"}, mesh.AgentID{}},
 		"nobody at all, in effect": {nil, mesh.AgentID{}},
 	} {
-		config := func() *tls.Config { return serves.Client() }
+		config := func() *tls.Config { c := serves.Client(); c.Certificates = nil; return c }
 		if tt.id != nil {
 			config = side(t, a, tt.id).Client
-		} else {
-			config = func() *tls.Config { c := serves.Client(); c.Certificates = nil; return c }
 		}
 		shown = nil
 		if _, err := dialed(t, addr, rpc.DialOptions{TLS: config}).GetTask(t.Context(), &a2apb.GetTaskRequest{Id: "t"}); err != nil {

@@ -19,8 +19,8 @@ func Merge(to, name string, had, more []byte) ([]byte, error) {
 			return had, nil // the same memory: it came before
 		}
 		m := new(Memory)
-		if json.Unmarshal(more, m) != nil {
-			return more, nil // nobody can read it
+		if json.Unmarshal(more, m) != nil { // nobody can read it
+			return more, nil //nolint:nilerr // it is moved as it is
 		}
 		m.UserID = to
 		data, err := json.Marshal(m)

@@ -18,11 +18,11 @@ func Merge(name string, had, more []byte) ([]byte, error) {
 		return had, nil // the same task: it came before
 	}
 	var notes, others []note
-	if json.Unmarshal(had, &notes) != nil {
-		return more, nil // nobody can read it
+	if json.Unmarshal(had, &notes) != nil { // nobody can read it
+		return more, nil //nolint:nilerr // the other may be read
 	}
 	if json.Unmarshal(more, &others) != nil {
-		return had, nil
+		return had, nil //nolint:nilerr // as above
 	}
 	for _, n := range others {
 		if !slices.Contains(notes, n) {

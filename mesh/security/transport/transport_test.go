@@ -103,9 +103,9 @@ func servers(t *testing.T, s *transport.Source) (grpcAt, httpAt string) {
 	status := health.NewServer()
 	status.SetServingStatus("", healthpb.HealthCheckResponse_SERVING)
 	healthpb.RegisterHealthServer(server, status)
-	done := make(chan error, 1)
-	go func() { done <- server.Serve(l) }()
-	t.Cleanup(func() { server.Stop(); <-done })
+	var serving sync.WaitGroup
+	serving.Go(func() { _ = server.Serve(l) })
+	t.Cleanup(func() { server.Stop(); serving.Wait() })
 	web := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, r.Proto)
 	}))
@@ -235,9 +235,13 @@ func TestAnExpiredCertificateEndsNoStream(t *testing.T) {
 // run has the source look at its files until the test ends.
 func run(t *testing.T, s *transport.Source) {
 	ctx, stop := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- s.Run(ctx) }()
-	t.Cleanup(func() { stop(); <-done })
+	var running sync.WaitGroup
+	running.Go(func() {
+		if err := s.Run(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(func() { stop(); running.Wait() })
 }
 
 // until waits until ok.
@@ -327,7 +331,7 @@ func TestAnAuthorityRenewsWithoutABreak(t *testing.T) {
 		return client.Client
 	}
 	shown := func() *x509.Certificate {
-		conn, err := tls.Dial("tcp", grpcAt, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}}) //nolint:gosec // whatever it is
+		conn, err := tls.Dial("tcp", grpcAt, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}})
 		if err != nil {
 			t.Fatal(err)
 		}
