@@ -29,7 +29,7 @@ func (a *thief) SendStreamingMessage(_ *a2apb.SendMessageRequest, stream grpc.Se
 		Id: one(a.had, "execution-id"), ContextId: one(a.had, "thread-id"), Status: &a2apb.TaskStatus{State: a2apb.TaskState_TASK_STATE_COMPLETED}}}})
 }
 
-// part of T2: what an agent is called with is good for that agent alone, at the node alone,
+// finding T2: what an agent is called with is good for that agent alone, at the node alone,
 // and until its work is over: neither the ticket nor the grant helps anybody who has it.
 func TestATicketIsOfNoUseToOthers(t *testing.T) {
 	m := start(t, config(t.TempDir()), map[string]run{"main": echo, "builder": builder})
@@ -98,9 +98,10 @@ func TestATicketIsOfNoUseToOthers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for mesh.CodeOf(err) != mesh.Unauthenticated && t.Context().Err() == nil { // the other node hears of it, too
+	for ctx := plain(t); mesh.CodeOf(err) != mesh.Unauthenticated && ctx.Err() == nil; { // the other node hears of it, too
 		_, err = redeem("mesh-ticket", ticket, "mesh-holder", secret)
 	}
+	refused("redeemed by who was removed", err, mesh.Unauthenticated)
 }
 
 // replayed calls the builtin agent builder, where that is, with what another one has.

@@ -27,11 +27,13 @@ type guard struct {
 	logger     *slog.Logger
 	open       []string
 	streams    *streams
+	arrivals   *arrivals
 	errors     ErrorTable
 }
 
 func (g *guard) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (resp any, err error) {
 	begun := time.Now()
+	arrived(ctx)
 	ctx, err = g.admit(ctx, info.FullMethod, begun)
 	if err == nil {
 		resp, err = g.act(ctx, info.FullMethod, req, func() (any, error) { return handler(ctx, req) })
@@ -111,6 +113,7 @@ func (s *serverStream) RecvMsg(m any) error {
 	if err := s.ServerStream.RecvMsg(m); err != nil {
 		return err
 	}
+	arrived(s.ctx)
 	return s.ctx.Err()
 }
 
@@ -126,6 +129,9 @@ func (g *guard) tap(ctx context.Context, info *tap.Info) (context.Context, error
 		ctx = mesh.WithCall(ctx, call)
 		g.refused(ctx, info.FullMethodName, nil, err)
 		g.report(ctx, info.FullMethodName, begun, err)
+		return ctx, g.errors.ToStatus(err)
+	}
+	if ctx, err = g.arrivals.begin(ctx, g.isOpen(info.FullMethodName)); err != nil {
 		return ctx, g.errors.ToStatus(err)
 	}
 	return context.WithValue(ctx, knownKey{}, call), nil

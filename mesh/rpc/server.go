@@ -1,6 +1,7 @@
 package rpc
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"log/slog"
@@ -93,6 +94,9 @@ type Options struct {
 	// Streams bounds the streaming calls that are open at a time. Calls under
 	// a grant and open methods are exempt. The default is no limit.
 	Streams StreamLimit
+	// Arrive is how long the first message of a call may take to arrive after its
+	// headers; the default is 30 s.
+	Arrive time.Duration
 	// Errors is the table of A2A errors. The default is that of A2A v1.0.1.
 	Errors ErrorTable
 	// Open are the methods that anyone may call, by full name, or a prefix
@@ -135,7 +139,7 @@ func NewServer(o Options) *Server {
 	if o.TLS != nil {
 		creds = credentials.NewTLS(o.TLS)
 	}
-	g := &guard{auth: o.Auth, domain: o.TrustDomain, authorizer: o.Authorizer, auditor: o.Auditor, limiter: o.Limiter, logins: newLogins(o.Logins, logger), logger: logger, open: o.Open, streams: newStreams(o.Streams), errors: o.Errors}
+	g := &guard{auth: o.Auth, domain: o.TrustDomain, authorizer: o.Authorizer, auditor: o.Auditor, limiter: o.Limiter, logins: newLogins(o.Logins, logger), logger: logger, open: o.Open, streams: newStreams(o.Streams), arrivals: &arrivals{within: cmp.Or(o.Arrive, arriveTime)}, errors: o.Errors}
 	return newServer(grpc.NewServer(
 		grpc.Creds(creds),
 		grpc.InTapHandle(g.tap),

@@ -243,7 +243,7 @@ func TestNew_refusesABadConfig(t *testing.T) {
 	}
 }
 
-// part of T12: what a provider says of a failure, of accounts and addresses, is for the
+// finding T12: what a provider says of a failure, of accounts and addresses, is for the
 // operator; users who are not the operator are told what it means.
 func TestAProvidersWordsAreForTheOperator(t *testing.T) {
 	const words = "organization org-17 at gpu7.internal:8443 has no quota"
