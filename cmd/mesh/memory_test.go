@@ -31,7 +31,8 @@ func TestTheHeapHasAFloor(t *testing.T) {
 		runtime.GC()
 		time.Sleep(time.Millisecond)
 	}
-	if goal := heapGoal(); goal > floor*5/4 {
+	// Stacks and globals, of all tests before this one, count as the heap does.
+	if goal := heapGoal(); goal > floor*2 {
 		t.Errorf("the next collection is at %d MiB, want %d", goal>>20, floor>>20)
 	}
 	stop()
