@@ -152,6 +152,24 @@ func TestAnAgentWaitsForItsNode(t *testing.T) {
 	}
 }
 
+// Many agents may register at once, as after a restart of their node, which then says
+// when to come again.
+func TestAnAgentComesAgainWhenItsNodeSaysSo(t *testing.T) {
+	n := agenttest.NewNode(t)
+	n.Busy = 2
+	addr, _ := n.Serve(t, nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		ended <- agent.Serve(ctx, agent.Options{Agent: says(), NodeAddr: addr, Register: &agent.Registration{Name: "fake"}})
+	}()
+	n.Await(t, "registration", func() bool { return n.Leases["fake"] != "" })
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
 func TestOptionsThatMakeNoSenseNameTheField(t *testing.T) {
 	n := agenttest.NewNode(t)
 	v := n.Verifier(t)

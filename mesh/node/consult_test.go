@@ -2,7 +2,6 @@ package node_test
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -24,6 +23,7 @@ import (
 	"agentmesh/mesh"
 	"agentmesh/mesh/agent"
 	"agentmesh/mesh/dispatch"
+	"agentmesh/mesh/internal/logbuffer"
 	"agentmesh/mesh/node"
 )
 
@@ -252,7 +252,7 @@ func join(t *testing.T, m *testMesh, name string, a a2apb.A2AServiceServer, know
 // and is in the log and, where it was answered by our runtime, in the node's
 // records.
 func TestEveryCallOfATurnCarriesItsIdentity(t *testing.T) {
-	var records lockedBuffer
+	var records logbuffer.Buffer
 	asks := []dispatch.Order{{AgentID: "w", Name: "wired", Mission: "w"}, {AgentID: "p", Name: "plain", Mission: "p"}}
 	m := start(t, config(t.TempDir()), nil,
 		builtin("lead", consulting(asks...)),
@@ -293,29 +293,17 @@ func TestEveryCallOfATurnCarriesItsIdentity(t *testing.T) {
 	if len(asked) != 0 || len(wired.calls) != 2 || len(plain.calls) != 2 {
 		t.Errorf("%d and %d calls came; the log has also %v", len(wired.calls), len(plain.calls), asked)
 	}
-	if diff := cmp.Diff(inProcess, records.agentCalls(t, id)); diff != "" {
+	if diff := cmp.Diff(inProcess, agentCalls(t, records.String(), id)); diff != "" {
 		t.Errorf("the records of agent calls are not those of the log (-log +records):\n%s", diff)
 	}
 }
 
-// A lockedBuffer keeps what loggers write.
-type lockedBuffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(p)
-}
-
 // agentCalls returns, by execution, who was called by the records, all of which
 // must be of the thread.
-func (b *lockedBuffer) agentCalls(t *testing.T, thread string) map[string]string {
+func agentCalls(t *testing.T, records, thread string) map[string]string {
 	t.Helper()
 	calls := map[string]string{}
-	lines := bufio.NewScanner(&b.buf)
+	lines := bufio.NewScanner(strings.NewReader(records))
 	for lines.Scan() {
 		var r struct{ Msg, Tenant, Thread, Execution, Agent, Chain string }
 		if err := json.Unmarshal(lines.Bytes(), &r); err != nil {

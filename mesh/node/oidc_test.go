@@ -11,7 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -19,6 +18,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 
 	"agentmesh/mesh/agent"
+	"agentmesh/mesh/internal/logbuffer"
 	"agentmesh/mesh/node"
 	"agentmesh/mesh/security/oidc"
 	"agentmesh/mesh/security/oidc/oidctest"
@@ -36,30 +36,12 @@ func providers(t *testing.T, p *oidctest.Provider) node.Config {
 
 func header(token string) []string { return []string{"authorization", "Bearer " + token} }
 
-// A lines is a log that tests read while it is written.
-type lines struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lines) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lines) count(what string) int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return strings.Count(l.b.String(), what)
-}
-
 // finding P1: whoever has a token of a provider that the mesh believes gets in through
 // every door, and with one that does not count through none. Nothing is begun for those,
 // and the log says once that they came, without what they sent.
 func TestEveryFaceTakesTheTokensOfAProvider(t *testing.T) {
 	p, other := oidctest.Start(t), oidctest.Start(t)
-	log := &lines{}
+	log := new(logbuffer.Buffer)
 	var begun tally
 	m := start(t, providers(t, p), map[string]run{"main": begun.counting(echo)},
 		func(o *node.Options) {
@@ -115,10 +97,10 @@ func TestEveryFaceTakesTheTokensOfAProvider(t *testing.T) {
 	if n := begun.n.Load(); n != int64(want) {
 		t.Errorf("%d turns were begun, want %d", n, want)
 	}
-	if n := log.count("log-in failed"); n < 1 || n > 2 { // of this machine, over IPv4 and in the process
+	if n := strings.Count(log.String(), "log-in failed"); n < 1 || n > 2 { // of this machine, over IPv4 and in the process
 		t.Errorf("%d lines say that log-ins failed", n)
 	}
-	if log.count(strings.Split(good, ".")[1]) > 0 {
+	if strings.Contains(log.String(), strings.Split(good, ".")[1]) {
 		t.Error("a token is in the log")
 	}
 	if got := faces()["REST"](t, m, "hello", bearer(userOf("REST"))); got != "OK" {

@@ -1,7 +1,6 @@
 package push_test
 
 import (
-	"bytes"
 	"context"
 	"io"
 	"log/slog"
@@ -19,6 +18,7 @@ import (
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/a2a"
+	"agentmesh/mesh/internal/logbuffer"
 	"agentmesh/mesh/push"
 	"agentmesh/mesh/security/egress"
 	"agentmesh/mesh/state"
@@ -47,12 +47,12 @@ type world struct {
 	log    *threadlog.Log
 	states *cache.States
 	kv     *state.KV
-	logs   *buffer
+	logs   *logbuffer.Buffer
 }
 
 func newWorld(t *testing.T, b backend) *world {
 	log := threadlog.New(b)
-	return &world{t: t, log: log, states: cache.New(log, 0), kv: state.New(b), logs: new(buffer)}
+	return &world{t: t, log: log, states: cache.New(log, 0), kv: state.New(b), logs: new(logbuffer.Buffer)}
 }
 
 // config is a Config for webhooks on this machine.
@@ -257,24 +257,6 @@ func word(u *a2apb.StreamResponse) string {
 		return strings.TrimPrefix(s.GetStatus().GetState().String(), "TASK_STATE_")
 	}
 	return a2a.ArtifactText(u.GetArtifactUpdate().GetArtifact())
-}
-
-// A buffer may be written to and read at once.
-type buffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (b *buffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.Write(p)
-}
-
-func (b *buffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.String()
 }
 
 func memory(t *testing.T) *world { return newWorld(t, mem.Open()) }

@@ -6,10 +6,10 @@ import (
 	"errors"
 	"log/slog"
 	"strings"
-	"sync"
 	"testing"
 
 	"agentmesh/mesh"
+	"agentmesh/mesh/internal/logbuffer"
 	"agentmesh/mesh/rpc"
 
 	"github.com/google/go-cmp/cmp"
@@ -21,8 +21,8 @@ import (
 func TestEveryCallIsInTheLog(t *testing.T) {
 	a := &agent{get: func(context.Context) error { return nil },
 		sub: func(grpc.ServerStream) error { return errors.New("disk on fire") }}
-	var info, debug syncBuffer
-	for log, level := range map[*syncBuffer]slog.Level{&info: slog.LevelInfo, &debug: slog.LevelDebug} {
+	var info, debug logbuffer.Buffer
+	for log, level := range map[*logbuffer.Buffer]slog.Level{&info: slog.LevelInfo, &debug: slog.LevelDebug} {
 		o := rpc.Options{Auth: authFunc(believe), Logger: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: level}))}
 		c := dialed(t, serve(t, a, o), rpc.DialOptions{})
 		user := mesh.Call{Principal: mesh.Principal{Tenant: "acme", User: "alice"}, Thread: thread}
@@ -32,7 +32,7 @@ func TestEveryCallIsInTheLog(t *testing.T) {
 	}
 	ids := []string{"tenant=acme", "thread=" + thread, "user=alice", "duration="}
 	tests := map[string]struct {
-		log  *syncBuffer
+		log  *logbuffer.Buffer
 		want []string
 	}{
 		"a user's call at debug":           {&debug, append(ids, "msg=call", "level=DEBUG", "GetTask", "code=ok")},
@@ -88,22 +88,4 @@ func TestLogHandlerSaysWhoseRecordItIs(t *testing.T) {
 	if diff := cmp.Diff(want, log.String()); diff != "" {
 		t.Errorf("log (-want +got):\n%s", diff)
 	}
-}
-
-// syncBuffer is a buffer for the log of a running server.
-type syncBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (b *syncBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.Write(p)
-}
-
-func (b *syncBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.String()
 }

@@ -1,7 +1,6 @@
 package rpc_test
 
 import (
-	"bytes"
 	"context"
 	"log/slog"
 	"strings"
@@ -14,6 +13,7 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	"agentmesh/mesh"
+	"agentmesh/mesh/internal/logbuffer"
 	"agentmesh/mesh/rpc"
 )
 
@@ -33,28 +33,10 @@ func (f *few) Allow(caller string, _ time.Time) (time.Duration, bool) {
 
 func (f *few) String() string { return "few" }
 
-// shared is a log that several goroutines write.
-type shared struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (s *shared) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.Write(p)
-}
-
-func (s *shared) String() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.String()
-}
-
 // part of T9: who cannot log in is told to come later and is in the log, once and without
 // what it sent; who can is not held up, from wherever it comes.
 func TestLogInsThatFailAreBoundedAndToldOnce(t *testing.T) {
-	var logs shared
+	var logs logbuffer.Buffer
 	limiter := &few{most: 3, seen: map[string]int{}}
 	o := rpc.Options{Logins: limiter, Logger: slog.New(slog.NewTextHandler(&logs, nil)), Auth: authFunc(func(c rpc.Credentials) (mesh.Principal, error) {
 		if c.Authorization != "Bearer good" {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"agentmesh/mesh"
+	"agentmesh/mesh/internal/logbuffer"
 	"agentmesh/mesh/rpc"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
@@ -232,7 +233,7 @@ func TestOpenMethodsAreForAnyoneAndNobodyIsBelieved(t *testing.T) {
 }
 
 func TestAPanicIsAnInternalErrorWhoseStackIsInTheLogOnly(t *testing.T) {
-	var log syncBuffer
+	var log logbuffer.Buffer
 	a := &agent{
 		get: func(context.Context) error { panic("the secret of GetTask") },
 		sub: func(grpc.ServerStream) error { panic("the secret of SubscribeToTask") },

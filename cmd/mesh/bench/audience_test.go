@@ -15,6 +15,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	meshv1 "agentmesh/gen/mesh/v1"
+	"agentmesh/mesh/rpc"
 )
 
 // heard is what an answer before an audience took: processor time of the server,
@@ -114,9 +115,15 @@ func (b *bench) crowdedTenant(ctx context.Context, r round, _ int) error {
 		agents := meshv1.NewRegistryServiceClient(b.mesh.conn)
 		_, err := load(b.crowd, b.agents, func(i int) error {
 			name := fmt.Sprintf("agent-%d", i)
-			_, err := agents.RegisterAgent(as(ctx, tenant, ""), &meshv1.RegisterAgentRequest{
-				Name: name, Card: plainCard(name, b.agent), Endpoint: b.agent, Lease: durationpb.New(10 * time.Minute)})
-			return err
+			for {
+				_, err := agents.RegisterAgent(as(ctx, tenant, ""), &meshv1.RegisterAgentRequest{
+					Name: name, Card: plainCard(name, b.agent), Endpoint: b.agent, Lease: durationpb.New(10 * time.Minute)})
+				wait, later := rpc.RetryAfter(rpc.FromStatus(err))
+				if !later {
+					return err
+				}
+				time.Sleep(wait) // a caller may do so many administrative acts
+			}
 		})
 		if err != nil {
 			return err

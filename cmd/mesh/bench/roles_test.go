@@ -25,9 +25,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/protobuf/encoding/protojson"
 
-	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
-	"agentmesh/mesh/agent"
 )
 
 // roleEnv makes this binary one of the processes that take part, and toEnv says
@@ -42,7 +40,6 @@ var roles = map[string]func(to string) error{
 	"agent": serveAgent,
 	"hop":   serveHop,
 	"sdk":   serveSDK,
-	"giver": serveGiver,
 	"log":   writeLog,
 }
 
@@ -287,35 +284,4 @@ func (sdkAgent) Cancel(_ context.Context, x *a2asrv.ExecutorContext) iter.Seq2[s
 
 func serveSDK(string) error {
 	return serve(func(s *grpc.Server, _ string) { a2agrpc.NewHandler(a2asrv.NewHandler(sdkAgent{})).RegisterWith(s) })
-}
-
-// giver is an agent of the mesh that says one thing and hands the stream over.
-type giver struct{}
-
-func (giver) Card() *a2apb.AgentCard {
-	c := plainCard("giver", "")
-	c.SupportedInterfaces = nil // the runtime names its own
-	return c
-}
-
-func (giver) Run(ctx context.Context, inv *agent.Invocation) iter.Seq2[agent.Output, error] {
-	return func(yield func(agent.Output, error) bool) {
-		if !yield(agent.Text{Text: "giver"}, nil) {
-			return
-		}
-		if _, err := inv.Mesh.StartHandoff(ctx, &meshv1.StartHandoffRequest{TargetAgent: "bench"}); err != nil {
-			yield(nil, err)
-		}
-	}
-}
-
-func serveGiver(to string) error {
-	ctx, stop := context.WithCancel(context.Background())
-	defer stop()
-	go func() { // ends with the process
-		_, _ = io.Copy(io.Discard, os.Stdin)
-		stop()
-	}()
-	return agent.Serve(ctx, agent.Options{Agent: giver{}, NodeAddr: to, Register: &agent.Registration{Name: "giver"},
-		Ready: func(endpoint string) { fmt.Printf("ready %s\n", endpoint) }})
 }

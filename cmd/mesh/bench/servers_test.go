@@ -96,9 +96,19 @@ func (b *bench) prepareMesh(ctx context.Context, t *testing.T, name, src string)
 		}
 		b.stores[name] = store
 	}
+	source, err := filepath.Abs("testdata/giver/main.go")
+	if err != nil {
+		return nil, err
+	}
+	giver := filepath.Join(b.dir, name+"-giver")
+	if err := run(ctx, src, "go", "build", "-o", giver, source); err != nil {
+		return nil, err
+	}
 	s, err := b.startMesh(ctx, t, name, name)
 	if err == nil {
-		_, err = b.help(t, b.self("giver", s.conn.Target()))
+		cmd := exec.Command(giver)
+		cmd.Env = environment(toEnv + "=" + s.conn.Target())
+		_, err = b.help(t, cmd)
 	}
 	return s, err
 }

@@ -40,6 +40,7 @@ type Node struct {
 	Events  []*meshv1.Event
 	ids     map[string]bool
 	Fail    int  // appends that are answered with Unavailable
+	Busy    int  // registrations that are to be sent again in a moment
 	Applied bool // which are applied nevertheless
 	Skills  *skill.Catalog
 	Refuse  func(*meshv1.Event) error // what the node does not add, or nil
@@ -297,6 +298,10 @@ func (n *Node) RegisterAgent(_ context.Context, req *meshv1.RegisterAgentRequest
 	n.Mu.Lock()
 	defer n.Mu.Unlock()
 	name := req.GetName()
+	if n.Busy > 0 {
+		n.Busy--
+		return nil, rpc.WithRetryAfter(mesh.Errorf(mesh.Exhausted, "node", "Too many register at once"), time.Millisecond)
+	}
 	if n.Leases[name] != "" {
 		return nil, mesh.Errorf(mesh.Precondition, "node", "The name %s is taken", name)
 	}

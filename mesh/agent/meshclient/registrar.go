@@ -8,6 +8,7 @@ import (
 
 	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
+	"agentmesh/mesh/rpc"
 	"agentmesh/mesh/security/grant"
 
 	"google.golang.org/grpc"
@@ -42,16 +43,17 @@ func NewRegistrar(node grpc.ClientConnInterface, req *meshv1.RegisterAgentReques
 }
 
 // Register registers the agent, and waits while the node or the agent cannot be
-// reached. It returns the node's refusal.
+// reached, or the node says when to come again. It returns the node's refusal.
 func (g *Registrar) Register(ctx context.Context) error {
 	for wait := retryFirst; ; wait = min(2*wait, retryMost) {
 		err := g.once(ctx)
-		away := mesh.IsCode(err, mesh.Unavailable) || mesh.IsCode(err, mesh.Timeout)
+		hint, later := rpc.RetryAfter(err) // many register at once, as after a restart
+		away := later || mesh.IsCode(err, mesh.Unavailable) || mesh.IsCode(err, mesh.Timeout)
 		if !away || ctx.Err() != nil {
 			return err
 		}
 		g.logger.WarnContext(ctx, "the agent could not be registered", "agent", g.req.GetCard().GetName(), "err", err)
-		if !sleep(ctx, wait) {
+		if !sleep(ctx, max(wait, hint)) {
 			return mesh.Wrap("meshclient.Register", context.Cause(ctx))
 		}
 	}

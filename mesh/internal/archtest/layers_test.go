@@ -19,7 +19,8 @@ var layers = map[string]layer{
 	"mesh":      {1, []string{"mesh/text"}},
 	"mesh/text": {1, nil},
 	// What Go has no word for.
-	"mesh/internal/stack": {1, nil},
+	"mesh/internal/stack":     {1, nil},
+	"mesh/internal/logbuffer": {1, nil},
 
 	// One concern each, over the nouns.
 	"mesh/thread":              {2, []string{"mesh", "mesh/text"}},

@@ -1,18 +1,17 @@
 package auth_test
 
 import (
-	"bytes"
 	"context"
 	"log/slog"
 	"os"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"agentmesh/mesh"
+	"agentmesh/mesh/internal/logbuffer"
 	"agentmesh/mesh/rpc"
 	"agentmesh/mesh/security/auth"
 )
@@ -22,35 +21,15 @@ type reloading struct {
 	*auth.Tokens
 	t    *testing.T
 	path string
-	logs *record
+	logs *logbuffer.Buffer
 	acts []string // that were told, which may be read after pass
-}
-
-// A record keeps what is logged, which another goroutine does.
-type record struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (r *record) Write(b []byte) (int, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.text.Write(b)
-}
-
-// told returns what was logged since it was asked last.
-func (r *record) told() string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	defer r.text.Reset()
-	return r.text.String()
 }
 
 // reload runs f with the tokens of the file, which are read again while it runs.
 func reload(t *testing.T, file string, f func(t *testing.T, r *reloading)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		r := &reloading{t: t, path: write(t, file), logs: new(record)}
+		r := &reloading{t: t, path: write(t, file), logs: new(logbuffer.Buffer)}
 		var err error
 		if r.Tokens, err = auth.LoadTokens(r.path, nil, auth.WithLogger(slog.New(slog.NewTextHandler(r.logs, nil))),
 			auth.WithAudit(func(act string, p mesh.Principal) { r.acts = append(r.acts, act+" "+p.Credential+" "+p.User) })); err != nil {
@@ -179,12 +158,12 @@ func TestABadEditKeepsTheTokensOfBefore(t *testing.T) {
 		for name, bad := range map[string]string{
 			"half written": ann[:20], "empty": "", "an unknown role": strings.Replace(ann, "[user]", "[fly]", 1), "a day that is none": strings.Replace(ann, "roles", "expires: soon, roles", 1),
 		} {
-			r.logs.told()
+			r.logs.Take()
 			r.becomes(bad)
 			if _, err := r.login("A"); err != nil || was.Ended.Err() != nil {
 				t.Errorf("%s: %v, %v", name, err, was.Ended.Err())
 			}
-			told := r.logs.told()
+			told := r.logs.Take()
 			if n := strings.Count(told, "level=ERROR"); n != 1 || strings.Contains(told, "token-A") {
 				t.Errorf("%s: it was told %d times: %s", name, n, told)
 			}
@@ -194,12 +173,12 @@ func TestABadEditKeepsTheTokensOfBefore(t *testing.T) {
 			"gone":               func() error { return os.Remove(r.path) },
 		} {
 			r.becomes(ann + bob)
-			r.logs.told()
+			r.logs.Take()
 			if err := spoil(); err != nil {
 				t.Fatal(err)
 			}
 			r.pass(5 * time.Second)
-			if told := r.logs.told(); strings.Count(told, "level=ERROR") != 1 {
+			if told := r.logs.Take(); strings.Count(told, "level=ERROR") != 1 {
 				t.Errorf("%s: %s", name, told)
 			}
 			if _, err := r.login("B"); err != nil {

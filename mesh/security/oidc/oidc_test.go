@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"agentmesh/mesh"
+	"agentmesh/mesh/internal/logbuffer"
 	"agentmesh/mesh/rpc"
 	"agentmesh/mesh/security/auth"
 	"agentmesh/mesh/security/oidc"
@@ -43,32 +44,14 @@ func (c *clock) add(d time.Duration) {
 	c.off += d
 }
 
-// records keeps what is logged.
-type records struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (r *records) Write(p []byte) (int, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.b.Write(p)
-}
-
-func (r *records) String() string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.b.String()
-}
-
 func corp(p *oidctest.Provider) oidc.Issuer {
 	return oidc.Issuer{Issuer: p.URL, Audience: oidctest.Audience, Tenant: "acme", DefaultRoles: []string{"user"}}
 }
 
 // open returns the issuers at work, and what they log.
-func open(t *testing.T, c *clock, all ...oidc.Issuer) (*oidc.Issuers, *records) {
+func open(t *testing.T, c *clock, all ...oidc.Issuer) (*oidc.Issuers, *logbuffer.Buffer) {
 	t.Helper()
-	log := &records{}
+	log := new(logbuffer.Buffer)
 	s, err := oidc.Open(t.Context(), all, oidc.Options{Now: c.now, Logger: slog.New(slog.NewTextHandler(log, nil))})
 	if err != nil {
 		t.Fatal(err)

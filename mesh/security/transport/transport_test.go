@@ -26,6 +26,7 @@ import (
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 
 	"agentmesh/mesh"
+	"agentmesh/mesh/internal/logbuffer"
 	"agentmesh/mesh/rpc"
 	"agentmesh/mesh/security/keyfile"
 	"agentmesh/mesh/security/transport"
@@ -63,9 +64,9 @@ func issued(t *testing.T, a *transport.Authority, path string, l transport.Leaf)
 }
 
 // source is one by the clock, whose log can be read.
-func source(t *testing.T, c *clock, o transport.Options) (*transport.Source, *record) {
+func source(t *testing.T, c *clock, o transport.Options) (*transport.Source, *logbuffer.Buffer) {
 	t.Helper()
-	logs := new(record)
+	logs := new(logbuffer.Buffer)
 	o.Now, o.Logger = c.now, slog.New(slog.NewTextHandler(logs, nil))
 	s, err := transport.New(o)
 	if err != nil {
@@ -74,23 +75,8 @@ func source(t *testing.T, c *clock, o transport.Options) (*transport.Source, *re
 	return s, logs
 }
 
-// A record keeps what is logged.
-type record struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (r *record) Write(b []byte) (int, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.text.Write(b)
-}
-
-func (r *record) errors() int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return strings.Count(r.text.String(), "level=ERROR")
-}
+// failures counts the errors that were logged.
+func failures(logs *logbuffer.Buffer) int { return strings.Count(logs.String(), "level=ERROR") }
 
 // servers serve gRPC and HTTP over TLS with the source's configurations.
 func servers(t *testing.T, s *transport.Source) (grpcAt, httpAt string) {
@@ -291,18 +277,18 @@ func TestChangedFilesCountAndBrokenOnesDoNot(t *testing.T) {
 	expired.ahead.Store(int64(-48 * time.Hour))
 	old := fresh(authority(t, expired))
 	for n, bad := range map[string][]byte{"half a key": first[:60], "no certificate": first[:bytes.Index(first, []byte("-----BEGIN CERT"))], "empty": nil, "expired": old} {
-		told := logs.errors()
+		told := failures(logs)
 		write(t, cert, bad)
-		until(t, n+" is told", func() bool { return logs.errors() > told })
+		until(t, n+" is told", func() bool { return failures(logs) > told })
 		both(t, n, grpcAt, httpAt, of(a), true)
-		if again := logs.errors(); again != told+1 {
+		if again := failures(logs); again != told+1 {
 			t.Errorf("%s: told %d times", n, again-told)
 		}
 	}
-	told := logs.errors()
+	told := failures(logs)
 	write(t, cert, first)
 	write(t, ca, []byte("nothing"))
-	until(t, "a broken authority is told", func() bool { return logs.errors() > told })
+	until(t, "a broken authority is told", func() bool { return failures(logs) > told })
 	write(t, ca, later.Bundle())
 	write(t, cert, fresh(later))
 	until(t, "a new certificate counts", func() bool { return overGRPC(t, grpcAt, of(later)) == nil })
