@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"math"
 	"os"
 	"runtime/debug"
 	"strconv"
@@ -190,6 +191,9 @@ func (a *app) logger(level string) (*slog.Logger, error) {
 func nodeOptions(cfg *node.Config, c *crew, logger *slog.Logger) node.Options {
 	opts := node.Options{Builtins: c.builtins(), Skills: []fs.FS{skills.FS}, Handlers: installed(), Logger: logger, Backend: datafolder.Opener(logger),
 		Sources: []func(context.Context, *skill.Library) error{func(ctx context.Context, l *skill.Library) error { return c.kit.servers.Run(ctx, l) }}}
+	if m := memoryLimit(); m < math.MaxInt64 {
+		opts.Memory = m
+	}
 	info, _ := debug.ReadBuildInfo()
 	opts.Version = versionOf(info)
 	if info, err := os.Stat(cfg.Skills); err == nil && info.IsDir() {

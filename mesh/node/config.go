@@ -2,6 +2,7 @@ package node
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"io"
 	"net"
@@ -94,6 +95,8 @@ type Config struct {
 	RateLimit RateLimit `yaml:"rate_limit"`
 	// Streams bounds the streams that are open at a time.
 	Streams Streams `yaml:"streams"`
+	// Connections bounds the connections to both ports together.
+	Connections Connections `yaml:"connections"`
 	// A2A are choices of the A2A surface.
 	A2A A2A `yaml:"a2a"`
 	// Cards are choices about agent cards.
@@ -162,6 +165,14 @@ type Streams struct {
 	PerUser int `yaml:"per_user"`
 	// Total is the most of all users; default 20,000.
 	Total int `yaml:"total"`
+}
+
+// Connections bounds open connections.
+type Connections struct {
+	// Total is the most of all; default 25,000.
+	Total int `yaml:"total"`
+	// PerAddress is the most from one address of another machine; default 2,000.
+	PerAddress int `yaml:"per_address"`
 }
 
 // A2A are choices of the A2A surface.
@@ -270,7 +281,7 @@ func (c *Config) Fill() error {
 	if _, _, err := net.SplitHostPort(c.Public.GRPC); c.Public.GRPC != "" && err != nil {
 		return mesh.InvalidField(op, "public.grpc", "must be host:port such as mesh.example.com:443, and is %q", c.Public.GRPC)
 	}
-	return errors.Join(c.checkAuth(), c.fillShared())
+	return errors.Join(c.checkAuth(), c.fillShared(), c.fillConnections())
 }
 
 // UserData are the domains of skills that keep data which users may share.
@@ -291,6 +302,20 @@ func (c *Config) fillShared() error {
 		if !slices.Contains(UserData(), d) {
 			return mesh.InvalidField("node.Config", "shared_data", "must name some of %s, and has %q", strings.Join(UserData(), ", "), mesh.Clip(d, 48))
 		}
+	}
+	return nil
+}
+
+func (c *Config) fillConnections() error {
+	for _, n := range []struct {
+		field string
+		value *int
+		usual int
+	}{{"total", &c.Connections.Total, 25_000}, {"per_address", &c.Connections.PerAddress, 2_000}} {
+		if *n.value < 0 {
+			return invalid("connections."+n.field, "must not be negative, and is %d; leave it out for %d", *n.value, n.usual)
+		}
+		*n.value = cmp.Or(*n.value, n.usual)
 	}
 	return nil
 }

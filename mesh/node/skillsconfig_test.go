@@ -200,6 +200,8 @@ func TestEachBadSettingIsNamed(t *testing.T) {
 		{"heap_floor", node.Config{HeapFloor: -2}, "must be"},
 		{"grace", node.Config{Grace: -1}, "leave it out"},
 		{"log_level", node.Config{LogLevel: "loud"}, "debug, info"},
+		{"connections.total", node.Config{Connections: node.Connections{Total: -1}}, "negative"},
+		{"connections.per_address", node.Config{Connections: node.Connections{PerAddress: -1}}, "negative"},
 		{"streams.per_user", node.Config{Streams: node.Streams{PerUser: -1}}, "negative"},
 		{"streams.per_user", node.Config{Streams: node.Streams{PerUser: 20, Total: 10}}, "streams.total"},
 		{"cards.mode", node.Config{Cards: node.Cards{Mode: "v9"}}, "v1"},

@@ -33,7 +33,7 @@ type guard struct {
 
 func (g *guard) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (resp any, err error) {
 	begun := time.Now()
-	arrived(ctx)
+	arrived(ctx, req)
 	ctx, err = g.admit(ctx, info.FullMethod, begun)
 	if err == nil {
 		resp, err = g.act(ctx, info.FullMethod, req, func() (any, error) { return handler(ctx, req) })
@@ -53,8 +53,8 @@ func (g *guard) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerInf
 	if err == nil {
 		defer done()
 		_, err = g.act(ctx, info.FullMethod, nil, func() (any, error) { return nil, handler(srv, &serverStream{ss, ctx}) })
-		if err != nil && errors.Is(context.Cause(ctx), errEnded) {
-			err = errEnded
+		if err != nil {
+			err = cutBy(ctx, err)
 		}
 	} else {
 		g.refused(ctx, info.FullMethod, nil, err)
@@ -81,6 +81,14 @@ func (g *guard) enter(ctx context.Context, method string, begun time.Time) (_ co
 
 // errEnded ends the streams of a credential that does not count any more.
 var errEnded = &mesh.Error{Code: mesh.Unauthenticated, Op: "rpc.stream", Detail: "the credential of this call was revoked or has expired; call again with another one"}
+
+// cutBy is why a call was cut, if it was and so failed, instead of err.
+func cutBy(ctx context.Context, err error) error {
+	if cause := (*mesh.Error)(nil); errors.As(context.Cause(ctx), &cause) {
+		return cause
+	}
+	return err
+}
 
 // whileProved returns ctx, which ends with the grant or the credential that it was
 // admitted under: who had one once does not listen for ever.
@@ -113,7 +121,7 @@ func (s *serverStream) RecvMsg(m any) error {
 	if err := s.ServerStream.RecvMsg(m); err != nil {
 		return err
 	}
-	arrived(s.ctx)
+	arrived(s.ctx, m)
 	return s.ctx.Err()
 }
 
@@ -131,7 +139,7 @@ func (g *guard) tap(ctx context.Context, info *tap.Info) (context.Context, error
 		g.report(ctx, info.FullMethodName, begun, err)
 		return ctx, g.errors.ToStatus(err)
 	}
-	if ctx, err = g.arrivals.begin(ctx, g.isOpen(info.FullMethodName)); err != nil {
+	if ctx, err = g.arrivals.begin(ctx, call, g.isOpen(info.FullMethodName)); err != nil {
 		return ctx, g.errors.ToStatus(err)
 	}
 	return context.WithValue(ctx, knownKey{}, call), nil

@@ -97,6 +97,12 @@ type Options struct {
 	// Arrive is how long the first message of a call may take to arrive after its
 	// headers; the default is 30 s.
 	Arrive time.Duration
+	// Idle is how long a connection may have no calls before it is closed; the default is
+	// 5 min.
+	Idle time.Duration
+	// Unfinished bounds the bytes of requests that have not arrived as a whole; the
+	// default is DefaultUnfinished. A user has 32 MiB of them, and a connection 16.
+	Unfinished int64
 	// Errors is the table of A2A errors. The default is that of A2A v1.0.1.
 	Errors ErrorTable
 	// Open are the methods that anyone may call, by full name, or a prefix
@@ -116,6 +122,13 @@ func Infrastructure() []string {
 // gets a goroutine of its own. Reusing their grown stacks saves about a third
 // of the CPU of short calls.
 const workers = 64
+
+// handshakeTime is how long a connection may take until calls can be made over it, and
+// idleTime how long it is kept when there are none.
+const (
+	handshakeTime = 10 * time.Second
+	idleTime      = 5 * time.Minute
+)
 
 // maxHeaders bounds the metadata of a call, in bytes: room for the longest
 // values that parse accepts.
@@ -139,9 +152,12 @@ func NewServer(o Options) *Server {
 	if o.TLS != nil {
 		creds = credentials.NewTLS(o.TLS)
 	}
-	g := &guard{auth: o.Auth, domain: o.TrustDomain, authorizer: o.Authorizer, auditor: o.Auditor, limiter: o.Limiter, logins: newLogins(o.Logins, logger), logger: logger, open: o.Open, streams: newStreams(o.Streams), arrivals: &arrivals{within: cmp.Or(o.Arrive, arriveTime)}, errors: o.Errors}
+	calls := &arrivals{within: cmp.Or(o.Arrive, arriveTime), unfinished: NewUnfinished(o.Unfinished)}
+	g := &guard{auth: o.Auth, domain: o.TrustDomain, authorizer: o.Authorizer, auditor: o.Auditor, limiter: o.Limiter, logins: newLogins(o.Logins, logger), logger: logger, open: o.Open, streams: newStreams(o.Streams), arrivals: calls, errors: o.Errors}
 	return newServer(grpc.NewServer(
-		grpc.Creds(creds),
+		grpc.Creds(inboundCredentials{creds, calls}),
+		grpc.ReadBufferSize(0), // an inbound has one
+		grpc.ConnectionTimeout(handshakeTime),
 		grpc.InTapHandle(g.tap),
 		grpc.UnaryInterceptor(g.unary),
 		grpc.StreamInterceptor(g.stream),
@@ -150,7 +166,7 @@ func NewServer(o Options) *Server {
 		grpc.MaxRecvMsgSize(o.MaxMessage),
 		grpc.MaxHeaderListSize(maxHeaders),
 		grpc.MaxConcurrentStreams(o.MaxStreams),
-		grpc.KeepaliveParams(keepalive.ServerParameters{Time: time.Minute, Timeout: 20 * time.Second}),
+		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: cmp.Or(o.Idle, idleTime), Time: time.Minute, Timeout: 20 * time.Second}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: minPing, PermitWithoutStream: true}),
 	), g, o.MaxMessage)
 }
