@@ -18,6 +18,7 @@ import (
 	"agentmesh/mesh"
 	"agentmesh/mesh/llm/price"
 	"agentmesh/mesh/rpc"
+	"agentmesh/mesh/security/auth"
 	"agentmesh/mesh/security/oidc"
 )
 
@@ -71,12 +72,14 @@ type Config struct {
 	// Main is the agent that answers new conversations.
 	Main string `yaml:"main"`
 	// Auth is "none", on loopback addresses only, or how callers prove who they are:
-	// "tokens", "oidc" or both.
+	// "tokens", "oidc", "mtls" or several of them.
 	Auth Modes `yaml:"auth"`
 	// Tokens is the file of hashed bearer tokens for auth "tokens".
 	Tokens string `yaml:"tokens"`
 	// OIDC are the providers whose tokens count for auth "oidc".
 	OIDC []oidc.Issuer `yaml:"oidc"`
+	// MTLS says who is known by a certificate, for auth "mtls".
+	MTLS []auth.Certificate `yaml:"mtls"`
 	// TLS says how connections are encrypted.
 	TLS TLS `yaml:"tls"`
 	// Audit says where the record of administrative acts can be proved from.

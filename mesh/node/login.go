@@ -3,6 +3,7 @@ package node
 import (
 	"cmp"
 	"context"
+	"crypto/x509"
 	"time"
 
 	meshv1 "agentmesh/gen/mesh/v1"
@@ -13,6 +14,7 @@ import (
 	"agentmesh/mesh/security/auth"
 	"agentmesh/mesh/security/oidc"
 	"agentmesh/mesh/security/revocation"
+	"agentmesh/mesh/security/transport"
 	"agentmesh/mesh/thread"
 )
 
@@ -45,6 +47,9 @@ func (n *node) buildAuth(ctx context.Context) (err error) {
 			provers[i] = auth.Revocable(p, n.revokedOf)
 		}
 		n.auth = auth.Bearer(n.verifier, provers...)
+		if certify := n.certify(); len(certify) > 0 {
+			n.auth = auth.Certified(n.auth, n.revokedOf, certify...)
+		}
 	}
 	if n.cfg.Threads.Visibility == visibleTenant {
 		n.auth = auth.WithRole(n.auth, mesh.RoleReader)
@@ -60,6 +65,27 @@ func (n *node) buildAuth(ctx context.Context) (err error) {
 	return err
 }
 
+// certify knows callers by the certificates of their connections: agents that joined, and
+// whom mtls lists.
+func (n *node) certify() (all []auth.Certify) {
+	if n.cfg.TLS.On() {
+		all = append(all, auth.Agents(n.cfg.TLS.Domain, transport.Issued))
+	}
+	if n.cfg.Auth.has(authMTLS) {
+		all = append(all, auth.Certificates(n.cfg.MTLS))
+	}
+	return all
+}
+
+// stands reports whether the certificate by which the agent connected counts still.
+func (n *node) stands(a mesh.AgentID, c *x509.Certificate) bool {
+	if n.revoked == nil {
+		return true
+	}
+	_, revoked := n.revoked.Of(a.Tenant, auth.AgentUser(a.Name), false, transport.Issued(c))
+	return !revoked
+}
+
 // startLogins starts what keeps credentials as they are, and ends what was begun with
 // those that are no more.
 func (n *node) startLogins(start func(name string, run func(context.Context) error), server *rpc.Server) {
@@ -71,7 +97,7 @@ func (n *node) startLogins(start func(name string, run func(context.Context) err
 	}
 	if n.revoked != nil {
 		start("revoked", func(ctx context.Context) error {
-			return n.revoked.Run(ctx, func() { server.EndStreams(func(p mesh.Principal) bool { return n.ended(ctx, p) }) })
+			return n.revoked.Run(ctx, func() { server.EndStreams(func(call context.Context) bool { return n.ended(ctx, call) }) })
 		})
 	}
 }
@@ -104,7 +130,12 @@ func (n *node) standing(tenant mesh.TenantID, turn *thread.Execution) error {
 
 // ended reports whether a stream of the caller has to end, for what it was opened with was
 // revoked.
-func (n *node) ended(ctx context.Context, p mesh.Principal) (over bool) {
+func (n *node) ended(ctx, of context.Context) (over bool) {
+	call, _ := mesh.CallFrom(of)
+	p := call.Principal
+	if call.Peer != (mesh.AgentID{}) && !n.stands(call.Peer, rpc.PeerCertificate(of)) {
+		return true
+	}
 	if !n.revoked.Any(p.Tenant, p.User) {
 		return false
 	}

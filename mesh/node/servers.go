@@ -36,7 +36,7 @@ func stopServer(s *rpc.Server) {
 func (n *node) grpcServer() (*rpc.Server, *health.Server, *admission.Controller, error) {
 	table := authz.Node()
 	server := rpc.NewServer(rpc.Options{Auth: n.auth, Authorizer: api.Authority{Table: table, States: n.states, Holders: n.agents, Standing: n.standing}, Logger: n.logger, Limiter: n.limiter, Logins: n.logins, Auditor: n.audit, Open: append(rpc.Infrastructure(), table.Open()...),
-		TLS: n.serverTLS("h2"), TrustDomain: n.cfg.TLS.Domain,
+		TLS: n.serverTLS("h2"), TrustDomain: n.cfg.TLS.Domain, Stands: n.stands,
 		Streams: n.cfg.streamLimit(), Unfinished: n.unfinished(), Errors: n.cfg.errorTable()})
 	n.registerA2A(server, a2a.NewServer(n.edge, append(n.a2aOptions(), a2a.WithPusher(n.push))...))
 	opts := []admission.Option{admission.WithBudgets(n.cfg.budgets()),

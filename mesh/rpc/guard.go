@@ -2,6 +2,7 @@ package rpc
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -19,7 +20,8 @@ import (
 // A guard stands before the handlers of a server.
 type guard struct {
 	auth       Authenticator
-	domain     string     // of the SPIFFE IDs of agents
+	domain     string // of the SPIFFE IDs of agents
+	stands     func(mesh.AgentID, *x509.Certificate) bool
 	authorizer Authorizer // nil for none
 	limiter    Limiter
 	logins     *logins
@@ -154,7 +156,8 @@ func (g *guard) identify(ctx context.Context, method string, now time.Time) (mes
 		return mesh.Call{}, err
 	}
 	call := in.call
-	call.Peer = peerAgent(ctx, g.domain)
+	certificate := PeerCertificate(ctx)
+	call.Peer = g.peerAgent(certificate)
 	if g.isOpen(method) {
 		call.GrantToken, call.TicketToken, call.Holder = "", "", "" // not checked, so not passed on
 		return call, nil
@@ -163,7 +166,7 @@ func (g *guard) identify(ctx context.Context, method string, now time.Time) (mes
 		return call, mesh.Errorf(mesh.Unauthenticated, "rpc.admit", "this server accepts no callers; it was started without auth")
 	}
 	call.Principal, err = g.auth.Authenticate(ctx, Credentials{
-		Method: method, Authorization: in.auth, Grant: call.GrantToken, Ticket: call.TicketToken, Tenant: in.tenant,
+		Method: method, Authorization: in.auth, Certificate: certificate, Grant: call.GrantToken, Ticket: call.TicketToken, Tenant: in.tenant,
 		User: in.user, Thread: call.Thread, Execution: call.Execution,
 	})
 	if mesh.IsCode(err, mesh.Unauthenticated) {

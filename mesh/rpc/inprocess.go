@@ -100,9 +100,9 @@ func (s *Server) Guarded() []string {
 	return all
 }
 
-// EndStreams ends the streaming calls of those whom match says, as when their credential
-// ends.
-func (s *Server) EndStreams(match func(mesh.Principal) bool) { s.guard.streams.end(match) }
+// EndStreams ends the streaming calls that match says by their contexts, as when the
+// credential of who made them ends.
+func (s *Server) EndStreams(match func(context.Context) bool) { s.guard.streams.end(match) }
 
 // GracefulStop takes no new calls, and returns when those in flight have ended.
 func (s *Server) GracefulStop() {

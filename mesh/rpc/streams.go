@@ -35,7 +35,7 @@ type streams struct {
 
 // A stream is one that is open, and what ends it.
 type stream struct {
-	of  mesh.Principal
+	of  context.Context //nolint:containedctx // the call's, that says who made it
 	end context.CancelCauseFunc
 }
 
@@ -51,14 +51,13 @@ func newStreams(limit StreamLimit) *streams {
 // keep returns ctx for a stream of the caller in it, which end may end until done is
 // called.
 func (s *streams) keep(ctx context.Context) (_ context.Context, done func()) {
-	call, _ := mesh.CallFrom(ctx)
-	ctx, end := context.WithCancelCause(ctx)
-	kept := &stream{call.Principal, end}
+	kept := &stream{of: ctx}
+	ctx, kept.end = context.WithCancelCause(ctx)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.open[kept] = struct{}{}
 	return ctx, func() {
-		end(nil)
+		kept.end(nil)
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		delete(s.open, kept)
@@ -66,7 +65,7 @@ func (s *streams) keep(ctx context.Context) (_ context.Context, done func()) {
 }
 
 // end ends the open streams of those whom match says.
-func (s *streams) end(match func(mesh.Principal) bool) {
+func (s *streams) end(match func(context.Context) bool) {
 	s.mu.Lock()
 	all := slices.Collect(maps.Keys(s.open))
 	s.mu.Unlock()
