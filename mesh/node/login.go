@@ -97,7 +97,7 @@ func (n *node) startLogins(start func(name string, run func(context.Context) err
 	}
 	if n.revoked != nil {
 		start("revoked", func(ctx context.Context) error {
-			return n.revoked.Run(ctx, func() { server.EndStreams(func(call context.Context) bool { return n.ended(ctx, call) }) })
+			return n.revoked.Run(ctx, func() { server.EndCalls(func(call context.Context) bool { return n.ended(ctx, call) }) })
 		})
 	}
 }

@@ -96,3 +96,55 @@ func streamed(t *testing.T, m *testMesh, path, body, user string) string {
 	_, answer := post(t, m, path, fmt.Sprintf(body, mesh.NewEventID(), "wait"), bearer(user)...)
 	return answer
 }
+
+// finding T10: also whoever waits for an answer hears no more when its token is taken away,
+// whichever way it asked, and everybody else does.
+func TestCallsOfEveryFaceThatWaitEndWithTheToken(t *testing.T) {
+	cfg := config(t.TempDir())
+	cfg.Auth, cfg.Tokens = "tokens", userTokens(t)
+	release := make(chan struct{})
+	var working sync.WaitGroup
+	waiting := []string{"gRPC", "gRPC 0.3", "REST", "REST 0.3", "JSON-RPC", "JSON-RPC 0.3", "REST of an agent"}
+	stays := waiting[0]
+	working.Add(len(waiting))
+	m := start(t, cfg, map[string]run{"main": func(ctx context.Context, inv *agent.Invocation) iter.Seq2[agent.Output, error] {
+		return func(yield func(agent.Output, error) bool) {
+			working.Done()
+			select {
+			case <-release:
+			case <-ctx.Done():
+			}
+			yield(agent.Text{Text: "the end"}, nil)
+		}
+	}})
+	all, err := os.ReadFile(cfg.Tokens)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var kept []string
+	for _, entry := range strings.SplitAfter(string(all), "]\n") {
+		if strings.Contains(entry, strconv.Quote(userOf(stays))) {
+			kept = append(kept, entry)
+		}
+	}
+	ends := make(chan string, len(waiting))
+	for _, name := range waiting {
+		go func() { ends <- name + ": " + faces()[name](t, m, "wait", bearer(userOf(name))) }()
+	}
+	working.Wait()
+	if err := os.WriteFile(cfg.Tokens+".new", []byte(strings.Join(kept, "")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(cfg.Tokens+".new", cfg.Tokens); err != nil {
+		t.Fatal(err)
+	}
+	for range len(waiting) - 1 {
+		if end := <-ends; !strings.HasSuffix(end, ": UNAUTHENTICATED") || strings.HasPrefix(end, stays+":") {
+			t.Errorf("a call ended with %s", end)
+		}
+	}
+	close(release)
+	if end := <-ends; end != stays+": OK" {
+		t.Errorf("the call that stays ended with %s", end)
+	}
+}

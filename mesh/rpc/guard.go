@@ -38,7 +38,11 @@ func (g *guard) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, 
 	arrived(ctx, req)
 	ctx, err = g.admit(ctx, info.FullMethod, begun)
 	if err == nil {
-		resp, err = g.act(ctx, info.FullMethod, req, func() (any, error) { return handler(ctx, req) })
+		standing, done := g.standing(ctx)
+		defer done()
+		if resp, err = g.act(standing, info.FullMethod, req, func() (any, error) { return handler(standing, req) }); err != nil {
+			err = cutBy(standing, err)
+		}
 	} else {
 		g.refused(ctx, info.FullMethod, req, err)
 	}
@@ -76,12 +80,27 @@ func (g *guard) enter(ctx context.Context, method string, begun time.Time) (_ co
 	if err != nil {
 		return ctx, nil, err
 	}
-	ctx, cancel := whileProved(ctx)
-	ctx, forget := g.streams.keep(ctx)
-	return ctx, func() { forget(); cancel(); leave() }, nil
+	ctx, forget := g.kept(ctx)
+	return ctx, func() { forget(); leave() }, nil
 }
 
-// errEnded ends the streams of a credential that does not count any more.
+// kept returns ctx, which ends with what the call was admitted under, until done is called.
+func (g *guard) kept(ctx context.Context) (_ context.Context, done func()) {
+	ctx, cancel := whileProved(ctx)
+	ctx, forget := g.streams.keep(ctx)
+	return ctx, func() { forget(); cancel() }
+}
+
+// standing is kept for unary calls, which may wait for long: those with a credential. What
+// agents call for their work does not wait.
+func (g *guard) standing(ctx context.Context) (_ context.Context, done func()) {
+	if call, _ := mesh.CallFrom(ctx); call.Principal.Credential == "" || call.Principal.Grant != nil {
+		return ctx, func() {}
+	}
+	return g.kept(ctx)
+}
+
+// errEnded ends the calls of a credential that does not count any more.
 var errEnded = &mesh.Error{Code: mesh.Unauthenticated, Op: "rpc.stream", Detail: "the credential of this call was revoked or has expired; call again with another one"}
 
 // cutBy is why a call was cut, if it was and so failed, instead of err.

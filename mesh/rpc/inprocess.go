@@ -100,9 +100,9 @@ func (s *Server) Guarded() []string {
 	return all
 }
 
-// EndStreams ends the streaming calls that match says by their contexts, as when the
-// credential of who made them ends.
-func (s *Server) EndStreams(match func(context.Context) bool) { s.guard.streams.end(match) }
+// EndCalls ends the calls that match says by their contexts, as when the credential of who
+// made them ends: streams, and unary calls that were made with a credential.
+func (s *Server) EndCalls(match func(context.Context) bool) { s.guard.streams.end(match) }
 
 // GracefulStop takes no new calls, and returns when those in flight have ended.
 func (s *Server) GracefulStop() {

@@ -33,7 +33,7 @@ type streams struct {
 	users map[streamUser]int // without zeros
 }
 
-// A stream is one that is open, and what ends it.
+// A stream is one that is open, or a unary call that may wait, and what ends it.
 type stream struct {
 	of  context.Context //nolint:containedctx // the call's, that says who made it
 	end context.CancelCauseFunc
@@ -48,7 +48,7 @@ func newStreams(limit StreamLimit) *streams {
 	return &streams{limit: limit, users: map[streamUser]int{}, open: map[*stream]struct{}{}}
 }
 
-// keep returns ctx for a stream of the caller in it, which end may end until done is
+// keep returns ctx for a call of the caller in it, which end may end until done is
 // called.
 func (s *streams) keep(ctx context.Context) (_ context.Context, done func()) {
 	kept := &stream{of: ctx}
@@ -64,7 +64,7 @@ func (s *streams) keep(ctx context.Context) (_ context.Context, done func()) {
 	}
 }
 
-// end ends the open streams of those whom match says.
+// end ends the calls that are kept of those whom match says.
 func (s *streams) end(match func(context.Context) bool) {
 	s.mu.Lock()
 	all := slices.Collect(maps.Keys(s.open))

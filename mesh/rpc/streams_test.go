@@ -158,7 +158,7 @@ func streamsEnd(t *testing.T, byServer bool, way func(p *mesh.Principal, standin
 	revoke()
 	if byServer {
 		for _, s := range []*rpc.Server{srv, far} {
-			s.EndStreams(func(ctx context.Context) bool { c, _ := mesh.CallFrom(ctx); return c.Principal.User == "ann" })
+			s.EndCalls(func(ctx context.Context) bool { c, _ := mesh.CallFrom(ctx); return c.Principal.User == "ann" })
 		}
 	}
 	if err := ann(); !mesh.IsCode(rpc.FromStatus(err), mesh.Unauthenticated) {
