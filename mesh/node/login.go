@@ -27,7 +27,7 @@ const maxCallers = 10_000
 func (n *node) buildAuth(ctx context.Context) (err error) {
 	var provers []auth.Prover
 	if n.cfg.Auth.has(authTokens) {
-		if n.tokens, err = auth.LoadTokens(n.cfg.Tokens, n.verifier, auth.WithLogger(n.logger), auth.WithAudit(n.audit.Credential)); err != nil {
+		if n.tokens, err = auth.LoadTokens(n.cfg.Tokens, n.verifier, auth.WithLogger(n.logger), auth.WithAudit(n.audit.Credential), auth.WithEnded(func() { n.tokensEnded() })); err != nil {
 			return err
 		}
 		provers = append(provers, n.tokens)
@@ -90,6 +90,9 @@ func (n *node) stands(a mesh.AgentID, c *x509.Certificate) bool {
 // those that are no more.
 func (n *node) startLogins(start func(name string, run func(context.Context) error), server *rpc.Server) {
 	if n.tokens != nil {
+		n.tokensEnded = func() {
+			server.EndCalls(func(call context.Context) bool { return n.unfounded(context.WithoutCancel(call), call) })
+		}
 		start("tokens", n.tokens.Run)
 	}
 	if n.oidc != nil {
@@ -115,11 +118,15 @@ func (n *node) revokedOf(p mesh.Principal) (time.Time, bool) {
 	return n.revoked.Of(p.Tenant, p.User, p.Can(mesh.ActAdminNode), p.Issued)
 }
 
-// standing refuses turns whose user's credentials were revoked since the user last said
-// something: with which of them that was is not known, so it holds for all.
+// standing refuses turns whose user's last message came under a token that has ended, or
+// before all of the user's credentials were revoked.
 func (n *node) standing(tenant mesh.TenantID, turn *thread.Execution) error {
 	if n.revoked == nil {
 		return nil
+	}
+	if n.tokens != nil && !n.tokens.Stands(turn.Credential, turn.Asked) {
+		return mesh.Errorf(mesh.Unauthenticated, "node.standing", "the token with which the user %s sent the last message does not count any more, and nothing more is begun for what was said with it; "+
+			"have the user ask again with another one", turn.User)
 	}
 	if at, revoked := n.revoked.Of(tenant, turn.User, mesh.Allow(turn.Roles, mesh.ActAdminNode), turn.Asked); revoked {
 		return mesh.Errorf(mesh.Unauthenticated, "node.standing", "the credentials of the user %s were revoked at %s, and nothing more is begun for what was said before; "+
@@ -143,9 +150,20 @@ func (n *node) ended(ctx, of context.Context) (over bool) {
 		_, over = n.revokedOf(p)
 		return over
 	}
-	err := n.states.With(ctx, p.Grant.Key(), func(st *thread.State) error {
-		if t := st.TurnOf(p.Grant.Execution); t != nil {
-			over = n.standing(p.Tenant, t) != nil
+	return n.unfounded(ctx, of)
+}
+
+// unfounded reports whether a stream has to end that an agent opened for work on what the
+// user said, since that does not stand any more.
+func (n *node) unfounded(ctx, of context.Context) (over bool) {
+	call, _ := mesh.CallFrom(of)
+	g := call.Principal.Grant
+	if g == nil {
+		return false
+	}
+	err := n.states.With(ctx, g.Key(), func(st *thread.State) error {
+		if t := st.TurnOf(g.Execution); t != nil {
+			over = n.standing(g.Tenant, t) != nil
 		}
 		return nil
 	})

@@ -113,28 +113,30 @@ type node struct {
 	opts   Options
 	logger *slog.Logger
 
-	backend   Backend
-	log       *threadlog.Log
-	states    *cache.States
-	kv        *state.KV
-	signer    *grant.Signer
-	verifier  *grant.Verifier
-	audit     *audit.Recorder
-	auth      rpc.Authenticator
-	logins    rpc.Limiter
-	tokens    *auth.Tokens     // nil but under auth tokens
-	oidc      *oidc.Issuers    // nil but under auth oidc
-	revoked   *revocation.List // nil under auth none
-	limiter   rpc.Limiter
-	agents    *registry.Registry
-	issuer    *issuer
-	pool      *rpc.Pool
-	skills    *skill.Library
-	runner    *runs.Runner
-	schedules *runs.Scheduler // nil if they are off
-	tasks     *tasks.Index
-	turns     *turn.Runner
-	edge      *edge.Edge
+	backend  Backend
+	log      *threadlog.Log
+	states   *cache.States
+	kv       *state.KV
+	signer   *grant.Signer
+	verifier *grant.Verifier
+	audit    *audit.Recorder
+	auth     rpc.Authenticator
+	logins   rpc.Limiter
+	tokens   *auth.Tokens // nil but under auth tokens
+	// tokensEnded is called when tokens have ended, once they are looked at.
+	tokensEnded func()
+	oidc        *oidc.Issuers    // nil but under auth oidc
+	revoked     *revocation.List // nil under auth none
+	limiter     rpc.Limiter
+	agents      *registry.Registry
+	issuer      *issuer
+	pool        *rpc.Pool
+	skills      *skill.Library
+	runner      *runs.Runner
+	schedules   *runs.Scheduler // nil if they are off
+	tasks       *tasks.Index
+	turns       *turn.Runner
+	edge        *edge.Edge
 
 	transport *transport.Source
 	authority *transport.Authority // nil without TLS

@@ -2,9 +2,11 @@ package node_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -15,8 +17,11 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
 
+	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
 	"agentmesh/mesh/agent"
+	"agentmesh/mesh/rpc"
+	"agentmesh/mesh/security/auth"
 )
 
 // finding T10: whoever's token is taken away hears no more, whichever way it listens,
@@ -147,4 +152,75 @@ func TestCallsOfEveryFaceThatWaitEndWithTheToken(t *testing.T) {
 	if end := <-ends; end != stays+": OK" {
 		t.Errorf("the call that stays ended with %s", end)
 	}
+}
+
+// finding T10: a credential ends for itself: agents at work on what was said with a token that
+// is taken away begin nothing more and hear nothing more, and settle what they had begun; what
+// the same user said with another token goes on.
+func TestATokenThatIsTakenAwayEndsItsOwnWorkAlone(t *testing.T) {
+	entry := func(name string) string {
+		return fmt.Sprintf("- {name: %s, hash: %q, tenant: acme, user: alice, roles: [user]}\n", name, auth.Hash("the-secret-of-"+name))
+	}
+	cfg := config(t.TempDir())
+	cfg.Auth, cfg.Tokens = "tokens", filepath.Join(t.TempDir(), "tokens.yaml")
+	if err := os.WriteFile(cfg.Tokens, []byte(entry("phone")+entry("laptop")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	type result struct{ begun, returned, heard error }
+	results := map[string]chan result{"phone": make(chan result, 1), "laptop": make(chan result, 1)}
+	removed, ended := make(chan struct{}), make(chan struct{})
+	var working sync.WaitGroup
+	working.Add(2)
+	var m *testMesh
+	m = start(t, cfg, map[string]run{"main": func(ctx context.Context, inv *agent.Invocation) iter.Seq2[agent.Output, error] {
+		return func(yield func(agent.Output, error) bool) {
+			record := func(b mesh.Body) error { _, err := inv.Mesh.Record(ctx, &mesh.Event{Body: b}); return err }
+			if err := record(mesh.SkillCalled{Call: "1", Skill: "main.do", Args: "{}"}); err != nil {
+				t.Error(err)
+			}
+			follow, err := meshv1.NewThreadServiceClient(m.conn).FollowThread(inv.Mesh.Context(ctx), &meshv1.FollowThreadRequest{ThreadId: inv.Grant.Thread})
+			if err == nil {
+				_, err = follow.Header()
+			}
+			if err != nil {
+				t.Error(err)
+			}
+			working.Done()
+			<-removed
+			var r result
+			if inv.Text() == "phone" {
+				for r.heard == nil {
+					_, r.heard = follow.Recv()
+				}
+				close(ended)
+			}
+			<-ended
+			r.begun, r.returned = record(mesh.SkillCalled{Call: "2", Skill: "main.do", Args: "{}"}), record(mesh.SkillReturned{Call: "1"})
+			results[inv.Text()] <- r
+			yield(agent.Text{Text: "the end"}, nil)
+		}
+	}})
+	says := make(chan string, 1)
+	go func() { says <- sentWith(t, m, "laptop") }()
+	go sentWith(t, m, "phone")
+	working.Wait()
+	if err := errors.Join(os.WriteFile(cfg.Tokens+".new", []byte(entry("laptop")), 0o600), os.Rename(cfg.Tokens+".new", cfg.Tokens)); err != nil {
+		t.Fatal(err)
+	}
+	close(removed)
+	if r := <-results["phone"]; !mesh.IsCode(r.begun, mesh.Unauthenticated) || r.returned != nil || !mesh.IsCode(rpc.FromStatus(r.heard), mesh.Unauthenticated) {
+		t.Errorf("under the token that was taken away: begins: %v; returns: %v; hears: %v", r.begun, r.returned, r.heard)
+	}
+	if r := <-results["laptop"]; r.begun != nil || r.returned != nil {
+		t.Errorf("under the other: begins: %v; returns: %v", r.begun, r.returned)
+	}
+	if end := <-says; !strings.Contains(end, "the end") {
+		t.Errorf("the other stream ended with %s", end)
+	}
+}
+
+// sentWith sends the name of the token with it, and returns all that is answered.
+func sentWith(t *testing.T, m *testMesh, token string) string {
+	_, answer := post(t, m, "/message:stream", fmt.Sprintf(v1Body, mesh.NewEventID(), token), bearer(token)...)
+	return answer
 }
