@@ -10,6 +10,7 @@ import (
 	"agentmesh/mesh"
 	"agentmesh/mesh/api"
 	"agentmesh/mesh/limit"
+	"agentmesh/mesh/push"
 	"agentmesh/mesh/rpc"
 	"agentmesh/mesh/security/auth"
 	"agentmesh/mesh/security/oidc"
@@ -121,16 +122,26 @@ func (n *node) revokedOf(p mesh.Principal) (time.Time, bool) {
 // standing refuses turns whose user's last message came under a token that has ended, or
 // before all of the user's credentials were revoked.
 func (n *node) standing(tenant mesh.TenantID, turn *thread.Execution) error {
+	return n.counts(tenant, push.Owner{User: turn.User, Credential: turn.Credential, Operator: mesh.Allow(turn.Roles, mesh.ActAdminNode), At: turn.Asked})
+}
+
+// ownerStands reports whether what somebody proved itself by counts still.
+func (n *node) ownerStands(tenant mesh.TenantID, o push.Owner) bool {
+	return n.counts(tenant, o) == nil
+}
+
+// counts refuses what somebody said or set with a credential that does not count any more.
+func (n *node) counts(tenant mesh.TenantID, o push.Owner) error {
 	if n.revoked == nil {
 		return nil
 	}
-	if n.tokens != nil && !n.tokens.Stands(turn.Credential, turn.Asked) {
+	if n.tokens != nil && !n.tokens.Stands(o.Credential, o.At) {
 		return mesh.Errorf(mesh.Unauthenticated, "node.standing", "the token with which the user %s sent the last message does not count any more, and nothing more is begun for what was said with it; "+
-			"have the user ask again with another one", turn.User)
+			"have the user ask again with another one", o.User)
 	}
-	if at, revoked := n.revoked.Of(tenant, turn.User, mesh.Allow(turn.Roles, mesh.ActAdminNode), turn.Asked); revoked {
+	if at, revoked := n.revoked.Of(tenant, o.User, o.Operator, o.At); revoked {
 		return mesh.Errorf(mesh.Unauthenticated, "node.standing", "the credentials of the user %s were revoked at %s, and nothing more is begun for what was said before; "+
-			"have the user log in and ask again", turn.User, at.Format(time.RFC3339))
+			"have the user log in and ask again", o.User, at.Format(time.RFC3339))
 	}
 	return nil
 }

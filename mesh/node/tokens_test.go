@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -20,6 +21,8 @@ import (
 	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
 	"agentmesh/mesh/agent"
+	"agentmesh/mesh/internal/logbuffer"
+	"agentmesh/mesh/node"
 	"agentmesh/mesh/rpc"
 	"agentmesh/mesh/security/auth"
 )
@@ -162,7 +165,8 @@ func TestATokenThatIsTakenAwayEndsItsOwnWorkAlone(t *testing.T) {
 		return fmt.Sprintf("- {name: %s, hash: %q, tenant: acme, user: alice, roles: [user]}\n", name, auth.Hash("the-secret-of-"+name))
 	}
 	cfg := config(t.TempDir())
-	cfg.Auth, cfg.Tokens = "tokens", filepath.Join(t.TempDir(), "tokens.yaml")
+	cfg.Auth, cfg.Tokens, cfg.Egress = "tokens", filepath.Join(t.TempDir(), "tokens.yaml"), node.Egress{AllowHTTP: true, Allow: []string{"127.0.0.0/8"}}
+	log := new(logbuffer.Buffer)
 	if err := os.WriteFile(cfg.Tokens, []byte(entry("phone")+entry("laptop")), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -199,10 +203,13 @@ func TestATokenThatIsTakenAwayEndsItsOwnWorkAlone(t *testing.T) {
 			results[inv.Text()] <- r
 			yield(agent.Text{Text: "the end"}, nil)
 		}
-	}})
+	}}, func(o *node.Options) {
+		o.Logger = slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelInfo}))
+	})
 	says := make(chan string, 1)
-	go func() { says <- sentWith(t, m, "laptop") }()
-	go sentWith(t, m, "phone")
+	hooks := map[string]*hook{"phone": newHook(t), "laptop": newHook(t)}
+	go func() { says <- sentWith(t, m, "laptop", hooks["laptop"].URL) }()
+	go sentWith(t, m, "phone", hooks["phone"].URL)
 	working.Wait()
 	if err := errors.Join(os.WriteFile(cfg.Tokens+".new", []byte(entry("laptop")), 0o600), os.Rename(cfg.Tokens+".new", cfg.Tokens)); err != nil {
 		t.Fatal(err)
@@ -217,10 +224,24 @@ func TestATokenThatIsTakenAwayEndsItsOwnWorkAlone(t *testing.T) {
 	if end := <-says; !strings.Contains(end, "the end") {
 		t.Errorf("the other stream ended with %s", end)
 	}
+	hooks["laptop"].until(t, "TASK_STATE_COMPLETED")
+	eventually(t, func() error {
+		if !strings.Contains(log.String(), "push notifications end with their credential") {
+			return errors.New("the webhook goes on")
+		}
+		return nil
+	})
+	hooks["phone"].mu.Lock()
+	defer hooks["phone"].mu.Unlock()
+	if told := fmt.Sprint(hooks["phone"].got); strings.Contains(told, "the end") || strings.Contains(told, "TASK_STATE_COMPLETED") {
+		t.Errorf("after its token was taken away, the webhook was told %s", told)
+	}
 }
 
-// sentWith sends the name of the token with it, and returns all that is answered.
-func sentWith(t *testing.T, m *testMesh, token string) string {
-	_, answer := post(t, m, "/message:stream", fmt.Sprintf(v1Body, mesh.NewEventID(), token), bearer(token)...)
+// sentWith sends the name of the token with it, with a webhook, and returns all that is
+// answered.
+func sentWith(t *testing.T, m *testMesh, token, url string) string {
+	body := strings.TrimSuffix(strings.TrimSpace(fmt.Sprintf(v1Body, mesh.NewEventID(), token)), "}") + fmt.Sprintf(`,"configuration":{"taskPushNotificationConfig":{"url":%q}}}`, url)
+	_, answer := post(t, m, "/message:stream", body, bearer(token)...)
 	return answer
 }
