@@ -35,8 +35,9 @@ type streams struct {
 
 // A stream is one that is open, and what ends it.
 type stream struct {
-	of  mesh.Principal
-	end context.CancelCauseFunc
+	of     mesh.Call
+	method string
+	end    context.CancelCauseFunc
 }
 
 type streamUser struct {
@@ -50,10 +51,10 @@ func newStreams(limit StreamLimit) *streams {
 
 // keep returns ctx for a stream of the caller in it, which end may end until done is
 // called.
-func (s *streams) keep(ctx context.Context) (_ context.Context, done func()) {
+func (s *streams) keep(ctx context.Context, method string) (_ context.Context, done func()) {
 	call, _ := mesh.CallFrom(ctx)
 	ctx, end := context.WithCancelCause(ctx)
-	kept := &stream{call.Principal, end}
+	kept := &stream{call, method, end}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.open[kept] = struct{}{}
@@ -65,14 +66,14 @@ func (s *streams) keep(ctx context.Context) (_ context.Context, done func()) {
 	}
 }
 
-// end ends the open streams of those whom match says.
-func (s *streams) end(match func(mesh.Principal) bool) {
+// end ends the open streams for which over has an error, with that.
+func (s *streams) end(over func(c mesh.Call, method string) error) {
 	s.mu.Lock()
 	all := slices.Collect(maps.Keys(s.open))
 	s.mu.Unlock()
 	for _, one := range all {
-		if match(one.of) {
-			one.end(errEnded)
+		if err := over(one.of, one.method); err != nil {
+			one.end(err)
 		}
 	}
 }

@@ -158,7 +158,12 @@ func streamsEnd(t *testing.T, byServer bool, way func(p *mesh.Principal, standin
 	revoke()
 	if byServer {
 		for _, s := range []*rpc.Server{srv, far} {
-			s.EndStreams(func(p mesh.Principal) bool { return p.User == "ann" })
+			s.EndStreams(func(c mesh.Call, method string) error {
+				if c.Principal.User == "ann" && method == stream {
+					return rpc.ErrEnded
+				}
+				return nil
+			})
 		}
 	}
 	if err := ann(); !mesh.IsCode(rpc.FromStatus(err), mesh.Unauthenticated) {
