@@ -17,6 +17,7 @@ import (
 	"github.com/cedar-policy/cedar-go/x/exp/ast"
 	"github.com/cedar-policy/cedar-go/x/exp/schema"
 	"github.com/cedar-policy/cedar-go/x/exp/schema/validate"
+	lru "github.com/hashicorp/golang-lru/v2"
 
 	"agentmesh/mesh"
 )
@@ -54,7 +55,11 @@ var validator = func() *validate.Validator {
 // written, and Precondition for what cannot be read, or may be written by others than its
 // owner.
 func Load(dir string) (*Set, error) {
-	l := &loader{dir: dir, set: &Set{parts: map[part]*rules{}, named: map[cedar.PolicyID]*rule{}}}
+	known, err := lru.New[string, *Policy](maxKnown)
+	if err != nil {
+		panic(err) // maxKnown is positive
+	}
+	l := &loader{dir: dir, set: &Set{parts: map[part]*rules{}, named: map[cedar.PolicyID]*rule{}, known: known}}
 	if err := l.folder(""); err != nil {
 		return nil, err
 	}

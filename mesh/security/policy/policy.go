@@ -6,8 +6,8 @@
 // allow, and never what is another tenant's or another user's, which services look after
 // whatever allowed the call. Policies of a tenant's folder only forbid, and only there.
 //
-// A [Set] is what a folder said once: it is immutable, decides in memory, and asks only
-// the policies that can be about a tenant and an action. A [Source] has the Set of the
+// A [Set] is what a folder said once: it is immutable, decides in memory, asks only the
+// policies that can be about a tenant and an action, and remembers what they said. A [Source] has the Set of the
 // moment. Both may be used concurrently.
 package policy
 
@@ -19,6 +19,7 @@ import (
 	"slices"
 
 	"github.com/cedar-policy/cedar-go"
+	lru "github.com/hashicorp/golang-lru/v2"
 
 	"agentmesh/mesh"
 )
@@ -68,7 +69,15 @@ type Set struct {
 	rules []*rule
 	parts map[part]*rules
 	named map[cedar.PolicyID]*rule
+	known *lru.Cache[string, *Policy] // which policy forbids, by request
 }
+
+// How many decisions are remembered, and of requests of how many bytes: names may be of
+// any length.
+const (
+	maxKnown = 4096
+	maxKey   = 512
+)
 
 // A part is what is asked together: the policies for an action that are for one tenant,
 // or with "" for all.
@@ -118,20 +127,31 @@ func (s *Set) of(r *Request) (forbids, permits several) {
 // Forbids returns the first policy that forbids what is asked; nil for none.
 func (s *Set) Forbids(r Request) *Policy {
 	forbids, _ := s.of(&r)
-	return s.first(forbids, &r, true)
+	if len(forbids[0])+len(forbids[1]) == 0 {
+		return nil
+	}
+	key := r.key()
+	if p, ok := s.known.Get(key); ok {
+		return p
+	}
+	p := s.first(forbids, &r, true)
+	if len(key) <= maxKey {
+		s.known.Add(key, p)
+	}
+	return p
 }
 
 // Permits returns the first policy that permits what is asked, whatever others forbid;
 // nil for none.
 func (s *Set) Permits(r Request) *Policy {
 	_, permits := s.of(&r)
+	if len(permits[0])+len(permits[1]) == 0 {
+		return nil
+	}
 	return s.first(permits, &r, false)
 }
 
 func (s *Set) first(list several, r *Request, failing bool) *Policy {
-	if len(list[0])+len(list[1]) == 0 {
-		return nil
-	}
 	c := r.cedar()
 	_, why := cedar.Authorize(list, c, c.Request)
 	if failing && len(why.Errors) > 0 {

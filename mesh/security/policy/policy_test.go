@@ -243,3 +243,47 @@ func TestFoldersThatAreFine(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// What is remembered of one request is not said of another.
+func TestWhatIsRememberedIsOfThatRequest(t *testing.T) {
+	set := load(t, map[string]string{"a.cedar": `
+@id("user") forbid(principal == User::"acme/b", action == Action::"skill.call", resource);
+@id("role") forbid(principal in Role::"viewer", action == Action::"skill.call", resource);
+@id("name") forbid(principal, action == Action::"skill.call", resource == Skill::"b");
+@id("agent") forbid(principal, action == Action::"skill.call", resource) when { context has agent && context.agent == "b" };
+@id("chain") forbid(principal, action == Action::"skill.call", resource) when { context.chain.contains("c") };
+@id("credential") forbid(principal, action == Action::"skill.call", resource) when { context has credential && context.credential == "token:b" };
+@id("long") forbid(principal, action == Action::"skill.call", resource) when { resource.name like "*z" };
+`})
+	long := strings.Repeat("x", 2000)
+	grant := func(agents ...string) *mesh.Grant {
+		g := &mesh.Grant{Agent: agents[0]}
+		for _, a := range agents[1:] {
+			g.Chain = append(g.Chain, mesh.Actor{Agent: a})
+		}
+		return g
+	}
+	base := mesh.Principal{Tenant: "acme", User: "a", Credential: "token:a"}
+	for range 2 {
+		for want, change := range map[string]func(r *policy.Request){
+			"":           func(*policy.Request) {},
+			"user":       func(r *policy.Request) { r.Principal.User = "b" },
+			"role":       func(r *policy.Request) { r.Principal.Roles = []mesh.Role{mesh.RoleViewer} },
+			"name":       func(r *policy.Request) { r.Name = "b" },
+			"agent":      func(r *policy.Request) { r.Principal.Grant = grant("b", "a", "b") },
+			"chain":      func(r *policy.Request) { r.Principal.Grant = grant("a", "a", "c") },
+			"credential": func(r *policy.Request) { r.Principal.Credential = "token:b" },
+			"long":       func(r *policy.Request) { r.Name = long + "z" },
+			"- later":    func(r *policy.Request) { r.Principal.Credential, r.Later = "token:b", true },
+			"- long":     func(r *policy.Request) { r.Name = long },
+			"- agent":    func(r *policy.Request) { r.Principal.Grant = grant("a", "a", "b") },
+		} {
+			r := policy.Request{Principal: base, Action: mesh.ActSkillCall, Name: "a"}
+			change(&r)
+			_, err := set.Judge("test", r, nil)
+			if got := mesh.PolicyOf(err); got != want && !(strings.HasPrefix(want, "-") && got == "") {
+				t.Errorf("%q: by %q", want, got)
+			}
+		}
+	}
+}

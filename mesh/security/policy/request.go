@@ -2,6 +2,7 @@ package policy
 
 import (
 	"cmp"
+	"encoding/binary"
 	"strings"
 
 	"github.com/cedar-policy/cedar-go"
@@ -82,10 +83,38 @@ func (r *Request) context() cedar.Record {
 		for _, a := range g.Agents() {
 			chain = append(chain, cedar.String(a))
 		}
-		all["agent"], all["execution"], all["chain"] = cedar.String(g.Agent), cedar.String(g.Execution), cedar.NewSet(chain...)
+		all["agent"], all["chain"] = cedar.String(g.Agent), cedar.NewSet(chain...)
 	case !r.Later:
 		scheme, _, _ := strings.Cut(p.Credential, ":")
 		all["scheme"], all["credential"] = cedar.String(cmp.Or(scheme, "none")), cedar.String(p.Credential)
 	}
 	return cedar.NewRecord(all)
+}
+
+// key is all of the request that policies can see.
+func (r *Request) key() string {
+	p := r.Principal
+	b := make([]byte, 0, 128)
+	text := func(s string) { b = append(binary.AppendUvarint(b, uint64(len(s))), s...) }
+	for _, s := range []string{string(p.Tenant), p.User, string(r.Action), r.Name} {
+		text(s)
+	}
+	b = binary.AppendUvarint(b, uint64(len(p.Roles)))
+	for _, role := range p.Roles {
+		text(string(role))
+	}
+	switch {
+	case p.Grant != nil:
+		b = append(b, 'g')
+		text(p.Grant.Agent)
+		for _, a := range p.Grant.Chain {
+			text(a.Agent)
+		}
+	case r.Later:
+		b = append(b, 'l')
+	default:
+		b = append(b, 'u')
+		text(p.Credential)
+	}
+	return string(b)
 }
