@@ -97,9 +97,11 @@ func (n *node) startLogins(start func(name string, run func(context.Context) err
 	}
 }
 
-// forbidden is why a policy forbids by now a call that has begun; nil if none does.
+// forbidden is why a call that has begun is not allowed by now: a policy forbids it, or
+// the one that permitted it is gone. Else it is nil.
 func (n *node) forbidden(ctx context.Context, c mesh.Call, method string) error {
-	if _, err := n.authorizer.Authorize(mesh.WithCall(ctx, c), c.Principal, method, nil); mesh.PolicyOf(err) != "" {
+	_, err := n.authorizer.Authorize(mesh.WithCall(ctx, c), c.Principal, method, nil)
+	if mesh.PolicyOf(err) != "" || c.Policy != "" && mesh.IsCode(err, mesh.Denied) {
 		return err
 	}
 	return nil

@@ -2,7 +2,6 @@ package policy
 
 import (
 	_ "embed" // the schema
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -51,25 +50,41 @@ var validator = func() *validate.Validator {
 	return validate.New(known)
 }()
 
-// Load reads the folder. Errors name file and line and say what to do: Invalid for what is
-// written, and Precondition for what cannot be read, or may be written by others than its
-// owner.
+// Load reads the folder. Its error names file and line and says what to do: Invalid for
+// what is written, and Precondition for what cannot be read, or may be written by others
+// than its owner.
 func Load(dir string) (*Set, error) {
+	set, wrong := Check(dir)
+	if len(wrong) > 0 {
+		return nil, wrong[0]
+	}
+	return set, nil
+}
+
+// Check is Load with all that is wrong, and what is not.
+func Check(dir string) (*Set, []error) {
 	known, err := lru.New[string, *Policy](maxKnown)
 	if err != nil {
 		panic(err) // maxKnown is positive
 	}
 	l := &loader{dir: dir, set: &Set{parts: map[part]*rules{}, named: map[cedar.PolicyID]*rule{}, known: known}}
-	if err := l.folder(""); err != nil {
-		return nil, err
-	}
-	return l.set, l.checkParts()
+	l.note(l.folder(""))
+	l.checkParts()
+	return l.set, l.wrong
 }
 
 // A loader reads a folder into a set.
 type loader struct {
-	dir string
-	set *Set
+	dir   string
+	set   *Set
+	wrong []error
+}
+
+// note goes on after an error.
+func (l *loader) note(err error) {
+	if err != nil {
+		l.wrong = append(l.wrong, err)
+	}
 }
 
 func (l *loader) unusable(name, format string, args ...any) error {
@@ -107,9 +122,7 @@ func (l *loader) folder(tenant mesh.TenantID) error {
 		return l.unusable(string(tenant), "cannot be read; check its permissions: %w", err)
 	}
 	for _, e := range entries {
-		if err := l.entry(tenant, e.Name()); err != nil {
-			return err
-		}
+		l.note(l.entry(tenant, e.Name()))
 	}
 	return nil
 }
@@ -160,9 +173,7 @@ func (l *loader) file(tenant mesh.TenantID, name string) error {
 		return l.invalid(name+where, "is not Cedar: %s; correct it (mesh policy check)", why)
 	}
 	for _, p := range list {
-		if err := l.add(tenant, p); err != nil {
-			return err
-		}
+		l.note(l.add(tenant, p))
 	}
 	return nil
 }
@@ -184,7 +195,7 @@ func (l *loader) add(tenant mesh.TenantID, p *cedar.Policy) error {
 	pos := p.Position()
 	line := fmt.Sprintf("%s:%d", pos.Filename, pos.Line)
 	at := fmt.Sprintf("%s:%d", line, pos.Column)
-	r := &rule{Policy: Policy{ID: line, At: line}, tenant: tenant, cedar: p}
+	r := &rule{Policy: Policy{ID: line, At: line, Permits: p.Effect() == cedar.Permit}, cedar: p}
 	if id, ok := p.Annotations()["id"]; ok {
 		if id == "" || len(id) > maxID || strings.ContainsFunc(string(id), func(c rune) bool { return !unicode.IsGraphic(c) }) {
 			return l.invalid(at, "@id must be 1 to %d letters that can be seen", maxID)
@@ -270,7 +281,7 @@ func tenantOf(p *ast.Policy) mesh.TenantID {
 }
 
 // checkParts bounds what is asked at a time.
-func (l *loader) checkParts() error {
+func (l *loader) checkParts() {
 	var errs []error
 	for at := range l.set.parts {
 		n, last := 0, (*rule)(nil)
@@ -293,5 +304,5 @@ func (l *loader) checkParts() error {
 		}
 	}
 	slices.SortFunc(errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
-	return errors.Join(errs...)
+	l.wrong = append(l.wrong, errs...)
 }

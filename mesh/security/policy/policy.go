@@ -52,6 +52,8 @@ type Policy struct {
 	ID string
 	// At is where it is, as "FILE:LINE" below the folder.
 	At string
+	// Permits says that it permits and does not forbid.
+	Permits bool
 	// Failed is why it could not be evaluated; such a policy forbids, if it is one that
 	// forbids, and else counts for nothing.
 	Failed string
@@ -60,8 +62,7 @@ type Policy struct {
 // A rule is a policy of a set.
 type rule struct {
 	Policy
-	tenant mesh.TenantID // "" for all
-	cedar  *cedar.Policy
+	cedar *cedar.Policy
 }
 
 // A Set is the policies of a folder. The zero value has none.
@@ -90,6 +91,15 @@ type rules struct{ forbids, permits []*rule }
 
 // Len returns how many policies there are.
 func (s *Set) Len() int { return len(s.rules) }
+
+// Policies lists them, in the order of their files.
+func (s *Set) Policies() []Policy {
+	all := make([]Policy, 0, len(s.rules))
+	for _, r := range s.rules {
+		all = append(all, r.Policy)
+	}
+	return all
+}
 
 // several are those of several parts, as [cedar.Authorize] takes them.
 type several [2][]*rule
