@@ -78,16 +78,14 @@ func (n *node) startLogins(start func(name string, run func(context.Context) err
 	}
 	if n.policies != nil {
 		start("policies", func(ctx context.Context) error {
-			return n.policies.Run(ctx, func() {
-				server.EndStreams(func(c mesh.Call, method string) error { return n.forbidden(ctx, c, method) })
-			})
+			return n.policies.Run(ctx, func() { server.EndStreams(n.forbidden) })
 		})
 	}
 	if n.revoked != nil {
 		start("revoked", func(ctx context.Context) error {
 			return n.revoked.Run(ctx, func() {
-				server.EndStreams(func(c mesh.Call, _ string) error {
-					if n.ended(ctx, c.Principal) {
+				server.EndStreams(func(of context.Context, _ string) error {
+					if c, _ := mesh.CallFrom(of); n.ended(ctx, c.Principal) {
 						return rpc.ErrEnded
 					}
 					return nil
@@ -99,8 +97,9 @@ func (n *node) startLogins(start func(name string, run func(context.Context) err
 
 // forbidden is why a call that has begun is not allowed by now: a policy forbids it, or
 // the one that permitted it is gone. Else it is nil.
-func (n *node) forbidden(ctx context.Context, c mesh.Call, method string) error {
-	_, err := n.authorizer.Authorize(mesh.WithCall(ctx, c), c.Principal, method, nil)
+func (n *node) forbidden(ctx context.Context, method string) error {
+	c, _ := mesh.CallFrom(ctx)
+	_, err := n.authorizer.Authorize(ctx, c.Principal, method, nil)
 	if mesh.PolicyOf(err) != "" || c.Policy != "" && mesh.IsCode(err, mesh.Denied) {
 		return err
 	}

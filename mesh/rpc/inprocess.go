@@ -99,8 +99,10 @@ func (s *Server) Guarded() []string {
 }
 
 // EndStreams ends the streaming calls for which over has an error, with that: as
-// [ErrEnded] when their credential ends.
-func (s *Server) EndStreams(over func(c mesh.Call, method string) error) { s.guard.streams.end(over) }
+// [ErrEnded] when their credential ends. The call is in its context.
+func (s *Server) EndStreams(over func(ctx context.Context, method string) error) {
+	s.guard.streams.end(over)
+}
 
 // GracefulStop takes no new calls, and returns when those in flight have ended.
 func (s *Server) GracefulStop() {
