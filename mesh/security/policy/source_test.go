@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -23,7 +24,7 @@ type reloading struct {
 	t       *testing.T
 	dir     string
 	logs    *logbuffer.Buffer
-	changed int // may be read after pass
+	changed atomic.Int32
 }
 
 func reload(t *testing.T, f func(t *testing.T, r *reloading)) {
@@ -36,7 +37,7 @@ func reload(t *testing.T, f func(t *testing.T, r *reloading)) {
 		}
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan error, 1)
-		go func() { done <- r.Run(ctx, func() { r.changed++ }) }()
+		go func() { done <- r.Run(ctx, func() { r.changed.Add(1) }) }()
 		f(t, r)
 		stop()
 		if err := <-done; err != nil {
@@ -68,25 +69,25 @@ func TestAFolderIsReadAgainWhenItChanges(t *testing.T) {
 			t.Fatal("the policy is not there")
 		}
 		r.pass()
-		if r.changed != 0 || r.logs.Take() != "" {
+		if r.changed.Load() != 0 || r.logs.Take() != "" {
 			t.Error("it was read without a change")
 		}
 		put(t, r.dir, "a.cedar", strings.Replace(noChat, "no-chat", "not-now", 1))
 		r.pass()
-		if r.chat() != "not-now" || r.changed != 1 {
-			t.Errorf("it is %q after %d changes", r.chat(), r.changed)
+		if r.chat() != "not-now" || r.changed.Load() != 1 {
+			t.Errorf("it is %q after %d changes", r.chat(), r.changed.Load())
 		}
 		if err := os.Remove(filepath.Join(r.dir, "a.cedar")); err != nil {
 			t.Fatal(err)
 		}
 		r.pass()
-		if r.chat() != "" || r.changed != 2 {
-			t.Errorf("removed, it is %q after %d changes", r.chat(), r.changed)
+		if r.chat() != "" || r.changed.Load() != 2 {
+			t.Errorf("removed, it is %q after %d changes", r.chat(), r.changed.Load())
 		}
 		put(t, r.dir, "acme/own.cedar", noChat)
 		r.pass()
-		if r.chat() != "acme/no-chat" || r.changed != 3 {
-			t.Errorf("the tenant's is %q after %d changes", r.chat(), r.changed)
+		if r.chat() != "acme/no-chat" || r.changed.Load() != 3 {
+			t.Errorf("the tenant's is %q after %d changes", r.chat(), r.changed.Load())
 		}
 	})
 }
@@ -155,8 +156,8 @@ func TestAFileIsNotReadWhileItIsWritten(t *testing.T) {
 			t.Fatal(err)
 		}
 		r.pass()
-		if r.chat() != "no-chat" || r.changed != 1 {
-			t.Errorf("the policy is %q after %d changes", r.chat(), r.changed)
+		if r.chat() != "no-chat" || r.changed.Load() != 1 {
+			t.Errorf("the policy is %q after %d changes", r.chat(), r.changed.Load())
 		}
 	})
 }
