@@ -114,6 +114,7 @@ func TestAgentsAreHeldToPolicies(t *testing.T) {
 @id("handoff") forbid(principal == User::"a/ann", action == Action::"handoff", resource == Agent::"other");
 @id("create") forbid(principal, action == Action::"skill.create", resource) when { resource.name like "workflows.*" && context has agent };
 @id("permit-create") permit(principal == User::"a/eve", action == Action::"skill.create", resource);
+@id("permit-delete") permit(principal == User::"a/eve", action == Action::"thread.delete", resource);
 @id("names") forbid(principal, action == Action::"agent.register", resource) unless { resource.name like "team-*" };
 `})
 	results, waiting, goOn := make(chan map[string]error, 1), make(chan struct{}, 1), make(chan struct{})
@@ -140,8 +141,9 @@ func TestAgentsAreHeldToPolicies(t *testing.T) {
 	}})
 	conn := m.raw(t)
 	a2a, skills := a2apb.NewA2AServiceClient(conn), meshv1.NewSkillServiceClient(conn)
+	id := mesh.NewThreadID()
 	send := func(text string) (a2apb.A2AService_SendStreamingMessageClient, error) {
-		stream, err := a2a.SendStreamingMessage(as(plain(t), "a"), say(text))
+		stream, err := a2a.SendStreamingMessage(as(plain(t), "a", "thread-id", id), say(text))
 		if err == nil {
 			_, err = stream.Recv()
 		}
@@ -169,6 +171,9 @@ func TestAgentsAreHeldToPolicies(t *testing.T) {
 	}
 	if _, err := skills.CreateSkill(as(plain(t), "auditor"), &meshv1.CreateSkillRequest{Source: source}); status.Code(err) != codes.PermissionDenied || policyIn(err) != "" {
 		t.Errorf("who is not: %v", err)
+	}
+	if _, err := meshv1.NewThreadServiceClient(conn).DeleteThread(as(plain(t), "eve"), &meshv1.DeleteThreadRequest{ThreadId: id}); status.Code(err) != codes.NotFound {
+		t.Errorf("another's thread, where deleting is permitted: %v", err)
 	}
 	for _, req := range []*meshv1.RegisterAgentRequest{{Name: "other-team", Card: card("x")}, {Card: card("x")}} {
 		if _, err := meshv1.NewRegistryServiceClient(conn).RegisterAgent(as(plain(t), "a"), req); policyIn(err) != "names" {

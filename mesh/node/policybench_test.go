@@ -7,8 +7,6 @@ import (
 	"time"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
-
-	"agentmesh/mesh"
 )
 
 // fifty are policies that are asked for every message and every call of an agent, and
@@ -36,7 +34,7 @@ func BenchmarkAuthorizerWith50Policies(b *testing.B) {
 			begun := time.Now()
 			res, err := ways[way].SendMessage(b.Context(), say("go"))
 			took[way] += time.Since(begun)
-			if err != nil || res.GetTask().GetStatus().GetState() != mesh.TaskState(a2apb.TaskState_TASK_STATE_COMPLETED) {
+			if err != nil || res.GetTask().GetStatus().GetState() != a2apb.TaskState_TASK_STATE_COMPLETED {
 				b.Fatal(res, err)
 			}
 		}

@@ -2,6 +2,7 @@ package rpc
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"runtime/debug"
@@ -63,7 +64,7 @@ func (g *guard) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerInf
 		err = g.handleStream(srv, s, info.FullMethod, handler)
 		leave()
 		g.acted(s.ctx, info.FullMethod, nil, nil, err, acted)
-		if why, ok := context.Cause(s.ctx).(ended); ok && err != nil {
+		if why := (ended{}); err != nil && errors.As(context.Cause(s.ctx), &why) {
 			err = why.error
 		}
 	}

@@ -3,7 +3,6 @@ package policy
 import (
 	_ "embed" // the schema
 	"fmt"
-	"io"
 	"os"
 	"path"
 	"path/filepath"
@@ -148,24 +147,19 @@ func (l *loader) entry(tenant mesh.TenantID, base string) error {
 	if info, err = l.stat(name); err != nil {
 		return err
 	}
-	if !info.Mode().IsRegular() {
+	switch {
+	case !info.Mode().IsRegular():
 		return l.unusable(name, "is no file; take it out")
+	case info.Size() > MaxFile:
+		return l.unusable(name, "has more than %d KiB; divide it into several files", MaxFile>>10)
 	}
 	return l.file(tenant, name)
 }
 
 func (l *loader) file(tenant mesh.TenantID, name string) error {
-	f, err := os.Open(filepath.Join(l.dir, name))
+	data, err := os.ReadFile(filepath.Join(l.dir, name))
 	if err != nil {
 		return l.unusable(name, "cannot be read; check its permissions: %w", err)
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, MaxFile+1))
-	switch {
-	case err != nil:
-		return l.unusable(name, "cannot be read: %w", err)
-	case len(data) > MaxFile:
-		return l.unusable(name, "has more than %d KiB; divide it into several files", MaxFile>>10)
 	}
 	list, err := cedar.NewPolicyListFromBytes(name, data)
 	if err != nil {
@@ -253,6 +247,7 @@ func actionsOf(p *ast.Policy) (actions []mesh.Action, all bool) {
 		}
 		slices.Sort(actions)
 		return slices.Compact(actions), false
+	case ast.ScopeTypeAll:
 	}
 	return Actions(), true
 }
@@ -268,6 +263,7 @@ func tenantOf(p *ast.Policy) mesh.TenantID {
 			uid = s.Entity
 		case ast.ScopeTypeIsIn:
 			uid = s.Entity
+		case ast.ScopeTypeAll, ast.ScopeTypeIs, ast.ScopeTypeInSet:
 		}
 		switch uid.Type {
 		case typeTenant:
