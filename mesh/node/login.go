@@ -13,7 +13,9 @@ import (
 	"agentmesh/mesh/push"
 	"agentmesh/mesh/rpc"
 	"agentmesh/mesh/security/auth"
+	"agentmesh/mesh/security/authz"
 	"agentmesh/mesh/security/oidc"
+	"agentmesh/mesh/security/policy"
 	"agentmesh/mesh/security/revocation"
 	"agentmesh/mesh/security/transport"
 	"agentmesh/mesh/thread"
@@ -38,6 +40,11 @@ func (n *node) buildAuth(ctx context.Context) (err error) {
 			return err
 		}
 		provers = append(provers, n.oidc)
+	}
+	if n.cfg.Policies != "" {
+		if n.policies, err = policy.Open(n.cfg.Policies, n.logger); err != nil {
+			return err
+		}
 	}
 	n.auth = auth.None(n.verifier)
 	if n.cfg.Auth != authNone {
@@ -92,18 +99,46 @@ func (n *node) stands(a mesh.AgentID, c *x509.Certificate) bool {
 func (n *node) startLogins(start func(name string, run func(context.Context) error), server *rpc.Server) {
 	if n.tokens != nil {
 		n.tokensEnded = func() {
-			server.EndCalls(func(call context.Context) bool { return n.unfounded(context.WithoutCancel(call), call) })
+			server.EndCalls(endedIf(func(call context.Context) bool { return n.unfounded(context.WithoutCancel(call), call) }))
 		}
 		start("tokens", n.tokens.Run)
 	}
 	if n.oidc != nil {
 		start("oidc", n.oidc.Run)
 	}
-	if n.revoked != nil {
-		start("revoked", func(ctx context.Context) error {
-			return n.revoked.Run(ctx, func() { server.EndCalls(func(call context.Context) bool { return n.ended(ctx, call) }) })
+	if n.policies != nil {
+		start("policies", func(ctx context.Context) error {
+			return n.policies.Run(ctx, func() { server.EndCalls(n.forbidden) })
 		})
 	}
+	if n.revoked != nil {
+		start("revoked", func(ctx context.Context) error {
+			return n.revoked.Run(ctx, func() {
+				server.EndCalls(endedIf(func(of context.Context) bool { return n.ended(ctx, of) }))
+			})
+		})
+	}
+}
+
+// endedIf ends calls whose credential ended, as over says by their contexts.
+func endedIf(over func(context.Context) bool) func(context.Context, string) error {
+	return func(of context.Context, _ string) error {
+		if over(of) {
+			return rpc.ErrEnded
+		}
+		return nil
+	}
+}
+
+// forbidden is why a call that has begun is not allowed by now: a policy forbids it, or
+// the one that permitted it is gone. Else it is nil.
+func (n *node) forbidden(ctx context.Context, method string) error {
+	c, _ := mesh.CallFrom(ctx)
+	_, err := n.authorizer.Authorize(ctx, c.Principal, method, nil)
+	if mesh.PolicyOf(err) != "" || c.Policy != "" && mesh.IsCode(err, mesh.Denied) {
+		return err
+	}
+	return nil
 }
 
 // access is the service that says what callers may, and ends that.
@@ -119,9 +154,35 @@ func (n *node) revokedOf(p mesh.Principal) (time.Time, bool) {
 	return n.revoked.Of(p.Tenant, p.User, p.Can(mesh.ActAdminNode), p.Issued)
 }
 
-// standing refuses turns whose user's last message came under a token that has ended, or
-// before all of the user's credentials were revoked.
+// standing refuses turns whose user may not have them any more: one to whom a policy
+// forbids by now what the turn began with, or whose credentials were revoked since.
 func (n *node) standing(tenant mesh.TenantID, turn *thread.Execution) error {
+	if err := n.unrevoked(tenant, turn); err != nil {
+		return err
+	}
+	_, err := n.policies.Judge("node.standing", policy.Request{Principal: mesh.Principal{Tenant: tenant, User: turn.User, Roles: turn.Roles},
+		Action: mesh.ActChat, Name: turn.Agent, Later: true}, nil)
+	return err
+}
+
+// permitted asks policies for what an agent wants to do for its work, by name.
+func (n *node) permitted(p mesh.Principal, a mesh.Action, name string) error {
+	_, err := n.policies.Judge("node.permitted", policy.Request{Principal: p, Action: a, Name: name}, nil)
+	return err
+}
+
+// mayRegister asks who may register an agent of that name.
+func (n *node) mayRegister(p mesh.Principal, name string) (err error) {
+	if !p.Can(mesh.ActRegister) {
+		err = authz.Denied("node.mayRegister", mesh.ActRegister)
+	}
+	_, err = n.policies.Judge("node.mayRegister", policy.Request{Principal: p, Action: mesh.ActRegister, Name: name}, err)
+	return err
+}
+
+// unrevoked refuses turns whose user's last message came under a token that has ended, or
+// before all of the user's credentials were revoked.
+func (n *node) unrevoked(tenant mesh.TenantID, turn *thread.Execution) error {
 	return n.counts(tenant, push.Owner{User: turn.User, Credential: turn.Credential, Operator: mesh.Allow(turn.Roles, mesh.ActAdminNode), At: turn.Asked})
 }
 
@@ -174,7 +235,7 @@ func (n *node) unfounded(ctx, of context.Context) (over bool) {
 	}
 	err := n.states.With(ctx, g.Key(), func(st *thread.State) error {
 		if t := st.TurnOf(g.Execution); t != nil {
-			over = n.standing(g.Tenant, t) != nil
+			over = n.unrevoked(g.Tenant, t) != nil
 		}
 		return nil
 	})

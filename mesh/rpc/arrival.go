@@ -2,7 +2,9 @@ package rpc
 
 import (
 	"context"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -49,41 +51,65 @@ type arrivals struct {
 	unfinished *Unfinished
 
 	mu       sync.Mutex
-	open     int // calls of open methods
-	arriving int // those of them whose message has not arrived
+	pending  []*arrival // by when they began; those that arrived or ended stay until the next sweep
+	sweepAt  int        // the number of pending ones at which they are swept
+	timed    bool       // a timer will sweep
+	open     int        // calls of open methods
+	arriving int        // those of them whose message has not arrived
 }
 
-// An arrival is a call whose headers have come. Its fields below timer are guarded by
-// of.mu.
+// An arrival is the context of a call whose headers have come over the network. It has
+// the call, and can be ended. There is one for each, so it is all that a call needs.
 type arrival struct {
-	of     *arrivals
-	conn   *inbound
-	stream uint32
-	user   streamUser
-	open   bool
-	cut    context.CancelCauseFunc
-	timer  *time.Timer
+	context.Context //nolint:containedctx // it is one
+	end             context.CancelCauseFunc
+	of              *arrivals
+	begun           time.Time
+	open            bool
+	done            atomic.Bool
+	user            streamUser
+	conn            *inbound
+	stream          uint32
 
-	bytes, room int64 // that came and were not read, and what they have in memory
-	held        int64 // what is counted of it
-	arrived     bool  // the first message
-	over        bool
+	// Guarded by of.mu. room and held are what came and was not read has in memory, and
+	// what is counted of it; stop has gRPC's end of the call not told.
+	bytes, room, held int64
+	over              bool
+	stop              func() bool
 }
 
 type arrivalKey struct{}
 
-// begin returns ctx, the call's as long as its messages arrive in time and there is room
-// for them, or refuses the call. It is called in the tap.
-func (a *arrivals) begin(ctx context.Context, call mesh.Call, open bool) (context.Context, error) {
+// Value implements context.Context.
+func (a *arrival) Value(key any) any {
+	if key == (arrivalKey{}) {
+		return a
+	}
+	return a.Context.Value(key)
+}
+
+// arrivalOf returns the arrival of the call in ctx, or nil if it was made in the process.
+func arrivalOf(ctx context.Context) *arrival {
+	a, _ := ctx.Value(arrivalKey{}).(*arrival)
+	return a
+}
+
+// begin returns the context of a call as long as its messages arrive in time and there is
+// room for them, or refuses the call. It is called in the tap.
+func (a *arrivals) begin(ctx context.Context, call mesh.Call, open bool, now time.Time) (context.Context, error) {
 	conn := inboundOf(ctx)
-	one := &arrival{of: a, conn: conn, stream: conn.last, user: streamUser{call.Principal.Tenant, call.Principal.User}, open: open}
+	one := &arrival{of: a, begun: now, open: open, user: streamUser{call.Principal.Tenant, call.Principal.User}, conn: conn, stream: conn.last}
+	inner, end := context.WithCancelCause(ctx)
+	one.Context, one.end = mesh.WithCall(inner, call), end
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if open && (a.open >= maxOpen || a.arriving >= maxArriving || !conn.known && conn.open >= maxStranger) {
+		end(nil)
 		return ctx, WithRetryAfter(mesh.Errorf(mesh.Exhausted, "rpc.arrivals",
 			"the server has as many calls without credentials as it may have; try again in %v", streamRetry), streamRetry)
 	}
 	if !one.recount() {
+		end(nil)
 		return ctx, errUnfinished()
 	}
 	if conn.calls[one.stream] = one; open {
@@ -93,10 +119,9 @@ func (a *arrivals) begin(ctx context.Context, call mesh.Call, open bool) (contex
 	} else {
 		conn.known = true
 	}
-	context.AfterFunc(ctx, one.end) // when gRPC has let go of it, and not when it is cut
-	ctx, one.cut = context.WithCancelCause(ctx)
-	one.timer = time.AfterFunc(a.within, func() { one.cut(errLate) })
-	return context.WithValue(ctx, arrivalKey{}, one), nil
+	one.stop = context.AfterFunc(ctx, one.leave) // when gRPC has let go of it, and not when it is cut
+	a.watch(one)
+	return one, nil
 }
 
 // errLate ends calls whose message does not come.
@@ -115,19 +140,67 @@ func (a *arrivals) data(conn *inbound, stream uint32, n int) bool {
 	one.room += frameRoom(n)
 	switch {
 	case one.open && one.room > maxOpenMessage+frameCost:
-		one.cut(mesh.Errorf(mesh.Exhausted, "rpc.arrivals", "the message is too large; without a credential it may have %d bytes", maxOpenMessage))
+		one.end(ended{mesh.Errorf(mesh.Exhausted, "rpc.arrivals", "the message is too large; without a credential it may have %d bytes", maxOpenMessage)})
 	case !one.recount():
-		one.cut(errUnfinished())
+		one.end(ended{errUnfinished()})
 	default:
 		return true
 	}
 	return false
 }
 
-// arrived says that the call in ctx has read a message, if it came over the network.
+// minPending is how many calls there are before those that arrived are looked for among
+// them.
+const minPending = 64
+
+// watch ends the call unless its message arrives in time. There is one timer for all, and
+// not one for each, which nearly all calls would only stop again. Called with mu held.
+func (a *arrivals) watch(one *arrival) {
+	if len(a.pending) >= max(a.sweepAt, minPending) {
+		a.sweep(one.begun)
+		a.sweepAt = 2 * len(a.pending) // so that sweeping costs each call the same
+	}
+	a.pending = append(a.pending, one)
+	a.timer(a.within)
+}
+
+// timer has the pending calls swept after a time, if nothing else does. Called with mu held.
+func (a *arrivals) timer(after time.Duration) {
+	if a.timed {
+		return
+	}
+	a.timed = true
+	time.AfterFunc(after, func() {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		now := time.Now()
+		a.sweep(now)
+		if a.timed = false; len(a.pending) > 0 {
+			a.timer(a.pending[0].begun.Add(a.within).Sub(now))
+		}
+	})
+}
+
+// sweep ends those that are late, and forgets those with which nothing is to be done any
+// more. Called with mu held.
+func (a *arrivals) sweep(now time.Time) {
+	a.pending = slices.DeleteFunc(a.pending, func(one *arrival) bool {
+		if one.done.Load() || one.Err() != nil {
+			return true
+		}
+		late := now.Sub(one.begun) >= a.within
+		if late {
+			one.end(errLate)
+		}
+		return late
+	})
+}
+
+// arrived says that the call in ctx has read a message, if it came over the network. From
+// then on over is called when it ends.
 func arrived(ctx context.Context, message any) {
-	one, ok := ctx.Value(arrivalKey{}).(*arrival)
-	if !ok {
+	one := arrivalOf(ctx)
+	if one == nil {
 		return
 	}
 	size := messagePrefix
@@ -137,6 +210,7 @@ func arrived(ctx context.Context, message any) {
 	one.of.mu.Lock()
 	defer one.of.mu.Unlock()
 	one.came()
+	one.stop()
 	if one.bytes -= int64(size); one.bytes <= 0 {
 		one.bytes, one.room = 0, 0
 	}
@@ -144,42 +218,47 @@ func arrived(ctx context.Context, message any) {
 }
 
 // came notes that the first message has arrived, or will not.
-func (one *arrival) came() {
-	if one.arrived {
-		return
-	}
-	one.arrived = true
-	one.timer.Stop()
-	if one.open {
-		one.of.arriving--
+func (a *arrival) came() {
+	if !a.done.Swap(true) && a.open {
+		a.of.arriving--
 	}
 }
 
-// end forgets the call.
-func (one *arrival) end() {
-	one.of.mu.Lock()
-	defer one.of.mu.Unlock()
-	one.came()
-	one.over = true
-	one.recount()
-	delete(one.conn.calls, one.stream)
-	if one.open {
-		one.of.open--
-		one.conn.open--
+// over says that the call in ctx has ended, if it came over the network.
+func over(ctx context.Context) {
+	if one := arrivalOf(ctx); one != nil {
+		one.leave()
+	}
+}
+
+// leave forgets the call.
+func (a *arrival) leave() {
+	a.of.mu.Lock()
+	defer a.of.mu.Unlock()
+	if a.over {
+		return
+	}
+	a.came()
+	a.over = true
+	a.recount()
+	delete(a.conn.calls, a.stream)
+	if a.open {
+		a.of.open--
+		a.conn.open--
 	}
 }
 
 // recount counts what the call has in memory now; false if there is no room for it.
-func (one *arrival) recount() bool {
+func (a *arrival) recount() bool {
 	want := int64(0)
-	if !one.over {
-		if want = one.room; !one.arrived {
+	if !a.over {
+		if want = a.room; !a.done.Load() {
 			want += callCost
 		}
 	}
-	if !one.of.unfinished.add(one.user, one.conn.name, want-one.held) {
+	if !a.of.unfinished.add(a.user, a.conn.name, want-a.held) {
 		return false
 	}
-	one.held = want
+	a.held = want
 	return true
 }

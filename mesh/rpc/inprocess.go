@@ -100,9 +100,12 @@ func (s *Server) Guarded() []string {
 	return all
 }
 
-// EndCalls ends the calls that match says by their contexts, as when the credential of who
-// made them ends: streams, and unary calls that were made with a credential.
-func (s *Server) EndCalls(match func(context.Context) bool) { s.guard.streams.end(match) }
+// EndCalls ends the calls for which over has an error, with that: as [ErrEnded] when their
+// credential ends. They are streams, and unary calls that were made with a credential. The
+// call is in its context.
+func (s *Server) EndCalls(over func(ctx context.Context, method string) error) {
+	s.guard.streams.end(over)
+}
 
 // GracefulStop takes no new calls, and returns when those in flight have ended.
 func (s *Server) GracefulStop() {

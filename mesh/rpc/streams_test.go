@@ -158,7 +158,12 @@ func streamsEnd(t *testing.T, byServer bool, way func(p *mesh.Principal, standin
 	revoke()
 	if byServer {
 		for _, s := range []*rpc.Server{srv, far} {
-			s.EndCalls(func(ctx context.Context) bool { c, _ := mesh.CallFrom(ctx); return c.Principal.User == "ann" })
+			s.EndCalls(func(ctx context.Context, method string) error {
+				if c, _ := mesh.CallFrom(ctx); c.Principal.User == "ann" && method == stream {
+					return rpc.ErrEnded
+				}
+				return nil
+			})
 		}
 	}
 	if err := ann(); !mesh.IsCode(rpc.FromStatus(err), mesh.Unauthenticated) {
