@@ -63,6 +63,15 @@ func (c *passed) Close() error {
 	return c.Conn.Close()
 }
 
+// CloseWrite lets a client read an answer that came before all that it sends: whoever
+// answers so says that no more comes, before it closes.
+func (c *passed) CloseWrite() error {
+	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return nil
+}
+
 func (g *Gate) enter(from string, now time.Time) bool {
 	here := net.ParseIP(from).IsLoopback()
 	g.mu.Lock()
