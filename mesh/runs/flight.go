@@ -96,12 +96,10 @@ func pass(ctx context.Context, d time.Duration) bool {
 // run ends when the record says how the run ended, or ctx is done. The error is
 // Conflict when another process changed the record.
 func (e *execution) run(ctx context.Context) error {
-	select {
-	case e.slots <- struct{}{}:
-		defer func() { <-e.slots }()
-	case <-ctx.Done():
+	if e.slots.take(ctx, e.id.tenant, cmp.Or(e.rec.User, e.User)) != nil {
 		return nil
 	}
+	defer e.slots.giveBack(e.id.tenant)
 	o, err := e.orderOf(e.id, e.rec)
 	if err != nil {
 		return e.over(ctx, statusFailed, err)
