@@ -170,7 +170,7 @@ func (e *execution) make(ctx context.Context, o *order) error {
 func (e *execution) begin(ctx context.Context, o *order, limit time.Time) (*a2a.Accepted, error) {
 	for {
 		acc, err := e.Runner.begin(ctx, o)
-		if err == nil || mesh.IsCode(err, mesh.Invalid) || mesh.IsCode(err, mesh.Denied) || e.Now().Add(retry).After(limit) {
+		if err == nil || mesh.IsCode(err, mesh.Invalid) || mesh.IsCode(err, mesh.Denied) || mesh.IsCode(err, mesh.Exhausted) || e.Now().Add(retry).After(limit) {
 			return acc, err
 		}
 		if !pass(ctx, retry) {
