@@ -11,6 +11,8 @@ import (
 	"agentmesh/mesh"
 	"agentmesh/mesh/limit"
 	"agentmesh/mesh/thread"
+	"agentmesh/mesh/thread/cache/cachetest"
+	"agentmesh/mesh/threadlog"
 )
 
 // budgeted opens an execution with the budget below the grant's.
@@ -110,25 +112,27 @@ func TestABudgetOfTokensEndsWithWhatWasUsed(t *testing.T) {
 // Of many who ask at once for the last calls of one budget, no more get one than there
 // are, whoever they are below it.
 func TestABudgetIsSharedExactly(t *testing.T) {
-	l, _ := timed(t, limit.Budgets{AgentCalls: limit.Unlimited, TurnCalls: limit.Unlimited})
-	main := l.run(t, l.post(t), "main", "*")
-	top := l.must(t, main, "orchestrator", mesh.Budget{Calls: 7})
-	agents := []*mesh.Grant{top, l.must(t, top, "worker", mesh.Budget{}), l.must(t, top, "mailer", mesh.Budget{Calls: 4})}
-	var all sync.WaitGroup
-	var made atomic.Int32
-	for i := range 48 {
-		g := agents[i%len(agents)]
-		all.Go(func() {
-			switch _, err := l.add(t.Context(), g, calling(g, fmt.Sprint("c", i))); {
-			case err == nil:
-				made.Add(1)
-			case limit.TripOf(err) == nil || limit.TripOf(err).Limit != limit.BudgetCalls:
-				t.Errorf("refused with %v", err)
-			}
-		})
-	}
-	all.Wait()
-	if made.Load() != 7 {
-		t.Errorf("%d calls were made of 7", made.Load())
-	}
+	stores(t, func(t *testing.T, s threadlog.Backend) {
+		l := over(&cachetest.Store{Backend: s}, WithBudgets(limit.Budgets{AgentCalls: limit.Unlimited, TurnCalls: limit.Unlimited}))
+		main := l.run(t, l.post(t), "main", "*")
+		top := l.must(t, main, "orchestrator", mesh.Budget{Calls: 7})
+		agents := []*mesh.Grant{top, l.must(t, top, "worker", mesh.Budget{}), l.must(t, top, "mailer", mesh.Budget{Calls: 4})}
+		var all sync.WaitGroup
+		var made atomic.Int32
+		for i := range 48 {
+			g := agents[i%len(agents)]
+			all.Go(func() {
+				switch _, err := l.add(t.Context(), g, calling(g, fmt.Sprint("c", i))); {
+				case err == nil:
+					made.Add(1)
+				case limit.TripOf(err) == nil || limit.TripOf(err).Limit != limit.BudgetCalls:
+					t.Errorf("refused with %v", err)
+				}
+			})
+		}
+		all.Wait()
+		if made.Load() != 7 {
+			t.Errorf("%d calls were made of 7", made.Load())
+		}
+	})
 }
