@@ -52,13 +52,17 @@ func newStreams(limit StreamLimit) *streams {
 // called.
 func (s *streams) keep(ctx context.Context) (_ context.Context, done func()) {
 	call, _ := mesh.CallFrom(ctx)
-	ctx, end := context.WithCancelCause(ctx)
-	kept := &stream{call.Principal, end}
+	kept := &stream{of: call.Principal}
+	if a := arrivalOf(ctx); a != nil {
+		kept.end = a.end
+	} else {
+		ctx, kept.end = context.WithCancelCause(ctx)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.open[kept] = struct{}{}
 	return ctx, func() {
-		end(nil)
+		kept.end(nil)
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		delete(s.open, kept)
