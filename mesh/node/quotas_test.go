@@ -1,6 +1,8 @@
 package node_test
 
 import (
+	"context"
+	"iter"
 	"testing"
 	"time"
 
@@ -10,6 +12,8 @@ import (
 	"google.golang.org/grpc/status"
 
 	"agentmesh/mesh"
+	"agentmesh/mesh/agent"
+	"agentmesh/mesh/limit"
 	"agentmesh/mesh/node"
 )
 
@@ -73,6 +77,46 @@ func TestSettingsOfQuotasHaveDefaultsUnderAuth(t *testing.T) {
 	} {
 		if err := tt.cfg.Fill(); err != nil || tt.cfg.RateLimit.PerSecond != tt.rate {
 			t.Errorf("%s: %v calls a second, %v", name, tt.cfg.RateLimit.PerSecond, err)
+		}
+	}
+}
+
+// The budget of a turn is in the grant of the agent that works on it, and the node keeps
+// it: when the tokens are used up, the agent's calls and dispatches are refused by name.
+func TestATurnHasABudget(t *testing.T) {
+	cfg := config(t.TempDir())
+	cfg.Limits.TurnTokens, cfg.Limits.TurnCost = 100, 0.5
+	type seen struct {
+		budget         mesh.Budget
+		call, dispatch error
+	}
+	got := make(chan seen, 1)
+	m := start(t, cfg, map[string]run{"main": func(ctx context.Context, inv *agent.Invocation) iter.Seq2[agent.Output, error] {
+		return func(yield func(agent.Output, error) bool) {
+			_, err := inv.Mesh.Record(ctx, &mesh.Event{Body: mesh.ModelReplied{Usage: mesh.Usage{Prompt: 60, Completion: 40, Cost: 0.1}}})
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			s := seen{budget: inv.Grant.Budget}
+			_, s.call = inv.Mesh.Record(ctx, &mesh.Event{Body: mesh.SkillCalled{Call: "1", Skill: "mail.send", Args: "{}"}})
+			_, s.dispatch = inv.Mesh.Record(ctx, &mesh.Event{Body: mesh.DispatchIssued{Child: mesh.Execution{ID: mesh.NewExecutionID(inv.Grant.Thread),
+				Parent: inv.Grant.Execution, Kind: mesh.KindAgent, Agent: "builder", User: inv.Grant.User, Text: "work"}}})
+			got <- s
+			yield(agent.Text{Text: "done"}, nil)
+		}
+	}})
+	if err := sendV1(t.Context(), m.raw(t), "hello"); err != nil {
+		t.Fatal(err)
+	}
+	s := <-got
+	if want := (mesh.Budget{Tokens: 100, Cost: 500_000}); s.budget != want {
+		t.Errorf("the grant's budget is %+v, want %+v", s.budget, want)
+	}
+	for what, err := range map[string]error{"call": s.call, "dispatch": s.dispatch} {
+		trip := limit.TripOf(err)
+		if !mesh.IsCode(err, mesh.Exhausted) || trip == nil || trip.Limit != limit.BudgetTokens || trip.Used != 100 || trip.Most != 100 {
+			t.Errorf("%s: refused with %v, %+v", what, err, trip)
 		}
 	}
 }
