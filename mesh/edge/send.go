@@ -166,8 +166,8 @@ func (e *Edge) accept(ctx context.Context, in *intake) (mesh.ExecutionID, mesh.S
 	var cursor mesh.Seq
 	var events []*mesh.Event
 	var place *quota.Place
-	p := in.call.Principal
-	if err := e.Quotas.Prepare(ctx, p.Tenant, p.User, limit.Quota{Threads: 1}); err != nil {
+	tenant, user := in.key.Tenant, in.call.Principal.User
+	if err := e.Quotas.Prepare(ctx, tenant, user, limit.Quota{Threads: 1}); err != nil {
 		return "", 0, mesh.Wrap("edge.Send", err)
 	}
 	err := e.Turns.Take(ctx, in.key, func(s *thread.State) (cache.Decision, error) {
@@ -189,7 +189,7 @@ func (e *Edge) accept(ctx context.Context, in *intake) (mesh.ExecutionID, mesh.S
 			return cache.Decision{}, err
 		}
 		var trip *limit.Trip
-		if place, trip = e.Quotas.Take(p.Tenant, p.User, opening(s)); trip != nil {
+		if place, trip = e.Quotas.Take(tenant, user, opening(s)); trip != nil {
 			return cache.Decision{}, trip.Err("edge.Send")
 		}
 		id = in.task

@@ -1,6 +1,10 @@
 package thread
 
-import "agentmesh/mesh"
+import (
+	"slices"
+
+	"agentmesh/mesh"
+)
 
 // A Charge is what an event changes of what a user has at work and has used; the zero
 // value is nothing.
@@ -15,10 +19,11 @@ type Charge struct {
 
 // A Ledger says who is charged for what happens in a thread. It knows executions for as
 // long as they are not over, and is not safe for concurrent use.
-type Ledger struct{ open map[mesh.ExecutionID]*errand }
+type Ledger struct{ open []errand }
 
 // An errand is an execution that is not over.
 type errand struct {
+	id         mesh.ExecutionID
 	user       string
 	dispatched bool // by an agent
 	at         int64
@@ -29,20 +34,16 @@ type errand struct {
 func (l *Ledger) Apply(e *mesh.Event) (c Charge) {
 	switch b := e.Body.(type) {
 	case mesh.DispatchIssued:
-		if l.open[b.Child.ID] != nil {
+		if l.find(b.Child.ID) != nil {
 			return c
 		}
-		if l.open == nil {
-			l.open = map[mesh.ExecutionID]*errand{}
-		}
-		_, dispatched := l.open[e.Execution] // a turn is not there
-		x := &errand{user: b.Child.User, dispatched: dispatched}
-		l.open[b.Child.ID] = x
-		if c = x.work(1); dispatched {
+		x := errand{id: b.Child.ID, user: b.Child.User, dispatched: l.find(e.Execution) != nil} // a turn is not there
+		if c = x.work(1); x.dispatched {
 			c.Dispatches = 1
 		}
+		l.open = append(l.open, x)
 	case mesh.TaskMoved:
-		switch x := l.open[e.Execution]; {
+		switch x := l.find(e.Execution); {
 		case x == nil:
 		case mesh.Terminal(b.State):
 			return l.end(e.Execution)
@@ -54,7 +55,7 @@ func (l *Ledger) Apply(e *mesh.Event) (c Charge) {
 	case mesh.DispatchSettled:
 		return l.end(b.Child)
 	case mesh.ModelReplied:
-		if x := l.open[e.Execution]; x != nil {
+		if x := l.find(e.Execution); x != nil {
 			return Charge{User: x.user, Spent: b.Usage.Spent()}
 		}
 	}
@@ -64,20 +65,30 @@ func (l *Ledger) Apply(e *mesh.Event) (c Charge) {
 // Close ends all that is not over: the thread has no task any more that goes on, or is
 // gone.
 func (l *Ledger) Close() (all []Charge) {
-	for id := range l.open {
-		if c := l.end(id); c != (Charge{}) {
+	for i := range l.open {
+		if c := l.open[i].work(0); c != (Charge{}) {
 			all = append(all, c)
 		}
 	}
+	l.open = nil
 	return all
 }
 
 func (l *Ledger) end(id mesh.ExecutionID) (c Charge) {
-	if x := l.open[id]; x != nil {
-		delete(l.open, id)
+	if x := l.find(id); x != nil {
 		c = x.work(0)
+		l.open = slices.DeleteFunc(l.open, func(o errand) bool { return o.id == id })
 	}
 	return c
+}
+
+func (l *Ledger) find(id mesh.ExecutionID) *errand {
+	for i := range l.open {
+		if l.open[i].id == id {
+			return &l.open[i]
+		}
+	}
+	return nil
 }
 
 // work notes whether it is at work, 1, or not, 0.
