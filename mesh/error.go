@@ -64,6 +64,8 @@ type Error struct {
 	// Limit is the limit that was met, if the failure is that; its own Detail
 	// is empty.
 	Limit *LimitTripped
+	// Policy is the id of the operator's policy that refused, if one did.
+	Policy string
 	// Err is the cause.
 	Err error
 }
@@ -116,7 +118,7 @@ func Wrap(op string, err error) error {
 	e := &Error{Code: CodeOf(err), Op: op, Err: err}
 	var inner *Error
 	if errors.As(err, &inner) {
-		e.Detail, e.Field, e.Reason, e.Limit = inner.Detail, inner.Field, inner.Reason, inner.Limit
+		e.Detail, e.Field, e.Reason, e.Limit, e.Policy = inner.Detail, inner.Field, inner.Reason, inner.Limit, inner.Policy
 	}
 	return e
 }
@@ -150,6 +152,15 @@ func FieldOf(err error) string {
 	var e *Error
 	if errors.As(err, &e) {
 		return e.Field
+	}
+	return ""
+}
+
+// PolicyOf returns the id of the operator's policy that refused, or "".
+func PolicyOf(err error) string {
+	var e *Error
+	if errors.As(err, &e) {
+		return e.Policy
 	}
 	return ""
 }

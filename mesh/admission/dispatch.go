@@ -27,6 +27,9 @@ func (w *ruling) checkDispatch(i int, e *mesh.Event, b mesh.DispatchIssued) erro
 	if err := w.stands(); err != nil {
 		return err
 	}
+	if err := w.permitted(mesh.ActOrchestrate, c.Agent); err != nil {
+		return err
+	}
 	if err := w.allot(e, &b); err != nil {
 		return err
 	}
@@ -80,6 +83,15 @@ func (w *ruling) stands() error {
 		return nil
 	}
 	return w.by.standing(w.grant.Tenant, t)
+}
+
+// permitted asks the operator's policies.
+func (w *ruling) permitted(a mesh.Action, name string) error {
+	p := mesh.Principal{Tenant: w.grant.Tenant, User: w.grant.User, Grant: w.grant}
+	if t := w.st.TurnOf(w.mine.ID); t != nil {
+		p.Roles = t.Roles
+	}
+	return w.by.policy(p, a, name)
 }
 
 // granted is the grant as its agent gets it: with less if nobody trusts that one.

@@ -34,7 +34,7 @@ type guard struct {
 func (g *guard) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (resp any, err error) {
 	begun := time.Now()
 	arrived(ctx)
-	ctx, err = g.admit(ctx, info.FullMethod, begun)
+	ctx, err = g.admit(ctx, info.FullMethod, req, begun)
 	if err != nil {
 		g.refused(ctx, info.FullMethod, req, err)
 	} else if done, failed := g.act(ctx, info.FullMethod, req); failed != nil {
@@ -64,8 +64,8 @@ func (g *guard) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerInf
 		err = g.handleStream(srv, s, info.FullMethod, handler)
 		leave()
 		g.acted(s.ctx, info.FullMethod, nil, nil, err, acted)
-		if err != nil && errors.Is(context.Cause(s.ctx), errEnded) {
-			err = errEnded
+		if why := (ended{}); err != nil && errors.As(context.Cause(s.ctx), &why) {
+			err = why.error
 		}
 	}
 	g.report(s.ctx, info.FullMethod, begun, err)
@@ -92,7 +92,7 @@ func (g *guard) handleStream(srv any, s *serverStream, method string, handler gr
 // enter admits a stream as admit does, as one more that is open until done is called
 // or what it was admitted under expires.
 func (g *guard) enter(ctx context.Context, method string, begun time.Time) (_ context.Context, done func(), err error) {
-	ctx, err = g.admit(ctx, method, begun)
+	ctx, err = g.admit(ctx, method, nil, begun)
 	if err != nil {
 		return ctx, nil, err
 	}
@@ -101,12 +101,15 @@ func (g *guard) enter(ctx context.Context, method string, begun time.Time) (_ co
 		return ctx, nil, err
 	}
 	ctx, cancel := whileProved(ctx)
-	ctx, forget := g.streams.keep(ctx)
+	ctx, forget := g.streams.keep(ctx, method)
 	return ctx, func() { forget(); cancel(); leave() }, nil
 }
 
-// errEnded ends the streams of a credential that does not count any more.
-var errEnded = &mesh.Error{Code: mesh.Unauthenticated, Op: "rpc.stream", Detail: "the credential of this call was revoked or has expired; call again with another one"}
+// ended is the cause with which the context of a stream ends before its handler does.
+type ended struct{ error }
+
+// ErrEnded ends the streams of a credential that does not count any more.
+var ErrEnded = &mesh.Error{Code: mesh.Unauthenticated, Op: "rpc.stream", Detail: "the credential of this call was revoked or has expired; call again with another one"}
 
 // whileProved returns ctx, which ends with the grant or the credential that it was
 // admitted under: who had one once does not listen for ever.
@@ -118,10 +121,10 @@ func whileProved(ctx context.Context) (context.Context, context.CancelFunc) {
 		return context.WithDeadline(ctx, time.Unix(p.Grant.Expires, 0))
 	case p.Ended != nil:
 		ctx, cancel := context.WithCancelCause(ctx)
-		stop := context.AfterFunc(p.Ended, func() { cancel(errEnded) })
+		stop := context.AfterFunc(p.Ended, func() { cancel(ended{ErrEnded}) })
 		return ctx, func() { stop(); cancel(nil) }
 	case !p.Expires.IsZero():
-		return context.WithDeadlineCause(ctx, p.Expires, errEnded)
+		return context.WithDeadlineCause(ctx, p.Expires, ended{ErrEnded})
 	}
 	return ctx, func() {}
 }
@@ -202,7 +205,7 @@ func (g *guard) identify(ctx context.Context, method string, now time.Time) (mes
 
 // admit returns ctx with the call's identity, or ctx as it is and why the call
 // is refused.
-func (g *guard) admit(ctx context.Context, method string, now time.Time) (context.Context, error) {
+func (g *guard) admit(ctx context.Context, method string, message any, now time.Time) (context.Context, error) {
 	if arrivalOf(ctx) == nil { // it came in the process
 		call, err := g.identify(ctx, method, now)
 		ctx = mesh.WithCall(ctx, call)
@@ -217,7 +220,12 @@ func (g *guard) admit(ctx context.Context, method string, now time.Time) (contex
 	if err := g.limit(call.Principal, now); err != nil || g.authorizer == nil {
 		return ctx, err
 	}
-	return ctx, mesh.Wrap("rpc.admit", g.authorizer.Authorize(ctx, call.Principal, method))
+	policy, err := g.authorizer.Authorize(ctx, call.Principal, method, message)
+	if policy != "" && err == nil {
+		call.Policy = policy
+		ctx = mesh.WithCall(ctx, call)
+	}
+	return ctx, mesh.Wrap("rpc.admit", err)
 }
 
 // limit applies the rate limit. Calls under a grant are the mesh's own work

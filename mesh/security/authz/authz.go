@@ -54,7 +54,7 @@ type Rule struct {
 	Settles bool
 	// Audit says that calls are recorded, as acts of administration. Resource is the field
 	// of the request, or else of the response, that names what a call is about, as
-	// "skill.name".
+	// "skill.name": for the record, and for policies that are asked for the action.
 	Audit    bool
 	Resource string
 }
