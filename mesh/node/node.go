@@ -30,6 +30,7 @@ import (
 	"agentmesh/mesh/call"
 	"agentmesh/mesh/edge"
 	"agentmesh/mesh/push"
+	"agentmesh/mesh/quota"
 	"agentmesh/mesh/registry"
 	"agentmesh/mesh/rpc"
 	"agentmesh/mesh/runs"
@@ -115,31 +116,32 @@ type node struct {
 	opts   Options
 	logger *slog.Logger
 
-	backend  Backend
-	log      *threadlog.Log
-	states   *cache.States
-	kv       *state.KV
-	signer   *grant.Signer
-	verifier *grant.Verifier
-	audit    *audit.Recorder
-	auth     rpc.Authenticator
-	logins   rpc.Limiter
-	tokens   *auth.Tokens     // nil but under auth tokens
-	oidc     *oidc.Issuers    // nil but under auth oidc
-	revoked  *revocation.List // nil under auth none
-	// tokensEnded is called when tokens have ended, once they are looked at.
-	tokensEnded func()
-	policies    *policy.Source // nil for none
-	limiter     rpc.Limiter
-	agents      *registry.Registry
-	issuer      *issuer
-	pool        *rpc.Pool
-	skills      *skill.Library
-	runner      *runs.Runner
-	schedules   *runs.Scheduler // nil if they are off
-	tasks       *tasks.Index
-	turns       *turn.Runner
-	edge        *edge.Edge
+	backend   Backend
+	log       *threadlog.Log
+	states    *cache.States
+	kv        *state.KV
+	signer    *grant.Signer
+	verifier  *grant.Verifier
+	audit     *audit.Recorder
+	auth      rpc.Authenticator
+	logins    rpc.Limiter
+	tokens    *auth.Tokens     // nil but under auth tokens
+	oidc      *oidc.Issuers    // nil but under auth oidc
+	revoked   *revocation.List // nil under auth none
+	policies  *policy.Source   // nil for none
+	limiter   rpc.Limiter
+	agents    *registry.Registry
+	issuer    *issuer
+	pool      *rpc.Pool
+	skills    *skill.Library
+	runner    *runs.Runner
+	schedules *runs.Scheduler // nil if they are off
+	tasks     *tasks.Index
+	quotas    *quota.Keeper
+	turns     *turn.Runner
+	edge      *edge.Edge
+
+	tokensEnded func() // called when tokens have ended, once they are looked at
 
 	authorizer api.Authority // once there is a server
 	transport  *transport.Source
@@ -227,6 +229,7 @@ func (n *node) build(ctx context.Context) (err error) {
 	if n.tasks, err = n.taskIndex(ctx); err != nil {
 		return err
 	}
+	n.quotas = n.keeper()
 	if err := n.buildEdge(); err != nil {
 		return err
 	}
@@ -244,7 +247,7 @@ func (n *node) build(ctx context.Context) (err error) {
 func (n *node) buildEdge() (err error) {
 	turns := turn.Config{
 		Log: n.log, States: n.states, Leases: n.backend.Leases, Directory: n.agents, Dialer: n.dialer, Signer: n.signer,
-		Main: n.cfg.Main, Node: mesh.NewEventID(), Logger: n.logger,
+		Main: n.cfg.Main, Node: mesh.NewEventID(), Logger: n.logger, Budget: n.cfg.turnBudget(),
 	}
 	if n.opts.Turns != nil {
 		n.opts.Turns(&turns)
@@ -254,7 +257,7 @@ func (n *node) buildEdge() (err error) {
 	}
 	cfg := edge.Config{
 		Log: n.log, States: n.states, Directory: n.agents, Turns: n.turns, Tasks: n.tasks, Card: n.issuer.extended, Offered: n.face().Capabilities,
-		Main: n.cfg.Main, Logger: n.logger,
+		Main: n.cfg.Main, Logger: n.logger, Quotas: n.quotas, Budget: n.cfg.turnBudget(),
 	}
 	if n.opts.Edge != nil {
 		n.opts.Edge(&cfg)
