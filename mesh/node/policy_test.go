@@ -135,7 +135,9 @@ func TestAgentsAreHeldToPolicies(t *testing.T) {
 				waiting <- struct{}{}
 				<-goOn
 			}
-			results <- try(ctx, inv)
+			if inv.Text() != "hello" { // which a node takes that has not read its policies yet
+				results <- try(ctx, inv)
+			}
 			yield(agent.Text{Text: "done"}, nil)
 		}
 	}})
