@@ -2,6 +2,7 @@ package mesh
 
 import (
 	"cmp"
+	"encoding/json"
 	"slices"
 
 	"google.golang.org/protobuf/types/known/structpb"
@@ -19,6 +20,17 @@ type SkillCall struct {
 }
 
 const keySkillCall = "skill_call"
+
+// CallCreateSkill is under which name an agent asks the user whether the mesh may create
+// a skill for it, and under which the log has that it did: the method's, which no skill
+// has. See [CreateSkillArgs].
+const CallCreateSkill = "mesh.v1.SkillService/CreateSkill"
+
+// CreateSkillArgs are the arguments of [CallCreateSkill] for the file of a skill.
+func CreateSkillArgs(source string) string {
+	args, _ := json.Marshal(map[string]string{"source": source}) // of text, there is no error
+	return string(args)
+}
 
 // Metadata returns the metadata of a message that makes the call.
 func (c SkillCall) Metadata() (*structpb.Struct, error) {

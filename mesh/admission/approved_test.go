@@ -19,6 +19,7 @@ func TestACallIsMadeAsItWasApproved(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		s.Version = "1"
 		skills.of["acme"].Put(s)
 	}
 	l := newLibrary(t, WithSkills(skills))
@@ -30,11 +31,11 @@ func TestACallIsMadeAsItWasApproved(t *testing.T) {
 		if user != nil {
 			mine = l.requested(t, turn, *user)
 		}
-		asked := mesh.ApprovalAsked{Call: "a", Skill: "mail.send", Version: "1", Args: `{"to":"bob"}`, Text: "Send " + string(mine.Execution) + "?"}
+		asked := mesh.ApprovalAsked{Call: "a", Skill: "mail.send", Version: "1", Args: `{"to":"bob"}`, Text: "May I do nothing?"}
 		if _, err := l.add(t.Context(), mine, &mesh.Event{Execution: mine.Execution, Body: asked}); err != nil {
 			t.Fatal(err)
 		}
-		l.asks(t, turn, asked.Text)
+		l.shows(t, turn, mine, "a")
 		l.says(t, turn, "yes")
 		if _, err := l.add(t.Context(), mine, &mesh.Event{Execution: mine.Execution, Body: mesh.ApprovalSettled{Call: "a", Approved: true}}); err != nil {
 			t.Fatal(err)

@@ -120,20 +120,20 @@ type Admitted struct {
 // execution is over, only what the log has already is taken again, so that a
 // writer who missed the answer gets one.
 func (c *Controller) Append(ctx context.Context, g *mesh.Grant, events []*mesh.Event) (Admitted, error) {
-	return c.append(ctx, g, events, nil)
+	return c.append(ctx, &request{grant: g, events: events})
 }
 
-// append is Append, which is deferred, and tells when the events have their place, if
-// placed is not nil.
-func (c *Controller) append(ctx context.Context, g *mesh.Grant, events []*mesh.Event, placed func()) (Admitted, error) {
+// append is Append of a request, of which what is the controller's is filled in.
+func (c *Controller) append(ctx context.Context, r *request) (Admitted, error) {
 	const op = "admission.Append"
+	g, events := r.grant, r.events
 	if err := prepare(op, events, c.now()); err != nil {
 		return Admitted{}, err
 	}
 	if err := c.recall(ctx, g.Tenant, events); err != nil {
 		return Admitted{}, mesh.Wrap(op, err)
 	}
-	r := &request{by: c, op: op, grant: g, now: c.now().UTC().Truncate(time.Millisecond), events: events, placed: placed, logged: map[string]bool{}}
+	r.by, r.op, r.now, r.logged = c, op, c.now().UTC().Truncate(time.Millisecond), map[string]bool{}
 	begun, err := c.begin(ctx, g, events)
 	if err != nil {
 		return Admitted{}, mesh.Wrap(op, err)

@@ -62,11 +62,21 @@ type SkillService struct {
 	runner   SkillRunner
 	breakers *state.KV    // nil if they are not shown
 	owners   *SkillOwners // nil if nobody asks
+	effects  Effects      // nil if agents create none
 	told     telling
 }
 
 // WithOwners keeps who made each skill.
 func WithOwners(o *SkillOwners) SkillsOption { return func(s *SkillService) { s.owners = o } }
+
+// Effects do what agents ask for, if their users have approved it: an
+// *admission.Controller.
+type Effects interface {
+	Effect(ctx context.Context, g *mesh.Grant, name, args string, do func() error) error
+}
+
+// WithEffects has agents create skills, each as its user has approved it.
+func WithEffects(e Effects) SkillsOption { return func(s *SkillService) { s.effects = e } }
 
 // NewSkills returns the server. Without a runner, nil, it runs no skills.
 func NewSkills(skills Skills, runner SkillRunner, opts ...SkillsOption) *SkillService {
@@ -206,16 +216,35 @@ func (s *SkillService) CreateSkill(ctx context.Context, req *meshv1.CreateSkillR
 	if err != nil {
 		return nil, err
 	}
-	sk, err := s.skills.Create(call.Principal.Tenant, []byte(req.GetSource()))
+	var sk *skill.Skill
+	create := func() (err error) {
+		sk, err = s.create(ctx, call.Principal, req.GetSource())
+		return err
+	}
+	switch g := call.Principal.Grant; {
+	case g == nil:
+		err = create()
+	case s.effects == nil:
+		err = mesh.Errorf(mesh.Denied, op, "agents create no skills here")
+	default:
+		err = s.effects.Effect(ctx, g, mesh.CallCreateSkill, mesh.CreateSkillArgs(req.GetSource()), create)
+	}
 	if err != nil {
 		return nil, mesh.Wrap(op, err)
 	}
-	if s.owners != nil {
-		if err := s.owners.set(ctx, sk.Tenant, sk.Name, call.Principal.User); err != nil {
-			return nil, mesh.Wrap(op, errors.Join(err, s.skills.Delete(sk.Tenant, sk.Name))) // nobody's skill is none
-		}
-	}
 	return &meshv1.CreateSkillResponse{Skill: skillProto(sk, true)}, nil
+}
+
+// create adds the skill of the file to those of the principal's tenant, as the user's.
+func (s *SkillService) create(ctx context.Context, p mesh.Principal, source string) (*skill.Skill, error) {
+	sk, err := s.skills.Create(p.Tenant, []byte(source))
+	if err != nil || s.owners == nil {
+		return sk, err
+	}
+	if err := s.owners.set(ctx, sk.Tenant, sk.Name, p.User); err != nil {
+		return nil, errors.Join(err, s.skills.Delete(sk.Tenant, sk.Name)) // nobody's skill is none
+	}
+	return sk, nil
 }
 
 // ValidateSkill implements the RPC: what is wrong is an answer, not an error.

@@ -196,7 +196,7 @@ func (s *State) post(e *mesh.Event, b mesh.MessagePosted) {
 			t.Roles, t.Asked = b.Roles, e.Time
 		}
 		if t.Answers(b.User, b.Roles) {
-			t.Said = e.Seq
+			s.hear(t, mesh.AnswerOf(mesh.TextOf(b.Message)))
 		}
 		t.Calls, t.Tripped = Calls{Since: e.Seq}, nil
 	}

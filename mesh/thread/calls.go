@@ -50,6 +50,10 @@ type Approval struct {
 	What  Digest   // of the call
 	Asked mesh.Seq // of the ApprovalAsked
 	Shown mesh.Seq // at which the turn last asked its user so, or 0
+	// Answer is what was last said to it, by who may, while the turn asked nothing else.
+	Answer mesh.Answer
+	// asking says that the question is among those that the turn asked last.
+	asking bool
 }
 
 // Approval returns the approval that the call waits for, or nil.
@@ -151,8 +155,25 @@ func (s *State) show(turn *Execution, at mesh.Seq, m mesh.TaskMoved) {
 		}
 		for i := range x.Approvals {
 			a := &x.Approvals[i]
-			if mesh.Shown(text, m.Metadata, mesh.Question{Execution: x.ID, Call: a.Call, Text: a.Text}) {
-				a.Shown = at
+			if a.asking = mesh.Shown(text, m.Metadata, mesh.Question{Execution: x.ID, Call: a.Call, Text: a.Text}); a.asking {
+				a.Shown, a.Answer = at, mesh.AnswerOther
+			}
+		}
+	}
+}
+
+// hear notes what the user says to the calls that the turn asks about.
+func (s *State) hear(turn *Execution, said mesh.Answer) {
+	if said == mesh.AnswerOther { // it takes back nothing that was said plainly
+		return
+	}
+	for _, x := range s.order {
+		if len(x.Approvals) == 0 || s.TurnOf(x.ID) != turn {
+			continue
+		}
+		for i := range x.Approvals {
+			if a := &x.Approvals[i]; a.asking {
+				a.Answer = said
 			}
 		}
 	}

@@ -147,8 +147,27 @@ func (c *Client) ValidateSkill(ctx context.Context, source string) ([]*meshv1.Sk
 	return res.GetProblems(), failed("meshclient.ValidateSkill", err)
 }
 
+// AskToCreate records that the user is asked whether the skill of the file may be created,
+// and returns the question, in the mesh's words: the agent asks it, alone or with others.
+func (c *Client) AskToCreate(ctx context.Context, source string) (mesh.Question, error) {
+	const op = "meshclient.AskToCreate"
+	q := mesh.Question{Execution: c.grant.Execution, Call: "create-skill"}
+	_, err := c.Record(ctx, &mesh.Event{Body: mesh.ApprovalAsked{Call: q.Call, Skill: mesh.CallCreateSkill, Args: mesh.CreateSkillArgs(source)}})
+	if err != nil {
+		return q, mesh.Wrap(op, err)
+	}
+	did, err := c.Actions(ctx)
+	if err != nil {
+		return q, mesh.Wrap(op, err)
+	}
+	if asked := did.Approval(q.Call); asked != nil {
+		q.Text = asked.Text
+	}
+	return q, nil
+}
+
 // CreateSkill writes a new skill file and offers the skill. The user must be allowed
-// to.
+// to, and must have said yes to just this file: see AskToCreate.
 func (c *Client) CreateSkill(ctx context.Context, source string) (*meshv1.Skill, error) {
 	res, err := c.skills.CreateSkill(c.Context(ctx), &meshv1.CreateSkillRequest{Source: source})
 	return res.GetSkill(), failed("meshclient.CreateSkill", err)

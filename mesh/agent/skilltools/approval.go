@@ -43,6 +43,12 @@ func (a approver) Approve(ctx context.Context, s *skill.Skill, call *skill.Call)
 		if err != nil {
 			return skill.Refused, "", mesh.Wrap("skilltools.Approve", err)
 		}
+		if did, err = record.Actions(ctx); err != nil { // the mesh has put it in its own words
+			return skill.Refused, "", mesh.Wrap("skilltools.Approve", err)
+		}
+		if known = did.Approval(call.ID); known != nil {
+			question = known.Text
+		}
 		return skill.Wait, question, nil
 	case known.Word != nil:
 		return word(known.Word.Approved, known.Word.Text)
