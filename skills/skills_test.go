@@ -50,7 +50,7 @@ func TestFS_agreesWithTheHandlers(t *testing.T) {
 	for _, domain := range []map[string]skill.Handler{
 		files.Handlers(t.TempDir()), markdown.Handlers(notes), memory.Handlers(memories),
 		calendar.Handlers(t.TempDir()), knowledge.Handlers(ix), mail.Handlers(t.TempDir()), tasks.Handlers(),
-		system.Handlers(func(context.Context, *skill.Skill) error { return nil }),
+		system.Handlers(),
 	} {
 		maps.Copy(handlers, domain)
 	}

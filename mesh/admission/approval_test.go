@@ -53,6 +53,12 @@ func TestOnlyAMessageOfTheUserApproves(t *testing.T) {
 	l.asks(t, turn, "Shall I go on?")
 	l.says(t, turn, "yes")
 	add(mesh.Precondition, settle("c", true)) // nor was that
+	add(mesh.Unknown, ask("d"))
+	l.asks(t, turn, "Send d?")
+	l.says(t, turn, "yes")
+	l.asks(t, turn, "Send d?")
+	add(mesh.Precondition, settle("d", true)) // it is asked again
+	add(mesh.Unknown, settle("d", false))
 	add(mesh.Precondition, settle("c", false), calling(mine, "c"))
 	add(mesh.Unknown, settle("a", true), calling(mine, "a"))
 	add(mesh.Unknown, settle("a", true)) // sent again

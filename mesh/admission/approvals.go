@@ -37,9 +37,10 @@ func (w *ruling) approved(b mesh.SkillCalled) bool {
 	if w.away.called[b.Call] {
 		return false
 	}
-	said := w.mine.Approved[b.Call]
-	if w.answers[b.Call] { // by this request
-		said = w.mine.Approval(b.Call).What
+	of := thread.ApprovedBy(b)
+	said := w.mine.Approved[of]
+	if w.answers[of] { // by this request
+		said = w.mine.Approval(of).What
 	}
 	if said == thread.CallDigest(b.Skill, b.Version, b.Args) {
 		return true

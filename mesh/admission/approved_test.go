@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -35,7 +36,9 @@ func TestACallIsMadeAsItWasApproved(t *testing.T) {
 		if _, err := l.add(t.Context(), mine, &mesh.Event{Execution: mine.Execution, Body: asked}); err != nil {
 			t.Fatal(err)
 		}
-		l.shows(t, turn, mine, "a")
+		if ask := l.shows(t, turn, mine, "a"); !strings.Contains(ask, "mail.send") || !strings.Contains(ask, "- to: bob") {
+			t.Errorf("the user is asked %q", ask)
+		}
 		l.says(t, turn, "yes")
 		if _, err := l.add(t.Context(), mine, &mesh.Event{Execution: mine.Execution, Body: mesh.ApprovalSettled{Call: "a", Approved: true}}); err != nil {
 			t.Fatal(err)

@@ -32,20 +32,21 @@ func (c *Controller) Effect(ctx context.Context, g *mesh.Grant, name, args strin
 		_, err := c.append(ctx, &request{grant: g, events: events, byNode: true})
 		return mesh.Wrap(op, err)
 	}
-	intent := []mesh.Body{mesh.SkillCalled{Call: call, Skill: name, Args: args}}
-	if !said {
-		intent = []mesh.Body{mesh.ApprovalSettled{Call: call, Approved: true}, intent[0]}
-	}
 	if call == "" {
 		return &mesh.Error{Code: mesh.Precondition, Op: op, Reason: mesh.ReasonApproval, Detail: "the user has not said yes to this: " +
 			"record an ApprovalAsked of " + name + " with the same arguments, ask the user, and call again after the answer"}
+	}
+	id := thread.EffectOf(call)
+	intent := []mesh.Body{mesh.ApprovalSettled{Call: call, Approved: true}, mesh.SkillCalled{Call: id, Skill: name, Args: args}}
+	if said {
+		intent = intent[1:]
 	}
 	if err := note(ctx, intent...); err != nil {
 		return err
 	}
 	err = do()
 	// Nobody waits for that: an execution that is over by now has the intent in its log.
-	_ = note(context.WithoutCancel(ctx), mesh.SkillReturned{Call: call, Failed: err != nil, Content: mesh.Clip(mesh.DetailOf(err), maxDetail), Blameless: true})
+	_ = note(context.WithoutCancel(ctx), mesh.SkillReturned{Call: id, Failed: err != nil, Content: mesh.Clip(mesh.DetailOf(err), maxDetail), Blameless: true})
 	return err
 }
 

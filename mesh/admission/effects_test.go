@@ -107,7 +107,7 @@ func TestOnlyTheMeshNotesWhatItDid(t *testing.T) {
 	wantCode(t, err, mesh.Denied, "the mesh itself")
 	full := errors.New("the disk is full")
 	err = l.Effect(t.Context(), mine, mesh.CallCreateSkill, args, func() error {
-		_, err := l.add(t.Context(), mine, &mesh.Event{Execution: mine.Execution, Body: mesh.SkillReturned{Call: "a"}})
+		_, err := l.add(t.Context(), mine, &mesh.Event{Execution: mine.Execution, Body: mesh.SkillReturned{Call: "a/effect"}})
 		wantCode(t, err, mesh.Denied, "the mesh itself")
 		return full
 	})

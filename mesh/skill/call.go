@@ -32,6 +32,20 @@ type Call struct {
 	Args map[string]any
 	// Key is the idempotency key: calls with the same key have one effect.
 	Key string
+	// Effect is what the call has the mesh do, if its handler is an [Effector]: the
+	// executor sets it, and the user is asked about it instead of the call.
+	Effect *Effect
+}
+
+// An Effect is something that the mesh does for a call and that its user has to approve,
+// as [mesh.CallCreateSkill], with arguments in JSON.
+type Effect struct{ Name, Args string }
+
+// An Effector is a Handler whose calls have the mesh do something. Effect has the same
+// answer whenever it is asked about the same call on one day.
+type Effector interface {
+	Handler
+	Effect(call *Call, env *Env) (*Effect, error)
 }
 
 // String returns the argument, or "" if it is no text.
@@ -78,6 +92,9 @@ type Env struct {
 	Thread string
 	// State is nil where the mesh gives the agent none.
 	State State
+	// CreateSkill creates a skill for the user, who has approved just that; it is Conflict
+	// if there is another one of that name. Nil where the mesh creates none.
+	CreateSkill func(ctx context.Context, s *Skill) error
 	// Now tells the time, in the user's zone. Nil means time.Now.
 	Now func() time.Time
 	// Logger is for the operator. Nil discards.
@@ -96,6 +113,10 @@ func (e *Env) Owner() mesh.Owner {
 func Shared(handlers map[string]Handler) map[string]Handler {
 	out := make(map[string]Handler, len(handlers))
 	for name, h := range handlers {
+		if _, ok := h.(Effector); ok { // whose effect is the mesh's to place
+			out[name] = h
+			continue
+		}
 		out[name] = HandlerFunc(func(ctx context.Context, call *Call, env *Env) (*Result, error) {
 			of := *env
 			of.Shared = true

@@ -199,7 +199,13 @@ func (x *Executor) prepare(ctx context.Context, call *Call, env *Env) (*Skill, *
 // permit asks for the user's approval where the skill wants it, and returns
 // what keeps the call from going on, or nil.
 func (x *Executor) permit(ctx context.Context, s *Skill, call *Call, env *Env) *Result {
-	if x.config.Approver == nil || !s.Asks() {
+	if h, ok := x.config.Handlers[s.Handler].(Effector); ok {
+		var err error
+		if call.Effect, err = h.Effect(call, env); err != nil {
+			return refused(ctx, env.logger(s.Name), s.Name, err)
+		}
+	}
+	if x.config.Approver == nil || !s.Asks() && call.Effect == nil {
 		return nil
 	}
 	verdict, ask, err := x.config.Approver.Approve(ctx, s, call)

@@ -116,7 +116,9 @@ func (s *State) called(x *Execution, e *mesh.Event, b mesh.SkillCalled) {
 		t.Calls.Skills++
 	}
 	s.window.add(e.Time.UnixMilli())
-	delete(x.Approved, b.Call)
+	if of := ApprovedBy(b); x.Approved[of] == CallDigest(b.Skill, b.Version, b.Args) {
+		delete(x.Approved, of)
+	}
 	if x.Requested != nil && x.Requested.Skill == b.Skill {
 		x.Requested = nil
 	}
@@ -212,6 +214,21 @@ func CallDigest(skill, version, args string) Digest {
 		data = append(binary.AppendUvarint(data, uint64(len(part))), part...)
 	}
 	return sha256.Sum256(append(data, args...))
+}
+
+// effect ends the id of what the mesh does for an agent, behind that of the call for which
+// the user was asked.
+const effect = "/effect"
+
+// EffectOf is the id of what the mesh does because of the approval of a call.
+func EffectOf(call string) string { return call + effect }
+
+// ApprovedBy is the id of the call that the user was asked about before this one.
+func ApprovedBy(b mesh.SkillCalled) string {
+	if b.Skill == mesh.CallCreateSkill {
+		return strings.TrimSuffix(b.Call, effect)
+	}
+	return b.Call
 }
 
 // tripped notes a limit that stopped something: with its execution and, unless

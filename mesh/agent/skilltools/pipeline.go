@@ -127,6 +127,24 @@ func (t *Tools) End(ctx context.Context, s *skill.Skill, call *skill.Call, r *sk
 	t.recorded[call.ID] = true
 }
 
+// create implements [skill.Env]. That the skill is there already, as it is to be, is as
+// good.
+func (t *Tools) create(ctx context.Context, s *skill.Skill) error {
+	const op = "skilltools.create"
+	_, err := t.inv.Mesh.CreateSkill(ctx, string(s.Source))
+	if !mesh.IsCode(err, mesh.Precondition) {
+		return mesh.Wrap(op, err)
+	}
+	have, missing := t.inv.Mesh.Skill(ctx, s.Name)
+	switch {
+	case missing != nil:
+		return mesh.Wrap(op, err)
+	case have.GetSource() == string(s.Source):
+		return nil
+	}
+	return mesh.Errorf(mesh.Conflict, op, "there is a skill %s already: %w", s.Name, err)
+}
+
 // metadata is what the result says for programs, as JSON.
 func metadata(r *skill.Result) string {
 	data, err := json.Marshal(r.Metadata)
