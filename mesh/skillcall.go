@@ -2,6 +2,8 @@ package mesh
 
 import (
 	"cmp"
+	"crypto/sha256"
+	"encoding/binary"
 	"encoding/json"
 	"slices"
 
@@ -17,6 +19,18 @@ type SkillCall struct {
 	Source string
 	// Approved says that the user has approved the call along with making it.
 	Approved bool
+}
+
+// A Digest stands for a call of a skill: of one version, with its arguments.
+type Digest [sha256.Size]byte
+
+// CallDigest returns the digest of a call, of which the parts are as in the events.
+func CallDigest(skill, version, args string) Digest {
+	data := make([]byte, 0, len(skill)+len(version)+len(args)+2*binary.MaxVarintLen64)
+	for _, part := range []string{skill, version} {
+		data = append(binary.AppendUvarint(data, uint64(len(part))), part...)
+	}
+	return sha256.Sum256(append(data, args...))
 }
 
 const keySkillCall = "skill_call"

@@ -16,6 +16,7 @@ import (
 	"agentmesh/mesh"
 	"agentmesh/mesh/skill"
 	"agentmesh/mesh/skill/command"
+	"agentmesh/mesh/skill/skilltest"
 	"agentmesh/skills"
 	"agentmesh/skills/calendar"
 	"agentmesh/skills/files"
@@ -151,7 +152,7 @@ func TestFS_givesExamplesThatWork(t *testing.T) {
 			return &skill.Result{Content: "taken"}, nil
 		})
 	}
-	x := skill.NewExecutor(skill.Config{Lookup: skill.Lookup(c.Get), Handlers: handlers})
+	x := skill.NewExecutor(skill.Config{Journal: skilltest.Journal{}, Lookup: skill.Lookup(c.Get), Handlers: handlers})
 	for _, s := range c.List() {
 		_, examples, _ := strings.Cut(s.Body, "\n## Examples\n")
 		found := 0

@@ -42,7 +42,7 @@ func (w *ruling) approved(b mesh.SkillCalled) bool {
 	if w.answers[of] { // by this request
 		said = w.mine.Approval(of).What
 	}
-	if said == thread.CallDigest(b.Skill, b.Version, b.Args) {
+	if said == mesh.CallDigest(b.Skill, b.Version, b.Args) {
 		return true
 	}
 	c := w.mine.Requested

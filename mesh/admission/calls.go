@@ -92,15 +92,15 @@ func (w *ruling) checkCall(i int, e *mesh.Event, b mesh.SkillCalled) error {
 		span{"source", b.Source, 0, maxName}, span{"version", b.Version, 0, maxName}); err != nil {
 		return err
 	}
+	if b.Version == "" { // or another one could be called than was asked about
+		b.Version = w.version(b.Skill)
+		e.Body = b
+	}
 	if w.st.Seen(e.ID) {
 		return nil
 	}
 	if err := w.stands(); err != nil {
 		return err
-	}
-	if b.Version == "" { // or another one could be called than was asked about
-		b.Version = w.version(b.Skill)
-		e.Body = b
 	}
 	w.begun[b.Call], w.called[b.Call] = e.ID, b.Skill
 	mine := w.mine

@@ -17,6 +17,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -111,6 +112,8 @@ type Admitted struct {
 	// Grants are those of the executions that were dispatched, or that went on
 	// with a message of the user.
 	Grants map[mesh.ExecutionID]mesh.Grant
+	// Calls are those that the events announced and that may be made now.
+	Calls []mesh.SkillCalled
 }
 
 // Append adds the events to the thread of the grant, as what its execution
@@ -153,7 +156,27 @@ func (c *Controller) append(ctx context.Context, r *request) (Admitted, error) {
 	for _, e := range events {
 		out.Seq = max(out.Seq, e.Seq)
 	}
-	return out, nil
+	out.Calls, err = c.begun(ctx, g, events)
+	return out, mesh.Wrap(op, err)
+}
+
+// begun returns the calls that the events announced, as the log has them, and that have
+// not returned.
+func (c *Controller) begun(ctx context.Context, g *mesh.Grant, events []*mesh.Event) (calls []mesh.SkillCalled, err error) {
+	called := func(e *mesh.Event) bool { _, ok := e.Body.(mesh.SkillCalled); return ok && e.Execution == g.Execution }
+	if !slices.ContainsFunc(events, called) {
+		return nil, nil
+	}
+	err = c.states.With(ctx, g.Key(), func(st *thread.State) error {
+		x := st.Execution(g.Execution)
+		for _, e := range events {
+			if called(e) && x != nil && x.Begun(e) {
+				calls = append(calls, e.Body.(mesh.SkillCalled))
+			}
+		}
+		return nil
+	})
+	return calls, err
 }
 
 // rule decides the request, as often as it takes, and returns the last ruling.

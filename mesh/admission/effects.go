@@ -53,7 +53,7 @@ func (c *Controller) Effect(ctx context.Context, g *mesh.Grant, name, args strin
 // approvedCall returns the call of the execution to which the user's word applies, and
 // whether that word is in the log; "" if there is none.
 func approvedCall(x *thread.Execution, name, args string) (call string, said bool) {
-	what := thread.CallDigest(name, "", args)
+	what := mesh.CallDigest(name, "", args)
 	for call, d := range x.Approved {
 		if d == what {
 			return call, true

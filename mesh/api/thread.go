@@ -100,6 +100,12 @@ func (s *Threads) AppendEvents(ctx context.Context, req *meshv1.AppendEventsRequ
 	for id, g := range added.Grants {
 		resp.Tickets[string(id)] = s.tickets.Make(g)
 	}
+	for _, c := range added.Calls {
+		if resp.Permits == nil {
+			resp.Permits = map[string]string{}
+		}
+		resp.Permits[c.Call] = s.tickets.Permit(ctx, g, c)
+	}
 	return resp, nil
 }
 

@@ -53,7 +53,7 @@ func (n *node) grpcServer() (*rpc.Server, *health.Server, *admission.Controller,
 		opts = append(opts, admission.WithDeferral(n.logger))
 	}
 	admits := admission.New(n.log, n.states, nil, opts...)
-	tickets := api.Tickets{Signer: n.signer, Agents: n.agents}
+	tickets := api.Tickets{Signer: n.signer, Agents: n.agents, Local: rpc.InProcess}
 	threads := api.NewThreads(n.log, n.states, admits, tickets, n.cfg.Main)
 	meshv1.RegisterThreadServiceServer(server, threads.OnDelete(n.forget).WithAccess(n.tasks.Access).WithAudit(n.audit.Read))
 	meshv1.RegisterHandoffServiceServer(server, api.NewHandoffs(handoff.New(n.log, n.states, n.agents, n.turns, nil)))

@@ -78,6 +78,7 @@ func (s *State) applyTo(x *Execution, e *mesh.Event) {
 		s.called(x, e, b)
 	case mesh.SkillReturned:
 		delete(x.Unsettled, b.Call)
+		delete(x.Intents, b.Call)
 	case mesh.ToolReturned:
 		s.toolReturned(x, b)
 	case mesh.ApprovalAsked:
@@ -106,7 +107,7 @@ func (x *Execution) move(e *mesh.Event, state mesh.TaskState, reason string) {
 	if mesh.Terminal(state) {
 		x.take(e)
 		x.Ended = e.Seq
-		x.Approvals, x.Approved, x.Requested = nil, nil, nil // nobody waits any more
+		x.Approvals, x.Approved, x.Requested, x.Intents = nil, nil, nil, nil // nobody waits any more
 	}
 }
 

@@ -20,13 +20,11 @@ import (
 
 // Handlers returns the handlers of the domain, by what skill files name.
 func Handlers() map[string]skill.Handler {
-	return map[string]skill.Handler{"system.build_skill": builder{}}
+	return map[string]skill.Handler{"system.build_skill": skill.EffectHandler(build, effect)}
 }
 
-type builder struct{}
-
-// Effect implements [skill.Effector].
-func (builder) Effect(call *skill.Call, env *skill.Env) (*skill.Effect, error) {
+// effect says that the mesh is to create the skill.
+func effect(call *skill.Call, env *skill.Env) (*skill.Effect, error) {
 	s, err := built(call, env)
 	if err != nil {
 		return nil, err
@@ -57,8 +55,8 @@ func built(call *skill.Call, env *skill.Env) (*skill.Skill, error) {
 	return s, mesh.Wrap(call.Skill, err)
 }
 
-// Execute writes the skill that the arguments describe (S3-161).
-func (builder) Execute(ctx context.Context, call *skill.Call, env *skill.Env) (*skill.Result, error) {
+// build writes the skill that the arguments describe (S3-161).
+func build(ctx context.Context, call *skill.Call, env *skill.Env) (*skill.Result, error) {
 	s, err := built(call, env)
 	switch {
 	case err != nil:

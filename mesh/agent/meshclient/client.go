@@ -9,6 +9,7 @@ import (
 	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
 	"agentmesh/mesh/rpc"
+	"agentmesh/mesh/security/grant"
 	"agentmesh/mesh/skill"
 	"agentmesh/mesh/thread"
 
@@ -27,7 +28,8 @@ type Client struct {
 	skills   meshv1.SkillServiceClient
 	states   meshv1.StateServiceClient
 	grants   meshv1.GrantServiceClient
-	secret   func() string // see HeldBy
+	secret   func() string          // see HeldBy
+	keys     func() *grant.Verifier // see HeldBy
 
 	// writing serialises Record, so that events land in the order in which
 	// they were recorded.
@@ -67,14 +69,16 @@ func New(conn grpc.ClientConnInterface, call mesh.Call) (*Client, error) {
 		states:   meshv1.NewStateServiceClient(conn),
 		grants:   meshv1.NewGrantServiceClient(conn),
 	}
-	c.tail.page, c.sent = c.page, func() int64 { return 0 }
+	c.tail.page, c.sent, c.keys = c.page, func() int64 { return 0 }, func() *grant.Verifier { return nil }
 	return c, nil
 }
 
 // HeldBy has the client prove, with the secret of the agent's registration as it is at the
-// time, that the grant is its own. It returns c, and is called before c is used.
-func (c *Client) HeldBy(secret func() string) *Client {
-	c.secret = secret
+// time, that the grant is its own, and check the node's permits with the keys as they are
+// then; of a node in the same process it needs none. It returns c, and is called before c
+// is used.
+func (c *Client) HeldBy(secret func() string, keys func() *grant.Verifier) *Client {
+	c.secret, c.keys = secret, keys
 	return c
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/skill"
+	"agentmesh/mesh/skill/skilltest"
 )
 
 // now is the time on every bench: a Friday afternoon.
@@ -45,7 +46,7 @@ func New(t testing.TB, handlers map[string]skill.Handler, pages ...fs.FS) *Bench
 // Over returns a bench with the handlers and the skills of the catalog.
 func Over(t testing.TB, handlers map[string]skill.Handler, c *skill.Catalog) *Bench {
 	t.Helper()
-	b := &Bench{now: now, exec: skill.NewExecutor(skill.Config{Lookup: skill.Lookup(c.Get), Handlers: handlers})}
+	b := &Bench{now: now, exec: skill.NewExecutor(skill.Config{Journal: skilltest.Journal{}, Lookup: skill.Lookup(c.Get), Handlers: handlers})}
 	t.Cleanup(b.exec.Wait)
 	return b
 }
