@@ -64,6 +64,9 @@ type Error struct {
 	// Limit is the limit that was met, if the failure is that; its own Detail
 	// is empty.
 	Limit *LimitTripped
+	// Forbidden says that the caller tried what it may not, whatever else Code tells it;
+	// see [IsForbidden].
+	Forbidden bool
 	// Err is the cause.
 	Err error
 }
@@ -119,6 +122,18 @@ func Wrap(op string, err error) error {
 		e.Detail, e.Field, e.Reason, e.Limit = inner.Detail, inner.Field, inner.Reason, inner.Limit
 	}
 	return e
+}
+
+// IsForbidden reports whether a call failed because its caller tried what it may not: that
+// is recorded.
+func IsForbidden(err error) bool {
+	var e *Error
+	for ; errors.As(err, &e); err = e.Err {
+		if e.Forbidden || e.Code == Denied || e.Code == Unauthenticated {
+			return true
+		}
+	}
+	return false
 }
 
 // CodeOf returns the code of the outermost Error in err's chain, Canceled or

@@ -122,11 +122,18 @@ func (w *ruling) checkSettled(i int, e *mesh.Event, b mesh.ApprovalSettled) erro
 	}
 	asked := w.mine.Approval(b.Call)
 	if asked == nil || w.away.answered[b.Call] {
-		return mesh.Errorf(mesh.Precondition, w.op, "the call %q does not wait for the user's word; ask for it first", clip(b.Call))
+		return unsaid(w.op, "the call %q does not wait for the user's word; ask for it first", b.Call)
 	}
 	if b.Approved && asked.Answer != mesh.AnswerYes {
-		return mesh.Errorf(mesh.Precondition, w.op, "the user has not said yes; the call %q can be approved by a plain yes after the turn has shown its question to the user", clip(b.Call))
+		return unsaid(w.op, "the user has not said yes; the call %q can be approved by a plain yes after the turn has shown its question to the user", b.Call)
 	}
 	w.answers[b.Call] = b.Approved
 	return nil
+}
+
+// unsaid refuses a word on the call that the user has not given.
+func unsaid(op, format, call string) error {
+	e := mesh.Errorf(mesh.Precondition, op, format, clip(call))
+	e.Forbidden = true
+	return e
 }

@@ -105,7 +105,7 @@ func (w *ruling) checkCall(i int, e *mesh.Event, b mesh.SkillCalled) error {
 	w.begun[b.Call], w.called[b.Call] = e.ID, b.Skill
 	mine := w.mine
 	if approved, settled := w.answers[b.Call]; settled && !approved || !settled && (mine.Approval(b.Call) != nil || w.away.asked[b.Call]) || !w.approved(b) {
-		return &mesh.Error{Code: mesh.Precondition, Op: w.op, Reason: mesh.ReasonApproval, Detail: fmt.Sprintf(
+		return &mesh.Error{Code: mesh.Precondition, Op: w.op, Reason: mesh.ReasonApproval, Forbidden: true, Detail: fmt.Sprintf(
 			"the call %q of %s is not approved, with these arguments; it can be made when the user has been asked and has said so", clip(b.Call), clip(b.Skill))}
 	}
 	if open := len(mine.Unsettled) + w.calls + w.away.calls; open >= thread.MaxUnsettled {

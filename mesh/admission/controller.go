@@ -204,5 +204,7 @@ func (c *Controller) rule(ctx context.Context, r *request) (got *ruling, err err
 
 // Over is what becomes of a grant when its execution has ended.
 func Over(op string) *mesh.Error {
-	return mesh.Errorf(mesh.Precondition, op, "the execution is over; its grant neither reads the thread nor adds to it any more")
+	e := mesh.Errorf(mesh.Precondition, op, "the execution is over; its grant neither reads the thread nor adds to it any more")
+	e.Forbidden = true
+	return e
 }

@@ -33,7 +33,7 @@ func (c *Controller) Effect(ctx context.Context, g *mesh.Grant, name, args strin
 		return mesh.Wrap(op, err)
 	}
 	if call == "" {
-		return &mesh.Error{Code: mesh.Precondition, Op: op, Reason: mesh.ReasonApproval, Detail: "the user has not said yes to this: " +
+		return &mesh.Error{Code: mesh.Precondition, Op: op, Reason: mesh.ReasonApproval, Forbidden: true, Detail: "the user has not said yes to this: " +
 			"record an ApprovalAsked of " + name + " with the same arguments, ask the user, and call again after the answer"}
 	}
 	id := thread.EffectOf(call)

@@ -53,8 +53,8 @@ type Recorder struct {
 
 var _ rpc.Auditor = (*Recorder)(nil)
 
-// How many callers are told apart in a minute whose calls are refused, and how many
-// threads that are read by a role.
+// How many callers, and what they try, are told apart in a minute whose calls are refused,
+// and how many threads that are read by a role.
 const (
 	maxRefused = 128
 	maxRead    = 1024
@@ -121,7 +121,11 @@ func (r *Recorder) Refused(ctx context.Context, method string, req any, err erro
 	rec := r.record(ctx, method, meshv1.AuditRecord_DECISION_REFUSED)
 	rec.Code = code(err)
 	rec.Resource = named(req, r.o.Table[method].Resource)
-	r.note(&r.refusals, caller(rec), rec)
+	key := caller(rec)
+	if rec.GetUserId() != "" { // of who is known, it is told what was tried; there are so many methods
+		key += "\x00" + method
+	}
+	r.note(&r.refusals, key, rec)
 }
 
 // Read notes that the caller reads a thread because a role allows it.
