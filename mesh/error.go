@@ -67,6 +67,8 @@ type Error struct {
 	// Forbidden says that the caller tried what it may not, whatever else Code tells it;
 	// see [IsForbidden].
 	Forbidden bool
+	// Policy is the id of the operator's policy that refused, if one did.
+	Policy string
 	// Err is the cause.
 	Err error
 }
@@ -119,7 +121,7 @@ func Wrap(op string, err error) error {
 	e := &Error{Code: CodeOf(err), Op: op, Err: err}
 	var inner *Error
 	if errors.As(err, &inner) {
-		e.Detail, e.Field, e.Reason, e.Limit = inner.Detail, inner.Field, inner.Reason, inner.Limit
+		e.Detail, e.Field, e.Reason, e.Limit, e.Policy = inner.Detail, inner.Field, inner.Reason, inner.Limit, inner.Policy
 	}
 	return e
 }
@@ -165,6 +167,15 @@ func FieldOf(err error) string {
 	var e *Error
 	if errors.As(err, &e) {
 		return e.Field
+	}
+	return ""
+}
+
+// PolicyOf returns the id of the operator's policy that refused, or "".
+func PolicyOf(err error) string {
+	var e *Error
+	if errors.As(err, &e) {
+		return e.Policy
 	}
 	return ""
 }

@@ -290,11 +290,12 @@ const (
 	ReasonTimeout     = "TIMEOUT"
 	ReasonHandedOff   = "HANDED_OFF" // the agent's part ended with a handoff
 	ReasonIllegal     = "INVALID_AGENT_RESPONSE"
-	ReasonApproval    = "APPROVAL_REQUIRED" // a call waits for the user's yes
-	ReasonLimit       = "LIMIT_REACHED"     // a limit was met; the user says whether to go on
-	ReasonDeclined    = "DECLINED"          // the user did not want it to go on
-	ReasonDelivered   = "MESSAGE_DELIVERED" // the user's further message goes to the agent
-	ReasonAsked       = "INPUT_REQUIRED"    // of DispatchSettled: it asked, and whoever answers asks anew
+	ReasonApproval    = "APPROVAL_REQUIRED"   // a call waits for the user's yes
+	ReasonLimit       = "LIMIT_REACHED"       // a limit was met; the user says whether to go on
+	ReasonPolicy      = "FORBIDDEN_BY_POLICY" // of refusals: a policy of the operator forbids it
+	ReasonDeclined    = "DECLINED"            // the user did not want it to go on
+	ReasonDelivered   = "MESSAGE_DELIVERED"   // the user's further message goes to the agent
+	ReasonAsked       = "INPUT_REQUIRED"      // of DispatchSettled: it asked, and whoever answers asks anew
 )
 
 // FinishAsk is the Finish of a ModelReplied whose text asks the user.

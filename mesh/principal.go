@@ -163,6 +163,8 @@ type Call struct {
 	// PushV03 says that the push notification configs of this call are for
 	// webhooks that know A2A v0.3; package v03 does.
 	PushV03 bool
+	// Policy is the id of the operator's policy that allowed the call, if its roles do not.
+	Policy string
 	// Agent is the agent that the caller addresses through the edge, or "" for
 	// the mesh as one. It is a valid name; whether there is such an agent is
 	// not checked.

@@ -192,6 +192,9 @@ func (k *kit) domain(name string, conn grpc.ClientConnInterface) (map[string]ski
 		if err != nil {
 			return nil, err
 		}
+		if k.cfg.Docs != "" { // ours are few, and many never ask for them
+			index.Prepare()
+		}
 		k.index = index
 	}
 	return knowledge.Handlers(k.index), nil

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -72,6 +73,13 @@ func newScript(t *testing.T, archive string) *script {
 		}
 	}
 	_, s.env["MESH_ADDR"] = startMesh(t, auth.None(nil))
+	s.env["DIR"] = t.TempDir() // has the files too
+	for name, text := range s.files {
+		at := filepath.Join(s.env["DIR"], name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(at), 0o700), os.WriteFile(at, []byte(text), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
 
 	tokens := filepath.Join(t.TempDir(), "tokens.yaml")
 	entry := "- {name: bob, hash: '" + auth.Hash("bobs-token") + "', tenant: acme, user: bob, roles: [user]}\n"

@@ -74,6 +74,7 @@ func nodeFlags(cmd *cobra.Command, c *node.Config) {
 	f.StringVar(&c.TLS.ClientCA, "tls-client-ca", "", "PEM `file` of who issues certificates to callers (MESH_TLS_CLIENT_CA)")
 	f.StringVar(&c.TLS.ClientAuth, "tls-client-auth", "request", "whether callers need a certificate: `mode` none, request or require (MESH_TLS_CLIENT_AUTH)")
 	f.StringVar(&c.Tokens, "tokens", "", "`file` of hashed tokens, see 'mesh token hash' (MESH_TOKENS)")
+	f.StringVar(&c.Policies, "policies", "", "`folder` of policies, see 'mesh policy' (MESH_POLICIES)")
 	f.Float64Var(&c.RateLimit.PerSecond, "rate", 0, "`calls` per second of each user; 0 is no limit (MESH_RATE)")
 	f.IntVar(&c.RateLimit.Burst, "burst", 0, "calls of a user that may come at once (MESH_BURST)")
 	f.DurationVar(&c.Grace, "grace", 10*time.Second, "`time` that running turns have to finish after Ctrl-C (MESH_GRACE)")
@@ -114,7 +115,7 @@ func (a *app) config(cmd *cobra.Command, file string, flags *node.Config) (node.
 	}{
 		{"grpc", &cfg.GRPC, &flags.GRPC}, {"http", &cfg.HTTP, &flags.HTTP}, {"data", &cfg.Data, &flags.Data},
 		{"skills", &cfg.Skills, &flags.Skills}, {"docs", &cfg.Docs, &flags.Docs}, {"main", &cfg.Main, &flags.Main},
-		{"auth", (*string)(&cfg.Auth), (*string)(&flags.Auth)}, {"tokens", &cfg.Tokens, &flags.Tokens}, {"log-level", &cfg.LogLevel, &flags.LogLevel},
+		{"auth", (*string)(&cfg.Auth), (*string)(&flags.Auth)}, {"tokens", &cfg.Tokens, &flags.Tokens}, {"policies", &cfg.Policies, &flags.Policies}, {"log-level", &cfg.LogLevel, &flags.LogLevel},
 		{"tls", &cfg.TLS.Mode, &flags.TLS.Mode}, {"tls-cert", &cfg.TLS.Cert, &flags.TLS.Cert}, {"tls-key", &cfg.TLS.Key, &flags.TLS.Key},
 		{"tls-client-ca", &cfg.TLS.ClientCA, &flags.TLS.ClientCA}, {"tls-client-auth", &cfg.TLS.ClientAuth, &flags.TLS.ClientAuth},
 		{"tool-mode", &cfg.ToolMode, &flags.ToolMode}, {"skill-interface", &cfg.SkillInterface, &flags.SkillInterface},
@@ -146,7 +147,7 @@ func orText(s, otherwise string) string {
 func (a *app) fromEnv(c *node.Config) error {
 	for name, to := range map[string]*string{
 		"MESH_GRPC": &c.GRPC, "MESH_HTTP": &c.HTTP, "MESH_DATA": &c.Data, "MESH_SKILLS": &c.Skills, "MESH_DOCS": &c.Docs,
-		"MESH_MAIN": &c.Main, "MESH_AUTH": (*string)(&c.Auth), "MESH_TOKENS": &c.Tokens, "MESH_LOG_LEVEL": &c.LogLevel,
+		"MESH_MAIN": &c.Main, "MESH_AUTH": (*string)(&c.Auth), "MESH_TOKENS": &c.Tokens, "MESH_POLICIES": &c.Policies, "MESH_LOG_LEVEL": &c.LogLevel,
 		"MESH_TLS": &c.TLS.Mode, "MESH_TLS_CERT": &c.TLS.Cert, "MESH_TLS_KEY": &c.TLS.Key,
 		"MESH_TLS_CLIENT_CA": &c.TLS.ClientCA, "MESH_TLS_CLIENT_AUTH": &c.TLS.ClientAuth,
 		"MESH_TOOL_MODE": &c.ToolMode, "MESH_SKILL_INTERFACE": &c.SkillInterface,

@@ -58,6 +58,9 @@ func (w *ruling) mayCall(i int, name string) error {
 	if !w.grant.AllowsSkill(name) {
 		return w.refuse(i, fmt.Sprintf("the skill %q is not granted", clip(name)))
 	}
+	if err := w.permitted(mesh.ActSkillCall, name); err != nil {
+		return err
+	}
 	if !slices.Contains(w.by.delegators.names, w.grant.Agent) {
 		return nil
 	}

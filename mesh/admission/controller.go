@@ -43,6 +43,7 @@ type Controller struct {
 	delegators delegators
 	trusted    func(tenant mesh.TenantID, agent string) bool
 	standing   func(tenant mesh.TenantID, turn *thread.Execution) error
+	policy     func(p mesh.Principal, a mesh.Action, name string) error
 	breakers   func(tenant mesh.TenantID, skill string) Breaker // nil if there are none
 	deferral   *slog.Logger                                     // nil where nothing is deferred
 	accepting  sync.WaitGroup
@@ -90,13 +91,21 @@ func WithStanding(standing func(tenant mesh.TenantID, turn *thread.Execution) er
 	return func(c *Controller) { c.standing = standing }
 }
 
+// WithPolicy has agents call no skill and dispatch no agent for which policy has an error:
+// it is asked for the user with the grant, the roles that the user had with the last
+// message, and the name of the skill or the agent. By default all may be.
+func WithPolicy(policy func(p mesh.Principal, a mesh.Action, name string) error) Option {
+	return func(c *Controller) { c.policy = policy }
+}
+
 // New returns a Controller of the threads in log. A nil now is time.Now.
 func New(log *threadlog.Log, states *cache.States, now func() time.Time, opts ...Option) *Controller {
 	if now == nil {
 		now = time.Now
 	}
 	c := &Controller{log: log, states: states, now: now, trusted: func(mesh.TenantID, string) bool { return true },
-		standing: func(mesh.TenantID, *thread.Execution) error { return nil }}
+		standing: func(mesh.TenantID, *thread.Execution) error { return nil },
+		policy:   func(mesh.Principal, mesh.Action, string) error { return nil }}
 	for _, opt := range opts {
 		opt(c)
 	}

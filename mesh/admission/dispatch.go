@@ -28,6 +28,9 @@ func (w *ruling) checkDispatch(i int, b mesh.DispatchIssued) error {
 	if err := w.stands(); err != nil {
 		return err
 	}
+	if err := w.permitted(mesh.ActOrchestrate, c.Agent); err != nil {
+		return err
+	}
 	g, err := grant.Narrow(w.grant, c, c.Agent, c.Skills, w.now)
 	if err != nil {
 		return mesh.Wrap(w.op, err)
@@ -47,6 +50,15 @@ func (w *ruling) stands() error {
 		return nil
 	}
 	return w.by.standing(w.grant.Tenant, t)
+}
+
+// permitted asks the operator's policies.
+func (w *ruling) permitted(a mesh.Action, name string) error {
+	p := mesh.Principal{Tenant: w.grant.Tenant, User: w.grant.User, Grant: w.grant}
+	if t := w.st.TurnOf(w.mine.ID); t != nil {
+		p.Roles = t.Roles
+	}
+	return w.by.policy(p, a, name)
 }
 
 // granted is the grant as its agent gets it: with less if nobody trusts that one.

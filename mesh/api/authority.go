@@ -1,10 +1,14 @@
 package api
 
 import (
+	"cmp"
 	"context"
 
+	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
 	"agentmesh/mesh/security/authz"
+	"agentmesh/mesh/security/policy"
+	"agentmesh/mesh/skill"
 	"agentmesh/mesh/thread"
 	"agentmesh/mesh/thread/cache"
 )
@@ -16,40 +20,44 @@ type Holders interface {
 	Holds(tenant mesh.TenantID, agent, secret string) bool
 }
 
-// An Authority says who may call what: by the table and, under a grant, only as its holder
-// and as long as the execution is at work that it was made for. What the user may for whom
-// the work is done is what the log has. It is an rpc.Authorizer.
+// An Authority says who may call what: by the table, the operator's policies and, under a
+// grant, only as its holder and as long as the execution is at work that it was made for.
+// What the user may for whom the work is done is what the log has. It is an rpc.Authorizer.
 type Authority struct {
 	Table   authz.Table
 	States  *cache.States
 	Holders Holders
+	// Policies are asked after the table; nil for none. Main is the agent that messages
+	// are for that name none.
+	Policies *policy.Source
+	Main     string
 	// Standing has an error for turns of the tenant on which agents may not work any more;
 	// nil for none.
 	Standing func(tenant mesh.TenantID, turn *thread.Execution) error
 }
 
-// Authorize implements rpc.Authorizer. Beside the table's errors it is Unauthenticated for
-// a grant or ticket of somebody else, Precondition when its execution is over, and NotFound
-// when its thread is gone.
-func (a Authority) Authorize(ctx context.Context, p mesh.Principal, method string) error {
+// Authorize implements rpc.Authorizer. Beside the table's errors and those of policies it
+// is Unauthenticated for a grant or ticket of somebody else, Precondition when its
+// execution is over, and NotFound when its thread is gone.
+func (a Authority) Authorize(ctx context.Context, p mesh.Principal, method string, message any) (by string, err error) {
 	const op = "api.Authorize"
 	g := p.Grant
 	if g == nil {
-		return a.Table.Authorize(ctx, p, method)
+		return a.judge(ctx, p, method, message)
 	}
 	call, _ := mesh.CallFrom(ctx)
 	if proved := g.Agent != "" && call.Peer == (mesh.AgentID{Tenant: g.Holder, Name: g.Agent}); !proved && !a.Holders.Holds(g.Holder, g.Agent, call.Holder) {
-		return &mesh.Error{Code: mesh.Unauthenticated, Op: op, Field: "mesh-holder",
+		return "", &mesh.Error{Code: mesh.Unauthenticated, Op: op, Field: "mesh-holder",
 			Detail: "must be the secret that the agent " + g.Agent + " got when it was registered: tickets and grants are good for their agent alone"}
 	}
 	if a.Table[method].Settles {
-		return a.Table.Authorize(ctx, p, method)
+		return a.judge(ctx, p, method, message)
 	}
-	return a.States.With(ctx, g.Key(), func(st *thread.State) error {
+	return "", a.States.With(ctx, g.Key(), func(st *thread.State) error {
 		if t := st.Turn(g.Turn); t != nil {
 			p.Roles = t.Roles
 		}
-		if err := a.Table.Authorize(ctx, p, method); err != nil {
+		if _, err := a.judge(ctx, p, method, message); err != nil {
 			return err
 		}
 		if err := atWork(op, st, g); err != nil || a.Standing == nil {
@@ -60,4 +68,40 @@ func (a Authority) Authorize(ctx context.Context, p mesh.Principal, method strin
 		}
 		return nil
 	})
+}
+
+// judge asks the table, and then policies.
+func (a Authority) judge(ctx context.Context, p mesh.Principal, method string, message any) (by string, err error) {
+	err = a.Table.Authorize(ctx, p, method)
+	rule := a.Table[method]
+	of, asked := policy.TypeOf(rule.Action)
+	if set := a.Policies.Set(); asked && set.Asks(p.Tenant, rule.Action) {
+		r := policy.Request{Principal: p, Action: rule.Action}
+		if r.Name, asked = a.named(ctx, rule, message); asked || of == policy.Tenant {
+			return set.Judge("api.Authorize", r, err)
+		}
+	}
+	return "", err
+}
+
+// named returns the name of what a call is about; false for one that names nothing: the end
+// of a handoff, skills that are read again, and the registration of an agent that has its
+// name from its card, of which the registry asks.
+func (a Authority) named(ctx context.Context, rule authz.Rule, message any) (string, bool) {
+	if rule.Action == mesh.ActChat {
+		call, _ := mesh.CallFrom(ctx)
+		return cmp.Or(call.Agent, a.Main), true
+	}
+	if create, ok := message.(*meshv1.CreateSkillRequest); ok {
+		s, problem := skill.ParseNew([]byte(create.GetSource()))
+		if problem != nil { // which is not created
+			return "", false
+		}
+		return s.Name, true
+	}
+	name := authz.Named(message, rule.Resource)
+	if rule.Action == mesh.ActDeleteThread {
+		name, _ = mesh.ParseThreadID(name) // as it is written in policies
+	}
+	return name, name != ""
 }

@@ -28,7 +28,7 @@ func TestADeadGrantStartsNothing(t *testing.T) {
 			return mesh.Principal{Tenant: g.Tenant, User: g.User, Grant: g}
 		}
 		want := a.Table.Authorize(t.Context(), as(works), method)
-		if err := a.Authorize(t.Context(), as(works), method); (err == nil) != (want == nil) {
+		if _, err := a.Authorize(t.Context(), as(works), method, nil); (err == nil) != (want == nil) {
 			t.Errorf("%s by one that works: %v, want %v", method, err, want)
 		}
 		if want != nil {
@@ -36,7 +36,7 @@ func TestADeadGrantStartsNothing(t *testing.T) {
 		}
 		tried++
 		for g, code := range map[*mesh.Grant]mesh.Code{ended: mesh.Precondition, &gone: mesh.NotFound} {
-			if err := a.Authorize(t.Context(), as(g), method); rule.Settles && err != nil || !rule.Settles && !mesh.IsCode(err, code) {
+			if _, err := a.Authorize(t.Context(), as(g), method, nil); rule.Settles && err != nil || !rule.Settles && !mesh.IsCode(err, code) {
 				t.Errorf("%s under the grant of %s: %v", method, g.Execution, err)
 			}
 		}
@@ -44,7 +44,7 @@ func TestADeadGrantStartsNothing(t *testing.T) {
 	if tried < 15 {
 		t.Errorf("%d methods were tried", tried)
 	}
-	if err := a.Authorize(t.Context(), mesh.Principal{Tenant: "acme", User: "ann", Roles: []mesh.Role{mesh.RoleUser}}, "/mesh.v1.ThreadService/ReadThread"); err != nil {
+	if _, err := a.Authorize(t.Context(), mesh.Principal{Tenant: "acme", User: "ann", Roles: []mesh.Role{mesh.RoleUser}}, "/mesh.v1.ThreadService/ReadThread", nil); err != nil {
 		t.Errorf("a user reads: %v", err)
 	}
 }

@@ -9,8 +9,6 @@ import (
 	"time"
 
 	rpccode "google.golang.org/genproto/googleapis/rpc/code"
-	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	meshv1 "agentmesh/gen/mesh/v1"
@@ -97,18 +95,18 @@ func (r *Recorder) Act(ctx context.Context, method string, req any) (func(resp a
 	if wait, ok := r.acts.Allow(caller(begun), begun.Time.AsTime()); !ok {
 		return nil, rpc.WithRetryAfter(mesh.Errorf(mesh.Exhausted, "audit.Act", "too many administrative acts: the limit is %v for each caller; try again later", r.acts), wait)
 	}
-	begun.Resource = named(req, rule.Resource)
+	begun.Resource = authz.Named(req, rule.Resource)
 	if err := r.o.Store.Append(begun); err != nil {
 		return nil, err
 	}
 	return func(resp any, err error) {
 		rec := r.record(ctx, method, meshv1.AuditRecord_DECISION_DONE)
-		rec.OfSeq, rec.Resource = begun.Seq, cmp.Or(begun.Resource, named(resp, rule.Resource))
+		rec.OfSeq, rec.Resource = begun.Seq, cmp.Or(begun.Resource, authz.Named(resp, rule.Resource))
 		if r, ok := resp.(interface{ GetLastHash() []byte }); ok {
 			rec.LastHash = r.GetLastHash()
 		}
 		if err != nil {
-			rec.Decision, rec.Code = meshv1.AuditRecord_DECISION_FAILED, code(err)
+			rec.Decision, rec.Code, rec.Policy = meshv1.AuditRecord_DECISION_FAILED, code(err), cmp.Or(mesh.PolicyOf(err), rec.Policy)
 		}
 		if err := r.o.Store.Append(rec); err != nil { // that it began is recorded
 			r.o.Logger.ErrorContext(ctx, "the end of an administrative act was not recorded", "of_seq", begun.Seq, "err", err)
@@ -119,8 +117,8 @@ func (r *Recorder) Act(ctx context.Context, method string, req any) (func(resp a
 // Refused implements [rpc.Auditor].
 func (r *Recorder) Refused(ctx context.Context, method string, req any, err error) {
 	rec := r.record(ctx, method, meshv1.AuditRecord_DECISION_REFUSED)
-	rec.Code = code(err)
-	rec.Resource = named(req, r.o.Table[method].Resource)
+	rec.Code, rec.Policy = code(err), mesh.PolicyOf(err)
+	rec.Resource = authz.Named(req, r.o.Table[method].Resource)
 	key := caller(rec)
 	if rec.GetUserId() != "" { // of who is known, it is told what was tried; there are so many methods
 		key += "\x00" + method
@@ -147,6 +145,7 @@ func (r *Recorder) record(ctx context.Context, action string, d meshv1.AuditReco
 	p := c.Principal
 	rec := &meshv1.AuditRecord{Time: timestamppb.New(r.o.Now()), TenantId: string(p.Tenant), UserId: p.User, Credential: p.Credential,
 		Action: action, Decision: d, Peer: rpc.Remote(ctx)}
+	rec.Policy = c.Policy
 	if p.Grant != nil {
 		rec.Agent, rec.ExecutionId = p.Grant.Agent, string(p.Grant.Execution)
 	}
@@ -164,30 +163,4 @@ func caller(rec *meshv1.AuditRecord) string {
 // code is the code of the error, as gRPC has it.
 func code(err error) string {
 	return rpccode.Code(rpc.GRPCCode(mesh.CodeOf(rpc.FromStatus(err)))).String()
-}
-
-// maxResource bounds the name of a resource, in bytes.
-const maxResource = 256
-
-// named returns the text at the path in the message, as "skill.name"; "" if there is none.
-func named(msg any, path string) string {
-	m, ok := msg.(proto.Message)
-	if !ok || path == "" {
-		return ""
-	}
-	at := m.ProtoReflect()
-	for {
-		name, rest, more := strings.Cut(path, ".")
-		f := at.Descriptor().Fields().ByName(protoreflect.Name(name))
-		switch {
-		case f == nil || f.IsList() || f.IsMap():
-			return ""
-		case more && f.Kind() == protoreflect.MessageKind:
-			at, path = at.Get(f).Message(), rest
-		case !more && f.Kind() == protoreflect.StringKind:
-			return mesh.Clip(at.Get(f).String(), maxResource)
-		default:
-			return ""
-		}
-	}
 }

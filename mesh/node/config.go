@@ -76,6 +76,9 @@ type Config struct {
 	Tokens string `yaml:"tokens"`
 	// OIDC are the providers whose tokens count for auth "oidc".
 	OIDC []oidc.Issuer `yaml:"oidc"`
+	// Policies is the folder of policies in the language Cedar, and below it those of
+	// tenants, each at TENANT; by default there are none.
+	Policies string `yaml:"policies"`
 	// TLS says how connections are encrypted.
 	TLS TLS `yaml:"tls"`
 	// Audit says where the record of administrative acts can be proved from.
@@ -215,7 +218,7 @@ func LoadConfig(path string) (Config, error) {
 	if err := dec.Decode(&c); err != nil && !errors.Is(err, io.EOF) {
 		return c, mesh.Errorf(mesh.Invalid, op, "%s is not as it should be: %s", path, yamlWords(err))
 	}
-	for _, p := range []*string{&c.Data, &c.Skills, &c.Docs, &c.Tokens, &c.Cards.Trust, &c.TenantSkills, &c.TLS.Cert, &c.TLS.Key, &c.TLS.ClientCA, &c.TLS.CA, &c.Audit.Checkpoints} {
+	for _, p := range []*string{&c.Data, &c.Skills, &c.Docs, &c.Tokens, &c.Policies, &c.Cards.Trust, &c.TenantSkills, &c.TLS.Cert, &c.TLS.Key, &c.TLS.ClientCA, &c.TLS.CA, &c.Audit.Checkpoints} {
 		if *p != "" && !filepath.IsAbs(*p) {
 			*p = filepath.Join(filepath.Dir(path), *p)
 		}

@@ -11,7 +11,9 @@ import (
 	"agentmesh/mesh/limit"
 	"agentmesh/mesh/rpc"
 	"agentmesh/mesh/security/auth"
+	"agentmesh/mesh/security/authz"
 	"agentmesh/mesh/security/oidc"
+	"agentmesh/mesh/security/policy"
 	"agentmesh/mesh/security/revocation"
 	"agentmesh/mesh/thread"
 )
@@ -35,6 +37,11 @@ func (n *node) buildAuth(ctx context.Context) (err error) {
 			return err
 		}
 		provers = append(provers, n.oidc)
+	}
+	if n.cfg.Policies != "" {
+		if n.policies, err = policy.Open(n.cfg.Policies, n.logger); err != nil {
+			return err
+		}
 	}
 	n.auth = auth.None(n.verifier)
 	if n.cfg.Auth != authNone {
@@ -69,11 +76,34 @@ func (n *node) startLogins(start func(name string, run func(context.Context) err
 	if n.oidc != nil {
 		start("oidc", n.oidc.Run)
 	}
-	if n.revoked != nil {
-		start("revoked", func(ctx context.Context) error {
-			return n.revoked.Run(ctx, func() { server.EndStreams(func(p mesh.Principal) bool { return n.ended(ctx, p) }) })
+	if n.policies != nil {
+		start("policies", func(ctx context.Context) error {
+			return n.policies.Run(ctx, func() { server.EndStreams(n.forbidden) })
 		})
 	}
+	if n.revoked != nil {
+		start("revoked", func(ctx context.Context) error {
+			return n.revoked.Run(ctx, func() {
+				server.EndStreams(func(of context.Context, _ string) error {
+					if c, _ := mesh.CallFrom(of); n.ended(ctx, c.Principal) {
+						return rpc.ErrEnded
+					}
+					return nil
+				})
+			})
+		})
+	}
+}
+
+// forbidden is why a call that has begun is not allowed by now: a policy forbids it, or
+// the one that permitted it is gone. Else it is nil.
+func (n *node) forbidden(ctx context.Context, method string) error {
+	c, _ := mesh.CallFrom(ctx)
+	_, err := n.authorizer.Authorize(ctx, c.Principal, method, nil)
+	if mesh.PolicyOf(err) != "" || c.Policy != "" && mesh.IsCode(err, mesh.Denied) {
+		return err
+	}
+	return nil
 }
 
 // access is the service that says what callers may, and ends that.
@@ -89,9 +119,35 @@ func (n *node) revokedOf(p mesh.Principal) (time.Time, bool) {
 	return n.revoked.Of(p.Tenant, p.User, p.Can(mesh.ActAdminNode), p.Issued)
 }
 
-// standing refuses turns whose user's credentials were revoked since the user last said
-// something: with which of them that was is not known, so it holds for all.
+// standing refuses turns whose user may not have them any more: one to whom a policy
+// forbids by now what the turn began with, or whose credentials were revoked since.
 func (n *node) standing(tenant mesh.TenantID, turn *thread.Execution) error {
+	if err := n.unrevoked(tenant, turn); err != nil {
+		return err
+	}
+	_, err := n.policies.Judge("node.standing", policy.Request{Principal: mesh.Principal{Tenant: tenant, User: turn.User, Roles: turn.Roles},
+		Action: mesh.ActChat, Name: turn.Agent, Later: true}, nil)
+	return err
+}
+
+// permitted asks policies for what an agent wants to do for its work, by name.
+func (n *node) permitted(p mesh.Principal, a mesh.Action, name string) error {
+	_, err := n.policies.Judge("node.permitted", policy.Request{Principal: p, Action: a, Name: name}, nil)
+	return err
+}
+
+// mayRegister asks who may register an agent of that name.
+func (n *node) mayRegister(p mesh.Principal, name string) (err error) {
+	if !p.Can(mesh.ActRegister) {
+		err = authz.Denied("node.mayRegister", mesh.ActRegister)
+	}
+	_, err = n.policies.Judge("node.mayRegister", policy.Request{Principal: p, Action: mesh.ActRegister, Name: name}, err)
+	return err
+}
+
+// unrevoked refuses turns whose user's credentials were revoked since the user last said
+// something: with which of them that was is not known, so it holds for all.
+func (n *node) unrevoked(tenant mesh.TenantID, turn *thread.Execution) error {
 	if n.revoked == nil {
 		return nil
 	}
@@ -114,7 +170,7 @@ func (n *node) ended(ctx context.Context, p mesh.Principal) (over bool) {
 	}
 	err := n.states.With(ctx, p.Grant.Key(), func(st *thread.State) error {
 		if t := st.TurnOf(p.Grant.Execution); t != nil {
-			over = n.standing(p.Tenant, t) != nil
+			over = n.unrevoked(p.Tenant, t) != nil
 		}
 		return nil
 	})

@@ -25,6 +25,7 @@ import (
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/agent"
+	"agentmesh/mesh/api"
 	"agentmesh/mesh/audit"
 	"agentmesh/mesh/call"
 	"agentmesh/mesh/edge"
@@ -37,6 +38,7 @@ import (
 	"agentmesh/mesh/security/egress"
 	"agentmesh/mesh/security/grant"
 	"agentmesh/mesh/security/oidc"
+	"agentmesh/mesh/security/policy"
 	"agentmesh/mesh/security/revocation"
 	"agentmesh/mesh/security/transport"
 	"agentmesh/mesh/skill"
@@ -123,6 +125,7 @@ type node struct {
 	tokens    *auth.Tokens     // nil but under auth tokens
 	oidc      *oidc.Issuers    // nil but under auth oidc
 	revoked   *revocation.List // nil under auth none
+	policies  *policy.Source   // nil for none
 	limiter   rpc.Limiter
 	agents    *registry.Registry
 	issuer    *issuer
@@ -134,8 +137,9 @@ type node struct {
 	turns     *turn.Runner
 	edge      *edge.Edge
 
-	transport *transport.Source
-	authority *transport.Authority // nil without TLS
+	authorizer api.Authority // once there is a server
+	transport  *transport.Source
+	authority  *transport.Authority // nil without TLS
 
 	keys        *cards.Keys
 	verifyCards *cards.Verifier

@@ -64,6 +64,11 @@ func (r *Registry) Register(ctx context.Context, p mesh.Principal, req Request) 
 	if err != nil {
 		return Registration{}, mesh.Wrap(op, err)
 	}
+	if r.allows != nil {
+		if err := r.allows(p, c.Name); err != nil {
+			return Registration{}, mesh.Wrap(op, err)
+		}
+	}
 	leaseID, secret := "", rand.Text()
 	c.secret = digest(secret)
 	if c.lease > 0 {

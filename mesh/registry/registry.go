@@ -58,6 +58,9 @@ type Options struct {
 	// "host:port", "grpcs://host:port" or a URL. All of a card are asked about. By default
 	// agents may be anywhere.
 	Check func(address string) error
+	// Allows refuses principals that may not register an agent of that name. The default
+	// refuses none.
+	Allows func(p mesh.Principal, name string) error
 	// Trusts says that the operator trusts the tenant's agent of that name. The default
 	// trusts none.
 	Trusts func(tenant mesh.TenantID, name string) bool
@@ -75,6 +78,7 @@ type Registry struct {
 	fetch  func(context.Context, string) (*a2apb.AgentCard, error)
 	verify func(context.Context, *a2apb.AgentCard) error // nil accepts all
 	places func(string) error                            // nil accepts all
+	allows func(mesh.Principal, string) error            // nil refuses none
 	trusts func(mesh.TenantID, string) bool
 	now    func() time.Time
 	log    *slog.Logger
@@ -149,7 +153,7 @@ func (c *record) refresh() {
 // cannot be read is logged and left out.
 func New(ctx context.Context, opts Options) (*Registry, error) {
 	r := &Registry{
-		store: opts.Store, shared: opts.Shared && opts.Store != nil, probe: opts.Probe, fetch: opts.Fetch, verify: opts.Verify, places: opts.Check, trusts: opts.Trusts, now: opts.Now, log: opts.Logger,
+		store: opts.Store, shared: opts.Shared && opts.Store != nil, probe: opts.Probe, fetch: opts.Fetch, verify: opts.Verify, places: opts.Check, trusts: opts.Trusts, allows: opts.Allows, now: opts.Now, log: opts.Logger,
 		wake: make(chan struct{}, 1), realms: map[mesh.TenantID]*realm{}, watchers: map[chan struct{}]struct{}{}, left: map[string]departed{},
 	}
 	if r.probe == nil {

@@ -18,25 +18,22 @@ type Auditor interface {
 	Refused(ctx context.Context, method string, req any, err error)
 }
 
-// act calls the handler of a call that was admitted, and has the auditor record it if it
-// is an administrative act, or is refused.
-func (g *guard) act(ctx context.Context, method string, req any, handler func() (any, error)) (resp any, err error) {
-	var done func(any, error)
-	if g.auditor != nil {
-		if done, err = g.auditor.Act(ctx, method, req); err != nil {
-			return nil, err
-		}
+// act has the auditor record that a call which was admitted is about to be made, if it is
+// an administrative act. After an error the call is not made.
+func (g *guard) act(ctx context.Context, method string, req any) (done func(any, error), err error) {
+	if g.auditor == nil {
+		return nil, nil
 	}
-	err = g.recovered(ctx, method, func() (err error) {
-		resp, err = handler()
-		return err
-	})
+	return g.auditor.Act(ctx, method, req)
+}
+
+// acted has the auditor told how a call ended for which act returned done.
+func (g *guard) acted(ctx context.Context, method string, req, resp any, err error, done func(any, error)) {
 	if done != nil {
 		done(resp, err)
-	} else {
-		g.refused(ctx, method, req, err)
+		return
 	}
-	return resp, err
+	g.refused(ctx, method, req, err)
 }
 
 // refused has the auditor told of a call that was refused for want of a right.

@@ -34,11 +34,14 @@ type guard struct {
 func (g *guard) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (resp any, err error) {
 	begun := time.Now()
 	arrived(ctx)
-	ctx, err = g.admit(ctx, info.FullMethod, begun)
-	if err == nil {
-		resp, err = g.act(ctx, info.FullMethod, req, func() (any, error) { return handler(ctx, req) })
-	} else {
+	ctx, err = g.admit(ctx, info.FullMethod, req, begun)
+	if err != nil {
 		g.refused(ctx, info.FullMethod, req, err)
+	} else if done, failed := g.act(ctx, info.FullMethod, req); failed != nil {
+		err = failed
+	} else {
+		resp, err = g.handle(ctx, info.FullMethod, req, handler)
+		g.acted(ctx, info.FullMethod, req, resp, err, done)
 	}
 	g.report(ctx, info.FullMethod, begun, err)
 	if err != nil {
@@ -47,26 +50,49 @@ func (g *guard) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, 
 	return resp, nil
 }
 
-func (g *guard) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
+func (g *guard) handle(ctx context.Context, method string, req any, handler grpc.UnaryHandler) (resp any, err error) {
+	defer g.recovered(ctx, method, &err)
+	return handler(ctx, req)
+}
+
+// stream has few and small frames where the handler waits: what a stream costs in which
+// nothing happens is its stack, and that is halved when little of it is in use.
+func (g *guard) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) (err error) {
 	begun := time.Now()
-	ctx, done, err := g.enter(ss.Context(), info.FullMethod, begun)
+	s, acted, leave, err := g.begin(ss, info.FullMethod, begun)
 	if err == nil {
-		defer done()
-		_, err = g.act(ctx, info.FullMethod, nil, func() (any, error) { return nil, handler(srv, &serverStream{ss, ctx}) })
-		if err != nil && errors.Is(context.Cause(ctx), errEnded) {
-			err = errEnded
+		err = g.handleStream(srv, s, info.FullMethod, handler)
+		leave()
+		g.acted(s.ctx, info.FullMethod, nil, nil, err, acted)
+		if why := (ended{}); err != nil && errors.As(context.Cause(s.ctx), &why) {
+			err = why.error
 		}
-	} else {
-		g.refused(ctx, info.FullMethod, nil, err)
 	}
-	g.report(ctx, info.FullMethod, begun, err)
+	g.report(s.ctx, info.FullMethod, begun, err)
 	return g.errors.ToStatus(err)
+}
+
+// begin admits the stream, has it recorded and returns it as its handler sees it. With an
+// error, too, the stream has the call in its context, as far as that is known.
+func (g *guard) begin(ss grpc.ServerStream, method string, begun time.Time) (s *serverStream, acted func(any, error), leave func(), err error) {
+	ctx, leave, err := g.enter(ss.Context(), method, begun)
+	if err != nil {
+		g.refused(ctx, method, nil, err)
+	} else if acted, err = g.act(ctx, method, nil); err != nil {
+		leave()
+	}
+	return &serverStream{ss, ctx}, acted, leave, err
+}
+
+func (g *guard) handleStream(srv any, s *serverStream, method string, handler grpc.StreamHandler) (err error) {
+	defer g.recovered(s.ctx, method, &err)
+	return handler(srv, s)
 }
 
 // enter admits a stream as admit does, as one more that is open until done is called
 // or what it was admitted under expires.
 func (g *guard) enter(ctx context.Context, method string, begun time.Time) (_ context.Context, done func(), err error) {
-	ctx, err = g.admit(ctx, method, begun)
+	ctx, err = g.admit(ctx, method, nil, begun)
 	if err != nil {
 		return ctx, nil, err
 	}
@@ -75,12 +101,15 @@ func (g *guard) enter(ctx context.Context, method string, begun time.Time) (_ co
 		return ctx, nil, err
 	}
 	ctx, cancel := whileProved(ctx)
-	ctx, forget := g.streams.keep(ctx)
+	ctx, forget := g.streams.keep(ctx, method)
 	return ctx, func() { forget(); cancel(); leave() }, nil
 }
 
-// errEnded ends the streams of a credential that does not count any more.
-var errEnded = &mesh.Error{Code: mesh.Unauthenticated, Op: "rpc.stream", Detail: "the credential of this call was revoked or has expired; call again with another one"}
+// ended is the cause with which the context of a stream ends before its handler does.
+type ended struct{ error }
+
+// ErrEnded ends the streams of a credential that does not count any more.
+var ErrEnded = &mesh.Error{Code: mesh.Unauthenticated, Op: "rpc.stream", Detail: "the credential of this call was revoked or has expired; call again with another one"}
 
 // whileProved returns ctx, which ends with the grant or the credential that it was
 // admitted under: who had one once does not listen for ever.
@@ -92,10 +121,10 @@ func whileProved(ctx context.Context) (context.Context, context.CancelFunc) {
 		return context.WithDeadline(ctx, time.Unix(p.Grant.Expires, 0))
 	case p.Ended != nil:
 		ctx, cancel := context.WithCancelCause(ctx)
-		stop := context.AfterFunc(p.Ended, func() { cancel(errEnded) })
+		stop := context.AfterFunc(p.Ended, func() { cancel(ended{ErrEnded}) })
 		return ctx, func() { stop(); cancel(nil) }
 	case !p.Expires.IsZero():
-		return context.WithDeadlineCause(ctx, p.Expires, errEnded)
+		return context.WithDeadlineCause(ctx, p.Expires, ended{ErrEnded})
 	}
 	return ctx, func() {}
 }
@@ -117,9 +146,6 @@ func (s *serverStream) RecvMsg(m any) error {
 	return s.ctx.Err()
 }
 
-// knownKey has the call whose caller was found out from its headers.
-type knownKey struct{}
-
 // tap finds out who calls when a call's headers have come, before any of its message is
 // read: nobody sends one who is unknown. It does not wait for anything.
 func (g *guard) tap(ctx context.Context, info *tap.Info) (context.Context, error) {
@@ -131,10 +157,10 @@ func (g *guard) tap(ctx context.Context, info *tap.Info) (context.Context, error
 		g.report(ctx, info.FullMethodName, begun, err)
 		return ctx, g.errors.ToStatus(err)
 	}
-	if ctx, err = g.arrivals.begin(ctx, g.isOpen(info.FullMethodName)); err != nil {
+	if ctx, err = g.arrivals.begin(ctx, call, g.isOpen(info.FullMethodName), begun); err != nil {
 		return ctx, g.errors.ToStatus(err)
 	}
-	return context.WithValue(ctx, knownKey{}, call), nil
+	return ctx, nil
 }
 
 // identify returns the call with the identity that its metadata proves; for an open
@@ -179,25 +205,27 @@ func (g *guard) identify(ctx context.Context, method string, now time.Time) (mes
 
 // admit returns ctx with the call's identity, or ctx as it is and why the call
 // is refused.
-func (g *guard) admit(ctx context.Context, method string, now time.Time) (context.Context, error) {
-	call, known := ctx.Value(knownKey{}).(mesh.Call)
-	if !known { // it came in the process
-		var err error
-		if call, err = g.identify(ctx, method, now); err != nil {
-			return mesh.WithCall(ctx, call), err
+func (g *guard) admit(ctx context.Context, method string, message any, now time.Time) (context.Context, error) {
+	if arrivalOf(ctx) == nil { // it came in the process
+		call, err := g.identify(ctx, method, now)
+		ctx = mesh.WithCall(ctx, call)
+		if err != nil {
+			return ctx, err
 		}
 	}
-	ctx = mesh.WithCall(ctx, call)
 	if g.isOpen(method) {
 		return ctx, nil
 	}
-	if err := g.limit(call.Principal, now); err != nil {
+	call, _ := mesh.CallFrom(ctx)
+	if err := g.limit(call.Principal, now); err != nil || g.authorizer == nil {
 		return ctx, err
 	}
-	if g.authorizer == nil {
-		return ctx, nil
+	policy, err := g.authorizer.Authorize(ctx, call.Principal, method, message)
+	if policy != "" && err == nil {
+		call.Policy = policy
+		ctx = mesh.WithCall(ctx, call)
 	}
-	return ctx, mesh.Wrap("rpc.admit", g.authorizer.Authorize(ctx, call.Principal, method))
+	return ctx, mesh.Wrap("rpc.admit", err)
 }
 
 // limit applies the rate limit. Calls under a grant are the mesh's own work
@@ -220,16 +248,13 @@ func roundUp(d time.Duration) time.Duration {
 	return (d + step - 1).Truncate(step)
 }
 
-// recovered runs the handler and turns its panic into an error without a text.
-func (g *guard) recovered(ctx context.Context, method string, handler func() error) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			g.logger.ErrorContext(ctx, "panic in a handler", "method", method,
-				"panic", fmt.Sprint(p), "stack", string(debug.Stack()))
-			err = &mesh.Error{Code: mesh.Unknown, Op: "rpc.recovered", Err: fmt.Errorf("panic: %v", p)}
-		}
-	}()
-	return handler()
+// recovered turns a panic of the handler that defers it into an error without a text.
+func (g *guard) recovered(ctx context.Context, method string, err *error) {
+	if p := recover(); p != nil {
+		g.logger.ErrorContext(ctx, "panic in a handler", "method", method,
+			"panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+		*err = &mesh.Error{Code: mesh.Unknown, Op: "rpc.recovered", Err: fmt.Errorf("panic: %v", p)}
+	}
 }
 
 // a2aService is the prefix of the methods by which agents are called.

@@ -98,9 +98,11 @@ func (s *Server) Guarded() []string {
 	return all
 }
 
-// EndStreams ends the streaming calls of those whom match says, as when their credential
-// ends.
-func (s *Server) EndStreams(match func(mesh.Principal) bool) { s.guard.streams.end(match) }
+// EndStreams ends the streaming calls for which over has an error, with that: as
+// [ErrEnded] when their credential ends. The call is in its context.
+func (s *Server) EndStreams(over func(ctx context.Context, method string) error) {
+	s.guard.streams.end(over)
+}
 
 // GracefulStop takes no new calls, and returns when those in flight have ended.
 func (s *Server) GracefulStop() {

@@ -44,8 +44,9 @@ type Authenticator interface {
 // An Authorizer says who may call what. It is called concurrently.
 type Authorizer interface {
 	// Authorize returns nil if the caller may call the method, by its full name, or a
-	// Denied or Unauthenticated error.
-	Authorize(ctx context.Context, p mesh.Principal, method string) error
+	// Denied or Unauthenticated error. The message is nil for streams. A policy of the
+	// operator that allowed the call is named.
+	Authorize(ctx context.Context, p mesh.Principal, method string, message any) (policy string, err error)
 }
 
 // A Limiter bounds how often a caller may call. It is called concurrently.

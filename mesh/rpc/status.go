@@ -122,6 +122,9 @@ func details(e *mesh.Error) []protoadapt.MessageV1 {
 	if e.Reason != "" {
 		info := &errdetails.ErrorInfo{Reason: e.Reason, Domain: ErrorDomain}
 		info.Metadata = limitInfo(e.Limit)
+		if e.Policy != "" {
+			info.Metadata = map[string]string{infoPolicy: e.Policy}
+		}
 		if m := (*withInfo)(nil); errors.As(e.Err, &m) {
 			if info.Metadata == nil {
 				info.Metadata = map[string]string{}
@@ -189,6 +192,10 @@ func fromStatus(st *status.Status, cause error) *mesh.Error {
 	}
 	return e
 }
+
+// infoPolicy is the key by which the policy that refused is in the metadata of an
+// ErrorInfo.
+const infoPolicy = "policy"
 
 // The keys by which a limit that was met is in the metadata of an ErrorInfo.
 const (

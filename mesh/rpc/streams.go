@@ -33,10 +33,11 @@ type streams struct {
 	users map[streamUser]int // without zeros
 }
 
-// A stream is one that is open, and what ends it.
+// A stream is one that is open, with the call in its context, and what ends it.
 type stream struct {
-	of  mesh.Principal
-	end context.CancelCauseFunc
+	ctx    context.Context //nolint:containedctx // the stream's
+	method string
+	end    context.CancelCauseFunc
 }
 
 type streamUser struct {
@@ -50,29 +51,32 @@ func newStreams(limit StreamLimit) *streams {
 
 // keep returns ctx for a stream of the caller in it, which end may end until done is
 // called.
-func (s *streams) keep(ctx context.Context) (_ context.Context, done func()) {
-	call, _ := mesh.CallFrom(ctx)
-	ctx, end := context.WithCancelCause(ctx)
-	kept := &stream{call.Principal, end}
+func (s *streams) keep(ctx context.Context, method string) (_ context.Context, done func()) {
+	kept := &stream{ctx: ctx, method: method}
+	if a := arrivalOf(ctx); a != nil {
+		kept.end = a.end
+	} else {
+		ctx, kept.end = context.WithCancelCause(ctx)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.open[kept] = struct{}{}
 	return ctx, func() {
-		end(nil)
+		kept.end(nil)
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		delete(s.open, kept)
 	}
 }
 
-// end ends the open streams of those whom match says.
-func (s *streams) end(match func(mesh.Principal) bool) {
+// end ends the open streams for which over has an error, with that.
+func (s *streams) end(over func(ctx context.Context, method string) error) {
 	s.mu.Lock()
 	all := slices.Collect(maps.Keys(s.open))
 	s.mu.Unlock()
 	for _, one := range all {
-		if match(one.of) {
-			one.end(errEnded)
+		if err := over(one.ctx, one.method); err != nil {
+			one.end(ended{err})
 		}
 	}
 }

@@ -34,6 +34,10 @@ func (ix *Index) handle(ctx context.Context, call *skill.Call, _ *skill.Env) (*s
 	if err != nil {
 		return nil, mesh.Wrap(call.Skill, err)
 	}
+	documents, sections, err := ix.Size(ctx)
+	if err != nil {
+		return nil, mesh.Wrap(call.Skill, err)
+	}
 	sources := []string{}
 	for _, p := range found {
 		if !slices.Contains(sources, p.Path) {
@@ -41,17 +45,16 @@ func (ix *Index) handle(ctx context.Context, call *skill.Call, _ *skill.Env) (*s
 		}
 	}
 	return &skill.Result{
-		Content:  ix.report(quote.Line(query), found, sources),
+		Content:  report(quote.Line(query), found, sources, documents, sections),
 		Metadata: map[string]any{"count": len(found), "sources": sources},
 	}, nil
 }
 
 // report is one block per passage: "### n. Document > Section", "Source:
 // path:line", the text, quoted; and the sources in the last line.
-func (ix *Index) report(query string, found []Passage, sources []string) string {
+func report(query string, found []Passage, sources []string, documents, sections int) string {
 	query = mesh.Clip(query, 200)
 	if len(found) == 0 {
-		documents, sections := ix.Size()
 		return fmt.Sprintf("No passages found for %q in %d documents with %d sections. Try other words.", query, documents, sections)
 	}
 	var b strings.Builder

@@ -1,10 +1,9 @@
 // Package knowledge finds passages in a folder of documents.
 //
-// [Open] reads the folder's markdown and text files, cuts them into sections
-// at their headings, and indexes them in memory. Any text is a legal query: it
-// is words, never syntax. Searches may run concurrently, with each other and
-// with nothing else: the index does not change, and a changed folder is opened
-// again.
+// An [Index] is made of the folder's markdown and text files, cut into sections at their
+// headings, and kept in memory. Any text is a legal query: it is words, never syntax.
+// Searches may run concurrently, but not with Close. The index does not change once it is
+// made: a changed folder is opened again.
 //
 // It does not answer questions. It returns passages with their sources, and
 // whoever asked composes the answer.
@@ -12,13 +11,13 @@ package knowledge
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io/fs"
 	"path"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"unicode/utf8"
 
 	"agentmesh/mesh"
@@ -33,56 +32,94 @@ const (
 	batch    = 1000 // sections that are indexed together
 )
 
-// An Index is a folder of documents, ready to be searched.
+// An Index is a folder of documents. It is made when it is first asked for, and all
+// searches wait until it is.
 type Index struct {
+	fsys      fs.FS
+	begin     sync.Once
+	building  sync.WaitGroup
+	cancel    context.CancelFunc // of building
+	ctx       context.Context    //nolint:containedctx // of building, for which nobody in particular waits
+	built     chan struct{}      // closed after which the following does not change
 	texts     *textindex.Index
 	documents int
 	sections  int
 	problems  []skill.Problem
+	err       error
 }
 
 // suffixes are those of documents.
 var suffixes = []string{".md", ".markdown", ".txt"}
 
-// Open indexes the documents of the folder, without hidden files. Files that
+// Open returns the index of the folder's documents, without hidden files. Files that
 // cannot be used are told by Problems and do not hinder the others. The error
 // is Unavailable if the folder cannot be read at all. The caller closes the
 // Index.
 func Open(fsys fs.FS) (*Index, error) {
-	const op = "knowledge.Open"
 	if _, err := fs.ReadDir(fsys, "."); err != nil {
-		return nil, mesh.Errorf(mesh.Unavailable, op, "The folder of documents cannot be read; check that it exists and its permissions: %w", err)
+		return nil, mesh.Errorf(mesh.Unavailable, "knowledge.Open", "The folder of documents cannot be read; check that it exists and its permissions: %w", err)
 	}
-	ctx := context.Background() // it is made once, before anybody waits for it
-	texts, err := textindex.New(ctx,
-		textindex.Column{Name: "document", Weight: 4}, textindex.Column{Name: "section", Weight: 6}, textindex.Column{Name: "body", Weight: 1})
-	if err != nil {
-		return nil, mesh.Wrap(op, err)
-	}
-	ix := &Index{texts: texts}
-	if err := ix.build(ctx, fsys); err != nil {
-		return nil, mesh.Wrap(op, errors.Join(err, ix.Close()))
-	}
+	ix := &Index{fsys: fsys, built: make(chan struct{})}
+	ix.ctx, ix.cancel = context.WithCancel(context.Background())
 	return ix, nil
 }
 
 // Close gives the memory back. No search may be running.
-func (ix *Index) Close() error { return mesh.Wrap("knowledge.Close", ix.texts.Close()) }
+func (ix *Index) Close() error {
+	ix.cancel()
+	ix.building.Wait()
+	if ix.texts == nil {
+		return nil
+	}
+	return mesh.Wrap("knowledge.Close", ix.texts.Close())
+}
+
+// Prepare begins to make the index, so that the first search waits for less. It does not
+// wait.
+func (ix *Index) Prepare() {
+	ix.begin.Do(func() {
+		ix.building.Go(func() {
+			defer close(ix.built)
+			ix.err = ix.build(ix.ctx)
+		})
+	})
+}
+
+// ready waits until the index is made.
+func (ix *Index) ready(ctx context.Context) error {
+	ix.Prepare()
+	select {
+	case <-ix.built:
+		return ix.err
+	case <-ctx.Done():
+		return mesh.Wrap("knowledge.ready", ctx.Err())
+	}
+}
 
 // Size returns how many documents and sections there are.
-func (ix *Index) Size() (documents, sections int) { return ix.documents, ix.sections }
+func (ix *Index) Size(ctx context.Context) (documents, sections int, err error) {
+	err = ix.ready(ctx)
+	return ix.documents, ix.sections, err
+}
 
 // Problems returns what was left out and why.
-func (ix *Index) Problems() []skill.Problem { return slices.Clone(ix.problems) }
+func (ix *Index) Problems(ctx context.Context) ([]skill.Problem, error) {
+	err := ix.ready(ctx)
+	return slices.Clone(ix.problems), err
+}
 
-func (ix *Index) build(ctx context.Context, fsys fs.FS) error {
+func (ix *Index) build(ctx context.Context) (err error) {
+	if ix.texts, err = textindex.New(ctx,
+		textindex.Column{Name: "document", Weight: 4}, textindex.Column{Name: "section", Weight: 6}, textindex.Column{Name: "body", Weight: 1}); err != nil {
+		return err
+	}
 	var docs []textindex.Doc
 	flush := func() error {
 		err := ix.texts.Apply(ctx, textindex.Changes{Put: docs})
 		docs = docs[:0]
 		return err
 	}
-	if err := fs.WalkDir(fsys, ".", func(file string, d fs.DirEntry, err error) error {
+	if err := fs.WalkDir(ix.fsys, ".", func(file string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			ix.skip(file, "cannot be read; check its permissions")
@@ -94,11 +131,11 @@ func (ix *Index) build(ctx context.Context, fsys fs.FS) error {
 				return fs.SkipDir
 			}
 		case !d.IsDir() && slices.Contains(suffixes, strings.ToLower(path.Ext(file))):
-			if docs = append(docs, ix.read(fsys, file)...); len(docs) >= batch {
+			if docs = append(docs, ix.read(file)...); len(docs) >= batch {
 				return flush()
 			}
 		}
-		return nil
+		return ctx.Err()
 	}); err != nil {
 		return err
 	}
@@ -119,8 +156,8 @@ func place(id string) (file string, line int) {
 }
 
 // read returns the sections of one file, or notes why there are none.
-func (ix *Index) read(fsys fs.FS, file string) []textindex.Doc {
-	info, err := fs.Stat(fsys, file)
+func (ix *Index) read(file string) []textindex.Doc {
+	info, err := fs.Stat(ix.fsys, file)
 	switch {
 	case err != nil || !info.Mode().IsRegular():
 		ix.skip(file, "is not a readable file; check its permissions")
@@ -132,7 +169,7 @@ func (ix *Index) read(fsys fs.FS, file string) []textindex.Doc {
 		ix.skip(file, "is one document too many; index a smaller folder")
 		return nil
 	}
-	data, err := fs.ReadFile(fsys, file)
+	data, err := fs.ReadFile(ix.fsys, file)
 	if err != nil || !utf8.Valid(data) {
 		ix.skip(file, "is not UTF-8 text; convert it")
 		return nil
@@ -171,6 +208,9 @@ func (ix *Index) Search(ctx context.Context, query string, limit int) (found []P
 	words := textindex.Words(query)
 	if len(words) == 0 {
 		return nil, nil
+	}
+	if err := ix.ready(ctx); err != nil {
+		return nil, mesh.Wrap(op, err)
 	}
 	hits, err := ix.texts.Search(ctx, textindex.Query{Words: words, Limit: limit})
 	if err != nil {

@@ -105,10 +105,10 @@ func TestSearch_findsSections(t *testing.T) {
 			t.Errorf("%q: %s", query, diff)
 		}
 	}
-	if documents, sections := ix.Size(); documents != 3 || sections != 8 {
+	if documents, sections, err := ix.Size(t.Context()); err != nil || documents != 3 || sections != 8 {
 		t.Errorf("indexed %d documents with %d sections", documents, sections)
 	}
-	if p := ix.Problems(); len(p) != 1 || p[0].Path != "latin.md" || p[0].Detail == "" {
+	if p, err := ix.Problems(t.Context()); err != nil || len(p) != 1 || p[0].Path != "latin.md" || p[0].Detail == "" {
 		t.Errorf("problems are %v", p)
 	}
 }

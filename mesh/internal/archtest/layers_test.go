@@ -40,6 +40,7 @@ var layers = map[string]layer{
 	"mesh/security/egress":     {2, []string{"mesh"}},
 	"mesh/security/authz":      {2, []string{"gen/mesh/v1", "mesh"}},
 	"mesh/security/auth":       {2, []string{"mesh", "mesh/security/grant", "mesh/rpc"}},
+	"mesh/security/policy":     {2, []string{"mesh"}},
 	"mesh/security/revocation": {2, []string{"mesh", "mesh/state"}},
 	"mesh/security/oidc":       {2, []string{"mesh", "mesh/security/auth", "mesh/rpc"}},
 	"mesh/security/transport":  {2, []string{"mesh", "mesh/security/keyfile"}},
@@ -79,7 +80,7 @@ var layers = map[string]layer{
 
 	// How it is offered.
 	"mesh/admission":    {5, []string{"mesh", "mesh/security/grant", "mesh/limit", "mesh/skill", "mesh/thread", "mesh/threadlog", "mesh/thread/cache", "mesh/threadlog/eventpb"}},
-	"mesh/api":          {5, []string{"gen/mesh/v1", "mesh", "mesh/admission", "mesh/security/authz", "mesh/security/grant", "mesh/security/transport", "mesh/handoff", "mesh/limit", "mesh/registry", "mesh/skill", "mesh/state", "mesh/thread", "mesh/threadlog", "mesh/thread/cache", "mesh/threadlog/eventpb", "mesh/audit"}},
+	"mesh/api":          {5, []string{"gen/mesh/v1", "mesh", "mesh/admission", "mesh/security/authz", "mesh/security/grant", "mesh/security/policy", "mesh/security/transport", "mesh/handoff", "mesh/limit", "mesh/registry", "mesh/skill", "mesh/state", "mesh/thread", "mesh/threadlog", "mesh/thread/cache", "mesh/threadlog/eventpb", "mesh/audit"}},
 	"mesh/bind/jsonrpc": {5, []string{"mesh", "mesh/bind/rest", "mesh/rpc"}},
 	"mesh/bind/v03":     {5, []string{"mesh", "mesh/bind/rest", "mesh/bind/jsonrpc", "mesh/rpc"}},
 	"mesh/bind/rest":    {5, []string{"gen/...", "mesh", "mesh/a2a", "mesh/rpc"}},
@@ -118,7 +119,7 @@ var layers = map[string]layer{
 	// one: the log, the store and the edge are not its business. It shows events
 	// as mesh/thread understands them.
 	"cmd/mesh": {8, []string{
-		"agentcards", "agents/...", "docs", "gen/mesh/v1", "mesh", "mesh/agent", "mesh/agent/...", "mesh/security/auth", "mesh/dispatch", "mesh/security/egress", "mesh/security/transport", "mesh/audit",
+		"agentcards", "agents/...", "docs", "gen/mesh/v1", "mesh", "mesh/agent", "mesh/agent/...", "mesh/security/auth", "mesh/dispatch", "mesh/security/egress", "mesh/security/policy", "mesh/security/transport", "mesh/audit",
 		"mesh/llm", "mesh/llm/...", "mesh/skill/mcp", "mesh/node", "mesh/node/datafolder", "mesh/skill/notify", "mesh/registry", "mesh/rpc", "mesh/skill", "mesh/skill/command",
 		"mesh/thread", "mesh/threadlog/eventpb", "proto", "skills", "skills/...",
 	}},
@@ -184,6 +185,7 @@ var fences = map[string]fence{
 	"github.com/emersion/go-sasl":               {homes: []string{"skills/mail"}},
 	"github.com/emersion/go-message":            {homes: []string{"skills/mail"}},
 	"github.com/emersion/go-ical":               {homes: []string{"skills/calendar"}},
+	"github.com/cedar-policy/cedar-go":          {homes: []string{"mesh/security/policy"}},
 	"github.com/spf13/cobra":                    {homes: []string{"cmd/mesh"}},
 	"github.com/spf13/pflag":                    {homes: []string{"cmd/mesh"}},
 	"github.com/bufbuild/protocompile":          {homes: []string{"proto/image"}},

@@ -45,12 +45,12 @@ func Node() Table {
 		meshv1.ThreadService_ShareThread_FullMethodName:  {Action: mesh.ActChat, Audit: true, Resource: "thread_id"},
 		meshv1.ThreadService_DeleteThread_FullMethodName: {Action: mesh.ActDeleteThread, Audit: true, Resource: "thread_id"},
 
-		meshv1.HandoffService_StartHandoff_FullMethodName: {Grant: OnlyGrant, Capability: mesh.CapHandoff, Resource: "target_agent"},
-		meshv1.HandoffService_EndHandoff_FullMethodName:   {Action: mesh.ActHandoff, Grant: MayGrant, Resource: "thread_id"},
-		meshv1.HandoffService_GetHandoff_FullMethodName:   {Action: mesh.ActReadOwn, Grant: MayGrant, Resource: "thread_id"},
+		meshv1.HandoffService_StartHandoff_FullMethodName: {Action: mesh.ActHandoff, Grant: OnlyGrant, Capability: mesh.CapHandoff, Resource: "target_agent"},
+		meshv1.HandoffService_EndHandoff_FullMethodName:   {Action: mesh.ActHandoff, Grant: MayGrant},
+		meshv1.HandoffService_GetHandoff_FullMethodName:   {Action: mesh.ActReadOwn, Grant: MayGrant},
 
 		meshv1.RegistryService_RegisterAgent_FullMethodName:   {Action: mesh.ActRegister, Audit: true, Resource: "name"},
-		meshv1.RegistryService_KeepAlive_FullMethodName:       {Action: mesh.ActRegister},
+		meshv1.RegistryService_KeepAlive_FullMethodName:       {Action: mesh.ActRegister, Resource: "name"},
 		meshv1.RegistryService_DeregisterAgent_FullMethodName: {Action: mesh.ActRegister, Audit: true, Resource: "name"},
 		meshv1.RegistryService_GetAgent_FullMethodName:        {Grant: MayGrant},
 		meshv1.RegistryService_ListAgents_FullMethodName:      {Grant: MayGrant},

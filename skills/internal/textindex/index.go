@@ -269,8 +269,18 @@ func (ix *Index) put(ctx context.Context, tx *sql.Tx, docs []Doc) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, words.Close()) }()
+	known, err := tx.PrepareContext(ctx, `SELECT rowid FROM docs WHERE id = ?`)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, known.Close()) }()
 	for _, d := range docs {
-		if err := drop(ctx, tx, d.ID); err != nil {
+		switch err := known.QueryRowContext(ctx, d.ID).Scan(new(int)); {
+		case err == nil:
+			if err := drop(ctx, tx, d.ID); err != nil {
+				return err
+			}
+		case !errors.Is(err, sql.ErrNoRows):
 			return err
 		}
 		row, err := tx.ExecContext(ctx, `INSERT INTO docs (id, factor, stamp, data) VALUES (?, ?, ?, ?)`, d.ID, d.Factor, d.Stamp, d.Data)
