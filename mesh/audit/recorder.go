@@ -143,7 +143,7 @@ func (r *Recorder) Credential(act string, p mesh.Principal) {
 func (r *Recorder) record(ctx context.Context, action string, d meshv1.AuditRecord_Decision) *meshv1.AuditRecord {
 	c, _ := mesh.CallFrom(ctx)
 	p := c.Principal
-	rec := &meshv1.AuditRecord{Time: timestamppb.New(r.o.Now()), TenantId: string(p.Tenant), UserId: p.User, Credential: p.Credential,
+	rec := &meshv1.AuditRecord{Time: timestamppb.New(r.o.Now()), TenantId: string(p.Tenant), UserId: p.User, Credential: p.Credential, Issuer: p.Issuer, ImpersonatedBy: p.ImpersonatedBy,
 		Action: action, Decision: d, Peer: rpc.Remote(ctx)}
 	rec.Policy = c.Policy
 	if p.Grant != nil {

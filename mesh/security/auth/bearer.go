@@ -77,7 +77,7 @@ func (b bearers) Authenticate(_ context.Context, c rpc.Credentials) (mesh.Princi
 	if err != nil {
 		return p, err
 	}
-	operator := p.Can(mesh.ActAdminNode)
+	operator, self := p.Can(mesh.ActAdminNode), string(p.Tenant)+"/"+p.User
 	if c.Tenant != "" && c.Tenant != p.Tenant {
 		if !operator {
 			return p, otherTenant(op, "token")
@@ -89,6 +89,9 @@ func (b bearers) Authenticate(_ context.Context, c rpc.Credentials) (mesh.Princi
 			return p, denied(op, rpc.KeyUser, "must be the user of the token; leave it out")
 		}
 		p.User = c.User
+	}
+	if self != string(p.Tenant)+"/"+p.User {
+		p.ImpersonatedBy = self
 	}
 	return p, nil
 }
