@@ -3,7 +3,6 @@ package api
 import (
 	"context"
 	"encoding/base64"
-	"errors"
 	"iter"
 	"slices"
 	"strings"
@@ -63,7 +62,9 @@ type SkillService struct {
 	breakers *state.KV    // nil if they are not shown
 	owners   *SkillOwners // nil if nobody asks
 	effects  Effects      // nil if agents create none
-	told     telling
+	// schedules is nil if there may be any number of them.
+	schedules *schedules
+	told      telling
 }
 
 // WithOwners keeps who made each skill.
@@ -218,7 +219,7 @@ func (s *SkillService) CreateSkill(ctx context.Context, req *meshv1.CreateSkillR
 	}
 	var sk *skill.Skill
 	create := func() (err error) {
-		sk, err = s.create(ctx, call.Principal, req.GetSource())
+		sk, err = s.create(ctx, call.Principal, []byte(req.GetSource()))
 		return err
 	}
 	switch g := call.Principal.Grant; {
@@ -233,18 +234,6 @@ func (s *SkillService) CreateSkill(ctx context.Context, req *meshv1.CreateSkillR
 		return nil, mesh.Wrap(op, err)
 	}
 	return &meshv1.CreateSkillResponse{Skill: skillProto(sk, true)}, nil
-}
-
-// create adds the skill of the file to those of the principal's tenant, as the user's.
-func (s *SkillService) create(ctx context.Context, p mesh.Principal, source string) (*skill.Skill, error) {
-	sk, err := s.skills.Create(p.Tenant, []byte(source))
-	if err != nil || s.owners == nil {
-		return sk, err
-	}
-	if err := s.owners.set(ctx, sk.Tenant, sk.Name, p.User); err != nil {
-		return nil, errors.Join(err, s.skills.Delete(sk.Tenant, sk.Name)) // nobody's skill is none
-	}
-	return sk, nil
 }
 
 // ValidateSkill implements the RPC: what is wrong is an answer, not an error.
@@ -269,6 +258,7 @@ func (s *SkillService) DeleteSkill(ctx context.Context, req *meshv1.DeleteSkillR
 	if err := s.skills.Delete(call.Principal.Tenant, req.GetName()); err != nil {
 		return nil, mesh.Wrap(op, err)
 	}
+	s.schedules.forget(call.Principal.Tenant)
 	if s.owners != nil {
 		if err := s.owners.drop(ctx, call.Principal.Tenant, req.GetName()); err != nil {
 			return nil, mesh.Wrap(op, err)
