@@ -42,7 +42,10 @@ const CallCreateSkill = "mesh.v1.SkillService/CreateSkill"
 
 // CreateSkillArgs are the arguments of [CallCreateSkill] for the file of a skill.
 func CreateSkillArgs(source string) string {
-	args, _ := json.Marshal(map[string]string{"source": source}) // of text, there is no error
+	args, err := json.Marshal(map[string]string{"source": source})
+	if err != nil { // text always has a JSON form
+		panic("mesh.CreateSkillArgs: " + err.Error())
+	}
 	return string(args)
 }
 
