@@ -99,9 +99,10 @@ type Execution struct {
 	Posts     []mesh.Seq
 	Delivered mesh.Seq
 	// Roles are, for turns, those that their user had with the last message, which came at
-	// Asked.
-	Roles []mesh.Role
-	Asked time.Time
+	// Asked under Credential.
+	Roles      []mesh.Role
+	Credential string
+	Asked      time.Time
 }
 
 // A Leg is a stretch of a turn in which one execution has the user's stream.
