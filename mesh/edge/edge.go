@@ -64,6 +64,9 @@ type Config struct {
 	Card func(ctx context.Context, tenant mesh.TenantID) (*a2apb.AgentCard, error)
 	// Main is the agent that answers new threads.
 	Main string
+	// ReadByRole is told of each thread of which somebody reads tasks because a role allows
+	// it; the default tells nobody.
+	ReadByRole func(ctx context.Context, thread string)
 
 	// Quotas limit what users begin; nil limits nothing.
 	Quotas *quota.Keeper
@@ -85,6 +88,9 @@ func (c *Config) fill() {
 	}
 	if c.CancelWait == 0 {
 		c.CancelWait = 10 * time.Second
+	}
+	if c.ReadByRole == nil {
+		c.ReadByRole = func(context.Context, string) {}
 	}
 	if c.Now == nil {
 		c.Now = time.Now

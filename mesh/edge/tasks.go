@@ -44,6 +44,13 @@ func (r ref) turn(op string, s *thread.State) (*thread.Execution, error) {
 	return nil, mesh.TaskNotFound(op)
 }
 
+// noteRead says that the principal, who may, reads tasks of the thread.
+func (e *Edge) noteRead(ctx context.Context, threadID string, a *thread.Access, p mesh.Principal) {
+	if !a.Involves(p) {
+		e.ReadByRole(ctx, threadID)
+	}
+}
+
 // Task implements a2a.Service.
 func (e *Edge) Task(ctx context.Context, id string) (*a2apb.Task, mesh.Seq, error) {
 	const op = "edge.Task"
@@ -58,6 +65,7 @@ func (e *Edge) Task(ctx context.Context, id string) (*a2apb.Task, mesh.Seq, erro
 	case f != nil && r.agent != "" && r.agent != f.agent:
 		return nil, 0, mesh.TaskNotFound(op)
 	case f != nil && f.owned.MayRead(r.by): // what is shared later is looked up
+		e.noteRead(ctx, r.key.ID, &f.owned, r.by)
 		return copied(f.task), f.ended, nil
 	}
 	var tail mesh.Seq
@@ -66,6 +74,7 @@ func (e *Edge) Task(ctx context.Context, id string) (*a2apb.Task, mesh.Seq, erro
 		if err != nil {
 			return err
 		}
+		e.noteRead(ctx, r.key.ID, &s.Access, r.by)
 		if tail = s.Seq; t.Ended != 0 {
 			tail = t.Ended
 		}
@@ -176,6 +185,7 @@ func (e *Edge) view(ctx context.Context, id string, after mesh.Seq) (mesh.Thread
 		if _, err := r.turn(op, s); err != nil {
 			return err
 		}
+		e.noteRead(ctx, r.key.ID, &s.Access, r.by)
 		if after < 0 || after > s.Seq {
 			return mesh.InvalidField(op, "after-seq", "is %d, and the conversation ends at %d; use the seq of the last update that you had", after, s.Seq)
 		}
