@@ -32,3 +32,20 @@ func Endpoint(address string) (hostport string, secure bool) {
 	}
 	return rest, secure
 }
+
+// PublicURL is what of a URL may be shown and kept in logs: its scheme, host and path, not
+// its user, password and query, which may be secrets. It need not be well-formed.
+func PublicURL(s string) string {
+	scheme, rest, found := strings.Cut(s, "://")
+	if !found {
+		scheme, rest = "", s
+	}
+	rest = rest[strings.LastIndexByte(rest, '@')+1:]
+	if end := strings.IndexAny(rest, "?#"); end >= 0 {
+		rest = rest[:end]
+	}
+	if !found {
+		return rest
+	}
+	return scheme + "://" + rest
+}

@@ -80,7 +80,10 @@ func newKit(cfg *node.Config, now func() time.Time, logger *slog.Logger) (*kit, 
 	version := versionOf(info)
 	// The operator named these servers: they may be on this machine.
 	k.servers, err = mcp.Open(servers, mcp.Options{Logger: logger, Version: version, Reserved: handlerDomains})
-	return k, err
+	if err != nil {
+		return nil, errors.Join(err, k.close())
+	}
+	return k, nil
 }
 
 // closeTime is how long notifications may take that are on their way when the

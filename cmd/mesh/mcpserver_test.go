@@ -17,9 +17,14 @@ const asMCP = "mcp"
 
 // runMCP serves three tools: one that looks up, one that always fails, and one
 // that tells a server of the test that it began, and then does not end. What
-// is in MCP_POISON is part of what it says, everywhere.
+// is in MCP_POISON is part of what it says, everywhere; MCP_TOKEN is refused: it is on its
+// standard error, among its messages and in what fails.
 func runMCP() int {
-	poison := os.Getenv("MCP_POISON")
+	poison, token := os.Getenv("MCP_POISON"), os.Getenv("MCP_TOKEN")
+	if token != "" {
+		fmt.Fprintln(os.Stderr, "the token", token, "is refused")
+		fmt.Println("no message:", token)
+	}
 	type in struct {
 		Word string `json:"word" jsonschema:"the word to look up"`
 	}
@@ -34,7 +39,7 @@ func runMCP() int {
 		})
 	mcpsdk.AddTool(server, &mcpsdk.Tool{Name: "break", Description: "Always fails."},
 		func(context.Context, *mcpsdk.CallToolRequest, struct{}) (*mcpsdk.CallToolResult, any, error) {
-			return nil, nil, fmt.Errorf("the glossary is broken")
+			return nil, nil, fmt.Errorf("the glossary is broken%s", token)
 		})
 	mcpsdk.AddTool(server, &mcpsdk.Tool{Name: "print", Description: "Prints a word on paper, slowly."},
 		func(ctx context.Context, _ *mcpsdk.CallToolRequest, args in) (*mcpsdk.CallToolResult, any, error) {

@@ -44,6 +44,7 @@ func newMind(m node.Model, private bool, now func() time.Time, logger *slog.Logg
 	var all []fallback.Named
 	ends := append([]node.Endpoint{{URL: m.URL, Key: m.Key, Name: m.Name}}, m.Fallbacks...)
 	for i, end := range ends {
+		name := end.Name + " at " + mesh.PublicURL(end.URL)
 		c, err := openai.New(openai.Config{
 			BaseURL: end.URL, Key: end.Key, Model: end.Name, API: openai.API(m.API), Cache: openai.Cache(m.Cache), Extra: m.Extra, MaxRetries: m.Retries, Logger: told,
 		})
@@ -53,9 +54,9 @@ func newMind(m node.Model, private bool, now func() time.Time, logger *slog.Logg
 		case err != nil:
 			return nil, err
 		case i > 0:
-			all = append(all, fallback.Named{Name: end.Name + " at " + end.URL, Model: fitted{c, out.budgetOf(end.Name).Fit(out.counter)}})
+			all = append(all, fallback.Named{Name: name, Model: fitted{c, out.budgetOf(end.Name).Fit(out.counter)}})
 		default:
-			all = append(all, fallback.Named{Name: end.Name + " at " + end.URL, Model: c})
+			all = append(all, fallback.Named{Name: name, Model: c})
 		}
 	}
 	out.several = len(all) > 1

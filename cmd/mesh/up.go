@@ -245,7 +245,7 @@ func (a *app) untilInterrupt(ctx context.Context, words string) (context.Context
 func (a *app) greet(cfg node.Config, c *crew, at node.Addresses, logger *slog.Logger) {
 	model := "offline planner (set MESH_LLM_URL, MESH_LLM_KEY and MESH_LLM_MODEL for a language model)"
 	if !c.mind.offline {
-		model = strings.TrimSpace(cfg.Model.Name + " at " + cfg.Model.URL)
+		model = strings.TrimSpace(cfg.Model.Name + " at " + mesh.PublicURL(cfg.Model.URL))
 	}
 	var b strings.Builder
 	addr, web := "", "http://"

@@ -173,7 +173,7 @@ func agentChange(p mesh.Principal, c registry.Change) *meshv1.WatchAgentsRespons
 // is, only its owner needs to know, and who calls it. It shares the entry's card.
 func agentProto(p mesh.Principal, e registry.Entry) *meshv1.Agent {
 	out := &meshv1.Agent{
-		Name: e.Name, Tenant: string(e.Tenant), Owner: e.Owner, Trusted: e.Trusted, Card: e.Card, Endpoint: e.Endpoint, CardUrl: e.CardURL,
+		Name: e.Name, Tenant: string(e.Tenant), Owner: e.Owner, Trusted: e.Trusted, Card: e.Card, Endpoint: e.Endpoint, CardUrl: mesh.PublicURL(e.CardURL),
 		Builtin: e.Builtin, Live: e.Live, Problem: e.Problem,
 		Registered: stamp(e.Registered), Expires: stamp(e.Expires),
 	}

@@ -8,7 +8,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -244,17 +243,6 @@ func LoadConfig(path string) (Config, error) {
 	return c, nil
 }
 
-var unknownField = regexp.MustCompile(` not found in type \w+\.\w+`)
-
-// yamlWords is what a decoder says, without the words that are about our code.
-func yamlWords(err error) string {
-	words := strings.Join(strings.Fields(err.Error()), " ")
-	for _, noise := range []string{"yaml: ", "construct errors: ", "unmarshal errors: "} {
-		words = strings.ReplaceAll(words, noise, "")
-	}
-	return unknownField.ReplaceAllString(words, " is not known")
-}
-
 // Fill sets defaults and checks the rest.
 func (c *Config) Fill() error {
 	const op = "node.Config"
@@ -289,7 +277,7 @@ func (c *Config) Fill() error {
 		return mesh.InvalidField(op, "main", "must be the name of an agent, and is %q", c.Main)
 	}
 	if c.Public.HTTP != "" && !webURL(c.Public.HTTP) {
-		return mesh.InvalidField(op, "public.http", "must be a URL such as https://mesh.example.com, and is %q", c.Public.HTTP)
+		return mesh.InvalidField(op, "public.http", "must be a URL such as https://mesh.example.com")
 	}
 	if _, _, err := net.SplitHostPort(c.Public.GRPC); c.Public.GRPC != "" && err != nil {
 		return mesh.InvalidField(op, "public.grpc", "must be host:port such as mesh.example.com:443, and is %q", c.Public.GRPC)

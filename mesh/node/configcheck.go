@@ -21,7 +21,8 @@ const (
 	leastCatchUp = time.Minute
 )
 
-// invalid refuses a field, in words that say what to do.
+// invalid refuses a field, in words that say what to do. They cite no URL, nor what stands
+// where one should: either may hold a secret.
 func invalid(field, format string, args ...any) error {
 	return mesh.InvalidField("node.Config", field, format, args...)
 }
@@ -75,7 +76,7 @@ func (c *Config) checkModel() error {
 	m := c.Model
 	switch {
 	case m.URL != "" && !webURL(m.URL):
-		return invalid("model.url", "must be a URL such as https://api.openai.com/v1, and is %q", m.URL)
+		return invalid("model.url", "must be a URL such as https://api.openai.com/v1")
 	case !slices.Contains([]string{"", "auto", "chat", "responses"}, m.API):
 		return invalid("model.api", "must be auto, chat or responses, and is %q", m.API)
 	case !slices.Contains([]string{"", "auto", "anthropic", "none"}, m.Cache):
@@ -92,7 +93,7 @@ func (c *Config) checkModel() error {
 	for i, f := range m.Fallbacks {
 		at := fmt.Sprintf("model.fallbacks[%d]", i)
 		if f.URL != "" && !webURL(f.URL) {
-			return invalid(at+".url", "must be a URL such as https://api.openai.com/v1, and is %q", f.URL)
+			return invalid(at+".url", "must be a URL such as https://api.openai.com/v1")
 		}
 		if f.Name == "" {
 			return invalid(at+".name", "is missing; name the model to ask for there")
@@ -118,7 +119,7 @@ func (c *Config) checkSMTP() error {
 		return nil
 	}
 	if host, port, err := net.SplitHostPort(s.Address); err != nil || host == "" || port == "" {
-		return invalid("smtp.address", "must be host:port such as mail.example.com:587, and is %q", s.Address)
+		return invalid("smtp.address", "must be host:port such as mail.example.com:587")
 	}
 	switch _, err := mail.ParseAddress(s.From); {
 	case s.From == "":
@@ -142,7 +143,7 @@ func checkServer(name string, s MCPServer) error {
 	case (s.URL == "") == (len(s.Command) == 0):
 		return invalid(at, "needs either a command or a url")
 	case s.URL != "" && !webURL(s.URL):
-		return invalid(at+".url", "must be a URL such as https://example.com/mcp, and is %q", s.URL)
+		return invalid(at+".url", "must be a URL such as https://example.com/mcp")
 	case s.URL == "" && s.Command[0] == "":
 		return invalid(at+".command", "begins with no program; name it first")
 	case s.URL != "" && len(s.Env) > 0:
@@ -165,7 +166,7 @@ func fillNotification(i int, n *Notification) error {
 	case n.On != "failure" && n.On != "always":
 		return invalid(at+".on", "must be failure or always, and is %q", n.On)
 	case n.Webhook != "" && !webURL(n.Webhook):
-		return invalid(at+".webhook", "must be a URL such as https://example.com/hook, and is %q", n.Webhook)
+		return invalid(at+".webhook", "must be a URL such as https://example.com/hook")
 	case slices.Contains(n.Skills, ""):
 		return invalid(at+".skills", "has an empty pattern; use names as mail.send, mail.* or *, or leave it out for all")
 	}

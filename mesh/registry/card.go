@@ -220,7 +220,7 @@ func interfaceAddress(in *a2apb.AgentInterface) (string, error) {
 	}
 	addr := grpcAddress(in.GetUrl())
 	if !validAddress(addr) {
-		return "", mesh.Errorf(mesh.Invalid, op, "must be host:port, or grpcs://host:port for TLS, and is %q", clip(in.GetUrl()))
+		return "", mesh.Errorf(mesh.Invalid, op, "must be host:port, or grpcs://host:port for TLS, and is %q", clip(mesh.PublicURL(in.GetUrl())))
 	}
 	return addr, nil
 }
@@ -241,7 +241,7 @@ func webAddress(s string) (string, error) {
 	u, err := url.Parse(s)
 	switch {
 	case err != nil, u.Hostname() == "", u.Scheme != "http" && u.Scheme != "https", len(s) > maxURL:
-		return "", mesh.Errorf(mesh.Invalid, op, "must be a URL that begins with http:// or https://, and is %q", clip(s))
+		return "", mesh.Errorf(mesh.Invalid, op, "must be a URL that begins with http:// or https://, and is %q", clip(mesh.PublicURL(s)))
 	case u.User != nil:
 		return "", mesh.Errorf(mesh.Invalid, op, "must not hold a user name or password; the URL is shown to others")
 	}

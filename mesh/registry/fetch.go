@@ -3,6 +3,7 @@ package registry
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -68,7 +69,7 @@ func HTTPFetch(client *http.Client) func(ctx context.Context, url string) (*a2ap
 		req.Header.Set("Accept", "application/json")
 		res, err := client.Do(req)
 		if err != nil {
-			return nil, mesh.Errorf(mesh.Unavailable, op, "The server of the card does not answer: %w", err)
+			return nil, mesh.Errorf(mesh.Unavailable, op, "The server of the card does not answer: %w", withoutURL(err))
 		}
 		defer func() { _ = res.Body.Close() }()
 		if res.StatusCode != http.StatusOK {
@@ -86,10 +87,19 @@ func HTTPFetch(client *http.Client) func(ctx context.Context, url string) (*a2ap
 			// The data may be something that its reader was not meant to see:
 			// who registers an agent chooses where the node reads it.
 			return nil, &mesh.Error{Code: mesh.Invalid, Op: op, Field: "card", Err: err,
-				Detail: fmt.Sprintf("at %s is not the JSON of an A2A agent card; correct the URL, or the card", clip(url))}
+				Detail: fmt.Sprintf("at %s is not the JSON of an A2A agent card; correct the URL, or the card", clip(mesh.PublicURL(url)))}
 		}
 		return card, nil
 	}
+}
+
+// withoutURL is the error of a request without its URL, which may have secrets in it.
+func withoutURL(err error) error {
+	var at *url.Error
+	if errors.As(err, &at) {
+		return at.Err
+	}
+	return err
 }
 
 // cardURL returns where the card is that the URL or bare address leads to.
@@ -101,9 +111,9 @@ func cardURL(s string) (string, error) {
 	u, err := url.Parse(s)
 	switch {
 	case err != nil || u.Host == "":
-		return "", mesh.InvalidField(op, "card_url", "must be a URL such as http://host:port, and is %q", clip(s))
+		return "", mesh.InvalidField(op, "card_url", "must be a URL such as http://host:port, and is %q", clip(mesh.PublicURL(s)))
 	case u.Scheme != "http" && u.Scheme != "https":
-		return "", mesh.InvalidField(op, "card_url", "must begin with http:// or https://, and is %q", clip(s))
+		return "", mesh.InvalidField(op, "card_url", "must begin with http:// or https://, and is %q", clip(mesh.PublicURL(s)))
 	case u.User != nil:
 		return "", mesh.InvalidField(op, "card_url", "must not hold a user name or password; the URL is shown to others")
 	}

@@ -197,7 +197,7 @@ func noCard(op, url string, err error) error {
 		why = "it does not answer"
 	}
 	return mesh.Errorf(mesh.Unavailable, op, "No agent card could be read from %s: %s; "+
-		"start the agent first or correct the URL: %w", clip(url), why, err)
+		"start the agent first or correct the URL: %w", clip(mesh.PublicURL(url)), why, err)
 }
 
 // describe checks the card and sets the name and the endpoint.

@@ -60,6 +60,9 @@ func dial(target string, o DialOptions, extra ...grpc.DialOption) (*grpc.ClientC
 	if target == "" {
 		return nil, mesh.InvalidField(op, "target", "must be host:port, and is empty")
 	}
+	if strings.Contains(target, "@") && !strings.HasPrefix(target, "unix") {
+		return nil, mesh.InvalidField(op, "target", "must not hold a user name or password; the address is shown to others")
+	}
 	address, secure := mesh.Endpoint(target)
 	private := secure || isLocal(address)
 	if o.Bearer != "" && !o.AllowPlaintextBearer && !private {

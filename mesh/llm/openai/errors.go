@@ -156,7 +156,7 @@ func (g *generation) code(caller context.Context, err error) *mesh.Error {
 	if caller.Err() != nil {
 		return &mesh.Error{Code: mesh.CodeOf(caller.Err()), Op: op, Detail: "The model was stopped before it had answered", Err: err}
 	}
-	key := g.client.config.Key
+	keys := g.client.config.keys()
 	var known *mesh.Error
 	var said *apiError
 	var malformed *protocolError
@@ -172,9 +172,9 @@ func (g *generation) code(caller context.Context, err error) *mesh.Error {
 		return mesh.Errorf(mesh.Unsupported, op,
 			"The model %q takes tools over the Responses API only; allow it (API auto), or choose another model (MESH_LLM_MODEL): %w", g.model, err)
 	case errors.As(err, &refused):
-		return &mesh.Error{Code: mesh.Invalid, Op: op, Detail: "The request cannot be sent to the model: " + safe(refused.err.Error(), key), Err: err}
+		return &mesh.Error{Code: mesh.Invalid, Op: op, Detail: "The request cannot be sent to the model: " + safe(refused.err.Error(), keys...)}
 	case errors.As(err, &said):
-		clean := &apiError{status: said.status, text: safe(said.text, key), quota: said.quota, after: said.after}
+		clean := &apiError{status: said.status, text: safe(said.text, keys...), quota: said.quota, after: said.after}
 		if log := g.client.config.Logger; log != nil && clean.text != "" {
 			log.WarnContext(caller, "the model's endpoint refused or failed", "model", g.model, "status", clean.status, "said", clean.text)
 			clean.text = ""
@@ -182,7 +182,7 @@ func (g *generation) code(caller context.Context, err error) *mesh.Error {
 		return ofStatus(clean, g.model)
 	case errors.As(err, &malformed):
 		return mesh.Errorf(mesh.Unavailable, op, "The model's endpoint sent something that is not the OpenAI protocol; check MESH_LLM_URL: %w",
-			errors.New(safe(err.Error(), key)))
+			errors.New(safe(err.Error(), keys...)))
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return mesh.Errorf(mesh.Unavailable, op, "The model's stream was cut off; try again: %w", err)
 	}

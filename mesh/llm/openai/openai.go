@@ -179,6 +179,19 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
+// keys are what must not be told: the key, and what the URL has of one.
+func (c Config) keys() []string {
+	keys := []string{c.Key}
+	if u, err := url.Parse(c.BaseURL); err == nil {
+		password, _ := u.User.Password()
+		keys = append(keys, u.User.Username(), password)
+		for _, values := range u.Query() {
+			keys = append(keys, values...)
+		}
+	}
+	return keys
+}
+
 // check refuses what cannot work, and returns the endpoint's URL.
 func check(c Config) (*url.URL, error) {
 	const op = "openai.New"
@@ -290,7 +303,7 @@ func (c *Client) hush(model string) {
 
 // thinker says whose thoughts those of the model are: no other endpoint and no
 // other model can read them.
-func (c *Client) thinker(model string) string { return c.config.BaseURL + " " + model }
+func (c *Client) thinker(model string) string { return mesh.PublicURL(c.config.BaseURL) + " " + model }
 
 // useResponses remembers that the model needs the Responses API.
 func (c *Client) useResponses(model string) {

@@ -1,20 +1,22 @@
 package openai
 
 import (
+	"encoding/base64"
+	"net/url"
 	"regexp"
 	"strings"
 	"unicode"
 )
 
 // secretPattern finds what looks like a key, also one that is masked in part.
-var secretPattern = regexp.MustCompile(`(?i)\b(?:bearer\s+\S+|(?:sk|pk|rk|gsk|xai|hf)[-_][\w*.-]{6,}|AIza[\w-]{20,})`)
+var secretPattern = regexp.MustCompile(`(?i)\b(?:bearer\s+\S+|basic\s+[a-z0-9+/]{16,}=*|(?:sk|pk|rk|gsk|xai|hf)[-_][\w*.-]{6,}|AIza[\w-]{20,})`)
 
 // maxText bounds what is told of a provider's text, in characters.
 const maxText = 300
 
 // safe makes what a provider says fit to be shown: one line, of at most maxText
-// characters that can be printed, without the key or anything like one.
-func safe(text, key string) string {
+// characters that can be printed, without the keys or anything like one.
+func safe(text string, keys ...string) string {
 	text = strings.Map(func(r rune) rune {
 		switch {
 		case unicode.IsSpace(r):
@@ -24,8 +26,13 @@ func safe(text, key string) string {
 		}
 		return r
 	}, text)
-	if len(key) >= 4 {
-		text = strings.ReplaceAll(text, key, "[key]")
+	for _, key := range keys {
+		if len(key) < 4 {
+			continue
+		}
+		for _, form := range []string{key, url.QueryEscape(key), base64.StdEncoding.EncodeToString([]byte(key))} {
+			text = strings.ReplaceAll(text, form, "[key]")
+		}
 	}
 	text = secretPattern.ReplaceAllString(text, "[key]")
 	text = strings.Join(strings.Fields(text), " ")

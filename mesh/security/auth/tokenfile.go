@@ -51,14 +51,18 @@ const noTokens = "has no tokens, so that nobody could call; add an entry"
 func (f *tokenFile) document(data []byte) (*yaml.Node, error) {
 	loader, err := yaml.NewLoader(bytes.NewReader(data))
 	if err != nil {
-		return nil, f.errorf(nil, "", "cannot be read as YAML: %v", err)
+		return nil, f.errorf(nil, "", "cannot be read as YAML")
 	}
 	var doc, more yaml.Node
 	switch err := loader.Load(&doc); {
 	case errors.Is(err, io.EOF) || err == nil && len(doc.Content) == 0:
 		return nil, f.errorf(nil, "", noTokens)
 	case err != nil:
-		return nil, f.errorf(nil, "", "is not YAML or JSON: %v", err)
+		var at *yaml.LoadError
+		if errors.As(err, &at) { // what it says may cite the file
+			return nil, f.errorf(&yaml.Node{Line: at.Mark.Line}, "", "is not YAML or JSON")
+		}
+		return nil, f.errorf(nil, "", "is not YAML or JSON")
 	}
 	if err := loader.Load(&more); !errors.Is(err, io.EOF) {
 		return nil, f.errorf(&doc, "", "must be one document, and goes on after it")

@@ -34,7 +34,7 @@ func TestATokenFileWithAMistakeIsRefusedByPlace(t *testing.T) {
 		"an empty file":            {"", "tokens.yaml: ", "has no tokens"},
 		"only a comment":           {"# none yet\n", "tokens.yaml: ", "has no tokens"},
 		"an empty list":            {"[]", "tokens.yaml:1: ", "has no tokens"},
-		"no YAML":                  {"- {name: a\n- b", "tokens.yaml: ", "is not YAML or JSON"},
+		"no YAML":                  {"- {name: a\n- b", "tokens.yaml:3: ", "is not YAML or JSON"},
 		"two documents":            {good + "---\n" + good, "tokens.yaml:1: ", "must be one document"},
 		"no list":                  {"name: a\n", "tokens.yaml:1: ", "must be a list"},
 		"an entry that is a text":  {good + "- alice\n", "tokens.yaml:2: entry 2: ", "must have the fields"},

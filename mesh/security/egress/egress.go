@@ -68,7 +68,7 @@ func New(o Options) (*Guard, error) {
 		}
 		if !hostName(entry) {
 			return nil, mesh.InvalidField(op, "allow", "must list hosts such as hooks.internal, addresses, "+
-				"and networks such as 10.1.0.0/16, and has %q", entry)
+				"and networks such as 10.1.0.0/16, and has %q", mesh.PublicURL(entry))
 		}
 		g.hosts[canonical(entry)] = true
 	}
@@ -125,10 +125,10 @@ func (g *Guard) CheckAgent(address string) error {
 	addr, err := netip.ParseAddr(u.Hostname())
 	if u.Scheme == "http" && !g.http && u.Hostname() != "localhost" && (err != nil || !addr.IsLoopback()) {
 		return mesh.Errorf(mesh.Invalid, op, "is %s, which is called without TLS; give an address that begins with grpcs:// or https://, "+
-			"or ask the operator to allow plaintext (egress.allow_http)", mesh.Clip(address, 64))
+			"or ask the operator to allow plaintext (egress.allow_http)", mesh.Clip(mesh.PublicURL(address), 64))
 	}
 	if why := g.refuseHost(u.Hostname()); why != "" {
-		return mesh.Errorf(mesh.Invalid, op, "is %s: it leads to %s, which is not allowed; use a public address, or ask the operator to allow this one (egress.allow)", mesh.Clip(address, 64), why)
+		return mesh.Errorf(mesh.Invalid, op, "is %s: it leads to %s, which is not allowed; use a public address, or ask the operator to allow this one (egress.allow)", mesh.Clip(mesh.PublicURL(address), 64), why)
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"reflect"
+	"strings"
 	"sync"
 	"time"
 
@@ -25,6 +26,7 @@ type remote struct {
 	retry     time.Duration
 	refresh   time.Duration
 	maxResult int
+	hide      *strings.Replacer
 	logger    *slog.Logger
 	// check is told when a call has failed in a way that may mean that the
 	// server is gone.
@@ -36,10 +38,11 @@ type remote struct {
 }
 
 func newRemote(name string, s Server, o Options) *remote {
-	logger := o.Logger.With("server", name)
+	hide := s.hidden()
+	logger := slog.New(discreet{o.Logger.Handler(), hide}).With("server", name)
 	return &remote{
 		name: name, dialer: dialer{server: s, version: o.Version, grace: goodOrder, logger: logger},
-		retry: o.Retry, refresh: o.Refresh, maxResult: o.MaxResult, logger: logger, check: make(chan struct{}, 1),
+		retry: o.Retry, refresh: o.Refresh, maxResult: o.MaxResult, logger: logger, hide: hide, check: make(chan struct{}, 1),
 	}
 }
 

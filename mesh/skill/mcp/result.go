@@ -31,6 +31,9 @@ func (r *remote) result(res *sdk.CallToolResult) (*skill.Result, error) {
 		out.Status = skill.StatusError
 	}
 	content, whole := contentOf(res.Content, r.maxResult)
+	if res.IsError { // which may say what was refused
+		content = r.hide.Replace(content)
+	}
 	out.Content = content
 	if res.StructuredContent != nil {
 		data, err := json.Marshal(res.StructuredContent)
@@ -126,7 +129,8 @@ func (r *remote) explain(err error) (doubt bool, explained error) {
 	}
 	var answer *jsonrpc.Error
 	if errors.As(err, &answer) {
-		told := line(answer.Message, maxTold)
+		err = errors.New(r.hide.Replace(err.Error()))
+		told := line(r.hide.Replace(answer.Message), maxTold)
 		switch answer.Code {
 		case codeClientClosing, codeServerClosing, codeNotSent:
 		case jsonrpc.CodeInvalidParams:
