@@ -150,7 +150,7 @@ func (c *crew) reads(name string, env node.Env) (*skilltools.Options, error) {
 	if !c.cfg.OrchestratorReadSkills || c.mind.offline {
 		return nil, nil
 	}
-	handlers, err := c.kit.handlers([]string{specialist.AnyDomain}, c.cfg.Agents[name].MCP, env.Node)
+	handlers, err := c.kit.handlers([]string{specialist.AnyDomain}, c.cfg.Agents[name].MCP)
 	if err != nil {
 		return nil, err
 	}
@@ -159,7 +159,7 @@ func (c *crew) reads(name string, env node.Env) (*skilltools.Options, error) {
 
 // solo is how the main agent works when it has the skills itself.
 func (c *crew) solo(name string, env node.Env) (*mainagent.Solo, error) {
-	handlers, err := c.kit.handlers([]string{specialist.AnyDomain}, c.cfg.Agents[name].MCP, env.Node)
+	handlers, err := c.kit.handlers([]string{specialist.AnyDomain}, c.cfg.Agents[name].MCP)
 	if err != nil {
 		return nil, err
 	}
@@ -205,7 +205,7 @@ func (c *crew) specialist(name string, card *a2apb.AgentCard, env node.Env) (age
 	if !ok {
 		return nil, mesh.Errorf(mesh.NotFound, "crew.agent", "there is no built-in agent %q; the agents are %s", name, strings.Join(crewNames, ", "))
 	}
-	handlers, err := c.kit.handlers(s.domains, c.cfg.Agents[name].MCP, env.Node)
+	handlers, err := c.kit.handlers(s.domains, c.cfg.Agents[name].MCP)
 	if err != nil {
 		return nil, err
 	}
