@@ -63,6 +63,9 @@ type Config struct {
 	Card func(ctx context.Context, tenant mesh.TenantID) (*a2apb.AgentCard, error)
 	// Main is the agent that answers new threads.
 	Main string
+	// ReadByRole is told of each thread of which somebody reads tasks because a role allows
+	// it; nil for nobody.
+	ReadByRole func(ctx context.Context, thread string)
 
 	// MaxQueued is how many turns of a thread may wait; default 16.
 	MaxQueued int
@@ -85,6 +88,9 @@ func (c *Config) fill() {
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.ReadByRole == nil {
+		c.ReadByRole = func(context.Context, string) {}
 	}
 }
 

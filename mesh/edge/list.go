@@ -59,6 +59,9 @@ func (e *Edge) List(ctx context.Context, req *a2apb.ListTasksRequest) (*a2apb.Li
 			return res, nil
 		}
 		res.Tasks = append(res.Tasks, task)
+		if t.ByRole {
+			e.ReadByRole(ctx, t.Thread)
+		}
 	}
 	if page.More {
 		res.NextPageToken = e.Tasks.Token(q, page.Tasks[len(page.Tasks)-1])

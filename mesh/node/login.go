@@ -27,7 +27,15 @@ const maxCallers = 10_000
 func (n *node) buildAuth(ctx context.Context) (err error) {
 	var provers []auth.Prover
 	if n.cfg.Auth.has(authTokens) {
-		if n.tokens, err = auth.LoadTokens(n.cfg.Tokens, n.verifier, auth.WithLogger(n.logger), auth.WithAudit(n.audit.Credential)); err != nil {
+		marks := func(now map[string]auth.Mark) {
+			if n.tokens != nil { // the first reading is compared with what was before
+				n.remember(ctx, now)
+			}
+		}
+		if n.tokens, err = auth.LoadTokens(n.cfg.Tokens, n.verifier, auth.WithLogger(n.logger), auth.WithAudit(n.audit.Credential), auth.WithMarks(marks)); err != nil {
+			return err
+		}
+		if err := n.noticed(ctx, n.tokens.Marks()); err != nil {
 			return err
 		}
 		provers = append(provers, n.tokens)

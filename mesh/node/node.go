@@ -249,7 +249,7 @@ func (n *node) buildEdge() (err error) {
 	}
 	cfg := edge.Config{
 		Log: n.log, States: n.states, Directory: n.agents, Turns: n.turns, Tasks: n.tasks, Card: n.issuer.extended, Offered: n.face().Capabilities,
-		Main: n.cfg.Main, Logger: n.logger,
+		Main: n.cfg.Main, ReadByRole: n.audit.Read, Logger: n.logger,
 	}
 	if n.opts.Edge != nil {
 		n.opts.Edge(&cfg)
