@@ -35,6 +35,9 @@ type Execution struct {
 	MaxToolCalls int
 	// Deadline is when it is cut off; zero for none.
 	Deadline time.Time
+	// Budget is what it may use with all below it, and never more than is left of that of
+	// its parent.
+	Budget Budget
 }
 
 // Terminal reports whether no state follows s (A2A v1.0 §4.1.3).

@@ -59,8 +59,10 @@ type Grant struct {
 	Capabilities []Capability
 	// Depth is how many more levels of dispatch are allowed below.
 	Depth int
-	// Expires is a Unix time in seconds.
+	// Expires is a Unix time in seconds: the deadline of the work.
 	Expires int64
+	// Budget is the ceiling of what may be used until then; the node knows what is left.
+	Budget Budget
 }
 
 // An Actor is an agent at work on an execution.

@@ -231,7 +231,7 @@ func TestAMeshThatCannotStartSaysWhy(t *testing.T) {
 		"a token without a hash":            {[]string{"--auth", "tokens", "--tokens", "tokens.yaml"}, exitUsage, `tokens.yaml.*hash`},
 		"no kind of auth":                   {[]string{"--auth", "maybe"}, exitUsage, `auth: must be none, or a list of tokens and oidc, and has "maybe"`},
 		"no name of an agent":               {[]string{"--main", "No Body"}, exitUsage, `main: must be the name of an agent`},
-		"a negative rate":                   {[]string{"--rate", "-1"}, exitUsage, `rate_limit.*: .*must (not )?be`},
+		"a negative rate":                   {[]string{"--rate", "-2"}, exitUsage, `rate_limit.*: .*must (not )?be`},
 		"no level of log":                   {[]string{"--log-level", "loud"}, exitUsage, `log_level: must be debug, info, warn or error, and is "loud"`},
 	} {
 		t.Run(name, func(t *testing.T) {

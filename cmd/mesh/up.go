@@ -75,7 +75,7 @@ func nodeFlags(cmd *cobra.Command, c *node.Config) {
 	f.StringVar(&c.TLS.ClientAuth, "tls-client-auth", "request", "whether callers need a certificate: `mode` none, request or require (MESH_TLS_CLIENT_AUTH)")
 	f.StringVar(&c.Tokens, "tokens", "", "`file` of hashed tokens, see 'mesh token hash' (MESH_TOKENS)")
 	f.StringVar(&c.Policies, "policies", "", "`folder` of policies, see 'mesh policy' (MESH_POLICIES)")
-	f.Float64Var(&c.RateLimit.PerSecond, "rate", 0, "`calls` per second of each user; 0 is no limit (MESH_RATE)")
+	f.Float64Var(&c.RateLimit.PerSecond, "rate", 0, "`calls` per second of each user; 0 is the default: no limit with --auth none, else 100; -1 is no limit (MESH_RATE)")
 	f.IntVar(&c.RateLimit.Burst, "burst", 0, "calls of a user that may come at once (MESH_BURST)")
 	f.DurationVar(&c.Grace, "grace", 10*time.Second, "`time` that running turns have to finish after Ctrl-C (MESH_GRACE)")
 	f.StringVar(&c.ToolMode, "tool-mode", node.ModeMultiAgent, "how a request is worked on: `mode` multi_agent, single_loop or direct (MESH_TOOL_MODE)")

@@ -7,6 +7,7 @@ import (
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/limit"
+	"agentmesh/mesh/quota"
 	"agentmesh/mesh/skill"
 	"agentmesh/mesh/thread"
 )
@@ -28,7 +29,21 @@ type spent struct {
 	trip  *limit.Trip // that stopped the request
 	calls int         // of skills
 	taken int         // of them, counted for the user
+	// Agents that count for the quotas, by the events that dispatched them.
+	agents map[*mesh.Event]*quota.Place
 }
+
+// dispatches is what the events want of the quotas.
+func dispatches(events []*mesh.Event) (q limit.Quota) {
+	for _, e := range events {
+		if _, ok := e.Body.(mesh.DispatchIssued); ok {
+			q = q.Plus(oneAgent)
+		}
+	}
+	return q
+}
+
+var oneAgent = limit.Quota{Agents: 1, Dispatches: 1}
 
 // giveBack gives back what was taken, because nothing is appended, or it is
 // decided anew.
@@ -37,8 +52,21 @@ func (w *ruling) giveBack() {
 		return
 	}
 	w.by.users.Return(w.payer(), w.taken)
+	for _, p := range w.agents {
+		p.GiveBack()
+	}
 	w.spent = spent{}
 	w.written.giveBack(w.by.volumes)
+}
+
+// settle says where what was taken of the quotas is in the log; what the log had already
+// counts once.
+func (s *spent) settle() {
+	for e, p := range s.agents {
+		if p.Placed(e.Pos); e.Pos == 0 {
+			p.GiveBack()
+		}
+	}
 }
 
 func (w *ruling) payer() string { return payer(w.grant.Tenant, w.grant.User) }
@@ -126,7 +154,13 @@ func (w *ruling) checkCall(i int, e *mesh.Event, b mesh.SkillCalled) error {
 		return mesh.Errorf(mesh.Exhausted, w.op, "%d skill calls of the execution have not returned; let them return first", open)
 	}
 	e.Time = w.now // by which the window is counted, and not by the agent's clock
-	if w.trip = w.by.budgets.CheckCall(w.count()); w.trip == nil {
+	if _, w.trip = w.left(); w.trip == nil {
+		w.trip = w.by.budgets.CheckCall(w.count())
+	}
+	if w.trip == nil {
+		_, w.trip = w.by.quotas.Take(w.grant.Tenant, w.grant.User, limit.Quota{})
+	}
+	if w.trip == nil {
 		w.trip = w.by.users.Take(w.payer(), w.now)
 	}
 	if w.trip != nil {
@@ -150,6 +184,20 @@ func (w *ruling) count() limit.Calls {
 		c.ThreadFirst = w.now
 	}
 	return c
+}
+
+// left is what the execution may use yet of its own budget and of those above, or the
+// trip of one of which nothing is left.
+func (w *ruling) left() (left mesh.Budget, t *limit.Trip) {
+	for x := range w.st.Up(w.mine.ID) {
+		used := x.Used
+		used.Calls += w.away.below[x.ID] + int64(w.calls)
+		if t := limit.CheckBudget(x.Budget, used); t != nil {
+			return left, t
+		}
+		left = left.Within(x.Budget.Less(used))
+	}
+	return left, nil
 }
 
 // tripped is the fact that a limit was met; nothing if the log has it since the

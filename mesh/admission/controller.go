@@ -22,6 +22,7 @@ import (
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/limit"
+	"agentmesh/mesh/quota"
 	"agentmesh/mesh/skill"
 	"agentmesh/mesh/thread"
 	"agentmesh/mesh/thread/cache"
@@ -36,7 +37,8 @@ type Controller struct {
 
 	budgets    limit.Budgets
 	users      *limit.Windows
-	known      recalled // tenants whose users' calls are in users
+	quotas     *quota.Keeper // nil if there are none
+	known      recalled      // tenants whose users' calls are in users
 	volumes    *volumes
 	skills     Skills // nil where nobody knows any
 	delegators delegators
@@ -57,6 +59,10 @@ type Option func(*Controller)
 // WithBudgets limits the skill calls of agents. The budgets must be valid. The
 // default is the zero value, which has all the defaults.
 func WithBudgets(b limit.Budgets) Option { return func(c *Controller) { c.budgets = b } }
+
+// WithQuotas has users and tenants have no more agents at work, and use no more within a
+// day, than their quotas say.
+func WithQuotas(k *quota.Keeper) Option { return func(c *Controller) { c.quotas = k } }
 
 // Skills finds the skills of tenants: a *skill.Library.
 type Skills interface {
@@ -142,6 +148,9 @@ func (c *Controller) append(ctx context.Context, g *mesh.Grant, events []*mesh.E
 	if err := c.recall(ctx, g.Tenant, events); err != nil {
 		return Admitted{}, mesh.Wrap(op, err)
 	}
+	if err := c.quotas.Prepare(ctx, g.Tenant, g.User, dispatches(events)); err != nil {
+		return Admitted{}, mesh.Wrap(op, err)
+	}
 	r := &request{by: c, op: op, grant: g, now: c.now().UTC().Truncate(time.Millisecond), events: events, placed: placed, logged: map[string]bool{}}
 	begun, err := c.begin(ctx, g, events)
 	if err != nil {
@@ -155,6 +164,7 @@ func (c *Controller) append(ctx context.Context, g *mesh.Grant, events []*mesh.E
 	}
 	c.end(ctx, g, got.ended)
 	got.giveBackDropped()
+	got.settle()
 	if err := got.dispatchedAll(); err != nil {
 		return Admitted{}, err
 	}

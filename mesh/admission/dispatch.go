@@ -5,13 +5,14 @@ import (
 	"slices"
 
 	"agentmesh/mesh"
+	"agentmesh/mesh/quota"
 	"agentmesh/mesh/security/grant"
 	"agentmesh/mesh/thread"
 )
 
 // checkDispatch checks that the grant allows the child, or that the child is
 // the one that the same event opened before.
-func (w *ruling) checkDispatch(i int, b mesh.DispatchIssued) error {
+func (w *ruling) checkDispatch(i int, e *mesh.Event, b mesh.DispatchIssued) error {
 	field := fmt.Sprintf("events[%d].dispatch_issued.child", i)
 	c := b.Child
 	if c.Parent != w.grant.Execution || c.Kind != mesh.KindAgent || c.User != w.grant.User || !mesh.ValidAgentName(c.Agent) {
@@ -29,6 +30,10 @@ func (w *ruling) checkDispatch(i int, b mesh.DispatchIssued) error {
 	if err := w.permitted(mesh.ActOrchestrate, c.Agent); err != nil {
 		return err
 	}
+	if err := w.allot(e, &b); err != nil {
+		return err
+	}
+	c = b.Child
 	g, err := grant.Narrow(w.grant, c, c.Agent, c.Skills, w.now)
 	if err != nil {
 		return mesh.Wrap(w.op, err)
@@ -38,6 +43,36 @@ func (w *ruling) checkDispatch(i int, b mesh.DispatchIssued) error {
 	if n := w.dispatched(); n > maxChildren {
 		return mesh.Errorf(mesh.Exhausted, w.op, "an execution may dispatch at most %d agents, and this would make %d", maxChildren, n)
 	}
+	return nil
+}
+
+// allot counts the child for the quotas, and has the log say what it may use: what it is to
+// have, and no more than is left of what the execution may use itself. A child that the
+// log has keeps what it got, and was counted.
+func (w *ruling) allot(e *mesh.Event, b *mesh.DispatchIssued) error {
+	if n := b.Child.Budget; min(n.Calls, n.Tokens, n.Cost) < 0 {
+		return mesh.InvalidField(w.op, "dispatch_issued.child.budget", "must not be negative; leave out what has no limit of its own")
+	}
+	if x := w.st.Execution(b.Child.ID); x != nil {
+		b.Child.Budget = x.Budget
+		return nil
+	}
+	var left mesh.Budget
+	if left, w.trip = w.left(); w.trip != nil {
+		return w.trip.Err(w.op)
+	}
+	place, trip := w.by.quotas.Take(w.grant.Tenant, w.grant.User, oneAgent)
+	if w.trip = trip; trip != nil {
+		return trip.Err(w.op)
+	}
+	if place != nil {
+		if w.agents == nil {
+			w.agents = map[*mesh.Event]*quota.Place{}
+		}
+		w.agents[e] = place
+	}
+	b.Child.Budget = b.Child.Budget.Within(left)
+	e.Body = *b
 	return nil
 }
 

@@ -192,7 +192,7 @@ func (w *ruling) checkOwn(i int, e *mesh.Event) error {
 	case mesh.ApprovalSettled:
 		return w.checkSettled(i, e, b)
 	case mesh.LimitTripped:
-		if limit.Shared(b.Limit) {
+		if limit.Noted(b.Limit) {
 			return w.refuse(i, fmt.Sprintf("the limit %s is counted and noted by the mesh", b.Limit))
 		}
 		return w.bounded(i, "limit_tripped", span{"limit", b.Limit, 0, maxName}, span{"detail", b.Detail, 0, maxDetail})
@@ -205,7 +205,7 @@ func (w *ruling) checkOwn(i int, e *mesh.Event) error {
 		}
 		return nil
 	case mesh.DispatchIssued:
-		return w.checkDispatch(i, b)
+		return w.checkDispatch(i, e, b)
 	case mesh.DispatchSettled:
 		x := w.st.Execution(b.Child)
 		_, fresh := w.children[b.Child]

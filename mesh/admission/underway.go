@@ -14,6 +14,7 @@ type underway struct {
 	ids cache.Reserved
 	// Calls of skills: of the execution, of its turn, and of the thread.
 	calls, turn, thread int
+	below               map[mesh.ExecutionID]int64 // of each execution and all below it
 	// Of the execution, the calls that
 	called   map[string]bool // will be made
 	asked    map[string]bool // will wait for the user's word
@@ -37,6 +38,12 @@ func countUnderway(st *thread.State, mine mesh.ExecutionID, on cache.Reserved) u
 		switch b := e.Body.(type) {
 		case mesh.SkillCalled:
 			u.thread++
+			if u.below == nil {
+				u.below = map[mesh.ExecutionID]int64{}
+			}
+			for x := range st.Up(e.Execution) {
+				u.below[x.ID]++
+			}
 			if t := st.TurnOf(e.Execution); t != nil && t == turn {
 				u.turn++
 			}

@@ -129,12 +129,15 @@ func (r Report) reason() string {
 	case llm.LimitSteps:
 		return text.TookSteps(r.Most)
 	}
+	if limit.Noted(r.Limit) && !limit.Shared(r.Limit) {
+		return text.LimitReached(r.Limit, r.Most, r.Most) + "."
+	}
 	return text.MadeCalls(r.Most)
 }
 
 // when says when there is room again; "" where the user's word makes room.
 func (r Report) when() string {
-	if r.Limit != limit.ThreadSkillCalls && r.Limit != limit.UserSkillCalls {
+	if r.Limit != limit.ThreadSkillCalls && r.Limit != limit.UserSkillCalls && r.Free.IsZero() {
 		return ""
 	}
 	return text.RoomAt(r.Free)

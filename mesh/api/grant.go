@@ -13,6 +13,7 @@ import (
 	"agentmesh/mesh/security/grant"
 	"agentmesh/mesh/thread"
 	"agentmesh/mesh/thread/cache"
+	"agentmesh/mesh/threadlog/eventpb"
 )
 
 // Grants serves mesh.v1.GrantService: agents redeem their tickets, and have new ones for
@@ -48,7 +49,7 @@ func (s *Grants) RedeemTicket(ctx context.Context, _ *meshv1.RedeemTicketRequest
 	}
 	res := &meshv1.RedeemTicketResponse{
 		Grant: s.Tickets.Signer.Issue(*g), Expires: timestamppb.New(time.Unix(g.Expires, 0)), ExecutionId: string(g.Execution),
-		ThreadId: g.Thread, UserId: g.User, Skills: g.Skills, Depth: int32(g.Depth),
+		ThreadId: g.Thread, UserId: g.User, Skills: g.Skills, Depth: int32(g.Depth), Budget: eventpb.BudgetToProto(g.Budget),
 	}
 	for _, c := range g.Capabilities {
 		res.Capabilities = append(res.Capabilities, string(c))

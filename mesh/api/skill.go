@@ -3,7 +3,6 @@ package api
 import (
 	"context"
 	"encoding/base64"
-	"errors"
 	"iter"
 	"slices"
 	"strings"
@@ -62,7 +61,9 @@ type SkillService struct {
 	runner   SkillRunner
 	breakers *state.KV    // nil if they are not shown
 	owners   *SkillOwners // nil if nobody asks
-	told     telling
+	// schedules is nil if there may be any number of them.
+	schedules *schedules
+	told      telling
 }
 
 // WithOwners keeps who made each skill.
@@ -206,14 +207,9 @@ func (s *SkillService) CreateSkill(ctx context.Context, req *meshv1.CreateSkillR
 	if err != nil {
 		return nil, err
 	}
-	sk, err := s.skills.Create(call.Principal.Tenant, []byte(req.GetSource()))
+	sk, err := s.create(ctx, call.Principal, []byte(req.GetSource()))
 	if err != nil {
 		return nil, mesh.Wrap(op, err)
-	}
-	if s.owners != nil {
-		if err := s.owners.set(ctx, sk.Tenant, sk.Name, call.Principal.User); err != nil {
-			return nil, mesh.Wrap(op, errors.Join(err, s.skills.Delete(sk.Tenant, sk.Name))) // nobody's skill is none
-		}
 	}
 	return &meshv1.CreateSkillResponse{Skill: skillProto(sk, true)}, nil
 }
@@ -240,6 +236,7 @@ func (s *SkillService) DeleteSkill(ctx context.Context, req *meshv1.DeleteSkillR
 	if err := s.skills.Delete(call.Principal.Tenant, req.GetName()); err != nil {
 		return nil, mesh.Wrap(op, err)
 	}
+	s.schedules.forget(call.Principal.Tenant)
 	if s.owners != nil {
 		if err := s.owners.drop(ctx, call.Principal.Tenant, req.GetName()); err != nil {
 			return nil, mesh.Wrap(op, err)

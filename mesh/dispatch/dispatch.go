@@ -257,7 +257,7 @@ func (d *Dispatcher) add(o Order, id mesh.ExecutionID) *job {
 	j := &job{Order: o, Result: Result{AgentID: o.AgentID, Status: StatusPending, ExecutionID: id, Agent: o.Name, Mission: o.Mission}}
 	j.exec = mesh.Execution{
 		ID: id, Parent: d.inv.Execution, Kind: mesh.KindAgent, Agent: o.Name,
-		User: d.inv.User, Label: o.AgentID, Text: o.Mission, Skills: o.Skills, MaxToolCalls: o.MaxToolCalls,
+		User: d.inv.User, Label: o.AgentID, Text: o.Mission, Skills: o.Skills, MaxToolCalls: o.MaxToolCalls, Budget: o.Budget,
 	}
 	d.jobs[o.AgentID] = j
 	d.order = append(d.order, o.AgentID)

@@ -21,6 +21,9 @@ type Order struct {
 	Context      string
 	DependsOn    []string
 	MaxToolCalls int
+	// Budget is what the agent may use with all below it. The mesh gives it no more than
+	// is left.
+	Budget mesh.Budget
 	// Answers are what the user said to questions that the agent asked before.
 	Answers []string
 }

@@ -26,6 +26,7 @@ import (
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/a2a"
+	"agentmesh/mesh/quota"
 	"agentmesh/mesh/registry"
 	"agentmesh/mesh/thread"
 	"agentmesh/mesh/thread/cache"
@@ -67,6 +68,11 @@ type Config struct {
 	// it; nil for nobody.
 	ReadByRole func(ctx context.Context, thread string)
 
+	// Quotas limit what users begin; nil limits nothing.
+	Quotas *quota.Keeper
+	// Budget is what a turn may use, with all agents that work on it; the default is no
+	// limit.
+	Budget mesh.Budget
 	// MaxQueued is how many turns of a thread may wait; default 16.
 	MaxQueued int
 	// CancelWait is how long a caller waits for the end of the task that it

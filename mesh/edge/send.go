@@ -11,6 +11,8 @@ import (
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/a2a"
+	"agentmesh/mesh/limit"
+	"agentmesh/mesh/quota"
 	"agentmesh/mesh/thread"
 	"agentmesh/mesh/thread/cache"
 )
@@ -163,7 +165,14 @@ func (e *Edge) accept(ctx context.Context, in *intake) (mesh.ExecutionID, mesh.S
 	var id mesh.ExecutionID
 	var cursor mesh.Seq
 	var events []*mesh.Event
+	var place *quota.Place
+	tenant, user := in.key.Tenant, in.call.Principal.User
+	if err := e.Quotas.Prepare(ctx, tenant, user, limit.Quota{Threads: 1}); err != nil {
+		return "", 0, mesh.Wrap("edge.Send", err)
+	}
 	err := e.Turns.Take(ctx, in.key, func(s *thread.State) (cache.Decision, error) {
+		place.GiveBack() // it is decided anew
+		place = nil
 		if x := s.Execution(in.call.Execution); x != nil {
 			return cache.Decision{}, mesh.Errorf(mesh.Precondition, "edge.Send",
 				"%s sent the mesh's own call back to it; register the agent at an address of its own", x.Agent)
@@ -179,6 +188,10 @@ func (e *Edge) accept(ctx context.Context, in *intake) (mesh.ExecutionID, mesh.S
 		if err != nil {
 			return cache.Decision{}, err
 		}
+		var trip *limit.Trip
+		if place, trip = e.Quotas.Take(tenant, user, opening(s)); trip != nil {
+			return cache.Decision{}, trip.Err("edge.Send")
+		}
 		id = in.task
 		if t != nil {
 			id = t.ID
@@ -190,12 +203,22 @@ func (e *Edge) accept(ctx context.Context, in *intake) (mesh.ExecutionID, mesh.S
 		return cache.Decision{Events: events}, nil
 	})
 	if err != nil {
+		place.GiveBack()
 		return "", 0, err
 	}
 	if n := len(events); n > 0 {
 		cursor = events[n-1].Seq
+		place.Placed(events[n-1].Pos)
 	}
 	return id, cursor, nil
+}
+
+// opening is what a message for the thread wants of the quotas.
+func opening(s *thread.State) (q limit.Quota) {
+	if s.Seq == 0 {
+		q.Threads = 1
+	}
+	return q
 }
 
 // mayPost refuses messages for a thread that the caller takes no part in: one that it
@@ -272,7 +295,7 @@ func (e *Edge) posting(in *intake, t *thread.Execution, id mesh.ExecutionID) []*
 	posted := event(mesh.MessagePosted{Message: in.msg, User: user, Digest: in.digest, Roles: in.call.Principal.Roles})
 	if t == nil {
 		return []*mesh.Event{event(mesh.TaskOpened{Execution: mesh.Execution{
-			ID: id, Kind: mesh.KindTurn, Agent: e.home(in.call.Agent), User: user, Text: mesh.Clip(a2a.TextOf(in.msg), maxText),
+			ID: id, Kind: mesh.KindTurn, Agent: e.home(in.call.Agent), User: user, Text: mesh.Clip(a2a.TextOf(in.msg), maxText), Budget: e.Budget,
 		}}), posted}
 	}
 	state := t.State

@@ -17,12 +17,36 @@ const (
 	TurnAgents       = "turn.agents"        // agents dispatched since then
 	ThreadSkillCalls = "thread.skill_calls" // skill calls of a conversation within the window
 	UserSkillCalls   = "user.skill_calls"   // skill calls of a user within the window
+
+	// What an execution may use with all below it: see [mesh.Budget].
+	BudgetCalls  = "agent.budget.calls"
+	BudgetTokens = "agent.budget.tokens"
+	BudgetCost   = "agent.budget.cost" // in micro-dollars
 )
 
 // Shared reports whether calls of several agents count for the limit of that
 // name, so that only the node knows when it is met.
 func Shared(name string) bool {
 	return name == TurnSkillCalls || name == ThreadSkillCalls || name == UserSkillCalls
+}
+
+// Noted reports whether the mesh itself counts for the limit of that name, and notes in
+// the log that it was met: no agent does.
+func Noted(name string) bool {
+	return Shared(name) || strings.HasPrefix(name, "agent.budget.") || strings.HasPrefix(name, perUser) || strings.HasPrefix(name, perTenant)
+}
+
+// CheckBudget returns the trip of the first part of the budget of which nothing is left.
+func CheckBudget(most, used mesh.Budget) *Trip {
+	for _, p := range []struct {
+		name       string
+		used, most int64
+	}{{BudgetCalls, used.Calls, most.Calls}, {BudgetTokens, used.Tokens, most.Tokens}, {BudgetCost, used.Cost, most.Cost}} {
+		if p.most > 0 && p.used >= p.most {
+			return &Trip{Limit: p.name, Used: p.used, Most: p.most}
+		}
+	}
+	return nil
 }
 
 // The defaults of Budgets, and the bounds of what is counted within a window.

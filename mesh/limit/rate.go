@@ -80,6 +80,9 @@ func (r *Rate) Allow(name string, now time.Time) (retryAfter time.Duration, ok b
 	return 0, true
 }
 
+// Burst is how many calls of a caller may come at once.
+func (r *Rate) Burst() int { return r.burst }
+
 // String describes the limit, as "5 calls per second, 10 at once".
 func (r *Rate) String() string {
 	if r.perSecond == 0 {

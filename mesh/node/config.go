@@ -57,8 +57,10 @@ type Config struct {
 	OrchestratorReadSkills bool `yaml:"orchestrator_read_skills"`
 	// Agents overrides settings for agents, by name.
 	Agents map[string]AgentConfig `yaml:"agents"`
-	// Limits bounds the calls of skills.
+	// Limits bounds the calls of skills, and what a turn may use.
 	Limits Limits `yaml:"limits"`
+	// Quotas are what each user and each tenant may have and use.
+	Quotas Quotas `yaml:"quotas"`
 	// SMTP, HTTPSkills and MCP are what skills reach outside of the mesh.
 	SMTP       SMTP       `yaml:"smtp"`
 	HTTPSkills HTTPSkills `yaml:"http_skills"`
@@ -147,8 +149,10 @@ const (
 	visibleTenant  = "tenant"
 )
 
-// RateLimit is a token bucket for each caller. PerSecond 0 is no limit.
+// RateLimit is a token bucket for each caller.
 type RateLimit struct {
+	// PerSecond is by default 100 under an auth that knows users, and otherwise no limit,
+	// as -1 is always.
 	PerSecond float64 `yaml:"per_second"`
 	// Burst is how many calls may come at once; default 2 s worth.
 	Burst int `yaml:"burst"`
@@ -256,6 +260,9 @@ func (c *Config) Fill() error {
 		c.HeapFloor = 64
 	}
 	if err := first(c.checkAddresses, c.checkRates, c.checkModel); err != nil {
+		return err
+	}
+	if err := c.fillQuotas(); err != nil {
 		return err
 	}
 	if c.RateLimit.PerSecond > 0 && c.RateLimit.Burst == 0 {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"agentmesh/mesh"
+	"agentmesh/mesh/limit"
 )
 
 const (
@@ -38,8 +39,8 @@ func first(checks ...func() error) error {
 // checkRates checks what bounds callers, and how the node ends.
 func (c *Config) checkRates() error {
 	switch r := c.RateLimit; {
-	case r.PerSecond < 0 || math.IsNaN(r.PerSecond) || math.IsInf(r.PerSecond, 0):
-		return invalid("rate_limit.per_second", "must be a number of calls, or 0 for no limit, and is %v", r.PerSecond)
+	case r.PerSecond < 0 && r.PerSecond != limit.Unlimited || math.IsNaN(r.PerSecond) || math.IsInf(r.PerSecond, 0):
+		return invalid("rate_limit.per_second", "must be a number of calls, 0 for the default or -1 for no limit, and is %v", r.PerSecond)
 	case r.Burst < 0:
 		return invalid("rate_limit.burst", "must be a number of calls, or 0 for two seconds' worth, and is %d", r.Burst)
 	case r.FailedLogins < -1:

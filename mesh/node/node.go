@@ -30,6 +30,7 @@ import (
 	"agentmesh/mesh/call"
 	"agentmesh/mesh/edge"
 	"agentmesh/mesh/push"
+	"agentmesh/mesh/quota"
 	"agentmesh/mesh/registry"
 	"agentmesh/mesh/rpc"
 	"agentmesh/mesh/runs"
@@ -134,6 +135,7 @@ type node struct {
 	runner    *runs.Runner
 	schedules *runs.Scheduler // nil if they are off
 	tasks     *tasks.Index
+	quotas    *quota.Keeper
 	turns     *turn.Runner
 	edge      *edge.Edge
 
@@ -222,6 +224,7 @@ func (n *node) build(ctx context.Context) (err error) {
 	if n.tasks, err = n.taskIndex(ctx); err != nil {
 		return err
 	}
+	n.quotas = n.keeper()
 	if err := n.buildEdge(); err != nil {
 		return err
 	}
@@ -239,7 +242,7 @@ func (n *node) build(ctx context.Context) (err error) {
 func (n *node) buildEdge() (err error) {
 	turns := turn.Config{
 		Log: n.log, States: n.states, Leases: n.backend.Leases, Directory: n.agents, Dialer: n.dialer, Signer: n.signer,
-		Main: n.cfg.Main, Node: mesh.NewEventID(), Logger: n.logger,
+		Main: n.cfg.Main, Node: mesh.NewEventID(), Logger: n.logger, Budget: n.cfg.turnBudget(),
 	}
 	if n.opts.Turns != nil {
 		n.opts.Turns(&turns)
@@ -249,7 +252,7 @@ func (n *node) buildEdge() (err error) {
 	}
 	cfg := edge.Config{
 		Log: n.log, States: n.states, Directory: n.agents, Turns: n.turns, Tasks: n.tasks, Card: n.issuer.extended, Offered: n.face().Capabilities,
-		Main: n.cfg.Main, ReadByRole: n.audit.Read, Logger: n.logger,
+		Main: n.cfg.Main, ReadByRole: n.audit.Read, Logger: n.logger, Quotas: n.quotas, Budget: n.cfg.turnBudget(),
 	}
 	if n.opts.Edge != nil {
 		n.opts.Edge(&cfg)

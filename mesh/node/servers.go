@@ -40,7 +40,7 @@ func (n *node) grpcServer() (*rpc.Server, *health.Server, *admission.Controller,
 		TLS: n.serverTLS("h2"), TrustDomain: n.cfg.TLS.Domain,
 		Streams: n.cfg.streamLimit(), Errors: n.cfg.errorTable()})
 	n.registerA2A(server, a2a.NewServer(n.edge, append(n.a2aOptions(), a2a.WithPusher(n.push))...))
-	opts := []admission.Option{admission.WithBudgets(n.cfg.budgets()),
+	opts := []admission.Option{admission.WithBudgets(n.cfg.budgets()), admission.WithQuotas(n.quotas),
 		admission.WithTrust(n.trusted), admission.WithStanding(n.standing), admission.WithPolicy(n.permitted),
 		admission.WithSkills(n.skills), admission.WithDelegators(n.cfg.OrchestratorReadSkills, n.delegators()...)}
 	breakers := api.Breakers(n.kv, limit.BreakerOptions{Probe: limit.ProbeTime(n.cfg.Limits.Timeout), Logger: n.logger})
@@ -59,7 +59,7 @@ func (n *node) grpcServer() (*rpc.Server, *health.Server, *admission.Controller,
 	meshv1.RegisterThreadServiceServer(server, threads.OnDelete(n.forget).WithAccess(n.tasks.Access).WithAudit(n.audit.Read))
 	meshv1.RegisterHandoffServiceServer(server, api.NewHandoffs(handoff.New(n.log, n.states, n.agents, n.turns, nil)))
 	meshv1.RegisterRegistryServiceServer(server, api.NewRegistry(n.agents, n.signer.Public()))
-	meshv1.RegisterSkillServiceServer(server, api.NewSkills(n.skills, n.runner, api.WithBreakers(n.kv), api.WithOwners(api.NewSkillOwners(n.kv))))
+	meshv1.RegisterSkillServiceServer(server, api.NewSkills(n.skills, n.runner, api.WithBreakers(n.kv), api.WithOwners(api.NewSkillOwners(n.kv)), api.WithScheduleQuotas(n.cfg.quotas())))
 	meshv1.RegisterStateServiceServer(server, api.NewState(n.kv, n.cfg.Shares))
 	meshv1.RegisterGrantServiceServer(server, &api.Grants{States: n.states, Admits: admits, Tickets: tickets})
 	meshv1.RegisterAccessServiceServer(server, n.access(table.Explain))

@@ -34,7 +34,7 @@ func (n *node) buildRuns() (err error) {
 	}
 	if s := n.cfg.Schedules; !s.Off {
 		n.schedules, err = runs.NewScheduler(runs.SchedulerConfig{
-			Runner: n.runner, Library: n.skills, Tenant: mesh.TenantID(s.Tenant), Owner: api.NewSkillOwners(n.kv).Of, User: s.User, CatchUp: s.CatchUp, Now: n.opts.Now, Logger: n.logger,
+			Runner: n.runner, Library: n.skills, Tenant: mesh.TenantID(s.Tenant), Owner: api.NewSkillOwners(n.kv).Of, User: s.User, CatchUp: s.CatchUp, Weight: func(t mesh.TenantID) int { return s.Weights[string(t)] }, Now: n.opts.Now, Logger: n.logger,
 		})
 	}
 	return err

@@ -112,6 +112,9 @@ type Schedules struct {
 	// CatchUp is how late a run may begin that was missed while no node ran;
 	// default 1 h. What is older is recorded as missed.
 	CatchUp time.Duration `yaml:"catch_up"`
+	// Weights are how many due runs of a tenant begin before it is another's turn;
+	// default 1.
+	Weights map[string]int `yaml:"weights"`
 }
 
 // A Notification tells somebody how calls of skills ended.
@@ -124,7 +127,8 @@ type Notification struct {
 	Webhook string `yaml:"webhook"`
 }
 
-// Limits bounds the calls of skills; 0 is the default, -1 no limit.
+// Limits bounds the calls of skills, and what a turn may use; 0 is the default, -1 no
+// limit.
 type Limits struct {
 	// AgentCalls is for one agent that another one dispatched; default 5.
 	AgentCalls int `yaml:"agent_calls"`
@@ -136,6 +140,10 @@ type Limits struct {
 	Window      time.Duration `yaml:"window"`
 	// UserCalls is for a user within Window; no limit by default.
 	UserCalls int `yaml:"user_calls"`
+	// TurnTokens and TurnCost, in US dollars, are what a turn may use with all agents that
+	// work on it; no limit by default.
+	TurnTokens int64   `yaml:"turn_tokens"`
+	TurnCost   float64 `yaml:"turn_cost"`
 	// Timeout is for one call; default 30 s.
 	Timeout time.Duration `yaml:"timeout"`
 }

@@ -238,8 +238,16 @@ func (g *guard) limit(p mesh.Principal, now time.Time) error {
 	if ok {
 		return nil
 	}
-	return WithRetryAfter(mesh.Errorf(mesh.Exhausted, "rpc.limit",
-		"too many calls: the limit is %v for each user; try again in %v", g.limiter, roundUp(wait)), wait)
+	most := int64(g.limiter.Burst())
+	return limited(mesh.Errorf(mesh.Exhausted, "rpc.limit",
+		"too many calls: the limit is %v for each user; try again in %v", g.limiter, roundUp(wait)),
+		mesh.LimitTripped{Limit: "user.requests", Used: most, Most: most}, wait)
+}
+
+// limited makes e the refusal of what would exceed the limit, for programs too.
+func limited(e *mesh.Error, l mesh.LimitTripped, wait time.Duration) *mesh.Error {
+	e.Reason, e.Limit = "LIMIT:"+l.Limit, &l
+	return WithRetryAfter(e, wait)
 }
 
 // roundUp makes d short to read without promising too early a success.

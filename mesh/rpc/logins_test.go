@@ -24,6 +24,8 @@ type few struct {
 	seen map[string]int
 }
 
+func (*few) Burst() int { return 2 }
+
 func (f *few) Allow(caller string, _ time.Time) (time.Duration, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -54,6 +54,8 @@ type Limiter interface {
 	// Allow reports whether the caller may call now, and if not, how long it
 	// should wait.
 	Allow(caller string, now time.Time) (retryAfter time.Duration, ok bool)
+	// Burst is how many calls of a caller may come at once.
+	Burst() int
 	// String describes the limit to users, as "5 calls per second, 10 at once".
 	String() string
 }

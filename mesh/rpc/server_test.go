@@ -281,6 +281,8 @@ type count struct {
 	used map[string]int
 }
 
+func (*count) Burst() int { return 2 }
+
 func (c *count) Allow(caller string, _ time.Time) (time.Duration, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

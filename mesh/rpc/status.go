@@ -254,6 +254,10 @@ func RetryAfter(err error) (time.Duration, bool) {
 	if errors.As(err, &r) {
 		return r.after, true
 	}
+	var e *mesh.Error
+	if errors.As(err, &e) && e.Limit != nil && !e.Limit.Free.IsZero() {
+		return max(time.Until(e.Limit.Free), 0), true
+	}
 	return 0, false
 }
 

@@ -156,6 +156,23 @@ func TestAnA2AErrorHasItsReasonAndFieldInTheDetails(t *testing.T) {
 	}
 }
 
+// Whoever met a limit of which there is more later is told when, also over HTTP.
+func TestALimitSaysWhenToTryAgain(t *testing.T) {
+	e := &mesh.Error{Code: mesh.Exhausted, Reason: "LIMIT:user.tokens", Limit: &mesh.LimitTripped{Limit: "user.tokens", Used: 12, Most: 10}}
+	if after, ok := rpc.RetryAfter(e); ok {
+		t.Errorf("where time makes no room it says %v", after)
+	}
+	e.Limit.Free = time.Now().Add(time.Hour)
+	back := rpc.FromStatus(rpc.ToStatus(e))
+	if after, ok := rpc.RetryAfter(back); !ok || after <= 0 || after > time.Hour {
+		t.Errorf("RetryAfter = %v, %v; want up to an hour", after, ok)
+	}
+	e.Limit.Free = time.Now().Add(-time.Hour)
+	if after, ok := rpc.RetryAfter(e); !ok || after != 0 {
+		t.Errorf("when there is room already, RetryAfter = %v, %v", after, ok)
+	}
+}
+
 func TestAReasonOfAnotherDomainIsNotOurs(t *testing.T) {
 	st, err := status.New(codes.NotFound, "gone").WithDetails(&errdetails.ErrorInfo{Reason: "TASK_NOT_FOUND", Domain: "example.com"})
 	if err != nil {

@@ -95,8 +95,9 @@ func (s *streams) enter(ctx context.Context, open bool) (func(), error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if most := s.limit.PerUser; most > 0 && s.users[u] >= most {
-		return nil, WithRetryAfter(mesh.Errorf(mesh.Exhausted, op,
-			"too many open streams: the limit is %d for each user; end one that you do not need, or poll with GetTask", most), streamRetry)
+		return nil, limited(mesh.Errorf(mesh.Exhausted, op,
+			"too many open streams: the limit is %d for each user; end one that you do not need, or poll with GetTask", most),
+			mesh.LimitTripped{Limit: "user.streams", Used: int64(s.users[u]), Most: int64(most)}, streamRetry)
 	}
 	if most := s.limit.Total; most > 0 && s.total >= most {
 		return nil, WithRetryAfter(mesh.Errorf(mesh.Exhausted, op,

@@ -21,6 +21,8 @@
 //     for the user's answer, is recorded as missed.
 //   - No due time is run twice because a clock is set back. One that was more than
 //     a day ahead has the count begin again when it is right.
+//   - Due runs begin in turns: of tenants, and of the users of each. However many
+//     schedules of one tenant are due, another's are a turn away.
 //   - A schedule that is new, or another than before, begins to count when a
 //     scheduler first sees it.
 //

@@ -61,7 +61,10 @@ func (l *loop) settle(ctx context.Context, id jobID, j *job, now time.Time) erro
 	if err != nil || len(dues) == 0 {
 		return err
 	}
-	return l.claim(ctx, id, claim{plan: p, version: version, dues: dues, earlier: earlier, now: now})
+	if j.user, err = l.owner(ctx, id); err != nil {
+		return err
+	}
+	return l.claim(ctx, id, j.user, claim{plan: p, version: version, dues: dues, earlier: earlier, now: now})
 }
 
 // replan puts the plan of a schedule in the place of another one's.
@@ -109,12 +112,8 @@ type claim struct {
 
 // claim settles due times: it is the one who runs what is to run, or the error
 // is Conflict.
-func (l *loop) claim(ctx context.Context, id jobID, c claim) error {
+func (l *loop) claim(ctx context.Context, id jobID, user string, c claim) error {
 	last := c.dues[len(c.dues)-1]
-	user, err := l.owner(ctx, id)
-	if err != nil {
-		return err
-	}
 	why := ""
 	if late := c.now.Sub(last); late > l.CatchUp {
 		why = "Not run: there was no node to run it, and now it is " + late.Round(time.Second).String() + " late."

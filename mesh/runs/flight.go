@@ -96,12 +96,10 @@ func pass(ctx context.Context, d time.Duration) bool {
 // run ends when the record says how the run ended, or ctx is done. The error is
 // Conflict when another process changed the record.
 func (e *execution) run(ctx context.Context) error {
-	select {
-	case e.slots <- struct{}{}:
-		defer func() { <-e.slots }()
-	case <-ctx.Done():
+	if e.slots.take(ctx, e.id.tenant, cmp.Or(e.rec.User, e.User)) != nil {
 		return nil
 	}
+	defer e.slots.giveBack(e.id.tenant)
 	o, err := e.orderOf(e.id, e.rec)
 	if err != nil {
 		return e.over(ctx, statusFailed, err)
@@ -172,7 +170,7 @@ func (e *execution) make(ctx context.Context, o *order) error {
 func (e *execution) begin(ctx context.Context, o *order, limit time.Time) (*a2a.Accepted, error) {
 	for {
 		acc, err := e.Runner.begin(ctx, o)
-		if err == nil || mesh.IsCode(err, mesh.Invalid) || mesh.IsCode(err, mesh.Denied) || e.Now().Add(retry).After(limit) {
+		if err == nil || mesh.IsCode(err, mesh.Invalid) || mesh.IsCode(err, mesh.Denied) || mesh.IsCode(err, mesh.Exhausted) || e.Now().Add(retry).After(limit) {
 			return acc, err
 		}
 		if !pass(ctx, retry) {

@@ -31,8 +31,12 @@ type SchedulerConfig struct {
 	// Timeout cuts off a run; default 10 min. A run that asks for an approval
 	// has ended, as far as this is concerned.
 	Timeout time.Duration
-	// Parallel is how many runs go on at a time; default 16. Others wait.
+	// Parallel is how many runs go on at a time; default 16. Others wait, and begin in
+	// turns, of tenants and of the users of each. Each fourth is kept for tenants of
+	// which none goes on.
 	Parallel int
+	// Weight is how many runs of the tenant begin in its turn; nil is one of each.
+	Weight func(mesh.TenantID) int
 	// Poll is how often the clock is looked at, which may be set, and tenants are
 	// looked for that had no skills before; default 2 s.
 	Poll time.Duration
@@ -81,7 +85,7 @@ func NewScheduler(c SchedulerConfig) (*Scheduler, error) {
 func (s *Scheduler) Run(ctx context.Context) error {
 	ctx, stop := context.WithCancel(ctx)
 	l := &loop{
-		Scheduler: s, news: make(chan news), done: make(chan flight), slots: make(chan struct{}, s.Parallel),
+		Scheduler: s, news: make(chan news), done: make(chan flight), slots: newSlots(s.Parallel, s.Weight),
 		followed: map[mesh.TenantID]bool{}, unchecked: map[mesh.TenantID]bool{}, jobs: map[jobID]*job{}, flying: map[flight]bool{},
 	}
 	defer l.tasks.Wait()
@@ -111,7 +115,7 @@ type loop struct {
 	tasks sync.WaitGroup // watches and runs
 	news  chan news
 	done  chan flight
-	slots chan struct{}
+	slots *slots
 
 	followed  map[mesh.TenantID]bool
 	unchecked map[mesh.TenantID]bool // tenants that may have plans without a skill
@@ -127,6 +131,7 @@ type loop struct {
 type job struct {
 	schedule, timezone string
 	look               time.Time // when there may be something to do
+	user               string    // whose runs it makes, as far as is known
 }
 
 // A flight is a run that a goroutine of this process works on.
@@ -138,7 +143,12 @@ type flight struct {
 // retry is how long to wait before what failed is tried again.
 const retry = 5 * time.Second
 
-// step does all that there is to do now.
+// inTurn is how many due schedules of a tenant are looked at before those of others
+// that came meanwhile, times what it weighs.
+const inTurn = 8
+
+// step does what there is to do now, but of many schedules that are due only the first
+// of each tenant: what is left is due in the next step.
 func (l *loop) step(ctx context.Context) {
 	now := l.Now().Round(0) // as the clock on the wall, which can be set
 	if now.Before(l.seen) {
@@ -157,10 +167,20 @@ func (l *loop) step(ctx context.Context) {
 	if now.Sub(l.swept) > sweepEvery {
 		l.sweep(ctx, now)
 	}
+	due, left := line[jobID]{weight: l.Weight}, map[mesh.TenantID]int{}
 	for id, j := range l.jobs {
 		if !j.look.After(now) {
-			l.look(ctx, id, j, now)
+			due.push(id.tenant, j.user, id)
+			left[id.tenant] = inTurn * due.weigh(id.tenant)
 		}
+	}
+	for {
+		id, tenant, ok := due.pop(func(t mesh.TenantID) bool { return left[t] > 0 })
+		if !ok {
+			return
+		}
+		left[tenant]--
+		l.look(ctx, id, l.jobs[id], now)
 	}
 }
 

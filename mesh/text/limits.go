@@ -10,6 +10,24 @@ var counts = map[string]string{
 	"turn.agents":        "agents for one message of the user",
 	"thread.skill_calls": "skill calls in this conversation",
 	"user.skill_calls":   "skill calls of this user",
+
+	"agent.budget.calls":  "skill calls in the budget of this task",
+	"agent.budget.tokens": "tokens in the budget of this task",
+	"agent.budget.cost":   "micro-dollars in the budget of this task",
+
+	"user.threads":      "conversations of this user",
+	"user.agents":       "agents at work for this user",
+	"user.dispatches":   "agents dispatched for this user within a day",
+	"user.schedules":    "schedules of this user",
+	"user.tokens":       "tokens of this user within a day",
+	"user.cost":         "micro-dollars of this user within a day",
+	"user.requests":     "requests at once of this user",
+	"tenant.threads":    "conversations of this tenant",
+	"tenant.agents":     "agents at work for this tenant",
+	"tenant.dispatches": "agents dispatched for this tenant within a day",
+	"tenant.schedules":  "schedules of this tenant",
+	"tenant.tokens":     "tokens of this tenant within a day",
+	"tenant.cost":       "micro-dollars of this tenant within a day",
 }
 
 // LimitReached says that so much of the limit is used, and so much is all.

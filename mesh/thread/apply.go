@@ -114,8 +114,16 @@ func (s *State) applyTo(x *Execution, e *mesh.Event) {
 	case mesh.ModelReplied:
 		x.Usage = x.Usage.Add(b.Usage)
 		s.Usage = s.Usage.Add(b.Usage)
+		s.spend(x, b.Usage.Spent())
 	case mesh.CancelRequested:
 		x.Canceled = true
+	}
+}
+
+// spend counts what the execution used.
+func (s *State) spend(x *Execution, used mesh.Budget) {
+	for at := range s.Up(x.ID) {
+		at.Used = at.Used.Add(used)
 	}
 }
 

@@ -108,6 +108,7 @@ func (s *State) called(x *Execution, e *mesh.Event, b mesh.SkillCalled) {
 	}
 	x.SkillCalls++
 	x.Calls.Skills++
+	s.spend(x, mesh.Budget{Calls: 1})
 	if t := s.TurnOf(x.ID); t != nil && t != x {
 		t.Calls.Skills++
 	}

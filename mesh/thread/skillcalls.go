@@ -133,7 +133,7 @@ func (c *SkillCall) settle(e *mesh.Event, b mesh.SkillReturned) {
 
 // over reports whether the execution, or one above it, is terminal.
 func (s *State) over(id mesh.ExecutionID) bool {
-	for x := range s.up(id) {
+	for x := range s.Up(id) {
 		if mesh.Terminal(x.State) {
 			return true
 		}

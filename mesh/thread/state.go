@@ -61,6 +61,8 @@ type Execution struct {
 	RemoteTask    string
 	RemoteContext string
 	Usage         mesh.Usage
+	// Used is what it and all below it have used, as it counts for budgets.
+	Used mesh.Budget
 	// Artifacts counts the ArtifactAppended of the execution.
 	Artifacts int64
 	// SkillCalls counts the skills called; Unsettled has those without return,
@@ -222,8 +224,8 @@ func (s *State) Unfinished(id mesh.ExecutionID) []*Execution {
 	return out
 }
 
-// up are the execution and those above it, up to its turn.
-func (s *State) up(id mesh.ExecutionID) iter.Seq[*Execution] {
+// Up are the execution and those above it, up to its turn.
+func (s *State) Up(id mesh.ExecutionID) iter.Seq[*Execution] {
 	return func(yield func(*Execution) bool) {
 		for x := s.execs[id]; x != nil && yield(x) && x.Parent != ""; x = s.execs[x.Parent] {
 		}
@@ -232,7 +234,7 @@ func (s *State) up(id mesh.ExecutionID) iter.Seq[*Execution] {
 
 // below reports whether the execution is ancestor's, at any depth, or is it.
 func (s *State) below(id, ancestor mesh.ExecutionID) bool {
-	for x := range s.up(id) {
+	for x := range s.Up(id) {
 		if x.ID == ancestor {
 			return true
 		}
@@ -242,7 +244,7 @@ func (s *State) below(id, ancestor mesh.ExecutionID) bool {
 
 // TurnOf returns the turn that the execution serves, or nil.
 func (s *State) TurnOf(id mesh.ExecutionID) *Execution {
-	for x := range s.up(id) {
+	for x := range s.Up(id) {
 		if x.Kind == mesh.KindTurn {
 			return x
 		}

@@ -46,6 +46,9 @@ func New(backend Backend, opts ...Option) *Log {
 	return l
 }
 
+// Now is the time by the log's clock.
+func (l *Log) Now() time.Time { return l.now() }
+
 // AppendOptions say what an append is based on.
 type AppendOptions struct {
 	// Expect has, by scope, the Seq of the last decision that the writer knew,

@@ -4,8 +4,10 @@ import (
 	"context"
 	"iter"
 	"math"
+	"time"
 
 	"agentmesh/mesh"
+	"agentmesh/mesh/threadlog/eventpb"
 )
 
 // Placed is an event together with its thread.
@@ -22,11 +24,16 @@ func (l *Log) Scan(ctx context.Context, after mesh.Pos, limit int) ([]Placed, er
 	return l.scan(ctx, after, limit, func(Record) bool { return true })
 }
 
-// ScanDecisions is Scan for readers who want decisions. Of other events they learn
-// the place, but may find them without a body: nobody decodes them for it.
+// ScanDecisions is Scan for readers who want decisions, and what models replied within
+// the last [Day]. Of other events they learn the place, but may find them without a
+// body: nobody decodes them for it.
 func (l *Log) ScanDecisions(ctx context.Context, after mesh.Pos, limit int) ([]Placed, error) {
-	return l.scan(ctx, after, limit, func(r Record) bool { return r.Decision })
+	since := l.now().Add(-Day)
+	return l.scan(ctx, after, limit, func(r Record) bool { return r.Decision || eventpb.RepliedSince(r.Data, since) })
 }
+
+// Day is for how long it is counted what was used.
+const Day = 24 * time.Hour
 
 func (l *Log) scan(ctx context.Context, after mesh.Pos, limit int, wanted func(Record) bool) ([]Placed, error) {
 	const op = "threadlog.Scan"

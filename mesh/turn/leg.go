@@ -255,7 +255,7 @@ func (c *Config) identify(ctx context.Context, key mesh.ThreadKey, x mesh.Execut
 	g := mesh.Grant{
 		Tenant: key.Tenant, User: x.User, Thread: key.ID, Execution: x.ID, Parent: x.Parent, Turn: x.Parent,
 		Agent: x.Agent, Holder: entry.Tenant, Chain: []mesh.Actor{{Agent: x.Agent, Execution: x.ID}}, Skills: x.Skills,
-		Capabilities: mesh.CapabilitiesFor(roles), Depth: c.MaxDepth, Expires: c.Now().Add(ttl + time.Second).Unix(), // not before the work
+		Capabilities: mesh.CapabilitiesFor(roles), Depth: c.MaxDepth, Budget: x.Budget.Within(c.Budget), Expires: c.Now().Add(ttl + time.Second).Unix(), // not before the work
 	}
 	if !entry.Trusted && x.Agent != c.Main {
 		g.Distrust()

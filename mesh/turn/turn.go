@@ -70,6 +70,9 @@ type Config struct {
 	HandoffGrace time.Duration
 	// CancelGrace is how long an agent has to end a canceled task; default 5 s.
 	CancelGrace time.Duration
+	// Budget is what turns may use, as their executions in the log say. The default is
+	// no limit.
+	Budget mesh.Budget
 	// MaxDepth is how many levels of dispatch are allowed below the agent that
 	// has the stream; default 2: main may consult an orchestrator, and that
 	// may dispatch.

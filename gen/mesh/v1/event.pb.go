@@ -1741,7 +1741,10 @@ type Execution struct {
 	// Most skill calls; 0 is the agent's default.
 	MaxToolCalls int32 `protobuf:"varint,10,opt,name=max_tool_calls,json=maxToolCalls,proto3" json:"max_tool_calls,omitempty"`
 	// When it is cut off.
-	Deadline      *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=deadline,proto3" json:"deadline,omitempty"`
+	Deadline *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=deadline,proto3" json:"deadline,omitempty"`
+	// The most that it may use together with all below it. The mesh makes it no
+	// larger than what is left of its parent's.
+	Budget        *Budget `protobuf:"bytes,12,opt,name=budget,proto3" json:"budget,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1853,6 +1856,78 @@ func (x *Execution) GetDeadline() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *Execution) GetBudget() *Budget {
+	if x != nil {
+		return x.Budget
+	}
+	return nil
+}
+
+// Budget is the most that an execution may use; 0 is no limit. Its deadline is
+// that of the execution.
+type Budget struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Calls of skills.
+	Calls int64 `protobuf:"varint,1,opt,name=calls,proto3" json:"calls,omitempty"`
+	// Tokens of models, of prompts and replies.
+	Tokens int64 `protobuf:"varint,2,opt,name=tokens,proto3" json:"tokens,omitempty"`
+	// Millionths of a US dollar, as far as prices are known.
+	CostMicrodollars int64 `protobuf:"varint,3,opt,name=cost_microdollars,json=costMicrodollars,proto3" json:"cost_microdollars,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
+}
+
+func (x *Budget) Reset() {
+	*x = Budget{}
+	mi := &file_mesh_v1_event_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Budget) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Budget) ProtoMessage() {}
+
+func (x *Budget) ProtoReflect() protoreflect.Message {
+	mi := &file_mesh_v1_event_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Budget.ProtoReflect.Descriptor instead.
+func (*Budget) Descriptor() ([]byte, []int) {
+	return file_mesh_v1_event_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *Budget) GetCalls() int64 {
+	if x != nil {
+		return x.Calls
+	}
+	return 0
+}
+
+func (x *Budget) GetTokens() int64 {
+	if x != nil {
+		return x.Tokens
+	}
+	return 0
+}
+
+func (x *Budget) GetCostMicrodollars() int64 {
+	if x != nil {
+		return x.CostMicrodollars
+	}
+	return 0
+}
+
 // ToolReturned settles a call of a model to a tool that is no skill: what the
 // model was told.
 type ToolReturned struct {
@@ -1873,7 +1948,7 @@ type ToolReturned struct {
 
 func (x *ToolReturned) Reset() {
 	*x = ToolReturned{}
-	mi := &file_mesh_v1_event_proto_msgTypes[19]
+	mi := &file_mesh_v1_event_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1885,7 +1960,7 @@ func (x *ToolReturned) String() string {
 func (*ToolReturned) ProtoMessage() {}
 
 func (x *ToolReturned) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_event_proto_msgTypes[19]
+	mi := &file_mesh_v1_event_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1898,7 +1973,7 @@ func (x *ToolReturned) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolReturned.ProtoReflect.Descriptor instead.
 func (*ToolReturned) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_event_proto_rawDescGZIP(), []int{19}
+	return file_mesh_v1_event_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ToolReturned) GetCall() string {
@@ -1957,7 +2032,7 @@ type ApprovalAsked struct {
 
 func (x *ApprovalAsked) Reset() {
 	*x = ApprovalAsked{}
-	mi := &file_mesh_v1_event_proto_msgTypes[20]
+	mi := &file_mesh_v1_event_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1969,7 +2044,7 @@ func (x *ApprovalAsked) String() string {
 func (*ApprovalAsked) ProtoMessage() {}
 
 func (x *ApprovalAsked) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_event_proto_msgTypes[20]
+	mi := &file_mesh_v1_event_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1982,7 +2057,7 @@ func (x *ApprovalAsked) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApprovalAsked.ProtoReflect.Descriptor instead.
 func (*ApprovalAsked) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_event_proto_rawDescGZIP(), []int{20}
+	return file_mesh_v1_event_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ApprovalAsked) GetCall() string {
@@ -2035,7 +2110,7 @@ type ApprovalSettled struct {
 
 func (x *ApprovalSettled) Reset() {
 	*x = ApprovalSettled{}
-	mi := &file_mesh_v1_event_proto_msgTypes[21]
+	mi := &file_mesh_v1_event_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2047,7 +2122,7 @@ func (x *ApprovalSettled) String() string {
 func (*ApprovalSettled) ProtoMessage() {}
 
 func (x *ApprovalSettled) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_event_proto_msgTypes[21]
+	mi := &file_mesh_v1_event_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2060,7 +2135,7 @@ func (x *ApprovalSettled) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApprovalSettled.ProtoReflect.Descriptor instead.
 func (*ApprovalSettled) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_event_proto_rawDescGZIP(), []int{21}
+	return file_mesh_v1_event_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ApprovalSettled) GetCall() string {
@@ -2101,7 +2176,7 @@ type ThreadShared struct {
 
 func (x *ThreadShared) Reset() {
 	*x = ThreadShared{}
-	mi := &file_mesh_v1_event_proto_msgTypes[22]
+	mi := &file_mesh_v1_event_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2113,7 +2188,7 @@ func (x *ThreadShared) String() string {
 func (*ThreadShared) ProtoMessage() {}
 
 func (x *ThreadShared) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_event_proto_msgTypes[22]
+	mi := &file_mesh_v1_event_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2126,7 +2201,7 @@ func (x *ThreadShared) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ThreadShared.ProtoReflect.Descriptor instead.
 func (*ThreadShared) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_event_proto_rawDescGZIP(), []int{22}
+	return file_mesh_v1_event_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ThreadShared) GetReadable() bool {
@@ -2279,7 +2354,7 @@ const file_mesh_v1_event_proto_rawDesc = "" +
 	"\astarted\x18\x01 \x01(\x03R\astarted\x12\x18\n" +
 	"\aoutcome\x18\x02 \x01(\tR\aoutcome\x12\x18\n" +
 	"\asummary\x18\x03 \x01(\tR\asummary\x12\x0e\n" +
-	"\x02by\x18\x04 \x01(\tR\x02by\"\xb0\x02\n" +
+	"\x02by\x18\x04 \x01(\tR\x02by\"\xd9\x02\n" +
 	"\tExecution\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n" +
 	"\x06parent\x18\x02 \x01(\tR\x06parent\x12\x12\n" +
@@ -2293,7 +2368,12 @@ const file_mesh_v1_event_proto_rawDesc = "" +
 	"depends_on\x18\t \x03(\tR\tdependsOn\x12$\n" +
 	"\x0emax_tool_calls\x18\n" +
 	" \x01(\x05R\fmaxToolCalls\x126\n" +
-	"\bdeadline\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\bdeadline\"~\n" +
+	"\bdeadline\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\bdeadline\x12'\n" +
+	"\x06budget\x18\f \x01(\v2\x0f.mesh.v1.BudgetR\x06budget\"c\n" +
+	"\x06Budget\x12\x14\n" +
+	"\x05calls\x18\x01 \x01(\x03R\x05calls\x12\x16\n" +
+	"\x06tokens\x18\x02 \x01(\x03R\x06tokens\x12+\n" +
+	"\x11cost_microdollars\x18\x03 \x01(\x03R\x10costMicrodollars\"~\n" +
 	"\fToolReturned\x12\x12\n" +
 	"\x04call\x18\x01 \x01(\tR\x04call\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x16\n" +
@@ -2327,7 +2407,7 @@ func file_mesh_v1_event_proto_rawDescGZIP() []byte {
 	return file_mesh_v1_event_proto_rawDescData
 }
 
-var file_mesh_v1_event_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
+var file_mesh_v1_event_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
 var file_mesh_v1_event_proto_goTypes = []any{
 	(*Event)(nil),                 // 0: mesh.v1.Event
 	(*MessagePosted)(nil),         // 1: mesh.v1.MessagePosted
@@ -2348,19 +2428,20 @@ var file_mesh_v1_event_proto_goTypes = []any{
 	(*HandoffStarted)(nil),        // 16: mesh.v1.HandoffStarted
 	(*HandoffEnded)(nil),          // 17: mesh.v1.HandoffEnded
 	(*Execution)(nil),             // 18: mesh.v1.Execution
-	(*ToolReturned)(nil),          // 19: mesh.v1.ToolReturned
-	(*ApprovalAsked)(nil),         // 20: mesh.v1.ApprovalAsked
-	(*ApprovalSettled)(nil),       // 21: mesh.v1.ApprovalSettled
-	(*ThreadShared)(nil),          // 22: mesh.v1.ThreadShared
-	(*timestamppb.Timestamp)(nil), // 23: google.protobuf.Timestamp
-	(*v1.Message)(nil),            // 24: lf.a2a.v1.Message
-	(*v1.Artifact)(nil),           // 25: lf.a2a.v1.Artifact
-	(*structpb.Struct)(nil),       // 26: google.protobuf.Struct
-	(*durationpb.Duration)(nil),   // 27: google.protobuf.Duration
-	(v1.TaskState)(0),             // 28: lf.a2a.v1.TaskState
+	(*Budget)(nil),                // 19: mesh.v1.Budget
+	(*ToolReturned)(nil),          // 20: mesh.v1.ToolReturned
+	(*ApprovalAsked)(nil),         // 21: mesh.v1.ApprovalAsked
+	(*ApprovalSettled)(nil),       // 22: mesh.v1.ApprovalSettled
+	(*ThreadShared)(nil),          // 23: mesh.v1.ThreadShared
+	(*timestamppb.Timestamp)(nil), // 24: google.protobuf.Timestamp
+	(*v1.Message)(nil),            // 25: lf.a2a.v1.Message
+	(*v1.Artifact)(nil),           // 26: lf.a2a.v1.Artifact
+	(*structpb.Struct)(nil),       // 27: google.protobuf.Struct
+	(*durationpb.Duration)(nil),   // 28: google.protobuf.Duration
+	(v1.TaskState)(0),             // 29: lf.a2a.v1.TaskState
 }
 var file_mesh_v1_event_proto_depIdxs = []int32{
-	23, // 0: mesh.v1.Event.time:type_name -> google.protobuf.Timestamp
+	24, // 0: mesh.v1.Event.time:type_name -> google.protobuf.Timestamp
 	1,  // 1: mesh.v1.Event.message_posted:type_name -> mesh.v1.MessagePosted
 	2,  // 2: mesh.v1.Event.artifact_appended:type_name -> mesh.v1.ArtifactAppended
 	3,  // 3: mesh.v1.Event.skill_called:type_name -> mesh.v1.SkillCalled
@@ -2370,36 +2451,37 @@ var file_mesh_v1_event_proto_depIdxs = []int32{
 	9,  // 7: mesh.v1.Event.state_noted:type_name -> mesh.v1.StateNoted
 	10, // 8: mesh.v1.Event.cancel_requested:type_name -> mesh.v1.CancelRequested
 	11, // 9: mesh.v1.Event.limit_tripped:type_name -> mesh.v1.LimitTripped
-	19, // 10: mesh.v1.Event.tool_returned:type_name -> mesh.v1.ToolReturned
-	20, // 11: mesh.v1.Event.approval_asked:type_name -> mesh.v1.ApprovalAsked
-	21, // 12: mesh.v1.Event.approval_settled:type_name -> mesh.v1.ApprovalSettled
+	20, // 10: mesh.v1.Event.tool_returned:type_name -> mesh.v1.ToolReturned
+	21, // 11: mesh.v1.Event.approval_asked:type_name -> mesh.v1.ApprovalAsked
+	22, // 12: mesh.v1.Event.approval_settled:type_name -> mesh.v1.ApprovalSettled
 	12, // 13: mesh.v1.Event.thread_claimed:type_name -> mesh.v1.ThreadClaimed
 	13, // 14: mesh.v1.Event.task_opened:type_name -> mesh.v1.TaskOpened
 	14, // 15: mesh.v1.Event.task_moved:type_name -> mesh.v1.TaskMoved
 	15, // 16: mesh.v1.Event.dispatch_issued:type_name -> mesh.v1.DispatchIssued
 	16, // 17: mesh.v1.Event.handoff_started:type_name -> mesh.v1.HandoffStarted
 	17, // 18: mesh.v1.Event.handoff_ended:type_name -> mesh.v1.HandoffEnded
-	22, // 19: mesh.v1.Event.thread_shared:type_name -> mesh.v1.ThreadShared
-	24, // 20: mesh.v1.MessagePosted.message:type_name -> lf.a2a.v1.Message
-	25, // 21: mesh.v1.ArtifactAppended.artifact:type_name -> lf.a2a.v1.Artifact
-	26, // 22: mesh.v1.ArtifactAppended.metadata:type_name -> google.protobuf.Struct
-	27, // 23: mesh.v1.SkillReturned.duration:type_name -> google.protobuf.Duration
+	23, // 19: mesh.v1.Event.thread_shared:type_name -> mesh.v1.ThreadShared
+	25, // 20: mesh.v1.MessagePosted.message:type_name -> lf.a2a.v1.Message
+	26, // 21: mesh.v1.ArtifactAppended.artifact:type_name -> lf.a2a.v1.Artifact
+	27, // 22: mesh.v1.ArtifactAppended.metadata:type_name -> google.protobuf.Struct
+	28, // 23: mesh.v1.SkillReturned.duration:type_name -> google.protobuf.Duration
 	6,  // 24: mesh.v1.ModelReplied.tools:type_name -> mesh.v1.ToolUse
 	7,  // 25: mesh.v1.ModelReplied.usage:type_name -> mesh.v1.Usage
-	28, // 26: mesh.v1.DispatchSettled.state:type_name -> lf.a2a.v1.TaskState
-	23, // 27: mesh.v1.LimitTripped.free:type_name -> google.protobuf.Timestamp
+	29, // 26: mesh.v1.DispatchSettled.state:type_name -> lf.a2a.v1.TaskState
+	24, // 27: mesh.v1.LimitTripped.free:type_name -> google.protobuf.Timestamp
 	18, // 28: mesh.v1.TaskOpened.execution:type_name -> mesh.v1.Execution
-	28, // 29: mesh.v1.TaskMoved.state:type_name -> lf.a2a.v1.TaskState
-	24, // 30: mesh.v1.TaskMoved.message:type_name -> lf.a2a.v1.Message
-	26, // 31: mesh.v1.TaskMoved.metadata:type_name -> google.protobuf.Struct
+	29, // 29: mesh.v1.TaskMoved.state:type_name -> lf.a2a.v1.TaskState
+	25, // 30: mesh.v1.TaskMoved.message:type_name -> lf.a2a.v1.Message
+	27, // 31: mesh.v1.TaskMoved.metadata:type_name -> google.protobuf.Struct
 	18, // 32: mesh.v1.DispatchIssued.child:type_name -> mesh.v1.Execution
-	24, // 33: mesh.v1.DispatchIssued.message:type_name -> lf.a2a.v1.Message
-	23, // 34: mesh.v1.Execution.deadline:type_name -> google.protobuf.Timestamp
-	35, // [35:35] is the sub-list for method output_type
-	35, // [35:35] is the sub-list for method input_type
-	35, // [35:35] is the sub-list for extension type_name
-	35, // [35:35] is the sub-list for extension extendee
-	0,  // [0:35] is the sub-list for field type_name
+	25, // 33: mesh.v1.DispatchIssued.message:type_name -> lf.a2a.v1.Message
+	24, // 34: mesh.v1.Execution.deadline:type_name -> google.protobuf.Timestamp
+	19, // 35: mesh.v1.Execution.budget:type_name -> mesh.v1.Budget
+	36, // [36:36] is the sub-list for method output_type
+	36, // [36:36] is the sub-list for method input_type
+	36, // [36:36] is the sub-list for extension type_name
+	36, // [36:36] is the sub-list for extension extendee
+	0,  // [0:36] is the sub-list for field type_name
 }
 
 func init() { file_mesh_v1_event_proto_init() }
@@ -2434,7 +2516,7 @@ func file_mesh_v1_event_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_mesh_v1_event_proto_rawDesc), len(file_mesh_v1_event_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   23,
+			NumMessages:   24,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

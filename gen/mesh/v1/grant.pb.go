@@ -77,7 +77,10 @@ type RedeemTicketResponse struct {
 	// What else may be done, as "handoff" or "skill.create".
 	Capabilities []string `protobuf:"bytes,7,rep,name=capabilities,proto3" json:"capabilities,omitempty"`
 	// How many more levels of dispatch are allowed below.
-	Depth         int32 `protobuf:"varint,8,opt,name=depth,proto3" json:"depth,omitempty"`
+	Depth int32 `protobuf:"varint,8,opt,name=depth,proto3" json:"depth,omitempty"`
+	// The most that may be used by the execution and all below it, as it was at
+	// first. Its deadline is when the grant ends.
+	Budget        *Budget `protobuf:"bytes,9,opt,name=budget,proto3" json:"budget,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -166,6 +169,13 @@ func (x *RedeemTicketResponse) GetDepth() int32 {
 		return x.Depth
 	}
 	return 0
+}
+
+func (x *RedeemTicketResponse) GetBudget() *Budget {
+	if x != nil {
+		return x.Budget
+	}
+	return nil
 }
 
 // IssueTicketRequest names an execution.
@@ -264,8 +274,8 @@ var File_mesh_v1_grant_proto protoreflect.FileDescriptor
 
 const file_mesh_v1_grant_proto_rawDesc = "" +
 	"\n" +
-	"\x13mesh/v1/grant.proto\x12\amesh.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\x15\n" +
-	"\x13RedeemTicketRequest\"\x8d\x02\n" +
+	"\x13mesh/v1/grant.proto\x12\amesh.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x13mesh/v1/event.proto\"\x15\n" +
+	"\x13RedeemTicketRequest\"\xb6\x02\n" +
 	"\x14RedeemTicketResponse\x12\x14\n" +
 	"\x05grant\x18\x01 \x01(\tR\x05grant\x124\n" +
 	"\aexpires\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\aexpires\x12!\n" +
@@ -274,7 +284,8 @@ const file_mesh_v1_grant_proto_rawDesc = "" +
 	"\auser_id\x18\x05 \x01(\tR\x06userId\x12\x16\n" +
 	"\x06skills\x18\x06 \x03(\tR\x06skills\x12\"\n" +
 	"\fcapabilities\x18\a \x03(\tR\fcapabilities\x12\x14\n" +
-	"\x05depth\x18\b \x01(\x05R\x05depth\"7\n" +
+	"\x05depth\x18\b \x01(\x05R\x05depth\x12'\n" +
+	"\x06budget\x18\t \x01(\v2\x0f.mesh.v1.BudgetR\x06budget\"7\n" +
 	"\x12IssueTicketRequest\x12!\n" +
 	"\fexecution_id\x18\x01 \x01(\tR\vexecutionId\"-\n" +
 	"\x13IssueTicketResponse\x12\x16\n" +
@@ -302,18 +313,20 @@ var file_mesh_v1_grant_proto_goTypes = []any{
 	(*IssueTicketRequest)(nil),    // 2: mesh.v1.IssueTicketRequest
 	(*IssueTicketResponse)(nil),   // 3: mesh.v1.IssueTicketResponse
 	(*timestamppb.Timestamp)(nil), // 4: google.protobuf.Timestamp
+	(*Budget)(nil),                // 5: mesh.v1.Budget
 }
 var file_mesh_v1_grant_proto_depIdxs = []int32{
 	4, // 0: mesh.v1.RedeemTicketResponse.expires:type_name -> google.protobuf.Timestamp
-	0, // 1: mesh.v1.GrantService.RedeemTicket:input_type -> mesh.v1.RedeemTicketRequest
-	2, // 2: mesh.v1.GrantService.IssueTicket:input_type -> mesh.v1.IssueTicketRequest
-	1, // 3: mesh.v1.GrantService.RedeemTicket:output_type -> mesh.v1.RedeemTicketResponse
-	3, // 4: mesh.v1.GrantService.IssueTicket:output_type -> mesh.v1.IssueTicketResponse
-	3, // [3:5] is the sub-list for method output_type
-	1, // [1:3] is the sub-list for method input_type
-	1, // [1:1] is the sub-list for extension type_name
-	1, // [1:1] is the sub-list for extension extendee
-	0, // [0:1] is the sub-list for field type_name
+	5, // 1: mesh.v1.RedeemTicketResponse.budget:type_name -> mesh.v1.Budget
+	0, // 2: mesh.v1.GrantService.RedeemTicket:input_type -> mesh.v1.RedeemTicketRequest
+	2, // 3: mesh.v1.GrantService.IssueTicket:input_type -> mesh.v1.IssueTicketRequest
+	1, // 4: mesh.v1.GrantService.RedeemTicket:output_type -> mesh.v1.RedeemTicketResponse
+	3, // 5: mesh.v1.GrantService.IssueTicket:output_type -> mesh.v1.IssueTicketResponse
+	4, // [4:6] is the sub-list for method output_type
+	2, // [2:4] is the sub-list for method input_type
+	2, // [2:2] is the sub-list for extension type_name
+	2, // [2:2] is the sub-list for extension extendee
+	0, // [0:2] is the sub-list for field type_name
 }
 
 func init() { file_mesh_v1_grant_proto_init() }
@@ -321,6 +334,7 @@ func file_mesh_v1_grant_proto_init() {
 	if File_mesh_v1_grant_proto != nil {
 		return
 	}
+	file_mesh_v1_event_proto_init()
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

@@ -41,7 +41,7 @@ type Node struct {
 // Config is that of a node on ephemeral ports.
 func Config(data string) node.Config {
 	return node.Config{GRPC: "127.0.0.1:0", HTTP: "127.0.0.1:0", Data: data, Grace: 5 * time.Second,
-		RateLimit: node.RateLimit{FailedLogins: -1}}
+		RateLimit: node.RateLimit{PerSecond: -1, FailedLogins: -1}}
 }
 
 // Options are those of a node in a data folder, with times that a test waits for.

@@ -7,8 +7,8 @@
 // answer costs nothing. It carries the grant in the metadata of its calls, and the node
 // checks it ([Verifier.Check]). Agents check tickets with the node's public keys. The only
 // way to a child's grant is [Narrow], which never adds: the same tenant, user, thread and
-// turn, no skill that the parent does not have, one level of dispatch less, and no later
-// end. [Renew] does it again for a child that goes on after it waited.
+// turn, no skill that the parent does not have, one level of dispatch less, no larger
+// budget, and no later end. [Renew] does it again for a child that goes on after it waited.
 //
 // # Tokens
 //
@@ -71,6 +71,7 @@ type payload struct {
 	Capabilities []mesh.Capability `json:"cap,omitempty"`
 	Depth        int               `json:"dep,omitempty"`
 	Expires      int64             `json:"exp"`
+	Budget       budget            `json:"bud,omitzero"`
 	Made         int64             `json:"iat,omitempty"` // of a ticket
 }
 
@@ -79,13 +80,19 @@ type actor struct {
 	Execution mesh.ExecutionID `json:"x"`
 }
 
+type budget struct {
+	Calls  int64 `json:"c,omitempty"`
+	Tokens int64 `json:"t,omitempty"`
+	Cost   int64 `json:"m,omitempty"`
+}
+
 func payloadOf(g mesh.Grant, made int64) payload {
 	chain := make([]actor, 0, len(g.Chain))
 	for _, a := range g.Chain {
 		chain = append(chain, actor(a))
 	}
 	return payload{version, g.ID, g.Tenant, g.User, g.Thread, g.Execution, g.Parent, g.Turn,
-		g.Agent, g.Holder, chain, g.Skills, g.Capabilities, g.Depth, g.Expires, made}
+		g.Agent, g.Holder, chain, g.Skills, g.Capabilities, g.Depth, g.Expires, budget(g.Budget), made}
 }
 
 // grant is the caller's, but for what it points to, which is shared and which nobody
@@ -98,7 +105,7 @@ func (p *payload) grant() *mesh.Grant {
 	return &mesh.Grant{
 		ID: p.ID, Tenant: p.Tenant, User: p.User, Thread: p.Thread, Execution: p.Execution, Parent: p.Parent,
 		Turn: p.Turn, Agent: p.Agent, Holder: p.Holder, Chain: chain, Skills: slices.Clip(p.Skills),
-		Capabilities: slices.Clip(p.Capabilities), Depth: p.Depth, Expires: p.Expires,
+		Capabilities: slices.Clip(p.Capabilities), Depth: p.Depth, Expires: p.Expires, Budget: mesh.Budget(p.Budget),
 	}
 }
 

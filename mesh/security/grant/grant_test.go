@@ -327,6 +327,24 @@ func TestNarrowEndsTheChildNoLaterThanItsParent(t *testing.T) {
 	}
 }
 
+func TestNarrowNeverWidensTheBudget(t *testing.T) {
+	parent := full()
+	parent.Budget = mesh.Budget{Calls: 10, Tokens: 1000}
+	for name, tt := range map[string]struct{ asked, want mesh.Budget }{
+		"nothing of its own": {mesh.Budget{}, mesh.Budget{Calls: 10, Tokens: 1000}},
+		"less":               {mesh.Budget{Calls: 3, Tokens: 1, Cost: 5}, mesh.Budget{Calls: 3, Tokens: 1, Cost: 5}},
+		"more":               {mesh.Budget{Calls: 11, Tokens: 1 << 40}, mesh.Budget{Calls: 10, Tokens: 1000}},
+	} {
+		g, err := grant.Narrow(&parent, mesh.Execution{ID: child, Budget: tt.asked}, "mail", nil, now)
+		if err != nil || g.Budget != tt.want {
+			t.Errorf("%s: %+v, %v; want %+v", name, g.Budget, err, tt.want)
+		}
+		if got, err := verifier(t, signer(t, 1), now).Check(signer(t, 1).Issue(g)); err != nil || got.Budget != tt.want {
+			t.Errorf("%s: the grant says %+v, %v", name, got.Budget, err)
+		}
+	}
+}
+
 func TestNarrowRefuses(t *testing.T) {
 	tests := map[string]struct {
 		change func(*mesh.Grant)

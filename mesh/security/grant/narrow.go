@@ -18,7 +18,7 @@ const (
 // on the agent. Tenant, user, thread, turn and capabilities are the parent's;
 // the skills are as given and must all be among the parent's; the depth is one
 // less; the end is the child's deadline or the parent's end, whichever is
-// earlier. A parent without an agent, that of a turn, begins the chain.
+// earlier, and so are the other parts of the budget. A parent without an agent, that of a turn, begins the chain.
 //
 // It refuses as Denied: an agent that is in the chain already (the detail
 // shows the cycle), a skill that the parent does not have (named), a parent
@@ -50,7 +50,7 @@ func Narrow(parent *mesh.Grant, child mesh.Execution, agent string, skills []str
 		Chain:        append(slices.Clone(parent.Chain), mesh.Actor{Agent: agent, Execution: child.ID}),
 		Skills:       slices.Clone(skills),
 		Capabilities: slices.Clone(parent.Capabilities),
-		Depth:        parent.Depth - 1, Expires: expires,
+		Depth:        parent.Depth - 1, Expires: expires, Budget: child.Budget.Within(parent.Budget),
 	}, nil
 }
 

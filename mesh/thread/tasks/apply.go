@@ -16,6 +16,8 @@ import (
 type conversation struct {
 	seq    mesh.Seq // of the last event applied
 	access thread.Access
+	owner  string // for whom it is counted
+	ledger thread.Ledger
 	tasks  []*task
 	open   []*task // those that are not over
 }
@@ -59,6 +61,7 @@ func (x *Index) apply(p threadlog.Placed) {
 		x.open(p, b.Execution.Agent)
 		if c := x.find(p.Thread); c != nil {
 			c.access.Apply(p.Event)
+			x.count(p, c)
 		}
 		return
 	case nil, mesh.ArtifactAppended: // most events are; no status comes of what is no decision
@@ -86,6 +89,7 @@ func (x *Index) apply(p threadlog.Placed) {
 		}
 	}
 	c.open = slices.DeleteFunc(c.open, func(t *task) bool { return t.view == nil })
+	x.count(p, c)
 }
 
 // open adds the task that the event opens with the agent, unless it opens none.
@@ -130,6 +134,8 @@ func (x *Index) drop(key mesh.ThreadKey) {
 	if c == nil {
 		return
 	}
+	x.close(key.Tenant, c)
+	x.own(key.Tenant, c, "")
 	t := x.tenants[key.Tenant]
 	for _, k := range c.tasks {
 		t.order.Remove(k.listed)

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"math"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"agentmesh/mesh"
@@ -25,6 +26,10 @@ type Index struct {
 	mu      sync.RWMutex // guards the fields below
 	applied mesh.Pos
 	tenants map[mesh.TenantID]*tenant
+	used    map[mesh.TenantID]map[string]*tally // by user; "" is the tenant's
+	swept   int64                               // the hour in which used was
+
+	ready atomic.Bool // it has once had all that the log had
 }
 
 type tenant struct {
@@ -45,7 +50,7 @@ func New(log *threadlog.Log, key []byte, logger *slog.Logger) (*Index, error) {
 	if logger == nil {
 		logger = slog.New(slog.DiscardHandler)
 	}
-	return &Index{log: log, seal: seal, logger: logger, changing: make(chan struct{}, 1), tenants: map[mesh.TenantID]*tenant{}}, nil
+	return &Index{log: log, seal: seal, logger: logger, changing: make(chan struct{}, 1), tenants: map[mesh.TenantID]*tenant{}, used: map[mesh.TenantID]map[string]*tally{}}, nil
 }
 
 const (
@@ -120,6 +125,7 @@ func (x *Index) step(ctx context.Context) (bool, error) {
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	x.sweep(x.log.Now())
 	for _, p := range page {
 		x.apply(p)
 		x.applied = p.Pos

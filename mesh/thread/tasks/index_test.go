@@ -52,6 +52,7 @@ var agents = [2]string{"main", "smith"}
 // A world is a log and an index over it.
 type world struct {
 	t     rapid.TB
+	store threadlog.Backend
 	log   *threadlog.Log // that the index reads
 	other *threadlog.Log // of another node, if there is one: every other thing happens there
 	moved int
@@ -60,7 +61,8 @@ type world struct {
 }
 
 func newWorld(t rapid.TB) *world {
-	w := &world{t: t, log: threadlog.New(mem.Open())}
+	store := mem.Open()
+	w := &world{t: t, store: store, log: threadlog.New(store, threadlog.WithClock(func() time.Time { return begin }))}
 	w.index = w.newIndex(key)
 	return w
 }

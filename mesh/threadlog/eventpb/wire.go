@@ -13,6 +13,7 @@ package eventpb
 import (
 	"time"
 
+	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
@@ -206,3 +207,30 @@ func timeFromProto(t *timestamppb.Timestamp) time.Time {
 }
 
 func millis(t time.Time) time.Time { return t.UTC().Truncate(time.Millisecond) }
+
+// RepliedSince reports whether the encoded event is a ModelReplied of that time or later,
+// without decoding more than that.
+func RepliedSince(b []byte, since time.Time) bool {
+	const fieldTime, firstBody, modelReplied = 3, 20, 24
+	late := false
+	for len(b) > 0 {
+		field, kind, n := protowire.ConsumeTag(b)
+		if n < 0 {
+			return false
+		}
+		if field >= firstBody {
+			return field == modelReplied && late
+		}
+		b = b[n:]
+		if field == fieldTime && kind == protowire.BytesType {
+			var at timestamppb.Timestamp
+			v, _ := protowire.ConsumeBytes(b)
+			late = proto.Unmarshal(v, &at) == nil && !at.AsTime().Before(since)
+		}
+		if n = protowire.ConsumeFieldValue(field, kind, b); n < 0 {
+			return false
+		}
+		b = b[n:]
+	}
+	return false
+}

@@ -1,0 +1,100 @@
+package admission
+
+import (
+	"bytes"
+	"testing"
+	"time"
+
+	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
+
+	"agentmesh/mesh"
+	"agentmesh/mesh/limit"
+	"agentmesh/mesh/quota"
+	"agentmesh/mesh/store/mem"
+	"agentmesh/mesh/thread/cache"
+	"agentmesh/mesh/thread/cache/cachetest"
+	"agentmesh/mesh/thread/tasks"
+	"agentmesh/mesh/threadlog"
+)
+
+// quotaed is a library with the quota for each user, over the store.
+func quotaed(t *testing.T, store *cachetest.Store, q limit.Quota) (*library, *tasks.Index) {
+	t.Helper()
+	log := threadlog.New(store)
+	x, err := tasks.New(log, bytes.Repeat([]byte{7}, tasks.KeySize), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &library{
+		Controller: New(log, cache.New(log, 0), nil, WithQuotas(quota.New(limit.Quotas{User: q}, x, nil))), store: store,
+		key: mesh.ThreadKey{Tenant: "acme", ID: mesh.NewThreadID()},
+	}, x
+}
+
+// finding T7: a user has so many agents at work that others dispatched, in all
+// conversations together, also after a restart; room is when one is done.
+func TestAUserHasSoManyAgentsAtWork(t *testing.T) {
+	store := &cachetest.Store{Backend: mem.Open()}
+	l, _ := quotaed(t, store, limit.Quota{Agents: 2})
+	main := l.run(t, l.post(t), "main", "*")
+	one := l.must(t, main, "worker", mesh.Budget{})
+
+	key := l.key
+	l.key.ID = mesh.NewThreadID()
+	other := l.run(t, l.post(t), "main", "*")
+	issue := &mesh.Event{Execution: other.Execution, Body: mesh.DispatchIssued{Child: mesh.Execution{
+		ID: mesh.NewExecutionID(l.key.ID), Parent: other.Execution, Kind: mesh.KindAgent, Agent: "worker", User: "ann"}}}
+	if _, err := l.add(t.Context(), other, issue); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		_, err := l.budgeted(t, other, "mailer", mesh.Budget{})
+		wantTrip(t, err, "user.agents", 2, 2)
+		if _, err := l.add(t.Context(), other, issue); err != nil {
+			t.Errorf("a dispatch that is sent again is refused: %v", err)
+		}
+	}
+	if got := l.tripped(t); got != "user.agents 2/2" {
+		t.Errorf("logged: %s", got)
+	}
+	bob := *other
+	bob.User = "bob"
+	x := mesh.Execution{ID: mesh.NewExecutionID(l.key.ID), Parent: bob.Execution, Kind: mesh.KindAgent, Agent: "mailer", User: "bob"}
+	if _, err := l.add(t.Context(), &bob, &mesh.Event{Execution: bob.Execution, Body: mesh.DispatchIssued{Child: x}}); err != nil {
+		t.Errorf("another user is refused: %v", err)
+	}
+
+	again, _ := quotaed(t, store, limit.Quota{Agents: 2}) // after a restart
+	again.key = l.key
+	_, err := again.budgeted(t, other, "mailer", mesh.Budget{})
+	wantTrip(t, err, "user.agents", 2, 2)
+	again.key = key
+	if _, err := again.add(t.Context(), main, &mesh.Event{Execution: main.Execution, Body: mesh.DispatchSettled{Child: one.Execution, State: a2apb.TaskState_TASK_STATE_COMPLETED}}); err != nil {
+		t.Fatal(err)
+	}
+	again.key = l.key
+	again.must(t, other, "mailer", mesh.Budget{})
+}
+
+// Who has used up a day's tokens calls no skill and dispatches nobody, and is told when
+// there is room again; what models use is logged all the same.
+func TestAUserWhoHasUsedTheDaysTokensBeginsNothing(t *testing.T) {
+	l, x := quotaed(t, &cachetest.Store{Backend: mem.Open()}, limit.Quota{Tokens: 100})
+	main := l.run(t, l.post(t), "main", "*")
+	if _, err := l.add(t.Context(), main, calling(main, "1"), replied(main, 120, 0)); err != nil {
+		t.Fatal(err)
+	}
+	if err := x.Catch(t.Context(), "acme"); err != nil { // as it does by itself
+		t.Fatal(err)
+	}
+	_, err := l.add(t.Context(), main, calling(main, "2"))
+	wantTrip(t, err, "user.tokens", 120, 100)
+	if free := limit.TripOf(err).Free; free.Before(time.Now()) || free.After(time.Now().Add(25*time.Hour)) {
+		t.Errorf("there is room again at %v", free)
+	}
+	_, err = l.budgeted(t, main, "worker", mesh.Budget{})
+	wantTrip(t, err, "user.tokens", 120, 100)
+	if _, err := l.add(t.Context(), main, replied(main, 5, 0), &mesh.Event{Execution: main.Execution, Body: mesh.SkillReturned{Call: "1"}}); err != nil {
+		t.Errorf("what was begun is not taken: %v", err)
+	}
+}

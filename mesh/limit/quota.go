@@ -1,0 +1,90 @@
+package limit
+
+import (
+	"cmp"
+	"time"
+)
+
+// How the names of the limits of quotas begin; the rest is the name of a field.
+const (
+	perUser   = "user."
+	perTenant = "tenant."
+)
+
+// A Quota is how much of everything a user may have, or a tenant, or how much there is.
+// In one that limits, 0 or less is no limit.
+type Quota struct {
+	Threads    int64 // that there are
+	Agents     int64 // that agents dispatched, and that are at work
+	Dispatches int64 // of agents by agents, within a day
+	Schedules  int64 // of skills
+	Tokens     int64 // of models, within a day
+	Cost       int64 // of models, in micro-dollars, within a day
+}
+
+func (q Quota) parts() [6]part {
+	return [...]part{{"threads", q.Threads}, {"agents", q.Agents}, {"dispatches", q.Dispatches},
+		{"schedules", q.Schedules}, {"tokens", q.Tokens}, {"cost", q.Cost}}
+}
+
+type part struct {
+	name string
+	n    int64
+}
+
+// Plus returns the sum.
+func (q Quota) Plus(o Quota) Quota {
+	return Quota{q.Threads + o.Threads, q.Agents + o.Agents, q.Dispatches + o.Dispatches,
+		q.Schedules + o.Schedules, q.Tokens + o.Tokens, q.Cost + o.Cost}
+}
+
+// Or returns the quota with the other's numbers where it has none.
+func (q Quota) Or(o Quota) Quota {
+	return Quota{cmp.Or(q.Threads, o.Threads), cmp.Or(q.Agents, o.Agents), cmp.Or(q.Dispatches, o.Dispatches),
+		cmp.Or(q.Schedules, o.Schedules), cmp.Or(q.Tokens, o.Tokens), cmp.Or(q.Cost, o.Cost)}
+}
+
+// Quotas are those of each user and of each tenant.
+type Quotas struct{ User, Tenant Quota }
+
+// DefaultQuotas are those where callers say who they are.
+func DefaultQuotas() Quotas {
+	return Quotas{
+		User:   Quota{Threads: 100_000, Agents: 32, Dispatches: 5_000, Schedules: 100, Tokens: 20_000_000, Cost: 200_000_000},
+		Tenant: Quota{Threads: 1_000_000, Agents: 256, Dispatches: 50_000, Schedules: 1_000, Tokens: 200_000_000, Cost: 2_000_000_000},
+	}
+}
+
+// Used is how much there is, of a user or a tenant.
+type Used struct {
+	Quota
+	// Free is when some of what is counted within a day is counted no more; zero if
+	// there is none.
+	Free time.Time
+}
+
+// Check returns the trip of the first limit that more would exceed, those of the user
+// before the tenant's; nil if there is none. Of what is counted as it is used up, as
+// tokens, one more is asked for.
+func (q Quotas) Check(more Quota, user, tenant Used) *Trip {
+	if t := check(perUser, q.User, more, user); t != nil {
+		return t
+	}
+	return check(perTenant, q.Tenant, more, tenant)
+}
+
+func check(of string, most, more Quota, used Used) *Trip {
+	mosts, useds := most.parts(), used.parts()
+	for i, m := range more.parts() {
+		if m.n <= 0 || mosts[i].n <= 0 || useds[i].n+m.n <= mosts[i].n {
+			continue
+		}
+		t := &Trip{Limit: of + m.name, Used: useds[i].n, Most: mosts[i].n}
+		switch m.name {
+		case "dispatches", "tokens", "cost":
+			t.Free = used.Free
+		}
+		return t
+	}
+	return nil
+}

@@ -1,0 +1,122 @@
+package node_test
+
+import (
+	"context"
+	"iter"
+	"testing"
+	"time"
+
+	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"agentmesh/mesh"
+	"agentmesh/mesh/agent"
+	"agentmesh/mesh/limit"
+	"agentmesh/mesh/node"
+)
+
+// finding T7: what a user may have is refused with the limit's name, how much of it is
+// used, and of how much; another user of the tenant, and another tenant, go on.
+func TestAUserWhoHasEnoughDoesNotKeepOthersWaiting(t *testing.T) {
+	cfg := config(t.TempDir())
+	cfg.Auth, cfg.Tokens = "tokens", tokensFile(t)
+	cfg.Quotas.User.Threads = 3
+	m := start(t, cfg, map[string]run{"main": greeter})
+	a2a := a2apb.NewA2AServiceClient(m.raw(t))
+	open := func(who string) error {
+		stream, err := a2a.SendStreamingMessage(as(plain(t), who, "thread-id", mesh.NewThreadID()), say("hello"))
+		if err == nil {
+			for err == nil {
+				_, err = stream.Recv()
+			}
+			if status.Code(err) == codes.Unknown { // io.EOF
+				err = nil
+			}
+		}
+		return err
+	}
+	var err error
+	n := 0
+	for until := time.Now().Add(time.Minute); err == nil; n++ {
+		if err = open("a"); err == nil && time.Now().After(until) {
+			t.Fatalf("%d conversations were opened of 3", n)
+		}
+	}
+	if n--; n < 3 || len(m.All) == 1 && n > 3 { // two nodes hear of each other's a moment later
+		t.Errorf("%d conversations were opened of 3", n)
+	}
+	var info *errdetails.ErrorInfo
+	for _, d := range status.Convert(err).Details() {
+		if i, ok := d.(*errdetails.ErrorInfo); ok {
+			info = i
+		}
+	}
+	if status.Code(err) != codes.ResourceExhausted || info.GetReason() != "LIMIT:user.threads" || info.GetMetadata()["most"] != "3" || info.GetMetadata()["used"] == "" {
+		t.Errorf("refused with %v, %v", err, info)
+	}
+	for _, who := range []string{"eve", "b"} {
+		if err := open(who); err != nil {
+			t.Errorf("%s is refused: %v", who, err)
+		}
+	}
+}
+
+// Where callers say who they are there are quotas and a rate by default, and not where
+// they do not; all can be turned off.
+func TestSettingsOfQuotasHaveDefaultsUnderAuth(t *testing.T) {
+	for name, tt := range map[string]struct {
+		cfg  node.Config
+		rate float64
+	}{
+		"none":            {node.Config{}, 0},
+		"tokens":          {node.Config{Auth: "tokens", Tokens: "t"}, 100},
+		"tokens, its own": {node.Config{Auth: "tokens", Tokens: "t", RateLimit: node.RateLimit{PerSecond: 5}}, 5},
+		"tokens, off":     {node.Config{Auth: "tokens", Tokens: "t", RateLimit: node.RateLimit{PerSecond: -1}}, -1},
+	} {
+		if err := tt.cfg.Fill(); err != nil || tt.cfg.RateLimit.PerSecond != tt.rate {
+			t.Errorf("%s: %v calls a second, %v", name, tt.cfg.RateLimit.PerSecond, err)
+		}
+	}
+}
+
+// The budget of a turn is in the grant of the agent that works on it, and the node keeps
+// it: when the tokens are used up, the agent's calls and dispatches are refused by name.
+func TestATurnHasABudget(t *testing.T) {
+	cfg := config(t.TempDir())
+	cfg.Limits.TurnTokens, cfg.Limits.TurnCost = 100, 0.5
+	type seen struct {
+		budget         mesh.Budget
+		call, dispatch error
+	}
+	got := make(chan seen, 1)
+	m := start(t, cfg, map[string]run{"main": func(ctx context.Context, inv *agent.Invocation) iter.Seq2[agent.Output, error] {
+		return func(yield func(agent.Output, error) bool) {
+			_, err := inv.Mesh.Record(ctx, &mesh.Event{Body: mesh.ModelReplied{Usage: mesh.Usage{Prompt: 60, Completion: 40, Cost: 0.1}}})
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			s := seen{budget: inv.Grant.Budget}
+			_, s.call = inv.Mesh.Record(ctx, &mesh.Event{Body: mesh.SkillCalled{Call: "1", Skill: "mail.send", Args: "{}"}})
+			_, s.dispatch = inv.Mesh.Record(ctx, &mesh.Event{Body: mesh.DispatchIssued{Child: mesh.Execution{ID: mesh.NewExecutionID(inv.Grant.Thread),
+				Parent: inv.Grant.Execution, Kind: mesh.KindAgent, Agent: "builder", User: inv.Grant.User, Text: "work"}}})
+			got <- s
+			yield(agent.Text{Text: "done"}, nil)
+		}
+	}})
+	if err := sendV1(t.Context(), m.raw(t), "hello"); err != nil {
+		t.Fatal(err)
+	}
+	s := <-got
+	if want := (mesh.Budget{Tokens: 100, Cost: 500_000}); s.budget != want {
+		t.Errorf("the grant's budget is %+v, want %+v", s.budget, want)
+	}
+	for what, err := range map[string]error{"call": s.call, "dispatch": s.dispatch} {
+		trip := limit.TripOf(err)
+		if !mesh.IsCode(err, mesh.Exhausted) || trip == nil || trip.Limit != limit.BudgetTokens || trip.Used != 100 || trip.Most != 100 {
+			t.Errorf("%s: refused with %v, %+v", what, err, trip)
+		}
+	}
+}

@@ -1,0 +1,142 @@
+// Package quota keeps users and tenants within their quotas of conversations, of agents at
+// work and of what is used within a day.
+//
+// A [Keeper] goes by an index of the log, which has counted what the log has, at whichever
+// node it was written, and by what it has admitted itself that the index does not have
+// yet. So nothing is counted by whoever asks, a restart forgets nothing that the log has,
+// and of many who ask this node at once for the last of something one gets it. What
+// another node admits counts here when the index has read it, a moment later: between
+// nodes a quota may be exceeded by what they admit at the same moment.
+//
+// A Keeper is safe for concurrent use. A nil one limits nothing. The package counts
+// nothing that happened, and does not know what happens to who is refused.
+package quota
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"agentmesh/mesh"
+	"agentmesh/mesh/limit"
+)
+
+// Index has counted what is in the log: a *tasks.Index.
+type Index interface {
+	// Used is what the user has and has used, what the tenant has, and up to which
+	// place in the log that is so. It reads nothing.
+	Used(t mesh.TenantID, user string, now time.Time) (ofUser, ofTenant limit.Used, upTo mesh.Pos)
+	// Ready returns when all has been counted that there was at the start.
+	Ready(ctx context.Context) error
+	// Catch returns when all has been counted that the tenant has.
+	Catch(ctx context.Context, t mesh.TenantID) error
+}
+
+// A Keeper keeps quotas. Use New.
+type Keeper struct {
+	quotas limit.Quotas
+	index  Index
+	now    func() time.Time
+
+	mu    sync.Mutex
+	ahead map[*Place]bool // what the index does not have yet
+}
+
+// New returns a Keeper of the quotas. A nil now is time.Now.
+func New(quotas limit.Quotas, index Index, now func() time.Time) *Keeper {
+	if now == nil {
+		now = time.Now
+	}
+	return &Keeper{quotas: quotas, index: index, now: now, ahead: map[*Place]bool{}}
+}
+
+// A Place is what somebody was admitted with, which counts from then on. A nil one is of
+// nothing.
+type Place struct {
+	keeper *Keeper
+	tenant mesh.TenantID
+	user   string
+	of     limit.Quota
+	at     mesh.Pos // in the log; 0 until it is there
+}
+
+// begins is what is asked for besides by who begins anything: that something is left of
+// what is counted as it is used up.
+var begins = limit.Quota{Tokens: 1, Cost: 1}
+
+// Prepare waits until the index is ready and, if more would be refused by what it has,
+// until it has all that the tenant has. It is for whoever takes that while it must not
+// wait.
+func (k *Keeper) Prepare(ctx context.Context, t mesh.TenantID, user string, more limit.Quota) error {
+	if k == nil || k.quotas == (limit.Quotas{}) {
+		return nil
+	}
+	if err := k.index.Ready(ctx); err != nil {
+		return mesh.Wrap("quota.Prepare", err)
+	}
+	k.mu.Lock()
+	trip := k.check(t, user, more)
+	k.mu.Unlock()
+	if trip == nil {
+		return nil
+	}
+	return mesh.Wrap("quota.Prepare", k.index.Catch(ctx, t))
+}
+
+// Take admits the user with more, who then says what became of it, or returns the trip of
+// the quota that it would exceed.
+func (k *Keeper) Take(t mesh.TenantID, user string, more limit.Quota) (*Place, *limit.Trip) {
+	if k == nil || k.quotas == (limit.Quotas{}) {
+		return nil, nil
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if trip := k.check(t, user, more); trip != nil {
+		return nil, trip
+	}
+	if more == (limit.Quota{}) {
+		return nil, nil
+	}
+	p := &Place{keeper: k, tenant: t, user: user, of: more}
+	k.ahead[p] = true
+	return p, nil
+}
+
+// check returns the trip of the quota that more would exceed. The caller holds mu.
+func (k *Keeper) check(t mesh.TenantID, user string, more limit.Quota) *limit.Trip {
+	ofUser, ofTenant, upTo := k.index.Used(t, user, k.now())
+	for p := range k.ahead {
+		switch {
+		case p.at > 0 && p.at <= upTo:
+			delete(k.ahead, p)
+		case p.tenant == t:
+			ofTenant.Quota = ofTenant.Plus(p.of)
+			if p.user == user {
+				ofUser.Quota = ofUser.Plus(p.of)
+			}
+		}
+	}
+	return k.quotas.Check(more.Plus(begins), ofUser, ofTenant)
+}
+
+// Placed says that it is in the log, at that place.
+func (p *Place) Placed(at mesh.Pos) {
+	if p == nil {
+		return
+	}
+	p.keeper.mu.Lock()
+	defer p.keeper.mu.Unlock()
+	p.at = at
+}
+
+// GiveBack says that it did not come to that.
+func (p *Place) GiveBack() {
+	if p == nil {
+		return
+	}
+	p.keeper.mu.Lock()
+	defer p.keeper.mu.Unlock()
+	if p.at == 0 {
+		delete(p.keeper.ahead, p)
+	}
+}
