@@ -73,8 +73,10 @@ type (
 		User    string
 		// Digest is a hash of the message as sent, by which a resend is known.
 		Digest []byte
-		// Roles are the sender's; agents get no more.
-		Roles []Role
+		// Roles are the sender's; agents get no more. Credential is by what it proved who
+		// it is; when that ends, agents begin nothing more for the message.
+		Roles      []Role
+		Credential string
 	}
 
 	// ArtifactAppended is a piece of output of the execution: a new artifact,

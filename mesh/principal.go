@@ -12,6 +12,9 @@ type Principal struct {
 	Tenant TenantID
 	// User is the person, or the program acting for itself.
 	User string
+	// Agent is the agent that the caller is by its certificate, which registers nobody
+	// else; "" for others.
+	Agent string
 	// Roles are sorted.
 	Roles []Role
 	// Credential names what the caller proved itself by, and is not secret; "" under

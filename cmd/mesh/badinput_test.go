@@ -229,7 +229,7 @@ func TestAMeshThatCannotStartSaysWhy(t *testing.T) {
 		"no tokens":                         {[]string{"--auth", "tokens"}, exitUsage, `tokens: is missing; name the file`},
 		"no tokens file":                    {[]string{"--auth", "tokens", "--tokens", "none.yaml"}, exitFailure, `token file none.yaml cannot be read`},
 		"a token without a hash":            {[]string{"--auth", "tokens", "--tokens", "tokens.yaml"}, exitUsage, `tokens.yaml.*hash`},
-		"no kind of auth":                   {[]string{"--auth", "maybe"}, exitUsage, `auth: must be none, or a list of tokens and oidc, and has "maybe"`},
+		"no kind of auth":                   {[]string{"--auth", "maybe"}, exitUsage, `auth: must be none, or a list of tokens, oidc and mtls, and has "maybe"`},
 		"no name of an agent":               {[]string{"--main", "No Body"}, exitUsage, `main: must be the name of an agent`},
 		"a negative rate":                   {[]string{"--rate", "-2"}, exitUsage, `rate_limit.*: .*must (not )?be`},
 		"no level of log":                   {[]string{"--log-level", "loud"}, exitUsage, `log_level: must be debug, info, warn or error, and is "loud"`},

@@ -11,6 +11,7 @@ import (
 	"agentmesh/mesh"
 	"agentmesh/mesh/agent/meshclient"
 	"agentmesh/mesh/rpc"
+	"agentmesh/mesh/security/auth"
 	"agentmesh/mesh/security/transport"
 )
 
@@ -47,6 +48,26 @@ Whoever joined under the name before gets no further certificate.`,
 	cmd.Flags().StringArrayVar(&req.Hosts, "host", nil, "host `name` or address at which the agent serves (default this machine)")
 	cmd.Flags().DurationVar(&valid, "valid", 0, "`time` for which the token is good (default 1h)")
 	return cmd
+}
+
+// agentsRevokeCommand ends the certificates of an agent: it is a user by them.
+func (a *app) agentsRevokeCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "revoke NAME",
+		Short: "Have the certificates of an agent not count any more",
+		Long: `revoke ends what an agent of the tenant may do with the certificates that it has until
+now: within seconds its streams end, and it neither registers nor renews any more. To let it
+back in, invite it again. It takes the role tenant-admin or operator.`,
+		Example: `  mesh agents revoke worker-2`,
+		Args:    exactly("the agent's name"),
+		RunE: a.lookup(func(ctx context.Context, c *client, args []string) error {
+			if _, err := c.access.RevokeUser(c.call(ctx, ""), &meshv1.RevokeUserRequest{UserId: auth.AgentUser(args[0])}); err != nil {
+				return err
+			}
+			a.printf("certificates of %s do not count any more\n", oneLine(args[0]))
+			return nil
+		}),
+	}
 }
 
 // agentJoinCommand gets an agent's first certificate.

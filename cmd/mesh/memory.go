@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"math"
 	"os"
 	"runtime"
@@ -13,6 +14,9 @@ import (
 
 // cgroupLimit says how many bytes of memory the process may have.
 const cgroupLimit = "/sys/fs/cgroup/memory.max"
+
+// machineMemory says how much the machine has, on Linux.
+const machineMemory = "/proc/meminfo"
 
 // keepHeap lets the garbage collector wait until the heap has floor bytes, or a
 // quarter of what the process may have: a mesh that is mostly idle has a heap of
@@ -30,13 +34,19 @@ func keepHeap(floor int64) (stop func()) {
 	return h.stop
 }
 
-// memoryLimit is how many bytes the process may have: by GOMEMLIMIT or by its
-// control group, whichever is less.
+// memoryLimit is how many bytes the process may have: by GOMEMLIMIT, by its control
+// group, or because the machine has no more, whichever is less.
 func memoryLimit() int64 {
 	limit := debug.SetMemoryLimit(-1)
 	if data, err := os.ReadFile(cgroupLimit); err == nil {
 		if n, err := strconv.ParseInt(string(bytes.TrimSpace(data)), 10, 64); err == nil { // or "max"
 			limit = min(limit, n)
+		}
+	}
+	var kib int64
+	if data, err := os.ReadFile(machineMemory); err == nil {
+		if _, err := fmt.Sscanf(string(data), "MemTotal: %d kB", &kib); err == nil {
+			limit = min(limit, kib<<10)
 		}
 	}
 	return limit

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"math"
 	"os"
 	"runtime/debug"
 	"strconv"
@@ -67,7 +68,7 @@ func nodeFlags(cmd *cobra.Command, c *node.Config) {
 	f.StringVar(&c.Skills, "skills", "skills", "`folder` of skill files; beside it, those in the binary (MESH_SKILLS)")
 	f.StringVar(&c.Docs, "docs", "docs", "`folder` of documents to answer from; if there is none, those in the binary (MESH_DOCS)")
 	f.StringVar(&c.Main, "main", node.DefaultMain, "`agent` that answers new conversations (MESH_MAIN)")
-	f.StringVar((*string)(&c.Auth), "auth", "none", "`mode`: none, on this machine only, tokens, oidc, or tokens,oidc (MESH_AUTH)")
+	f.StringVar((*string)(&c.Auth), "auth", "none", "`mode`: none, on this machine only, or some of tokens,oidc,mtls (MESH_AUTH)")
 	f.StringVar(&c.TLS.Mode, "tls", "", "`mode` of encryption: auto, off for a proxy in front, or files, the default with --tls-cert (MESH_TLS)")
 	f.StringVar(&c.TLS.Cert, "tls-cert", "", "PEM `file` of the mesh's certificate (MESH_TLS_CERT)")
 	f.StringVar(&c.TLS.Key, "tls-key", "", "PEM `file` of its key (MESH_TLS_KEY)")
@@ -191,6 +192,9 @@ func (a *app) logger(level string) (*slog.Logger, error) {
 func nodeOptions(cfg *node.Config, c *crew, logger *slog.Logger) node.Options {
 	opts := node.Options{Builtins: c.builtins(), Skills: []fs.FS{skills.FS}, Handlers: installed(), Logger: logger, Backend: datafolder.Opener(logger),
 		Sources: []func(context.Context, *skill.Library) error{func(ctx context.Context, l *skill.Library) error { return c.kit.servers.Run(ctx, l) }}}
+	if m := memoryLimit(); m < math.MaxInt64 {
+		opts.Memory = m
+	}
 	info, _ := debug.ReadBuildInfo()
 	opts.Version = versionOf(info)
 	if info, err := os.Stat(cfg.Skills); err == nil && info.IsDir() {

@@ -30,7 +30,7 @@ const (
 	defaultInvitation = time.Hour
 	maxInvitation     = 7 * 24 * time.Hour
 	maxHosts          = 16
-	maxCSR            = 16 << 10
+	maxCSR            = 8 << 10 // of the 16 that come without a credential
 )
 
 // Identities serves mesh.v1.IdentityService over a certificate authority.

@@ -292,7 +292,7 @@ func (e *Edge) posting(in *intake, t *thread.Execution, id mesh.ExecutionID) []*
 	user := in.call.Principal.User
 	in.msg.TaskId = string(id)
 	event := func(b mesh.Body) *mesh.Event { return e.event(id, "user:"+user, b) }
-	posted := event(mesh.MessagePosted{Message: in.msg, User: user, Digest: in.digest, Roles: in.call.Principal.Roles})
+	posted := event(mesh.MessagePosted{Message: in.msg, User: user, Digest: in.digest, Roles: in.call.Principal.Roles, Credential: in.call.Principal.Credential})
 	if t == nil {
 		return []*mesh.Event{event(mesh.TaskOpened{Execution: mesh.Execution{
 			ID: id, Kind: mesh.KindTurn, Agent: e.home(in.call.Agent), User: user, Text: mesh.Clip(a2a.TextOf(in.msg), maxText), Budget: e.Budget,

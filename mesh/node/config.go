@@ -2,6 +2,7 @@ package node
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"io"
 	"net"
@@ -17,6 +18,7 @@ import (
 	"agentmesh/mesh"
 	"agentmesh/mesh/llm/price"
 	"agentmesh/mesh/rpc"
+	"agentmesh/mesh/security/auth"
 	"agentmesh/mesh/security/oidc"
 )
 
@@ -72,12 +74,14 @@ type Config struct {
 	// Main is the agent that answers new conversations.
 	Main string `yaml:"main"`
 	// Auth is "none", on loopback addresses only, or how callers prove who they are:
-	// "tokens", "oidc" or both.
+	// "tokens", "oidc", "mtls" or several of them.
 	Auth Modes `yaml:"auth"`
 	// Tokens is the file of hashed bearer tokens for auth "tokens".
 	Tokens string `yaml:"tokens"`
 	// OIDC are the providers whose tokens count for auth "oidc".
 	OIDC []oidc.Issuer `yaml:"oidc"`
+	// MTLS says who is known by a certificate, for auth "mtls".
+	MTLS []auth.Certificate `yaml:"mtls"`
 	// Policies is the folder of policies in the language Cedar, and below it those of
 	// tenants, each at TENANT; by default there are none.
 	Policies string `yaml:"policies"`
@@ -99,6 +103,8 @@ type Config struct {
 	RateLimit RateLimit `yaml:"rate_limit"`
 	// Streams bounds the streams that are open at a time.
 	Streams Streams `yaml:"streams"`
+	// Connections bounds the connections to both ports together.
+	Connections Connections `yaml:"connections"`
 	// A2A are choices of the A2A surface.
 	A2A A2A `yaml:"a2a"`
 	// Cards are choices about agent cards.
@@ -169,6 +175,14 @@ type Streams struct {
 	PerUser int `yaml:"per_user"`
 	// Total is the most of all users; default 20,000.
 	Total int `yaml:"total"`
+}
+
+// Connections bounds open connections.
+type Connections struct {
+	// Total is the most of all; default 25,000.
+	Total int `yaml:"total"`
+	// PerAddress is the most from one address of another machine; default 2,000.
+	PerAddress int `yaml:"per_address"`
 }
 
 // A2A are choices of the A2A surface.
@@ -280,7 +294,7 @@ func (c *Config) Fill() error {
 	if _, _, err := net.SplitHostPort(c.Public.GRPC); c.Public.GRPC != "" && err != nil {
 		return mesh.InvalidField(op, "public.grpc", "must be host:port such as mesh.example.com:443, and is %q", c.Public.GRPC)
 	}
-	return errors.Join(c.checkAuth(), c.fillShared())
+	return errors.Join(c.checkAuth(), c.fillShared(), c.fillConnections())
 }
 
 // UserData are the domains of skills that keep data which users may share.
@@ -301,6 +315,20 @@ func (c *Config) fillShared() error {
 		if !slices.Contains(UserData(), d) {
 			return mesh.InvalidField("node.Config", "shared_data", "must name some of %s, and has %q", strings.Join(UserData(), ", "), mesh.Clip(d, 48))
 		}
+	}
+	return nil
+}
+
+func (c *Config) fillConnections() error {
+	for _, n := range []struct {
+		field string
+		value *int
+		usual int
+	}{{"total", &c.Connections.Total, 25_000}, {"per_address", &c.Connections.PerAddress, 2_000}} {
+		if *n.value < 0 {
+			return invalid("connections."+n.field, "must not be negative, and is %d; leave it out for %d", *n.value, n.usual)
+		}
+		*n.value = cmp.Or(*n.value, n.usual)
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"agentmesh/mesh"
+	"agentmesh/mesh/security/auth"
 	"agentmesh/mesh/security/oidc"
 )
 
@@ -20,6 +21,7 @@ const (
 	authNone   = "none"
 	authTokens = "tokens"
 	authOIDC   = "oidc"
+	authMTLS   = "mtls"
 )
 
 // UnmarshalYAML reads a text or a list of texts.
@@ -76,8 +78,8 @@ func (c *Config) checkAuth() error {
 func (c *Config) checkModes() error {
 	modes := c.Auth.list()
 	for _, m := range modes {
-		if m != authNone && m != authTokens && m != authOIDC {
-			return invalid("auth", "must be none, or a list of tokens and oidc, and has %q", mesh.Clip(m, 48))
+		if !slices.Contains([]string{authNone, authTokens, authOIDC, authMTLS}, m) {
+			return invalid("auth", "must be none, or a list of tokens, oidc and mtls, and has %q", mesh.Clip(m, 48))
 		}
 	}
 	switch {
@@ -94,6 +96,24 @@ func (c *Config) checkModes() error {
 	}
 	if field, why := oidc.Check(c.OIDC); why != "" {
 		return invalid("oidc."+field, "%s", why)
+	}
+	return c.checkMTLS()
+}
+
+// checkMTLS checks who is known by a certificate.
+func (c *Config) checkMTLS() error {
+	switch on := c.Auth.has(authMTLS); {
+	case on && len(c.MTLS) == 0:
+		return invalid("mtls", "is missing; list whose certificates are known")
+	case !on && len(c.MTLS) > 0:
+		return invalid("auth", "is %s, so that nobody is known by a certificate in mtls; add mtls, or leave that out", c.Auth)
+	case on && (!c.TLS.On() || c.TLS.ClientCA == ""):
+		return invalid("tls.client_ca", "is missing; name the PEM file of who issues the certificates in mtls, and set tls.mode or tls.cert")
+	case on && c.TLS.ClientAuth == "none":
+		return invalid("tls.client_auth", "is none, so that no certificate is asked for; set request or require")
+	}
+	if field, why := auth.CheckCertificates(c.MTLS); why != "" {
+		return invalid("mtls."+field, "%s", why)
 	}
 	return nil
 }

@@ -314,13 +314,13 @@ func (m *testMesh) forge(t *testing.T, w worker) map[string]string {
 // revokeHere revokes the user of that name, and returns when all nodes know.
 func revokeHere(t *testing.T, m *testMesh) {
 	t.Helper()
-	access := meshv1.NewAccessServiceClient(m.raw(t))
-	if _, err := access.RevokeUser(as(plain(t), "admin"), &meshv1.RevokeUserRequest{UserId: "revoked"}); err != nil {
+	conns := m.raw(t)
+	if _, err := meshv1.NewAccessServiceClient(conns).RevokeUser(as(plain(t), "admin"), &meshv1.RevokeUserRequest{UserId: "revoked"}); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, func() error {
-		for range 8 {
-			if _, err := access.GetAccess(as(plain(t), "revoked"), &meshv1.GetAccessRequest{}); err == nil {
+		for _, conn := range conns {
+			if _, err := meshv1.NewAccessServiceClient(conn).GetAccess(as(plain(t), "revoked"), &meshv1.GetAccessRequest{}); err == nil {
 				return fmt.Errorf("a node takes the token")
 			}
 		}

@@ -52,13 +52,20 @@ func (n *node) face() *a2apb.AgentCard {
 }
 
 // schemes say how callers prove who they are: by a bearer token and, of providers, where
-// to get one.
+// to get one, or by a certificate.
 func (n *node) schemes() map[string]*a2apb.SecurityScheme {
 	if n.cfg.Auth == authNone {
 		return nil
 	}
-	all := map[string]*a2apb.SecurityScheme{"bearer": {Scheme: &a2apb.SecurityScheme_HttpAuthSecurityScheme{
-		HttpAuthSecurityScheme: &a2apb.HTTPAuthSecurityScheme{Scheme: "Bearer", Description: "A token that the operator or a provider issued."}}}}
+	all := map[string]*a2apb.SecurityScheme{}
+	if n.cfg.Auth != authMTLS {
+		all["bearer"] = &a2apb.SecurityScheme{Scheme: &a2apb.SecurityScheme_HttpAuthSecurityScheme{
+			HttpAuthSecurityScheme: &a2apb.HTTPAuthSecurityScheme{Scheme: "Bearer", Description: "A token that the operator or a provider issued."}}}
+	}
+	if n.cfg.Auth.has(authMTLS) {
+		all["mtls"] = &a2apb.SecurityScheme{Scheme: &a2apb.SecurityScheme_MtlsSecurityScheme{
+			MtlsSecurityScheme: &a2apb.MutualTlsSecurityScheme{Description: "A certificate that the operator knows."}}}
+	}
 	for i, p := range n.cfg.OIDC {
 		all[providerScheme(i)] = &a2apb.SecurityScheme{Scheme: &a2apb.SecurityScheme_OpenIdConnectSecurityScheme{
 			OpenIdConnectSecurityScheme: &a2apb.OpenIdConnectSecurityScheme{OpenIdConnectUrl: strings.TrimSuffix(p.Issuer, "/") + "/.well-known/openid-configuration",
@@ -67,8 +74,8 @@ func (n *node) schemes() map[string]*a2apb.SecurityScheme {
 	return all
 }
 
-// requirements say that one of the schemes will do. All are met by the same header; the
-// first is the one that all clients can meet.
+// requirements say that one of the schemes will do. But for a certificate all are met by the
+// same header; the first is the one that most clients can meet.
 func (n *node) requirements() []*a2apb.SecurityRequirement {
 	if n.cfg.Auth == authNone {
 		return nil
@@ -76,9 +83,15 @@ func (n *node) requirements() []*a2apb.SecurityRequirement {
 	need := func(scheme string) *a2apb.SecurityRequirement {
 		return &a2apb.SecurityRequirement{Schemes: map[string]*a2apb.StringList{scheme: {}}}
 	}
-	all := []*a2apb.SecurityRequirement{need("bearer")}
+	var all []*a2apb.SecurityRequirement
+	if n.cfg.Auth != authMTLS {
+		all = append(all, need("bearer"))
+	}
 	for i := range n.cfg.OIDC {
 		all = append(all, need(providerScheme(i)))
+	}
+	if n.cfg.Auth.has(authMTLS) {
+		all = append(all, need("mtls"))
 	}
 	return all
 }

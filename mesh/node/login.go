@@ -3,18 +3,21 @@ package node
 import (
 	"cmp"
 	"context"
+	"crypto/x509"
 	"time"
 
 	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
 	"agentmesh/mesh/api"
 	"agentmesh/mesh/limit"
+	"agentmesh/mesh/push"
 	"agentmesh/mesh/rpc"
 	"agentmesh/mesh/security/auth"
 	"agentmesh/mesh/security/authz"
 	"agentmesh/mesh/security/oidc"
 	"agentmesh/mesh/security/policy"
 	"agentmesh/mesh/security/revocation"
+	"agentmesh/mesh/security/transport"
 	"agentmesh/mesh/thread"
 )
 
@@ -27,15 +30,7 @@ const maxCallers = 10_000
 func (n *node) buildAuth(ctx context.Context) (err error) {
 	var provers []auth.Prover
 	if n.cfg.Auth.has(authTokens) {
-		marks := func(now map[string]auth.Mark) {
-			if n.tokens != nil { // the first reading is compared with what was before
-				n.remember(ctx, now)
-			}
-		}
-		if n.tokens, err = auth.LoadTokens(n.cfg.Tokens, n.verifier, auth.WithLogger(n.logger), auth.WithAudit(n.audit.Credential), auth.WithMarks(marks)); err != nil {
-			return err
-		}
-		if err := n.noticed(ctx, n.tokens.Marks()); err != nil {
+		if err := n.loadTokens(ctx); err != nil {
 			return err
 		}
 		provers = append(provers, n.tokens)
@@ -60,6 +55,9 @@ func (n *node) buildAuth(ctx context.Context) (err error) {
 			provers[i] = auth.Revocable(p, n.revokedOf)
 		}
 		n.auth = auth.Bearer(n.verifier, provers...)
+		if certify := n.certify(); len(certify) > 0 {
+			n.auth = auth.Certified(n.auth, n.revokedOf, certify...)
+		}
 	}
 	if n.cfg.Threads.Visibility == visibleTenant {
 		n.auth = auth.WithRole(n.auth, mesh.RoleReader)
@@ -75,10 +73,34 @@ func (n *node) buildAuth(ctx context.Context) (err error) {
 	return err
 }
 
+// certify knows callers by the certificates of their connections: agents that joined, and
+// whom mtls lists.
+func (n *node) certify() (all []auth.Certify) {
+	if n.cfg.TLS.On() {
+		all = append(all, auth.Agents(n.cfg.TLS.Domain, transport.Issued))
+	}
+	if n.cfg.Auth.has(authMTLS) {
+		all = append(all, auth.Certificates(n.cfg.MTLS))
+	}
+	return all
+}
+
+// stands reports whether the certificate by which the agent connected counts still.
+func (n *node) stands(a mesh.AgentID, c *x509.Certificate) bool {
+	if n.revoked == nil {
+		return true
+	}
+	_, revoked := n.revoked.Of(a.Tenant, auth.AgentUser(a.Name), false, transport.Issued(c))
+	return !revoked
+}
+
 // startLogins starts what keeps credentials as they are, and ends what was begun with
 // those that are no more.
 func (n *node) startLogins(start func(name string, run func(context.Context) error), server *rpc.Server) {
 	if n.tokens != nil {
+		n.tokensEnded = func() {
+			server.EndCalls(endedIf(func(call context.Context) bool { return n.unfounded(context.WithoutCancel(call), call) }))
+		}
 		start("tokens", n.tokens.Run)
 	}
 	if n.oidc != nil {
@@ -86,20 +108,25 @@ func (n *node) startLogins(start func(name string, run func(context.Context) err
 	}
 	if n.policies != nil {
 		start("policies", func(ctx context.Context) error {
-			return n.policies.Run(ctx, func() { server.EndStreams(n.forbidden) })
+			return n.policies.Run(ctx, func() { server.EndCalls(n.forbidden) })
 		})
 	}
 	if n.revoked != nil {
 		start("revoked", func(ctx context.Context) error {
 			return n.revoked.Run(ctx, func() {
-				server.EndStreams(func(of context.Context, _ string) error {
-					if c, _ := mesh.CallFrom(of); n.ended(ctx, c.Principal) {
-						return rpc.ErrEnded
-					}
-					return nil
-				})
+				server.EndCalls(endedIf(func(of context.Context) bool { return n.ended(ctx, of) }))
 			})
 		})
+	}
+}
+
+// endedIf ends calls whose credential ended, as over says by their contexts.
+func endedIf(over func(context.Context) bool) func(context.Context, string) error {
+	return func(of context.Context, _ string) error {
+		if over(of) {
+			return rpc.ErrEnded
+		}
+		return nil
 	}
 }
 
@@ -153,22 +180,41 @@ func (n *node) mayRegister(p mesh.Principal, name string) (err error) {
 	return err
 }
 
-// unrevoked refuses turns whose user's credentials were revoked since the user last said
-// something: with which of them that was is not known, so it holds for all.
+// unrevoked refuses turns whose user's last message came under a token that has ended, or
+// before all of the user's credentials were revoked.
 func (n *node) unrevoked(tenant mesh.TenantID, turn *thread.Execution) error {
+	return n.counts(tenant, push.Owner{User: turn.User, Credential: turn.Credential, Operator: mesh.Allow(turn.Roles, mesh.ActAdminNode), At: turn.Asked})
+}
+
+// ownerStands reports whether what somebody proved itself by counts still.
+func (n *node) ownerStands(tenant mesh.TenantID, o push.Owner) bool {
+	return n.counts(tenant, o) == nil
+}
+
+// counts refuses what somebody said or set with a credential that does not count any more.
+func (n *node) counts(tenant mesh.TenantID, o push.Owner) error {
 	if n.revoked == nil {
 		return nil
 	}
-	if at, revoked := n.revoked.Of(tenant, turn.User, mesh.Allow(turn.Roles, mesh.ActAdminNode), turn.Asked); revoked {
+	if n.tokens != nil && !n.tokens.Stands(o.Credential, o.At) {
+		return mesh.Errorf(mesh.Unauthenticated, "node.standing", "the token with which the user %s sent the last message does not count any more, and nothing more is begun for what was said with it; "+
+			"have the user ask again with another one", o.User)
+	}
+	if at, revoked := n.revoked.Of(tenant, o.User, o.Operator, o.At); revoked {
 		return mesh.Errorf(mesh.Unauthenticated, "node.standing", "the credentials of the user %s were revoked at %s, and nothing more is begun for what was said before; "+
-			"have the user log in and ask again", turn.User, at.Format(time.RFC3339))
+			"have the user log in and ask again", o.User, at.Format(time.RFC3339))
 	}
 	return nil
 }
 
 // ended reports whether a stream of the caller has to end, for what it was opened with was
 // revoked.
-func (n *node) ended(ctx context.Context, p mesh.Principal) (over bool) {
+func (n *node) ended(ctx, of context.Context) (over bool) {
+	call, _ := mesh.CallFrom(of)
+	p := call.Principal
+	if call.Peer != (mesh.AgentID{}) && !n.stands(call.Peer, rpc.PeerCertificate(of)) {
+		return true
+	}
 	if !n.revoked.Any(p.Tenant, p.User) {
 		return false
 	}
@@ -176,9 +222,20 @@ func (n *node) ended(ctx context.Context, p mesh.Principal) (over bool) {
 		_, over = n.revokedOf(p)
 		return over
 	}
-	err := n.states.With(ctx, p.Grant.Key(), func(st *thread.State) error {
-		if t := st.TurnOf(p.Grant.Execution); t != nil {
-			over = n.unrevoked(p.Tenant, t) != nil
+	return n.unfounded(ctx, of)
+}
+
+// unfounded reports whether a stream has to end that an agent opened for work on what the
+// user said, since that does not stand any more.
+func (n *node) unfounded(ctx, of context.Context) (over bool) {
+	call, _ := mesh.CallFrom(of)
+	g := call.Principal.Grant
+	if g == nil {
+		return false
+	}
+	err := n.states.With(ctx, g.Key(), func(st *thread.State) error {
+		if t := st.TurnOf(g.Execution); t != nil {
+			over = n.unrevoked(g.Tenant, t) != nil
 		}
 		return nil
 	})

@@ -86,6 +86,8 @@ type Options struct {
 	// Sources add skills that come from no file, as tools of MCP servers, and
 	// take them away again, until ctx is done.
 	Sources []func(ctx context.Context, skills *skill.Library) error
+	// Memory is how many bytes the process may have; 0 is not known.
+	Memory int64
 	// Version is the program's.
 	Version string
 	// Runner is the builtin agent that runs skills on request, without a
@@ -139,6 +141,8 @@ type node struct {
 	turns     *turn.Runner
 	edge      *edge.Edge
 
+	tokensEnded func() // called when tokens have ended, once they are looked at
+
 	authorizer api.Authority // once there is a server
 	transport  *transport.Source
 	authority  *transport.Authority // nil without TLS
@@ -186,6 +190,7 @@ func Run(ctx context.Context, cfg Config, opts Options) (err error) {
 
 // listen takes the ports first: a port that is taken is the commonest mistake.
 func (n *node) listen(ctx context.Context) error {
+	gate := rpc.NewGate(n.cfg.Connections.Total, n.cfg.Connections.PerAddress, n.logger)
 	for _, p := range []struct {
 		l    *net.Listener
 		addr string
@@ -196,7 +201,7 @@ func (n *node) listen(ctx context.Context) error {
 			return errors.Join(mesh.Errorf(mesh.Precondition, "node.listen",
 				"cannot listen on %s; if a mesh runs there already, use it or stop it, else choose another address with %s: %w", p.addr, p.flag, err), n.close())
 		}
-		*p.l = l
+		*p.l = gate.Listener(l)
 	}
 	return nil
 }

@@ -37,8 +37,8 @@ func (n *node) grpcServer() (*rpc.Server, *health.Server, *admission.Controller,
 	table := authz.Node()
 	n.authorizer = api.Authority{Table: table, States: n.states, Holders: n.agents, Policies: n.policies, Main: n.cfg.Main, Standing: n.standing}
 	server := rpc.NewServer(rpc.Options{Auth: n.auth, Authorizer: n.authorizer, Logger: n.logger, Limiter: n.limiter, Logins: n.logins, Auditor: n.audit, Open: append(rpc.Infrastructure(), table.Open()...),
-		TLS: n.serverTLS("h2"), TrustDomain: n.cfg.TLS.Domain,
-		Streams: n.cfg.streamLimit(), Errors: n.cfg.errorTable()})
+		TLS: n.serverTLS("h2"), TrustDomain: n.cfg.TLS.Domain, Stands: n.stands,
+		Streams: n.cfg.streamLimit(), Unfinished: n.unfinished(), Errors: n.cfg.errorTable()})
 	n.registerA2A(server, a2a.NewServer(n.edge, append(n.a2aOptions(), a2a.WithPusher(n.push))...))
 	opts := []admission.Option{admission.WithBudgets(n.cfg.budgets()), admission.WithQuotas(n.quotas),
 		admission.WithTrust(n.trusted), admission.WithStanding(n.standing), admission.WithPolicy(n.permitted),
@@ -72,6 +72,14 @@ func (n *node) grpcServer() (*rpc.Server, *health.Server, *admission.Controller,
 	return server, status, admits, mesh.Wrap("node.grpcServer", table.Check(server.Guarded()))
 }
 
+// unfinished bounds the bytes of requests that have not arrived as a whole.
+func (n *node) unfinished() int64 {
+	if n.opts.Memory == 0 {
+		return rpc.DefaultUnfinished
+	}
+	return min(rpc.DefaultUnfinished, n.opts.Memory/8)
+}
+
 // trusted reports whether somebody trusts the agent, or it is the one that the operator
 // has answer.
 func (n *node) trusted(tenant mesh.TenantID, agent string) bool {
@@ -88,6 +96,9 @@ func (n *node) delegators() (names []string) {
 	}
 	return names
 }
+
+// maxRequests is how many requests at a time a connection of HTTP/2 may have.
+const maxRequests = 128
 
 // web returns the server of HTTP over the services, whose streams end with ctx. It does not limit
 // how long a request may take, since streams do not end; the gateway limits its
@@ -109,7 +120,7 @@ func (n *node) web(ctx context.Context, services rpc.Conn) (*http.Server, error)
 		return nil, err
 	}
 	return &http.Server{
-		Handler: n.guardHost(routes), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute,
+		Handler: n.guardHost(routes), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, HTTP2: &http.HTTP2Config{MaxConcurrentStreams: maxRequests},
 		MaxHeaderBytes: 64 << 10, TLSConfig: n.serverTLS("h2", "http/1.1"), ErrorLog: slog.NewLogLogger(n.logger.Handler(), slog.LevelDebug),
 	}, nil
 }

@@ -11,6 +11,7 @@ import (
 	"agentmesh/mesh"
 	"agentmesh/mesh/llm/price"
 	"agentmesh/mesh/node"
+	"agentmesh/mesh/security/auth"
 	"agentmesh/mesh/text/texttest"
 )
 
@@ -185,7 +186,7 @@ func TestEachBadSettingIsNamed(t *testing.T) {
 		{"http", node.Config{HTTP: "localhost", Auth: "tokens", Tokens: "t"}, "host:port"},
 		{"http", node.Config{GRPC: "127.0.0.1:7420", HTTP: "127.0.0.1:7420"}, "a port of its own"},
 		{"grpc", node.Config{GRPC: "0.0.0.0:7420"}, "auth: tokens"},
-		{"auth", node.Config{Auth: "maybe"}, "none, or a list of tokens and oidc"},
+		{"auth", node.Config{Auth: "maybe"}, "none, or a list of tokens, oidc and mtls"},
 		{"tokens", node.Config{Auth: "tokens"}, "name the file"},
 		{"auth", node.Config{Tokens: "tokens.yaml"}, "set auth: tokens"},
 		{"cards.verify", node.Config{Cards: node.Cards{Trust: "keys.json"}}, "warn or require"},
@@ -205,6 +206,23 @@ func TestEachBadSettingIsNamed(t *testing.T) {
 		{"heap_floor", node.Config{HeapFloor: -2}, "must be"},
 		{"grace", node.Config{Grace: -1}, "leave it out"},
 		{"log_level", node.Config{LogLevel: "loud"}, "debug, info"},
+		{"mtls", node.Config{Auth: "mtls"}, "is missing"},
+		{"auth", node.Config{MTLS: []auth.Certificate{{}}}, "nobody is known by a certificate"},
+		{"tls.client_ca", node.Config{Auth: "mtls", MTLS: []auth.Certificate{{}}, TLS: node.TLS{Mode: "auto"}}, "is missing"},
+		{"tls.client_auth", mtls("none", auth.Certificate{}), "request or require"},
+		{"mtls.id", mtls("", auth.Certificate{}), "or subject is needed"},
+		{"mtls.id", mtls("", auth.Certificate{ID: "spiffe://x/y", Subject: "CN=x"}), "not both"},
+		{"mtls.id", mtls("", auth.Certificate{ID: "https://x/y"}), "must be as spiffe://"},
+		{"mtls.id", mtls("", auth.Certificate{ID: "spiffe://x/*/y"}), "must be as spiffe://"},
+		{"mtls.tenant", mtls("", auth.Certificate{ID: "spiffe://x/y", Tenant: "A b"}), "name of a tenant"},
+		{"mtls.user", mtls("", auth.Certificate{ID: "spiffe://x/*", Tenant: "a", User: "ann"}), "one certificate"},
+		{"mtls.user_prefix", mtls("", auth.Certificate{ID: "spiffe://x/y", Tenant: "a", UserPrefix: "x:"}), "set user"},
+		{"mtls.user", mtls("", auth.Certificate{ID: "spiffe://x/y", Tenant: "a", User: "agent guest"}), "without spaces"},
+		{"mtls.roles", mtls("", auth.Certificate{Subject: "CN=x", Tenant: "a", User: "ann"}), "are missing"},
+		{"mtls.roles", mtls("", auth.Certificate{Subject: "CN=x", Tenant: "a", User: "ann", Roles: []string{"king"}}), "king"},
+		{"mtls.id", mtls("", auth.Certificate{Subject: "CN=x", Tenant: "a", User: "ann", Roles: []string{"user"}}, auth.Certificate{Subject: "CN=x", Tenant: "a", User: "bob", Roles: []string{"user"}}), "twice"},
+		{"connections.total", node.Config{Connections: node.Connections{Total: -1}}, "negative"},
+		{"connections.per_address", node.Config{Connections: node.Connections{PerAddress: -1}}, "negative"},
 		{"streams.per_user", node.Config{Streams: node.Streams{PerUser: -1}}, "negative"},
 		{"streams.per_user", node.Config{Streams: node.Streams{PerUser: 20, Total: 10}}, "streams.total"},
 		{"cards.mode", node.Config{Cards: node.Cards{Mode: "v9"}}, "v1"},
@@ -252,4 +270,9 @@ func TestEachBadSettingIsNamed(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+}
+
+// mtls are settings under which certificates count as the list says.
+func mtls(ask string, list ...auth.Certificate) node.Config {
+	return node.Config{Auth: "mtls", MTLS: list, TLS: node.TLS{Mode: "auto", ClientCA: "ca.pem", ClientAuth: ask}}
 }

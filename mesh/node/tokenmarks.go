@@ -28,6 +28,21 @@ type kept struct {
 	version int64
 }
 
+// loadTokens reads the token file, and what was changed there meanwhile.
+func (n *node) loadTokens(ctx context.Context) (err error) {
+	marks := func(now map[string]auth.Mark) {
+		if n.tokens != nil { // the first reading is compared with what was before
+			n.remember(ctx, now)
+		}
+	}
+	n.tokens, err = auth.LoadTokens(n.cfg.Tokens, n.verifier, auth.WithLogger(n.logger), auth.WithAudit(n.audit.Credential),
+		auth.WithEnded(func() { n.tokensEnded() }), auth.WithMarks(marks))
+	if err != nil {
+		return err
+	}
+	return n.noticed(ctx, n.tokens.Marks())
+}
+
 // noticed has what was changed in the token file while no node ran recorded, before it is
 // kept how the file is now. The first time, there is nothing to compare that with.
 func (n *node) noticed(ctx context.Context, now map[string]auth.Mark) error {

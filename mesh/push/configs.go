@@ -235,7 +235,8 @@ func (d *Dispatcher) put(ctx context.Context, op string, r ref, c *a2apb.TaskPus
 			return err
 		}
 	}
-	active, err := d.start(ctx, name, cursor{After: after}, isNew && !over)
+	by := &Owner{User: r.by.User, Credential: r.by.Credential, Operator: r.by.Can(mesh.ActAdminNode), At: time.Now().UTC()}
+	active, err := d.start(ctx, name, cursor{After: after, By: by}, isNew && !over)
 	if err != nil {
 		return err
 	}
@@ -259,7 +260,7 @@ func (d *Dispatcher) room(ctx context.Context, op string, r ref) error {
 }
 
 // start writes the cursor of a new config, and makes the one of a replaced
-// config forget its failures. It reports whether there is something to deliver.
+// config forget its failures and who set it before. It reports whether there is something to deliver.
 func (d *Dispatcher) start(ctx context.Context, name string, fresh cursor, add bool) (bool, error) {
 	for {
 		c, err := d.cursorOf(ctx, name)
@@ -270,10 +271,10 @@ func (d *Dispatcher) start(ctx context.Context, name string, fresh cursor, add b
 			c = fresh
 		case err != nil:
 			return false, err
-		case c.Attempts == 0 && !c.Failed:
-			return true, nil
+		case c.Attempts == 0 && !c.Failed && c.By != nil && c.By.Credential == fresh.By.Credential && d.counts(name, *c.By):
+			return true, nil // so that what is under way is not sent again
 		}
-		c.Attempts, c.Failed, c.LastError, c.At = 0, false, "", time.Time{}
+		c.By, c.Attempts, c.Failed, c.LastError, c.At = fresh.By, 0, false, "", time.Time{}
 		if err = d.putCursor(ctx, name, &c); !mesh.IsCode(err, mesh.Conflict) {
 			return err == nil, err
 		}

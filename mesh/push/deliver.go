@@ -67,6 +67,9 @@ func (d *Dispatcher) deliver(ctx context.Context, s *sub) outcome {
 	if cur.Failed {
 		return outcome{kind: gone}
 	}
+	if !d.stands(s, cur) {
+		return d.ended(ctx, s, cur)
+	}
 	view, err := d.view(ctx, s, c, cur.After)
 	if err != nil {
 		return d.stumbled(ctx, s, err)
@@ -112,6 +115,9 @@ func (d *Dispatcher) stream(ctx context.Context, s *sub, c record, cur cursor, v
 				out.kind = more
 				return out
 			}
+			if !d.stands(s, cur) {
+				return d.ended(ctx, s, cur)
+			}
 			body, err := f.body(update)
 			if err != nil {
 				return d.failed(ctx, s, cur, out, err)
@@ -135,6 +141,27 @@ func (d *Dispatcher) stream(ctx context.Context, s *sub, c record, cur cursor, v
 	done := d.end(ctx, s, cur, false)
 	done.speed = out.speed
 	return done
+}
+
+// stands reports whether who set the config may still be told.
+func (d *Dispatcher) stands(s *sub, cur cursor) bool {
+	return cur.By == nil || d.counts(s.name, *cur.By)
+}
+
+// counts reports whether what the owner of the config of that name proved itself by counts.
+func (d *Dispatcher) counts(name string, by Owner) bool {
+	key, _, _ := parseName(name)
+	return d.Standing == nil || d.Standing(key.Tenant, by)
+}
+
+// ended gives up a config whose owner's credential does not count any more.
+func (d *Dispatcher) ended(ctx context.Context, s *sub, cur cursor) outcome {
+	cur.Failed, cur.LastError, cur.At = true, "the credential with which it was set was revoked or has expired", time.Now().UTC().Truncate(time.Millisecond)
+	if err := d.putCursor(ctx, s.name, &cur); err != nil {
+		return d.stumbled(ctx, s, err)
+	}
+	d.Logger.InfoContext(ctx, "push notifications end with their credential", "tenant", s.key.Tenant, "task", s.task, "user", cur.By.User)
+	return outcome{kind: gone}
 }
 
 // replaced reports whether the sub's config is not the one that it began with.

@@ -423,3 +423,50 @@ func TestConfigsOfOtherNodesAreDeliveredBy(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// finding T10: who is told by a webhook is told no more when the credential ends with which it
+// was set; others are, and so is that one again when it sets the webhook anew.
+func TestAWebhookEndsWithTheCredentialThatSetIt(t *testing.T) {
+	w := memory(t)
+	var ended atomic.Bool
+	c := w.config()
+	c.Standing = func(tenant mesh.TenantID, o push.Owner) bool {
+		if tenant != "acme" || o.User != "alice" || o.At.IsZero() {
+			t.Errorf("it is of %s: %+v", tenant, o)
+		}
+		return o.Credential != "token:phone" || !ended.Load()
+	}
+	d, _ := w.dispatcher(c)
+	task := w.open()
+	set := func(credential, url string) *a2apb.TaskPushNotificationConfig {
+		t.Helper()
+		call, _ := mesh.CallFrom(as("alice"))
+		call.Principal.Credential = credential
+		set, err := d.Create(mesh.WithCall(context.Background(), call), &a2apb.TaskPushNotificationConfig{TaskId: string(task.id), Id: credential[6:], Url: url})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return set
+	}
+	phone, laptop := newHook(t), newHook(t)
+	first := set("token:phone", phone.URL)
+	set("token:laptop", laptop.URL)
+	task.say("one")
+	phone.expect(t, "one")
+	laptop.expect(t, "one")
+	ended.Store(true)
+	task.say("two")
+	laptop.expect(t, "one", "two")
+	for end := time.Now().Add(patient); !task.delivery(d, first.GetId()).Failed; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("the webhook was not given up")
+		}
+	}
+	phone.expect(t, "one")
+	call, _ := mesh.CallFrom(as("alice"))
+	call.Principal.Credential = "token:new"
+	if _, err := d.Create(mesh.WithCall(context.Background(), call), first); err != nil {
+		t.Fatal(err)
+	}
+	phone.expect(t, "one", "two")
+}

@@ -62,6 +62,9 @@ type Config struct {
 	// Shared says that others may make configs in the same store, which they do not
 	// deliver. Run then looks once a second.
 	Shared bool
+	// Standing says whether what the owner proved itself by counts still; what it set is not
+	// delivered by else. The default is that it does.
+	Standing func(mesh.TenantID, Owner) bool
 	// Transport sends the requests. The default is Guard.Transport.
 	Transport http.RoundTripper
 	// EncodeV03 makes what webhooks of A2A v0.3 are sent for an update: the whole

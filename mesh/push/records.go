@@ -42,8 +42,18 @@ type cursor struct {
 	Failed    bool      `json:"failed,omitempty"`
 	LastError string    `json:"last_error,omitempty"`
 	At        time.Time `json:"at,omitzero"` // of the last failure
+	// By is who set the config; nil in those from before that was kept.
+	By *Owner `json:"by,omitempty"`
 
 	version int64
+}
+
+// An Owner is who set a config, when, and by which credential.
+type Owner struct {
+	User       string    `json:"user"`
+	Credential string    `json:"credential,omitempty"`
+	Operator   bool      `json:"operator,omitempty"` // it may act for all tenants
+	At         time.Time `json:"at"`
 }
 
 // A ref says whose a config is.

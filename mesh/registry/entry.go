@@ -57,7 +57,7 @@ func (e Entry) RoutingTenant() string {
 // OwnedBy reports whether the principal may replace and remove the agent, and sees where
 // it is.
 func (e Entry) OwnedBy(p mesh.Principal) bool {
-	return e.Tenant == p.Tenant && (e.Owner == "" || e.Owner == p.User || p.Can(mesh.ActTakeAgent)) || p.Can(mesh.ActAdminNode)
+	return e.Tenant == p.Tenant && (e.Owner == "" || e.Owner == p.User || p.Agent == e.Name || p.Can(mesh.ActTakeAgent)) || p.Can(mesh.ActAdminNode)
 }
 
 // addresses is where the agent may be connected to: the endpoint first.

@@ -173,7 +173,19 @@ func (r *Registry) propose(ctx context.Context, p mesh.Principal, req Request) (
 	if err := r.vouched(ctx, c.Tenant, c.Card, req.Endpoint); err != nil {
 		return nil, err
 	}
-	return c, c.describe(req.Name, req.Endpoint)
+	if err := c.describe(req.Name, req.Endpoint); err != nil {
+		return nil, err
+	}
+	return c, itself(p, c.Name)
+}
+
+// itself refuses agents that come with a certificate of another name.
+func itself(p mesh.Principal, name string) error {
+	if p.Agent == "" || p.Agent == name {
+		return nil
+	}
+	return &mesh.Error{Code: mesh.Denied, Op: "registry.itself", Field: "name",
+		Detail: "name is not that of the certificate, which is " + p.Agent + "; register under that, or with a token of the role agent-publisher"}
 }
 
 func noCard(op, url string, err error) error {
@@ -356,6 +368,9 @@ func (r *Registry) removable(p mesh.Principal, name, leaseID string, shared bool
 		return nil, noLease(op, name)
 	}
 	if err := mayRegister(p, shared); err != nil {
+		return nil, err
+	}
+	if err := itself(p, name); err != nil {
 		return nil, err
 	}
 	r.lock()

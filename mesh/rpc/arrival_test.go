@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"strings"
 	"testing"
 	"time"
 
@@ -105,5 +106,71 @@ func TestCallsOfOpenMethodsAreBounded(t *testing.T) {
 		}
 		free = whole() == nil
 		cancel()
+	}
+}
+
+// part of T5: what arrives whole makes room for what comes next, of a user whose messages
+// together are more than may arrive at a time; and without a credential a message is small.
+func TestAMessageThatArrivedMakesRoom(t *testing.T) {
+	a := &agent{get: func(context.Context) error { return nil }, sub: func(grpc.ServerStream) error { return nil }}
+	conn := connected(t, serve(t, a, rpc.Options{Auth: authFunc(believe), Open: []string{a2apb.A2AService_GetTask_FullMethodName}}))
+	client := a2apb.NewA2AServiceClient(conn)
+	for i := range 40 { // MiB, of which 16 may arrive at a time
+		s, err := client.SubscribeToTask(t.Context(), &a2apb.SubscribeToTaskRequest{Id: strings.Repeat("t", 1<<20)})
+		if err == nil {
+			_, err = s.Recv()
+		}
+		if !errors.Is(err, io.EOF) {
+			t.Fatalf("message %d: %v", i, err)
+		}
+	}
+	for size, want := range map[int]bool{8 << 10: true, 64 << 10: false} {
+		if _, err := client.GetTask(t.Context(), &a2apb.GetTaskRequest{Id: strings.Repeat("t", size)}); (err == nil) != want {
+			t.Errorf("%d bytes without a credential: %v", size, err)
+		}
+	}
+}
+
+// part of T5: over a connection on which nobody has proved who it is, few calls are open.
+func TestAConnectionOfStrangersHasFewCalls(t *testing.T) {
+	method := a2apb.A2AService_SubscribeToTask_FullMethodName
+	a := &agent{get: func(context.Context) error { return nil }, sub: func(s grpc.ServerStream) error {
+		if err := s.SendHeader(nil); err != nil {
+			return err
+		}
+		<-s.Context().Done()
+		return nil
+	}}
+	conn := connected(t, serve(t, a, rpc.Options{Auth: authFunc(believe), Open: []string{method}}))
+	client := a2apb.NewA2AServiceClient(conn)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	open := func() error {
+		s, err := client.SubscribeToTask(ctx, &a2apb.SubscribeToTaskRequest{Id: "t"})
+		if err == nil {
+			_, err = s.Header()
+		}
+		if err == nil && len(s.Trailer()) > 0 {
+			_, err = s.Recv()
+		}
+		return err
+	}
+	for i := range 128 {
+		if err := open(); err != nil {
+			t.Fatalf("call %d: %v", i, err)
+		}
+	}
+	s, err := client.SubscribeToTask(ctx, &a2apb.SubscribeToTaskRequest{Id: "t"})
+	if err == nil {
+		_, err = s.Recv()
+	}
+	if !mesh.IsCode(err, mesh.Exhausted) {
+		t.Errorf("one more: %v", err)
+	}
+	if _, err := client.GetTask(t.Context(), &a2apb.GetTaskRequest{Id: "t"}); err != nil {
+		t.Fatalf("one who is known: %v", err)
+	}
+	if err := open(); err != nil {
+		t.Errorf("one more when somebody is known: %v", err)
 	}
 }

@@ -2,6 +2,7 @@ package rpc
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -19,7 +20,8 @@ import (
 // A guard stands before the handlers of a server.
 type guard struct {
 	auth       Authenticator
-	domain     string     // of the SPIFFE IDs of agents
+	domain     string // of the SPIFFE IDs of agents
+	stands     func(mesh.AgentID, *x509.Certificate) bool
 	authorizer Authorizer // nil for none
 	limiter    Limiter
 	logins     *logins
@@ -33,15 +35,19 @@ type guard struct {
 
 func (g *guard) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (resp any, err error) {
 	begun := time.Now()
-	arrived(ctx)
+	arrived(ctx, req)
+	defer over(ctx)
 	ctx, err = g.admit(ctx, info.FullMethod, req, begun)
 	if err != nil {
 		g.refused(ctx, info.FullMethod, req, err)
 	} else if done, failed := g.act(ctx, info.FullMethod, req); failed != nil {
 		err = failed
 	} else {
-		resp, err = g.handle(ctx, info.FullMethod, req, handler)
+		standing, forget := g.standing(ctx, info.FullMethod)
+		resp, err = g.handle(standing, info.FullMethod, req, handler)
 		g.acted(ctx, info.FullMethod, req, resp, err, done)
+		err = cutBy(standing, err)
+		forget()
 	}
 	g.report(ctx, info.FullMethod, begun, err)
 	if err != nil {
@@ -64,10 +70,9 @@ func (g *guard) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerInf
 		err = g.handleStream(srv, s, info.FullMethod, handler)
 		leave()
 		g.acted(s.ctx, info.FullMethod, nil, nil, err, acted)
-		if why := (ended{}); err != nil && errors.As(context.Cause(s.ctx), &why) {
-			err = why.error
-		}
+		err = cutBy(s.ctx, err)
 	}
+	over(ss.Context())
 	g.report(s.ctx, info.FullMethod, begun, err)
 	return g.errors.ToStatus(err)
 }
@@ -100,15 +105,38 @@ func (g *guard) enter(ctx context.Context, method string, begun time.Time) (_ co
 	if err != nil {
 		return ctx, nil, err
 	}
-	ctx, cancel := whileProved(ctx)
-	ctx, forget := g.streams.keep(ctx, method)
-	return ctx, func() { forget(); cancel(); leave() }, nil
+	ctx, forget := g.kept(ctx, method)
+	return ctx, func() { forget(); leave() }, nil
 }
 
-// ended is the cause with which the context of a stream ends before its handler does.
+// kept returns ctx, which ends with what the call was admitted under, until done is called.
+func (g *guard) kept(ctx context.Context, method string) (_ context.Context, done func()) {
+	ctx, cancel := whileProved(ctx)
+	ctx, forget := g.streams.keep(ctx, method)
+	return ctx, func() { forget(); cancel() }
+}
+
+// standing is kept for unary calls, which may wait for long: those with a credential. What
+// agents call for their work does not wait.
+func (g *guard) standing(ctx context.Context, method string) (_ context.Context, done func()) {
+	if call, _ := mesh.CallFrom(ctx); call.Principal.Credential == "" || call.Principal.Grant != nil {
+		return ctx, func() {}
+	}
+	return g.kept(ctx, method)
+}
+
+// ended is the cause with which the context of a call ends before its handler does.
 type ended struct{ error }
 
-// ErrEnded ends the streams of a credential that does not count any more.
+// cutBy is why a call ended before its handler did, instead of the error that came of it.
+func cutBy(ctx context.Context, err error) error {
+	if why := (ended{}); err != nil && errors.As(context.Cause(ctx), &why) {
+		return why.error
+	}
+	return err
+}
+
+// ErrEnded ends the calls of a credential that does not count any more.
 var ErrEnded = &mesh.Error{Code: mesh.Unauthenticated, Op: "rpc.stream", Detail: "the credential of this call was revoked or has expired; call again with another one"}
 
 // whileProved returns ctx, which ends with the grant or the credential that it was
@@ -142,7 +170,7 @@ func (s *serverStream) RecvMsg(m any) error {
 	if err := s.ServerStream.RecvMsg(m); err != nil {
 		return err
 	}
-	arrived(s.ctx)
+	arrived(s.ctx, m)
 	return s.ctx.Err()
 }
 
@@ -172,7 +200,8 @@ func (g *guard) identify(ctx context.Context, method string, now time.Time) (mes
 		return mesh.Call{}, err
 	}
 	call := in.call
-	call.Peer = peerAgent(ctx, g.domain)
+	certificate := PeerCertificate(ctx)
+	call.Peer = g.peerAgent(certificate)
 	if g.isOpen(method) {
 		call.GrantToken, call.TicketToken, call.Holder = "", "", "" // not checked, so not passed on
 		return call, nil
@@ -181,7 +210,7 @@ func (g *guard) identify(ctx context.Context, method string, now time.Time) (mes
 		return call, mesh.Errorf(mesh.Unauthenticated, "rpc.admit", "this server accepts no callers; it was started without auth")
 	}
 	call.Principal, err = g.auth.Authenticate(ctx, Credentials{
-		Method: method, Authorization: in.auth, Grant: call.GrantToken, Ticket: call.TicketToken, Tenant: in.tenant,
+		Method: method, Authorization: in.auth, Certificate: certificate, Grant: call.GrantToken, Ticket: call.TicketToken, Tenant: in.tenant,
 		User: in.user, Thread: call.Thread, Execution: call.Execution,
 	})
 	if mesh.IsCode(err, mesh.Unauthenticated) {

@@ -28,6 +28,8 @@ type Conn interface {
 	// Known returns who calls by the outgoing metadata of ctx alone, as each call finds it
 	// out, so that nobody needs to read what an unknown caller sends.
 	Known(ctx context.Context) (mesh.Principal, error)
+	// Unfinished counts what arrives for calls, also of requests that calls are made for.
+	Unfinished() *Unfinished
 	// Stream makes a server-streaming call, whose handler runs in the caller's
 	// goroutine, and returns how it ended. It ends at once when out refuses.
 	Stream(ctx context.Context, method string, in proto.Message, out Sink) error
@@ -98,9 +100,10 @@ func (s *Server) Guarded() []string {
 	return all
 }
 
-// EndStreams ends the streaming calls for which over has an error, with that: as
-// [ErrEnded] when their credential ends. The call is in its context.
-func (s *Server) EndStreams(over func(ctx context.Context, method string) error) {
+// EndCalls ends the calls for which over has an error, with that: as [ErrEnded] when their
+// credential ends. They are streams, and unary calls that were made with a credential. The
+// call is in its context.
+func (s *Server) EndCalls(over func(ctx context.Context, method string) error) {
 	s.guard.streams.end(over)
 }
 
@@ -185,6 +188,9 @@ func (s *Server) Known(ctx context.Context) (mesh.Principal, error) {
 	s.guard.refused(mesh.WithCall(in, call), "", nil, err)
 	return call.Principal, s.guard.errors.ToStatus(err)
 }
+
+// Unfinished implements [Conn].
+func (s *Server) Unfinished() *Unfinished { return s.guard.arrivals.unfinished }
 
 // Invoke implements [Conn]. Of the options it heeds [grpc.Header].
 func (s *Server) Invoke(ctx context.Context, name string, in, reply any, opts ...grpc.CallOption) error {

@@ -49,6 +49,9 @@ func (l *local) Known(ctx context.Context) (mesh.Principal, error) {
 	return p, FromStatus(err)
 }
 
+// Unfinished implements [Conn].
+func (l *local) Unfinished() *Unfinished { return l.conn.Unfinished() }
+
 // NewStream implements [Conn].
 func (l *local) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, opts ...grpc.CallOption) (grpc.ClientStream, error) {
 	return l.streams.NewStream(ctx, desc, method, opts...)

@@ -88,9 +88,13 @@ func Remote(ctx context.Context) string {
 	if !ok || p.Addr == nil {
 		return ""
 	}
-	host, _, err := net.SplitHostPort(p.Addr.String())
+	return hostOf(p.Addr)
+}
+
+func hostOf(a net.Addr) string {
+	host, _, err := net.SplitHostPort(a.String())
 	if err != nil {
-		return p.Addr.String()
+		return a.String()
 	}
 	return host
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"log/slog"
 	"strings"
 	"time"
@@ -25,10 +26,12 @@ type Credentials struct {
 	// in mesh-grant and mesh-ticket.
 	Authorization string
 	Grant, Ticket string
-	Tenant        mesh.TenantID
-	User          string
-	Thread        string
-	Execution     mesh.ExecutionID
+	// Certificate is the one of the connection, verified; nil for none.
+	Certificate *x509.Certificate
+	Tenant      mesh.TenantID
+	User        string
+	Thread      string
+	Execution   mesh.ExecutionID
 }
 
 // An Authenticator finds out who is calling. It is called concurrently.
@@ -78,6 +81,9 @@ type Options struct {
 	// [mesh.Call].
 	TLS         *tls.Config
 	TrustDomain string
+	// Stands says whether the certificate by which an agent connected counts still. The
+	// default is that all do.
+	Stands func(mesh.AgentID, *x509.Certificate) bool
 	// Logger gets one record per call. The default discards them.
 	Logger *slog.Logger
 	// Auditor keeps a record of administrative acts and of refusals. The default is none.
@@ -100,6 +106,12 @@ type Options struct {
 	// Arrive is how long the first message of a call may take to arrive after its
 	// headers; the default is 30 s.
 	Arrive time.Duration
+	// Idle is how long a connection may have no calls before it is closed; the default is
+	// 5 min.
+	Idle time.Duration
+	// Unfinished bounds the bytes of requests that have not arrived as a whole; the
+	// default is DefaultUnfinished. A user has 32 MiB of them, and a connection 16.
+	Unfinished int64
 	// Errors is the table of A2A errors. The default is that of A2A v1.0.1.
 	Errors ErrorTable
 	// Open are the methods that anyone may call, by full name, or a prefix
@@ -119,6 +131,15 @@ func Infrastructure() []string {
 // gets a goroutine of its own. Reusing their grown stacks saves about a third
 // of the CPU of short calls.
 const workers = 64
+
+// handshakeTime is how long a connection may take until calls can be made over it, and
+// idleTime how long it is kept when there are none. After connectionAge new calls go over a
+// new one, which shows the certificate of the day.
+const (
+	handshakeTime = 10 * time.Second
+	idleTime      = 5 * time.Minute
+	connectionAge = time.Hour
+)
 
 // maxHeaders bounds the metadata of a call, in bytes: room for the longest
 // values that parse accepts.
@@ -142,9 +163,12 @@ func NewServer(o Options) *Server {
 	if o.TLS != nil {
 		creds = credentials.NewTLS(o.TLS)
 	}
-	g := &guard{auth: o.Auth, domain: o.TrustDomain, authorizer: o.Authorizer, auditor: o.Auditor, limiter: o.Limiter, logins: newLogins(o.Logins, logger), logger: logger, open: o.Open, streams: newStreams(o.Streams), arrivals: &arrivals{within: cmp.Or(o.Arrive, arriveTime)}, errors: o.Errors}
+	calls := &arrivals{within: cmp.Or(o.Arrive, arriveTime), unfinished: NewUnfinished(o.Unfinished)}
+	g := &guard{auth: o.Auth, domain: o.TrustDomain, stands: o.Stands, authorizer: o.Authorizer, auditor: o.Auditor, limiter: o.Limiter, logins: newLogins(o.Logins, logger), logger: logger, open: o.Open, streams: newStreams(o.Streams), arrivals: calls, errors: o.Errors}
 	return newServer(grpc.NewServer(
-		grpc.Creds(creds),
+		grpc.Creds(inboundCredentials{creds, calls}),
+		grpc.ReadBufferSize(0), // an inbound has one
+		grpc.ConnectionTimeout(handshakeTime),
 		grpc.InTapHandle(g.tap),
 		grpc.UnaryInterceptor(g.unary),
 		grpc.StreamInterceptor(g.stream),
@@ -153,7 +177,7 @@ func NewServer(o Options) *Server {
 		grpc.MaxRecvMsgSize(o.MaxMessage),
 		grpc.MaxHeaderListSize(maxHeaders),
 		grpc.MaxConcurrentStreams(o.MaxStreams),
-		grpc.KeepaliveParams(keepalive.ServerParameters{Time: time.Minute, Timeout: 20 * time.Second}),
+		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: cmp.Or(o.Idle, idleTime), MaxConnectionAge: connectionAge, Time: time.Minute, Timeout: 20 * time.Second}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: minPing, PermitWithoutStream: true}),
 	), g, o.MaxMessage)
 }

@@ -33,7 +33,8 @@ type streams struct {
 	users map[streamUser]int // without zeros
 }
 
-// A stream is one that is open, with the call in its context, and what ends it.
+// A stream is one that is open, or a unary call that may wait, with the call in its
+// context, and what ends it.
 type stream struct {
 	ctx    context.Context //nolint:containedctx // the stream's
 	method string
@@ -49,20 +50,22 @@ func newStreams(limit StreamLimit) *streams {
 	return &streams{limit: limit, users: map[streamUser]int{}, open: map[*stream]struct{}{}}
 }
 
-// keep returns ctx for a stream of the caller in it, which end may end until done is
+// keep returns ctx for a call of the caller in it, which end may end until done is
 // called.
 func (s *streams) keep(ctx context.Context, method string) (_ context.Context, done func()) {
 	kept := &stream{ctx: ctx, method: method}
+	forget := func() {} // gRPC ends the context of a call that came
 	if a := arrivalOf(ctx); a != nil {
 		kept.end = a.end
 	} else {
 		ctx, kept.end = context.WithCancelCause(ctx)
+		forget = func() { kept.end(nil) }
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.open[kept] = struct{}{}
 	return ctx, func() {
-		kept.end(nil)
+		forget()
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		delete(s.open, kept)

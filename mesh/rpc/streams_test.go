@@ -158,7 +158,7 @@ func streamsEnd(t *testing.T, byServer bool, way func(p *mesh.Principal, standin
 	revoke()
 	if byServer {
 		for _, s := range []*rpc.Server{srv, far} {
-			s.EndStreams(func(ctx context.Context, method string) error {
+			s.EndCalls(func(ctx context.Context, method string) error {
 				if c, _ := mesh.CallFrom(ctx); c.Principal.User == "ann" && method == stream {
 					return rpc.ErrEnded
 				}

@@ -46,10 +46,11 @@ func PeerCertificate(ctx context.Context) *x509.Certificate {
 	return info.State.VerifiedChains[0][0]
 }
 
-// peerAgent is the agent in the trust domain that the caller's certificate names.
-func peerAgent(ctx context.Context, domain string) mesh.AgentID {
-	if c := PeerCertificate(ctx); c != nil && len(c.URIs) == 1 {
-		if a, ok := mesh.AgentOf(domain, c.URIs[0]); ok {
+// peerAgent is the agent in the trust domain that the caller's certificate names, if it
+// stands.
+func (g *guard) peerAgent(c *x509.Certificate) mesh.AgentID {
+	if c != nil && len(c.URIs) == 1 {
+		if a, ok := mesh.AgentOf(g.domain, c.URIs[0]); ok && (g.stands == nil || g.stands(a, c)) {
 			return a
 		}
 	}

@@ -224,7 +224,7 @@ func (s *State) post(e *mesh.Event, b mesh.MessagePosted) {
 	if t := s.Turn(e.Execution); t != nil {
 		t.Posts = append(t.Posts, e.Seq)
 		if b.User == t.User {
-			t.Roles, t.Asked = b.Roles, e.Time
+			t.Roles, t.Credential, t.Asked = b.Roles, b.Credential, e.Time
 		}
 		if t.Answers(b.User, b.Roles) {
 			t.Said = e.Seq

@@ -98,10 +98,11 @@ type Execution struct {
 	Posts     []mesh.Seq
 	Delivered mesh.Seq
 	// Roles are, for turns, those that their user had with the last message, which came at
-	// Asked, and Said is the Seq of the last one that was said for the turn.
-	Roles []mesh.Role
-	Asked time.Time
-	Said  mesh.Seq
+	// Asked under Credential, and Said is the Seq of the last one that was said for the turn.
+	Roles      []mesh.Role
+	Credential string
+	Asked      time.Time
+	Said       mesh.Seq
 }
 
 // A Leg is a stretch of a turn in which one execution has the user's stream.

@@ -197,7 +197,7 @@ func everyBody() []*mesh.Event {
 		DependsOn: []mesh.ExecutionID{"d"}, MaxToolCalls: 3, Deadline: deadline}
 	msg := &a2apb.Message{MessageId: "m", Parts: []*a2apb.Part{{Content: &a2apb.Part_Text{Text: "hi"}}}}
 	bodies := []mesh.Body{
-		mesh.MessagePosted{Message: msg, User: "u", Digest: []byte{1}},
+		mesh.MessagePosted{Message: msg, User: "u", Digest: []byte{1}, Credential: "token:x"},
 		mesh.ArtifactAppended{Artifact: &a2apb.Artifact{ArtifactId: "a"}, Append: true},
 		mesh.SkillCalled{Call: "c"}, mesh.SkillReturned{Call: "c", Blameless: true, Duration: 1234567 * time.Nanosecond},
 		mesh.ModelReplied{Tools: []mesh.ToolUse{{ID: "t"}}, Usage: mesh.Usage{Prompt: 1}},

@@ -466,7 +466,10 @@ type MessagePosted struct {
 	// Hash of the message as it was sent, by which a resend is known.
 	Digest []byte `protobuf:"bytes,3,opt,name=digest,proto3" json:"digest,omitempty"`
 	// What the sender may do; agents that work on the message may do no more.
-	Permissions   []string `protobuf:"bytes,4,rep,name=permissions,proto3" json:"permissions,omitempty"`
+	Permissions []string `protobuf:"bytes,4,rep,name=permissions,proto3" json:"permissions,omitempty"`
+	// By what the sender proved who it is, as in GetAccess; empty where nobody has to. When
+	// it ends, agents begin nothing more for the message.
+	Credential    string `protobuf:"bytes,5,opt,name=credential,proto3" json:"credential,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -527,6 +530,13 @@ func (x *MessagePosted) GetPermissions() []string {
 		return x.Permissions
 	}
 	return nil
+}
+
+func (x *MessagePosted) GetCredential() string {
+	if x != nil {
+		return x.Credential
+	}
+	return ""
 }
 
 // ArtifactAppended is a new artifact or more of one.
@@ -2260,12 +2270,15 @@ const file_mesh_v1_event_proto_rawDesc = "" +
 	"\x0fhandoff_started\x18, \x01(\v2\x17.mesh.v1.HandoffStartedH\x00R\x0ehandoffStarted\x12<\n" +
 	"\rhandoff_ended\x18- \x01(\v2\x15.mesh.v1.HandoffEndedH\x00R\fhandoffEnded\x12<\n" +
 	"\rthread_shared\x18. \x01(\v2\x15.mesh.v1.ThreadSharedH\x00R\fthreadSharedB\x06\n" +
-	"\x04body\"\x8b\x01\n" +
+	"\x04body\"\xab\x01\n" +
 	"\rMessagePosted\x12,\n" +
 	"\amessage\x18\x01 \x01(\v2\x12.lf.a2a.v1.MessageR\amessage\x12\x12\n" +
 	"\x04user\x18\x02 \x01(\tR\x04user\x12\x16\n" +
 	"\x06digest\x18\x03 \x01(\fR\x06digest\x12 \n" +
-	"\vpermissions\x18\x04 \x03(\tR\vpermissions\"\xaf\x01\n" +
+	"\vpermissions\x18\x04 \x03(\tR\vpermissions\x12\x1e\n" +
+	"\n" +
+	"credential\x18\x05 \x01(\tR\n" +
+	"credential\"\xaf\x01\n" +
 	"\x10ArtifactAppended\x12/\n" +
 	"\bartifact\x18\x01 \x01(\v2\x13.lf.a2a.v1.ArtifactR\bartifact\x12\x16\n" +
 	"\x06append\x18\x02 \x01(\bR\x06append\x12\x1d\n" +

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"agentmesh/mesh"
 	"agentmesh/mesh/rpc"
 )
 
@@ -78,16 +80,16 @@ func (g *gateway) readBody(w http.ResponseWriter, r *http.Request) (*body, int, 
 	// takes longer: the server reads on to notice a client that leaves.
 	rc := http.NewResponseController(w)
 	_ = rc.SetReadDeadline(time.Now().Add(bodyTimeout)) // not all writers have deadlines
-	arrival := g.arriving.begin(who, http.MaxBytesReader(w, r.Body, g.opts.MaxBody))
-	defer arrival.end()
-	raw, err := io.ReadAll(arrival)
+	arriving := g.conn.Unfinished().Body(who, r.RemoteAddr, http.MaxBytesReader(w, r.Body, g.opts.MaxBody))
+	defer func() { _ = arriving.Close() }() // it cannot fail
+	raw, err := gather(arriving)
 	if err == nil {
 		_ = rc.SetReadDeadline(time.Time{})
 	}
 	var tooLong *http.MaxBytesError
 	switch {
-	case errors.Is(err, errArriving):
-		st := status.Convert(err)
+	case mesh.IsCode(err, mesh.Exhausted):
+		st := status.Convert(rpc.ToStatus(err))
 		return nil, g.httpCode(st), st
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return nil, http.StatusRequestTimeout, status.New(codes.DeadlineExceeded,
@@ -105,6 +107,28 @@ func (g *gateway) readBody(w http.ResponseWriter, r *http.Request) (*body, int, 
 		return nil, http.StatusUnsupportedMediaType, st
 	}
 	return &body{Reader: bytes.NewReader(raw), raw: raw}, 0, nil
+}
+
+// pieceSize is what gather reads at a time, in bytes, after a first, smaller one.
+const pieceSize = 16 << 10
+
+// gather reads all of r, as io.ReadAll does. What has come until then takes no more memory
+// than it has bytes, and after an error it is not put together.
+func gather(r io.Reader) ([]byte, error) {
+	var all [][]byte
+	for b := make([]byte, 0, pieceSize/16); ; {
+		n, err := r.Read(b[len(b):cap(b)])
+		b = b[:len(b)+n]
+		switch {
+		case errors.Is(err, io.EOF):
+			return slices.Concat(append(all, b)...), nil
+		case err != nil:
+			return nil, err
+		case len(b) == cap(b):
+			all = append(all, b)
+			b = make([]byte, 0, pieceSize)
+		}
+	}
 }
 
 type probeKey struct{}

@@ -46,6 +46,8 @@ type anybody struct{ rpc.Conn }
 
 func (anybody) Known(context.Context) (mesh.Principal, error) { return mesh.Principal{}, nil }
 
+func (anybody) Unfinished() *rpc.Unfinished { return rpc.NewUnfinished(0) }
+
 func TestABodyMustArriveInTimeAndItsAnswerMayTakeLonger(t *testing.T) {
 	for name, tt := range map[string]struct {
 		bytes int
@@ -58,7 +60,7 @@ func TestABodyMustArriveInTimeAndItsAnswerMayTakeLonger(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c := &trickle{ResponseRecorder: httptest.NewRecorder(), left: tt.bytes}
-				g := &gateway{conn: anybody{}, arriving: new(arriving), opts: Options{MaxBody: defaultMaxBody}}
+				g := &gateway{conn: anybody{}, opts: Options{MaxBody: defaultMaxBody}}
 				begun := time.Now()
 				_, code, bad := g.readBody(c, httptest.NewRequest(http.MethodPost, "/message:send", c))
 				if code != tt.code || bad != nil && !strings.Contains(bad.Message(), tt.says) {

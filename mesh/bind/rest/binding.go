@@ -29,7 +29,7 @@ func NewBinding(conn rpc.Conn, opts Options) (*Binding, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Binding{&gateway{conn: hop{conn}, opts: opts, arriving: &inProcess}}, nil
+	return &Binding{&gateway{conn: hop{conn}, opts: opts}}, nil
 }
 
 // ReadBody reads the request's body, if its headers say who sends it. If that is not

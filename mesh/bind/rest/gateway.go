@@ -139,8 +139,6 @@ type gateway struct {
 	cards cardShelf
 	docs  document
 	keys  document
-	// arriving counts what is being read.
-	arriving *arriving
 }
 
 // New returns the handler of all routes over conn, which leads to the services.
@@ -154,7 +152,7 @@ func New(ctx context.Context, conn rpc.Conn, opts Options) (http.Handler, error)
 	if err != nil {
 		return nil, err
 	}
-	g := &gateway{conn: hop{conn}, opts: opts, cards: newCardShelf(), docs: newDocument(openapi.JSON), keys: newDocument(opts.Keys), arriving: &inProcess}
+	g := &gateway{conn: hop{conn}, opts: opts, cards: newCardShelf(), docs: newDocument(openapi.JSON), keys: newDocument(opts.Keys)}
 	g.mux = g.newMux()
 	if err := g.registerUnary(ctx); err != nil {
 		return nil, mesh.Errorf(mesh.Unknown, op, "the routes do not fit together: %w", err)
@@ -285,7 +283,14 @@ func (g *gateway) serveMCP(w http.ResponseWriter, r *http.Request) {
 		g.fail(w, g.httpCode(st), st)
 		return
 	}
-	g.opts.MCP.ServeHTTP(w, r.WithContext(ctx))
+	b, code, bad := g.readBody(w, r.WithContext(ctx))
+	if bad != nil {
+		g.fail(w, code, bad)
+		return
+	}
+	r = r.WithContext(ctx)
+	r.Body = b
+	g.opts.MCP.ServeHTTP(w, r)
 }
 
 // serveA2A serves the bindings of A2A, and what else the router has.

@@ -2,7 +2,7 @@
 //
 // [None] believes what the caller says and is for servers that only this
 // machine can reach; [Bearer] knows callers by bearer tokens, as [Tokens], whose hashes
-// are in a file; [TicketOnly] is for the servers of agents, which are called with tickets
+// are in a file; [Certified] by the certificates of their connections; [TicketOnly] is for the servers of agents, which are called with tickets
 // and nothing else.
 //
 // A grant is checked in every mode and wins: whoever carries one is who it

@@ -69,6 +69,9 @@ func (b bearers) Authenticate(_ context.Context, c rpc.Credentials) (mesh.Princi
 		return underGrant(b.grants, c)
 	}
 	token, ok := bearer(c.Authorization)
+	if !ok && len(b.provers) == 0 {
+		return mesh.Principal{}, refusedCertificate("is missing, or is of nobody that the mesh knows; connect with one that is listed in mtls")
+	}
 	if !ok {
 		return mesh.Principal{}, &mesh.Error{Code: mesh.Unauthenticated, Op: op, Field: rpc.KeyAuth,
 			Detail: "a token is needed: send the header " + rpc.KeyAuth + `: Bearer TOKEN (scheme Bearer, realm "agentmesh")`}
@@ -77,16 +80,22 @@ func (b bearers) Authenticate(_ context.Context, c rpc.Credentials) (mesh.Princi
 	if err != nil {
 		return p, err
 	}
+	return agree(p, c, "token")
+}
+
+// agree returns who the call is for that p makes, which proved who it is.
+func agree(p mesh.Principal, c rpc.Credentials, proof string) (mesh.Principal, error) {
+	const op = "auth.agree"
 	operator := p.Can(mesh.ActAdminNode)
 	if c.Tenant != "" && c.Tenant != p.Tenant {
 		if !operator {
-			return p, otherTenant(op, "token")
+			return p, otherTenant(op, proof)
 		}
 		p.Tenant = c.Tenant
 	}
 	if c.User != "" && c.User != p.User {
 		if !operator {
-			return p, denied(op, rpc.KeyUser, "must be the user of the token; leave it out")
+			return p, denied(op, rpc.KeyUser, "must be the user of the "+proof+"; leave it out")
 		}
 		p.User = c.User
 	}

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -37,6 +38,7 @@ type Tokens struct {
 	entries atomic.Pointer[[]*entry]
 	told    func(act string, p mesh.Principal)
 	marked  func(map[string]Mark)
+	ended   func()
 	seen    os.FileInfo // when the file was read last; LoadTokens' and then Run's, as the next
 	loaded  bool        // the file was read before
 }
@@ -48,6 +50,7 @@ type entry struct {
 	principal   mesh.Principal
 	from, until time.Time // zero for no bound
 	disabled    bool
+	since       time.Time // when it came; zero if it was there from the start
 
 	end context.CancelFunc // of what was begun with the token
 }
@@ -70,11 +73,14 @@ func (e *entry) stands(now time.Time) bool {
 	return !e.disabled && !now.Before(e.from) && (e.until.IsZero() || now.Before(e.until))
 }
 
+// credentialPrefix is before a token's name in the Credential of a Principal.
+const credentialPrefix = "token:"
+
 // begin has the principal carry what it is proved by, until the entry's end.
 func (e *entry) begin() {
 	var ended context.Context
 	ended, e.end = context.WithCancel(context.Background())
-	e.principal.Credential, e.principal.Issued, e.principal.Expires, e.principal.Ended = "token:"+e.name, e.from, e.until, ended
+	e.principal.Credential, e.principal.Issued, e.principal.Expires, e.principal.Ended = credentialPrefix+e.name, e.from, e.until, ended
 }
 
 // same reports whether an entry of another reading is this one.
@@ -133,6 +139,9 @@ func (t *Tokens) Marks() map[string]Mark {
 	return all
 }
 
+// WithEnded has f called when tokens have ended, once for those that end together.
+func WithEnded(f func()) Option { return func(t *Tokens) { t.ended = f } }
+
 // WithClock has the time read from now instead of time.Now.
 func WithClock(now func() time.Time) Option { return func(t *Tokens) { t.now = now } }
 
@@ -153,7 +162,8 @@ func WithClock(now func() time.Time) Option { return func(t *Tokens) { t.now = n
 // Precondition. Grants are checked with the verifier; without one, calls under a grant
 // are refused.
 func LoadTokens(path string, grants *grant.Verifier, opts ...Option) (*Tokens, error) {
-	t := &Tokens{path: path, grants: grants, logger: slog.New(slog.DiscardHandler), now: time.Now, told: func(string, mesh.Principal) {}, marked: func(map[string]Mark) {}}
+	t := &Tokens{path: path, grants: grants, logger: slog.New(slog.DiscardHandler), now: time.Now, told: func(string, mesh.Principal) {}, ended: func() {},
+		marked: func(map[string]Mark) {}}
 	for _, opt := range opts {
 		opt(t)
 	}
@@ -193,15 +203,12 @@ func (t *Tokens) read() error {
 		}
 		e.begin()
 		if loaded {
+			e.since = t.now()
 			t.told("credential.added", e.principal)
 		}
 	}
 	t.entries.Store(&fresh)
-	for _, e := range before {
-		if !slices.Contains(fresh, e) {
-			t.end("credential.revoked", e)
-		}
-	}
+	t.end("credential.revoked", before, func(e *entry) bool { return !slices.Contains(fresh, e) })
 	t.marked(t.Marks())
 	return nil
 }
@@ -228,20 +235,41 @@ func (t *Tokens) Run(ctx context.Context) error {
 				t.logger.InfoContext(ctx, "the token file was read again", "tokens", len(*t.entries.Load()))
 			}
 		}
-		for _, e := range *t.entries.Load() {
-			if !e.stands(t.now()) && t.now().After(e.from) {
-				t.end("credential.expired", e)
-			}
-		}
+		t.end("credential.expired", *t.entries.Load(), func(e *entry) bool { return !e.stands(t.now()) && t.now().After(e.from) })
 	}
 }
 
-// end ends what was begun with the entry, once.
-func (t *Tokens) end(act string, e *entry) {
-	if e.principal.Ended.Err() == nil {
-		e.end()
-		t.told(act, e.principal)
+// end ends what was begun with those of the entries that are over, once.
+func (t *Tokens) end(act string, entries []*entry, over func(*entry) bool) {
+	some := false
+	for _, e := range entries {
+		if e.principal.Ended.Err() == nil && over(e) {
+			e.end()
+			t.told(act, e.principal)
+			some = true
+		}
 	}
+	if some {
+		t.ended()
+	}
+}
+
+// apart is how far nodes may be apart in reading the file.
+const apart = 5 * time.Second
+
+// Stands reports whether the credential, as in a Principal, with which somebody called at
+// the time counts still. Of those that are no tokens it knows nothing, and says yes.
+func (t *Tokens) Stands(credential string, at time.Time) bool {
+	name, ok := strings.CutPrefix(credential, credentialPrefix)
+	if !ok {
+		return true
+	}
+	for _, e := range *t.entries.Load() {
+		if e.name == name { // which may be another token's meanwhile
+			return e.stands(t.now()) && !at.Add(apart).Before(e.since)
+		}
+	}
+	return false
 }
 
 // Authenticate implements [rpc.Authenticator] as [Bearer] of these tokens alone.

@@ -222,6 +222,15 @@ func (a *Authority) Issue(public crypto.PublicKey, l Leaf) ([]byte, error) {
 	return der, nil
 }
 
+// Issued is when a certificate was issued, as far as it says. An Authority's count from
+// a little earlier.
+func Issued(c *x509.Certificate) time.Time {
+	if c.Subject.SerialNumber != "" { // of an agent that joined
+		return c.NotBefore.Add(backdate)
+	}
+	return c.NotBefore
+}
+
 // node issues the certificate of the node itself, which serves under the names.
 func (a *Authority) node(names []string) (*tls.Certificate, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

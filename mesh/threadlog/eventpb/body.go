@@ -22,7 +22,7 @@ func bodyToProto(p *meshv1.Event, body mesh.Body) {
 			RemoteTask: b.RemoteTask, RemoteContext: b.RemoteContext, Metadata: b.Metadata}}
 	case mesh.MessagePosted:
 		p.Body = &meshv1.Event_MessagePosted{MessagePosted: &meshv1.MessagePosted{
-			Message: b.Message, User: b.User, Digest: b.Digest, Permissions: texts[mesh.Role, string](b.Roles)}}
+			Message: b.Message, User: b.User, Digest: b.Digest, Permissions: texts[mesh.Role, string](b.Roles), Credential: b.Credential}}
 	case mesh.SkillCalled:
 		p.Body = &meshv1.Event_SkillCalled{SkillCalled: &meshv1.SkillCalled{
 			Call: b.Call, Skill: b.Skill, Args: b.Args, Source: b.Source, Version: b.Version}}
@@ -85,7 +85,7 @@ func bodyFromProto(p *meshv1.Event) mesh.Body {
 	case *meshv1.Event_MessagePosted:
 		v := b.MessagePosted
 		return mesh.MessagePosted{Message: v.GetMessage(), User: v.GetUser(), Digest: v.GetDigest(),
-			Roles: rolesOf(v.GetPermissions())}
+			Roles: rolesOf(v.GetPermissions()), Credential: v.GetCredential()}
 	case *meshv1.Event_SkillCalled:
 		v := b.SkillCalled
 		return mesh.SkillCalled{Call: v.GetCall(), Skill: v.GetSkill(), Args: v.GetArgs(), Source: v.GetSource(), Version: v.GetVersion()}
