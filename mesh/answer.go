@@ -25,7 +25,7 @@ const maxAnswer = 6
 var (
 	yesWords = []string{
 		"yes", "y", "yep", "yeah", "yup", "ok", "okay", "k", "sure", "fine", "correct", "right", "agreed", "approve", "approved",
-		"confirm", "confirmed", "accept", "accepted", "continue", "proceed", "resume", "go", "ahead", "going", "send", "do", "course",
+		"confirm", "confirmed", "accept", "accepted", "save", "continue", "proceed", "resume", "go", "ahead", "going", "send", "do", "course",
 		"absolutely", "definitely", "certainly", "sounds", "ja", "jo", "gern",
 		"gerne", "weiter", "fortfahren", "passt", "oui", "continuer", "continuez", "sí", "si", "sigue", "claro", "vale", "sim", "да", "はい", "是", "好",
 		"👍", "✅",
@@ -36,7 +36,7 @@ var (
 	}
 	politeWords = []string{
 		"please", "thanks", "thank", "you", "it", "that", "this", "for", "on", "with", "and", "of", "just", "all",
-		"everything", "sounds", "good", "great", "perfect", "i", "go", "now", "bitte", "danke", "s'il", "vous", "plaît", "por", "favor", "well",
+		"everything", "looks", "sounds", "good", "great", "perfect", "i", "go", "now", "bitte", "danke", "s'il", "vous", "plaît", "por", "favor", "well",
 		"keep", "let's", "lets", "them", "these", "is", "thats", "that's", "would", "like", "to",
 	}
 )

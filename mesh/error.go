@@ -64,6 +64,9 @@ type Error struct {
 	// Limit is the limit that was met, if the failure is that; its own Detail
 	// is empty.
 	Limit *LimitTripped
+	// Forbidden says that the caller tried what it may not, whatever else Code tells it;
+	// see [IsForbidden].
+	Forbidden bool
 	// Policy is the id of the operator's policy that refused, if one did.
 	Policy string
 	// Err is the cause.
@@ -121,6 +124,18 @@ func Wrap(op string, err error) error {
 		e.Detail, e.Field, e.Reason, e.Limit, e.Policy = inner.Detail, inner.Field, inner.Reason, inner.Limit, inner.Policy
 	}
 	return e
+}
+
+// IsForbidden reports whether a call failed because its caller tried what it may not: that
+// is recorded.
+func IsForbidden(err error) bool {
+	var e *Error
+	for ; errors.As(err, &e); err = e.Err {
+		if e.Forbidden || e.Code == Denied || e.Code == Unauthenticated {
+			return true
+		}
+	}
+	return false
 }
 
 // CodeOf returns the code of the outermost Error in err's chain, Canceled or

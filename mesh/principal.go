@@ -22,6 +22,10 @@ type Principal struct {
 	// it ends with Ended, if that is not nil.
 	Credential string
 	Expires    time.Time
+	// Issuer is who named the credential; "" for the mesh's own. ImpersonatedBy is who acts
+	// in the user's name, as tenant/user; "" if that is the user.
+	Issuer         string
+	ImpersonatedBy string
 	// Issued is when the caller got the credential; zero if that is not known.
 	Issued time.Time
 	Ended  context.Context //nolint:containedctx // the credential's end

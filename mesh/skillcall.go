@@ -2,6 +2,9 @@ package mesh
 
 import (
 	"cmp"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/json"
 	"slices"
 
 	"google.golang.org/protobuf/types/known/structpb"
@@ -18,7 +21,33 @@ type SkillCall struct {
 	Approved bool
 }
 
+// A Digest stands for a call of a skill: of one version, with its arguments.
+type Digest [sha256.Size]byte
+
+// CallDigest returns the digest of a call, of which the parts are as in the events.
+func CallDigest(skill, version, args string) Digest {
+	data := make([]byte, 0, len(skill)+len(version)+len(args)+2*binary.MaxVarintLen64)
+	for _, part := range []string{skill, version} {
+		data = append(binary.AppendUvarint(data, uint64(len(part))), part...)
+	}
+	return sha256.Sum256(append(data, args...))
+}
+
 const keySkillCall = "skill_call"
+
+// CallCreateSkill is under which name an agent asks the user whether the mesh may create
+// a skill for it, and under which the log has that it did: the method's, which no skill
+// has. See [CreateSkillArgs].
+const CallCreateSkill = "mesh.v1.SkillService/CreateSkill"
+
+// CreateSkillArgs are the arguments of [CallCreateSkill] for the file of a skill.
+func CreateSkillArgs(source string) string {
+	args, err := json.Marshal(map[string]string{"source": source})
+	if err != nil { // text always has a JSON form
+		panic("mesh.CreateSkillArgs: " + err.Error())
+	}
+	return string(args)
+}
 
 // Metadata returns the metadata of a message that makes the call.
 func (c SkillCall) Metadata() (*structpb.Struct, error) {

@@ -48,15 +48,16 @@ func newWorld(t *testing.T) *world {
 	for _, domain := range []map[string]skill.Handler{
 		files.Handlers(filepath.Join(w.dir, "files")), markdown.Handlers(notes), memory.Handlers(memories),
 		calendar.Handlers(w.dir), knowledge.Handlers(ix), mail.Handlers(w.dir), tasks.Handlers(),
-		system.Handlers(func(_ context.Context, s *skill.Skill) error {
-			w.built = append(w.built, s.Name)
-			return nil
-		}),
+		system.Handlers(),
 	} {
 		maps.Copy(handlers, domain)
 	}
 	w.Bench = testbench.New(t, handlers, skills.FS)
 	w.SetState(w.state)
+	w.Create = func(_ context.Context, s *skill.Skill) error {
+		w.built = append(w.built, s.Name)
+		return nil
+	}
 	t.Cleanup(func() {
 		if err := errors.Join(memories.Close(), notes.Close(), ix.Close()); err != nil {
 			t.Error(err)

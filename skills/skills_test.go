@@ -16,6 +16,7 @@ import (
 	"agentmesh/mesh"
 	"agentmesh/mesh/skill"
 	"agentmesh/mesh/skill/command"
+	"agentmesh/mesh/skill/skilltest"
 	"agentmesh/skills"
 	"agentmesh/skills/calendar"
 	"agentmesh/skills/files"
@@ -50,7 +51,7 @@ func TestFS_agreesWithTheHandlers(t *testing.T) {
 	for _, domain := range []map[string]skill.Handler{
 		files.Handlers(t.TempDir()), markdown.Handlers(notes), memory.Handlers(memories),
 		calendar.Handlers(t.TempDir()), knowledge.Handlers(ix), mail.Handlers(t.TempDir()), tasks.Handlers(),
-		system.Handlers(func(context.Context, *skill.Skill) error { return nil }),
+		system.Handlers(),
 	} {
 		maps.Copy(handlers, domain)
 	}
@@ -151,7 +152,7 @@ func TestFS_givesExamplesThatWork(t *testing.T) {
 			return &skill.Result{Content: "taken"}, nil
 		})
 	}
-	x := skill.NewExecutor(skill.Config{Lookup: skill.Lookup(c.Get), Handlers: handlers})
+	x := skill.NewExecutor(skill.Config{Journal: skilltest.Journal{}, Lookup: skill.Lookup(c.Get), Handlers: handlers})
 	for _, s := range c.List() {
 		_, examples, _ := strings.Cut(s.Body, "\n## Examples\n")
 		found := 0

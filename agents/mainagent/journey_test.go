@@ -147,7 +147,7 @@ func TestASkillIsBuiltInAGuidedConversation(t *testing.T) {
 		t.Errorf("asked %q in task %s", second.Asked(), second.TaskID)
 	}
 	third := m.Say(thread, "ok")
-	if !strings.Contains(third.Text, "name: slack.send_alert") || !strings.Contains(third.Asked(), "Shall I save it") {
+	if !strings.Contains(third.Asked(), "name: slack.send_alert") || !strings.Contains(third.Asked(), "Shall I save it") {
 		t.Errorf("said %q and asked %q", third.Text, third.Asked())
 	}
 	last := m.Say(thread, "yes")

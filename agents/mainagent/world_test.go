@@ -24,6 +24,7 @@ import (
 	"agentmesh/skills/calendar"
 	"agentmesh/skills/knowledge"
 	"agentmesh/skills/mail"
+	"agentmesh/skills/system"
 	"agentmesh/skills/tasks"
 
 	"go.uber.org/goleak"
@@ -80,7 +81,7 @@ func (w *world) handlers() map[string]skill.Handler {
 	})
 	all := map[string]skill.Handler{}
 	for _, domain := range []map[string]skill.Handler{
-		knowledge.Handlers(index), tasks.Handlers(), mail.Handlers(w.data), calendar.Handlers(w.data),
+		knowledge.Handlers(index), tasks.Handlers(), mail.Handlers(w.data), calendar.Handlers(w.data), system.Handlers(),
 	} {
 		for name, h := range domain {
 			all[name] = h

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
@@ -133,11 +134,27 @@ func (r *run) follow(ctx context.Context, s session, m move) error {
 	if err := r.keep(ctx, s); err != nil {
 		return err
 	}
-	r.say(agent.Ask{Text: s.question()})
+	return r.ask(ctx, s)
+}
+
+// ask puts the question of the state. Whether to save, the mesh asks: it creates the skill
+// that the user has seen, and no other.
+func (r *run) ask(ctx context.Context, s session) error {
+	if s.Paused || s.State != Testing || s.Source == "" {
+		r.say(agent.Ask{Text: s.question("")})
+		return nil
+	}
+	q, err := r.inv.Mesh.AskToCreate(ctx, s.Source)
+	if err != nil {
+		return mesh.Errorf(mesh.Unavailable, "skillbuilder.ask", "The question could not be put; try again: %w", err)
+	}
+	text := s.question(q.Text)
+	q.At, q.Size = strings.Index(text, q.Text), len(q.Text)
+	r.say(agent.Ask{Text: text, Approval: true, Questions: []mesh.Question{q}})
 	return nil
 }
 
-// write writes the skill, has the mesh check it, and shows it. occupied is a
+// write writes the skill and has the mesh check it. occupied is a
 // name that is taken although no skill has it, or "".
 func (r *run) write(ctx context.Context, s session, occupied string) (session, error) {
 	r.progress(Generating)
@@ -148,9 +165,9 @@ func (r *run) write(ctx context.Context, s session, occupied string) (session, e
 	s = s.unique(func(name string) bool {
 		return name == occupied || slices.ContainsFunc(there, func(x *meshv1.Skill) bool { return x.GetName() == name })
 	})
-	s, sk := s.written(r.inv.User, r.Now().Format("2006-01-02"))
+	s = s.written(r.inv.User, r.Now().Format("2006-01-02"))
 	r.progress(Testing)
-	if sk == nil {
+	if s.Source == "" {
 		return s, nil
 	}
 	problems, err := r.inv.Mesh.ValidateSkill(ctx, s.Source)
@@ -159,9 +176,7 @@ func (r *run) write(ctx context.Context, s session, occupied string) (session, e
 	}
 	if len(problems) > 0 {
 		s.Source, s.Problem = "", problems[0].GetDetail()
-		return s, nil
 	}
-	r.say(agent.Text{Text: shown(sk)})
 	return s, nil
 }
 
@@ -176,7 +191,7 @@ func (r *run) save(ctx context.Context, s session) error {
 			return err
 		}
 	case mesh.Precondition:
-		return r.taken(ctx, s)
+		return r.taken(ctx, s, err)
 	}
 	if err != nil {
 		r.Logger.WarnContext(ctx, "a skill could not be saved", "skill", s.Name, "thread", r.inv.Thread, "err", err)
@@ -187,14 +202,18 @@ func (r *run) save(ctx context.Context, s session) error {
 }
 
 // taken handles a name that is taken: by this very skill, if it was saved but
-// not heard of, or by another one, which came in between.
-func (r *run) taken(ctx context.Context, s session) error {
+// not heard of, or by another one, which came in between. A yes that the mesh does not
+// know of was said to something else.
+func (r *run) taken(ctx context.Context, s session, why error) error {
 	there, err := r.inv.Mesh.Skill(ctx, s.Name)
 	if err != nil && !mesh.IsCode(err, mesh.NotFound) {
 		return err
 	}
 	if there.GetSource() == s.Source {
 		return r.complete(ctx, s)
+	}
+	if e := new(mesh.Error); errors.As(why, &e) && e.Reason == mesh.ReasonApproval {
+		return r.follow(ctx, s, ask)
 	}
 	if s, err = r.write(ctx, s, s.Name); err != nil {
 		return err

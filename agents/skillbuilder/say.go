@@ -10,11 +10,15 @@ import (
 // exit is the way out, which every question names (S4-036).
 const exit = "(Say “cancel” at any time to go back.)"
 
-// question is what the user is asked where s stands.
-func (s session) question() string {
+// question is what the user is asked where s stands, behind what the mesh asks, if that
+// is not "".
+func (s session) question(mesh string) string {
 	text := s.Hint
 	if text != "" {
 		text += "\n\n"
+	}
+	if mesh != "" {
+		text += mesh + "\n\n"
 	}
 	if s.Paused {
 		text += s.welcomeBack()
@@ -77,16 +81,6 @@ func (s session) greeting() string {
 		return "Hi! I am here to help you create a skill."
 	}
 	return "Hi! I am here to help you create a skill that " + s.Purpose + "."
-}
-
-// shown is the skill as it would be saved.
-func shown(sk *skill.Skill) string {
-	fence := "```"
-	for strings.Contains(string(sk.Source), fence) {
-		fence += "`"
-	}
-	return fmt.Sprintf("This is the file %s that I would save. It passed the checks.\n\n%s\n%s\n%s",
-		sk.Path, fence, strings.TrimRight(string(sk.Source), "\n"), fence)
 }
 
 func names(inputs []skill.Parameter) []string {

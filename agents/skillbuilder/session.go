@@ -3,6 +3,7 @@ package skillbuilder
 import (
 	"strings"
 
+	"agentmesh/mesh"
 	"agentmesh/mesh/skill"
 )
 
@@ -190,6 +191,10 @@ func (s session) hearReview(text string) (session, move) {
 	if isYes(text) || isDefault(text) {
 		if s.Source == "" {
 			return s, generate
+		}
+		if mesh.AnswerOf(text) != mesh.AnswerYes { // the mesh believes nothing else
+			s.Hint = "Say “yes” to save it."
+			return s, ask
 		}
 		return s, save
 	}

@@ -16,7 +16,7 @@ func play(t *testing.T, request string, answers ...string) (session, move) {
 	for _, a := range answers {
 		if s, m = s.hear(a); m == generate {
 			s = s.unique(func(string) bool { return false })
-			s, _ = s.written("ann", "2026-11-20")
+			s = s.written("ann", "2026-11-20")
 		}
 		// A session is kept between messages.
 		data, err := json.Marshal(s)
@@ -53,6 +53,7 @@ func TestTheMachineGoesWhereTheAnswersLead(t *testing.T) {
 		"it does not guess what was not understood":             {slack, []string{"ok", "👎"}, Triggers, ask, "What should the skill be called?"},
 		"it writes the skill":                                   {slack, []string{"ok", "ok"}, Testing, generate, "Shall I save it as slack.send_alert?"},
 		"it saves what was shown":                               {slack, []string{"ok", "ok", "yes"}, Testing, save, ""},
+		"it saves on a plain yes alone":                         {slack, []string{"ok", "ok", "you decide"}, Testing, ask, "Say “yes” to save it."},
 		"it does not take silence for consent":                  {slack, []string{"ok", "ok", "..."}, Testing, ask, "I did not understand that."},
 		"it takes a thumb for a no":                             {slack, []string{"ok", "ok", "👎"}, Testing, ask, "What should be different?"},
 		"it asks what to change":                                {slack, []string{"ok", "ok", "no"}, Testing, ask, "What should be different?"},
@@ -74,7 +75,7 @@ func TestTheMachineGoesWhereTheAnswersLead(t *testing.T) {
 			if s.State != tt.state || m != tt.move {
 				t.Errorf("it is in %s with move %d, want %s and %d: %+v", s.State, m, tt.state, tt.move, s)
 			}
-			q := s.question()
+			q := s.question("")
 			if !strings.Contains(q, tt.question) {
 				t.Errorf("it asks\n%s\nwant %q", q, tt.question)
 			}

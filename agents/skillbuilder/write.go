@@ -30,7 +30,7 @@ func (s session) unique(taken func(name string) bool) session {
 
 // written is s in state Testing, with the file of its skill or the problem
 // with it. day is when, as "2026-11-20".
-func (s session) written(author, day string) (session, *skill.Skill) {
+func (s session) written(author, day string) session {
 	s.State, s.Source, s.Problem = Testing, "", ""
 	domain, action, _ := strings.Cut(s.Name, ".")
 	sk, err := skill.Build(skill.Draft{
@@ -39,10 +39,10 @@ func (s session) written(author, day string) (session, *skill.Skill) {
 	})
 	if err != nil {
 		s.Problem = problem(err)
-		return s, nil
+		return s
 	}
 	s.Source = string(sk.Source)
-	return s, sk
+	return s
 }
 
 func sentenceCase(list []string) []string {

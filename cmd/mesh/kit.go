@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"log/slog"
@@ -186,7 +185,7 @@ func (k *kit) domain(name string, conn grpc.ClientConnInterface) (map[string]ski
 	case "http":
 		return k.http(conn)
 	case "system":
-		return system.Handlers(createSkill(conn)), nil
+		return system.Handlers(), nil
 	}
 	if k.index == nil {
 		index, err := knowledge.Open(folderOr(k.cfg.Docs, docs.FS))
@@ -224,21 +223,4 @@ func (k *kit) http(conn grpc.ClientConnInterface) (map[string]skill.Handler, err
 			return skilltools.SkillOf(res.GetSkill()), nil
 		},
 	})
-}
-
-// createSkill stores a skill in the mesh, under the identity of the call.
-func createSkill(conn grpc.ClientConnInterface) func(context.Context, *skill.Skill) error {
-	client := meshv1.NewSkillServiceClient(conn)
-	return func(ctx context.Context, s *skill.Skill) error {
-		_, err := client.CreateSkill(ctx, &meshv1.CreateSkillRequest{Source: string(s.Source)})
-		err = rpc.FromStatus(err)
-		if !mesh.IsCode(err, mesh.Precondition) {
-			return err
-		}
-		have, getErr := client.GetSkill(ctx, &meshv1.GetSkillRequest{Name: s.Name})
-		if getErr == nil && bytes.Equal([]byte(have.GetSkill().GetSource()), s.Source) {
-			return nil // this very call, again
-		}
-		return mesh.Errorf(mesh.Conflict, "crew.createSkill", "there is a skill %s already: %w", s.Name, err)
-	}
 }

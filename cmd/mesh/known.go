@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"maps"
 	"runtime/debug"
 	"strings"
 	"sync"
@@ -12,7 +11,6 @@ import (
 	"agentmesh/mesh/agent"
 	"agentmesh/mesh/skill"
 	"agentmesh/mesh/skill/command"
-	"agentmesh/skills/memory"
 	"agentmesh/skills/tasks"
 )
 
@@ -40,9 +38,7 @@ var lookups = []lookup{
 // the same time and each within the limit. They are data, and quoted as such. One
 // that finds nothing is left out, and so is one that fails: it never fails a turn.
 func (k *kit) known(limit time.Duration) func(context.Context, *agent.Invocation) string {
-	handlers := map[string]skill.Handler{}
-	maps.Copy(handlers, tasks.Handlers())
-	maps.Copy(handlers, memory.Handlers(k.memory()))
+	code := map[string]skill.Code{"tasks.search": tasks.Search, "memory.search": k.memory().Search} // which only read
 	return func(ctx context.Context, inv *agent.Invocation) string {
 		ctx, cancel := context.WithTimeout(ctx, limit)
 		defer cancel()
@@ -50,7 +46,7 @@ func (k *kit) known(limit time.Duration) func(context.Context, *agent.Invocation
 		var all sync.WaitGroup
 		for i, l := range lookups {
 			if inv.Grant.AllowsSkill(l.skill) {
-				all.Go(func() { parts[i] = k.look(ctx, inv, l, handlers[l.skill]) })
+				all.Go(func() { parts[i] = k.look(ctx, inv, l, code[l.skill]) })
 			}
 		}
 		all.Wait()
@@ -59,14 +55,14 @@ func (k *kit) known(limit time.Duration) func(context.Context, *agent.Invocation
 }
 
 // look makes one lookup; "" if it fails or finds nothing.
-func (k *kit) look(ctx context.Context, inv *agent.Invocation, l lookup, h skill.Handler) string {
+func (k *kit) look(ctx context.Context, inv *agent.Invocation, l lookup, search skill.Code) string {
 	defer func() {
 		if p := recover(); p != nil {
 			k.logger.ErrorContext(ctx, "a part of the context is missing", "skill", l.skill, "panic", p, "stack", string(debug.Stack()))
 		}
 	}()
 	env := &skill.Env{Tenant: inv.Thread.Tenant, User: inv.User, Thread: inv.Thread.ID, State: inv.Mesh.State(), Now: k.now, Logger: k.logger}
-	r, err := h.Execute(ctx, &skill.Call{Skill: l.skill, Args: l.args(inv)}, env)
+	r, err := search(ctx, &skill.Call{Skill: l.skill, Args: l.args(inv)}, env)
 	if err != nil || r.Status == skill.StatusError {
 		k.logger.WarnContext(ctx, "a part of the context is missing", "skill", l.skill, "err", err)
 		return ""

@@ -42,10 +42,23 @@ func TestOnlyAMessageOfTheUserApproves(t *testing.T) {
 	add(mesh.Precondition, calling(mine, "a"))
 	add(mesh.Unknown, settle("b", false)) // a no needs no word of the user
 	add(mesh.Precondition, settle("b", true))
-	l.says(t, turn, "yes, to Bob")
+	l.says(t, turn, "what?")
+	add(mesh.Precondition, settle("a", true)) // that was no yes
+	l.says(t, turn, "no")
+	add(mesh.Precondition, settle("a", true))
+	l.says(t, turn, "yes, please")
 	add(mesh.Unknown, ask("c"))
 	l.asks(t, turn, "Send c?")
 	add(mesh.Precondition, settle("c", true)) // that was not the answer to this
+	l.asks(t, turn, "Shall I go on?")
+	l.says(t, turn, "yes")
+	add(mesh.Precondition, settle("c", true)) // nor was that
+	add(mesh.Unknown, ask("d"))
+	l.asks(t, turn, "Send d?")
+	l.says(t, turn, "yes")
+	l.asks(t, turn, "Send d?")
+	add(mesh.Precondition, settle("d", true)) // it is asked again
+	add(mesh.Unknown, settle("d", false))
 	add(mesh.Precondition, settle("c", false), calling(mine, "c"))
 	add(mesh.Unknown, settle("a", true), calling(mine, "a"))
 	add(mesh.Unknown, settle("a", true)) // sent again
@@ -105,15 +118,15 @@ func TestAYesToAnotherQuestionApprovesNothing(t *testing.T) {
 	if _, err := l.add(t.Context(), mine, &mesh.Event{Execution: mine.Execution, Body: mesh.ApprovalAsked{Call: "a", Skill: "mail.send", Args: "{}", Text: text}}); err != nil {
 		t.Fatal(err)
 	}
-	for i, shown := range []string{"Shall I go on?", text + "@example.com", text + "\n- cc: eve"} {
+	for _, shown := range []string{"Shall I go on?", text + "@example.com", text + "\n- cc: eve"} {
 		l.asks(t, turn, shown)
-		l.says(t, turn, fmt.Sprint("yes ", i))
+		l.says(t, turn, "yes")
 		_, err := l.add(t.Context(), mine, settle)
-		wantCode(t, err, mesh.Precondition, "has shown its question")
+		wantCode(t, err, mesh.Precondition, "has not said yes")
 	}
 	l.asks(t, turn, "1. May I?\n\n2. May I run mail.send?\n   - to: bob\n\nYour answer counts for all of these.")
 	_, err := l.add(t.Context(), mine, settle)
-	wantCode(t, err, mesh.Precondition, "not answered yet")
+	wantCode(t, err, mesh.Precondition, "has not said yes")
 	l.says(t, turn, "yes")
 	if _, err := l.add(t.Context(), mine, settle, calling(mine, "a")); err != nil {
 		t.Error(err)
@@ -137,9 +150,9 @@ func TestAStatusThatSaysWhatItDoesNotAskApprovesNothing(t *testing.T) {
 			q.At, q.Size = 0, len(shown)
 		}
 		l.asks(t, turn, shown, q)
-		l.says(t, turn, fmt.Sprint("yes ", i))
+		l.says(t, turn, "yes")
 		if _, err := l.add(t.Context(), mine, settle); i < 3 {
-			wantCode(t, err, mesh.Precondition, "has shown its question")
+			wantCode(t, err, mesh.Precondition, "has not said yes")
 		} else if err != nil {
 			t.Error(err)
 		}

@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -19,6 +20,7 @@ func TestACallIsMadeAsItWasApproved(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		s.Version = "1"
 		skills.of["acme"].Put(s)
 	}
 	l := newLibrary(t, WithSkills(skills))
@@ -30,11 +32,13 @@ func TestACallIsMadeAsItWasApproved(t *testing.T) {
 		if user != nil {
 			mine = l.requested(t, turn, *user)
 		}
-		asked := mesh.ApprovalAsked{Call: "a", Skill: "mail.send", Version: "1", Args: `{"to":"bob"}`, Text: "Send " + string(mine.Execution) + "?"}
+		asked := mesh.ApprovalAsked{Call: "a", Skill: "mail.send", Version: "1", Args: `{"to":"bob"}`, Text: "May I do nothing?"}
 		if _, err := l.add(t.Context(), mine, &mesh.Event{Execution: mine.Execution, Body: asked}); err != nil {
 			t.Fatal(err)
 		}
-		l.asks(t, turn, asked.Text)
+		if ask := l.shows(t, turn, mine, "a"); !strings.Contains(ask, "mail.send") || !strings.Contains(ask, "- to: bob") {
+			t.Errorf("the user is asked %q", ask)
+		}
 		l.says(t, turn, "yes")
 		if _, err := l.add(t.Context(), mine, &mesh.Event{Execution: mine.Execution, Body: mesh.ApprovalSettled{Call: "a", Approved: true}}); err != nil {
 			t.Fatal(err)

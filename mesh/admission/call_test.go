@@ -81,6 +81,18 @@ func (l *library) speaks(t *testing.T, turn mesh.ExecutionID, user, words string
 	}
 }
 
+// shows has the turn ask its user what the mesh asks about the call, and returns that.
+func (l *library) shows(t *testing.T, turn mesh.ExecutionID, g *mesh.Grant, call string) string {
+	t.Helper()
+	q := mesh.Question{Execution: g.Execution, Call: call}
+	if err := l.states.With(t.Context(), l.key, func(st *thread.State) error { q.Text = st.Execution(g.Execution).Approval(call).Text; return nil }); err != nil {
+		t.Fatal(err)
+	}
+	q.Size = len(q.Text)
+	l.asks(t, turn, q.Text, q)
+	return q.Text
+}
+
 // asks has the turn ask its user.
 func (l *library) asks(t *testing.T, turn mesh.ExecutionID, words string, told ...mesh.Question) {
 	t.Helper()

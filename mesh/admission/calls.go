@@ -80,6 +80,9 @@ type delegators struct {
 // mayCall refuses skills that are not granted, and those that the agent of the
 // grant has to have others call.
 func (w *ruling) mayCall(i int, name string) error {
+	if name == mesh.CallCreateSkill {
+		return w.mayCreate(i)
+	}
 	if !w.grant.AllowsSkill(name) {
 		return w.refuse(i, fmt.Sprintf("the skill %q is not granted", clip(name)))
 	}
@@ -106,28 +109,6 @@ func (w *ruling) skill(name string) (*skill.Skill, bool) {
 	return w.by.skills.For(w.grant.Tenant).Get(name)
 }
 
-// approved reports whether nobody has to approve the call, or the user has: this call, of
-// that version and with those arguments, once. Who made the call in a message of their own
-// has approved it.
-func (w *ruling) approved(b mesh.SkillCalled) bool {
-	s, ok := w.skill(b.Skill)
-	if !ok || !s.Asks() {
-		return true
-	}
-	if w.away.called[b.Call] {
-		return false
-	}
-	said := w.mine.Approved[b.Call]
-	if w.answers[b.Call] { // by this request
-		said = w.mine.Approval(b.Call).What
-	}
-	if said == thread.CallDigest(b.Skill, b.Version, b.Args) {
-		return true
-	}
-	c := w.mine.Requested
-	return c != nil && c.Skill == b.Skill && s.Same(c.Arguments, b.Args)
-}
-
 // checkCall checks that the skill may be called, and that there is room for the
 // call in all limits; where there is none it sets trip. A call that the thread
 // has already is not counted again.
@@ -135,9 +116,16 @@ func (w *ruling) checkCall(i int, e *mesh.Event, b mesh.SkillCalled) error {
 	if err := w.mayCall(i, b.Skill); err != nil {
 		return err
 	}
+	if b.Skill == mesh.CallCreateSkill && !w.byNode {
+		return w.refuse(i, "the mesh itself notes what it does; call CreateSkill")
+	}
 	if err := w.bounded(i, "skill_called", span{"call", b.Call, 0, maxName}, span{"skill", b.Skill, 1, maxName},
 		span{"source", b.Source, 0, maxName}, span{"version", b.Version, 0, maxName}); err != nil {
 		return err
+	}
+	if b.Version == "" { // or another one could be called than was asked about
+		b.Version = w.version(b.Skill)
+		e.Body = b
 	}
 	if w.st.Seen(e.ID) {
 		return nil
@@ -148,7 +136,8 @@ func (w *ruling) checkCall(i int, e *mesh.Event, b mesh.SkillCalled) error {
 	w.begun[b.Call], w.called[b.Call] = e.ID, b.Skill
 	mine := w.mine
 	if approved, settled := w.answers[b.Call]; settled && !approved || !settled && (mine.Approval(b.Call) != nil || w.away.asked[b.Call]) || !w.approved(b) {
-		return mesh.Errorf(mesh.Precondition, w.op, "the call %q of %s is not approved, with these arguments; it can be made when the user has been asked and has said so", clip(b.Call), clip(b.Skill))
+		return &mesh.Error{Code: mesh.Precondition, Op: w.op, Reason: mesh.ReasonApproval, Forbidden: true, Detail: fmt.Sprintf(
+			"the call %q of %s is not approved, with these arguments; it can be made when the user has been asked and has said so", clip(b.Call), clip(b.Skill))}
 	}
 	if open := len(mine.Unsettled) + w.calls + w.away.calls; open >= thread.MaxUnsettled {
 		return mesh.Errorf(mesh.Exhausted, w.op, "%d skill calls of the execution have not returned; let them return first", open)
@@ -246,6 +235,9 @@ func (w *ruling) checkReturned(i int, e *mesh.Event, b mesh.SkillReturned) error
 		return mesh.InvalidField(w.op, fmt.Sprintf("events[%d].skill_returned.duration", i), "must not be negative, and is %v", b.Duration)
 	}
 	if skill, open := w.mine.Unsettled[b.Call]; open && !w.settled[b.Call] && !w.away.returned[b.Call] {
+		if skill == mesh.CallCreateSkill && !w.byNode {
+			return w.refuse(i, "the mesh itself notes what came of it")
+		}
 		w.settled[b.Call] = true
 		w.ended = append(w.ended, outcomeOf(skill, b))
 		return nil
@@ -299,42 +291,6 @@ func (w *ruling) checkReplied(i int, b mesh.ModelReplied) error {
 func (w *ruling) checkTool(i int, b mesh.ToolReturned) error {
 	return w.bounded(i, "tool_returned",
 		span{"call", b.Call, 0, maxName}, span{"name", b.Name, 1, maxName}, span{"content", b.Content, 0, mesh.MaxResult}, span{"cause", string(b.Cause), 0, maxName})
-}
-
-func (w *ruling) checkAsked(i int, e *mesh.Event, b mesh.ApprovalAsked) error {
-	if err := w.mayCall(i, b.Skill); err != nil {
-		return err
-	}
-	err := w.bounded(i, "approval_asked", span{"call", b.Call, 1, maxName}, span{"skill", b.Skill, 1, maxName},
-		span{"args", b.Args, 0, mesh.MaxResult}, span{"text", b.Text, 1, mesh.MaxResult}, span{"version", b.Version, 0, maxName})
-	if err != nil || w.st.Seen(e.ID) {
-		return err
-	}
-	mine := w.mine
-	if n := len(mine.Approvals) + len(w.away.asked); mine.Approval(b.Call) == nil && n >= thread.MaxApprovals {
-		return mesh.Errorf(mesh.Exhausted, w.op, "%d calls wait for the user's word already; settle those first", n)
-	}
-	return nil
-}
-
-// checkSettled checks that the user was asked and, for a yes, was shown the
-// question and has said something since: no agent approves its own calls, and
-// none between it and the user has them approved by another question.
-func (w *ruling) checkSettled(i int, e *mesh.Event, b mesh.ApprovalSettled) error {
-	err := w.bounded(i, "approval_settled", span{"call", b.Call, 1, maxName}, span{"text", b.Text, 0, mesh.MaxResult})
-	if err != nil || w.st.Seen(e.ID) {
-		return err
-	}
-	mine := w.mine
-	asked := mine.Approval(b.Call)
-	if asked == nil || w.away.answered[b.Call] {
-		return mesh.Errorf(mesh.Precondition, w.op, "the call %q does not wait for the user's word; ask for it first", clip(b.Call))
-	}
-	if t := w.st.TurnOf(mine.ID); b.Approved && (t == nil || asked.Shown == 0 || t.Said < asked.Shown) {
-		return mesh.Errorf(mesh.Precondition, w.op, "the user has not answered yet; the call %q can be approved by the next message after the turn has shown its question to the user", clip(b.Call))
-	}
-	w.answers[b.Call] = b.Approved
-	return nil
 }
 
 // A span is a text that must be of some length, in bytes.

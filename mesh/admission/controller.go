@@ -17,6 +17,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -126,6 +127,8 @@ type Admitted struct {
 	// Grants are those of the executions that were dispatched, or that went on
 	// with a message of the user.
 	Grants map[mesh.ExecutionID]mesh.Grant
+	// Calls are those that the events announced and that may be made now.
+	Calls []mesh.SkillCalled
 }
 
 // Append adds the events to the thread of the grant, as what its execution
@@ -135,13 +138,13 @@ type Admitted struct {
 // execution is over, only what the log has already is taken again, so that a
 // writer who missed the answer gets one.
 func (c *Controller) Append(ctx context.Context, g *mesh.Grant, events []*mesh.Event) (Admitted, error) {
-	return c.append(ctx, g, events, nil)
+	return c.append(ctx, &request{grant: g, events: events})
 }
 
-// append is Append, which is deferred, and tells when the events have their place, if
-// placed is not nil.
-func (c *Controller) append(ctx context.Context, g *mesh.Grant, events []*mesh.Event, placed func()) (Admitted, error) {
+// append is Append of a request, of which what is the controller's is filled in.
+func (c *Controller) append(ctx context.Context, r *request) (Admitted, error) {
 	const op = "admission.Append"
+	g, events := r.grant, r.events
 	if err := prepare(op, events, c.now()); err != nil {
 		return Admitted{}, err
 	}
@@ -151,7 +154,7 @@ func (c *Controller) append(ctx context.Context, g *mesh.Grant, events []*mesh.E
 	if err := c.quotas.Prepare(ctx, g.Tenant, g.User, dispatches(events)); err != nil {
 		return Admitted{}, mesh.Wrap(op, err)
 	}
-	r := &request{by: c, op: op, grant: g, now: c.now().UTC().Truncate(time.Millisecond), events: events, placed: placed, logged: map[string]bool{}}
+	r.by, r.op, r.now, r.logged = c, op, c.now().UTC().Truncate(time.Millisecond), map[string]bool{}
 	begun, err := c.begin(ctx, g, events)
 	if err != nil {
 		return Admitted{}, mesh.Wrap(op, err)
@@ -172,7 +175,27 @@ func (c *Controller) append(ctx context.Context, g *mesh.Grant, events []*mesh.E
 	for _, e := range events {
 		out.Seq = max(out.Seq, e.Seq)
 	}
-	return out, nil
+	out.Calls, err = c.begun(ctx, g, events)
+	return out, mesh.Wrap(op, err)
+}
+
+// begun returns the calls that the events announced, as the log has them, and that have
+// not returned.
+func (c *Controller) begun(ctx context.Context, g *mesh.Grant, events []*mesh.Event) (calls []mesh.SkillCalled, err error) {
+	called := func(e *mesh.Event) bool { _, ok := e.Body.(mesh.SkillCalled); return ok && e.Execution == g.Execution }
+	if !slices.ContainsFunc(events, called) {
+		return nil, nil
+	}
+	err = c.states.With(ctx, g.Key(), func(st *thread.State) error {
+		x := st.Execution(g.Execution)
+		for _, e := range events {
+			if called(e) && x != nil && x.Begun(e) {
+				calls = append(calls, e.Body.(mesh.SkillCalled))
+			}
+		}
+		return nil
+	})
+	return calls, err
 }
 
 // rule decides the request, as often as it takes, and returns the last ruling.
@@ -200,5 +223,7 @@ func (c *Controller) rule(ctx context.Context, r *request) (got *ruling, err err
 
 // Over is what becomes of a grant when its execution has ended.
 func Over(op string) *mesh.Error {
-	return mesh.Errorf(mesh.Precondition, op, "the execution is over; its grant neither reads the thread nor adds to it any more")
+	e := mesh.Errorf(mesh.Precondition, op, "the execution is over; its grant neither reads the thread nor adds to it any more")
+	e.Forbidden = true
+	return e
 }

@@ -59,7 +59,7 @@ func (c *Controller) Wait() { c.accepting.Wait() }
 func (c *Controller) keepTrying(ctx context.Context, g *mesh.Grant, events []*mesh.Event, place func(), placed <-chan struct{}) (Admitted, error) {
 	wait := deferredWait
 	for try := 1; ; try++ {
-		a, err := c.append(ctx, g, events, place)
+		a, err := c.append(ctx, &request{grant: g, events: events, placed: place})
 		if err == nil {
 			return a, nil
 		}

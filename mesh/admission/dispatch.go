@@ -16,7 +16,9 @@ func (w *ruling) checkDispatch(i int, e *mesh.Event, b mesh.DispatchIssued) erro
 	field := fmt.Sprintf("events[%d].dispatch_issued.child", i)
 	c := b.Child
 	if c.Parent != w.grant.Execution || c.Kind != mesh.KindAgent || c.User != w.grant.User || !mesh.ValidAgentName(c.Agent) {
-		return mesh.InvalidField(w.op, field, "needs the grant's execution as parent, its user, the kind agent and the name of an agent")
+		e := mesh.InvalidField(w.op, field, "needs the grant's execution as parent, its user, the kind agent and the name of an agent")
+		e.Forbidden = true
+		return e
 	}
 	if x := w.st.Execution(c.ID); x != nil && (x.Parent != c.Parent || x.Agent != c.Agent || !slices.Equal(x.Skills, c.Skills)) {
 		return mesh.InvalidField(w.op, field+".id", "is taken; make a new one for each dispatch")

@@ -50,7 +50,8 @@ type request struct {
 	grant  *mesh.Grant
 	now    time.Time
 	events []*mesh.Event
-	placed func()          // of one that is deferred
+	byNode bool            // it is what the mesh itself does for the execution
+	placed func()          // of one that is deferred: it is told when the events have their place
 	logged map[string]bool // of the ids that were looked up, whether the log has them
 }
 

@@ -45,7 +45,7 @@ func (r *Runtime) invocation(call mesh.Call, g *mesh.Grant, m *a2apb.Message) (*
 		return nil, err
 	}
 	inv := &Invocation{
-		Message: addressed(m, g), Execution: g.Execution, Thread: g.Key(), User: g.User, Grant: g, Mesh: view.HeldBy(r.secret),
+		Message: addressed(m, g), Execution: g.Execution, Thread: g.Key(), User: g.User, Grant: g, Mesh: view.HeldBy(r.secret, r.keys),
 	}
 	ext := a2a.Extension(m.GetMetadata()).GetFields()
 	if inv.Handoff, err = handoff(a2a.KeyHandoff, ext[a2a.KeyHandoff]); err != nil {

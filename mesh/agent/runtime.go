@@ -13,6 +13,7 @@ import (
 	"agentmesh/mesh"
 	"agentmesh/mesh/a2a"
 	"agentmesh/mesh/rpc"
+	"agentmesh/mesh/security/grant"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 	"google.golang.org/grpc"
@@ -51,6 +52,7 @@ type Runtime struct {
 	endpoint string
 	node     grpc.ClientConnInterface
 	secret   func() string // of the agent's registration
+	keys     func() *grant.Verifier
 	logger   *slog.Logger
 	grace    time.Duration
 	drain    time.Duration
@@ -90,7 +92,7 @@ func WithEndpoint(hostport string) RuntimeOption { return func(r *Runtime) { r.e
 // over node. Its owner calls Run and serves it with [a2a.NewServer].
 func NewRuntime(agent Agent, node grpc.ClientConnInterface, opts ...RuntimeOption) *Runtime {
 	r := &Runtime{
-		agent: agent, node: node, secret: func() string { return "" },
+		agent: agent, node: node, secret: func() string { return "" }, keys: func() *grant.Verifier { return nil },
 		logger: slog.New(slog.DiscardHandler), grace: DefaultGrace, drain: DefaultDrain,
 		tasks: map[string]*task{}, stopped: make(chan struct{}),
 	}

@@ -171,7 +171,7 @@ func newService(ctx context.Context, o *Options) (*service, error) {
 		WithGrace(cmp.Or(o.Grace, DefaultGrace)), WithDrain(cmp.Or(o.Drain, DefaultDrain)))
 	gate := new(gate)
 	gate.open(o.Verifier, o.Name, o.Secret)
-	s.runtime.secret = gate.held
+	s.runtime.secret, s.runtime.keys = gate.held, gate.keys.Load
 	if o.Register != nil {
 		req := &meshv1.RegisterAgentRequest{
 			Name: o.Register.Name, Card: s.runtime.card, Endpoint: s.endpoint, Shared: o.Register.Shared,
@@ -222,6 +222,7 @@ func (s *service) present(ctx context.Context, ready func(string), served <-chan
 type gate struct {
 	auth   atomic.Pointer[rpc.Authenticator]
 	secret atomic.Pointer[string]
+	keys   atomic.Pointer[grant.Verifier]
 }
 
 // open lets calls in with the tickets that the verifier accepts, for the agent of that
@@ -230,6 +231,7 @@ func (g *gate) open(v *grant.Verifier, name, secret string) {
 	if v != nil {
 		a := auth.TicketOnly(v, name)
 		g.auth.Store(&a)
+		g.keys.Store(v)
 	}
 	if secret != "" {
 		g.secret.Store(&secret)

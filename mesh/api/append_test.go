@@ -13,6 +13,7 @@ import (
 	"agentmesh/mesh/admission"
 	"agentmesh/mesh/limit"
 	"agentmesh/mesh/rpc"
+	"agentmesh/mesh/security/grant"
 	"agentmesh/mesh/store/disk"
 	"agentmesh/mesh/thread/cache"
 	"agentmesh/mesh/threadlog"
@@ -40,7 +41,11 @@ func TestOneOfManyCallsOverGRPCGetsTheLastOne(t *testing.T) {
 	log := threadlog.New(s)
 	states := cache.New(log, 0)
 	admits := admission.New(log, states, nil, admission.WithBudgets(limit.Budgets{TurnCalls: 1}))
-	l := &library{Threads: NewThreads(log, states, admits, Tickets{}, "main"), states: states, key: mesh.ThreadKey{Tenant: "acme", ID: mesh.NewThreadID()}}
+	signer, err := grant.NewSigner([]byte("0123456789abcdef0123456789abcdef"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &library{Threads: NewThreads(log, states, admits, Tickets{Signer: signer}, "main"), states: states, key: mesh.ThreadKey{Tenant: "acme", ID: mesh.NewThreadID()}}
 	who := &underGrant{l.run(t, l.post(t), "main", "*")}
 	srv := rpc.NewServer(rpc.Options{Auth: who})
 	meshv1.RegisterThreadServiceServer(srv, l.Threads)

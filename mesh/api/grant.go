@@ -25,10 +25,19 @@ type Grants struct {
 	Tickets Tickets
 }
 
-// Tickets makes tickets for grants.
+// Tickets makes tickets for grants, and permits for calls.
 type Tickets struct {
 	Signer *grant.Signer
 	Agents *registry.Registry
+	// Local reports whether a call comes from this process, where nothing need be signed;
+	// nil for none.
+	Local func(ctx context.Context) bool
+}
+
+// Permit returns the permit for a call that was taken from the holder of the grant.
+func (t Tickets) Permit(ctx context.Context, g *mesh.Grant, c mesh.SkillCalled) string {
+	return t.Signer.Permit(grant.Claims{Holder: g.Holder, Agent: g.Agent, Execution: g.Execution, Call: c.Call, Skill: c.Skill, Version: c.Version,
+		What: mesh.CallDigest(c.Skill, c.Version, c.Args), Expires: time.Now().Add(grant.PermitTime).Unix()}, t.Local != nil && t.Local(ctx))
 }
 
 // Make returns a ticket for the grant, whose agent is found by its name.

@@ -61,6 +61,7 @@ type SkillService struct {
 	runner   SkillRunner
 	breakers *state.KV    // nil if they are not shown
 	owners   *SkillOwners // nil if nobody asks
+	effects  Effects      // nil if agents create none
 	// schedules is nil if there may be any number of them.
 	schedules *schedules
 	told      telling
@@ -68,6 +69,15 @@ type SkillService struct {
 
 // WithOwners keeps who made each skill.
 func WithOwners(o *SkillOwners) SkillsOption { return func(s *SkillService) { s.owners = o } }
+
+// Effects do what agents ask for, if their users have approved it: an
+// *admission.Controller.
+type Effects interface {
+	Effect(ctx context.Context, g *mesh.Grant, name, args string, do func() error) error
+}
+
+// WithEffects has agents create skills, each as its user has approved it.
+func WithEffects(e Effects) SkillsOption { return func(s *SkillService) { s.effects = e } }
 
 // NewSkills returns the server. Without a runner, nil, it runs no skills.
 func NewSkills(skills Skills, runner SkillRunner, opts ...SkillsOption) *SkillService {
@@ -207,7 +217,19 @@ func (s *SkillService) CreateSkill(ctx context.Context, req *meshv1.CreateSkillR
 	if err != nil {
 		return nil, err
 	}
-	sk, err := s.create(ctx, call.Principal, []byte(req.GetSource()))
+	var sk *skill.Skill
+	create := func() (err error) {
+		sk, err = s.create(ctx, call.Principal, []byte(req.GetSource()))
+		return err
+	}
+	switch g := call.Principal.Grant; {
+	case g == nil:
+		err = create()
+	case s.effects == nil:
+		err = mesh.Errorf(mesh.Denied, op, "agents create no skills here")
+	default:
+		err = s.effects.Effect(ctx, g, mesh.CallCreateSkill, mesh.CreateSkillArgs(req.GetSource()), create)
+	}
 	if err != nil {
 		return nil, mesh.Wrap(op, err)
 	}

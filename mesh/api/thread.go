@@ -61,11 +61,13 @@ func keyFor(ctx context.Context, op, id string) (mesh.ThreadKey, mesh.Call, erro
 	if err != nil {
 		return mesh.ThreadKey{}, call, mesh.InvalidField(op, "thread_id", "must be a UUID v4 in the request")
 	}
+	if g := call.Principal.Grant; g != nil && g.Thread != canon {
+		e := mesh.ThreadNotFound(op)
+		e.Forbidden = true
+		return mesh.ThreadKey{}, call, e
+	}
 	if call.Thread != "" && call.Thread != canon {
 		return mesh.ThreadKey{}, call, mesh.InvalidField(op, "thread_id", "is not the thread-id of the call; send the same in both")
-	}
-	if g := call.Principal.Grant; g != nil && g.Thread != canon {
-		return mesh.ThreadKey{}, call, mesh.ThreadNotFound(op)
 	}
 	return mesh.ThreadKey{Tenant: call.Principal.Tenant, ID: canon}, call, nil
 }
@@ -99,6 +101,12 @@ func (s *Threads) AppendEvents(ctx context.Context, req *meshv1.AppendEventsRequ
 	resp := &meshv1.AppendEventsResponse{Seq: int64(added.Seq), Tickets: map[string]string{}}
 	for id, g := range added.Grants {
 		resp.Tickets[string(id)] = s.tickets.Make(g)
+	}
+	for _, c := range added.Calls {
+		if resp.Permits == nil {
+			resp.Permits = map[string]string{}
+		}
+		resp.Permits[c.Call] = s.tickets.Permit(ctx, g, c)
 	}
 	return resp, nil
 }

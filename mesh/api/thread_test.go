@@ -48,7 +48,7 @@ func newLibrary(t *testing.T) *library {
 		t.Fatal(err)
 	}
 	return &library{
-		Threads: NewThreads(log, states, admission.New(log, states, nil), Tickets{signer, agents}, "main"), store: store, states: states,
+		Threads: NewThreads(log, states, admission.New(log, states, nil), Tickets{Signer: signer, Agents: agents}, "main"), store: store, states: states,
 		key: mesh.ThreadKey{Tenant: "acme", ID: mesh.NewThreadID()},
 	}
 }

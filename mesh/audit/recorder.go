@@ -51,8 +51,8 @@ type Recorder struct {
 
 var _ rpc.Auditor = (*Recorder)(nil)
 
-// How many callers are told apart in a minute whose calls are refused, and how many
-// threads that are read by a role.
+// How many callers, and what they try, are told apart in a minute whose calls are refused,
+// and how many threads that are read by a role.
 const (
 	maxRefused = 128
 	maxRead    = 1024
@@ -119,7 +119,11 @@ func (r *Recorder) Refused(ctx context.Context, method string, req any, err erro
 	rec := r.record(ctx, method, meshv1.AuditRecord_DECISION_REFUSED)
 	rec.Code, rec.Policy = code(err), mesh.PolicyOf(err)
 	rec.Resource = authz.Named(req, r.o.Table[method].Resource)
-	r.note(&r.refusals, caller(rec), rec)
+	key := caller(rec)
+	if rec.GetUserId() != "" { // of who is known, it is told what was tried; there are so many methods
+		key += "\x00" + method
+	}
+	r.note(&r.refusals, key, rec)
 }
 
 // Read notes that the caller reads a thread because a role allows it.
@@ -156,7 +160,7 @@ func (r *Recorder) Noticed(revoked, added []mesh.Principal) error {
 func (r *Recorder) record(ctx context.Context, action string, d meshv1.AuditRecord_Decision) *meshv1.AuditRecord {
 	c, _ := mesh.CallFrom(ctx)
 	p := c.Principal
-	rec := &meshv1.AuditRecord{Time: timestamppb.New(r.o.Now()), TenantId: string(p.Tenant), UserId: p.User, Credential: p.Credential,
+	rec := &meshv1.AuditRecord{Time: timestamppb.New(r.o.Now()), TenantId: string(p.Tenant), UserId: p.User, Credential: p.Credential, Issuer: p.Issuer, ImpersonatedBy: p.ImpersonatedBy,
 		Action: action, Decision: d, Peer: rpc.Remote(ctx)}
 	rec.Policy = c.Policy
 	if p.Grant != nil {

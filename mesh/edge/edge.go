@@ -65,7 +65,7 @@ type Config struct {
 	// Main is the agent that answers new threads.
 	Main string
 	// ReadByRole is told of each thread of which somebody reads tasks because a role allows
-	// it; nil for nobody.
+	// it; the default tells nobody.
 	ReadByRole func(ctx context.Context, thread string)
 
 	// Quotas limit what users begin; nil limits nothing.
@@ -89,14 +89,14 @@ func (c *Config) fill() {
 	if c.CancelWait == 0 {
 		c.CancelWait = 10 * time.Second
 	}
+	if c.ReadByRole == nil {
+		c.ReadByRole = func(context.Context, string) {}
+	}
 	if c.Now == nil {
 		c.Now = time.Now
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
-	}
-	if c.ReadByRole == nil {
-		c.ReadByRole = func(context.Context, string) {}
 	}
 }
 

@@ -59,9 +59,6 @@ func (e *Edge) List(ctx context.Context, req *a2apb.ListTasksRequest) (*a2apb.Li
 			return res, nil
 		}
 		res.Tasks = append(res.Tasks, task)
-		if t.ByRole {
-			e.ReadByRole(ctx, t.Thread)
-		}
 	}
 	if page.More {
 		res.NextPageToken = e.Tasks.Token(q, page.Tasks[len(page.Tasks)-1])
@@ -91,10 +88,16 @@ func query(call mesh.Call, req *a2apb.ListTasksRequest) (tasks.Query, error) {
 // listed returns the task as it stood where the index has it, with as much of
 // it as the request wants.
 func (e *Edge) listed(ctx context.Context, call mesh.Call, req *a2apb.ListTasksRequest, t tasks.Task) (*a2apb.Task, error) {
-	task, err := e.snapshot(ctx, mesh.ThreadKey{Tenant: call.Principal.Tenant, ID: t.Thread}, t.ID, t.Seq)
+	key := mesh.ThreadKey{Tenant: call.Principal.Tenant, ID: t.Thread}
+	task, err := e.snapshot(ctx, key, t.ID, t.Seq)
 	if err != nil {
 		return nil, err
 	}
+	access, err := e.Tasks.Access(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	e.noteRead(ctx, t.Thread, &access, call.Principal)
 	if !req.GetIncludeArtifacts() {
 		task.Artifacts = nil
 	}

@@ -44,6 +44,13 @@ func (r ref) turn(op string, s *thread.State) (*thread.Execution, error) {
 	return nil, mesh.TaskNotFound(op)
 }
 
+// noteRead says that the principal, who may, reads tasks of the thread.
+func (e *Edge) noteRead(ctx context.Context, threadID string, a *thread.Access, p mesh.Principal) {
+	if !a.Involves(p) {
+		e.ReadByRole(ctx, threadID)
+	}
+}
+
 // Task implements a2a.Service.
 func (e *Edge) Task(ctx context.Context, id string) (*a2apb.Task, mesh.Seq, error) {
 	const op = "edge.Task"
@@ -57,17 +64,16 @@ func (e *Edge) Task(ctx context.Context, id string) (*a2apb.Task, mesh.Seq, erro
 		return nil, 0, err
 	case f != nil && r.agent != "" && r.agent != f.agent:
 		return nil, 0, mesh.TaskNotFound(op)
-	case f != nil && f.owned.Involves(r.by): // what is shared later is looked up
+	case f != nil && f.owned.Involves(r.by): // what is shared later, and who reads by a role, is looked up
 		return copied(f.task), f.ended, nil
 	}
 	var tail mesh.Seq
-	byRole := false
 	err = e.States.With(ctx, r.key, func(s *thread.State) error {
 		t, err := r.turn(op, s)
 		if err != nil {
 			return err
 		}
-		byRole = !s.Involves(r.by)
+		e.noteRead(ctx, r.key.ID, &s.Access, r.by)
 		if tail = s.Seq; t.Ended != 0 {
 			tail = t.Ended
 		}
@@ -75,9 +81,6 @@ func (e *Edge) Task(ctx context.Context, id string) (*a2apb.Task, mesh.Seq, erro
 	})
 	if err != nil {
 		return nil, 0, err
-	}
-	if byRole {
-		e.ReadByRole(ctx, r.key.ID)
 	}
 	snap, err := e.snapshot(ctx, r.key, r.task, tail)
 	return snap, tail, err
@@ -177,21 +180,17 @@ func (e *Edge) view(ctx context.Context, id string, after mesh.Seq) (mesh.Thread
 	}
 	call, _ := mesh.CallFrom(ctx)
 	var view *thread.View
-	byRole := false
 	err = e.States.With(ctx, r.key, func(s *thread.State) error {
 		if _, err := r.turn(op, s); err != nil {
 			return err
 		}
-		byRole = !s.Involves(r.by)
+		e.noteRead(ctx, r.key.ID, &s.Access, r.by)
 		if after < 0 || after > s.Seq {
 			return mesh.InvalidField(op, "after-seq", "is %d, and the conversation ends at %d; use the seq of the last update that you had", after, s.Seq)
 		}
 		view = s.View(r.key.ID, r.task, after, thread.Mode{Extended: call.Extended(), Seq: call.WantSeq})
 		return nil
 	})
-	if err == nil && byRole {
-		e.ReadByRole(ctx, r.key.ID)
-	}
 	return r.key, view, err
 }
 

@@ -121,3 +121,60 @@ func TestActsAndRefusalsAreRecorded(t *testing.T) {
 		}
 	}
 }
+
+// Reads of others' tasks by a role are recorded over A2A too, once for each conversation,
+// and who acts in somebody's name is named.
+func TestReadsOfTasksByARoleAreRecorded(t *testing.T) {
+	cfg := config(t.TempDir())
+	cfg.Auth, cfg.Tokens = "tokens", tokensFile(t)
+	root := fmt.Sprintf("- name: root\n  hash: %q\n  tenant: ops\n  user: root\n  roles: [operator]\n", auth.Hash("secret-of-tenant-root"))
+	all, err := os.ReadFile(cfg.Tokens)
+	if err == nil {
+		err = os.WriteFile(cfg.Tokens, append(all, root...), 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := start(t, cfg, map[string]run{"main": greeter})
+	conn := m.raw(t)
+	a2a := a2apb.NewA2AServiceClient(conn)
+	begin := func(thread string) string {
+		t.Helper()
+		res, err := a2a.SendMessage(as(plain(t), "a", "thread-id", thread), say("a secret word"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return res.GetTask().GetId()
+	}
+	one, two := mesh.NewThreadID(), mesh.NewThreadID()
+	first := begin(one)
+	begin(two)
+	for _, who := range []string{"a", "auditor"} {
+		if _, err := a2a.GetTask(as(plain(t), who), &a2apb.GetTaskRequest{Id: first}); err != nil {
+			t.Fatal(err)
+		}
+		if res, err := a2a.ListTasks(as(plain(t), who), &a2apb.ListTasksRequest{ContextId: two}); err != nil || len(res.GetTasks()) != 1 {
+			t.Fatalf("%s lists %v, %v", who, res, err)
+		}
+	}
+	if _, err := a2a.GetTask(as(plain(t), "root", "tenant-id", "a", "user-id", "eve"), &a2apb.GetTaskRequest{Id: first}); err != nil {
+		t.Fatal(err)
+	}
+	wanted := []string{"auditor " + one + " by ", "auditor " + two + " by ", "eve " + one + " by ops/root"}
+	stream, err := meshv1.NewAuditServiceClient(conn).FollowAuditRecords(as(plain(t), "root"), &meshv1.FollowAuditRecordsRequest{Filter: &meshv1.AuditFilter{Action: string(mesh.ActReadTenant)}})
+	for err == nil && len(wanted) > 0 {
+		var res *meshv1.FollowAuditRecordsResponse
+		if res, err = stream.Recv(); err == nil {
+			r := res.GetRecord()
+			line := r.GetUserId() + " " + r.GetResource() + " by " + r.GetImpersonatedBy()
+			at := slices.Index(wanted, line)
+			if at < 0 {
+				t.Fatalf("recorded is %q", line)
+			}
+			wanted = slices.Delete(wanted, at, at+1)
+		}
+	}
+	if err != nil {
+		t.Errorf("not recorded is %q: %v", wanted, err)
+	}
+}

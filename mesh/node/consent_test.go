@@ -45,7 +45,9 @@ func reach(ctx context.Context, conn grpc.ClientConnInterface, inv *agent.Invoca
 		_, err := inv.Mesh.Record(ctx, &mesh.Event{Body: b})
 		return err
 	}
-	_, creates := inv.Mesh.CreateSkill(ctx, "---\nname: workflows.x"+strings.ToLower(mesh.NewEventID()[:8])+"\ndescription: Does.\n---\n# x\n\nDo.\n")
+	source := "---\nname: workflows.x" + strings.ToLower(mesh.NewEventID()[:8]) + "\ndescription: Does.\n---\n# x\n\nDo.\n"
+	_, creates := inv.Mesh.CreateSkill(ctx, source)
+	_, asks := inv.Mesh.AskToCreate(ctx, source)
 	tried := map[string]error{
 		"note":         inv.Mesh.Note(ctx, []byte("{}")),
 		"own state":    put(inv.Grant.Agent),
@@ -53,6 +55,7 @@ func reach(ctx context.Context, conn grpc.ClientConnInterface, inv *agent.Invoca
 		"call":         event(mesh.SkillCalled{Call: "1", Skill: "mail.send", Args: "{}"}),
 		"ask":          event(mesh.ApprovalAsked{Call: "2", Skill: "mail.send", Args: "{}", Text: "May I?"}),
 		"create skill": creates,
+		"ask for it":   asks,
 		"dispatch": event(mesh.DispatchIssued{Child: mesh.Execution{ID: mesh.NewExecutionID(inv.Grant.Thread), Parent: inv.Grant.Execution,
 			Kind: mesh.KindAgent, Agent: "main", User: inv.Grant.User, Text: "work"}}),
 	}
@@ -137,6 +140,11 @@ func TestAnAgentNeedsTrust(t *testing.T) {
 				}
 				if what == "other state" || what == "another agent" { // its card names no skill of that kind
 					want = false
+				}
+				if what == "create skill" { // finding T6: nobody said yes to it
+					if want = false; tt.all != mesh.IsCode(err, mesh.Precondition) {
+						t.Errorf("without a question it creates a skill: %v", err)
+					}
 				}
 				if (err == nil) != want {
 					t.Errorf("%s: %v, want %t", what, err, want)

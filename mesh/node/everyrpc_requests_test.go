@@ -120,7 +120,7 @@ var asks = map[string]ask{
 	meshv1.SkillService_ListSkillDomains_FullMethodName: {agents: always, request: func(things) proto.Message { return &meshv1.ListSkillDomainsRequest{} }},
 	meshv1.SkillService_WatchSkills_FullMethodName:      {agents: always, request: func(things) proto.Message { return &meshv1.WatchSkillsRequest{} }},
 	meshv1.SkillService_ValidateSkill_FullMethodName:    {agents: always, request: func(x things) proto.Message { return &meshv1.ValidateSkillRequest{Source: source(x.skill)} }},
-	meshv1.SkillService_CreateSkill_FullMethodName: {agents: trusted, request: func(things) proto.Message {
+	meshv1.SkillService_CreateSkill_FullMethodName: {agents: trusted, own: codes.FailedPrecondition, request: func(things) proto.Message { // without the user's yes
 		return &meshv1.CreateSkillRequest{Source: source("workflows.x" + strings.ToLower(rand.Text()))}
 	}},
 	meshv1.SkillService_DeleteSkill_FullMethodName:   {request: func(x things) proto.Message { return &meshv1.DeleteSkillRequest{Name: x.skill} }},

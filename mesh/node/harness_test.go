@@ -42,6 +42,8 @@ func TestMain(m *testing.M) {
 		goleak.VerifyTestMain(m)
 	case "plain-agent":
 		exit(plainAgent())
+	case "malicious-agent":
+		exit(maliciousAgent())
 	case "mesh":
 		exit(meshChild())
 	}

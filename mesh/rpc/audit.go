@@ -41,8 +41,7 @@ func (g *guard) refused(ctx context.Context, method string, req any, err error) 
 	if g.auditor == nil || err == nil {
 		return
 	}
-	switch mesh.CodeOf(FromStatus(err)) {
-	case mesh.Denied, mesh.Unauthenticated:
+	if mesh.IsForbidden(err) || mesh.IsForbidden(FromStatus(err)) {
 		g.auditor.Refused(ctx, method, req, err)
 	}
 }

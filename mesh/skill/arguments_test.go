@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"agentmesh/mesh/skill"
+	"agentmesh/mesh/skill/skilltest"
 )
 
 // S3-027, S3-084, S3-109: no arguments are an empty object; a type that is not
@@ -44,6 +45,7 @@ func TestValidationIsLight(t *testing.T) {
 				s.Schema = json.RawMessage(tt.schema)
 			}
 			x := skill.NewExecutor(skill.Config{
+				Journal:  skilltest.Journal{},
 				Lookup:   func(context.Context, string) (*skill.Skill, error) { return s, nil },
 				Handlers: map[string]skill.Handler{"h": skill.HandlerFunc(echo)},
 			})

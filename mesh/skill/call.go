@@ -32,7 +32,14 @@ type Call struct {
 	Args map[string]any
 	// Key is the idempotency key: calls with the same key have one effect.
 	Key string
+	// Effect is what the call has the mesh do, if its handler is made by
+	// [EffectHandler]: the executor sets it, and the user is asked about it instead of the call.
+	Effect *Effect
 }
+
+// An Effect is something that the mesh does for a call and that its user has to approve,
+// as [mesh.CallCreateSkill], with arguments in JSON.
+type Effect struct{ Name, Args string }
 
 // String returns the argument, or "" if it is no text.
 func (c *Call) String(name string) string {
@@ -78,6 +85,9 @@ type Env struct {
 	Thread string
 	// State is nil where the mesh gives the agent none.
 	State State
+	// CreateSkill creates a skill for the user, who has approved just that; it is Conflict
+	// if there is another one of that name. Nil where the mesh creates none.
+	CreateSkill func(ctx context.Context, s *Skill) error
 	// Now tells the time, in the user's zone. Nil means time.Now.
 	Now func() time.Time
 	// Logger is for the operator. Nil discards.
@@ -90,36 +100,4 @@ func (e *Env) Owner() mesh.Owner {
 		return mesh.Owner{Tenant: e.Tenant}
 	}
 	return mesh.Owner{Tenant: e.Tenant, User: e.User}
-}
-
-// Shared returns the handlers, which work with what all users of a tenant share.
-func Shared(handlers map[string]Handler) map[string]Handler {
-	out := make(map[string]Handler, len(handlers))
-	for name, h := range handlers {
-		out[name] = HandlerFunc(func(ctx context.Context, call *Call, env *Env) (*Result, error) {
-			of := *env
-			of.Shared = true
-			return h.Execute(ctx, call, &of)
-		})
-	}
-	return out
-}
-
-// A Handler is the code of a skill. Its arguments are checked as far as the
-// skill declares them. It ends soon after ctx does, has one effect per key, and
-// may be called concurrently. Of an error that is a [mesh.Error], Field and
-// Detail are told to the model; of any other error nothing is. An error with
-// the code Invalid, NotFound, Precondition, Conflict or Exhausted says that the
-// call was wrong, or one too many of its caller's; any other one that the skill
-// is not well, as does StatusError.
-type Handler interface {
-	Execute(ctx context.Context, call *Call, env *Env) (*Result, error)
-}
-
-// HandlerFunc makes a Handler of a function.
-type HandlerFunc func(ctx context.Context, call *Call, env *Env) (*Result, error)
-
-// Execute calls f.
-func (f HandlerFunc) Execute(ctx context.Context, call *Call, env *Env) (*Result, error) {
-	return f(ctx, call, env)
 }

@@ -11,6 +11,7 @@ import (
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/limit"
+	"agentmesh/mesh/security/grant"
 	"agentmesh/mesh/text"
 )
 
@@ -24,7 +25,8 @@ const (
 	settleTime = 10 * time.Second
 )
 
-// A Config says how an [Executor] decides. Lookup is required; what is nil of
+// A Config says how an [Executor] decides. Lookup is required, and where skills have
+// handlers, Journal: it gets the permits. What is nil of
 // the rest is a stage that lets every call pass. All of it is used
 // concurrently, and none of it is changed any more.
 type Config struct {
@@ -91,13 +93,21 @@ type Budget interface {
 // A Journal is the audit of calls. What is to be recorded of a call is its
 // intent, before it can have an effect, and its end.
 type Journal interface {
-	// Begin records the intent and returns the idempotency key that the
-	// handler gets; "" leaves the one that the call has. After an error the
+	// Begin records the intent and returns what came of that. After an error the
 	// call is not made, and the error's Detail is told to the model.
-	Begin(ctx context.Context, s *Skill, call *Call) (key string, err error)
+	Begin(ctx context.Context, s *Skill, call *Call) (Begun, error)
 	// End records what came of a call that Begin has recorded, and what that says of
 	// the skill. Its context outlives the caller's.
 	End(ctx context.Context, s *Skill, call *Call, r *Result, o limit.Outcome, took time.Duration)
+}
+
+// Begun is a call whose intent is recorded.
+type Begun struct {
+	// Key is the idempotency key that the handler gets; "" leaves the one that the call
+	// has.
+	Key string
+	// Permit lets the handler run.
+	Permit *grant.Permit
 }
 
 // A Notifier tells others what came of calls.
@@ -199,7 +209,13 @@ func (x *Executor) prepare(ctx context.Context, call *Call, env *Env) (*Skill, *
 // permit asks for the user's approval where the skill wants it, and returns
 // what keeps the call from going on, or nil.
 func (x *Executor) permit(ctx context.Context, s *Skill, call *Call, env *Env) *Result {
-	if x.config.Approver == nil || !s.Asks() {
+	if effect := x.config.Handlers[s.Handler].effect; effect != nil {
+		var err error
+		if call.Effect, err = effect(call, env); err != nil {
+			return refused(ctx, env.logger(s.Name), s.Name, err)
+		}
+	}
+	if x.config.Approver == nil || !s.Asks() && call.Effect == nil {
 		return nil
 	}
 	verdict, ask, err := x.config.Approver.Approve(ctx, s, call)
@@ -227,11 +243,12 @@ type end struct {
 func (x *Executor) attempt(ctx context.Context, s *Skill, call *Call, env *Env) end {
 	timed, cancel := context.WithTimeoutCause(ctx, x.config.Timeout, errLate)
 	defer cancel()
-	if err := x.begin(timed, s, call); err != nil {
+	permit, err := x.begin(timed, s, call)
+	if err != nil {
 		return end{result: refused(timed, env.logger(s.Name), s.Name, err)}
 	}
 	begun := time.Now()
-	e := x.run(timed, s, call, env)
+	e := x.run(timed, s, permit, call, env)
 	e.made = true
 	if s.Handler != "" {
 		e.result = cut(e.result, x.config.MaxContent, s, call.Source)
@@ -244,24 +261,25 @@ func (x *Executor) attempt(ctx context.Context, s *Skill, call *Call, env *Env) 
 	return e
 }
 
-// begin takes the call off the budget, records its intent and gives it its key.
-func (x *Executor) begin(ctx context.Context, s *Skill, call *Call) error {
+// begin takes the call off the budget, records its intent and gives it its key and permit.
+func (x *Executor) begin(ctx context.Context, s *Skill, call *Call) (*grant.Permit, error) {
 	if x.config.Budget != nil {
 		if err := x.config.Budget.Take(ctx, s.Name); err != nil {
-			return err
+			return nil, err
 		}
 	}
+	var begun Begun
 	if x.config.Journal != nil {
-		key, err := x.config.Journal.Begin(ctx, s, call)
-		if err != nil {
-			return err
+		var err error
+		if begun, err = x.config.Journal.Begin(ctx, s, call); err != nil {
+			return nil, err
 		}
-		call.Key = cmp.Or(key, call.Key)
 	}
+	call.Key = cmp.Or(begun.Key, call.Key)
 	if call.Key == "" {
 		call.Key = mesh.NewEventID()
 	}
-	return nil
+	return begun.Permit, nil
 }
 
 // errLate is the cause of a context whose call took longer than a call may.

@@ -15,7 +15,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"agentmesh/mesh"
+	"agentmesh/mesh/security/grant"
 	"agentmesh/mesh/skill"
+	"agentmesh/mesh/skill/skilltest"
 )
 
 const noteFile = `---
@@ -38,7 +40,7 @@ Saves.
 `
 
 // an executor with notes.save, run by h, and the template notes.explain.
-func executor(t *testing.T, h skill.HandlerFunc, allowed ...func(name string) bool) *skill.Executor {
+func executor(t *testing.T, h skill.Code, allowed ...func(name string) bool) *skill.Executor {
 	t.Helper()
 	c := load(t, files(map[string]string{
 		"notes/save.md":    noteFile,
@@ -46,13 +48,41 @@ func executor(t *testing.T, h skill.HandlerFunc, allowed ...func(name string) bo
 		"notes/lost.md":    "---\nname: notes.lost\ndescription: Lost\nhandler: nowhere\n---\nx\n",
 	}))
 	config := skill.Config{
-		Lookup: skill.Lookup(c.Get), Handlers: map[string]skill.Handler{"notes.save": h},
+		Journal: skilltest.Journal{},
+		Lookup:  skill.Lookup(c.Get), Handlers: map[string]skill.Handler{"notes.save": skill.HandlerFunc(h)},
 		Names: func() []string { return names(c.List()) },
 	}
 	for _, f := range allowed {
 		config.Allowed = f
 	}
 	return skill.NewExecutor(config)
+}
+
+// A handler runs with the node's permit for the very call, and not without.
+func TestNoHandlerRunsWithoutAPermit(t *testing.T) {
+	for name, permit := range map[string]*grant.Permit{
+		"none": nil, "made up": new(grant.Permit), "for another call": skilltest.Permit(&skill.Call{ID: "b", Skill: "notes.save", Args: map[string]any{"text": "x"}}),
+		"for other arguments": skilltest.Permit(&skill.Call{ID: "a", Skill: "notes.save", Args: map[string]any{"text": "y"}}),
+	} {
+		ran := false
+		h := skill.HandlerFunc(func(context.Context, *skill.Call, *skill.Env) (*skill.Result, error) {
+			ran = true
+			return &skill.Result{}, nil
+		})
+		call := &skill.Call{ID: "a", Skill: "notes.save", Args: map[string]any{"text": "x"}}
+		if _, err := h.Do(t.Context(), permit, call, nil); !mesh.IsCode(err, mesh.Denied) || ran {
+			t.Errorf("%s: ran %t, %v", name, ran, err)
+		}
+	}
+	ran := false
+	x := skill.NewExecutor(skill.Config{Lookup: skill.Lookup(load(t, files(map[string]string{"notes/save.md": noteFile})).Get),
+		Handlers: map[string]skill.Handler{"notes.save": skill.HandlerFunc(func(context.Context, *skill.Call, *skill.Env) (*skill.Result, error) {
+			ran = true
+			return &skill.Result{}, nil
+		})}})
+	if r := execute(x, "notes.save", map[string]any{"text": "x"}); !r.Failed() || ran {
+		t.Errorf("without a journal it ran: %t, %+v", ran, r)
+	}
 }
 
 func echo(_ context.Context, call *skill.Call, _ *skill.Env) (*skill.Result, error) {
@@ -171,7 +201,7 @@ func TestExecutor_handsTemplatesToTheModel(t *testing.T) {
 // what is meant for users is told.
 func TestExecutor_explainsFailures(t *testing.T) {
 	tests := map[string]struct {
-		handler skill.HandlerFunc
+		handler skill.Code
 		want    string
 		logged  string
 	}{
@@ -208,7 +238,7 @@ func TestExecutor_explainsFailures(t *testing.T) {
 
 // S3-039: a call takes 30 s at most, whether its handler listens or not.
 func TestExecutor_endsLateCalls(t *testing.T) {
-	handlers := map[string]skill.HandlerFunc{
+	handlers := map[string]skill.Code{
 		"listening": func(ctx context.Context, _ *skill.Call, _ *skill.Env) (*skill.Result, error) {
 			<-ctx.Done()
 			return nil, ctx.Err()
@@ -262,7 +292,8 @@ func TestClosest(t *testing.T) {
 func ExampleExecutor() {
 	greet := &skill.Skill{Name: "demo.greet", Handler: "greet", Parameters: []skill.Parameter{{Name: "who", Type: "string", Required: true}}}
 	x := skill.NewExecutor(skill.Config{
-		Lookup: skill.Lookup(func(name string) (*skill.Skill, bool) { return greet, name == greet.Name }),
+		Journal: skilltest.Journal{},
+		Lookup:  skill.Lookup(func(name string) (*skill.Skill, bool) { return greet, name == greet.Name }),
 		Handlers: map[string]skill.Handler{
 			"greet": skill.HandlerFunc(func(_ context.Context, call *skill.Call, env *skill.Env) (*skill.Result, error) {
 				return &skill.Result{Content: "Hello " + call.String("who") + " of " + string(env.Tenant)}, nil

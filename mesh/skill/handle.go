@@ -10,19 +10,20 @@ import (
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/limit"
+	"agentmesh/mesh/security/grant"
 	"agentmesh/mesh/text"
 )
 
 // run calls the handler and gives it until the context ends. A handler that
 // ignores its context is left behind then, because its caller must go on; Wait
 // waits for it. A skill without a handler is its own result.
-func (x *Executor) run(ctx context.Context, s *Skill, call *Call, env *Env) end {
+func (x *Executor) run(ctx context.Context, s *Skill, permit *grant.Permit, call *Call, env *Env) end {
 	if s.Handler == "" {
 		return end{result: template(s, call.Args), outcome: limit.Success}
 	}
 	h := x.config.Handlers[s.Handler]
 	done := make(chan end, 1)
-	x.running.Go(func() { done <- guarded(ctx, h, call, env) })
+	x.running.Go(func() { done <- guarded(ctx, h, permit, call, env) })
 	select {
 	case e := <-done:
 		return inTime(ctx, call, e)
@@ -59,7 +60,7 @@ func template(s *Skill, args map[string]any) *Result {
 }
 
 // guarded calls the handler; whatever it does, there is an end.
-func guarded(ctx context.Context, h Handler, call *Call, env *Env) (e end) {
+func guarded(ctx context.Context, h Handler, permit *grant.Permit, call *Call, env *Env) (e end) {
 	log := env.logger(call.Skill)
 	crashed := func() end {
 		err := mesh.Errorf(mesh.Unknown, "skill.Execute", "internal error")
@@ -71,7 +72,7 @@ func guarded(ctx context.Context, h Handler, call *Call, env *Env) (e end) {
 			e = crashed()
 		}
 	}()
-	r, err := h.Execute(ctx, call, env)
+	r, err := h.Do(ctx, permit, call, env)
 	switch {
 	case err != nil:
 		return explain(ctx, log, call.Skill, err)

@@ -25,7 +25,7 @@ type line struct {
 	passed  []string
 	refuses map[string]error
 	verdict skill.Verdict
-	handle  skill.HandlerFunc
+	handle  skill.Code
 	ended   *skill.Result
 	key     string
 }
@@ -57,8 +57,8 @@ func (l *line) Allow(ctx context.Context, _ string) (func(context.Context, limit
 
 func (l *line) Take(ctx context.Context, _ string) error { return l.pass(ctx, "budget") }
 
-func (l *line) Begin(ctx context.Context, _ *skill.Skill, call *skill.Call) (string, error) {
-	return l.key, l.pass(ctx, fmt.Sprint("begin ", call.Args["text"]))
+func (l *line) Begin(ctx context.Context, _ *skill.Skill, call *skill.Call) (skill.Begun, error) {
+	return skill.Begun{Key: l.key, Permit: skilltest.Permit(call)}, l.pass(ctx, fmt.Sprint("begin ", call.Args["text"]))
 }
 
 func (l *line) End(_ context.Context, _ *skill.Skill, _ *skill.Call, r *skill.Result, _ limit.Outcome, _ time.Duration) {
@@ -199,7 +199,7 @@ func TestAWaitingCallSaysWhatTheUserIsAsked(t *testing.T) {
 // S3-047, S3-039: the breaker hears of errors, error results, panics and late
 // handlers, and not of calls that were wrong or given up.
 func TestTheBreakerHearsOfFailuresOnly(t *testing.T) {
-	fails := func(code mesh.Code) skill.HandlerFunc {
+	fails := func(code mesh.Code) skill.Code {
 		return func(context.Context, *skill.Call, *skill.Env) (*skill.Result, error) {
 			return nil, mesh.Errorf(code, "op", "No.")
 		}
@@ -213,7 +213,7 @@ func TestTheBreakerHearsOfFailuresOnly(t *testing.T) {
 		return &skill.Result{}, nil
 	}
 	tests := map[string]struct {
-		handle  skill.HandlerFunc
+		handle  skill.Code
 		giveUp  time.Duration
 		outcome string
 	}{
@@ -306,13 +306,13 @@ func TestFiveFailuresMakeASkillUnavailable(t *testing.T) {
 	})
 }
 
-func executorWith(t *testing.T, b skill.Breaker, h skill.HandlerFunc) *skill.Executor {
+func executorWith(t *testing.T, b skill.Breaker, h skill.Code) *skill.Executor {
 	t.Helper()
 	c := load(t, files(map[string]string{
 		"notes/save.md":    noteFile,
 		"notes/explain.md": "---\nname: notes.explain\ndescription: Explain\n---\n# Explain well\n",
 	}))
-	return skill.NewExecutor(skill.Config{Lookup: skill.Lookup(c.Get), Handlers: map[string]skill.Handler{"notes.save": h}, Breaker: b})
+	return skill.NewExecutor(skill.Config{Journal: skilltest.Journal{}, Lookup: skill.Lookup(c.Get), Handlers: map[string]skill.Handler{"notes.save": skill.HandlerFunc(h)}, Breaker: b})
 }
 
 // S3-093, S3-104: the record of a call that its caller gave up is kept under a
@@ -340,9 +340,9 @@ func TestACallIsSettledAlsoWhenItsCallerLeft(t *testing.T) {
 
 type journal struct{ lines []string }
 
-func (j *journal) Begin(_ context.Context, _ *skill.Skill, c *skill.Call) (string, error) {
+func (j *journal) Begin(_ context.Context, _ *skill.Skill, c *skill.Call) (skill.Begun, error) {
 	j.lines = append(j.lines, fmt.Sprint("begin ", c.ID, " ", c.Source, " ", c.Args, " key ", c.Key))
-	return "", nil
+	return skill.Begun{Permit: skilltest.Permit(c)}, nil
 }
 
 func (j *journal) End(ctx context.Context, _ *skill.Skill, _ *skill.Call, r *skill.Result, _ limit.Outcome, took time.Duration) {

@@ -39,6 +39,37 @@ func Question(s *Skill, call *Call) string {
 	return b.String()
 }
 
+// Question is the question about a call with the arguments, which are JSON.
+func (s *Skill) Question(args string) (string, error) {
+	call := new(Call)
+	if args != "" {
+		d := json.NewDecoder(strings.NewReader(args))
+		d.UseNumber() // as it is written, however large
+		if err := d.Decode(&call.Args); err != nil || d.More() {
+			return "", mesh.InvalidField("skill.Question", "arguments", "must be a JSON object")
+		}
+	}
+	return Question(s, call), nil
+}
+
+// CreateQuestion is what a user is asked before an agent creates the skill of a file: with
+// the whole of it. It is Invalid for a file that is none of a skill which users may have.
+func CreateQuestion(source string) (string, error) {
+	s, bad := ParseNew([]byte(source))
+	if bad != nil {
+		return "", mesh.InvalidField("skill.CreateQuestion", "source", "%s", bad.Detail)
+	}
+	ask := text.MayCreate(s.Name)
+	if s.Schedule != "" {
+		ask += "\n" + text.RunsBy(strings.TrimSpace(s.Schedule+" "+s.Timezone))
+	}
+	fence := "```"
+	for strings.Contains(source, fence) {
+		fence += "`"
+	}
+	return ask + "\n\n" + fence + "\n" + strings.TrimRight(Visible(source), "\n") + "\n" + fence, nil
+}
+
 // asText writes an argument as people read it.
 func asText(v any) string {
 	switch v := v.(type) {

@@ -8,6 +8,7 @@ import (
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/skill"
+	"agentmesh/mesh/skill/skilltest"
 )
 
 // S3-154: what is too long for a model is cut at a line, with what is missing
@@ -50,7 +51,8 @@ func TestLongResultsAreCutWithARemedy(t *testing.T) {
 func TestACutResultWithoutParametersAsksForANarrowerRequest(t *testing.T) {
 	s := &skill.Skill{Name: "notes.dump", Handler: "dump"}
 	x := skill.NewExecutor(skill.Config{
-		Lookup: func(context.Context, string) (*skill.Skill, error) { return s, nil }, MaxContent: 4,
+		Journal: skilltest.Journal{},
+		Lookup:  func(context.Context, string) (*skill.Skill, error) { return s, nil }, MaxContent: 4,
 		Handlers: map[string]skill.Handler{"dump": skill.HandlerFunc(func(context.Context, *skill.Call, *skill.Env) (*skill.Result, error) {
 			return &skill.Result{Content: "0123456789"}, nil
 		})},
@@ -59,7 +61,7 @@ func TestACutResultWithoutParametersAsksForANarrowerRequest(t *testing.T) {
 		t.Errorf("told %q, want %q", got, want)
 	}
 	page := &skill.Skill{Name: "notes.how", Body: "0123456789"}
-	x = skill.NewExecutor(skill.Config{Lookup: func(context.Context, string) (*skill.Skill, error) { return page, nil }, MaxContent: 4})
+	x = skill.NewExecutor(skill.Config{Journal: skilltest.Journal{}, Lookup: func(context.Context, string) (*skill.Skill, error) { return page, nil }, MaxContent: 4})
 	if got := execute(x, "notes.how", nil).Content; got != page.Body {
 		t.Errorf("a template was cut to %q", got)
 	}
@@ -77,7 +79,8 @@ func TestTheRemedyOfACutResultIsTrue(t *testing.T) {
 	} {
 		s := &skill.Skill{Name: "notes.dump", Handler: "dump", Parameters: parameters}
 		x := skill.NewExecutor(skill.Config{
-			Lookup: func(context.Context, string) (*skill.Skill, error) { return s, nil }, MaxContent: 4,
+			Journal: skilltest.Journal{},
+			Lookup:  func(context.Context, string) (*skill.Skill, error) { return s, nil }, MaxContent: 4,
 			Handlers: map[string]skill.Handler{"dump": skill.HandlerFunc(func(context.Context, *skill.Call, *skill.Env) (*skill.Result, error) {
 				return &skill.Result{Content: "0123456789"}, nil
 			})},

@@ -3,6 +3,16 @@ package text
 // MayRun asks the user before the skill runs, which does what the description says.
 func MayRun(skill, description string) string { return Sprintf("May I run %s? %s", skill, description) }
 
+// MayCreate asks the user before a skill is created, whose file is shown below.
+func MayCreate(skill string) string {
+	return Sprintf("May I create the skill %s from this file?", skill)
+}
+
+// RunsBy says that a skill would run by itself.
+func RunsBy(schedule string) string {
+	return Sprintf("It would run by itself, in your name: %s", schedule)
+}
+
 // AnswersAll says that one answer is for several questions.
 func AnswersAll() string { return Sprintf("Your answer counts for all of these.") }
 

@@ -101,6 +101,7 @@ func (s *State) applyTo(x *Execution, e *mesh.Event) {
 		s.called(x, e, b)
 	case mesh.SkillReturned:
 		delete(x.Unsettled, b.Call)
+		delete(x.Intents, b.Call)
 	case mesh.ToolReturned:
 		s.toolReturned(x, b)
 	case mesh.ApprovalAsked:
@@ -137,7 +138,7 @@ func (x *Execution) move(e *mesh.Event, state mesh.TaskState, reason string) {
 	if mesh.Terminal(state) {
 		x.take(e)
 		x.Ended = e.Seq
-		x.Approvals, x.Approved, x.Requested = nil, nil, nil // nobody waits any more
+		x.Approvals, x.Approved, x.Requested, x.Intents = nil, nil, nil, nil // nobody waits any more
 	}
 }
 
@@ -227,7 +228,7 @@ func (s *State) post(e *mesh.Event, b mesh.MessagePosted) {
 			t.Roles, t.Credential, t.Asked = b.Roles, b.Credential, e.Time
 		}
 		if t.Answers(b.User, b.Roles) {
-			t.Said = e.Seq
+			s.hear(t, mesh.AnswerOf(mesh.TextOf(b.Message)))
 		}
 		t.Calls, t.Tripped = Calls{Since: e.Seq}, nil
 	}

@@ -1,8 +1,6 @@
 package thread
 
 import (
-	"crypto/sha256"
-	"encoding/binary"
 	"slices"
 	"strings"
 	"time"
@@ -46,10 +44,14 @@ func (c *Calls) tool(name string) {
 type Approval struct {
 	Call  string
 	Skill string
-	Text  string   // what the user is asked
-	What  Digest   // of the call
-	Asked mesh.Seq // of the ApprovalAsked
-	Shown mesh.Seq // at which the turn last asked its user so, or 0
+	Text  string      // what the user is asked
+	What  mesh.Digest // of the call
+	Asked mesh.Seq    // of the ApprovalAsked
+	Shown mesh.Seq    // at which the turn last asked its user so, or 0
+	// Answer is what was last said to it, by who may, while the turn asked nothing else.
+	Answer mesh.Answer
+	// Asking says that the question is among those that the turn asked last.
+	Asking bool
 }
 
 // Approval returns the approval that the call waits for, or nil.
@@ -113,7 +115,9 @@ func (s *State) called(x *Execution, e *mesh.Event, b mesh.SkillCalled) {
 		t.Calls.Skills++
 	}
 	s.window.add(e.Time.UnixMilli())
-	delete(x.Approved, b.Call)
+	if of := ApprovedBy(b); x.Approved[of] == mesh.CallDigest(b.Skill, b.Version, b.Args) {
+		delete(x.Approved, of)
+	}
 	if x.Requested != nil && x.Requested.Skill == b.Skill {
 		x.Requested = nil
 	}
@@ -122,7 +126,22 @@ func (s *State) called(x *Execution, e *mesh.Event, b mesh.SkillCalled) {
 	}
 	if _, again := x.Unsettled[b.Call]; again || len(x.Unsettled) < MaxUnsettled {
 		x.Unsettled[b.Call] = b.Skill
+		if x.Intents == nil {
+			x.Intents = map[string]*mesh.Event{}
+		}
+		x.Intents[b.Call] = e
 	}
+}
+
+// Begun reports whether the event announced a call of the execution, just so, that has not
+// returned.
+func (x *Execution) Begun(e *mesh.Event) bool {
+	b, ok := e.Body.(mesh.SkillCalled)
+	if !ok || mesh.Terminal(x.State) {
+		return false
+	}
+	had := x.Intents[b.Call]
+	return had != nil && had.ID == e.ID && had.Body == b
 }
 
 func (s *State) toolReturned(x *Execution, b mesh.ToolReturned) {
@@ -138,7 +157,7 @@ func (s *State) asked(x *Execution, e *mesh.Event, b mesh.ApprovalAsked) {
 	}
 	s.settled(x, b.Call)
 	if len(x.Approvals) < MaxApprovals {
-		x.Approvals = append(x.Approvals, Approval{Call: b.Call, Skill: b.Skill, Text: b.Text, What: CallDigest(b.Skill, b.Version, b.Args), Asked: e.Seq})
+		x.Approvals = append(x.Approvals, Approval{Call: b.Call, Skill: b.Skill, Text: b.Text, What: mesh.CallDigest(b.Skill, b.Version, b.Args), Asked: e.Seq})
 	}
 }
 
@@ -152,8 +171,25 @@ func (s *State) show(turn *Execution, at mesh.Seq, m mesh.TaskMoved) {
 		}
 		for i := range x.Approvals {
 			a := &x.Approvals[i]
-			if mesh.Shown(text, m.Metadata, mesh.Question{Execution: x.ID, Call: a.Call, Text: a.Text}) {
-				a.Shown = at
+			if a.Asking = mesh.Shown(text, m.Metadata, mesh.Question{Execution: x.ID, Call: a.Call, Text: a.Text}); a.Asking {
+				a.Shown, a.Answer = at, mesh.AnswerOther
+			}
+		}
+	}
+}
+
+// hear notes what the user says to the calls that the turn asks about.
+func (s *State) hear(turn *Execution, said mesh.Answer) {
+	if said == mesh.AnswerOther { // it takes back nothing that was said plainly
+		return
+	}
+	for _, x := range s.order {
+		if len(x.Approvals) == 0 || s.TurnOf(x.ID) != turn {
+			continue
+		}
+		for i := range x.Approvals {
+			if a := &x.Approvals[i]; a.Asking {
+				a.Answer = said
 			}
 		}
 	}
@@ -175,23 +211,26 @@ func (s *State) answered(x *Execution, b mesh.ApprovalSettled) {
 		return
 	}
 	if x.Approved == nil {
-		x.Approved = map[string]Digest{}
+		x.Approved = map[string]mesh.Digest{}
 	}
 	if len(x.Approved) < MaxApprovals {
 		x.Approved[b.Call] = asked.What
 	}
 }
 
-// A Digest stands for a call of a skill: of one version, with its arguments.
-type Digest [sha256.Size]byte
+// effect ends the id of what the mesh does for an agent, behind that of the call for which
+// the user was asked.
+const effect = "/effect"
 
-// CallDigest returns the digest of a call, of which the parts are as in the events.
-func CallDigest(skill, version, args string) Digest {
-	data := make([]byte, 0, len(skill)+len(version)+len(args)+2*binary.MaxVarintLen64)
-	for _, part := range []string{skill, version} {
-		data = append(binary.AppendUvarint(data, uint64(len(part))), part...)
+// EffectOf is the id of what the mesh does because of the approval of a call.
+func EffectOf(call string) string { return call + effect }
+
+// ApprovedBy is the id of the call that the user was asked about before this one.
+func ApprovedBy(b mesh.SkillCalled) string {
+	if b.Skill == mesh.CallCreateSkill {
+		return strings.TrimSuffix(b.Call, effect)
 	}
-	return sha256.Sum256(append(data, args...))
+	return b.Call
 }
 
 // tripped notes a limit that stopped something: with its execution and, unless

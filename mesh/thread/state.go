@@ -68,7 +68,8 @@ type Execution struct {
 	// SkillCalls counts the skills called; Unsettled has those without return,
 	// at most MaxUnsettled.
 	SkillCalls int
-	Unsettled  map[string]string // call -> skill
+	Unsettled  map[string]string      // call -> skill
+	Intents    map[string]*mesh.Event // of those, by which they were announced; shared
 	// Calls counts what was called since the user's last message: of a turn, in
 	// it and everything below; of others, by themselves since they began or went
 	// on with a message.
@@ -82,7 +83,7 @@ type Execution struct {
 	// Approved has the digests of calls that the user has approved and that were not
 	// made yet, by their ids; MaxApprovals at most. Requested is the call for which the
 	// user's own message had the execution opened, until it is made.
-	Approved  map[string]Digest
+	Approved  map[string]mesh.Digest
 	Requested *mesh.SkillCall
 	// WentOn is the id of the event by which the execution last went on with a
 	// message of the user (ReasonDelivered).
@@ -98,11 +99,10 @@ type Execution struct {
 	Posts     []mesh.Seq
 	Delivered mesh.Seq
 	// Roles are, for turns, those that their user had with the last message, which came at
-	// Asked under Credential, and Said is the Seq of the last one that was said for the turn.
+	// Asked under Credential.
 	Roles      []mesh.Role
 	Credential string
 	Asked      time.Time
-	Said       mesh.Seq
 }
 
 // A Leg is a stretch of a turn in which one execution has the user's stream.

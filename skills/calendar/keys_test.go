@@ -13,6 +13,7 @@ import (
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/skill"
+	"agentmesh/mesh/skill/skilltest"
 	"agentmesh/skills/calendar"
 )
 
@@ -113,7 +114,7 @@ func TestCreate_keepsDaysWhoseMidnightIsSkipped(t *testing.T) {
 		{args{"start": "2027-03-14T00:30"}, "DTSTART:20270314T053000Z", "DTEND:20270314T063000Z", "2027-03-14 (Sun), 01:30 to 02:30 CDT"},
 	} {
 		tt.args["title"] = "x"
-		r, err := handlers["calendar.create"].Execute(context.Background(), &skill.Call{Skill: "calendar.create", Key: tt.when, Args: tt.args}, env)
+		r, err := skilltest.Do(context.Background(), handlers["calendar.create"], &skill.Call{Skill: "calendar.create", Key: tt.when, Args: tt.args}, env)
 		if err != nil || !strings.Contains(r.Content, tt.when) {
 			t.Fatalf("%v: %+v, %v", tt.args, r, err)
 		}
@@ -122,7 +123,7 @@ func TestCreate_keepsDaysWhoseMidnightIsSkipped(t *testing.T) {
 			t.Errorf("%v: %v\n%s", tt.args, err, data)
 		}
 	}
-	r, err := handlers["calendar.list"].Execute(context.Background(), &skill.Call{Skill: "calendar.list", Args: args{"from": "2027-03-14", "to": "2027-03-14"}}, env)
+	r, err := skilltest.Do(context.Background(), handlers["calendar.list"], &skill.Call{Skill: "calendar.list", Args: args{"from": "2027-03-14", "to": "2027-03-14"}}, env)
 	if err != nil || r.Metadata["count"] != 3 {
 		t.Errorf("%+v, %v", r, err)
 	}

@@ -112,7 +112,7 @@ func Handlers(o Options) (map[string]skill.Handler, error) {
 		}
 		s.secrets[name] = secret{value: given.Value, origins: bound}
 	}
-	return map[string]skill.Handler{Handler: s}, nil
+	return map[string]skill.Handler{Handler: skill.HandlerFunc(s.execute)}, nil
 }
 
 // minSecret is the shortest secret that can be told from other text, so that

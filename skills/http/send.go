@@ -29,8 +29,8 @@ type sender struct {
 	most    int
 }
 
-// Execute sends the request of the skill that is called.
-func (s *sender) Execute(ctx context.Context, call *skill.Call, env *skill.Env) (*skill.Result, error) {
+// execute sends the request of the skill that is called.
+func (s *sender) execute(ctx context.Context, call *skill.Call, env *skill.Env) (*skill.Result, error) {
 	page, err := s.skill(ctx, env.Tenant, call.Skill)
 	if err != nil {
 		return nil, mesh.Wrap(call.Skill, err)

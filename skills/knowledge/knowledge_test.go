@@ -14,6 +14,7 @@ import (
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/skill"
+	"agentmesh/mesh/skill/skilltest"
 	"agentmesh/skills"
 	"agentmesh/skills/knowledge"
 )
@@ -249,7 +250,7 @@ func (missing) Open(name string) (fs.File, error) {
 func TestHandler_tellsPassagesAndSources(t *testing.T) {
 	c, _ := skill.Load(skills.FS)
 	call := func(ix *knowledge.Index, args map[string]any) *skill.Result {
-		x := skill.NewExecutor(skill.Config{Lookup: skill.Lookup(c.Get), Handlers: knowledge.Handlers(ix)})
+		x := skill.NewExecutor(skill.Config{Journal: skilltest.Journal{}, Lookup: skill.Lookup(c.Get), Handlers: knowledge.Handlers(ix)})
 		return x.Execute(context.Background(), &skill.Call{Skill: "knowledge.search", Args: args}, nil)
 	}
 	r := call(docs(t), map[string]any{"query": "how do tenants share?\n", "limit": 1.0})
@@ -288,7 +289,7 @@ func TestHandler_checksForItself(t *testing.T) {
 		t.Fatal(problems)
 	}
 	ix := open(t, map[string]string{"a.md": "# Walrus\u202e\n\nwalrus\u2028```cmd\u2028mail.send\n"})
-	x := skill.NewExecutor(skill.Config{Lookup: skill.Lookup(c.Get), Handlers: knowledge.Handlers(ix)})
+	x := skill.NewExecutor(skill.Config{Journal: skilltest.Journal{}, Lookup: skill.Lookup(c.Get), Handlers: knowledge.Handlers(ix)})
 	for want, args := range map[string]map[string]any{
 		"### 1. Walrus\nSource: a.md:1\n\n> walrus\n> ```cmd\n> mail.send\n": {"query": "walrus"},
 		"Missing required flag: --query":                                     {"limit": "3"},

@@ -19,6 +19,7 @@ import (
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/skill"
+	"agentmesh/mesh/skill/skilltest"
 	meshmail "agentmesh/skills/mail"
 )
 
@@ -235,7 +236,7 @@ func sendForever(addr string) {
 		os.Exit(2)
 	}
 	h := meshmail.Handlers(os.Getenv(childDir), meshmail.WithTransport(tr))["mail.send"]
-	_, _ = h.Execute(context.Background(), &skill.Call{Skill: "mail.send", Key: "k", Args: letterTo("bob@example.com")},
+	_, _ = skilltest.Do(context.Background(), h, &skill.Call{Skill: "mail.send", Key: "k", Args: letterTo("bob@example.com")},
 		&skill.Env{Tenant: mesh.DefaultTenant, Now: time.Now, Logger: slog.New(slog.DiscardHandler)})
 	os.Exit(3)
 }

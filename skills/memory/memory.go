@@ -116,17 +116,22 @@ func (s *Store) Close() error {
 
 // Handlers returns the handlers of the domain, by what skill files name.
 func Handlers(s *Store) map[string]skill.Handler {
-	return map[string]skill.Handler{"memory.save": stateful(s.save), "memory.search": stateful(s.search)}
+	return map[string]skill.Handler{"memory.save": skill.HandlerFunc(stateful(s.save)), "memory.search": skill.HandlerFunc(s.Search)}
+}
+
+// Search is the code of memory.search, for those who look before a model does.
+func (s *Store) Search(ctx context.Context, call *skill.Call, env *skill.Env) (*skill.Result, error) {
+	return stateful(s.search)(ctx, call, env)
 }
 
 // stateful refuses calls that come without a State.
-func stateful(h skill.HandlerFunc) skill.Handler {
-	return skill.HandlerFunc(func(ctx context.Context, call *skill.Call, env *skill.Env) (*skill.Result, error) {
+func stateful(h skill.Code) skill.Code {
+	return func(ctx context.Context, call *skill.Call, env *skill.Env) (*skill.Result, error) {
 		if env.State == nil {
 			return nil, mesh.Errorf(mesh.Precondition, call.Skill, "Memories need the state service of the mesh; run the agent with --mesh")
 		}
 		return h(ctx, call, env)
-	})
+	}
 }
 
 // indexOf returns the name of the index of the call's user.

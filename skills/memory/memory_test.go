@@ -1,7 +1,6 @@
 package memory_test
 
 import (
-	"context"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -39,13 +38,11 @@ func start(t *testing.T, state skill.State, dir string, opts ...memory.Option) *
 	p := &process{store: memory.Open(dir, opts...), dir: dir, user: "ann"}
 	handlers := memory.Handlers(p.store)
 	for name, h := range handlers {
-		handlers[name] = skill.HandlerFunc(func(ctx context.Context, call *skill.Call, env *skill.Env) (*skill.Result, error) {
+		handlers[name] = h.In(func(as *skill.Env) {
 			p.mu.Lock()
-			as := *env
 			as.User, as.Thread = p.user, "talk-of-"+p.user
-			as.State = skilltest.Of(env.State, p.user)
+			as.State = skilltest.Of(as.State, p.user)
 			p.mu.Unlock()
-			return h.Execute(ctx, call, &as)
 		})
 	}
 	p.Bench = testbench.New(t, handlers, skills.FS)

@@ -2,8 +2,8 @@
 // itself, for now the one that builds skills, system.build_skill, which is
 // also called workflow.build.
 //
-// Handlers may be called concurrently. Where a built skill goes is decided by
-// whoever makes the handlers.
+// Handlers may be called concurrently. Where a built skill goes is decided by the Env of
+// the call; the user is asked about its file first.
 package system
 
 import (
@@ -19,17 +19,21 @@ import (
 )
 
 // Handlers returns the handlers of the domain, by what skill files name.
-// create stores a valid skill. Its error is Conflict if there is another one of
-// that name; a skill whose Source is stored already is no error, so that a call
-// can be repeated.
-func Handlers(create func(ctx context.Context, s *skill.Skill) error) map[string]skill.Handler {
-	return map[string]skill.Handler{"system.build_skill": builder(create)}
+func Handlers() map[string]skill.Handler {
+	return map[string]skill.Handler{"system.build_skill": skill.EffectHandler(build, effect)}
 }
 
-type builder func(ctx context.Context, s *skill.Skill) error
+// effect says that the mesh is to create the skill.
+func effect(call *skill.Call, env *skill.Env) (*skill.Effect, error) {
+	s, err := built(call, env)
+	if err != nil {
+		return nil, err
+	}
+	return &skill.Effect{Name: mesh.CallCreateSkill, Args: mesh.CreateSkillArgs(string(s.Source))}, nil
+}
 
-// Execute writes the skill that the arguments describe (S3-161).
-func (create builder) Execute(ctx context.Context, call *skill.Call, env *skill.Env) (*skill.Result, error) {
+// built is the skill that the arguments describe.
+func built(call *skill.Call, env *skill.Env) (*skill.Skill, error) {
 	if err := flags.Require(call, "name", "description"); err != nil {
 		return nil, err
 	}
@@ -48,10 +52,19 @@ func (create builder) Execute(ctx context.Context, call *skill.Call, env *skill.
 		Confirm: flags.Text(call, "confirm"), RequiresApproval: approval,
 		Author: "assistant", Created: env.Now().Format(time.DateOnly),
 	})
-	if err != nil {
-		return nil, mesh.Wrap(call.Skill, err)
+	return s, mesh.Wrap(call.Skill, err)
+}
+
+// build writes the skill that the arguments describe (S3-161).
+func build(ctx context.Context, call *skill.Call, env *skill.Env) (*skill.Result, error) {
+	s, err := built(call, env)
+	switch {
+	case err != nil:
+		return nil, err
+	case env.CreateSkill == nil:
+		return nil, mesh.Errorf(mesh.Unsupported, call.Skill, "no skills are created here")
 	}
-	err = create(ctx, s)
+	err = env.CreateSkill(ctx, s)
 	if mesh.IsCode(err, mesh.Conflict) {
 		return nil, mesh.Errorf(mesh.Conflict, call.Skill, "There is a skill %s already; choose another name or delete that one first: %w", s.Name, err)
 	}

@@ -38,7 +38,9 @@ func setup(t *testing.T) *bench {
 		c.Put(s)
 		return nil
 	}
-	return &bench{Bench: testbench.Over(t, system.Handlers(create), c), catalog: c}
+	b := &bench{Bench: testbench.Over(t, system.Handlers(), c), catalog: c}
+	b.Create = create
+	return b
 }
 
 // S3-161, S3-127, S3-010: a skill is built, validated and offered without code

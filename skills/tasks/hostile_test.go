@@ -232,7 +232,7 @@ func TestSearch_countsTheDaysOverdue(t *testing.T) {
 		}
 		env := &skill.Env{Tenant: "default", State: new(skilltest.State), Now: func() time.Time { return now }}
 		call := &skill.Call{Skill: "tasks.create", Key: "k", Args: args{"title": "x", "due": tt.due}}
-		if r, err := tasks.Handlers()["tasks.create"].Execute(t.Context(), call, env); err != nil || !strings.Contains(r.Content, tt.want) {
+		if r, err := skilltest.Do(t.Context(), tasks.Handlers()["tasks.create"], call, env); err != nil || !strings.Contains(r.Content, tt.want) {
 			t.Errorf("due %s, at %s: %+v, %v; want %q", tt.due, tt.now, r, err, tt.want)
 		}
 	}

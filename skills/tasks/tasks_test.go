@@ -340,7 +340,7 @@ func TestTasks_checkWhatThePageDoesNot(t *testing.T) {
 func TestHandlers_executeFlagsInAContext(t *testing.T) {
 	env := &skill.Env{Tenant: "default", User: "ann", State: new(skilltest.State), Now: time.Now}
 	call := &skill.Call{Skill: "tasks.create", Key: "k", Args: args{"title": "Straight", "tags": []any{"a"}}}
-	r, err := tasks.Handlers()["tasks.create"].Execute(t.Context(), call, env)
+	r, err := skilltest.Do(t.Context(), tasks.Handlers()["tasks.create"], call, env)
 	if err != nil || !strings.HasPrefix(r.Content, "Created task Straight") {
 		t.Fatalf("%+v, %v", r, err)
 	}

@@ -225,6 +225,13 @@ func (n *Node) AppendEvents(ctx context.Context, req *meshv1.AppendEventsRequest
 		if d := e.GetDispatchIssued(); d != nil {
 			res.Tickets[d.GetChild().GetId()] = "ticket for " + d.GetChild().GetAgent()
 		}
+		if c := e.GetSkillCalled(); c != nil {
+			if res.Permits == nil {
+				res.Permits = map[string]string{}
+			}
+			res.Permits[c.GetCall()] = n.signer.Permit(grant.Claims{Holder: g.Holder, Agent: g.Agent, Execution: g.Execution, Call: c.GetCall(), Skill: c.GetSkill(),
+				Version: c.GetVersion(), What: mesh.CallDigest(c.GetSkill(), c.GetVersion(), c.GetArgs()), Expires: time.Now().Add(grant.PermitTime).Unix()}, true)
+		}
 		if n.ids[e.GetId()] {
 			continue
 		}

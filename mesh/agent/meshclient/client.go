@@ -9,6 +9,7 @@ import (
 	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
 	"agentmesh/mesh/rpc"
+	"agentmesh/mesh/security/grant"
 	"agentmesh/mesh/skill"
 	"agentmesh/mesh/thread"
 
@@ -27,7 +28,8 @@ type Client struct {
 	skills   meshv1.SkillServiceClient
 	states   meshv1.StateServiceClient
 	grants   meshv1.GrantServiceClient
-	secret   func() string // see HeldBy
+	secret   func() string          // see HeldBy
+	keys     func() *grant.Verifier // see HeldBy
 
 	// writing serialises Record, so that events land in the order in which
 	// they were recorded.
@@ -67,14 +69,16 @@ func New(conn grpc.ClientConnInterface, call mesh.Call) (*Client, error) {
 		states:   meshv1.NewStateServiceClient(conn),
 		grants:   meshv1.NewGrantServiceClient(conn),
 	}
-	c.tail.page, c.sent = c.page, func() int64 { return 0 }
+	c.tail.page, c.sent, c.keys = c.page, func() int64 { return 0 }, func() *grant.Verifier { return nil }
 	return c, nil
 }
 
 // HeldBy has the client prove, with the secret of the agent's registration as it is at the
-// time, that the grant is its own. It returns c, and is called before c is used.
-func (c *Client) HeldBy(secret func() string) *Client {
-	c.secret = secret
+// time, that the grant is its own, and check the node's permits with the keys as they are
+// then; of a node in the same process it needs none. It returns c, and is called before c
+// is used.
+func (c *Client) HeldBy(secret func() string, keys func() *grant.Verifier) *Client {
+	c.secret, c.keys = secret, keys
 	return c
 }
 
@@ -147,8 +151,27 @@ func (c *Client) ValidateSkill(ctx context.Context, source string) ([]*meshv1.Sk
 	return res.GetProblems(), failed("meshclient.ValidateSkill", err)
 }
 
+// AskToCreate records that the user is asked whether the skill of the file may be created,
+// and returns the question, in the mesh's words: the agent asks it, alone or with others.
+func (c *Client) AskToCreate(ctx context.Context, source string) (mesh.Question, error) {
+	const op = "meshclient.AskToCreate"
+	q := mesh.Question{Execution: c.grant.Execution, Call: "create-skill"}
+	_, err := c.Record(ctx, &mesh.Event{Body: mesh.ApprovalAsked{Call: q.Call, Skill: mesh.CallCreateSkill, Args: mesh.CreateSkillArgs(source)}})
+	if err != nil {
+		return q, mesh.Wrap(op, err)
+	}
+	did, err := c.Actions(ctx)
+	if err != nil {
+		return q, mesh.Wrap(op, err)
+	}
+	if asked := did.Approval(q.Call); asked != nil {
+		q.Text = asked.Text
+	}
+	return q, nil
+}
+
 // CreateSkill writes a new skill file and offers the skill. The user must be allowed
-// to.
+// to, and must have said yes to just this file: see AskToCreate.
 func (c *Client) CreateSkill(ctx context.Context, source string) (*meshv1.Skill, error) {
 	res, err := c.skills.CreateSkill(c.Context(ctx), &meshv1.CreateSkillRequest{Source: source})
 	return res.GetSkill(), failed("meshclient.CreateSkill", err)

@@ -8,6 +8,7 @@ import (
 
 	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
+	"agentmesh/mesh/security/grant"
 	"agentmesh/mesh/threadlog/eventpb"
 
 	"google.golang.org/protobuf/proto"
@@ -36,6 +37,31 @@ const (
 //
 // What was kept goes with it. Where the node refuses that, Record returns its error.
 func (c *Client) Record(ctx context.Context, events ...*mesh.Event) (map[mesh.ExecutionID]string, error) {
+	res, err := c.record(ctx, events)
+	tickets := make(map[mesh.ExecutionID]string, len(res.GetTickets()))
+	for id, token := range res.GetTickets() {
+		tickets[mesh.ExecutionID(id)] = token
+	}
+	return tickets, mesh.Wrap("meshclient.Record", err)
+}
+
+// RecordCall is Record of the intent to call a skill, under the id, which returns the
+// node's permit for the call.
+func (c *Client) RecordCall(ctx context.Context, id string, called mesh.SkillCalled) (*grant.Permit, error) {
+	const op = "meshclient.RecordCall"
+	res, err := c.record(ctx, []*mesh.Event{{ID: id, Body: called}})
+	if err != nil {
+		return nil, mesh.Wrap(op, err)
+	}
+	token, ok := res.GetPermits()[called.Call]
+	if !ok {
+		return nil, mesh.Errorf(mesh.Denied, op, "the mesh does not permit the call: it is over, or is another one than was announced")
+	}
+	p, err := grant.CheckPermit(c.keys(), c.grant, token)
+	return p, mesh.Wrap(op, err)
+}
+
+func (c *Client) record(ctx context.Context, events []*mesh.Event) (*meshv1.AppendEventsResponse, error) {
 	c.writing.Lock()
 	defer c.writing.Unlock()
 	said := make([]*meshv1.Event, len(events))
@@ -43,19 +69,18 @@ func (c *Client) Record(ctx context.Context, events ...*mesh.Event) (map[mesh.Ex
 		said[i] = c.toProto(e)
 	}
 	if len(c.kept) > 0 {
-		tickets, err := c.append(ctx, slices.Concat(c.kept, said), false)
+		res, err := c.append(ctx, slices.Concat(c.kept, said), false)
 		if err == nil {
 			c.empty()
 		} else if refused(ctx, err) { // what was kept, or the events: then what was kept stands
 			err = cmp.Or(c.flush(ctx, false), err)
 		}
-		return tickets, mesh.Wrap("meshclient.Record", err)
+		return res, err
 	}
 	if err := c.takeLost(); err != nil {
-		return nil, mesh.Wrap("meshclient.Record", err)
+		return nil, err
 	}
-	tickets, err := c.append(ctx, said, false)
-	return tickets, mesh.Wrap("meshclient.Record", err)
+	return c.append(ctx, said, false)
 }
 
 // takeLost returns once what nobody was told yet.
@@ -198,8 +223,8 @@ func (c *Client) toProto(e *mesh.Event) *meshv1.Event {
 	return eventpb.EventToProto(e)
 }
 
-// append adds the events, and returns the tickets of those that it dispatched.
-func (c *Client) append(ctx context.Context, events []*meshv1.Event, deferred bool) (map[mesh.ExecutionID]string, error) {
+// append adds the events, and returns the answer.
+func (c *Client) append(ctx context.Context, events []*meshv1.Event, deferred bool) (*meshv1.AppendEventsResponse, error) {
 	req := &meshv1.AppendEventsRequest{ThreadId: c.grant.Thread, Events: events, Deferred: deferred}
 	wait := recordWait
 	for try := 1; ; try++ {
@@ -207,11 +232,7 @@ func (c *Client) append(ctx context.Context, events []*meshv1.Event, deferred bo
 		err = failed("meshclient.append", err)
 		retry := mesh.IsCode(err, mesh.Unavailable) || mesh.IsCode(err, mesh.Conflict)
 		if !retry || try == recordTries {
-			tickets := make(map[mesh.ExecutionID]string, len(res.GetTickets()))
-			for id, token := range res.GetTickets() {
-				tickets[mesh.ExecutionID(id)] = token
-			}
-			return tickets, err
+			return res, err
 		}
 		select {
 		case <-ctx.Done():

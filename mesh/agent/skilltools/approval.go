@@ -24,26 +24,32 @@ const maxAnswered = 400
 
 // Approve implements [skill.Approver].
 func (a approver) Approve(ctx context.Context, s *skill.Skill, call *skill.Call) (v skill.Verdict, ask string, err error) {
-	if c := a.tools.asked; c != nil && c.Approved && call.ID == runCall && call.Source == c.Source {
+	const op = "skilltools.Approve"
+	if c := a.tools.asked; c != nil && c.Approved && call.ID == runCall && call.Source == c.Source && call.Effect == nil {
 		return skill.Approved, "", nil
 	}
-	data, err := json.Marshal(call.Args)
+	want, err := asking(s, call)
 	if err != nil {
-		return skill.Refused, "", mesh.InvalidField("skilltools.Approve", "arguments", "have no JSON form")
+		return skill.Refused, "", mesh.Wrap(op, err)
 	}
 	record := a.tools.inv.Mesh
 	did, err := record.Actions(ctx)
 	if err != nil {
-		return skill.Refused, "", mesh.Wrap("skilltools.Approve", err)
+		return skill.Refused, "", mesh.Wrap(op, err)
 	}
 	known, answer := did.Approval(call.ID), did.Answer(call.ID)
-	switch args, question := string(data), skill.Question(s, call); {
-	case known == nil || !wasAsked(known, s, args, question):
-		_, err := record.Record(ctx, &mesh.Event{Body: mesh.ApprovalAsked{Call: call.ID, Skill: s.Name, Args: args, Text: question, Version: s.Version}})
-		if err != nil {
-			return skill.Refused, "", mesh.Wrap("skilltools.Approve", err)
+	switch {
+	case known == nil || !wasAsked(known, want):
+		if _, err := record.Record(ctx, &mesh.Event{Body: want}); err != nil {
+			return skill.Refused, "", mesh.Wrap(op, err)
 		}
-		return skill.Wait, question, nil
+		if did, err = record.Actions(ctx); err != nil { // the mesh has put it in its own words
+			return skill.Refused, "", mesh.Wrap(op, err)
+		}
+		if known = did.Approval(call.ID); known != nil {
+			want = known.ApprovalAsked
+		}
+		return skill.Wait, want.Text, nil
 	case known.Word != nil:
 		return word(known.Word.Approved, known.Word.Text)
 	case answer == "":
@@ -52,9 +58,22 @@ func (a approver) Approve(ctx context.Context, s *skill.Skill, call *skill.Call)
 	approved := mesh.AnswerOf(answer) == mesh.AnswerYes
 	answer = mesh.Clip(answer, maxAnswered)
 	if _, err := record.Record(ctx, &mesh.Event{Body: mesh.ApprovalSettled{Call: call.ID, Approved: approved, Text: answer}}); err != nil {
-		return skill.Refused, "", mesh.Wrap("skilltools.Approve", err)
+		return skill.Refused, "", mesh.Wrap(op, err)
 	}
 	return word(approved, answer)
+}
+
+// asking is what the user is asked about the call: what it has the mesh do, if that is
+// something, and else the call.
+func asking(s *skill.Skill, call *skill.Call) (mesh.ApprovalAsked, error) {
+	if f := call.Effect; f != nil {
+		return mesh.ApprovalAsked{Call: call.ID, Skill: f.Name, Args: f.Args}, nil
+	}
+	data, err := json.Marshal(call.Args)
+	if err != nil {
+		return mesh.ApprovalAsked{}, mesh.InvalidField("skilltools.asking", "arguments", "have no JSON form")
+	}
+	return mesh.ApprovalAsked{Call: call.ID, Skill: s.Name, Args: string(data), Text: skill.Question(s, call), Version: s.Version}, nil
 }
 
 // word is what the user's answer says of the call. What is not a plain yes is
@@ -69,10 +88,10 @@ func word(approved bool, answer string) (v skill.Verdict, ask string, err error)
 
 // wasAsked reports whether the user was asked just this, about that version of the
 // skill. A log that does not tell the version counts as one of the same.
-func wasAsked(a *thread.CallApproval, s *skill.Skill, args, question string) bool {
-	same := a.Version == s.Version
-	if a.Version == "" || s.Version == "" {
-		same = a.Text == question
+func wasAsked(a *thread.CallApproval, want mesh.ApprovalAsked) bool {
+	same := a.Version == want.Version
+	if want.Text != "" && (a.Version == "" || want.Version == "") {
+		same = a.Text == want.Text
 	}
-	return a.Skill == s.Name && a.Args == args && same
+	return a.Skill == want.Skill && a.Args == want.Args && same
 }

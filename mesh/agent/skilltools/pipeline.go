@@ -85,26 +85,25 @@ func (t *Tools) Take(ctx context.Context, _ string) error {
 // Begin implements [skill.Journal]: a call whose intent cannot be recorded does
 // not happen. A call whose intent is in the log, but not what came of it, keeps
 // its key: if it had its effect, it has no second one.
-func (t *Tools) Begin(ctx context.Context, s *skill.Skill, call *skill.Call) (key string, err error) {
+func (t *Tools) Begin(ctx context.Context, s *skill.Skill, call *skill.Call) (skill.Begun, error) {
+	const op = "skilltools.Begin"
 	args, err := json.Marshal(call.Args)
 	if err != nil {
-		return "", mesh.InvalidField("skilltools.Begin", "arguments", "have no JSON form")
+		return skill.Begun{}, mesh.InvalidField(op, "arguments", "have no JSON form")
 	}
+	called := mesh.SkillCalled{Call: call.ID, Skill: call.Skill, Args: string(args), Source: call.Source, Version: s.Version}
+	key := mesh.NewEventID()
 	t.inv.Mesh.Did(func(did *thread.Actions) {
 		if c := did.Call(call.ID); c != nil && c.Unsettled() && c.Skill == call.Skill && c.Args == string(args) {
+			called.Source, called.Version = c.Source, c.Version // it is announced again, just so
 			key = c.Key
 		}
 	})
-	if key != "" {
-		return key, nil
+	permit, err := t.inv.Mesh.RecordCall(ctx, key, called)
+	if err != nil {
+		return skill.Begun{}, mesh.Wrap(op, err)
 	}
-	intent := &mesh.Event{ID: mesh.NewEventID(), Body: mesh.SkillCalled{
-		Call: call.ID, Skill: call.Skill, Args: string(args), Source: call.Source, Version: s.Version,
-	}}
-	if _, err := t.inv.Mesh.Record(ctx, intent); err != nil {
-		return "", mesh.Wrap("skilltools.Begin", err)
-	}
-	return intent.ID, nil
+	return skill.Begun{Key: key, Permit: permit}, nil
 }
 
 // End implements [skill.Journal]. That an effect has been had is sent at once: a call
@@ -125,6 +124,24 @@ func (t *Tools) End(ctx context.Context, s *skill.Skill, call *skill.Call, r *sk
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.recorded[call.ID] = true
+}
+
+// create implements [skill.Env]. That the skill is there already, as it is to be, is as
+// good.
+func (t *Tools) create(ctx context.Context, s *skill.Skill) error {
+	const op = "skilltools.create"
+	_, err := t.inv.Mesh.CreateSkill(ctx, string(s.Source))
+	if !mesh.IsCode(err, mesh.Precondition) {
+		return mesh.Wrap(op, err)
+	}
+	have, missing := t.inv.Mesh.Skill(ctx, s.Name)
+	switch {
+	case missing != nil:
+		return mesh.Wrap(op, err)
+	case have.GetSource() == string(s.Source):
+		return nil
+	}
+	return mesh.Errorf(mesh.Conflict, op, "there is a skill %s already: %w", s.Name, err)
 }
 
 // metadata is what the result says for programs, as JSON.

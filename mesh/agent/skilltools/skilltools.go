@@ -132,7 +132,7 @@ func New(ctx context.Context, inv *agent.Invocation, o Options) (*Tools, error) 
 	}
 	t.env = &skill.Env{
 		Tenant: inv.Thread.Tenant, User: inv.User, Thread: inv.Thread.ID,
-		State: inv.Mesh.State(), Now: o.Now, Logger: t.logger,
+		State: inv.Mesh.State(), CreateSkill: t.create, Now: o.Now, Logger: t.logger,
 	}
 	breaker := o.Breaker
 	if breaker == nil {

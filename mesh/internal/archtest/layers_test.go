@@ -53,7 +53,7 @@ var layers = map[string]layer{
 	"mesh/llm/window":    {3, []string{"mesh", "mesh/llm"}},
 	"mesh/llm/price":     {3, []string{"mesh"}},
 	"mesh/llm/fallback":  {3, []string{"mesh", "mesh/llm"}},
-	"mesh/skill":         {3, []string{"mesh", "mesh/limit", "mesh/text"}},
+	"mesh/skill":         {3, []string{"mesh", "mesh/limit", "mesh/security/grant", "mesh/text"}},
 	"mesh/skill/command": {3, []string{"mesh", "mesh/skill"}},
 	"mesh/skill/notify":  {3, []string{"mesh", "mesh/skill"}},
 	"mesh/skill/mcp":     {3, []string{"mesh", "mesh/skill", "mesh/skill/command"}},
@@ -143,10 +143,10 @@ var kits = map[string]layer{
 	"mesh/lease/leasetest":        {3, []string{"mesh", "mesh/lease"}},
 	"mesh/state/statetest":        {3, []string{"mesh", "mesh/state"}},
 	"mesh/text/texttest":          {2, []string{"mesh/text"}},
-	"mesh/skill/skilltest":        {3, []string{"mesh", "mesh/skill", "mesh/state"}},
+	"mesh/skill/skilltest":        {3, []string{"mesh", "mesh/limit", "mesh/security/grant", "mesh/skill", "mesh/state"}},
 	"agents/internal/meshtest":    {7, []string{"agentcards", "docs", "gen/mesh/v1", "mesh", "mesh/...", "skills", "skills/..."}},
 	"mesh/llm/scripted":           {3, []string{"mesh", "mesh/llm"}},
-	"skills/internal/testbench":   {7, []string{"mesh", "mesh/skill"}},
+	"skills/internal/testbench":   {7, []string{"mesh", "mesh/skill", "mesh/skill/skilltest"}},
 }
 
 // testDoubles are product packages that tests of lower levels may use too.

@@ -9,6 +9,7 @@ import (
 	"agentmesh/mesh"
 	"agentmesh/mesh/llm"
 	meshskill "agentmesh/mesh/skill"
+	"agentmesh/mesh/skill/skilltest"
 )
 
 func wantIn(t *testing.T, answer string, parts ...string) {
@@ -109,7 +110,7 @@ func cutAfter(t *testing.T, b *bench, w way, steps int, text string) []llm.Messa
 
 // executor runs all skills.
 func (b *bench) executor() *meshskill.Executor {
-	return meshskill.NewExecutor(meshskill.Config{Handlers: b.handlers, Lookup: func(_ context.Context, name string) (*meshskill.Skill, error) {
+	return meshskill.NewExecutor(meshskill.Config{Journal: skilltest.Journal{}, Handlers: b.handlers, Lookup: func(_ context.Context, name string) (*meshskill.Skill, error) {
 		s, _ := b.skills.Get(name)
 		return s, nil
 	}})

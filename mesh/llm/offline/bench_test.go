@@ -16,6 +16,7 @@ import (
 	"agentmesh/mesh/llm"
 	meshskill "agentmesh/mesh/skill"
 	"agentmesh/mesh/skill/command"
+	"agentmesh/mesh/skill/skilltest"
 )
 
 // friday is when the tests happen: Friday, 20 November 2026, 09:30 in a zone
@@ -36,6 +37,7 @@ type bench struct {
 	replies  map[string]string // what skills return
 	found    map[string]string // and what they say of it for programs
 	handlers map[string]meshskill.Handler
+	strict   bool // see knowsItsTasks
 	model    llm.Model
 	handoffs bool // an agent that builds skills can be handed over to
 	limited  bool // the limit of steps may be met
@@ -75,6 +77,9 @@ func benchOf(t testing.TB, skills *meshskill.Catalog) *bench {
 	}}
 	for _, s := range skills.List() {
 		b.handlers[s.Handler] = meshskill.HandlerFunc(func(_ context.Context, call *meshskill.Call, _ *meshskill.Env) (*meshskill.Result, error) {
+			if id := call.Args["task_id"]; b.strict && slices.Contains([]string{"tasks.update", "tasks.delete", "tasks.archive"}, call.Skill) && id != "t-ab2cd" && id != "t-xy3ef" {
+				return nil, mesh.Errorf(mesh.NotFound, "test", "there is no task %v", id)
+			}
 			b.mu.Lock()
 			defer b.mu.Unlock()
 			b.calls = append(b.calls, call.Skill+" "+plainJSON(b.chosen(call)))
@@ -138,6 +143,7 @@ const askMark = "ASKS: "
 func (b *bench) run(tools *benchTools, mission *llm.Mission, history ...llm.Message) string {
 	b.t.Helper()
 	tools.executor = meshskill.NewExecutor(meshskill.Config{
+		Journal:  skilltest.Journal{},
 		Handlers: b.handlers, Allowed: tools.allowed,
 		Lookup: func(_ context.Context, name string) (*meshskill.Skill, error) {
 			if s, ok := b.skills.Get(name); ok {

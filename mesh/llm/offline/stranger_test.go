@@ -2,7 +2,6 @@ package offline
 
 import (
 	"bufio"
-	"context"
 	"encoding/json"
 	"os"
 	"regexp"
@@ -10,9 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"agentmesh/mesh"
 	"agentmesh/mesh/llm"
-	meshskill "agentmesh/mesh/skill"
 )
 
 // A stranger is a request of one who has not read the planner, with the effects
@@ -112,17 +109,7 @@ func TestStranger_nothingHappensThatWasNotMeant(t *testing.T) {
 
 // knowsItsTasks has the skills that change a task refuse those that there are not, as
 // they do: such a call has no effect.
-func (b *bench) knowsItsTasks() {
-	for _, name := range []string{"tasks.update", "tasks.delete", "tasks.archive"} {
-		done := b.handlers[name]
-		b.handlers[name] = meshskill.HandlerFunc(func(ctx context.Context, call *meshskill.Call, env *meshskill.Env) (*meshskill.Result, error) {
-			if id := call.Args["task_id"]; id != "t-ab2cd" && id != "t-xy3ef" {
-				return nil, mesh.Errorf(mesh.NotFound, "test", "there is no task %v", id)
-			}
-			return done.Execute(ctx, call, env)
-		})
-	}
-}
+func (b *bench) knowsItsTasks() { b.strict = true }
 
 // judge returns the calls that were not meant, and whether something was done that
 // was.

@@ -94,7 +94,8 @@ func (t ticketOnly) Authenticate(_ context.Context, c rpc.Credentials) (mesh.Pri
 	return p, err
 }
 
-// underGrant returns the principal of a call that carries a grant or a ticket.
+// underGrant returns the principal of a call that carries a grant or a ticket, also of one
+// that is refused because it says something else besides.
 func underGrant(v *grant.Verifier, c rpc.Credentials) (mesh.Principal, error) {
 	const op = "auth.underGrant"
 	if v == nil {
@@ -109,19 +110,22 @@ func underGrant(v *grant.Verifier, c rpc.Credentials) (mesh.Principal, error) {
 	if err != nil {
 		return mesh.Principal{}, mesh.Wrap(op, err)
 	}
+	p := mesh.Principal{Tenant: g.Tenant, User: g.User, Grant: g, Ticket: c.Ticket != ""}
 	switch {
 	case c.Ticket != "" && c.Grant != "":
-		return mesh.Principal{}, denied(op, rpc.KeyTicket, "cannot be sent with "+rpc.KeyGrant+"; leave it out once it is redeemed")
+		return p, denied(op, rpc.KeyTicket, "cannot be sent with "+rpc.KeyGrant+"; leave it out once it is redeemed")
 	case c.Tenant != "" && c.Tenant != g.Tenant:
-		return mesh.Principal{}, otherTenant(op, "grant")
+		return p, otherTenant(op, "grant")
 	case c.Thread != "" && c.Thread != g.Thread:
-		return mesh.Principal{}, mesh.ThreadNotFound(op)
+		e := mesh.ThreadNotFound(op)
+		e.Forbidden = true
+		return p, e
 	case c.User != "" && c.User != g.User:
-		return mesh.Principal{}, denied(op, rpc.KeyUser, "must be the user of the grant; leave it out")
+		return p, denied(op, rpc.KeyUser, "must be the user of the grant; leave it out")
 	case c.Execution != "" && c.Execution != g.Execution:
-		return mesh.Principal{}, denied(op, rpc.KeyExecution, "must be the execution of the grant; leave it out")
+		return p, denied(op, rpc.KeyExecution, "must be the execution of the grant; leave it out")
 	}
-	return mesh.Principal{Tenant: g.Tenant, User: g.User, Grant: g, Ticket: c.Ticket != ""}, nil
+	return p, nil
 }
 
 func denied(op, field, detail string) error {

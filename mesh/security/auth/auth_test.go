@@ -179,7 +179,7 @@ func TestUnderTokensACallerIsWhoseTokenItHas(t *testing.T) {
 	alice := mesh.Principal{Tenant: "acme", User: "alice", Roles: []mesh.Role{mesh.RoleAgentPublisher, mesh.RoleUser}, Credential: "token:alice-laptop"}
 	bot := mesh.Principal{Tenant: "umbrella", User: "bot", Roles: []mesh.Role{mesh.RoleUser}, Credential: "token:umbrella-bot"}
 	ops := mesh.Principal{Tenant: "acme", User: "ops", Roles: []mesh.Role{mesh.RoleOperator}, Credential: "token:ops"}
-	opsElsewhere := mesh.Principal{Tenant: "umbrella", User: "bot", Roles: ops.Roles, Credential: "token:ops"}
+	opsElsewhere := mesh.Principal{Tenant: "umbrella", User: "bot", Roles: ops.Roles, Credential: "token:ops", ImpersonatedBy: "acme/ops"}
 	for name, tt := range map[string]struct {
 		md   []string
 		want mesh.Principal

@@ -86,7 +86,7 @@ func (b bearers) Authenticate(_ context.Context, c rpc.Credentials) (mesh.Princi
 // agree returns who the call is for that p makes, which proved who it is.
 func agree(p mesh.Principal, c rpc.Credentials, proof string) (mesh.Principal, error) {
 	const op = "auth.agree"
-	operator := p.Can(mesh.ActAdminNode)
+	operator, self := p.Can(mesh.ActAdminNode), string(p.Tenant)+"/"+p.User
 	if c.Tenant != "" && c.Tenant != p.Tenant {
 		if !operator {
 			return p, otherTenant(op, proof)
@@ -98,6 +98,9 @@ func agree(p mesh.Principal, c rpc.Credentials, proof string) (mesh.Principal, e
 			return p, denied(op, rpc.KeyUser, "must be the user of the "+proof+"; leave it out")
 		}
 		p.User = c.User
+	}
+	if self != string(p.Tenant)+"/"+p.User {
+		p.ImpersonatedBy = self
 	}
 	return p, nil
 }

@@ -52,8 +52,8 @@ type Rule struct {
 	// end; it judges that itself. Under the grant of an execution that is over, no other
 	// method may be called.
 	Settles bool
-	// Audit says that calls are recorded, as acts of administration. Resource is the field
-	// of the request, or else of the response, that names what a call is about, as
+	// Audit says that calls are recorded, as acts of administration; others are when they
+	// are refused. Resource is the field of the request, or else of the response, that names what a call is about, as
 	// "skill.name": for the record, and for policies that are asked for the action.
 	Audit    bool
 	Resource string

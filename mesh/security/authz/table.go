@@ -14,10 +14,10 @@ func Node() Table {
 		// A2A, for users and programs.
 		a2apb.A2AService_SendMessage_FullMethodName:                      {Action: mesh.ActChat},
 		a2apb.A2AService_SendStreamingMessage_FullMethodName:             {Action: mesh.ActChat},
-		a2apb.A2AService_GetTask_FullMethodName:                          {Action: mesh.ActReadOwn},
+		a2apb.A2AService_GetTask_FullMethodName:                          {Action: mesh.ActReadOwn, Resource: "id"},
 		a2apb.A2AService_ListTasks_FullMethodName:                        {Action: mesh.ActReadOwn},
-		a2apb.A2AService_SubscribeToTask_FullMethodName:                  {Action: mesh.ActReadOwn},
-		a2apb.A2AService_CancelTask_FullMethodName:                       {Action: mesh.ActCancelOwn},
+		a2apb.A2AService_SubscribeToTask_FullMethodName:                  {Action: mesh.ActReadOwn, Resource: "id"},
+		a2apb.A2AService_CancelTask_FullMethodName:                       {Action: mesh.ActCancelOwn, Resource: "id"},
 		a2apb.A2AService_CreateTaskPushNotificationConfig_FullMethodName: {Action: mesh.ActChat},
 		a2apb.A2AService_GetTaskPushNotificationConfig_FullMethodName:    {Action: mesh.ActReadOwn},
 		a2apb.A2AService_ListTaskPushNotificationConfigs_FullMethodName:  {Action: mesh.ActReadOwn},
@@ -37,11 +37,11 @@ func Node() Table {
 		legacypb.A2AService_DeleteTaskPushNotificationConfig_FullMethodName: {Action: mesh.ActChat},
 		legacypb.A2AService_GetAgentCard_FullMethodName:                     {},
 
-		meshv1.ThreadService_GetThread_FullMethodName:    {Action: mesh.ActReadOwn, Grant: MayGrant},
-		meshv1.ThreadService_ReadThread_FullMethodName:   {Action: mesh.ActReadOwn, Grant: MayGrant},
-		meshv1.ThreadService_FollowThread_FullMethodName: {Action: mesh.ActReadOwn, Grant: MayGrant},
+		meshv1.ThreadService_GetThread_FullMethodName:    {Action: mesh.ActReadOwn, Grant: MayGrant, Resource: "thread_id"},
+		meshv1.ThreadService_ReadThread_FullMethodName:   {Action: mesh.ActReadOwn, Grant: MayGrant, Resource: "thread_id"},
+		meshv1.ThreadService_FollowThread_FullMethodName: {Action: mesh.ActReadOwn, Grant: MayGrant, Resource: "thread_id"},
 		meshv1.ThreadService_ListThreads_FullMethodName:  {Action: mesh.ActReadOwn},
-		meshv1.ThreadService_AppendEvents_FullMethodName: {Grant: OnlyGrant, Settles: true},
+		meshv1.ThreadService_AppendEvents_FullMethodName: {Grant: OnlyGrant, Settles: true, Resource: "thread_id"},
 		meshv1.ThreadService_ShareThread_FullMethodName:  {Action: mesh.ActChat, Audit: true, Resource: "thread_id"},
 		meshv1.ThreadService_DeleteThread_FullMethodName: {Action: mesh.ActDeleteThread, Audit: true, Resource: "thread_id"},
 
@@ -69,13 +69,13 @@ func Node() Table {
 		meshv1.SkillService_ListBreakers_FullMethodName:     {Action: mesh.ActReadOwn},
 		meshv1.SkillService_ResetBreaker_FullMethodName:     {Action: mesh.ActResetBreaker, Audit: true, Resource: "name"},
 
-		meshv1.StateService_GetState_FullMethodName:    {Grant: OnlyGrant},
-		meshv1.StateService_PutState_FullMethodName:    {Grant: OnlyGrant},
-		meshv1.StateService_DeleteState_FullMethodName: {Grant: OnlyGrant},
-		meshv1.StateService_ListState_FullMethodName:   {Grant: OnlyGrant},
+		meshv1.StateService_GetState_FullMethodName:    {Grant: OnlyGrant, Resource: "kind"},
+		meshv1.StateService_PutState_FullMethodName:    {Grant: OnlyGrant, Resource: "kind"},
+		meshv1.StateService_DeleteState_FullMethodName: {Grant: OnlyGrant, Resource: "kind"},
+		meshv1.StateService_ListState_FullMethodName:   {Grant: OnlyGrant, Resource: "kind"},
 
 		meshv1.GrantService_RedeemTicket_FullMethodName: {Grant: OnlyTicket},
-		meshv1.GrantService_IssueTicket_FullMethodName:  {Grant: OnlyGrant, Settles: true},
+		meshv1.GrantService_IssueTicket_FullMethodName:  {Grant: OnlyGrant, Settles: true, Resource: "execution_id"},
 
 		meshv1.AccessService_GetAccess_FullMethodName:         {},
 		meshv1.AccessService_RevokeUser_FullMethodName:        {Action: mesh.ActAdminTenant, Audit: true, Resource: "user_id"},

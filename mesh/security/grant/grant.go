@@ -151,11 +151,16 @@ func (s *Signer) sign(k kind, p payload) string {
 		panic("grant.sign: " + err.Error())
 	}
 	public := s.keys[0].Public().(ed25519.PublicKey)
-	token := keyID(public) + "." + b64.EncodeToString(data) + "." + b64.EncodeToString(ed25519.Sign(s.keys[0], k.signed(data)))
+	token := s.seal(k, data)
 	if p.complete() && len(token) <= MaxToken {
 		known.Add(idOf(k, public, token), &p)
 	}
 	return token
+}
+
+// seal returns the token of what is signed, with the first key.
+func (s *Signer) seal(k kind, data []byte) string {
+	return keyID(s.keys[0].Public().(ed25519.PublicKey)) + "." + b64.EncodeToString(data) + "." + b64.EncodeToString(ed25519.Sign(s.keys[0], k.signed(data)))
 }
 
 // recordPrefix is what the signature of a record covers beside it.
@@ -284,8 +289,11 @@ func notOurs(op string, k kind) error {
 
 func refuse(op string, k kind, detail string) error {
 	field := "mesh-grant"
-	if k == tickets {
+	switch k {
+	case tickets:
 		field = "mesh-ticket"
+	case permits:
+		field = "permit"
 	}
 	return &mesh.Error{Code: mesh.Unauthenticated, Op: op, Field: field, Detail: detail}
 }

@@ -92,6 +92,7 @@ func (i *issuer) believe(token, alg string, key crypto.PublicKey) (p mesh.Princi
 	if p, err = i.principal(claims); err != nil {
 		return p, err
 	}
+	p.Issuer = i.Issuer.Issuer
 	p.Credential = "oidc:" + i.Issuer.Issuer + "#" + mesh.Clip(std.Subject, 255)
 	p.Expires = std.Expiry.Time().Add(skew)
 	if std.IssuedAt != nil {

@@ -12,6 +12,7 @@ import (
 	"agentmesh/mesh"
 	"agentmesh/mesh/skill"
 	"agentmesh/mesh/skill/command"
+	"agentmesh/mesh/skill/skilltest"
 )
 
 // run parses the line and executes it on the skill. It returns what the handler
@@ -24,7 +25,8 @@ func run(t *testing.T, s *skill.Skill, line string) (map[string]any, string) {
 	}
 	var got map[string]any
 	x := skill.NewExecutor(skill.Config{
-		Lookup: func(context.Context, string) (*skill.Skill, error) { return s, nil },
+		Journal: skilltest.Journal{},
+		Lookup:  func(context.Context, string) (*skill.Skill, error) { return s, nil },
 		Handlers: map[string]skill.Handler{s.Handler: skill.HandlerFunc(func(_ context.Context, call *skill.Call, _ *skill.Env) (*skill.Result, error) {
 			got = call.Args
 			return &skill.Result{Content: "done"}, nil

@@ -18,6 +18,7 @@ import (
 
 	"agentmesh/mesh/skill"
 	"agentmesh/mesh/skill/mcp"
+	"agentmesh/mesh/skill/skilltest"
 )
 
 var _ mcp.Sink = (*skill.Library)(nil)
@@ -131,7 +132,7 @@ func run(t *testing.T, servers map[string]mcp.Server, o mcp.Options) *meshed {
 // call calls a skill by its handler.
 func (m *meshed) call(ctx context.Context, name string, args map[string]any) (*skill.Result, error) {
 	s := m.get(name)
-	return m.Handlers()[s.Handler].Execute(ctx, &skill.Call{Skill: name, Args: args, Key: "key-1"}, nil)
+	return skilltest.Do(ctx, m.Handlers()[s.Handler], &skill.Call{Skill: name, Args: args, Key: "key-1"}, nil)
 }
 
 // does calls a skill that has success.

@@ -16,6 +16,7 @@ import (
 	"agentmesh/mesh"
 	"agentmesh/mesh/skill"
 	"agentmesh/mesh/skill/mcp"
+	"agentmesh/mesh/skill/skilltest"
 )
 
 // links runs a test with each kind of connection.
@@ -40,7 +41,7 @@ func TestToolsAreSkillsThatThePipelineRuns(t *testing.T) {
 		for _, n := range m.names() {
 			lib.Put(m.get(n))
 		}
-		x := skill.NewExecutor(skill.Config{Lookup: skill.Lookup(lib.For("acme").Get), Handlers: m.Handlers()})
+		x := skill.NewExecutor(skill.Config{Journal: skilltest.Journal{}, Lookup: skill.Lookup(lib.For("acme").Get), Handlers: m.Handlers()})
 		defer x.Wait()
 		r := x.Execute(t.Context(), &skill.Call{Skill: "box.echo", Args: map[string]any{"to": "you"}, Key: "k-7"}, nil)
 		if want := `{"to":"you"} key=k-7`; r.Failed() || r.Content != want {
@@ -233,7 +234,7 @@ func TestChangesOfToolsArrive(t *testing.T) {
 		}
 		m.does(t, "box.shrink", nil)
 		m.await(t, "the end of box.grown", func() bool { return m.get("box.grown") == nil })
-		_, err := m.Handlers()[mcp.HandlerName("box")].Execute(t.Context(), &skill.Call{Skill: "box.grown"}, nil)
+		_, err := skilltest.Do(t.Context(), m.Handlers()[mcp.HandlerName("box")], &skill.Call{Skill: "box.grown"}, nil)
 		if !mesh.IsCode(err, mesh.NotFound) {
 			t.Errorf("the old tool: %v", err)
 		}
@@ -254,7 +255,7 @@ func TestAServerThatIsDownAtStartIsRetried(t *testing.T) {
 		"box":   {URL: endpoint(t, newFake(), true).URL},
 	}, mcp.Options{Refresh: 50 * time.Millisecond})
 	m.awaitSkill(t, "box.echo")
-	_, err = m.Handlers()["mcp:late"].Execute(t.Context(), &skill.Call{Skill: "late.echo"}, nil)
+	_, err = skilltest.Do(t.Context(), m.Handlers()["mcp:late"], &skill.Call{Skill: "late.echo"}, nil)
 	if !mesh.IsCode(err, mesh.Unavailable) || mesh.DetailOf(err) != "the MCP server 'late' is not connected; it was not called" {
 		t.Errorf("a call: %v", err)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"agentmesh/mesh/skill"
 	"agentmesh/mesh/skill/command"
+	"agentmesh/mesh/skill/skilltest"
 )
 
 func TestToolsGetNamesThatSkillsMayHave(t *testing.T) {
@@ -132,7 +133,8 @@ func TestArgumentsThatNoParameterDescribesPassThePipeline(t *testing.T) {
 	}
 	var got map[string]any
 	x := skill.NewExecutor(skill.Config{
-		Lookup: skill.Lookup(func(string) (*skill.Skill, bool) { return s, true }),
+		Journal: skilltest.Journal{},
+		Lookup:  skill.Lookup(func(string) (*skill.Skill, bool) { return s, true }),
 		Handlers: map[string]skill.Handler{"mcp:box": skill.HandlerFunc(func(_ context.Context, call *skill.Call, _ *skill.Env) (*skill.Result, error) {
 			got = call.Args
 			return &skill.Result{}, nil

@@ -22,6 +22,7 @@ import (
 	"agentmesh/mesh"
 	"agentmesh/mesh/skill"
 	"agentmesh/mesh/skill/notify"
+	"agentmesh/mesh/skill/skilltest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -380,7 +381,8 @@ func TestNotificationsComeFromTheSkillItself(t *testing.T) {
 	b := newBench(t, notify.Options{}, notify.Rule{Name: "r", On: notify.OnAlways, URL: h.URL})
 	send := &skill.Skill{Name: "mail.send", Handler: "send", Parameters: []skill.Parameter{{Name: "to", Type: "string", Required: true}}}
 	x := skill.NewExecutor(skill.Config{
-		Lookup: skill.Lookup(func(name string) (*skill.Skill, bool) { return send, name == send.Name }),
+		Journal: skilltest.Journal{},
+		Lookup:  skill.Lookup(func(name string) (*skill.Skill, bool) { return send, name == send.Name }),
 		Handlers: map[string]skill.Handler{"send": skill.HandlerFunc(func(_ context.Context, c *skill.Call, _ *skill.Env) (*skill.Result, error) {
 			if c.String("to") == "nobody" {
 				return nil, mesh.Errorf(mesh.Unavailable, "", "There is no such box.")

@@ -163,7 +163,7 @@ func (w *world) expected(keys []mesh.ThreadKey, q tasks.Query) []tasks.Task {
 				snap.Apply(e)
 			}
 			task, _ := snap.Task()
-			got := tasks.Task{ID: turn.ID, Thread: k.ID, State: task.Status.State, Since: task.Status.Timestamp.AsTime(), Seq: at, ByRole: !s.Involves(q.Caller)}
+			got := tasks.Task{ID: turn.ID, Thread: k.ID, State: task.Status.State, Since: task.Status.Timestamp.AsTime(), Seq: at}
 			if k.Tenant == q.Tenant && s.MayRead(q.Caller) && (q.Agent == "" || q.Agent == turn.Agent) && (q.Thread == "" || q.Thread == k.ID) && (q.State == 0 || q.State == got.State) && !got.Since.Before(q.Since) {
 				out = append(out, got)
 			}

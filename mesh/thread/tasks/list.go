@@ -40,8 +40,6 @@ type Task struct {
 	Since time.Time
 	// Seq is the place in its thread up to which all this holds.
 	Seq mesh.Seq
-	// ByRole says that the caller has it because a role allows it.
-	ByRole bool
 }
 
 // A Page is a part of the tasks that were asked for: the latest status first,
@@ -81,7 +79,6 @@ func (x *Index) List(ctx context.Context, q Query) (Page, error) {
 		case after != nil && t.compare(*after) <= 0: // on an earlier page
 		case len(page.Tasks) < q.Limit:
 			page.Tasks = append(page.Tasks, t.public())
-			page.Tasks[len(page.Tasks)-1].ByRole = !t.in.access.Involves(q.Caller)
 		default:
 			page.More = true
 		}

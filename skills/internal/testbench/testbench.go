@@ -14,6 +14,7 @@ import (
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/skill"
+	"agentmesh/mesh/skill/skilltest"
 )
 
 // now is the time on every bench: a Friday afternoon.
@@ -27,6 +28,8 @@ type Bench struct {
 	now   time.Time
 	state skill.State
 	user  string // whose data calls work with; "" for what all share
+	// Create is where skills go that calls create.
+	Create func(ctx context.Context, s *skill.Skill) error
 }
 
 // New returns a bench with the handlers and the pages of the file systems, of
@@ -43,7 +46,7 @@ func New(t testing.TB, handlers map[string]skill.Handler, pages ...fs.FS) *Bench
 // Over returns a bench with the handlers and the skills of the catalog.
 func Over(t testing.TB, handlers map[string]skill.Handler, c *skill.Catalog) *Bench {
 	t.Helper()
-	b := &Bench{now: now, exec: skill.NewExecutor(skill.Config{Lookup: skill.Lookup(c.Get), Handlers: handlers})}
+	b := &Bench{now: now, exec: skill.NewExecutor(skill.Config{Journal: skilltest.Journal{}, Lookup: skill.Lookup(c.Get), Handlers: handlers})}
 	t.Cleanup(b.exec.Wait)
 	return b
 }
@@ -86,7 +89,7 @@ func (b *Bench) Call(name, key string, args map[string]any) *skill.Result {
 // CallAs runs the skill for a user of the tenant.
 func (b *Bench) CallAs(tenant mesh.TenantID, name, key string, args map[string]any) *skill.Result {
 	b.mu.Lock()
-	env := &skill.Env{Tenant: tenant, User: cmp.Or(b.user, "ann"), Shared: b.user == "", State: b.state, Now: b.Now}
+	env := &skill.Env{Tenant: tenant, User: cmp.Or(b.user, "ann"), Shared: b.user == "", State: b.state, CreateSkill: b.Create, Now: b.Now}
 	b.mu.Unlock()
 	return b.exec.Execute(context.Background(), &skill.Call{Skill: name, Args: args, Key: key}, env)
 }
