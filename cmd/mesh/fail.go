@@ -87,7 +87,7 @@ func explain(err error, addr string) string {
 	what := what(err)
 	switch mesh.CodeOf(err) {
 	case mesh.Unauthenticated:
-		return what + "; give a token with MESH_TOKEN or --token"
+		return what + "; log in with 'mesh login', or give a token with MESH_TOKEN or --token"
 	case mesh.Timeout:
 		return fmt.Sprintf("%s did not answer in time; try again, or allow more with --timeout", addr)
 	case mesh.Unsupported:
