@@ -208,7 +208,7 @@ func (a *app) meshKey(addr string) string {
 	if secure {
 		hostport = mesh.SecureScheme + hostport
 	}
-	return strings.ToLower(hostport)
+	return hostport
 }
 
 // mayShowToken refuses to get a token that could not be shown to the mesh then.

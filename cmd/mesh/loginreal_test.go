@@ -21,9 +21,9 @@ import (
 func upWithProviders(t *testing.T, all ...*oidctest.Provider) *realMesh {
 	t.Helper()
 	dir := t.TempDir()
-	yaml := "auth: oidc\noidc:\n"
+	yaml := "auth: oidc\negress: {allow: [127.0.0.1]}\noidc:\n"
 	for i, p := range all {
-		yaml += fmt.Sprintf("- {issuer: %s, audience: %s, tenant: acme, user_prefix: \"%c:\", default_roles: [user]}\n", p.URL, oidctest.Audience, 'a'+i)
+		yaml += fmt.Sprintf("- {issuer: %s, audience: %s, tenant: acme, user_prefix: \"%c:\", default_roles: [user, agent-publisher]}\n", p.URL, oidctest.Audience, 'a'+i)
 	}
 	writeFile(t, filepath.Join(dir, "mesh.yaml"), yaml)
 	return up(t, dir)
@@ -121,6 +121,10 @@ func TestALogInIsRenewedUntilTheProviderEndsIt(t *testing.T) {
 	if n, _ := p.Renewed(); n != 1 || second.Access == first.Access || second.Refresh == first.Refresh {
 		t.Errorf("renewed %d times", n)
 	}
+	// A process that goes on shows what is kept, too.
+	agent := launch(t, t.TempDir(), "mesh", []string{"MESH_ADDR=" + m.grpc, "MESH_CREDENTIALS=" + alice["MESH_CREDENTIALS"]}, "agent", "run", "worker", "--name", "mole")
+	agent.shows(`agent mole is registered`)
+	runHere(t, alice, "agents", "list").says(t, "mole")
 	p.EndRefresh()
 	over := second
 	over.Expiry = time.Now().Add(-time.Second)
@@ -143,6 +147,11 @@ func TestWhatLoginRefuses(t *testing.T) {
 	runHere(t, alice, "login", "--client-id", "nobody").fails(t, exitFailure, `"nobody".*--client-id`)
 	runHere(t, alice, "login", "--issuer", "http://id.example.com").fails(t, exitUsage, `https`)
 	runHere(t, alice.with("MESH_ADDR", "192.0.2.1:7420"), "login", "--issuer", p.URL).fails(t, exitFailure, `not encrypted.*--plaintext-token`)
+	remote := alice.with("MESH_ADDR", "192.0.2.1:7420").with("MESH_CREDENTIALS", filepath.Join(t.TempDir(), "c.json"))
+	if err := (&login.Store{Path: remote["MESH_CREDENTIALS"], Now: time.Now}).Put(t.Context(), remote["MESH_ADDR"], login.Credential{Access: "a"}); err != nil {
+		t.Fatal(err)
+	}
+	runHere(t, remote, "agents", "list").fails(t, exitFailure, `not encrypted.*--plaintext-token`)
 	// The mesh believes another provider: what this one gives is of no use, and not kept.
 	other.Device("eve")
 	if f := runHere(t, alice, "login", "--issuer", other.URL); f.code != exitDenied {
