@@ -36,8 +36,8 @@ func (a *app) chownCommand() *cobra.Command {
 		Use:   "chown FROM TO",
 		Short: "Give a user what another one has, or what all share",
 		Long: `chown moves mail, files, notes, events, tasks and memories, and makes TO the
-owner of conversations and of skills with their schedules, in the data folder of
-a mesh that does not run.
+owner of conversations, also for what is asked there and not answered yet, and of
+skills with their schedules, in the data folder of a mesh that does not run.
 
 FROM is a user, or "shared" for what all users of the tenant share, or "local" for
 all that was kept under auth none: that is both what is shared and what the user

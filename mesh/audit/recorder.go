@@ -135,8 +135,25 @@ func (r *Recorder) Read(ctx context.Context, thread string) {
 
 // Credential notes what the operator did to a credential, which is the principal's.
 func (r *Recorder) Credential(act string, p mesh.Principal) {
-	r.queue(&meshv1.AuditRecord{Time: timestamppb.New(r.o.Now()), TenantId: string(p.Tenant), UserId: p.User,
-		Action: act, Resource: p.Credential, Decision: meshv1.AuditRecord_DECISION_DONE})
+	r.queue(r.credential(act, p))
+}
+
+func (r *Recorder) credential(act string, p mesh.Principal) *meshv1.AuditRecord {
+	return &meshv1.AuditRecord{Time: timestamppb.New(r.o.Now()), TenantId: string(p.Tenant), UserId: p.User,
+		Action: act, Resource: p.Credential, Decision: meshv1.AuditRecord_DECISION_DONE}
+}
+
+// Noticed records credentials that were revoked and added while nobody looked. All of it is
+// on disk when it returns nil.
+func (r *Recorder) Noticed(revoked, added []mesh.Principal) error {
+	var all []*meshv1.AuditRecord
+	for _, p := range revoked {
+		all = append(all, r.credential("credential.revoked", p))
+	}
+	for _, p := range added {
+		all = append(all, r.credential("credential.added", p))
+	}
+	return r.o.Store.Append(all...)
 }
 
 // record returns what is known of the call in ctx.

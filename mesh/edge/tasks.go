@@ -64,8 +64,7 @@ func (e *Edge) Task(ctx context.Context, id string) (*a2apb.Task, mesh.Seq, erro
 		return nil, 0, err
 	case f != nil && r.agent != "" && r.agent != f.agent:
 		return nil, 0, mesh.TaskNotFound(op)
-	case f != nil && f.owned.MayRead(r.by): // what is shared later is looked up
-		e.noteRead(ctx, r.key.ID, &f.owned, r.by)
+	case f != nil && f.owned.Involves(r.by): // what is shared later, and who reads by a role, is looked up
 		return copied(f.task), f.ended, nil
 	}
 	var tail mesh.Seq

@@ -225,6 +225,12 @@ func (a *tap) join(t *testing.T, m *testMesh, knowsUs bool) {
 // join serves an agent and registers it with the mesh. It returns the registration's secret.
 func join(t *testing.T, m *testMesh, name string, a a2apb.A2AServiceServer, knowsUs bool) string {
 	t.Helper()
+	return joinAs(in(t, mesh.NewThreadID()), t, m.conn, name, a, knowsUs)
+}
+
+// joinAs is join by the caller whose metadata is in ctx.
+func joinAs(ctx context.Context, t *testing.T, conn grpc.ClientConnInterface, name string, a a2apb.A2AServiceServer, knowsUs bool) string {
+	t.Helper()
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -238,7 +244,7 @@ func join(t *testing.T, m *testMesh, name string, a a2apb.A2AServiceServer, know
 	if !knowsUs {
 		c.Capabilities.Extensions = nil
 	}
-	res, err := meshv1.NewRegistryServiceClient(m.conn).RegisterAgent(in(t, mesh.NewThreadID()),
+	res, err := meshv1.NewRegistryServiceClient(conn).RegisterAgent(ctx,
 		&meshv1.RegisterAgentRequest{Name: name, Card: c, Endpoint: l.Addr().String()})
 	if err != nil {
 		t.Fatal(err)

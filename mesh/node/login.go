@@ -30,7 +30,7 @@ const maxCallers = 10_000
 func (n *node) buildAuth(ctx context.Context) (err error) {
 	var provers []auth.Prover
 	if n.cfg.Auth.has(authTokens) {
-		if n.tokens, err = auth.LoadTokens(n.cfg.Tokens, n.verifier, auth.WithLogger(n.logger), auth.WithAudit(n.audit.Credential), auth.WithEnded(func() { n.tokensEnded() })); err != nil {
+		if err := n.loadTokens(ctx); err != nil {
 			return err
 		}
 		provers = append(provers, n.tokens)

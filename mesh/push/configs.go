@@ -211,12 +211,13 @@ func (d *Dispatcher) put(ctx context.Context, op string, r ref, c *a2apb.TaskPus
 	call, _ := mesh.CallFrom(ctx)
 	name := r.name(c.GetId())
 	var after mesh.Seq
-	var over bool
+	var over, byRole bool
 	err := d.States.With(ctx, r.key, func(s *thread.State) error {
 		t, err := r.turn(op, s)
 		if err != nil {
 			return err
 		}
+		byRole = !s.Involves(r.by)
 		after = start(s)
 		over = t.Ended != 0 && t.Ended <= after
 		return nil
@@ -239,7 +240,7 @@ func (d *Dispatcher) put(ctx context.Context, op string, r ref, c *a2apb.TaskPus
 	if err != nil {
 		return err
 	}
-	if err := d.putConfig(ctx, name, record{c, call.PushV03}); err != nil {
+	if err := d.putConfig(ctx, name, record{c, call.PushV03, byRole}); err != nil {
 		return err
 	}
 	if active {

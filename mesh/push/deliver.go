@@ -70,22 +70,22 @@ func (d *Dispatcher) deliver(ctx context.Context, s *sub) outcome {
 	if !d.stands(s, cur) {
 		return d.ended(ctx, s, cur)
 	}
-	view, err := d.view(ctx, s, cur.After)
+	view, err := d.view(ctx, s, c, cur.After)
 	if err != nil {
 		return d.stumbled(ctx, s, err)
 	}
-	if view == nil { // the thread was deleted
+	if view == nil { // the thread was deleted, or is not the user's to read any more
 		return d.end(ctx, s, cur, true)
 	}
 	f, err := d.format(ctx, s, c.v03, cur.After)
 	if err != nil {
 		return d.stumbled(ctx, s, err)
 	}
-	return d.stream(ctx, s, c.TaskPushNotificationConfig, cur, view, f)
+	return d.stream(ctx, s, c, cur, view, f)
 }
 
 // stream delivers the events after the cursor as the view shows them.
-func (d *Dispatcher) stream(ctx context.Context, s *sub, c *a2apb.TaskPushNotificationConfig, cur cursor, view *thread.View, f *format) outcome {
+func (d *Dispatcher) stream(ctx context.Context, s *sub, c record, cur cursor, view *thread.View, f *format) outcome {
 	const page = 16
 	out := outcome{kind: caughtUp}
 	began, at := time.Now(), cur.After
@@ -101,6 +101,13 @@ func (d *Dispatcher) stream(ctx context.Context, s *sub, c *a2apb.TaskPushNotifi
 			update := view.Apply(e)
 			f.apply(e)
 			at = e.Seq
+			if thread.Reshares(e) {
+				if v, err := d.view(ctx, s, c, at); v == nil && err == nil {
+					return d.end(ctx, s, cur, true)
+				} else if err != nil {
+					return d.stumbled(ctx, s, err)
+				}
+			}
 			if update == nil {
 				continue
 			}
@@ -115,7 +122,7 @@ func (d *Dispatcher) stream(ctx context.Context, s *sub, c *a2apb.TaskPushNotifi
 			if err != nil {
 				return d.failed(ctx, s, cur, out, err)
 			}
-			how, err := d.attempt(ctx, s, c, body)
+			how, err := d.attempt(ctx, s, c.TaskPushNotificationConfig, body)
 			out.speed = how
 			if err != nil {
 				return d.failed(ctx, s, cur, out, err)
@@ -179,10 +186,10 @@ func (d *Dispatcher) rest(ctx context.Context, s *sub, cur cursor, at mesh.Seq, 
 }
 
 // view returns the user's view of the sub's task from the cursor on, or nil if
-// there is no such task any more.
-func (d *Dispatcher) view(ctx context.Context, s *sub, after mesh.Seq) (v *thread.View, err error) {
+// there is no such task any more that the user may read.
+func (d *Dispatcher) view(ctx context.Context, s *sub, c record, after mesh.Seq) (v *thread.View, err error) {
 	err = d.States.With(ctx, s.key, func(st *thread.State) error {
-		if st.Turn(s.task) != nil && after <= st.Seq {
+		if st.Turn(s.task) != nil && after <= st.Seq && c.mayHear(s.name, &st.Access) {
 			v = st.View(s.key.ID, s.task, after, thread.Mode{})
 		}
 		return nil

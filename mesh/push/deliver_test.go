@@ -248,6 +248,61 @@ func TestADeletedConfigGetsNothingMoreAndARequestUnderWayIsCutOff(t *testing.T) 
 	h.expect(t, "one")
 }
 
+// part of T3: who is left out of a conversation hears no more of it by webhook, nor of what
+// was said before and not delivered yet; its owner does, and who reads it by a role.
+func TestWhoIsLeftOutGetsNothingMore(t *testing.T) {
+	w := memory(t)
+	d, _ := w.dispatcher(w.config())
+	task := w.open()
+	task.add("", mesh.ThreadShared{Participants: []string{"bob"}})
+	hooks := map[string]*hook{}
+	for _, user := range []string{"alice", "bob", "carol"} {
+		hooks[user] = newHook(t)
+		ctx := as(user)
+		if user == "bob" {
+			ctx = mesh.WithCall(ctx, mesh.Call{Principal: mesh.Principal{Tenant: "acme", User: user, Roles: []mesh.Role{mesh.RoleUser}}})
+		}
+		if _, err := d.Create(ctx, &a2apb.TaskPushNotificationConfig{TaskId: string(task.id), Url: hooks[user].URL}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	task.say("one")
+	for _, h := range hooks {
+		h.expect(t, "one")
+	}
+	task.add("", mesh.ThreadShared{})
+	task.say("two")
+	task.complete()
+	for _, user := range []string{"alice", "carol"} {
+		hooks[user].expect(t, "one", "two", "COMPLETED")
+	}
+	for end := time.Now().Add(patient); w.records() > 2; time.Sleep(time.Millisecond) { // what is left are the configs of the others
+		if time.Now().After(end) {
+			t.Fatalf("%d records are kept", w.records())
+		}
+	}
+	hooks["bob"].expect(t, "one")
+
+	// A new owner hears what the old one did not.
+	task = w.open()
+	old := newHook(t)
+	ctx := mesh.WithCall(context.Background(), mesh.Call{Principal: mesh.Principal{Tenant: "acme", User: "alice"}})
+	if _, err := d.Create(ctx, &a2apb.TaskPushNotificationConfig{TaskId: string(task.id), Url: old.URL}); err != nil {
+		t.Fatal(err)
+	}
+	task.say("one")
+	old.expect(t, "one")
+	task.add("", mesh.ThreadShared{Owner: "dave"})
+	last := newHook(t)
+	ctx = mesh.WithCall(context.Background(), mesh.Call{Principal: mesh.Principal{Tenant: "acme", User: "dave"}})
+	if _, err := d.Create(ctx, &a2apb.TaskPushNotificationConfig{TaskId: string(task.id), Url: last.URL}); err != nil {
+		t.Fatal(err)
+	}
+	task.complete()
+	last.expect(t, "COMPLETED")
+	old.expect(t, "one")
+}
+
 func TestADeletedThreadIsForgotten(t *testing.T) {
 	w, h := memory(t), newHook(t)
 	d, _ := w.dispatcher(w.config())

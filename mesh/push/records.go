@@ -9,6 +9,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"slices"
 	"strings"
 	"time"
 
@@ -110,17 +111,32 @@ func newAEAD(secret []byte) (cipher.AEAD, error) {
 // A record is a config as it is kept.
 type record struct {
 	*a2apb.TaskPushNotificationConfig
-	v03 bool // its webhook knows A2A v0.3
+	v03    bool // its webhook knows A2A v0.3
+	byRole bool // its user read the task by a role, and takes no part in it
 }
 
-// markV03 is before the message of a record for v0.3. No message begins so.
-const markV03 = 0
+// These are before the message of a record for v0.3, and of one whose user reads by a
+// role. No message begins so.
+const (
+	markV03  = 0
+	markRole = 1
+)
+
+// mayHear reports whether the user of the record of that name may still read the thread.
+func (c record) mayHear(name string, a *thread.Access) bool {
+	parts := strings.Split(name, "/")
+	return c.byRole || a.Readable || len(parts) > 2 && (parts[2] == digest(a.Owner) ||
+		slices.ContainsFunc(a.Participants, func(p string) bool { return parts[2] == digest(p) }))
+}
 
 // seal encrypts a config, bound to the name that it is kept under.
 func (d *Dispatcher) seal(name string, c record) ([]byte, error) {
 	var plain []byte
 	if c.v03 {
 		plain = append(plain, markV03)
+	}
+	if c.byRole {
+		plain = append(plain, markRole)
 	}
 	plain, err := proto.MarshalOptions{}.MarshalAppend(plain, c.TaskPushNotificationConfig)
 	if err != nil {
@@ -137,7 +153,8 @@ func (d *Dispatcher) unseal(name string, sealed []byte) (record, error) {
 			"The push notification config was encrypted under another key; delete it and set it again: %w", err)
 	}
 	message, v03 := bytes.CutPrefix(plain, []byte{markV03})
-	c := record{new(a2apb.TaskPushNotificationConfig), v03}
+	message, byRole := bytes.CutPrefix(message, []byte{markRole})
+	c := record{new(a2apb.TaskPushNotificationConfig), v03, byRole}
 	if err := proto.Unmarshal(message, c.TaskPushNotificationConfig); err != nil {
 		return record{}, mesh.Errorf(mesh.Unknown, op, "The push notification config is damaged: %w", err)
 	}

@@ -3,6 +3,8 @@ package thread_test
 import (
 	"testing"
 
+	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
+
 	"agentmesh/mesh"
 	"agentmesh/mesh/thread"
 )
@@ -46,5 +48,51 @@ func TestWhoMayDoWhatWithAThread(t *testing.T) {
 	}
 	if a := thread.Fold(nil); a.Owner != "" || a.TakesPart(mesh.Principal{User: "ann"}) {
 		t.Error("an empty thread is somebody's")
+	}
+}
+
+// part of T3: a task that waits for its user waits for the new owner when the conversation
+// is given away, who lends it nobody's rights; one that does not wait stays whose it was.
+func TestWhatWaitsForTheOwnerWaitsForTheNewOne(t *testing.T) {
+	open := func(id, user string) *mesh.Event {
+		return &mesh.Event{Execution: mesh.ExecutionID(id), Body: mesh.TaskOpened{Execution: mesh.Execution{ID: mesh.ExecutionID(id), Kind: mesh.KindTurn, User: user}}}
+	}
+	below := func(turn, id, user string) *mesh.Event {
+		return &mesh.Event{Execution: mesh.ExecutionID(turn), Body: mesh.DispatchIssued{Child: mesh.Execution{ID: mesh.ExecutionID(id), Parent: mesh.ExecutionID(turn), Kind: mesh.KindAgent, Agent: "x", User: user}}}
+	}
+	move := func(id string, state mesh.TaskState) *mesh.Event {
+		return &mesh.Event{Execution: mesh.ExecutionID(id), Body: mesh.TaskMoved{State: state}}
+	}
+	posted := func(id, user string, roles ...mesh.Role) *mesh.Event {
+		return &mesh.Event{Execution: mesh.ExecutionID(id), Body: mesh.MessagePosted{User: user, Roles: roles, Message: &a2apb.Message{MessageId: id + user}}}
+	}
+	const asks, works, done = a2apb.TaskState_TASK_STATE_INPUT_REQUIRED, a2apb.TaskState_TASK_STATE_WORKING, a2apb.TaskState_TASK_STATE_COMPLETED
+	log := []*mesh.Event{
+		open("waits", "ann"), posted("waits", "ann", mesh.RoleOperator), below("waits", "child", "ann"), move("waits", asks),
+		open("works", "ann"), posted("works", "ann", mesh.RoleOperator), move("works", works),
+		open("over", "ann"), below("over", "ended", "ann"), move("ended", done), move("over", done),
+		open("eve's", "eve"), posted("eve's", "eve", mesh.RoleUser), move("eve's", asks),
+		{Body: mesh.ThreadShared{Participants: []string{"eve"}}},
+		{Body: mesh.ThreadShared{Participants: []string{"eve"}, Owner: "bob"}},
+	}
+	for i, e := range log {
+		e.Seq = mesh.Seq(i + 1)
+	}
+	s := thread.Fold(log)
+	for id, want := range map[mesh.ExecutionID]string{"waits": "bob", "child": "bob", "works": "ann", "over": "ann", "ended": "ann", "eve's": "eve"} {
+		if x := s.Execution(id); x.User != want {
+			t.Errorf("%s is %s's, want %s's", id, x.User, want)
+		}
+	}
+	if got := s.Turn("waits"); len(got.Roles) != 0 || got.Answers("ann", nil) || !got.Answers("bob", nil) {
+		t.Errorf("it goes on with the roles %v, and ann answers: %t", got.Roles, got.Answers("ann", nil))
+	}
+	if got := s.Turn("works").Roles; len(got) != 1 {
+		t.Errorf("one that works has the roles %v", got)
+	}
+	answer := posted("waits", "bob", mesh.RoleUser)
+	answer.Seq = s.Seq + 1
+	if s.Apply(answer); len(s.Turn("waits").Roles) != 1 || s.Turn("waits").Roles[0] != mesh.RoleUser {
+		t.Errorf("after its new user's answer it has the roles %v", s.Turn("waits").Roles)
 	}
 }

@@ -21,8 +21,11 @@ func (s *State) Apply(e *mesh.Event) {
 		}
 		s.decisions[scope] = e.Seq
 	}
+	owner := s.Owner
 	s.Access.Apply(e)
 	switch b := e.Body.(type) {
+	case mesh.ThreadShared:
+		s.give(owner, b.Owner)
 	case mesh.ThreadClaimed:
 		s.Epoch, s.Node = b.Epoch, b.Node
 	case mesh.TaskOpened:
@@ -43,6 +46,26 @@ func (s *State) Apply(e *mesh.Event) {
 	default:
 		if x := s.execs[e.Execution]; x != nil {
 			s.applyTo(x, e)
+		}
+	}
+}
+
+// give makes turns that wait for their user, who owned the thread, wait for its new owner,
+// with all that is at work in them. Nobody lends rights: they go on with those that the new
+// one has when answering. What does not wait for anybody ends as it began.
+func (s *State) give(from, to string) {
+	if to == "" || to == from {
+		return
+	}
+	for _, x := range s.order {
+		t := s.TurnOf(x.ID)
+		if t == nil || !mesh.Interrupted(t.State) || x.User != from || mesh.Terminal(x.State) {
+			continue
+		}
+		x.User, x.Roles = to, nil
+		if h := s.Handoff; h.Active() && h.Turn == x.ID {
+			given := *h // readers may hold the one before
+			given.By, s.Handoff = to, &given
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/hex"
+	"fmt"
 	"log/slog"
 	"os"
 	"slices"
@@ -36,6 +37,7 @@ type Tokens struct {
 	now     func() time.Time
 	entries atomic.Pointer[[]*entry]
 	told    func(act string, p mesh.Principal)
+	marked  func(map[string]Mark)
 	ended   func()
 	seen    os.FileInfo // when the file was read last; LoadTokens' and then Run's, as the next
 	loaded  bool        // the file was read before
@@ -110,6 +112,33 @@ func WithLogger(l *slog.Logger) Option { return func(t *Tokens) { t.logger = l }
 // and comes.
 func WithAudit(f func(act string, p mesh.Principal)) Option { return func(t *Tokens) { t.told = f } }
 
+// WithMarks has f told how the tokens are, whenever the file was read and can be used.
+func WithMarks(f func(map[string]Mark)) Option { return func(t *Tokens) { t.marked = f } }
+
+// A Mark is what is known of a token beside its name: whose it is, and a digest of all that
+// the file says of it, by which one sees that this was changed. It proves nothing.
+type Mark struct {
+	Tenant mesh.TenantID `json:"tenant"`
+	User   string        `json:"user"`
+	Digest string        `json:"digest"`
+}
+
+// mark digests the entry.
+func (e *entry) mark() Mark {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%q %x %q %q %q %d %d %t", e.name, e.hash, e.principal.Tenant, e.principal.User, e.principal.Roles,
+		e.from.Unix(), e.until.Unix(), e.disabled))
+	return Mark{e.principal.Tenant, e.principal.User, hex.EncodeToString(sum[:16])}
+}
+
+// Marks returns how the tokens are now, by their names.
+func (t *Tokens) Marks() map[string]Mark {
+	all := map[string]Mark{}
+	for _, e := range *t.entries.Load() {
+		all[e.name] = e.mark()
+	}
+	return all
+}
+
 // WithEnded has f called when tokens have ended, once for those that end together.
 func WithEnded(f func()) Option { return func(t *Tokens) { t.ended = f } }
 
@@ -133,7 +162,8 @@ func WithClock(now func() time.Time) Option { return func(t *Tokens) { t.now = n
 // Precondition. Grants are checked with the verifier; without one, calls under a grant
 // are refused.
 func LoadTokens(path string, grants *grant.Verifier, opts ...Option) (*Tokens, error) {
-	t := &Tokens{path: path, grants: grants, logger: slog.New(slog.DiscardHandler), now: time.Now, told: func(string, mesh.Principal) {}, ended: func() {}}
+	t := &Tokens{path: path, grants: grants, logger: slog.New(slog.DiscardHandler), now: time.Now, told: func(string, mesh.Principal) {}, ended: func() {},
+		marked: func(map[string]Mark) {}}
 	for _, opt := range opts {
 		opt(t)
 	}
@@ -179,6 +209,7 @@ func (t *Tokens) read() error {
 	}
 	t.entries.Store(&fresh)
 	t.end("credential.revoked", before, func(e *entry) bool { return !slices.Contains(fresh, e) })
+	t.marked(t.Marks())
 	return nil
 }
 
