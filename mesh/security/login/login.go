@@ -164,7 +164,7 @@ func (f *Flow) Wait(ctx context.Context) (Credential, error) {
 		}
 		switch {
 		case err != nil && ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded):
-			return Credential{}, mesh.Errorf(mesh.Unauthenticated, "login.Wait", "nobody entered the code in time")
+			return Credential{}, over("nobody entered the code in time")
 		case err != nil:
 			return Credential{}, f.p.refusal(ctx, err)
 		}
@@ -176,8 +176,16 @@ func (p *provider) credential(t *oauth2.Token) Credential {
 	return Credential{Issuer: p.issuer, ClientID: p.ClientID, Access: t.AccessToken, Expiry: t.Expiry, Refresh: t.RefreshToken}
 }
 
-// refusal is why the provider gave no token. Those that are Unauthenticated another log-in
-// may mend.
+// ErrOver is the cause of the Unauthenticated errors that another log-in mends.
+var ErrOver = errors.New("the user has to log in again")
+
+func over(format string, args ...any) error {
+	e := mesh.Errorf(mesh.Unauthenticated, "login", format, args...)
+	e.Err = ErrOver
+	return e
+}
+
+// refusal is why the provider gave no token.
 func (p *provider) refusal(ctx context.Context, err error) error {
 	const op = "login"
 	if ctx.Err() != nil {
@@ -191,9 +199,9 @@ func (p *provider) refusal(ctx context.Context, err error) error {
 	case "access_denied":
 		return mesh.Errorf(mesh.Denied, op, "the log-in was refused at the provider %s", p.issuer)
 	case "expired_token":
-		return mesh.Errorf(mesh.Unauthenticated, op, "nobody entered the code in time")
+		return over("nobody entered the code in time")
 	case "invalid_grant":
-		return mesh.Errorf(mesh.Unauthenticated, op, "the log-in at the provider %s is over", p.issuer)
+		return over("the log-in at the provider %s is over", p.issuer)
 	case "invalid_client", "unauthorized_client":
 		return mesh.Errorf(mesh.Precondition, op, "the provider %s lets no device log in by the client %q (%s); register it there, public and with the device authorization grant, or name another with --client-id",
 			p.issuer, p.ClientID, said.ErrorCode)
@@ -204,7 +212,7 @@ func (p *provider) refusal(ctx context.Context, err error) error {
 // renewed is the credential that the provider gives for this one.
 func (c Credential) renewed(ctx context.Context) (Credential, error) {
 	if c.Refresh == "" {
-		return c, mesh.Errorf(mesh.Unauthenticated, "login", "the log-in at the provider %s has expired", c.Issuer)
+		return c, over("the log-in at the provider %s has expired", c.Issuer)
 	}
 	ctx, p, err := discover(ctx, c.Issuer, c.ClientID)
 	if err != nil {
