@@ -104,16 +104,16 @@ func (c *crew) agent(name string, env node.Env) (agent.Agent, error) {
 			cfg.Context = c.kit.known(contextTime)
 		}
 		if c.delegates(name) {
-			cfg.Reads, err = c.reads(name, env)
+			cfg.Reads, err = c.reads(name)
 		} else {
-			cfg.Solo, err = c.solo(name, env)
+			cfg.Solo, err = c.solo(name)
 		}
 		if err != nil {
 			return nil, err
 		}
 		return mainagent.New(cfg)
 	case "orchestrator":
-		reads, err := c.reads(name, env)
+		reads, err := c.reads(name)
 		if err != nil {
 			return nil, err
 		}
@@ -146,11 +146,11 @@ func (c *crew) delegates(name string) bool {
 
 // reads is how an agent that delegates runs skills that only read; nil if it runs
 // none. The offline planner goes by rules, and always delegates.
-func (c *crew) reads(name string, env node.Env) (*skilltools.Options, error) {
+func (c *crew) reads(name string) (*skilltools.Options, error) {
 	if !c.cfg.OrchestratorReadSkills || c.mind.offline {
 		return nil, nil
 	}
-	handlers, err := c.kit.handlers([]string{specialist.AnyDomain}, c.cfg.Agents[name].MCP, env.Node)
+	handlers, err := c.kit.handlers([]string{specialist.AnyDomain}, c.cfg.Agents[name].MCP)
 	if err != nil {
 		return nil, err
 	}
@@ -158,8 +158,8 @@ func (c *crew) reads(name string, env node.Env) (*skilltools.Options, error) {
 }
 
 // solo is how the main agent works when it has the skills itself.
-func (c *crew) solo(name string, env node.Env) (*mainagent.Solo, error) {
-	handlers, err := c.kit.handlers([]string{specialist.AnyDomain}, c.cfg.Agents[name].MCP, env.Node)
+func (c *crew) solo(name string) (*mainagent.Solo, error) {
+	handlers, err := c.kit.handlers([]string{specialist.AnyDomain}, c.cfg.Agents[name].MCP)
 	if err != nil {
 		return nil, err
 	}
@@ -205,7 +205,7 @@ func (c *crew) specialist(name string, card *a2apb.AgentCard, env node.Env) (age
 	if !ok {
 		return nil, mesh.Errorf(mesh.NotFound, "crew.agent", "there is no built-in agent %q; the agents are %s", name, strings.Join(crewNames, ", "))
 	}
-	handlers, err := c.kit.handlers(s.domains, c.cfg.Agents[name].MCP, env.Node)
+	handlers, err := c.kit.handlers(s.domains, c.cfg.Agents[name].MCP)
 	if err != nil {
 		return nil, err
 	}

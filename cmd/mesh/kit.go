@@ -13,16 +13,11 @@ import (
 	"sync"
 	"time"
 
-	"google.golang.org/grpc"
-
 	"agentmesh/agents/specialist"
 	"agentmesh/docs"
-	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
 	"agentmesh/mesh/agent"
-	"agentmesh/mesh/agent/skilltools"
 	"agentmesh/mesh/node"
-	"agentmesh/mesh/rpc"
 	"agentmesh/mesh/security/egress"
 	"agentmesh/mesh/skill"
 	"agentmesh/mesh/skill/mcp"
@@ -121,7 +116,7 @@ const (
 
 // handlers are what runs the skills of the domains, and of MCP servers if all
 // are wanted or some are named.
-func (k *kit) handlers(domains, servers []string, conn grpc.ClientConnInterface) (map[string]skill.Handler, error) {
+func (k *kit) handlers(domains, servers []string) (map[string]skill.Handler, error) {
 	all := map[string]skill.Handler{}
 	if slices.Contains(domains, specialist.AnyDomain) {
 		domains = handlerDomains
@@ -138,7 +133,7 @@ func (k *kit) handlers(domains, servers []string, conn grpc.ClientConnInterface)
 		all[mcp.HandlerName(name)] = h
 	}
 	for _, d := range domains {
-		h, err := k.domain(d, conn)
+		h, err := k.domain(d)
 		if err != nil {
 			return nil, err
 		}
@@ -162,7 +157,7 @@ var installed = sync.OnceValue(func() func(name string) bool {
 })
 
 // domain is what runs the skills of a domain.
-func (k *kit) domain(name string, conn grpc.ClientConnInterface) (map[string]skill.Handler, error) {
+func (k *kit) domain(name string) (map[string]skill.Handler, error) {
 	switch name {
 	case "tasks":
 		return tasks.Handlers(), nil
@@ -183,7 +178,7 @@ func (k *kit) domain(name string, conn grpc.ClientConnInterface) (map[string]ski
 	case "memory":
 		return memory.Handlers(k.memory()), nil
 	case "http":
-		return k.http(conn)
+		return k.http()
 	case "system":
 		return system.Handlers(), nil
 	}
@@ -207,20 +202,12 @@ func (k *kit) memory() *memory.Store {
 	return k.memories
 }
 
-func (k *kit) http(conn grpc.ClientConnInterface) (map[string]skill.Handler, error) {
+func (k *kit) http() (map[string]skill.Handler, error) {
 	secrets := map[string]httpskill.Secret{}
 	for name, s := range k.cfg.HTTPSkills.Secrets {
 		secrets[name] = httpskill.Secret{Value: s.Value, Origins: s.Origins}
 	}
-	client := meshv1.NewSkillServiceClient(conn)
 	return httpskill.Handlers(httpskill.Options{
 		Client: &http.Client{Transport: k.carrier}, Allow: k.cfg.HTTPSkills.Allow, Secrets: secrets,
-		Skill: func(ctx context.Context, _ mesh.TenantID, name string) (*skill.Skill, error) {
-			res, err := client.GetSkill(ctx, &meshv1.GetSkillRequest{Name: name})
-			if err != nil {
-				return nil, rpc.FromStatus(err)
-			}
-			return skilltools.SkillOf(res.GetSkill()), nil
-		},
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -198,5 +199,19 @@ func TestUsersShareWhatTheOperatorSays(t *testing.T) {
 		if want := k.domain == "files" || k.domain == "tasks"; eve.finds(k.look) != want {
 			t.Errorf("eve finds what ann put into %s: %t", k.domain, !want)
 		}
+	}
+}
+
+// Skills that send requests work where callers must say who they are, too.
+func TestARequestIsSentForAUserWithAToken(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "watered") }))
+	t.Cleanup(server.Close)
+	dir := t.TempDir()
+	writeFile(t, filepath.Join(dir, "skills", "plants", "water.md"), "---\nname: plants.water\ndescription: Water the plants\n"+
+		"handler: http.request\naccess: read\n---\n# Water\n\n    plants.water\n\n```http\nGET "+server.URL+"/water\n```\n")
+	ann, _ := pairOfUsers(t, dir, "egress: {allow: [127.0.0.1], allow_http: true}\nhttp_skills: {allow: [\""+server.URL+"\"]}\n")
+	if out := ann.ran("plants.water"); !strings.Contains(out, "watered") {
+		t.Errorf("it came to %s", out)
 	}
 }

@@ -28,6 +28,12 @@ func newLaggard() *laggard { return &laggard{Backend: mem.Open(), gone: make(cha
 
 func (l *laggard) Append(ctx context.Context, key mesh.ThreadKey, b *threadlog.Batch) (threadlog.Appended, error) {
 	if b.Deferred {
+		select {
+		case <-l.gone: // what comes from here on comes after it
+			l.mu.Lock()
+			defer l.mu.Unlock()
+		default:
+		}
 		b.Placed()
 		b.Placed = nil
 		<-l.gone
@@ -35,18 +41,14 @@ func (l *laggard) Append(ctx context.Context, key mesh.ThreadKey, b *threadlog.B
 			return threadlog.Appended{}, mesh.Errorf(mesh.Unavailable, "laggard", "the disk is full")
 		}
 	}
+	if !b.Deferred {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+	}
 	return l.Backend.Append(ctx, key, b)
 }
 
-func (l *laggard) letGo() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	select {
-	case <-l.gone:
-	default:
-		close(l.gone)
-	}
-}
+func (l *laggard) letGo() { close(l.gone) }
 
 func (l *library) accept(ctx context.Context, g *mesh.Grant, bodies ...mesh.Body) (Admitted, error) {
 	var events []*mesh.Event

@@ -196,7 +196,10 @@ func TestAJoinedAgentRegistersWithItsCertificate(t *testing.T) {
 	if at == "" {
 		t.Fatal(<-done)
 	}
-	defer func() { stop(); <-done }()
+	defer func() {
+		stop()
+		<-done //nolint:errcheck // it ends because its registration was revoked
+	}()
 	user := a2apb.NewA2AServiceClient(over(t, m, believing(t, m, transport.Options{}), "secret-of-tenant-a"))
 	stream, err := user.SendStreamingMessage(mesh.WithCall(plain(t), mesh.Call{Agent: "guest"}), say("hello"))
 	if said := hear(t, stream, err); !strings.Contains(said.text, "user: hello") {

@@ -23,6 +23,9 @@ type Call struct {
 	// ID is the caller's own id of the call, as a model gave it, or "".
 	ID    string
 	Skill string
+	// Of is the skill that is called, as it was looked up, shown and approved: the executor
+	// sets it.
+	Of *Skill
 	// Source says how the skill is called: one of the Source constants of
 	// package mesh, or "".
 	Source string

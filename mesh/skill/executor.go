@@ -202,7 +202,7 @@ func (x *Executor) prepare(ctx context.Context, call *Call, env *Env) (*Skill, *
 		return nil, nil, refused(ctx, env.logger(s.Name), s.Name, err)
 	}
 	ready := *call
-	ready.Skill, ready.Args = s.Name, args
+	ready.Skill, ready.Of, ready.Args = s.Name, s, args
 	return s, &ready, nil
 }
 

@@ -1,7 +1,6 @@
 package httpskill_test
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"strings"
@@ -10,19 +9,9 @@ import (
 	"agentmesh/mesh"
 	"agentmesh/mesh/security/egress"
 	"agentmesh/mesh/skill"
+	"agentmesh/mesh/skill/skilltest"
 	httpskill "agentmesh/skills/http"
 )
-
-// asTenants makes the skill one that a tenant made for itself.
-func asTenants(o *httpskill.Options) {
-	inner := o.Skill
-	o.Skill = func(ctx context.Context, t mesh.TenantID, name string) (*skill.Skill, error) {
-		page, err := inner(ctx, t, name)
-		own := *page
-		own.Tenant = "acme"
-		return &own, err
-	}
-}
 
 // insideOut lets the client reach public addresses only.
 func insideOut(o *httpskill.Options) {
@@ -71,7 +60,6 @@ func TestRequest_goesOnlyWhereItMay(t *testing.T) {
 			o.Secrets = map[string]httpskill.Secret{"crm": {Value: "s3cret-value", Origins: []string{"api.example.com"}}}
 		}, `The secret "crm" may not be sent to`, 0},
 		"a secret that is not there": {secret, "", func(o *httpskill.Options) { o.Secrets = nil }, `The secret "crm" is not configured`, 0},
-		"a tenant's skill":           {secret, "", asTenants, "secrets are for skills of the operator", 0},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -90,6 +78,17 @@ func TestRequest_goesOnlyWhereItMay(t *testing.T) {
 		if q.Header.Get("Referer") != "" {
 			t.Errorf("the other service was told %v", q.Header)
 		}
+	}
+}
+
+// What a tenant made for itself sends no secrets of the operator.
+func TestRequest_ofATenantsOwnSkillHasNoSecrets(t *testing.T) {
+	s := serve(t, ok)
+	page := parsed(t, s, page("read", "GET HOST/?k={secret:crm}"))
+	page.Tenant = "acme"
+	_, err := skilltest.Do(t.Context(), handler(t, s), &skill.Call{Skill: "crm.do", Of: page}, &skill.Env{Tenant: "acme"})
+	if !strings.Contains(mesh.DetailOf(err), "secrets are for skills of the operator") || len(s.requests()) > 0 {
+		t.Errorf("error is %v after %d requests", err, len(s.requests()))
 	}
 }
 
@@ -146,14 +145,12 @@ func TestCheck_saysWhatIsWrongWithThePage(t *testing.T) {
 
 func TestHandlers_refusesOptionsThatCannotWork(t *testing.T) {
 	good := httpskill.Options{
-		Skill:  func(context.Context, mesh.TenantID, string) (*skill.Skill, error) { return nil, nil },
 		Client: http.DefaultClient, Allow: []string{"api.example.com", "http://crm.internal:8080/"},
 	}
 	if _, err := httpskill.Handlers(good); err != nil {
 		t.Fatal(err)
 	}
 	for field, change := range map[string]func(*httpskill.Options){
-		"skill":                     func(o *httpskill.Options) { o.Skill = nil },
 		"client":                    func(o *httpskill.Options) { o.Client = nil },
 		"http_skills.allow":         func(o *httpskill.Options) { o.Allow = []string{"https://x.y/path"} },
 		"http_skills.secrets.A b":   func(o *httpskill.Options) { o.Secrets = map[string]httpskill.Secret{"A b": {}} },

@@ -25,7 +25,6 @@
 package httpskill
 
 import (
-	"context"
 	"net/http"
 	"net/url"
 	"slices"
@@ -52,12 +51,9 @@ type Secret struct {
 	Origins []string
 }
 
-// Options are what requests need of the world (Skill, Client, Allow), and what
+// Options are what requests need of the world (Client, Allow), and what
 // they can choose.
 type Options struct {
-	// Skill returns the skill of that name as the tenant has it. It is called
-	// concurrently.
-	Skill func(ctx context.Context, tenant mesh.TenantID, name string) (*skill.Skill, error)
 	// Client sends the requests. Its transport decides which addresses can be
 	// reached; its redirect policy and cookies are not used.
 	Client *http.Client
@@ -78,13 +74,10 @@ type Options struct {
 // Invalid and names the field of the options.
 func Handlers(o Options) (map[string]skill.Handler, error) {
 	const op = "httpskill.Handlers"
-	if o.Skill == nil {
-		return nil, mesh.InvalidField(op, "skill", "is missing; give the look-up of skills")
-	}
 	if o.Client == nil {
 		return nil, mesh.InvalidField(op, "client", "is missing; give one that reaches only what it should")
 	}
-	s := &sender{skill: o.Skill, client: *o.Client, secrets: make(map[string]secret), timeout: o.Timeout, most: o.MaxResponse}
+	s := &sender{client: *o.Client, secrets: make(map[string]secret), timeout: o.Timeout, most: o.MaxResponse}
 	if s.timeout <= 0 {
 		s.timeout = DefaultTimeout
 	}

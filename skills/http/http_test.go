@@ -1,7 +1,6 @@
 package httpskill_test
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -88,15 +87,27 @@ func ok(w http.ResponseWriter, _ *http.Request) {
 // run calls crm.do with the page; HOST in it is the service's origin.
 func run(t *testing.T, s *service, text string, a args, change ...func(*httpskill.Options)) *skill.Result {
 	t.Helper()
-	text = strings.ReplaceAll(text, "HOST", s.URL)
-	parsed, err := skill.Parse("crm/do.md", []byte(text))
+	parsed(t, s, text)
+	h := map[string]skill.Handler{httpskill.Handler: handler(t, s, change...)}
+	return testbench.New(t, h, fstest.MapFS{"crm/do.md": {Data: []byte(strings.ReplaceAll(text, "HOST", s.URL))}}).Call("crm.do", "key-1", a)
+}
+
+// parsed is the page of crm.do.
+func parsed(t *testing.T, s *service, text string) *skill.Skill {
+	t.Helper()
+	page, err := skill.Parse("crm/do.md", []byte(strings.ReplaceAll(text, "HOST", s.URL)))
 	if err != nil {
 		t.Fatal(err)
 	}
+	return page
+}
+
+// handler sends requests to the service.
+func handler(t *testing.T, s *service, change ...func(*httpskill.Options)) skill.Handler {
+	t.Helper()
 	tr := &http.Transport{}
 	t.Cleanup(tr.CloseIdleConnections)
 	o := httpskill.Options{
-		Skill:  func(context.Context, mesh.TenantID, string) (*skill.Skill, error) { return parsed, nil },
 		Client: &http.Client{Transport: tr}, Allow: []string{s.URL},
 		Secrets: map[string]httpskill.Secret{"crm": {Value: "t0p-s3cret/+", Origins: []string{s.URL}}},
 	}
@@ -107,7 +118,7 @@ func run(t *testing.T, s *service, text string, a args, change ...func(*httpskil
 	if err != nil {
 		t.Fatal(err)
 	}
-	return testbench.New(t, h, fstest.MapFS{"crm/do.md": {Data: []byte(text)}}).Call("crm.do", "key-1", a)
+	return h[httpskill.Handler]
 }
 
 // A value ends up in its place and nowhere else, whatever it contains.

@@ -21,7 +21,6 @@ const maxRedirects = 5
 
 // A sender carries out the requests of skills.
 type sender struct {
-	skill   func(ctx context.Context, tenant mesh.TenantID, name string) (*skill.Skill, error)
 	client  http.Client
 	allow   []string
 	secrets map[string]secret
@@ -31,15 +30,11 @@ type sender struct {
 
 // execute sends the request of the skill that is called.
 func (s *sender) execute(ctx context.Context, call *skill.Call, env *skill.Env) (*skill.Result, error) {
-	page, err := s.skill(ctx, env.Tenant, call.Skill)
-	if err != nil {
-		return nil, mesh.Wrap(call.Skill, err)
-	}
-	t, err := parse(page)
+	t, err := parse(call.Of)
 	if err != nil {
 		return nil, mesh.Errorf(mesh.Precondition, call.Skill, "The page of the skill %s", mesh.DetailOf(err))
 	}
-	used, err := s.permit(page, t)
+	used, err := s.permit(call.Of, t)
 	if err != nil {
 		return nil, err
 	}

@@ -213,7 +213,7 @@ func (f *flood) bodies(ctx context.Context, mb int) {
 
 // unending is a body that ends with the flood.
 type unending struct {
-	ctx   context.Context //nolint:containedctx // it is its end
+	ctx   context.Context // its end
 	first []byte
 	left  int
 	sent  *atomic.Int64
