@@ -73,13 +73,16 @@ share the agent with all tenants.`,
 
 func (a *app) serveAgent(ctx context.Context, name string, o agentRun) (err error) {
 	addr := a.secured(orText(o.mesh, a.flags.addr))
-	dial, err := a.dialOptions()
+	dial, err := a.dialOptions(addr)
 	if err != nil {
 		return err
 	}
 	secure, err := a.identity(&o, &dial, &addr)
 	if err != nil {
 		return err
+	}
+	if secure != nil {
+		dial.BearerSource = nil // the agent is who its certificate says
 	}
 	registered := orText(o.name, name)
 	if !mesh.ValidAgentName(registered) {
@@ -90,7 +93,7 @@ func (a *app) serveAgent(ctx context.Context, name string, o agentRun) (err erro
 		return err
 	}
 	logger = slog.New(rpc.LogHandler(logger.Handler()))
-	cfg, err := a.agentConfig(o)
+	cfg, err := a.agentConfig(o, dial.Bearer != "" || dial.BearerSource != nil)
 	if err != nil {
 		return err
 	}
@@ -136,8 +139,9 @@ func (a *app) serveAgent(ctx context.Context, name string, o agentRun) (err erro
 }
 
 // agentConfig is what of a mesh's settings counts for an agent of its own: the
-// file's, over them the environment's, over them the flags that were given.
-func (a *app) agentConfig(o agentRun) (cfg node.Config, err error) {
+// file's, over them the environment's, over them the flags that were given. It has a token
+// to show, or not.
+func (a *app) agentConfig(o agentRun, token bool) (cfg node.Config, err error) {
 	if o.config != "" {
 		if cfg, err = node.LoadConfig(o.config); err != nil {
 			return cfg, err
@@ -152,7 +156,7 @@ func (a *app) agentConfig(o agentRun) (cfg node.Config, err error) {
 	if o.given("docs") || cfg.Docs == "" {
 		cfg.Docs = o.docs
 	}
-	if a.flags.token != "" && cfg.SharedData == nil { // where it goes, users are known
+	if token && cfg.SharedData == nil { // where it goes, users are known
 		cfg.SharedData = []string{}
 	}
 	return cfg, cfg.Fill()

@@ -28,6 +28,8 @@ type app struct {
 	after      func(time.Duration) <-chan time.Time
 
 	flags globals
+	// stranger has the mesh called without the token that 'mesh login' keeps.
+	stranger bool
 	// lost is why something could not be written to stdout, or nil.
 	lost error
 }

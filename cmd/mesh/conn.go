@@ -38,7 +38,7 @@ type client struct {
 
 // connected calls do with a connection to the mesh, which it closes.
 func (a *app) connected(ctx context.Context, args []string, do func(context.Context, *client, []string) error) error {
-	dial, err := a.dialOptions()
+	dial, err := a.dialOptions(a.flags.addr)
 	if err != nil {
 		return err
 	}
@@ -67,14 +67,18 @@ func (a *app) connected(ctx context.Context, args []string, do func(context.Cont
 	return do(ctx, c, args)
 }
 
-// dialOptions are those of connections to the mesh.
-func (a *app) dialOptions() (rpc.DialOptions, error) {
+// dialOptions are those of connections to the mesh at the address.
+func (a *app) dialOptions(addr string) (rpc.DialOptions, error) {
 	if (a.flags.cert == "") != (a.flags.key == "") {
 		return rpc.DialOptions{}, mesh.InvalidField("mesh.connect", "--cert", "and --key belong together; give both or none")
 	}
 	source, err := transport.New(transport.Options{Cert: a.flags.cert, Key: a.flags.key, CA: a.flags.ca})
+	if err != nil {
+		return rpc.DialOptions{}, err
+	}
+	kept, err := a.keptToken(addr)
 	return rpc.DialOptions{
-		Bearer: a.flags.token, AllowPlaintextBearer: a.flags.plaintext, AllowPlaintextGrant: a.flags.plaintext,
+		Bearer: a.flags.token, BearerSource: kept, AllowPlaintextBearer: a.flags.plaintext, AllowPlaintextGrant: a.flags.plaintext,
 		Tenant: mesh.TenantID(a.flags.tenant), User: a.flags.user, TLS: source.Client,
 	}, err
 }

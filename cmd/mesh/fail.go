@@ -8,6 +8,8 @@ import (
 	"unicode"
 
 	"agentmesh/mesh"
+	"agentmesh/mesh/rpc"
+	"agentmesh/mesh/security/login"
 )
 
 // The exit codes; exitCodes says what they mean.
@@ -87,6 +89,9 @@ func explain(err error, addr string) string {
 	what := what(err)
 	switch mesh.CodeOf(err) {
 	case mesh.Unauthenticated:
+		if rpc.Info(err, rpc.InfoIssuers) != "" || errors.Is(err, login.ErrOver) {
+			return what + "; log in with 'mesh login', or give a token with MESH_TOKEN or --token"
+		}
 		return what + "; give a token with MESH_TOKEN or --token"
 	case mesh.Timeout:
 		return fmt.Sprintf("%s did not answer in time; try again, or allow more with --timeout", addr)

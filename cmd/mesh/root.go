@@ -27,7 +27,8 @@ A conversation is a thread, named by a UUID v4. Everything that happens in it is
 kept by the mesh: a chat can be left and gone on with, by its thread id.
 
 Where a flag is not given, the environment is asked: MESH_ADDR, MESH_TENANT,
-MESH_USER, MESH_TOKEN, MESH_CA, MESH_CERT, MESH_KEY.`,
+MESH_USER, MESH_TOKEN, MESH_CA, MESH_CERT, MESH_KEY. Without a token and a certificate,
+that of 'mesh login' is shown to the mesh that it is for.`,
 		Example: `  mesh chat
   mesh send "How do I configure rate limiting?"
   mesh threads list --addr 10.0.0.7:7420`,
@@ -63,6 +64,8 @@ MESH_USER, MESH_TOKEN, MESH_CA, MESH_CERT, MESH_KEY.`,
 		a.agentsCommand(),
 		a.threadsCommand(),
 		a.skillsCommand(),
+		a.loginCommand(),
+		a.logoutCommand(),
 		a.tokenCommand(),
 		a.dataCommand(),
 		a.policyCommand(),

@@ -59,6 +59,9 @@ func (n *node) buildAuth(ctx context.Context) (err error) {
 			n.auth = auth.Certified(n.auth, n.revokedOf, certify...)
 		}
 	}
+	if n.oidc != nil {
+		n.auth = auth.WithIssuers(n.auth, oidc.Names(n.cfg.OIDC))
+	}
 	if n.cfg.Threads.Visibility == visibleTenant {
 		n.auth = auth.WithRole(n.auth, mesh.RoleReader)
 	}

@@ -25,6 +25,8 @@ type DialOptions struct {
 	// Bearer is the token of a user's program. It is sent with calls that are
 	// not made under a grant.
 	Bearer string
+	// BearerSource is asked for the token of each call instead, "" for none.
+	BearerSource func(context.Context) (string, error)
 	// Tenant and User go out with calls whose Call names none.
 	Tenant mesh.TenantID
 	User   string
@@ -65,7 +67,7 @@ func dial(target string, o DialOptions, extra ...grpc.DialOption) (*grpc.ClientC
 	}
 	address, secure := mesh.Endpoint(target)
 	private := secure || isLocal(address)
-	if o.Bearer != "" && !o.AllowPlaintextBearer && !private {
+	if (o.Bearer != "" || o.BearerSource != nil) && !o.AllowPlaintextBearer && !private {
 		return nil, mesh.Errorf(mesh.Precondition, op,
 			"the connection to %s is not encrypted and would show your token to the network; "+
 				"call it over TLS, as %s%s, use a tunnel to this machine, or allow plaintext tokens", address, mesh.SecureScheme, address)
@@ -152,7 +154,13 @@ func (c client) outgoing(ctx context.Context) (context.Context, error) {
 	if !ok {
 		md = make(metadata.MD, 8)
 	}
-	write(md, call, c.o.Bearer)
+	bearer := c.o.Bearer
+	if c.o.BearerSource != nil && call.GrantToken == "" {
+		if bearer, err = c.o.BearerSource(ctx); err != nil {
+			return ctx, mesh.Wrap("rpc.outgoing", err)
+		}
+	}
+	write(md, call, bearer)
 	return metadata.NewOutgoingContext(ctx, md), nil
 }
 

@@ -240,6 +240,22 @@ func WithInfo(e *mesh.Error, info map[string]string) *mesh.Error {
 	return e
 }
 
+// InfoIssuers is the key of an ErrorInfo by which a refusal for want of a token names the
+// OpenID Connect providers that issue them, with blanks between: what WWW-Authenticate says
+// over HTTP (RFC 9728) by way of a document.
+const InfoIssuers = "authorization_servers"
+
+// Info returns what the ErrorInfo of a failed call has under the key; "" for nothing.
+func Info(err error, key string) string {
+	st, _ := status.FromError(err)
+	for _, d := range st.Details() {
+		if info, ok := d.(*errdetails.ErrorInfo); ok && info.GetDomain() == ErrorDomain {
+			return info.GetMetadata()[key]
+		}
+	}
+	return ""
+}
+
 // WithRetryAfter tells the caller of a failed call when to try again
 // (RetryInfo on the wire). It changes and returns e.
 func WithRetryAfter(e *mesh.Error, after time.Duration) *mesh.Error {

@@ -43,6 +43,7 @@ var layers = map[string]layer{
 	"mesh/security/policy":     {2, []string{"mesh"}},
 	"mesh/security/revocation": {2, []string{"mesh", "mesh/state"}},
 	"mesh/security/oidc":       {2, []string{"mesh", "mesh/security/auth", "mesh/rpc"}},
+	"mesh/security/login":      {2, []string{"mesh", "mesh/security/keyfile", "mesh/security/oidc"}},
 	"mesh/security/transport":  {2, []string{"mesh", "mesh/security/keyfile"}},
 
 	// Ports and adapters.
@@ -120,7 +121,7 @@ var layers = map[string]layer{
 	// one: the log, the store and the edge are not its business. It shows events
 	// as mesh/thread understands them.
 	"cmd/mesh": {8, []string{
-		"agentcards", "agents/...", "docs", "gen/mesh/v1", "mesh", "mesh/agent", "mesh/agent/...", "mesh/security/auth", "mesh/dispatch", "mesh/security/egress", "mesh/security/policy", "mesh/security/transport", "mesh/audit",
+		"agentcards", "agents/...", "docs", "gen/mesh/v1", "mesh", "mesh/agent", "mesh/agent/...", "mesh/security/auth", "mesh/dispatch", "mesh/security/egress", "mesh/security/login", "mesh/security/policy", "mesh/security/transport", "mesh/audit",
 		"mesh/llm", "mesh/llm/...", "mesh/skill/mcp", "mesh/node", "mesh/node/datafolder", "mesh/skill/notify", "mesh/registry", "mesh/rpc", "mesh/skill", "mesh/skill/command",
 		"mesh/thread", "mesh/threadlog/eventpb", "proto", "skills", "skills/...",
 	}},
@@ -169,10 +170,11 @@ var fences = map[string]fence{
 	}},
 	"github.com/grpc-ecosystem/grpc-gateway/v2": {homes: []string{"gen/...", "mesh/bind/rest"}},
 	"github.com/go-jose/go-jose/v4":             {tests: true, homes: []string{"mesh/security/cards", "mesh/security/oidc", "mesh/security/oidc/oidctest"}},
-	"github.com/coreos/go-oidc/v3":              {homes: []string{"mesh/security/oidc"}},
+	"github.com/coreos/go-oidc/v3":              {homes: []string{"mesh/security/login", "mesh/security/oidc"}},
+	"golang.org/x/oauth2":                       {homes: []string{"mesh/security/login"}},
 	"github.com/gowebpki/jcs":                   {homes: []string{"mesh/security/cards"}},
 	"go.etcd.io/bbolt":                          {homes: []string{"mesh/store/disk"}},
-	"github.com/gofrs/flock":                    {homes: []string{"mesh/store/disk", "skills/internal/outfile"}},
+	"github.com/gofrs/flock":                    {homes: []string{"mesh/security/login", "mesh/store/disk", "skills/internal/outfile"}},
 	"github.com/sashabaranov/go-openai":         {homes: []string{"mesh/llm/openai"}},
 	"golang.org/x/time":                         {homes: []string{"mesh/limit"}},
 	"modernc.org/sqlite":                        {homes: []string{"skills/internal/textindex"}},

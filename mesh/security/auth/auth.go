@@ -17,7 +17,9 @@ package auth
 
 import (
 	"context"
+	"errors"
 	"slices"
+	"strings"
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/rpc"
@@ -66,6 +68,26 @@ func (w withRole) Authenticate(ctx context.Context, c rpc.Credentials) (mesh.Pri
 	if err == nil && p.Grant == nil && !slices.Contains(p.Roles, w.role) {
 		p.Roles = append(slices.Clone(p.Roles), w.role)
 		slices.Sort(p.Roles)
+	}
+	return p, err
+}
+
+// WithIssuers returns the mode in which refusals say at which OpenID Connect providers to log in.
+func WithIssuers(mode rpc.Authenticator, issuers []string) rpc.Authenticator {
+	return withIssuers{mode, strings.Join(issuers, " ")}
+}
+
+type withIssuers struct {
+	mode    rpc.Authenticator
+	issuers string
+}
+
+func (w withIssuers) Authenticate(ctx context.Context, c rpc.Credentials) (mesh.Principal, error) {
+	p, err := w.mode.Authenticate(ctx, c)
+	if e := (*mesh.Error)(nil); errors.As(err, &e) && e.Code == mesh.Unauthenticated && e.Reason == "" {
+		said := *e // it may be one for all
+		said.Reason = "UNAUTHENTICATED"
+		return p, rpc.WithInfo(&said, map[string]string{rpc.InfoIssuers: w.issuers})
 	}
 	return p, err
 }

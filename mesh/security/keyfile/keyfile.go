@@ -1,4 +1,4 @@
-// Package keyfile writes private keys to files of the operator, and reads them.
+// Package keyfile writes private keys, and other secrets, to files of their owner, and reads them.
 //
 // A key file is PEM (PKCS #8, and certificates behind it), readable by its owner alone, and there is whole
 // or not at all, whatever happens while it is made. Functions may be called
@@ -30,7 +30,10 @@ func Replace(path string, key crypto.PrivateKey, certificates ...[]byte) error {
 	return write(path, key, certificates, os.Rename)
 }
 
-func write(path string, key crypto.PrivateKey, certificates [][]byte, put func(from, to string) error) (err error) {
+// ReplaceText makes the file with a secret that is no key, in the place of one that is there.
+func ReplaceText(path string, text []byte) error { return writeText(path, text, os.Rename) }
+
+func write(path string, key crypto.PrivateKey, certificates [][]byte, put func(from, to string) error) error {
 	der, err := x509.MarshalPKCS8PrivateKey(key)
 	if err != nil {
 		return err
@@ -39,6 +42,10 @@ func write(path string, key crypto.PrivateKey, certificates [][]byte, put func(f
 	for _, c := range certificates {
 		text = append(text, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c})...)
 	}
+	return writeText(path, text, put)
+}
+
+func writeText(path string, text []byte, put func(from, to string) error) (err error) {
 	dir := filepath.Dir(path)
 	tmp, err := os.CreateTemp(dir, ".key-*") // mode 0600
 	if err != nil {
@@ -65,7 +72,7 @@ func write(path string, key crypto.PrivateKey, certificates [][]byte, put func(f
 func Read(path string) ([]byte, error) {
 	const op = "keyfile.Read"
 	unreadable := func(err error) error {
-		return mesh.Errorf(mesh.Precondition, op, "the key file %s cannot be read; check its owner and permissions: %w", path, err)
+		return mesh.Errorf(mesh.Precondition, op, "the file %s cannot be read; check its owner and permissions: %w", path, err)
 	}
 	info, err := os.Stat(path)
 	if err != nil {
@@ -73,7 +80,7 @@ func Read(path string) ([]byte, error) {
 	}
 	if info.Mode().Perm()&0o077 != 0 {
 		return nil, mesh.Errorf(mesh.Precondition, op,
-			"the key file %s can be read by others; run chmod 600 %s, or remove it for a new key", path, path)
+			"the file %s can be read by others, and holds secrets; run chmod 600 %s, or remove it for a new one", path, path)
 	}
 	data, err := os.ReadFile(path)
 	if err != nil {

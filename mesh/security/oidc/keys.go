@@ -52,12 +52,18 @@ type keys struct {
 }
 
 func newKeys(issuer string, o Options) *keys {
+	return &keys{issuer: issuer, logger: o.Logger.With("issuer", issuer), now: o.Now, wake: make(chan struct{}, 1), client: Client()}
+}
+
+// Client returns a client for requests to providers: what they answer, and how long they
+// take for it, is bounded, and they send nobody elsewhere.
+func Client() *http.Client {
 	carrier := http.DefaultTransport.(*http.Transport).Clone()
 	carrier.DisableKeepAlives = true // the next request is minutes away
-	return &keys{issuer: issuer, logger: o.Logger.With("issuer", issuer), now: o.Now, wake: make(chan struct{}, 1), client: &http.Client{
+	return &http.Client{
 		Transport: bounded{carrier}, Timeout: fetchTimeout,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}}
+	}
 }
 
 // run fetches the keys when they are wanted, or old, until ctx is done.

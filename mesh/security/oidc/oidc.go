@@ -182,6 +182,13 @@ func (c Issuer) check() (field, why string) {
 	return "", ""
 }
 
+// Safe reports whether nobody on the way can change what the URL answers: it is https, or on
+// this machine.
+func Safe(raw string) bool {
+	u, err := url.Parse(raw)
+	return err == nil && u.Host != "" && safe(u)
+}
+
 // safe reports whether nobody on the way can change what the URL answers.
 func safe(u *url.URL) bool {
 	host := u.Hostname()

@@ -36,6 +36,7 @@ type Provider struct {
 	named   int
 	answer  http.HandlerFunc // to requests for keys; nil for the keys
 	fetched int
+	devices devices
 }
 
 // Start starts a provider, which ends with the test.
@@ -45,8 +46,10 @@ func Start(t testing.TB) *Provider {
 	p.Rotate()
 	mux := http.NewServeMux()
 	mux.HandleFunc("/.well-known/openid-configuration", func(w http.ResponseWriter, _ *http.Request) {
-		write(w, map[string]any{"issuer": p.URL, "jwks_uri": p.URL + "/keys", "token_endpoint": p.URL + "/token", "authorization_endpoint": p.URL + "/auth"})
+		write(w, map[string]any{"issuer": p.URL, "jwks_uri": p.URL + "/keys", "token_endpoint": p.URL + "/token", "authorization_endpoint": p.URL + "/auth",
+			"device_authorization_endpoint": p.URL + "/device", "revocation_endpoint": p.URL + "/revoke", "scopes_supported": []string{"openid", "offline_access"}})
 	})
+	p.handleDevices(mux)
 	mux.HandleFunc("/keys", p.serveKeys)
 	p.server = httptest.NewServer(mux)
 	p.URL = p.server.URL
