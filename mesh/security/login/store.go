@@ -55,7 +55,7 @@ func (s *Store) Token(ctx context.Context, addr string) (string, error) {
 		// get lost because somebody stopped waiting.
 		fresh, err := c.renewed(context.WithoutCancel(ctx))
 		if err != nil && s.Now().Before(c.Expiry) {
-			return false, nil //nolint:nilerr // this one still counts, and the next call tries again
+			return false, nil // this one still counts, and the next call tries again
 		}
 		if err != nil {
 			return false, err
@@ -127,7 +127,7 @@ func (s *Store) change(ctx context.Context, do func(map[string]Credential) (bool
 	if err != nil || !changed {
 		return err
 	}
-	data, err := json.MarshalIndent(all, "", "  ")
+	data, err := json.MarshalIndent(all, "", "  ") //nolint:gosec // keeping them is what the file is for
 	if err != nil {
 		return unwritable(err)
 	}
