@@ -7,12 +7,14 @@ import (
 	"io"
 	"net"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/structpb"
 
 	meshv1 "agentmesh/gen/mesh/v1"
@@ -48,7 +50,7 @@ func agentOf(t *testing.T, f *framework) *joined {
 	}
 	_, port, _ := net.SplitHostPort(l.Addr().String())
 	_ = l.Close() // for the agent
-	j := &joined{framework: f, trial: trial{t}, m: up(t, t.TempDir()), model: startTalkModel(t), name: "theirs", port: port, url: "http://127.0.0.1:" + port + f.card}
+	j := &joined{framework: f, trial: trial{t}, m: up(t, t.TempDir()), model: startTalkModel(t), name: "theirs", port: port}
 	j.proc = j.start(port)
 	return j
 }
@@ -57,20 +59,31 @@ func agentOf(t *testing.T, f *framework) *joined {
 func (j *joined) start(port string, more ...string) *process {
 	j.t.Helper()
 	p := startProcess(j.t, j.command(j.t, j.agent, append([]string{port, j.model.URL + "/v1"}, more...)...))
-	p.shows(`ready\n`)
+	j.url = "http://127.0.0.1:" + port + p.shows(`(?m)^ready ?(\S*)$`)[1]
 	return p
 }
 
 // spoken is what a user heard of a turn.
 type spoken struct {
-	task, text string // the text of artifacts and status messages
-	state      mesh.TaskState
-	artifacts  []*a2apb.Part
-	status     []*a2apb.Part
+	task      string
+	state     mesh.TaskState
+	artifacts []*a2apb.Artifact
+	status    []*a2apb.Part
+}
+
+// text is that of artifacts and status messages.
+func (s *spoken) text() string { return partsText(s.parts()) + partsText(s.status) }
+
+// parts are those of the artifacts.
+func (s *spoken) parts() (all []*a2apb.Part) {
+	for _, a := range s.artifacts {
+		all = append(all, a.GetParts()...)
+	}
+	return all
 }
 
 // String is for messages of tests.
-func (s *spoken) String() string { return fmt.Sprintf("%v %q", s.state, s.text) }
+func (s *spoken) String() string { return fmt.Sprintf("%v %q", s.state, s.text()) }
 
 func (s *spoken) add(u *a2apb.StreamResponse) {
 	status := u.GetStatusUpdate().GetStatus()
@@ -80,11 +93,20 @@ func (s *spoken) add(u *a2apb.StreamResponse) {
 	if status != nil {
 		s.state = status.GetState()
 		s.status = append(s.status, status.GetMessage().GetParts()...)
-		s.text += partsText(status.GetMessage().GetParts())
 	}
-	parts := u.GetArtifactUpdate().GetArtifact().GetParts()
-	s.artifacts = append(s.artifacts, parts...)
-	s.text += partsText(parts)
+	update := u.GetArtifactUpdate()
+	if update == nil {
+		return
+	}
+	at := slices.IndexFunc(s.artifacts, func(a *a2apb.Artifact) bool { return a.GetArtifactId() == update.GetArtifact().GetArtifactId() })
+	switch {
+	case at < 0:
+		s.artifacts = append(s.artifacts, proto.CloneOf(update.GetArtifact()))
+	case update.GetAppend():
+		s.artifacts[at].Parts = append(s.artifacts[at].Parts, update.GetArtifact().GetParts()...)
+	default:
+		s.artifacts[at] = proto.CloneOf(update.GetArtifact())
+	}
 }
 
 func textPart(text string) *a2apb.Part { return &a2apb.Part{Content: &a2apb.Part_Text{Text: text}} }
@@ -143,7 +165,7 @@ func (j *joined) answers(words []string, parts ...*a2apb.Part) error {
 
 func (s *spoken) has(words ...string) error {
 	for _, w := range words {
-		if !strings.Contains(s.text, w) {
+		if !strings.Contains(s.text(), w) {
 			return fmt.Errorf("the answer does not say %q: %v", w, s)
 		}
 	}
@@ -176,11 +198,12 @@ func (j *joined) remembers() error {
 // streams sees whether the user hears the first word while the model holds the second.
 func (j *joined) streams() error {
 	h := j.model.hold()
+	defer h.release()
 	late := time.AfterFunc(streamTime, h.release)
 	defer late.Stop()
 	early := false
 	heard, err := j.say(j.name, mesh.NewThreadID(), func(s *spoken) {
-		if strings.Contains(s.text, "first") && !strings.Contains(s.text, "second") {
+		if strings.Contains(s.text(), "first") && !strings.Contains(s.text(), "second") {
 			early = late.Stop() // the model still held the rest
 			h.release()
 		}
@@ -210,7 +233,7 @@ func (j *joined) draws() error {
 	if err != nil {
 		return err
 	}
-	for _, p := range heard.artifacts {
+	for _, p := range heard.parts() {
 		if _, text := p.GetContent().(*a2apb.Part_Text); !text {
 			return nil
 		}
@@ -224,7 +247,7 @@ func (j *joined) asks() error {
 	if err != nil || asked.state != a2apb.TaskState_TASK_STATE_INPUT_REQUIRED {
 		return errors.Join(err, fmt.Errorf("the turn ended %v", asked))
 	}
-	if shown := fmt.Sprint(jsonOf(asked.status), jsonOf(asked.artifacts)); !strings.Contains(shown, theQuestion) {
+	if shown := fmt.Sprint(jsonOf(asked.status), jsonOf(asked.parts())); !strings.Contains(shown, theQuestion) {
 		return fmt.Errorf("the question is not shown: %v", shown)
 	}
 	answer := textPart("very loud")
@@ -338,7 +361,7 @@ func (j *joined) wantsCredentials() error {
 	_, port, _ := net.SplitHostPort(l.Addr().String())
 	_ = l.Close() // for the agent
 	j.start(port, "open sesame")
-	if done := j.m.mesh("agents", "add", "http://127.0.0.1:"+port+j.card, "--name", "closed"); done.code != exitOK {
+	if done := j.m.mesh("agents", "add", j.url, "--name", "closed"); done.code != exitOK {
 		return errors.New(strings.TrimSpace(done.stderr))
 	}
 	heard, err := j.say("closed", mesh.NewThreadID(), nil, textPart("hello"))

@@ -33,7 +33,7 @@ type caller struct {
 
 // asClient are what clients are tried for.
 var asClient = []scenario[*caller]{
-	{"talk", (*caller).talks}, {"remember", (*caller).remembers}, {"stream", (*caller).streams}, {"data in", (*caller).sendsData},
+	{"card", (*caller).readsCard}, {"talk", (*caller).talks}, {"remember", (*caller).remembers}, {"stream", (*caller).streams}, {"data in", (*caller).sendsData},
 	{"files in", (*caller).sendsFiles}, {"files or data out", (*caller).draws}, {"question and answer", (*caller).asks},
 	{"cancel", (*caller).cancels}, {"error", (*caller).fails}, {"credentials", (*caller).hasCredentials},
 }
@@ -156,8 +156,11 @@ type talk struct {
 }
 
 // begin starts the client's program against a mesh.
-func (c *caller) begin(m *realMesh, token ...string) *talk {
-	return &talk{out: startProcess(c.t, c.command(c.t, c.client, append([]string{"http://" + m.http + c.shows}, token...)...))}
+func (c *caller) begin() *talk { return c.beginAt(c.m, c.shows, "") }
+
+// beginAt starts the client's program with a path of a mesh.
+func (c *caller) beginAt(m *realMesh, path, token string) *talk {
+	return &talk{out: startProcess(c.t, c.command(c.t, c.client, "http://"+m.http+path, token))}
 }
 
 // next returns the next line that the program tells.
@@ -230,20 +233,30 @@ func (c *caller) completes(k *talk, line map[string]any, words ...string) error 
 
 func textLine(text string) map[string]any { return map[string]any{"say": text} }
 
-func (c *caller) talks() error { return c.completes(c.begin(c.m), textLine("hello"), "heard: ", "hello") }
+// readsCard talks to the mesh by the card at its root.
+func (c *caller) readsCard() error {
+	return c.completes(c.beginAt(c.m, c.root, ""), textLine("hello"), "heard: ", "hello")
+}
+
+func (c *caller) talks() error { return c.completes(c.begin(), textLine("hello"), "heard: ", "hello") }
 
 func (c *caller) remembers() error {
-	k := c.begin(c.m)
+	k := c.begin()
 	return errors.Join(c.completes(k, textLine("my colour is teal")), c.completes(k, textLine("my number is 4711")),
 		c.completes(k, textLine("what do you know?"), "my colour is teal | my number is 4711 | what"))
 }
 
 func (c *caller) streams() error {
+	k := c.begin()
+	if _, err := k.say(textLine("hello"), nil); err != nil { // the program has started
+		return err
+	}
 	h := c.helper.hold()
+	defer h.release()
 	late := time.AfterFunc(streamTime, h.release)
 	defer late.Stop()
 	early := false
-	heard, err := c.begin(c.m).say(textLine(saysSlowly), func(piece string) {
+	heard, err := k.say(textLine(saysSlowly), func(piece string) {
 		if strings.Contains(piece, "first") && !strings.Contains(piece, "second") {
 			early = late.Stop() || early
 			h.release()
@@ -263,16 +276,16 @@ func (c *caller) streams() error {
 }
 
 func (c *caller) sendsData() error {
-	return c.completes(c.begin(c.m), map[string]any{"say": "see this", "data": map[string]any{"order": "4217"}}, "[data map[order:4217]]")
+	return c.completes(c.begin(), map[string]any{"say": "see this", "data": map[string]any{"order": "4217"}}, "[data map[order:4217]]")
 }
 
 func (c *caller) sendsFiles() error {
-	return c.completes(c.begin(c.m), map[string]any{"say": "see this", "file": base64.StdEncoding.EncodeToString([]byte(tinyPNG))},
+	return c.completes(c.begin(), map[string]any{"say": "see this", "file": base64.StdEncoding.EncodeToString([]byte(tinyPNG))},
 		fmt.Sprintf("[file of %d bytes]", len(tinyPNG)))
 }
 
 func (c *caller) draws() error {
-	heard, err := c.begin(c.m).say(textLine(saysChart), nil)
+	heard, err := c.begin().say(textLine(saysChart), nil)
 	if err == nil && (heard.Error != "" || heard.Files+heard.Data == 0) {
 		err = fmt.Errorf("it heard %+v", *heard)
 	}
@@ -280,7 +293,7 @@ func (c *caller) draws() error {
 }
 
 func (c *caller) asks() error {
-	k := c.begin(c.m)
+	k := c.begin()
 	asked, err := k.say(textLine(saysAsk), nil)
 	if err != nil {
 		return err
@@ -294,7 +307,7 @@ func (c *caller) asks() error {
 func (c *caller) cancels() error {
 	h := c.helper.hold()
 	defer h.release()
-	if _, err := c.begin(c.m).say(map[string]any{"say": saysSlowly, "cancel": "first"}, nil); err != nil {
+	if _, err := c.begin().say(map[string]any{"say": saysSlowly, "cancel": "first"}, nil); err != nil {
 		return err
 	}
 	select {
@@ -306,7 +319,7 @@ func (c *caller) cancels() error {
 }
 
 func (c *caller) fails() error {
-	heard, err := c.begin(c.m).say(textLine(saysFail), nil)
+	heard, err := c.begin().say(textLine(saysFail), nil)
 	if err != nil {
 		return err
 	}
@@ -320,7 +333,7 @@ func (c *caller) fails() error {
 func (c *caller) hasCredentials() error {
 	ann, _, _ := upWithTokens(c.t)
 	for _, given := range []string{"", ann.token} {
-		heard, err := c.begin(ann.realMesh, given).say(textLine("hello"), nil)
+		heard, err := c.beginAt(ann.realMesh, strings.Replace(c.shows, "helper", "main", 1), given).say(textLine("hello"), nil)
 		if err != nil {
 			return err
 		}

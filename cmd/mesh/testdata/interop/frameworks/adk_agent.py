@@ -6,6 +6,7 @@ import httpx
 
 from google.adk.a2a.converters.request_converter import convert_a2a_request_to_agent_run_request
 from google.adk.a2a.executor.a2a_agent_executor import A2aAgentExecutor, A2aAgentExecutorConfig
+from google.adk.a2a.executor.interceptors import include_artifacts_in_a2a_event_interceptor
 from google.adk.a2a.utils.agent_to_a2a import to_a2a
 from google.adk.agents import LlmAgent
 from google.adk.agents.run_config import StreamingMode
@@ -62,6 +63,8 @@ def messages(content):
     for part in content.parts or []:
         if part.text:
             said.append({'type': 'text', 'text': part.text})
+        elif part.inline_data and part.inline_data.mime_type.startswith('text/'):
+            said.append({'type': 'text', 'text': part.inline_data.data.decode()})
         elif part.inline_data:
             said.append({'type': 'file', 'file': {'filename': part.inline_data.display_name, 'mime': part.inline_data.mime_type}})
         elif part.function_call:
@@ -95,4 +98,5 @@ agent = LlmAgent(
     name='adk_agent', description='Talks.', model=Model(model='scripted', url=model),
     tools=[LongRunningFunctionTool(ask_user), chart])
 serve(to_a2a(agent, host='127.0.0.1', port=port, agent_executor_factory=lambda runner: A2aAgentExecutor(
-    runner=runner, config=A2aAgentExecutorConfig(request_converter=streamed), force_new_version=True)))
+    runner=runner, config=A2aAgentExecutorConfig(
+        request_converter=streamed, execute_interceptors=[include_artifacts_in_a2a_event_interceptor]), force_new_version=True)))

@@ -29,8 +29,12 @@ async def said(line):
             run_config=RunConfig(streaming_mode=StreamingMode.SSE)):
         if event.error_message:
             heard['error'] = event.error_message
-        if event.long_running_tool_ids:
+        if event.long_running_tool_ids:  # a call that stands for the question
             heard['asked'] = True
+            heard['text'] += ''.join(str(call.args) for call in event.get_function_calls())
+        response = (event.custom_metadata or {}).get('a2a:response')
+        if isinstance(response, dict):
+            heard['state'] = response.get('status', {}).get('state', '')
         for part in event.content.parts if event.content and event.content.parts else []:
             if part.text and not part.thought:
                 tell(piece=part.text)

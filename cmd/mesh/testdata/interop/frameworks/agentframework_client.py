@@ -2,6 +2,8 @@
 
 import httpx
 
+from a2a.client import A2ACardResolver
+from a2a.types import TaskState
 from agent_framework import Content, Message
 from agent_framework_a2a import A2AAgent
 
@@ -14,7 +16,7 @@ at = {}
 
 async def said(line):
     if not at:
-        at['agent'] = A2AAgent(url=url, http_client=web)
+        at['agent'] = A2AAgent(agent_card=await A2ACardResolver(web, url).get_agent_card(), http_client=web)
         at['session'] = at['agent'].create_session()
     contents = [Content.from_text(line['say'])]
     if 'file' in line:
@@ -26,6 +28,7 @@ async def said(line):
             heard['text'] += update.text
         heard['files'] += sum(1 for c in update.contents if c.type in ('data', 'uri'))
         heard['asked'] = heard.get('asked', False) or bool(update.user_input_requests)
+    heard['state'] = TaskState.Name(at['session'].service_session_id['task_state'])
     return heard
 
 

@@ -1,27 +1,34 @@
-"""A graph that LangGraph's server serves: `langgraph dev` finds it in the
-langgraph.json that starts it. See langgraph_serve.py."""
+"""LangGraph's server, as `langgraph dev` starts it, with one graph. Its arguments
+are those of serve.py."""
 
+import json
 import os
-from typing import Annotated, TypedDict
+import sys
+import threading
+import time
+import urllib.request
 
-from langchain_core.messages import AIMessage, AnyMessage
-from langchain_openai import ChatOpenAI
-from langgraph.graph import START, StateGraph
-from langgraph.graph.message import add_messages
-from langgraph.types import interrupt
+from langgraph_api.cli import run_server
 
-model = ChatOpenAI(base_url=os.environ['SCRIPTED_MODEL'], api_key='none', model='scripted', max_retries=0)
-
-
-class State(TypedDict):
-    messages: Annotated[list[AnyMessage], add_messages]
+port, model, token = int(sys.argv[1]), sys.argv[2], (sys.argv[3:] or [''])[0]
+here = os.path.dirname(os.path.abspath(__file__))
+os.environ['SCRIPTED_MODEL'], os.environ['SCRIPTED_TOKEN'] = model, token
 
 
-async def talk(state: State):
-    last = state['messages'][-1].text
-    if 'ask me' in last:
-        return {'messages': [AIMessage('answered: ' + str(interrupt('How loud?')))]}
-    return {'messages': [await model.ainvoke(state['messages'])]}
+def watch():
+    while True:
+        try:
+            search = urllib.request.Request(f'http://127.0.0.1:{port}/assistants/search', b'{}', {
+                'Content-Type': 'application/json', 'Authorization': 'Bearer ' + token})
+            assistant = json.load(urllib.request.urlopen(search, timeout=5))[0]['assistant_id']
+            break
+        except (OSError, IndexError):
+            time.sleep(0.2)
+    print(f'ready /a2a/{assistant}/.well-known/agent-card.json', flush=True)
+    sys.stdin.read()
+    os._exit(0)
 
 
-graph = StateGraph(State).add_node('talk', talk).add_edge(START, 'talk').compile()
+threading.Thread(target=watch, daemon=True).start()
+run_server('127.0.0.1', port, reload=False, open_browser=False, graphs={'talker': here + '/langgraph_graph.py:graph'},
+           auth={'path': here + '/langgraph_auth.py:auth'} if token else None)

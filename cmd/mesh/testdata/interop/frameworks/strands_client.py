@@ -22,7 +22,7 @@ async def said(line):
             result = event['result']
             heard['text'] = ''.join(c.get('text', '') for c in result.message['content'])
             heard['asked'] = result.stop_reason == 'interrupt'
-            heard['state'] = str(result.stop_reason)
+            heard['state'] = result.state.get('a2a_task_state', '')
     return heard
 
 
