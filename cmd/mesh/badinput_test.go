@@ -62,6 +62,8 @@ func TestBadMessagesAreRefusedAndChangeNothing(t *testing.T) {
 		"foreign thread":            {[]string{"threads", "export", id, "--tenant", "other"}, exitNotFound, `Thread not found for tenant; check`},
 		"unknown agent":             {[]string{"agents", "show", "nobody"}, exitNotFound, `Agent nobody not found; check its name`},
 		"unknown skill":             {[]string{"skills", "show", "no.skill"}, exitNotFound, `no\.skill`},
+		"an address for a mesh":     {[]string{"up", "--addr", "127.0.0.1:1"}, exitUsage, `--addr is for calls to a mesh, and 'mesh up' starts one`},
+		"a token for a demo":        {[]string{"--token", "x", "demo"}, exitUsage, `--token is for calls`},
 		"malformed tenant":          {[]string{"--tenant", "a/b", "threads", "list"}, exitUsage, `--tenant`},
 		"removing a built-in":       {[]string{"agents", "rm", "main"}, exitFailure, `main is built in and cannot be removed`},
 		"unknown command":           {[]string{"thread", "list"}, exitUsage, `no command "thread"; try threads`},
