@@ -13,6 +13,7 @@ import (
 
 	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
+	"agentmesh/mesh/alarm"
 	"agentmesh/mesh/limit"
 	"agentmesh/mesh/rpc"
 	"agentmesh/mesh/security/authz"
@@ -29,8 +30,10 @@ type Options struct {
 	Head func() Head
 	// Checkpoints is a file to which checkpoints are added beside the store; "" is none.
 	Checkpoints string
-	Logger      *slog.Logger
-	Now         func() time.Time
+	// Alarms are told of checkpoints that cannot be made or kept; the default is none.
+	Alarms *alarm.Set
+	Logger *slog.Logger
+	Now    func() time.Time
 	// Every is how often counts are recorded, and checkpoints made; default a minute.
 	Every time.Duration
 }
@@ -41,6 +44,9 @@ type Recorder struct {
 	o Options
 
 	acts *limit.Rate // of each caller
+
+	unkept *meshv1.AuditCheckpoint // the last one, if it is not in Checkpoints; Run's
+	failed bool                    // to keep it; Run's
 
 	mu       sync.Mutex // guards the fields below
 	refusals tally
@@ -136,6 +142,11 @@ func (r *Recorder) Read(ctx context.Context, thread string) {
 // Credential notes what the operator did to a credential, which is the principal's.
 func (r *Recorder) Credential(act string, p mesh.Principal) {
 	r.queue(r.credential(act, p))
+}
+
+// Alarm notes what the node cannot read or write, or can again.
+func (r *Recorder) Alarm(act string, of alarm.Source) {
+	r.queue(&meshv1.AuditRecord{Time: timestamppb.New(r.o.Now()), Action: act, Resource: of.String(), Decision: meshv1.AuditRecord_DECISION_DONE})
 }
 
 func (r *Recorder) credential(act string, p mesh.Principal) *meshv1.AuditRecord {

@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"agentmesh/mesh"
+	"agentmesh/mesh/alarm"
 	"agentmesh/mesh/audit"
 	"agentmesh/mesh/lease"
 	"agentmesh/mesh/security/authz"
@@ -49,8 +50,9 @@ func (n *node) openStore() (err error) {
 	if n.signer, err = grant.LoadOrCreateKey(filepath.Join(n.cfg.Data, keyFile)); err != nil {
 		return err
 	}
+	n.alarms = alarm.New(n.logger, func(act string, of alarm.Source) { n.audit.Alarm(act, of) })
 	n.audit = audit.NewRecorder(audit.Options{Store: n.backend.Audit, Table: authz.Node(), Signer: n.signer, Head: n.backend.Head,
-		Checkpoints: n.cfg.Audit.Checkpoints, Logger: n.logger})
+		Checkpoints: n.cfg.Audit.Checkpoints, Alarms: n.alarms, Logger: n.logger})
 	n.verifier, err = grant.NewVerifier(n.signer.Public(), nil)
 	return err
 }

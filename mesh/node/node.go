@@ -25,6 +25,7 @@ import (
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/agent"
+	"agentmesh/mesh/alarm"
 	"agentmesh/mesh/api"
 	"agentmesh/mesh/audit"
 	"agentmesh/mesh/call"
@@ -123,6 +124,7 @@ type node struct {
 	signer    *grant.Signer
 	verifier  *grant.Verifier
 	audit     *audit.Recorder
+	alarms    *alarm.Set
 	auth      rpc.Authenticator
 	logins    rpc.Limiter
 	tokens    *auth.Tokens     // nil but under auth tokens

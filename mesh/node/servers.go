@@ -65,6 +65,7 @@ func (n *node) grpcServer() (*rpc.Server, *health.Server, *admission.Controller,
 	meshv1.RegisterAccessServiceServer(server, n.access(table.Explain))
 	meshv1.RegisterIdentityServiceServer(server, api.NewIdentities(n.authority, n.kv, rpc.PeerCertificate, nil))
 	meshv1.RegisterAuditServiceServer(server, api.NewAudit(n.backend.Audit))
+	meshv1.RegisterNodeServiceServer(server, api.NewNode(n.alarms))
 	status := health.NewServer()
 	status.SetServingStatus("", healthpb.HealthCheckResponse_NOT_SERVING)
 	healthpb.RegisterHealthServer(server, status)
@@ -113,7 +114,7 @@ func (n *node) web(ctx context.Context, services rpc.Conn) (*http.Server, error)
 		return nil, err
 	}
 	routes, err := rest.New(ctx, services, rest.Options{
-		Card: n.publicCard, Keys: n.keys.JWKS(), Health: n.healthy,
+		Card: n.publicCard, Keys: n.keys.JWKS(), Health: n.healthy, Warnings: n.alarms.Settings,
 		Resource: n.resource(), JSONRPC: rpcs, V03: legacyREST, MCP: n.mcpHandler(services), Errors: n.cfg.errorTable(), Logger: n.logger,
 	})
 	if err != nil {

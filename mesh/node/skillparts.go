@@ -22,7 +22,7 @@ import (
 // openSkills reads the skills.
 func (n *node) openSkills() (err error) {
 	n.skills, err = skill.OpenLibrary(skill.LibraryOptions{
-		Folders: []string{n.skillsDir()}, Shared: n.opts.Skills, TenantDir: n.cfg.TenantSkills, Handlers: n.opts.Handlers, Logger: n.logger,
+		Folders: []string{n.skillsDir()}, Shared: n.opts.Skills, TenantDir: n.cfg.TenantSkills, Handlers: n.opts.Handlers, Logger: n.logger, Alarms: n.alarms,
 	})
 	return err
 }

@@ -36,6 +36,7 @@ import (
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 
 	"agentmesh/mesh"
+	"agentmesh/mesh/alarm"
 	"agentmesh/mesh/security/egress"
 	"agentmesh/mesh/state"
 	"agentmesh/mesh/thread/cache"
@@ -90,6 +91,8 @@ type Config struct {
 	Jitter func() float64
 	// Logger hears of configs that are given up. The default discards.
 	Logger *slog.Logger
+	// Alarms are told of a store that cannot be read. The default is none.
+	Alarms *alarm.Set
 }
 
 // A Dispatcher keeps configs and delivers by them. Use [New].
