@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"agentmesh/mesh"
+	"agentmesh/mesh/api"
 	"agentmesh/mesh/audit"
 	"agentmesh/mesh/lease"
 	"agentmesh/mesh/security/authz"
@@ -49,7 +50,7 @@ func (n *node) openStore() (err error) {
 	if n.signer, err = grant.LoadOrCreateKey(filepath.Join(n.cfg.Data, keyFile)); err != nil {
 		return err
 	}
-	n.audit = audit.NewRecorder(audit.Options{Store: n.backend.Audit, Table: authz.Node(), Signer: n.signer, Head: n.backend.Head,
+	n.audit = audit.NewRecorder(audit.Options{Store: n.backend.Audit, Table: authz.Node(), Named: api.Named, Signer: n.signer, Head: n.backend.Head,
 		Checkpoints: n.cfg.Audit.Checkpoints, Logger: n.logger})
 	n.verifier, err = grant.NewVerifier(n.signer.Public(), nil)
 	return err
