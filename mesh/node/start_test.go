@@ -53,17 +53,20 @@ func TestANodeThatFailsToStartSettlesWhatItBegan(t *testing.T) {
 	}()
 
 	broken := errors.New("the agent is broken")
-	cfg := config(t.TempDir())
+	cfg, at := config(t.TempDir()), ""
 	err = node.Run(t.Context(), cfg, node.Options{
-		Turns: func(c *turn.Config) { c.CancelGrace = 50 * time.Millisecond }, Backend: datafolder.Opener(nil),
-		Builtins: []node.Builtin{{Name: "broken", New: func(env node.Env) (agent.Agent, error) {
-			ctx := plain(t)
-			_, err := meshv1.NewRegistryServiceClient(env.Node).RegisterAgent(ctx, &meshv1.RegisterAgentRequest{
+		Turns: func(c *turn.Config) { c.CancelGrace = 50 * time.Millisecond }, Backend: func(cfg node.Config, address string) (node.Backend, error) {
+			at = address
+			return datafolder.Opener(nil)(cfg, address)
+		},
+		Builtins: []node.Builtin{{Name: "broken", New: func(node.Env) (agent.Agent, error) {
+			ctx, own := plain(t), raw(t, at)
+			_, err := meshv1.NewRegistryServiceClient(own).RegisterAgent(ctx, &meshv1.RegisterAgentRequest{
 				Name: "main", Card: card("main"), Endpoint: l.Addr().String()})
 			if err == nil {
 				req := say("hello")
 				req.Configuration = &a2apb.SendMessageConfiguration{ReturnImmediately: true}
-				_, err = a2apb.NewA2AServiceClient(env.Node).SendMessage(ctx, req)
+				_, err = a2apb.NewA2AServiceClient(own).SendMessage(ctx, req)
 			}
 			if err != nil {
 				return nil, err
