@@ -12,6 +12,7 @@ import (
 	"agentmesh/mesh/lease"
 	"agentmesh/mesh/security/authz"
 	"agentmesh/mesh/security/grant"
+	"agentmesh/mesh/security/keyfile"
 	"agentmesh/mesh/state"
 	"agentmesh/mesh/threadlog"
 )
@@ -46,6 +47,9 @@ func (n *node) openStore() (err error) {
 	}
 	if n.backend, err = n.opts.Backend(n.cfg, n.grpcL.Addr().String()); err != nil {
 		return err
+	}
+	if err := keyfile.Sweep(n.cfg.Data); err != nil {
+		return mesh.Errorf(mesh.Precondition, op, "what a process left in the data folder cannot be removed; check its permissions: %w", err)
 	}
 	if n.signer, err = grant.LoadOrCreateKey(filepath.Join(n.cfg.Data, keyFile)); err != nil {
 		return err
