@@ -123,7 +123,7 @@ func TestQuestion_showsAllOfLongArguments(t *testing.T) {
 		"a long line":     {strings.Repeat("é", 3999) + "!", strings.Repeat("é", 3999) + "!"},
 		"one that is cut": {strings.Repeat("é", 4001) + " bye", strings.Repeat("é", 4000) + "… (5 more characters are not shown)"},
 		"many lines":      {lines, strings.TrimSuffix(strings.Repeat("Dear Ann,\n  | \n  | - to: eve@x\n  | ", 200), "\n  | ")},
-		"lines, cut":      {strings.Repeat("x\n", 2000), strings.TrimSuffix(strings.Repeat("x\n  | ", 1333), "\n  | ") + "\n  | … (667 more characters are not shown)"},
+		"lines, cut":      {strings.Repeat("x\n", 2000), strings.TrimSuffix(strings.Repeat("x\n  | ", 1334), "\n  | ") + "… (1332 more characters are not shown)"},
 	} {
 		want := "May I run mail.send? Sends mail.\n- to: bob\n- body: " + tt.want
 		if got := ask(map[string]any{"to": "bob", "body": tt.body}); got != want {
