@@ -316,3 +316,20 @@ func TestCallsOverTheLimitAreRefusedWithWhenToTryAgain(t *testing.T) {
 	}
 	m.mesh("--user", "somebody-else", "agents", "list").succeeds(t)
 }
+
+// What an operator mistypes is told without a word of what was done, and with what to do.
+func TestMistypedOperatorsCommandsAreRefused(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for _, r := range []refusal{
+		{[]string{"data", "chown", "ann"}, exitUsage, `FROM and TO are two arguments, and there are 1; see 'mesh data chown --help'`},
+		{[]string{"data", "chown", "ann", "bob"}, exitNotFound, `there is no data folder .*; name it with --data`},
+		{[]string{"audit", "verify", "--data", "none"}, exitNotFound, `none is not there, or not all of it; name another one with --data`},
+	} {
+		f := runMesh(t, dir, nil, r.args...)
+		if f.stdout != "" {
+			t.Errorf("%q printed %q", r.args, f.stdout)
+		}
+		f.fails(t, r.code, r.pattern)
+	}
+}

@@ -33,6 +33,7 @@ const (
 
 // An ask is a method as a caller makes it.
 type ask struct {
+	method  string // by which it is asked for in the table
 	request func(x things) proto.Message
 	agents  under
 	own     codes.Code // what an agent at work is told that may call it and names its own things

@@ -79,7 +79,8 @@ func (n *node) buildPush() error {
 		return mesh.Errorf(mesh.Precondition, op, "the key file %s cannot be read; check its permissions: %w", keyFile, err)
 	}
 	n.push, err = push.New(push.Config{
-		Log: n.log, States: n.states, KV: n.kv, Key: key, Guard: n.guard, Shared: n.backend.Shared, EncodeV03: v03.EncodePush, Standing: n.ownerStands, Logger: n.logger, Alarms: n.alarms,
+		Log: n.log, States: n.states, KV: n.kv, Key: key, Guard: n.guard, Shared: n.backend.Shared, EncodeV03: v03.EncodePush,
+		Standing: n.ownerStands, ReadByRole: n.audit.Read, Logger: n.logger, Alarms: n.alarms,
 	})
 	return mesh.Wrap(op, err)
 }

@@ -66,6 +66,9 @@ type Config struct {
 	// Standing says whether what the owner proved itself by counts still; what it set is not
 	// delivered by else. The default is that it does.
 	Standing func(mesh.TenantID, Owner) bool
+	// ReadByRole is told of each thread of which somebody has updates delivered because a
+	// role allows to read it. The default is nobody.
+	ReadByRole func(ctx context.Context, thread string)
 	// Transport sends the requests. The default is Guard.Transport.
 	Transport http.RoundTripper
 	// EncodeV03 makes what webhooks of A2A v0.3 are sent for an update: the whole
@@ -166,6 +169,9 @@ func (c *Config) setDefaults() {
 	orTime(&c.MaxBackoff, 5*time.Minute)
 	if c.Jitter == nil {
 		c.Jitter = rand.Float64
+	}
+	if c.ReadByRole == nil {
+		c.ReadByRole = func(context.Context, string) {}
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
