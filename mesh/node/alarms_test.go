@@ -110,10 +110,10 @@ func (m alarmed) fine(t *testing.T) {
 // with the words.
 func (m alarmed) wrong(t *testing.T, setting, words string) {
 	t.Helper()
-	want, _ := json.Marshal(map[string]any{"status": "ok", "warnings": []string{setting}})
+	want := fmt.Sprintf(`{"status":"ok","warnings":[%q]}`, setting)
 	eventually(t, func() error {
 		for _, got := range m.health(t) {
-			if got != string(want) {
+			if got != want {
 				return fmt.Errorf("health is %s, want %s", got, want)
 			}
 		}
