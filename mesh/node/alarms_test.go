@@ -1,7 +1,6 @@
 package node_test
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"log/slog"
