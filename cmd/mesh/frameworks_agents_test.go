@@ -323,16 +323,15 @@ func (j *joined) restarts() error {
 	}
 	j.proc.kill9()
 	j.proc = j.start(j.port)
-	ctx := timely(j.t)
-	for live := false; !live; { // the mesh looks from time to time, and does when the agent is called
-		agent, err := meshv1.NewRegistryServiceClient(j.m.dial()).GetAgent(ctx, &meshv1.GetAgentRequest{Name: j.name})
-		if err != nil {
-			return err
+	watch, err := meshv1.NewRegistryServiceClient(j.m.dial()).WatchAgents(timely(j.t), &meshv1.WatchAgentsRequest{})
+	for live := false; err == nil && !live; { // the mesh looks from time to time
+		var change *meshv1.WatchAgentsResponse
+		if change, err = watch.Recv(); err == nil {
+			live = change.GetAgent().GetName() == j.name && change.GetAgent().GetLive()
 		}
-		if live = agent.GetAgent().GetLive(); live {
-			break
-		}
-		time.Sleep(100 * time.Millisecond) // between two looks
+	}
+	if err != nil {
+		return err
 	}
 	heard, err := j.completes(thread, textPart("hello again"))
 	if err == nil {

@@ -15,11 +15,14 @@ const noCancel = "the client has no call for it"
 // textAlone is why nothing but text goes through.
 const textAlone = "it takes the text of a message, and leaves other parts out"
 
+// notTried is for what a framework can, and the agent here does not.
+const notTried = "not tried: the agent here says what its model says, which is text"
+
 // frameworks are what TestFrameworks runs.
 var frameworks = []*framework{
 	{name: "google-adk", env: "adk", agent: "adk_agent.py", answer: answerADK,
 		client: "adk_client.py", root: rootCard, shows: "/agents/helper" + rootCard,
-		clientAbsent: map[string]string{"cancel": noCancel, "data in": "content of a runner has no data parts"}},
+		clientAbsent: map[string]string{"cancel": noCancel, "data in": "content of genai has no part for plain data"}},
 	{name: "pydantic-ai (fasta2a)", env: "pydantic", agent: "pydantic_agent.py",
 		agentAbsent: map[string]string{"question and answer": "an agent cannot ask: nothing leads to INPUT_REQUIRED"},
 		client:      "pydantic_client.py", root: rootCard, shows: rootCard, clientLimits: fasta2aClient(), clientAbsent: map[string]string{"cancel": noCancel}},
@@ -31,11 +34,11 @@ var frameworks = []*framework{
 			"files or data out": textAlone, "question and answer": "A2AAgent sends no task id: an answer begins a conversation",
 		}},
 	{name: "LangGraph server", env: "langgraph", agent: "langgraph_agent.py",
-		agentAbsent: map[string]string{"files or data out": "the graph answers with its model's text"}},
+		agentAbsent: map[string]string{"files or data out": notTried}},
 	{name: "agent-framework", env: "agentframework", agent: "agentframework_agent.py",
 		agentLimits: map[string]string{"data in": textAlone, "files in": textAlone},
 		agentAbsent: map[string]string{
-			"question and answer": "A2AExecutor has no way to INPUT_REQUIRED", "files or data out": "the agent answers with its model's text"},
+			"question and answer": "A2AExecutor has no way to INPUT_REQUIRED", "files or data out": notTried},
 		client:       "agentframework_client.py",
 		clientAbsent: map[string]string{"cancel": noCancel, "data in": "messages have no data content"}},
 	{name: "CrewAI", env: "crewai", agent: "crewai_agent.py",
@@ -43,9 +46,11 @@ var frameworks = []*framework{
 			"remember": "each message is a task of its own, given to the model alone", "stream": "the answer is sent whole",
 			"files in": "its cards take text and JSON", "cancel": "the first event of a task is its last: until then nobody knows its id",
 		},
-		agentAbsent: map[string]string{"question and answer": "nothing leads to INPUT_REQUIRED", "files or data out": "the crew answers with its model's text"},
-		client: "crewai_client.py", root: rootCard, shows: rootCard,
-		clientAbsent: map[string]string{"cancel": noCancel, "data in": "a delegation has no data", "stream": "a delegation returns its result whole"}},
+		agentAbsent: map[string]string{"question and answer": "nothing leads to INPUT_REQUIRED", "files or data out": notTried},
+		client:      "crewai_client.py", root: rootCard, shows: rootCard,
+		clientAbsent: map[string]string{"cancel": noCancel, "data in": "a delegation has no data", "stream": "a delegation returns its result whole",
+			"files in": "not tried: files need the package crewai-files"},
+		clientLimits: map[string]string{"files or data out": "the result of a delegation is text"}},
 	{name: "A2A SDK for Python, v0.3", env: "sdk03", agent: "sdk03_agent.py", client: "sdk03_client.py"},
 }
 
