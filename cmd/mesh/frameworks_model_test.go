@@ -204,10 +204,14 @@ func (o *talkWriter) end() {
 	if o.calls != nil {
 		msg["tool_calls"] = o.calls
 	}
-	o.w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(o.w).Encode(map[string]any{"id": "1", "object": "chat.completion", "created": 1, "model": "scripted",
+	data, err := json.Marshal(map[string]any{"id": "1", "object": "chat.completion", "created": 1, "model": "scripted",
 		"choices": []any{map[string]any{"index": 0, "message": msg, "finish_reason": finish}},
 		"usage":   map[string]any{"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}})
+	if err != nil {
+		panic(err) // nothing of it has no JSON form
+	}
+	o.w.Header().Set("Content-Type", "application/json")
+	_, _ = o.w.Write(data)
 }
 
 func (o *talkWriter) event(delta map[string]any, finish any) {
