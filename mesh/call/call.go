@@ -22,13 +22,11 @@ import (
 	"io"
 	"iter"
 	"slices"
-	"strings"
 	"time"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 
 	"agentmesh/mesh"
-	"agentmesh/mesh/rpc"
 	"agentmesh/mesh/text"
 )
 
@@ -114,28 +112,4 @@ func (r *reader) end(err error) (mesh.TaskMoved, bool) {
 		return *r.rests, true
 	}
 	return failed(mesh.ReasonNoAnswer, text.AgentUnfinished()), true
-}
-
-// broken is how a call ended that failed.
-func broken(err error) mesh.TaskMoved {
-	err = rpc.FromStatus(err)
-	switch mesh.CodeOf(err) {
-	case mesh.NotFound:
-		if errors.Is(err, errForgotten) {
-			return failed(mesh.ReasonNoAnswer, text.AgentForgot())
-		}
-	case mesh.Unavailable:
-		return failed(mesh.ReasonUnavailable, text.AgentUnreachable())
-	case mesh.Precondition:
-		if mesh.FieldOf(err) == rpc.KeyGrant {
-			return failed(mesh.ReasonUnavailable, text.AgentNotCalled(mesh.DetailOf(err)))
-		}
-	case mesh.Timeout:
-		return failed(mesh.ReasonTimeout, text.AgentTookTooLong())
-	}
-	detail := mesh.DetailOf(err)
-	if strings.HasPrefix(detail, "grpc: ") { // the library's own words
-		detail = ""
-	}
-	return failed(mesh.ReasonIllegal, text.AgentRefused(detail))
 }

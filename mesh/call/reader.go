@@ -50,7 +50,7 @@ func (r *reader) take(out []mesh.Body) []mesh.Body {
 	for i, b := range out {
 		if size(b) > maxBody {
 			r.done = true
-			return append(out[:i:i], failed(mesh.ReasonIllegal, text.AgentSentTooMuch()))
+			return append(out[:i:i], failed(mesh.ReasonIllegal, text.AgentSentTooMuch(mesh.MaxEvent>>20)))
 		}
 		switch b := b.(type) {
 		case mesh.ArtifactAppended:
