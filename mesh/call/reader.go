@@ -2,6 +2,7 @@ package call
 
 import (
 	"maps"
+	"strconv"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 	"google.golang.org/protobuf/proto"
@@ -28,6 +29,7 @@ type reader struct {
 	rests *mesh.TaskMoved   // where the task stood before our message, if it waited
 	taken map[string]*tally // by artifact id, what was taken of its content
 	said  map[string]bool   // message ids
+	bare  int               // artifacts without an id of their own
 }
 
 func newReader(req Request) *reader {
@@ -80,7 +82,7 @@ func size(b mesh.Body) int {
 func (r *reader) bodies(resp Response) []mesh.Body {
 	switch p := resp.GetPayload().(type) {
 	case *a2apb.StreamResponse_Task:
-		return r.readTask(p.Task)
+		return r.readTask(r.identified(p.Task))
 	case *a2apb.StreamResponse_ArtifactUpdate:
 		if b := r.readArtifact(p.ArtifactUpdate, resp.Wire); b != nil {
 			return []mesh.Body{b}
@@ -92,7 +94,7 @@ func (r *reader) bodies(resp Response) []mesh.Body {
 			return nil
 		}
 		r.seen, r.rests = true, nil
-		return r.move(u.GetStatus(), mesh.TaskMoved{Metadata: withoutSeq(u.GetMetadata())})
+		return r.move(withMessageID(u.GetStatus()), mesh.TaskMoved{Metadata: withoutSeq(u.GetMetadata())})
 	case *a2apb.StreamResponse_Message:
 		return r.readMessage(p.Message)
 	}
@@ -130,10 +132,13 @@ func (r *reader) readTask(t *a2apb.Task) []mesh.Body {
 		out = append(out, mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_WORKING, RemoteTask: move.RemoteTask, RemoteContext: move.RemoteContext})
 	}
 	for _, a := range t.GetArtifacts() {
-		if fresh := !r.known[a.GetArtifactId()]; fresh && (!again || mesh.Terminal(state)) && len(a.GetParts()) > 0 {
+		switch fresh := !r.known[a.GetArtifactId()]; {
+		case fresh && (!again || mesh.Terminal(state)) && len(a.GetParts()) > 0:
 			out = append(out, mesh.ArtifactAppended{Artifact: a, LastChunk: true, Wire: mesh.WireOf(a)})
-		} else if fresh {
+		case fresh:
 			r.count(a, false)
+		case !first: // it may have grown since the last time
+			out = append(out, r.grown(a, mesh.Terminal(state))...)
 		}
 		r.known[a.GetArtifactId()] = true
 	}
@@ -175,6 +180,12 @@ func (r *reader) readArtifact(u *a2apb.TaskArtifactUpdateEvent, response []byte)
 		return nil
 	}
 	r.seen, r.rests = true, nil
+	if a.GetArtifactId() == "" {
+		if r.bare == 0 || !u.GetAppend() {
+			r.bare++
+		}
+		a, response = withArtifactID(a, r.bare), nil
+	}
 	b := mesh.ArtifactAppended{Artifact: a, Append: u.GetAppend() && r.known[a.GetArtifactId()], LastChunk: u.GetLastChunk(),
 		Metadata: withoutSeq(u.GetMetadata()), Wire: mesh.WireIn(response, a, fieldUpdate, fieldArtifact)}
 	r.known[a.GetArtifactId()] = true
@@ -204,10 +215,15 @@ func (r *reader) readMessage(m *a2apb.Message) []mesh.Body {
 	if !alone && !r.ours(m.GetTaskId()) {
 		return nil
 	}
+	own := m.GetMessageId() != ""
+	m = withID(m)
 	r.rests, r.said[m.GetMessageId()] = nil, true
 	var out []mesh.Body
 	if len(m.GetParts()) > 0 {
 		id := "message-" + m.GetMessageId()
+		for n := 2; !own && r.known[id]; n++ { // the same words again
+			id = "message-" + m.GetMessageId() + "-" + strconv.Itoa(n)
+		}
 		out = append(out, mesh.ArtifactAppended{LastChunk: true, Metadata: m.GetMetadata(),
 			Artifact: &a2apb.Artifact{ArtifactId: id, Name: "message", Parts: m.GetParts()}})
 		r.known[id] = true
