@@ -12,7 +12,11 @@
 // A [Dialer] makes clients of agents by what their cards say: A2A v1.0 and v0.3
 // over gRPC, JSON-RPC and HTTP+JSON. A [Client] hides the difference.
 //
-// Calls may run concurrently; a call starts no goroutine and keeps nothing.
+// An agent that says nothing on an open stream is asked for its task from time to time,
+// see [Limits]. What cannot be read is named in the log, with its place.
+//
+// Calls may run concurrently; a call keeps nothing, and starts nothing but the timer that
+// it waits for.
 // It is not a client of the mesh's own services.
 package call
 
@@ -21,6 +25,7 @@ import (
 	"errors"
 	"io"
 	"iter"
+	"log/slog"
 	"slices"
 	"time"
 
@@ -44,6 +49,21 @@ type Request struct {
 	// Unary asks with SendMessage, for agents that do not stream, and then for
 	// the task.
 	Unary bool
+
+	// Agent is its name, for the log.
+	Agent string
+	// Silence is how long nothing may come on an open stream until the agent is asked
+	// for its task; none, and Unlimited, for never.
+	Silence time.Duration
+	// Logger is told why an agent failed. The default tells nobody.
+	Logger *slog.Logger
+}
+
+func (r Request) logger() *slog.Logger {
+	if r.Logger == nil {
+		return slog.New(slog.DiscardHandler)
+	}
+	return r.Logger
 }
 
 // Speaks reports whether the agent's card declares our extension: such agents
@@ -73,6 +93,9 @@ func Stream(ctx context.Context, agent Client, req Request) iter.Seq[mesh.Body] 
 		c := &call{agent: agent, reader: r, yield: yield}
 		err := c.send(ctx, req)
 		if !c.over(ctx) && r.resumable(err) {
+			if errors.As(err, new(*unreadable)) {
+				req.logger().WarnContext(ctx, "agent's stream unreadable, asking for its task", "agent", req.Agent, "err", err)
+			}
 			err = c.resume(ctx, err)
 		}
 		if c.left || r.done || context.Cause(ctx) != nil && mesh.CodeOf(context.Cause(ctx)) == mesh.Canceled {
@@ -83,6 +106,7 @@ func Stream(ctx context.Context, agent Client, req Request) iter.Seq[mesh.Body] 
 			last = broken(context.DeadlineExceeded) // the agent heard of it before us
 		}
 		if ok {
+			req.logger().WarnContext(ctx, "agent's call ended", "agent", req.Agent, "state", last.State, "reason", last.Reason, "err", err)
 			yield(last)
 		}
 	}

@@ -52,6 +52,7 @@ func (r *reader) take(out []mesh.Body) []mesh.Body {
 	for i, b := range out {
 		if size(b) > maxBody {
 			r.done = true
+			r.req.logger().Warn("agent sent more than an event can have", "agent", r.req.Agent, "bytes", size(b))
 			return append(out[:i:i], failed(mesh.ReasonIllegal, text.AgentSentTooMuch(mesh.MaxEvent>>20)))
 		}
 		switch b := b.(type) {
@@ -99,6 +100,7 @@ func (r *reader) bodies(resp Response) []mesh.Body {
 		return r.readMessage(p.Message)
 	}
 	r.done = true
+	r.req.logger().Warn("agent sent an answer without content", "agent", r.req.Agent)
 	return []mesh.Body{failed(mesh.ReasonIllegal, text.AgentSentNothing())}
 }
 
