@@ -68,7 +68,7 @@ func refusal(body []byte, httpStatus int, contentType string, jsonRPC bool) erro
 			return fault(obj, httpStatus, jsonRPC)
 		}
 	}
-	e := &mesh.Error{Op: "call", Err: errors.New(clip(body))}
+	e := &mesh.Error{Op: "call", Err: errors.New(clipTo(body, maxWords))}
 	e.Code, e.Reason = ofHTTP(httpStatus, jsonRPC)
 	if e.Detail = mesh.Clip(text.HTTPStatus(httpStatus), maxWords); kindOf(contentType) == "text/plain" {
 		if said := line(string(body)); said != "" {
@@ -81,7 +81,7 @@ func refusal(body []byte, httpStatus int, contentType string, jsonRPC bool) erro
 // fault is the error that an object says.
 func fault(obj map[string]any, httpStatus int, jsonRPC bool) error {
 	whole, _ := json.Marshal(obj) // it was JSON
-	e := &mesh.Error{Op: "call", Err: errors.New(clip(whole))}
+	e := &mesh.Error{Op: "call", Err: errors.New(clipTo(whole, maxWords))}
 	if inner, ok := obj["error"].(map[string]any); ok {
 		obj = inner
 	}

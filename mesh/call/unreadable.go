@@ -58,8 +58,10 @@ func below(name string, err error) error {
 }
 
 // clip is the beginning of what cannot be read, fit for a line of a log.
-func clip(b []byte) string {
-	return mesh.Clip(strings.ToValidUTF8(string(b[:min(len(b), maxExcerpt+utf8.UTFMax)]), "\uFFFD"), maxExcerpt)
+func clip(b []byte) string { return clipTo(b, maxExcerpt) }
+
+func clipTo(b []byte, most int) string {
+	return mesh.Clip(strings.ToValidUTF8(string(b[:min(len(b), most+utf8.UTFMax)]), "\uFFFD"), most)
 }
 
 // misreadError is the unreadable as an error of a call.

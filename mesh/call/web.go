@@ -27,6 +27,8 @@ const (
 	eventStream = "text/event-stream"
 	// maxRefusal bounds what is read of an answer that says no, in bytes.
 	maxRefusal = 64 << 10
+	// maxWrapped is how often a result may be within another one, as gateways make it.
+	maxWrapped = 2
 )
 
 // webClient speaks A2A over HTTP, as JSON-RPC or HTTP+JSON. It says what the version
@@ -263,12 +265,13 @@ func (c webClient) read(raw []byte, op operation) (*a2apb.StreamResponse, error)
 		return nil, notJSON(raw, err)
 	}
 	at := []string{}
-	obj, ok := tree.(map[string]any)
-	if says := obj["error"]; ok && says != nil {
+	obj, _ := tree.(map[string]any)
+	if obj["error"] != nil {
 		return nil, fault(obj, 0, c.jsonRPC)
 	}
-	if inner, wrapped := obj["result"]; ok && wrapped {
-		tree, at = inner, []string{"result"}
+	for inner, wrapped := obj["result"]; wrapped && len(at) < maxWrapped; inner, wrapped = obj["result"] {
+		tree, at = inner, append(at, "result")
+		obj, _ = inner.(map[string]any)
 	}
 	if tree == nil && op == opCancel {
 		return nil, nil
@@ -276,10 +279,8 @@ func (c webClient) read(raw []byte, op operation) (*a2apb.StreamResponse, error)
 	into := &a2apb.StreamResponse{}
 	target := into.ProtoReflect()
 	if op == opGet || op == opCancel {
-		if obj, ok := tree.(map[string]any); ok {
-			if task, ok := obj["task"].(map[string]any); ok {
-				tree = task
-			}
+		if task, ok := obj["task"].(map[string]any); ok {
+			tree = task
 		}
 		t := &a2apb.Task{}
 		into.Payload = &a2apb.StreamResponse_Task{Task: t}
