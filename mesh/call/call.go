@@ -53,7 +53,7 @@ type Request struct {
 	// Agent is its name, for the log.
 	Agent string
 	// Silence is how long nothing may come on an open stream until the agent is asked
-	// for its task; none, and Unlimited, for never.
+	// for its task; 0 for never.
 	Silence time.Duration
 	// Logger is told why an agent failed. The default tells nobody.
 	Logger *slog.Logger

@@ -11,16 +11,13 @@ import (
 	"agentmesh/mesh"
 )
 
-// Unlimited, in [Limits], is no limit.
-const Unlimited = time.Duration(-1)
-
 // Limits are how long agents may take, and how long they may say nothing. Zero fields
 // have defaults.
 type Limits struct {
 	// Time cuts off an agent that has the user's stream; default 30 min.
 	Time time.Duration
 	// Silence is how long nothing may come on an open stream until the agent is asked
-	// for its task; default 2 min, and Unlimited for never.
+	// for its task; default 2 min.
 	Silence time.Duration
 	// Agents have other limits for some, by name.
 	Agents map[string]Limits

@@ -81,7 +81,7 @@ func TestASilentAgentIsAskedForItsTask(t *testing.T) {
 		"has no GetTask": {sleeper{first: begun, gets: []func() (*a2apb.Task, error){fails(mesh.Unsupported)}}, time.Minute,
 			[]string{"working", "failed TIMEOUT The agent took too long and was stopped."}, 9, 10 * time.Minute},
 		"has not said which task": {sleeper{}, time.Minute, []string{"failed TIMEOUT The agent took too long and was stopped."}, 0, 10 * time.Minute},
-		"may be silent": {sleeper{first: begun}, call.Unlimited,
+		"may be silent": {sleeper{first: begun}, 0,
 			[]string{"working", "failed TIMEOUT The agent took too long and was stopped."}, 0, 10 * time.Minute},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -144,9 +144,9 @@ func (s *speaker) GetTask(context.Context, string) (*a2apb.Task, error) {
 
 // Limits are those of the agent, or else those of all, or else the usual ones.
 func TestLimitsOfAnAgentOverrideThoseOfAll(t *testing.T) {
-	l := call.Limits{Time: time.Hour, Agents: map[string]call.Limits{"slow": {Time: 2 * time.Hour, Silence: call.Unlimited}}}
+	l := call.Limits{Time: time.Hour, Agents: map[string]call.Limits{"slow": {Time: 2 * time.Hour, Silence: time.Second}}}
 	for name, want := range map[string]call.Limits{
-		"slow": {Time: 2 * time.Hour, Silence: call.Unlimited}, "other": {Time: time.Hour, Silence: 2 * time.Minute},
+		"slow": {Time: 2 * time.Hour, Silence: time.Second}, "other": {Time: time.Hour, Silence: 2 * time.Minute},
 	} {
 		if diff := cmp.Diff(want, l.For(name)); diff != "" {
 			t.Errorf("%s:\n%s", name, diff)

@@ -24,8 +24,8 @@ func checkTimes(timeField string, most time.Duration, silenceField string, silen
 	if most < 0 || most > maxAgentTime {
 		return mesh.InvalidField(op, timeField, "must be at most %v, and is %v; leave it out for 30m", maxAgentTime, most)
 	}
-	if silence < 0 && silence != call.Unlimited || silence > 0 && silence < time.Second {
-		return mesh.InvalidField(op, silenceField, "must be at least a second, or -1 for no limit, and is %v; leave it out for 2m", silence)
+	if silence != 0 && silence < time.Second {
+		return mesh.InvalidField(op, silenceField, "must be at least a second, and is %v; leave it out for 2m, or make it as long as the agent's time for never", silence)
 	}
 	return nil
 }

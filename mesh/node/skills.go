@@ -153,7 +153,7 @@ type Limits struct {
 	// AgentTime is how long an agent may have the user's stream; default 30 min.
 	AgentTime time.Duration `yaml:"agent_time"`
 	// AgentSilence is how long nothing may come on an agent's stream until it is asked
-	// for its task; default 2 min, and -1 for never.
+	// for its task; default 2 min.
 	AgentSilence time.Duration `yaml:"agent_silence"`
 }
 
