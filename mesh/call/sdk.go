@@ -94,7 +94,7 @@ func (c sdkClient) SendMessage(ctx context.Context, req *a2apb.SendMessageReques
 		return nil, fromSDK(err)
 	}
 	resp, err := pbconv.ToProtoSendMessageResponse(result)
-	return resp, fromSDK(err)
+	return resp, inconvertible(err)
 }
 
 func (c sdkClient) SendStreamingMessage(ctx context.Context, req *a2apb.SendMessageRequest) iter.Seq2[Response, error] {
@@ -115,7 +115,7 @@ func (c sdkClient) GetTask(ctx context.Context, task string) (*a2apb.Task, error
 		return nil, fromSDK(err)
 	}
 	t, err := pbconv.ToProtoTask(got)
-	return t, fromSDK(err)
+	return t, inconvertible(err)
 }
 
 func (c sdkClient) CancelTask(ctx context.Context, task string) error {
@@ -144,6 +144,7 @@ func converted(stream iter.Seq2[a2a.Event, error]) iter.Seq2[Response, error] {
 			var resp *a2apb.StreamResponse
 			if err == nil {
 				resp, err = pbconv.ToProtoStreamResponse(ev)
+				err = inconvertible(err)
 			}
 			if err != nil {
 				yield(Response{}, fromSDK(err))
@@ -154,6 +155,14 @@ func converted(stream iter.Seq2[a2a.Event, error]) iter.Seq2[Response, error] {
 			}
 		}
 	}
+}
+
+// inconvertible is the error of what the SDK has read and cannot say in v1.0.
+func inconvertible(err error) error {
+	if err == nil {
+		return nil
+	}
+	return misreadError(&unreadable{offset: -1, want: "A2A", cause: err})
 }
 
 // refusals are what agents say, in the SDK's words and in ours.
@@ -186,6 +195,9 @@ func fromSDK(err error) error {
 	e := &mesh.Error{Code: mesh.CodeOf(err), Op: "call", Err: err}
 	for _, r := range refusals {
 		if said := (*a2a.Error)(nil); errors.Is(err, r.err) {
+			if errors.Is(r.err, a2a.ErrVersionNotSupported) {
+				e.Reason = ReasonVersion
+			}
 			if e.Code = r.code; errors.As(err, &said) {
 				e.Detail = said.Message
 			}
