@@ -53,7 +53,7 @@ type dice struct {
 	rnd *rand.Rand
 }
 
-func newDice(seed uint64) *dice { return &dice{rnd: rand.New(rand.NewPCG(seed, seed))} } //nolint:gosec // a script
+func newDice(seed uint64) *dice { return &dice{rnd: rand.New(rand.NewPCG(seed, seed))} }
 
 // below returns a number from 0 to n-1.
 func (d *dice) below(n int) int {
@@ -111,7 +111,7 @@ func (s *server) RoundTrip(req *http.Request) (*http.Response, error) {
 // A trickle is a body that comes in pieces of any size, and then ends so, or hangs.
 type trickle struct {
 	*dice
-	ctx  context.Context //nolint:containedctx // of the request
+	ctx  context.Context // of the request
 	rest []byte
 	end  error
 }

@@ -135,7 +135,7 @@ func (l lenient) nested(v any, m protoreflect.Message) (bool, error) {
 	case *timestamppb.Timestamp:
 		t, ok := moment(v) // without one the mesh's own time counts
 		if ok {
-			into.Seconds, into.Nanos = t.Unix(), int32(t.Nanosecond()) //nolint:gosec // below 1e9
+			into.Seconds, into.Nanos = t.Unix(), int32(t.Nanosecond()) // below 1e9
 		}
 		return ok, nil
 	case *structpb.Struct:

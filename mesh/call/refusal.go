@@ -65,7 +65,7 @@ func refusal(body []byte, httpStatus int, contentType string, jsonRPC bool) erro
 	var tree any
 	if json.Unmarshal(body, &tree) == nil {
 		if obj, ok := tree.(map[string]any); ok {
-			return fault(obj, httpStatus, jsonRPC)
+			return fault(obj, body, httpStatus, jsonRPC)
 		}
 	}
 	e := &mesh.Error{Op: "call", Err: errors.New(clipTo(body, maxWords))}
@@ -78,10 +78,9 @@ func refusal(body []byte, httpStatus int, contentType string, jsonRPC bool) erro
 	return e
 }
 
-// fault is the error that an object says.
-func fault(obj map[string]any, httpStatus int, jsonRPC bool) error {
-	whole, _ := json.Marshal(obj) // it was JSON
-	e := &mesh.Error{Op: "call", Err: errors.New(clipTo(whole, maxWords))}
+// fault is the error that an object says, which was read of the bytes.
+func fault(obj map[string]any, raw []byte, httpStatus int, jsonRPC bool) error {
+	e := &mesh.Error{Op: "call", Err: errors.New(clipTo(raw, maxWords))}
 	if inner, ok := obj["error"].(map[string]any); ok {
 		obj = inner
 	}

@@ -85,7 +85,7 @@ func (c *call) follow(ctx context.Context, open func(context.Context) iter.Seq2[
 
 // cause is why the stream ended that ended with err.
 func (v *vigil) cause(err error) error {
-	if why := context.Cause(v.stream); v.stream.Err() != nil && why != context.Canceled && mesh.CodeOf(why) != mesh.Canceled {
+	if why := context.Cause(v.stream); v.stream.Err() != nil && mesh.CodeOf(why) != mesh.Canceled {
 		return why
 	}
 	return err

@@ -267,7 +267,7 @@ func (c webClient) read(raw []byte, op operation) (*a2apb.StreamResponse, error)
 	at := []string{}
 	obj, _ := tree.(map[string]any)
 	if obj["error"] != nil {
-		return nil, fault(obj, 0, c.jsonRPC)
+		return nil, fault(obj, raw, 0, c.jsonRPC)
 	}
 	for inner, wrapped := obj["result"]; wrapped && len(at) < maxWrapped; inner, wrapped = obj["result"] {
 		tree, at = inner, append(at, "result")
