@@ -58,6 +58,21 @@ func (c *Client) Actions(ctx context.Context) (*thread.Actions, error) {
 	return a, nil
 }
 
+// Recollection is what the agent of an execution, which this one dispatched, was told and
+// said in the thread before, as a message to it; "" if nothing. It reads all of the thread.
+func (c *Client) Recollection(ctx context.Context, x mesh.Execution) (string, error) {
+	c.reading.Lock()
+	defer c.reading.Unlock()
+	if err := c.read(ctx, func(_ *thread.Transcript, whole bool) bool { return whole }); err != nil {
+		return "", mesh.Wrap("meshclient.Recollection", err)
+	}
+	r := thread.NewRecollection(x.Agent, x.ID)
+	for _, e := range c.known(0) {
+		r.Apply(e)
+	}
+	return r.Text(), nil
+}
+
 // Did shows what the execution did as far as was read already, which may be nothing.
 // see must not change or keep the actions, nor call the Client.
 func (c *Client) Did(see func(*thread.Actions)) {
