@@ -236,8 +236,9 @@ func TestAPlainAgentKeepsItsMemory(t *testing.T) {
 				t.Errorf("after a restart it remembers %q", got)
 			}
 			d.lose()
-			if got := tells(t, m.conn, id, "five"); got != "five" {
-				t.Errorf("it answers %q", got)
+			stream, err := m.edge().SendStreamingMessage(in(t, id), say("five"))
+			if s := hear(t, stream, err); s.text != "five" || len(s.status) != 1 || !reasoned(s, mesh.ReasonReplaced) {
+				t.Errorf("it answers %q, and the user reads %q", s.text, s.status)
 			}
 			contexts, last := d.seen(ids)
 			inContexts(t, "asked in", contexts, []int{1, 1, 0})
@@ -249,6 +250,14 @@ func TestAPlainAgentKeepsItsMemory(t *testing.T) {
 			}
 		})
 	}
+}
+
+// reasoned reports whether an update had the reason.
+func reasoned(s said, reason string) bool {
+	return slices.ContainsFunc(s.all, func(r *a2apb.StreamResponse) bool {
+		ext := r.GetStatusUpdate().GetMetadata().GetFields()[mesh.ExtensionURI].GetStructValue()
+		return ext.GetFields()["reason"].GetStringValue() == reason
+	})
 }
 
 // inOrder reports whether the text has the words one after the other.
