@@ -164,6 +164,11 @@ func TestARecollectionIsTheAgentsOwn(t *testing.T) {
 	if got := r.Text(); !strings.Contains(got, want) {
 		t.Errorf("it is told %s\nwant %s", got, want)
 	}
+	for _, other := range []string{"main", "secret", "beside", "at it", "of the node", "now\n"} {
+		if strings.Contains(r.Text(), "> "+other) || strings.Contains(r.Text(), "of "+other) {
+			t.Errorf("it is told %q", other)
+		}
+	}
 	if got := thread.NewRecollection("x", "5").Text(); got != "" {
 		t.Errorf("of nothing it is told %q", got)
 	}
