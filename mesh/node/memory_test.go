@@ -160,9 +160,7 @@ func diaryAgent() error {
 	return err
 }
 
-// joins registers the agent of the address as a diary.
-func (m *testMesh) joins(t testing.TB, name, address string) { joins(t, m.conn, name, address) }
-
+// joins registers the agent of the address as one that knows A2A alone.
 func joins(t testing.TB, conn grpc.ClientConnInterface, name, address string) {
 	t.Helper()
 	c := card(name)
@@ -185,10 +183,10 @@ func tells(t testing.TB, conn grpc.ClientConnInterface, thread, words string) st
 }
 
 // replacements counts how often the log says that a context was replaced.
-func (m *testMesh) replacements(t testing.TB, thread string) int {
+func replacements(t testing.TB, conn grpc.ClientConnInterface, thread string) int {
 	t.Helper()
 	n := 0
-	for _, e := range read(t, meshv1.NewThreadServiceClient(m.conn), thread) {
+	for _, e := range read(t, meshv1.NewThreadServiceClient(conn), thread) {
 		if e.GetTaskMoved().GetReason() == mesh.ReasonReplaced {
 			n++
 		}
@@ -213,7 +211,7 @@ func TestAPlainAgentKeepsItsMemory(t *testing.T) {
 			cfg := config(t.TempDir())
 			cfg.Main = "diary"
 			m := start(t, cfg, nil)
-			m.joins(t, "diary", d.serve(t))
+			joins(t, m.conn, "diary", d.serve(t))
 			id := mesh.NewThreadID()
 			for _, want := range []string{"one", "one, two", "one, two, three"} {
 				if got := tells(t, m.conn, id, want[strings.LastIndex(want, " ")+1:]); got != want {
@@ -231,7 +229,7 @@ func TestAPlainAgentKeepsItsMemory(t *testing.T) {
 			}
 			m.Stop()
 			m = start(t, cfg, nil)
-			m.joins(t, "diary", d.serve(t)) // elsewhere, as a replica would be
+			joins(t, m.conn, "diary", d.serve(t)) // elsewhere, as a replica would be
 			if got := tells(t, m.conn, id, "four"); got != "one, two, three, four" {
 				t.Errorf("after a restart it remembers %q", got)
 			}
@@ -245,8 +243,8 @@ func TestAPlainAgentKeepsItsMemory(t *testing.T) {
 			if len(last) != 2 || last[1] != "five" || !inOrder(last[0], "one", "one", "two", "one, two", "four") || strings.Contains(last[0], "elsewhere") {
 				t.Errorf("after it lost its context it was told %q", last)
 			}
-			if got := tells(t, m.conn, id, "six"); got != "five, six" || m.replacements(t, id) != 1 {
-				t.Errorf("it remembers %q, replaced %d times", got, m.replacements(t, id))
+			if got := tells(t, m.conn, id, "six"); got != "five, six" || replacements(t, m.conn, id) != 1 {
+				t.Errorf("it remembers %q, replaced %d times", got, replacements(t, m.conn, id))
 			}
 		})
 	}
@@ -313,7 +311,7 @@ func asker(env node.Env) run {
 func TestAnAgentThatIsDispatchedKeepsItsMemory(t *testing.T) {
 	d, ids := &diary{meet: together(2)}, new([]string)
 	m := start(t, config(t.TempDir()), nil, builtin("main", asker))
-	m.joins(t, "diary", d.serve(t))
+	joins(t, m.conn, "diary", d.serve(t))
 	id := mesh.NewThreadID()
 	handBack := func() {
 		t.Helper()
@@ -363,26 +361,32 @@ func TestAnAgentThatIsDispatchedKeepsItsMemory(t *testing.T) {
 	if n := strings.Count(last[0], "together1") + strings.Count(last[0], "together2"); n != 3 { // told and said by the one in its context, and said again with "five"
 		t.Errorf("it was told %d times what was said at once: %q", n, last[0])
 	}
-	if got := tells(t, m.conn, id, "seven"); got != "six, seven" || m.replacements(t, id) != 1 {
-		t.Errorf("it remembers %q, replaced %d times", got, m.replacements(t, id))
+	if got := tells(t, m.conn, id, "seven"); got != "six, seven" || replacements(t, m.conn, id) != 1 {
+		t.Errorf("it remembers %q, replaced %d times", got, replacements(t, m.conn, id))
 	}
 }
 
 // finding N1: the memory is there after kill -9 of the agent's process, and of the mesh,
-// between two turns.
+// between two turns; an agent whose memory died with it is told what it knew.
 func TestAPlainAgentRemembersAfterKill9(t *testing.T) {
 	data, book := t.TempDir(), t.TempDir()
 	id := mesh.NewThreadID()
-	for n, want := range []string{"0", "0, 1", "0, 1, 2"} {
-		at, kill := child(t, "diary-agent", "MESH_TEST_DIARY="+book)
+	for n, step := range []struct {
+		folder, want string
+		replaced     int
+	}{{book, "0", 0}, {book, "0, 1", 0}, {book, "0, 1, 2", 0}, {"", "3", 1}} {
+		at, kill := child(t, "diary-agent", "MESH_TEST_DIARY="+step.folder)
 		where, end := child(t, "mesh", "MESH_TEST_DATA="+data, "MESH_TEST_MAIN=diary")
 		conn, err := rpc.Dial(where[0], rpc.DialOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		joins(t, conn, "diary", at[0])
-		if got := tells(t, conn, id, fmt.Sprint(n)); got != want {
-			t.Errorf("it remembers %q, want %q", got, want)
+		if got := tells(t, conn, id, fmt.Sprint(n)); got != step.want {
+			t.Errorf("it remembers %q, want %q", got, step.want)
+		}
+		if n := replacements(t, conn, id); n != step.replaced {
+			t.Errorf("its context was replaced %d times, want %d", n, step.replaced)
 		}
 		kill()
 		_ = conn.Close()
