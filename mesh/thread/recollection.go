@@ -85,7 +85,11 @@ func (r *Recollection) has(x *Execution) bool {
 }
 
 func (r *Recollection) post(e *mesh.Event, b mesh.MessagePosted) {
-	r.posts = append(r.posts, post{e.Execution, e.Seq, clipFront(mesh.TextOf(b.Message))})
+	text := mesh.TextOf(b.Message)
+	if text == "" {
+		return
+	}
+	r.posts = append(r.posts, post{e.Execution, e.Seq, clipFront(text)})
 	size := 0
 	for _, p := range r.posts {
 		size += len(p.text)
