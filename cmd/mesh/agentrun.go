@@ -110,7 +110,7 @@ func (a *app) serveAgent(ctx context.Context, name string, o agentRun) (err erro
 	defer func() { err = errors.Join(err, conn.Close()) }()
 	pool := rpc.NewPool(rpc.DialOptions{TLS: dial.TLS, AllowPlaintextGrant: dial.AllowPlaintextGrant})
 	defer func() { err = errors.Join(err, pool.Close()) }()
-	made, err := c.agent(name, node.Env{Conns: pool, Node: conn, Logger: logger})
+	made, err := c.agent(name, node.Env{Conns: pool, Logger: logger})
 	if err != nil {
 		return err
 	}

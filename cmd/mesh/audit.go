@@ -232,12 +232,12 @@ func (a *app) verify(data, kept string, texts []string) error {
 			err = errors.Join(err, f.Close())
 		}
 		if err != nil {
-			return unreadable(op, kept, err)
+			return unreadable(op, "--checkpoints", kept, err)
 		}
 	}
 	v, err := datafolder.Verify(data, keys, elsewhere)
 	if err != nil {
-		return unreadable(op, data, err)
+		return unreadable(op, "--data", data, err)
 	}
 	for _, f := range v.Findings {
 		a.printf("%s: %s\n", f.Where, oneLine(f.What))
@@ -256,11 +256,10 @@ func (a *app) verify(data, kept string, texts []string) error {
 	return nil
 }
 
-// unreadable is the error for what cannot be looked at.
-func unreadable(op, path string, err error) error {
-	code := mesh.Precondition
+// unreadable is the error for what the flag names and cannot be looked at.
+func unreadable(op, flag, path string, err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
-		code = mesh.NotFound
+		return mesh.Errorf(mesh.NotFound, op, "%s is not there, or not all of it; name another one with %s: %w", path, flag, err)
 	}
-	return mesh.Errorf(code, op, "%s cannot be looked at; name the right one, and see that you may read it: %w", path, err)
+	return mesh.Errorf(mesh.Precondition, op, "%s cannot be looked at; see that you may read it: %w", path, err)
 }

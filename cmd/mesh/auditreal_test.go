@@ -67,7 +67,7 @@ func TestTheRecordIsReadAndVerified(t *testing.T) {
 	m.verify("--checkpoints", kept, "--key", key).want(t, 0, "checkpoints compared")
 	m.verify("--key", base64.StdEncoding.EncodeToString(make([]byte, 32))).want(t, 1, "is not signed with the node's key")
 	m.verify("--key", "short").want(t, 2, "must be 32 bytes in base64")
-	m.verify("--checkpoints", filepath.Join(dir, "none")).want(t, 3, "none cannot be looked at")
+	m.verify("--checkpoints", filepath.Join(dir, "none")).want(t, 3, "none is not there, or not all of it; name another one with --checkpoints")
 
 	file := filepath.Join(m.data, "mesh.log", "0000000000000000001.seg")
 	whole, err := os.ReadFile(file)
@@ -86,5 +86,5 @@ func TestTheRecordIsReadAndVerified(t *testing.T) {
 	if err := os.RemoveAll(filepath.Join(m.data, "audit.log")); err != nil {
 		t.Fatal(err)
 	}
-	m.verify("--checkpoints", kept).want(t, 3, "cannot be looked at")
+	m.verify("--checkpoints", kept).want(t, 3, "is not there, or not all of it; name another one with --data")
 }

@@ -62,6 +62,8 @@ func TestBadMessagesAreRefusedAndChangeNothing(t *testing.T) {
 		"foreign thread":            {[]string{"threads", "export", id, "--tenant", "other"}, exitNotFound, `Thread not found for tenant; check`},
 		"unknown agent":             {[]string{"agents", "show", "nobody"}, exitNotFound, `Agent nobody not found; check its name`},
 		"unknown skill":             {[]string{"skills", "show", "no.skill"}, exitNotFound, `no\.skill`},
+		"an address for a mesh":     {[]string{"up", "--addr", "127.0.0.1:1"}, exitUsage, `--addr is for calls to a mesh, and 'mesh up' starts one`},
+		"a token for a demo":        {[]string{"--token", "x", "demo"}, exitUsage, `--token is for calls`},
 		"malformed tenant":          {[]string{"--tenant", "a/b", "threads", "list"}, exitUsage, `--tenant`},
 		"removing a built-in":       {[]string{"agents", "rm", "main"}, exitFailure, `main is built in and cannot be removed`},
 		"unknown command":           {[]string{"thread", "list"}, exitUsage, `no command "thread"; try threads`},
@@ -313,4 +315,21 @@ func TestCallsOverTheLimitAreRefusedWithWhenToTryAgain(t *testing.T) {
 		t.Errorf("/healthz: %s", resp.Status)
 	}
 	m.mesh("--user", "somebody-else", "agents", "list").succeeds(t)
+}
+
+// What an operator mistypes is told without a word of what was done, and with what to do.
+func TestMistypedOperatorsCommandsAreRefused(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for _, r := range []refusal{
+		{[]string{"data", "chown", "ann"}, exitUsage, `FROM and TO are two arguments, and there are 1; see 'mesh data chown --help'`},
+		{[]string{"data", "chown", "ann", "bob"}, exitNotFound, `there is no data folder .*; name it with --data`},
+		{[]string{"audit", "verify", "--data", "none"}, exitNotFound, `none is not there, or not all of it; name another one with --data`},
+	} {
+		f := runMesh(t, dir, nil, r.args...)
+		if f.stdout != "" {
+			t.Errorf("%q printed %q", r.args, f.stdout)
+		}
+		f.fails(t, r.code, r.pattern)
+	}
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"path/filepath"
 	"slices"
@@ -48,7 +49,12 @@ Nothing is replaced: where TO has another file of a name, the one that comes get
 		Example: `  mesh data chown local ann
   mesh data chown shared ann --data /var/lib/mesh --tenant acme
   mesh data chown bob ann --kind crm`,
-		Args: cobra.ExactArgs(2),
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 2 {
+				return fmt.Errorf("FROM and TO are two arguments, and there are %d", len(args))
+			}
+			return nil
+		},
 	}
 	f := cmd.Flags()
 	f.StringVar(&flags.Data, "data", node.DefaultData, "`folder` of the store and of what skills write (MESH_DATA)")
@@ -91,7 +97,9 @@ func (a *app) chown(ctx context.Context, cfg node.Config, from, to string, kinds
 			break
 		}
 	}
-	a.printMoved(all, from, to)
+	if len(all) > 0 || err == nil { // what was moved before an error is told too
+		a.printMoved(all, from, to)
+	}
 	return err
 }
 

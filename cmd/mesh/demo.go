@@ -28,8 +28,9 @@ const demoTime = 2 * time.Minute
 func (a *app) demoCommand() *cobra.Command {
 	var keep string
 	cmd := &cobra.Command{
-		Use:   "demo",
-		Short: "Show three conversations on a mesh of its own, and check what came of them",
+		Use:         "demo",
+		Annotations: map[string]string{startsMesh: "yes"},
+		Short:       "Show three conversations on a mesh of its own, and check what came of them",
 		Long: `demo runs a mesh on free ports with an empty data folder, has three
 conversations with it, and checks what they left: sources in an answer, a mail
 and a calendar event on disk, a new skill that the mesh offers. It needs no key

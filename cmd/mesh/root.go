@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/rpc"
@@ -54,7 +55,12 @@ that of 'mesh login' is shown to the mesh that it is for.`,
 	flags.BoolVar(&a.flags.plaintext, "plaintext-token", false, "let the token travel unencrypted beyond this machine")
 	flags.DurationVar(&a.flags.timeout, "timeout", 0,
 		"longest `time` that the command may take; in a chat, each turn (default 30s for look-ups, none for streams)")
-	root.PersistentPreRunE = func(*cobra.Command, []string) error { return a.checkGlobals() }
+	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
+		if err := ownMesh(cmd); err != nil {
+			return err
+		}
+		return a.checkGlobals()
+	}
 	root.AddCommand(
 		a.upCommand(),
 		a.demoCommand(),
@@ -72,11 +78,29 @@ that of 'mesh login' is shown to the mesh that it is for.`,
 		a.policyCommand(),
 		a.auditCommand(),
 		a.usersCommand(),
+		a.statusCommand(),
 		a.protosCommand(),
 		a.versionCommand(),
 		exitCodesTopic(),
 	)
 	return root
+}
+
+// startsMesh marks commands that start a mesh, and call none.
+const startsMesh = "starts-mesh"
+
+// ownMesh refuses flags of a call where the command starts a mesh: whoever gives --addr
+// means where that listens, and would not be told that it is another address.
+func ownMesh(cmd *cobra.Command) (err error) {
+	if cmd.Annotations[startsMesh] == "" {
+		return nil
+	}
+	cmd.InheritedFlags().VisitAll(func(f *pflag.Flag) {
+		if f.Changed && err == nil {
+			err = fmt.Errorf("--%s is for calls to a mesh, and '%s' starts one, which has flags of its own", f.Name, cmd.CommandPath())
+		}
+	})
+	return err
 }
 
 // checkGlobals completes the flags of all commands and refuses malformed ones.

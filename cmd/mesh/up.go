@@ -30,8 +30,9 @@ const defaultConfig = "mesh.yaml"
 func (a *app) upCommand() *cobra.Command {
 	var file string
 	cmd := &cobra.Command{
-		Use:   "up",
-		Short: "Run a mesh in this process: the edge, the services, the gateway and the built-in agents",
+		Use:         "up",
+		Annotations: map[string]string{startsMesh: "yes"},
+		Short:       "Run a mesh in this process: the edge, the services, the gateway and the built-in agents",
 		Long: `up runs a whole mesh until Ctrl-C: every built-in agent on a listener of its
 own, the edge and the mesh's services on --grpc, REST and SSE on --http.
 

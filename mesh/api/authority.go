@@ -6,6 +6,7 @@ import (
 
 	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
+	"agentmesh/mesh/registry"
 	"agentmesh/mesh/security/authz"
 	"agentmesh/mesh/security/policy"
 	"agentmesh/mesh/skill"
@@ -84,22 +85,31 @@ func (a Authority) judge(ctx context.Context, p mesh.Principal, method string, m
 	return "", err
 }
 
+// Named is [authz.Named], and the name of a skill that is to be created, which is in its
+// file, and of an agent that has it from its card. A file that cannot be read has none.
+func Named(message any, path string) string {
+	switch req := message.(type) {
+	case *meshv1.CreateSkillRequest:
+		if s, problem := skill.ParseNew([]byte(req.GetSource())); problem == nil {
+			return s.Name
+		}
+	case *meshv1.RegisterAgentRequest:
+		if req.GetName() == "" {
+			return registry.Slug(req.GetCard().GetName())
+		}
+	}
+	return authz.Named(message, path)
+}
+
 // named returns the name of what a call is about; false for one that names nothing: the end
 // of a handoff, skills that are read again, and the registration of an agent that has its
-// name from its card, of which the registry asks.
+// name from a card that is fetched, of which the registry asks.
 func (a Authority) named(ctx context.Context, rule authz.Rule, message any) (string, bool) {
 	if rule.Action == mesh.ActChat {
 		call, _ := mesh.CallFrom(ctx)
 		return cmp.Or(call.Agent, a.Main), true
 	}
-	if create, ok := message.(*meshv1.CreateSkillRequest); ok {
-		s, problem := skill.ParseNew([]byte(create.GetSource()))
-		if problem != nil { // which is not created
-			return "", false
-		}
-		return s.Name, true
-	}
-	name := authz.Named(message, rule.Resource)
+	name := Named(message, rule.Resource)
 	if rule.Action == mesh.ActDeleteThread {
 		name, _ = mesh.ParseThreadID(name) // as it is written in policies
 	}

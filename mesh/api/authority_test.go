@@ -1,8 +1,16 @@
 package api
 
 import (
+	"slices"
+	"strings"
 	"testing"
 
+	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+	"google.golang.org/protobuf/types/dynamicpb"
+
+	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
 	"agentmesh/mesh/security/authz"
 )
@@ -52,3 +60,59 @@ func TestADeadGrantStartsNothing(t *testing.T) {
 type anybody struct{}
 
 func (anybody) Holds(mesh.TenantID, string, string) bool { return true }
+
+// Whoever adds one to these says here why its calls name nothing: all files of skills are
+// read again.
+var namesNothing = []string{meshv1.SkillService_ReloadSkills_FullMethodName}
+
+// finding T9: the record of an administrative call names what it was about also where it is
+// refused, so by the request; and no row of the table names a field that is not there.
+func TestEveryActIsNamedByItsRequest(t *testing.T) {
+	acts := 0
+	for method, rule := range authz.Node() {
+		d, err := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName(strings.ReplaceAll(method[1:], "/", ".")))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req := dynamicpb.NewMessage(d.(protoreflect.MethodDescriptor).Input())
+		if method == meshv1.SkillService_CreateSkill_FullMethodName {
+			continue
+		}
+		fill(req, rule.Resource, "a name")
+		named := Named(req, rule.Resource) == "a name"
+		if rule.Audit {
+			acts++
+		}
+		if wanted := rule.Resource != "" || rule.Audit && !slices.Contains(namesNothing, method); named != wanted {
+			t.Errorf("%s: named by %q is %v, want %v", method, rule.Resource, named, wanted)
+		}
+	}
+	if acts < 8 {
+		t.Errorf("%d acts were looked at", acts)
+	}
+	path := authz.Node()[meshv1.SkillService_CreateSkill_FullMethodName].Resource
+	for source, want := range map[string]string{alert: "workflows.slack_alert", "no skill": "", "": ""} {
+		if got := Named(&meshv1.CreateSkillRequest{Source: source}, path); got != want {
+			t.Errorf("a skill to be created is named %q, want %q", got, want)
+		}
+	}
+	card := &meshv1.RegisterAgentRequest{Card: &a2apb.AgentCard{Name: "The Helper"}}
+	if got := Named(card, "name"); got != "the-helper" {
+		t.Errorf("an agent with a name from its card is named %q", got)
+	}
+	if got := Named(&meshv1.CreateSkillResponse{Skill: &meshv1.Skill{Name: "a.b"}}, path); got != "a.b" {
+		t.Errorf("a skill that was created is named %q", got)
+	}
+}
+
+// fill sets the text at the path, as far as there is one.
+func fill(m protoreflect.Message, path, to string) {
+	name, rest, more := strings.Cut(path, ".")
+	switch f := m.Descriptor().Fields().ByName(protoreflect.Name(name)); {
+	case f == nil:
+	case more && f.Kind() == protoreflect.MessageKind:
+		fill(m.Mutable(f).Message(), rest, to)
+	case !more && f.Kind() == protoreflect.StringKind:
+		m.Set(f, protoreflect.ValueOfString(to))
+	}
+}

@@ -12,11 +12,21 @@ import (
 // Handoffs serves HandoffService. Use NewHandoffs.
 type Handoffs struct {
 	meshv1.UnimplementedHandoffServiceServer
-	handoffs *handoff.Handoffs
+	handoffs   *handoff.Handoffs
+	readByRole ReadByRole
 }
 
 // NewHandoffs returns the server of the handoffs.
-func NewHandoffs(h *handoff.Handoffs) *Handoffs { return &Handoffs{handoffs: h} }
+func NewHandoffs(h *handoff.Handoffs) *Handoffs {
+	return &Handoffs{handoffs: h, readByRole: nobodyTold}
+}
+
+// WithAudit has f told of each thread whose handoff somebody reads because a role allows it.
+// It returns s, and is called before s serves.
+func (s *Handoffs) WithAudit(f ReadByRole) *Handoffs {
+	s.readByRole = f
+	return s
+}
 
 // StartHandoff implements meshv1.HandoffServiceServer.
 func (s *Handoffs) StartHandoff(ctx context.Context, req *meshv1.StartHandoffRequest) (*meshv1.StartHandoffResponse, error) {
@@ -68,9 +78,12 @@ func (s *Handoffs) GetHandoff(ctx context.Context, req *meshv1.GetHandoffRequest
 	if err != nil {
 		return nil, err
 	}
-	h, err := s.handoffs.Get(ctx, key, call.Principal)
+	h, byRole, err := s.handoffs.Get(ctx, key, call.Principal)
 	if err != nil {
 		return nil, err
+	}
+	if byRole {
+		s.readByRole(ctx, key.ID)
 	}
 	resp := &meshv1.GetHandoffResponse{}
 	if h != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"sync"
 	"time"
 
 	meshv1 "agentmesh/gen/mesh/v1"
@@ -21,12 +22,20 @@ type Registry struct {
 	meshv1.UnimplementedRegistryServiceServer
 	agents *registry.Registry
 	keys   [][]byte
+	read   ReadByRole
 }
 
 // NewRegistry returns the server. The public keys with which tickets and grants are
 // checked go out with every registration.
 func NewRegistry(agents *registry.Registry, keys [][]byte) *Registry {
-	return &Registry{agents: agents, keys: keys}
+	return &Registry{agents: agents, keys: keys, read: nobodyTold}
+}
+
+// WithAudit has f told who sees where agents of others are because a role allows it. It
+// returns s, and is called before s serves.
+func (s *Registry) WithAudit(f ReadByRole) *Registry {
+	s.read = f
+	return s
 }
 
 // RegisterAgent implements the RPC.
@@ -113,6 +122,9 @@ func (s *Registry) GetAgent(ctx context.Context, req *meshv1.GetAgentRequest) (*
 	if err != nil {
 		return nil, mesh.Wrap(op, err)
 	}
+	if e.ShownByRole(call.Principal) {
+		s.read(ctx, e.Name)
+	}
 	return &meshv1.GetAgentResponse{Agent: agentProto(call.Principal, e)}, nil
 }
 
@@ -126,11 +138,15 @@ func (s *Registry) ListAgents(ctx context.Context, req *meshv1.ListAgentsRequest
 	if err := s.agents.Refresh(ctx); err != nil {
 		return nil, mesh.Wrap(op, err)
 	}
-	res := &meshv1.ListAgentsResponse{}
+	res, byRole := &meshv1.ListAgentsResponse{}, false
 	for _, e := range s.agents.List(call.Principal.Tenant, registry.Filter{
 		Skill: req.GetSkill(), Tag: req.GetTag(), Query: req.GetQuery(), Live: req.GetLive(),
 	}) {
 		res.Agents = append(res.Agents, agentProto(call.Principal, e))
+		byRole = byRole || e.ShownByRole(call.Principal)
+	}
+	if byRole {
+		s.read(ctx, "agents")
 	}
 	return res, nil
 }
@@ -145,9 +161,13 @@ func (s *Registry) WatchAgents(_ *meshv1.WatchAgentsRequest, stream grpc.ServerS
 	if err := accept(stream); err != nil {
 		return err
 	}
+	read := sync.OnceFunc(func() { s.read(stream.Context(), "agents") })
 	for change, err := range s.agents.Watch(stream.Context(), call.Principal.Tenant) {
 		if err != nil {
 			return mesh.Wrap(op, err)
+		}
+		if change.Kind != registry.Synced && change.Entry.ShownByRole(call.Principal) {
+			read()
 		}
 		if err := stream.Send(agentChange(call.Principal, change)); err != nil {
 			return err

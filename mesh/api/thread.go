@@ -31,14 +31,14 @@ type Threads struct {
 	deleted func(ctx context.Context, key mesh.ThreadKey)
 	access  func(ctx context.Context, key mesh.ThreadKey) (thread.Access, error)
 
-	readByRole func(ctx context.Context, thread string) // nil for nobody
+	readByRole ReadByRole
 }
 
 // NewThreads returns the server of the threads in log. What agents append is
 // what admits takes, and those that are dispatched get tickets; main is
 // the agent of threads without handoff.
 func NewThreads(log *threadlog.Log, states *cache.States, admits *admission.Controller, tickets Tickets, main string) *Threads {
-	s := &Threads{log: log, states: states, admits: admits, tickets: tickets, main: main}
+	s := &Threads{log: log, states: states, admits: admits, tickets: tickets, main: main, readByRole: nobodyTold}
 	s.access = s.folded
 	return s
 }
@@ -188,7 +188,12 @@ func (s *Threads) ListThreads(ctx context.Context, req *meshv1.ListThreadsReques
 			return nil, mesh.InvalidField(op, "page_token", "is not one of ours; leave it out to begin anew")
 		}
 	}
-	resp := &meshv1.ListThreadsResponse{}
+	resp, byRole := &meshv1.ListThreadsResponse{}, false
+	defer func() {
+		if byRole {
+			s.readByRole(ctx, "threads")
+		}
+	}()
 	for {
 		infos, err := s.log.Threads(ctx, call.Principal.Tenant, mesh.Pos(before), size)
 		if err != nil {
@@ -199,9 +204,11 @@ func (s *Threads) ListThreads(ctx context.Context, req *meshv1.ListThreadsReques
 				break
 			}
 			before = int64(info.LastPos)
-			if err := s.list(ctx, info.Key, call.Principal, resp); err != nil {
+			others, err := s.list(ctx, info.Key, call.Principal, resp)
+			if err != nil {
 				return nil, mesh.Wrap(op, err)
 			}
+			byRole = byRole || others
 		}
 		if len(resp.Threads) == size && len(infos) == size {
 			resp.NextPageToken = strconv.FormatInt(before, 36)
@@ -213,18 +220,19 @@ func (s *Threads) ListThreads(ctx context.Context, req *meshv1.ListThreadsReques
 }
 
 // list adds the thread to the list, if the caller may read it and it was not deleted
-// meanwhile.
-func (s *Threads) list(ctx context.Context, key mesh.ThreadKey, p mesh.Principal, to *meshv1.ListThreadsResponse) error {
+// meanwhile. byRole says that it is there because a role allows it.
+func (s *Threads) list(ctx context.Context, key mesh.ThreadKey, p mesh.Principal, to *meshv1.ListThreadsResponse) (byRole bool, err error) {
 	a, err := s.access(ctx, key)
 	if err != nil || !a.MayRead(p) {
-		return err
+		return false, err
 	}
-	return s.states.With(ctx, key, func(st *thread.State) error {
+	err = s.states.With(ctx, key, func(st *thread.State) error {
 		if st.Seq != 0 {
-			to.Threads = append(to.Threads, s.describe(key, st))
+			to.Threads, byRole = append(to.Threads, s.describe(key, st)), !a.Involves(p)
 		}
 		return nil
 	})
+	return byRole, err
 }
 
 // existing returns the key of a thread that has events, the Seq of one that was

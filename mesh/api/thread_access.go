@@ -45,14 +45,21 @@ func (s *Threads) mayRead(ctx context.Context, op string, key mesh.ThreadKey, p 
 
 // noteRead says that the principal, who may, reads the thread.
 func (s *Threads) noteRead(ctx context.Context, key mesh.ThreadKey, a *thread.Access, p mesh.Principal) {
-	if s.readByRole != nil && !a.Involves(p) {
+	if !a.Involves(p) {
 		s.readByRole(ctx, key.ID)
 	}
 }
 
-// WithAudit has f told of each thread that somebody reads because a role allows it. It
-// returns s, and is called before s serves.
-func (s *Threads) WithAudit(f func(ctx context.Context, thread string)) *Threads {
+// A ReadByRole is told what somebody reads because a role allows it: the id of a thread,
+// or what a list is of.
+type ReadByRole func(ctx context.Context, what string)
+
+// nobodyTold is what a service has that was given none.
+func nobodyTold(context.Context, string) {}
+
+// WithAudit has f told of each thread that somebody reads because a role allows it, and
+// of lists with such threads. It returns s, and is called before s serves.
+func (s *Threads) WithAudit(f ReadByRole) *Threads {
 	s.readByRole = f
 	return s
 }

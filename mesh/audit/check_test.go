@@ -2,17 +2,21 @@ package audit_test
 
 import (
 	"bytes"
+	"context"
 	"crypto/ed25519"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	meshv1 "agentmesh/gen/mesh/v1"
+	"agentmesh/mesh/alarm"
 	"agentmesh/mesh/audit"
 	"agentmesh/mesh/store/segment"
 )
@@ -230,4 +234,36 @@ func TestCheckpointsAreKeptInAFile(t *testing.T) {
 	if _, err := audit.ReadCheckpoints(strings.NewReader("no checkpoint\n")); err == nil {
 		t.Error("a line is taken that is no checkpoint")
 	}
+}
+
+// A checkpoint that cannot be kept elsewhere raises an alarm, and is there once when it
+// can be.
+func TestTheLastCheckpointIsKeptWhenThatCanBe(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		away := filepath.Join(dir, "away")
+		alarms := alarm.New(slog.New(slog.DiscardHandler), nil)
+		r := audit.NewRecorder(audit.Options{Store: open(t, filepath.Join(dir, "audit")), Signer: signer(t, 'k'), Alarms: alarms,
+			Checkpoints: filepath.Join(away, "checkpoints"), Head: func() audit.Head { return audit.Head{First: 1, Last: 1, Hash: audit.Sum{1}} }})
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { r.Run(ctx); close(done) }()
+		time.Sleep(5 * time.Second)
+		if got := alarms.Settings(); len(got) != 1 || got[0] != "audit.checkpoints" {
+			t.Errorf("alarms: %q", got)
+		}
+		if err := os.Mkdir(away, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Hour)
+		stop()
+		<-done
+		text, err := os.ReadFile(filepath.Join(away, "checkpoints"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := audit.ReadCheckpoints(bytes.NewReader(text)); err != nil || len(got) != 1 || len(alarms.List()) != 0 {
+			t.Errorf("%d checkpoints are kept (%v), and there are %v", len(got), err, alarms.List())
+		}
+	})
 }

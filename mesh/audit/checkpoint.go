@@ -52,17 +52,34 @@ func content(c *meshv1.AuditCheckpoint) []byte {
 }
 
 // keep adds the checkpoint to the file, as a line of JSON, and returns when it is there.
+// For none it tries whether it could.
 func keep(path string, c *meshv1.AuditCheckpoint) error {
-	line, err := protojson.Marshal(c)
-	if err != nil {
-		return err
-	}
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(append(line, '\n'))
-	return errors.Join(err, f.Sync(), f.Close())
+	if c != nil {
+		err = addLine(f, c)
+	}
+	return errors.Join(err, f.Close())
+}
+
+// addLine adds the whole line, or nothing.
+func addLine(f *os.File, c *meshv1.AuditCheckpoint) error {
+	line, err := protojson.Marshal(c)
+	if err != nil {
+		return err
+	}
+	before, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	if n, err := f.Write(append(line, '\n')); n > 0 && err != nil {
+		return errors.Join(err, f.Truncate(before.Size()))
+	} else if err != nil {
+		return err
+	}
+	return f.Sync()
 }
 
 // maxLine bounds a line of a file of checkpoints.

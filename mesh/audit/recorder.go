@@ -13,6 +13,7 @@ import (
 
 	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
+	"agentmesh/mesh/alarm"
 	"agentmesh/mesh/limit"
 	"agentmesh/mesh/rpc"
 	"agentmesh/mesh/security/authz"
@@ -23,14 +24,19 @@ import (
 type Options struct {
 	Store *Store
 	// Table says which calls are recorded, and what they are about.
-	Table  authz.Table
+	Table authz.Table
+	// Named returns what a request or response is about, by the path of the table; default
+	// [authz.Named].
+	Named  func(message any, path string) string
 	Signer *grant.Signer
 	// Head says how far the log of threads has come. The default is nowhere.
 	Head func() Head
 	// Checkpoints is a file to which checkpoints are added beside the store; "" is none.
 	Checkpoints string
-	Logger      *slog.Logger
-	Now         func() time.Time
+	// Alarms are told of checkpoints that cannot be made or kept; the default is none.
+	Alarms *alarm.Set
+	Logger *slog.Logger
+	Now    func() time.Time
 	// Every is how often counts are recorded, and checkpoints made; default a minute.
 	Every time.Duration
 }
@@ -41,6 +47,9 @@ type Recorder struct {
 	o Options
 
 	acts *limit.Rate // of each caller
+
+	unkept *meshv1.AuditCheckpoint // the last one, if it is not in Checkpoints; Run's
+	failed bool                    // to keep it; Run's
 
 	mu       sync.Mutex // guards the fields below
 	refusals tally
@@ -74,6 +83,9 @@ func NewRecorder(o Options) *Recorder {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
+	if o.Named == nil {
+		o.Named = authz.Named
+	}
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -95,15 +107,15 @@ func (r *Recorder) Act(ctx context.Context, method string, req any) (func(resp a
 	if wait, ok := r.acts.Allow(caller(begun), begun.Time.AsTime()); !ok {
 		return nil, rpc.WithRetryAfter(mesh.Errorf(mesh.Exhausted, "audit.Act", "too many administrative acts: the limit is %v for each caller; try again later", r.acts), wait)
 	}
-	begun.Resource = authz.Named(req, rule.Resource)
+	begun.Resource = r.o.Named(req, rule.Resource)
 	if err := r.o.Store.Append(begun); err != nil {
 		return nil, err
 	}
 	return func(resp any, err error) {
 		rec := r.record(ctx, method, meshv1.AuditRecord_DECISION_DONE)
-		rec.OfSeq, rec.Resource = begun.Seq, cmp.Or(begun.Resource, authz.Named(resp, rule.Resource))
-		if r, ok := resp.(interface{ GetLastHash() []byte }); ok {
-			rec.LastHash = r.GetLastHash()
+		rec.OfSeq, rec.Resource = begun.Seq, cmp.Or(begun.Resource, r.o.Named(resp, rule.Resource))
+		if deleted, ok := resp.(interface{ GetLastHash() []byte }); ok {
+			rec.LastHash = deleted.GetLastHash()
 		}
 		if err != nil {
 			rec.Decision, rec.Code, rec.Policy = meshv1.AuditRecord_DECISION_FAILED, code(err), cmp.Or(mesh.PolicyOf(err), rec.Policy)
@@ -118,7 +130,7 @@ func (r *Recorder) Act(ctx context.Context, method string, req any) (func(resp a
 func (r *Recorder) Refused(ctx context.Context, method string, req any, err error) {
 	rec := r.record(ctx, method, meshv1.AuditRecord_DECISION_REFUSED)
 	rec.Code, rec.Policy = code(err), mesh.PolicyOf(err)
-	rec.Resource = authz.Named(req, r.o.Table[method].Resource)
+	rec.Resource = r.o.Named(req, r.o.Table[method].Resource)
 	key := caller(rec)
 	if rec.GetUserId() != "" { // of who is known, it is told what was tried; there are so many methods
 		key += "\x00" + method
@@ -126,16 +138,32 @@ func (r *Recorder) Refused(ctx context.Context, method string, req any, err erro
 	r.note(&r.refusals, key, rec)
 }
 
-// Read notes that the caller reads a thread because a role allows it.
-func (r *Recorder) Read(ctx context.Context, thread string) {
-	rec := r.record(ctx, string(mesh.ActReadTenant), meshv1.AuditRecord_DECISION_ALLOWED)
-	rec.Resource = thread
-	r.note(&r.reads, caller(rec)+"\x00"+thread, rec)
+// Read notes that the caller reads a thread because a role allows it, or a list with what
+// is others'.
+func (r *Recorder) Read(ctx context.Context, what string) {
+	r.read(ctx, string(mesh.ActReadTenant), what)
+}
+
+// ReadAgent notes that the caller sees where an agent of somebody else is, or several, because
+// a role allows it.
+func (r *Recorder) ReadAgent(ctx context.Context, what string) {
+	r.read(ctx, "agent.read.tenant", what)
+}
+
+func (r *Recorder) read(ctx context.Context, action, what string) {
+	rec := r.record(ctx, action, meshv1.AuditRecord_DECISION_ALLOWED)
+	rec.Resource = what
+	r.note(&r.reads, strings.Join([]string{caller(rec), action, what}, "\x00"), rec)
 }
 
 // Credential notes what the operator did to a credential, which is the principal's.
 func (r *Recorder) Credential(act string, p mesh.Principal) {
 	r.queue(r.credential(act, p))
+}
+
+// Alarm notes what the node cannot read or write, or can again.
+func (r *Recorder) Alarm(act string, of alarm.Source) {
+	r.queue(&meshv1.AuditRecord{Time: timestamppb.New(r.o.Now()), Action: act, Resource: of.String(), Decision: meshv1.AuditRecord_DECISION_DONE})
 }
 
 func (r *Recorder) credential(act string, p mesh.Principal) *meshv1.AuditRecord {

@@ -7,6 +7,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	meshv1 "agentmesh/gen/mesh/v1"
+	"agentmesh/mesh/alarm"
 )
 
 // A tally counts what happens often. The first of a kind is to be recorded at once, and
@@ -79,6 +80,8 @@ func (r *Recorder) queue(rec *meshv1.AuditRecord) {
 func (r *Recorder) Run(ctx context.Context) {
 	tick := time.NewTicker(r.o.Every)
 	defer tick.Stop()
+	retry := time.NewTicker(retryEvery)
+	defer retry.Stop()
 	r.checkpoint(ctx) // of what a process did that died
 	for {
 		select {
@@ -89,6 +92,10 @@ func (r *Recorder) Run(ctx context.Context) {
 			r.write(ctx)
 		case <-tick.C:
 			r.round(ctx)
+		case <-retry.C:
+			if r.failed {
+				r.keep(ctx)
+			}
 		}
 	}
 }
@@ -114,15 +121,26 @@ func (r *Recorder) write(ctx context.Context) {
 	}
 }
 
+// retryEvery is how often it is tried again to keep a checkpoint elsewhere.
+const retryEvery = time.Second
+
 func (r *Recorder) checkpoint(ctx context.Context) {
 	c, err := r.o.Store.Checkpoint(r.o.Signer, r.o.Head(), r.o.Now())
-	if err != nil {
-		r.o.Logger.ErrorContext(ctx, "no checkpoint of the audit was made", "err", err)
+	r.o.Alarms.Report(ctx, alarm.Source{Setting: "audit"}, "the record goes on without a checkpoint", err)
+	if c != nil {
+		r.unkept = c
 	}
-	if c == nil || r.o.Checkpoints == "" {
+	r.keep(ctx)
+}
+
+// keep keeps the last checkpoint elsewhere, unless it is there; it covers those before it.
+func (r *Recorder) keep(ctx context.Context) {
+	if r.o.Checkpoints == "" {
 		return
 	}
-	if err := keep(r.o.Checkpoints, c); err != nil {
-		r.o.Logger.ErrorContext(ctx, "a checkpoint of the audit was not kept elsewhere", "path", r.o.Checkpoints, "err", err)
+	err := keep(r.o.Checkpoints, r.unkept)
+	if r.failed = err != nil; !r.failed {
+		r.unkept = nil
 	}
+	r.o.Alarms.Report(ctx, alarm.Source{Setting: "audit.checkpoints"}, "checkpoints are in the record alone; the last one is kept elsewhere when that can be", err)
 }

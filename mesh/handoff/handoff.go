@@ -235,17 +235,17 @@ func (h *Handoffs) ending(s *thread.State, g *mesh.Grant, by string, outcome mes
 	return cache.Decision{Events: append([]*mesh.Event{event(about, end)}, events...)}
 }
 
-// Get returns the thread's active or last handoff, or nil, for who may read it.
-func (h *Handoffs) Get(ctx context.Context, key mesh.ThreadKey, p mesh.Principal) (*thread.Handoff, error) {
-	var last *thread.Handoff
-	err := h.states.With(ctx, key, func(s *thread.State) error {
+// Get returns the thread's active or last handoff, or nil, for who may read it, and whether
+// a role alone allows that.
+func (h *Handoffs) Get(ctx context.Context, key mesh.ThreadKey, p mesh.Principal) (last *thread.Handoff, byRole bool, err error) {
+	err = h.states.With(ctx, key, func(s *thread.State) error {
 		if s.Seq == 0 || !s.MayRead(p) {
 			return mesh.ThreadNotFound("handoff.Get")
 		}
-		last = s.Handoff
+		last, byRole = s.Handoff, !s.Involves(p)
 		return nil
 	})
-	return last, err
+	return last, byRole, err
 }
 
 // awaitMost is how long a handoff waits for the caller's updates to be logged.

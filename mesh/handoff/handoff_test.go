@@ -105,7 +105,8 @@ func (s *scene) End(ctx context.Context, k mesh.ThreadKey, g *mesh.Grant, user s
 }
 
 func (s *scene) Get(ctx context.Context, k mesh.ThreadKey) (*thread.Handoff, error) {
-	return s.any().Get(ctx, k, mesh.Principal{Tenant: k.Tenant, User: "ann"})
+	h, _, err := s.any().Get(ctx, k, mesh.Principal{Tenant: k.Tenant, User: "ann"})
+	return h, err
 }
 
 func turn(id mesh.ExecutionID) *mesh.Event {

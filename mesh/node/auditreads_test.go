@@ -8,11 +8,13 @@ import (
 	"strings"
 	"testing"
 
+	legacypb "github.com/a2aproject/a2a-go/a2apb"
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 
 	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
 	"agentmesh/mesh/security/auth"
+	"agentmesh/mesh/security/authz"
 )
 
 // onRecord follows the record until it has all the lines, and fails for one that has a word
@@ -93,6 +95,79 @@ func TestWhoTakesPartReadsTasksUnrecorded(t *testing.T) {
 		}
 	}
 	onRecord(t, m, "auditor", "a/adam token:admin thread.read.tenant", wanted...)
+}
+
+// recordedReads has what the record says of a method by which somebody sees, because a role
+// allows it, what is a colleague's. The name of a resource is one of things.
+var recordedReads = map[string]string{
+	a2apb.A2AService_GetTask_FullMethodName: "thread.read.tenant THREAD", legacypb.A2AService_GetTask_FullMethodName: "thread.read.tenant THREAD",
+	a2apb.A2AService_ListTasks_FullMethodName: "thread.read.tenant THREAD", legacypb.A2AService_ListTasks_FullMethodName: "thread.read.tenant THREAD",
+	a2apb.A2AService_SubscribeToTask_FullMethodName: "thread.read.tenant THREAD", legacypb.A2AService_TaskSubscription_FullMethodName: "thread.read.tenant THREAD",
+	"tasks/get": "thread.read.tenant THREAD", "tasks/resubscribe": "thread.read.tenant THREAD",
+	a2apb.A2AService_CreateTaskPushNotificationConfig_FullMethodName:    "thread.read.tenant THREAD",
+	legacypb.A2AService_CreateTaskPushNotificationConfig_FullMethodName: "thread.read.tenant THREAD",
+	"tasks/pushNotificationConfig/set":                                  "thread.read.tenant THREAD",
+	meshv1.ThreadService_GetThread_FullMethodName:                       "thread.read.tenant THREAD",
+	meshv1.ThreadService_ReadThread_FullMethodName:                      "thread.read.tenant THREAD",
+	meshv1.ThreadService_FollowThread_FullMethodName:                    "thread.read.tenant THREAD",
+	meshv1.ThreadService_ListThreads_FullMethodName:                     "thread.read.tenant threads",
+	meshv1.HandoffService_GetHandoff_FullMethodName:                     "thread.read.tenant THREAD",
+	meshv1.RegistryService_GetAgent_FullMethodName:                      "agent.read.tenant AGENT",
+	meshv1.RegistryService_ListAgents_FullMethodName:                    "agent.read.tenant agents",
+	meshv1.RegistryService_WatchAgents_FullMethodName:                   "agent.read.tenant agents",
+	// What these tell is the caller's own or nobody's.
+	a2apb.A2AService_GetTaskPushNotificationConfig_FullMethodName: "", legacypb.A2AService_GetTaskPushNotificationConfig_FullMethodName: "",
+	a2apb.A2AService_ListTaskPushNotificationConfigs_FullMethodName: "", legacypb.A2AService_ListTaskPushNotificationConfig_FullMethodName: "",
+	meshv1.SkillService_ListBreakers_FullMethodName: "",
+	// It is in mesh/runs.TestAListWithRunsOfOthersIsRecorded: here nothing ran.
+	meshv1.SkillService_ListSkillRuns_FullMethodName: "",
+}
+
+// finding T9: whichever way somebody reads or lists what is a colleague's because a role
+// allows it, it is recorded; of whose it is, it is not.
+func TestEveryReadByARoleIsRecorded(t *testing.T) {
+	for method, rule := range authz.Node() {
+		if _, ok := recordedReads[method]; !ok && rule.Action == mesh.ActReadOwn {
+			t.Errorf("%s reads; say in recordedReads what the record has of it", method)
+		}
+	}
+	cfg := config(t.TempDir())
+	cfg.Auth, cfg.Tokens, cfg.Egress.Allow = "tokens", adminsFile(t), []string{"127.0.0.1"}
+	file, err := os.OpenFile(cfg.Tokens, os.O_APPEND|os.O_WRONLY, 0)
+	const readers = 300 // one for each way
+	for i := 0; err == nil && i < readers; i++ {
+		who := fmt.Sprint("reader-", i)
+		_, err = fmt.Fprintf(file, "- {name: %[1]s, hash: %[2]q, tenant: a, user: %[1]s, roles: [tenant-admin]}\n", who, auth.Hash("secret-of-tenant-"+who))
+	}
+	if err = errors.Join(err, file.Close()); err != nil {
+		t.Fatal(err)
+	}
+	m := start(t, cfg, map[string]run{"main": greeter, "builder": builder})
+	x := occupied(t, m, "a")
+	names := strings.NewReplacer("THREAD", x.thread, "AGENT", x.agent)
+	var wanted []string
+	tried := map[string]bool{}
+	for i, w := range ways(t, m) {
+		record := recordedReads[w.ask.method]
+		if record == "" || strings.Contains(w.name, "/agents/main") { // which has another agent's tasks
+			continue
+		}
+		who := fmt.Sprint("reader-", i)
+		for _, by := range []string{"a", who} {
+			if got := w.call(t, x, of(by)); got.code != "OK" && got.code != "ALREADY_EXISTS" {
+				t.Errorf("%s: %s may not: %v", w.name, by, got)
+			}
+		}
+		tried[w.ask.method] = true
+		wanted = append(wanted, fmt.Sprintf("ALLOWED a/%[1]s token:%[1]s %s", who, names.Replace(record)))
+	}
+	for method, record := range recordedReads {
+		if record != "" && !tried[method] {
+			t.Errorf("nobody calls %s", method)
+		}
+	}
+	onRecord(t, m, "auditor", "a/ann token:a thread.read.tenant", wanted...)
+	onRecord(t, m, "auditor", "a/ann token:a agent.read.tenant", wanted...)
 }
 
 // finding T9: what was changed in the token file while no node ran is recorded at the next

@@ -7,10 +7,13 @@ import (
 	"strconv"
 
 	"agentmesh/mesh"
+	"agentmesh/mesh/alarm"
+	"agentmesh/mesh/api"
 	"agentmesh/mesh/audit"
 	"agentmesh/mesh/lease"
 	"agentmesh/mesh/security/authz"
 	"agentmesh/mesh/security/grant"
+	"agentmesh/mesh/security/keyfile"
 	"agentmesh/mesh/state"
 	"agentmesh/mesh/threadlog"
 )
@@ -46,11 +49,15 @@ func (n *node) openStore() (err error) {
 	if n.backend, err = n.opts.Backend(n.cfg, n.grpcL.Addr().String()); err != nil {
 		return err
 	}
+	if err := keyfile.Sweep(n.cfg.Data); err != nil {
+		return mesh.Errorf(mesh.Precondition, op, "what a process left in the data folder cannot be removed; check its permissions: %w", err)
+	}
 	if n.signer, err = grant.LoadOrCreateKey(filepath.Join(n.cfg.Data, keyFile)); err != nil {
 		return err
 	}
-	n.audit = audit.NewRecorder(audit.Options{Store: n.backend.Audit, Table: authz.Node(), Signer: n.signer, Head: n.backend.Head,
-		Checkpoints: n.cfg.Audit.Checkpoints, Logger: n.logger})
+	n.alarms = alarm.New(n.logger, func(act string, of alarm.Source) { n.audit.Alarm(act, of) })
+	n.audit = audit.NewRecorder(audit.Options{Store: n.backend.Audit, Table: authz.Node(), Named: api.Named, Signer: n.signer, Head: n.backend.Head,
+		Checkpoints: n.cfg.Audit.Checkpoints, Alarms: n.alarms, Logger: n.logger})
 	n.verifier, err = grant.NewVerifier(n.signer.Public(), nil)
 	return err
 }

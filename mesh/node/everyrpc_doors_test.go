@@ -57,6 +57,7 @@ func ways(t *testing.T, m *testMesh) (all []way) {
 				t.Errorf("%s has no entry in asks: say what a caller of it sends, and which agents may call it", method)
 				continue
 			}
+			a.method = method
 			all = append(append(all, overRaw(conn, method, methods.Get(i), a)), m.routes(name, methods.Get(i), a)...)
 		}
 	}
@@ -66,7 +67,7 @@ func ways(t *testing.T, m *testMesh) (all []way) {
 		}
 	}
 	for method, params := range legacyParams {
-		all = append(all, way{"JSON-RPC 0.3 " + method, ask{}, func(t *testing.T, x things, headers []string) told {
+		all = append(all, way{"JSON-RPC 0.3 " + method, ask{method: method}, func(t *testing.T, x things, headers []string) told {
 			params := strings.NewReplacer("TASK", x.task, "THREAD", x.thread).Replace(params)
 			return m.ask(t, http.MethodPost, "/", rpcBody(method, params), headers, rpc03Error)
 		}})

@@ -33,6 +33,7 @@ const (
 
 // An ask is a method as a caller makes it.
 type ask struct {
+	method  string // by which it is asked for in the table
 	request func(x things) proto.Message
 	agents  under
 	own     codes.Code // what an agent at work is told that may call it and names its own things
@@ -150,6 +151,7 @@ var asks = map[string]ask{
 	meshv1.AccessService_RevokeUser_FullMethodName:        {request: func(things) proto.Message { return &meshv1.RevokeUserRequest{UserId: "mallory"} }},
 	meshv1.AuditService_ListAuditRecords_FullMethodName:   {request: func(things) proto.Message { return &meshv1.ListAuditRecordsRequest{} }},
 	meshv1.AuditService_FollowAuditRecords_FullMethodName: {request: func(things) proto.Message { return &meshv1.FollowAuditRecordsRequest{} }},
+	meshv1.NodeService_ListAlarms_FullMethodName:          {request: func(things) proto.Message { return &meshv1.ListAlarmsRequest{} }},
 
 	meshv1.IdentityService_InviteAgent_FullMethodName:      {request: func(x things) proto.Message { return &meshv1.InviteAgentRequest{Name: x.agent} }},
 	meshv1.IdentityService_JoinAgent_FullMethodName:        {agents: open, request: func(things) proto.Message { return &meshv1.JoinAgentRequest{Token: "x", Csr: []byte("x")} }},

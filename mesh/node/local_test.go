@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -15,7 +16,7 @@ import (
 	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
 	"agentmesh/mesh/agent"
-	"agentmesh/mesh/node"
+	"agentmesh/mesh/agent/meshclient"
 	"agentmesh/mesh/rpc"
 	"agentmesh/mesh/text/texttest"
 )
@@ -26,21 +27,16 @@ func TestABuiltinAgentHasNoPrivilege(t *testing.T) {
 	texttest.Fixed(t)
 	cfg := config(t.TempDir())
 	cfg.Auth, cfg.Tokens = "tokens", tokensFile(t)
-	var near, far grpc.ClientConnInterface
+	var far grpc.ClientConnInterface
 	tried := make(chan [2][]string, 1)
 	others := mesh.NewThreadID()
 	probe := func(ctx context.Context, inv *agent.Invocation) iter.Seq2[agent.Output, error] {
 		if inv.Thread.ID != others {
-			tried <- [2][]string{attempts(ctx, far, inv, others), attempts(ctx, near, inv, others)}
+			tried <- [2][]string{attempts(ctx, far, inv, others), attempts(ctx, connOf(inv.Mesh), inv, others)}
 		}
 		return words("tried")
 	}
-	m := start(t, cfg, nil, func(o *node.Options) {
-		o.Builtins = []node.Builtin{{Name: "main", New: func(env node.Env) (agent.Agent, error) {
-			near = env.Node
-			return testAgent{"main", probe}, nil
-		}}}
-	})
+	m := start(t, cfg, map[string]run{"main": probe})
 	conn, err := rpc.Dial(m.All[len(m.All)-1].GRPC, rpc.DialOptions{}) // the node that was started last
 	if err != nil {
 		t.Fatal(err)
@@ -64,6 +60,13 @@ func TestABuiltinAgentHasNoPrivilege(t *testing.T) {
 	if diff := cmp.Diff([]string{"its grant, its thread", "its grant, the agents", "its grant, its values"}, may); diff != "" {
 		t.Errorf("what it may (-want +got):\n%s", diff)
 	}
+}
+
+// connOf returns the connection by which the client of an agent calls its node: no agent is
+// given it to call what it likes.
+func connOf(c *meshclient.Client) grpc.ClientConnInterface {
+	field := reflect.ValueOf(c).Elem().FieldByName("threads").Elem().Elem().FieldByName("cc")
+	return *(*grpc.ClientConnInterface)(field.Addr().UnsafePointer())
 }
 
 // A node that stops serves its agents until their runs have ended: a run that is under

@@ -36,19 +36,19 @@ func (n *node) buildAuth(ctx context.Context) (err error) {
 		provers = append(provers, n.tokens)
 	}
 	if n.cfg.Auth.has(authOIDC) {
-		if n.oidc, err = oidc.Open(ctx, n.cfg.OIDC, oidc.Options{Logger: n.logger}); err != nil {
+		if n.oidc, err = oidc.Open(ctx, n.cfg.OIDC, oidc.Options{Alarms: n.alarms}); err != nil {
 			return err
 		}
 		provers = append(provers, n.oidc)
 	}
 	if n.cfg.Policies != "" {
-		if n.policies, err = policy.Open(n.cfg.Policies, n.logger); err != nil {
+		if n.policies, err = policy.Open(n.cfg.Policies, n.logger, n.alarms); err != nil {
 			return err
 		}
 	}
 	n.auth = auth.None(n.verifier)
 	if n.cfg.Auth != authNone {
-		if n.revoked, err = revocation.Open(ctx, n.kv, n.backend.Shared, n.logger); err != nil {
+		if n.revoked, err = revocation.Open(ctx, n.kv, n.backend.Shared, n.alarms); err != nil {
 			return err
 		}
 		for i, p := range provers {

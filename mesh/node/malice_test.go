@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"iter"
 	"math/rand/v2"
-	"net/http"
 	"os"
 	"strings"
 	"time"
@@ -29,7 +28,7 @@ import (
 // Its settings.
 const (
 	maliceNodes  = "MALICE_NODES"  // addresses of all nodes
-	maliceWeb    = "MALICE_WEB"    // of a gateway
+	maliceWeb    = "MALICE_WEB"    // of all gateways
 	maliceThread = "MALICE_THREAD" // somebody else's
 	maliceOther  = "MALICE_OTHER"  // where another agent is
 	maliceAbroad = "MALICE_ABROAD" // where an agent of another tenant is
@@ -169,38 +168,12 @@ func (m *malice) try(ctx context.Context) {
 	} {
 		m.report(what, m.call(ctx, c.method, c.req, c.res, c.more...))
 	}
-	for what, path := range map[string]string{"read another thread over REST": "/mesh/v1/threads/" + m.thread, "read tasks over REST": "/tasks"} {
-		m.report(what, m.rest(ctx, path))
-	}
+	m.web(ctx)
 }
 
 // evil is a skill that nobody asked for.
 func evil(front string) string {
 	return "---\nname: workflows.evil\ndescription: Does harm.\n" + front + "---\n# evil\n\nDo harm.\n"
-}
-
-func (m *malice) rest(ctx context.Context, path string) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+os.Getenv(maliceWeb)+path, nil)
-	if err != nil {
-		return err
-	}
-	for i := 0; i < len(m.own); i += 2 {
-		req.Header.Set(m.own[i], m.own[i+1])
-	}
-	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = res.Body.Close() }()
-	switch res.StatusCode {
-	case http.StatusOK:
-		return nil
-	case http.StatusNotFound:
-		return mesh.ThreadNotFound("rest")
-	case http.StatusForbidden:
-		return mesh.Errorf(mesh.Denied, "rest", "denied")
-	}
-	return mesh.Errorf(mesh.Unknown, "rest", "%s", res.Status)
 }
 
 // widen makes more of what it has, and takes names and places of others.

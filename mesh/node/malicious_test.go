@@ -23,53 +23,70 @@ import (
 // are counted, so that nobody fills a disk; an attempt at another agent the node does not
 // see.
 var malicious = map[string]struct{ code, action, resource string }{
-	"read another thread":           {"not found", "ReadThread", "THREAD"},
-	"read another thread over REST": {"not found", "GetThread", ""},
-	"follow its own elsewhere":      {"denied", "GetThread", ""},
-	"write another thread":          {"not found", "AppendEvents", "THREAD"},
-	"read tasks":                    {"denied", "ListTasks", ""},
-	"read tasks over REST":          {"denied", "ListTasks", ""},
-	"speak for the user":            {"denied", "SendMessage", ""},
-	"share the thread":              {"denied", "ShareThread", "OWN"},
-	"delete a thread":               {"denied", "DeleteThread", "THREAD"},
-	"read others' values":           {"denied", "ListState", "memory"},
-	"write others' values":          {"denied", "PutState", ""},
-	"open a breaker":                {"denied", "PutState", ""},
-	"delete a skill":                {"denied", "DeleteSkill", "mail.wipe"},
-	"run a skill":                   {"denied", "RunSkill", "mail.wipe"},
-	"create a skill":                {"precondition", "CreateSkill", ""},
-	"schedule a skill":              {"precondition", "CreateSkill", ""},
-	"a ticket for others":           {"not found", "", ""},
-	"revoke a user":                 {"denied", "RevokeUser", "ann"},
-	"read the record":               {"denied", "ListAuditRecords", ""},
-	"register under a grant":        {"denied", "RegisterAgent", "helper"},
-	"a child with more skills":      {"denied", "AppendEvents", ""},
-	"a child for another user":      {"invalid", "AppendEvents", ""},
-	"call what is not granted":      {"denied", "AppendEvents", ""},
-	"call unasked":                  {"precondition", "AppendEvents", ""},
-	"approve itself":                {"precondition", "AppendEvents", ""},
-	"be the user":                   {"denied", "AppendEvents", ""},
-	"note a created skill":          {"denied", "AppendEvents", ""},
-	"without the secret":            {"unauthenticated", "ReadThread", ""},
-	"with a changed grant":          {"unauthenticated", "", ""},
-	"redeem a grant":                {"unauthenticated", "", ""},
-	"take a name":                   {"precondition", "", ""},
-	"take a place":                  {"denied", "", ""},
-	"replay at another agent":       {"unauthenticated", "", ""},
-	"ask with false words":          {"ok", "", ""}, // which nobody is shown
-	"settle a false question":       {"precondition", "AppendEvents", ""},
-	"settle a no":                   {"precondition", "AppendEvents", ""},
-	"call with other arguments":     {"precondition", "AppendEvents", ""},
-	"call as approved":              {"ok", "", ""},
-	"call again":                    {"precondition", "AppendEvents", ""},
-	"call once more":                {"precondition", "AppendEvents", ""},
-	"late: note":                    {"precondition", "AppendEvents", ""},
-	"late: read":                    {"precondition", "ReadThread", ""},
-	"late: write":                   {"precondition", "PutState", ""},
-	"late: create":                  {"precondition", "CreateSkill", ""},
-	"late: hand over":               {"precondition", "StartHandoff", "main"},
-	"late: list":                    {"precondition", "ListSkills", ""},
-	"late: dispatch":                {"precondition", "AppendEvents", ""},
+	"read another thread":            {"not found", "ReadThread", "THREAD"},
+	"read another thread over REST":  {"not found", "GetThread", ""},
+	"follow its own elsewhere":       {"denied", "GetThread", ""},
+	"write another thread":           {"not found", "AppendEvents", "THREAD"},
+	"read tasks":                     {"denied", "ListTasks", ""},
+	"read tasks over REST":           {"denied", "ListTasks", ""},
+	"read its task over REST":        {"denied", "GetTask", ""},
+	"answer for the user over REST":  {"denied", "SendMessage", ""},
+	"stream for the user over REST":  {"denied", "SendStreamingMessage", ""},
+	"revoke a user over REST":        {"denied", "RevokeUser", ""},
+	"share the thread over REST":     {"denied", "ShareThread", ""},
+	"read the record over REST":      {"denied", "ListAuditRecords", ""},
+	"answer for the user over RPC":   {"denied", "SendMessage", ""},
+	"read tasks over RPC":            {"denied", "ListTasks", ""},
+	"read another's task over RPC":   {"denied", "GetTask", ""},
+	"cancel its turn over RPC":       {"denied", "CancelTask", ""},
+	"answer for the user over 0.3":   {"denied", "SendMessage", ""},
+	"read another's task over 0.3":   {"denied", "GetTask", ""},
+	"read its task over REST 0.3":    {"denied", "GetTask", ""},
+	"answer for the user, REST 0.3":  {"denied", "SendMessage", ""},
+	"run a skill over MCP":           {"unknown", "RunSkill", ""}, // of a tool there is no code
+	"have an agent of all over REST": {"denied", "RegisterAgent", ""},
+	"replays over HTTP":              {"unauthenticated", "", ""},
+	"speak for the user":             {"denied", "SendMessage", ""},
+	"share the thread":               {"denied", "ShareThread", "OWN"},
+	"delete a thread":                {"denied", "DeleteThread", "THREAD"},
+	"read others' values":            {"denied", "ListState", "memory"},
+	"write others' values":           {"denied", "PutState", ""},
+	"open a breaker":                 {"denied", "PutState", ""},
+	"delete a skill":                 {"denied", "DeleteSkill", "mail.wipe"},
+	"run a skill":                    {"denied", "RunSkill", "mail.wipe"},
+	"create a skill":                 {"precondition", "CreateSkill", "workflows.evil"},
+	"schedule a skill":               {"precondition", "CreateSkill", "workflows.evil"},
+	"a ticket for others":            {"not found", "", ""},
+	"revoke a user":                  {"denied", "RevokeUser", "ann"},
+	"read the record":                {"denied", "ListAuditRecords", ""},
+	"register under a grant":         {"denied", "RegisterAgent", "helper"},
+	"a child with more skills":       {"denied", "AppendEvents", ""},
+	"a child for another user":       {"invalid", "AppendEvents", ""},
+	"call what is not granted":       {"denied", "AppendEvents", ""},
+	"call unasked":                   {"precondition", "AppendEvents", ""},
+	"approve itself":                 {"precondition", "AppendEvents", ""},
+	"be the user":                    {"denied", "AppendEvents", ""},
+	"note a created skill":           {"denied", "AppendEvents", ""},
+	"without the secret":             {"unauthenticated", "ReadThread", ""},
+	"with a changed grant":           {"unauthenticated", "", ""},
+	"redeem a grant":                 {"unauthenticated", "", ""},
+	"take a name":                    {"precondition", "", ""},
+	"take a place":                   {"denied", "", ""},
+	"replay at another agent":        {"unauthenticated", "", ""},
+	"ask with false words":           {"ok", "", ""}, // which nobody is shown
+	"settle a false question":        {"precondition", "AppendEvents", ""},
+	"settle a no":                    {"precondition", "AppendEvents", ""},
+	"call with other arguments":      {"precondition", "AppendEvents", ""},
+	"call as approved":               {"ok", "", ""},
+	"call again":                     {"precondition", "AppendEvents", ""},
+	"call once more":                 {"precondition", "AppendEvents", ""},
+	"late: note":                     {"precondition", "AppendEvents", ""},
+	"late: read":                     {"precondition", "ReadThread", ""},
+	"late: write":                    {"precondition", "PutState", ""},
+	"late: create":                   {"precondition", "CreateSkill", "workflows.evil"},
+	"late: hand over":                {"precondition", "StartHandoff", "main"},
+	"late: list":                     {"precondition", "ListSkills", ""},
+	"late: dispatch":                 {"precondition", "AppendEvents", ""},
 }
 
 // findings T2, T3, T4, T6, T9, T11: an agent in its own process that a tenant trusts, and
@@ -78,7 +95,7 @@ var malicious = map[string]struct{ code, action, resource string }{
 func TestTheMaliciousAgent(t *testing.T) {
 	cfg := config(t.TempDir())
 	cfg.Auth, cfg.Tokens = "tokens", adminsFile(t)
-	cfg.Egress.Allow = []string{"127.0.0.1"}
+	cfg.Egress.Allow, cfg.MCP.Offer = []string{"127.0.0.1"}, true
 	file, err := os.OpenFile(cfg.Tokens, os.O_APPEND|os.O_WRONLY, 0)
 	if err == nil {
 		_, err = file.WriteString("- {name: root, hash: '" + auth.Hash("secret-of-tenant-root") + "', tenant: a, user: root, roles: [operator]}\n")
@@ -109,11 +126,11 @@ func TestTheMaliciousAgent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var nodes []string
+	var nodes, webs []string
 	for _, n := range m.All {
-		nodes = append(nodes, n.GRPC)
+		nodes, webs = append(nodes, n.GRPC), append(webs, n.HTTP)
 	}
-	child(t, "malicious-agent", maliceNodes+"="+strings.Join(nodes, " "), maliceWeb+"="+m.web(), maliceThread+"="+theirs,
+	child(t, "malicious-agent", maliceNodes+"="+strings.Join(nodes, " "), maliceWeb+"="+strings.Join(webs, " "), maliceThread+"="+theirs,
 		maliceOther+"="+other.GetAgent().GetEndpoint(), maliceAbroad+"="+abroad, maliceFree+"="+place(t))
 	for _, node := range conn { // each hears of it
 		for ctx := plain(t); ; {

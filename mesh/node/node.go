@@ -25,6 +25,7 @@ import (
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/agent"
+	"agentmesh/mesh/alarm"
 	"agentmesh/mesh/api"
 	"agentmesh/mesh/audit"
 	"agentmesh/mesh/call"
@@ -62,12 +63,10 @@ type Builtin struct {
 }
 
 // Env is what a builtin agent gets from its node. Everything else of the mesh
-// it sees as any agent does: by calls of its services, under a grant. What the calls
-// of Node return is read-only.
+// it sees as any agent does: by calls of its services, under a grant.
 type Env struct {
-	// Conns are connections to other agents, and Node is the one to the node.
+	// Conns are connections to other agents.
 	Conns *rpc.Pool
-	Node  grpc.ClientConnInterface
 	// Dialer calls agents by what their cards say; nil for gRPC alone.
 	Dialer *call.Dialer
 	Logger *slog.Logger
@@ -125,6 +124,7 @@ type node struct {
 	verifier  *grant.Verifier
 	audit     *audit.Recorder
 	mcp       *mcp.Handler // nil if it is not offered
+	alarms    *alarm.Set
 	auth      rpc.Authenticator
 	logins    rpc.Limiter
 	tokens    *auth.Tokens     // nil but under auth tokens

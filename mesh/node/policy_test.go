@@ -210,7 +210,7 @@ func TestAgentsAreHeldToPolicies(t *testing.T) {
 			t.Errorf("%s, later: %v", what, err)
 		}
 	}
-	wanted := []string{"REFUSED AppendEvents THREAD call", "REFUSED RegisterAgent other-team names", "ALLOWED CreateSkill  permit-create", "DONE CreateSkill notes.mine permit-create"}
+	wanted := []string{"REFUSED AppendEvents THREAD call", "REFUSED RegisterAgent other-team names", "ALLOWED CreateSkill notes.mine permit-create", "DONE CreateSkill notes.mine permit-create"}
 	follow, err := meshv1.NewAuditServiceClient(conn).FollowAuditRecords(as(plain(t), "auditor"), &meshv1.FollowAuditRecordsRequest{})
 	for err == nil && len(wanted) > 0 {
 		var r *meshv1.FollowAuditRecordsResponse

@@ -37,7 +37,7 @@ const fetchTime = 10 * time.Second
 // on this machine, and so are the agents that they bring; under tokens a card's
 // URL is as little to be trusted as a webhook's.
 func (n *node) registryOptions() registry.Options {
-	opts := registry.Options{Store: api.NewRegistrations(n.kv), Shared: n.backend.Shared, Verify: n.verifyCards.Check, Trusts: n.cfg.trusts, Allows: n.mayRegister, Logger: n.logger}
+	opts := registry.Options{Store: api.NewRegistrations(n.kv), Shared: n.backend.Shared, Verify: n.verifyCards.Check, Trusts: n.cfg.trusts, Allows: n.mayRegister, Logger: n.logger, Alarms: n.alarms}
 	opts.Fetch = registry.HTTPFetch(&http.Client{Transport: n.carrier, Timeout: fetchTime})
 	if n.cfg.Auth != authNone {
 		opts.Fetch = registry.HTTPFetch(&http.Client{Transport: n.secured(n.guard.Transport()), Timeout: fetchTime})
@@ -79,7 +79,8 @@ func (n *node) buildPush() error {
 		return mesh.Errorf(mesh.Precondition, op, "the key file %s cannot be read; check its permissions: %w", keyFile, err)
 	}
 	n.push, err = push.New(push.Config{
-		Log: n.log, States: n.states, KV: n.kv, Key: key, Guard: n.guard, Shared: n.backend.Shared, EncodeV03: v03.EncodePush, Standing: n.ownerStands, Logger: n.logger,
+		Log: n.log, States: n.states, KV: n.kv, Key: key, Guard: n.guard, Shared: n.backend.Shared, EncodeV03: v03.EncodePush,
+		Standing: n.ownerStands, ReadByRole: n.audit.Read, Logger: n.logger, Alarms: n.alarms,
 	})
 	return mesh.Wrap(op, err)
 }

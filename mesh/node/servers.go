@@ -57,14 +57,15 @@ func (n *node) grpcServer() (*rpc.Server, *health.Server, *admission.Controller,
 	tickets := api.Tickets{Signer: n.signer, Agents: n.agents, Local: rpc.InProcess}
 	threads := api.NewThreads(n.log, n.states, admits, tickets, n.cfg.Main)
 	meshv1.RegisterThreadServiceServer(server, threads.OnDelete(n.forget).WithAccess(n.tasks.Access).WithAudit(n.audit.Read))
-	meshv1.RegisterHandoffServiceServer(server, api.NewHandoffs(handoff.New(n.log, n.states, n.agents, n.turns, nil)))
-	meshv1.RegisterRegistryServiceServer(server, api.NewRegistry(n.agents, n.signer.Public()))
+	meshv1.RegisterHandoffServiceServer(server, api.NewHandoffs(handoff.New(n.log, n.states, n.agents, n.turns, nil)).WithAudit(n.audit.Read))
+	meshv1.RegisterRegistryServiceServer(server, api.NewRegistry(n.agents, n.signer.Public()).WithAudit(n.audit.ReadAgent))
 	meshv1.RegisterSkillServiceServer(server, api.NewSkills(n.skills, n.runner, api.WithBreakers(n.kv), api.WithOwners(api.NewSkillOwners(n.kv)), api.WithScheduleQuotas(n.cfg.quotas()), api.WithEffects(admits)))
 	meshv1.RegisterStateServiceServer(server, api.NewState(n.kv, n.cfg.Shares))
 	meshv1.RegisterGrantServiceServer(server, &api.Grants{States: n.states, Admits: admits, Tickets: tickets})
 	meshv1.RegisterAccessServiceServer(server, n.access(table.Explain))
 	meshv1.RegisterIdentityServiceServer(server, api.NewIdentities(n.authority, n.kv, rpc.PeerCertificate, nil))
 	meshv1.RegisterAuditServiceServer(server, api.NewAudit(n.backend.Audit))
+	meshv1.RegisterNodeServiceServer(server, api.NewNode(n.alarms))
 	status := health.NewServer()
 	status.SetServingStatus("", healthpb.HealthCheckResponse_NOT_SERVING)
 	healthpb.RegisterHealthServer(server, status)
@@ -117,7 +118,7 @@ func (n *node) web(ctx context.Context, services rpc.Conn) (*http.Server, error)
 		tools = n.mcp
 	}
 	routes, err := rest.New(ctx, services, rest.Options{
-		Card: n.publicCard, Keys: n.keys.JWKS(), Health: n.healthy,
+		Card: n.publicCard, Keys: n.keys.JWKS(), Health: n.healthy, Warnings: n.alarms.Settings,
 		Resource: n.resource(), JSONRPC: rpcs, V03: legacyREST, MCP: tools, Errors: n.cfg.errorTable(), Logger: n.logger,
 	})
 	if err != nil {

@@ -17,14 +17,14 @@ import (
 // openSkills reads the skills.
 func (n *node) openSkills() (err error) {
 	n.skills, err = skill.OpenLibrary(skill.LibraryOptions{
-		Folders: []string{n.skillsDir()}, Shared: n.opts.Skills, TenantDir: n.cfg.TenantSkills, Handlers: n.opts.Handlers, Logger: n.logger,
+		Folders: []string{n.skillsDir()}, Shared: n.opts.Skills, TenantDir: n.cfg.TenantSkills, Handlers: n.opts.Handlers, Logger: n.logger, Alarms: n.alarms,
 	})
 	return err
 }
 
 // buildRuns makes what runs skills on request and by schedule.
 func (n *node) buildRuns() (err error) {
-	if n.runner, err = runs.New(runs.Config{Edge: n.edge, Threads: n.states, KV: n.kv, Agent: n.opts.Runner}); err != nil {
+	if n.runner, err = runs.New(runs.Config{Edge: n.edge, Threads: n.states, KV: n.kv, Agent: n.opts.Runner, ReadByRole: n.audit.Read}); err != nil {
 		return err
 	}
 	if s := n.cfg.Schedules; !s.Off {

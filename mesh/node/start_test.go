@@ -4,8 +4,11 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"io/fs"
 	"net"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -53,17 +56,20 @@ func TestANodeThatFailsToStartSettlesWhatItBegan(t *testing.T) {
 	}()
 
 	broken := errors.New("the agent is broken")
-	cfg := config(t.TempDir())
+	cfg, at := config(t.TempDir()), ""
 	err = node.Run(t.Context(), cfg, node.Options{
-		Turns: func(c *turn.Config) { c.CancelGrace = 50 * time.Millisecond }, Backend: datafolder.Opener(nil),
-		Builtins: []node.Builtin{{Name: "broken", New: func(env node.Env) (agent.Agent, error) {
-			ctx := plain(t)
-			_, err := meshv1.NewRegistryServiceClient(env.Node).RegisterAgent(ctx, &meshv1.RegisterAgentRequest{
+		Turns: func(c *turn.Config) { c.CancelGrace = 50 * time.Millisecond }, Backend: func(cfg node.Config, address string) (node.Backend, error) {
+			at = address
+			return datafolder.Opener(nil)(cfg, address)
+		},
+		Builtins: []node.Builtin{{Name: "broken", New: func(node.Env) (agent.Agent, error) {
+			ctx, own := plain(t), raw(t, at)
+			_, err := meshv1.NewRegistryServiceClient(own).RegisterAgent(ctx, &meshv1.RegisterAgentRequest{
 				Name: "main", Card: card("main"), Endpoint: l.Addr().String()})
 			if err == nil {
 				req := say("hello")
 				req.Configuration = &a2apb.SendMessageConfiguration{ReturnImmediately: true}
-				_, err = a2apb.NewA2AServiceClient(env.Node).SendMessage(ctx, req)
+				_, err = a2apb.NewA2AServiceClient(own).SendMessage(ctx, req)
 			}
 			if err != nil {
 				return nil, err
@@ -151,4 +157,37 @@ func fetch(t *testing.T, addr string, change func(*http.Request)) (*http.Respons
 		t.Fatal(err)
 	}
 	return resp, string(text)
+}
+
+// What a process left in the data folder that was killed while it wrote a key goes at the
+// next start, also beside the keys of the authority.
+func TestAStartSweepsWhatADeathLeft(t *testing.T) {
+	cfg := config(t.TempDir())
+	cfg.TLS.Mode = node.TLSAuto
+	var left []string
+	for _, dir := range []string{cfg.Data, filepath.Join(cfg.Data, "tls")} {
+		file := filepath.Join(dir, ".key-4711")
+		err := os.MkdirAll(dir, 0o700)
+		if err == nil {
+			err = os.WriteFile(file, []byte("half a ke"), 0o600)
+		}
+		if err == nil {
+			err = os.Chtimes(file, time.Time{}, time.Now().Add(-time.Hour))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		left = append(left, file)
+	}
+	stop := errors.New("stop")
+	err := node.Run(t.Context(), cfg, node.Options{Backend: datafolder.Opener(nil),
+		Builtins: []node.Builtin{{Name: "main", New: func(node.Env) (agent.Agent, error) { return nil, stop }}}})
+	if !errors.Is(err, stop) {
+		t.Fatal(err)
+	}
+	for _, file := range left {
+		if _, err := os.Stat(file); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s is there still: %v", file, err)
+		}
+	}
 }

@@ -107,7 +107,7 @@ func (c *Config) checkOpen() error {
 
 // buildTLS makes what encrypts the node's connections, and what it calls agents with.
 func (n *node) buildTLS() (err error) {
-	o := transport.Options{CA: n.cfg.TLS.CA, System: true, Logger: n.logger}
+	o := transport.Options{CA: n.cfg.TLS.CA, System: true, Logger: n.logger, Alarms: n.alarms}
 	if t := n.cfg.TLS; t.On() {
 		if n.authority, err = transport.OpenAuthority(filepath.Join(n.cfg.Data, "tls"), t.Domain, nil); err != nil {
 			return err

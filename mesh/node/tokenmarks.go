@@ -35,7 +35,7 @@ func (n *node) loadTokens(ctx context.Context) (err error) {
 			n.remember(ctx, now)
 		}
 	}
-	n.tokens, err = auth.LoadTokens(n.cfg.Tokens, n.verifier, auth.WithLogger(n.logger), auth.WithAudit(n.audit.Credential),
+	n.tokens, err = auth.LoadTokens(n.cfg.Tokens, n.verifier, auth.WithLogger(n.logger, n.alarms), auth.WithAudit(n.audit.Credential),
 		auth.WithEnded(func() { n.tokensEnded() }), auth.WithMarks(marks))
 	if err != nil {
 		return err

@@ -243,6 +243,9 @@ func (d *Dispatcher) put(ctx context.Context, op string, r ref, c *a2apb.TaskPus
 	if err := d.putConfig(ctx, name, record{c, call.PushV03, byRole}); err != nil {
 		return err
 	}
+	if byRole {
+		d.ReadByRole(ctx, r.key.ID)
+	}
 	if active {
 		return d.activate(ctx, name, c)
 	}

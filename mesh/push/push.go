@@ -36,6 +36,7 @@ import (
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 
 	"agentmesh/mesh"
+	"agentmesh/mesh/alarm"
 	"agentmesh/mesh/security/egress"
 	"agentmesh/mesh/state"
 	"agentmesh/mesh/thread/cache"
@@ -65,6 +66,9 @@ type Config struct {
 	// Standing says whether what the owner proved itself by counts still; what it set is not
 	// delivered by else. The default is that it does.
 	Standing func(mesh.TenantID, Owner) bool
+	// ReadByRole is told of each thread of which somebody has updates delivered because a
+	// role allows to read it. The default is nobody.
+	ReadByRole func(ctx context.Context, thread string)
 	// Transport sends the requests. The default is Guard.Transport.
 	Transport http.RoundTripper
 	// EncodeV03 makes what webhooks of A2A v0.3 are sent for an update: the whole
@@ -90,6 +94,8 @@ type Config struct {
 	Jitter func() float64
 	// Logger hears of configs that are given up. The default discards.
 	Logger *slog.Logger
+	// Alarms are told of a store that cannot be read. The default is none.
+	Alarms *alarm.Set
 }
 
 // A Dispatcher keeps configs and delivers by them. Use [New].
@@ -163,6 +169,9 @@ func (c *Config) setDefaults() {
 	orTime(&c.MaxBackoff, 5*time.Minute)
 	if c.Jitter == nil {
 		c.Jitter = rand.Float64
+	}
+	if c.ReadByRole == nil {
+		c.ReadByRole = func(context.Context, string) {}
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)

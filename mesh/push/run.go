@@ -10,6 +10,7 @@ import (
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 
 	"agentmesh/mesh"
+	"agentmesh/mesh/alarm"
 	"agentmesh/mesh/state"
 	"agentmesh/mesh/thread"
 )
@@ -114,8 +115,8 @@ func (d *Dispatcher) join(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		if err := d.load(ctx); err != nil && ctx.Err() == nil {
-			d.Logger.WarnContext(ctx, "push notification configs of other nodes cannot be read", "err", err)
+		if err := d.load(ctx); ctx.Err() == nil {
+			d.Alarms.Report(ctx, alarm.Source{Setting: "push", Of: "of other nodes"}, "the push notifications that were known go on", err)
 		}
 	}
 }

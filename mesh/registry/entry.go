@@ -60,6 +60,12 @@ func (e Entry) OwnedBy(p mesh.Principal) bool {
 	return e.Tenant == p.Tenant && (e.Owner == "" || e.Owner == p.User || p.Agent == e.Name || p.Can(mesh.ActTakeAgent)) || p.Can(mesh.ActAdminNode)
 }
 
+// ShownByRole reports whether a role alone lets the principal see where the agent is:
+// somebody else registered it.
+func (e Entry) ShownByRole(p mesh.Principal) bool {
+	return p.Grant == nil && e.Owner != "" && e.Owner != p.User && p.Agent != e.Name && e.OwnedBy(p)
+}
+
 // addresses is where the agent may be connected to: the endpoint first.
 func (e Entry) addresses() []string {
 	all := []string{e.Endpoint}

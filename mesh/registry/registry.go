@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"agentmesh/mesh"
+	"agentmesh/mesh/alarm"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 )
@@ -68,6 +69,8 @@ type Options struct {
 	Now func() time.Time
 	// Logger is told of agents that come, go and fail. The default discards.
 	Logger *slog.Logger
+	// Alarms are told of a store that cannot be read. The default is none.
+	Alarms *alarm.Set
 }
 
 // A Registry is the agents of one mesh. Make it with [New].
@@ -82,6 +85,7 @@ type Registry struct {
 	trusts func(mesh.TenantID, string) bool
 	now    func() time.Time
 	log    *slog.Logger
+	alarms *alarm.Set
 	// wake tells Run to look again; capacity 1.
 	wake chan struct{}
 	// writes serialises those who add and remove agents, so that the store and
@@ -153,7 +157,7 @@ func (c *record) refresh() {
 // cannot be read is logged and left out.
 func New(ctx context.Context, opts Options) (*Registry, error) {
 	r := &Registry{
-		store: opts.Store, shared: opts.Shared && opts.Store != nil, probe: opts.Probe, fetch: opts.Fetch, verify: opts.Verify, places: opts.Check, trusts: opts.Trusts, allows: opts.Allows, now: opts.Now, log: opts.Logger,
+		store: opts.Store, shared: opts.Shared && opts.Store != nil, probe: opts.Probe, fetch: opts.Fetch, verify: opts.Verify, places: opts.Check, trusts: opts.Trusts, allows: opts.Allows, now: opts.Now, log: opts.Logger, alarms: opts.Alarms,
 		wake: make(chan struct{}, 1), realms: map[mesh.TenantID]*realm{}, watchers: map[chan struct{}]struct{}{}, left: map[string]departed{},
 	}
 	if r.probe == nil {

@@ -7,6 +7,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"agentmesh/mesh"
+	"agentmesh/mesh/alarm"
 )
 
 const (
@@ -170,8 +171,8 @@ func (r *Registry) follow(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		if err := r.lookAt(ctx); err != nil && ctx.Err() == nil {
-			r.log.Warn("registrations of other nodes cannot be read", "err", err)
+		if err := r.lookAt(ctx); ctx.Err() == nil {
+			r.alarms.Report(ctx, alarm.Source{Setting: "agents", Of: "of other nodes"}, "the agents that were known go on to be", err)
 		}
 	}
 }

@@ -42,6 +42,9 @@ func (r *Runner) ListSkillRuns(ctx context.Context, req *meshv1.ListSkillRunsReq
 		return nil, mesh.Wrap(op, err)
 	}
 	res := &meshv1.ListSkillRunsResponse{}
+	if slices.ContainsFunc(records, func(rec *record) bool { return !q.own(rec) }) {
+		r.ReadByRole(ctx, "skill runs")
+	}
 	for _, rec := range records {
 		if rec.Status == statusAwaiting {
 			r.refresh(ctx, call, rec)
@@ -78,8 +81,11 @@ type query struct {
 
 // sees reports whether the record is shown to the reader.
 func (q query) sees(rec *record) bool {
-	return rec.User != "" && rec.User == q.reader.User || q.reader.Can(mesh.ActReadTenant)
+	return q.own(rec) || q.reader.Can(mesh.ActReadTenant)
 }
+
+// own reports whether the run was the reader's.
+func (q query) own(rec *record) bool { return rec.User != "" && rec.User == q.reader.User }
 
 func queryOf(p mesh.Principal, req *meshv1.ListSkillRunsRequest) (query, error) {
 	const op = "runs.queryOf"

@@ -20,6 +20,9 @@ type Config struct {
 	Edge    Edge
 	Threads Threads
 	KV      KV
+	// ReadByRole is told of lists with runs of others, which only a role lets somebody see.
+	// The default is nobody.
+	ReadByRole func(ctx context.Context, what string)
 	// Agent is the agent that runs skills without a model; default "worker".
 	Agent string
 	// Wait is how long RunSkill waits for the end of a run; default 5 min.
@@ -43,6 +46,9 @@ func New(c Config) (*Runner, error) {
 		return nil, mesh.InvalidField(op, "Agent", "must be the name of an agent, and is %q", c.Agent)
 	case c.Wait < 0:
 		return nil, mesh.InvalidField(op, "Wait", "must not be negative")
+	}
+	if c.ReadByRole == nil {
+		c.ReadByRole = func(context.Context, string) {}
 	}
 	return &Runner{Config: c, journal: journal{c.KV}}, nil
 }

@@ -129,6 +129,39 @@ func TestAScheduleFires(t *testing.T) {
 	})
 }
 
+// finding T9: a list with runs of others, which a role lets somebody see, is told once, and
+// one without is not.
+func TestAListWithRunsOfOthersIsRecorded(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		w.agents.do = takes(time.Minute)
+		lib := library(t)
+		lib.Put(parse(t, "reports.daily", "0 9 * * *", ""))
+		defer w.schedule(lib)()
+		var told []string
+		runner, err := runs.New(runs.Config{Edge: w.Edge, Threads: w.states, KV: w.kv, ReadByRole: func(ctx context.Context, what string) {
+			call, _ := mesh.CallFrom(ctx)
+			told = append(told, call.Principal.User+" "+what)
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		list := func(user string, want int) {
+			t.Helper()
+			res, err := runner.ListSkillRuns(w.as("default", user), &meshv1.ListSkillRunsRequest{})
+			if err != nil || len(res.GetRuns()) != want {
+				t.Errorf("%s is told %v, %v", user, res, err)
+			}
+		}
+		list("ann", 0)
+		w.at("01-02 09:02:00")
+		list("scheduler", 2)
+		list("ann", 2)
+		if want := []string{"ann skill runs"}; !slices.Equal(told, want) {
+			t.Errorf("told is %q, want %q", told, want)
+		}
+	})
+}
+
 // Of several nodes one runs it, for a hundred due times.
 func TestTwoSchedulersRunEachDueTimeOnce(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {

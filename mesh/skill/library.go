@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"agentmesh/mesh"
+	"agentmesh/mesh/alarm"
 )
 
 // A Library is all skills of a mesh: those that all tenants share, from folders
@@ -35,8 +36,10 @@ type Library struct {
 	tenantDir string
 	tenants   sync.Map // mesh.TenantID to *realm
 
-	mu     sync.Mutex      // held by who reads or writes skill files
-	warned map[string]bool // paths that the log has a warning of
+	mu          sync.Mutex      // held by who reads or writes skill files
+	warned      map[string]bool // paths that the log has a warning of
+	alarms      *alarm.Set
+	tenantsAway bool // tenantDir cannot be read
 }
 
 // A watchedFolder is a source of the shared skills that is on disk.
@@ -64,6 +67,8 @@ type LibraryOptions struct {
 	Handlers func(name string) bool
 	// Logger is told of changes and problems. Nil discards.
 	Logger *slog.Logger
+	// Alarms are told of shared skills, and folders, that cannot be read. Nil is none.
+	Alarms *alarm.Set
 	// Poll is how often the files are looked at where the system does not tell
 	// when they change. 0 is 2 seconds.
 	Poll time.Duration
@@ -77,7 +82,7 @@ type LibraryOptions struct {
 // would share what is their own.
 func OpenLibrary(o LibraryOptions) (*Library, error) {
 	const op = "skill.OpenLibrary"
-	l := &Library{logger: o.Logger, now: o.Now, poll: o.Poll, watch: newWatcher, warned: map[string]bool{}}
+	l := &Library{logger: o.Logger, alarms: o.Alarms, now: o.Now, poll: o.Poll, watch: newWatcher, warned: map[string]bool{}}
 	if l.logger == nil {
 		l.logger = slog.New(slog.DiscardHandler)
 	}

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"agentmesh/mesh"
+	"agentmesh/mesh/alarm"
 )
 
 // Changes are what came of reading skill files again, by name. Whose skills
@@ -58,7 +59,7 @@ func (l *Library) refreshAll(ctx context.Context, entered func(dir string)) (Cha
 	for _, f := range l.folders {
 		dirty = append(dirty, dirt{l.shared, f.src, f.dir, []string{"."}})
 	}
-	dirty = append(dirty, l.tenantDirt(entered)...)
+	dirty = append(dirty, l.tenantDirt(ctx, entered)...)
 	return l.refresh(ctx, dirty, entered)
 }
 
@@ -71,7 +72,7 @@ type dirt struct {
 }
 
 // tenantDirt is all folders of tenants that there are or were.
-func (l *Library) tenantDirt(entered func(dir string)) []dirt {
+func (l *Library) tenantDirt(ctx context.Context, entered func(dir string)) []dirt {
 	if l.tenantDir == "" {
 		return nil
 	}
@@ -79,11 +80,10 @@ func (l *Library) tenantDirt(entered func(dir string)) []dirt {
 		entered(l.tenantDir)
 	}
 	list, err := os.ReadDir(l.tenantDir)
-	if err != nil {
-		l.warnOnce("skills of tenants cannot be read and stay as they were", l.tenantDir)
+	l.alarms.Report(ctx, alarm.Source{Setting: "tenant_skills"}, "the skills of tenants stay as they were", err)
+	if l.tenantsAway = err != nil; l.tenantsAway {
 		return nil
 	}
-	delete(l.warned, l.tenantDir)
 	found := map[mesh.TenantID]bool{}
 	for _, d := range list {
 		if t, ok := tenantOf(d.Name()); ok && d.IsDir() {
@@ -140,7 +140,18 @@ func (l *Library) refresh(ctx context.Context, dirty []dirt, entered func(dir st
 	if len(c.Put)+len(c.Removed) > 0 {
 		l.logger.Info("skills loaded", "put", len(c.Put), "removed", len(c.Removed))
 	}
+	l.report(ctx)
 	return c, err
+}
+
+// report tells whether all shared skills can be read. Files of tenants are no matter of the
+// operator's.
+func (l *Library) report(ctx context.Context) {
+	var err error
+	if all := l.shared.list(); len(all) > 0 {
+		err = mesh.Errorf(mesh.Invalid, "skill.Library", "%d files cannot be loaded; the first is %s, line %d: %s", len(all), all[0].Path, all[0].Line, all[0].Detail)
+	}
+	l.alarms.Report(ctx, alarm.Source{Setting: "skills"}, "what could be read of these skills before goes on to count", err)
 }
 
 // maxPaths is how many changed paths of a source are looked at one by one.

@@ -13,12 +13,22 @@ import (
 	"agentmesh/mesh/text"
 )
 
-// maxAsked bounds what the user is shown of one argument, in bytes.
-const maxAsked = 1000
+// Bounds of what the user is shown: of one argument, of all, and of a name, in bytes. A
+// question fits in what the log keeps of one, [mesh.MaxResult].
+const (
+	maxAsked    = 8000
+	maxAskedAll = 48 << 10
+	maxNamed    = 200
+)
+
+// continued begins the lines of an argument after its first: no line of one can pass for
+// another argument, whatever becomes of the space in it.
+const continued = "\n  | "
 
 // Question returns what the user is asked before the call: what the skill says
-// in Confirm, or that it wants to run, and every argument on a line of its own.
-// An argument cannot pass for another one, or for more than it is.
+// in Confirm, or that it wants to run, and every argument, which begins a line. An
+// argument cannot pass for another one, or for more than it is; of one that is too long
+// to be shown, it says how much is not.
 func Question(s *Skill, call *Call) string {
 	var b strings.Builder
 	if s.Confirm != "" {
@@ -33,8 +43,11 @@ func Question(s *Skill, call *Call) string {
 	names := slices.SortedFunc(maps.Keys(call.Args), func(a, c string) int {
 		return cmp.Or(place[c]-place[a], strings.Compare(a, c))
 	})
+	left := maxAskedAll
 	for _, name := range names {
-		fmt.Fprintf(&b, "\n- %s: %s", oneLine(name), oneLine(asText(call.Args[name])))
+		value, cost := shown(asText(call.Args[name]), min(left, maxAsked))
+		left -= cost
+		fmt.Fprintf(&b, "\n- %s: %s", mesh.Clip(strings.Join(strings.Fields(Visible(name)), " "), maxNamed), value)
 	}
 	return b.String()
 }
@@ -88,8 +101,31 @@ func asText(v any) string {
 	return fmt.Sprint(v)
 }
 
-func oneLine(s string) string {
-	return mesh.Clip(strings.Join(strings.Fields(Visible(s)), " "), maxAsked)
+// shown is the argument as the user sees it, of at most so many bytes, and how many it has:
+// its lines, without space that could move words out of sight, and how much is left out.
+func shown(arg string, most int) (value string, cost int) {
+	lines := strings.Split(strings.TrimSpace(Visible(arg)), "\n")
+	for i, line := range lines {
+		lines[i] = strings.Join(strings.Fields(line), " ")
+	}
+	arg = strings.Join(slices.CompactFunc(lines, func(a, b string) bool { return a == "" && b == "" }), "\n")
+	end := len(arg)
+	for i, r := range arg {
+		size := utf8.RuneLen(r)
+		if r == '\n' {
+			size = len(continued)
+		}
+		if cost+size > most {
+			end = i
+			break
+		}
+		cost += size
+	}
+	value = strings.ReplaceAll(arg[:end], "\n", continued)
+	if end < len(arg) {
+		value += "… " + text.NotShown(utf8.RuneCountInString(arg[end:]))
+	}
+	return value, cost
 }
 
 // cut shortens the content to what a model is told, and says so to it, with

@@ -2,6 +2,8 @@ package skill_test
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -9,6 +11,7 @@ import (
 	"agentmesh/mesh"
 	"agentmesh/mesh/skill"
 	"agentmesh/mesh/skill/skilltest"
+	"agentmesh/mesh/text/texttest"
 )
 
 // S3-154: what is too long for a model is cut at a line, with what is missing
@@ -99,8 +102,43 @@ func TestQuestion_showsWhatIsThere(t *testing.T) {
 	got := skill.Question(s, &skill.Call{Args: map[string]any{
 		"to": []any{"bob@x\u202egro.live", "\x1b[2Kann@x"}, "body": "Hi\u2028- to: eve@x\r\n\x08\x08", "extra\n- to": true,
 	}})
-	want := "May I run mail.send? Sends mail.\n- to: bob@xgro.live, [2Kann@x\n- body: Hi - to: eve@x\n- extra - to: true"
+	want := "May I run mail.send? Sends mail.\n- to: bob@xgro.live, [2Kann@x\n- body: Hi\n  | - to: eve@x\n- extra - to: true"
 	if got != want {
 		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// A user who says yes has seen what the call has: long arguments as a whole, with their
+// lines, of which none begins as an argument does, and of one that is too long, how much is
+// not there. The log takes the question in any case.
+func TestQuestion_showsAllOfLongArguments(t *testing.T) {
+	texttest.Fixed(t)
+	s := &skill.Skill{Name: "mail.send", Description: "Sends mail.", Parameters: []skill.Parameter{{Name: "to"}, {Name: "body"}}}
+	ask := func(args map[string]any) string { return skill.Question(s, &skill.Call{Args: args}) }
+	lines := strings.Repeat("Dear Ann,   \n\n\n\n\t- to: eve@x\n", 200)
+	for name, tt := range map[string]struct {
+		body string
+		want string // of the argument
+	}{
+		"a long line":     {strings.Repeat("é", 3999) + "!", strings.Repeat("é", 3999) + "!"},
+		"one that is cut": {strings.Repeat("é", 4001) + " bye", strings.Repeat("é", 4000) + "… (5 more characters are not shown)"},
+		"many lines":      {lines, strings.TrimSuffix(strings.Repeat("Dear Ann,\n  | \n  | - to: eve@x\n  | ", 200), "\n  | ")},
+		"lines, cut":      {strings.Repeat("x\n", 2000), strings.TrimSuffix(strings.Repeat("x\n  | ", 1334), "\n  | ") + "… (1332 more characters are not shown)"},
+	} {
+		want := "May I run mail.send? Sends mail.\n- to: bob\n- body: " + tt.want
+		if got := ask(map[string]any{"to": "bob", "body": tt.body}); got != want {
+			t.Errorf("%s: %d bytes, %.300q … %q", name, len(got), got, got[max(0, len(got)-300):])
+		}
+	}
+	part, whole := map[string]any{"to": "bob", "body": "x\n- cc: eve"}, map[string]any{"to": "bob", "body": "x", "cc": "eve"}
+	if a, b := strings.Fields(ask(part)), strings.Fields(ask(whole)); slices.Equal(a, b) {
+		t.Errorf("but for space these are one: %q", a)
+	}
+	many := map[string]any{}
+	for i := range 100 {
+		many[fmt.Sprint("argument", i)] = strings.Repeat("x\n", 4000)
+	}
+	if got := ask(many); len(got) > mesh.MaxResult || strings.Count(got, "\n- argument") != 100 || strings.Count(got, "more characters are not shown") != 100 {
+		t.Errorf("of many long ones are asked %d bytes, with %d", len(got), strings.Count(got, "\n- argument"))
 	}
 }

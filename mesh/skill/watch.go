@@ -180,7 +180,7 @@ func (l *Library) follow(ctx context.Context, paths []string, all bool, entered 
 			away = append(away, folder.dir)
 		}
 	}
-	if l.warned[l.tenantDir] {
+	if l.tenantsAway {
 		away = append(away, l.tenantDir)
 	}
 	return away

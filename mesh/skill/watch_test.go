@@ -18,6 +18,7 @@ import (
 	"github.com/fsnotify/fsnotify"
 
 	"agentmesh/mesh"
+	"agentmesh/mesh/alarm"
 )
 
 // leaf is the file of a skill.
@@ -51,9 +52,10 @@ func run(t *testing.T, watch func() (*watcher, error), seed map[string]string) *
 	for name, text := range seed {
 		save(t, filepath.Join(d.dir, name), text)
 	}
+	logger := slog.New(warnings{slog.DiscardHandler, d.warned})
 	var err error
 	d.Library, err = OpenLibrary(LibraryOptions{Folders: []string{d.dir}, TenantDir: d.tenants, Poll: 20 * time.Millisecond,
-		Logger: slog.New(warnings{slog.DiscardHandler, d.warned})})
+		Logger: logger, Alarms: alarm.New(logger, nil)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,6 +3,9 @@ package text
 // MayRun asks the user before the skill runs, which does what the description says.
 func MayRun(skill, description string) string { return Sprintf("May I run %s? %s", skill, description) }
 
+// NotShown says how many characters of an argument the user is not shown.
+func NotShown(n int) string { return Sprintf("(%d more characters are not shown)", n) }
+
 // MayCreate asks the user before a skill is created, whose file is shown below.
 func MayCreate(skill string) string {
 	return Sprintf("May I create the skill %s from this file?", skill)

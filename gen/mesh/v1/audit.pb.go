@@ -109,7 +109,7 @@ type AuditRecord struct {
 	// Who acted in the user's name; empty if that was the user.
 	ImpersonatedBy string `protobuf:"bytes,9,opt,name=impersonated_by,json=impersonatedBy,proto3" json:"impersonated_by,omitempty"`
 	// The method that was called, or what the node did by itself: credential.revoked,
-	// audit.checkpoint.
+	// alarm.raised, audit.checkpoint.
 	Action string `protobuf:"bytes,10,opt,name=action,proto3" json:"action,omitempty"`
 	// What it was about: the thread, agent or skill.
 	Resource string `protobuf:"bytes,11,opt,name=resource,proto3" json:"resource,omitempty"`

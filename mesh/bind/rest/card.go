@@ -41,12 +41,17 @@ func (g *gateway) serveOpenAPI(w http.ResponseWriter, r *http.Request) {
 	g.docs.serve(w, r, mimeJSON, "max-age=60")
 }
 
-// serveHealth answers 200 {"status":"ok"}, or 503 with the reason.
+// serveHealth answers 200 {"status":"ok"}, with what is wrong otherwise, or 503 with the
+// reason.
 func (g *gateway) serveHealth(w http.ResponseWriter, r *http.Request) {
 	answer := struct {
-		Status string `json:"status"`
-		Reason string `json:"reason,omitempty"`
+		Status   string   `json:"status"`
+		Reason   string   `json:"reason,omitempty"`
+		Warnings []string `json:"warnings,omitempty"`
 	}{Status: "ok"}
+	if g.opts.Warnings != nil {
+		answer.Warnings = g.opts.Warnings()
+	}
 	code := http.StatusOK
 	if g.opts.Health != nil {
 		if err := g.opts.Health(r.Context()); err != nil {

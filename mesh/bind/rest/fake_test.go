@@ -45,6 +45,7 @@ type node struct {
 	meshv1.UnimplementedStateServiceServer
 	meshv1.UnimplementedAccessServiceServer
 	meshv1.UnimplementedAuditServiceServer
+	meshv1.UnimplementedNodeServiceServer
 
 	mu      sync.Mutex
 	calls   map[string]metadata.MD // by method, without the service's package
@@ -80,6 +81,7 @@ func startNode(tb testing.TB) (*node, *rpc.Server) {
 	meshv1.RegisterStateServiceServer(s, n)
 	meshv1.RegisterAccessServiceServer(s, n)
 	meshv1.RegisterAuditServiceServer(s, n)
+	meshv1.RegisterNodeServiceServer(s, n)
 	tb.Cleanup(s.Stop)
 	return n, s
 }

@@ -206,6 +206,10 @@ func (n *node) ListAuditRecords(_ context.Context, r *meshv1.ListAuditRecordsReq
 	return &meshv1.ListAuditRecordsResponse{Records: []*meshv1.AuditRecord{{UserId: r.GetFilter().GetUserId()}}}, nil
 }
 
+func (n *node) ListAlarms(context.Context, *meshv1.ListAlarmsRequest) (*meshv1.ListAlarmsResponse, error) {
+	return &meshv1.ListAlarmsResponse{Alarms: []*meshv1.Alarm{{Setting: "tokens"}}}, nil
+}
+
 func (n *node) FollowAuditRecords(r *meshv1.FollowAuditRecordsRequest, s grpc.ServerStreamingServer[meshv1.FollowAuditRecordsResponse]) error {
 	return s.Send(&meshv1.FollowAuditRecordsResponse{Record: &meshv1.AuditRecord{Seq: r.GetAfterSeq() + 1}})
 }

@@ -85,6 +85,9 @@ type Options struct {
 	// Health returns why the node cannot serve, or nil. Without Health the
 	// node is healthy as long as it answers.
 	Health func(ctx context.Context) error
+	// Warnings names what is wrong while the node serves, for anybody. Without Warnings
+	// there is nothing.
+	Warnings func() []string
 	// JSONRPC serves POST on "/", where clients expect the JSON-RPC binding of
 	// A2A (package jsonrpc). Without JSONRPC there is nothing at "/".
 	JSONRPC http.Handler
@@ -208,6 +211,9 @@ func (g *gateway) registerUnary(ctx context.Context) error {
 		},
 		func() error {
 			return meshgw.RegisterAuditServiceHandlerClient(ctx, g.mux, meshv1.NewAuditServiceClient(g.conn))
+		},
+		func() error {
+			return meshgw.RegisterNodeServiceHandlerClient(ctx, g.mux, meshv1.NewNodeServiceClient(g.conn))
 		},
 		func() error {
 			return meshgw.RegisterIdentityServiceHandlerClient(ctx, g.mux, meshv1.NewIdentityServiceClient(g.conn))

@@ -256,7 +256,14 @@ func TestTheCardCanBeCached(t *testing.T) {
 
 func TestHealthSaysWhy(t *testing.T) {
 	var sick error
-	s := start(t, rest.Options{Health: func(context.Context) error { return sick }})
+	wrong := []string{"policies"}
+	s := start(t, rest.Options{Health: func(context.Context) error { return sick }, Warnings: func() []string { return wrong }})
+	if resp := s.do("GET", "/healthz", ""); resp.StatusCode != 200 {
+		t.Errorf("with a warning: %d", resp.StatusCode)
+	} else if got := s.read(resp); got["status"] != "ok" || fmt.Sprint(got["warnings"]) != "[policies]" {
+		t.Errorf("with a warning: %v", got)
+	}
+	wrong = nil
 	if resp := s.do("GET", "/healthz", ""); resp.StatusCode != 200 || s.read(resp)["status"] != "ok" {
 		t.Errorf("healthy: %d, want 200 and status ok", resp.StatusCode)
 	}

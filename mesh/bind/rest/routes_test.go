@@ -82,6 +82,7 @@ var routes = []struct {
 	{"DELETE", "/mesh/v1/state/tasks/a%2Fb", "", "DeleteState", "x", nil},
 	{"GET", "/mesh/v1/access", "", "GetAccess", "roles.0", "user"},
 	{"GET", "/mesh/v1/audit?filter.user_id=bob", "", "ListAuditRecords", "records.0.userId", "bob"},
+	{"GET", "/mesh/v1/alarms", "", "ListAlarms", "alarms.0.setting", "tokens"},
 	{"GET", "/mesh/v1/audit:follow?after_seq=4", "", "FollowAuditRecords", "record.seq", "5"},
 	{"POST", "/mesh/v1/users:revoke", `{"userId":"bob"}`, "RevokeUser", "revokedAt", "1970-01-01T00:00:03Z"},
 }

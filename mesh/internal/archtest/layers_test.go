@@ -23,6 +23,7 @@ var layers = map[string]layer{
 	"mesh/internal/logbuffer": {1, nil},
 
 	// One concern each, over the nouns.
+	"mesh/alarm":               {2, []string{"mesh"}},
 	"mesh/thread":              {2, []string{"mesh", "mesh/text"}},
 	"mesh/threadlog/eventpb":   {2, []string{"gen/mesh/v1", "mesh"}},
 	"mesh/threadlog":           {2, []string{"mesh", "mesh/threadlog/eventpb"}},
@@ -30,7 +31,7 @@ var layers = map[string]layer{
 	"mesh/thread/cache":        {2, []string{"mesh", "mesh/thread", "mesh/threadlog"}},
 	"mesh/thread/tasks":        {2, []string{"mesh", "mesh/limit", "mesh/thread", "mesh/threadlog"}},
 	"mesh/lease":               {2, []string{"mesh"}},
-	"mesh/registry":            {2, []string{"mesh"}},
+	"mesh/registry":            {2, []string{"mesh", "mesh/alarm"}},
 	"mesh/security/cards":      {2, []string{"mesh", "mesh/security/keyfile"}},
 	"mesh/state":               {2, []string{"mesh"}},
 	"mesh/security/grant":      {2, []string{"mesh", "mesh/security/keyfile"}},
@@ -39,12 +40,12 @@ var layers = map[string]layer{
 	"mesh/rpc":                 {2, []string{"mesh"}},
 	"mesh/security/egress":     {2, []string{"mesh"}},
 	"mesh/security/authz":      {2, []string{"gen/mesh/v1", "mesh"}},
-	"mesh/security/auth":       {2, []string{"mesh", "mesh/security/grant", "mesh/rpc"}},
-	"mesh/security/policy":     {2, []string{"mesh"}},
-	"mesh/security/revocation": {2, []string{"mesh", "mesh/state"}},
-	"mesh/security/oidc":       {2, []string{"mesh", "mesh/security/auth", "mesh/rpc"}},
+	"mesh/security/auth":       {2, []string{"mesh", "mesh/alarm", "mesh/security/grant", "mesh/rpc"}},
+	"mesh/security/policy":     {2, []string{"mesh", "mesh/alarm"}},
+	"mesh/security/revocation": {2, []string{"mesh", "mesh/alarm", "mesh/state"}},
+	"mesh/security/oidc":       {2, []string{"mesh", "mesh/alarm", "mesh/security/auth", "mesh/rpc"}},
 	"mesh/security/login":      {2, []string{"mesh", "mesh/security/keyfile", "mesh/security/oidc"}},
-	"mesh/security/transport":  {2, []string{"mesh", "mesh/security/keyfile"}},
+	"mesh/security/transport":  {2, []string{"mesh", "mesh/alarm", "mesh/security/keyfile"}},
 
 	// Ports and adapters.
 	"mesh/llm":           {3, []string{"mesh", "mesh/text"}},
@@ -54,7 +55,7 @@ var layers = map[string]layer{
 	"mesh/llm/window":    {3, []string{"mesh", "mesh/llm"}},
 	"mesh/llm/price":     {3, []string{"mesh"}},
 	"mesh/llm/fallback":  {3, []string{"mesh", "mesh/llm"}},
-	"mesh/skill":         {3, []string{"mesh", "mesh/limit", "mesh/security/grant", "mesh/text"}},
+	"mesh/skill":         {3, []string{"mesh", "mesh/alarm", "mesh/limit", "mesh/security/grant", "mesh/text"}},
 	"mesh/skill/command": {3, []string{"mesh", "mesh/skill"}},
 	"mesh/skill/notify":  {3, []string{"mesh", "mesh/skill"}},
 	"mesh/skill/mcp":     {3, []string{"mesh", "mesh/skill", "mesh/skill/command"}},
@@ -62,7 +63,7 @@ var layers = map[string]layer{
 	"mesh/store/mem":     {3, []string{"mesh", "mesh/lease", "mesh/registry", "mesh/state", "mesh/threadlog", "mesh/threadlog/memindex"}},
 	"mesh/store/segment": {3, nil},
 	"mesh/store/disk":    {3, []string{"mesh", "mesh/state", "mesh/store/segment", "mesh/threadlog", "mesh/threadlog/memindex"}},
-	"mesh/audit":         {3, []string{"gen/mesh/v1", "mesh", "mesh/limit", "mesh/rpc", "mesh/security/authz", "mesh/security/grant", "mesh/store/segment"}},
+	"mesh/audit":         {3, []string{"gen/mesh/v1", "mesh", "mesh/alarm", "mesh/limit", "mesh/rpc", "mesh/security/authz", "mesh/security/grant", "mesh/store/segment"}},
 	"mesh/a2a":           {3, []string{"mesh", "mesh/rpc"}},
 	"mesh/call":          {3, []string{"mesh", "mesh/internal/stack", "mesh/rpc", "mesh/text"}},
 
@@ -78,11 +79,11 @@ var layers = map[string]layer{
 	"mesh/turn":             {4, []string{"mesh", "mesh/text", "mesh/a2a", "mesh/call", "mesh/internal/stack", "mesh/lease", "mesh/registry", "mesh/security/grant", "mesh/thread", "mesh/thread/cache", "mesh/threadlog"}},
 	"mesh/edge":             {4, []string{"mesh", "mesh/limit", "mesh/quota", "mesh/text", "mesh/a2a", "mesh/registry", "mesh/thread", "mesh/thread/cache", "mesh/thread/tasks", "mesh/threadlog"}},
 	"mesh/runs":             {4, []string{"gen/mesh/v1", "mesh", "mesh/a2a", "mesh/agent", "mesh/agent/skilltools", "mesh/skill", "mesh/state", "mesh/thread"}},
-	"mesh/push":             {4, []string{"mesh", "mesh/a2a", "mesh/security/egress", "mesh/state", "mesh/thread", "mesh/threadlog", "mesh/thread/cache"}},
+	"mesh/push":             {4, []string{"mesh", "mesh/alarm", "mesh/a2a", "mesh/security/egress", "mesh/state", "mesh/thread", "mesh/threadlog", "mesh/thread/cache"}},
 
 	// How it is offered.
 	"mesh/admission":    {5, []string{"mesh", "mesh/quota", "mesh/security/grant", "mesh/limit", "mesh/skill", "mesh/thread", "mesh/threadlog", "mesh/thread/cache", "mesh/threadlog/eventpb"}},
-	"mesh/api":          {5, []string{"gen/mesh/v1", "mesh", "mesh/admission", "mesh/security/authz", "mesh/security/grant", "mesh/security/policy", "mesh/security/transport", "mesh/handoff", "mesh/limit", "mesh/registry", "mesh/skill", "mesh/state", "mesh/thread", "mesh/threadlog", "mesh/thread/cache", "mesh/threadlog/eventpb", "mesh/audit"}},
+	"mesh/api":          {5, []string{"gen/mesh/v1", "mesh", "mesh/admission", "mesh/alarm", "mesh/security/authz", "mesh/security/grant", "mesh/security/policy", "mesh/security/transport", "mesh/handoff", "mesh/limit", "mesh/registry", "mesh/skill", "mesh/state", "mesh/thread", "mesh/threadlog", "mesh/thread/cache", "mesh/threadlog/eventpb", "mesh/audit"}},
 	"mesh/bind/jsonrpc": {5, []string{"mesh", "mesh/bind/rest", "mesh/rpc"}},
 	"mesh/bind/mcp":     {5, []string{"gen/mesh/v1", "mesh", "mesh/a2a", "mesh/agent/skilltools", "mesh/rpc", "mesh/skill", "mesh/skill/mcp"}},
 	"mesh/bind/v03":     {5, []string{"mesh", "mesh/bind/rest", "mesh/bind/jsonrpc", "mesh/rpc"}},

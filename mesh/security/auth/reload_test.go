@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"agentmesh/mesh"
+	"agentmesh/mesh/alarm"
 	"agentmesh/mesh/internal/logbuffer"
 	"agentmesh/mesh/rpc"
 	"agentmesh/mesh/security/auth"
@@ -30,8 +31,9 @@ func reload(t *testing.T, file string, f func(t *testing.T, r *reloading)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		r := &reloading{t: t, path: write(t, file), logs: new(logbuffer.Buffer)}
+		logger := slog.New(slog.NewTextHandler(r.logs, nil))
 		var err error
-		if r.Tokens, err = auth.LoadTokens(r.path, nil, auth.WithLogger(slog.New(slog.NewTextHandler(r.logs, nil))),
+		if r.Tokens, err = auth.LoadTokens(r.path, nil, auth.WithLogger(logger, alarm.New(logger, nil)),
 			auth.WithAudit(func(act string, p mesh.Principal) { r.acts = append(r.acts, act+" "+p.Credential+" "+p.User) })); err != nil {
 			t.Fatal(err)
 		}
@@ -158,6 +160,7 @@ func TestABadEditKeepsTheTokensOfBefore(t *testing.T) {
 		for name, bad := range map[string]string{
 			"half written": ann[:20], "empty": "", "an unknown role": strings.Replace(ann, "[user]", "[fly]", 1), "a day that is none": strings.Replace(ann, "roles", "expires: soon, roles", 1),
 		} {
+			r.becomes(ann + bob)
 			r.logs.Take()
 			r.becomes(bad)
 			if _, err := r.login("A"); err != nil || was.Ended.Err() != nil {

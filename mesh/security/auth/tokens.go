@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"agentmesh/mesh"
+	"agentmesh/mesh/alarm"
 	"agentmesh/mesh/rpc"
 	"agentmesh/mesh/security/grant"
 )
@@ -34,6 +35,7 @@ type Tokens struct {
 	path    string
 	grants  *grant.Verifier
 	logger  *slog.Logger
+	alarms  *alarm.Set
 	now     func() time.Time
 	entries atomic.Pointer[[]*entry]
 	told    func(act string, p mesh.Principal)
@@ -103,9 +105,11 @@ var (
 // An Option changes a default of [LoadTokens].
 type Option func(*Tokens)
 
-// WithLogger has the logger told what is wrong with a file that was changed. The
-// default tells nobody.
-func WithLogger(l *slog.Logger) Option { return func(t *Tokens) { t.logger = l } }
+// WithLogger has the logger told that a changed file was read, and the alarms that it
+// cannot be. The default tells nobody.
+func WithLogger(l *slog.Logger, alarms *alarm.Set) Option {
+	return func(t *Tokens) { t.logger, t.alarms = l, alarms }
+}
 
 // WithAudit has f told which credentials come and go while the node runs: with the acts
 // credential.added, credential.revoked and credential.expired. One that is changed goes
@@ -218,20 +222,21 @@ const lookEvery = time.Second
 
 // Run reads the file again whenever it has changed, and ends what was begun with tokens
 // that are not in it any more, or that have expired, until ctx is done. A file with a
-// mistake changes nothing, and is told to the logger once.
+// mistake changes nothing but raises an alarm, and is read again until it has none: who
+// may read it can change without a trace.
 func (t *Tokens) Run(ctx context.Context) error {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
-	for {
+	for failed := false; ; {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
 		}
-		if info, err := os.Stat(t.path); err == nil && !unchanged(t.seen, info) || err != nil && t.seen != nil {
-			if err := t.read(); err != nil {
-				t.logger.ErrorContext(ctx, "the token file was changed and cannot be used; the tokens of before go on to count", "err", err)
-			} else {
+		if info, err := os.Stat(t.path); failed || err != nil || !unchanged(t.seen, info) {
+			err := t.read()
+			t.alarms.Report(ctx, alarm.Source{Setting: "tokens"}, "the tokens of before go on to count", err)
+			if failed = err != nil; !failed {
 				t.logger.InfoContext(ctx, "the token file was read again", "tokens", len(*t.entries.Load()))
 			}
 		}

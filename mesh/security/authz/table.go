@@ -86,5 +86,7 @@ func Node() Table {
 		meshv1.IdentityService_InviteAgent_FullMethodName:      {Action: mesh.ActAdminTenant, Audit: true, Resource: "name"},
 		meshv1.IdentityService_JoinAgent_FullMethodName:        {Open: true},
 		meshv1.IdentityService_RenewCertificate_FullMethodName: {Open: true},
+
+		meshv1.NodeService_ListAlarms_FullMethodName: {Action: mesh.ActAdminNode},
 	}
 }

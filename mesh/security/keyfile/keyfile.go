@@ -1,7 +1,7 @@
 // Package keyfile writes private keys, and other secrets, to files of their owner, and reads them.
 //
 // A key file is PEM (PKCS #8, and certificates behind it), readable by its owner alone, and there is whole
-// or not at all, whatever happens while it is made. Functions may be called
+// or not at all, whatever happens while it is made. What that leaves, [Sweep] removes. Functions may be called
 // concurrently, by several processes too: one of them makes the file. What a key
 // is good for is the caller's.
 package keyfile
@@ -14,6 +14,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
+	"time"
 
 	"agentmesh/mesh"
 )
@@ -31,7 +33,38 @@ func Replace(path string, key crypto.PrivateKey, certificates ...[]byte) error {
 }
 
 // ReplaceText makes the file with a secret that is no key, in the place of one that is there.
-func ReplaceText(path string, text []byte) error { return writeText(path, text, os.Rename) }
+func ReplaceText(path string, text []byte) error { return writeText(path, text, 0o600, os.Rename) }
+
+// Publish makes the file with what everybody may read, in the place of one that is there.
+func Publish(path string, text []byte) error { return writeText(path, text, 0o644, os.Rename) }
+
+// What a process that died left of a file that it was writing is older than any process that
+// came after it; grace is for those that are writing now.
+const grace = time.Minute
+
+var started = time.Now()
+
+// Sweep removes from the folder what processes left that died while they wrote to it. It is
+// called when one starts, and leaves what others may be writing.
+func Sweep(dir string) error {
+	entries, err := os.ReadDir(dir)
+	for _, e := range entries {
+		digits, ours := strings.CutPrefix(e.Name(), tempPrefix)
+		if !ours || digits == "" || strings.Trim(digits, "0123456789") != "" || !e.Type().IsRegular() {
+			continue
+		}
+		if info, e2 := e.Info(); e2 == nil && info.ModTime().Before(started.Add(-grace)) {
+			err = errors.Join(err, os.Remove(filepath.Join(dir, e.Name())))
+		}
+	}
+	if errors.Is(err, fs.ErrNotExist) { // another was first, or there is no folder yet
+		return nil
+	}
+	return err
+}
+
+// tempPrefix begins the name of a file that is being written.
+const tempPrefix = ".key-"
 
 func write(path string, key crypto.PrivateKey, certificates [][]byte, put func(from, to string) error) error {
 	der, err := x509.MarshalPKCS8PrivateKey(key)
@@ -42,12 +75,12 @@ func write(path string, key crypto.PrivateKey, certificates [][]byte, put func(f
 	for _, c := range certificates {
 		text = append(text, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c})...)
 	}
-	return writeText(path, text, put)
+	return writeText(path, text, 0o600, put)
 }
 
-func writeText(path string, text []byte, put func(from, to string) error) (err error) {
+func writeText(path string, text []byte, mode fs.FileMode, put func(from, to string) error) (err error) {
 	dir := filepath.Dir(path)
-	tmp, err := os.CreateTemp(dir, ".key-*") // mode 0600
+	tmp, err := os.CreateTemp(dir, tempPrefix+"*") // mode 0600
 	if err != nil {
 		return err
 	}
@@ -57,7 +90,7 @@ func writeText(path string, text []byte, put func(from, to string) error) (err e
 		}
 	}()
 	_, err = tmp.Write(text)
-	if err = errors.Join(err, tmp.Sync(), tmp.Close()); err != nil {
+	if err = errors.Join(err, tmp.Chmod(mode), tmp.Sync(), tmp.Close()); err != nil {
 		return err
 	}
 	if err := put(tmp.Name(), path); err != nil {

@@ -131,7 +131,7 @@ func (s *Store) change(ctx context.Context, do func(map[string]Credential) (bool
 	if err != nil {
 		return unwritable(err)
 	}
-	if err := keyfile.ReplaceText(s.Path, data); err != nil {
+	if err := errors.Join(keyfile.Sweep(filepath.Dir(s.Path)), keyfile.ReplaceText(s.Path, data)); err != nil {
 		return unwritable(err)
 	}
 	return nil

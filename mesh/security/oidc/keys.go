@@ -9,13 +9,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
 	"net/url"
 	"sync"
 	"time"
 
 	"agentmesh/mesh"
+	"agentmesh/mesh/alarm"
 
 	goidc "github.com/coreos/go-oidc/v3/oidc"
 	"github.com/go-jose/go-jose/v4"
@@ -39,7 +39,7 @@ const (
 type keys struct {
 	issuer string
 	client *http.Client
-	logger *slog.Logger
+	alarms *alarm.Set
 	now    func() time.Time
 	wake   chan struct{} // of 1
 
@@ -52,7 +52,7 @@ type keys struct {
 }
 
 func newKeys(issuer string, o Options) *keys {
-	return &keys{issuer: issuer, logger: o.Logger.With("issuer", issuer), now: o.Now, wake: make(chan struct{}, 1), client: Client()}
+	return &keys{issuer: issuer, alarms: o.Alarms, now: o.Now, wake: make(chan struct{}, 1), client: Client()}
 }
 
 // Client returns a client for requests to providers: what they answer, and how long they
@@ -99,17 +99,12 @@ func (k *keys) refresh(ctx context.Context) {
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	was := k.failing
 	k.tried, k.failing, k.wanted = k.now(), err != nil, false
 	if err == nil {
 		k.known, k.fetched = fresh, k.tried
 	}
-	switch {
-	case err != nil && !was:
-		k.logger.WarnContext(ctx, "the keys of an issuer cannot be fetched; those of before count for a day", "keys", len(k.known), "err", mesh.Clip(err.Error(), 300))
-	case err == nil && was:
-		k.logger.InfoContext(ctx, "the keys of an issuer were fetched again", "keys", len(fresh))
-	}
+	k.alarms.Report(ctx, alarm.Source{Setting: "oidc", Of: k.issuer},
+		fmt.Sprintf("the %d keys of %s that there were count for a day", len(k.known), k.issuer), err)
 }
 
 // fetch asks the provider where its keys are, and for them.

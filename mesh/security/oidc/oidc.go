@@ -16,13 +16,13 @@ package oidc
 
 import (
 	"context"
-	"log/slog"
 	"net/url"
 	"slices"
 	"strings"
 	"time"
 
 	"agentmesh/mesh"
+	"agentmesh/mesh/alarm"
 	"agentmesh/mesh/security/auth"
 
 	"golang.org/x/sync/errgroup"
@@ -68,8 +68,8 @@ var _ auth.Prover = (*Issuers)(nil)
 type Options struct {
 	// Now is the clock; default time.Now.
 	Now func() time.Time
-	// Logger gets what becomes of the keys; default nobody.
-	Logger *slog.Logger
+	// Alarms are told of keys that cannot be fetched; default none.
+	Alarms *alarm.Set
 }
 
 // firstWait is how long Open waits for keys.
@@ -80,9 +80,6 @@ const firstWait = 3 * time.Second
 func Open(ctx context.Context, config []Issuer, o Options) (*Issuers, error) {
 	if o.Now == nil {
 		o.Now = time.Now
-	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	if field, why := Check(config); why != "" {
 		return nil, mesh.InvalidField("oidc.Open", field, "%s", why)

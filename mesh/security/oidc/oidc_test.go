@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"agentmesh/mesh"
+	"agentmesh/mesh/alarm"
 	"agentmesh/mesh/internal/logbuffer"
 	"agentmesh/mesh/rpc"
 	"agentmesh/mesh/security/auth"
@@ -52,7 +53,7 @@ func corp(p *oidctest.Provider) oidc.Issuer {
 func open(t *testing.T, c *clock, all ...oidc.Issuer) (*oidc.Issuers, *logbuffer.Buffer) {
 	t.Helper()
 	log := new(logbuffer.Buffer)
-	s, err := oidc.Open(t.Context(), all, oidc.Options{Now: c.now, Logger: slog.New(slog.NewTextHandler(log, nil))})
+	s, err := oidc.Open(t.Context(), all, oidc.Options{Now: c.now, Alarms: alarm.New(slog.New(slog.NewTextHandler(log, nil)), nil)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -277,13 +278,13 @@ func TestWhatIsWrongWithTheKeysHarmsNobody(t *testing.T) {
 			if err := proves(never, token)(); !mesh.IsCode(err, mesh.Unavailable) || !strings.Contains(mesh.DetailOf(err), "try again") {
 				t.Errorf("without keys: %v", err)
 			}
-			if n := strings.Count(log.String(), "cannot be fetched"); n != 1 || len(log.String()) > 2000 {
+			if n := strings.Count(log.String(), "an alarm was raised"); n != 1 || len(log.String()) > 2000 {
 				t.Errorf("%d lines are logged, in %d bytes", n, len(log.String()))
 			}
 			c.add(11 * time.Minute)
 			if name != "slow" { // which takes ten seconds to find out
 				until(t, func() error {
-					if !strings.Contains(knownLog.String(), "cannot be fetched") {
+					if !strings.Contains(knownLog.String(), "an alarm was raised") {
 						return errors.New("nothing is logged")
 					}
 					return nil

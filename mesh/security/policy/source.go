@@ -9,19 +9,23 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"agentmesh/mesh/alarm"
 )
 
 // A Source has the policies of a folder, as they are now. A nil Source has none.
 type Source struct {
 	dir    string
 	logger *slog.Logger
+	alarms *alarm.Set
 	set    atomic.Pointer[Set]
 	seen   string // what the folder looked like when it was read; Open's, and then Run's
 }
 
-// Open reads the folder, as [Load]. The logger is told what becomes of changes.
-func Open(dir string, logger *slog.Logger) (*Source, error) {
-	s := &Source{dir: dir, logger: logger, seen: look(dir)}
+// Open reads the folder, as [Load]. The logger and the alarms are told what becomes of
+// changes.
+func Open(dir string, logger *slog.Logger, alarms *alarm.Set) (*Source, error) {
+	s := &Source{dir: dir, logger: logger, alarms: alarms, seen: look(dir)}
 	set, err := Load(dir)
 	s.set.Store(set)
 	return s, err
@@ -46,25 +50,26 @@ const lookEvery = time.Second
 // Run reads the folder again when it has changed, and calls changed then, until ctx is
 // done. It waits until nothing changes from one look to the next: of a file that is being
 // written, what is there already could be whole policies. A folder with a mistake changes
-// nothing, and is told to the logger once.
+// nothing but raises an alarm, and is read again until it has none: who may read it can
+// change without a trace.
 func (s *Source) Run(ctx context.Context, changed func()) error {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
-	for last := s.seen; ; {
+	for last, failed := s.seen, false; ; {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
 		}
 		now := look(s.dir)
-		if quiet := now == last; !quiet || now == s.seen {
+		if quiet := now == last; !quiet || now == s.seen && !failed {
 			last = now
 			continue
 		}
 		s.seen = now
 		set, err := Load(s.dir)
-		if err != nil {
-			s.logger.ErrorContext(ctx, "policies were changed and cannot be used; those of before go on to count", "err", err)
+		s.alarms.Report(ctx, alarm.Source{Setting: "policies"}, "the policies of before go on to count", err)
+		if failed = err != nil; failed {
 			continue
 		}
 		s.set.Store(set)

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"agentmesh/mesh"
+	"agentmesh/mesh/alarm"
 	"agentmesh/mesh/internal/logbuffer"
 	"agentmesh/mesh/security/policy"
 )
@@ -31,8 +32,9 @@ func reload(t *testing.T, f func(t *testing.T, r *reloading)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		r := &reloading{t: t, dir: folder(t, map[string]string{"a.cedar": noChat}), logs: new(logbuffer.Buffer)}
+		logger := slog.New(slog.NewTextHandler(r.logs, nil))
 		var err error
-		if r.Source, err = policy.Open(r.dir, slog.New(slog.NewTextHandler(r.logs, nil))); err != nil {
+		if r.Source, err = policy.Open(r.dir, logger, alarm.New(logger, nil)); err != nil {
 			t.Fatal(err)
 		}
 		ctx, stop := context.WithCancel(t.Context())
@@ -165,7 +167,7 @@ func TestAFileIsNotReadWhileItIsWritten(t *testing.T) {
 // Decisions and changes at the same time: each decision is by one set.
 func TestPoliciesChangeUnderLoad(t *testing.T) {
 	dir := folder(t, map[string]string{"a.cedar": noChat + noRead})
-	src, err := policy.Open(dir, slog.New(slog.DiscardHandler))
+	src, err := policy.Open(dir, slog.New(slog.DiscardHandler), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

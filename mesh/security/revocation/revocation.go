@@ -12,12 +12,12 @@ package revocation
 import (
 	"context"
 	"encoding/json"
-	"log/slog"
 	"strings"
 	"sync"
 	"time"
 
 	"agentmesh/mesh"
+	"agentmesh/mesh/alarm"
 	"agentmesh/mesh/state"
 )
 
@@ -47,7 +47,7 @@ type record struct {
 type List struct {
 	kv     *state.KV
 	shared bool
-	logger *slog.Logger
+	alarms *alarm.Set
 
 	changing sync.Mutex // held while a record is written
 
@@ -57,8 +57,8 @@ type List struct {
 }
 
 // Open returns the list in kv, which others may write too if it is shared.
-func Open(ctx context.Context, kv *state.KV, shared bool, logger *slog.Logger) (*List, error) {
-	l := &List{kv: kv, shared: shared, logger: logger}
+func Open(ctx context.Context, kv *state.KV, shared bool, alarms *alarm.Set) (*List, error) {
+	l := &List{kv: kv, shared: shared, alarms: alarms}
 	return l, l.read(ctx)
 }
 
@@ -152,7 +152,6 @@ func (l *List) Any(tenant mesh.TenantID, name string) bool {
 func (l *List) Run(ctx context.Context, end func()) error {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
-	failed := false
 	for {
 		select {
 		case <-ctx.Done():
@@ -160,11 +159,9 @@ func (l *List) Run(ctx context.Context, end func()) error {
 		case <-tick.C:
 		}
 		if l.shared {
-			err := l.read(ctx)
-			if err != nil && !failed && ctx.Err() == nil {
-				l.logger.ErrorContext(ctx, "what other nodes revoked cannot be read; what is known goes on to count", "err", err)
+			if err := l.read(ctx); ctx.Err() == nil {
+				l.alarms.Report(ctx, alarm.Source{Setting: "auth", Of: "revocations"}, "what was revoked by other nodes before goes on to count", err)
 			}
-			failed = err != nil
 		}
 		l.mu.RLock()
 		some := len(l.users) > 0

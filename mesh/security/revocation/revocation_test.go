@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"agentmesh/mesh"
+	"agentmesh/mesh/alarm"
 	"agentmesh/mesh/security/revocation"
 	"agentmesh/mesh/state"
 	"agentmesh/mesh/store/mem"
@@ -19,7 +20,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func open(t *testing.T, kv *state.KV, shared bool) *revocation.List {
 	t.Helper()
-	l, err := revocation.Open(t.Context(), kv, shared, slog.New(slog.DiscardHandler))
+	l, err := revocation.Open(t.Context(), kv, shared, alarm.New(slog.New(slog.DiscardHandler), nil))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -63,6 +63,9 @@ func OpenAuthority(dir, domain string, now func() time.Time) (*Authority, error)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, mesh.Errorf(mesh.Precondition, op, "the folder %s of the certificate authority cannot be made; check its permissions: %w", dir, err)
 	}
+	if err := keyfile.Sweep(dir); err != nil {
+		return nil, mesh.Wrap(op, err)
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a, mesh.Wrap(op, a.refresh())
@@ -116,7 +119,7 @@ func (a *Authority) refresh() error {
 	if is, err := os.ReadFile(a.Path()); err == nil && bytes.Equal(is, bundle) {
 		return nil
 	}
-	return publish(a.Path(), bundle)
+	return keyfile.Publish(a.Path(), bundle)
 }
 
 // load reads the roots that have not expired.
@@ -159,19 +162,6 @@ func (a *Authority) grow(now time.Time) error {
 		return err
 	}
 	return keyfile.Create(filepath.Join(a.dir, fmt.Sprintf("ca-%s.key", now.UTC().Format(time.DateOnly))), key, der)
-}
-
-// publish makes a file that everybody may read, whole or not at all.
-func publish(path string, data []byte) (err error) {
-	tmp, err := os.CreateTemp(filepath.Dir(path), ".ca-*")
-	if err != nil {
-		return err
-	}
-	_, err = tmp.Write(data)
-	if err = errors.Join(err, tmp.Chmod(0o644), tmp.Sync(), tmp.Close()); err != nil {
-		return errors.Join(err, os.Remove(tmp.Name()))
-	}
-	return os.Rename(tmp.Name(), path)
 }
 
 // serial is a random number that no other certificate has.

@@ -31,7 +31,10 @@ func SaveIdentity(dir string, key crypto.Signer, leaf, ca []byte) error {
 	o := Identity(dir)
 	err := os.MkdirAll(dir, 0o700)
 	if err == nil {
-		err = publish(o.CA, ca)
+		err = keyfile.Sweep(dir)
+	}
+	if err == nil {
+		err = keyfile.Publish(o.CA, ca)
 	}
 	if err == nil {
 		err = keyfile.Replace(o.Cert, key, leaf)

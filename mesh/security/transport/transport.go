@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"agentmesh/mesh"
+	"agentmesh/mesh/alarm"
 )
 
 // Options say where a Source gets what it has.
@@ -41,8 +42,10 @@ type Options struct {
 	Names     []string
 	// ClientAuth says whether who connects needs a certificate. The default is no.
 	ClientAuth tls.ClientAuthType
-	// Logger is told of files that cannot be used. The default discards.
+	// Logger is told of what was read again, and Alarms of what cannot be. The default
+	// discards.
 	Logger *slog.Logger
+	Alarms *alarm.Set
 	// Now is the clock. The default is time.Now.
 	Now func() time.Time
 }
@@ -51,7 +54,7 @@ type Options struct {
 type Source struct {
 	opts  Options
 	mu    sync.Mutex    // of who reads
-	seen  []os.FileInfo // when the files were read last
+	seen  []os.FileInfo // when the files were read last; nil if they could not be
 	state atomic.Pointer[state]
 }
 
@@ -135,31 +138,28 @@ func (s *Source) Run(ctx context.Context) error {
 	}
 }
 
-// Look reads again what has changed, as Run does, at once. What cannot be used is told
-// once.
+// Look reads again what has changed, as Run does, at once. What cannot be used raises an
+// alarm, and is looked at each time until it can: who may read it can change without a
+// trace.
 func (s *Source) Look(ctx context.Context) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	due := s.state.Load().renew
-	if slices.EqualFunc(s.seen, s.stat(), unchanged) && (due.IsZero() || s.opts.Now().Before(due)) {
+	if s.seen != nil && slices.EqualFunc(s.seen, s.stat(), unchanged) && !s.state.Load().due(s.opts.Now()) {
 		return
 	}
-	before := s.state.Load()
-	switch err := s.read(); {
-	case err != nil:
-		s.opts.Logger.ErrorContext(ctx, "certificates were changed or are to be renewed and cannot be used; those of before go on to count", "err", err)
-		if !due.IsZero() { // not again and again
-			again := *before
-			again.renew = s.opts.Now().Add(retryRenewal)
-			s.state.Store(&again)
-		}
-	default:
-		s.opts.Logger.InfoContext(ctx, "certificates were read again or renewed")
+	err := s.read()
+	s.opts.Alarms.Report(ctx, alarm.Source{Setting: "tls"}, "the certificates of before go on to be shown and believed", err)
+	if err != nil {
+		s.seen = nil
+		return
 	}
+	s.opts.Logger.InfoContext(ctx, "certificates were read again or renewed")
 }
 
-// retryRenewal is how long after a renewal that failed the next one is tried.
-const retryRenewal = time.Minute
+// due reports whether a certificate is to be renewed, or the one that is shown expired.
+func (s *state) due(now time.Time) bool {
+	return !s.renew.IsZero() && !now.Before(s.renew) || s.server != nil && now.After(s.server.Leaf.NotAfter)
+}
 
 // stat returns what is known of the files, nil for one that is not there.
 func (s *Source) stat() []os.FileInfo {

@@ -26,6 +26,7 @@ import (
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 
 	"agentmesh/mesh"
+	"agentmesh/mesh/alarm"
 	"agentmesh/mesh/internal/logbuffer"
 	"agentmesh/mesh/rpc"
 	"agentmesh/mesh/security/keyfile"
@@ -68,6 +69,7 @@ func source(t *testing.T, c *clock, o transport.Options) (*transport.Source, *lo
 	t.Helper()
 	logs := new(logbuffer.Buffer)
 	o.Now, o.Logger = c.now, slog.New(slog.NewTextHandler(logs, nil))
+	o.Alarms = alarm.New(o.Logger, nil)
 	s, err := transport.New(o)
 	if err != nil {
 		t.Fatal(err)
@@ -277,6 +279,8 @@ func TestChangedFilesCountAndBrokenOnesDoNot(t *testing.T) {
 	expired.ahead.Store(int64(-48 * time.Hour))
 	old := fresh(authority(t, expired))
 	for n, bad := range map[string][]byte{"half a key": first[:60], "no certificate": first[:bytes.Index(first, []byte("-----BEGIN CERT"))], "empty": nil, "expired": old} {
+		write(t, cert, first)
+		s.Look(t.Context())
 		told := failures(logs)
 		write(t, cert, bad)
 		until(t, n+" is told", func() bool { return failures(logs) > told })
@@ -285,8 +289,9 @@ func TestChangedFilesCountAndBrokenOnesDoNot(t *testing.T) {
 			t.Errorf("%s: told %d times", n, again-told)
 		}
 	}
-	told := failures(logs)
 	write(t, cert, first)
+	s.Look(t.Context())
+	told := failures(logs)
 	write(t, ca, []byte("nothing"))
 	until(t, "a broken authority is told", func() bool { return failures(logs) > told })
 	write(t, ca, later.Bundle())

@@ -230,6 +230,21 @@ func failed(dir string, err error) error {
 	return mesh.Errorf(mesh.Unavailable, "outfile", "The folder %s cannot be written; check its permissions and the space left: %w", filepath.Base(dir), err)
 }
 
+// Sweep removes what calls left in the folder that died while they wrote to it. Nobody else
+// writes to it meanwhile: the caller has its lock.
+func Sweep(dir string) error {
+	entries, err := os.ReadDir(dir)
+	for _, e := range entries {
+		if digits := e.Name()[strings.LastIndexByte(e.Name(), '.')+1:]; e.Type().IsRegular() && e.Name()[0] == '.' && digits != "" && strings.Trim(digits, "0123456789") == "" {
+			err = errors.Join(err, os.Remove(filepath.Join(dir, e.Name())))
+		}
+	}
+	if err != nil {
+		return failed(dir, err)
+	}
+	return nil
+}
+
 func writeTemp(dir, name string, data []byte) (path string, err error) {
 	f, err := os.CreateTemp(dir, "."+name+".*")
 	if err != nil {

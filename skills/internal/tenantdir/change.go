@@ -63,6 +63,9 @@ func (r *Root) Change(ctx context.Context, c Change) (Done, error) {
 		return Done{}, err
 	}
 	defer unlock()
+	if err := outfile.Sweep(r.notes); err != nil {
+		return Done{}, err
+	}
 	notes, err := r.noted(c.Key)
 	if err != nil {
 		return Done{}, err

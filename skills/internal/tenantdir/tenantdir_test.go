@@ -179,6 +179,25 @@ func TestChange_remembersALimitedNumberOfKeys(t *testing.T) {
 	}
 }
 
+// What a process left beside the notes that died while it wrote them goes with the owner's
+// next change.
+func TestWhatADeathLeftBesideTheNotesGoes(t *testing.T) {
+	dir := t.TempDir()
+	r := open(t, dir)
+	left := filepath.Join(dir, ".keys", "acme", ".00.json.4711")
+	for _, key := range []string{"0", "1"} {
+		if _, err := r.Change(t.Context(), tenantdir.Change{Name: "f", Key: key, Edit: add("x")}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := os.Stat(left); key == "1" && !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("it is there still: %v", err)
+		}
+		if err := os.WriteFile(left, []byte("x"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 func TestChange_refusesAndLeavesTheFile(t *testing.T) {
 	r := open(t, t.TempDir())
 	if _, err := r.Change(t.Context(), tenantdir.Change{Name: "f", Key: "0", Edit: add("text")}); err != nil {

@@ -1,0 +1,29 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// What is wrong with a mesh that runs is told to who operates it.
+func TestStatusTellsWhatIsWrong(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "mesh.yaml"), []byte("audit:\n  checkpoints: away/kept.jsonl\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	m := up(t, dir)
+	m.mesh("status").want(t, 0, "audit.checkpoints: ", filepath.Join("away", "kept.jsonl"))
+	m.mesh("status", "--json").want(t, 0, `"setting":"audit.checkpoints"`)
+	if err := os.Mkdir(filepath.Join(dir, "away"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(30 * time.Second); !strings.Contains(m.mesh("status").stdout, "no alarms"); {
+		if time.Now().After(end) {
+			t.Fatal("the alarm is not over")
+		}
+	}
+}
