@@ -168,7 +168,7 @@ type fence struct {
 var fences = map[string]fence{
 	"google.golang.org/grpc": {tests: true, homes: []string{
 		"gen/...", "mesh/rpc", "mesh/a2a", "mesh/agent", "mesh/agent/agenttest", "mesh/agent/meshclient", "mesh/dispatch", "mesh/call",
-		"mesh/api", "mesh/registry", "mesh/bind/rest", "mesh/bind/jsonrpc", "mesh/bind/v03", "mesh/node", "mesh/node/nodetest", "cmd/mesh",
+		"mesh/api", "mesh/registry", "mesh/bind/rest", "mesh/bind/jsonrpc", "mesh/bind/mcp", "mesh/bind/v03", "mesh/node", "mesh/node/nodetest", "cmd/mesh",
 	}},
 	"github.com/grpc-ecosystem/grpc-gateway/v2": {homes: []string{"gen/...", "mesh/bind/rest"}},
 	"github.com/go-jose/go-jose/v4":             {tests: true, homes: []string{"mesh/security/cards", "mesh/security/oidc", "mesh/security/oidc/oidctest"}},
