@@ -3,8 +3,8 @@ package api
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"io"
+	"slices"
 	"testing"
 	"time"
 

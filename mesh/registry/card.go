@@ -114,4 +114,3 @@ func Slug(name string) string {
 	}
 	return strings.TrimRight(b.String()[:min(b.Len(), 64)], "-")
 }
-
