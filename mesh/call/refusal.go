@@ -29,6 +29,9 @@ const (
 	ReasonError        = "AGENT_ERROR"             // something broke there
 )
 
+// reasonParams is that of an error of JSON-RPC: something in the request is not right.
+const reasonParams = "INVALID_PARAMS"
+
 // maxWords is how much of what an agent says with a refusal is shown, in bytes.
 const maxWords = 500
 
@@ -52,7 +55,7 @@ var faults = []struct {
 	{-32009, ReasonVersion, mesh.Unsupported},
 	{-32601, "METHOD_NOT_FOUND", mesh.Unsupported},
 	{-32600, "INVALID_REQUEST", mesh.Invalid},
-	{-32602, "INVALID_PARAMS", mesh.Invalid},
+	{-32602, reasonParams, mesh.Invalid},
 	{-32700, "PARSE_ERROR", mesh.Invalid},
 	{-32603, "INTERNAL_ERROR", mesh.Unknown},
 	{-31401, "UNAUTHENTICATED", mesh.Unauthenticated},
@@ -181,11 +184,13 @@ func ofHTTP(status int, jsonRPC bool) (mesh.Code, string) {
 		return mesh.Exhausted, ""
 	case http.StatusRequestTimeout, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 		return mesh.Unavailable, ""
+	case http.StatusBadRequest, http.StatusUnprocessableEntity: // whatever is wrong with the request
+		return mesh.Invalid, ""
 	}
 	if status > 500 {
 		return mesh.Unknown, ""
 	}
-	return mesh.Invalid, ""
+	return mesh.Invalid, ReasonRefused
 }
 
 // fromWeb returns an error of a call over HTTP as a *mesh.Error.
