@@ -44,6 +44,7 @@ import (
 	"agentmesh/mesh/security/revocation"
 	"agentmesh/mesh/security/transport"
 	"agentmesh/mesh/skill"
+	"agentmesh/mesh/skill/mcp"
 	"agentmesh/mesh/state"
 	"agentmesh/mesh/thread/cache"
 	"agentmesh/mesh/thread/tasks"
@@ -68,6 +69,8 @@ type Env struct {
 	Conns *rpc.Pool
 	// Dialer calls agents by what their cards say; nil for gRPC alone.
 	Dialer *call.Dialer
+	// Limits are how long agents may say nothing.
+	Limits call.Limits
 	Logger *slog.Logger
 }
 
@@ -122,6 +125,7 @@ type node struct {
 	signer    *grant.Signer
 	verifier  *grant.Verifier
 	audit     *audit.Recorder
+	mcp       *mcp.Handler // nil if it is not offered
 	alarms    *alarm.Set
 	auth      rpc.Authenticator
 	logins    rpc.Limiter
@@ -247,7 +251,7 @@ func (n *node) build(ctx context.Context) (err error) {
 func (n *node) buildEdge() (err error) {
 	turns := turn.Config{
 		Log: n.log, States: n.states, Leases: n.backend.Leases, Directory: n.agents, Dialer: n.dialer, Signer: n.signer,
-		Main: n.cfg.Main, Node: mesh.NewEventID(), Logger: n.logger, Budget: n.cfg.turnBudget(),
+		Main: n.cfg.Main, Node: mesh.NewEventID(), Logger: n.logger, Budget: n.cfg.turnBudget(), Limits: n.cfg.agentLimits(),
 	}
 	if n.opts.Turns != nil {
 		n.opts.Turns(&turns)
@@ -348,7 +352,7 @@ func (n *node) serve(ctx context.Context) (err error) {
 	n.edge.Close()
 	err = errors.Join(err, n.turns.Close(grace))
 	stopBackground() // ends the gateway's streams
-	stopWeb(ctx, web)
+	n.stopWeb(ctx, web)
 	return err
 }
 
