@@ -19,6 +19,19 @@ func (c *Config) agentLimits() call.Limits {
 	return all
 }
 
+func (a AgentConfig) calledBy() call.Interface {
+	return call.Interface{Binding: a.Binding, Version: a.Version}
+}
+
+// calledBy is by which interfaces agents are called, by name.
+func (c *Config) calledBy() map[string]call.Interface {
+	all := map[string]call.Interface{}
+	for name, a := range c.Agents {
+		all[name] = a.calledBy()
+	}
+	return all
+}
+
 func checkTimes(timeField string, most time.Duration, silenceField string, silence time.Duration) error {
 	const op = "node.Config"
 	if most < 0 || most > maxAgentTime {
