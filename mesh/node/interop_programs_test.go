@@ -22,7 +22,7 @@ func program(t *testing.T, name string, args ...string) *exec.Cmd {
 	if err != nil {
 		t.Skipf("there is no %s on this machine", name)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	t.Cleanup(cancel)
 	cmd := exec.CommandContext(ctx, path, args...)
 	cmd.WaitDelay = time.Second
