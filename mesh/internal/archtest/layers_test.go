@@ -130,6 +130,7 @@ var layers = map[string]layer{
 	"cmd/mesh/bench": {8, nil},
 	"proto":          {7, nil},
 	"proto/image":    {8, nil},
+	"proto/openapi":  {8, []string{"gen/mesh/v1"}},
 }
 
 // kits are what tests of any level may import, and product code never: the
@@ -209,9 +210,11 @@ var fences = map[string]fence{
 	"github.com/google/go-cmp": {tests: true, homes: []string{
 		"mesh/threadlog/logtest", "mesh/lease/leasetest", "mesh/state/statetest", "mesh/skill/skilltest", "mesh/text/texttest",
 	}},
-	"github.com/rogpeppe/go-internal": {tests: true},
-	"go.uber.org/goleak":              {tests: true},
-	"pgregory.net/rapid":              {tests: true},
+	"github.com/pb33f/libopenapi":           {tests: true},
+	"github.com/pb33f/libopenapi-validator": {tests: true},
+	"github.com/rogpeppe/go-internal":       {tests: true},
+	"go.uber.org/goleak":                    {tests: true},
+	"pgregory.net/rapid":                    {tests: true},
 }
 
 // pure are the packages that are functions of the events alone.
