@@ -297,6 +297,7 @@ const (
 	ReasonPolicy      = "FORBIDDEN_BY_POLICY" // of refusals: a policy of the operator forbids it
 	ReasonDeclined    = "DECLINED"            // the user did not want it to go on
 	ReasonDelivered   = "MESSAGE_DELIVERED"   // the user's further message goes to the agent
+	ReasonReplaced    = "CONTEXT_REPLACED"    // the agent refused its context, and is told anew in another one
 	ReasonAsked       = "INPUT_REQUIRED"      // of DispatchSettled: it asked, and whoever answers asks anew
 )
 

@@ -109,10 +109,13 @@ func (t *transcript) end() string { return t.newline() }
 // moved shows how a turn ended or what it waits for; what becomes of others
 // shows where they were asked.
 func (t *transcript) moved(e *mesh.Event, b mesh.TaskMoved, line *fold.Line) string {
+	text := partsText(b.Message.GetParts())
+	if b.Reason == mesh.ReasonReplaced {
+		return t.note(e, "· "+withText(worker(t.execution(e.Execution).Execution), text))
+	}
 	if t.state.Turn(e.Execution) == nil {
 		return ""
 	}
-	text := partsText(b.Message.GetParts())
 	switch b.State {
 	case a2apb.TaskState_TASK_STATE_COMPLETED, a2apb.TaskState_TASK_STATE_INPUT_REQUIRED:
 		if line == nil { // it was said before

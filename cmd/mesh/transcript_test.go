@@ -183,3 +183,20 @@ stray  ■ canceled
 		t.Errorf("an empty thread has the tree %q", got)
 	}
 }
+
+// finding N1: the transcript says that an agent had lost the conversation, of whoever.
+func TestATranscriptSaysThatAContextWasReplaced(t *testing.T) {
+	tr := new(transcript)
+	issue := func(seq int64, of string, x *meshv1.Execution) string {
+		return tr.add(&meshv1.Event{Seq: seq, ExecutionId: of, Time: timestamppb.New(epoch), Body: &meshv1.Event_DispatchIssued{DispatchIssued: &meshv1.DispatchIssued{Child: x}}})
+	}
+	tr.add(&meshv1.Event{Seq: 1, ExecutionId: "t", Time: timestamppb.New(epoch), Body: &meshv1.Event_TaskOpened{TaskOpened: &meshv1.TaskOpened{
+		Execution: &meshv1.Execution{Id: "t", Kind: "turn", Agent: "main"}}}})
+	issue(2, "t", &meshv1.Execution{Id: "m", Parent: "t", Kind: "agent", Agent: "main"})
+	issue(3, "m", &meshv1.Execution{Id: "s", Parent: "m", Kind: "agent", Agent: "diary"})
+	got := tr.add(&meshv1.Event{Seq: 4, ExecutionId: "s", Actor: "agent:main", Time: timestamppb.New(epoch), Body: &meshv1.Event_TaskMoved{TaskMoved: &meshv1.TaskMoved{
+		State: a2apb.TaskState_TASK_STATE_WORKING, Reason: "CONTEXT_REPLACED", Message: &a2apb.Message{Parts: textParts("It had lost it.")}}}})
+	if !strings.HasSuffix(got, "  · diary: It had lost it.\n") {
+		t.Errorf("it says %q", got)
+	}
+}

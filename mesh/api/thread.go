@@ -102,6 +102,9 @@ func (s *Threads) AppendEvents(ctx context.Context, req *meshv1.AppendEventsRequ
 	for id, g := range added.Grants {
 		resp.Tickets[string(id)] = s.tickets.Make(g)
 	}
+	if resp.Contexts, err = s.contexts(ctx, g.Key(), added.Grants); err != nil {
+		return nil, mesh.Wrap(op, err)
+	}
 	for _, c := range added.Calls {
 		if resp.Permits == nil {
 			resp.Permits = map[string]string{}
@@ -109,6 +112,22 @@ func (s *Threads) AppendEvents(ctx context.Context, req *meshv1.AppendEventsRequ
 		resp.Permits[c.Call] = s.tickets.Permit(ctx, g, c)
 	}
 	return resp, nil
+}
+
+// contexts are those in which the agents of the executions have the conversation.
+func (s *Threads) contexts(ctx context.Context, key mesh.ThreadKey, of map[mesh.ExecutionID]mesh.Grant) (map[string]string, error) {
+	if len(of) == 0 {
+		return nil, nil
+	}
+	in := map[string]string{}
+	return in, s.states.With(ctx, key, func(st *thread.State) error {
+		for id := range of {
+			if x := st.Execution(id); x != nil && x.RemoteContext != "" {
+				in[string(id)] = x.RemoteContext
+			}
+		}
+		return nil
+	})
 }
 
 // GetThread implements meshv1.ThreadServiceServer.

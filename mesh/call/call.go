@@ -41,8 +41,10 @@ type Request struct {
 	Execution mesh.ExecutionID
 	// RemoteTask is the agent's task when the message continues one.
 	RemoteTask string
-	// Thread is the id of our thread, as the agent may call its context.
-	Thread string
+	// Recall, unless it is nil, returns what the agent was told and said in the context
+	// that the message goes on in. If the agent refuses that, before anything else, it
+	// gets the message once more, in a new context and after those words.
+	Recall func(context.Context) (string, error)
 	// Unary asks with SendMessage, for agents that do not stream, and then for
 	// the task.
 	Unary bool
@@ -74,6 +76,9 @@ func Stream(ctx context.Context, agent Client, req Request) iter.Seq[mesh.Body] 
 		r := newReader(req)
 		c := &call{agent: agent, reader: r, yield: yield}
 		err := c.send(ctx, req)
+		if req.Recall != nil && !r.heard && refusesContext(err) {
+			err = c.sendAnew(ctx, req, err)
+		}
 		if !c.over(ctx) && r.resumable(err) {
 			err = c.resume(ctx, err)
 		}

@@ -31,7 +31,7 @@ func collect(ctx context.Context, c call.Client, req call.Request) []mesh.Body {
 }
 
 func request() call.Request {
-	return call.Request{Message: &a2apb.Message{MessageId: "m", Role: a2apb.Role_ROLE_USER, Parts: text("go")}, Execution: "t", Thread: "c"}
+	return call.Request{Message: &a2apb.Message{MessageId: "m", ContextId: "c", Role: a2apb.Role_ROLE_USER, Parts: text("go")}, Execution: "t"}
 }
 
 func resumed(r *call.Request) { r.RemoteTask = "t" }
@@ -55,7 +55,7 @@ func TestWhatAgentsSayIsMendedIntoALegalSequence(t *testing.T) {
 		"a whole task at once": {says: []*a2apb.StreamResponse{task("t", completed, "a", "b")}, want: []string{`new a "whole a"`, `new b "whole b"`, "completed"}},
 		"ids of its own": {says: []*a2apb.StreamResponse{task("own", working), piece("own", "a", "x", false), status1("own", completed, "")},
 			want: []string{"working own", `new a "x"`, "completed"}},
-		"ids of its own, at once": {says: []*a2apb.StreamResponse{task("own", completed, "a")}, want: []string{"working own", `new a "whole a"`, "completed own"}},
+		"ids of its own, at once": {says: []*a2apb.StreamResponse{task("own", completed, "a")}, want: []string{"working own", `new a "whole a"`, "completed"}},
 		"updates without a task": {says: []*a2apb.StreamResponse{piece("own", "a", "x", false), status1("own", completed, "")},
 			want: []string{"working own", `new a "x"`, "completed"}},
 		"events after the end": {says: []*a2apb.StreamResponse{task("t", working), status1("t", completed, ""), piece("t", "a", "late", false), status1("t", failedAt, "")},
@@ -104,7 +104,7 @@ func TestWhatAgentsSayIsMendedIntoALegalSequence(t *testing.T) {
 		"resumed: a message":               {change: resumed, says: []*a2apb.StreamResponse{says("", "m1", "done")}, want: []string{`new message-m1 "done"`, "completed"}},
 		"resumed: another task":            {change: resumed, says: []*a2apb.StreamResponse{task("new", completed, "a")}, want: []string{"failed NO_TERMINAL_EVENT The agent stopped without finishing its task."}},
 
-		"unary: a task":           {change: unary, says: []*a2apb.StreamResponse{task("own", completed, "a")}, want: []string{"working own", `new a "whole a"`, "completed own"}},
+		"unary: a task":           {change: unary, says: []*a2apb.StreamResponse{task("own", completed, "a")}, want: []string{"working own", `new a "whole a"`, "completed"}},
 		"unary: a message":        {change: unary, says: []*a2apb.StreamResponse{says("", "m1", "hi")}, want: []string{`new message-m1 "hi"`, "completed"}},
 		"unary: nothing":          {change: unary, want: []string{"failed INVALID_AGENT_RESPONSE The agent sent an empty answer."}},
 		"unary: a question":       {change: unary, says: []*a2apb.StreamResponse{task("t", asks)}, want: []string{"input_required"}},

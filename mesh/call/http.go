@@ -71,6 +71,9 @@ func (t tripper) RoundTrip(req *http.Request) (*http.Response, error) {
 	if kind == "text/event-stream" {
 		return resp, nil
 	}
+	if plainly(resp.StatusCode) && !inA2A(resp) {
+		return nil, t.refused(resp.StatusCode)
+	}
 	resp.Header.Set("Content-Type", "application/json") // as which the SDK reads application/problem+json too
 	resp.Body = &bounded{resp.Body, maxAnswer}
 	if resp.StatusCode == http.StatusOK && req.Header.Get("Accept") == "text/event-stream" {
@@ -131,5 +134,22 @@ func (t tripper) refused(code int) error {
 	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 		c = mesh.Unavailable
 	}
-	return mesh.Errorf(c, "call", "the agent's server answered with HTTP status %d", code)
+	refused := mesh.Errorf(c, "call", "the agent's server answered with HTTP status %d", code)
+	if plainly(code) {
+		refused.Err = errRefusedPlainly
+	}
+	return refused
+}
+
+// plainly reports whether a server says so that it does not take a request.
+func plainly(code int) bool { return code == http.StatusBadRequest || code == http.StatusNotFound }
+
+// inA2A reports whether a refusal in JSON is one of A2A, by the domain of its ErrorInfo:
+// the SDK makes nothing of others.
+func inA2A(resp *http.Response) bool {
+	const most = 64 << 10
+	body, _ := io.ReadAll(io.LimitReader(resp.Body, most)) // what cannot be read is not
+	_ = resp.Body.Close()
+	resp.Body = io.NopCloser(bytes.NewReader(body))
+	return bytes.Contains(body, []byte(rpc.ErrorDomain))
 }

@@ -19,6 +19,7 @@ type reader struct {
 	req   Request
 	task  string          // the agent's task id, once known
 	known map[string]bool // artifact ids
+	heard bool            // whether anything was read
 	begun bool            // whether the task was seen in this stream
 	seen  bool            // whether anything of the task was
 	done  bool
@@ -28,6 +29,10 @@ type reader struct {
 	rests *mesh.TaskMoved   // where the task stood before our message, if it waited
 	taken map[string]*tally // by artifact id, what was taken of its content
 	said  map[string]bool   // message ids
+	// placed says that the agent's context is known. ids are those of its own that are
+	// still to be told.
+	placed bool
+	ids    mesh.TaskMoved
 }
 
 func newReader(req Request) *reader {
@@ -36,17 +41,15 @@ func newReader(req Request) *reader {
 
 // read returns what a response says. Nothing follows what ends the stream.
 func (r *reader) read(resp Response) []mesh.Body {
-	knew := r.task != ""
-	out := r.bodies(resp)
-	if !knew && r.task != "" && !r.begun && r.task != string(r.req.Execution) {
-		// The task itself should have come first.
-		out = append([]mesh.Body{mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_WORKING, RemoteTask: r.task}}, out...)
-	}
-	return r.take(out)
+	r.heard = true
+	return r.take(r.bodies(resp))
 }
 
 // take remembers what is returned to the caller, as far as it may be.
 func (r *reader) take(out []mesh.Body) []mesh.Body {
+	if r.ids.RemoteTask != "" || r.ids.RemoteContext != "" {
+		out = r.introduce(out)
+	}
 	for i, b := range out {
 		if size(b) > maxBody {
 			r.done = true
@@ -61,6 +64,21 @@ func (r *reader) take(out []mesh.Body) []mesh.Body {
 		r.last = b
 	}
 	return out
+}
+
+// introduce adds the agent's own ids to what it says, before anything that ends or waits.
+func (r *reader) introduce(out []mesh.Body) []mesh.Body {
+	ids := r.ids
+	r.ids = mesh.TaskMoved{}
+	if n := len(out); n > 0 {
+		if m, ok := out[n-1].(mesh.TaskMoved); ok && m.State == a2apb.TaskState_TASK_STATE_WORKING {
+			m.RemoteTask, m.RemoteContext = ids.RemoteTask, ids.RemoteContext
+			out[n-1] = m
+			return out
+		}
+	}
+	ids.State = a2apb.TaskState_TASK_STATE_WORKING
+	return append([]mesh.Body{ids}, out...)
 }
 
 // size is about how many bytes a body adds to what is logged.
@@ -88,7 +106,7 @@ func (r *reader) bodies(resp Response) []mesh.Body {
 		return nil
 	case *a2apb.StreamResponse_StatusUpdate:
 		u := p.StatusUpdate
-		if !r.ours(u.GetTaskId()) {
+		if !r.ours(u.GetTaskId(), u.GetContextId()) {
 			return nil
 		}
 		r.seen, r.rests = true, nil
@@ -100,35 +118,35 @@ func (r *reader) bodies(resp Response) []mesh.Body {
 	return []mesh.Body{failed(mesh.ReasonIllegal, text.AgentSentNothing())}
 }
 
-// ours learns the agent's task id from the first event that has one, and
-// tells events of other tasks.
-func (r *reader) ours(task string) bool {
-	if r.task == "" {
-		r.task = task
+// ours learns the agent's ids of the task and its context from the first event that has
+// them, and tells events of other tasks.
+func (r *reader) ours(task, context string) bool {
+	if r.task == "" && task != "" {
+		if r.task = task; task != string(r.req.Execution) {
+			r.ids.RemoteTask = task
+		}
 	}
-	return task == "" || task == r.task
+	if task != "" && task != r.task {
+		return false
+	}
+	if !r.placed && context != "" {
+		if r.placed = true; context != r.req.Message.GetContextId() {
+			r.ids.RemoteContext = context
+		}
+	}
+	return true
 }
 
 // readTask takes a task: its artifacts that were not streamed, and its state.
 // The first task of a stream that continues one has what was streamed before.
 func (r *reader) readTask(t *a2apb.Task) []mesh.Body {
 	first, again := !r.begun, r.req.RemoteTask != "" && !r.begun && !r.req.Unary
-	if !r.ours(t.GetId()) {
+	if !r.ours(t.GetId(), t.GetContextId()) {
 		return nil
 	}
 	r.begun, r.seen = true, true
 	var out []mesh.Body
-	move := mesh.TaskMoved{}
-	if first && !again && t.GetId() != string(r.req.Execution) {
-		move.RemoteTask = t.GetId()
-	}
-	if first && !again && t.GetContextId() != r.req.Thread {
-		move.RemoteContext = t.GetContextId()
-	}
 	state := t.GetStatus().GetState()
-	if first && (move.RemoteTask != "" || move.RemoteContext != "") && (mesh.Terminal(state) || mesh.Interrupted(state)) {
-		out = append(out, mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_WORKING, RemoteTask: move.RemoteTask, RemoteContext: move.RemoteContext})
-	}
 	for _, a := range t.GetArtifacts() {
 		if fresh := !r.known[a.GetArtifactId()]; fresh && (!again || mesh.Terminal(state)) && len(a.GetParts()) > 0 {
 			out = append(out, mesh.ArtifactAppended{Artifact: a, LastChunk: true, Wire: mesh.WireOf(a)})
@@ -146,7 +164,7 @@ func (r *reader) readTask(t *a2apb.Task) []mesh.Body {
 	}
 	r.rests = nil
 	waited := r.auth
-	if moved := r.move(t.GetStatus(), move); first || r.done || r.auth != waited {
+	if moved := r.move(t.GetStatus(), mesh.TaskMoved{}); first || r.done || r.auth != waited {
 		out = append(out, moved...)
 	}
 	return out
@@ -171,7 +189,7 @@ func (r *reader) move(st *a2apb.TaskStatus, m mesh.TaskMoved) []mesh.Body {
 
 func (r *reader) readArtifact(u *a2apb.TaskArtifactUpdateEvent, response []byte) mesh.Body {
 	a := u.GetArtifact()
-	if !r.ours(u.GetTaskId()) || len(a.GetParts()) == 0 {
+	if !r.ours(u.GetTaskId(), u.GetContextId()) || len(a.GetParts()) == 0 {
 		return nil
 	}
 	r.seen, r.rests = true, nil
@@ -200,8 +218,11 @@ func withoutSeq(md *structpb.Struct) *structpb.Struct {
 // readMessage takes a message. An agent that answers with nothing else has
 // completed; a message within a task is output like any other.
 func (r *reader) readMessage(m *a2apb.Message) []mesh.Body {
-	alone := !r.seen
-	if !alone && !r.ours(m.GetTaskId()) {
+	alone, task := !r.seen, m.GetTaskId()
+	if alone { // there is none
+		task = ""
+	}
+	if !r.ours(task, m.GetContextId()) {
 		return nil
 	}
 	r.rests, r.said[m.GetMessageId()] = nil, true

@@ -19,7 +19,7 @@ func (r *reader) reconcile(t *a2apb.Task) []mesh.Body {
 	if !r.begun && !r.seen {
 		return r.read(Response{StreamResponse: &a2apb.StreamResponse{Payload: &a2apb.StreamResponse_Task{Task: t}}})
 	}
-	if !r.ours(t.GetId()) {
+	if !r.ours(t.GetId(), t.GetContextId()) {
 		return nil
 	}
 	r.begun, r.seen = true, true

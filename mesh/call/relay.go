@@ -41,8 +41,8 @@ type Relay struct {
 	cancel    context.CancelFunc
 	reading   sync.WaitGroup
 
-	mu                        sync.Mutex
-	remoteTask, remoteContext string
+	mu         sync.Mutex
+	remoteTask string
 }
 
 // Open sends the message and begins to read the answer; see [Stream]. The call ends
@@ -159,17 +159,6 @@ func (r *Relay) learn(m mesh.TaskMoved) {
 	if m.RemoteTask != "" {
 		r.remoteTask = m.RemoteTask
 	}
-	if m.RemoteContext != "" {
-		r.remoteContext = m.RemoteContext
-	}
-}
-
-// Remote returns the agent's own ids of the task and its context, as far as it
-// uses others than ours and has said so.
-func (r *Relay) Remote() (task, context string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.remoteTask, r.remoteContext
 }
 
 // Close ends the call and waits for its reader.
@@ -181,7 +170,9 @@ func (r *Relay) Close() {
 // Stop asks the agent to end its task, whatever became of the stream. ctx carries
 // the identity under which the agent is called.
 func (r *Relay) Stop(ctx context.Context, within time.Duration) error {
-	task, _ := r.Remote()
+	r.mu.Lock()
+	task := r.remoteTask // "" where it uses our id
+	r.mu.Unlock()
 	return End(ctx, r.client, r.execution, task, within)
 }
 
@@ -245,7 +236,10 @@ func (a Agent) Request(key mesh.ThreadKey, x mesh.ExecutionID, msg *a2apb.Messag
 	if Speaks(a.Card) {
 		msg.ContextId = key.ID
 	}
-	req := Request{Message: msg, Execution: x, Thread: key.ID, Unary: !a.Card.GetCapabilities().GetStreaming()}
+	req := Request{Message: msg, Execution: x, Unary: !a.Card.GetCapabilities().GetStreaming()}
+	if !remote.GoesOn && !Speaks(a.Card) && remote.Context != "" {
+		req.Recall = remote.Recall
+	}
 	if remote.GoesOn {
 		if req.RemoteTask = remote.Task; req.RemoteTask == "" {
 			req.RemoteTask = string(x)
@@ -257,6 +251,8 @@ func (a Agent) Request(key mesh.ThreadKey, x mesh.ExecutionID, msg *a2apb.Messag
 
 // Remote says what an agent calls an execution, and whether that goes on.
 type Remote struct {
-	Task, Context string // "" where it uses our ids
+	Task, Context string // "" where it uses our ids, or will make one
 	GoesOn        bool
+	// Recall returns what the agent was told and said in the context before.
+	Recall func(context.Context) (string, error)
 }

@@ -16,8 +16,8 @@ import (
 
 // resume is what is known of an agent's task that goes on.
 type resume struct {
-	task, context string // the agent's own ids, where it has any
-	said          string // before it waited
+	task string // the agent's own id, where it has one
+	said string // before it waited
 }
 
 // restore takes in what the execution dispatched before, and has those go on
@@ -136,7 +136,7 @@ func restored(j *job, x *thread.Execution, did *thread.Actions) {
 		for _, o := range did.Output(x.ID) {
 			said.take(o.Artifact, o.Append)
 		}
-		j.resume = &resume{task: x.RemoteTask, context: x.RemoteContext, said: said.String()}
+		j.resume = &resume{task: x.RemoteTask, said: said.String()}
 		j.counted = false
 		return
 	}

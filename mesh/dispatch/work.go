@@ -60,9 +60,9 @@ func (d *Dispatcher) work(ctx context.Context, j *job, r Result, prior []Result)
 
 // An assignment is what an agent is about to be told.
 type assignment struct {
-	to     *meshv1.Agent
-	msg    *a2apb.Message
-	ticket string // made when it was logged
+	to  *meshv1.Agent
+	msg *a2apb.Message
+	meshclient.Issued
 }
 
 // assign logs that the agent is about to be asked, or to go on.
@@ -86,11 +86,11 @@ func (d *Dispatcher) assign(ctx context.Context, j *job, to *meshv1.Agent, prior
 		a.msg.Extensions = []string{mesh.ExtensionURI}
 		event = &mesh.Event{Body: mesh.DispatchIssued{Child: j.exec, Message: a.msg}}
 	}
-	tickets, err := d.inv.Mesh.Record(ctx, event)
+	issued, err := d.inv.Mesh.Record(ctx, event)
 	if err != nil {
 		return nil, err
 	}
-	j.issued, a.ticket = true, tickets[j.exec.ID]
+	j.issued, a.Issued = true, issued[j.exec.ID]
 	return a, nil
 }
 
@@ -133,11 +133,11 @@ func (d *Dispatcher) ask(ctx context.Context, j *job, a *assignment) (mesh.TaskM
 	if err != nil {
 		return call.Failure(mesh.ReasonUnavailable, words(err)), ""
 	}
-	as := to.As(d.inv.Thread, j.exec, d.inv.Mesh.Tickets(j.exec.ID, a.ticket))
-	var remote call.Remote
+	as := to.As(d.inv.Thread, j.exec, d.inv.Mesh.Tickets(j.exec.ID, a.Ticket))
+	remote := call.Remote{Context: a.Context, Recall: func(ctx context.Context) (string, error) { return d.inv.Mesh.Recollection(ctx, j.exec) }}
 	var text transcript
 	if j.resume != nil {
-		remote = call.Remote{Task: j.resume.task, Context: j.resume.context, GoesOn: true}
+		remote.Task, remote.GoesOn = j.resume.task, true
 		text.WriteString(j.resume.said)
 	}
 	called := mesh.WithCall(ctx, as)

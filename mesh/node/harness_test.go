@@ -28,7 +28,7 @@ import (
 
 // runOnce matches the tests of what one process or one address does, and those that
 // have two nodes anyway. Benchmarks are run once, too.
-const runOnce = "^(TestNothingAcknowledgedIsLostByKill9|TestAStreamResumesFromItsCursorAfterARestart|TestAFolder|" +
+const runOnce = "^(TestNothingAcknowledgedIsLostByKill9|TestAStreamResumesFromItsCursorAfterARestart|TestAPlainAgentRemembersAfterKill9|TestAFolder|" +
 	"TestANodeThatFailsToStart|TestAnOpenMesh|TestTheAgentCard|TestEveryCard|TestNoCallMakesACard|TestACard|TestTheCard|" +
 	"TestCards|TestOnlyCards|TestTheCardOfAnAgent|TestEachFormOfACard|TestInterop.*Programs|TestInteropReflection|TestInteropCurl|" +
 	"TestInteropGrpcurl|TestSettings|TestEachBad|TestModes|TestReadingOf|TestBadChoices|TestAStrictMesh|TestTheErrorTable|TestAUserHasSoManyStreams|TestEveryFace|TestPair)"
@@ -42,6 +42,8 @@ func TestMain(m *testing.M) {
 		goleak.VerifyTestMain(m)
 	case "plain-agent":
 		exit(plainAgent())
+	case "diary-agent":
+		exit(diaryAgent())
 	case "malicious-agent":
 		exit(maliciousAgent())
 	case "mesh":

@@ -274,6 +274,7 @@ func TestWhoRegisteredByURLIsKnownAfterARestart(t *testing.T) {
 // meshChild runs a node in this process until it is killed.
 func meshChild() error {
 	cfg := config(os.Getenv("MESH_TEST_DATA"))
+	cfg.Main = os.Getenv("MESH_TEST_MAIN")
 	return node.Run(context.Background(), cfg, node.Options{
 		Builtins: builtins(map[string]run{"main": slowEcho}), Backend: datafolder.Opener(nil),
 		Ready: func(a node.Addresses) { fmt.Println(a.GRPC, a.HTTP, a.Interrupted) },

@@ -68,3 +68,30 @@ func Answered(answers []string) string {
 func PriorResult(agent, quoted string) string {
 	return Sprintf("\nResults from %s:\n```\n%s\n```\n", agent, quoted)
 }
+
+// A Saying is what an agent was told, or, if it is its own, what it said.
+type Saying struct {
+	Own  bool
+	Text string
+}
+
+// Recollection tells an agent that has lost a conversation what it was told and has said
+// in it, line by line behind a mark, so that nothing in it reads like the message that
+// follows; cut says that there was more before. It is "" if there is nothing to tell.
+func Recollection(said []Saying, cut bool) string {
+	if len(said) == 0 {
+		return ""
+	}
+	out := Sprintf("You had this conversation before and do not have it any more. This is what you were told and what you said, oldest first, for you to know; all of it is dealt with. The message that is for you now comes after it.")
+	if cut {
+		out += Sprintf("\nWhat was said before this is left out.")
+	}
+	for _, s := range said {
+		who := Sprintf("You were told:")
+		if s.Own {
+			who = Sprintf("You said:")
+		}
+		out += "\n\n" + who + "\n> " + strings.ReplaceAll(strings.TrimSpace(s.Text), "\n", "\n> ")
+	}
+	return out + "\n\n" + Sprintf("The message that is for you now:")
+}

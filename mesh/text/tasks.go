@@ -86,6 +86,11 @@ func AgentForgot() string {
 	return Sprintf("The agent does not know the task any more; what became of it is unknown.")
 }
 
+// AgentToldAgain is said of an agent that no longer knows the conversation.
+func AgentToldAgain() string {
+	return Sprintf("The agent does not take messages in the conversation that it had; it is asked in a new one, and told what it was told and said.")
+}
+
 // AgentUnreachable is said where there is no connection.
 func AgentUnreachable() string { return Sprintf("The agent could not be reached.") }
 

@@ -89,12 +89,7 @@ func (s *State) applyTo(x *Execution, e *mesh.Event) {
 			x.WentOn = e.ID
 			s.afresh(x)
 		}
-		if b.RemoteTask != "" {
-			x.RemoteTask = b.RemoteTask
-		}
-		if b.RemoteContext != "" {
-			x.RemoteContext = b.RemoteContext
-		}
+		s.learn(x, b)
 	case mesh.ArtifactAppended:
 		x.Artifacts++
 	case mesh.SkillCalled:
@@ -173,6 +168,7 @@ func (s *State) dispatch(e *mesh.Event, b mesh.DispatchIssued) {
 	if x == nil {
 		return
 	}
+	s.hold(x)
 	if t := s.TurnOf(x.ID); t != nil {
 		x.Calls.Since = t.LastPost()
 	}

@@ -118,6 +118,9 @@ func (g *teller) body(e *mesh.Event) mesh.Body {
 			m.Message = message(a2apb.Role_ROLE_AGENT, "words")
 		}
 		if g.pick(4) == 0 {
+			m.RemoteContext = fmt.Sprint("c", len(g.log))
+		}
+		if g.pick(4) == 0 {
 			m.Metadata = &structpb.Struct{Fields: map[string]*structpb.Value{mesh.ExtensionURI: structpb.NewStringValue("odd"), "own": structpb.NewBoolValue(true)}}
 		}
 		return m

@@ -42,6 +42,7 @@ type State struct {
 	turns     []*Execution
 	decisions map[mesh.Scope]mesh.Seq
 	posted    map[string][]Posted
+	contexts  map[string]*remoteContext // by agent
 	window    window
 	seen      ids
 }
@@ -57,10 +58,14 @@ type Execution struct {
 	Started time.Time
 	Updated time.Time
 	Result  string
-	// Remote ids are the agent's own, where they differ from ours.
+	// Remote ids are the agent's own, where they differ from ours. The context is known
+	// before the agent has answered where the execution goes on in one that it had.
 	RemoteTask    string
 	RemoteContext string
-	Usage         mesh.Usage
+	// Remembers says that the thread's next execution of the agent goes on in the
+	// context of this one.
+	Remembers bool
+	Usage     mesh.Usage
 	// Used is what it and all below it have used, as it counts for budgets.
 	Used mesh.Budget
 	// Artifacts counts the ArtifactAppended of the execution.

@@ -154,7 +154,7 @@ func (v *View) moved(e *mesh.Event, b mesh.TaskMoved) *a2apb.StreamResponse {
 		return v.status(e, b.State, b.Message, b.Metadata, "agent", v.agent, "reason", b.Reason)
 	case v.carries(e.Execution):
 		if b.State == a2apb.TaskState_TASK_STATE_WORKING && (b.Message != nil || v.mode.Extended && b.Metadata != nil) {
-			return v.status(e, b.State, b.Message, b.Metadata, "agent", v.agent)
+			return v.status(e, b.State, b.Message, b.Metadata, "agent", v.agent, "reason", b.Reason)
 		}
 	case v.mode.Extended && below:
 		return v.progress(e, kid, stateWord(b.State), mesh.TextOf(b.Message))

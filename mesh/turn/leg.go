@@ -34,9 +34,7 @@ type leg struct {
 
 	hops int // how often the turn's stream changed hands before
 
-	resumed       bool // the execution waited for the message
-	remoteTask    string
-	remoteContext string
+	resumed bool // the execution waited for the message
 
 	// handoff is set when the agent takes over, returned when it gets control
 	// back; then endHandoff says that the handoff has yet to be ended.
@@ -66,12 +64,10 @@ func (l *leg) start(threadID, agent string, kind mesh.Kind, before int) {
 // turn's next one after so many others.
 func (l *leg) resume(x *thread.Execution, before int) {
 	l.resumed, l.exec, l.ordinal = true, x.Execution, before+1
-	l.remoteTask, l.remoteContext = x.RemoteTask, x.RemoteContext
 }
 
 func (l *leg) resumeLeg(before *leg) {
 	l.resumed, l.exec, l.ordinal = true, before.exec, before.ordinal
-	l.remoteTask, l.remoteContext = before.remoteTask, before.remoteContext
 }
 
 // address makes the message that the leg's agent gets: what the user said and
@@ -274,16 +270,47 @@ func (c *Config) home(addressed string) string {
 	return c.Main
 }
 
-// request is what goes to the agent for the leg.
-func (l *leg) request(key mesh.ThreadKey, entry registry.Entry) call.Request {
-	req := callee(entry).Request(key, l.exec.ID, l.message, call.Remote{Task: l.remoteTask, Context: l.remoteContext, GoesOn: l.resumed})
+// request is what goes to the agent for the leg, which is logged: what the agent calls it
+// is in the log.
+func (d *driver) request(ctx context.Context, l *leg) (req call.Request, err error) {
+	remote := call.Remote{GoesOn: l.resumed, Recall: func(ctx context.Context) (string, error) { return d.recall(ctx, l.exec) }}
+	err = d.States.With(ctx, d.key, func(s *thread.State) error {
+		x := s.Execution(l.exec.ID)
+		if x == nil { // deleted meanwhile
+			return mesh.ThreadNotFound("turn.request")
+		}
+		remote.Task, remote.Context = x.RemoteTask, x.RemoteContext
+		return nil
+	})
+	if err != nil {
+		return req, err
+	}
+	req = callee(l.entry).Request(d.key, l.exec.ID, l.message, remote)
 	if ext := a2a.Extension(req.Message.GetMetadata()); l.handoff != nil && ext != nil { // it was not known when the leg was logged with it
 		ext.GetFields()["handoff"].GetStructValue().GetFields()["seq"] = seqValue(l.handoff)
 	}
-	if msg := req.Message; !call.Speaks(entry.Card) && l.handoff != nil && l.handoff.Summary != "" {
-		msg.Parts = append([]*a2apb.Part{{Content: &a2apb.Part_Text{Text: "Context: " + l.handoff.Summary}}}, msg.Parts...)
+	if why := thread.Preamble(req.Message); why != "" && !call.Speaks(l.entry.Card) {
+		req.Message.Parts = append([]*a2apb.Part{{Content: &a2apb.Part_Text{Text: why}}}, req.Message.Parts...)
 	}
-	return req
+	return req, nil
+}
+
+// recall is what the execution's agent was told and said in the thread before.
+func (d *driver) recall(ctx context.Context, x mesh.Execution) (string, error) {
+	r := thread.NewRecollection(x.Agent, x.ID)
+	for after := mesh.Seq(0); ; {
+		page, err := d.Log.Read(ctx, d.key, after, 256)
+		if err != nil {
+			return "", mesh.Wrap("turn.recall", err)
+		}
+		if len(page) == 0 {
+			return r.Text(), nil
+		}
+		for _, e := range page {
+			r.Apply(e)
+		}
+		after = page[len(page)-1].Seq
+	}
 }
 
 // endTask asks the agent of an execution to end its task.

@@ -59,12 +59,17 @@ func (d *driver) runLeg(ctx context.Context, l *leg, w *watch) outcome {
 		}
 		return outcome{last: call.Failure(mesh.ReasonUnavailable, words)}
 	}
+	req, err := d.request(ctx, l)
+	if err != nil {
+		d.Logger.ErrorContext(ctx, "leg not called", "agent", l.exec.Agent, "err", err)
+		return outcome{last: unlogged()}
+	}
 	left := l.exec.Deadline.Sub(d.Now())
 	stream, cancel := context.WithTimeoutCause(ctx, left, mesh.Errorf(mesh.Timeout, "turn.runLeg", "the agent took too long"))
 	stream = d.identify(stream, d.key, l.exec, l.entry, l.roles, left)
 	d.Logger.InfoContext(stream, "agent called", "agent", l.exec.Agent)
 	r := &relay{driver: d, leg: l, entry: l.entry, stream: stream, cancel: cancel}
-	r.agent = call.Open(stream, l.client, l.request(d.key, l.entry), journal{d.Log, d.key, d.epoch}, func(b mesh.Body) *mesh.Event {
+	r.agent = call.Open(stream, l.client, req, journal{d.Log, d.key, d.epoch}, func(b mesh.Body) *mesh.Event {
 		return d.event(l.exec.ID, "agent:"+l.exec.Agent, b)
 	})
 	return r.run(ctx, w)
@@ -203,7 +208,6 @@ func (r *relay) silent() mesh.TaskMoved {
 // over ends the call. An agent that took too long may not have noticed.
 func (r *relay) over(ctx context.Context, last mesh.TaskMoved, unsaved []*mesh.Event) outcome {
 	r.close()
-	r.leg.remoteTask, r.leg.remoteContext = r.remote()
 	if last.Reason == mesh.ReasonTimeout {
 		r.stop(ctx)
 	}
@@ -214,18 +218,6 @@ func (r *relay) over(ctx context.Context, last mesh.TaskMoved, unsaved []*mesh.E
 func (r *relay) close() {
 	r.agent.Close()
 	r.cancel()
-}
-
-// remote are the agent's own ids, as far as they are known.
-func (r *relay) remote() (task, context string) {
-	task, context = r.agent.Remote()
-	if task == "" {
-		task = r.leg.remoteTask
-	}
-	if context == "" {
-		context = r.leg.remoteContext
-	}
-	return task, context
 }
 
 // stop asks the agent in the background to end its task; the driver waits.

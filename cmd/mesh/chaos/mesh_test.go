@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strings"
 	"sync"
 	"syscall"
@@ -21,6 +22,17 @@ import (
 
 // patient is how long anything may take that must happen.
 const patient = 90 * time.Second
+
+// host is where the meshes of this process listen: an address of its own, where there
+// are more than one. Clients that call a mesh which has just died must not meet another
+// program that got its port.
+var host = func() string {
+	if runtime.GOOS != "linux" {
+		return "127.0.0.1"
+	}
+	pid := os.Getpid()
+	return fmt.Sprintf("127.%d.%d.%d", 1+pid>>16&0x3f, pid>>8&0xff, 1+pid&0x7f)
+}()
 
 // A target is a mesh in a process of its own, which dies and comes back.
 type target struct {
@@ -62,7 +74,7 @@ var listens = regexp.MustCompile(`(?s)gRPC +(\S+)\n +HTTP +(http://\S+)\n.*Ctrl-
 // start runs the mesh and returns when it can be used, or nil when it ended
 // before, as it does when it is killed early. kill, if it is not 0, is when.
 func (m *target) start(kill time.Duration) error {
-	cmd := exec.Command(m.bin, "up", "--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0", "--data", "data",
+	cmd := exec.Command(m.bin, "up", "--grpc", host+":0", "--http", host+":0", "--data", "data",
 		"--tool-mode", "single_loop", "--skill-interface", "json", "--grace", "300ms")
 	cmd.Dir, cmd.Env, cmd.Stderr = m.dir, m.env, m
 	out, err := cmd.StdoutPipe()

@@ -936,7 +936,12 @@ type AppendEventsResponse struct {
 	Tickets map[string]string `protobuf:"bytes,3,rep,name=tickets,proto3" json:"tickets,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Permits of the skill calls that the events announced and that have not returned, by
 	// the id of the call: an executor runs a handler with one, once, within a minute.
-	Permits       map[string]string `protobuf:"bytes,4,rep,name=permits,proto3" json:"permits,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	Permits map[string]string `protobuf:"bytes,4,rep,name=permits,proto3" json:"permits,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// Contexts in which agents that do not speak the extension have the conversation, by the
+	// ids of the executions that have a ticket: their agents are called in these, as A2A
+	// context ids. There is none for an agent that has yet to say its own, and for an
+	// execution beside another one of its agent.
+	Contexts      map[string]string `protobuf:"bytes,5,rep,name=contexts,proto3" json:"contexts,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -988,6 +993,13 @@ func (x *AppendEventsResponse) GetTickets() map[string]string {
 func (x *AppendEventsResponse) GetPermits() map[string]string {
 	if x != nil {
 		return x.Permits
+	}
+	return nil
+}
+
+func (x *AppendEventsResponse) GetContexts() map[string]string {
+	if x != nil {
+		return x.Contexts
 	}
 	return nil
 }
@@ -1159,15 +1171,19 @@ const file_mesh_v1_thread_proto_rawDesc = "" +
 	"\x13AppendEventsRequest\x12\x1b\n" +
 	"\tthread_id\x18\x01 \x01(\tR\bthreadId\x12&\n" +
 	"\x06events\x18\x02 \x03(\v2\x0e.mesh.v1.EventR\x06events\x12\x1a\n" +
-	"\bdeferred\x18\x03 \x01(\bR\bdeferred\"\xba\x02\n" +
+	"\bdeferred\x18\x03 \x01(\bR\bdeferred\"\xc0\x03\n" +
 	"\x14AppendEventsResponse\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x03R\x03seq\x12D\n" +
 	"\atickets\x18\x03 \x03(\v2*.mesh.v1.AppendEventsResponse.TicketsEntryR\atickets\x12D\n" +
-	"\apermits\x18\x04 \x03(\v2*.mesh.v1.AppendEventsResponse.PermitsEntryR\apermits\x1a:\n" +
+	"\apermits\x18\x04 \x03(\v2*.mesh.v1.AppendEventsResponse.PermitsEntryR\apermits\x12G\n" +
+	"\bcontexts\x18\x05 \x03(\v2+.mesh.v1.AppendEventsResponse.ContextsEntryR\bcontexts\x1a:\n" +
 	"\fTicketsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a:\n" +
 	"\fPermitsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a;\n" +
+	"\rContextsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01J\x04\b\x02\x10\x03R\x06grants\"2\n" +
 	"\x13DeleteThreadRequest\x12\x1b\n" +
@@ -1196,7 +1212,7 @@ func file_mesh_v1_thread_proto_rawDescGZIP() []byte {
 	return file_mesh_v1_thread_proto_rawDescData
 }
 
-var file_mesh_v1_thread_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
+var file_mesh_v1_thread_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
 var file_mesh_v1_thread_proto_goTypes = []any{
 	(*GetThreadRequest)(nil),      // 0: mesh.v1.GetThreadRequest
 	(*GetThreadResponse)(nil),     // 1: mesh.v1.GetThreadResponse
@@ -1217,54 +1233,56 @@ var file_mesh_v1_thread_proto_goTypes = []any{
 	nil,                           // 16: mesh.v1.ExecutionState.UnsettledEntry
 	nil,                           // 17: mesh.v1.AppendEventsResponse.TicketsEntry
 	nil,                           // 18: mesh.v1.AppendEventsResponse.PermitsEntry
-	(*timestamppb.Timestamp)(nil), // 19: google.protobuf.Timestamp
-	(*Usage)(nil),                 // 20: mesh.v1.Usage
-	(*Execution)(nil),             // 21: mesh.v1.Execution
-	(v1.TaskState)(0),             // 22: lf.a2a.v1.TaskState
-	(*ApprovalAsked)(nil),         // 23: mesh.v1.ApprovalAsked
-	(*LimitTripped)(nil),          // 24: mesh.v1.LimitTripped
-	(*Event)(nil),                 // 25: mesh.v1.Event
+	nil,                           // 19: mesh.v1.AppendEventsResponse.ContextsEntry
+	(*timestamppb.Timestamp)(nil), // 20: google.protobuf.Timestamp
+	(*Usage)(nil),                 // 21: mesh.v1.Usage
+	(*Execution)(nil),             // 22: mesh.v1.Execution
+	(v1.TaskState)(0),             // 23: lf.a2a.v1.TaskState
+	(*ApprovalAsked)(nil),         // 24: mesh.v1.ApprovalAsked
+	(*LimitTripped)(nil),          // 25: mesh.v1.LimitTripped
+	(*Event)(nil),                 // 26: mesh.v1.Event
 }
 var file_mesh_v1_thread_proto_depIdxs = []int32{
 	2,  // 0: mesh.v1.GetThreadResponse.thread:type_name -> mesh.v1.Thread
-	19, // 1: mesh.v1.Thread.created:type_name -> google.protobuf.Timestamp
-	19, // 2: mesh.v1.Thread.updated:type_name -> google.protobuf.Timestamp
+	20, // 1: mesh.v1.Thread.created:type_name -> google.protobuf.Timestamp
+	20, // 2: mesh.v1.Thread.updated:type_name -> google.protobuf.Timestamp
 	5,  // 3: mesh.v1.Thread.executions:type_name -> mesh.v1.ExecutionState
-	20, // 4: mesh.v1.Thread.usage:type_name -> mesh.v1.Usage
+	21, // 4: mesh.v1.Thread.usage:type_name -> mesh.v1.Usage
 	2,  // 5: mesh.v1.ShareThreadResponse.thread:type_name -> mesh.v1.Thread
-	21, // 6: mesh.v1.ExecutionState.execution:type_name -> mesh.v1.Execution
-	22, // 7: mesh.v1.ExecutionState.state:type_name -> lf.a2a.v1.TaskState
-	19, // 8: mesh.v1.ExecutionState.started:type_name -> google.protobuf.Timestamp
-	19, // 9: mesh.v1.ExecutionState.ended:type_name -> google.protobuf.Timestamp
-	20, // 10: mesh.v1.ExecutionState.usage:type_name -> mesh.v1.Usage
-	23, // 11: mesh.v1.ExecutionState.approvals:type_name -> mesh.v1.ApprovalAsked
-	24, // 12: mesh.v1.ExecutionState.limits:type_name -> mesh.v1.LimitTripped
+	22, // 6: mesh.v1.ExecutionState.execution:type_name -> mesh.v1.Execution
+	23, // 7: mesh.v1.ExecutionState.state:type_name -> lf.a2a.v1.TaskState
+	20, // 8: mesh.v1.ExecutionState.started:type_name -> google.protobuf.Timestamp
+	20, // 9: mesh.v1.ExecutionState.ended:type_name -> google.protobuf.Timestamp
+	21, // 10: mesh.v1.ExecutionState.usage:type_name -> mesh.v1.Usage
+	24, // 11: mesh.v1.ExecutionState.approvals:type_name -> mesh.v1.ApprovalAsked
+	25, // 12: mesh.v1.ExecutionState.limits:type_name -> mesh.v1.LimitTripped
 	16, // 13: mesh.v1.ExecutionState.unsettled:type_name -> mesh.v1.ExecutionState.UnsettledEntry
 	2,  // 14: mesh.v1.ListThreadsResponse.threads:type_name -> mesh.v1.Thread
-	25, // 15: mesh.v1.ReadThreadResponse.events:type_name -> mesh.v1.Event
-	25, // 16: mesh.v1.FollowThreadResponse.event:type_name -> mesh.v1.Event
-	25, // 17: mesh.v1.AppendEventsRequest.events:type_name -> mesh.v1.Event
+	26, // 15: mesh.v1.ReadThreadResponse.events:type_name -> mesh.v1.Event
+	26, // 16: mesh.v1.FollowThreadResponse.event:type_name -> mesh.v1.Event
+	26, // 17: mesh.v1.AppendEventsRequest.events:type_name -> mesh.v1.Event
 	17, // 18: mesh.v1.AppendEventsResponse.tickets:type_name -> mesh.v1.AppendEventsResponse.TicketsEntry
 	18, // 19: mesh.v1.AppendEventsResponse.permits:type_name -> mesh.v1.AppendEventsResponse.PermitsEntry
-	0,  // 20: mesh.v1.ThreadService.GetThread:input_type -> mesh.v1.GetThreadRequest
-	6,  // 21: mesh.v1.ThreadService.ListThreads:input_type -> mesh.v1.ListThreadsRequest
-	8,  // 22: mesh.v1.ThreadService.ReadThread:input_type -> mesh.v1.ReadThreadRequest
-	10, // 23: mesh.v1.ThreadService.FollowThread:input_type -> mesh.v1.FollowThreadRequest
-	12, // 24: mesh.v1.ThreadService.AppendEvents:input_type -> mesh.v1.AppendEventsRequest
-	3,  // 25: mesh.v1.ThreadService.ShareThread:input_type -> mesh.v1.ShareThreadRequest
-	14, // 26: mesh.v1.ThreadService.DeleteThread:input_type -> mesh.v1.DeleteThreadRequest
-	1,  // 27: mesh.v1.ThreadService.GetThread:output_type -> mesh.v1.GetThreadResponse
-	7,  // 28: mesh.v1.ThreadService.ListThreads:output_type -> mesh.v1.ListThreadsResponse
-	9,  // 29: mesh.v1.ThreadService.ReadThread:output_type -> mesh.v1.ReadThreadResponse
-	11, // 30: mesh.v1.ThreadService.FollowThread:output_type -> mesh.v1.FollowThreadResponse
-	13, // 31: mesh.v1.ThreadService.AppendEvents:output_type -> mesh.v1.AppendEventsResponse
-	4,  // 32: mesh.v1.ThreadService.ShareThread:output_type -> mesh.v1.ShareThreadResponse
-	15, // 33: mesh.v1.ThreadService.DeleteThread:output_type -> mesh.v1.DeleteThreadResponse
-	27, // [27:34] is the sub-list for method output_type
-	20, // [20:27] is the sub-list for method input_type
-	20, // [20:20] is the sub-list for extension type_name
-	20, // [20:20] is the sub-list for extension extendee
-	0,  // [0:20] is the sub-list for field type_name
+	19, // 20: mesh.v1.AppendEventsResponse.contexts:type_name -> mesh.v1.AppendEventsResponse.ContextsEntry
+	0,  // 21: mesh.v1.ThreadService.GetThread:input_type -> mesh.v1.GetThreadRequest
+	6,  // 22: mesh.v1.ThreadService.ListThreads:input_type -> mesh.v1.ListThreadsRequest
+	8,  // 23: mesh.v1.ThreadService.ReadThread:input_type -> mesh.v1.ReadThreadRequest
+	10, // 24: mesh.v1.ThreadService.FollowThread:input_type -> mesh.v1.FollowThreadRequest
+	12, // 25: mesh.v1.ThreadService.AppendEvents:input_type -> mesh.v1.AppendEventsRequest
+	3,  // 26: mesh.v1.ThreadService.ShareThread:input_type -> mesh.v1.ShareThreadRequest
+	14, // 27: mesh.v1.ThreadService.DeleteThread:input_type -> mesh.v1.DeleteThreadRequest
+	1,  // 28: mesh.v1.ThreadService.GetThread:output_type -> mesh.v1.GetThreadResponse
+	7,  // 29: mesh.v1.ThreadService.ListThreads:output_type -> mesh.v1.ListThreadsResponse
+	9,  // 30: mesh.v1.ThreadService.ReadThread:output_type -> mesh.v1.ReadThreadResponse
+	11, // 31: mesh.v1.ThreadService.FollowThread:output_type -> mesh.v1.FollowThreadResponse
+	13, // 32: mesh.v1.ThreadService.AppendEvents:output_type -> mesh.v1.AppendEventsResponse
+	4,  // 33: mesh.v1.ThreadService.ShareThread:output_type -> mesh.v1.ShareThreadResponse
+	15, // 34: mesh.v1.ThreadService.DeleteThread:output_type -> mesh.v1.DeleteThreadResponse
+	28, // [28:35] is the sub-list for method output_type
+	21, // [21:28] is the sub-list for method input_type
+	21, // [21:21] is the sub-list for extension type_name
+	21, // [21:21] is the sub-list for extension extendee
+	0,  // [0:21] is the sub-list for field type_name
 }
 
 func init() { file_mesh_v1_thread_proto_init() }
@@ -1280,7 +1298,7 @@ func file_mesh_v1_thread_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_mesh_v1_thread_proto_rawDesc), len(file_mesh_v1_thread_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   19,
+			NumMessages:   20,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

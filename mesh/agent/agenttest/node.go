@@ -217,13 +217,14 @@ func (n *Node) AppendEvents(ctx context.Context, req *meshv1.AppendEventsRequest
 	if down && !n.Applied {
 		return nil, mesh.Errorf(mesh.Unavailable, "node", "the store is away")
 	}
-	res := &meshv1.AppendEventsResponse{Tickets: map[string]string{}}
+	res := &meshv1.AppendEventsResponse{Tickets: map[string]string{}, Contexts: map[string]string{}}
 	for _, e := range req.GetEvents() {
 		if e.GetExecutionId() != string(g.Execution) || e.GetId() == "" {
 			return nil, mesh.Errorf(mesh.Denied, "node", "not this execution's event")
 		}
 		if d := e.GetDispatchIssued(); d != nil {
 			res.Tickets[d.GetChild().GetId()] = "ticket for " + d.GetChild().GetAgent()
+			res.Contexts[d.GetChild().GetId()] = "context of " + d.GetChild().GetAgent()
 		}
 		if c := e.GetSkillCalled(); c != nil {
 			if res.Permits == nil {

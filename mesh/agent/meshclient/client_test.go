@@ -65,16 +65,16 @@ func TestHistoryIsWhatTheUserSaidAndRead(t *testing.T) {
 	}
 }
 
-func TestRecordFillsInWhatIsEmptyAndReturnsGrants(t *testing.T) {
+func TestRecordFillsInWhatIsEmptyAndReturnsByWhatAgentsAreCalled(t *testing.T) {
 	n, g := agenttest.NewNode(t), agenttest.NewGrant()
 	m := n.Client(t, g)
 	child := mesh.NewExecutionID(agenttest.Thread)
 	e := agenttest.Dispatch("", child, "helper")
-	grants, err := m.Record(t.Context(), e, &mesh.Event{Body: mesh.SkillCalled{Call: "1", Skill: "mail.send", Args: "{}"}})
+	issued, err := m.Record(t.Context(), e, &mesh.Event{Body: mesh.SkillCalled{Call: "1", Skill: "mail.send", Args: "{}"}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(map[mesh.ExecutionID]string{child: "ticket for helper"}, grants); diff != "" {
+	if diff := cmp.Diff(map[mesh.ExecutionID]meshclient.Issued{child: {Ticket: "ticket for helper", Context: "context of helper"}}, issued); diff != "" {
 		t.Error(diff)
 	}
 	if e.ID == "" || e.Execution != g.Execution || e.Actor != "agent:fake" || time.Since(e.Time) > time.Minute {

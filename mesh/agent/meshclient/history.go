@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
 	"agentmesh/mesh/thread"
 )
@@ -56,6 +57,29 @@ func (c *Client) Actions(ctx context.Context) (*thread.Actions, error) {
 		a.Apply(e)
 	}
 	return a, nil
+}
+
+// Recollection is what the agent of an execution, which this one dispatched, was told and
+// said in the thread before, as a message to it; "" if nothing. It reads all of the thread,
+// and keeps nothing of it.
+func (c *Client) Recollection(ctx context.Context, x mesh.Execution) (string, error) {
+	const op = "meshclient.Recollection"
+	if err := c.Flush(ctx); err != nil {
+		return "", mesh.Wrap(op, err)
+	}
+	r := thread.NewRecollection(x.Agent, x.ID)
+	for after, more := mesh.Seq(0), true; more; {
+		events, left, err := c.page(ctx, &meshv1.ReadThreadRequest{AfterSeq: int64(after), Limit: pageSize})
+		if err != nil {
+			return "", mesh.Wrap(op, err)
+		}
+		for _, e := range events {
+			r.Apply(e)
+			after = e.Seq
+		}
+		more = left && len(events) > 0
+	}
+	return r.Text(), nil
 }
 
 // Did shows what the execution did as far as was read already, which may be nothing.

@@ -32,17 +32,24 @@ const (
 // those of earlier calls. It fills in what is empty of ID, Time, Execution and
 // Actor, so that recording the same events again adds nothing, and does so
 // itself while the node is unavailable, or others write so much to the thread
-// that it loses to them. It returns the tickets of the
+// that it loses to them. It returns by what the agents are called of the
 // executions that the events dispatched, or that go on.
 //
 // What was kept goes with it. Where the node refuses that, Record returns its error.
-func (c *Client) Record(ctx context.Context, events ...*mesh.Event) (map[mesh.ExecutionID]string, error) {
+func (c *Client) Record(ctx context.Context, events ...*mesh.Event) (map[mesh.ExecutionID]Issued, error) {
 	res, err := c.record(ctx, events)
-	tickets := make(map[mesh.ExecutionID]string, len(res.GetTickets()))
+	issued := make(map[mesh.ExecutionID]Issued, len(res.GetTickets()))
 	for id, token := range res.GetTickets() {
-		tickets[mesh.ExecutionID(id)] = token
+		issued[mesh.ExecutionID(id)] = Issued{Ticket: token, Context: res.GetContexts()[id]}
 	}
-	return tickets, mesh.Wrap("meshclient.Record", err)
+	return issued, mesh.Wrap("meshclient.Record", err)
+}
+
+// Issued is by what the agent of an execution is called.
+type Issued struct {
+	Ticket string
+	// Context is the agent's own, in which it has the conversation; "" if it has none.
+	Context string
 }
 
 // RecordCall is Record of the intent to call a skill, under the id, which returns the
