@@ -10,18 +10,24 @@ import (
 const SecureScheme = "grpcs://"
 
 // Endpoint takes the scheme off the address of a gRPC server, host:port or one that begins with grpc://,
-// http://, grpcs:// or https://, and reports whether it is called over TLS. What has
-// another scheme, as "unix:" and "dns:///", or a path is left as it is.
+// http://, dns:///, grpcs:// or https://, and reports whether it is called over TLS. What
+// has another scheme, as "unix:", a name server of its own, as "dns://10.0.0.7/", or a path
+// is left as it is.
 func Endpoint(address string) (hostport string, secure bool) {
 	scheme, rest, found := strings.Cut(address, "://")
-	rest = strings.TrimSuffix(rest, "/")
+	scheme, rest = strings.ToLower(scheme), strings.TrimSuffix(rest, "/")
+	if scheme == "dns" { // gRPC's way to say what is done with every name
+		rest, found = strings.CutPrefix(rest, "/")
+	}
 	if !found || strings.ContainsAny(rest, "/@?#") {
 		return address, false
 	}
 	var port string
-	switch strings.ToLower(scheme) {
+	switch scheme {
 	case "grpcs", "https":
 		secure, port = true, ":443"
+	case "dns":
+		port = ":443" // so gRPC has it
 	case "grpc", "http":
 		port = ":80"
 	default:

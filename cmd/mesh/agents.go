@@ -80,8 +80,9 @@ func (a *app) agentsAddCommand() *cobra.Command {
 		Use:   "add CARD-URL",
 		Short: "Add an agent by the URL of its card",
 		Long: `Add an A2A agent by the URL of its agent card, or by the address that serves it
-at /.well-known/agent-card.json. The mesh keeps the agent, and looks whether it
-answers.`,
+at /.well-known/agent-card.json: host:port, dns:///host:port, or grpcs://host:port for TLS.
+The mesh keeps the agent, and looks whether it answers. What is odd on its card is told as
+a warning, here and by 'mesh agents show'.`,
 		Example: `  mesh agents add http://127.0.0.1:9001
   mesh agents add https://agents.example.com/translate/card.json --name translate`,
 		Args: exactly("the card's URL"),
@@ -92,7 +93,7 @@ answers.`,
 				return err
 			}
 			ag := resp.GetAgent()
-			a.printf("%s added, at %s\n%s\n", oneLine(ag.GetName()), oneLine(ag.GetEndpoint()), trustText(ag))
+			a.printf("%s added, at %s\n%s\n%s", oneLine(ag.GetName()), oneLine(ag.GetEndpoint()), trustText(ag), warningText(ag))
 			if extended(ag) {
 				a.printf("Its secret, which is shown once: %s\nWith it the agent redeems tickets and uses grants (metadata mesh-holder).\n", oneLine(resp.GetSecret()))
 			}
@@ -164,6 +165,7 @@ func agentText(ag *meshv1.Agent) string {
 		rows = append(rows, []string{"lease ends", stamp(at)})
 	}
 	b.WriteString(table(rows))
+	b.WriteString(warningText(ag))
 	for i, s := range card.GetSkills() {
 		if i == 0 {
 			b.WriteString("\nskills\n")
@@ -176,6 +178,15 @@ func agentText(ag *meshv1.Agent) string {
 		for _, ex := range s.GetExamples() {
 			fmt.Fprintf(&b, "      e.g. %s\n", oneLine(ex))
 		}
+	}
+	return b.String()
+}
+
+// warningText says what is odd on the agent's card, one line for each; "" for nothing.
+func warningText(ag *meshv1.Agent) string {
+	var b strings.Builder
+	for _, w := range ag.GetWarnings() {
+		fmt.Fprintf(&b, "warning: %s %s\n", oneLine(w.GetField()), oneLine(w.GetText()))
 	}
 	return b.String()
 }

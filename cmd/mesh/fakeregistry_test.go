@@ -21,7 +21,8 @@ func fakeAgents() map[string]*meshv1.Agent {
 			Skills: []*a2apb.AgentSkill{{Id: "mail.send", Description: "Sends a mail", Tags: []string{"mail", "write"},
 				Examples: []string{"Mail bob the report"}}}}},
 		"weather": {Name: "weather", Tenant: "default", Problem: "connection refused", Endpoint: "127.0.0.1:9003",
-			CardUrl: "http://127.0.0.1:9003", Card: &a2apb.AgentCard{Name: "Weather", Version: "2.1"}},
+			CardUrl: "http://127.0.0.1:9003", Card: &a2apb.AgentCard{Name: "Weather", Version: "2.1"},
+			Warnings: []*meshv1.CardWarning{{Field: "card.skills", Text: "is missing;\nnone is found"}}},
 	}
 }
 
@@ -62,7 +63,8 @@ func (f *fakeMesh) RegisterAgent(ctx context.Context, req *meshv1.RegisterAgentR
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	ag := &meshv1.Agent{Name: req.GetName(), CardUrl: req.GetCardUrl(), Endpoint: "127.0.0.1:9009", Live: true,
-		Tenant: string(call.Principal.Tenant), Card: &a2apb.AgentCard{Name: req.GetName()}}
+		Tenant: string(call.Principal.Tenant), Card: &a2apb.AgentCard{Name: req.GetName()},
+		Warnings: []*meshv1.CardWarning{{Field: "card.version", Text: "is missing"}}}
 	f.agents[ag.GetName()] = ag
 	return &meshv1.RegisterAgentResponse{Agent: ag}, nil
 }

@@ -42,6 +42,7 @@ func sdkNamed(t *testing.T, name string) sdk {
 		folder string
 	}{
 		"python": {sdk{runs: []string{filepath.Join(root, "py/bin/python")}, script: ".py"}, "py/lib/python*/site-packages/a2a"},
+		"mcp":    {sdk{runs: []string{filepath.Join(root, "py/bin/python")}, script: ".py"}, "py/lib/python*/site-packages/mcp"},
 		"node":   {sdk{runs: []string{"node"}, script: ".mjs", before: []string{filepath.Join(root, "js")}}, "js/node_modules/@a2a-js/sdk"},
 	}[name]
 	found, err := filepath.Glob(filepath.Join(root, installed.folder))
@@ -50,7 +51,7 @@ func sdkNamed(t *testing.T, name string) sdk {
 	}
 	path, err := exec.LookPath(installed.runs[0])
 	if err != nil || len(found) == 0 {
-		t.Skipf("the SDK of A2A for %s is not installed; .ci/interop does it", name)
+		t.Skipf("the SDK for %s is not installed; .ci/interop does it", name)
 	}
 	installed.name, installed.runs[0] = name, path
 	return installed.sdk

@@ -197,8 +197,11 @@ func agentProto(p mesh.Principal, e registry.Entry) *meshv1.Agent {
 		Builtin: e.Builtin, Live: e.Live, Problem: e.Problem,
 		Registered: stamp(e.Registered), Expires: stamp(e.Expires),
 	}
+	for _, w := range e.Warnings {
+		out.Warnings = append(out.Warnings, &meshv1.CardWarning{Field: w.Field, Text: w.Text})
+	}
 	if p.Grant == nil && !e.OwnedBy(p) {
-		out.Endpoint, out.CardUrl, out.Problem = "", "", ""
+		out.Endpoint, out.CardUrl, out.Problem, out.Warnings = "", "", "", nil
 		out.Card = proto.CloneOf(e.Card)
 		out.Card.SupportedInterfaces, out.Card.Signatures = nil, nil // which sign them too
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"testing"
 	"time"
 
@@ -239,11 +240,15 @@ func TestTheRegistryIsNotChangedUnderAGrant(t *testing.T) {
 	}
 }
 
-// part of T12: where an agent is, its owner knows, and who calls it.
+// part of T12: where an agent is, its owner knows, and who calls it; finding N4: so it is
+// with what its card is warned of.
 func TestWhereAgentsAreIsNotForEverybody(t *testing.T) {
 	n := serve(t)
-	if _, err := n.registry.RegisterAgent(as(t, "alice"), &meshv1.RegisterAgentRequest{Card: card("x"), Endpoint: "h:5"}); err != nil {
-		t.Fatal(err)
+	odd := card("x")
+	odd.Version = ""
+	added, err := n.registry.RegisterAgent(as(t, "alice"), &meshv1.RegisterAgentRequest{Card: odd, Endpoint: "h:5"})
+	if err != nil || len(added.GetAgent().GetWarnings()) == 0 {
+		t.Fatalf("RegisterAgent = %v, %v; want a warning", added, err)
 	}
 	for who, sees := range map[string]bool{"alice": true, "worker": true, "root": false, "reader": false} {
 		res, err := n.registry.GetAgent(as(t, who), &meshv1.GetAgentRequest{Name: "x"})
@@ -256,8 +261,9 @@ func TestWhereAgentsAreIsNotForEverybody(t *testing.T) {
 			t.Fatal(err, err2, list)
 		}
 		for _, a := range []*meshv1.Agent{res.GetAgent(), list.GetAgents()[0]} {
-			told := a.GetEndpoint() != "" && len(a.GetCard().GetSupportedInterfaces()) > 0
-			if told != sees || a.GetName() != "x" || a.GetOwner() != "alice" || !sees && (a.GetEndpoint() != "" || len(a.GetCard().GetSupportedInterfaces()) > 0) {
+			told := a.GetEndpoint() != "" && len(a.GetCard().GetSupportedInterfaces()) > 0 && slices.ContainsFunc(a.GetWarnings(),
+				func(w *meshv1.CardWarning) bool { return w.GetField() == "card.version" && w.GetText() != "" })
+			if told != sees || a.GetName() != "x" || a.GetOwner() != "alice" || !sees && (a.GetEndpoint() != "" || len(a.GetCard().GetSupportedInterfaces())+len(a.GetWarnings()) > 0) {
 				t.Errorf("%s sees %v", who, a)
 			}
 		}

@@ -51,6 +51,7 @@ func skillProto(s *skill.Skill, texts bool) *meshv1.Skill {
 		Version: s.Version, Schedule: s.Schedule, Timezone: s.Timezone, Files: s.Files}
 	if texts {
 		p.Source, p.Body, p.InputSchema = strings.ToValidUTF8(string(s.Source), "\uFFFD"), s.Body, string(s.Schema)
+		p.OutputSchema = string(s.Output)
 	}
 	for _, a := range s.Parameters {
 		p.Parameters = append(p.Parameters, &meshv1.SkillParameter{Name: a.Name, Type: a.Type, Required: a.Required,

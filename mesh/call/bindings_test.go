@@ -245,6 +245,9 @@ func TestAgentsOfTenantsAreCalledOverGRPCThroughTheGuard(t *testing.T) {
 		"by name":                    {"localhost", true, "acme", nil, false},
 		"as an IPv6 address of IPv4": {"[::ffff:127.0.0.1]", true, "acme", nil, false},
 		"beside the card":            {"127.0.0.1", false, "acme", nil, false},
+		"by name, as gRPC writes it": {"dns:///localhost", false, "acme", nil, false}, // finding N12
+		"by number, so":              {"dns:///127.0.0.1", true, "acme", nil, false},
+		"allowed, as gRPC writes it": {"dns:///localhost", true, "acme", []string{"localhost"}, true},
 		"the operator's":             {"127.0.0.1", true, "", nil, true},
 		"allowed by number":          {"127.0.0.1", true, "acme", []string{"127.0.0.0/8"}, true},
 		"allowed by name":            {"localhost", true, "acme", []string{"localhost"}, true},

@@ -206,10 +206,11 @@ func TestTenantsCannotPointTheMeshAtItsOwnNetwork(t *testing.T) {
 	cfg := config(t.TempDir())
 	cfg.Auth, cfg.Tokens = "tokens", tokensFile(t)
 	m := start(t, cfg, map[string]run{"main": echo})
-	for _, endpoint := range []string{m.GRPC, strings.Replace(m.GRPC, "127.0.0.1", "localhost", 1)} {
+	byName := strings.Replace(m.GRPC, "127.0.0.1", "localhost", 1)
+	for _, endpoint := range []string{m.GRPC, byName, "dns:///" + byName, "grpc://" + m.GRPC} { // finding N12
 		_, err := meshv1.NewRegistryServiceClient(raw(t, m.GRPC)).RegisterAgent(as(plain(t), "a"), &meshv1.RegisterAgentRequest{
 			Name: "inside", Card: card("inside"), Endpoint: endpoint})
-		if s := status.Convert(err); s.Code() != codes.InvalidArgument || !strings.Contains(s.Message(), "is "+endpoint) || !strings.Contains(s.Message(), "egress.allow") {
+		if s := status.Convert(err); s.Code() != codes.InvalidArgument || !strings.Contains(s.Message(), "is "+endpoint[strings.LastIndexByte(endpoint, '/')+1:]) || !strings.Contains(s.Message(), "egress.allow") {
 			t.Errorf("%s: %v", endpoint, err)
 		}
 	}

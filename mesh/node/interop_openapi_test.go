@@ -2,15 +2,14 @@ package node_test
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -87,6 +86,29 @@ func checkFound(t *testing.T, out []byte, want foundByClient) {
 	}
 }
 
+// finding N9: the document is one of OpenAPI 3.1.
+func TestInteropTheDocumentIsOpenAPI(t *testing.T) {
+	python := installed(t, "py", "bin", "python")
+	runIn(t, "../../gen/openapi", program(t, python, "-m", "openapi_spec_validator", "--schema", "3.1", "--validation-errors", "all", "mesh.openapi.json"))
+}
+
+// finding N9: what the docs read streams with is what the clients below read them with.
+func TestTheReadersOfStreamsInTheDocsAreTested(t *testing.T) {
+	page, err := os.ReadFile("../../docs/api.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for script, reader := range map[string]string{"openapi.py": `(?s)\ndef events.*?\n\n`, "openapi.ts": `(?s)\nasync function\* events.*?\n}\n`} {
+		text, err := os.ReadFile(filepath.Join("testdata", script))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if found := regexp.MustCompile(reader).Find(text); found == nil || !bytes.Contains(page, found) {
+			t.Errorf("docs/api.md does not have what reads a stream in testdata/%s:\n%s", script, found)
+		}
+	}
+}
+
 // finding N9: a client that openapi-python-client generated lists agents, also one whose
 // card has no version, talks, and reads an error; ten lines read a stream.
 func TestInteropAGeneratedPythonClient(t *testing.T) {
@@ -121,23 +143,14 @@ func TestInteropAGeneratedTypeScriptClient(t *testing.T) {
 	checkFound(t, runIn(t, dir, program(t, "node", "openapi.js", "http://"+m.web())), want)
 }
 
-// buf curl finds the services by reflection, and reads a stream.
+// finding N9: buf curl finds the services by reflection, and reads a stream.
 func TestInteropBufCurl(t *testing.T) {
 	m := start(t, config(t.TempDir()), map[string]run{"main": echo})
 	call := func(in, method string) []byte {
 		t.Helper()
 		return output(t, in, "buf", "curl", "--protocol", "grpc", "--http2-prior-knowledge", "-d", "@-", "http://"+m.GRPC+"/"+method)
 	}
-	var s jsonSaid
-	for stream := json.NewDecoder(bytes.NewReader(call(fmt.Sprintf(messageJSON, "b", "by buf"), "lf.a2a.v1.A2AService/SendStreamingMessage"))); ; {
-		var u update
-		if err := stream.Decode(&u); errors.Is(err, io.EOF) {
-			break
-		} else if err != nil {
-			t.Fatal(err)
-		}
-		s.add(u)
-	}
+	s := toldBy(t, call(fmt.Sprintf(messageJSON, "b", "by buf"), "lf.a2a.v1.A2AService/SendStreamingMessage"))
 	if s.text != "You said: by buf" || s.state != "TASK_STATE_COMPLETED" {
 		t.Errorf("the stream told %+v", s)
 	}

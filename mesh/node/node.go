@@ -44,6 +44,7 @@ import (
 	"agentmesh/mesh/security/revocation"
 	"agentmesh/mesh/security/transport"
 	"agentmesh/mesh/skill"
+	"agentmesh/mesh/skill/mcp"
 	"agentmesh/mesh/state"
 	"agentmesh/mesh/thread/cache"
 	"agentmesh/mesh/thread/tasks"
@@ -122,6 +123,7 @@ type node struct {
 	signer    *grant.Signer
 	verifier  *grant.Verifier
 	audit     *audit.Recorder
+	mcp       *mcp.Handler // nil if it is not offered
 	alarms    *alarm.Set
 	auth      rpc.Authenticator
 	logins    rpc.Limiter
@@ -348,7 +350,7 @@ func (n *node) serve(ctx context.Context) (err error) {
 	n.edge.Close()
 	err = errors.Join(err, n.turns.Close(grace))
 	stopBackground() // ends the gateway's streams
-	stopWeb(ctx, web)
+	n.stopWeb(ctx, web)
 	return err
 }
 

@@ -113,9 +113,13 @@ func (n *node) web(ctx context.Context, services rpc.Conn) (*http.Server, error)
 	if err != nil {
 		return nil, err
 	}
+	var tools http.Handler
+	if n.mcp = n.mcpHandler(services); n.mcp != nil {
+		tools = n.mcp
+	}
 	routes, err := rest.New(ctx, services, rest.Options{
 		Card: n.publicCard, Keys: n.keys.JWKS(), Health: n.healthy, Warnings: n.alarms.Settings,
-		Resource: n.resource(), JSONRPC: rpcs, V03: legacyREST, MCP: n.mcpHandler(services), Errors: n.cfg.errorTable(), Logger: n.logger,
+		Resource: n.resource(), JSONRPC: rpcs, V03: legacyREST, MCP: tools, Errors: n.cfg.errorTable(), Logger: n.logger,
 	})
 	if err != nil {
 		return nil, err
@@ -135,7 +139,11 @@ func serveWeb(web *http.Server, l net.Listener) error {
 }
 
 // stopWeb ends the server's requests, which have nothing more to wait for.
-func stopWeb(ctx context.Context, web *http.Server) {
+func (n *node) stopWeb(ctx context.Context, web *http.Server) {
+	if n.mcp != nil {
+		n.mcp.Close()
+		defer n.mcp.Wait()
+	}
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTime)
 	defer cancel()
 	if web.Shutdown(last) != nil {

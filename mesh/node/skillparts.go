@@ -2,21 +2,16 @@ package node
 
 import (
 	"context"
-	"net/http"
+	"fmt"
 
-	"google.golang.org/protobuf/types/known/structpb"
-
-	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
-	"agentmesh/mesh/agent/skilltools"
 	"agentmesh/mesh/api"
+	mcptools "agentmesh/mesh/bind/mcp"
 	"agentmesh/mesh/bind/rest"
 	"agentmesh/mesh/rpc"
 	"agentmesh/mesh/runs"
 	"agentmesh/mesh/skill"
 	"agentmesh/mesh/skill/mcp"
-
-	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 )
 
 // openSkills reads the skills.
@@ -58,61 +53,18 @@ func (n *node) startSchedules(ctx context.Context) (stop func()) {
 }
 
 // mcpHandler offers the skills over MCP, or is nil.
-func (n *node) mcpHandler(services rpc.Conn) http.Handler {
+func (n *node) mcpHandler(services rpc.Conn) *mcp.Handler {
 	if !n.cfg.MCP.Offer {
 		return nil
 	}
-	client := meshv1.NewSkillServiceClient(rest.Conn(services))
-	return mcp.NewHandler(offered{client}, mcp.HandlerOptions{Version: n.opts.Version, Logger: n.logger})
-}
-
-// offered is the skills as MCP clients call them: through the services, as
-// whoever the request says it comes from.
-type offered struct{ skills meshv1.SkillServiceClient }
-
-// List implements [mcp.Backend].
-func (o offered) List(ctx context.Context) ([]*skill.Skill, error) {
-	return o.all(ctx, &meshv1.ListSkillsRequest{})
-}
-
-// Complete implements [mcp.Backend].
-func (o offered) Complete(ctx context.Context, names []string) ([]*skill.Skill, error) {
-	return o.all(ctx, &meshv1.ListSkillsRequest{Patterns: names, WithSource: true})
-}
-
-// all returns the skills on all pages.
-func (o offered) all(ctx context.Context, req *meshv1.ListSkillsRequest) ([]*skill.Skill, error) {
-	var all []*skill.Skill
-	for {
-		res, err := o.skills.ListSkills(ctx, req)
-		if err != nil {
-			return nil, rpc.FromStatus(err)
+	conn := rest.Conn(services)
+	caller := func(ctx context.Context) (string, error) {
+		p, err := conn.Known(ctx)
+		who := fmt.Sprintf("%q %q", p.Tenant, p.User)
+		if p.Grant != nil { // an agent is not its user
+			who += fmt.Sprintf(" %q", p.Grant.Execution)
 		}
-		for _, s := range res.GetSkills() {
-			all = append(all, skilltools.SkillOf(s))
-		}
-		if req.PageToken = res.GetNextPageToken(); req.PageToken == "" {
-			return all, nil
-		}
+		return who, err
 	}
-}
-
-// Run implements [mcp.Backend].
-func (o offered) Run(ctx context.Context, name string, args map[string]any, requestID string) (*mcp.Outcome, error) {
-	arguments, err := structpb.NewStruct(args)
-	if err != nil {
-		return nil, mesh.InvalidField("node.mcp", "arguments", "have no JSON form: %v", err)
-	}
-	res, err := o.skills.RunSkill(ctx, &meshv1.RunSkillRequest{Name: name, Arguments: arguments, RequestId: requestID, Source: mesh.SourceMCP})
-	if err != nil {
-		return nil, rpc.FromStatus(err)
-	}
-	out := &mcp.Outcome{Text: res.GetContent(), Files: res.GetFiles(), Metadata: res.GetMetadata().AsMap(), Task: res.GetTaskId()}
-	switch {
-	case mesh.Interrupted(res.GetState()):
-		out.Asks, out.Text = res.GetContent(), ""
-	default:
-		out.Failed = res.GetState() != a2apb.TaskState_TASK_STATE_COMPLETED
-	}
-	return out, nil
+	return mcp.NewHandler(mcptools.InProcess(conn), caller, mcp.HandlerOptions{Version: n.opts.Version, Logger: n.logger})
 }

@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -238,6 +239,57 @@ func TestAnAgentOnAnotherBindingAnswersAsMain(t *testing.T) {
 			stream, err = m.edge().SendStreamingMessage(in(t, id), say("very"))
 			if s := hear(t, stream, err); s.text != "VERY!" || s.task.GetId() != first.task.GetId() {
 				t.Errorf("heard %q in %s, asked in %s", s.text, s.task.GetId(), first.task.GetId())
+			}
+			m.Stop()
+		})
+	}
+}
+
+// finding N4, finding N12: an agent with no more on its card than its name and where it is,
+// as gRPC writes that, joins, is known with what its card lacks, and answers.
+func TestAnAgentWithTheLeastOfACardAnswersAsMain(t *testing.T) {
+	for name, host := range map[string]string{"by number": "127.0.0.1", "by name": "localhost"} {
+		t.Run(name, func(t *testing.T) {
+			l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, port, err := net.SplitHostPort(l.Addr().String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			agent := grpc.NewServer()
+			a2agrpc.NewHandler(a2asrv.NewHandler(shouter{})).RegisterWith(agent)
+			served := make(chan error, 1)
+			go func() { served <- agent.Serve(l) }()
+			web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				_, _ = fmt.Fprintf(w, `{"name":"My Shouter","supportedInterfaces":[{"url":"dns:///%s:%s","protocolBinding":"grpc"}]}`, host, port)
+			}))
+			t.Cleanup(func() {
+				web.Close()
+				agent.Stop()
+				if err := <-served; err != nil {
+					t.Error(err)
+				}
+			})
+			cfg := config(t.TempDir())
+			cfg.Main = "my-shouter"
+			m := start(t, cfg, nil)
+			agents := meshv1.NewRegistryServiceClient(m.conn)
+			added, err := agents.RegisterAgent(in(t, mesh.NewThreadID()), &meshv1.RegisterAgentRequest{CardUrl: "dns:///" + web.Listener.Addr().String()})
+			if err != nil {
+				t.Fatalf("register: %v", err)
+			}
+			known, err := agents.GetAgent(in(t, mesh.NewThreadID()), &meshv1.GetAgentRequest{Name: "my-shouter"})
+			warned := func(a *meshv1.Agent) bool {
+				return slices.ContainsFunc(a.GetWarnings(), func(w *meshv1.CardWarning) bool { return w.GetField() == "card.skills" && w.GetText() != "" })
+			}
+			if err != nil || !warned(added.GetAgent()) || !warned(known.GetAgent()) {
+				t.Errorf("added as %v, known as %v, %v; want it warned of its skills", added, known, err)
+			}
+			stream, err := m.edge().SendStreamingMessage(in(t, mesh.NewThreadID()), say("hello"))
+			if s := hear(t, stream, err); s.text != "HELLO!" || s.state != a2apb.TaskState_TASK_STATE_COMPLETED {
+				t.Errorf("heard %q, ended %v: %v", s.text, s.state, s.status)
 			}
 			m.Stop()
 		})

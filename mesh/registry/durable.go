@@ -47,6 +47,7 @@ type kept struct {
 	Lease      time.Duration   `json:"lease,omitempty"`
 	Expires    time.Time       `json:"expires,omitzero"`
 	Card       json.RawMessage `json:"card"`
+	Warnings   []Warning       `json:"warnings,omitempty"`
 }
 
 func storeKey(c *record) string { return string(c.Tenant) + "/" + c.Name }
@@ -106,7 +107,7 @@ func encode(c *record) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return json.Marshal(kept{c.Name, c.Tenant, c.Owner, c.consent, c.CardURL, c.Endpoint, c.given, c.Registered, c.leaseID, c.secret, c.lease, c.Expires, card})
+	return json.Marshal(kept{c.Name, c.Tenant, c.Owner, c.consent, c.CardURL, c.Endpoint, c.given, c.Registered, c.leaseID, c.secret, c.lease, c.Expires, card, c.Warnings})
 }
 
 func decode(data []byte) (*record, error) {
@@ -123,5 +124,5 @@ func decode(data []byte) (*record, error) {
 	}
 	return &record{given: k.Given, consent: k.Consent, leaseID: k.LeaseID, secret: k.Proof, lease: k.Lease, kept: k.Expires,
 		Entry: Entry{Name: k.Name, Tenant: k.Tenant, Owner: k.Owner, Card: card, Endpoint: k.Endpoint,
-			CardURL: k.CardURL, Registered: k.Registered, Expires: k.Expires}}, nil
+			CardURL: k.CardURL, Registered: k.Registered, Expires: k.Expires, Warnings: k.Warnings}}, nil
 }

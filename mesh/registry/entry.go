@@ -36,6 +36,8 @@ type Entry struct {
 	// not to answer. Problem says, for people, why it is not.
 	Live    bool
 	Problem string
+	// Warnings are what is odd on the card, and what follows from it.
+	Warnings []Warning
 
 	Registered time.Time
 	// Expires is when its lease ends; zero when it has none.
@@ -47,7 +49,7 @@ type Entry struct {
 // has nothing to do with tenants of the mesh.
 func (e Entry) RoutingTenant() string {
 	for _, in := range e.Card.GetSupportedInterfaces() {
-		if addr, err := interfaceAddress(in); err == nil && addr == e.Endpoint {
+		if e.at(in) {
 			return in.GetTenant()
 		}
 	}

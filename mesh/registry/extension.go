@@ -1,8 +1,9 @@
 package registry
 
 import (
-	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	"agentmesh/mesh"
 
@@ -32,8 +33,8 @@ type Extension struct {
 	Orchestration bool
 }
 
-// Params returns what the card says to a mesh. Members of a wrong type, which
-// ValidateCard refuses, count as absent.
+// Params returns what the card says to a mesh. Members of a wrong type, of which
+// Inspect warns, count as absent.
 func Params(card *a2apb.AgentCard) Extension {
 	_, p, ok := params(card)
 	if !ok {
@@ -96,25 +97,16 @@ func (v *verdict) extension(card *a2apb.AgentCard) {
 	}
 	at := fmt.Sprintf("card.capabilities.extensions[%d].params.", i)
 	e := Extension{}
-	for name := range e.flags() {
+	for _, name := range slices.Sorted(maps.Keys(e.flags())) {
 		if f := p.GetFields()[name]; f != nil {
 			if _, ok := f.GetKind().(*structpb.Value_BoolValue); !ok {
-				v.refuse(at+name, "must be true or false")
+				v.warn(at+name, "must be true or false; it counts as absent")
 			}
 		}
 	}
-	for name := range e.lists() {
+	for _, name := range slices.Sorted(maps.Keys(e.lists())) {
 		if _, ok := texts(p.GetFields()[name]); !ok {
-			v.refuse(at+name, "must be a list of texts")
+			v.warn(at+name, "must be a list of texts; it counts as absent")
 		}
 	}
-}
-
-// fieldOf returns the field that err names, or "".
-func fieldOf(err error) string {
-	var e *mesh.Error
-	if errors.As(err, &e) {
-		return e.Field
-	}
-	return ""
 }

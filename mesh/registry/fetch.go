@@ -102,11 +102,18 @@ func withoutURL(err error) error {
 	return err
 }
 
-// cardURL returns where the card is that the URL or bare address leads to.
+// cardURL returns where the card is that the URL, or the address of a server as
+// [mesh.Endpoint] has them, leads to.
 func cardURL(s string) (string, error) {
 	const op = "registry.cardURL"
-	if !strings.Contains(s, "://") {
-		s = "http://" + s
+	if scheme, _, _ := strings.Cut(strings.ToLower(s), "://"); scheme != "http" && scheme != "https" {
+		at, secure := mesh.Endpoint(s)
+		switch {
+		case secure:
+			s = "https://" + at
+		case !strings.Contains(at, "://"):
+			s = "http://" + at
+		}
 	}
 	u, err := url.Parse(s)
 	switch {

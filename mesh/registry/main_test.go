@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -175,6 +177,22 @@ func register(t *testing.T, r *Registry, p mesh.Principal, name, endpoint string
 		t.Fatalf("Register(%s): %v", name, err)
 	}
 	return got
+}
+
+// same reports whether the entries are equal, of one card.
+func same(a, b Entry) bool {
+	warned := slices.Equal(a.Warnings, b.Warnings)
+	a.Warnings, b.Warnings = nil, nil
+	return warned && reflect.DeepEqual(a, b) && a.Card == b.Card
+}
+
+// fieldOf returns the field that err names, or "".
+func fieldOf(err error) string {
+	var e *mesh.Error
+	if errors.As(err, &e) {
+		return e.Field
+	}
+	return ""
 }
 
 func wantCode(t *testing.T, err error, code mesh.Code, words ...string) {

@@ -17,8 +17,8 @@ type Request struct {
 	// Name is by default made from the card's name, as [Slug] does.
 	Name string
 	Card *a2apb.AgentCard
-	// Endpoint is the host:port of the agent's A2A gRPC server, by default the
-	// address of the first interface of the card that the mesh can use.
+	// Endpoint is the address of the agent's A2A gRPC server, as [mesh.Endpoint] has them,
+	// or of an interface of the card; by default of the first that the mesh can use.
 	Endpoint string
 	// CardURL is where the card is, or the address of a server that has it at
 	// /.well-known/agent-card.json.
@@ -169,10 +169,11 @@ func (r *Registry) propose(ctx context.Context, p mesh.Principal, req Request) (
 			return nil, noCard(op, at, err)
 		}
 	}
-	if err := r.vouched(ctx, c.Tenant, c.Card, req.Endpoint); err != nil {
+	card := c.Card
+	if err := c.describe(req.Name, req.Endpoint); err != nil {
 		return nil, err
 	}
-	if err := c.describe(req.Name, req.Endpoint); err != nil {
+	if err := r.vouched(ctx, card, c); err != nil {
 		return nil, err
 	}
 	return c, itself(p, c.Name)
@@ -199,23 +200,25 @@ func noCard(op, url string, err error) error {
 		"start the agent first or correct the URL: %w", clip(mesh.PublicURL(url)), why, err)
 }
 
-// describe checks the card and sets the name and the endpoint.
+// describe checks the card and sets the name, the endpoint and the warnings. The card is a
+// copy then, with its interfaces as the mesh writes them.
 func (c *record) describe(name, endpoint string) error {
-	if err := ValidateCard(c.Card); err != nil {
+	warnings, err := Inspect(c.Card)
+	if err != nil {
 		return err
 	}
 	addr, err := address(c.Card, endpoint)
 	if err != nil {
 		return err
 	}
-	c.Endpoint, c.Card = addr, withInterface(c.Card, addr)
-	field := "name"
+	c.Endpoint, c.Card, c.Warnings = addr, callable(c.Card, addr), warnings
+	field, said := "name", name
 	if name == "" {
-		name, field = Slug(c.Card.GetName()), "card.name"
+		name, field, said = Slug(c.Card.GetName()), "card.name", c.Card.GetName()
 	}
 	if !mesh.ValidAgentName(name) {
 		return mesh.InvalidField("registry.describe", field, "is %q; give the agent a name of 1 to 64 lower-case letters, "+
-			"digits, '-' and '_' that begins with a letter", clip(name))
+			"digits, '-' and '_' that begins with a letter", clip(said))
 	}
 	c.Name = name
 	return nil

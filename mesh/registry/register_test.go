@@ -70,13 +70,13 @@ func TestNamesOfOthersCannotBeTakenOver(t *testing.T) {
 					if err != nil {
 						t.Fatalf("refused: %v", err)
 					}
-					if e, err := r.Resolve(tt.who.Tenant, "mail"); err != nil || e.Endpoint != req.Endpoint || e != got.Entry {
+					if e, err := r.Resolve(tt.who.Tenant, "mail"); err != nil || e.Endpoint != req.Endpoint || !same(e, got.Entry) {
 						t.Errorf("Resolve = %+v, %v; want what was registered", e, err)
 					}
 					return
 				}
 				wantCode(t, err, mesh.Precondition, "name", tt.says)
-				if after, _ := r.Get(tt.who.Tenant, "mail"); after != before {
+				if after, _ := r.Get(tt.who.Tenant, "mail"); !same(after, before) {
 					t.Errorf("refused, and yet the agent changed from %+v to %+v", before, after)
 				}
 			})
@@ -121,7 +121,7 @@ func TestAnotherTenantsAgentLooksExactlyLikeNone(t *testing.T) {
 			t.Errorf("%s tells a foreign agent apart: %q, of an unknown one %q", op, got, unknown)
 		}
 	}
-	if list := r.List(globex, Filter{}); len(list) != 1 || list[0] != own.Entry {
+	if list := r.List(globex, Filter{}); len(list) != 1 || !same(list[0], own.Entry) {
 		t.Errorf("List = %v, want only the tenant's own", list)
 	}
 	if _, err := r.Resolve(acme, "secret"); err != nil {
@@ -137,10 +137,10 @@ func TestASharedAgentIsSeenByAllAndHidesATenantsOfThatName(t *testing.T) {
 		t.Fatalf("Register = %+v, %v", shared, err)
 	}
 	for _, tenant := range []mesh.TenantID{acme, globex} {
-		if e, err := r.Resolve(tenant, "mail"); err != nil || e != shared.Entry {
+		if e, err := r.Resolve(tenant, "mail"); err != nil || !same(e, shared.Entry) {
 			t.Errorf("Resolve for %s = %+v, %v", tenant, e, err)
 		}
-		if list := r.List(tenant, Filter{}); len(list) != 1 || list[0] != shared.Entry {
+		if list := r.List(tenant, Filter{}); len(list) != 1 || !same(list[0], shared.Entry) {
 			t.Errorf("List for %s = %v", tenant, list)
 		}
 	}
@@ -226,9 +226,11 @@ func TestBrokenRequestsAreRefusedNamingTheField(t *testing.T) {
 		"JSONRPC sans URL":   {Request{Card: with(&a2apb.AgentInterface{Url: "h:1", ProtocolBinding: "JSONRPC"})}, "card.supportedInterfaces[0].url", "http://"},
 		"password in URL":    {Request{Card: with(&a2apb.AgentInterface{Url: "http://a:b@h", ProtocolBinding: "HTTP+JSON"})}, "card.supportedInterfaces[0].url", "password"},
 		"path of gRPC":       {Request{Card: with(&a2apb.AgentInterface{Url: "https://h:1/x", ProtocolBinding: "GRPC"})}, "card.supportedInterfaces[0].url", "grpcs://host:port"},
-		"endpoint of HTTP":   {Request{Card: card("x"), Endpoint: "https://h:1"}, "endpoint", "grpcs://host:port"},
+		"endpoint of HTTP":   {Request{Card: card("x"), Endpoint: "https://h:1/x"}, "endpoint", "grpcs://host:port"},
+		"name server":        {Request{Card: card("x"), Endpoint: "dns://10.0.0.7/h:1"}, "endpoint", "host:port"},
+		"too long a card":    {Request{Card: &a2apb.AgentCard{Name: "x", Description: strings.Repeat("x", MaxCard)}, Endpoint: "h:1"}, "card", "shorten it"},
 		"URL without port":   {Request{Card: with(&a2apb.AgentInterface{Url: "h", ProtocolBinding: "GRPC"})}, "card.supportedInterfaces[0].url", "host:port"},
-		"broken card":        {Request{Card: &a2apb.AgentCard{}, Endpoint: "h:1"}, "card.name", "missing"},
+		"no name":            {Request{Card: &a2apb.AgentCard{}, Endpoint: "h:1"}, "card.name", "give the agent a name"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := open(t, newNetwork(), nil)

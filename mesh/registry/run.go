@@ -3,6 +3,7 @@ package registry
 import (
 	"context"
 	"iter"
+	"slices"
 	"sync"
 	"time"
 
@@ -148,7 +149,7 @@ func (r *Registry) check(ctx context.Context, c *record) {
 			fresh.Card = card
 			err := fresh.describe(was.Name, fresh.given)
 			if err == nil && !proto.Equal(was.Card, fresh.Card) {
-				err = r.vouched(ctx, fresh.Tenant, card, fresh.given)
+				err = r.vouched(ctx, card, fresh)
 			}
 			if err != nil {
 				r.log.Warn("agent has a card now that is broken or not vouched for; the one before is kept", "agent", was.Name, "tenant", was.Tenant, "err", err)
@@ -160,7 +161,8 @@ func (r *Registry) check(ctx context.Context, c *record) {
 	if ctx.Err() != nil {
 		return
 	}
-	if moved := was.Endpoint != fresh.Endpoint || !proto.Equal(was.Card, fresh.Card); moved && err == nil {
+	changed := was.Endpoint != fresh.Endpoint || !proto.Equal(was.Card, fresh.Card) || !slices.Equal(was.Warnings, fresh.Warnings)
+	if changed && err == nil {
 		r.replaceCard(ctx, c, fresh)
 	}
 	r.probed(c, err)
@@ -175,7 +177,7 @@ func (r *Registry) replaceCard(ctx context.Context, c, fresh *record) {
 		r.mu.Unlock()
 		return
 	}
-	c.Card, c.Endpoint = fresh.Card, fresh.Endpoint
+	c.Card, c.Endpoint, c.Warnings = fresh.Card, fresh.Endpoint, fresh.Warnings
 	r.changed(c)
 	r.mu.Unlock()
 	// Only replaceCard, under writes, changes what save reads.

@@ -2,6 +2,7 @@ package registry
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -113,7 +114,7 @@ func (r *Registry) merge(c *record) {
 // card.
 func (c *record) same(o *record) bool {
 	return c.CardURL == o.CardURL && c.Endpoint == o.Endpoint && c.given == o.given && c.leaseID == o.leaseID && c.secret == o.secret &&
-		c.lease == o.lease && c.Registered.Equal(o.Registered) && proto.Equal(c.Card, o.Card)
+		c.lease == o.lease && c.Registered.Equal(o.Registered) && proto.Equal(c.Card, o.Card) && slices.Equal(c.Warnings, o.Warnings)
 }
 
 // look looks into the store for an agent that the memory does not have, or whose

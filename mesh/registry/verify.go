@@ -1,7 +1,6 @@
 package registry
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -12,31 +11,33 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// vouched asks Options.Verify about a well-made card whose agent is called at
-// the given endpoint, or where the card says if that is "".
+// vouched asks Options.Check about the places of c, and Options.Verify about the card from
+// which it was described.
 //
 // What is verified is the card as it will be used: an endpoint that is not on
 // it is put there, so that a signature, which says nothing about that, does not
 // lend its name to another server.
-func (r *Registry) vouched(ctx context.Context, tenant mesh.TenantID, card *a2apb.AgentCard, endpoint string) error {
-	if err := cmp.Or(ValidateCard(card), r.placed(tenant, card, endpoint)); err != nil || r.verify == nil {
+func (r *Registry) vouched(ctx context.Context, card *a2apb.AgentCard, c *record) error {
+	if err := r.placed(c); err != nil || r.verify == nil {
 		return err
 	}
-	onCard := func(in *a2apb.AgentInterface) bool {
-		addr, err := interfaceAddress(in)
-		return err == nil && addr == endpoint
-	}
-	if endpoint != "" && !slices.ContainsFunc(card.GetSupportedInterfaces(), onCard) {
+	if !slices.ContainsFunc(card.GetSupportedInterfaces(), c.at) {
 		card = proto.CloneOf(card)
 		card.SupportedInterfaces = append(card.SupportedInterfaces,
-			&a2apb.AgentInterface{Url: endpoint, ProtocolBinding: BindingGRPC, ProtocolVersion: "1.0"})
+			&a2apb.AgentInterface{Url: c.Endpoint, ProtocolBinding: BindingGRPC, ProtocolVersion: "1.0"})
 	}
 	return r.verify(ctx, card)
 }
 
+// at reports whether the interface is where the agent is called.
+func (e Entry) at(in *a2apb.AgentInterface) bool {
+	addr, err := interfaceAddress(in)
+	return err == nil && addr == e.Endpoint
+}
+
 // placed asks Options.Check about all addresses of a tenant's agent.
-func (r *Registry) placed(tenant mesh.TenantID, card *a2apb.AgentCard, endpoint string) error {
-	if tenant == "" || r.places == nil {
+func (r *Registry) placed(c *record) error {
+	if c.Tenant == "" || r.places == nil {
 		return nil
 	}
 	refused := func(field, at string) error {
@@ -45,12 +46,12 @@ func (r *Registry) placed(tenant mesh.TenantID, card *a2apb.AgentCard, endpoint 
 		}
 		return nil
 	}
-	if endpoint != "" {
-		if err := refused("endpoint", endpoint); err != nil {
+	if c.given != "" {
+		if err := refused("endpoint", c.Endpoint); err != nil {
 			return err
 		}
 	}
-	for i, in := range card.GetSupportedInterfaces() {
+	for i, in := range c.Card.GetSupportedInterfaces() {
 		at, err := interfaceAddress(in)
 		if err != nil { // it is not called
 			continue

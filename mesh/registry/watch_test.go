@@ -120,7 +120,7 @@ func TestWatchersLoseNoChange(t *testing.T) {
 				want[e.Name] = e
 			}
 			// All other names come before "last", so nothing is still to be told.
-			if !maps.Equal(want, view) {
+			if !maps.EqualFunc(want, view, same) {
 				t.Errorf("watcher ended with %v, there is %v", view, want)
 			}
 		})

@@ -116,7 +116,7 @@ func isLocal(target string) bool {
 	if strings.HasPrefix(target, "unix:") || strings.HasPrefix(target, "unix-abstract:") {
 		return true
 	}
-	for _, scheme := range []string{"dns:///", "dns:", "passthrough:///", "passthrough:"} {
+	for _, scheme := range []string{"dns:", "passthrough:///", "passthrough:"} {
 		target = strings.TrimPrefix(target, scheme)
 	}
 	host, _, err := net.SplitHostPort(target)

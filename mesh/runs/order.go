@@ -125,6 +125,11 @@ func answer(t *a2apb.Task) *meshv1.RunSkillResponse {
 		if a.GetName() == skilltools.ResultData {
 			res.Files, res.Metadata = resultData(a)
 		}
+		for _, p := range a.GetParts() {
+			if p.GetUrl() != "" || p.GetRaw() != nil {
+				res.Parts = append(res.Parts, p)
+			}
+		}
 	}
 	return res
 }

@@ -3,6 +3,7 @@ package runs
 import (
 	"cmp"
 	"context"
+	"slices"
 	"time"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
@@ -55,7 +56,8 @@ func New(c Config) (*Runner, error) {
 // RunSkill runs a skill as a turn of a thread for the caller of ctx. It returns
 // when the run is over or waits for an approval; or, while it still works, when
 // Wait or shortly before the caller's deadline has passed: then the state says
-// so, and the run goes on. A caller that leaves does not end the run either.
+// so, and the run goes on; it does so at once where the request wants it. A caller
+// that leaves does not end the run either.
 //
 // A request id makes that at most one run, whose thread, unless one is named,
 // follows from tenant, user and id. The same id with another skill, or with
@@ -85,11 +87,32 @@ func (r *Runner) Run(ctx context.Context, source string, req *meshv1.RunSkillReq
 	if err != nil {
 		return nil, mesh.Wrap(op, err)
 	}
+	if req.GetReturnImmediately() {
+		return r.respond(ctx, o, acc.Task)
+	}
 	task, err := r.wait(mesh.WithCall(ctx, o.call), acc, r.patience(ctx))
 	if err != nil {
 		return nil, mesh.Errorf(mesh.CodeOf(err), op, "The run goes on as task %s of thread %s; ask for that later: %w", acc.Task.GetId(), o.key.ID, err)
 	}
-	return answer(task), nil
+	return r.respond(ctx, o, task)
+}
+
+// respond tells of the task, and whether its question is about a call that wants
+// the user's approval.
+func (r *Runner) respond(ctx context.Context, o *order, t *a2apb.Task) (*meshv1.RunSkillResponse, error) {
+	res := answer(t)
+	if !mesh.Interrupted(res.State) {
+		return res, nil
+	}
+	err := r.Threads.With(ctx, o.key, func(s *thread.State) error {
+		for _, x := range s.Executions() {
+			of := s.TurnOf(x.ID)
+			res.AsksApproval = res.AsksApproval || of != nil && string(of.ID) == res.TaskId &&
+				slices.ContainsFunc(x.Approvals, func(a thread.Approval) bool { return a.Asking })
+		}
+		return nil
+	})
+	return res, mesh.Wrap("runs.respond", err)
 }
 
 // patience is how long to wait for a run: so that the caller still hears of it.

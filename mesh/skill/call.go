@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"time"
 
+	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
+
 	"agentmesh/mesh"
 )
 
@@ -58,6 +60,9 @@ type Result struct {
 	Content  string         `json:"content"`
 	Files    []string       `json:"files,omitempty"`
 	Metadata map[string]any `json:"metadata,omitempty"`
+	// Parts are images, sounds, files and links that the call made, for the user: a
+	// model is told of them in Content.
+	Parts []*a2apb.Part `json:"-"`
 	// Ask is what the user is asked, if Status is StatusWaiting.
 	Ask string `json:"-"`
 	// Full is the content as it was before the executor cut it, or "" if it
@@ -91,10 +96,19 @@ type Env struct {
 	// CreateSkill creates a skill for the user, who has approved just that; it is Conflict
 	// if there is another one of that name. Nil where the mesh creates none.
 	CreateSkill func(ctx context.Context, s *Skill) error
+	// Progress tells the user how far the call is, and does not block; nil where nobody
+	// is told.
+	Progress func(Progress)
 	// Now tells the time, in the user's zone. Nil means time.Now.
 	Now func() time.Time
 	// Logger is for the operator. Nil discards.
 	Logger *slog.Logger
+}
+
+// Progress is how far a call is. Total is 0 where nobody knows it.
+type Progress struct {
+	Text        string
+	Done, Total float64
 }
 
 // Owner returns whose data the call works with.

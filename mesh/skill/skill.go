@@ -62,6 +62,9 @@ type Skill struct {
 	// Schema is the JSON Schema of the arguments where Parameters cannot say
 	// all of it, as for tools of other servers; else nil.
 	Schema json.RawMessage
+	// Output is the JSON Schema of what the skill says for programs, where it promises
+	// one, as tools of other servers do; else nil.
+	Output json.RawMessage
 }
 
 // versionOf returns the version of a skill with that source.

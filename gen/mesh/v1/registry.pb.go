@@ -79,7 +79,7 @@ func (x WatchAgentsResponse_Kind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use WatchAgentsResponse_Kind.Descriptor instead.
 func (WatchAgentsResponse_Kind) EnumDescriptor() ([]byte, []int) {
-	return file_mesh_v1_registry_proto_rawDescGZIP(), []int{12, 0}
+	return file_mesh_v1_registry_proto_rawDescGZIP(), []int{13, 0}
 }
 
 // Agent is a registered agent.
@@ -113,7 +113,10 @@ type Agent struct {
 	Owner string `protobuf:"bytes,11,opt,name=owner,proto3" json:"owner,omitempty"`
 	// Whether it gets skills, dispatch and handoff for its work: when an operator or a
 	// tenant's admin registered it, or the operator's configuration names it.
-	Trusted       bool `protobuf:"varint,12,opt,name=trusted,proto3" json:"trusted,omitempty"`
+	Trusted bool `protobuf:"varint,12,opt,name=trusted,proto3" json:"trusted,omitempty"`
+	// What is odd on its card and what that means for it, for those who see where it is
+	// called; as of the card that was read last.
+	Warnings      []*CardWarning `protobuf:"bytes,13,rep,name=warnings,proto3" json:"warnings,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -232,6 +235,69 @@ func (x *Agent) GetTrusted() bool {
 	return false
 }
 
+func (x *Agent) GetWarnings() []*CardWarning {
+	if x != nil {
+		return x.Warnings
+	}
+	return nil
+}
+
+// CardWarning is something on a card that A2A wants otherwise and with which the agent
+// works all the same.
+type CardWarning struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Where it is, as "card.skills[0].tags".
+	Field string `protobuf:"bytes,1,opt,name=field,proto3" json:"field,omitempty"`
+	// What is the matter and what follows from it, for people.
+	Text          string `protobuf:"bytes,2,opt,name=text,proto3" json:"text,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CardWarning) Reset() {
+	*x = CardWarning{}
+	mi := &file_mesh_v1_registry_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CardWarning) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CardWarning) ProtoMessage() {}
+
+func (x *CardWarning) ProtoReflect() protoreflect.Message {
+	mi := &file_mesh_v1_registry_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CardWarning.ProtoReflect.Descriptor instead.
+func (*CardWarning) Descriptor() ([]byte, []int) {
+	return file_mesh_v1_registry_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *CardWarning) GetField() string {
+	if x != nil {
+		return x.Field
+	}
+	return ""
+}
+
+func (x *CardWarning) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
 // RegisterAgentRequest adds an agent: by card and endpoint with a lease to
 // renew, or by the URL of its card, kept and probed by the node.
 type RegisterAgentRequest struct {
@@ -240,8 +306,9 @@ type RegisterAgentRequest struct {
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// Its card. Not with card_url.
 	Card *v1.AgentCard `protobuf:"bytes,2,opt,name=card,proto3" json:"card,omitempty"`
-	// host:port of its A2A gRPC server, or the URL of its JSON-RPC or HTTP+JSON
-	// interface; by default the card's first interface that can be called.
+	// Where its A2A gRPC server is: host:port or dns:///host:port, with grpcs:// or
+	// https:// in front for TLS, grpc:// or http:// without; or the URL of an interface on
+	// its card. By default the card's first interface that can be called.
 	Endpoint string `protobuf:"bytes,3,opt,name=endpoint,proto3" json:"endpoint,omitempty"`
 	// URL of its card, or the address that serves /.well-known/agent-card.json.
 	CardUrl string `protobuf:"bytes,4,opt,name=card_url,json=cardUrl,proto3" json:"card_url,omitempty"`
@@ -257,7 +324,7 @@ type RegisterAgentRequest struct {
 
 func (x *RegisterAgentRequest) Reset() {
 	*x = RegisterAgentRequest{}
-	mi := &file_mesh_v1_registry_proto_msgTypes[1]
+	mi := &file_mesh_v1_registry_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -269,7 +336,7 @@ func (x *RegisterAgentRequest) String() string {
 func (*RegisterAgentRequest) ProtoMessage() {}
 
 func (x *RegisterAgentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_registry_proto_msgTypes[1]
+	mi := &file_mesh_v1_registry_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -282,7 +349,7 @@ func (x *RegisterAgentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterAgentRequest.ProtoReflect.Descriptor instead.
 func (*RegisterAgentRequest) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_registry_proto_rawDescGZIP(), []int{1}
+	return file_mesh_v1_registry_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *RegisterAgentRequest) GetName() string {
@@ -355,7 +422,7 @@ type RegisterAgentResponse struct {
 
 func (x *RegisterAgentResponse) Reset() {
 	*x = RegisterAgentResponse{}
-	mi := &file_mesh_v1_registry_proto_msgTypes[2]
+	mi := &file_mesh_v1_registry_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -367,7 +434,7 @@ func (x *RegisterAgentResponse) String() string {
 func (*RegisterAgentResponse) ProtoMessage() {}
 
 func (x *RegisterAgentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_registry_proto_msgTypes[2]
+	mi := &file_mesh_v1_registry_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -380,7 +447,7 @@ func (x *RegisterAgentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterAgentResponse.ProtoReflect.Descriptor instead.
 func (*RegisterAgentResponse) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_registry_proto_rawDescGZIP(), []int{2}
+	return file_mesh_v1_registry_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *RegisterAgentResponse) GetAgent() *Agent {
@@ -431,7 +498,7 @@ type KeepAliveRequest struct {
 
 func (x *KeepAliveRequest) Reset() {
 	*x = KeepAliveRequest{}
-	mi := &file_mesh_v1_registry_proto_msgTypes[3]
+	mi := &file_mesh_v1_registry_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -443,7 +510,7 @@ func (x *KeepAliveRequest) String() string {
 func (*KeepAliveRequest) ProtoMessage() {}
 
 func (x *KeepAliveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_registry_proto_msgTypes[3]
+	mi := &file_mesh_v1_registry_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -456,7 +523,7 @@ func (x *KeepAliveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeepAliveRequest.ProtoReflect.Descriptor instead.
 func (*KeepAliveRequest) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_registry_proto_rawDescGZIP(), []int{3}
+	return file_mesh_v1_registry_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *KeepAliveRequest) GetName() string {
@@ -486,7 +553,7 @@ type KeepAliveResponse struct {
 
 func (x *KeepAliveResponse) Reset() {
 	*x = KeepAliveResponse{}
-	mi := &file_mesh_v1_registry_proto_msgTypes[4]
+	mi := &file_mesh_v1_registry_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -498,7 +565,7 @@ func (x *KeepAliveResponse) String() string {
 func (*KeepAliveResponse) ProtoMessage() {}
 
 func (x *KeepAliveResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_registry_proto_msgTypes[4]
+	mi := &file_mesh_v1_registry_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -511,7 +578,7 @@ func (x *KeepAliveResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeepAliveResponse.ProtoReflect.Descriptor instead.
 func (*KeepAliveResponse) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_registry_proto_rawDescGZIP(), []int{4}
+	return file_mesh_v1_registry_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *KeepAliveResponse) GetExpires() *timestamppb.Timestamp {
@@ -543,7 +610,7 @@ type DeregisterAgentRequest struct {
 
 func (x *DeregisterAgentRequest) Reset() {
 	*x = DeregisterAgentRequest{}
-	mi := &file_mesh_v1_registry_proto_msgTypes[5]
+	mi := &file_mesh_v1_registry_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -555,7 +622,7 @@ func (x *DeregisterAgentRequest) String() string {
 func (*DeregisterAgentRequest) ProtoMessage() {}
 
 func (x *DeregisterAgentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_registry_proto_msgTypes[5]
+	mi := &file_mesh_v1_registry_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -568,7 +635,7 @@ func (x *DeregisterAgentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeregisterAgentRequest.ProtoReflect.Descriptor instead.
 func (*DeregisterAgentRequest) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_registry_proto_rawDescGZIP(), []int{5}
+	return file_mesh_v1_registry_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *DeregisterAgentRequest) GetName() string {
@@ -601,7 +668,7 @@ type DeregisterAgentResponse struct {
 
 func (x *DeregisterAgentResponse) Reset() {
 	*x = DeregisterAgentResponse{}
-	mi := &file_mesh_v1_registry_proto_msgTypes[6]
+	mi := &file_mesh_v1_registry_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -613,7 +680,7 @@ func (x *DeregisterAgentResponse) String() string {
 func (*DeregisterAgentResponse) ProtoMessage() {}
 
 func (x *DeregisterAgentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_registry_proto_msgTypes[6]
+	mi := &file_mesh_v1_registry_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -626,7 +693,7 @@ func (x *DeregisterAgentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeregisterAgentResponse.ProtoReflect.Descriptor instead.
 func (*DeregisterAgentResponse) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_registry_proto_rawDescGZIP(), []int{6}
+	return file_mesh_v1_registry_proto_rawDescGZIP(), []int{7}
 }
 
 // GetAgentRequest names an agent.
@@ -640,7 +707,7 @@ type GetAgentRequest struct {
 
 func (x *GetAgentRequest) Reset() {
 	*x = GetAgentRequest{}
-	mi := &file_mesh_v1_registry_proto_msgTypes[7]
+	mi := &file_mesh_v1_registry_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -652,7 +719,7 @@ func (x *GetAgentRequest) String() string {
 func (*GetAgentRequest) ProtoMessage() {}
 
 func (x *GetAgentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_registry_proto_msgTypes[7]
+	mi := &file_mesh_v1_registry_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -665,7 +732,7 @@ func (x *GetAgentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetAgentRequest.ProtoReflect.Descriptor instead.
 func (*GetAgentRequest) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_registry_proto_rawDescGZIP(), []int{7}
+	return file_mesh_v1_registry_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *GetAgentRequest) GetName() string {
@@ -686,7 +753,7 @@ type GetAgentResponse struct {
 
 func (x *GetAgentResponse) Reset() {
 	*x = GetAgentResponse{}
-	mi := &file_mesh_v1_registry_proto_msgTypes[8]
+	mi := &file_mesh_v1_registry_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -698,7 +765,7 @@ func (x *GetAgentResponse) String() string {
 func (*GetAgentResponse) ProtoMessage() {}
 
 func (x *GetAgentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_registry_proto_msgTypes[8]
+	mi := &file_mesh_v1_registry_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -711,7 +778,7 @@ func (x *GetAgentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetAgentResponse.ProtoReflect.Descriptor instead.
 func (*GetAgentResponse) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_registry_proto_rawDescGZIP(), []int{8}
+	return file_mesh_v1_registry_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *GetAgentResponse) GetAgent() *Agent {
@@ -738,7 +805,7 @@ type ListAgentsRequest struct {
 
 func (x *ListAgentsRequest) Reset() {
 	*x = ListAgentsRequest{}
-	mi := &file_mesh_v1_registry_proto_msgTypes[9]
+	mi := &file_mesh_v1_registry_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -750,7 +817,7 @@ func (x *ListAgentsRequest) String() string {
 func (*ListAgentsRequest) ProtoMessage() {}
 
 func (x *ListAgentsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_registry_proto_msgTypes[9]
+	mi := &file_mesh_v1_registry_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -763,7 +830,7 @@ func (x *ListAgentsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAgentsRequest.ProtoReflect.Descriptor instead.
 func (*ListAgentsRequest) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_registry_proto_rawDescGZIP(), []int{9}
+	return file_mesh_v1_registry_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ListAgentsRequest) GetSkill() string {
@@ -805,7 +872,7 @@ type ListAgentsResponse struct {
 
 func (x *ListAgentsResponse) Reset() {
 	*x = ListAgentsResponse{}
-	mi := &file_mesh_v1_registry_proto_msgTypes[10]
+	mi := &file_mesh_v1_registry_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -817,7 +884,7 @@ func (x *ListAgentsResponse) String() string {
 func (*ListAgentsResponse) ProtoMessage() {}
 
 func (x *ListAgentsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_registry_proto_msgTypes[10]
+	mi := &file_mesh_v1_registry_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -830,7 +897,7 @@ func (x *ListAgentsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAgentsResponse.ProtoReflect.Descriptor instead.
 func (*ListAgentsResponse) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_registry_proto_rawDescGZIP(), []int{10}
+	return file_mesh_v1_registry_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ListAgentsResponse) GetAgents() []*Agent {
@@ -849,7 +916,7 @@ type WatchAgentsRequest struct {
 
 func (x *WatchAgentsRequest) Reset() {
 	*x = WatchAgentsRequest{}
-	mi := &file_mesh_v1_registry_proto_msgTypes[11]
+	mi := &file_mesh_v1_registry_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -861,7 +928,7 @@ func (x *WatchAgentsRequest) String() string {
 func (*WatchAgentsRequest) ProtoMessage() {}
 
 func (x *WatchAgentsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_registry_proto_msgTypes[11]
+	mi := &file_mesh_v1_registry_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -874,7 +941,7 @@ func (x *WatchAgentsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchAgentsRequest.ProtoReflect.Descriptor instead.
 func (*WatchAgentsRequest) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_registry_proto_rawDescGZIP(), []int{11}
+	return file_mesh_v1_registry_proto_rawDescGZIP(), []int{12}
 }
 
 // WatchAgentsResponse is one change.
@@ -890,7 +957,7 @@ type WatchAgentsResponse struct {
 
 func (x *WatchAgentsResponse) Reset() {
 	*x = WatchAgentsResponse{}
-	mi := &file_mesh_v1_registry_proto_msgTypes[12]
+	mi := &file_mesh_v1_registry_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -902,7 +969,7 @@ func (x *WatchAgentsResponse) String() string {
 func (*WatchAgentsResponse) ProtoMessage() {}
 
 func (x *WatchAgentsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_registry_proto_msgTypes[12]
+	mi := &file_mesh_v1_registry_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -915,7 +982,7 @@ func (x *WatchAgentsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchAgentsResponse.ProtoReflect.Descriptor instead.
 func (*WatchAgentsResponse) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_registry_proto_rawDescGZIP(), []int{12}
+	return file_mesh_v1_registry_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *WatchAgentsResponse) GetKind() WatchAgentsResponse_Kind {
@@ -936,7 +1003,7 @@ var File_mesh_v1_registry_proto protoreflect.FileDescriptor
 
 const file_mesh_v1_registry_proto_rawDesc = "" +
 	"\n" +
-	"\x16mesh/v1/registry.proto\x12\amesh.v1\x1a\va2av1.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xfe\x02\n" +
+	"\x16mesh/v1/registry.proto\x12\amesh.v1\x1a\va2av1.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xb0\x03\n" +
 	"\x05Agent\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06tenant\x18\x02 \x01(\tR\x06tenant\x12(\n" +
@@ -952,7 +1019,11 @@ const file_mesh_v1_registry_proto_rawDesc = "" +
 	"\aexpires\x18\n" +
 	" \x01(\v2\x1a.google.protobuf.TimestampR\aexpires\x12\x14\n" +
 	"\x05owner\x18\v \x01(\tR\x05owner\x12\x18\n" +
-	"\atrusted\x18\f \x01(\bR\atrusted\"\xef\x01\n" +
+	"\atrusted\x18\f \x01(\bR\atrusted\x120\n" +
+	"\bwarnings\x18\r \x03(\v2\x14.mesh.v1.CardWarningR\bwarnings\"7\n" +
+	"\vCardWarning\x12\x14\n" +
+	"\x05field\x18\x01 \x01(\tR\x05field\x12\x12\n" +
+	"\x04text\x18\x02 \x01(\tR\x04text\"\xef\x01\n" +
 	"\x14RegisterAgentRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12(\n" +
 	"\x04card\x18\x02 \x01(\v2\x14.lf.a2a.v1.AgentCardR\x04card\x12\x1a\n" +
@@ -1022,56 +1093,58 @@ func file_mesh_v1_registry_proto_rawDescGZIP() []byte {
 }
 
 var file_mesh_v1_registry_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_mesh_v1_registry_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
+var file_mesh_v1_registry_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
 var file_mesh_v1_registry_proto_goTypes = []any{
 	(WatchAgentsResponse_Kind)(0),   // 0: mesh.v1.WatchAgentsResponse.Kind
 	(*Agent)(nil),                   // 1: mesh.v1.Agent
-	(*RegisterAgentRequest)(nil),    // 2: mesh.v1.RegisterAgentRequest
-	(*RegisterAgentResponse)(nil),   // 3: mesh.v1.RegisterAgentResponse
-	(*KeepAliveRequest)(nil),        // 4: mesh.v1.KeepAliveRequest
-	(*KeepAliveResponse)(nil),       // 5: mesh.v1.KeepAliveResponse
-	(*DeregisterAgentRequest)(nil),  // 6: mesh.v1.DeregisterAgentRequest
-	(*DeregisterAgentResponse)(nil), // 7: mesh.v1.DeregisterAgentResponse
-	(*GetAgentRequest)(nil),         // 8: mesh.v1.GetAgentRequest
-	(*GetAgentResponse)(nil),        // 9: mesh.v1.GetAgentResponse
-	(*ListAgentsRequest)(nil),       // 10: mesh.v1.ListAgentsRequest
-	(*ListAgentsResponse)(nil),      // 11: mesh.v1.ListAgentsResponse
-	(*WatchAgentsRequest)(nil),      // 12: mesh.v1.WatchAgentsRequest
-	(*WatchAgentsResponse)(nil),     // 13: mesh.v1.WatchAgentsResponse
-	(*v1.AgentCard)(nil),            // 14: lf.a2a.v1.AgentCard
-	(*timestamppb.Timestamp)(nil),   // 15: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),     // 16: google.protobuf.Duration
+	(*CardWarning)(nil),             // 2: mesh.v1.CardWarning
+	(*RegisterAgentRequest)(nil),    // 3: mesh.v1.RegisterAgentRequest
+	(*RegisterAgentResponse)(nil),   // 4: mesh.v1.RegisterAgentResponse
+	(*KeepAliveRequest)(nil),        // 5: mesh.v1.KeepAliveRequest
+	(*KeepAliveResponse)(nil),       // 6: mesh.v1.KeepAliveResponse
+	(*DeregisterAgentRequest)(nil),  // 7: mesh.v1.DeregisterAgentRequest
+	(*DeregisterAgentResponse)(nil), // 8: mesh.v1.DeregisterAgentResponse
+	(*GetAgentRequest)(nil),         // 9: mesh.v1.GetAgentRequest
+	(*GetAgentResponse)(nil),        // 10: mesh.v1.GetAgentResponse
+	(*ListAgentsRequest)(nil),       // 11: mesh.v1.ListAgentsRequest
+	(*ListAgentsResponse)(nil),      // 12: mesh.v1.ListAgentsResponse
+	(*WatchAgentsRequest)(nil),      // 13: mesh.v1.WatchAgentsRequest
+	(*WatchAgentsResponse)(nil),     // 14: mesh.v1.WatchAgentsResponse
+	(*v1.AgentCard)(nil),            // 15: lf.a2a.v1.AgentCard
+	(*timestamppb.Timestamp)(nil),   // 16: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),     // 17: google.protobuf.Duration
 }
 var file_mesh_v1_registry_proto_depIdxs = []int32{
-	14, // 0: mesh.v1.Agent.card:type_name -> lf.a2a.v1.AgentCard
-	15, // 1: mesh.v1.Agent.registered:type_name -> google.protobuf.Timestamp
-	15, // 2: mesh.v1.Agent.expires:type_name -> google.protobuf.Timestamp
-	14, // 3: mesh.v1.RegisterAgentRequest.card:type_name -> lf.a2a.v1.AgentCard
-	16, // 4: mesh.v1.RegisterAgentRequest.lease:type_name -> google.protobuf.Duration
-	1,  // 5: mesh.v1.RegisterAgentResponse.agent:type_name -> mesh.v1.Agent
-	16, // 6: mesh.v1.RegisterAgentResponse.lease:type_name -> google.protobuf.Duration
-	15, // 7: mesh.v1.KeepAliveResponse.expires:type_name -> google.protobuf.Timestamp
-	1,  // 8: mesh.v1.GetAgentResponse.agent:type_name -> mesh.v1.Agent
-	1,  // 9: mesh.v1.ListAgentsResponse.agents:type_name -> mesh.v1.Agent
-	0,  // 10: mesh.v1.WatchAgentsResponse.kind:type_name -> mesh.v1.WatchAgentsResponse.Kind
-	1,  // 11: mesh.v1.WatchAgentsResponse.agent:type_name -> mesh.v1.Agent
-	2,  // 12: mesh.v1.RegistryService.RegisterAgent:input_type -> mesh.v1.RegisterAgentRequest
-	4,  // 13: mesh.v1.RegistryService.KeepAlive:input_type -> mesh.v1.KeepAliveRequest
-	6,  // 14: mesh.v1.RegistryService.DeregisterAgent:input_type -> mesh.v1.DeregisterAgentRequest
-	8,  // 15: mesh.v1.RegistryService.GetAgent:input_type -> mesh.v1.GetAgentRequest
-	10, // 16: mesh.v1.RegistryService.ListAgents:input_type -> mesh.v1.ListAgentsRequest
-	12, // 17: mesh.v1.RegistryService.WatchAgents:input_type -> mesh.v1.WatchAgentsRequest
-	3,  // 18: mesh.v1.RegistryService.RegisterAgent:output_type -> mesh.v1.RegisterAgentResponse
-	5,  // 19: mesh.v1.RegistryService.KeepAlive:output_type -> mesh.v1.KeepAliveResponse
-	7,  // 20: mesh.v1.RegistryService.DeregisterAgent:output_type -> mesh.v1.DeregisterAgentResponse
-	9,  // 21: mesh.v1.RegistryService.GetAgent:output_type -> mesh.v1.GetAgentResponse
-	11, // 22: mesh.v1.RegistryService.ListAgents:output_type -> mesh.v1.ListAgentsResponse
-	13, // 23: mesh.v1.RegistryService.WatchAgents:output_type -> mesh.v1.WatchAgentsResponse
-	18, // [18:24] is the sub-list for method output_type
-	12, // [12:18] is the sub-list for method input_type
-	12, // [12:12] is the sub-list for extension type_name
-	12, // [12:12] is the sub-list for extension extendee
-	0,  // [0:12] is the sub-list for field type_name
+	15, // 0: mesh.v1.Agent.card:type_name -> lf.a2a.v1.AgentCard
+	16, // 1: mesh.v1.Agent.registered:type_name -> google.protobuf.Timestamp
+	16, // 2: mesh.v1.Agent.expires:type_name -> google.protobuf.Timestamp
+	2,  // 3: mesh.v1.Agent.warnings:type_name -> mesh.v1.CardWarning
+	15, // 4: mesh.v1.RegisterAgentRequest.card:type_name -> lf.a2a.v1.AgentCard
+	17, // 5: mesh.v1.RegisterAgentRequest.lease:type_name -> google.protobuf.Duration
+	1,  // 6: mesh.v1.RegisterAgentResponse.agent:type_name -> mesh.v1.Agent
+	17, // 7: mesh.v1.RegisterAgentResponse.lease:type_name -> google.protobuf.Duration
+	16, // 8: mesh.v1.KeepAliveResponse.expires:type_name -> google.protobuf.Timestamp
+	1,  // 9: mesh.v1.GetAgentResponse.agent:type_name -> mesh.v1.Agent
+	1,  // 10: mesh.v1.ListAgentsResponse.agents:type_name -> mesh.v1.Agent
+	0,  // 11: mesh.v1.WatchAgentsResponse.kind:type_name -> mesh.v1.WatchAgentsResponse.Kind
+	1,  // 12: mesh.v1.WatchAgentsResponse.agent:type_name -> mesh.v1.Agent
+	3,  // 13: mesh.v1.RegistryService.RegisterAgent:input_type -> mesh.v1.RegisterAgentRequest
+	5,  // 14: mesh.v1.RegistryService.KeepAlive:input_type -> mesh.v1.KeepAliveRequest
+	7,  // 15: mesh.v1.RegistryService.DeregisterAgent:input_type -> mesh.v1.DeregisterAgentRequest
+	9,  // 16: mesh.v1.RegistryService.GetAgent:input_type -> mesh.v1.GetAgentRequest
+	11, // 17: mesh.v1.RegistryService.ListAgents:input_type -> mesh.v1.ListAgentsRequest
+	13, // 18: mesh.v1.RegistryService.WatchAgents:input_type -> mesh.v1.WatchAgentsRequest
+	4,  // 19: mesh.v1.RegistryService.RegisterAgent:output_type -> mesh.v1.RegisterAgentResponse
+	6,  // 20: mesh.v1.RegistryService.KeepAlive:output_type -> mesh.v1.KeepAliveResponse
+	8,  // 21: mesh.v1.RegistryService.DeregisterAgent:output_type -> mesh.v1.DeregisterAgentResponse
+	10, // 22: mesh.v1.RegistryService.GetAgent:output_type -> mesh.v1.GetAgentResponse
+	12, // 23: mesh.v1.RegistryService.ListAgents:output_type -> mesh.v1.ListAgentsResponse
+	14, // 24: mesh.v1.RegistryService.WatchAgents:output_type -> mesh.v1.WatchAgentsResponse
+	19, // [19:25] is the sub-list for method output_type
+	13, // [13:19] is the sub-list for method input_type
+	13, // [13:13] is the sub-list for extension type_name
+	13, // [13:13] is the sub-list for extension extendee
+	0,  // [0:13] is the sub-list for field type_name
 }
 
 func init() { file_mesh_v1_registry_proto_init() }
@@ -1085,7 +1158,7 @@ func file_mesh_v1_registry_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_mesh_v1_registry_proto_rawDesc), len(file_mesh_v1_registry_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   13,
+			NumMessages:   14,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

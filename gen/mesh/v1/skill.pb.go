@@ -119,7 +119,10 @@ type Skill struct {
 	Body string `protobuf:"bytes,16,opt,name=body,proto3" json:"body,omitempty"`
 	// JSON Schema of its arguments, for skills that have one of their own, as
 	// tools of MCP servers do. Empty in lists.
-	InputSchema   string `protobuf:"bytes,17,opt,name=input_schema,json=inputSchema,proto3" json:"input_schema,omitempty"`
+	InputSchema string `protobuf:"bytes,17,opt,name=input_schema,json=inputSchema,proto3" json:"input_schema,omitempty"`
+	// JSON Schema of what it says for programs, for skills that promise one, as tools
+	// of MCP servers do. Empty in lists.
+	OutputSchema  string `protobuf:"bytes,18,opt,name=output_schema,json=outputSchema,proto3" json:"output_schema,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -269,6 +272,13 @@ func (x *Skill) GetBody() string {
 func (x *Skill) GetInputSchema() string {
 	if x != nil {
 		return x.InputSchema
+	}
+	return ""
+}
+
+func (x *Skill) GetOutputSchema() string {
+	if x != nil {
+		return x.OutputSchema
 	}
 	return ""
 }
@@ -1361,9 +1371,12 @@ type RunSkillRequest struct {
 	// the run of the first. Empty for a call of its own.
 	RequestId string `protobuf:"bytes,5,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	// How the call came about, for the log: "run", the default, or "mcp".
-	Source        string `protobuf:"bytes,6,opt,name=source,proto3" json:"source,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Source string `protobuf:"bytes,6,opt,name=source,proto3" json:"source,omitempty"`
+	// Answers as soon as the run has begun, with the state that it has then, instead
+	// of waiting for its end.
+	ReturnImmediately bool `protobuf:"varint,7,opt,name=return_immediately,json=returnImmediately,proto3" json:"return_immediately,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
 }
 
 func (x *RunSkillRequest) Reset() {
@@ -1438,6 +1451,13 @@ func (x *RunSkillRequest) GetSource() string {
 	return ""
 }
 
+func (x *RunSkillRequest) GetReturnImmediately() bool {
+	if x != nil {
+		return x.ReturnImmediately
+	}
+	return false
+}
+
 // RunSkillResponse is what the call came to.
 type RunSkillResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1453,7 +1473,12 @@ type RunSkillResponse struct {
 	// Where it is logged.
 	ThreadId string `protobuf:"bytes,5,opt,name=thread_id,json=threadId,proto3" json:"thread_id,omitempty"`
 	// The run's task.
-	TaskId        string `protobuf:"bytes,6,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
+	TaskId string `protobuf:"bytes,6,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
+	// Images, sounds, files and links that it made, as parts of A2A.
+	Parts []*v1.Part `protobuf:"bytes,7,rep,name=parts,proto3" json:"parts,omitempty"`
+	// Whether what is asked is the approval of a call, which a plain yes gives and a
+	// plain no refuses.
+	AsksApproval  bool `protobuf:"varint,8,opt,name=asks_approval,json=asksApproval,proto3" json:"asks_approval,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1528,6 +1553,20 @@ func (x *RunSkillResponse) GetTaskId() string {
 		return x.TaskId
 	}
 	return ""
+}
+
+func (x *RunSkillResponse) GetParts() []*v1.Part {
+	if x != nil {
+		return x.Parts
+	}
+	return nil
+}
+
+func (x *RunSkillResponse) GetAsksApproval() bool {
+	if x != nil {
+		return x.AsksApproval
+	}
+	return false
 }
 
 // ListSkillRunsRequest filters runs; what is set must all hold.
@@ -2049,7 +2088,7 @@ var File_mesh_v1_skill_proto protoreflect.FileDescriptor
 
 const file_mesh_v1_skill_proto_rawDesc = "" +
 	"\n" +
-	"\x13mesh/v1/skill.proto\x12\amesh.v1\x1a\va2av1.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xe6\x03\n" +
+	"\x13mesh/v1/skill.proto\x12\amesh.v1\x1a\va2av1.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x8b\x04\n" +
 	"\x05Skill\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12 \n" +
 	"\vdescription\x18\x02 \x01(\tR\vdescription\x12\x12\n" +
@@ -2070,7 +2109,8 @@ const file_mesh_v1_skill_proto_rawDesc = "" +
 	"\aconfirm\x18\x0e \x01(\tR\aconfirm\x12\x14\n" +
 	"\x05files\x18\x0f \x03(\tR\x05files\x12\x12\n" +
 	"\x04body\x18\x10 \x01(\tR\x04body\x12!\n" +
-	"\finput_schema\x18\x11 \x01(\tR\vinputSchema\"\xba\x01\n" +
+	"\finput_schema\x18\x11 \x01(\tR\vinputSchema\x12#\n" +
+	"\routput_schema\x18\x12 \x01(\tR\foutputSchema\"\xba\x01\n" +
 	"\x0eSkillParameter\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04type\x18\x02 \x01(\tR\x04type\x12\x1a\n" +
@@ -2137,7 +2177,7 @@ const file_mesh_v1_skill_proto_rawDesc = "" +
 	"\x06skills\x18\x01 \x01(\x05R\x06skills\x12\x18\n" +
 	"\achanged\x18\x02 \x03(\tR\achanged\x12\x18\n" +
 	"\aremoved\x18\x03 \x03(\tR\aremoved\x121\n" +
-	"\bproblems\x18\x04 \x03(\v2\x15.mesh.v1.SkillProblemR\bproblems\"\xcc\x01\n" +
+	"\bproblems\x18\x04 \x03(\v2\x15.mesh.v1.SkillProblemR\bproblems\"\xfb\x01\n" +
 	"\x0fRunSkillRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x125\n" +
 	"\targuments\x18\x02 \x01(\v2\x17.google.protobuf.StructR\targuments\x12\x1b\n" +
@@ -2145,14 +2185,17 @@ const file_mesh_v1_skill_proto_rawDesc = "" +
 	"\bapproved\x18\x04 \x01(\bR\bapproved\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x05 \x01(\tR\trequestId\x12\x16\n" +
-	"\x06source\x18\x06 \x01(\tR\x06source\"\xd9\x01\n" +
+	"\x06source\x18\x06 \x01(\tR\x06source\x12-\n" +
+	"\x12return_immediately\x18\a \x01(\bR\x11returnImmediately\"\xa5\x02\n" +
 	"\x10RunSkillResponse\x12*\n" +
 	"\x05state\x18\x01 \x01(\x0e2\x14.lf.a2a.v1.TaskStateR\x05state\x12\x18\n" +
 	"\acontent\x18\x02 \x01(\tR\acontent\x12\x14\n" +
 	"\x05files\x18\x03 \x03(\tR\x05files\x123\n" +
 	"\bmetadata\x18\x04 \x01(\v2\x17.google.protobuf.StructR\bmetadata\x12\x1b\n" +
 	"\tthread_id\x18\x05 \x01(\tR\bthreadId\x12\x17\n" +
-	"\atask_id\x18\x06 \x01(\tR\x06taskId\"f\n" +
+	"\atask_id\x18\x06 \x01(\tR\x06taskId\x12%\n" +
+	"\x05parts\x18\a \x03(\v2\x0f.lf.a2a.v1.PartR\x05parts\x12#\n" +
+	"\rasks_approval\x18\b \x01(\bR\fasksApproval\"f\n" +
 	"\x14ListSkillRunsRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1b\n" +
 	"\tpage_size\x18\x02 \x01(\x05R\bpageSize\x12\x1d\n" +
@@ -2252,7 +2295,8 @@ var file_mesh_v1_skill_proto_goTypes = []any{
 	(*ResetBreakerResponse)(nil),     // 30: mesh.v1.ResetBreakerResponse
 	(*structpb.Struct)(nil),          // 31: google.protobuf.Struct
 	(v1.TaskState)(0),                // 32: lf.a2a.v1.TaskState
-	(*timestamppb.Timestamp)(nil),    // 33: google.protobuf.Timestamp
+	(*v1.Part)(nil),                  // 33: lf.a2a.v1.Part
+	(*timestamppb.Timestamp)(nil),    // 34: google.protobuf.Timestamp
 }
 var file_mesh_v1_skill_proto_depIdxs = []int32{
 	2,  // 0: mesh.v1.Skill.parameters:type_name -> mesh.v1.SkillParameter
@@ -2269,43 +2313,44 @@ var file_mesh_v1_skill_proto_depIdxs = []int32{
 	31, // 11: mesh.v1.RunSkillRequest.arguments:type_name -> google.protobuf.Struct
 	32, // 12: mesh.v1.RunSkillResponse.state:type_name -> lf.a2a.v1.TaskState
 	31, // 13: mesh.v1.RunSkillResponse.metadata:type_name -> google.protobuf.Struct
-	25, // 14: mesh.v1.ListSkillRunsResponse.runs:type_name -> mesh.v1.SkillRun
-	33, // 15: mesh.v1.SkillRun.due:type_name -> google.protobuf.Timestamp
-	33, // 16: mesh.v1.SkillRun.started:type_name -> google.protobuf.Timestamp
-	33, // 17: mesh.v1.SkillRun.ended:type_name -> google.protobuf.Timestamp
-	28, // 18: mesh.v1.ListBreakersResponse.breakers:type_name -> mesh.v1.SkillBreaker
-	33, // 19: mesh.v1.SkillBreaker.opened_at:type_name -> google.protobuf.Timestamp
-	33, // 20: mesh.v1.SkillBreaker.next_probe:type_name -> google.protobuf.Timestamp
-	28, // 21: mesh.v1.ResetBreakerResponse.before:type_name -> mesh.v1.SkillBreaker
-	3,  // 22: mesh.v1.SkillService.ListSkills:input_type -> mesh.v1.ListSkillsRequest
-	6,  // 23: mesh.v1.SkillService.GetSkill:input_type -> mesh.v1.GetSkillRequest
-	8,  // 24: mesh.v1.SkillService.CreateSkill:input_type -> mesh.v1.CreateSkillRequest
-	10, // 25: mesh.v1.SkillService.ValidateSkill:input_type -> mesh.v1.ValidateSkillRequest
-	12, // 26: mesh.v1.SkillService.DeleteSkill:input_type -> mesh.v1.DeleteSkillRequest
-	16, // 27: mesh.v1.SkillService.ListSkillDomains:input_type -> mesh.v1.ListSkillDomainsRequest
-	19, // 28: mesh.v1.SkillService.ReloadSkills:input_type -> mesh.v1.ReloadSkillsRequest
-	21, // 29: mesh.v1.SkillService.RunSkill:input_type -> mesh.v1.RunSkillRequest
-	23, // 30: mesh.v1.SkillService.ListSkillRuns:input_type -> mesh.v1.ListSkillRunsRequest
-	14, // 31: mesh.v1.SkillService.WatchSkills:input_type -> mesh.v1.WatchSkillsRequest
-	26, // 32: mesh.v1.SkillService.ListBreakers:input_type -> mesh.v1.ListBreakersRequest
-	29, // 33: mesh.v1.SkillService.ResetBreaker:input_type -> mesh.v1.ResetBreakerRequest
-	4,  // 34: mesh.v1.SkillService.ListSkills:output_type -> mesh.v1.ListSkillsResponse
-	7,  // 35: mesh.v1.SkillService.GetSkill:output_type -> mesh.v1.GetSkillResponse
-	9,  // 36: mesh.v1.SkillService.CreateSkill:output_type -> mesh.v1.CreateSkillResponse
-	11, // 37: mesh.v1.SkillService.ValidateSkill:output_type -> mesh.v1.ValidateSkillResponse
-	13, // 38: mesh.v1.SkillService.DeleteSkill:output_type -> mesh.v1.DeleteSkillResponse
-	17, // 39: mesh.v1.SkillService.ListSkillDomains:output_type -> mesh.v1.ListSkillDomainsResponse
-	20, // 40: mesh.v1.SkillService.ReloadSkills:output_type -> mesh.v1.ReloadSkillsResponse
-	22, // 41: mesh.v1.SkillService.RunSkill:output_type -> mesh.v1.RunSkillResponse
-	24, // 42: mesh.v1.SkillService.ListSkillRuns:output_type -> mesh.v1.ListSkillRunsResponse
-	15, // 43: mesh.v1.SkillService.WatchSkills:output_type -> mesh.v1.WatchSkillsResponse
-	27, // 44: mesh.v1.SkillService.ListBreakers:output_type -> mesh.v1.ListBreakersResponse
-	30, // 45: mesh.v1.SkillService.ResetBreaker:output_type -> mesh.v1.ResetBreakerResponse
-	34, // [34:46] is the sub-list for method output_type
-	22, // [22:34] is the sub-list for method input_type
-	22, // [22:22] is the sub-list for extension type_name
-	22, // [22:22] is the sub-list for extension extendee
-	0,  // [0:22] is the sub-list for field type_name
+	33, // 14: mesh.v1.RunSkillResponse.parts:type_name -> lf.a2a.v1.Part
+	25, // 15: mesh.v1.ListSkillRunsResponse.runs:type_name -> mesh.v1.SkillRun
+	34, // 16: mesh.v1.SkillRun.due:type_name -> google.protobuf.Timestamp
+	34, // 17: mesh.v1.SkillRun.started:type_name -> google.protobuf.Timestamp
+	34, // 18: mesh.v1.SkillRun.ended:type_name -> google.protobuf.Timestamp
+	28, // 19: mesh.v1.ListBreakersResponse.breakers:type_name -> mesh.v1.SkillBreaker
+	34, // 20: mesh.v1.SkillBreaker.opened_at:type_name -> google.protobuf.Timestamp
+	34, // 21: mesh.v1.SkillBreaker.next_probe:type_name -> google.protobuf.Timestamp
+	28, // 22: mesh.v1.ResetBreakerResponse.before:type_name -> mesh.v1.SkillBreaker
+	3,  // 23: mesh.v1.SkillService.ListSkills:input_type -> mesh.v1.ListSkillsRequest
+	6,  // 24: mesh.v1.SkillService.GetSkill:input_type -> mesh.v1.GetSkillRequest
+	8,  // 25: mesh.v1.SkillService.CreateSkill:input_type -> mesh.v1.CreateSkillRequest
+	10, // 26: mesh.v1.SkillService.ValidateSkill:input_type -> mesh.v1.ValidateSkillRequest
+	12, // 27: mesh.v1.SkillService.DeleteSkill:input_type -> mesh.v1.DeleteSkillRequest
+	16, // 28: mesh.v1.SkillService.ListSkillDomains:input_type -> mesh.v1.ListSkillDomainsRequest
+	19, // 29: mesh.v1.SkillService.ReloadSkills:input_type -> mesh.v1.ReloadSkillsRequest
+	21, // 30: mesh.v1.SkillService.RunSkill:input_type -> mesh.v1.RunSkillRequest
+	23, // 31: mesh.v1.SkillService.ListSkillRuns:input_type -> mesh.v1.ListSkillRunsRequest
+	14, // 32: mesh.v1.SkillService.WatchSkills:input_type -> mesh.v1.WatchSkillsRequest
+	26, // 33: mesh.v1.SkillService.ListBreakers:input_type -> mesh.v1.ListBreakersRequest
+	29, // 34: mesh.v1.SkillService.ResetBreaker:input_type -> mesh.v1.ResetBreakerRequest
+	4,  // 35: mesh.v1.SkillService.ListSkills:output_type -> mesh.v1.ListSkillsResponse
+	7,  // 36: mesh.v1.SkillService.GetSkill:output_type -> mesh.v1.GetSkillResponse
+	9,  // 37: mesh.v1.SkillService.CreateSkill:output_type -> mesh.v1.CreateSkillResponse
+	11, // 38: mesh.v1.SkillService.ValidateSkill:output_type -> mesh.v1.ValidateSkillResponse
+	13, // 39: mesh.v1.SkillService.DeleteSkill:output_type -> mesh.v1.DeleteSkillResponse
+	17, // 40: mesh.v1.SkillService.ListSkillDomains:output_type -> mesh.v1.ListSkillDomainsResponse
+	20, // 41: mesh.v1.SkillService.ReloadSkills:output_type -> mesh.v1.ReloadSkillsResponse
+	22, // 42: mesh.v1.SkillService.RunSkill:output_type -> mesh.v1.RunSkillResponse
+	24, // 43: mesh.v1.SkillService.ListSkillRuns:output_type -> mesh.v1.ListSkillRunsResponse
+	15, // 44: mesh.v1.SkillService.WatchSkills:output_type -> mesh.v1.WatchSkillsResponse
+	27, // 45: mesh.v1.SkillService.ListBreakers:output_type -> mesh.v1.ListBreakersResponse
+	30, // 46: mesh.v1.SkillService.ResetBreaker:output_type -> mesh.v1.ResetBreakerResponse
+	35, // [35:47] is the sub-list for method output_type
+	23, // [23:35] is the sub-list for method input_type
+	23, // [23:23] is the sub-list for extension type_name
+	23, // [23:23] is the sub-list for extension extendee
+	0,  // [0:23] is the sub-list for field type_name
 }
 
 func init() { file_mesh_v1_skill_proto_init() }

@@ -196,6 +196,9 @@ func SkillOf(s *meshv1.Skill) *skill.Skill {
 	if schema := s.GetInputSchema(); schema != "" {
 		out.Schema = json.RawMessage(schema)
 	}
+	if schema := s.GetOutputSchema(); schema != "" {
+		out.Output = json.RawMessage(schema)
+	}
 	for _, p := range s.GetParameters() {
 		out.Parameters = append(out.Parameters, skill.Parameter{
 			Name: p.GetName(), Type: p.GetType(), Required: p.GetRequired(), Description: p.GetDescription(),

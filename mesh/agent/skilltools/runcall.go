@@ -4,7 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"math"
 	"strings"
+	"time"
+
+	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/agent"
@@ -31,7 +35,11 @@ func (t *Tools) RunCall(ctx context.Context, c *agent.SkillCall, yield func(agen
 		return ""
 	}
 	if r == nil {
-		r = t.executor.Execute(ctx, &skill.Call{ID: runCall, Skill: c.Skill, Args: c.Arguments, Source: c.Source}, t.env)
+		var listens bool
+		r, listens = t.watched(ctx, &skill.Call{ID: runCall, Skill: c.Skill, Args: c.Arguments, Source: c.Source}, yield)
+		if !listens {
+			return ""
+		}
 	}
 	switch {
 	case r.Ask != "":
@@ -55,10 +63,63 @@ func (t *Tools) RunCall(ctx context.Context, c *agent.SkillCall, yield func(agen
 		}
 		return text.CarryOut(c.Skill, strings.TrimSpace(r.Content), args)
 	}
-	if yield(agent.Text{Text: r.Whole()}, nil) && (len(r.Files) > 0 || len(r.Metadata) > 0) {
-		yield(agent.Data{Name: ResultData, Value: map[string]any{"files": nonNil(r.Files), "metadata": r.Metadata}}, nil)
+	listens := yield(agent.Text{Text: r.Whole()}, nil)
+	if listens && (len(r.Files) > 0 || len(r.Metadata) > 0) {
+		listens = yield(agent.Data{Name: ResultData, Value: map[string]any{"files": nonNil(r.Files), "metadata": r.Metadata}}, nil)
+	}
+	for _, p := range r.Parts {
+		listens = listens && yield(agent.Artifact{Artifact: &a2apb.Artifact{Name: p.GetFilename(), Parts: []*a2apb.Part{p}}}, nil)
 	}
 	return ""
+}
+
+// Bounds of what is told of a call's progress: each is an event of the log.
+const (
+	pace      = 100 * time.Millisecond // between two
+	mostSteps = 200
+)
+
+// watched makes the call, and yields how far it is; false if nobody listens any more.
+func (t *Tools) watched(ctx context.Context, call *skill.Call, yield func(agent.Output, error) bool) (r *skill.Result, listens bool) {
+	steps, done := make(chan skill.Progress, 1), make(chan *skill.Result, 1)
+	env := *t.env
+	env.Progress = func(p skill.Progress) {
+		select {
+		case steps <- p:
+		default: // one is on its way
+		}
+	}
+	go func() { done <- t.executor.Execute(ctx, call, &env) }() // received below
+	listens = true
+	var last time.Time
+	told := 0
+	tell := func(p skill.Progress) {
+		if now := time.Now(); listens && told < mostSteps && now.Sub(last) >= pace {
+			last, told = now, told+1
+			listens = yield(agent.Progress{Text: p.Text, Step: steplike(p.Done), Steps: steplike(p.Total)}, nil)
+		}
+	}
+	for {
+		select {
+		case p := <-steps:
+			tell(p)
+		case r = <-done:
+			select {
+			case p := <-steps:
+				tell(p)
+			default:
+			}
+			return r, listens
+		}
+	}
+}
+
+// steplike is n as a number of steps, which it need not be; 0 if it is none.
+func steplike(n float64) int {
+	if n >= 1 && n <= math.MaxInt32 {
+		return int(n)
+	}
+	return 0
 }
 
 // ResultData is the name of the artifact with the files and the metadata of a

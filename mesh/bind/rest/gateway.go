@@ -273,11 +273,14 @@ func (g *gateway) serveMCP(w http.ResponseWriter, r *http.Request) {
 		g.fail(w, http.StatusNotFound, status.New(codes.NotFound, "this mesh offers no MCP server; set mcp.offer"))
 		return
 	}
-	md, bad := incoming(r, nil)
+	asked := r.Clone(r.Context())
+	asked.Header.Del(headerLastEvent) // MCP has ids of its own
+	md, bad := incoming(asked, nil)
 	if bad != nil {
 		g.fail(w, runtime.HTTPStatusFromCode(bad.Code()), bad)
 		return
 	}
+	md.Set(rpc.KeyVersion, "1.0") // in which the calls come that are made for it
 	ctx := context.WithValue(r.Context(), metadataKey{}, md)
 	// MCP clients learn from HTTP that they have to log in, or come again, and not
 	// from the answer to a call.

@@ -107,20 +107,20 @@ func (g *Guard) Check(field, raw string) (*url.URL, error) {
 }
 
 // CheckAgent refuses, with an Invalid error, an address of an agent that it must not have:
-// host:port, which is called without TLS, "grpcs://host:port" or a URL. Without TLS it
-// must be on this machine, unless http is allowed.
+// that of a gRPC server, as [mesh.Endpoint] has them, or a URL. Without TLS it must be on
+// this machine, unless http is allowed. A name is looked up only when it is connected to.
 func (g *Guard) CheckAgent(address string) error {
 	const op = "egress.CheckAgent"
-	scheme, rest, found := strings.Cut(address, "://")
+	at, secure := mesh.Endpoint(address)
 	switch {
-	case !found:
-		scheme, rest = "http", address
-	case scheme == "grpcs":
-		scheme = "https"
+	case secure:
+		at = "https://" + at
+	case !strings.Contains(at, "://"):
+		at = "http://" + at
 	}
-	u, err := url.Parse(scheme + "://" + rest)
-	if err != nil {
-		return mesh.Errorf(mesh.Invalid, op, "is not an address")
+	u, err := url.Parse(at)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.User != nil {
+		return mesh.Errorf(mesh.Invalid, op, "is not an address: it must be host:port, or begin with grpcs://, https:// or http://")
 	}
 	addr, err := netip.ParseAddr(u.Hostname())
 	if u.Scheme == "http" && !g.http && u.Hostname() != "localhost" && (err != nil || !addr.IsLoopback()) {

@@ -215,7 +215,7 @@ func TestNoProxyConnectsInsteadOfTheGuard(t *testing.T) {
 }
 
 // finding T8: agents of tenants are on this machine, or called over TLS, unless plaintext
-// is allowed; and never where nothing may go.
+// is allowed; and never where nothing may go. finding N12: however the address is written.
 func TestAgentsElsewhereAreCalledOverTLS(t *testing.T) {
 	open, closed := egress.Options{Allow: []string{"127.0.0.0/8", "10.1.0.0/16"}, AllowHTTP: true}, egress.Options{Allow: []string{"127.0.0.0/8", "10.1.0.0/16"}}
 	for address, want := range map[string]struct{ open, closed bool }{
@@ -231,6 +231,26 @@ func TestAgentsElsewhereAreCalledOverTLS(t *testing.T) {
 		"https://169.254.169.254/": {false, false},
 		"10.2.0.1:7000":            {false, false},
 		"http://%zz/":              {false, false},
+
+		"dns:///127.0.0.1:7000":             {true, true},
+		"dns:///localhost:7000":             {true, true},
+		"DNS:///agents.example:7000":        {true, false},
+		"dns:///10.1.2.3:7000":              {true, false},
+		"dns:///10.2.0.1:7000":              {false, false},
+		"dns:///169.254.169.254":            {false, false},
+		"dns:///[::ffff:10.2.0.1]:80":       {false, false},
+		"dns://127.0.0.1/10.2.0.1:7000":     {false, false},
+		"dns://127.0.0.1/agents.example:70": {false, false},
+		"grpc://127.0.0.1:7000":             {true, true},
+		"grpc://agents.example:7000":        {true, false},
+		"GRPCS://agents.example:7000":       {true, true},
+		"grpcs://169.254.169.254":           {false, false},
+		"https://agents.example:7000":       {true, true},
+		"unix:///run/agent.sock":            {false, false},
+		"passthrough:///127.0.0.1:7000":     {false, false},
+		"ftp://127.0.0.1:7000":              {false, false},
+		"http://u:p@127.0.0.1/":             {false, false},
+		"":                                  {false, false},
 	} {
 		for o, ok := range map[*egress.Options]bool{&open: want.open, &closed: want.closed} {
 			if err := guard(t, *o).CheckAgent(address); (err == nil) != ok || err != nil && !mesh.IsCode(err, mesh.Invalid) {

@@ -24,9 +24,11 @@
 //
 // # The mesh as a server
 //
-// [NewHandler] serves the skills of a [Backend] without sessions: each request
-// stands alone and is served under its own identity, which whoever mounts the
-// handler has put into the request's context.
+// [NewHandler] serves the skills of a [Backend] over HTTP, in sessions to clients whose
+// version of the protocol has them, and [Serve] over one connection. Each request is
+// served under its own identity, which whoever mounts the handler has put into the
+// request's context. Answering, asking users and all that versions differ in is the
+// SDK's own dispatch.
 //
 // # What may run concurrently
 //
@@ -36,6 +38,6 @@
 //
 // It decides nothing about a call: scope, approval, limits, retries and audit
 // are the business of package skill and of the mesh. It serves and uses tools,
-// no other features of the protocol: a tool that asks for input from a person
-// or a model gets none.
+// no other features of the protocol: a tool of a server that asks for input from a
+// person or a model gets none.
 package mcp

@@ -32,8 +32,8 @@ type backend struct {
 	// hanging and canceled are told of calls of "tasks.hang".
 	hanging, canceled chan struct{}
 
-	mu   sync.Mutex
-	runs []string
+	mu            sync.Mutex
+	runs, replies []string
 	// completed are the skills whose schemas were asked for.
 	completed []string
 }
@@ -61,18 +61,27 @@ func (b *backend) Complete(ctx context.Context, names []string) ([]*skill.Skill,
 	return out, nil
 }
 
-func (b *backend) Run(ctx context.Context, name string, args map[string]any, requestID string) (*mcp.Outcome, error) {
+func (b *backend) Run(ctx context.Context, call *mcp.Call) (*mcp.Outcome, error) {
 	caller := ctx.Value(who{}).(string)
 	b.mu.Lock()
-	b.runs = append(b.runs, fmt.Sprintf("%s %s %s %s", caller, name, compact(args), requestID))
+	b.runs = append(b.runs, fmt.Sprintf("%s %s %s %s", caller, call.Skill, compact(call.Args), call.RequestID))
+	if call.Reply != "" {
+		b.replies = append(b.replies, fmt.Sprintf("%s %s %v", caller, call.Reply, call.ReplyTo == mcp.QuestionID("May I send it?")))
+	}
 	b.mu.Unlock()
-	switch name {
+	switch call.Skill {
 	case "tasks.create":
 		return &mcp.Outcome{Text: "Created.", Files: []string{"a.txt"}, Metadata: map[string]any{"n": 1.0}, Task: "t-1"}, nil
 	case "tasks.fail":
 		return &mcp.Outcome{Text: "The disk is full.", Failed: true}, nil
 	case "mail.send":
-		return &mcp.Outcome{Asks: "May I send it?", Task: "t-2"}, nil
+		switch call.Reply {
+		case "Yes":
+			return &mcp.Outcome{Text: "Sent.", Task: "t-2"}, nil
+		case "No":
+			return &mcp.Outcome{Text: "Refused.", Failed: true, Task: "t-2"}, nil
+		}
+		return &mcp.Outcome{Asks: "May I send it?", Approval: true, Task: "t-2"}, nil
 	case "tasks.deny":
 		return nil, mesh.Errorf(mesh.Denied, "x", "You may not do that")
 	case "tasks.wrong":
@@ -81,6 +90,11 @@ func (b *backend) Run(ctx context.Context, name string, args map[string]any, req
 		return nil, errors.New("secret trouble")
 	case "tasks.panic":
 		panic("secret trouble")
+	case "tasks.step":
+		for _, p := range []skill.Progress{{Text: "on", Done: 2, Total: 5}, {Text: "on"}, {Text: "on", Done: 7, Total: 9}} {
+			call.Progress(p)
+		}
+		return &mcp.Outcome{Text: "Done."}, nil
 	case "tasks.hang":
 		close(b.hanging)
 		<-ctx.Done()
@@ -109,11 +123,15 @@ func sample(name, access string, approval bool) *skill.Skill {
 // header, and returns its URL.
 func offer(t *testing.T, b *backend, o mcp.HandlerOptions) string {
 	t.Helper()
-	h := mcp.NewHandler(b, o)
+	h := mcp.NewHandler(b, func(ctx context.Context) (string, error) { return ctx.Value(who{}).(string), nil }, o)
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), who{}, r.Header.Get("Caller"))))
 	}))
-	t.Cleanup(s.Close)
+	t.Cleanup(func() {
+		h.Close()
+		s.Close()
+		h.Wait()
+	})
 	return s.URL
 }
 
@@ -143,7 +161,8 @@ func connect(t *testing.T, url, caller, version string) *sdk.ClientSession {
 	return s
 }
 
-var versions = []string{"", "2025-11-25", "2025-03-26"}
+// versions are all that the SDK speaks.
+var versions = sdk.SupportedProtocolVersions()
 
 func TestEachCallerSeesItsSkillsAsTools(t *testing.T) {
 	tool := sample("box.tool", skill.AccessWrite, false)
@@ -301,11 +320,14 @@ func TestCallsRunThroughTheBackend(t *testing.T) {
 			if about := res.Meta[mcp.MetaResult]; about != nil {
 				out += " " + compact(about)
 			}
+			if res.StructuredContent != nil {
+				out += " " + compact(res.StructuredContent)
+			}
 			return out
 		}
 		for name, want := range map[string]string{
-			"tasks-create": `Created.` + "\n\n" + `Files: a.txt {"files":["a.txt"],"metadata":{"n":1},"task":"t-1"}`,
-			"tasks.create": `Created.` + "\n\n" + `Files: a.txt {"files":["a.txt"],"metadata":{"n":1},"task":"t-1"}`,
+			"tasks-create": `Created.` + "\n\n" + `Files: a.txt {"files":["a.txt"],"task":"t-1"} {"n":1}`,
+			"tasks.create": `Created.` + "\n\n" + `Files: a.txt {"files":["a.txt"],"task":"t-1"} {"n":1}`,
 			"tasks-fail":   "error: The disk is full.",
 			"tasks-deny":   "error: You may not do that",
 			"tasks-wrong":  "error: title: is missing",
@@ -333,20 +355,23 @@ func TestCallsRunThroughTheBackend(t *testing.T) {
 	}
 }
 
+// Finding N10: in every version, a call that its client cancels is cancelled.
 func TestACallEndsWithItsClient(t *testing.T) {
-	b := &backend{hanging: make(chan struct{}), canceled: make(chan struct{}, 1)}
-	session := connect(t, offer(t, b, mcp.HandlerOptions{}), "ann", "")
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() {
-		_, err := session.CallTool(ctx, &sdk.CallToolParams{Name: "tasks-hang"})
-		done <- err
-	}()
-	<-b.hanging
-	cancel()
-	<-b.canceled
-	if err := <-done; !errors.Is(err, context.Canceled) {
-		t.Errorf("error is %v", err)
+	for _, version := range versions {
+		b := &backend{hanging: make(chan struct{}), canceled: make(chan struct{}, 1)}
+		session := connect(t, offer(t, b, mcp.HandlerOptions{}), "ann", version)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() {
+			_, err := session.CallTool(ctx, &sdk.CallToolParams{Name: "tasks-hang"})
+			done <- err
+		}()
+		<-b.hanging
+		cancel()
+		<-b.canceled
+		if err := <-done; !errors.Is(err, context.Canceled) {
+			t.Errorf("protocol %s: error is %v", version, err)
+		}
 	}
 }
 

@@ -33,8 +33,14 @@ type remote struct {
 	check chan struct{}
 
 	mu      sync.RWMutex
-	session *session          // nil while there is no connection
-	tools   map[string]string // by name of the skill, as of the last listing
+	session *session        // nil while there is no connection
+	tools   map[string]tool // by name of the skill, as of the last listing
+}
+
+// A tool is one of a server's.
+type tool struct {
+	name    string
+	promise *output // nil if it promises nothing
 }
 
 func newRemote(name string, s Server, o Options) *remote {
@@ -160,7 +166,7 @@ func publish(skills []*skill.Skill, to Sink, offered map[string]*skill.Skill) {
 }
 
 // execute implements [skill.Handler] for all tools of the server.
-func (r *remote) execute(ctx context.Context, call *skill.Call, _ *skill.Env) (*skill.Result, error) {
+func (r *remote) execute(ctx context.Context, call *skill.Call, env *skill.Env) (*skill.Result, error) {
 	const op = "mcp.Execute"
 	r.mu.RLock()
 	s := r.session
@@ -174,9 +180,13 @@ func (r *remote) execute(ctx context.Context, call *skill.Call, _ *skill.Env) (*
 	}
 	timed, cancel := context.WithTimeoutCause(ctx, r.dialer.server.Timeout, errSlow)
 	defer cancel()
-	res, err := s.call(timed, tool, call.Key, call.Args)
+	var progress func(skill.Progress)
+	if env != nil {
+		progress = env.Progress
+	}
+	res, err := s.call(timed, tool.name, call.Key, call.Args, progress)
 	if err == nil {
-		return r.result(res)
+		return r.result(res, tool.promise)
 	}
 	if ctx.Err() != nil {
 		return nil, mesh.Wrap(op, ctx.Err())

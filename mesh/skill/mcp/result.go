@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"strings"
 
+	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"google.golang.org/protobuf/proto"
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/skill"
@@ -21,7 +23,7 @@ const Structured = "structured"
 const maxTold = 500
 
 // result is what a tool's answer means for the mesh.
-func (r *remote) result(res *sdk.CallToolResult) (*skill.Result, error) {
+func (r *remote) result(res *sdk.CallToolResult, promise *output) (*skill.Result, error) {
 	if res.NeedsInput() {
 		return nil, mesh.Errorf(mesh.Unsupported, "mcp.Execute",
 			"the MCP server '%s' asks for input while its tool runs, which is not possible here", r.name)
@@ -30,11 +32,11 @@ func (r *remote) result(res *sdk.CallToolResult) (*skill.Result, error) {
 	if res.IsError {
 		out.Status = skill.StatusError
 	}
-	content, whole := contentOf(res.Content, r.maxResult)
+	content, parts, whole := contentOf(res.Content, r.maxResult)
 	if res.IsError { // which may say what was refused
 		content = r.hide.Replace(content)
 	}
-	out.Content = content
+	out.Content, out.Parts = content, parts
 	if res.StructuredContent != nil {
 		data, err := json.Marshal(res.StructuredContent)
 		switch {
@@ -53,18 +55,31 @@ func (r *remote) result(res *sdk.CallToolResult) (*skill.Result, error) {
 	if strings.TrimSpace(out.Content) == "" {
 		out.Content = "The tool returned no content."
 	}
+	if !res.IsError && (!promise.holds(res.StructuredContent) || promise != nil && out.Metadata == nil) {
+		// Whoever reads it by the schema would fail, and call again.
+		out.Status, out.Metadata = skill.StatusError, nil
+		out.Content += "\n[The tool did its work; do not call it again for this. The MCP server '" + r.name +
+			"' gave no structured result of the form that it promises, or one that is too long.]"
+	}
 	return out, nil
 }
 
-// contentOf returns the content as text of about so many bytes at most, and
-// whether that is all of it.
-func contentOf(content []sdk.Content, most int) (text string, whole bool) {
+// contentOf returns the content as text of about so many bytes at most, what of it
+// is passed on as it is, and whether the text is all of it.
+func contentOf(content []sdk.Content, most int) (text string, passed []*a2apb.Part, whole bool) {
 	var parts []string
+	room := maxParts
 	for _, c := range content {
 		if most <= 0 {
-			return strings.Join(parts, "\n"), false
+			return strings.Join(parts, "\n"), passed, false
 		}
-		part, rest := describe(c), ""
+		p := partOf(c)
+		if n := proto.Size(p); p != nil && n <= maxPart && n <= room {
+			passed, room = append(passed, p), room-n
+		} else {
+			p = nil
+		}
+		part, rest := describe(c, p != nil), ""
 		switch c := c.(type) {
 		case *sdk.TextContent:
 			rest = c.Text
@@ -81,22 +96,27 @@ func contentOf(content []sdk.Content, most int) (text string, whole bool) {
 			parts = append(parts, part)
 		}
 		if len(rest) > most {
-			return strings.Join(parts, "\n"), false
+			return strings.Join(parts, "\n"), passed, false
 		}
 		most -= len(part)
 	}
-	return strings.Join(parts, "\n"), true
+	return strings.Join(parts, "\n"), passed, true
 }
 
-// describe returns in one line what a piece of content is, or "" for text.
-func describe(c sdk.Content) string {
+// describe returns in one line what a piece of content is, and whether it is passed
+// on, or "" for text.
+func describe(c sdk.Content, passed bool) string {
+	end := "; too long to be passed on]"
+	if passed {
+		end = "]"
+	}
 	switch c := c.(type) {
 	case *sdk.TextContent:
 		return ""
 	case *sdk.ImageContent:
-		return fmt.Sprintf("[image, %s, %d bytes; not shown]", line(c.MIMEType, 100), len(c.Data))
+		return fmt.Sprintf("[image, %s, %d bytes%s", line(c.MIMEType, 100), len(c.Data), end)
 	case *sdk.AudioContent:
-		return fmt.Sprintf("[audio, %s, %d bytes; not shown]", line(c.MIMEType, 100), len(c.Data))
+		return fmt.Sprintf("[audio, %s, %d bytes%s", line(c.MIMEType, 100), len(c.Data), end)
 	case *sdk.ResourceLink:
 		return fmt.Sprintf("[link to %s: %s]", line(c.URI, 1000), line(c.Name+" "+c.Description, 500))
 	case *sdk.EmbeddedResource:
@@ -106,7 +126,7 @@ func describe(c sdk.Content) string {
 		case r.Text != "":
 			return "[resource " + line(r.URI, 1000) + "]"
 		default:
-			return fmt.Sprintf("[resource %s, %s, %d bytes; not shown]", line(r.URI, 1000), line(r.MIMEType, 100), len(r.Blob))
+			return fmt.Sprintf("[resource %s, %s, %d bytes%s", line(r.URI, 1000), line(r.MIMEType, 100), len(r.Blob), end)
 		}
 	}
 	return "[content of a kind that is not known here]"

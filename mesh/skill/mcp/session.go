@@ -11,6 +11,8 @@ import (
 	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"agentmesh/mesh/skill"
 )
 
 const (
@@ -41,6 +43,7 @@ type session struct {
 	proc    *process // or else
 	carrier *carrier
 	calls   cancels
+	told    listeners
 	grace   time.Duration // for each step of ending
 	// changed is told when the server says that its tools changed.
 	changed chan struct{}
@@ -68,9 +71,10 @@ func (d *dialer) dial(ctx context.Context, base http.RoundTripper, legacy bool) 
 		return nil, err
 	}
 	client := sdk.NewClient(&sdk.Implementation{Name: clientName, Version: d.version}, &sdk.ClientOptions{
-		Capabilities:           &sdk.ClientCapabilities{},
-		MultiRoundTrip:         &sdk.MultiRoundTripOptions{Disabled: true},
-		ToolListChangedHandler: func(context.Context, *sdk.ToolListChangedRequest) { wake(s.changed) },
+		Capabilities:                &sdk.ClientCapabilities{},
+		MultiRoundTrip:              &sdk.MultiRoundTripOptions{Disabled: true},
+		ToolListChangedHandler:      func(context.Context, *sdk.ToolListChangedRequest) { wake(s.changed) },
+		ProgressNotificationHandler: func(_ context.Context, req *sdk.ProgressNotificationClientRequest) { s.told.tell(req.Params) },
 	})
 	client.AddSendingMiddleware(uncached)
 	var o sdk.ClientSessionOptions
@@ -169,13 +173,19 @@ func (s *session) list(ctx context.Context, timeout time.Duration) (tools []*sdk
 	return tools, false, nil
 }
 
-// call calls a tool, no longer than the connection lives.
-func (s *session) call(ctx context.Context, tool, key string, args map[string]any) (*sdk.CallToolResult, error) {
+// call calls a tool, no longer than the connection lives. Progress, if there is one,
+// is told how far it is.
+func (s *session) call(ctx context.Context, tool, key string, args map[string]any, progress func(skill.Progress)) (*sdk.CallToolResult, error) {
 	ctx, release := s.calls.join(ctx)
 	defer release()
 	params := &sdk.CallToolParams{Name: tool, Arguments: args}
 	if key != "" {
 		params.Meta = sdk.Meta{MetaKey: key}
+	}
+	if progress != nil {
+		token, done := s.told.join(progress)
+		defer done()
+		params.SetProgressToken(token)
 	}
 	res, err := s.client.CallTool(ctx, params)
 	if err != nil && errors.Is(context.Cause(ctx), errEnded) {

@@ -27,10 +27,10 @@ const (
 
 // skillsOf returns the tools as skills, and by the names of the skills the
 // tools. What cannot be a skill is left out, and logged if that is wanted.
-func (r *remote) skillsOf(ctx context.Context, tools []*sdk.Tool, log bool) ([]*skill.Skill, map[string]string) {
+func (r *remote) skillsOf(ctx context.Context, tools []*sdk.Tool, log bool) ([]*skill.Skill, map[string]tool) {
 	actions := actionsOf(tools)
 	skills := make([]*skill.Skill, 0, len(tools))
-	names, first := make(map[string]string, len(tools)), make(map[string]*sdk.Tool, len(tools))
+	names, first := make(map[string]tool, len(tools)), make(map[string]*sdk.Tool, len(tools))
 	for _, t := range tools {
 		action, ok := actions[t.Name]
 		name := r.name + "." + action
@@ -52,8 +52,12 @@ func (r *remote) skillsOf(ctx context.Context, tools []*sdk.Tool, log bool) ([]*
 			}
 			continue
 		}
+		of := tool{name: t.Name, promise: outputOf(t.OutputSchema)}
+		if of.promise != nil {
+			s.Output = of.promise.schema
+		}
 		skills = append(skills, s)
-		names[name] = t.Name
+		names[name] = of
 	}
 	return skills, names
 }

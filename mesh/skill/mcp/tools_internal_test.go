@@ -227,7 +227,7 @@ func TestToolsThatCanBeNoSkillsAreLeftOut(t *testing.T) {
 		{Name: "huge", InputSchema: map[string]any{"type": "object", "properties": huge}},
 	}
 	skills, names := newTestRemote().skillsOf(t.Context(), tools, true)
-	if diff := cmp.Diff(map[string]string{"box.ok": "ok"}, names); diff != "" || len(skills) != 1 {
+	if diff := cmp.Diff(map[string]tool{"box.ok": {name: "ok"}}, names, cmp.AllowUnexported(tool{})); diff != "" || len(skills) != 1 {
 		t.Errorf("%d skills, %s", len(skills), diff)
 	}
 }
@@ -244,14 +244,14 @@ func FuzzToolsBecomeValidSkills(f *testing.F) {
 		skills, names := newTestRemote().skillsOf(t.Context(), []*sdk.Tool{&tool, {Name: "other"}}, true)
 		for _, s := range skills {
 			again, problem := skill.Parse("", skill.Render(s))
-			if problem != nil || again.Name != s.Name || !json.Valid(command.Schema(s)) || names[s.Name] == "" {
+			if problem != nil || again.Name != s.Name || !json.Valid(command.Schema(s)) || names[s.Name].name == "" {
 				t.Fatalf("%s became %+v: %v", text, s, problem)
 			}
 			if _, lines, _ := commandsIn(s.Body); len(lines) > 0 {
 				t.Fatalf("the page has commands: %s", s.Body)
 			}
 		}
-		if names["box.other"] != "other" {
+		if names["box.other"].name != "other" {
 			t.Fatalf("it hid another tool: %v", names)
 		}
 	})
