@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -50,7 +51,11 @@ func agentOf(t *testing.T, f *framework) *joined {
 	}
 	_, port, _ := net.SplitHostPort(l.Addr().String())
 	_ = l.Close() // for the agent
-	j := &joined{framework: f, trial: trial{t}, m: up(t, t.TempDir()), model: startTalkModel(t), name: "theirs", port: port}
+	dir := t.TempDir()
+	if f.version != "" {
+		writeFile(t, filepath.Join(dir, "mesh.yaml"), fmt.Sprintf("agents: {theirs: {protocol_version: %q}}\n", f.version))
+	}
+	j := &joined{framework: f, trial: trial{t}, m: up(t, dir), model: startTalkModel(t), name: "theirs", port: port}
 	j.proc = j.start(port)
 	return j
 }

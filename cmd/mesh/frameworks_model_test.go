@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -126,6 +127,7 @@ func (m *talkModel) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	last, out := req.Messages[len(req.Messages)-1], &talkWriter{w: w, stream: req.Stream}
 	text := content(last.Content)
+	chart := cmp.Or(req.tool("chart"), req.tool("final_result")) // as pydantic-ai calls what an agent returns
 	switch {
 	case last.Role == "tool":
 		out.say("answered: " + text)
@@ -134,8 +136,8 @@ func (m *talkModel) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	case strings.Contains(text, saysAsk) && req.tool("ask") != "":
 		out.call(req.tool("ask"), map[string]any{"question": theQuestion})
-	case strings.Contains(text, saysChart) && req.tool("chart") != "":
-		out.call(req.tool("chart"), map[string]any{"bars": 3})
+	case strings.Contains(text, saysChart) && chart != "":
+		out.call(chart, map[string]any{"bars": 3})
 	case strings.Contains(text, saysSlowly):
 		if !m.slowly(r, out) {
 			return

@@ -26,6 +26,7 @@ type framework struct {
 	name          string
 	env           string // its folder below that of all
 	agent, client string // programs in testdata/interop/frameworks; "" for none
+	version       string // by which its agent is called, if not by that of its card
 	root          string // path of the mesh's card, as its client wants it
 	shows         string // path of the card that its client talks by, if not by that
 	// answer makes of what was asked the answer that the framework reads; nil is a text.
