@@ -18,13 +18,14 @@ const (
 	MaxParts      = 100     // parts of one message
 	MaxID         = 256     // bytes of an id that a client makes
 	MaxReferences = 100     // reference_task_ids of one message
+	MaxModes      = 100     // accepted_output_modes of one message
 )
 
 // admit checks what all operations have in common: who calls, in which
-// version, and for which tenant. The tenant in a request routes and never
-// grants (A2A v1.0 §8.3.2): one that is not the caller's is answered with
-// unknown, as any other thing that does not exist.
-func (s *server) admit(ctx context.Context, op, tenant string, unknown *mesh.Error) (mesh.Call, error) {
+// version, for which tenant, and whether with the extensions that the card requires (A2A
+// v1.0 §3.3.4). The tenant in a request routes and never grants (§8.3.2): one that is not
+// the caller's does not exist, whether it does or not.
+func (s *server) admit(ctx context.Context, op, tenant string) (mesh.Call, error) {
 	call, ok := mesh.CallFrom(ctx)
 	if !ok {
 		return call, mesh.Errorf(mesh.Unknown, op, "the server does not know who is calling")
@@ -37,25 +38,23 @@ func (s *server) admit(ctx context.Context, op, tenant string, unknown *mesh.Err
 		return call, versionError(op, version)
 	}
 	if tenant != "" && mesh.TenantID(tenant) != call.Principal.Tenant {
-		return call, unknown
+		return call, &mesh.Error{Code: mesh.NotFound, Op: op, Field: "tenant", Detail: "Tenant not found; leave it out, or send the one that the agent card names"}
+	}
+	for _, x := range s.service.Capabilities().GetExtensions() {
+		if x.GetRequired() && !slices.Contains(call.Extensions, x.GetUri()) {
+			return call, extensionRequired(op, x.GetUri())
+		}
 	}
 	return call, nil
 }
 
-// checkOffered refuses what the agent's card does not offer: streams, if this is
-// one, and callers that do not support an extension that it requires (A2A v1.0
-// §3.3.4).
-func (s *server) checkOffered(op string, call mesh.Call, stream bool) error {
-	offered := s.service.Capabilities()
-	if stream && !offered.GetStreaming() {
-		return UnsupportedOperation(op, "This agent does not stream; use SendMessage and GetTask")
+// admitStream is admit for a stream, which the card may not offer.
+func (s *server) admitStream(ctx context.Context, op, tenant string) (mesh.Call, error) {
+	call, err := s.admit(ctx, op, tenant)
+	if err == nil && !s.service.Capabilities().GetStreaming() {
+		err = UnsupportedOperation(op, "This agent does not stream; use SendMessage and GetTask")
 	}
-	for _, x := range offered.GetExtensions() {
-		if x.GetRequired() && !slices.Contains(call.Extensions, x.GetUri()) {
-			return extensionRequired(op, x.GetUri())
-		}
-	}
-	return nil
+	return call, err
 }
 
 func (s *server) checkSend(call mesh.Call, req *a2apb.SendMessageRequest) error {
@@ -65,6 +64,9 @@ func (s *server) checkSend(call mesh.Call, req *a2apb.SendMessageRequest) error 
 		return pushNotSupported(op)
 	}
 	if err := checkHistory(op, "configuration.history_length", historyOf(c)); err != nil {
+		return err
+	}
+	if err := checkModes(op, c.GetAcceptedOutputModes()); err != nil {
 		return err
 	}
 	m := req.GetMessage()
@@ -82,6 +84,25 @@ func (s *server) checkSend(call mesh.Call, req *a2apb.SendMessageRequest) error 
 		return mesh.InvalidField(op, "message.role", "must be ROLE_USER, and is %v", m.GetRole())
 	}
 	return checkParts(op, m.GetParts())
+}
+
+// checkModes bounds what the client says it can take. It is a wish (A2A v1.0 §3.2.2), by
+// which nothing is refused: clients of some frameworks always say the same.
+func checkModes(op string, modes []string) error {
+	const field = "configuration.accepted_output_modes"
+	if len(modes) > MaxModes {
+		return mesh.InvalidField(op, field, "are %d; the limit is %d", len(modes), MaxModes)
+	}
+	for i, m := range modes {
+		at := fmt.Sprintf("%s[%d]", field, i)
+		if strings.TrimSpace(m) == "" {
+			return mesh.InvalidField(op, at, "is empty; name a media type such as text/plain")
+		}
+		if err := checkText(op, at, m); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func checkIDs(op string, call mesh.Call, m *a2apb.Message) error {

@@ -37,6 +37,7 @@ import (
 // A Directory knows agents: a *registry.Registry.
 type Directory interface {
 	Resolve(tenant mesh.TenantID, name string) (registry.Entry, error)
+	List(tenant mesh.TenantID, f registry.Filter) []registry.Entry
 }
 
 // Turns work on what the edge takes: a *turn.Runner.

@@ -188,6 +188,9 @@ func (e *Edge) accept(ctx context.Context, in *intake) (mesh.ExecutionID, mesh.S
 		if err != nil {
 			return cache.Decision{}, err
 		}
+		if err := e.takes(s, in, t); err != nil {
+			return cache.Decision{}, err
+		}
 		var trip *limit.Trip
 		if place, trip = e.Quotas.Take(tenant, user, opening(s)); trip != nil {
 			return cache.Decision{}, trip.Err("edge.Send")

@@ -224,7 +224,7 @@ func (n *node) build(ctx context.Context) (err error) {
 	if n.agents, err = registry.New(ctx, n.registryOptions()); err != nil {
 		return err
 	}
-	n.issuer = newIssuer(n.agents, n.keys, cards.Mode(n.cfg.Cards.Mode), n.face)
+	n.issuer = newIssuer(n.agents, n.keys, cards.Mode(n.cfg.Cards.Mode), n.face, n.cfg.Main)
 	if err := n.openSkills(); err != nil {
 		return err
 	}
@@ -258,7 +258,7 @@ func (n *node) buildEdge() (err error) {
 		return err
 	}
 	cfg := edge.Config{
-		Log: n.log, States: n.states, Directory: n.agents, Turns: n.turns, Tasks: n.tasks, Card: n.issuer.extended, Offered: n.face().Capabilities,
+		Log: n.log, States: n.states, Directory: n.agents, Turns: n.turns, Tasks: n.tasks, Card: n.issuer.extended, Offered: n.capabilities(),
 		Main: n.cfg.Main, ReadByRole: n.audit.Read, Logger: n.logger, Quotas: n.quotas, Budget: n.cfg.turnBudget(),
 	}
 	if n.opts.Edge != nil {
@@ -304,7 +304,7 @@ func (n *node) serve(ctx context.Context) (err error) {
 	}
 	start("log", n.log.Run)
 	start("tasks", n.tasks.Run)
-	if !n.opts.WebhooksElsewhere {
+	if on(n.cfg.A2A.Push) && !n.opts.WebhooksElsewhere {
 		start("push", n.push.Run)
 	}
 	defer n.cutTurns(ctx)
