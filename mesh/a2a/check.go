@@ -77,7 +77,7 @@ func (s *server) checkSend(call mesh.Call, req *a2apb.SendMessageRequest) error 
 		return &mesh.Error{Code: mesh.Exhausted, Op: op, Field: "message",
 			Detail: fmt.Sprintf("message is %d bytes long, and the limit is %d; send less, or a part with a url", n, MaxMessage)}
 	}
-	if err := checkIDs(op, call, m); err != nil {
+	if err := s.checkIDs(op, call, m); err != nil {
 		return err
 	}
 	if m.GetRole() != a2apb.Role_ROLE_USER {
@@ -105,7 +105,7 @@ func checkModes(op string, modes []string) error {
 	return nil
 }
 
-func checkIDs(op string, call mesh.Call, m *a2apb.Message) error {
+func (s *server) checkIDs(op string, call mesh.Call, m *a2apb.Message) error {
 	if m.GetMessageId() == "" {
 		return mesh.InvalidField(op, "message.message_id", "is empty; give every message an id of its own, such as a UUID")
 	}
@@ -123,26 +123,7 @@ func checkIDs(op string, call mesh.Call, m *a2apb.Message) error {
 			return err
 		}
 	}
-	return checkContext(op, call, m.GetContextId())
-}
-
-// checkContext demands that the context id is a thread id, and the one in the
-// call's metadata if there is one. It is kept as it came, so it must have the
-// form that thread ids have.
-func checkContext(op string, call mesh.Call, id string) error {
-	if id == "" {
-		return nil
-	}
-	parsed, err := mesh.ParseThreadID(id)
-	if err != nil || parsed != id {
-		return mesh.InvalidField(op, "message.context_id",
-			"must be a UUID v4 in lower case such as 550e8400-e29b-41d4-a716-446655440000, and is %q", clip(id))
-	}
-	if call.Thread != "" && call.Thread != id {
-		return mesh.InvalidField(op, "message.context_id",
-			"is %s, and thread-id in the metadata is %s; send the same or one of them", id, call.Thread)
-	}
-	return nil
+	return s.checkContext(op, call, m.GetContextId())
 }
 
 func checkTaskID(op, id string) error {

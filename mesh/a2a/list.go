@@ -73,7 +73,10 @@ func checkList(op string, req *a2apb.ListTasksRequest) error {
 	if ts := req.GetStatusTimestampAfter(); ts != nil && ts.CheckValid() != nil {
 		return mesh.InvalidField(op, "status_timestamp_after", "must be a time such as 2026-01-31T12:00:00Z")
 	}
-	return checkText(op, "context_id", req.GetContextId())
+	if n := len(req.GetContextId()); n > MaxID {
+		return mesh.InvalidField(op, "context_id", "is %d bytes long; the limit is %d", n, MaxID)
+	}
+	return nil
 }
 
 // GetExtendedAgentCard returns the agent card for the caller, who is known by

@@ -28,6 +28,7 @@ type server struct {
 	service Service
 	pusher  Pusher // nil: push notifications are not offered
 	strict  bool   // see WithStrictVersion
+	names   bool   // see WithContextNames
 }
 
 // NewServer returns an A2A v1.0 server over s, for a gRPC server of package

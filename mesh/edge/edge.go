@@ -59,6 +59,9 @@ type Config struct {
 	Turns     Turns
 	// Tasks lists tasks; its caller runs it. Without it tasks are not listed.
 	Tasks *tasks.Index
+	// Contexts find threads by the names that users give them; nil for a mesh in which
+	// context ids are thread ids.
+	Contexts *a2a.Contexts
 	// Offered are the capabilities of all cards of Card.
 	Offered *a2apb.AgentCapabilities
 	// Card returns the edge's own card for a tenant, for those who ask for it.

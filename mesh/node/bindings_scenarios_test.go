@@ -182,7 +182,7 @@ func refusing() map[string]scenario {
 				{"no parts", func(r *a2apb.SendMessageRequest) { r.Message.Parts = nil }},
 				{"no id", func(r *a2apb.SendMessageRequest) { r.Message.MessageId = "" }},
 				{"agent", func(r *a2apb.SendMessageRequest) { r.Message.Role = a2apb.Role_ROLE_AGENT }},
-				{"context", func(r *a2apb.SendMessageRequest) { r.Message.ContextId = "x" }},
+				{"context", func(r *a2apb.SendMessageRequest) { r.Message.ContextId = strings.Repeat("x", 257) }},
 				{"history", func(r *a2apb.SendMessageRequest) {
 					r.Configuration = &a2apb.SendMessageConfiguration{HistoryLength: size(-1)}
 				}},

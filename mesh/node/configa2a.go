@@ -37,6 +37,10 @@ type A2A struct {
 	V03Blocking *bool `yaml:"v03_blocking"`
 }
 
+// contextKeyFile has the key by which users' own context ids mean threads, in the data
+// folder.
+const contextKeyFile = "context.key"
+
 // on reports whether a choice is made that is the default.
 func on(choice *bool) bool { return choice == nil || *choice }
 
@@ -59,6 +63,7 @@ func (n *node) capabilities() *a2apb.AgentCapabilities {
 
 // a2aOptions are the operator's choices of the A2A surface.
 func (n *node) a2aOptions() (opts []a2a.Option) {
+	opts = append(opts, a2a.WithContextNames())
 	if n.cfg.A2A.StrictVersion {
 		opts = append(opts, a2a.WithStrictVersion())
 	}

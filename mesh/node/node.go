@@ -17,6 +17,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"path/filepath"
 	"sync"
 	"time"
 
@@ -24,6 +25,7 @@ import (
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 
 	"agentmesh/mesh"
+	"agentmesh/mesh/a2a"
 	"agentmesh/mesh/agent"
 	"agentmesh/mesh/alarm"
 	"agentmesh/mesh/api"
@@ -39,6 +41,7 @@ import (
 	"agentmesh/mesh/security/cards"
 	"agentmesh/mesh/security/egress"
 	"agentmesh/mesh/security/grant"
+	"agentmesh/mesh/security/keyfile"
 	"agentmesh/mesh/security/oidc"
 	"agentmesh/mesh/security/policy"
 	"agentmesh/mesh/security/revocation"
@@ -142,6 +145,7 @@ type node struct {
 	quotas    *quota.Keeper
 	turns     *turn.Runner
 	edge      *edge.Edge
+	contexts  *a2a.Contexts
 
 	tokensEnded func() // called when tokens have ended, once they are looked at
 
@@ -247,6 +251,13 @@ func (n *node) build(ctx context.Context) (err error) {
 
 // buildEdge makes what takes messages, and what works on them.
 func (n *node) buildEdge() (err error) {
+	key, err := keyfile.LoadOrCreateSecret(filepath.Join(n.cfg.Data, contextKeyFile))
+	if err != nil {
+		return err
+	}
+	if n.contexts, err = a2a.NewContexts(key); err != nil {
+		return err
+	}
 	turns := turn.Config{
 		Log: n.log, States: n.states, Leases: n.backend.Leases, Directory: n.agents, Dialer: n.dialer, Signer: n.signer,
 		Main: n.cfg.Main, Node: mesh.NewEventID(), Logger: n.logger, Budget: n.cfg.turnBudget(),
@@ -258,7 +269,7 @@ func (n *node) buildEdge() (err error) {
 		return err
 	}
 	cfg := edge.Config{
-		Log: n.log, States: n.states, Directory: n.agents, Turns: n.turns, Tasks: n.tasks, Card: n.issuer.extended, Offered: n.capabilities(),
+		Log: n.log, States: n.states, Directory: n.agents, Turns: n.turns, Tasks: n.tasks, Card: n.issuer.extended, Offered: n.capabilities(), Contexts: n.contexts,
 		Main: n.cfg.Main, ReadByRole: n.audit.Read, Logger: n.logger, Quotas: n.quotas, Budget: n.cfg.turnBudget(),
 	}
 	if n.opts.Edge != nil {
