@@ -261,6 +261,15 @@ func TestTheSameNameOfTwoUsersMeansTwoThreads(t *testing.T) {
 			p.t.Fatal(err)
 		}
 		shows(p.t, "to who takes part", read, thread)
+		for _, by := range []struct {
+			ctx  context.Context
+			want string
+		}{{eve, thread}, {ann, name}, {eve, thread}} { // of the same events
+			s, err := p.client.SubscribeToTask(metadata.AppendToOutgoingContext(by.ctx, "after-seq", "1"), &a2apb.SubscribeToTaskRequest{Id: task.GetId()})
+			if n := p.all("a stream", by.want, s, err); n < 3 {
+				p.t.Errorf("the stream had %d events", n)
+			}
+		}
 		both, err := send(eve, thread, "ours")
 		if err != nil || !strings.HasPrefix(textOf(both.GetArtifacts()[0].GetParts()), "mine|ours@") {
 			p.t.Errorf("by the id: %v, %v", both, err)
