@@ -1,11 +1,9 @@
 package node_test
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
-	"iter"
 	"net/http"
 	"slices"
 	"strings"
@@ -16,12 +14,8 @@ import (
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
-	"google.golang.org/grpc/status"
 
-	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
-	"agentmesh/mesh/agent"
-	"agentmesh/mesh/node"
 )
 
 // each runs the test over every binding of v1.0, with what it tells of errors.
@@ -166,100 +160,6 @@ func TestTheExtendedCardIsForThoseWhoProvedWhoTheyAre(t *testing.T) {
 	}
 }
 
-// A typed agent takes and gives certain media types.
-type typed struct {
-	testAgent
-	in, out []string
-}
-
-func (a typed) Card() *a2apb.AgentCard {
-	c := card(a.name)
-	c.DefaultInputModes, c.DefaultOutputModes = a.in, a.out
-	return c
-}
-
-func withAgent(a typed) func(*node.Options) {
-	return func(o *node.Options) {
-		o.Builtins = append(o.Builtins, node.Builtin{Name: a.name, New: func(node.Env) (agent.Agent, error) { return a, nil }})
-	}
-}
-
-// handsOver hands a conversation to the painter when it is told to.
-func handsOver(ctx context.Context, inv *agent.Invocation) iter.Seq2[agent.Output, error] {
-	return func(yield func(agent.Output, error) bool) {
-		if inv.Text() == "paint" {
-			if _, err := inv.Mesh.StartHandoff(ctx, &meshv1.StartHandoffRequest{TargetAgent: "painter", Reason: "pictures"}); err != nil {
-				yield(nil, err)
-			}
-			return
-		}
-		yield(agent.Text{Text: "You said: " + inv.Text()}, nil)
-	}
-}
-
-// finding P3: cards say what agents take and give, and a part of a type that nobody takes
-// who could get it is refused: by the agent that is addressed or has the conversation,
-// else by the mesh.
-func TestAPartOfATypeThatIsNotTakenIsRefused(t *testing.T) {
-	m := start(t, config(t.TempDir()), map[string]run{"main": handsOver},
-		withAgent(typed{testAgent{"painter", func(context.Context, *agent.Invocation) iter.Seq2[agent.Output, error] {
-			return func(yield func(agent.Output, error) bool) { yield(agent.Ask{Text: "Which colour?"}, nil) }
-		}}, []string{"image/*"}, []string{"image/png"}}))
-	_, text := get(t, m, ownCard)
-	own := readCard(t, text)
-	if in, out := own.GetDefaultInputModes(), own.GetDefaultOutputModes(); !slices.Equal(in, []string{"text/plain"}) || !slices.Equal(out, in) {
-		t.Errorf("the mesh takes %q and gives %q, want what its main agent does", in, out)
-	}
-	for _, s := range own.GetSkills() {
-		if s.GetId() == "painter" && (!slices.Equal(s.GetInputModes(), []string{"image/*"}) || !slices.Equal(s.GetOutputModes(), []string{"image/png"})) {
-			t.Errorf("the skill is %v", s)
-		}
-	}
-	with := func(p *play, kind string) *a2apb.SendMessageRequest {
-		req := p.say("look")
-		req.Message.Parts = append(req.Message.Parts, &a2apb.Part{MediaType: kind, Content: &a2apb.Part_Raw{Raw: []byte{1}}})
-		return req
-	}
-	m.each(t, func(p *play) {
-		for _, taken := range []string{"", "image/png", "IMAGE/JPEG; q=1"} {
-			if _, err := p.client.SendMessage(p.ctx(), with(p, taken)); err != nil {
-				p.t.Errorf("%q: %v", taken, err)
-			}
-		}
-		prose := p.say("")
-		prose.Message.Parts = []*a2apb.Part{{MediaType: "text/markdown", Content: &a2apb.Part_Text{Text: "# hi"}}}
-		if _, err := p.client.SendMessage(p.ctx(), prose); err != nil {
-			p.t.Errorf("text: %v", err)
-		}
-		const code, reason, field = codes.InvalidArgument, "CONTENT_TYPE_NOT_SUPPORTED", "message.parts[1].media_type"
-		_, err := p.client.SendMessage(p.ctx(), with(p, "video/mp4"))
-		p.refused("by the mesh", err, code, reason, field)
-		p.refused("by the mesh, streaming", p.streamed(with(p, "video/mp4")), code, reason, field)
-		_, err = p.client.SendMessage(p.ctx("agent", "main"), with(p, "image/png"))
-		p.refused("by one agent", err, code, reason, field)
-		if _, err := p.client.SendMessage(p.ctx(), p.say("paint")); err != nil {
-			p.t.Fatal(err)
-		}
-		_, err = p.client.SendMessage(p.ctx(), with(p, "application/pdf"))
-		p.refused("by who has the conversation", err, code, reason, field)
-		modes := p.say("hi")
-		modes.Configuration = &a2apb.SendMessageConfiguration{AcceptedOutputModes: []string{"text", " "}}
-		_, err = p.client.SendMessage(p.ctx(), modes)
-		p.refused("a mode that is none", err, codes.InvalidArgument, "", "configuration.accepted_output_modes[1]")
-	})
-	if _, code := rpcV03(t, m, "message/send", `{"message":{"kind":"message","messageId":"m","role":"user","parts":[{"kind":"file","file":{"bytes":"AAE=","mimeType":"video/mp4"}}]}}`); code != -32005 {
-		t.Errorf("v0.3: %v", code)
-	}
-	_, err := legacypb.NewA2AServiceClient(m.raw(t)).SendMessage(plain(t), &legacypb.SendMessageRequest{Request: &legacypb.Message{MessageId: "m", Role: legacypb.Role_ROLE_USER,
-		Parts: []*legacypb.Part{{Part: &legacypb.Part_File{File: &legacypb.FilePart{MimeType: "video/mp4", File: &legacypb.FilePart_FileWithBytes{FileWithBytes: []byte("AAE=")}}}}}}})
-	if status.Code(err) != codes.InvalidArgument {
-		t.Errorf("v0.3 over gRPC: %v", err)
-	}
-	if resp, text := post(t, m, "/v1/message:send", `{"message":{"messageId":"m","role":"ROLE_USER","content":[{"file":{"mimeType":"video/mp4","fileWithBytes":"QUFFPQ=="}}]}}`); resp.StatusCode != 400 || !strings.Contains(text, "CONTENT_TYPE_NOT_SUPPORTED") {
-		t.Errorf("v0.3 over REST: %d %s", resp.StatusCode, text)
-	}
-}
-
 // finding P5: what clients of v0.3 say of webhooks is understood: credentials without a
 // scheme, a config without an id, and all four operations over each binding.
 func TestClientsOfV03KeepTheirWebhooksOverEveryBinding(t *testing.T) {
@@ -366,150 +266,6 @@ func TestUnknownNamesOfEnumsAreRefusedByTheirField(t *testing.T) {
 		_, err := p.client.ListTasks(p.ctx(), &a2apb.ListTasksRequest{Status: 99})
 		p.refused("a number", err, codes.InvalidArgument, "", "status")
 	})
-}
-
-func no() *bool { return new(bool) }
-
-// finding P7: what an operator does not offer, cards do not, and calls are refused as the
-// specification says.
-func TestSettingsOfWhatIsOfferedAreOnCardsAndKept(t *testing.T) {
-	cfg := config(t.TempDir())
-	cfg.A2A.Streaming, cfg.A2A.Push = no(), no()
-	m := start(t, cfg, map[string]run{"main": echo})
-	for _, path := range []string{ownCard, "/agents/main" + ownCard} {
-		_, text := get(t, m, path)
-		if c := readCard(t, text).GetCapabilities(); c.GetStreaming() || c.GetPushNotifications() {
-			t.Errorf("%s offers %v", path, c)
-		}
-	}
-	m.each(t, func(p *play) {
-		task := p.send("send", p.say("ask"))
-		p.refused("stream", p.streamed(p.say("hi")), codes.FailedPrecondition, "UNSUPPORTED_OPERATION", "")
-		s, err := p.client.SubscribeToTask(p.ctx(), &a2apb.SubscribeToTaskRequest{Id: task.GetId()})
-		if err == nil {
-			_, err = s.Recv()
-		}
-		p.refused("subscribe", err, codes.FailedPrecondition, "UNSUPPORTED_OPERATION", "")
-		const reason = "PUSH_NOTIFICATION_NOT_SUPPORTED"
-		_, err = p.client.CreateTaskPushNotificationConfig(p.ctx(), &a2apb.TaskPushNotificationConfig{TaskId: task.GetId(), Url: "https://example.com/"})
-		p.refused("create", err, codes.FailedPrecondition, reason, "")
-		_, err = p.client.GetTaskPushNotificationConfig(p.ctx(), &a2apb.GetTaskPushNotificationConfigRequest{TaskId: task.GetId(), Id: "c"})
-		p.refused("get", err, codes.FailedPrecondition, reason, "")
-		_, err = p.client.ListTaskPushNotificationConfigs(p.ctx(), &a2apb.ListTaskPushNotificationConfigsRequest{TaskId: task.GetId()})
-		p.refused("list", err, codes.FailedPrecondition, reason, "")
-		_, err = p.client.DeleteTaskPushNotificationConfig(p.ctx(), &a2apb.DeleteTaskPushNotificationConfigRequest{TaskId: task.GetId(), Id: "c"})
-		p.refused("delete", err, codes.FailedPrecondition, reason, "")
-		req := p.say("hi")
-		req.Configuration = &a2apb.SendMessageConfiguration{TaskPushNotificationConfig: &a2apb.TaskPushNotificationConfig{Url: "https://example.com/"}}
-		_, err = p.client.SendMessage(p.ctx(), req)
-		p.refused("with a message", err, codes.FailedPrecondition, reason, "")
-	})
-	said := `{"message":{"kind":"message","messageId":"m","role":"user","parts":[{"kind":"text","text":"hi"}]}}`
-	if _, code := rpcV03(t, m, "message/stream", said); code != -32004 {
-		t.Errorf("v0.3, stream: %v", code)
-	}
-	if _, code := rpcV03(t, m, "tasks/pushNotificationConfig/list", `{"id":"x"}`); code != -32003 {
-		t.Errorf("v0.3, push: %v", code)
-	}
-}
-
-// finding P7: an extension that the operator requires is on cards, and who does not say
-// that it is supported is refused, whatever is asked.
-func TestSettingsOfExtensionsAreRequiredOfEveryCall(t *testing.T) {
-	const uri = "https://example.com/ext/v1"
-	cfg := config(t.TempDir())
-	cfg.A2A.RequiredExtensions = []string{uri}
-	m := start(t, cfg, map[string]run{"main": echo})
-	_, text := get(t, m, ownCard)
-	required := map[string]bool{}
-	for _, x := range readCard(t, text).GetCapabilities().GetExtensions() {
-		required[x.GetUri()] = x.GetRequired()
-	}
-	if want := map[string]bool{uri: true, mesh.ExtensionURI: false}; fmt.Sprint(required) != fmt.Sprint(want) {
-		t.Errorf("the card has %v, want %v", required, want)
-	}
-	m.each(t, func(p *play) {
-		const reason, field = "EXTENSION_SUPPORT_REQUIRED", "a2a-extensions"
-		_, err := p.client.SendMessage(p.ctx(), p.say("hi"))
-		p.refused("send", err, codes.FailedPrecondition, reason, field)
-		p.refused("stream", p.streamed(p.say("hi")), codes.FailedPrecondition, reason, field)
-		_, err = p.client.ListTasks(p.ctx(), &a2apb.ListTasksRequest{})
-		p.refused("list", err, codes.FailedPrecondition, reason, field)
-		if _, err := p.client.SendMessage(p.ctx("a2a-extensions", uri), p.say("hi")); err != nil {
-			p.t.Errorf("with it: %v", err)
-		}
-	})
-	said := `{"message":{"kind":"message","messageId":"m","role":"user","parts":[{"kind":"text","text":"hi"}]}}`
-	if _, code := rpcV03(t, m, "message/send", said); code != -32004 {
-		t.Errorf("v0.3: %v", code)
-	}
-	if task, code := rpcV03(t, m, "message/send", said, "X-A2A-Extensions", uri); task["kind"] != "task" {
-		t.Errorf("v0.3 with it: %v, %v", task, code)
-	}
-	cfg.A2A.RequiredExtensions = []string{"no uri"}
-	if err := cfg.Fill(); mesh.FieldOf(err) != "a2a.required_extensions" {
-		t.Errorf("what is no URI: %v", err)
-	}
-}
-
-// finding P7: where plain refusals are chosen, a stream that is refused is JSON, also to
-// clients that ask for events; otherwise these get an event.
-func TestSettingsOfRefusalsArePlainWhereTheOperatorSaysSo(t *testing.T) {
-	for chosen, want := range map[bool]string{false: "text/event-stream", true: "application/json"} {
-		cfg := config(t.TempDir())
-		cfg.A2A.PlainRefusals = chosen
-		m := start(t, cfg, map[string]run{"main": echo})
-		for _, method := range []string{"SendStreamingMessage", "message/stream"} {
-			resp, text := post(t, m, "/", `{"jsonrpc":"2.0","id":1,"method":"`+method+`","params":{"message":{"messageId":"m"}}}`, "Accept", "text/event-stream")
-			if got := resp.Header.Get("Content-Type"); got != want || !strings.Contains(text, "-32602") {
-				t.Errorf("plain: %v, %s: %s %s, want %s", chosen, method, got, text, want)
-			}
-		}
-	}
-}
-
-// finding P7: whether a message of v0.3 is waited for that does not say so is the
-// operator's choice; one that says so is, or is not.
-func TestSettingsOfV03SayWhetherMessagesAreWaitedFor(t *testing.T) {
-	for _, waits := range []bool{true, false} {
-		cfg := config(t.TempDir())
-		cfg.A2A.V03Blocking = &waits
-		release := make(chan struct{})
-		m := start(t, cfg, map[string]run{"main": func(ctx context.Context, inv *agent.Invocation) iter.Seq2[agent.Output, error] {
-			return func(yield func(agent.Output, error) bool) {
-				if !waits && inv.Text() != "soon" {
-					select {
-					case <-release:
-					case <-ctx.Done():
-					}
-				}
-				yield(agent.Text{Text: "done"}, nil)
-			}
-		}})
-		over := func(state any) bool { return state == "completed" || state == "TASK_STATE_COMPLETED" }
-		for name, config := range map[string]string{"nothing": "", "no word of it": `,"configuration":{"historyLength":1}`} {
-			task, code := rpcV03(t, m, "message/send", `{"message":{"kind":"message","messageId":"`+mesh.NewEventID()+`","role":"user","parts":[{"kind":"text","text":"hi"}]}`+config+`}`)
-			st, _ := task["status"].(map[string]any)
-			if over(st["state"]) != waits {
-				t.Errorf("waits: %v, %s over JSON-RPC: %v, %v", waits, name, task, code)
-			}
-			_, text := post(t, m, "/v1/message:send", `{"message":{"messageId":"`+mesh.NewEventID()+`","role":"ROLE_USER","content":[{"text":"hi"}]}`+config+`}`)
-			if strings.Contains(text, "TASK_STATE_COMPLETED") != waits {
-				t.Errorf("waits: %v, %s over REST: %s", waits, name, text)
-			}
-		}
-		bare := legacySay("hi")
-		bare.Configuration = nil
-		res, err := legacypb.NewA2AServiceClient(m.raw(t)).SendMessage(plain(t), bare)
-		if err != nil || over(res.GetTask().GetStatus().GetState().String()) != waits {
-			t.Errorf("waits: %v, nothing over gRPC: %v, %v", waits, res, err)
-		}
-		task, _ := rpcV03(t, m, "message/send", `{"message":{"kind":"message","messageId":"m","role":"user","parts":[{"kind":"text","text":"soon"}]},"configuration":{"blocking":true}}`)
-		if st, _ := task["status"].(map[string]any); !over(st["state"]) {
-			t.Errorf("waits: %v, told to wait: %v", waits, task)
-		}
-		close(release)
-	}
 }
 
 // finding P8: a tenant that is not the caller's is what is not found, whether there is such
