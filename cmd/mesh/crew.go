@@ -185,7 +185,7 @@ func dispatching(env node.Env) dispatch.Options {
 	if env.Dialer == nil {
 		return dispatch.Options{}
 	}
-	return dispatch.Options{Dialer: env.Dialer}
+	return dispatch.Options{Dialer: env.Dialer, Limits: env.Limits}
 }
 
 // specialists are the agents that are one implementation with other skills.

@@ -4,10 +4,7 @@ import (
 	"context"
 	"errors"
 
-	"github.com/a2aproject/a2a-go/v2/a2a"
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
 	"agentmesh/mesh"
@@ -15,24 +12,18 @@ import (
 	"agentmesh/mesh/text"
 )
 
-// errRefusedPlainly is in the chain when an agent's server said "not found" or "bad
-// request" without words of A2A.
-var errRefusedPlainly = errors.New("refused with HTTP status 400 or 404")
-
 // refusesContext reports whether the agent has refused a message for a reason that may be
 // its context. What an agent has refused so, it has not begun. Its words do not matter.
 func refusesContext(err error) bool {
-	if errors.Is(err, errRefusedPlainly) || errors.Is(err, a2a.ErrTaskNotFound) || errors.Is(err, a2a.ErrInvalidParams) {
-		return true
-	}
-	st, ok := status.FromError(err)
-	if !ok || st.Code() != codes.NotFound && st.Code() != codes.InvalidArgument {
+	if err == nil {
 		return false
 	}
 	var e *mesh.Error
-	errors.As(rpc.FromStatus(err), &e)
+	if !errors.As(rpc.FromStatus(err), &e) || e.Code != mesh.NotFound && e.Code != mesh.Invalid {
+		return false
+	}
 	switch e.Reason { // which says of others with the same code that it is something else
-	case "", a2a.ErrorReason(a2a.ErrTaskNotFound), a2a.ErrorReason(a2a.ErrInvalidParams):
+	case "", ReasonTaskNotFound, ReasonNotFound, reasonParams:
 		return true
 	}
 	return false

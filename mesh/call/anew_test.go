@@ -151,7 +151,7 @@ func TestARefusedContextIsReplacedOnce(t *testing.T) {
 		"no such task":                {loser: &loser{refuses: onlyFirst(withReason(codes.NotFound, rpc.ErrorDomain, "TASK_NOT_FOUND"))}, want: replaced},
 		"for a reason of its own":     {loser: &loser{refuses: onlyFirst(withReason(codes.InvalidArgument, "agent.example", "X"))}, want: replaced},
 		"unary":                       {loser: &loser{refuses: onlyFirst(refused)}, change: unary, want: replaced},
-		"twice":                       {loser: &loser{refuses: func(int) error { return refused }}, want: []string{"working CONTEXT_REPLACED", "failed INVALID_AGENT_RESPONSE"}},
+		"twice":                       {loser: &loser{refuses: func(int) error { return refused }}, want: []string{"working CONTEXT_REPLACED", "failed TASK_NOT_FOUND"}},
 		"for its content":             {loser: &loser{refuses: onlyFirst(withReason(codes.InvalidArgument, rpc.ErrorDomain, "CONTENT_TYPE_NOT_SUPPORTED"))}},
 		"for its user":                {loser: &loser{refuses: onlyFirst(status.Error(codes.PermissionDenied, "no"))}},
 		"its state":                   {loser: &loser{refuses: onlyFirst(status.Error(codes.FailedPrecondition, "no"))}},

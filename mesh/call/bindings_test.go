@@ -102,7 +102,7 @@ func TestAgentsOfEveryBindingAndVersionAreCalledAlike(t *testing.T) {
 			lost := saying("go")
 			lost.RemoteTask, lost.Message.TaskId = "no-such-task", "no-such-task"
 			bodies := collect(t.Context(), c, lost)
-			if last, ok := bodies[len(bodies)-1].(mesh.TaskMoved); !ok || len(bodies) != 1 || last.Reason != mesh.ReasonIllegal {
+			if last, ok := bodies[len(bodies)-1].(mesh.TaskMoved); !ok || len(bodies) != 1 || last.Reason != call.ReasonTaskNotFound {
 				t.Errorf("a task that is not there: %q", lines(bodies))
 			}
 		})
@@ -167,8 +167,8 @@ func TestAMessageThatArrivedIsNotSentAgainElsewhere(t *testing.T) {
 	f := foreign(t, shout)
 	for status, want := range map[int]string{
 		http.StatusServiceUnavailable: "failed AGENT_UNAVAILABLE The agent could not be reached.",
-		http.StatusTemporaryRedirect:  "failed INVALID_AGENT_RESPONSE The agent refused the request: the agent's server answered with HTTP status 307",
-		http.StatusUnauthorized:       "failed INVALID_AGENT_RESPONSE The agent refused the request: the agent's server answered with HTTP status 401",
+		http.StatusTemporaryRedirect:  "failed AGENT_REFUSED The agent refused the request: the agent's server answered with HTTP status 307",
+		http.StatusUnauthorized:       "failed AGENT_NEEDS_CREDENTIALS The agent wants credentials that the mesh does not have, or that do not count: the agent's server answered with HTTP status 401",
 	} {
 		f.mu.Lock()
 		f.swap = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -286,7 +286,7 @@ func TestAPlainAnswerToAStreamingCallCounts(t *testing.T) {
 		_, _ = w.Write([]byte("{\n  \"jsonrpc\": \"2.0\", \"id\": \"1\",\n \"error\": {\"code\": -32602, \"message\": \"no such skill\"}}"))
 	})
 	got := lines(collect(t.Context(), f.client(t, f.at("JSONRPC 1.0")), saying("go")))
-	if diff := cmp.Diff([]string{"failed INVALID_AGENT_RESPONSE The agent refused the request: no such skill"}, got); diff != "" {
+	if diff := cmp.Diff([]string{"failed AGENT_REFUSED The agent refused the request: no such skill"}, got); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -303,7 +303,7 @@ func TestAnAnswerWithoutEndIsCutOff(t *testing.T) {
 			}
 		}
 	})
-	want := []string{"failed INVALID_AGENT_RESPONSE The agent refused the request: the agent's answer is longer than 16777216 bytes"}
+	want := []string{"failed INVALID_AGENT_RESPONSE The agent sent more than 16 MiB at once."}
 	for _, binding := range []string{"JSONRPC 1.0", "HTTP+JSON 1.0", "JSONRPC 0.3", "HTTP+JSON 0.3"} {
 		for _, unary := range []bool{false, true} {
 			req := saying("go")

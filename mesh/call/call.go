@@ -12,7 +12,11 @@
 // A [Dialer] makes clients of agents by what their cards say: A2A v1.0 and v0.3
 // over gRPC, JSON-RPC and HTTP+JSON. A [Client] hides the difference.
 //
-// Calls may run concurrently; a call starts no goroutine and keeps nothing.
+// An agent that says nothing on an open stream is asked for its task from time to time,
+// see [Limits]. What cannot be read is named in the log, with its place.
+//
+// Calls may run concurrently; a call keeps nothing, and starts nothing but the timer that
+// it waits for.
 // It is not a client of the mesh's own services.
 package call
 
@@ -21,14 +25,13 @@ import (
 	"errors"
 	"io"
 	"iter"
+	"log/slog"
 	"slices"
-	"strings"
 	"time"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 
 	"agentmesh/mesh"
-	"agentmesh/mesh/rpc"
 	"agentmesh/mesh/text"
 )
 
@@ -48,6 +51,21 @@ type Request struct {
 	// Unary asks with SendMessage, for agents that do not stream, and then for
 	// the task.
 	Unary bool
+
+	// Agent is its name, for the log.
+	Agent string
+	// Silence is how long nothing may come on an open stream until the agent is asked
+	// for its task; 0 for never.
+	Silence time.Duration
+	// Logger is told why an agent failed. The default tells nobody.
+	Logger *slog.Logger
+}
+
+func (r Request) logger() *slog.Logger {
+	if r.Logger == nil {
+		return slog.New(slog.DiscardHandler)
+	}
+	return r.Logger
 }
 
 // Speaks reports whether the agent's card declares our extension: such agents
@@ -80,6 +98,9 @@ func Stream(ctx context.Context, agent Client, req Request) iter.Seq[mesh.Body] 
 			err = c.sendAnew(ctx, req, err)
 		}
 		if !c.over(ctx) && r.resumable(err) {
+			if errors.As(err, new(*unreadable)) {
+				req.logger().WarnContext(ctx, "agent's stream unreadable, asking for its task", "agent", req.Agent, "err", err)
+			}
 			err = c.resume(ctx, err)
 		}
 		if c.left || r.done || context.Cause(ctx) != nil && mesh.CodeOf(context.Cause(ctx)) == mesh.Canceled {
@@ -90,6 +111,7 @@ func Stream(ctx context.Context, agent Client, req Request) iter.Seq[mesh.Body] 
 			last = broken(context.DeadlineExceeded) // the agent heard of it before us
 		}
 		if ok {
+			req.logger().WarnContext(ctx, "agent's call ended", "agent", req.Agent, "state", last.State, "reason", last.Reason, "err", err)
 			yield(last)
 		}
 	}
@@ -119,28 +141,4 @@ func (r *reader) end(err error) (mesh.TaskMoved, bool) {
 		return *r.rests, true
 	}
 	return failed(mesh.ReasonNoAnswer, text.AgentUnfinished()), true
-}
-
-// broken is how a call ended that failed.
-func broken(err error) mesh.TaskMoved {
-	err = rpc.FromStatus(err)
-	switch mesh.CodeOf(err) {
-	case mesh.NotFound:
-		if errors.Is(err, errForgotten) {
-			return failed(mesh.ReasonNoAnswer, text.AgentForgot())
-		}
-	case mesh.Unavailable:
-		return failed(mesh.ReasonUnavailable, text.AgentUnreachable())
-	case mesh.Precondition:
-		if mesh.FieldOf(err) == rpc.KeyGrant {
-			return failed(mesh.ReasonUnavailable, text.AgentNotCalled(mesh.DetailOf(err)))
-		}
-	case mesh.Timeout:
-		return failed(mesh.ReasonTimeout, text.AgentTookTooLong())
-	}
-	detail := mesh.DetailOf(err)
-	if strings.HasPrefix(detail, "grpc: ") { // the library's own words
-		detail = ""
-	}
-	return failed(mesh.ReasonIllegal, text.AgentRefused(detail))
 }

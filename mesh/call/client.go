@@ -55,21 +55,21 @@ type grpcClient struct {
 }
 
 func (c grpcClient) SendMessage(ctx context.Context, req *a2apb.SendMessageRequest) (*a2apb.SendMessageResponse, error) {
-	resp, err := c.agent.SendMessage(ctx, c.routed(req))
-	return resp, rpc.FromStatus(err)
+	resp, err := c.agent.SendMessage(ctx, routed(req, c.tenant))
+	return resp, readable(err)
 }
 
 // routed returns the request with the agent's tenant, without changing what
 // the caller may send again.
-func (c grpcClient) routed(req *a2apb.SendMessageRequest) *a2apb.SendMessageRequest {
-	if c.tenant == "" {
+func routed(req *a2apb.SendMessageRequest, tenant string) *a2apb.SendMessageRequest {
+	if tenant == "" {
 		return req
 	}
-	return &a2apb.SendMessageRequest{Tenant: c.tenant, Message: req.GetMessage(), Configuration: req.GetConfiguration(), Metadata: req.GetMetadata()}
+	return &a2apb.SendMessageRequest{Tenant: tenant, Message: req.GetMessage(), Configuration: req.GetConfiguration(), Metadata: req.GetMetadata()}
 }
 
 func (c grpcClient) SendStreamingMessage(ctx context.Context, req *a2apb.SendMessageRequest) iter.Seq2[Response, error] {
-	req = c.routed(req)
+	req = routed(req, c.tenant)
 	if c.local != nil {
 		return hear(ctx, c.local, a2apb.A2AService_SendStreamingMessage_FullMethodName, req)
 	}
@@ -80,7 +80,7 @@ func (c grpcClient) SendStreamingMessage(ctx context.Context, req *a2apb.SendMes
 
 func (c grpcClient) GetTask(ctx context.Context, task string) (*a2apb.Task, error) {
 	t, err := c.agent.GetTask(ctx, &a2apb.GetTaskRequest{Tenant: c.tenant, Id: task})
-	return t, rpc.FromStatus(err)
+	return t, readable(err)
 }
 
 func (c grpcClient) CancelTask(ctx context.Context, task string) error {
@@ -144,7 +144,14 @@ func receive(ctx context.Context, open func(context.Context) (grpc.ServerStreami
 		stream, err := open(ctx)
 		var resp *a2apb.StreamResponse
 		var last *a2apb.TaskArtifactUpdateEvent
-		in := rpc.Encoded{Decode: func(wire []byte) error { return decode(wire, resp, last) }}
+		var misread error // which gRPC makes a status of
+		in := rpc.Encoded{Decode: func(wire []byte) error {
+			err := decode(wire, resp, last)
+			if err != nil {
+				misread = misreadWire(wire, resp.ProtoReflect().Descriptor(), err)
+			}
+			return err
+		}}
 		for err == nil {
 			resp = new(a2apb.StreamResponse)
 			in.Message, in.Wire = resp, nil
@@ -152,6 +159,9 @@ func receive(ctx context.Context, open func(context.Context) (grpc.ServerStreami
 				return
 			}
 			last = resp.GetArtifactUpdate()
+		}
+		if misread != nil {
+			err = misread
 		}
 		if !errors.Is(err, io.EOF) {
 			yield(Response{}, rpc.FromStatus(err))

@@ -8,8 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/a2aproject/a2a-go/v2/a2aclient"
-	"github.com/a2aproject/a2a-go/v2/a2acompat/a2av0"
 	a2agrpc0 "github.com/a2aproject/a2a-go/v2/a2agrpc/v0"
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 	"google.golang.org/grpc"
@@ -85,7 +83,7 @@ func (d *Dialer) Dial(t Target) (Client, error) {
 		if err != nil {
 			return nil, mesh.Wrap(op, err)
 		}
-		return GRPC(d.nearest(t, t.Endpoint, conn)), nil
+		return discreet{GRPC(d.nearest(t, t.Endpoint, conn))}, nil
 	}
 	var routes []route
 	for _, in := range t.Card.GetSupportedInterfaces() {
@@ -102,9 +100,9 @@ func (d *Dialer) Dial(t Target) (Client, error) {
 		return nil, mesh.Errorf(mesh.Unavailable, op, "None of the agent's interfaces can be used from here; "+
 			"it must offer A2A 1.0 or 0.3 over GRPC, JSONRPC or HTTP+JSON")
 	case 1:
-		return routes[0].client, nil
+		return discreet{routes[0].client}, nil
 	}
-	return &fallback{routes: routes}, nil
+	return discreet{&fallback{routes: routes}}, nil
 }
 
 // check refuses an address that a tenant's agent must not have.
@@ -158,7 +156,7 @@ func (d *Dialer) route(t Target, in *a2apb.AgentInterface) (route, error) {
 		}
 		r := route{overGRPC(d.nearest(t, at, conn), in.GetTenant()), func(ctx context.Context) error { return ready(ctx, conn) }}
 		if old {
-			r.client = sdkClient{a2agrpc0.NewGRPCTransport(conn), in.GetTenant(), true}
+			r.client = sdkClient{a2agrpc0.NewGRPCTransport(conn), in.GetTenant()}
 		}
 		return r, nil
 	}
@@ -170,21 +168,8 @@ func (d *Dialer) route(t Target, in *a2apb.AgentInterface) (route, error) {
 	if base == nil || err != nil {
 		return route{}, nil //nolint:nilerr // an interface that cannot be used is passed over
 	}
-	web := httpClient(base, binding == "JSONRPC", d.opts.PlaintextGrants)
-	var over a2aclient.Transport
-	switch {
-	case binding == "JSONRPC" && old:
-		over = a2av0.NewJSONRPCTransport(a2av0.JSONRPCTransportConfig{URL: at, Client: web})
-	case binding == "JSONRPC":
-		over = a2aclient.NewJSONRPCTransport(at, web)
-	case old:
-		if over, err = a2av0.NewRESTTransport(a2av0.RESTTransportConfig{URL: at, Client: web}); err != nil {
-			return route{}, mesh.Errorf(mesh.Invalid, "call.route", "The agent's address is not a URL: %w", err)
-		}
-	default:
-		over = a2aclient.NewRESTTransport(u, web)
-	}
-	return route{client: sdkClient{over, in.GetTenant(), old}}, nil
+	web := webClient{http: httpClient(base, d.opts.PlaintextGrants), at: u, jsonRPC: binding == "JSONRPC", tenant: in.GetTenant(), old: old}
+	return route{client: web}, nil
 }
 
 // address is where the interface is: a host:port for gRPC, behind mesh.SecureScheme if it

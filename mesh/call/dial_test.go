@@ -3,6 +3,7 @@ package call
 import (
 	"io"
 	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 
@@ -57,12 +58,23 @@ type body struct {
 
 func (b *body) Close() error { b.closed = true; return nil }
 
+// A trip answers with a body.
+type trip func() *http.Response
+
+func (t trip) RoundTrip(*http.Request) (*http.Response, error) { return t(), nil }
+
 // A connection is free again, whatever an answer was.
 func TestAnAnswerIsClosed(t *testing.T) {
-	for text, fails := range map[string]bool{`{"a": 1}`: false, "no": true, strings.Repeat(" ", 9): true} {
-		b := &body{Reader: strings.NewReader(text)}
-		if _, err := asStream(&http.Response{Body: &bounded{b, 8}}); (err != nil) != fails || !b.closed {
-			t.Errorf("%q: %v, closed: %v", text, err, b.closed)
+	for text, fails := range map[string]bool{`{"id": "t", "status": {"state": "completed"}} `: false, "no": true, "": true} {
+		for _, status := range []int{http.StatusOK, http.StatusTeapot} {
+			b := &body{Reader: strings.NewReader(text)}
+			c := webClient{http: &http.Client{Transport: trip(func() *http.Response {
+				return &http.Response{StatusCode: status, Header: http.Header{}, Body: b}
+			})}, at: &url.URL{Scheme: "http", Host: "a"}}
+			_, err := c.GetTask(t.Context(), "t")
+			if rest, _ := io.ReadAll(b); (err != nil) != (fails || status != http.StatusOK) || !b.closed || len(rest) > 0 {
+				t.Errorf("%q with %d: %v, closed: %v, unread: %q", text, status, err, b.closed, rest)
+			}
 		}
 	}
 }

@@ -2,6 +2,7 @@ package call
 
 import (
 	"maps"
+	"strconv"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 	"google.golang.org/protobuf/proto"
@@ -29,6 +30,7 @@ type reader struct {
 	rests *mesh.TaskMoved   // where the task stood before our message, if it waited
 	taken map[string]*tally // by artifact id, what was taken of its content
 	said  map[string]bool   // message ids
+	bare  int               // artifacts without an id of their own
 	// placed says that the agent's context is known. ids are those of its own that are
 	// still to be told.
 	placed bool
@@ -53,7 +55,8 @@ func (r *reader) take(out []mesh.Body) []mesh.Body {
 	for i, b := range out {
 		if size(b) > maxBody {
 			r.done = true
-			return append(out[:i:i], failed(mesh.ReasonIllegal, text.AgentSentTooMuch()))
+			r.req.logger().Warn("agent sent more than an event can have", "agent", r.req.Agent, "bytes", size(b))
+			return append(out[:i:i], failed(mesh.ReasonIllegal, text.AgentSentTooMuch(mesh.MaxEvent>>20)))
 		}
 		switch b := b.(type) {
 		case mesh.ArtifactAppended:
@@ -98,7 +101,7 @@ func size(b mesh.Body) int {
 func (r *reader) bodies(resp Response) []mesh.Body {
 	switch p := resp.GetPayload().(type) {
 	case *a2apb.StreamResponse_Task:
-		return r.readTask(p.Task)
+		return r.readTask(r.identified(p.Task))
 	case *a2apb.StreamResponse_ArtifactUpdate:
 		if b := r.readArtifact(p.ArtifactUpdate, resp.Wire); b != nil {
 			return []mesh.Body{b}
@@ -110,11 +113,12 @@ func (r *reader) bodies(resp Response) []mesh.Body {
 			return nil
 		}
 		r.seen, r.rests = true, nil
-		return r.move(u.GetStatus(), mesh.TaskMoved{Metadata: withoutSeq(u.GetMetadata())})
+		return r.move(withMessageID(u.GetStatus()), mesh.TaskMoved{Metadata: withoutSeq(u.GetMetadata())})
 	case *a2apb.StreamResponse_Message:
 		return r.readMessage(p.Message)
 	}
 	r.done = true
+	r.req.logger().Warn("agent sent an answer without content", "agent", r.req.Agent)
 	return []mesh.Body{failed(mesh.ReasonIllegal, text.AgentSentNothing())}
 }
 
@@ -148,10 +152,13 @@ func (r *reader) readTask(t *a2apb.Task) []mesh.Body {
 	var out []mesh.Body
 	state := t.GetStatus().GetState()
 	for _, a := range t.GetArtifacts() {
-		if fresh := !r.known[a.GetArtifactId()]; fresh && (!again || mesh.Terminal(state)) && len(a.GetParts()) > 0 {
+		switch fresh := !r.known[a.GetArtifactId()]; {
+		case fresh && (!again || mesh.Terminal(state)) && len(a.GetParts()) > 0:
 			out = append(out, mesh.ArtifactAppended{Artifact: a, LastChunk: true, Wire: mesh.WireOf(a)})
-		} else if fresh {
+		case fresh:
 			r.count(a, false)
+		case !first: // it may have grown since the last time
+			out = append(out, r.grown(a, mesh.Terminal(state))...)
 		}
 		r.known[a.GetArtifactId()] = true
 	}
@@ -193,6 +200,12 @@ func (r *reader) readArtifact(u *a2apb.TaskArtifactUpdateEvent, response []byte)
 		return nil
 	}
 	r.seen, r.rests = true, nil
+	if a.GetArtifactId() == "" {
+		if r.bare == 0 || !u.GetAppend() {
+			r.bare++
+		}
+		a, response = withArtifactID(a, r.bare), nil
+	}
 	b := mesh.ArtifactAppended{Artifact: a, Append: u.GetAppend() && r.known[a.GetArtifactId()], LastChunk: u.GetLastChunk(),
 		Metadata: withoutSeq(u.GetMetadata()), Wire: mesh.WireIn(response, a, fieldUpdate, fieldArtifact)}
 	r.known[a.GetArtifactId()] = true
@@ -225,10 +238,15 @@ func (r *reader) readMessage(m *a2apb.Message) []mesh.Body {
 	if !r.ours(task, m.GetContextId()) {
 		return nil
 	}
+	own := m.GetMessageId() != ""
+	m = withID(m)
 	r.rests, r.said[m.GetMessageId()] = nil, true
 	var out []mesh.Body
 	if len(m.GetParts()) > 0 {
 		id := "message-" + m.GetMessageId()
+		for n := 2; !own && r.known[id]; n++ { // the same words again
+			id = "message-" + m.GetMessageId() + "-" + strconv.Itoa(n)
+		}
 		out = append(out, mesh.ArtifactAppended{LastChunk: true, Metadata: m.GetMetadata(),
 			Artifact: &a2apb.Artifact{ArtifactId: id, Name: "message", Parts: m.GetParts()}})
 		r.known[id] = true

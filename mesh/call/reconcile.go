@@ -22,6 +22,7 @@ func (r *reader) reconcile(t *a2apb.Task) []mesh.Body {
 	if !r.ours(t.GetId(), t.GetContextId()) {
 		return nil
 	}
+	t = r.identified(t)
 	r.begun, r.seen = true, true
 	var out []mesh.Body
 	st := t.GetStatus()
@@ -70,6 +71,19 @@ func (r *reader) missing(a *a2apb.Artifact, last bool) []mesh.Body {
 		out = append(out, mesh.ArtifactAppended{Artifact: piece, Append: more || i > 0, LastChunk: last && i == len(parts)-1})
 	}
 	return out
+}
+
+// grown returns what the artifact has beyond what was taken, if it goes on from that:
+// within a stream, what is told in pieces counts.
+func (r *reader) grown(a *a2apb.Artifact, last bool) []mesh.Body {
+	was := r.taken[a.GetArtifactId()]
+	if was == nil {
+		return nil
+	}
+	if _, more := was.rest(a.GetParts()); !more {
+		return nil
+	}
+	return r.missing(a, last)
 }
 
 // count adds content to what was taken of an artifact.

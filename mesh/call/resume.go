@@ -54,7 +54,9 @@ func (c *call) tell(bodies []mesh.Body) {
 func (c *call) send(ctx context.Context, req Request) error {
 	send := &a2apb.SendMessageRequest{Message: req.Message}
 	if !req.Unary {
-		return c.read(ctx, c.agent.SendStreamingMessage(ctx, send))
+		err := c.follow(ctx, func(ctx context.Context) iter.Seq2[Response, error] { return c.agent.SendStreamingMessage(ctx, send) },
+			func(resp Response) error { c.tell(c.reader.read(resp)); return nil })
+		return ended(err)
 	}
 	send.Configuration = &a2apb.SendMessageConfiguration{ReturnImmediately: true}
 	resp, err := c.agent.SendMessage(ctx, send)
@@ -69,18 +71,6 @@ func (c *call) send(ctx context.Context, req Request) error {
 		answer.Payload = &a2apb.StreamResponse_Message{Message: p.Message}
 	}
 	c.tell(c.reader.read(Response{StreamResponse: answer}))
-	return io.EOF
-}
-
-func (c *call) read(ctx context.Context, stream iter.Seq2[Response, error]) error {
-	for resp, err := range stream {
-		if err != nil {
-			return err
-		}
-		if c.tell(c.reader.read(resp)); c.over(ctx) {
-			return nil
-		}
-	}
 	return io.EOF
 }
 
@@ -124,6 +114,8 @@ func (c *call) resume(ctx context.Context, cause error) error {
 		switch err := c.look(ctx); {
 		case err == nil:
 			failures = 0
+		case errors.As(err, new(*unreadable)):
+			return err
 		case mesh.IsCode(err, mesh.NotFound):
 			return mesh.Errorf(mesh.NotFound, "call.resume", "the agent lost the task: %w", errForgotten)
 		case !transient(err):
@@ -160,25 +152,32 @@ func pause(ctx context.Context, d time.Duration) {
 // none that begins with the task.
 func (c *call) subscribe(ctx context.Context) error {
 	first := true
-	for resp, err := range c.agent.SubscribeToTask(ctx, c.reader.task) {
-		if err != nil {
-			return err
-		}
-		var bodies []mesh.Body
-		switch {
-		case !first:
-			bodies = c.reader.read(resp)
-		case resp.GetTask() == nil:
-			return mesh.Errorf(mesh.Unsupported, "call.subscribe", "the agent does not say how the task stands")
-		default:
-			bodies = c.reader.reconcile(resp.GetTask())
-		}
-		first = false
-		if c.tell(bodies); c.over(ctx) {
+	err := c.follow(ctx, func(ctx context.Context) iter.Seq2[Response, error] {
+		return c.agent.SubscribeToTask(ctx, c.reader.task)
+	},
+		func(resp Response) error {
+			var bodies []mesh.Body
+			switch {
+			case !first:
+				bodies = c.reader.read(resp)
+			case resp.GetTask() == nil:
+				return mesh.Errorf(mesh.Unsupported, "call.subscribe", "the agent does not say how the task stands")
+			default:
+				bodies = c.reader.reconcile(resp.GetTask())
+			}
+			first = false
+			c.tell(bodies)
 			return nil
-		}
+		})
+	return ended(err)
+}
+
+// ended is how a stream ended: io.EOF if nothing went wrong.
+func ended(err error) error {
+	if err == nil {
+		return io.EOF
 	}
-	return io.EOF
+	return err
 }
 
 // look asks for the task and tells what is new.

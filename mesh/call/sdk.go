@@ -17,22 +17,32 @@ import (
 	"agentmesh/mesh/rpc"
 )
 
-// sdkClient speaks through a transport of the official SDK: every binding and
-// version but v1.0 over gRPC.
+// sdkClient speaks v0.3 over gRPC, through the official SDK.
 type sdkClient struct {
 	agent  a2aclient.Transport
 	tenant string // the agent's own
-	old    bool   // v0.3
 }
 
-// params are the headers of a call, under the names that gRPC metadata has.
 func (c sdkClient) params(ctx context.Context) (a2aclient.ServiceParams, error) {
+	p, err := params(ctx, true)
+	if v := p[extensionsOld]; v != nil { // the SDK renames it itself
+		delete(p, extensionsOld)
+		p[a2a.SvcParamExtensions] = v
+	}
+	return p, err
+}
+
+// extensionsOld is the name of the header of extensions in v0.3.
+const extensionsOld = "X-" + a2a.SvcParamExtensions
+
+// params are the headers of a call, under the names that gRPC metadata has.
+func params(ctx context.Context, old bool) (map[string][]string, error) {
 	call, _ := mesh.CallFrom(ctx)
 	ticket, err := call.MakeTicket(ctx)
 	if err != nil {
 		return nil, mesh.Wrap("call.params", err)
 	}
-	p := a2aclient.ServiceParams{}
+	p := map[string][]string{}
 	set := func(key, value string) {
 		if value != "" {
 			p[key] = []string{value}
@@ -45,8 +55,10 @@ func (c sdkClient) params(ctx context.Context) (a2aclient.ServiceParams, error) 
 	set(rpc.KeyExecution, string(call.Execution))
 	set(rpc.KeyTicket, ticket)
 	set(rpc.KeyTraceparent, call.Traceparent)
-	set(a2a.SvcParamExtensions, strings.Join(call.Extensions, ","))
-	if !c.old { // v0.3 has no such header
+	if extensions := strings.Join(call.Extensions, ","); old { // which has no header for the version
+		set(extensionsOld, extensions)
+	} else {
+		set(a2a.SvcParamExtensions, extensions)
 		set(a2a.SvcParamVersion, rpc.Version)
 	}
 	return p, nil
@@ -58,12 +70,18 @@ func (c sdkClient) request(ctx context.Context, req *a2apb.SendMessageRequest) (
 	if err != nil {
 		return nil, nil, err
 	}
+	out, err := sdkRequest(req, c.tenant)
+	return params, out, err
+}
+
+// sdkRequest is the SDK's form of the request.
+func sdkRequest(req *a2apb.SendMessageRequest, tenant string) (*a2a.SendMessageRequest, error) {
 	out, err := pbconv.FromProtoSendMessageRequest(req)
 	if err != nil {
-		return nil, nil, &mesh.Error{Code: mesh.Invalid, Op: "call.request", Detail: "The message cannot be sent to this agent", Err: err}
+		return nil, unsendable(err)
 	}
-	out.Tenant = c.tenant
-	return params, out, nil
+	out.Tenant = tenant
+	return out, nil
 }
 
 func (c sdkClient) SendMessage(ctx context.Context, req *a2apb.SendMessageRequest) (*a2apb.SendMessageResponse, error) {
@@ -76,7 +94,7 @@ func (c sdkClient) SendMessage(ctx context.Context, req *a2apb.SendMessageReques
 		return nil, fromSDK(err)
 	}
 	resp, err := pbconv.ToProtoSendMessageResponse(result)
-	return resp, fromSDK(err)
+	return resp, inconvertible(err)
 }
 
 func (c sdkClient) SendStreamingMessage(ctx context.Context, req *a2apb.SendMessageRequest) iter.Seq2[Response, error] {
@@ -84,7 +102,7 @@ func (c sdkClient) SendStreamingMessage(ctx context.Context, req *a2apb.SendMess
 	if err != nil {
 		return only(err)
 	}
-	return events(c.agent.SendStreamingMessage(ctx, params, send))
+	return converted(c.agent.SendStreamingMessage(ctx, params, send))
 }
 
 func (c sdkClient) GetTask(ctx context.Context, task string) (*a2apb.Task, error) {
@@ -97,7 +115,7 @@ func (c sdkClient) GetTask(ctx context.Context, task string) (*a2apb.Task, error
 		return nil, fromSDK(err)
 	}
 	t, err := pbconv.ToProtoTask(got)
-	return t, fromSDK(err)
+	return t, inconvertible(err)
 }
 
 func (c sdkClient) CancelTask(ctx context.Context, task string) error {
@@ -111,28 +129,22 @@ func (c sdkClient) CancelTask(ctx context.Context, task string) error {
 
 // SubscribeToTask is not asked of v0.3 agents: their streams begin with what
 // happens next, so that nobody could tell what was missed.
-func (c sdkClient) SubscribeToTask(ctx context.Context, task string) iter.Seq2[Response, error] {
-	if c.old {
-		return only(mesh.Errorf(mesh.Unsupported, "call.SubscribeToTask", "A2A v0.3 cannot resume a stream"))
-	}
-	params, err := c.params(ctx)
-	if err != nil {
-		return only(err)
-	}
-	return events(c.agent.SubscribeToTask(ctx, params, &a2a.SubscribeToTaskRequest{Tenant: c.tenant, ID: a2a.TaskID(task)}))
+func (c sdkClient) SubscribeToTask(context.Context, string) iter.Seq2[Response, error] {
+	return only(mesh.Errorf(mesh.Unsupported, "call.SubscribeToTask", "A2A v0.3 cannot resume a stream"))
 }
 
 func only(err error) iter.Seq2[Response, error] {
 	return func(yield func(Response, error) bool) { yield(Response{}, err) }
 }
 
-// events is a stream of the SDK in the types of the mesh.
-func events(stream iter.Seq2[a2a.Event, error]) iter.Seq2[Response, error] {
+// converted is a stream of the SDK in the types of the mesh.
+func converted(stream iter.Seq2[a2a.Event, error]) iter.Seq2[Response, error] {
 	return func(yield func(Response, error) bool) {
 		for ev, err := range stream {
 			var resp *a2apb.StreamResponse
 			if err == nil {
 				resp, err = pbconv.ToProtoStreamResponse(ev)
+				err = inconvertible(err)
 			}
 			if err != nil {
 				yield(Response{}, fromSDK(err))
@@ -143,6 +155,14 @@ func events(stream iter.Seq2[a2a.Event, error]) iter.Seq2[Response, error] {
 			}
 		}
 	}
+}
+
+// inconvertible is the error of what the SDK has read and cannot say in v1.0.
+func inconvertible(err error) error {
+	if err == nil {
+		return nil
+	}
+	return misreadError(&unreadable{offset: -1, want: "A2A", cause: err})
 }
 
 // refusals are what agents say, in the SDK's words and in ours.
@@ -175,6 +195,9 @@ func fromSDK(err error) error {
 	e := &mesh.Error{Code: mesh.CodeOf(err), Op: "call", Err: err}
 	for _, r := range refusals {
 		if said := (*a2a.Error)(nil); errors.Is(err, r.err) {
+			if errors.Is(r.err, a2a.ErrVersionNotSupported) {
+				e.Reason = ReasonVersion
+			}
 			if e.Code = r.code; errors.As(err, &said) {
 				e.Detail = said.Message
 			}

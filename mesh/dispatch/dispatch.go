@@ -58,6 +58,8 @@ type Options struct {
 	MaxAgents int
 	// Timeout is how long an agent may take. Default 300 s (S1-037).
 	Timeout time.Duration
+	// Limits are how long agents may say nothing.
+	Limits call.Limits
 	// Worker is the agent that is asked when no agent has all skills of an
 	// order itself. Default "worker".
 	Worker string

@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -66,15 +67,16 @@ func TestOnlyWhatWaitsForTheUserGoesOn(t *testing.T) {
 }
 
 func TestOptionsThatAreGivenAreKept(t *testing.T) {
-	for want, o := range map[Options]Options{
-		{MaxConcurrent: 5, MaxAgents: 8, Timeout: 300 * time.Second, Worker: "worker"}: {MaxConcurrent: -1, MaxAgents: -1, Timeout: -1},
-		{MaxConcurrent: 1, MaxAgents: 1, Timeout: 1, Worker: "w"}:                      {MaxConcurrent: 1, MaxAgents: 1, Timeout: 1, Worker: "w"},
+	for _, c := range []struct{ o, want Options }{
+		{Options{MaxConcurrent: -1, MaxAgents: -1, Timeout: -1}, Options{MaxConcurrent: 5, MaxAgents: 8, Timeout: 300 * time.Second, Worker: "worker"}},
+		{Options{MaxConcurrent: 1, MaxAgents: 1, Timeout: 1, Worker: "w"}, Options{MaxConcurrent: 1, MaxAgents: 1, Timeout: 1, Worker: "w"}},
 	} {
+		o := c.o
 		if o.fill(); o.Logger == nil {
 			t.Error("there is no logger")
 		}
-		if o.Logger = nil; o != want {
-			t.Errorf("got %+v, want %+v", o, want)
+		if o.Logger = nil; !reflect.DeepEqual(o, c.want) {
+			t.Errorf("got %+v, want %+v", o, c.want)
 		}
 	}
 }

@@ -312,7 +312,7 @@ func TestAnAgentThatDoesNotStreamIsAsked(t *testing.T) {
 	w.agent("worker", func(m *mission) error { t.Error("it was asked to stream"); return nil })
 	w.agents["worker"].Card.Capabilities.Streaming = proto.Bool(false)
 	d, _ := w.dispatcher(dispatch.Options{})
-	if r := run(t, d, order("a"))["a"]; r.Status != dispatch.StatusFailed || !strings.Contains(r.Result, "refused") {
+	if r := run(t, d, order("a"))["a"]; r.Status != dispatch.StatusFailed || !strings.Contains(r.Result, "SendMessage") {
 		t.Errorf("%+v", r) // the double has no SendMessage
 	}
 }

@@ -142,7 +142,9 @@ func (d *Dispatcher) ask(ctx context.Context, j *job, a *assignment) (mesh.TaskM
 	}
 	called := mesh.WithCall(ctx, as)
 	log := journal{d.inv.Mesh}
-	relay := call.Open(called, client, to.Request(d.inv.Thread, j.exec.ID, a.msg, remote), log, func(b mesh.Body) *mesh.Event {
+	req := to.Request(d.inv.Thread, j.exec.ID, a.msg, remote)
+	req.Agent, req.Silence, req.Logger = to.Name, d.opts.Limits.For(to.Name).Silence, d.opts.Logger
+	relay := call.Open(called, client, req, log, func(b mesh.Body) *mesh.Event {
 		return &mesh.Event{Execution: j.exec.ID, Body: b}
 	})
 	defer relay.Close()

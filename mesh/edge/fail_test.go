@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"agentmesh/mesh"
+	"agentmesh/mesh/call"
 	"agentmesh/mesh/edge"
 	"agentmesh/mesh/registry"
 	"agentmesh/mesh/text/texttest"
@@ -31,7 +32,7 @@ func TestATaskWhoseAgentFailsEndsWithTheReason(t *testing.T) {
 		"is overloaded":      {(*scene).breaks, mesh.ReasonUnavailable, "could not be reached", true},
 		"says nothing":       {func(*scene) {}, mesh.ReasonNoAnswer, "without finishing", false},
 		"does not finish":    {func(s *scene) { s.say("half") }, mesh.ReasonNoAnswer, "without finishing", false},
-		"refuses":            {func(s *scene) { s.err = mesh.Errorf(mesh.Invalid, "x", "I cannot read this") }, mesh.ReasonIllegal, "I cannot read this", false},
+		"refuses":            {func(s *scene) { s.err = mesh.Errorf(mesh.Invalid, "x", "I cannot read this") }, call.ReasonRefused, "I cannot read this", false},
 		"fails by itself":    {func(s *scene) { s.move(failed, "I give up") }, "", "I give up", false},
 		"is oversized":       {func(s *scene) { s.say(strings.Repeat("x", mesh.MaxEvent)); s.move(completed, "") }, mesh.ReasonIllegal, "1 MiB", false},
 	}
@@ -138,7 +139,7 @@ func TestAnAgentThatIsNotThereFailsTheTask(t *testing.T) {
 func TestAnAgentThatTakesTooLongIsStopped(t *testing.T) {
 	// A machine may be too busy for the agent to say anything in so short a time.
 	for timeout := 30 * time.Millisecond; ; timeout *= 4 {
-		w := build(t, func(c *settings) { c.turn.Timeout = timeout })
+		w := build(t, func(c *settings) { c.turn.Limits.Time = timeout })
 		main := w.agent("main", func(s *scene) { s.say("hm"); <-s.ctx.Done() })
 		acc := w.send("go")
 		h := w.hear(acc)

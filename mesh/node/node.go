@@ -72,6 +72,8 @@ type Env struct {
 	Conns *rpc.Pool
 	// Dialer calls agents by what their cards say; nil for gRPC alone.
 	Dialer *call.Dialer
+	// Limits are how long agents may say nothing.
+	Limits call.Limits
 	Logger *slog.Logger
 }
 
@@ -260,7 +262,7 @@ func (n *node) buildEdge() (err error) {
 	}
 	turns := turn.Config{
 		Log: n.log, States: n.states, Leases: n.backend.Leases, Directory: n.agents, Dialer: n.dialer, Signer: n.signer,
-		Main: n.cfg.Main, Node: mesh.NewEventID(), Logger: n.logger, Budget: n.cfg.turnBudget(),
+		Main: n.cfg.Main, Node: mesh.NewEventID(), Logger: n.logger, Budget: n.cfg.turnBudget(), Limits: n.cfg.agentLimits(),
 	}
 	if n.opts.Turns != nil {
 		n.opts.Turns(&turns)

@@ -45,6 +45,10 @@ type AgentConfig struct {
 	// MCP are the MCP servers whose tools the agent may call, by name; by
 	// default all that its grant allows.
 	MCP []string `yaml:"mcp"`
+	// Time and Silence are those of Limits.AgentTime and Limits.AgentSilence for this
+	// agent, which may be any.
+	Time    time.Duration `yaml:"time"`
+	Silence time.Duration `yaml:"silence"`
 }
 
 // Endpoint is an OpenAI-compatible endpoint and a model there.
@@ -146,6 +150,11 @@ type Limits struct {
 	TurnCost   float64 `yaml:"turn_cost"`
 	// Timeout is for one call; default 30 s.
 	Timeout time.Duration `yaml:"timeout"`
+	// AgentTime is how long an agent may have the user's stream; default 30 min.
+	AgentTime time.Duration `yaml:"agent_time"`
+	// AgentSilence is how long nothing may come on an agent's stream until it is asked
+	// for its task; default 2 min.
+	AgentSilence time.Duration `yaml:"agent_silence"`
 }
 
 var mcpName = regexp.MustCompile(`^[a-z][a-z0-9_]{0,63}$`)
@@ -173,6 +182,9 @@ func (c *Config) fillSkills() error {
 			c.SkillInterface = InterfaceCLI
 		}
 	}
+	if err := checkTimes("limits.agent_time", c.Limits.AgentTime, "limits.agent_silence", c.Limits.AgentSilence); err != nil {
+		return err
+	}
 	if err := c.budgets().Validate(); err != nil {
 		return mesh.InvalidField(op, "limits."+mesh.FieldOf(err), "%s", mesh.DetailOf(err))
 	}
@@ -193,6 +205,9 @@ func (c *Config) fillSkills() error {
 			return mesh.InvalidField(op, "agents", "has %q, which is no name of an agent", name)
 		}
 		if err := c.checkServersOf(name, a.MCP); err != nil {
+			return err
+		}
+		if err := checkTimes("agents."+name+".time", a.Time, "agents."+name+".silence", a.Silence); err != nil {
 			return err
 		}
 		if a.ToolMode != "" {

@@ -130,7 +130,8 @@ func TestSettingsOfSkillsAreReadFromTheFile(t *testing.T) {
 tool_mode: single_loop
 agents:
   worker: {skill_interface: cli, model: small, mcp: [github]}
-limits: {turn_calls: 12, window: 1m}
+  weather: {time: 2h, silence: 10s}
+limits: {turn_calls: 12, window: 1m, agent_silence: 10m}
 http_skills:
   allow: [api.example.com]
   secrets: {token: {value: "${MESH_TEST_TOKEN}", origins: [api.example.com]}}
@@ -160,6 +161,7 @@ tenant_skills: ours
 	}
 	github := cfg.MCP.Servers["github"]
 	if cfg.SkillInterface != "json" || cfg.Interface("worker") != "cli" || cfg.Agents["worker"].Model != "small" || cfg.Limits.TurnCalls != 12 ||
+		cfg.Agents["weather"].Time != 2*time.Hour || cfg.Agents["weather"].Silence != 10*time.Second || cfg.Limits.AgentSilence != 10*time.Minute ||
 		cfg.Limits.Window != time.Minute || cfg.HTTPSkills.Secrets["token"].Value != "s3cret" || github.Env["TOKEN"] != "s3cret" || github.Timeout != 5*time.Second ||
 		!cfg.MCP.Offer || cfg.Schedules.Tenant != "acme" || cfg.Schedules.User != "scheduler" || cfg.Notify[0].On != "failure" ||
 		cfg.Model.Prices["gpt-4"].Output != 10 || cfg.Model.Fallbacks[0].Name != "other" || cfg.TenantSkills != filepath.Join(filepath.Dir(file), "ours") {
@@ -234,6 +236,10 @@ func TestEachBadSettingIsNamed(t *testing.T) {
 		{"limits.window", node.Config{Limits: node.Limits{Window: 2 * time.Hour}}, "at most 1h"},
 		{"limits.timeout", node.Config{Limits: node.Limits{Timeout: -1}}, "30s"},
 		{"limits.timeout", node.Config{Limits: node.Limits{Timeout: time.Hour}}, "at most 10m"},
+		{"limits.agent_time", node.Config{Limits: node.Limits{AgentTime: -1}}, "at most 24h"},
+		{"limits.agent_silence", node.Config{Limits: node.Limits{AgentSilence: time.Millisecond}}, "at least a second"},
+		{"agents.weather.time", node.Config{Agents: map[string]node.AgentConfig{"weather": {Time: 25 * time.Hour}}}, "at most 24h"},
+		{"agents.weather.silence", node.Config{Agents: map[string]node.AgentConfig{"weather": {Silence: -2}}}, "at least a second"},
 		{"schedules.catch_up", node.Config{Schedules: node.Schedules{CatchUp: time.Second}}, "at least 1m"},
 		{"smtp.address", node.Config{SMTP: node.SMTP{Address: "mail.example.com", From: "a@example.com"}}, "587"},
 		{"smtp.from", node.Config{SMTP: node.SMTP{Address: "mail.example.com:587", From: "nobody"}}, "mesh@example.com"},

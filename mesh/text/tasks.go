@@ -96,17 +96,78 @@ func AgentUnreachable() string { return Sprintf("The agent could not be reached.
 
 // AgentRefused is said with the agent's reason, or with "".
 func AgentRefused(detail string) string {
-	if detail == "" {
-		return Sprintf("The agent refused the request.")
+	return because(Sprintf("The agent refused the request"), detail)
+}
+
+// AgentCannot is said of an agent that does not know what it is asked to do.
+func AgentCannot(detail string) string {
+	return because(Sprintf("The agent does not support what it was asked for"), detail)
+}
+
+// AgentOtherVersion is said of an agent that speaks another version of A2A.
+func AgentOtherVersion(detail string) string {
+	return because(Sprintf("The agent does not speak the version of A2A that its card names"), detail)
+}
+
+// AgentWantsCredentials is said of an agent that does not know who asks.
+func AgentWantsCredentials(detail string) string {
+	return because(Sprintf("The agent wants credentials that the mesh does not have, or that do not count"), detail)
+}
+
+// AgentDenied is said of an agent that knows who asks and does not want to.
+func AgentDenied(detail string) string {
+	return because(Sprintf("The agent does not allow the mesh to ask it this"), detail)
+}
+
+// AgentNotThere is said where nobody serves A2A.
+func AgentNotThere() string {
+	return Sprintf("There is no agent at the address that its card names.")
+}
+
+// AgentDoesNotKnow is said of an agent that does not know what it is to go on with.
+func AgentDoesNotKnow(detail string) string {
+	return because(Sprintf("The agent does not know what it was asked to go on with"), detail)
+}
+
+// AgentBusy is said of an agent that takes no more for now.
+func AgentBusy(detail string) string {
+	return because(Sprintf("The agent has too much to do at the moment"), detail)
+}
+
+// AgentBroke is said of an agent in which something failed.
+func AgentBroke(detail string) string {
+	return because(Sprintf("The agent met an error of its own"), detail)
+}
+
+// AgentUnreadable is said of an answer that is not A2A at a place, "" for the whole,
+// where something else belongs.
+func AgentUnreadable(at, want string) string {
+	if at == "" {
+		return Sprintf("The agent's answer cannot be read: it is not %s.", want)
 	}
-	return Sprintf("The agent refused the request: %s", detail)
+	return Sprintf("The agent's answer cannot be read: its %q is not %s.", at, want)
+}
+
+// HTTPStatus is what a server said that said nothing else.
+func HTTPStatus(status int) string {
+	return Sprintf("the agent's server answered with HTTP status %d", status)
+}
+
+// because adds the reason to a sentence without its end, if there is one.
+func because(what, detail string) string {
+	if detail == "" {
+		return what + "."
+	}
+	return what + ": " + detail
 }
 
 // AgentNotCalled is said of an agent that is not called, and why.
 func AgentNotCalled(why string) string { return Sprintf("The agent was not called: %s", why) }
 
 // AgentSentTooMuch is said of a message that no event can have.
-func AgentSentTooMuch() string { return Sprintf("The agent sent more than 1 MiB at once.") }
+func AgentSentTooMuch(mib int) string {
+	return Sprintf("The agent sent more than %d MiB at once.", mib)
+}
 
 // AgentSentNothing is said of an update without content.
 func AgentSentNothing() string { return Sprintf("The agent sent an empty answer.") }

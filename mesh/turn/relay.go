@@ -69,6 +69,7 @@ func (d *driver) runLeg(ctx context.Context, l *leg, w *watch) outcome {
 	stream = d.identify(stream, d.key, l.exec, l.entry, l.roles, left)
 	d.Logger.InfoContext(stream, "agent called", "agent", l.exec.Agent)
 	r := &relay{driver: d, leg: l, entry: l.entry, stream: stream, cancel: cancel}
+	req.Agent, req.Silence, req.Logger = l.exec.Agent, d.Limits.For(l.exec.Agent).Silence, d.Logger
 	r.agent = call.Open(stream, l.client, req, journal{d.Log, d.key, d.epoch}, func(b mesh.Body) *mesh.Event {
 		return d.event(l.exec.ID, "agent:"+l.exec.Agent, b)
 	})
@@ -89,7 +90,7 @@ func (d *driver) prepare(l *leg) {
 		}
 	}
 	if l.exec.Deadline.IsZero() || l.resumed {
-		l.exec.Deadline = d.Now().Add(d.Timeout)
+		l.exec.Deadline = d.Now().Add(d.Limits.For(l.exec.Agent).Time)
 	}
 }
 

@@ -63,8 +63,8 @@ type Config struct {
 	// Node names this process; two that run must not share a name.
 	Node string
 
-	// Timeout cuts off a turn's agent; default 30 min.
-	Timeout time.Duration
+	// Limits are how long a turn's agent may take, and say nothing.
+	Limits call.Limits
 	// HandoffGrace is how long an agent that gave the stream away may go on
 	// for the record; default 2 s.
 	HandoffGrace time.Duration
@@ -82,7 +82,6 @@ type Config struct {
 }
 
 func (c *Config) fill() {
-	c.Timeout = orDefault(c.Timeout, 30*time.Minute)
 	c.HandoffGrace = orDefault(c.HandoffGrace, 2*time.Second)
 	c.CancelGrace = orDefault(c.CancelGrace, 5*time.Second)
 	c.MaxDepth = orDefault(c.MaxDepth, 2)

@@ -1,0 +1,31 @@
+package node
+
+import (
+	"time"
+
+	"agentmesh/mesh"
+	"agentmesh/mesh/call"
+)
+
+// maxAgentTime bounds how long an agent may have a user's stream.
+const maxAgentTime = 24 * time.Hour
+
+// agentLimits are how long agents may take, and say nothing.
+func (c *Config) agentLimits() call.Limits {
+	all := call.Limits{Time: c.Limits.AgentTime, Silence: c.Limits.AgentSilence, Agents: map[string]call.Limits{}}
+	for name, a := range c.Agents {
+		all.Agents[name] = call.Limits{Time: a.Time, Silence: a.Silence}
+	}
+	return all
+}
+
+func checkTimes(timeField string, most time.Duration, silenceField string, silence time.Duration) error {
+	const op = "node.Config"
+	if most < 0 || most > maxAgentTime {
+		return mesh.InvalidField(op, timeField, "must be at most %v, and is %v; leave it out for 30m", maxAgentTime, most)
+	}
+	if silence != 0 && silence < time.Second {
+		return mesh.InvalidField(op, silenceField, "must be at least a second, and is %v; leave it out for 2m, or make it as long as the agent's time for never", silence)
+	}
+	return nil
+}
