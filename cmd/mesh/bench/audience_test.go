@@ -117,7 +117,7 @@ func (b *bench) crowdedTenant(ctx context.Context, r round, _ int) error {
 			name := fmt.Sprintf("agent-%d", i)
 			for {
 				_, err := agents.RegisterAgent(as(ctx, tenant, ""), &meshv1.RegisterAgentRequest{
-					Name: name, Card: plainCard(name, b.agent), Endpoint: b.agent, Lease: durationpb.New(10 * time.Minute)})
+					Name: name, Card: plainCard(name, b.agent, "GRPC"), Endpoint: b.agent, Lease: durationpb.New(10 * time.Minute)})
 				wait, later := rpc.RetryAfter(rpc.FromStatus(err))
 				if !later {
 					return err
