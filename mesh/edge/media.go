@@ -13,33 +13,36 @@ import (
 )
 
 // takes refuses a message with a part of a media type that who gets it does not take (A2A
-// v1.0 §3.1.1): the agent that is addressed or has the conversation, and else the mesh,
-// whose agents hand a conversation to one another. Parts that name no type, and agents
-// that say nothing of what they take, are not judged.
+// v1.0 §3.1.1): the agent that is addressed or has the conversation, and else the main
+// agent, unless another one names the type, to which it can hand over. Text and parts that
+// name no type are not judged, nor are they by agents that say nothing.
 func (e *Edge) takes(s *thread.State, in *intake, t *thread.Execution) error {
-	if !slices.ContainsFunc(in.msg.GetParts(), func(p *a2apb.Part) bool { return p.GetMediaType() != "" }) {
+	judged := func(p *a2apb.Part) bool {
+		_, text := p.GetContent().(*a2apb.Part_Text)
+		return !text && p.GetMediaType() != ""
+	}
+	if !slices.ContainsFunc(in.msg.GetParts(), judged) {
 		return nil
 	}
-	var agents []registry.Entry
 	who := in.call.Agent
 	if t != nil && t.Agent != e.Main {
 		who = t.Agent
 	}
-	if who = s.ActiveAgent(who); who == "" {
-		agents = e.Directory.List(in.key.Tenant, registry.Filter{Live: true})
-	} else if one, err := e.Directory.Resolve(in.key.Tenant, who); err == nil { // of one that is away its turn tells
-		agents = []registry.Entry{one}
+	who = s.ActiveAgent(who)
+	target, err := e.Directory.Resolve(in.key.Tenant, e.home(who))
+	if err != nil || !says(target) { // of one that is away its turn tells
+		return nil
 	}
-	var modes []string
-	for _, a := range agents {
-		takes := a.InputModes()
-		if len(takes) == 0 {
-			return nil
+	modes := target.InputModes()
+	if who == "" {
+		for _, a := range e.Directory.List(in.key.Tenant, registry.Filter{Live: true}) {
+			if says(a) {
+				modes = append(modes, a.InputModes()...)
+			}
 		}
-		modes = append(modes, takes...)
 	}
 	for i, p := range in.msg.GetParts() {
-		if p.GetMediaType() != "" && len(modes) > 0 && !slices.ContainsFunc(modes, func(m string) bool { return accepts(m, p) }) {
+		if judged(p) && !slices.ContainsFunc(modes, func(m string) bool { return accepts(m, p.GetMediaType()) }) {
 			slices.Sort(modes)
 			return a2a.ContentTypeNotSupported("edge.Send", fmt.Sprintf("message.parts[%d].media_type", i), p.GetMediaType(), slices.Compact(modes))
 		}
@@ -47,18 +50,26 @@ func (e *Edge) takes(s *thread.State, in *intake, t *thread.Execution) error {
 	return nil
 }
 
-// accepts reports whether the mode of a card is the part's media type: the same, or one of
-// which it is a case. Cards of older agents say "text". A text of whatever kind can be read
-// as a plain one (RFC 2046 §4.1.4).
-func accepts(mode string, p *a2apb.Part) bool {
-	mode, kind := bareType(mode), bareType(p.GetMediaType())
+// says reports whether the agent's card says what it takes. Frameworks write text or JSON
+// on the card of every agent, whatever it takes: such an agent judges for itself.
+func says(a registry.Entry) bool {
+	modes := a.InputModes()
+	return a.Builtin && len(modes) > 0 || slices.ContainsFunc(modes, func(m string) bool {
+		m = bareType(m)
+		return m != "text" && m != "application/json" && !strings.HasPrefix(m, "text/")
+	})
+}
+
+// accepts reports whether the mode of a card is the media type: the same, or one of which it
+// is a case. Cards of older agents say "text".
+func accepts(mode, kind string) bool {
+	mode, kind = bareType(mode), bareType(kind)
 	major, rest, _ := strings.Cut(mode, "/")
-	_, text := p.GetContent().(*a2apb.Part_Text)
 	switch {
 	case mode == kind, major == "*", rest == "*" && strings.HasPrefix(kind, major+"/"):
 		return true
-	case mode == "text" || mode == "text/plain":
-		return kind == "text/plain" || kind == "text" || text && strings.HasPrefix(kind, "text/")
+	case mode == "text":
+		return kind == "text/plain"
 	}
 	return false
 }

@@ -216,7 +216,7 @@ func TestAnyTextIsAContextIDForClientsOfV03(t *testing.T) {
 	if resp, text := post(t, m, "/v1/message:send", body); resp.StatusCode != http.StatusOK || !slices.Equal(contextsOf(json.RawMessage(text)), []string{name}) {
 		t.Errorf("REST: %d %s", resp.StatusCode, text)
 	}
-	if resp, text := call(t, m, "GET", "/v1/tasks?contextId="+url.QueryEscape(name), ""); resp.StatusCode != http.StatusOK || !slices.Equal(contextsOf(json.RawMessage(text)), []string{name}) {
+	if resp, text := visit(t, m, "GET", "/v1/tasks?contextId="+url.QueryEscape(name), ""); resp.StatusCode != http.StatusOK || !slices.Equal(contextsOf(json.RawMessage(text)), []string{name}) {
 		t.Errorf("REST, list: %d %s", resp.StatusCode, text)
 	}
 }

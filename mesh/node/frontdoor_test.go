@@ -61,8 +61,8 @@ func rpcV03(t *testing.T, m *testMesh, method, params string, headers ...string)
 	return result, answer.Error.Code
 }
 
-// call makes a request over HTTP and returns the answer with its body.
-func call(t *testing.T, m *testMesh, method, path, body string, headers ...string) (*http.Response, string) {
+// visit makes a request over HTTP and returns the answer with its body.
+func visit(t *testing.T, m *testMesh, method, path, body string, headers ...string) (*http.Response, string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, "http://"+m.web()+path, strings.NewReader(body))
 	if err != nil {
@@ -202,23 +202,23 @@ func TestClientsOfV03KeepTheirWebhooksOverEveryBinding(t *testing.T) {
 		`{"pushNotificationConfig":{"url":"` + hook.URL + `","authentication":{"schemes":[]}}}`,
 		`{"config":{"pushNotificationConfig":{"url":"` + hook.URL + `"}}}`,
 	} {
-		resp, text := call(t, m, "POST", configs, body)
+		resp, text := visit(t, m, "POST", configs, body)
 		var set struct{ Name string }
 		if err := json.Unmarshal([]byte(text), &set); err != nil || resp.StatusCode != 200 || set.Name == "" {
 			t.Fatalf("REST, set %s: %d %s", body, resp.StatusCode, text)
 		}
 		for _, path := range []string{configs + "/", "/v1/" + set.Name} {
-			if resp, text := call(t, m, "GET", path, ""); resp.StatusCode != 200 || !strings.Contains(text, set.Name) {
+			if resp, text := visit(t, m, "GET", path, ""); resp.StatusCode != 200 || !strings.Contains(text, set.Name) {
 				t.Errorf("REST, get %s: %d %s", path, resp.StatusCode, text)
 			}
 		}
-		if resp, text := call(t, m, "GET", configs, ""); resp.StatusCode != 200 || !strings.Contains(text, set.Name) {
+		if resp, text := visit(t, m, "GET", configs, ""); resp.StatusCode != 200 || !strings.Contains(text, set.Name) {
 			t.Errorf("REST, list: %d %s", resp.StatusCode, text)
 		}
-		if resp, text := call(t, m, "DELETE", "/v1/"+set.Name, ""); resp.StatusCode >= 300 {
+		if resp, text := visit(t, m, "DELETE", "/v1/"+set.Name, ""); resp.StatusCode >= 300 {
 			t.Errorf("REST, delete: %d %s", resp.StatusCode, text)
 		}
-		if resp, text := call(t, m, "GET", configs, ""); strings.Contains(text, set.Name) {
+		if resp, text := visit(t, m, "GET", configs, ""); strings.Contains(text, set.Name) {
 			t.Errorf("REST, list after that: %d %s", resp.StatusCode, text)
 		}
 	}
@@ -249,7 +249,7 @@ func TestUnknownNamesOfEnumsAreRefusedByTheirField(t *testing.T) {
 		t.Errorf("null: %d %s", resp.StatusCode, text)
 	}
 	for path, want := range map[string]string{"/tasks?status=WORKING": "status", "/tasks?pageSize=x": "page_size", "/v1/tasks?status=WORKING": ""} {
-		resp, text := call(t, m, "GET", path, "")
+		resp, text := visit(t, m, "GET", path, "")
 		if resp.StatusCode != 400 || !strings.Contains(text, "status") {
 			t.Errorf("%s: %d %s", path, resp.StatusCode, text)
 		}
@@ -257,9 +257,9 @@ func TestUnknownNamesOfEnumsAreRefusedByTheirField(t *testing.T) {
 			field(resp, text, want)
 		}
 	}
-	resp, text = call(t, m, "POST", "/message:send", `{"message":{"message_id":"m","role":"USER","parts":[{"text":"x"}]}}`)
+	resp, text = visit(t, m, "POST", "/message:send", `{"message":{"message_id":"m","role":"USER","parts":[{"text":"x"}]}}`)
 	field(resp, text, "message.role")
-	if resp, text = call(t, m, "POST", "/v1/message:send", `{"message":{"messageId":"m","role":"USER","content":[{"text":"x"}]}}`); resp.StatusCode != 400 || !strings.Contains(text, "message.role") {
+	if resp, text = visit(t, m, "POST", "/v1/message:send", `{"message":{"messageId":"m","role":"USER","content":[{"text":"x"}]}}`); resp.StatusCode != 400 || !strings.Contains(text, "message.role") {
 		t.Errorf("v0.3: %d %s", resp.StatusCode, text)
 	}
 	m.each(t, func(p *play) {
@@ -284,7 +284,7 @@ func TestWhatIsNotFoundIsWhatIsNamed(t *testing.T) {
 	})
 	for _, c := range []string{"GET /tasks/", "POST /tasks/:cancel", "GET /tasks//pushNotificationConfigs", "GET /v1/tasks/", "GET /mesh/v1/threads/"} {
 		method, path, _ := strings.Cut(c, " ")
-		if resp, text := call(t, m, method, path, ""); resp.StatusCode != http.StatusNotFound || !json.Valid([]byte(text)) {
+		if resp, text := visit(t, m, method, path, ""); resp.StatusCode != http.StatusNotFound || !json.Valid([]byte(text)) {
 			t.Errorf("%s: %d %s", c, resp.StatusCode, text)
 		}
 	}
