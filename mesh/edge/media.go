@@ -7,6 +7,7 @@ import (
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 
+	"agentmesh/mesh"
 	"agentmesh/mesh/a2a"
 	"agentmesh/mesh/registry"
 	"agentmesh/mesh/thread"
@@ -29,8 +30,8 @@ func (e *Edge) takes(s *thread.State, in *intake, t *thread.Execution) error {
 		who = t.Agent
 	}
 	who = s.ActiveAgent(who)
-	target, err := e.Directory.Resolve(in.key.Tenant, e.home(who))
-	if err != nil || !says(target) { // of one that is away its turn tells
+	target, known := e.judge(in.key.Tenant, e.home(who))
+	if !known {
 		return nil
 	}
 	modes := target.InputModes()
@@ -48,6 +49,13 @@ func (e *Edge) takes(s *thread.State, in *intake, t *thread.Execution) error {
 		}
 	}
 	return nil
+}
+
+// judge returns the agent, and whether it can be known what it takes; of one that is away
+// its turn tells.
+func (e *Edge) judge(tenant mesh.TenantID, name string) (registry.Entry, bool) {
+	a, err := e.Directory.Resolve(tenant, name)
+	return a, err == nil && says(a)
 }
 
 // says reports whether the agent's card says what it takes. Frameworks write text or JSON
