@@ -79,7 +79,7 @@ func (n *node) buildPush() error {
 		return mesh.Errorf(mesh.Precondition, op, "the key file %s cannot be read; check its permissions: %w", keyFile, err)
 	}
 	n.push, err = push.New(push.Config{
-		Log: n.log, States: n.states, KV: n.kv, Key: key, Guard: n.guard, Shared: n.backend.Shared, EncodeV03: v03.EncodePush,
+		Log: n.log, States: n.states, KV: n.kv, Key: key, Contexts: n.contexts, Guard: n.guard, Shared: n.backend.Shared, EncodeV03: v03.EncodePush,
 		Standing: n.ownerStands, ReadByRole: n.audit.Read, Logger: n.logger, Alarms: n.alarms,
 	})
 	return mesh.Wrap(op, err)

@@ -36,6 +36,7 @@ import (
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 
 	"agentmesh/mesh"
+	"agentmesh/mesh/a2a"
 	"agentmesh/mesh/alarm"
 	"agentmesh/mesh/security/egress"
 	"agentmesh/mesh/state"
@@ -60,6 +61,8 @@ type Config struct {
 	// encrypted under is derived. Under another one they cannot be read.
 	Key   []byte
 	Guard *egress.Guard
+	// Contexts know users' own names for threads; nil for none.
+	Contexts *a2a.Contexts
 	// Shared says that others may make configs in the same store, which they do not
 	// deliver. Run then looks once a second.
 	Shared bool

@@ -149,3 +149,22 @@ type Change struct {
 	// That a lease was renewed is no change, so Expires may be out of date.
 	Entry Entry
 }
+
+// InputModes are the media types that the agent takes, by itself or for a skill; none if
+// its card does not say.
+func (e Entry) InputModes() []string {
+	modes := slices.Clone(e.Card.GetDefaultInputModes())
+	for _, s := range e.Card.GetSkills() {
+		modes = append(modes, s.GetInputModes()...)
+	}
+	return slices.Compact(slices.Sorted(slices.Values(modes)))
+}
+
+// OutputModes are those that it gives.
+func (e Entry) OutputModes() []string {
+	modes := slices.Clone(e.Card.GetDefaultOutputModes())
+	for _, s := range e.Card.GetSkills() {
+		modes = append(modes, s.GetOutputModes()...)
+	}
+	return slices.Compact(slices.Sorted(slices.Values(modes)))
+}

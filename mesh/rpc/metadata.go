@@ -43,14 +43,14 @@ func Keys() []string {
 		KeyTraceparent, KeyVersion, KeyExtensions, KeyAfterSeq, KeyWantSeq, KeyPushShape, KeyAgent}
 }
 
-// Bounds of what is read from metadata, in bytes but for maxExtensions.
+// Bounds of what is read from metadata, in bytes but for MaxExtensions.
 const (
 	maxUser       = 128
 	maxID         = 128
 	maxToken      = 32 << 10
 	maxVersion    = 16
-	maxExtension  = 512
-	maxExtensions = 32
+	MaxExtension  = 512
+	MaxExtensions = 32
 )
 
 // CheckUser returns an Invalid error for what cannot name a user: a name is 1
@@ -210,9 +210,9 @@ func (r *reader) list(key string) []string {
 			if s == "" || slices.Contains(all, s) {
 				continue
 			}
-			if len(s) > maxExtension || len(all) == maxExtensions {
+			if len(s) > MaxExtension || len(all) == MaxExtensions {
 				r.fail(mesh.InvalidField("rpc.metadata", key,
-					"must be at most %d values of at most %d bytes", maxExtensions, maxExtension))
+					"must be at most %d values of at most %d bytes", MaxExtensions, MaxExtension))
 				return nil
 			}
 			all = append(all, s)
