@@ -30,9 +30,9 @@ func (c webClient) named(op operation) string {
 	return op.method
 }
 
-// compare tells what of the answer to the request with the id, which could be read, is not
-// as the version has it. Of v0.3 it looks at the envelope alone.
-func (c webClient) compare(resp *http.Response, raw []byte, op operation, id string) {
+// compare tells what of the answer to the request with the id, which was read as read, is
+// not as the version has it. Of v0.3 it looks at the envelope alone.
+func (c webClient) compare(resp *http.Response, raw []byte, read *a2apb.StreamResponse, op operation, id string) {
 	kind := kindOf(resp.Header.Get("Content-Type"))
 	switch {
 	case op.stream && kind != eventStream:
@@ -63,34 +63,21 @@ func (c webClient) compare(resp *http.Response, raw []byte, op operation, id str
 	if c.old {
 		return
 	}
-	var into proto.Message
-	switch op {
-	case opSend:
-		into = &a2apb.SendMessageResponse{}
-	case opStream, opSubscribe:
-		into = &a2apb.StreamResponse{}
-	default:
-		into = &a2apb.Task{}
+	into := &a2apb.StreamResponse{} // which SendMessageResponse is a part of
+	var target proto.Message = into
+	if op == opGet || op == opCancel {
+		task := &a2apb.Task{}
+		into.Payload, target = &a2apb.StreamResponse_Task{Task: task}, task
 	}
-	if err := (protojson.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(raw, into); err != nil {
-		// The library varies the space after its prefix on purpose.
+	err := protojson.UnmarshalOptions{DiscardUnknown: true}.Unmarshal(raw, target)
+	switch {
+	case err != nil: // the library varies the space after its prefix on purpose
 		c.deviates(op, "is not the JSON of A2A 1.0: %s", line(strings.TrimPrefix(err.Error(), "proto:")))
-		return
-	}
-	if unset(into) {
+	case into.GetPayload() == nil:
 		c.deviates(op, "has none of the members that A2A 1.0 has there, such as \"task\", around its content")
+	case !proto.Equal(into, read):
+		c.deviates(op, "has values that A2A 1.0 writes otherwise, such as states or roles as v0.3 has them")
 	}
-}
-
-// unset reports whether an answer of one of several kinds is of none.
-func unset(answer any) bool {
-	switch m := answer.(type) {
-	case *a2apb.SendMessageResponse:
-		return m.GetPayload() == nil
-	case *a2apb.StreamResponse:
-		return m.GetPayload() == nil
-	}
-	return false
 }
 
 // CallUnknownMethod calls a method over JSON-RPC that A2A does not have, and returns how

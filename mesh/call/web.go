@@ -139,7 +139,7 @@ func (c webClient) stream(ctx context.Context, op operation, task string, req *a
 			if err == nil {
 				ev, err = c.read(raw, op)
 				if err == nil && c.deviation != nil {
-					c.compare(resp, raw, op, id)
+					c.compare(resp, raw, ev, op, id)
 				}
 			}
 			if err != nil {

@@ -43,7 +43,7 @@ func (x *exchange) oddities(version string) []oddity {
 		switch {
 		case x.open:
 			s.found = append(s.found, oddity{"open", fmt.Sprintf("the stream stays open for %v after the task's last event", lingerTime), "close it after a terminal state or input_required"})
-		case !waits:
+		case !waits && s.task != "":
 			s.found = append(s.found, oddity{"unended", fmt.Sprintf("the stream ends while the task is %s; the mesh asked for it then", stateName(s.state)), "keep the stream open until the task is over"})
 		}
 	}
