@@ -13,6 +13,7 @@ import (
 	"time"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
+	"google.golang.org/grpc"
 	"google.golang.org/protobuf/encoding/protojson"
 
 	"agentmesh/mesh/conformance"
@@ -88,6 +89,62 @@ func TestOddEnvelopesAreTold(t *testing.T) {
 				t.Errorf("nobody says %q: %v", tt.told, all)
 			}
 		})
+	}
+}
+
+// An endless is an agent that ends its tasks and not its streams.
+type endless struct {
+	a2apb.UnimplementedA2AServiceServer
+}
+
+func (endless) SendStreamingMessage(_ *a2apb.SendMessageRequest, stream grpc.ServerStreamingServer[a2apb.StreamResponse]) error {
+	err := stream.Send(&a2apb.StreamResponse{Payload: &a2apb.StreamResponse_Task{Task: &a2apb.Task{
+		Id: "t", ContextId: "c", Status: &a2apb.TaskStatus{State: a2apb.TaskState_TASK_STATE_COMPLETED}}}})
+	<-stream.Context().Done()
+	return err
+}
+
+// A stream that stays open is borne, and told once; what is not implemented fails.
+func TestAStreamThatStaysOpenIsTold(t *testing.T) {
+	t.Parallel()
+	srv := grpc.NewServer()
+	a2apb.RegisterA2AServiceServer(srv, endless{})
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() { defer close(done); _ = srv.Serve(l) }()
+	defer func() { srv.Stop(); <-done }()
+	card := httptest.NewServer(write("application/json", cardJSON(interfaceJSON("GRPC", "1.0", l.Addr().String()))))
+	defer card.Close()
+	all := run(t, card.URL, conformance.Options{})
+	for check, want := range map[string][]conformance.Verdict{
+		conformance.CheckSend: {failed}, conformance.CheckStream: {ok, warning}, conformance.CheckMemory: {warning},
+		conformance.CheckGetTask: {warning}, conformance.CheckUnknownTask: {warning}, conformance.CheckMalformed: {warning},
+	} {
+		if got := of(all, check); !slices.Equal(got, want) {
+			t.Errorf("%s: %v, want %v: %v", check, got, want, all)
+		}
+	}
+	if !slices.ContainsFunc(all, func(f conformance.Finding) bool { return strings.Contains(f.Cause, "stays open") }) {
+		t.Errorf("nobody says that it stays open: %v", all)
+	}
+}
+
+// An agent whose card does not say that it streams is not asked for streams.
+func TestAnAgentThatDoesNotStreamIsAskedForNone(t *testing.T) {
+	t.Parallel()
+	agent := serve(t, &person{}, "HTTP+JSON 1.0")
+	card := strings.Replace(cardJSON(interfaceJSON("HTTP+JSON", "1.0", agent+"/1.0")), `"streaming":true`, "", 1)
+	srv := httptest.NewServer(write("application/json", card))
+	defer srv.Close()
+	all := run(t, srv.URL, conformance.Options{Question: "ask", Long: "work"})
+	for check, want := range map[string]conformance.Verdict{conformance.CheckStream: skipped, conformance.CheckSend: ok,
+		conformance.CheckMemory: ok, conformance.CheckQuestion: ok, conformance.CheckCancel: ok} {
+		if got := of(all, check); !slices.Equal(got, []conformance.Verdict{want}) {
+			t.Errorf("%s: %v, want %v: %v", check, got, want, all)
+		}
 	}
 }
 

@@ -23,7 +23,7 @@ const (
 // card reads the card, as the mesh does; nil if that cannot be.
 func (t *test) card(ctx context.Context, at string) *a2apb.AgentCard {
 	t.Begin(Finding{Check: CheckCard})
-	ctx, cancel := t.within(ctx)
+	ctx, cancel := context.WithTimeoutCause(ctx, t.Timeout, errTooLate)
 	defer cancel()
 	card, err := registry.HTTPFetch(&http.Client{Transport: t.carrier})(ctx, at)
 	var warnings []registry.Warning

@@ -6,7 +6,7 @@
 // bears is a [Warning]. Events are compared with what A2A says as the agent sent them,
 // before they are mended.
 //
-// Checks run one after the other. [Test] starts nothing that outlives it, and may run
+// Checks run one after the other; tasks that are not waited for are canceled. [Test] starts nothing that outlives it, and may run
 // several times at once. It is no proof that the agent does everything that A2A has:
 // push notifications and the extended card are not looked at.
 package conformance
@@ -60,7 +60,7 @@ type Options struct {
 	// makes its task fail, and Long keeps it at work until it is canceled. Without Question
 	// and Failure these checks are skipped, and without Long Message is sent.
 	Question, Answer, Failure, Long string
-	// Timeout bounds each check; default 30 s.
+	// Timeout bounds each check, for each message that it waits for; default 30 s.
 	Timeout time.Duration
 	// TLS is the configuration of connections. The default believes whom the system does.
 	TLS func() *tls.Config
@@ -128,11 +128,6 @@ func (t *test) interfaces(ctx context.Context, card *a2apb.AgentCard) {
 		p.name = in.GetProtocolBinding() + " " + in.GetProtocolVersion() + " at " + mesh.PublicURL(in.GetUrl())
 		p.run(ctx)
 	}
-}
-
-// within is a context for one check.
-func (t *test) within(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeoutCause(ctx, t.Timeout, errTooLate)
 }
 
 // errTooLate ends a check.

@@ -50,7 +50,11 @@ func (p *probe) exchange(ctx context.Context, t turn) *exchange {
 	req.Unary, req.Agent, req.Logger = !t.stream, p.agent.Name, p.Logger
 	x.task, x.context = req.RemoteTask, t.remote.Context
 	ctx = p.as(ctx, execution)
-	relay := call.Open(ctx, recorder{p.client, x, lingerTime}, req, nil, nil)
+	linger := lingerTime
+	if p.told[kindOpen] {
+		linger = 0
+	}
+	relay := call.Open(ctx, recorder{p.client, x, linger}, req, nil, nil)
 	defer relay.Close()
 	for b := range relay.Bodies() {
 		switch b := b.(type) {
@@ -72,6 +76,11 @@ func (p *probe) exchange(ctx context.Context, t turn) *exchange {
 		}
 	}
 	x.learn()
+	if x.task != "" && !x.answered() { // whoever gives up has it stopped
+		if err := call.End(context.WithoutCancel(ctx), p.client, execution, x.task, stopTime); err != nil {
+			p.Logger.InfoContext(ctx, "task left running", "task", x.task, "err", err)
+		}
+	}
 	return x
 }
 
@@ -92,6 +101,9 @@ func (x *exchange) learn() {
 func (p *probe) as(ctx context.Context, x mesh.ExecutionID) context.Context {
 	return mesh.WithCall(ctx, p.agent.As(p.key(), mesh.Execution{ID: x, User: testUser}, nil))
 }
+
+// stopTime is how long an agent may take to stop a task.
+const stopTime = 5 * time.Second
 
 // Under these the agent is called.
 const (

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"time"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 
@@ -40,6 +41,8 @@ type probe struct {
 	thread string
 	client call.Client
 
+	limit time.Duration // of the check
+
 	mu sync.Mutex // of oddities: calls may run at once
 	// oddities are what was odd in answers since the check began, and told the kinds that
 	// were reported before.
@@ -51,53 +54,54 @@ type probe struct {
 	closed, silent bool
 }
 
+// A check is one of an interface.
+type check struct {
+	name string
+	// messages is how many it waits for, for each of which it has Timeout; 0 as 1.
+	messages int
+	// talks says that it needs an agent that answers messages.
+	talks bool
+	do    func(context.Context) Finding
+}
+
 // run makes all checks.
 func (p *probe) run(ctx context.Context) {
 	p.told = map[string]bool{}
 	dialer := call.NewDialer(p.pool, call.Options{HTTP: p.carrier, Deviation: p.deviates})
 	client, err := dialer.Dial(p.agent.Target)
-	if err == nil {
-		p.client = client
-	}
+	p.client = client
 	connected := false
-	p.check(ctx, CheckConnect, func(ctx context.Context) Finding {
+	p.check(ctx, check{name: CheckConnect, do: func(ctx context.Context) Finding {
+		how := ""
 		if err == nil {
-			err = p.connect(ctx)
+			how, err = p.connect(ctx)
 		}
-		connected = err == nil
-		if !connected {
+		if connected = err == nil; !connected {
 			return Finding{Verdict: Failed, Cause: causeOf(err), Remedy: "start the agent there, or correct the address on its card"}
 		}
-		return Finding{Verdict: OK}
-	})
-	checks := []struct {
-		name string
-		// talks says that it needs an agent that answers messages.
-		talks bool
-		do    func(context.Context) Finding
-	}{
-		{CheckSend, false, p.send},
-		{CheckStream, false, p.stream},
-		{CheckGetTask, true, p.getTask},
-		{CheckMemory, true, p.memory},
-		{CheckQuestion, true, p.question},
-		{CheckCancel, true, p.cancel},
-		{CheckUnknownTask, false, p.unknownTask},
-		{CheckUnknownMethod, false, p.unknownMethod},
-		{CheckMalformed, false, p.malformed},
-		{CheckFailure, true, p.failure},
-	}
-	for i, c := range checks {
-		do := c.do
+		return Finding{Verdict: OK, Cause: how}
+	}})
+	for i, c := range []check{
+		{name: CheckSend, do: p.send},
+		{name: CheckStream, do: p.stream},
+		{name: CheckGetTask, talks: true, do: p.getTask},
+		{name: CheckMemory, messages: 3, talks: true, do: p.memory},
+		{name: CheckQuestion, messages: 2, talks: true, do: p.question},
+		{name: CheckCancel, talks: true, do: p.cancel},
+		{name: CheckUnknownTask, do: p.unknownTask},
+		{name: CheckUnknownMethod, do: p.unknownMethod},
+		{name: CheckMalformed, do: p.malformed},
+		{name: CheckFailure, talks: true, do: p.failure},
+	} {
 		switch {
 		case !connected:
-			do = skip("it cannot be connected to")
+			c.do = skip("it cannot be connected to")
 		case p.closed:
-			do = skip("it takes calls with a mesh's ticket only")
+			c.do = skip("it takes calls with a mesh's ticket only")
 		case p.answers == nil && (c.talks || p.silent && i > 1):
-			do = skip("the agent answered no message")
+			c.do = skip("the agent answered no message")
 		}
-		p.check(ctx, c.name, do)
+		p.check(ctx, c)
 	}
 }
 
@@ -106,16 +110,17 @@ func skip(why string) func(context.Context) Finding {
 }
 
 // check makes one check and reports what it found.
-func (p *probe) check(ctx context.Context, name string, do func(context.Context) Finding) {
-	f := Finding{Interface: p.name, Check: name}
+func (p *probe) check(ctx context.Context, c check) {
+	f := Finding{Interface: p.name, Check: c.name}
 	if ctx.Err() != nil {
-		do = skip("interrupted")
+		c.do = skip("interrupted")
 	} else {
 		p.Begin(f)
 	}
 	_ = p.odd() // of what ended late
-	within, cancel := p.within(ctx)
-	found := do(within)
+	p.limit = p.Timeout * time.Duration(max(c.messages, 1))
+	within, cancel := context.WithTimeoutCause(ctx, p.limit, errTooLate)
+	found := c.do(within)
 	cancel()
 	if ctx.Err() != nil && found.Verdict != OK {
 		found = Finding{Verdict: Skipped, Cause: "interrupted"}
@@ -125,7 +130,7 @@ func (p *probe) check(ctx context.Context, name string, do func(context.Context)
 	for _, o := range p.odd() {
 		if !p.told[o.kind] { // once for each interface
 			p.told[o.kind] = true
-			p.report(Finding{Interface: p.name, Check: name, Verdict: Warning, Cause: o.cause, Remedy: o.remedy})
+			p.report(Finding{Interface: p.name, Check: c.name, Verdict: Warning, Cause: o.cause, Remedy: o.remedy})
 		}
 	}
 }
@@ -151,8 +156,8 @@ func (p *probe) odd() []oddity {
 	return all
 }
 
-// connect opens a connection to where the interface is, and hangs up.
-func (p *probe) connect(ctx context.Context) error {
+// connect opens a connection to where the interface is, and hangs up. It says how it is.
+func (p *probe) connect(ctx context.Context) (how string, err error) {
 	const op = "conformance.connect"
 	at, secure := mesh.Endpoint(p.on.GetUrl())
 	if u, err := url.Parse(p.on.GetUrl()); err == nil && u.Hostname() != "" && strings.HasPrefix(u.Scheme, "http") {
@@ -164,16 +169,16 @@ func (p *probe) connect(ctx context.Context) error {
 	}
 	conn, err := new(net.Dialer).DialContext(ctx, "tcp", at)
 	if err != nil {
-		return mesh.Errorf(mesh.Unavailable, op, "nobody answers at %s: %w", at, err)
+		return "", mesh.Errorf(mesh.Unavailable, op, "nobody answers at %s: %w", at, err)
 	}
 	defer func() { _ = conn.Close() }()
 	if !secure {
-		return nil
+		return "without TLS", nil
 	}
 	if err := handshake(ctx, conn, at, p.TLS()); err != nil {
-		return mesh.Errorf(mesh.Unavailable, op, "%s is not to be believed, or does not speak TLS: %w", at, err)
+		return "", mesh.Errorf(mesh.Unavailable, op, "%s does not speak TLS, or its certificate is of nobody who is believed: %w", at, err)
 	}
-	return nil
+	return "over TLS", nil
 }
 
 // verdict says what became of an exchange.
@@ -186,9 +191,9 @@ func (p *probe) verdict(ctx context.Context, x *exchange) Finding {
 	case x.good():
 		return Finding{Verdict: OK, Cause: x.how()}
 	case errors.Is(context.Cause(ctx), errTooLate):
-		f := Finding{Verdict: Failed, Cause: fmt.Sprintf("the agent said nothing in %v", p.Timeout), Remedy: "let it answer sooner, or allow more time"}
+		f := Finding{Verdict: Failed, Cause: fmt.Sprintf("the agent said nothing in %v", p.limit), Remedy: "let it answer sooner, or allow more time"}
 		if p.silent = len(x.answers) == 0; !p.silent {
-			f.Cause = fmt.Sprintf("its task did not end in %v", p.Timeout)
+			f.Cause = fmt.Sprintf("its task did not end in %v", p.limit)
 			f.Remedy = "end it with a terminal state or input_required, or allow more time"
 		}
 		return f

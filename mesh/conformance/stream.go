@@ -12,6 +12,9 @@ import (
 // what it is, wherever it is.
 type oddity struct{ kind, cause, remedy string }
 
+// kindOpen is the kind of a stream that does not end with its task.
+const kindOpen = "open"
+
 // A stricture compares the events of a stream with what A2A says (v1.0 §3.1.2 and §3.5.2):
 // a task first or one message alone, events of that task alone and nothing after its end.
 type stricture struct {
@@ -42,7 +45,7 @@ func (x *exchange) oddities(version string) []oddity {
 	if x.streamed && len(x.answers) > 0 && !s.alone {
 		switch {
 		case x.open:
-			s.found = append(s.found, oddity{"open", fmt.Sprintf("the stream stays open for %v after the task's last event", lingerTime), "close it after a terminal state or input_required"})
+			s.found = append(s.found, oddity{kindOpen, fmt.Sprintf("the stream stays open for %v after the task's last event", lingerTime), "close it after a terminal state or input_required"})
 		case !waits && s.task != "":
 			s.found = append(s.found, oddity{"unended", fmt.Sprintf("the stream ends while the task is %s; the mesh asked for it then", stateName(s.state)), "keep the stream open until the task is over"})
 		}
