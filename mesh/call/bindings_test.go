@@ -366,7 +366,10 @@ func TestCallsOverGRPCSayTheirVersion(t *testing.T) {
 		if diff := cmp.Diff([]string{version}, <-said); diff != "" {
 			t.Errorf("%s: GetTask %s", version, diff)
 		}
-		for range c.SendStreamingMessage(ctx, &a2apb.SendMessageRequest{Message: request().Message}) {
+		for _, err := range c.SendStreamingMessage(ctx, &a2apb.SendMessageRequest{Message: request().Message}) {
+			if err == nil {
+				t.Error("it answered")
+			}
 		}
 		if diff := cmp.Diff([]string{version}, <-said); diff != "" {
 			t.Errorf("%s: SendStreamingMessage %s", version, diff)

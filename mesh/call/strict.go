@@ -80,11 +80,11 @@ func (c webClient) compare(resp *http.Response, raw []byte, read *a2apb.StreamRe
 	}
 }
 
-// CallUnknownMethod calls a method over JSON-RPC that A2A does not have, and returns how
+// UnknownMethod calls a method over JSON-RPC that A2A does not have, and returns how
 // the agent refuses it, or nil. It returns Precondition for an agent that is called in
 // another way: only JSON-RPC has an error for that.
-func CallUnknownMethod(ctx context.Context, agent Client) error {
-	const op = "call.CallUnknownMethod"
+func UnknownMethod(ctx context.Context, agent Client) error {
+	const op = "call.UnknownMethod"
 	c, ok := agent.(webClient)
 	if !ok || !c.jsonRPC {
 		return mesh.Errorf(mesh.Precondition, op, "only JSON-RPC has methods by name")

@@ -170,7 +170,7 @@ func (p *probe) unknownTask(ctx context.Context) Finding {
 }
 
 func (p *probe) unknownMethod(ctx context.Context) Finding {
-	err := call.CallUnknownMethod(p.as(ctx, mesh.NewExecutionID(p.thread)), p.client)
+	err := call.UnknownMethod(p.as(ctx, mesh.NewExecutionID(p.thread)), p.client)
 	switch {
 	case err == nil:
 		return Finding{Verdict: Warning, Cause: "a method that A2A does not have is answered without an error", Remedy: "answer with the error -32601"}
