@@ -87,7 +87,7 @@ func (d *Dialer) Dial(t Target) (Client, error) {
 		if err != nil {
 			return nil, mesh.Wrap(op, err)
 		}
-		return GRPC(d.nearest(t, t.Endpoint, conn)), nil
+		return discreet{GRPC(d.nearest(t, t.Endpoint, conn))}, nil
 	}
 	var routes []route
 	for _, in := range t.Card.GetSupportedInterfaces() {
@@ -104,9 +104,9 @@ func (d *Dialer) Dial(t Target) (Client, error) {
 		return nil, mesh.Errorf(mesh.Unavailable, op, "None of the agent's interfaces can be used from here; "+
 			"it must offer A2A 1.0 or 0.3 over GRPC, JSONRPC or HTTP+JSON")
 	case 1:
-		return routes[0].client, nil
+		return discreet{routes[0].client}, nil
 	}
-	return &fallback{routes: routes}, nil
+	return discreet{&fallback{routes: routes}}, nil
 }
 
 // check refuses an address that a tenant's agent must not have.
