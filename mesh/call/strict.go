@@ -85,13 +85,16 @@ func (c webClient) compare(resp *http.Response, raw []byte, read *a2apb.StreamRe
 // another way: only JSON-RPC has an error for that.
 func UnknownMethod(ctx context.Context, agent Client) error {
 	const op = "call.UnknownMethod"
+	if d, ok := agent.(discreet); ok {
+		agent = d.Client
+	}
 	c, ok := agent.(webClient)
 	if !ok || !c.jsonRPC {
 		return mesh.Errorf(mesh.Precondition, op, "only JSON-RPC has methods by name")
 	}
 	resp, err := c.do(ctx, operation{method: "NoSuchMethod", old: "no/such/method"}, "1", "", nil)
 	if err != nil {
-		return mesh.Wrap(op, fromWeb(err))
+		return mesh.Wrap(op, withoutTokens(fromWeb(err)))
 	}
 	defer func() { _ = resp.Body.Close() }()
 	for raw, err := range values(resp) {
@@ -99,7 +102,7 @@ func UnknownMethod(ctx context.Context, agent Client) error {
 			_, err = c.read(raw, opCancel)
 		}
 		if err != nil && !errors.As(err, new(*unreadable)) { // it may say anything but an error
-			return mesh.Wrap(op, fromWeb(err))
+			return mesh.Wrap(op, withoutTokens(fromWeb(err)))
 		}
 		break
 	}

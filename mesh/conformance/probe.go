@@ -245,17 +245,18 @@ func causeOf(err error) string {
 	return detail + " (" + why + ")"
 }
 
-// innermost is what the cause of an error of the mesh's says; "" for none.
+// innermost is what the cause of an error of the mesh's says; "" for none. It looks into
+// nothing that has words of its own: those are what may be shown.
 func innermost(err error) string {
-	for {
-		e := (*mesh.Error)(nil)
-		if !errors.As(err, &e) {
-			break
-		}
+	e := (*mesh.Error)(nil)
+	for errors.As(err, &e) {
 		if e.Err == nil {
 			return ""
 		}
 		err = e.Err
+		if _, more := err.(*mesh.Error); !more { //nolint:errorlint // see above
+			break
+		}
 	}
 	if err == nil {
 		return ""
