@@ -15,9 +15,22 @@ import (
 	"agentmesh/mesh/call"
 )
 
-// say sends a text and judges what became of it, and of what is odd in it.
+// mostHaste bounds the waits before an answer is sent again.
+const mostHaste = 2 * time.Second
+
+// say sends a text and judges what became of it, and of what is odd in it. Where the task
+// that it answers is still being put away, as servers do after they asked, it is sent
+// again: people are slower than that.
 func (p *probe) say(ctx context.Context, t turn) (*exchange, Finding) {
 	x := p.exchange(ctx, t)
+	for wait := 100 * time.Millisecond; t.remote.GoesOn && x.last.Reason == call.ReasonError && len(x.answers) == 0 && wait < mostHaste; wait *= 2 {
+		select {
+		case <-time.After(wait):
+			x = p.exchange(ctx, t)
+		case <-ctx.Done():
+			wait = mostHaste
+		}
+	}
 	f := p.verdict(ctx, x)
 	p.note(x.oddities(p.on.GetProtocolVersion())...)
 	return x, f
@@ -114,30 +127,26 @@ func (p *probe) question(ctx context.Context) Finding {
 	return f
 }
 
-// cancel cancels a task as soon as it has one.
+// cancel cancels a task as soon as it has one, and one that is over.
 func (p *probe) cancel(ctx context.Context) Finding {
 	text := p.Long
 	if text == "" {
 		text = p.Message
 	}
-	task := ""
+	stop := func(task string) error {
+		return p.client.CancelTask(p.as(ctx, mesh.NewExecutionID(p.thread)), task)
+	}
 	var refused error
-	x := p.exchange(ctx, turn{text: text, stream: p.streams(), heard: func(id string) {
-		task = id
-		refused = p.client.CancelTask(p.as(ctx, mesh.NewExecutionID(p.thread)), id)
-	}})
+	x := p.exchange(ctx, turn{text: text, stream: p.streams(), heard: func(task string) { refused = stop(task) }})
 	switch {
-	case task == "" && x.task == "" && x.answered():
+	case x.task == "" && x.answered():
 		return Finding{Verdict: Skipped, Cause: "the agent answers with messages, which are no tasks"}
-	case task == "" && !x.answered():
+	case x.task == "":
 		return p.verdict(ctx, x)
-	case task == "": // it was over at once
-		refused = p.client.CancelTask(p.as(ctx, mesh.NewExecutionID(p.thread)), x.task)
-		return ended(x, refused)
-	case x.last.State == a2apb.TaskState_TASK_STATE_CANCELED && x.answered():
+	case x.answered() && x.last.State == a2apb.TaskState_TASK_STATE_CANCELED:
 		return Finding{Verdict: OK, Cause: "the task is canceled"}
-	case mesh.IsCode(refused, mesh.Precondition), x.answered():
-		return ended(x, refused)
+	case x.answered(): // before it could be, or while it was
+		return ended(x, stop(x.task))
 	case refused != nil:
 		return Finding{Verdict: Warning, Cause: "the task cannot be canceled: " + causeOf(refused), Remedy: "implement CancelTask; until then the agent works on when users give up"}
 	}

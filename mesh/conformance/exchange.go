@@ -76,7 +76,7 @@ func (p *probe) exchange(ctx context.Context, t turn) *exchange {
 		}
 	}
 	x.learn()
-	if x.task != "" && !x.answered() { // whoever gives up has it stopped
+	if x.task != "" && len(x.answers) > 0 && !x.answered() { // whoever gives up has it stopped
 		if err := call.End(context.WithoutCancel(ctx), p.client, execution, x.task, stopTime); err != nil {
 			p.Logger.InfoContext(ctx, "task left running", "task", x.task, "err", err)
 		}
