@@ -123,7 +123,7 @@ func (t *test) interfaces(ctx context.Context, card *a2apb.AgentCard) {
 		return
 	}
 	for _, in := range all {
-		p := &probe{test: t, on: in, agent: call.Agent{Name: registry.Slug(card.GetName()), Target: call.Target{Card: only(card, in), Endpoint: in.GetUrl()}},
+		p := &probe{test: t, on: in, agent: call.Agent{Target: call.Target{Name: registry.Slug(card.GetName()), Card: only(card, in), Endpoint: in.GetUrl()}},
 			thread: mesh.NewThreadID()}
 		p.name = in.GetProtocolBinding() + " " + in.GetProtocolVersion() + " at " + mesh.PublicURL(in.GetUrl())
 		p.run(ctx)

@@ -60,7 +60,7 @@ func (n *node) buildDialer() {
 		// A stream may be silent for long; what is dead is found out.
 		HTTP2: &http.HTTP2Config{SendPingTimeout: 30 * time.Second, PingTimeout: 15 * time.Second},
 	})
-	opts := call.Options{HTTP: n.carrier, Guarded: n.carrier, Local: n.builtin, PlaintextGrants: n.cfg.Egress.PlaintextGrants}
+	opts := call.Options{HTTP: n.carrier, Guarded: n.carrier, Local: n.builtin, PlaintextGrants: n.cfg.Egress.PlaintextGrants, Interfaces: n.cfg.calledBy()}
 	if n.cfg.Auth != authNone {
 		guarded := n.dialOptions()
 		guarded.Dialer = n.guard.Dial
