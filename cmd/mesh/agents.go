@@ -15,8 +15,8 @@ import (
 )
 
 func (a *app) agentsCommand() *cobra.Command {
-	return group("agents", "List, show, add and remove agents, and give and end their certificates", "  mesh agents list",
-		a.agentsListCommand(), a.agentsShowCommand(), a.agentsAddCommand(), a.agentsRemoveCommand(), a.agentsInviteCommand(), a.agentsRevokeCommand())
+	return group("agents", "List, show, test, add and remove agents, and give and end their certificates", "  mesh agents list",
+		a.agentsListCommand(), a.agentsShowCommand(), a.agentsTestCommand(), a.agentsAddCommand(), a.agentsRemoveCommand(), a.agentsInviteCommand(), a.agentsRevokeCommand())
 }
 
 func (a *app) agentsListCommand() *cobra.Command {

@@ -17,9 +17,10 @@ import (
 type app struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
-	// asks says that a person types on stdin, shows that one reads stdout.
-	asks, shows bool
-	getenv      func(string) string
+	// asks says that a person types on stdin, shows that one reads stdout, and watches
+	// that one sees stderr as it is written.
+	asks, shows, watches bool
+	getenv               func(string) string
 	// interrupts delivers each Ctrl-C; uninstall gives the next one back to
 	// the system, which then ends the process.
 	interrupts <-chan os.Signal

@@ -48,6 +48,10 @@ type Options struct {
 	// Local returns what serves the operator's agents at an address if that is in this
 	// process: it is called without the network. Nil, also as a result, for none.
 	Local func(address string) rpc.Conn
+	// Deviation, if it is set, is told in a clause how an agent's answer over HTTP is not as
+	// A2A has it and was understood all the same. Answers are read twice then: it is for
+	// tests of agents.
+	Deviation func(clause string)
 	// Interfaces say how agents are called whose cards say it wrong, by their names.
 	Interfaces map[string]Interface
 }
@@ -210,7 +214,7 @@ func (d *Dialer) route(t Target, in *a2apb.AgentInterface) (route, error) {
 	if base == nil || err != nil {
 		return route{}, nil //nolint:nilerr // an interface that cannot be used is passed over
 	}
-	web := webClient{http: httpClient(base, d.opts.PlaintextGrants), at: u, jsonRPC: binding == "JSONRPC", tenant: in.GetTenant(), old: old}
+	web := webClient{http: httpClient(base, d.opts.PlaintextGrants), at: u, jsonRPC: binding == "JSONRPC", tenant: in.GetTenant(), old: old, deviation: d.opts.Deviation}
 	return route{client: web}, nil
 }
 

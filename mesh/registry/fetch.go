@@ -102,10 +102,10 @@ func withoutURL(err error) error {
 	return err
 }
 
-// cardURL returns where the card is that the URL, or the address of a server as
-// [mesh.Endpoint] has them, leads to.
-func cardURL(s string) (string, error) {
-	const op = "registry.cardURL"
+// CardURL returns where the card is that the URL, or the address of a server as
+// [mesh.Endpoint] has them, leads to. Its error is Invalid and names the field card_url.
+func CardURL(s string) (string, error) {
+	const op = "registry.CardURL"
 	if scheme, _, _ := strings.Cut(strings.ToLower(s), "://"); scheme != "http" && scheme != "https" {
 		at, secure := mesh.Endpoint(s)
 		switch {

@@ -160,7 +160,7 @@ func (r *Registry) propose(ctx context.Context, p mesh.Principal, req Request) (
 			return nil, mesh.InvalidField(op, "lease", "must be %v to %v, and is %v", MinLease, MaxLease, c.lease)
 		}
 	default:
-		at, err := cardURL(req.CardURL)
+		at, err := CardURL(req.CardURL)
 		if err != nil {
 			return nil, err
 		}

@@ -34,6 +34,10 @@ const (
 // Version is the A2A version that connections of this package speak.
 const Version = "1.0"
 
+// VersionOld is what they say instead in calls whose Call has that version, of agents that
+// speak it.
+const VersionOld = "0.3"
+
 // PushShapeV03 is the one value of [KeyPushShape].
 const PushShapeV03 = "0.3"
 
@@ -272,6 +276,9 @@ func write(md metadata.MD, c mesh.Call, bearer string) {
 	set(KeyTraceparent, c.Traceparent)
 	set(KeyExtensions, strings.Join(c.Extensions, ","))
 	set(KeyVersion, Version)
+	if c.Version == VersionOld {
+		set(KeyVersion, VersionOld)
+	}
 	set(KeyAgent, c.Agent)
 	if c.HasCursor {
 		set(KeyAfterSeq, strconv.FormatInt(int64(c.AfterSeq), 10))

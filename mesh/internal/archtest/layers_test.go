@@ -79,6 +79,7 @@ var layers = map[string]layer{
 	"mesh/turn":             {4, []string{"mesh", "mesh/text", "mesh/a2a", "mesh/call", "mesh/internal/stack", "mesh/lease", "mesh/registry", "mesh/security/grant", "mesh/thread", "mesh/thread/cache", "mesh/threadlog"}},
 	"mesh/edge":             {4, []string{"mesh", "mesh/limit", "mesh/quota", "mesh/text", "mesh/a2a", "mesh/registry", "mesh/thread", "mesh/thread/cache", "mesh/thread/tasks", "mesh/threadlog"}},
 	"mesh/runs":             {4, []string{"gen/mesh/v1", "mesh", "mesh/a2a", "mesh/agent", "mesh/agent/skilltools", "mesh/skill", "mesh/state", "mesh/thread"}},
+	"mesh/conformance":      {4, []string{"mesh", "mesh/call", "mesh/registry", "mesh/rpc", "mesh/security/cards"}},
 	"mesh/push":             {4, []string{"mesh", "mesh/alarm", "mesh/a2a", "mesh/security/egress", "mesh/state", "mesh/thread", "mesh/threadlog", "mesh/thread/cache"}},
 
 	// How it is offered.
@@ -123,7 +124,7 @@ var layers = map[string]layer{
 	// one: the log, the store and the edge are not its business. It shows events
 	// as mesh/thread understands them.
 	"cmd/mesh": {8, []string{
-		"agentcards", "agents/...", "docs", "gen/mesh/v1", "mesh", "mesh/agent", "mesh/agent/...", "mesh/security/auth", "mesh/dispatch", "mesh/security/egress", "mesh/security/login", "mesh/security/policy", "mesh/security/transport", "mesh/audit",
+		"agentcards", "agents/...", "docs", "gen/mesh/v1", "mesh", "mesh/agent", "mesh/agent/...", "mesh/security/auth", "mesh/dispatch", "mesh/security/egress", "mesh/security/login", "mesh/security/policy", "mesh/security/transport", "mesh/audit", "mesh/conformance",
 		"mesh/bind/mcp", "mesh/llm", "mesh/llm/...", "mesh/skill/mcp", "mesh/node", "mesh/node/datafolder", "mesh/skill/notify", "mesh/registry", "mesh/rpc", "mesh/skill", "mesh/skill/command",
 		"mesh/thread", "mesh/threadlog/eventpb", "proto", "skills", "skills/...",
 	}},
