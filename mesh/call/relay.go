@@ -196,7 +196,6 @@ func Failure(reason, words string) mesh.TaskMoved { return failed(reason, words)
 // An Agent is one that can be called, as it was registered.
 type Agent struct {
 	Target
-	Name    string
 	Builtin bool
 }
 
