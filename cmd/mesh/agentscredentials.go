@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"io"
 	"os"
 	"strings"
 
@@ -89,15 +90,15 @@ func (a *app) setCredentials(ctx context.Context, c *client, name string, req *m
 
 // credentials has what the flags name read into a request.
 func (a *app) credentials(given *[]string, into *[]*meshv1.AgentCredential) func(context.Context) error {
-	return func(ctx context.Context) (err error) {
-		*into, err = a.readCredentials(ctx, *given)
+	return func(context.Context) (err error) {
+		*into, err = a.readCredentials(*given)
 		return err
 	}
 }
 
 // readCredentials reads what flags name. Errors do not hold what is read, and of a flag only
 // what cannot be a secret.
-func (a *app) readCredentials(ctx context.Context, given []string) ([]*meshv1.AgentCredential, error) {
+func (a *app) readCredentials(given []string) ([]*meshv1.AgentCredential, error) {
 	const op, flag = "mesh.agents", "--credential"
 	var all []*meshv1.AgentCredential
 	byScheme := map[string]*meshv1.AgentCredential{}
@@ -106,7 +107,7 @@ func (a *app) readCredentials(ctx context.Context, given []string) ([]*meshv1.Ag
 		if !ok || scheme == "" {
 			return nil, mesh.InvalidField(op, flag, "must be SCHEME=env:VARIABLE, SCHEME=file:PATH or SCHEME=prompt; values are not given on the command line, where others see them")
 		}
-		value, err := a.source(ctx, scheme, source)
+		value, err := a.source(scheme, source)
 		if err != nil {
 			return nil, err
 		}
@@ -124,7 +125,7 @@ func (a *app) readCredentials(ctx context.Context, given []string) ([]*meshv1.Ag
 }
 
 // source reads the value of a credential.
-func (a *app) source(ctx context.Context, scheme, source string) (string, error) {
+func (a *app) source(scheme, source string) (string, error) {
 	const op, flag = "mesh.agents", "--credential"
 	kind, at, _ := strings.Cut(source, ":")
 	switch {
@@ -137,38 +138,29 @@ func (a *app) source(ctx context.Context, scheme, source string) (string, error)
 		}
 		return string(data), nil
 	case source == "prompt":
-		return a.ask(ctx, scheme)
+		return a.ask(scheme)
 	}
 	return "", mesh.InvalidField(op, flag, "%s must be env:VARIABLE, file:PATH or prompt; values are not given on the command line, where others see them", oneLine(scheme))
 }
 
-// ask asks the person at the terminal, who is not shown what they type. A read of a terminal
-// cannot be taken back: when ctx ends first, the goroutine ends with the program.
-func (a *app) ask(ctx context.Context, scheme string) (string, error) {
+// ask asks the person at the terminal, who is not shown what they type.
+func (a *app) ask(scheme string) (value string, err error) {
+	const op = "mesh.agents"
 	in, ok := a.stdin.(*os.File)
 	if !ok || !a.asks || !term.IsTerminal(int(in.Fd())) {
-		return "", mesh.InvalidField("mesh.agents", "--credential", "%s=prompt needs a terminal; use env:VARIABLE or file:PATH", oneLine(scheme))
+		return "", mesh.InvalidField(op, "--credential", "%s=prompt needs a terminal; use env:VARIABLE or file:PATH", oneLine(scheme))
 	}
-	before, err := term.GetState(int(in.Fd()))
+	before, err := term.MakeRaw(int(in.Fd())) // before the question, so that nothing is shown
 	if err != nil {
-		return "", mesh.Errorf(mesh.Invalid, "mesh.agents", "the terminal cannot be read: %v", err)
+		return "", mesh.Errorf(mesh.Invalid, op, "the terminal cannot be read: %v", err)
 	}
-	a.notef("%s: ", oneLine(scheme))
-	defer a.notef("\n")
-	var value []byte
-	done := make(chan error, 1)
-	go func() {
-		var err error
-		value, err = term.ReadPassword(int(in.Fd()))
-		done <- err
-	}()
-	select {
-	case err = <-done:
-	case <-ctx.Done():
-		return "", errors.Join(ctx.Err(), term.Restore(int(in.Fd()), before))
+	defer func() { err = errors.Join(err, term.Restore(int(in.Fd()), before)) }()
+	value, err = term.NewTerminal(struct {
+		io.Reader
+		io.Writer
+	}{in, a.stderr}, "").ReadPassword(oneLine(scheme) + ": ")
+	if errors.Is(err, io.EOF) { // Ctrl-C, or Ctrl-D
+		return "", errInterrupted
 	}
-	if err != nil {
-		return "", mesh.Errorf(mesh.Invalid, "mesh.agents", "the terminal cannot be read: %v", err)
-	}
-	return string(value), nil
+	return value, err
 }
