@@ -5,7 +5,7 @@ package openapi
 
 import _ "embed"
 
-// JSON is the OpenAPI 2.0 document of all services.
+// JSON is the OpenAPI 3.1 document of all services.
 //
-//go:embed mesh.swagger.json
+//go:embed mesh.openapi.json
 var JSON []byte

@@ -92,7 +92,10 @@ func (d *Dialer) Dial(t Target) (Client, error) {
 			return nil, mesh.Wrap(op, err)
 		}
 		r, err := d.overGRPC(t, t.Endpoint, "", false)
-		return r.client, mesh.Wrap(op, err)
+		if err != nil {
+			return nil, mesh.Wrap(op, err)
+		}
+		return discreet{r.client}, nil
 	}
 	var routes []route
 	for _, in := range t.Card.GetSupportedInterfaces() {
@@ -112,9 +115,9 @@ func (d *Dialer) Dial(t Target) (Client, error) {
 		return nil, mesh.Errorf(mesh.Unavailable, op, "None of the agent's interfaces can be used from here; "+
 			"it must offer A2A 1.0 or 0.3 over GRPC, JSONRPC or HTTP+JSON")
 	case 1:
-		return routes[0].client, nil
+		return discreet{routes[0].client}, nil
 	}
-	return &fallback{routes: routes}, nil
+	return discreet{&fallback{routes: routes}}, nil
 }
 
 // check refuses an address that a tenant's agent must not have.

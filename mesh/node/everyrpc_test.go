@@ -56,7 +56,8 @@ func TestAColleaguesThingsLookUnknownToEveryRPC(t *testing.T) {
 func occupied(t *testing.T, m *testMesh, owner string) things {
 	t.Helper()
 	conn := m.raw(t)
-	x := things{thread: mesh.NewThreadID(), agent: "theirs", skill: "workflows.theirs", kind: "tasks"}
+	// The agent is the first of any list: who reads the first alone has seen it.
+	x := things{thread: mesh.NewThreadID(), agent: "another", skill: "workflows.theirs", kind: "tasks"}
 	stream, err := a2apb.NewA2AServiceClient(conn).SendStreamingMessage(as(plain(t), owner, "thread-id", x.thread), say("make a skill "+secretWord))
 	x.task = hear(t, stream, err).task.GetId()
 	if _, err := a2apb.NewA2AServiceClient(conn).CreateTaskPushNotificationConfig(as(plain(t), owner),

@@ -31,7 +31,7 @@ import (
 const runOnce = "^(TestNothingAcknowledgedIsLostByKill9|TestAStreamResumesFromItsCursorAfterARestart|TestAPlainAgentRemembersAfterKill9|TestAFolder|" +
 	"TestANodeThatFailsToStart|TestAnOpenMesh|TestTheAgentCard|TestEveryCard|TestNoCallMakesACard|TestACard|TestTheCard|" +
 	"TestCards|TestOnlyCards|TestTheCardOfAnAgent|TestEachFormOfACard|TestInterop.*Programs|TestInteropReflection|TestInteropCurl|" +
-	"TestInteropGrpcurl|TestSettings|TestEachBad|TestModes|TestReadingOf|TestBadChoices|TestAStrictMesh|TestTheErrorTable|TestAUserHasSoManyStreams|TestEveryFace|TestPair)"
+	"TestInteropGrpcurl|TestInteropBufCurl|TestInteropTheDocument|TestInteropAGenerated|TestTheReadersOfStreams|TestSettings|TestEachBad|TestModes|TestReadingOf|TestBadChoices|TestAStrictMesh|TestTheErrorTable|TestAUserHasSoManyStreams|TestEveryFace|TestPair)"
 
 // All other tests run on one node and then on two.
 func TestMain(m *testing.M) {

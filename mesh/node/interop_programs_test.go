@@ -22,7 +22,7 @@ func program(t *testing.T, name string, args ...string) *exec.Cmd {
 	if err != nil {
 		t.Skipf("there is no %s on this machine", name)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	t.Cleanup(cancel)
 	cmd := exec.CommandContext(ctx, path, args...)
 	cmd.WaitDelay = time.Second
@@ -157,6 +157,20 @@ func serverSent(t *testing.T, data []byte) (s jsonSaid, ids []string) {
 	return s, ids
 }
 
+// toldBy reads the updates of a stream, one JSON value after the other.
+func toldBy(t *testing.T, out []byte) (s jsonSaid) {
+	t.Helper()
+	for stream := json.NewDecoder(bytes.NewReader(out)); ; {
+		var u update
+		if err := stream.Decode(&u); errors.Is(err, io.EOF) {
+			return s
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		s.add(u)
+	}
+}
+
 // grpcurl finds the services by reflection and calls them with JSON.
 func TestInteropGrpcurl(t *testing.T) {
 	m := start(t, config(t.TempDir()), map[string]run{"main": echo})
@@ -174,16 +188,7 @@ func TestInteropGrpcurl(t *testing.T) {
 	if parse(t, call("{}", "grpc.health.v1.Health/Check"), &health); health.Status != "SERVING" {
 		t.Errorf("health: %+v", health)
 	}
-	var s jsonSaid
-	for stream := json.NewDecoder(bytes.NewReader(call(fmt.Sprintf(messageJSON, "g", "by grpcurl"), "lf.a2a.v1.A2AService/SendStreamingMessage"))); ; {
-		var u update
-		if err := stream.Decode(&u); errors.Is(err, io.EOF) {
-			break
-		} else if err != nil {
-			t.Fatal(err)
-		}
-		s.add(u)
-	}
+	s := toldBy(t, call(fmt.Sprintf(messageJSON, "g", "by grpcurl"), "lf.a2a.v1.A2AService/SendStreamingMessage"))
 	if s.text != "You said: by grpcurl" || s.state != "TASK_STATE_COMPLETED" {
 		t.Errorf("the stream told %+v", s)
 	}

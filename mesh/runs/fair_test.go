@@ -83,7 +83,7 @@ func TestSchedulesOfAUserDoNotDelayAnothers(t *testing.T) {
 			return "ann", nil
 		}
 		defer w.schedule(crowd{"acme": 100}, func(c *runs.SchedulerConfig) { c.Parallel, c.Owner = 1, owner })()
-		w.at("01-02 09:00:30") // by now it is known whose they are
+		w.at("01-02 08:59:30") // by now it is known whose they are, and nobody's has begun
 		before := len(w.agents.seen())
 		w.at("01-02 09:06:30")
 		order := w.began(func(c skillCall) string { return c.user })[before:]

@@ -285,7 +285,7 @@ func TestWithoutOptionsThereIsHealthAndNoCard(t *testing.T) {
 	}
 	s.errorOf(s.do("GET", "/.well-known/agent-card.json", ""), 404, "NOT_FOUND")
 	resp := s.do("GET", "/openapi.json", "")
-	if doc := s.read(resp); get(doc, "swagger") != "2.0" || get(doc, "paths") == nil {
+	if doc := s.read(resp); get(doc, "openapi") != "3.1.0" || get(doc, "paths") == nil {
 		t.Errorf("/openapi.json is not an OpenAPI document")
 	}
 	if again := s.do("GET", "/openapi.json", "", "If-None-Match", resp.Header.Get("ETag")); again.StatusCode != 304 {

@@ -133,6 +133,7 @@ var layers = map[string]layer{
 	"cmd/mesh/bench": {8, nil},
 	"proto":          {7, nil},
 	"proto/image":    {8, nil},
+	"proto/openapi":  {8, []string{"gen/mesh/v1"}},
 }
 
 // kits are what tests of any level may import, and product code never: the
