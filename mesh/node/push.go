@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"crypto/tls"
+	"encoding/pem"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -33,7 +34,8 @@ type Egress struct {
 	// AllowHTTP allows http URLs beside https ones, and agents of tenants on other machines
 	// that are called without TLS.
 	AllowHTTP bool `yaml:"allow_http"`
-	// PlaintextGrants lets the grants of agents on other machines travel unencrypted.
+	// PlaintextGrants lets the grants and credentials of agents on other machines travel
+	// unencrypted.
 	PlaintextGrants bool `yaml:"plaintext_grants"`
 }
 
@@ -80,13 +82,17 @@ func (n *node) fetching(guarded bool) credentials.Carrier {
 // on this machine, and so are the agents that they bring; under tokens a card's
 // URL is as little to be trusted as a webhook's.
 func (n *node) registryOptions() (registry.Options, error) {
-	key, err := n.secret()
+	data, err := n.secret()
 	if err != nil {
 		return registry.Options{}, err
 	}
-	box, err := seal.New(key, "agentmesh credentials of agents v1")
+	var keys [][]byte // of which each may go when another one is there
+	for block, rest := pem.Decode(data); block != nil; block, rest = pem.Decode(rest) {
+		keys = append(keys, block.Bytes)
+	}
+	box, err := seal.New("agentmesh credentials of agents v1", keys...)
 	if err != nil {
-		return registry.Options{}, err
+		return registry.Options{}, mesh.Wrap("node.registryOptions", err)
 	}
 	opts := registry.Options{Store: api.NewRegistrations(n.kv), Shared: n.backend.Shared, Verify: n.verifyCards.Check, Trusts: n.cfg.trusts, Allows: n.mayRegister, Logger: n.logger, Alarms: n.alarms}
 	by := n.fetching(n.cfg.Auth != authNone)

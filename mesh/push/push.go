@@ -132,7 +132,7 @@ func New(c Config) (*Dispatcher, error) {
 	case c.Workers < 0 || c.Timeout < 0 || c.Patience < 0 || c.Attempts < 0 || c.Backoff < 0 || c.MaxBackoff < 0:
 		return nil, mesh.InvalidField(op, "config", "must not have negative numbers")
 	}
-	box, err := seal.New(c.Key, "agentmesh push configs v1")
+	box, err := seal.New("agentmesh push configs v1", c.Key)
 	if err != nil {
 		return nil, mesh.Wrap(op, err)
 	}

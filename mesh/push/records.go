@@ -132,7 +132,7 @@ func (d *Dispatcher) seal(name string, c record) ([]byte, error) {
 
 func (d *Dispatcher) unseal(name string, sealed []byte) (record, error) {
 	const op = "push.unseal"
-	plain, err := d.box.Open(name, sealed)
+	plain, _, err := d.box.Open(name, sealed)
 	if err != nil {
 		return record{}, mesh.Errorf(mesh.Precondition, op,
 			"The push notification config was encrypted under another key; delete it and set it again: %w", err)

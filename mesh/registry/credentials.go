@@ -25,12 +25,8 @@ func (r *Registry) give(c *record, set *credentials.Set) error {
 	if err != nil {
 		return err
 	}
-	plain, err := bound.Encode()
-	if err != nil {
-		return mesh.Wrap(op, err)
-	}
-	c.creds, c.sealed = bound, r.box.Seal(storeKey(c), plain)
-	return nil
+	c.creds = bound
+	return mesh.Wrap(op, r.sealRecord(c))
 }
 
 // unseal reads the credentials of a kept record. What cannot be read is told and left: the
@@ -39,13 +35,40 @@ func (r *Registry) unseal(c *record) {
 	if len(c.sealed) == 0 || r.box == nil {
 		return
 	}
-	plain, err := r.box.Open(storeKey(c), c.sealed)
+	plain, first, err := r.box.Open(storeKey(c), c.sealed)
 	if err == nil {
 		c.creds, err = credentials.Decode(plain)
+		c.reseal = !first
 	}
 	if err != nil {
 		r.log.Error("credentials of agent cannot be read; give them again", "agent", c.Name, "tenant", c.Tenant, "err", err)
 	}
+}
+
+// sealAnew keeps under the new secret what was sealed under one that will go, before anybody
+// else knows the registry.
+func (r *Registry) sealAnew(ctx context.Context) {
+	for c := range r.all() {
+		if !c.reseal {
+			continue
+		}
+		err := r.sealRecord(c)
+		if err == nil {
+			err = r.save(ctx, c)
+		}
+		if err != nil {
+			r.log.Warn("credentials of agent could not be sealed under the new key", "agent", c.Name, "tenant", c.Tenant, "err", err)
+		}
+	}
+}
+
+// sealRecord seals the credentials of c.
+func (r *Registry) sealRecord(c *record) error {
+	plain, err := c.creds.Encode()
+	if err == nil {
+		c.sealed, c.reseal = r.box.Seal(storeKey(c), plain), false
+	}
+	return err
 }
 
 // Credentials returns what the tenant's agent of that name, or the shared one for "", is

@@ -97,6 +97,7 @@ func (r *Registry) load(ctx context.Context) error {
 	if err := r.readAll(ctx); err != nil {
 		return err
 	}
+	r.sealAnew(ctx)
 	for c := range r.all() {
 		c.down, c.probeAt = "has not been reached since the node started", r.now()
 		c.refresh(r.via)

@@ -146,6 +146,7 @@ type record struct {
 	odd     []Warning     // of the card
 	creds   *credentials.Set
 	sealed  []byte    // creds as they are kept
+	reseal  bool      // creds are sealed under a secret that will go
 	fails   int       // probes failed in a row
 	probeAt time.Time // when to probe next; zero for never
 	probing bool

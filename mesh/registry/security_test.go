@@ -83,8 +83,12 @@ func TestSecurityOfBothVersionsIsReadAlike(t *testing.T) {
 func TestCredentialsUnderAnotherKeyAreGivenAgain(t *testing.T) {
 	n, s := newNetwork(), newShelf()
 	n.serve(wellKnown, published("far", "far:90"))
-	under := func(secret string) *Registry {
-		box, err := seal.New([]byte(secret), "test")
+	under := func(secrets ...string) *Registry {
+		var all [][]byte
+		for _, s := range secrets {
+			all = append(all, []byte(s))
+		}
+		box, err := seal.New("test", all...)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -101,6 +105,9 @@ func TestCredentialsUnderAnotherKeyAreGivenAgain(t *testing.T) {
 	}
 	if under("one").Credentials(acme, "far") == nil {
 		t.Error("they do not outlive the registry")
+	}
+	if under("one", "three").Credentials(acme, "far") == nil || under("three", "one").Credentials(acme, "far") == nil || under("three").Credentials(acme, "far") == nil {
+		t.Error("they do not outlive a change of keys, from one to the next")
 	}
 	r = under("two")
 	if r.Credentials(acme, "far") != nil {
