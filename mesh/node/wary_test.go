@@ -115,9 +115,9 @@ func guarding(t *testing.T, config *tls.Config, f func(h http.Header, q url.Valu
 	server := grpc.NewServer(opts...)
 	a2agrpc.NewHandler(handler).RegisterWith(server)
 	a2agrpc0.NewHandler(handler).RegisterWith(server)
-	done := make(chan error, 1)
-	go func() { done <- server.Serve(l) }()
-	t.Cleanup(func() { web.CloseClientConnections(); web.Close(); server.Stop(); <-done })
+	var served sync.WaitGroup
+	served.Go(func() { _ = server.Serve(l) }) // until it is stopped
+	t.Cleanup(func() { web.CloseClientConnections(); web.Close(); server.Stop(); served.Wait() })
 	w.web, w.rpc = web.URL, scheme+l.Addr().String()
 	return w
 }

@@ -94,10 +94,10 @@ func (s schemeV03) flows() *a2apb.OAuthFlows {
 			AuthorizationUrl: f.AuthorizationCode.AuthorizationURL, TokenUrl: f.AuthorizationCode.TokenURL,
 			RefreshUrl: f.AuthorizationCode.RefreshURL, Scopes: f.AuthorizationCode.Scopes}}}
 	case f.Password != nil:
-		return &a2apb.OAuthFlows{Flow: &a2apb.OAuthFlows_Password{Password: &a2apb.PasswordOAuthFlow{
+		return &a2apb.OAuthFlows{Flow: &a2apb.OAuthFlows_Password{Password: &a2apb.PasswordOAuthFlow{ //nolint:staticcheck // cards of v0.3 have it
 			TokenUrl: f.Password.TokenURL, RefreshUrl: f.Password.RefreshURL, Scopes: f.Password.Scopes}}}
 	case f.Implicit != nil:
-		return &a2apb.OAuthFlows{Flow: &a2apb.OAuthFlows_Implicit{Implicit: &a2apb.ImplicitOAuthFlow{
+		return &a2apb.OAuthFlows{Flow: &a2apb.OAuthFlows_Implicit{Implicit: &a2apb.ImplicitOAuthFlow{ //nolint:staticcheck // cards of v0.3 have it
 			AuthorizationUrl: f.Implicit.AuthorizationURL, RefreshUrl: f.Implicit.RefreshURL, Scopes: f.Implicit.Scopes}}}
 	}
 	return nil

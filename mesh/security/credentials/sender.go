@@ -126,7 +126,7 @@ func (s *Sender) Attach(ctx context.Context) (*Attachment, error) {
 			case inQuery:
 				a.Query.Set(p.key, p.Secret)
 			case inCookie:
-				a.Cookies = append(a.Cookies, &http.Cookie{Name: p.key, Value: p.Secret})
+				a.Cookies = append(a.Cookies, &http.Cookie{Name: p.key, Value: p.Secret}) //nolint:gosec // it is sent, not set
 			}
 		}
 	}
