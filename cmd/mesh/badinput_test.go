@@ -213,6 +213,7 @@ func TestAMeshThatCannotStartSaysWhy(t *testing.T) {
 	writeFile(t, filepath.Join(dir, "unknown.yaml"), "data: elsewhere\nratelimit: 5\n")
 	writeFile(t, filepath.Join(dir, "broken.yaml"), "data: [\n")
 	writeFile(t, filepath.Join(dir, "agents.yaml"), "agents: {wroker: {model: small}}\n")
+	writeFile(t, filepath.Join(dir, "version.yaml"), "agents: {worker: {protocol_version: \"0.3\"}}\n")
 	writeFile(t, filepath.Join(dir, "tokens.yaml"), "- name: bob\n  tenant: acme\n")
 	damaged := sha256.Sum256([]byte(readFile(t, filepath.Join(dir, "damaged", "mesh.db"))))
 	for name, r := range map[string]refusal{
@@ -224,6 +225,7 @@ func TestAMeshThatCannotStartSaysWhy(t *testing.T) {
 		"an unknown field":                  {[]string{"--config", "unknown.yaml"}, exitUsage, `unknown.yaml.* line 2: .*ratelimit`},
 		"a malformed file":                  {[]string{"--config", "broken.yaml"}, exitUsage, `broken.yaml`},
 		"settings of no agent":              {[]string{"--config", "agents.yaml"}, exitUsage, `agents: has settings of "wroker", which is no built-in agent; did you mean worker\?`},
+		"a version of a built-in agent":     {[]string{"--config", "version.yaml"}, exitUsage, `agents.worker: has protocol_binding or protocol_version, which are for agents that are registered`},
 		"no such file":                      {[]string{"--config", "none.yaml"}, exitNotFound, `no configuration file none.yaml; name another with --config`},
 		"open to the network":               {[]string{"--grpc", "0.0.0.0:0"}, exitUsage, `grpc: 0.0.0.0:0 can be reached from other machines.*set auth: tokens`},
 		"HTTP open to the network":          {[]string{"--http", ":0"}, exitUsage, `http: :0 can be reached from other machines.*set auth: tokens`},

@@ -42,9 +42,12 @@ var crewNames = []string{"main", "orchestrator", "knowledge", "tasks", "mail", "
 
 // newCrew returns the agents for the operator's settings, which are filled.
 func newCrew(cfg node.Config, now func() time.Time, logger *slog.Logger) (*crew, error) {
-	for name := range cfg.Agents {
-		if !slices.Contains(crewNames, name) {
+	for name, a := range cfg.Agents {
+		switch builtIn := slices.Contains(crewNames, name); {
+		case !builtIn && a.ForBuiltIn():
 			return nil, unknownAgent(name)
+		case builtIn && a.ForRegistered():
+			return nil, mesh.InvalidField("mesh.agents", "agents."+name, "has protocol_binding or protocol_version, which are for agents that are registered, and %s is built in", name)
 		}
 	}
 	m, err := newMind(cfg.Model, cfg.Auth != "" && cfg.Auth != "none", now, logger)

@@ -25,7 +25,7 @@ func (s sdk) member(t *testing.T, m *realMesh, protos, name, target string) *pro
 	if s.name == "python" {
 		cmd.Env = append(cmd.Environ(), "PYTHONPATH="+s.stubs(t, protos))
 	}
-	p := s.start(t, cmd)
+	p := startProcess(t, cmd)
 	p.shows(`registered\n(?s:.*)kept\n(?s:.*)kept\n`)
 	return p
 }

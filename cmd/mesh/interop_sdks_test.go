@@ -195,8 +195,8 @@ func (r *sdkReport) checkErrors(t *testing.T, client string) {
 	}
 }
 
-// start starts the command, which ends with its input, and with the test.
-func (s sdk) start(t *testing.T, cmd *exec.Cmd) *process {
+// startProcess starts the command, which ends with its input, and with the test.
+func startProcess(t *testing.T, cmd *exec.Cmd) *process {
 	t.Helper()
 	p := &process{t: t, cmd: cmd, ended: make(chan struct{})}
 	cmd.Stdout, cmd.Stderr = &p.stdout, &p.stderr
@@ -234,7 +234,7 @@ func TestInteropAgentsInOtherLanguagesAnswer(t *testing.T) {
 				t.Parallel()
 				s := sdkNamed(t, name)
 				m := up(t, t.TempDir(), "--main", "shouter")
-				at := s.start(t, s.command(t, "agent", binding)).shows(`(\S+)\n`)[1]
+				at := startProcess(t, s.command(t, "agent", binding)).shows(`(\S+)\n`)[1]
 				m.mesh("agents", "add", at, "--name", "shouter").succeeds(t)
 
 				id, say := mesh.NewThreadID(), speaker(speakGRPC)

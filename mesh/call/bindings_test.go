@@ -206,6 +206,49 @@ func TestHTTPCallsCarryIdentityAndVersion(t *testing.T) {
 	}
 }
 
+// An agent whose card has the wrong version, or first a binding in which it errs, is called
+// as the operator says.
+func TestTheOperatorSaysHowAnAgentIsCalled(t *testing.T) {
+	f := foreign(t, shout)
+	at := func(binding, version string) *a2apb.AgentInterface {
+		in := f.at(binding)
+		in.ProtocolVersion = version
+		return in
+	}
+	wrong := []*a2apb.AgentInterface{at("HTTP+JSON 1.0", "0.3"), at("JSONRPC 0.3", "1.0")}
+	for name, tt := range map[string]struct {
+		agent string
+		says  call.Interface
+		heard bool
+	}{
+		"as the card says":                {agent: "odd"},
+		"the binding alone":               {agent: "odd", says: call.Interface{Binding: "JSONRPC"}},
+		"binding and version":             {agent: "odd", says: call.Interface{Binding: "JSONRPC", Version: "0.3"}, heard: true},
+		"another":                         {agent: "odd", says: call.Interface{Binding: "HTTP+JSON", Version: "1.0"}, heard: true},
+		"the version":                     {agent: "odd", says: call.Interface{Version: "1.0"}, heard: true},
+		"of an agent of a different name": {agent: "other", says: call.Interface{Version: "1.0"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := call.NewDialer(nil, call.Options{HTTP: http.DefaultTransport, Interfaces: map[string]call.Interface{"odd": tt.says}})
+			c, err := d.Dial(call.Target{Name: tt.agent, Card: &a2apb.AgentCard{SupportedInterfaces: wrong}, Endpoint: wrong[0].GetUrl()})
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := lines(collect(t.Context(), c, saying("go")))
+			if heard := len(got) > 0 && got[len(got)-1] == "completed"; heard != tt.heard {
+				t.Errorf("heard %q", got)
+			}
+		})
+	}
+	if wrong[0].GetProtocolVersion() != "0.3" {
+		t.Error("the card was changed")
+	}
+	none := call.NewDialer(nil, call.Options{HTTP: http.DefaultTransport, Interfaces: map[string]call.Interface{"odd": {Binding: "GRPC"}}})
+	if _, err := none.Dial(call.Target{Name: "odd", Card: &a2apb.AgentCard{SupportedInterfaces: wrong}, Endpoint: wrong[0].GetUrl()}); !mesh.IsCode(err, mesh.Unavailable) {
+		t.Errorf("in a binding that the card has not: %v", err)
+	}
+}
+
 // What a tenant registered is called over HTTP through the guard alone.
 func TestAgentsOfTenantsAreCalledThroughTheGuard(t *testing.T) {
 	f := foreign(t, shout)

@@ -14,6 +14,7 @@ import (
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/connectivity"
+	"google.golang.org/protobuf/proto"
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/rpc"
@@ -57,6 +58,30 @@ type Options struct {
 	// Local returns what serves the operator's agents at an address if that is in this
 	// process: it is called without the network. Nil, also as a result, for none.
 	Local func(address string) rpc.Conn
+	// Interfaces say how agents are called whose cards say it wrong, by their names.
+	Interfaces map[string]Interface
+}
+
+// An Interface is the binding and the version of A2A by which an agent is called, whatever
+// its card says. What is empty, the card says.
+type Interface struct {
+	// Binding is GRPC, JSONRPC or HTTP+JSON: interfaces of others are not used.
+	Binding string
+	// Version is 0.3 or 1.0: every interface is taken to speak it.
+	Version string
+}
+
+// Validate returns an error that is Invalid, about the field protocol_binding or
+// protocol_version.
+func (i Interface) Validate() error {
+	const op = "call.Interface"
+	if !slices.Contains([]string{"", "GRPC", "JSONRPC", "HTTP+JSON"}, i.Binding) {
+		return mesh.InvalidField(op, "protocol_binding", "must be GRPC, JSONRPC or HTTP+JSON, and is %q", i.Binding)
+	}
+	if !slices.Contains([]string{"", "0.3", "1.0"}, i.Version) {
+		return mesh.InvalidField(op, "protocol_version", `must be "0.3" or "1.0", in quotes, and is %q`, i.Version)
+	}
+	return nil
 }
 
 // A Dialer makes clients of agents by what their cards say. It may be used
@@ -71,14 +96,13 @@ func NewDialer(conns Conns, opts Options) *Dialer { return &Dialer{conns, opts} 
 
 // A Target is an agent as it was registered.
 type Target struct {
+	Name string // in the registry, which has its credentials by it
 	Card *a2apb.AgentCard
 	// Endpoint is where it was registered: the address of an interface of the
 	// card, or a host:port that serves A2A v1.0 over gRPC in its place.
 	Endpoint string
 	// Tenant owns the agent; "" for the operator.
 	Tenant mesh.TenantID
-	// Name is the agent's, by which its credentials are found.
-	Name string
 }
 
 // Dial returns a client of the agent. It connects to nothing yet: a call goes
@@ -98,7 +122,7 @@ func (d *Dialer) Dial(t Target) (Client, error) {
 		return discreet{r.client}, nil
 	}
 	var routes []route
-	for _, in := range t.Card.GetSupportedInterfaces() {
+	for _, in := range d.interfaces(t) {
 		r, err := d.route(t, in)
 		if err != nil {
 			return nil, mesh.Wrap(op, err)
@@ -118,6 +142,22 @@ func (d *Dialer) Dial(t Target) (Client, error) {
 		return discreet{routes[0].client}, nil
 	}
 	return discreet{&fallback{routes: routes}}, nil
+}
+
+// interfaces are those by which the agent is called.
+func (d *Dialer) interfaces(t Target) (all []*a2apb.AgentInterface) {
+	want := d.opts.Interfaces[t.Name]
+	for _, in := range t.Card.GetSupportedInterfaces() {
+		if want.Binding != "" && !strings.EqualFold(want.Binding, in.GetProtocolBinding()) {
+			continue
+		}
+		if want.Version != "" {
+			in = proto.CloneOf(in)
+			in.ProtocolVersion = want.Version
+		}
+		all = append(all, in)
+	}
+	return all
 }
 
 // check refuses an address that a tenant's agent must not have.

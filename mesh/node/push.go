@@ -119,7 +119,7 @@ func (n *node) buildDialer() {
 		// A stream may be silent for long; what is dead is found out.
 		HTTP2: &http.HTTP2Config{SendPingTimeout: 30 * time.Second, PingTimeout: 15 * time.Second},
 	})
-	opts := call.Options{HTTP: n.carrier, Guarded: n.carrier, Local: n.builtin, PlaintextGrants: n.cfg.Egress.PlaintextGrants, Certified: n.certified,
+	opts := call.Options{HTTP: n.carrier, Guarded: n.carrier, Local: n.builtin, PlaintextGrants: n.cfg.Egress.PlaintextGrants, Interfaces: n.cfg.calledBy(), Certified: n.certified,
 		Credentials: func(tenant mesh.TenantID, agent string) *credentials.Set { return n.agents.Credentials(tenant, agent) }}
 	if n.cfg.Auth != authNone {
 		guarded := n.dialOptions()

@@ -49,6 +49,9 @@ type AgentConfig struct {
 	// agent, which may be any.
 	Time    time.Duration `yaml:"time"`
 	Silence time.Duration `yaml:"silence"`
+	// Binding and Version are by what a registered agent is called, see [call.Interface].
+	Binding string `yaml:"protocol_binding"`
+	Version string `yaml:"protocol_version"`
 }
 
 // Endpoint is an OpenAI-compatible endpoint and a model there.
@@ -209,6 +212,9 @@ func (c *Config) fillSkills() error {
 		}
 		if err := checkTimes("agents."+name+".time", a.Time, "agents."+name+".silence", a.Silence); err != nil {
 			return err
+		}
+		if err := a.calledBy().Validate(); err != nil {
+			return mesh.InvalidField(op, "agents."+name+"."+mesh.FieldOf(err), "%s", mesh.DetailOf(err))
 		}
 		if a.ToolMode != "" {
 			if err := checkMode("agents."+name+".tool_mode", a.ToolMode); err != nil {

@@ -239,6 +239,8 @@ func TestEachBadSettingIsNamed(t *testing.T) {
 		{"limits.agent_time", node.Config{Limits: node.Limits{AgentTime: -1}}, "at most 24h"},
 		{"limits.agent_silence", node.Config{Limits: node.Limits{AgentSilence: time.Millisecond}}, "at least a second"},
 		{"agents.weather.time", node.Config{Agents: map[string]node.AgentConfig{"weather": {Time: 25 * time.Hour}}}, "at most 24h"},
+		{"agents.weather.protocol_binding", node.Config{Agents: map[string]node.AgentConfig{"weather": {Binding: "SOAP"}}}, "JSONRPC"},
+		{"agents.weather.protocol_version", node.Config{Agents: map[string]node.AgentConfig{"weather": {Version: "0.2"}}}, "in quotes"},
 		{"agents.weather.silence", node.Config{Agents: map[string]node.AgentConfig{"weather": {Silence: -2}}}, "at least a second"},
 		{"schedules.catch_up", node.Config{Schedules: node.Schedules{CatchUp: time.Second}}, "at least 1m"},
 		{"smtp.address", node.Config{SMTP: node.SMTP{Address: "mail.example.com", From: "a@example.com"}}, "587"},

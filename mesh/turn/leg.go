@@ -242,7 +242,7 @@ func (c *Config) find(tenant mesh.TenantID, agent string) (registry.Entry, call.
 
 // callee is the entry as package call has it.
 func callee(e registry.Entry) call.Agent {
-	return call.Agent{Target: call.Target{Card: e.Card, Endpoint: e.Endpoint, Tenant: e.Tenant, Name: e.Name}, Builtin: e.Builtin}
+	return call.Agent{Target: call.Target{Name: e.Name, Card: e.Card, Endpoint: e.Endpoint, Tenant: e.Tenant}, Builtin: e.Builtin}
 }
 
 // identify returns ctx with the identity under which the execution's agent is

@@ -97,7 +97,7 @@ func (b *bench) play(ctx context.Context, chunks, readers int, stalled bool) (h 
 
 // hear reads a stream that must have all chunks, and calls begun with the first.
 func hear(stream grpc.ServerStreamingClient[a2apb.StreamResponse], chunks int, begun func()) error {
-	c := &checked{chunks: chunks}
+	c := &checked{chunks: chunks, size: smallest}
 	err := drain(stream, func(text string) error {
 		if c.seen == 0 && begun != nil {
 			begun()
@@ -117,7 +117,7 @@ func (b *bench) crowdedTenant(ctx context.Context, r round, _ int) error {
 			name := fmt.Sprintf("agent-%d", i)
 			for {
 				_, err := agents.RegisterAgent(as(ctx, tenant, ""), &meshv1.RegisterAgentRequest{
-					Name: name, Card: plainCard(name, b.agent), Endpoint: b.agent, Lease: durationpb.New(10 * time.Minute)})
+					Name: name, Card: plainCard(name, b.agent, "GRPC"), Endpoint: b.agent, Lease: durationpb.New(10 * time.Minute)})
 				wait, later := rpc.RetryAfter(rpc.FromStatus(err))
 				if !later {
 					return err

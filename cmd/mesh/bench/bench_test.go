@@ -121,7 +121,7 @@ func (b *bench) measure(ctx context.Context, r round, i int) error {
 		return err
 	}
 	for _, part := range []func(context.Context, round, int) error{
-		b.answers, b.streams, b.moments, b.audiences, b.errands, b.reads, b.crowdedTenant, b.syncs, b.idles, b.store,
+		b.answers, b.streams, b.foreigners, b.moments, b.audiences, b.errands, b.reads, b.crowdedTenant, b.syncs, b.idles, b.store,
 	} {
 		if err := b.syncTime(r); err != nil {
 			return err
@@ -182,6 +182,24 @@ func (b *bench) streams(ctx context.Context, r round, i int) error {
 					}
 				}
 			}
+		}
+	}
+	return nil
+}
+
+// foreigners measures answers of agents of others, in each binding, and of one of ours in a
+// process of its own.
+func (b *bench) foreigners(ctx context.Context, r round, i int) error {
+	chunks := b.sizes[len(b.sizes)-1]
+	agents := []string{"own", "bench", "bench-rest", "bench-jsonrpc"}
+	if i%2 == 1 {
+		slices.Reverse(agents)
+	}
+	for _, agent := range agents {
+		if err := b.timed(r, "mesh of "+agent, b.mesh, b.crowd, func(int) error {
+			return b.mesh.doors["grpc"].wholeOf(as(ctx, "default", agent), question{chunks: chunks, size: piece})
+		}); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -4,6 +4,7 @@ package bench_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -61,15 +62,24 @@ func TestMain(m *testing.M) {
 type question struct {
 	chunks       int
 	every, after time.Duration
+	size         int // of a chunk, in bytes: its number, when it was said, and dots; 0 is smallest
 }
 
-// size is that of a chunk: its number, when it was said, and dots.
-const size = 32
+// smallest is the least that a chunk can be, and piece what our runtime does not put together
+// with others.
+const (
+	smallest = 32
+	piece    = 2 << 10
+)
 
-var asked = regexp.MustCompile(`chunks=(\d+) every=(\S+) after=(\S+) please`)
+var asked = regexp.MustCompile(`chunks=(\d+) every=(\S+) after=(\S+) please(?: of (\d+) bytes)?`)
 
 func (q question) String() string {
-	return fmt.Sprintf("chunks=%d every=%v after=%v please", q.chunks, q.every, q.after)
+	s := fmt.Sprintf("chunks=%d every=%v after=%v please", q.chunks, q.every, q.after)
+	if q.size != 0 {
+		s += fmt.Sprintf(" of %d bytes", q.size)
+	}
+	return s
 }
 
 func questionOf(text string) (q question, err error) {
@@ -77,10 +87,13 @@ func questionOf(text string) (q question, err error) {
 	if at == nil {
 		return q, fmt.Errorf("no question: %q", text)
 	}
-	var errs [3]error
+	var errs [4]error
 	q.chunks, errs[0] = strconv.Atoi(at[1])
 	q.every, errs[1] = time.ParseDuration(at[2])
 	q.after, errs[2] = time.ParseDuration(at[3])
+	if at[4] != "" {
+		q.size, errs[3] = strconv.Atoi(at[4])
+	}
 	return q, errors.Join(errs[:]...)
 }
 
@@ -92,7 +105,7 @@ func (q question) texts() iter.Seq[string] {
 			if q.every > 0 {
 				time.Sleep(q.every)
 			}
-			if text := fmt.Sprintf("%08d %019d ", i, time.Now().UnixNano()); !yield(text + strings.Repeat(".", size-len(text))) {
+			if text := fmt.Sprintf("%08d %019d ", i, time.Now().UnixNano()); !yield(text + strings.Repeat(".", max(q.size, smallest)-len(text))) {
 				return
 			}
 		}
@@ -101,7 +114,7 @@ func (q question) texts() iter.Seq[string] {
 
 // numberOf is the chunk's number, and saidAt when it was said.
 func numberOf(text string) (int, error) {
-	if len(text) != size {
+	if len(text) < smallest {
 		return 0, fmt.Errorf("a chunk of %d bytes: %q", len(text), text)
 	}
 	return strconv.Atoi(text[:8])
@@ -121,13 +134,18 @@ type bareAgent struct {
 }
 
 func (bareAgent) SendStreamingMessage(req *a2apb.SendMessageRequest, stream grpc.ServerStreamingServer[a2apb.StreamResponse]) error {
+	return answer(req, stream.Send)
+}
+
+// answer says what is asked for.
+func answer(req *a2apb.SendMessageRequest, send func(*a2apb.StreamResponse) error) error {
 	thread := req.GetMessage().GetContextId()
 	if thread == "" {
 		thread = mesh.NewThreadID()
 	}
 	task := &a2apb.Task{Id: mesh.NewEventID(), ContextId: thread, Status: &a2apb.TaskStatus{State: a2apb.TaskState_TASK_STATE_WORKING}}
 	text := textOf(req.GetMessage().GetParts())
-	if err := stream.Send(&a2apb.StreamResponse{Payload: &a2apb.StreamResponse_Task{Task: task}}); err != nil {
+	if err := send(&a2apb.StreamResponse{Payload: &a2apb.StreamResponse_Task{Task: task}}); err != nil {
 		return err
 	}
 	end := a2apb.TaskState_TASK_STATE_INPUT_REQUIRED
@@ -139,14 +157,14 @@ func (bareAgent) SendStreamingMessage(req *a2apb.SendMessageRequest, stream grpc
 		more := false
 		for text := range q.texts() {
 			u := &a2apb.TaskArtifactUpdateEvent{TaskId: task.Id, ContextId: thread, Artifact: artifact(text), Append: more}
-			if err := stream.Send(&a2apb.StreamResponse{Payload: &a2apb.StreamResponse_ArtifactUpdate{ArtifactUpdate: u}}); err != nil {
+			if err := send(&a2apb.StreamResponse{Payload: &a2apb.StreamResponse_ArtifactUpdate{ArtifactUpdate: u}}); err != nil {
 				return err
 			}
 			more = true
 		}
 		end = a2apb.TaskState_TASK_STATE_COMPLETED
 	}
-	return stream.Send(&a2apb.StreamResponse{Payload: &a2apb.StreamResponse_StatusUpdate{StatusUpdate: &a2apb.TaskStatusUpdateEvent{
+	return send(&a2apb.StreamResponse{Payload: &a2apb.StreamResponse_StatusUpdate{StatusUpdate: &a2apb.TaskStatusUpdateEvent{
 		TaskId: task.Id, ContextId: thread, Status: &a2apb.TaskStatus{State: end}}}})
 }
 
@@ -188,7 +206,66 @@ func serve(register func(s *grpc.Server, address string)) error {
 	return s.Serve(l)
 }
 
-// serveAgent serves the agent, and its card over HTTP.
+// bindings are those of the agent, by the path of their card.
+var bindings = map[string]string{"": "GRPC", "jsonrpc": "JSONRPC", "rest": "HTTP+JSON"}
+
+// serveWeb serves the cards of the agent, whose gRPC is at the address, and the agent itself
+// where they say that it is.
+func serveWeb(web net.Listener, address string) error {
+	mux := http.NewServeMux()
+	for path, binding := range bindings {
+		at := address
+		if path != "" {
+			at = "http://" + web.Addr().String() + "/" + path
+		}
+		card, err := protojson.Marshal(plainCard("bench "+path, at, binding))
+		if err != nil {
+			return err
+		}
+		mux.HandleFunc("GET "+strings.TrimSuffix("/"+path, "/")+"/.well-known/agent-card.json", func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = w.Write(card)
+		})
+	}
+	mux.HandleFunc("POST /rest/message:stream", func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		stream(w, body, err, "%s")
+	})
+	mux.HandleFunc("POST /jsonrpc", func(w http.ResponseWriter, r *http.Request) {
+		var call struct {
+			ID     json.RawMessage
+			Params json.RawMessage
+		}
+		err := json.NewDecoder(r.Body).Decode(&call)
+		stream(w, call.Params, err, `{"jsonrpc":"2.0","id":`+strings.ReplaceAll(string(call.ID), "%", "%%")+`,"result":%s}`)
+	})
+	return http.Serve(web, mux)
+}
+
+// stream answers with server-sent events of the form.
+func stream(w http.ResponseWriter, body []byte, err error, form string) {
+	req := &a2apb.SendMessageRequest{}
+	if err == nil {
+		err = protojson.Unmarshal(body, req)
+	}
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	w.Header().Set("Content-Type", "text/event-stream")
+	_ = answer(req, func(r *a2apb.StreamResponse) error { // whoever asked may be gone
+		data, err := protojson.Marshal(r)
+		if err == nil {
+			_, err = fmt.Fprintf(w, "data: "+form+"\n\n", data)
+		}
+		if err == nil {
+			err = http.NewResponseController(w).Flush()
+		}
+		return err
+	})
+}
+
+// serveAgent serves the agent in all bindings.
 func serveAgent(string) error {
 	web, err := new(net.ListenConfig).Listen(context.Background(), "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -196,24 +273,15 @@ func serveAgent(string) error {
 	}
 	return serve(func(s *grpc.Server, address string) {
 		a2apb.RegisterA2AServiceServer(s, bareAgent{})
-		card, err := protojson.Marshal(plainCard("bench", address))
-		if err != nil {
-			panic(err) // it has a JSON form
-		}
-		go func() { // ends with the process
-			_ = http.Serve(web, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-				w.Header().Set("Content-Type", "application/json")
-				_, _ = w.Write(card)
-			}))
-		}()
+		go func() { _ = serveWeb(web, address) }() // ends with the process
 		fmt.Printf("card http://%s\n", web.Addr())
 	})
 }
 
-func plainCard(name, address string) *a2apb.AgentCard {
+func plainCard(name, address, binding string) *a2apb.AgentCard {
 	return &a2apb.AgentCard{
 		Name: name, Description: "Says what it is asked for", Version: "1.0.0",
-		SupportedInterfaces: []*a2apb.AgentInterface{{Url: address, ProtocolBinding: "GRPC", ProtocolVersion: "1.0"}},
+		SupportedInterfaces: []*a2apb.AgentInterface{{Url: address, ProtocolBinding: binding, ProtocolVersion: "1.0"}},
 		Capabilities:        &a2apb.AgentCapabilities{Streaming: new(true)},
 		DefaultInputModes:   []string{"text/plain"}, DefaultOutputModes: []string{"text/plain"},
 		Skills: []*a2apb.AgentSkill{{Id: "say", Name: "Say", Description: "Says it", Tags: []string{"say"}}},

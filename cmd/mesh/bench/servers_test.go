@@ -254,6 +254,14 @@ func (b *bench) startMesh(ctx context.Context, t cleaner, name, folder string, e
 	if _, err := agents.GetAgent(ctx, &meshv1.GetAgentRequest{Name: "bench"}); err == nil {
 		return s, nil // the folder has it
 	}
-	_, err = agents.RegisterAgent(ctx, &meshv1.RegisterAgentRequest{Name: "bench", CardUrl: b.card, Shared: true})
-	return s, err
+	for path := range bindings {
+		if path != "" && name != "mesh" {
+			continue
+		}
+		req := &meshv1.RegisterAgentRequest{Name: strings.TrimSuffix("bench-"+path, "-"), CardUrl: b.card + strings.TrimSuffix("/"+path, "/") + "/.well-known/agent-card.json", Shared: true}
+		if _, err := agents.RegisterAgent(ctx, req); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
 }

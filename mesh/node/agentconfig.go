@@ -19,6 +19,27 @@ func (c *Config) agentLimits() call.Limits {
 	return all
 }
 
+// ForBuiltIn reports whether there are settings that built-in agents alone read.
+func (a AgentConfig) ForBuiltIn() bool {
+	return a.ToolMode != "" || a.SkillInterface != "" || a.Model != "" || a.MCP != nil
+}
+
+// ForRegistered reports whether there are settings of how a registered agent is called.
+func (a AgentConfig) ForRegistered() bool { return a.calledBy() != (call.Interface{}) }
+
+func (a AgentConfig) calledBy() call.Interface {
+	return call.Interface{Binding: a.Binding, Version: a.Version}
+}
+
+// calledBy is by which interfaces agents are called, by name.
+func (c *Config) calledBy() map[string]call.Interface {
+	all := map[string]call.Interface{}
+	for name, a := range c.Agents {
+		all[name] = a.calledBy()
+	}
+	return all
+}
+
 func checkTimes(timeField string, most time.Duration, silenceField string, silence time.Duration) error {
 	const op = "node.Config"
 	if most < 0 || most > maxAgentTime {
