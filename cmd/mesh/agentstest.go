@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"agentmesh/mesh/conformance"
+	"agentmesh/mesh/security/credentials"
 	"agentmesh/mesh/security/transport"
 )
 
@@ -20,6 +21,7 @@ var errTestFailed = errors.New("a check failed")
 func (a *app) agentsTestCommand() *cobra.Command {
 	var o conformance.Options
 	var asJSON bool
+	var given []string
 	cmd := &cobra.Command{
 		Use:   "test CARD-URL",
 		Short: "Test an A2A agent, without a mesh",
@@ -35,7 +37,9 @@ and a mesh bears; "skipped" could not be told. The exit code is 1 if a check fai
 if there are warnings only.
 
 The agent gets real messages: test it where they do no harm. It is sent no token and no
-certificate.`,
+certificate of a mesh.
+
+` + credentialHelp,
 		Example: `  mesh agents test http://127.0.0.1:9001
   mesh agents test 127.0.0.1:9001 --message "What is 2 + 2?" --question "Book a room" --answer "The small one"
   mesh agents test https://agents.example.com/card.json --json --timeout 5s`,
@@ -46,6 +50,13 @@ certificate.`,
 			source, err := transport.New(transport.Options{CA: a.flags.ca, System: true})
 			if err != nil {
 				return err
+			}
+			all, err := a.readCredentials(given)
+			if err != nil {
+				return err
+			}
+			for _, c := range all {
+				o.Credentials = append(o.Credentials, credentials.Given{Scheme: c.GetScheme(), Secret: c.GetValue()})
 			}
 			o.TLS, o.Timeout = source.Client, a.flags.timeout
 			r := &testReport{app: a, asJSON: asJSON, count: map[conformance.Verdict]int{}}
@@ -67,6 +78,7 @@ certificate.`,
 	flags.StringVar(&o.Answer, "answer", "", "`text` that answers what it asks (default \"Yes\")")
 	flags.StringVar(&o.Long, "cancel", "", "`text` that keeps the agent at work, to be canceled (default that of --message)")
 	flags.StringVar(&o.Failure, "error", "", "`text` that makes the agent fail; without it that is not tested")
+	credentialFlag(cmd, &given)
 	flags.BoolVar(&asJSON, "json", false, "print each finding as one line of JSON")
 	return cmd
 }

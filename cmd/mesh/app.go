@@ -118,7 +118,15 @@ func (a *app) action(do action) func(*cobra.Command, []string) error {
 // lookup makes a RunE of an action that asks the mesh once or a few times: it
 // is given a connection, and ends after --timeout or lookupTimeout.
 func (a *app) lookup(do func(ctx context.Context, c *client, args []string) error) func(*cobra.Command, []string) error {
+	return a.prepared(func(context.Context) error { return nil }, do)
+}
+
+// prepared is lookup after what a person may have to be asked first.
+func (a *app) prepared(first func(context.Context) error, do func(ctx context.Context, c *client, args []string) error) func(*cobra.Command, []string) error {
 	return a.action(func(ctx context.Context, args []string) error {
+		if err := first(ctx); err != nil {
+			return err
+		}
 		limit := a.flags.timeout
 		if limit == 0 {
 			limit = lookupTimeout

@@ -88,6 +88,14 @@ func UnknownMethod(ctx context.Context, agent Client) error {
 	if d, ok := agent.(discreet); ok {
 		agent = d.Client
 	}
+	if a, ok := agent.(authorizing); ok {
+		agent = a.agent
+		with, err := a.sender.Attach(ctx)
+		if err != nil {
+			return mesh.Wrap(op, err)
+		}
+		ctx = context.WithValue(ctx, attachmentKey{}, with)
+	}
 	c, ok := agent.(webClient)
 	if !ok || !c.jsonRPC {
 		return mesh.Errorf(mesh.Precondition, op, "only JSON-RPC has methods by name")

@@ -172,6 +172,9 @@ func (c webClient) do(ctx context.Context, op operation, id, task string, msg *a
 	if op.stream {
 		req.Header.Set("Accept", eventStream)
 	}
+	if a := attached(ctx); a != nil {
+		a.To(req)
+	}
 	resp, err := c.http.Do(req)
 	if err != nil {
 		return nil, err

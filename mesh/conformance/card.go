@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 	"google.golang.org/protobuf/proto"
@@ -12,6 +11,7 @@ import (
 	"agentmesh/mesh"
 	"agentmesh/mesh/registry"
 	"agentmesh/mesh/security/cards"
+	"agentmesh/mesh/security/credentials"
 )
 
 // The checks of a card. What is odd on it has its field's name in their place.
@@ -25,7 +25,16 @@ func (t *test) card(ctx context.Context, at string) *a2apb.AgentCard {
 	t.Begin(Finding{Check: CheckCard})
 	ctx, cancel := context.WithTimeoutCause(ctx, t.Timeout, errTooLate)
 	defer cancel()
-	card, err := registry.HTTPFetch(&http.Client{Transport: t.carrier})(ctx, at)
+	var sender *credentials.Sender
+	if t.given != nil {
+		there, err := t.given.Bind(nil, at)
+		if err != nil {
+			t.report(t.noCard(ctx, at, err))
+			return nil
+		}
+		sender = there.Sender(nil, at, t.via())
+	}
+	card, err := registry.HTTPFetch(t.by)(ctx, at, sender)
 	var warnings []registry.Warning
 	if err == nil {
 		warnings, err = registry.Inspect(card)

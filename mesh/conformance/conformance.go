@@ -16,6 +16,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"time"
@@ -26,6 +27,7 @@ import (
 	"agentmesh/mesh/call"
 	"agentmesh/mesh/registry"
 	"agentmesh/mesh/rpc"
+	"agentmesh/mesh/security/credentials"
 )
 
 // A Verdict is what a check came to.
@@ -64,6 +66,8 @@ type Options struct {
 	Timeout time.Duration
 	// TLS is the configuration of connections. The default believes whom the system does.
 	TLS func() *tls.Config
+	// Credentials are what the agent is called with, and its card read.
+	Credentials []credentials.Given
 	// Begin, if it is set, is called before each check, with what is known of it.
 	Begin func(Finding)
 	// Logger is told what the mesh's would be. The default discards.
@@ -93,12 +97,24 @@ func Test(ctx context.Context, url string, o Options, report func(Finding)) erro
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	carrier := &http.Transport{Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true, TLSClientConfig: o.TLS()}
+	given, err := credentials.New(o.Credentials)
+	if err != nil {
+		return mesh.Wrap(op, err)
+	}
 	pool := rpc.NewPool(rpc.DialOptions{TLS: o.TLS})
-	defer carrier.CloseIdleConnections()
 	defer func() { _ = pool.Close() }()
 
-	t := &test{Options: o, report: report, carrier: carrier, pool: pool}
+	t := &test{Options: o, report: report, pool: pool, given: given}
+	t.carrier = t.carrying(nil)
+	defer t.carrier.CloseIdleConnections()
+	if given != nil {
+		for _, g := range o.Credentials {
+			if cert, err := tls.X509KeyPair([]byte(g.Secret), []byte(g.Secret)); err == nil {
+				t.certified = t.carrying(&cert)
+				defer t.certified.CloseIdleConnections()
+			}
+		}
+	}
 	card := t.card(ctx, at)
 	if card != nil {
 		t.interfaces(ctx, card)
@@ -109,14 +125,56 @@ func Test(ctx context.Context, url string, o Options, report func(Finding)) erro
 // A test is one run of Test.
 type test struct {
 	Options
-	report  func(Finding)
-	carrier *http.Transport
-	pool    *rpc.Pool
+	report    func(Finding)
+	carrier   *http.Transport
+	certified *http.Transport // the same with a client certificate, or nil
+	pool      *rpc.Pool
+	given     *credentials.Set
+}
+
+// carrying makes a carrier that shows the certificate, if there is one.
+func (t *test) carrying(cert *tls.Certificate) *http.Transport {
+	cfg := t.TLS()
+	if cert != nil {
+		cfg.Certificates = []tls.Certificate{*cert}
+	}
+	return &http.Transport{Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true, TLSClientConfig: cfg}
+}
+
+// via is how secrets travel: encrypted, or within this machine.
+func (t *test) via() credentials.Via { return credentials.Via{Tokens: t.carrier} }
+
+// bind finds the places of the credentials on the card, and tells what it wants besides.
+func (t *test) bind(card *a2apb.AgentCard, all []*a2apb.AgentInterface) (err error) {
+	for _, s := range t.given.Missing(card) {
+		t.report(Finding{Check: "card.securityRequirements", Verdict: Warning, Cause: fmt.Sprintf("asks for a credential of the scheme %q (%s), which was not given", s.Scheme, s.Kind),
+			Remedy: "give it: --credential '" + s.Scheme + "=env:VARIABLE'"})
+	}
+	if t.given == nil {
+		return nil
+	}
+	var at []string
+	for _, in := range all {
+		at = append(at, in.GetUrl())
+	}
+	t.given, err = t.given.Bind(card, at...)
+	return err
+}
+
+// by is what carries calls that show the certificate.
+func (t *test) by(cert *tls.Certificate) http.RoundTripper {
+	if cert != nil && t.certified != nil {
+		return t.certified
+	}
+	return t.carrier
 }
 
 // interfaces tests each interface that the mesh would call.
 func (t *test) interfaces(ctx context.Context, card *a2apb.AgentCard) {
 	all, err := registry.Interfaces(card)
+	if err == nil {
+		err = t.bind(card, all)
+	}
 	if err != nil {
 		t.report(Finding{Check: mesh.FieldOf(err), Verdict: Failed, Cause: mesh.DetailOf(err),
 			Remedy: "name where the agent serves A2A, and the binding and version, on its card"})

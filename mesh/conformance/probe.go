@@ -2,9 +2,11 @@ package conformance
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"net/url"
 	"strings"
 	"sync"
@@ -15,6 +17,7 @@ import (
 	"agentmesh/mesh"
 	"agentmesh/mesh/call"
 	"agentmesh/mesh/rpc"
+	"agentmesh/mesh/security/credentials"
 )
 
 // The checks of an interface, in their order.
@@ -67,7 +70,9 @@ type check struct {
 // run makes all checks.
 func (p *probe) run(ctx context.Context) {
 	p.told = map[string]bool{}
-	dialer := call.NewDialer(p.pool, call.Options{HTTP: p.carrier, Deviation: p.deviates})
+	dialer := call.NewDialer(p.pool, call.Options{HTTP: p.carrier, Deviation: p.deviates,
+		Credentials: func(mesh.TenantID, string) *credentials.Set { return p.given },
+		Certified:   func(cert *tls.Certificate, _ bool) http.RoundTripper { return p.by(cert) }})
 	client, err := dialer.Dial(p.agent.Target)
 	p.client = client
 	connected := false
@@ -200,7 +205,7 @@ func (p *probe) verdict(ctx context.Context, x *exchange) Finding {
 	case !x.ended:
 		return Finding{Verdict: Failed, Cause: "the mesh heard no end"}
 	case x.last.State == a2apb.TaskState_TASK_STATE_AUTH_REQUIRED:
-		return Finding{Verdict: Warning, Cause: "the agent waits for credentials: " + said, Remedy: "the test has none to give"}
+		return Finding{Verdict: Warning, Cause: "the agent waits for credentials: " + said, Remedy: "that is for its user to give, in its own way"}
 	case x.answered():
 		return Finding{Verdict: Warning, Cause: "its task is " + stateName(x.last.State) + ": " + said, Remedy: "send what it can do instead of " + fmt.Sprintf("%q", mesh.Clip(x.sent, 40))}
 	}
@@ -221,7 +226,7 @@ var remedies = map[string]string{
 	call.ReasonRefused:      "take a message with one part of text, as A2A has it; the agent's own log may say more",
 	call.ReasonUnsupported:  "implement the operation, or do not declare it on the card",
 	call.ReasonVersion:      "name the version that the agent speaks in protocolVersion of the interface",
-	call.ReasonCredentials:  "let it be called without credentials, or declare what it needs on the card",
+	call.ReasonCredentials:  "give what it wants by --credential, and declare it on the card",
 	call.ReasonDenied:       "let it be called by whoever runs the test",
 	call.ReasonNotFound:     "correct the URL of the interface on the card: nobody serves A2A there",
 	call.ReasonTaskNotFound: "keep a task at least until it was asked for",

@@ -21,6 +21,7 @@ import (
 	"sync"
 	"time"
 
+	lru "github.com/hashicorp/golang-lru/v2"
 	"google.golang.org/grpc"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 
@@ -161,9 +162,10 @@ type node struct {
 	guard       *egress.Guard
 	push        *push.Dispatcher
 	dialer      *call.Dialer
-	carrier     *http.Transport // of calls to agents over HTTP
-	guarded     *http.Transport // of those to agents of tenants; nil under auth none
-	guardedPool *rpc.Pool       // of those to them over gRPC; nil under auth none
+	carrier     *http.Transport                    // of calls to agents over HTTP
+	guarded     *http.Transport                    // of those to agents of tenants; nil under auth none
+	showing     *lru.Cache[shown, *http.Transport] // those that show certificates of agents
+	guardedPool *rpc.Pool                          // of those to them over gRPC; nil under auth none
 
 	grpcL, httpL net.Listener
 	local        *grpc.ClientConn // to this node
@@ -227,7 +229,11 @@ func (n *node) build(ctx context.Context) (err error) {
 		return err
 	}
 	n.buildDialer()
-	if n.agents, err = registry.New(ctx, n.registryOptions()); err != nil {
+	registered, err := n.registryOptions()
+	if err != nil {
+		return err
+	}
+	if n.agents, err = registry.New(ctx, registered); err != nil {
 		return err
 	}
 	n.issuer = newIssuer(n.agents, n.keys, cards.Mode(n.cfg.Cards.Mode), n.face, n.cfg.Main)

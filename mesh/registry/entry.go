@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"agentmesh/mesh"
+	"agentmesh/mesh/security/credentials"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 )
@@ -38,6 +39,8 @@ type Entry struct {
 	Problem string
 	// Warnings are what is odd on the card, and what follows from it.
 	Warnings []Warning
+	// Credentials say which were given for the agent, never what they are.
+	Credentials []credentials.State
 
 	Registered time.Time
 	// Expires is when its lease ends; zero when it has none.
