@@ -188,10 +188,12 @@ func TestTokensAreRenewedAndCredentialsFollowNoCard(t *testing.T) {
 		}
 		return false
 	})
-	for name, next := range map[string]map[string]any{
+	cards := map[string]map[string]any{
 		"agent":          moved.described("taker", "HTTP+JSON", "1.0", "idp", scheme(tokens.at), nil),
 		"token endpoint": w.described("taker", "HTTP+JSON", "1.0", "idp", scheme(other.at), nil),
-	} {
+	}
+	for _, name := range []string{"agent", "token endpoint", "agent"} {
+		next := cards[name]
 		card.Store(next)
 		got, err := agents.RegisterAgent(in(t, mesh.NewThreadID()), &meshv1.RegisterAgentRequest{Name: "taker", CardUrl: at})
 		said := warnedOf(got.GetAgent(), "card.supportedInterfaces[0].url") + warnedOf(got.GetAgent(), "card.securitySchemes")
