@@ -21,6 +21,7 @@ import (
 	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
 	"agentmesh/mesh/node"
+	"agentmesh/mesh/text/texttest"
 )
 
 // finding N5: agents that want credentials of any kind, over any binding and version, are
@@ -106,6 +107,7 @@ func nowhere(t *testing.T, dir, text string) {
 // finding N5: a card that is itself protected is fetched with what is given by kind or place,
 // which stays when the agent is added again without, and goes with the agent.
 func TestAProtectedCardIsFetchedWithCredentials(t *testing.T) {
+	texttest.Fixed(t) // what to do is said
 	for scheme, knows := range map[string]func(h http.Header, q url.Values) bool{
 		"bearer":           func(h http.Header, _ url.Values) bool { return h.Get("Authorization") == "Bearer "+hidden },
 		"header:X-Api-Key": func(h http.Header, _ url.Values) bool { return h.Get("X-Api-Key") == hidden },
@@ -188,10 +190,12 @@ func TestTokensAreRenewedAndCredentialsFollowNoCard(t *testing.T) {
 		}
 		return false
 	})
-	for name, next := range map[string]map[string]any{
+	cards := map[string]map[string]any{
 		"agent":          moved.described("taker", "HTTP+JSON", "1.0", "idp", scheme(tokens.at), nil),
 		"token endpoint": w.described("taker", "HTTP+JSON", "1.0", "idp", scheme(other.at), nil),
-	} {
+	}
+	for _, name := range []string{"agent", "token endpoint", "agent"} {
+		next := cards[name]
 		card.Store(next)
 		got, err := agents.RegisterAgent(in(t, mesh.NewThreadID()), &meshv1.RegisterAgentRequest{Name: "taker", CardUrl: at})
 		said := warnedOf(got.GetAgent(), "card.supportedInterfaces[0].url") + warnedOf(got.GetAgent(), "card.securitySchemes")

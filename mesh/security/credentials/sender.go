@@ -239,7 +239,7 @@ func (c carrier) RoundTrip(req *http.Request) (*http.Response, error) {
 	for again := true; ; again = false {
 		a, err := c.sender.Attach(req.Context())
 		if err != nil {
-			return nil, err
+			return c.without(req, err)
 		}
 		out := req.Clone(req.Context())
 		a.To(out)
@@ -249,4 +249,15 @@ func (c carrier) RoundTrip(req *http.Request) (*http.Response, error) {
 		}
 		_ = resp.Body.Close()
 	}
+}
+
+// without sends the request without what cannot be had, which not everything is for; why is
+// the error if this is.
+func (c carrier) without(req *http.Request, why error) (*http.Response, error) {
+	resp, err := c.own.RoundTrip(req)
+	if err == nil && (resp.StatusCode == http.StatusUnauthorized || resp.StatusCode == http.StatusForbidden) {
+		_ = resp.Body.Close()
+		return nil, why
+	}
+	return resp, err
 }
