@@ -82,17 +82,9 @@ func (n *node) fetching(guarded bool) credentials.Carrier {
 // on this machine, and so are the agents that they bring; under tokens a card's
 // URL is as little to be trusted as a webhook's.
 func (n *node) registryOptions() (registry.Options, error) {
-	data, err := n.secret()
+	box, err := n.box("agentmesh credentials of agents v1")
 	if err != nil {
 		return registry.Options{}, err
-	}
-	var keys [][]byte // of which each may go when another one is there
-	for block, rest := pem.Decode(data); block != nil; block, rest = pem.Decode(rest) {
-		keys = append(keys, block.Bytes)
-	}
-	box, err := seal.New("agentmesh credentials of agents v1", keys...)
-	if err != nil {
-		return registry.Options{}, mesh.Wrap("node.registryOptions", err)
 	}
 	opts := registry.Options{Store: api.NewRegistrations(n.kv), Shared: n.backend.Shared, Verify: n.verifyCards.Check, Trusts: n.cfg.trusts, Allows: n.mayRegister, Logger: n.logger, Alarms: n.alarms}
 	by := n.fetching(n.cfg.Auth != authNone)
@@ -130,25 +122,32 @@ func (n *node) buildDialer() {
 	n.dialer = call.NewDialer(n.pool, opts)
 }
 
-// secret is what encrypts the credentials that the node keeps: the key of its grants, which
-// is kept beside the store.
-func (n *node) secret() ([]byte, error) {
-	key, err := os.ReadFile(filepath.Join(n.cfg.Data, keyFile))
+// box encrypts for the purpose what the node keeps of the secrets of others, under the keys
+// of its grants, which are kept beside the store: under the first one, and each may go when
+// another one is there.
+func (n *node) box(purpose string) (*seal.Box, error) {
+	const op = "node.box"
+	data, err := os.ReadFile(filepath.Join(n.cfg.Data, keyFile))
 	if err != nil {
-		return nil, mesh.Errorf(mesh.Precondition, "node.secret", "the key file %s cannot be read; check its permissions: %w", keyFile, err)
+		return nil, mesh.Errorf(mesh.Precondition, op, "the key file %s cannot be read; check its permissions: %w", keyFile, err)
 	}
-	return key, nil
+	var keys [][]byte
+	for block, rest := pem.Decode(data); block != nil; block, rest = pem.Decode(rest) {
+		keys = append(keys, block.Bytes)
+	}
+	box, err := seal.New(purpose, append(keys, data)...) // the whole file is what webhooks were sealed under before
+	return box, mesh.Wrap(op, err)
 }
 
 // buildPush makes the dispatcher of push notifications.
 func (n *node) buildPush() error {
 	const op = "node.buildPush"
-	key, err := n.secret()
+	box, err := n.box("agentmesh push configs v1")
 	if err != nil {
 		return err
 	}
 	n.push, err = push.New(push.Config{
-		Log: n.log, States: n.states, KV: n.kv, Key: key, Contexts: n.contexts, Guard: n.guard, Shared: n.backend.Shared, EncodeV03: v03.EncodePush,
+		Log: n.log, States: n.states, KV: n.kv, Box: box, Contexts: n.contexts, Guard: n.guard, Shared: n.backend.Shared, EncodeV03: v03.EncodePush,
 		Standing: n.ownerStands, ReadByRole: n.audit.Read, Logger: n.logger, Alarms: n.alarms,
 	})
 	return mesh.Wrap(op, err)

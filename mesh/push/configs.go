@@ -125,7 +125,7 @@ func (d *Dispatcher) List(ctx context.Context, req *a2apb.ListTaskPushNotificati
 	}
 	res := new(a2apb.ListTaskPushNotificationConfigsResponse)
 	for _, it := range items {
-		c, err := d.unseal(it.Name, it.Data)
+		c, _, err := d.unseal(it.Name, it.Data)
 		if err != nil {
 			return nil, mesh.Wrap(op, err)
 		}

@@ -317,7 +317,7 @@ func TestSecretsAreNeitherStoredNorLoggedInTheClear(t *testing.T) {
 	told := task.delivery(d, conf.GetId()).LastError
 	stop()
 	other := c
-	other.Key = []byte("another key of 16 bytes")
+	other.Box = box("another key of 16 bytes")
 	blind, err := push.New(other)
 	if err != nil {
 		t.Fatal(err)
@@ -341,6 +341,25 @@ func TestSecretsAreNeitherStoredNorLoggedInTheClear(t *testing.T) {
 				t.Errorf("%s is in the %s", secret, where)
 			}
 		}
+	}
+}
+
+// A secret goes when another one has been there: what is read is sealed anew.
+func TestConfigsOutliveTheirSecret(t *testing.T) {
+	w := memory(t)
+	c := w.config()
+	task := w.open()
+	id := ""
+	for _, secrets := range [][]string{{"one"}, {"two", "one"}, {"two"}} {
+		c.Box = box(secrets...)
+		d, stop := w.dispatcher(c)
+		if id == "" {
+			id = task.set(d, "https://example.com/a").GetId()
+		}
+		if _, err := d.Get(as("alice"), get(string(task.id), id)); err != nil {
+			t.Errorf("under %q: %v", secrets, err)
+		}
+		stop()
 	}
 }
 
@@ -369,7 +388,7 @@ func TestNewRefusesWhatItCannotWorkWith(t *testing.T) {
 	for name, change := range map[string]func(*push.Config){
 		"no log":           func(c *push.Config) { c.Log = nil },
 		"no guard":         func(c *push.Config) { c.Guard = nil },
-		"a short key":      func(c *push.Config) { c.Key = []byte("short") },
+		"no box":           func(c *push.Config) { c.Box = nil },
 		"negative workers": func(c *push.Config) { c.Workers = -1 },
 	} {
 		c := w.config()

@@ -21,6 +21,7 @@ import (
 	"agentmesh/mesh/internal/logbuffer"
 	"agentmesh/mesh/push"
 	"agentmesh/mesh/security/egress"
+	"agentmesh/mesh/security/seal"
 	"agentmesh/mesh/state"
 	"agentmesh/mesh/store/mem"
 	"agentmesh/mesh/thread/cache"
@@ -63,7 +64,7 @@ func (w *world) config() push.Config {
 	}
 	return push.Config{
 		Log: w.log, States: w.states, KV: w.kv, Guard: guard,
-		Key:    []byte("0123456789abcdef"),
+		Box:    box("0123456789abcdef"),
 		Logger: slog.New(slog.NewTextHandler(w.logs, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		Jitter: func() float64 { return 0 },
 	}
@@ -260,3 +261,16 @@ func word(u *a2apb.StreamResponse) string {
 }
 
 func memory(t *testing.T) *world { return newWorld(t, mem.Open()) }
+
+// box seals under the first secret, and opens under any.
+func box(secrets ...string) *seal.Box {
+	var all [][]byte
+	for _, s := range secrets {
+		all = append(all, []byte(s))
+	}
+	b, err := seal.New("configs", all...)
+	if err != nil {
+		panic(err)
+	}
+	return b
+}

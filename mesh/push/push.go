@@ -51,15 +51,15 @@ type Log interface {
 	FollowAll(ctx context.Context, after mesh.Pos) iter.Seq2[threadlog.Placed, error]
 }
 
-// Config is what a [Dispatcher] is made of. Log, States, KV, Key and Guard are
+// Config is what a [Dispatcher] is made of. Log, States, KV, Box and Guard are
 // required.
 type Config struct {
 	Log    Log
 	States *cache.States
 	KV     *state.KV
-	// Key is the secret, at least 16 bytes, from which the key that configs are
-	// encrypted under is derived. Under another one they cannot be read.
-	Key   []byte
+	// Box encrypts configs. What it cannot open cannot be read, and what it opens under a
+	// secret that is to go is sealed anew when it is read.
+	Box   *seal.Box
 	Guard *egress.Guard
 	// Contexts know users' own names for threads; nil for none.
 	Contexts *a2a.Contexts
@@ -105,7 +105,6 @@ type Config struct {
 type Dispatcher struct {
 	Config
 
-	box   *seal.Box
 	locks [64]sync.Mutex // by thread; see lock
 	seed  maphash.Seed
 	idle  func()        // closes idle connections of the default transport
@@ -128,21 +127,14 @@ type Dispatcher struct {
 func New(c Config) (*Dispatcher, error) {
 	const op = "push.New"
 	switch {
-	case c.Log == nil || c.States == nil || c.KV == nil || c.Guard == nil:
-		return nil, mesh.InvalidField(op, "config", "must have a log, states, a store and a guard")
-	case len(c.Key) < minKey:
-		return nil, mesh.InvalidField(op, "key", "must be at least %d bytes, and has %d", minKey, len(c.Key))
+	case c.Log == nil || c.States == nil || c.KV == nil || c.Box == nil || c.Guard == nil:
+		return nil, mesh.InvalidField(op, "config", "must have a log, states, a store, a box and a guard")
 	case c.Workers < 0 || c.Timeout < 0 || c.Patience < 0 || c.Attempts < 0 || c.Backoff < 0 || c.MaxBackoff < 0:
 		return nil, mesh.InvalidField(op, "config", "must not have negative numbers")
 	}
-	box, err := seal.New("agentmesh push configs v1", c.Key)
-	if err != nil {
-		return nil, mesh.Wrap(op, err)
-	}
-	c.Key = nil
 	c.setDefaults()
 	d := &Dispatcher{
-		Config: c, box: box, seed: maphash.MakeSeed(), idle: func() {},
+		Config: c, seed: maphash.MakeSeed(), idle: func() {},
 		kick: make(chan struct{}, 1), scan: make(chan struct{}, 1),
 	}
 	if d.Transport == nil {

@@ -28,8 +28,6 @@ const (
 	kindCursor = "push.cursor" // cursor as JSON
 )
 
-const minKey = 16
-
 // A cursor says how far a config is delivered.
 type cursor struct {
 	After    mesh.Seq `json:"after"`
@@ -127,40 +125,52 @@ func (d *Dispatcher) seal(name string, c record) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return d.box.Seal(name, plain), nil
+	return d.Box.Seal(name, plain), nil
 }
 
-func (d *Dispatcher) unseal(name string, sealed []byte) (record, error) {
+// unseal reads a config; stale says that it is sealed under a secret that is to go.
+func (d *Dispatcher) unseal(name string, sealed []byte) (c record, stale bool, err error) {
 	const op = "push.unseal"
-	plain, _, err := d.box.Open(name, sealed)
+	plain, first, err := d.Box.Open(name, sealed)
 	if err != nil {
-		return record{}, mesh.Errorf(mesh.Precondition, op,
+		return record{}, false, mesh.Errorf(mesh.Precondition, op,
 			"The push notification config was encrypted under another key; delete it and set it again: %w", err)
 	}
 	message, v03 := bytes.CutPrefix(plain, []byte{markV03})
 	message, byRole := bytes.CutPrefix(message, []byte{markRole})
-	c := record{new(a2apb.TaskPushNotificationConfig), v03, byRole}
+	c = record{new(a2apb.TaskPushNotificationConfig), v03, byRole}
 	if err := proto.Unmarshal(message, c.TaskPushNotificationConfig); err != nil {
-		return record{}, mesh.Errorf(mesh.Unknown, op, "The push notification config is damaged: %w", err)
+		return record{}, false, mesh.Errorf(mesh.Unknown, op, "The push notification config is damaged: %w", err)
 	}
-	return c, nil
+	return c, !first, nil
 }
 
-// config reads a config.
+// config reads a config, and seals it anew if its secret is to go.
 func (d *Dispatcher) config(ctx context.Context, name string) (record, error) {
 	v, err := d.KV.Get(ctx, state.Key{Kind: kindConfig, Name: name})
 	if err != nil {
 		return record{}, err
 	}
-	return d.unseal(name, v.Data)
+	c, stale, err := d.unseal(name, v.Data)
+	if err == nil && stale {
+		if err := d.keep(ctx, name, c, v.Version); err != nil && !mesh.IsCode(err, mesh.Conflict) {
+			d.Logger.WarnContext(ctx, "push notification config not sealed under the new key", "err", err)
+		}
+	}
+	return c, err
 }
 
 func (d *Dispatcher) putConfig(ctx context.Context, name string, c record) error {
+	return d.keep(ctx, name, c, state.AnyVersion)
+}
+
+// keep writes a config in place of the version.
+func (d *Dispatcher) keep(ctx context.Context, name string, c record, version int64) error {
 	data, err := d.seal(name, c)
 	if err != nil {
 		return err
 	}
-	_, err = d.KV.Put(ctx, state.Key{Kind: kindConfig, Name: name}, data, state.AnyVersion)
+	_, err = d.KV.Put(ctx, state.Key{Kind: kindConfig, Name: name}, data, version)
 	return err
 }
 
