@@ -53,6 +53,7 @@ var frameworks = []*framework{
 			"files in": "not tried: files need the package crewai-files"},
 		clientLimits: map[string]string{"files or data out": "the result of a delegation is text"}},
 	{name: "A2A SDK for Python, v0.3", env: "sdk03", agent: "sdk03_agent.py", client: "sdk03_client.py"},
+	{name: "A2A SDK for JavaScript, v0.3", env: "sdk03js", agent: "sdk03_agent.mjs", client: "sdk03_client.mjs"},
 }
 
 // fasta2aClient are the limits of a client that cannot begin.
