@@ -67,10 +67,7 @@ class Talker {
         method: 'POST', signal: stop.signal, headers: { 'Content-Type': 'application/json' },
         body: JSON.stringify({ stream: true, messages: said }),
       });
-      if (!response.ok) {
-        move('failed', 'the model is not well'); // what is thrown instead, the SDK tells of a task that nobody knows
-        return;
-      }
+      if (!response.ok) throw new Error(await response.text());
       let rest = '', append = false;
       for await (const piece of response.body.pipeThrough(new TextDecoderStream())) {
         const lines = (rest + piece).split('\n');
