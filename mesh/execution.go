@@ -38,6 +38,9 @@ type Execution struct {
 	// Budget is what it may use with all below it, and never more than is left of that of
 	// its parent.
 	Budget Budget
+	// Context is, for turns, the A2A context id by which the user named the thread; "" where
+	// that is its id.
+	Context string
 }
 
 // Terminal reports whether no state follows s (A2A v1.0 §4.1.3).

@@ -15,8 +15,8 @@ import (
 )
 
 func (a *app) agentsCommand() *cobra.Command {
-	return group("agents", "List, show, add and remove agents, and give and end their certificates", "  mesh agents list",
-		a.agentsListCommand(), a.agentsShowCommand(), a.agentsAddCommand(), a.agentsRemoveCommand(), a.agentsInviteCommand(), a.agentsRevokeCommand())
+	return group("agents", "List, show, test, add and remove agents, and give and end their certificates and credentials", "  mesh agents list",
+		a.agentsListCommand(), a.agentsShowCommand(), a.agentsTestCommand(), a.agentsAddCommand(), a.agentsRemoveCommand(), a.agentsCredentialsCommand(), a.agentsInviteCommand(), a.agentsRevokeCommand())
 }
 
 func (a *app) agentsListCommand() *cobra.Command {
@@ -76,17 +76,21 @@ func (a *app) agentsShowCommand() *cobra.Command {
 
 func (a *app) agentsAddCommand() *cobra.Command {
 	var req meshv1.RegisterAgentRequest
+	var given []string
 	cmd := &cobra.Command{
 		Use:   "add CARD-URL",
 		Short: "Add an agent by the URL of its card",
 		Long: `Add an A2A agent by the URL of its agent card, or by the address that serves it
 at /.well-known/agent-card.json: host:port, dns:///host:port, or grpcs://host:port for TLS.
 The mesh keeps the agent, and looks whether it answers. What is odd on its card is told as
-a warning, here and by 'mesh agents show'.`,
+a warning, here and by 'mesh agents show', as are credentials that it wants and lacks.
+
+` + credentialHelp,
 		Example: `  mesh agents add http://127.0.0.1:9001
-  mesh agents add https://agents.example.com/translate/card.json --name translate`,
+  mesh agents add https://agents.example.com/translate/card.json --name translate
+  mesh agents add https://agents.example.com --credential bearer=env:TRANSLATE_TOKEN`,
 		Args: exactly("the card's URL"),
-		RunE: a.lookup(func(ctx context.Context, c *client, args []string) error {
+		RunE: a.prepared(a.credentials(&given, &req.Credentials), func(ctx context.Context, c *client, args []string) error {
 			req.CardUrl = args[0]
 			resp, err := c.agents.RegisterAgent(c.call(ctx, a.flags.thread), &req)
 			if err != nil {
@@ -102,6 +106,7 @@ a warning, here and by 'mesh agents show'.`,
 	}
 	cmd.Flags().StringVar(&req.Name, "name", "", "`name` in the mesh (default made from the card's name)")
 	cmd.Flags().BoolVar(&req.Shared, "shared", false, "share it with all tenants; for operators")
+	credentialFlag(cmd, &given)
 	return cmd
 }
 
@@ -157,6 +162,13 @@ func agentText(ag *meshv1.Agent) string {
 	rows := [][]string{{"state", agentState(ag)}, {"address", ag.GetEndpoint()}, {"belongs to", owner(ag)}, {"gets", trustText(ag)}}
 	if url := ag.GetCardUrl(); url != "" {
 		rows = append(rows, []string{"card", url})
+	}
+	for _, c := range ag.GetCredentials() {
+		kind := c.GetKind()
+		if kind == "" {
+			kind = "the card has no place for it"
+		}
+		rows = append(rows, []string{"credential", c.GetScheme() + " (" + kind + "): set"})
 	}
 	if at := ag.GetRegistered(); at != nil {
 		rows = append(rows, []string{"registered", stamp(at)})

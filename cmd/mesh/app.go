@@ -17,9 +17,10 @@ import (
 type app struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
-	// asks says that a person types on stdin, shows that one reads stdout.
-	asks, shows bool
-	getenv      func(string) string
+	// asks says that a person types on stdin, shows that one reads stdout, and watches
+	// that one sees stderr as it is written.
+	asks, shows, watches bool
+	getenv               func(string) string
 	// interrupts delivers each Ctrl-C; uninstall gives the next one back to
 	// the system, which then ends the process.
 	interrupts <-chan os.Signal
@@ -117,7 +118,15 @@ func (a *app) action(do action) func(*cobra.Command, []string) error {
 // lookup makes a RunE of an action that asks the mesh once or a few times: it
 // is given a connection, and ends after --timeout or lookupTimeout.
 func (a *app) lookup(do func(ctx context.Context, c *client, args []string) error) func(*cobra.Command, []string) error {
+	return a.prepared(func(context.Context) error { return nil }, do)
+}
+
+// prepared is lookup after what a person may have to be asked first.
+func (a *app) prepared(first func(context.Context) error, do func(ctx context.Context, c *client, args []string) error) func(*cobra.Command, []string) error {
 	return a.action(func(ctx context.Context, args []string) error {
+		if err := first(ctx); err != nil {
+			return err
+		}
 		limit := a.flags.timeout
 		if limit == 0 {
 			limit = lookupTimeout

@@ -28,7 +28,7 @@ var exitCodes = []struct {
 	meaning string
 }{
 	{exitOK, "done"},
-	{exitFailure, "failed: the agent's task failed, was rejected or cancelled, or anything without a code of its own"},
+	{exitFailure, "failed: the agent's task failed, was rejected or cancelled, a check of 'mesh agents test', or anything without a code of its own"},
 	{exitUsage, "wrong usage: the command line, or a request that the mesh refused as invalid"},
 	{exitNotFound, "not found: no such thread, task, agent or skill, or none for this tenant"},
 	{exitDenied, "not allowed: no token, a wrong one, or one without the role"},
@@ -60,7 +60,7 @@ func exitCode(err error) int {
 		return exitOK
 	case errors.Is(err, errInterrupted):
 		return exitInterrupted
-	case errors.Is(err, errTaskFailed):
+	case errors.Is(err, errTaskFailed), errors.Is(err, errTestFailed):
 		return exitFailure
 	case errors.Is(err, errTimeUp):
 		return exitUnavailable
@@ -83,7 +83,7 @@ func exitCode(err error) int {
 // explain returns one line that says what failed and what to do, or "" where
 // that has been said.
 func explain(err error, addr string) string {
-	if errors.Is(err, errTaskFailed) || errors.Is(err, errInterrupted) {
+	if errors.Is(err, errTaskFailed) || errors.Is(err, errTestFailed) || errors.Is(err, errInterrupted) {
 		return ""
 	}
 	what := what(err)

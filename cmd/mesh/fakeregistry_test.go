@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -64,9 +65,28 @@ func (f *fakeMesh) RegisterAgent(ctx context.Context, req *meshv1.RegisterAgentR
 	defer f.mu.Unlock()
 	ag := &meshv1.Agent{Name: req.GetName(), CardUrl: req.GetCardUrl(), Endpoint: "127.0.0.1:9009", Live: true,
 		Tenant: string(call.Principal.Tenant), Card: &a2apb.AgentCard{Name: req.GetName()},
-		Warnings: []*meshv1.CardWarning{{Field: "card.version", Text: "is missing"}}}
+		Credentials: given(req.GetCredentials()), Warnings: []*meshv1.CardWarning{{Field: "card.version", Text: "is missing"}}}
 	f.agents[ag.GetName()] = ag
 	return &meshv1.RegisterAgentResponse{Agent: ag}, nil
+}
+
+// given says how much came of each credential.
+func given(all []*meshv1.AgentCredential) (out []*meshv1.AgentCredentialState) {
+	for _, c := range all {
+		out = append(out, &meshv1.AgentCredentialState{Scheme: c.GetScheme(), Kind: fmt.Sprintf("%d bytes", len(c.GetValue()))})
+	}
+	return out
+}
+
+func (f *fakeMesh) SetAgentCredentials(ctx context.Context, req *meshv1.SetAgentCredentialsRequest) (*meshv1.SetAgentCredentialsResponse, error) {
+	resp, err := f.GetAgent(ctx, &meshv1.GetAgentRequest{Name: req.GetName()})
+	if err != nil {
+		return nil, err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	resp.GetAgent().Credentials = given(req.GetCredentials())
+	return &meshv1.SetAgentCredentialsResponse{Agent: resp.GetAgent()}, nil
 }
 
 func (f *fakeMesh) DeregisterAgent(ctx context.Context, req *meshv1.DeregisterAgentRequest) (*meshv1.DeregisterAgentResponse, error) {

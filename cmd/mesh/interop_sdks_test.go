@@ -235,6 +235,7 @@ func TestInteropAgentsInOtherLanguagesAnswer(t *testing.T) {
 				s := sdkNamed(t, name)
 				m := up(t, t.TempDir(), "--main", "shouter")
 				at := startProcess(t, s.command(t, "agent", binding)).shows(`(\S+)\n`)[1]
+				runHere(t, nil, "agents", "test", at, "--question", "ask me", "--answer", "very").succeeds(t)
 				m.mesh("agents", "add", at, "--name", "shouter").succeeds(t)
 
 				id, say := mesh.NewThreadID(), speaker(speakGRPC)

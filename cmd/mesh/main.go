@@ -37,7 +37,7 @@ func run() int {
 
 	a := &app{
 		stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr,
-		asks: isTerminal(os.Stdin), shows: isTerminal(os.Stdout),
+		asks: isTerminal(os.Stdin), shows: isTerminal(os.Stdout), watches: isTerminal(os.Stderr),
 		getenv:     os.Getenv,
 		interrupts: interrupts,
 		uninstall:  func() { signal.Stop(interrupts) },

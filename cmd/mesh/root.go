@@ -54,7 +54,7 @@ that of 'mesh login' is shown to the mesh that it is for.`,
 	flags.StringVar(&a.flags.key, "key", a.env("MESH_KEY", ""), "PEM `file` of its key (MESH_KEY)")
 	flags.BoolVar(&a.flags.plaintext, "plaintext-token", false, "let the token travel unencrypted beyond this machine")
 	flags.DurationVar(&a.flags.timeout, "timeout", 0,
-		"longest `time` that the command may take; in a chat, each turn (default 30s for look-ups, none for streams)")
+		"longest `time` that the command may take; in a chat, each turn, and in a test, each message (default 30s for look-ups, none for streams)")
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
 		if err := ownMesh(cmd); err != nil {
 			return err

@@ -73,7 +73,10 @@ func newScript(t *testing.T, archive string) *script {
 		}
 	}
 	_, s.env["MESH_ADDR"] = startMesh(t, auth.None(nil))
-	s.env["DIR"] = t.TempDir() // has the files too
+	s.env["DIR"] = t.TempDir()               // has the files too
+	if strings.Contains(archive, "$CLERK") { // an agent of somebody, and an address of nobody
+		s.env["CLERK"], s.env["DEAD"] = startClerk(t, nil), deadAddress(t)
+	}
 	for name, text := range s.files {
 		at := filepath.Join(s.env["DIR"], name)
 		if err := errors.Join(os.MkdirAll(filepath.Dir(at), 0o700), os.WriteFile(at, []byte(text), 0o600)); err != nil {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/rand"
 	"encoding/base64"
+	"encoding/json"
 	"fmt"
 	"io"
 	"io/fs"
@@ -276,6 +277,8 @@ notify: [{webhook: %q, on: always}]
 	confide(t, v, m)
 	ann := person{m, token}
 
+	v.entrust(ann, echo.URL)
+
 	id := mesh.NewThreadID()
 	v.converse(ann, id)
 	v.push(m, id, hook.URL)
@@ -354,6 +357,50 @@ func (v *vault) converse(ann person, id string) {
 	}
 }
 
+// entrust gives agents credentials of each kind, rotates them, and calls these agents, whose
+// servers refuse and cite what they are sent (finding N5).
+func (v *vault) entrust(ann person, server string) {
+	v.t.Helper()
+	schemes := map[string]any{"o": map[string]any{"oauth2SecurityScheme": map[string]any{"flows": map[string]any{"clientCredentials": map[string]any{"tokenUrl": server, "scopes": map[string]any{}}}}}}
+	for _, scheme := range []string{"bearer", "basic", "header:X-Key", "query:key", "cookie:key", "o"} {
+		name := "keeper-" + strings.NewReplacer(":", "-", "X-Key", "key").Replace(scheme)
+		card, err := json.Marshal(map[string]any{"name": name, "securitySchemes": schemes,
+			"supportedInterfaces": []any{map[string]any{"url": server, "protocolBinding": "JSONRPC", "protocolVersion": "1.0"}}})
+		if err != nil {
+			v.t.Fatal(err)
+		}
+		cards := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(card) }))
+		v.t.Cleanup(cards.Close)
+		value := func(kind string) map[string]string {
+			secret := v.plant("an agent's " + kind + " " + scheme)
+			if scheme == "basic" || scheme == "o" {
+				secret = "user:" + secret
+			}
+			return map[string]string{"MESH_ADDR": ann.grpc, "MESH_TOKEN": ann.token, "GIVEN": secret}
+		}
+		given := scheme + "=env:GIVEN"
+		v.heard(name+" with nothing that is meant", runHere(v.t, value("credential on the command line"), "agents", "add", cards.URL, "--credential", scheme+"="+v.plant("a value by flag for "+scheme))).want(v.t, exitUsage, "")
+		v.heard(name, runHere(v.t, value("credential"), "agents", "add", cards.URL, "--credential", given)).want(v.t, exitOK, "added")
+		v.heard(name+" again", runHere(v.t, value("next credential"), "agents", "credentials", "set", name, "--credential", given)).want(v.t, exitOK, "set")
+		v.heard(name+" shown", ann.mesh("agents", "show", name)).want(v.t, exitOK, "set")
+		ctx := mesh.WithCall(timely(v.t), mesh.Call{Agent: name})
+		stream, err := ann.edge().SendStreamingMessage(ctx, &a2apb.SendMessageRequest{Message: &a2apb.Message{
+			MessageId: rand.Text(), Role: a2apb.Role_ROLE_USER, Parts: textParts("hello")}})
+		for err == nil {
+			var u *a2apb.StreamResponse
+			if u, err = stream.Recv(); err == nil {
+				v.saw("a turn of "+name, u.String())
+			}
+		}
+		if err != io.EOF {
+			v.saw("a turn of "+name, err.Error())
+		}
+		if said := v.out["a turn of "+name]; !strings.Contains(said, "TASK_STATE_FAILED") {
+			v.t.Errorf("%s did not fail: %s", name, said)
+		}
+	}
+}
+
 // push sets webhooks for a turn, one that is refused and one that is called and gone.
 func (v *vault) push(m *realMesh, id, hook string) {
 	v.t.Helper()
@@ -406,7 +453,7 @@ func (v *vault) refused(m *realMesh) {
 // read prints all that there is to read.
 func (v *vault) read(ann person, id string) {
 	v.t.Helper()
-	for _, line := range []string{"agents list", "agents list --json", "agents show confidant", "agents show confidant --json", "agents show helper --json",
+	for _, line := range []string{"agents list", "agents list --json", "agents show confidant", "agents show confidant --json", "agents show keeper-basic --json", "agents show helper --json",
 		"threads list", "threads show " + id, "threads export " + id, "audit export", "audit tail --json", "skills list", "skills show press.print", "protos " + v.t.TempDir(), "token explain"} {
 		v.heard(line, ann.mesh(strings.Fields(line)...)).want(v.t, exitOK, "")
 	}

@@ -4,8 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
+	"strings"
 	"syscall"
 	"testing"
 	"unsafe"
@@ -77,6 +80,36 @@ func launchAtTerminal(t *testing.T, dir string, env []string, args ...string) *p
 		noRace(t, p.stdout.String())
 	})
 	return p
+}
+
+// finding N5: a credential that is typed at a terminal is not on the screen, Ctrl-C at the
+// question leaves, and the terminal shows again what is typed.
+func TestACredentialIsTypedUnseen(t *testing.T) {
+	t.Parallel()
+	m := up(t, t.TempDir())
+	card := `{"name":"typed","supportedInterfaces":[{"url":"` + m.grpc + `","protocolBinding":"GRPC","protocolVersion":"1.0"}]}`
+	cards := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "Bearer Sesame-4711" {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		_, _ = io.WriteString(w, card)
+	}))
+	t.Cleanup(cards.Close)
+	add := []string{"agents", "add", cards.URL, "--credential", "bearer=prompt"}
+	p := launchAtTerminal(t, m.dir, []string{"MESH_ADDR=" + m.grpc}, add...)
+	p.shows(`bearer: $`)
+	p.enter("\x03")
+	if code := p.wait(); code != exitInterrupted {
+		t.Errorf("exit code %d; screen: %s", code, p.stdout.String())
+	}
+	p = launchAtTerminal(t, m.dir, []string{"MESH_ADDR=" + m.grpc}, add...)
+	p.shows(`bearer: $`)
+	p.enter("Sesame-4711\n")
+	p.shows(`typed added`)
+	if code := p.wait(); code != exitOK || strings.Contains(p.stdout.String(), "Sesame") {
+		t.Errorf("exit code %d; screen: %s", code, p.stdout.String())
+	}
 }
 
 // Ctrl-C, typed at a real terminal during a turn of a real mesh, cancels the

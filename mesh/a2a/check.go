@@ -18,13 +18,14 @@ const (
 	MaxParts      = 100     // parts of one message
 	MaxID         = 256     // bytes of an id that a client makes
 	MaxReferences = 100     // reference_task_ids of one message
+	MaxModes      = 100     // accepted_output_modes of one message
 )
 
 // admit checks what all operations have in common: who calls, in which
-// version, and for which tenant. The tenant in a request routes and never
-// grants (A2A v1.0 §8.3.2): one that is not the caller's is answered with
-// unknown, as any other thing that does not exist.
-func (s *server) admit(ctx context.Context, op, tenant string, unknown *mesh.Error) (mesh.Call, error) {
+// version, for which tenant, and whether with the extensions that the card requires (A2A
+// v1.0 §3.3.4). The tenant in a request routes and never grants (§8.3.2): one that is not
+// the caller's does not exist, whether it does or not.
+func (s *server) admit(ctx context.Context, op, tenant string) (mesh.Call, error) {
 	call, ok := mesh.CallFrom(ctx)
 	if !ok {
 		return call, mesh.Errorf(mesh.Unknown, op, "the server does not know who is calling")
@@ -37,25 +38,23 @@ func (s *server) admit(ctx context.Context, op, tenant string, unknown *mesh.Err
 		return call, versionError(op, version)
 	}
 	if tenant != "" && mesh.TenantID(tenant) != call.Principal.Tenant {
-		return call, unknown
+		return call, &mesh.Error{Code: mesh.NotFound, Op: op, Field: "tenant", Detail: "Tenant not found; leave it out, or send the one that the agent card names"}
+	}
+	for _, x := range s.service.Capabilities().GetExtensions() {
+		if x.GetRequired() && !slices.Contains(call.Extensions, x.GetUri()) {
+			return call, extensionRequired(op, x.GetUri())
+		}
 	}
 	return call, nil
 }
 
-// checkOffered refuses what the agent's card does not offer: streams, if this is
-// one, and callers that do not support an extension that it requires (A2A v1.0
-// §3.3.4).
-func (s *server) checkOffered(op string, call mesh.Call, stream bool) error {
-	offered := s.service.Capabilities()
-	if stream && !offered.GetStreaming() {
-		return UnsupportedOperation(op, "This agent does not stream; use SendMessage and GetTask")
+// admitStream is admit for a stream, which the card may not offer.
+func (s *server) admitStream(ctx context.Context, op, tenant string) (mesh.Call, error) {
+	call, err := s.admit(ctx, op, tenant)
+	if err == nil && !s.service.Capabilities().GetStreaming() {
+		err = UnsupportedOperation(op, "This agent does not stream; use SendMessage and GetTask")
 	}
-	for _, x := range offered.GetExtensions() {
-		if x.GetRequired() && !slices.Contains(call.Extensions, x.GetUri()) {
-			return extensionRequired(op, x.GetUri())
-		}
-	}
-	return nil
+	return call, err
 }
 
 func (s *server) checkSend(call mesh.Call, req *a2apb.SendMessageRequest) error {
@@ -67,6 +66,9 @@ func (s *server) checkSend(call mesh.Call, req *a2apb.SendMessageRequest) error 
 	if err := checkHistory(op, "configuration.history_length", historyOf(c)); err != nil {
 		return err
 	}
+	if err := checkModes(op, c.GetAcceptedOutputModes()); err != nil {
+		return err
+	}
 	m := req.GetMessage()
 	if m == nil {
 		return mesh.InvalidField(op, "message", "is missing; send a message with message_id, role and parts")
@@ -75,7 +77,7 @@ func (s *server) checkSend(call mesh.Call, req *a2apb.SendMessageRequest) error 
 		return &mesh.Error{Code: mesh.Exhausted, Op: op, Field: "message",
 			Detail: fmt.Sprintf("message is %d bytes long, and the limit is %d; send less, or a part with a url", n, MaxMessage)}
 	}
-	if err := checkIDs(op, call, m); err != nil {
+	if err := s.checkIDs(op, call, m); err != nil {
 		return err
 	}
 	if m.GetRole() != a2apb.Role_ROLE_USER {
@@ -84,7 +86,26 @@ func (s *server) checkSend(call mesh.Call, req *a2apb.SendMessageRequest) error 
 	return checkParts(op, m.GetParts())
 }
 
-func checkIDs(op string, call mesh.Call, m *a2apb.Message) error {
+// checkModes bounds what the client says it can take. It is a wish (A2A v1.0 §3.2.2), by
+// which nothing is refused: clients of some frameworks always say the same.
+func checkModes(op string, modes []string) error {
+	const field = "configuration.accepted_output_modes"
+	if len(modes) > MaxModes {
+		return mesh.InvalidField(op, field, "are %d; the limit is %d", len(modes), MaxModes)
+	}
+	for i, m := range modes {
+		at := fmt.Sprintf("%s[%d]", field, i)
+		if strings.TrimSpace(m) == "" {
+			return mesh.InvalidField(op, at, "is empty; name a media type such as text/plain")
+		}
+		if err := checkText(op, at, m); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *server) checkIDs(op string, call mesh.Call, m *a2apb.Message) error {
 	if m.GetMessageId() == "" {
 		return mesh.InvalidField(op, "message.message_id", "is empty; give every message an id of its own, such as a UUID")
 	}
@@ -102,26 +123,7 @@ func checkIDs(op string, call mesh.Call, m *a2apb.Message) error {
 			return err
 		}
 	}
-	return checkContext(op, call, m.GetContextId())
-}
-
-// checkContext demands that the context id is a thread id, and the one in the
-// call's metadata if there is one. It is kept as it came, so it must have the
-// form that thread ids have.
-func checkContext(op string, call mesh.Call, id string) error {
-	if id == "" {
-		return nil
-	}
-	parsed, err := mesh.ParseThreadID(id)
-	if err != nil || parsed != id {
-		return mesh.InvalidField(op, "message.context_id",
-			"must be a UUID v4 in lower case such as 550e8400-e29b-41d4-a716-446655440000, and is %q", clip(id))
-	}
-	if call.Thread != "" && call.Thread != id {
-		return mesh.InvalidField(op, "message.context_id",
-			"is %s, and thread-id in the metadata is %s; send the same or one of them", id, call.Thread)
-	}
-	return nil
+	return s.checkContext(op, call, m.GetContextId())
 }
 
 func checkTaskID(op, id string) error {

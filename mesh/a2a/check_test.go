@@ -46,7 +46,7 @@ func badRequests() map[string]badRequest {
 		"push configuration": {func(r *a2apb.SendMessageRequest) {
 			r.Configuration.TaskPushNotificationConfig = &a2apb.TaskPushNotificationConfig{}
 		}, mesh.Precondition, "", a2a.ReasonPushNotSupported},
-		"foreign tenant": {func(r *a2apb.SendMessageRequest) { r.Tenant = "other" }, mesh.NotFound, "thread-id", ""},
+		"foreign tenant": {func(r *a2apb.SendMessageRequest) { r.Tenant = "other" }, mesh.NotFound, "tenant", ""},
 	}
 }
 

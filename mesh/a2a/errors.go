@@ -1,6 +1,8 @@
 package a2a
 
 import (
+	"strings"
+
 	"agentmesh/mesh"
 	"agentmesh/mesh/rpc"
 )
@@ -14,6 +16,7 @@ const (
 	ReasonCardNotConfigured   = "EXTENDED_AGENT_CARD_NOT_CONFIGURED"
 	ReasonVersionNotSupported = "VERSION_NOT_SUPPORTED"
 	ReasonExtensionRequired   = "EXTENSION_SUPPORT_REQUIRED"
+	ReasonContentType         = "CONTENT_TYPE_NOT_SUPPORTED"
 )
 
 // NotCancelable is the refusal to cancel a task that is over.
@@ -32,6 +35,14 @@ func UnsupportedOperation(op, detail string) *mesh.Error {
 func TaskOver(op string) *mesh.Error {
 	return &mesh.Error{Code: mesh.Precondition, Op: op, Field: "message.task_id", Reason: ReasonUnsupported,
 		Detail: "The task is over; send the message without a task id, with the same context id, to begin a new task"}
+}
+
+// ContentTypeNotSupported is the refusal of a media type in the field where some others are
+// taken.
+func ContentTypeNotSupported(op, field, kind string, taken []string) *mesh.Error {
+	e := mesh.InvalidField(op, field, "is %q, which is not taken here; send %s", clip(kind), mesh.Clip(strings.Join(taken, ", "), 400))
+	e.Reason = ReasonContentType
+	return e
 }
 
 func extensionRequired(op, uri string) *mesh.Error {

@@ -38,7 +38,7 @@ type Extender interface {
 // ListTasks returns a page of the caller's tasks.
 func (s *server) ListTasks(ctx context.Context, req *a2apb.ListTasksRequest) (*a2apb.ListTasksResponse, error) {
 	const op = "a2a.ListTasks"
-	call, err := s.admit(ctx, op, req.GetTenant(), mesh.TaskNotFound(op))
+	call, err := s.admit(ctx, op, req.GetTenant())
 	if err != nil {
 		return nil, err
 	}
@@ -73,14 +73,17 @@ func checkList(op string, req *a2apb.ListTasksRequest) error {
 	if ts := req.GetStatusTimestampAfter(); ts != nil && ts.CheckValid() != nil {
 		return mesh.InvalidField(op, "status_timestamp_after", "must be a time such as 2026-01-31T12:00:00Z")
 	}
-	return checkText(op, "context_id", req.GetContextId())
+	if n := len(req.GetContextId()); n > MaxID {
+		return mesh.InvalidField(op, "context_id", "is %d bytes long; the limit is %d", n, MaxID)
+	}
+	return nil
 }
 
 // GetExtendedAgentCard returns the agent card for the caller, who is known by
 // then (A2A v1.0 §3.1.11).
 func (s *server) GetExtendedAgentCard(ctx context.Context, req *a2apb.GetExtendedAgentCardRequest) (*a2apb.AgentCard, error) {
 	const op = "a2a.GetExtendedAgentCard"
-	if _, err := s.admit(ctx, op, req.GetTenant(), mesh.ThreadNotFound(op)); err != nil {
+	if _, err := s.admit(ctx, op, req.GetTenant()); err != nil {
 		return nil, err
 	}
 	if !s.service.Capabilities().GetExtendedAgentCard() {

@@ -53,19 +53,17 @@ func (s *server) send(ctx context.Context, req *a2apb.SendMessageRequest) (*Acce
 
 // admitPush admits the caller, and refuses all when there is no Pusher, before
 // anything is looked up.
-func (s *server) admitPush(ctx context.Context, op, tenant string) error {
-	if _, err := s.admit(ctx, op, tenant, mesh.TaskNotFound(op)); err != nil {
-		return err
+func (s *server) admitPush(ctx context.Context, op, tenant string) (mesh.Call, error) {
+	call, err := s.admit(ctx, op, tenant)
+	if err == nil && s.pusher == nil {
+		err = pushNotSupported(op)
 	}
-	if s.pusher == nil {
-		return pushNotSupported(op)
-	}
-	return nil
+	return call, err
 }
 
 func (s *server) CreateTaskPushNotificationConfig(ctx context.Context, req *a2apb.TaskPushNotificationConfig) (*a2apb.TaskPushNotificationConfig, error) {
 	const op = "a2a.CreateTaskPushNotificationConfig"
-	if err := s.admitPush(ctx, op, req.GetTenant()); err != nil {
+	if _, err := s.admitPush(ctx, op, req.GetTenant()); err != nil {
 		return nil, err
 	}
 	if err := checkPushIDs(op, req.GetTaskId(), req.GetId()); err != nil {
@@ -77,19 +75,39 @@ func (s *server) CreateTaskPushNotificationConfig(ctx context.Context, req *a2ap
 
 func (s *server) GetTaskPushNotificationConfig(ctx context.Context, req *a2apb.GetTaskPushNotificationConfigRequest) (*a2apb.TaskPushNotificationConfig, error) {
 	const op = "a2a.GetTaskPushNotificationConfig"
-	if err := s.admitPush(ctx, op, req.GetTenant()); err != nil {
+	call, err := s.admitPush(ctx, op, req.GetTenant())
+	if err != nil {
 		return nil, err
 	}
 	if err := checkPushIDs(op, req.GetTaskId(), req.GetId()); err != nil {
 		return nil, err
 	}
+	if req.GetId() == "" {
+		return s.firstPush(ctx, op, call, req.GetTaskId())
+	}
 	c, err := s.pusher.Get(ctx, req)
 	return c, mesh.Wrap(op, err)
 }
 
+// firstPush returns the config of the task that a call without an id means: in v0.3, which
+// had one config for a task, the id may be missing.
+func (s *server) firstPush(ctx context.Context, op string, call mesh.Call, task string) (*a2apb.TaskPushNotificationConfig, error) {
+	if !call.PushV03 {
+		return nil, mesh.InvalidField(op, "id", "is empty; name the config, or list those of the task")
+	}
+	all, err := s.pusher.List(ctx, &a2apb.ListTaskPushNotificationConfigsRequest{TaskId: task, PageSize: 1})
+	if err != nil {
+		return nil, mesh.Wrap(op, err)
+	}
+	if len(all.GetConfigs()) == 0 {
+		return nil, mesh.TaskNotFound(op)
+	}
+	return all.GetConfigs()[0], nil
+}
+
 func (s *server) ListTaskPushNotificationConfigs(ctx context.Context, req *a2apb.ListTaskPushNotificationConfigsRequest) (*a2apb.ListTaskPushNotificationConfigsResponse, error) {
 	const op = "a2a.ListTaskPushNotificationConfigs"
-	if err := s.admitPush(ctx, op, req.GetTenant()); err != nil {
+	if _, err := s.admitPush(ctx, op, req.GetTenant()); err != nil {
 		return nil, err
 	}
 	if err := checkPushIDs(op, req.GetTaskId(), ""); err != nil {
@@ -101,7 +119,7 @@ func (s *server) ListTaskPushNotificationConfigs(ctx context.Context, req *a2apb
 
 func (s *server) DeleteTaskPushNotificationConfig(ctx context.Context, req *a2apb.DeleteTaskPushNotificationConfigRequest) (*emptypb.Empty, error) {
 	const op = "a2a.DeleteTaskPushNotificationConfig"
-	if err := s.admitPush(ctx, op, req.GetTenant()); err != nil {
+	if _, err := s.admitPush(ctx, op, req.GetTenant()); err != nil {
 		return nil, err
 	}
 	if err := checkPushIDs(op, req.GetTaskId(), req.GetId()); err != nil {

@@ -132,7 +132,11 @@ func TestPushConfigsWithBadIDsAreRefused(t *testing.T) {
 		"another tenant": {func() error {
 			_, err := client.GetTaskPushNotificationConfig(ctx, &a2apb.GetTaskPushNotificationConfigRequest{Tenant: "rival", TaskId: taskID, Id: "c"})
 			return err
-		}, mesh.NotFound, "id"},
+		}, mesh.NotFound, "tenant"},
+		"get without an id": {func() error { // of v1.0, where it is required
+			_, err := client.GetTaskPushNotificationConfig(ctx, &a2apb.GetTaskPushNotificationConfigRequest{TaskId: taskID})
+			return err
+		}, mesh.Invalid, "id"},
 	} {
 		if e := errorOf(t, c.call()); e.Code != c.code || e.Field != c.field {
 			t.Errorf("%s: %v, want %v naming %s", name, e, c.code, c.field)

@@ -28,6 +28,7 @@ type server struct {
 	service Service
 	pusher  Pusher // nil: push notifications are not offered
 	strict  bool   // see WithStrictVersion
+	names   bool   // see WithContextNames
 }
 
 // NewServer returns an A2A v1.0 server over s, for a gRPC server of package
@@ -44,14 +45,11 @@ func NewServer(s Service, opts ...Option) a2apb.A2AServiceServer {
 // at once if the caller wants that (A2A v1.0 §3.2.2).
 func (s *server) SendMessage(ctx context.Context, req *a2apb.SendMessageRequest) (*a2apb.SendMessageResponse, error) {
 	const op = "a2a.SendMessage"
-	call, err := s.admit(ctx, op, req.GetTenant(), mesh.ThreadNotFound(op))
+	call, err := s.admit(ctx, op, req.GetTenant())
 	if err != nil {
 		return nil, err
 	}
 	if err := s.checkSend(call, req); err != nil {
-		return nil, err
-	}
-	if err := s.checkOffered(op, call, false); err != nil {
 		return nil, err
 	}
 	acc, err := s.send(ctx, req)
@@ -106,14 +104,11 @@ func (s *server) SendStreamingMessage(req *a2apb.SendMessageRequest, stream grpc
 }
 
 func (s *server) begin(ctx context.Context, op string, req *a2apb.SendMessageRequest) (*beginning, error) {
-	call, err := s.admit(ctx, op, req.GetTenant(), mesh.ThreadNotFound(op))
+	call, err := s.admitStream(ctx, op, req.GetTenant())
 	if err != nil {
 		return nil, err
 	}
 	if err := s.checkSend(call, req); err != nil {
-		return nil, err
-	}
-	if err := s.checkOffered(op, call, true); err != nil {
 		return nil, err
 	}
 	acc, err := s.send(ctx, req)
@@ -136,14 +131,11 @@ func (s *server) SubscribeToTask(req *a2apb.SubscribeToTaskRequest, stream grpc.
 }
 
 func (s *server) subscribe(ctx context.Context, op string, req *a2apb.SubscribeToTaskRequest) (*beginning, error) {
-	call, err := s.admit(ctx, op, req.GetTenant(), mesh.TaskNotFound(op))
+	call, err := s.admitStream(ctx, op, req.GetTenant())
 	if err != nil {
 		return nil, err
 	}
 	if err := checkTaskID(op, req.GetId()); err != nil {
-		return nil, err
-	}
-	if err := s.checkOffered(op, call, true); err != nil {
 		return nil, err
 	}
 	task, cursor, err := s.service.Task(ctx, req.GetId())
@@ -218,7 +210,7 @@ func (b *beginning) send(stream grpc.ServerStreamingServer[a2apb.StreamResponse]
 // GetTask returns the task with at most as much history as asked for.
 func (s *server) GetTask(ctx context.Context, req *a2apb.GetTaskRequest) (*a2apb.Task, error) {
 	const op = "a2a.GetTask"
-	call, err := s.admit(ctx, op, req.GetTenant(), mesh.TaskNotFound(op))
+	call, err := s.admit(ctx, op, req.GetTenant())
 	if err != nil {
 		return nil, err
 	}
@@ -241,7 +233,7 @@ func (s *server) GetTask(ctx context.Context, req *a2apb.GetTaskRequest) (*a2apb
 // CancelTask ends the task.
 func (s *server) CancelTask(ctx context.Context, req *a2apb.CancelTaskRequest) (*a2apb.Task, error) {
 	const op = "a2a.CancelTask"
-	call, err := s.admit(ctx, op, req.GetTenant(), mesh.TaskNotFound(op))
+	call, err := s.admit(ctx, op, req.GetTenant())
 	if err != nil {
 		return nil, err
 	}

@@ -3,6 +3,7 @@ package api
 import (
 	"cmp"
 	"context"
+	"strings"
 
 	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
@@ -99,6 +100,31 @@ func Named(message any, path string) string {
 		}
 	}
 	return authz.Named(message, path)
+}
+
+// Recorded is [Named] for the record of administrative acts, with the schemes of the
+// credentials that are given for an agent.
+func Recorded(message any, path string) string {
+	name := Named(message, path)
+	var schemes []string
+	note := func(scheme string) { schemes = append(schemes, mesh.Clip(scheme, 64)) }
+	switch m := message.(type) {
+	case interface {
+		GetCredentials() []*meshv1.AgentCredential
+	}:
+		for _, c := range m.GetCredentials() {
+			note(c.GetScheme())
+		}
+	case *meshv1.RegisterAgentResponse: // of what has its name from its card
+		name = m.GetAgent().GetName()
+		for _, c := range m.GetAgent().GetCredentials() {
+			note(c.GetScheme())
+		}
+	}
+	if name == "" || len(schemes) == 0 {
+		return name
+	}
+	return name + " (credentials: " + strings.Join(schemes, ", ") + ")"
 }
 
 // named returns the name of what a call is about; false for one that names nothing: the end

@@ -45,6 +45,9 @@ var probes = map[string]struct {
 		_, without := n.registry.DeregisterAgent(ctx, &meshv1.DeregisterAgentRequest{Name: name})
 		return res, errors.Join(byLease, without)
 	}},
+	"RegistryService/SetAgentCredentials": {"bob", func(n *node, ctx context.Context, name, _ string) (proto.Message, error) {
+		return n.registry.SetAgentCredentials(ctx, &meshv1.SetAgentCredentialsRequest{Name: name, Credentials: []*meshv1.AgentCredential{{Scheme: "bearer", Value: "x"}}})
+	}},
 	"RegistryService/GetAgent": {"bob", func(n *node, ctx context.Context, name, _ string) (proto.Message, error) {
 		return n.registry.GetAgent(ctx, &meshv1.GetAgentRequest{Name: name})
 	}},

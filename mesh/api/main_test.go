@@ -15,6 +15,7 @@ import (
 	"agentmesh/mesh/registry"
 	"agentmesh/mesh/rpc"
 	"agentmesh/mesh/security/authz"
+	"agentmesh/mesh/security/credentials"
 	"agentmesh/mesh/skill"
 	"agentmesh/mesh/state"
 	"agentmesh/mesh/store/mem"
@@ -105,7 +106,9 @@ func serve(t *testing.T) *node {
 			}
 			return nil
 		},
-		Fetch: func(context.Context, string) (*a2apb.AgentCard, error) { return card("Far Away"), nil },
+		Fetch: func(context.Context, string, *credentials.Sender) (*a2apb.AgentCard, error) {
+			return card("Far Away"), nil
+		},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -10,6 +10,7 @@ import (
 	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
 	"agentmesh/mesh/registry"
+	"agentmesh/mesh/security/credentials"
 
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
@@ -46,7 +47,7 @@ func (s *Registry) RegisterAgent(ctx context.Context, req *meshv1.RegisterAgentR
 		return nil, err
 	}
 	want := registry.Request{Name: req.GetName(), Card: req.GetCard(), Endpoint: req.GetEndpoint(),
-		CardURL: req.GetCardUrl(), Shared: req.GetShared(), LeaseID: req.GetLeaseId()}
+		CardURL: req.GetCardUrl(), Shared: req.GetShared(), LeaseID: req.GetLeaseId(), Credentials: givenOf(req.GetCredentials())}
 	if l := req.GetLease(); l != nil {
 		want.Lease = l.AsDuration()
 		if !l.IsValid() || want.Lease <= 0 {
@@ -106,6 +107,28 @@ func (s *Registry) DeregisterAgent(ctx context.Context, req *meshv1.DeregisterAg
 		return nil, mesh.Wrap(op, err)
 	}
 	return &meshv1.DeregisterAgentResponse{}, nil
+}
+
+// SetAgentCredentials implements the RPC.
+func (s *Registry) SetAgentCredentials(ctx context.Context, req *meshv1.SetAgentCredentialsRequest) (*meshv1.SetAgentCredentialsResponse, error) {
+	const op = "api.SetAgentCredentials"
+	call, err := callOf(ctx, op)
+	if err != nil {
+		return nil, err
+	}
+	e, err := s.agents.SetCredentials(ctx, call.Principal, req.GetName(), req.GetShared(), givenOf(req.GetCredentials()))
+	if err != nil {
+		return nil, mesh.Wrap(op, err)
+	}
+	return &meshv1.SetAgentCredentialsResponse{Agent: agentProto(call.Principal, e)}, nil
+}
+
+func givenOf(all []*meshv1.AgentCredential) []credentials.Given {
+	var out []credentials.Given
+	for _, c := range all {
+		out = append(out, credentials.Given{Scheme: c.GetScheme(), Secret: c.GetValue()})
+	}
+	return out
 }
 
 // GetAgent implements the RPC.
@@ -200,8 +223,11 @@ func agentProto(p mesh.Principal, e registry.Entry) *meshv1.Agent {
 	for _, w := range e.Warnings {
 		out.Warnings = append(out.Warnings, &meshv1.CardWarning{Field: w.Field, Text: w.Text})
 	}
+	for _, c := range e.Credentials {
+		out.Credentials = append(out.Credentials, &meshv1.AgentCredentialState{Scheme: c.Scheme, Kind: c.Kind})
+	}
 	if p.Grant == nil && !e.OwnedBy(p) {
-		out.Endpoint, out.CardUrl, out.Problem, out.Warnings = "", "", "", nil
+		out.Endpoint, out.CardUrl, out.Problem, out.Warnings, out.Credentials = "", "", "", nil, nil
 		out.Card = proto.CloneOf(e.Card)
 		out.Card.SupportedInterfaces, out.Card.Signatures = nil, nil // which sign them too
 	}

@@ -11,6 +11,10 @@ import (
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 	"github.com/a2aproject/a2a-go/v2/a2asrv"
 	"github.com/google/go-cmp/cmp"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/call"
@@ -374,5 +378,44 @@ func TestCallsCarryTheTenantOfTheInterface(t *testing.T) {
 	collect(t.Context(), f.client(t, at), req)
 	if diff := cmp.Diff([]string{"theirs", "theirs"}, got); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// Calls over gRPC say the version that the interface speaks: servers of v0.3 refuse others.
+func TestCallsOverGRPCSayTheirVersion(t *testing.T) {
+	said := make(chan []string, 1)
+	srv := grpc.NewServer(grpc.UnknownServiceHandler(func(_ any, stream grpc.ServerStream) error {
+		md, _ := metadata.FromIncomingContext(stream.Context())
+		said <- md.Get(rpc.KeyVersion)
+		return status.Error(codes.NotFound, "none")
+	}))
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() { defer close(done); _ = srv.Serve(l) }()
+	defer func() { srv.Stop(); <-done }()
+	pool := rpc.NewPool(rpc.DialOptions{})
+	defer func() { _ = pool.Close() }()
+	ctx := mesh.WithCall(t.Context(), mesh.Call{Version: "1.0"})
+	for _, version := range []string{"1.0", "0.3"} {
+		in := &a2apb.AgentInterface{Url: l.Addr().String(), ProtocolBinding: "GRPC", ProtocolVersion: version}
+		c, err := call.NewDialer(pool, call.Options{}).Dial(call.Target{Card: &a2apb.AgentCard{SupportedInterfaces: []*a2apb.AgentInterface{in}}, Endpoint: in.GetUrl()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = c.GetTask(ctx, "t")
+		if diff := cmp.Diff([]string{version}, <-said); diff != "" {
+			t.Errorf("%s: GetTask %s", version, diff)
+		}
+		for _, err := range c.SendStreamingMessage(ctx, &a2apb.SendMessageRequest{Message: request().Message}) {
+			if err == nil {
+				t.Error("it answered")
+			}
+		}
+		if diff := cmp.Diff([]string{version}, <-said); diff != "" {
+			t.Errorf("%s: SendStreamingMessage %s", version, diff)
+		}
 	}
 }

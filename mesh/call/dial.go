@@ -2,12 +2,14 @@ package call
 
 import (
 	"context"
+	"crypto/tls"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
 	"time"
 
+	legacypb "github.com/a2aproject/a2a-go/a2apb"
 	a2agrpc0 "github.com/a2aproject/a2a-go/v2/a2agrpc/v0"
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 	"google.golang.org/grpc"
@@ -16,13 +18,15 @@ import (
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/rpc"
+	"agentmesh/mesh/security/credentials"
 )
 
 // connectTime bounds the wait for a gRPC connection when the card names
 // another interface to try.
 const connectTime = 3 * time.Second
 
-// Conns hands out warm gRPC connections: a *rpc.Pool.
+// Conns hands out warm gRPC connections: a *rpc.Pool. One that also has its GetAs can
+// show certificates.
 type Conns interface {
 	Get(target string) (*grpc.ClientConn, error)
 }
@@ -42,12 +46,22 @@ type Options struct {
 	// "grpcs://host:port" and URLs: interfaces there are not used. The default refuses
 	// none.
 	Check func(address string) error
-	// PlaintextGrants lets grants travel unencrypted beyond this machine over HTTP; over
-	// gRPC the connections say so.
+	// PlaintextGrants lets grants travel unencrypted beyond this machine over HTTP, and
+	// agents' credentials; grants over gRPC the connections say so.
 	PlaintextGrants bool
+	// Credentials returns what a tenant's agent of that name, or the operator's for "", is
+	// called with. The default is nothing for all.
+	Credentials func(tenant mesh.TenantID, agent string) *credentials.Set
+	// Certified returns HTTP, or Guarded, with connections that show the certificate. The
+	// default can show none.
+	Certified func(cert *tls.Certificate, guarded bool) http.RoundTripper
 	// Local returns what serves the operator's agents at an address if that is in this
 	// process: it is called without the network. Nil, also as a result, for none.
 	Local func(address string) rpc.Conn
+	// Deviation, if it is set, is told in a clause how an agent's answer over HTTP is not as
+	// A2A has it and was understood all the same. Answers are read twice then: it is for
+	// tests of agents.
+	Deviation func(clause string)
 	// Interfaces say how agents are called whose cards say it wrong, by their names.
 	Interfaces map[string]Interface
 }
@@ -86,7 +100,7 @@ func NewDialer(conns Conns, opts Options) *Dialer { return &Dialer{conns, opts} 
 
 // A Target is an agent as it was registered.
 type Target struct {
-	Name string // in the registry
+	Name string // in the registry, which has its credentials by it
 	Card *a2apb.AgentCard
 	// Endpoint is where it was registered: the address of an interface of the
 	// card, or a host:port that serves A2A v1.0 over gRPC in its place.
@@ -105,11 +119,11 @@ func (d *Dialer) Dial(t Target) (Client, error) {
 		if err := d.check(t, t.Endpoint); err != nil {
 			return nil, mesh.Wrap(op, err)
 		}
-		conn, err := d.conn(t, t.Endpoint)
+		r, err := d.overGRPC(t, t.Endpoint, "", false)
 		if err != nil {
 			return nil, mesh.Wrap(op, err)
 		}
-		return discreet{GRPC(d.nearest(t, t.Endpoint, conn))}, nil
+		return discreet{r.client}, nil
 	}
 	var routes []route
 	for _, in := range d.interfaces(t) {
@@ -120,6 +134,9 @@ func (d *Dialer) Dial(t Target) (Client, error) {
 		if r.client != nil {
 			routes = append(routes, r)
 		}
+	}
+	if exposed := func(r route) bool { return r.exposed }; !slices.ContainsFunc(routes, exposed) || slices.ContainsFunc(routes, func(r route) bool { return !r.exposed }) {
+		routes = slices.DeleteFunc(routes, exposed)
 	}
 	switch len(routes) {
 	case 0:
@@ -155,12 +172,43 @@ func (d *Dialer) check(t Target, address string) error {
 	return d.opts.Check(address)
 }
 
-// conn returns the gRPC connection to an address of the agent.
-func (d *Dialer) conn(t Target, address string) (*grpc.ClientConn, error) {
+// conn returns the gRPC connection to an address of the agent, which shows the certificate
+// unless that is nil.
+func (d *Dialer) conn(t Target, address string, cert *tls.Certificate) (*grpc.ClientConn, error) {
+	conns := d.conns
 	if t.Tenant != "" && d.opts.GuardedConns != nil {
-		return d.opts.GuardedConns.Get(address)
+		conns = d.opts.GuardedConns
 	}
-	return d.conns.Get(address)
+	if cert == nil {
+		return conns.Get(address)
+	}
+	certified, ok := conns.(interface {
+		GetAs(target string, cert *tls.Certificate) (*grpc.ClientConn, error)
+	})
+	if !ok {
+		return nil, mesh.Errorf(mesh.Unavailable, "call.Dial", "the agent wants a certificate, which cannot be shown from here")
+	}
+	return certified.GetAs(address, cert)
+}
+
+// carrier returns what carries HTTP to the agent; nil if nothing does.
+func (d *Dialer) carrier(t Target, cert *tls.Certificate) http.RoundTripper {
+	if cert != nil && d.opts.Certified != nil {
+		return d.opts.Certified(cert, t.Tenant != "")
+	}
+	if t.Tenant != "" {
+		return d.opts.Guarded
+	}
+	return d.opts.HTTP
+}
+
+// sender returns what the agent is sent at the address beside calls; nil for nothing.
+func (d *Dialer) sender(t Target, address string) *credentials.Sender {
+	if d.opts.Credentials == nil {
+		return nil
+	}
+	return d.opts.Credentials(t.Tenant, t.Name).Sender(t.Card, address,
+		credentials.Via{Tokens: d.carrier(t, nil), Plaintext: d.opts.PlaintextGrants})
 }
 
 // nearest returns what calls the address without the network, if that can be, or else
@@ -175,10 +223,12 @@ func (d *Dialer) nearest(t Target, address string, conn *grpc.ClientConn) grpc.C
 }
 
 // A route is a client of one interface; a zero one is of one that cannot be
-// used. ready, if it is set, waits until the interface is connected.
+// used. ready, if it is set, waits until the interface is connected. One that is exposed
+// cannot be sent what the agent wants.
 type route struct {
-	client Client
-	ready  func(context.Context) error
+	client  Client
+	ready   func(context.Context) error
+	exposed bool
 }
 
 // route makes a client of the interface.
@@ -192,26 +242,36 @@ func (d *Dialer) route(t Target, in *a2apb.AgentInterface) (route, error) {
 	}
 	binding := strings.ToUpper(in.GetProtocolBinding())
 	if binding == "GRPC" {
-		conn, err := d.conn(t, at)
-		if err != nil {
-			return route{}, err
-		}
-		r := route{overGRPC(d.nearest(t, at, conn), in.GetTenant()), func(ctx context.Context) error { return ready(ctx, conn) }}
-		if old {
-			r.client = sdkClient{a2agrpc0.NewGRPCTransport(conn), in.GetTenant()}
-		}
-		return r, nil
+		return d.overGRPC(t, at, in.GetTenant(), old)
 	}
-	base := d.opts.HTTP
-	if t.Tenant != "" {
-		base = d.opts.Guarded
-	}
+	sender := d.sender(t, at)
+	base := d.carrier(t, sender.Certificate())
 	u, err := url.Parse(at)
 	if base == nil || err != nil {
 		return route{}, nil //nolint:nilerr // an interface that cannot be used is passed over
 	}
-	web := webClient{http: httpClient(base, d.opts.PlaintextGrants), at: u, jsonRPC: binding == "JSONRPC", tenant: in.GetTenant(), old: old}
-	return route{client: web}, nil
+	web := webClient{http: httpClient(base, d.opts.PlaintextGrants), at: u, jsonRPC: binding == "JSONRPC", tenant: in.GetTenant(), old: old, deviation: d.opts.Deviation}
+	return route{client: authorized(web, sender), exposed: sender.Refused() != nil}, nil
+}
+
+// overGRPC makes a client of the gRPC server at the address.
+func (d *Dialer) overGRPC(t Target, address, tenant string, old bool) (route, error) {
+	sender := d.sender(t, address)
+	conn, err := d.conn(t, address, sender.Certificate())
+	if err != nil {
+		return route{}, err
+	}
+	r := route{ready: func(ctx context.Context) error { return ready(ctx, conn) }, exposed: sender.Refused() != nil}
+	switch {
+	case old:
+		r.client = sdkClient{a2agrpc0.NewGRPCTransportFromClient(legacypb.NewA2AServiceClient(carrying{conn})), tenant}
+	case sender != nil:
+		r.client = overGRPC(carrying{conn}, tenant)
+	default:
+		r.client = overGRPC(d.nearest(t, address, conn), tenant)
+	}
+	r.client = authorized(r.client, sender)
+	return r, nil
 }
 
 // address is where the interface is: a host:port for gRPC, behind mesh.SecureScheme if it

@@ -2,6 +2,7 @@ package call
 
 import (
 	"errors"
+	"io"
 	"net/http"
 	"net/http/httptrace"
 	"sync/atomic"
@@ -52,6 +53,8 @@ func (t tripper) RoundTrip(req *http.Request) (*http.Response, error) {
 		return resp, err
 	case !connected.Load():
 		return nil, unconnected(err)
+	case errors.Is(err, io.EOF): // which would be the end of a stream
+		err = io.ErrUnexpectedEOF
 	}
 	return nil, mesh.Errorf(mesh.Unavailable, "call", "the connection to the agent broke: %w", err)
 }

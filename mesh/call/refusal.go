@@ -12,6 +12,7 @@ import (
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/rpc"
+	"agentmesh/mesh/security/credentials"
 	"agentmesh/mesh/text"
 )
 
@@ -233,6 +234,8 @@ func broken(err error) mesh.TaskMoved {
 		return failed(ReasonVersion, text.AgentOtherVersion(detail))
 	case reason == ReasonUnsupported:
 		return failed(ReasonUnsupported, text.AgentCannot(detail))
+	case code == mesh.Precondition && mesh.FieldOf(err) == credentials.Field:
+		return failed(ReasonCredentials, text.AgentNotCalled(detail))
 	case code == mesh.Precondition && mesh.FieldOf(err) == rpc.KeyGrant:
 		return failed(mesh.ReasonUnavailable, text.AgentNotCalled(detail))
 	}

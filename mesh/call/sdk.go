@@ -23,13 +23,16 @@ type sdkClient struct {
 	tenant string // the agent's own
 }
 
-func (c sdkClient) params(ctx context.Context) (a2aclient.ServiceParams, error) {
+// params returns ctx for a call in v0.3, and its headers.
+func (c sdkClient) params(ctx context.Context) (context.Context, a2aclient.ServiceParams, error) {
 	p, err := params(ctx, true)
 	if v := p[extensionsOld]; v != nil { // the SDK renames it itself
 		delete(p, extensionsOld)
 		p[a2a.SvcParamExtensions] = v
 	}
-	return p, err
+	call, _ := mesh.CallFrom(ctx)
+	call.Version = rpc.VersionOld
+	return mesh.WithCall(ctx, call), p, err
 }
 
 // extensionsOld is the name of the header of extensions in v0.3.
@@ -65,13 +68,13 @@ func params(ctx context.Context, old bool) (map[string][]string, error) {
 }
 
 // request is the SDK's form of the request, with the agent's tenant, and its headers.
-func (c sdkClient) request(ctx context.Context, req *a2apb.SendMessageRequest) (a2aclient.ServiceParams, *a2a.SendMessageRequest, error) {
-	params, err := c.params(ctx)
+func (c sdkClient) request(ctx context.Context, req *a2apb.SendMessageRequest) (context.Context, a2aclient.ServiceParams, *a2a.SendMessageRequest, error) {
+	ctx, params, err := c.params(ctx)
 	if err != nil {
-		return nil, nil, err
+		return ctx, nil, nil, err
 	}
 	out, err := sdkRequest(req, c.tenant)
-	return params, out, err
+	return ctx, params, out, err
 }
 
 // sdkRequest is the SDK's form of the request.
@@ -85,7 +88,7 @@ func sdkRequest(req *a2apb.SendMessageRequest, tenant string) (*a2a.SendMessageR
 }
 
 func (c sdkClient) SendMessage(ctx context.Context, req *a2apb.SendMessageRequest) (*a2apb.SendMessageResponse, error) {
-	params, send, err := c.request(ctx, req)
+	ctx, params, send, err := c.request(ctx, req)
 	if err != nil {
 		return nil, err
 	}
@@ -98,7 +101,7 @@ func (c sdkClient) SendMessage(ctx context.Context, req *a2apb.SendMessageReques
 }
 
 func (c sdkClient) SendStreamingMessage(ctx context.Context, req *a2apb.SendMessageRequest) iter.Seq2[Response, error] {
-	params, send, err := c.request(ctx, req)
+	ctx, params, send, err := c.request(ctx, req)
 	if err != nil {
 		return only(err)
 	}
@@ -106,7 +109,7 @@ func (c sdkClient) SendStreamingMessage(ctx context.Context, req *a2apb.SendMess
 }
 
 func (c sdkClient) GetTask(ctx context.Context, task string) (*a2apb.Task, error) {
-	params, err := c.params(ctx)
+	ctx, params, err := c.params(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -119,7 +122,7 @@ func (c sdkClient) GetTask(ctx context.Context, task string) (*a2apb.Task, error
 }
 
 func (c sdkClient) CancelTask(ctx context.Context, task string) error {
-	params, err := c.params(ctx)
+	ctx, params, err := c.params(ctx)
 	if err != nil {
 		return err
 	}

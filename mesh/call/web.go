@@ -39,6 +39,8 @@ type webClient struct {
 	jsonRPC bool
 	tenant  string // the agent's own
 	old     bool   // v0.3
+
+	deviation func(string) // or nil
 }
 
 // An operation is one of A2A's, as both bindings have it.
@@ -120,7 +122,8 @@ func (c webClient) one(ctx context.Context, op operation, task string, req *a2ap
 // stream makes a call and reads its answers, of which there may be one alone.
 func (c webClient) stream(ctx context.Context, op operation, task string, req *a2apb.SendMessageRequest) iter.Seq2[Response, error] {
 	return func(yield func(Response, error) bool) {
-		resp, err := c.do(ctx, op, task, req)
+		id := uuid.NewString()
+		resp, err := c.do(ctx, op, id, task, req)
 		if err != nil {
 			yield(Response{}, fromWeb(err))
 			return
@@ -135,6 +138,9 @@ func (c webClient) stream(ctx context.Context, op operation, task string, req *a
 			var ev *a2apb.StreamResponse
 			if err == nil {
 				ev, err = c.read(raw, op)
+				if err == nil && c.deviation != nil {
+					c.compare(resp, raw, ev, op, id)
+				}
 			}
 			if err != nil {
 				yield(Response{}, fromWeb(err))
@@ -147,9 +153,9 @@ func (c webClient) stream(ctx context.Context, op operation, task string, req *a
 	}
 }
 
-// do sends the request and returns an answer that is not a refusal.
-func (c webClient) do(ctx context.Context, op operation, task string, msg *a2apb.SendMessageRequest) (*http.Response, error) {
-	req, err := c.request(ctx, op, task, msg)
+// do sends the request, under the id, and returns an answer that is not a refusal.
+func (c webClient) do(ctx context.Context, op operation, id, task string, msg *a2apb.SendMessageRequest) (*http.Response, error) {
+	req, err := c.request(ctx, op, id, task, msg)
 	if err != nil {
 		return nil, err
 	}
@@ -166,6 +172,9 @@ func (c webClient) do(ctx context.Context, op operation, task string, msg *a2apb
 	if op.stream {
 		req.Header.Set("Accept", eventStream)
 	}
+	if a := attached(ctx); a != nil {
+		a.To(req)
+	}
 	resp, err := c.http.Do(req)
 	if err != nil {
 		return nil, err
@@ -178,7 +187,7 @@ func (c webClient) do(ctx context.Context, op operation, task string, msg *a2apb
 	return nil, refusal(body, resp.StatusCode, resp.Header.Get("Content-Type"), c.jsonRPC)
 }
 
-func (c webClient) request(ctx context.Context, op operation, task string, msg *a2apb.SendMessageRequest) (*http.Request, error) {
+func (c webClient) request(ctx context.Context, op operation, id, task string, msg *a2apb.SendMessageRequest) (*http.Request, error) {
 	if c.jsonRPC {
 		payload, err := c.params(task, msg)
 		if err != nil {
@@ -188,7 +197,7 @@ func (c webClient) request(ctx context.Context, op operation, task string, msg *
 		if c.old {
 			method = op.old
 		}
-		body, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": uuid.NewString(), "method": method, "params": json.RawMessage(payload)})
+		body, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": id, "method": method, "params": json.RawMessage(payload)})
 		if err != nil {
 			return nil, mesh.Wrap("call.request", err)
 		}

@@ -42,6 +42,17 @@ func (d *directory) Resolve(_ mesh.TenantID, name string) (registry.Entry, error
 	return e, nil
 }
 
+func (d *directory) List(_ mesh.TenantID, f registry.Filter) (all []registry.Entry) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, e := range d.agents {
+		if f.Match(e) {
+			all = append(all, e)
+		}
+	}
+	return all
+}
+
 func (d *directory) ReportDown(e registry.Entry, _ error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

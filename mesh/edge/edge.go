@@ -37,6 +37,7 @@ import (
 // A Directory knows agents: a *registry.Registry.
 type Directory interface {
 	Resolve(tenant mesh.TenantID, name string) (registry.Entry, error)
+	List(tenant mesh.TenantID, f registry.Filter) []registry.Entry
 }
 
 // Turns work on what the edge takes: a *turn.Runner.
@@ -58,6 +59,9 @@ type Config struct {
 	Turns     Turns
 	// Tasks lists tasks; its caller runs it. Without it tasks are not listed.
 	Tasks *tasks.Index
+	// Contexts find threads by the names that users give them; nil for a mesh in which
+	// context ids are thread ids.
+	Contexts *a2a.Contexts
 	// Offered are the capabilities of all cards of Card.
 	Offered *a2apb.AgentCapabilities
 	// Card returns the edge's own card for a tenant, for those who ask for it.

@@ -28,6 +28,7 @@ type finishedKey struct {
 type finished struct {
 	task  *a2apb.Task
 	agent string        // that it began with
+	named string        // the context id that it was opened with, or "" for the thread's id
 	ended mesh.Seq      // the last event that it has
 	first mesh.Pos      // of the thread that it is in
 	owned thread.Access // what of it does not change: the owner
@@ -56,6 +57,11 @@ func (e *Edge) keep(key mesh.ThreadKey, f *finished) {
 		f.task = copied(f.task)
 		e.kept.Add(finishedKey{key, mesh.ExecutionID(f.task.Id)}, f)
 	}
+}
+
+// shown is the task as the caller sees it, who is one more owner of it.
+func (e *Edge) shown(call mesh.Call, key mesh.ThreadKey, f *finished) *a2apb.Task {
+	return copied(thread.InContext(f.task, e.Contexts.Shown(key, call, f.named)))
 }
 
 // copied is the task for one more owner. What it points to is nobody's.

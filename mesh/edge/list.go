@@ -36,7 +36,7 @@ func (e *Edge) List(ctx context.Context, req *a2apb.ListTasksRequest) (*a2apb.Li
 	if e.Tasks == nil {
 		return nil, a2a.UnsupportedOperation(op, "Tasks are not listed here; read one with GetTask")
 	}
-	q, err := query(call, req)
+	q, err := e.query(call, req)
 	if err != nil {
 		return nil, err
 	}
@@ -68,10 +68,13 @@ func (e *Edge) List(ctx context.Context, req *a2apb.ListTasksRequest) (*a2apb.Li
 
 // query returns what the request asks the index for. A call within a thread
 // asks for that thread's tasks.
-func query(call mesh.Call, req *a2apb.ListTasksRequest) (tasks.Query, error) {
+func (e *Edge) query(call mesh.Call, req *a2apb.ListTasksRequest) (tasks.Query, error) {
 	q := tasks.Query{
 		Tenant: call.Principal.Tenant, Caller: call.Principal, Agent: call.Agent,
 		Thread: req.GetContextId(), State: req.GetStatus(), Limit: int(req.GetPageSize()), Token: req.GetPageToken(),
+	}
+	if q.Thread != "" && e.Contexts != nil && !call.Extended() && call.Thread == "" {
+		q.Thread = e.Contexts.Thread(q.Tenant, q.Caller.User, q.Thread)
 	}
 	switch {
 	case q.Thread == "":
@@ -89,7 +92,7 @@ func query(call mesh.Call, req *a2apb.ListTasksRequest) (tasks.Query, error) {
 // it as the request wants.
 func (e *Edge) listed(ctx context.Context, call mesh.Call, req *a2apb.ListTasksRequest, t tasks.Task) (*a2apb.Task, error) {
 	key := mesh.ThreadKey{Tenant: call.Principal.Tenant, ID: t.Thread}
-	task, err := e.snapshot(ctx, key, t.ID, t.Seq)
+	task, err := e.snapshot(ctx, call, key, t.ID, t.Seq)
 	if err != nil {
 		return nil, err
 	}

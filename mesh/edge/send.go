@@ -29,6 +29,7 @@ type intake struct {
 	call   mesh.Call
 	key    mesh.ThreadKey
 	task   mesh.ExecutionID // "" opens a task
+	named  string           // the context id, if it is a name of the user's for the thread
 	msg    *a2apb.Message   // ours to change
 	digest []byte
 }
@@ -48,7 +49,7 @@ func (e *Edge) Send(ctx context.Context, req *a2apb.SendMessageRequest) (*a2a.Ac
 	if err != nil {
 		return nil, err
 	}
-	task, err := e.snapshot(ctx, in.key, id, cursor)
+	task, err := e.snapshot(ctx, in.call, in.key, id, cursor)
 	if err != nil {
 		return nil, err
 	}
@@ -75,9 +76,12 @@ func (e *Edge) intake(ctx context.Context, req *a2apb.SendMessageRequest) (*inta
 	}
 	digest := sha256.Sum256(raw)
 	in := &intake{call: call, task: mesh.ExecutionID(msg.GetTaskId()), digest: digest[:], msg: proto.CloneOf(msg)}
-	id, err := threadOf(call, msg)
+	id, err := e.threadOf(call, msg)
 	if err != nil {
 		return nil, err
+	}
+	if c := msg.GetContextId(); c != id && e.Contexts != nil {
+		in.named = c
 	}
 	in.key = mesh.ThreadKey{Tenant: call.Principal.Tenant, ID: id}
 	in.msg.ContextId = id
@@ -127,13 +131,13 @@ func sameTenant(call mesh.Call, tenant string) error {
 
 // threadOf finds the thread of a message: that of its task, of its context, of
 // the metadata, which must agree; or, for plain A2A calls, a new one.
-func threadOf(call mesh.Call, msg *a2apb.Message) (string, error) {
+func (e *Edge) threadOf(call mesh.Call, msg *a2apb.Message) (string, error) {
 	const op = "edge.Send"
 	id := call.Thread
 	if c := msg.GetContextId(); c != "" {
-		canon, err := mesh.ParseThreadID(c)
+		canon, err := e.named(op, call, c)
 		if err != nil {
-			return "", mesh.InvalidField(op, "message.context_id", "must be a UUID v4, as it is the thread id")
+			return "", err
 		}
 		if id != "" && canon != id {
 			return "", mesh.InvalidField(op, "message.context_id", "is not the thread-id of the call; send one of them, or both the same")
@@ -155,6 +159,18 @@ func threadOf(call mesh.Call, msg *a2apb.Message) (string, error) {
 	}
 	if id == "" {
 		id = mesh.NewThreadID()
+	}
+	return id, nil
+}
+
+// named returns the thread that the caller's context id means.
+func (e *Edge) named(op string, call mesh.Call, context string) (string, error) {
+	if e.Contexts != nil && !call.Extended() {
+		return e.Contexts.Thread(call.Principal.Tenant, call.Principal.User, context), nil
+	}
+	id, err := mesh.ParseThreadID(context)
+	if err != nil {
+		return "", mesh.InvalidField(op, "message.context_id", "must be a UUID v4, as it is the thread id")
 	}
 	return id, nil
 }
@@ -186,6 +202,9 @@ func (e *Edge) accept(ctx context.Context, in *intake) (mesh.ExecutionID, mesh.S
 		}
 		t, err := e.target(s, in)
 		if err != nil {
+			return cache.Decision{}, err
+		}
+		if err := e.takes(s, in, t); err != nil {
 			return cache.Decision{}, err
 		}
 		var trip *limit.Trip
@@ -254,7 +273,7 @@ func resent(s *thread.State, in *intake) *thread.Posted {
 func (e *Edge) target(s *thread.State, in *intake) (*thread.Execution, error) {
 	const op = "edge.Send"
 	if in.task != "" {
-		t, err := ref{in.key, in.task, in.call.Principal, in.call.Agent}.turn(op, s)
+		t, err := ref{in.key, in.task, in.call, in.call.Principal, in.call.Agent}.turn(op, s)
 		if err != nil {
 			return nil, err
 		}
@@ -295,7 +314,7 @@ func (e *Edge) posting(in *intake, t *thread.Execution, id mesh.ExecutionID) []*
 	posted := event(mesh.MessagePosted{Message: in.msg, User: user, Digest: in.digest, Roles: in.call.Principal.Roles, Credential: in.call.Principal.Credential})
 	if t == nil {
 		return []*mesh.Event{event(mesh.TaskOpened{Execution: mesh.Execution{
-			ID: id, Kind: mesh.KindTurn, Agent: e.home(in.call.Agent), User: user, Text: mesh.Clip(a2a.TextOf(in.msg), maxText), Budget: e.Budget,
+			ID: id, Kind: mesh.KindTurn, Agent: e.home(in.call.Agent), User: user, Text: mesh.Clip(a2a.TextOf(in.msg), maxText), Budget: e.Budget, Context: in.named,
 		}}), posted}
 	}
 	state := t.State

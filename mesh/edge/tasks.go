@@ -18,6 +18,7 @@ import (
 type ref struct {
 	key   mesh.ThreadKey
 	task  mesh.ExecutionID
+	call  mesh.Call
 	by    mesh.Principal
 	agent string // that the caller addresses, or ""
 }
@@ -33,7 +34,7 @@ func (e *Edge) locate(ctx context.Context, op, id string) (ref, error) {
 	if !valid || call.Thread != "" && call.Thread != threadID {
 		return ref{}, mesh.TaskNotFound(op)
 	}
-	return ref{mesh.ThreadKey{Tenant: call.Principal.Tenant, ID: threadID}, task, call.Principal, call.Agent}, nil
+	return ref{mesh.ThreadKey{Tenant: call.Principal.Tenant, ID: threadID}, task, call, call.Principal, call.Agent}, nil
 }
 
 // turn returns the turn that the task is, if the caller may know of it.
@@ -65,7 +66,7 @@ func (e *Edge) Task(ctx context.Context, id string) (*a2apb.Task, mesh.Seq, erro
 	case f != nil && r.agent != "" && r.agent != f.agent:
 		return nil, 0, mesh.TaskNotFound(op)
 	case f != nil && f.owned.Involves(r.by): // what is shared later, and who reads by a role, is looked up
-		return copied(f.task), f.ended, nil
+		return e.shown(r.call, r.key, f), f.ended, nil
 	}
 	var tail mesh.Seq
 	err = e.States.With(ctx, r.key, func(s *thread.State) error {
@@ -82,19 +83,19 @@ func (e *Edge) Task(ctx context.Context, id string) (*a2apb.Task, mesh.Seq, erro
 	if err != nil {
 		return nil, 0, err
 	}
-	snap, err := e.snapshot(ctx, r.key, r.task, tail)
+	snap, err := e.snapshot(ctx, r.call, r.key, r.task, tail)
 	return snap, tail, err
 }
 
-// snapshot assembles the task as it was at the given Seq.
-func (e *Edge) snapshot(ctx context.Context, key mesh.ThreadKey, id mesh.ExecutionID, at mesh.Seq) (*a2apb.Task, error) {
+// snapshot assembles the task as it was at the given Seq, as the caller sees it.
+func (e *Edge) snapshot(ctx context.Context, call mesh.Call, key mesh.ThreadKey, id mesh.ExecutionID, at mesh.Seq) (*a2apb.Task, error) {
 	const op, page = "edge.snapshot", 256
 	kept, err := e.finished(ctx, key, id)
 	if err != nil {
 		return nil, err
 	}
 	if kept != nil && at >= kept.ended {
-		return copied(kept.task), nil
+		return e.shown(call, key, kept), nil
 	}
 	info, _, err := e.Log.Info(ctx, key)
 	if err != nil {
@@ -107,7 +108,7 @@ func (e *Edge) snapshot(ctx context.Context, key mesh.ThreadKey, id mesh.Executi
 		if t == nil {
 			return mesh.TaskNotFound(op)
 		}
-		after, f.agent, f.ended, f.owned = t.Opened-1, t.Agent, t.Ended, thread.Access{Owner: s.Owner}
+		after, f.agent, f.named, f.ended, f.owned = t.Opened-1, t.Agent, t.Context, t.Ended, thread.Access{Owner: s.Owner}
 		return nil
 	})
 	if err != nil {
@@ -128,11 +129,10 @@ func (e *Edge) snapshot(ctx context.Context, key mesh.ThreadKey, id mesh.Executi
 		after = events[len(events)-1].Seq
 	}
 	task, last := snap.Task()
-	if f.ended != 0 && last >= f.ended {
-		f.task = task
+	if f.task = task; f.ended != 0 && last >= f.ended {
 		e.keep(key, f)
 	}
-	return task, nil
+	return e.shown(call, key, f), nil
 }
 
 // Updates implements a2a.Service.
@@ -181,14 +181,15 @@ func (e *Edge) view(ctx context.Context, id string, after mesh.Seq) (mesh.Thread
 	call, _ := mesh.CallFrom(ctx)
 	var view *thread.View
 	err = e.States.With(ctx, r.key, func(s *thread.State) error {
-		if _, err := r.turn(op, s); err != nil {
+		t, err := r.turn(op, s)
+		if err != nil {
 			return err
 		}
 		e.noteRead(ctx, r.key.ID, &s.Access, r.by)
 		if after < 0 || after > s.Seq {
 			return mesh.InvalidField(op, "after-seq", "is %d, and the conversation ends at %d; use the seq of the last update that you had", after, s.Seq)
 		}
-		view = s.View(r.key.ID, r.task, after, thread.Mode{Extended: call.Extended(), Seq: call.WantSeq})
+		view = s.View(r.key.ID, r.task, after, thread.Mode{Extended: call.Extended(), Seq: call.WantSeq, Context: e.Contexts.Shown(r.key, call, t.Context)})
 		return nil
 	})
 	return r.key, view, err

@@ -56,7 +56,7 @@ func (n *node) openStore() (err error) {
 		return err
 	}
 	n.alarms = alarm.New(n.logger, func(act string, of alarm.Source) { n.audit.Alarm(act, of) })
-	n.audit = audit.NewRecorder(audit.Options{Store: n.backend.Audit, Table: authz.Node(), Named: api.Named, Signer: n.signer, Head: n.backend.Head,
+	n.audit = audit.NewRecorder(audit.Options{Store: n.backend.Audit, Table: authz.Node(), Named: api.Recorded, Signer: n.signer, Head: n.backend.Head,
 		Checkpoints: n.cfg.Audit.Checkpoints, Alarms: n.alarms, Logger: n.logger})
 	n.verifier, err = grant.NewVerifier(n.signer.Public(), nil)
 	return err

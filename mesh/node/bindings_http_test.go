@@ -244,7 +244,21 @@ func (rpcWire) result(data []byte) (json.RawMessage, error) {
 	if !known {
 		c = codes.Unknown
 	}
+	if c == codes.InvalidArgument && bytes.Contains(bytes.Join(rawDetails(body.Error.Data), nil), []byte(`"reason":"NOT_FOUND"`)) {
+		c = codes.NotFound // of what the params name, and is no task
+	}
 	return nil, statusOf(c, body.Error.Message, body.Error.Data)
+}
+
+// rawDetails are the details without blanks.
+func rawDetails(all []json.RawMessage) (out [][]byte) {
+	for _, raw := range all {
+		var b bytes.Buffer
+		if json.Compact(&b, raw) == nil {
+			out = append(out, b.Bytes())
+		}
+	}
+	return out
 }
 
 // statusOf makes the gRPC error that an HTTP error stands for.

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"agentmesh/mesh"
+	"agentmesh/mesh/registry"
 	"agentmesh/mesh/security/cards"
 	"agentmesh/mesh/security/egress"
 )
@@ -15,6 +16,9 @@ import (
 type Cards struct {
 	// Mode is union (default), for clients of A2A v1.0 and v0.3, or v1.
 	Mode string `yaml:"mode"`
+	// Bindings are those that the mesh's cards name, in this order: some of GRPC, HTTP+JSON
+	// and JSONRPC; by default all. All are served, whatever cards say.
+	Bindings []string `yaml:"bindings"`
 	// Verify says what becomes of a third-party card without a signature that
 	// can be believed: off (default) looks at none, warn logs it, and require
 	// refuses it.
@@ -76,6 +80,25 @@ func (c *Config) fillCards() error {
 	}
 	if c.Cards.Verify == string(cards.Off) && (c.Cards.Trust != "" || len(c.Cards.Hosts) > 0) {
 		return mesh.InvalidField("node.Config", "cards.verify", "is off, so that nobody looks at cards.trust and cards.hosts; set warn or require, or leave those out")
+	}
+	return c.checkBindings()
+}
+
+// checkBindings checks which bindings cards name. One of HTTP has to be among them: agents
+// have no address for gRPC of their own.
+func (c *Config) checkBindings() error {
+	const field = "cards.bindings"
+	all := c.Cards.Bindings
+	for i, b := range all {
+		if !slices.Contains([]string{registry.BindingGRPC, registry.BindingREST, registry.BindingJSONRPC}, b) {
+			return invalid(field, "must name some of %s, %s and %s, and has %q", registry.BindingGRPC, registry.BindingREST, registry.BindingJSONRPC, mesh.Clip(b, 48))
+		}
+		if slices.Contains(all[:i], b) {
+			return invalid(field, "has %s twice; name it once", b)
+		}
+	}
+	if len(all) == 1 && all[0] == registry.BindingGRPC {
+		return invalid(field, "must have %s or %s, as cards of single agents name no other; add one of them, or leave it out for all", registry.BindingREST, registry.BindingJSONRPC)
 	}
 	return nil
 }

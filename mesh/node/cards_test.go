@@ -78,7 +78,10 @@ func trusting(t testing.TB, m *testMesh) *cards.Verifier {
 // Every card that the mesh hands out is signed with a key that it publishes,
 // also those of agents, which it changed; and they can be cached.
 func TestEveryCardOfTheMeshIsSignedAndCanBeCached(t *testing.T) {
-	m := start(t, config(t.TempDir()), map[string]run{"main": echo, "builder": echo})
+	cfg := config(t.TempDir())
+	cfg.Auth, cfg.Tokens = "tokens", tokensFile(t)
+	m := start(t, cfg, map[string]run{"main": echo, "builder": echo})
+	ann := a2apb.NewA2AServiceClient(m.Dial(rpc.DialOptions{Bearer: "secret-of-tenant-a"}))
 	v := trusting(t, m)
 	for _, path := range []string{ownCard, "/agents/builder" + ownCard, ownCard + "?A2A-Version=1.0"} {
 		resp, text := get(t, m, path)
@@ -98,7 +101,7 @@ func TestEveryCardOfTheMeshIsSignedAndCanBeCached(t *testing.T) {
 	}
 	for name, agentName := range map[string]string{"agentmesh": "", "The builder": "builder"} {
 		ctx := mesh.WithCall(plain(t), mesh.Call{Agent: agentName})
-		card, err := m.edge().GetExtendedAgentCard(ctx, &a2apb.GetExtendedAgentCardRequest{})
+		card, err := ann.GetExtendedAgentCard(ctx, &a2apb.GetExtendedAgentCardRequest{})
 		if err != nil || card.GetName() != name {
 			t.Fatalf("extended card %v, %v; want that of %s", card, err, name)
 		}
@@ -115,7 +118,9 @@ func TestEveryCardOfTheMeshIsSignedAndCanBeCached(t *testing.T) {
 // skills are all agents': finding C4.
 func TestNoCallMakesACardButTheOneThatAsksForIt(t *testing.T) {
 	var made atomic.Int32
-	m := start(t, config(t.TempDir()), map[string]run{"main": echo}, func(o *node.Options) {
+	cfg := config(t.TempDir())
+	cfg.Auth, cfg.Tokens = "tokens", tokensFile(t)
+	m := start(t, cfg, map[string]run{"main": echo}, func(o *node.Options) {
 		o.Edge = func(c *edge.Config) {
 			of := c.Card
 			c.Card = func(ctx context.Context, tenant mesh.TenantID) (*a2apb.AgentCard, error) {
@@ -124,15 +129,16 @@ func TestNoCallMakesACardButTheOneThatAsksForIt(t *testing.T) {
 			}
 		}
 	})
+	ann := a2apb.NewA2AServiceClient(m.Dial(rpc.DialOptions{Bearer: "secret-of-tenant-a"}))
 	for _, agentName := range []string{"", "main"} {
 		ctx := mesh.WithCall(plain(t), mesh.Call{Agent: agentName})
 		for range 5 {
-			sent, err := m.edge().SendMessage(ctx, say("hi"))
+			sent, err := ann.SendMessage(ctx, say("hi"))
 			if err != nil {
 				t.Fatal(err)
 			}
 			again, cancel := context.WithCancel(mesh.WithCall(ctx, mesh.Call{Agent: agentName, HasCursor: true}))
-			stream, err := m.edge().SubscribeToTask(again, &a2apb.SubscribeToTaskRequest{Id: sent.GetTask().GetId()})
+			stream, err := ann.SubscribeToTask(again, &a2apb.SubscribeToTaskRequest{Id: sent.GetTask().GetId()})
 			if err == nil {
 				_, err = stream.Recv()
 			}
@@ -145,7 +151,7 @@ func TestNoCallMakesACardButTheOneThatAsksForIt(t *testing.T) {
 	if n := made.Load(); n != 0 {
 		t.Errorf("%d cards were made for 10 sends and 10 subscriptions", n)
 	}
-	if _, err := m.edge().GetExtendedAgentCard(plain(t), &a2apb.GetExtendedAgentCardRequest{}); err != nil || made.Load() != 1 {
+	if _, err := ann.GetExtendedAgentCard(plain(t), &a2apb.GetExtendedAgentCardRequest{}); err != nil || made.Load() != 1 {
 		t.Errorf("asked for the card: %v, and %d were made", err, made.Load())
 	}
 }
@@ -180,7 +186,7 @@ func TestTheCardSpeaksToClientsOfBothVersions(t *testing.T) {
 		t.Fatal(err)
 	}
 	if old.ProtocolVersion != "0.3.0" || old.URL != "http://"+m.HTTP || old.PreferredTransport != "JSONRPC" ||
-		len(old.AdditionalInterfaces) != 3 || !old.SupportsAuthenticatedExtendedCard {
+		len(old.AdditionalInterfaces) != 3 || old.SupportsAuthenticatedExtendedCard {
 		t.Errorf("to clients of v0.3 it says %+v", old)
 	}
 	if _, text := get(t, m, ownCard, "A2A-Version", "0.3"); text != union {

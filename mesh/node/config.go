@@ -16,7 +16,6 @@ import (
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/llm/price"
-	"agentmesh/mesh/rpc"
 	"agentmesh/mesh/security/auth"
 	"agentmesh/mesh/security/oidc"
 )
@@ -184,16 +183,6 @@ type Connections struct {
 	PerAddress int `yaml:"per_address"`
 }
 
-// A2A are choices of the A2A surface.
-type A2A struct {
-	// StrictVersion refuses requests that name no A2A version, as the
-	// specification says; by default those that are plainly of v1.0 are served.
-	StrictVersion bool `yaml:"strict_version"`
-	// ErrorTable is the version of A2A whose table of errors is used: 1.0.1
-	// (default) or 1.0.0.
-	ErrorTable string `yaml:"error_table"`
-}
-
 // Model names an OpenAI-compatible endpoint.
 type Model struct {
 	URL  string `yaml:"url"`
@@ -317,31 +306,6 @@ func (c *Config) fillConnections() error {
 			return invalid("connections."+n.field, "must not be negative, and is %d; leave it out for %d", *n.value, n.usual)
 		}
 		*n.value = cmp.Or(*n.value, n.usual)
-	}
-	return nil
-}
-
-func (c *Config) fillA2A() error {
-	if c.A2A.ErrorTable == "" {
-		c.A2A.ErrorTable = "1.0.1"
-	}
-	if _, err := rpc.ParseErrorTable(c.A2A.ErrorTable); err != nil {
-		return mesh.InvalidField("node.Config", "a2a.error_table", "must be 1.0.1 or 1.0.0, and is %q", c.A2A.ErrorTable)
-	}
-	if c.Streams.PerUser < 0 {
-		return mesh.InvalidField("node.Config", "streams.per_user", "must not be negative, and is %d; leave it out for the default", c.Streams.PerUser)
-	}
-	if c.Streams.Total < 0 {
-		return mesh.InvalidField("node.Config", "streams.total", "must not be negative, and is %d; leave it out for 20000", c.Streams.Total)
-	}
-	if c.Streams.Total == 0 {
-		c.Streams.Total = max(20_000, c.Streams.PerUser)
-	}
-	if c.Streams.PerUser > c.Streams.Total {
-		return mesh.InvalidField("node.Config", "streams.per_user", "is %d, more than streams.total, %d; make it smaller, or that one larger", c.Streams.PerUser, c.Streams.Total)
-	}
-	if c.Streams.PerUser == 0 && c.Auth != authNone {
-		c.Streams.PerUser = min(1_000, c.Streams.Total)
 	}
 	return nil
 }

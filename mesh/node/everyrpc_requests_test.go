@@ -112,9 +112,12 @@ var asks = map[string]ask{
 	}},
 	meshv1.RegistryService_KeepAlive_FullMethodName:       {request: func(x things) proto.Message { return &meshv1.KeepAliveRequest{Name: x.agent, LeaseId: "x"} }},
 	meshv1.RegistryService_DeregisterAgent_FullMethodName: {request: func(x things) proto.Message { return &meshv1.DeregisterAgentRequest{Name: x.agent} }},
-	meshv1.RegistryService_GetAgent_FullMethodName:        {agents: always, request: func(x things) proto.Message { return &meshv1.GetAgentRequest{Name: x.agent} }},
-	meshv1.RegistryService_ListAgents_FullMethodName:      {agents: always, request: func(things) proto.Message { return &meshv1.ListAgentsRequest{} }},
-	meshv1.RegistryService_WatchAgents_FullMethodName:     {agents: always, request: func(things) proto.Message { return &meshv1.WatchAgentsRequest{} }},
+	meshv1.RegistryService_SetAgentCredentials_FullMethodName: {request: func(x things) proto.Message {
+		return &meshv1.SetAgentCredentialsRequest{Name: x.agent, Credentials: []*meshv1.AgentCredential{{Scheme: "bearer", Value: "x"}}}
+	}},
+	meshv1.RegistryService_GetAgent_FullMethodName:    {agents: always, request: func(x things) proto.Message { return &meshv1.GetAgentRequest{Name: x.agent} }},
+	meshv1.RegistryService_ListAgents_FullMethodName:  {agents: always, request: func(things) proto.Message { return &meshv1.ListAgentsRequest{} }},
+	meshv1.RegistryService_WatchAgents_FullMethodName: {agents: always, request: func(things) proto.Message { return &meshv1.WatchAgentsRequest{} }},
 
 	meshv1.SkillService_ListSkills_FullMethodName:       {agents: always, request: func(things) proto.Message { return &meshv1.ListSkillsRequest{WithSource: true} }},
 	meshv1.SkillService_GetSkill_FullMethodName:         {agents: always, request: func(x things) proto.Message { return &meshv1.GetSkillRequest{Name: x.skill} }},

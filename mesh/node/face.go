@@ -10,10 +10,11 @@ import (
 	"strings"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
-	"google.golang.org/protobuf/proto"
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/bind/rest"
+	"agentmesh/mesh/bind/v03"
+	"agentmesh/mesh/registry"
 	"agentmesh/mesh/security/oidc"
 	"agentmesh/mesh/skill"
 )
@@ -33,19 +34,16 @@ type Addresses struct {
 }
 
 // face is the mesh's own agent card, to the outside one agent, without its
-// skills, which are those of the agents that a tenant may use.
+// skills, which are those of the agents that a tenant may use, and with the media types of a
+// mesh whose main agent is away.
 func (n *node) face() *a2apb.AgentCard {
 	return &a2apb.AgentCard{
 		Name:                "agentmesh",
 		Description:         "A mesh of agents behind one endpoint. It answers itself, asks other agents, or hands the conversation over to a specialist.",
 		Version:             Version,
 		SupportedInterfaces: n.interfaces(),
-		Capabilities: &a2apb.AgentCapabilities{
-			Streaming: proto.Bool(true), PushNotifications: proto.Bool(true), ExtendedAgentCard: proto.Bool(true),
-			Extensions: []*a2apb.AgentExtension{{Uri: mesh.ExtensionURI,
-				Description: "Cursors to resume streams from, progress of the agents at work, and handoffs."}},
-		},
-		DefaultInputModes: []string{"text/plain"}, DefaultOutputModes: []string{"text/plain"},
+		Capabilities:        n.capabilities(),
+		DefaultInputModes:   []string{"text/plain"}, DefaultOutputModes: []string{"text/plain"},
 		SecuritySchemes:      n.schemes(),
 		SecurityRequirements: n.requirements(),
 	}
@@ -112,18 +110,28 @@ func providerScheme(i int) string {
 	return "oidc" + strconv.Itoa(i+1)
 }
 
-// interfaces are the bindings that the mesh serves, those of v1.0 before those
-// of v0.3, of which JSON-RPC comes first as its clients prefer it.
-func (n *node) interfaces() []*a2apb.AgentInterface {
-	grpc, web := n.publicGRPC(), n.publicHTTP()
-	return []*a2apb.AgentInterface{
-		{Url: grpc, ProtocolBinding: "GRPC", ProtocolVersion: "1.0"},
-		{Url: web, ProtocolBinding: "HTTP+JSON", ProtocolVersion: "1.0"},
-		{Url: web, ProtocolBinding: "JSONRPC", ProtocolVersion: "1.0"},
-		{Url: web, ProtocolBinding: "JSONRPC", ProtocolVersion: "0.3"},
-		{Url: web, ProtocolBinding: "HTTP+JSON", ProtocolVersion: "0.3"},
-		{Url: grpc, ProtocolBinding: "GRPC", ProtocolVersion: "0.3"},
+// interfaces are the bindings that the mesh's cards name, those of v1.0 before those of
+// v0.3; without a choice of the operator's JSON-RPC is first of these, as its clients
+// prefer it.
+func (n *node) interfaces() (all []*a2apb.AgentInterface) {
+	chosen := n.cfg.Cards.Bindings
+	for _, v := range []struct {
+		version string
+		usual   []string
+	}{{"1.0", []string{registry.BindingGRPC, registry.BindingREST, registry.BindingJSONRPC}}, {v03.Version, []string{registry.BindingJSONRPC, registry.BindingREST, registry.BindingGRPC}}} {
+		names := v.usual
+		if len(chosen) > 0 {
+			names = chosen
+		}
+		for _, name := range names {
+			at := n.publicHTTP()
+			if name == registry.BindingGRPC {
+				at = n.publicGRPC()
+			}
+			all = append(all, &a2apb.AgentInterface{Url: at, ProtocolBinding: name, ProtocolVersion: v.version})
+		}
 	}
+	return all
 }
 
 // publicGRPC is the address of the gRPC server for clients.

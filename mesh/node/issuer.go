@@ -2,7 +2,7 @@ package node
 
 import (
 	"context"
-	"strings"
+	"slices"
 	"sync"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
@@ -32,6 +32,7 @@ type issuer struct {
 	keys   signer
 	mode   cards.Mode                  // for those who may speak v0.3
 	face   func() *a2apb.AgentCard     // the mesh's card without skills, the caller's to change
+	main   string                      // the agent whose media types are those of the mesh, as it answers first
 	kept   *lru.Cache[subject, issued] // of what does not exist nothing is kept
 }
 
@@ -49,12 +50,12 @@ type issued struct {
 	union, v1 func() ([]byte, error)
 }
 
-func newIssuer(agents *registry.Registry, keys signer, mode cards.Mode, face func() *a2apb.AgentCard) *issuer {
+func newIssuer(agents *registry.Registry, keys signer, mode cards.Mode, face func() *a2apb.AgentCard, main string) *issuer {
 	kept, err := lru.New[subject, issued](maxIssued)
 	if err != nil {
 		panic(err) // maxIssued is positive
 	}
-	return &issuer{agents, keys, mode, face, kept}
+	return &issuer{agents, keys, mode, face, main, kept}
 }
 
 // issue returns the card of the subject as it is now. It is NotFound for an
@@ -89,12 +90,25 @@ func (i *issuer) card(of subject) (*a2apb.AgentCard, error) {
 		return i.agentCard(of)
 	}
 	card := i.face()
-	for _, e := range i.agents.List(of.tenant, registry.Filter{Live: true}) {
+	all := i.agents.List(of.tenant, registry.Filter{Live: true})
+	for _, e := range all {
+		if in, out := e.InputModes(), e.OutputModes(); e.Name == i.main && len(in) > 0 && len(out) > 0 {
+			card.DefaultInputModes, card.DefaultOutputModes = in, out
+		}
+	}
+	for _, e := range all {
 		var tags []string
 		for _, s := range e.Card.GetSkills() {
 			tags = append(tags, s.GetTags()...)
 		}
-		card.Skills = append(card.Skills, &a2apb.AgentSkill{Id: e.Name, Name: e.Card.GetName(), Description: e.Card.GetDescription(), Tags: distinct(tags)})
+		skill := &a2apb.AgentSkill{Id: e.Name, Name: e.Card.GetName(), Description: e.Card.GetDescription(), Tags: distinct(tags)}
+		if in := e.InputModes(); !slices.Equal(in, card.DefaultInputModes) {
+			skill.InputModes = in
+		}
+		if out := e.OutputModes(); !slices.Equal(out, card.DefaultOutputModes) {
+			skill.OutputModes = out
+		}
+		card.Skills = append(card.Skills, skill)
 	}
 	return card, nil
 }
@@ -117,7 +131,7 @@ func (i *issuer) agentCard(of subject) (*a2apb.AgentCard, error) {
 		s.SecurityRequirements = nil
 	}
 	for _, in := range own.SupportedInterfaces {
-		if strings.HasPrefix(in.Url, "http") {
+		if in.ProtocolBinding != registry.BindingGRPC {
 			in.Url += "/agents/" + e.Name
 			card.SupportedInterfaces = append(card.SupportedInterfaces, in)
 		}
@@ -137,9 +151,10 @@ func (i *issuer) extended(ctx context.Context, tenant mesh.TenantID) (*a2apb.Age
 	return c.signed()
 }
 
-// plain is the card of the mesh before it was signed, shared and read-only.
-func (i *issuer) plain(_ context.Context, tenant mesh.TenantID) (*a2apb.AgentCard, error) {
-	c, err := i.issue(subject{tenant: tenant})
+// plain is the card of what the caller addresses before it was signed, shared and read-only.
+func (i *issuer) plain(ctx context.Context, tenant mesh.TenantID) (*a2apb.AgentCard, error) {
+	call, _ := mesh.CallFrom(ctx)
+	c, err := i.issue(subject{tenant, call.Agent})
 	return c.card, err
 }
 

@@ -56,7 +56,7 @@ func newDesk(t *testing.T) *desk {
 	d.issuer = newIssuer(agents, d.keys, cards.Union, func() *a2apb.AgentCard {
 		return &a2apb.AgentCard{Name: "mesh", SupportedInterfaces: []*a2apb.AgentInterface{
 			{Url: "http://127.0.0.1:1", ProtocolBinding: "JSONRPC", ProtocolVersion: "1.0"}}}
-	})
+	}, "main")
 	return d
 }
 

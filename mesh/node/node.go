@@ -17,13 +17,16 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"path/filepath"
 	"sync"
 	"time"
 
+	lru "github.com/hashicorp/golang-lru/v2"
 	"google.golang.org/grpc"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 
 	"agentmesh/mesh"
+	"agentmesh/mesh/a2a"
 	"agentmesh/mesh/agent"
 	"agentmesh/mesh/alarm"
 	"agentmesh/mesh/api"
@@ -39,6 +42,7 @@ import (
 	"agentmesh/mesh/security/cards"
 	"agentmesh/mesh/security/egress"
 	"agentmesh/mesh/security/grant"
+	"agentmesh/mesh/security/keyfile"
 	"agentmesh/mesh/security/oidc"
 	"agentmesh/mesh/security/policy"
 	"agentmesh/mesh/security/revocation"
@@ -144,6 +148,7 @@ type node struct {
 	quotas    *quota.Keeper
 	turns     *turn.Runner
 	edge      *edge.Edge
+	contexts  *a2a.Contexts
 
 	tokensEnded func() // called when tokens have ended, once they are looked at
 
@@ -157,9 +162,10 @@ type node struct {
 	guard       *egress.Guard
 	push        *push.Dispatcher
 	dialer      *call.Dialer
-	carrier     *http.Transport // of calls to agents over HTTP
-	guarded     *http.Transport // of those to agents of tenants; nil under auth none
-	guardedPool *rpc.Pool       // of those to them over gRPC; nil under auth none
+	carrier     *http.Transport                    // of calls to agents over HTTP
+	guarded     *http.Transport                    // of those to agents of tenants; nil under auth none
+	showing     *lru.Cache[shown, *http.Transport] // those that show certificates of agents
+	guardedPool *rpc.Pool                          // of those to them over gRPC; nil under auth none
 
 	grpcL, httpL net.Listener
 	local        *grpc.ClientConn // to this node
@@ -223,10 +229,14 @@ func (n *node) build(ctx context.Context) (err error) {
 		return err
 	}
 	n.buildDialer()
-	if n.agents, err = registry.New(ctx, n.registryOptions()); err != nil {
+	registered, err := n.registryOptions()
+	if err != nil {
 		return err
 	}
-	n.issuer = newIssuer(n.agents, n.keys, cards.Mode(n.cfg.Cards.Mode), n.face)
+	if n.agents, err = registry.New(ctx, registered); err != nil {
+		return err
+	}
+	n.issuer = newIssuer(n.agents, n.keys, cards.Mode(n.cfg.Cards.Mode), n.face, n.cfg.Main)
 	if err := n.openSkills(); err != nil {
 		return err
 	}
@@ -249,6 +259,13 @@ func (n *node) build(ctx context.Context) (err error) {
 
 // buildEdge makes what takes messages, and what works on them.
 func (n *node) buildEdge() (err error) {
+	key, err := keyfile.LoadOrCreateSecret(filepath.Join(n.cfg.Data, contextKeyFile))
+	if err != nil {
+		return err
+	}
+	if n.contexts, err = a2a.NewContexts(key); err != nil {
+		return err
+	}
 	turns := turn.Config{
 		Log: n.log, States: n.states, Leases: n.backend.Leases, Directory: n.agents, Dialer: n.dialer, Signer: n.signer,
 		Main: n.cfg.Main, Node: mesh.NewEventID(), Logger: n.logger, Budget: n.cfg.turnBudget(), Limits: n.cfg.agentLimits(),
@@ -260,7 +277,7 @@ func (n *node) buildEdge() (err error) {
 		return err
 	}
 	cfg := edge.Config{
-		Log: n.log, States: n.states, Directory: n.agents, Turns: n.turns, Tasks: n.tasks, Card: n.issuer.extended, Offered: n.face().Capabilities,
+		Log: n.log, States: n.states, Directory: n.agents, Turns: n.turns, Tasks: n.tasks, Card: n.issuer.extended, Offered: n.capabilities(), Contexts: n.contexts,
 		Main: n.cfg.Main, ReadByRole: n.audit.Read, Logger: n.logger, Quotas: n.quotas, Budget: n.cfg.turnBudget(),
 	}
 	if n.opts.Edge != nil {
@@ -306,7 +323,7 @@ func (n *node) serve(ctx context.Context) (err error) {
 	}
 	start("log", n.log.Run)
 	start("tasks", n.tasks.Run)
-	if !n.opts.WebhooksElsewhere {
+	if on(n.cfg.A2A.Push) && !n.opts.WebhooksElsewhere {
 		start("push", n.push.Run)
 	}
 	defer n.cutTurns(ctx)

@@ -90,6 +90,9 @@ func (n *node) close() error {
 			t.CloseIdleConnections()
 		}
 	}
+	if n.showing != nil {
+		n.showing.Purge()
+	}
 	for _, p := range []*rpc.Pool{n.pool, n.guardedPool} {
 		if p != nil {
 			errs = append(errs, p.Close())

@@ -1,11 +1,17 @@
 package node
 
 import (
+	"bytes"
 	"context"
+	"crypto/sha256"
+	"crypto/tls"
+	"encoding/pem"
 	"net/http"
 	"os"
 	"path/filepath"
 	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2"
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/api"
@@ -14,7 +20,9 @@ import (
 	"agentmesh/mesh/push"
 	"agentmesh/mesh/registry"
 	"agentmesh/mesh/rpc"
+	"agentmesh/mesh/security/credentials"
 	"agentmesh/mesh/security/egress"
+	"agentmesh/mesh/security/seal"
 )
 
 // Egress says what the node may call on behalf of users: webhooks of push
@@ -26,24 +34,74 @@ type Egress struct {
 	// AllowHTTP allows http URLs beside https ones, and agents of tenants on other machines
 	// that are called without TLS.
 	AllowHTTP bool `yaml:"allow_http"`
-	// PlaintextGrants lets the grants of agents on other machines travel unencrypted.
+	// PlaintextGrants lets the grants and credentials of agents on other machines travel
+	// unencrypted.
 	PlaintextGrants bool `yaml:"plaintext_grants"`
 }
 
-// fetchTime bounds how long a card may take to come.
-const fetchTime = 10 * time.Second
+// maxCertified bounds the transports that show certificates of agents; what was used last is
+// kept.
+const maxCertified = 128
+
+// shown names a transport: by the certificate, and whether it is for agents of tenants.
+type shown struct {
+	of      [sha256.Size]byte
+	guarded bool
+}
+
+// certified returns a transport whose connections show the certificate, and are used for
+// those alone who give the same.
+func (n *node) certified(cert *tls.Certificate, guarded bool) http.RoundTripper {
+	key := shown{sha256.Sum256(bytes.Join(cert.Certificate, nil)), guarded && n.guarded != nil}
+	if t, ok := n.showing.Get(key); ok {
+		return t
+	}
+	base := n.carrier
+	if key.guarded {
+		base = n.guarded
+	}
+	t := n.securedAs(base.Clone(), cert)
+	n.showing.Add(key, t)
+	return t
+}
+
+// fetching returns how requests to agents travel that are made for the registry.
+func (n *node) fetching(guarded bool) credentials.Carrier {
+	return func(cert *tls.Certificate) http.RoundTripper {
+		switch {
+		case cert != nil:
+			return n.certified(cert, guarded)
+		case guarded:
+			return n.guarded
+		}
+		return n.carrier
+	}
+}
 
 // registryOptions are those of the registry. Under auth none all callers are
 // on this machine, and so are the agents that they bring; under tokens a card's
 // URL is as little to be trusted as a webhook's.
-func (n *node) registryOptions() registry.Options {
+func (n *node) registryOptions() (registry.Options, error) {
+	data, err := n.secret()
+	if err != nil {
+		return registry.Options{}, err
+	}
+	var keys [][]byte // of which each may go when another one is there
+	for block, rest := pem.Decode(data); block != nil; block, rest = pem.Decode(rest) {
+		keys = append(keys, block.Bytes)
+	}
+	box, err := seal.New("agentmesh credentials of agents v1", keys...)
+	if err != nil {
+		return registry.Options{}, mesh.Wrap("node.registryOptions", err)
+	}
 	opts := registry.Options{Store: api.NewRegistrations(n.kv), Shared: n.backend.Shared, Verify: n.verifyCards.Check, Trusts: n.cfg.trusts, Allows: n.mayRegister, Logger: n.logger, Alarms: n.alarms}
-	opts.Fetch = registry.HTTPFetch(&http.Client{Transport: n.carrier, Timeout: fetchTime})
+	by := n.fetching(n.cfg.Auth != authNone)
+	opts.Fetch, opts.Box = registry.HTTPFetch(by), box
+	opts.Via = credentials.Via{Tokens: by(nil), Plaintext: n.cfg.Egress.PlaintextGrants}
 	if n.cfg.Auth != authNone {
-		opts.Fetch = registry.HTTPFetch(&http.Client{Transport: n.secured(n.guard.Transport()), Timeout: fetchTime})
 		opts.Probe, opts.Check = registry.GuardedDial(n.guard.DialContext), n.guard.CheckAgent
 	}
-	return opts
+	return opts, nil
 }
 
 // buildGuard makes what checks the addresses that users name.
@@ -55,12 +113,14 @@ func (n *node) buildGuard() (err error) {
 // buildDialer makes what calls agents, by what their cards say. Under auth none
 // they are on this machine, whoever registered them.
 func (n *node) buildDialer() {
+	n.showing, _ = lru.NewWithEvict(maxCertified, func(_ shown, t *http.Transport) { t.CloseIdleConnections() }) // for a size above 0
 	n.carrier = n.secured(&http.Transport{
 		Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true, IdleConnTimeout: time.Minute, MaxIdleConnsPerHost: 16,
 		// A stream may be silent for long; what is dead is found out.
 		HTTP2: &http.HTTP2Config{SendPingTimeout: 30 * time.Second, PingTimeout: 15 * time.Second},
 	})
-	opts := call.Options{HTTP: n.carrier, Guarded: n.carrier, Local: n.builtin, PlaintextGrants: n.cfg.Egress.PlaintextGrants, Interfaces: n.cfg.calledBy()}
+	opts := call.Options{HTTP: n.carrier, Guarded: n.carrier, Local: n.builtin, PlaintextGrants: n.cfg.Egress.PlaintextGrants, Interfaces: n.cfg.calledBy(), Certified: n.certified,
+		Credentials: func(tenant mesh.TenantID, agent string) *credentials.Set { return n.agents.Credentials(tenant, agent) }}
 	if n.cfg.Auth != authNone {
 		guarded := n.dialOptions()
 		guarded.Dialer = n.guard.Dial
@@ -70,16 +130,25 @@ func (n *node) buildDialer() {
 	n.dialer = call.NewDialer(n.pool, opts)
 }
 
-// buildPush makes the dispatcher of push notifications. What it encrypts is
-// under the key of the node's grants, which is kept beside the store.
-func (n *node) buildPush() error {
-	const op = "node.buildPush"
+// secret is what encrypts the credentials that the node keeps: the key of its grants, which
+// is kept beside the store.
+func (n *node) secret() ([]byte, error) {
 	key, err := os.ReadFile(filepath.Join(n.cfg.Data, keyFile))
 	if err != nil {
-		return mesh.Errorf(mesh.Precondition, op, "the key file %s cannot be read; check its permissions: %w", keyFile, err)
+		return nil, mesh.Errorf(mesh.Precondition, "node.secret", "the key file %s cannot be read; check its permissions: %w", keyFile, err)
+	}
+	return key, nil
+}
+
+// buildPush makes the dispatcher of push notifications.
+func (n *node) buildPush() error {
+	const op = "node.buildPush"
+	key, err := n.secret()
+	if err != nil {
+		return err
 	}
 	n.push, err = push.New(push.Config{
-		Log: n.log, States: n.states, KV: n.kv, Key: key, Guard: n.guard, Shared: n.backend.Shared, EncodeV03: v03.EncodePush,
+		Log: n.log, States: n.states, KV: n.kv, Key: key, Contexts: n.contexts, Guard: n.guard, Shared: n.backend.Shared, EncodeV03: v03.EncodePush,
 		Standing: n.ownerStands, ReadByRole: n.audit.Read, Logger: n.logger, Alarms: n.alarms,
 	})
 	return mesh.Wrap(op, err)

@@ -39,7 +39,7 @@ func (n *node) grpcServer() (*rpc.Server, *health.Server, *admission.Controller,
 	server := rpc.NewServer(rpc.Options{Auth: n.auth, Authorizer: n.authorizer, Logger: n.logger, Limiter: n.limiter, Logins: n.logins, Auditor: n.audit, Open: append(rpc.Infrastructure(), table.Open()...),
 		TLS: n.serverTLS("h2"), TrustDomain: n.cfg.TLS.Domain, Stands: n.stands,
 		Streams: n.cfg.streamLimit(), Unfinished: n.unfinished(), Errors: n.cfg.errorTable()})
-	n.registerA2A(server, a2a.NewServer(n.edge, append(n.a2aOptions(), a2a.WithPusher(n.push))...))
+	n.registerA2A(server, a2a.NewServer(n.edge, n.a2aOptions()...))
 	opts := []admission.Option{admission.WithBudgets(n.cfg.budgets()), admission.WithQuotas(n.quotas),
 		admission.WithTrust(n.trusted), admission.WithStanding(n.standing), admission.WithPolicy(n.permitted),
 		admission.WithSkills(n.skills), admission.WithDelegators(n.cfg.OrchestratorReadSkills, n.delegators()...)}
@@ -109,7 +109,7 @@ func (n *node) web(ctx context.Context, services rpc.Conn) (*http.Server, error)
 	if err != nil {
 		return nil, err
 	}
-	rpcs, err := jsonrpc.New(ctx, services, jsonrpc.Options{V03: legacyRPCs, Logger: n.logger})
+	rpcs, err := jsonrpc.New(ctx, services, jsonrpc.Options{V03: legacyRPCs, PlainRefusals: n.cfg.A2A.PlainRefusals, Logger: n.logger})
 	if err != nil {
 		return nil, err
 	}

@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 
 	"agentmesh/mesh"
-	"agentmesh/mesh/a2a"
 	"agentmesh/mesh/rpc"
 	"agentmesh/mesh/state"
 	"agentmesh/mesh/thread/tasks"
@@ -28,21 +27,7 @@ func (n *node) taskIndex(ctx context.Context) (*tasks.Index, error) {
 	return tasks.New(n.log, kept.Data, n.logger)
 }
 
-// a2aOptions are the operator's choices of the A2A surface.
-func (n *node) a2aOptions() []a2a.Option {
-	if n.cfg.A2A.StrictVersion {
-		return []a2a.Option{a2a.WithStrictVersion()}
-	}
-	return nil
-}
-
 // streamLimit is the operator's limit of open streams.
 func (c *Config) streamLimit() rpc.StreamLimit {
 	return rpc.StreamLimit{PerUser: c.Streams.PerUser, Total: c.Streams.Total}
-}
-
-// errorTable is the operator's table of A2A errors. Fill has checked it.
-func (c *Config) errorTable() rpc.ErrorTable {
-	table, _ := rpc.ParseErrorTable(c.A2A.ErrorTable)
-	return table
 }

@@ -185,8 +185,19 @@ func (n *node) ownCA() string {
 }
 
 // secured has the transport believe, and show, what n does when it connects over TLS.
-func (n *node) secured(t *http.Transport) *http.Transport {
-	t.TLSClientConfig = n.transport.Client() // for connections through a proxy
+func (n *node) secured(t *http.Transport) *http.Transport { return n.securedAs(t, nil) }
+
+// securedAs is secured for connections that show the certificate in place of n's own, unless
+// it is nil.
+func (n *node) securedAs(t *http.Transport, cert *tls.Certificate) *http.Transport {
+	client := func() *tls.Config {
+		c := n.transport.Client()
+		if cert != nil {
+			c.Certificates = []tls.Certificate{*cert}
+		}
+		return c
+	}
+	t.TLSClientConfig = client() // for connections through a proxy
 	connect := t.DialContext
 	if connect == nil {
 		connect = new(net.Dialer).DialContext
@@ -196,7 +207,7 @@ func (n *node) secured(t *http.Transport) *http.Transport {
 		if err != nil {
 			return nil, err
 		}
-		config := n.transport.Client()
+		config := client()
 		config.NextProtos = []string{"h2", "http/1.1"}
 		config.ServerName, _, _ = net.SplitHostPort(address)
 		conn := tls.Client(raw, config)

@@ -70,14 +70,14 @@ func (d *Dispatcher) deliver(ctx context.Context, s *sub) outcome {
 	if !d.stands(s, cur) {
 		return d.ended(ctx, s, cur)
 	}
-	view, err := d.view(ctx, s, c, cur.After)
+	view, err := d.view(ctx, s, c, cur, cur.After)
 	if err != nil {
 		return d.stumbled(ctx, s, err)
 	}
 	if view == nil { // the thread was deleted, or is not the user's to read any more
 		return d.end(ctx, s, cur, true)
 	}
-	f, err := d.format(ctx, s, c.v03, cur.After)
+	f, err := d.format(ctx, s, c.v03, view.Context(), cur.After)
 	if err != nil {
 		return d.stumbled(ctx, s, err)
 	}
@@ -102,7 +102,7 @@ func (d *Dispatcher) stream(ctx context.Context, s *sub, c record, cur cursor, v
 			f.apply(e)
 			at = e.Seq
 			if thread.Reshares(e) {
-				if v, err := d.view(ctx, s, c, at); v == nil && err == nil {
+				if v, err := d.view(ctx, s, c, cur, at); v == nil && err == nil {
 					return d.end(ctx, s, cur, true)
 				} else if err != nil {
 					return d.stumbled(ctx, s, err)
@@ -187,10 +187,14 @@ func (d *Dispatcher) rest(ctx context.Context, s *sub, cur cursor, at mesh.Seq, 
 
 // view returns the user's view of the sub's task from the cursor on, or nil if
 // there is no such task any more that the user may read.
-func (d *Dispatcher) view(ctx context.Context, s *sub, c record, after mesh.Seq) (v *thread.View, err error) {
+func (d *Dispatcher) view(ctx context.Context, s *sub, c record, cur cursor, after mesh.Seq) (v *thread.View, err error) {
+	var by mesh.Call // as who set it would ask, without our extension
+	if cur.By != nil {
+		by.Principal.User = cur.By.User
+	}
 	err = d.States.With(ctx, s.key, func(st *thread.State) error {
-		if st.Turn(s.task) != nil && after <= st.Seq && c.mayHear(s.name, &st.Access) {
-			v = st.View(s.key.ID, s.task, after, thread.Mode{})
+		if t := st.Turn(s.task); t != nil && after <= st.Seq && c.mayHear(s.name, &st.Access) {
+			v = st.View(s.key.ID, s.task, after, thread.Mode{Context: d.Contexts.Shown(s.key, by, t.Context)})
 		}
 		return nil
 	})

@@ -31,8 +31,8 @@ type format struct {
 }
 
 // format returns the format of the sub's config after the event given, up to
-// which it reads the task if that is what is sent.
-func (d *Dispatcher) format(ctx context.Context, s *sub, v03 bool, at mesh.Seq) (*format, error) {
+// which it reads the task, with the context id to show, if that is what is sent.
+func (d *Dispatcher) format(ctx context.Context, s *sub, v03 bool, shown string, at mesh.Seq) (*format, error) {
 	if !v03 || d.EncodeV03 == nil {
 		return &format{}, nil
 	}
@@ -49,7 +49,7 @@ func (d *Dispatcher) format(ctx context.Context, s *sub, v03 bool, at mesh.Seq) 
 	if err != nil {
 		return nil, err
 	}
-	f := &format{task: thread.NewSnapshot(s.key.ID, s.task), encode: d.EncodeV03}
+	f := &format{task: thread.NewSnapshot(shown, s.task), encode: d.EncodeV03}
 	for from < at {
 		events, err := d.Log.Read(ctx, s.key, from, int(min(page, at-from)))
 		if err != nil || len(events) == 0 {

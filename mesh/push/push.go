@@ -24,7 +24,6 @@ package push
 
 import (
 	"context"
-	"crypto/cipher"
 	"hash/maphash"
 	"iter"
 	"log/slog"
@@ -36,8 +35,10 @@ import (
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 
 	"agentmesh/mesh"
+	"agentmesh/mesh/a2a"
 	"agentmesh/mesh/alarm"
 	"agentmesh/mesh/security/egress"
+	"agentmesh/mesh/security/seal"
 	"agentmesh/mesh/state"
 	"agentmesh/mesh/thread/cache"
 	"agentmesh/mesh/threadlog"
@@ -60,6 +61,8 @@ type Config struct {
 	// encrypted under is derived. Under another one they cannot be read.
 	Key   []byte
 	Guard *egress.Guard
+	// Contexts know users' own names for threads; nil for none.
+	Contexts *a2a.Contexts
 	// Shared says that others may make configs in the same store, which they do not
 	// deliver. Run then looks once a second.
 	Shared bool
@@ -102,7 +105,7 @@ type Config struct {
 type Dispatcher struct {
 	Config
 
-	aead  cipher.AEAD
+	box   *seal.Box
 	locks [64]sync.Mutex // by thread; see lock
 	seed  maphash.Seed
 	idle  func()        // closes idle connections of the default transport
@@ -132,14 +135,14 @@ func New(c Config) (*Dispatcher, error) {
 	case c.Workers < 0 || c.Timeout < 0 || c.Patience < 0 || c.Attempts < 0 || c.Backoff < 0 || c.MaxBackoff < 0:
 		return nil, mesh.InvalidField(op, "config", "must not have negative numbers")
 	}
-	aead, err := newAEAD(c.Key)
+	box, err := seal.New("agentmesh push configs v1", c.Key)
 	if err != nil {
 		return nil, mesh.Wrap(op, err)
 	}
 	c.Key = nil
 	c.setDefaults()
 	d := &Dispatcher{
-		Config: c, aead: aead, seed: maphash.MakeSeed(), idle: func() {},
+		Config: c, box: box, seed: maphash.MakeSeed(), idle: func() {},
 		kick: make(chan struct{}, 1), scan: make(chan struct{}, 1),
 	}
 	if d.Transport == nil {

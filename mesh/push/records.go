@@ -3,9 +3,6 @@ package push
 import (
 	"bytes"
 	"context"
-	"crypto/aes"
-	"crypto/cipher"
-	"crypto/hkdf"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -96,18 +93,6 @@ func parseName(name string) (mesh.ThreadKey, mesh.ExecutionID, bool) {
 	return mesh.ThreadKey{Tenant: mesh.TenantID(parts[0]), ID: id}, task, ok
 }
 
-func newAEAD(secret []byte) (cipher.AEAD, error) {
-	key, err := hkdf.Key(sha256.New, secret, nil, "agentmesh push configs v1", 32)
-	if err != nil {
-		return nil, err
-	}
-	block, err := aes.NewCipher(key)
-	if err != nil {
-		return nil, err
-	}
-	return cipher.NewGCMWithRandomNonce(block)
-}
-
 // A record is a config as it is kept.
 type record struct {
 	*a2apb.TaskPushNotificationConfig
@@ -142,12 +127,12 @@ func (d *Dispatcher) seal(name string, c record) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return d.aead.Seal(nil, nil, plain, []byte(name)), nil //nolint:gosec // the AEAD makes a random nonce itself
+	return d.box.Seal(name, plain), nil
 }
 
 func (d *Dispatcher) unseal(name string, sealed []byte) (record, error) {
 	const op = "push.unseal"
-	plain, err := d.aead.Open(nil, nil, sealed, []byte(name))
+	plain, _, err := d.box.Open(name, sealed)
 	if err != nil {
 		return record{}, mesh.Errorf(mesh.Precondition, op,
 			"The push notification config was encrypted under another key; delete it and set it again: %w", err)

@@ -81,6 +81,27 @@ func usable(in *a2apb.AgentInterface) bool {
 	return binding != "" && version != ""
 }
 
+// Interfaces returns the interfaces of the card by which the mesh calls its agent, in their
+// order and written as the mesh writes them. It returns an Invalid error that names the
+// field if there are none.
+func Interfaces(card *a2apb.AgentCard) ([]*a2apb.AgentInterface, error) {
+	if _, err := address(card, ""); err != nil {
+		return nil, mesh.Wrap("registry.Interfaces", err)
+	}
+	var all []*a2apb.AgentInterface
+	for _, in := range card.GetSupportedInterfaces() {
+		addr, err := interfaceAddress(in)
+		if err != nil { // it is passed over
+			continue
+		}
+		in = proto.CloneOf(in)
+		in.Url = addr
+		in.ProtocolBinding, in.ProtocolVersion = spoken(in)
+		all = append(all, in)
+	}
+	return all, nil
+}
+
 // interfaceAddress returns where a usable interface is: what grpcAddress makes of one of
 // gRPC, the URL of others.
 func interfaceAddress(in *a2apb.AgentInterface) (string, error) {

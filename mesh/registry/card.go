@@ -49,27 +49,25 @@ func decodeCard(file string, data []byte) (*a2apb.AgentCard, error) {
 		return nil, &mesh.Error{Code: mesh.Invalid, Op: "registry.decodeCard", Field: "card", Err: err,
 			Detail: fmt.Sprintf("%s: is not the JSON of an A2A agent card: %s", file, why)}
 	}
-	if len(card.GetSupportedInterfaces()) == 0 {
-		fromV03(card, data)
-	}
+	interfacesV03(card, data)
+	securityV03(card, data)
 	return card, nil
 }
 
-// fromV03 gives the card what cards of A2A v0.3 have in place of supportedInterfaces, the
-// preferred one first, and of securityRequirements.
-func fromV03(card *a2apb.AgentCard, data []byte) {
+// interfacesV03 gives a card without supportedInterfaces what cards of A2A v0.3 have in
+// their place, the preferred one first.
+func interfacesV03(card *a2apb.AgentCard, data []byte) {
 	type where struct {
 		URL       string `json:"url"`
 		Transport string `json:"transport"`
 	}
 	var old struct {
-		Version    string                `json:"protocolVersion"`
-		URL        string                `json:"url"`
-		Preferred  string                `json:"preferredTransport"`
-		Additional []where               `json:"additionalInterfaces"`
-		Security   []map[string][]string `json:"security"`
+		Version    string  `json:"protocolVersion"`
+		URL        string  `json:"url"`
+		Preferred  string  `json:"preferredTransport"`
+		Additional []where `json:"additionalInterfaces"`
 	}
-	if json.Unmarshal(data, &old) != nil {
+	if len(card.GetSupportedInterfaces()) > 0 || json.Unmarshal(data, &old) != nil {
 		return
 	}
 	var all []where
@@ -84,13 +82,6 @@ func fromV03(card *a2apb.AgentCard, data []byte) {
 	for _, w := range all {
 		card.SupportedInterfaces = append(card.SupportedInterfaces,
 			&a2apb.AgentInterface{Url: w.URL, ProtocolBinding: w.Transport, ProtocolVersion: cmp.Or(old.Version, "0.3")})
-	}
-	for _, alternative := range old.Security {
-		schemes := map[string]*a2apb.StringList{}
-		for name, scopes := range alternative {
-			schemes[name] = &a2apb.StringList{List: scopes}
-		}
-		card.SecurityRequirements = append(card.SecurityRequirements, &a2apb.SecurityRequirement{Schemes: schemes})
 	}
 }
 

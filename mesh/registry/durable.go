@@ -48,6 +48,8 @@ type kept struct {
 	Expires    time.Time       `json:"expires,omitzero"`
 	Card       json.RawMessage `json:"card"`
 	Warnings   []Warning       `json:"warnings,omitempty"`
+	// Credentials are sealed, bound to the key of the registration.
+	Credentials []byte `json:"credentials,omitempty"`
 }
 
 func storeKey(c *record) string { return string(c.Tenant) + "/" + c.Name }
@@ -95,9 +97,10 @@ func (r *Registry) load(ctx context.Context) error {
 	if err := r.readAll(ctx); err != nil {
 		return err
 	}
+	r.sealAnew(ctx)
 	for c := range r.all() {
 		c.down, c.probeAt = "has not been reached since the node started", r.now()
-		c.refresh()
+		c.refresh(r.via)
 	}
 	return nil
 }
@@ -107,10 +110,10 @@ func encode(c *record) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return json.Marshal(kept{c.Name, c.Tenant, c.Owner, c.consent, c.CardURL, c.Endpoint, c.given, c.Registered, c.leaseID, c.secret, c.lease, c.Expires, card, c.Warnings})
+	return json.Marshal(kept{c.Name, c.Tenant, c.Owner, c.consent, c.CardURL, c.Endpoint, c.given, c.Registered, c.leaseID, c.secret, c.lease, c.Expires, card, c.odd, c.sealed})
 }
 
-func decode(data []byte) (*record, error) {
+func (r *Registry) decode(data []byte) (*record, error) {
 	var k kept
 	if err := json.Unmarshal(data, &k); err != nil {
 		return nil, err
@@ -122,7 +125,9 @@ func decode(data []byte) (*record, error) {
 	if !mesh.ValidAgentName(k.Name) || (k.CardURL == "") == (k.Lease == 0) || k.Endpoint == "" {
 		return nil, mesh.Errorf(mesh.Invalid, "registry.decode", "name, card_url or lease, or endpoint is missing")
 	}
-	return &record{given: k.Given, consent: k.Consent, leaseID: k.LeaseID, secret: k.Proof, lease: k.Lease, kept: k.Expires,
+	c := &record{odd: k.Warnings, sealed: k.Credentials, given: k.Given, consent: k.Consent, leaseID: k.LeaseID, secret: k.Proof, lease: k.Lease, kept: k.Expires,
 		Entry: Entry{Name: k.Name, Tenant: k.Tenant, Owner: k.Owner, Card: card, Endpoint: k.Endpoint,
-			CardURL: k.CardURL, Registered: k.Registered, Expires: k.Expires, Warnings: k.Warnings}}, nil
+			CardURL: k.CardURL, Registered: k.Registered, Expires: k.Expires}}
+	r.unseal(c)
+	return c, nil
 }

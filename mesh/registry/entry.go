@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"agentmesh/mesh"
+	"agentmesh/mesh/security/credentials"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 )
@@ -38,6 +39,8 @@ type Entry struct {
 	Problem string
 	// Warnings are what is odd on the card, and what follows from it.
 	Warnings []Warning
+	// Credentials say which were given for the agent, never what they are.
+	Credentials []credentials.State
 
 	Registered time.Time
 	// Expires is when its lease ends; zero when it has none.
@@ -148,4 +151,23 @@ type Change struct {
 	// Entry is the entry as it is, or as it last was. It is zero for Synced.
 	// That a lease was renewed is no change, so Expires may be out of date.
 	Entry Entry
+}
+
+// InputModes are the media types that the agent takes, by itself or for a skill; none if
+// its card does not say.
+func (e Entry) InputModes() []string {
+	modes := slices.Clone(e.Card.GetDefaultInputModes())
+	for _, s := range e.Card.GetSkills() {
+		modes = append(modes, s.GetInputModes()...)
+	}
+	return slices.Compact(slices.Sorted(slices.Values(modes)))
+}
+
+// OutputModes are those that it gives.
+func (e Entry) OutputModes() []string {
+	modes := slices.Clone(e.Card.GetDefaultOutputModes())
+	for _, s := range e.Card.GetSkills() {
+		modes = append(modes, s.GetOutputModes()...)
+	}
+	return slices.Compact(slices.Sorted(slices.Values(modes)))
 }

@@ -3,6 +3,7 @@ package registry
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -12,6 +13,7 @@ import (
 	"strings"
 
 	"agentmesh/mesh"
+	"agentmesh/mesh/security/credentials"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 )
@@ -47,31 +49,42 @@ func dial(ctx context.Context, e Entry, connect DialFunc) error {
 	return failed
 }
 
-// HTTPFetch returns the default way to get a card: a GET with the client, or
-// with one that follows at most three redirects if client is nil. The node
+// A Fetch gets the card at a URL, as whom the sender says, who may be nil.
+type Fetch func(ctx context.Context, url string, as *credentials.Sender) (*a2apb.AgentCard, error)
+
+// HTTPFetch returns the default way to get a card: a GET that follows at most three
+// redirects, without credentials where these lead elsewhere. The node
 // fetches from where it stands in the network; the permission to register
-// agents is what guards that.
-func HTTPFetch(client *http.Client) func(ctx context.Context, url string) (*a2apb.AgentCard, error) {
-	if client == nil {
-		client = &http.Client{CheckRedirect: func(_ *http.Request, via []*http.Request) error {
-			if len(via) > 3 {
-				return http.ErrUseLastResponse
-			}
-			return nil
-		}}
+// agents is what guards that. The default of by is that of package http, which shows no
+// certificates.
+func HTTPFetch(by credentials.Carrier) Fetch {
+	if by == nil {
+		by = func(*tls.Certificate) http.RoundTripper { return http.DefaultTransport }
 	}
-	return func(ctx context.Context, url string) (*a2apb.AgentCard, error) {
+	return func(ctx context.Context, url string, as *credentials.Sender) (*a2apb.AgentCard, error) {
 		const op = "registry.HTTPFetch"
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 		if err != nil {
 			return nil, mesh.InvalidField(op, "card_url", "is not a URL")
 		}
 		req.Header.Set("Accept", "application/json")
+		client := &http.Client{Transport: as.Carry(by), CheckRedirect: func(_ *http.Request, via []*http.Request) error {
+			if len(via) > 3 {
+				return http.ErrUseLastResponse
+			}
+			return nil
+		}}
 		res, err := client.Do(req)
+		if e := (*mesh.Error)(nil); errors.As(err, &e) && e.Code == mesh.Unauthenticated {
+			return nil, mesh.Errorf(mesh.Unavailable, op, "The card is for those with credentials: %s: %w", mesh.DetailOf(e), withoutURL(err))
+		}
 		if err != nil {
 			return nil, mesh.Errorf(mesh.Unavailable, op, "The server of the card does not answer: %w", withoutURL(err))
 		}
 		defer func() { _ = res.Body.Close() }()
+		if res.StatusCode == http.StatusUnauthorized || res.StatusCode == http.StatusForbidden {
+			return nil, wantsCredentials(op, res.Status, as)
+		}
 		if res.StatusCode != http.StatusOK {
 			return nil, mesh.Errorf(mesh.Unavailable, op, "The server of the card answered %s", res.Status)
 		}
@@ -93,6 +106,18 @@ func HTTPFetch(client *http.Client) func(ctx context.Context, url string) (*a2ap
 	}
 }
 
+// wantsCredentials is the error of a card that is for those with credentials.
+func wantsCredentials(op, status string, as *credentials.Sender) error {
+	switch {
+	case as.Refused() != nil:
+		return mesh.Errorf(mesh.Unavailable, op, "The server of the card answered %s, and its credentials were not sent: %s", status, mesh.DetailOf(as.Refused()))
+	case as != nil:
+		return mesh.Errorf(mesh.Unavailable, op, "The server of the card answered %s to the credentials that were given; correct them", status)
+	}
+	return mesh.Errorf(mesh.Unavailable, op, "The server of the card answered %s; give credentials for it that need no card to be understood: "+
+		"--credential SCHEME=env:VARIABLE, with bearer, basic, mtls, or for an API key header:NAME, query:NAME or cookie:NAME for SCHEME", status)
+}
+
 // withoutURL is the error of a request without its URL, which may have secrets in it.
 func withoutURL(err error) error {
 	var at *url.Error
@@ -102,10 +127,10 @@ func withoutURL(err error) error {
 	return err
 }
 
-// cardURL returns where the card is that the URL, or the address of a server as
-// [mesh.Endpoint] has them, leads to.
-func cardURL(s string) (string, error) {
-	const op = "registry.cardURL"
+// CardURL returns where the card is that the URL, or the address of a server as
+// [mesh.Endpoint] has them, leads to. Its error is Invalid and names the field card_url.
+func CardURL(s string) (string, error) {
+	const op = "registry.CardURL"
 	if scheme, _, _ := strings.Cut(strings.ToLower(s), "://"); scheme != "http" && scheme != "https" {
 		at, secure := mesh.Endpoint(s)
 		switch {

@@ -2,7 +2,6 @@ package registry
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"agentmesh/mesh"
@@ -25,14 +24,14 @@ type Warning struct {
 
 // Inspect reads a card as agents of others have them. It warns of what A2A v1.0 §4.4 wants
 // otherwise and of what the mesh does not do, and returns an Invalid error that names the
-// field only for what cannot be: a card that is too long. Whether the agent has a name and
-// an address, which may be given beside the card, is asked when it is registered.
+// field only for what cannot be: a card that is too long. Whether the agent has a name, an
+// address and the credentials that it wants, which may be given beside the card, is asked
+// when it is registered.
 func Inspect(card *a2apb.AgentCard) ([]Warning, error) {
 	v, err := inspect(card)
 	if err != nil {
 		return nil, err
 	}
-	v.credentials(card)
 	if more := len(v.warnings) - maxWarnings; more > 0 {
 		v.warnings = append(v.warnings[:maxWarnings:maxWarnings], Warning{"card", fmt.Sprintf("has %d more of such", more)})
 	}
@@ -124,14 +123,5 @@ func (v *verdict) skills(card *a2apb.AgentCard) {
 			v.warn(at+".id", "is %q, as that of another skill; they are not told apart", clip(s.GetId()))
 		}
 		ids[s.GetId()] = true
-	}
-}
-
-// credentials warns of an agent that will not be called without any.
-func (v *verdict) credentials(card *a2apb.AgentCard) {
-	reqs := card.GetSecurityRequirements()
-	free := func(r *a2apb.SecurityRequirement) bool { return len(r.GetSchemes()) == 0 }
-	if len(reqs) > 0 && !slices.ContainsFunc(reqs, free) {
-		v.warn("card.securityRequirements", "asks for credentials, which the mesh does not send; the agent may refuse all calls")
 	}
 }

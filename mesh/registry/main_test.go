@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"agentmesh/mesh"
+	"agentmesh/mesh/security/credentials"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 	"go.uber.org/goleak"
@@ -59,7 +60,7 @@ func (n *network) probe(_ context.Context, e Entry) error {
 	return nil
 }
 
-func (n *network) fetch(_ context.Context, url string) (*a2apb.AgentCard, error) {
+func (n *network) fetch(_ context.Context, url string, _ *credentials.Sender) (*a2apb.AgentCard, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if c := n.cards[url]; c != nil {

@@ -3,11 +3,13 @@ package registry
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
 
 	"agentmesh/mesh"
+	"agentmesh/mesh/security/credentials"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 )
@@ -30,6 +32,9 @@ type Request struct {
 	LeaseID string
 	// Shared shares the agent with all tenants; for operators.
 	Shared bool
+	// Credentials are what the agent is called with, and its card fetched, in place of what
+	// was given before. Without any the agent keeps those that it has.
+	Credentials []credentials.Given
 }
 
 // A Registration is what Register granted.
@@ -144,6 +149,10 @@ func (r *Registry) propose(ctx context.Context, p mesh.Principal, req Request) (
 	if req.Shared {
 		c.Tenant = ""
 	}
+	given, err := credentials.New(req.Credentials)
+	if err != nil {
+		return nil, err
+	}
 	switch {
 	case req.Card == nil && req.CardURL == "":
 		return nil, mesh.InvalidField(op, "card", "is missing; give the agent's card, or its address as card_url")
@@ -160,12 +169,22 @@ func (r *Registry) propose(ctx context.Context, p mesh.Principal, req Request) (
 			return nil, mesh.InvalidField(op, "lease", "must be %v to %v, and is %v", MinLease, MaxLease, c.lease)
 		}
 	default:
-		at, err := cardURL(req.CardURL)
+		at, err := CardURL(req.CardURL)
 		if err != nil {
 			return nil, err
 		}
 		c.CardURL = at
-		if c.Card, err = r.get(ctx, at); err != nil {
+		if err := r.Refresh(ctx); err != nil { // of what was removed nothing is used any more
+			return nil, err
+		}
+		as, of := r.had(p, c.Tenant, req.Name, at)
+		if given != nil {
+			of = nil
+			if as, err = given.Bind(nil, at); err != nil {
+				return nil, err
+			}
+		}
+		if c.Card, err = r.get(ctx, at, as.Sender(of, at, r.via)); err != nil {
 			return nil, noCard(op, at, err)
 		}
 	}
@@ -173,10 +192,10 @@ func (r *Registry) propose(ctx context.Context, p mesh.Principal, req Request) (
 	if err := c.describe(req.Name, req.Endpoint); err != nil {
 		return nil, err
 	}
-	if err := r.vouched(ctx, card, c); err != nil {
+	if err := errors.Join(r.vouched(ctx, card, c), itself(p, c.Name)); err != nil {
 		return nil, err
 	}
-	return c, itself(p, c.Name)
+	return c, r.give(c, given)
 }
 
 // itself refuses agents that come with a certificate of another name.
@@ -211,7 +230,7 @@ func (c *record) describe(name, endpoint string) error {
 	if err != nil {
 		return err
 	}
-	c.Endpoint, c.Card, c.Warnings = addr, callable(c.Card, addr), warnings
+	c.Endpoint, c.Card, c.odd = addr, callable(c.Card, addr), warnings
 	field, said := "name", name
 	if name == "" {
 		name, field, said = Slug(c.Card.GetName()), "card.name", c.Card.GetName()
@@ -255,6 +274,9 @@ func (r *Registry) admit(p mesh.Principal, c *record, req Request) error {
 		return err
 	}
 	before := r.record(c.Tenant, c.Name)
+	if before != nil && len(req.Credentials) == 0 {
+		c.creds, c.sealed = before.creds, before.sealed
+	}
 	c.consent = p.Can(mesh.ActAdminTenant) || before != nil && before.consent && before.Owner == c.Owner
 	if before != nil {
 		if before.owns(req.LeaseID) {

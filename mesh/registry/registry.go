@@ -10,6 +10,8 @@ import (
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/alarm"
+	"agentmesh/mesh/security/credentials"
+	"agentmesh/mesh/security/seal"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 )
@@ -48,7 +50,11 @@ type Options struct {
 	// does. It must end with ctx. The default is [Dial].
 	Probe func(ctx context.Context, e Entry) error
 	// Fetch gets the card from a URL. The default is [HTTPFetch].
-	Fetch func(ctx context.Context, url string) (*a2apb.AgentCard, error)
+	Fetch Fetch
+	// Box encrypts the credentials of agents, and Via says how these may travel for a card.
+	// Without a Box none are taken.
+	Box *seal.Box
+	Via credentials.Via
 	// Verify decides, after the card was found to be well made, whether it may
 	// be registered, and again when it has changed at its URL; its error is the
 	// caller's. It does not change the card. An Endpoint that was given beside a
@@ -78,7 +84,9 @@ type Registry struct {
 	store  Store
 	shared bool // the store is not this registry's alone
 	probe  func(context.Context, Entry) error
-	fetch  func(context.Context, string) (*a2apb.AgentCard, error)
+	fetch  Fetch
+	box    *seal.Box // nil takes no credentials
+	via    credentials.Via
 	verify func(context.Context, *a2apb.AgentCard) error // nil accepts all
 	places func(string) error                            // nil accepts all
 	allows func(mesh.Principal, string) error            // nil refuses none
@@ -135,13 +143,19 @@ type record struct {
 	kept    time.Time     // when the lease ends by the store
 	down    string        // why it may not be called, or ""
 	given   string        // endpoint that was given beside a card URL
-	fails   int           // probes failed in a row
-	probeAt time.Time     // when to probe next; zero for never
+	odd     []Warning     // of the card
+	creds   *credentials.Set
+	sealed  []byte    // creds as they are kept
+	reseal  bool      // creds are sealed under a secret that will go
+	fails   int       // probes failed in a row
+	probeAt time.Time // when to probe next; zero for never
 	probing bool
 }
 
 // refresh sets what follows from the other fields.
-func (c *record) refresh() {
+func (c *record) refresh(via credentials.Via) {
+	c.Credentials = c.creds.States(c.Card)
+	c.Warnings = append(slices.Clip(c.odd), c.credentialWarnings(via)...)
 	switch {
 	case c.lapsed:
 		c.Live, c.Problem = false, "has not renewed its registration since "+c.Expires.UTC().Format(time.RFC3339)
@@ -157,7 +171,7 @@ func (c *record) refresh() {
 // cannot be read is logged and left out.
 func New(ctx context.Context, opts Options) (*Registry, error) {
 	r := &Registry{
-		store: opts.Store, shared: opts.Shared && opts.Store != nil, probe: opts.Probe, fetch: opts.Fetch, verify: opts.Verify, places: opts.Check, trusts: opts.Trusts, allows: opts.Allows, now: opts.Now, log: opts.Logger, alarms: opts.Alarms,
+		store: opts.Store, shared: opts.Shared && opts.Store != nil, probe: opts.Probe, fetch: opts.Fetch, box: opts.Box, via: opts.Via, verify: opts.Verify, places: opts.Check, trusts: opts.Trusts, allows: opts.Allows, now: opts.Now, log: opts.Logger, alarms: opts.Alarms,
 		wake: make(chan struct{}, 1), realms: map[mesh.TenantID]*realm{}, watchers: map[chan struct{}]struct{}{}, left: map[string]departed{},
 	}
 	if r.probe == nil {
@@ -337,7 +351,7 @@ func (r *Registry) lock() {
 
 // changed publishes a change of c. The caller holds mu.
 func (r *Registry) changed(c *record) {
-	c.refresh()
+	c.refresh(r.via)
 	c.rev = r.touch(c.Tenant)
 }
 

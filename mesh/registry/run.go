@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"agentmesh/mesh"
+	"agentmesh/mesh/security/credentials"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 	"google.golang.org/protobuf/proto"
@@ -141,11 +142,11 @@ func (r *Registry) due() (due []*record, next time.Time) {
 // records what it found.
 func (r *Registry) check(ctx context.Context, c *record) {
 	r.mu.Lock()
-	fresh := &record{Entry: c.Entry, given: c.given}
+	fresh := &record{Entry: c.Entry, given: c.given, creds: c.creds, odd: c.odd}
 	r.mu.Unlock()
-	was := fresh.Entry
+	was, odd := fresh.Entry, fresh.odd
 	if fresh.CardURL != "" {
-		if card, err := r.get(ctx, fresh.CardURL); err == nil {
+		if card, err := r.get(ctx, fresh.CardURL, fresh.creds.Sender(was.Card, fresh.CardURL, r.via)); err == nil {
 			fresh.Card = card
 			err := fresh.describe(was.Name, fresh.given)
 			if err == nil && !proto.Equal(was.Card, fresh.Card) {
@@ -153,7 +154,7 @@ func (r *Registry) check(ctx context.Context, c *record) {
 			}
 			if err != nil {
 				r.log.Warn("agent has a card now that is broken or not vouched for; the one before is kept", "agent", was.Name, "tenant", was.Tenant, "err", err)
-				fresh.Entry = was
+				fresh.Entry, fresh.odd = was, odd
 			}
 		}
 	}
@@ -161,7 +162,7 @@ func (r *Registry) check(ctx context.Context, c *record) {
 	if ctx.Err() != nil {
 		return
 	}
-	changed := was.Endpoint != fresh.Endpoint || !proto.Equal(was.Card, fresh.Card) || !slices.Equal(was.Warnings, fresh.Warnings)
+	changed := was.Endpoint != fresh.Endpoint || !proto.Equal(was.Card, fresh.Card) || !slices.Equal(odd, fresh.odd)
 	if changed && err == nil {
 		r.replaceCard(ctx, c, fresh)
 	}
@@ -177,7 +178,7 @@ func (r *Registry) replaceCard(ctx context.Context, c, fresh *record) {
 		r.mu.Unlock()
 		return
 	}
-	c.Card, c.Endpoint, c.Warnings = fresh.Card, fresh.Endpoint, fresh.Warnings
+	c.Card, c.Endpoint, c.odd = fresh.Card, fresh.Endpoint, fresh.odd
 	r.changed(c)
 	r.mu.Unlock()
 	// Only replaceCard, under writes, changes what save reads.
@@ -221,10 +222,10 @@ func (r *Registry) ask(ctx context.Context, e Entry) error {
 }
 
 // get fetches a card, within fetchTimeout.
-func (r *Registry) get(ctx context.Context, url string) (*a2apb.AgentCard, error) {
+func (r *Registry) get(ctx context.Context, url string, as *credentials.Sender) (*a2apb.AgentCard, error) {
 	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
 	defer cancel()
-	card, err := r.fetch(ctx, url)
+	card, err := r.fetch(ctx, url, as)
 	if err == nil && card == nil {
 		return nil, mesh.Errorf(mesh.Unknown, "registry.get", "no card")
 	}

@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"bytes"
 	"context"
 	"slices"
 	"time"
@@ -70,7 +71,7 @@ func (r *Registry) mergeAll(all map[string][]byte) map[string]*record {
 	defer r.mu.Unlock()
 	over := map[string]*record{}
 	for at, data := range all {
-		c, err := decode(data)
+		c, err := r.decode(data)
 		switch {
 		case err != nil:
 			r.log.Error("kept registration is damaged and was left out", "key", at, "err", err)
@@ -114,7 +115,7 @@ func (r *Registry) merge(c *record) {
 // card.
 func (c *record) same(o *record) bool {
 	return c.CardURL == o.CardURL && c.Endpoint == o.Endpoint && c.given == o.given && c.leaseID == o.leaseID && c.secret == o.secret &&
-		c.lease == o.lease && c.Registered.Equal(o.Registered) && proto.Equal(c.Card, o.Card) && slices.Equal(c.Warnings, o.Warnings)
+		c.lease == o.lease && c.Registered.Equal(o.Registered) && proto.Equal(c.Card, o.Card) && bytes.Equal(c.sealed, o.sealed) && slices.Equal(c.odd, o.odd)
 }
 
 // look looks into the store for an agent that the memory does not have, or whose
@@ -147,7 +148,7 @@ func (r *Registry) reread(ctx context.Context, c *record) (*record, []byte, erro
 	}
 	var is *record
 	if data != nil {
-		if is, err = decode(data); err != nil {
+		if is, err = r.decode(data); err != nil {
 			return nil, nil, err
 		}
 	}

@@ -34,6 +34,10 @@ const (
 // Version is the A2A version that connections of this package speak.
 const Version = "1.0"
 
+// VersionOld is what they say instead in calls whose Call has that version, of agents that
+// speak it.
+const VersionOld = "0.3"
+
 // PushShapeV03 is the one value of [KeyPushShape].
 const PushShapeV03 = "0.3"
 
@@ -43,14 +47,14 @@ func Keys() []string {
 		KeyTraceparent, KeyVersion, KeyExtensions, KeyAfterSeq, KeyWantSeq, KeyPushShape, KeyAgent}
 }
 
-// Bounds of what is read from metadata, in bytes but for maxExtensions.
+// Bounds of what is read from metadata, in bytes but for MaxExtensions.
 const (
 	maxUser       = 128
 	maxID         = 128
 	maxToken      = 32 << 10
 	maxVersion    = 16
-	maxExtension  = 512
-	maxExtensions = 32
+	MaxExtension  = 512
+	MaxExtensions = 32
 )
 
 // CheckUser returns an Invalid error for what cannot name a user: a name is 1
@@ -210,9 +214,9 @@ func (r *reader) list(key string) []string {
 			if s == "" || slices.Contains(all, s) {
 				continue
 			}
-			if len(s) > maxExtension || len(all) == maxExtensions {
+			if len(s) > MaxExtension || len(all) == MaxExtensions {
 				r.fail(mesh.InvalidField("rpc.metadata", key,
-					"must be at most %d values of at most %d bytes", maxExtensions, maxExtension))
+					"must be at most %d values of at most %d bytes", MaxExtensions, MaxExtension))
 				return nil
 			}
 			all = append(all, s)
@@ -272,6 +276,9 @@ func write(md metadata.MD, c mesh.Call, bearer string) {
 	set(KeyTraceparent, c.Traceparent)
 	set(KeyExtensions, strings.Join(c.Extensions, ","))
 	set(KeyVersion, Version)
+	if c.Version == VersionOld {
+		set(KeyVersion, VersionOld)
+	}
 	set(KeyAgent, c.Agent)
 	if c.HasCursor {
 		set(KeyAfterSeq, strconv.FormatInt(int64(c.AfterSeq), 10))

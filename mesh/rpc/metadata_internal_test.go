@@ -40,7 +40,7 @@ func FuzzMetadata(f *testing.F) {
 		"traceparent: ff-" + trace + "\ntraceparent: 00-" + trace,
 		"a2a-version: 0.3\na2a-version: 1.0",
 		"a2a-version: " + strings.Repeat("1", maxVersion+1),
-		"a2a-extensions: " + strings.Repeat("x", maxExtension+1),
+		"a2a-extensions: " + strings.Repeat("x", MaxExtension+1),
 		"a2a-extensions: a,b,c,d,e,f,g,h,i,j,k,l,m,n,o,p,q,r,s,t,u,v,w,x,y,z,0,1,2,3,4,5,6",
 		"after-seq: -1\nwant-seq: true\nagent: No Body\nuser-id: a b",
 		"after-seq: +1", "after-seq: 007", "push-shape: 1.0", "after-seq:", "user-id: \x00", "tenant-id: ../x",
@@ -96,8 +96,8 @@ func checkBounds(t *testing.T, in incoming) {
 		KeyVersion:     len(c.Version) <= maxVersion,
 		KeyTraceparent: c.Traceparent == "" || len(c.Traceparent) >= 55 && len(c.Traceparent) <= maxID,
 		KeyAfterSeq:    c.AfterSeq >= 0 && (c.HasCursor || c.AfterSeq == 0),
-		KeyExtensions: len(c.Extensions) <= maxExtensions && !slices.ContainsFunc(c.Extensions, func(s string) bool {
-			return s == "" || len(s) > maxExtension || strings.Contains(s, ",")
+		KeyExtensions: len(c.Extensions) <= MaxExtensions && !slices.ContainsFunc(c.Extensions, func(s string) bool {
+			return s == "" || len(s) > MaxExtension || strings.Contains(s, ",")
 		}),
 	} {
 		if !ok {

@@ -1,7 +1,11 @@
 package rpc
 
 import (
+	"bytes"
 	"context"
+	"crypto/sha256"
+	"crypto/tls"
+	"encoding/hex"
 	"sync"
 
 	"agentmesh/mesh"
@@ -22,8 +26,8 @@ type Pool struct {
 	options DialOptions
 
 	mu     sync.Mutex
-	conns  map[string]*pooled
-	asked  uint64 // counts calls of Get
+	conns  map[string]*pooled // by endpoint, and by the certificate if there is one
+	asked  uint64             // counts calls of Get
 	closed bool
 }
 
@@ -48,13 +52,33 @@ func NewPool(o DialOptions) *Pool {
 // close it, and ask again for each piece of work instead of keeping it. Errors
 // are those of Dial, and Unavailable after Close.
 func (p *Pool) Get(endpoint string) (*grpc.ClientConn, error) {
+	return p.get(endpoint, endpoint, p.options)
+}
+
+// GetAs is Get for a connection that shows the certificate, and is for those alone who give
+// the same.
+func (p *Pool) GetAs(endpoint string, cert *tls.Certificate) (*grpc.ClientConn, error) {
+	key, o := sha256.Sum256(bytes.Join(cert.Certificate, nil)), p.options
+	believes := o.TLS
+	o.TLS = func() *tls.Config {
+		c := &tls.Config{MinVersion: tls.VersionTLS12}
+		if believes != nil {
+			c = believes()
+		}
+		c.Certificates = []tls.Certificate{*cert}
+		return c
+	}
+	return p.get(endpoint+" "+hex.EncodeToString(key[:]), endpoint, o)
+}
+
+func (p *Pool) get(key, endpoint string, o DialOptions) (*grpc.ClientConn, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
 		return nil, mesh.Errorf(mesh.Unavailable, "rpc.Pool.Get", "the mesh is shutting down; try again later")
 	}
 	p.asked++
-	if c, ok := p.conns[endpoint]; ok {
+	if c, ok := p.conns[key]; ok {
 		c.asked = p.asked
 		return c.conn, nil
 	}
@@ -62,14 +86,14 @@ func (p *Pool) Get(endpoint string) (*grpc.ClientConn, error) {
 		p.makeRoom()
 	}
 	c := &pooled{pool: p, asked: p.asked}
-	conn, err := dial(endpoint, p.options, grpc.WithIdleTimeout(0),
+	conn, err := dial(endpoint, o, grpc.WithIdleTimeout(0),
 		grpc.WithChainUnaryInterceptor(c.unary), grpc.WithChainStreamInterceptor(c.stream))
 	if err != nil {
 		return nil, err
 	}
 	c.conn = conn
 	conn.Connect()
-	p.conns[endpoint] = c
+	p.conns[key] = c
 	return conn, nil
 }
 

@@ -29,11 +29,12 @@ type whole struct {
 }
 
 // NewSnapshot returns the snapshot of a turn that begins with the event after
-// which it was opened. The thread's events from then on go to Apply, in order.
-func NewSnapshot(threadID string, turn mesh.ExecutionID) *Snapshot {
+// which it was opened, as it is shown with the context id. The thread's events from then
+// on go to Apply, in order.
+func NewSnapshot(context string, turn mesh.ExecutionID) *Snapshot {
 	return &Snapshot{
-		view: &View{stream: stream{turn: turn}, ctx: threadID},
-		task: &a2apb.Task{Id: string(turn), ContextId: threadID,
+		view: &View{stream: stream{turn: turn}, ctx: context},
+		task: &a2apb.Task{Id: string(turn), ContextId: context,
 			Status: &a2apb.TaskStatus{State: a2apb.TaskState_TASK_STATE_SUBMITTED}},
 	}
 }
@@ -128,6 +129,21 @@ func (w *whole) joined() *a2apb.Artifact {
 func plainText(p *a2apb.Part) bool {
 	_, ok := p.GetContent().(*a2apb.Part_Text)
 	return ok && p.Metadata == nil && p.Filename == "" && p.MediaType == "" && len(p.ProtoReflect().GetUnknown()) == 0
+}
+
+// InContext returns the task as it is shown with the context id. It shares what does not
+// name it.
+func InContext(t *a2apb.Task, context string) *a2apb.Task {
+	if t.GetContextId() == context {
+		return t
+	}
+	v := &View{stream: stream{turn: mesh.ExecutionID(t.GetId())}, ctx: context}
+	out := &a2apb.Task{Id: t.Id, ContextId: context, Artifacts: t.Artifacts, Metadata: t.Metadata,
+		Status: &a2apb.TaskStatus{State: t.Status.GetState(), Message: v.address(t.Status.GetMessage()), Timestamp: t.Status.GetTimestamp()}}
+	for _, m := range t.History {
+		out.History = append(out.History, v.address(m))
+	}
+	return out
 }
 
 // Task returns the task as it stands and the Seq of the last event that it

@@ -1,6 +1,7 @@
 package thread
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 
@@ -32,6 +33,8 @@ type Mode struct {
 	Extended bool
 	// Seq adds the Seq to every update's extension data.
 	Seq bool
+	// Context is shown in place of the thread's id, if it is not "".
+	Context string
 }
 
 // View returns a view of the turn that goes on after the event with the given
@@ -41,7 +44,10 @@ func (s *State) View(threadID string, turn mesh.ExecutionID, after mesh.Seq, mod
 	if t == nil {
 		return nil
 	}
-	v := &View{stream: t.stream(after), ctx: threadID, mode: mode}
+	if mode.Context == threadID {
+		mode.Context = ""
+	}
+	v := &View{stream: t.stream(after), ctx: cmp.Or(mode.Context, threadID), mode: mode}
 	if mode.Extended {
 		for _, x := range s.order {
 			if x.Opened <= after && (x.Ended == 0 || x.Ended > after) && s.shown(x, turn) {
@@ -64,6 +70,9 @@ func (s *State) shown(x *Execution, turn mesh.ExecutionID) bool {
 	}
 	return x.Parent == turn
 }
+
+// Context is the context id that the view shows.
+func (v *View) Context() string { return v.ctx }
 
 // Over reports whether the task's terminal update was given: nothing follows.
 func (v *View) Over() bool { return v.over }
@@ -120,6 +129,9 @@ func (v *View) Wire(e *mesh.Event, r *a2apb.StreamResponse) []byte {
 	artifact, ok := b.Bytes()
 	if !ok {
 		return nil
+	}
+	if v.mode.Context != "" { // these share nothing with others
+		return wireOf(u, artifact)
 	}
 	form := 0
 	if v.mode.Extended {

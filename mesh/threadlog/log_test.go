@@ -194,7 +194,7 @@ func drain(t *testing.T, c *threadlog.Cursor) []string {
 func everyBody() []*mesh.Event {
 	deadline := time.Now().Add(time.Hour)
 	x := mesh.Execution{ID: "x", Parent: "p", Kind: mesh.KindAgent, Agent: "a", Skills: []string{"s"},
-		DependsOn: []mesh.ExecutionID{"d"}, MaxToolCalls: 3, Deadline: deadline}
+		DependsOn: []mesh.ExecutionID{"d"}, MaxToolCalls: 3, Deadline: deadline, Context: "c"}
 	msg := &a2apb.Message{MessageId: "m", Parts: []*a2apb.Part{{Content: &a2apb.Part_Text{Text: "hi"}}}}
 	bodies := []mesh.Body{
 		mesh.MessagePosted{Message: msg, User: "u", Digest: []byte{1}, Credential: "token:x"},

@@ -97,7 +97,7 @@ func (b *bench) play(ctx context.Context, chunks, readers int, stalled bool) (h 
 
 // hear reads a stream that must have all chunks, and calls begun with the first.
 func hear(stream grpc.ServerStreamingClient[a2apb.StreamResponse], chunks int, begun func()) error {
-	c := &checked{chunks: chunks}
+	c := &checked{chunks: chunks, size: smallest}
 	err := drain(stream, func(text string) error {
 		if c.seen == 0 && begun != nil {
 			begun()

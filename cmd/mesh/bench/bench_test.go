@@ -197,7 +197,7 @@ func (b *bench) foreigners(ctx context.Context, r round, i int) error {
 	}
 	for _, agent := range agents {
 		if err := b.timed(r, "mesh of "+agent, b.mesh, b.crowd, func(int) error {
-			return b.mesh.doors["grpc"].whole(as(ctx, "default", agent), chunks)
+			return b.mesh.doors["grpc"].wholeOf(as(ctx, "default", agent), question{chunks: chunks, size: piece})
 		}); err != nil {
 			return err
 		}

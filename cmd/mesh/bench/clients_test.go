@@ -29,15 +29,22 @@ type door func(ctx context.Context, text string, chunk func(string) error) error
 
 // whole asks and checks the answer.
 func (d door) whole(ctx context.Context, chunks int) error {
-	c := &checked{chunks: chunks}
-	return errors.Join(d(ctx, question{chunks: chunks}.String(), c.next), c.all())
+	return d.wholeOf(ctx, question{chunks: chunks})
+}
+
+func (d door) wholeOf(ctx context.Context, q question) error {
+	c := &checked{chunks: q.chunks, size: max(q.size, smallest)}
+	return errors.Join(d(ctx, q.String(), c.next), c.all())
 }
 
 // checked sees that every chunk comes, in order, once.
-type checked struct{ chunks, seen int }
+type checked struct{ chunks, size, seen int }
 
 func (c *checked) next(text string) error {
 	n, err := numberOf(text)
+	if err == nil && len(text) != c.size {
+		err = fmt.Errorf("a chunk of %d bytes instead of %d", len(text), c.size)
+	}
 	if err == nil && n != c.seen {
 		err = fmt.Errorf("chunk %d instead of %d", n, c.seen)
 	}

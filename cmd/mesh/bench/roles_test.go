@@ -62,15 +62,24 @@ func TestMain(m *testing.M) {
 type question struct {
 	chunks       int
 	every, after time.Duration
+	size         int // of a chunk, in bytes: its number, when it was said, and dots; 0 is smallest
 }
 
-// size is that of a chunk: its number, when it was said, and dots.
-const size = 32
+// smallest is the least that a chunk can be, and piece what our runtime does not put together
+// with others.
+const (
+	smallest = 32
+	piece    = 2 << 10
+)
 
-var asked = regexp.MustCompile(`chunks=(\d+) every=(\S+) after=(\S+) please`)
+var asked = regexp.MustCompile(`chunks=(\d+) every=(\S+) after=(\S+) please(?: of (\d+) bytes)?`)
 
 func (q question) String() string {
-	return fmt.Sprintf("chunks=%d every=%v after=%v please", q.chunks, q.every, q.after)
+	s := fmt.Sprintf("chunks=%d every=%v after=%v please", q.chunks, q.every, q.after)
+	if q.size != 0 {
+		s += fmt.Sprintf(" of %d bytes", q.size)
+	}
+	return s
 }
 
 func questionOf(text string) (q question, err error) {
@@ -78,10 +87,13 @@ func questionOf(text string) (q question, err error) {
 	if at == nil {
 		return q, fmt.Errorf("no question: %q", text)
 	}
-	var errs [3]error
+	var errs [4]error
 	q.chunks, errs[0] = strconv.Atoi(at[1])
 	q.every, errs[1] = time.ParseDuration(at[2])
 	q.after, errs[2] = time.ParseDuration(at[3])
+	if at[4] != "" {
+		q.size, errs[3] = strconv.Atoi(at[4])
+	}
 	return q, errors.Join(errs[:]...)
 }
 
@@ -93,7 +105,7 @@ func (q question) texts() iter.Seq[string] {
 			if q.every > 0 {
 				time.Sleep(q.every)
 			}
-			if text := fmt.Sprintf("%08d %019d ", i, time.Now().UnixNano()); !yield(text + strings.Repeat(".", size-len(text))) {
+			if text := fmt.Sprintf("%08d %019d ", i, time.Now().UnixNano()); !yield(text + strings.Repeat(".", max(q.size, smallest)-len(text))) {
 				return
 			}
 		}
@@ -102,7 +114,7 @@ func (q question) texts() iter.Seq[string] {
 
 // numberOf is the chunk's number, and saidAt when it was said.
 func numberOf(text string) (int, error) {
-	if len(text) != size {
+	if len(text) < smallest {
 		return 0, fmt.Errorf("a chunk of %d bytes: %q", len(text), text)
 	}
 	return strconv.Atoi(text[:8])

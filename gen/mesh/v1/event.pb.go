@@ -1754,7 +1754,10 @@ type Execution struct {
 	Deadline *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=deadline,proto3" json:"deadline,omitempty"`
 	// The most that it may use together with all below it. The mesh makes it no
 	// larger than what is left of its parent's.
-	Budget        *Budget `protobuf:"bytes,12,opt,name=budget,proto3" json:"budget,omitempty"`
+	Budget *Budget `protobuf:"bytes,12,opt,name=budget,proto3" json:"budget,omitempty"`
+	// Of a turn, the A2A context id by which its user named the thread; empty where that is
+	// the thread's id.
+	Context       string `protobuf:"bytes,13,opt,name=context,proto3" json:"context,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1871,6 +1874,13 @@ func (x *Execution) GetBudget() *Budget {
 		return x.Budget
 	}
 	return nil
+}
+
+func (x *Execution) GetContext() string {
+	if x != nil {
+		return x.Context
+	}
+	return ""
 }
 
 // Budget is the most that an execution may use; 0 is no limit. Its deadline is
@@ -2367,7 +2377,7 @@ const file_mesh_v1_event_proto_rawDesc = "" +
 	"\astarted\x18\x01 \x01(\x03R\astarted\x12\x18\n" +
 	"\aoutcome\x18\x02 \x01(\tR\aoutcome\x12\x18\n" +
 	"\asummary\x18\x03 \x01(\tR\asummary\x12\x0e\n" +
-	"\x02by\x18\x04 \x01(\tR\x02by\"\xd9\x02\n" +
+	"\x02by\x18\x04 \x01(\tR\x02by\"\xf3\x02\n" +
 	"\tExecution\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n" +
 	"\x06parent\x18\x02 \x01(\tR\x06parent\x12\x12\n" +
@@ -2382,7 +2392,8 @@ const file_mesh_v1_event_proto_rawDesc = "" +
 	"\x0emax_tool_calls\x18\n" +
 	" \x01(\x05R\fmaxToolCalls\x126\n" +
 	"\bdeadline\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\bdeadline\x12'\n" +
-	"\x06budget\x18\f \x01(\v2\x0f.mesh.v1.BudgetR\x06budget\"c\n" +
+	"\x06budget\x18\f \x01(\v2\x0f.mesh.v1.BudgetR\x06budget\x12\x18\n" +
+	"\acontext\x18\r \x01(\tR\acontext\"c\n" +
 	"\x06Budget\x12\x14\n" +
 	"\x05calls\x18\x01 \x01(\x03R\x05calls\x12\x16\n" +
 	"\x06tokens\x18\x02 \x01(\x03R\x06tokens\x12+\n" +

@@ -79,7 +79,7 @@ func (x WatchAgentsResponse_Kind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use WatchAgentsResponse_Kind.Descriptor instead.
 func (WatchAgentsResponse_Kind) EnumDescriptor() ([]byte, []int) {
-	return file_mesh_v1_registry_proto_rawDescGZIP(), []int{13, 0}
+	return file_mesh_v1_registry_proto_rawDescGZIP(), []int{17, 0}
 }
 
 // Agent is a registered agent.
@@ -116,7 +116,10 @@ type Agent struct {
 	Trusted bool `protobuf:"varint,12,opt,name=trusted,proto3" json:"trusted,omitempty"`
 	// What is odd on its card and what that means for it, for those who see where it is
 	// called; as of the card that was read last.
-	Warnings      []*CardWarning `protobuf:"bytes,13,rep,name=warnings,proto3" json:"warnings,omitempty"`
+	Warnings []*CardWarning `protobuf:"bytes,13,rep,name=warnings,proto3" json:"warnings,omitempty"`
+	// Which credentials it is called with, for those who see where it is called; never what
+	// they are.
+	Credentials   []*AgentCredentialState `protobuf:"bytes,14,rep,name=credentials,proto3" json:"credentials,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -242,6 +245,128 @@ func (x *Agent) GetWarnings() []*CardWarning {
 	return nil
 }
 
+func (x *Agent) GetCredentials() []*AgentCredentialState {
+	if x != nil {
+		return x.Credentials
+	}
+	return nil
+}
+
+// AgentCredential is what an agent is called with, and its card fetched. It is written and
+// never read: nothing returns it.
+type AgentCredential struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The name of a security scheme on the agent's card; or a kind, if the card has one of it:
+	// bearer, basic, apiKey, oauth2, mtls; or the place of an API key: header:NAME, query:NAME
+	// or cookie:NAME. A card that is itself protected is fetched with what is given by kind or
+	// place.
+	Scheme string `protobuf:"bytes,1,opt,name=scheme,proto3" json:"scheme,omitempty"`
+	// A token or key; user:password for basic, client_id:client_secret for OAuth 2.0, a
+	// certificate with its key in PEM for mTLS.
+	Value         string `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AgentCredential) Reset() {
+	*x = AgentCredential{}
+	mi := &file_mesh_v1_registry_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AgentCredential) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AgentCredential) ProtoMessage() {}
+
+func (x *AgentCredential) ProtoReflect() protoreflect.Message {
+	mi := &file_mesh_v1_registry_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AgentCredential.ProtoReflect.Descriptor instead.
+func (*AgentCredential) Descriptor() ([]byte, []int) {
+	return file_mesh_v1_registry_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *AgentCredential) GetScheme() string {
+	if x != nil {
+		return x.Scheme
+	}
+	return ""
+}
+
+func (x *AgentCredential) GetValue() string {
+	if x != nil {
+		return x.Value
+	}
+	return ""
+}
+
+// AgentCredentialState says that a credential was given.
+type AgentCredentialState struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// As it was given.
+	Scheme string `protobuf:"bytes,1,opt,name=scheme,proto3" json:"scheme,omitempty"`
+	// bearer, basic, apiKey, oauth2 or mtls; empty if the card has no place for it any more.
+	Kind          string `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AgentCredentialState) Reset() {
+	*x = AgentCredentialState{}
+	mi := &file_mesh_v1_registry_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AgentCredentialState) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AgentCredentialState) ProtoMessage() {}
+
+func (x *AgentCredentialState) ProtoReflect() protoreflect.Message {
+	mi := &file_mesh_v1_registry_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AgentCredentialState.ProtoReflect.Descriptor instead.
+func (*AgentCredentialState) Descriptor() ([]byte, []int) {
+	return file_mesh_v1_registry_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *AgentCredentialState) GetScheme() string {
+	if x != nil {
+		return x.Scheme
+	}
+	return ""
+}
+
+func (x *AgentCredentialState) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
 // CardWarning is something on a card that A2A wants otherwise and with which the agent
 // works all the same.
 type CardWarning struct {
@@ -256,7 +381,7 @@ type CardWarning struct {
 
 func (x *CardWarning) Reset() {
 	*x = CardWarning{}
-	mi := &file_mesh_v1_registry_proto_msgTypes[1]
+	mi := &file_mesh_v1_registry_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -268,7 +393,7 @@ func (x *CardWarning) String() string {
 func (*CardWarning) ProtoMessage() {}
 
 func (x *CardWarning) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_registry_proto_msgTypes[1]
+	mi := &file_mesh_v1_registry_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -281,7 +406,7 @@ func (x *CardWarning) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CardWarning.ProtoReflect.Descriptor instead.
 func (*CardWarning) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_registry_proto_rawDescGZIP(), []int{1}
+	return file_mesh_v1_registry_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *CardWarning) GetField() string {
@@ -317,14 +442,18 @@ type RegisterAgentRequest struct {
 	// Share it with all tenants; for operators.
 	Shared bool `protobuf:"varint,6,opt,name=shared,proto3" json:"shared,omitempty"`
 	// The secret of a registration under the same name that this one replaces.
-	LeaseId       string `protobuf:"bytes,7,opt,name=lease_id,json=leaseId,proto3" json:"lease_id,omitempty"`
+	LeaseId string `protobuf:"bytes,7,opt,name=lease_id,json=leaseId,proto3" json:"lease_id,omitempty"`
+	// What the agent is called with, in place of what was given before; without any it keeps
+	// what it has. It goes to the origins of card_url and of the card's interfaces alone, as
+	// they are now.
+	Credentials   []*AgentCredential `protobuf:"bytes,8,rep,name=credentials,proto3" json:"credentials,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *RegisterAgentRequest) Reset() {
 	*x = RegisterAgentRequest{}
-	mi := &file_mesh_v1_registry_proto_msgTypes[2]
+	mi := &file_mesh_v1_registry_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -336,7 +465,7 @@ func (x *RegisterAgentRequest) String() string {
 func (*RegisterAgentRequest) ProtoMessage() {}
 
 func (x *RegisterAgentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_registry_proto_msgTypes[2]
+	mi := &file_mesh_v1_registry_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -349,7 +478,7 @@ func (x *RegisterAgentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterAgentRequest.ProtoReflect.Descriptor instead.
 func (*RegisterAgentRequest) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_registry_proto_rawDescGZIP(), []int{2}
+	return file_mesh_v1_registry_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *RegisterAgentRequest) GetName() string {
@@ -401,6 +530,13 @@ func (x *RegisterAgentRequest) GetLeaseId() string {
 	return ""
 }
 
+func (x *RegisterAgentRequest) GetCredentials() []*AgentCredential {
+	if x != nil {
+		return x.Credentials
+	}
+	return nil
+}
+
 // RegisterAgentResponse is the registration.
 type RegisterAgentResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -422,7 +558,7 @@ type RegisterAgentResponse struct {
 
 func (x *RegisterAgentResponse) Reset() {
 	*x = RegisterAgentResponse{}
-	mi := &file_mesh_v1_registry_proto_msgTypes[3]
+	mi := &file_mesh_v1_registry_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -434,7 +570,7 @@ func (x *RegisterAgentResponse) String() string {
 func (*RegisterAgentResponse) ProtoMessage() {}
 
 func (x *RegisterAgentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_registry_proto_msgTypes[3]
+	mi := &file_mesh_v1_registry_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -447,7 +583,7 @@ func (x *RegisterAgentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterAgentResponse.ProtoReflect.Descriptor instead.
 func (*RegisterAgentResponse) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_registry_proto_rawDescGZIP(), []int{3}
+	return file_mesh_v1_registry_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *RegisterAgentResponse) GetAgent() *Agent {
@@ -498,7 +634,7 @@ type KeepAliveRequest struct {
 
 func (x *KeepAliveRequest) Reset() {
 	*x = KeepAliveRequest{}
-	mi := &file_mesh_v1_registry_proto_msgTypes[4]
+	mi := &file_mesh_v1_registry_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -510,7 +646,7 @@ func (x *KeepAliveRequest) String() string {
 func (*KeepAliveRequest) ProtoMessage() {}
 
 func (x *KeepAliveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_registry_proto_msgTypes[4]
+	mi := &file_mesh_v1_registry_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -523,7 +659,7 @@ func (x *KeepAliveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeepAliveRequest.ProtoReflect.Descriptor instead.
 func (*KeepAliveRequest) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_registry_proto_rawDescGZIP(), []int{4}
+	return file_mesh_v1_registry_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *KeepAliveRequest) GetName() string {
@@ -553,7 +689,7 @@ type KeepAliveResponse struct {
 
 func (x *KeepAliveResponse) Reset() {
 	*x = KeepAliveResponse{}
-	mi := &file_mesh_v1_registry_proto_msgTypes[5]
+	mi := &file_mesh_v1_registry_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -565,7 +701,7 @@ func (x *KeepAliveResponse) String() string {
 func (*KeepAliveResponse) ProtoMessage() {}
 
 func (x *KeepAliveResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_registry_proto_msgTypes[5]
+	mi := &file_mesh_v1_registry_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -578,7 +714,7 @@ func (x *KeepAliveResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeepAliveResponse.ProtoReflect.Descriptor instead.
 func (*KeepAliveResponse) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_registry_proto_rawDescGZIP(), []int{5}
+	return file_mesh_v1_registry_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *KeepAliveResponse) GetExpires() *timestamppb.Timestamp {
@@ -610,7 +746,7 @@ type DeregisterAgentRequest struct {
 
 func (x *DeregisterAgentRequest) Reset() {
 	*x = DeregisterAgentRequest{}
-	mi := &file_mesh_v1_registry_proto_msgTypes[6]
+	mi := &file_mesh_v1_registry_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -622,7 +758,7 @@ func (x *DeregisterAgentRequest) String() string {
 func (*DeregisterAgentRequest) ProtoMessage() {}
 
 func (x *DeregisterAgentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_registry_proto_msgTypes[6]
+	mi := &file_mesh_v1_registry_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -635,7 +771,7 @@ func (x *DeregisterAgentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeregisterAgentRequest.ProtoReflect.Descriptor instead.
 func (*DeregisterAgentRequest) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_registry_proto_rawDescGZIP(), []int{6}
+	return file_mesh_v1_registry_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *DeregisterAgentRequest) GetName() string {
@@ -668,7 +804,7 @@ type DeregisterAgentResponse struct {
 
 func (x *DeregisterAgentResponse) Reset() {
 	*x = DeregisterAgentResponse{}
-	mi := &file_mesh_v1_registry_proto_msgTypes[7]
+	mi := &file_mesh_v1_registry_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -680,7 +816,7 @@ func (x *DeregisterAgentResponse) String() string {
 func (*DeregisterAgentResponse) ProtoMessage() {}
 
 func (x *DeregisterAgentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_registry_proto_msgTypes[7]
+	mi := &file_mesh_v1_registry_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -693,7 +829,117 @@ func (x *DeregisterAgentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeregisterAgentResponse.ProtoReflect.Descriptor instead.
 func (*DeregisterAgentResponse) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_registry_proto_rawDescGZIP(), []int{7}
+	return file_mesh_v1_registry_proto_rawDescGZIP(), []int{9}
+}
+
+// SetAgentCredentialsRequest gives credentials for an agent.
+type SetAgentCredentialsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name of the agent.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// It is shared; for operators.
+	Shared bool `protobuf:"varint,2,opt,name=shared,proto3" json:"shared,omitempty"`
+	// All that it is called with from now on; none takes away what was given.
+	Credentials   []*AgentCredential `protobuf:"bytes,3,rep,name=credentials,proto3" json:"credentials,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetAgentCredentialsRequest) Reset() {
+	*x = SetAgentCredentialsRequest{}
+	mi := &file_mesh_v1_registry_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetAgentCredentialsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetAgentCredentialsRequest) ProtoMessage() {}
+
+func (x *SetAgentCredentialsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_mesh_v1_registry_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetAgentCredentialsRequest.ProtoReflect.Descriptor instead.
+func (*SetAgentCredentialsRequest) Descriptor() ([]byte, []int) {
+	return file_mesh_v1_registry_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *SetAgentCredentialsRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *SetAgentCredentialsRequest) GetShared() bool {
+	if x != nil {
+		return x.Shared
+	}
+	return false
+}
+
+func (x *SetAgentCredentialsRequest) GetCredentials() []*AgentCredential {
+	if x != nil {
+		return x.Credentials
+	}
+	return nil
+}
+
+// SetAgentCredentialsResponse is the agent.
+type SetAgentCredentialsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The agent as it stands.
+	Agent         *Agent `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetAgentCredentialsResponse) Reset() {
+	*x = SetAgentCredentialsResponse{}
+	mi := &file_mesh_v1_registry_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetAgentCredentialsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetAgentCredentialsResponse) ProtoMessage() {}
+
+func (x *SetAgentCredentialsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_mesh_v1_registry_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetAgentCredentialsResponse.ProtoReflect.Descriptor instead.
+func (*SetAgentCredentialsResponse) Descriptor() ([]byte, []int) {
+	return file_mesh_v1_registry_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *SetAgentCredentialsResponse) GetAgent() *Agent {
+	if x != nil {
+		return x.Agent
+	}
+	return nil
 }
 
 // GetAgentRequest names an agent.
@@ -707,7 +953,7 @@ type GetAgentRequest struct {
 
 func (x *GetAgentRequest) Reset() {
 	*x = GetAgentRequest{}
-	mi := &file_mesh_v1_registry_proto_msgTypes[8]
+	mi := &file_mesh_v1_registry_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -719,7 +965,7 @@ func (x *GetAgentRequest) String() string {
 func (*GetAgentRequest) ProtoMessage() {}
 
 func (x *GetAgentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_registry_proto_msgTypes[8]
+	mi := &file_mesh_v1_registry_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -732,7 +978,7 @@ func (x *GetAgentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetAgentRequest.ProtoReflect.Descriptor instead.
 func (*GetAgentRequest) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_registry_proto_rawDescGZIP(), []int{8}
+	return file_mesh_v1_registry_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *GetAgentRequest) GetName() string {
@@ -753,7 +999,7 @@ type GetAgentResponse struct {
 
 func (x *GetAgentResponse) Reset() {
 	*x = GetAgentResponse{}
-	mi := &file_mesh_v1_registry_proto_msgTypes[9]
+	mi := &file_mesh_v1_registry_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -765,7 +1011,7 @@ func (x *GetAgentResponse) String() string {
 func (*GetAgentResponse) ProtoMessage() {}
 
 func (x *GetAgentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_registry_proto_msgTypes[9]
+	mi := &file_mesh_v1_registry_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -778,7 +1024,7 @@ func (x *GetAgentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetAgentResponse.ProtoReflect.Descriptor instead.
 func (*GetAgentResponse) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_registry_proto_rawDescGZIP(), []int{9}
+	return file_mesh_v1_registry_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *GetAgentResponse) GetAgent() *Agent {
@@ -805,7 +1051,7 @@ type ListAgentsRequest struct {
 
 func (x *ListAgentsRequest) Reset() {
 	*x = ListAgentsRequest{}
-	mi := &file_mesh_v1_registry_proto_msgTypes[10]
+	mi := &file_mesh_v1_registry_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -817,7 +1063,7 @@ func (x *ListAgentsRequest) String() string {
 func (*ListAgentsRequest) ProtoMessage() {}
 
 func (x *ListAgentsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_registry_proto_msgTypes[10]
+	mi := &file_mesh_v1_registry_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -830,7 +1076,7 @@ func (x *ListAgentsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAgentsRequest.ProtoReflect.Descriptor instead.
 func (*ListAgentsRequest) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_registry_proto_rawDescGZIP(), []int{10}
+	return file_mesh_v1_registry_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ListAgentsRequest) GetSkill() string {
@@ -872,7 +1118,7 @@ type ListAgentsResponse struct {
 
 func (x *ListAgentsResponse) Reset() {
 	*x = ListAgentsResponse{}
-	mi := &file_mesh_v1_registry_proto_msgTypes[11]
+	mi := &file_mesh_v1_registry_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -884,7 +1130,7 @@ func (x *ListAgentsResponse) String() string {
 func (*ListAgentsResponse) ProtoMessage() {}
 
 func (x *ListAgentsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_registry_proto_msgTypes[11]
+	mi := &file_mesh_v1_registry_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -897,7 +1143,7 @@ func (x *ListAgentsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAgentsResponse.ProtoReflect.Descriptor instead.
 func (*ListAgentsResponse) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_registry_proto_rawDescGZIP(), []int{11}
+	return file_mesh_v1_registry_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ListAgentsResponse) GetAgents() []*Agent {
@@ -916,7 +1162,7 @@ type WatchAgentsRequest struct {
 
 func (x *WatchAgentsRequest) Reset() {
 	*x = WatchAgentsRequest{}
-	mi := &file_mesh_v1_registry_proto_msgTypes[12]
+	mi := &file_mesh_v1_registry_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -928,7 +1174,7 @@ func (x *WatchAgentsRequest) String() string {
 func (*WatchAgentsRequest) ProtoMessage() {}
 
 func (x *WatchAgentsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_registry_proto_msgTypes[12]
+	mi := &file_mesh_v1_registry_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -941,7 +1187,7 @@ func (x *WatchAgentsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchAgentsRequest.ProtoReflect.Descriptor instead.
 func (*WatchAgentsRequest) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_registry_proto_rawDescGZIP(), []int{12}
+	return file_mesh_v1_registry_proto_rawDescGZIP(), []int{16}
 }
 
 // WatchAgentsResponse is one change.
@@ -957,7 +1203,7 @@ type WatchAgentsResponse struct {
 
 func (x *WatchAgentsResponse) Reset() {
 	*x = WatchAgentsResponse{}
-	mi := &file_mesh_v1_registry_proto_msgTypes[13]
+	mi := &file_mesh_v1_registry_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -969,7 +1215,7 @@ func (x *WatchAgentsResponse) String() string {
 func (*WatchAgentsResponse) ProtoMessage() {}
 
 func (x *WatchAgentsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_registry_proto_msgTypes[13]
+	mi := &file_mesh_v1_registry_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -982,7 +1228,7 @@ func (x *WatchAgentsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchAgentsResponse.ProtoReflect.Descriptor instead.
 func (*WatchAgentsResponse) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_registry_proto_rawDescGZIP(), []int{13}
+	return file_mesh_v1_registry_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *WatchAgentsResponse) GetKind() WatchAgentsResponse_Kind {
@@ -1003,7 +1249,7 @@ var File_mesh_v1_registry_proto protoreflect.FileDescriptor
 
 const file_mesh_v1_registry_proto_rawDesc = "" +
 	"\n" +
-	"\x16mesh/v1/registry.proto\x12\amesh.v1\x1a\va2av1.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xb0\x03\n" +
+	"\x16mesh/v1/registry.proto\x12\amesh.v1\x1a\va2av1.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xf1\x03\n" +
 	"\x05Agent\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06tenant\x18\x02 \x01(\tR\x06tenant\x12(\n" +
@@ -1020,10 +1266,17 @@ const file_mesh_v1_registry_proto_rawDesc = "" +
 	" \x01(\v2\x1a.google.protobuf.TimestampR\aexpires\x12\x14\n" +
 	"\x05owner\x18\v \x01(\tR\x05owner\x12\x18\n" +
 	"\atrusted\x18\f \x01(\bR\atrusted\x120\n" +
-	"\bwarnings\x18\r \x03(\v2\x14.mesh.v1.CardWarningR\bwarnings\"7\n" +
+	"\bwarnings\x18\r \x03(\v2\x14.mesh.v1.CardWarningR\bwarnings\x12?\n" +
+	"\vcredentials\x18\x0e \x03(\v2\x1d.mesh.v1.AgentCredentialStateR\vcredentials\"D\n" +
+	"\x0fAgentCredential\x12\x16\n" +
+	"\x06scheme\x18\x01 \x01(\tR\x06scheme\x12\x19\n" +
+	"\x05value\x18\x02 \x01(\tB\x03\x80\x01\x01R\x05value\"B\n" +
+	"\x14AgentCredentialState\x12\x16\n" +
+	"\x06scheme\x18\x01 \x01(\tR\x06scheme\x12\x12\n" +
+	"\x04kind\x18\x02 \x01(\tR\x04kind\"7\n" +
 	"\vCardWarning\x12\x14\n" +
 	"\x05field\x18\x01 \x01(\tR\x05field\x12\x12\n" +
-	"\x04text\x18\x02 \x01(\tR\x04text\"\xef\x01\n" +
+	"\x04text\x18\x02 \x01(\tR\x04text\"\xab\x02\n" +
 	"\x14RegisterAgentRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12(\n" +
 	"\x04card\x18\x02 \x01(\v2\x14.lf.a2a.v1.AgentCardR\x04card\x12\x1a\n" +
@@ -1031,7 +1284,8 @@ const file_mesh_v1_registry_proto_rawDesc = "" +
 	"\bcard_url\x18\x04 \x01(\tR\acardUrl\x12/\n" +
 	"\x05lease\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\x05lease\x12\x16\n" +
 	"\x06shared\x18\x06 \x01(\bR\x06shared\x12\x19\n" +
-	"\blease_id\x18\a \x01(\tR\aleaseId\"\xd1\x01\n" +
+	"\blease_id\x18\a \x01(\tR\aleaseId\x12:\n" +
+	"\vcredentials\x18\b \x03(\v2\x18.mesh.v1.AgentCredentialR\vcredentials\"\xd1\x01\n" +
 	"\x15RegisterAgentResponse\x12$\n" +
 	"\x05agent\x18\x01 \x01(\v2\x0e.mesh.v1.AgentR\x05agent\x12\x19\n" +
 	"\blease_id\x18\x02 \x01(\tR\aleaseId\x12/\n" +
@@ -1050,7 +1304,13 @@ const file_mesh_v1_registry_proto_rawDesc = "" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x19\n" +
 	"\blease_id\x18\x02 \x01(\tR\aleaseId\x12\x16\n" +
 	"\x06shared\x18\x03 \x01(\bR\x06shared\"\x19\n" +
-	"\x17DeregisterAgentResponse\"%\n" +
+	"\x17DeregisterAgentResponse\"\x84\x01\n" +
+	"\x1aSetAgentCredentialsRequest\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
+	"\x06shared\x18\x02 \x01(\bR\x06shared\x12:\n" +
+	"\vcredentials\x18\x03 \x03(\v2\x18.mesh.v1.AgentCredentialR\vcredentials\"C\n" +
+	"\x1bSetAgentCredentialsResponse\x12$\n" +
+	"\x05agent\x18\x01 \x01(\v2\x0e.mesh.v1.AgentR\x05agent\"%\n" +
 	"\x0fGetAgentRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\"8\n" +
 	"\x10GetAgentResponse\x12$\n" +
@@ -1070,11 +1330,12 @@ const file_mesh_v1_registry_proto_rawDesc = "" +
 	"\x10KIND_UNSPECIFIED\x10\x00\x12\f\n" +
 	"\bKIND_PUT\x10\x01\x12\x10\n" +
 	"\fKIND_REMOVED\x10\x02\x12\x0f\n" +
-	"\vKIND_SYNCED\x10\x032\xe7\x04\n" +
+	"\vKIND_SYNCED\x10\x032\xf9\x05\n" +
 	"\x0fRegistryService\x12j\n" +
 	"\rRegisterAgent\x12\x1d.mesh.v1.RegisterAgentRequest\x1a\x1e.mesh.v1.RegisterAgentResponse\"\x1a\x82\xd3\xe4\x93\x02\x14:\x01*\"\x0f/mesh/v1/agents\x12F\n" +
 	"\tKeepAlive\x12\x19.mesh.v1.KeepAliveRequest\x1a\x1a.mesh.v1.KeepAliveResponse(\x010\x01\x12t\n" +
-	"\x0fDeregisterAgent\x12\x1f.mesh.v1.DeregisterAgentRequest\x1a .mesh.v1.DeregisterAgentResponse\"\x1e\x82\xd3\xe4\x93\x02\x18*\x16/mesh/v1/agents/{name}\x12_\n" +
+	"\x0fDeregisterAgent\x12\x1f.mesh.v1.DeregisterAgentRequest\x1a .mesh.v1.DeregisterAgentResponse\"\x1e\x82\xd3\xe4\x93\x02\x18*\x16/mesh/v1/agents/{name}\x12\x8f\x01\n" +
+	"\x13SetAgentCredentials\x12#.mesh.v1.SetAgentCredentialsRequest\x1a$.mesh.v1.SetAgentCredentialsResponse\"-\x82\xd3\xe4\x93\x02':\x01*\"\"/mesh/v1/agents/{name}:credentials\x12_\n" +
 	"\bGetAgent\x12\x18.mesh.v1.GetAgentRequest\x1a\x19.mesh.v1.GetAgentResponse\"\x1e\x82\xd3\xe4\x93\x02\x18\x12\x16/mesh/v1/agents/{name}\x12^\n" +
 	"\n" +
 	"ListAgents\x12\x1a.mesh.v1.ListAgentsRequest\x1a\x1b.mesh.v1.ListAgentsResponse\"\x17\x82\xd3\xe4\x93\x02\x11\x12\x0f/mesh/v1/agents\x12i\n" +
@@ -1093,58 +1354,68 @@ func file_mesh_v1_registry_proto_rawDescGZIP() []byte {
 }
 
 var file_mesh_v1_registry_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_mesh_v1_registry_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
+var file_mesh_v1_registry_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
 var file_mesh_v1_registry_proto_goTypes = []any{
-	(WatchAgentsResponse_Kind)(0),   // 0: mesh.v1.WatchAgentsResponse.Kind
-	(*Agent)(nil),                   // 1: mesh.v1.Agent
-	(*CardWarning)(nil),             // 2: mesh.v1.CardWarning
-	(*RegisterAgentRequest)(nil),    // 3: mesh.v1.RegisterAgentRequest
-	(*RegisterAgentResponse)(nil),   // 4: mesh.v1.RegisterAgentResponse
-	(*KeepAliveRequest)(nil),        // 5: mesh.v1.KeepAliveRequest
-	(*KeepAliveResponse)(nil),       // 6: mesh.v1.KeepAliveResponse
-	(*DeregisterAgentRequest)(nil),  // 7: mesh.v1.DeregisterAgentRequest
-	(*DeregisterAgentResponse)(nil), // 8: mesh.v1.DeregisterAgentResponse
-	(*GetAgentRequest)(nil),         // 9: mesh.v1.GetAgentRequest
-	(*GetAgentResponse)(nil),        // 10: mesh.v1.GetAgentResponse
-	(*ListAgentsRequest)(nil),       // 11: mesh.v1.ListAgentsRequest
-	(*ListAgentsResponse)(nil),      // 12: mesh.v1.ListAgentsResponse
-	(*WatchAgentsRequest)(nil),      // 13: mesh.v1.WatchAgentsRequest
-	(*WatchAgentsResponse)(nil),     // 14: mesh.v1.WatchAgentsResponse
-	(*v1.AgentCard)(nil),            // 15: lf.a2a.v1.AgentCard
-	(*timestamppb.Timestamp)(nil),   // 16: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),     // 17: google.protobuf.Duration
+	(WatchAgentsResponse_Kind)(0),       // 0: mesh.v1.WatchAgentsResponse.Kind
+	(*Agent)(nil),                       // 1: mesh.v1.Agent
+	(*AgentCredential)(nil),             // 2: mesh.v1.AgentCredential
+	(*AgentCredentialState)(nil),        // 3: mesh.v1.AgentCredentialState
+	(*CardWarning)(nil),                 // 4: mesh.v1.CardWarning
+	(*RegisterAgentRequest)(nil),        // 5: mesh.v1.RegisterAgentRequest
+	(*RegisterAgentResponse)(nil),       // 6: mesh.v1.RegisterAgentResponse
+	(*KeepAliveRequest)(nil),            // 7: mesh.v1.KeepAliveRequest
+	(*KeepAliveResponse)(nil),           // 8: mesh.v1.KeepAliveResponse
+	(*DeregisterAgentRequest)(nil),      // 9: mesh.v1.DeregisterAgentRequest
+	(*DeregisterAgentResponse)(nil),     // 10: mesh.v1.DeregisterAgentResponse
+	(*SetAgentCredentialsRequest)(nil),  // 11: mesh.v1.SetAgentCredentialsRequest
+	(*SetAgentCredentialsResponse)(nil), // 12: mesh.v1.SetAgentCredentialsResponse
+	(*GetAgentRequest)(nil),             // 13: mesh.v1.GetAgentRequest
+	(*GetAgentResponse)(nil),            // 14: mesh.v1.GetAgentResponse
+	(*ListAgentsRequest)(nil),           // 15: mesh.v1.ListAgentsRequest
+	(*ListAgentsResponse)(nil),          // 16: mesh.v1.ListAgentsResponse
+	(*WatchAgentsRequest)(nil),          // 17: mesh.v1.WatchAgentsRequest
+	(*WatchAgentsResponse)(nil),         // 18: mesh.v1.WatchAgentsResponse
+	(*v1.AgentCard)(nil),                // 19: lf.a2a.v1.AgentCard
+	(*timestamppb.Timestamp)(nil),       // 20: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),         // 21: google.protobuf.Duration
 }
 var file_mesh_v1_registry_proto_depIdxs = []int32{
-	15, // 0: mesh.v1.Agent.card:type_name -> lf.a2a.v1.AgentCard
-	16, // 1: mesh.v1.Agent.registered:type_name -> google.protobuf.Timestamp
-	16, // 2: mesh.v1.Agent.expires:type_name -> google.protobuf.Timestamp
-	2,  // 3: mesh.v1.Agent.warnings:type_name -> mesh.v1.CardWarning
-	15, // 4: mesh.v1.RegisterAgentRequest.card:type_name -> lf.a2a.v1.AgentCard
-	17, // 5: mesh.v1.RegisterAgentRequest.lease:type_name -> google.protobuf.Duration
-	1,  // 6: mesh.v1.RegisterAgentResponse.agent:type_name -> mesh.v1.Agent
-	17, // 7: mesh.v1.RegisterAgentResponse.lease:type_name -> google.protobuf.Duration
-	16, // 8: mesh.v1.KeepAliveResponse.expires:type_name -> google.protobuf.Timestamp
-	1,  // 9: mesh.v1.GetAgentResponse.agent:type_name -> mesh.v1.Agent
-	1,  // 10: mesh.v1.ListAgentsResponse.agents:type_name -> mesh.v1.Agent
-	0,  // 11: mesh.v1.WatchAgentsResponse.kind:type_name -> mesh.v1.WatchAgentsResponse.Kind
-	1,  // 12: mesh.v1.WatchAgentsResponse.agent:type_name -> mesh.v1.Agent
-	3,  // 13: mesh.v1.RegistryService.RegisterAgent:input_type -> mesh.v1.RegisterAgentRequest
-	5,  // 14: mesh.v1.RegistryService.KeepAlive:input_type -> mesh.v1.KeepAliveRequest
-	7,  // 15: mesh.v1.RegistryService.DeregisterAgent:input_type -> mesh.v1.DeregisterAgentRequest
-	9,  // 16: mesh.v1.RegistryService.GetAgent:input_type -> mesh.v1.GetAgentRequest
-	11, // 17: mesh.v1.RegistryService.ListAgents:input_type -> mesh.v1.ListAgentsRequest
-	13, // 18: mesh.v1.RegistryService.WatchAgents:input_type -> mesh.v1.WatchAgentsRequest
-	4,  // 19: mesh.v1.RegistryService.RegisterAgent:output_type -> mesh.v1.RegisterAgentResponse
-	6,  // 20: mesh.v1.RegistryService.KeepAlive:output_type -> mesh.v1.KeepAliveResponse
-	8,  // 21: mesh.v1.RegistryService.DeregisterAgent:output_type -> mesh.v1.DeregisterAgentResponse
-	10, // 22: mesh.v1.RegistryService.GetAgent:output_type -> mesh.v1.GetAgentResponse
-	12, // 23: mesh.v1.RegistryService.ListAgents:output_type -> mesh.v1.ListAgentsResponse
-	14, // 24: mesh.v1.RegistryService.WatchAgents:output_type -> mesh.v1.WatchAgentsResponse
-	19, // [19:25] is the sub-list for method output_type
-	13, // [13:19] is the sub-list for method input_type
-	13, // [13:13] is the sub-list for extension type_name
-	13, // [13:13] is the sub-list for extension extendee
-	0,  // [0:13] is the sub-list for field type_name
+	19, // 0: mesh.v1.Agent.card:type_name -> lf.a2a.v1.AgentCard
+	20, // 1: mesh.v1.Agent.registered:type_name -> google.protobuf.Timestamp
+	20, // 2: mesh.v1.Agent.expires:type_name -> google.protobuf.Timestamp
+	4,  // 3: mesh.v1.Agent.warnings:type_name -> mesh.v1.CardWarning
+	3,  // 4: mesh.v1.Agent.credentials:type_name -> mesh.v1.AgentCredentialState
+	19, // 5: mesh.v1.RegisterAgentRequest.card:type_name -> lf.a2a.v1.AgentCard
+	21, // 6: mesh.v1.RegisterAgentRequest.lease:type_name -> google.protobuf.Duration
+	2,  // 7: mesh.v1.RegisterAgentRequest.credentials:type_name -> mesh.v1.AgentCredential
+	1,  // 8: mesh.v1.RegisterAgentResponse.agent:type_name -> mesh.v1.Agent
+	21, // 9: mesh.v1.RegisterAgentResponse.lease:type_name -> google.protobuf.Duration
+	20, // 10: mesh.v1.KeepAliveResponse.expires:type_name -> google.protobuf.Timestamp
+	2,  // 11: mesh.v1.SetAgentCredentialsRequest.credentials:type_name -> mesh.v1.AgentCredential
+	1,  // 12: mesh.v1.SetAgentCredentialsResponse.agent:type_name -> mesh.v1.Agent
+	1,  // 13: mesh.v1.GetAgentResponse.agent:type_name -> mesh.v1.Agent
+	1,  // 14: mesh.v1.ListAgentsResponse.agents:type_name -> mesh.v1.Agent
+	0,  // 15: mesh.v1.WatchAgentsResponse.kind:type_name -> mesh.v1.WatchAgentsResponse.Kind
+	1,  // 16: mesh.v1.WatchAgentsResponse.agent:type_name -> mesh.v1.Agent
+	5,  // 17: mesh.v1.RegistryService.RegisterAgent:input_type -> mesh.v1.RegisterAgentRequest
+	7,  // 18: mesh.v1.RegistryService.KeepAlive:input_type -> mesh.v1.KeepAliveRequest
+	9,  // 19: mesh.v1.RegistryService.DeregisterAgent:input_type -> mesh.v1.DeregisterAgentRequest
+	11, // 20: mesh.v1.RegistryService.SetAgentCredentials:input_type -> mesh.v1.SetAgentCredentialsRequest
+	13, // 21: mesh.v1.RegistryService.GetAgent:input_type -> mesh.v1.GetAgentRequest
+	15, // 22: mesh.v1.RegistryService.ListAgents:input_type -> mesh.v1.ListAgentsRequest
+	17, // 23: mesh.v1.RegistryService.WatchAgents:input_type -> mesh.v1.WatchAgentsRequest
+	6,  // 24: mesh.v1.RegistryService.RegisterAgent:output_type -> mesh.v1.RegisterAgentResponse
+	8,  // 25: mesh.v1.RegistryService.KeepAlive:output_type -> mesh.v1.KeepAliveResponse
+	10, // 26: mesh.v1.RegistryService.DeregisterAgent:output_type -> mesh.v1.DeregisterAgentResponse
+	12, // 27: mesh.v1.RegistryService.SetAgentCredentials:output_type -> mesh.v1.SetAgentCredentialsResponse
+	14, // 28: mesh.v1.RegistryService.GetAgent:output_type -> mesh.v1.GetAgentResponse
+	16, // 29: mesh.v1.RegistryService.ListAgents:output_type -> mesh.v1.ListAgentsResponse
+	18, // 30: mesh.v1.RegistryService.WatchAgents:output_type -> mesh.v1.WatchAgentsResponse
+	24, // [24:31] is the sub-list for method output_type
+	17, // [17:24] is the sub-list for method input_type
+	17, // [17:17] is the sub-list for extension type_name
+	17, // [17:17] is the sub-list for extension extendee
+	0,  // [0:17] is the sub-list for field type_name
 }
 
 func init() { file_mesh_v1_registry_proto_init() }
@@ -1158,7 +1429,7 @@ func file_mesh_v1_registry_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_mesh_v1_registry_proto_rawDesc), len(file_mesh_v1_registry_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   14,
+			NumMessages:   18,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -19,12 +19,13 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	RegistryService_RegisterAgent_FullMethodName   = "/mesh.v1.RegistryService/RegisterAgent"
-	RegistryService_KeepAlive_FullMethodName       = "/mesh.v1.RegistryService/KeepAlive"
-	RegistryService_DeregisterAgent_FullMethodName = "/mesh.v1.RegistryService/DeregisterAgent"
-	RegistryService_GetAgent_FullMethodName        = "/mesh.v1.RegistryService/GetAgent"
-	RegistryService_ListAgents_FullMethodName      = "/mesh.v1.RegistryService/ListAgents"
-	RegistryService_WatchAgents_FullMethodName     = "/mesh.v1.RegistryService/WatchAgents"
+	RegistryService_RegisterAgent_FullMethodName       = "/mesh.v1.RegistryService/RegisterAgent"
+	RegistryService_KeepAlive_FullMethodName           = "/mesh.v1.RegistryService/KeepAlive"
+	RegistryService_DeregisterAgent_FullMethodName     = "/mesh.v1.RegistryService/DeregisterAgent"
+	RegistryService_SetAgentCredentials_FullMethodName = "/mesh.v1.RegistryService/SetAgentCredentials"
+	RegistryService_GetAgent_FullMethodName            = "/mesh.v1.RegistryService/GetAgent"
+	RegistryService_ListAgents_FullMethodName          = "/mesh.v1.RegistryService/ListAgents"
+	RegistryService_WatchAgents_FullMethodName         = "/mesh.v1.RegistryService/WatchAgents"
 )
 
 // RegistryServiceClient is the client API for RegistryService service.
@@ -41,6 +42,9 @@ type RegistryServiceClient interface {
 	KeepAlive(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[KeepAliveRequest, KeepAliveResponse], error)
 	// DeregisterAgent removes an agent.
 	DeregisterAgent(ctx context.Context, in *DeregisterAgentRequest, opts ...grpc.CallOption) (*DeregisterAgentResponse, error)
+	// SetAgentCredentials gives what an agent is called with, in place of all that was given
+	// before, or takes it away. Who may remove the agent may do that.
+	SetAgentCredentials(ctx context.Context, in *SetAgentCredentialsRequest, opts ...grpc.CallOption) (*SetAgentCredentialsResponse, error)
 	// GetAgent returns one agent.
 	GetAgent(ctx context.Context, in *GetAgentRequest, opts ...grpc.CallOption) (*GetAgentResponse, error)
 	// ListAgents lists agents, or searches them.
@@ -84,6 +88,16 @@ func (c *registryServiceClient) DeregisterAgent(ctx context.Context, in *Deregis
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(DeregisterAgentResponse)
 	err := c.cc.Invoke(ctx, RegistryService_DeregisterAgent_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *registryServiceClient) SetAgentCredentials(ctx context.Context, in *SetAgentCredentialsRequest, opts ...grpc.CallOption) (*SetAgentCredentialsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(SetAgentCredentialsResponse)
+	err := c.cc.Invoke(ctx, RegistryService_SetAgentCredentials_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -143,6 +157,9 @@ type RegistryServiceServer interface {
 	KeepAlive(grpc.BidiStreamingServer[KeepAliveRequest, KeepAliveResponse]) error
 	// DeregisterAgent removes an agent.
 	DeregisterAgent(context.Context, *DeregisterAgentRequest) (*DeregisterAgentResponse, error)
+	// SetAgentCredentials gives what an agent is called with, in place of all that was given
+	// before, or takes it away. Who may remove the agent may do that.
+	SetAgentCredentials(context.Context, *SetAgentCredentialsRequest) (*SetAgentCredentialsResponse, error)
 	// GetAgent returns one agent.
 	GetAgent(context.Context, *GetAgentRequest) (*GetAgentResponse, error)
 	// ListAgents lists agents, or searches them.
@@ -167,6 +184,9 @@ func (UnimplementedRegistryServiceServer) KeepAlive(grpc.BidiStreamingServer[Kee
 }
 func (UnimplementedRegistryServiceServer) DeregisterAgent(context.Context, *DeregisterAgentRequest) (*DeregisterAgentResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method DeregisterAgent not implemented")
+}
+func (UnimplementedRegistryServiceServer) SetAgentCredentials(context.Context, *SetAgentCredentialsRequest) (*SetAgentCredentialsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method SetAgentCredentials not implemented")
 }
 func (UnimplementedRegistryServiceServer) GetAgent(context.Context, *GetAgentRequest) (*GetAgentResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetAgent not implemented")
@@ -241,6 +261,24 @@ func _RegistryService_DeregisterAgent_Handler(srv interface{}, ctx context.Conte
 	return interceptor(ctx, in, info, handler)
 }
 
+func _RegistryService_SetAgentCredentials_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(SetAgentCredentialsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(RegistryServiceServer).SetAgentCredentials(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: RegistryService_SetAgentCredentials_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(RegistryServiceServer).SetAgentCredentials(ctx, req.(*SetAgentCredentialsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _RegistryService_GetAgent_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(GetAgentRequest)
 	if err := dec(in); err != nil {
@@ -302,6 +340,10 @@ var RegistryService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "DeregisterAgent",
 			Handler:    _RegistryService_DeregisterAgent_Handler,
+		},
+		{
+			MethodName: "SetAgentCredentials",
+			Handler:    _RegistryService_SetAgentCredentials_Handler,
 		},
 		{
 			MethodName: "GetAgent",

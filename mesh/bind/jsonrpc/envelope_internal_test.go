@@ -82,7 +82,7 @@ func TestEveryErrorHasACode(t *testing.T) {
 	if len(statusCodes) != int(mesh.Unsupported)+1 {
 		t.Errorf("%d rows for %d codes", len(statusCodes), int(mesh.Unsupported)+1)
 	}
-	without := map[mesh.Code]int{mesh.Invalid: -32602, mesh.NotFound: -32001, mesh.Denied: -31403,
+	without := map[mesh.Code]int{mesh.Invalid: -32602, mesh.NotFound: -32602, mesh.Denied: -31403,
 		mesh.Unauthenticated: -31401, mesh.Precondition: -32004, mesh.Unsupported: -32601}
 	for c := range mesh.Unsupported + 1 {
 		want, ok := without[c]

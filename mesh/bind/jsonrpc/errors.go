@@ -55,11 +55,12 @@ var reasonCodes = map[string]int{
 	"VERSION_NOT_SUPPORTED":              CodeVersionNotSupported,
 }
 
-// statusCodes says which code an error has that has no reason of A2A's.
+// statusCodes says which code an error has that has no reason of A2A's. What is not found
+// and is no task is something that the params name: a tenant, an agent, a conversation.
 var statusCodes = [...]int{
 	mesh.Unknown:         CodeInternal,
 	mesh.Invalid:         CodeInvalidParams,
-	mesh.NotFound:        CodeTaskNotFound,
+	mesh.NotFound:        CodeInvalidParams,
 	mesh.Denied:          CodeDenied,
 	mesh.Unauthenticated: CodeUnauthenticated,
 	mesh.Precondition:    CodeUnsupportedOperation,

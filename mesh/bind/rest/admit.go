@@ -39,6 +39,12 @@ func (*body) Close() error { return nil }
 // and leaves of the request only what they need.
 func (g *gateway) admit(next runtime.HandlerFunc) runtime.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request, pathParams map[string]string) {
+		for _, v := range pathParams {
+			if v == "" { // a path such as /tasks/, at which there is nothing
+				g.onRoutingError(r.Context(), nil, nil, w, r, http.StatusNotFound)
+				return
+			}
+		}
 		if p := probeOf(r.Context()); p != nil {
 			p.found = true
 			return

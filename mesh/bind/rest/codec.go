@@ -63,11 +63,12 @@ func (c codec) NewDecoder(r io.Reader) runtime.Decoder {
 		if len(bytes.TrimSpace(b.raw)) == 0 {
 			return io.EOF
 		}
-		err := c.Unmarshal(b.raw, v)
-		if err != nil {
-			b.fault = parseFault(b.raw, err)
+		m, ok := v.(proto.Message)
+		if !ok {
+			return c.Unmarshal(b.raw, v)
 		}
-		return err
+		b.fault = Decode(b.raw, m)
+		return b.fault.Err()
 	})
 }
 

@@ -18,7 +18,7 @@ import (
 func FuzzBody(f *testing.F) {
 	for _, seed := range []string{
 		`{"message":{"messageId":"m1","role":"ROLE_USER","parts":[{"text":"é\u0000\n"}]}}`, `{}`, `[]`, ``, "\xff",
-		`{"message":{"parts":[{"text":5}]}}`, "{\n\"message\": nope}", `{"message":{"parts":[{"data":{"a":[[[null]]]}}]}}`,
+		`{"message":{"role":"USER"}}`, `{"message":{"parts":[{"text":5}]}}`, "{\n\"message\": nope}", `{"message":{"parts":[{"data":{"a":[[[null]]]}}]}}`,
 		strings.Repeat("[", 1_200), strings.Repeat(`{"metadata":`, 1_200), `{"metadata":{"x":{"y":1,}}}`, `{"":{"":[{"":`,
 		`{"message":{"parts":[{"raw":"####"}]}}`, `{"a":1}{"b":2}`, `"x"`, `{"message":"\ud800"}`, `{"message":{"text":1e999}}`,
 	} {

@@ -98,6 +98,8 @@ func (g *gateway) onError(ctx context.Context, _ *runtime.ServeMux, _ runtime.Ma
 	st := status.Convert(err)
 	if b, ok := r.Body.(*body); ok && b.fault != nil && st.Code() == codes.InvalidArgument {
 		st = b.fault
+	} else if st.Code() == codes.InvalidArgument && len(st.Proto().GetDetails()) == 0 { // grpc-gateway's own
+		st = queryFault(st.Message())
 	}
 	g.fail(w, g.httpCode(st), st)
 }

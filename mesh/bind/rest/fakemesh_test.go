@@ -21,6 +21,11 @@ func (n *node) DeregisterAgent(context.Context, *meshv1.DeregisterAgentRequest) 
 	return &meshv1.DeregisterAgentResponse{}, nil
 }
 
+func (n *node) SetAgentCredentials(_ context.Context, r *meshv1.SetAgentCredentialsRequest) (*meshv1.SetAgentCredentialsResponse, error) {
+	return &meshv1.SetAgentCredentialsResponse{Agent: &meshv1.Agent{Name: r.GetName(),
+		Credentials: []*meshv1.AgentCredentialState{{Scheme: r.GetCredentials()[0].GetScheme()}}}}, nil
+}
+
 func (n *node) GetAgent(_ context.Context, r *meshv1.GetAgentRequest) (*meshv1.GetAgentResponse, error) {
 	return &meshv1.GetAgentResponse{Agent: &meshv1.Agent{Name: r.GetName()}}, nil
 }

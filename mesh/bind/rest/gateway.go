@@ -47,6 +47,7 @@ import (
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 
@@ -176,12 +177,23 @@ func (g *gateway) newMux() *runtime.ServeMux {
 		runtime.WithOutgoingHeaderMatcher(func(h string) (string, bool) {
 			return headerExtensions, h == rpc.KeyExtensions
 		}),
+		runtime.WithForwardResponseOption(private),
 		runtime.WithErrorHandler(g.onError),
 		runtime.WithRoutingErrorHandler(g.onRoutingError),
 		runtime.WithDisablePathLengthFallback(),
 		runtime.WithDisableHTTPMethodOverride(),
 		runtime.WithUnescapingMode(runtime.UnescapingModeAllExceptReserved),
 	)
+}
+
+// private keeps the extended agent card, which is for its caller, out of caches that others
+// use (A2A v1.0 §13.3).
+func private(_ context.Context, w http.ResponseWriter, m proto.Message) error {
+	if _, ok := m.(*a2apb.AgentCard); ok {
+		w.Header().Set("Cache-Control", "private, max-age=60")
+		w.Header().Add("Vary", "Authorization, Tenant-Id, User-Id, A2A-Version")
+	}
+	return nil
 }
 
 // registerUnary adds the generated handlers. Those of streams are covered by

@@ -110,7 +110,7 @@ func (m method) request(r *http.Request, pathParams map[string]string) (proto.Me
 			return nil, invalid("body", "is not valid")
 		}
 	} else if err := runtime.PopulateQueryParameters(msg, r.URL.Query(), utilities.NewDoubleArray(nil)); err != nil {
-		return nil, invalid("query", "%v", err)
+		return nil, queryFault(err.Error())
 	}
 	for name, value := range pathParams {
 		if err := runtime.PopulateFieldFromPath(msg, name, value); err != nil {

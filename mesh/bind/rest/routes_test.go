@@ -54,6 +54,7 @@ var routes = []struct {
 	{"GET", "/mesh/v1/agents", "", "ListAgents", "agents.0.name", "main"},
 	{"GET", "/mesh/v1/agents/main", "", "GetAgent", "agent.name", "main"},
 	{"DELETE", "/mesh/v1/agents/main?lease_id=x", "", "DeregisterAgent", "x", nil},
+	{"POST", "/mesh/v1/agents/main:credentials", `{"credentials":[{"scheme":"bearer","value":"x"}]}`, "SetAgentCredentials", "agent.credentials.0.scheme", "bearer"},
 	{"GET", "/mesh/v1/agents:watch", "", "WatchAgents", "agent.name", "main"},
 	{"GET", thread, "", "GetThread", "thread.seq", "3"},
 	{"GET", "/mesh/v1/threads", "", "ListThreads", "threads.0.threadId", threadID},

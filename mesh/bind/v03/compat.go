@@ -73,6 +73,11 @@ type Options struct {
 	// Heartbeat is how long a stream is silent before it sends a comment; the
 	// default is that of package rest.
 	Heartbeat time.Duration
+	// ReturnEarly returns the task of a message at once where the message does not say
+	// whether to wait for the answer; by default it is waited for.
+	ReturnEarly bool
+	// PlainRefusals is that of package jsonrpc.
+	PlainRefusals bool
 	// Logger gets what clients are not told; the default discards it.
 	Logger *slog.Logger
 }

@@ -140,10 +140,13 @@ func toPart(p *a2apb.Part) *legacypb.Part {
 
 // The messages of v0.3 as those of v1.0.
 
-// fromSend translates a message to send. v0.3 has a number for history_length,
-// where 0 means all.
-func fromSend(r *legacypb.SendMessageRequest) *a2apb.SendMessageRequest {
+// fromSend translates a message to send, which is not waited for if early is set and it
+// has no configuration. v0.3 has a number for history_length, where 0 means all.
+func fromSend(r *legacypb.SendMessageRequest, early bool) *a2apb.SendMessageRequest {
 	out := &a2apb.SendMessageRequest{Metadata: r.GetMetadata()}
+	if early {
+		out.Configuration = &a2apb.SendMessageConfiguration{ReturnImmediately: true}
+	}
 	if m := r.GetRequest(); m != nil {
 		out.Message = fromMessage(m)
 	}
@@ -221,14 +224,21 @@ func fromFile(sent []byte) []byte {
 // v1.0 keeps the first.
 
 func fromPush(task string, c *legacypb.PushNotificationConfig) *a2apb.TaskPushNotificationConfig {
-	out := &a2apb.TaskPushNotificationConfig{TaskId: task, Id: c.GetId(), Url: c.GetUrl(), Token: c.GetToken()}
-	if auth := c.GetAuthentication(); auth != nil {
-		out.Authentication = &a2apb.AuthenticationInfo{Credentials: auth.GetCredentials()}
-		if len(auth.GetSchemes()) > 0 {
-			out.Authentication.Scheme = auth.GetSchemes()[0]
-		}
+	auth := c.GetAuthentication()
+	return &a2apb.TaskPushNotificationConfig{TaskId: task, Id: c.GetId(), Url: c.GetUrl(), Token: c.GetToken(),
+		Authentication: fromAuthentication(auth.GetSchemes(), auth.GetCredentials())}
+}
+
+// fromAuthentication takes credentials without a scheme for a bearer token: in v0.3 the
+// schemes may be none. Without credentials there is nothing to prove.
+func fromAuthentication(schemes []string, credentials string) *a2apb.AuthenticationInfo {
+	switch {
+	case len(schemes) > 0 && schemes[0] != "":
+		return &a2apb.AuthenticationInfo{Scheme: schemes[0], Credentials: credentials}
+	case credentials != "":
+		return &a2apb.AuthenticationInfo{Scheme: "Bearer", Credentials: credentials}
 	}
-	return out
+	return nil
 }
 
 func toPush(c *a2apb.TaskPushNotificationConfig) *legacypb.TaskPushNotificationConfig {

@@ -117,7 +117,7 @@ func FuzzSendParams(f *testing.F) {
 	f.Add([]byte(`{"message":null}`))
 	f.Add([]byte(`null`))
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		m, bad := sendParams(raw)
+		m, bad := sendParams(raw, false)
 		if bad != nil {
 			if bad.Message() == "" {
 				t.Error("refused without a word")
@@ -166,7 +166,7 @@ func FuzzRESTBody(f *testing.F) {
 		if bad := shape.read(raw, in); bad != nil {
 			return
 		}
-		if _, err := proto.Marshal(fromSend(in)); err != nil {
+		if _, err := proto.Marshal(fromSend(in, false)); err != nil {
 			t.Errorf("cannot be sent: %v", err)
 		}
 	})

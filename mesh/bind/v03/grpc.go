@@ -25,20 +25,16 @@ type server struct {
 	legacypb.UnimplementedA2AServiceServer
 	inner a2apb.A2AServiceServer
 	card  CardFunc
+	early bool // see NewServer
 }
 
 // NewServer returns an A2A v0.3 server over that of v1.0, for the same gRPC
 // server of package rpc. Its errors are *mesh.Error. The card is for callers
-// for whom there is no extended one.
-func NewServer(inner a2apb.A2AServiceServer, card CardFunc) legacypb.A2AServiceServer {
-	return &server{inner: inner, card: card}
+// for whom there is no extended one. A message without a configuration is waited for
+// unless early is set; in one, the proto cannot tell "blocking" that is absent from no.
+func NewServer(inner a2apb.A2AServiceServer, card CardFunc, early bool) legacypb.A2AServiceServer {
+	return &server{inner: inner, card: card, early: early}
 }
-
-// Bounds of the extensions that a caller names, as package rpc has them.
-const (
-	maxExtension  = 512
-	maxExtensions = 32
-)
 
 // enter returns the context for the call of the v1.0 server: that of the call
 // itself, whose identity stays, with what v0.3 says in its own words.
@@ -60,8 +56,8 @@ func enter(ctx context.Context, op string) (context.Context, error) {
 			if uri == "" || slices.Contains(extensions, uri) {
 				continue
 			}
-			if len(uri) > maxExtension || len(extensions) == maxExtensions {
-				return nil, mesh.InvalidField(op, keyLegacyExtensions, "must be at most %d values of at most %d bytes", maxExtensions, maxExtension)
+			if len(uri) > rpc.MaxExtension || len(extensions) == rpc.MaxExtensions {
+				return nil, mesh.InvalidField(op, keyLegacyExtensions, "must be at most %d values of at most %d bytes", rpc.MaxExtensions, rpc.MaxExtension)
 			}
 			extensions = append(extensions, uri)
 		}
@@ -136,11 +132,11 @@ func unary[In, Out, Legacy any](ctx context.Context, op string, in In, bad error
 }
 
 func (s *server) SendMessage(ctx context.Context, r *legacypb.SendMessageRequest) (*legacypb.SendMessageResponse, error) {
-	return unary(ctx, "v03.SendMessage", fromSend(r), nil, s.inner.SendMessage, toSendResponse)
+	return unary(ctx, "v03.SendMessage", fromSend(r, s.early), nil, s.inner.SendMessage, toSendResponse)
 }
 
 func (s *server) SendStreamingMessage(r *legacypb.SendMessageRequest, stream grpc.ServerStreamingServer[legacypb.StreamResponse]) error {
-	return relay("v03.SendStreamingMessage", fromSend(r), nil, stream, s.inner.SendStreamingMessage)
+	return relay("v03.SendStreamingMessage", fromSend(r, s.early), nil, stream, s.inner.SendStreamingMessage)
 }
 
 func (s *server) TaskSubscription(r *legacypb.TaskSubscriptionRequest, stream grpc.ServerStreamingServer[legacypb.StreamResponse]) error {

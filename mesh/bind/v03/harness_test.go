@@ -78,7 +78,7 @@ func newWorld(t testing.TB) *world {
 	server := rpc.NewServer(rpc.Options{Auth: bearers{}})
 	v10 := withExtended{a2a.NewServer(w.desk, a2a.WithPusher(newPushes(w.desk))), w.desk}
 	a2apb.RegisterA2AServiceServer(server, v10)
-	legacypb.RegisterA2AServiceServer(server, v03.NewServer(v10, func(context.Context, mesh.TenantID) (*a2apb.AgentCard, error) { return w.desk.card, nil }))
+	legacypb.RegisterA2AServiceServer(server, v03.NewServer(v10, func(context.Context, mesh.TenantID) (*a2apb.AgentCard, error) { return w.desk.card, nil }, false))
 	var serving sync.WaitGroup
 	serving.Go(func() { _ = server.Serve(l) })
 	ctx, cancel := context.WithCancel(context.Background())

@@ -32,6 +32,7 @@ const maxID = 1024
 type rpcServer struct {
 	*web
 	methods map[string]method
+	plain   bool // see Options.PlainRefusals
 }
 
 // NewJSONRPC returns the handler of the JSON-RPC binding of v0.3, for requests
@@ -43,7 +44,7 @@ func NewJSONRPC(ctx context.Context, conn rpc.Conn, opts Options) (http.Handler,
 	if err != nil {
 		return nil, err
 	}
-	return &rpcServer{web: web, methods: methods()}, nil
+	return &rpcServer{web: web, methods: methods(opts.ReturnEarly), plain: opts.PlainRefusals}, nil
 }
 
 // envelope is a JSON-RPC request object.
@@ -180,7 +181,7 @@ func (s *rpcServer) refuse(w http.ResponseWriter, r *http.Request, m method, req
 	case code == http.StatusUnauthorized || code == http.StatusForbidden:
 		f.head(w.Header(), code)
 		s.write(w, code, body)
-	case m.streams && wantsEvents(r):
+	case m.streams && !s.plain && wantsEvents(r):
 		w.Header().Set("Content-Type", mimeEvents)
 		w.Header().Set("Cache-Control", "no-cache")
 		s.send(w, http.StatusOK, "data: "+string(body)+"\n\n")
@@ -236,9 +237,9 @@ func params[T any](raw json.RawMessage) (*T, *status.Status) {
 }
 
 // sendParams translates the params of message/send and message/stream. What
-// v0.3's own proto cannot say is taken from them: a message is waited for
-// unless the client says otherwise, and a history of 0 is none.
-func sendParams(raw json.RawMessage) (proto.Message, *status.Status) {
+// v0.3's own proto cannot say is taken from them: where the client does not say whether a
+// message is waited for, it is unless early is set, and a history of 0 is none.
+func sendParams(raw json.RawMessage, early bool) (proto.Message, *status.Status) {
 	p, bad := params[legacy.MessageSendParams](raw)
 	if bad != nil {
 		return nil, bad
@@ -247,9 +248,11 @@ func sendParams(raw json.RawMessage) (proto.Message, *status.Status) {
 	if err != nil {
 		return nil, invalid("params.message", "%s", clip(err.Error()))
 	}
-	out := fromSend(pb)
-	if c := out.GetConfiguration(); c != nil {
-		c.ReturnImmediately = p.Config.Blocking != nil && !*p.Config.Blocking
+	out := fromSend(pb, early)
+	if c := out.GetConfiguration(); c != nil && p.Config != nil {
+		if c.ReturnImmediately = early; p.Config.Blocking != nil {
+			c.ReturnImmediately = !*p.Config.Blocking
+		}
 		if c.HistoryLength, bad = length(p.Config.HistoryLength); bad != nil {
 			return nil, bad
 		}

@@ -25,12 +25,13 @@ type method struct {
 }
 
 // methods returns the methods of v0.3 (A2A v0.3 §7). Listing tasks is not among
-// them: it has none but over gRPC and REST.
-func methods() map[string]method {
+// them: it has none but over gRPC and REST. For early see sendParams.
+func methods(early bool) map[string]method {
+	send := func(raw json.RawMessage) (proto.Message, *status.Status) { return sendParams(raw, early) }
 	return map[string]method{
-		"message/send": {name: a2apb.A2AService_SendMessage_FullMethodName, decode: sendParams,
+		"message/send": {name: a2apb.A2AService_SendMessage_FullMethodName, decode: send,
 			out: newOf[a2apb.SendMessageResponse], encode: encoder(sendResult)},
-		"message/stream": {name: a2apb.A2AService_SendStreamingMessage_FullMethodName, decode: sendParams, streams: true},
+		"message/stream": {name: a2apb.A2AService_SendStreamingMessage_FullMethodName, decode: send, streams: true},
 		"tasks/get": {name: a2apb.A2AService_GetTask_FullMethodName, decode: queryParams,
 			out: newOf[a2apb.Task], encode: encoder(taskResult)},
 		"tasks/cancel": {name: a2apb.A2AService_CancelTask_FullMethodName, decode: cancelParams,
@@ -99,10 +100,7 @@ func setPushParams(raw json.RawMessage) (proto.Message, *status.Status) {
 	}
 	out := &a2apb.TaskPushNotificationConfig{TaskId: string(p.TaskID), Id: p.Config.ID, Url: p.Config.URL, Token: p.Config.Token}
 	if auth := p.Config.Auth; auth != nil {
-		out.Authentication = &a2apb.AuthenticationInfo{Credentials: auth.Credentials}
-		if len(auth.Schemes) > 0 {
-			out.Authentication.Scheme = auth.Schemes[0]
-		}
+		out.Authentication = fromAuthentication(auth.Schemes, auth.Credentials)
 	}
 	return out, nil
 }

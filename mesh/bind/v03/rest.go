@@ -28,7 +28,8 @@ const PathPrefix = "/v1/"
 // restServer serves the HTTP+JSON binding.
 type restServer struct {
 	*web
-	json protoJSON
+	json  protoJSON
+	early bool // see Options.ReturnEarly
 }
 
 // NewREST returns the handler of the HTTP+JSON binding of v0.3, for paths below
@@ -43,7 +44,7 @@ func NewREST(ctx context.Context, conn rpc.Conn, opts Options) (http.Handler, er
 	if err != nil {
 		return nil, err
 	}
-	return &restServer{web, shape}, nil
+	return &restServer{web, shape, opts.ReturnEarly}, nil
 }
 
 // request is one request and where its answer goes.
@@ -67,7 +68,7 @@ func find(escaped string) (offered route, task, config string) {
 	s := strings.Split(path, "/")
 	for i := range s {
 		var err error
-		if s[i], err = url.PathUnescape(s[i]); err != nil || s[i] == "" {
+		if s[i], err = url.PathUnescape(s[i]); err != nil || s[i] == "" && i < 3 {
 			return nil, "", ""
 		}
 	}
@@ -93,7 +94,7 @@ func find(escaped string) (offered route, task, config string) {
 		return nil, "", ""
 	case len(s) == 3:
 		return route{http.MethodGet: (*restServer).listPush, http.MethodPost: (*restServer).createPush}, s[1], ""
-	case len(s) == 4:
+	case len(s) == 4: // whose last id may be empty, which names the only config
 		return route{http.MethodGet: (*restServer).getPush, http.MethodDelete: (*restServer).deletePush}, s[1], s[3]
 	}
 	return nil, "", ""
@@ -171,8 +172,8 @@ func (s *restServer) events(r *request, method string, in proto.Message) {
 	})
 }
 
-// message reads the body as a message to send. Whoever does not say whether to
-// wait waits: the proto cannot tell that from no.
+// message reads the body as a message to send. Whether somebody says if to wait is looked
+// up in the body: the proto cannot tell that from no.
 func (s *restServer) message(r *request) (*a2apb.SendMessageRequest, bool) {
 	in := &legacypb.SendMessageRequest{}
 	if bad := s.json.read(r.body, in); bad != nil {
@@ -180,9 +181,9 @@ func (s *restServer) message(r *request) (*a2apb.SendMessageRequest, bool) {
 		return nil, false
 	}
 	if c := in.GetConfiguration(); c != nil && !hasMember(r.body, "configuration", "blocking") {
-		c.Blocking = true
+		c.Blocking = !s.early
 	}
-	return fromSend(in), true
+	return fromSend(in, s.early), true
 }
 
 func (s *restServer) send(r *request) {
@@ -248,14 +249,18 @@ func (s *restServer) card(r *request) {
 
 func fromConfig(c *a2apb.TaskPushNotificationConfig) proto.Message { return toPush(c) }
 
-// createPush takes the config alone, as the proto says, and in the request that
-// it is part of, as clients send it.
+// createPush takes the config alone, as the proto says, in the request that it is part
+// of, and bare, as clients send it.
 func (s *restServer) createPush(r *request) {
 	in := &legacypb.CreateTaskPushNotificationConfigRequest{}
 	into := proto.Message(in)
 	if !hasMember(r.body, "config") {
 		in.Config = &legacypb.TaskPushNotificationConfig{}
 		into = in.Config
+	}
+	if hasMember(r.body, "url") {
+		in.Config.PushNotificationConfig = &legacypb.PushNotificationConfig{}
+		into = in.Config.PushNotificationConfig
 	}
 	if bad := s.json.read(r.body, into); bad != nil {
 		s.refuse(r.w, bad)

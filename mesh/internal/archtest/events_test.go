@@ -24,6 +24,7 @@ var readers = map[string][]string{
 	"mesh/admission":         {"*"},                                                                                                   // who may append what
 	"mesh/turn":              {"ArtifactAppended", "CancelRequested", "HandoffEnded", "HandoffStarted", "MessagePosted", "TaskMoved"}, // what a running leg reacts to, and relays
 	"mesh/call":              {"ArtifactAppended", "TaskMoved"},                                                                       // makes them of an agent's stream
+	"mesh/conformance":       {"ArtifactAppended", "TaskMoved"},                                                                       // shows what came of an agent's stream
 	"mesh/dispatch":          {"ArtifactAppended", "TaskMoved"},                                                                       // relays them
 	"mesh/handoff":           {"ArtifactAppended", "HandoffStarted"},                                                                  // what came before a handoff, and its own
 	"cmd/mesh":               {"*"},                                                                                                   // words for people; a kind without any is shown by its name

@@ -8,7 +8,9 @@ package keyfile
 
 import (
 	"crypto"
+	"crypto/rand"
 	"crypto/x509"
+	"encoding/hex"
 	"encoding/pem"
 	"errors"
 	"io/fs"
@@ -43,6 +45,38 @@ func Publish(path string, text []byte) error { return writeText(path, text, 0o64
 const grace = time.Minute
 
 var started = time.Now()
+
+// secretSize is how long a secret is, in bytes.
+const secretSize = 32
+
+// LoadOrCreateSecret returns the random secret in the file, which it makes if there is
+// none. A file that holds none, or that others can read, is a Precondition error and is
+// left as it is.
+func LoadOrCreateSecret(path string) ([]byte, error) {
+	const op = "keyfile.LoadOrCreateSecret"
+	text, err := Read(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		fresh := make([]byte, secretSize)
+		if _, err := rand.Read(fresh); err != nil {
+			return nil, mesh.Wrap(op, err)
+		}
+		err := writeText(path, []byte(hex.EncodeToString(fresh)+"\n"), 0o600, os.Link)
+		if err != nil && !errors.Is(err, fs.ErrExist) { // then another process was first
+			return nil, mesh.Errorf(mesh.Precondition, op, "the key file %s cannot be written; make its folder writable: %w", path, err)
+		}
+		text, err = Read(path)
+		if err != nil {
+			return nil, mesh.Wrap(op, err)
+		}
+	} else if err != nil {
+		return nil, mesh.Wrap(op, err)
+	}
+	secret, err := hex.DecodeString(strings.TrimSpace(string(text)))
+	if err != nil || len(secret) != secretSize {
+		return nil, mesh.Errorf(mesh.Precondition, op, "the key file %s does not hold a secret; restore it from a copy, or remove it for a new one", path)
+	}
+	return secret, nil
+}
 
 // Sweep removes from the folder what processes left that died while they wrote to it. It is
 // called when one starts, and leaves what others may be writing.

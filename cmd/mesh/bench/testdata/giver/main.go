@@ -42,7 +42,8 @@ func (giver) Run(ctx context.Context, inv *agent.Invocation) iter.Seq2[agent.Out
 	}
 }
 
-// An own agent answers in so many chunks of 32 bytes as it is asked for.
+// An own agent answers in so many chunks as it is asked for, of a size that the runtime does
+// not put together.
 type own struct{}
 
 func (own) Card() *a2apb.AgentCard { return card("own") }
@@ -57,7 +58,7 @@ func (own) Run(_ context.Context, inv *agent.Invocation) iter.Seq2[agent.Output,
 			return
 		}
 		for i := range chunks {
-			if !yield(agent.Text{Text: fmt.Sprintf("%08d ", i) + strings.Repeat(".", 23)}, nil) {
+			if !yield(agent.Text{Text: fmt.Sprintf("%08d ", i) + strings.Repeat(".", 2<<10-9)}, nil) {
 				return
 			}
 		}

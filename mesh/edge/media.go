@@ -1,0 +1,89 @@
+package edge
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
+
+	"agentmesh/mesh"
+	"agentmesh/mesh/a2a"
+	"agentmesh/mesh/registry"
+	"agentmesh/mesh/thread"
+)
+
+// takes refuses a message with a part of a media type that who gets it does not take (A2A
+// v1.0 §3.1.1): the agent that is addressed or has the conversation, and else the main
+// agent, unless another one names the type, to which it can hand over. Text and parts that
+// name no type are not judged, nor are they by agents that say nothing.
+func (e *Edge) takes(s *thread.State, in *intake, t *thread.Execution) error {
+	judged := func(p *a2apb.Part) bool {
+		_, text := p.GetContent().(*a2apb.Part_Text)
+		return !text && p.GetMediaType() != ""
+	}
+	if !slices.ContainsFunc(in.msg.GetParts(), judged) {
+		return nil
+	}
+	who := in.call.Agent
+	if t != nil && t.Agent != e.Main {
+		who = t.Agent
+	}
+	who = s.ActiveAgent(who)
+	target, known := e.judge(in.key.Tenant, e.home(who))
+	if !known {
+		return nil
+	}
+	modes := target.InputModes()
+	if who == "" {
+		for _, a := range e.Directory.List(in.key.Tenant, registry.Filter{Live: true}) {
+			if says(a) {
+				modes = append(modes, a.InputModes()...)
+			}
+		}
+	}
+	for i, p := range in.msg.GetParts() {
+		if judged(p) && !slices.ContainsFunc(modes, func(m string) bool { return accepts(m, p.GetMediaType()) }) {
+			slices.Sort(modes)
+			return a2a.ContentTypeNotSupported("edge.Send", fmt.Sprintf("message.parts[%d].media_type", i), p.GetMediaType(), slices.Compact(modes))
+		}
+	}
+	return nil
+}
+
+// judge returns the agent, and whether it can be known what it takes; of one that is away
+// its turn tells.
+func (e *Edge) judge(tenant mesh.TenantID, name string) (registry.Entry, bool) {
+	a, err := e.Directory.Resolve(tenant, name)
+	return a, err == nil && says(a)
+}
+
+// says reports whether the agent's card says what it takes. Frameworks write text or JSON
+// on the card of every agent, whatever it takes: such an agent judges for itself.
+func says(a registry.Entry) bool {
+	modes := a.InputModes()
+	return a.Builtin && len(modes) > 0 || slices.ContainsFunc(modes, func(m string) bool {
+		m = bareType(m)
+		return m != "text" && m != "application/json" && !strings.HasPrefix(m, "text/")
+	})
+}
+
+// accepts reports whether the mode of a card is the media type: the same, or one of which it
+// is a case. Cards of older agents say "text".
+func accepts(mode, kind string) bool {
+	mode, kind = bareType(mode), bareType(kind)
+	major, rest, _ := strings.Cut(mode, "/")
+	switch {
+	case mode == kind, major == "*", rest == "*" && strings.HasPrefix(kind, major+"/"):
+		return true
+	case mode == "text":
+		return kind == "text/plain"
+	}
+	return false
+}
+
+// bareType is a media type without its parameters.
+func bareType(s string) string {
+	s, _, _ = strings.Cut(s, ";")
+	return strings.ToLower(strings.TrimSpace(s))
+}
