@@ -51,13 +51,17 @@ func agentOf(t *testing.T, f *framework) *joined {
 	}
 	_, port, _ := net.SplitHostPort(l.Addr().String())
 	_ = l.Close() // for the agent
-	dir := t.TempDir()
-	if f.version != "" {
-		writeFile(t, filepath.Join(dir, "mesh.yaml"), fmt.Sprintf("agents: {theirs: {protocol_version: %q}}\n", f.version))
-	}
-	j := &joined{framework: f, trial: trial{t}, m: up(t, dir), model: startTalkModel(t), name: "theirs", port: port}
+	j := &joined{framework: f, trial: trial{t}, m: up(t, f.home(t)), model: startTalkModel(t), name: "theirs", port: port}
 	j.proc = j.start(port)
 	return j
+}
+
+// home returns a folder for a mesh, with its settings.
+func (f *framework) home(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	writeFile(t, filepath.Join(dir, "mesh.yaml"), f.settings)
+	return dir
 }
 
 // start starts the agent on the port, with more arguments.
@@ -348,7 +352,7 @@ func (j *joined) restarts() error {
 // program returns a run of the framework's program.
 func (f *framework) command(t *testing.T, program string, args ...string) *exec.Cmd {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), f.runs(program), append(f.before(program), args...)...)
+	cmd := exec.CommandContext(t.Context(), f.runs(program), append(f.before(t, program), args...)...)
 	cmd.Dir = t.TempDir()
 	cmd.WaitDelay = time.Second
 	cmd.Env = append(cmd.Environ(), "PYTHONDONTWRITEBYTECODE=1", "PYTHONUNBUFFERED=1", "OTEL_SDK_DISABLED=true",

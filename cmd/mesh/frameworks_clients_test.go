@@ -120,7 +120,7 @@ func (h *helper) slowly(ctx context.Context, yield func(agent.Output, error) boo
 // clientOf starts a mesh with a helper.
 func clientOf(t *testing.T, f *framework) *caller {
 	t.Helper()
-	c := &caller{framework: f, trial: trial{t}, m: up(t, t.TempDir(), "--main", "helper"), helper: &helper{heard: map[string][]string{}}}
+	c := &caller{framework: f, trial: trial{t}, m: up(t, f.home(t), "--main", "helper"), helper: &helper{heard: map[string][]string{}}}
 	ctx, cancel := context.WithCancel(t.Context())
 	ready, ended := make(chan struct{}), make(chan error, 1)
 	go func() { // ends with ctx; the cleanup waits
@@ -331,7 +331,7 @@ func (c *caller) fails() error {
 
 // hasCredentials talks to a mesh that wants a token.
 func (c *caller) hasCredentials() error {
-	ann, _, _ := upWithTokens(c.t)
+	ann, _, _ := upWithTokens(c.t, c.settings)
 	for _, given := range []string{"", ann.token} {
 		heard, err := c.beginAt(ann.realMesh, strings.Replace(c.shows, "helper", "main", 1), given).say(textLine("hello"), nil)
 		if err != nil {

@@ -34,7 +34,7 @@ var frameworks = []*framework{
 			"remember": "A2AAgent sends no context id: each call begins a conversation", "files in": textAlone,
 			"files or data out": textAlone, "question and answer": "A2AAgent sends no task id: an answer begins a conversation",
 		}},
-	{name: "LangGraph server", env: "langgraph", agent: "langgraph_agent.py", version: "0.3",
+	{name: "LangGraph server", env: "langgraph", agent: "langgraph_agent.py", settings: `agents: {theirs: {protocol_version: "0.3"}}`,
 		agentAbsent: map[string]string{"files or data out": notTried}},
 	{name: "agent-framework", env: "agentframework", agent: "agentframework_agent.py",
 		agentLimits: map[string]string{"data in": textAlone, "files in": textAlone},
@@ -53,6 +53,8 @@ var frameworks = []*framework{
 			"files in": "not tried: files need the package crewai-files"},
 		clientLimits: map[string]string{"files or data out": "the result of a delegation is text"}},
 	{name: "A2A SDK for Python, v0.3", env: "sdk03", agent: "sdk03_agent.py", client: "sdk03_client.py"},
+	{name: "A2A SDK for JavaScript, v0.3", env: "sdk03js", agent: "sdk03_agent.mjs", client: "sdk03_client.mjs"},
+	{name: "A2A SDK for Java", env: "a2ajava", agent: "JavaAgent.java", client: "JavaClient.java", settings: "cards: {mode: v1}"},
 }
 
 // fasta2aClient are the limits of a client that cannot begin.

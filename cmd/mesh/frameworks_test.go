@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -26,7 +27,7 @@ type framework struct {
 	name          string
 	env           string // its folder below that of all
 	agent, client string // programs in testdata/interop/frameworks; "" for none
-	version       string // by which its agent is called, if not by that of its card
+	settings      string // of the mesh, that it needs
 	root          string // path of the mesh's card, as its client wants it
 	shows         string // path of the card that its client talks by, if not by that
 	// answer makes of what was asked the answer that the framework reads; nil is a text.
@@ -150,23 +151,40 @@ func (f *framework) versions(t *testing.T) string {
 
 // runs is what runs the program.
 func (f *framework) runs(program string) string {
-	if strings.HasSuffix(program, ".mjs") {
+	switch filepath.Ext(program) {
+	case ".mjs":
 		return "node"
+	case ".java":
+		return "java"
 	}
 	return filepath.Join(*frameworksDir, f.env, "bin", "python")
 }
 
 // before are the arguments before those of the program.
-func (f *framework) before(program string) []string {
+func (f *framework) before(t *testing.T, program string) []string {
+	t.Helper()
 	path, err := filepath.Abs(filepath.Join("testdata", "interop", "frameworks", program))
 	if err != nil {
-		panic(err) // there is a working directory
+		t.Fatal(err)
 	}
-	if strings.HasSuffix(program, ".mjs") {
-		return []string{path, filepath.Join(*frameworksDir, f.env)}
+	switch env := filepath.Join(*frameworksDir, f.env); filepath.Ext(program) {
+	case ".mjs":
+		return []string{path, env}
+	case ".java":
+		jars, classes := filepath.Join(env, "lib", "*"), filepath.Join(env, "classes")
+		if !compiled[program] {
+			if out, err := exec.CommandContext(t.Context(), "javac", "-cp", jars, "-d", classes, path).CombinedOutput(); err != nil {
+				t.Fatalf("%v: %s", err, out)
+			}
+			compiled[program] = true
+		}
+		return []string{"-XX:TieredStopAtLevel=1", "-cp", classes + string(filepath.ListSeparator) + jars, strings.TrimSuffix(program, ".java")}
 	}
 	return []string{path}
 }
+
+// compiled are the programs of Java that this run has compiled.
+var compiled = map[string]bool{}
 
 const frameworksHead = `# What works with what
 
@@ -188,9 +206,13 @@ func frameworksText(t *testing.T, agents, clients map[string]row) string {
 	t.Helper()
 	var b strings.Builder
 	b.WriteString(frameworksHead)
-	b.WriteString("\n| framework | versions |\n|---|---|\n")
+	b.WriteString("\n| framework | versions | settings of the mesh |\n|---|---|---|\n")
 	for _, f := range frameworks {
-		fmt.Fprintf(&b, "| %s | %s |\n", f.name, f.versions(t))
+		settings := "-"
+		if f.settings != "" {
+			settings = "`" + f.settings + "`"
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s |\n", f.name, f.versions(t), settings)
 	}
 	frameworksTable(&b, "As agents in the mesh", names(asAgent), agents)
 	frameworksTable(&b, "As clients of the mesh", names(asClient), clients)

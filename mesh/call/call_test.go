@@ -66,6 +66,11 @@ func TestWhatAgentsSayIsMendedIntoALegalSequence(t *testing.T) {
 			want: []string{"working", "completed"}},
 		"events of another task": {says: []*a2apb.StreamResponse{task("t", working), piece("other", "a", "psst", false), status1("other", failedAt, ""), task("third", failedAt), status1("t", completed, "")},
 			want: []string{"working", "completed"}},
+		// As agents on the SDK for JavaScript fail that throw.
+		"the failure of another task, and no more": {says: []*a2apb.StreamResponse{task("t", working), piece("t", "a", "x", false), status1("other", failedAt, "It broke.")},
+			want: []string{"working", `new a "x"`, "failed It broke."}},
+		"the failure of another task, then away": {says: []*a2apb.StreamResponse{task("t", working), status1("other", failedAt, "It broke.")},
+			ends: status.Error(codes.Unavailable, "gone"), want: []string{"working", "failed AGENT_UNAVAILABLE The agent could not be reached."}},
 		"an append to nothing": {says: []*a2apb.StreamResponse{task("t", working), piece("t", "a", "x", true), piece("t", "a", "y", true), status1("t", completed, "")},
 			want: []string{"working", `new a "x"`, `append a "y"`, "completed"}},
 		"artifacts in the last task only": {says: []*a2apb.StreamResponse{task("t", working), piece("t", "a", "x", false), task("t", completed, "a", "b")},

@@ -31,6 +31,7 @@ type reader struct {
 	taken map[string]*tally // by artifact id, what was taken of its content
 	said  map[string]bool   // message ids
 	bare  int               // artifacts without an id of their own
+	stray *a2apb.TaskStatus // of the last response: that a task failed which is not ours
 	// placed says that the agent's context is known. ids are those of its own that are
 	// still to be told.
 	placed bool
@@ -43,8 +44,18 @@ func newReader(req Request) *reader {
 
 // read returns what a response says. Nothing follows what ends the stream.
 func (r *reader) read(resp Response) []mesh.Body {
-	r.heard = true
+	r.heard, r.stray = true, nil
 	return r.take(r.bodies(resp))
+}
+
+// failure is what a stream tells that is over and ended with the failure of a task that
+// is not ours: the SDK for JavaScript makes up an id when an agent throws, and its
+// GetTask says for ever that ours is at work.
+func (r *reader) failure() []mesh.Body {
+	if r.done || r.stray == nil {
+		return nil
+	}
+	return r.take(r.move(r.stray, mesh.TaskMoved{}))
 }
 
 // take remembers what is returned to the caller, as far as it may be.
@@ -110,6 +121,9 @@ func (r *reader) bodies(resp Response) []mesh.Body {
 	case *a2apb.StreamResponse_StatusUpdate:
 		u := p.StatusUpdate
 		if !r.ours(u.GetTaskId(), u.GetContextId()) {
+			if u.GetStatus().GetState() == a2apb.TaskState_TASK_STATE_FAILED {
+				r.stray = u.GetStatus()
+			}
 			return nil
 		}
 		r.seen, r.rests = true, nil

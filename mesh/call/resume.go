@@ -56,6 +56,9 @@ func (c *call) send(ctx context.Context, req Request) error {
 	if !req.Unary {
 		err := c.follow(ctx, func(ctx context.Context) iter.Seq2[Response, error] { return c.agent.SendStreamingMessage(ctx, send) },
 			func(resp Response) error { c.tell(c.reader.read(resp)); return nil })
+		if err == nil && !c.left {
+			c.tell(c.reader.failure())
+		}
 		return ended(err)
 	}
 	send.Configuration = &a2apb.SendMessageConfiguration{ReturnImmediately: true}
