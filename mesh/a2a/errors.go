@@ -40,7 +40,7 @@ func TaskOver(op string) *mesh.Error {
 // ContentTypeNotSupported is the refusal of a media type in the field where some others are
 // taken.
 func ContentTypeNotSupported(op, field, kind string, taken []string) *mesh.Error {
-	e := mesh.InvalidField(op, field, "is %q, which is not taken here; send %s", clip(kind), mesh.Clip(strings.Join(taken, ", "), 400))
+	e := mesh.InvalidField(op, field, "the media type %q is not taken here; send %s", clip(kind), mesh.Clip(strings.Join(taken, ", "), 400))
 	e.Reason = ReasonContentType
 	return e
 }
