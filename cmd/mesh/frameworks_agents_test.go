@@ -368,8 +368,11 @@ func (j *joined) wantsCredentials() error {
 	}
 	_, port, _ := net.SplitHostPort(l.Addr().String())
 	_ = l.Close() // for the agent
-	j.start(port, "open sesame")
-	if done := j.m.mesh("agents", "add", j.url, "--name", "closed"); done.code != exitOK {
+	const token = "open-sesame"
+	j.start(port, token)
+	file := filepath.Join(j.t.TempDir(), "token")
+	writeFile(j.t, file, token+"\n")
+	if done := j.m.mesh("agents", "add", j.url, "--name", "closed", "--credential", "bearer=file:"+file); done.code != exitOK {
 		return errors.New(strings.TrimSpace(done.stderr))
 	}
 	heard, err := j.say("closed", mesh.NewThreadID(), nil, textPart("hello"))

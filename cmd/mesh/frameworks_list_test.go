@@ -21,7 +21,7 @@ const notTried = "not tried: the agent here says what its model says, which is t
 // frameworks are what TestFrameworks runs.
 var frameworks = []*framework{
 	{name: "google-adk", env: "adk", agent: "adk_agent.py", answer: answerADK,
-		client: "adk_client.py", root: rootCard, shows: "/agents/helper" + rootCard,
+		client: "adk_client.py", root: rootCard, shows: rootCard, settings: "cards: {bindings: [JSONRPC, HTTP+JSON]}",
 		clientAbsent: map[string]string{"cancel": noCancel, "data in": "content of genai has no part for plain data"}},
 	{name: "pydantic-ai (fasta2a)", env: "pydantic", agent: "pydantic_agent.py",
 		agentLimits: map[string]string{"data in": "its bridge has no data parts yet", "cancel": "its bridge cancels nothing"},
