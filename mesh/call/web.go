@@ -269,8 +269,8 @@ func unsendable(err error) error {
 
 // read reads one answer.
 func (c webClient) read(raw []byte, op operation) (*a2apb.StreamResponse, error) {
-	var tree any
-	if err := json.Unmarshal(raw, &tree); err != nil {
+	tree, err := parse(raw)
+	if err != nil {
 		return nil, notJSON(raw, err)
 	}
 	at := []string{}

@@ -189,6 +189,7 @@ var fences = map[string]fence{
 	"github.com/fsnotify/fsnotify":              {homes: []string{"mesh/skill"}},
 	"github.com/netresearch/go-cron":            {homes: []string{"mesh/skill"}},
 	"github.com/modelcontextprotocol/go-sdk":    {tests: true, homes: []string{"mesh/skill/mcp"}},
+	"github.com/segmentio/encoding":             {homes: []string{"mesh/call"}},
 	"github.com/olebedev/when":                  {homes: []string{"mesh/llm/offline"}},
 	"github.com/emersion/go-smtp":               {homes: []string{"skills/mail"}},
 	"github.com/emersion/go-sasl":               {homes: []string{"skills/mail"}},
