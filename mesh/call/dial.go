@@ -135,8 +135,8 @@ func (d *Dialer) Dial(t Target) (Client, error) {
 			routes = append(routes, r)
 		}
 	}
-	if exposed := func(r route) bool { return r.exposed }; !slices.ContainsFunc(routes, exposed) || slices.ContainsFunc(routes, func(r route) bool { return !r.exposed }) {
-		routes = slices.DeleteFunc(routes, exposed)
+	if slices.ContainsFunc(routes, func(r route) bool { return !r.exposed }) {
+		routes = slices.DeleteFunc(routes, func(r route) bool { return r.exposed })
 	}
 	switch len(routes) {
 	case 0:

@@ -106,15 +106,7 @@ func Test(ctx context.Context, url string, o Options, report func(Finding)) erro
 
 	t := &test{Options: o, report: report, pool: pool, given: given}
 	t.carrier = t.carrying(nil)
-	defer t.carrier.CloseIdleConnections()
-	if given != nil {
-		for _, g := range o.Credentials {
-			if cert, err := tls.X509KeyPair([]byte(g.Secret), []byte(g.Secret)); err == nil {
-				t.certified = t.carrying(&cert)
-				defer t.certified.CloseIdleConnections()
-			}
-		}
-	}
+	defer t.close()
 	card := t.card(ctx, at)
 	if card != nil {
 		t.interfaces(ctx, card)
@@ -127,7 +119,7 @@ type test struct {
 	Options
 	report    func(Finding)
 	carrier   *http.Transport
-	certified *http.Transport // the same with a client certificate, or nil
+	certified *http.Transport // the same with the client certificate, once that was shown
 	pool      *rpc.Pool
 	given     *credentials.Set
 }
@@ -161,12 +153,22 @@ func (t *test) bind(card *a2apb.AgentCard, all []*a2apb.AgentInterface) (err err
 	return err
 }
 
-// by is what carries calls that show the certificate.
+// by is what carries calls that show the certificate, if there is one.
 func (t *test) by(cert *tls.Certificate) http.RoundTripper {
-	if cert != nil && t.certified != nil {
-		return t.certified
+	if cert == nil {
+		return t.carrier
 	}
-	return t.carrier
+	if t.certified == nil {
+		t.certified = t.carrying(cert)
+	}
+	return t.certified
+}
+
+func (t *test) close() {
+	t.carrier.CloseIdleConnections()
+	if t.certified != nil {
+		t.certified.CloseIdleConnections()
+	}
 }
 
 // interfaces tests each interface that the mesh would call.

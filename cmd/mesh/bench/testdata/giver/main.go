@@ -1,4 +1,4 @@
-// Giver is two agents of the mesh at the address in BENCH_TO: giver says one thing and hands
+// Command giver is two agents of the mesh at the address in BENCH_TO: giver says one thing and hands
 // the stream over, and own says what it is asked for. It is built with the sources of the
 // mesh that it joins, and ends with its input.
 package main
