@@ -27,7 +27,7 @@ func TestFS_hasTheSkillsOfEachDomain(t *testing.T) {
 	domains := map[string]string{
 		"mail": "send search read draft", "tasks": "create search get update delete archive",
 		"calendar": "create list update", "files": "list read search write update", "markdown": "create read edit search",
-		"memory": "save search", "knowledge": "search", "system": "build_skill", "workflow": "build",
+		"memory": "save search settings", "knowledge": "search", "system": "build_skill", "workflow": "build",
 	}
 	for domain, actions := range domains {
 		if n := len(c.InDomain(domain)); n != len(strings.Fields(actions)) {
@@ -112,7 +112,7 @@ func TestFS_isInThePromptWithAQuickReference(t *testing.T) {
 	_, prompt := tools.Prompt()
 	for _, domain := range []string{
 		"(create, list, update)", "(list, read, search, update, write)", "(search)", "(draft, read, search, send)", "(create, edit, read, search)",
-		"(save, search)", "(build_skill)", "(archive, create, delete, get, search, update)", "(build)",
+		"(save, search, settings)", "(build_skill)", "(archive, create, delete, get, search, update)", "(build)",
 	} {
 		if !strings.Contains(prompt, domain+"\n") {
 			t.Errorf("no domain has the skills %s in\n%s", domain, prompt)

@@ -58,7 +58,7 @@ func (r hereRanker) Rank(ctx context.Context, ix *textindex.Index, q memory.Quer
 	return memory.Words{}.Rank(ctx, ix, q)
 }
 
-// S3-137: both skills are of the domain memory and run without isolation, in
+// S3-137: the skills are of the domain memory and run without isolation, in
 // the process of their caller: a value of this test is what searches. What is
 // saved is found with nothing done to the index in between.
 func TestMemory_runsInTheProcessAndIndexesOnInsert(t *testing.T) {
@@ -69,7 +69,7 @@ func TestMemory_runsInTheProcessAndIndexesOnInsert(t *testing.T) {
 			t.Errorf("%s is run by %q", s.Name, s.Handler)
 		}
 	}
-	if diff := cmp.Diff([]string{"memory.save", "memory.search"}, names); diff != "" {
+	if diff := cmp.Diff([]string{"memory.save", "memory.search", "memory.settings"}, names); diff != "" {
 		t.Error(diff)
 	}
 	called := false

@@ -14,6 +14,12 @@ import (
 // is given what another one has under it.
 func Merge(to, name string, had, more []byte) ([]byte, error) {
 	const op = "memory.Merge"
+	if name == settingsKey {
+		if had != nil {
+			return had, nil
+		}
+		return more, nil
+	}
 	if name != journalKey {
 		if had != nil {
 			return had, nil // the same memory: it came before

@@ -116,7 +116,8 @@ func (s *Store) Close() error {
 
 // Handlers returns the handlers of the domain, by what skill files name.
 func Handlers(s *Store) map[string]skill.Handler {
-	return map[string]skill.Handler{"memory.save": skill.HandlerFunc(stateful(s.save)), "memory.search": skill.HandlerFunc(s.Search)}
+	return map[string]skill.Handler{"memory.save": skill.HandlerFunc(stateful(s.save)), "memory.search": skill.HandlerFunc(s.Search),
+		"memory.settings": skill.HandlerFunc(stateful(s.set))}
 }
 
 // Search is the code of memory.search, for those who look before a model does.
