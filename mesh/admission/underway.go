@@ -21,6 +21,10 @@ type underway struct {
 	answered map[string]bool // will have it
 	returned map[string]bool // will have returned
 	tripped  []trip
+	// Of what the execution dispatched, what
+	accepted map[mesh.ExecutionID]bool   // will have been accepted
+	over     map[mesh.ExecutionID]bool   // will be over
+	told     map[mesh.ExecutionID]string // will be delivered, by which event
 }
 
 // A trip is a limit that was met, and where.
@@ -31,7 +35,8 @@ type trip struct {
 
 // countUnderway says what is reserved beside the execution's request.
 func countUnderway(st *thread.State, mine mesh.ExecutionID, on cache.Reserved) underway {
-	u := underway{ids: on, called: map[string]bool{}, asked: map[string]bool{}, answered: map[string]bool{}, returned: map[string]bool{}}
+	u := underway{ids: on, called: map[string]bool{}, asked: map[string]bool{}, answered: map[string]bool{}, returned: map[string]bool{},
+		accepted: map[mesh.ExecutionID]bool{}, over: map[mesh.ExecutionID]bool{}, told: map[mesh.ExecutionID]string{}}
 	turn := st.TurnOf(mine)
 	for _, e := range on {
 		own := e.Execution == mine
@@ -63,11 +68,33 @@ func countUnderway(st *thread.State, mine mesh.ExecutionID, on cache.Reserved) u
 			if own {
 				u.answered[b.Call] = true
 			}
+		case mesh.DispatchAccepted:
+			if own {
+				u.accepted[b.Child.ID] = true
+			}
+		case mesh.DispatchSettled:
+			if own {
+				u.over[b.Child] = true
+			}
+		case mesh.ToolReturned:
+			u.tell(e, own, b.Delivered)
+		case mesh.ResultsDelivered:
+			u.tell(e, own, b.Executions)
 		case mesh.LimitTripped:
 			u.tripped = append(u.tripped, trip{b.Limit, e.Execution})
 		}
 	}
 	return u
+}
+
+// tell notes what will be delivered by the event.
+func (u *underway) tell(e *mesh.Event, own bool, of []mesh.ExecutionID) {
+	if !own {
+		return
+	}
+	for _, id := range of {
+		u.told[id] = e.ID
+	}
 }
 
 // has reports whether one of the events is on its way already.
