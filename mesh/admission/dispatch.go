@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"agentmesh/mesh"
+	"agentmesh/mesh/limit"
 	"agentmesh/mesh/quota"
 	"agentmesh/mesh/security/grant"
 	"agentmesh/mesh/thread"
@@ -42,9 +43,6 @@ func (w *ruling) checkDispatch(i int, e *mesh.Event, b mesh.DispatchIssued) erro
 	}
 	w.children[c.ID], w.grants[c.ID] = c, w.by.granted(g)
 	w.fresh[c.ID] = w.st.Execution(c.ID) == nil
-	if n := w.dispatched(); n > maxChildren {
-		return mesh.Errorf(mesh.Exhausted, w.op, "an execution may dispatch at most %d agents, and this would make %d", maxChildren, n)
-	}
 	return nil
 }
 
@@ -52,17 +50,17 @@ func (w *ruling) checkDispatch(i int, e *mesh.Event, b mesh.DispatchIssued) erro
 // have, and no more than is left of what the execution may use itself. A child that the
 // log has keeps what it got, and was counted.
 func (w *ruling) allot(e *mesh.Event, b *mesh.DispatchIssued) error {
-	if n := b.Child.Budget; min(n.Calls, n.Tokens, n.Cost) < 0 {
+	if n := b.Child.Budget; min(n.Calls, n.Tokens, n.Cost, n.Agents) < 0 {
 		return mesh.InvalidField(w.op, "dispatch_issued.child.budget", "must not be negative; leave out what has no limit of its own")
 	}
 	if x := w.st.Execution(b.Child.ID); x != nil {
 		b.Child.Budget = x.Budget
 		return nil
 	}
-	var left mesh.Budget
-	if left, w.trip = w.left(); w.trip != nil {
+	if w.trip = w.ledger().Check(limit.StopsDispatches); w.trip != nil {
 		return w.trip.Err(w.op)
 	}
+	w.used.Agents++
 	place, trip := w.by.quotas.Take(w.grant.Tenant, w.grant.User, oneAgent)
 	if w.trip = trip; trip != nil {
 		return trip.Err(w.op)
@@ -73,7 +71,7 @@ func (w *ruling) allot(e *mesh.Event, b *mesh.DispatchIssued) error {
 		}
 		w.agents[e] = place
 	}
-	b.Child.Budget = b.Child.Budget.Within(left)
+	b.Child.Budget = b.Child.Budget.Within(w.shares())
 	e.Body = *b
 	return nil
 }
@@ -127,13 +125,10 @@ func (w *ruling) dispatchedAll() error {
 	return nil
 }
 
-// maxChildren bounds what one execution may dispatch, whatever its agent's own
-// limit is.
-const maxChildren = 64
-
-// dispatched counts the children that the execution has with this request.
+// dispatched counts the children that the execution has with this request and what is on
+// its way.
 func (w *ruling) dispatched() int {
-	n := len(w.children)
+	n := len(w.children) + w.away.dispatched[w.mine.ID]
 	for _, x := range w.st.Executions() {
 		if _, again := w.children[x.ID]; !again && x.Parent == w.grant.Execution {
 			n++

@@ -14,7 +14,8 @@ type underway struct {
 	ids cache.Reserved
 	// Calls of skills: of the execution, of its turn, and of the thread.
 	calls, turn, thread int
-	below               map[mesh.ExecutionID]int64 // of each execution and all below it
+	below               map[mesh.ExecutionID]mesh.Budget // used by each execution and all below it
+	dispatched          map[mesh.ExecutionID]int         // agents in the turn, by who dispatches them
 	// Of the execution, the calls that
 	called   map[string]bool // will be made
 	asked    map[string]bool // will wait for the user's word
@@ -31,19 +32,14 @@ type trip struct {
 
 // countUnderway says what is reserved beside the execution's request.
 func countUnderway(st *thread.State, mine mesh.ExecutionID, on cache.Reserved) underway {
-	u := underway{ids: on, called: map[string]bool{}, asked: map[string]bool{}, answered: map[string]bool{}, returned: map[string]bool{}}
+	u := underway{ids: on, called: map[string]bool{}, asked: map[string]bool{}, below: map[mesh.ExecutionID]mesh.Budget{}, dispatched: map[mesh.ExecutionID]int{}, answered: map[string]bool{}, returned: map[string]bool{}}
 	turn := st.TurnOf(mine)
 	for _, e := range on {
 		own := e.Execution == mine
 		switch b := e.Body.(type) {
 		case mesh.SkillCalled:
 			u.thread++
-			if u.below == nil {
-				u.below = map[mesh.ExecutionID]int64{}
-			}
-			for x := range st.Up(e.Execution) {
-				u.below[x.ID]++
-			}
+			u.spend(st, e.Execution, mesh.Budget{Calls: 1})
 			if t := st.TurnOf(e.Execution); t != nil && t == turn {
 				u.turn++
 			}
@@ -63,11 +59,27 @@ func countUnderway(st *thread.State, mine mesh.ExecutionID, on cache.Reserved) u
 			if own {
 				u.answered[b.Call] = true
 			}
+		case mesh.ModelReplied:
+			u.spend(st, e.Execution, b.Usage.Spent())
+		case mesh.DispatchIssued:
+			if st.Execution(b.Child.ID) == nil && st.Turn(e.Execution) == nil {
+				u.spend(st, e.Execution, mesh.Budget{Agents: 1})
+				if st.TurnOf(e.Execution) == turn {
+					u.dispatched[e.Execution]++
+				}
+			}
 		case mesh.LimitTripped:
 			u.tripped = append(u.tripped, trip{b.Limit, e.Execution})
 		}
 	}
 	return u
+}
+
+// spend counts what the execution will have used.
+func (u *underway) spend(st *thread.State, id mesh.ExecutionID, used mesh.Budget) {
+	for x := range st.Up(id) {
+		u.below[x.ID] = u.below[x.ID].Add(used)
+	}
 }
 
 // has reports whether one of the events is on its way already.

@@ -108,6 +108,9 @@ func (s *State) applyTo(x *Execution, e *mesh.Event) {
 	case mesh.LimitTripped:
 		s.tripped(x, b)
 	case mesh.ModelReplied:
+		if len(b.Tools) > 0 {
+			x.Calls.Steps++
+		}
 		x.Usage = x.Usage.Add(b.Usage)
 		s.Usage = s.Usage.Add(b.Usage)
 		s.spend(x, b.Usage.Spent())
@@ -169,9 +172,11 @@ func (s *State) dispatch(e *mesh.Event, b mesh.DispatchIssued) {
 		return
 	}
 	s.hold(x)
-	if t := s.TurnOf(x.ID); t != nil {
+	t := s.TurnOf(x.ID)
+	if t != nil {
 		x.Calls.Since = t.LastPost()
 	}
+	s.dispatched(s.execs[child.Parent], t)
 	if t := s.Turn(child.Parent); t != nil {
 		if c, err := mesh.SkillCallOf(b.Message.GetMetadata()); err == nil && c != nil && c.Approved {
 			x.Requested = c
@@ -226,7 +231,7 @@ func (s *State) post(e *mesh.Event, b mesh.MessagePosted) {
 		if t.Answers(b.User, b.Roles) {
 			s.hear(t, mesh.AnswerOf(mesh.TextOf(b.Message)))
 		}
-		t.Calls, t.Tripped = Calls{Since: e.Seq}, nil
+		t.Calls, t.Tripped, t.Used = Calls{Since: e.Seq}, nil, mesh.Budget{}
 	}
 	if s.Title == "" {
 		s.Title = title(b.Message)
