@@ -16,12 +16,17 @@ type underway struct {
 	calls, turn, thread int
 	below               map[mesh.ExecutionID]mesh.Budget // used by each execution and all below it
 	dispatched          map[mesh.ExecutionID]int         // agents in the turn, by who dispatches them
+	seen                map[mesh.ExecutionID]bool        // those
 	// Of the execution, the calls that
 	called   map[string]bool // will be made
 	asked    map[string]bool // will wait for the user's word
 	answered map[string]bool // will have it
 	returned map[string]bool // will have returned
 	tripped  []trip
+	// Of what the execution dispatched, what
+	accepted map[mesh.ExecutionID]bool   // will have been accepted
+	over     map[mesh.ExecutionID]bool   // will be over
+	told     map[mesh.ExecutionID]string // will be delivered, by which event
 }
 
 // A trip is a limit that was met, and where.
@@ -32,7 +37,8 @@ type trip struct {
 
 // countUnderway says what is reserved beside the execution's request.
 func countUnderway(st *thread.State, mine mesh.ExecutionID, on cache.Reserved) underway {
-	u := underway{ids: on, called: map[string]bool{}, asked: map[string]bool{}, below: map[mesh.ExecutionID]mesh.Budget{}, dispatched: map[mesh.ExecutionID]int{}, answered: map[string]bool{}, returned: map[string]bool{}}
+	u := underway{ids: on, called: map[string]bool{}, asked: map[string]bool{}, below: map[mesh.ExecutionID]mesh.Budget{}, dispatched: map[mesh.ExecutionID]int{}, answered: map[string]bool{}, returned: map[string]bool{},
+		seen: map[mesh.ExecutionID]bool{}, accepted: map[mesh.ExecutionID]bool{}, over: map[mesh.ExecutionID]bool{}, told: map[mesh.ExecutionID]string{}}
 	turn := st.TurnOf(mine)
 	for _, e := range on {
 		own := e.Execution == mine
@@ -61,13 +67,21 @@ func countUnderway(st *thread.State, mine mesh.ExecutionID, on cache.Reserved) u
 			}
 		case mesh.ModelReplied:
 			u.spend(st, e.Execution, b.Usage.Spent())
-		case mesh.DispatchIssued:
-			if st.Execution(b.Child.ID) == nil && st.Turn(e.Execution) == nil {
-				u.spend(st, e.Execution, mesh.Budget{Agents: 1})
-				if st.TurnOf(e.Execution) == turn {
-					u.dispatched[e.Execution]++
-				}
+		case mesh.DispatchAccepted:
+			u.dispatch(st, turn, e, b.Child.ID)
+			if own {
+				u.accepted[b.Child.ID] = true
 			}
+		case mesh.DispatchIssued:
+			u.dispatch(st, turn, e, b.Child.ID)
+		case mesh.DispatchSettled:
+			if own {
+				u.over[b.Child] = true
+			}
+		case mesh.ToolReturned:
+			u.tell(e, own, b.Delivered)
+		case mesh.ResultsDelivered:
+			u.tell(e, own, b.Executions)
 		case mesh.LimitTripped:
 			u.tripped = append(u.tripped, trip{b.Limit, e.Execution})
 		}
@@ -79,6 +93,28 @@ func countUnderway(st *thread.State, mine mesh.ExecutionID, on cache.Reserved) u
 func (u *underway) spend(st *thread.State, id mesh.ExecutionID, used mesh.Budget) {
 	for x := range st.Up(id) {
 		u.below[x.ID] = u.below[x.ID].Add(used)
+	}
+}
+
+// dispatch counts an agent that will have been dispatched, once.
+func (u *underway) dispatch(st *thread.State, turn *thread.Execution, e *mesh.Event, child mesh.ExecutionID) {
+	if st.Execution(child) != nil || u.seen[child] || st.Turn(e.Execution) != nil {
+		return
+	}
+	u.seen[child] = true
+	u.spend(st, e.Execution, mesh.Budget{Agents: 1})
+	if st.TurnOf(e.Execution) == turn {
+		u.dispatched[e.Execution]++
+	}
+}
+
+// tell notes what will be delivered by the event.
+func (u *underway) tell(e *mesh.Event, own bool, of []mesh.ExecutionID) {
+	if !own {
+		return
+	}
+	for _, id := range of {
+		u.told[id] = e.ID
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 const (
 	StopsCalls Stops = 1 << iota // of skills
 	StopsDispatches
+	StopsStarts // of agents whose dispatch was accepted
 )
 
 // Stops are kinds of beginnings.
@@ -90,11 +91,11 @@ func LeftOf(b mesh.Budget) Left { return Shares(b, mesh.Budget{}).Left() }
 
 // Shares are the accounts of what an execution may use with all below it.
 func Shares(most, used mesh.Budget) Ledger {
-	const both = StopsCalls | StopsDispatches
+	const all = StopsCalls | StopsDispatches | StopsStarts
 	return Ledger{
-		{Limit: BudgetCalls, Of: Calls, Stops: both, Used: used.Calls, Most: most.Calls},
-		{Limit: BudgetTokens, Of: Tokens, Stops: both, Used: used.Tokens, Most: most.Tokens},
-		{Limit: BudgetCost, Of: Cost, Stops: both, Used: used.Cost, Most: most.Cost},
+		{Limit: BudgetCalls, Of: Calls, Stops: all, Used: used.Calls, Most: most.Calls},
+		{Limit: BudgetTokens, Of: Tokens, Stops: all, Used: used.Tokens, Most: most.Tokens},
+		{Limit: BudgetCost, Of: Cost, Stops: all, Used: used.Cost, Most: most.Cost},
 		{Limit: BudgetAgents, Of: Agents, Stops: StopsDispatches, Used: used.Agents, Most: most.Agents},
 	}
 }

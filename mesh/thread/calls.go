@@ -25,6 +25,24 @@ const (
 // discovery is the tool by which a model finds skills.
 const discovery = "get_skill"
 
+// Orchestration is the server to which the tools belong by which a model has agents
+// work: they are shown with it, as tools of MCP servers are with theirs.
+const Orchestration = "orchestrator"
+
+// orchestration are those tools.
+var orchestration = map[string]bool{
+	"dispatch_agent": true, "get_agent_results": true, "cancel_agent": true, "list_agents": true, "answer_agent": true,
+	"consult_agent": true, "request_help": true,
+}
+
+// ServerOf returns the server of a tool that is no skill; "" for those of no server.
+func ServerOf(tool string) string {
+	if orchestration[tool] {
+		return Orchestration
+	}
+	return ""
+}
+
 // Calls counts what was called since the user's last message.
 type Calls struct {
 	Since       mesh.Seq // of that message, or 0
@@ -45,8 +63,9 @@ func (c *Calls) tool(name string) {
 	}
 }
 
-// dispatched counts an agent that the execution dispatched.
-func (s *State) dispatched(by, t *Execution) {
+// dispatched counts an agent that was dispatched, when that was accepted.
+func (s *State) dispatched(x *Execution) {
+	by, t := s.execs[x.Parent], s.TurnOf(x.ID)
 	if t == nil || by == t { // it has the user's stream: nobody dispatched it
 		return
 	}

@@ -32,7 +32,9 @@ func bodyToProto(p *meshv1.Event, body mesh.Body) {
 			Duration: durationToProto(b.Duration), Metadata: b.Metadata, Blameless: b.Blameless}}
 	case mesh.ToolReturned:
 		p.Body = &meshv1.Event_ToolReturned{ToolReturned: &meshv1.ToolReturned{
-			Call: b.Call, Name: b.Name, Failed: b.Failed, Content: b.Content, Cause: string(b.Cause)}}
+			Call: b.Call, Name: b.Name, Failed: b.Failed, Content: b.Content, Cause: string(b.Cause), Delivered: texts[mesh.ExecutionID, string](b.Delivered)}}
+	case mesh.ResultsDelivered:
+		p.Body = &meshv1.Event_ResultsDelivered{ResultsDelivered: &meshv1.ResultsDelivered{Executions: texts[mesh.ExecutionID, string](b.Executions), Text: b.Text}}
 	case mesh.ApprovalAsked:
 		p.Body = &meshv1.Event_ApprovalAsked{ApprovalAsked: &meshv1.ApprovalAsked{
 			Call: b.Call, Skill: b.Skill, Args: b.Args, Text: b.Text, Version: b.Version}}
@@ -56,6 +58,9 @@ func bodyToProto(p *meshv1.Event, body mesh.Body) {
 			Epoch: int64(b.Epoch), Node: b.Node}}
 	case mesh.TaskOpened:
 		p.Body = &meshv1.Event_TaskOpened{TaskOpened: &meshv1.TaskOpened{Execution: ExecutionToProto(b.Execution)}}
+	case mesh.DispatchAccepted:
+		p.Body = &meshv1.Event_DispatchAccepted{DispatchAccepted: &meshv1.DispatchAccepted{
+			Child: ExecutionToProto(b.Child), Context: b.Context, Wave: toInt32(b.Wave), Call: b.Call, Answers: b.Answers}}
 	case mesh.DispatchIssued:
 		p.Body = &meshv1.Event_DispatchIssued{DispatchIssued: &meshv1.DispatchIssued{
 			Child: ExecutionToProto(b.Child), Message: b.Message}}
@@ -95,7 +100,11 @@ func bodyFromProto(p *meshv1.Event) mesh.Body {
 			Files: v.GetFiles(), Duration: v.GetDuration().AsDuration(), Metadata: v.GetMetadata(), Blameless: v.GetBlameless()}
 	case *meshv1.Event_ToolReturned:
 		v := b.ToolReturned
-		return mesh.ToolReturned{Call: v.GetCall(), Name: v.GetName(), Failed: v.GetFailed(), Content: v.GetContent(), Cause: mesh.Cause(v.GetCause())}
+		return mesh.ToolReturned{Call: v.GetCall(), Name: v.GetName(), Failed: v.GetFailed(), Content: v.GetContent(), Cause: mesh.Cause(v.GetCause()),
+			Delivered: texts[string, mesh.ExecutionID](v.GetDelivered())}
+	case *meshv1.Event_ResultsDelivered:
+		v := b.ResultsDelivered
+		return mesh.ResultsDelivered{Executions: texts[string, mesh.ExecutionID](v.GetExecutions()), Text: v.GetText()}
 	case *meshv1.Event_ApprovalAsked:
 		v := b.ApprovalAsked
 		return mesh.ApprovalAsked{Call: v.GetCall(), Skill: v.GetSkill(), Args: v.GetArgs(), Text: v.GetText(), Version: v.GetVersion()}
@@ -133,6 +142,9 @@ func decisionFromProto(p *meshv1.Event) mesh.Body {
 		return mesh.ThreadClaimed{Epoch: mesh.Epoch(b.ThreadClaimed.GetEpoch()), Node: b.ThreadClaimed.GetNode()}
 	case *meshv1.Event_TaskOpened:
 		return mesh.TaskOpened{Execution: ExecutionFromProto(b.TaskOpened.GetExecution())}
+	case *meshv1.Event_DispatchAccepted:
+		v := b.DispatchAccepted
+		return mesh.DispatchAccepted{Child: ExecutionFromProto(v.GetChild()), Context: v.GetContext(), Wave: int(v.GetWave()), Call: v.GetCall(), Answers: v.GetAnswers()}
 	case *meshv1.Event_DispatchIssued:
 		v := b.DispatchIssued
 		return mesh.DispatchIssued{Child: ExecutionFromProto(v.GetChild()), Message: v.GetMessage()}
