@@ -2,6 +2,7 @@ package admission
 
 import (
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
@@ -50,9 +51,10 @@ type request struct {
 	grant  *mesh.Grant
 	now    time.Time
 	events []*mesh.Event
-	byNode bool            // it is what the mesh itself does for the execution
-	placed func()          // of one that is deferred: it is told when the events have their place
-	logged map[string]bool // of the ids that were looked up, whether the log has them
+	byNode bool                        // it is what the mesh itself does for the execution
+	placed func()                      // of one that is deferred: it is told when the events have their place
+	logged map[string]bool             // of the ids that were looked up, whether the log has them
+	left   *atomic.Pointer[limit.Left] // for what the execution may still use
 }
 
 // A ruling is a request as it is decided on one state of the thread.
@@ -107,6 +109,8 @@ func (w *ruling) decide() (cache.Decision, error) {
 		return cache.Decision{}, err
 	}
 	w.take()
+	left := w.remaining()
+	w.left.Store(&left)
 	return cache.Decision{Events: w.events, Scopes: []mesh.Scope{mesh.Scope(w.grant.Execution)}, Placed: w.placed}, nil
 }
 

@@ -113,6 +113,9 @@ func (s *State) applyTo(x *Execution, e *mesh.Event) {
 	case mesh.LimitTripped:
 		s.tripped(x, b)
 	case mesh.ModelReplied:
+		if len(b.Tools) > 0 {
+			x.Calls.Steps++
+		}
 		x.Usage = x.Usage.Add(b.Usage)
 		s.Usage = s.Usage.Add(b.Usage)
 		s.spend(x, b.Usage.Spent())
@@ -171,6 +174,7 @@ func (s *State) accept(e *mesh.Event, b mesh.DispatchAccepted) {
 	}
 	if x := s.add(e, b.Child); x != nil {
 		x.Accepted = &b
+		s.dispatched(x)
 	}
 }
 
@@ -188,6 +192,7 @@ func (s *State) dispatch(e *mesh.Event, b mesh.DispatchIssued) {
 	switch {
 	case x == nil:
 		x = s.add(e, child)
+		s.dispatched(x)
 	case x.Waits() && x.Parent == child.Parent:
 		x.Execution, x.State = child, a2apb.TaskState_TASK_STATE_WORKING
 		x.Started, x.Updated = e.Time, e.Time
@@ -265,7 +270,7 @@ func (s *State) post(e *mesh.Event, b mesh.MessagePosted) {
 		if t.Answers(b.User, b.Roles) {
 			s.hear(t, mesh.AnswerOf(mesh.TextOf(b.Message)))
 		}
-		t.Calls, t.Tripped = Calls{Since: e.Seq}, nil
+		t.Calls, t.Tripped, t.Used = Calls{Since: e.Seq}, nil, mesh.Budget{}
 	}
 	if s.Title == "" {
 		s.Title = title(b.Message)

@@ -2012,8 +2012,10 @@ type Budget struct {
 	Tokens int64 `protobuf:"varint,2,opt,name=tokens,proto3" json:"tokens,omitempty"`
 	// Millionths of a US dollar, as far as prices are known.
 	CostMicrodollars int64 `protobuf:"varint,3,opt,name=cost_microdollars,json=costMicrodollars,proto3" json:"cost_microdollars,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// Agents that it may dispatch, with all below it.
+	Agents        int64 `protobuf:"varint,4,opt,name=agents,proto3" json:"agents,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Budget) Reset() {
@@ -2063,6 +2065,13 @@ func (x *Budget) GetTokens() int64 {
 func (x *Budget) GetCostMicrodollars() int64 {
 	if x != nil {
 		return x.CostMicrodollars
+	}
+	return 0
+}
+
+func (x *Budget) GetAgents() int64 {
+	if x != nil {
+		return x.Agents
 	}
 	return 0
 }
@@ -2585,11 +2594,12 @@ const file_mesh_v1_event_proto_rawDesc = "" +
 	" \x01(\x05R\fmaxToolCalls\x126\n" +
 	"\bdeadline\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\bdeadline\x12'\n" +
 	"\x06budget\x18\f \x01(\v2\x0f.mesh.v1.BudgetR\x06budget\x12\x18\n" +
-	"\acontext\x18\r \x01(\tR\acontext\"c\n" +
+	"\acontext\x18\r \x01(\tR\acontext\"{\n" +
 	"\x06Budget\x12\x14\n" +
 	"\x05calls\x18\x01 \x01(\x03R\x05calls\x12\x16\n" +
 	"\x06tokens\x18\x02 \x01(\x03R\x06tokens\x12+\n" +
-	"\x11cost_microdollars\x18\x03 \x01(\x03R\x10costMicrodollars\"\x9c\x01\n" +
+	"\x11cost_microdollars\x18\x03 \x01(\x03R\x10costMicrodollars\x12\x16\n" +
+	"\x06agents\x18\x04 \x01(\x03R\x06agents\"\x9c\x01\n" +
 	"\fToolReturned\x12\x12\n" +
 	"\x04call\x18\x01 \x01(\tR\x04call\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x16\n" +

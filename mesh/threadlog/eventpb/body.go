@@ -208,7 +208,7 @@ func ExecutionFromProto(p *meshv1.Execution) mesh.Execution {
 		ID: mesh.ExecutionID(p.GetId()), Parent: mesh.ExecutionID(p.GetParent()), Kind: mesh.Kind(p.GetKind()),
 		Agent: p.GetAgent(), User: p.GetUser(), Label: p.GetLabel(), Text: p.GetText(), Skills: p.GetSkills(),
 		MaxToolCalls: int(p.GetMaxToolCalls()), Deadline: timeFromProto(p.GetDeadline()),
-		Budget:  mesh.Budget{Calls: p.GetBudget().GetCalls(), Tokens: p.GetBudget().GetTokens(), Cost: p.GetBudget().GetCostMicrodollars()},
+		Budget:  mesh.Budget{Calls: p.GetBudget().GetCalls(), Tokens: p.GetBudget().GetTokens(), Cost: p.GetBudget().GetCostMicrodollars(), Agents: p.GetBudget().GetAgents()},
 		Context: p.GetContext(),
 	}
 	for _, d := range p.GetDependsOn() {
@@ -222,7 +222,7 @@ func BudgetToProto(b mesh.Budget) *meshv1.Budget {
 	if b == (mesh.Budget{}) {
 		return nil
 	}
-	return &meshv1.Budget{Calls: b.Calls, Tokens: b.Tokens, CostMicrodollars: b.Cost}
+	return &meshv1.Budget{Calls: b.Calls, Tokens: b.Tokens, CostMicrodollars: b.Cost, Agents: b.Agents}
 }
 
 // UsageToProto returns the usage as a message.
