@@ -45,11 +45,13 @@ func (w *ruling) checkAccepted(i int, b mesh.DispatchAccepted) error {
 // admit counts an order where it is let in: when it is accepted or, of an agent that
 // accepts none, when it is dispatched.
 func (w *ruling) admit(c mesh.Execution) error {
-	if w.trip = w.ledger().Check(limit.StopsDispatches); w.trip != nil {
-		return w.trip.Err(w.op)
+	if w.st.Execution(c.ID) == nil { // else it was counted when it was sent before
+		if w.trip = w.ledger().Check(limit.StopsDispatches); w.trip != nil {
+			return w.trip.Err(w.op)
+		}
+		w.used.Agents++
 	}
 	w.children[c.ID] = c
-	w.used.Agents++
 	return nil
 }
 
