@@ -20,6 +20,9 @@ func (w *ruling) checkDispatch(i int, e *mesh.Event, b mesh.DispatchIssued) erro
 		e.Forbidden = true
 		return e
 	}
+	if c.Traceparent != mesh.LoggedTraceparent(c.Traceparent) || c.Traceparent != "" && !mesh.ValidTraceparent(c.Traceparent) {
+		return mesh.InvalidField(w.op, field+".traceparent", "must be a W3C traceparent of version 00, which has 55 characters; leave it out where nothing is traced")
+	}
 	if x := w.st.Execution(c.ID); x != nil && (x.Parent != c.Parent || x.Agent != c.Agent || !slices.Equal(x.Skills, c.Skills)) {
 		return mesh.InvalidField(w.op, field+".id", "is taken; make a new one for each dispatch")
 	}

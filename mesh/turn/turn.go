@@ -77,8 +77,11 @@ type Config struct {
 	// has the stream; default 2: main may consult an orchestrator, and that
 	// may dispatch.
 	MaxDepth int
-	Now      func() time.Time
-	Logger   *slog.Logger
+	// Traced says that the spans of executions are told of: agents are called with those.
+	// Else what the client sent goes on to them.
+	Traced bool
+	Now    func() time.Time
+	Logger *slog.Logger
 }
 
 func (c *Config) fill() {
