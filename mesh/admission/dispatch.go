@@ -62,6 +62,9 @@ func (w *ruling) mayDispatch(field string, c mesh.Execution, anyone bool) error 
 		e.Forbidden = true
 		return e
 	}
+	if c.Traceparent != mesh.LoggedTraceparent(c.Traceparent) || c.Traceparent != "" && !mesh.ValidTraceparent(c.Traceparent) {
+		return mesh.InvalidField(w.op, field+".traceparent", "must be a W3C traceparent of version 00, which has 55 characters; leave it out where nothing is traced")
+	}
 	if of, ok := c.ID.ThreadID(); !ok || of != w.grant.Thread {
 		return mesh.InvalidField(w.op, field+".id", "is no id of an execution in this thread; make a new one for each dispatch")
 	}
