@@ -180,13 +180,15 @@ func (s *spread) elsewhere() bool {
 	return false
 }
 
-// find asks who knows the task, unless that is known. It returns NotFound if nobody does, and
-// Unavailable if nobody does who could be reached.
+// find asks who knows the task, unless that is known. It returns NotFound if nobody does;
+// where not all could be reached, Unavailable, unless the agent speaks our extension: any
+// process may then take what one that is gone had.
 func (s *spread) find(ctx context.Context, task string) (*place, error) {
 	if p := s.holder(); p != nil {
 		return p, nil
 	}
-	err := error(mesh.Errorf(mesh.NotFound, "call.find", "no process of the agent knows the task"))
+	unknown := error(mesh.Errorf(mesh.NotFound, "call.find", "no process of the agent knows the task"))
+	answered, err := false, error(nil)
 	for _, p := range s.places {
 		_, failure := s.look(ctx, p, task)
 		if failure == nil || !mesh.IsCode(failure, mesh.NotFound) && !lost(ctx, failure) {
@@ -197,6 +199,10 @@ func (s *spread) find(ctx context.Context, task string) (*place, error) {
 			s.failed(p, failure)
 			err = failure
 		}
+		answered = answered || mesh.IsCode(failure, mesh.NotFound)
+	}
+	if err == nil || s.mesh && answered {
+		return nil, unknown
 	}
 	return nil, err
 }
