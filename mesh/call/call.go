@@ -27,6 +27,7 @@ import (
 	"iter"
 	"log/slog"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
@@ -48,6 +49,9 @@ type Request struct {
 	// that the message goes on in. If the agent refuses that, before anything else, it
 	// gets the message once more, in a new context and after those words.
 	Recall func(context.Context) (string, error)
+	// Attach has the agent's task of the execution taken up where the log of it ends,
+	// rather than a message sent; nil for a message.
+	Attach *Attach
 	// Unary asks with SendMessage, for agents that do not stream, and then for
 	// the task.
 	Unary bool
@@ -59,6 +63,18 @@ type Request struct {
 	Silence time.Duration
 	// Logger is told why an agent failed. The default tells nobody.
 	Logger *slog.Logger
+
+	lost *atomic.Bool // set if the agent, or its task, was lost
+}
+
+// Attach says how a task is taken up that another process of ours has followed.
+type Attach struct {
+	// Had are the outputs and words of the agent that the log has of the execution, in
+	// order: what comes back goes on from them.
+	Had []mesh.Body
+	// Again has the message sent if the agent does not know the task, as it has lost it.
+	// What it says then begins anew.
+	Again bool
 }
 
 func (r Request) logger() *slog.Logger {
@@ -93,16 +109,18 @@ func Stream(ctx context.Context, agent Client, req Request) iter.Seq[mesh.Body] 
 		defer cancel()
 		r := newReader(req)
 		c := &call{agent: agent, reader: r, yield: yield}
-		err := c.send(ctx, req)
+		err := c.begin(ctx, req)
+		r = c.reader
 		if req.Recall != nil && !r.heard && refusesContext(err) {
 			err = c.sendAnew(ctx, req, err)
 		}
-		if !c.over(ctx) && r.resumable(err) {
+		if !c.over(ctx) && r.req.Attach == nil && r.resumable(err) {
 			if errors.As(err, new(*unreadable)) {
 				req.logger().WarnContext(ctx, "agent's stream unreadable, asking for its task", "agent", req.Agent, "err", err)
 			}
 			err = c.resume(ctx, err)
 		}
+		c.told(err)
 		if c.left || r.done || context.Cause(ctx) != nil && mesh.CodeOf(context.Cause(ctx)) == mesh.Canceled {
 			return
 		}
