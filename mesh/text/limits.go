@@ -8,9 +8,13 @@ var counts = map[string]string{
 	"agent.steps":        "steps of this agent",
 	"turn.skill_calls":   "skill calls for one message of the user",
 	"turn.agents":        "agents for one message of the user",
+	"agent.children":     "agents that one agent dispatches",
 	"thread.skill_calls": "skill calls in this conversation",
 	"user.skill_calls":   "skill calls of this user",
 
+	"orchestrator.max_budget": "seconds for agents that were dispatched",
+
+	"agent.budget.agents": "agents in the budget of this task",
 	"agent.budget.calls":  "skill calls in the budget of this task",
 	"agent.budget.tokens": "tokens in the budget of this task",
 	"agent.budget.cost":   "micro-dollars in the budget of this task",

@@ -31,6 +31,8 @@ func (s *State) Apply(e *mesh.Event) {
 		s.Epoch, s.Node = b.Epoch, b.Node
 	case mesh.TaskOpened:
 		s.open(e, b.Execution)
+	case mesh.DispatchAccepted:
+		s.accept(e, b)
 	case mesh.DispatchIssued:
 		s.dispatch(e, b)
 	case mesh.HandoffStarted:
@@ -109,6 +111,9 @@ func (s *State) applyTo(x *Execution, e *mesh.Event) {
 		delete(x.Intents, b.Call)
 	case mesh.ToolReturned:
 		s.toolReturned(x, b)
+		s.delivered(x, e, b.Delivered)
+	case mesh.ResultsDelivered:
+		s.delivered(x, e, b.Executions)
 	case mesh.ApprovalAsked:
 		s.asked(x, e, b)
 	case mesh.ApprovalSettled:
@@ -118,6 +123,9 @@ func (s *State) applyTo(x *Execution, e *mesh.Event) {
 	case mesh.LimitTripped:
 		s.tripped(x, b)
 	case mesh.ModelReplied:
+		if len(b.Tools) > 0 {
+			x.Calls.Steps++
+		}
 		x.Usage = x.Usage.Add(b.Usage)
 		s.Usage = s.Usage.Add(b.Usage)
 		s.spend(x, b.Usage.Spent())
@@ -196,15 +204,39 @@ func (s *State) open(e *mesh.Event, ex mesh.Execution) {
 	}
 }
 
+// accept opens an execution that waits until it is dispatched.
+func (s *State) accept(e *mesh.Event, b mesh.DispatchAccepted) {
+	if !s.isChild(e, b.Child) {
+		return
+	}
+	if x := s.add(e, b.Child); x != nil {
+		x.Accepted = &b
+		s.dispatched(x)
+	}
+}
+
+// isChild reports whether the execution can be dispatched by that of the event.
+func (s *State) isChild(e *mesh.Event, x mesh.Execution) bool {
+	return x.Kind != mesh.KindTurn && x.Parent == e.Execution && s.execs[x.Parent] != nil
+}
+
 func (s *State) dispatch(e *mesh.Event, b mesh.DispatchIssued) {
 	child := b.Child
-	if child.Kind == mesh.KindTurn || child.Parent != e.Execution || s.execs[child.Parent] == nil {
+	if !s.isChild(e, child) {
 		return
 	}
-	x := s.add(e, child)
-	if x == nil {
+	x := s.execs[child.ID]
+	switch {
+	case x == nil:
+		x = s.add(e, child)
+		s.dispatched(x)
+	case x.Waits() && x.Parent == child.Parent:
+		x.Execution, x.State = child, a2apb.TaskState_TASK_STATE_WORKING
+		x.Started, x.Updated = e.Time, e.Time
+	default:
 		return
 	}
+	x.Issued = e.Seq
 	s.hold(x)
 	s.progress(child.Parent)
 	if !x.Deadline.IsZero() {
@@ -220,6 +252,18 @@ func (s *State) dispatch(e *mesh.Event, b mesh.DispatchIssued) {
 		t.take(e)
 		if !returns(b.Message) {
 			t.Delivered = e.Seq
+		}
+	}
+}
+
+// delivered notes that the execution's model was told what came of those.
+func (s *State) delivered(x *Execution, e *mesh.Event, of []mesh.ExecutionID) {
+	for _, id := range of {
+		if child := s.execs[id]; child != nil && child.Parent == x.ID && child.Delivery == "" {
+			child.Delivery = e.ID
+			if e.ID == "" { // its writer has no use for one
+				child.Delivery = "-"
+			}
 		}
 	}
 }
@@ -267,7 +311,7 @@ func (s *State) post(e *mesh.Event, b mesh.MessagePosted) {
 		if t.Answers(b.User, b.Roles) {
 			s.hear(t, mesh.AnswerOf(mesh.TextOf(b.Message)))
 		}
-		t.Calls, t.Tripped = Calls{Since: e.Seq}, nil
+		t.Calls, t.Tripped, t.Used = Calls{Since: e.Seq}, nil, mesh.Budget{}
 	}
 	if s.Title == "" {
 		s.Title = title(b.Message)

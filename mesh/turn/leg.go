@@ -253,13 +253,21 @@ func callee(e registry.Entry) call.Agent {
 	return call.Agent{Target: call.Target{Name: e.Name, Card: e.Card, Endpoint: e.Endpoint, Tenant: e.Tenant}, Builtin: e.Builtin}
 }
 
+// depth is how many levels of dispatch are allowed below the agent when it has the stream.
+func (c *Config) depth(agent registry.Entry) int {
+	if agent.Name == c.Main && !registry.Params(agent.Card).Orchestration {
+		return c.MaxDepth + 1 // it only consults who dispatches
+	}
+	return c.MaxDepth
+}
+
 // identify returns ctx with the identity under which the execution's agent is
 // called.
 func (c *Config) identify(ctx context.Context, key mesh.ThreadKey, x mesh.Execution, entry registry.Entry, roles []mesh.Role, ttl time.Duration) context.Context {
 	g := mesh.Grant{
 		Tenant: key.Tenant, User: x.User, Thread: key.ID, Execution: x.ID, Parent: x.Parent, Turn: x.Parent,
 		Agent: x.Agent, Holder: entry.Tenant, Chain: []mesh.Actor{{Agent: x.Agent, Execution: x.ID}}, Skills: x.Skills,
-		Capabilities: mesh.CapabilitiesFor(roles), Depth: c.MaxDepth, Budget: x.Budget.Within(c.Budget), Expires: c.Now().Add(ttl + time.Second).Unix(), // not before the work
+		Capabilities: mesh.CapabilitiesFor(roles), Depth: c.depth(entry), Budget: x.Budget.Within(c.Budget), Expires: c.Now().Add(ttl + time.Second).Unix(), // not before the work
 	}
 	if !entry.Trusted && x.Agent != c.Main {
 		g.Distrust()
@@ -267,6 +275,14 @@ func (c *Config) identify(ctx context.Context, key mesh.ThreadKey, x mesh.Execut
 	return mesh.WithCall(ctx, callee(entry).As(key, x, func(context.Context) (string, error) {
 		return c.Signer.Ticket(g, c.Now()), nil
 	}))
+}
+
+// traceparent is that with which a turn's agent is called for the execution.
+func (c *Config) traceparent(turn string, x mesh.ExecutionID) string {
+	if c.Traced {
+		return mesh.Under(turn, x)
+	}
+	return turn
 }
 
 // home is the agent that a turn begins with, and that has it back when a

@@ -82,19 +82,21 @@ type Config struct {
 	// Budget is what turns may use, as their executions in the log say. The default is
 	// no limit.
 	Budget mesh.Budget
-	// MaxDepth is how many levels of dispatch are allowed below the agent that
-	// has the stream; default 2: main may consult an orchestrator, and that
-	// may dispatch.
+	// MaxDepth is how many levels of dispatch are allowed below an orchestrator, whoever
+	// called it; default 1. The main agent may consult one besides, unless it is one.
 	MaxDepth int
-	Now      func() time.Time
-	Logger   *slog.Logger
+	// Traced says that the spans of executions are told of: agents are called with those.
+	// Else what the client sent goes on to them.
+	Traced bool
+	Now    func() time.Time
+	Logger *slog.Logger
 }
 
 func (c *Config) fill() {
 	c.HandoffGrace = orDefault(c.HandoffGrace, 2*time.Second)
 	c.CancelGrace = orDefault(c.CancelGrace, 5*time.Second)
 	c.AdoptTime = orDefault(c.AdoptTime, 30*time.Second)
-	c.MaxDepth = orDefault(c.MaxDepth, 2)
+	c.MaxDepth = orDefault(c.MaxDepth, 1)
 	if c.Now == nil {
 		c.Now = time.Now
 	}
