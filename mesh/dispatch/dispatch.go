@@ -177,7 +177,7 @@ func New(ctx context.Context, inv *agent.Invocation, conns Conns, opts Options) 
 	}
 	d := &Dispatcher{inv: inv, dialer: opts.Dialer, opts: opts, jobs: map[string]*job{}, changed: make(chan struct{})}
 	d.ctx, d.cancel = context.WithCancelCause(ctx)
-	if inv.Resumed {
+	if inv.GoesOn() {
 		d.lost = d.restore(ctx)
 	}
 	return d
