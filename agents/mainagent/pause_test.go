@@ -28,7 +28,7 @@ func order(s scripted.Step, id, after string) scripted.Step {
 	return s.Call("dispatch_agent", fmt.Sprintf(`{"agent_id":%q,"mission":"Search %s","skills":["tasks.search"],"depends_on":[%s]}`, id, id, after))
 }
 
-// S3-042, S3-044, S3-045, S3-114, S0-076: in the default mode, too, the user is
+// S3-042, S3-044, S3-045, S3-114, S0-056, S0-076: in the default mode, too, the user is
 // asked at the limit of a turn, however many agents are between, and reads what
 // is done and what is open. A yes goes on where it was, also in a mesh that was
 // started again; nothing is done twice. Nobody who was refused is shown as done.

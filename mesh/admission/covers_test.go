@@ -16,6 +16,11 @@ func TestAnExecutionAddsOnlyWhatItsGrantCovers(t *testing.T) {
 	child := func(agent string, skills ...string) mesh.Execution {
 		return mesh.Execution{ID: mesh.NewExecutionID(l.key.ID), Parent: mine.Execution, Kind: mesh.KindAgent, Agent: agent, User: "ann", Skills: skills}
 	}
+	traced := func(parent string) mesh.Execution {
+		x := child("helper", "mail.send")
+		x.Traceparent = parent
+		return x
+	}
 	done := a2apb.TaskState_TASK_STATE_COMPLETED
 	for name, tt := range map[string]struct {
 		event *mesh.Event
@@ -49,6 +54,9 @@ func TestAnExecutionAddsOnlyWhatItsGrantCovers(t *testing.T) {
 		"an answer of a book":         {&mesh.Event{Execution: mine.Execution, Body: mesh.ApprovalSettled{Call: "a1", Text: long(mesh.MaxResult)}}, mesh.Invalid},
 		"an answer for another":       {&mesh.Event{Execution: other.Execution, Body: mesh.ApprovalSettled{Call: "a1"}}, mesh.Denied},
 		"a call with an id like that": {&mesh.Event{Execution: mine.Execution, Body: mesh.SkillCalled{Call: long(maxName), Skill: "mail.send"}}, mesh.Invalid},
+		"a child in no trace":         {&mesh.Event{Execution: mine.Execution, Body: mesh.DispatchIssued{Child: traced("00-1-2-01")}}, mesh.Invalid},
+		"a child in a long trace":     {&mesh.Event{Execution: mine.Execution, Body: mesh.DispatchIssued{Child: traced("01-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01-x")}}, mesh.Invalid},
+		"a child in a trace":          {&mesh.Event{Execution: mine.Execution, Body: mesh.DispatchIssued{Child: traced("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01")}}, mesh.Unknown},
 		"a limit with a name":         {&mesh.Event{Execution: mine.Execution, Body: mesh.LimitTripped{Limit: "agent.steps"}}, mesh.Unknown},
 		"a limit with a long name":    {&mesh.Event{Execution: mine.Execution, Body: mesh.LimitTripped{Limit: long(maxName)}}, mesh.Invalid},
 	} {

@@ -45,11 +45,13 @@ func (w *ruling) checkAccepted(i int, b mesh.DispatchAccepted) error {
 // admit counts an order where it is let in: when it is accepted or, of an agent that
 // accepts none, when it is dispatched.
 func (w *ruling) admit(c mesh.Execution) error {
-	if w.trip = w.ledger().Check(limit.StopsDispatches); w.trip != nil {
-		return w.trip.Err(w.op)
+	if w.st.Execution(c.ID) == nil { // else it was counted when it was sent before
+		if w.trip = w.ledger().Check(limit.StopsDispatches); w.trip != nil {
+			return w.trip.Err(w.op)
+		}
+		w.used.Agents++
 	}
 	w.children[c.ID] = c
-	w.used.Agents++
 	return nil
 }
 
@@ -59,6 +61,9 @@ func (w *ruling) mayDispatch(field string, c mesh.Execution, anyone bool) error 
 		e := mesh.InvalidField(w.op, field, "needs the grant's execution as parent, its user, the kind agent and the name of an agent")
 		e.Forbidden = true
 		return e
+	}
+	if c.Traceparent != mesh.LoggedTraceparent(c.Traceparent) || c.Traceparent != "" && !mesh.ValidTraceparent(c.Traceparent) {
+		return mesh.InvalidField(w.op, field+".traceparent", "must be a W3C traceparent of version 00, which has 55 characters; leave it out where nothing is traced")
 	}
 	if of, ok := c.ID.ThreadID(); !ok || of != w.grant.Thread {
 		return mesh.InvalidField(w.op, field+".id", "is no id of an execution in this thread; make a new one for each dispatch")

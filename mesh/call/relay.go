@@ -204,7 +204,7 @@ type Agent struct {
 func (a Agent) As(key mesh.ThreadKey, x mesh.Execution, ticket func(context.Context) (string, error)) mesh.Call {
 	as := mesh.Call{
 		Principal: mesh.Principal{Tenant: key.Tenant, User: x.User},
-		Thread:    key.ID, ParentTask: string(x.Parent), Execution: x.ID, Version: "1.0",
+		Thread:    key.ID, ParentTask: string(x.Parent), Execution: x.ID, Version: "1.0", Traceparent: x.Traceparent,
 	}
 	if Speaks(a.Card) {
 		as.Extensions, as.Ticket = []string{mesh.ExtensionURI}, ticket

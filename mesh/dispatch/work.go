@@ -85,6 +85,8 @@ func (d *Dispatcher) assign(ctx context.Context, j *job, to *meshv1.Agent, prior
 		a.msg = message(d.inv.Thread.ID, prompt(j.Order, prior, maxPrior), j.Order)
 		a.msg.Metadata = a2a.SetExtension(a.msg.Metadata, modelrun.MissionData(mission(j.Order, prior, maxPrior)))
 		a.msg.Extensions = []string{mesh.ExtensionURI}
+		under, _ := mesh.CallFrom(ctx)
+		j.exec.Traceparent = mesh.Below(under.Traceparent, d.inv.Execution, j.exec.ID)
 		event = &mesh.Event{Body: mesh.DispatchIssued{Child: j.exec, Message: a.msg}}
 	}
 	issued, err := d.inv.Mesh.Record(ctx, event)

@@ -54,6 +54,8 @@ type Event struct {
 	// Result is a call that ended. Calls that run at the same time end in any
 	// order.
 	Result *CallResult
+	// Native is what a tool of the provider did, which needs no result.
+	Native *NativeUse
 	// Limit is the limit that was met. With Pause the run ends here; otherwise
 	// one last reply without tools follows.
 	Limit *Trip
@@ -99,6 +101,8 @@ type Loop struct {
 	Context   string
 	Fresh     string
 	MaxTokens int
+	// NativeTools are those of every Request but the last reply's, which has no tools.
+	NativeTools []string
 	// About is that of every Request, but for Last, which the run knows.
 	About About
 

@@ -190,6 +190,9 @@ type Model struct {
 	Name string `yaml:"name"`
 	// API is auto (default), chat or responses.
 	API string `yaml:"api"`
+	// NativeTools are the tools that the endpoint itself has and runs, by its names; by
+	// default what is known of its host.
+	NativeTools []string `yaml:"native_tools"`
 	// Cache says whether the provider is told what to cache: auto (default),
 	// anthropic or none.
 	Cache string `yaml:"cache"`

@@ -59,6 +59,8 @@ type Endpoint struct {
 	URL  string `yaml:"url"`
 	Key  string `yaml:"key"`
 	Name string `yaml:"name"`
+	// NativeTools are those of Model, of this endpoint.
+	NativeTools []string `yaml:"native_tools"`
 }
 
 // SMTP is the server that mail is handed to; without Address, mail is written

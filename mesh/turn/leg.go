@@ -269,6 +269,14 @@ func (c *Config) identify(ctx context.Context, key mesh.ThreadKey, x mesh.Execut
 	}))
 }
 
+// traceparent is that with which a turn's agent is called for the execution.
+func (c *Config) traceparent(turn string, x mesh.ExecutionID) string {
+	if c.Traced {
+		return mesh.Under(turn, x)
+	}
+	return turn
+}
+
 // home is the agent that a turn begins with, and that has it back when a
 // handoff ends: the one that was addressed, or main.
 func (c *Config) home(addressed string) string {

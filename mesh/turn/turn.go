@@ -76,8 +76,11 @@ type Config struct {
 	// MaxDepth is how many levels of dispatch are allowed below an orchestrator, whoever
 	// called it; default 1. The main agent may consult one besides, unless it is one.
 	MaxDepth int
-	Now      func() time.Time
-	Logger   *slog.Logger
+	// Traced says that the spans of executions are told of: agents are called with those.
+	// Else what the client sent goes on to them.
+	Traced bool
+	Now    func() time.Time
+	Logger *slog.Logger
 }
 
 func (c *Config) fill() {

@@ -27,6 +27,8 @@ type Options struct {
 	// Tools may be nil. Commands is set where the model calls them in its text.
 	Tools    llm.Tools
 	Commands llm.Commands
+	// NativeTools are those of llm.Request.
+	NativeTools []string
 	// Template is the instruction that the model carries out, if the execution is
 	// for a skill that is one: see skilltools.Tools.RunCall. Without one the model
 	// answers the message, and is shown as much of the conversation as Fit leaves.
@@ -223,7 +225,7 @@ func (m *modelRun) events(ctx context.Context, err error) iter.Seq2[llm.Event, e
 	}
 	loop := &llm.Loop{
 		Model: m.Model, Tools: m.Tools, Timeout: toolTime, Commands: m.Commands, Check: m.check, Afford: m.afford, Name: m.Name, System: m.System, Context: m.Context, Fresh: m.Fresh, About: m.about,
-		MaxSteps: m.MaxSteps, Pause: m.Pause, Fit: m.Fit, Cost: m.Cost, Logger: m.Logger, Observe: m.observe,
+		NativeTools: m.NativeTools, MaxSteps: m.MaxSteps, Pause: m.Pause, Fit: m.Fit, Cost: m.Cost, Logger: m.Logger, Observe: m.observe,
 	}
 	return loop.Run(ctx, m.history)
 }
@@ -276,6 +278,9 @@ func (m *modelRun) output(ctx context.Context, e llm.Event, err error) (agent.Ou
 		return nil, m.record(ctx)
 	case e.Result != nil:
 		m.result(e.Result)
+	case e.Native != nil:
+		m.native(e.Native)
+		return agent.Progress{Text: text.NativeTool(e.Native.Tool, mesh.Clip(strings.Join(strings.Fields(e.Native.Detail), " "), maxShown))}, nil
 	case e.Call != nil && m.Progress != nil:
 		if p, ok := m.Progress(*e.Call); ok {
 			return p, nil
@@ -292,6 +297,9 @@ func (m *modelRun) output(ctx context.Context, e llm.Event, err error) (agent.Ou
 // up.
 const maxToolName = 100
 
+// maxShown bounds what the user is shown of what a tool of the provider did, in bytes.
+const maxShown = 200
+
 // toolTime bounds a call of a tool that is no skill (S3-036). Skills have a bound
 // of their own.
 const toolTime = 30 * time.Second
@@ -306,6 +314,14 @@ func (m *modelRun) result(r *llm.CallResult) {
 	}
 	m.pending = append(m.pending, &mesh.Event{Body: mesh.ToolReturned{
 		Call: r.Use.ID, Name: cmp.Or(mesh.Clip(r.Use.Name, maxToolName), "unknown"), Failed: r.Failed, Content: mesh.Clip(r.Text, mesh.MaxResult-len("…")), Cause: r.Cause,
+	}})
+}
+
+// native keeps what a tool of the provider did for the log, where it stands as a return
+// without a call: no reply waits for it.
+func (m *modelRun) native(u *llm.NativeUse) {
+	m.pending = append(m.pending, &mesh.Event{Body: mesh.ToolReturned{
+		Call: mesh.Clip(u.ID, maxToolName), Name: mesh.Clip(u.Tool, maxToolName), Failed: u.Failed, Content: u.Detail,
 	}})
 }
 
