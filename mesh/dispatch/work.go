@@ -36,6 +36,7 @@ func (d *Dispatcher) work(ctx context.Context, j *job, r Result, prior []Result)
 	}
 	if err != nil {
 		r.Status, r.Result = notAsked(ctx, err)
+		r.limited = d.refused(err)
 		if j.resume != nil {
 			d.settle(ctx, j, mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_FAILED, Reason: mesh.ReasonUnavailable}, r)
 		}
