@@ -11,6 +11,8 @@ type Reply struct {
 	mesh.ModelReplied
 	Seq     mesh.Seq
 	Results map[string]Result // by the id of the call; calls without one have not ended
+	// Read are the instructions that the model read after them.
+	Read []Instruction
 }
 
 // A Result is what a call in a Reply came to: as a skill returned it or, of what

@@ -323,8 +323,8 @@ func (d *driver) finish(s *thread.State, t *thread.Execution, l *leg, words mesh
 	if mesh.Terminal(words.State) {
 		for _, x := range s.Unfinished(l.turn) {
 			settled := mesh.DispatchSettled{Child: x.ID, State: words.State, Reason: words.Reason}
-			if x.ID != l.exec.ID && settled.State == a2apb.TaskState_TASK_STATE_COMPLETED {
-				settled.State = a2apb.TaskState_TASK_STATE_CANCELED
+			if x.ID != l.exec.ID && words.Reason != mesh.ReasonInterrupted { // who dispatched it is over
+				settled.State, settled.Reason = a2apb.TaskState_TASK_STATE_CANCELED, mesh.ReasonDismissed
 			}
 			events = append(events, d.event(x.Parent, "node", settled))
 		}

@@ -28,6 +28,8 @@ import (
 	"sync"
 	"time"
 
+	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
+
 	"agentmesh/mesh"
 	"agentmesh/mesh/call"
 	"agentmesh/mesh/internal/stack"
@@ -227,6 +229,48 @@ func (r *Runner) EndTasks(ctx context.Context, key mesh.ThreadKey, waiting []thr
 	for _, x := range waiting {
 		r.wg.Go(func() { r.endTask(context.WithoutCancel(ctx), key, &x) })
 	}
+}
+
+// Stop has the agents of executions that are at work end their tasks, whose streams
+// others read and log. An execution of which its agent does not say within the grace that
+// it is over is over nevertheless: who reads its stream may be gone too. Close waits for it.
+func (r *Runner) Stop(ctx context.Context, key mesh.ThreadKey, executions []thread.Execution) {
+	ctx = context.WithoutCancel(ctx)
+	var asked sync.WaitGroup
+	for _, x := range executions {
+		asked.Add(1)
+		r.wg.Go(func() { defer asked.Done(); r.endTask(ctx, key, &x) })
+	}
+	r.wg.Go(func() {
+		asked.Wait()
+		select {
+		case <-time.After(r.CancelGrace):
+		case <-r.turns.Done():
+		}
+		if err := r.settleStopped(ctx, key, executions); err != nil {
+			r.Logger.WarnContext(ctx, "executions that were stopped are not settled", "thread", key.ID, "err", err)
+		}
+	})
+}
+
+// settleStopped ends those of the executions that are not over.
+func (r *Runner) settleStopped(ctx context.Context, key mesh.ThreadKey, executions []thread.Execution) error {
+	ctx, cancel := context.WithTimeout(ctx, r.CancelGrace)
+	defer cancel()
+	err := r.States.Decide(ctx, key, func(s *thread.State) (cache.Decision, error) {
+		var d cache.Decision
+		for _, o := range executions {
+			if x := s.Execution(o.ID); x != nil && !mesh.Terminal(x.State) {
+				d.Events = append(d.Events, r.event(x.Parent, "node", mesh.DispatchSettled{
+					Child: x.ID, State: a2apb.TaskState_TASK_STATE_CANCELED, Reason: mesh.ReasonCanceled}))
+			}
+		}
+		return d, nil
+	})
+	if mesh.IsCode(err, mesh.NotFound) { // it was deleted
+		return nil
+	}
+	return err
 }
 
 // Close begins no more turns, lets running ones finish until ctx is done, settles

@@ -57,6 +57,7 @@ type Event struct {
 	//	*Event_ToolReturned
 	//	*Event_ApprovalAsked
 	//	*Event_ApprovalSettled
+	//	*Event_InstructionPosted
 	//	*Event_ThreadClaimed
 	//	*Event_TaskOpened
 	//	*Event_TaskMoved
@@ -256,6 +257,15 @@ func (x *Event) GetApprovalSettled() *ApprovalSettled {
 	return nil
 }
 
+func (x *Event) GetInstructionPosted() *InstructionPosted {
+	if x != nil {
+		if x, ok := x.Body.(*Event_InstructionPosted); ok {
+			return x.InstructionPosted
+		}
+	}
+	return nil
+}
+
 func (x *Event) GetThreadClaimed() *ThreadClaimed {
 	if x != nil {
 		if x, ok := x.Body.(*Event_ThreadClaimed); ok {
@@ -383,6 +393,11 @@ type Event_ApprovalSettled struct {
 	ApprovalSettled *ApprovalSettled `protobuf:"bytes,31,opt,name=approval_settled,json=approvalSettled,proto3,oneof"`
 }
 
+type Event_InstructionPosted struct {
+	// An agent at work was told something, or has read it.
+	InstructionPosted *InstructionPosted `protobuf:"bytes,33,opt,name=instruction_posted,json=instructionPosted,proto3,oneof"`
+}
+
 type Event_ThreadClaimed struct {
 	// A node drives the thread from here on.
 	ThreadClaimed *ThreadClaimed `protobuf:"bytes,40,opt,name=thread_claimed,json=threadClaimed,proto3,oneof"`
@@ -441,6 +456,8 @@ func (*Event_ToolReturned) isEvent_Body() {}
 func (*Event_ApprovalAsked) isEvent_Body() {}
 
 func (*Event_ApprovalSettled) isEvent_Body() {}
+
+func (*Event_InstructionPosted) isEvent_Body() {}
 
 func (*Event_ThreadClaimed) isEvent_Body() {}
 
@@ -1297,6 +1314,80 @@ func (x *LimitTripped) GetFree() *timestamppb.Timestamp {
 	return nil
 }
 
+// InstructionPosted tells something to the agent of the event's execution, which is at
+// work. It is there twice: as it was posted, and, from the agent, as it was read.
+type InstructionPosted struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Who tells it.
+	By string `protobuf:"bytes,1,opt,name=by,proto3" json:"by,omitempty"`
+	// What; empty where it was read.
+	Text string `protobuf:"bytes,2,opt,name=text,proto3" json:"text,omitempty"`
+	// Its id within the execution.
+	Id string `protobuf:"bytes,3,opt,name=id,proto3" json:"id,omitempty"`
+	// Whether the agent's model is shown it from here on.
+	Read          bool `protobuf:"varint,4,opt,name=read,proto3" json:"read,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *InstructionPosted) Reset() {
+	*x = InstructionPosted{}
+	mi := &file_mesh_v1_event_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *InstructionPosted) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*InstructionPosted) ProtoMessage() {}
+
+func (x *InstructionPosted) ProtoReflect() protoreflect.Message {
+	mi := &file_mesh_v1_event_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use InstructionPosted.ProtoReflect.Descriptor instead.
+func (*InstructionPosted) Descriptor() ([]byte, []int) {
+	return file_mesh_v1_event_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *InstructionPosted) GetBy() string {
+	if x != nil {
+		return x.By
+	}
+	return ""
+}
+
+func (x *InstructionPosted) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
+func (x *InstructionPosted) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *InstructionPosted) GetRead() bool {
+	if x != nil {
+		return x.Read
+	}
+	return false
+}
+
 // ThreadClaimed says that a node drives the thread from here on.
 type ThreadClaimed struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1310,7 +1401,7 @@ type ThreadClaimed struct {
 
 func (x *ThreadClaimed) Reset() {
 	*x = ThreadClaimed{}
-	mi := &file_mesh_v1_event_proto_msgTypes[12]
+	mi := &file_mesh_v1_event_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1322,7 +1413,7 @@ func (x *ThreadClaimed) String() string {
 func (*ThreadClaimed) ProtoMessage() {}
 
 func (x *ThreadClaimed) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_event_proto_msgTypes[12]
+	mi := &file_mesh_v1_event_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1335,7 +1426,7 @@ func (x *ThreadClaimed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ThreadClaimed.ProtoReflect.Descriptor instead.
 func (*ThreadClaimed) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_event_proto_rawDescGZIP(), []int{12}
+	return file_mesh_v1_event_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ThreadClaimed) GetEpoch() int64 {
@@ -1363,7 +1454,7 @@ type TaskOpened struct {
 
 func (x *TaskOpened) Reset() {
 	*x = TaskOpened{}
-	mi := &file_mesh_v1_event_proto_msgTypes[13]
+	mi := &file_mesh_v1_event_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1375,7 +1466,7 @@ func (x *TaskOpened) String() string {
 func (*TaskOpened) ProtoMessage() {}
 
 func (x *TaskOpened) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_event_proto_msgTypes[13]
+	mi := &file_mesh_v1_event_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1388,7 +1479,7 @@ func (x *TaskOpened) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskOpened.ProtoReflect.Descriptor instead.
 func (*TaskOpened) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_event_proto_rawDescGZIP(), []int{13}
+	return file_mesh_v1_event_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *TaskOpened) GetExecution() *Execution {
@@ -1419,7 +1510,7 @@ type TaskMoved struct {
 
 func (x *TaskMoved) Reset() {
 	*x = TaskMoved{}
-	mi := &file_mesh_v1_event_proto_msgTypes[14]
+	mi := &file_mesh_v1_event_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1431,7 +1522,7 @@ func (x *TaskMoved) String() string {
 func (*TaskMoved) ProtoMessage() {}
 
 func (x *TaskMoved) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_event_proto_msgTypes[14]
+	mi := &file_mesh_v1_event_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1444,7 +1535,7 @@ func (x *TaskMoved) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskMoved.ProtoReflect.Descriptor instead.
 func (*TaskMoved) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_event_proto_rawDescGZIP(), []int{14}
+	return file_mesh_v1_event_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *TaskMoved) GetState() v1.TaskState {
@@ -1503,7 +1594,7 @@ type DispatchIssued struct {
 
 func (x *DispatchIssued) Reset() {
 	*x = DispatchIssued{}
-	mi := &file_mesh_v1_event_proto_msgTypes[15]
+	mi := &file_mesh_v1_event_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1515,7 +1606,7 @@ func (x *DispatchIssued) String() string {
 func (*DispatchIssued) ProtoMessage() {}
 
 func (x *DispatchIssued) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_event_proto_msgTypes[15]
+	mi := &file_mesh_v1_event_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1528,7 +1619,7 @@ func (x *DispatchIssued) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DispatchIssued.ProtoReflect.Descriptor instead.
 func (*DispatchIssued) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_event_proto_rawDescGZIP(), []int{15}
+	return file_mesh_v1_event_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *DispatchIssued) GetChild() *Execution {
@@ -1570,7 +1661,7 @@ type HandoffStarted struct {
 
 func (x *HandoffStarted) Reset() {
 	*x = HandoffStarted{}
-	mi := &file_mesh_v1_event_proto_msgTypes[16]
+	mi := &file_mesh_v1_event_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1582,7 +1673,7 @@ func (x *HandoffStarted) String() string {
 func (*HandoffStarted) ProtoMessage() {}
 
 func (x *HandoffStarted) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_event_proto_msgTypes[16]
+	mi := &file_mesh_v1_event_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1595,7 +1686,7 @@ func (x *HandoffStarted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HandoffStarted.ProtoReflect.Descriptor instead.
 func (*HandoffStarted) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_event_proto_rawDescGZIP(), []int{16}
+	return file_mesh_v1_event_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *HandoffStarted) GetFrom() string {
@@ -1671,7 +1762,7 @@ type HandoffEnded struct {
 
 func (x *HandoffEnded) Reset() {
 	*x = HandoffEnded{}
-	mi := &file_mesh_v1_event_proto_msgTypes[17]
+	mi := &file_mesh_v1_event_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1683,7 +1774,7 @@ func (x *HandoffEnded) String() string {
 func (*HandoffEnded) ProtoMessage() {}
 
 func (x *HandoffEnded) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_event_proto_msgTypes[17]
+	mi := &file_mesh_v1_event_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1696,7 +1787,7 @@ func (x *HandoffEnded) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HandoffEnded.ProtoReflect.Descriptor instead.
 func (*HandoffEnded) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_event_proto_rawDescGZIP(), []int{17}
+	return file_mesh_v1_event_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *HandoffEnded) GetStarted() int64 {
@@ -1764,7 +1855,7 @@ type Execution struct {
 
 func (x *Execution) Reset() {
 	*x = Execution{}
-	mi := &file_mesh_v1_event_proto_msgTypes[18]
+	mi := &file_mesh_v1_event_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1776,7 +1867,7 @@ func (x *Execution) String() string {
 func (*Execution) ProtoMessage() {}
 
 func (x *Execution) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_event_proto_msgTypes[18]
+	mi := &file_mesh_v1_event_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1789,7 +1880,7 @@ func (x *Execution) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Execution.ProtoReflect.Descriptor instead.
 func (*Execution) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_event_proto_rawDescGZIP(), []int{18}
+	return file_mesh_v1_event_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Execution) GetId() string {
@@ -1899,7 +1990,7 @@ type Budget struct {
 
 func (x *Budget) Reset() {
 	*x = Budget{}
-	mi := &file_mesh_v1_event_proto_msgTypes[19]
+	mi := &file_mesh_v1_event_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1911,7 +2002,7 @@ func (x *Budget) String() string {
 func (*Budget) ProtoMessage() {}
 
 func (x *Budget) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_event_proto_msgTypes[19]
+	mi := &file_mesh_v1_event_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1924,7 +2015,7 @@ func (x *Budget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Budget.ProtoReflect.Descriptor instead.
 func (*Budget) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_event_proto_rawDescGZIP(), []int{19}
+	return file_mesh_v1_event_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Budget) GetCalls() int64 {
@@ -1968,7 +2059,7 @@ type ToolReturned struct {
 
 func (x *ToolReturned) Reset() {
 	*x = ToolReturned{}
-	mi := &file_mesh_v1_event_proto_msgTypes[20]
+	mi := &file_mesh_v1_event_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1980,7 +2071,7 @@ func (x *ToolReturned) String() string {
 func (*ToolReturned) ProtoMessage() {}
 
 func (x *ToolReturned) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_event_proto_msgTypes[20]
+	mi := &file_mesh_v1_event_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1993,7 +2084,7 @@ func (x *ToolReturned) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolReturned.ProtoReflect.Descriptor instead.
 func (*ToolReturned) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_event_proto_rawDescGZIP(), []int{20}
+	return file_mesh_v1_event_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ToolReturned) GetCall() string {
@@ -2052,7 +2143,7 @@ type ApprovalAsked struct {
 
 func (x *ApprovalAsked) Reset() {
 	*x = ApprovalAsked{}
-	mi := &file_mesh_v1_event_proto_msgTypes[21]
+	mi := &file_mesh_v1_event_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2064,7 +2155,7 @@ func (x *ApprovalAsked) String() string {
 func (*ApprovalAsked) ProtoMessage() {}
 
 func (x *ApprovalAsked) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_event_proto_msgTypes[21]
+	mi := &file_mesh_v1_event_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2077,7 +2168,7 @@ func (x *ApprovalAsked) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApprovalAsked.ProtoReflect.Descriptor instead.
 func (*ApprovalAsked) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_event_proto_rawDescGZIP(), []int{21}
+	return file_mesh_v1_event_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ApprovalAsked) GetCall() string {
@@ -2130,7 +2221,7 @@ type ApprovalSettled struct {
 
 func (x *ApprovalSettled) Reset() {
 	*x = ApprovalSettled{}
-	mi := &file_mesh_v1_event_proto_msgTypes[22]
+	mi := &file_mesh_v1_event_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2142,7 +2233,7 @@ func (x *ApprovalSettled) String() string {
 func (*ApprovalSettled) ProtoMessage() {}
 
 func (x *ApprovalSettled) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_event_proto_msgTypes[22]
+	mi := &file_mesh_v1_event_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2155,7 +2246,7 @@ func (x *ApprovalSettled) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApprovalSettled.ProtoReflect.Descriptor instead.
 func (*ApprovalSettled) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_event_proto_rawDescGZIP(), []int{22}
+	return file_mesh_v1_event_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ApprovalSettled) GetCall() string {
@@ -2196,7 +2287,7 @@ type ThreadShared struct {
 
 func (x *ThreadShared) Reset() {
 	*x = ThreadShared{}
-	mi := &file_mesh_v1_event_proto_msgTypes[23]
+	mi := &file_mesh_v1_event_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2208,7 +2299,7 @@ func (x *ThreadShared) String() string {
 func (*ThreadShared) ProtoMessage() {}
 
 func (x *ThreadShared) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_event_proto_msgTypes[23]
+	mi := &file_mesh_v1_event_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2221,7 +2312,7 @@ func (x *ThreadShared) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ThreadShared.ProtoReflect.Descriptor instead.
 func (*ThreadShared) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_event_proto_rawDescGZIP(), []int{23}
+	return file_mesh_v1_event_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ThreadShared) GetReadable() bool {
@@ -2249,8 +2340,7 @@ var File_mesh_v1_event_proto protoreflect.FileDescriptor
 
 const file_mesh_v1_event_proto_rawDesc = "" +
 	"\n" +
-	"\x13mesh/v1/event.proto\x12\amesh.v1\x1a\va2av1.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xf1\n" +
-	"\n" +
+	"\x13mesh/v1/event.proto\x12\amesh.v1\x1a\va2av1.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xbe\v\n" +
 	"\x05Event\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x03R\x03seq\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\tR\x02id\x12.\n" +
@@ -2270,7 +2360,8 @@ const file_mesh_v1_event_proto_rawDesc = "" +
 	"\rlimit_tripped\x18\x1c \x01(\v2\x15.mesh.v1.LimitTrippedH\x00R\flimitTripped\x12<\n" +
 	"\rtool_returned\x18\x1d \x01(\v2\x15.mesh.v1.ToolReturnedH\x00R\ftoolReturned\x12?\n" +
 	"\x0eapproval_asked\x18\x1e \x01(\v2\x16.mesh.v1.ApprovalAskedH\x00R\rapprovalAsked\x12E\n" +
-	"\x10approval_settled\x18\x1f \x01(\v2\x18.mesh.v1.ApprovalSettledH\x00R\x0fapprovalSettled\x12?\n" +
+	"\x10approval_settled\x18\x1f \x01(\v2\x18.mesh.v1.ApprovalSettledH\x00R\x0fapprovalSettled\x12K\n" +
+	"\x12instruction_posted\x18! \x01(\v2\x1a.mesh.v1.InstructionPostedH\x00R\x11instructionPosted\x12?\n" +
 	"\x0ethread_claimed\x18( \x01(\v2\x16.mesh.v1.ThreadClaimedH\x00R\rthreadClaimed\x126\n" +
 	"\vtask_opened\x18) \x01(\v2\x13.mesh.v1.TaskOpenedH\x00R\n" +
 	"taskOpened\x123\n" +
@@ -2346,7 +2437,12 @@ const file_mesh_v1_event_proto_rawDesc = "" +
 	"\x06detail\x18\x02 \x01(\tR\x06detail\x12\x12\n" +
 	"\x04used\x18\x03 \x01(\x03R\x04used\x12\x12\n" +
 	"\x04most\x18\x04 \x01(\x03R\x04most\x12.\n" +
-	"\x04free\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x04free\"9\n" +
+	"\x04free\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x04free\"[\n" +
+	"\x11InstructionPosted\x12\x0e\n" +
+	"\x02by\x18\x01 \x01(\tR\x02by\x12\x12\n" +
+	"\x04text\x18\x02 \x01(\tR\x04text\x12\x0e\n" +
+	"\x02id\x18\x03 \x01(\tR\x02id\x12\x12\n" +
+	"\x04read\x18\x04 \x01(\bR\x04read\"9\n" +
 	"\rThreadClaimed\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x03R\x05epoch\x12\x12\n" +
 	"\x04node\x18\x02 \x01(\tR\x04node\">\n" +
@@ -2431,7 +2527,7 @@ func file_mesh_v1_event_proto_rawDescGZIP() []byte {
 	return file_mesh_v1_event_proto_rawDescData
 }
 
-var file_mesh_v1_event_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
+var file_mesh_v1_event_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
 var file_mesh_v1_event_proto_goTypes = []any{
 	(*Event)(nil),                 // 0: mesh.v1.Event
 	(*MessagePosted)(nil),         // 1: mesh.v1.MessagePosted
@@ -2445,27 +2541,28 @@ var file_mesh_v1_event_proto_goTypes = []any{
 	(*StateNoted)(nil),            // 9: mesh.v1.StateNoted
 	(*CancelRequested)(nil),       // 10: mesh.v1.CancelRequested
 	(*LimitTripped)(nil),          // 11: mesh.v1.LimitTripped
-	(*ThreadClaimed)(nil),         // 12: mesh.v1.ThreadClaimed
-	(*TaskOpened)(nil),            // 13: mesh.v1.TaskOpened
-	(*TaskMoved)(nil),             // 14: mesh.v1.TaskMoved
-	(*DispatchIssued)(nil),        // 15: mesh.v1.DispatchIssued
-	(*HandoffStarted)(nil),        // 16: mesh.v1.HandoffStarted
-	(*HandoffEnded)(nil),          // 17: mesh.v1.HandoffEnded
-	(*Execution)(nil),             // 18: mesh.v1.Execution
-	(*Budget)(nil),                // 19: mesh.v1.Budget
-	(*ToolReturned)(nil),          // 20: mesh.v1.ToolReturned
-	(*ApprovalAsked)(nil),         // 21: mesh.v1.ApprovalAsked
-	(*ApprovalSettled)(nil),       // 22: mesh.v1.ApprovalSettled
-	(*ThreadShared)(nil),          // 23: mesh.v1.ThreadShared
-	(*timestamppb.Timestamp)(nil), // 24: google.protobuf.Timestamp
-	(*v1.Message)(nil),            // 25: lf.a2a.v1.Message
-	(*v1.Artifact)(nil),           // 26: lf.a2a.v1.Artifact
-	(*structpb.Struct)(nil),       // 27: google.protobuf.Struct
-	(*durationpb.Duration)(nil),   // 28: google.protobuf.Duration
-	(v1.TaskState)(0),             // 29: lf.a2a.v1.TaskState
+	(*InstructionPosted)(nil),     // 12: mesh.v1.InstructionPosted
+	(*ThreadClaimed)(nil),         // 13: mesh.v1.ThreadClaimed
+	(*TaskOpened)(nil),            // 14: mesh.v1.TaskOpened
+	(*TaskMoved)(nil),             // 15: mesh.v1.TaskMoved
+	(*DispatchIssued)(nil),        // 16: mesh.v1.DispatchIssued
+	(*HandoffStarted)(nil),        // 17: mesh.v1.HandoffStarted
+	(*HandoffEnded)(nil),          // 18: mesh.v1.HandoffEnded
+	(*Execution)(nil),             // 19: mesh.v1.Execution
+	(*Budget)(nil),                // 20: mesh.v1.Budget
+	(*ToolReturned)(nil),          // 21: mesh.v1.ToolReturned
+	(*ApprovalAsked)(nil),         // 22: mesh.v1.ApprovalAsked
+	(*ApprovalSettled)(nil),       // 23: mesh.v1.ApprovalSettled
+	(*ThreadShared)(nil),          // 24: mesh.v1.ThreadShared
+	(*timestamppb.Timestamp)(nil), // 25: google.protobuf.Timestamp
+	(*v1.Message)(nil),            // 26: lf.a2a.v1.Message
+	(*v1.Artifact)(nil),           // 27: lf.a2a.v1.Artifact
+	(*structpb.Struct)(nil),       // 28: google.protobuf.Struct
+	(*durationpb.Duration)(nil),   // 29: google.protobuf.Duration
+	(v1.TaskState)(0),             // 30: lf.a2a.v1.TaskState
 }
 var file_mesh_v1_event_proto_depIdxs = []int32{
-	24, // 0: mesh.v1.Event.time:type_name -> google.protobuf.Timestamp
+	25, // 0: mesh.v1.Event.time:type_name -> google.protobuf.Timestamp
 	1,  // 1: mesh.v1.Event.message_posted:type_name -> mesh.v1.MessagePosted
 	2,  // 2: mesh.v1.Event.artifact_appended:type_name -> mesh.v1.ArtifactAppended
 	3,  // 3: mesh.v1.Event.skill_called:type_name -> mesh.v1.SkillCalled
@@ -2475,37 +2572,38 @@ var file_mesh_v1_event_proto_depIdxs = []int32{
 	9,  // 7: mesh.v1.Event.state_noted:type_name -> mesh.v1.StateNoted
 	10, // 8: mesh.v1.Event.cancel_requested:type_name -> mesh.v1.CancelRequested
 	11, // 9: mesh.v1.Event.limit_tripped:type_name -> mesh.v1.LimitTripped
-	20, // 10: mesh.v1.Event.tool_returned:type_name -> mesh.v1.ToolReturned
-	21, // 11: mesh.v1.Event.approval_asked:type_name -> mesh.v1.ApprovalAsked
-	22, // 12: mesh.v1.Event.approval_settled:type_name -> mesh.v1.ApprovalSettled
-	12, // 13: mesh.v1.Event.thread_claimed:type_name -> mesh.v1.ThreadClaimed
-	13, // 14: mesh.v1.Event.task_opened:type_name -> mesh.v1.TaskOpened
-	14, // 15: mesh.v1.Event.task_moved:type_name -> mesh.v1.TaskMoved
-	15, // 16: mesh.v1.Event.dispatch_issued:type_name -> mesh.v1.DispatchIssued
-	16, // 17: mesh.v1.Event.handoff_started:type_name -> mesh.v1.HandoffStarted
-	17, // 18: mesh.v1.Event.handoff_ended:type_name -> mesh.v1.HandoffEnded
-	23, // 19: mesh.v1.Event.thread_shared:type_name -> mesh.v1.ThreadShared
-	25, // 20: mesh.v1.MessagePosted.message:type_name -> lf.a2a.v1.Message
-	26, // 21: mesh.v1.ArtifactAppended.artifact:type_name -> lf.a2a.v1.Artifact
-	27, // 22: mesh.v1.ArtifactAppended.metadata:type_name -> google.protobuf.Struct
-	28, // 23: mesh.v1.SkillReturned.duration:type_name -> google.protobuf.Duration
-	6,  // 24: mesh.v1.ModelReplied.tools:type_name -> mesh.v1.ToolUse
-	7,  // 25: mesh.v1.ModelReplied.usage:type_name -> mesh.v1.Usage
-	29, // 26: mesh.v1.DispatchSettled.state:type_name -> lf.a2a.v1.TaskState
-	24, // 27: mesh.v1.LimitTripped.free:type_name -> google.protobuf.Timestamp
-	18, // 28: mesh.v1.TaskOpened.execution:type_name -> mesh.v1.Execution
-	29, // 29: mesh.v1.TaskMoved.state:type_name -> lf.a2a.v1.TaskState
-	25, // 30: mesh.v1.TaskMoved.message:type_name -> lf.a2a.v1.Message
-	27, // 31: mesh.v1.TaskMoved.metadata:type_name -> google.protobuf.Struct
-	18, // 32: mesh.v1.DispatchIssued.child:type_name -> mesh.v1.Execution
-	25, // 33: mesh.v1.DispatchIssued.message:type_name -> lf.a2a.v1.Message
-	24, // 34: mesh.v1.Execution.deadline:type_name -> google.protobuf.Timestamp
-	19, // 35: mesh.v1.Execution.budget:type_name -> mesh.v1.Budget
-	36, // [36:36] is the sub-list for method output_type
-	36, // [36:36] is the sub-list for method input_type
-	36, // [36:36] is the sub-list for extension type_name
-	36, // [36:36] is the sub-list for extension extendee
-	0,  // [0:36] is the sub-list for field type_name
+	21, // 10: mesh.v1.Event.tool_returned:type_name -> mesh.v1.ToolReturned
+	22, // 11: mesh.v1.Event.approval_asked:type_name -> mesh.v1.ApprovalAsked
+	23, // 12: mesh.v1.Event.approval_settled:type_name -> mesh.v1.ApprovalSettled
+	12, // 13: mesh.v1.Event.instruction_posted:type_name -> mesh.v1.InstructionPosted
+	13, // 14: mesh.v1.Event.thread_claimed:type_name -> mesh.v1.ThreadClaimed
+	14, // 15: mesh.v1.Event.task_opened:type_name -> mesh.v1.TaskOpened
+	15, // 16: mesh.v1.Event.task_moved:type_name -> mesh.v1.TaskMoved
+	16, // 17: mesh.v1.Event.dispatch_issued:type_name -> mesh.v1.DispatchIssued
+	17, // 18: mesh.v1.Event.handoff_started:type_name -> mesh.v1.HandoffStarted
+	18, // 19: mesh.v1.Event.handoff_ended:type_name -> mesh.v1.HandoffEnded
+	24, // 20: mesh.v1.Event.thread_shared:type_name -> mesh.v1.ThreadShared
+	26, // 21: mesh.v1.MessagePosted.message:type_name -> lf.a2a.v1.Message
+	27, // 22: mesh.v1.ArtifactAppended.artifact:type_name -> lf.a2a.v1.Artifact
+	28, // 23: mesh.v1.ArtifactAppended.metadata:type_name -> google.protobuf.Struct
+	29, // 24: mesh.v1.SkillReturned.duration:type_name -> google.protobuf.Duration
+	6,  // 25: mesh.v1.ModelReplied.tools:type_name -> mesh.v1.ToolUse
+	7,  // 26: mesh.v1.ModelReplied.usage:type_name -> mesh.v1.Usage
+	30, // 27: mesh.v1.DispatchSettled.state:type_name -> lf.a2a.v1.TaskState
+	25, // 28: mesh.v1.LimitTripped.free:type_name -> google.protobuf.Timestamp
+	19, // 29: mesh.v1.TaskOpened.execution:type_name -> mesh.v1.Execution
+	30, // 30: mesh.v1.TaskMoved.state:type_name -> lf.a2a.v1.TaskState
+	26, // 31: mesh.v1.TaskMoved.message:type_name -> lf.a2a.v1.Message
+	28, // 32: mesh.v1.TaskMoved.metadata:type_name -> google.protobuf.Struct
+	19, // 33: mesh.v1.DispatchIssued.child:type_name -> mesh.v1.Execution
+	26, // 34: mesh.v1.DispatchIssued.message:type_name -> lf.a2a.v1.Message
+	25, // 35: mesh.v1.Execution.deadline:type_name -> google.protobuf.Timestamp
+	20, // 36: mesh.v1.Execution.budget:type_name -> mesh.v1.Budget
+	37, // [37:37] is the sub-list for method output_type
+	37, // [37:37] is the sub-list for method input_type
+	37, // [37:37] is the sub-list for extension type_name
+	37, // [37:37] is the sub-list for extension extendee
+	0,  // [0:37] is the sub-list for field type_name
 }
 
 func init() { file_mesh_v1_event_proto_init() }
@@ -2526,6 +2624,7 @@ func file_mesh_v1_event_proto_init() {
 		(*Event_ToolReturned)(nil),
 		(*Event_ApprovalAsked)(nil),
 		(*Event_ApprovalSettled)(nil),
+		(*Event_InstructionPosted)(nil),
 		(*Event_ThreadClaimed)(nil),
 		(*Event_TaskOpened)(nil),
 		(*Event_TaskMoved)(nil),
@@ -2540,7 +2639,7 @@ func file_mesh_v1_event_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_mesh_v1_event_proto_rawDesc), len(file_mesh_v1_event_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   24,
+			NumMessages:   25,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -941,7 +941,10 @@ type AppendEventsResponse struct {
 	// ids of the executions that have a ticket: their agents are called in these, as A2A
 	// context ids. There is none for an agent that has yet to say its own, and for an
 	// execution beside another one of its agent.
-	Contexts      map[string]string `protobuf:"bytes,5,rep,name=contexts,proto3" json:"contexts,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	Contexts map[string]string `protobuf:"bytes,5,rep,name=contexts,proto3" json:"contexts,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// How many instructions wait that the grant's execution has not read; see
+	// InstructionPosted.
+	Instructions  int32 `protobuf:"varint,9,opt,name=instructions,proto3" json:"instructions,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1002,6 +1005,13 @@ func (x *AppendEventsResponse) GetContexts() map[string]string {
 		return x.Contexts
 	}
 	return nil
+}
+
+func (x *AppendEventsResponse) GetInstructions() int32 {
+	if x != nil {
+		return x.Instructions
+	}
+	return 0
 }
 
 // DeleteThreadRequest names a thread.
@@ -1171,12 +1181,13 @@ const file_mesh_v1_thread_proto_rawDesc = "" +
 	"\x13AppendEventsRequest\x12\x1b\n" +
 	"\tthread_id\x18\x01 \x01(\tR\bthreadId\x12&\n" +
 	"\x06events\x18\x02 \x03(\v2\x0e.mesh.v1.EventR\x06events\x12\x1a\n" +
-	"\bdeferred\x18\x03 \x01(\bR\bdeferred\"\xc0\x03\n" +
+	"\bdeferred\x18\x03 \x01(\bR\bdeferred\"\xe4\x03\n" +
 	"\x14AppendEventsResponse\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x03R\x03seq\x12D\n" +
 	"\atickets\x18\x03 \x03(\v2*.mesh.v1.AppendEventsResponse.TicketsEntryR\atickets\x12D\n" +
 	"\apermits\x18\x04 \x03(\v2*.mesh.v1.AppendEventsResponse.PermitsEntryR\apermits\x12G\n" +
-	"\bcontexts\x18\x05 \x03(\v2+.mesh.v1.AppendEventsResponse.ContextsEntryR\bcontexts\x1a:\n" +
+	"\bcontexts\x18\x05 \x03(\v2+.mesh.v1.AppendEventsResponse.ContextsEntryR\bcontexts\x12\"\n" +
+	"\finstructions\x18\t \x01(\x05R\finstructions\x1a:\n" +
 	"\fTicketsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a:\n" +

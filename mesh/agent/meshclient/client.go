@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	meshv1 "agentmesh/gen/mesh/v1"
@@ -47,6 +48,7 @@ type Client struct {
 	transcript *thread.Transcript // nil if it cannot begin there yet
 	actions    *thread.Actions    // use Did
 	sent       func() int64       // see BeforeHandoff
+	unread     atomic.Int32       // instructions, as the node's last answer said
 }
 
 // New returns the mesh as seen over conn, a connection of package rpc to
