@@ -27,28 +27,19 @@ const (
 	maxShownContent = 4 << 10 // of what a skill returned
 )
 
-// A Stopper has agents end the tasks of executions whose streams others read: a
-// *turn.Runner.
-type Stopper interface {
-	// Stop asks the agents of the executions to end them, in the background. Those that
-	// have not ended after a while are over nevertheless.
-	Stop(ctx context.Context, key mesh.ThreadKey, executions []thread.Execution)
-	// Wake says that something was appended to the thread.
-	Wake(key mesh.ThreadKey)
-}
-
 // Executions serves ExecutionService. Use NewExecutions.
 type Executions struct {
 	meshv1.UnimplementedExecutionServiceServer
 	threads *Threads
-	stopper Stopper
+	ends    func(ctx context.Context, key mesh.ThreadKey, waiting []thread.Execution)
 	reads   func(tenant mesh.TenantID, agent string) bool
 }
 
-// NewExecutions returns the server of the executions in the threads; reads reports whether
+// NewExecutions returns the server of the executions in the threads. ends tells the agents
+// of executions that waited for the user, and are over, without waiting; reads reports whether
 // an agent reads what it is told while it is at work.
-func NewExecutions(threads *Threads, stopper Stopper, reads func(tenant mesh.TenantID, agent string) bool) *Executions {
-	return &Executions{threads: threads, stopper: stopper, reads: reads}
+func NewExecutions(threads *Threads, ends func(ctx context.Context, key mesh.ThreadKey, waiting []thread.Execution), reads func(tenant mesh.TenantID, agent string) bool) *Executions {
+	return &Executions{threads: threads, ends: ends, reads: reads}
 }
 
 // The outcomes of what was asked of an execution.
@@ -269,13 +260,13 @@ func (s *Executions) CancelExecution(ctx context.Context, req *meshv1.CancelExec
 	}
 	id, p := mesh.ExecutionID(req.GetExecutionId()), call.Principal
 	resp := &meshv1.CancelExecutionResponse{}
-	var working []thread.Execution
+	var waiting []thread.Execution
 	err = s.threads.states.Decide(ctx, key, func(st *thread.State) (cache.Decision, error) {
 		x, err := s.sub(ctx, op, key, st, p, id, st.MayCancel(p))
 		if err != nil {
 			return cache.Decision{}, err
 		}
-		working = nil
+		waiting = nil
 		if resp.Outcome = outcomeOver; mesh.Terminal(x.State) {
 			return cache.Decision{}, nil
 		}
@@ -284,22 +275,19 @@ func (s *Executions) CancelExecution(ctx context.Context, req *meshv1.CancelExec
 		if !x.Canceled {
 			d.Events = append(d.Events, said(id, p, mesh.CancelRequested{By: p.User, Reason: req.GetReason()}))
 		}
-		all := append(st.Unfinished(id), x)
-		for _, o := range all {
-			working = append(working, *o)
-			if mesh.Interrupted(x.State) { // nobody reads their streams
-				d.Events = append(d.Events, said(o.Parent, p, mesh.DispatchSettled{Child: o.ID, State: a2apb.TaskState_TASK_STATE_CANCELED, Reason: mesh.ReasonCanceled}))
-			}
+		if !mesh.Interrupted(x.State) { // who drives the thread has its agent end it
+			return d, nil
+		}
+		for _, o := range append(st.Unfinished(id), x) { // nobody reads their streams
+			d.Events = append(d.Events, said(o.Parent, p, mesh.DispatchSettled{Child: o.ID, State: a2apb.TaskState_TASK_STATE_CANCELED, Reason: mesh.ReasonCanceled}))
+			waiting = append(waiting, *o)
 		}
 		return d, nil
 	})
 	if err != nil {
 		return nil, mesh.Wrap(op, err)
 	}
-	if len(working) > 0 {
-		s.stopper.Stop(ctx, key, working)
-		s.stopper.Wake(key)
-	}
+	s.ends(ctx, key, waiting)
 	resp.Execution, err = s.now(ctx, key, id)
 	return resp, err
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
@@ -15,42 +14,32 @@ import (
 	"agentmesh/mesh/thread"
 )
 
-// A stopped is a Stopper that notes whom it was to stop.
-type stopped struct {
-	mu  sync.Mutex
-	ids []mesh.ExecutionID
-}
-
-func (s *stopped) Stop(_ context.Context, _ mesh.ThreadKey, executions []thread.Execution) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, x := range executions {
-		s.ids = append(s.ids, x.ID)
-	}
-}
-
-func (*stopped) Wake(mesh.ThreadKey) {}
-
 // A crew is a turn in which an orchestrator has dispatched agents.
 type crew struct {
 	*library
 	*Executions
-	stopped *stopped
-	turn    mesh.ExecutionID
-	boss    *mesh.Grant
-	ids     map[string]mesh.ExecutionID // by label
+	ended []mesh.ExecutionID // whose agents were told
+	turn  mesh.ExecutionID
+	boss  *mesh.Grant
+	ids   map[string]mesh.ExecutionID // by label
 }
 
 func newCrew(t *testing.T, labels ...string) *crew {
 	t.Helper()
 	l := newLibrary(t)
-	c := &crew{library: l, stopped: &stopped{}, turn: l.post(t), ids: map[string]mesh.ExecutionID{}}
-	c.Executions = NewExecutions(l.Threads, c.stopped, func(_ mesh.TenantID, agent string) bool { return agent != "foreign" })
+	c := &crew{library: l, turn: l.post(t), ids: map[string]mesh.ExecutionID{}}
+	c.Executions = NewExecutions(l.Threads, c.end, func(_ mesh.TenantID, agent string) bool { return agent != "foreign" })
 	c.boss = l.run(t, c.turn, "orchestrator")
 	for _, label := range labels {
 		c.dispatch(t, c.boss.Execution, "worker", label)
 	}
 	return c
+}
+
+func (c *crew) end(_ context.Context, _ mesh.ThreadKey, waiting []thread.Execution) {
+	for _, x := range waiting {
+		c.ended = append(c.ended, x.ID)
+	}
 }
 
 func (c *crew) dispatch(t *testing.T, parent mesh.ExecutionID, agent, label string) mesh.ExecutionID {
@@ -184,9 +173,6 @@ func TestOneExecutionIsCancelled(t *testing.T) {
 	if got := cancel(c.ids["c"]); got != "cancelled running" {
 		t.Errorf("at work: %s", got)
 	}
-	if !slices.Equal(c.stopped.ids, []mesh.ExecutionID{deep, c.ids["c"]}) {
-		t.Errorf("stopped %v", c.stopped.ids)
-	}
 	// Who dispatched them says how they ended, and knows no reason.
 	c.log(t, c.ids["c"], mesh.DispatchSettled{Child: deep, State: a2apb.TaskState_TASK_STATE_CANCELED, Reason: mesh.ReasonDismissed})
 	c.log(t, c.boss.Execution, mesh.DispatchSettled{Child: c.ids["c"], State: a2apb.TaskState_TASK_STATE_CANCELED})
@@ -202,6 +188,9 @@ func TestOneExecutionIsCancelled(t *testing.T) {
 	c.log(t, c.ids["a"], mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_INPUT_REQUIRED, Message: mesh.Say("which one?")})
 	if got := cancel(c.ids["a"]); got != "cancelled cancelled" {
 		t.Errorf("waiting: %s", got)
+	}
+	if !slices.Equal(c.ended, []mesh.ExecutionID{c.ids["a"]}) {
+		t.Errorf("the agents of %v were told", c.ended)
 	}
 }
 

@@ -268,7 +268,7 @@ func (n *node) buildEdge() (err error) {
 	}
 	turns := turn.Config{
 		Log: n.log, States: n.states, Leases: n.backend.Leases, Directory: n.agents, Dialer: n.dialer, Signer: n.signer,
-		Main: n.cfg.Main, Node: mesh.NewEventID(), Logger: n.logger, Budget: n.cfg.turnBudget(), Limits: n.cfg.agentLimits(),
+		Main: n.cfg.Main, Node: mesh.NewEventID(), Logger: n.logger, Budget: n.cfg.turnBudget(), Limits: n.cfg.agentLimits(), Quiet: n.cfg.Limits.Quiet,
 	}
 	if n.opts.Turns != nil {
 		n.opts.Turns(&turns)

@@ -158,6 +158,9 @@ type Limits struct {
 	// AgentSilence is how long nothing may come on an agent's stream until it is asked
 	// for its task; default 2 min.
 	AgentSilence time.Duration `yaml:"agent_silence"`
+	// Quiet is how long the user of a turn is told nothing until the mesh says who is at
+	// work on it, again and again; default 30 s, -1 never.
+	Quiet time.Duration `yaml:"quiet"`
 }
 
 var mcpName = regexp.MustCompile(`^[a-z][a-z0-9_]{0,63}$`)
@@ -187,6 +190,12 @@ func (c *Config) fillSkills() error {
 	}
 	if err := checkTimes("limits.agent_time", c.Limits.AgentTime, "limits.agent_silence", c.Limits.AgentSilence); err != nil {
 		return err
+	}
+	switch q := c.Limits.Quiet; {
+	case q == 0:
+		c.Limits.Quiet = 30 * time.Second
+	case q > 0 && q < time.Second:
+		return mesh.InvalidField(op, "limits.quiet", "must be at least a second, and is %v; leave it out for 30s, or make it -1 for never", q)
 	}
 	if err := c.budgets().Validate(); err != nil {
 		return mesh.InvalidField(op, "limits."+mesh.FieldOf(err), "%s", mesh.DetailOf(err))

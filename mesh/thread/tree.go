@@ -22,6 +22,17 @@ func (s *State) explain(x *Execution) {
 	}
 }
 
+// Dismissed reports whether somebody asked for the end of the execution, or of one above it,
+// below its turn.
+func (s *State) Dismissed(x *Execution) bool {
+	for at := range s.Up(x.ID) {
+		if at.Kind != mesh.KindTurn && at.Canceled {
+			return true
+		}
+	}
+	return false
+}
+
 // Sub reports whether an agent dispatched the execution: it is neither a turn nor has it
 // the stream of one.
 func (s *State) Sub(x *Execution) bool { return x.Kind != mesh.KindTurn && s.Turn(x.Parent) == nil }

@@ -70,6 +70,9 @@ type Config struct {
 	// HandoffGrace is how long an agent that gave the stream away may go on
 	// for the record; default 2 s.
 	HandoffGrace time.Duration
+	// Quiet is how long the user of a turn is told nothing until the mesh says who is at
+	// work; 0 is for ever.
+	Quiet time.Duration
 	// CancelGrace is how long an agent has to end a canceled task; default 5 s.
 	CancelGrace time.Duration
 	// Budget is what turns may use, as their executions in the log say. The default is
@@ -113,7 +116,8 @@ type Runner struct {
 
 	mu      sync.Mutex
 	drivers map[mesh.ThreadKey]*driver
-	closing bool // only what runs is finished
+	busy    chan struct{} // capacity 1: there is a driver again
+	closing bool          // only what runs is finished
 }
 
 var errShutdown = mesh.Errorf(mesh.Canceled, "turn.Close", "the mesh is shutting down")
@@ -128,7 +132,7 @@ func New(c Config) (*Runner, error) {
 		return nil, mesh.Errorf(mesh.Invalid, "turn.New", "the runner of turns needs the name of a main agent and of its node")
 	}
 	c.fill()
-	r := &Runner{Config: c, drivers: map[mesh.ThreadKey]*driver{}}
+	r := &Runner{Config: c, drivers: map[mesh.ThreadKey]*driver{}, busy: make(chan struct{}, 1)}
 	r.turns, r.cut = context.WithCancelCause(context.Background())
 	return r, nil
 }
@@ -142,6 +146,9 @@ const (
 
 // Run tends the threads now and then until ctx is done.
 func (r *Runner) Run(ctx context.Context) error {
+	var quiet sync.WaitGroup
+	defer quiet.Wait()
+	quiet.Go(func() { r.tellQuiet(ctx) }) // beside the leases, which wait for no disk
 	tick := time.NewTicker(leaseTTL / 3)
 	defer tick.Stop()
 	for {
@@ -231,10 +238,10 @@ func (r *Runner) EndTasks(ctx context.Context, key mesh.ThreadKey, waiting []thr
 	}
 }
 
-// Stop has the agents of executions that are at work end their tasks, whose streams
+// stop has the agents of executions that are at work end their tasks, whose streams
 // others read and log. An execution of which its agent does not say within the grace that
 // it is over is over nevertheless: who reads its stream may be gone too. Close waits for it.
-func (r *Runner) Stop(ctx context.Context, key mesh.ThreadKey, executions []thread.Execution) {
+func (r *Runner) stop(ctx context.Context, key mesh.ThreadKey, executions []thread.Execution) {
 	ctx = context.WithoutCancel(ctx)
 	var asked sync.WaitGroup
 	for _, x := range executions {
@@ -311,6 +318,7 @@ func (r *Runner) drive(key mesh.ThreadKey, first *taking) {
 	d := &driver{Config: r.Config, runner: r, key: key, wake: make(chan struct{}, 1), first: first,
 		given: make(chan *taking), gone: make(chan struct{})}
 	r.drivers[key] = d
+	r.stir()
 	r.wg.Go(func() { stack.Grow(); d.run(r.turns) }) // Close waits
 }
 
