@@ -30,6 +30,7 @@ type guard struct {
 	auditor    Auditor // nil for none
 	logger     *slog.Logger
 	telemetry  *telemetry.Telemetry // nil for none
+	names      map[string]string    // of the methods that there are, as telemetry has them
 	open       []string
 	streams    *streams
 	arrivals   *arrivals
@@ -305,7 +306,7 @@ const a2aService = "/lf.a2a.v1.A2AService/"
 // calls an agent, and at error when the call failed by our own fault.
 func (g *guard) report(ctx context.Context, method string, begun time.Time, err error) {
 	if g.telemetry != nil && !g.isOpen(method) {
-		g.telemetry.RPC(ctx, method, begun, status.Code(g.errors.ToStatus(err)).String())
+		g.telemetry.RPC(ctx, g.names[method], begun, status.Code(g.errors.ToStatus(err)).String())
 	}
 	call, _ := mesh.CallFrom(ctx)
 	code := "ok"

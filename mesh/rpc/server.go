@@ -168,7 +168,7 @@ func NewServer(o Options) *Server {
 		creds = credentials.NewTLS(o.TLS)
 	}
 	calls := &arrivals{within: cmp.Or(o.Arrive, arriveTime), unfinished: NewUnfinished(o.Unfinished)}
-	g := &guard{auth: o.Auth, domain: o.TrustDomain, stands: o.Stands, authorizer: o.Authorizer, auditor: o.Auditor, limiter: o.Limiter, logins: newLogins(o.Logins, logger), logger: logger, telemetry: o.Telemetry, open: o.Open, streams: newStreams(o.Streams), arrivals: calls, errors: o.Errors}
+	g := &guard{auth: o.Auth, domain: o.TrustDomain, stands: o.Stands, authorizer: o.Authorizer, auditor: o.Auditor, limiter: o.Limiter, logins: newLogins(o.Logins, logger), logger: logger, telemetry: o.Telemetry, names: map[string]string{}, open: o.Open, streams: newStreams(o.Streams), arrivals: calls, errors: o.Errors}
 	return newServer(grpc.NewServer(
 		grpc.Creds(inboundCredentials{creds, calls}),
 		grpc.ReadBufferSize(0), // an inbound has one

@@ -43,7 +43,7 @@ type meters struct {
 	rpc, model, tokens, turn, first, agent, skill, commit metric.Float64Histogram
 	cost                                                  metric.Float64Counter
 	calls, limits, events, dropped                        metric.Int64Counter
-	methods, models, agents, skills, reasons, trips       *labels
+	models, agents, skills, reasons, trips                *labels
 }
 
 // Buckets, in seconds and in tokens.
@@ -54,7 +54,7 @@ var (
 )
 
 func newMeters(m metric.Meter) (out meters, err error) {
-	out = meters{meter: m, methods: new(labels), models: new(labels), agents: new(labels), skills: new(labels), reasons: new(labels), trips: new(labels)}
+	out = meters{meter: m, models: new(labels), agents: new(labels), skills: new(labels), reasons: new(labels), trips: new(labels)}
 	for _, h := range []struct {
 		to      *metric.Float64Histogram
 		name    string

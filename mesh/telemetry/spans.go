@@ -114,16 +114,14 @@ func known(attrs []attribute.KeyValue) []attribute.KeyValue {
 }
 
 // RPC tells of a call that was served in the context, and ended now with the status code, as
-// "OK" or "NotFound". The method is one of a service's, or whatever a client sent.
+// "OK" or "NotFound". The method is one that there is, as "mesh.v1.AuditService/ListAudit", or
+// "" for others, whose names whoever calls makes up.
 func (t *Telemetry) RPC(ctx context.Context, method string, begun time.Time, code string) {
 	if t == nil {
 		return
 	}
 	end := time.Now()
-	if len(method) > 0 && method[0] == '/' {
-		method = method[1:]
-	}
-	attrs := []attribute.KeyValue{keyRPCSystem.String(system), keyRPCMethod.String(t.methods.keep(method)), keyRPCStatus.String(screaming(code))}
+	attrs := []attribute.KeyValue{keyRPCSystem.String(system), keyRPCMethod.String(orElse(method, other)), keyRPCStatus.String(screaming(code))}
 	t.rpc.Record(ctx, end.Sub(begun).Seconds(), metric.WithAttributes(attrs...))
 	call, _ := mesh.CallFrom(ctx)
 	parent := call.Traceparent

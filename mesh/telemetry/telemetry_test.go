@@ -98,7 +98,7 @@ func TestSpansHangTogetherByIDsAlone(t *testing.T) {
 			for _, by := range []*Telemetry{tl, other} {
 				by.Execution(Execution{Thread: key, Execution: turn, Turn: &turn, State: a2apb.TaskState_TASK_STATE_FAILED, Reason: "TIMEOUT", Begun: at, Ended: at.Add(time.Minute)})
 			}
-			tl.RPC(ctx, "/lf.a2a.v1.A2AService/SendMessage", at, "OK")
+			tl.RPC(ctx, "lf.a2a.v1.A2AService/SendMessage", at, "OK")
 			spans := map[string]sdktrace.ReadOnlySpan{}
 			for _, s := range told.Ended() {
 				spans[s.Name()] = s
@@ -209,7 +209,7 @@ func TestMetricsHaveFewLabels(t *testing.T) {
 		tl.SkillEnded(n, i%2 == 0, time.Second)
 		tl.Tripped(n)
 		tl.Replied(n, mesh.Usage{Prompt: 1, Completion: 2, Cost: 3})
-		tl.RPC(t.Context(), "/"+n, time.Now(), "NotFound")
+		tl.RPC(t.Context(), "", time.Now(), "NotFound")
 		tl.Ended(Execution{Execution: mesh.Execution{Kind: mesh.KindAgent, Agent: n}, Reason: n})
 		tl.Model(t.Context(), ModelCall{Model: n})
 	}
@@ -229,7 +229,7 @@ func TestMetricsHaveFewLabels(t *testing.T) {
 			t.Errorf("%s has %d rows", name, n)
 		}
 	}
-	for _, want := range []string{"agentmesh_turns_running 7", `agentmesh_limit_trips_total{agentmesh_limit="_OTHER"} 401`, `rpc_response_status_code="NOT_FOUND"`, `agentmesh_model_cost_USD_total{gen_ai_request_model="n1"} 3`} {
+	for _, want := range []string{"agentmesh_turns_running 7", `agentmesh_limit_trips_total{agentmesh_limit="_OTHER"} 401`, `rpc_method="_OTHER",rpc_response_status_code="NOT_FOUND"`, `agentmesh_model_cost_USD_total{gen_ai_request_model="n1"} 3`} {
 		if !strings.Contains(w.Body.String(), want) {
 			t.Errorf("%s is missing in\n%.3000s", want, w.Body)
 		}
