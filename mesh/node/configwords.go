@@ -1,13 +1,10 @@
 package node
 
 import (
-	"errors"
-	"fmt"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
-
-	"go.yaml.in/yaml/v4"
 )
 
 var (
@@ -17,25 +14,6 @@ var (
 	fieldName    = regexp.MustCompile(`^[A-Za-z_-]{1,30}$`)
 	usualTags    = []string{"!!str", "!!int", "!!float", "!!bool", "!!null", "!!seq", "!!map", "!!timestamp"}
 )
-
-// yamlWords is what a decoder says, without the words that are about our code, and without
-// what is in the file but names of fields: the line may be that of a secret.
-func yamlWords(err error) string {
-	var several *yaml.LoadErrors
-	var one *yaml.LoadError
-	switch {
-	case errors.As(err, &several):
-	case errors.As(err, &one):
-		several = &yaml.LoadErrors{Errors: []*yaml.LoadError{one}}
-	default:
-		return "it cannot be read as YAML"
-	}
-	var words []string
-	for _, e := range several.Errors {
-		words = append(words, fmt.Sprintf("line %d: %s", e.Mark.Line, withoutValues(e.Message)))
-	}
-	return strings.Join(words, "; ")
-}
 
 // withoutValues takes out of a decoder's message what it cites of the file.
 func withoutValues(message string) string {
@@ -58,4 +36,57 @@ func withoutValues(message string) string {
 		return ""
 	})
 	return strings.Join(strings.Fields(message), " ")
+}
+
+// fieldsOf are the names of the fields that may stand at the path of a configuration.
+func fieldsOf(path string) []string {
+	t := reflect.TypeFor[Config]()
+	for part := range strings.SplitSeq(path, ".") {
+		name, item, _ := strings.Cut(part, "[")
+		switch {
+		case name == "":
+		case t.Kind() == reflect.Map:
+			t = t.Elem()
+		case t.Kind() == reflect.Struct:
+			f, ok := fieldNamed(t, name)
+			if !ok {
+				return nil
+			}
+			t = f
+		}
+		if item != "" && t.Kind() == reflect.Slice {
+			t = t.Elem()
+		}
+	}
+	if t.Kind() != reflect.Struct {
+		return nil
+	}
+	return namesIn(t)
+}
+
+func fieldNamed(t reflect.Type, name string) (reflect.Type, bool) {
+	for f := range t.Fields() {
+		switch tag := f.Tag.Get("yaml"); {
+		case tag == name:
+			return f.Type, true
+		case tag == ",inline":
+			if found, ok := fieldNamed(f.Type, name); ok {
+				return found, true
+			}
+		}
+	}
+	return nil, false
+}
+
+func namesIn(t reflect.Type) (names []string) {
+	for f := range t.Fields() {
+		switch tag := f.Tag.Get("yaml"); tag {
+		case "":
+		case ",inline":
+			names = append(names, namesIn(f.Type)...)
+		default:
+			names = append(names, tag)
+		}
+	}
+	return names
 }

@@ -139,6 +139,7 @@ type record struct {
 	secret  string        // a digest of it, too: what proves that a grant is the agent's
 	consent bool          // it was registered by who may trust agents of the tenant
 	lease   time.Duration // 0: none
+	inner   bool          // it is found by its name alone
 	lapsed  bool          // the lease ran out
 	kept    time.Time     // when the lease ends by the store
 	down    string        // why it may not be called, or ""
@@ -271,12 +272,15 @@ type versioned struct {
 	rev uint64
 }
 
-// visible returns what the tenant sees, by name.
+// visible returns what the tenant sees, by name, without those that are found by their
+// names alone.
 func (r *Registry) visible(tenant mesh.TenantID) []versioned {
 	r.lock()
 	var list []versioned
 	for _, c := range r.agentsOf("") {
-		list = append(list, versioned{c.Entry, c.rev})
+		if !c.inner {
+			list = append(list, versioned{c.Entry, c.rev})
+		}
 	}
 	if tenant != "" {
 		for _, c := range r.agentsOf(tenant) {

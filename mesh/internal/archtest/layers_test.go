@@ -101,6 +101,8 @@ var layers = map[string]layer{
 	// What runs on the mesh. mesh/registry is here for reading cards.
 	"agents/mainagent":          {7, []string{"gen/mesh/v1", "mesh", "mesh/agent", "mesh/agent/...", "mesh/dispatch", "mesh/llm", "mesh/registry", "mesh/skill"}},
 	"agents/orchestrator":       {7, []string{"gen/mesh/v1", "mesh", "mesh/agent", "mesh/agent/...", "mesh/dispatch", "mesh/llm", "mesh/skill"}},
+	"agents/chain":              {7, []string{"mesh", "mesh/agent", "mesh/dispatch"}},
+	"agents/roster":             {7, []string{"mesh", "mesh/node", "mesh/skill"}},
 	"agents/specialist":         {7, []string{"mesh", "mesh/agent", "mesh/agent/...", "mesh/llm", "mesh/skill"}},
 	"agents/skillbuilder":       {7, []string{"gen/mesh/v1", "mesh", "mesh/agent", "mesh/llm", "mesh/skill"}},
 	"agentcards":                {7, nil},
