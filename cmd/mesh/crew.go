@@ -87,15 +87,24 @@ var thoughts = map[string]string{
 	"general-worker": "You think tasks through: you reason, summarise, draft and compare what you are given.",
 }
 
-// newCrew returns the agents for the operator's settings, which are filled.
-func newCrew(cfg node.Config, now func() time.Time, logger *slog.Logger) (*crew, error) {
+// planCrew works out the agents for the operator's settings, which are filled, without what
+// they work with, and what is wrong with what is said of them.
+func planCrew(cfg node.Config, now func() time.Time, logger *slog.Logger) (*crew, []error) {
 	c := &crew{cfg: cfg, now: now, log: logger}
 	c.minds = &minds{cfg: &c.cfg, private: cfg.Auth != "" && cfg.Auth != "none", now: now, logger: logger, made: map[[2]string]*mind{}}
-	if _, err := c.minds.of("", ""); err != nil {
-		return nil, err
-	}
 	var problems []error
-	if c.Roster, problems = roster.Make(&c.cfg, coded(), c.lacking); len(problems) > 0 {
+	if _, err := c.minds.of("", ""); err != nil {
+		problems = append(problems, err)
+	}
+	made, more := roster.Make(&c.cfg, coded(), c.lacking)
+	c.Roster = made
+	return c, append(problems, more...)
+}
+
+// newCrew returns the agents for the operator's settings, which are filled.
+func newCrew(cfg node.Config, now func() time.Time, logger *slog.Logger) (*crew, error) {
+	c, problems := planCrew(cfg, now, logger)
+	if len(problems) > 0 {
 		return nil, cfg.Located(problems[0])
 	}
 	for _, l := range c.Left {
@@ -363,6 +372,8 @@ func toolsOf(a *roster.Agent) string {
 	switch {
 	case len(all) > 0:
 		return strings.Join(all, "; ")
+	case a.Type == roster.TypeChain:
+		return "other agents"
 	case a.Builtin && !a.Thinks:
 		if s, ok := specialists[cmp.Or(a.Of, a.Name)]; ok && s.domains[0] != specialist.AnyDomain {
 			return "skills " + strings.Join(s.domains, ", ")

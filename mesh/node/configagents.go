@@ -191,8 +191,8 @@ func (c *Config) checkAgents() []error {
 		switch m := c.Models[name]; {
 		case !endpointName.MatchString(name):
 			k.bad("models", "has %q; a name is lower-case letters, digits, '-', '_' and '.'", mesh.Clip(name, 64))
-		case m.URL == "" && m.Key == "":
-			k.bad(at, "needs a url, a key, or both; without them nobody can be asked")
+		case m.URL == "":
+			k.bad(at, "needs a url such as https://api.openai.com/v1; without one nobody can be asked")
 		default:
 			k.note(checkModel(at, m))
 		}

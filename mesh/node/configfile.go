@@ -9,6 +9,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -279,7 +280,12 @@ func (c *Config) Settings() []string {
 	for path := range c.file.lines {
 		all[path] = true
 	}
-	for path := range c.file.lines {
+	for path := range all {
+		if item := strings.LastIndex(path, "["); item > 0 && strings.HasSuffix(path, "]") && c.Value(path[:item]) != "" && c.Value(path) != "" {
+			delete(all, path) // of a list of values, which is shown as one
+		}
+	}
+	for path := range all {
 		for p := parentOf(path); p != ""; p = parentOf(p) {
 			delete(all, p)
 		}
@@ -396,4 +402,57 @@ func removeExactly(n *yaml.Node, at, path string) bool {
 		}
 	}
 	return false
+}
+
+// Value is what the field of that path is set to, for people; of a secret only that it is.
+func (c *Config) Value(path string) string {
+	if secretField.MatchString(path) {
+		return "(a secret)"
+	}
+	v := reflect.ValueOf(c).Elem()
+	for part := range strings.SplitSeq(strings.ReplaceAll(path, "[", ".["), ".") {
+		i, isItem := 0, strings.HasPrefix(part, "[")
+		if isItem {
+			_, _ = fmt.Sscanf(part, "[%d]", &i) // which this package wrote
+		}
+		switch {
+		case isItem && v.Kind() == reflect.Slice && i < v.Len():
+			v = v.Index(i)
+		case v.Kind() == reflect.Map:
+			v = v.MapIndex(reflect.ValueOf(part))
+		case v.Kind() == reflect.Struct:
+			v = valueNamed(v, part)
+		default:
+			return "" // of free form
+		}
+		for v.IsValid() && v.Kind() == reflect.Pointer {
+			v = v.Elem()
+		}
+		if !v.IsValid() {
+			return ""
+		}
+	}
+	switch v.Kind() {
+	case reflect.Struct, reflect.Map, reflect.Interface:
+		return ""
+	}
+	return fmt.Sprint(v.Interface())
+}
+
+// secretField are the fields whose values nobody is shown, or may hold such: URLs too.
+var secretField = regexp.MustCompile(`(^|\.)(key|password|value|token|url|webhook)$|\.(headers|env|extra)\.`)
+
+func valueNamed(v reflect.Value, name string) reflect.Value {
+	t := v.Type()
+	for i := range t.NumField() {
+		switch tag := t.Field(i).Tag.Get("yaml"); tag {
+		case name:
+			return v.Field(i)
+		case ",inline":
+			if found := valueNamed(v.Field(i), name); found.IsValid() {
+				return found
+			}
+		}
+	}
+	return reflect.Value{}
 }

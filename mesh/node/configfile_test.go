@@ -133,7 +133,7 @@ func TestOtherWordsMeanTheSame(t *testing.T) {
 	}
 	cfg, err := node.LoadConfig(settingsFile(t, `
 defaults: {llm_provider: far, llm_backend: google-native}
-models: {far: {key: k, name: m}}
+models: {far: {url: "http://127.0.0.1:1/v1", name: m}}
 mcp: {servers: {kubernetes-server: {url: "http://127.0.0.1:1/mcp"}}}
 agents:
   LogAnalyzer: {type: default, mcp_servers: [kubernetes-server], sub_agents: [WebResearcher, {name: GeneralWorker, llm_provider: far, max_iterations: 5}]}
