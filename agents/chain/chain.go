@@ -79,7 +79,7 @@ func New(cfg Config) (agent.Agent, error) {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	cfg.Dispatch.SubAgents, cfg.Dispatch.Leaves, cfg.Dispatch.Logger = nil, false, cfg.Logger
-	cfg.Dispatch.MaxAgents = len(ids)
+	cfg.Dispatch.MaxAgents, cfg.Dispatch.Budget = -1, -1 // its caller and the node bound it
 	return &chain{cfg}, nil
 }
 

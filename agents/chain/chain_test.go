@@ -66,7 +66,7 @@ func (w world) start(t *testing.T, stages []chain.Stage, more meshtest.Agents) *
 	for name, make := range more {
 		all[name] = make
 	}
-	return meshtest.Start(t, all, meshtest.Options{})
+	return meshtest.Start(t, all, meshtest.Options{Limits: node.Limits{Depth: 2}}) // below the chain and below an orchestrator of it
 }
 
 func stage(name string, agents ...string) chain.Stage {

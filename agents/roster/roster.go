@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"agentmesh/mesh"
+	"agentmesh/mesh/limit"
 	"agentmesh/mesh/node"
 	"agentmesh/mesh/skill"
 )
@@ -346,6 +347,20 @@ func (m *maker) chain(name string) {
 		a.Stages = append(a.Stages, stage)
 	}
 	m.roster.Agents = append(m.roster.Agents, a)
+	most := cmp.Or(m.cfg.Limits.TurnAgents, limit.DefaultTurnAgents)
+	if n := orders(a); most > 0 && n > most {
+		m.bad(at+".stages", "have %d agents together, and limits.turn_agents lets a turn dispatch %d; raise it, or take some out", n, most)
+	}
+}
+
+// orders is how many agents the chain dispatches itself.
+func orders(a *Agent) (n int) {
+	for _, s := range a.Stages {
+		if n += len(s.Agents); s.Synthesis != "" {
+			n++
+		}
+	}
+	return n
 }
 
 // member is an agent of a stage.
@@ -451,9 +466,9 @@ func (a *Agent) Time() time.Duration {
 	case a.Timeout > 0:
 		return a.Timeout
 	case a.Type == node.TypeOrchestrator:
-		return cmp.Or(a.MaxBudget, budget)
+		return cmp.Or(a.MaxBudget, budget) + time.Minute // in which it concludes
 	case a.Type == TypeChain:
-		return budget * time.Duration(len(a.Stages))
+		return (budget + time.Minute) * time.Duration(len(a.Stages))
 	}
 	return 0
 }

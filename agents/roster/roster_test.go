@@ -187,8 +187,8 @@ func TestWhatCannotBeOfferedIsLeftOut(t *testing.T) {
 // The time of who has others work is that of all of their work.
 func TestWhoHasOthersWorkHasTheirTime(t *testing.T) {
 	for want, a := range map[time.Duration]roster.Agent{
-		0: {Type: node.TypeWorker}, time.Minute: {Type: node.TypeOrchestrator, Use: node.Use{Timeout: time.Minute}}, 10 * time.Minute: {Type: node.TypeOrchestrator},
-		time.Hour: {Type: node.TypeOrchestrator, Orchestrator: node.Orchestrator{MaxBudget: time.Hour}}, 20 * time.Minute: {Type: roster.TypeChain, Stages: make([]roster.Stage, 2)},
+		0: {Type: node.TypeWorker}, time.Minute: {Type: node.TypeOrchestrator, Use: node.Use{Timeout: time.Minute}}, 11 * time.Minute: {Type: node.TypeOrchestrator},
+		61 * time.Minute: {Type: node.TypeOrchestrator, Orchestrator: node.Orchestrator{MaxBudget: time.Hour}}, 22 * time.Minute: {Type: roster.TypeChain, Stages: make([]roster.Stage, 2)},
 	} {
 		if got := a.Time(); got != want {
 			t.Errorf("%+v: %v, want %v", a, got, want)

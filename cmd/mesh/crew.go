@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"maps"
+	"math"
 	"os"
 	"slices"
 	"strings"
@@ -22,6 +23,7 @@ import (
 	"agentmesh/mesh/agent"
 	"agentmesh/mesh/agent/skilltools"
 	"agentmesh/mesh/dispatch"
+	"agentmesh/mesh/limit"
 	"agentmesh/mesh/llm"
 	"agentmesh/mesh/node"
 	"agentmesh/mesh/registry"
@@ -213,7 +215,7 @@ func (c *crew) agent(name string, env node.Env) (agent.Agent, error) {
 	switch {
 	case name == "main":
 		cfg := mainagent.Config{Card: card, Model: t.model, ModelName: t.name, Fit: t.fit, Cost: t.cost, Conns: env.Conns, Dispatch: c.dispatching(a, env),
-			Instructions: a.Instructions, MaxSteps: a.MaxIterations, Now: c.now, Logger: env.Logger}
+			Instructions: a.Instructions, MaxSteps: cmp.Or(a.MaxIterations, steps(env)), Now: c.now, Logger: env.Logger}
 		if !t.offline { // which plans by the message alone
 			cfg.Context = c.kit.known(contextTime)
 		}
@@ -230,7 +232,7 @@ func (c *crew) agent(name string, env node.Env) (agent.Agent, error) {
 		return skillbuilder.New(skillbuilder.Config{Card: card, Now: c.now, Logger: env.Logger})
 	case a.Type == node.TypeOrchestrator:
 		cfg := orchestrator.Config{Card: card, Model: t.model, ModelName: t.name, Fit: t.fit, Cost: t.cost, Conns: env.Conns,
-			Dispatch: c.dispatching(a, env), Instructions: a.Instructions, MaxSteps: a.MaxIterations, Now: c.now, Logger: env.Logger}
+			Dispatch: c.dispatching(a, env), Instructions: a.Instructions, MaxSteps: cmp.Or(a.MaxIterations, steps(env)), Now: c.now, Logger: env.Logger}
 		if len(a.MayCall()) > 0 {
 			cfg.Own, err = c.own(a)
 		} else {
@@ -344,15 +346,17 @@ func nameSkills(card *a2apb.AgentCard) {
 
 // dispatching are the options of an agent that calls others.
 func (c *crew) dispatching(a *roster.Agent, env node.Env) dispatch.Options {
-	opts := dispatch.Options{MaxConcurrent: a.MaxConcurrentAgents, Timeout: a.AgentTimeout, Terms: map[string]dispatch.Terms{}}
+	opts := dispatch.Options{Limits: env.Limits, MaxAgents: orNone(env.Budgets.Most(limit.TurnAgents)), MaxConcurrent: a.MaxConcurrentAgents,
+		Timeout: a.AgentTimeout, Timeouts: map[string]time.Duration{}, Budget: a.MaxBudget, Terms: map[string]dispatch.Terms{}}
 	if env.Dialer != nil {
-		opts.Dialer, opts.Limits = env.Dialer, env.Limits
+		opts.Dialer = env.Dialer
 	}
 	for _, r := range a.Agents {
 		opts.SubAgents = append(opts.SubAgents, dispatch.SubAgent{Name: r.Name, Agent: r.Agent})
 	}
 	for _, other := range c.Agents {
-		opts.Terms[other.Name] = dispatch.Terms{Timeout: other.Time(), MaxToolCalls: max(other.MaxToolCalls, 0), Tools: toolsOf(other)}
+		opts.Timeouts[other.Name] = other.Time()
+		opts.Terms[other.Name] = dispatch.Terms{MaxToolCalls: max(other.MaxToolCalls, 0), Tools: toolsOf(other)}
 	}
 	return opts
 }
@@ -381,6 +385,22 @@ func toolsOf(a *roster.Agent) string {
 		return "the skills that it is granted"
 	}
 	return "none, pure reasoning"
+}
+
+// steps is how many replies of their models agents may dispatch others with.
+func steps(env node.Env) int {
+	if n := env.Budgets.Most(limit.AgentSteps); n > 0 {
+		return n
+	}
+	return math.MaxInt32
+}
+
+// orNone is a limit of which 0 is none.
+func orNone(most int) int {
+	if most == 0 {
+		return limit.Unlimited
+	}
+	return most
 }
 
 // specialists are the agents that are one implementation with other skills.

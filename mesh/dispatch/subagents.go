@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
@@ -22,9 +21,8 @@ type SubAgent struct {
 
 // Terms are what holds for an agent whoever dispatches it.
 type Terms struct {
-	// Timeout is how long it may take, MaxToolCalls how many skills it may call, where an
-	// order does not say; 0 for what holds for all.
-	Timeout      time.Duration
+	// MaxToolCalls is how many skills it may call where an order does not say; 0 for what
+	// holds for all.
 	MaxToolCalls int
 	// Tools are what it works with, in a few words for models; "" is not known.
 	Tools string
@@ -49,12 +47,6 @@ func (o *Options) may(a *meshv1.Agent) bool {
 		return slices.ContainsFunc(o.SubAgents, func(s SubAgent) bool { return cmp.Or(s.Agent, s.Name) == a.GetName() })
 	}
 	return !o.Leaves || !said(a.GetCard(), "orchestration") && !said(a.GetCard(), "stateful_workflows") && a.GetCard().GetDescription() != ""
-}
-
-// timeout is how long the job may take.
-func (d *Dispatcher) timeout(name string) time.Duration {
-	name, _ = d.opts.registered(name)
-	return cmp.Or(d.opts.Terms[name].Timeout, d.opts.Timeout)
 }
 
 // calls is how many skills the order allows.

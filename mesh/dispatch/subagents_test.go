@@ -86,7 +86,7 @@ func TestTermsOfAnAgentHoldWhoeverDispatchesIt(t *testing.T) {
 		}
 		return m.done("in a minute")
 	})
-	d, inv := w.dispatcher(dispatch.Options{Terms: map[string]dispatch.Terms{"worker": {Timeout: 30 * time.Second, MaxToolCalls: 3}}})
+	d, inv := w.dispatcher(dispatch.Options{Timeouts: map[string]time.Duration{"worker": 30 * time.Second}, Terms: map[string]dispatch.Terms{"worker": {MaxToolCalls: 3}}})
 	if r := run(t, d, dispatch.Order{AgentID: "a", Name: "worker", Mission: "m"})["a"]; r.Result != "in a minute" {
 		t.Errorf("got %+v", r)
 	}

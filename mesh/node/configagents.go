@@ -397,9 +397,9 @@ func (u Use) Domains() []string {
 	return all
 }
 
-// depth is how many levels of dispatch there may be below who has the user's stream: main
-// may ask an orchestrator, which dispatches, and between them may be chains within chains.
-func (c *Config) depth() int {
+// chainDepths are how many levels of chains there are at each chain: itself, and those
+// within it.
+func (c *Config) chainDepths() map[string]int {
 	known := map[string]int{}
 	var nested func(name string) int
 	nested = func(name string) int {
@@ -417,9 +417,8 @@ func (c *Config) depth() int {
 		known[name] = 1 + deepest
 		return known[name]
 	}
-	most := 0
 	for name := range c.Chains {
-		most = max(most, nested(name))
+		nested(name)
 	}
-	return 2 + most
+	return known
 }

@@ -160,24 +160,13 @@ func (f *file) problem(line int, field, words string) error {
 	if line > 0 {
 		at = fmt.Sprintf("%s:%d", f.name, line)
 	}
-	if !namesOnly(field) {
+	if !showable(field) {
 		field = ""
 	}
 	if field != "" {
 		words = field + " " + words
 	}
 	return &mesh.Error{Code: mesh.Invalid, Op: "node.Config", Field: field, Detail: at + ": " + words}
-}
-
-// namesOnly reports whether a path is of names such as fields have.
-func namesOnly(path string) bool {
-	for part := range strings.SplitSeq(path, ".") {
-		name, _, _ := strings.Cut(part, "[")
-		if path != "" && !pathPart.MatchString(name) {
-			return false
-		}
-	}
-	return true
 }
 
 var (
@@ -189,7 +178,7 @@ var (
 func (f *file) words(message, path string) string {
 	if m := unknownField.FindStringSubmatch(message); m != nil {
 		name := path[strings.LastIndex(path, ".")+1:]
-		if path == "" || !fieldName.MatchString(name) {
+		if path == "" || !showable(path) {
 			return withoutValues(message)
 		}
 		words := "is not known"
@@ -199,7 +188,7 @@ func (f *file) words(message, path string) string {
 		return words
 	}
 	into := intoType.FindStringSubmatch(message)
-	if path == "" || into == nil {
+	if path == "" || into == nil || !showable(path) {
 		return withoutValues(message)
 	}
 	switch kind := into[1]; {

@@ -38,8 +38,8 @@ func withoutValues(message string) string {
 	return strings.Join(strings.Fields(message), " ")
 }
 
-// fieldsOf are the names of the fields that may stand at the path of a configuration.
-func fieldsOf(path string) []string {
+// typeAt is the type of what may stand at the path of a configuration; nil for nothing.
+func typeAt(path string) reflect.Type {
 	t := reflect.TypeFor[Config]()
 	for part := range strings.SplitSeq(path, ".") {
 		name, item, _ := strings.Cut(part, "[")
@@ -53,15 +53,39 @@ func fieldsOf(path string) []string {
 				return nil
 			}
 			t = f
+		default:
+			return nil
 		}
 		if item != "" && t.Kind() == reflect.Slice {
 			t = t.Elem()
 		}
 	}
-	if t.Kind() != reflect.Struct {
-		return nil
+	return t
+}
+
+// fieldsOf are the names of the fields that may stand at the path.
+func fieldsOf(path string) []string {
+	if t := typeAt(path); t != nil && t.Kind() == reflect.Struct {
+		return namesIn(t)
 	}
-	return namesIn(t)
+	return nil
+}
+
+// showable reports whether the path may be told: one of fields, and of names that an operator
+// gives to what has fields. Whatever else stands where a field should may be a secret.
+func showable(path string) bool {
+	for at := path; at != ""; at = parentOf(at) {
+		name := at[len(parentOf(at)):]
+		name = strings.TrimPrefix(name, ".")
+		if strings.HasPrefix(name, "[") || fieldName.MatchString(name) {
+			continue
+		}
+		t := typeAt(parentOf(at))
+		if t == nil || t.Kind() != reflect.Map || t.Elem().Kind() != reflect.Struct || !pathPart.MatchString(name) {
+			return false
+		}
+	}
+	return true
 }
 
 func fieldNamed(t reflect.Type, name string) (reflect.Type, bool) {

@@ -24,7 +24,7 @@ func (r *Registry) builtin(op, name string, card *a2apb.AgentCard, endpoint, sec
 	}
 	r.writes.Lock()
 	defer r.writes.Unlock()
-	r.insert(c)
+	r.insert(c, "")
 	return nil
 }
 

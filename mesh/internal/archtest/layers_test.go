@@ -72,7 +72,7 @@ var layers = map[string]layer{
 	// What the mesh does. The agent's side sees the mesh as generated clients
 	// (gen/mesh/v1) and never as its log, store or registry; what the events mean
 	// that it reads so, mesh/thread says.
-	"mesh/agent/meshclient": {4, []string{"gen/mesh/v1", "mesh", "mesh/rpc", "mesh/security/grant", "mesh/security/transport", "mesh/skill", "mesh/thread", "mesh/threadlog/eventpb"}},
+	"mesh/agent/meshclient": {4, []string{"gen/mesh/v1", "mesh", "mesh/limit", "mesh/rpc", "mesh/security/grant", "mesh/security/transport", "mesh/skill", "mesh/thread", "mesh/threadlog/eventpb"}},
 	"mesh/agent":            {4, []string{"gen/mesh/v1", "mesh", "mesh/a2a", "mesh/agent/meshclient", "mesh/limit", "mesh/llm", "mesh/rpc", "mesh/security/auth", "mesh/security/grant", "mesh/text", "mesh/thread"}},
 	"mesh/agent/skilltools": {4, []string{"gen/mesh/v1", "mesh", "mesh/agent", "mesh/agent/meshclient", "mesh/limit", "mesh/llm", "mesh/skill", "mesh/skill/command", "mesh/text", "mesh/thread"}},
 	"mesh/agent/modelrun":   {4, []string{"mesh", "mesh/a2a", "mesh/agent", "mesh/limit", "mesh/llm", "mesh/skill", "mesh/skill/command", "mesh/text", "mesh/thread"}},
@@ -102,7 +102,7 @@ var layers = map[string]layer{
 	"agents/mainagent":          {7, []string{"gen/mesh/v1", "mesh", "mesh/agent", "mesh/agent/...", "mesh/dispatch", "mesh/llm", "mesh/registry", "mesh/skill"}},
 	"agents/orchestrator":       {7, []string{"gen/mesh/v1", "mesh", "mesh/agent", "mesh/agent/...", "mesh/dispatch", "mesh/llm", "mesh/skill"}},
 	"agents/chain":              {7, []string{"mesh", "mesh/agent", "mesh/dispatch"}},
-	"agents/roster":             {7, []string{"mesh", "mesh/node", "mesh/skill"}},
+	"agents/roster":             {7, []string{"mesh", "mesh/limit", "mesh/node", "mesh/skill"}},
 	"agents/specialist":         {7, []string{"mesh", "mesh/agent", "mesh/agent/...", "mesh/llm", "mesh/skill"}},
 	"agents/skillbuilder":       {7, []string{"gen/mesh/v1", "mesh", "mesh/agent", "mesh/llm", "mesh/skill"}},
 	"agentcards":                {7, nil},
@@ -129,7 +129,7 @@ var layers = map[string]layer{
 	// as mesh/thread understands them.
 	"cmd/mesh": {8, []string{
 		"agentcards", "agents/...", "docs", "gen/mesh/v1", "mesh", "mesh/agent", "mesh/agent/...", "mesh/security/credentials", "mesh/security/auth", "mesh/dispatch", "mesh/security/egress", "mesh/security/login", "mesh/security/policy", "mesh/security/transport", "mesh/audit", "mesh/conformance",
-		"mesh/bind/mcp", "mesh/llm", "mesh/llm/...", "mesh/skill/mcp", "mesh/node", "mesh/node/datafolder", "mesh/skill/notify", "mesh/registry", "mesh/rpc", "mesh/skill", "mesh/skill/command",
+		"mesh/bind/mcp", "mesh/limit", "mesh/llm", "mesh/llm/...", "mesh/skill/mcp", "mesh/node", "mesh/node/datafolder", "mesh/skill/notify", "mesh/registry", "mesh/rpc", "mesh/skill", "mesh/skill/command",
 		"mesh/thread", "mesh/threadlog/eventpb", "proto", "skills", "skills/...",
 	}},
 	"cmd/mesh/chaos": {8, nil},
