@@ -111,17 +111,17 @@ func (c *Consult) Call(ctx context.Context, use mesh.ToolUse) llm.ToolResult {
 	if err := json.Unmarshal([]byte(use.Arguments), &a); err != nil {
 		return failure(mesh.InvalidField("dispatch.Consult", "arguments", "cannot be read: %v", err))
 	}
-	id := c.d.reopen(use.ID, a.Agent, a.Task)
+	id := c.d.ordered(use.ID)
 	if id == "" {
 		if !slices.ContainsFunc(c.agents, func(x *meshv1.Agent) bool { return x.GetName() == a.Agent }) {
 			return failure(mesh.InvalidField("dispatch.Consult", "agent", "%q is not one of the agents that can be asked", a.Agent))
 		}
 		id = c.label(a.Agent)
-		if errs := c.d.Dispatch(ctx, []Order{{AgentID: id, Name: a.Agent, Mission: a.Task, Answers: a.Answers}}); len(errs) > 0 {
+		if errs := c.d.Dispatch(ctx, []Order{{AgentID: id, Name: a.Agent, Mission: a.Task, Answers: a.Answers, Call: use.ID}}); len(errs) > 0 {
 			return failure(errs[0])
 		}
 	}
-	results, err := c.d.await(ctx, []string{id})
+	results, err := c.d.await(ctx, []string{id}, ModeAll)
 	if err != nil {
 		return failure(err)
 	}
@@ -129,10 +129,12 @@ func (c *Consult) Call(ctx context.Context, use mesh.ToolUse) llm.ToolResult {
 		c.d.suspend()
 		return c.ask(ctx, use.ID, []string{id})
 	}
-	return fitting(results, text.AskForLess, func(results []Result) llm.ToolResult {
+	told := fitting(results, text.AskForLess, func(results []Result) llm.ToolResult {
 		r := results[0]
 		return answer(map[string]any{"agent": r.Agent, "status": r.Status, "result": r.Result})
 	})
+	told.Delivered = c.d.deliver(results)
+	return told
 }
 
 // label returns an id for what the agent is to be asked.

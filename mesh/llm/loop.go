@@ -52,6 +52,8 @@ type Event struct {
 	// Result is a call that ended. Calls that run at the same time end in any
 	// order.
 	Result *CallResult
+	// Delivered is what became of agents, which the model is told next.
+	Delivered *Delivery
 	// Limit is the limit that was met. With Pause the run ends here; otherwise
 	// one last reply without tools follows.
 	Limit *Trip
@@ -86,6 +88,11 @@ type Loop struct {
 	// Commands takes commands out of the model's text, which are then called
 	// as CommandTool; nil leaves the text as it is.
 	Commands Commands
+
+	// Collector brings results of agents before each call of the model; a reply that
+	// calls nothing ends the run only when the Collector has nothing more. Nil, for
+	// agents that set no others to work, changes nothing.
+	Collector Collector
 
 	// Name is the model to ask for; "" is the provider's default.
 	Name string
@@ -192,7 +199,11 @@ func (r *run) steps(ctx context.Context, history []Message) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if trip := r.check(ctx, used, most); trip != nil {
+		trip := r.check(ctx, used, most)
+		if !r.drain(ctx, trip != nil) {
+			return nil
+		}
+		if trip != nil {
 			return r.limit(ctx, trip)
 		}
 		tools := r.tools(ctx)
@@ -201,6 +212,11 @@ func (r *run) steps(ctx context.Context, history []Message) error {
 			return err
 		}
 		if silent(reply) {
+			if more, end := r.wait(ctx); more { // it has nothing to say before it knows more
+				continue
+			} else if end {
+				return ctx.Err()
+			}
 			if r.empty++; r.empty <= maxEmpty && reply.Finish != finishFilter {
 				continue
 			}
@@ -208,10 +224,18 @@ func (r *run) steps(ctx context.Context, history []Message) error {
 		}
 		r.empty = 0
 		if reply.Finish == FinishAsk {
+			if r.loop.Collector != nil {
+				r.loop.Collector.Suspend()
+			}
 			r.emit(Event{Ask: &Ask{Text: reply.Text}})
 			return nil
 		}
 		if len(reply.Tools) == 0 {
+			if more, end := r.wait(ctx); more {
+				continue
+			} else if end {
+				return ctx.Err()
+			}
 			return nil
 		}
 		used++
