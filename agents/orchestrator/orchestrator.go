@@ -211,14 +211,16 @@ func (o *orchestrator) Run(ctx context.Context, inv *agent.Invocation) iter.Seq2
 		if inv.Grant.Direct() {
 			tell = func(p agent.Progress) { send(said{out: p}) }
 		}
-		tools := watch(d, tell)
 		if o.Dispatch.Profile == dispatch.ProfilePush {
 			find = hidden{find}
 		}
 		run := modelrun.Options{
-			Model: o.Model, Name: o.ModelName, MaxSteps: o.MaxSteps, Logger: o.Logger,
-			Tools: modelrun.Combine(find, tools), Collector: tools,
+			Model: o.Model, Name: o.ModelName, MaxSteps: o.MaxSteps, Pause: true, Logger: o.Logger, Tools: find,
 			Fresh: modelrun.Clock(o.Now()), Fit: o.Fit, Cost: o.Cost,
+		}
+		if inv.Grant.Depth > 0 { // at the end of the allowed depth nobody is dispatched (S1-032)
+			tools := watch(d, tell)
+			run.Tools, run.Collector = modelrun.Combine(find, tools), tools
 		}
 		if reads != nil {
 			commands, skills := reads.Prompt()

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"agentmesh/mesh"
+	"agentmesh/mesh/limit"
 	"agentmesh/mesh/quota"
 	"agentmesh/mesh/security/grant"
 	"agentmesh/mesh/thread"
@@ -44,10 +45,13 @@ func (w *ruling) checkAccepted(i int, b mesh.DispatchAccepted) error {
 // admit counts an order where it is let in: when it is accepted or, of an agent that
 // accepts none, when it is dispatched.
 func (w *ruling) admit(c mesh.Execution) error {
-	w.children[c.ID] = c
-	if n := w.dispatched(); n > maxChildren {
-		return mesh.Errorf(mesh.Exhausted, w.op, "an execution may dispatch at most %d agents, and this would make %d", maxChildren, n)
+	if w.st.Execution(c.ID) == nil { // else it was counted when it was sent before
+		if w.trip = w.ledger().Check(limit.StopsDispatches); w.trip != nil {
+			return w.trip.Err(w.op)
+		}
+		w.used.Agents++
 	}
+	w.children[c.ID] = c
 	return nil
 }
 
@@ -57,6 +61,9 @@ func (w *ruling) mayDispatch(field string, c mesh.Execution, anyone bool) error 
 		e := mesh.InvalidField(w.op, field, "needs the grant's execution as parent, its user, the kind agent and the name of an agent")
 		e.Forbidden = true
 		return e
+	}
+	if c.Traceparent != mesh.LoggedTraceparent(c.Traceparent) || c.Traceparent != "" && !mesh.ValidTraceparent(c.Traceparent) {
+		return mesh.InvalidField(w.op, field+".traceparent", "must be a W3C traceparent of version 00, which has 55 characters; leave it out where nothing is traced")
 	}
 	if of, ok := c.ID.ThreadID(); !ok || of != w.grant.Thread {
 		return mesh.InvalidField(w.op, field+".id", "is no id of an execution in this thread; make a new one for each dispatch")
@@ -104,6 +111,11 @@ func (w *ruling) checkDispatch(i int, e *mesh.Event, b mesh.DispatchIssued) erro
 		x == nil && fresh && !sameOrder(was, c):
 		return taken(w.op, field)
 	}
+	if _, fresh := w.children[c.ID]; !fresh && x == nil {
+		if err := w.admit(c); err != nil {
+			return err
+		}
+	}
 	if err := w.allot(e, &b); err != nil {
 		return err
 	}
@@ -113,11 +125,8 @@ func (w *ruling) checkDispatch(i int, e *mesh.Event, b mesh.DispatchIssued) erro
 		return mesh.Wrap(w.op, err)
 	}
 	w.grants[c.ID], w.fresh[c.ID] = w.by.granted(g), !issued
-	if x != nil {
-		w.children[c.ID] = c
-		return nil
-	}
-	return w.admit(c)
+	w.children[c.ID] = c
+	return nil
 }
 
 // checkOutcome checks the end of an execution that this one dispatched or was to.
@@ -170,8 +179,7 @@ func (w *ruling) allot(e *mesh.Event, b *mesh.DispatchIssued) error {
 		b.Child.Budget = x.Budget
 		return nil
 	}
-	var left mesh.Budget
-	if left, w.trip = w.left(); w.trip != nil {
+	if w.trip = w.ledger().Check(limit.StopsStarts); w.trip != nil {
 		return w.trip.Err(w.op)
 	}
 	place, trip := w.by.quotas.Take(w.grant.Tenant, w.grant.User, oneAgent)
@@ -184,13 +192,13 @@ func (w *ruling) allot(e *mesh.Event, b *mesh.DispatchIssued) error {
 		}
 		w.agents[e] = place
 	}
-	b.Child.Budget = b.Child.Budget.Within(left)
+	b.Child.Budget = b.Child.Budget.Within(w.shares())
 	e.Body = *b
 	return nil
 }
 
 func budgeted(op, field string, n mesh.Budget) error {
-	if min(n.Calls, n.Tokens, n.Cost) < 0 {
+	if min(n.Calls, n.Tokens, n.Cost, n.Agents) < 0 {
 		return mesh.InvalidField(op, field+".budget", "must not be negative; leave out what has no limit of its own")
 	}
 	return nil
@@ -230,7 +238,7 @@ func (c *Controller) ChildGrant(parent *mesh.Grant, x *thread.Execution) (mesh.G
 		g, err := grant.Narrow(parent, x.Execution, x.Agent, x.Skills, now)
 		return c.granted(g), err
 	}
-	g, err := grant.Renew(parent, x.Execution, x.Started, now)
+	g, err := grant.Renew(parent, x.Execution, x.Deadline.Add(-x.Allowed), now)
 	return c.granted(g), err
 }
 
@@ -245,13 +253,10 @@ func (w *ruling) dispatchedAll() error {
 	return nil
 }
 
-// maxChildren bounds what one execution may dispatch, whatever its agent's own
-// limit is.
-const maxChildren = 64
-
-// dispatched counts the children that the execution has with this request.
+// dispatched counts the children that the execution has with this request and what is on
+// its way.
 func (w *ruling) dispatched() int {
-	n := len(w.children)
+	n := len(w.children) + w.away.dispatched[w.mine.ID]
 	for _, x := range w.st.Executions() {
 		if _, again := w.children[x.ID]; !again && x.Parent == w.grant.Execution {
 			n++

@@ -2,6 +2,7 @@ package admission
 
 import (
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
@@ -50,9 +51,10 @@ type request struct {
 	grant  *mesh.Grant
 	now    time.Time
 	events []*mesh.Event
-	byNode bool            // it is what the mesh itself does for the execution
-	placed func()          // of one that is deferred: it is told when the events have their place
-	logged map[string]bool // of the ids that were looked up, whether the log has them
+	byNode bool                        // it is what the mesh itself does for the execution
+	placed func()                      // of one that is deferred: it is told when the events have their place
+	logged map[string]bool             // of the ids that were looked up, whether the log has them
+	left   *atomic.Pointer[limit.Left] // for what the execution may still use
 }
 
 // A ruling is a request as it is decided on one state of the thread.
@@ -107,6 +109,8 @@ func (w *ruling) decide() (cache.Decision, error) {
 		return cache.Decision{}, err
 	}
 	w.take()
+	left := w.remaining()
+	w.left.Store(&left)
 	return cache.Decision{Events: w.events, Scopes: []mesh.Scope{mesh.Scope(w.grant.Execution)}, Placed: w.placed}, nil
 }
 
@@ -162,18 +166,27 @@ func (w *ruling) check(i int, e *mesh.Event) error {
 }
 
 // renew gives an execution that waited for the user, and goes on with what the
-// user said, a grant for as long as it had one at first.
+// user said, a grant for as long as it had one at first; and one whose work was cut off,
+// and goes on, a grant for the time that it had left.
 func (w *ruling) renew(x *thread.Execution, e *mesh.Event, b mesh.TaskMoved) error {
-	if x == nil || b.Reason != mesh.ReasonDelivered || b.State != a2apb.TaskState_TASK_STATE_WORKING {
+	if x == nil || mesh.Terminal(x.State) || b.State != a2apb.TaskState_TASK_STATE_WORKING {
 		return nil
 	}
-	if sentAgain := x.WentOn == e.ID; x.State != a2apb.TaskState_TASK_STATE_INPUT_REQUIRED && !sentAgain {
+	child, began := x.Execution, x.Deadline.Add(-x.Allowed)
+	switch b.Reason {
+	case mesh.ReasonDelivered:
+		if sentAgain := x.WentOn == e.ID; x.State != a2apb.TaskState_TASK_STATE_INPUT_REQUIRED && !sentAgain {
+			return nil
+		}
+	case mesh.ReasonContinued:
+		began = x.Deadline.Add(-x.Left())
+	default:
 		return nil
 	}
 	if err := w.stands(); err != nil {
 		return err
 	}
-	g, err := grant.Renew(w.grant, x.Execution, x.Started, w.now)
+	g, err := grant.Renew(w.grant, child, began, w.now)
 	if err != nil {
 		return mesh.Wrap(w.op, err)
 	}

@@ -49,6 +49,11 @@ type Calls struct {
 	Skills      int      // skills
 	Tools       int      // tools that are no skills
 	Discoveries int      // those of them that looked for skills
+	Steps       int      // replies of the execution's own model that called tools
+	// Agents are those that were dispatched: of an execution by it, and of a turn by all
+	// agents that work on it, without whom the agent with the user's stream only consulted
+	// so that they would dispatch others.
+	Agents int
 }
 
 func (c *Calls) tool(name string) {
@@ -56,6 +61,27 @@ func (c *Calls) tool(name string) {
 	if name == discovery {
 		c.Discoveries++
 	}
+}
+
+// dispatched counts an agent that was dispatched, when that was accepted.
+func (s *State) dispatched(x *Execution) {
+	by, t := s.execs[x.Parent], s.TurnOf(x.ID)
+	if t == nil || by == t { // it has the user's stream: nobody dispatched it
+		return
+	}
+	t.Calls.Agents += s.Counts(by, t)
+	by.Calls.Agents++
+	s.spend(by, mesh.Budget{Agents: 1})
+}
+
+// Counts is how many more agents of the turn it makes when the execution dispatches one:
+// 0 for the first of one that was itself counted, and turns out to have been consulted.
+func (s *State) Counts(by, turn *Execution) int {
+	consulted := s.execs[by.Parent] != nil && s.execs[by.Parent].Parent == turn.ID
+	if consulted && by.Calls.Agents == 0 && by.Opened > turn.Calls.Since {
+		return 0
+	}
+	return 1
 }
 
 // An Approval is a call that waits for the user's word.
@@ -271,7 +297,7 @@ func (x *Execution) trip(b mesh.LimitTripped) {
 func (s *State) afresh(x *Execution) {
 	t := s.TurnOf(x.ID)
 	if t != nil && t.LastPost() > x.Calls.Since {
-		x.Calls, x.Tripped = Calls{Since: t.LastPost()}, nil
+		x.Calls, x.Tripped, x.Used = Calls{Since: t.LastPost()}, nil, mesh.Budget{}
 	}
 }
 

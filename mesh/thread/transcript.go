@@ -63,6 +63,7 @@ type Party struct {
 	Label   string                // as who dispatched it calls it
 	Ended   *mesh.DispatchSettled // how it ended; nil while it has not
 	Waits   bool                  // for its user
+	Ran     mesh.Seq              // at which it got the message that it works on, or did last
 
 	stream *stream     // of the turn
 	begun  bool        // a turn that was worked on: it does not wait behind others
@@ -120,7 +121,7 @@ func (t *Transcript) Apply(e *mesh.Event) *Line {
 		}
 	case mesh.DispatchIssued:
 		child := t.know(b.Child.ID)
-		child.Agent, child.Label, child.Mission, child.before = b.Child.Agent, b.Child.Label, b.Message, len(t.lines)
+		child.Agent, child.Label, child.Mission, child.before, child.Ran = b.Child.Agent, b.Child.Label, b.Message, len(t.lines), e.Seq
 		if gave {
 			child.join(p.stream)
 			t.begin(e.Execution, p)
@@ -128,6 +129,9 @@ func (t *Transcript) Apply(e *mesh.Event) *Line {
 	case mesh.TaskMoved:
 		if p.Waits = mesh.Interrupted(b.State); mesh.Terminal(b.State) && p.Ended == nil {
 			p.Ended = &mesh.DispatchSettled{Child: e.Execution, State: b.State, Reason: b.Reason, Result: mesh.TextOf(b.Message)}
+		}
+		if b.Reason == mesh.ReasonDelivered {
+			p.Ran = e.Seq
 		}
 		if p.stream != nil && p.Turn == e.Execution {
 			return t.moved(e, p, b)

@@ -1876,7 +1876,10 @@ type Execution struct {
 	Budget *Budget `protobuf:"bytes,12,opt,name=budget,proto3" json:"budget,omitempty"`
 	// Of a turn, the A2A context id by which its user named the thread; empty where that is
 	// the thread's id.
-	Context       string `protobuf:"bytes,13,opt,name=context,proto3" json:"context,omitempty"`
+	Context string `protobuf:"bytes,13,opt,name=context,proto3" json:"context,omitempty"`
+	// The W3C traceparent with which whoever does it was called: of a turn, that of its
+	// client's call, or one of its own where the client sent none. Empty or 55 characters.
+	Traceparent   string `protobuf:"bytes,14,opt,name=traceparent,proto3" json:"traceparent,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2002,6 +2005,13 @@ func (x *Execution) GetContext() string {
 	return ""
 }
 
+func (x *Execution) GetTraceparent() string {
+	if x != nil {
+		return x.Traceparent
+	}
+	return ""
+}
+
 // Budget is the most that an execution may use; 0 is no limit. Its deadline is
 // that of the execution.
 type Budget struct {
@@ -2012,8 +2022,10 @@ type Budget struct {
 	Tokens int64 `protobuf:"varint,2,opt,name=tokens,proto3" json:"tokens,omitempty"`
 	// Millionths of a US dollar, as far as prices are known.
 	CostMicrodollars int64 `protobuf:"varint,3,opt,name=cost_microdollars,json=costMicrodollars,proto3" json:"cost_microdollars,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// Agents that it may dispatch, with all below it.
+	Agents        int64 `protobuf:"varint,4,opt,name=agents,proto3" json:"agents,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Budget) Reset() {
@@ -2063,6 +2075,13 @@ func (x *Budget) GetTokens() int64 {
 func (x *Budget) GetCostMicrodollars() int64 {
 	if x != nil {
 		return x.CostMicrodollars
+	}
+	return 0
+}
+
+func (x *Budget) GetAgents() int64 {
+	if x != nil {
+		return x.Agents
 	}
 	return 0
 }
@@ -2569,7 +2588,7 @@ const file_mesh_v1_event_proto_rawDesc = "" +
 	"\astarted\x18\x01 \x01(\x03R\astarted\x12\x18\n" +
 	"\aoutcome\x18\x02 \x01(\tR\aoutcome\x12\x18\n" +
 	"\asummary\x18\x03 \x01(\tR\asummary\x12\x0e\n" +
-	"\x02by\x18\x04 \x01(\tR\x02by\"\xf3\x02\n" +
+	"\x02by\x18\x04 \x01(\tR\x02by\"\x95\x03\n" +
 	"\tExecution\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n" +
 	"\x06parent\x18\x02 \x01(\tR\x06parent\x12\x12\n" +
@@ -2585,11 +2604,13 @@ const file_mesh_v1_event_proto_rawDesc = "" +
 	" \x01(\x05R\fmaxToolCalls\x126\n" +
 	"\bdeadline\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\bdeadline\x12'\n" +
 	"\x06budget\x18\f \x01(\v2\x0f.mesh.v1.BudgetR\x06budget\x12\x18\n" +
-	"\acontext\x18\r \x01(\tR\acontext\"c\n" +
+	"\acontext\x18\r \x01(\tR\acontext\x12 \n" +
+	"\vtraceparent\x18\x0e \x01(\tR\vtraceparent\"{\n" +
 	"\x06Budget\x12\x14\n" +
 	"\x05calls\x18\x01 \x01(\x03R\x05calls\x12\x16\n" +
 	"\x06tokens\x18\x02 \x01(\x03R\x06tokens\x12+\n" +
-	"\x11cost_microdollars\x18\x03 \x01(\x03R\x10costMicrodollars\"\x9c\x01\n" +
+	"\x11cost_microdollars\x18\x03 \x01(\x03R\x10costMicrodollars\x12\x16\n" +
+	"\x06agents\x18\x04 \x01(\x03R\x06agents\"\x9c\x01\n" +
 	"\fToolReturned\x12\x12\n" +
 	"\x04call\x18\x01 \x01(\tR\x04call\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x16\n" +

@@ -239,6 +239,7 @@ func (c *Client) append(ctx context.Context, events []*meshv1.Event, deferred bo
 		err = failed("meshclient.append", err)
 		retry := mesh.IsCode(err, mesh.Unavailable) || mesh.IsCode(err, mesh.Conflict)
 		if !retry || try == recordTries {
+			c.learn(res.GetRemaining())
 			return res, err
 		}
 		select {

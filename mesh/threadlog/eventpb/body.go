@@ -193,7 +193,7 @@ func ExecutionToProto(x mesh.Execution) *meshv1.Execution {
 		Id: string(x.ID), Parent: string(x.Parent), Kind: string(x.Kind), Agent: x.Agent, User: x.User,
 		Label: x.Label, Text: x.Text, Skills: x.Skills,
 		MaxToolCalls: toInt32(x.MaxToolCalls), Deadline: timeToProto(x.Deadline), Budget: BudgetToProto(x.Budget),
-		Context: x.Context,
+		Context: x.Context, Traceparent: x.Traceparent,
 	}
 	for _, d := range x.DependsOn {
 		p.DependsOn = append(p.DependsOn, string(d))
@@ -208,8 +208,8 @@ func ExecutionFromProto(p *meshv1.Execution) mesh.Execution {
 		ID: mesh.ExecutionID(p.GetId()), Parent: mesh.ExecutionID(p.GetParent()), Kind: mesh.Kind(p.GetKind()),
 		Agent: p.GetAgent(), User: p.GetUser(), Label: p.GetLabel(), Text: p.GetText(), Skills: p.GetSkills(),
 		MaxToolCalls: int(p.GetMaxToolCalls()), Deadline: timeFromProto(p.GetDeadline()),
-		Budget:  mesh.Budget{Calls: p.GetBudget().GetCalls(), Tokens: p.GetBudget().GetTokens(), Cost: p.GetBudget().GetCostMicrodollars()},
-		Context: p.GetContext(),
+		Budget:  mesh.Budget{Calls: p.GetBudget().GetCalls(), Tokens: p.GetBudget().GetTokens(), Cost: p.GetBudget().GetCostMicrodollars(), Agents: p.GetBudget().GetAgents()},
+		Context: p.GetContext(), Traceparent: p.GetTraceparent(),
 	}
 	for _, d := range p.GetDependsOn() {
 		x.DependsOn = append(x.DependsOn, mesh.ExecutionID(d))
@@ -222,7 +222,7 @@ func BudgetToProto(b mesh.Budget) *meshv1.Budget {
 	if b == (mesh.Budget{}) {
 		return nil
 	}
-	return &meshv1.Budget{Calls: b.Calls, Tokens: b.Tokens, CostMicrodollars: b.Cost}
+	return &meshv1.Budget{Calls: b.Calls, Tokens: b.Tokens, CostMicrodollars: b.Cost, Agents: b.Agents}
 }
 
 // UsageToProto returns the usage as a message.
