@@ -38,6 +38,7 @@ func Conversation(ctx context.Context, inv *agent.Invocation, enough func([]llm.
 		if own.Turn == "" {
 			mission := a2a.TextOf(own.Mission)
 			messages = c.alone(mission, inv.Text())
+			messages[0].Text = text.Task(messages[0].Text)
 			return mission != ""
 		}
 		messages = c.history(inv.Text())

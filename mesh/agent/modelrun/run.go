@@ -157,7 +157,7 @@ func (m *modelRun) prepare(ctx context.Context) (err error) {
 			return err
 		}
 	case m.about.Mission != nil && !m.inv.GoesOn(): // it knows nothing else, however long the thread is
-		m.history = []llm.Message{{Role: llm.RoleUser, Text: m.inv.Text()}}
+		m.history = []llm.Message{{Role: llm.RoleUser, Text: text.Task(m.inv.Text())}}
 	default:
 		m.history, err = Conversation(ctx, m.inv, m.fills(ctx))
 		switch {
