@@ -310,3 +310,50 @@ func TestThePlannerWorksWithEveryProfile(t *testing.T) {
 		})
 	}
 }
+
+// A model that asks the user while agents work does not lose them: they end, and what they
+// came to is delivered, once, when the user has answered.
+func TestAgentsAtWorkOutliveAQuestionToTheUser(t *testing.T) {
+	texttest.Fixed(t)
+	planner := scripted.New(
+		scripted.Call("dispatch_agent", `{"agent_id":"slow","mission":"Find it","skills":["tasks.search"]}`),
+		scripted.Ask("Which colour?"),
+		scripted.Say("It is red and under the sofa.").For(scripted.Last("Under the sofa")),
+	)
+	worker := scripted.New(scripted.Wait("go").Say("Under the sofa."))
+	m := startWith(t, dispatch.Options{Profile: dispatch.ProfileFull}, planner, worker)
+	thread := mesh.NewThreadID()
+	follow := begin(m, thread, "Where is it?")
+	await(t, planner, 2)
+	worker.Release("go")
+	if s := follow(); s.State != a2apb.TaskState_TASK_STATE_INPUT_REQUIRED {
+		t.Fatalf("ended %v: %q", s.State, s.Text)
+	}
+	if s := m.Say(thread, "red"); s.State != a2apb.TaskState_TASK_STATE_COMPLETED || s.Text != "It is red and under the sofa." {
+		t.Errorf("ended %v: %q", s.State, s.Text)
+	}
+	if diff := cmp.Diff(map[string]int{"slow": 1}, delivered(t, m, thread)); diff != "" {
+		t.Errorf("deliveries (-want +got):\n%s", diff)
+	}
+	want := []string{"user: Where is it?", "assistant dispatch_agent:", "tool dispatch_agent", "assistant: Which colour?", "user: red", "user [Sub-agent completed] slow"}
+	if diff := cmp.Diff(want, golden(planner.Requests())); diff != "" {
+		t.Errorf("the conversation (-want +got):\n%s", diff)
+	}
+}
+
+// The next turn shows the model what it was told, in its place, and nobody takes it for
+// words of the user.
+func TestTheNextTurnKnowsWhatWasDelivered(t *testing.T) {
+	texttest.Fixed(t)
+	planner := scripted.New(scripted.Call("dispatch_agent", `{"name":"tasks","task":"Find it"}`), scripted.Say("I look."),
+		scripted.Say("Found.").For(scripted.Last("Under the sofa")), scripted.Say("As I said."))
+	m := startWith(t, dispatch.Options{Profile: dispatch.ProfilePush}, planner, scripted.New(scripted.Say("Under the sofa.")))
+	thread := mesh.NewThreadID()
+	m.Say(thread, "Where is it?")
+	m.Say(thread, "Really?")
+	got := strings.Join(golden(planner.Requests()), "\n")
+	want := strings.Join([]string{"user: Where is it?", "assistant dispatch_agent:", "tool dispatch_agent"}, "\n")
+	if !strings.HasPrefix(got, want) || strings.Count(got, "user [Sub-agent completed] tasks") != 1 || !strings.HasSuffix(got, "assistant: Found.\nuser: Really?") {
+		t.Errorf("the conversation:\n%s", got)
+	}
+}

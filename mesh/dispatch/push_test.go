@@ -383,3 +383,35 @@ func TestTheEndOfTheRunEndsAllOnce(t *testing.T) {
 		t.Errorf("ended %v", ends)
 	}
 }
+
+// An agent that needs the user's word has the run end with its question, also when the
+// model has not fetched the results.
+func TestARunThatWaitsForItsAgentsAsksTheUserForThem(t *testing.T) {
+	texttest.Fixed(t)
+	w := newWorld(t)
+	w.agent("worker", asker)
+	d, inv := w.dispatcher(dispatch.Options{})
+	o := dispatch.NewOrchestration(d)
+	run(t, d, order("ask"), order("quick"))
+	come, ask := o.Wait(t.Context())
+	if len(come) != 1 || ask != nil {
+		t.Fatalf("first %+v %+v", come, ask)
+	}
+	if _, err := inv.Mesh.Record(t.Context(), &mesh.Event{Body: mesh.ResultsDelivered{Executions: come[0].Executions, Text: come[0].Text}}); err != nil {
+		t.Fatal(err)
+	}
+	come, ask = o.Wait(t.Context())
+	if len(come) > 0 || ask == nil || ask.Text != "May I ask?" {
+		t.Fatalf("then %+v %+v", come, ask)
+	}
+	questions, _, ok := o.Asked(t.Context(), ask.Use.ID)
+	if !ok || len(questions) != 1 || questions[0].Text != "May I ask?" {
+		t.Errorf("asked %+v %v", questions, ok)
+	}
+	d.Close()
+	d = w.goOn(inv, "yes", dispatch.Options{})
+	come, _ = dispatch.NewOrchestration(d).Wait(t.Context())
+	if len(come) != 1 || !strings.Contains(come[0].Text, "they said yes") {
+		t.Errorf("after the answer %+v", come)
+	}
+}
