@@ -21,7 +21,7 @@ const (
 	MinLease     = 5 * time.Second
 	DefaultLease = 30 * time.Second
 	MaxLease     = 10 * time.Minute
-	// MaxAgents is how many agents one tenant may register.
+	// MaxAgents is how many agents one tenant may register, each process for one.
 	MaxAgents = 1000
 	// maxURL is the length of an interface's URL, in bytes.
 	maxURL = 2048

@@ -251,6 +251,9 @@ func TestProcessesHaveABound(t *testing.T) {
 		if err := join(MaxReplicas); err != nil {
 			t.Error(err)
 		}
+		if e, err := r.Get(acme, "crunch"); err != nil || len(e.Instances) != 1 {
+			t.Errorf("listed are %d, %v", len(e.Instances), err)
+		}
 	})
 }
 
