@@ -203,8 +203,11 @@ func New(ctx context.Context, opts Options) (*Registry, error) {
 func (r *Registry) Get(tenant mesh.TenantID, name string) (Entry, error) {
 	const op = "registry.Get"
 	e, lapsed, ok := r.known(tenant, name)
-	if r.shared && (!ok || lapsed) { // others may know better
-		if err := r.look(tenant, name); err != nil {
+	unknown := !ok || lapsed
+	// Others may know better, and of several processes those that have just come: one of
+	// them may be at work on what the agent is wanted for.
+	if r.shared && (unknown || e.Instances != nil) {
+		if err := r.look(tenant, name); err != nil && unknown {
 			return Entry{}, mesh.Wrap(op, err)
 		}
 		e, _, ok = r.known(tenant, name)
