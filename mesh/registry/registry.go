@@ -346,17 +346,6 @@ func (r *Registry) drop(c *record) {
 	r.changed(rest[0]) // whose agent it is that changed
 }
 
-// without returns a new list, of those that are not gone.
-func without(all []*record, gone ...*record) []*record {
-	rest := make([]*record, 0, len(all)+1)
-	for _, c := range all {
-		if !slices.Contains(gone, c) {
-			rest = append(rest, c)
-		}
-	}
-	return rest
-}
-
 // Revision returns a number that grows with every change of what List and Get
 // return for the tenant, so that what was made of them can be kept until then.
 func (r *Registry) Revision(tenant mesh.TenantID) uint64 {

@@ -103,3 +103,14 @@ func (r *Registry) beside(c *record, leaseID string) (bool, error) {
 	}
 	return true, nil
 }
+
+// without returns a new list, of those that are not gone.
+func without(all []*record, gone ...*record) []*record {
+	rest := make([]*record, 0, len(all)+1)
+	for _, c := range all {
+		if !slices.Contains(gone, c) {
+			rest = append(rest, c)
+		}
+	}
+	return rest
+}
