@@ -27,6 +27,7 @@ import (
 	"iter"
 	"log/slog"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
@@ -52,6 +53,9 @@ type Request struct {
 	// gets it for the execution: where the agent has several processes and the one that began
 	// to answer is lost, another one gets the message too.
 	Idempotent bool
+	// Attach has the agent's task of the execution taken up where the log of it ends,
+	// rather than a message sent; nil for a message.
+	Attach *Attach
 	// Unary asks with SendMessage, for agents that do not stream, and then for
 	// the task.
 	Unary bool
@@ -63,6 +67,18 @@ type Request struct {
 	Silence time.Duration
 	// Logger is told why an agent failed. The default tells nobody.
 	Logger *slog.Logger
+
+	lost *atomic.Bool // set if the agent, or its task, was lost
+}
+
+// Attach says how a task is taken up that another process of ours has followed.
+type Attach struct {
+	// Had are the outputs and words of the agent that the log has of the execution, in
+	// order: what comes back goes on from them.
+	Had []mesh.Body
+	// Again has the message sent if the agent does not know the task, as it has lost it.
+	// What it says then begins anew.
+	Again bool
 }
 
 func (r Request) logger() *slog.Logger {
@@ -106,11 +122,12 @@ func Stream(ctx context.Context, agent Client, req Request) iter.Seq[mesh.Body] 
 		defer cancel()
 		r := newReader(req)
 		c := &call{agent: agent, reader: r, yield: yield}
-		err := c.send(ctx, req)
+		err := c.begin(ctx, req)
+		r = c.reader
 		if req.Recall != nil && !r.heard && refusesContext(err) {
 			err = c.sendAnew(ctx, req, err)
 		}
-		for !c.over(ctx) && r.resumable(err) {
+		for !c.over(ctx) && r.req.Attach == nil && r.resumable(err) {
 			if errors.As(err, new(*unreadable)) {
 				req.logger().WarnContext(ctx, "agent's stream unreadable, asking for its task", "agent", req.Agent, "err", err)
 			}
@@ -120,6 +137,7 @@ func Stream(ctx context.Context, agent Client, req Request) iter.Seq[mesh.Body] 
 			req.logger().WarnContext(ctx, "agent's process lost, another one asked", "agent", req.Agent, "err", err)
 			err = c.sendAgain(ctx, req)
 		}
+		c.told(err)
 		if c.left || r.done || context.Cause(ctx) != nil && mesh.CodeOf(context.Cause(ctx)) == mesh.Canceled {
 			return
 		}

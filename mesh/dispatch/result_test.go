@@ -68,8 +68,10 @@ func TestOnlyWhatWaitsForTheUserGoesOn(t *testing.T) {
 
 func TestOptionsThatAreGivenAreKept(t *testing.T) {
 	for _, c := range []struct{ o, want Options }{
-		{Options{MaxConcurrent: -1, MaxAgents: -1, Timeout: -1}, Options{MaxConcurrent: 5, MaxAgents: 8, Timeout: 300 * time.Second, Worker: "worker"}},
-		{Options{MaxConcurrent: 1, MaxAgents: 1, Timeout: 1, Worker: "w"}, Options{MaxConcurrent: 1, MaxAgents: 1, Timeout: 1, Worker: "w"}},
+		{Options{MaxConcurrent: -1, MaxAgents: -1, Timeout: -1, Budget: -1}, Options{MaxConcurrent: 5, MaxAgents: -1, Timeout: 300 * time.Second, Budget: -1, Orchestrating: 11 * time.Minute, Worker: "worker"}},
+		// S1-036, S1-037, S1-038.
+		{Options{}, Options{MaxConcurrent: 5, MaxAgents: 8, Timeout: 300 * time.Second, Budget: 600 * time.Second, Orchestrating: 11 * time.Minute, Worker: "worker"}},
+		{Options{MaxConcurrent: 1, MaxAgents: 1, Timeout: 1, Budget: 2, Orchestrating: 3, Worker: "w"}, Options{MaxConcurrent: 1, MaxAgents: 1, Timeout: 1, Budget: 2, Orchestrating: 3, Worker: "w"}},
 	} {
 		o := c.o
 		if o.fill(); o.Logger == nil {

@@ -80,8 +80,10 @@ type Execution struct {
 	// SkillCalls counts the skills called; Unsettled has those without return,
 	// at most MaxUnsettled.
 	SkillCalls int
-	Unsettled  map[string]string      // call -> skill
-	Intents    map[string]*mesh.Event // of those, by which they were announced; shared
+	// ToolCalls counts those of tools that are no skills.
+	ToolCalls int
+	Unsettled map[string]string      // call -> skill
+	Intents   map[string]*mesh.Event // of those, by which they were announced; shared
 	// Calls counts what was called since the user's last message: of a turn, in
 	// it and everything below; of others, by themselves since they began or went
 	// on with a message.
@@ -97,11 +99,20 @@ type Execution struct {
 	// user's own message had the execution opened, until it is made.
 	Approved  map[string]mesh.Digest
 	Requested *mesh.SkillCall
+	// Adoptions counts how often its work was cut off and went on, since it, or what it
+	// led to, last came on: by a reply of a model, or by a call or its result.
+	Adoptions int
+	// Allowed is how long it may work, if it has a deadline.
+	Allowed time.Duration
 	// WentOn is the id of the event by which the execution last went on with a
 	// message of the user (ReasonDelivered).
 	WentOn string
 	// Canceled says that somebody asked for its end.
 	Canceled bool
+	// Instructions are what it was told and has not read, MaxInstructions at most; Told
+	// are the ids of the last ones that it was told.
+	Instructions []Instruction
+	Told         []string
 	// Legs are, for turns, who had the user's stream and when.
 	Legs []Leg
 	// Handoffs counts, for turns, the handoffs that began in it.
