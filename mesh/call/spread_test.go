@@ -393,3 +393,39 @@ func TestAnExecutionStaysWithItsProcess(t *testing.T) {
 		})
 	}
 }
+
+// A task that was followed by a node that is gone is taken up at the process that has it;
+// when that is gone too, another one gets the message if the agent speaks our extension.
+func TestATaskIsTakenUpAtTheProcessThatHasIt(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		params map[string]any
+		gone   bool
+		want   []string
+	}{
+		"an agent of others":       {nil, false, []string{"working c", `append a "ole a"`, "completed"}},
+		"one of ours":              {map[string]any{}, false, []string{`append a "ole a"`, "completed"}},
+		"one of ours that is gone": {map[string]any{}, true, []string{"working", `new a "whole"`, "completed"}},
+		"one of others that is":    {nil, true, []string{"failed AGENT_UNAVAILABLE The agent could not be reached."}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			all := twins(t, 3, does)
+			all[1].tasks["t"] = task("t", completed, "a").GetTask()
+			c := gather(t, all, tt.params)
+			c.target.Card.Capabilities.Streaming = new(true)
+			if tt.gone {
+				all[1].srv.Stop()
+			}
+			had := []mesh.Body{mesh.ArtifactAppended{Artifact: piece("t", "a", "wh", false).GetArtifactUpdate().GetArtifact()}}
+			req := call.Agent{Target: c.target}.Request(mesh.ThreadKey{Tenant: "acme", ID: "c"}, "t", &a2apb.Message{MessageId: "m", Role: a2apb.Role_ROLE_USER, Parts: text("go")},
+				call.Remote{Task: "t", GoesOn: true, Attach: &call.Attach{Had: had}})
+			if diff := cmp.Diff(tt.want, lines(collect(t.Context(), c.client(t), req))); diff != "" {
+				t.Error(diff)
+			}
+			if n := len(all[0].heard()) + len(all[1].heard()) + len(all[2].heard()); (n == 1) != (tt.gone && tt.params != nil) || n > 1 {
+				t.Errorf("the message arrived %d times", n)
+			}
+		})
+	}
+}

@@ -297,7 +297,11 @@ func (r *Registry) admit(p mesh.Principal, c *record, req Request) error {
 			c.secret = o.secret
 		}
 	}
-	if n := len(r.agentsOf(c.Tenant)); len(before) == 0 && n >= MaxAgents {
+	n := -len(r.replaced(c, req.LeaseID))
+	for _, all := range r.agentsOf(c.Tenant) {
+		n += len(all)
+	}
+	if n >= MaxAgents {
 		return mesh.Errorf(mesh.Exhausted, "registry.admit", "There are %d agents already, which is the limit; remove some first", n)
 	}
 	return nil

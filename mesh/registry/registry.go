@@ -21,7 +21,7 @@ const (
 	MinLease     = 5 * time.Second
 	DefaultLease = 30 * time.Second
 	MaxLease     = 10 * time.Minute
-	// MaxAgents is how many agents one tenant may register.
+	// MaxAgents is how many agents one tenant may register, each process for one.
 	MaxAgents = 1000
 	// maxURL is the length of an interface's URL, in bytes.
 	maxURL = 2048
@@ -204,8 +204,11 @@ func New(ctx context.Context, opts Options) (*Registry, error) {
 func (r *Registry) Get(tenant mesh.TenantID, name string) (Entry, error) {
 	const op = "registry.Get"
 	e, lapsed, ok := r.known(tenant, name)
-	if r.shared && (!ok || lapsed) { // others may know better
-		if err := r.look(tenant, name); err != nil {
+	unknown := !ok || lapsed
+	// Others may know better, and of several processes those that have just come: one of
+	// them may be at work on what the agent is wanted for.
+	if r.shared && (unknown || e.Instances != nil) {
+		if err := r.look(tenant, name); err != nil && unknown {
 			return Entry{}, mesh.Wrap(op, err)
 		}
 		e, _, ok = r.known(tenant, name)
@@ -345,17 +348,6 @@ func (r *Registry) drop(c *record) {
 	}
 	of.agents[c.Name] = rest
 	r.changed(rest[0]) // whose agent it is that changed
-}
-
-// without returns a new list, of those that are not gone.
-func without(all []*record, gone ...*record) []*record {
-	rest := make([]*record, 0, len(all)+1)
-	for _, c := range all {
-		if !slices.Contains(gone, c) {
-			rest = append(rest, c)
-		}
-	}
-	return rest
 }
 
 // Revision returns a number that grows with every change of what List and Get

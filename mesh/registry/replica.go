@@ -65,10 +65,12 @@ func (r *Registry) instances(tenant mesh.TenantID, name string) []*record {
 func (r *Registry) has(c *record) bool { return slices.Contains(r.instances(c.Tenant, c.Name), c) }
 
 // replaced returns what c takes the place of when it comes: all of its name, unless it is
-// one of several; then the one at its place, and the one with the lease. The caller holds mu.
+// one of several; then the one at its place, the one with the lease and, when there are many,
+// those whose lease ran out. The caller holds mu.
 func (r *Registry) replaced(c *record, leaseID string) (gone []*record) {
-	for _, o := range r.instances(c.Tenant, c.Name) {
-		if !c.replica || !o.replica || o.Endpoint == c.Endpoint || o.owns(leaseID) {
+	all := r.instances(c.Tenant, c.Name)
+	for _, o := range all {
+		if !c.replica || !o.replica || o.lapsed && len(all) >= MaxReplicas || o.Endpoint == c.Endpoint || o.owns(leaseID) {
 			gone = append(gone, o)
 		}
 	}
@@ -100,4 +102,15 @@ func (r *Registry) beside(c *record, leaseID string) (bool, error) {
 		return false, mesh.Errorf(mesh.Exhausted, op, "Agent %s has %d processes already, which is the limit; stop some first", c.Name, others)
 	}
 	return true, nil
+}
+
+// without returns a new list, of those that are not gone.
+func without(all []*record, gone ...*record) []*record {
+	rest := make([]*record, 0, len(all)+1)
+	for _, c := range all {
+		if !slices.Contains(gone, c) {
+			rest = append(rest, c)
+		}
+	}
+	return rest
 }

@@ -251,6 +251,9 @@ func TestProcessesHaveABound(t *testing.T) {
 		if err := join(MaxReplicas); err != nil {
 			t.Error(err)
 		}
+		if e, err := r.Get(acme, "crunch"); err != nil || len(e.Instances) != 1 {
+			t.Errorf("listed are %d, %v", len(e.Instances), err)
+		}
 	})
 }
 
@@ -262,7 +265,6 @@ func TestProcessesOfOneAgentMayRegisterWithDifferentNodes(t *testing.T) {
 		p := principal(acme)
 		one := joins(t, a, p, replica("crunch", "h:1"))
 		two := joins(t, b, p, replica("crunch", "h:2"))
-		time.Sleep(2 * time.Second)
 		for i, r := range []*Registry{a, b} {
 			if got := up(t, r, "crunch"); got != "h:1 h:2" || !r.Holds(acme, "crunch", one.Secret) || !r.Holds(acme, "crunch", two.Secret) {
 				t.Errorf("node %d knows %s", i, got)
@@ -274,10 +276,19 @@ func TestProcessesOfOneAgentMayRegisterWithDifferentNodes(t *testing.T) {
 		if err := a.Deregister(t.Context(), p, "crunch", two.LeaseID, false); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(2 * time.Second)
 		if got := up(t, b, "crunch"); got != "h:1" || len(s.all) != 1 {
 			t.Errorf("after one left: %s, kept are %d", got, len(s.all))
 		}
+		breaks := func(err error) {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.fail = err
+		}
+		breaks(errors.New("no store"))
+		if got := up(t, b, "crunch"); got != "h:1" {
+			t.Errorf("without its store a node goes on with what it knew: %s", got)
+		}
+		breaks(nil)
 		again, err := New(t.Context(), Options{Probe: newNetwork().probe, Store: s, Shared: true})
 		if err != nil {
 			t.Fatal(err)
