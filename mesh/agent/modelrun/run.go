@@ -279,9 +279,23 @@ func (m *modelRun) events(ctx context.Context, err error) iter.Seq2[llm.Event, e
 	}
 	loop := &llm.Loop{
 		Model: m.Model, Tools: m.Tools, Timeout: toolTime, Commands: m.Commands, Check: m.check, Afford: m.afford, Name: m.Name, System: m.System, Context: m.Context, Fresh: m.Fresh, About: m.about,
-		NativeTools: m.NativeTools, MaxSteps: m.MaxSteps, Pause: m.Pause, Fit: m.Fit, Cost: m.Cost, Logger: m.Logger, Observe: m.observe,
+		NativeTools: m.NativeTools, MaxSteps: m.MaxSteps, Pause: m.Pause, Fit: m.Fit, Cost: m.Cost, Logger: m.Logger, Observe: m.observe, Told: m.instructions,
 	}
 	return loop.Run(ctx, m.history)
+}
+
+// instructions returns what the execution was told meanwhile, which its model reads from here on,
+// each once. Nobody tells one something that the user talks to. What came of calls goes to
+// the log first, whose answer says whether there is something to read.
+func (m *modelRun) instructions(ctx context.Context) ([]llm.Message, error) {
+	if m.inv.Grant == nil || m.inv.Grant.Direct() {
+		return nil, nil
+	}
+	if err := m.record(ctx); err != nil {
+		return nil, err
+	}
+	read, err := m.inv.Mesh.ReadInstructions(ctx)
+	return instructed(nil, read), err
 }
 
 // check returns the limit that stands before a call of the model (S3-029), as far
