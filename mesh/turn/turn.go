@@ -313,6 +313,13 @@ func (r *Runner) Close(ctx context.Context) error {
 	return nil
 }
 
+// Running returns how many threads are worked on.
+func (r *Runner) Running() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.drivers)
+}
+
 // kick makes sure that the thread has a driver that will look at its turns. The
 // caller holds mu.
 func (r *Runner) kick(key mesh.ThreadKey) {
