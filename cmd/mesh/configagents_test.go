@@ -245,3 +245,55 @@ agents:
 		t.Errorf("the list has\n%s", list)
 	}
 }
+
+// S1-053, S1-094, S1-097: an orchestrator of the configuration has tools of its own if the
+// operator gives it some, and calls them itself beside dispatching; what it is told is its
+// own. S1-027: it is not offered to others. An agent is reached by its name, too.
+func TestAnOrchestratorOfTheConfigurationHasToolsOfItsOwn(t *testing.T) {
+	loki := mcpAt(t, "query")
+	p := startProvider(t, func(a inquiry) modelReply {
+		switch {
+		case strings.Contains(a.body, "Look at the logs first") && !strings.Contains(a.body, "17 errors of query"):
+			return modelReply{text: "```cmd\nloki.query\n```\n"}
+		case strings.Contains(a.body, "Look at the logs first") && !strings.Contains(a.body, "thought about it"):
+			if !strings.Contains(a.body, "dispatch_agent\",\"arguments") && !strings.Contains(a.body, "a-general-worker\\\"") {
+				return dispatchingTo("general-worker")
+			}
+			return modelReply{calls: []modelCall{{"get_agent_results", map[string]any{}}}}
+		case strings.Contains(a.body, "Look at the logs first"):
+			return modelReply{text: "It is the disk."}
+		}
+		return modelReply{text: "thought about it"}
+	})
+	dir := t.TempDir()
+	writeFile(t, filepath.Join(dir, "mesh.yaml"), fmt.Sprintf(`
+model: {url: "%s/own/v1", key: k, name: own}
+mcp: {servers: {loki: {url: "%s"}}}
+agents:
+  sre: {type: orchestrator, description: Finds out, custom_instructions: Look at the logs first., mcp: [loki], sub_agents: [general-worker], orchestrator: {max_concurrent_agents: 1}}
+main: sre
+`, p.URL, loki.URL))
+	m := upWith(t, dir, nil)
+	m.awaitSkill("loki.query")
+	id := mesh.NewThreadID()
+	if h := speaker(speakGRPC).complete(t, m, id, "It is slow"); !strings.HasSuffix(h.text, "It is the disk.") {
+		t.Errorf("the user hears %q\n%s", h.text, m.mesh("threads", "show", id).stdout)
+	}
+	called, dispatched := map[string]string{}, 0
+	for _, e := range m.log(id) {
+		if c := e.GetSkillCalled(); c != nil {
+			called[c.GetSkill()] = e.GetActor()
+		}
+		if d := e.GetDispatchIssued(); d != nil && d.GetChild().GetAgent() == "general-worker" {
+			dispatched++
+		}
+	}
+	if len(called) != 1 || !strings.Contains(called["loki.query"], "sre") || dispatched != 1 {
+		t.Errorf("called %v, and dispatched %d agents", called, dispatched)
+	}
+	res := m.request("POST", "/agents/general-worker/message:send", http.Header{"Content-Type": {"application/json"}}, []byte(`{"message":{"messageId":"1","role":"ROLE_USER","parts":[{"text":"Think"}]}}`))
+	defer func() { _ = res.Body.Close() }()
+	if body, err := io.ReadAll(res.Body); err != nil || res.StatusCode != http.StatusOK || !strings.Contains(string(body), "thought about it") {
+		t.Errorf("general-worker answers %d %s (%v)", res.StatusCode, body, err)
+	}
+}
