@@ -2,6 +2,7 @@ package admission
 
 import (
 	"agentmesh/mesh"
+	"agentmesh/mesh/limit"
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 	"strings"
 	"testing"
@@ -110,17 +111,18 @@ func long(most int) string { return strings.Repeat("x", most+1) }
 
 // Whatever an agent's own limit is, one execution does not flood the mesh.
 func TestAnExecutionDispatchesAFewAgentsOnly(t *testing.T) {
-	l := newLibrary(t)
+	const most = 9
+	l := newLibrary(t, WithBudgets(limit.Budgets{Children: most, TurnAgents: limit.Unlimited}))
 	mine := l.run(t, l.post(t), "main", "*")
 	child := func() *mesh.Event {
 		return &mesh.Event{Execution: mine.Execution, Body: mesh.DispatchIssued{Child: mesh.Execution{
 			ID: mesh.NewExecutionID(l.key.ID), Parent: mine.Execution, Kind: mesh.KindAgent, Agent: "worker", User: "ann", Skills: []string{"mail.send"}}}}
 	}
-	for n := range maxChildren {
+	for n := range most {
 		if _, err := l.add(t.Context(), mine, child()); err != nil {
 			t.Fatalf("dispatch %d: %v", n+1, err)
 		}
 	}
 	_, err := l.add(t.Context(), mine, child())
-	wantCode(t, err, mesh.Exhausted)
+	wantTrip(t, err, limit.AgentChildren, most, most)
 }

@@ -36,6 +36,7 @@ func (d *Dispatcher) work(ctx context.Context, j *job, r Result, prior []Result)
 	}
 	if err != nil {
 		r.Status, r.Result = notAsked(ctx, err)
+		r.limited = d.refused(err)
 		if j.resume != nil {
 			d.settle(ctx, j, mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_FAILED, Reason: mesh.ReasonUnavailable}, r)
 		}
@@ -168,7 +169,11 @@ func (d *Dispatcher) ask(ctx context.Context, j *job, a *assignment) (mesh.TaskM
 
 // callee is the agent as package call has it.
 func callee(a *meshv1.Agent) call.Agent {
-	return call.Agent{Target: call.Target{Name: a.GetName(), Card: a.GetCard(), Endpoint: a.GetEndpoint(), Tenant: mesh.TenantID(a.GetTenant())}, Builtin: a.GetBuiltin()}
+	t := call.Target{Name: a.GetName(), Card: a.GetCard(), Endpoint: a.GetEndpoint(), Tenant: mesh.TenantID(a.GetTenant())}
+	for _, i := range a.GetInstances() {
+		t.Instances = append(t.Instances, call.Instance{Endpoint: i.GetEndpoint(), Interfaces: i.GetInterfaces(), Live: i.GetLive()})
+	}
+	return call.Agent{Target: t, Builtin: a.GetBuiltin()}
 }
 
 // A journal is the thread as the mesh offers it to the execution that dispatches.
@@ -216,6 +221,7 @@ func unlogged(err error) mesh.TaskMoved { return call.Failure(call.ReasonLog, wo
 
 // settle logs how the job ended.
 func (d *Dispatcher) settle(ctx context.Context, j *job, last mesh.TaskMoved, r Result) {
+	why := context.Cause(ctx) // we gave it up; nil if we did not
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTime)
 	defer cancel()
 	state, reason := last.State, last.Reason
@@ -225,7 +231,13 @@ func (d *Dispatcher) settle(ctx context.Context, j *job, last mesh.TaskMoved, r 
 	case StatusTimeout:
 		state, reason = a2apb.TaskState_TASK_STATE_FAILED, mesh.ReasonTimeout
 	case StatusCanceled:
-		state = a2apb.TaskState_TASK_STATE_CANCELED
+		// What its stream and our log said when we gave it up is not why it ended.
+		if state != a2apb.TaskState_TASK_STATE_CANCELED || why != nil {
+			state, reason = a2apb.TaskState_TASK_STATE_CANCELED, mesh.ReasonDismissed
+		}
+		if errors.Is(why, agent.ErrShutdown) {
+			reason = mesh.ReasonInterrupted
+		}
 	}
 	err := d.inv.Mesh.Keep(ctx, &mesh.Event{Body: mesh.DispatchSettled{Child: j.exec.ID, State: state, Result: mesh.Clip(r.Result, mesh.MaxResult-len("…")), Reason: reason}})
 	if err != nil && !mesh.IsCode(err, mesh.Precondition) { // over already: the node settled it

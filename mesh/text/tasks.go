@@ -2,11 +2,6 @@ package text
 
 import "strings"
 
-// AgentStopped and AgentLate are how the runtime of an agent ends a run.
-func AgentStopped() string {
-	return Sprintf("The agent was stopped before it finished; send the message again")
-}
-
 // AgentLate is said of a run that is cut when its grant is over.
 func AgentLate() string { return Sprintf("The agent did not finish in time") }
 
@@ -172,6 +167,27 @@ func AgentSentTooMuch(mib int) string {
 // AgentSentNothing is said of an update without content.
 func AgentSentNothing() string { return Sprintf("The agent sent an empty answer.") }
 
+// StillWorking tells the user of a turn of which nothing was heard for a while who is at
+// work, how many of the agents that were asked are done, and whether that takes longer than
+// expected.
+func StillWorking(who []string, done, total int, slow bool) string {
+	said := Sprintf("Still working")
+	if slow {
+		said = Sprintf("This is taking longer than expected; still working")
+	}
+	if len(who) > 0 {
+		named := who[:min(len(who), maxNamed)]
+		said += ": " + strings.Join(named, ", ")
+		if more := len(who) - len(named); more > 0 {
+			said += Sprintf(" and %d more", more)
+		}
+	}
+	if total > 0 {
+		said += Sprintf("; %d of %d done", done, total)
+	}
+	return said + "."
+}
+
 // Connecting tells the user that another agent takes over.
 func Connecting(agent string) string { return stable("Connecting you with %s...", agent) }
 
@@ -188,6 +204,10 @@ func MeshStopped() string { return Sprintf("The mesh was stopped while this was 
 
 // MeshRestarted is said when a node finds tasks of its own from before.
 func MeshRestarted() string { return Sprintf("The mesh was restarted while this was running") }
+
+// AgentLost is said where the agent that worked on a task was lost, and did not come back
+// or does not know of it; a clause.
+func AgentLost(agent string) string { return Sprintf("%s was lost while this was running", agent) }
 
 // SendAgain ends a clause where a task had no effect.
 func SendAgain(what string) string { return what + Sprintf("; send the message again.") }

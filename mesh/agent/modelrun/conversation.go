@@ -18,7 +18,8 @@ import (
 // A conversation is what was said in a thread, for the model of an execution.
 type conversation struct {
 	*thread.Transcript
-	grant *mesh.Grant
+	grant     *mesh.Grant
+	continued bool // the message was worked on before
 }
 
 // Conversation returns the conversation as messages for the agent's model, with
@@ -32,7 +33,7 @@ type conversation struct {
 // reads all.
 func Conversation(ctx context.Context, inv *agent.Invocation, enough func([]llm.Message) bool) (messages []llm.Message, err error) {
 	err = inv.Mesh.Transcript(ctx, func(t *thread.Transcript, whole bool) bool {
-		c := conversation{t, inv.Grant}
+		c := conversation{t, inv.Grant, inv.Continued}
 		own := c.own()
 		if own.Turn == "" {
 			mission := a2a.TextOf(own.Mission)
@@ -49,7 +50,7 @@ func Conversation(ctx context.Context, inv *agent.Invocation, enough func([]llm.
 // instruction, what was done about it already, and what the user said since.
 func carryOut(ctx context.Context, inv *agent.Invocation, instruction string) (messages []llm.Message, err error) {
 	err = inv.Mesh.Transcript(ctx, func(t *thread.Transcript, _ bool) bool {
-		c, text := conversation{t, inv.Grant}, instruction
+		c, text := conversation{t, inv.Grant, inv.Continued}, instruction
 		if inv.SkillCall == nil && len(c.own().Replies) > 0 { // a model has begun with it, and the message goes on
 			text = inv.Text()
 		}
@@ -62,15 +63,19 @@ func carryOut(ctx context.Context, inv *agent.Invocation, instruction string) (m
 // alone is the transcript of an execution that knows its mission and what it did
 // for it, and goes on with the text.
 func (c conversation) alone(mission, text string) []llm.Message {
-	replies := c.own().Replies
-	if mission == "" || len(replies) == 0 {
+	replies, read := c.own().Replies, c.own().Read
+	if mission == "" || len(replies) == 0 && len(read) == 0 {
 		return []llm.Message{{Role: llm.RoleUser, Text: text}}
 	}
-	out := []llm.Message{{Role: llm.RoleUser, Text: mission}}
+	out := instructed([]llm.Message{{Role: llm.RoleUser, Text: mission}}, read)
+	said := text == mission
 	for _, r := range replies {
+		if !said && c.continued && r.Seq > c.own().Ran {
+			out, said = append(out, llm.Message{Role: llm.RoleUser, Text: text}), true
+		}
 		out = exchange(out, r, "")
 	}
-	if text != mission {
+	if !said {
 		out = append(out, llm.Message{Role: llm.RoleUser, Text: text})
 	}
 	return out
@@ -164,6 +169,14 @@ func exchange(out []llm.Message, r *thread.Reply, missing mesh.Cause) []llm.Mess
 			result.Text = command.Defuse(result.Text)
 		}
 		out = append(out, llm.Message{Role: llm.RoleTool, Text: result.Text, ToolID: u.ID, Name: u.Name, Failed: result.Failed, Cause: result.Cause, Metadata: result.Metadata})
+	}
+	return instructed(out, r.Read)
+}
+
+// instructed adds what the model read of what it was told while it worked.
+func instructed(out []llm.Message, read []thread.Instruction) []llm.Message {
+	for _, i := range read {
+		out = append(out, llm.Message{Role: llm.RoleUser, Text: text.Instruction(i.Text), ToolID: i.ID})
 	}
 	return out
 }

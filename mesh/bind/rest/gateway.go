@@ -213,6 +213,9 @@ func (g *gateway) registerUnary(ctx context.Context) error {
 			return meshgw.RegisterThreadServiceHandlerClient(ctx, g.mux, meshv1.NewThreadServiceClient(g.conn))
 		},
 		func() error {
+			return meshgw.RegisterExecutionServiceHandlerClient(ctx, g.mux, meshv1.NewExecutionServiceClient(g.conn))
+		},
+		func() error {
 			return meshgw.RegisterHandoffServiceHandlerClient(ctx, g.mux, meshv1.NewHandoffServiceClient(g.conn))
 		},
 		func() error {
