@@ -7,18 +7,23 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	metricspb "go.opentelemetry.io/proto/otlp/collector/metrics/v1"
 	collectpb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/types/known/structpb"
 
+	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
 )
 
@@ -263,4 +268,148 @@ func get(t *testing.T, url string, want int) string {
 		t.Fatalf("%s: %d %s %v", url, resp.StatusCode, text, err)
 	}
 	return string(text)
+}
+
+// A turn that kill -9 cut off has one trace all the same, below the span of its client:
+// whoever ends it tells of what began before.
+func TestATurnThatKill9CutsIsOneTrace(t *testing.T) {
+	t.Parallel()
+	r := startReceiver(t)
+	r.killed(t, r.addr)
+}
+
+// killed runs a turn in a mesh that tells the one at the address, kills it, and starts it
+// again.
+func (r *receiver) killed(t *testing.T, addr string) {
+	t.Helper()
+	const client = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+	paper := startPress(t)
+	dir := withPress(t, paper)
+	env := append([]string{"OTEL_EXPORTER_OTLP_ENDPOINT=http://" + addr}, telling...)
+	m := upWith(t, dir, env)
+	m.awaitSkill("press.print")
+	id := mesh.NewThreadID()
+	args, err := structpb.NewStruct(map[string]any{"word": "pier"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cut := make(chan error, 1)
+	skills := meshv1.NewSkillServiceClient(m.dial())
+	ctx := mesh.WithCall(timely(t), mesh.Call{Thread: id, Traceparent: client})
+	go func() { // received below
+		_, err := skills.RunSkill(ctx, &meshv1.RunSkillRequest{Name: "press.print", Arguments: args, ThreadId: id, Approved: true})
+		cut <- err
+	}()
+	paper.work(t)
+	m.kill9()
+	if err := <-cut; err == nil {
+		t.Fatal("the run ended before the mesh was killed")
+	}
+	r.mu.Lock()
+	early := r.of(id)
+	r.mu.Unlock()
+	if len(early) != 0 {
+		t.Fatalf("the turn was told of before its end: %v", early)
+	}
+	paper.hurry()
+	upWith(t, dir, env)
+	root, spans := r.connected(id, "turn", "invoke_agent worker")
+	if root.GetName() != "turn" || hex.EncodeToString(root.GetParentSpanId()) != client[36:52] || hex.EncodeToString(root.GetTraceId()) != client[3:35] {
+		t.Errorf("the root is %s", root)
+	}
+	if got := r.parent(spans["invoke_agent worker"]).GetName(); got != "turn" {
+		t.Errorf("the agent's span is below %q", got)
+	}
+}
+
+// A real collector gets one connected trace of a turn with agents in Go and in Python, which
+// tells of its part by itself, and of a turn that kill -9 cut off.
+func TestInteropACollectorGetsOneTrace(t *testing.T) {
+	python := sdkNamed(t, "python")
+	r := startReceiver(t)
+	at := startCollector(t, r)
+	protos, _ := writtenProtos(t)
+	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://"+at) // of the mesh and of the agent
+	t.Setenv("OTEL_BSP_SCHEDULE_DELAY", "50")
+	t.Setenv("OTEL_SERVICE_NAME", "")
+	m := up(t, t.TempDir())
+	python.member(t, m, protos, "herald", "scribe")
+	id := mesh.NewThreadID()
+	speaker(speakGRPC).complete(t, m, id, "Ask herald to greet everybody")
+	root, spans := r.connected(id, "turn", "invoke_agent main", "invoke_agent herald", "chat offline", "herald in Python")
+	if got := r.parent(spans["herald in Python"]).GetName(); got != "invoke_agent herald" || root.GetName() != "turn" {
+		t.Errorf("the agent in Python tells of its part below %q, and the root is %s", got, root.GetName())
+	}
+	r.killed(t, at)
+}
+
+// startCollector starts an OpenTelemetry collector that passes on what it gets to r, and
+// returns its address.
+func startCollector(t *testing.T, r *receiver) string {
+	t.Helper()
+	program, err := filepath.Abs("../../.build/bin/otel-collector")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(program); err != nil {
+		t.Skip("the collector is not installed; .ci/interop does it")
+	}
+	at := freePort(t)
+	dir := t.TempDir()
+	writeFile(t, filepath.Join(dir, "collector.yaml"), `receivers: {otlp: {protocols: {grpc: {endpoint: "`+at+`"}}}}
+exporters: {otlp_grpc: {endpoint: "`+r.addr+`", tls: {insecure: true}}}
+service:
+  pipelines:
+    traces: {receivers: [otlp], exporters: [otlp_grpc]}
+    metrics: {receivers: [otlp], exporters: [otlp_grpc]}
+`)
+	cmd := exec.Command(program, "--config", "file:"+filepath.Join(dir, "collector.yaml"))
+	startProcess(t, cmd)
+	for ctx := timely(t); ; {
+		conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", at)
+		if err == nil {
+			_ = conn.Close()
+			return at
+		}
+		if ctx.Err() != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+// freePort is an address that nobody listens on.
+func freePort(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	return l.Addr().String()
+}
+
+// An agent of another process, which tells by itself, is in the turn's trace.
+func TestAnAgentOfAnotherProcessIsInTheTrace(t *testing.T) {
+	t.Parallel()
+	r := startReceiver(t)
+	dir := t.TempDir()
+	env := append([]string{"OTEL_EXPORTER_OTLP_ENDPOINT=" + r.addr}, telling...)
+	m := upWith(t, dir, env)
+	launch(t, dir, "mesh", append([]string{"MESH_ADDR=" + m.grpc}, env...), "agent", "run", "worker", "--name", "worker-2", "--data", "theirs").shows("is registered")
+	id := mesh.NewThreadID()
+	speaker(speakGRPC).agreed(t, m, id, "Ask worker-2 to email \"all is well\" to bob@example.com")
+	_, spans := r.connected(id, "turn", "invoke_agent main", "invoke_agent worker-2", "execute_tool mail.send")
+	r.await("what the agent tells itself", func() bool {
+		for _, s := range r.of(id) {
+			if s.service == "agentmesh-agent" && s.GetName() == "chat offline" && s.attrs["gen_ai.agent.name"] == "worker-2" {
+				parent := r.spans[hex.EncodeToString(s.GetTraceId())+hex.EncodeToString(s.GetParentSpanId())]
+				return parent != nil && parent.GetName() == "invoke_agent worker-2"
+			}
+		}
+		return false
+	})
+	if got := r.parent(spans["execute_tool mail.send"]).GetName(); got != "invoke_agent worker-2" {
+		t.Errorf("the skill's span is below %q", got)
+	}
 }
