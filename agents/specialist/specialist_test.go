@@ -95,13 +95,13 @@ func TestAnAgentSeesTheSkillsOfItsDomainsAndTheRules(t *testing.T) {
 	}
 }
 
-// S0-005, S0-006, S0-032, S0-038: a dispatched agent has the skills that were
-// granted, and knows its mission and nothing else.
+// S0-005, S0-006, S0-028, S0-032, S0-038, S0-113, S0-141: a dispatched agent has the skills that
+// were granted, be they of tasks or of anything, and knows its mission and nothing else.
 func TestADispatchedAgentHasItsMissionAndTheGrantedSkillsOnly(t *testing.T) {
 	texttest.Fixed(t)
 	planner := scripted.New(
 		scripted.Say("Welcome."),
-		scripted.Call("dispatch_agent", `{"agent_id":"a","mission":"Find what is late","skills":["tasks.search"]}`),
+		scripted.Call("dispatch_agent", `{"agent_id":"a","mission":"Find what is late","skills":["tasks.search","tasks.update"]}`),
 		scripted.Call("get_agent_results", `{}`),
 		scripted.Say("Nothing is late."),
 	)
@@ -123,7 +123,7 @@ func TestADispatchedAgentHasItsMissionAndTheGrantedSkillsOnly(t *testing.T) {
 	if diff := cmp.Diff([]llm.Message{{Role: llm.RoleUser, Text: "Find what is late"}}, reqs[0].Messages); diff != "" {
 		t.Errorf("what the agent was told (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff([]string{"tasks.search"}, offered(t, reqs[0])); diff != "" {
+	if diff := cmp.Diff([]string{"tasks.search", "tasks.update"}, offered(t, reqs[0])); diff != "" {
 		t.Errorf("skills (-want +got):\n%s", diff)
 	}
 	// S0-039: what is not granted cannot be called either.
@@ -142,7 +142,7 @@ func TestAMissionWithoutAnySkillOfTheAgentIsRefusedByName(t *testing.T) {
 	}
 }
 
-// S0-030, S0-059: the limit ends the calls and not the mission.
+// S0-030, S0-059, S0-114, S0-115: the limit ends the calls and not the mission.
 func TestAtTheLimitOfCallsTheAgentAnswersWithWhatItHas(t *testing.T) {
 	call := scripted.Call("use_skill", `{"skill":"tasks.search","arguments":{}}`)
 	model := scripted.New(call, call, call, scripted.Say("Part of it."))

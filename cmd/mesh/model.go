@@ -42,11 +42,11 @@ func newMind(m node.Model, private bool, now func() time.Time, logger *slog.Logg
 		return out, nil
 	}
 	var all []fallback.Named
-	ends := append([]node.Endpoint{{URL: m.URL, Key: m.Key, Name: m.Name}}, m.Fallbacks...)
+	ends := append([]node.Endpoint{{URL: m.URL, Key: m.Key, Name: m.Name, NativeTools: m.NativeTools}}, m.Fallbacks...)
 	for i, end := range ends {
 		name := end.Name + " at " + mesh.PublicURL(end.URL)
 		c, err := openai.New(openai.Config{
-			BaseURL: end.URL, Key: end.Key, Model: end.Name, API: openai.API(m.API), Cache: openai.Cache(m.Cache), Extra: m.Extra, MaxRetries: m.Retries, Logger: told,
+			BaseURL: end.URL, Key: end.Key, Model: end.Name, API: openai.API(m.API), NativeTools: end.NativeTools, Cache: openai.Cache(m.Cache), Extra: m.Extra, MaxRetries: m.Retries, Logger: told,
 		})
 		switch {
 		case err != nil && i > 0:
@@ -82,6 +82,9 @@ func (f fitted) Generate(ctx context.Context, req *llm.Request) iter.Seq2[llm.Ch
 	f.fit(&asked, mesh.Usage{})
 	return f.Model.Generate(ctx, &asked)
 }
+
+// Offers reports whether the model has the native tool.
+func (f fitted) Offers(tool string) bool { return llm.Offers(f.Model, tool) }
 
 // budgetOf is how the window of the model of that name is shared out. What the
 // operator says of windows is about model.name, and about models that nobody

@@ -226,7 +226,7 @@ func (a *app) showTree(ctx context.Context, c *client, id string, follow, asJSON
 		if err != nil {
 			return timeUp(ctx, err)
 		}
-		if ev.GetArtifactAppended() != nil || ev.GetSeq() <= t.seq { // text, or what is told already
+		if eventpb.KindOf(ev) == "artifact_appended" || ev.GetSeq() <= t.seq { // text, or what is told already
 			continue
 		}
 		next, err := c.executions(ctx, id, false)

@@ -166,7 +166,7 @@ func (l *library) tripped(t *testing.T) string {
 	return strings.Join(out, ", ")
 }
 
-// S3-040, S3-041, S3-043, S3-044, S3-046, S0-067, S0-069: a turn has its calls,
+// S3-040, S3-041, S3-043, S3-044, S3-046, S0-062, S0-067, S0-069, S0-074: a turn has its calls,
 // a word of the user renews them, the conversation has its own in a window that
 // slides; each limit is in the log once for each message, however many calls it
 // refused.
@@ -244,9 +244,9 @@ func TestExecutionsAtOnceNeverExceedALimitTogether(t *testing.T) {
 		budgets limit.Budgets
 		want    int
 	}{
-		limit.TurnSkillCalls:   {limit.Budgets{}, 30},
-		limit.ThreadSkillCalls: {limit.Budgets{TurnCalls: limit.Unlimited}, 50},
-		limit.UserSkillCalls:   {limit.Budgets{TurnCalls: limit.Unlimited, ThreadCalls: limit.Unlimited, UserCalls: 41}, 41},
+		limit.TurnSkillCalls:   {limit.Budgets{TurnAgents: limit.Unlimited}, 30},
+		limit.ThreadSkillCalls: {limit.Budgets{TurnAgents: limit.Unlimited, TurnCalls: limit.Unlimited}, 50},
+		limit.UserSkillCalls:   {limit.Budgets{TurnAgents: limit.Unlimited, TurnCalls: limit.Unlimited, ThreadCalls: limit.Unlimited, UserCalls: 41}, 41},
 		limit.AgentToolCalls:   {limit.Budgets{}, 5},
 	} {
 		t.Run(name, func(t *testing.T) {

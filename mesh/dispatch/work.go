@@ -36,6 +36,7 @@ func (d *Dispatcher) work(ctx context.Context, j *job, r Result, prior []Result)
 	}
 	if err != nil {
 		r.Status, r.Result = notAsked(ctx, err)
+		r.limited = d.refused(err)
 		if j.resume != nil {
 			d.settle(ctx, j, mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_FAILED, Reason: mesh.ReasonUnavailable}, r)
 		}
@@ -84,6 +85,8 @@ func (d *Dispatcher) assign(ctx context.Context, j *job, to *meshv1.Agent, prior
 		a.msg = message(d.inv.Thread.ID, prompt(j.Order, prior, maxPrior), j.Order)
 		a.msg.Metadata = a2a.SetExtension(a.msg.Metadata, modelrun.MissionData(mission(j.Order, prior, maxPrior)))
 		a.msg.Extensions = []string{mesh.ExtensionURI}
+		under, _ := mesh.CallFrom(ctx)
+		j.exec.Traceparent = mesh.Below(under.Traceparent, d.inv.Execution, j.exec.ID)
 		event = &mesh.Event{Body: mesh.DispatchIssued{Child: j.exec, Message: a.msg}}
 	}
 	issued, err := d.inv.Mesh.Record(ctx, event)
@@ -166,7 +169,11 @@ func (d *Dispatcher) ask(ctx context.Context, j *job, a *assignment) (mesh.TaskM
 
 // callee is the agent as package call has it.
 func callee(a *meshv1.Agent) call.Agent {
-	return call.Agent{Target: call.Target{Name: a.GetName(), Card: a.GetCard(), Endpoint: a.GetEndpoint(), Tenant: mesh.TenantID(a.GetTenant())}, Builtin: a.GetBuiltin()}
+	t := call.Target{Name: a.GetName(), Card: a.GetCard(), Endpoint: a.GetEndpoint(), Tenant: mesh.TenantID(a.GetTenant())}
+	for _, i := range a.GetInstances() {
+		t.Instances = append(t.Instances, call.Instance{Endpoint: i.GetEndpoint(), Interfaces: i.GetInterfaces(), Live: i.GetLive()})
+	}
+	return call.Agent{Target: t, Builtin: a.GetBuiltin()}
 }
 
 // A journal is the thread as the mesh offers it to the execution that dispatches.

@@ -315,6 +315,7 @@ func (e *Edge) posting(in *intake, t *thread.Execution, id mesh.ExecutionID) []*
 	if t == nil {
 		return []*mesh.Event{event(mesh.TaskOpened{Execution: mesh.Execution{
 			ID: id, Kind: mesh.KindTurn, Agent: e.home(in.call.Agent), User: user, Text: mesh.Clip(a2a.TextOf(in.msg), maxText), Budget: e.Budget, Context: in.named,
+			Traceparent: mesh.LoggedTraceparent(in.call.Traceparent),
 		}}), posted}
 	}
 	state := t.State

@@ -79,6 +79,8 @@ func (c *Config) checkModel() error {
 		return invalid("model.url", "must be a URL such as https://api.openai.com/v1")
 	case !slices.Contains([]string{"", "auto", "chat", "responses"}, m.API):
 		return invalid("model.api", "must be auto, chat or responses, and is %q", m.API)
+	case m.API == "chat" && len(m.NativeTools) > 0:
+		return invalid("model.native_tools", "need the Responses API; set model.api to responses or auto, or leave them out")
 	case !slices.Contains([]string{"", "auto", "anthropic", "none"}, m.Cache):
 		return invalid("model.cache", "must be auto, anthropic or none, and is %q", m.Cache)
 	case m.Retries < -1:

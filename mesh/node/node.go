@@ -33,6 +33,7 @@ import (
 	"agentmesh/mesh/audit"
 	"agentmesh/mesh/call"
 	"agentmesh/mesh/edge"
+	"agentmesh/mesh/limit"
 	"agentmesh/mesh/push"
 	"agentmesh/mesh/quota"
 	"agentmesh/mesh/registry"
@@ -75,7 +76,15 @@ type Env struct {
 	Dialer *call.Dialer
 	// Limits are how long agents may say nothing.
 	Limits call.Limits
-	Logger *slog.Logger
+	// Budgets are what the node lets agents use.
+	Budgets limit.Budgets
+	Logger  *slog.Logger
+}
+
+// Apart is what an agent gets that has a process of its own: it calls others over gRPC
+// alone, and knows how many of its calls each of their processes has.
+func Apart(conns *rpc.Pool, logger *slog.Logger) Env {
+	return Env{Conns: conns, Dialer: call.NewDialer(conns, call.Options{}), Logger: logger}
 }
 
 // Options are what the program sets, beside the operator's Config.
@@ -269,6 +278,7 @@ func (n *node) buildEdge() (err error) {
 	turns := turn.Config{
 		Log: n.log, States: n.states, Leases: n.backend.Leases, Directory: n.agents, Dialer: n.dialer, Signer: n.signer,
 		Main: n.cfg.Main, Node: mesh.NewEventID(), Logger: n.logger, Budget: n.cfg.turnBudget(), Limits: n.cfg.agentLimits(), Quiet: n.cfg.Limits.Quiet,
+		MaxDepth: n.cfg.Limits.Depth, Interrupt: !on(n.cfg.Continue),
 	}
 	if n.opts.Turns != nil {
 		n.opts.Turns(&turns)

@@ -59,6 +59,8 @@ type Endpoint struct {
 	URL  string `yaml:"url"`
 	Key  string `yaml:"key"`
 	Name string `yaml:"name"`
+	// NativeTools are those of Model, of this endpoint.
+	NativeTools []string `yaml:"native_tools"`
 }
 
 // SMTP is the server that mail is handed to; without Address, mail is written
@@ -142,6 +144,15 @@ type Limits struct {
 	// TurnCalls is for all agents of a turn; default 30, and 10 when the main
 	// agent works alone.
 	TurnCalls int `yaml:"turn_calls"`
+	// TurnAgents is how many agents are dispatched for one message of the user; default 8.
+	// Who only consults others so that they dispatch is not among them.
+	TurnAgents int `yaml:"turn_agents"`
+	// AgentSteps is how many replies of a model may dispatch others in one run; default 6.
+	AgentSteps int `yaml:"agent_steps"`
+	// Children is how many agents one execution dispatches in all; default 64.
+	Children int `yaml:"children"`
+	// Depth is how many levels of dispatch there are below an orchestrator; default 1.
+	Depth int `yaml:"depth"`
 	// ThreadCalls is for a conversation within Window; default 50 in 5 min.
 	ThreadCalls int           `yaml:"thread_calls"`
 	Window      time.Duration `yaml:"window"`
@@ -162,6 +173,10 @@ type Limits struct {
 	// work on it, again and again; default 30 s, -1 never.
 	Quiet time.Duration `yaml:"quiet"`
 }
+
+// maxDepth is how many levels of dispatch an operator may allow: each keeps the one above
+// it waiting.
+const maxDepth = 5
 
 var mcpName = regexp.MustCompile(`^[a-z][a-z0-9_]{0,63}$`)
 
@@ -196,6 +211,9 @@ func (c *Config) fillSkills() error {
 		c.Limits.Quiet = 30 * time.Second
 	case q > 0 && q < time.Second:
 		return mesh.InvalidField(op, "limits.quiet", "must be at least a second, and is %v; leave it out for 30s, or make it -1 for never", q)
+	}
+	if d := c.Limits.Depth; d < 0 || d > maxDepth {
+		return mesh.InvalidField(op, "limits.depth", "must be 1 to %d, and is %d; leave it out for 1", maxDepth, d)
 	}
 	if err := c.budgets().Validate(); err != nil {
 		return mesh.InvalidField(op, "limits."+mesh.FieldOf(err), "%s", mesh.DetailOf(err))
@@ -337,7 +355,8 @@ func (c *Config) expand() error {
 func (c *Config) budgets() limit.Budgets {
 	b := limit.Budgets{
 		AgentCalls: c.Limits.AgentCalls, TurnCalls: c.Limits.TurnCalls, ThreadCalls: c.Limits.ThreadCalls,
-		UserCalls: c.Limits.UserCalls, Window: c.Limits.Window,
+		UserCalls: c.Limits.UserCalls, Window: c.Limits.Window, TurnAgents: c.Limits.TurnAgents,
+		AgentSteps: c.Limits.AgentSteps, Children: c.Limits.Children,
 	}
 	if b.TurnCalls == 0 && c.Mode(c.Main) != ModeMultiAgent {
 		b.TurnCalls = limit.SoloTurnCalls

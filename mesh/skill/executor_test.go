@@ -236,7 +236,7 @@ func TestExecutor_explainsFailures(t *testing.T) {
 	}
 }
 
-// S3-039: a call takes 30 s at most, whether its handler listens or not.
+// S3-039, S0-065: a call takes 30 s at most, whether its handler listens or not.
 func TestExecutor_endsLateCalls(t *testing.T) {
 	handlers := map[string]skill.Code{
 		"listening": func(ctx context.Context, _ *skill.Call, _ *skill.Env) (*skill.Result, error) {

@@ -26,6 +26,7 @@ type Actions struct {
 	calls     calls
 	approvals map[string]*CallApproval
 	outputs   map[mesh.ExecutionID][]mesh.ArtifactAppended
+	last      map[mesh.ExecutionID]mesh.ModelReplied // of those that it dispatched
 }
 
 // A Round is what an execution did between two messages of its user.
@@ -60,7 +61,7 @@ type CallApproval struct {
 func NewActions(own, turn mesh.ExecutionID) *Actions {
 	return &Actions{
 		own: own, turn: turn, Limits: map[string]mesh.LimitTripped{},
-		approvals: map[string]*CallApproval{}, outputs: map[mesh.ExecutionID][]mesh.ArtifactAppended{},
+		approvals: map[string]*CallApproval{}, outputs: map[mesh.ExecutionID][]mesh.ArtifactAppended{}, last: map[mesh.ExecutionID]mesh.ModelReplied{},
 	}
 }
 
@@ -79,6 +80,10 @@ func (a *Actions) Apply(e *mesh.Event) {
 	case mesh.ArtifactAppended:
 		if x := a.Execution(e.Execution); x != nil && x.Parent == a.own {
 			a.outputs[x.ID] = append(a.outputs[x.ID], b)
+		}
+	case mesh.ModelReplied:
+		if x := a.Execution(e.Execution); x != nil && x.Parent == a.own {
+			a.last[x.ID] = b
 		}
 	case mesh.LimitTripped:
 		a.Limits[b.Limit] = b
@@ -169,6 +174,15 @@ func (a *Actions) Dispatched() []*Execution {
 
 // Output returns what an execution that this one dispatched has put out.
 func (a *Actions) Output(id mesh.ExecutionID) []mesh.ArtifactAppended { return a.outputs[id] }
+
+// LastWords returns what the model of an execution that this one dispatched said in its
+// last reply, if that called nothing; "" otherwise.
+func (a *Actions) LastWords(id mesh.ExecutionID) string {
+	if last := a.last[id]; len(last.Tools) == 0 {
+		return last.Text
+	}
+	return ""
+}
 
 // Below returns the calls of skills that an execution and those that it led to
 // have made, in order. A call that was announced again, without a return between,

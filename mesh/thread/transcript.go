@@ -58,9 +58,12 @@ type artifactText struct {
 type Party struct {
 	Turn    mesh.ExecutionID // that it is, or whose stream it has or had; or ""
 	Agent   string
-	Mission *a2apb.Message // with which it was dispatched
-	Replies []*Reply       // of its models
-	Waits   bool           // for its user
+	Mission *a2apb.Message        // with which it was dispatched
+	Replies []*Reply              // of its models
+	Label   string                // as who dispatched it calls it
+	Ended   *mesh.DispatchSettled // how it ended, if who dispatched it said so
+	Waits   bool                  // for its user
+	Ran     mesh.Seq              // at which it got the message that it works on, or did last
 
 	Read []Instruction // that its model read before its first reply
 
@@ -113,15 +116,24 @@ func (t *Transcript) Apply(e *mesh.Event) *Line {
 		}
 	case mesh.MessagePosted:
 		return t.say(e, p, Utterance{Role: RoleUser, Text: mesh.TextOf(b.Message)})
+	case mesh.DispatchAccepted:
+		t.know(b.Child.ID).Label = b.Child.Label
+	case mesh.DispatchSettled:
+		if child := t.know(b.Child); child.Ended == nil {
+			child.Ended = &b
+		}
 	case mesh.DispatchIssued:
 		child := t.know(b.Child.ID)
-		child.Agent, child.Mission, child.before = b.Child.Agent, b.Message, len(t.lines)
+		child.Agent, child.Label, child.Mission, child.before, child.Ran = b.Child.Agent, b.Child.Label, b.Message, len(t.lines), e.Seq
 		if gave {
 			child.join(p.stream)
 			t.begin(e.Execution, p)
 		}
 	case mesh.TaskMoved:
 		p.Waits = mesh.Interrupted(b.State)
+		if b.Reason == mesh.ReasonDelivered {
+			p.Ran = e.Seq
+		}
 		if p.stream != nil && p.Turn == e.Execution {
 			return t.moved(e, p, b)
 		}
@@ -332,7 +344,11 @@ func Beginning(events []*mesh.Event, id mesh.ExecutionID) (at int, ok bool) {
 		b, opened := e.Body.(mesh.TaskOpened)
 		if opened {
 			begins(b.Execution.ID)
-		} else if b, ok := e.Body.(mesh.DispatchIssued); ok {
+		}
+		switch b := e.Body.(type) {
+		case mesh.DispatchAccepted:
+			begins(b.Child.ID)
+		case mesh.DispatchIssued:
 			begins(b.Child.ID)
 		}
 		if x := e.Execution; x != "" && !begun[x] {

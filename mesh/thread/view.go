@@ -101,6 +101,8 @@ func (v *View) Apply(e *mesh.Event) *a2apb.StreamResponse {
 	case mesh.TaskMoved:
 		v.apply(e)
 		return v.moved(e, b)
+	case mesh.DispatchAccepted:
+		return v.accepted(e, b)
 	case mesh.DispatchIssued:
 		return v.issued(e, b, v.apply(e))
 	case mesh.DispatchSettled:
@@ -174,6 +176,15 @@ func (v *View) moved(e *mesh.Event, b mesh.TaskMoved) *a2apb.StreamResponse {
 	return nil
 }
 
+func (v *View) accepted(e *mesh.Event, b mesh.DispatchAccepted) *a2apb.StreamResponse {
+	_, below := v.kids[e.Execution]
+	if !v.mode.Extended || !below || b.Child.Parent != e.Execution || b.Child.Kind == mesh.KindTurn {
+		return nil
+	}
+	v.know(b.Child)
+	return v.progress(e, b.Child, "queued", b.Child.Text)
+}
+
 func (v *View) issued(e *mesh.Event, b mesh.DispatchIssued, gave bool) *a2apb.StreamResponse {
 	if !v.mode.Extended || b.Child.Parent != e.Execution || b.Child.Kind == mesh.KindTurn {
 		return nil
@@ -199,6 +210,9 @@ func (v *View) settled(e *mesh.Event, b mesh.DispatchSettled) *a2apb.StreamRespo
 	}
 	if b.Reason == mesh.ReasonAsked {
 		return v.progress(e, k, stateWord(a2apb.TaskState_TASK_STATE_INPUT_REQUIRED), b.Result)
+	}
+	if b.Reason == mesh.ReasonDependency {
+		return v.progress(e, k, "skipped", b.Result)
 	}
 	return v.progress(e, k, stateWord(b.State), b.Reason)
 }

@@ -178,6 +178,9 @@ func asStored(e *mesh.Event) {
 	case mesh.TaskOpened:
 		b.Execution.Deadline = b.Execution.Deadline.UTC().Truncate(time.Millisecond)
 		e.Body = b
+	case mesh.DispatchAccepted:
+		b.Child.Deadline = b.Child.Deadline.UTC().Truncate(time.Millisecond)
+		e.Body = b
 	case mesh.DispatchIssued:
 		b.Child.Deadline = b.Child.Deadline.UTC().Truncate(time.Millisecond)
 		e.Body = b

@@ -7,8 +7,12 @@
 // by the node that holds the thread's lease, which claims the thread anew with each
 // lease and writes under that claim alone. Turns of a thread run one at a time, in
 // order. A turn has one terminal update, whichever agents had the stream in
-// between. What a driver that died has left behind is taken over by the next:
-// turns that had not begun are run, and those that had are ended as interrupted.
+// between. What a driver that died, or stopped, has left behind is taken over by the
+// next: turns that had not begun are run, and those that had go on. Agents that are
+// still at work are followed from where the log ends, and agents that speak our
+// extension and have lost their task get the same message again under the same
+// execution; of others nobody knows what became of it. A turn that is taken over three
+// times and does not come on is ended as interrupted.
 //
 // # What runs
 //
@@ -75,21 +79,29 @@ type Config struct {
 	Quiet time.Duration
 	// CancelGrace is how long an agent has to end a canceled task; default 5 s.
 	CancelGrace time.Duration
+	// AdoptTime is how long a turn that was cut off waits for its agent to be live
+	// again; default 30 s.
+	AdoptTime time.Duration
+	// Interrupt has turns that were cut off end as interrupted, rather than go on.
+	Interrupt bool
 	// Budget is what turns may use, as their executions in the log say. The default is
 	// no limit.
 	Budget mesh.Budget
-	// MaxDepth is how many levels of dispatch are allowed below the agent that
-	// has the stream; default 2: main may consult an orchestrator, and that
-	// may dispatch.
+	// MaxDepth is how many levels of dispatch are allowed below an orchestrator, whoever
+	// called it; default 1. The main agent may consult one besides, unless it is one.
 	MaxDepth int
-	Now      func() time.Time
-	Logger   *slog.Logger
+	// Traced says that the spans of executions are told of: agents are called with those.
+	// Else what the client sent goes on to them.
+	Traced bool
+	Now    func() time.Time
+	Logger *slog.Logger
 }
 
 func (c *Config) fill() {
 	c.HandoffGrace = orDefault(c.HandoffGrace, 2*time.Second)
 	c.CancelGrace = orDefault(c.CancelGrace, 5*time.Second)
-	c.MaxDepth = orDefault(c.MaxDepth, 2)
+	c.AdoptTime = orDefault(c.AdoptTime, 30*time.Second)
+	c.MaxDepth = orDefault(c.MaxDepth, 1)
 	if c.Now == nil {
 		c.Now = time.Now
 	}
@@ -252,7 +264,8 @@ func (r *Runner) stop(ctx context.Context, key mesh.ThreadKey, executions []thre
 		asked.Wait()
 		select {
 		case <-time.After(r.CancelGrace):
-		case <-r.turns.Done():
+		case <-r.turns.Done(): // who drives the thread next does it
+			return
 		}
 		if err := r.settleStopped(ctx, key, executions); err != nil {
 			r.Logger.WarnContext(ctx, "executions that were stopped are not settled", "thread", key.ID, "err", err)
@@ -280,9 +293,9 @@ func (r *Runner) settleStopped(ctx context.Context, key mesh.ThreadKey, executio
 	return err
 }
 
-// Close begins no more turns, lets running ones finish until ctx is done, settles
-// the others as interrupted, and waits for all goroutines. Turns that have not
-// begun are left to the next node.
+// Close begins no more turns, lets running ones finish until ctx is done, and waits for
+// all goroutines. What is not finished then is left to the next node, as it is, or, with
+// Interrupt, settled as interrupted as far as it has begun.
 func (r *Runner) Close(ctx context.Context) error {
 	r.mu.Lock()
 	r.closing = true

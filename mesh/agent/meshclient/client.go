@@ -9,6 +9,7 @@ import (
 
 	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
+	"agentmesh/mesh/limit"
 	"agentmesh/mesh/rpc"
 	"agentmesh/mesh/security/grant"
 	"agentmesh/mesh/skill"
@@ -49,6 +50,8 @@ type Client struct {
 	actions    *thread.Actions    // use Did
 	sent       func() int64       // see BeforeHandoff
 	unread     atomic.Int32       // instructions, as the node's last answer said
+
+	left atomic.Pointer[limit.Left] // what the node said last
 }
 
 // New returns the mesh as seen over conn, a connection of package rpc to
@@ -99,6 +102,29 @@ func (c *Client) About(ctx context.Context) context.Context {
 	call := c.call
 	call.GrantToken, call.Holder = "", ""
 	return mesh.WithCall(ctx, call)
+}
+
+// Left is what the execution may still use, as the node said last: others may have used of
+// it since. Before anything was recorded it is the grant's budget.
+func (c *Client) Left() limit.Left {
+	if left := c.left.Load(); left != nil {
+		return *left
+	}
+	return limit.LeftOf(c.grant.Budget)
+}
+
+// learn notes what the node says is left.
+func (c *Client) learn(r *meshv1.Remaining) {
+	if r == nil { // a node of before
+		return
+	}
+	of := func(n *int64) int64 {
+		if n == nil {
+			return limit.Unlimited
+		}
+		return max(*n, 0)
+	}
+	c.left.Store(&limit.Left{Calls: of(r.Calls), Agents: of(r.Agents), Tokens: of(r.Tokens), Cost: of(r.CostMicrodollars)})
 }
 
 // Agents lists the agents that the tenant may see. A nil request lists all.

@@ -242,6 +242,7 @@ func (c *Client) append(ctx context.Context, events []*meshv1.Event, deferred bo
 			c.unread.Store(res.GetInstructions())
 		}
 		if !retry || try == recordTries {
+			c.learn(res.GetRemaining())
 			return res, err
 		}
 		select {

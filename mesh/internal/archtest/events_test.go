@@ -19,7 +19,7 @@ var readers = map[string][]string{
 	"mesh/thread":            {"*"},                                                                                                   // what they mean
 	"mesh/thread/cache":      {"ThreadClaimed", "MessagePosted"},                                                                      // what waits for what is on its way
 	"mesh/thread/tasks":      {"TaskOpened", "ArtifactAppended"},                                                                      // what opens a row, and what changes none
-	"mesh/threadlog":         {"ThreadClaimed", "TaskOpened", "DispatchIssued", "MessagePosted"},                                      // epochs, ids that are taken, what is to be done
+	"mesh/threadlog":         {"ThreadClaimed", "TaskOpened", "DispatchAccepted", "DispatchIssued", "MessagePosted"},                  // epochs, ids that are taken, what is to be done
 	"mesh/api":               {"TaskMoved", "DispatchSettled"},                                                                        // finding C10: the servers have no rules; here, which grants are over
 	"mesh/admission":         {"*"},                                                                                                   // who may append what
 	"mesh/turn":              {"ArtifactAppended", "CancelRequested", "HandoffEnded", "HandoffStarted", "MessagePosted", "TaskMoved"}, // what a running leg reacts to, and relays

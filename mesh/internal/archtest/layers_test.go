@@ -72,7 +72,7 @@ var layers = map[string]layer{
 	// What the mesh does. The agent's side sees the mesh as generated clients
 	// (gen/mesh/v1) and never as its log, store or registry; what the events mean
 	// that it reads so, mesh/thread says.
-	"mesh/agent/meshclient": {4, []string{"gen/mesh/v1", "mesh", "mesh/rpc", "mesh/security/grant", "mesh/security/transport", "mesh/skill", "mesh/thread", "mesh/threadlog/eventpb"}},
+	"mesh/agent/meshclient": {4, []string{"gen/mesh/v1", "mesh", "mesh/limit", "mesh/rpc", "mesh/security/grant", "mesh/security/transport", "mesh/skill", "mesh/thread", "mesh/threadlog/eventpb"}},
 	"mesh/agent":            {4, []string{"gen/mesh/v1", "mesh", "mesh/a2a", "mesh/agent/meshclient", "mesh/limit", "mesh/llm", "mesh/rpc", "mesh/security/auth", "mesh/security/grant", "mesh/text", "mesh/thread"}},
 	"mesh/agent/skilltools": {4, []string{"gen/mesh/v1", "mesh", "mesh/agent", "mesh/agent/meshclient", "mesh/limit", "mesh/llm", "mesh/skill", "mesh/skill/command", "mesh/text", "mesh/thread"}},
 	"mesh/agent/modelrun":   {4, []string{"mesh", "mesh/a2a", "mesh/agent", "mesh/limit", "mesh/llm", "mesh/skill", "mesh/skill/command", "mesh/text", "mesh/thread"}},
