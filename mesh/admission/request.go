@@ -230,10 +230,10 @@ func (w *ruling) checkOwn(i int, e *mesh.Event) error {
 			return mesh.InvalidField(w.op, fmt.Sprintf("events[%d].state_noted.data", i), "has %d bytes; at most %d are allowed", len(b.Data), mesh.MaxState)
 		}
 		return nil
-	case mesh.InstructionPosted:
-		return w.checkRead(i, b)
 	case mesh.DispatchAccepted:
 		return w.checkAccepted(i, b)
+	case mesh.InstructionPosted:
+		return w.checkRead(i, b)
 	case mesh.DispatchIssued:
 		return w.checkDispatch(i, e, b)
 	case mesh.DispatchSettled:

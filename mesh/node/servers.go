@@ -37,7 +37,7 @@ func stopServer(s *rpc.Server) {
 func (n *node) grpcServer() (*rpc.Server, *health.Server, *admission.Controller, error) {
 	table := authz.Node()
 	n.authorizer = api.Authority{Table: table, States: n.states, Holders: n.agents, Policies: n.policies, Main: n.cfg.Main, Standing: n.standing}
-	server := rpc.NewServer(rpc.Options{Auth: n.auth, Authorizer: n.authorizer, Logger: n.logger, Limiter: n.limiter, Logins: n.logins, Auditor: n.audit, Open: append(rpc.Infrastructure(), table.Open()...),
+	server := rpc.NewServer(rpc.Options{Auth: n.auth, Authorizer: n.authorizer, Logger: n.logger, Limiter: n.limiter, Logins: n.logins, Auditor: n.audit, Telemetry: n.telemetry, Open: append(rpc.Infrastructure(), table.Open()...),
 		TLS: n.serverTLS("h2"), TrustDomain: n.cfg.TLS.Domain, Stands: n.stands,
 		Streams: n.cfg.streamLimit(), Unfinished: n.unfinished(), Errors: n.cfg.errorTable()})
 	n.registerA2A(server, a2a.NewServer(n.edge, n.a2aOptions()...))
@@ -128,7 +128,7 @@ func (n *node) web(ctx context.Context, services rpc.Conn) (*http.Server, error)
 	}
 	routes, err := rest.New(ctx, services, rest.Options{
 		Card: n.publicCard, Keys: n.keys.JWKS(), Health: n.healthy, Warnings: n.alarms.Settings,
-		Resource: n.resource(), JSONRPC: rpcs, V03: legacyREST, MCP: tools, Errors: n.cfg.errorTable(), Logger: n.logger,
+		Resource: n.resource(), JSONRPC: rpcs, V03: legacyREST, MCP: tools, Metrics: n.telemetry.Handler(), Errors: n.cfg.errorTable(), Logger: n.logger,
 	})
 	if err != nil {
 		return nil, err

@@ -11,11 +11,11 @@ type Reply struct {
 	mesh.ModelReplied
 	Seq     mesh.Seq
 	Results map[string]Result // by the id of the call; calls without one have not ended
-	// Read are the instructions that the model read after them.
-	Read []Instruction
 	// Told are the messages by which the model was told, after the results and before
 	// its next reply, what came of agents.
 	Told []mesh.ResultsDelivered
+	// Read are the instructions that the model read after them.
+	Read []Instruction
 }
 
 // A Result is what a call in a Reply came to: as a skill returned it or, of what

@@ -57,8 +57,8 @@ type Event struct {
 	//	*Event_ToolReturned
 	//	*Event_ApprovalAsked
 	//	*Event_ApprovalSettled
-	//	*Event_InstructionPosted
 	//	*Event_ResultsDelivered
+	//	*Event_InstructionPosted
 	//	*Event_ThreadClaimed
 	//	*Event_TaskOpened
 	//	*Event_TaskMoved
@@ -259,19 +259,19 @@ func (x *Event) GetApprovalSettled() *ApprovalSettled {
 	return nil
 }
 
-func (x *Event) GetInstructionPosted() *InstructionPosted {
+func (x *Event) GetResultsDelivered() *ResultsDelivered {
 	if x != nil {
-		if x, ok := x.Body.(*Event_InstructionPosted); ok {
-			return x.InstructionPosted
+		if x, ok := x.Body.(*Event_ResultsDelivered); ok {
+			return x.ResultsDelivered
 		}
 	}
 	return nil
 }
 
-func (x *Event) GetResultsDelivered() *ResultsDelivered {
+func (x *Event) GetInstructionPosted() *InstructionPosted {
 	if x != nil {
-		if x, ok := x.Body.(*Event_ResultsDelivered); ok {
-			return x.ResultsDelivered
+		if x, ok := x.Body.(*Event_InstructionPosted); ok {
+			return x.InstructionPosted
 		}
 	}
 	return nil
@@ -413,14 +413,14 @@ type Event_ApprovalSettled struct {
 	ApprovalSettled *ApprovalSettled `protobuf:"bytes,31,opt,name=approval_settled,json=approvalSettled,proto3,oneof"`
 }
 
-type Event_InstructionPosted struct {
-	// An agent at work was told something, or has read it.
-	InstructionPosted *InstructionPosted `protobuf:"bytes,33,opt,name=instruction_posted,json=instructionPosted,proto3,oneof"`
-}
-
 type Event_ResultsDelivered struct {
 	// A model was told what came of agents.
 	ResultsDelivered *ResultsDelivered `protobuf:"bytes,32,opt,name=results_delivered,json=resultsDelivered,proto3,oneof"`
+}
+
+type Event_InstructionPosted struct {
+	// An agent at work was told something, or has read it.
+	InstructionPosted *InstructionPosted `protobuf:"bytes,33,opt,name=instruction_posted,json=instructionPosted,proto3,oneof"`
 }
 
 type Event_ThreadClaimed struct {
@@ -487,9 +487,9 @@ func (*Event_ApprovalAsked) isEvent_Body() {}
 
 func (*Event_ApprovalSettled) isEvent_Body() {}
 
-func (*Event_InstructionPosted) isEvent_Body() {}
-
 func (*Event_ResultsDelivered) isEvent_Body() {}
+
+func (*Event_InstructionPosted) isEvent_Body() {}
 
 func (*Event_ThreadClaimed) isEvent_Body() {}
 
@@ -2564,9 +2564,9 @@ const file_mesh_v1_event_proto_rawDesc = "" +
 	"\rlimit_tripped\x18\x1c \x01(\v2\x15.mesh.v1.LimitTrippedH\x00R\flimitTripped\x12<\n" +
 	"\rtool_returned\x18\x1d \x01(\v2\x15.mesh.v1.ToolReturnedH\x00R\ftoolReturned\x12?\n" +
 	"\x0eapproval_asked\x18\x1e \x01(\v2\x16.mesh.v1.ApprovalAskedH\x00R\rapprovalAsked\x12E\n" +
-	"\x10approval_settled\x18\x1f \x01(\v2\x18.mesh.v1.ApprovalSettledH\x00R\x0fapprovalSettled\x12K\n" +
-	"\x12instruction_posted\x18! \x01(\v2\x1a.mesh.v1.InstructionPostedH\x00R\x11instructionPosted\x12H\n" +
-	"\x11results_delivered\x18  \x01(\v2\x19.mesh.v1.ResultsDeliveredH\x00R\x10resultsDelivered\x12?\n" +
+	"\x10approval_settled\x18\x1f \x01(\v2\x18.mesh.v1.ApprovalSettledH\x00R\x0fapprovalSettled\x12H\n" +
+	"\x11results_delivered\x18  \x01(\v2\x19.mesh.v1.ResultsDeliveredH\x00R\x10resultsDelivered\x12K\n" +
+	"\x12instruction_posted\x18! \x01(\v2\x1a.mesh.v1.InstructionPostedH\x00R\x11instructionPosted\x12?\n" +
 	"\x0ethread_claimed\x18( \x01(\v2\x16.mesh.v1.ThreadClaimedH\x00R\rthreadClaimed\x126\n" +
 	"\vtask_opened\x18) \x01(\v2\x13.mesh.v1.TaskOpenedH\x00R\n" +
 	"taskOpened\x123\n" +
@@ -2797,8 +2797,8 @@ var file_mesh_v1_event_proto_depIdxs = []int32{
 	22, // 10: mesh.v1.Event.tool_returned:type_name -> mesh.v1.ToolReturned
 	24, // 11: mesh.v1.Event.approval_asked:type_name -> mesh.v1.ApprovalAsked
 	25, // 12: mesh.v1.Event.approval_settled:type_name -> mesh.v1.ApprovalSettled
-	12, // 13: mesh.v1.Event.instruction_posted:type_name -> mesh.v1.InstructionPosted
-	23, // 14: mesh.v1.Event.results_delivered:type_name -> mesh.v1.ResultsDelivered
+	23, // 13: mesh.v1.Event.results_delivered:type_name -> mesh.v1.ResultsDelivered
+	12, // 14: mesh.v1.Event.instruction_posted:type_name -> mesh.v1.InstructionPosted
 	13, // 15: mesh.v1.Event.thread_claimed:type_name -> mesh.v1.ThreadClaimed
 	14, // 16: mesh.v1.Event.task_opened:type_name -> mesh.v1.TaskOpened
 	15, // 17: mesh.v1.Event.task_moved:type_name -> mesh.v1.TaskMoved
@@ -2849,8 +2849,8 @@ func file_mesh_v1_event_proto_init() {
 		(*Event_ToolReturned)(nil),
 		(*Event_ApprovalAsked)(nil),
 		(*Event_ApprovalSettled)(nil),
-		(*Event_InstructionPosted)(nil),
 		(*Event_ResultsDelivered)(nil),
+		(*Event_InstructionPosted)(nil),
 		(*Event_ThreadClaimed)(nil),
 		(*Event_TaskOpened)(nil),
 		(*Event_TaskMoved)(nil),

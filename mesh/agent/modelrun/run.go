@@ -13,6 +13,7 @@ import (
 	"agentmesh/mesh/agent"
 	"agentmesh/mesh/limit"
 	"agentmesh/mesh/llm"
+	"agentmesh/mesh/telemetry"
 	"agentmesh/mesh/text"
 	"agentmesh/mesh/thread"
 )
@@ -315,7 +316,7 @@ func (m *modelRun) check(_ context.Context, step int) (trip *llm.Trip) {
 	return trip
 }
 
-// observe logs a call of the model (S3-067).
+// observe logs a call of the model, and tells of it (S3-067).
 func (m *modelRun) observe(ctx context.Context, c llm.Call) {
 	level, attrs := slog.LevelInfo, []slog.Attr{
 		slog.String("model", c.Model), // thread and execution are the context's
@@ -325,7 +326,17 @@ func (m *modelRun) observe(ctx context.Context, c llm.Call) {
 	if c.Err != nil && ctx.Err() == nil {
 		level, attrs = slog.LevelWarn, append(attrs, slog.Any("err", c.Err))
 	}
-	m.Logger.LogAttrs(m.inv.Mesh.Context(ctx), level, "model called", attrs...)
+	ctx = m.inv.Mesh.Context(ctx)
+	telemetry.From(ctx).Model(ctx, telemetry.ModelCall{Model: c.Model, Agent: m.agent(), Step: c.Iteration, Input: c.Input, Output: c.Output, Cached: c.Cached, CacheWrite: c.CacheWrite, Took: c.Duration, Err: c.Err})
+	m.Logger.LogAttrs(ctx, level, "model called", attrs...)
+}
+
+// agent is the name under which the run's agent works.
+func (m *modelRun) agent() string {
+	if m.inv.Grant == nil {
+		return ""
+	}
+	return m.inv.Grant.Agent
 }
 
 // output returns what the agent says about the event, or nil.
