@@ -275,10 +275,10 @@ func (s *Executions) CancelExecution(ctx context.Context, req *meshv1.CancelExec
 		if !x.Canceled {
 			d.Events = append(d.Events, said(id, p, mesh.CancelRequested{By: p.User, Reason: req.GetReason()}))
 		}
-		if !mesh.Interrupted(x.State) { // who drives the thread has its agent end it
+		if !mesh.Interrupted(x.State) && !x.Waits() { // who drives the thread has its agent end it
 			return d, nil
 		}
-		for _, o := range append(st.Unfinished(id), x) { // nobody reads their streams
+		for _, o := range append(st.Unfinished(id), x) { // nobody reads their streams, or calls them any more
 			d.Events = append(d.Events, said(o.Parent, p, mesh.DispatchSettled{Child: o.ID, State: a2apb.TaskState_TASK_STATE_CANCELED, Reason: mesh.ReasonCanceled}))
 			waiting = append(waiting, *o)
 		}

@@ -41,6 +41,13 @@ func (e *Edge) Send(ctx context.Context, req *a2apb.SendMessageRequest) (*a2a.Ac
 	if err != nil {
 		return nil, err
 	}
+	if in.call.Extended() && a2a.Extension(in.msg.GetMetadata()).GetFields()[a2a.KeyProgress].GetBoolValue() {
+		m, err := e.progress(ctx, in)
+		if err != nil {
+			return nil, err
+		}
+		return &a2a.Accepted{Message: m}, nil
+	}
 	appended, err := e.take()
 	if err != nil {
 		return nil, err

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/structpb"
 
 	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
@@ -117,6 +118,55 @@ func TestTheUserEndsOneAgentOfAQuietTurn(t *testing.T) {
 	}
 	if got := ends(t, m, id); !slices.Equal(got, []string{"quick completed ", "slow cancelled CANCELED_BY_USER"}) {
 		t.Errorf("the agents: %q", got)
+	}
+}
+
+// finding O6: who asks how far a turn is, is answered at once and beside it, in words and in
+// data; the turn and the log know nothing of it.
+func TestHowFarATurnIsCanBeAsked(t *testing.T) {
+	texttest.Fixed(t)
+	m, id, _, turn, ids := busy(t)
+	threads := meshv1.NewThreadServiceClient(m.conn)
+	ask := func() *a2apb.SendMessageRequest {
+		req := say("How far are you?")
+		req.Message.ContextId = id
+		req.Message.Metadata = a2a.SetExtension(nil, map[string]*structpb.Value{a2a.KeyProgress: structpb.NewBoolValue(true)})
+		return req
+	}
+	before := len(read(t, threads, id))
+	resp, err := m.edge().SendMessage(in(t, id), ask())
+	if err != nil || resp.GetMessage() == nil {
+		t.Fatalf("answered %v, %v", resp, err)
+	}
+	p := a2a.Extension(resp.GetMessage().GetMetadata()).GetFields()[a2a.KeyProgress].GetStructValue().GetFields()
+	at := p["working"].GetListValue().GetValues()
+	if got := mesh.TextOf(resp.GetMessage()); got != "Still working: slow; 1 of 2 done." || p["task"].GetStringValue() != turn || p["state"].GetStringValue() != "working" ||
+		len(at) != 1 || at[0].GetStructValue().GetFields()["id"].GetStringValue() != ids["slow"] {
+		t.Errorf("answered %q with %v", got, p)
+	}
+	stream, err := m.edge().SendStreamingMessage(in(t, id), ask())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r, err := stream.Recv(); err != nil || r.GetMessage() == nil {
+		t.Errorf("streamed %v, %v", r, err)
+	}
+	if _, err := stream.Recv(); err != io.EOF {
+		t.Errorf("and then %v", err)
+	}
+	for _, line := range read(t, threads, id)[before:] {
+		if strings.Contains(fmt.Sprint(line), "How far") {
+			t.Errorf("the log has the question: %v", line)
+		}
+	}
+	if _, err := m.edge().SendMessage(in(t, mesh.NewThreadID()), ask()); err == nil {
+		t.Error("a context that is not the thread's was taken")
+	}
+	if _, err := m.edge().CancelTask(in(t, id), &a2apb.CancelTaskRequest{Id: turn}); err != nil {
+		t.Fatal(err)
+	}
+	if resp, err = m.edge().SendMessage(in(t, id), ask()); err != nil || mesh.TextOf(resp.GetMessage()) != "No agent is at work on this." {
+		t.Errorf("after the end: %v, %v", resp, err)
 	}
 }
 

@@ -228,6 +228,9 @@ func StillWorking(who []string, done, total int, slow bool) string {
 	return said + "."
 }
 
+// NobodyWorks answers who asks how far a task is on which no agent is at work.
+func NobodyWorks() string { return Sprintf("No agent is at work on this.") }
+
 // Connecting tells the user that another agent takes over.
 func Connecting(agent string) string { return stable("Connecting you with %s...", agent) }
 

@@ -121,6 +121,9 @@ type Execution struct {
 	// Delivered have not gone to an agent.
 	Posts     []mesh.Seq
 	Delivered mesh.Seq
+	// Detail is, for turns, the Seq of the first message that wanted to be told what agents
+	// say which others dispatched, or 0.
+	Detail mesh.Seq
 	// Roles are, for turns, those that their user had with the last message, which came at
 	// Asked under Credential.
 	Roles      []mesh.Role

@@ -267,7 +267,8 @@ func (r *Runner) stop(ctx context.Context, key mesh.ThreadKey, executions []thre
 		asked.Wait()
 		select {
 		case <-time.After(r.CancelGrace):
-		case <-r.turns.Done():
+		case <-r.turns.Done(): // who drives the thread next does it
+			return
 		}
 		if err := r.settleStopped(ctx, key, executions); err != nil {
 			r.Logger.WarnContext(ctx, "executions that were stopped are not settled", "thread", key.ID, "err", err)
