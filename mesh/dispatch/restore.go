@@ -16,12 +16,19 @@ import (
 
 // resume is what is known of an agent's task that goes on.
 type resume struct {
-	task string // the agent's own id, where it has one
-	said string // before it waited
+	task string      // the agent's own id, where it has one
+	said []mesh.Body // what the log has of it
+	// continued says that it did not wait: its work was cut off. Then message is what it
+	// was dispatched with, answers says that it went on since with the user's message, and
+	// updates counts its artifact updates.
+	continued bool
+	message   *a2apb.Message
+	answers   bool
+	updates   int64
 }
 
 // restore takes in what the execution dispatched before, and has those go on
-// that wait for the user.
+// that wait for the user, or were at work.
 func (d *Dispatcher) restore(ctx context.Context) error {
 	did, err := d.inv.Mesh.Actions(ctx)
 	if err != nil {
@@ -33,10 +40,7 @@ func (d *Dispatcher) restore(ctx context.Context) error {
 	var pending []*job
 	for _, label := range d.before.labels {
 		if x := d.before.children[label]; x != nil {
-			j := d.add(orderOf(x), x.ID)
-			if restored(j, x, did); j.Status == StatusFailed && !mesh.Terminal(x.State) {
-				j.Result.Result = withOpen(text.AgentInterrupted(), unsettled(did.Below(x.ID)))
-			}
+			restored(d.add(orderOf(x), x.ID), x, did)
 		} else if o, ok := d.before.orders[label]; ok {
 			pending = append(pending, d.add(o.Order, o.id(d.inv.Thread.ID)))
 		}
@@ -131,13 +135,8 @@ func orderOf(x *thread.Execution) Order {
 // restored gives the job what became of its execution.
 func restored(j *job, x *thread.Execution, did *thread.Actions) {
 	j.issued, j.counted, j.ToolCalls = true, true, x.SkillCalls
-	if x.State == a2apb.TaskState_TASK_STATE_INPUT_REQUIRED && forUser(x.Reason) {
-		var said transcript
-		for _, o := range did.Output(x.ID) {
-			said.take(o.Artifact, o.Append)
-		}
-		j.resume = &resume{task: x.RemoteTask, said: said.String()}
-		j.counted = false
+	if waits := x.State == a2apb.TaskState_TASK_STATE_INPUT_REQUIRED && forUser(x.Reason); waits || !mesh.Terminal(x.State) {
+		j.goOn(x, did, !waits)
 		return
 	}
 	j.Status, j.Result.Result, j.DurationMS = statusOf(x), x.Result, x.Updated.Sub(x.Started).Milliseconds()
@@ -187,7 +186,13 @@ func (d *Dispatcher) has(label string) bool {
 
 // A transcript is the text of an agent's output, up to maxSaid.
 type transcript struct {
-	strings.Builder
+	said []*saying
+}
+
+// A saying is the text of one artifact.
+type saying struct {
+	id   string
+	text strings.Builder
 	left int // bytes that there was no room for
 }
 
@@ -197,26 +202,64 @@ const maxSaid = mesh.MaxResult - 2<<10
 
 // result is the text, and how much of it is missing.
 func (t *transcript) result() string {
-	if t.left == 0 {
+	left := 0
+	for _, s := range t.said {
+		left += s.left
+	}
+	if left == 0 {
 		return t.String()
 	}
-	return t.String() + text.EndMissing(t.left, text.AskForLess)
+	return t.String() + text.EndMissing(left, text.AskForLess)
 }
 
-// take adds the text of a piece of output; more says that it goes on with the
-// piece before.
-func (t *transcript) take(a *a2apb.Artifact, more bool) {
-	s := a2a.ArtifactText(a)
-	if t.Len() > 0 && !more && s != "" {
-		s = "\n\n" + s
-	}
-	if room := max(0, maxSaid-t.Len()); len(s) > room || t.left > 0 {
-		fits := ""
-		if t.left == 0 {
-			fits = strings.ToValidUTF8(s[:room], "")
+// String is the text of all artifacts.
+func (t *transcript) String() string {
+	var all []string
+	for _, s := range t.said {
+		if s.text.Len() > 0 {
+			all = append(all, s.text.String())
 		}
-		t.left += len(s) - len(fits)
-		s = fits
 	}
-	t.WriteString(s)
+	return strings.Join(all, paragraph)
+}
+
+const paragraph = "\n\n"
+
+// take adds the text of a piece of output; more says that it goes on with what the
+// artifact had before, which else it replaces.
+func (t *transcript) take(a *a2apb.Artifact, more bool) {
+	words, room, full := a2a.ArtifactText(a), maxSaid+len(paragraph), false
+	var at *saying
+	for _, s := range t.said {
+		if s.id == a.GetArtifactId() {
+			if at = s; !more {
+				s.text.Reset()
+				s.left = 0
+			}
+		}
+		room -= s.text.Len() + len(paragraph)
+		full = full || s.left > 0
+	}
+	if at == nil {
+		at = &saying{id: a.GetArtifactId()}
+		t.said, room = append(t.said, at), room-len(paragraph)
+	}
+	if room = max(0, room); len(words) > room || full {
+		fits := ""
+		if !full {
+			fits = strings.ToValidUTF8(words[:room], "")
+		}
+		at.left += len(words) - len(fits)
+		words = fits
+	}
+	at.text.WriteString(words)
+}
+
+// hear takes in what the log has of the agent.
+func (t *transcript) hear(said []mesh.Body) {
+	for _, b := range said {
+		if o, ok := b.(mesh.ArtifactAppended); ok {
+			t.take(o.Artifact, o.Append)
+		}
+	}
 }

@@ -43,8 +43,8 @@ func TestAResultIsWhatWasSaidAndWhyItEnded(t *testing.T) {
 	}
 }
 
-// Only what waits for the user's word goes on; all else is as it ended.
-func TestOnlyWhatWaitsForTheUserGoesOn(t *testing.T) {
+// What waits for the user's word goes on, and what was at work; all else is as it ended.
+func TestWhatIsNotOverGoesOn(t *testing.T) {
 	asks, failed := a2apb.TaskState_TASK_STATE_INPUT_REQUIRED, a2apb.TaskState_TASK_STATE_FAILED
 	for name, tt := range map[string]struct {
 		state  mesh.TaskState
@@ -54,9 +54,9 @@ func TestOnlyWhatWaitsForTheUserGoesOn(t *testing.T) {
 		"it asks for a yes":           {asks, mesh.ReasonApproval, ""},
 		"it asks whether to go on":    {asks, mesh.ReasonLimit, ""},
 		"it failed at a limit":        {failed, mesh.ReasonLimit, StatusFailed},
-		"it asked who called it":      {asks, "", StatusFailed},
+		"it asked who called it":      {asks, "", ""},
 		"it took too long":            {failed, mesh.ReasonTimeout, StatusTimeout},
-		"nobody knows how it went on": {a2apb.TaskState_TASK_STATE_WORKING, "", StatusFailed},
+		"nobody knows how it went on": {a2apb.TaskState_TASK_STATE_WORKING, "", ""},
 	} {
 		j := new(job)
 		restored(j, &thread.Execution{State: tt.state, Reason: tt.reason}, thread.NewActions("main", "t"))
@@ -68,8 +68,8 @@ func TestOnlyWhatWaitsForTheUserGoesOn(t *testing.T) {
 
 func TestOptionsThatAreGivenAreKept(t *testing.T) {
 	for _, c := range []struct{ o, want Options }{
-		{Options{MaxConcurrent: -1, MaxAgents: -1, Timeout: -1}, Options{MaxConcurrent: 5, MaxAgents: 8, Timeout: 300 * time.Second, Worker: "worker"}},
-		{Options{MaxConcurrent: 1, MaxAgents: 1, Timeout: 1, Worker: "w"}, Options{MaxConcurrent: 1, MaxAgents: 1, Timeout: 1, Worker: "w"}},
+		{Options{MaxConcurrent: -1, MaxAgents: -1, Timeout: -1}, Options{MaxConcurrent: 5, MaxAgents: 8, Timeout: 300 * time.Second, AdoptTime: 30 * time.Second, Worker: "worker"}},
+		{Options{MaxConcurrent: 1, MaxAgents: 1, Timeout: 1, Worker: "w"}, Options{MaxConcurrent: 1, MaxAgents: 1, Timeout: 1, AdoptTime: 30 * time.Second, Worker: "w"}},
 	} {
 		o := c.o
 		if o.fill(); o.Logger == nil {

@@ -28,7 +28,7 @@ const settleTime = 5 * time.Second
 // work runs one job, of which r is known, until it is done or waits for the
 // user, and logs it.
 func (d *Dispatcher) work(ctx context.Context, j *job, r Result, prior []Result) Result {
-	to, err := d.choose(ctx, j)
+	to, err := d.find(ctx, j)
 	var a *assignment
 	if err == nil {
 		r.Agent = to.GetName()
@@ -37,11 +37,24 @@ func (d *Dispatcher) work(ctx context.Context, j *job, r Result, prior []Result)
 	if err != nil {
 		r.Status, r.Result = notAsked(ctx, err)
 		if j.resume != nil {
+			if j.resume.continued {
+				r.Result = text.AgentInterrupted()
+				r.Result = d.open(ctx, j, r)
+			}
 			d.settle(ctx, j, mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_FAILED, Reason: mesh.ReasonUnavailable}, r)
 		}
 		return r
 	}
-	last, text := d.ask(ctx, j, a)
+	last, text, lost := d.ask(ctx, j, a)
+	switch {
+	case d.leaves():
+		r.Status, r.Result = StatusCanceled, ""
+		return r
+	case lost && call.Speaks(to.GetCard()) && d.readopt(ctx, j):
+		return d.work(ctx, j, r, prior)
+	case lost && j.resume != nil && j.resume.continued && !call.Speaks(to.GetCard()):
+		last = unknown()
+	}
 	r.Status = status(ctx, last)
 	if r.Status == StatusWaiting {
 		if err = d.park(ctx, j, last); err != nil {
@@ -69,9 +82,10 @@ type assignment struct {
 func (d *Dispatcher) assign(ctx context.Context, j *job, to *meshv1.Agent, prior []Result) (*assignment, error) {
 	a := &assignment{to: to}
 	var event *mesh.Event
-	if j.resume != nil {
-		a.msg = message(d.inv.Thread.ID, "", j.Order)
-		a.msg.Parts = d.inv.Message.GetParts()
+	if j.resume != nil && j.resume.continued {
+		a.msg, event = d.continued(j)
+	} else if j.resume != nil {
+		a.msg = d.answer(j)
 		event = &mesh.Event{Execution: j.exec.ID, Body: mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_WORKING, Reason: mesh.ReasonDelivered}}
 	} else {
 		j.exec.Agent = to.GetName()
@@ -128,19 +142,22 @@ func message(threadID, words string, o Order) *a2apb.Message {
 }
 
 // ask sends the message and logs what comes back. It returns the agent's last
-// word and its text.
-func (d *Dispatcher) ask(ctx context.Context, j *job, a *assignment) (mesh.TaskMoved, string) {
+// word and its text, and whether the agent, or its task, was lost.
+func (d *Dispatcher) ask(ctx context.Context, j *job, a *assignment) (last mesh.TaskMoved, said string, lost bool) {
 	to := callee(a.to)
 	client, err := d.dialer.Dial(to.Target)
 	if err != nil {
-		return call.Failure(mesh.ReasonUnavailable, words(err)), ""
+		return call.Failure(mesh.ReasonUnavailable, words(err)), "", false
 	}
 	as := to.As(d.inv.Thread, j.exec, d.inv.Mesh.Tickets(j.exec.ID, a.Ticket))
 	remote := call.Remote{Context: a.Context, Recall: func(ctx context.Context) (string, error) { return d.inv.Mesh.Recollection(ctx, j.exec) }}
 	var text transcript
 	if j.resume != nil {
 		remote.Task, remote.GoesOn = j.resume.task, true
-		text.WriteString(j.resume.said)
+		text.hear(j.resume.said)
+		if j.resume.continued {
+			remote.Attach = &call.Attach{Had: j.resume.said}
+		}
 	}
 	called := mesh.WithCall(ctx, as)
 	log := journal{d.inv.Mesh}
@@ -157,13 +174,13 @@ func (d *Dispatcher) ask(ctx context.Context, j *job, a *assignment) (mesh.TaskM
 		}
 	}
 	d.opts.Logger.InfoContext(called, "agent called", "agent", to.Name)
-	last := hear(called, relay, log, &text)
+	last = hear(called, relay, log, &text)
 	// It was stopped: the agent must know, whatever its stream does. Its server may
 	// see the deadline before our clock does.
-	if ctx.Err() != nil || last.Reason == mesh.ReasonTimeout {
+	if (ctx.Err() != nil || last.Reason == mesh.ReasonTimeout) && !d.leaves() {
 		j.stop(ctx)
 	}
-	return last, text.result()
+	return last, text.result(), ctx.Err() == nil && mesh.Terminal(last.State) && relay.Lost()
 }
 
 // callee is the agent as package call has it.
