@@ -51,6 +51,8 @@ type Config struct {
 	// others; nil, the default, for none. Of the options Face, Handlers, Timeout and
 	// Notify count. It goes without Solo.
 	Reads *skilltools.Options
+	// MaxSteps is how many replies may ask other agents; 0 is llm.DefaultMaxSteps.
+	MaxSteps int
 	// Fit and Cost are those of llm.Loop.
 	Fit  func(req *llm.Request, last mesh.Usage) (dropped int)
 	Cost func(model string, u mesh.Usage) mesh.Usage
@@ -127,11 +129,12 @@ func (a *assistant) Run(ctx context.Context, inv *agent.Invocation) iter.Seq2[ag
 			a.runAlone(ctx, inv, handoffs)(yield)
 			return
 		}
-		d := dispatch.New(ctx, inv, a.Conns, a.Dispatch)
+		d := dispatch.New(ctx, inv, a.Conns, a.Dispatch.ForConsulting())
 		defer d.Close()
 		prompt := modelrun.Prompt{Identity: a.Prompt, User: inv.User, Channel: inv.Channel, Now: a.Now()}
 		run := modelrun.Options{
 			Model: a.Model, Name: a.ModelName, Fit: a.Fit, Cost: a.Cost, Logger: a.Logger,
+			MaxSteps: a.MaxSteps, Pause: true,
 			Fresh:    modelrun.Clock(a.Now()),
 			Tools:    modelrun.Combine(dispatch.NewConsult(d, others.consult), handoffs),
 			Progress: others.progress,

@@ -169,8 +169,8 @@ func (o *orchestrator) Run(ctx context.Context, inv *agent.Invocation) iter.Seq2
 			tell = func(p agent.Progress) { send(said{out: p}) }
 		}
 		run := modelrun.Options{
-			Model: o.Model, Name: o.ModelName, MaxSteps: o.MaxSteps, Logger: o.Logger,
-			Tools: modelrun.Combine(find, &watched{Orchestration: dispatch.NewOrchestration(d), dispatcher: d, tell: tell}),
+			Model: o.Model, Name: o.ModelName, MaxSteps: o.MaxSteps, Pause: true, Logger: o.Logger,
+			Tools: modelrun.Combine(find, o.dispatching(inv, d, tell)),
 			Fresh: modelrun.Clock(o.Now()), Fit: o.Fit, Cost: o.Cost,
 		}
 		if reads != nil {
@@ -198,6 +198,15 @@ func (o *orchestrator) Run(ctx context.Context, inv *agent.Invocation) iter.Seq2
 			yield(nil, mesh.Wrap("orchestrator.Run", context.Cause(ctx)))
 		}
 	}
+}
+
+// dispatching are the tools with which the agent has others work; none at the end of the
+// allowed depth (S1-032).
+func (o *orchestrator) dispatching(inv *agent.Invocation, d *dispatch.Dispatcher, tell func(agent.Progress)) llm.Tools {
+	if inv.Grant.Depth <= 0 {
+		return nil
+	}
+	return &watched{Orchestration: dispatch.NewOrchestration(d), dispatcher: d, tell: tell}
 }
 
 // prompt returns the prompt, with what changes from call to call at its end

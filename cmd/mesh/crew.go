@@ -3,6 +3,7 @@ package main
 import (
 	"io/fs"
 	"log/slog"
+	"math"
 	"os"
 	"slices"
 	"strings"
@@ -17,6 +18,7 @@ import (
 	"agentmesh/mesh/agent"
 	"agentmesh/mesh/agent/skilltools"
 	"agentmesh/mesh/dispatch"
+	"agentmesh/mesh/limit"
 	"agentmesh/mesh/llm"
 	"agentmesh/mesh/node"
 	"agentmesh/mesh/registry"
@@ -102,7 +104,7 @@ func (c *crew) agent(name string, env node.Env) (agent.Agent, error) {
 	switch name {
 	case "main":
 		cfg := mainagent.Config{Card: card, Model: c.mind.model, ModelName: model, Fit: fit, Cost: cost, Conns: env.Conns, Dispatch: dispatching(env),
-			Now: c.now, Logger: env.Logger}
+			MaxSteps: steps(env), Now: c.now, Logger: env.Logger}
 		if !c.mind.offline { // which plans by the message alone
 			cfg.Context = c.kit.known(contextTime)
 		}
@@ -121,7 +123,7 @@ func (c *crew) agent(name string, env node.Env) (agent.Agent, error) {
 			return nil, err
 		}
 		return orchestrator.New(orchestrator.Config{Card: card, Model: c.mind.model, ModelName: model, Fit: fit, Cost: cost, Conns: env.Conns,
-			Dispatch: dispatching(env), Reads: reads, Now: c.now, Logger: env.Logger})
+			Dispatch: dispatching(env), MaxSteps: steps(env), Reads: reads, Now: c.now, Logger: env.Logger})
 	case "skill-builder":
 		return skillbuilder.New(skillbuilder.Config{Card: card, Now: c.now, Logger: env.Logger})
 	}
@@ -185,10 +187,27 @@ func nameSkills(card *a2apb.AgentCard) {
 
 // dispatching are the options of agents that call others.
 func dispatching(env node.Env) dispatch.Options {
-	if env.Dialer == nil {
-		return dispatch.Options{}
+	o := dispatch.Options{Limits: env.Limits, MaxAgents: orNone(env.Budgets.Most(limit.TurnAgents))}
+	if env.Dialer != nil {
+		o.Dialer = env.Dialer
 	}
-	return dispatch.Options{Dialer: env.Dialer, Limits: env.Limits}
+	return o
+}
+
+// steps is how many replies of their models agents may dispatch others with.
+func steps(env node.Env) int {
+	if n := env.Budgets.Most(limit.AgentSteps); n > 0 {
+		return n
+	}
+	return math.MaxInt32
+}
+
+// orNone is a limit of which 0 is none.
+func orNone(most int) int {
+	if most == 0 {
+		return limit.Unlimited
+	}
+	return most
 }
 
 // specialists are the agents that are one implementation with other skills.

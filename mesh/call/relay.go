@@ -242,7 +242,7 @@ func (a Agent) Request(key mesh.ThreadKey, x mesh.ExecutionID, msg *a2apb.Messag
 	if Speaks(a.Card) {
 		msg.ContextId = key.ID
 	}
-	req := Request{Message: msg, Execution: x, Unary: !a.Card.GetCapabilities().GetStreaming()}
+	req := Request{Message: msg, Execution: x, Unary: !a.Card.GetCapabilities().GetStreaming(), Idempotent: idempotent(a.Card)}
 	if !remote.GoesOn && !Speaks(a.Card) && remote.Context != "" {
 		req.Recall = remote.Recall
 	}

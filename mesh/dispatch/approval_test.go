@@ -80,7 +80,7 @@ func TestAgentsThatNeedApprovalWaitAndGoOn(t *testing.T) {
 			for range 3 {
 				<-calls
 			}
-			d := w.goOn(inv, "yes", dispatch.Options{MaxAgents: 5})
+			d := w.goOn(inv, "yes", dispatch.Options{MaxAgents: 1})
 			got := read(t, dispatch.NewOrchestration(d).Call(t.Context(), use("5", dispatch.ToolResults, `{}`)).Text)
 			var told []string
 			for _, a := range got["agents"].([]any) {
@@ -105,7 +105,10 @@ func TestAgentsThatNeedApprovalWaitAndGoOn(t *testing.T) {
 				t.Errorf("the execution that was announced is not the one that came: %s", announced)
 			}
 			if errs := d.Dispatch(t.Context(), []dispatch.Order{order("a"), order("b")}); len(errs) == 0 || !mesh.IsCode(errs[0], mesh.Exhausted) {
-				t.Errorf("those before do not count: %v", errs)
+				t.Errorf("more than there may be for one message: %v", errs)
+			}
+			if errs := d.Dispatch(t.Context(), []dispatch.Order{order("a")}); errs != nil { // S0-058
+				t.Errorf("those before the user's word count: %v", errs)
 			}
 			if errs := d.Dispatch(t.Context(), []dispatch.Order{order("quick")}); len(errs) == 0 || !mesh.IsCode(errs[0], mesh.Invalid) {
 				t.Errorf("an id of before is taken twice: %v", errs)

@@ -113,11 +113,16 @@ func (c *Consult) Call(ctx context.Context, use mesh.ToolUse) llm.ToolResult {
 	}
 	id := c.d.reopen(use.ID, a.Agent, a.Task)
 	if id == "" {
-		if !slices.ContainsFunc(c.agents, func(x *meshv1.Agent) bool { return x.GetName() == a.Agent }) {
+		at := slices.IndexFunc(c.agents, func(x *meshv1.Agent) bool { return x.GetName() == a.Agent })
+		if at < 0 {
 			return failure(mesh.InvalidField("dispatch.Consult", "agent", "%q is not one of the agents that can be asked", a.Agent))
 		}
 		id = c.label(a.Agent)
-		if errs := c.d.Dispatch(ctx, []Order{{AgentID: id, Name: a.Agent, Mission: a.Task, Answers: a.Answers}}); len(errs) > 0 {
+		order := Order{AgentID: id, Name: a.Agent, Mission: a.Task, Answers: a.Answers}
+		if orchestrates(c.agents[at].GetCard()) {
+			order.Timeout = c.d.opts.Orchestrating
+		}
+		if errs := c.d.Dispatch(ctx, []Order{order}); len(errs) > 0 {
 			return failure(errs[0])
 		}
 	}

@@ -37,6 +37,7 @@ import (
 	"agentmesh/mesh/agent"
 	"agentmesh/mesh/call"
 	"agentmesh/mesh/limit"
+	"agentmesh/mesh/llm"
 	"agentmesh/mesh/text"
 )
 
@@ -55,10 +56,22 @@ type Options struct {
 	// MaxConcurrent is how many agents work at a time; more wait their turn.
 	// Default 5 (S1-036).
 	MaxConcurrent int
-	// MaxAgents is how many may be dispatched in all. Default 8 (S0-067).
+	// MaxAgents is how many may be dispatched in one run, from one message of the user to
+	// the next. The node counts those of all dispatchers; here a batch that would be too
+	// many is refused whole, before anything of it begins. Default 8 (S0-067), -1 for as
+	// many as the node lets.
 	MaxAgents int
-	// Timeout is how long an agent may take. Default 300 s (S1-037).
-	Timeout time.Duration
+	// Timeout is how long an agent may take. Default 300 s (S1-037); the order's own goes
+	// first, and then that which Timeouts has for the agent.
+	Timeout  time.Duration
+	Timeouts map[string]time.Duration
+	// Budget is how long all agents of a run may take together. When it is over, those
+	// at work are canceled and the others not begun; what arrived stays. Default 600 s
+	// (S1-038), less than 0 for no end.
+	Budget time.Duration
+	// Orchestrating is how long an agent may take that [Consult] asks and that dispatches
+	// others itself: their budget, and the time to conclude. Default 11 min.
+	Orchestrating time.Duration
 	// AdoptTime is how long an agent that was cut off may take to be live again. Default
 	// 30 s.
 	AdoptTime time.Duration
@@ -77,15 +90,15 @@ func (o *Options) fill() {
 	if o.MaxConcurrent <= 0 {
 		o.MaxConcurrent = 5
 	}
-	if o.MaxAgents <= 0 {
-		o.MaxAgents = 8
-	}
+	o.MaxAgents = cmp.Or(o.MaxAgents, limit.DefaultTurnAgents)
 	if o.Timeout <= 0 {
 		o.Timeout = 300 * time.Second
 	}
 	if o.AdoptTime <= 0 {
 		o.AdoptTime = 30 * time.Second
 	}
+	o.Budget = cmp.Or(o.Budget, DefaultBudget)
+	o.Orchestrating = cmp.Or(o.Orchestrating, DefaultBudget+concluding)
 	if o.Worker == "" {
 		o.Worker = "worker"
 	}
@@ -119,7 +132,8 @@ type Result struct {
 	// Mission is what was asked for.
 	Mission string `json:"-"`
 
-	wants *awaited // of one that is waiting
+	wants   *awaited // of one that is waiting
+	limited bool     // the mesh did not take it because of a limit
 }
 
 // awaited is what an agent waits for.
@@ -144,12 +158,16 @@ type Dispatcher struct {
 	cancel context.CancelCauseFunc
 	wg     sync.WaitGroup
 
-	lost error // why it is not known what was dispatched before
+	clock *time.Timer // of the budget
+	lost  error       // why it is not known what was dispatched before
 
 	mu      sync.Mutex
 	before  before // what the log says of what was dispatched before
 	jobs    map[string]*job
-	order   []string // agent ids as they were dispatched
+	order   []string  // agent ids as they were dispatched
+	now     int       // those of them that were dispatched in this run
+	met     *llm.Trip // the limit that the agents have met
+	late    *llm.Trip // that the time is over
 	running int
 	paused  bool          // the run ends because somebody waits
 	changed chan struct{} // closed and replaced when a job ends
@@ -185,6 +203,9 @@ func New(ctx context.Context, inv *agent.Invocation, conns Conns, opts Options) 
 	}
 	d := &Dispatcher{inv: inv, dialer: opts.Dialer, opts: opts, jobs: map[string]*job{}, changed: make(chan struct{})}
 	d.ctx, d.cancel = context.WithCancelCause(ctx)
+	if d.opts.Budget > 0 {
+		d.clock = time.AfterFunc(d.opts.Budget, d.expire)
+	}
 	if inv.GoesOn() {
 		d.lost = d.restore(ctx)
 	}
@@ -216,6 +237,9 @@ func (d *Dispatcher) Close() {
 	}
 	d.wake()
 	d.mu.Unlock()
+	if d.clock != nil {
+		d.clock.Stop()
+	}
 	d.wg.Wait()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(d.ctx), settleTime)
 	defer cancel()
@@ -253,9 +277,14 @@ func (d *Dispatcher) Dispatch(ctx context.Context, batch []Order) []error {
 	if bad := problems(have, batch); bad != nil {
 		return bad
 	}
-	if n := len(d.jobs) + len(batch); n > d.opts.MaxAgents {
-		return d.tooMany(ctx, len(batch), n)
+	if met := cmp.Or(d.met, d.late); met != nil {
+		d.meet(met)
+		return slices.Repeat([]error{tripOf(met).Err("dispatch.Dispatch")}, len(batch))
 	}
+	if most := d.room(); most >= 0 && len(batch) > most {
+		return d.tooMany(ctx, len(batch), most)
+	}
+	d.now += len(batch)
 	for _, o := range batch {
 		d.add(o, mesh.NewExecutionID(d.inv.Thread.ID))
 	}
@@ -276,17 +305,6 @@ func (d *Dispatcher) add(o Order, id mesh.ExecutionID) *job {
 	d.jobs[o.AgentID] = j
 	d.order = append(d.order, o.AgentID)
 	return j
-}
-
-// tooMany refuses a batch and says so in the log.
-func (d *Dispatcher) tooMany(ctx context.Context, batch, n int) []error {
-	fact := mesh.LimitTripped{Limit: limit.TurnAgents, Detail: text.TooManyAgents(d.opts.MaxAgents, n), Used: int64(n), Most: int64(d.opts.MaxAgents)}
-	err := &mesh.Error{Code: mesh.Exhausted, Op: "dispatch.Dispatch", Detail: fact.Detail, Limit: &fact}
-	_, logErr := d.inv.Mesh.Record(ctx, &mesh.Event{Body: fact})
-	if logErr != nil {
-		d.opts.Logger.WarnContext(ctx, "limit not logged", "err", logErr)
-	}
-	return slices.Repeat([]error{err}, batch)
 }
 
 // link counts what the job waits for, and skips it if that failed already.
@@ -321,7 +339,7 @@ func (d *Dispatcher) start() {
 		}
 		d.running++
 		j.Status, j.began = StatusRunning, time.Now()
-		ctx, cancel := context.WithTimeout(d.ctx, cmp.Or(j.left, d.opts.Timeout))
+		ctx, cancel := context.WithTimeout(d.ctx, cmp.Or(j.left, d.timeout(j.Order)))
 		j.cancel = cancel
 		r, deps := j.Result, d.results(j.Order.DependsOn)
 		d.wg.Go(func() { // Close waits

@@ -3,6 +3,7 @@ package dispatch
 import (
 	"slices"
 	"strings"
+	"time"
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/llm"
@@ -24,6 +25,8 @@ type Order struct {
 	// Budget is what the agent may use with all below it. The mesh gives it no more than
 	// is left.
 	Budget mesh.Budget
+	// Timeout is how long the agent may take; 0 is what the dispatcher has for it.
+	Timeout time.Duration
 	// Answers are what the user said to questions that the agent asked before.
 	Answers []string
 }

@@ -269,7 +269,11 @@ func failure(err error) llm.ToolResult {
 	if field := mesh.FieldOf(err); field != "" && words != "" {
 		words = field + " " + words
 	}
-	return llm.ToolResult{Text: cmp.Or(words, text.ToolFailed()), Failed: true, Cause: cause(err)}
+	r := llm.ToolResult{Text: cmp.Or(words, text.ToolFailed()), Failed: true, Cause: cause(err)}
+	if trip := limit.TripOf(err); trip != nil {
+		r.Trip = tripped(trip)
+	}
+	return r
 }
 
 // cause is why nothing was dispatched, or no result is there.

@@ -3,7 +3,6 @@ package dispatch
 import (
 	"context"
 	"slices"
-	"strings"
 	"sync"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
@@ -265,7 +264,7 @@ func (d *Dispatcher) others(ctx context.Context, all []Result) []agent.Work {
 	}
 	var out []agent.Work
 	for _, r := range all {
-		mission := mesh.Clip(strings.Join(strings.Fields(r.Mission), " "), maxMission)
+		mission := brief(r.Mission)
 		switch r.Status {
 		case StatusCompleted:
 			did := agent.Done(work.Below(r.ExecutionID))
@@ -275,6 +274,12 @@ func (d *Dispatcher) others(ctx context.Context, all []Result) []agent.Work {
 			out = append(out, did...)
 		case StatusPending:
 			out = append(out, agent.Work{Execution: string(r.ExecutionID), Open: []string{text.NotBegun(mission)}})
+		case StatusFailed:
+			if r.limited {
+				out = append(out, agent.Work{Execution: string(r.ExecutionID), Open: []string{text.NotAsked(mission)}})
+			}
+		case StatusTimeout, StatusCanceled, StatusSkipped:
+			out = append(out, agent.Work{Execution: string(r.ExecutionID), Open: []string{text.NotDone(mission, r.Status)}})
 		}
 	}
 	return out

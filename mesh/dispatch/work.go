@@ -36,6 +36,7 @@ func (d *Dispatcher) work(ctx context.Context, j *job, r Result, prior []Result)
 	}
 	if err != nil {
 		r.Status, r.Result = notAsked(ctx, err)
+		r.limited = d.refused(err)
 		if j.resume != nil {
 			if j.resume.continued {
 				r.Result = text.AgentInterrupted()
@@ -185,7 +186,11 @@ func (d *Dispatcher) ask(ctx context.Context, j *job, a *assignment) (last mesh.
 
 // callee is the agent as package call has it.
 func callee(a *meshv1.Agent) call.Agent {
-	return call.Agent{Target: call.Target{Name: a.GetName(), Card: a.GetCard(), Endpoint: a.GetEndpoint(), Tenant: mesh.TenantID(a.GetTenant())}, Builtin: a.GetBuiltin()}
+	t := call.Target{Name: a.GetName(), Card: a.GetCard(), Endpoint: a.GetEndpoint(), Tenant: mesh.TenantID(a.GetTenant())}
+	for _, i := range a.GetInstances() {
+		t.Instances = append(t.Instances, call.Instance{Endpoint: i.GetEndpoint(), Interfaces: i.GetInterfaces(), Live: i.GetLive()})
+	}
+	return call.Agent{Target: t, Builtin: a.GetBuiltin()}
 }
 
 // A journal is the thread as the mesh offers it to the execution that dispatches.

@@ -22,6 +22,10 @@ const (
 	// package dispatch.
 	OrchestratorTime = "orchestrator.max_budget"
 
+	// What is left for the next call of a model, when that is not enough.
+	ModelTokens = "model.tokens"
+	ModelCost   = "model.cost" // in micro-dollars
+
 	// What an execution may use with all below it: see [mesh.Budget].
 	BudgetCalls  = "agent.budget.calls"
 	BudgetTokens = "agent.budget.tokens"

@@ -30,6 +30,8 @@ type Trip struct {
 	Detail string
 	// Free is when there is room again, of limits of which that is known.
 	Free time.Time
+	// Conclude has the model answer once more without tools, also where the run pauses.
+	Conclude bool
 }
 
 // An Ask is a call that waits for the word of the user, or, without a call, what
@@ -109,6 +111,10 @@ type Loop struct {
 	// Check is asked before every model call, which step counts from 1, and
 	// returns the limit that was met, or nil. Nil checks nothing.
 	Check func(ctx context.Context, step int) *Trip
+	// Afford is asked before every model call, the last one too, whether what is left
+	// pays for it: for the request, which next returns, after one that used last. It
+	// returns the limit if not, and the model is not asked. Nil pays for all.
+	Afford func(next func() *Request, last mesh.Usage) *Trip
 	// Pause ends the run when a limit is met, so that the user can be asked
 	// whether to go on. Without it the model is asked once more, without
 	// tools, so that the user gets an answer.
@@ -244,6 +250,9 @@ func (r *run) check(ctx context.Context, used, most int) *Trip {
 			return trip
 		}
 	}
+	if trip := r.afford(ctx, nil); trip != nil {
+		return trip
+	}
 	if used < most {
 		return nil
 	}
@@ -253,9 +262,24 @@ func (r *run) check(ctx context.Context, used, most int) *Trip {
 	}
 }
 
-// limit ends the run because of the trip: at once, or with a last reply.
+// afford returns the limit that keeps the model from being asked, after the trip of
+// another one if there was one.
+func (r *run) afford(ctx context.Context, trip *Trip) *Trip {
+	if r.loop.Afford == nil {
+		return nil
+	}
+	return r.loop.Afford(func() *Request {
+		if trip != nil {
+			return r.request(nil, trip)
+		}
+		return r.request(r.tools(ctx), nil)
+	}, r.last)
+}
+
+// limit ends the run because of the trip: at once, or with a last reply, if there is
+// enough left for one.
 func (r *run) limit(ctx context.Context, trip *Trip) error {
-	if !r.emit(Event{Limit: trip}) || r.loop.Pause {
+	if !r.emit(Event{Limit: trip}) || r.loop.Pause && !trip.Conclude || r.afford(ctx, trip) != nil {
 		return nil
 	}
 	for {

@@ -81,6 +81,12 @@ type Env struct {
 	Logger  *slog.Logger
 }
 
+// Apart is what an agent gets that has a process of its own: it calls others over gRPC
+// alone, and knows how many of its calls each of their processes has.
+func Apart(conns *rpc.Pool, logger *slog.Logger) Env {
+	return Env{Conns: conns, Dialer: call.NewDialer(conns, call.Options{}), Logger: logger}
+}
+
 // Options are what the program sets, beside the operator's Config.
 type Options struct {
 	Builtins []Builtin

@@ -250,7 +250,11 @@ func (c *Config) find(tenant mesh.TenantID, agent string) (registry.Entry, call.
 
 // callee is the entry as package call has it.
 func callee(e registry.Entry) call.Agent {
-	return call.Agent{Target: call.Target{Name: e.Name, Card: e.Card, Endpoint: e.Endpoint, Tenant: e.Tenant}, Builtin: e.Builtin}
+	t := call.Target{Name: e.Name, Card: e.Card, Endpoint: e.Endpoint, Tenant: e.Tenant}
+	for _, i := range e.Instances {
+		t.Instances = append(t.Instances, call.Instance{Endpoint: i.Endpoint, Interfaces: i.Interfaces, Live: i.Live})
+	}
+	return call.Agent{Target: t, Builtin: e.Builtin}
 }
 
 // depth is how many levels of dispatch are allowed below the agent when it has the stream.

@@ -336,7 +336,7 @@ func (r *relay) log(ctx context.Context, b mesh.Body) (last *mesh.TaskMoved, uns
 	if said.Last == nil {
 		return nil, nil
 	}
-	if said.Last.Reason == mesh.ReasonUnavailable {
+	if said.Last.Reason == mesh.ReasonUnavailable && len(r.entry.Instances) < 2 { // of several, the dialer tells which
 		r.driver.Directory.ReportDown(r.entry, mesh.Errorf(mesh.Unavailable, "turn.relay", "its stream broke"))
 	}
 	return said.Last, said.Events

@@ -11,6 +11,7 @@ import (
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/agent"
+	"agentmesh/mesh/limit"
 	"agentmesh/mesh/llm"
 	"agentmesh/mesh/text"
 	"agentmesh/mesh/thread"
@@ -61,6 +62,17 @@ type Asker interface {
 	Asked(ctx context.Context, call string) (questions []mesh.Question, report *agent.Report, ok bool)
 }
 
+// A Limiter is Tools that work for others beside their calls, and may meet a limit so: it
+// then stands before the next call of the model.
+type Limiter interface{ Limit() *llm.Trip }
+
+// A Reporter is Tools by which others work. Report is asked when the run pauses because of
+// a limit. It returns when nothing is at work any more, with what the user has to be asked
+// for the others' sake, and what they did and did not begin.
+type Reporter interface {
+	Report(ctx context.Context) (questions []mesh.Question, report agent.Report)
+}
+
 // A Settler is Tools that record some results of calls in the thread
 // themselves, so that the run need not.
 type Settler interface {
@@ -97,15 +109,18 @@ func Run(ctx context.Context, inv *agent.Invocation, run Options) iter.Seq2[agen
 				m.leave(ctx)
 				return
 			}
-			if m.pauses() {
+			if m.pauses() && !m.trip.Conclude {
 				break
 			}
 		}
 		ask := m.ask(ctx)
-		if err := m.end(ctx); err != nil {
+		switch err := m.end(ctx); {
+		case err != nil:
 			yield(nil, err)
-		} else if ask.Text != "" {
+		case ask.Text != "":
 			yield(ask, nil)
+		case m.trip != nil && m.said == "": // nothing was left for a last word
+			yield(agent.Text{Text: text.LimitReached(m.trip.Limit, m.trip.Used, m.trip.Most)}, nil)
 		}
 	}
 }
@@ -170,11 +185,11 @@ func (m *modelRun) prepare(ctx context.Context) (err error) {
 	case len(answered) > 0:
 		m.about.Resume, note = llm.ResumeSettle, text.Settle(answered, before.done)
 	case before.tripped && answer == mesh.AnswerYes:
-		m.about.Resume, note = llm.ResumeContinue, text.Continue(before.done)
+		m.about.Resume, note = llm.ResumeContinue, text.Continue(slices.Concat(before.done, before.others))
 	case before.tripped && answer == mesh.AnswerNo && m.about.Mission != nil:
-		return declined(before.did, before.open)
+		return declined(slices.Concat(before.did, before.others), before.open)
 	case before.tripped:
-		m.about.Resume, note = llm.ResumeStop, text.Stop(before.did, before.open)
+		m.about.Resume, note = llm.ResumeStop, text.Stop(slices.Concat(before.did, before.others), before.open)
 	}
 	if questions := relayed(did); len(questions) > 0 {
 		m.about.Relayed = true
@@ -263,7 +278,7 @@ func (m *modelRun) events(ctx context.Context, err error) iter.Seq2[llm.Event, e
 		return func(func(llm.Event, error) bool) {}
 	}
 	loop := &llm.Loop{
-		Model: m.Model, Tools: m.Tools, Timeout: toolTime, Commands: m.Commands, Check: m.check, Name: m.Name, System: m.System, Context: m.Context, Fresh: m.Fresh, About: m.about,
+		Model: m.Model, Tools: m.Tools, Timeout: toolTime, Commands: m.Commands, Check: m.check, Afford: m.afford, Name: m.Name, System: m.System, Context: m.Context, Fresh: m.Fresh, About: m.about,
 		NativeTools: m.NativeTools, MaxSteps: m.MaxSteps, Pause: m.Pause, Fit: m.Fit, Cost: m.Cost, Logger: m.Logger, Observe: m.observe,
 	}
 	return loop.Run(ctx, m.history)
@@ -274,6 +289,11 @@ func (m *modelRun) events(ctx context.Context, err error) iter.Seq2[llm.Event, e
 // made before there is room again, so that a run of an agent that makes them
 // itself need not begin. What else counts the mesh knows when a call is made.
 func (m *modelRun) check(_ context.Context, step int) (trip *llm.Trip) {
+	if t, ok := m.Tools.(Limiter); ok {
+		if trip := t.Limit(); trip != nil {
+			return trip
+		}
+	}
 	if step > 1 || !m.Pause || m.before.tripped && mesh.AnswerOf(m.inv.Text()) == mesh.AnswerNo {
 		return nil // who wants no more calls need not wait for room
 	}
@@ -363,7 +383,7 @@ func (m *modelRun) native(u *llm.NativeUse) {
 // already that the mesh holds.
 func (m *modelRun) limit(t *llm.Trip) {
 	m.trip = t
-	if t.Limit == llm.LimitSteps {
+	if !limit.Noted(t.Limit) && t.Limit != limit.TurnAgents && t.Limit != limit.AgentToolCalls {
 		m.pending = append(m.pending, &mesh.Event{Body: mesh.LimitTripped{Limit: t.Limit, Detail: t.Detail, Used: t.Used, Most: t.Most}})
 	}
 }
