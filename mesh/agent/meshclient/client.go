@@ -63,6 +63,9 @@ func New(conn grpc.ClientConnInterface, call mesh.Call) (*Client, error) {
 	}
 	// A cursor and extensions belong to the call that came, not to ours.
 	call.AfterSeq, call.HasCursor, call.Extensions, call.TicketToken, call.Ticket = 0, false, nil, "", nil
+	if _, local := conn.(rpc.Conn); !local { // which goes with its agents
+		conn = patient{conn}
+	}
 	call.Thread, call.Execution, call.ParentTask = g.Thread, g.Execution, string(g.Parent)
 	c := &Client{
 		call: call, grant: g,
