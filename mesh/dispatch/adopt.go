@@ -45,14 +45,15 @@ func (d *Dispatcher) readopt(ctx context.Context, j *job) bool {
 	return true
 }
 
-// find is choose for a job whose agent was cut off: it waits for a while until that is
-// live again.
+// find is choose where agents may be about to come back, as the job's own was cut off, or
+// the execution, or the node was away: it waits for a while until the agent is live again.
 func (d *Dispatcher) find(ctx context.Context, j *job) (*meshv1.Agent, error) {
 	const least, most = 20 * time.Millisecond, time.Second
 	over := time.Now().Add(d.opts.AdoptTime)
 	for wait := least; ; wait = min(2*wait, most) {
 		to, err := d.choose(ctx, j)
-		if err == nil || j.resume == nil || !j.resume.continued || !time.Now().Before(over) {
+		back := j.resume != nil && j.resume.continued || d.inv.Continued || d.inv.Mesh.Away(d.opts.AdoptTime)
+		if err == nil || !back || !time.Now().Before(over) {
 			return to, err
 		}
 		select {

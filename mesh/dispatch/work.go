@@ -51,7 +51,7 @@ func (d *Dispatcher) work(ctx context.Context, j *job, r Result, prior []Result)
 	case d.leaves():
 		r.Status, r.Result = StatusCanceled, ""
 		return r
-	case lost && call.Speaks(to.GetCard()) && d.readopt(ctx, j):
+	case (lost || ctx.Err() == nil && last.Reason == mesh.ReasonUnavailable) && call.Speaks(to.GetCard()) && d.readopt(ctx, j):
 		return d.work(ctx, j, r, prior)
 	case lost && j.resume != nil && j.resume.continued && !call.Speaks(to.GetCard()):
 		last = unknown()

@@ -31,6 +31,7 @@ import (
 	"agentmesh/mesh/node/datafolder"
 	"agentmesh/mesh/rpc"
 	"agentmesh/mesh/threadlog"
+	"agentmesh/mesh/threadlog/eventpb"
 )
 
 var everyKill = flag.Bool("everykill", false, "kill at every append of the run that is to survive, and not only at some")
@@ -43,17 +44,33 @@ const (
 	surviveEffects = "MESH_TEST_EFFECTS" // the file that has the effects
 )
 
-// A dying store kills whoever is to die before or after its n-th append.
+// A dying store kills whoever is to die before or after its n-th append since one had
+// something that the agent said, who would not have begun before.
 type dying struct {
 	threadlog.Backend
 	mu    sync.Mutex
 	n, at int
 	after bool
+	agent string // "" for from the first append on
+}
+
+// begun reports whether the agent says something in the batch.
+func (d *dying) begun(b *threadlog.Batch) bool {
+	for _, e := range b.Entries {
+		if ev, err := eventpb.Decode(e.Data); err == nil && ev.Actor == d.agent {
+			if _, says := ev.Body.(mesh.ArtifactAppended); says {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 func (d *dying) Append(ctx context.Context, k mesh.ThreadKey, b *threadlog.Batch) (threadlog.Appended, error) {
 	d.mu.Lock()
-	d.n++
+	if d.n > 0 || d.agent == "" || d.begun(b) {
+		d.n++
+	}
 	now := d.n == d.at
 	d.mu.Unlock()
 	if now && !d.after {
@@ -89,14 +106,15 @@ func killVictims() {
 func survivingMesh() error {
 	cfg := config(os.Getenv("MESH_TEST_DATA"))
 	cfg.Main, cfg.GRPC = "lead", os.Getenv(surviveNode)
-	when, at, _ := strings.Cut(os.Getenv(surviveDie), " ")
-	n, _ := strconv.Atoi(at)
+	var when, who string
+	var n int
+	_, _ = fmt.Sscan(os.Getenv(surviveDie), &when, &n, &who) // who may be nobody
 	open := datafolder.Opener(nil)
 	return node.Run(context.Background(), cfg, node.Options{
 		Backend: func(cfg node.Config, address string) (node.Backend, error) {
 			b, err := open(cfg, address)
 			if err == nil && n > 0 {
-				b.Threads = &dying{Backend: b.Threads, at: n, after: when == "after"}
+				b.Threads = &dying{Backend: b.Threads, at: n, after: when == "after", agent: who}
 			}
 			return b, err
 		},
@@ -261,7 +279,11 @@ func survive(t *testing.T, when string, n int, roles ...string) (said string, lo
 		surviveNode + "=" + at, "MESH_TEST_DATA=" + filepath.Join(dir, "data"), surviveVictims + "=" + filepath.Join(dir, "victims"), surviveEffects + "=" + filepath.Join(dir, "effects")}}
 	defer p.wg.Wait()
 	defer stop()
-	p.up("surviving-mesh", fmt.Sprintf("%s=%s %d", surviveDie, when, n))
+	who := ""
+	if len(roles) > 0 && roles[0] != "surviving-mesh" {
+		who = "agent:" + strings.TrimPrefix(roles[0], "surviving-")
+	}
+	p.up("surviving-mesh", fmt.Sprintf("%s=%s %d %s", surviveDie, when, n, who))
 	p.up("surviving-lead")
 	p.up("surviving-worker")
 	var pids []string
@@ -287,6 +309,9 @@ func survive(t *testing.T, when string, n int, roles ...string) (said string, lo
 	over := time.Now().Add(90 * time.Second)
 	for time.Now().Before(over) {
 		time.Sleep(20 * time.Millisecond)
+		if a, err := meshv1.NewRegistryServiceClient(conn).GetAgent(under(), &meshv1.GetAgentRequest{Name: "lead"}); task == "" && (err != nil || !a.GetAgent().GetLive()) {
+			continue
+		}
 		if task == "" { // sent again, it is the same message
 			if resp, err := a2apb.NewA2AServiceClient(conn).SendMessage(under(), m); err == nil {
 				task = resp.GetTask().GetId()

@@ -20,7 +20,10 @@ const RestartTime = 60 * time.Second
 const restartMost = time.Second // between two tries
 
 // patient calls the node again while that is not there.
-type patient struct{ grpc.ClientConnInterface }
+type patient struct {
+	grpc.ClientConnInterface
+	client *Client
+}
 
 // Invoke implements grpc.ClientConnInterface.
 func (p patient) Invoke(ctx context.Context, method string, args, reply any, opts ...grpc.CallOption) error {
@@ -33,13 +36,22 @@ func (p patient) Invoke(ctx context.Context, method string, args, reply any, opt
 		if !gone(err) || ctx.Err() != nil || time.Since(begun) > RestartTime {
 			return err
 		}
+		p.client.away.Store(time.Now().UnixMilli())
 		select {
 		case <-time.After(wait):
 		case <-ctx.Done():
 			return err
 		}
+		if call, ok := mesh.CallFrom(ctx); ok && call.Holder != "" { // it may have registered anew
+			call.Holder = p.client.secret()
+			ctx = mesh.WithCall(ctx, call)
+		}
 	}
 }
+
+// Away reports whether the node was not there at some time within the last d: agents that
+// it does not know may be about to register again.
+func (c *Client) Away(d time.Duration) bool { return time.Since(time.UnixMilli(c.away.Load())) < d }
 
 // once reports whether the method may do something twice that is called again.
 func once(method string) bool {
