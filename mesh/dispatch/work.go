@@ -37,7 +37,7 @@ func (d *Dispatcher) work(ctx context.Context, j *job, r Result, prior []Result)
 	if err != nil {
 		r.Status, r.Result = notAsked(ctx, err)
 		r.limited = d.refused(err)
-		if j.resume != nil {
+		if j.resume != nil && !d.leaves() {
 			if j.resume.continued {
 				r.Result = text.AgentInterrupted()
 				r.Result = d.open(ctx, j, r)
@@ -251,9 +251,6 @@ func (d *Dispatcher) settle(ctx context.Context, j *job, last mesh.TaskMoved, r 
 		// What its stream and our log said when we gave it up is not why it ended.
 		if state != a2apb.TaskState_TASK_STATE_CANCELED || why != nil {
 			state, reason = a2apb.TaskState_TASK_STATE_CANCELED, mesh.ReasonDismissed
-		}
-		if errors.Is(why, agent.ErrShutdown) {
-			reason = mesh.ReasonInterrupted
 		}
 	}
 	err := d.inv.Mesh.Keep(ctx, &mesh.Event{Body: mesh.DispatchSettled{Child: j.exec.ID, State: state, Result: mesh.Clip(r.Result, mesh.MaxResult-len("…")), Reason: reason}})
