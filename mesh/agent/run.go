@@ -148,7 +148,7 @@ func (r *Runtime) drive(ctx context.Context, w *writer, inv *Invocation, done ch
 		done <- o
 	}()
 	asked, err := r.consume(ctx, w, inv)
-	settling, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTime)
+	settling, cancel := settle(ctx)
 	defer cancel()
 	err = cmp.Or(err, inv.Mesh.Close(settling)) // nothing can be added after the last word
 	switch {
@@ -168,6 +168,20 @@ func (r *Runtime) drive(ctx context.Context, w *writer, inv *Invocation, done ch
 	default:
 		o = outcome{state: a2apb.TaskState_TASK_STATE_COMPLETED}
 	}
+}
+
+// settle returns a context in which the last facts of a run are logged: as long as its node
+// may take to restart, but soon once the run has been cut.
+func settle(ctx context.Context) (context.Context, context.CancelFunc) {
+	settling, cancel := context.WithTimeout(context.WithoutCancel(ctx), meshclient.RestartTime)
+	stop := context.AfterFunc(ctx, func() {
+		select {
+		case <-time.After(settleTime):
+			cancel()
+		case <-settling.Done():
+		}
+	})
+	return settling, func() { stop(); cancel() }
 }
 
 // consume passes on what the agent says. It returns the question, if the agent

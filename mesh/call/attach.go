@@ -14,6 +14,7 @@ func (c *call) begin(ctx context.Context, req Request) error {
 	if req.Attach == nil {
 		return c.send(ctx, req)
 	}
+	c.attached = true
 	var err error = mesh.Errorf(mesh.NotFound, "call.begin", "the agent has no task that we know of: %w", errForgotten)
 	c.reader.recall(req.Attach.Had)
 	if c.reader.task != "" {
@@ -27,10 +28,10 @@ func (c *call) begin(ctx context.Context, req Request) error {
 	return c.send(ctx, req)
 }
 
-// told says whether the call ended because the agent, or its task, was lost.
-func (c *call) told(err error) {
+// noteLost says whether the call ended because the agent, or its task, was lost.
+func (c *call) noteLost(err error) {
 	r := c.reader
-	if r.req.lost != nil && r.seen && !r.done && (errors.Is(err, errForgotten) || mesh.IsCode(rpc.FromStatus(err), mesh.Unavailable)) {
+	if r.req.lost != nil && (r.seen || c.attached) && !r.done && (errors.Is(err, errForgotten) || mesh.IsCode(rpc.FromStatus(err), mesh.Unavailable)) {
 		r.req.lost.Store(true)
 	}
 }

@@ -137,7 +137,7 @@ func Stream(ctx context.Context, agent Client, req Request) iter.Seq[mesh.Body] 
 			req.logger().WarnContext(ctx, "agent's process lost, another one asked", "agent", req.Agent, "err", err)
 			err = c.sendAgain(ctx, req)
 		}
-		c.told(err)
+		c.noteLost(err)
 		if c.left || r.done || context.Cause(ctx) != nil && mesh.CodeOf(context.Cause(ctx)) == mesh.Canceled {
 			return
 		}

@@ -77,6 +77,9 @@ type Options struct {
 	// Orchestrating is how long an agent may take that [Consult] asks and that dispatches
 	// others itself: their budget, and the time to conclude. Default 11 min.
 	Orchestrating time.Duration
+	// AdoptTime is how long an agent that was cut off may take to be live again. Default
+	// 30 s.
+	AdoptTime time.Duration
 	// Limits are how long agents may say nothing.
 	Limits call.Limits
 	// Worker is the agent that is asked when no agent has all skills of an
@@ -104,6 +107,9 @@ func (o *Options) fill() {
 	o.MaxAgents = cmp.Or(o.MaxAgents, limit.DefaultTurnAgents)
 	if o.Timeout <= 0 {
 		o.Timeout = 300 * time.Second
+	}
+	if o.AdoptTime <= 0 {
+		o.AdoptTime = 30 * time.Second
 	}
 	o.Budget = cmp.Or(o.Budget, DefaultBudget)
 	o.Orchestrating = cmp.Or(o.Orchestrating, DefaultBudget+concluding)
@@ -201,7 +207,8 @@ type job struct {
 	began  time.Time
 
 	told   bool                      // its result was delivered
-	resume *resume                   // of one that goes on after it waited
+	resume *resume                   // of one that goes on after it waited, or was cut off
+	left   time.Duration             // of its time, if it was cut off, or 0
 	stop   func(ctx context.Context) // of one that waits: has its agent end it
 }
 
@@ -240,7 +247,7 @@ func (d *Dispatcher) Close() {
 		_, _ = d.await(d.ctx, nil, ModeAll) // fails only where nothing is at work
 	}
 	d.mu.Lock()
-	over := !paused || d.ctx.Err() != nil && !errors.Is(context.Cause(d.ctx), errClosed)
+	over := !d.leaves() && (!paused || d.ctx.Err() != nil && !errors.Is(context.Cause(d.ctx), errClosed))
 	d.cancel(errClosed)
 	for _, j := range d.jobs {
 		switch {
@@ -262,6 +269,10 @@ func (d *Dispatcher) Close() {
 		d.opts.Logger.WarnContext(ctx, "what agents did is not all logged", "execution", d.inv.Execution, "err", err)
 	}
 }
+
+// leaves reports whether the process of the execution stops: it goes on elsewhere, and so
+// does what it dispatched.
+func (d *Dispatcher) leaves() bool { return errors.Is(context.Cause(d.ctx), agent.ErrShutdown) }
 
 // wake tells those who wait that a job has ended. d.mu is held.
 func (d *Dispatcher) wake() {
@@ -403,7 +414,7 @@ func (d *Dispatcher) start() {
 		}
 		d.running++
 		j.Status, j.began = StatusRunning, time.Now()
-		ctx, cancel := context.WithTimeout(d.ctx, d.timeout(j.Order))
+		ctx, cancel := context.WithTimeout(d.ctx, cmp.Or(j.left, d.timeout(j.Order)))
 		j.cancel = cancel
 		r, deps := j.Result, d.results(j.Order.DependsOn)
 		d.wg.Go(func() { // Close waits

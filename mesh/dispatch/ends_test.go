@@ -40,10 +40,6 @@ func TestTheLogSaysTrulyHowAgentsEnd(t *testing.T) {
 			end: func(_ *world, d *dispatch.Dispatcher, _ *agent.Invocation, _ context.CancelCauseFunc) { d.Cancel("x") }},
 		"with who dispatched it": {act: silent, state: canceled, reason: mesh.ReasonDismissed, status: thread.StatusCancelled,
 			end: func(_ *world, d *dispatch.Dispatcher, _ *agent.Invocation, _ context.CancelCauseFunc) { d.Close() }},
-		"by a shutdown": {act: silent, state: canceled, reason: mesh.ReasonInterrupted, status: thread.StatusCancelled,
-			end: func(_ *world, _ *dispatch.Dispatcher, _ *agent.Invocation, cut context.CancelCauseFunc) {
-				cut(agent.ErrShutdown)
-			}},
 		"by the user": {act: silent, state: canceled, reason: mesh.ReasonCanceled, status: thread.StatusCancelled,
 			end: func(w *world, d *dispatch.Dispatcher, inv *agent.Invocation, _ context.CancelCauseFunc) {
 				w.note(inv, d.List()[0].ExecutionID, mesh.CancelRequested{By: "ann"})

@@ -104,6 +104,14 @@ type actor struct {
 	act      func(*mission) error
 	stop     func()
 	canceled chan string // ids of the tasks that were to be canceled
+	has      *a2apb.Task // that it can be asked for, or nil
+}
+
+func (a *actor) GetTask(_ context.Context, req *a2apb.GetTaskRequest) (*a2apb.Task, error) {
+	if a.has == nil {
+		return nil, status.Error(codes.NotFound, "no such task")
+	}
+	return a.has, nil
 }
 
 func (a *actor) SendStreamingMessage(req *a2apb.SendMessageRequest, stream grpc.ServerStreamingServer[a2apb.StreamResponse]) error {
@@ -236,7 +244,7 @@ func (w *world) AppendEvents(ctx context.Context, req *meshv1.AppendEventsReques
 			}
 			resp.Tickets[string(b.Child.ID)] = w.signer.Ticket(child, time.Now())
 		}
-		if b, ok := e.Body.(mesh.TaskMoved); ok && b.Reason == mesh.ReasonDelivered {
+		if b, ok := e.Body.(mesh.TaskMoved); ok && (b.Reason == mesh.ReasonDelivered || b.Reason == mesh.ReasonContinued) {
 			child, err := w.renew(ctx, g, e.Execution)
 			if err != nil {
 				return nil, err

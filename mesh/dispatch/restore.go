@@ -2,7 +2,6 @@ package dispatch
 
 import (
 	"context"
-	"slices"
 	"strings"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
@@ -15,12 +14,19 @@ import (
 
 // resume is what is known of an agent's task that goes on.
 type resume struct {
-	task string // the agent's own id, where it has one
-	said string // before it waited
+	task string      // the agent's own id, where it has one
+	said []mesh.Body // what the log has of it
+	// continued says that it did not wait: its work was cut off. Then message is what it
+	// was dispatched with, answers says that it went on since with the user's message, and
+	// updates counts its artifact updates.
+	continued bool
+	message   *a2apb.Message
+	answers   bool
+	updates   int64
 }
 
 // restore takes in what the execution dispatched before, and has those go on
-// that wait for the user.
+// that wait for the user, or were at work.
 func (d *Dispatcher) restore(ctx context.Context) error {
 	did, err := d.inv.Mesh.Actions(ctx)
 	if err != nil {
@@ -41,11 +47,7 @@ func (d *Dispatcher) restore(ctx context.Context) error {
 			pending = append(pending, j)
 			continue
 		}
-		if restored(j, x, did); j.Status == StatusFailed && !mesh.Terminal(x.State) {
-			j.Result.Result = withOpen(text.AgentInterrupted(), unsettled(did.Below(x.ID)))
-			d.settle(ctx, j, mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_FAILED, Reason: mesh.ReasonInterrupted}, j.Result)
-		}
-		if j.Terminal() {
+		if restored(j, x, did); j.Terminal() {
 			d.over(j)
 		}
 	}
@@ -74,12 +76,8 @@ func restored(j *job, x *thread.Execution, did *thread.Actions) {
 	if x.Accepted != nil {
 		j.wave = x.Accepted.Wave
 	}
-	if x.State == a2apb.TaskState_TASK_STATE_INPUT_REQUIRED && forUser(x.Reason) {
-		var said transcript
-		for _, o := range did.Output(x.ID) {
-			said.take(o.Artifact, o.Append)
-		}
-		j.resume = &resume{task: x.RemoteTask, said: said.String()}
+	if waits := x.State == a2apb.TaskState_TASK_STATE_INPUT_REQUIRED && forUser(x.Reason); waits || !mesh.Terminal(x.State) {
+		j.goOn(x, did, !waits)
 		return
 	}
 	j.Status, j.Result.Result, j.DurationMS = thread.StatusOf(x.State, x.Reason), x.Result, x.Updated.Sub(x.Started).Milliseconds()
@@ -102,15 +100,14 @@ func (d *Dispatcher) has(label string) bool {
 
 // A transcript is the text of an agent's output, up to maxSaid.
 type transcript struct {
-	strings.Builder
-	left  int // bytes that there was no room for
-	parts []part
+	said []*saying
 }
 
-// A part is how much of the text is of which artifact, in the order of the text.
-type part struct {
-	artifact string
-	size     int
+// A saying is the text of one artifact.
+type saying struct {
+	id   string
+	text strings.Builder
+	left int // bytes that there was no room for
 }
 
 // maxSaid is how much of an agent's text is its result, in bytes: what a result may
@@ -119,10 +116,17 @@ const maxSaid = mesh.MaxResult - 2<<10
 
 // result is the text, and how much of it is missing.
 func (t *transcript) result() string {
-	if t.left == 0 {
-		return t.String()
+	if left := t.left(); left > 0 {
+		return t.String() + text.EndMissing(left, text.AskForLess)
 	}
-	return t.String() + text.EndMissing(t.left, text.AskForLess)
+	return t.String()
+}
+
+func (t *transcript) left() (bytes int) {
+	for _, s := range t.said {
+		bytes += s.left
+	}
+	return bytes
 }
 
 // since is the text from the agent's last reply on, or all of it where that is not known.
@@ -134,62 +138,60 @@ func (t *transcript) since(reply string) string {
 		return all
 	case at >= 0:
 		return all[at:]
-	case t.left > 0: // it is in what there was no room for
+	case t.left() > 0: // it is in what there was no room for
 		return shortened(reply, maxSaid, text.AskForLess)
 	}
 	return all
 }
 
-// take adds the text of a piece of output; more says that it goes on with the
-// piece before. An artifact that begins anew is said in place of what it was, as by
-// another process of the agent.
-func (t *transcript) take(a *a2apb.Artifact, more bool) {
-	id := a.GetArtifactId()
-	if !more {
-		t.drop(id)
-	}
-	s := a2a.ArtifactText(a)
-	if t.Len() > 0 && !more && s != "" {
-		s = "\n\n" + s
-	}
-	if room := max(0, maxSaid-t.Len()); len(s) > room || t.left > 0 {
-		fits := ""
-		if t.left == 0 {
-			fits = strings.ToValidUTF8(s[:room], "")
+// String is the text of all artifacts.
+func (t *transcript) String() string {
+	var all []string
+	for _, s := range t.said {
+		if s.text.Len() > 0 {
+			all = append(all, s.text.String())
 		}
-		t.left += len(s) - len(fits)
-		s = fits
 	}
-	t.WriteString(s)
-	if n := len(t.parts); n > 0 && t.parts[n-1].artifact == id {
-		t.parts[n-1].size += len(s)
-	} else {
-		t.parts = append(t.parts, part{id, len(s)})
-	}
+	return strings.Join(all, paragraph)
 }
 
-// drop takes the artifact out of the text.
-func (t *transcript) drop(id string) {
-	if !slices.ContainsFunc(t.parts, func(p part) bool { return p.artifact == id }) {
-		return
-	}
-	all, parts := t.String(), t.parts
-	at := len(all)
-	for _, p := range parts {
-		at -= p.size
-	}
-	t.Reset()
-	t.WriteString(all[:at])
-	t.parts = nil
-	for _, p := range parts {
-		s := all[at : at+p.size]
-		if at += p.size; p.artifact == id {
-			continue
+const paragraph = "\n\n"
+
+// take adds the text of a piece of output; more says that it goes on with what the
+// artifact had before, which else it replaces.
+func (t *transcript) take(a *a2apb.Artifact, more bool) {
+	words, room, full := a2a.ArtifactText(a), maxSaid+len(paragraph), false
+	var at *saying
+	for _, s := range t.said {
+		if s.id == a.GetArtifactId() {
+			if at = s; !more {
+				s.text.Reset()
+				s.left = 0
+			}
 		}
-		if t.Len() == 0 { // it has nothing to be apart from any more
-			s = strings.TrimPrefix(s, "\n\n")
+		room -= s.text.Len() + len(paragraph)
+		full = full || s.left > 0
+	}
+	if at == nil {
+		at = &saying{id: a.GetArtifactId()}
+		t.said, room = append(t.said, at), room-len(paragraph)
+	}
+	if room = max(0, room); len(words) > room || full {
+		fits := ""
+		if !full {
+			fits = strings.ToValidUTF8(words[:room], "")
 		}
-		t.WriteString(s)
-		t.parts = append(t.parts, part{p.artifact, len(s)})
+		at.left += len(words) - len(fits)
+		words = fits
+	}
+	at.text.WriteString(words)
+}
+
+// hear takes in what the log has of the agent.
+func (t *transcript) hear(said []mesh.Body) {
+	for _, b := range said {
+		if o, ok := b.(mesh.ArtifactAppended); ok {
+			t.take(o.Artifact, o.Append)
+		}
 	}
 }

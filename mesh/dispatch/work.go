@@ -28,7 +28,7 @@ const settleTime = 5 * time.Second
 // work runs one job, of which r is known, until it is done or waits for the
 // user, and logs it.
 func (d *Dispatcher) work(ctx context.Context, j *job, r Result, prior []Result) Result {
-	to, err := d.choose(ctx, j)
+	to, err := d.find(ctx, j)
 	var a *assignment
 	if err == nil {
 		r.Agent = to.GetName()
@@ -37,10 +37,25 @@ func (d *Dispatcher) work(ctx context.Context, j *job, r Result, prior []Result)
 	if err != nil {
 		r.Status, r.Result = notAsked(ctx, err)
 		r.limited = d.refused(err)
+		if d.leaves() {
+			return r
+		}
+		if j.resume != nil && j.resume.continued {
+			d.conclude(ctx, &r, new(transcript), unknown())
+		}
 		d.settle(ctx, j, mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_FAILED, Reason: mesh.ReasonUnavailable}, r)
 		return r
 	}
-	last, said := d.ask(ctx, j, a)
+	last, said, lost := d.ask(ctx, j, a)
+	switch {
+	case d.leaves():
+		r.Status, r.Result = StatusCanceled, ""
+		return r
+	case (lost || ctx.Err() == nil && last.Reason == mesh.ReasonUnavailable) && call.Speaks(to.GetCard()) && d.readopt(ctx, j):
+		return d.work(ctx, j, r, prior)
+	case lost && j.resume != nil && j.resume.continued && !call.Speaks(to.GetCard()):
+		last = unknown()
+	}
 	r.Status = status(ctx, last)
 	if r.Status == StatusWaiting {
 		if err = d.park(ctx, j, last); err != nil {
@@ -69,9 +84,10 @@ type assignment struct {
 func (d *Dispatcher) assign(ctx context.Context, j *job, to *meshv1.Agent, prior []Result) (*assignment, error) {
 	a := &assignment{to: to}
 	var event *mesh.Event
-	if j.resume != nil {
-		a.msg = message(d.inv.Thread.ID, "", j.Order)
-		a.msg.Parts = d.inv.Message.GetParts()
+	if j.resume != nil && j.resume.continued {
+		a.msg, event = d.continued(j)
+	} else if j.resume != nil {
+		a.msg = d.answer(j)
 		event = &mesh.Event{Execution: j.exec.ID, Body: mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_WORKING, Reason: mesh.ReasonDelivered}}
 	} else {
 		j.exec.Agent = to.GetName()
@@ -128,19 +144,22 @@ func message(threadID, words string, o Order) *a2apb.Message {
 }
 
 // ask sends the message and logs what comes back. It returns the agent's last
-// word and its text.
-func (d *Dispatcher) ask(ctx context.Context, j *job, a *assignment) (mesh.TaskMoved, *transcript) {
+// word and its text, and whether the agent, or its task, was lost.
+func (d *Dispatcher) ask(ctx context.Context, j *job, a *assignment) (last mesh.TaskMoved, said *transcript, lost bool) {
 	to := callee(a.to)
 	client, err := d.dialer.Dial(to.Target)
 	if err != nil {
-		return call.Failure(mesh.ReasonUnavailable, words(err)), new(transcript)
+		return call.Failure(mesh.ReasonUnavailable, words(err)), new(transcript), false
 	}
 	as := to.As(d.inv.Thread, j.exec, d.inv.Mesh.Tickets(j.exec.ID, a.Ticket))
 	remote := call.Remote{Context: a.Context, Recall: func(ctx context.Context) (string, error) { return d.inv.Mesh.Recollection(ctx, j.exec) }}
 	text := new(transcript)
 	if j.resume != nil {
 		remote.Task, remote.GoesOn = j.resume.task, true
-		text.WriteString(j.resume.said)
+		text.hear(j.resume.said)
+		if j.resume.continued {
+			remote.Attach = &call.Attach{Had: j.resume.said}
+		}
 	}
 	called := mesh.WithCall(ctx, as)
 	log := journal{d.inv.Mesh}
@@ -157,13 +176,13 @@ func (d *Dispatcher) ask(ctx context.Context, j *job, a *assignment) (mesh.TaskM
 		}
 	}
 	d.opts.Logger.InfoContext(called, "agent called", "agent", to.Name)
-	last := hear(called, relay, log, text)
+	last = hear(called, relay, log, text)
 	// It was stopped: the agent must know, whatever its stream does. Its server may
 	// see the deadline before our clock does.
-	if ctx.Err() != nil || last.Reason == mesh.ReasonTimeout {
+	if (ctx.Err() != nil || last.Reason == mesh.ReasonTimeout) && !d.leaves() {
 		j.stop(ctx)
 	}
-	return last, text
+	return last, text, ctx.Err() == nil && mesh.Terminal(last.State) && relay.Lost()
 }
 
 // callee is the agent as package call has it.
@@ -233,9 +252,6 @@ func (d *Dispatcher) settle(ctx context.Context, j *job, last mesh.TaskMoved, r 
 		// What its stream and our log said when we gave it up is not why it ended.
 		if state != a2apb.TaskState_TASK_STATE_CANCELED || why != nil {
 			state, reason = a2apb.TaskState_TASK_STATE_CANCELED, mesh.ReasonDismissed
-		}
-		if errors.Is(why, agent.ErrShutdown) {
-			reason = mesh.ReasonInterrupted
 		}
 	}
 	err := d.inv.Mesh.Keep(ctx, &mesh.Event{Body: mesh.DispatchSettled{Child: j.exec.ID, State: state, Result: mesh.Clip(r.Result, mesh.MaxResult-len("…")), Reason: reason}})

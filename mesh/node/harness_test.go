@@ -46,6 +46,12 @@ func TestMain(m *testing.M) {
 		exit(diaryAgent())
 	case "malicious-agent":
 		exit(maliciousAgent())
+	case "surviving-mesh":
+		exit(survivingMesh())
+	case "surviving-lead":
+		exit(survivingAgent("lead", lead))
+	case "surviving-worker":
+		exit(survivingAgent("worker", doer))
 	case "mesh":
 		exit(meshChild())
 	}

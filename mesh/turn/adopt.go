@@ -99,7 +99,7 @@ func (d *driver) remember(ctx context.Context, l *leg) error {
 		return err
 	}
 	const page = 256
-	past := &past{leg: l, first: true}
+	past := thread.NewPast(l.turn, l.exec.ID)
 	for after := opened - 1; after < tail; {
 		events, err := d.Log.Read(ctx, d.key, after, page)
 		if err != nil {
@@ -109,71 +109,29 @@ func (d *driver) remember(ctx context.Context, l *leg) error {
 			break
 		}
 		for _, e := range events {
-			past.apply(e)
+			past.Apply(e)
 			after = e.Seq
 		}
 	}
-	if l.message == nil {
+	if l.message = proto.CloneOf(past.Message); l.message == nil {
 		return mesh.Errorf(mesh.Unknown, "turn.remember", "")
 	}
+	for _, b := range past.Said {
+		if o, ok := b.(mesh.ArtifactAppended); ok {
+			if a := unspaced(o.Artifact, l.ordinal); a != o.Artifact {
+				o.Artifact, o.Wire = a, nil
+				b = o
+			}
+		}
+		l.had = append(l.had, b)
+	}
 	began := a2a.ContinuesAnswer
-	if past.first {
+	if past.First {
 		began = a2a.ContinuesFirst
 	}
 	l.message.Metadata = a2a.SetExtension(l.message.Metadata, map[string]*structpb.Value{a2a.KeyContinues: structpb.NewStringValue(began)})
 	l.exec.Text = mesh.Clip(mesh.TextOf(l.message), maxText)
 	return d.States.With(ctx, d.key, func(s *thread.State) error { l.tellUpdates(s); return nil })
-}
-
-// A past is what an execution that goes on was told and said.
-type past struct {
-	leg   *leg
-	posts []*a2apb.Message // of the user, that no agent had yet
-	first bool             // it works on the message that it began with
-}
-
-func (p *past) apply(e *mesh.Event) {
-	own := e.Execution == p.leg.exec.ID
-	switch b := e.Body.(type) {
-	case mesh.DispatchIssued:
-		if b.Child.ID == p.leg.exec.ID {
-			p.leg.message, p.posts = proto.CloneOf(b.Message), nil
-		}
-	case mesh.MessagePosted:
-		if e.Execution == p.leg.turn {
-			p.posts = append(p.posts, b.Message)
-		}
-	case mesh.ArtifactAppended:
-		if own {
-			if a := unspaced(b.Artifact, p.leg.ordinal); a != b.Artifact {
-				b.Artifact, b.Wire = a, nil
-			}
-			p.leg.had = append(p.leg.had, b)
-		}
-	case mesh.TaskMoved:
-		switch {
-		case own && b.Reason == mesh.ReasonDelivered:
-			p.deliver()
-		case own && b.Message != nil:
-			p.leg.had = append(p.leg.had, b)
-		}
-	}
-}
-
-// deliver makes the message one of what the user has said, as address does.
-func (p *past) deliver() {
-	var m *a2apb.Message
-	for _, posted := range p.posts {
-		if m == nil {
-			m = proto.CloneOf(posted)
-			continue
-		}
-		m.MessageId = posted.MessageId
-		m.Parts = append(m.Parts, posted.Parts...)
-	}
-	if m != nil {
-		p.leg.message, p.posts, p.first = m, nil, false
-	}
 }
 
 // unspaced undoes what namespaced does to an artifact's id.

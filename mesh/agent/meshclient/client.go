@@ -33,6 +33,8 @@ type Client struct {
 	secret   func() string          // see HeldBy
 	keys     func() *grant.Verifier // see HeldBy
 
+	away atomic.Int64 // when the node was last found not to be there, in Unix milliseconds
+
 	// writing serialises Record, so that events land in the order in which
 	// they were recorded.
 	writing    sync.Mutex
@@ -65,15 +67,16 @@ func New(conn grpc.ClientConnInterface, call mesh.Call) (*Client, error) {
 	// A cursor and extensions belong to the call that came, not to ours.
 	call.AfterSeq, call.HasCursor, call.Extensions, call.TicketToken, call.Ticket = 0, false, nil, "", nil
 	call.Thread, call.Execution, call.ParentTask = g.Thread, g.Execution, string(g.Parent)
-	c := &Client{
-		call: call, grant: g,
-		threads:  meshv1.NewThreadServiceClient(conn),
-		handoffs: meshv1.NewHandoffServiceClient(conn),
-		registry: meshv1.NewRegistryServiceClient(conn),
-		skills:   meshv1.NewSkillServiceClient(conn),
-		states:   meshv1.NewStateServiceClient(conn),
-		grants:   meshv1.NewGrantServiceClient(conn),
+	c := &Client{call: call, grant: g}
+	if _, local := conn.(rpc.Conn); !local { // which goes with its agents
+		conn = patient{conn, c}
 	}
+	c.threads = meshv1.NewThreadServiceClient(conn)
+	c.handoffs = meshv1.NewHandoffServiceClient(conn)
+	c.registry = meshv1.NewRegistryServiceClient(conn)
+	c.skills = meshv1.NewSkillServiceClient(conn)
+	c.states = meshv1.NewStateServiceClient(conn)
+	c.grants = meshv1.NewGrantServiceClient(conn)
 	c.tail.page, c.sent, c.keys = c.page, func() int64 { return 0 }, func() *grant.Verifier { return nil }
 	return c, nil
 }
