@@ -56,7 +56,7 @@ func start(t *testing.T, planner, worker llm.Model) *meshtest.Mesh {
 	}, meshtest.Options{})
 }
 
-// S0-012, S0-051, S0-052, S0-053, S3-134.
+// S0-012, S0-051, S0-052, S3-134.
 func TestTheModelHasThreeToolsAndTheWorkflowInItsPrompt(t *testing.T) {
 	model := scripted.New(scripted.Say("Hello."), scripted.Say("Again."))
 	m := start(t, model, offline.New(friday))

@@ -48,7 +48,7 @@ func cut(d *agenttest.Desk, resumed bool) (key string) {
 	return key
 }
 
-// S0-027, S3-104: after a crash, what is settled is not done again, and the call
+// S3-104: after a crash, what is settled is not done again, and the call
 // that is not is made again under its key.
 func TestARunThatWasCutGoesOnWithTheUnsettledCallsUnderTheirKeys(t *testing.T) {
 	agenttest.EachFace(t, func(t *testing.T, face skilltools.Face) {
