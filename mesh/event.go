@@ -320,6 +320,8 @@ const (
 	ReasonPolicy      = "FORBIDDEN_BY_POLICY" // of refusals: a policy of the operator forbids it
 	ReasonDeclined    = "DECLINED"            // the user did not want it to go on
 	ReasonDelivered   = "MESSAGE_DELIVERED"   // the user's further message goes to the agent
+	ReasonContinued   = "CONTINUED"           // the agent's work was cut off, and goes on
+	ReasonUnknown     = "OUTCOME_UNKNOWN"     // nobody can say what became of it: its agent was cut off, and is not asked twice
 	ReasonReplaced    = "CONTEXT_REPLACED"    // the agent refused its context, and is told anew in another one
 	ReasonAsked       = "INPUT_REQUIRED"      // of DispatchSettled: it asked, and whoever answers asks anew
 	ReasonDependency  = "DEPENDENCY_FAILED"   // of DispatchSettled: what it depends on did not complete, and it was not asked

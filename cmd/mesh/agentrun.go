@@ -24,7 +24,7 @@ type agentRun struct {
 	mesh, name, listen, endpoint, data, docs string
 	identity                                 string // folder
 	lease                                    time.Duration
-	shared                                   bool
+	shared, replica                          bool
 	logLevel                                 string
 	// config is a configuration file, over which flags win that were given.
 	config string
@@ -39,7 +39,8 @@ func (a *app) agentCommand() *cobra.Command {
 		Short: "Run one of the built-in agents as a process of its own, and register it",
 		Long: `run serves one built-in agent over gRPC and registers it with a running mesh
 for as long as it lives. Names of agents that the mesh runs itself cannot be
-taken: give the agent another one with --name.
+taken: give the agent another one with --name. Several processes share one name, and
+the work, if each is started with --replica.
 
 It is granted the skills that its card names. The worker's names all skills that
 this program brings along.
@@ -47,6 +48,7 @@ this program brings along.
 With --auth tokens, the token needs the role agent-publisher, and operator to
 share the agent with all tenants.`,
 		Example: `  mesh agent run worker --name worker-2
+  mesh agent run worker --name crunch --replica
   mesh agent run knowledge --name handbook --docs ./handbook --mesh 127.0.0.1:7420`,
 		Args: exactly("the NAME of the agent"),
 		RunE: a.raw(func(ctx context.Context, args []string) error {
@@ -67,6 +69,7 @@ share the agent with all tenants.`,
 	f.StringVar(&o.docs, "docs", "docs", "`folder` of documents to answer from")
 	f.DurationVar(&o.lease, "lease", 0, "`time` that the mesh remembers the agent without a sign of life (default 30s)")
 	f.BoolVar(&o.shared, "shared", false, "offer the agent to all tenants")
+	f.BoolVar(&o.replica, "replica", false, "stand beside other processes under the same name, all started so")
 	f.StringVar(&o.logLevel, "log-level", "warn", "`level`: debug, info, warn or error")
 	return group("agent", "Run an agent as a process of its own", "  mesh agent run worker --name worker-2", run, a.agentJoinCommand())
 }
@@ -110,7 +113,7 @@ func (a *app) serveAgent(ctx context.Context, name string, o agentRun) (err erro
 	defer func() { err = errors.Join(err, conn.Close()) }()
 	pool := rpc.NewPool(rpc.DialOptions{TLS: dial.TLS, AllowPlaintextGrant: dial.AllowPlaintextGrant})
 	defer func() { err = errors.Join(err, pool.Close()) }()
-	made, err := c.agent(name, node.Env{Conns: pool, Logger: logger})
+	made, err := c.agent(name, node.Apart(pool, logger))
 	if err != nil {
 		return err
 	}
@@ -131,7 +134,7 @@ func (a *app) serveAgent(ctx context.Context, name string, o agentRun) (err erro
 	}
 	return agent.Serve(ctx, agent.Options{
 		Agent: made, Addr: o.listen, Endpoint: o.endpoint, Node: conn, TLS: serves, Logger: logger,
-		Register: &agent.Registration{Name: registered, Lease: o.lease, Shared: o.shared},
+		Register: &agent.Registration{Name: registered, Lease: o.lease, Shared: o.shared, Replica: o.replica},
 		Ready: func(endpoint string) {
 			_, _ = fmt.Fprintf(a.stdout, "agent %s is registered with %s and listens on %s\nCtrl-C stops it.\n", registered, addr, endpoint)
 		},

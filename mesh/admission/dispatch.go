@@ -238,7 +238,7 @@ func (c *Controller) ChildGrant(parent *mesh.Grant, x *thread.Execution) (mesh.G
 		g, err := grant.Narrow(parent, x.Execution, x.Agent, x.Skills, now)
 		return c.granted(g), err
 	}
-	g, err := grant.Renew(parent, x.Execution, x.Started, now)
+	g, err := grant.Renew(parent, x.Execution, x.Deadline.Add(-x.Allowed), now)
 	return c.granted(g), err
 }
 

@@ -166,18 +166,27 @@ func (w *ruling) check(i int, e *mesh.Event) error {
 }
 
 // renew gives an execution that waited for the user, and goes on with what the
-// user said, a grant for as long as it had one at first.
+// user said, a grant for as long as it had one at first; and one whose work was cut off,
+// and goes on, a grant for the time that it had left.
 func (w *ruling) renew(x *thread.Execution, e *mesh.Event, b mesh.TaskMoved) error {
-	if x == nil || b.Reason != mesh.ReasonDelivered || b.State != a2apb.TaskState_TASK_STATE_WORKING {
+	if x == nil || mesh.Terminal(x.State) || b.State != a2apb.TaskState_TASK_STATE_WORKING {
 		return nil
 	}
-	if sentAgain := x.WentOn == e.ID; x.State != a2apb.TaskState_TASK_STATE_INPUT_REQUIRED && !sentAgain {
+	child, began := x.Execution, x.Deadline.Add(-x.Allowed)
+	switch b.Reason {
+	case mesh.ReasonDelivered:
+		if sentAgain := x.WentOn == e.ID; x.State != a2apb.TaskState_TASK_STATE_INPUT_REQUIRED && !sentAgain {
+			return nil
+		}
+	case mesh.ReasonContinued:
+		began = x.Deadline.Add(-x.Left())
+	default:
 		return nil
 	}
 	if err := w.stands(); err != nil {
 		return err
 	}
-	g, err := grant.Renew(w.grant, x.Execution, x.Started, w.now)
+	g, err := grant.Renew(w.grant, child, began, w.now)
 	if err != nil {
 		return mesh.Wrap(w.op, err)
 	}

@@ -82,6 +82,9 @@ type Registration struct {
 	Lease time.Duration
 	// Shared offers the agent to all tenants, which needs an operator.
 	Shared bool
+	// Replica says that the agent may have other processes beside this one, which register
+	// under the same name in the same way.
+	Replica bool
 }
 
 // Serve serves the agent over gRPC, with health and reflection, until ctx is
@@ -174,7 +177,7 @@ func newService(ctx context.Context, o *Options) (*service, error) {
 	s.runtime.secret, s.runtime.keys = gate.held, gate.keys.Load
 	if o.Register != nil {
 		req := &meshv1.RegisterAgentRequest{
-			Name: o.Register.Name, Card: s.runtime.card, Endpoint: s.endpoint, Shared: o.Register.Shared,
+			Name: o.Register.Name, Card: s.runtime.card, Endpoint: s.endpoint, Shared: o.Register.Shared, Replica: o.Register.Replica,
 		}
 		if o.Register.Lease > 0 {
 			req.Lease = durationpb.New(o.Register.Lease)

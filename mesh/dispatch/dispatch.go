@@ -199,7 +199,7 @@ func New(ctx context.Context, inv *agent.Invocation, conns Conns, opts Options) 
 	if d.opts.Budget > 0 {
 		d.clock = time.AfterFunc(d.opts.Budget, d.expire)
 	}
-	if inv.Resumed {
+	if inv.GoesOn() {
 		d.lost = d.restore(ctx)
 	}
 	return d

@@ -188,7 +188,14 @@ func (d *Dispatcher) has(label string) bool {
 // A transcript is the text of an agent's output, up to maxSaid.
 type transcript struct {
 	strings.Builder
-	left int // bytes that there was no room for
+	left  int // bytes that there was no room for
+	parts []part
+}
+
+// A part is how much of the text is of which artifact, in the order of the text.
+type part struct {
+	artifact string
+	size     int
 }
 
 // maxSaid is how much of an agent's text is its result, in bytes: what a result may
@@ -204,8 +211,13 @@ func (t *transcript) result() string {
 }
 
 // take adds the text of a piece of output; more says that it goes on with the
-// piece before.
+// piece before. An artifact that begins anew is said in place of what it was, as by
+// another process of the agent.
 func (t *transcript) take(a *a2apb.Artifact, more bool) {
+	id := a.GetArtifactId()
+	if !more {
+		t.drop(id)
+	}
 	s := a2a.ArtifactText(a)
 	if t.Len() > 0 && !more && s != "" {
 		s = "\n\n" + s
@@ -219,4 +231,35 @@ func (t *transcript) take(a *a2apb.Artifact, more bool) {
 		s = fits
 	}
 	t.WriteString(s)
+	if n := len(t.parts); n > 0 && t.parts[n-1].artifact == id {
+		t.parts[n-1].size += len(s)
+	} else {
+		t.parts = append(t.parts, part{id, len(s)})
+	}
+}
+
+// drop takes the artifact out of the text.
+func (t *transcript) drop(id string) {
+	if !slices.ContainsFunc(t.parts, func(p part) bool { return p.artifact == id }) {
+		return
+	}
+	all, parts := t.String(), t.parts
+	at := len(all)
+	for _, p := range parts {
+		at -= p.size
+	}
+	t.Reset()
+	t.WriteString(all[:at])
+	t.parts = nil
+	for _, p := range parts {
+		s := all[at : at+p.size]
+		if at += p.size; p.artifact == id {
+			continue
+		}
+		if t.Len() == 0 { // it has nothing to be apart from any more
+			s = strings.TrimPrefix(s, "\n\n")
+		}
+		t.WriteString(s)
+		t.parts = append(t.parts, part{p.artifact, len(s)})
+	}
 }

@@ -91,3 +91,37 @@ func TestOnlyResultsAreWaitedFor(t *testing.T) {
 		}
 	}
 }
+
+// What another process of the agent says in place of the one that was lost is the result,
+// and not what was half said before it.
+func TestAnArtifactThatBeginsAnewReplacesWhatItWas(t *testing.T) {
+	type say struct {
+		id, s string
+		more  bool
+	}
+	for name, tt := range map[string]struct {
+		says []say
+		want string
+	}{
+		"the only one":     {[]say{{"a", "ha", false}, {"a", "lf", true}, {"a", "whole", false}}, "whole"},
+		"the first of two": {[]say{{"a", "half", false}, {"b", "more", false}, {"a", "whole", false}}, "more\n\nwhole"},
+		"in turns":         {[]say{{"a", "1", false}, {"b", "2", false}, {"a", "3", true}, {"b", "4", true}, {"b", "5", false}, {"b", "6", true}}, "13\n\n56"},
+		"all of them":      {[]say{{"a", "1", false}, {"b", "2", false}, {"a", "3", false}, {"b", "4", false}}, "3\n\n4"},
+		"by nothing":       {[]say{{"a", "1", false}, {"b", "2", false}, {"a", "", false}}, "2"},
+	} {
+		for _, before := range []string{"", "said before\n\n"} {
+			var got transcript
+			got.WriteString(before)
+			for _, s := range tt.says {
+				got.take(&a2apb.Artifact{ArtifactId: s.id, Parts: mesh.Say(s.s).Parts}, s.more)
+			}
+			want := before + tt.want
+			if before != "" {
+				want = before + "\n\n" + tt.want
+			}
+			if got.result() != want {
+				t.Errorf("%s: %q, want %q", name, got.result(), want)
+			}
+		}
+	}
+}

@@ -169,7 +169,11 @@ func (d *Dispatcher) ask(ctx context.Context, j *job, a *assignment) (mesh.TaskM
 
 // callee is the agent as package call has it.
 func callee(a *meshv1.Agent) call.Agent {
-	return call.Agent{Target: call.Target{Name: a.GetName(), Card: a.GetCard(), Endpoint: a.GetEndpoint(), Tenant: mesh.TenantID(a.GetTenant())}, Builtin: a.GetBuiltin()}
+	t := call.Target{Name: a.GetName(), Card: a.GetCard(), Endpoint: a.GetEndpoint(), Tenant: mesh.TenantID(a.GetTenant())}
+	for _, i := range a.GetInstances() {
+		t.Instances = append(t.Instances, call.Instance{Endpoint: i.GetEndpoint(), Interfaces: i.GetInterfaces(), Live: i.GetLive()})
+	}
+	return call.Agent{Target: t, Builtin: a.GetBuiltin()}
 }
 
 // A journal is the thread as the mesh offers it to the execution that dispatches.

@@ -112,9 +112,12 @@ type Config struct {
 	// Model is the language model that agents use; without URL and key, the
 	// offline planner is.
 	Model Model `yaml:"model"`
-	// Grace is how long running turns may take to finish when the node stops;
-	// default 10 s.
+	// Grace is how long running turns may take to finish when the node stops, before they
+	// are left to its next start; default 10 s.
 	Grace time.Duration `yaml:"grace"`
+	// Continue has turns go on that a kill or a stop of a node cut off; by default they do.
+	// Otherwise they end as FAILED with the reason INTERRUPTED.
+	Continue *bool `yaml:"continue"`
 	// HeapFloor is up to which size, in MiB, the heap of the process grows before
 	// garbage is collected, though at most a quarter of what it may have; default
 	// 64, -1 for none. Without it, collecting costs a tenth of the work of a mesh

@@ -81,6 +81,12 @@ type Env struct {
 	Logger  *slog.Logger
 }
 
+// Apart is what an agent gets that has a process of its own: it calls others over gRPC
+// alone, and knows how many of its calls each of their processes has.
+func Apart(conns *rpc.Pool, logger *slog.Logger) Env {
+	return Env{Conns: conns, Dialer: call.NewDialer(conns, call.Options{}), Logger: logger}
+}
+
 // Options are what the program sets, beside the operator's Config.
 type Options struct {
 	Builtins []Builtin
@@ -272,7 +278,7 @@ func (n *node) buildEdge() (err error) {
 	turns := turn.Config{
 		Log: n.log, States: n.states, Leases: n.backend.Leases, Directory: n.agents, Dialer: n.dialer, Signer: n.signer,
 		Main: n.cfg.Main, Node: mesh.NewEventID(), Logger: n.logger, Budget: n.cfg.turnBudget(), Limits: n.cfg.agentLimits(),
-		MaxDepth: n.cfg.Limits.Depth,
+		MaxDepth: n.cfg.Limits.Depth, Interrupt: !on(n.cfg.Continue),
 	}
 	if n.opts.Turns != nil {
 		n.opts.Turns(&turns)

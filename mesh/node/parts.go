@@ -7,11 +7,22 @@ import (
 	"net/http"
 	"path/filepath"
 	"sync"
+	"time"
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/agent"
 	"agentmesh/mesh/rpc"
 )
+
+// drain is how long the runs of builtin agents may go on when the node stops, or 0 for as
+// long as those of any agent: turns have had their grace by then, and what is cut goes on
+// with the next start.
+func (n *node) drain() time.Duration {
+	if on(n.cfg.Continue) {
+		return time.Millisecond
+	}
+	return 0
+}
 
 // startAgents starts the builtin agents and returns when all can be called.
 func (n *node) startAgents(ctx context.Context, running *sync.WaitGroup, failed chan error) error {
@@ -23,7 +34,7 @@ func (n *node) startAgents(ctx context.Context, running *sync.WaitGroup, failed 
 		}
 		running.Go(func() {
 			at, secret := "", n.signer.Secret(b.Name)
-			err := agent.Serve(ctx, agent.Options{Agent: a, Name: b.Name, Secret: secret, Node: n.services, Verifier: n.verifier, Logger: n.logger.With("agent", b.Name),
+			err := agent.Serve(ctx, agent.Options{Agent: a, Name: b.Name, Secret: secret, Node: n.services, Verifier: n.verifier, Logger: n.logger.With("agent", b.Name), Drain: n.drain(),
 				Local: func(endpoint string, server rpc.Conn) { at = endpoint; n.builtins.Store(at, server) },
 				Ready: func(endpoint string) {
 					err := n.agents.RegisterBuiltin(b.Name, a.Card(), endpoint, secret)

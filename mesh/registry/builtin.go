@@ -21,7 +21,7 @@ func (r *Registry) RegisterBuiltin(name string, card *a2apb.AgentCard, endpoint,
 	}
 	r.writes.Lock()
 	defer r.writes.Unlock()
-	r.insert(c)
+	r.insert(c, "")
 	return nil
 }
 

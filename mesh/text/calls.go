@@ -28,6 +28,11 @@ func CallInterrupted() string {
 	return Sprintf("The call was interrupted; it is not known whether it had an effect.")
 }
 
+// OutcomeUnknown is why a call is not made again that was cut off.
+func OutcomeUnknown() string {
+	return Sprintf("the call was cut off, and it is not known whether it had its effect; find that out before you make it again")
+}
+
 // CallWaiting stands for the result of a call of another task that waits for the user.
 func CallWaiting() string {
 	return Sprintf("The call has not been made yet: it waits for the user's answer to an earlier task.")

@@ -2,11 +2,6 @@ package text
 
 import "strings"
 
-// AgentStopped and AgentLate are how the runtime of an agent ends a run.
-func AgentStopped() string {
-	return Sprintf("The agent was stopped before it finished; send the message again")
-}
-
 // AgentLate is said of a run that is cut when its grant is over.
 func AgentLate() string { return Sprintf("The agent did not finish in time") }
 
@@ -188,6 +183,10 @@ func MeshStopped() string { return Sprintf("The mesh was stopped while this was 
 
 // MeshRestarted is said when a node finds tasks of its own from before.
 func MeshRestarted() string { return Sprintf("The mesh was restarted while this was running") }
+
+// AgentLost is said where the agent that worked on a task was lost, and did not come back
+// or does not know of it; a clause.
+func AgentLost(agent string) string { return Sprintf("%s was lost while this was running", agent) }
 
 // SendAgain ends a clause where a task had no effect.
 func SendAgain(what string) string { return what + Sprintf("; send the message again.") }

@@ -2,6 +2,7 @@ package thread
 
 import (
 	"strings"
+	"time"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 
@@ -44,6 +45,7 @@ func (s *State) Apply(e *mesh.Event) {
 		if x := s.execs[b.Child]; x != nil && x.Kind != mesh.KindTurn && !mesh.Terminal(x.State) {
 			x.move(e, b.State, b.Reason)
 			x.Result = b.Result
+			s.progress(x.Parent)
 		}
 	default:
 		if x := s.execs[e.Execution]; x != nil {
@@ -74,9 +76,17 @@ func (s *State) give(from, to string) {
 
 // applyTo applies an event that concerns its own execution alone.
 func (s *State) applyTo(x *Execution, e *mesh.Event) {
+	seen := x.Updated
 	x.Updated = e.Time
+	switch e.Body.(type) {
+	case mesh.SkillCalled, mesh.SkillReturned, mesh.ToolReturned, mesh.ModelReplied:
+		s.progress(x.ID)
+	}
 	switch b := e.Body.(type) {
 	case mesh.TaskMoved:
+		if b.Reason == mesh.ReasonContinued && !mesh.Terminal(x.State) {
+			x.goOn(e.Time, seen)
+		}
 		if !mesh.Terminal(x.State) {
 			x.move(e, b.State, b.Reason)
 			x.Message = b.Message
@@ -122,6 +132,33 @@ func (s *State) applyTo(x *Execution, e *mesh.Event) {
 	case mesh.CancelRequested:
 		x.Canceled = true
 	}
+}
+
+// progress notes that the execution, and so those above it, came on.
+func (s *State) progress(id mesh.ExecutionID) {
+	for at := range s.Up(id) {
+		at.Adoptions = 0
+	}
+}
+
+// goOn counts that the execution goes on, which was seen at work last then. Time does not
+// run for it while nobody works on it.
+func (x *Execution) goOn(now, seen time.Time) {
+	x.Adoptions++
+	if !x.Deadline.IsZero() {
+		x.Deadline = now.Add(x.left(seen))
+	}
+}
+
+// Left is how much of its time the execution had left when it was last seen at work, as
+// far as it has a deadline: all of it, if it went on with a message since.
+func (x *Execution) Left() time.Duration { return x.left(x.Updated) }
+
+func (x *Execution) left(seen time.Time) time.Duration {
+	if left := x.Deadline.Sub(seen); left > 0 {
+		return left
+	}
+	return max(x.Allowed, time.Second)
 }
 
 // spend counts what the execution used.
@@ -201,6 +238,10 @@ func (s *State) dispatch(e *mesh.Event, b mesh.DispatchIssued) {
 	}
 	x.Issued = e.Seq
 	s.hold(x)
+	s.progress(child.Parent)
+	if !x.Deadline.IsZero() {
+		x.Allowed = x.Deadline.Sub(x.Started)
+	}
 	if t := s.TurnOf(x.ID); t != nil {
 		x.Calls.Since = t.LastPost()
 	}

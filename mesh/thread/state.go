@@ -97,6 +97,11 @@ type Execution struct {
 	// user's own message had the execution opened, until it is made.
 	Approved  map[string]mesh.Digest
 	Requested *mesh.SkillCall
+	// Adoptions counts how often its work was cut off and went on, since it, or what it
+	// led to, last came on: by a reply of a model, or by a call or its result.
+	Adoptions int
+	// Allowed is how long it may work, if it has a deadline.
+	Allowed time.Duration
 	// WentOn is the id of the event by which the execution last went on with a
 	// message of the user (ReasonDelivered).
 	WentOn string

@@ -63,6 +63,7 @@ type Party struct {
 	Label   string                // as who dispatched it calls it
 	Ended   *mesh.DispatchSettled // how it ended, if who dispatched it said so
 	Waits   bool                  // for its user
+	Ran     mesh.Seq              // at which it got the message that it works on, or did last
 
 	stream *stream     // of the turn
 	begun  bool        // a turn that was worked on: it does not wait behind others
@@ -120,13 +121,16 @@ func (t *Transcript) Apply(e *mesh.Event) *Line {
 		}
 	case mesh.DispatchIssued:
 		child := t.know(b.Child.ID)
-		child.Agent, child.Label, child.Mission, child.before = b.Child.Agent, b.Child.Label, b.Message, len(t.lines)
+		child.Agent, child.Label, child.Mission, child.before, child.Ran = b.Child.Agent, b.Child.Label, b.Message, len(t.lines), e.Seq
 		if gave {
 			child.join(p.stream)
 			t.begin(e.Execution, p)
 		}
 	case mesh.TaskMoved:
 		p.Waits = mesh.Interrupted(b.State)
+		if b.Reason == mesh.ReasonDelivered {
+			p.Ran = e.Seq
+		}
 		if p.stream != nil && p.Turn == e.Execution {
 			return t.moved(e, p, b)
 		}

@@ -34,7 +34,12 @@ type leg struct {
 
 	hops int // how often the turn's stream changed hands before
 
-	resumed bool // the execution waited for the message
+	resumed bool // the execution waited for the message, or goes on
+	// adopted says that its agent had the message before, and that work on it was cut off.
+	// had are the agent's outputs and words that the log has.
+	adopted bool
+	had     []mesh.Body
+	remote  string // the agent's own id of the task that goes on, where it has one
 
 	// handoff is set when the agent takes over, returned when it gets control
 	// back; then endHandoff says that the handoff has yet to be ended.
@@ -74,6 +79,9 @@ func (l *leg) resumeLeg(before *leg) {
 // no agent had yet, or else what the user said last; with what the agent must
 // know of a handoff.
 func (d *driver) address(ctx context.Context, l *leg, pending []mesh.Seq) error {
+	if l.adopted {
+		return d.remember(ctx, l)
+	}
 	err := d.States.With(ctx, d.key, func(s *thread.State) error {
 		t, err := turnIn(s, l.turn)
 		if err != nil {
@@ -242,7 +250,11 @@ func (c *Config) find(tenant mesh.TenantID, agent string) (registry.Entry, call.
 
 // callee is the entry as package call has it.
 func callee(e registry.Entry) call.Agent {
-	return call.Agent{Target: call.Target{Name: e.Name, Card: e.Card, Endpoint: e.Endpoint, Tenant: e.Tenant}, Builtin: e.Builtin}
+	t := call.Target{Name: e.Name, Card: e.Card, Endpoint: e.Endpoint, Tenant: e.Tenant}
+	for _, i := range e.Instances {
+		t.Instances = append(t.Instances, call.Instance{Endpoint: i.Endpoint, Interfaces: i.Interfaces, Live: i.Live})
+	}
+	return call.Agent{Target: t, Builtin: e.Builtin}
 }
 
 // depth is how many levels of dispatch are allowed below the agent when it has the stream.
@@ -301,9 +313,13 @@ func (d *driver) request(ctx context.Context, l *leg) (req call.Request, err err
 	if err != nil {
 		return req, err
 	}
+	if l.adopted {
+		remote.Attach = &call.Attach{Had: l.had}
+	}
 	req = callee(l.entry).Request(d.key, l.exec.ID, l.message, remote)
-	if ext := a2a.Extension(req.Message.GetMetadata()); l.handoff != nil && ext != nil { // it was not known when the leg was logged with it
-		ext.GetFields()["handoff"].GetStructValue().GetFields()["seq"] = seqValue(l.handoff)
+	ext := a2a.Extension(req.Message.GetMetadata()).GetFields()
+	if h := ext["handoff"].GetStructValue().GetFields(); l.handoff != nil && h != nil { // it was not known when the leg was logged with it
+		h["seq"] = seqValue(l.handoff)
 	}
 	if why := thread.Preamble(req.Message); why != "" && !call.Speaks(l.entry.Card) {
 		req.Message.Parts = append([]*a2apb.Part{{Content: &a2apb.Part_Text{Text: why}}}, req.Message.Parts...)

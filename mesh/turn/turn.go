@@ -7,8 +7,12 @@
 // by the node that holds the thread's lease, which claims the thread anew with each
 // lease and writes under that claim alone. Turns of a thread run one at a time, in
 // order. A turn has one terminal update, whichever agents had the stream in
-// between. What a driver that died has left behind is taken over by the next:
-// turns that had not begun are run, and those that had are ended as interrupted.
+// between. What a driver that died, or stopped, has left behind is taken over by the
+// next: turns that had not begun are run, and those that had go on. Agents that are
+// still at work are followed from where the log ends, and agents that speak our
+// extension and have lost their task get the same message again under the same
+// execution; of others nobody knows what became of it. A turn that is taken over three
+// times and does not come on is ended as interrupted.
 //
 // # What runs
 //
@@ -70,6 +74,11 @@ type Config struct {
 	HandoffGrace time.Duration
 	// CancelGrace is how long an agent has to end a canceled task; default 5 s.
 	CancelGrace time.Duration
+	// AdoptTime is how long a turn that was cut off waits for its agent to be live
+	// again; default 30 s.
+	AdoptTime time.Duration
+	// Interrupt has turns that were cut off end as interrupted, rather than go on.
+	Interrupt bool
 	// Budget is what turns may use, as their executions in the log say. The default is
 	// no limit.
 	Budget mesh.Budget
@@ -86,6 +95,7 @@ type Config struct {
 func (c *Config) fill() {
 	c.HandoffGrace = orDefault(c.HandoffGrace, 2*time.Second)
 	c.CancelGrace = orDefault(c.CancelGrace, 5*time.Second)
+	c.AdoptTime = orDefault(c.AdoptTime, 30*time.Second)
 	c.MaxDepth = orDefault(c.MaxDepth, 1)
 	if c.Now == nil {
 		c.Now = time.Now
@@ -231,9 +241,9 @@ func (r *Runner) EndTasks(ctx context.Context, key mesh.ThreadKey, waiting []thr
 	}
 }
 
-// Close begins no more turns, lets running ones finish until ctx is done, settles
-// the others as interrupted, and waits for all goroutines. Turns that have not
-// begun are left to the next node.
+// Close begins no more turns, lets running ones finish until ctx is done, and waits for
+// all goroutines. What is not finished then is left to the next node, as it is, or, with
+// Interrupt, settled as interrupted as far as it has begun.
 func (r *Runner) Close(ctx context.Context) error {
 	r.mu.Lock()
 	r.closing = true

@@ -18,7 +18,8 @@ import (
 // A conversation is what was said in a thread, for the model of an execution.
 type conversation struct {
 	*thread.Transcript
-	grant *mesh.Grant
+	grant     *mesh.Grant
+	continued bool // the message was worked on before
 }
 
 // Conversation returns the conversation as messages for the agent's model, with
@@ -32,7 +33,7 @@ type conversation struct {
 // reads all.
 func Conversation(ctx context.Context, inv *agent.Invocation, enough func([]llm.Message) bool) (messages []llm.Message, err error) {
 	err = inv.Mesh.Transcript(ctx, func(t *thread.Transcript, whole bool) bool {
-		c := conversation{t, inv.Grant}
+		c := conversation{t, inv.Grant, inv.Continued}
 		own := c.own()
 		if own.Turn == "" {
 			mission := a2a.TextOf(own.Mission)
@@ -49,7 +50,7 @@ func Conversation(ctx context.Context, inv *agent.Invocation, enough func([]llm.
 // instruction, what was done about it already, and what the user said since.
 func carryOut(ctx context.Context, inv *agent.Invocation, instruction string) (messages []llm.Message, err error) {
 	err = inv.Mesh.Transcript(ctx, func(t *thread.Transcript, _ bool) bool {
-		c, text := conversation{t, inv.Grant}, instruction
+		c, text := conversation{t, inv.Grant, inv.Continued}, instruction
 		if inv.SkillCall == nil && len(c.own().Replies) > 0 { // a model has begun with it, and the message goes on
 			text = inv.Text()
 		}
@@ -67,10 +68,14 @@ func (c conversation) alone(mission, text string) []llm.Message {
 		return []llm.Message{{Role: llm.RoleUser, Text: text}}
 	}
 	out := []llm.Message{{Role: llm.RoleUser, Text: mission}}
+	said := text == mission
 	for _, r := range replies {
+		if !said && c.continued && r.Seq > c.own().Ran {
+			out, said = append(out, llm.Message{Role: llm.RoleUser, Text: text}), true
+		}
 		out = exchange(out, r, "")
 	}
-	if text != mission {
+	if !said {
 		out = append(out, llm.Message{Role: llm.RoleUser, Text: text})
 	}
 	return out

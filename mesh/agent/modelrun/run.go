@@ -95,6 +95,9 @@ func Run(ctx context.Context, inv *agent.Invocation, run Options) iter.Seq2[agen
 			m.Logger = slog.New(slog.DiscardHandler)
 		}
 		err := m.prepare(ctx)
+		if m.said != "" && !yield(agent.Text{Text: m.said}, nil) {
+			return
+		}
 		for e, failure := range m.events(ctx, err) {
 			out, err := m.output(ctx, e, failure)
 			if err != nil {
@@ -125,18 +128,19 @@ func Run(ctx context.Context, inv *agent.Invocation, run Options) iter.Seq2[agen
 // modelRun is one Run under way.
 type modelRun struct {
 	Options
-	inv     *agent.Invocation
-	history []llm.Message
-	pending []*mesh.Event
-	asks    []mesh.Question // about calls that the user is asked to allow when the run is over
-	reports []agent.Report  // of agents that met a limit
-	trip    *llm.Trip
-	about   llm.About
-	before  actions  // what was done and open when the user answered
-	open    []string // calls that the limit kept from happening
-	said    string   // the last text
-	asking  string   // what the model asks the user
-	gap     bool     // a reply with text ended: what comes next is a new paragraph
+	inv      *agent.Invocation
+	history  []llm.Message
+	pending  []*mesh.Event
+	asks     []mesh.Question // about calls that the user is asked to allow when the run is over
+	reports  []agent.Report  // of agents that met a limit
+	trip     *llm.Trip
+	about    llm.About
+	before   actions  // what was done and open when the user answered
+	open     []string // calls that the limit kept from happening
+	said     string   // the last text
+	asking   string   // what the model asks the user
+	answered bool     // before the run was cut off: the model has nothing more to say
+	gap      bool     // a reply with text ended: what comes next is a new paragraph
 }
 
 // prepare reads the conversation, and what it takes to go on where it stopped.
@@ -150,16 +154,21 @@ func (m *modelRun) prepare(ctx context.Context) (err error) {
 		if m.history, err = carryOut(ctx, m.inv, m.Template); err != nil {
 			return err
 		}
-	case m.about.Mission != nil && !m.inv.Resumed: // it knows nothing else, however long the thread is
+	case m.about.Mission != nil && !m.inv.GoesOn(): // it knows nothing else, however long the thread is
 		m.history = []llm.Message{{Role: llm.RoleUser, Text: m.inv.Text()}}
 	default:
 		m.history, err = Conversation(ctx, m.inv, m.fills(ctx))
 		switch {
-		case err != nil && m.inv.Resumed:
+		case err != nil && m.inv.GoesOn():
 			return err
 		case err != nil: // an answer without memory is better than none
 			m.Logger.WarnContext(ctx, "the conversation cannot be read", "thread", m.inv.Thread, "err", err)
 			m.history = []llm.Message{{Role: llm.RoleUser, Text: m.inv.Text()}}
+		}
+	}
+	if m.inv.Continued {
+		if err := m.retell(ctx); err != nil {
+			return err
 		}
 	}
 	if !m.inv.Resumed {
@@ -188,6 +197,48 @@ func (m *modelRun) prepare(ctx context.Context) (err error) {
 	}
 	m.Fresh = strings.TrimSpace(m.Fresh + "\n\n" + note)
 	return nil
+}
+
+// retell has what the model said in a run that was cut off said again: the user is shown it
+// in place of what was shown of it then. A run that was only to end ends with that.
+func (m *modelRun) retell(ctx context.Context) error {
+	return m.inv.Mesh.Transcript(ctx, func(t *thread.Transcript, _ bool) bool {
+		own := t.Party(m.inv.Execution)
+		var said strings.Builder
+		m.answered, m.asking = false, ""
+		for _, r := range own.Replies {
+			if r.Seq <= own.Ran {
+				continue
+			}
+			words := m.spoken(r)
+			if said.Len() > 0 && words != "" && !strings.HasSuffix(said.String(), "\n") {
+				said.WriteString("\n\n")
+				words = strings.TrimLeft(words, "\n")
+			}
+			said.WriteString(words)
+			m.answered = len(r.Tools) == 0 && strings.TrimSpace(r.Text) != ""
+			if m.asking = ""; m.answered && r.Finish == llm.FinishAsk {
+				m.asking = r.Text
+			}
+		}
+		m.said = said.String()
+		m.gap = m.said != ""
+		return true
+	})
+}
+
+// spoken is what the user is shown of a reply.
+func (m *modelRun) spoken(r *thread.Reply) string {
+	switch {
+	case r.Finish == llm.FinishAsk:
+		return ""
+	case m.Commands == nil:
+		return r.Text
+	}
+	split := m.Commands.Split()
+	words := split.Write(r.Text)
+	rest, _, _ := split.Close()
+	return words + rest
 }
 
 // fills returns what says that a conversation is more than the model is shown of
@@ -222,6 +273,9 @@ func bare(history []llm.Message) []llm.Message {
 func (m *modelRun) events(ctx context.Context, err error) iter.Seq2[llm.Event, error] {
 	if err != nil {
 		return func(yield func(llm.Event, error) bool) { yield(llm.Event{}, err) }
+	}
+	if m.answered {
+		return func(func(llm.Event, error) bool) {}
 	}
 	loop := &llm.Loop{
 		Model: m.Model, Tools: m.Tools, Timeout: toolTime, Commands: m.Commands, Check: m.check, Afford: m.afford, Name: m.Name, System: m.System, Context: m.Context, Fresh: m.Fresh, About: m.about,
