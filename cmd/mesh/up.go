@@ -157,7 +157,7 @@ func (a *app) fromEnv(c *node.Config) error {
 	} {
 		*to = a.env(name, *to)
 	}
-	var errs []error
+	errs := []error{c.Telemetry.FromEnv(a.getenv)}
 	if v := a.getenv("MESH_RATE"); v != "" {
 		n, err := strconv.ParseFloat(v, 64)
 		errs, c.RateLimit.PerSecond = append(errs, badEnv("MESH_RATE", v, err)), n

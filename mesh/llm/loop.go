@@ -91,6 +91,11 @@ type Loop struct {
 	// as CommandTool; nil leaves the text as it is.
 	Commands Commands
 
+	// Told returns what else the model is to read now: it is asked before each call of
+	// the model, and after a reply that calls nothing, which ends the run only if there is
+	// nothing. Nil tells nothing.
+	Told func(ctx context.Context) ([]Message, error)
+
 	// Name is the model to ask for; "" is the provider's default.
 	Name string
 	// System, Context, Fresh and MaxTokens are those of every Request. The
@@ -205,6 +210,9 @@ func (r *run) steps(ctx context.Context, history []Message) error {
 		if trip := r.check(ctx, used, most); trip != nil {
 			return r.limit(ctx, trip)
 		}
+		if _, err := r.hear(ctx); err != nil {
+			return err
+		}
 		tools := r.tools(ctx)
 		reply, problem, err := r.ask(ctx, tools, nil)
 		if err != nil || r.left {
@@ -222,7 +230,10 @@ func (r *run) steps(ctx context.Context, history []Message) error {
 			return nil
 		}
 		if len(reply.Tools) == 0 {
-			return nil
+			if more, err := r.hear(ctx); err != nil || !more {
+				return err
+			}
+			continue
 		}
 		used++
 		results, end := r.call(ctx, reply.Tools, tools, problem)
@@ -231,6 +242,16 @@ func (r *run) steps(ctx context.Context, history []Message) error {
 		}
 		r.messages = append(r.messages, toolMessages(results)...)
 	}
+}
+
+// hear adds what the model was told meanwhile, and reports whether there was something.
+func (r *run) hear(ctx context.Context) (more bool, err error) {
+	if r.loop.Told == nil {
+		return false, nil
+	}
+	told, err := r.loop.Told(ctx)
+	r.messages = append(r.messages, told...)
+	return len(told) > 0, err
 }
 
 func (r *run) tools(ctx context.Context) []Tool {

@@ -18,6 +18,7 @@ import (
 	"agentmesh/mesh/llm/price"
 	"agentmesh/mesh/security/auth"
 	"agentmesh/mesh/security/oidc"
+	"agentmesh/mesh/telemetry"
 )
 
 // The defaults that a newcomer meets.
@@ -89,6 +90,8 @@ type Config struct {
 	Audit Audit `yaml:"audit"`
 	// Threads says who sees conversations.
 	Threads Threads `yaml:"threads"`
+	// Telemetry says whom the node tells what it does, in traces and metrics.
+	Telemetry telemetry.Config `yaml:"telemetry"`
 	// SharedData names domains of skills (calendar, files, mail, markdown, tasks) whose
 	// data all users of a tenant share; of all others each user has data of its own. By
 	// default none under an auth that knows users, and all under none.
@@ -256,7 +259,7 @@ func (c *Config) Fill() error {
 	if c.HeapFloor == 0 {
 		c.HeapFloor = 64
 	}
-	if err := first(c.checkAddresses, c.checkRates, c.checkModel); err != nil {
+	if err := first(c.checkAddresses, c.checkRates, c.checkModel, c.Telemetry.Validate); err != nil {
 		return err
 	}
 	if err := c.fillQuotas(); err != nil {

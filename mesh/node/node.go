@@ -51,6 +51,8 @@ import (
 	"agentmesh/mesh/skill"
 	"agentmesh/mesh/skill/mcp"
 	"agentmesh/mesh/state"
+	"agentmesh/mesh/telemetry"
+	"agentmesh/mesh/telemetry/observer"
 	"agentmesh/mesh/thread/cache"
 	"agentmesh/mesh/thread/tasks"
 	"agentmesh/mesh/threadlog"
@@ -132,6 +134,8 @@ type node struct {
 	logger *slog.Logger
 
 	backend   Backend
+	telemetry *telemetry.Telemetry // nil if it is off
+	observer  *observer.Observer   // likewise
 	log       *threadlog.Log
 	states    *cache.States
 	kv        *state.KV
@@ -198,6 +202,10 @@ func Run(ctx context.Context, cfg Config, opts Options) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, n.close()) }()
+	if err := n.buildTelemetry(ctx); err != nil {
+		return err
+	}
+	defer n.closeTelemetry(ctx)
 	if err := n.openStore(); err != nil {
 		return err
 	}
@@ -231,8 +239,7 @@ func (n *node) build(ctx context.Context) (err error) {
 	if err := errors.Join(n.buildAuth(ctx), n.buildTLS()); err != nil {
 		return err
 	}
-	n.log = threadlog.New(n.backend.Threads)
-	n.states = cache.New(n.log, 0)
+	n.buildLog()
 	n.pool = rpc.NewPool(n.dialOptions())
 	if err := errors.Join(n.buildGuard(), n.buildCards()); err != nil {
 		return err
@@ -278,12 +285,15 @@ func (n *node) buildEdge() (err error) {
 	turns := turn.Config{
 		Log: n.log, States: n.states, Leases: n.backend.Leases, Directory: n.agents, Dialer: n.dialer, Signer: n.signer,
 		Main: n.cfg.Main, Node: mesh.NewEventID(), Logger: n.logger, Budget: n.cfg.turnBudget(), Limits: n.cfg.agentLimits(),
-		MaxDepth: n.cfg.Limits.Depth, Interrupt: !on(n.cfg.Continue),
+		MaxDepth: n.cfg.Limits.Depth, Quiet: n.cfg.Limits.Quiet, Interrupt: !on(n.cfg.Continue), Traced: n.telemetry.Traces(),
 	}
 	if n.opts.Turns != nil {
 		n.opts.Turns(&turns)
 	}
 	if n.turns, err = turn.New(turns); err != nil {
+		return err
+	}
+	if err = n.telemetry.Running(n.turns.Running); err != nil {
 		return err
 	}
 	cfg := edge.Config{
@@ -313,6 +323,7 @@ func (n *node) serve(ctx context.Context) (err error) {
 	}
 
 	defer n.startAudit(ctx)() // which is written until the last call has ended
+	defer n.startObserver(ctx)()
 	server, status, admits, err := n.grpcServer()
 	if err != nil {
 		return err

@@ -169,6 +169,9 @@ type Limits struct {
 	// AgentSilence is how long nothing may come on an agent's stream until it is asked
 	// for its task; default 2 min.
 	AgentSilence time.Duration `yaml:"agent_silence"`
+	// Quiet is how long the user of a turn is told nothing until the mesh says who is at
+	// work on it, again and again; default 30 s, -1 never.
+	Quiet time.Duration `yaml:"quiet"`
 }
 
 // maxDepth is how many levels of dispatch an operator may allow: each keeps the one above
@@ -205,6 +208,12 @@ func (c *Config) fillSkills() error {
 	}
 	if d := c.Limits.Depth; d < 0 || d > maxDepth {
 		return mesh.InvalidField(op, "limits.depth", "must be 1 to %d, and is %d; leave it out for 1", maxDepth, d)
+	}
+	switch q := c.Limits.Quiet; {
+	case q == 0:
+		c.Limits.Quiet = 30 * time.Second
+	case q > 0 && q < time.Second:
+		return mesh.InvalidField(op, "limits.quiet", "must be at least a second, and is %v; leave it out for 30s, or make it -1 for never", q)
 	}
 	if err := c.budgets().Validate(); err != nil {
 		return mesh.InvalidField(op, "limits."+mesh.FieldOf(err), "%s", mesh.DetailOf(err))

@@ -49,6 +49,7 @@ type Client struct {
 	transcript *thread.Transcript // nil if it cannot begin there yet
 	actions    *thread.Actions    // use Did
 	sent       func() int64       // see BeforeHandoff
+	unread     atomic.Int32       // instructions, as the node's last answer said
 
 	left atomic.Pointer[limit.Left] // what the node said last
 }
