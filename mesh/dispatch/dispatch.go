@@ -77,6 +77,12 @@ type Options struct {
 	// Worker is the agent that is asked when no agent has all skills of an
 	// order itself. Default "worker".
 	Worker string
+	// SubAgents are those that may be dispatched; nil for all. With Leaves, all are those
+	// that have a description and do not have others work themselves.
+	SubAgents []SubAgent
+	Leaves    bool
+	// Terms are what holds for agents, by the names by which they are registered.
+	Terms map[string]Terms
 	// Dialer calls agents. Default one that does so over gRPC alone, on the
 	// connections.
 	Dialer Dialer
@@ -286,6 +292,7 @@ func (d *Dispatcher) Dispatch(ctx context.Context, batch []Order) []error {
 
 // add takes an order in. d.mu is held.
 func (d *Dispatcher) add(o Order, id mesh.ExecutionID) *job {
+	o.MaxToolCalls = d.calls(o)
 	j := &job{Order: o, Result: Result{AgentID: o.AgentID, Status: StatusPending, ExecutionID: id, Agent: o.Name, Mission: o.Mission}}
 	j.exec = mesh.Execution{
 		ID: id, Parent: d.inv.Execution, Kind: mesh.KindAgent, Agent: o.Name,

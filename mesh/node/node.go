@@ -67,6 +67,9 @@ type Builtin struct {
 	// no call of a skill from it but, with Config.OrchestratorReadSkills, those of
 	// skills that only read.
 	Delegates bool
+	// Inner keeps the agent out of all lists: it is for other agents of the node, which know
+	// its name.
+	Inner bool
 }
 
 // Env is what a builtin agent gets from its node. Everything else of the mesh
@@ -285,7 +288,7 @@ func (n *node) buildEdge() (err error) {
 	turns := turn.Config{
 		Log: n.log, States: n.states, Leases: n.backend.Leases, Directory: n.agents, Dialer: n.dialer, Signer: n.signer,
 		Main: n.cfg.Main, Node: mesh.NewEventID(), Logger: n.logger, Budget: n.cfg.turnBudget(), Limits: n.cfg.agentLimits(),
-		MaxDepth: n.cfg.Limits.Depth, Quiet: n.cfg.Limits.Quiet, Interrupt: !on(n.cfg.Continue), Traced: n.telemetry.Traces(),
+		MaxDepth: n.cfg.Limits.Depth, Chains: n.cfg.chainDepths(), Quiet: n.cfg.Limits.Quiet, Interrupt: !on(n.cfg.Continue), Traced: n.telemetry.Traces(),
 	}
 	if n.opts.Turns != nil {
 		n.opts.Turns(&turns)

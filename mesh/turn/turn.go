@@ -90,6 +90,9 @@ type Config struct {
 	// MaxDepth is how many levels of dispatch are allowed below an orchestrator, whoever
 	// called it; default 1. The main agent may consult one besides, unless it is one.
 	MaxDepth int
+	// Chains are agents that only have others work in stages, with how many levels there
+	// are of such, themselves among them: these are allowed besides.
+	Chains map[string]int
 	// Traced says that the spans of executions are told of: agents are called with those.
 	// Else what the client sent goes on to them.
 	Traced bool

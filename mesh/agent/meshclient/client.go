@@ -133,6 +133,12 @@ func (c *Client) Agents(ctx context.Context, req *meshv1.ListAgentsRequest) ([]*
 	return res.GetAgents(), failed("meshclient.Agents", err)
 }
 
+// Agent returns the agent of that name, which need not be one that is listed.
+func (c *Client) Agent(ctx context.Context, name string) (*meshv1.Agent, error) {
+	res, err := c.registry.GetAgent(c.Context(ctx), &meshv1.GetAgentRequest{Name: name})
+	return res.GetAgent(), failed("meshclient.Agent", err)
+}
+
 // Skills lists all skills of the mesh by name, without their sources.
 func (c *Client) Skills(ctx context.Context) ([]*meshv1.Skill, error) {
 	skills, _, err := c.FindSkills(ctx, &meshv1.ListSkillsRequest{}, math.MaxInt)

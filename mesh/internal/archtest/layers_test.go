@@ -103,6 +103,8 @@ var layers = map[string]layer{
 	// What runs on the mesh. mesh/registry is here for reading cards.
 	"agents/mainagent":          {7, []string{"gen/mesh/v1", "mesh", "mesh/agent", "mesh/agent/...", "mesh/dispatch", "mesh/llm", "mesh/registry", "mesh/skill"}},
 	"agents/orchestrator":       {7, []string{"gen/mesh/v1", "mesh", "mesh/agent", "mesh/agent/...", "mesh/dispatch", "mesh/llm", "mesh/skill"}},
+	"agents/chain":              {7, []string{"mesh", "mesh/agent", "mesh/dispatch"}},
+	"agents/roster":             {7, []string{"mesh", "mesh/limit", "mesh/node", "mesh/skill"}},
 	"agents/specialist":         {7, []string{"mesh", "mesh/agent", "mesh/agent/...", "mesh/llm", "mesh/skill"}},
 	"agents/skillbuilder":       {7, []string{"gen/mesh/v1", "mesh", "mesh/agent", "mesh/llm", "mesh/skill"}},
 	"agentcards":                {7, nil},
@@ -128,8 +130,8 @@ var layers = map[string]layer{
 	// one: the log, the store and the edge are not its business. It shows events
 	// as mesh/thread understands them.
 	"cmd/mesh": {8, []string{
-		"agentcards", "agents/...", "docs", "gen/mesh/v1", "mesh", "mesh/agent", "mesh/agent/...", "mesh/security/credentials", "mesh/security/auth", "mesh/dispatch", "mesh/limit", "mesh/security/egress", "mesh/security/login", "mesh/security/policy", "mesh/security/transport", "mesh/telemetry", "mesh/audit", "mesh/conformance",
-		"mesh/bind/mcp", "mesh/llm", "mesh/llm/...", "mesh/skill/mcp", "mesh/node", "mesh/node/datafolder", "mesh/skill/notify", "mesh/registry", "mesh/rpc", "mesh/skill", "mesh/skill/command",
+		"agentcards", "agents/...", "docs", "gen/mesh/v1", "mesh", "mesh/agent", "mesh/agent/...", "mesh/security/credentials", "mesh/security/auth", "mesh/dispatch", "mesh/security/egress", "mesh/security/login", "mesh/security/policy", "mesh/security/transport", "mesh/telemetry", "mesh/audit", "mesh/conformance",
+		"mesh/bind/mcp", "mesh/limit", "mesh/llm", "mesh/llm/...", "mesh/skill/mcp", "mesh/node", "mesh/node/datafolder", "mesh/skill/notify", "mesh/registry", "mesh/rpc", "mesh/skill", "mesh/skill/command",
 		"mesh/thread", "mesh/threadlog/eventpb", "proto", "skills", "skills/...",
 	}},
 	"cmd/mesh/chaos": {8, nil},
