@@ -143,7 +143,7 @@ func TestSeveralApprovalsAreAskedForTogether(t *testing.T) {
 			told := o.told("orchestrator")
 			for _, want := range []string{
 				`"agent_id":"m"`, `"status":"completed","result":"Mailed.","tool_calls_used":1`,
-				`"status":"completed","result":"I shall. \n\nDeleted.","tool_calls_used":1`,
+				`"status":"completed","result":"Deleted.","tool_calls_used":1`,
 				`"status":"completed","result":"Found.","tool_calls_used":1`, `"status":"completed","result":"Found later.","tool_calls_used":1`,
 			} {
 				if !strings.Contains(told, want) {

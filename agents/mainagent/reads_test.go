@@ -14,6 +14,7 @@ import (
 	"agentmesh/mesh/agent"
 	"agentmesh/mesh/agent/modelrun"
 	"agentmesh/mesh/agent/skilltools"
+	"agentmesh/mesh/dispatch"
 	"agentmesh/mesh/llm"
 	"agentmesh/mesh/llm/scripted"
 	"agentmesh/mesh/node"
@@ -34,7 +35,8 @@ func readers(t *testing.T, name string, face skilltools.Face, model llm.Model) *
 	}
 	agents["main"] = func(env node.Env) (agent.Agent, error) {
 		if name == "orchestrator" {
-			return orchestrator.New(orchestrator.Config{Card: meshtest.Card(t, name), Model: model, Conns: env.Conns, Reads: reads, Now: friday, Logger: env.Logger})
+			return orchestrator.New(orchestrator.Config{Card: meshtest.Card(t, name), Model: model, Conns: env.Conns, Reads: reads, Now: friday, Logger: env.Logger,
+				Dispatch: dispatch.Options{Profile: dispatch.ProfileCollect}})
 		}
 		return mainagent.New(mainagent.Config{Card: meshtest.Card(t, name), Model: model, Conns: env.Conns, Reads: reads, Now: friday, Logger: env.Logger})
 	}
@@ -48,15 +50,8 @@ var delegated = map[string]struct {
 	prompt modelrun.Prompt
 }{
 	"main": {[]string{"consult_agent", "request_handoff"}, modelrun.Prompt{Identity: mainagent.Prompt}},
-	"orchestrator": {[]string{"dispatch_agent", "get_agent_results", "get_skill"}, modelrun.Prompt{Identity: orchestrator.Prompt,
-		Skills: `Available skill domains: calendar, files, knowledge, mail, markdown, memory, system, tasks, workflow
-
-Available sub-agents, for the name of a dispatch:
-- calendar: Creates meetings and other calendar events, and says what is planned (tools: its own)
-- knowledge: Answers questions from the documentation and names its sources (tools: its own)
-- mail: Sends email messages (tools: its own)
-- tasks: Keeps the to-do list: creates, finds, changes and archives tasks (tools: its own)
-- worker: Does one task with whatever skills it is given, also those of several domains (tools: its own)`}},
+	"orchestrator": {[]string{"dispatch_agent", "get_agent_results", "get_skill"}, modelrun.Prompt{Identity: orchestrator.PromptFor(dispatch.ProfileCollect),
+		Skills: "Available skill domains: calendar, files, knowledge, mail, markdown, memory, system, tasks, workflow"}},
 }
 
 func toolNames(req *llm.Request) (names []string) {

@@ -18,6 +18,7 @@ import (
 	"agentmesh/mesh/node"
 	"agentmesh/mesh/skill"
 	"agentmesh/mesh/store/shared"
+	"agentmesh/mesh/text"
 	"agentmesh/mesh/text/texttest"
 	"agentmesh/skills/tasks"
 
@@ -120,7 +121,7 @@ func TestADispatchedAgentHasItsMissionAndTheGrantedSkillsOnly(t *testing.T) {
 	m.Say(thread, "My name is Ann")
 	m.Say(thread, "What is late?")
 	reqs := worker.Requests()
-	if diff := cmp.Diff([]llm.Message{{Role: llm.RoleUser, Text: "Find what is late"}}, reqs[0].Messages); diff != "" {
+	if diff := cmp.Diff([]llm.Message{{Role: llm.RoleUser, Text: text.Task("Find what is late")}}, reqs[0].Messages); diff != "" {
 		t.Errorf("what the agent was told (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff([]string{"tasks.search", "tasks.update"}, offered(t, reqs[0])); diff != "" {

@@ -152,7 +152,7 @@ main: alert-investigation
 	if len(asked) == 0 || asked[0].at != "google" || asked[0].api != "responses" || !strings.Contains(asked[0].body, "There are many errors") {
 		t.Fatalf("the orchestrator asked %+v", asked)
 	}
-	for _, want := range []string{"log-analyzer: Analyzes logs for error patterns (tools: MCP loki)", "general-worker: Reasons, summarises and drafts", "none, pure reasoning"} {
+	for _, want := range []string{`log-analyzer: Analyzes logs for error patterns\n  MCP tools: loki`, "general-worker: Reasons, summarises and drafts", "Tools: none (pure reasoning)"} {
 		if !strings.Contains(asked[0].body, want) {
 			t.Errorf("the orchestrator is not told %q", want)
 		}
@@ -217,7 +217,7 @@ agents:
 		t.Errorf("the user hears %q\n%s", h.text, m.mesh("threads", "show", id).stdout)
 	}
 	boss := p.of("You are an orchestrator")
-	if len(boss) == 0 || boss[0].at != "openai" || boss[0].api != "chat/completions" || !strings.Contains(boss[0].body, "general-worker: Reasons, summarises and drafts, without tools (tools: MCP kubernetes_server)") {
+	if len(boss) == 0 || boss[0].at != "openai" || boss[0].api != "chat/completions" || !strings.Contains(boss[0].body, `general-worker: Reasons, summarises and drafts, without tools\n  MCP tools: kubernetes_server`) {
 		t.Errorf("the orchestrator asked %+v", boss)
 	}
 	for name, want := range map[string]struct {

@@ -346,7 +346,7 @@ func nameSkills(card *a2apb.AgentCard) {
 
 // dispatching are the options of an agent that calls others.
 func (c *crew) dispatching(a *roster.Agent, env node.Env) dispatch.Options {
-	opts := dispatch.Options{Limits: env.Limits, MaxAgents: orNone(env.Budgets.Most(limit.TurnAgents)), MaxConcurrent: a.MaxConcurrentAgents,
+	opts := dispatch.Options{Profile: dispatch.Profile(a.Profile), Limits: env.Limits, MaxAgents: orNone(env.Budgets.Most(limit.TurnAgents)), MaxConcurrent: a.MaxConcurrentAgents,
 		Timeout: a.AgentTimeout, Timeouts: map[string]time.Duration{}, Budget: a.MaxBudget, Terms: map[string]dispatch.Terms{}}
 	if env.Dialer != nil {
 		opts.Dialer = env.Dialer
@@ -361,30 +361,31 @@ func (c *crew) dispatching(a *roster.Agent, env node.Env) dispatch.Options {
 	return opts
 }
 
-// toolsOf is what an agent works with, for models that choose among agents.
-func toolsOf(a *roster.Agent) string {
-	var all []string
-	if len(a.Skills) > 0 {
-		all = append(all, "skills "+strings.Join(a.Skills, ", "))
+// toolsOf is what an agent works with, in lines for models that choose among agents; none
+// where its card says it.
+func toolsOf(a *roster.Agent) (lines []string) {
+	add := func(what string, of []string) {
+		if len(of) > 0 {
+			lines = append(lines, what+": "+strings.Join(of, ", "))
+		}
 	}
-	if len(a.MCP) > 0 {
-		all = append(all, "MCP "+strings.Join(a.MCP, ", "))
-	}
-	if len(a.NativeTools) > 0 {
-		all = append(all, "native "+strings.Join(a.NativeTools, ", "))
-	}
+	add("Skills", a.Skills)
+	add("MCP tools", a.MCP)
+	add("Native tools", a.NativeTools)
 	switch {
-	case len(all) > 0:
-		return strings.Join(all, "; ")
+	case len(lines) > 0:
 	case a.Type == roster.TypeChain:
-		return "other agents"
+		lines = []string{"Tools: other agents"}
 	case a.Builtin && !a.Thinks:
 		if s, ok := specialists[cmp.Or(a.Of, a.Name)]; ok && s.domains[0] != specialist.AnyDomain {
-			return "skills " + strings.Join(s.domains, ", ")
+			add("Skills", s.domains)
+		} else {
+			lines = []string{"Tools: the skills that it is granted"}
 		}
-		return "the skills that it is granted"
+	default:
+		lines = []string{"Tools: none (pure reasoning)"}
 	}
-	return "none, pure reasoning"
+	return lines
 }
 
 // steps is how many replies of their models agents may dispatch others with.

@@ -84,7 +84,7 @@ func (c *Controller) keepTrying(ctx context.Context, g *mesh.Grant, events []*me
 // weighs reports whether decisions and limits are made on the event, or it is one.
 func weighs(e *mesh.Event) bool {
 	switch e.Body.(type) {
-	case mesh.ModelReplied, mesh.ToolReturned, mesh.SkillReturned, mesh.StateNoted, mesh.ArtifactAppended:
+	case mesh.ModelReplied, mesh.ToolReturned, mesh.SkillReturned, mesh.StateNoted, mesh.ArtifactAppended, mesh.ResultsDelivered:
 		return false
 	}
 	return true

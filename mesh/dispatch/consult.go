@@ -115,14 +115,14 @@ func (c *Consult) Call(ctx context.Context, use mesh.ToolUse) llm.ToolResult {
 	if err := json.Unmarshal([]byte(use.Arguments), &a); err != nil {
 		return failure(mesh.InvalidField("dispatch.Consult", "arguments", "cannot be read: %v", err))
 	}
-	id := c.d.reopen(use.ID, a.Agent, a.Task)
+	id := c.d.ordered(use.ID)
 	if id == "" {
 		at := slices.IndexFunc(c.agents, func(x *meshv1.Agent) bool { return x.GetName() == a.Agent })
 		if at < 0 {
 			return failure(mesh.InvalidField("dispatch.Consult", "agent", "%q is not one of the agents that can be asked", a.Agent))
 		}
 		id = c.label(a.Agent)
-		order := Order{AgentID: id, Name: a.Agent, Mission: a.Task, Answers: a.Answers}
+		order := Order{AgentID: id, Name: a.Agent, Mission: a.Task, Answers: a.Answers, Call: use.ID}
 		if said(c.agents[at].GetCard(), "orchestration") && c.d.opts.Timeouts[a.Agent] == 0 {
 			order.Timeout = c.d.opts.Orchestrating
 		}
@@ -130,7 +130,7 @@ func (c *Consult) Call(ctx context.Context, use mesh.ToolUse) llm.ToolResult {
 			return failure(errs[0])
 		}
 	}
-	results, err := c.d.await(ctx, []string{id})
+	results, err := c.d.await(ctx, []string{id}, ModeAll)
 	if err != nil {
 		return failure(err)
 	}
@@ -138,10 +138,12 @@ func (c *Consult) Call(ctx context.Context, use mesh.ToolUse) llm.ToolResult {
 		c.d.suspend()
 		return c.ask(ctx, use.ID, []string{id})
 	}
-	return fitting(results, text.AskForLess, func(results []Result) llm.ToolResult {
+	told := fitting(results, text.AskForLess, func(results []Result) llm.ToolResult {
 		r := results[0]
 		return answer(map[string]any{"agent": r.Agent, "status": r.Status, "result": r.Result})
 	})
+	told.Delivered = c.d.deliver(results)
+	return told
 }
 
 // label returns an id for what the agent is to be asked.

@@ -321,6 +321,7 @@ func (w *world) dispatcher(o dispatch.Options) (*dispatch.Dispatcher, *agent.Inv
 // state is what the conversation adds up to.
 func (w *world) state(inv *agent.Invocation) *thread.State {
 	w.t.Helper()
+	_ = inv.Mesh.Flush(context.Background()) // of an execution that is over it fails
 	events, err := w.log.Read(context.Background(), inv.Thread, 0, 10_000)
 	if err != nil {
 		w.t.Fatal(err)
@@ -331,6 +332,7 @@ func (w *world) state(inv *agent.Invocation) *thread.State {
 // bodies are those of the log that the function takes.
 func bodies[B mesh.Body](w *world, inv *agent.Invocation) []B {
 	w.t.Helper()
+	_ = inv.Mesh.Flush(context.Background()) // of an execution that is over it fails
 	events, err := w.log.Read(context.Background(), inv.Thread, 0, 10_000)
 	if err != nil {
 		w.t.Fatal(err)

@@ -50,11 +50,6 @@ func (d *Dispatcher) room() int {
 		room = max(d.opts.MaxAgents-d.now, 0)
 	}
 	if left := d.inv.Mesh.Left().Agents; left != limit.Unlimited {
-		for _, j := range d.jobs { // the node has not counted them yet
-			if !j.issued && !j.Terminal() {
-				left--
-			}
-		}
 		if n := int(max(left, 0)); room < 0 || n < room {
 			room = n
 		}
@@ -110,8 +105,8 @@ func (d *Dispatcher) expire() {
 			cut = true
 			j.cancel()
 		case j.Status == StatusPending && j.resume == nil:
-			cut, j.Status, j.Result.Result = true, StatusCanceled, text.AgentCanceled()
-			d.release(j)
+			cut = true
+			d.drop(j)
 		}
 	}
 	seconds := int64(d.opts.Budget / time.Second)
@@ -143,7 +138,7 @@ func (a *asked) Limit() *llm.Trip {
 func (a *asked) Report(ctx context.Context) (questions []mesh.Question, report agent.Report) {
 	d := a.d
 	d.suspend()
-	all, err := d.await(ctx, nil)
+	all, err := d.await(ctx, nil, ModeAll)
 	if err != nil {
 		return nil, report
 	}
@@ -182,6 +177,6 @@ func (o *Orchestration) Summary(use mesh.ToolUse) (string, bool) {
 	if use.Name != ToolDispatch {
 		return "", false
 	}
-	order, err := parseOrder(use.Arguments)
+	order, err := o.parse(use.Arguments)
 	return text.NotAsked(brief(order.Mission)), err == nil
 }

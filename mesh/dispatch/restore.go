@@ -2,7 +2,6 @@ package dispatch
 
 import (
 	"context"
-	"encoding/json"
 	"slices"
 	"strings"
 
@@ -29,16 +28,25 @@ func (d *Dispatcher) restore(ctx context.Context) error {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.before = newBefore(did)
+	label := map[mesh.ExecutionID]string{}
 	var pending []*job
-	for _, label := range d.before.labels {
-		if x := d.before.children[label]; x != nil {
-			j := d.add(orderOf(x), x.ID)
-			if restored(j, x, did); j.Status == StatusFailed && !mesh.Terminal(x.State) {
-				j.Result.Result = withOpen(text.AgentInterrupted(), unsettled(did.Below(x.ID)))
-			}
-		} else if o, ok := d.before.orders[label]; ok {
-			pending = append(pending, d.add(o.Order, o.id(d.inv.Thread.ID)))
+	for _, x := range did.Dispatched() {
+		label[x.ID] = x.Label
+	}
+	for _, x := range did.Dispatched() {
+		j := d.job(orderOf(x, label), x.ID)
+		d.add(j)
+		if x.Waits() {
+			j.exec.DependsOn, j.wave = x.DependsOn, x.Accepted.Wave
+			pending = append(pending, j)
+			continue
+		}
+		if restored(j, x, did); j.Status == StatusFailed && !mesh.Terminal(x.State) {
+			j.Result.Result = withOpen(text.AgentInterrupted(), unsettled(did.Below(x.ID)))
+			d.settle(ctx, j, mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_FAILED, Reason: mesh.ReasonInterrupted}, j.Result)
+		}
+		if j.Terminal() {
+			d.over(j)
 		}
 	}
 	for _, j := range pending {
@@ -48,134 +56,41 @@ func (d *Dispatcher) restore(ctx context.Context) error {
 	return nil
 }
 
-// before is what an execution that goes on dispatched, and was to dispatch.
-type before struct {
-	labels   []string                     // of what was dispatched, or should have been, in order
-	children map[string]*thread.Execution // by label: what was dispatched
-	orders   map[string]accepted          // by label: what was to be, when others are done
-	// Of the last reply of the execution's model: the calls without result, and the
-	// labels of what was dispatched since.
-	open  map[string]bool
-	fresh []string
-}
-
-// An accepted order is one that the model was told will be carried out.
-type accepted struct {
-	Order
-	answer string // what the model was told
-}
-
-// id is the execution that the model was told of.
-func (a accepted) id(thread string) mesh.ExecutionID {
-	var answer struct {
-		ID mesh.ExecutionID `json:"execution_id"`
+// orderOf is what was asked of the execution; labels are those of what came before it.
+func orderOf(x *thread.Execution, labels map[mesh.ExecutionID]string) Order {
+	o := Order{AgentID: x.Label, Name: x.Agent, Mission: x.Text, Skills: x.Skills, MaxToolCalls: x.MaxToolCalls, Budget: x.Budget}
+	if a := x.Accepted; a != nil {
+		o.Context, o.Call, o.Answers = a.Context, a.Call, a.Answers
 	}
-	if json.Unmarshal([]byte(a.answer), &answer) == nil {
-		if of, ok := answer.ID.ThreadID(); ok && of == thread {
-			return answer.ID
-		}
+	for _, id := range x.DependsOn {
+		o.DependsOn = append(o.DependsOn, labels[id])
 	}
-	return mesh.NewExecutionID(thread)
-}
-
-func newBefore(did *thread.Actions) before {
-	b := before{children: map[string]*thread.Execution{}, orders: map[string]accepted{}, open: map[string]bool{}}
-	children := did.Dispatched()
-	until := func(seq mesh.Seq) { // takes in what was dispatched before the Seq
-		for len(children) > 0 && (seq == 0 || children[0].Opened < seq) {
-			x := children[0]
-			children = children[1:]
-			b.children[x.Label] = x
-			b.place(x.Label)
-			b.fresh = append(b.fresh, x.Label)
-		}
-	}
-	for _, r := range did.Replies {
-		until(r.Seq)
-		b.replied(r)
-	}
-	until(0)
-	return b
-}
-
-func (b *before) replied(r *thread.Reply) {
-	b.open, b.fresh = map[string]bool{}, nil
-	for _, u := range r.Tools {
-		result, ended := r.Results[u.ID]
-		if !ended {
-			b.open[u.ID] = true
-		}
-		if u.Name != ToolDispatch {
-			continue
-		}
-		if o, err := parseOrder(u.Arguments); err == nil {
-			b.place(o.AgentID)
-			if ended && !result.Failed {
-				b.orders[o.AgentID] = accepted{o, result.Text}
-			}
-		}
-	}
-}
-
-func (b *before) place(label string) {
-	if !slices.Contains(b.labels, label) {
-		b.labels = append(b.labels, label)
-	}
-}
-
-// orderOf is what was asked of the execution, whose dependencies are done.
-func orderOf(x *thread.Execution) Order {
-	return Order{AgentID: x.Label, Name: x.Agent, Mission: x.Text, Skills: x.Skills, MaxToolCalls: x.MaxToolCalls}
+	return o
 }
 
 // restored gives the job what became of its execution.
 func restored(j *job, x *thread.Execution, did *thread.Actions) {
-	j.issued, j.counted, j.ToolCalls = true, true, x.SkillCalls
+	j.told, j.ToolCalls, j.wave = x.Delivery != "", x.SkillCalls, 1
+	if x.Accepted != nil {
+		j.wave = x.Accepted.Wave
+	}
 	if x.State == a2apb.TaskState_TASK_STATE_INPUT_REQUIRED && forUser(x.Reason) {
 		var said transcript
 		for _, o := range did.Output(x.ID) {
 			said.take(o.Artifact, o.Append)
 		}
 		j.resume = &resume{task: x.RemoteTask, said: said.String()}
-		j.counted = false
 		return
 	}
-	j.Status, j.Result.Result, j.DurationMS = statusOf(x), x.Result, x.Updated.Sub(x.Started).Milliseconds()
+	j.Status, j.Result.Result, j.DurationMS = thread.StatusOf(x.State, x.Reason), x.Result, x.Updated.Sub(x.Started).Milliseconds()
 }
 
-func statusOf(x *thread.Execution) string {
-	switch {
-	case x.State == a2apb.TaskState_TASK_STATE_COMPLETED:
-		return StatusCompleted
-	case x.State == a2apb.TaskState_TASK_STATE_CANCELED && x.Reason == mesh.ReasonAsked:
-		return StatusAwaiting
-	case x.State == a2apb.TaskState_TASK_STATE_CANCELED:
-		return StatusCanceled
-	case x.Reason == mesh.ReasonTimeout:
-		return StatusTimeout
-	}
-	return StatusFailed
-}
-
-// reopen returns the label of what a call without result dispatched before, so
-// that it is not dispatched again; "" if nothing.
-func (d *Dispatcher) reopen(call, agent, mission string) string {
+// ordered returns the label of what a call of the model ordered before, so that it does
+// not order it again; "" if nothing.
+func (d *Dispatcher) ordered(call string) string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if !d.before.open[call] {
-		return ""
-	}
-	at := slices.IndexFunc(d.before.fresh, func(label string) bool {
-		x := d.before.children[label]
-		return x.Agent == agent && x.Text == mission
-	})
-	if at < 0 {
-		return ""
-	}
-	label := d.before.fresh[at]
-	d.before.fresh = slices.Delete(d.before.fresh, at, at+1)
-	delete(d.before.open, call)
-	return label
+	return d.calls[call]
 }
 
 // has reports whether something was dispatched under the label.
@@ -208,6 +123,21 @@ func (t *transcript) result() string {
 		return t.String()
 	}
 	return t.String() + text.EndMissing(t.left, text.AskForLess)
+}
+
+// since is the text from the agent's last reply on, or all of it where that is not known.
+func (t *transcript) since(reply string) string {
+	reply = strings.TrimSpace(reply)
+	all := t.result()
+	switch at := strings.LastIndex(all, reply); {
+	case reply == "":
+		return all
+	case at >= 0:
+		return all[at:]
+	case t.left > 0: // it is in what there was no room for
+		return shortened(reply, maxSaid, text.AskForLess)
+	}
+	return all
 }
 
 // take adds the text of a piece of output; more says that it goes on with the

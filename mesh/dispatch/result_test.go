@@ -60,7 +60,7 @@ func TestOnlyWhatWaitsForTheUserGoesOn(t *testing.T) {
 	} {
 		j := new(job)
 		restored(j, &thread.Execution{State: tt.state, Reason: tt.reason}, thread.NewActions("main", "t"))
-		if j.Status != tt.status || (j.resume != nil) != (tt.status == "") || j.counted != (tt.status != "") {
+		if j.Status != tt.status || (j.resume != nil) != (tt.status == "") {
 			t.Errorf("%s: %q, goes on %v", name, j.Status, j.resume)
 		}
 	}
@@ -68,10 +68,10 @@ func TestOnlyWhatWaitsForTheUserGoesOn(t *testing.T) {
 
 func TestOptionsThatAreGivenAreKept(t *testing.T) {
 	for _, c := range []struct{ o, want Options }{
-		{Options{MaxConcurrent: -1, MaxAgents: -1, Timeout: -1, Budget: -1}, Options{MaxConcurrent: 5, MaxAgents: -1, Timeout: 300 * time.Second, Budget: -1, Orchestrating: 11 * time.Minute, Worker: "worker"}},
+		{Options{MaxConcurrent: -1, MaxAgents: -1, Timeout: -1, Budget: -1}, Options{MaxConcurrent: 5, MaxAgents: -1, Timeout: 300 * time.Second, Budget: -1, Orchestrating: 11 * time.Minute, Worker: "worker", Profile: ProfileFull}},
 		// S1-036, S1-037, S1-038.
-		{Options{}, Options{MaxConcurrent: 5, MaxAgents: 8, Timeout: 300 * time.Second, Budget: 600 * time.Second, Orchestrating: 11 * time.Minute, Worker: "worker"}},
-		{Options{MaxConcurrent: 1, MaxAgents: 1, Timeout: 1, Budget: 2, Orchestrating: 3, Worker: "w"}, Options{MaxConcurrent: 1, MaxAgents: 1, Timeout: 1, Budget: 2, Orchestrating: 3, Worker: "w"}},
+		{Options{}, Options{MaxConcurrent: 5, MaxAgents: 8, Timeout: 300 * time.Second, Budget: 600 * time.Second, Orchestrating: 11 * time.Minute, Worker: "worker", Profile: ProfileFull}},
+		{Options{MaxConcurrent: 1, MaxAgents: 1, Timeout: 1, Budget: 2, Orchestrating: 3, Worker: "w", Profile: ProfilePush}, Options{MaxConcurrent: 1, MaxAgents: 1, Timeout: 1, Budget: 2, Orchestrating: 3, Worker: "w", Profile: ProfilePush}},
 	} {
 		o := c.o
 		if o.fill(); o.Logger == nil {

@@ -3,7 +3,6 @@ package dispatch
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -24,8 +23,9 @@ type Terms struct {
 	// MaxToolCalls is how many skills it may call where an order does not say; 0 for what
 	// holds for all.
 	MaxToolCalls int
-	// Tools are what it works with, in a few words for models; "" is not known.
-	Tools string
+	// Tools are what it works with, in lines for models, as "MCP tools: loki"; without
+	// any, its card says it.
+	Tools []string
 }
 
 // registered is as whom the agent that an order names is registered; false if it may not
@@ -46,11 +46,11 @@ func (o *Options) may(a *meshv1.Agent) bool {
 	if o.SubAgents != nil {
 		return slices.ContainsFunc(o.SubAgents, func(s SubAgent) bool { return cmp.Or(s.Agent, s.Name) == a.GetName() })
 	}
-	return !o.Leaves || !said(a.GetCard(), "orchestration") && !said(a.GetCard(), "stateful_workflows") && a.GetCard().GetDescription() != ""
+	return !o.Leaves || !said(a.GetCard(), "orchestration") && !said(a.GetCard(), "stateful_workflows") && strings.TrimSpace(a.GetCard().GetDescription()) != ""
 }
 
-// calls is how many skills the order allows.
-func (d *Dispatcher) calls(o Order) int {
+// mostCalls is how many skills the order allows.
+func (d *Dispatcher) mostCalls(o Order) int {
 	name, _ := d.opts.registered(o.Name)
 	return cmp.Or(o.MaxToolCalls, d.opts.Terms[name].MaxToolCalls)
 }
@@ -85,39 +85,33 @@ func (d *Dispatcher) named(ctx context.Context, name string, listed []*meshv1.Ag
 	return a, nil
 }
 
-// Catalog is what a model is told of the agents that may be dispatched by name: each with
-// what it is for and works with, on one line whatever cards say, so that none can describe
-// others. It is "" if there are none.
-func (d *Dispatcher) Catalog(ctx context.Context) (string, error) {
+// A listing is an agent that may be dispatched by the name.
+type listing struct {
+	name string
+	*meshv1.Agent
+}
+
+// listings are the agents that the execution may dispatch by name: those that are there, of
+// the ones that it may have, and that are not at work above it.
+func (d *Dispatcher) listings(ctx context.Context) (out []listing, err error) {
 	listed, err := d.inv.Mesh.Agents(ctx, &meshv1.ListAgentsRequest{})
 	if err != nil {
-		return "", err
-	}
-	var lines []string
-	add := func(name string, a *meshv1.Agent) {
-		if slices.Contains(d.inv.Grant.Agents(), a.GetName()) || !a.GetLive() {
-			return
-		}
-		tools := cmp.Or(d.opts.Terms[a.GetName()].Tools, "its own")
-		about := strings.Join(strings.Fields(mesh.Clip(a.GetCard().GetDescription(), 1000)), " ")
-		lines = append(lines, fmt.Sprintf("- %s: %s (tools: %s)", name, about, tools))
+		return nil, mesh.Wrap("dispatch.Catalog", err)
 	}
 	if d.opts.SubAgents == nil {
 		for _, a := range listed {
 			if d.opts.may(a) {
-				add(a.GetName(), a)
+				out = append(out, listing{a.GetName(), a})
 			}
 		}
 	}
 	for _, s := range d.opts.SubAgents {
 		if a, err := d.named(ctx, s.Name, listed); err == nil {
-			add(s.Name, a)
+			out = append(out, listing{s.Name, a})
 		}
 	}
-	if len(lines) == 0 {
-		return "", nil
-	}
-	return "Available sub-agents, for the name of a dispatch:\n" + strings.Join(lines, "\n"), nil
+	chain := d.inv.Grant.Agents()
+	return slices.DeleteFunc(out, func(l listing) bool { return !l.GetLive() || slices.Contains(chain, l.GetName()) }), nil
 }
 
 // Ask returns what the user has to be asked before anything goes on, once nothing is at

@@ -37,12 +37,10 @@ func (d *Dispatcher) work(ctx context.Context, j *job, r Result, prior []Result)
 	if err != nil {
 		r.Status, r.Result = notAsked(ctx, err)
 		r.limited = d.refused(err)
-		if j.resume != nil {
-			d.settle(ctx, j, mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_FAILED, Reason: mesh.ReasonUnavailable}, r)
-		}
+		d.settle(ctx, j, mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_FAILED, Reason: mesh.ReasonUnavailable}, r)
 		return r
 	}
-	last, text := d.ask(ctx, j, a)
+	last, said := d.ask(ctx, j, a)
 	r.Status = status(ctx, last)
 	if r.Status == StatusWaiting {
 		if err = d.park(ctx, j, last); err != nil {
@@ -51,11 +49,12 @@ func (d *Dispatcher) work(ctx context.Context, j *job, r Result, prior []Result)
 			j.stop(ctx)
 		}
 	}
-	r.Result, r.wants = result(r.Status, text, last), wanted(r.Status, last)
-	if r.Status != StatusWaiting {
-		r.Result = d.open(ctx, j, r)
-		d.settle(ctx, j, last, r)
+	if r.Status == StatusWaiting {
+		r.Result, r.wants = result(r.Status, "", last), wanted(last)
+		return r
 	}
+	d.conclude(ctx, &r, said, last)
+	d.settle(ctx, j, last, r)
 	return r
 }
 
@@ -93,7 +92,7 @@ func (d *Dispatcher) assign(ctx context.Context, j *job, to *meshv1.Agent, prior
 	if err != nil {
 		return nil, err
 	}
-	j.issued, a.Issued = true, issued[j.exec.ID]
+	a.Issued = issued[j.exec.ID]
 	return a, nil
 }
 
@@ -130,15 +129,15 @@ func message(threadID, words string, o Order) *a2apb.Message {
 
 // ask sends the message and logs what comes back. It returns the agent's last
 // word and its text.
-func (d *Dispatcher) ask(ctx context.Context, j *job, a *assignment) (mesh.TaskMoved, string) {
+func (d *Dispatcher) ask(ctx context.Context, j *job, a *assignment) (mesh.TaskMoved, *transcript) {
 	to := callee(a.to)
 	client, err := d.dialer.Dial(to.Target)
 	if err != nil {
-		return call.Failure(mesh.ReasonUnavailable, words(err)), ""
+		return call.Failure(mesh.ReasonUnavailable, words(err)), new(transcript)
 	}
 	as := to.As(d.inv.Thread, j.exec, d.inv.Mesh.Tickets(j.exec.ID, a.Ticket))
 	remote := call.Remote{Context: a.Context, Recall: func(ctx context.Context) (string, error) { return d.inv.Mesh.Recollection(ctx, j.exec) }}
-	var text transcript
+	text := new(transcript)
 	if j.resume != nil {
 		remote.Task, remote.GoesOn = j.resume.task, true
 		text.WriteString(j.resume.said)
@@ -158,13 +157,13 @@ func (d *Dispatcher) ask(ctx context.Context, j *job, a *assignment) (mesh.TaskM
 		}
 	}
 	d.opts.Logger.InfoContext(called, "agent called", "agent", to.Name)
-	last := hear(called, relay, log, &text)
+	last := hear(called, relay, log, text)
 	// It was stopped: the agent must know, whatever its stream does. Its server may
 	// see the deadline before our clock does.
 	if ctx.Err() != nil || last.Reason == mesh.ReasonTimeout {
 		j.stop(ctx)
 	}
-	return last, text.result()
+	return last, text
 }
 
 // callee is the agent as package call has it.
@@ -282,12 +281,9 @@ func reason(last mesh.TaskMoved) string {
 	return mesh.ReasonOf(last.Reason, last.Metadata)
 }
 
-// wanted is what an agent of that status waits for. One that does not say what
-// it asks about asks in its own words.
-func wanted(status string, last mesh.TaskMoved) *awaited {
-	if status != StatusWaiting {
-		return nil
-	}
+// wanted is what an agent waits for. One that does not say what it asks about asks in
+// its own words.
+func wanted(last mesh.TaskMoved) *awaited {
 	report := agent.ReportOf(last.Metadata)
 	questions, told := mesh.Asks(last.Metadata)
 	if report == nil && !told {

@@ -54,6 +54,8 @@ type Event struct {
 	// Result is a call that ended. Calls that run at the same time end in any
 	// order.
 	Result *CallResult
+	// Delivered is what became of agents, which the model is told next.
+	Delivered *Delivery
 	// Native is what a tool of the provider did, which needs no result.
 	Native *NativeUse
 	// Limit is the limit that was met. With Pause the run ends here; otherwise
@@ -95,6 +97,10 @@ type Loop struct {
 	// the model, and after a reply that calls nothing, which ends the run only if there is
 	// nothing. Nil tells nothing.
 	Told func(ctx context.Context) ([]Message, error)
+	// Collector brings results of agents before each call of the model; a reply that
+	// calls nothing ends the run only when the Collector has nothing more. Nil, for
+	// agents that set no others to work, changes nothing.
+	Collector Collector
 
 	// Name is the model to ask for; "" is the provider's default.
 	Name string
@@ -207,7 +213,11 @@ func (r *run) steps(ctx context.Context, history []Message) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if trip := r.check(ctx, used, most); trip != nil {
+		trip := r.check(ctx, used, most)
+		if !r.drain(ctx, trip != nil) {
+			return nil
+		}
+		if trip != nil {
 			return r.limit(ctx, trip)
 		}
 		if _, err := r.hear(ctx); err != nil {
@@ -219,6 +229,11 @@ func (r *run) steps(ctx context.Context, history []Message) error {
 			return err
 		}
 		if silent(reply) {
+			if more, end := r.wait(ctx); more { // it has nothing to say before it knows more
+				continue
+			} else if end {
+				return ctx.Err()
+			}
 			if r.empty++; r.empty <= maxEmpty && reply.Finish != finishFilter {
 				continue
 			}
@@ -226,14 +241,24 @@ func (r *run) steps(ctx context.Context, history []Message) error {
 		}
 		r.empty = 0
 		if reply.Finish == FinishAsk {
+			if r.loop.Collector != nil {
+				r.loop.Collector.Suspend()
+			}
 			r.emit(Event{Ask: &Ask{Text: reply.Text}})
 			return nil
 		}
 		if len(reply.Tools) == 0 {
-			if more, err := r.hear(ctx); err != nil || !more {
+			if more, err := r.hear(ctx); err != nil {
 				return err
+			} else if more {
+				continue
 			}
-			continue
+			if more, end := r.wait(ctx); more {
+				continue
+			} else if end {
+				return ctx.Err()
+			}
+			return nil
 		}
 		used++
 		results, end := r.call(ctx, reply.Tools, tools, problem)

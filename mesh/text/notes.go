@@ -47,6 +47,9 @@ func CarryOut(skill, body, args string) string {
 	return text
 }
 
+// Task is what an agent that another one dispatched is told (S1-068).
+func Task(words string) string { return Sprintf("## Task\n\n%s", words) }
+
 // Prior are the sections of a mission that give an agent what it needs to know.
 func Prior(mission, context string, results []string) string {
 	text := mission

@@ -32,6 +32,46 @@ func ResultsLater(tool string) string {
 	return Sprintf("The result is not known yet; get it with %s.", tool)
 }
 
+// ResultsCome says that a result comes by itself: models make results up that they do not
+// have yet.
+func ResultsCome() string {
+	return Sprintf("The agent has the task. Its result is not known yet; it is delivered to you when the agent is done. Do not guess it.")
+}
+
+// AgentAtWork stands for the result of an agent that is not done.
+func AgentAtWork() string { return Sprintf("The agent is still at work.") }
+
+// SubAgentCompleted tells a model what an agent came to that it set to work (S1-018). The
+// result is quoted.
+func SubAgentCompleted(name, execution, quoted string) string {
+	return Sprintf("[Sub-agent completed] %s (%s): %s", name, execution, quoted)
+}
+
+// SubAgentFailed is the same of one that failed (S1-019).
+func SubAgentFailed(name, execution, quoted string) string {
+	return Sprintf("[Sub-agent failed] %s (%s): %s", name, execution, quoted)
+}
+
+// SubAgentTimedOut is the same of one that took too long.
+func SubAgentTimedOut(name, execution, quoted string) string {
+	return Sprintf("[Sub-agent timed out] %s (%s): %s", name, execution, quoted)
+}
+
+// SubAgentCancelled is the same of one that was ended.
+func SubAgentCancelled(name, execution, quoted string) string {
+	return Sprintf("[Sub-agent cancelled] %s (%s): %s", name, execution, quoted)
+}
+
+// SubAgentSkipped is the same of one that was never asked.
+func SubAgentSkipped(name, execution, quoted string) string {
+	return Sprintf("[Sub-agent skipped] %s (%s): %s", name, execution, quoted)
+}
+
+// SubAgentAsks is the same of one that ended with a question.
+func SubAgentAsks(name, execution, quoted string) string {
+	return Sprintf("[Sub-agent asks] %s (%s): %s", name, execution, quoted)
+}
+
 // maxOpen is how many calls a result names.
 const maxOpen = 10
 

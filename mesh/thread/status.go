@@ -53,7 +53,7 @@ func (x *Execution) Status() string {
 		return StatusOf(x.State, x.Reason)
 	case mesh.Interrupted(x.State):
 		return StatusAwaiting
-	case x.Kind == mesh.KindTurn && x.State == a2apb.TaskState_TASK_STATE_SUBMITTED:
+	case x.Waits(), x.Kind == mesh.KindTurn && x.State == a2apb.TaskState_TASK_STATE_SUBMITTED:
 		return StatusPending
 	}
 	return StatusRunning

@@ -61,7 +61,7 @@ type Party struct {
 	Mission *a2apb.Message        // with which it was dispatched
 	Replies []*Reply              // of its models
 	Label   string                // as who dispatched it calls it
-	Ended   *mesh.DispatchSettled // how it ended, if who dispatched it said so
+	Ended   *mesh.DispatchSettled // how it ended; nil while it has not
 	Waits   bool                  // for its user
 	Ran     mesh.Seq              // at which it got the message that it works on, or did last
 
@@ -130,7 +130,9 @@ func (t *Transcript) Apply(e *mesh.Event) *Line {
 			t.begin(e.Execution, p)
 		}
 	case mesh.TaskMoved:
-		p.Waits = mesh.Interrupted(b.State)
+		if p.Waits = mesh.Interrupted(b.State); mesh.Terminal(b.State) && p.Ended == nil {
+			p.Ended = &mesh.DispatchSettled{Child: e.Execution, State: b.State, Reason: b.Reason, Result: mesh.TextOf(b.Message)}
+		}
 		if b.Reason == mesh.ReasonDelivered {
 			p.Ran = e.Seq
 		}

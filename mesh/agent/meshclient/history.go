@@ -85,11 +85,28 @@ func (c *Client) Recollection(ctx context.Context, x mesh.Execution) (string, er
 	return r.Text(), nil
 }
 
+// Lately shows what the execution and those that it led to did, as far as the thread has
+// it: what this client keeps is not there. It reads what is new and no more. see must
+// not change or keep the actions, nor call the Client.
+func (c *Client) Lately(ctx context.Context, see func(*thread.Actions)) error {
+	c.reading.Lock()
+	defer c.reading.Unlock()
+	if err := c.readOthers(ctx, func(*thread.Transcript, bool) bool { return true }); err != nil {
+		return mesh.Wrap("meshclient.Lately", err)
+	}
+	c.did(see)
+	return nil
+}
+
 // Did shows what the execution did as far as was read already, which may be nothing.
 // see must not change or keep the actions, nor call the Client.
 func (c *Client) Did(see func(*thread.Actions)) {
 	c.reading.Lock()
 	defer c.reading.Unlock()
+	c.did(see)
+}
+
+func (c *Client) did(see func(*thread.Actions)) {
 	if c.actions == nil {
 		c.actions = thread.NewActions(c.grant.Execution, c.grant.Turn)
 	}

@@ -25,6 +25,8 @@ type Options struct {
 	Name string
 	// System, Context and Fresh are those of llm.Request.
 	System, Context, Fresh string
+	// Collector brings results of agents, for those that have others work; nil for none.
+	Collector llm.Collector
 	// Tools may be nil. Commands is set where the model calls them in its text.
 	Tools    llm.Tools
 	Commands llm.Commands
@@ -156,7 +158,7 @@ func (m *modelRun) prepare(ctx context.Context) (err error) {
 			return err
 		}
 	case m.about.Mission != nil && !m.inv.GoesOn(): // it knows nothing else, however long the thread is
-		m.history = []llm.Message{{Role: llm.RoleUser, Text: m.inv.Text()}}
+		m.history = []llm.Message{{Role: llm.RoleUser, Text: text.Task(m.inv.Text())}}
 	default:
 		m.history, err = Conversation(ctx, m.inv, m.fills(ctx))
 		switch {
@@ -280,7 +282,7 @@ func (m *modelRun) events(ctx context.Context, err error) iter.Seq2[llm.Event, e
 	}
 	loop := &llm.Loop{
 		Model: m.Model, Tools: m.Tools, Timeout: toolTime, Commands: m.Commands, Check: m.check, Afford: m.afford, Name: m.Name, System: m.System, Context: m.Context, Fresh: m.Fresh, About: m.about,
-		NativeTools: m.NativeTools, MaxSteps: m.MaxSteps, Pause: m.Pause, Fit: m.Fit, Cost: m.Cost, Logger: m.Logger, Observe: m.observe, Told: m.instructions,
+		NativeTools: m.NativeTools, MaxSteps: m.MaxSteps, Pause: m.Pause, Collector: m.Collector, Fit: m.Fit, Cost: m.Cost, Logger: m.Logger, Observe: m.observe, Told: m.instructions,
 	}
 	return loop.Run(ctx, m.history)
 }
@@ -364,6 +366,9 @@ func (m *modelRun) output(ctx context.Context, e llm.Event, err error) (agent.Ou
 		if p, ok := m.Progress(*e.Call); ok {
 			return p, nil
 		}
+	case e.Delivered != nil: // one event is the message and the mark that it was told
+		m.pending = append(m.pending, &mesh.Event{Body: mesh.ResultsDelivered{Executions: e.Delivered.Executions, Text: e.Delivered.Text}})
+		return nil, m.record(ctx)
 	case e.Limit != nil:
 		m.limit(e.Limit)
 	case e.Ask != nil:
@@ -392,7 +397,7 @@ func (m *modelRun) result(r *llm.CallResult) {
 		return
 	}
 	m.pending = append(m.pending, &mesh.Event{Body: mesh.ToolReturned{
-		Call: r.Use.ID, Name: cmp.Or(mesh.Clip(r.Use.Name, maxToolName), "unknown"), Failed: r.Failed, Content: mesh.Clip(r.Text, mesh.MaxResult-len("…")), Cause: r.Cause,
+		Call: r.Use.ID, Name: cmp.Or(mesh.Clip(r.Use.Name, maxToolName), "unknown"), Failed: r.Failed, Content: mesh.Clip(r.Text, mesh.MaxResult-len("…")), Cause: r.Cause, Delivered: r.Delivered,
 	}})
 }
 
