@@ -88,7 +88,9 @@ func TestAnApprovalGoesUpToTheUserAndTheAnswerDown(t *testing.T) {
 
 // about matches the requests of a mission.
 func about(mission string) scripted.Match {
-	return func(r *llm.Request) bool { return strings.Contains(r.Messages[0].Text, "\n\n"+mission) }
+	return func(r *llm.Request) bool {
+		return strings.HasPrefix(strings.TrimPrefix(r.Messages[0].Text, "## Task\n\n"), mission)
+	}
 }
 
 const bothQuestions = "1. May I run mail.send? Does mail.send\n   - to: bob\n\n2. May I run tasks.delete? Does tasks.delete\n   - id: t1\n\n" +

@@ -62,7 +62,7 @@ func startWith(t *testing.T, o dispatch.Options, planner, worker llm.Model) *mes
 	}, meshtest.Options{})
 }
 
-// S0-012, S0-051, S0-052, S0-053, S3-134.
+// S0-012, S0-051, S0-052, S3-134.
 func TestTheModelHasThreeToolsAndTheWorkflowInItsPrompt(t *testing.T) {
 	model := scripted.New(scripted.Say("Hello."), scripted.Say("Again."))
 	m := startWith(t, dispatch.Options{Profile: dispatch.ProfileCollect}, model, offline.New(friday))

@@ -125,7 +125,7 @@ type Loop struct {
 	// Afford is asked before every model call, the last one too, whether what is left
 	// pays for it: for the request, which next returns, after one that used last. It
 	// returns the limit if not, and the model is not asked. Nil pays for all.
-	Afford func(next func() *Request, last mesh.Usage) *Trip
+	Afford func(ctx context.Context, next func() *Request, last mesh.Usage) *Trip
 	// Pause ends the run when a limit is met, so that the user can be asked
 	// whether to go on. Without it the model is asked once more, without
 	// tools, so that the user gets an answer.
@@ -314,7 +314,7 @@ func (r *run) afford(ctx context.Context, trip *Trip) *Trip {
 	if r.loop.Afford == nil {
 		return nil
 	}
-	return r.loop.Afford(func() *Request {
+	return r.loop.Afford(ctx, func() *Request {
 		if trip != nil {
 			return r.request(nil, trip)
 		}

@@ -44,6 +44,8 @@ func TestMain(m *testing.M) {
 		exit(plainAgent())
 	case "diary-agent":
 		exit(diaryAgent())
+	case "greedy-agent":
+		exit(greedyAgent())
 	case "malicious-agent":
 		exit(maliciousAgent())
 	case "surviving-mesh":

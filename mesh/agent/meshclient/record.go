@@ -8,6 +8,7 @@ import (
 
 	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
+	"agentmesh/mesh/limit"
 	"agentmesh/mesh/security/grant"
 	"agentmesh/mesh/threadlog/eventpb"
 
@@ -200,6 +201,16 @@ func (c *Client) flush(ctx context.Context, deferred bool) (first error) {
 	}
 	c.empty()
 	return first
+}
+
+// Refresh is Left when what was kept is counted.
+func (c *Client) Refresh(ctx context.Context) limit.Left {
+	c.writing.Lock()
+	defer c.writing.Unlock()
+	if err := c.flush(ctx, true); refused(ctx, err) { // the next Record or Flush tells
+		c.lost = cmp.Or(c.lost, err)
+	}
+	return c.Left()
 }
 
 func (c *Client) empty() { c.kept, c.keptBytes = nil, 0 }

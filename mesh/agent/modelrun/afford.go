@@ -1,6 +1,8 @@
 package modelrun
 
 import (
+	"context"
+
 	"agentmesh/mesh"
 	"agentmesh/mesh/limit"
 	"agentmesh/mesh/llm"
@@ -17,11 +19,12 @@ const (
 
 // afford returns the limit if what is left, as the node said last, does not pay for the
 // next call of the model, as far as can be told before.
-func (m *modelRun) afford(next func() *llm.Request, last mesh.Usage) *llm.Trip {
+func (m *modelRun) afford(ctx context.Context, next func() *llm.Request, last mesh.Usage) *llm.Trip {
 	left := m.inv.Mesh.Left()
 	if left.Tokens == limit.Unlimited && left.Cost == limit.Unlimited {
 		return nil
 	}
+	left = m.inv.Mesh.Refresh(ctx)
 	need := mesh.Usage{Prompt: last.Prompt + last.Completion, Completion: least}
 	if need.Prompt == 0 {
 		need.Prompt = int64(size(next()) / perToken)

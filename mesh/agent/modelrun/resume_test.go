@@ -48,7 +48,7 @@ func cut(d *agenttest.Desk, resumed bool) (key string) {
 	return key
 }
 
-// S0-027, S3-104: after a crash, what is settled is not done again, and neither is the call
+// S3-104: after a crash, what is settled is not done again, and neither is the call
 // of which nobody knows whether it had its effect: the model is told.
 func TestARunThatWasCutMakesNoCallTwice(t *testing.T) {
 	agenttest.EachFace(t, func(t *testing.T, face skilltools.Face) {
