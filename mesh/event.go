@@ -153,6 +153,15 @@ type (
 		Text     string // what the user wrote
 	}
 
+	// InstructionPosted tells something to the agent of the event's execution, which is
+	// at work: once as it was posted, and once, from the agent, as it was read.
+	InstructionPosted struct {
+		By   string // who tells it
+		Text string // "" where it was read
+		ID   string // within the execution
+		Read bool   // the agent's model is shown it from here on
+	}
+
 	// ModelReplied is one whole reply of a model.
 	ModelReplied struct {
 		Model  string
@@ -323,6 +332,8 @@ const (
 	ReasonContinued   = "CONTINUED"           // the agent's work was cut off, and goes on
 	ReasonUnknown     = "OUTCOME_UNKNOWN"     // nobody can say what became of it: its agent was cut off, and is not asked twice
 	ReasonReplaced    = "CONTEXT_REPLACED"    // the agent refused its context, and is told anew in another one
+	ReasonCanceled    = "CANCELED_BY_USER"    // somebody who may asked that it ends, or that what it works for does
+	ReasonDismissed   = "CANCELED_BY_AGENT"   // who dispatched it ended it, or ended without it
 	ReasonAsked       = "INPUT_REQUIRED"      // of DispatchSettled: it asked, and whoever answers asks anew
 	ReasonDependency  = "DEPENDENCY_FAILED"   // of DispatchSettled: what it depends on did not complete, and it was not asked
 )
@@ -368,28 +379,29 @@ const (
 	HandoffError     HandoffOutcome = "error"
 )
 
-func (MessagePosted) isBody()    {}
-func (ArtifactAppended) isBody() {}
-func (SkillCalled) isBody()      {}
-func (SkillReturned) isBody()    {}
-func (ModelReplied) isBody()     {}
-func (ToolReturned) isBody()     {}
-func (ApprovalAsked) isBody()    {}
-func (ApprovalSettled) isBody()  {}
-func (DispatchSettled) isBody()  {}
-func (ResultsDelivered) isBody() {}
-func (StateNoted) isBody()       {}
-func (CancelRequested) isBody()  {}
-func (LimitTripped) isBody()     {}
-func (ThreadClaimed) isBody()    {}
-func (TaskOpened) isBody()       {}
-func (ThreadShared) isBody()     {}
-func (TaskMoved) isBody()        {}
-func (DispatchAccepted) isBody() {}
-func (DispatchIssued) isBody()   {}
-func (HandoffStarted) isBody()   {}
-func (HandoffEnded) isBody()     {}
-func (Foreign) isBody()          {}
+func (MessagePosted) isBody()     {}
+func (ArtifactAppended) isBody()  {}
+func (SkillCalled) isBody()       {}
+func (SkillReturned) isBody()     {}
+func (ModelReplied) isBody()      {}
+func (InstructionPosted) isBody() {}
+func (ToolReturned) isBody()      {}
+func (ApprovalAsked) isBody()     {}
+func (ApprovalSettled) isBody()   {}
+func (DispatchSettled) isBody()   {}
+func (ResultsDelivered) isBody()  {}
+func (StateNoted) isBody()        {}
+func (CancelRequested) isBody()   {}
+func (LimitTripped) isBody()      {}
+func (ThreadClaimed) isBody()     {}
+func (TaskOpened) isBody()        {}
+func (ThreadShared) isBody()      {}
+func (TaskMoved) isBody()         {}
+func (DispatchAccepted) isBody()  {}
+func (DispatchIssued) isBody()    {}
+func (HandoffStarted) isBody()    {}
+func (HandoffEnded) isBody()      {}
+func (Foreign) isBody()           {}
 
 func (ThreadClaimed) isDecision()    {}
 func (TaskOpened) isDecision()       {}

@@ -51,7 +51,14 @@ var delegated = map[string]struct {
 }{
 	"main": {[]string{"consult_agent", "request_handoff"}, modelrun.Prompt{Identity: mainagent.Prompt}},
 	"orchestrator": {[]string{"dispatch_agent", "get_agent_results", "get_skill"}, modelrun.Prompt{Identity: orchestrator.PromptFor(dispatch.ProfileCollect),
-		Skills: "Available skill domains: calendar, files, knowledge, mail, markdown, memory, system, tasks, workflow"}},
+		Skills: `Available skill domains: calendar, files, knowledge, mail, markdown, memory, system, tasks, workflow
+
+Available sub-agents, for the name of a dispatch:
+- calendar: Creates meetings and other calendar events, and says what is planned (tools: its own)
+- knowledge: Answers questions from the documentation and names its sources (tools: its own)
+- mail: Sends email messages (tools: its own)
+- tasks: Keeps the to-do list: creates, finds, changes and archives tasks (tools: its own)
+- worker: Does one task with whatever skills it is given, also those of several domains (tools: its own)`}},
 }
 
 func toolNames(req *llm.Request) (names []string) {

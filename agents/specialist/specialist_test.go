@@ -189,7 +189,6 @@ func TestTheAgentNeedsWhatItNeeds(t *testing.T) {
 	card, model := meshtest.Card(t, "tasks"), scripted.New()
 	for field, cfg := range map[string]specialist.Config{
 		"card": {Model: model, Domains: []string{"tasks"}}, "model": {Card: card, Domains: []string{"tasks"}},
-		"domains are missing":         {Card: card, Model: model},
 		`domains: has "tasks.search"`: {Card: card, Model: model, Domains: []string{"tasks.search"}},
 	} {
 		if _, err := specialist.New(cfg); !mesh.IsCode(err, mesh.Invalid) || !strings.Contains(strings.ReplaceAll(err.Error(), ": are", " are"), field) {

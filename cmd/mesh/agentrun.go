@@ -17,6 +17,7 @@ import (
 	"agentmesh/mesh/agent/meshclient"
 	"agentmesh/mesh/node"
 	"agentmesh/mesh/rpc"
+	"agentmesh/mesh/telemetry"
 )
 
 // agentRun are the flags of 'mesh agent run'.
@@ -64,7 +65,7 @@ share the agent with all tenants.`,
 	f.StringVar(&o.listen, "listen", "127.0.0.1:0", "`address` to listen on")
 	f.StringVar(&o.endpoint, "endpoint", "", "`host:port` at which the mesh reaches the agent (default: where it listens)")
 	f.StringVar(&o.identity, "identity", "", "`folder` with the agent's certificate, see 'mesh agent join': it serves and calls over TLS then")
-	f.StringVar(&o.config, "config", "", "configuration `file`, of which the model and what skills need counts (default none)")
+	f.StringVar(&o.config, "config", "", "configuration `file`, of which the model, telemetry and what skills need count (default none)")
 	f.StringVar(&o.data, "data", node.DefaultData, "`folder` of what its skills write")
 	f.StringVar(&o.docs, "docs", "docs", "`folder` of documents to answer from")
 	f.DurationVar(&o.lease, "lease", 0, "`time` that the mesh remembers the agent without a sign of life (default 30s)")
@@ -132,8 +133,18 @@ func (a *app) serveAgent(ctx context.Context, name string, o agentRun) (err erro
 			meshclient.KeepIdentity(connected, func() (*grpc.ClientConn, error) { return rpc.Dial(addr, dial) }, secure, o.identity, logger)
 		})
 	}
+	tells, err := telemetry.New(ctx, cfg.Telemetry, telemetry.Service{Name: "agentmesh-agent", Version: node.Version, Instance: mesh.NewEventID(), Logger: logger})
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err := tells.Close(ctx); err != nil {
+			logger.WarnContext(ctx, "the last of telemetry was not sent", "err", err)
+		}
+	}()
 	return agent.Serve(ctx, agent.Options{
-		Agent: made, Addr: o.listen, Endpoint: o.endpoint, Node: conn, TLS: serves, Logger: logger,
+		Telemetry: tells,
+		Agent:     made, Addr: o.listen, Endpoint: o.endpoint, Node: conn, TLS: serves, Logger: logger,
 		Register: &agent.Registration{Name: registered, Lease: o.lease, Shared: o.shared, Replica: o.replica},
 		Ready: func(endpoint string) {
 			_, _ = fmt.Fprintf(a.stdout, "agent %s is registered with %s and listens on %s\nCtrl-C stops it.\n", registered, addr, endpoint)

@@ -27,6 +27,8 @@ const (
 	KeyStep          = "step"           // number: which step the agent is at
 	KeySteps         = "steps"          // number: how many there are
 	KeyState         = "state"          // string: the agent's own workflow state
+	KeyProgress      = "progress"       // object: who is at work on the task, and how many are done; of a message, true asks for it
+	KeyDetail        = "detail"         // bool, of a message: what agents below say is wanted too
 )
 
 // Extension returns what metadata holds under our extension's URI, or nil.

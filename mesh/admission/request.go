@@ -2,6 +2,7 @@ package admission
 
 import (
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -231,12 +232,23 @@ func (w *ruling) checkOwn(i int, e *mesh.Event) error {
 		return nil
 	case mesh.DispatchAccepted:
 		return w.checkAccepted(i, b)
+	case mesh.InstructionPosted:
+		return w.checkRead(i, b)
 	case mesh.DispatchIssued:
 		return w.checkDispatch(i, e, b)
 	case mesh.DispatchSettled:
 		return w.checkOutcome(i, b)
 	}
 	return w.refuse(i, "this kind of event is not an agent's to add")
+}
+
+// checkRead lets an agent say that it has read what it was told. What it is told, others
+// say.
+func (w *ruling) checkRead(i int, b mesh.InstructionPosted) error {
+	if !b.Read || b.By != "" || b.Text != "" || !slices.Contains(w.mine.Told, b.ID) {
+		return w.refuse(i, "an agent says of an instruction alone that it was read, by the id of one that was posted to it")
+	}
+	return nil
 }
 
 func (w *ruling) refuse(i int, detail string) error {

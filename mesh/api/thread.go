@@ -106,6 +106,17 @@ func (s *Threads) AppendEvents(ctx context.Context, req *meshv1.AppendEventsRequ
 	if resp.Contexts, err = s.contexts(ctx, g.Key(), added.Grants); err != nil {
 		return nil, mesh.Wrap(op, err)
 	}
+	if !g.Direct() { // nobody tells those something that the user talks to
+		err = s.states.With(ctx, g.Key(), func(st *thread.State) error {
+			if x := st.Execution(g.Execution); x != nil {
+				resp.Instructions = count(len(x.Instructions))
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, mesh.Wrap(op, err)
+		}
+	}
 	for _, c := range added.Calls {
 		if resp.Permits == nil {
 			resp.Permits = map[string]string{}

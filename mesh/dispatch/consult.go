@@ -67,7 +67,8 @@ func (c *Consult) List(context.Context) []llm.Tool {
 func (c *Consult) Know(_ context.Context, f *llm.Facts) error {
 	f.Consults = true
 	for _, a := range c.agents {
-		about := llm.Agent{Name: a.GetName(), Description: a.GetCard().GetDescription(), Ask: true, Orchestrates: orchestrates(a.GetCard())}
+		about := llm.Agent{Name: a.GetName(), Description: a.GetCard().GetDescription(), Ask: true,
+			Orchestrates: said(a.GetCard(), "orchestration") && hasSkills(a.GetCard(), []string{anything})}
 		for _, s := range a.GetCard().GetSkills() {
 			about.Skills, about.Tags = append(about.Skills, s.GetId()), append(about.Tags, s.GetTags()...)
 		}
@@ -76,10 +77,13 @@ func (c *Consult) Know(_ context.Context, f *llm.Facts) error {
 	return nil
 }
 
-// orchestrates reports whether the card says so.
-func orchestrates(card *a2apb.AgentCard) bool {
+// anything is the skill of an orchestrator for whatever users want.
+const anything = "orchestration"
+
+// said reports whether the card says so of the agent to a mesh.
+func said(card *a2apb.AgentCard, what string) bool {
 	return slices.ContainsFunc(card.GetCapabilities().GetExtensions(), func(e *a2apb.AgentExtension) bool {
-		return e.GetUri() == mesh.ExtensionURI && e.GetParams().GetFields()["orchestration"].GetBoolValue()
+		return e.GetUri() == mesh.ExtensionURI && e.GetParams().GetFields()[what].GetBoolValue()
 	})
 }
 
@@ -119,7 +123,7 @@ func (c *Consult) Call(ctx context.Context, use mesh.ToolUse) llm.ToolResult {
 		}
 		id = c.label(a.Agent)
 		order := Order{AgentID: id, Name: a.Agent, Mission: a.Task, Answers: a.Answers, Call: use.ID}
-		if orchestrates(c.agents[at].GetCard()) {
+		if said(c.agents[at].GetCard(), "orchestration") && c.d.opts.Timeouts[a.Agent] == 0 {
 			order.Timeout = c.d.opts.Orchestrating
 		}
 		if errs := c.d.Dispatch(ctx, []Order{order}); len(errs) > 0 {

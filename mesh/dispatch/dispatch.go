@@ -85,6 +85,12 @@ type Options struct {
 	// Profile says which tools the model gets, and when it is told of results. Default
 	// ProfileFull.
 	Profile Profile
+	// SubAgents are those that may be dispatched; nil for all. With Leaves, all are those
+	// that have a description and do not have others work themselves.
+	SubAgents []SubAgent
+	Leaves    bool
+	// Terms are what holds for agents, by the names by which they are registered.
+	Terms map[string]Terms
 	// Dialer calls agents. Default one that does so over gRPC alone, on the
 	// connections.
 	Dialer Dialer
@@ -173,7 +179,7 @@ type Dispatcher struct {
 	mu      sync.Mutex
 	jobs    map[string]*job
 	order   []string          // agent ids as they were dispatched
-	calls   map[string]string // agent ids by the call of the model that ordered it
+	byCall  map[string]string // agent ids by the call of the model that ordered it
 	fresh   []*job            // done and not delivered, in the order in which they ended
 	now     int               // those that were dispatched in this run
 	met     *llm.Trip         // the limit that the agents have met
@@ -210,7 +216,7 @@ func New(ctx context.Context, inv *agent.Invocation, conns Conns, opts Options) 
 	if opts.Dialer == nil {
 		opts.Dialer = call.NewDialer(conns, call.Options{})
 	}
-	d := &Dispatcher{inv: inv, dialer: opts.Dialer, opts: opts, jobs: map[string]*job{}, calls: map[string]string{}, changed: make(chan struct{})}
+	d := &Dispatcher{inv: inv, dialer: opts.Dialer, opts: opts, jobs: map[string]*job{}, byCall: map[string]string{}, changed: make(chan struct{})}
 	d.ctx, d.cancel = context.WithCancelCause(ctx)
 	if d.opts.Budget > 0 {
 		d.clock = time.AfterFunc(d.opts.Budget, d.expire)
@@ -350,6 +356,7 @@ func wave(j *job, known map[string]*job) int {
 
 // job is an order under the id of its execution.
 func (d *Dispatcher) job(o Order, id mesh.ExecutionID) *job {
+	o.MaxToolCalls = d.calls(o)
 	j := &job{Order: o, Result: Result{AgentID: o.AgentID, Status: StatusPending, ExecutionID: id, Agent: o.Name, Mission: o.Mission}}
 	j.exec = mesh.Execution{
 		ID: id, Parent: d.inv.Execution, Kind: mesh.KindAgent, Agent: o.Name,
@@ -363,7 +370,7 @@ func (d *Dispatcher) add(j *job) {
 	id := j.Order.AgentID
 	d.jobs[id], d.order = j, append(d.order, id)
 	if j.Call != "" {
-		d.calls[j.Call] = id
+		d.byCall[j.Call] = id
 	}
 }
 

@@ -1,6 +1,7 @@
 package dispatch_test
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"math"
@@ -13,7 +14,9 @@ import (
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/structpb"
 
@@ -135,7 +138,8 @@ type world struct {
 	conn   *grpc.ClientConn
 	pool   *rpc.Pool
 	skills []string
-	refuse func(*mesh.Event) bool // what the log does not take
+	inner  map[string]*meshv1.Agent // in no list
+	refuse func(*mesh.Event) bool   // what the log does not take
 
 	mu     sync.Mutex
 	agents map[string]*meshv1.Agent
@@ -193,6 +197,15 @@ func (w *world) ListAgents(context.Context, *meshv1.ListAgentsRequest) (*meshv1.
 		resp.Agents = append(resp.Agents, w.agents[name])
 	}
 	return resp, nil
+}
+
+func (w *world) GetAgent(_ context.Context, req *meshv1.GetAgentRequest) (*meshv1.GetAgentResponse, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if a := cmp.Or(w.agents[req.GetName()], w.inner[req.GetName()]); a != nil {
+		return &meshv1.GetAgentResponse{Agent: a}, nil
+	}
+	return nil, status.Error(codes.NotFound, "there is no such agent")
 }
 
 func (w *world) ListSkills(context.Context, *meshv1.ListSkillsRequest) (*meshv1.ListSkillsResponse, error) {

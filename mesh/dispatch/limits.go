@@ -33,7 +33,8 @@ func (o Options) ForConsulting() Options {
 
 // timeout is how long the agent of the order may take.
 func (d *Dispatcher) timeout(o Order) time.Duration {
-	for _, t := range []time.Duration{o.Timeout, d.opts.Timeouts[o.Name]} {
+	name, _ := d.opts.registered(o.Name)
+	for _, t := range []time.Duration{o.Timeout, d.opts.Timeouts[name]} {
 		if t > 0 {
 			return t
 		}

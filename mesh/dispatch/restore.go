@@ -90,7 +90,7 @@ func restored(j *job, x *thread.Execution, did *thread.Actions) {
 func (d *Dispatcher) ordered(call string) string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.calls[call]
+	return d.byCall[call]
 }
 
 // has reports whether something was dispatched under the label.

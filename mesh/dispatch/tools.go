@@ -82,7 +82,7 @@ func (o *Orchestration) List(context.Context) []llm.Tool {
 func (o *Orchestration) Know(ctx context.Context, f *llm.Facts) error {
 	f.Dispatches, f.Pushed = true, o.d.opts.Profile == ProfilePush
 	if f.Pushed {
-		return knownAgents(ctx, o.d.inv, f)
+		return o.d.knownAgents(ctx, f)
 	}
 	return nil
 }
@@ -103,7 +103,7 @@ const (
 	collectSchema = orderSchema + skillsSchema + `},"required":["agent_id","mission","skills"]}`
 	fullSchema    = orderSchema + nameSchema + skillsSchema + `,"task":{"type":"string","description":"Another word for mission; give one of them."}}}`
 	pushSchema    = `{"type":"object","properties":{` +
-		`"name":{"type":"string","description":"The agent to ask, as it is called under Available Sub-Agents."},` +
+		`"name":{"type":"string","description":"The agent to ask, as it is called under the available sub-agents."},` +
 		`"task":{"type":"string","description":"What to do, with all inputs, what to return, and when it is done; the agent sees nothing else."}},"required":["name","task"]}`
 	resultsSchema = `{"type":"object","properties":{` +
 		`"agent_ids":{"type":"array","items":{"type":"string"},"description":"Which agents; all when left out."}`

@@ -191,7 +191,7 @@ func (d *Dispatcher) abandon(j *job) {
 	d.wg.Go(func() { // Close waits
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(d.ctx), settleTime)
 		defer cancel()
-		d.settle(ctx, j, mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_CANCELED}, r)
+		d.settle(ctx, j, mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_CANCELED, Reason: mesh.ReasonDismissed}, r)
 		if stop != nil {
 			stop(ctx)
 		}

@@ -220,6 +220,7 @@ func unlogged(err error) mesh.TaskMoved { return call.Failure(call.ReasonLog, wo
 
 // settle logs how the job ended.
 func (d *Dispatcher) settle(ctx context.Context, j *job, last mesh.TaskMoved, r Result) {
+	why := context.Cause(ctx) // we gave it up; nil if we did not
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTime)
 	defer cancel()
 	state, reason := last.State, last.Reason
@@ -229,7 +230,13 @@ func (d *Dispatcher) settle(ctx context.Context, j *job, last mesh.TaskMoved, r 
 	case StatusTimeout:
 		state, reason = a2apb.TaskState_TASK_STATE_FAILED, mesh.ReasonTimeout
 	case StatusCanceled:
-		state = a2apb.TaskState_TASK_STATE_CANCELED
+		// What its stream and our log said when we gave it up is not why it ended.
+		if state != a2apb.TaskState_TASK_STATE_CANCELED || why != nil {
+			state, reason = a2apb.TaskState_TASK_STATE_CANCELED, mesh.ReasonDismissed
+		}
+		if errors.Is(why, agent.ErrShutdown) {
+			reason = mesh.ReasonInterrupted
+		}
 	}
 	err := d.inv.Mesh.Keep(ctx, &mesh.Event{Body: mesh.DispatchSettled{Child: j.exec.ID, State: state, Result: mesh.Clip(r.Result, mesh.MaxResult-len("…")), Reason: reason}})
 	if err != nil && !mesh.IsCode(err, mesh.Precondition) { // over already: the node settled it

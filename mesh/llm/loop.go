@@ -97,6 +97,10 @@ type Loop struct {
 	// calls nothing ends the run only when the Collector has nothing more. Nil, for
 	// agents that set no others to work, changes nothing.
 	Collector Collector
+	// Told returns what else the model is to read now: it is asked before each call of
+	// the model, and after a reply that calls nothing, which ends the run only if there is
+	// nothing. Nil tells nothing.
+	Told func(ctx context.Context) ([]Message, error)
 
 	// Name is the model to ask for; "" is the provider's default.
 	Name string
@@ -216,6 +220,9 @@ func (r *run) steps(ctx context.Context, history []Message) error {
 		if trip != nil {
 			return r.limit(ctx, trip)
 		}
+		if _, err := r.hear(ctx); err != nil {
+			return err
+		}
 		tools := r.tools(ctx)
 		reply, problem, err := r.ask(ctx, tools, nil)
 		if err != nil || r.left {
@@ -241,6 +248,11 @@ func (r *run) steps(ctx context.Context, history []Message) error {
 			return nil
 		}
 		if len(reply.Tools) == 0 {
+			if more, err := r.hear(ctx); err != nil {
+				return err
+			} else if more {
+				continue
+			}
 			if more, end := r.wait(ctx); more {
 				continue
 			} else if end {
@@ -255,6 +267,16 @@ func (r *run) steps(ctx context.Context, history []Message) error {
 		}
 		r.messages = append(r.messages, toolMessages(results)...)
 	}
+}
+
+// hear adds what the model was told meanwhile, and reports whether there was something.
+func (r *run) hear(ctx context.Context) (more bool, err error) {
+	if r.loop.Told == nil {
+		return false, nil
+	}
+	told, err := r.loop.Told(ctx)
+	r.messages = append(r.messages, told...)
+	return len(told) > 0, err
 }
 
 func (r *run) tools(ctx context.Context) []Tool {

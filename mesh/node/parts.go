@@ -34,10 +34,14 @@ func (n *node) startAgents(ctx context.Context, running *sync.WaitGroup, failed 
 		}
 		running.Go(func() {
 			at, secret := "", n.signer.Secret(b.Name)
-			err := agent.Serve(ctx, agent.Options{Agent: a, Name: b.Name, Secret: secret, Node: n.services, Verifier: n.verifier, Logger: n.logger.With("agent", b.Name), Drain: n.drain(),
+			err := agent.Serve(ctx, agent.Options{Agent: a, Name: b.Name, Secret: secret, Node: n.services, Verifier: n.verifier, Logger: n.logger.With("agent", b.Name), Drain: n.drain(), Telemetry: n.telemetry,
 				Local: func(endpoint string, server rpc.Conn) { at = endpoint; n.builtins.Store(at, server) },
 				Ready: func(endpoint string) {
-					err := n.agents.RegisterBuiltin(b.Name, a.Card(), endpoint, secret)
+					register := n.agents.RegisterBuiltin
+					if b.Inner {
+						register = n.agents.RegisterInner
+					}
+					err := register(b.Name, a.Card(), endpoint, secret)
 					if err == nil {
 						_, err = n.pool.Get(endpoint) // warm from the start
 					}

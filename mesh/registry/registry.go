@@ -141,6 +141,7 @@ type record struct {
 	secret  string        // a digest of it, too: what proves that a grant is the agent's
 	consent bool          // it was registered by who may trust agents of the tenant
 	lease   time.Duration // 0: none
+	inner   bool          // it is found by its name alone
 	lapsed  bool          // the lease ran out
 	replica bool          // others may stand beside it
 	kept    time.Time     // when the lease ends by the store
@@ -276,12 +277,15 @@ type versioned struct {
 	rev uint64
 }
 
-// visible returns what the tenant sees, by name.
+// visible returns what the tenant sees, by name, without those that are found by their
+// names alone.
 func (r *Registry) visible(tenant mesh.TenantID) []versioned {
 	r.lock()
 	var list []versioned
 	for _, all := range r.agentsOf("") {
-		list = append(list, whole(all))
+		if !chief(all).inner {
+			list = append(list, whole(all))
+		}
 	}
 	if tenant != "" {
 		for name, all := range r.agentsOf(tenant) {

@@ -98,3 +98,8 @@ func Recollection(said []Saying, cut bool) string {
 	}
 	return out + "\n\n" + Sprintf("The message that is for you now:")
 }
+
+// Instruction is what a model is told while it works, by a person who may.
+func Instruction(words string) string {
+	return Sprintf("[New instruction for your present task]\n%s", words)
+}

@@ -207,6 +207,27 @@ func AgentSentTooMuch(mib int) string {
 // AgentSentNothing is said of an update without content.
 func AgentSentNothing() string { return Sprintf("The agent sent an empty answer.") }
 
+// StillWorking tells the user of a turn of which nothing was heard for a while who is at
+// work, how many of the agents that were asked are done, and whether that takes longer than
+// expected.
+func StillWorking(who []string, done, total int, slow bool) string {
+	said := Sprintf("Still working")
+	if slow {
+		said = Sprintf("This is taking longer than expected; still working")
+	}
+	if len(who) > 0 {
+		named := who[:min(len(who), maxNamed)]
+		said += ": " + strings.Join(named, ", ")
+		if more := len(who) - len(named); more > 0 {
+			said += Sprintf(" and %d more", more)
+		}
+	}
+	if total > 0 {
+		said += Sprintf("; %d of %d done", done, total)
+	}
+	return said + "."
+}
+
 // Connecting tells the user that another agent takes over.
 func Connecting(agent string) string { return stable("Connecting you with %s...", agent) }
 

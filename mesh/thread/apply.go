@@ -45,6 +45,7 @@ func (s *State) Apply(e *mesh.Event) {
 		if x := s.execs[b.Child]; x != nil && x.Kind != mesh.KindTurn && !mesh.Terminal(x.State) {
 			x.move(e, b.State, b.Reason)
 			x.Result = b.Result
+			s.explain(x)
 			s.progress(x.Parent)
 		}
 	default:
@@ -90,6 +91,7 @@ func (s *State) applyTo(x *Execution, e *mesh.Event) {
 		if !mesh.Terminal(x.State) {
 			x.move(e, b.State, b.Reason)
 			x.Message = b.Message
+			s.explain(x)
 			if x.Kind == mesh.KindTurn && mesh.Interrupted(b.State) {
 				s.show(x, e.Seq, b)
 			}
@@ -131,6 +133,8 @@ func (s *State) applyTo(x *Execution, e *mesh.Event) {
 		s.spend(x, b.Usage.Spent())
 	case mesh.CancelRequested:
 		x.Canceled = true
+	case mesh.InstructionPosted:
+		x.instruct(e, b)
 	}
 }
 

@@ -189,6 +189,7 @@ func (x *Execution) Begun(e *mesh.Event) bool {
 }
 
 func (s *State) toolReturned(x *Execution, b mesh.ToolReturned) {
+	x.ToolCalls++
 	x.Calls.tool(b.Name)
 	if t := s.TurnOf(x.ID); t != nil && t != x {
 		t.Calls.tool(b.Name)

@@ -14,6 +14,8 @@ type Reply struct {
 	// Told are the messages by which the model was told, after the results and before
 	// its next reply, what came of agents.
 	Told []mesh.ResultsDelivered
+	// Read are the instructions that the model read after them.
+	Read []Instruction
 }
 
 // A Result is what a call in a Reply came to: as a skill returned it or, of what

@@ -80,8 +80,10 @@ type Execution struct {
 	// SkillCalls counts the skills called; Unsettled has those without return,
 	// at most MaxUnsettled.
 	SkillCalls int
-	Unsettled  map[string]string      // call -> skill
-	Intents    map[string]*mesh.Event // of those, by which they were announced; shared
+	// ToolCalls counts those of tools that are no skills.
+	ToolCalls int
+	Unsettled map[string]string      // call -> skill
+	Intents   map[string]*mesh.Event // of those, by which they were announced; shared
 	// Calls counts what was called since the user's last message: of a turn, in
 	// it and everything below; of others, by themselves since they began or went
 	// on with a message.
@@ -107,6 +109,10 @@ type Execution struct {
 	WentOn string
 	// Canceled says that somebody asked for its end.
 	Canceled bool
+	// Instructions are what it was told and has not read, MaxInstructions at most; Told
+	// are the ids of the last ones that it was told.
+	Instructions []Instruction
+	Told         []string
 	// Legs are, for turns, who had the user's stream and when.
 	Legs []Leg
 	// Handoffs counts, for turns, the handoffs that began in it.

@@ -6,17 +6,23 @@ import (
 	"agentmesh/mesh"
 )
 
-// The statuses of what an execution dispatched, as its model reads them (S0-026, S0-027).
+// The statuses of executions, in one word, as models, people and programs read them
+// (S0-026, S0-027).
 const (
-	StatusPending   = "pending"
+	StatusPending   = "pending" // nobody works on it yet
 	StatusRunning   = "running"
 	StatusCompleted = "completed"
 	StatusFailed    = "failed"
 	StatusTimeout   = "timeout"
-	StatusCancelled = "cancelled"
-	StatusSkipped   = "skipped"
-	StatusAwaiting  = "awaiting" // it ended with a question
+	StatusCancelled = "cancelled" // its reason says by whom
+	StatusSkipped   = "skipped"   // what it depends on did not complete
+	StatusAwaiting  = "awaiting"  // it waits for the user, or ended with a question
 )
+
+// Statuses are all of them.
+func Statuses() []string {
+	return []string{StatusPending, StatusRunning, StatusAwaiting, StatusCompleted, StatusFailed, StatusTimeout, StatusCancelled, StatusSkipped}
+}
 
 // StatusOf is the status of an execution that is over, for the reason.
 func StatusOf(state mesh.TaskState, reason string) string {
@@ -38,4 +44,17 @@ func StatusOf(state mesh.TaskState, reason string) string {
 		}
 	}
 	return StatusFailed
+}
+
+// Status is the execution's.
+func (x *Execution) Status() string {
+	switch {
+	case mesh.Terminal(x.State):
+		return StatusOf(x.State, x.Reason)
+	case mesh.Interrupted(x.State):
+		return StatusAwaiting
+	case x.Waits(), x.Kind == mesh.KindTurn && x.State == a2apb.TaskState_TASK_STATE_SUBMITTED:
+		return StatusPending
+	}
+	return StatusRunning
 }

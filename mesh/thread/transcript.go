@@ -65,6 +65,9 @@ type Party struct {
 	Waits   bool                  // for its user
 	Ran     mesh.Seq              // at which it got the message that it works on, or did last
 
+	Read []Instruction // that its model read before its first reply
+
+	told   []Instruction
 	stream *stream     // of the turn
 	begun  bool        // a turn that was worked on: it does not wait behind others
 	before int         // how many lines there were when it was dispatched
@@ -140,12 +143,32 @@ func (t *Transcript) Apply(e *mesh.Event) *Line {
 		if p.Agent == b.Agent || p.Agent == "" {
 			p.noted = e
 		}
+	case mesh.InstructionPosted:
+		p.instruct(e, b)
 	default:
 		if r := (*replies)(&p.Replies).apply(e); r != nil && p.stream != nil {
 			t.lines = append(t.lines, &Line{Turn: p.Turn, Execution: e.Execution, Reply: r})
 		}
 	}
 	return nil
+}
+
+// instruct notes what the party is told, and when it reads that.
+func (p *Party) instruct(e *mesh.Event, b mesh.InstructionPosted) {
+	if !b.Read {
+		p.told = append(p.told, Instruction{ID: b.ID, By: b.By, Text: b.Text, Seq: e.Seq})
+		return
+	}
+	at := slices.IndexFunc(p.told, func(i Instruction) bool { return i.ID == b.ID })
+	if at < 0 {
+		return
+	}
+	if n := len(p.Replies); n > 0 {
+		p.Replies[n-1].Read = append(p.Replies[n-1].Read, p.told[at])
+	} else {
+		p.Read = append(p.Read, p.told[at])
+	}
+	p.told = slices.Delete(p.told, at, at+1)
 }
 
 // Party returns what is known of a turn or an execution.

@@ -157,7 +157,7 @@ func TestATurnThatWasCutOffGoesOn(t *testing.T) {
 		"three times":              {&survivor{agent: agent{play: again}}, 0, []*mesh.Event{wentOn("a1"), wentOn("a1"), wentOn("a1")}, "FAILED " + mesh.ReasonInterrupted, "the ans.", 0},
 		"three times, and came on": {&survivor{agent: agent{play: again}}, 0, []*mesh.Event{wentOn("a1"), wentOn("a1"), replied, wentOn("a1")}, "COMPLETED", "the answer.", 1},
 		"the user canceled it": {&survivor{agent: agent{play: again, canceled: make(chan string, 1)}}, 0,
-			[]*mesh.Event{{Execution: "t1", Actor: "user:ann", Body: mesh.CancelRequested{}}}, "CANCELED", "the ans.", 0},
+			[]*mesh.Event{{Execution: "t1", Actor: "user:ann", Body: mesh.CancelRequested{}}}, "CANCELED CANCELED_BY_USER", "the ans.", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

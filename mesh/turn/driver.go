@@ -23,9 +23,13 @@ type driver struct {
 	key    mesh.ThreadKey
 	woken  bool          // guarded by Runner.mu: look once more before leaving
 	wake   chan struct{} // capacity 1: told with woken
-	first  *taking       // what it begins with; nil afterwards
-	given  chan *taking  // of who has the stream and gives it away
-	gone   chan struct{} // closed when nobody takes from given any more
+	pulse  pulse
+	// stopped are the executions whose agents were told to end them. One watch at a time
+	// uses it.
+	stopped map[mesh.ExecutionID]bool
+	first   *taking       // what it begins with; nil afterwards
+	given   chan *taking  // of who has the stream and gives it away
+	gone    chan struct{} // closed when nobody takes from given any more
 
 	// drains are closed when the streams have ended of agents that lost the user's.
 	drains []chan struct{}
@@ -340,8 +344,8 @@ func (d *driver) finish(s *thread.State, t *thread.Execution, l *leg, words mesh
 	if mesh.Terminal(words.State) {
 		for _, x := range s.Unfinished(l.turn) {
 			settled := mesh.DispatchSettled{Child: x.ID, State: words.State, Reason: words.Reason}
-			if x.ID != l.exec.ID && settled.State == a2apb.TaskState_TASK_STATE_COMPLETED {
-				settled.State = a2apb.TaskState_TASK_STATE_CANCELED
+			if x.ID != l.exec.ID && words.Reason != mesh.ReasonInterrupted { // who dispatched it is over
+				settled.State, settled.Reason = a2apb.TaskState_TASK_STATE_CANCELED, mesh.ReasonDismissed
 			}
 			events = append(events, d.event(x.Parent, "node", settled))
 		}

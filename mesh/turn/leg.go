@@ -260,9 +260,13 @@ func callee(e registry.Entry) call.Agent {
 // depth is how many levels of dispatch are allowed below the agent when it has the stream.
 func (c *Config) depth(agent registry.Entry) int {
 	if agent.Name == c.Main && !registry.Params(agent.Card).Orchestration {
-		return c.MaxDepth + 1 // it only consults who dispatches
+		deepest := 0
+		for _, n := range c.Chains {
+			deepest = max(deepest, n)
+		}
+		return c.MaxDepth + 1 + deepest // it only consults who dispatches
 	}
-	return c.MaxDepth
+	return c.MaxDepth + c.Chains[agent.Name]
 }
 
 // identify returns ctx with the identity under which the execution's agent is

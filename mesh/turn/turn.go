@@ -32,6 +32,8 @@ import (
 	"sync"
 	"time"
 
+	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
+
 	"agentmesh/mesh"
 	"agentmesh/mesh/call"
 	"agentmesh/mesh/internal/stack"
@@ -72,6 +74,9 @@ type Config struct {
 	// HandoffGrace is how long an agent that gave the stream away may go on
 	// for the record; default 2 s.
 	HandoffGrace time.Duration
+	// Quiet is how long the user of a turn is told nothing until the mesh says who is at
+	// work; 0 is for ever.
+	Quiet time.Duration
 	// CancelGrace is how long an agent has to end a canceled task; default 5 s.
 	CancelGrace time.Duration
 	// AdoptTime is how long a turn that was cut off waits for its agent to be live
@@ -85,6 +90,9 @@ type Config struct {
 	// MaxDepth is how many levels of dispatch are allowed below an orchestrator, whoever
 	// called it; default 1. The main agent may consult one besides, unless it is one.
 	MaxDepth int
+	// Chains are agents that only have others work in stages, with how many levels there
+	// are of such, themselves among them: these are allowed besides.
+	Chains map[string]int
 	// Traced says that the spans of executions are told of: agents are called with those.
 	// Else what the client sent goes on to them.
 	Traced bool
@@ -123,7 +131,8 @@ type Runner struct {
 
 	mu      sync.Mutex
 	drivers map[mesh.ThreadKey]*driver
-	closing bool // only what runs is finished
+	busy    chan struct{} // capacity 1: there is a driver again
+	closing bool          // only what runs is finished
 }
 
 var errShutdown = mesh.Errorf(mesh.Canceled, "turn.Close", "the mesh is shutting down")
@@ -138,7 +147,7 @@ func New(c Config) (*Runner, error) {
 		return nil, mesh.Errorf(mesh.Invalid, "turn.New", "the runner of turns needs the name of a main agent and of its node")
 	}
 	c.fill()
-	r := &Runner{Config: c, drivers: map[mesh.ThreadKey]*driver{}}
+	r := &Runner{Config: c, drivers: map[mesh.ThreadKey]*driver{}, busy: make(chan struct{}, 1)}
 	r.turns, r.cut = context.WithCancelCause(context.Background())
 	return r, nil
 }
@@ -152,6 +161,9 @@ const (
 
 // Run tends the threads now and then until ctx is done.
 func (r *Runner) Run(ctx context.Context) error {
+	var quiet sync.WaitGroup
+	defer quiet.Wait()
+	quiet.Go(func() { r.tellQuiet(ctx) }) // beside the leases, which wait for no disk
 	tick := time.NewTicker(leaseTTL / 3)
 	defer tick.Stop()
 	for {
@@ -241,6 +253,48 @@ func (r *Runner) EndTasks(ctx context.Context, key mesh.ThreadKey, waiting []thr
 	}
 }
 
+// stop has the agents of executions that are at work end their tasks, whose streams
+// others read and log. An execution of which its agent does not say within the grace that
+// it is over is over nevertheless: who reads its stream may be gone too. Close waits for it.
+func (r *Runner) stop(ctx context.Context, key mesh.ThreadKey, executions []thread.Execution) {
+	ctx = context.WithoutCancel(ctx)
+	var asked sync.WaitGroup
+	for _, x := range executions {
+		asked.Add(1)
+		r.wg.Go(func() { defer asked.Done(); r.endTask(ctx, key, &x) })
+	}
+	r.wg.Go(func() {
+		asked.Wait()
+		select {
+		case <-time.After(r.CancelGrace):
+		case <-r.turns.Done():
+		}
+		if err := r.settleStopped(ctx, key, executions); err != nil {
+			r.Logger.WarnContext(ctx, "executions that were stopped are not settled", "thread", key.ID, "err", err)
+		}
+	})
+}
+
+// settleStopped ends those of the executions that are not over.
+func (r *Runner) settleStopped(ctx context.Context, key mesh.ThreadKey, executions []thread.Execution) error {
+	ctx, cancel := context.WithTimeout(ctx, r.CancelGrace)
+	defer cancel()
+	err := r.States.Decide(ctx, key, func(s *thread.State) (cache.Decision, error) {
+		var d cache.Decision
+		for _, o := range executions {
+			if x := s.Execution(o.ID); x != nil && !mesh.Terminal(x.State) {
+				d.Events = append(d.Events, r.event(x.Parent, "node", mesh.DispatchSettled{
+					Child: x.ID, State: a2apb.TaskState_TASK_STATE_CANCELED, Reason: mesh.ReasonCanceled}))
+			}
+		}
+		return d, nil
+	})
+	if mesh.IsCode(err, mesh.NotFound) { // it was deleted
+		return nil
+	}
+	return err
+}
+
 // Close begins no more turns, lets running ones finish until ctx is done, and waits for
 // all goroutines. What is not finished then is left to the next node, as it is, or, with
 // Interrupt, settled as interrupted as far as it has begun.
@@ -257,6 +311,13 @@ func (r *Runner) Close(ctx context.Context) error {
 	r.cut(errShutdown)
 	<-done
 	return nil
+}
+
+// Running returns how many threads are worked on.
+func (r *Runner) Running() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.drivers)
 }
 
 // kick makes sure that the thread has a driver that will look at its turns. The
@@ -279,6 +340,7 @@ func (r *Runner) drive(key mesh.ThreadKey, first *taking) {
 	d := &driver{Config: r.Config, runner: r, key: key, wake: make(chan struct{}, 1), first: first,
 		given: make(chan *taking), gone: make(chan struct{})}
 	r.drivers[key] = d
+	r.stir()
 	r.wg.Go(func() { stack.Grow(); d.run(r.turns) }) // Close waits
 }
 

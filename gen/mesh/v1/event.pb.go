@@ -58,6 +58,7 @@ type Event struct {
 	//	*Event_ApprovalAsked
 	//	*Event_ApprovalSettled
 	//	*Event_ResultsDelivered
+	//	*Event_InstructionPosted
 	//	*Event_ThreadClaimed
 	//	*Event_TaskOpened
 	//	*Event_TaskMoved
@@ -267,6 +268,15 @@ func (x *Event) GetResultsDelivered() *ResultsDelivered {
 	return nil
 }
 
+func (x *Event) GetInstructionPosted() *InstructionPosted {
+	if x != nil {
+		if x, ok := x.Body.(*Event_InstructionPosted); ok {
+			return x.InstructionPosted
+		}
+	}
+	return nil
+}
+
 func (x *Event) GetThreadClaimed() *ThreadClaimed {
 	if x != nil {
 		if x, ok := x.Body.(*Event_ThreadClaimed); ok {
@@ -408,6 +418,11 @@ type Event_ResultsDelivered struct {
 	ResultsDelivered *ResultsDelivered `protobuf:"bytes,32,opt,name=results_delivered,json=resultsDelivered,proto3,oneof"`
 }
 
+type Event_InstructionPosted struct {
+	// An agent at work was told something, or has read it.
+	InstructionPosted *InstructionPosted `protobuf:"bytes,33,opt,name=instruction_posted,json=instructionPosted,proto3,oneof"`
+}
+
 type Event_ThreadClaimed struct {
 	// A node drives the thread from here on.
 	ThreadClaimed *ThreadClaimed `protobuf:"bytes,40,opt,name=thread_claimed,json=threadClaimed,proto3,oneof"`
@@ -473,6 +488,8 @@ func (*Event_ApprovalAsked) isEvent_Body() {}
 func (*Event_ApprovalSettled) isEvent_Body() {}
 
 func (*Event_ResultsDelivered) isEvent_Body() {}
+
+func (*Event_InstructionPosted) isEvent_Body() {}
 
 func (*Event_ThreadClaimed) isEvent_Body() {}
 
@@ -1331,6 +1348,80 @@ func (x *LimitTripped) GetFree() *timestamppb.Timestamp {
 	return nil
 }
 
+// InstructionPosted tells something to the agent of the event's execution, which is at
+// work. It is there twice: as it was posted, and, from the agent, as it was read.
+type InstructionPosted struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Who tells it.
+	By string `protobuf:"bytes,1,opt,name=by,proto3" json:"by,omitempty"`
+	// What; empty where it was read.
+	Text string `protobuf:"bytes,2,opt,name=text,proto3" json:"text,omitempty"`
+	// Its id within the execution.
+	Id string `protobuf:"bytes,3,opt,name=id,proto3" json:"id,omitempty"`
+	// Whether the agent's model is shown it from here on.
+	Read          bool `protobuf:"varint,4,opt,name=read,proto3" json:"read,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *InstructionPosted) Reset() {
+	*x = InstructionPosted{}
+	mi := &file_mesh_v1_event_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *InstructionPosted) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*InstructionPosted) ProtoMessage() {}
+
+func (x *InstructionPosted) ProtoReflect() protoreflect.Message {
+	mi := &file_mesh_v1_event_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use InstructionPosted.ProtoReflect.Descriptor instead.
+func (*InstructionPosted) Descriptor() ([]byte, []int) {
+	return file_mesh_v1_event_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *InstructionPosted) GetBy() string {
+	if x != nil {
+		return x.By
+	}
+	return ""
+}
+
+func (x *InstructionPosted) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
+func (x *InstructionPosted) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *InstructionPosted) GetRead() bool {
+	if x != nil {
+		return x.Read
+	}
+	return false
+}
+
 // ThreadClaimed says that a node drives the thread from here on.
 type ThreadClaimed struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1344,7 +1435,7 @@ type ThreadClaimed struct {
 
 func (x *ThreadClaimed) Reset() {
 	*x = ThreadClaimed{}
-	mi := &file_mesh_v1_event_proto_msgTypes[12]
+	mi := &file_mesh_v1_event_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1356,7 +1447,7 @@ func (x *ThreadClaimed) String() string {
 func (*ThreadClaimed) ProtoMessage() {}
 
 func (x *ThreadClaimed) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_event_proto_msgTypes[12]
+	mi := &file_mesh_v1_event_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1369,7 +1460,7 @@ func (x *ThreadClaimed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ThreadClaimed.ProtoReflect.Descriptor instead.
 func (*ThreadClaimed) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_event_proto_rawDescGZIP(), []int{12}
+	return file_mesh_v1_event_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ThreadClaimed) GetEpoch() int64 {
@@ -1397,7 +1488,7 @@ type TaskOpened struct {
 
 func (x *TaskOpened) Reset() {
 	*x = TaskOpened{}
-	mi := &file_mesh_v1_event_proto_msgTypes[13]
+	mi := &file_mesh_v1_event_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1409,7 +1500,7 @@ func (x *TaskOpened) String() string {
 func (*TaskOpened) ProtoMessage() {}
 
 func (x *TaskOpened) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_event_proto_msgTypes[13]
+	mi := &file_mesh_v1_event_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1422,7 +1513,7 @@ func (x *TaskOpened) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskOpened.ProtoReflect.Descriptor instead.
 func (*TaskOpened) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_event_proto_rawDescGZIP(), []int{13}
+	return file_mesh_v1_event_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *TaskOpened) GetExecution() *Execution {
@@ -1453,7 +1544,7 @@ type TaskMoved struct {
 
 func (x *TaskMoved) Reset() {
 	*x = TaskMoved{}
-	mi := &file_mesh_v1_event_proto_msgTypes[14]
+	mi := &file_mesh_v1_event_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1465,7 +1556,7 @@ func (x *TaskMoved) String() string {
 func (*TaskMoved) ProtoMessage() {}
 
 func (x *TaskMoved) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_event_proto_msgTypes[14]
+	mi := &file_mesh_v1_event_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1478,7 +1569,7 @@ func (x *TaskMoved) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskMoved.ProtoReflect.Descriptor instead.
 func (*TaskMoved) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_event_proto_rawDescGZIP(), []int{14}
+	return file_mesh_v1_event_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *TaskMoved) GetState() v1.TaskState {
@@ -1545,7 +1636,7 @@ type DispatchAccepted struct {
 
 func (x *DispatchAccepted) Reset() {
 	*x = DispatchAccepted{}
-	mi := &file_mesh_v1_event_proto_msgTypes[15]
+	mi := &file_mesh_v1_event_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1557,7 +1648,7 @@ func (x *DispatchAccepted) String() string {
 func (*DispatchAccepted) ProtoMessage() {}
 
 func (x *DispatchAccepted) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_event_proto_msgTypes[15]
+	mi := &file_mesh_v1_event_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1570,7 +1661,7 @@ func (x *DispatchAccepted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DispatchAccepted.ProtoReflect.Descriptor instead.
 func (*DispatchAccepted) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_event_proto_rawDescGZIP(), []int{15}
+	return file_mesh_v1_event_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *DispatchAccepted) GetChild() *Execution {
@@ -1622,7 +1713,7 @@ type DispatchIssued struct {
 
 func (x *DispatchIssued) Reset() {
 	*x = DispatchIssued{}
-	mi := &file_mesh_v1_event_proto_msgTypes[16]
+	mi := &file_mesh_v1_event_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1634,7 +1725,7 @@ func (x *DispatchIssued) String() string {
 func (*DispatchIssued) ProtoMessage() {}
 
 func (x *DispatchIssued) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_event_proto_msgTypes[16]
+	mi := &file_mesh_v1_event_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1647,7 +1738,7 @@ func (x *DispatchIssued) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DispatchIssued.ProtoReflect.Descriptor instead.
 func (*DispatchIssued) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_event_proto_rawDescGZIP(), []int{16}
+	return file_mesh_v1_event_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *DispatchIssued) GetChild() *Execution {
@@ -1689,7 +1780,7 @@ type HandoffStarted struct {
 
 func (x *HandoffStarted) Reset() {
 	*x = HandoffStarted{}
-	mi := &file_mesh_v1_event_proto_msgTypes[17]
+	mi := &file_mesh_v1_event_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1701,7 +1792,7 @@ func (x *HandoffStarted) String() string {
 func (*HandoffStarted) ProtoMessage() {}
 
 func (x *HandoffStarted) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_event_proto_msgTypes[17]
+	mi := &file_mesh_v1_event_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1714,7 +1805,7 @@ func (x *HandoffStarted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HandoffStarted.ProtoReflect.Descriptor instead.
 func (*HandoffStarted) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_event_proto_rawDescGZIP(), []int{17}
+	return file_mesh_v1_event_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *HandoffStarted) GetFrom() string {
@@ -1790,7 +1881,7 @@ type HandoffEnded struct {
 
 func (x *HandoffEnded) Reset() {
 	*x = HandoffEnded{}
-	mi := &file_mesh_v1_event_proto_msgTypes[18]
+	mi := &file_mesh_v1_event_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1802,7 +1893,7 @@ func (x *HandoffEnded) String() string {
 func (*HandoffEnded) ProtoMessage() {}
 
 func (x *HandoffEnded) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_event_proto_msgTypes[18]
+	mi := &file_mesh_v1_event_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1815,7 +1906,7 @@ func (x *HandoffEnded) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HandoffEnded.ProtoReflect.Descriptor instead.
 func (*HandoffEnded) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_event_proto_rawDescGZIP(), []int{18}
+	return file_mesh_v1_event_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *HandoffEnded) GetStarted() int64 {
@@ -1886,7 +1977,7 @@ type Execution struct {
 
 func (x *Execution) Reset() {
 	*x = Execution{}
-	mi := &file_mesh_v1_event_proto_msgTypes[19]
+	mi := &file_mesh_v1_event_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1898,7 +1989,7 @@ func (x *Execution) String() string {
 func (*Execution) ProtoMessage() {}
 
 func (x *Execution) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_event_proto_msgTypes[19]
+	mi := &file_mesh_v1_event_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1911,7 +2002,7 @@ func (x *Execution) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Execution.ProtoReflect.Descriptor instead.
 func (*Execution) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_event_proto_rawDescGZIP(), []int{19}
+	return file_mesh_v1_event_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Execution) GetId() string {
@@ -2030,7 +2121,7 @@ type Budget struct {
 
 func (x *Budget) Reset() {
 	*x = Budget{}
-	mi := &file_mesh_v1_event_proto_msgTypes[20]
+	mi := &file_mesh_v1_event_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2042,7 +2133,7 @@ func (x *Budget) String() string {
 func (*Budget) ProtoMessage() {}
 
 func (x *Budget) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_event_proto_msgTypes[20]
+	mi := &file_mesh_v1_event_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2055,7 +2146,7 @@ func (x *Budget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Budget.ProtoReflect.Descriptor instead.
 func (*Budget) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_event_proto_rawDescGZIP(), []int{20}
+	return file_mesh_v1_event_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Budget) GetCalls() int64 {
@@ -2109,7 +2200,7 @@ type ToolReturned struct {
 
 func (x *ToolReturned) Reset() {
 	*x = ToolReturned{}
-	mi := &file_mesh_v1_event_proto_msgTypes[21]
+	mi := &file_mesh_v1_event_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2121,7 +2212,7 @@ func (x *ToolReturned) String() string {
 func (*ToolReturned) ProtoMessage() {}
 
 func (x *ToolReturned) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_event_proto_msgTypes[21]
+	mi := &file_mesh_v1_event_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2134,7 +2225,7 @@ func (x *ToolReturned) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolReturned.ProtoReflect.Descriptor instead.
 func (*ToolReturned) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_event_proto_rawDescGZIP(), []int{21}
+	return file_mesh_v1_event_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ToolReturned) GetCall() string {
@@ -2193,7 +2284,7 @@ type ResultsDelivered struct {
 
 func (x *ResultsDelivered) Reset() {
 	*x = ResultsDelivered{}
-	mi := &file_mesh_v1_event_proto_msgTypes[22]
+	mi := &file_mesh_v1_event_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2205,7 +2296,7 @@ func (x *ResultsDelivered) String() string {
 func (*ResultsDelivered) ProtoMessage() {}
 
 func (x *ResultsDelivered) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_event_proto_msgTypes[22]
+	mi := &file_mesh_v1_event_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2218,7 +2309,7 @@ func (x *ResultsDelivered) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResultsDelivered.ProtoReflect.Descriptor instead.
 func (*ResultsDelivered) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_event_proto_rawDescGZIP(), []int{22}
+	return file_mesh_v1_event_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ResultsDelivered) GetExecutions() []string {
@@ -2256,7 +2347,7 @@ type ApprovalAsked struct {
 
 func (x *ApprovalAsked) Reset() {
 	*x = ApprovalAsked{}
-	mi := &file_mesh_v1_event_proto_msgTypes[23]
+	mi := &file_mesh_v1_event_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2268,7 +2359,7 @@ func (x *ApprovalAsked) String() string {
 func (*ApprovalAsked) ProtoMessage() {}
 
 func (x *ApprovalAsked) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_event_proto_msgTypes[23]
+	mi := &file_mesh_v1_event_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2281,7 +2372,7 @@ func (x *ApprovalAsked) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApprovalAsked.ProtoReflect.Descriptor instead.
 func (*ApprovalAsked) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_event_proto_rawDescGZIP(), []int{23}
+	return file_mesh_v1_event_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ApprovalAsked) GetCall() string {
@@ -2334,7 +2425,7 @@ type ApprovalSettled struct {
 
 func (x *ApprovalSettled) Reset() {
 	*x = ApprovalSettled{}
-	mi := &file_mesh_v1_event_proto_msgTypes[24]
+	mi := &file_mesh_v1_event_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2346,7 +2437,7 @@ func (x *ApprovalSettled) String() string {
 func (*ApprovalSettled) ProtoMessage() {}
 
 func (x *ApprovalSettled) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_event_proto_msgTypes[24]
+	mi := &file_mesh_v1_event_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2359,7 +2450,7 @@ func (x *ApprovalSettled) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApprovalSettled.ProtoReflect.Descriptor instead.
 func (*ApprovalSettled) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_event_proto_rawDescGZIP(), []int{24}
+	return file_mesh_v1_event_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ApprovalSettled) GetCall() string {
@@ -2400,7 +2491,7 @@ type ThreadShared struct {
 
 func (x *ThreadShared) Reset() {
 	*x = ThreadShared{}
-	mi := &file_mesh_v1_event_proto_msgTypes[25]
+	mi := &file_mesh_v1_event_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2412,7 +2503,7 @@ func (x *ThreadShared) String() string {
 func (*ThreadShared) ProtoMessage() {}
 
 func (x *ThreadShared) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_event_proto_msgTypes[25]
+	mi := &file_mesh_v1_event_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2425,7 +2516,7 @@ func (x *ThreadShared) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ThreadShared.ProtoReflect.Descriptor instead.
 func (*ThreadShared) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_event_proto_rawDescGZIP(), []int{25}
+	return file_mesh_v1_event_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ThreadShared) GetReadable() bool {
@@ -2453,7 +2544,7 @@ var File_mesh_v1_event_proto protoreflect.FileDescriptor
 
 const file_mesh_v1_event_proto_rawDesc = "" +
 	"\n" +
-	"\x13mesh/v1/event.proto\x12\amesh.v1\x1a\va2av1.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x85\f\n" +
+	"\x13mesh/v1/event.proto\x12\amesh.v1\x1a\va2av1.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xd2\f\n" +
 	"\x05Event\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x03R\x03seq\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\tR\x02id\x12.\n" +
@@ -2474,7 +2565,8 @@ const file_mesh_v1_event_proto_rawDesc = "" +
 	"\rtool_returned\x18\x1d \x01(\v2\x15.mesh.v1.ToolReturnedH\x00R\ftoolReturned\x12?\n" +
 	"\x0eapproval_asked\x18\x1e \x01(\v2\x16.mesh.v1.ApprovalAskedH\x00R\rapprovalAsked\x12E\n" +
 	"\x10approval_settled\x18\x1f \x01(\v2\x18.mesh.v1.ApprovalSettledH\x00R\x0fapprovalSettled\x12H\n" +
-	"\x11results_delivered\x18  \x01(\v2\x19.mesh.v1.ResultsDeliveredH\x00R\x10resultsDelivered\x12?\n" +
+	"\x11results_delivered\x18  \x01(\v2\x19.mesh.v1.ResultsDeliveredH\x00R\x10resultsDelivered\x12K\n" +
+	"\x12instruction_posted\x18! \x01(\v2\x1a.mesh.v1.InstructionPostedH\x00R\x11instructionPosted\x12?\n" +
 	"\x0ethread_claimed\x18( \x01(\v2\x16.mesh.v1.ThreadClaimedH\x00R\rthreadClaimed\x126\n" +
 	"\vtask_opened\x18) \x01(\v2\x13.mesh.v1.TaskOpenedH\x00R\n" +
 	"taskOpened\x123\n" +
@@ -2551,7 +2643,12 @@ const file_mesh_v1_event_proto_rawDesc = "" +
 	"\x06detail\x18\x02 \x01(\tR\x06detail\x12\x12\n" +
 	"\x04used\x18\x03 \x01(\x03R\x04used\x12\x12\n" +
 	"\x04most\x18\x04 \x01(\x03R\x04most\x12.\n" +
-	"\x04free\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x04free\"9\n" +
+	"\x04free\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x04free\"[\n" +
+	"\x11InstructionPosted\x12\x0e\n" +
+	"\x02by\x18\x01 \x01(\tR\x02by\x12\x12\n" +
+	"\x04text\x18\x02 \x01(\tR\x04text\x12\x0e\n" +
+	"\x02id\x18\x03 \x01(\tR\x02id\x12\x12\n" +
+	"\x04read\x18\x04 \x01(\bR\x04read\"9\n" +
 	"\rThreadClaimed\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x03R\x05epoch\x12\x12\n" +
 	"\x04node\x18\x02 \x01(\tR\x04node\">\n" +
@@ -2650,7 +2747,7 @@ func file_mesh_v1_event_proto_rawDescGZIP() []byte {
 	return file_mesh_v1_event_proto_rawDescData
 }
 
-var file_mesh_v1_event_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
+var file_mesh_v1_event_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
 var file_mesh_v1_event_proto_goTypes = []any{
 	(*Event)(nil),                 // 0: mesh.v1.Event
 	(*MessagePosted)(nil),         // 1: mesh.v1.MessagePosted
@@ -2664,29 +2761,30 @@ var file_mesh_v1_event_proto_goTypes = []any{
 	(*StateNoted)(nil),            // 9: mesh.v1.StateNoted
 	(*CancelRequested)(nil),       // 10: mesh.v1.CancelRequested
 	(*LimitTripped)(nil),          // 11: mesh.v1.LimitTripped
-	(*ThreadClaimed)(nil),         // 12: mesh.v1.ThreadClaimed
-	(*TaskOpened)(nil),            // 13: mesh.v1.TaskOpened
-	(*TaskMoved)(nil),             // 14: mesh.v1.TaskMoved
-	(*DispatchAccepted)(nil),      // 15: mesh.v1.DispatchAccepted
-	(*DispatchIssued)(nil),        // 16: mesh.v1.DispatchIssued
-	(*HandoffStarted)(nil),        // 17: mesh.v1.HandoffStarted
-	(*HandoffEnded)(nil),          // 18: mesh.v1.HandoffEnded
-	(*Execution)(nil),             // 19: mesh.v1.Execution
-	(*Budget)(nil),                // 20: mesh.v1.Budget
-	(*ToolReturned)(nil),          // 21: mesh.v1.ToolReturned
-	(*ResultsDelivered)(nil),      // 22: mesh.v1.ResultsDelivered
-	(*ApprovalAsked)(nil),         // 23: mesh.v1.ApprovalAsked
-	(*ApprovalSettled)(nil),       // 24: mesh.v1.ApprovalSettled
-	(*ThreadShared)(nil),          // 25: mesh.v1.ThreadShared
-	(*timestamppb.Timestamp)(nil), // 26: google.protobuf.Timestamp
-	(*v1.Message)(nil),            // 27: lf.a2a.v1.Message
-	(*v1.Artifact)(nil),           // 28: lf.a2a.v1.Artifact
-	(*structpb.Struct)(nil),       // 29: google.protobuf.Struct
-	(*durationpb.Duration)(nil),   // 30: google.protobuf.Duration
-	(v1.TaskState)(0),             // 31: lf.a2a.v1.TaskState
+	(*InstructionPosted)(nil),     // 12: mesh.v1.InstructionPosted
+	(*ThreadClaimed)(nil),         // 13: mesh.v1.ThreadClaimed
+	(*TaskOpened)(nil),            // 14: mesh.v1.TaskOpened
+	(*TaskMoved)(nil),             // 15: mesh.v1.TaskMoved
+	(*DispatchAccepted)(nil),      // 16: mesh.v1.DispatchAccepted
+	(*DispatchIssued)(nil),        // 17: mesh.v1.DispatchIssued
+	(*HandoffStarted)(nil),        // 18: mesh.v1.HandoffStarted
+	(*HandoffEnded)(nil),          // 19: mesh.v1.HandoffEnded
+	(*Execution)(nil),             // 20: mesh.v1.Execution
+	(*Budget)(nil),                // 21: mesh.v1.Budget
+	(*ToolReturned)(nil),          // 22: mesh.v1.ToolReturned
+	(*ResultsDelivered)(nil),      // 23: mesh.v1.ResultsDelivered
+	(*ApprovalAsked)(nil),         // 24: mesh.v1.ApprovalAsked
+	(*ApprovalSettled)(nil),       // 25: mesh.v1.ApprovalSettled
+	(*ThreadShared)(nil),          // 26: mesh.v1.ThreadShared
+	(*timestamppb.Timestamp)(nil), // 27: google.protobuf.Timestamp
+	(*v1.Message)(nil),            // 28: lf.a2a.v1.Message
+	(*v1.Artifact)(nil),           // 29: lf.a2a.v1.Artifact
+	(*structpb.Struct)(nil),       // 30: google.protobuf.Struct
+	(*durationpb.Duration)(nil),   // 31: google.protobuf.Duration
+	(v1.TaskState)(0),             // 32: lf.a2a.v1.TaskState
 }
 var file_mesh_v1_event_proto_depIdxs = []int32{
-	26, // 0: mesh.v1.Event.time:type_name -> google.protobuf.Timestamp
+	27, // 0: mesh.v1.Event.time:type_name -> google.protobuf.Timestamp
 	1,  // 1: mesh.v1.Event.message_posted:type_name -> mesh.v1.MessagePosted
 	2,  // 2: mesh.v1.Event.artifact_appended:type_name -> mesh.v1.ArtifactAppended
 	3,  // 3: mesh.v1.Event.skill_called:type_name -> mesh.v1.SkillCalled
@@ -2696,40 +2794,41 @@ var file_mesh_v1_event_proto_depIdxs = []int32{
 	9,  // 7: mesh.v1.Event.state_noted:type_name -> mesh.v1.StateNoted
 	10, // 8: mesh.v1.Event.cancel_requested:type_name -> mesh.v1.CancelRequested
 	11, // 9: mesh.v1.Event.limit_tripped:type_name -> mesh.v1.LimitTripped
-	21, // 10: mesh.v1.Event.tool_returned:type_name -> mesh.v1.ToolReturned
-	23, // 11: mesh.v1.Event.approval_asked:type_name -> mesh.v1.ApprovalAsked
-	24, // 12: mesh.v1.Event.approval_settled:type_name -> mesh.v1.ApprovalSettled
-	22, // 13: mesh.v1.Event.results_delivered:type_name -> mesh.v1.ResultsDelivered
-	12, // 14: mesh.v1.Event.thread_claimed:type_name -> mesh.v1.ThreadClaimed
-	13, // 15: mesh.v1.Event.task_opened:type_name -> mesh.v1.TaskOpened
-	14, // 16: mesh.v1.Event.task_moved:type_name -> mesh.v1.TaskMoved
-	16, // 17: mesh.v1.Event.dispatch_issued:type_name -> mesh.v1.DispatchIssued
-	17, // 18: mesh.v1.Event.handoff_started:type_name -> mesh.v1.HandoffStarted
-	18, // 19: mesh.v1.Event.handoff_ended:type_name -> mesh.v1.HandoffEnded
-	25, // 20: mesh.v1.Event.thread_shared:type_name -> mesh.v1.ThreadShared
-	15, // 21: mesh.v1.Event.dispatch_accepted:type_name -> mesh.v1.DispatchAccepted
-	27, // 22: mesh.v1.MessagePosted.message:type_name -> lf.a2a.v1.Message
-	28, // 23: mesh.v1.ArtifactAppended.artifact:type_name -> lf.a2a.v1.Artifact
-	29, // 24: mesh.v1.ArtifactAppended.metadata:type_name -> google.protobuf.Struct
-	30, // 25: mesh.v1.SkillReturned.duration:type_name -> google.protobuf.Duration
-	6,  // 26: mesh.v1.ModelReplied.tools:type_name -> mesh.v1.ToolUse
-	7,  // 27: mesh.v1.ModelReplied.usage:type_name -> mesh.v1.Usage
-	31, // 28: mesh.v1.DispatchSettled.state:type_name -> lf.a2a.v1.TaskState
-	26, // 29: mesh.v1.LimitTripped.free:type_name -> google.protobuf.Timestamp
-	19, // 30: mesh.v1.TaskOpened.execution:type_name -> mesh.v1.Execution
-	31, // 31: mesh.v1.TaskMoved.state:type_name -> lf.a2a.v1.TaskState
-	27, // 32: mesh.v1.TaskMoved.message:type_name -> lf.a2a.v1.Message
-	29, // 33: mesh.v1.TaskMoved.metadata:type_name -> google.protobuf.Struct
-	19, // 34: mesh.v1.DispatchAccepted.child:type_name -> mesh.v1.Execution
-	19, // 35: mesh.v1.DispatchIssued.child:type_name -> mesh.v1.Execution
-	27, // 36: mesh.v1.DispatchIssued.message:type_name -> lf.a2a.v1.Message
-	26, // 37: mesh.v1.Execution.deadline:type_name -> google.protobuf.Timestamp
-	20, // 38: mesh.v1.Execution.budget:type_name -> mesh.v1.Budget
-	39, // [39:39] is the sub-list for method output_type
-	39, // [39:39] is the sub-list for method input_type
-	39, // [39:39] is the sub-list for extension type_name
-	39, // [39:39] is the sub-list for extension extendee
-	0,  // [0:39] is the sub-list for field type_name
+	22, // 10: mesh.v1.Event.tool_returned:type_name -> mesh.v1.ToolReturned
+	24, // 11: mesh.v1.Event.approval_asked:type_name -> mesh.v1.ApprovalAsked
+	25, // 12: mesh.v1.Event.approval_settled:type_name -> mesh.v1.ApprovalSettled
+	23, // 13: mesh.v1.Event.results_delivered:type_name -> mesh.v1.ResultsDelivered
+	12, // 14: mesh.v1.Event.instruction_posted:type_name -> mesh.v1.InstructionPosted
+	13, // 15: mesh.v1.Event.thread_claimed:type_name -> mesh.v1.ThreadClaimed
+	14, // 16: mesh.v1.Event.task_opened:type_name -> mesh.v1.TaskOpened
+	15, // 17: mesh.v1.Event.task_moved:type_name -> mesh.v1.TaskMoved
+	17, // 18: mesh.v1.Event.dispatch_issued:type_name -> mesh.v1.DispatchIssued
+	18, // 19: mesh.v1.Event.handoff_started:type_name -> mesh.v1.HandoffStarted
+	19, // 20: mesh.v1.Event.handoff_ended:type_name -> mesh.v1.HandoffEnded
+	26, // 21: mesh.v1.Event.thread_shared:type_name -> mesh.v1.ThreadShared
+	16, // 22: mesh.v1.Event.dispatch_accepted:type_name -> mesh.v1.DispatchAccepted
+	28, // 23: mesh.v1.MessagePosted.message:type_name -> lf.a2a.v1.Message
+	29, // 24: mesh.v1.ArtifactAppended.artifact:type_name -> lf.a2a.v1.Artifact
+	30, // 25: mesh.v1.ArtifactAppended.metadata:type_name -> google.protobuf.Struct
+	31, // 26: mesh.v1.SkillReturned.duration:type_name -> google.protobuf.Duration
+	6,  // 27: mesh.v1.ModelReplied.tools:type_name -> mesh.v1.ToolUse
+	7,  // 28: mesh.v1.ModelReplied.usage:type_name -> mesh.v1.Usage
+	32, // 29: mesh.v1.DispatchSettled.state:type_name -> lf.a2a.v1.TaskState
+	27, // 30: mesh.v1.LimitTripped.free:type_name -> google.protobuf.Timestamp
+	20, // 31: mesh.v1.TaskOpened.execution:type_name -> mesh.v1.Execution
+	32, // 32: mesh.v1.TaskMoved.state:type_name -> lf.a2a.v1.TaskState
+	28, // 33: mesh.v1.TaskMoved.message:type_name -> lf.a2a.v1.Message
+	30, // 34: mesh.v1.TaskMoved.metadata:type_name -> google.protobuf.Struct
+	20, // 35: mesh.v1.DispatchAccepted.child:type_name -> mesh.v1.Execution
+	20, // 36: mesh.v1.DispatchIssued.child:type_name -> mesh.v1.Execution
+	28, // 37: mesh.v1.DispatchIssued.message:type_name -> lf.a2a.v1.Message
+	27, // 38: mesh.v1.Execution.deadline:type_name -> google.protobuf.Timestamp
+	21, // 39: mesh.v1.Execution.budget:type_name -> mesh.v1.Budget
+	40, // [40:40] is the sub-list for method output_type
+	40, // [40:40] is the sub-list for method input_type
+	40, // [40:40] is the sub-list for extension type_name
+	40, // [40:40] is the sub-list for extension extendee
+	0,  // [0:40] is the sub-list for field type_name
 }
 
 func init() { file_mesh_v1_event_proto_init() }
@@ -2751,6 +2850,7 @@ func file_mesh_v1_event_proto_init() {
 		(*Event_ApprovalAsked)(nil),
 		(*Event_ApprovalSettled)(nil),
 		(*Event_ResultsDelivered)(nil),
+		(*Event_InstructionPosted)(nil),
 		(*Event_ThreadClaimed)(nil),
 		(*Event_TaskOpened)(nil),
 		(*Event_TaskMoved)(nil),
@@ -2766,7 +2866,7 @@ func file_mesh_v1_event_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_mesh_v1_event_proto_rawDesc), len(file_mesh_v1_event_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   26,
+			NumMessages:   27,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -943,7 +943,10 @@ type AppendEventsResponse struct {
 	// execution beside another one of its agent.
 	Contexts map[string]string `protobuf:"bytes,5,rep,name=contexts,proto3" json:"contexts,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// What the execution may still use, when the events are counted.
-	Remaining     *Remaining `protobuf:"bytes,6,opt,name=remaining,proto3" json:"remaining,omitempty"`
+	Remaining *Remaining `protobuf:"bytes,6,opt,name=remaining,proto3" json:"remaining,omitempty"`
+	// How many instructions wait that the grant's execution has not read; see
+	// InstructionPosted.
+	Instructions  int32 `protobuf:"varint,9,opt,name=instructions,proto3" json:"instructions,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1011,6 +1014,13 @@ func (x *AppendEventsResponse) GetRemaining() *Remaining {
 		return x.Remaining
 	}
 	return nil
+}
+
+func (x *AppendEventsResponse) GetInstructions() int32 {
+	if x != nil {
+		return x.Instructions
+	}
+	return 0
 }
 
 // Remaining is what is left for an execution of all limits that are kept for it: its own,
@@ -1256,13 +1266,14 @@ const file_mesh_v1_thread_proto_rawDesc = "" +
 	"\x13AppendEventsRequest\x12\x1b\n" +
 	"\tthread_id\x18\x01 \x01(\tR\bthreadId\x12&\n" +
 	"\x06events\x18\x02 \x03(\v2\x0e.mesh.v1.EventR\x06events\x12\x1a\n" +
-	"\bdeferred\x18\x03 \x01(\bR\bdeferred\"\xf2\x03\n" +
+	"\bdeferred\x18\x03 \x01(\bR\bdeferred\"\x96\x04\n" +
 	"\x14AppendEventsResponse\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x03R\x03seq\x12D\n" +
 	"\atickets\x18\x03 \x03(\v2*.mesh.v1.AppendEventsResponse.TicketsEntryR\atickets\x12D\n" +
 	"\apermits\x18\x04 \x03(\v2*.mesh.v1.AppendEventsResponse.PermitsEntryR\apermits\x12G\n" +
 	"\bcontexts\x18\x05 \x03(\v2+.mesh.v1.AppendEventsResponse.ContextsEntryR\bcontexts\x120\n" +
-	"\tremaining\x18\x06 \x01(\v2\x12.mesh.v1.RemainingR\tremaining\x1a:\n" +
+	"\tremaining\x18\x06 \x01(\v2\x12.mesh.v1.RemainingR\tremaining\x12\"\n" +
+	"\finstructions\x18\t \x01(\x05R\finstructions\x1a:\n" +
 	"\fTicketsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a:\n" +

@@ -49,6 +49,7 @@ type Client struct {
 	transcript *thread.Transcript // nil if it cannot begin there yet
 	actions    *thread.Actions    // use Did
 	sent       func() int64       // see BeforeHandoff
+	unread     atomic.Int32       // instructions, as the node's last answer said
 
 	left atomic.Pointer[limit.Left] // what the node said last
 }
@@ -130,6 +131,12 @@ func (c *Client) learn(r *meshv1.Remaining) {
 func (c *Client) Agents(ctx context.Context, req *meshv1.ListAgentsRequest) ([]*meshv1.Agent, error) {
 	res, err := c.registry.ListAgents(c.Context(ctx), req)
 	return res.GetAgents(), failed("meshclient.Agents", err)
+}
+
+// Agent returns the agent of that name, which need not be one that is listed.
+func (c *Client) Agent(ctx context.Context, name string) (*meshv1.Agent, error) {
+	res, err := c.registry.GetAgent(c.Context(ctx), &meshv1.GetAgentRequest{Name: name})
+	return res.GetAgent(), failed("meshclient.Agent", err)
 }
 
 // Skills lists all skills of the mesh by name, without their sources.

@@ -56,6 +56,9 @@ func (c *Client) Actions(ctx context.Context) (*thread.Actions, error) {
 	for _, e := range c.known(0) {
 		a.Apply(e)
 	}
+	if x := a.Execution(c.grant.Execution); x != nil && len(x.Instructions) > 0 {
+		c.unread.Store(int32(len(x.Instructions))) // #nosec G115 -- thread.MaxInstructions
+	}
 	return a, nil
 }
 
@@ -111,4 +114,31 @@ func (c *Client) did(see func(*thread.Actions)) {
 		c.actions.Apply(e)
 	}
 	see(c.actions)
+}
+
+// ReadInstructions returns what the execution was told and has not read, and has it
+// logged that it is read: each is returned once, whichever process runs the execution. What
+// was kept is sent before. It reads the thread only if what the node last said is that
+// there is something.
+func (c *Client) ReadInstructions(ctx context.Context) ([]thread.Instruction, error) {
+	const op = "meshclient.ReadInstructions"
+	if err := c.Flush(ctx); err != nil || c.unread.Load() == 0 {
+		return nil, mesh.Wrap(op, err)
+	}
+	did, err := c.Actions(ctx)
+	if err != nil {
+		return nil, mesh.Wrap(op, err)
+	}
+	x := did.Execution(c.grant.Execution)
+	if x == nil || len(x.Instructions) == 0 {
+		return nil, nil
+	}
+	events := make([]*mesh.Event, len(x.Instructions))
+	for i, told := range x.Instructions {
+		events[i] = &mesh.Event{Body: mesh.InstructionPosted{ID: told.ID, Read: true}}
+	}
+	if _, err := c.Record(ctx, events...); err != nil {
+		return nil, mesh.Wrap(op, err)
+	}
+	return x.Instructions, nil
 }

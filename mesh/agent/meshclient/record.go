@@ -238,6 +238,9 @@ func (c *Client) append(ctx context.Context, events []*meshv1.Event, deferred bo
 		res, err := c.threads.AppendEvents(c.Context(ctx), req)
 		err = failed("meshclient.append", err)
 		retry := mesh.IsCode(err, mesh.Unavailable) || mesh.IsCode(err, mesh.Conflict)
+		if err == nil {
+			c.unread.Store(res.GetInstructions())
+		}
 		if !retry || try == recordTries {
 			c.learn(res.GetRemaining())
 			return res, err

@@ -64,11 +64,11 @@ func carryOut(ctx context.Context, inv *agent.Invocation, instruction string) (m
 // alone is the transcript of an execution that knows its mission and what it did
 // for it, and goes on with the text.
 func (c conversation) alone(mission, text string) []llm.Message {
-	replies := c.own().Replies
-	if mission == "" || len(replies) == 0 {
+	replies, read := c.own().Replies, c.own().Read
+	if mission == "" || len(replies) == 0 && len(read) == 0 {
 		return []llm.Message{{Role: llm.RoleUser, Text: text}}
 	}
-	out := []llm.Message{{Role: llm.RoleUser, Text: mission}}
+	out := instructed([]llm.Message{{Role: llm.RoleUser, Text: mission}}, read)
 	said := text == mission
 	for _, r := range replies {
 		if !said && c.continued && r.Seq > c.own().Ran {
@@ -175,6 +175,14 @@ func (c conversation) exchange(out []llm.Message, r *thread.Reply, missing mesh.
 		if d := c.delivery(told); len(d.Executions) > 0 {
 			out = append(out, d.Message())
 		}
+	}
+	return instructed(out, r.Read)
+}
+
+// instructed adds what the model read of what it was told while it worked.
+func instructed(out []llm.Message, read []thread.Instruction) []llm.Message {
+	for _, i := range read {
+		out = append(out, llm.Message{Role: llm.RoleUser, Text: text.Instruction(i.Text), ToolID: i.ID})
 	}
 	return out
 }

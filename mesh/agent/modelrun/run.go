@@ -13,6 +13,7 @@ import (
 	"agentmesh/mesh/agent"
 	"agentmesh/mesh/limit"
 	"agentmesh/mesh/llm"
+	"agentmesh/mesh/telemetry"
 	"agentmesh/mesh/text"
 	"agentmesh/mesh/thread"
 )
@@ -281,9 +282,23 @@ func (m *modelRun) events(ctx context.Context, err error) iter.Seq2[llm.Event, e
 	}
 	loop := &llm.Loop{
 		Model: m.Model, Tools: m.Tools, Timeout: toolTime, Commands: m.Commands, Check: m.check, Afford: m.afford, Name: m.Name, System: m.System, Context: m.Context, Fresh: m.Fresh, About: m.about,
-		NativeTools: m.NativeTools, MaxSteps: m.MaxSteps, Pause: m.Pause, Collector: m.Collector, Fit: m.Fit, Cost: m.Cost, Logger: m.Logger, Observe: m.observe,
+		NativeTools: m.NativeTools, MaxSteps: m.MaxSteps, Pause: m.Pause, Collector: m.Collector, Fit: m.Fit, Cost: m.Cost, Logger: m.Logger, Observe: m.observe, Told: m.instructions,
 	}
 	return loop.Run(ctx, m.history)
+}
+
+// instructions returns what the execution was told meanwhile, which its model reads from here on,
+// each once. Nobody tells one something that the user talks to. What came of calls goes to
+// the log first, whose answer says whether there is something to read.
+func (m *modelRun) instructions(ctx context.Context) ([]llm.Message, error) {
+	if m.inv.Grant == nil || m.inv.Grant.Direct() {
+		return nil, nil
+	}
+	if err := m.record(ctx); err != nil {
+		return nil, err
+	}
+	read, err := m.inv.Mesh.ReadInstructions(ctx)
+	return instructed(nil, read), err
 }
 
 // check returns the limit that stands before a call of the model (S3-029), as far
@@ -303,7 +318,7 @@ func (m *modelRun) check(_ context.Context, step int) (trip *llm.Trip) {
 	return trip
 }
 
-// observe logs a call of the model (S3-067).
+// observe logs a call of the model, and tells of it (S3-067).
 func (m *modelRun) observe(ctx context.Context, c llm.Call) {
 	level, attrs := slog.LevelInfo, []slog.Attr{
 		slog.String("model", c.Model), // thread and execution are the context's
@@ -313,7 +328,17 @@ func (m *modelRun) observe(ctx context.Context, c llm.Call) {
 	if c.Err != nil && ctx.Err() == nil {
 		level, attrs = slog.LevelWarn, append(attrs, slog.Any("err", c.Err))
 	}
-	m.Logger.LogAttrs(m.inv.Mesh.Context(ctx), level, "model called", attrs...)
+	ctx = m.inv.Mesh.Context(ctx)
+	telemetry.From(ctx).Model(ctx, telemetry.ModelCall{Model: c.Model, Agent: m.agent(), Step: c.Iteration, Input: c.Input, Output: c.Output, Cached: c.Cached, CacheWrite: c.CacheWrite, Took: c.Duration, Err: c.Err})
+	m.Logger.LogAttrs(ctx, level, "model called", attrs...)
+}
+
+// agent is the name under which the run's agent works.
+func (m *modelRun) agent() string {
+	if m.inv.Grant == nil {
+		return ""
+	}
+	return m.inv.Grant.Agent
 }
 
 // output returns what the agent says about the event, or nil.

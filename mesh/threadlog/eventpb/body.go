@@ -44,6 +44,8 @@ func bodyToProto(p *meshv1.Event, body mesh.Body) {
 	case mesh.ModelReplied:
 		p.Body = &meshv1.Event_ModelReplied{ModelReplied: &meshv1.ModelReplied{
 			Model: b.Model, Text: b.Text, Tools: toolsToProto(b.Tools), Usage: usageOrNil(b.Usage), Finish: b.Finish}}
+	case mesh.InstructionPosted:
+		p.Body = &meshv1.Event_InstructionPosted{InstructionPosted: &meshv1.InstructionPosted{By: b.By, Text: b.Text, Id: b.ID, Read: b.Read}}
 	case mesh.DispatchSettled:
 		p.Body = &meshv1.Event_DispatchSettled{DispatchSettled: &meshv1.DispatchSettled{
 			Child: string(b.Child), State: b.State, Result: b.Result, Reason: b.Reason}}
@@ -115,6 +117,9 @@ func bodyFromProto(p *meshv1.Event) mesh.Body {
 		v := b.ModelReplied
 		return mesh.ModelReplied{Model: v.GetModel(), Text: v.GetText(), Tools: toolsFromProto(v.GetTools()),
 			Usage: UsageFromProto(v.GetUsage()), Finish: v.GetFinish()}
+	case *meshv1.Event_InstructionPosted:
+		v := b.InstructionPosted
+		return mesh.InstructionPosted{By: v.GetBy(), Text: v.GetText(), ID: v.GetId(), Read: v.GetRead()}
 	case *meshv1.Event_DispatchSettled:
 		v := b.DispatchSettled
 		return mesh.DispatchSettled{Child: mesh.ExecutionID(v.GetChild()), State: v.GetState(),
