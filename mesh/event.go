@@ -56,7 +56,7 @@ func ScopeOf(e *Event) (Scope, bool) {
 	switch b := e.Body.(type) {
 	case TaskOpened, ThreadShared, HandoffStarted, HandoffEnded:
 		return ThreadScope, true
-	case TaskMoved, DispatchIssued:
+	case TaskMoved, DispatchAccepted, DispatchIssued:
 		return Scope(e.Execution), true
 	case DispatchSettled:
 		return Scope(b.Child), true
@@ -121,6 +121,16 @@ type (
 		Failed  bool
 		Content string // at most MaxResult bytes
 		Cause   Cause  // why it came to nothing, if that is known
+		// Delivered are executions whose results the model was told here for the
+		// first time.
+		Delivered []ExecutionID
+	}
+
+	// ResultsDelivered says that the execution's model was told, by one message, what
+	// came of executions that it dispatched. None is delivered twice.
+	ResultsDelivered struct {
+		Executions []ExecutionID
+		Text       string // the message, in the role of the user; at most MaxResult bytes
 	}
 
 	// ApprovalAsked says that the execution waits for the user's word before
@@ -141,6 +151,15 @@ type (
 		Call     string
 		Approved bool
 		Text     string // what the user wrote
+	}
+
+	// InstructionPosted tells something to the agent of the event's execution, which is
+	// at work: once as it was posted, and once, from the agent, as it was read.
+	InstructionPosted struct {
+		By   string // who tells it
+		Text string // "" where it was read
+		ID   string // within the execution
+		Read bool   // the agent's model is shown it from here on
 	}
 
 	// ModelReplied is one whole reply of a model.
@@ -209,6 +228,16 @@ type (
 		Metadata      *structpb.Struct
 	}
 
+	// DispatchAccepted says that the event's execution will have an agent asked as
+	// soon as those that it depends on have completed and there is room.
+	DispatchAccepted struct {
+		Child   Execution // without Agent where that is chosen by the skills
+		Context string    // what it is told beside the task, at most MaxContext bytes
+		Wave    int       // 1 if it depends on nothing, else 1 more than the last that it depends on
+		Call    string    // id of the model's call that ordered it, or ""
+		Answers []string  // what the user answered to questions about the task
+	}
+
 	// DispatchIssued announces that an agent is about to be asked; the event's
 	// execution is who asks, and the event's ID the idempotency key.
 	DispatchIssued struct {
@@ -216,8 +245,9 @@ type (
 		Message *a2apb.Message
 	}
 
-	// DispatchSettled settles a DispatchIssued of the same execution. Its scope is
-	// the child's: nothing is said by an execution that was settled.
+	// DispatchSettled settles a DispatchAccepted or DispatchIssued of the same
+	// execution. Its scope is the child's: nothing is said by an execution that was
+	// settled.
 	DispatchSettled struct {
 		Child  ExecutionID
 		State  TaskState // terminal
@@ -279,8 +309,10 @@ const (
 // Bounds of what an event may carry, in bytes.
 const (
 	MaxEvent  = 1 << 20   // one event
-	MaxResult = 64 << 10  // DispatchSettled.Result, ToolReturned.Content
+	MaxResult = 64 << 10  // DispatchSettled.Result, ToolReturned.Content, ResultsDelivered.Text
 	MaxState  = 256 << 10 // StateNoted.Data
+
+	MaxContext = 4 << 10 // DispatchAccepted.Context
 )
 
 // Reasons of TaskMoved that programs may act on.
@@ -297,8 +329,13 @@ const (
 	ReasonPolicy      = "FORBIDDEN_BY_POLICY" // of refusals: a policy of the operator forbids it
 	ReasonDeclined    = "DECLINED"            // the user did not want it to go on
 	ReasonDelivered   = "MESSAGE_DELIVERED"   // the user's further message goes to the agent
+	ReasonContinued   = "CONTINUED"           // the agent's work was cut off, and goes on
+	ReasonUnknown     = "OUTCOME_UNKNOWN"     // nobody can say what became of it: its agent was cut off, and is not asked twice
 	ReasonReplaced    = "CONTEXT_REPLACED"    // the agent refused its context, and is told anew in another one
+	ReasonCanceled    = "CANCELED_BY_USER"    // somebody who may asked that it ends, or that what it works for does
+	ReasonDismissed   = "CANCELED_BY_AGENT"   // who dispatched it ended it, or ended without it
 	ReasonAsked       = "INPUT_REQUIRED"      // of DispatchSettled: it asked, and whoever answers asks anew
+	ReasonDependency  = "DEPENDENCY_FAILED"   // of DispatchSettled: what it depends on did not complete, and it was not asked
 )
 
 // FinishAsk is the Finish of a ModelReplied whose text asks the user.
@@ -342,32 +379,36 @@ const (
 	HandoffError     HandoffOutcome = "error"
 )
 
-func (MessagePosted) isBody()    {}
-func (ArtifactAppended) isBody() {}
-func (SkillCalled) isBody()      {}
-func (SkillReturned) isBody()    {}
-func (ModelReplied) isBody()     {}
-func (ToolReturned) isBody()     {}
-func (ApprovalAsked) isBody()    {}
-func (ApprovalSettled) isBody()  {}
-func (DispatchSettled) isBody()  {}
-func (StateNoted) isBody()       {}
-func (CancelRequested) isBody()  {}
-func (LimitTripped) isBody()     {}
-func (ThreadClaimed) isBody()    {}
-func (TaskOpened) isBody()       {}
-func (ThreadShared) isBody()     {}
-func (TaskMoved) isBody()        {}
-func (DispatchIssued) isBody()   {}
-func (HandoffStarted) isBody()   {}
-func (HandoffEnded) isBody()     {}
-func (Foreign) isBody()          {}
+func (MessagePosted) isBody()     {}
+func (ArtifactAppended) isBody()  {}
+func (SkillCalled) isBody()       {}
+func (SkillReturned) isBody()     {}
+func (ModelReplied) isBody()      {}
+func (InstructionPosted) isBody() {}
+func (ToolReturned) isBody()      {}
+func (ApprovalAsked) isBody()     {}
+func (ApprovalSettled) isBody()   {}
+func (DispatchSettled) isBody()   {}
+func (ResultsDelivered) isBody()  {}
+func (StateNoted) isBody()        {}
+func (CancelRequested) isBody()   {}
+func (LimitTripped) isBody()      {}
+func (ThreadClaimed) isBody()     {}
+func (TaskOpened) isBody()        {}
+func (ThreadShared) isBody()      {}
+func (TaskMoved) isBody()         {}
+func (DispatchAccepted) isBody()  {}
+func (DispatchIssued) isBody()    {}
+func (HandoffStarted) isBody()    {}
+func (HandoffEnded) isBody()      {}
+func (Foreign) isBody()           {}
 
-func (ThreadClaimed) isDecision()   {}
-func (TaskOpened) isDecision()      {}
-func (ThreadShared) isDecision()    {}
-func (TaskMoved) isDecision()       {}
-func (DispatchIssued) isDecision()  {}
-func (DispatchSettled) isDecision() {}
-func (HandoffStarted) isDecision()  {}
-func (HandoffEnded) isDecision()    {}
+func (ThreadClaimed) isDecision()    {}
+func (TaskOpened) isDecision()       {}
+func (ThreadShared) isDecision()     {}
+func (TaskMoved) isDecision()        {}
+func (DispatchAccepted) isDecision() {}
+func (DispatchIssued) isDecision()   {}
+func (DispatchSettled) isDecision()  {}
+func (HandoffStarted) isDecision()   {}
+func (HandoffEnded) isDecision()     {}

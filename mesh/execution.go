@@ -41,6 +41,10 @@ type Execution struct {
 	// Context is, for turns, the A2A context id by which the user named the thread; "" where
 	// that is its id.
 	Context string
+	// Traceparent is the W3C trace context with which whoever does it was called: of a
+	// turn, that of its client's call, or one of its own where the client sent none. "" is
+	// for work that nobody traces.
+	Traceparent string
 }
 
 // Terminal reports whether no state follows s (A2A v1.0 §4.1.3).

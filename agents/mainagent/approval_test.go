@@ -88,7 +88,9 @@ func TestAnApprovalGoesUpToTheUserAndTheAnswerDown(t *testing.T) {
 
 // about matches the requests of a mission.
 func about(mission string) scripted.Match {
-	return func(r *llm.Request) bool { return strings.HasPrefix(r.Messages[0].Text, mission) }
+	return func(r *llm.Request) bool {
+		return strings.HasPrefix(strings.TrimPrefix(r.Messages[0].Text, "## Task\n\n"), mission)
+	}
 }
 
 const bothQuestions = "1. May I run mail.send? Does mail.send\n   - to: bob\n\n2. May I run tasks.delete? Does tasks.delete\n   - id: t1\n\n" +
@@ -143,7 +145,7 @@ func TestSeveralApprovalsAreAskedForTogether(t *testing.T) {
 			told := o.told("orchestrator")
 			for _, want := range []string{
 				`"agent_id":"m"`, `"status":"completed","result":"Mailed.","tool_calls_used":1`,
-				`"status":"completed","result":"I shall. \n\nDeleted.","tool_calls_used":1`,
+				`"status":"completed","result":"Deleted.","tool_calls_used":1`,
 				`"status":"completed","result":"Found.","tool_calls_used":1`, `"status":"completed","result":"Found later.","tool_calls_used":1`,
 			} {
 				if !strings.Contains(told, want) {

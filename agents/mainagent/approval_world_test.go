@@ -20,6 +20,8 @@ import (
 	"agentmesh/mesh/a2a"
 	"agentmesh/mesh/agent"
 	"agentmesh/mesh/agent/skilltools"
+	"agentmesh/mesh/dispatch"
+	"agentmesh/mesh/limit"
 	"agentmesh/mesh/llm"
 	"agentmesh/mesh/llm/scripted"
 	"agentmesh/mesh/node"
@@ -63,9 +65,10 @@ type office struct {
 	// result is what a skill returns; nil for what was done.
 	result func(call *skill.Call) string
 
-	mu      sync.Mutex
-	effects []string
-	keys    map[string]bool
+	mu       sync.Mutex
+	dispatch dispatch.Options // of the orchestrator
+	effects  []string
+	keys     map[string]bool
 }
 
 func newOffice(t *testing.T) *office {
@@ -120,12 +123,14 @@ func (o *office) modelOf(name string) llm.Model {
 }
 
 func (o *office) main(env node.Env) (agent.Agent, error) {
-	return mainagent.New(mainagent.Config{Card: meshtest.Card(o.t, "main"), Model: o.modelOf("main"), Conns: env.Conns, Now: friday, Logger: env.Logger})
+	return mainagent.New(mainagent.Config{Card: meshtest.Card(o.t, "main"), Model: o.modelOf("main"), Conns: env.Conns, Now: friday, Logger: env.Logger, MaxSteps: env.Budgets.Most(limit.AgentSteps)})
 }
 
 func (o *office) orchestrator(env node.Env) (agent.Agent, error) {
+	o.dispatch.MaxAgents = env.Budgets.Most(limit.TurnAgents)
 	return orchestrator.New(orchestrator.Config{
 		Card: meshtest.Card(o.t, "orchestrator"), Model: o.modelOf("orchestrator"), Conns: env.Conns, Now: friday, Logger: env.Logger,
+		MaxSteps: env.Budgets.Most(limit.AgentSteps), Dispatch: o.dispatch,
 	})
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"agentmesh/agents/internal/meshtest"
 	"agentmesh/mesh"
+	"agentmesh/mesh/a2a"
 	"agentmesh/mesh/store/shared"
 	"agentmesh/mesh/threadlog"
 	"agentmesh/mesh/threadlog/eventpb"
@@ -73,13 +74,14 @@ func overdue(t *testing.T, m *meshtest.Mesh) {
 }
 
 // Intents and decisions alone are reasons to go to the disk, which is what an errand
-// of four agents waits for. What an agent keeps goes after a moment where the machine
+// of four agents waits for; three times agents are dispatched, which is one for accepting the
+// batch and one for each start. What an agent keeps goes after a moment where the machine
 // is slow, so the least of some errands counts: of as many as it takes, within bounds.
 func TestAnErrandWaitsForTheDiskForIntentsAndDecisionsAlone(t *testing.T) {
 	if shared.Pair() {
 		t.Skip("two nodes on one backend defer nothing")
 	}
-	const most, tries = 16, 60
+	const most, tries = 19, 60
 	w, log := newWorld(t), new(ledger)
 	m := meshtest.Start(t, w.all(), meshtest.Options{Store: log.over})
 	overdue(t, m)
@@ -115,7 +117,8 @@ func TestAnErrandWaitsForTheDiskForIntentsAndDecisionsAlone(t *testing.T) {
 
 // A power cut right after any commit of an errand leaves what the log says: turns that
 // began are over or wait for their user, no mail was sent that the log does not know
-// of, and who goes on has one mail sent.
+// of, and what goes on by itself sends one mail: or none, where it was about to be sent and
+// nobody knows whether it was, which the user is told.
 func TestAnErrandThatIsCutAfterAnyCommitIsNeitherLostNorDoubled(t *testing.T) {
 	if shared.Pair() {
 		t.Skip("two nodes on one backend defer nothing")
@@ -160,7 +163,7 @@ func TestAnErrandThatIsCutAfterAnyCommitIsNeitherLostNorDoubled(t *testing.T) {
 					t.Errorf("after the yes it ended %v, with %d mails: %s", s.State, sent(), s.Text)
 				}
 			case mesh.Terminal(state):
-				if state == completed && sent() != 1 {
+				if state == completed && sent() != 1 && !unsettled(events, "mail.send") {
 					t.Errorf("it ended %v, with %d mails", state, sent())
 				}
 			default:
@@ -168,6 +171,31 @@ func TestAnErrandThatIsCutAfterAnyCommitIsNeitherLostNorDoubled(t *testing.T) {
 			}
 		})
 	}
+}
+
+// unsettled reports whether a call of the skill was announced and never returned, and the
+// user was told of it at the end.
+func unsettled(events []*mesh.Event, name string) bool {
+	open, told := map[string]bool{}, ""
+	for _, e := range events {
+		switch b := e.Body.(type) {
+		case mesh.SkillCalled:
+			open[string(e.Execution)+b.Call] = b.Skill == name
+		case mesh.SkillReturned:
+			delete(open, string(e.Execution)+b.Call)
+		case mesh.ArtifactAppended:
+			if !b.Append {
+				told = ""
+			}
+			told += a2a.ArtifactText(b.Artifact)
+		}
+	}
+	for _, is := range open {
+		if is {
+			return strings.Contains(told, name)
+		}
+	}
+	return false
 }
 
 // rests is the state of the thread's turn.

@@ -68,7 +68,7 @@ func TestWhoCanBeAskedAndWhoCanTakeOver(t *testing.T) {
 		described("notes", "Notes", false, nil, "notes.find"),
 		described("notes2", "More Notes", true, nil, "notes.find", "notes.add"),
 		described("weather", "Weather", false, nil, "weather.tell"),
-	}, &mesh.Grant{Agent: "main", Chain: []mesh.Actor{{Agent: "main"}}})
+	}, &mesh.Grant{Agent: "main", Depth: 1, Chain: []mesh.Actor{{Agent: "main"}}})
 	if got, want := names(o.consult), "guide notes2 weather"; got != want {
 		t.Errorf("can be asked: %s, want %s", got, want)
 	}

@@ -79,7 +79,7 @@ func TestMainExplainsWhenNobodyCanTakeOver(t *testing.T) {
 	}
 }
 
-// S4-021, S4-024: what several agents say, at the same time, goes to the model
+// S4-021: what several agents say, at the same time, goes to the model
 // that puts it together; S4-011: so does what was said before.
 func TestAModelSeesTheConversationAndTheAnswersOfAllAgentsItAsked(t *testing.T) {
 	model := scripted.New(

@@ -19,6 +19,7 @@ import (
 	"context"
 	"iter"
 	"log/slog"
+	"strings"
 	"time"
 
 	"agentmesh/mesh"
@@ -44,6 +45,8 @@ type Config struct {
 	// Prompt is the system prompt; "" is that of this package for how the agent
 	// works.
 	Prompt string
+	// Instructions come after Prompt.
+	Instructions string
 	// Solo makes the agent work with skills of its own; nil for one that asks
 	// other agents.
 	Solo *Solo
@@ -51,6 +54,9 @@ type Config struct {
 	// others; nil, the default, for none. Of the options Face, Handlers, Timeout and
 	// Notify count. It goes without Solo.
 	Reads *skilltools.Options
+	// MaxSteps is how many replies may ask other agents; 0 is llm.DefaultMaxSteps. Solo has
+	// its own.
+	MaxSteps int
 	// Fit and Cost are those of llm.Loop.
 	Fit  func(req *llm.Request, last mesh.Usage) (dropped int)
 	Cost func(model string, u mesh.Usage) mesh.Usage
@@ -93,7 +99,7 @@ func New(cfg Config) (agent.Agent, error) {
 		cfg.Solo = &solo
 		cfg.Prompt = cmp.Or(cfg.Prompt, soloPrompt)
 	}
-	cfg.Prompt = cmp.Or(cfg.Prompt, Prompt)
+	cfg.Prompt = strings.TrimSpace(cmp.Or(cfg.Prompt, Prompt) + "\n\n" + cfg.Instructions)
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
@@ -127,11 +133,12 @@ func (a *assistant) Run(ctx context.Context, inv *agent.Invocation) iter.Seq2[ag
 			a.runAlone(ctx, inv, handoffs)(yield)
 			return
 		}
-		d := dispatch.New(ctx, inv, a.Conns, a.Dispatch)
+		d := dispatch.New(ctx, inv, a.Conns, a.Dispatch.ForConsulting())
 		defer d.Close()
 		prompt := modelrun.Prompt{Identity: a.Prompt, User: inv.User, Channel: inv.Channel, Now: a.Now()}
 		run := modelrun.Options{
 			Model: a.Model, Name: a.ModelName, Fit: a.Fit, Cost: a.Cost, Logger: a.Logger,
+			MaxSteps: a.MaxSteps, Pause: true,
 			Fresh:    modelrun.Clock(a.Now()),
 			Tools:    modelrun.Combine(dispatch.NewConsult(d, others.consult), handoffs),
 			Progress: others.progress,

@@ -35,7 +35,7 @@ func look(agents []*meshv1.Agent, g *mesh.Grant) others {
 		if ext.HandoffSupport {
 			o.handoff = append(o.handoff, a)
 		}
-		if ext.HandoffSupport && ext.StatefulWorkflows || !a.GetLive() && replaced(a, agents) {
+		if g.Depth <= 0 || ext.HandoffSupport && ext.StatefulWorkflows || !a.GetLive() && replaced(a, agents) {
 			continue
 		}
 		if !a.GetLive() {

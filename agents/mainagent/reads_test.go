@@ -14,6 +14,7 @@ import (
 	"agentmesh/mesh/agent"
 	"agentmesh/mesh/agent/modelrun"
 	"agentmesh/mesh/agent/skilltools"
+	"agentmesh/mesh/dispatch"
 	"agentmesh/mesh/llm"
 	"agentmesh/mesh/llm/scripted"
 	"agentmesh/mesh/node"
@@ -34,7 +35,8 @@ func readers(t *testing.T, name string, face skilltools.Face, model llm.Model) *
 	}
 	agents["main"] = func(env node.Env) (agent.Agent, error) {
 		if name == "orchestrator" {
-			return orchestrator.New(orchestrator.Config{Card: meshtest.Card(t, name), Model: model, Conns: env.Conns, Reads: reads, Now: friday, Logger: env.Logger})
+			return orchestrator.New(orchestrator.Config{Card: meshtest.Card(t, name), Model: model, Conns: env.Conns, Reads: reads, Now: friday, Logger: env.Logger,
+				Dispatch: dispatch.Options{Profile: dispatch.ProfileCollect}})
 		}
 		return mainagent.New(mainagent.Config{Card: meshtest.Card(t, name), Model: model, Conns: env.Conns, Reads: reads, Now: friday, Logger: env.Logger})
 	}
@@ -48,7 +50,7 @@ var delegated = map[string]struct {
 	prompt modelrun.Prompt
 }{
 	"main": {[]string{"consult_agent", "request_handoff"}, modelrun.Prompt{Identity: mainagent.Prompt}},
-	"orchestrator": {[]string{"dispatch_agent", "get_agent_results", "get_skill"}, modelrun.Prompt{Identity: orchestrator.Prompt,
+	"orchestrator": {[]string{"dispatch_agent", "get_agent_results", "get_skill"}, modelrun.Prompt{Identity: orchestrator.PromptFor(dispatch.ProfileCollect),
 		Skills: "Available skill domains: calendar, files, knowledge, mail, markdown, memory, system, tasks, workflow"}},
 }
 

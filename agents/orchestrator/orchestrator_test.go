@@ -11,6 +11,7 @@ import (
 	"agentmesh/agents/specialist"
 	"agentmesh/mesh"
 	"agentmesh/mesh/agent"
+	"agentmesh/mesh/dispatch"
 	"agentmesh/mesh/llm"
 	"agentmesh/mesh/llm/offline"
 	"agentmesh/mesh/llm/scripted"
@@ -38,6 +39,11 @@ func friday() time.Time { return time.Date(2026, 11, 20, 9, 30, 0, 0, time.UTC) 
 // agent that has the tasks and a mail agent whose skill always fails.
 func start(t *testing.T, planner, worker llm.Model) *meshtest.Mesh {
 	t.Helper()
+	return startWith(t, dispatch.Options{}, planner, worker)
+}
+
+func startWith(t *testing.T, o dispatch.Options, planner, worker llm.Model) *meshtest.Mesh {
+	t.Helper()
 	serve := func(name string, handlers map[string]skill.Handler) func(node.Env) (agent.Agent, error) {
 		return func(env node.Env) (agent.Agent, error) {
 			return specialist.New(specialist.Config{
@@ -48,7 +54,7 @@ func start(t *testing.T, planner, worker llm.Model) *meshtest.Mesh {
 	return meshtest.Start(t, meshtest.Agents{
 		"main": func(env node.Env) (agent.Agent, error) {
 			return orchestrator.New(orchestrator.Config{
-				Card: meshtest.Card(t, "orchestrator"), Model: planner, Conns: env.Conns, Now: friday, Logger: env.Logger,
+				Card: meshtest.Card(t, "orchestrator"), Model: planner, Conns: env.Conns, Now: friday, Logger: env.Logger, Dispatch: o,
 			})
 		},
 		"tasks": serve("tasks", tasks.Handlers()),
@@ -56,10 +62,10 @@ func start(t *testing.T, planner, worker llm.Model) *meshtest.Mesh {
 	}, meshtest.Options{})
 }
 
-// S0-012, S0-051, S0-052, S0-053, S3-134.
+// S0-012, S0-051, S0-052, S3-134.
 func TestTheModelHasThreeToolsAndTheWorkflowInItsPrompt(t *testing.T) {
 	model := scripted.New(scripted.Say("Hello."), scripted.Say("Again."))
-	m := start(t, model, offline.New(friday))
+	m := startWith(t, dispatch.Options{Profile: dispatch.ProfileCollect}, model, offline.New(friday))
 	thread := mesh.NewThreadID()
 	m.Say(thread, "hi")
 	m.Say(thread, "hi again")

@@ -19,11 +19,25 @@ type watched struct {
 	dispatcher *dispatch.Dispatcher
 	tell       func(agent.Progress)
 	// open has the ids of agents of whose beginning the user was told here, and not
-	// of their end.
-	open sync.Map
+	// of their end; over those of whose end nobody need be told any more.
+	open, over sync.Map
 }
 
-var _ llm.Batcher = (*watched)(nil)
+// watch returns the tools over d.
+func watch(d *dispatch.Dispatcher, tell func(agent.Progress)) *watched {
+	w := &watched{Orchestration: dispatch.NewOrchestration(d), dispatcher: d, tell: tell}
+	for _, r := range d.List() { // before the run was cut or waited
+		if r.Terminal() {
+			w.over.Store(r.AgentID, true)
+		}
+	}
+	return w
+}
+
+var (
+	_ llm.Batcher   = (*watched)(nil)
+	_ llm.Collector = (*watched)(nil)
+)
 
 // Batch implements llm.Batcher.
 func (w *watched) Batch(ctx context.Context, uses []mesh.ToolUse) {
@@ -46,6 +60,35 @@ func (w *watched) Call(ctx context.Context, use mesh.ToolUse) llm.ToolResult {
 	if use.Name != dispatch.ToolResults {
 		return w.Orchestration.Call(ctx, use)
 	}
+	defer w.watch(ctx)()
+	return w.Orchestration.Call(ctx, use)
+}
+
+// Drain implements llm.Collector.
+func (w *watched) Drain(ctx context.Context, last bool) []llm.Delivery {
+	come := w.Orchestration.Drain(ctx, last)
+	w.ended(come)
+	return come
+}
+
+// Wait implements llm.Collector.
+func (w *watched) Wait(ctx context.Context) ([]llm.Delivery, *llm.Ask) {
+	come, ask := w.Orchestration.Wait(ctx)
+	w.ended(come)
+	return come, ask
+}
+
+// ended tells of those that are delivered.
+func (w *watched) ended(come []llm.Delivery) {
+	for _, r := range w.dispatcher.List() {
+		if slices.ContainsFunc(come, func(d llm.Delivery) bool { return slices.Contains(d.Executions, r.ExecutionID) }) {
+			w.end(r)
+		}
+	}
+}
+
+// watch tells of agents as they end, until the function that it returns is called.
+func (w *watched) watch(ctx context.Context) (stop func()) {
 	watching, cancel := context.WithCancel(ctx)
 	var watchers sync.WaitGroup
 	for _, r := range w.dispatcher.List() {
@@ -53,23 +96,29 @@ func (w *watched) Call(ctx context.Context, use mesh.ToolUse) llm.ToolResult {
 			watchers.Go(func() { w.await(watching, r.AgentID) })
 		}
 	}
-	defer func() {
+	return func() {
 		if slices.ContainsFunc(w.dispatcher.List(), atWork) {
 			cancel() // the others end by themselves
 		}
 		watchers.Wait()
 		cancel()
-	}()
-	return w.Orchestration.Call(ctx, use)
+	}
 }
 
 // await tells when the agent has ended.
 func (w *watched) await(ctx context.Context, id string) {
 	r, done := w.dispatcher.Done(ctx, id)
-	if !done {
+	if done {
+		w.end(r)
+	}
+}
+
+// end tells once that an agent has ended.
+func (w *watched) end(r dispatch.Result) {
+	w.open.Delete(r.AgentID)
+	if _, told := w.over.LoadOrStore(r.AgentID, true); told {
 		return
 	}
-	w.open.Delete(id)
 	switch r.Status {
 	case dispatch.StatusCompleted:
 		w.tell(agent.Progress{Text: "Done: " + mission(r)})

@@ -47,6 +47,8 @@ func (r *run) converse(ctx context.Context) error {
 	switch {
 	case s.State == Complete && r.active && r.inv.Handoff == nil:
 		return r.finish(ctx, s) // it was saved, but the end got lost
+	case s.unfinished() && r.inv.Continued: // what the user said may have been heard before
+		return r.follow(ctx, s, ask)
 	case s.unfinished() && r.inv.Resumed:
 		next, m := s.hear(text)
 		return r.follow(ctx, next, m)

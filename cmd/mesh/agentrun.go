@@ -17,6 +17,7 @@ import (
 	"agentmesh/mesh/agent/meshclient"
 	"agentmesh/mesh/node"
 	"agentmesh/mesh/rpc"
+	"agentmesh/mesh/telemetry"
 )
 
 // agentRun are the flags of 'mesh agent run'.
@@ -24,7 +25,7 @@ type agentRun struct {
 	mesh, name, listen, endpoint, data, docs string
 	identity                                 string // folder
 	lease                                    time.Duration
-	shared                                   bool
+	shared, replica                          bool
 	logLevel                                 string
 	// config is a configuration file, over which flags win that were given.
 	config string
@@ -39,7 +40,8 @@ func (a *app) agentCommand() *cobra.Command {
 		Short: "Run one of the built-in agents as a process of its own, and register it",
 		Long: `run serves one built-in agent over gRPC and registers it with a running mesh
 for as long as it lives. Names of agents that the mesh runs itself cannot be
-taken: give the agent another one with --name.
+taken: give the agent another one with --name. Several processes share one name, and
+the work, if each is started with --replica.
 
 It is granted the skills that its card names. The worker's names all skills that
 this program brings along.
@@ -47,6 +49,7 @@ this program brings along.
 With --auth tokens, the token needs the role agent-publisher, and operator to
 share the agent with all tenants.`,
 		Example: `  mesh agent run worker --name worker-2
+  mesh agent run worker --name crunch --replica
   mesh agent run knowledge --name handbook --docs ./handbook --mesh 127.0.0.1:7420`,
 		Args: exactly("the NAME of the agent"),
 		RunE: a.raw(func(ctx context.Context, args []string) error {
@@ -62,11 +65,12 @@ share the agent with all tenants.`,
 	f.StringVar(&o.listen, "listen", "127.0.0.1:0", "`address` to listen on")
 	f.StringVar(&o.endpoint, "endpoint", "", "`host:port` at which the mesh reaches the agent (default: where it listens)")
 	f.StringVar(&o.identity, "identity", "", "`folder` with the agent's certificate, see 'mesh agent join': it serves and calls over TLS then")
-	f.StringVar(&o.config, "config", "", "configuration `file`, of which the model and what skills need counts (default none)")
+	f.StringVar(&o.config, "config", "", "configuration `file`, of which the model, telemetry and what skills need count (default none)")
 	f.StringVar(&o.data, "data", node.DefaultData, "`folder` of what its skills write")
 	f.StringVar(&o.docs, "docs", "docs", "`folder` of documents to answer from")
 	f.DurationVar(&o.lease, "lease", 0, "`time` that the mesh remembers the agent without a sign of life (default 30s)")
 	f.BoolVar(&o.shared, "shared", false, "offer the agent to all tenants")
+	f.BoolVar(&o.replica, "replica", false, "stand beside other processes under the same name, all started so")
 	f.StringVar(&o.logLevel, "log-level", "warn", "`level`: debug, info, warn or error")
 	return group("agent", "Run an agent as a process of its own", "  mesh agent run worker --name worker-2", run, a.agentJoinCommand())
 }
@@ -110,7 +114,7 @@ func (a *app) serveAgent(ctx context.Context, name string, o agentRun) (err erro
 	defer func() { err = errors.Join(err, conn.Close()) }()
 	pool := rpc.NewPool(rpc.DialOptions{TLS: dial.TLS, AllowPlaintextGrant: dial.AllowPlaintextGrant})
 	defer func() { err = errors.Join(err, pool.Close()) }()
-	made, err := c.agent(name, node.Env{Conns: pool, Logger: logger})
+	made, err := c.agent(name, node.Apart(pool, logger))
 	if err != nil {
 		return err
 	}
@@ -129,9 +133,19 @@ func (a *app) serveAgent(ctx context.Context, name string, o agentRun) (err erro
 			meshclient.KeepIdentity(connected, func() (*grpc.ClientConn, error) { return rpc.Dial(addr, dial) }, secure, o.identity, logger)
 		})
 	}
+	tells, err := telemetry.New(ctx, cfg.Telemetry, telemetry.Service{Name: "agentmesh-agent", Version: node.Version, Instance: mesh.NewEventID(), Logger: logger})
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err := tells.Close(ctx); err != nil {
+			logger.WarnContext(ctx, "the last of telemetry was not sent", "err", err)
+		}
+	}()
 	return agent.Serve(ctx, agent.Options{
-		Agent: made, Addr: o.listen, Endpoint: o.endpoint, Node: conn, TLS: serves, Logger: logger,
-		Register: &agent.Registration{Name: registered, Lease: o.lease, Shared: o.shared},
+		Telemetry: tells,
+		Agent:     made, Addr: o.listen, Endpoint: o.endpoint, Node: conn, TLS: serves, Logger: logger,
+		Register: &agent.Registration{Name: registered, Lease: o.lease, Shared: o.shared, Replica: o.replica},
 		Ready: func(endpoint string) {
 			_, _ = fmt.Fprintf(a.stdout, "agent %s is registered with %s and listens on %s\nCtrl-C stops it.\n", registered, addr, endpoint)
 		},

@@ -137,10 +137,32 @@ func agentTable(agents []*meshv1.Agent) string {
 	}
 	rows := [][]string{{"NAME", "STATE", "ADDRESS", "SKILLS", "DESCRIPTION"}}
 	for _, ag := range agents {
-		rows = append(rows, []string{ag.GetName(), agentState(ag), ag.GetEndpoint(),
+		at := ag.GetEndpoint()
+		if all := ag.GetInstances(); len(all) > 0 {
+			at = processes(all)
+		}
+		rows = append(rows, []string{ag.GetName(), agentState(ag), at,
 			fmt.Sprint(len(ag.GetCard().GetSkills())), clip(ag.GetCard().GetDescription(), 60)})
+		for _, i := range ag.GetInstances() {
+			rows = append(rows, []string{"", instanceState(i), i.GetEndpoint(), "", ""})
+		}
 	}
 	return table(rows)
+}
+
+// processes says how many of an agent's processes are up.
+func processes(all []*meshv1.AgentInstance) string {
+	live := 0
+	for _, i := range all {
+		if i.GetLive() {
+			live++
+		}
+	}
+	return fmt.Sprintf("%d of %d processes", live, len(all))
+}
+
+func instanceState(i *meshv1.AgentInstance) string {
+	return agentState(&meshv1.Agent{Live: i.GetLive(), Problem: i.GetProblem()})
 }
 
 // agentState says in a word or a clause whether the agent is called.
@@ -175,6 +197,9 @@ func agentText(ag *meshv1.Agent) string {
 	}
 	if at := ag.GetExpires(); at != nil {
 		rows = append(rows, []string{"lease ends", stamp(at)})
+	}
+	for _, i := range ag.GetInstances() {
+		rows = append(rows, []string{"process", i.GetEndpoint() + ", " + instanceState(i)})
 	}
 	b.WriteString(table(rows))
 	b.WriteString(warningText(ag))

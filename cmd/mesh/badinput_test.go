@@ -223,7 +223,7 @@ func TestAMeshThatCannotStartSaysWhy(t *testing.T) {
 		"a gRPC port that is taken":         {[]string{"--grpc", taken.Addr().String()}, exitFailure, `cannot listen on ` + taken.Addr().String() + `.*--grpc`},
 		"an HTTP port that is taken":        {[]string{"--http", taken.Addr().String()}, exitFailure, `cannot listen on ` + taken.Addr().String() + `.*--http`},
 		"a damaged database":                {[]string{"--data", "damaged"}, exitFailure, `damaged/mesh.db is damaged and was left as it is; move it away and restore a copy`},
-		"an unknown field":                  {[]string{"--config", "unknown.yaml"}, exitUsage, `unknown.yaml.* line 2: .*ratelimit`},
+		"an unknown field":                  {[]string{"--config", "unknown.yaml"}, exitUsage, `unknown.yaml:2: .*ratelimit`},
 		"a malformed file":                  {[]string{"--config", "broken.yaml"}, exitUsage, `broken.yaml`},
 		"settings of no agent":              {[]string{"--config", "agents.yaml"}, exitUsage, `agents: has settings of "wroker", which is no built-in agent; did you mean worker\?`},
 		"a version of a built-in agent":     {[]string{"--config", "version.yaml"}, exitUsage, `agents.worker: has protocol_binding or protocol_version, which are for agents that are registered`},

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"time"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 
@@ -13,6 +14,7 @@ import (
 // chatHelp is what /help says.
 const chatHelp = `/agents   the agents of the mesh
 /thread   this conversation's id and who has it
+/status   who is at work in it, and how far they are
 /exit     leave the agent that took over; the main agent has you back
 /quit     leave the chat (also Ctrl-D)
 //text    say a text that begins with '/'
@@ -37,6 +39,8 @@ func (c *chat) command(ctx context.Context, text string) error {
 		return c.listAgents(ctx)
 	case "/thread":
 		return c.describe(ctx)
+	case "/status":
+		return c.status(ctx)
 	}
 	return mesh.InvalidField("mesh.chat", "command",
 		"%q is unknown; /help lists the commands, and '//' begins a text with '/'", clip(text, 40))
@@ -71,6 +75,20 @@ func (c *chat) describe(ctx context.Context) error {
 	}
 	th := resp.GetThread()
 	c.tell(fmt.Sprintf("thread %s, %d events, with %s\n", c.thread, th.GetSeq(), speakerName(th.GetActiveAgent())))
+	return nil
+}
+
+// status tells who is at work in the conversation.
+func (c *chat) status(ctx context.Context) error {
+	t, err := c.client.executions(ctx, c.thread, true)
+	switch {
+	case mesh.IsCode(err, mesh.NotFound):
+		c.tell("nothing in this conversation yet\n")
+		return nil
+	case err != nil:
+		return err
+	}
+	c.tell(t.last().text(time.Now()))
 	return nil
 }
 

@@ -25,15 +25,16 @@ const connectTimeout = 5 * time.Second
 
 // A client is a connection to the mesh with the services that it offers.
 type client struct {
-	app      *app
-	conn     *grpc.ClientConn
-	a2a      a2apb.A2AServiceClient
-	agents   meshv1.RegistryServiceClient
-	threads  meshv1.ThreadServiceClient
-	handoffs meshv1.HandoffServiceClient
-	skills   meshv1.SkillServiceClient
-	access   meshv1.AccessServiceClient
-	audit    meshv1.AuditServiceClient
+	app       *app
+	conn      *grpc.ClientConn
+	a2a       a2apb.A2AServiceClient
+	agents    meshv1.RegistryServiceClient
+	threads   meshv1.ThreadServiceClient
+	handoffs  meshv1.HandoffServiceClient
+	execution meshv1.ExecutionServiceClient
+	skills    meshv1.SkillServiceClient
+	access    meshv1.AccessServiceClient
+	audit     meshv1.AuditServiceClient
 }
 
 // connected calls do with a connection to the mesh, which it closes.
@@ -53,13 +54,14 @@ func (a *app) connected(ctx context.Context, args []string, do func(context.Cont
 	defer func() { _ = conn.Close() }()
 	c := &client{
 		app: a, conn: conn,
-		a2a:      a2apb.NewA2AServiceClient(conn),
-		agents:   meshv1.NewRegistryServiceClient(conn),
-		threads:  meshv1.NewThreadServiceClient(conn),
-		handoffs: meshv1.NewHandoffServiceClient(conn),
-		skills:   meshv1.NewSkillServiceClient(conn),
-		access:   meshv1.NewAccessServiceClient(conn),
-		audit:    meshv1.NewAuditServiceClient(conn),
+		a2a:       a2apb.NewA2AServiceClient(conn),
+		agents:    meshv1.NewRegistryServiceClient(conn),
+		threads:   meshv1.NewThreadServiceClient(conn),
+		handoffs:  meshv1.NewHandoffServiceClient(conn),
+		execution: meshv1.NewExecutionServiceClient(conn),
+		skills:    meshv1.NewSkillServiceClient(conn),
+		access:    meshv1.NewAccessServiceClient(conn),
+		audit:     meshv1.NewAuditServiceClient(conn),
 	}
 	if err := c.reach(ctx); err != nil {
 		return err

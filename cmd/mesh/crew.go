@@ -1,22 +1,29 @@
 package main
 
 import (
+	"cmp"
+	"fmt"
 	"io/fs"
 	"log/slog"
+	"maps"
+	"math"
 	"os"
 	"slices"
 	"strings"
 	"time"
 
 	"agentmesh/agentcards"
+	"agentmesh/agents/chain"
 	"agentmesh/agents/mainagent"
 	"agentmesh/agents/orchestrator"
+	"agentmesh/agents/roster"
 	"agentmesh/agents/skillbuilder"
 	"agentmesh/agents/specialist"
 	"agentmesh/mesh"
 	"agentmesh/mesh/agent"
 	"agentmesh/mesh/agent/skilltools"
 	"agentmesh/mesh/dispatch"
+	"agentmesh/mesh/limit"
 	"agentmesh/mesh/llm"
 	"agentmesh/mesh/node"
 	"agentmesh/mesh/registry"
@@ -24,50 +31,127 @@ import (
 	"agentmesh/skills"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/structpb"
 )
 
-// A crew makes the agents that the binary brings along. Use newCrew, and close
-// when no agent of it runs any more.
+// A crew makes the agents that the binary brings along, and those that its configuration
+// describes. Use newCrew, and close when no agent of it runs any more.
 type crew struct {
-	cfg  node.Config
-	mind *mind
+	cfg   node.Config
+	minds *minds
+	*roster.Roster
 	// apart says that the agents run as processes of their own.
 	apart bool
 	now   func() time.Time
 	kit   *kit
+	log   *slog.Logger
 }
 
-// crewNames are the agents of a crew.
+// crewNames are the agents of a crew that are code and need no model.
 var crewNames = []string{"main", "orchestrator", "knowledge", "tasks", "mail", "calendar", "worker", "skill-builder"}
+
+// none are no skills and no servers, also where defaults name some.
+var none = []string{}
+
+// coded are all agents that are code. Those that only think are not offered without a
+// model: the offline planner goes by rules and cannot.
+func coded() []roster.Builtin {
+	types := map[string]string{"orchestrator": node.TypeOrchestrator, "main": "", "skill-builder": ""}
+	var all []roster.Builtin
+	for _, name := range crewNames {
+		b := roster.Builtin{Name: name, Type: node.TypeWorker}
+		if kind, ok := types[name]; ok {
+			b.Type = kind
+		}
+		if card, err := readCard(name); err == nil { // a test of the cards finds what is wrong
+			b.Description = card.GetDescription()
+		}
+		if b.Type == node.TypeOrchestrator {
+			b.Use = node.Use{MCP: none, Skills: none, NativeTools: none}
+		}
+		all = append(all, b)
+	}
+	thinker := func(name, description string, tools ...string) roster.Builtin {
+		return roster.Builtin{Name: name, Type: node.TypeWorker, Description: description, Thinks: true,
+			Use: node.Use{MCP: none, Skills: none, NativeTools: append([]string{}, tools...)}}
+	}
+	return append(all,
+		thinker("web-researcher", "Researches on the web: searches, reads pages by their URLs, and names its sources", "google_search", "url_context"),
+		thinker("code-executor", "Computes and analyses by writing code and running it", "code_execution"),
+		thinker("general-worker", "Reasons, summarises and drafts, without tools"))
+}
+
+// thoughts are what those that only think are told first.
+var thoughts = map[string]string{
+	"web-researcher": "You research on the web. Search for what you do not know, read the pages that matter, and name the sources of what you say.",
+	"code-executor":  "You compute and analyse with code. Run code for whatever can be computed rather than estimating it, and return results with how they came about.",
+	"general-worker": "You think tasks through: you reason, summarise, draft and compare what you are given.",
+}
+
+// planCrew works out the agents for the operator's settings, which are filled, without what
+// they work with, and what is wrong with what is said of them.
+func planCrew(cfg node.Config, now func() time.Time, logger *slog.Logger) (*crew, []error) {
+	c := &crew{cfg: cfg, now: now, log: logger}
+	c.minds = &minds{cfg: &c.cfg, private: cfg.Auth != "" && cfg.Auth != "none", now: now, logger: logger, made: map[[2]string]*mind{}}
+	var problems []error
+	if _, err := c.minds.of("", ""); err != nil {
+		problems = append(problems, err)
+	}
+	made, more := roster.Make(&c.cfg, coded(), c.lacking)
+	c.Roster = made
+	return c, append(problems, more...)
+}
 
 // newCrew returns the agents for the operator's settings, which are filled.
 func newCrew(cfg node.Config, now func() time.Time, logger *slog.Logger) (*crew, error) {
-	for name, a := range cfg.Agents {
-		switch builtIn := slices.Contains(crewNames, name); {
-		case !builtIn && a.ForBuiltIn():
-			return nil, unknownAgent(name)
-		case builtIn && a.ForRegistered():
-			return nil, mesh.InvalidField("mesh.agents", "agents."+name, "has protocol_binding or protocol_version, which are for agents that are registered, and %s is built in", name)
+	c, problems := planCrew(cfg, now, logger)
+	if len(problems) > 0 {
+		return nil, cfg.Located(problems[0])
+	}
+	for _, l := range c.Left {
+		if slices.ContainsFunc(c.asked(), func(name string) bool { return name == l.Name }) {
+			logger.Warn("an agent is not offered", "agent", l.Name, "because", l.Why)
+		} else {
+			logger.Info("an agent is not offered", "agent", l.Name, "because", l.Why)
 		}
 	}
-	m, err := newMind(cfg.Model, cfg.Auth != "" && cfg.Auth != "none", now, logger)
+	k, err := newKit(&c.cfg, now, logger)
 	if err != nil {
 		return nil, err
 	}
-	k, err := newKit(&cfg, now, logger)
-	if err != nil {
-		return nil, err
-	}
-	return &crew{cfg: cfg, mind: m, now: now, kit: k}, nil
+	c.kit = k
+	return c, nil
 }
 
-// unknownAgent refuses settings of an agent that nobody would ever read.
-func unknownAgent(name string) error {
-	advice := "the agents are " + strings.Join(crewNames, ", ")
-	if near := skill.Closest(name, crewNames); near != "" {
-		advice = "did you mean " + near + "?"
+// asked are the agents that the operator says something of.
+func (c *crew) asked() []string {
+	return append(slices.Collect(maps.Keys(c.cfg.Agents)), slices.Collect(maps.Keys(c.cfg.Chains))...)
+}
+
+// lacking says why an agent cannot be offered; "" if it can.
+func (c *crew) lacking(a *roster.Agent) string {
+	if a.Type == roster.TypeChain {
+		return ""
 	}
-	return mesh.InvalidField("mesh.agents", "agents", "has settings of %q, which is no built-in agent; %s", mesh.Clip(name, 60), advice)
+	m, err := c.minds.of(a.Endpoint, a.API)
+	at := "model"
+	if a.Endpoint != "" {
+		at = "models." + a.Endpoint
+	}
+	switch lacks := []string(nil); {
+	case err != nil:
+		return mesh.DetailOf(err)
+	case m.offline && (a.Thinks || a.Type == node.TypeWorker && !a.Builtin) && len(a.MayCall()) == 0:
+		return "it needs a language model, and there is none (set model.url and model.key, or an endpoint of models)"
+	case len(a.NativeTools) == 0:
+		return ""
+	default:
+		if lacks = llm.Lacking(m.model, a.NativeTools); len(lacks) == 0 {
+			return ""
+		}
+		return fmt.Sprintf("its endpoint does not have the tools %s; if it does, name them in %s.native_tools, or choose another endpoint", strings.Join(lacks, ", "), at)
+	}
 }
 
 // folderOr returns the folder, or otherwise when there is none.
@@ -83,90 +167,167 @@ func (c *crew) close() error { return c.kit.close() }
 // builtins are all agents of the crew, for a node.
 func (c *crew) builtins() []node.Builtin {
 	var out []node.Builtin
-	for _, name := range crewNames {
-		out = append(out, node.Builtin{Name: name, Delegates: c.delegates(name), New: func(env node.Env) (agent.Agent, error) { return c.agent(name, env) }})
+	for _, a := range c.Agents {
+		out = append(out, node.Builtin{Name: a.Name, Inner: a.Of != "", Delegates: c.delegates(a),
+			New: func(env node.Env) (agent.Agent, error) { return c.agent(a.Name, env) }})
 	}
 	return out
 }
 
+// names are those of the agents that are there for all.
+func (c *crew) names() (names []string) {
+	for _, a := range c.Agents {
+		if a.Of == "" {
+			names = append(names, a.Name)
+		}
+	}
+	return names
+}
+
 // agent makes the agent of that name. It is not called concurrently.
 func (c *crew) agent(name string, env node.Env) (agent.Agent, error) {
-	card, err := readCard(name)
+	a := c.Get(name)
+	if a == nil {
+		if i := slices.IndexFunc(c.Left, func(l roster.Left) bool { return l.Name == name }); i >= 0 {
+			return nil, mesh.Errorf(mesh.Precondition, "crew.agent", "%s is not offered: %s", name, c.Left[i].Why)
+		}
+		return nil, mesh.Errorf(mesh.NotFound, "crew.agent", "there is no built-in agent %q; the agents are %s", name, strings.Join(c.names(), ", "))
+	}
+	card, err := c.card(a)
 	if err != nil {
 		return nil, err
 	}
-	if c.apart {
-		nameSkills(card)
+	if a.Type == roster.TypeChain {
+		cfg := chain.Config{Card: card, Conns: env.Conns, Dispatch: c.dispatching(a, env), Logger: env.Logger}
+		for _, s := range a.Stages {
+			stage := chain.Stage{Name: s.Name, Task: s.Task, Synthesis: s.Synthesis}
+			for _, r := range s.Agents {
+				stage.Agents = append(stage.Agents, chain.Agent(r))
+			}
+			cfg.Stages = append(cfg.Stages, stage)
+		}
+		return chain.New(cfg)
 	}
-	model, fit, cost := c.modelOf(name)
-	switch name {
-	case "main":
-		cfg := mainagent.Config{Card: card, Model: c.mind.model, ModelName: model, Fit: fit, Cost: cost, Conns: env.Conns, Dispatch: dispatching(env),
-			Now: c.now, Logger: env.Logger}
-		if !c.mind.offline { // which plans by the message alone
+	t, err := c.thinking(a)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case name == "main":
+		cfg := mainagent.Config{Card: card, Model: t.model, ModelName: t.name, Fit: t.fit, Cost: t.cost, Conns: env.Conns, Dispatch: c.dispatching(a, env),
+			Instructions: a.Instructions, MaxSteps: cmp.Or(a.MaxIterations, steps(env)), Now: c.now, Logger: env.Logger}
+		if !t.offline { // which plans by the message alone
 			cfg.Context = c.kit.known(contextTime)
 		}
-		if c.delegates(name) {
-			cfg.Reads, err = c.reads(name)
+		if c.delegates(a) {
+			cfg.Reads, err = c.reads(a, t)
 		} else {
-			cfg.Solo, err = c.solo(name)
+			cfg.Solo, err = c.solo(a)
 		}
 		if err != nil {
 			return nil, err
 		}
 		return mainagent.New(cfg)
-	case "orchestrator":
-		reads, err := c.reads(name)
+	case name == "skill-builder":
+		return skillbuilder.New(skillbuilder.Config{Card: card, Now: c.now, Logger: env.Logger})
+	case a.Type == node.TypeOrchestrator:
+		cfg := orchestrator.Config{Card: card, Model: t.model, ModelName: t.name, Fit: t.fit, Cost: t.cost, Conns: env.Conns,
+			Dispatch: c.dispatching(a, env), Instructions: a.Instructions, MaxSteps: cmp.Or(a.MaxIterations, steps(env)), Now: c.now, Logger: env.Logger}
+		if len(a.MayCall()) > 0 {
+			cfg.Own, err = c.own(a)
+		} else {
+			cfg.Reads, err = c.reads(a, t)
+		}
 		if err != nil {
 			return nil, err
 		}
-		return orchestrator.New(orchestrator.Config{Card: card, Model: c.mind.model, ModelName: model, Fit: fit, Cost: cost, Conns: env.Conns,
-			Dispatch: dispatching(env), Reads: reads, Now: c.now, Logger: env.Logger})
-	case "skill-builder":
-		return skillbuilder.New(skillbuilder.Config{Card: card, Now: c.now, Logger: env.Logger})
+		return orchestrator.New(cfg)
 	}
-	return c.specialist(name, card, env)
+	return c.specialist(a, card, t, env)
 }
 
-// modelOf is the model of the agent of that name, with its window and prices.
-func (c *crew) modelOf(name string) (model string, fit func(*llm.Request, mesh.Usage) int, cost func(string, mesh.Usage) mesh.Usage) {
-	model = orText(c.cfg.Agents[name].Model, c.mind.name)
-	return model, c.mind.fit(model), c.mind.cost()
+// A thought is a model as one agent asks it.
+type thought struct {
+	model   llm.Model
+	name    string // "" for the provider's default
+	offline bool
+	fit     func(req *llm.Request, last mesh.Usage) int
+	cost    func(model string, u mesh.Usage) mesh.Usage
 }
 
-// face is how the agent of that name calls skills.
-func (c *crew) face(name string) skilltools.Face {
+// thinking is the model of an agent, with its window and prices.
+func (c *crew) thinking(a *roster.Agent) (thought, error) {
+	m, err := c.minds.of(a.Endpoint, a.API)
+	if err != nil {
+		return thought{}, err
+	}
+	t := thought{model: m.model, name: orText(a.Model, m.name), offline: m.offline, cost: m.cost()}
+	t.fit = m.fit(t.name)
+	if len(a.NativeTools) > 0 {
+		t.model = equipped{m.model, a.NativeTools}
+	}
+	return t, nil
+}
+
+// offline reports whether those who do not say which model they want have none.
+func (c *crew) offline() bool {
+	m, err := c.minds.of(c.cfg.Defaults.Endpoint, c.cfg.Defaults.API)
+	return err == nil && m.offline
+}
+
+// endpoint is the model of those who do not say which they want.
+func (c *crew) endpoint() node.Model {
+	if name := c.cfg.Defaults.Endpoint; name != "" {
+		return c.cfg.Models[name]
+	}
+	return c.cfg.Model
+}
+
+// face is how the agent calls skills.
+func (c *crew) face(a *roster.Agent) skilltools.Face {
+	name := cmp.Or(a.Of, a.Name)
 	if c.cfg.Mode(name) == node.ModeDirect {
 		return skilltools.FaceDirect
 	}
 	return skilltools.Face(c.cfg.Interface(name))
 }
 
-// delegates reports whether the agent of that name has others do its work.
-func (c *crew) delegates(name string) bool {
-	return name == "orchestrator" || name == "main" && c.cfg.Mode(name) == node.ModeMultiAgent
+// delegates reports whether the agent has others do its work, and calls no skills but those
+// that only read.
+func (c *crew) delegates(a *roster.Agent) bool {
+	return a.Type == node.TypeOrchestrator && len(a.MayCall()) == 0 || a.Type == roster.TypeChain || a.Name == "main" && c.cfg.Mode(a.Name) == node.ModeMultiAgent
 }
 
 // reads is how an agent that delegates runs skills that only read; nil if it runs
 // none. The offline planner goes by rules, and always delegates.
-func (c *crew) reads(name string) (*skilltools.Options, error) {
-	if !c.cfg.OrchestratorReadSkills || c.mind.offline {
+func (c *crew) reads(a *roster.Agent, t thought) (*skilltools.Options, error) {
+	if !c.cfg.OrchestratorReadSkills || t.offline {
 		return nil, nil
 	}
-	handlers, err := c.kit.handlers([]string{specialist.AnyDomain}, c.cfg.Agents[name].MCP)
+	handlers, err := c.kit.handlers([]string{specialist.AnyDomain}, a.MCP)
 	if err != nil {
 		return nil, err
 	}
-	return &skilltools.Options{Face: c.face(name), Handlers: handlers, Timeout: c.cfg.Limits.Timeout, Notify: c.kit.notify}, nil
+	return &skilltools.Options{Face: c.face(a), Handlers: handlers, Timeout: c.cfg.Limits.Timeout, Notify: c.kit.notify}, nil
+}
+
+// own is how an orchestrator runs skills of its own.
+func (c *crew) own(a *roster.Agent) (*skilltools.Options, error) {
+	handlers, err := c.kit.handlers([]string{specialist.AnyDomain}, nil)
+	if err != nil {
+		return nil, err
+	}
+	return &skilltools.Options{Face: c.face(a), Handlers: handlers, Skills: a.MayCall(), MaxToolCalls: skilltools.Unlimited,
+		Timeout: c.cfg.Limits.Timeout, Notify: c.kit.notify, Now: c.now, Logger: c.log}, nil
 }
 
 // solo is how the main agent works when it has the skills itself.
-func (c *crew) solo(name string) (*mainagent.Solo, error) {
-	handlers, err := c.kit.handlers([]string{specialist.AnyDomain}, c.cfg.Agents[name].MCP)
+func (c *crew) solo(a *roster.Agent) (*mainagent.Solo, error) {
+	handlers, err := c.kit.handlers([]string{specialist.AnyDomain}, a.MCP)
 	if err != nil {
 		return nil, err
 	}
-	return &mainagent.Solo{Interface: c.face(name), Handlers: handlers, Timeout: c.cfg.Limits.Timeout, Notify: c.kit.notify}, nil
+	return &mainagent.Solo{Interface: c.face(a), Handlers: handlers, MaxSteps: a.MaxIterations, Timeout: c.cfg.Limits.Timeout, Notify: c.kit.notify}, nil
 }
 
 // nameSkills replaces "any skill" on a card by the names of those that the binary
@@ -183,12 +344,64 @@ func nameSkills(card *a2apb.AgentCard) {
 	}
 }
 
-// dispatching are the options of agents that call others.
-func dispatching(env node.Env) dispatch.Options {
-	if env.Dialer == nil {
-		return dispatch.Options{}
+// dispatching are the options of an agent that calls others.
+func (c *crew) dispatching(a *roster.Agent, env node.Env) dispatch.Options {
+	opts := dispatch.Options{Profile: dispatch.Profile(a.Profile), Limits: env.Limits, MaxAgents: orNone(env.Budgets.Most(limit.TurnAgents)), MaxConcurrent: a.MaxConcurrentAgents,
+		Timeout: a.AgentTimeout, Timeouts: map[string]time.Duration{}, Budget: a.MaxBudget, Terms: map[string]dispatch.Terms{}}
+	if env.Dialer != nil {
+		opts.Dialer = env.Dialer
 	}
-	return dispatch.Options{Dialer: env.Dialer, Limits: env.Limits}
+	for _, r := range a.Agents {
+		opts.SubAgents = append(opts.SubAgents, dispatch.SubAgent{Name: r.Name, Agent: r.Agent})
+	}
+	for _, other := range c.Agents {
+		opts.Timeouts[other.Name] = other.Time()
+		opts.Terms[other.Name] = dispatch.Terms{MaxToolCalls: max(other.MaxToolCalls, 0), Tools: toolsOf(other)}
+	}
+	return opts
+}
+
+// toolsOf is what an agent works with, in lines for models that choose among agents; none
+// where its card says it.
+func toolsOf(a *roster.Agent) (lines []string) {
+	add := func(what string, of []string) {
+		if len(of) > 0 {
+			lines = append(lines, what+": "+strings.Join(of, ", "))
+		}
+	}
+	add("Skills", a.Skills)
+	add("MCP tools", a.MCP)
+	add("Native tools", a.NativeTools)
+	switch {
+	case len(lines) > 0:
+	case a.Type == roster.TypeChain:
+		lines = []string{"Tools: other agents"}
+	case a.Builtin && !a.Thinks:
+		if s, ok := specialists[cmp.Or(a.Of, a.Name)]; ok && s.domains[0] != specialist.AnyDomain {
+			add("Skills", s.domains)
+		} else {
+			lines = []string{"Tools: the skills that it is granted"}
+		}
+	default:
+		lines = []string{"Tools: none (pure reasoning)"}
+	}
+	return lines
+}
+
+// steps is how many replies of their models agents may dispatch others with.
+func steps(env node.Env) int {
+	if n := env.Budgets.Most(limit.AgentSteps); n > 0 {
+		return n
+	}
+	return math.MaxInt32
+}
+
+// orNone is a limit of which 0 is none.
+func orNone(most int) int {
+	if most == 0 {
+		return limit.Unlimited
+	}
+	return most
 }
 
 // specialists are the agents that are one implementation with other skills.
@@ -203,19 +416,62 @@ var specialists = map[string]struct {
 	"worker":    {[]string{specialist.AnyDomain}, "You carry out tasks with whatever skills you are granted."},
 }
 
-func (c *crew) specialist(name string, card *a2apb.AgentCard, env node.Env) (agent.Agent, error) {
-	s, ok := specialists[name]
-	if !ok {
-		return nil, mesh.Errorf(mesh.NotFound, "crew.agent", "there is no built-in agent %q; the agents are %s", name, strings.Join(crewNames, ", "))
+func (c *crew) specialist(a *roster.Agent, card *a2apb.AgentCard, t thought, env node.Env) (agent.Agent, error) {
+	cfg := specialist.Config{Card: card, Model: t.model, ModelName: t.name, Fit: t.fit, Cost: t.cost,
+		Interface: c.face(a), SkillTimeout: c.cfg.Limits.Timeout, Notify: c.kit.notify, MaxSteps: a.MaxIterations,
+		MaxToolCalls: max(cmp.Or(a.MaxToolCalls, c.cfg.Limits.AgentCalls), skilltools.Unlimited), Now: c.now, Logger: env.Logger}
+	coded, ours := specialists[cmp.Or(a.Of, a.Name)]
+	var err error
+	switch {
+	case ours && a.Skills == nil: // it has the domains of its code
+		cfg.Domains = coded.domains
+		cfg.Handlers, err = c.kit.handlers(coded.domains, a.MCP)
+	case len(a.MayCall()) > 0:
+		cfg.Skills = a.MayCall()
+		cfg.Handlers, err = c.kit.handlers([]string{specialist.AnyDomain}, nil)
 	}
-	handlers, err := c.kit.handlers(s.domains, c.cfg.Agents[name].MCP)
 	if err != nil {
 		return nil, err
 	}
-	model, fit, cost := c.modelOf(name)
-	return specialist.New(specialist.Config{Card: card, Model: c.mind.model, ModelName: model, Fit: fit, Cost: cost, Domains: s.domains,
-		Interface: c.face(name), Handlers: handlers, SkillTimeout: c.cfg.Limits.Timeout, Notify: c.kit.notify,
-		MaxToolCalls: max(c.cfg.Limits.AgentCalls, skilltools.Unlimited), Prompt: s.prompt, Now: c.now, Logger: env.Logger})
+	cfg.Prompt = strings.TrimSpace(cmp.Or(coded.prompt, thoughts[cmp.Or(a.Of, a.Name)]) + "\n\n" + a.Instructions)
+	return specialist.New(cfg)
+}
+
+// card is the card of an agent: its file's, or one that says what the configuration does.
+func (c *crew) card(a *roster.Agent) (*a2apb.AgentCard, error) {
+	if name := cmp.Or(a.Of, a.Name); slices.Contains(crewNames, name) {
+		card, err := readCard(name)
+		if err != nil {
+			return nil, err
+		}
+		card.Description = cmp.Or(a.Description, card.GetDescription())
+		if c.apart {
+			nameSkills(card)
+		}
+		return card, nil
+	}
+	title := strings.ReplaceAll(strings.ReplaceAll(cmp.Or(a.Of, a.Name), "-", " "), "_", " ")
+	title = strings.ToUpper(title[:1]) + title[1:]
+	params := map[string]any{}
+	if a.Type == node.TypeOrchestrator || a.Type == roster.TypeChain {
+		params["orchestration"] = true
+	}
+	p, err := structpb.NewStruct(params)
+	if err != nil {
+		return nil, err
+	}
+	card := &a2apb.AgentCard{
+		Name: title, Description: a.Description, Version: "1.0.0", DefaultInputModes: []string{"text/plain"}, DefaultOutputModes: []string{"text/plain"},
+		Capabilities: &a2apb.AgentCapabilities{Streaming: proto.Bool(true), Extensions: []*a2apb.AgentExtension{
+			{Uri: mesh.ExtensionURI, Description: "Cursors, progress and handoff of agentmesh", Params: p}}},
+		Skills: []*a2apb.AgentSkill{{Id: a.Name, Name: title, Description: cmp.Or(a.Description, title), Tags: append(append([]string{a.Name}, a.Tags...), a.Domains()...)}},
+	}
+	for _, name := range a.Skills {
+		if !strings.Contains(name, "*") { // by which it is found for an order that names skills
+			card.Skills = append(card.Skills, &a2apb.AgentSkill{Id: name, Name: name, Description: name, Tags: strings.Split(name, ".")})
+		}
+	}
+	return card, nil
 }
 
 // readCard reads the card of a built-in agent.

@@ -116,7 +116,8 @@ func what(err error) string {
 	if text == "" {
 		text = e.Code.String()
 	}
-	if e.Field != "" && !strings.HasPrefix(text, e.Field) {
+	// What is wrong with a file says where that is before it names the field.
+	if e.Field != "" && !strings.HasPrefix(text, e.Field) && !strings.Contains(text, ": "+e.Field) {
 		text = e.Field + ": " + text
 	}
 	return oneLine(text)

@@ -28,6 +28,52 @@ type mind struct {
 	counter *tokens.Counter
 }
 
+// minds are the models of endpoints, each made once: by the endpoint's name and the API that
+// it is asked by.
+type minds struct {
+	cfg     *node.Config
+	private bool
+	now     func() time.Time
+	logger  *slog.Logger
+	made    map[[2]string]*mind
+}
+
+// of returns the model of the endpoint; "" is that of all who do not say.
+func (m *minds) of(endpoint, api string) (*mind, error) {
+	key := [2]string{endpoint, api}
+	if made := m.made[key]; made != nil {
+		return made, nil
+	}
+	end := m.cfg.Model
+	if endpoint != "" {
+		end = m.cfg.Models[endpoint]
+	}
+	if api != "" {
+		end.API = api
+	}
+	made, err := newMind(end, m.private, m.now, m.logger)
+	if err != nil {
+		return nil, err
+	}
+	m.made[key] = made
+	return made, nil
+}
+
+// An equipped model is asked with native tools.
+type equipped struct {
+	llm.Model
+	tools []string
+}
+
+// Generate implements [llm.Model].
+func (e equipped) Generate(ctx context.Context, req *llm.Request) iter.Seq2[llm.Chunk, error] {
+	asked := *req
+	if !req.About.Last {
+		asked.NativeTools = e.tools
+	}
+	return e.Model.Generate(ctx, &asked)
+}
+
 // newMind returns the model that the operator chose, with those that are asked
 // when it fails; the offline planner if there is none. With private, what the endpoints
 // say of a failure is for the log alone.
@@ -42,11 +88,11 @@ func newMind(m node.Model, private bool, now func() time.Time, logger *slog.Logg
 		return out, nil
 	}
 	var all []fallback.Named
-	ends := append([]node.Endpoint{{URL: m.URL, Key: m.Key, Name: m.Name}}, m.Fallbacks...)
+	ends := append([]node.Endpoint{{URL: m.URL, Key: m.Key, Name: m.Name, NativeTools: m.NativeTools}}, m.Fallbacks...)
 	for i, end := range ends {
 		name := end.Name + " at " + mesh.PublicURL(end.URL)
 		c, err := openai.New(openai.Config{
-			BaseURL: end.URL, Key: end.Key, Model: end.Name, API: openai.API(m.API), Cache: openai.Cache(m.Cache), Extra: m.Extra, MaxRetries: m.Retries, Logger: told,
+			BaseURL: end.URL, Key: end.Key, Model: end.Name, API: openai.API(m.API), NativeTools: end.NativeTools, Cache: openai.Cache(m.Cache), Extra: m.Extra, MaxRetries: m.Retries, Logger: told,
 		})
 		switch {
 		case err != nil && i > 0:
@@ -82,6 +128,9 @@ func (f fitted) Generate(ctx context.Context, req *llm.Request) iter.Seq2[llm.Ch
 	f.fit(&asked, mesh.Usage{})
 	return f.Model.Generate(ctx, &asked)
 }
+
+// Offers reports whether the model has the native tool.
+func (f fitted) Offers(tool string) bool { return llm.Offers(f.Model, tool) }
 
 // budgetOf is how the window of the model of that name is shared out. What the
 // operator says of windows is about model.name, and about models that nobody

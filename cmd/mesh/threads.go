@@ -14,8 +14,8 @@ import (
 )
 
 func (a *app) threadsCommand() *cobra.Command {
-	return group("threads", "List, show, follow and export conversations", "  mesh threads list",
-		a.threadsListCommand(), a.threadsShowCommand(), a.threadsFollowCommand(), a.threadsExportCommand(), a.threadsShareCommand())
+	return group("threads", "List, show, follow and export conversations, and act on their agents", "  mesh threads list",
+		a.threadsListCommand(), a.threadsShowCommand(), a.threadsFollowCommand(), a.threadsExportCommand(), a.threadsShareCommand(), a.threadsCancelCommand(), a.threadsTellCommand())
 }
 
 func (a *app) threadsListCommand() *cobra.Command {
@@ -71,16 +71,31 @@ func (c *client) listThreads(ctx context.Context, limit int) ([]*meshv1.Thread, 
 }
 
 func (a *app) threadsShowCommand() *cobra.Command {
-	var asJSON bool
+	var asJSON, tree, follow bool
 	var thread string
+	check := a.threadArg(&thread)
 	cmd := &cobra.Command{
 		Use:   "show [ID]",
 		Short: "Print a conversation and who worked on it",
-		Long:  `Print a conversation: what was said, what the agents did, and the tree of executions.`,
+		Long: `Print a conversation: what was said, what the agents did, and the tree of executions.
+
+With --tree, print the executions alone: who was asked by whom and for what, its state
+and why, how long it takes, its tokens, cost and calls, alone and with all below it, each
+call of a skill, and after whom it came. With --follow too, print what becomes of them
+until nobody works any more.`,
 		Example: `  mesh threads show 550e8400-e29b-41d4-a716-446655440000
-  mesh threads show --thread 550e8400-e29b-41d4-a716-446655440000 --json`,
-		Args: a.threadArg(&thread),
-		RunE: a.lookup(func(ctx context.Context, c *client, _ []string) error {
+  mesh threads show --thread 550e8400-e29b-41d4-a716-446655440000 --json
+  mesh threads show 550e8400-e29b-41d4-a716-446655440000 --tree --follow`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if follow && !tree {
+				return errors.New("--follow is for --tree; 'mesh threads follow' prints events")
+			}
+			return check(cmd, args)
+		},
+		RunE: a.lookupOrFollow(&follow, func(ctx context.Context, c *client, _ []string) error {
+			if tree {
+				return a.showTree(ctx, c, thread, follow, asJSON)
+			}
 			resp, err := c.threads.GetThread(c.call(ctx, thread), &meshv1.GetThreadRequest{ThreadId: thread})
 			if err != nil {
 				return err
@@ -100,7 +115,9 @@ func (a *app) threadsShowCommand() *cobra.Command {
 			return nil
 		}),
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print what the thread adds up to as one line of JSON")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print what the thread adds up to as one line of JSON; of a tree, each execution as one")
+	cmd.Flags().BoolVar(&tree, "tree", false, "print the executions, with their calls, states and cost")
+	cmd.Flags().BoolVar(&follow, "follow", false, "with --tree: until nobody works any more")
 	return cmd
 }
 
@@ -166,6 +183,17 @@ until Ctrl-C. A connection that breaks is made again; no event is printed twice.
 	cmd.Flags().Int64Var(&after, "after", 0, "only events after this `seq`")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print each event as one line of JSON")
 	return cmd
+}
+
+// lookupOrFollow is a look-up, or, where it follows, goes on for as long as it takes.
+func (a *app) lookupOrFollow(follow *bool, do func(context.Context, *client, []string) error) func(*cobra.Command, []string) error {
+	once, long := a.lookup(do), a.stream(do)
+	return func(cmd *cobra.Command, args []string) error {
+		if *follow {
+			return long(cmd, args)
+		}
+		return once(cmd, args)
+	}
 }
 
 // threadArg takes the thread from the argument or from --thread into id.

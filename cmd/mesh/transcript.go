@@ -50,6 +50,10 @@ func (t *transcript) add(p *meshv1.Event) string {
 		}
 	case mesh.TaskMoved:
 		return t.moved(e, b, line)
+	case mesh.DispatchAccepted:
+		if b.Wave > 1 {
+			return t.note(e, "· "+withText(worker(b.Child)+" waits for others", clip(b.Child.Text, 120)))
+		}
 	case mesh.DispatchIssued:
 		if !t.speaks(b.Child.ID) {
 			return t.note(e, "· "+withText(t.agent(e)+" asks "+worker(b.Child), clip(b.Child.Text, 120)))
@@ -168,6 +172,9 @@ func (t *transcript) newline() string {
 
 // worker names an execution's agent, with its label where it has one.
 func worker(x mesh.Execution) string {
+	if x.Agent == "" { // it is not chosen yet
+		return oneLine(x.Label)
+	}
 	name := speakerName(x.Agent)
 	if l := x.Label; l != "" && l != x.Agent {
 		name = oneLine(l) + " (" + name + ")"
@@ -312,6 +319,9 @@ func outcome(s mesh.TaskState, reason, result string) (mesh.TaskState, string) {
 	if reason == mesh.ReasonAsked {
 		return a2apb.TaskState_TASK_STATE_INPUT_REQUIRED, result
 	}
+	if reason == mesh.ReasonDependency {
+		return s, result
+	}
 	return s, cmp.Or(reason, result)
 }
 
@@ -359,13 +369,17 @@ func gist(b mesh.Body) string {
 	case mesh.ModelReplied:
 		return b.Text
 	case mesh.ToolReturned:
-		return withText(b.Name, b.Content)
+		return withText(strings.TrimPrefix(fold.ServerOf(b.Name)+"."+b.Name, "."), b.Content)
 	case mesh.ApprovalAsked:
 		return withText(b.Skill+" "+b.Args, b.Text)
 	case mesh.ApprovalSettled:
 		return withText(strconv.FormatBool(b.Approved), b.Text)
+	case mesh.DispatchAccepted:
+		return withText(worker(b.Child), b.Child.Text)
 	case mesh.DispatchIssued:
 		return withText(worker(b.Child), b.Child.Text)
+	case mesh.ResultsDelivered:
+		return b.Text
 	case mesh.DispatchSettled:
 		state, words := outcome(b.State, b.Reason, b.Result)
 		return withText(stateName(state), words)

@@ -9,6 +9,7 @@ import (
 	"math"
 	"os"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -124,18 +125,33 @@ func (a *app) config(cmd *cobra.Command, file string, flags *node.Config) (node.
 	} {
 		if given(s.name) {
 			*s.to = *s.from
+			cfg.SetBy(settingOf(s.name), "--"+s.name)
 		}
 	}
 	if given("rate") {
 		cfg.RateLimit.PerSecond = flags.RateLimit.PerSecond
+		cfg.SetBy("rate_limit.per_second", "--rate")
 	}
 	if given("burst") {
 		cfg.RateLimit.Burst = flags.RateLimit.Burst
+		cfg.SetBy("rate_limit.burst", "--burst")
 	}
 	if given("grace") {
 		cfg.Grace = flags.Grace
+		cfg.SetBy("grace", "--grace")
 	}
 	return cfg, cfg.Fill()
+}
+
+// settingOf is the field that a flag sets.
+func settingOf(flag string) string {
+	if what, ok := strings.CutPrefix(flag, "tls-"); ok {
+		return "tls." + strings.ReplaceAll(what, "-", "_")
+	}
+	if flag == "tls" {
+		return "tls.mode"
+	}
+	return strings.ReplaceAll(flag, "-", "_")
 }
 
 func orText(s, otherwise string) string {
@@ -155,20 +171,28 @@ func (a *app) fromEnv(c *node.Config) error {
 		"MESH_TOOL_MODE": &c.ToolMode, "MESH_SKILL_INTERFACE": &c.SkillInterface,
 		"MESH_LLM_URL": &c.Model.URL, "MESH_LLM_KEY": &c.Model.Key, "MESH_LLM_MODEL": &c.Model.Name,
 	} {
-		*to = a.env(name, *to)
+		if v := a.getenv(name); v != "" {
+			*to = v
+			field, ours := settingOf(strings.ReplaceAll(strings.ToLower(strings.TrimPrefix(name, "MESH_")), "_", "-")), map[string]string{
+				"MESH_LLM_URL": "model.url", "MESH_LLM_KEY": "model.key", "MESH_LLM_MODEL": "model.name"}[name]
+			c.SetBy(orText(ours, field), name)
+		}
 	}
-	var errs []error
+	errs := []error{c.Telemetry.FromEnv(a.getenv)}
 	if v := a.getenv("MESH_RATE"); v != "" {
 		n, err := strconv.ParseFloat(v, 64)
 		errs, c.RateLimit.PerSecond = append(errs, badEnv("MESH_RATE", v, err)), n
+		c.SetBy("rate_limit.per_second", "MESH_RATE")
 	}
 	if v := a.getenv("MESH_BURST"); v != "" {
 		n, err := strconv.Atoi(v)
 		errs, c.RateLimit.Burst = append(errs, badEnv("MESH_BURST", v, err)), n
+		c.SetBy("rate_limit.burst", "MESH_BURST")
 	}
 	if v := a.getenv("MESH_GRACE"); v != "" {
 		d, err := time.ParseDuration(v)
 		errs, c.Grace = append(errs, badEnv("MESH_GRACE", v, err)), d
+		c.SetBy("grace", "MESH_GRACE")
 	}
 	return errors.Join(errs...)
 }
@@ -245,8 +269,8 @@ func (a *app) untilInterrupt(ctx context.Context, words string) (context.Context
 // greet says that the mesh is up, and what to do with it.
 func (a *app) greet(cfg node.Config, c *crew, at node.Addresses, logger *slog.Logger) {
 	model := "offline planner (set MESH_LLM_URL, MESH_LLM_KEY and MESH_LLM_MODEL for a language model)"
-	if !c.mind.offline {
-		model = strings.TrimSpace(cfg.Model.Name + " at " + mesh.PublicURL(cfg.Model.URL))
+	if end := c.endpoint(); !c.offline() {
+		model = strings.TrimSpace(orText(cfg.Defaults.Model, end.Name) + " at " + mesh.PublicURL(end.URL))
 	}
 	var b strings.Builder
 	addr, web := "", "http://"
@@ -257,7 +281,12 @@ func (a *app) greet(cfg node.Config, c *crew, at node.Addresses, logger *slog.Lo
 		addr, web = " --addr "+mesh.SecureScheme+at.GRPC, "https://"
 	}
 	fmt.Fprintf(&b, "mesh is up\n  gRPC    %s\n  HTTP    %s%s\n  data    %s\n  model   %s\n  agents  %s\n",
-		at.GRPC, web, at.HTTP, cfg.Data, model, strings.Join(crewNames, ", "))
+		at.GRPC, web, at.HTTP, cfg.Data, model, strings.Join(c.names(), ", "))
+	for _, l := range c.Left {
+		if slices.Contains(c.asked(), l.Name) {
+			fmt.Fprintf(&b, "  note    %s is not offered: %s\n", l.Name, l.Why)
+		}
+	}
 	if at.Interrupted > 0 {
 		fmt.Fprintf(&b, "  note    %d turns were interrupted when the mesh last ended; they are marked FAILED\n", at.Interrupted)
 	}

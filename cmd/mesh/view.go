@@ -169,8 +169,8 @@ func (v *view) progress(e *executionNote, task string) string {
 			was.depth = parent.depth + 1
 		}
 	}
-	name := e.agent
-	if e.label != "" && e.label != e.agent {
+	name := cmp.Or(e.agent, e.label)
+	if e.label != "" && e.label != e.agent && e.agent != "" {
 		name = e.label + " (" + e.agent + ")"
 	}
 	name = oneLine(name)
@@ -187,6 +187,8 @@ func (v *view) progress(e *executionNote, task string) string {
 		line = "· " + name + " waits for an answer"
 	case "completed":
 		line = "✓ " + withText(name+" done", clip(e.text, 120))
+	case "skipped":
+		line = "✗ " + withText(name+" skipped", clip(e.text, 240))
 	case "failed":
 		line = "✗ " + withText(name+" failed", clip(e.text, 240))
 	case "canceled":

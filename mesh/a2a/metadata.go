@@ -9,16 +9,26 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 )
 
+// Values of KeyContinues: whether the message began the task, or answered what its agent
+// had asked.
+const (
+	ContinuesFirst  = "first"
+	ContinuesAnswer = "answer"
+)
+
 // Names of what our extension puts into metadata, below its URI.
 const (
 	KeySeq           = "seq"            // number: the update's cursor
 	KeyHandoff       = "handoff"        // object: the handoff that begins here
 	KeyHandoffReturn = "handoff_return" // object: the handoff that ended
 	KeyUpdates       = "updates"        // number: artifact updates that the task has had
+	KeyContinues     = "continues"      // string: the work on the message was cut off, and goes on: ContinuesFirst or ContinuesAnswer
 	KeyReason        = "reason"         // string: why the task ended, as mesh.ReasonTimeout
 	KeyStep          = "step"           // number: which step the agent is at
 	KeySteps         = "steps"          // number: how many there are
 	KeyState         = "state"          // string: the agent's own workflow state
+	KeyProgress      = "progress"       // object: who is at work on the task, and how many are done; of a message, true asks for it
+	KeyDetail        = "detail"         // bool, of a message: what agents below say is wanted too
 )
 
 // Extension returns what metadata holds under our extension's URI, or nil.

@@ -45,8 +45,8 @@ func (s *server) send(ctx context.Context, req *a2apb.SendMessageRequest) (*Acce
 		return nil, err
 	}
 	acc, err := s.service.Send(ctx, req)
-	if err != nil {
-		return nil, err
+	if err != nil || acc.Message != nil {
+		return acc, err
 	}
 	return acc, s.pusher.Attach(ctx, req, acc)
 }

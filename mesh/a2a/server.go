@@ -56,6 +56,12 @@ func (s *server) SendMessage(ctx context.Context, req *a2apb.SendMessageRequest)
 	if err != nil {
 		return nil, mesh.Wrap(op, err)
 	}
+	if acc.Message != nil {
+		if err := grpc.SetHeader(ctx, activated(call)); err != nil {
+			return nil, mesh.Wrap(op, err)
+		}
+		return &a2apb.SendMessageResponse{Payload: &a2apb.SendMessageResponse_Message{Message: acc.Message}}, nil
+	}
 	task, cursor := acc.Task, acc.Cursor
 	if !req.GetConfiguration().GetReturnImmediately() && !resting(task.GetStatus().GetState()) {
 		if task, cursor, err = s.settle(ctx, acc); err != nil {
@@ -86,9 +92,10 @@ func (s *server) settle(ctx context.Context, acc *Accepted) (*a2apb.Task, mesh.S
 // A beginning is what a stream begins with. It is found out by functions that
 // return: what they have on the stack is not kept as long as the stream.
 type beginning struct {
-	task   *a2apb.Task // as the caller sees it
-	cursor mesh.Seq
-	turn   bool // the stream ends when it is the user's turn to speak
+	task    *a2apb.Task    // as the caller sees it
+	message *a2apb.Message // all that the stream has, in place of a task
+	cursor  mesh.Seq
+	turn    bool // the stream ends when it is the user's turn to speak
 }
 
 // SendStreamingMessage streams the task and its updates, until the task is
@@ -115,7 +122,10 @@ func (s *server) begin(ctx context.Context, op string, req *a2apb.SendMessageReq
 	if err != nil {
 		return nil, mesh.Wrap(op, err)
 	}
-	return &beginning{present(call, acc.Task, acc.Cursor, historyOf(req.GetConfiguration())), acc.Cursor, true}, nil
+	if acc.Message != nil {
+		return &beginning{message: acc.Message}, nil
+	}
+	return &beginning{task: present(call, acc.Task, acc.Cursor, historyOf(req.GetConfiguration())), cursor: acc.Cursor, turn: true}, nil
 }
 
 // SubscribeToTask streams the task as it stands and its updates from there on,
@@ -153,12 +163,18 @@ func (s *server) subscribe(ctx context.Context, op string, req *a2apb.SubscribeT
 	case mesh.Terminal(task.GetStatus().GetState()):
 		return nil, UnsupportedOperation(op, "The task is over; read it with GetTask, or subscribe with a cursor (after-seq)")
 	}
-	return &beginning{present(call, task, cursor, nil), cursor, false}, nil
+	return &beginning{task: present(call, task, cursor, nil), cursor: cursor}, nil
 }
 
 // follow sends the task and the updates after the cursor. It ends with the
 // terminal update and, if turn is set, when it is the user's turn to speak.
 func (s *server) follow(stream grpc.ServerStreamingServer[a2apb.StreamResponse], op string, b *beginning) error {
+	if b.message != nil {
+		if err := stream.Send(&a2apb.StreamResponse{Payload: &a2apb.StreamResponse_Message{Message: b.message}}); err != nil {
+			return mesh.Wrap(op, gone(err))
+		}
+		return nil
+	}
 	if err := b.send(stream); err != nil {
 		return mesh.Wrap(op, gone(err))
 	}

@@ -22,10 +22,12 @@ import (
 )
 
 // Accepted is a message that was taken: the task that it opened or continues,
-// and the cursor after which its updates begin.
+// and the cursor after which its updates begin. Or it is answered with a Message: then
+// there is no task.
 type Accepted struct {
-	Task   *a2apb.Task
-	Cursor mesh.Seq
+	Task    *a2apb.Task
+	Cursor  mesh.Seq
+	Message *a2apb.Message
 }
 
 // An Update is one status or artifact update of a task. Response is shared and

@@ -244,9 +244,9 @@ func TestExecutionsAtOnceNeverExceedALimitTogether(t *testing.T) {
 		budgets limit.Budgets
 		want    int
 	}{
-		limit.TurnSkillCalls:   {limit.Budgets{}, 30},
-		limit.ThreadSkillCalls: {limit.Budgets{TurnCalls: limit.Unlimited}, 50},
-		limit.UserSkillCalls:   {limit.Budgets{TurnCalls: limit.Unlimited, ThreadCalls: limit.Unlimited, UserCalls: 41}, 41},
+		limit.TurnSkillCalls:   {limit.Budgets{TurnAgents: limit.Unlimited}, 30},
+		limit.ThreadSkillCalls: {limit.Budgets{TurnAgents: limit.Unlimited, TurnCalls: limit.Unlimited}, 50},
+		limit.UserSkillCalls:   {limit.Budgets{TurnAgents: limit.Unlimited, TurnCalls: limit.Unlimited, ThreadCalls: limit.Unlimited, UserCalls: 41}, 41},
 		limit.AgentToolCalls:   {limit.Budgets{}, 5},
 	} {
 		t.Run(name, func(t *testing.T) {

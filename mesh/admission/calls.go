@@ -28,6 +28,8 @@ const (
 type spent struct {
 	trip  *limit.Trip // that stopped the request
 	calls int         // of skills
+	used  mesh.Budget // of budgets, with these calls
+	steps int         // replies that call tools
 	taken int         // of them, counted for the user
 	// Agents that count for the quotas, by the events that dispatched them.
 	agents map[*mesh.Event]*quota.Place
@@ -143,10 +145,7 @@ func (w *ruling) checkCall(i int, e *mesh.Event, b mesh.SkillCalled) error {
 		return mesh.Errorf(mesh.Exhausted, w.op, "%d skill calls of the execution have not returned; let them return first", open)
 	}
 	e.Time = w.now // by which the window is counted, and not by the agent's clock
-	if _, w.trip = w.left(); w.trip == nil {
-		w.trip = w.by.budgets.CheckCall(w.count())
-	}
-	if w.trip == nil {
+	if w.trip = w.ledger().Check(limit.StopsCalls); w.trip == nil {
 		_, w.trip = w.by.quotas.Take(w.grant.Tenant, w.grant.User, limit.Quota{})
 	}
 	if w.trip == nil {
@@ -157,36 +156,54 @@ func (w *ruling) checkCall(i int, e *mesh.Event, b mesh.SkillCalled) error {
 	}
 	w.calls++
 	w.taken++
+	w.used.Calls++
 	return nil
 }
 
-// count says what was called before, on the thread and by this request, and what
-// is on its way.
-func (w *ruling) count() limit.Calls {
+// ledger has what counts for the execution, with this request and what is on its way.
+func (w *ruling) ledger() limit.Ledger {
 	mine := w.mine
-	c := limit.Calls{Agent: mine.Calls.Skills + w.calls + w.away.calls, AgentMost: mine.MaxToolCalls, Dispatched: w.st.Turn(mine.Parent) == nil}
+	s := limit.Spent{Steps: mine.Calls.Steps + w.steps, Children: w.dispatched(), Calls: mine.Calls.Skills + w.calls + w.away.calls,
+		MostCalls: mine.MaxToolCalls, Dispatched: w.st.Turn(mine.Parent) == nil}
 	if t := w.st.TurnOf(mine.ID); t != nil {
-		c.Turn = t.Calls.Skills + w.calls + w.away.turn
+		s.Turn, s.Agents = t.Calls.Skills+w.calls+w.away.turn, w.agentsOf(t)
 	}
 	n, first := w.st.CallsWithin(w.now, w.by.budgets.Period())
-	if c.Thread, c.ThreadFirst = n+w.calls+w.away.thread, first; n == 0 {
-		c.ThreadFirst = w.now
+	if s.Thread, s.ThreadFirst = n+w.calls+w.away.thread, first; n == 0 {
+		s.ThreadFirst = w.now
 	}
-	return c
+	l := w.by.budgets.Ledger(s)
+	for x := range w.st.Up(mine.ID) {
+		l = append(l, limit.Shares(x.Budget, x.Used.Add(w.away.below[x.ID]).Add(w.used))...)
+	}
+	return l
 }
 
-// left is what the execution may use yet of its own budget and of those above, or the
-// trip of one of which nothing is left.
-func (w *ruling) left() (left mesh.Budget, t *limit.Trip) {
-	for x := range w.st.Up(w.mine.ID) {
-		used := x.Used
-		used.Calls += w.away.below[x.ID] + int64(w.calls)
-		if t := limit.CheckBudget(x.Budget, used); t != nil {
-			return left, t
+// agentsOf is how many agents were dispatched in the turn, so that another one of the
+// execution counts as one more.
+func (w *ruling) agentsOf(turn *thread.Execution) int {
+	n := turn.Calls.Agents + int(w.used.Agents)
+	for by, more := range w.away.dispatched {
+		n += more
+		if x := w.st.Execution(by); by != w.mine.ID && x != nil {
+			n += w.st.Counts(x, turn) - 1
 		}
-		left = left.Within(x.Budget.Less(used))
 	}
-	return left, nil
+	return n + w.st.Counts(w.mine, turn) - 1
+}
+
+// shares is what the execution may use yet of its own budget and of those above.
+func (w *ruling) shares() (left mesh.Budget) {
+	for x := range w.st.Up(w.mine.ID) {
+		left = left.Within(x.Budget.Less(x.Used.Add(w.away.below[x.ID]).Add(w.used)))
+	}
+	return left
+}
+
+// remaining is what the execution may still use of everything.
+func (w *ruling) remaining() limit.Left {
+	l := append(w.ledger(), w.by.users.Account(w.payer(), w.now))
+	return l.Left().Within(w.by.quotas.Left(w.grant.Tenant, w.grant.User))
 }
 
 // tripped is the fact that a limit was met; nothing if the log has it since the
@@ -284,6 +301,10 @@ func (w *ruling) checkReplied(i int, b mesh.ModelReplied) error {
 	}
 	if !(u.Cost >= 0 && u.Cost <= maxCost) { // and is a number
 		return mesh.InvalidField(w.op, fmt.Sprintf("events[%d].model_replied.usage.cost", i), "is %v; it must be 0 to %v US dollars", u.Cost, maxCost)
+	}
+	w.used = w.used.Add(u.Spent())
+	if len(b.Tools) > 0 {
+		w.steps++
 	}
 	return nil
 }

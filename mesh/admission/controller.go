@@ -19,6 +19,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"agentmesh/mesh"
@@ -129,6 +130,9 @@ type Admitted struct {
 	Grants map[mesh.ExecutionID]mesh.Grant
 	// Calls are those that the events announced and that may be made now.
 	Calls []mesh.SkillCalled
+	// Left is what the execution may still use; nil where that was not asked, as what was
+	// sent again was there.
+	Left *limit.Left
 }
 
 // Append adds the events to the thread of the grant, as what its execution
@@ -145,6 +149,9 @@ func (c *Controller) Append(ctx context.Context, g *mesh.Grant, events []*mesh.E
 func (c *Controller) append(ctx context.Context, r *request) (Admitted, error) {
 	const op = "admission.Append"
 	g, events := r.grant, r.events
+	if r.left == nil {
+		r.left = new(atomic.Pointer[limit.Left])
+	}
 	if err := prepare(op, events, c.now()); err != nil {
 		return Admitted{}, err
 	}
@@ -171,7 +178,7 @@ func (c *Controller) append(ctx context.Context, r *request) (Admitted, error) {
 	if err := got.dispatchedAll(); err != nil {
 		return Admitted{}, err
 	}
-	out := Admitted{Grants: got.grants}
+	out := Admitted{Grants: got.grants, Left: r.left.Load()}
 	for _, e := range events {
 		out.Seq = max(out.Seq, e.Seq)
 	}

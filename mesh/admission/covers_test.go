@@ -2,6 +2,7 @@ package admission
 
 import (
 	"agentmesh/mesh"
+	"agentmesh/mesh/limit"
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 	"strings"
 	"testing"
@@ -14,6 +15,11 @@ func TestAnExecutionAddsOnlyWhatItsGrantCovers(t *testing.T) {
 	mine, other := l.run(t, turn, "mailer", "mail.send"), l.run(t, turn, "writer", "docs.*")
 	child := func(agent string, skills ...string) mesh.Execution {
 		return mesh.Execution{ID: mesh.NewExecutionID(l.key.ID), Parent: mine.Execution, Kind: mesh.KindAgent, Agent: agent, User: "ann", Skills: skills}
+	}
+	traced := func(parent string) mesh.Execution {
+		x := child("helper", "mail.send")
+		x.Traceparent = parent
+		return x
 	}
 	done := a2apb.TaskState_TASK_STATE_COMPLETED
 	for name, tt := range map[string]struct {
@@ -48,6 +54,9 @@ func TestAnExecutionAddsOnlyWhatItsGrantCovers(t *testing.T) {
 		"an answer of a book":         {&mesh.Event{Execution: mine.Execution, Body: mesh.ApprovalSettled{Call: "a1", Text: long(mesh.MaxResult)}}, mesh.Invalid},
 		"an answer for another":       {&mesh.Event{Execution: other.Execution, Body: mesh.ApprovalSettled{Call: "a1"}}, mesh.Denied},
 		"a call with an id like that": {&mesh.Event{Execution: mine.Execution, Body: mesh.SkillCalled{Call: long(maxName), Skill: "mail.send"}}, mesh.Invalid},
+		"a child in no trace":         {&mesh.Event{Execution: mine.Execution, Body: mesh.DispatchIssued{Child: traced("00-1-2-01")}}, mesh.Invalid},
+		"a child in a long trace":     {&mesh.Event{Execution: mine.Execution, Body: mesh.DispatchIssued{Child: traced("01-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01-x")}}, mesh.Invalid},
+		"a child in a trace":          {&mesh.Event{Execution: mine.Execution, Body: mesh.DispatchIssued{Child: traced("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01")}}, mesh.Unknown},
 		"a limit with a name":         {&mesh.Event{Execution: mine.Execution, Body: mesh.LimitTripped{Limit: "agent.steps"}}, mesh.Unknown},
 		"a limit with a long name":    {&mesh.Event{Execution: mine.Execution, Body: mesh.LimitTripped{Limit: long(maxName)}}, mesh.Invalid},
 	} {
@@ -102,17 +111,18 @@ func long(most int) string { return strings.Repeat("x", most+1) }
 
 // Whatever an agent's own limit is, one execution does not flood the mesh.
 func TestAnExecutionDispatchesAFewAgentsOnly(t *testing.T) {
-	l := newLibrary(t)
+	const most = 9
+	l := newLibrary(t, WithBudgets(limit.Budgets{Children: most, TurnAgents: limit.Unlimited}))
 	mine := l.run(t, l.post(t), "main", "*")
 	child := func() *mesh.Event {
 		return &mesh.Event{Execution: mine.Execution, Body: mesh.DispatchIssued{Child: mesh.Execution{
 			ID: mesh.NewExecutionID(l.key.ID), Parent: mine.Execution, Kind: mesh.KindAgent, Agent: "worker", User: "ann", Skills: []string{"mail.send"}}}}
 	}
-	for n := range maxChildren {
+	for n := range most {
 		if _, err := l.add(t.Context(), mine, child()); err != nil {
 			t.Fatalf("dispatch %d: %v", n+1, err)
 		}
 	}
 	_, err := l.add(t.Context(), mine, child())
-	wantCode(t, err, mesh.Exhausted)
+	wantTrip(t, err, limit.AgentChildren, most, most)
 }

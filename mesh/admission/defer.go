@@ -5,9 +5,11 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"agentmesh/mesh"
+	"agentmesh/mesh/limit"
 )
 
 // WithDeferral has [Controller.Accept] answer early. It is for a process that alone
@@ -38,13 +40,14 @@ func (c *Controller) Accept(ctx context.Context, g *mesh.Grant, events []*mesh.E
 	}
 	placed, done := make(chan struct{}), make(chan result, 1)
 	place := sync.OnceFunc(func() { close(placed) })
+	left := new(atomic.Pointer[limit.Left])
 	c.accepting.Go(func() {
-		a, err := c.keepTrying(context.WithoutCancel(ctx), g, events, place, placed)
+		a, err := c.keepTrying(context.WithoutCancel(ctx), g, events, left, place, placed)
 		done <- result{a, err}
 	})
 	select {
 	case <-placed:
-		return Admitted{}, nil
+		return Admitted{Left: left.Load()}, nil
 	case r := <-done:
 		return r.Admitted, r.err
 	}
@@ -56,10 +59,10 @@ func (c *Controller) Wait() { c.accepting.Wait() }
 
 // keepTrying appends events also when the disk fails for a while after they were
 // accepted.
-func (c *Controller) keepTrying(ctx context.Context, g *mesh.Grant, events []*mesh.Event, place func(), placed <-chan struct{}) (Admitted, error) {
+func (c *Controller) keepTrying(ctx context.Context, g *mesh.Grant, events []*mesh.Event, left *atomic.Pointer[limit.Left], place func(), placed <-chan struct{}) (Admitted, error) {
 	wait := deferredWait
 	for try := 1; ; try++ {
-		a, err := c.append(ctx, &request{grant: g, events: events, placed: place})
+		a, err := c.append(ctx, &request{grant: g, events: events, placed: place, left: left})
 		if err == nil {
 			return a, nil
 		}
@@ -81,7 +84,7 @@ func (c *Controller) keepTrying(ctx context.Context, g *mesh.Grant, events []*me
 // weighs reports whether decisions and limits are made on the event, or it is one.
 func weighs(e *mesh.Event) bool {
 	switch e.Body.(type) {
-	case mesh.ModelReplied, mesh.ToolReturned, mesh.SkillReturned, mesh.StateNoted, mesh.ArtifactAppended:
+	case mesh.ModelReplied, mesh.ToolReturned, mesh.SkillReturned, mesh.StateNoted, mesh.ArtifactAppended, mesh.ResultsDelivered:
 		return false
 	}
 	return true

@@ -5,32 +5,116 @@ import (
 	"slices"
 
 	"agentmesh/mesh"
+	"agentmesh/mesh/limit"
 	"agentmesh/mesh/quota"
 	"agentmesh/mesh/security/grant"
 	"agentmesh/mesh/thread"
 )
 
-// checkDispatch checks that the grant allows the child, or that the child is
-// the one that the same event opened before.
-func (w *ruling) checkDispatch(i int, e *mesh.Event, b mesh.DispatchIssued) error {
-	field := fmt.Sprintf("events[%d].dispatch_issued.child", i)
+// checkAccepted checks that the grant allows what is known of the child, or that the
+// child is the one that the same event opened before.
+func (w *ruling) checkAccepted(i int, b mesh.DispatchAccepted) error {
+	field := fmt.Sprintf("events[%d].dispatch_accepted.child", i)
 	c := b.Child
-	if c.Parent != w.grant.Execution || c.Kind != mesh.KindAgent || c.User != w.grant.User || !mesh.ValidAgentName(c.Agent) {
+	if err := w.mayDispatch(field, c, c.Agent == ""); err != nil {
+		return err
+	}
+	if x := w.st.Execution(c.ID); x != nil && (x.Accepted == nil || !sameOrder(x.Accepted.Child, c)) {
+		return taken(w.op, field)
+	}
+	err := w.bounded(i, "dispatch_accepted", span{"child.label", c.Label, 0, maxName}, span{"context", b.Context, 0, mesh.MaxContext}, span{"call", b.Call, 0, maxName})
+	if err != nil {
+		return err
+	}
+	for _, id := range c.DependsOn {
+		if _, fresh := w.children[id]; !fresh && !w.isChild(id) {
+			return mesh.InvalidField(w.op, field+".depends_on", "names %q, which the execution has not dispatched; name executions that it dispatched before", clip(string(id)))
+		}
+	}
+	if err := budgeted(w.op, field, c.Budget); err != nil {
+		return err
+	}
+	if c.Agent != "" {
+		if _, err := grant.Narrow(w.grant, c, c.Agent, c.Skills, w.now); err != nil {
+			return mesh.Wrap(w.op, err)
+		}
+	}
+	return w.admit(c)
+}
+
+// admit counts an order where it is let in: when it is accepted or, of an agent that
+// accepts none, when it is dispatched.
+func (w *ruling) admit(c mesh.Execution) error {
+	if w.st.Execution(c.ID) == nil { // else it was counted when it was sent before
+		if w.trip = w.ledger().Check(limit.StopsDispatches); w.trip != nil {
+			return w.trip.Err(w.op)
+		}
+		w.used.Agents++
+	}
+	w.children[c.ID] = c
+	return nil
+}
+
+// mayDispatch checks who dispatches what; anyone says that the agent is not chosen yet.
+func (w *ruling) mayDispatch(field string, c mesh.Execution, anyone bool) error {
+	if c.Parent != w.grant.Execution || c.Kind != mesh.KindAgent || c.User != w.grant.User || !anyone && !mesh.ValidAgentName(c.Agent) {
 		e := mesh.InvalidField(w.op, field, "needs the grant's execution as parent, its user, the kind agent and the name of an agent")
 		e.Forbidden = true
 		return e
 	}
-	if x := w.st.Execution(c.ID); x != nil && (x.Parent != c.Parent || x.Agent != c.Agent || !slices.Equal(x.Skills, c.Skills)) {
-		return mesh.InvalidField(w.op, field+".id", "is taken; make a new one for each dispatch")
+	if c.Traceparent != mesh.LoggedTraceparent(c.Traceparent) || c.Traceparent != "" && !mesh.ValidTraceparent(c.Traceparent) {
+		return mesh.InvalidField(w.op, field+".traceparent", "must be a W3C traceparent of version 00, which has 55 characters; leave it out where nothing is traced")
+	}
+	if of, ok := c.ID.ThreadID(); !ok || of != w.grant.Thread {
+		return mesh.InvalidField(w.op, field+".id", "is no id of an execution in this thread; make a new one for each dispatch")
 	}
 	if mine := w.mine; mine.Canceled || w.st.TurnOf(mine.ID) != nil && w.st.TurnOf(mine.ID).Canceled {
 		return mesh.Errorf(mesh.Canceled, w.op, "the task is being canceled; nothing more can be dispatched")
 	}
-	if err := w.stands(); err != nil {
+	if err := w.stands(); err != nil || anyone {
 		return err
 	}
-	if err := w.permitted(mesh.ActOrchestrate, c.Agent); err != nil {
+	return w.permitted(mesh.ActOrchestrate, c.Agent)
+}
+
+// isChild reports whether the thread has the execution as one that the grant's
+// dispatched, or has on its way.
+func (w *ruling) isChild(id mesh.ExecutionID) bool {
+	x := w.st.Execution(id)
+	return x != nil && x.Parent == w.grant.Execution || w.away.accepted[id]
+}
+
+// sameOrder reports whether an execution is what was accepted, as far as that said who
+// does it and with which skills.
+func sameOrder(was, is mesh.Execution) bool {
+	return was.Parent == is.Parent && was.Label == is.Label && was.Text == is.Text &&
+		(was.Agent == "" || was.Agent == is.Agent) && (len(was.Skills) == 0 || slices.Equal(was.Skills, is.Skills))
+}
+
+func taken(op, field string) error {
+	return mesh.InvalidField(op, field+".id", "is taken; make a new one for each dispatch")
+}
+
+// checkDispatch checks that the grant allows the child, that it is what was accepted,
+// if it was, or that the child is the one that the same event opened before.
+func (w *ruling) checkDispatch(i int, e *mesh.Event, b mesh.DispatchIssued) error {
+	field := fmt.Sprintf("events[%d].dispatch_issued.child", i)
+	c := b.Child
+	if err := w.mayDispatch(field, c, false); err != nil {
 		return err
+	}
+	x := w.st.Execution(c.ID)
+	issued := x != nil && x.Issued > 0
+	switch was, fresh := w.children[c.ID]; {
+	case issued && (x.Parent != c.Parent || x.Agent != c.Agent || !slices.Equal(x.Skills, c.Skills)),
+		x != nil && !issued && (!x.Waits() || !sameOrder(x.Execution, c)),
+		x == nil && fresh && !sameOrder(was, c):
+		return taken(w.op, field)
+	}
+	if _, fresh := w.children[c.ID]; !fresh && x == nil {
+		if err := w.admit(c); err != nil {
+			return err
+		}
 	}
 	if err := w.allot(e, &b); err != nil {
 		return err
@@ -40,10 +124,46 @@ func (w *ruling) checkDispatch(i int, e *mesh.Event, b mesh.DispatchIssued) erro
 	if err != nil {
 		return mesh.Wrap(w.op, err)
 	}
-	w.children[c.ID], w.grants[c.ID] = c, w.by.granted(g)
-	w.fresh[c.ID] = w.st.Execution(c.ID) == nil
-	if n := w.dispatched(); n > maxChildren {
-		return mesh.Errorf(mesh.Exhausted, w.op, "an execution may dispatch at most %d agents, and this would make %d", maxChildren, n)
+	w.grants[c.ID], w.fresh[c.ID] = w.by.granted(g), !issued
+	w.children[c.ID] = c
+	return nil
+}
+
+// checkOutcome checks the end of an execution that this one dispatched or was to.
+func (w *ruling) checkOutcome(i int, b mesh.DispatchSettled) error {
+	if _, fresh := w.children[b.Child]; !fresh && !w.isChild(b.Child) {
+		return w.refuse(i, "only what the execution dispatched can be settled")
+	}
+	if !mesh.Terminal(b.State) || len(b.Result) > mesh.MaxResult {
+		return mesh.InvalidField(w.op, fmt.Sprintf("events[%d].dispatch_settled", i), "needs a terminal state and a result of at most %d bytes", mesh.MaxResult)
+	}
+	w.over[b.Child] = true
+	return nil
+}
+
+// checkDelivered checks that the executions are over and were dispatched by this one,
+// and that nobody was told of them before.
+func (w *ruling) checkDelivered(i int, e *mesh.Event, of []mesh.ExecutionID) error {
+	for _, id := range of {
+		x := w.st.Execution(id)
+		_, fresh := w.children[id]
+		if !fresh && !w.isChild(id) {
+			return w.refuse(i, "only what came of executions that this one dispatched can be delivered to its model")
+		}
+		if over := x != nil && mesh.Terminal(x.State); !over && !w.over[id] && !w.away.over[id] {
+			return w.refuse(i, fmt.Sprintf("the execution %q is not over; deliver what came of it when it is", clip(string(id))))
+		}
+		by, told := w.told[id]
+		if !told {
+			by, told = w.away.told[id]
+		}
+		if !told && x != nil {
+			by, told = x.Delivery, x.Delivery != ""
+		}
+		if told && by != e.ID {
+			return mesh.Errorf(mesh.Precondition, w.op, "what came of the execution %q was delivered before; deliver each result once", clip(string(id)))
+		}
+		w.told[id] = e.ID
 	}
 	return nil
 }
@@ -52,15 +172,14 @@ func (w *ruling) checkDispatch(i int, e *mesh.Event, b mesh.DispatchIssued) erro
 // have, and no more than is left of what the execution may use itself. A child that the
 // log has keeps what it got, and was counted.
 func (w *ruling) allot(e *mesh.Event, b *mesh.DispatchIssued) error {
-	if n := b.Child.Budget; min(n.Calls, n.Tokens, n.Cost) < 0 {
-		return mesh.InvalidField(w.op, "dispatch_issued.child.budget", "must not be negative; leave out what has no limit of its own")
+	if err := budgeted(w.op, "dispatch_issued.child", b.Child.Budget); err != nil {
+		return err
 	}
-	if x := w.st.Execution(b.Child.ID); x != nil {
+	if x := w.st.Execution(b.Child.ID); x != nil && x.Issued > 0 {
 		b.Child.Budget = x.Budget
 		return nil
 	}
-	var left mesh.Budget
-	if left, w.trip = w.left(); w.trip != nil {
+	if w.trip = w.ledger().Check(limit.StopsStarts); w.trip != nil {
 		return w.trip.Err(w.op)
 	}
 	place, trip := w.by.quotas.Take(w.grant.Tenant, w.grant.User, oneAgent)
@@ -73,8 +192,15 @@ func (w *ruling) allot(e *mesh.Event, b *mesh.DispatchIssued) error {
 		}
 		w.agents[e] = place
 	}
-	b.Child.Budget = b.Child.Budget.Within(left)
+	b.Child.Budget = b.Child.Budget.Within(w.shares())
 	e.Body = *b
+	return nil
+}
+
+func budgeted(op, field string, n mesh.Budget) error {
+	if min(n.Calls, n.Tokens, n.Cost, n.Agents) < 0 {
+		return mesh.InvalidField(op, field+".budget", "must not be negative; leave out what has no limit of its own")
+	}
 	return nil
 }
 
@@ -112,7 +238,7 @@ func (c *Controller) ChildGrant(parent *mesh.Grant, x *thread.Execution) (mesh.G
 		g, err := grant.Narrow(parent, x.Execution, x.Agent, x.Skills, now)
 		return c.granted(g), err
 	}
-	g, err := grant.Renew(parent, x.Execution, x.Started, now)
+	g, err := grant.Renew(parent, x.Execution, x.Deadline.Add(-x.Allowed), now)
 	return c.granted(g), err
 }
 
@@ -127,13 +253,10 @@ func (w *ruling) dispatchedAll() error {
 	return nil
 }
 
-// maxChildren bounds what one execution may dispatch, whatever its agent's own
-// limit is.
-const maxChildren = 64
-
-// dispatched counts the children that the execution has with this request.
+// dispatched counts the children that the execution has with this request and what is on
+// its way.
 func (w *ruling) dispatched() int {
-	n := len(w.children)
+	n := len(w.children) + w.away.dispatched[w.mine.ID]
 	for _, x := range w.st.Executions() {
 		if _, again := w.children[x.ID]; !again && x.Parent == w.grant.Execution {
 			n++

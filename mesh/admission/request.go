@@ -2,6 +2,8 @@ package admission
 
 import (
 	"fmt"
+	"slices"
+	"sync/atomic"
 	"time"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
@@ -50,9 +52,10 @@ type request struct {
 	grant  *mesh.Grant
 	now    time.Time
 	events []*mesh.Event
-	byNode bool            // it is what the mesh itself does for the execution
-	placed func()          // of one that is deferred: it is told when the events have their place
-	logged map[string]bool // of the ids that were looked up, whether the log has them
+	byNode bool                        // it is what the mesh itself does for the execution
+	placed func()                      // of one that is deferred: it is told when the events have their place
+	logged map[string]bool             // of the ids that were looked up, whether the log has them
+	left   *atomic.Pointer[limit.Left] // for what the execution may still use
 }
 
 // A ruling is a request as it is decided on one state of the thread.
@@ -65,8 +68,10 @@ type ruling struct {
 	spent
 	returns
 	written
-	children map[mesh.ExecutionID]mesh.Execution // dispatched by this request
-	fresh    map[mesh.ExecutionID]bool           // of the children, that the thread did not have
+	children map[mesh.ExecutionID]mesh.Execution // accepted or dispatched by this request
+	fresh    map[mesh.ExecutionID]bool           // of the children, that were not dispatched before
+	over     map[mesh.ExecutionID]bool           // settled by this request
+	told     map[mesh.ExecutionID]string         // delivered by this request, by which event
 	grants   map[mesh.ExecutionID]mesh.Grant     // to be issued
 	answers  map[string]bool                     // approvals settled by this request
 }
@@ -77,6 +82,7 @@ func newRuling(r *request, st *thread.State, on cache.Reserved) *ruling {
 		returns:  returns{begun: map[string]string{}, called: map[string]string{}, settled: map[string]bool{}},
 		written:  written{of: map[mesh.ExecutionID]volume{}},
 		children: map[mesh.ExecutionID]mesh.Execution{}, fresh: map[mesh.ExecutionID]bool{},
+		over: map[mesh.ExecutionID]bool{}, told: map[mesh.ExecutionID]string{},
 		grants: map[mesh.ExecutionID]mesh.Grant{}, answers: map[string]bool{},
 	}
 }
@@ -104,6 +110,8 @@ func (w *ruling) decide() (cache.Decision, error) {
 		return cache.Decision{}, err
 	}
 	w.take()
+	left := w.remaining()
+	w.left.Store(&left)
 	return cache.Decision{Events: w.events, Scopes: []mesh.Scope{mesh.Scope(w.grant.Execution)}, Placed: w.placed}, nil
 }
 
@@ -159,18 +167,27 @@ func (w *ruling) check(i int, e *mesh.Event) error {
 }
 
 // renew gives an execution that waited for the user, and goes on with what the
-// user said, a grant for as long as it had one at first.
+// user said, a grant for as long as it had one at first; and one whose work was cut off,
+// and goes on, a grant for the time that it had left.
 func (w *ruling) renew(x *thread.Execution, e *mesh.Event, b mesh.TaskMoved) error {
-	if x == nil || b.Reason != mesh.ReasonDelivered || b.State != a2apb.TaskState_TASK_STATE_WORKING {
+	if x == nil || mesh.Terminal(x.State) || b.State != a2apb.TaskState_TASK_STATE_WORKING {
 		return nil
 	}
-	if sentAgain := x.WentOn == e.ID; x.State != a2apb.TaskState_TASK_STATE_INPUT_REQUIRED && !sentAgain {
+	child, began := x.Execution, x.Deadline.Add(-x.Allowed)
+	switch b.Reason {
+	case mesh.ReasonDelivered:
+		if sentAgain := x.WentOn == e.ID; x.State != a2apb.TaskState_TASK_STATE_INPUT_REQUIRED && !sentAgain {
+			return nil
+		}
+	case mesh.ReasonContinued:
+		began = x.Deadline.Add(-x.Left())
+	default:
 		return nil
 	}
 	if err := w.stands(); err != nil {
 		return err
 	}
-	g, err := grant.Renew(w.grant, x.Execution, x.Started, w.now)
+	g, err := grant.Renew(w.grant, child, began, w.now)
 	if err != nil {
 		return mesh.Wrap(w.op, err)
 	}
@@ -187,7 +204,15 @@ func (w *ruling) checkOwn(i int, e *mesh.Event) error {
 	case mesh.SkillCalled:
 		return w.checkCall(i, e, b)
 	case mesh.ToolReturned:
-		return w.checkTool(i, b)
+		if err := w.checkTool(i, b); err != nil {
+			return err
+		}
+		return w.checkDelivered(i, e, b.Delivered)
+	case mesh.ResultsDelivered:
+		if err := w.bounded(i, "results_delivered", span{"text", b.Text, 1, mesh.MaxResult}); err != nil {
+			return err
+		}
+		return w.checkDelivered(i, e, b.Executions)
 	case mesh.ApprovalAsked:
 		return w.checkAsked(i, e, b)
 	case mesh.ApprovalSettled:
@@ -205,20 +230,25 @@ func (w *ruling) checkOwn(i int, e *mesh.Event) error {
 			return mesh.InvalidField(w.op, fmt.Sprintf("events[%d].state_noted.data", i), "has %d bytes; at most %d are allowed", len(b.Data), mesh.MaxState)
 		}
 		return nil
+	case mesh.DispatchAccepted:
+		return w.checkAccepted(i, b)
+	case mesh.InstructionPosted:
+		return w.checkRead(i, b)
 	case mesh.DispatchIssued:
 		return w.checkDispatch(i, e, b)
 	case mesh.DispatchSettled:
-		x := w.st.Execution(b.Child)
-		_, fresh := w.children[b.Child]
-		if !fresh && (x == nil || x.Parent != w.grant.Execution) {
-			return w.refuse(i, "only what the execution dispatched can be settled")
-		}
-		if !mesh.Terminal(b.State) || len(b.Result) > mesh.MaxResult {
-			return mesh.InvalidField(w.op, fmt.Sprintf("events[%d].dispatch_settled", i), "needs a terminal state and a result of at most %d bytes", mesh.MaxResult)
-		}
-		return nil
+		return w.checkOutcome(i, b)
 	}
 	return w.refuse(i, "this kind of event is not an agent's to add")
+}
+
+// checkRead lets an agent say that it has read what it was told. What it is told, others
+// say.
+func (w *ruling) checkRead(i int, b mesh.InstructionPosted) error {
+	if !b.Read || b.By != "" || b.Text != "" || !slices.Contains(w.mine.Told, b.ID) {
+		return w.refuse(i, "an agent says of an instruction alone that it was read, by the id of one that was posted to it")
+	}
+	return nil
 }
 
 func (w *ruling) refuse(i int, detail string) error {

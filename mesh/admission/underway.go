@@ -14,13 +14,19 @@ type underway struct {
 	ids cache.Reserved
 	// Calls of skills: of the execution, of its turn, and of the thread.
 	calls, turn, thread int
-	below               map[mesh.ExecutionID]int64 // of each execution and all below it
+	below               map[mesh.ExecutionID]mesh.Budget // used by each execution and all below it
+	dispatched          map[mesh.ExecutionID]int         // agents in the turn, by who dispatches them
+	seen                map[mesh.ExecutionID]bool        // those
 	// Of the execution, the calls that
 	called   map[string]bool // will be made
 	asked    map[string]bool // will wait for the user's word
 	answered map[string]bool // will have it
 	returned map[string]bool // will have returned
 	tripped  []trip
+	// Of what the execution dispatched, what
+	accepted map[mesh.ExecutionID]bool   // will have been accepted
+	over     map[mesh.ExecutionID]bool   // will be over
+	told     map[mesh.ExecutionID]string // will be delivered, by which event
 }
 
 // A trip is a limit that was met, and where.
@@ -31,19 +37,15 @@ type trip struct {
 
 // countUnderway says what is reserved beside the execution's request.
 func countUnderway(st *thread.State, mine mesh.ExecutionID, on cache.Reserved) underway {
-	u := underway{ids: on, called: map[string]bool{}, asked: map[string]bool{}, answered: map[string]bool{}, returned: map[string]bool{}}
+	u := underway{ids: on, called: map[string]bool{}, asked: map[string]bool{}, below: map[mesh.ExecutionID]mesh.Budget{}, dispatched: map[mesh.ExecutionID]int{}, answered: map[string]bool{}, returned: map[string]bool{},
+		seen: map[mesh.ExecutionID]bool{}, accepted: map[mesh.ExecutionID]bool{}, over: map[mesh.ExecutionID]bool{}, told: map[mesh.ExecutionID]string{}}
 	turn := st.TurnOf(mine)
 	for _, e := range on {
 		own := e.Execution == mine
 		switch b := e.Body.(type) {
 		case mesh.SkillCalled:
 			u.thread++
-			if u.below == nil {
-				u.below = map[mesh.ExecutionID]int64{}
-			}
-			for x := range st.Up(e.Execution) {
-				u.below[x.ID]++
-			}
+			u.spend(st, e.Execution, mesh.Budget{Calls: 1})
 			if t := st.TurnOf(e.Execution); t != nil && t == turn {
 				u.turn++
 			}
@@ -63,11 +65,57 @@ func countUnderway(st *thread.State, mine mesh.ExecutionID, on cache.Reserved) u
 			if own {
 				u.answered[b.Call] = true
 			}
+		case mesh.ModelReplied:
+			u.spend(st, e.Execution, b.Usage.Spent())
+		case mesh.DispatchAccepted:
+			u.dispatch(st, turn, e, b.Child.ID)
+			if own {
+				u.accepted[b.Child.ID] = true
+			}
+		case mesh.DispatchIssued:
+			u.dispatch(st, turn, e, b.Child.ID)
+		case mesh.DispatchSettled:
+			if own {
+				u.over[b.Child] = true
+			}
+		case mesh.ToolReturned:
+			u.tell(e, own, b.Delivered)
+		case mesh.ResultsDelivered:
+			u.tell(e, own, b.Executions)
 		case mesh.LimitTripped:
 			u.tripped = append(u.tripped, trip{b.Limit, e.Execution})
 		}
 	}
 	return u
+}
+
+// spend counts what the execution will have used.
+func (u *underway) spend(st *thread.State, id mesh.ExecutionID, used mesh.Budget) {
+	for x := range st.Up(id) {
+		u.below[x.ID] = u.below[x.ID].Add(used)
+	}
+}
+
+// dispatch counts an agent that will have been dispatched, once.
+func (u *underway) dispatch(st *thread.State, turn *thread.Execution, e *mesh.Event, child mesh.ExecutionID) {
+	if st.Execution(child) != nil || u.seen[child] || st.Turn(e.Execution) != nil {
+		return
+	}
+	u.seen[child] = true
+	u.spend(st, e.Execution, mesh.Budget{Agents: 1})
+	if st.TurnOf(e.Execution) == turn {
+		u.dispatched[e.Execution]++
+	}
+}
+
+// tell notes what will be delivered by the event.
+func (u *underway) tell(e *mesh.Event, own bool, of []mesh.ExecutionID) {
+	if !own {
+		return
+	}
+	for _, id := range of {
+		u.told[id] = e.ID
+	}
 }
 
 // has reports whether one of the events is on its way already.

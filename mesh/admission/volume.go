@@ -126,7 +126,7 @@ func (w *ruling) fits(i int, e *mesh.Event) error {
 // ends reports whether the event is the end of something that was begun.
 func ends(e *mesh.Event) bool {
 	switch b := e.Body.(type) {
-	case mesh.SkillReturned, mesh.DispatchSettled:
+	case mesh.SkillReturned, mesh.DispatchSettled, mesh.ResultsDelivered:
 		return true
 	case mesh.TaskMoved:
 		return mesh.Terminal(b.State)

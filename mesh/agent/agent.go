@@ -74,6 +74,10 @@ type Invocation struct {
 	Returned *meshv1.Handoff
 	// Resumed says that the message continues the task: it answers an [Ask].
 	Resumed bool
+	// Continued says that work on the message was cut off, with its process or its node,
+	// and goes on: what is in the log was done. The text that the user was shown of it is
+	// replaced by what the run says.
+	Continued bool
 	// SkillCall is set when the message asks for one skill by name, for the user;
 	// agents that run skills do so without asking a model. See
 	// [Invocation.Requested].
@@ -87,6 +91,9 @@ type Invocation struct {
 	// Mesh is the mesh as this execution may see it.
 	Mesh *meshclient.Client
 }
+
+// GoesOn reports whether the thread may have something that the execution did before.
+func (inv *Invocation) GoesOn() bool { return inv.Resumed || inv.Continued }
 
 // Text returns the text of the message.
 func (inv *Invocation) Text() string { return a2a.TextOf(inv.Message) }

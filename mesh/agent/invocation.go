@@ -69,7 +69,7 @@ func (r *Runtime) invocation(call mesh.Call, g *mesh.Grant, m *a2apb.Message) (*
 // it: what the user asked for and approved is what was logged, and not what somebody
 // says who calls the agent. It is nil for an execution that is for none.
 func (inv *Invocation) Requested(ctx context.Context) (call *SkillCall, err error) {
-	if inv.SkillCall == nil && !inv.Resumed {
+	if inv.SkillCall == nil && !inv.GoesOn() {
 		return nil, nil
 	}
 	err = inv.Mesh.Transcript(ctx, func(t *thread.Transcript, _ bool) bool {

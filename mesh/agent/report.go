@@ -28,6 +28,8 @@ type Report struct {
 	Most  int64  `json:"most"`
 	// Free is when there is room again, of limits of which that is known.
 	Free time.Time `json:"free,omitzero"`
+	// Said is the conclusion of who reports, if nobody has read it.
+	Said string `json:"said,omitempty"`
 	// Work is of each execution once.
 	Work []Work `json:"work,omitempty"`
 }
@@ -91,6 +93,7 @@ func Merge(reports []Report) Report {
 		if r.Limit != "" && (out.Limit == "" || r.Free.After(out.Free)) {
 			out.Limit, out.Most, out.Free = r.Limit, r.Most, r.Free
 		}
+		out.Said = strings.TrimSpace(out.Said + "\n\n" + r.Said)
 		out.Add(r.Work...)
 	}
 	return out
@@ -114,7 +117,11 @@ func both(a, b []string) []string {
 // Text tells the user, and asks whether to go on. A limit of the whole
 // conversation says so, for going on takes time then, and not a word (S3-043).
 func (r Report) Text() string {
-	return r.reason() + r.lists() + "\n\n" + text.MayContinue(r.when())
+	said := r.Said
+	if said != "" {
+		said += "\n\n"
+	}
+	return said + r.reason() + r.lists() + "\n\n" + text.MayContinue(r.when())
 }
 
 // Why says which limit was met, and when there is room again if that takes time.
@@ -128,6 +135,12 @@ func (r Report) reason() string {
 		return text.UsedByUser(r.Most)
 	case llm.LimitSteps:
 		return text.TookSteps(r.Most)
+	case limit.TurnAgents:
+		return text.DispatchedAgents(r.Most)
+	case limit.OrchestratorTime:
+		return text.TimeIsOver(r.Most)
+	case limit.ModelTokens, limit.ModelCost:
+		return text.NotEnough(r.Limit, r.Most)
 	}
 	if limit.Noted(r.Limit) && !limit.Shared(r.Limit) {
 		return text.LimitReached(r.Limit, r.Most, r.Most) + "."
@@ -163,6 +176,7 @@ func ReportOf(metadata *structpb.Struct) (r *Report) {
 	if err != nil || json.Unmarshal(data, &r) != nil {
 		return nil
 	}
+	r.Said = mesh.Clip(r.Said, MaxSaid)
 	for i := range r.Work {
 		w := &r.Work[i]
 		w.Execution, w.Done, w.Open = item(w.Execution), items(w.Done), items(w.Open)
@@ -175,6 +189,9 @@ const (
 	maxItems = 50
 	maxItem  = 2 * mesh.MaxCallSummary
 )
+
+// MaxSaid bounds Report.Said, in bytes.
+const MaxSaid = 4 << 10
 
 func item(s string) string { return mesh.Clip(strings.Join(strings.Fields(s), " "), maxItem) }
 

@@ -47,13 +47,15 @@ func (r *Runtime) Send(ctx context.Context, req *a2apb.SendMessageRequest) (*a2a
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	continues := a2a.Extension(m.GetMetadata()).GetFields()[a2a.KeyContinues].GetStringValue()
 	t := r.tasks[string(g.Execution)]
 	if t == nil {
 		if r.stopping {
 			return nil, mesh.Errorf(mesh.Unavailable, op, "The agent is stopping; try again")
 		}
 		t = newTask(g)
-		inv.Resumed = m.GetTaskId() != "" // another process had it
+		inv.Resumed = m.GetTaskId() != "" && continues != a2a.ContinuesFirst // another process had it
+		inv.Continued = continues != ""
 		if len(r.tasks) >= maxTasks || r.held > maxHeld {
 			r.sweep()
 		}
@@ -73,7 +75,7 @@ func (r *Runtime) Send(ctx context.Context, req *a2apb.SendMessageRequest) (*a2a
 	case r.stopping:
 		return nil, mesh.Errorf(mesh.Unavailable, op, "The agent is stopping; try again")
 	default:
-		if inv.Resumed = inv.Resumed || mesh.Interrupted(state); inv.Resumed { // here, or elsewhere meanwhile
+		if inv.Resumed = inv.Resumed || mesh.Interrupted(state); inv.GoesOn() { // here, or elsewhere meanwhile
 			if had := a2a.Extension(m.GetMetadata()).GetFields()[a2a.KeyUpdates]; had != nil {
 				t.sent = int64(min(max(had.GetNumberValue(), 0), math.MaxInt32))
 			}
@@ -124,8 +126,12 @@ func (r *Runtime) watch(ctx context.Context, w *writer, inv *Invocation) {
 				"agent", r.card.GetName(), "execution", inv.Execution, "cause", context.Cause(ctx))
 		}
 	}
-	if ctx.Err() != nil { // what the agent made of it does not matter
-		o = cut(context.Cause(ctx))
+	switch cause := context.Cause(ctx); {
+	case errors.Is(cause, ErrShutdown): // it goes on elsewhere, and has no last word here
+		w.leave()
+		return
+	case cause != nil: // what the agent made of it does not matter
+		o = cut(cause)
 	}
 	w.end(o)
 }
@@ -142,7 +148,7 @@ func (r *Runtime) drive(ctx context.Context, w *writer, inv *Invocation, done ch
 		done <- o
 	}()
 	asked, err := r.consume(ctx, w, inv)
-	settling, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTime)
+	settling, cancel := settle(ctx)
 	defer cancel()
 	err = cmp.Or(err, inv.Mesh.Close(settling)) // nothing can be added after the last word
 	switch {
@@ -162,6 +168,20 @@ func (r *Runtime) drive(ctx context.Context, w *writer, inv *Invocation, done ch
 	default:
 		o = outcome{state: a2apb.TaskState_TASK_STATE_COMPLETED}
 	}
+}
+
+// settle returns a context in which the last facts of a run are logged: as long as its node
+// may take to restart, but soon once the run has been cut.
+func settle(ctx context.Context) (context.Context, context.CancelFunc) {
+	settling, cancel := context.WithTimeout(context.WithoutCancel(ctx), meshclient.RestartTime)
+	stop := context.AfterFunc(ctx, func() {
+		select {
+		case <-time.After(settleTime):
+			cancel()
+		case <-settling.Done():
+		}
+	})
+	return settling, func() { stop(); cancel() }
 }
 
 // consume passes on what the agent says. It returns the question, if the agent
@@ -211,12 +231,8 @@ func failure(err error) outcome {
 
 // cut is the outcome of a run that was ended for the cause.
 func cut(cause error) outcome {
-	switch {
-	case errors.Is(cause, ErrCanceled):
+	if errors.Is(cause, ErrCanceled) {
 		return outcome{state: a2apb.TaskState_TASK_STATE_CANCELED}
-	case errors.Is(cause, ErrShutdown):
-		return outcome{state: a2apb.TaskState_TASK_STATE_FAILED,
-			text: text.AgentStopped(), reason: mesh.ReasonInterrupted}
 	}
 	return outcome{state: a2apb.TaskState_TASK_STATE_FAILED,
 		text: text.AgentLate(), reason: mesh.ReasonTimeout}

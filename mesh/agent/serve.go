@@ -18,6 +18,7 @@ import (
 	"agentmesh/mesh/rpc"
 	"agentmesh/mesh/security/auth"
 	"agentmesh/mesh/security/grant"
+	"agentmesh/mesh/telemetry"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 	"google.golang.org/grpc"
@@ -65,6 +66,8 @@ type Options struct {
 	Grace, Drain time.Duration
 	// Logger is for the operator. The default discards.
 	Logger *slog.Logger
+	// Telemetry tells of what the agent does. The default is none.
+	Telemetry *telemetry.Telemetry
 	// Ready is called once when the agent can be called: with its endpoint,
 	// and after the registration if there is one.
 	Ready func(endpoint string)
@@ -82,6 +85,9 @@ type Registration struct {
 	Lease time.Duration
 	// Shared offers the agent to all tenants, which needs an operator.
 	Shared bool
+	// Replica says that the agent may have other processes beside this one, which register
+	// under the same name in the same way.
+	Replica bool
 }
 
 // Serve serves the agent over gRPC, with health and reflection, until ctx is
@@ -174,14 +180,14 @@ func newService(ctx context.Context, o *Options) (*service, error) {
 	s.runtime.secret, s.runtime.keys = gate.held, gate.keys.Load
 	if o.Register != nil {
 		req := &meshv1.RegisterAgentRequest{
-			Name: o.Register.Name, Card: s.runtime.card, Endpoint: s.endpoint, Shared: o.Register.Shared,
+			Name: o.Register.Name, Card: s.runtime.card, Endpoint: s.endpoint, Shared: o.Register.Shared, Replica: o.Register.Replica,
 		}
 		if o.Register.Lease > 0 {
 			req.Lease = durationpb.New(o.Register.Lease)
 		}
 		s.registrar = meshclient.NewRegistrar(node, req, gate.open, o.Logger)
 	}
-	s.server = rpc.NewServer(rpc.Options{Auth: gate, Logger: o.Logger, Open: rpc.Infrastructure(), TLS: o.TLS})
+	s.server = rpc.NewServer(rpc.Options{Auth: gate, Logger: o.Logger, Open: rpc.Infrastructure(), TLS: o.TLS, Telemetry: o.Telemetry})
 	a2apb.RegisterA2AServiceServer(s.server, a2a.NewServer(s.runtime))
 	healthpb.RegisterHealthServer(s.server, s.health)
 	reflection.Register(s.server)

@@ -2,27 +2,30 @@ package agent_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"agentmesh/mesh"
+	"agentmesh/mesh/a2a"
 	"agentmesh/mesh/agent"
 	"agentmesh/mesh/agent/agenttest"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 )
 
+// A run that is cut has no last word: whoever asked for it has it go on elsewhere.
 func TestStoppingLetsRunsFinishAndCutsThoseThatDoNot(t *testing.T) {
 	for name, tt := range map[string]struct {
-		agent  agent.Agent
-		after  time.Duration
-		state  string
-		reason string
+		agent agent.Agent
+		after time.Duration
+		state string
+		code  mesh.Code // with which those who follow are sent away
 	}{
-		"soon":   {paced(3*time.Second, "done"), 3 * time.Second, "COMPLETED", ""},
-		"never":  {until(true, 0), 10 * time.Second, "FAILED", mesh.ReasonInterrupted},
-		"slowly": {until(false, 2*time.Second), 12 * time.Second, "FAILED", mesh.ReasonInterrupted},
+		"soon":   {paced(3*time.Second, "done"), 3 * time.Second, "COMPLETED", 0},
+		"never":  {until(true, 0), 10 * time.Second, "", mesh.Unavailable},
+		"slowly": {until(false, 2*time.Second), 12 * time.Second, "", mesh.Unavailable},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -42,8 +45,16 @@ func TestStoppingLetsRunsFinishAndCutsThoseThatDoNot(t *testing.T) {
 				if got := time.Since(begun); got != tt.after {
 					t.Errorf("stopped after %v, want %v", got, tt.after)
 				}
-				if h := last(listen(t, r, g, 0)); h.kind != tt.state || reason(h) != tt.reason {
-					t.Errorf("got %s (%s)", h.kind, reason(h))
+				state, err := "", error(nil)
+				for u, failed := range r.Updates(under(t.Context(), g), string(g.Execution), 0) {
+					if err = failed; err == nil {
+						if s, moved := a2a.StateOf(u.Response); moved && mesh.Terminal(s) {
+							state = strings.TrimPrefix(s.String(), "TASK_STATE_")
+						}
+					}
+				}
+				if state != tt.state || (err != nil || tt.code != 0) && !mesh.IsCode(err, tt.code) {
+					t.Errorf("ended %q, %v", state, err)
 				}
 			})
 		})

@@ -184,8 +184,8 @@ func (w *writer) artifact(a *a2apb.Artifact) error {
 	case a == nil || len(a.GetParts()) == 0:
 		return illegal("an artifact without parts")
 	case a.ArtifactId == "":
-		w.made++
-		a.ArtifactId = fmt.Sprintf("artifact-%d-%d", w.task.next(), w.made)
+		w.made++ // the same when the run is repeated: what was shown of it is then replaced
+		a.ArtifactId = fmt.Sprintf("artifact%s-%d", strings.TrimPrefix(w.id, ResponseArtifact), w.made)
 	case len(a.ArtifactId) > a2a.MaxID || a.ArtifactId == ResponseArtifact || strings.HasPrefix(a.ArtifactId, ResponseArtifact+"-"):
 		return illegal("an artifact whose id is too long or reserved for its text")
 	}
@@ -302,6 +302,16 @@ func (w *writer) end(o outcome) {
 	t.cancel = nil
 	t.move(o.state, m, ext)
 	t.mu.Unlock()
+	w.timers.Wait()
+}
+
+// leave closes the writer of a run that was cut because its process stops: the task is
+// not over.
+func (w *writer) leave() {
+	w.task.mu.Lock()
+	w.disarm()
+	w.closed, w.task.cancel = true, nil
+	w.task.mu.Unlock()
 	w.timers.Wait()
 }
 

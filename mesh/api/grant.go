@@ -77,7 +77,7 @@ func (s *Grants) IssueTicket(ctx context.Context, req *meshv1.IssueTicketRequest
 	var child mesh.Grant
 	err = s.States.With(ctx, g.Key(), func(st *thread.State) error {
 		x := st.Execution(mesh.ExecutionID(req.GetExecutionId()))
-		if x == nil || x.Parent != g.Execution {
+		if x == nil || x.Parent != g.Execution || x.Issued == 0 {
 			return &mesh.Error{Code: mesh.NotFound, Op: op, Field: "execution_id", Detail: "is no execution that this one dispatched"}
 		}
 		child, err = s.Admits.ChildGrant(g, x)

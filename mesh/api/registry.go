@@ -47,7 +47,7 @@ func (s *Registry) RegisterAgent(ctx context.Context, req *meshv1.RegisterAgentR
 		return nil, err
 	}
 	want := registry.Request{Name: req.GetName(), Card: req.GetCard(), Endpoint: req.GetEndpoint(),
-		CardURL: req.GetCardUrl(), Shared: req.GetShared(), LeaseID: req.GetLeaseId(), Credentials: givenOf(req.GetCredentials())}
+		CardURL: req.GetCardUrl(), Shared: req.GetShared(), Replica: req.GetReplica(), LeaseID: req.GetLeaseId(), Credentials: givenOf(req.GetCredentials())}
 	if l := req.GetLease(); l != nil {
 		want.Lease = l.AsDuration()
 		if !l.IsValid() || want.Lease <= 0 {
@@ -226,7 +226,12 @@ func agentProto(p mesh.Principal, e registry.Entry) *meshv1.Agent {
 	for _, c := range e.Credentials {
 		out.Credentials = append(out.Credentials, &meshv1.AgentCredentialState{Scheme: c.Scheme, Kind: c.Kind})
 	}
+	for _, i := range e.Instances {
+		out.Instances = append(out.Instances, &meshv1.AgentInstance{Endpoint: i.Endpoint, Interfaces: i.Interfaces, Live: i.Live, Problem: i.Problem,
+			Registered: stamp(i.Registered), Expires: stamp(i.Expires)})
+	}
 	if p.Grant == nil && !e.OwnedBy(p) {
+		out.Instances = nil
 		out.Endpoint, out.CardUrl, out.Problem, out.Warnings, out.Credentials = "", "", "", nil, nil
 		out.Card = proto.CloneOf(e.Card)
 		out.Card.SupportedInterfaces, out.Card.Signatures = nil, nil // which sign them too

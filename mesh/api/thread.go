@@ -14,6 +14,7 @@ import (
 	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
 	"agentmesh/mesh/admission"
+	"agentmesh/mesh/limit"
 	"agentmesh/mesh/thread"
 	"agentmesh/mesh/thread/cache"
 	"agentmesh/mesh/threadlog"
@@ -98,12 +99,23 @@ func (s *Threads) AppendEvents(ctx context.Context, req *meshv1.AppendEventsRequ
 	if err != nil {
 		return nil, mesh.Wrap(op, err)
 	}
-	resp := &meshv1.AppendEventsResponse{Seq: int64(added.Seq), Tickets: map[string]string{}}
+	resp := &meshv1.AppendEventsResponse{Seq: int64(added.Seq), Tickets: map[string]string{}, Remaining: remaining(added.Left)}
 	for id, g := range added.Grants {
 		resp.Tickets[string(id)] = s.tickets.Make(g)
 	}
 	if resp.Contexts, err = s.contexts(ctx, g.Key(), added.Grants); err != nil {
 		return nil, mesh.Wrap(op, err)
+	}
+	if !g.Direct() { // nobody tells those something that the user talks to
+		err = s.states.With(ctx, g.Key(), func(st *thread.State) error {
+			if x := st.Execution(g.Execution); x != nil {
+				resp.Instructions = count(len(x.Instructions))
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, mesh.Wrap(op, err)
+		}
 	}
 	for _, c := range added.Calls {
 		if resp.Permits == nil {
@@ -112,6 +124,20 @@ func (s *Threads) AppendEvents(ctx context.Context, req *meshv1.AppendEventsRequ
 		resp.Permits[c.Call] = s.tickets.Permit(ctx, g, c)
 	}
 	return resp, nil
+}
+
+// remaining is what is left as a message: what has no limit is not set.
+func remaining(left *limit.Left) *meshv1.Remaining {
+	if left == nil {
+		return nil
+	}
+	some := func(n int64) *int64 {
+		if n == limit.Unlimited {
+			return nil
+		}
+		return &n
+	}
+	return &meshv1.Remaining{Calls: some(left.Calls), Agents: some(left.Agents), Tokens: some(left.Tokens), CostMicrodollars: some(left.Cost)}
 }
 
 // contexts are those in which the agents of the executions have the conversation.

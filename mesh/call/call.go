@@ -27,6 +27,7 @@ import (
 	"iter"
 	"log/slog"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
@@ -48,6 +49,13 @@ type Request struct {
 	// that the message goes on in. If the agent refuses that, before anything else, it
 	// gets the message once more, in a new context and after those words.
 	Recall func(context.Context) (string, error)
+	// Idempotent says that the agent has the effects of the message once, however often it
+	// gets it for the execution: where the agent has several processes and the one that began
+	// to answer is lost, another one gets the message too.
+	Idempotent bool
+	// Attach has the agent's task of the execution taken up where the log of it ends,
+	// rather than a message sent; nil for a message.
+	Attach *Attach
 	// Unary asks with SendMessage, for agents that do not stream, and then for
 	// the task.
 	Unary bool
@@ -59,6 +67,18 @@ type Request struct {
 	Silence time.Duration
 	// Logger is told why an agent failed. The default tells nobody.
 	Logger *slog.Logger
+
+	lost *atomic.Bool // set if the agent, or its task, was lost
+}
+
+// Attach says how a task is taken up that another process of ours has followed.
+type Attach struct {
+	// Had are the outputs and words of the agent that the log has of the execution, in
+	// order: what comes back goes on from them.
+	Had []mesh.Body
+	// Again has the message sent if the agent does not know the task, as it has lost it.
+	// What it says then begins anew.
+	Again bool
 }
 
 func (r Request) logger() *slog.Logger {
@@ -76,6 +96,14 @@ func Speaks(card *a2apb.AgentCard) bool {
 	})
 }
 
+// idempotent reports whether the card declares that a message which comes again has its
+// effect once.
+func idempotent(card *a2apb.AgentCard) bool {
+	return slices.ContainsFunc(card.GetCapabilities().GetExtensions(), func(e *a2apb.AgentExtension) bool {
+		return e.GetUri() == mesh.ExtensionURI && e.GetParams().GetFields()["idempotent"].GetBoolValue()
+	})
+}
+
 // Stream sends the message and yields what comes back. The last body is a
 // TaskMoved that is terminal or interrupted; errors of the call become one
 // with state FAILED. After AUTH_REQUIRED more may follow, or not. When ctx ends,
@@ -86,23 +114,30 @@ func Speaks(card *a2apb.AgentCard) bool {
 // task, or by asking for it from time to time, which is also how agents that do
 // not stream are followed. What was missed is told from the task as it is then;
 // what was read before is not yielded again. That ends when the agent cannot be
-// reached for some seconds, or does not know the task any more.
+// reached for some seconds, or does not know the task any more; the message then goes to
+// another process of the agent, if there is one and [Request].Idempotent allows that.
 func Stream(ctx context.Context, agent Client, req Request) iter.Seq[mesh.Body] {
 	return func(yield func(mesh.Body) bool) {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		r := newReader(req)
 		c := &call{agent: agent, reader: r, yield: yield}
-		err := c.send(ctx, req)
+		err := c.begin(ctx, req)
+		r = c.reader
 		if req.Recall != nil && !r.heard && refusesContext(err) {
 			err = c.sendAnew(ctx, req, err)
 		}
-		if !c.over(ctx) && r.resumable(err) {
+		for !c.over(ctx) && r.req.Attach == nil && r.resumable(err) {
 			if errors.As(err, new(*unreadable)) {
 				req.logger().WarnContext(ctx, "agent's stream unreadable, asking for its task", "agent", req.Agent, "err", err)
 			}
-			err = c.resume(ctx, err)
+			if err = c.resume(ctx, err); c.over(ctx) || !c.moves(err) {
+				break
+			}
+			req.logger().WarnContext(ctx, "agent's process lost, another one asked", "agent", req.Agent, "err", err)
+			err = c.sendAgain(ctx, req)
 		}
+		c.noteLost(err)
 		if c.left || r.done || context.Cause(ctx) != nil && mesh.CodeOf(context.Cause(ctx)) == mesh.Canceled {
 			return
 		}

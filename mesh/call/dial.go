@@ -62,6 +62,9 @@ type Options struct {
 	// A2A has it and was understood all the same. Answers are read twice then: it is for
 	// tests of agents.
 	Deviation func(clause string)
+	// Down, if it is set, is told of processes that cannot be reached, of agents that have
+	// several: the target is of the process alone. It must not block.
+	Down func(t Target, err error)
 	// Interfaces say how agents are called whose cards say it wrong, by their names.
 	Interfaces map[string]Interface
 }
@@ -89,14 +92,16 @@ func (i Interface) Validate() error {
 }
 
 // A Dialer makes clients of agents by what their cards say. It may be used
-// concurrently, keeps nothing and starts nothing.
+// concurrently and starts nothing. All that it keeps is how many of its calls are open, and
+// where, of agents that have several processes.
 type Dialer struct {
 	conns Conns
 	opts  Options
+	loads loads
 }
 
 // NewDialer returns a Dialer over the connections.
-func NewDialer(conns Conns, opts Options) *Dialer { return &Dialer{conns, opts} }
+func NewDialer(conns Conns, opts Options) *Dialer { return &Dialer{conns: conns, opts: opts} }
 
 // A Target is an agent as it was registered.
 type Target struct {
@@ -107,14 +112,21 @@ type Target struct {
 	Endpoint string
 	// Tenant owns the agent; "" for the operator.
 	Tenant mesh.TenantID
+	// Instances are the processes of an agent that may have several. With more than one, Card
+	// says what all of them are, and where they are called they say themselves.
+	Instances []Instance
 }
 
 // Dial returns a client of the agent. It connects to nothing yet: a call goes
 // to the first interface in the card's order that can be connected to, and
-// later calls of the client too. It returns Unavailable for an agent without
+// later calls of the client too. Of an agent with several processes the client is for one
+// execution, which stays with the process that has it. It returns Unavailable for an agent without
 // an interface that this Dialer can use.
 func (d *Dialer) Dial(t Target) (Client, error) {
 	const op = "call.Dial"
+	if len(t.Instances) > 1 {
+		return d.spread(t)
+	}
 	if !slices.ContainsFunc(t.Card.GetSupportedInterfaces(), func(in *a2apb.AgentInterface) bool { return address(in) == t.Endpoint }) {
 		if err := d.check(t, t.Endpoint); err != nil {
 			return nil, mesh.Wrap(op, err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
@@ -40,6 +41,7 @@ type Relay struct {
 	bodies    chan mesh.Body
 	cancel    context.CancelFunc
 	reading   sync.WaitGroup
+	lost      atomic.Bool
 
 	mu         sync.Mutex
 	remoteTask string
@@ -52,6 +54,7 @@ func Open(ctx context.Context, client Client, req Request, journal Journal, even
 	ctx, cancel := context.WithCancel(ctx)
 	r := &Relay{client: client, execution: req.Execution, event: event, journal: journal, bodies: make(chan mesh.Body, maxAhead), cancel: cancel,
 		remoteTask: req.RemoteTask}
+	req.lost = &r.lost
 	r.reading.Go(func() { // Close waits
 		stack.Grow()
 		defer close(r.bodies)
@@ -69,6 +72,10 @@ func Open(ctx context.Context, client Client, req Request, journal Journal, even
 // Bodies has what the agent says, and is closed when its stream has ended. Give
 // each body that is taken to Log.
 func (r *Relay) Bodies() <-chan mesh.Body { return r.bodies }
+
+// Lost reports, of a stream that has ended, whether that was because the agent could not
+// be reached any more, or did not know the task: it may be at work on nothing.
+func (r *Relay) Lost() bool { return r.lost.Load() }
 
 // Said is what a batch of the agent's words came to.
 type Said struct {
@@ -204,7 +211,7 @@ type Agent struct {
 func (a Agent) As(key mesh.ThreadKey, x mesh.Execution, ticket func(context.Context) (string, error)) mesh.Call {
 	as := mesh.Call{
 		Principal: mesh.Principal{Tenant: key.Tenant, User: x.User},
-		Thread:    key.ID, ParentTask: string(x.Parent), Execution: x.ID, Version: "1.0",
+		Thread:    key.ID, ParentTask: string(x.Parent), Execution: x.ID, Version: "1.0", Traceparent: x.Traceparent,
 	}
 	if Speaks(a.Card) {
 		as.Extensions, as.Ticket = []string{mesh.ExtensionURI}, ticket
@@ -235,7 +242,7 @@ func (a Agent) Request(key mesh.ThreadKey, x mesh.ExecutionID, msg *a2apb.Messag
 	if Speaks(a.Card) {
 		msg.ContextId = key.ID
 	}
-	req := Request{Message: msg, Execution: x, Unary: !a.Card.GetCapabilities().GetStreaming()}
+	req := Request{Message: msg, Execution: x, Unary: !a.Card.GetCapabilities().GetStreaming(), Idempotent: idempotent(a.Card)}
 	if !remote.GoesOn && !Speaks(a.Card) && remote.Context != "" {
 		req.Recall = remote.Recall
 	}
@@ -244,6 +251,12 @@ func (a Agent) Request(key mesh.ThreadKey, x mesh.ExecutionID, msg *a2apb.Messag
 			req.RemoteTask = string(x)
 		}
 		msg.TaskId = req.RemoteTask
+	}
+	if req.Attach = remote.Attach; req.Attach != nil {
+		req.Attach.Again = Speaks(a.Card)
+		if !req.Attach.Again {
+			req.RemoteTask = remote.Task // by an id of ours it knows none
+		}
 	}
 	return req
 }
@@ -254,4 +267,7 @@ type Remote struct {
 	GoesOn        bool
 	// Recall returns what the agent was told and said in the context before.
 	Recall func(context.Context) (string, error)
+	// Attach has the execution's task taken up, if there is one. Where the agent has lost
+	// it, only one that speaks our extension gets the message again.
+	Attach *Attach
 }

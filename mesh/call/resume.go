@@ -32,7 +32,9 @@ type call struct {
 	reader *reader
 	yield  func(mesh.Body) bool
 	left   bool // the caller broke the loop
-	news   bool // something was yielded since this was cleared
+	// attached says that the agent had begun before this call.
+	attached bool
+	news     bool // something was yielded since this was cleared
 }
 
 // over reports whether there is nothing more to do.

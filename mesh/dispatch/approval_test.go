@@ -80,7 +80,7 @@ func TestAgentsThatNeedApprovalWaitAndGoOn(t *testing.T) {
 			for range 3 {
 				<-calls
 			}
-			d := w.goOn(inv, "yes", dispatch.Options{MaxAgents: 5})
+			d := w.goOn(inv, "yes", dispatch.Options{MaxAgents: 1})
 			got := read(t, dispatch.NewOrchestration(d).Call(t.Context(), use("5", dispatch.ToolResults, `{}`)).Text)
 			var told []string
 			for _, a := range got["agents"].([]any) {
@@ -105,7 +105,10 @@ func TestAgentsThatNeedApprovalWaitAndGoOn(t *testing.T) {
 				t.Errorf("the execution that was announced is not the one that came: %s", announced)
 			}
 			if errs := d.Dispatch(t.Context(), []dispatch.Order{order("a"), order("b")}); len(errs) == 0 || !mesh.IsCode(errs[0], mesh.Exhausted) {
-				t.Errorf("those before do not count: %v", errs)
+				t.Errorf("more than there may be for one message: %v", errs)
+			}
+			if errs := d.Dispatch(t.Context(), []dispatch.Order{order("a")}); errs != nil { // S0-058
+				t.Errorf("those before the user's word count: %v", errs)
 			}
 			if errs := d.Dispatch(t.Context(), []dispatch.Order{order("quick")}); len(errs) == 0 || !mesh.IsCode(errs[0], mesh.Invalid) {
 				t.Errorf("an id of before is taken twice: %v", errs)
@@ -222,7 +225,7 @@ func TestAConsultationGoesOnWithItsCall(t *testing.T) {
 		t.Errorf("the call again: %+v", r)
 	}
 	c = dispatch.NewConsult(d, agents)
-	if r := c.Call(t.Context(), use("1", dispatch.ToolConsult, ask.Arguments)); r.Ask != "May I ask?" {
+	if r := c.Call(t.Context(), use("8", dispatch.ToolConsult, ask.Arguments)); r.Ask != "May I ask?" {
 		t.Errorf("a call of the same words: %+v", r)
 	}
 	if r := c.Call(t.Context(), use("9", dispatch.ToolConsult, other.Arguments)); r.Text != done.Text {
@@ -345,26 +348,48 @@ func TestWhatWasDispatchedBeforeIsRestored(t *testing.T) {
 	}
 }
 
-// An order may have been accepted although the log says that the call which made
-// another one failed: what depends on it is skipped, and nothing else is lost.
-func TestAnOrderWhoseDependencyTheLogDoesNotHaveIsSkipped(t *testing.T) {
+// finding O8: what was accepted is carried out by the run that goes on, whether its call
+// has a result in the log or not, and what depends on an execution that the log does not
+// have is skipped. A call that is made again orders nothing twice.
+func TestWhatWasAcceptedIsCarriedOutByWhoGoesOn(t *testing.T) {
 	w := newWorld(t)
 	w.agent("worker", asker)
 	d, inv := w.dispatcher(dispatch.Options{})
 	d.Close()
-	gone, after, free := dispatchUse("1", "gone", ""), dispatchUse("2", "after", `"gone"`), dispatchUse("3", "free", "")
-	w.replied(inv, gone, after, free)
-	w.returned(inv, gone, llm.ToolResult{Text: "timeout: dispatch_agent did not answer", Failed: true})
-	for _, u := range []mesh.ToolUse{after, free} {
-		w.returned(inv, u, llm.ToolResult{Text: `{"status":"accepted"}`})
+	accepted := func(label, call string, after ...mesh.ExecutionID) *mesh.Event {
+		x := mesh.Execution{ID: mesh.NewExecutionID(inv.Thread.ID), Parent: inv.Execution, Kind: mesh.KindAgent, Agent: "worker", User: "ann",
+			Label: label, Text: "do " + label, DependsOn: after}
+		return &mesh.Event{Body: mesh.DispatchAccepted{Child: x, Wave: 1 + len(after), Call: call}}
+	}
+	first := accepted("first", "1")
+	_, err := inv.Mesh.Record(t.Context(), first, accepted("second", "2", first.Body.(mesh.DispatchAccepted).Child.ID), accepted("lost", "3", "gone"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range w.state(inv).Executions()[2:] {
+		if x.State != a2apb.TaskState_TASK_STATE_SUBMITTED || !x.Waits() {
+			t.Errorf("%s is logged as %v", x.Label, x.State)
+		}
 	}
 	d = w.goOn(inv, "x", dispatch.Options{})
-	got := wait(t, d)
-	if r := got["after"]; r.Status != dispatch.StatusSkipped || !strings.Contains(r.Result, "'gone'") {
-		t.Errorf("what depends on it: %+v", r)
+	again := dispatchUse("2", "second", `"first"`)
+	w.replied(inv, again)
+	o := dispatch.NewOrchestration(d)
+	o.Batch(t.Context(), []mesh.ToolUse{again})
+	if r := o.Call(t.Context(), again); r.Failed || !strings.Contains(r.Text, string(execution(w, inv, "second"))) {
+		t.Errorf("the call again: %+v", r)
 	}
-	if r := got["free"]; r.Status != dispatch.StatusCompleted {
-		t.Errorf("what depends on nothing: %+v", r)
+	got := wait(t, d)
+	for label, want := range map[string]string{"first": "completed", "second": "completed", "lost": "skipped"} {
+		if got[label].Status != want {
+			t.Errorf("%s: %+v", label, got[label])
+		}
+	}
+	if n := len(bodies[mesh.DispatchIssued](w, inv)); n != 3 {
+		t.Errorf("%d dispatches, and the turn's", n-1)
+	}
+	if x := w.state(inv).Execution(execution(w, inv, "lost")); x.State != a2apb.TaskState_TASK_STATE_REJECTED || x.Reason != mesh.ReasonDependency {
+		t.Errorf("what was skipped is logged as %v %s", x.State, x.Reason)
 	}
 }
 

@@ -19,26 +19,24 @@ func (d *Dispatcher) choose(ctx context.Context, j *job) (*meshv1.Agent, error) 
 	if err != nil {
 		return nil, err
 	}
+	if j.Name != "" {
+		return d.named(ctx, j.Name, agents)
+	}
 	var best, worker *meshv1.Agent
+	chain := d.inv.Grant.Agents()
 	for _, a := range agents {
+		if !d.opts.may(a) {
+			continue
+		}
 		if a.GetName() == d.opts.Worker {
 			worker = a
 		}
-		if a.GetName() == j.Name {
-			if !a.GetLive() {
-				return nil, mesh.Errorf(mesh.Unavailable, op, "%s is not available: %s", a.GetName(), a.GetProblem())
-			}
-			return a, nil
-		}
-		chain := d.inv.Grant.Agents()
-		if j.Name == "" && a.GetLive() && !slices.Contains(chain, a.GetName()) && hasSkills(a.GetCard(), j.Skills) &&
+		if a.GetLive() && !slices.Contains(chain, a.GetName()) && hasSkills(a.GetCard(), j.Skills) &&
 			(best == nil || len(a.GetCard().GetSkills()) < len(best.GetCard().GetSkills())) {
 			best = a
 		}
 	}
 	switch {
-	case j.Name != "":
-		return nil, mesh.Errorf(mesh.NotFound, op, "there is no agent %q; list the agents to see which there are", j.Name)
 	case best != nil:
 		return best, nil
 	case worker.GetLive():

@@ -67,7 +67,8 @@ func (c *Consult) List(context.Context) []llm.Tool {
 func (c *Consult) Know(_ context.Context, f *llm.Facts) error {
 	f.Consults = true
 	for _, a := range c.agents {
-		about := llm.Agent{Name: a.GetName(), Description: a.GetCard().GetDescription(), Ask: true, Orchestrates: orchestrates(a.GetCard())}
+		about := llm.Agent{Name: a.GetName(), Description: a.GetCard().GetDescription(), Ask: true,
+			Orchestrates: said(a.GetCard(), "orchestration") && hasSkills(a.GetCard(), []string{anything})}
 		for _, s := range a.GetCard().GetSkills() {
 			about.Skills, about.Tags = append(about.Skills, s.GetId()), append(about.Tags, s.GetTags()...)
 		}
@@ -76,10 +77,13 @@ func (c *Consult) Know(_ context.Context, f *llm.Facts) error {
 	return nil
 }
 
-// orchestrates reports whether the card says so.
-func orchestrates(card *a2apb.AgentCard) bool {
+// anything is the skill of an orchestrator for whatever users want.
+const anything = "orchestration"
+
+// said reports whether the card says so of the agent to a mesh.
+func said(card *a2apb.AgentCard, what string) bool {
 	return slices.ContainsFunc(card.GetCapabilities().GetExtensions(), func(e *a2apb.AgentExtension) bool {
-		return e.GetUri() == mesh.ExtensionURI && e.GetParams().GetFields()["orchestration"].GetBoolValue()
+		return e.GetUri() == mesh.ExtensionURI && e.GetParams().GetFields()[what].GetBoolValue()
 	})
 }
 
@@ -111,17 +115,22 @@ func (c *Consult) Call(ctx context.Context, use mesh.ToolUse) llm.ToolResult {
 	if err := json.Unmarshal([]byte(use.Arguments), &a); err != nil {
 		return failure(mesh.InvalidField("dispatch.Consult", "arguments", "cannot be read: %v", err))
 	}
-	id := c.d.reopen(use.ID, a.Agent, a.Task)
+	id := c.d.ordered(use.ID)
 	if id == "" {
-		if !slices.ContainsFunc(c.agents, func(x *meshv1.Agent) bool { return x.GetName() == a.Agent }) {
+		at := slices.IndexFunc(c.agents, func(x *meshv1.Agent) bool { return x.GetName() == a.Agent })
+		if at < 0 {
 			return failure(mesh.InvalidField("dispatch.Consult", "agent", "%q is not one of the agents that can be asked", a.Agent))
 		}
 		id = c.label(a.Agent)
-		if errs := c.d.Dispatch(ctx, []Order{{AgentID: id, Name: a.Agent, Mission: a.Task, Answers: a.Answers}}); len(errs) > 0 {
+		order := Order{AgentID: id, Name: a.Agent, Mission: a.Task, Answers: a.Answers, Call: use.ID}
+		if said(c.agents[at].GetCard(), "orchestration") && c.d.opts.Timeouts[a.Agent] == 0 {
+			order.Timeout = c.d.opts.Orchestrating
+		}
+		if errs := c.d.Dispatch(ctx, []Order{order}); len(errs) > 0 {
 			return failure(errs[0])
 		}
 	}
-	results, err := c.d.await(ctx, []string{id})
+	results, err := c.d.await(ctx, []string{id}, ModeAll)
 	if err != nil {
 		return failure(err)
 	}
@@ -129,10 +138,12 @@ func (c *Consult) Call(ctx context.Context, use mesh.ToolUse) llm.ToolResult {
 		c.d.suspend()
 		return c.ask(ctx, use.ID, []string{id})
 	}
-	return fitting(results, text.AskForLess, func(results []Result) llm.ToolResult {
+	told := fitting(results, text.AskForLess, func(results []Result) llm.ToolResult {
 		r := results[0]
 		return answer(map[string]any{"agent": r.Agent, "status": r.Status, "result": r.Result})
 	})
+	told.Delivered = c.d.deliver(results)
+	return told
 }
 
 // label returns an id for what the agent is to be asked.

@@ -1,12 +1,14 @@
 // Package dispatch lets an agent set other agents to work: several at once, or
 // one after the other where one needs what another found.
 //
-// A [Dispatcher] serves one execution. It guarantees that an agent starts as
+// A [Dispatcher] serves one execution. It guarantees that a batch of orders is in the
+// thread's log, whole, before anything of it begins; that an agent starts as
 // soon as the agents that it depends on are done, and only if they completed;
-// that every dispatch is in the thread's log before it starts and when it ends;
-// that one agent's failure stops nothing but what depends on it; and that
-// nothing that it started is at work when Close returns. What comes back on the
-// agents' streams is logged by it, as it opened them.
+// that every dispatch is in the log before it starts, and its end once, also of those
+// that were skipped or never began; that each result is delivered to the execution's
+// model once, also after a restart; that one agent's failure stops nothing but what
+// depends on it; and that nothing that it started is at work when Close returns. What
+// comes back on the agents' streams is logged by it, as it opened them.
 //
 // An agent may need the user's approval, or meet a limit that counts for the
 // whole turn, conversation or user. It then waits, its question or report goes up
@@ -23,20 +25,25 @@
 package dispatch
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"time"
 
+	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 	"google.golang.org/grpc"
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/agent"
 	"agentmesh/mesh/call"
 	"agentmesh/mesh/limit"
+	"agentmesh/mesh/llm"
 	"agentmesh/mesh/text"
+	"agentmesh/mesh/thread"
 )
 
 // Conns hands out warm connections to agents: a *rpc.Pool.
@@ -54,15 +61,39 @@ type Options struct {
 	// MaxConcurrent is how many agents work at a time; more wait their turn.
 	// Default 5 (S1-036).
 	MaxConcurrent int
-	// MaxAgents is how many may be dispatched in all. Default 8 (S0-067).
+	// MaxAgents is how many may be dispatched in one run, from one message of the user to
+	// the next. The node counts those of all dispatchers; here a batch that would be too
+	// many is refused whole, before anything of it begins. Default 8 (S0-067), -1 for as
+	// many as the node lets.
 	MaxAgents int
-	// Timeout is how long an agent may take. Default 300 s (S1-037).
-	Timeout time.Duration
+	// Timeout is how long an agent may take. Default 300 s (S1-037); the order's own goes
+	// first, and then that which Timeouts has for the agent.
+	Timeout  time.Duration
+	Timeouts map[string]time.Duration
+	// Budget is how long all agents of a run may take together. When it is over, those
+	// at work are canceled and the others not begun; what arrived stays. Default 600 s
+	// (S1-038), less than 0 for no end.
+	Budget time.Duration
+	// Orchestrating is how long an agent may take that [Consult] asks and that dispatches
+	// others itself: their budget, and the time to conclude. Default 11 min.
+	Orchestrating time.Duration
+	// AdoptTime is how long an agent that was cut off may take to be live again. Default
+	// 30 s.
+	AdoptTime time.Duration
 	// Limits are how long agents may say nothing.
 	Limits call.Limits
 	// Worker is the agent that is asked when no agent has all skills of an
 	// order itself. Default "worker".
 	Worker string
+	// SubAgents are those that may be dispatched; nil for all. With Leaves, all are those
+	// that have a description and do not have others work themselves.
+	SubAgents []SubAgent
+	Leaves    bool
+	// Terms are what holds for agents, by the names by which they are registered.
+	Terms map[string]Terms
+	// Profile says which tools the model gets, and when it is told of results. Default
+	// ProfileFull.
+	Profile Profile
 	// Dialer calls agents. Default one that does so over gRPC alone, on the
 	// connections.
 	Dialer Dialer
@@ -73,31 +104,37 @@ func (o *Options) fill() {
 	if o.MaxConcurrent <= 0 {
 		o.MaxConcurrent = 5
 	}
-	if o.MaxAgents <= 0 {
-		o.MaxAgents = 8
-	}
+	o.MaxAgents = cmp.Or(o.MaxAgents, limit.DefaultTurnAgents)
 	if o.Timeout <= 0 {
 		o.Timeout = 300 * time.Second
 	}
+	if o.AdoptTime <= 0 {
+		o.AdoptTime = 30 * time.Second
+	}
+	o.Budget = cmp.Or(o.Budget, DefaultBudget)
+	o.Orchestrating = cmp.Or(o.Orchestrating, DefaultBudget+concluding)
 	if o.Worker == "" {
 		o.Worker = "worker"
+	}
+	if o.Profile == "" {
+		o.Profile = ProfileFull
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 }
 
-// The statuses of a Result (S0-026, S0-027).
+// The statuses of a Result.
 const (
-	StatusPending   = "pending"
-	StatusRunning   = "running"
-	StatusCompleted = "completed"
-	StatusFailed    = "failed"
-	StatusTimeout   = "timeout"
-	StatusCanceled  = "cancelled"
-	StatusSkipped   = "skipped"
-	StatusAwaiting  = "awaiting" // it asks something; Result is the question
-	StatusWaiting   = "waiting"  // for the user, to approve or to go on; Result is the question
+	StatusPending   = thread.StatusPending
+	StatusRunning   = thread.StatusRunning
+	StatusCompleted = thread.StatusCompleted
+	StatusFailed    = thread.StatusFailed
+	StatusTimeout   = thread.StatusTimeout
+	StatusCanceled  = thread.StatusCancelled
+	StatusSkipped   = thread.StatusSkipped
+	StatusAwaiting  = thread.StatusAwaiting // it ended with a question, which is Result
+	StatusWaiting   = "waiting"             // for the user, to approve or to go on; Result is the question
 )
 
 // A Result is an order and what became of it.
@@ -109,10 +146,13 @@ type Result struct {
 	Result      string           `json:"result"`
 	ToolCalls   int              `json:"tool_calls_used"`
 	DurationMS  int64            `json:"duration_ms"`
+	// Delivered says that the model was told the result before.
+	Delivered bool `json:"delivered,omitempty"`
 	// Mission is what was asked for.
 	Mission string `json:"-"`
 
-	wants *awaited // of one that is waiting
+	wants   *awaited // of one that is waiting
+	limited bool     // the mesh did not take it because of a limit
 }
 
 // awaited is what an agent waits for.
@@ -137,12 +177,19 @@ type Dispatcher struct {
 	cancel context.CancelCauseFunc
 	wg     sync.WaitGroup
 
-	lost error // why it is not known what was dispatched before
+	clock *time.Timer // of the budget
+	lost  error       // why it is not known what was dispatched before
+
+	batching sync.Mutex // one batch is accepted at a time
 
 	mu      sync.Mutex
-	before  before // what the log says of what was dispatched before
 	jobs    map[string]*job
-	order   []string // agent ids as they were dispatched
+	order   []string          // agent ids as they were dispatched
+	calls   map[string]string // agent ids by the call of the model that ordered it
+	fresh   []*job            // done and not delivered, in the order in which they ended
+	now     int               // those that were dispatched in this run
+	met     *llm.Trip         // the limit that the agents have met
+	late    *llm.Trip         // that the time is over
 	running int
 	paused  bool          // the run ends because somebody waits
 	changed chan struct{} // closed and replaced when a job ends
@@ -153,15 +200,16 @@ type job struct {
 	Order
 	Result
 	exec   mesh.Execution
+	wave   int // 1, or 1 more than that of the last that it depends on
 	waits  int // dependencies that are not done
 	then   []*job
 	cancel context.CancelFunc // while it runs
 	began  time.Time
 
-	issued  bool                      // it is in the log
-	counted bool                      // ToolCalls is what the log says
-	resume  *resume                   // of one that goes on after it waited
-	stop    func(ctx context.Context) // of one that waits: has its agent end it
+	told   bool                      // its result was delivered
+	resume *resume                   // of one that goes on after it waited, or was cut off
+	left   time.Duration             // of its time, if it was cut off, or 0
+	stop   func(ctx context.Context) // of one that waits: has its agent end it
 }
 
 var errClosed = mesh.Errorf(mesh.Canceled, "dispatch.Close", "the execution that dispatched it has ended")
@@ -175,9 +223,12 @@ func New(ctx context.Context, inv *agent.Invocation, conns Conns, opts Options) 
 	if opts.Dialer == nil {
 		opts.Dialer = call.NewDialer(conns, call.Options{})
 	}
-	d := &Dispatcher{inv: inv, dialer: opts.Dialer, opts: opts, jobs: map[string]*job{}, changed: make(chan struct{})}
+	d := &Dispatcher{inv: inv, dialer: opts.Dialer, opts: opts, jobs: map[string]*job{}, calls: map[string]string{}, changed: make(chan struct{})}
 	d.ctx, d.cancel = context.WithCancelCause(ctx)
-	if inv.Resumed {
+	if d.opts.Budget > 0 {
+		d.clock = time.AfterFunc(d.opts.Budget, d.expire)
+	}
+	if inv.GoesOn() {
 		d.lost = d.restore(ctx)
 	}
 	return d
@@ -193,21 +244,24 @@ func (d *Dispatcher) Close() {
 	paused := d.paused
 	d.mu.Unlock()
 	if paused {
-		_, _ = d.await(d.ctx, nil) // fails only where nothing is at work
+		_, _ = d.await(d.ctx, nil, ModeAll) // fails only where nothing is at work
 	}
 	d.mu.Lock()
-	over := !paused || d.ctx.Err() != nil && !errors.Is(context.Cause(d.ctx), errClosed)
+	over := !d.leaves() && (!paused || d.ctx.Err() != nil && !errors.Is(context.Cause(d.ctx), errClosed))
 	d.cancel(errClosed)
 	for _, j := range d.jobs {
 		switch {
 		case over && j.waiting():
 			d.abandon(j)
-		case j.Status == StatusPending:
-			j.Status = StatusCanceled
+		case over && j.Status == StatusPending:
+			d.drop(j)
 		}
 	}
 	d.wake()
 	d.mu.Unlock()
+	if d.clock != nil {
+		d.clock.Stop()
+	}
 	d.wg.Wait()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(d.ctx), settleTime)
 	defer cancel()
@@ -216,6 +270,10 @@ func (d *Dispatcher) Close() {
 	}
 }
 
+// leaves reports whether the process of the execution stops: it goes on elsewhere, and so
+// does what it dispatched.
+func (d *Dispatcher) leaves() bool { return errors.Is(context.Cause(d.ctx), agent.ErrShutdown) }
+
 // wake tells those who wait that a job has ended. d.mu is held.
 func (d *Dispatcher) wake() {
 	close(d.changed)
@@ -223,58 +281,108 @@ func (d *Dispatcher) wake() {
 }
 
 // Dispatch starts a batch: each order as soon as its dependencies are done. It
-// returns at once, with an error for each order if the batch is refused; then
-// nothing of it has begun.
+// returns once the log has all of it, with an error for each order if the batch is
+// refused; then nothing of it has begun.
 func (d *Dispatcher) Dispatch(ctx context.Context, batch []Order) []error {
+	d.batching.Lock()
+	defer d.batching.Unlock()
+	jobs, bad := d.plan(ctx, batch)
+	if bad != nil {
+		return bad
+	}
+	events := make([]*mesh.Event, len(jobs))
+	for i, j := range jobs {
+		events[i] = &mesh.Event{Body: mesh.DispatchAccepted{Child: j.exec, Context: j.Context, Wave: j.wave, Call: j.Call, Answers: j.Answers}}
+	}
+	if _, err := d.inv.Mesh.Record(ctx, events...); err != nil {
+		d.refused(err)
+		return slices.Repeat([]error{err}, len(batch))
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.now += len(jobs)
+	for _, j := range jobs {
+		d.add(j)
+	}
+	for _, j := range jobs {
+		d.link(j)
+		if d.ctx.Err() != nil { // Close does not know of it
+			d.drop(j)
+		}
+	}
+	d.start()
+	return nil
+}
+
+// plan returns the jobs of a batch that can be accepted, or what is wrong with each
+// order.
+func (d *Dispatcher) plan(ctx context.Context, batch []Order) (jobs []*job, bad []error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	switch {
 	case d.ctx.Err() != nil:
-		return slices.Repeat([]error{errClosed}, len(batch))
+		return nil, slices.Repeat([]error{errClosed}, len(batch))
 	case d.lost != nil:
-		return slices.Repeat([]error{d.lost}, len(batch))
+		return nil, slices.Repeat([]error{d.lost}, len(batch))
 	}
 	have := map[string]bool{}
 	for id := range d.jobs {
 		have[id] = true
 	}
 	if bad := problems(have, batch); bad != nil {
-		return bad
+		return nil, bad
 	}
-	if n := len(d.jobs) + len(batch); n > d.opts.MaxAgents {
-		return d.tooMany(ctx, len(batch), n)
+	if met := cmp.Or(d.met, d.late); met != nil {
+		d.meet(met)
+		return nil, slices.Repeat([]error{tripOf(met).Err("dispatch.Dispatch")}, len(batch))
 	}
+	if most := d.room(); most >= 0 && len(batch) > most {
+		return nil, d.tooMany(ctx, len(batch), most)
+	}
+	known := maps.Clone(d.jobs)
 	for _, o := range batch {
-		d.add(o, mesh.NewExecutionID(d.inv.Thread.ID))
+		j := d.job(o, mesh.NewExecutionID(d.inv.Thread.ID))
+		known[o.AgentID], jobs = j, append(jobs, j)
 	}
-	for _, o := range batch {
-		d.link(d.jobs[o.AgentID])
+	for _, j := range jobs {
+		for _, id := range j.Order.DependsOn {
+			j.exec.DependsOn = append(j.exec.DependsOn, known[id].exec.ID)
+		}
+		wave(j, known)
 	}
-	d.start()
-	return nil
+	return jobs, nil
 }
 
-// add takes an order in. d.mu is held.
-func (d *Dispatcher) add(o Order, id mesh.ExecutionID) *job {
+// wave works out the job's wave, of a graph without circles.
+func wave(j *job, known map[string]*job) int {
+	if j.wave == 0 {
+		before := 0
+		for _, id := range j.Order.DependsOn {
+			before = max(before, wave(known[id], known))
+		}
+		j.wave = before + 1
+	}
+	return j.wave
+}
+
+// job is an order under the id of its execution.
+func (d *Dispatcher) job(o Order, id mesh.ExecutionID) *job {
+	o.MaxToolCalls = d.mostCalls(o)
 	j := &job{Order: o, Result: Result{AgentID: o.AgentID, Status: StatusPending, ExecutionID: id, Agent: o.Name, Mission: o.Mission}}
 	j.exec = mesh.Execution{
 		ID: id, Parent: d.inv.Execution, Kind: mesh.KindAgent, Agent: o.Name,
 		User: d.inv.User, Label: o.AgentID, Text: o.Mission, Skills: o.Skills, MaxToolCalls: o.MaxToolCalls, Budget: o.Budget,
 	}
-	d.jobs[o.AgentID] = j
-	d.order = append(d.order, o.AgentID)
 	return j
 }
 
-// tooMany refuses a batch and says so in the log.
-func (d *Dispatcher) tooMany(ctx context.Context, batch, n int) []error {
-	fact := mesh.LimitTripped{Limit: limit.TurnAgents, Detail: text.TooManyAgents(d.opts.MaxAgents, n), Used: int64(n), Most: int64(d.opts.MaxAgents)}
-	err := &mesh.Error{Code: mesh.Exhausted, Op: "dispatch.Dispatch", Detail: fact.Detail, Limit: &fact}
-	_, logErr := d.inv.Mesh.Record(ctx, &mesh.Event{Body: fact})
-	if logErr != nil {
-		d.opts.Logger.WarnContext(ctx, "limit not logged", "err", logErr)
+// add takes a job in. d.mu is held.
+func (d *Dispatcher) add(j *job) {
+	id := j.Order.AgentID
+	d.jobs[id], d.order = j, append(d.order, id)
+	if j.Call != "" {
+		d.calls[j.Call] = id
 	}
-	return slices.Repeat([]error{err}, batch)
 }
 
 // link counts what the job waits for, and skips it if that failed already.
@@ -282,12 +390,9 @@ func (d *Dispatcher) tooMany(ctx context.Context, batch, n int) []error {
 func (d *Dispatcher) link(j *job) {
 	for _, id := range j.Order.DependsOn {
 		dep := d.jobs[id]
-		if dep == nil { // restored from a log that does not have it
-			d.skip(j, id)
-			continue
-		}
-		j.exec.DependsOn = append(j.exec.DependsOn, dep.exec.ID)
 		switch {
+		case dep == nil: // restored from a log that does not have it
+			d.skip(j, id)
 		case !dep.Terminal():
 			j.waits++
 			dep.then = append(dep.then, j)
@@ -309,7 +414,7 @@ func (d *Dispatcher) start() {
 		}
 		d.running++
 		j.Status, j.began = StatusRunning, time.Now()
-		ctx, cancel := context.WithTimeout(d.ctx, d.opts.Timeout)
+		ctx, cancel := context.WithTimeout(d.ctx, cmp.Or(j.left, d.timeout(j.Order)))
 		j.cancel = cancel
 		r, deps := j.Result, d.results(j.Order.DependsOn)
 		d.wg.Go(func() { // Close waits
@@ -327,14 +432,17 @@ func (d *Dispatcher) finish(j *job, r Result) {
 	j.Result, j.cancel = r, nil
 	d.running--
 	if r.Terminal() {
-		d.release(j)
+		d.over(j)
 	}
 	d.start()
 	d.wake()
 }
 
-// release lets go of the jobs that depend on j, which is done. d.mu is held.
-func (d *Dispatcher) release(j *job) {
+// over notes that j is done, and lets go of the jobs that depend on it. d.mu is held.
+func (d *Dispatcher) over(j *job) {
+	if !j.told {
+		d.fresh = append(d.fresh, j)
+	}
 	for _, next := range j.then {
 		next.waits--
 		if j.Status != StatusCompleted && next.Status == StatusPending {
@@ -351,7 +459,18 @@ func (d *Dispatcher) skip(j *job, dep string) {
 	}
 	j.Status = StatusSkipped
 	j.Result.Result = text.AgentSkipped(dep)
-	d.release(j)
+	d.settle(d.ctx, j, mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_REJECTED, Reason: mesh.ReasonDependency}, j.Result)
+	d.over(j)
+}
+
+// drop ends a job that has not begun. d.mu is held.
+func (d *Dispatcher) drop(j *job) {
+	if j.Status != StatusPending {
+		return
+	}
+	j.Status, j.Result.Result = StatusCanceled, text.AgentCanceled()
+	d.settle(d.ctx, j, mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_CANCELED}, j.Result)
+	d.over(j)
 }
 
 // results returns the results of the named orders, in the order of dispatch.

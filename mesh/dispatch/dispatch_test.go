@@ -3,11 +3,13 @@ package dispatch_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 	"github.com/google/go-cmp/cmp"
@@ -170,7 +172,7 @@ func TestALaterBatchMayDependOnAnEarlierOne(t *testing.T) {
 	}
 }
 
-// S0-067, S1-036: no more than MaxConcurrent work at a time; the others wait
+// No more than MaxConcurrent work at a time; the others wait
 // their turn, in the order in which they were dispatched.
 func TestTheSurplusWaitsItsTurn(t *testing.T) {
 	w := newWorld(t)
@@ -203,7 +205,82 @@ func TestTheSurplusWaitsItsTurn(t *testing.T) {
 	}
 }
 
-// S0-067, S0-123: a batch that goes over the limit of a turn is refused whole,
+// S1-036, S0-091: by default five are at work at the same time, and of eight the others are
+// pending until one of them ends.
+func TestFiveAreAtWorkAtATime(t *testing.T) {
+	w := newWorld(t)
+	begun, hold := make(chan string, 8), make(chan struct{})
+	w.agent("worker", func(m *mission) error {
+		begun <- idOf(m)
+		<-hold
+		return m.done("x")
+	})
+	d, _ := w.dispatcher(dispatch.Options{})
+	var batch []dispatch.Order
+	for i := range 8 {
+		batch = append(batch, order(fmt.Sprint("w", i)))
+	}
+	for _, err := range d.Dispatch(t.Context(), batch) {
+		t.Fatal(err)
+	}
+	for range 5 {
+		receive(t, begun)
+	}
+	at := map[string]int{}
+	for _, r := range d.List() {
+		at[r.Status]++
+	}
+	if at[dispatch.StatusRunning] != 5 || at[dispatch.StatusPending] != 3 || len(begun) != 0 {
+		t.Errorf("they are %v, and %d more have begun", at, len(begun))
+	}
+	close(hold)
+	for id, r := range wait(t, d) {
+		if r.Status != dispatch.StatusCompleted {
+			t.Errorf("%s: %+v", id, r)
+		}
+	}
+}
+
+// S0-027: an agent is pending, running and then completed, failed or timed out, and one that
+// depends on what failed is skipped.
+func TestTheStatusesOfAnAgent(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	begun := make(chan string, 8)
+	w.agent("worker", func(m *mission) error {
+		begun <- idOf(m)
+		switch idOf(m) {
+		case "fails":
+			return m.end(a2apb.TaskState_TASK_STATE_FAILED, "no")
+		case "hangs":
+			<-m.ctx.Done()
+			return m.ctx.Err()
+		}
+		return m.done("x")
+	})
+	d, _ := w.dispatcher(dispatch.Options{Timeouts: map[string]time.Duration{"worker": time.Hour}})
+	late := order("hangs")
+	late.Timeout = 2 * time.Second // S0-048, S1-037: its own goes before the agent's
+	for _, err := range d.Dispatch(t.Context(), []dispatch.Order{late, order("next", "hangs")}) {
+		t.Fatal(err)
+	}
+	receive(t, begun)
+	var early []string
+	for _, r := range d.List() {
+		early = append(early, r.Status)
+	}
+	if !slices.Equal(early, []string{dispatch.StatusRunning, dispatch.StatusPending}) {
+		t.Errorf("at first they are %v", early)
+	}
+	got := run(t, d, order("works"), order("fails"), order("last", "fails"))
+	for id, want := range map[string]string{"works": "completed", "fails": "failed", "last": "skipped", "hangs": "timeout", "next": "skipped"} {
+		if got[id].Status != want {
+			t.Errorf("%s is %q, want %s", id, got[id].Status, want)
+		}
+	}
+}
+
+// A batch that goes over the limit of a run is refused whole, before the node is asked,
 // and the log says which limit it was.
 func TestTooManyAgentsAreRefusedAndLogged(t *testing.T) {
 	texttest.Fixed(t)

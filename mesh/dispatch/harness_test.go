@@ -1,6 +1,7 @@
 package dispatch_test
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"math"
@@ -13,7 +14,9 @@ import (
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/structpb"
 
@@ -101,6 +104,14 @@ type actor struct {
 	act      func(*mission) error
 	stop     func()
 	canceled chan string // ids of the tasks that were to be canceled
+	has      *a2apb.Task // that it can be asked for, or nil
+}
+
+func (a *actor) GetTask(_ context.Context, req *a2apb.GetTaskRequest) (*a2apb.Task, error) {
+	if a.has == nil {
+		return nil, status.Error(codes.NotFound, "no such task")
+	}
+	return a.has, nil
 }
 
 func (a *actor) SendStreamingMessage(req *a2apb.SendMessageRequest, stream grpc.ServerStreamingServer[a2apb.StreamResponse]) error {
@@ -135,7 +146,8 @@ type world struct {
 	conn   *grpc.ClientConn
 	pool   *rpc.Pool
 	skills []string
-	refuse func(*mesh.Event) bool // what the log does not take
+	inner  map[string]*meshv1.Agent // in no list
+	refuse func(*mesh.Event) bool   // what the log does not take
 
 	mu     sync.Mutex
 	agents map[string]*meshv1.Agent
@@ -195,6 +207,15 @@ func (w *world) ListAgents(context.Context, *meshv1.ListAgentsRequest) (*meshv1.
 	return resp, nil
 }
 
+func (w *world) GetAgent(_ context.Context, req *meshv1.GetAgentRequest) (*meshv1.GetAgentResponse, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if a := cmp.Or(w.agents[req.GetName()], w.inner[req.GetName()]); a != nil {
+		return &meshv1.GetAgentResponse{Agent: a}, nil
+	}
+	return nil, status.Error(codes.NotFound, "there is no such agent")
+}
+
 func (w *world) ListSkills(context.Context, *meshv1.ListSkillsRequest) (*meshv1.ListSkillsResponse, error) {
 	resp := &meshv1.ListSkillsResponse{}
 	for _, s := range w.skills {
@@ -223,7 +244,7 @@ func (w *world) AppendEvents(ctx context.Context, req *meshv1.AppendEventsReques
 			}
 			resp.Tickets[string(b.Child.ID)] = w.signer.Ticket(child, time.Now())
 		}
-		if b, ok := e.Body.(mesh.TaskMoved); ok && b.Reason == mesh.ReasonDelivered {
+		if b, ok := e.Body.(mesh.TaskMoved); ok && (b.Reason == mesh.ReasonDelivered || b.Reason == mesh.ReasonContinued) {
 			child, err := w.renew(ctx, g, e.Execution)
 			if err != nil {
 				return nil, err
@@ -308,6 +329,7 @@ func (w *world) dispatcher(o dispatch.Options) (*dispatch.Dispatcher, *agent.Inv
 // state is what the conversation adds up to.
 func (w *world) state(inv *agent.Invocation) *thread.State {
 	w.t.Helper()
+	_ = inv.Mesh.Flush(context.Background()) // of an execution that is over it fails
 	events, err := w.log.Read(context.Background(), inv.Thread, 0, 10_000)
 	if err != nil {
 		w.t.Fatal(err)
@@ -318,6 +340,7 @@ func (w *world) state(inv *agent.Invocation) *thread.State {
 // bodies are those of the log that the function takes.
 func bodies[B mesh.Body](w *world, inv *agent.Invocation) []B {
 	w.t.Helper()
+	_ = inv.Mesh.Flush(context.Background()) // of an execution that is over it fails
 	events, err := w.log.Read(context.Background(), inv.Thread, 0, 10_000)
 	if err != nil {
 		w.t.Fatal(err)

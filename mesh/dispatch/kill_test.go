@@ -124,7 +124,7 @@ func TestAWorkerIsKilledInTheMiddleOfASkillCall(t *testing.T) {
 		t.Errorf("the results are %+v", got)
 	}
 	settled := bodies[mesh.DispatchSettled](w, inv)
-	if len(settled) != 1 || settled[0].State != a2apb.TaskState_TASK_STATE_FAILED || settled[0].Result != a.Result {
+	if len(settled) != 2 || settled[1].Reason != mesh.ReasonDependency || settled[0].State != a2apb.TaskState_TASK_STATE_FAILED || settled[0].Result != a.Result {
 		t.Errorf("the log has %+v", settled)
 	}
 	if calls := bodies[mesh.SkillCalled](w, inv); len(calls) != 2 || len(bodies[mesh.SkillReturned](w, inv)) != 1 || len(bodies[mesh.DispatchIssued](w, inv)) != 2 {

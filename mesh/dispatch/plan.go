@@ -3,6 +3,7 @@ package dispatch
 import (
 	"slices"
 	"strings"
+	"time"
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/llm"
@@ -24,8 +25,13 @@ type Order struct {
 	// Budget is what the agent may use with all below it. The mesh gives it no more than
 	// is left.
 	Budget mesh.Budget
+	// Timeout is how long the agent may take; 0 is what the dispatcher has for it.
+	Timeout time.Duration
 	// Answers are what the user said to questions that the agent asked before.
 	Answers []string
+	// Call is the id of the model's call by which it was ordered, or "". A call orders
+	// once, also after a restart.
+	Call string
 }
 
 // problems checks the orders of one batch together, against those that there
@@ -79,7 +85,12 @@ func problems(have map[string]bool, batch []Order) []error {
 	}
 	if first < 0 {
 		if loop := cycle(batch, at); loop != nil {
-			note(loop[0], mesh.InvalidField(op, "depends_on", "goes in a circle through %q; nothing was dispatched", batch[loop[0]].AgentID))
+			var path strings.Builder
+			for _, i := range loop {
+				path.WriteString(batch[i].AgentID + " -> ")
+			}
+			path.WriteString(batch[loop[0]].AgentID)
+			note(loop[0], mesh.InvalidField(op, "depends_on", "goes in a circle: %s; nothing was dispatched", path.String()))
 		}
 	}
 	if first < 0 {
@@ -93,40 +104,37 @@ func problems(have map[string]bool, batch []Order) []error {
 	return bad
 }
 
-// cycle returns the orders that can never start, or nil (Kahn's algorithm).
+// cycle returns the orders of a circle, each of which depends on the next one and the
+// last one on the first, or nil.
 func cycle(batch []Order, at map[string]int) []int {
-	waits := make([]int, len(batch))
-	then := make([][]int, len(batch))
-	for i, o := range batch {
-		for _, dep := range o.DependsOn {
-			if j, ok := at[dep]; ok {
-				waits[i]++
-				then[j] = append(then[j], i)
+	const under, done = 1, 2
+	state := make([]int, len(batch))
+	var path []int
+	var visit func(i int) []int
+	visit = func(i int) []int {
+		switch state[i] {
+		case under:
+			return slices.Clone(path[slices.Index(path, i):])
+		case done:
+			return nil
+		}
+		state[i], path = under, append(path, i)
+		for _, dep := range batch[i].DependsOn {
+			if next, ok := at[dep]; ok {
+				if loop := visit(next); loop != nil {
+					return loop
+				}
 			}
 		}
+		state[i], path = done, path[:len(path)-1]
+		return nil
 	}
-	var ready []int
-	for i, n := range waits {
-		if n == 0 {
-			ready = append(ready, i)
+	for i := range batch {
+		if loop := visit(i); loop != nil {
+			return loop
 		}
 	}
-	for len(ready) > 0 {
-		i := ready[0]
-		ready = ready[1:]
-		for _, j := range then[i] {
-			if waits[j]--; waits[j] == 0 {
-				ready = append(ready, j)
-			}
-		}
-	}
-	var stuck []int
-	for i, n := range waits {
-		if n > 0 {
-			stuck = append(stuck, i)
-		}
-	}
-	return stuck
+	return nil
 }
 
 // prompt is the message that an agent gets: its mission and, where there are

@@ -2,7 +2,6 @@ package dispatch
 
 import (
 	"context"
-	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -37,21 +36,28 @@ func result(status, said string, last mesh.TaskMoved) string {
 	return said + "\n\n" + why
 }
 
-// open returns the result of an agent that was stopped or lost, with the skill calls
-// of which nobody knows what became: who reads it must not have them made again as if
-// nothing had happened.
-func (d *Dispatcher) open(ctx context.Context, j *job, r Result) string {
-	if !slices.Contains([]string{StatusFailed, StatusTimeout, StatusCanceled}, r.Status) {
-		return r.Result
-	}
+// conclude completes the result of an agent that is done with what the log says: its
+// skill calls, its last reply and, if it was stopped or lost, the calls of which nobody
+// knows what became: who reads it must not have them made again as if nothing had
+// happened.
+func (d *Dispatcher) conclude(ctx context.Context, r *Result, said *transcript, last mesh.TaskMoved) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTime)
 	defer cancel()
-	did, err := d.inv.Mesh.Actions(ctx)
+	r.Result = result(r.Status, said.result(), last)
+	err := d.inv.Mesh.Lately(ctx, func(did *thread.Actions) {
+		if x := did.Execution(r.ExecutionID); x != nil {
+			r.ToolCalls = x.SkillCalls
+		}
+		switch r.Status {
+		case StatusCompleted:
+			r.Result = result(r.Status, said.since(did.LastWords(r.ExecutionID)), last)
+		case StatusFailed, StatusTimeout, StatusCanceled:
+			r.Result = withOpen(r.Result, unsettled(did.Below(r.ExecutionID)))
+		}
+	})
 	if err != nil {
-		d.opts.Logger.WarnContext(ctx, "unsettled calls of an agent not read", "execution", j.exec.ID, "err", err)
-		return r.Result
+		d.opts.Logger.WarnContext(ctx, "what an agent did cannot be read", "execution", r.ExecutionID, "err", err)
 	}
-	return withOpen(r.Result, unsettled(did.Below(j.exec.ID)))
 }
 
 // unsettled returns those of the skill calls, in short, that have not come back.

@@ -43,8 +43,8 @@ func TestAResultIsWhatWasSaidAndWhyItEnded(t *testing.T) {
 	}
 }
 
-// Only what waits for the user's word goes on; all else is as it ended.
-func TestOnlyWhatWaitsForTheUserGoesOn(t *testing.T) {
+// What waits for the user's word goes on, and what was at work; all else is as it ended.
+func TestWhatIsNotOverGoesOn(t *testing.T) {
 	asks, failed := a2apb.TaskState_TASK_STATE_INPUT_REQUIRED, a2apb.TaskState_TASK_STATE_FAILED
 	for name, tt := range map[string]struct {
 		state  mesh.TaskState
@@ -54,13 +54,13 @@ func TestOnlyWhatWaitsForTheUserGoesOn(t *testing.T) {
 		"it asks for a yes":           {asks, mesh.ReasonApproval, ""},
 		"it asks whether to go on":    {asks, mesh.ReasonLimit, ""},
 		"it failed at a limit":        {failed, mesh.ReasonLimit, StatusFailed},
-		"it asked who called it":      {asks, "", StatusFailed},
+		"it asked who called it":      {asks, "", ""},
 		"it took too long":            {failed, mesh.ReasonTimeout, StatusTimeout},
-		"nobody knows how it went on": {a2apb.TaskState_TASK_STATE_WORKING, "", StatusFailed},
+		"nobody knows how it went on": {a2apb.TaskState_TASK_STATE_WORKING, "", ""},
 	} {
 		j := new(job)
 		restored(j, &thread.Execution{State: tt.state, Reason: tt.reason}, thread.NewActions("main", "t"))
-		if j.Status != tt.status || (j.resume != nil) != (tt.status == "") || j.counted != (tt.status != "") {
+		if j.Status != tt.status || (j.resume != nil) != (tt.status == "") {
 			t.Errorf("%s: %q, goes on %v", name, j.Status, j.resume)
 		}
 	}
@@ -68,8 +68,10 @@ func TestOnlyWhatWaitsForTheUserGoesOn(t *testing.T) {
 
 func TestOptionsThatAreGivenAreKept(t *testing.T) {
 	for _, c := range []struct{ o, want Options }{
-		{Options{MaxConcurrent: -1, MaxAgents: -1, Timeout: -1}, Options{MaxConcurrent: 5, MaxAgents: 8, Timeout: 300 * time.Second, Worker: "worker"}},
-		{Options{MaxConcurrent: 1, MaxAgents: 1, Timeout: 1, Worker: "w"}, Options{MaxConcurrent: 1, MaxAgents: 1, Timeout: 1, Worker: "w"}},
+		{Options{MaxConcurrent: -1, MaxAgents: -1, Timeout: -1, Budget: -1}, Options{MaxConcurrent: 5, MaxAgents: -1, Timeout: 300 * time.Second, Budget: -1, Orchestrating: 11 * time.Minute, AdoptTime: 30 * time.Second, Worker: "worker", Profile: ProfileFull}},
+		// S1-036, S1-037, S1-038.
+		{Options{}, Options{MaxConcurrent: 5, MaxAgents: 8, Timeout: 300 * time.Second, Budget: 600 * time.Second, Orchestrating: 11 * time.Minute, AdoptTime: 30 * time.Second, Worker: "worker", Profile: ProfileFull}},
+		{Options{MaxConcurrent: 1, MaxAgents: 1, Timeout: 1, Budget: 2, Orchestrating: 3, Worker: "w", Profile: ProfilePush}, Options{MaxConcurrent: 1, MaxAgents: 1, Timeout: 1, Budget: 2, Orchestrating: 3, AdoptTime: 30 * time.Second, Worker: "w", Profile: ProfilePush}},
 	} {
 		o := c.o
 		if o.fill(); o.Logger == nil {
@@ -86,6 +88,40 @@ func TestOnlyResultsAreWaitedFor(t *testing.T) {
 	for _, tool := range []string{ToolDispatch, ToolResults, ToolConsult, "x"} {
 		if got := new(Orchestration).Waits(tool); got != (tool == ToolResults) {
 			t.Errorf("%s waits: %v", tool, got)
+		}
+	}
+}
+
+// What another process of the agent says in place of the one that was lost is the result,
+// and not what was half said before it.
+func TestAnArtifactThatBeginsAnewReplacesWhatItWas(t *testing.T) {
+	type say struct {
+		id, s string
+		more  bool
+	}
+	for name, tt := range map[string]struct {
+		says []say
+		want string
+	}{
+		"the only one":     {[]say{{"a", "ha", false}, {"a", "lf", true}, {"a", "whole", false}}, "whole"},
+		"the first of two": {[]say{{"a", "half", false}, {"b", "more", false}, {"a", "whole", false}}, "whole\n\nmore"},
+		"in turns":         {[]say{{"a", "1", false}, {"b", "2", false}, {"a", "3", true}, {"b", "4", true}, {"b", "5", false}, {"b", "6", true}}, "13\n\n56"},
+		"all of them":      {[]say{{"a", "1", false}, {"b", "2", false}, {"a", "3", false}, {"b", "4", false}}, "3\n\n4"},
+		"by nothing":       {[]say{{"a", "1", false}, {"b", "2", false}, {"a", "", false}}, "2"},
+	} {
+		for _, before := range []string{"", "said before"} {
+			var got transcript
+			got.hear([]mesh.Body{mesh.ArtifactAppended{Artifact: &a2apb.Artifact{ArtifactId: "before", Parts: mesh.Say(before).Parts}}})
+			for _, s := range tt.says {
+				got.take(&a2apb.Artifact{ArtifactId: s.id, Parts: mesh.Say(s.s).Parts}, s.more)
+			}
+			want := before + tt.want
+			if before != "" {
+				want = before + "\n\n" + tt.want
+			}
+			if got.result() != want {
+				t.Errorf("%s: %q, want %q", name, got.result(), want)
+			}
 		}
 	}
 }

@@ -141,7 +141,7 @@ func TestLargeOutputIsLoggedWhole(t *testing.T) {
 	})
 	d, inv := w.dispatcher(dispatch.Options{})
 	r := run(t, d, order("a"))["a"]
-	note := "x\n[7309331 bytes that the agent said after this are missing here; there is no way to get them: ask the agent for less, or for one part after the other.]"
+	note := "x\n[7309315 bytes that the agent said after this are missing here; there is no way to get them: ask the agent for less, or for one part after the other.]"
 	if r.Status != dispatch.StatusCompleted || len(r.Result) > mesh.MaxResult || !strings.HasSuffix(r.Result, note) {
 		t.Errorf("%s with %d bytes that end in %q", r.Status, len(r.Result), r.Result[len(r.Result)-200:])
 	}

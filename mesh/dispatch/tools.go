@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -21,14 +23,23 @@ import (
 const (
 	ToolDispatch = "dispatch_agent"
 	ToolResults  = "get_agent_results"
+	ToolCancel   = "cancel_agent"
+	ToolList     = "list_agents"
 	ToolConsult  = "consult_agent"
+)
+
+// Bounds of what a model may say, in bytes.
+const (
+	maxAgentID = 64
+	maxTask    = 16 << 10
 )
 
 // maxWait is how long get_agent_results waits, at most.
 const maxWait = 10 * time.Minute
 
 // Orchestration are the tools with which a model dispatches agents and
-// collects their results. All dispatches of one reply are one batch.
+// collects their results, as the dispatcher's profile says. All dispatches of one reply
+// are one batch.
 type Orchestration struct {
 	asked
 
@@ -39,6 +50,7 @@ type Orchestration struct {
 var (
 	_ llm.Tools      = (*Orchestration)(nil)
 	_ llm.Batcher    = (*Orchestration)(nil)
+	_ llm.Collector  = (*Orchestration)(nil)
 	_ modelrun.Asker = (*Orchestration)(nil)
 )
 
@@ -47,73 +59,101 @@ func NewOrchestration(d *Dispatcher) *Orchestration {
 	return &Orchestration{asked: asked{d: d}, planned: map[string]error{}}
 }
 
-// List implements llm.Tools.
+// List implements llm.Tools: sorted by name.
 func (o *Orchestration) List(context.Context) []llm.Tool {
-	return []llm.Tool{
-		{Name: ToolDispatch, Description: "Dispatch an agent to do one task with the skills that you name. Use it after get_skill. " +
-			"Several may be dispatched at once and work in parallel, unless depends_on says to wait: then the results of those agents are given to this one. " +
-			"Wait for all results with get_agent_results before you answer the user.",
-			Parameters: json.RawMessage(dispatchSchema)},
-		{Name: ToolResults, Description: "Wait for agents that you dispatched and get their results. Without agent_ids, of all of them.",
-			Parameters: json.RawMessage(resultsSchema)},
+	cancel := llm.Tool{Name: ToolCancel, Description: "End an agent that is not needed any more. The others go on.", Parameters: json.RawMessage(cancelSchema)}
+	list := llm.Tool{Name: ToolList, Description: "See all agents that you dispatched, and how far they are.", Parameters: json.RawMessage(`{"type":"object","properties":{}}`)}
+	switch o.d.opts.Profile {
+	case ProfilePush:
+		return []llm.Tool{cancel, {Name: ToolDispatch, Description: "Dispatch an agent to do one task. It returns at once; the result is delivered to you when the agent is done. " +
+			"Several may be dispatched at once and work in parallel.", Parameters: json.RawMessage(pushSchema)}, list}
+	case ProfileCollect:
+		return []llm.Tool{
+			{Name: ToolDispatch, Description: dispatchWords + "Wait for all results with get_agent_results before you answer the user.", Parameters: json.RawMessage(collectSchema)},
+			{Name: ToolResults, Description: "Wait for agents that you dispatched and get their results. Without agent_ids, of all of them.", Parameters: json.RawMessage(resultsSchema + "}}")},
+		}
 	}
+	return []llm.Tool{cancel, {Name: ToolDispatch, Description: dispatchWords + "Results are delivered to you when they are there; wait for them with get_agent_results before you answer the user.",
+		Parameters: json.RawMessage(fullSchema)},
+		{Name: ToolResults, Description: "Wait for agents that you dispatched and get their results. Without agent_ids, of all of them.", Parameters: json.RawMessage(resultsSchema + waitSchema)}, list}
 }
 
 // Know implements llm.Knower.
-func (o *Orchestration) Know(_ context.Context, f *llm.Facts) error {
-	f.Dispatches = true
+func (o *Orchestration) Know(ctx context.Context, f *llm.Facts) error {
+	f.Dispatches, f.Pushed = true, o.d.opts.Profile == ProfilePush
+	if f.Pushed {
+		return o.d.knownAgents(ctx, f)
+	}
 	return nil
 }
 
-// The six parameters of S0-014 to S0-020, and name, for an agent by its name.
-const dispatchSchema = `{"type":"object","properties":{` +
-	`"agent_id":{"type":"string","description":"An id of your choice for this agent, unique in the conversation turn; depends_on and results use it."},` +
-	`"context":{"type":"string","description":"Extra context in a few words, such as what the user prefers."},` +
-	`"depends_on":{"type":"array","items":{"type":"string"},"description":"agent_ids that must be done first; their results are given to this agent."},` +
-	`"max_tool_calls":{"type":"integer","description":"Most skill calls of the agent; default 5."},` +
-	`"mission":{"type":"string","description":"What to do, with all inputs, what to return, and when it is done."},` +
-	`"name":{"type":"string","description":"The agent to ask, when it must be that one; otherwise it is chosen by its skills."},` +
-	`"skills":{"type":"array","items":{"type":"string"},"description":"Names of the skills that the agent may use, as few as will do."}},` +
-	`"required":["agent_id","mission","skills"]}`
+const dispatchWords = "Dispatch an agent to do one task with the skills that you name. Use it after get_skill. " +
+	"Several may be dispatched at once and work in parallel, unless depends_on says to wait: then the results of those agents are given to this one. "
 
-const resultsSchema = `{"type":"object","properties":{` +
-	`"agent_ids":{"type":"array","items":{"type":"string"},"description":"Which agents; all when left out."}}}`
+// The six parameters of S0-014 to S0-020; the two of S1-054; and both spellings.
+const (
+	orderSchema = `{"type":"object","properties":{` +
+		`"agent_id":{"type":"string","description":"An id of your choice for this agent, unique in the conversation turn, of a-z, 0-9, _ and -; depends_on and results use it."},` +
+		`"context":{"type":"string","description":"Extra context in a few words, such as what the user prefers."},` +
+		`"depends_on":{"type":"array","items":{"type":"string"},"description":"agent_ids that must be done first; their results are given to this agent."},` +
+		`"max_tool_calls":{"type":"integer","description":"Most skill calls of the agent; default 5."},` +
+		`"mission":{"type":"string","description":"What to do, with all inputs, what to return, and when it is done."},`
+	skillsSchema  = `"skills":{"type":"array","items":{"type":"string"},"description":"Names of the skills that the agent may use, as few as will do."}`
+	nameSchema    = `"name":{"type":"string","description":"The agent to ask, when it must be that one; otherwise it is chosen by its skills."},`
+	collectSchema = orderSchema + skillsSchema + `},"required":["agent_id","mission","skills"]}`
+	fullSchema    = orderSchema + nameSchema + skillsSchema + `,"task":{"type":"string","description":"Another word for mission; give one of them."}}}`
+	pushSchema    = `{"type":"object","properties":{` +
+		`"name":{"type":"string","description":"The agent to ask, as it is called under Available Sub-Agents."},` +
+		`"task":{"type":"string","description":"What to do, with all inputs, what to return, and when it is done; the agent sees nothing else."}},"required":["name","task"]}`
+	resultsSchema = `{"type":"object","properties":{` +
+		`"agent_ids":{"type":"array","items":{"type":"string"},"description":"Which agents; all when left out."}`
+	waitSchema = `,"mode":{"type":"string","enum":["all","any","none"],"description":"Wait until all are done (the default), until one more is, or not at all."},` +
+		`"wait_seconds":{"type":"integer","minimum":0,"maximum":600,"description":"Wait no longer than that; default 600."}}}`
+	cancelSchema = `{"type":"object","properties":{` +
+		`"agent_id":{"type":"string","description":"Which agent, by its agent_id."},` +
+		`"execution_id":{"type":"string","description":"Which agent, by its execution_id; give one of the two."}}}`
+)
 
 // Batch implements llm.Batcher: it starts all dispatches of a reply together,
-// or none of them.
+// or none of them. Calls that ordered before, in a run that was cut, order nothing again.
 func (o *Orchestration) Batch(ctx context.Context, uses []mesh.ToolUse) {
 	var batch []Order
 	var ids []string
 	errs := map[string]error{}
+	taken := map[string]bool{}
 	for _, u := range uses {
 		if u.Name != ToolDispatch {
 			continue
 		}
-		order, err := parseOrder(u.Arguments)
+		if o.d.ordered(u.ID) != "" {
+			errs[u.ID] = nil
+			continue
+		}
+		order, err := o.parse(u.Arguments)
 		if err == nil {
 			err = o.known(ctx, order)
 		}
 		if err != nil {
 			errs[u.ID] = err
 		}
+		order.Call = u.ID
+		taken[order.AgentID] = true
 		batch, ids = append(batch, order), append(ids, u.ID)
 	}
+	o.label(batch, taken)
 	switch {
 	case len(batch) == 0:
-		return
-	case len(errs) > 0:
+	case len(errs) > 0 && slices.ContainsFunc(ids, func(id string) bool { return errs[id] != nil }):
 		for _, id := range ids {
 			if errs[id] == nil {
 				errs[id] = mesh.Errorf(mesh.Invalid, "dispatch.Batch", "not dispatched, because another dispatch of the same reply is wrong; correct that and dispatch all again")
 			}
 		}
 	default:
-		for i, err := range o.d.Dispatch(ctx, batch) {
-			errs[ids[i]] = err
-		}
-		for _, id := range ids {
-			if _, ok := errs[id]; !ok {
-				errs[id] = nil
+		refused := o.d.Dispatch(ctx, batch)
+		for i, id := range ids {
+			if errs[id] = nil; refused != nil {
+				errs[id] = refused[i]
 			}
 		}
 	}
@@ -121,6 +161,21 @@ func (o *Orchestration) Batch(ctx context.Context, uses []mesh.ToolUse) {
 	defer o.planning.Unlock()
 	for id, err := range errs {
 		o.planned[id] = err
+	}
+}
+
+// label gives an id to orders that have none: <name>-<n>.
+func (o *Orchestration) label(batch []Order, taken map[string]bool) {
+	for i := range batch {
+		if batch[i].AgentID != "" {
+			continue
+		}
+		for n := 1; batch[i].AgentID == ""; n++ {
+			id := fmt.Sprintf("%s-%d", cmp.Or(batch[i].Name, "agent"), n)
+			if !taken[id] && !o.d.has(id) {
+				batch[i].AgentID, taken[id] = id, true
+			}
+		}
 	}
 }
 
@@ -143,9 +198,11 @@ func (o *Orchestration) known(ctx context.Context, order Order) error {
 	return nil
 }
 
-// parseOrder reads the arguments of dispatch_agent; task is another word for
-// mission.
-func parseOrder(args string) (Order, error) {
+var agentID = regexp.MustCompile(`^[a-z0-9_-]+$`)
+
+// parse reads the arguments of dispatch_agent; task is another word for mission.
+func (o *Orchestration) parse(args string) (Order, error) {
+	const op = "dispatch.parse"
 	var a struct {
 		AgentID      string   `json:"agent_id"`
 		Name         string   `json:"name"`
@@ -157,12 +214,28 @@ func parseOrder(args string) (Order, error) {
 		MaxToolCalls int      `json:"max_tool_calls"`
 	}
 	if err := json.Unmarshal([]byte(args), &a); err != nil {
-		return Order{}, mesh.InvalidField("dispatch.parseOrder", "arguments", "cannot be read: %v", err)
+		return Order{}, mesh.InvalidField(op, "arguments", "cannot be read: %v", err)
 	}
-	if a.Mission == "" {
-		a.Mission = a.Task
+	field := "mission"
+	if a.Mission == "" && a.Task != "" || o.d.opts.Profile == ProfilePush {
+		field, a.Mission = "task", cmp.Or(a.Task, a.Mission)
 	}
-	return Order{AgentID: a.AgentID, Name: a.Name, Mission: a.Mission, Skills: a.Skills, Context: a.Context, DependsOn: a.DependsOn, MaxToolCalls: a.MaxToolCalls}, nil
+	order := Order{AgentID: a.AgentID, Name: a.Name, Mission: a.Mission, Skills: a.Skills, Context: a.Context, DependsOn: a.DependsOn, MaxToolCalls: a.MaxToolCalls}
+	switch {
+	case len(a.AgentID) > maxAgentID || a.AgentID != "" && !agentID.MatchString(a.AgentID):
+		return order, mesh.InvalidField(op, "agent_id", "is %q; use 1 to %d characters of a-z, 0-9, _ and -", mesh.Clip(a.AgentID, maxAgentID), maxAgentID)
+	case a.AgentID == "" && o.d.opts.Profile == ProfileCollect:
+		return order, mesh.InvalidField(op, "agent_id", "is missing; give each agent an id of its own")
+	case strings.TrimSpace(a.Mission) == "":
+		return order, mesh.InvalidField(op, field, "is missing; say what the agent is to do")
+	case len(a.Mission) > maxTask:
+		return order, mesh.InvalidField(op, field, "has %d bytes; shorten it to at most %d", len(a.Mission), maxTask)
+	case len(a.Context) > mesh.MaxContext:
+		return order, mesh.InvalidField(op, "context", "has %d bytes; shorten it to at most %d", len(a.Context), mesh.MaxContext)
+	case a.Name == "" && o.d.opts.Profile == ProfilePush:
+		return order, mesh.InvalidField(op, "name", "is missing; name one of the available sub-agents")
+	}
+	return order, nil
 }
 
 // Waits implements llm.Waiter: who waits for results waits as long as it takes.
@@ -170,8 +243,13 @@ func (o *Orchestration) Waits(tool string) bool { return tool == ToolResults }
 
 // Call implements llm.Tools.
 func (o *Orchestration) Call(ctx context.Context, use mesh.ToolUse) llm.ToolResult {
-	if use.Name == ToolResults {
+	switch use.Name {
+	case ToolResults:
 		return o.collect(ctx, use)
+	case ToolCancel:
+		return o.cancel(use)
+	case ToolList:
+		return o.list()
 	}
 	o.planning.Lock()
 	err, planned := o.planned[use.ID]
@@ -187,43 +265,127 @@ func (o *Orchestration) Call(ctx context.Context, use mesh.ToolUse) llm.ToolResu
 	if err != nil {
 		return failure(err)
 	}
-	order, _ := parseOrder(use.Arguments) // parsed by Batch
 	for _, r := range o.d.List() {
-		if r.AgentID == order.AgentID {
-			return answer(map[string]any{"execution_id": r.ExecutionID, "agent_id": r.AgentID, "status": "accepted",
-				"note": text.ResultsLater(ToolResults)})
+		if r.AgentID == o.d.ordered(use.ID) {
+			status, note := "accepted", text.ResultsLater(ToolResults)
+			if r.Status == StatusPending {
+				status = "queued"
+			}
+			if o.d.opts.Profile != ProfileCollect {
+				note = text.ResultsCome()
+			}
+			return answer(map[string]any{"execution_id": r.ExecutionID, "agent_id": r.AgentID, "status": status, "note": note})
 		}
 	}
 	return failure(mesh.Errorf(mesh.Unknown, "dispatch.Call", "the dispatch was lost"))
 }
 
-func (o *Orchestration) collect(ctx context.Context, use mesh.ToolUse) llm.ToolResult {
+// cancel is cancel_agent (S1-055).
+func (o *Orchestration) cancel(use mesh.ToolUse) llm.ToolResult {
+	const op = "dispatch.cancel"
 	var a struct {
-		AgentIDs []string `json:"agent_ids"`
+		AgentID     string `json:"agent_id"`
+		ExecutionID string `json:"execution_id"`
 	}
 	if err := json.Unmarshal([]byte(use.Arguments), &a); err != nil {
-		return failure(mesh.InvalidField("dispatch.collect", "arguments", "cannot be read: %v", err))
+		return failure(mesh.InvalidField(op, "arguments", "cannot be read: %v", err))
 	}
-	ctx, cancel := context.WithTimeout(ctx, maxWait)
+	if (a.AgentID == "") == (a.ExecutionID == "") {
+		return failure(mesh.InvalidField(op, "agent_id", "or execution_id must be given, and not both"))
+	}
+	id := a.AgentID
+	for _, r := range o.d.List() {
+		if a.ExecutionID != "" && string(r.ExecutionID) == a.ExecutionID {
+			id = r.AgentID
+		}
+	}
+	out := map[string]any{"status": o.d.Cancel(id)}
+	for _, r := range o.d.List() {
+		if r.AgentID == id {
+			out["agent_id"], out["execution_id"] = r.AgentID, r.ExecutionID
+			if out["status"] == alreadyCompleted {
+				out["state"] = r.Status
+			}
+		}
+	}
+	return answer(out)
+}
+
+// list is list_agents (S1-056).
+func (o *Orchestration) list() llm.ToolResult {
+	type line struct {
+		AgentID     string           `json:"agent_id"`
+		ExecutionID mesh.ExecutionID `json:"execution_id"`
+		Agent       string           `json:"agent,omitempty"`
+		Status      string           `json:"status"`
+		Task        string           `json:"task"`
+	}
+	lines := []line{}
+	for _, r := range o.d.List() {
+		lines = append(lines, line{r.AgentID, r.ExecutionID, r.Agent, public(r.Status), mesh.Clip(r.Mission, maxMission)})
+	}
+	return answer(map[string]any{"agents": lines})
+}
+
+// public is the status as models read it.
+func public(status string) string {
+	if status == StatusWaiting {
+		return StatusAwaiting
+	}
+	return status
+}
+
+func (o *Orchestration) collect(ctx context.Context, use mesh.ToolUse) llm.ToolResult {
+	const op = "dispatch.collect"
+	var a struct {
+		AgentIDs []string `json:"agent_ids"`
+		Mode     Mode     `json:"mode"`
+		Wait     *int     `json:"wait_seconds"`
+	}
+	if err := json.Unmarshal([]byte(use.Arguments), &a); err != nil {
+		return failure(mesh.InvalidField(op, "arguments", "cannot be read: %v", err))
+	}
+	wait := maxWait
+	if a.Wait != nil {
+		wait = time.Duration(*a.Wait) * time.Second
+	}
+	switch a.Mode = cmp.Or(a.Mode, ModeAll); {
+	case a.Mode != ModeAll && a.Mode != ModeAny && a.Mode != ModeNone:
+		return failure(mesh.InvalidField(op, "mode", "is %q; it must be all, any or none", mesh.Clip(string(a.Mode), maxAgentID)))
+	case wait < 0 || wait > maxWait:
+		return failure(mesh.InvalidField(op, "wait_seconds", "is %d; it must be 0 to %d", *a.Wait, int(maxWait.Seconds())))
+	}
+	waiting, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
-	results, err := o.d.Wait(ctx, a.AgentIDs)
+	results, err := o.d.await(waiting, a.AgentIDs, a.Mode)
 	if err != nil {
 		return failure(err)
 	}
-	if waiting := o.d.pause(ctx, a.AgentIDs); len(waiting) > 0 {
-		return o.ask(ctx, use.ID, waiting)
+	if a.Mode == ModeAll {
+		if waiting := o.d.pause(waiting, a.AgentIDs); len(waiting) > 0 {
+			return o.ask(ctx, use.ID, waiting)
+		}
 	}
 	remedy := text.DispatchForLess
 	if len(results) > 1 {
 		remedy = text.NameItAlone
 	}
-	return fitting(results, remedy, func(results []Result) llm.ToolResult {
+	first := o.d.deliver(results)
+	for i, r := range results {
+		results[i].Delivered = r.Terminal() && !slices.Contains(first, r.ExecutionID)
+		if results[i].Status = public(r.Status); r.Status == StatusRunning || r.Status == StatusPending {
+			results[i].Result = text.AgentAtWork()
+		}
+	}
+	told := fitting(results, remedy, func(results []Result) llm.ToolResult {
 		out := map[string]any{"agents": results}
 		if failures := failuresIn(results); len(failures) > 0 {
 			out["failures"] = failures
 		}
 		return answer(out)
 	})
+	told.Delivered = first
+	return told
 }
 
 // fitting returns what a model is told of the results: all of it, or as much of each
@@ -269,7 +431,11 @@ func failure(err error) llm.ToolResult {
 	if field := mesh.FieldOf(err); field != "" && words != "" {
 		words = field + " " + words
 	}
-	return llm.ToolResult{Text: cmp.Or(words, text.ToolFailed()), Failed: true, Cause: cause(err)}
+	r := llm.ToolResult{Text: cmp.Or(words, text.ToolFailed()), Failed: true, Cause: cause(err)}
+	if trip := limit.TripOf(err); trip != nil {
+		r.Trip = tripped(trip)
+	}
+	return r
 }
 
 // cause is why nothing was dispatched, or no result is there.

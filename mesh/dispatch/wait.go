@@ -3,7 +3,6 @@ package dispatch
 import (
 	"context"
 	"slices"
-	"strings"
 	"sync"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
@@ -15,20 +14,25 @@ import (
 	"agentmesh/mesh/thread"
 )
 
+// Mode says for which of several orders to wait.
+type Mode string
+
+// The modes.
+const (
+	ModeAll  Mode = "all"
+	ModeAny  Mode = "any"  // until one more is done than were told of
+	ModeNone Mode = "none" // not at all
+)
+
 // Wait returns the results of the named orders, or of all when there are no
 // names, once they are done, or can only go on when the user has said something:
 // then some are StatusWaiting, or pending because of such a one. When ctx ends
 // before, it returns them as they are.
 func (d *Dispatcher) Wait(ctx context.Context, ids []string) ([]Result, error) {
-	got, err := d.await(ctx, ids)
-	if err == nil {
-		d.count(ctx, got)
-	}
-	return got, err
+	return d.await(ctx, ids, ModeAll)
 }
 
-// await is Wait without the tool calls of the results.
-func (d *Dispatcher) await(ctx context.Context, ids []string) ([]Result, error) {
+func (d *Dispatcher) await(ctx context.Context, ids []string, mode Mode) ([]Result, error) {
 	d.mu.Lock()
 	if len(ids) == 0 {
 		ids = slices.Clone(d.order)
@@ -46,9 +50,10 @@ func (d *Dispatcher) await(ctx context.Context, ids []string) ([]Result, error) 
 	for {
 		d.mu.Lock()
 		moves := slices.ContainsFunc(ids, func(id string) bool { return !d.rests(d.jobs[id]) })
+		news := slices.ContainsFunc(ids, func(id string) bool { return d.jobs[id].Terminal() && !d.jobs[id].told })
 		got, changed := d.results(ids), d.changed
 		d.mu.Unlock()
-		if !moves {
+		if !moves || mode == ModeNone || mode == ModeAny && news {
 			return got, nil
 		}
 		select {
@@ -60,14 +65,71 @@ func (d *Dispatcher) await(ctx context.Context, ids []string) ([]Result, error) 
 }
 
 // Done waits until the order is done and returns its result; false if ctx ends
-// before, or the order can only go on when the user has said something. The
-// result lacks the tool calls.
+// before, or the order can only go on when the user has said something.
 func (d *Dispatcher) Done(ctx context.Context, id string) (Result, bool) {
-	got, err := d.await(ctx, []string{id})
+	got, err := d.await(ctx, []string{id}, ModeAll)
 	if err != nil || len(got) == 0 {
 		return Result{}, false
 	}
 	return got[0], got[0].Terminal()
+}
+
+// Take returns what is done and was not delivered, in the order in which it ended, and
+// counts it as delivered: who takes it tells the model. After Close there is nothing.
+func (d *Dispatcher) Take() []Result {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.ctx.Err() != nil {
+		return nil
+	}
+	var out []Result
+	for _, j := range d.fresh {
+		j.told = true
+		out = append(out, j.Result)
+	}
+	d.fresh = nil
+	return out
+}
+
+// Next waits until there is something to take, and reports it. There is not when
+// nothing is at work, or only the user can have anything go on: then waiting are those
+// that wait for the user.
+func (d *Dispatcher) Next(ctx context.Context) (waiting []string, ok bool) {
+	for {
+		d.mu.Lock()
+		some, moves, changed := len(d.fresh) > 0, false, d.changed
+		waiting = nil
+		for _, id := range d.order {
+			moves = moves || !d.rests(d.jobs[id])
+			if d.jobs[id].Status == StatusWaiting {
+				waiting = append(waiting, id)
+			}
+		}
+		d.mu.Unlock()
+		if some || !moves {
+			return waiting, some
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return nil, false
+		}
+	}
+}
+
+// deliver counts those of the results that are done as delivered, and returns the
+// executions of which the model was not told before.
+func (d *Dispatcher) deliver(results []Result) (first []mesh.ExecutionID) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, r := range results {
+		if j := d.jobs[r.AgentID]; r.Terminal() && !j.told {
+			j.told = true
+			first = append(first, r.ExecutionID)
+		}
+	}
+	d.fresh = slices.DeleteFunc(d.fresh, func(j *job) bool { return j.told })
+	return first
 }
 
 // rests reports whether the job is done, or can only go on when the user has
@@ -89,37 +151,7 @@ func (d *Dispatcher) List() []Result {
 	return d.results(d.order)
 }
 
-// count adds the skill calls, as the log has them, to results that are done:
-// those that were not counted before, with one look at the log.
-func (d *Dispatcher) count(ctx context.Context, results []Result) {
-	d.mu.Lock()
-	want := map[mesh.ExecutionID]*Result{}
-	for i, r := range results {
-		if j := d.jobs[r.AgentID]; j.issued && !j.counted && r.Terminal() {
-			want[r.ExecutionID] = &results[i]
-		}
-	}
-	d.mu.Unlock()
-	if len(want) == 0 {
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTime)
-	defer cancel()
-	did, err := d.inv.Mesh.Actions(ctx)
-	if err != nil {
-		d.opts.Logger.WarnContext(ctx, "skill calls not counted", "execution", d.inv.Execution, "err", err)
-		return
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for id, r := range want {
-		if x := did.Execution(id); x != nil {
-			r.ToolCalls = x.SkillCalls
-		}
-		j := d.jobs[r.AgentID]
-		j.ToolCalls, j.counted = r.ToolCalls, true
-	}
-}
+const alreadyCompleted = "already_completed"
 
 // Cancel ends an order: "cancelled", or "already_completed" for one that is
 // done, or "not_found" (S1-055).
@@ -131,18 +163,17 @@ func (d *Dispatcher) Cancel(id string) string {
 	case j == nil:
 		return "not_found"
 	case j.Terminal():
-		return "already_completed"
+		return alreadyCompleted
 	case j.cancel != nil:
 		j.cancel()
 	case d.ctx.Err() != nil: // it is left to the execution that goes on
-		return "already_completed"
+		return alreadyCompleted
 	case j.waiting():
 		d.abandon(j)
-		d.release(j)
+		d.over(j)
 		d.wake()
 	default:
-		j.Status = StatusCanceled
-		d.release(j)
+		d.drop(j)
 		d.wake()
 	}
 	return StatusCanceled
@@ -160,7 +191,7 @@ func (d *Dispatcher) abandon(j *job) {
 	d.wg.Go(func() { // Close waits
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(d.ctx), settleTime)
 		defer cancel()
-		d.settle(ctx, j, mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_CANCELED}, r)
+		d.settle(ctx, j, mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_CANCELED, Reason: mesh.ReasonDismissed}, r)
 		if stop != nil {
 			stop(ctx)
 		}
@@ -189,7 +220,7 @@ func (d *Dispatcher) pause(ctx context.Context, ids []string) (waiting []string)
 	if !stuck {
 		return nil
 	}
-	all, err := d.await(ctx, nil)
+	all, err := d.await(ctx, nil, ModeAll)
 	if err != nil {
 		return nil
 	}
@@ -265,7 +296,7 @@ func (d *Dispatcher) others(ctx context.Context, all []Result) []agent.Work {
 	}
 	var out []agent.Work
 	for _, r := range all {
-		mission := mesh.Clip(strings.Join(strings.Fields(r.Mission), " "), maxMission)
+		mission := brief(r.Mission)
 		switch r.Status {
 		case StatusCompleted:
 			did := agent.Done(work.Below(r.ExecutionID))
@@ -275,6 +306,12 @@ func (d *Dispatcher) others(ctx context.Context, all []Result) []agent.Work {
 			out = append(out, did...)
 		case StatusPending:
 			out = append(out, agent.Work{Execution: string(r.ExecutionID), Open: []string{text.NotBegun(mission)}})
+		case StatusFailed:
+			if r.limited {
+				out = append(out, agent.Work{Execution: string(r.ExecutionID), Open: []string{text.NotAsked(mission)}})
+			}
+		case StatusTimeout, StatusCanceled, StatusSkipped:
+			out = append(out, agent.Work{Execution: string(r.ExecutionID), Open: []string{text.NotDone(mission, r.Status)}})
 		}
 	}
 	return out

@@ -28,7 +28,7 @@ const settleTime = 5 * time.Second
 // work runs one job, of which r is known, until it is done or waits for the
 // user, and logs it.
 func (d *Dispatcher) work(ctx context.Context, j *job, r Result, prior []Result) Result {
-	to, err := d.choose(ctx, j)
+	to, err := d.find(ctx, j)
 	var a *assignment
 	if err == nil {
 		r.Agent = to.GetName()
@@ -36,12 +36,26 @@ func (d *Dispatcher) work(ctx context.Context, j *job, r Result, prior []Result)
 	}
 	if err != nil {
 		r.Status, r.Result = notAsked(ctx, err)
-		if j.resume != nil {
-			d.settle(ctx, j, mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_FAILED, Reason: mesh.ReasonUnavailable}, r)
+		r.limited = d.refused(err)
+		if d.leaves() {
+			return r
 		}
+		if j.resume != nil && j.resume.continued {
+			d.conclude(ctx, &r, new(transcript), unknown())
+		}
+		d.settle(ctx, j, mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_FAILED, Reason: mesh.ReasonUnavailable}, r)
 		return r
 	}
-	last, text := d.ask(ctx, j, a)
+	last, said, lost := d.ask(ctx, j, a)
+	switch {
+	case d.leaves():
+		r.Status, r.Result = StatusCanceled, ""
+		return r
+	case (lost || ctx.Err() == nil && last.Reason == mesh.ReasonUnavailable) && call.Speaks(to.GetCard()) && d.readopt(ctx, j):
+		return d.work(ctx, j, r, prior)
+	case lost && j.resume != nil && j.resume.continued && !call.Speaks(to.GetCard()):
+		last = unknown()
+	}
 	r.Status = status(ctx, last)
 	if r.Status == StatusWaiting {
 		if err = d.park(ctx, j, last); err != nil {
@@ -50,11 +64,12 @@ func (d *Dispatcher) work(ctx context.Context, j *job, r Result, prior []Result)
 			j.stop(ctx)
 		}
 	}
-	r.Result, r.wants = result(r.Status, text, last), wanted(r.Status, last)
-	if r.Status != StatusWaiting {
-		r.Result = d.open(ctx, j, r)
-		d.settle(ctx, j, last, r)
+	if r.Status == StatusWaiting {
+		r.Result, r.wants = result(r.Status, "", last), wanted(last)
+		return r
 	}
+	d.conclude(ctx, &r, said, last)
+	d.settle(ctx, j, last, r)
 	return r
 }
 
@@ -69,9 +84,10 @@ type assignment struct {
 func (d *Dispatcher) assign(ctx context.Context, j *job, to *meshv1.Agent, prior []Result) (*assignment, error) {
 	a := &assignment{to: to}
 	var event *mesh.Event
-	if j.resume != nil {
-		a.msg = message(d.inv.Thread.ID, "", j.Order)
-		a.msg.Parts = d.inv.Message.GetParts()
+	if j.resume != nil && j.resume.continued {
+		a.msg, event = d.continued(j)
+	} else if j.resume != nil {
+		a.msg = d.answer(j)
 		event = &mesh.Event{Execution: j.exec.ID, Body: mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_WORKING, Reason: mesh.ReasonDelivered}}
 	} else {
 		j.exec.Agent = to.GetName()
@@ -84,13 +100,15 @@ func (d *Dispatcher) assign(ctx context.Context, j *job, to *meshv1.Agent, prior
 		a.msg = message(d.inv.Thread.ID, prompt(j.Order, prior, maxPrior), j.Order)
 		a.msg.Metadata = a2a.SetExtension(a.msg.Metadata, modelrun.MissionData(mission(j.Order, prior, maxPrior)))
 		a.msg.Extensions = []string{mesh.ExtensionURI}
+		under, _ := mesh.CallFrom(ctx)
+		j.exec.Traceparent = mesh.Below(under.Traceparent, d.inv.Execution, j.exec.ID)
 		event = &mesh.Event{Body: mesh.DispatchIssued{Child: j.exec, Message: a.msg}}
 	}
 	issued, err := d.inv.Mesh.Record(ctx, event)
 	if err != nil {
 		return nil, err
 	}
-	j.issued, a.Issued = true, issued[j.exec.ID]
+	a.Issued = issued[j.exec.ID]
 	return a, nil
 }
 
@@ -126,19 +144,22 @@ func message(threadID, words string, o Order) *a2apb.Message {
 }
 
 // ask sends the message and logs what comes back. It returns the agent's last
-// word and its text.
-func (d *Dispatcher) ask(ctx context.Context, j *job, a *assignment) (mesh.TaskMoved, string) {
+// word and its text, and whether the agent, or its task, was lost.
+func (d *Dispatcher) ask(ctx context.Context, j *job, a *assignment) (last mesh.TaskMoved, said *transcript, lost bool) {
 	to := callee(a.to)
 	client, err := d.dialer.Dial(to.Target)
 	if err != nil {
-		return call.Failure(mesh.ReasonUnavailable, words(err)), ""
+		return call.Failure(mesh.ReasonUnavailable, words(err)), new(transcript), false
 	}
 	as := to.As(d.inv.Thread, j.exec, d.inv.Mesh.Tickets(j.exec.ID, a.Ticket))
 	remote := call.Remote{Context: a.Context, Recall: func(ctx context.Context) (string, error) { return d.inv.Mesh.Recollection(ctx, j.exec) }}
-	var text transcript
+	text := new(transcript)
 	if j.resume != nil {
 		remote.Task, remote.GoesOn = j.resume.task, true
-		text.WriteString(j.resume.said)
+		text.hear(j.resume.said)
+		if j.resume.continued {
+			remote.Attach = &call.Attach{Had: j.resume.said}
+		}
 	}
 	called := mesh.WithCall(ctx, as)
 	log := journal{d.inv.Mesh}
@@ -155,18 +176,22 @@ func (d *Dispatcher) ask(ctx context.Context, j *job, a *assignment) (mesh.TaskM
 		}
 	}
 	d.opts.Logger.InfoContext(called, "agent called", "agent", to.Name)
-	last := hear(called, relay, log, &text)
+	last = hear(called, relay, log, text)
 	// It was stopped: the agent must know, whatever its stream does. Its server may
 	// see the deadline before our clock does.
-	if ctx.Err() != nil || last.Reason == mesh.ReasonTimeout {
+	if (ctx.Err() != nil || last.Reason == mesh.ReasonTimeout) && !d.leaves() {
 		j.stop(ctx)
 	}
-	return last, text.result()
+	return last, text, ctx.Err() == nil && mesh.Terminal(last.State) && relay.Lost()
 }
 
 // callee is the agent as package call has it.
 func callee(a *meshv1.Agent) call.Agent {
-	return call.Agent{Target: call.Target{Name: a.GetName(), Card: a.GetCard(), Endpoint: a.GetEndpoint(), Tenant: mesh.TenantID(a.GetTenant())}, Builtin: a.GetBuiltin()}
+	t := call.Target{Name: a.GetName(), Card: a.GetCard(), Endpoint: a.GetEndpoint(), Tenant: mesh.TenantID(a.GetTenant())}
+	for _, i := range a.GetInstances() {
+		t.Instances = append(t.Instances, call.Instance{Endpoint: i.GetEndpoint(), Interfaces: i.GetInterfaces(), Live: i.GetLive()})
+	}
+	return call.Agent{Target: t, Builtin: a.GetBuiltin()}
 }
 
 // A journal is the thread as the mesh offers it to the execution that dispatches.
@@ -214,6 +239,7 @@ func unlogged(err error) mesh.TaskMoved { return call.Failure(call.ReasonLog, wo
 
 // settle logs how the job ended.
 func (d *Dispatcher) settle(ctx context.Context, j *job, last mesh.TaskMoved, r Result) {
+	why := context.Cause(ctx) // we gave it up; nil if we did not
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTime)
 	defer cancel()
 	state, reason := last.State, last.Reason
@@ -223,7 +249,10 @@ func (d *Dispatcher) settle(ctx context.Context, j *job, last mesh.TaskMoved, r 
 	case StatusTimeout:
 		state, reason = a2apb.TaskState_TASK_STATE_FAILED, mesh.ReasonTimeout
 	case StatusCanceled:
-		state = a2apb.TaskState_TASK_STATE_CANCELED
+		// What its stream and our log said when we gave it up is not why it ended.
+		if state != a2apb.TaskState_TASK_STATE_CANCELED || why != nil {
+			state, reason = a2apb.TaskState_TASK_STATE_CANCELED, mesh.ReasonDismissed
+		}
 	}
 	err := d.inv.Mesh.Keep(ctx, &mesh.Event{Body: mesh.DispatchSettled{Child: j.exec.ID, State: state, Result: mesh.Clip(r.Result, mesh.MaxResult-len("…")), Reason: reason}})
 	if err != nil && !mesh.IsCode(err, mesh.Precondition) { // over already: the node settled it
@@ -268,12 +297,9 @@ func reason(last mesh.TaskMoved) string {
 	return mesh.ReasonOf(last.Reason, last.Metadata)
 }
 
-// wanted is what an agent of that status waits for. One that does not say what
-// it asks about asks in its own words.
-func wanted(status string, last mesh.TaskMoved) *awaited {
-	if status != StatusWaiting {
-		return nil
-	}
+// wanted is what an agent waits for. One that does not say what it asks about asks in
+// its own words.
+func wanted(last mesh.TaskMoved) *awaited {
 	report := agent.ReportOf(last.Metadata)
 	questions, told := mesh.Asks(last.Metadata)
 	if report == nil && !told {

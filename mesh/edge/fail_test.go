@@ -18,7 +18,7 @@ import (
 	"agentmesh/mesh/threadlog"
 )
 
-// S4-020, S4-067: however an agent fails, the task ends as FAILED with words
+// S4-020: however an agent fails, the task ends as FAILED with words
 // for people and a reason for programs, and what was said stays.
 func TestATaskWhoseAgentFailsEndsWithTheReason(t *testing.T) {
 	texttest.Fixed(t)

@@ -77,6 +77,9 @@ func TestTheSpecialistLearnsWhyItWasCalled(t *testing.T) {
 			t.Errorf("%s is %q, want %q", name, got, want)
 		}
 	}
+	if r := f["recent_messages"]; r != nil { // S4-076: nothing word by word
+		t.Errorf("it is told %v", r)
+	}
 	if g := s.call.Principal.Grant; s.text() != "go" || g.User != "ann" || !g.Has(mesh.CapHandoff) || g.Has(mesh.CapCreateSkill) { // S4-072: of what agents may, what the user may
 		t.Errorf("it got %q under %+v", s.text(), s.call.Principal.Grant)
 	}

@@ -13,6 +13,7 @@ import (
 	"agentmesh/mesh/a2a"
 	"agentmesh/mesh/limit"
 	"agentmesh/mesh/quota"
+	"agentmesh/mesh/telemetry"
 	"agentmesh/mesh/thread"
 	"agentmesh/mesh/thread/cache"
 )
@@ -39,6 +40,13 @@ func (e *Edge) Send(ctx context.Context, req *a2apb.SendMessageRequest) (*a2a.Ac
 	in, err := e.intake(ctx, req)
 	if err != nil {
 		return nil, err
+	}
+	if in.call.Extended() && a2a.Extension(in.msg.GetMetadata()).GetFields()[a2a.KeyProgress].GetBoolValue() {
+		m, err := e.progress(ctx, in)
+		if err != nil {
+			return nil, err
+		}
+		return &a2a.Accepted{Message: m}, nil
 	}
 	appended, err := e.take()
 	if err != nil {
@@ -218,7 +226,7 @@ func (e *Edge) accept(ctx context.Context, in *intake) (mesh.ExecutionID, mesh.S
 		if id == "" {
 			id = mesh.NewExecutionID(in.key.ID)
 		}
-		events = e.posting(in, t, id)
+		events = e.posting(ctx, in, t, id)
 		return cache.Decision{Events: events}, nil
 	})
 	if err != nil {
@@ -307,7 +315,7 @@ func (e *Edge) target(s *thread.State, in *intake) (*thread.Execution, error) {
 // posting makes the events that put the message into the thread. A message for a
 // turn that is there moves it, if only to where it is: so whoever ends the turn
 // meanwhile, at whichever node, loses against it and decides again.
-func (e *Edge) posting(in *intake, t *thread.Execution, id mesh.ExecutionID) []*mesh.Event {
+func (e *Edge) posting(ctx context.Context, in *intake, t *thread.Execution, id mesh.ExecutionID) []*mesh.Event {
 	user := in.call.Principal.User
 	in.msg.TaskId = string(id)
 	event := func(b mesh.Body) *mesh.Event { return e.event(id, "user:"+user, b) }
@@ -315,8 +323,10 @@ func (e *Edge) posting(in *intake, t *thread.Execution, id mesh.ExecutionID) []*
 	if t == nil {
 		return []*mesh.Event{event(mesh.TaskOpened{Execution: mesh.Execution{
 			ID: id, Kind: mesh.KindTurn, Agent: e.home(in.call.Agent), User: user, Text: mesh.Clip(a2a.TextOf(in.msg), maxText), Budget: e.Budget, Context: in.named,
+			Traceparent: telemetry.From(ctx).Opens(ctx, in.call.Traceparent, id),
 		}}), posted}
 	}
+	telemetry.From(ctx).Joins(ctx, in.call.Traceparent, t.ID, t.Traceparent)
 	state := t.State
 	if mesh.Interrupted(state) {
 		state = a2apb.TaskState_TASK_STATE_WORKING

@@ -236,7 +236,7 @@ func (w *site) add(name string) {
 	cfg := settings{
 		turn: turn.Config{
 			Log: n.log, States: n.states, Leases: w.leases, Directory: w.dir, Dialer: call.NewDialer(w.pool, call.Options{}), Signer: w.signer,
-			Main: "main", Node: name,
+			Main: "main", Node: name, Interrupt: true, // what goes on is tested in packages turn and node
 			// Times that no test of a busy machine runs out of: but for agents
 			// that gave the stream away and stay, whom many tests have.
 			HandoffGrace: 30 * time.Millisecond, CancelGrace: patient,

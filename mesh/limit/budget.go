@@ -17,36 +17,35 @@ const (
 	TurnAgents       = "turn.agents"        // agents dispatched since then
 	ThreadSkillCalls = "thread.skill_calls" // skill calls of a conversation within the window
 	UserSkillCalls   = "user.skill_calls"   // skill calls of a user within the window
+	AgentChildren    = "agent.children"     // agents that one execution dispatches in all
+	// OrchestratorTime is how long an agent may go on dispatching others, in seconds: see
+	// package dispatch.
+	OrchestratorTime = "orchestrator.max_budget"
+
+	// What is left for the next call of a model, when that is not enough.
+	ModelTokens = "model.tokens"
+	ModelCost   = "model.cost" // in micro-dollars
 
 	// What an execution may use with all below it: see [mesh.Budget].
 	BudgetCalls  = "agent.budget.calls"
 	BudgetTokens = "agent.budget.tokens"
 	BudgetCost   = "agent.budget.cost" // in micro-dollars
+	BudgetAgents = "agent.budget.agents"
 )
 
-// Shared reports whether calls of several agents count for the limit of that
-// name, so that only the node knows when it is met.
-func Shared(name string) bool {
+// Shared reports whether what several agents do counts for the limit of that name, so that
+// only the node knows when it is met, and going on is the user's to decide.
+func Shared(name string) bool { return name == TurnAgents || sharedCalls(name) }
+
+func sharedCalls(name string) bool {
 	return name == TurnSkillCalls || name == ThreadSkillCalls || name == UserSkillCalls
 }
 
 // Noted reports whether the mesh itself counts for the limit of that name, and notes in
-// the log that it was met: no agent does.
+// the log that it was met: no agent does. That a batch of agents would be too many, of which
+// the mesh is not asked for any, its dispatcher notes.
 func Noted(name string) bool {
-	return Shared(name) || strings.HasPrefix(name, "agent.budget.") || strings.HasPrefix(name, perUser) || strings.HasPrefix(name, perTenant)
-}
-
-// CheckBudget returns the trip of the first part of the budget of which nothing is left.
-func CheckBudget(most, used mesh.Budget) *Trip {
-	for _, p := range []struct {
-		name       string
-		used, most int64
-	}{{BudgetCalls, used.Calls, most.Calls}, {BudgetTokens, used.Tokens, most.Tokens}, {BudgetCost, used.Cost, most.Cost}} {
-		if p.most > 0 && p.used >= p.most {
-			return &Trip{Limit: p.name, Used: p.used, Most: p.most}
-		}
-	}
-	return nil
+	return sharedCalls(name) || name == AgentChildren || strings.HasPrefix(name, "agent.budget.") || strings.HasPrefix(name, perUser) || strings.HasPrefix(name, perTenant)
 }
 
 // The defaults of Budgets, and the bounds of what is counted within a window.
@@ -57,10 +56,12 @@ const (
 	SoloTurnCalls      = 10 // of TurnCalls where one agent works alone
 	DefaultTurnAgents  = 8
 	DefaultThreadCalls = 50
+	DefaultChildren    = 64
 	DefaultWindow      = 5 * time.Minute
 
 	MaxWindowCalls = 1000
 	MaxWindow      = time.Hour
+	MaxChildren    = 1000
 )
 
 // Unlimited as a field of Budgets is no limit.
@@ -73,6 +74,7 @@ type Budgets struct {
 	AgentSteps int // DefaultAgentSteps
 	TurnCalls  int // DefaultTurnCalls
 	TurnAgents int // DefaultTurnAgents
+	Children   int // DefaultChildren, at most MaxChildren
 	// ThreadCalls and UserCalls are within Window, and at most MaxWindowCalls.
 	// The defaults are DefaultThreadCalls and, for users, no limit.
 	ThreadCalls int
@@ -91,11 +93,14 @@ func (b Budgets) Validate() error {
 	}{
 		{"agent_calls", b.AgentCalls, 0}, {"agent_steps", b.AgentSteps, 0},
 		{"turn_calls", b.TurnCalls, 0}, {"turn_agents", b.TurnAgents, 0},
+		{"children", b.Children, MaxChildren},
 		{"thread_calls", b.ThreadCalls, MaxWindowCalls}, {"user_calls", b.UserCalls, MaxWindowCalls},
 	} {
 		switch {
+		case f.name == "children" && f.value == Unlimited:
+			bad = append(bad, mesh.InvalidField(op, f.name, "must be 1 to %d, or 0 for %d", MaxChildren, DefaultChildren))
 		case f.value < Unlimited:
-			bad = append(bad, mesh.InvalidField(op, f.name, "must be a number of calls, 0 for the default or %d for no limit, and is %d", Unlimited, f.value))
+			bad = append(bad, mesh.InvalidField(op, f.name, "must be a number, 0 for the default or %d for no limit, and is %d", Unlimited, f.value))
 		case f.most > 0 && f.value > f.most:
 			bad = append(bad, mesh.InvalidField(op, f.name, "must be at most %d, and is %d; use %d for no limit", f.most, f.value, Unlimited))
 		}
@@ -126,6 +131,8 @@ func (b Budgets) Most(name string) int {
 		value, standard = b.TurnCalls, DefaultTurnCalls
 	case TurnAgents:
 		value, standard = b.TurnAgents, DefaultTurnAgents
+	case AgentChildren:
+		value, standard = b.Children, DefaultChildren
 	case ThreadSkillCalls:
 		value, standard = b.ThreadCalls, DefaultThreadCalls
 	case UserSkillCalls:
@@ -148,40 +155,6 @@ func trip(name string, used, most int) *Trip {
 		return nil
 	}
 	return &Trip{Limit: name, Used: int64(used), Most: int64(most)}
-}
-
-// Calls are the skill calls that were made before another one.
-type Calls struct {
-	Agent int // by the same execution
-	// AgentMost is the execution's own limit; 0 is that of the budgets for one
-	// that an agent dispatched, and none for others.
-	AgentMost  int
-	Dispatched bool
-	Turn       int // in the same turn since the user's last message
-	Thread     int // in the same thread within the window
-	// ThreadFirst is when the first of those was made.
-	ThreadFirst time.Time
-}
-
-// CheckCall returns the trip of the first limit that another call would exceed:
-// the agent's, the turn's, the thread's, in this order. It returns nil if the
-// call may be made. Calls of a user are counted elsewhere: see [Windows].
-func (b Budgets) CheckCall(c Calls) *Trip {
-	most := c.AgentMost
-	if most <= 0 && c.Dispatched {
-		most = b.Most(AgentToolCalls)
-	}
-	if t := trip(AgentToolCalls, c.Agent, most); t != nil {
-		return t
-	}
-	if t := b.Check(TurnSkillCalls, c.Turn); t != nil {
-		return t
-	}
-	t := b.Check(ThreadSkillCalls, c.Thread)
-	if t != nil {
-		t.Free = c.ThreadFirst.Add(b.Period() + after)
-	}
-	return t
 }
 
 // after is how long after a window's length a call has left it: it is in it for

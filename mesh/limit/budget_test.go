@@ -19,7 +19,7 @@ import (
 func TestTheZeroBudgetsHaveTheDefaults(t *testing.T) {
 	for name, want := range map[string]int{
 		limit.AgentToolCalls: 5, limit.AgentSteps: 6, limit.TurnSkillCalls: 30, limit.TurnAgents: 8,
-		limit.ThreadSkillCalls: 50, limit.UserSkillCalls: 0, "no.such": 0,
+		limit.ThreadSkillCalls: 50, limit.UserSkillCalls: 0, limit.AgentChildren: 64, "no.such": 0,
 	} {
 		var b limit.Budgets
 		if got := b.Most(name); got != want {
@@ -73,7 +73,7 @@ func TestBudgetsThatCannotBeAreRefusedByTheirFields(t *testing.T) {
 	for field, b := range map[string]limit.Budgets{
 		"agent_calls": {AgentCalls: -2}, "agent_steps": {AgentSteps: -2}, "turn_calls": {TurnCalls: -9}, "turn_agents": {TurnAgents: -3},
 		"thread_calls": {ThreadCalls: limit.MaxWindowCalls + 1}, "user_calls": {UserCalls: limit.MaxWindowCalls + 1},
-		"window": {Window: limit.MaxWindow + 1},
+		"window": {Window: limit.MaxWindow + 1}, "children": {Children: limit.MaxChildren + 1},
 	} {
 		err := b.Validate()
 		if !mesh.IsCode(err, mesh.Invalid) || mesh.FieldOf(err) != field {
@@ -90,23 +90,23 @@ func TestBudgetsThatCannotBeAreRefusedByTheirFields(t *testing.T) {
 func TestACallIsStoppedByTheFirstLimitItMeets(t *testing.T) {
 	b := limit.Budgets{AgentCalls: 2, TurnCalls: 4, ThreadCalls: 6, Window: time.Minute}
 	for name, tt := range map[string]struct {
-		calls limit.Calls
+		calls limit.Spent
 		want  string
 	}{
-		"nothing yet":                            {limit.Calls{Dispatched: true}, ""},
-		"one short of all":                       {limit.Calls{Dispatched: true, Agent: 1, Turn: 3, Thread: 5}, ""},
-		"the agent's":                            {limit.Calls{Dispatched: true, Agent: 2, Turn: 4, Thread: 6}, limit.AgentToolCalls},
-		"the agent's own, of the dispatch":       {limit.Calls{Dispatched: true, AgentMost: 1, Agent: 1}, limit.AgentToolCalls},
-		"more of the agent's own":                {limit.Calls{Dispatched: true, AgentMost: 3, Agent: 2}, ""},
-		"an agent that nobody dispatched":        {limit.Calls{Agent: 3, Turn: 3}, ""},
-		"one that nobody dispatched but limited": {limit.Calls{Agent: 3, AgentMost: 3}, limit.AgentToolCalls},
-		"the turn's":                             {limit.Calls{Turn: 4, Thread: 6}, limit.TurnSkillCalls},
-		"the conversation's":                     {limit.Calls{Turn: 3, Thread: 6}, limit.ThreadSkillCalls},
-		"more than it allows":                    {limit.Calls{Thread: 9}, limit.ThreadSkillCalls},
+		"nothing yet":                            {limit.Spent{Dispatched: true}, ""},
+		"one short of all":                       {limit.Spent{Dispatched: true, Calls: 1, Turn: 3, Thread: 5}, ""},
+		"the agent's":                            {limit.Spent{Dispatched: true, Calls: 2, Turn: 4, Thread: 6}, limit.AgentToolCalls},
+		"the agent's own, of the dispatch":       {limit.Spent{Dispatched: true, MostCalls: 1, Calls: 1}, limit.AgentToolCalls},
+		"more of the agent's own":                {limit.Spent{Dispatched: true, MostCalls: 3, Calls: 2}, ""},
+		"an agent that nobody dispatched":        {limit.Spent{Calls: 3, Turn: 3}, ""},
+		"one that nobody dispatched but limited": {limit.Spent{Calls: 3, MostCalls: 3}, limit.AgentToolCalls},
+		"the turn's":                             {limit.Spent{Turn: 4, Thread: 6}, limit.TurnSkillCalls},
+		"the conversation's":                     {limit.Spent{Turn: 3, Thread: 6}, limit.ThreadSkillCalls},
+		"more than it allows":                    {limit.Spent{Thread: 9}, limit.ThreadSkillCalls},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tt.calls.ThreadFirst = start
-			trip := b.CheckCall(tt.calls)
+			trip := b.Ledger(tt.calls).Check(limit.StopsCalls)
 			if trip == nil {
 				trip = &limit.Trip{}
 			}

@@ -42,14 +42,34 @@ func (w *Windows) Take(name string, now time.Time) *Trip {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	r := w.caller(name)
-	r.times = slices.DeleteFunc(r.times, func(t time.Time) bool { return now.Sub(t).Abs() > w.period })
-	if t := trip(UserSkillCalls, len(r.times), w.most); t != nil {
-		t.Free = slices.MinFunc(r.times, time.Time.Compare).Add(w.period + after)
+	a := w.account(name, now)
+	if t := (Ledger{a}).Check(StopsCalls); t != nil {
 		return t
 	}
+	r := w.caller(name)
 	r.times = append(r.times, now)
 	return nil
+}
+
+// Account returns how much of the window the caller has used.
+func (w *Windows) Account(name string, now time.Time) Account {
+	if w.most == 0 {
+		return Account{Limit: UserSkillCalls, Of: Calls}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.account(name, now)
+}
+
+// account is Account. The caller holds mu.
+func (w *Windows) account(name string, now time.Time) Account {
+	r := w.caller(name)
+	r.times = slices.DeleteFunc(r.times, func(t time.Time) bool { return now.Sub(t).Abs() > w.period })
+	a := Account{Limit: UserSkillCalls, Of: Calls, Stops: StopsCalls, Used: int64(len(r.times)), Most: int64(w.most)}
+	if len(r.times) >= w.most {
+		a.Free = slices.MinFunc(r.times, time.Time.Compare).Add(w.period + after)
+	}
+	return a
 }
 
 // Limits reports whether there is a limit at all.

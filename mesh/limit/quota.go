@@ -88,3 +88,16 @@ func check(of string, most, more Quota, used Used) *Trip {
 	}
 	return nil
 }
+
+// Left is what the user may still use of agents and models.
+func (q Quotas) Left(user, tenant Used) Left {
+	var l Ledger
+	for _, x := range []struct {
+		most Quota
+		used Used
+	}{{q.User, user}, {q.Tenant, tenant}} {
+		l = append(l, Account{Of: Agents, Used: x.used.Agents, Most: x.most.Agents}, Account{Of: Agents, Used: x.used.Dispatches, Most: x.most.Dispatches},
+			Account{Of: Tokens, Used: x.used.Tokens, Most: x.most.Tokens}, Account{Of: Cost, Used: x.used.Cost, Most: x.most.Cost})
+	}
+	return l.Left()
+}

@@ -31,6 +31,8 @@ type ToolResult struct {
 	// call then has no result: the other calls of the reply end, the run ends
 	// with Event.Ask, and a run whose history ends so makes the call again.
 	Ask string
+	// Delivered are executions of agents whose results Text tells for the first time.
+	Delivered []mesh.ExecutionID
 	// Trip says that the call met a limit, which then stands before the next
 	// call of the model.
 	Trip *Trip
@@ -49,10 +51,11 @@ type Tools interface {
 }
 
 // A Batcher is Tools that must see the calls of a reply together, before any
-// of them runs.
+// of them that does something runs.
 type Batcher interface {
 	Tools
-	// Batch is called once for each reply with calls, before Call.
+	// Batch is called once for each reply with calls, after those that only discover
+	// and before the others.
 	Batch(ctx context.Context, uses []mesh.ToolUse)
 }
 
@@ -102,20 +105,22 @@ func listedName(name string, tools []Tool) string {
 	return name
 }
 
-// call runs the calls of one reply: discovery first, then the other JSON tools
-// at the same time, then the commands one after the other. It returns the
+// call runs the calls of one reply: discovery first, then, once a [Batcher] has seen
+// all, the other JSON tools at the same time, then the commands one after the other. It returns the
 // results in the order of the calls, and whether the run ends with them. With
 // a problem, the last call stands for it and is not run.
 func (r *run) call(ctx context.Context, uses []mesh.ToolUse, tools []Tool, problem string) (results []*CallResult, end bool) {
 	r.called = true
 	b := &batch{uses, tools, make([]*CallResult, len(uses))}
-	r.announce(ctx, b.uses)
 	wrong := -1
 	if problem != "" {
 		wrong = len(uses) - 1
 	}
 	discovery, actions, commands := r.order(b.uses, wrong)
 	ok := r.inTurn(ctx, b, discovery)
+	if ok {
+		r.announce(ctx, b.uses)
+	}
 	if len(actions) == 1 {
 		ok = ok && r.inTurn(ctx, b, actions)
 	} else {

@@ -13,6 +13,10 @@ type Facts struct {
 	// Dispatches says that the agent may have others carry out Skills, Consults that
 	// it may ask those of Agents that can be asked.
 	Dispatches, Consults bool
+	// Pushed says that those who carry out Skills are dispatched by the names that Agents
+	// has, and that their results come by themselves; otherwise agents are chosen by
+	// skills, and their results are fetched.
+	Pushed bool
 	// Agents are those that may be asked, or handed over to.
 	Agents []Agent
 }

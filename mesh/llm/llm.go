@@ -34,6 +34,9 @@
 // and changes nothing else: providers take a reply without its thoughts, and
 // logs hold nothing that only a provider could read.
 //
+// A provider may have tools of its own, as a search of the web ([Request].NativeTools). They
+// have run when the model tells of them ([NativeUse]); the loop reports that and does no more.
+//
 // Models and tools are called concurrently by the loops of many agents. A Loop
 // may run several times at once if its Model and Tools allow that.
 //
@@ -138,6 +141,9 @@ type Request struct {
 	// Settled, and is never cached.
 	Fresh string
 	Tools []Tool
+	// NativeTools are tools that the provider itself has and runs, by its names, as
+	// "web_search". Models whose provider does not have one leave it out: see [Offers].
+	NativeTools []string
 	// MaxTokens bounds the reply, in tokens; 0 leaves it to the provider.
 	MaxTokens int
 	// About says for programs what Fresh and the tools say to a model.
@@ -183,7 +189,9 @@ type Chunk struct {
 	Text string
 	// Tool is one complete call.
 	Tool *mesh.ToolUse
-	Done *Done
+	// Native is something that a tool of the provider did.
+	Native *NativeUse
+	Done   *Done
 }
 
 // FinishAsk is the finish reason of replies that ask the user.
@@ -203,6 +211,8 @@ type Done struct {
 	Model string
 	// Thoughts are to come with the message in later requests of the turn.
 	Thoughts []Thought
+	// Sources are the pages that the reply says it is based on, in their order.
+	Sources []Source
 }
 
 // A Model answers requests. It is safe for concurrent use.

@@ -30,6 +30,8 @@ type Trip struct {
 	Detail string
 	// Free is when there is room again, of limits of which that is known.
 	Free time.Time
+	// Conclude has the model answer once more without tools, also where the run pauses.
+	Conclude bool
 }
 
 // An Ask is a call that waits for the word of the user, or, without a call, what
@@ -52,6 +54,10 @@ type Event struct {
 	// Result is a call that ended. Calls that run at the same time end in any
 	// order.
 	Result *CallResult
+	// Delivered is what became of agents, which the model is told next.
+	Delivered *Delivery
+	// Native is what a tool of the provider did, which needs no result.
+	Native *NativeUse
 	// Limit is the limit that was met. With Pause the run ends here; otherwise
 	// one last reply without tools follows.
 	Limit *Trip
@@ -87,6 +93,15 @@ type Loop struct {
 	// as CommandTool; nil leaves the text as it is.
 	Commands Commands
 
+	// Told returns what else the model is to read now: it is asked before each call of
+	// the model, and after a reply that calls nothing, which ends the run only if there is
+	// nothing. Nil tells nothing.
+	Told func(ctx context.Context) ([]Message, error)
+	// Collector brings results of agents before each call of the model; a reply that
+	// calls nothing ends the run only when the Collector has nothing more. Nil, for
+	// agents that set no others to work, changes nothing.
+	Collector Collector
+
 	// Name is the model to ask for; "" is the provider's default.
 	Name string
 	// System, Context, Fresh and MaxTokens are those of every Request. The
@@ -97,6 +112,8 @@ type Loop struct {
 	Context   string
 	Fresh     string
 	MaxTokens int
+	// NativeTools are those of every Request but the last reply's, which has no tools.
+	NativeTools []string
 	// About is that of every Request, but for Last, which the run knows.
 	About About
 
@@ -105,6 +122,10 @@ type Loop struct {
 	// Check is asked before every model call, which step counts from 1, and
 	// returns the limit that was met, or nil. Nil checks nothing.
 	Check func(ctx context.Context, step int) *Trip
+	// Afford is asked before every model call, the last one too, whether what is left
+	// pays for it: for the request, which next returns, after one that used last. It
+	// returns the limit if not, and the model is not asked. Nil pays for all.
+	Afford func(ctx context.Context, next func() *Request, last mesh.Usage) *Trip
 	// Pause ends the run when a limit is met, so that the user can be asked
 	// whether to go on. Without it the model is asked once more, without
 	// tools, so that the user gets an answer.
@@ -192,8 +213,15 @@ func (r *run) steps(ctx context.Context, history []Message) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if trip := r.check(ctx, used, most); trip != nil {
+		trip := r.check(ctx, used, most)
+		if !r.drain(ctx, trip != nil) {
+			return nil
+		}
+		if trip != nil {
 			return r.limit(ctx, trip)
+		}
+		if _, err := r.hear(ctx); err != nil {
+			return err
 		}
 		tools := r.tools(ctx)
 		reply, problem, err := r.ask(ctx, tools, nil)
@@ -201,6 +229,11 @@ func (r *run) steps(ctx context.Context, history []Message) error {
 			return err
 		}
 		if silent(reply) {
+			if more, end := r.wait(ctx); more { // it has nothing to say before it knows more
+				continue
+			} else if end {
+				return ctx.Err()
+			}
 			if r.empty++; r.empty <= maxEmpty && reply.Finish != finishFilter {
 				continue
 			}
@@ -208,10 +241,23 @@ func (r *run) steps(ctx context.Context, history []Message) error {
 		}
 		r.empty = 0
 		if reply.Finish == FinishAsk {
+			if r.loop.Collector != nil {
+				r.loop.Collector.Suspend()
+			}
 			r.emit(Event{Ask: &Ask{Text: reply.Text}})
 			return nil
 		}
 		if len(reply.Tools) == 0 {
+			if more, err := r.hear(ctx); err != nil {
+				return err
+			} else if more {
+				continue
+			}
+			if more, end := r.wait(ctx); more {
+				continue
+			} else if end {
+				return ctx.Err()
+			}
 			return nil
 		}
 		used++
@@ -221,6 +267,16 @@ func (r *run) steps(ctx context.Context, history []Message) error {
 		}
 		r.messages = append(r.messages, toolMessages(results)...)
 	}
+}
+
+// hear adds what the model was told meanwhile, and reports whether there was something.
+func (r *run) hear(ctx context.Context) (more bool, err error) {
+	if r.loop.Told == nil {
+		return false, nil
+	}
+	told, err := r.loop.Told(ctx)
+	r.messages = append(r.messages, told...)
+	return len(told) > 0, err
 }
 
 func (r *run) tools(ctx context.Context) []Tool {
@@ -240,6 +296,9 @@ func (r *run) check(ctx context.Context, used, most int) *Trip {
 			return trip
 		}
 	}
+	if trip := r.afford(ctx, nil); trip != nil {
+		return trip
+	}
 	if used < most {
 		return nil
 	}
@@ -249,9 +308,24 @@ func (r *run) check(ctx context.Context, used, most int) *Trip {
 	}
 }
 
-// limit ends the run because of the trip: at once, or with a last reply.
+// afford returns the limit that keeps the model from being asked, after the trip of
+// another one if there was one.
+func (r *run) afford(ctx context.Context, trip *Trip) *Trip {
+	if r.loop.Afford == nil {
+		return nil
+	}
+	return r.loop.Afford(ctx, func() *Request {
+		if trip != nil {
+			return r.request(nil, trip)
+		}
+		return r.request(r.tools(ctx), nil)
+	}, r.last)
+}
+
+// limit ends the run because of the trip: at once, or with a last reply, if there is
+// enough left for one.
 func (r *run) limit(ctx context.Context, trip *Trip) error {
-	if !r.emit(Event{Limit: trip}) || r.loop.Pause {
+	if !r.emit(Event{Limit: trip}) || r.loop.Pause && !trip.Conclude || r.afford(ctx, trip) != nil {
 		return nil
 	}
 	for {

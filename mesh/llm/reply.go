@@ -59,7 +59,9 @@ func (r *run) request(tools []Tool, trip *Trip) *Request {
 		Model: r.loop.Name, System: r.loop.System, Context: r.loop.Context, Fresh: r.loop.Fresh,
 		Messages: messages[min(r.dropped, len(messages)):], Tools: tools, MaxTokens: r.loop.MaxTokens, About: r.loop.About,
 	}
-	req.About.Last = trip != nil
+	if req.About.Last = trip != nil; !req.About.Last {
+		req.NativeTools = r.loop.NativeTools
+	}
 	req.Settled = settled(req.Messages)
 	if r.loop.Fit != nil {
 		r.dropped += r.loop.Fit(req, r.last)
@@ -153,6 +155,7 @@ func (r *run) stream(ctx context.Context, req *Request, last bool) (*mesh.ModelR
 	reply := &mesh.ModelReplied{}
 	r.thought = nil
 	done, size := false, 0
+	var sources []Source
 	for c, err := range r.loop.Model.Generate(ctx, req) {
 		if err != nil {
 			return nil, "", err
@@ -161,7 +164,7 @@ func (r *run) stream(ctx context.Context, req *Request, last bool) (*mesh.ModelR
 		case c.Done != nil:
 			done = true
 			reply.Model, reply.Usage, reply.Finish = c.Done.Model, c.Done.Usage, c.Done.Finish
-			r.thought = c.Done.Thoughts
+			r.thought, sources = c.Done.Thoughts, c.Done.Sources
 			if c.Done.Ask != "" { // nothing of it is text: who runs the loop puts the question
 				reply.Text, reply.Tools, reply.Finish = c.Done.Ask, nil, FinishAsk
 				return reply, "", nil
@@ -173,6 +176,10 @@ func (r *run) stream(ctx context.Context, req *Request, last bool) (*mesh.ModelR
 			size += len(c.Tool.Name) + len(c.Tool.Arguments)
 			if !last {
 				reply.Tools = append(reply.Tools, *c.Tool)
+			}
+		case c.Native != nil:
+			if !r.emit(Event{Native: c.Native}) {
+				return reply, "", nil
 			}
 		case c.Text != "":
 			size += len(c.Text)
@@ -203,6 +210,7 @@ func (r *run) stream(ctx context.Context, req *Request, last bool) (*mesh.ModelR
 	if len(reply.Tools) == 0 && strings.TrimSpace(reply.Text) != "" {
 		r.say(cutNote(reply.Finish))
 	}
+	r.say(sourcesNote(reply.Text, sources))
 	return reply, problem, nil
 }
 
@@ -213,6 +221,21 @@ func (r *run) say(text string) bool {
 	}
 	r.said = r.said || strings.TrimSpace(text) != ""
 	return r.emit(Event{Text: text})
+}
+
+// sourcesNote is what the user reads behind an answer of the pages that it is based on and
+// does not name itself.
+func sourcesNote(answer string, sources []Source) string {
+	var unnamed []string
+	for _, s := range sources {
+		if !strings.Contains(answer, s.URL) {
+			unnamed = append(unnamed, text.Source(s.Title, s.URL))
+		}
+	}
+	if len(unnamed) == 0 || strings.TrimSpace(answer) == "" {
+		return ""
+	}
+	return text.Sources(unnamed)
 }
 
 // wholeReply is a call that stands for the commands of a reply as a whole.

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"reflect"
 	"time"
 
 	"agentmesh/mesh"
@@ -21,7 +22,7 @@ func (c *Config) agentLimits() call.Limits {
 
 // ForBuiltIn reports whether there are settings that built-in agents alone read.
 func (a AgentConfig) ForBuiltIn() bool {
-	return a.ToolMode != "" || a.SkillInterface != "" || a.Model != "" || a.MCP != nil
+	return a.ToolMode != "" || a.SkillInterface != "" || !reflect.ValueOf(a.Use).IsZero() || !reflect.ValueOf(a.Orchestration).IsZero()
 }
 
 // ForRegistered reports whether there are settings of how a registered agent is called.

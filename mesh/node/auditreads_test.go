@@ -111,6 +111,8 @@ var recordedReads = map[string]string{
 	meshv1.ThreadService_ReadThread_FullMethodName:                      "thread.read.tenant THREAD",
 	meshv1.ThreadService_FollowThread_FullMethodName:                    "thread.read.tenant THREAD",
 	meshv1.ThreadService_ListThreads_FullMethodName:                     "thread.read.tenant threads",
+	meshv1.ExecutionService_ListExecutions_FullMethodName:               "thread.read.tenant THREAD",
+	meshv1.ExecutionService_GetExecution_FullMethodName:                 "thread.read.tenant THREAD",
 	meshv1.HandoffService_GetHandoff_FullMethodName:                     "thread.read.tenant THREAD",
 	meshv1.RegistryService_GetAgent_FullMethodName:                      "agent.read.tenant AGENT",
 	meshv1.RegistryService_ListAgents_FullMethodName:                    "agent.read.tenant agents",

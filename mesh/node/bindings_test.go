@@ -193,7 +193,7 @@ type scenario struct {
 	want []string
 }
 
-// S4-002, S4-058, S4-061: the operations of A2A mean the same over every
+// S4-002, S4-061: the operations of A2A mean the same over every
 // binding, in what they do and in what they refuse (A2A v1.0 §5.1).
 func TestTheBindingsDoTheSame(t *testing.T) {
 	m := start(t, config(t.TempDir()), map[string]run{"main": obedient})

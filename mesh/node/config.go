@@ -1,23 +1,18 @@
 package node
 
 import (
-	"bytes"
 	"cmp"
 	"errors"
-	"io"
 	"net"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
-
-	"go.yaml.in/yaml/v4"
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/llm/price"
 	"agentmesh/mesh/security/auth"
 	"agentmesh/mesh/security/oidc"
+	"agentmesh/mesh/telemetry"
 )
 
 // The defaults that a newcomer meets.
@@ -55,8 +50,13 @@ type Config struct {
 	// ModeMultiAgent the main agent and the orchestrator, run skills with the access
 	// read themselves. By default they run none.
 	OrchestratorReadSkills bool `yaml:"orchestrator_read_skills"`
-	// Agents overrides settings for agents, by name.
+	// Defaults hold for all agents.
+	Defaults Defaults `yaml:"defaults"`
+	// Agents describes agents that are no code, and overrides settings for others, by
+	// name.
 	Agents map[string]AgentConfig `yaml:"agents"`
+	// Chains are agents that have others work in stages, by name.
+	Chains map[string]Chain `yaml:"chains"`
 	// Limits bounds the calls of skills, and what a turn may use.
 	Limits Limits `yaml:"limits"`
 	// Quotas are what each user and each tenant may have and use.
@@ -89,6 +89,8 @@ type Config struct {
 	Audit Audit `yaml:"audit"`
 	// Threads says who sees conversations.
 	Threads Threads `yaml:"threads"`
+	// Telemetry says whom the node tells what it does, in traces and metrics.
+	Telemetry telemetry.Config `yaml:"telemetry"`
 	// SharedData names domains of skills (calendar, files, mail, markdown, tasks) whose
 	// data all users of a tenant share; of all others each user has data of its own. By
 	// default none under an auth that knows users, and all under none.
@@ -112,9 +114,14 @@ type Config struct {
 	// Model is the language model that agents use; without URL and key, the
 	// offline planner is.
 	Model Model `yaml:"model"`
-	// Grace is how long running turns may take to finish when the node stops;
-	// default 10 s.
+	// Models are further endpoints, by name, for agents that shall not use Model.
+	Models map[string]Model `yaml:"models"`
+	// Grace is how long running turns may take to finish when the node stops, before they
+	// are left to its next start; default 10 s.
 	Grace time.Duration `yaml:"grace"`
+	// Continue has turns go on that a kill or a stop of a node cut off; by default they do.
+	// Otherwise they end as FAILED with the reason INTERRUPTED.
+	Continue *bool `yaml:"continue"`
 	// HeapFloor is up to which size, in MiB, the heap of the process grows before
 	// garbage is collected, though at most a quarter of what it may have; default
 	// 64, -1 for none. Without it, collecting costs a tenth of the work of a mesh
@@ -122,6 +129,8 @@ type Config struct {
 	HeapFloor int `yaml:"heap_floor"`
 	// LogLevel is debug, info, warn (default) or error.
 	LogLevel string `yaml:"log_level"`
+
+	file *file // that it was read from; nil if from none
 }
 
 // Public are the addresses that agent cards name.
@@ -190,6 +199,9 @@ type Model struct {
 	Name string `yaml:"name"`
 	// API is auto (default), chat or responses.
 	API string `yaml:"api"`
+	// NativeTools are the tools that the endpoint itself has and runs, by its names; by
+	// default what is known of its host.
+	NativeTools []string `yaml:"native_tools"`
 	// Cache says whether the provider is told what to cache: auto (default),
 	// anthropic or none.
 	Cache string `yaml:"cache"`
@@ -208,32 +220,37 @@ type Model struct {
 	Prices price.Table `yaml:"prices"`
 }
 
-// LoadConfig reads a file. Errors name the line and the field.
-func LoadConfig(path string) (Config, error) {
-	const op = "node.LoadConfig"
-	var c Config
-	data, err := os.ReadFile(path)
-	if errors.Is(err, os.ErrNotExist) {
-		return c, mesh.Errorf(mesh.NotFound, op, "there is no configuration file %s; name another with --config, or leave it out", path)
+// Fill sets defaults and checks the rest. The error is the first mistake, with its line if
+// it is one of a file.
+func (c *Config) Fill() error {
+	if problems := c.problems(); len(problems) > 0 {
+		return problems[0]
 	}
-	if err != nil {
-		return c, mesh.Errorf(mesh.Invalid, op, "%s cannot be read; check its permissions: %w", path, err)
-	}
-	dec := yaml.NewDecoder(bytes.NewReader(data))
-	dec.KnownFields(true)
-	if err := dec.Decode(&c); err != nil && !errors.Is(err, io.EOF) {
-		return c, mesh.Errorf(mesh.Invalid, op, "%s is not as it should be: %s", path, yamlWords(err))
-	}
-	for _, p := range []*string{&c.Data, &c.Skills, &c.Docs, &c.Tokens, &c.Policies, &c.Cards.Trust, &c.TenantSkills, &c.TLS.Cert, &c.TLS.Key, &c.TLS.ClientCA, &c.TLS.CA, &c.Audit.Checkpoints} {
-		if *p != "" && !filepath.IsAbs(*p) {
-			*p = filepath.Join(filepath.Dir(path), *p)
-		}
-	}
-	return c, nil
+	return nil
 }
 
-// Fill sets defaults and checks the rest.
-func (c *Config) Fill() error {
+// problems fills the configuration and returns what is wrong with it: all that is said of
+// agents, and the first mistake of what else there is.
+func (c *Config) problems() (all []error) {
+	err := c.fill()
+	for _, p := range append(split(err), c.checkAgents()...) {
+		all = append(all, c.Located(p))
+	}
+	return all
+}
+
+// split returns the errors that were joined.
+func split(err error) []error {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		return joined.Unwrap()
+	}
+	if err == nil {
+		return nil
+	}
+	return []error{err}
+}
+
+func (c *Config) fill() error {
 	const op = "node.Config"
 	for _, d := range []struct {
 		field *string
@@ -250,7 +267,7 @@ func (c *Config) Fill() error {
 	if c.HeapFloor == 0 {
 		c.HeapFloor = 64
 	}
-	if err := first(c.checkAddresses, c.checkRates, c.checkModel); err != nil {
+	if err := first(c.checkAddresses, c.checkRates, func() error { return checkModel("model", c.Model) }, c.Telemetry.Validate); err != nil {
 		return err
 	}
 	if err := c.fillQuotas(); err != nil {

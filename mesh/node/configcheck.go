@@ -71,27 +71,28 @@ func (c *Config) checkAddresses() error {
 	return nil
 }
 
-// checkModel checks the language model and its prices.
-func (c *Config) checkModel() error {
-	m := c.Model
+// checkModel checks an endpoint and its prices, which are at that path.
+func checkModel(at string, m Model) error {
 	switch {
 	case m.URL != "" && !webURL(m.URL):
-		return invalid("model.url", "must be a URL such as https://api.openai.com/v1")
+		return invalid(at+".url", "must be a URL such as https://api.openai.com/v1")
 	case !slices.Contains([]string{"", "auto", "chat", "responses"}, m.API):
-		return invalid("model.api", "must be auto, chat or responses, and is %q", m.API)
+		return invalid(at+".api", "must be auto, chat or responses, and is %q", m.API)
+	case m.API == "chat" && len(m.NativeTools) > 0:
+		return invalid(at+".native_tools", "need the Responses API; set %s.api to responses or auto, or leave them out", at)
 	case !slices.Contains([]string{"", "auto", "anthropic", "none"}, m.Cache):
-		return invalid("model.cache", "must be auto, anthropic or none, and is %q", m.Cache)
+		return invalid(at+".cache", "must be auto, anthropic or none, and is %q", m.Cache)
 	case m.Retries < -1:
-		return invalid("model.retries", "must be a number, 0 for 3 or -1 for never, and is %d", m.Retries)
+		return invalid(at+".retries", "must be a number, 0 for 3 or -1 for never, and is %d", m.Retries)
 	case m.Context < 0:
-		return invalid("model.context", "must be a number of tokens, or 0 for what is known of the model, and is %d", m.Context)
+		return invalid(at+".context", "must be a number of tokens, or 0 for what is known of the model, and is %d", m.Context)
 	case m.Response < 0:
-		return invalid("model.response", "must be a number of tokens, or 0 for the default, and is %d", m.Response)
+		return invalid(at+".response", "must be a number of tokens, or 0 for the default, and is %d", m.Response)
 	case m.Context > 0 && m.Response >= m.Context:
-		return invalid("model.response", "is %d, which leaves nothing of model.context, %d, for the prompt; make it smaller", m.Response, m.Context)
+		return invalid(at+".response", "is %d, which leaves nothing of %s.context, %d, for the prompt; make it smaller", m.Response, at, m.Context)
 	}
 	for i, f := range m.Fallbacks {
-		at := fmt.Sprintf("model.fallbacks[%d]", i)
+		at := fmt.Sprintf("%s.fallbacks[%d]", at, i)
 		if f.URL != "" && !webURL(f.URL) {
 			return invalid(at+".url", "must be a URL such as https://api.openai.com/v1")
 		}
@@ -100,9 +101,14 @@ func (c *Config) checkModel() error {
 		}
 	}
 	if len(m.Fallbacks) > 0 && m.URL == "" && m.Key == "" {
-		return invalid("model.fallbacks", "are asked when the model fails, and there is no model; name the first to ask in model.url, model.key and model.name, or leave model.fallbacks out to use the offline planner")
+		return invalid(at+".fallbacks", "are asked when the model fails, and there is no model; name the first to ask in model.url, model.key and model.name, or leave model.fallbacks out to use the offline planner")
 	}
-	return m.Prices.Validate()
+	if err := m.Prices.Validate(); err != nil && at != "model" {
+		return invalid(at+".prices", "%s", mesh.DetailOf(err))
+	} else if err != nil {
+		return err
+	}
+	return nil
 }
 
 // checkSMTP checks the mail server. Settings of it without an address would be
@@ -169,16 +175,6 @@ func fillNotification(i int, n *Notification) error {
 		return invalid(at+".webhook", "must be a URL such as https://example.com/hook")
 	case slices.Contains(n.Skills, ""):
 		return invalid(at+".skills", "has an empty pattern; use names as mail.send, mail.* or *, or leave it out for all")
-	}
-	return nil
-}
-
-// checkServersOf checks that the servers that an agent may use are there.
-func (c *Config) checkServersOf(agent string, names []string) error {
-	for _, name := range names {
-		if _, ok := c.MCP.Servers[name]; !ok {
-			return invalid("agents."+agent+".mcp", "names %q, which is not in mcp.servers; add it there, or take it out here", name)
-		}
 	}
 	return nil
 }

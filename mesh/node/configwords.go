@@ -1,13 +1,10 @@
 package node
 
 import (
-	"errors"
-	"fmt"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
-
-	"go.yaml.in/yaml/v4"
 )
 
 var (
@@ -17,25 +14,6 @@ var (
 	fieldName    = regexp.MustCompile(`^[A-Za-z_-]{1,30}$`)
 	usualTags    = []string{"!!str", "!!int", "!!float", "!!bool", "!!null", "!!seq", "!!map", "!!timestamp"}
 )
-
-// yamlWords is what a decoder says, without the words that are about our code, and without
-// what is in the file but names of fields: the line may be that of a secret.
-func yamlWords(err error) string {
-	var several *yaml.LoadErrors
-	var one *yaml.LoadError
-	switch {
-	case errors.As(err, &several):
-	case errors.As(err, &one):
-		several = &yaml.LoadErrors{Errors: []*yaml.LoadError{one}}
-	default:
-		return "it cannot be read as YAML"
-	}
-	var words []string
-	for _, e := range several.Errors {
-		words = append(words, fmt.Sprintf("line %d: %s", e.Mark.Line, withoutValues(e.Message)))
-	}
-	return strings.Join(words, "; ")
-}
 
 // withoutValues takes out of a decoder's message what it cites of the file.
 func withoutValues(message string) string {
@@ -58,4 +36,81 @@ func withoutValues(message string) string {
 		return ""
 	})
 	return strings.Join(strings.Fields(message), " ")
+}
+
+// typeAt is the type of what may stand at the path of a configuration; nil for nothing.
+func typeAt(path string) reflect.Type {
+	t := reflect.TypeFor[Config]()
+	for part := range strings.SplitSeq(path, ".") {
+		name, item, _ := strings.Cut(part, "[")
+		switch {
+		case name == "":
+		case t.Kind() == reflect.Map:
+			t = t.Elem()
+		case t.Kind() == reflect.Struct:
+			f, ok := fieldNamed(t, name)
+			if !ok {
+				return nil
+			}
+			t = f
+		default:
+			return nil
+		}
+		if item != "" && t.Kind() == reflect.Slice {
+			t = t.Elem()
+		}
+	}
+	return t
+}
+
+// fieldsOf are the names of the fields that may stand at the path.
+func fieldsOf(path string) []string {
+	if t := typeAt(path); t != nil && t.Kind() == reflect.Struct {
+		return namesIn(t)
+	}
+	return nil
+}
+
+// showable reports whether the path may be told: one of fields, and of names that an operator
+// gives to what has fields. Whatever else stands where a field should may be a secret.
+func showable(path string) bool {
+	for at := path; at != ""; at = parentOf(at) {
+		name := at[len(parentOf(at)):]
+		name = strings.TrimPrefix(name, ".")
+		if strings.HasPrefix(name, "[") || fieldName.MatchString(name) {
+			continue
+		}
+		t := typeAt(parentOf(at))
+		if t == nil || t.Kind() != reflect.Map || t.Elem().Kind() != reflect.Struct || !pathPart.MatchString(name) {
+			return false
+		}
+	}
+	return true
+}
+
+func fieldNamed(t reflect.Type, name string) (reflect.Type, bool) {
+	for f := range t.Fields() {
+		switch tag := f.Tag.Get("yaml"); {
+		case tag == name:
+			return f.Type, true
+		case tag == ",inline":
+			if found, ok := fieldNamed(f.Type, name); ok {
+				return found, true
+			}
+		}
+	}
+	return nil, false
+}
+
+func namesIn(t reflect.Type) (names []string) {
+	for f := range t.Fields() {
+		switch tag := f.Tag.Get("yaml"); tag {
+		case "":
+		case ",inline":
+			names = append(names, namesIn(f.Type)...)
+		default:
+			names = append(names, tag)
+		}
+	}
+	return names
 }

@@ -99,6 +99,17 @@ var asks = map[string]ask{
 	}},
 	meshv1.ThreadService_DeleteThread_FullMethodName: {request: func(x things) proto.Message { return &meshv1.DeleteThreadRequest{ThreadId: x.thread} }},
 
+	meshv1.ExecutionService_ListExecutions_FullMethodName: {request: func(x things) proto.Message { return &meshv1.ListExecutionsRequest{ThreadId: x.thread} }},
+	meshv1.ExecutionService_GetExecution_FullMethodName: {request: func(x things) proto.Message {
+		return &meshv1.GetExecutionRequest{ThreadId: x.thread, ExecutionId: x.task}
+	}},
+	meshv1.ExecutionService_CancelExecution_FullMethodName: {request: func(x things) proto.Message {
+		return &meshv1.CancelExecutionRequest{ThreadId: x.thread, ExecutionId: x.task}
+	}},
+	meshv1.ExecutionService_TellExecution_FullMethodName: {request: func(x things) proto.Message {
+		return &meshv1.TellExecutionRequest{ThreadId: x.thread, ExecutionId: x.task, Text: "look here"}
+	}},
+
 	meshv1.HandoffService_StartHandoff_FullMethodName: {agents: trusted, own: codes.NotFound, request: func(x things) proto.Message {
 		return &meshv1.StartHandoffRequest{ThreadId: x.thread, TargetAgent: "nobody"}
 	}},

@@ -44,8 +44,16 @@ func TestMain(m *testing.M) {
 		exit(plainAgent())
 	case "diary-agent":
 		exit(diaryAgent())
+	case "greedy-agent":
+		exit(greedyAgent())
 	case "malicious-agent":
 		exit(maliciousAgent())
+	case "surviving-mesh":
+		exit(survivingMesh())
+	case "surviving-lead":
+		exit(survivingAgent("lead", lead))
+	case "surviving-worker":
+		exit(survivingAgent("worker", doer))
 	case "mesh":
 		exit(meshChild())
 	}

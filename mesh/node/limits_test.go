@@ -48,7 +48,7 @@ func message(parts string) string {
 	return `{"message": {"messageId": "` + mesh.NewEventID() + `", "role": "ROLE_USER", "parts": [` + parts + `]}}`
 }
 
-// S4-060: what is too much is refused with the code for it and words that help.
+// What is too much is refused with the code for it and words that help.
 func TestWhatIsTooMuchIsRefused(t *testing.T) {
 	texttest.Fixed(t)
 	m := start(t, config(t.TempDir()), map[string]run{"main": echo})
@@ -82,7 +82,7 @@ func TestWhatIsTooMuchIsRefused(t *testing.T) {
 	}
 }
 
-// S4-060: a user who has as many streams open as one may is told so, over every
+// A user who has as many streams open as one may is told so, over every
 // binding, and may still do all else; others have their own.
 func TestAUserHasSoManyStreams(t *testing.T) {
 	texttest.Fixed(t)

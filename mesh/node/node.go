@@ -33,6 +33,7 @@ import (
 	"agentmesh/mesh/audit"
 	"agentmesh/mesh/call"
 	"agentmesh/mesh/edge"
+	"agentmesh/mesh/limit"
 	"agentmesh/mesh/push"
 	"agentmesh/mesh/quota"
 	"agentmesh/mesh/registry"
@@ -50,6 +51,8 @@ import (
 	"agentmesh/mesh/skill"
 	"agentmesh/mesh/skill/mcp"
 	"agentmesh/mesh/state"
+	"agentmesh/mesh/telemetry"
+	"agentmesh/mesh/telemetry/observer"
 	"agentmesh/mesh/thread/cache"
 	"agentmesh/mesh/thread/tasks"
 	"agentmesh/mesh/threadlog"
@@ -64,6 +67,9 @@ type Builtin struct {
 	// no call of a skill from it but, with Config.OrchestratorReadSkills, those of
 	// skills that only read.
 	Delegates bool
+	// Inner keeps the agent out of all lists: it is for other agents of the node, which know
+	// its name.
+	Inner bool
 }
 
 // Env is what a builtin agent gets from its node. Everything else of the mesh
@@ -75,7 +81,15 @@ type Env struct {
 	Dialer *call.Dialer
 	// Limits are how long agents may say nothing.
 	Limits call.Limits
-	Logger *slog.Logger
+	// Budgets are what the node lets agents use.
+	Budgets limit.Budgets
+	Logger  *slog.Logger
+}
+
+// Apart is what an agent gets that has a process of its own: it calls others over gRPC
+// alone, and knows how many of its calls each of their processes has.
+func Apart(conns *rpc.Pool, logger *slog.Logger) Env {
+	return Env{Conns: conns, Dialer: call.NewDialer(conns, call.Options{}), Logger: logger}
 }
 
 // Options are what the program sets, beside the operator's Config.
@@ -123,6 +137,8 @@ type node struct {
 	logger *slog.Logger
 
 	backend   Backend
+	telemetry *telemetry.Telemetry // nil if it is off
+	observer  *observer.Observer   // likewise
 	log       *threadlog.Log
 	states    *cache.States
 	kv        *state.KV
@@ -189,6 +205,10 @@ func Run(ctx context.Context, cfg Config, opts Options) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, n.close()) }()
+	if err := n.buildTelemetry(ctx); err != nil {
+		return err
+	}
+	defer n.closeTelemetry(ctx)
 	if err := n.openStore(); err != nil {
 		return err
 	}
@@ -222,8 +242,7 @@ func (n *node) build(ctx context.Context) (err error) {
 	if err := errors.Join(n.buildAuth(ctx), n.buildTLS()); err != nil {
 		return err
 	}
-	n.log = threadlog.New(n.backend.Threads)
-	n.states = cache.New(n.log, 0)
+	n.buildLog()
 	n.pool = rpc.NewPool(n.dialOptions())
 	if err := errors.Join(n.buildGuard(), n.buildCards()); err != nil {
 		return err
@@ -269,11 +288,15 @@ func (n *node) buildEdge() (err error) {
 	turns := turn.Config{
 		Log: n.log, States: n.states, Leases: n.backend.Leases, Directory: n.agents, Dialer: n.dialer, Signer: n.signer,
 		Main: n.cfg.Main, Node: mesh.NewEventID(), Logger: n.logger, Budget: n.cfg.turnBudget(), Limits: n.cfg.agentLimits(),
+		MaxDepth: n.cfg.Limits.Depth, Chains: n.cfg.chainDepths(), Quiet: n.cfg.Limits.Quiet, Interrupt: !on(n.cfg.Continue), Traced: n.telemetry.Traces(),
 	}
 	if n.opts.Turns != nil {
 		n.opts.Turns(&turns)
 	}
 	if n.turns, err = turn.New(turns); err != nil {
+		return err
+	}
+	if err = n.telemetry.Running(n.turns.Running); err != nil {
 		return err
 	}
 	cfg := edge.Config{
@@ -303,6 +326,7 @@ func (n *node) serve(ctx context.Context) (err error) {
 	}
 
 	defer n.startAudit(ctx)() // which is written until the last call has ended
+	defer n.startObserver(ctx)()
 	server, status, admits, err := n.grpcServer()
 	if err != nil {
 		return err

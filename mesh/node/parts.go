@@ -7,26 +7,41 @@ import (
 	"net/http"
 	"path/filepath"
 	"sync"
+	"time"
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/agent"
 	"agentmesh/mesh/rpc"
 )
 
+// drain is how long the runs of builtin agents may go on when the node stops, or 0 for as
+// long as those of any agent: turns have had their grace by then, and what is cut goes on
+// with the next start.
+func (n *node) drain() time.Duration {
+	if on(n.cfg.Continue) {
+		return time.Millisecond
+	}
+	return 0
+}
+
 // startAgents starts the builtin agents and returns when all can be called.
 func (n *node) startAgents(ctx context.Context, running *sync.WaitGroup, failed chan error) error {
 	ready := make(chan error, len(n.opts.Builtins))
 	for _, b := range n.opts.Builtins {
-		a, err := b.New(Env{Conns: n.pool, Dialer: n.dialer, Limits: n.cfg.agentLimits(), Logger: n.logger.With("agent", b.Name)})
+		a, err := b.New(Env{Conns: n.pool, Dialer: n.dialer, Limits: n.cfg.agentLimits(), Budgets: n.cfg.budgets(), Logger: n.logger.With("agent", b.Name)})
 		if err != nil {
 			return mesh.Wrap("node.agent "+b.Name, err)
 		}
 		running.Go(func() {
 			at, secret := "", n.signer.Secret(b.Name)
-			err := agent.Serve(ctx, agent.Options{Agent: a, Name: b.Name, Secret: secret, Node: n.services, Verifier: n.verifier, Logger: n.logger.With("agent", b.Name),
+			err := agent.Serve(ctx, agent.Options{Agent: a, Name: b.Name, Secret: secret, Node: n.services, Verifier: n.verifier, Logger: n.logger.With("agent", b.Name), Drain: n.drain(), Telemetry: n.telemetry,
 				Local: func(endpoint string, server rpc.Conn) { at = endpoint; n.builtins.Store(at, server) },
 				Ready: func(endpoint string) {
-					err := n.agents.RegisterBuiltin(b.Name, a.Card(), endpoint, secret)
+					register := n.agents.RegisterBuiltin
+					if b.Inner {
+						register = n.agents.RegisterInner
+					}
+					err := register(b.Name, a.Card(), endpoint, secret)
 					if err == nil {
 						_, err = n.pool.Get(endpoint) // warm from the start
 					}

@@ -119,6 +119,9 @@ func (n *node) buildDialer() {
 		n.guarded, n.guardedPool = n.secured(n.guard.Transport()), rpc.NewPool(guarded)
 		opts.Guarded, opts.GuardedConns, opts.Check = n.guarded, n.guardedPool, n.guard.CheckAgent
 	}
+	opts.Down = func(t call.Target, err error) {
+		n.agents.ReportDown(registry.Entry{Tenant: t.Tenant, Name: t.Name, Endpoint: t.Endpoint}, err)
+	}
 	n.dialer = call.NewDialer(n.pool, opts)
 }
 

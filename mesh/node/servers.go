@@ -18,6 +18,7 @@ import (
 	"agentmesh/mesh/api"
 	"agentmesh/mesh/bind/jsonrpc"
 	"agentmesh/mesh/bind/rest"
+	"agentmesh/mesh/call"
 	"agentmesh/mesh/handoff"
 	"agentmesh/mesh/limit"
 	"agentmesh/mesh/rpc"
@@ -36,7 +37,7 @@ func stopServer(s *rpc.Server) {
 func (n *node) grpcServer() (*rpc.Server, *health.Server, *admission.Controller, error) {
 	table := authz.Node()
 	n.authorizer = api.Authority{Table: table, States: n.states, Holders: n.agents, Policies: n.policies, Main: n.cfg.Main, Standing: n.standing}
-	server := rpc.NewServer(rpc.Options{Auth: n.auth, Authorizer: n.authorizer, Logger: n.logger, Limiter: n.limiter, Logins: n.logins, Auditor: n.audit, Open: append(rpc.Infrastructure(), table.Open()...),
+	server := rpc.NewServer(rpc.Options{Auth: n.auth, Authorizer: n.authorizer, Logger: n.logger, Limiter: n.limiter, Logins: n.logins, Auditor: n.audit, Telemetry: n.telemetry, Open: append(rpc.Infrastructure(), table.Open()...),
 		TLS: n.serverTLS("h2"), TrustDomain: n.cfg.TLS.Domain, Stands: n.stands,
 		Streams: n.cfg.streamLimit(), Unfinished: n.unfinished(), Errors: n.cfg.errorTable()})
 	n.registerA2A(server, a2a.NewServer(n.edge, n.a2aOptions()...))
@@ -57,6 +58,7 @@ func (n *node) grpcServer() (*rpc.Server, *health.Server, *admission.Controller,
 	tickets := api.Tickets{Signer: n.signer, Agents: n.agents, Local: rpc.InProcess}
 	threads := api.NewThreads(n.log, n.states, admits, tickets, n.cfg.Main)
 	meshv1.RegisterThreadServiceServer(server, threads.OnDelete(n.forget).WithAccess(n.tasks.Access).WithAudit(n.audit.Read))
+	meshv1.RegisterExecutionServiceServer(server, api.NewExecutions(threads, n.turns.EndTasks, n.readsInstructions))
 	meshv1.RegisterHandoffServiceServer(server, api.NewHandoffs(handoff.New(n.log, n.states, n.agents, n.turns, nil)).WithAudit(n.audit.Read))
 	meshv1.RegisterRegistryServiceServer(server, api.NewRegistry(n.agents, n.signer.Public()).WithAudit(n.audit.ReadAgent))
 	meshv1.RegisterSkillServiceServer(server, api.NewSkills(n.skills, n.runner, api.WithBreakers(n.kv), api.WithOwners(api.NewSkillOwners(n.kv)), api.WithScheduleQuotas(n.cfg.quotas()), api.WithEffects(admits)))
@@ -86,6 +88,13 @@ func (n *node) unfinished() int64 {
 func (n *node) trusted(tenant mesh.TenantID, agent string) bool {
 	e, err := n.agents.Get(tenant, agent)
 	return err == nil && (e.Trusted || agent == n.cfg.Main)
+}
+
+// readsInstructions reports whether the agent reads what it is told while it works: those
+// do that speak the mesh's extension.
+func (n *node) readsInstructions(tenant mesh.TenantID, agent string) bool {
+	e, err := n.agents.Get(tenant, agent)
+	return err == nil && call.Speaks(e.Card)
 }
 
 // delegators are the builtin agents that have others do their work.
@@ -119,7 +128,7 @@ func (n *node) web(ctx context.Context, services rpc.Conn) (*http.Server, error)
 	}
 	routes, err := rest.New(ctx, services, rest.Options{
 		Card: n.publicCard, Keys: n.keys.JWKS(), Health: n.healthy, Warnings: n.alarms.Settings,
-		Resource: n.resource(), JSONRPC: rpcs, V03: legacyREST, MCP: tools, Errors: n.cfg.errorTable(), Logger: n.logger,
+		Resource: n.resource(), JSONRPC: rpcs, V03: legacyREST, MCP: tools, Metrics: n.telemetry.Handler(), Errors: n.cfg.errorTable(), Logger: n.logger,
 	})
 	if err != nil {
 		return nil, err

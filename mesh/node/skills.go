@@ -33,32 +33,13 @@ const (
 	InterfaceJSON = "json" // tool calls
 )
 
-// An AgentConfig overrides, for one agent, what holds for all.
-type AgentConfig struct {
-	// ToolMode is, for the main agent, how it works; for others direct gives
-	// the model a tool for each skill. Without a SkillInterface it means json.
-	ToolMode string `yaml:"tool_mode"`
-	// SkillInterface is cli or json.
-	SkillInterface string `yaml:"skill_interface"`
-	// Model is the name of the model to ask for.
-	Model string `yaml:"model"`
-	// MCP are the MCP servers whose tools the agent may call, by name; by
-	// default all that its grant allows.
-	MCP []string `yaml:"mcp"`
-	// Time and Silence are those of Limits.AgentTime and Limits.AgentSilence for this
-	// agent, which may be any.
-	Time    time.Duration `yaml:"time"`
-	Silence time.Duration `yaml:"silence"`
-	// Binding and Version are by what a registered agent is called, see [call.Interface].
-	Binding string `yaml:"protocol_binding"`
-	Version string `yaml:"protocol_version"`
-}
-
 // Endpoint is an OpenAI-compatible endpoint and a model there.
 type Endpoint struct {
 	URL  string `yaml:"url"`
 	Key  string `yaml:"key"`
 	Name string `yaml:"name"`
+	// NativeTools are those of Model, of this endpoint.
+	NativeTools []string `yaml:"native_tools"`
 }
 
 // SMTP is the server that mail is handed to; without Address, mail is written
@@ -142,6 +123,15 @@ type Limits struct {
 	// TurnCalls is for all agents of a turn; default 30, and 10 when the main
 	// agent works alone.
 	TurnCalls int `yaml:"turn_calls"`
+	// TurnAgents is how many agents are dispatched for one message of the user; default 8.
+	// Who only consults others so that they dispatch is not among them.
+	TurnAgents int `yaml:"turn_agents"`
+	// AgentSteps is how many replies of a model may dispatch others in one run; default 6.
+	AgentSteps int `yaml:"agent_steps"`
+	// Children is how many agents one execution dispatches in all; default 64.
+	Children int `yaml:"children"`
+	// Depth is how many levels of dispatch there are below an orchestrator; default 1.
+	Depth int `yaml:"depth"`
 	// ThreadCalls is for a conversation within Window; default 50 in 5 min.
 	ThreadCalls int           `yaml:"thread_calls"`
 	Window      time.Duration `yaml:"window"`
@@ -158,7 +148,14 @@ type Limits struct {
 	// AgentSilence is how long nothing may come on an agent's stream until it is asked
 	// for its task; default 2 min.
 	AgentSilence time.Duration `yaml:"agent_silence"`
+	// Quiet is how long the user of a turn is told nothing until the mesh says who is at
+	// work on it, again and again; default 30 s, -1 never.
+	Quiet time.Duration `yaml:"quiet"`
 }
+
+// maxDepth is how many levels of dispatch an operator may allow: each keeps the one above
+// it waiting.
+const maxDepth = 5
 
 var mcpName = regexp.MustCompile(`^[a-z][a-z0-9_]{0,63}$`)
 
@@ -188,6 +185,15 @@ func (c *Config) fillSkills() error {
 	if err := checkTimes("limits.agent_time", c.Limits.AgentTime, "limits.agent_silence", c.Limits.AgentSilence); err != nil {
 		return err
 	}
+	if d := c.Limits.Depth; d < 0 || d > maxDepth {
+		return mesh.InvalidField(op, "limits.depth", "must be 1 to %d, and is %d; leave it out for 1", maxDepth, d)
+	}
+	switch q := c.Limits.Quiet; {
+	case q == 0:
+		c.Limits.Quiet = 30 * time.Second
+	case q > 0 && q < time.Second:
+		return mesh.InvalidField(op, "limits.quiet", "must be at least a second, and is %v; leave it out for 30s, or make it -1 for never", q)
+	}
 	if err := c.budgets().Validate(); err != nil {
 		return mesh.InvalidField(op, "limits."+mesh.FieldOf(err), "%s", mesh.DetailOf(err))
 	}
@@ -201,35 +207,6 @@ func (c *Config) fillSkills() error {
 	if mode := c.Mode(c.Main); c.OrchestratorReadSkills && mode != ModeMultiAgent {
 		return mesh.InvalidField(op, "orchestrator_read_skills", "has no effect with tool_mode %s, in which the agent %s has all skills itself; leave it out, or set tool_mode %s",
 			mode, c.Main, ModeMultiAgent)
-	}
-	for _, name := range slices.Sorted(maps.Keys(c.Agents)) {
-		a := c.Agents[name]
-		if !mesh.ValidAgentName(name) {
-			return mesh.InvalidField(op, "agents", "has %q, which is no name of an agent", name)
-		}
-		if err := c.checkServersOf(name, a.MCP); err != nil {
-			return err
-		}
-		if err := checkTimes("agents."+name+".time", a.Time, "agents."+name+".silence", a.Silence); err != nil {
-			return err
-		}
-		if err := a.calledBy().Validate(); err != nil {
-			return mesh.InvalidField(op, "agents."+name+"."+mesh.FieldOf(err), "%s", mesh.DetailOf(err))
-		}
-		if a.ToolMode != "" {
-			if err := checkMode("agents."+name+".tool_mode", a.ToolMode); err != nil {
-				return err
-			}
-		}
-		if a.SkillInterface == "" {
-			continue
-		}
-		if err := c.checkInterface("agents."+name+".skill_interface", a.SkillInterface); err != nil {
-			return err
-		}
-		if c.Mode(name) == ModeDirect && a.SkillInterface == InterfaceCLI {
-			return mesh.InvalidField(op, "agents."+name+".skill_interface", "must be %s with tool_mode %s", InterfaceJSON, ModeDirect)
-		}
 	}
 	return c.fillPorts()
 }
@@ -304,6 +281,18 @@ func (c *Config) expand() error {
 			return err
 		}
 	}
+	for name, m := range c.Models {
+		if m.Key, err = value("models."+name+".key", m.Key); err != nil {
+			return err
+		}
+		m.Fallbacks = slices.Clone(m.Fallbacks)
+		for i := range m.Fallbacks {
+			if m.Fallbacks[i].Key, err = value(fmt.Sprintf("models.%s.fallbacks[%d].key", name, i), m.Fallbacks[i].Key); err != nil {
+				return err
+			}
+		}
+		c.Models[name] = m
+	}
 	for name, s := range c.HTTPSkills.Secrets {
 		if s.Value, err = value("http_skills.secrets."+name, s.Value); err != nil {
 			return err
@@ -328,7 +317,8 @@ func (c *Config) expand() error {
 func (c *Config) budgets() limit.Budgets {
 	b := limit.Budgets{
 		AgentCalls: c.Limits.AgentCalls, TurnCalls: c.Limits.TurnCalls, ThreadCalls: c.Limits.ThreadCalls,
-		UserCalls: c.Limits.UserCalls, Window: c.Limits.Window,
+		UserCalls: c.Limits.UserCalls, Window: c.Limits.Window, TurnAgents: c.Limits.TurnAgents,
+		AgentSteps: c.Limits.AgentSteps, Children: c.Limits.Children,
 	}
 	if b.TurnCalls == 0 && c.Mode(c.Main) != ModeMultiAgent {
 		b.TurnCalls = limit.SoloTurnCalls

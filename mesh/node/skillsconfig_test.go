@@ -111,7 +111,7 @@ func TestSettingsOfWhatSkillsReachAreChecked(t *testing.T) {
 		"notify[1].on":                             {Notify: []node.Notification{{}, {On: "never"}}},
 		"notify[0].webhook":                        {Notify: []node.Notification{{Webhook: "hooks.example.com"}}},
 		"notify[0].skills":                         {Notify: []node.Notification{{Skills: []string{"mail.*", ""}}}},
-		"agents.worker.mcp":                        {Agents: map[string]node.AgentConfig{"worker": {MCP: []string{"github"}}}},
+		"agents.worker.mcp":                        {Agents: map[string]node.AgentConfig{"worker": {Use: node.Use{MCP: []string{"github"}}}}},
 		"smtp.address":                             {SMTP: node.SMTP{From: "Mesh <mesh@example.com>"}},
 		"smtp.user":                                {SMTP: node.SMTP{Address: "mail.example.com:587", From: "mesh@example.com", Password: "s3cret"}},
 		"model.fallbacks[1].key":                   {Model: node.Model{URL: "http://127.0.0.1:1/v1", Fallbacks: []node.Endpoint{{Name: "a"}, {Name: "b", Key: "${MESH_TEST_NOT_SET}"}}}},

@@ -102,8 +102,25 @@ func (k *Keeper) Take(t mesh.TenantID, user string, more limit.Quota) (*Place, *
 	return p, nil
 }
 
+// Left is what the user may still use.
+func (k *Keeper) Left(t mesh.TenantID, user string) limit.Left {
+	if k == nil || k.quotas == (limit.Quotas{}) {
+		return limit.NoLimit()
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	ofUser, ofTenant := k.used(t, user)
+	return k.quotas.Left(ofUser, ofTenant)
+}
+
 // check returns the trip of the quota that more would exceed. The caller holds mu.
 func (k *Keeper) check(t mesh.TenantID, user string, more limit.Quota) *limit.Trip {
+	ofUser, ofTenant := k.used(t, user)
+	return k.quotas.Check(more.Plus(begins), ofUser, ofTenant)
+}
+
+// used is what is used with what the index does not have yet. The caller holds mu.
+func (k *Keeper) used(t mesh.TenantID, user string) (ofUser, ofTenant limit.Used) {
 	ofUser, ofTenant, upTo := k.index.Used(t, user, k.now())
 	for p := range k.ahead {
 		switch {
@@ -116,7 +133,7 @@ func (k *Keeper) check(t mesh.TenantID, user string, more limit.Quota) *limit.Tr
 			}
 		}
 	}
-	return k.quotas.Check(more.Plus(begins), ofUser, ofTenant)
+	return ofUser, ofTenant
 }
 
 // Placed says that it is in the log, at that place.

@@ -96,9 +96,13 @@ func (r *Registry) SetCredentials(ctx context.Context, p mesh.Principal, name st
 	if err := r.refresh(ctx); err != nil {
 		return Entry{}, mesh.Wrap(op, err)
 	}
-	c, err := r.removable(p, name, "", shared)
+	all, err := r.removable(p, name, "", shared)
 	if err != nil {
 		return Entry{}, mesh.Wrap(op, err)
+	}
+	c := all[0]
+	if c.replica {
+		return Entry{}, mesh.Errorf(mesh.Unsupported, op, "Agent %s may have several processes, and such agents are called without credentials", c.Name)
 	}
 	r.mu.Lock()
 	next := *c
@@ -125,7 +129,8 @@ func (r *Registry) SetCredentials(ctx context.Context, p mesh.Principal, name st
 func (r *Registry) had(p mesh.Principal, tenant mesh.TenantID, name, url string) (*credentials.Set, *a2apb.AgentCard) {
 	r.lock()
 	defer r.mu.Unlock()
-	for _, c := range r.agentsOf(tenant) {
+	for _, all := range r.agentsOf(tenant) {
+		c := chief(all)
 		if (c.Name == name || name == "" && c.CardURL == url) && c.OwnedBy(p) {
 			return c.creds, c.Card
 		}

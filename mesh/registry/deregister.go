@@ -3,12 +3,13 @@ package registry
 import (
 	"context"
 	"maps"
+	"time"
 
 	"agentmesh/mesh"
 )
 
-// Deregister removes an agent: the one with that lease id, or without one p's own or,
-// for who may, the tenant's or the shared agent of that name. It returns NotFound for what p's tenant does not see and for a
+// Deregister removes an agent: the process with that lease id, or without one all of p's own or,
+// for who may, of the tenant's or the shared agent of that name. It returns NotFound for what p's tenant does not see and for a
 // wrong lease id, and Precondition for built-in agents.
 func (r *Registry) Deregister(ctx context.Context, p mesh.Principal, name, leaseID string, shared bool) error {
 	const op = "registry.Deregister"
@@ -17,32 +18,34 @@ func (r *Registry) Deregister(ctx context.Context, p mesh.Principal, name, lease
 	if err := r.refresh(ctx); err != nil {
 		return mesh.Wrap(op, err)
 	}
-	c, err := r.removable(p, name, leaseID, shared)
+	all, err := r.removable(p, name, leaseID, shared)
 	if err != nil {
 		return mesh.Wrap(op, err)
 	}
-	if err := r.unsave(ctx, c); err != nil {
-		return mesh.Wrap(op, err)
+	for _, c := range all {
+		if err := r.unsave(ctx, c); err != nil {
+			return mesh.Wrap(op, err)
+		}
+		r.remove(c)
 	}
-	r.remove(c)
 	if leaseID != "" {
 		r.lock()
 		defer r.mu.Unlock()
 		now := r.now()
-		maps.DeleteFunc(r.left, func(_ string, d departed) bool { return !now.Before(d.until) })
-		r.left[storeKey(c)] = departed{c.secret, now.Add(lapsedKept)}
+		maps.DeleteFunc(r.left, func(_ departed, until time.Time) bool { return !now.Before(until) })
+		r.left[departed{all[0].Tenant, name, all[0].secret}] = now.Add(lapsedKept)
 	}
 	return nil
 }
 
-// removable returns the record that Deregister is about.
-func (r *Registry) removable(p mesh.Principal, name, leaseID string, shared bool) (*record, error) {
+// removable returns the records that Deregister is about, of which there is one at least.
+func (r *Registry) removable(p mesh.Principal, name, leaseID string, shared bool) ([]*record, error) {
 	const op = "registry.removable"
 	if leaseID != "" {
 		r.lock()
 		defer r.mu.Unlock()
 		if c := r.leased(p.Tenant, name, leaseID); c != nil {
-			return c, nil
+			return []*record{c}, nil
 		}
 		return nil, noLease(op, name)
 	}
@@ -70,7 +73,7 @@ func (r *Registry) removable(p mesh.Principal, name, leaseID string, shared bool
 	case !c.OwnedBy(p):
 		return nil, mesh.Errorf(mesh.Denied, op, "Agent %s belongs to another user; ask that one, or a tenant-admin", name)
 	}
-	return c, nil
+	return r.instances(of, name), nil
 }
 
 // remove drops c. The caller holds writes.

@@ -16,6 +16,14 @@
 // answers is what each finds out for itself. Of two that register one name at the
 // same time with two nodes, the last has it.
 //
+// # Several processes of one agent
+//
+// Processes that register as replicas stand beside one another under one name: the same
+// registrant asks for it with each. Each has its own address, lease and secret, and is up or
+// down by itself; the agent is one [Entry] with its [Instance]s, and live as long as one of
+// them is. A name that was registered without is taken over by no replica, and by no
+// stranger ever.
+//
 // # Guarantees
 //
 // An agent belongs to a tenant, or to all when the operator shares it. A tenant

@@ -38,6 +38,7 @@ type kept struct {
 	Tenant     mesh.TenantID   `json:"tenant,omitempty"`
 	Owner      string          `json:"owner,omitempty"`
 	Consent    bool            `json:"consent,omitempty"`
+	Replica    bool            `json:"replica,omitempty"`
 	CardURL    string          `json:"card_url"`
 	Endpoint   string          `json:"endpoint"`
 	Given      string          `json:"given,omitempty"`
@@ -52,7 +53,15 @@ type kept struct {
 	Credentials []byte `json:"credentials,omitempty"`
 }
 
-func storeKey(c *record) string { return string(c.Tenant) + "/" + c.Name }
+// storeKey is where the record is kept: by its name and, if others may stand beside it, its
+// place.
+func storeKey(c *record) string {
+	key := string(c.Tenant) + "/" + c.Name
+	if c.replica {
+		key += "#" + digest(c.Endpoint)[:16]
+	}
+	return key
+}
 
 // durable reports whether the store keeps the record.
 func (r *Registry) durable(c *record) bool {
@@ -110,7 +119,7 @@ func encode(c *record) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return json.Marshal(kept{c.Name, c.Tenant, c.Owner, c.consent, c.CardURL, c.Endpoint, c.given, c.Registered, c.leaseID, c.secret, c.lease, c.Expires, card, c.odd, c.sealed})
+	return json.Marshal(kept{c.Name, c.Tenant, c.Owner, c.consent, c.replica, c.CardURL, c.Endpoint, c.given, c.Registered, c.leaseID, c.secret, c.lease, c.Expires, card, c.odd, c.sealed})
 }
 
 func (r *Registry) decode(data []byte) (*record, error) {
@@ -125,7 +134,7 @@ func (r *Registry) decode(data []byte) (*record, error) {
 	if !mesh.ValidAgentName(k.Name) || (k.CardURL == "") == (k.Lease == 0) || k.Endpoint == "" {
 		return nil, mesh.Errorf(mesh.Invalid, "registry.decode", "name, card_url or lease, or endpoint is missing")
 	}
-	c := &record{odd: k.Warnings, sealed: k.Credentials, given: k.Given, consent: k.Consent, leaseID: k.LeaseID, secret: k.Proof, lease: k.Lease, kept: k.Expires,
+	c := &record{odd: k.Warnings, sealed: k.Credentials, given: k.Given, consent: k.Consent, replica: k.Replica, leaseID: k.LeaseID, secret: k.Proof, lease: k.Lease, kept: k.Expires,
 		Entry: Entry{Name: k.Name, Tenant: k.Tenant, Owner: k.Owner, Card: card, Endpoint: k.Endpoint,
 			CardURL: k.CardURL, Registered: k.Registered, Expires: k.Expires}}
 	r.unseal(c)

@@ -41,6 +41,9 @@ type Entry struct {
 	Warnings []Warning
 	// Credentials say which were given for the agent, never what they are.
 	Credentials []credentials.State
+	// Instances are the processes of an agent that may have several, in the order in which
+	// they came; nil for others. Endpoint and Card are then of the live one that came last.
+	Instances []Instance
 
 	Registered time.Time
 	// Expires is when its lease ends; zero when it has none.

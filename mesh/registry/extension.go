@@ -29,6 +29,9 @@ type Extension struct {
 	HITLSupport bool
 	// MultiTurn [multi_turn]: it may answer with a question.
 	MultiTurn bool
+	// Idempotent [idempotent]: the same message for the same execution, sent again, has its
+	// effect once, at whichever of its processes.
+	Idempotent bool
 	// Orchestration [orchestration]: it dispatches other agents.
 	Orchestration bool
 }
@@ -52,7 +55,7 @@ func Params(card *a2apb.AgentCard) Extension {
 
 func (e *Extension) flags() map[string]*bool {
 	return map[string]*bool{"handoff_support": &e.HandoffSupport, "stateful_workflows": &e.StatefulWorkflows,
-		"hitl_support": &e.HITLSupport, "multi_turn": &e.MultiTurn, "orchestration": &e.Orchestration}
+		"hitl_support": &e.HITLSupport, "multi_turn": &e.MultiTurn, "idempotent": &e.Idempotent, "orchestration": &e.Orchestration}
 }
 
 func (e *Extension) lists() map[string]*[]string {

@@ -60,8 +60,10 @@ func (r *Registry) keepAlive(tenant mesh.TenantID, name, leaseID string) (time.T
 // The caller holds mu.
 func (r *Registry) leased(tenant mesh.TenantID, name, leaseID string) *record {
 	for _, t := range []mesh.TenantID{tenant, ""} {
-		if c := r.record(t, name); c != nil && c.owns(leaseID) {
-			return c
+		for _, c := range r.instances(t, name) {
+			if c.owns(leaseID) {
+				return c
+			}
 		}
 	}
 	return nil
@@ -82,14 +84,13 @@ func (r *Registry) Holds(tenant mesh.TenantID, name, secret string) bool {
 	held := func() bool {
 		r.lock()
 		defer r.mu.Unlock()
-		is := func(of string) bool {
-			return of != "" && subtle.ConstantTimeCompare([]byte(of), []byte(digest(secret))) == 1
+		proof := digest(secret)
+		for _, c := range r.instances(tenant, name) {
+			if c.secret != "" && subtle.ConstantTimeCompare([]byte(c.secret), []byte(proof)) == 1 {
+				return true
+			}
 		}
-		if c := r.record(tenant, name); c != nil && is(c.secret) {
-			return true
-		}
-		gone := r.left[storeKey(&record{Entry: Entry{Tenant: tenant, Name: name}})]
-		return r.now().Before(gone.until) && is(gone.secret)
+		return r.now().Before(r.left[departed{tenant, name, proof}])
 	}
 	if secret == "" || held() {
 		return secret != ""

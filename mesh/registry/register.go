@@ -32,6 +32,9 @@ type Request struct {
 	LeaseID string
 	// Shared shares the agent with all tenants; for operators.
 	Shared bool
+	// Replica says that the agent may have other processes beside this one, all registered
+	// so by the same registrant, with a lease each. Of others they need not know.
+	Replica bool
 	// Credentials are what the agent is called with, and its card fetched, in place of what
 	// was given before. Without any the agent keeps those that it has.
 	Credentials []credentials.Given
@@ -53,7 +56,8 @@ type Registration struct {
 //
 // A name is its registrant's: p may take its own again when its agent is not live, and
 // for the same address or card URL, as may who administers the tenant's agents and
-// whoever has its lease id; the registration before ends with that. Errors: Denied for
+// whoever has its lease id; the registration before ends with that. Replicas stand beside
+// one another: each replaces what is at its own address, and what its lease id is of. Errors: Denied for
 // a shared agent and for the address of an agent of others, Invalid naming the field of
 // the request or card, Unavailable when the card or the agent cannot be
 // reached, Invalid when the probe refuses its address, Precondition when the
@@ -102,23 +106,28 @@ func (r *Registry) Register(ctx context.Context, p mesh.Principal, req Request) 
 	if err := r.admit(p, c, req); err != nil {
 		return Registration{}, mesh.Wrap(op, err)
 	}
-	if err := r.keep(ctx, c); err != nil {
+	if err := r.keep(ctx, c, req.LeaseID); err != nil {
 		return Registration{}, mesh.Wrap(op, err)
 	}
 	if c.secret != digest(secret) {
 		secret = ""
 	}
-	return Registration{r.insert(c), leaseID, c.lease, secret}, nil
+	return Registration{r.insert(c, req.LeaseID), leaseID, c.lease, secret}, nil
 }
 
 // keep makes the store agree with c, which is about to be inserted. The caller
 // holds writes.
-func (r *Registry) keep(ctx context.Context, c *record) error {
+func (r *Registry) keep(ctx context.Context, c *record, leaseID string) error {
 	r.mu.Lock()
-	before := r.record(c.Tenant, c.Name)
+	gone := r.replaced(c, leaseID)
 	r.mu.Unlock()
-	if before != nil && !r.durable(c) {
-		return r.unsave(ctx, before)
+	for _, o := range gone {
+		if r.durable(c) && storeKey(o) == storeKey(c) { // it is written over
+			continue
+		}
+		if err := r.unsave(ctx, o); err != nil {
+			return err
+		}
 	}
 	if c.lease > 0 {
 		c.Expires = r.now().Add(c.lease).UTC()
@@ -145,7 +154,7 @@ func mayRegister(p mesh.Principal, shared bool) error {
 // be checked without looking at other records.
 func (r *Registry) propose(ctx context.Context, p mesh.Principal, req Request) (*record, error) {
 	const op = "registry.propose"
-	c := &record{given: req.Endpoint, Entry: Entry{Tenant: p.Tenant, Owner: p.User, Registered: r.now().UTC()}}
+	c := &record{given: req.Endpoint, replica: req.Replica, Entry: Entry{Tenant: p.Tenant, Owner: p.User, Registered: r.now().UTC()}}
 	if req.Shared {
 		c.Tenant = ""
 	}
@@ -160,6 +169,10 @@ func (r *Registry) propose(ctx context.Context, p mesh.Principal, req Request) (
 		return nil, mesh.InvalidField(op, "card_url", "cannot be given together with card; leave one of them out")
 	case req.CardURL != "" && req.Lease != 0:
 		return nil, mesh.InvalidField(op, "lease", "cannot be given together with card_url; such agents stay until they are removed")
+	case req.Replica && req.CardURL != "":
+		return nil, mesh.InvalidField(op, "replica", "cannot be given together with card_url; such agents share out their work behind their own address")
+	case req.Replica && given != nil:
+		return nil, mesh.InvalidField(op, "replica", "cannot be given together with credentials; agents with several processes are called without")
 	case req.Card != nil:
 		c.Card, c.lease = req.Card, req.Lease
 		if c.lease == 0 {
@@ -273,18 +286,22 @@ func (r *Registry) admit(p mesh.Principal, c *record, req Request) error {
 	if _, err := r.conflict(p, c, req); err != nil {
 		return err
 	}
-	before := r.record(c.Tenant, c.Name)
-	if before != nil && len(req.Credentials) == 0 {
-		c.creds, c.sealed = before.creds, before.sealed
-	}
-	c.consent = p.Can(mesh.ActAdminTenant) || before != nil && before.consent && before.Owner == c.Owner
-	if before != nil {
-		if before.owns(req.LeaseID) {
-			c.secret = before.secret
+	c.consent = p.Can(mesh.ActAdminTenant)
+	before := r.instances(c.Tenant, c.Name)
+	for _, o := range before {
+		if len(req.Credentials) == 0 && !c.replica {
+			c.creds, c.sealed = o.creds, o.sealed
 		}
-		return nil
+		c.consent = c.consent || o.consent && o.Owner == c.Owner
+		if o.owns(req.LeaseID) {
+			c.secret = o.secret
+		}
 	}
-	if n := len(r.agentsOf(c.Tenant)); n >= MaxAgents {
+	n := -len(r.replaced(c, req.LeaseID))
+	for _, all := range r.agentsOf(c.Tenant) {
+		n += len(all)
+	}
+	if n >= MaxAgents {
 		return mesh.Errorf(mesh.Exhausted, "registry.admit", "There are %d agents already, which is the limit; remove some first", n)
 	}
 	return nil
@@ -294,25 +311,32 @@ func (r *Registry) admit(p mesh.Principal, c *record, req Request) error {
 // as long as it is live. The caller holds mu.
 func (r *Registry) conflict(p mesh.Principal, c *record, req Request) (rival *record, err error) {
 	const op = "registry.conflict"
-	shared, own := r.record("", c.Name), r.record(c.Tenant, c.Name)
+	shared, own := r.record("", c.Name), r.instances(c.Tenant, c.Name)
 	switch {
 	case shared != nil && shared.Builtin:
 		return nil, taken(op, "Agent name %s belongs to a built-in agent; choose another name", c.Name)
 	case c.Tenant != "" && shared != nil:
 		return nil, taken(op, "Agent name %s belongs to an agent that all tenants share; choose another name", c.Name)
-	case own != nil && !own.OwnedBy(p) && !own.owns(req.LeaseID):
+	case slices.ContainsFunc(own, func(o *record) bool { return !o.OwnedBy(p) && !o.owns(req.LeaseID) }):
 		return nil, taken(op, "Agent name %s belongs to another user; choose another name, or have a tenant-admin remove the agent", c.Name)
 	}
 	if err := r.foreign(p, c); err != nil {
 		return nil, err
 	}
-	switch {
-	case own == nil || !own.Live || own.owns(req.LeaseID):
-		return nil, nil
-	case own.Endpoint == c.Endpoint || own.CardURL != "" && own.CardURL == c.CardURL:
-		return nil, nil
+	if ok, err := r.beside(c, req.LeaseID); ok || err != nil {
+		return nil, err
 	}
-	return own, taken(op, "Agent %s is registered at %s and live; remove it first, or choose another name", c.Name, own.Endpoint)
+	for _, o := range own {
+		if !o.Live || o.owns(req.LeaseID) || o.Endpoint == c.Endpoint || o.CardURL != "" && o.CardURL == c.CardURL {
+			continue
+		}
+		if c.replica || o.replica {
+			return o, taken(op, "Agent %s is registered at %s and live; processes stand beside one another if each registers as a replica, "+
+				"so stop that one and register it so too, or choose another name", c.Name, o.Endpoint)
+		}
+		return o, taken(op, "Agent %s is registered at %s and live; remove it first, or choose another name", c.Name, o.Endpoint)
+	}
+	return nil, nil
 }
 
 // foreign refuses an agent at an address that is not its registrant's: where an agent
@@ -335,9 +359,9 @@ func taken(op, format string, args ...any) *mesh.Error {
 	return &mesh.Error{Code: mesh.Precondition, Op: op, Field: "name", Detail: fmt.Sprintf(format, args...)}
 }
 
-// insert makes c the record of its name and returns its entry. The caller holds
-// writes.
-func (r *Registry) insert(c *record) Entry {
+// insert makes c the record of its name, or one of them, and returns the agent's entry.
+// The caller holds writes.
+func (r *Registry) insert(c *record, leaseID string) Entry {
 	r.lock()
 	defer r.mu.Unlock()
 	now := r.now()
@@ -347,7 +371,7 @@ func (r *Registry) insert(c *record) Entry {
 	if c.CardURL != "" {
 		c.probeAt = now.Add(recheck)
 	}
-	r.put(c)
-	r.log.Info("agent registered", "agent", c.Name, "tenant", c.Tenant, "endpoint", c.Endpoint, "builtin", c.Builtin)
-	return c.Entry
+	r.put(c, r.replaced(c, leaseID))
+	r.log.Info("agent registered", "agent", c.Name, "tenant", c.Tenant, "endpoint", c.Endpoint, "builtin", c.Builtin, "replica", c.replica)
+	return whole(r.instances(c.Tenant, c.Name)).Entry
 }

@@ -21,7 +21,7 @@ const (
 	MinLease     = 5 * time.Second
 	DefaultLease = 30 * time.Second
 	MaxLease     = 10 * time.Minute
-	// MaxAgents is how many agents one tenant may register.
+	// MaxAgents is how many agents one tenant may register, each process for one.
 	MaxAgents = 1000
 	// maxURL is the length of an interface's URL, in bytes.
 	maxURL = 2048
@@ -114,21 +114,23 @@ type Registry struct {
 	// record is dropped; zero when there is none.
 	deadline time.Time
 	watchers map[chan struct{}]struct{}
-	// left has, by store key, agents that deregistered themselves: what they have begun
+	// left has the agents that deregistered themselves, and until when: what they have begun
 	// they may bring to its end.
-	left map[string]departed
+	left map[departed]time.Time
 }
 
 // A departed agent is one that deregistered itself.
 type departed struct {
+	tenant mesh.TenantID
+	name   string
 	secret string // a digest
-	until  time.Time
 }
 
-// A realm is the agents of one tenant, by name.
+// A realm is the agents of one tenant, by name: one record each or, of those that may have
+// several processes, one or more.
 type realm struct {
 	rev    uint64 // of the last change
-	agents map[string]*record
+	agents map[string][]*record
 }
 
 // A record is an entry with what only the registry knows of it.
@@ -139,7 +141,9 @@ type record struct {
 	secret  string        // a digest of it, too: what proves that a grant is the agent's
 	consent bool          // it was registered by who may trust agents of the tenant
 	lease   time.Duration // 0: none
+	inner   bool          // it is found by its name alone
 	lapsed  bool          // the lease ran out
+	replica bool          // others may stand beside it
 	kept    time.Time     // when the lease ends by the store
 	down    string        // why it may not be called, or ""
 	given   string        // endpoint that was given beside a card URL
@@ -172,7 +176,7 @@ func (c *record) refresh(via credentials.Via) {
 func New(ctx context.Context, opts Options) (*Registry, error) {
 	r := &Registry{
 		store: opts.Store, shared: opts.Shared && opts.Store != nil, probe: opts.Probe, fetch: opts.Fetch, box: opts.Box, via: opts.Via, verify: opts.Verify, places: opts.Check, trusts: opts.Trusts, allows: opts.Allows, now: opts.Now, log: opts.Logger, alarms: opts.Alarms,
-		wake: make(chan struct{}, 1), realms: map[mesh.TenantID]*realm{}, watchers: map[chan struct{}]struct{}{}, left: map[string]departed{},
+		wake: make(chan struct{}, 1), realms: map[mesh.TenantID]*realm{}, watchers: map[chan struct{}]struct{}{}, left: map[departed]time.Time{},
 	}
 	if r.probe == nil {
 		r.probe = Dial
@@ -200,8 +204,11 @@ func New(ctx context.Context, opts Options) (*Registry, error) {
 func (r *Registry) Get(tenant mesh.TenantID, name string) (Entry, error) {
 	const op = "registry.Get"
 	e, lapsed, ok := r.known(tenant, name)
-	if r.shared && (!ok || lapsed) { // others may know better
-		if err := r.look(tenant, name); err != nil {
+	unknown := !ok || lapsed
+	// Others may know better, and of several processes those that have just come: one of
+	// them may be at work on what the agent is wanted for.
+	if r.shared && (unknown || e.Instances != nil) {
+		if err := r.look(tenant, name); err != nil && unknown {
 			return Entry{}, mesh.Wrap(op, err)
 		}
 		e, _, ok = r.known(tenant, name)
@@ -216,7 +223,7 @@ func (r *Registry) known(tenant mesh.TenantID, name string) (e Entry, lapsed, ok
 	r.lock()
 	defer r.mu.Unlock()
 	if c := r.find(tenant, name); c != nil {
-		return c.Entry, c.lapsed, true
+		return whole(r.instances(c.Tenant, name)).Entry, c.lapsed, true
 	}
 	return Entry{}, false, false
 }
@@ -247,16 +254,18 @@ func (r *Registry) List(tenant mesh.TenantID, f Filter) []Entry {
 	return list
 }
 
-// ReportDown tells that e, as Resolve returned it, refused the connection. The
-// agent is not live from now on, until a probe finds it to answer. A report
+// ReportDown tells that e, as Resolve returned it, or its process at e.Endpoint if it has
+// several, refused the connection. That is not live from now on, until a probe finds it to answer. A report
 // about an address that the agent has left is ignored.
 func (r *Registry) ReportDown(e Entry, err error) {
 	r.lock()
 	defer r.mu.Unlock()
-	c := r.record(e.Tenant, e.Name)
-	if c == nil || c.Endpoint != e.Endpoint || c.down != "" {
+	all := r.instances(e.Tenant, e.Name)
+	i := slices.IndexFunc(all, func(c *record) bool { return c.Endpoint == e.Endpoint })
+	if i < 0 || all[i].down != "" {
 		return
 	}
+	c := all[i]
 	r.log.Warn("agent does not answer", "agent", e.Name, "tenant", e.Tenant, "endpoint", e.Endpoint, "err", err)
 	c.down = doesNotAnswer(e.Endpoint)
 	c.fails, c.probeAt = 0, r.now().Add(backoff(0))
@@ -271,17 +280,20 @@ type versioned struct {
 	rev uint64
 }
 
-// visible returns what the tenant sees, by name.
+// visible returns what the tenant sees, by name, without those that are found by their
+// names alone.
 func (r *Registry) visible(tenant mesh.TenantID) []versioned {
 	r.lock()
 	var list []versioned
-	for _, c := range r.agentsOf("") {
-		list = append(list, versioned{c.Entry, c.rev})
+	for _, all := range r.agentsOf("") {
+		if !chief(all).inner {
+			list = append(list, whole(all))
+		}
 	}
 	if tenant != "" {
-		for _, c := range r.agentsOf(tenant) {
-			if r.record("", c.Name) == nil {
-				list = append(list, versioned{c.Entry, c.rev})
+		for name, all := range r.agentsOf(tenant) {
+			if r.record("", name) == nil {
+				list = append(list, whole(all))
 			}
 		}
 	}
@@ -299,34 +311,43 @@ func (r *Registry) find(tenant mesh.TenantID, name string) *record {
 	return r.record(tenant, name)
 }
 
-// record returns the tenant's own agent, or a shared one for "". The caller
-// holds mu.
-func (r *Registry) record(tenant mesh.TenantID, name string) *record { return r.agentsOf(tenant)[name] }
+// record returns the tenant's own agent, or a shared one for "": of several processes the
+// one that speaks for them. The caller holds mu.
+func (r *Registry) record(tenant mesh.TenantID, name string) *record {
+	return chief(r.instances(tenant, name))
+}
 
 // agentsOf returns the tenant's own agents, to be read. The caller holds mu.
-func (r *Registry) agentsOf(tenant mesh.TenantID) map[string]*record {
+func (r *Registry) agentsOf(tenant mesh.TenantID) map[string][]*record {
 	if of := r.realms[tenant]; of != nil {
 		return of.agents
 	}
 	return nil
 }
 
-// put makes c the record of its name. The caller holds mu.
-func (r *Registry) put(c *record) {
+// put makes c a record of its name, in place of those that are gone. The caller holds mu.
+func (r *Registry) put(c *record, gone []*record) {
 	of := r.realms[c.Tenant]
 	if of == nil {
-		of = &realm{agents: map[string]*record{}}
+		of = &realm{agents: map[string][]*record{}}
 		r.realms[c.Tenant] = of
 	}
-	of.agents[c.Name] = c
+	of.agents[c.Name] = append(without(of.agents[c.Name], gone...), c)
 	c.Trusted = c.Builtin || c.Tenant == "" || c.consent || r.trusts(c.Tenant, c.Name)
 	r.changed(c)
 }
 
 // drop removes c. The caller holds mu.
 func (r *Registry) drop(c *record) {
-	delete(r.realms[c.Tenant].agents, c.Name)
-	r.touch(c.Tenant)
+	of := r.realms[c.Tenant]
+	rest := without(of.agents[c.Name], c)
+	if len(rest) == 0 {
+		delete(of.agents, c.Name)
+		r.touch(c.Tenant)
+		return
+	}
+	of.agents[c.Name] = rest
+	r.changed(rest[0]) // whose agent it is that changed
 }
 
 // Revision returns a number that grows with every change of what List and Get

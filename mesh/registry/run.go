@@ -110,9 +110,11 @@ func (r *Registry) expire() {
 func (r *Registry) all() iter.Seq[*record] {
 	return func(yield func(*record) bool) {
 		for _, of := range r.realms {
-			for _, c := range of.agents {
-				if !yield(c) {
-					return
+			for _, list := range of.agents {
+				for _, c := range list {
+					if !yield(c) {
+						return
+					}
 				}
 			}
 		}
@@ -174,7 +176,7 @@ func (r *Registry) replaceCard(ctx context.Context, c, fresh *record) {
 	r.writes.Lock()
 	defer r.writes.Unlock()
 	r.mu.Lock()
-	if r.record(c.Tenant, c.Name) != c {
+	if !r.has(c) {
 		r.mu.Unlock()
 		return
 	}
@@ -192,7 +194,7 @@ func (r *Registry) probed(c *record, err error) {
 	r.lock()
 	defer r.mu.Unlock()
 	c.probing = false
-	if r.record(c.Tenant, c.Name) != c {
+	if !r.has(c) {
 		return
 	}
 	problem, wait := "", recheck

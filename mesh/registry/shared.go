@@ -91,7 +91,11 @@ func (r *Registry) mergeAll(all map[string][]byte) map[string]*record {
 
 // merge takes over what the store has of an agent. The caller holds mu.
 func (r *Registry) merge(c *record) {
-	now, was := r.now(), r.record(c.Tenant, c.Name)
+	now, all := r.now(), r.instances(c.Tenant, c.Name)
+	var was *record
+	if i := slices.IndexFunc(all, func(o *record) bool { return o.Builtin || storeKey(o) == storeKey(c) }); i >= 0 {
+		was = all[i]
+	}
 	switch {
 	case was != nil && was.Builtin:
 	case was != nil && was.same(c):
@@ -107,7 +111,7 @@ func (r *Registry) merge(c *record) {
 		} else {
 			c.probeAt = now
 		}
-		r.put(c)
+		r.put(c, r.replaced(c, ""))
 	}
 }
 
@@ -157,7 +161,7 @@ func (r *Registry) reread(ctx context.Context, c *record) (*record, []byte, erro
 	switch {
 	case is != nil:
 		r.merge(is)
-	case r.record(c.Tenant, c.Name) == c:
+	case r.has(c):
 		r.drop(c)
 	}
 	return is, data, nil

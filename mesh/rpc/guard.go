@@ -11,9 +11,11 @@ import (
 	"time"
 
 	"agentmesh/mesh"
+	"agentmesh/mesh/telemetry"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
 	"google.golang.org/grpc/tap"
 )
 
@@ -27,6 +29,8 @@ type guard struct {
 	logins     *logins
 	auditor    Auditor // nil for none
 	logger     *slog.Logger
+	telemetry  *telemetry.Telemetry // nil for none
+	names      map[string]string    // of the methods that there are, as telemetry has them
 	open       []string
 	streams    *streams
 	arrivals   *arrivals
@@ -235,6 +239,7 @@ func (g *guard) identify(ctx context.Context, method string, now time.Time) (mes
 // admit returns ctx with the call's identity, or ctx as it is and why the call
 // is refused.
 func (g *guard) admit(ctx context.Context, method string, message any, now time.Time) (context.Context, error) {
+	ctx = g.telemetry.In(ctx)
 	if arrivalOf(ctx) == nil { // it came in the process
 		call, err := g.identify(ctx, method, now)
 		ctx = mesh.WithCall(ctx, call)
@@ -297,9 +302,12 @@ func (g *guard) recovered(ctx context.Context, method string, err *error) {
 // a2aService is the prefix of the methods by which agents are called.
 const a2aService = "/lf.a2a.v1.A2AService/"
 
-// report writes the record of a call: at debug, but at info when an agent
+// report tells of a call, and writes its record: at debug, but at info when an agent
 // calls an agent, and at error when the call failed by our own fault.
 func (g *guard) report(ctx context.Context, method string, begun time.Time, err error) {
+	if g.telemetry != nil && !g.isOpen(method) {
+		g.telemetry.RPC(ctx, g.names[method], begun, status.Code(g.errors.ToStatus(err)).String())
+	}
 	call, _ := mesh.CallFrom(ctx)
 	code := "ok"
 	if err != nil {

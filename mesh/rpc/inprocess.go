@@ -78,8 +78,10 @@ func (s *Server) RegisterService(d *grpc.ServiceDesc, impl any) {
 	s.Server.RegisterService(d, impl)
 	for _, m := range d.Methods {
 		s.methods["/"+d.ServiceName+"/"+m.MethodName] = method{service: impl, unary: m.Handler}
+		s.guard.names["/"+d.ServiceName+"/"+m.MethodName] = d.ServiceName + "/" + m.MethodName
 	}
 	for _, m := range d.Streams {
+		s.guard.names["/"+d.ServiceName+"/"+m.StreamName] = d.ServiceName + "/" + m.StreamName
 		if m.ServerStreams && !m.ClientStreams {
 			s.methods["/"+d.ServiceName+"/"+m.StreamName] = method{service: impl, stream: m.Handler}
 		}

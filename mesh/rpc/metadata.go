@@ -102,7 +102,7 @@ func parse(md metadata.MD) (incoming, error) {
 	if len(in.call.Version) > maxVersion {
 		r.fail(mesh.InvalidField("rpc.metadata", KeyVersion, "must be as %q", Version))
 	}
-	if !validTraceparent(in.call.Traceparent) {
+	if !mesh.ValidTraceparent(in.call.Traceparent) {
 		in.call.Traceparent = "" // W3C Trace Context §3.2.2.3: ignore, do not refuse
 	}
 	in.call.Extensions = r.list(KeyExtensions)
@@ -141,24 +141,6 @@ func bounded(field string, most int) func(string) error {
 		}
 		return nil
 	}
-}
-
-// validTraceparent reports whether s has the form of W3C Trace Context
-// version 00, or of a later one, which only adds to its end.
-func validTraceparent(s string) bool {
-	if len(s) < 55 || len(s) > maxID || s[2] != '-' || s[35] != '-' || s[52] != '-' {
-		return false
-	}
-	hex := func(s string) bool { return strings.Trim(s, "0123456789abcdef") == "" }
-	zero := func(s string) bool { return strings.Trim(s, "0") == "" }
-	trace, span := s[3:35], s[36:52]
-	switch {
-	case !hex(s[:2]) || s[:2] == "ff" || !hex(trace) || zero(trace) || !hex(span) || zero(span) || !hex(s[53:55]):
-		return false
-	case s[:2] == "00":
-		return len(s) == 55
-	}
-	return len(s) == 55 || s[55] == '-'
 }
 
 // A reader takes values out of metadata and keeps the first error.

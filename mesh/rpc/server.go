@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"agentmesh/mesh"
+	"agentmesh/mesh/telemetry"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
@@ -88,6 +89,9 @@ type Options struct {
 	Logger *slog.Logger
 	// Auditor keeps a record of administrative acts and of refusals. The default is none.
 	Auditor Auditor
+	// Telemetry tells of the calls, and is what [telemetry.From] returns of their contexts.
+	// The default is none.
+	Telemetry *telemetry.Telemetry
 	// MaxMessage bounds a received message, in bytes. The default is
 	// DefaultMaxMessage.
 	MaxMessage int
@@ -164,7 +168,7 @@ func NewServer(o Options) *Server {
 		creds = credentials.NewTLS(o.TLS)
 	}
 	calls := &arrivals{within: cmp.Or(o.Arrive, arriveTime), unfinished: NewUnfinished(o.Unfinished)}
-	g := &guard{auth: o.Auth, domain: o.TrustDomain, stands: o.Stands, authorizer: o.Authorizer, auditor: o.Auditor, limiter: o.Limiter, logins: newLogins(o.Logins, logger), logger: logger, open: o.Open, streams: newStreams(o.Streams), arrivals: calls, errors: o.Errors}
+	g := &guard{auth: o.Auth, domain: o.TrustDomain, stands: o.Stands, authorizer: o.Authorizer, auditor: o.Auditor, limiter: o.Limiter, logins: newLogins(o.Logins, logger), logger: logger, telemetry: o.Telemetry, names: map[string]string{}, open: o.Open, streams: newStreams(o.Streams), arrivals: calls, errors: o.Errors}
 	return newServer(grpc.NewServer(
 		grpc.Creds(inboundCredentials{creds, calls}),
 		grpc.ReadBufferSize(0), // an inbound has one

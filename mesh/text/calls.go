@@ -1,6 +1,9 @@
 package text
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
 // CallFailed says that a skill was not carried out, and why, without a full stop.
 func CallFailed(skill, why string) string { return Sprintf("Failed to execute '%s': %s.", skill, why) }
@@ -23,6 +26,11 @@ func SkillUnavailable(skill string) string {
 // CallInterrupted stands for the result of a call that nobody knows the end of.
 func CallInterrupted() string {
 	return Sprintf("The call was interrupted; it is not known whether it had an effect.")
+}
+
+// OutcomeUnknown is why a call is not made again that was cut off.
+func OutcomeUnknown() string {
+	return Sprintf("the call was cut off, and it is not known whether it had its effect; find that out before you make it again")
 }
 
 // CallWaiting stands for the result of a call of another task that waits for the user.
@@ -53,6 +61,26 @@ func LeftOut(bytes, all int) string {
 
 // ToolFailed is said where nothing else is known.
 func ToolFailed() string { return Sprintf("The tool failed.") }
+
+// NativeTool tells the user what a tool of the model's provider did.
+func NativeTool(tool, detail string) string {
+	name := strings.ReplaceAll(tool, "_", " ")
+	if detail == "" {
+		return Sprintf("Used %s", name)
+	}
+	return Sprintf("Used %s: %s", name, detail)
+}
+
+// Sources ends an answer with the pages that it is based on, each as Source has it.
+func Sources(all []string) string { return Sprintf("\n\nSources:\n%s", strings.Join(all, "\n")) }
+
+// Source is a page in such a list; the title may be "".
+func Source(title, url string) string {
+	if title == "" {
+		return "- " + url
+	}
+	return Sprintf("- %s: %s", title, url)
+}
 
 // CutByLength ends an answer that a model's limit of length cut off.
 func CutByLength() string {

@@ -8,9 +8,16 @@ var counts = map[string]string{
 	"agent.steps":        "steps of this agent",
 	"turn.skill_calls":   "skill calls for one message of the user",
 	"turn.agents":        "agents for one message of the user",
+	"agent.children":     "agents that one agent dispatches",
 	"thread.skill_calls": "skill calls in this conversation",
 	"user.skill_calls":   "skill calls of this user",
 
+	"orchestrator.max_budget": "seconds for agents that were dispatched",
+
+	"model.tokens": "tokens that are left for a step of the model",
+	"model.cost":   "micro-dollars that are left for a step of the model",
+
+	"agent.budget.agents": "agents in the budget of this task",
 	"agent.budget.calls":  "skill calls in the budget of this task",
 	"agent.budget.tokens": "tokens in the budget of this task",
 	"agent.budget.cost":   "micro-dollars in the budget of this task",
@@ -57,7 +64,7 @@ func LimitAdvice(limit string, free time.Time) string {
 
 // TooManyAgents refuses a batch of agents that would make so many.
 func TooManyAgents(most, would int) string {
-	return Sprintf("at most %d agents may be dispatched for one request, and this would make %d; answer with what there is", most, would)
+	return Sprintf("at most %d agents may be dispatched for one request, and this would make %d", most, would)
 }
 
 // LastReply says that a model has taken all its steps.
@@ -80,6 +87,31 @@ func UsedByUser(most int64) string { return Sprintf("You have used ") + allOf(mo
 func TookSteps(most int64) string {
 	return Sprintf("I have taken the %s that I may take for one message.", counted(most, "step"))
 }
+
+// DispatchedAgents is said of the limit of agents for one message.
+func DispatchedAgents(most int64) string {
+	return Sprintf("I have set the %s to work that I may for one message.", counted(most, "agent"))
+}
+
+// TimeIsOver is said of the limit of the time for agents, in seconds.
+func TimeIsOver(most int64) string {
+	return Sprintf("The %s for the agents are over.", counted(most, "second"))
+}
+
+// NotEnough is said of what is left of tokens, or of micro-dollars, for the next step.
+func NotEnough(limit string, left int64) string {
+	what := counted(left, "token")
+	if limit == "model.cost" {
+		what = Sprintf("%d micro-dollars", left)
+	}
+	return Sprintf("What is left of the budget (%s) is not enough for another step.", what)
+}
+
+// NotDone is a mission that an agent did not complete, and how it ended.
+func NotDone(mission, status string) string { return Sprintf("%s (%s)", mission, status) }
+
+// NotAsked is a mission that nobody was given, because of a limit.
+func NotAsked(mission string) string { return Sprintf("%s (not begun: the limit was met)", mission) }
 
 // MadeCalls is said of the limit of calls for one message.
 func MadeCalls(most int64) string {

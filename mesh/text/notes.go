@@ -47,6 +47,9 @@ func CarryOut(skill, body, args string) string {
 	return text
 }
 
+// Task is what an agent that another one dispatched is told (S1-068).
+func Task(words string) string { return Sprintf("## Task\n\n%s", words) }
+
 // Prior are the sections of a mission that give an agent what it needs to know.
 func Prior(mission, context string, results []string) string {
 	text := mission
@@ -94,4 +97,9 @@ func Recollection(said []Saying, cut bool) string {
 		out += "\n\n" + who + "\n> " + strings.ReplaceAll(strings.TrimSpace(s.Text), "\n", "\n> ")
 	}
 	return out + "\n\n" + Sprintf("The message that is for you now:")
+}
+
+// Instruction is what a model is told while it works, by a person who may.
+func Instruction(words string) string {
+	return Sprintf("[New instruction for your present task]\n%s", words)
 }

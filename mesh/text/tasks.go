@@ -2,11 +2,6 @@ package text
 
 import "strings"
 
-// AgentStopped and AgentLate are how the runtime of an agent ends a run.
-func AgentStopped() string {
-	return Sprintf("The agent was stopped before it finished; send the message again")
-}
-
 // AgentLate is said of a run that is cut when its grant is over.
 func AgentLate() string { return Sprintf("The agent did not finish in time") }
 
@@ -35,6 +30,46 @@ func AgentFailed(agent, result string) string { return Sprintf("Agent '%s' faile
 // ResultsLater says how to get at the result of an agent that has begun.
 func ResultsLater(tool string) string {
 	return Sprintf("The result is not known yet; get it with %s.", tool)
+}
+
+// ResultsCome says that a result comes by itself: models make results up that they do not
+// have yet.
+func ResultsCome() string {
+	return Sprintf("The agent has the task. Its result is not known yet; it is delivered to you when the agent is done. Do not guess it.")
+}
+
+// AgentAtWork stands for the result of an agent that is not done.
+func AgentAtWork() string { return Sprintf("The agent is still at work.") }
+
+// SubAgentCompleted tells a model what an agent came to that it set to work (S1-018). The
+// result is quoted.
+func SubAgentCompleted(name, execution, quoted string) string {
+	return Sprintf("[Sub-agent completed] %s (%s): %s", name, execution, quoted)
+}
+
+// SubAgentFailed is the same of one that failed (S1-019).
+func SubAgentFailed(name, execution, quoted string) string {
+	return Sprintf("[Sub-agent failed] %s (%s): %s", name, execution, quoted)
+}
+
+// SubAgentTimedOut is the same of one that took too long.
+func SubAgentTimedOut(name, execution, quoted string) string {
+	return Sprintf("[Sub-agent timed out] %s (%s): %s", name, execution, quoted)
+}
+
+// SubAgentCancelled is the same of one that was ended.
+func SubAgentCancelled(name, execution, quoted string) string {
+	return Sprintf("[Sub-agent cancelled] %s (%s): %s", name, execution, quoted)
+}
+
+// SubAgentSkipped is the same of one that was never asked.
+func SubAgentSkipped(name, execution, quoted string) string {
+	return Sprintf("[Sub-agent skipped] %s (%s): %s", name, execution, quoted)
+}
+
+// SubAgentAsks is the same of one that ended with a question.
+func SubAgentAsks(name, execution, quoted string) string {
+	return Sprintf("[Sub-agent asks] %s (%s): %s", name, execution, quoted)
 }
 
 // maxOpen is how many calls a result names.
@@ -172,6 +207,30 @@ func AgentSentTooMuch(mib int) string {
 // AgentSentNothing is said of an update without content.
 func AgentSentNothing() string { return Sprintf("The agent sent an empty answer.") }
 
+// StillWorking tells the user of a turn of which nothing was heard for a while who is at
+// work, how many of the agents that were asked are done, and whether that takes longer than
+// expected.
+func StillWorking(who []string, done, total int, slow bool) string {
+	said := Sprintf("Still working")
+	if slow {
+		said = Sprintf("This is taking longer than expected; still working")
+	}
+	if len(who) > 0 {
+		named := who[:min(len(who), maxNamed)]
+		said += ": " + strings.Join(named, ", ")
+		if more := len(who) - len(named); more > 0 {
+			said += Sprintf(" and %d more", more)
+		}
+	}
+	if total > 0 {
+		said += Sprintf("; %d of %d done", done, total)
+	}
+	return said + "."
+}
+
+// NobodyWorks answers who asks how far a task is on which no agent is at work.
+func NobodyWorks() string { return Sprintf("No agent is at work on this.") }
+
 // Connecting tells the user that another agent takes over.
 func Connecting(agent string) string { return stable("Connecting you with %s...", agent) }
 
@@ -188,6 +247,10 @@ func MeshStopped() string { return Sprintf("The mesh was stopped while this was 
 
 // MeshRestarted is said when a node finds tasks of its own from before.
 func MeshRestarted() string { return Sprintf("The mesh was restarted while this was running") }
+
+// AgentLost is said where the agent that worked on a task was lost, and did not come back
+// or does not know of it; a clause.
+func AgentLost(agent string) string { return Sprintf("%s was lost while this was running", agent) }
 
 // SendAgain ends a clause where a task had no effect.
 func SendAgain(what string) string { return what + Sprintf("; send the message again.") }

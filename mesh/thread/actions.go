@@ -5,6 +5,8 @@ import (
 	"slices"
 	"time"
 
+	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
+
 	"agentmesh/mesh"
 )
 
@@ -25,7 +27,9 @@ type Actions struct {
 	own, turn mesh.ExecutionID
 	calls     calls
 	approvals map[string]*CallApproval
-	outputs   map[mesh.ExecutionID][]mesh.ArtifactAppended
+	outputs   map[mesh.ExecutionID][]mesh.Body
+	missions  map[mesh.ExecutionID]*a2apb.Message
+	last      map[mesh.ExecutionID]mesh.ModelReplied // of those that it dispatched
 }
 
 // A Round is what an execution did between two messages of its user.
@@ -60,7 +64,7 @@ type CallApproval struct {
 func NewActions(own, turn mesh.ExecutionID) *Actions {
 	return &Actions{
 		own: own, turn: turn, Limits: map[string]mesh.LimitTripped{},
-		approvals: map[string]*CallApproval{}, outputs: map[mesh.ExecutionID][]mesh.ArtifactAppended{},
+		approvals: map[string]*CallApproval{}, outputs: map[mesh.ExecutionID][]mesh.Body{}, missions: map[mesh.ExecutionID]*a2apb.Message{}, last: map[mesh.ExecutionID]mesh.ModelReplied{},
 	}
 }
 
@@ -79,6 +83,18 @@ func (a *Actions) Apply(e *mesh.Event) {
 	case mesh.ArtifactAppended:
 		if x := a.Execution(e.Execution); x != nil && x.Parent == a.own {
 			a.outputs[x.ID] = append(a.outputs[x.ID], b)
+		}
+	case mesh.TaskMoved:
+		if x := a.Execution(e.Execution); b.Message != nil && x != nil && x.Parent == a.own {
+			a.outputs[x.ID] = append(a.outputs[x.ID], b)
+		}
+	case mesh.DispatchIssued:
+		if b.Child.Parent == a.own && a.missions[b.Child.ID] == nil {
+			a.missions[b.Child.ID] = b.Message
+		}
+	case mesh.ModelReplied:
+		if x := a.Execution(e.Execution); x != nil && x.Parent == a.own {
+			a.last[x.ID] = b
 		}
 	case mesh.LimitTripped:
 		a.Limits[b.Limit] = b
@@ -167,8 +183,21 @@ func (a *Actions) Dispatched() []*Execution {
 	return slices.DeleteFunc(slices.Clone(a.order), func(x *Execution) bool { return x.Parent != a.own })
 }
 
-// Output returns what an execution that this one dispatched has put out.
-func (a *Actions) Output(id mesh.ExecutionID) []mesh.ArtifactAppended { return a.outputs[id] }
+// Output returns what an execution that this one dispatched has put out, and its words of
+// its state.
+func (a *Actions) Output(id mesh.ExecutionID) []mesh.Body { return a.outputs[id] }
+
+// Mission returns the message with which this execution dispatched another.
+func (a *Actions) Mission(id mesh.ExecutionID) *a2apb.Message { return a.missions[id] }
+
+// LastWords returns what the model of an execution that this one dispatched said in its
+// last reply, if that called nothing; "" otherwise.
+func (a *Actions) LastWords(id mesh.ExecutionID) string {
+	if last := a.last[id]; len(last.Tools) == 0 {
+		return last.Text
+	}
+	return ""
+}
 
 // Below returns the calls of skills that an execution and those that it led to
 // have made, in order. A call that was announced again, without a return between,

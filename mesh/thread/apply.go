@@ -2,6 +2,7 @@ package thread
 
 import (
 	"strings"
+	"time"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 
@@ -30,6 +31,8 @@ func (s *State) Apply(e *mesh.Event) {
 		s.Epoch, s.Node = b.Epoch, b.Node
 	case mesh.TaskOpened:
 		s.open(e, b.Execution)
+	case mesh.DispatchAccepted:
+		s.accept(e, b)
 	case mesh.DispatchIssued:
 		s.dispatch(e, b)
 	case mesh.HandoffStarted:
@@ -42,6 +45,8 @@ func (s *State) Apply(e *mesh.Event) {
 		if x := s.execs[b.Child]; x != nil && x.Kind != mesh.KindTurn && !mesh.Terminal(x.State) {
 			x.move(e, b.State, b.Reason)
 			x.Result = b.Result
+			s.explain(x)
+			s.progress(x.Parent)
 		}
 	default:
 		if x := s.execs[e.Execution]; x != nil {
@@ -72,12 +77,21 @@ func (s *State) give(from, to string) {
 
 // applyTo applies an event that concerns its own execution alone.
 func (s *State) applyTo(x *Execution, e *mesh.Event) {
+	seen := x.Updated
 	x.Updated = e.Time
+	switch e.Body.(type) {
+	case mesh.SkillCalled, mesh.SkillReturned, mesh.ToolReturned, mesh.ModelReplied:
+		s.progress(x.ID)
+	}
 	switch b := e.Body.(type) {
 	case mesh.TaskMoved:
+		if b.Reason == mesh.ReasonContinued && !mesh.Terminal(x.State) {
+			x.goOn(e.Time, seen)
+		}
 		if !mesh.Terminal(x.State) {
 			x.move(e, b.State, b.Reason)
 			x.Message = b.Message
+			s.explain(x)
 			if x.Kind == mesh.KindTurn && mesh.Interrupted(b.State) {
 				s.show(x, e.Seq, b)
 			}
@@ -99,6 +113,9 @@ func (s *State) applyTo(x *Execution, e *mesh.Event) {
 		delete(x.Intents, b.Call)
 	case mesh.ToolReturned:
 		s.toolReturned(x, b)
+		s.delivered(x, e, b.Delivered)
+	case mesh.ResultsDelivered:
+		s.delivered(x, e, b.Executions)
 	case mesh.ApprovalAsked:
 		s.asked(x, e, b)
 	case mesh.ApprovalSettled:
@@ -108,12 +125,44 @@ func (s *State) applyTo(x *Execution, e *mesh.Event) {
 	case mesh.LimitTripped:
 		s.tripped(x, b)
 	case mesh.ModelReplied:
+		if len(b.Tools) > 0 {
+			x.Calls.Steps++
+		}
 		x.Usage = x.Usage.Add(b.Usage)
 		s.Usage = s.Usage.Add(b.Usage)
 		s.spend(x, b.Usage.Spent())
 	case mesh.CancelRequested:
 		x.Canceled = true
+	case mesh.InstructionPosted:
+		x.instruct(e, b)
 	}
+}
+
+// progress notes that the execution, and so those above it, came on.
+func (s *State) progress(id mesh.ExecutionID) {
+	for at := range s.Up(id) {
+		at.Adoptions = 0
+	}
+}
+
+// goOn counts that the execution goes on, which was seen at work last then. Time does not
+// run for it while nobody works on it.
+func (x *Execution) goOn(now, seen time.Time) {
+	x.Adoptions++
+	if !x.Deadline.IsZero() {
+		x.Deadline = now.Add(x.left(seen))
+	}
+}
+
+// Left is how much of its time the execution had left when it was last seen at work, as
+// far as it has a deadline: all of it, if it went on with a message since.
+func (x *Execution) Left() time.Duration { return x.left(x.Updated) }
+
+func (x *Execution) left(seen time.Time) time.Duration {
+	if left := x.Deadline.Sub(seen); left > 0 {
+		return left
+	}
+	return max(x.Allowed, time.Second)
 }
 
 // spend counts what the execution used.
@@ -159,16 +208,44 @@ func (s *State) open(e *mesh.Event, ex mesh.Execution) {
 	}
 }
 
+// accept opens an execution that waits until it is dispatched.
+func (s *State) accept(e *mesh.Event, b mesh.DispatchAccepted) {
+	if !s.isChild(e, b.Child) {
+		return
+	}
+	if x := s.add(e, b.Child); x != nil {
+		x.Accepted = &b
+		s.dispatched(x)
+	}
+}
+
+// isChild reports whether the execution can be dispatched by that of the event.
+func (s *State) isChild(e *mesh.Event, x mesh.Execution) bool {
+	return x.Kind != mesh.KindTurn && x.Parent == e.Execution && s.execs[x.Parent] != nil
+}
+
 func (s *State) dispatch(e *mesh.Event, b mesh.DispatchIssued) {
 	child := b.Child
-	if child.Kind == mesh.KindTurn || child.Parent != e.Execution || s.execs[child.Parent] == nil {
+	if !s.isChild(e, child) {
 		return
 	}
-	x := s.add(e, child)
-	if x == nil {
+	x := s.execs[child.ID]
+	switch {
+	case x == nil:
+		x = s.add(e, child)
+		s.dispatched(x)
+	case x.Waits() && x.Parent == child.Parent:
+		x.Execution, x.State = child, a2apb.TaskState_TASK_STATE_WORKING
+		x.Started, x.Updated = e.Time, e.Time
+	default:
 		return
 	}
+	x.Issued = e.Seq
 	s.hold(x)
+	s.progress(child.Parent)
+	if !x.Deadline.IsZero() {
+		x.Allowed = x.Deadline.Sub(x.Started)
+	}
 	if t := s.TurnOf(x.ID); t != nil {
 		x.Calls.Since = t.LastPost()
 	}
@@ -179,6 +256,18 @@ func (s *State) dispatch(e *mesh.Event, b mesh.DispatchIssued) {
 		t.take(e)
 		if !returns(b.Message) {
 			t.Delivered = e.Seq
+		}
+	}
+}
+
+// delivered notes that the execution's model was told what came of those.
+func (s *State) delivered(x *Execution, e *mesh.Event, of []mesh.ExecutionID) {
+	for _, id := range of {
+		if child := s.execs[id]; child != nil && child.Parent == x.ID && child.Delivery == "" {
+			child.Delivery = e.ID
+			if e.ID == "" { // its writer has no use for one
+				child.Delivery = "-"
+			}
 		}
 	}
 }
@@ -220,13 +309,16 @@ func (s *State) post(e *mesh.Event, b mesh.MessagePosted) {
 	s.posted[id] = append(s.posted[id], Posted{User: b.User, Digest: string(b.Digest), Task: e.Execution, Seq: e.Seq})
 	if t := s.Turn(e.Execution); t != nil {
 		t.Posts = append(t.Posts, e.Seq)
+		if t.Detail == 0 && wantsDetail(b.Message) {
+			t.Detail = e.Seq
+		}
 		if b.User == t.User {
 			t.Roles, t.Credential, t.Asked = b.Roles, b.Credential, e.Time
 		}
 		if t.Answers(b.User, b.Roles) {
 			s.hear(t, mesh.AnswerOf(mesh.TextOf(b.Message)))
 		}
-		t.Calls, t.Tripped = Calls{Since: e.Seq}, nil
+		t.Calls, t.Tripped, t.Used = Calls{Since: e.Seq}, nil, mesh.Budget{}
 	}
 	if s.Title == "" {
 		s.Title = title(b.Message)

@@ -25,12 +25,35 @@ const (
 // discovery is the tool by which a model finds skills.
 const discovery = "get_skill"
 
+// Orchestration is the server to which the tools belong by which a model has agents
+// work: they are shown with it, as tools of MCP servers are with theirs.
+const Orchestration = "orchestrator"
+
+// orchestration are those tools.
+var orchestration = map[string]bool{
+	"dispatch_agent": true, "get_agent_results": true, "cancel_agent": true, "list_agents": true, "answer_agent": true,
+	"consult_agent": true, "request_help": true,
+}
+
+// ServerOf returns the server of a tool that is no skill; "" for those of no server.
+func ServerOf(tool string) string {
+	if orchestration[tool] {
+		return Orchestration
+	}
+	return ""
+}
+
 // Calls counts what was called since the user's last message.
 type Calls struct {
 	Since       mesh.Seq // of that message, or 0
 	Skills      int      // skills
 	Tools       int      // tools that are no skills
 	Discoveries int      // those of them that looked for skills
+	Steps       int      // replies of the execution's own model that called tools
+	// Agents are those that were dispatched: of an execution by it, and of a turn by all
+	// agents that work on it, without whom the agent with the user's stream only consulted
+	// so that they would dispatch others.
+	Agents int
 }
 
 func (c *Calls) tool(name string) {
@@ -38,6 +61,27 @@ func (c *Calls) tool(name string) {
 	if name == discovery {
 		c.Discoveries++
 	}
+}
+
+// dispatched counts an agent that was dispatched, when that was accepted.
+func (s *State) dispatched(x *Execution) {
+	by, t := s.execs[x.Parent], s.TurnOf(x.ID)
+	if t == nil || by == t { // it has the user's stream: nobody dispatched it
+		return
+	}
+	t.Calls.Agents += s.Counts(by, t)
+	by.Calls.Agents++
+	s.spend(by, mesh.Budget{Agents: 1})
+}
+
+// Counts is how many more agents of the turn it makes when the execution dispatches one:
+// 0 for the first of one that was itself counted, and turns out to have been consulted.
+func (s *State) Counts(by, turn *Execution) int {
+	consulted := s.execs[by.Parent] != nil && s.execs[by.Parent].Parent == turn.ID
+	if consulted && by.Calls.Agents == 0 && by.Opened > turn.Calls.Since {
+		return 0
+	}
+	return 1
 }
 
 // An Approval is a call that waits for the user's word.
@@ -145,6 +189,7 @@ func (x *Execution) Begun(e *mesh.Event) bool {
 }
 
 func (s *State) toolReturned(x *Execution, b mesh.ToolReturned) {
+	x.ToolCalls++
 	x.Calls.tool(b.Name)
 	if t := s.TurnOf(x.ID); t != nil && t != x {
 		t.Calls.tool(b.Name)
@@ -253,7 +298,7 @@ func (x *Execution) trip(b mesh.LimitTripped) {
 func (s *State) afresh(x *Execution) {
 	t := s.TurnOf(x.ID)
 	if t != nil && t.LastPost() > x.Calls.Since {
-		x.Calls, x.Tripped = Calls{Since: t.LastPost()}, nil
+		x.Calls, x.Tripped, x.Used = Calls{Since: t.LastPost()}, nil, mesh.Budget{}
 	}
 }
 

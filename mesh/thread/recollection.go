@@ -63,7 +63,7 @@ func (r *Recollection) Apply(e *mesh.Event) {
 	case mesh.MessagePosted:
 		r.post(e, b)
 	case mesh.DispatchIssued:
-		if child := r.state.Execution(b.Child.ID); r.has(child) && child.Opened == e.Seq {
+		if child := r.state.Execution(b.Child.ID); r.has(child) && child.Issued == e.Seq {
 			r.tell(child, e.Seq, strings.TrimSpace(Preamble(b.Message)+"\n"+mesh.TextOf(b.Message)))
 		}
 	case mesh.ArtifactAppended:

@@ -11,6 +11,11 @@ type Reply struct {
 	mesh.ModelReplied
 	Seq     mesh.Seq
 	Results map[string]Result // by the id of the call; calls without one have not ended
+	// Told are the messages by which the model was told, after the results and before
+	// its next reply, what came of agents.
+	Told []mesh.ResultsDelivered
+	// Read are the instructions that the model read after them.
+	Read []Instruction
 }
 
 // A Result is what a call in a Reply came to: as a skill returned it or, of what
@@ -38,6 +43,11 @@ func (rs *replies) apply(e *mesh.Event) *Reply {
 		return r
 	case mesh.SkillReturned:
 		rs.settle(b.Call, Result{Text: b.Content, Failed: b.Failed, Skill: true, Metadata: b.Metadata})
+	case mesh.ResultsDelivered:
+		if n := len(*rs); n > 0 {
+			last := (*rs)[n-1]
+			last.Told = append(last.Told, b)
+		}
 	case mesh.ToolReturned:
 		rs.settle(b.Call, Result{Text: b.Content, Failed: b.Failed, Cause: b.Cause})
 	}

@@ -60,6 +60,32 @@ func SkillCalls(events []*mesh.Event) []SkillCall {
 		s.Apply(e)
 		cs.apply(&s, e)
 	}
+	return cs.list(&s)
+}
+
+// OfCall reports whether the event is about a call of a skill.
+func OfCall(e *mesh.Event) bool {
+	switch e.Body.(type) {
+	case mesh.SkillCalled, mesh.SkillReturned:
+		return true
+	}
+	return false
+}
+
+// CallsOf returns the calls of skills that an execution made, or also all below it, of those
+// that are in the events, which the state has.
+func (s *State) CallsOf(id mesh.ExecutionID, below bool, events []*mesh.Event) []SkillCall {
+	var cs calls
+	for _, e := range events {
+		if e.Execution == id || below && s.below(e.Execution, id) {
+			cs.apply(s, e)
+		}
+	}
+	return cs.list(s)
+}
+
+// list are the calls, after whose events the thread is in the state.
+func (cs *calls) list(s *State) []SkillCall {
 	var out []SkillCall
 	for _, c := range cs.all {
 		if cs.open[callID{c.Execution, c.Call}] == c {

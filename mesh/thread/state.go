@@ -55,9 +55,16 @@ type Execution struct {
 	Message *a2apb.Message // what was last said about the state
 	Opened  mesh.Seq
 	Ended   mesh.Seq // of the event that made it terminal, or 0
-	Started time.Time
-	Updated time.Time
-	Result  string
+	// Issued is the Seq of its DispatchIssued; 0 for turns and for those that still
+	// wait. Accepted is by what it waits or has waited; nil for others.
+	Issued   mesh.Seq
+	Accepted *mesh.DispatchAccepted
+	// Delivery is the id of the event by which the model of its parent was told what
+	// came of it; "" if that is still to come.
+	Delivery string
+	Started  time.Time // when it was opened or, if it waited, dispatched
+	Updated  time.Time
+	Result   string
 	// Remote ids are the agent's own, where they differ from ours. The context is known
 	// before the agent has answered where the execution goes on in one that it had.
 	RemoteTask    string
@@ -73,8 +80,10 @@ type Execution struct {
 	// SkillCalls counts the skills called; Unsettled has those without return,
 	// at most MaxUnsettled.
 	SkillCalls int
-	Unsettled  map[string]string      // call -> skill
-	Intents    map[string]*mesh.Event // of those, by which they were announced; shared
+	// ToolCalls counts those of tools that are no skills.
+	ToolCalls int
+	Unsettled map[string]string      // call -> skill
+	Intents   map[string]*mesh.Event // of those, by which they were announced; shared
 	// Calls counts what was called since the user's last message: of a turn, in
 	// it and everything below; of others, by themselves since they began or went
 	// on with a message.
@@ -90,11 +99,20 @@ type Execution struct {
 	// user's own message had the execution opened, until it is made.
 	Approved  map[string]mesh.Digest
 	Requested *mesh.SkillCall
+	// Adoptions counts how often its work was cut off and went on, since it, or what it
+	// led to, last came on: by a reply of a model, or by a call or its result.
+	Adoptions int
+	// Allowed is how long it may work, if it has a deadline.
+	Allowed time.Duration
 	// WentOn is the id of the event by which the execution last went on with a
 	// message of the user (ReasonDelivered).
 	WentOn string
 	// Canceled says that somebody asked for its end.
 	Canceled bool
+	// Instructions are what it was told and has not read, MaxInstructions at most; Told
+	// are the ids of the last ones that it was told.
+	Instructions []Instruction
+	Told         []string
 	// Legs are, for turns, who had the user's stream and when.
 	Legs []Leg
 	// Handoffs counts, for turns, the handoffs that began in it.
@@ -103,11 +121,19 @@ type Execution struct {
 	// Delivered have not gone to an agent.
 	Posts     []mesh.Seq
 	Delivered mesh.Seq
+	// Detail is, for turns, the Seq of the first message that wanted to be told what agents
+	// say which others dispatched, or 0.
+	Detail mesh.Seq
 	// Roles are, for turns, those that their user had with the last message, which came at
 	// Asked under Credential.
 	Roles      []mesh.Role
 	Credential string
 	Asked      time.Time
+}
+
+// Waits reports whether the execution was accepted and neither dispatched nor ended.
+func (x *Execution) Waits() bool {
+	return x.Accepted != nil && x.Issued == 0 && !mesh.Terminal(x.State)
 }
 
 // A Leg is a stretch of a turn in which one execution has the user's stream.

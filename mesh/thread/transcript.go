@@ -58,10 +58,16 @@ type artifactText struct {
 type Party struct {
 	Turn    mesh.ExecutionID // that it is, or whose stream it has or had; or ""
 	Agent   string
-	Mission *a2apb.Message // with which it was dispatched
-	Replies []*Reply       // of its models
-	Waits   bool           // for its user
+	Mission *a2apb.Message        // with which it was dispatched
+	Replies []*Reply              // of its models
+	Label   string                // as who dispatched it calls it
+	Ended   *mesh.DispatchSettled // how it ended; nil while it has not
+	Waits   bool                  // for its user
+	Ran     mesh.Seq              // at which it got the message that it works on, or did last
 
+	Read []Instruction // that its model read before its first reply
+
+	told   []Instruction
 	stream *stream     // of the turn
 	begun  bool        // a turn that was worked on: it does not wait behind others
 	before int         // how many lines there were when it was dispatched
@@ -110,15 +116,26 @@ func (t *Transcript) Apply(e *mesh.Event) *Line {
 		}
 	case mesh.MessagePosted:
 		return t.say(e, p, Utterance{Role: RoleUser, Text: mesh.TextOf(b.Message)})
+	case mesh.DispatchAccepted:
+		t.know(b.Child.ID).Label = b.Child.Label
+	case mesh.DispatchSettled:
+		if child := t.know(b.Child); child.Ended == nil {
+			child.Ended = &b
+		}
 	case mesh.DispatchIssued:
 		child := t.know(b.Child.ID)
-		child.Agent, child.Mission, child.before = b.Child.Agent, b.Message, len(t.lines)
+		child.Agent, child.Label, child.Mission, child.before, child.Ran = b.Child.Agent, b.Child.Label, b.Message, len(t.lines), e.Seq
 		if gave {
 			child.join(p.stream)
 			t.begin(e.Execution, p)
 		}
 	case mesh.TaskMoved:
-		p.Waits = mesh.Interrupted(b.State)
+		if p.Waits = mesh.Interrupted(b.State); mesh.Terminal(b.State) && p.Ended == nil {
+			p.Ended = &mesh.DispatchSettled{Child: e.Execution, State: b.State, Reason: b.Reason, Result: mesh.TextOf(b.Message)}
+		}
+		if b.Reason == mesh.ReasonDelivered {
+			p.Ran = e.Seq
+		}
 		if p.stream != nil && p.Turn == e.Execution {
 			return t.moved(e, p, b)
 		}
@@ -126,12 +143,32 @@ func (t *Transcript) Apply(e *mesh.Event) *Line {
 		if p.Agent == b.Agent || p.Agent == "" {
 			p.noted = e
 		}
+	case mesh.InstructionPosted:
+		p.instruct(e, b)
 	default:
 		if r := (*replies)(&p.Replies).apply(e); r != nil && p.stream != nil {
 			t.lines = append(t.lines, &Line{Turn: p.Turn, Execution: e.Execution, Reply: r})
 		}
 	}
 	return nil
+}
+
+// instruct notes what the party is told, and when it reads that.
+func (p *Party) instruct(e *mesh.Event, b mesh.InstructionPosted) {
+	if !b.Read {
+		p.told = append(p.told, Instruction{ID: b.ID, By: b.By, Text: b.Text, Seq: e.Seq})
+		return
+	}
+	at := slices.IndexFunc(p.told, func(i Instruction) bool { return i.ID == b.ID })
+	if at < 0 {
+		return
+	}
+	if n := len(p.Replies); n > 0 {
+		p.Replies[n-1].Read = append(p.Replies[n-1].Read, p.told[at])
+	} else {
+		p.Read = append(p.Read, p.told[at])
+	}
+	p.told = slices.Delete(p.told, at, at+1)
 }
 
 // Party returns what is known of a turn or an execution.
@@ -309,7 +346,11 @@ func Beginning(events []*mesh.Event, id mesh.ExecutionID) (at int, ok bool) {
 		b, opened := e.Body.(mesh.TaskOpened)
 		if opened {
 			begins(b.Execution.ID)
-		} else if b, ok := e.Body.(mesh.DispatchIssued); ok {
+		}
+		switch b := e.Body.(type) {
+		case mesh.DispatchAccepted:
+			begins(b.Child.ID)
+		case mesh.DispatchIssued:
 			begins(b.Child.ID)
 		}
 		if x := e.Execution; x != "" && !begun[x] {

@@ -25,6 +25,8 @@ type View struct {
 	ctx  string
 	mode Mode
 	kids map[mesh.ExecutionID]mesh.Execution
+	// detail is the Seq after which the user is told what those say; 0 for never.
+	detail mesh.Seq
 }
 
 // Mode says who the updates are for.
@@ -49,6 +51,7 @@ func (s *State) View(threadID string, turn mesh.ExecutionID, after mesh.Seq, mod
 	}
 	v := &View{stream: t.stream(after), ctx: cmp.Or(mode.Context, threadID), mode: mode}
 	if mode.Extended {
+		v.detail = t.Detail
 		for _, x := range s.order {
 			if x.Opened <= after && (x.Ended == 0 || x.Ended > after) && s.shown(x, turn) {
 				v.know(x.Execution)
@@ -98,9 +101,16 @@ func (v *View) Apply(e *mesh.Event) *a2apb.StreamResponse {
 		if v.carries(e.Execution) {
 			return v.artifact(e, b)
 		}
+		return v.chunk(e, b)
+	case mesh.MessagePosted:
+		if v.mode.Extended && v.detail == 0 && e.Execution == v.turn && wantsDetail(b.Message) {
+			v.detail = e.Seq
+		}
 	case mesh.TaskMoved:
 		v.apply(e)
 		return v.moved(e, b)
+	case mesh.DispatchAccepted:
+		return v.accepted(e, b)
 	case mesh.DispatchIssued:
 		return v.issued(e, b, v.apply(e))
 	case mesh.DispatchSettled:
@@ -156,6 +166,31 @@ func (v *View) artifact(e *mesh.Event, b mesh.ArtifactAppended) *a2apb.StreamRes
 	return &all.response
 }
 
+// wantsDetail reports whether the message asks for what agents say that others dispatched.
+func wantsDetail(m *a2apb.Message) bool {
+	return m.GetMetadata().GetFields()[mesh.ExtensionURI].GetStructValue().GetFields()["detail"].GetBoolValue()
+}
+
+// chunk tells what an agent says that another one dispatched, to those who asked for it.
+// It is no output of the task.
+func (v *View) chunk(e *mesh.Event, b mesh.ArtifactAppended) *a2apb.StreamResponse {
+	x, below := v.kids[e.Execution]
+	if !below || v.detail == 0 || e.Seq <= v.detail || x.Parent == v.turn {
+		return nil
+	}
+	var words string
+	for _, p := range b.Artifact.GetParts() { // they may be pieces of one text
+		words += p.GetText()
+	}
+	if words == "" {
+		return nil
+	}
+	return v.status(e, a2apb.TaskState_TASK_STATE_WORKING, nil, nil, "agent", x.Agent, "execution", map[string]any{
+		"id": string(x.ID), "parent": string(x.Parent), "agent": x.Agent, "label": x.Label, "kind": string(x.Kind),
+		"state": "output", "text": words, "artifact": b.Artifact.GetArtifactId(), "append": b.Append,
+	})
+}
+
 func (v *View) moved(e *mesh.Event, b mesh.TaskMoved) *a2apb.StreamResponse {
 	kid, below := v.kids[e.Execution]
 	if mesh.Terminal(b.State) {
@@ -169,9 +204,18 @@ func (v *View) moved(e *mesh.Event, b mesh.TaskMoved) *a2apb.StreamResponse {
 			return v.status(e, b.State, b.Message, b.Metadata, "agent", v.agent, "reason", b.Reason)
 		}
 	case v.mode.Extended && below:
-		return v.progress(e, kid, stateWord(b.State), mesh.TextOf(b.Message))
+		return v.progress(e, kid, StateWord(b.State), mesh.TextOf(b.Message))
 	}
 	return nil
+}
+
+func (v *View) accepted(e *mesh.Event, b mesh.DispatchAccepted) *a2apb.StreamResponse {
+	_, below := v.kids[e.Execution]
+	if !v.mode.Extended || !below || b.Child.Parent != e.Execution || b.Child.Kind == mesh.KindTurn {
+		return nil
+	}
+	v.know(b.Child)
+	return v.progress(e, b.Child, "queued", b.Child.Text)
 }
 
 func (v *View) issued(e *mesh.Event, b mesh.DispatchIssued, gave bool) *a2apb.StreamResponse {
@@ -198,9 +242,12 @@ func (v *View) settled(e *mesh.Event, b mesh.DispatchSettled) *a2apb.StreamRespo
 		delete(v.kids, b.Child)
 	}
 	if b.Reason == mesh.ReasonAsked {
-		return v.progress(e, k, stateWord(a2apb.TaskState_TASK_STATE_INPUT_REQUIRED), b.Result)
+		return v.progress(e, k, StateWord(a2apb.TaskState_TASK_STATE_INPUT_REQUIRED), b.Result)
 	}
-	return v.progress(e, k, stateWord(b.State), b.Reason)
+	if b.Reason == mesh.ReasonDependency {
+		return v.progress(e, k, "skipped", b.Result)
+	}
+	return v.progress(e, k, StateWord(b.State), b.Reason)
 }
 
 func (v *View) handoff(e *mesh.Event, b mesh.HandoffStarted) *a2apb.StreamResponse {
@@ -311,8 +358,8 @@ func (v *View) know(x mesh.Execution) {
 	v.kids[x.ID] = x
 }
 
-// stateWord is the state as clients of the extension read it.
-func stateWord(s mesh.TaskState) string {
+// StateWord is the state as clients of the extension read it.
+func StateWord(s mesh.TaskState) string {
 	switch s {
 	case a2apb.TaskState_TASK_STATE_COMPLETED:
 		return "completed"

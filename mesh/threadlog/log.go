@@ -20,6 +20,7 @@ type Log struct {
 	lives   lives
 	window  window
 	buffers sync.Pool // of *[]byte: where batches are encoded
+	added   func(mesh.ThreadKey, []*mesh.Event, time.Duration)
 
 	mu       sync.RWMutex // guards the fields below
 	topics   map[mesh.ThreadKey]*topic
@@ -32,6 +33,13 @@ type Option func(*Log)
 // WithClock gives events that come without a time the one that now returns.
 // The default is time.Now.
 func WithClock(now func() time.Time) Option { return func(l *Log) { l.now = now } }
+
+// WithAdded tells f of the events that this Log has added, which it shares with readers,
+// and how long that took until they were durable. It is called by who appends, before that
+// one goes on, and must not block.
+func WithAdded(f func(key mesh.ThreadKey, events []*mesh.Event, took time.Duration)) Option {
+	return func(l *Log) { l.added = f }
+}
 
 // New returns a Log over the backend. It starts nothing and need not be closed.
 func New(backend Backend, opts ...Option) *Log {
@@ -101,6 +109,10 @@ func (l *Log) Append(ctx context.Context, key mesh.ThreadKey, events []*mesh.Eve
 	defer l.lives.put(key, life)
 	life.RLock()
 	defer life.RUnlock()
+	var begun time.Time
+	if l.added != nil {
+		begun = time.Now()
+	}
 	at, err := l.backend.Append(ctx, key, b)
 	if err != nil {
 		return nil, mesh.Wrap(op, err)
@@ -114,6 +126,13 @@ func (l *Log) Append(ctx context.Context, key mesh.ThreadKey, events []*mesh.Eve
 	}
 	if len(added) > 0 {
 		l.publish(key, added)
+	}
+	if l.added != nil && len(added) > 0 {
+		fresh := make([]*mesh.Event, 0, len(added))
+		for _, a := range added {
+			fresh = append(fresh, a.Event)
+		}
+		l.added(key, fresh, time.Since(begun))
 	}
 	return at.Seqs, nil
 }
@@ -177,6 +196,9 @@ func asStored(e *mesh.Event) {
 	switch b := e.Body.(type) {
 	case mesh.TaskOpened:
 		b.Execution.Deadline = b.Execution.Deadline.UTC().Truncate(time.Millisecond)
+		e.Body = b
+	case mesh.DispatchAccepted:
+		b.Child.Deadline = b.Child.Deadline.UTC().Truncate(time.Millisecond)
 		e.Body = b
 	case mesh.DispatchIssued:
 		b.Child.Deadline = b.Child.Deadline.UTC().Truncate(time.Millisecond)

@@ -194,7 +194,7 @@ func drain(t *testing.T, c *threadlog.Cursor) []string {
 func everyBody() []*mesh.Event {
 	deadline := time.Now().Add(time.Hour)
 	x := mesh.Execution{ID: "x", Parent: "p", Kind: mesh.KindAgent, Agent: "a", Skills: []string{"s"},
-		DependsOn: []mesh.ExecutionID{"d"}, MaxToolCalls: 3, Deadline: deadline, Context: "c"}
+		DependsOn: []mesh.ExecutionID{"d"}, MaxToolCalls: 3, Deadline: deadline, Context: "c", Traceparent: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"}
 	msg := &a2apb.Message{MessageId: "m", Parts: []*a2apb.Part{{Content: &a2apb.Part_Text{Text: "hi"}}}}
 	bodies := []mesh.Body{
 		mesh.MessagePosted{Message: msg, User: "u", Digest: []byte{1}, Credential: "token:x"},

@@ -105,11 +105,11 @@ func isOutput(e *mesh.Event) bool {
 // cutOff is how a turn ends that was interrupted. What happened is a clause for the
 // user, who is told too what was done and what may have had its effect: to send
 // the same message again could have it twice.
-func (c calls) cutOff(s *thread.State, turn mesh.ExecutionID, what string) (mesh.TaskMoved, error) {
+func (c calls) cutOff(s *thread.State, turn mesh.ExecutionID, what, reason string) (mesh.TaskMoved, error) {
 	n := countCalls(s, turn)
 	read := c[turn]
 	if read.callCount != n {
 		return mesh.TaskMoved{}, unreadCalls{turn: turn, opened: s.Turn(turn).Opened, tail: s.Seq, callCount: n}
 	}
-	return call.Failure(mesh.ReasonInterrupted, text.Interrupted(what, read.CallOutcomes)), nil
+	return call.Failure(reason, text.Interrupted(what, read.CallOutcomes)), nil
 }

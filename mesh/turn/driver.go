@@ -23,9 +23,13 @@ type driver struct {
 	key    mesh.ThreadKey
 	woken  bool          // guarded by Runner.mu: look once more before leaving
 	wake   chan struct{} // capacity 1: told with woken
-	first  *taking       // what it begins with; nil afterwards
-	given  chan *taking  // of who has the stream and gives it away
-	gone   chan struct{} // closed when nobody takes from given any more
+	pulse  pulse
+	// stopped are the executions whose agents were told to end them. One watch at a time
+	// uses it.
+	stopped map[mesh.ExecutionID]bool
+	first   *taking       // what it begins with; nil afterwards
+	given   chan *taking  // of who has the stream and gives it away
+	gone    chan struct{} // closed when nobody takes from given any more
 
 	// drains are closed when the streams have ended of agents that lost the user's.
 	drains []chan struct{}
@@ -89,8 +93,12 @@ func (d *driver) hold(ctx context.Context, l lease.Lease) error {
 	}()
 	defer d.drained()
 	first := d.take()
-	if first == nil { // else nothing was left to interrupt
-		if _, err := d.interrupt(ctx, text.MeshRestarted(), begun); err != nil {
+	if first == nil { // else nothing was left of before
+		which := exhausted
+		if d.Interrupt {
+			which = begun
+		}
+		if _, err := d.interrupt(ctx, text.MeshRestarted(), which); err != nil {
 			return err
 		}
 	}
@@ -111,8 +119,11 @@ func (d *driver) hold(ctx context.Context, l lease.Lease) error {
 	}
 }
 
-// park settles what runs in the thread when the node stops.
+// park leaves what runs in the thread when the node stops, or settles it.
 func (d *driver) park(ctx context.Context) error {
+	if !d.Interrupt {
+		return nil
+	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), d.CancelGrace)
 	defer cancel()
 	_, err := d.interrupt(ctx, text.MeshStopped(), begun)
@@ -204,8 +215,14 @@ func (d *driver) begin(ctx context.Context, turn mesh.ExecutionID) (*leg, error)
 		if at := t.Leg(); at != nil {
 			if x := s.Execution(at.Execution); !mesh.Terminal(x.State) {
 				l.resume(x, slices.IndexFunc(t.Legs, func(o thread.Leg) bool { return o.Execution == x.ID }))
+				if l.adopted = !mesh.Interrupted(x.State); l.adopted {
+					l.hops = len(t.Legs) - 1
+				}
 				return nil
 			}
+		} else if n := len(t.Legs); n > 0 && len(pending) == 0 && d.taken(s, t, l, t.Legs[n-1].From) {
+			l.hops = n
+			return nil
 		}
 		l.start(d.key.ID, s.ActiveAgent(d.home(t.Agent)), legKind(s), len(t.Legs))
 		return nil
@@ -230,14 +247,15 @@ func (d *driver) follow(ctx context.Context, turn mesh.ExecutionID, l *leg, out 
 	if out.next != nil {
 		return out.next, nil
 	}
-	stopped := false
+	if ctx.Err() != nil && !d.Interrupt && (out.kind != legOver || failedIn(out.last.State)) {
+		return nil, mesh.Wrap("turn.follow", context.Cause(ctx)) // who drives the thread next goes on with it
+	}
 	if ctx.Err() != nil { // the node stops, or lost the thread: say what is so, if we still may
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), d.CancelGrace)
 		defer cancel()
 		if out.kind != legOver || failedIn(out.last.State) {
-			out = outcome{kind: legOver, last: call.Failure(mesh.ReasonInterrupted, text.SendAgain(text.MeshStopped())), unsaved: out.unsaved}
-			stopped = true
+			out = outcome{kind: legOver, last: call.Failure(mesh.ReasonInterrupted, text.SendAgain(text.MeshStopped())), unsaved: out.unsaved, cut: text.MeshStopped()}
 		}
 	}
 	var next *leg
@@ -253,10 +271,13 @@ func (d *driver) follow(ctx context.Context, turn mesh.ExecutionID, l *leg, out 
 			return nil
 		}
 		var words mesh.TaskMoved
-		if next, words = d.nextLeg(s, t, l, out); stopped && next == nil {
-			if words, err = called.cutOff(s, turn, text.MeshStopped()); err != nil {
+		if next, words = d.nextLeg(s, t, l, out); out.cut != "" && next == nil {
+			if words, err = called.cutOff(s, turn, out.cut, out.last.Reason); err != nil {
 				return err
 			}
+		}
+		if next != nil && next.adopted { // its execution is not over
+			return nil
 		}
 		if out.kind == legOver && !(next == nil && mesh.Terminal(words.State)) {
 			dec.Events = append(dec.Events, d.settle(l, out.last, next))
@@ -323,8 +344,8 @@ func (d *driver) finish(s *thread.State, t *thread.Execution, l *leg, words mesh
 	if mesh.Terminal(words.State) {
 		for _, x := range s.Unfinished(l.turn) {
 			settled := mesh.DispatchSettled{Child: x.ID, State: words.State, Reason: words.Reason}
-			if x.ID != l.exec.ID && settled.State == a2apb.TaskState_TASK_STATE_COMPLETED {
-				settled.State = a2apb.TaskState_TASK_STATE_CANCELED
+			if x.ID != l.exec.ID && words.Reason != mesh.ReasonInterrupted { // who dispatched it is over
+				settled.State, settled.Reason = a2apb.TaskState_TASK_STATE_CANCELED, mesh.ReasonDismissed
 			}
 			events = append(events, d.event(x.Parent, "node", settled))
 		}
@@ -344,15 +365,11 @@ func (d *driver) nextLeg(s *thread.State, t *thread.Execution, l *leg, out outco
 		return nil, out.last
 	case h != nil && (h.Seq > l.from || h.Ended > l.from) && l.hops >= maxHops:
 		return nil, call.Failure(reasonHops, text.TooManyHandoffs())
-	case h != nil && h.Turn == t.ID && h.Seq > l.from && h.Active():
-		next.hops++
-		next.start(d.key.ID, h.To, mesh.KindHandoff, len(t.Legs))
-		next.handoff = h
+	case d.taken(s, t, next, l.from):
 		return next, mesh.TaskMoved{}
-	case h != nil && h.Ended > l.from:
-		next.hops++
-		next.start(d.key.ID, d.home(t.Agent), mesh.KindAgent, len(t.Legs))
-		next.returned = h
+	case out.lost && !d.Interrupt && s.Execution(l.exec.ID).Adoptions < maxAdoptions:
+		next.resumeLeg(l)
+		next.adopted = true
 		return next, mesh.TaskMoved{}
 	case mesh.Interrupted(out.last.State) && len(t.Pending()) > 0:
 		next.resumeLeg(l)
@@ -371,6 +388,23 @@ func (d *driver) nextLeg(s *thread.State, t *thread.Execution, l *leg, out outco
 		return nil, call.Failure(mesh.ReasonIllegal, text.LostTrack())
 	}
 	return nil, mesh.TaskMoved{State: out.last.State, Message: out.last.Message, Reason: out.last.Reason, Metadata: out.last.Metadata}
+}
+
+// taken makes the leg that of the agent to which a handoff of the turn gave the stream, or
+// gave it back, after the Seq; false if none did.
+func (d *driver) taken(s *thread.State, t *thread.Execution, next *leg, after mesh.Seq) bool {
+	switch h := s.Handoff; {
+	case h != nil && h.Turn == t.ID && h.Seq > after && h.Active():
+		next.start(d.key.ID, h.To, mesh.KindHandoff, len(t.Legs))
+		next.handoff = h
+	case h != nil && h.Ended > after:
+		next.start(d.key.ID, d.home(t.Agent), mesh.KindAgent, len(t.Legs))
+		next.returned = h
+	default:
+		return false
+	}
+	next.hops++
+	return true
 }
 
 // legKind is the kind of an execution of the thread's active agent.

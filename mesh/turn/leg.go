@@ -34,7 +34,12 @@ type leg struct {
 
 	hops int // how often the turn's stream changed hands before
 
-	resumed bool // the execution waited for the message
+	resumed bool // the execution waited for the message, or goes on
+	// adopted says that its agent had the message before, and that work on it was cut off.
+	// had are the agent's outputs and words that the log has.
+	adopted bool
+	had     []mesh.Body
+	remote  string // the agent's own id of the task that goes on, where it has one
 
 	// handoff is set when the agent takes over, returned when it gets control
 	// back; then endHandoff says that the handoff has yet to be ended.
@@ -74,6 +79,9 @@ func (l *leg) resumeLeg(before *leg) {
 // no agent had yet, or else what the user said last; with what the agent must
 // know of a handoff.
 func (d *driver) address(ctx context.Context, l *leg, pending []mesh.Seq) error {
+	if l.adopted {
+		return d.remember(ctx, l)
+	}
 	err := d.States.With(ctx, d.key, func(s *thread.State) error {
 		t, err := turnIn(s, l.turn)
 		if err != nil {
@@ -242,7 +250,23 @@ func (c *Config) find(tenant mesh.TenantID, agent string) (registry.Entry, call.
 
 // callee is the entry as package call has it.
 func callee(e registry.Entry) call.Agent {
-	return call.Agent{Target: call.Target{Name: e.Name, Card: e.Card, Endpoint: e.Endpoint, Tenant: e.Tenant}, Builtin: e.Builtin}
+	t := call.Target{Name: e.Name, Card: e.Card, Endpoint: e.Endpoint, Tenant: e.Tenant}
+	for _, i := range e.Instances {
+		t.Instances = append(t.Instances, call.Instance{Endpoint: i.Endpoint, Interfaces: i.Interfaces, Live: i.Live})
+	}
+	return call.Agent{Target: t, Builtin: e.Builtin}
+}
+
+// depth is how many levels of dispatch are allowed below the agent when it has the stream.
+func (c *Config) depth(agent registry.Entry) int {
+	if agent.Name == c.Main && !registry.Params(agent.Card).Orchestration {
+		deepest := 0
+		for _, n := range c.Chains {
+			deepest = max(deepest, n)
+		}
+		return c.MaxDepth + 1 + deepest // it only consults who dispatches
+	}
+	return c.MaxDepth + c.Chains[agent.Name]
 }
 
 // identify returns ctx with the identity under which the execution's agent is
@@ -251,7 +275,7 @@ func (c *Config) identify(ctx context.Context, key mesh.ThreadKey, x mesh.Execut
 	g := mesh.Grant{
 		Tenant: key.Tenant, User: x.User, Thread: key.ID, Execution: x.ID, Parent: x.Parent, Turn: x.Parent,
 		Agent: x.Agent, Holder: entry.Tenant, Chain: []mesh.Actor{{Agent: x.Agent, Execution: x.ID}}, Skills: x.Skills,
-		Capabilities: mesh.CapabilitiesFor(roles), Depth: c.MaxDepth, Budget: x.Budget.Within(c.Budget), Expires: c.Now().Add(ttl + time.Second).Unix(), // not before the work
+		Capabilities: mesh.CapabilitiesFor(roles), Depth: c.depth(entry), Budget: x.Budget.Within(c.Budget), Expires: c.Now().Add(ttl + time.Second).Unix(), // not before the work
 	}
 	if !entry.Trusted && x.Agent != c.Main {
 		g.Distrust()
@@ -259,6 +283,14 @@ func (c *Config) identify(ctx context.Context, key mesh.ThreadKey, x mesh.Execut
 	return mesh.WithCall(ctx, callee(entry).As(key, x, func(context.Context) (string, error) {
 		return c.Signer.Ticket(g, c.Now()), nil
 	}))
+}
+
+// traceparent is that with which a turn's agent is called for the execution.
+func (c *Config) traceparent(turn string, x mesh.ExecutionID) string {
+	if c.Traced {
+		return mesh.Under(turn, x)
+	}
+	return turn
 }
 
 // home is the agent that a turn begins with, and that has it back when a
@@ -285,9 +317,13 @@ func (d *driver) request(ctx context.Context, l *leg) (req call.Request, err err
 	if err != nil {
 		return req, err
 	}
+	if l.adopted {
+		remote.Attach = &call.Attach{Had: l.had}
+	}
 	req = callee(l.entry).Request(d.key, l.exec.ID, l.message, remote)
-	if ext := a2a.Extension(req.Message.GetMetadata()); l.handoff != nil && ext != nil { // it was not known when the leg was logged with it
-		ext.GetFields()["handoff"].GetStructValue().GetFields()["seq"] = seqValue(l.handoff)
+	ext := a2a.Extension(req.Message.GetMetadata()).GetFields()
+	if h := ext["handoff"].GetStructValue().GetFields(); l.handoff != nil && h != nil { // it was not known when the leg was logged with it
+		h["seq"] = seqValue(l.handoff)
 	}
 	if why := thread.Preamble(req.Message); why != "" && !call.Speaks(l.entry.Card) {
 		req.Message.Parts = append([]*a2apb.Part{{Content: &a2apb.Part_Text{Text: why}}}, req.Message.Parts...)

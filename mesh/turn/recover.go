@@ -11,14 +11,18 @@ import (
 	"agentmesh/mesh/thread/cache"
 )
 
-// Recover ends what a node left behind that died: turns that had begun, and that no
-// agent works on any more, become FAILED with the reason INTERRUPTED, and so does
-// everything below them. Turns that wait for their user, or have not begun, are left
+// Recover ends, with Interrupt, what a node left behind that died: turns that had begun,
+// and that no agent works on any more, become FAILED with the reason INTERRUPTED, and so
+// does everything below them. Turns that wait for their user, or have not begun, are left
 // as they are, and threads that another node drives. It returns how many turns it
 // ended. Every driver does the same to its thread before it does anything else; to
-// call Recover before messages are taken spares users the wait for that.
+// call Recover before messages are taken spares users the wait for that. Without
+// Interrupt they go on, once Run has found them.
 func (r *Runner) Recover(ctx context.Context) (int, error) {
 	ended := 0
+	if !r.Interrupt {
+		return 0, nil
+	}
 	err := r.unfinished(ctx, func(key mesh.ThreadKey) error {
 		n, err := r.takeOver(ctx, key, begun)
 		ended += n
@@ -78,7 +82,7 @@ func (d *driver) interrupt(ctx context.Context, what string, which func(*thread.
 				dec.Events = append(dec.Events, d.event(x.Parent, "node", mesh.DispatchSettled{
 					Child: x.ID, State: a2apb.TaskState_TASK_STATE_FAILED, Reason: mesh.ReasonInterrupted}))
 			}
-			end, err := called.cutOff(s, t.ID, what)
+			end, err := called.cutOff(s, t.ID, what, mesh.ReasonInterrupted)
 			if err != nil {
 				return err
 			}

@@ -22,6 +22,7 @@ import (
 func TestRecoverLeavesWhatIsDrivenElsewhere(t *testing.T) {
 	store := &ledger{Backend: mem.Open()}
 	r := runner(t, store, &agent{})
+	r.Interrupt = true
 	defer func() { _ = r.Close(t.Context()) }()
 	r.write(t, opened("t1"), posted("t1"), begins("t1", "a1", "main"))
 	l, err := r.Leases.Acquire(t.Context(), key, "other", time.Hour)

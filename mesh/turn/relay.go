@@ -2,6 +2,7 @@ package turn
 
 import (
 	"context"
+	"errors"
 	"strconv"
 	"strings"
 	"time"
@@ -27,6 +28,11 @@ type outcome struct {
 	unsaved []*mesh.Event
 	// next has begun already, of legLost.
 	next *leg
+	// lost says that the agent, which speaks our extension, or its task was lost: it can
+	// have the message again.
+	lost bool
+	// cut says, in a clause for the user, what cut the turn off if it ends so; or is "".
+	cut string
 }
 
 type outcomeKind uint8
@@ -43,14 +49,28 @@ func (d *driver) runLeg(ctx context.Context, l *leg, w *watch) outcome {
 		return outcome{last: call.Failure(reasonLong, text.MessagesTooLong(n, maxLeg))}
 	}
 	if l.from == 0 {
-		d.prepare(l)
+		if l.adopted {
+			d.await(ctx, l, w)
+		} else {
+			d.prepare(l)
+		}
 		switch canceled, err := d.announce(ctx, l); {
+		case ctx.Err() != nil && !d.Interrupt:
+			return outcome{kind: legLost} // nothing was begun
+		case errors.Is(err, errTaken):
+			return outcome{kind: legLost}
 		case err != nil:
 			d.Logger.ErrorContext(ctx, "leg not logged", "agent", l.exec.Agent, "err", err)
 			return outcome{last: unlogged()}
+		case canceled && l.adopted && l.unreachable == nil: // it may be at work
+			d.runner.EndTasks(ctx, d.key, []thread.Execution{{Execution: l.exec, RemoteTask: l.remote}})
+			fallthrough
 		case canceled:
 			return outcome{last: mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_CANCELED}}
 		}
+	}
+	if l.unreachable != nil && l.adopted {
+		return outcome{last: call.Failure(mesh.ReasonUnavailable, ""), cut: text.AgentLost(l.exec.Agent)}
 	}
 	if l.unreachable != nil {
 		words := text.AgentNotAvailable(l.exec.Agent)
@@ -73,6 +93,8 @@ func (d *driver) runLeg(ctx context.Context, l *leg, w *watch) outcome {
 	r.agent = call.Open(stream, l.client, req, journal{d.Log, d.key, d.epoch}, func(b mesh.Body) *mesh.Event {
 		return d.event(l.exec.ID, "agent:"+l.exec.Agent, b)
 	})
+	d.pulse.begin(l, d.epoch, d.Now())
+	defer d.pulse.end()
 	return r.run(ctx, w)
 }
 
@@ -88,6 +110,9 @@ func (d *driver) prepare(l *leg) {
 		if !l.entry.Trusted && l.entry.Name != d.Main {
 			l.exec.Skills = nil
 		}
+	}
+	if l.adopted {
+		return
 	}
 	if l.exec.Deadline.IsZero() || l.resumed {
 		l.exec.Deadline = d.Now().Add(d.Limits.For(l.exec.Agent).Time)
@@ -105,12 +130,16 @@ func (d *driver) announce(ctx context.Context, l *leg) (canceled bool, err error
 		if canceled = t.Canceled; canceled {
 			return nil
 		}
+		if l.adopted {
+			return d.adopt(s, t, dec, l)
+		}
 		if t.State == a2apb.TaskState_TASK_STATE_SUBMITTED {
 			dec.Events = append(dec.Events, d.event(l.turn, "node", mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_WORKING}))
 		}
 		if l.resumed {
 			l.begins = d.event(l.exec.ID, "node", mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_WORKING, Reason: mesh.ReasonDelivered})
 		} else {
+			l.exec.Traceparent = d.traceparent(t.Traceparent, l.exec.ID)
 			l.begins = d.event(l.turn, "node", mesh.DispatchIssued{Child: l.exec, Message: l.message})
 		}
 		dec.Events = append(dec.Events, l.begins)
@@ -189,6 +218,10 @@ func (r *relay) run(ctx context.Context, w *watch) outcome {
 		case <-giveUp:
 			return r.over(ctx, mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_CANCELED}, nil)
 		case <-ctx.Done():
+			if !r.driver.Interrupt { // who goes on with the turn finds the agent at work
+				r.close()
+				return outcome{kind: legLost}
+			}
 			r.stop(ctx)
 			return r.over(ctx, call.Failure(mesh.ReasonInterrupted, text.SendAgain(text.MeshStopped())), nil)
 		}
@@ -212,7 +245,14 @@ func (r *relay) over(ctx context.Context, last mesh.TaskMoved, unsaved []*mesh.E
 	if last.Reason == mesh.ReasonTimeout {
 		r.stop(ctx)
 	}
-	return outcome{kind: legOver, last: last, unsaved: unsaved}
+	out := outcome{kind: legOver, last: last, unsaved: unsaved}
+	switch lost := r.agent.Lost() && failedIn(last.State); {
+	case lost && call.Speaks(r.entry.Card):
+		out.lost = true
+	case lost && r.leg.adopted:
+		out.last, out.cut = call.Failure(mesh.ReasonUnknown, ""), text.AgentLost(r.leg.exec.Agent)
+	}
+	return out
 }
 
 // close ends the call and waits for its reader.
@@ -298,7 +338,7 @@ func (r *relay) log(ctx context.Context, b mesh.Body) (last *mesh.TaskMoved, uns
 	if said.Last == nil {
 		return nil, nil
 	}
-	if said.Last.Reason == mesh.ReasonUnavailable {
+	if said.Last.Reason == mesh.ReasonUnavailable && len(r.entry.Instances) < 2 { // of several, the dialer tells which
 		r.driver.Directory.ReportDown(r.entry, mesh.Errorf(mesh.Unavailable, "turn.relay", "its stream broke"))
 	}
 	return said.Last, said.Events

@@ -100,6 +100,7 @@ func (d *driver) open(s *thread.State, dec *cache.Decision) *leg {
 	l := &leg{turn: turn.ID, user: turn.User, roles: posted.Roles, message: proto.CloneOf(posted.Message)}
 	l.start(d.key.ID, s.ActiveAgent(d.home(turn.Agent)), legKind(s), 0)
 	l.exec.Text = mesh.Clip(mesh.TextOf(l.message), maxText)
+	l.exec.Traceparent = d.traceparent(turn.Traceparent, l.exec.ID)
 	d.prepare(l)
 	l.begins = d.event(l.turn, "node", mesh.DispatchIssued{Child: l.exec, Message: l.message})
 	dec.Epoch = s.Epoch + 1

@@ -7,8 +7,12 @@
 // by the node that holds the thread's lease, which claims the thread anew with each
 // lease and writes under that claim alone. Turns of a thread run one at a time, in
 // order. A turn has one terminal update, whichever agents had the stream in
-// between. What a driver that died has left behind is taken over by the next:
-// turns that had not begun are run, and those that had are ended as interrupted.
+// between. What a driver that died, or stopped, has left behind is taken over by the
+// next: turns that had not begun are run, and those that had go on. Agents that are
+// still at work are followed from where the log ends, and agents that speak our
+// extension and have lost their task get the same message again under the same
+// execution; of others nobody knows what became of it. A turn that is taken over three
+// times and does not come on is ended as interrupted.
 //
 // # What runs
 //
@@ -27,6 +31,8 @@ import (
 	"log/slog"
 	"sync"
 	"time"
+
+	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/call"
@@ -68,23 +74,37 @@ type Config struct {
 	// HandoffGrace is how long an agent that gave the stream away may go on
 	// for the record; default 2 s.
 	HandoffGrace time.Duration
+	// Quiet is how long the user of a turn is told nothing until the mesh says who is at
+	// work; 0 is for ever.
+	Quiet time.Duration
 	// CancelGrace is how long an agent has to end a canceled task; default 5 s.
 	CancelGrace time.Duration
+	// AdoptTime is how long a turn that was cut off waits for its agent to be live
+	// again; default 30 s.
+	AdoptTime time.Duration
+	// Interrupt has turns that were cut off end as interrupted, rather than go on.
+	Interrupt bool
 	// Budget is what turns may use, as their executions in the log say. The default is
 	// no limit.
 	Budget mesh.Budget
-	// MaxDepth is how many levels of dispatch are allowed below the agent that
-	// has the stream; default 2: main may consult an orchestrator, and that
-	// may dispatch.
+	// MaxDepth is how many levels of dispatch are allowed below an orchestrator, whoever
+	// called it; default 1. The main agent may consult one besides, unless it is one.
 	MaxDepth int
-	Now      func() time.Time
-	Logger   *slog.Logger
+	// Chains are agents that only have others work in stages, with how many levels there
+	// are of such, themselves among them: these are allowed besides.
+	Chains map[string]int
+	// Traced says that the spans of executions are told of: agents are called with those.
+	// Else what the client sent goes on to them.
+	Traced bool
+	Now    func() time.Time
+	Logger *slog.Logger
 }
 
 func (c *Config) fill() {
 	c.HandoffGrace = orDefault(c.HandoffGrace, 2*time.Second)
 	c.CancelGrace = orDefault(c.CancelGrace, 5*time.Second)
-	c.MaxDepth = orDefault(c.MaxDepth, 2)
+	c.AdoptTime = orDefault(c.AdoptTime, 30*time.Second)
+	c.MaxDepth = orDefault(c.MaxDepth, 1)
 	if c.Now == nil {
 		c.Now = time.Now
 	}
@@ -111,7 +131,8 @@ type Runner struct {
 
 	mu      sync.Mutex
 	drivers map[mesh.ThreadKey]*driver
-	closing bool // only what runs is finished
+	busy    chan struct{} // capacity 1: there is a driver again
+	closing bool          // only what runs is finished
 }
 
 var errShutdown = mesh.Errorf(mesh.Canceled, "turn.Close", "the mesh is shutting down")
@@ -126,7 +147,7 @@ func New(c Config) (*Runner, error) {
 		return nil, mesh.Errorf(mesh.Invalid, "turn.New", "the runner of turns needs the name of a main agent and of its node")
 	}
 	c.fill()
-	r := &Runner{Config: c, drivers: map[mesh.ThreadKey]*driver{}}
+	r := &Runner{Config: c, drivers: map[mesh.ThreadKey]*driver{}, busy: make(chan struct{}, 1)}
 	r.turns, r.cut = context.WithCancelCause(context.Background())
 	return r, nil
 }
@@ -140,6 +161,9 @@ const (
 
 // Run tends the threads now and then until ctx is done.
 func (r *Runner) Run(ctx context.Context) error {
+	var quiet sync.WaitGroup
+	defer quiet.Wait()
+	quiet.Go(func() { r.tellQuiet(ctx) }) // beside the leases, which wait for no disk
 	tick := time.NewTicker(leaseTTL / 3)
 	defer tick.Stop()
 	for {
@@ -229,9 +253,52 @@ func (r *Runner) EndTasks(ctx context.Context, key mesh.ThreadKey, waiting []thr
 	}
 }
 
-// Close begins no more turns, lets running ones finish until ctx is done, settles
-// the others as interrupted, and waits for all goroutines. Turns that have not
-// begun are left to the next node.
+// stop has the agents of executions that are at work end their tasks, whose streams
+// others read and log. An execution of which its agent does not say within the grace that
+// it is over is over nevertheless: who reads its stream may be gone too. Close waits for it.
+func (r *Runner) stop(ctx context.Context, key mesh.ThreadKey, executions []thread.Execution) {
+	ctx = context.WithoutCancel(ctx)
+	var asked sync.WaitGroup
+	for _, x := range executions {
+		asked.Add(1)
+		r.wg.Go(func() { defer asked.Done(); r.endTask(ctx, key, &x) })
+	}
+	r.wg.Go(func() {
+		asked.Wait()
+		select {
+		case <-time.After(r.CancelGrace):
+		case <-r.turns.Done(): // who drives the thread next does it
+			return
+		}
+		if err := r.settleStopped(ctx, key, executions); err != nil {
+			r.Logger.WarnContext(ctx, "executions that were stopped are not settled", "thread", key.ID, "err", err)
+		}
+	})
+}
+
+// settleStopped ends those of the executions that are not over.
+func (r *Runner) settleStopped(ctx context.Context, key mesh.ThreadKey, executions []thread.Execution) error {
+	ctx, cancel := context.WithTimeout(ctx, r.CancelGrace)
+	defer cancel()
+	err := r.States.Decide(ctx, key, func(s *thread.State) (cache.Decision, error) {
+		var d cache.Decision
+		for _, o := range executions {
+			if x := s.Execution(o.ID); x != nil && !mesh.Terminal(x.State) {
+				d.Events = append(d.Events, r.event(x.Parent, "node", mesh.DispatchSettled{
+					Child: x.ID, State: a2apb.TaskState_TASK_STATE_CANCELED, Reason: mesh.ReasonCanceled}))
+			}
+		}
+		return d, nil
+	})
+	if mesh.IsCode(err, mesh.NotFound) { // it was deleted
+		return nil
+	}
+	return err
+}
+
+// Close begins no more turns, lets running ones finish until ctx is done, and waits for
+// all goroutines. What is not finished then is left to the next node, as it is, or, with
+// Interrupt, settled as interrupted as far as it has begun.
 func (r *Runner) Close(ctx context.Context) error {
 	r.mu.Lock()
 	r.closing = true
@@ -245,6 +312,13 @@ func (r *Runner) Close(ctx context.Context) error {
 	r.cut(errShutdown)
 	<-done
 	return nil
+}
+
+// Running returns how many threads are worked on.
+func (r *Runner) Running() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.drivers)
 }
 
 // kick makes sure that the thread has a driver that will look at its turns. The
@@ -267,6 +341,7 @@ func (r *Runner) drive(key mesh.ThreadKey, first *taking) {
 	d := &driver{Config: r.Config, runner: r, key: key, wake: make(chan struct{}, 1), first: first,
 		given: make(chan *taking), gone: make(chan struct{})}
 	r.drivers[key] = d
+	r.stir()
 	r.wg.Go(func() { stack.Grow(); d.run(r.turns) }) // Close waits
 }
 

@@ -26,6 +26,7 @@ func (d *driver) watch(ctx context.Context, turn mesh.ExecutionID, begun *leg) (
 	ctx, cancel := context.WithCancel(ctx)
 	w := &watch{signals: make(chan *mesh.Event, 16)}
 	cur := d.Log.Cursor(d.key, from)
+	d.stopCanceled(ctx, turn)
 	var done sync.WaitGroup
 	done.Go(func() {
 		defer cur.Close()
@@ -35,7 +36,11 @@ func (d *driver) watch(ctx context.Context, turn mesh.ExecutionID, begun *leg) (
 				return
 			}
 			d.States.Feed(d.key, events)
+			d.pulse.hear(events, d.Now())
 			for _, ev := range events {
+				if _, cancels := ev.Body.(mesh.CancelRequested); cancels && ev.Execution != turn {
+					d.stopCanceled(ctx, turn)
+				}
 				if !concerns(ev, turn) {
 					continue
 				}
@@ -49,6 +54,33 @@ func (d *driver) watch(ctx context.Context, turn mesh.ExecutionID, begun *leg) (
 	})
 	w.stop = func() { cancel(); done.Wait() }
 	return w, nil
+}
+
+// stopCanceled has the agents end those executions of the turn that are to end while it
+// goes on.
+func (d *driver) stopCanceled(ctx context.Context, turn mesh.ExecutionID) {
+	var all []thread.Execution
+	err := d.States.With(ctx, d.key, func(s *thread.State) error {
+		for _, x := range s.Unfinished(turn) {
+			if s.Dismissed(x) && !d.stopped[x.ID] {
+				all = append(all, *x)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		d.Logger.WarnContext(ctx, "canceled executions not read", "err", err)
+		return
+	}
+	for _, x := range all {
+		if d.stopped == nil {
+			d.stopped = map[mesh.ExecutionID]bool{}
+		}
+		d.stopped[x.ID] = true
+	}
+	if len(all) > 0 {
+		d.runner.stop(ctx, d.key, all)
+	}
 }
 
 func concerns(ev *mesh.Event, turn mesh.ExecutionID) bool {

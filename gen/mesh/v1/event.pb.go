@@ -57,6 +57,8 @@ type Event struct {
 	//	*Event_ToolReturned
 	//	*Event_ApprovalAsked
 	//	*Event_ApprovalSettled
+	//	*Event_ResultsDelivered
+	//	*Event_InstructionPosted
 	//	*Event_ThreadClaimed
 	//	*Event_TaskOpened
 	//	*Event_TaskMoved
@@ -64,6 +66,7 @@ type Event struct {
 	//	*Event_HandoffStarted
 	//	*Event_HandoffEnded
 	//	*Event_ThreadShared
+	//	*Event_DispatchAccepted
 	Body          isEvent_Body `protobuf_oneof:"body"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -256,6 +259,24 @@ func (x *Event) GetApprovalSettled() *ApprovalSettled {
 	return nil
 }
 
+func (x *Event) GetResultsDelivered() *ResultsDelivered {
+	if x != nil {
+		if x, ok := x.Body.(*Event_ResultsDelivered); ok {
+			return x.ResultsDelivered
+		}
+	}
+	return nil
+}
+
+func (x *Event) GetInstructionPosted() *InstructionPosted {
+	if x != nil {
+		if x, ok := x.Body.(*Event_InstructionPosted); ok {
+			return x.InstructionPosted
+		}
+	}
+	return nil
+}
+
 func (x *Event) GetThreadClaimed() *ThreadClaimed {
 	if x != nil {
 		if x, ok := x.Body.(*Event_ThreadClaimed); ok {
@@ -314,6 +335,15 @@ func (x *Event) GetThreadShared() *ThreadShared {
 	if x != nil {
 		if x, ok := x.Body.(*Event_ThreadShared); ok {
 			return x.ThreadShared
+		}
+	}
+	return nil
+}
+
+func (x *Event) GetDispatchAccepted() *DispatchAccepted {
+	if x != nil {
+		if x, ok := x.Body.(*Event_DispatchAccepted); ok {
+			return x.DispatchAccepted
 		}
 	}
 	return nil
@@ -383,6 +413,16 @@ type Event_ApprovalSettled struct {
 	ApprovalSettled *ApprovalSettled `protobuf:"bytes,31,opt,name=approval_settled,json=approvalSettled,proto3,oneof"`
 }
 
+type Event_ResultsDelivered struct {
+	// A model was told what came of agents.
+	ResultsDelivered *ResultsDelivered `protobuf:"bytes,32,opt,name=results_delivered,json=resultsDelivered,proto3,oneof"`
+}
+
+type Event_InstructionPosted struct {
+	// An agent at work was told something, or has read it.
+	InstructionPosted *InstructionPosted `protobuf:"bytes,33,opt,name=instruction_posted,json=instructionPosted,proto3,oneof"`
+}
+
 type Event_ThreadClaimed struct {
 	// A node drives the thread from here on.
 	ThreadClaimed *ThreadClaimed `protobuf:"bytes,40,opt,name=thread_claimed,json=threadClaimed,proto3,oneof"`
@@ -418,6 +458,11 @@ type Event_ThreadShared struct {
 	ThreadShared *ThreadShared `protobuf:"bytes,46,opt,name=thread_shared,json=threadShared,proto3,oneof"`
 }
 
+type Event_DispatchAccepted struct {
+	// An agent will be asked once what it depends on is done.
+	DispatchAccepted *DispatchAccepted `protobuf:"bytes,47,opt,name=dispatch_accepted,json=dispatchAccepted,proto3,oneof"`
+}
+
 func (*Event_MessagePosted) isEvent_Body() {}
 
 func (*Event_ArtifactAppended) isEvent_Body() {}
@@ -442,6 +487,10 @@ func (*Event_ApprovalAsked) isEvent_Body() {}
 
 func (*Event_ApprovalSettled) isEvent_Body() {}
 
+func (*Event_ResultsDelivered) isEvent_Body() {}
+
+func (*Event_InstructionPosted) isEvent_Body() {}
+
 func (*Event_ThreadClaimed) isEvent_Body() {}
 
 func (*Event_TaskOpened) isEvent_Body() {}
@@ -455,6 +504,8 @@ func (*Event_HandoffStarted) isEvent_Body() {}
 func (*Event_HandoffEnded) isEvent_Body() {}
 
 func (*Event_ThreadShared) isEvent_Body() {}
+
+func (*Event_DispatchAccepted) isEvent_Body() {}
 
 // MessagePosted is a message of the user.
 type MessagePosted struct {
@@ -1297,6 +1348,80 @@ func (x *LimitTripped) GetFree() *timestamppb.Timestamp {
 	return nil
 }
 
+// InstructionPosted tells something to the agent of the event's execution, which is at
+// work. It is there twice: as it was posted, and, from the agent, as it was read.
+type InstructionPosted struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Who tells it.
+	By string `protobuf:"bytes,1,opt,name=by,proto3" json:"by,omitempty"`
+	// What; empty where it was read.
+	Text string `protobuf:"bytes,2,opt,name=text,proto3" json:"text,omitempty"`
+	// Its id within the execution.
+	Id string `protobuf:"bytes,3,opt,name=id,proto3" json:"id,omitempty"`
+	// Whether the agent's model is shown it from here on.
+	Read          bool `protobuf:"varint,4,opt,name=read,proto3" json:"read,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *InstructionPosted) Reset() {
+	*x = InstructionPosted{}
+	mi := &file_mesh_v1_event_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *InstructionPosted) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*InstructionPosted) ProtoMessage() {}
+
+func (x *InstructionPosted) ProtoReflect() protoreflect.Message {
+	mi := &file_mesh_v1_event_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use InstructionPosted.ProtoReflect.Descriptor instead.
+func (*InstructionPosted) Descriptor() ([]byte, []int) {
+	return file_mesh_v1_event_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *InstructionPosted) GetBy() string {
+	if x != nil {
+		return x.By
+	}
+	return ""
+}
+
+func (x *InstructionPosted) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
+func (x *InstructionPosted) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *InstructionPosted) GetRead() bool {
+	if x != nil {
+		return x.Read
+	}
+	return false
+}
+
 // ThreadClaimed says that a node drives the thread from here on.
 type ThreadClaimed struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1310,7 +1435,7 @@ type ThreadClaimed struct {
 
 func (x *ThreadClaimed) Reset() {
 	*x = ThreadClaimed{}
-	mi := &file_mesh_v1_event_proto_msgTypes[12]
+	mi := &file_mesh_v1_event_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1322,7 +1447,7 @@ func (x *ThreadClaimed) String() string {
 func (*ThreadClaimed) ProtoMessage() {}
 
 func (x *ThreadClaimed) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_event_proto_msgTypes[12]
+	mi := &file_mesh_v1_event_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1335,7 +1460,7 @@ func (x *ThreadClaimed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ThreadClaimed.ProtoReflect.Descriptor instead.
 func (*ThreadClaimed) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_event_proto_rawDescGZIP(), []int{12}
+	return file_mesh_v1_event_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ThreadClaimed) GetEpoch() int64 {
@@ -1363,7 +1488,7 @@ type TaskOpened struct {
 
 func (x *TaskOpened) Reset() {
 	*x = TaskOpened{}
-	mi := &file_mesh_v1_event_proto_msgTypes[13]
+	mi := &file_mesh_v1_event_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1375,7 +1500,7 @@ func (x *TaskOpened) String() string {
 func (*TaskOpened) ProtoMessage() {}
 
 func (x *TaskOpened) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_event_proto_msgTypes[13]
+	mi := &file_mesh_v1_event_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1388,7 +1513,7 @@ func (x *TaskOpened) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskOpened.ProtoReflect.Descriptor instead.
 func (*TaskOpened) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_event_proto_rawDescGZIP(), []int{13}
+	return file_mesh_v1_event_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *TaskOpened) GetExecution() *Execution {
@@ -1419,7 +1544,7 @@ type TaskMoved struct {
 
 func (x *TaskMoved) Reset() {
 	*x = TaskMoved{}
-	mi := &file_mesh_v1_event_proto_msgTypes[14]
+	mi := &file_mesh_v1_event_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1431,7 +1556,7 @@ func (x *TaskMoved) String() string {
 func (*TaskMoved) ProtoMessage() {}
 
 func (x *TaskMoved) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_event_proto_msgTypes[14]
+	mi := &file_mesh_v1_event_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1444,7 +1569,7 @@ func (x *TaskMoved) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskMoved.ProtoReflect.Descriptor instead.
 func (*TaskMoved) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_event_proto_rawDescGZIP(), []int{14}
+	return file_mesh_v1_event_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *TaskMoved) GetState() v1.TaskState {
@@ -1489,6 +1614,91 @@ func (x *TaskMoved) GetMetadata() *structpb.Struct {
 	return nil
 }
 
+// DispatchAccepted says that the event's execution will have an agent asked as soon
+// as those that it depends on have completed and there is room. The dispatches of one
+// reply of a model are accepted together, or none of them.
+type DispatchAccepted struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The new execution; its agent is empty where it is chosen by the skills.
+	Child *Execution `protobuf:"bytes,1,opt,name=child,proto3" json:"child,omitempty"`
+	// What the agent is told beside the task, at most 4 KiB.
+	Context string `protobuf:"bytes,2,opt,name=context,proto3" json:"context,omitempty"`
+	// The longest way to it in the graph of what depends on what: 1 if it depends on
+	// nothing.
+	Wave int32 `protobuf:"varint,3,opt,name=wave,proto3" json:"wave,omitempty"`
+	// Id of the model's call that ordered it, or empty.
+	Call string `protobuf:"bytes,4,opt,name=call,proto3" json:"call,omitempty"`
+	// What the user answered to questions about the task, word by word.
+	Answers       []string `protobuf:"bytes,5,rep,name=answers,proto3" json:"answers,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DispatchAccepted) Reset() {
+	*x = DispatchAccepted{}
+	mi := &file_mesh_v1_event_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DispatchAccepted) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DispatchAccepted) ProtoMessage() {}
+
+func (x *DispatchAccepted) ProtoReflect() protoreflect.Message {
+	mi := &file_mesh_v1_event_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DispatchAccepted.ProtoReflect.Descriptor instead.
+func (*DispatchAccepted) Descriptor() ([]byte, []int) {
+	return file_mesh_v1_event_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *DispatchAccepted) GetChild() *Execution {
+	if x != nil {
+		return x.Child
+	}
+	return nil
+}
+
+func (x *DispatchAccepted) GetContext() string {
+	if x != nil {
+		return x.Context
+	}
+	return ""
+}
+
+func (x *DispatchAccepted) GetWave() int32 {
+	if x != nil {
+		return x.Wave
+	}
+	return 0
+}
+
+func (x *DispatchAccepted) GetCall() string {
+	if x != nil {
+		return x.Call
+	}
+	return ""
+}
+
+func (x *DispatchAccepted) GetAnswers() []string {
+	if x != nil {
+		return x.Answers
+	}
+	return nil
+}
+
 // DispatchIssued announces that an agent is about to be asked; the event's
 // execution is who asks.
 type DispatchIssued struct {
@@ -1503,7 +1713,7 @@ type DispatchIssued struct {
 
 func (x *DispatchIssued) Reset() {
 	*x = DispatchIssued{}
-	mi := &file_mesh_v1_event_proto_msgTypes[15]
+	mi := &file_mesh_v1_event_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1515,7 +1725,7 @@ func (x *DispatchIssued) String() string {
 func (*DispatchIssued) ProtoMessage() {}
 
 func (x *DispatchIssued) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_event_proto_msgTypes[15]
+	mi := &file_mesh_v1_event_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1528,7 +1738,7 @@ func (x *DispatchIssued) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DispatchIssued.ProtoReflect.Descriptor instead.
 func (*DispatchIssued) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_event_proto_rawDescGZIP(), []int{15}
+	return file_mesh_v1_event_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *DispatchIssued) GetChild() *Execution {
@@ -1570,7 +1780,7 @@ type HandoffStarted struct {
 
 func (x *HandoffStarted) Reset() {
 	*x = HandoffStarted{}
-	mi := &file_mesh_v1_event_proto_msgTypes[16]
+	mi := &file_mesh_v1_event_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1582,7 +1792,7 @@ func (x *HandoffStarted) String() string {
 func (*HandoffStarted) ProtoMessage() {}
 
 func (x *HandoffStarted) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_event_proto_msgTypes[16]
+	mi := &file_mesh_v1_event_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1595,7 +1805,7 @@ func (x *HandoffStarted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HandoffStarted.ProtoReflect.Descriptor instead.
 func (*HandoffStarted) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_event_proto_rawDescGZIP(), []int{16}
+	return file_mesh_v1_event_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *HandoffStarted) GetFrom() string {
@@ -1671,7 +1881,7 @@ type HandoffEnded struct {
 
 func (x *HandoffEnded) Reset() {
 	*x = HandoffEnded{}
-	mi := &file_mesh_v1_event_proto_msgTypes[17]
+	mi := &file_mesh_v1_event_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1683,7 +1893,7 @@ func (x *HandoffEnded) String() string {
 func (*HandoffEnded) ProtoMessage() {}
 
 func (x *HandoffEnded) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_event_proto_msgTypes[17]
+	mi := &file_mesh_v1_event_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1696,7 +1906,7 @@ func (x *HandoffEnded) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HandoffEnded.ProtoReflect.Descriptor instead.
 func (*HandoffEnded) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_event_proto_rawDescGZIP(), []int{17}
+	return file_mesh_v1_event_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *HandoffEnded) GetStarted() int64 {
@@ -1757,14 +1967,17 @@ type Execution struct {
 	Budget *Budget `protobuf:"bytes,12,opt,name=budget,proto3" json:"budget,omitempty"`
 	// Of a turn, the A2A context id by which its user named the thread; empty where that is
 	// the thread's id.
-	Context       string `protobuf:"bytes,13,opt,name=context,proto3" json:"context,omitempty"`
+	Context string `protobuf:"bytes,13,opt,name=context,proto3" json:"context,omitempty"`
+	// The W3C traceparent with which whoever does it was called: of a turn, that of its
+	// client's call, or one of its own where the client sent none. Empty or 55 characters.
+	Traceparent   string `protobuf:"bytes,14,opt,name=traceparent,proto3" json:"traceparent,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Execution) Reset() {
 	*x = Execution{}
-	mi := &file_mesh_v1_event_proto_msgTypes[18]
+	mi := &file_mesh_v1_event_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1776,7 +1989,7 @@ func (x *Execution) String() string {
 func (*Execution) ProtoMessage() {}
 
 func (x *Execution) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_event_proto_msgTypes[18]
+	mi := &file_mesh_v1_event_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1789,7 +2002,7 @@ func (x *Execution) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Execution.ProtoReflect.Descriptor instead.
 func (*Execution) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_event_proto_rawDescGZIP(), []int{18}
+	return file_mesh_v1_event_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Execution) GetId() string {
@@ -1883,6 +2096,13 @@ func (x *Execution) GetContext() string {
 	return ""
 }
 
+func (x *Execution) GetTraceparent() string {
+	if x != nil {
+		return x.Traceparent
+	}
+	return ""
+}
+
 // Budget is the most that an execution may use; 0 is no limit. Its deadline is
 // that of the execution.
 type Budget struct {
@@ -1893,13 +2113,15 @@ type Budget struct {
 	Tokens int64 `protobuf:"varint,2,opt,name=tokens,proto3" json:"tokens,omitempty"`
 	// Millionths of a US dollar, as far as prices are known.
 	CostMicrodollars int64 `protobuf:"varint,3,opt,name=cost_microdollars,json=costMicrodollars,proto3" json:"cost_microdollars,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// Agents that it may dispatch, with all below it.
+	Agents        int64 `protobuf:"varint,4,opt,name=agents,proto3" json:"agents,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Budget) Reset() {
 	*x = Budget{}
-	mi := &file_mesh_v1_event_proto_msgTypes[19]
+	mi := &file_mesh_v1_event_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1911,7 +2133,7 @@ func (x *Budget) String() string {
 func (*Budget) ProtoMessage() {}
 
 func (x *Budget) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_event_proto_msgTypes[19]
+	mi := &file_mesh_v1_event_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1924,7 +2146,7 @@ func (x *Budget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Budget.ProtoReflect.Descriptor instead.
 func (*Budget) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_event_proto_rawDescGZIP(), []int{19}
+	return file_mesh_v1_event_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Budget) GetCalls() int64 {
@@ -1948,6 +2170,13 @@ func (x *Budget) GetCostMicrodollars() int64 {
 	return 0
 }
 
+func (x *Budget) GetAgents() int64 {
+	if x != nil {
+		return x.Agents
+	}
+	return 0
+}
+
 // ToolReturned settles a call of a model to a tool that is no skill: what the
 // model was told.
 type ToolReturned struct {
@@ -1961,14 +2190,17 @@ type ToolReturned struct {
 	// What the model is told.
 	Content string `protobuf:"bytes,4,opt,name=content,proto3" json:"content,omitempty"`
 	// Why it came to nothing, for programs, as "limit" or "refused"; or empty.
-	Cause         string `protobuf:"bytes,5,opt,name=cause,proto3" json:"cause,omitempty"`
+	Cause string `protobuf:"bytes,5,opt,name=cause,proto3" json:"cause,omitempty"`
+	// The executions that the event's one dispatched and whose results the model was
+	// told here for the first time.
+	Delivered     []string `protobuf:"bytes,6,rep,name=delivered,proto3" json:"delivered,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ToolReturned) Reset() {
 	*x = ToolReturned{}
-	mi := &file_mesh_v1_event_proto_msgTypes[20]
+	mi := &file_mesh_v1_event_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1980,7 +2212,7 @@ func (x *ToolReturned) String() string {
 func (*ToolReturned) ProtoMessage() {}
 
 func (x *ToolReturned) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_event_proto_msgTypes[20]
+	mi := &file_mesh_v1_event_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1993,7 +2225,7 @@ func (x *ToolReturned) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolReturned.ProtoReflect.Descriptor instead.
 func (*ToolReturned) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_event_proto_rawDescGZIP(), []int{20}
+	return file_mesh_v1_event_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ToolReturned) GetCall() string {
@@ -2031,6 +2263,69 @@ func (x *ToolReturned) GetCause() string {
 	return ""
 }
 
+func (x *ToolReturned) GetDelivered() []string {
+	if x != nil {
+		return x.Delivered
+	}
+	return nil
+}
+
+// ResultsDelivered says that the model of the event's execution was told, by one
+// message, what came of executions which that one dispatched. None is delivered twice.
+type ResultsDelivered struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Those executions, all of them over.
+	Executions []string `protobuf:"bytes,1,rep,name=executions,proto3" json:"executions,omitempty"`
+	// The message, in the role of the user.
+	Text          string `protobuf:"bytes,2,opt,name=text,proto3" json:"text,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ResultsDelivered) Reset() {
+	*x = ResultsDelivered{}
+	mi := &file_mesh_v1_event_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResultsDelivered) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResultsDelivered) ProtoMessage() {}
+
+func (x *ResultsDelivered) ProtoReflect() protoreflect.Message {
+	mi := &file_mesh_v1_event_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResultsDelivered.ProtoReflect.Descriptor instead.
+func (*ResultsDelivered) Descriptor() ([]byte, []int) {
+	return file_mesh_v1_event_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *ResultsDelivered) GetExecutions() []string {
+	if x != nil {
+		return x.Executions
+	}
+	return nil
+}
+
+func (x *ResultsDelivered) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
 // ApprovalAsked says that the execution waits for the user's word before it
 // runs a skill.
 type ApprovalAsked struct {
@@ -2052,7 +2347,7 @@ type ApprovalAsked struct {
 
 func (x *ApprovalAsked) Reset() {
 	*x = ApprovalAsked{}
-	mi := &file_mesh_v1_event_proto_msgTypes[21]
+	mi := &file_mesh_v1_event_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2064,7 +2359,7 @@ func (x *ApprovalAsked) String() string {
 func (*ApprovalAsked) ProtoMessage() {}
 
 func (x *ApprovalAsked) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_event_proto_msgTypes[21]
+	mi := &file_mesh_v1_event_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2077,7 +2372,7 @@ func (x *ApprovalAsked) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApprovalAsked.ProtoReflect.Descriptor instead.
 func (*ApprovalAsked) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_event_proto_rawDescGZIP(), []int{21}
+	return file_mesh_v1_event_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ApprovalAsked) GetCall() string {
@@ -2130,7 +2425,7 @@ type ApprovalSettled struct {
 
 func (x *ApprovalSettled) Reset() {
 	*x = ApprovalSettled{}
-	mi := &file_mesh_v1_event_proto_msgTypes[22]
+	mi := &file_mesh_v1_event_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2142,7 +2437,7 @@ func (x *ApprovalSettled) String() string {
 func (*ApprovalSettled) ProtoMessage() {}
 
 func (x *ApprovalSettled) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_event_proto_msgTypes[22]
+	mi := &file_mesh_v1_event_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2155,7 +2450,7 @@ func (x *ApprovalSettled) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApprovalSettled.ProtoReflect.Descriptor instead.
 func (*ApprovalSettled) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_event_proto_rawDescGZIP(), []int{22}
+	return file_mesh_v1_event_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ApprovalSettled) GetCall() string {
@@ -2196,7 +2491,7 @@ type ThreadShared struct {
 
 func (x *ThreadShared) Reset() {
 	*x = ThreadShared{}
-	mi := &file_mesh_v1_event_proto_msgTypes[23]
+	mi := &file_mesh_v1_event_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2208,7 +2503,7 @@ func (x *ThreadShared) String() string {
 func (*ThreadShared) ProtoMessage() {}
 
 func (x *ThreadShared) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_event_proto_msgTypes[23]
+	mi := &file_mesh_v1_event_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2221,7 +2516,7 @@ func (x *ThreadShared) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ThreadShared.ProtoReflect.Descriptor instead.
 func (*ThreadShared) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_event_proto_rawDescGZIP(), []int{23}
+	return file_mesh_v1_event_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ThreadShared) GetReadable() bool {
@@ -2249,8 +2544,7 @@ var File_mesh_v1_event_proto protoreflect.FileDescriptor
 
 const file_mesh_v1_event_proto_rawDesc = "" +
 	"\n" +
-	"\x13mesh/v1/event.proto\x12\amesh.v1\x1a\va2av1.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xf1\n" +
-	"\n" +
+	"\x13mesh/v1/event.proto\x12\amesh.v1\x1a\va2av1.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xd2\f\n" +
 	"\x05Event\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x03R\x03seq\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\tR\x02id\x12.\n" +
@@ -2270,7 +2564,9 @@ const file_mesh_v1_event_proto_rawDesc = "" +
 	"\rlimit_tripped\x18\x1c \x01(\v2\x15.mesh.v1.LimitTrippedH\x00R\flimitTripped\x12<\n" +
 	"\rtool_returned\x18\x1d \x01(\v2\x15.mesh.v1.ToolReturnedH\x00R\ftoolReturned\x12?\n" +
 	"\x0eapproval_asked\x18\x1e \x01(\v2\x16.mesh.v1.ApprovalAskedH\x00R\rapprovalAsked\x12E\n" +
-	"\x10approval_settled\x18\x1f \x01(\v2\x18.mesh.v1.ApprovalSettledH\x00R\x0fapprovalSettled\x12?\n" +
+	"\x10approval_settled\x18\x1f \x01(\v2\x18.mesh.v1.ApprovalSettledH\x00R\x0fapprovalSettled\x12H\n" +
+	"\x11results_delivered\x18  \x01(\v2\x19.mesh.v1.ResultsDeliveredH\x00R\x10resultsDelivered\x12K\n" +
+	"\x12instruction_posted\x18! \x01(\v2\x1a.mesh.v1.InstructionPostedH\x00R\x11instructionPosted\x12?\n" +
 	"\x0ethread_claimed\x18( \x01(\v2\x16.mesh.v1.ThreadClaimedH\x00R\rthreadClaimed\x126\n" +
 	"\vtask_opened\x18) \x01(\v2\x13.mesh.v1.TaskOpenedH\x00R\n" +
 	"taskOpened\x123\n" +
@@ -2279,7 +2575,8 @@ const file_mesh_v1_event_proto_rawDesc = "" +
 	"\x0fdispatch_issued\x18+ \x01(\v2\x17.mesh.v1.DispatchIssuedH\x00R\x0edispatchIssued\x12B\n" +
 	"\x0fhandoff_started\x18, \x01(\v2\x17.mesh.v1.HandoffStartedH\x00R\x0ehandoffStarted\x12<\n" +
 	"\rhandoff_ended\x18- \x01(\v2\x15.mesh.v1.HandoffEndedH\x00R\fhandoffEnded\x12<\n" +
-	"\rthread_shared\x18. \x01(\v2\x15.mesh.v1.ThreadSharedH\x00R\fthreadSharedB\x06\n" +
+	"\rthread_shared\x18. \x01(\v2\x15.mesh.v1.ThreadSharedH\x00R\fthreadShared\x12H\n" +
+	"\x11dispatch_accepted\x18/ \x01(\v2\x19.mesh.v1.DispatchAcceptedH\x00R\x10dispatchAcceptedB\x06\n" +
 	"\x04body\"\xab\x01\n" +
 	"\rMessagePosted\x12,\n" +
 	"\amessage\x18\x01 \x01(\v2\x12.lf.a2a.v1.MessageR\amessage\x12\x12\n" +
@@ -2346,7 +2643,12 @@ const file_mesh_v1_event_proto_rawDesc = "" +
 	"\x06detail\x18\x02 \x01(\tR\x06detail\x12\x12\n" +
 	"\x04used\x18\x03 \x01(\x03R\x04used\x12\x12\n" +
 	"\x04most\x18\x04 \x01(\x03R\x04most\x12.\n" +
-	"\x04free\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x04free\"9\n" +
+	"\x04free\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x04free\"[\n" +
+	"\x11InstructionPosted\x12\x0e\n" +
+	"\x02by\x18\x01 \x01(\tR\x02by\x12\x12\n" +
+	"\x04text\x18\x02 \x01(\tR\x04text\x12\x0e\n" +
+	"\x02id\x18\x03 \x01(\tR\x02id\x12\x12\n" +
+	"\x04read\x18\x04 \x01(\bR\x04read\"9\n" +
 	"\rThreadClaimed\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x03R\x05epoch\x12\x12\n" +
 	"\x04node\x18\x02 \x01(\tR\x04node\">\n" +
@@ -2360,7 +2662,13 @@ const file_mesh_v1_event_proto_rawDesc = "" +
 	"\vremote_task\x18\x04 \x01(\tR\n" +
 	"remoteTask\x12%\n" +
 	"\x0eremote_context\x18\x05 \x01(\tR\rremoteContext\x123\n" +
-	"\bmetadata\x18\x06 \x01(\v2\x17.google.protobuf.StructR\bmetadata\"h\n" +
+	"\bmetadata\x18\x06 \x01(\v2\x17.google.protobuf.StructR\bmetadata\"\x98\x01\n" +
+	"\x10DispatchAccepted\x12(\n" +
+	"\x05child\x18\x01 \x01(\v2\x12.mesh.v1.ExecutionR\x05child\x12\x18\n" +
+	"\acontext\x18\x02 \x01(\tR\acontext\x12\x12\n" +
+	"\x04wave\x18\x03 \x01(\x05R\x04wave\x12\x12\n" +
+	"\x04call\x18\x04 \x01(\tR\x04call\x12\x18\n" +
+	"\aanswers\x18\x05 \x03(\tR\aanswers\"h\n" +
 	"\x0eDispatchIssued\x12(\n" +
 	"\x05child\x18\x01 \x01(\v2\x12.mesh.v1.ExecutionR\x05child\x12,\n" +
 	"\amessage\x18\x02 \x01(\v2\x12.lf.a2a.v1.MessageR\amessage\"\xf8\x01\n" +
@@ -2377,7 +2685,7 @@ const file_mesh_v1_event_proto_rawDesc = "" +
 	"\astarted\x18\x01 \x01(\x03R\astarted\x12\x18\n" +
 	"\aoutcome\x18\x02 \x01(\tR\aoutcome\x12\x18\n" +
 	"\asummary\x18\x03 \x01(\tR\asummary\x12\x0e\n" +
-	"\x02by\x18\x04 \x01(\tR\x02by\"\xf3\x02\n" +
+	"\x02by\x18\x04 \x01(\tR\x02by\"\x95\x03\n" +
 	"\tExecution\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n" +
 	"\x06parent\x18\x02 \x01(\tR\x06parent\x12\x12\n" +
@@ -2393,17 +2701,25 @@ const file_mesh_v1_event_proto_rawDesc = "" +
 	" \x01(\x05R\fmaxToolCalls\x126\n" +
 	"\bdeadline\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\bdeadline\x12'\n" +
 	"\x06budget\x18\f \x01(\v2\x0f.mesh.v1.BudgetR\x06budget\x12\x18\n" +
-	"\acontext\x18\r \x01(\tR\acontext\"c\n" +
+	"\acontext\x18\r \x01(\tR\acontext\x12 \n" +
+	"\vtraceparent\x18\x0e \x01(\tR\vtraceparent\"{\n" +
 	"\x06Budget\x12\x14\n" +
 	"\x05calls\x18\x01 \x01(\x03R\x05calls\x12\x16\n" +
 	"\x06tokens\x18\x02 \x01(\x03R\x06tokens\x12+\n" +
-	"\x11cost_microdollars\x18\x03 \x01(\x03R\x10costMicrodollars\"~\n" +
+	"\x11cost_microdollars\x18\x03 \x01(\x03R\x10costMicrodollars\x12\x16\n" +
+	"\x06agents\x18\x04 \x01(\x03R\x06agents\"\x9c\x01\n" +
 	"\fToolReturned\x12\x12\n" +
 	"\x04call\x18\x01 \x01(\tR\x04call\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x16\n" +
 	"\x06failed\x18\x03 \x01(\bR\x06failed\x12\x18\n" +
 	"\acontent\x18\x04 \x01(\tR\acontent\x12\x14\n" +
-	"\x05cause\x18\x05 \x01(\tR\x05cause\"{\n" +
+	"\x05cause\x18\x05 \x01(\tR\x05cause\x12\x1c\n" +
+	"\tdelivered\x18\x06 \x03(\tR\tdelivered\"F\n" +
+	"\x10ResultsDelivered\x12\x1e\n" +
+	"\n" +
+	"executions\x18\x01 \x03(\tR\n" +
+	"executions\x12\x12\n" +
+	"\x04text\x18\x02 \x01(\tR\x04text\"{\n" +
 	"\rApprovalAsked\x12\x12\n" +
 	"\x04call\x18\x01 \x01(\tR\x04call\x12\x14\n" +
 	"\x05skill\x18\x02 \x01(\tR\x05skill\x12\x12\n" +
@@ -2431,7 +2747,7 @@ func file_mesh_v1_event_proto_rawDescGZIP() []byte {
 	return file_mesh_v1_event_proto_rawDescData
 }
 
-var file_mesh_v1_event_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
+var file_mesh_v1_event_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
 var file_mesh_v1_event_proto_goTypes = []any{
 	(*Event)(nil),                 // 0: mesh.v1.Event
 	(*MessagePosted)(nil),         // 1: mesh.v1.MessagePosted
@@ -2445,27 +2761,30 @@ var file_mesh_v1_event_proto_goTypes = []any{
 	(*StateNoted)(nil),            // 9: mesh.v1.StateNoted
 	(*CancelRequested)(nil),       // 10: mesh.v1.CancelRequested
 	(*LimitTripped)(nil),          // 11: mesh.v1.LimitTripped
-	(*ThreadClaimed)(nil),         // 12: mesh.v1.ThreadClaimed
-	(*TaskOpened)(nil),            // 13: mesh.v1.TaskOpened
-	(*TaskMoved)(nil),             // 14: mesh.v1.TaskMoved
-	(*DispatchIssued)(nil),        // 15: mesh.v1.DispatchIssued
-	(*HandoffStarted)(nil),        // 16: mesh.v1.HandoffStarted
-	(*HandoffEnded)(nil),          // 17: mesh.v1.HandoffEnded
-	(*Execution)(nil),             // 18: mesh.v1.Execution
-	(*Budget)(nil),                // 19: mesh.v1.Budget
-	(*ToolReturned)(nil),          // 20: mesh.v1.ToolReturned
-	(*ApprovalAsked)(nil),         // 21: mesh.v1.ApprovalAsked
-	(*ApprovalSettled)(nil),       // 22: mesh.v1.ApprovalSettled
-	(*ThreadShared)(nil),          // 23: mesh.v1.ThreadShared
-	(*timestamppb.Timestamp)(nil), // 24: google.protobuf.Timestamp
-	(*v1.Message)(nil),            // 25: lf.a2a.v1.Message
-	(*v1.Artifact)(nil),           // 26: lf.a2a.v1.Artifact
-	(*structpb.Struct)(nil),       // 27: google.protobuf.Struct
-	(*durationpb.Duration)(nil),   // 28: google.protobuf.Duration
-	(v1.TaskState)(0),             // 29: lf.a2a.v1.TaskState
+	(*InstructionPosted)(nil),     // 12: mesh.v1.InstructionPosted
+	(*ThreadClaimed)(nil),         // 13: mesh.v1.ThreadClaimed
+	(*TaskOpened)(nil),            // 14: mesh.v1.TaskOpened
+	(*TaskMoved)(nil),             // 15: mesh.v1.TaskMoved
+	(*DispatchAccepted)(nil),      // 16: mesh.v1.DispatchAccepted
+	(*DispatchIssued)(nil),        // 17: mesh.v1.DispatchIssued
+	(*HandoffStarted)(nil),        // 18: mesh.v1.HandoffStarted
+	(*HandoffEnded)(nil),          // 19: mesh.v1.HandoffEnded
+	(*Execution)(nil),             // 20: mesh.v1.Execution
+	(*Budget)(nil),                // 21: mesh.v1.Budget
+	(*ToolReturned)(nil),          // 22: mesh.v1.ToolReturned
+	(*ResultsDelivered)(nil),      // 23: mesh.v1.ResultsDelivered
+	(*ApprovalAsked)(nil),         // 24: mesh.v1.ApprovalAsked
+	(*ApprovalSettled)(nil),       // 25: mesh.v1.ApprovalSettled
+	(*ThreadShared)(nil),          // 26: mesh.v1.ThreadShared
+	(*timestamppb.Timestamp)(nil), // 27: google.protobuf.Timestamp
+	(*v1.Message)(nil),            // 28: lf.a2a.v1.Message
+	(*v1.Artifact)(nil),           // 29: lf.a2a.v1.Artifact
+	(*structpb.Struct)(nil),       // 30: google.protobuf.Struct
+	(*durationpb.Duration)(nil),   // 31: google.protobuf.Duration
+	(v1.TaskState)(0),             // 32: lf.a2a.v1.TaskState
 }
 var file_mesh_v1_event_proto_depIdxs = []int32{
-	24, // 0: mesh.v1.Event.time:type_name -> google.protobuf.Timestamp
+	27, // 0: mesh.v1.Event.time:type_name -> google.protobuf.Timestamp
 	1,  // 1: mesh.v1.Event.message_posted:type_name -> mesh.v1.MessagePosted
 	2,  // 2: mesh.v1.Event.artifact_appended:type_name -> mesh.v1.ArtifactAppended
 	3,  // 3: mesh.v1.Event.skill_called:type_name -> mesh.v1.SkillCalled
@@ -2475,37 +2794,41 @@ var file_mesh_v1_event_proto_depIdxs = []int32{
 	9,  // 7: mesh.v1.Event.state_noted:type_name -> mesh.v1.StateNoted
 	10, // 8: mesh.v1.Event.cancel_requested:type_name -> mesh.v1.CancelRequested
 	11, // 9: mesh.v1.Event.limit_tripped:type_name -> mesh.v1.LimitTripped
-	20, // 10: mesh.v1.Event.tool_returned:type_name -> mesh.v1.ToolReturned
-	21, // 11: mesh.v1.Event.approval_asked:type_name -> mesh.v1.ApprovalAsked
-	22, // 12: mesh.v1.Event.approval_settled:type_name -> mesh.v1.ApprovalSettled
-	12, // 13: mesh.v1.Event.thread_claimed:type_name -> mesh.v1.ThreadClaimed
-	13, // 14: mesh.v1.Event.task_opened:type_name -> mesh.v1.TaskOpened
-	14, // 15: mesh.v1.Event.task_moved:type_name -> mesh.v1.TaskMoved
-	15, // 16: mesh.v1.Event.dispatch_issued:type_name -> mesh.v1.DispatchIssued
-	16, // 17: mesh.v1.Event.handoff_started:type_name -> mesh.v1.HandoffStarted
-	17, // 18: mesh.v1.Event.handoff_ended:type_name -> mesh.v1.HandoffEnded
-	23, // 19: mesh.v1.Event.thread_shared:type_name -> mesh.v1.ThreadShared
-	25, // 20: mesh.v1.MessagePosted.message:type_name -> lf.a2a.v1.Message
-	26, // 21: mesh.v1.ArtifactAppended.artifact:type_name -> lf.a2a.v1.Artifact
-	27, // 22: mesh.v1.ArtifactAppended.metadata:type_name -> google.protobuf.Struct
-	28, // 23: mesh.v1.SkillReturned.duration:type_name -> google.protobuf.Duration
-	6,  // 24: mesh.v1.ModelReplied.tools:type_name -> mesh.v1.ToolUse
-	7,  // 25: mesh.v1.ModelReplied.usage:type_name -> mesh.v1.Usage
-	29, // 26: mesh.v1.DispatchSettled.state:type_name -> lf.a2a.v1.TaskState
-	24, // 27: mesh.v1.LimitTripped.free:type_name -> google.protobuf.Timestamp
-	18, // 28: mesh.v1.TaskOpened.execution:type_name -> mesh.v1.Execution
-	29, // 29: mesh.v1.TaskMoved.state:type_name -> lf.a2a.v1.TaskState
-	25, // 30: mesh.v1.TaskMoved.message:type_name -> lf.a2a.v1.Message
-	27, // 31: mesh.v1.TaskMoved.metadata:type_name -> google.protobuf.Struct
-	18, // 32: mesh.v1.DispatchIssued.child:type_name -> mesh.v1.Execution
-	25, // 33: mesh.v1.DispatchIssued.message:type_name -> lf.a2a.v1.Message
-	24, // 34: mesh.v1.Execution.deadline:type_name -> google.protobuf.Timestamp
-	19, // 35: mesh.v1.Execution.budget:type_name -> mesh.v1.Budget
-	36, // [36:36] is the sub-list for method output_type
-	36, // [36:36] is the sub-list for method input_type
-	36, // [36:36] is the sub-list for extension type_name
-	36, // [36:36] is the sub-list for extension extendee
-	0,  // [0:36] is the sub-list for field type_name
+	22, // 10: mesh.v1.Event.tool_returned:type_name -> mesh.v1.ToolReturned
+	24, // 11: mesh.v1.Event.approval_asked:type_name -> mesh.v1.ApprovalAsked
+	25, // 12: mesh.v1.Event.approval_settled:type_name -> mesh.v1.ApprovalSettled
+	23, // 13: mesh.v1.Event.results_delivered:type_name -> mesh.v1.ResultsDelivered
+	12, // 14: mesh.v1.Event.instruction_posted:type_name -> mesh.v1.InstructionPosted
+	13, // 15: mesh.v1.Event.thread_claimed:type_name -> mesh.v1.ThreadClaimed
+	14, // 16: mesh.v1.Event.task_opened:type_name -> mesh.v1.TaskOpened
+	15, // 17: mesh.v1.Event.task_moved:type_name -> mesh.v1.TaskMoved
+	17, // 18: mesh.v1.Event.dispatch_issued:type_name -> mesh.v1.DispatchIssued
+	18, // 19: mesh.v1.Event.handoff_started:type_name -> mesh.v1.HandoffStarted
+	19, // 20: mesh.v1.Event.handoff_ended:type_name -> mesh.v1.HandoffEnded
+	26, // 21: mesh.v1.Event.thread_shared:type_name -> mesh.v1.ThreadShared
+	16, // 22: mesh.v1.Event.dispatch_accepted:type_name -> mesh.v1.DispatchAccepted
+	28, // 23: mesh.v1.MessagePosted.message:type_name -> lf.a2a.v1.Message
+	29, // 24: mesh.v1.ArtifactAppended.artifact:type_name -> lf.a2a.v1.Artifact
+	30, // 25: mesh.v1.ArtifactAppended.metadata:type_name -> google.protobuf.Struct
+	31, // 26: mesh.v1.SkillReturned.duration:type_name -> google.protobuf.Duration
+	6,  // 27: mesh.v1.ModelReplied.tools:type_name -> mesh.v1.ToolUse
+	7,  // 28: mesh.v1.ModelReplied.usage:type_name -> mesh.v1.Usage
+	32, // 29: mesh.v1.DispatchSettled.state:type_name -> lf.a2a.v1.TaskState
+	27, // 30: mesh.v1.LimitTripped.free:type_name -> google.protobuf.Timestamp
+	20, // 31: mesh.v1.TaskOpened.execution:type_name -> mesh.v1.Execution
+	32, // 32: mesh.v1.TaskMoved.state:type_name -> lf.a2a.v1.TaskState
+	28, // 33: mesh.v1.TaskMoved.message:type_name -> lf.a2a.v1.Message
+	30, // 34: mesh.v1.TaskMoved.metadata:type_name -> google.protobuf.Struct
+	20, // 35: mesh.v1.DispatchAccepted.child:type_name -> mesh.v1.Execution
+	20, // 36: mesh.v1.DispatchIssued.child:type_name -> mesh.v1.Execution
+	28, // 37: mesh.v1.DispatchIssued.message:type_name -> lf.a2a.v1.Message
+	27, // 38: mesh.v1.Execution.deadline:type_name -> google.protobuf.Timestamp
+	21, // 39: mesh.v1.Execution.budget:type_name -> mesh.v1.Budget
+	40, // [40:40] is the sub-list for method output_type
+	40, // [40:40] is the sub-list for method input_type
+	40, // [40:40] is the sub-list for extension type_name
+	40, // [40:40] is the sub-list for extension extendee
+	0,  // [0:40] is the sub-list for field type_name
 }
 
 func init() { file_mesh_v1_event_proto_init() }
@@ -2526,6 +2849,8 @@ func file_mesh_v1_event_proto_init() {
 		(*Event_ToolReturned)(nil),
 		(*Event_ApprovalAsked)(nil),
 		(*Event_ApprovalSettled)(nil),
+		(*Event_ResultsDelivered)(nil),
+		(*Event_InstructionPosted)(nil),
 		(*Event_ThreadClaimed)(nil),
 		(*Event_TaskOpened)(nil),
 		(*Event_TaskMoved)(nil),
@@ -2533,6 +2858,7 @@ func file_mesh_v1_event_proto_init() {
 		(*Event_HandoffStarted)(nil),
 		(*Event_HandoffEnded)(nil),
 		(*Event_ThreadShared)(nil),
+		(*Event_DispatchAccepted)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -2540,7 +2866,7 @@ func file_mesh_v1_event_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_mesh_v1_event_proto_rawDesc), len(file_mesh_v1_event_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   24,
+			NumMessages:   27,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -79,7 +79,7 @@ func (x WatchAgentsResponse_Kind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use WatchAgentsResponse_Kind.Descriptor instead.
 func (WatchAgentsResponse_Kind) EnumDescriptor() ([]byte, []int) {
-	return file_mesh_v1_registry_proto_rawDescGZIP(), []int{17, 0}
+	return file_mesh_v1_registry_proto_rawDescGZIP(), []int{18, 0}
 }
 
 // Agent is a registered agent.
@@ -119,7 +119,11 @@ type Agent struct {
 	Warnings []*CardWarning `protobuf:"bytes,13,rep,name=warnings,proto3" json:"warnings,omitempty"`
 	// Which credentials it is called with, for those who see where it is called; never what
 	// they are.
-	Credentials   []*AgentCredentialState `protobuf:"bytes,14,rep,name=credentials,proto3" json:"credentials,omitempty"`
+	Credentials []*AgentCredentialState `protobuf:"bytes,14,rep,name=credentials,proto3" json:"credentials,omitempty"`
+	// The processes of an agent that may have several, in the order in which they registered,
+	// for those who see where it is called; none for other agents. endpoint and card are then
+	// those of the live one that registered last, and live says that one of them is.
+	Instances     []*AgentInstance `protobuf:"bytes,15,rep,name=instances,proto3" json:"instances,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -252,6 +256,104 @@ func (x *Agent) GetCredentials() []*AgentCredentialState {
 	return nil
 }
 
+func (x *Agent) GetInstances() []*AgentInstance {
+	if x != nil {
+		return x.Instances
+	}
+	return nil
+}
+
+// AgentInstance is one of the processes of an agent.
+type AgentInstance struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Where it is called, as Agent.endpoint.
+	Endpoint string `protobuf:"bytes,1,opt,name=endpoint,proto3" json:"endpoint,omitempty"`
+	// The interfaces of its card, in place of those of Agent.card.
+	Interfaces []*v1.AgentInterface `protobuf:"bytes,2,rep,name=interfaces,proto3" json:"interfaces,omitempty"`
+	// Whether it gets new work: its lease stands and it answers.
+	Live bool `protobuf:"varint,3,opt,name=live,proto3" json:"live,omitempty"`
+	// Why it does not, for people.
+	Problem string `protobuf:"bytes,4,opt,name=problem,proto3" json:"problem,omitempty"`
+	// When it was registered.
+	Registered *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=registered,proto3" json:"registered,omitempty"`
+	// When its lease ends.
+	Expires       *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=expires,proto3" json:"expires,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AgentInstance) Reset() {
+	*x = AgentInstance{}
+	mi := &file_mesh_v1_registry_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AgentInstance) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AgentInstance) ProtoMessage() {}
+
+func (x *AgentInstance) ProtoReflect() protoreflect.Message {
+	mi := &file_mesh_v1_registry_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AgentInstance.ProtoReflect.Descriptor instead.
+func (*AgentInstance) Descriptor() ([]byte, []int) {
+	return file_mesh_v1_registry_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *AgentInstance) GetEndpoint() string {
+	if x != nil {
+		return x.Endpoint
+	}
+	return ""
+}
+
+func (x *AgentInstance) GetInterfaces() []*v1.AgentInterface {
+	if x != nil {
+		return x.Interfaces
+	}
+	return nil
+}
+
+func (x *AgentInstance) GetLive() bool {
+	if x != nil {
+		return x.Live
+	}
+	return false
+}
+
+func (x *AgentInstance) GetProblem() string {
+	if x != nil {
+		return x.Problem
+	}
+	return ""
+}
+
+func (x *AgentInstance) GetRegistered() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Registered
+	}
+	return nil
+}
+
+func (x *AgentInstance) GetExpires() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Expires
+	}
+	return nil
+}
+
 // AgentCredential is what an agent is called with, and its card fetched. It is written and
 // never read: nothing returns it.
 type AgentCredential struct {
@@ -270,7 +372,7 @@ type AgentCredential struct {
 
 func (x *AgentCredential) Reset() {
 	*x = AgentCredential{}
-	mi := &file_mesh_v1_registry_proto_msgTypes[1]
+	mi := &file_mesh_v1_registry_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -282,7 +384,7 @@ func (x *AgentCredential) String() string {
 func (*AgentCredential) ProtoMessage() {}
 
 func (x *AgentCredential) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_registry_proto_msgTypes[1]
+	mi := &file_mesh_v1_registry_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -295,7 +397,7 @@ func (x *AgentCredential) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentCredential.ProtoReflect.Descriptor instead.
 func (*AgentCredential) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_registry_proto_rawDescGZIP(), []int{1}
+	return file_mesh_v1_registry_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *AgentCredential) GetScheme() string {
@@ -325,7 +427,7 @@ type AgentCredentialState struct {
 
 func (x *AgentCredentialState) Reset() {
 	*x = AgentCredentialState{}
-	mi := &file_mesh_v1_registry_proto_msgTypes[2]
+	mi := &file_mesh_v1_registry_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -337,7 +439,7 @@ func (x *AgentCredentialState) String() string {
 func (*AgentCredentialState) ProtoMessage() {}
 
 func (x *AgentCredentialState) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_registry_proto_msgTypes[2]
+	mi := &file_mesh_v1_registry_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -350,7 +452,7 @@ func (x *AgentCredentialState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentCredentialState.ProtoReflect.Descriptor instead.
 func (*AgentCredentialState) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_registry_proto_rawDescGZIP(), []int{2}
+	return file_mesh_v1_registry_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *AgentCredentialState) GetScheme() string {
@@ -381,7 +483,7 @@ type CardWarning struct {
 
 func (x *CardWarning) Reset() {
 	*x = CardWarning{}
-	mi := &file_mesh_v1_registry_proto_msgTypes[3]
+	mi := &file_mesh_v1_registry_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -393,7 +495,7 @@ func (x *CardWarning) String() string {
 func (*CardWarning) ProtoMessage() {}
 
 func (x *CardWarning) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_registry_proto_msgTypes[3]
+	mi := &file_mesh_v1_registry_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -406,7 +508,7 @@ func (x *CardWarning) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CardWarning.ProtoReflect.Descriptor instead.
 func (*CardWarning) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_registry_proto_rawDescGZIP(), []int{3}
+	return file_mesh_v1_registry_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *CardWarning) GetField() string {
@@ -446,14 +548,19 @@ type RegisterAgentRequest struct {
 	// What the agent is called with, in place of what was given before; without any it keeps
 	// what it has. It goes to the origins of card_url and of the card's interfaces alone, as
 	// they are now.
-	Credentials   []*AgentCredential `protobuf:"bytes,8,rep,name=credentials,proto3" json:"credentials,omitempty"`
+	Credentials []*AgentCredential `protobuf:"bytes,8,rep,name=credentials,proto3" json:"credentials,omitempty"`
+	// It may have other processes beside this one, all registered so by the same user, each
+	// with its own endpoint, lease and secret; at most 100. New work goes to the live one
+	// with the fewest open calls. Not with card_url or credentials; the capabilities of the
+	// cards must be the same.
+	Replica       bool `protobuf:"varint,9,opt,name=replica,proto3" json:"replica,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *RegisterAgentRequest) Reset() {
 	*x = RegisterAgentRequest{}
-	mi := &file_mesh_v1_registry_proto_msgTypes[4]
+	mi := &file_mesh_v1_registry_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -465,7 +572,7 @@ func (x *RegisterAgentRequest) String() string {
 func (*RegisterAgentRequest) ProtoMessage() {}
 
 func (x *RegisterAgentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_registry_proto_msgTypes[4]
+	mi := &file_mesh_v1_registry_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -478,7 +585,7 @@ func (x *RegisterAgentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterAgentRequest.ProtoReflect.Descriptor instead.
 func (*RegisterAgentRequest) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_registry_proto_rawDescGZIP(), []int{4}
+	return file_mesh_v1_registry_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *RegisterAgentRequest) GetName() string {
@@ -537,12 +644,20 @@ func (x *RegisterAgentRequest) GetCredentials() []*AgentCredential {
 	return nil
 }
 
+func (x *RegisterAgentRequest) GetReplica() bool {
+	if x != nil {
+		return x.Replica
+	}
+	return false
+}
+
 // RegisterAgentResponse is the registration.
 type RegisterAgentResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The agent as it stands.
 	Agent *Agent `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
-	// Secret for KeepAlive and DeregisterAgent; whoever has it owns the name.
+	// Secret for KeepAlive and DeregisterAgent; whoever has it owns the name, or of several
+	// processes this one.
 	LeaseId string `protobuf:"bytes,2,opt,name=lease_id,json=leaseId,proto3" json:"lease_id,omitempty"`
 	// The lease that was granted.
 	Lease *durationpb.Duration `protobuf:"bytes,3,opt,name=lease,proto3" json:"lease,omitempty"`
@@ -558,7 +673,7 @@ type RegisterAgentResponse struct {
 
 func (x *RegisterAgentResponse) Reset() {
 	*x = RegisterAgentResponse{}
-	mi := &file_mesh_v1_registry_proto_msgTypes[5]
+	mi := &file_mesh_v1_registry_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -570,7 +685,7 @@ func (x *RegisterAgentResponse) String() string {
 func (*RegisterAgentResponse) ProtoMessage() {}
 
 func (x *RegisterAgentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_registry_proto_msgTypes[5]
+	mi := &file_mesh_v1_registry_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -583,7 +698,7 @@ func (x *RegisterAgentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterAgentResponse.ProtoReflect.Descriptor instead.
 func (*RegisterAgentResponse) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_registry_proto_rawDescGZIP(), []int{5}
+	return file_mesh_v1_registry_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *RegisterAgentResponse) GetAgent() *Agent {
@@ -634,7 +749,7 @@ type KeepAliveRequest struct {
 
 func (x *KeepAliveRequest) Reset() {
 	*x = KeepAliveRequest{}
-	mi := &file_mesh_v1_registry_proto_msgTypes[6]
+	mi := &file_mesh_v1_registry_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -646,7 +761,7 @@ func (x *KeepAliveRequest) String() string {
 func (*KeepAliveRequest) ProtoMessage() {}
 
 func (x *KeepAliveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_registry_proto_msgTypes[6]
+	mi := &file_mesh_v1_registry_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -659,7 +774,7 @@ func (x *KeepAliveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeepAliveRequest.ProtoReflect.Descriptor instead.
 func (*KeepAliveRequest) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_registry_proto_rawDescGZIP(), []int{6}
+	return file_mesh_v1_registry_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *KeepAliveRequest) GetName() string {
@@ -689,7 +804,7 @@ type KeepAliveResponse struct {
 
 func (x *KeepAliveResponse) Reset() {
 	*x = KeepAliveResponse{}
-	mi := &file_mesh_v1_registry_proto_msgTypes[7]
+	mi := &file_mesh_v1_registry_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -701,7 +816,7 @@ func (x *KeepAliveResponse) String() string {
 func (*KeepAliveResponse) ProtoMessage() {}
 
 func (x *KeepAliveResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_registry_proto_msgTypes[7]
+	mi := &file_mesh_v1_registry_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -714,7 +829,7 @@ func (x *KeepAliveResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeepAliveResponse.ProtoReflect.Descriptor instead.
 func (*KeepAliveResponse) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_registry_proto_rawDescGZIP(), []int{7}
+	return file_mesh_v1_registry_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *KeepAliveResponse) GetExpires() *timestamppb.Timestamp {
@@ -736,7 +851,8 @@ type DeregisterAgentRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name of the agent.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// Its secret; not needed by who may administer the tenant's agents.
+	// Its secret, which removes the one process that has it; not needed by who may administer
+	// the tenant's agents, who remove all processes of the name.
 	LeaseId string `protobuf:"bytes,2,opt,name=lease_id,json=leaseId,proto3" json:"lease_id,omitempty"`
 	// Remove a shared agent; for operators.
 	Shared        bool `protobuf:"varint,3,opt,name=shared,proto3" json:"shared,omitempty"`
@@ -746,7 +862,7 @@ type DeregisterAgentRequest struct {
 
 func (x *DeregisterAgentRequest) Reset() {
 	*x = DeregisterAgentRequest{}
-	mi := &file_mesh_v1_registry_proto_msgTypes[8]
+	mi := &file_mesh_v1_registry_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -758,7 +874,7 @@ func (x *DeregisterAgentRequest) String() string {
 func (*DeregisterAgentRequest) ProtoMessage() {}
 
 func (x *DeregisterAgentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_registry_proto_msgTypes[8]
+	mi := &file_mesh_v1_registry_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -771,7 +887,7 @@ func (x *DeregisterAgentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeregisterAgentRequest.ProtoReflect.Descriptor instead.
 func (*DeregisterAgentRequest) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_registry_proto_rawDescGZIP(), []int{8}
+	return file_mesh_v1_registry_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *DeregisterAgentRequest) GetName() string {
@@ -804,7 +920,7 @@ type DeregisterAgentResponse struct {
 
 func (x *DeregisterAgentResponse) Reset() {
 	*x = DeregisterAgentResponse{}
-	mi := &file_mesh_v1_registry_proto_msgTypes[9]
+	mi := &file_mesh_v1_registry_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -816,7 +932,7 @@ func (x *DeregisterAgentResponse) String() string {
 func (*DeregisterAgentResponse) ProtoMessage() {}
 
 func (x *DeregisterAgentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_registry_proto_msgTypes[9]
+	mi := &file_mesh_v1_registry_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -829,7 +945,7 @@ func (x *DeregisterAgentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeregisterAgentResponse.ProtoReflect.Descriptor instead.
 func (*DeregisterAgentResponse) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_registry_proto_rawDescGZIP(), []int{9}
+	return file_mesh_v1_registry_proto_rawDescGZIP(), []int{10}
 }
 
 // SetAgentCredentialsRequest gives credentials for an agent.
@@ -847,7 +963,7 @@ type SetAgentCredentialsRequest struct {
 
 func (x *SetAgentCredentialsRequest) Reset() {
 	*x = SetAgentCredentialsRequest{}
-	mi := &file_mesh_v1_registry_proto_msgTypes[10]
+	mi := &file_mesh_v1_registry_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -859,7 +975,7 @@ func (x *SetAgentCredentialsRequest) String() string {
 func (*SetAgentCredentialsRequest) ProtoMessage() {}
 
 func (x *SetAgentCredentialsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_registry_proto_msgTypes[10]
+	mi := &file_mesh_v1_registry_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -872,7 +988,7 @@ func (x *SetAgentCredentialsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetAgentCredentialsRequest.ProtoReflect.Descriptor instead.
 func (*SetAgentCredentialsRequest) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_registry_proto_rawDescGZIP(), []int{10}
+	return file_mesh_v1_registry_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *SetAgentCredentialsRequest) GetName() string {
@@ -907,7 +1023,7 @@ type SetAgentCredentialsResponse struct {
 
 func (x *SetAgentCredentialsResponse) Reset() {
 	*x = SetAgentCredentialsResponse{}
-	mi := &file_mesh_v1_registry_proto_msgTypes[11]
+	mi := &file_mesh_v1_registry_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -919,7 +1035,7 @@ func (x *SetAgentCredentialsResponse) String() string {
 func (*SetAgentCredentialsResponse) ProtoMessage() {}
 
 func (x *SetAgentCredentialsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_registry_proto_msgTypes[11]
+	mi := &file_mesh_v1_registry_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -932,7 +1048,7 @@ func (x *SetAgentCredentialsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetAgentCredentialsResponse.ProtoReflect.Descriptor instead.
 func (*SetAgentCredentialsResponse) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_registry_proto_rawDescGZIP(), []int{11}
+	return file_mesh_v1_registry_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *SetAgentCredentialsResponse) GetAgent() *Agent {
@@ -953,7 +1069,7 @@ type GetAgentRequest struct {
 
 func (x *GetAgentRequest) Reset() {
 	*x = GetAgentRequest{}
-	mi := &file_mesh_v1_registry_proto_msgTypes[12]
+	mi := &file_mesh_v1_registry_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -965,7 +1081,7 @@ func (x *GetAgentRequest) String() string {
 func (*GetAgentRequest) ProtoMessage() {}
 
 func (x *GetAgentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_registry_proto_msgTypes[12]
+	mi := &file_mesh_v1_registry_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -978,7 +1094,7 @@ func (x *GetAgentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetAgentRequest.ProtoReflect.Descriptor instead.
 func (*GetAgentRequest) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_registry_proto_rawDescGZIP(), []int{12}
+	return file_mesh_v1_registry_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *GetAgentRequest) GetName() string {
@@ -999,7 +1115,7 @@ type GetAgentResponse struct {
 
 func (x *GetAgentResponse) Reset() {
 	*x = GetAgentResponse{}
-	mi := &file_mesh_v1_registry_proto_msgTypes[13]
+	mi := &file_mesh_v1_registry_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1011,7 +1127,7 @@ func (x *GetAgentResponse) String() string {
 func (*GetAgentResponse) ProtoMessage() {}
 
 func (x *GetAgentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_registry_proto_msgTypes[13]
+	mi := &file_mesh_v1_registry_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1024,7 +1140,7 @@ func (x *GetAgentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetAgentResponse.ProtoReflect.Descriptor instead.
 func (*GetAgentResponse) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_registry_proto_rawDescGZIP(), []int{13}
+	return file_mesh_v1_registry_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *GetAgentResponse) GetAgent() *Agent {
@@ -1051,7 +1167,7 @@ type ListAgentsRequest struct {
 
 func (x *ListAgentsRequest) Reset() {
 	*x = ListAgentsRequest{}
-	mi := &file_mesh_v1_registry_proto_msgTypes[14]
+	mi := &file_mesh_v1_registry_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1063,7 +1179,7 @@ func (x *ListAgentsRequest) String() string {
 func (*ListAgentsRequest) ProtoMessage() {}
 
 func (x *ListAgentsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_registry_proto_msgTypes[14]
+	mi := &file_mesh_v1_registry_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1076,7 +1192,7 @@ func (x *ListAgentsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAgentsRequest.ProtoReflect.Descriptor instead.
 func (*ListAgentsRequest) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_registry_proto_rawDescGZIP(), []int{14}
+	return file_mesh_v1_registry_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ListAgentsRequest) GetSkill() string {
@@ -1118,7 +1234,7 @@ type ListAgentsResponse struct {
 
 func (x *ListAgentsResponse) Reset() {
 	*x = ListAgentsResponse{}
-	mi := &file_mesh_v1_registry_proto_msgTypes[15]
+	mi := &file_mesh_v1_registry_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1130,7 +1246,7 @@ func (x *ListAgentsResponse) String() string {
 func (*ListAgentsResponse) ProtoMessage() {}
 
 func (x *ListAgentsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_registry_proto_msgTypes[15]
+	mi := &file_mesh_v1_registry_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1143,7 +1259,7 @@ func (x *ListAgentsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAgentsResponse.ProtoReflect.Descriptor instead.
 func (*ListAgentsResponse) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_registry_proto_rawDescGZIP(), []int{15}
+	return file_mesh_v1_registry_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ListAgentsResponse) GetAgents() []*Agent {
@@ -1162,7 +1278,7 @@ type WatchAgentsRequest struct {
 
 func (x *WatchAgentsRequest) Reset() {
 	*x = WatchAgentsRequest{}
-	mi := &file_mesh_v1_registry_proto_msgTypes[16]
+	mi := &file_mesh_v1_registry_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1174,7 +1290,7 @@ func (x *WatchAgentsRequest) String() string {
 func (*WatchAgentsRequest) ProtoMessage() {}
 
 func (x *WatchAgentsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_registry_proto_msgTypes[16]
+	mi := &file_mesh_v1_registry_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1187,7 +1303,7 @@ func (x *WatchAgentsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchAgentsRequest.ProtoReflect.Descriptor instead.
 func (*WatchAgentsRequest) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_registry_proto_rawDescGZIP(), []int{16}
+	return file_mesh_v1_registry_proto_rawDescGZIP(), []int{17}
 }
 
 // WatchAgentsResponse is one change.
@@ -1203,7 +1319,7 @@ type WatchAgentsResponse struct {
 
 func (x *WatchAgentsResponse) Reset() {
 	*x = WatchAgentsResponse{}
-	mi := &file_mesh_v1_registry_proto_msgTypes[17]
+	mi := &file_mesh_v1_registry_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1215,7 +1331,7 @@ func (x *WatchAgentsResponse) String() string {
 func (*WatchAgentsResponse) ProtoMessage() {}
 
 func (x *WatchAgentsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_registry_proto_msgTypes[17]
+	mi := &file_mesh_v1_registry_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1228,7 +1344,7 @@ func (x *WatchAgentsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchAgentsResponse.ProtoReflect.Descriptor instead.
 func (*WatchAgentsResponse) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_registry_proto_rawDescGZIP(), []int{17}
+	return file_mesh_v1_registry_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *WatchAgentsResponse) GetKind() WatchAgentsResponse_Kind {
@@ -1249,7 +1365,7 @@ var File_mesh_v1_registry_proto protoreflect.FileDescriptor
 
 const file_mesh_v1_registry_proto_rawDesc = "" +
 	"\n" +
-	"\x16mesh/v1/registry.proto\x12\amesh.v1\x1a\va2av1.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xf1\x03\n" +
+	"\x16mesh/v1/registry.proto\x12\amesh.v1\x1a\va2av1.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xa7\x04\n" +
 	"\x05Agent\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06tenant\x18\x02 \x01(\tR\x06tenant\x12(\n" +
@@ -1267,7 +1383,19 @@ const file_mesh_v1_registry_proto_rawDesc = "" +
 	"\x05owner\x18\v \x01(\tR\x05owner\x12\x18\n" +
 	"\atrusted\x18\f \x01(\bR\atrusted\x120\n" +
 	"\bwarnings\x18\r \x03(\v2\x14.mesh.v1.CardWarningR\bwarnings\x12?\n" +
-	"\vcredentials\x18\x0e \x03(\v2\x1d.mesh.v1.AgentCredentialStateR\vcredentials\"D\n" +
+	"\vcredentials\x18\x0e \x03(\v2\x1d.mesh.v1.AgentCredentialStateR\vcredentials\x124\n" +
+	"\tinstances\x18\x0f \x03(\v2\x16.mesh.v1.AgentInstanceR\tinstances\"\x86\x02\n" +
+	"\rAgentInstance\x12\x1a\n" +
+	"\bendpoint\x18\x01 \x01(\tR\bendpoint\x129\n" +
+	"\n" +
+	"interfaces\x18\x02 \x03(\v2\x19.lf.a2a.v1.AgentInterfaceR\n" +
+	"interfaces\x12\x12\n" +
+	"\x04live\x18\x03 \x01(\bR\x04live\x12\x18\n" +
+	"\aproblem\x18\x04 \x01(\tR\aproblem\x12:\n" +
+	"\n" +
+	"registered\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"registered\x124\n" +
+	"\aexpires\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\aexpires\"D\n" +
 	"\x0fAgentCredential\x12\x16\n" +
 	"\x06scheme\x18\x01 \x01(\tR\x06scheme\x12\x19\n" +
 	"\x05value\x18\x02 \x01(\tB\x03\x80\x01\x01R\x05value\"B\n" +
@@ -1276,7 +1404,7 @@ const file_mesh_v1_registry_proto_rawDesc = "" +
 	"\x04kind\x18\x02 \x01(\tR\x04kind\"7\n" +
 	"\vCardWarning\x12\x14\n" +
 	"\x05field\x18\x01 \x01(\tR\x05field\x12\x12\n" +
-	"\x04text\x18\x02 \x01(\tR\x04text\"\xab\x02\n" +
+	"\x04text\x18\x02 \x01(\tR\x04text\"\xc5\x02\n" +
 	"\x14RegisterAgentRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12(\n" +
 	"\x04card\x18\x02 \x01(\v2\x14.lf.a2a.v1.AgentCardR\x04card\x12\x1a\n" +
@@ -1285,7 +1413,8 @@ const file_mesh_v1_registry_proto_rawDesc = "" +
 	"\x05lease\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\x05lease\x12\x16\n" +
 	"\x06shared\x18\x06 \x01(\bR\x06shared\x12\x19\n" +
 	"\blease_id\x18\a \x01(\tR\aleaseId\x12:\n" +
-	"\vcredentials\x18\b \x03(\v2\x18.mesh.v1.AgentCredentialR\vcredentials\"\xd1\x01\n" +
+	"\vcredentials\x18\b \x03(\v2\x18.mesh.v1.AgentCredentialR\vcredentials\x12\x18\n" +
+	"\areplica\x18\t \x01(\bR\areplica\"\xd1\x01\n" +
 	"\x15RegisterAgentResponse\x12$\n" +
 	"\x05agent\x18\x01 \x01(\v2\x0e.mesh.v1.AgentR\x05agent\x12\x19\n" +
 	"\blease_id\x18\x02 \x01(\tR\aleaseId\x12/\n" +
@@ -1354,68 +1483,74 @@ func file_mesh_v1_registry_proto_rawDescGZIP() []byte {
 }
 
 var file_mesh_v1_registry_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_mesh_v1_registry_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
+var file_mesh_v1_registry_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
 var file_mesh_v1_registry_proto_goTypes = []any{
 	(WatchAgentsResponse_Kind)(0),       // 0: mesh.v1.WatchAgentsResponse.Kind
 	(*Agent)(nil),                       // 1: mesh.v1.Agent
-	(*AgentCredential)(nil),             // 2: mesh.v1.AgentCredential
-	(*AgentCredentialState)(nil),        // 3: mesh.v1.AgentCredentialState
-	(*CardWarning)(nil),                 // 4: mesh.v1.CardWarning
-	(*RegisterAgentRequest)(nil),        // 5: mesh.v1.RegisterAgentRequest
-	(*RegisterAgentResponse)(nil),       // 6: mesh.v1.RegisterAgentResponse
-	(*KeepAliveRequest)(nil),            // 7: mesh.v1.KeepAliveRequest
-	(*KeepAliveResponse)(nil),           // 8: mesh.v1.KeepAliveResponse
-	(*DeregisterAgentRequest)(nil),      // 9: mesh.v1.DeregisterAgentRequest
-	(*DeregisterAgentResponse)(nil),     // 10: mesh.v1.DeregisterAgentResponse
-	(*SetAgentCredentialsRequest)(nil),  // 11: mesh.v1.SetAgentCredentialsRequest
-	(*SetAgentCredentialsResponse)(nil), // 12: mesh.v1.SetAgentCredentialsResponse
-	(*GetAgentRequest)(nil),             // 13: mesh.v1.GetAgentRequest
-	(*GetAgentResponse)(nil),            // 14: mesh.v1.GetAgentResponse
-	(*ListAgentsRequest)(nil),           // 15: mesh.v1.ListAgentsRequest
-	(*ListAgentsResponse)(nil),          // 16: mesh.v1.ListAgentsResponse
-	(*WatchAgentsRequest)(nil),          // 17: mesh.v1.WatchAgentsRequest
-	(*WatchAgentsResponse)(nil),         // 18: mesh.v1.WatchAgentsResponse
-	(*v1.AgentCard)(nil),                // 19: lf.a2a.v1.AgentCard
-	(*timestamppb.Timestamp)(nil),       // 20: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),         // 21: google.protobuf.Duration
+	(*AgentInstance)(nil),               // 2: mesh.v1.AgentInstance
+	(*AgentCredential)(nil),             // 3: mesh.v1.AgentCredential
+	(*AgentCredentialState)(nil),        // 4: mesh.v1.AgentCredentialState
+	(*CardWarning)(nil),                 // 5: mesh.v1.CardWarning
+	(*RegisterAgentRequest)(nil),        // 6: mesh.v1.RegisterAgentRequest
+	(*RegisterAgentResponse)(nil),       // 7: mesh.v1.RegisterAgentResponse
+	(*KeepAliveRequest)(nil),            // 8: mesh.v1.KeepAliveRequest
+	(*KeepAliveResponse)(nil),           // 9: mesh.v1.KeepAliveResponse
+	(*DeregisterAgentRequest)(nil),      // 10: mesh.v1.DeregisterAgentRequest
+	(*DeregisterAgentResponse)(nil),     // 11: mesh.v1.DeregisterAgentResponse
+	(*SetAgentCredentialsRequest)(nil),  // 12: mesh.v1.SetAgentCredentialsRequest
+	(*SetAgentCredentialsResponse)(nil), // 13: mesh.v1.SetAgentCredentialsResponse
+	(*GetAgentRequest)(nil),             // 14: mesh.v1.GetAgentRequest
+	(*GetAgentResponse)(nil),            // 15: mesh.v1.GetAgentResponse
+	(*ListAgentsRequest)(nil),           // 16: mesh.v1.ListAgentsRequest
+	(*ListAgentsResponse)(nil),          // 17: mesh.v1.ListAgentsResponse
+	(*WatchAgentsRequest)(nil),          // 18: mesh.v1.WatchAgentsRequest
+	(*WatchAgentsResponse)(nil),         // 19: mesh.v1.WatchAgentsResponse
+	(*v1.AgentCard)(nil),                // 20: lf.a2a.v1.AgentCard
+	(*timestamppb.Timestamp)(nil),       // 21: google.protobuf.Timestamp
+	(*v1.AgentInterface)(nil),           // 22: lf.a2a.v1.AgentInterface
+	(*durationpb.Duration)(nil),         // 23: google.protobuf.Duration
 }
 var file_mesh_v1_registry_proto_depIdxs = []int32{
-	19, // 0: mesh.v1.Agent.card:type_name -> lf.a2a.v1.AgentCard
-	20, // 1: mesh.v1.Agent.registered:type_name -> google.protobuf.Timestamp
-	20, // 2: mesh.v1.Agent.expires:type_name -> google.protobuf.Timestamp
-	4,  // 3: mesh.v1.Agent.warnings:type_name -> mesh.v1.CardWarning
-	3,  // 4: mesh.v1.Agent.credentials:type_name -> mesh.v1.AgentCredentialState
-	19, // 5: mesh.v1.RegisterAgentRequest.card:type_name -> lf.a2a.v1.AgentCard
-	21, // 6: mesh.v1.RegisterAgentRequest.lease:type_name -> google.protobuf.Duration
-	2,  // 7: mesh.v1.RegisterAgentRequest.credentials:type_name -> mesh.v1.AgentCredential
-	1,  // 8: mesh.v1.RegisterAgentResponse.agent:type_name -> mesh.v1.Agent
-	21, // 9: mesh.v1.RegisterAgentResponse.lease:type_name -> google.protobuf.Duration
-	20, // 10: mesh.v1.KeepAliveResponse.expires:type_name -> google.protobuf.Timestamp
-	2,  // 11: mesh.v1.SetAgentCredentialsRequest.credentials:type_name -> mesh.v1.AgentCredential
-	1,  // 12: mesh.v1.SetAgentCredentialsResponse.agent:type_name -> mesh.v1.Agent
-	1,  // 13: mesh.v1.GetAgentResponse.agent:type_name -> mesh.v1.Agent
-	1,  // 14: mesh.v1.ListAgentsResponse.agents:type_name -> mesh.v1.Agent
-	0,  // 15: mesh.v1.WatchAgentsResponse.kind:type_name -> mesh.v1.WatchAgentsResponse.Kind
-	1,  // 16: mesh.v1.WatchAgentsResponse.agent:type_name -> mesh.v1.Agent
-	5,  // 17: mesh.v1.RegistryService.RegisterAgent:input_type -> mesh.v1.RegisterAgentRequest
-	7,  // 18: mesh.v1.RegistryService.KeepAlive:input_type -> mesh.v1.KeepAliveRequest
-	9,  // 19: mesh.v1.RegistryService.DeregisterAgent:input_type -> mesh.v1.DeregisterAgentRequest
-	11, // 20: mesh.v1.RegistryService.SetAgentCredentials:input_type -> mesh.v1.SetAgentCredentialsRequest
-	13, // 21: mesh.v1.RegistryService.GetAgent:input_type -> mesh.v1.GetAgentRequest
-	15, // 22: mesh.v1.RegistryService.ListAgents:input_type -> mesh.v1.ListAgentsRequest
-	17, // 23: mesh.v1.RegistryService.WatchAgents:input_type -> mesh.v1.WatchAgentsRequest
-	6,  // 24: mesh.v1.RegistryService.RegisterAgent:output_type -> mesh.v1.RegisterAgentResponse
-	8,  // 25: mesh.v1.RegistryService.KeepAlive:output_type -> mesh.v1.KeepAliveResponse
-	10, // 26: mesh.v1.RegistryService.DeregisterAgent:output_type -> mesh.v1.DeregisterAgentResponse
-	12, // 27: mesh.v1.RegistryService.SetAgentCredentials:output_type -> mesh.v1.SetAgentCredentialsResponse
-	14, // 28: mesh.v1.RegistryService.GetAgent:output_type -> mesh.v1.GetAgentResponse
-	16, // 29: mesh.v1.RegistryService.ListAgents:output_type -> mesh.v1.ListAgentsResponse
-	18, // 30: mesh.v1.RegistryService.WatchAgents:output_type -> mesh.v1.WatchAgentsResponse
-	24, // [24:31] is the sub-list for method output_type
-	17, // [17:24] is the sub-list for method input_type
-	17, // [17:17] is the sub-list for extension type_name
-	17, // [17:17] is the sub-list for extension extendee
-	0,  // [0:17] is the sub-list for field type_name
+	20, // 0: mesh.v1.Agent.card:type_name -> lf.a2a.v1.AgentCard
+	21, // 1: mesh.v1.Agent.registered:type_name -> google.protobuf.Timestamp
+	21, // 2: mesh.v1.Agent.expires:type_name -> google.protobuf.Timestamp
+	5,  // 3: mesh.v1.Agent.warnings:type_name -> mesh.v1.CardWarning
+	4,  // 4: mesh.v1.Agent.credentials:type_name -> mesh.v1.AgentCredentialState
+	2,  // 5: mesh.v1.Agent.instances:type_name -> mesh.v1.AgentInstance
+	22, // 6: mesh.v1.AgentInstance.interfaces:type_name -> lf.a2a.v1.AgentInterface
+	21, // 7: mesh.v1.AgentInstance.registered:type_name -> google.protobuf.Timestamp
+	21, // 8: mesh.v1.AgentInstance.expires:type_name -> google.protobuf.Timestamp
+	20, // 9: mesh.v1.RegisterAgentRequest.card:type_name -> lf.a2a.v1.AgentCard
+	23, // 10: mesh.v1.RegisterAgentRequest.lease:type_name -> google.protobuf.Duration
+	3,  // 11: mesh.v1.RegisterAgentRequest.credentials:type_name -> mesh.v1.AgentCredential
+	1,  // 12: mesh.v1.RegisterAgentResponse.agent:type_name -> mesh.v1.Agent
+	23, // 13: mesh.v1.RegisterAgentResponse.lease:type_name -> google.protobuf.Duration
+	21, // 14: mesh.v1.KeepAliveResponse.expires:type_name -> google.protobuf.Timestamp
+	3,  // 15: mesh.v1.SetAgentCredentialsRequest.credentials:type_name -> mesh.v1.AgentCredential
+	1,  // 16: mesh.v1.SetAgentCredentialsResponse.agent:type_name -> mesh.v1.Agent
+	1,  // 17: mesh.v1.GetAgentResponse.agent:type_name -> mesh.v1.Agent
+	1,  // 18: mesh.v1.ListAgentsResponse.agents:type_name -> mesh.v1.Agent
+	0,  // 19: mesh.v1.WatchAgentsResponse.kind:type_name -> mesh.v1.WatchAgentsResponse.Kind
+	1,  // 20: mesh.v1.WatchAgentsResponse.agent:type_name -> mesh.v1.Agent
+	6,  // 21: mesh.v1.RegistryService.RegisterAgent:input_type -> mesh.v1.RegisterAgentRequest
+	8,  // 22: mesh.v1.RegistryService.KeepAlive:input_type -> mesh.v1.KeepAliveRequest
+	10, // 23: mesh.v1.RegistryService.DeregisterAgent:input_type -> mesh.v1.DeregisterAgentRequest
+	12, // 24: mesh.v1.RegistryService.SetAgentCredentials:input_type -> mesh.v1.SetAgentCredentialsRequest
+	14, // 25: mesh.v1.RegistryService.GetAgent:input_type -> mesh.v1.GetAgentRequest
+	16, // 26: mesh.v1.RegistryService.ListAgents:input_type -> mesh.v1.ListAgentsRequest
+	18, // 27: mesh.v1.RegistryService.WatchAgents:input_type -> mesh.v1.WatchAgentsRequest
+	7,  // 28: mesh.v1.RegistryService.RegisterAgent:output_type -> mesh.v1.RegisterAgentResponse
+	9,  // 29: mesh.v1.RegistryService.KeepAlive:output_type -> mesh.v1.KeepAliveResponse
+	11, // 30: mesh.v1.RegistryService.DeregisterAgent:output_type -> mesh.v1.DeregisterAgentResponse
+	13, // 31: mesh.v1.RegistryService.SetAgentCredentials:output_type -> mesh.v1.SetAgentCredentialsResponse
+	15, // 32: mesh.v1.RegistryService.GetAgent:output_type -> mesh.v1.GetAgentResponse
+	17, // 33: mesh.v1.RegistryService.ListAgents:output_type -> mesh.v1.ListAgentsResponse
+	19, // 34: mesh.v1.RegistryService.WatchAgents:output_type -> mesh.v1.WatchAgentsResponse
+	28, // [28:35] is the sub-list for method output_type
+	21, // [21:28] is the sub-list for method input_type
+	21, // [21:21] is the sub-list for extension type_name
+	21, // [21:21] is the sub-list for extension extendee
+	0,  // [0:21] is the sub-list for field type_name
 }
 
 func init() { file_mesh_v1_registry_proto_init() }
@@ -1429,7 +1564,7 @@ func file_mesh_v1_registry_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_mesh_v1_registry_proto_rawDesc), len(file_mesh_v1_registry_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   18,
+			NumMessages:   19,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -941,7 +941,12 @@ type AppendEventsResponse struct {
 	// ids of the executions that have a ticket: their agents are called in these, as A2A
 	// context ids. There is none for an agent that has yet to say its own, and for an
 	// execution beside another one of its agent.
-	Contexts      map[string]string `protobuf:"bytes,5,rep,name=contexts,proto3" json:"contexts,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	Contexts map[string]string `protobuf:"bytes,5,rep,name=contexts,proto3" json:"contexts,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// What the execution may still use, when the events are counted.
+	Remaining *Remaining `protobuf:"bytes,6,opt,name=remaining,proto3" json:"remaining,omitempty"`
+	// How many instructions wait that the grant's execution has not read; see
+	// InstructionPosted.
+	Instructions  int32 `protobuf:"varint,9,opt,name=instructions,proto3" json:"instructions,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1004,6 +1009,96 @@ func (x *AppendEventsResponse) GetContexts() map[string]string {
 	return nil
 }
 
+func (x *AppendEventsResponse) GetRemaining() *Remaining {
+	if x != nil {
+		return x.Remaining
+	}
+	return nil
+}
+
+func (x *AppendEventsResponse) GetInstructions() int32 {
+	if x != nil {
+		return x.Instructions
+	}
+	return 0
+}
+
+// Remaining is what is left for an execution of all limits that are kept for it: its own,
+// those of the executions above it, of the turn, the conversation, the user and the tenant.
+// Others use of the same. What is not set has no limit; at 0 nothing more is begun, and only
+// the outcomes of what was begun are taken.
+type Remaining struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Calls of skills.
+	Calls *int64 `protobuf:"varint,1,opt,name=calls,proto3,oneof" json:"calls,omitempty"`
+	// Agents that may be dispatched.
+	Agents *int64 `protobuf:"varint,2,opt,name=agents,proto3,oneof" json:"agents,omitempty"`
+	// Tokens of models, of prompts and replies.
+	Tokens *int64 `protobuf:"varint,3,opt,name=tokens,proto3,oneof" json:"tokens,omitempty"`
+	// Millionths of a US dollar, as far as prices are known.
+	CostMicrodollars *int64 `protobuf:"varint,4,opt,name=cost_microdollars,json=costMicrodollars,proto3,oneof" json:"cost_microdollars,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
+}
+
+func (x *Remaining) Reset() {
+	*x = Remaining{}
+	mi := &file_mesh_v1_thread_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Remaining) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Remaining) ProtoMessage() {}
+
+func (x *Remaining) ProtoReflect() protoreflect.Message {
+	mi := &file_mesh_v1_thread_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Remaining.ProtoReflect.Descriptor instead.
+func (*Remaining) Descriptor() ([]byte, []int) {
+	return file_mesh_v1_thread_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *Remaining) GetCalls() int64 {
+	if x != nil && x.Calls != nil {
+		return *x.Calls
+	}
+	return 0
+}
+
+func (x *Remaining) GetAgents() int64 {
+	if x != nil && x.Agents != nil {
+		return *x.Agents
+	}
+	return 0
+}
+
+func (x *Remaining) GetTokens() int64 {
+	if x != nil && x.Tokens != nil {
+		return *x.Tokens
+	}
+	return 0
+}
+
+func (x *Remaining) GetCostMicrodollars() int64 {
+	if x != nil && x.CostMicrodollars != nil {
+		return *x.CostMicrodollars
+	}
+	return 0
+}
+
 // DeleteThreadRequest names a thread.
 type DeleteThreadRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1015,7 +1110,7 @@ type DeleteThreadRequest struct {
 
 func (x *DeleteThreadRequest) Reset() {
 	*x = DeleteThreadRequest{}
-	mi := &file_mesh_v1_thread_proto_msgTypes[14]
+	mi := &file_mesh_v1_thread_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1027,7 +1122,7 @@ func (x *DeleteThreadRequest) String() string {
 func (*DeleteThreadRequest) ProtoMessage() {}
 
 func (x *DeleteThreadRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_thread_proto_msgTypes[14]
+	mi := &file_mesh_v1_thread_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1040,7 +1135,7 @@ func (x *DeleteThreadRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteThreadRequest.ProtoReflect.Descriptor instead.
 func (*DeleteThreadRequest) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_thread_proto_rawDescGZIP(), []int{14}
+	return file_mesh_v1_thread_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *DeleteThreadRequest) GetThreadId() string {
@@ -1062,7 +1157,7 @@ type DeleteThreadResponse struct {
 
 func (x *DeleteThreadResponse) Reset() {
 	*x = DeleteThreadResponse{}
-	mi := &file_mesh_v1_thread_proto_msgTypes[15]
+	mi := &file_mesh_v1_thread_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1074,7 +1169,7 @@ func (x *DeleteThreadResponse) String() string {
 func (*DeleteThreadResponse) ProtoMessage() {}
 
 func (x *DeleteThreadResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_thread_proto_msgTypes[15]
+	mi := &file_mesh_v1_thread_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1087,7 +1182,7 @@ func (x *DeleteThreadResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteThreadResponse.ProtoReflect.Descriptor instead.
 func (*DeleteThreadResponse) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_thread_proto_rawDescGZIP(), []int{15}
+	return file_mesh_v1_thread_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *DeleteThreadResponse) GetLastHash() []byte {
@@ -1171,12 +1266,14 @@ const file_mesh_v1_thread_proto_rawDesc = "" +
 	"\x13AppendEventsRequest\x12\x1b\n" +
 	"\tthread_id\x18\x01 \x01(\tR\bthreadId\x12&\n" +
 	"\x06events\x18\x02 \x03(\v2\x0e.mesh.v1.EventR\x06events\x12\x1a\n" +
-	"\bdeferred\x18\x03 \x01(\bR\bdeferred\"\xc0\x03\n" +
+	"\bdeferred\x18\x03 \x01(\bR\bdeferred\"\x96\x04\n" +
 	"\x14AppendEventsResponse\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x03R\x03seq\x12D\n" +
 	"\atickets\x18\x03 \x03(\v2*.mesh.v1.AppendEventsResponse.TicketsEntryR\atickets\x12D\n" +
 	"\apermits\x18\x04 \x03(\v2*.mesh.v1.AppendEventsResponse.PermitsEntryR\apermits\x12G\n" +
-	"\bcontexts\x18\x05 \x03(\v2+.mesh.v1.AppendEventsResponse.ContextsEntryR\bcontexts\x1a:\n" +
+	"\bcontexts\x18\x05 \x03(\v2+.mesh.v1.AppendEventsResponse.ContextsEntryR\bcontexts\x120\n" +
+	"\tremaining\x18\x06 \x01(\v2\x12.mesh.v1.RemainingR\tremaining\x12\"\n" +
+	"\finstructions\x18\t \x01(\x05R\finstructions\x1a:\n" +
 	"\fTicketsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a:\n" +
@@ -1185,7 +1282,16 @@ const file_mesh_v1_thread_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a;\n" +
 	"\rContextsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01J\x04\b\x02\x10\x03R\x06grants\"2\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01J\x04\b\x02\x10\x03R\x06grants\"\xc8\x01\n" +
+	"\tRemaining\x12\x19\n" +
+	"\x05calls\x18\x01 \x01(\x03H\x00R\x05calls\x88\x01\x01\x12\x1b\n" +
+	"\x06agents\x18\x02 \x01(\x03H\x01R\x06agents\x88\x01\x01\x12\x1b\n" +
+	"\x06tokens\x18\x03 \x01(\x03H\x02R\x06tokens\x88\x01\x01\x120\n" +
+	"\x11cost_microdollars\x18\x04 \x01(\x03H\x03R\x10costMicrodollars\x88\x01\x01B\b\n" +
+	"\x06_callsB\t\n" +
+	"\a_agentsB\t\n" +
+	"\a_tokensB\x14\n" +
+	"\x12_cost_microdollars\"2\n" +
 	"\x13DeleteThreadRequest\x12\x1b\n" +
 	"\tthread_id\x18\x01 \x01(\tR\bthreadId\"3\n" +
 	"\x14DeleteThreadResponse\x12\x1b\n" +
@@ -1212,7 +1318,7 @@ func file_mesh_v1_thread_proto_rawDescGZIP() []byte {
 	return file_mesh_v1_thread_proto_rawDescData
 }
 
-var file_mesh_v1_thread_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
+var file_mesh_v1_thread_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
 var file_mesh_v1_thread_proto_goTypes = []any{
 	(*GetThreadRequest)(nil),      // 0: mesh.v1.GetThreadRequest
 	(*GetThreadResponse)(nil),     // 1: mesh.v1.GetThreadResponse
@@ -1228,61 +1334,63 @@ var file_mesh_v1_thread_proto_goTypes = []any{
 	(*FollowThreadResponse)(nil),  // 11: mesh.v1.FollowThreadResponse
 	(*AppendEventsRequest)(nil),   // 12: mesh.v1.AppendEventsRequest
 	(*AppendEventsResponse)(nil),  // 13: mesh.v1.AppendEventsResponse
-	(*DeleteThreadRequest)(nil),   // 14: mesh.v1.DeleteThreadRequest
-	(*DeleteThreadResponse)(nil),  // 15: mesh.v1.DeleteThreadResponse
-	nil,                           // 16: mesh.v1.ExecutionState.UnsettledEntry
-	nil,                           // 17: mesh.v1.AppendEventsResponse.TicketsEntry
-	nil,                           // 18: mesh.v1.AppendEventsResponse.PermitsEntry
-	nil,                           // 19: mesh.v1.AppendEventsResponse.ContextsEntry
-	(*timestamppb.Timestamp)(nil), // 20: google.protobuf.Timestamp
-	(*Usage)(nil),                 // 21: mesh.v1.Usage
-	(*Execution)(nil),             // 22: mesh.v1.Execution
-	(v1.TaskState)(0),             // 23: lf.a2a.v1.TaskState
-	(*ApprovalAsked)(nil),         // 24: mesh.v1.ApprovalAsked
-	(*LimitTripped)(nil),          // 25: mesh.v1.LimitTripped
-	(*Event)(nil),                 // 26: mesh.v1.Event
+	(*Remaining)(nil),             // 14: mesh.v1.Remaining
+	(*DeleteThreadRequest)(nil),   // 15: mesh.v1.DeleteThreadRequest
+	(*DeleteThreadResponse)(nil),  // 16: mesh.v1.DeleteThreadResponse
+	nil,                           // 17: mesh.v1.ExecutionState.UnsettledEntry
+	nil,                           // 18: mesh.v1.AppendEventsResponse.TicketsEntry
+	nil,                           // 19: mesh.v1.AppendEventsResponse.PermitsEntry
+	nil,                           // 20: mesh.v1.AppendEventsResponse.ContextsEntry
+	(*timestamppb.Timestamp)(nil), // 21: google.protobuf.Timestamp
+	(*Usage)(nil),                 // 22: mesh.v1.Usage
+	(*Execution)(nil),             // 23: mesh.v1.Execution
+	(v1.TaskState)(0),             // 24: lf.a2a.v1.TaskState
+	(*ApprovalAsked)(nil),         // 25: mesh.v1.ApprovalAsked
+	(*LimitTripped)(nil),          // 26: mesh.v1.LimitTripped
+	(*Event)(nil),                 // 27: mesh.v1.Event
 }
 var file_mesh_v1_thread_proto_depIdxs = []int32{
 	2,  // 0: mesh.v1.GetThreadResponse.thread:type_name -> mesh.v1.Thread
-	20, // 1: mesh.v1.Thread.created:type_name -> google.protobuf.Timestamp
-	20, // 2: mesh.v1.Thread.updated:type_name -> google.protobuf.Timestamp
+	21, // 1: mesh.v1.Thread.created:type_name -> google.protobuf.Timestamp
+	21, // 2: mesh.v1.Thread.updated:type_name -> google.protobuf.Timestamp
 	5,  // 3: mesh.v1.Thread.executions:type_name -> mesh.v1.ExecutionState
-	21, // 4: mesh.v1.Thread.usage:type_name -> mesh.v1.Usage
+	22, // 4: mesh.v1.Thread.usage:type_name -> mesh.v1.Usage
 	2,  // 5: mesh.v1.ShareThreadResponse.thread:type_name -> mesh.v1.Thread
-	22, // 6: mesh.v1.ExecutionState.execution:type_name -> mesh.v1.Execution
-	23, // 7: mesh.v1.ExecutionState.state:type_name -> lf.a2a.v1.TaskState
-	20, // 8: mesh.v1.ExecutionState.started:type_name -> google.protobuf.Timestamp
-	20, // 9: mesh.v1.ExecutionState.ended:type_name -> google.protobuf.Timestamp
-	21, // 10: mesh.v1.ExecutionState.usage:type_name -> mesh.v1.Usage
-	24, // 11: mesh.v1.ExecutionState.approvals:type_name -> mesh.v1.ApprovalAsked
-	25, // 12: mesh.v1.ExecutionState.limits:type_name -> mesh.v1.LimitTripped
-	16, // 13: mesh.v1.ExecutionState.unsettled:type_name -> mesh.v1.ExecutionState.UnsettledEntry
+	23, // 6: mesh.v1.ExecutionState.execution:type_name -> mesh.v1.Execution
+	24, // 7: mesh.v1.ExecutionState.state:type_name -> lf.a2a.v1.TaskState
+	21, // 8: mesh.v1.ExecutionState.started:type_name -> google.protobuf.Timestamp
+	21, // 9: mesh.v1.ExecutionState.ended:type_name -> google.protobuf.Timestamp
+	22, // 10: mesh.v1.ExecutionState.usage:type_name -> mesh.v1.Usage
+	25, // 11: mesh.v1.ExecutionState.approvals:type_name -> mesh.v1.ApprovalAsked
+	26, // 12: mesh.v1.ExecutionState.limits:type_name -> mesh.v1.LimitTripped
+	17, // 13: mesh.v1.ExecutionState.unsettled:type_name -> mesh.v1.ExecutionState.UnsettledEntry
 	2,  // 14: mesh.v1.ListThreadsResponse.threads:type_name -> mesh.v1.Thread
-	26, // 15: mesh.v1.ReadThreadResponse.events:type_name -> mesh.v1.Event
-	26, // 16: mesh.v1.FollowThreadResponse.event:type_name -> mesh.v1.Event
-	26, // 17: mesh.v1.AppendEventsRequest.events:type_name -> mesh.v1.Event
-	17, // 18: mesh.v1.AppendEventsResponse.tickets:type_name -> mesh.v1.AppendEventsResponse.TicketsEntry
-	18, // 19: mesh.v1.AppendEventsResponse.permits:type_name -> mesh.v1.AppendEventsResponse.PermitsEntry
-	19, // 20: mesh.v1.AppendEventsResponse.contexts:type_name -> mesh.v1.AppendEventsResponse.ContextsEntry
-	0,  // 21: mesh.v1.ThreadService.GetThread:input_type -> mesh.v1.GetThreadRequest
-	6,  // 22: mesh.v1.ThreadService.ListThreads:input_type -> mesh.v1.ListThreadsRequest
-	8,  // 23: mesh.v1.ThreadService.ReadThread:input_type -> mesh.v1.ReadThreadRequest
-	10, // 24: mesh.v1.ThreadService.FollowThread:input_type -> mesh.v1.FollowThreadRequest
-	12, // 25: mesh.v1.ThreadService.AppendEvents:input_type -> mesh.v1.AppendEventsRequest
-	3,  // 26: mesh.v1.ThreadService.ShareThread:input_type -> mesh.v1.ShareThreadRequest
-	14, // 27: mesh.v1.ThreadService.DeleteThread:input_type -> mesh.v1.DeleteThreadRequest
-	1,  // 28: mesh.v1.ThreadService.GetThread:output_type -> mesh.v1.GetThreadResponse
-	7,  // 29: mesh.v1.ThreadService.ListThreads:output_type -> mesh.v1.ListThreadsResponse
-	9,  // 30: mesh.v1.ThreadService.ReadThread:output_type -> mesh.v1.ReadThreadResponse
-	11, // 31: mesh.v1.ThreadService.FollowThread:output_type -> mesh.v1.FollowThreadResponse
-	13, // 32: mesh.v1.ThreadService.AppendEvents:output_type -> mesh.v1.AppendEventsResponse
-	4,  // 33: mesh.v1.ThreadService.ShareThread:output_type -> mesh.v1.ShareThreadResponse
-	15, // 34: mesh.v1.ThreadService.DeleteThread:output_type -> mesh.v1.DeleteThreadResponse
-	28, // [28:35] is the sub-list for method output_type
-	21, // [21:28] is the sub-list for method input_type
-	21, // [21:21] is the sub-list for extension type_name
-	21, // [21:21] is the sub-list for extension extendee
-	0,  // [0:21] is the sub-list for field type_name
+	27, // 15: mesh.v1.ReadThreadResponse.events:type_name -> mesh.v1.Event
+	27, // 16: mesh.v1.FollowThreadResponse.event:type_name -> mesh.v1.Event
+	27, // 17: mesh.v1.AppendEventsRequest.events:type_name -> mesh.v1.Event
+	18, // 18: mesh.v1.AppendEventsResponse.tickets:type_name -> mesh.v1.AppendEventsResponse.TicketsEntry
+	19, // 19: mesh.v1.AppendEventsResponse.permits:type_name -> mesh.v1.AppendEventsResponse.PermitsEntry
+	20, // 20: mesh.v1.AppendEventsResponse.contexts:type_name -> mesh.v1.AppendEventsResponse.ContextsEntry
+	14, // 21: mesh.v1.AppendEventsResponse.remaining:type_name -> mesh.v1.Remaining
+	0,  // 22: mesh.v1.ThreadService.GetThread:input_type -> mesh.v1.GetThreadRequest
+	6,  // 23: mesh.v1.ThreadService.ListThreads:input_type -> mesh.v1.ListThreadsRequest
+	8,  // 24: mesh.v1.ThreadService.ReadThread:input_type -> mesh.v1.ReadThreadRequest
+	10, // 25: mesh.v1.ThreadService.FollowThread:input_type -> mesh.v1.FollowThreadRequest
+	12, // 26: mesh.v1.ThreadService.AppendEvents:input_type -> mesh.v1.AppendEventsRequest
+	3,  // 27: mesh.v1.ThreadService.ShareThread:input_type -> mesh.v1.ShareThreadRequest
+	15, // 28: mesh.v1.ThreadService.DeleteThread:input_type -> mesh.v1.DeleteThreadRequest
+	1,  // 29: mesh.v1.ThreadService.GetThread:output_type -> mesh.v1.GetThreadResponse
+	7,  // 30: mesh.v1.ThreadService.ListThreads:output_type -> mesh.v1.ListThreadsResponse
+	9,  // 31: mesh.v1.ThreadService.ReadThread:output_type -> mesh.v1.ReadThreadResponse
+	11, // 32: mesh.v1.ThreadService.FollowThread:output_type -> mesh.v1.FollowThreadResponse
+	13, // 33: mesh.v1.ThreadService.AppendEvents:output_type -> mesh.v1.AppendEventsResponse
+	4,  // 34: mesh.v1.ThreadService.ShareThread:output_type -> mesh.v1.ShareThreadResponse
+	16, // 35: mesh.v1.ThreadService.DeleteThread:output_type -> mesh.v1.DeleteThreadResponse
+	29, // [29:36] is the sub-list for method output_type
+	22, // [22:29] is the sub-list for method input_type
+	22, // [22:22] is the sub-list for extension type_name
+	22, // [22:22] is the sub-list for extension extendee
+	0,  // [0:22] is the sub-list for field type_name
 }
 
 func init() { file_mesh_v1_thread_proto_init() }
@@ -1292,13 +1400,14 @@ func file_mesh_v1_thread_proto_init() {
 	}
 	file_mesh_v1_event_proto_init()
 	file_mesh_v1_thread_proto_msgTypes[3].OneofWrappers = []any{}
+	file_mesh_v1_thread_proto_msgTypes[14].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_mesh_v1_thread_proto_rawDesc), len(file_mesh_v1_thread_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   20,
+			NumMessages:   21,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -247,6 +247,13 @@ func (n *Node) AppendEvents(ctx context.Context, req *meshv1.AppendEventsRequest
 	if down {
 		return nil, mesh.Errorf(mesh.Unavailable, "node", "the answer was lost")
 	}
+	for _, e := range n.Events {
+		if b := e.GetInstructionPosted(); b != nil && e.GetExecutionId() == string(g.Execution) {
+			if res.Instructions++; b.GetRead() {
+				res.Instructions -= 2
+			}
+		}
+	}
 	return res, nil
 }
 

@@ -4,10 +4,12 @@ import (
 	"context"
 	"math"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
+	"agentmesh/mesh/limit"
 	"agentmesh/mesh/rpc"
 	"agentmesh/mesh/security/grant"
 	"agentmesh/mesh/skill"
@@ -31,6 +33,8 @@ type Client struct {
 	secret   func() string          // see HeldBy
 	keys     func() *grant.Verifier // see HeldBy
 
+	away atomic.Int64 // when the node was last found not to be there, in Unix milliseconds
+
 	// writing serialises Record, so that events land in the order in which
 	// they were recorded.
 	writing    sync.Mutex
@@ -47,6 +51,9 @@ type Client struct {
 	transcript *thread.Transcript // nil if it cannot begin there yet
 	actions    *thread.Actions    // use Did
 	sent       func() int64       // see BeforeHandoff
+	unread     atomic.Int32       // instructions, as the node's last answer said
+
+	left atomic.Pointer[limit.Left] // what the node said last
 }
 
 // New returns the mesh as seen over conn, a connection of package rpc to
@@ -60,15 +67,16 @@ func New(conn grpc.ClientConnInterface, call mesh.Call) (*Client, error) {
 	// A cursor and extensions belong to the call that came, not to ours.
 	call.AfterSeq, call.HasCursor, call.Extensions, call.TicketToken, call.Ticket = 0, false, nil, "", nil
 	call.Thread, call.Execution, call.ParentTask = g.Thread, g.Execution, string(g.Parent)
-	c := &Client{
-		call: call, grant: g,
-		threads:  meshv1.NewThreadServiceClient(conn),
-		handoffs: meshv1.NewHandoffServiceClient(conn),
-		registry: meshv1.NewRegistryServiceClient(conn),
-		skills:   meshv1.NewSkillServiceClient(conn),
-		states:   meshv1.NewStateServiceClient(conn),
-		grants:   meshv1.NewGrantServiceClient(conn),
+	c := &Client{call: call, grant: g}
+	if _, local := conn.(rpc.Conn); !local { // which goes with its agents
+		conn = patient{conn, c}
 	}
+	c.threads = meshv1.NewThreadServiceClient(conn)
+	c.handoffs = meshv1.NewHandoffServiceClient(conn)
+	c.registry = meshv1.NewRegistryServiceClient(conn)
+	c.skills = meshv1.NewSkillServiceClient(conn)
+	c.states = meshv1.NewStateServiceClient(conn)
+	c.grants = meshv1.NewGrantServiceClient(conn)
 	c.tail.page, c.sent, c.keys = c.page, func() int64 { return 0 }, func() *grant.Verifier { return nil }
 	return c, nil
 }
@@ -99,10 +107,39 @@ func (c *Client) About(ctx context.Context) context.Context {
 	return mesh.WithCall(ctx, call)
 }
 
+// Left is what the execution may still use, as the node said last: others may have used of
+// it since. Before anything was recorded it is the grant's budget.
+func (c *Client) Left() limit.Left {
+	if left := c.left.Load(); left != nil {
+		return *left
+	}
+	return limit.LeftOf(c.grant.Budget)
+}
+
+// learn notes what the node says is left.
+func (c *Client) learn(r *meshv1.Remaining) {
+	if r == nil { // a node of before
+		return
+	}
+	of := func(n *int64) int64 {
+		if n == nil {
+			return limit.Unlimited
+		}
+		return max(*n, 0)
+	}
+	c.left.Store(&limit.Left{Calls: of(r.Calls), Agents: of(r.Agents), Tokens: of(r.Tokens), Cost: of(r.CostMicrodollars)})
+}
+
 // Agents lists the agents that the tenant may see. A nil request lists all.
 func (c *Client) Agents(ctx context.Context, req *meshv1.ListAgentsRequest) ([]*meshv1.Agent, error) {
 	res, err := c.registry.ListAgents(c.Context(ctx), req)
 	return res.GetAgents(), failed("meshclient.Agents", err)
+}
+
+// Agent returns the agent of that name, which need not be one that is listed.
+func (c *Client) Agent(ctx context.Context, name string) (*meshv1.Agent, error) {
+	res, err := c.registry.GetAgent(c.Context(ctx), &meshv1.GetAgentRequest{Name: name})
+	return res.GetAgent(), failed("meshclient.Agent", err)
 }
 
 // Skills lists all skills of the mesh by name, without their sources.

@@ -424,3 +424,40 @@ func TestNothingIsSentAfterTheEnd(t *testing.T) {
 		t.Errorf("%d requests came after the end", after-before)
 	}
 }
+
+// What a run says while its node restarts is added when that is back, and once.
+func TestARunWaitsForItsNodeToRestart(t *testing.T) {
+	n, g := agenttest.NewNode(t), agenttest.NewGrant()
+	addr, stop := n.Serve(t, nil)
+	m, err := meshclient.New(agenttest.Dial(t, addr), n.Call(g))
+	if err != nil {
+		t.Fatal(err)
+	}
+	record := func(id string) error {
+		_, err := m.Record(t.Context(), &mesh.Event{ID: id, Body: mesh.StateNoted{Agent: g.Agent, Data: []byte(`{}`)}})
+		return err
+	}
+	if err := record("before"); err != nil {
+		t.Fatal(err)
+	}
+	stop()
+	done := make(chan error, 1)
+	go func() { done <- record("meanwhile") }()
+	select {
+	case err := <-done:
+		t.Fatalf("it did not wait: %v", err)
+	case <-time.After(20 * time.Millisecond):
+	}
+	n.Serve(t, agenttest.Listener(t, addr))
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	if got := len(n.Events); got != 2 {
+		t.Errorf("%d events are there", got)
+	}
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := m.Record(over, &mesh.Event{Body: mesh.StateNoted{Agent: g.Agent}}); err == nil {
+		t.Error("it goes on after its end")
+	}
+}

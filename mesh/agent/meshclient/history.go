@@ -56,6 +56,9 @@ func (c *Client) Actions(ctx context.Context) (*thread.Actions, error) {
 	for _, e := range c.known(0) {
 		a.Apply(e)
 	}
+	if x := a.Execution(c.grant.Execution); x != nil && len(x.Instructions) > 0 {
+		c.unread.Store(int32(len(x.Instructions))) // #nosec G115 -- thread.MaxInstructions
+	}
 	return a, nil
 }
 
@@ -82,11 +85,28 @@ func (c *Client) Recollection(ctx context.Context, x mesh.Execution) (string, er
 	return r.Text(), nil
 }
 
+// Lately shows what the execution and those that it led to did, as far as the thread has
+// it: what this client keeps is not there. It reads what is new and no more. see must
+// not change or keep the actions, nor call the Client.
+func (c *Client) Lately(ctx context.Context, see func(*thread.Actions)) error {
+	c.reading.Lock()
+	defer c.reading.Unlock()
+	if err := c.readOthers(ctx, func(*thread.Transcript, bool) bool { return true }); err != nil {
+		return mesh.Wrap("meshclient.Lately", err)
+	}
+	c.did(see)
+	return nil
+}
+
 // Did shows what the execution did as far as was read already, which may be nothing.
 // see must not change or keep the actions, nor call the Client.
 func (c *Client) Did(see func(*thread.Actions)) {
 	c.reading.Lock()
 	defer c.reading.Unlock()
+	c.did(see)
+}
+
+func (c *Client) did(see func(*thread.Actions)) {
 	if c.actions == nil {
 		c.actions = thread.NewActions(c.grant.Execution, c.grant.Turn)
 	}
@@ -94,4 +114,31 @@ func (c *Client) Did(see func(*thread.Actions)) {
 		c.actions.Apply(e)
 	}
 	see(c.actions)
+}
+
+// ReadInstructions returns what the execution was told and has not read, and has it
+// logged that it is read: each is returned once, whichever process runs the execution. What
+// was kept is sent before. It reads the thread only if what the node last said is that
+// there is something.
+func (c *Client) ReadInstructions(ctx context.Context) ([]thread.Instruction, error) {
+	const op = "meshclient.ReadInstructions"
+	if err := c.Flush(ctx); err != nil || c.unread.Load() == 0 {
+		return nil, mesh.Wrap(op, err)
+	}
+	did, err := c.Actions(ctx)
+	if err != nil {
+		return nil, mesh.Wrap(op, err)
+	}
+	x := did.Execution(c.grant.Execution)
+	if x == nil || len(x.Instructions) == 0 {
+		return nil, nil
+	}
+	events := make([]*mesh.Event, len(x.Instructions))
+	for i, told := range x.Instructions {
+		events[i] = &mesh.Event{Body: mesh.InstructionPosted{ID: told.ID, Read: true}}
+	}
+	if _, err := c.Record(ctx, events...); err != nil {
+		return nil, mesh.Wrap(op, err)
+	}
+	return x.Instructions, nil
 }

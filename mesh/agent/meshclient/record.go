@@ -8,6 +8,7 @@ import (
 
 	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
+	"agentmesh/mesh/limit"
 	"agentmesh/mesh/security/grant"
 	"agentmesh/mesh/threadlog/eventpb"
 
@@ -202,6 +203,16 @@ func (c *Client) flush(ctx context.Context, deferred bool) (first error) {
 	return first
 }
 
+// Refresh is Left when what was kept is counted.
+func (c *Client) Refresh(ctx context.Context) limit.Left {
+	c.writing.Lock()
+	defer c.writing.Unlock()
+	if err := c.flush(ctx, true); refused(ctx, err) { // the next Record or Flush tells
+		c.lost = cmp.Or(c.lost, err)
+	}
+	return c.Left()
+}
+
 func (c *Client) empty() { c.kept, c.keptBytes = nil, 0 }
 
 // refused reports whether the node has decided that it does not take the events.
@@ -238,7 +249,11 @@ func (c *Client) append(ctx context.Context, events []*meshv1.Event, deferred bo
 		res, err := c.threads.AppendEvents(c.Context(ctx), req)
 		err = failed("meshclient.append", err)
 		retry := mesh.IsCode(err, mesh.Unavailable) || mesh.IsCode(err, mesh.Conflict)
+		if err == nil {
+			c.unread.Store(res.GetInstructions())
+		}
 		if !retry || try == recordTries {
+			c.learn(res.GetRemaining())
 			return res, err
 		}
 		select {

@@ -35,6 +35,11 @@ func (c *Client) read(ctx context.Context, see func(t *thread.Transcript, whole 
 	if err := c.Flush(ctx); err != nil {
 		return err
 	}
+	return c.readOthers(ctx, see)
+}
+
+// readOthers is read without what this client has kept.
+func (c *Client) readOthers(ctx context.Context, see func(t *thread.Transcript, whole bool) (enough bool)) error {
 	for err := c.tail.catchUp(ctx); ; err = c.tail.goBack(ctx) {
 		if err != nil {
 			return err

@@ -16,6 +16,7 @@ type actions struct {
 	did     []string // and for the one that the user's last message follows
 	tripped bool     // it met a limit before the user's last message
 	open    []string // what that limit kept from happening
+	others  []string // what agents that it dispatched had done by then
 }
 
 // soFar returns what this execution did. What it did counts for the instruction
@@ -37,8 +38,8 @@ func soFar(did *thread.Actions) actions {
 			out.tripped, tripped = tripped, false
 		}
 		calls, tripped = append(calls, r.Calls...), tripped || r.Tripped
-		if open, ok := keptFrom(r); ok {
-			tripped, out.open = true, open
+		if open, others, ok := keptFrom(r); ok {
+			tripped, out.open, out.others = true, open, others
 			if len(calls) == since { // nothing came of the instruction, and the one before still counts
 				since = before
 			}
@@ -50,8 +51,9 @@ func soFar(did *thread.Actions) actions {
 
 // keptFrom returns what the execution reported as open when it waited for the user
 // because it met a limit. The fact that the limit was met need not be its own: of a
-// turn's limit it is that of the first execution which met it.
-func keptFrom(r *thread.Round) (open []string, ok bool) {
+// turn's limit it is that of the first execution which met it. others is what those had
+// done that it dispatched.
+func keptFrom(r *thread.Round) (open, others []string, ok bool) {
 	for _, moved := range r.Waits {
 		report := agent.ReportOf(moved.Metadata)
 		if report == nil {
@@ -60,10 +62,12 @@ func keptFrom(r *thread.Round) (open []string, ok bool) {
 		for _, w := range report.Work {
 			if w.Execution == "" {
 				open, ok = w.Open, true
+			} else {
+				others = append(others, w.Done...)
 			}
 		}
 	}
-	return open, ok
+	return open, others, ok
 }
 
 // summaries are the calls that had success, in short.

@@ -50,7 +50,14 @@ func (m *modelRun) ask(ctx context.Context) agent.Ask {
 			work.Done = m.before.did
 		}
 		own.Add(work, agent.Work{Open: m.open})
+		if m.trip.Conclude && !m.inv.Grant.Direct() {
+			own.Said = mesh.Clip(m.said, agent.MaxSaid)
+		}
 		reports = append(reports, own)
+		if t, ok := m.Tools.(Reporter); ok {
+			questions, others := t.Report(ctx)
+			m.asks, reports = union(m.asks, questions), append(reports, others)
+		}
 	}
 	if m.asking != "" { // and then no call waits
 		return agent.Ask{Text: m.asking}

@@ -38,8 +38,12 @@ func (hanging) Call(ctx context.Context, _ mesh.ToolUse) llm.ToolResult {
 func TestToolsThatAreNoSkillsEndInTime(t *testing.T) {
 	texttest.Fixed(t)
 	synctest.Test(t, func(t *testing.T) {
+		client, err := meshclient.New(nil, mesh.Call{Principal: mesh.Principal{Grant: new(mesh.Grant)}})
+		if err != nil {
+			t.Fatal(err)
+		}
 		m := scripted.New(scripted.Call("other", `{}`).Call("patient", `{}`), scripted.Say("ok"))
-		run := &modelRun{Options: Options{Model: m, Tools: Combine(hanging{}), Logger: slog.New(slog.DiscardHandler)}, inv: &agent.Invocation{Mesh: new(meshclient.Client)}}
+		run := &modelRun{Options: Options{Model: m, Tools: Combine(hanging{}), Logger: slog.New(slog.DiscardHandler)}, inv: &agent.Invocation{Mesh: client}}
 		ended := map[string]time.Duration{}
 		begun := time.Now()
 		for e, err := range run.events(t.Context(), nil) {

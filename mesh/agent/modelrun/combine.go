@@ -91,6 +91,24 @@ func (c combined) Asked(ctx context.Context, call string) (questions []mesh.Ques
 	return questions, report, ok
 }
 
+// Limit implements [Limiter] for those of the tools that do.
+func (c combined) Limit() (trip *llm.Trip) {
+	one(c, func(l Limiter) bool { trip = l.Limit(); return trip != nil })
+	return trip
+}
+
+// Report implements [Reporter] for those of the tools that do.
+func (c combined) Report(ctx context.Context) (questions []mesh.Question, report agent.Report) {
+	var all []agent.Report
+	for _, tools := range c {
+		if r, ok := tools.(Reporter); ok {
+			q, one := r.Report(ctx)
+			questions, all = union(questions, q), append(all, one)
+		}
+	}
+	return questions, agent.Merge(all)
+}
+
 // A commander is Tools that a model may call in its text.
 type commander interface{ Commands() llm.Commands }
 

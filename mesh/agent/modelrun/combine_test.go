@@ -14,6 +14,7 @@ import (
 	"agentmesh/mesh/agent/modelrun"
 	"agentmesh/mesh/agent/skilltools"
 	"agentmesh/mesh/llm/scripted"
+	"agentmesh/mesh/text"
 	"agentmesh/mesh/text/texttest"
 )
 
@@ -36,6 +37,7 @@ func TestCombinedToolsAreSortedAndEachIsCalled(t *testing.T) {
 }
 
 func TestAModelAnswersWithItsToolsAndEveryReplyIsRecorded(t *testing.T) {
+	texttest.Fixed(t)
 	n, inv, handlers, _ := agenttest.Office(t)
 	model := scripted.New(
 		scripted.Say("I will ", "write.").Call("use_skill", `{"skill":"mail.send","arguments":{"to":"bob"}}`).Usage(mesh.Usage{Prompt: 3, Completion: 2}),
@@ -65,7 +67,7 @@ func TestAModelAnswersWithItsToolsAndEveryReplyIsRecorded(t *testing.T) {
 		t.Errorf("got %+v", r)
 	}
 	req := model.Requests()[0]
-	if req.System != "You write mail." || len(req.Messages) != 1 || req.Messages[0].Text != "write to bob" {
+	if req.System != "You write mail." || len(req.Messages) != 1 || req.Messages[0].Text != text.Task("write to bob") {
 		t.Errorf("the model was asked %+v", req)
 	}
 }

@@ -18,7 +18,8 @@ import (
 // A conversation is what was said in a thread, for the model of an execution.
 type conversation struct {
 	*thread.Transcript
-	grant *mesh.Grant
+	grant     *mesh.Grant
+	continued bool // the message was worked on before
 }
 
 // Conversation returns the conversation as messages for the agent's model, with
@@ -32,11 +33,12 @@ type conversation struct {
 // reads all.
 func Conversation(ctx context.Context, inv *agent.Invocation, enough func([]llm.Message) bool) (messages []llm.Message, err error) {
 	err = inv.Mesh.Transcript(ctx, func(t *thread.Transcript, whole bool) bool {
-		c := conversation{t, inv.Grant}
+		c := conversation{t, inv.Grant, inv.Continued}
 		own := c.own()
 		if own.Turn == "" {
 			mission := a2a.TextOf(own.Mission)
 			messages = c.alone(mission, inv.Text())
+			messages[0].Text = text.Task(messages[0].Text)
 			return mission != ""
 		}
 		messages = c.history(inv.Text())
@@ -49,7 +51,7 @@ func Conversation(ctx context.Context, inv *agent.Invocation, enough func([]llm.
 // instruction, what was done about it already, and what the user said since.
 func carryOut(ctx context.Context, inv *agent.Invocation, instruction string) (messages []llm.Message, err error) {
 	err = inv.Mesh.Transcript(ctx, func(t *thread.Transcript, _ bool) bool {
-		c, text := conversation{t, inv.Grant}, instruction
+		c, text := conversation{t, inv.Grant, inv.Continued}, instruction
 		if inv.SkillCall == nil && len(c.own().Replies) > 0 { // a model has begun with it, and the message goes on
 			text = inv.Text()
 		}
@@ -62,15 +64,19 @@ func carryOut(ctx context.Context, inv *agent.Invocation, instruction string) (m
 // alone is the transcript of an execution that knows its mission and what it did
 // for it, and goes on with the text.
 func (c conversation) alone(mission, text string) []llm.Message {
-	replies := c.own().Replies
-	if mission == "" || len(replies) == 0 {
+	replies, read := c.own().Replies, c.own().Read
+	if mission == "" || len(replies) == 0 && len(read) == 0 {
 		return []llm.Message{{Role: llm.RoleUser, Text: text}}
 	}
-	out := []llm.Message{{Role: llm.RoleUser, Text: mission}}
+	out := instructed([]llm.Message{{Role: llm.RoleUser, Text: mission}}, read)
+	said := text == mission
 	for _, r := range replies {
-		out = exchange(out, r, "")
+		if !said && c.continued && r.Seq > c.own().Ran {
+			out, said = append(out, llm.Message{Role: llm.RoleUser, Text: text}), true
+		}
+		out = c.exchange(out, r, "")
 	}
-	if text != mission {
+	if !said {
 		out = append(out, llm.Message{Role: llm.RoleUser, Text: text})
 	}
 	return out
@@ -93,7 +99,7 @@ func (c conversation) history(text string) []llm.Message {
 		out = append(out, c.spoken(lines[:i+1])...)
 		for _, l := range lines[i+1:] {
 			if l.Reply != nil && l.Execution == own {
-				out = exchange(out, l.Reply, "")
+				out = c.exchange(out, l.Reply, "")
 			}
 		}
 		return out
@@ -110,7 +116,7 @@ func (c conversation) spoken(lines []*thread.Line) []llm.Message {
 		mine := l.Execution != "" && who.Agent == c.grant.Agent
 		switch {
 		case l.Reply != nil && mine:
-			out = exchange(out, l.Reply, c.missing(l.Execution, who))
+			out = c.exchange(out, l.Reply, c.missing(l.Execution, who))
 		case l.Reply != nil, mine && len(who.Replies) > 0:
 			// replies of others are their own, and ours say what we said
 		default:
@@ -142,10 +148,10 @@ func (c conversation) missing(execution mesh.ExecutionID, p *thread.Party) mesh.
 	return mesh.CauseInterrupted
 }
 
-// exchange adds a reply and the results of its calls, in the order of the
-// calls. missing stands for results that are not there, since providers refuse
+// exchange adds a reply, the results of its calls, in the order of the calls, and what
+// the model was told then. missing stands for results that are not there, since providers refuse
 // calls without results; "" leaves them out.
-func exchange(out []llm.Message, r *thread.Reply, missing mesh.Cause) []llm.Message {
+func (c conversation) exchange(out []llm.Message, r *thread.Reply, missing mesh.Cause) []llm.Message {
 	said := llm.Message{Role: llm.RoleAssistant, Text: r.Text, Tools: r.Tools}
 	if r.Finish == llm.FinishAsk {
 		said.Asks = llm.FinishAsk
@@ -165,7 +171,32 @@ func exchange(out []llm.Message, r *thread.Reply, missing mesh.Cause) []llm.Mess
 		}
 		out = append(out, llm.Message{Role: llm.RoleTool, Text: result.Text, ToolID: u.ID, Name: u.Name, Failed: result.Failed, Cause: result.Cause, Metadata: result.Metadata})
 	}
+	for _, told := range r.Told {
+		if d := c.delivery(told); len(d.Executions) > 0 {
+			out = append(out, d.Message())
+		}
+	}
+	return instructed(out, r.Read)
+}
+
+// instructed adds what the model read of what it was told while it worked.
+func instructed(out []llm.Message, read []thread.Instruction) []llm.Message {
+	for _, i := range read {
+		out = append(out, llm.Message{Role: llm.RoleUser, Text: text.Instruction(i.Text), ToolID: i.ID})
+	}
 	return out
+}
+
+// delivery is what a model was told, as it was told.
+func (c conversation) delivery(b mesh.ResultsDelivered) llm.Delivery {
+	d := llm.Delivery{Executions: b.Executions, Text: b.Text}
+	for _, id := range b.Executions {
+		p := c.Party(id)
+		if p.Ended != nil {
+			d.Results = append(d.Results, llm.AgentResult(id, p.Label, thread.StatusOf(p.Ended.State, p.Ended.Reason), p.Ended.Result))
+		}
+	}
+	return d
 }
 
 // isTemplate reports whether the metadata of a result says that it is a template:

@@ -15,6 +15,7 @@ import (
 	"agentmesh/mesh/llm"
 	"agentmesh/mesh/llm/scripted"
 	"agentmesh/mesh/skill"
+	"agentmesh/mesh/text"
 	"agentmesh/mesh/text/texttest"
 
 	"github.com/google/go-cmp/cmp"
@@ -81,9 +82,10 @@ func TestATranscriptOfAnExecutionThatWaitedLeavesItsOpenCallsOpen(t *testing.T) 
 	}
 }
 
-// S0-005, S0-006: an agent that another one asked sees its mission, and what it
+// S0-005, S0-006, S1-068, S1-104: an agent that another one asked sees its mission, and what it
 // did for it, and nothing of the conversation.
 func TestATranscriptOfAnAgentThatWasDispatchedHasItsMissionAlone(t *testing.T) {
+	texttest.Fixed(t)
 	n, g := agenttest.NewNode(t), agenttest.NewGrant()
 	turn, main := mesh.NewExecutionID(agenttest.Thread), mesh.NewExecutionID(agenttest.Thread)
 	mission := agenttest.Dispatch(main, g.Execution, g.Agent)
@@ -91,14 +93,14 @@ func TestATranscriptOfAnAgentThatWasDispatchedHasItsMissionAlone(t *testing.T) {
 	n.Log(agenttest.Opened(turn), agenttest.Posted(turn, 1, "secret of the user"), agenttest.Dispatch(turn, main, "main"), mission)
 	m := n.Client(t, g)
 	got, err := conversation(t.Context(), m, g, "find the report", nil)
-	if diff := cmp.Diff([]llm.Message{{Role: llm.RoleUser, Text: "find the report"}}, got); diff != "" || err != nil {
+	if diff := cmp.Diff([]llm.Message{{Role: llm.RoleUser, Text: text.Task("find the report")}}, got); diff != "" || err != nil {
 		t.Error(diff, err)
 	}
 	look := mesh.ToolUse{ID: "a", Name: "cmd", Arguments: `{"line":"files.search report"}`}
 	n.Log(agenttest.Replied(g.Execution, "```cmd\nfiles.search report\n```", look), agenttest.SkillReturned(g.Execution, "a", "found"))
 	got, err = conversation(t.Context(), m, g, "yes", nil)
 	want := []llm.Message{
-		{Role: llm.RoleUser, Text: "find the report"},
+		{Role: llm.RoleUser, Text: text.Task("find the report")},
 		{Role: llm.RoleAssistant, Text: "```cmd\nfiles.search report\n```", Tools: []mesh.ToolUse{look}},
 		{Role: llm.RoleTool, Text: "found", ToolID: "a", Name: "cmd"},
 		{Role: llm.RoleUser, Text: "yes"},
@@ -138,10 +140,11 @@ func TestATranscriptHasResultsAsTheModelReadThem(t *testing.T) {
 // However long a thread is, an agent that another one just dispatched has nothing
 // to read in it.
 func TestAnAgentThatHasOnlyItsMissionReadsNoThread(t *testing.T) {
+	texttest.Fixed(t)
 	d := agenttest.NewDesk(t, skilltools.FaceUseSkill, scripted.Say("Done."))
 	d.Grant.Parent = mesh.NewExecutionID(agenttest.Thread)
 	d.Begin("go")
-	if h := d.Run(false); h.Err != nil || h.Text != "Done." || !slices.Equal(d.Read(), []string{"user: go"}) {
+	if h := d.Run(false); h.Err != nil || h.Text != "Done." || !slices.Equal(d.Read(), []string{"user: " + text.Task("go")}) {
 		t.Errorf("said %q, read %q, %v", h.Text, d.Read(), h.Err)
 	}
 	if d.Node.Reads != 0 {

@@ -67,7 +67,7 @@ func missionOf(ctx context.Context, inv *agent.Invocation) (*llm.Mission, error)
 		return nil, nil
 	}
 	message := inv.Message
-	if inv.Resumed {
+	if inv.GoesOn() {
 		err := inv.Mesh.Transcript(ctx, func(t *thread.Transcript, _ bool) bool {
 			message = t.Party(inv.Grant.Execution).Mission
 			return message != nil

@@ -11,7 +11,9 @@ import (
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/agent"
+	"agentmesh/mesh/limit"
 	"agentmesh/mesh/llm"
+	"agentmesh/mesh/telemetry"
 	"agentmesh/mesh/text"
 	"agentmesh/mesh/thread"
 )
@@ -23,9 +25,13 @@ type Options struct {
 	Name string
 	// System, Context and Fresh are those of llm.Request.
 	System, Context, Fresh string
+	// Collector brings results of agents, for those that have others work; nil for none.
+	Collector llm.Collector
 	// Tools may be nil. Commands is set where the model calls them in its text.
 	Tools    llm.Tools
 	Commands llm.Commands
+	// NativeTools are those of llm.Request.
+	NativeTools []string
 	// Template is the instruction that the model carries out, if the execution is
 	// for a skill that is one: see skilltools.Tools.RunCall. Without one the model
 	// answers the message, and is shown as much of the conversation as Fit leaves.
@@ -59,6 +65,17 @@ type Asker interface {
 	Asked(ctx context.Context, call string) (questions []mesh.Question, report *agent.Report, ok bool)
 }
 
+// A Limiter is Tools that work for others beside their calls, and may meet a limit so: it
+// then stands before the next call of the model.
+type Limiter interface{ Limit() *llm.Trip }
+
+// A Reporter is Tools by which others work. Report is asked when the run pauses because of
+// a limit. It returns when nothing is at work any more, with what the user has to be asked
+// for the others' sake, and what they did and did not begin.
+type Reporter interface {
+	Report(ctx context.Context) (questions []mesh.Question, report agent.Report)
+}
+
 // A Settler is Tools that record some results of calls in the thread
 // themselves, so that the run need not.
 type Settler interface {
@@ -81,6 +98,9 @@ func Run(ctx context.Context, inv *agent.Invocation, run Options) iter.Seq2[agen
 			m.Logger = slog.New(slog.DiscardHandler)
 		}
 		err := m.prepare(ctx)
+		if m.said != "" && !yield(agent.Text{Text: m.said}, nil) {
+			return
+		}
 		for e, failure := range m.events(ctx, err) {
 			out, err := m.output(ctx, e, failure)
 			if err != nil {
@@ -92,15 +112,18 @@ func Run(ctx context.Context, inv *agent.Invocation, run Options) iter.Seq2[agen
 				m.leave(ctx)
 				return
 			}
-			if m.pauses() {
+			if m.pauses() && !m.trip.Conclude {
 				break
 			}
 		}
 		ask := m.ask(ctx)
-		if err := m.end(ctx); err != nil {
+		switch err := m.end(ctx); {
+		case err != nil:
 			yield(nil, err)
-		} else if ask.Text != "" {
+		case ask.Text != "":
 			yield(ask, nil)
+		case m.trip != nil && m.said == "": // nothing was left for a last word
+			yield(agent.Text{Text: text.LimitReached(m.trip.Limit, m.trip.Used, m.trip.Most)}, nil)
 		}
 	}
 }
@@ -108,18 +131,19 @@ func Run(ctx context.Context, inv *agent.Invocation, run Options) iter.Seq2[agen
 // modelRun is one Run under way.
 type modelRun struct {
 	Options
-	inv     *agent.Invocation
-	history []llm.Message
-	pending []*mesh.Event
-	asks    []mesh.Question // about calls that the user is asked to allow when the run is over
-	reports []agent.Report  // of agents that met a limit
-	trip    *llm.Trip
-	about   llm.About
-	before  actions  // what was done and open when the user answered
-	open    []string // calls that the limit kept from happening
-	said    string   // the last text
-	asking  string   // what the model asks the user
-	gap     bool     // a reply with text ended: what comes next is a new paragraph
+	inv      *agent.Invocation
+	history  []llm.Message
+	pending  []*mesh.Event
+	asks     []mesh.Question // about calls that the user is asked to allow when the run is over
+	reports  []agent.Report  // of agents that met a limit
+	trip     *llm.Trip
+	about    llm.About
+	before   actions  // what was done and open when the user answered
+	open     []string // calls that the limit kept from happening
+	said     string   // the last text
+	asking   string   // what the model asks the user
+	answered bool     // before the run was cut off: the model has nothing more to say
+	gap      bool     // a reply with text ended: what comes next is a new paragraph
 }
 
 // prepare reads the conversation, and what it takes to go on where it stopped.
@@ -133,16 +157,21 @@ func (m *modelRun) prepare(ctx context.Context) (err error) {
 		if m.history, err = carryOut(ctx, m.inv, m.Template); err != nil {
 			return err
 		}
-	case m.about.Mission != nil && !m.inv.Resumed: // it knows nothing else, however long the thread is
-		m.history = []llm.Message{{Role: llm.RoleUser, Text: m.inv.Text()}}
+	case m.about.Mission != nil && !m.inv.GoesOn(): // it knows nothing else, however long the thread is
+		m.history = []llm.Message{{Role: llm.RoleUser, Text: text.Task(m.inv.Text())}}
 	default:
 		m.history, err = Conversation(ctx, m.inv, m.fills(ctx))
 		switch {
-		case err != nil && m.inv.Resumed:
+		case err != nil && m.inv.GoesOn():
 			return err
 		case err != nil: // an answer without memory is better than none
 			m.Logger.WarnContext(ctx, "the conversation cannot be read", "thread", m.inv.Thread, "err", err)
 			m.history = []llm.Message{{Role: llm.RoleUser, Text: m.inv.Text()}}
+		}
+	}
+	if m.inv.Continued {
+		if err := m.retell(ctx); err != nil {
+			return err
 		}
 	}
 	if !m.inv.Resumed {
@@ -159,11 +188,11 @@ func (m *modelRun) prepare(ctx context.Context) (err error) {
 	case len(answered) > 0:
 		m.about.Resume, note = llm.ResumeSettle, text.Settle(answered, before.done)
 	case before.tripped && answer == mesh.AnswerYes:
-		m.about.Resume, note = llm.ResumeContinue, text.Continue(before.done)
+		m.about.Resume, note = llm.ResumeContinue, text.Continue(slices.Concat(before.done, before.others))
 	case before.tripped && answer == mesh.AnswerNo && m.about.Mission != nil:
-		return declined(before.did, before.open)
+		return declined(slices.Concat(before.did, before.others), before.open)
 	case before.tripped:
-		m.about.Resume, note = llm.ResumeStop, text.Stop(before.did, before.open)
+		m.about.Resume, note = llm.ResumeStop, text.Stop(slices.Concat(before.did, before.others), before.open)
 	}
 	if questions := relayed(did); len(questions) > 0 {
 		m.about.Relayed = true
@@ -171,6 +200,48 @@ func (m *modelRun) prepare(ctx context.Context) (err error) {
 	}
 	m.Fresh = strings.TrimSpace(m.Fresh + "\n\n" + note)
 	return nil
+}
+
+// retell has what the model said in a run that was cut off said again: the user is shown it
+// in place of what was shown of it then. A run that was only to end ends with that.
+func (m *modelRun) retell(ctx context.Context) error {
+	return m.inv.Mesh.Transcript(ctx, func(t *thread.Transcript, _ bool) bool {
+		own := t.Party(m.inv.Execution)
+		var said strings.Builder
+		m.answered, m.asking = false, ""
+		for _, r := range own.Replies {
+			if r.Seq <= own.Ran {
+				continue
+			}
+			words := m.spoken(r)
+			if said.Len() > 0 && words != "" && !strings.HasSuffix(said.String(), "\n") {
+				said.WriteString("\n\n")
+				words = strings.TrimLeft(words, "\n")
+			}
+			said.WriteString(words)
+			m.answered = len(r.Tools) == 0 && strings.TrimSpace(r.Text) != ""
+			if m.asking = ""; m.answered && r.Finish == llm.FinishAsk {
+				m.asking = r.Text
+			}
+		}
+		m.said = said.String()
+		m.gap = m.said != ""
+		return true
+	})
+}
+
+// spoken is what the user is shown of a reply.
+func (m *modelRun) spoken(r *thread.Reply) string {
+	switch {
+	case r.Finish == llm.FinishAsk:
+		return ""
+	case m.Commands == nil:
+		return r.Text
+	}
+	split := m.Commands.Split()
+	words := split.Write(r.Text)
+	rest, _, _ := split.Close()
+	return words + rest
 }
 
 // fills returns what says that a conversation is more than the model is shown of
@@ -206,11 +277,28 @@ func (m *modelRun) events(ctx context.Context, err error) iter.Seq2[llm.Event, e
 	if err != nil {
 		return func(yield func(llm.Event, error) bool) { yield(llm.Event{}, err) }
 	}
+	if m.answered {
+		return func(func(llm.Event, error) bool) {}
+	}
 	loop := &llm.Loop{
-		Model: m.Model, Tools: m.Tools, Timeout: toolTime, Commands: m.Commands, Check: m.check, Name: m.Name, System: m.System, Context: m.Context, Fresh: m.Fresh, About: m.about,
-		MaxSteps: m.MaxSteps, Pause: m.Pause, Fit: m.Fit, Cost: m.Cost, Logger: m.Logger, Observe: m.observe,
+		Model: m.Model, Tools: m.Tools, Timeout: toolTime, Commands: m.Commands, Check: m.check, Afford: m.afford, Name: m.Name, System: m.System, Context: m.Context, Fresh: m.Fresh, About: m.about,
+		NativeTools: m.NativeTools, MaxSteps: m.MaxSteps, Pause: m.Pause, Collector: m.Collector, Fit: m.Fit, Cost: m.Cost, Logger: m.Logger, Observe: m.observe, Told: m.instructions,
 	}
 	return loop.Run(ctx, m.history)
+}
+
+// instructions returns what the execution was told meanwhile, which its model reads from here on,
+// each once. Nobody tells one something that the user talks to. What came of calls goes to
+// the log first, whose answer says whether there is something to read.
+func (m *modelRun) instructions(ctx context.Context) ([]llm.Message, error) {
+	if m.inv.Grant == nil || m.inv.Grant.Direct() {
+		return nil, nil
+	}
+	if err := m.record(ctx); err != nil {
+		return nil, err
+	}
+	read, err := m.inv.Mesh.ReadInstructions(ctx)
+	return instructed(nil, read), err
 }
 
 // check returns the limit that stands before a call of the model (S3-029), as far
@@ -218,6 +306,11 @@ func (m *modelRun) events(ctx context.Context, err error) iter.Seq2[llm.Event, e
 // made before there is room again, so that a run of an agent that makes them
 // itself need not begin. What else counts the mesh knows when a call is made.
 func (m *modelRun) check(_ context.Context, step int) (trip *llm.Trip) {
+	if t, ok := m.Tools.(Limiter); ok {
+		if trip := t.Limit(); trip != nil {
+			return trip
+		}
+	}
 	if step > 1 || !m.Pause || m.before.tripped && mesh.AnswerOf(m.inv.Text()) == mesh.AnswerNo {
 		return nil // who wants no more calls need not wait for room
 	}
@@ -225,7 +318,7 @@ func (m *modelRun) check(_ context.Context, step int) (trip *llm.Trip) {
 	return trip
 }
 
-// observe logs a call of the model (S3-067).
+// observe logs a call of the model, and tells of it (S3-067).
 func (m *modelRun) observe(ctx context.Context, c llm.Call) {
 	level, attrs := slog.LevelInfo, []slog.Attr{
 		slog.String("model", c.Model), // thread and execution are the context's
@@ -235,7 +328,17 @@ func (m *modelRun) observe(ctx context.Context, c llm.Call) {
 	if c.Err != nil && ctx.Err() == nil {
 		level, attrs = slog.LevelWarn, append(attrs, slog.Any("err", c.Err))
 	}
-	m.Logger.LogAttrs(m.inv.Mesh.Context(ctx), level, "model called", attrs...)
+	ctx = m.inv.Mesh.Context(ctx)
+	telemetry.From(ctx).Model(ctx, telemetry.ModelCall{Model: c.Model, Agent: m.agent(), Step: c.Iteration, Input: c.Input, Output: c.Output, Cached: c.Cached, CacheWrite: c.CacheWrite, Took: c.Duration, Err: c.Err})
+	m.Logger.LogAttrs(ctx, level, "model called", attrs...)
+}
+
+// agent is the name under which the run's agent works.
+func (m *modelRun) agent() string {
+	if m.inv.Grant == nil {
+		return ""
+	}
+	return m.inv.Grant.Agent
 }
 
 // output returns what the agent says about the event, or nil.
@@ -256,10 +359,16 @@ func (m *modelRun) output(ctx context.Context, e llm.Event, err error) (agent.Ou
 		return nil, m.record(ctx)
 	case e.Result != nil:
 		m.result(e.Result)
+	case e.Native != nil:
+		m.native(e.Native)
+		return agent.Progress{Text: text.NativeTool(e.Native.Tool, mesh.Clip(strings.Join(strings.Fields(e.Native.Detail), " "), maxShown))}, nil
 	case e.Call != nil && m.Progress != nil:
 		if p, ok := m.Progress(*e.Call); ok {
 			return p, nil
 		}
+	case e.Delivered != nil: // one event is the message and the mark that it was told
+		m.pending = append(m.pending, &mesh.Event{Body: mesh.ResultsDelivered{Executions: e.Delivered.Executions, Text: e.Delivered.Text}})
+		return nil, m.record(ctx)
 	case e.Limit != nil:
 		m.limit(e.Limit)
 	case e.Ask != nil:
@@ -271,6 +380,9 @@ func (m *modelRun) output(ctx context.Context, e llm.Event, err error) (agent.Ou
 // maxToolName bounds the names of tools in the log, in bytes: models make names
 // up.
 const maxToolName = 100
+
+// maxShown bounds what the user is shown of what a tool of the provider did, in bytes.
+const maxShown = 200
 
 // toolTime bounds a call of a tool that is no skill (S3-036). Skills have a bound
 // of their own.
@@ -285,7 +397,15 @@ func (m *modelRun) result(r *llm.CallResult) {
 		return
 	}
 	m.pending = append(m.pending, &mesh.Event{Body: mesh.ToolReturned{
-		Call: r.Use.ID, Name: cmp.Or(mesh.Clip(r.Use.Name, maxToolName), "unknown"), Failed: r.Failed, Content: mesh.Clip(r.Text, mesh.MaxResult-len("…")), Cause: r.Cause,
+		Call: r.Use.ID, Name: cmp.Or(mesh.Clip(r.Use.Name, maxToolName), "unknown"), Failed: r.Failed, Content: mesh.Clip(r.Text, mesh.MaxResult-len("…")), Cause: r.Cause, Delivered: r.Delivered,
+	}})
+}
+
+// native keeps what a tool of the provider did for the log, where it stands as a return
+// without a call: no reply waits for it.
+func (m *modelRun) native(u *llm.NativeUse) {
+	m.pending = append(m.pending, &mesh.Event{Body: mesh.ToolReturned{
+		Call: mesh.Clip(u.ID, maxToolName), Name: mesh.Clip(u.Tool, maxToolName), Failed: u.Failed, Content: u.Detail,
 	}})
 }
 
@@ -293,7 +413,7 @@ func (m *modelRun) result(r *llm.CallResult) {
 // already that the mesh holds.
 func (m *modelRun) limit(t *llm.Trip) {
 	m.trip = t
-	if t.Limit == llm.LimitSteps {
+	if !limit.Noted(t.Limit) && t.Limit != limit.TurnAgents && t.Limit != limit.AgentToolCalls {
 		m.pending = append(m.pending, &mesh.Event{Body: mesh.LimitTripped{Limit: t.Limit, Detail: t.Detail, Used: t.Used, Most: t.Most}})
 	}
 }

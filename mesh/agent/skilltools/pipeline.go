@@ -83,8 +83,8 @@ func (t *Tools) Take(ctx context.Context, _ string) error {
 }
 
 // Begin implements [skill.Journal]: a call whose intent cannot be recorded does
-// not happen. A call whose intent is in the log, but not what came of it, keeps
-// its key: if it had its effect, it has no second one.
+// not happen. A call whose intent is in the log, but not what came of it, is made again
+// only if the skill reads: of another one nobody knows whether it had its effect.
 func (t *Tools) Begin(ctx context.Context, s *skill.Skill, call *skill.Call) (skill.Begun, error) {
 	const op = "skilltools.Begin"
 	args, err := json.Marshal(call.Args)
@@ -92,13 +92,16 @@ func (t *Tools) Begin(ctx context.Context, s *skill.Skill, call *skill.Call) (sk
 		return skill.Begun{}, mesh.InvalidField(op, "arguments", "have no JSON form")
 	}
 	called := mesh.SkillCalled{Call: call.ID, Skill: call.Skill, Args: string(args), Source: call.Source, Version: s.Version}
-	key := mesh.NewEventID()
+	key, unknown := mesh.NewEventID(), false
 	t.inv.Mesh.Did(func(did *thread.Actions) {
 		if c := did.Call(call.ID); c != nil && c.Unsettled() && c.Skill == call.Skill && c.Args == string(args) {
 			called.Source, called.Version = c.Source, c.Version // it is announced again, just so
-			key = c.Key
+			key, unknown = c.Key, s.Access != skill.AccessRead
 		}
 	})
+	if unknown {
+		return skill.Begun{}, &mesh.Error{Code: mesh.Unknown, Op: op, Reason: mesh.ReasonUnknown, Detail: text.OutcomeUnknown()}
+	}
 	permit, err := t.inv.Mesh.RecordCall(ctx, key, called)
 	if err != nil {
 		return skill.Begun{}, mesh.Wrap(op, err)

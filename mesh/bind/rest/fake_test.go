@@ -41,6 +41,7 @@ type node struct {
 	meshv1.UnimplementedRegistryServiceServer
 	meshv1.UnimplementedThreadServiceServer
 	meshv1.UnimplementedHandoffServiceServer
+	meshv1.UnimplementedExecutionServiceServer
 	meshv1.UnimplementedSkillServiceServer
 	meshv1.UnimplementedStateServiceServer
 	meshv1.UnimplementedAccessServiceServer
@@ -77,6 +78,7 @@ func startNode(tb testing.TB) (*node, *rpc.Server) {
 	meshv1.RegisterRegistryServiceServer(s, n)
 	meshv1.RegisterThreadServiceServer(s, n)
 	meshv1.RegisterHandoffServiceServer(s, n)
+	meshv1.RegisterExecutionServiceServer(s, n)
 	meshv1.RegisterSkillServiceServer(s, n)
 	meshv1.RegisterStateServiceServer(s, n)
 	meshv1.RegisterAccessServiceServer(s, n)

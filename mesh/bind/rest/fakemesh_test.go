@@ -111,6 +111,22 @@ func (n *node) DeleteThread(_ context.Context, r *meshv1.DeleteThreadRequest) (*
 	return &meshv1.DeleteThreadResponse{}, n.known("DeleteThread", r.GetThreadId())
 }
 
+func (n *node) ListExecutions(_ context.Context, r *meshv1.ListExecutionsRequest) (*meshv1.ListExecutionsResponse, error) {
+	return &meshv1.ListExecutionsResponse{Executions: []*meshv1.ExecutionInfo{{Status: r.GetStatuses()[0]}}}, n.known("ListExecutions", r.GetThreadId())
+}
+
+func (n *node) GetExecution(_ context.Context, r *meshv1.GetExecutionRequest) (*meshv1.GetExecutionResponse, error) {
+	return &meshv1.GetExecutionResponse{Execution: &meshv1.ExecutionInfo{Result: r.GetExecutionId()}}, n.known("GetExecution", r.GetThreadId())
+}
+
+func (n *node) CancelExecution(_ context.Context, r *meshv1.CancelExecutionRequest) (*meshv1.CancelExecutionResponse, error) {
+	return &meshv1.CancelExecutionResponse{Outcome: r.GetReason()}, n.known("CancelExecution", r.GetThreadId())
+}
+
+func (n *node) TellExecution(_ context.Context, r *meshv1.TellExecutionRequest) (*meshv1.TellExecutionResponse, error) {
+	return &meshv1.TellExecutionResponse{InstructionId: r.GetText() + r.GetExecutionId()}, n.known("TellExecution", r.GetThreadId())
+}
+
 func (n *node) StartHandoff(_ context.Context, r *meshv1.StartHandoffRequest) (*meshv1.StartHandoffResponse, error) {
 	return &meshv1.StartHandoffResponse{Handoff: &meshv1.Handoff{}}, n.known("StartHandoff", r.GetThreadId())
 }

@@ -100,6 +100,9 @@ type Options struct {
 	// mesh's skills. Its calls to the node, over [Conn], carry what the request
 	// says of who makes it. Without MCP there is nothing.
 	MCP http.Handler
+	// Metrics serves "/metrics" to callers who may act for the whole node, as tools do that
+	// watch it. Without Metrics there is nothing.
+	Metrics http.Handler
 	// Resource says how to log in; nil where nobody has to.
 	Resource *Resource
 	// MaxBody is the longest request body in bytes; the default is 1.5 MiB.
@@ -210,6 +213,9 @@ func (g *gateway) registerUnary(ctx context.Context) error {
 			return meshgw.RegisterThreadServiceHandlerClient(ctx, g.mux, meshv1.NewThreadServiceClient(g.conn))
 		},
 		func() error {
+			return meshgw.RegisterExecutionServiceHandlerClient(ctx, g.mux, meshv1.NewExecutionServiceClient(g.conn))
+		},
+		func() error {
 			return meshgw.RegisterHandoffServiceHandlerClient(ctx, g.mux, meshv1.NewHandoffServiceClient(g.conn))
 		},
 		func() error {
@@ -252,6 +258,8 @@ func (g *gateway) handler() http.Handler {
 			g.readOnly(w, r, g.serveHealth)
 		case "/openapi.json":
 			g.readOnly(w, r, g.serveOpenAPI)
+		case metricsPath:
+			g.readOnly(w, r, g.serveMetrics)
 		case mcpPath:
 			g.serveMCP(w, r)
 		case resourcePath, resourcePath + mcpPath:
@@ -274,6 +282,34 @@ func (g *gateway) handler() http.Handler {
 		w.Header().Set("X-Content-Type-Options", "nosniff")
 		guarded.ServeHTTP(w, r.WithContext(rpc.WithRemote(r.Context(), r.RemoteAddr, r.TLS)))
 	})
+}
+
+// metricsPath is where metrics are served.
+const metricsPath = "/metrics"
+
+// serveMetrics serves metrics, which are of all tenants.
+func (g *gateway) serveMetrics(w http.ResponseWriter, r *http.Request) {
+	if g.opts.Metrics == nil {
+		g.fail(w, http.StatusNotFound, status.New(codes.NotFound, "this mesh serves no metrics; set telemetry.metrics"))
+		return
+	}
+	md, bad := incoming(r, nil)
+	if bad != nil {
+		g.fail(w, g.httpCode(bad), bad)
+		return
+	}
+	who, err := g.conn.Known(context.WithValue(r.Context(), metadataKey{}, md))
+	switch st := status.Convert(err); {
+	case st.Code() == codes.Unauthenticated:
+		g.challenge(w.Header(), "")
+		fallthrough
+	case err != nil:
+		g.fail(w, g.httpCode(st), st)
+	case who.Grant != nil || !who.Can(mesh.ActAdminNode):
+		g.fail(w, http.StatusForbidden, status.New(codes.PermissionDenied, "metrics are of the whole mesh; call with a token of the role "+string(mesh.RoleOperator)))
+	default:
+		g.opts.Metrics.ServeHTTP(w, r)
+	}
 }
 
 // mcpPath is where MCP is served.

@@ -15,19 +15,20 @@ import (
 // added is added in two of them, eventpb and thread, and wherever it is more than a
 // fact to be read.
 var readers = map[string][]string{
-	"mesh/threadlog/eventpb": {"*"},                                                                                                   // how events are stored
-	"mesh/thread":            {"*"},                                                                                                   // what they mean
-	"mesh/thread/cache":      {"ThreadClaimed", "MessagePosted"},                                                                      // what waits for what is on its way
-	"mesh/thread/tasks":      {"TaskOpened", "ArtifactAppended"},                                                                      // what opens a row, and what changes none
-	"mesh/threadlog":         {"ThreadClaimed", "TaskOpened", "DispatchIssued", "MessagePosted"},                                      // epochs, ids that are taken, what is to be done
-	"mesh/api":               {"TaskMoved", "DispatchSettled"},                                                                        // finding C10: the servers have no rules; here, which grants are over
-	"mesh/admission":         {"*"},                                                                                                   // who may append what
-	"mesh/turn":              {"ArtifactAppended", "CancelRequested", "HandoffEnded", "HandoffStarted", "MessagePosted", "TaskMoved"}, // what a running leg reacts to, and relays
-	"mesh/call":              {"ArtifactAppended", "TaskMoved"},                                                                       // makes them of an agent's stream
-	"mesh/conformance":       {"ArtifactAppended", "TaskMoved"},                                                                       // shows what came of an agent's stream
-	"mesh/dispatch":          {"ArtifactAppended", "TaskMoved"},                                                                       // relays them
-	"mesh/handoff":           {"ArtifactAppended", "HandoffStarted"},                                                                  // what came before a handoff, and its own
-	"cmd/mesh":               {"*"},                                                                                                   // words for people; a kind without any is shown by its name
+	"mesh/threadlog/eventpb":  {"*"},                                                                                                                                                // how events are stored
+	"mesh/thread":             {"*"},                                                                                                                                                // what they mean
+	"mesh/thread/cache":       {"ThreadClaimed", "MessagePosted"},                                                                                                                   // what waits for what is on its way
+	"mesh/thread/tasks":       {"TaskOpened", "ArtifactAppended"},                                                                                                                   // what opens a row, and what changes none
+	"mesh/threadlog":          {"ThreadClaimed", "TaskOpened", "DispatchAccepted", "DispatchIssued", "MessagePosted"},                                                               // epochs, ids that are taken, what is to be done
+	"mesh/api":                {"TaskMoved", "DispatchSettled"},                                                                                                                     // finding C10: the servers have no rules; here, which grants are over
+	"mesh/admission":          {"*"},                                                                                                                                                // who may append what
+	"mesh/turn":               {"ArtifactAppended", "CancelRequested", "HandoffEnded", "HandoffStarted", "MessagePosted", "TaskMoved"},                                              // what a running leg reacts to, and relays
+	"mesh/call":               {"ArtifactAppended", "TaskMoved"},                                                                                                                    // makes them of an agent's stream
+	"mesh/conformance":        {"ArtifactAppended", "TaskMoved"},                                                                                                                    // shows what came of an agent's stream
+	"mesh/dispatch":           {"ArtifactAppended", "TaskMoved"},                                                                                                                    // relays them
+	"mesh/handoff":            {"ArtifactAppended", "HandoffStarted"},                                                                                                               // what came before a handoff, and its own
+	"mesh/telemetry/observer": {"ArtifactAppended", "DispatchIssued", "DispatchSettled", "LimitTripped", "ModelReplied", "SkillCalled", "SkillReturned", "TaskMoved", "TaskOpened"}, // counts them
+	"cmd/mesh":                {"*"},                                                                                                                                                // words for people; a kind without any is shown by its name
 }
 
 // finding C7: nobody else interprets a log, and only eventpb its stored form.

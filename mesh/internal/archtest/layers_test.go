@@ -39,7 +39,9 @@ var layers = map[string]layer{
 	"mesh/security/seal":        {2, nil},
 	"mesh/security/credentials": {2, []string{"mesh"}},
 	"mesh/limit":                {2, []string{"mesh", "mesh/text"}},
-	"mesh/rpc":                  {2, []string{"mesh"}},
+	"mesh/telemetry":            {2, []string{"mesh"}},
+	"mesh/telemetry/observer":   {2, []string{"mesh", "mesh/telemetry", "mesh/thread"}},
+	"mesh/rpc":                  {2, []string{"mesh", "mesh/telemetry"}},
 	"mesh/security/egress":      {2, []string{"mesh"}},
 	"mesh/security/authz":       {2, []string{"gen/mesh/v1", "mesh"}},
 	"mesh/security/auth":        {2, []string{"mesh", "mesh/alarm", "mesh/security/grant", "mesh/rpc"}},
@@ -72,14 +74,14 @@ var layers = map[string]layer{
 	// What the mesh does. The agent's side sees the mesh as generated clients
 	// (gen/mesh/v1) and never as its log, store or registry; what the events mean
 	// that it reads so, mesh/thread says.
-	"mesh/agent/meshclient": {4, []string{"gen/mesh/v1", "mesh", "mesh/rpc", "mesh/security/grant", "mesh/security/transport", "mesh/skill", "mesh/thread", "mesh/threadlog/eventpb"}},
-	"mesh/agent":            {4, []string{"gen/mesh/v1", "mesh", "mesh/a2a", "mesh/agent/meshclient", "mesh/limit", "mesh/llm", "mesh/rpc", "mesh/security/auth", "mesh/security/grant", "mesh/text", "mesh/thread"}},
+	"mesh/agent/meshclient": {4, []string{"gen/mesh/v1", "mesh", "mesh/limit", "mesh/rpc", "mesh/security/grant", "mesh/security/transport", "mesh/skill", "mesh/thread", "mesh/threadlog/eventpb"}},
+	"mesh/agent":            {4, []string{"gen/mesh/v1", "mesh", "mesh/a2a", "mesh/agent/meshclient", "mesh/limit", "mesh/llm", "mesh/rpc", "mesh/security/auth", "mesh/security/grant", "mesh/telemetry", "mesh/text", "mesh/thread"}},
 	"mesh/agent/skilltools": {4, []string{"gen/mesh/v1", "mesh", "mesh/agent", "mesh/agent/meshclient", "mesh/limit", "mesh/llm", "mesh/skill", "mesh/skill/command", "mesh/text", "mesh/thread"}},
-	"mesh/agent/modelrun":   {4, []string{"mesh", "mesh/a2a", "mesh/agent", "mesh/limit", "mesh/llm", "mesh/skill", "mesh/skill/command", "mesh/text", "mesh/thread"}},
-	"mesh/dispatch":         {4, []string{"gen/mesh/v1", "mesh", "mesh/a2a", "mesh/agent", "mesh/agent/meshclient", "mesh/agent/modelrun", "mesh/limit", "mesh/llm", "mesh/call", "mesh/text", "mesh/thread"}},
+	"mesh/agent/modelrun":   {4, []string{"mesh", "mesh/a2a", "mesh/agent", "mesh/limit", "mesh/llm", "mesh/skill", "mesh/skill/command", "mesh/telemetry", "mesh/text", "mesh/thread"}},
+	"mesh/dispatch":         {4, []string{"gen/mesh/v1", "mesh", "mesh/a2a", "mesh/agent", "mesh/agent/meshclient", "mesh/agent/modelrun", "mesh/limit", "mesh/llm", "mesh/skill/command", "mesh/call", "mesh/text", "mesh/thread"}},
 	"mesh/handoff":          {4, []string{"mesh", "mesh/text", "mesh/registry", "mesh/thread", "mesh/threadlog", "mesh/thread/cache"}},
 	"mesh/turn":             {4, []string{"mesh", "mesh/text", "mesh/a2a", "mesh/call", "mesh/internal/stack", "mesh/lease", "mesh/registry", "mesh/security/grant", "mesh/thread", "mesh/thread/cache", "mesh/threadlog"}},
-	"mesh/edge":             {4, []string{"mesh", "mesh/limit", "mesh/quota", "mesh/text", "mesh/a2a", "mesh/registry", "mesh/thread", "mesh/thread/cache", "mesh/thread/tasks", "mesh/threadlog"}},
+	"mesh/edge":             {4, []string{"mesh", "mesh/limit", "mesh/quota", "mesh/text", "mesh/a2a", "mesh/registry", "mesh/telemetry", "mesh/thread", "mesh/thread/cache", "mesh/thread/tasks", "mesh/threadlog"}},
 	"mesh/runs":             {4, []string{"gen/mesh/v1", "mesh", "mesh/a2a", "mesh/agent", "mesh/agent/skilltools", "mesh/skill", "mesh/state", "mesh/thread"}},
 	"mesh/conformance":      {4, []string{"mesh", "mesh/call", "mesh/registry", "mesh/rpc", "mesh/security/cards", "mesh/security/credentials"}},
 	"mesh/push":             {4, []string{"mesh", "mesh/alarm", "mesh/a2a", "mesh/security/egress", "mesh/security/seal", "mesh/state", "mesh/thread", "mesh/threadlog", "mesh/thread/cache"}},
@@ -101,6 +103,8 @@ var layers = map[string]layer{
 	// What runs on the mesh. mesh/registry is here for reading cards.
 	"agents/mainagent":          {7, []string{"gen/mesh/v1", "mesh", "mesh/agent", "mesh/agent/...", "mesh/dispatch", "mesh/llm", "mesh/registry", "mesh/skill"}},
 	"agents/orchestrator":       {7, []string{"gen/mesh/v1", "mesh", "mesh/agent", "mesh/agent/...", "mesh/dispatch", "mesh/llm", "mesh/skill"}},
+	"agents/chain":              {7, []string{"mesh", "mesh/agent", "mesh/dispatch"}},
+	"agents/roster":             {7, []string{"mesh", "mesh/limit", "mesh/node", "mesh/skill"}},
 	"agents/specialist":         {7, []string{"mesh", "mesh/agent", "mesh/agent/...", "mesh/llm", "mesh/skill"}},
 	"agents/skillbuilder":       {7, []string{"gen/mesh/v1", "mesh", "mesh/agent", "mesh/llm", "mesh/skill"}},
 	"agentcards":                {7, nil},
@@ -126,8 +130,8 @@ var layers = map[string]layer{
 	// one: the log, the store and the edge are not its business. It shows events
 	// as mesh/thread understands them.
 	"cmd/mesh": {8, []string{
-		"agentcards", "agents/...", "docs", "gen/mesh/v1", "mesh", "mesh/agent", "mesh/agent/...", "mesh/security/credentials", "mesh/security/auth", "mesh/dispatch", "mesh/security/egress", "mesh/security/login", "mesh/security/policy", "mesh/security/transport", "mesh/audit", "mesh/conformance",
-		"mesh/bind/mcp", "mesh/llm", "mesh/llm/...", "mesh/skill/mcp", "mesh/node", "mesh/node/datafolder", "mesh/skill/notify", "mesh/registry", "mesh/rpc", "mesh/skill", "mesh/skill/command",
+		"agentcards", "agents/...", "docs", "gen/mesh/v1", "mesh", "mesh/agent", "mesh/agent/...", "mesh/security/credentials", "mesh/security/auth", "mesh/dispatch", "mesh/security/egress", "mesh/security/login", "mesh/security/policy", "mesh/security/transport", "mesh/telemetry", "mesh/audit", "mesh/conformance",
+		"mesh/bind/mcp", "mesh/limit", "mesh/llm", "mesh/llm/...", "mesh/skill/mcp", "mesh/node", "mesh/node/datafolder", "mesh/skill/notify", "mesh/registry", "mesh/rpc", "mesh/skill", "mesh/skill/command",
 		"mesh/thread", "mesh/threadlog/eventpb", "proto", "skills", "skills/...",
 	}},
 	"cmd/mesh/chaos": {8, nil},
@@ -174,6 +178,8 @@ var fences = map[string]fence{
 		"gen/...", "mesh/rpc", "mesh/a2a", "mesh/agent", "mesh/agent/agenttest", "mesh/agent/meshclient", "mesh/dispatch", "mesh/call",
 		"mesh/api", "mesh/registry", "mesh/bind/rest", "mesh/bind/jsonrpc", "mesh/bind/mcp", "mesh/bind/v03", "mesh/node", "mesh/node/nodetest", "cmd/mesh",
 	}},
+	"go.opentelemetry.io":                       {tests: true, homes: []string{"mesh/telemetry"}},
+	"github.com/prometheus":                     {homes: []string{"mesh/telemetry"}},
 	"github.com/grpc-ecosystem/grpc-gateway/v2": {homes: []string{"gen/...", "mesh/bind/rest"}},
 	"github.com/go-jose/go-jose/v4":             {tests: true, homes: []string{"mesh/security/cards", "mesh/security/oidc", "mesh/security/oidc/oidctest"}},
 	"github.com/coreos/go-oidc/v3":              {homes: []string{"mesh/security/login", "mesh/security/oidc"}},

@@ -8,6 +8,9 @@
 // be taken back. The model that answered is asked first for a while, so that
 // not every request waits for one that is down.
 //
+// A model whose provider lacks a native tool of the request is not asked while there is one
+// that has it.
+//
 // A Model is safe for concurrent use and starts no goroutines. It does not
 // retry a model; models do that themselves.
 package fallback
@@ -113,7 +116,7 @@ func New(models []Named, o Options) (*Model, error) {
 func (m *Model) Generate(ctx context.Context, req *llm.Request) iter.Seq2[llm.Chunk, error] {
 	return func(yield func(llm.Chunk, error) bool) {
 		var failed []Failure
-		for _, at := range m.order() {
+		for _, at := range m.able(m.order(), req.NativeTools) {
 			answered, err := m.try(ctx, at, req, failed, yield)
 			if answered {
 				return
@@ -172,6 +175,28 @@ func (m *Model) order() []int {
 		}
 	}
 	return order
+}
+
+// able returns those of the models that lack the fewest of the native tools.
+func (m *Model) able(order []int, native []string) []int {
+	if len(native) == 0 {
+		return order
+	}
+	least, out := len(native)+1, []int(nil)
+	for _, at := range order {
+		switch n := len(llm.Lacking(m.models[at].Model, native)); {
+		case n < least:
+			least, out = n, []int{at}
+		case n == least:
+			out = append(out, at)
+		}
+	}
+	return out
+}
+
+// Offers reports whether one of the models has the native tool.
+func (m *Model) Offers(tool string) bool {
+	return slices.ContainsFunc(m.models, func(n Named) bool { return llm.Offers(n.Model, tool) })
 }
 
 // keep remembers who answered. The time of one that is kept already is not

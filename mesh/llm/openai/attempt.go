@@ -72,7 +72,7 @@ func (g *generation) send(ctx context.Context, a *attempt, api API) (err error) 
 			by = g.client.thinker(g.model)
 		}
 		a.reply = &responsesReply{assembly: start, by: by}
-		stream, failed := g.client.api.CreateResponseStream(ctx, responsesRequest(g.model, g.req, by))
+		stream, failed := g.client.api.CreateResponseStream(ctx, responsesRequest(g.model, g.req, by, g.client.nativesOf(g.req)))
 		if err = failed; err == nil {
 			a.events = stream
 		}
@@ -147,7 +147,7 @@ func (a *attempt) stream(yield func(llm.Chunk, error) bool) error {
 		if r.size > maxCalls {
 			return mesh.Errorf(mesh.Exhausted, op, "The model's tool calls are longer than %d KiB; ask for less at once", maxCalls>>10)
 		}
-		if text != "" && !yield(llm.Chunk{Text: text}, nil) {
+		if !r.tell(yield) || text != "" && !yield(llm.Chunk{Text: text}, nil) {
 			return nil
 		}
 		if r.ended {

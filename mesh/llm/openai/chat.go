@@ -14,7 +14,9 @@ type assembly struct {
 	calls []mesh.ToolUse
 	args  [][]byte // of calls whose arguments come in pieces
 	size  int      // bytes of all calls
-	ended bool     // nothing comes after this
+	// natives are what tools of the provider did and nobody was told yet.
+	natives []llm.NativeUse
+	ended   bool // nothing comes after this
 }
 
 // maxCalls bounds the calls of one reply, in bytes; they are kept until the
@@ -29,7 +31,18 @@ func (a *assembly) state() *assembly { return a }
 // begun reports whether the reply has begun, with that text. From then on the
 // request is not sent again.
 func (a *assembly) begun(text string) bool {
-	return text != "" || len(a.calls) > 0 || a.done.Finish != ""
+	return text != "" || len(a.calls) > 0 || len(a.natives) > 0 || a.done.Finish != ""
+}
+
+// tell yields what tools of the provider did, and returns false once nobody listens.
+func (a *assembly) tell(yield func(llm.Chunk, error) bool) bool {
+	for i := range a.natives {
+		if !yield(llm.Chunk{Native: &a.natives[i]}, nil) {
+			return false
+		}
+	}
+	a.natives = nil
+	return true
 }
 
 // finish yields the calls and the end of the reply, or returns why it failed.

@@ -82,6 +82,10 @@ type Config struct {
 	API API
 	// Cache says what is marked for the provider's cache; "" is CacheAuto.
 	Cache Cache
+	// NativeTools are the tools that the endpoint itself has and runs, by its names. Nil is
+	// what is known of its host; none is an empty list. They need the Responses API: with
+	// APIChat there are none, and with APIAuto requests for them use it.
+	NativeTools []string
 	// Temperature is sent if it is not nil, also when it is 0.
 	Temperature *float64
 	// Extra are further top-level fields of each request, as OpenRouter's
@@ -121,6 +125,8 @@ type Client struct {
 	config Config
 	api    *openai.Client
 	http   *http.Client
+	// natives are the endpoint's own tools, by all names for them.
+	natives map[string]string
 
 	mu        sync.Mutex
 	responses map[string]bool // models that the endpoint wants asked over the Responses API
@@ -156,7 +162,7 @@ func New(c Config) (*Client, error) {
 	// The endpoint passes nothing on but data, so that a line which is none is
 	// no sign of trouble.
 	config.EmptyMessagesLimit = math.MaxUint
-	return &Client{config: c, api: openai.NewClientWithConfig(config), http: client, responses: map[string]bool{}, silent: map[string]bool{}}, nil
+	return &Client{config: c, api: openai.NewClientWithConfig(config), http: client, natives: nativeTools(c), responses: map[string]bool{}, silent: map[string]bool{}}, nil
 }
 
 func (c Config) withDefaults() Config {

@@ -15,8 +15,8 @@ import (
 
 // responsesRequest translates a request for the Responses API. The provider
 // keeps nothing of it. What the model thought is asked for, and sent if it is
-// of by; "" does neither.
-func responsesRequest(model string, req *llm.Request, by string) openai.CreateResponseRequest {
+// of by; "" does neither. The native tools come after the others.
+func responsesRequest(model string, req *llm.Request, by string, native []openai.ResponseTool) openai.CreateResponseRequest {
 	out := openai.CreateResponseRequest{
 		Model:           model,
 		Instructions:    strings.Join(slices.DeleteFunc([]string{req.System, req.Context}, empty), "\n\n"),
@@ -37,6 +37,7 @@ func responsesRequest(model string, req *llm.Request, by string) openai.CreateRe
 		tool.Parameters["strict"] = false // which is not the default here, and would refuse most schemas
 		out.Tools = append(out.Tools, tool)
 	}
+	out.Tools = append(out.Tools, native...)
 	return out
 }
 
@@ -85,6 +86,7 @@ type responsesReply struct {
 	said  bool   // whether there was any text
 	spoke bool   // whether a message was complete
 	deep  int    // bytes of thoughts
+	used  int    // native tools
 }
 
 // maxThoughts bounds what is kept of the thoughts of one reply, in bytes. A
@@ -96,6 +98,7 @@ type responsesEvent struct {
 	Type     openai.ResponseStreamEventType `json:"type"`
 	Delta    json.RawMessage                `json:"delta"`
 	Item     outputItem                     `json:"item"`
+	Cited    json.RawMessage                `json:"annotation"`
 	Response struct {
 		Model      string       `json:"model"`
 		Output     []outputItem `json:"output"`
@@ -120,6 +123,8 @@ type outputItem struct {
 	Content   []struct {
 		Text    string `json:"text"`
 		Refusal string `json:"refusal"`
+
+		Annotations json.RawMessage `json:"annotations"`
 	} `json:"content"`
 }
 
@@ -153,6 +158,8 @@ func (r *responsesReply) add(event []byte) (string, error) {
 		}
 		r.said = r.said || text != ""
 		return text, nil
+	case openai.ResponseStreamEventOutputTextAnnotationAdded:
+		r.cite(e.Cited)
 	case openai.ResponseStreamEventOutputItemDone:
 		r.addItem(e.Item)
 	case openai.ResponseStreamEventCompleted:
@@ -183,10 +190,15 @@ func (r *responsesReply) addItem(item outputItem) {
 	switch item.Type {
 	case "message":
 		r.spoke = true
+		for _, part := range item.Content {
+			r.cite(part.Annotations)
+		}
 	case "reasoning":
 		r.addThought(item.raw)
-	default:
+	case "function_call":
 		r.addCall(item)
+	default:
+		r.addNative(item)
 	}
 }
 
@@ -198,23 +210,26 @@ func (r *responsesReply) addThought(raw json.RawMessage) {
 	if r.by == "" || json.Unmarshal(raw, &item) != nil || json.Unmarshal(item["encrypted_content"], &secret) != nil || secret == "" {
 		return
 	}
-	if r.deep += len(raw); r.deep > maxThoughts {
-		r.by, r.done.Thoughts = "", nil
+	delete(item, "status") // which the API tells, and does not take
+	if data, err := json.Marshal(item); err == nil {
+		r.keep(data)
+	}
+}
+
+// keep has the item come with the reply in later requests, where it was.
+func (r *responsesReply) keep(data json.RawMessage) {
+	if r.by == "" {
 		return
 	}
-	delete(item, "status") // which the API tells, and does not take
-	data, err := json.Marshal(item)
-	if err != nil {
+	if r.deep += len(data); r.deep > maxThoughts {
+		r.by, r.done.Thoughts = "", nil
 		return
 	}
 	r.done.Thoughts = append(r.done.Thoughts, llm.Thought{By: r.by, Text: r.spoke, Calls: len(r.calls), Data: data})
 }
 
-// addCall takes in an item if it is a call.
+// addCall takes in a call.
 func (r *responsesReply) addCall(item outputItem) {
-	if item.Type != "function_call" {
-		return
-	}
 	r.calls = append(r.calls, mesh.ToolUse{ID: item.CallID, Name: item.Name, Arguments: item.Arguments})
 	r.size += callOverhead + len(item.CallID) + len(item.Name) + len(item.Arguments)
 }
@@ -222,7 +237,7 @@ func (r *responsesReply) addCall(item outputItem) {
 // end ends the reply, and returns text that came with its end alone: some
 // servers send no deltas.
 func (r *responsesReply) end(e *responsesEvent, reason string) (text string) {
-	late := len(r.calls) == 0 && len(r.done.Thoughts) == 0 // no item came before
+	late := len(r.calls) == 0 && len(r.done.Thoughts) == 0 && r.used == 0 // no item came before
 	for _, item := range e.Response.Output {
 		if late {
 			r.addItem(item)

@@ -37,6 +37,9 @@ type generation struct {
 // Responses API when the model turns out to need it.
 func (g *generation) open(ctx context.Context) (*attempt, error) {
 	api := g.client.apiOf(g.model)
+	if g.client.config.API == APIAuto && len(g.client.nativesOf(g.req)) > 0 {
+		api = APIResponses // which alone has them
+	}
 	a, err := g.retry(ctx, api)
 	if g.client.config.API == APIAuto && api == APIChat && needsResponses(err) {
 		g.client.useResponses(g.model)

@@ -45,6 +45,11 @@ func Node() Table {
 		meshv1.ThreadService_ShareThread_FullMethodName:  {Action: mesh.ActChat, Audit: true, Resource: "thread_id"},
 		meshv1.ThreadService_DeleteThread_FullMethodName: {Action: mesh.ActDeleteThread, Audit: true, Resource: "thread_id"},
 
+		meshv1.ExecutionService_ListExecutions_FullMethodName:  {Action: mesh.ActReadOwn, Resource: "thread_id"},
+		meshv1.ExecutionService_GetExecution_FullMethodName:    {Action: mesh.ActReadOwn, Resource: "execution_id"},
+		meshv1.ExecutionService_CancelExecution_FullMethodName: {Action: mesh.ActCancelOwn, Audit: true, Resource: "execution_id"},
+		meshv1.ExecutionService_TellExecution_FullMethodName:   {Action: mesh.ActChat, Audit: true, Resource: "execution_id"},
+
 		meshv1.HandoffService_StartHandoff_FullMethodName: {Action: mesh.ActHandoff, Grant: OnlyGrant, Capability: mesh.CapHandoff, Resource: "target_agent"},
 		meshv1.HandoffService_EndHandoff_FullMethodName:   {Action: mesh.ActHandoff, Grant: MayGrant},
 		meshv1.HandoffService_GetHandoff_FullMethodName:   {Action: mesh.ActReadOwn, Grant: MayGrant},

@@ -84,6 +84,7 @@ type budget struct {
 	Calls  int64 `json:"c,omitempty"`
 	Tokens int64 `json:"t,omitempty"`
 	Cost   int64 `json:"m,omitempty"`
+	Agents int64 `json:"a,omitempty"`
 }
 
 func payloadOf(g mesh.Grant, made int64) payload {

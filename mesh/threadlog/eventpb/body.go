@@ -32,7 +32,9 @@ func bodyToProto(p *meshv1.Event, body mesh.Body) {
 			Duration: durationToProto(b.Duration), Metadata: b.Metadata, Blameless: b.Blameless}}
 	case mesh.ToolReturned:
 		p.Body = &meshv1.Event_ToolReturned{ToolReturned: &meshv1.ToolReturned{
-			Call: b.Call, Name: b.Name, Failed: b.Failed, Content: b.Content, Cause: string(b.Cause)}}
+			Call: b.Call, Name: b.Name, Failed: b.Failed, Content: b.Content, Cause: string(b.Cause), Delivered: texts[mesh.ExecutionID, string](b.Delivered)}}
+	case mesh.ResultsDelivered:
+		p.Body = &meshv1.Event_ResultsDelivered{ResultsDelivered: &meshv1.ResultsDelivered{Executions: texts[mesh.ExecutionID, string](b.Executions), Text: b.Text}}
 	case mesh.ApprovalAsked:
 		p.Body = &meshv1.Event_ApprovalAsked{ApprovalAsked: &meshv1.ApprovalAsked{
 			Call: b.Call, Skill: b.Skill, Args: b.Args, Text: b.Text, Version: b.Version}}
@@ -42,6 +44,8 @@ func bodyToProto(p *meshv1.Event, body mesh.Body) {
 	case mesh.ModelReplied:
 		p.Body = &meshv1.Event_ModelReplied{ModelReplied: &meshv1.ModelReplied{
 			Model: b.Model, Text: b.Text, Tools: toolsToProto(b.Tools), Usage: usageOrNil(b.Usage), Finish: b.Finish}}
+	case mesh.InstructionPosted:
+		p.Body = &meshv1.Event_InstructionPosted{InstructionPosted: &meshv1.InstructionPosted{By: b.By, Text: b.Text, Id: b.ID, Read: b.Read}}
 	case mesh.DispatchSettled:
 		p.Body = &meshv1.Event_DispatchSettled{DispatchSettled: &meshv1.DispatchSettled{
 			Child: string(b.Child), State: b.State, Result: b.Result, Reason: b.Reason}}
@@ -56,6 +60,9 @@ func bodyToProto(p *meshv1.Event, body mesh.Body) {
 			Epoch: int64(b.Epoch), Node: b.Node}}
 	case mesh.TaskOpened:
 		p.Body = &meshv1.Event_TaskOpened{TaskOpened: &meshv1.TaskOpened{Execution: ExecutionToProto(b.Execution)}}
+	case mesh.DispatchAccepted:
+		p.Body = &meshv1.Event_DispatchAccepted{DispatchAccepted: &meshv1.DispatchAccepted{
+			Child: ExecutionToProto(b.Child), Context: b.Context, Wave: toInt32(b.Wave), Call: b.Call, Answers: b.Answers}}
 	case mesh.DispatchIssued:
 		p.Body = &meshv1.Event_DispatchIssued{DispatchIssued: &meshv1.DispatchIssued{
 			Child: ExecutionToProto(b.Child), Message: b.Message}}
@@ -95,7 +102,11 @@ func bodyFromProto(p *meshv1.Event) mesh.Body {
 			Files: v.GetFiles(), Duration: v.GetDuration().AsDuration(), Metadata: v.GetMetadata(), Blameless: v.GetBlameless()}
 	case *meshv1.Event_ToolReturned:
 		v := b.ToolReturned
-		return mesh.ToolReturned{Call: v.GetCall(), Name: v.GetName(), Failed: v.GetFailed(), Content: v.GetContent(), Cause: mesh.Cause(v.GetCause())}
+		return mesh.ToolReturned{Call: v.GetCall(), Name: v.GetName(), Failed: v.GetFailed(), Content: v.GetContent(), Cause: mesh.Cause(v.GetCause()),
+			Delivered: texts[string, mesh.ExecutionID](v.GetDelivered())}
+	case *meshv1.Event_ResultsDelivered:
+		v := b.ResultsDelivered
+		return mesh.ResultsDelivered{Executions: texts[string, mesh.ExecutionID](v.GetExecutions()), Text: v.GetText()}
 	case *meshv1.Event_ApprovalAsked:
 		v := b.ApprovalAsked
 		return mesh.ApprovalAsked{Call: v.GetCall(), Skill: v.GetSkill(), Args: v.GetArgs(), Text: v.GetText(), Version: v.GetVersion()}
@@ -106,6 +117,9 @@ func bodyFromProto(p *meshv1.Event) mesh.Body {
 		v := b.ModelReplied
 		return mesh.ModelReplied{Model: v.GetModel(), Text: v.GetText(), Tools: toolsFromProto(v.GetTools()),
 			Usage: UsageFromProto(v.GetUsage()), Finish: v.GetFinish()}
+	case *meshv1.Event_InstructionPosted:
+		v := b.InstructionPosted
+		return mesh.InstructionPosted{By: v.GetBy(), Text: v.GetText(), ID: v.GetId(), Read: v.GetRead()}
 	case *meshv1.Event_DispatchSettled:
 		v := b.DispatchSettled
 		return mesh.DispatchSettled{Child: mesh.ExecutionID(v.GetChild()), State: v.GetState(),
@@ -133,6 +147,9 @@ func decisionFromProto(p *meshv1.Event) mesh.Body {
 		return mesh.ThreadClaimed{Epoch: mesh.Epoch(b.ThreadClaimed.GetEpoch()), Node: b.ThreadClaimed.GetNode()}
 	case *meshv1.Event_TaskOpened:
 		return mesh.TaskOpened{Execution: ExecutionFromProto(b.TaskOpened.GetExecution())}
+	case *meshv1.Event_DispatchAccepted:
+		v := b.DispatchAccepted
+		return mesh.DispatchAccepted{Child: ExecutionFromProto(v.GetChild()), Context: v.GetContext(), Wave: int(v.GetWave()), Call: v.GetCall(), Answers: v.GetAnswers()}
 	case *meshv1.Event_DispatchIssued:
 		v := b.DispatchIssued
 		return mesh.DispatchIssued{Child: ExecutionFromProto(v.GetChild()), Message: v.GetMessage()}
@@ -181,7 +198,7 @@ func ExecutionToProto(x mesh.Execution) *meshv1.Execution {
 		Id: string(x.ID), Parent: string(x.Parent), Kind: string(x.Kind), Agent: x.Agent, User: x.User,
 		Label: x.Label, Text: x.Text, Skills: x.Skills,
 		MaxToolCalls: toInt32(x.MaxToolCalls), Deadline: timeToProto(x.Deadline), Budget: BudgetToProto(x.Budget),
-		Context: x.Context,
+		Context: x.Context, Traceparent: x.Traceparent,
 	}
 	for _, d := range x.DependsOn {
 		p.DependsOn = append(p.DependsOn, string(d))
@@ -196,8 +213,8 @@ func ExecutionFromProto(p *meshv1.Execution) mesh.Execution {
 		ID: mesh.ExecutionID(p.GetId()), Parent: mesh.ExecutionID(p.GetParent()), Kind: mesh.Kind(p.GetKind()),
 		Agent: p.GetAgent(), User: p.GetUser(), Label: p.GetLabel(), Text: p.GetText(), Skills: p.GetSkills(),
 		MaxToolCalls: int(p.GetMaxToolCalls()), Deadline: timeFromProto(p.GetDeadline()),
-		Budget:  mesh.Budget{Calls: p.GetBudget().GetCalls(), Tokens: p.GetBudget().GetTokens(), Cost: p.GetBudget().GetCostMicrodollars()},
-		Context: p.GetContext(),
+		Budget:  mesh.Budget{Calls: p.GetBudget().GetCalls(), Tokens: p.GetBudget().GetTokens(), Cost: p.GetBudget().GetCostMicrodollars(), Agents: p.GetBudget().GetAgents()},
+		Context: p.GetContext(), Traceparent: p.GetTraceparent(),
 	}
 	for _, d := range p.GetDependsOn() {
 		x.DependsOn = append(x.DependsOn, mesh.ExecutionID(d))
@@ -210,7 +227,7 @@ func BudgetToProto(b mesh.Budget) *meshv1.Budget {
 	if b == (mesh.Budget{}) {
 		return nil
 	}
-	return &meshv1.Budget{Calls: b.Calls, Tokens: b.Tokens, CostMicrodollars: b.Cost}
+	return &meshv1.Budget{Calls: b.Calls, Tokens: b.Tokens, CostMicrodollars: b.Cost, Agents: b.Agents}
 }
 
 // UsageToProto returns the usage as a message.

@@ -180,8 +180,10 @@ func checkTimes(op string, p *meshv1.Event) error {
 		return errTime(op, "time")
 	}
 	d := p.GetTaskOpened().GetExecution().GetDeadline()
-	if d == nil {
-		d = p.GetDispatchIssued().GetChild().GetDeadline()
+	for _, child := range []*meshv1.Execution{p.GetDispatchAccepted().GetChild(), p.GetDispatchIssued().GetChild()} {
+		if d == nil {
+			d = child.GetDeadline()
+		}
 	}
 	if d != nil && d.CheckValid() != nil {
 		return errTime(op, "deadline")

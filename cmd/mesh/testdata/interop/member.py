@@ -1,5 +1,6 @@
 """A member of a mesh, on the Python SDK's server of A2A and on stubs made from
-what 'mesh protos' writes.
+what 'mesh protos' writes. It tells of what it does by OpenTelemetry, if there is
+a collector at OTEL_EXPORTER_OTLP_ENDPOINT, in the trace in which it is called.
 
 Usage: member.py MESH NAME TARGET
 
@@ -10,6 +11,8 @@ back" give it back. It ends with its input.
 """
 
 import asyncio
+import contextlib
+import os
 import sys
 
 import grpc
@@ -28,6 +31,27 @@ from mesh.v1 import grant_pb2, grant_pb2_grpc, handoff_pb2, handoff_pb2_grpc, re
 EXTENSION = 'urn:agentmesh:ext:mesh:v1'
 
 
+def told(name, metadata):
+    """A span of that name below the caller's."""
+    if 'OTEL_EXPORTER_OTLP_ENDPOINT' not in os.environ:
+        return contextlib.nullcontext()
+    from opentelemetry import trace
+    from opentelemetry.propagate import extract
+    return trace.get_tracer('member').start_as_current_span(name, context=extract(metadata))
+
+
+def tell():
+    """Has spans told of."""
+    if 'OTEL_EXPORTER_OTLP_ENDPOINT' in os.environ:
+        from opentelemetry import trace
+        from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter
+        from opentelemetry.sdk.trace import TracerProvider
+        from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+        provider = TracerProvider()
+        provider.add_span_processor(SimpleSpanProcessor(OTLPSpanExporter()))
+        trace.set_tracer_provider(provider)
+
+
 class Member(AgentExecutor):
     def __init__(self, channel, name, target):
         self.handoffs = handoff_pb2_grpc.HandoffServiceStub(channel)
@@ -36,11 +60,15 @@ class Member(AgentExecutor):
         self.name, self.target = name, target
 
     async def execute(self, context, event_queue):
+        called = dict(context.call_context.state['grpc_context'].invocation_metadata())
+        with told(f'{self.name} in Python', called):
+            await self.work(context, event_queue, called)
+
+    async def work(self, context, event_queue, called):
         if context.current_task is None:
             await event_queue.enqueue_event(new_task_from_user_message(context.message))
         updater = TaskUpdater(event_queue, context.task_id, context.context_id)
         await updater.start_work()
-        called = dict(context.call_context.state['grpc_context'].invocation_metadata())
         thread = called['thread-id']
         # The ticket, with what proves that it is ours, for what we may do.
         redeemed = await self.grants.RedeemTicket(grant_pb2.RedeemTicketRequest(), timeout=10, metadata=[
@@ -114,4 +142,5 @@ async def main(address, name, target):
     await speaks.stop(None)
 
 
+tell()
 asyncio.run(main(*sys.argv[1:]))

@@ -1,0 +1,89 @@
+package dispatch
+
+import (
+	"context"
+	"time"
+
+	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/structpb"
+
+	meshv1 "agentmesh/gen/mesh/v1"
+	"agentmesh/mesh"
+	"agentmesh/mesh/a2a"
+	"agentmesh/mesh/call"
+	"agentmesh/mesh/text"
+	"agentmesh/mesh/thread"
+)
+
+// maxAdoptions is how often in a row an agent's work that was cut off goes on without
+// coming on.
+const maxAdoptions = 3
+
+// goOn has the job go on as the log has its execution. d.mu is held, or nobody else has
+// the job.
+func (j *job) goOn(x *thread.Execution, did *thread.Actions, continued bool) {
+	j.resume = &resume{task: x.RemoteTask, said: did.Output(x.ID), continued: continued, message: did.Mission(x.ID), answers: x.WentOn != "", updates: x.Artifacts}
+	if continued && !x.Deadline.IsZero() {
+		j.left = x.Left()
+	}
+}
+
+// readopt has a job go on whose agent, or its task, was lost while it worked; false if it
+// went on too often.
+func (d *Dispatcher) readopt(ctx context.Context, j *job) bool {
+	did, err := d.inv.Mesh.Actions(ctx)
+	if err != nil {
+		return false
+	}
+	x := did.Execution(j.exec.ID)
+	if x == nil || mesh.Terminal(x.State) || x.Adoptions >= maxAdoptions {
+		return false
+	}
+	j.goOn(x, did, true)
+	return true
+}
+
+// find is choose where agents may be about to come back, as the job's own was cut off, or
+// the execution, or the node was away: it waits for a while until the agent is live again.
+func (d *Dispatcher) find(ctx context.Context, j *job) (*meshv1.Agent, error) {
+	const least, most = 20 * time.Millisecond, time.Second
+	over := time.Now().Add(d.opts.AdoptTime)
+	for wait := least; ; wait = min(2*wait, most) {
+		to, err := d.choose(ctx, j)
+		back := j.resume != nil && j.resume.continued || d.inv.Continued || d.inv.Mesh.Away(d.opts.AdoptTime)
+		if err == nil || !back || !time.Now().Before(over) {
+			return to, err
+		}
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return nil, err
+		}
+	}
+}
+
+// continued is what an agent is told again whose work was cut off, and the event that says
+// so.
+func (d *Dispatcher) continued(j *job) (*a2apb.Message, *mesh.Event) {
+	began := a2a.ContinuesFirst
+	m := proto.CloneOf(j.resume.message)
+	if j.resume.answers || m == nil {
+		began, m = a2a.ContinuesAnswer, d.answer(j)
+	}
+	m.Metadata = a2a.SetExtension(m.Metadata, map[string]*structpb.Value{
+		a2a.KeyContinues: structpb.NewStringValue(began), a2a.KeyUpdates: structpb.NewNumberValue(float64(j.resume.updates)),
+	})
+	return m, &mesh.Event{Execution: j.exec.ID, Body: mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_WORKING, Reason: mesh.ReasonContinued}}
+}
+
+// answer is the user's message for an agent that waited for it: the same each time.
+func (d *Dispatcher) answer(j *job) *a2apb.Message {
+	m := message(d.inv.Thread.ID, "", j.Order)
+	m.MessageId, m.Parts = d.inv.Message.GetMessageId()+"-"+string(j.exec.ID), d.inv.Message.GetParts()
+	return m
+}
+
+// unknown is how the work of an agent of others ended that was cut off, and of which
+// nobody can say more.
+func unknown() mesh.TaskMoved { return call.Failure(mesh.ReasonUnknown, text.AgentInterrupted()) }

@@ -1,0 +1,155 @@
+package dispatch_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
+
+	"agentmesh/mesh"
+	"agentmesh/mesh/a2a"
+	"agentmesh/mesh/agent"
+	"agentmesh/mesh/dispatch"
+	"agentmesh/mesh/text/texttest"
+)
+
+// continued returns the dispatcher of the execution in a process that comes after one that
+// died.
+func (w *world) continued(ctx context.Context, inv *agent.Invocation, o dispatch.Options) *dispatch.Dispatcher {
+	w.t.Helper()
+	again := *inv
+	again.Continued = true
+	d := dispatch.New(ctx, &again, w.pool, o)
+	w.t.Cleanup(d.Close)
+	return d
+}
+
+// ours says that the worker speaks our extension.
+func (w *world) ours() {
+	w.agents["worker"].Card.Capabilities.Extensions = []*a2apb.AgentExtension{{Uri: mesh.ExtensionURI}}
+}
+
+// finding O9: an agent whose process dies while who dispatched it works gets its message
+// again when it is back, under the same execution, and its result is there once.
+func TestAnAgentThatDiesGoesOn(t *testing.T) {
+	w := newWorld(t)
+	first, heard := make(chan *mission, 1), make(chan struct{})
+	w.agent("worker", func(m *mission) error {
+		first <- m
+		_ = m.say("half of")
+		<-heard
+		m.crash()
+		<-m.ctx.Done()
+		return m.ctx.Err()
+	})
+	w.ours()
+	d, inv := w.dispatcher(dispatch.Options{AdoptTime: time.Minute})
+	for _, err := range d.Dispatch(t.Context(), []dispatch.Order{order("a"), order("b", "a")}) {
+		t.Fatal(err)
+	}
+	was := receive(t, first)
+	for len(bodies[mesh.ArtifactAppended](w, inv)) == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	close(heard)
+	second := make(chan *mission, 4)
+	w.agent("worker", func(m *mission) error { second <- m; return m.done("all of it") })
+	w.ours()
+	got := wait(t, d)
+	if a, b := got["a"], got["b"]; a.Status != dispatch.StatusCompleted || b.Status != dispatch.StatusCompleted || a.Result != "half of\n\nall of it" {
+		t.Errorf("the results are %+v", got) // the fake's artifacts have an id each
+	}
+	now := receive(t, second)
+	continues := a2a.Extension(now.msg.GetMetadata()).GetFields()[a2a.KeyContinues].GetStringValue()
+	if now.msg.MessageId != was.msg.MessageId || now.text != was.text || continues != a2a.ContinuesFirst {
+		t.Errorf("told %v, and again %v", was.msg, now.msg)
+	}
+	if n := len(bodies[mesh.DispatchIssued](w, inv)); n != 3 {
+		t.Errorf("%d dispatches are in the log, that of the turn among them", n)
+	}
+	if n := len(bodies[mesh.DispatchSettled](w, inv)); n != 2 {
+		t.Errorf("%d agents are settled", n)
+	}
+}
+
+// What an execution had dispatched when its process died goes on with it: what is done is
+// read from the log, what an agent has done meanwhile is asked for, and only an agent of
+// the mesh is told again.
+func TestWhatWasAtWorkGoesOnWithWhoDispatchedIt(t *testing.T) {
+	texttest.Fixed(t)
+	has := &a2apb.Task{Id: "remote", Status: &a2apb.TaskStatus{State: a2apb.TaskState_TASK_STATE_COMPLETED},
+		Artifacts: []*a2apb.Artifact{{ArtifactId: "out", Parts: parts("half of it")}}}
+	for name, tt := range map[string]struct {
+		ours   bool
+		has    *a2apb.Task
+		result string
+		status string
+		told   int // again
+	}{
+		"it is done":              {true, has, "half of it", dispatch.StatusCompleted, 0},
+		"it lost the task":        {true, nil, "all of it", dispatch.StatusCompleted, 1},
+		"another's is done":       {false, has, "half of it", dispatch.StatusCompleted, 0},
+		"another's lost the task": {false, nil, "half of\n\nThe agent was interrupted; it is not known what became of its task.", dispatch.StatusFailed, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			out := func(m *mission, words string, more bool) error {
+				return m.send(&a2apb.StreamResponse{Payload: &a2apb.StreamResponse_ArtifactUpdate{ArtifactUpdate: &a2apb.TaskArtifactUpdateEvent{
+					TaskId: "remote", Append: more, Artifact: &a2apb.Artifact{ArtifactId: "out", Parts: parts(words)}}}})
+			}
+			began, told := make(chan struct{}), make(chan string, 8)
+			a := w.agent("worker", func(m *mission) error {
+				told <- idOf(m)
+				if idOf(m) == "done" {
+					return m.done("done before")
+				}
+				if len(told) > 2 {
+					return out(m, "all of it", false)
+				}
+				if err := out(m, "half of", false); err != nil {
+					return err
+				}
+				close(began)
+				<-m.ctx.Done()
+				return m.ctx.Err()
+			})
+			again := func(m *mission) error {
+				told <- idOf(m)
+				if err := out(m, "all of it", false); err != nil {
+					return err
+				}
+				return m.end(a2apb.TaskState_TASK_STATE_COMPLETED, "")
+			}
+			if tt.ours {
+				w.ours()
+			}
+			inv := w.orchestrator()
+			ctx, stop := context.WithCancelCause(t.Context())
+			d := dispatch.New(ctx, inv, w.pool, dispatch.Options{})
+			run(t, d, order("done"))
+			for _, err := range d.Dispatch(t.Context(), []dispatch.Order{order("a")}) {
+				t.Fatal(err)
+			}
+			receive(t, began)
+			for len(bodies[mesh.ArtifactAppended](w, inv)) < 2 {
+				time.Sleep(time.Millisecond)
+			}
+			stop(agent.ErrShutdown) // the process stops
+			d.Close()
+			if n := len(bodies[mesh.DispatchSettled](w, inv)); n != 1 || len(a.canceled) > 0 {
+				t.Errorf("%d agents are settled and %d were to end when the process stops", n, len(a.canceled))
+			}
+			a.act, a.has = again, tt.has
+			next := w.continued(t.Context(), inv, dispatch.Options{})
+			got := wait(t, next)
+			if got["done"].Result != "done before" || got["a"].Status != tt.status || got["a"].Result != tt.result || len(told) != 2+tt.told {
+				t.Errorf("the results are %+v; told %d times", got, len(told))
+			}
+			if n := len(bodies[mesh.DispatchSettled](w, inv)); n != 2 {
+				t.Errorf("%d agents are settled", n)
+			}
+		})
+	}
+}

@@ -1,0 +1,182 @@
+package dispatch
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+
+	"agentmesh/mesh"
+	"agentmesh/mesh/agent"
+	"agentmesh/mesh/limit"
+	"agentmesh/mesh/llm"
+	"agentmesh/mesh/text"
+)
+
+// DefaultBudget is the default of Options.Budget.
+const DefaultBudget = 600 * time.Second
+
+// concluding is how long a conclusion may take when the budget is over.
+const concluding = time.Minute
+
+// ForConsulting returns the options for who only consults agents that dispatch others: the
+// budget is theirs.
+func (o Options) ForConsulting() Options {
+	if o.Budget >= 0 {
+		o.Orchestrating = cmp.Or(o.Budget, DefaultBudget) + concluding
+	}
+	o.Budget = -1
+	return o
+}
+
+// timeout is how long the agent of the order may take.
+func (d *Dispatcher) timeout(o Order) time.Duration {
+	name, _ := d.opts.registered(o.Name)
+	for _, t := range []time.Duration{o.Timeout, d.opts.Timeouts[name]} {
+		if t > 0 {
+			return t
+		}
+	}
+	return d.opts.Timeout
+}
+
+// room is how many agents more may be dispatched, as far as is known here; -1 for any
+// number. d.mu is held.
+func (d *Dispatcher) room() int {
+	room := -1
+	if d.opts.MaxAgents > 0 {
+		room = max(d.opts.MaxAgents-d.now, 0)
+	}
+	if left := d.inv.Mesh.Left().Agents; left != limit.Unlimited {
+		if n := int(max(left, 0)); room < 0 || n < room {
+			room = n
+		}
+	}
+	return room
+}
+
+// tooMany refuses a batch of which there is room for so many, and says so in the log.
+func (d *Dispatcher) tooMany(ctx context.Context, batch, room int) []error {
+	most := d.now + room
+	if d.opts.MaxAgents > 0 {
+		most = d.opts.MaxAgents
+	}
+	n := most - room + batch
+	fact := mesh.LimitTripped{Limit: limit.TurnAgents, Detail: text.TooManyAgents(most, n), Used: int64(n), Most: int64(most)}
+	err := &mesh.Error{Code: mesh.Exhausted, Op: "dispatch.Dispatch", Detail: fact.Detail, Limit: &fact}
+	_, logErr := d.inv.Mesh.Record(ctx, &mesh.Event{Body: fact})
+	if logErr != nil {
+		d.opts.Logger.WarnContext(ctx, "limit not logged", "err", logErr)
+	}
+	return slices.Repeat([]error{err}, batch)
+}
+
+// refused notes the limit for which the node did not take a dispatch, if it was one: it
+// stands before the next call of the model.
+func (d *Dispatcher) refused(err error) bool {
+	trip := limit.TripOf(err)
+	if trip == nil {
+		return false
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.meet(tripped(trip))
+	return true
+}
+
+// meet notes the first limit that the agents met. d.mu is held.
+func (d *Dispatcher) meet(trip *llm.Trip) {
+	if d.met == nil {
+		d.met = trip
+	}
+}
+
+// expire ends all that is at work and has not begun, since the time of the run is over.
+// What is done stays, and who waits for the user does.
+func (d *Dispatcher) expire() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	cut := false
+	for _, id := range d.order {
+		switch j := d.jobs[id]; {
+		case j.cancel != nil:
+			cut = true
+			j.cancel()
+		case j.Status == StatusPending && j.resume == nil:
+			cut = true
+			d.drop(j)
+		}
+	}
+	seconds := int64(d.opts.Budget / time.Second)
+	trip := tripped(&limit.Trip{Limit: limit.OrchestratorTime, Used: seconds, Most: seconds})
+	trip.Conclude = true
+	if d.late = trip; cut {
+		d.meet(trip)
+	}
+	d.wake()
+}
+
+// tripped is the trip as a model's run has it, and tripOf the other way round.
+func tripped(t *limit.Trip) *llm.Trip {
+	return &llm.Trip{Limit: t.Limit, Used: t.Used, Most: t.Most, Detail: t.Detail(), Free: t.Free}
+}
+
+func tripOf(t *llm.Trip) *limit.Trip {
+	return &limit.Trip{Limit: t.Limit, Used: t.Used, Most: t.Most, Free: t.Free}
+}
+
+// Limit implements [modelrun.Limiter].
+func (a *asked) Limit() *llm.Trip {
+	a.d.mu.Lock()
+	defer a.d.mu.Unlock()
+	return a.d.met
+}
+
+// Report implements [modelrun.Reporter].
+func (a *asked) Report(ctx context.Context) (questions []mesh.Question, report agent.Report) {
+	d := a.d
+	d.suspend()
+	all, err := d.await(ctx, nil, ModeAll)
+	if err != nil {
+		return nil, report
+	}
+	var waiting []string
+	for _, r := range all {
+		if r.Status == StatusWaiting {
+			waiting = append(waiting, r.AgentID)
+		}
+	}
+	questions, of := d.question(ctx, waiting)
+	if of != nil {
+		report.Add(of.Work...)
+		return questions, report
+	}
+	report.Add(d.others(ctx, all)...)
+	return questions, report
+}
+
+// brief is a mission in a line.
+func brief(mission string) string {
+	return mesh.Clip(strings.Join(strings.Fields(mission), " "), maxMission)
+}
+
+// Summary says what a call to consult an agent wanted, in the words of a report.
+func (c *Consult) Summary(use mesh.ToolUse) (string, bool) {
+	var a struct{ Task string }
+	if use.Name != ToolConsult {
+		return "", false
+	}
+	err := json.Unmarshal([]byte(use.Arguments), &a)
+	return text.NotAsked(brief(a.Task)), err == nil
+}
+
+// Summary says what a call to dispatch an agent wanted, in the words of a report.
+func (o *Orchestration) Summary(use mesh.ToolUse) (string, bool) {
+	if use.Name != ToolDispatch {
+		return "", false
+	}
+	order, err := o.parse(use.Arguments)
+	return text.NotAsked(brief(order.Mission)), err == nil
+}

@@ -1,0 +1,447 @@
+package node
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v4"
+
+	"agentmesh/mesh"
+	"agentmesh/mesh/skill"
+)
+
+// A file is where settings were read from: which of its lines has which of them.
+type file struct {
+	name  string
+	root  *yaml.Node        // its fields by the names of Config; nil for an empty file
+	lines map[string]int    // by the path of a field, as agents.worker.mcp or notify[0].on
+	over  map[string]string // what has set fields since, as --grpc, by their paths
+}
+
+// LoadConfig reads a file. The error names the line and the field of all that cannot be
+// read.
+func LoadConfig(path string) (Config, error) {
+	c, problems := readConfig(path)
+	if len(problems) == 0 {
+		return c, nil
+	}
+	if len(problems) == 1 {
+		return c, problems[0]
+	}
+	var words []string
+	for _, p := range problems {
+		words = append(words, mesh.DetailOf(p))
+	}
+	return c, mesh.Errorf(mesh.Invalid, "node.LoadConfig", "%s", strings.Join(words, "; "))
+}
+
+// readConfig is LoadConfig with each problem by itself.
+func readConfig(path string) (c Config, problems []error) {
+	const op = "node.LoadConfig"
+	data, err := os.ReadFile(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return c, []error{mesh.Errorf(mesh.NotFound, op, "there is no configuration file %s; name another with --config, or leave it out", path)}
+	}
+	if err != nil {
+		return c, []error{mesh.Errorf(mesh.Invalid, op, "%s cannot be read; check its permissions: %w", path, err)}
+	}
+	f := &file{name: path, over: map[string]string{}}
+	c, problems = f.decode(data)
+	for _, p := range []*string{&c.Data, &c.Skills, &c.Docs, &c.Tokens, &c.Policies, &c.Cards.Trust, &c.TenantSkills, &c.TLS.Cert, &c.TLS.Key, &c.TLS.ClientCA, &c.TLS.CA, &c.Audit.Checkpoints} {
+		if *p != "" && !filepath.IsAbs(*p) {
+			*p = filepath.Join(filepath.Dir(path), *p)
+		}
+	}
+	return c, problems
+}
+
+// decode reads the file's text.
+func (f *file) decode(data []byte) (c Config, problems []error) {
+	var doc yaml.Node
+	switch err := yaml.NewDecoder(bytes.NewReader(data)).Decode(&doc); {
+	case errors.Is(err, io.EOF): // it is empty
+		return Config{file: f}, nil
+	case err != nil:
+		return Config{file: f}, f.unreadable(err)
+	}
+	if len(doc.Content) > 0 {
+		f.root = doc.Content[0]
+	}
+	problems = f.canonical()
+	f.lines = map[string]int{}
+	f.index(f.root, "", f.lines, 0)
+	if err := f.root.Load(&c, yaml.WithKnownFields()); err != nil {
+		problems = append(problems, f.unreadable(err)...)
+	}
+	c.file = f
+	return c, problems
+}
+
+// maxDepthOfFile bounds how deep a file is looked into for lines: aliases may nest.
+const maxDepthOfFile = 12
+
+// index notes the lines of all fields below n.
+func (f *file) index(n *yaml.Node, path string, lines map[string]int, depth int) {
+	if n == nil || depth > maxDepthOfFile {
+		return
+	}
+	switch n.Kind {
+	case yaml.AliasNode:
+		f.index(n.Alias, path, lines, depth+1)
+	case yaml.MappingNode:
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			at := strings.TrimPrefix(path+"."+n.Content[i].Value, ".")
+			lines[at] = n.Content[i].Line
+			f.index(n.Content[i+1], at, lines, depth+1)
+		}
+	case yaml.SequenceNode:
+		for i, item := range n.Content {
+			at := fmt.Sprintf("%s[%d]", path, i)
+			lines[at] = item.Line
+			f.index(item, at, lines, depth+1)
+		}
+	}
+}
+
+// pathAt is the path of what begins at that place of the file: a field by its name or by
+// its value; "" for nothing.
+func (f *file) pathAt(n *yaml.Node, path string, line, column, depth int) string {
+	if n == nil || depth > maxDepthOfFile {
+		return ""
+	}
+	// A group begins where its first field does, which is looked for first.
+	for i, child := range n.Content {
+		at := fmt.Sprintf("%s[%d]", path, i)
+		if n.Kind == yaml.MappingNode {
+			at = strings.TrimPrefix(path+"."+n.Content[i-i%2].Value, ".")
+		}
+		if found := f.pathAt(child, at, line, column, depth+1); found != "" {
+			return found
+		}
+	}
+	if n.Line == line && n.Column == column {
+		return path
+	}
+	return ""
+}
+
+// unreadable are the problems of a decoder, in words of ours, and without what is in the
+// file but names of fields: the line may be that of a secret.
+func (f *file) unreadable(err error) (problems []error) {
+	var several *yaml.LoadErrors
+	var one *yaml.LoadError
+	switch {
+	case errors.As(err, &several):
+	case errors.As(err, &one):
+		several = &yaml.LoadErrors{Errors: []*yaml.LoadError{one}}
+	default:
+		return []error{mesh.Errorf(mesh.Invalid, "node.LoadConfig", "%s cannot be read as YAML", f.name)}
+	}
+	for _, e := range several.Errors {
+		path := f.pathAt(f.root, "", e.Mark.Line, e.Mark.Column, 0)
+		problems = append(problems, f.problem(e.Mark.Line, path, f.words(e.Message, path)))
+	}
+	return problems
+}
+
+// problem says what is wrong with a field, and where that is.
+func (f *file) problem(line int, field, words string) error {
+	at := f.name
+	if line > 0 {
+		at = fmt.Sprintf("%s:%d", f.name, line)
+	}
+	if !showable(field) {
+		field = ""
+	}
+	if field != "" {
+		words = field + " " + words
+	}
+	return &mesh.Error{Code: mesh.Invalid, Op: "node.Config", Field: field, Detail: at + ": " + words}
+}
+
+var (
+	pathPart = regexp.MustCompile(`^[A-Za-z0-9_/-]{1,64}$`)
+	intoType = regexp.MustCompile(` into (\S+)$`)
+)
+
+// words are what a decoder says of the field.
+func (f *file) words(message, path string) string {
+	if m := unknownField.FindStringSubmatch(message); m != nil {
+		name := path[strings.LastIndex(path, ".")+1:]
+		if path == "" || !showable(path) {
+			return withoutValues(message)
+		}
+		words := "is not known"
+		if near := skill.Closest(name, fieldsOf(parentOf(path))); near != "" {
+			words += "; did you mean " + near + "?"
+		}
+		return words
+	}
+	into := intoType.FindStringSubmatch(message)
+	if path == "" || into == nil || !showable(path) {
+		return withoutValues(message)
+	}
+	switch kind := into[1]; {
+	case strings.HasPrefix(kind, "int"), strings.HasPrefix(kind, "float"), strings.HasPrefix(kind, "uint"):
+		return "must be a number"
+	case kind == "bool":
+		return "must be true or false"
+	case kind == "time.Duration":
+		return "must be a duration such as 30s"
+	case kind == "string", kind == "node.Modes":
+		return "must be a text"
+	case strings.HasPrefix(kind, "[]"):
+		return "must be a list"
+	}
+	return "must be a group of fields"
+}
+
+// parentOf is the path of what a field is in.
+func parentOf(path string) string {
+	if i := strings.LastIndexAny(path, ".["); i >= 0 {
+		return path[:i]
+	}
+	return ""
+}
+
+// Located returns the error with its place in the file, if the field that it names is in one.
+func (c *Config) Located(err error) error {
+	var e *mesh.Error
+	if c.file == nil || !errors.As(err, &e) || e.Field == "" {
+		return err
+	}
+	for path := e.Field; path != ""; path = parentOf(path) {
+		if c.file.over[path] != "" {
+			return err
+		}
+		if line := c.file.lines[path]; line > 0 {
+			told := *e
+			told.Detail = fmt.Sprintf("%s:%d: %s: %s", c.file.name, line, e.Field, e.Detail)
+			return &told
+		}
+	}
+	return err
+}
+
+// SetBy notes that a field, by its path, has been set by something else than the file, as
+// --grpc.
+func (c *Config) SetBy(path, by string) {
+	if c.file == nil {
+		c.file = &file{over: map[string]string{}}
+	}
+	c.file.over[path] = by
+}
+
+// Origin is what has set the field of that path: a flag, a variable, or FILE:LINE; "" if
+// nothing has.
+func (c *Config) Origin(path string) string {
+	switch f := c.file; {
+	case f == nil:
+		return ""
+	case f.over[path] != "":
+		return f.over[path]
+	case f.lines[path] > 0:
+		return fmt.Sprintf("%s:%d", f.name, f.lines[path])
+	}
+	return ""
+}
+
+// Settings are the paths of all fields that something has set, and do not hold others,
+// sorted.
+func (c *Config) Settings() []string {
+	if c.file == nil {
+		return nil
+	}
+	all := map[string]bool{}
+	for path := range c.file.over {
+		all[path] = true
+	}
+	for path := range c.file.lines {
+		all[path] = true
+	}
+	for path := range all {
+		if item := strings.LastIndex(path, "["); item > 0 && strings.HasSuffix(path, "]") && c.Value(path[:item]) != "" && c.Value(path) != "" {
+			delete(all, path) // of a list of values, which is shown as one
+		}
+	}
+	for path := range all {
+		for p := parentOf(path); p != ""; p = parentOf(p) {
+			delete(all, p)
+		}
+	}
+	return slices.Sorted(maps.Keys(all))
+}
+
+// Problems are all mistakes of a file, each with its line and field, in the order of the
+// lines; none for a file that is as it should be. more finds those that are beyond this
+// package. Where a check stops at a mistake, what is wrong is taken out and the rest looked
+// at again.
+func Problems(path string, more func(*Config) []error) (Config, []error) {
+	c, problems := readConfig(path)
+	if c.file == nil {
+		return c, problems
+	}
+	told := map[string]bool{}
+	tell := func(found []error) {
+		for _, p := range found {
+			if field := mesh.FieldOf(p); field == "" || !told[field] {
+				told[field] = true
+				problems = append(problems, p)
+			}
+		}
+	}
+	for _, p := range problems {
+		told[mesh.FieldOf(p)] = true
+	}
+	again := c
+	tell(again.problems())
+	for _, p := range more(&again) {
+		tell([]error{again.Located(p)})
+	}
+	tell(c.file.hidden())
+	slices.SortStableFunc(problems, func(a, b error) int { return cmp.Compare(lineOf(a), lineOf(b)) })
+	return c, problems
+}
+
+// hidden returns mistakes that others hide, by taking these out. What is said of agents is
+// checked as a whole, and would miss what is gone.
+func (f *file) hidden() (problems []error) {
+	root := clone(f.root)
+	for range maxProblems {
+		again := Config{}
+		if root != nil {
+			_ = root.Load(&again, yaml.WithKnownFields()) // what is wrong with that is told
+		}
+		again.file = f
+		first := split(again.fill())
+		gone := false
+		for _, p := range first {
+			problems = append(problems, again.Located(p))
+			gone = root != nil && remove(root, mesh.FieldOf(p)) || gone
+		}
+		if !gone {
+			break
+		}
+	}
+	return problems
+}
+
+// maxProblems is after how many rounds nobody would read on.
+const maxProblems = 100
+
+var lineIn = regexp.MustCompile(`^[^\n]*?:(\d+): `)
+
+func lineOf(err error) (line int) {
+	if m := lineIn.FindStringSubmatch(mesh.DetailOf(err)); m != nil {
+		_, _ = fmt.Sscan(m[1], &line)
+	}
+	return line
+}
+
+func clone(n *yaml.Node) *yaml.Node {
+	if n == nil {
+		return nil
+	}
+	out := *n
+	out.Content = nil
+	for _, child := range n.Content {
+		out.Content = append(out.Content, clone(child))
+	}
+	return &out
+}
+
+// remove takes the field of that path out, or the nearest thing that it would be in, and
+// reports whether there was one.
+func remove(n *yaml.Node, path string) bool {
+	for ; path != ""; path = parentOf(path) {
+		if removeExactly(n, "", path) {
+			return true
+		}
+	}
+	return false
+}
+
+func removeExactly(n *yaml.Node, at, path string) bool {
+	for i := 0; i < len(n.Content); i++ {
+		switch n.Kind {
+		case yaml.MappingNode:
+			name := strings.TrimPrefix(at+"."+n.Content[i].Value, ".")
+			if name == path {
+				n.Content = slices.Delete(n.Content, i, i+2)
+				return true
+			}
+			i++
+			if removeExactly(n.Content[i], name, path) {
+				return true
+			}
+		case yaml.SequenceNode:
+			if removeExactly(n.Content[i], fmt.Sprintf("%s[%d]", at, i), path) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// Value is what the field of that path is set to, for people; of a secret only that it is.
+func (c *Config) Value(path string) string {
+	if secretField.MatchString(path) {
+		return "(a secret)"
+	}
+	v := reflect.ValueOf(c).Elem()
+	for part := range strings.SplitSeq(strings.ReplaceAll(path, "[", ".["), ".") {
+		i, isItem := 0, strings.HasPrefix(part, "[")
+		if isItem {
+			_, _ = fmt.Sscanf(part, "[%d]", &i) // which this package wrote
+		}
+		switch {
+		case isItem && v.Kind() == reflect.Slice && i < v.Len():
+			v = v.Index(i)
+		case v.Kind() == reflect.Map:
+			v = v.MapIndex(reflect.ValueOf(part))
+		case v.Kind() == reflect.Struct:
+			v = valueNamed(v, part)
+		default:
+			return "" // of free form
+		}
+		for v.IsValid() && v.Kind() == reflect.Pointer {
+			v = v.Elem()
+		}
+		if !v.IsValid() {
+			return ""
+		}
+	}
+	switch v.Kind() {
+	case reflect.Struct, reflect.Map, reflect.Interface:
+		return ""
+	}
+	return fmt.Sprint(v.Interface())
+}
+
+// secretField are the fields whose values nobody is shown, or may hold such: URLs too.
+var secretField = regexp.MustCompile(`(^|\.)(key|password|value|token|url|webhook)$|\.(headers|env|extra)\.`)
+
+func valueNamed(v reflect.Value, name string) reflect.Value {
+	t := v.Type()
+	for i := range t.NumField() {
+		switch tag := t.Field(i).Tag.Get("yaml"); tag {
+		case name:
+			return v.Field(i)
+		case ",inline":
+			if found := valueNamed(v.Field(i), name); found.IsValid() {
+				return found
+			}
+		}
+	}
+	return reflect.Value{}
+}

@@ -1,0 +1,146 @@
+package turn
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"strings"
+	"time"
+
+	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/structpb"
+
+	"agentmesh/mesh"
+	"agentmesh/mesh/a2a"
+	"agentmesh/mesh/thread"
+	"agentmesh/mesh/thread/cache"
+)
+
+// maxAdoptions is how often in a row a turn is taken over that does not come on.
+const maxAdoptions = 3
+
+// errTaken says that a leg does not have the stream any more which was to go on.
+var errTaken = errors.New("the stream went to somebody else")
+
+// exhausted reports whether the turn was taken over so often without coming on that it is
+// not once more.
+func exhausted(s *thread.State, t *thread.Execution) bool {
+	at := t.Leg()
+	return at != nil && begun(s, t) && s.Execution(at.Execution).Adoptions >= maxAdoptions
+}
+
+// await prepares a leg that goes on: it waits until its agent is live, or has had its
+// time, or the user wants the turn to end.
+func (d *driver) await(ctx context.Context, l *leg, w *watch) {
+	const least, most = 20 * time.Millisecond, time.Second
+	over := time.NewTimer(d.AdoptTime)
+	defer over.Stop()
+	for wait := least; ; wait = min(2*wait, most) {
+		if d.prepare(l); l.unreachable == nil {
+			return
+		}
+		again := time.NewTimer(wait)
+		select {
+		case <-again.C:
+			continue
+		case ev := <-w.signals:
+			if _, cancels := ev.Body.(mesh.CancelRequested); !cancels && !d.takes(ev, l) {
+				again.Stop()
+				continue
+			}
+		case <-over.C:
+		case <-ctx.Done():
+		}
+		again.Stop()
+		return
+	}
+}
+
+// takes reports whether the event is a handoff, which takes the stream of the leg away.
+func (d *driver) takes(ev *mesh.Event, l *leg) bool {
+	return ev.Execution == l.exec.ID || ev.Execution == l.turn
+}
+
+// adopt has the log say that the leg goes on, if its agent is there, and gives it the time
+// that it had left.
+func (d *driver) adopt(s *thread.State, t *thread.Execution, dec *cache.Decision, l *leg) error {
+	at, x := t.Leg(), s.Execution(l.exec.ID)
+	if at == nil || at.Execution != l.exec.ID {
+		return errTaken
+	}
+	if l.unreachable != nil {
+		l.begins = &mesh.Event{Seq: s.Seq} // nothing is logged: it is over
+		return nil
+	}
+	l.exec.Deadline = d.Now().Add(x.Left())
+	l.begins = d.event(l.exec.ID, "node", mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_WORKING, Reason: mesh.ReasonContinued})
+	dec.Events = append(dec.Events, l.begins)
+	return nil
+}
+
+// remember makes the message that the leg's agent had, and reads what the log has of what
+// the agent said since the execution began.
+func (d *driver) remember(ctx context.Context, l *leg) error {
+	var opened, tail mesh.Seq
+	err := d.States.With(ctx, d.key, func(s *thread.State) error {
+		t, err := turnIn(s, l.turn)
+		if err != nil {
+			return err
+		}
+		x := s.Execution(l.exec.ID)
+		l.roles, l.remote, opened, tail = t.Roles, x.RemoteTask, x.Opened, s.Seq
+		if h := s.Handoff; h != nil && h.Turn == l.turn && h.Active() && h.To == l.exec.Agent {
+			l.handoff = h
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	const page = 256
+	past := thread.NewPast(l.turn, l.exec.ID)
+	for after := opened - 1; after < tail; {
+		events, err := d.Log.Read(ctx, d.key, after, page)
+		if err != nil {
+			return mesh.Wrap("turn.remember", err)
+		}
+		if len(events) == 0 {
+			break
+		}
+		for _, e := range events {
+			past.Apply(e)
+			after = e.Seq
+		}
+	}
+	if l.message = proto.CloneOf(past.Message); l.message == nil {
+		return mesh.Errorf(mesh.Unknown, "turn.remember", "")
+	}
+	for _, b := range past.Said {
+		if o, ok := b.(mesh.ArtifactAppended); ok {
+			if a := unspaced(o.Artifact, l.ordinal); a != o.Artifact {
+				o.Artifact, o.Wire = a, nil
+				b = o
+			}
+		}
+		l.had = append(l.had, b)
+	}
+	began := a2a.ContinuesAnswer
+	if past.First {
+		began = a2a.ContinuesFirst
+	}
+	l.message.Metadata = a2a.SetExtension(l.message.Metadata, map[string]*structpb.Value{a2a.KeyContinues: structpb.NewStringValue(began)})
+	l.exec.Text = mesh.Clip(mesh.TextOf(l.message), maxText)
+	return d.States.With(ctx, d.key, func(s *thread.State) error { l.tellUpdates(s); return nil })
+}
+
+// unspaced undoes what namespaced does to an artifact's id.
+func unspaced(a *a2apb.Artifact, ordinal int) *a2apb.Artifact {
+	id, ok := strings.CutPrefix(a.GetArtifactId(), strconv.Itoa(ordinal)+".")
+	if !ok || ordinal == 1 && !strings.HasPrefix(strings.TrimLeft(id, "0123456789"), ".") {
+		return a
+	}
+	out := proto.CloneOf(a)
+	out.ArtifactId = id
+	return out
+}

@@ -1,0 +1,271 @@
+package turn
+
+import (
+	"context"
+	"iter"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
+	"github.com/google/go-cmp/cmp"
+
+	"agentmesh/mesh"
+	"agentmesh/mesh/a2a"
+	"agentmesh/mesh/call"
+	"agentmesh/mesh/registry"
+	"agentmesh/mesh/security/grant"
+	"agentmesh/mesh/store/mem"
+	"agentmesh/mesh/thread"
+	"agentmesh/mesh/thread/cache"
+	"agentmesh/mesh/threadlog"
+
+	"agentmesh/mesh/lease"
+)
+
+// A survivor is an agent that worked on a turn whose node died.
+type survivor struct {
+	agent
+	foreign bool      // it does not speak our extension
+	back    time.Time // until then it is not live
+	has     *a2apb.Task
+
+	mu    sync.Mutex
+	sent  []*a2apb.Message
+	asked int // for its task
+}
+
+func (s *survivor) Resolve(tenant mesh.TenantID, name string) (registry.Entry, error) {
+	if time.Now().Before(s.back) {
+		return registry.Entry{}, mesh.Errorf(mesh.Unavailable, "test", "not live")
+	}
+	e, err := s.agent.Resolve(tenant, name)
+	if !s.foreign {
+		e.Card.Capabilities.Extensions = []*a2apb.AgentExtension{{Uri: mesh.ExtensionURI}}
+	}
+	return e, err
+}
+
+func (s *survivor) Dial(call.Target) (call.Client, error) { return s, nil }
+
+func (s *survivor) SendStreamingMessage(ctx context.Context, req *a2apb.SendMessageRequest) iter.Seq2[call.Response, error] {
+	s.mu.Lock()
+	s.sent = append(s.sent, req.GetMessage())
+	s.mu.Unlock()
+	return s.agent.SendStreamingMessage(ctx, req)
+}
+
+func (s *survivor) SubscribeToTask(context.Context, string) iter.Seq2[call.Response, error] {
+	return func(yield func(call.Response, error) bool) {
+		yield(call.Response{}, mesh.Errorf(mesh.Unsupported, "test", "no"))
+	}
+}
+
+func (s *survivor) GetTask(_ context.Context, id string) (*a2apb.Task, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.asked++
+	if s.has == nil || s.has.Id != id {
+		return nil, mesh.Errorf(mesh.NotFound, "test", "no such task")
+	}
+	return s.has, nil
+}
+
+// after returns a runner of a node that comes after one that died in turn t1, of which
+// the agent had said something as execution a1.
+func after(t *testing.T, s *survivor, more ...*mesh.Event) *Runner {
+	t.Helper()
+	signer, err := grant.NewSigner(make([]byte, 32))
+	must(t, err)
+	log := threadlog.New(&ledger{Backend: mem.Open()})
+	r, err := New(Config{Log: log, States: cache.New(log, 0), Leases: lease.NewLocal(nil), Directory: s, Dialer: s, Signer: signer, Main: "main", Node: "n"})
+	must(t, err)
+	remote := ""
+	if s.foreign {
+		remote = "own"
+	}
+	begun := begins("t1", "a1", "main")
+	issued := begun.Body.(mesh.DispatchIssued)
+	issued.Message = mesh.Say("go")
+	begun.Body = issued
+	r.write(t, append([]*mesh.Event{opened("t1"), posted("t1"), moved("t1", working), begun,
+		{Execution: "a1", Actor: "agent:main", Body: mesh.TaskMoved{State: working, RemoteTask: remote}}, said("a1", "the ans", false)}, more...)...)
+	return r
+}
+
+func said(id mesh.ExecutionID, words string, more bool) *mesh.Event {
+	return &mesh.Event{Execution: id, Actor: "agent:main", Body: mesh.ArtifactAppended{Append: more,
+		Artifact: &a2apb.Artifact{ArtifactId: "a", Parts: []*a2apb.Part{{Content: &a2apb.Part_Text{Text: words}}}}}}
+}
+
+func wentOn(id mesh.ExecutionID) *mesh.Event {
+	return &mesh.Event{Execution: id, Actor: "node", Body: mesh.TaskMoved{State: working, Reason: mesh.ReasonContinued}}
+}
+
+// ended tends the threads until the turn is over, and returns how it ended and what its
+// user was shown.
+func ended(t *testing.T, r *Runner) (end, text string, x thread.Execution) {
+	t.Helper()
+	r.Tend(t.Context())
+	time.Sleep(10 * time.Minute)
+	synctest.Wait()
+	events, err := r.Log.Read(t.Context(), key, 0, 1000)
+	must(t, err)
+	shown := thread.NewSnapshot(key.ID, "t1")
+	for _, e := range events {
+		shown.Apply(e)
+	}
+	task, _ := shown.Task()
+	for _, a := range task.GetArtifacts() {
+		text += a2a.ArtifactText(a) + "."
+	}
+	turn := thread.Fold(events).Turn("t1")
+	return strings.TrimSpace(strings.TrimPrefix(turn.State.String(), "TASK_STATE_") + " " + turn.Reason), text, *thread.Fold(events).Execution("a1")
+}
+
+// again says the whole answer anew, under the id of the execution.
+func again(say func(*a2apb.StreamResponse)) {
+	say(task("a1"))
+	say(piece("a1", "the answer"))
+	say(status("a1", completed))
+}
+
+// finding R7, O9: what a node that died left is gone on with, whatever became of the agent,
+// and nothing is said or asked for twice.
+func TestATurnThatWasCutOffGoesOn(t *testing.T) {
+	has := func(id string, state mesh.TaskState, words string) *a2apb.Task {
+		return &a2apb.Task{Id: id, Status: &a2apb.TaskStatus{State: state},
+			Artifacts: []*a2apb.Artifact{{ArtifactId: "a", Parts: []*a2apb.Part{{Content: &a2apb.Part_Text{Text: words}}}}}}
+	}
+	replied := &mesh.Event{Execution: "a1", Actor: "agent:main", Body: mesh.ModelReplied{Text: "the ans"}}
+	for name, tt := range map[string]struct {
+		agent *survivor
+		away  time.Duration
+		more  []*mesh.Event
+		end   string
+		text  string
+		sent  int
+	}{
+		"it lost the task":         {&survivor{agent: agent{play: again}}, 0, nil, "COMPLETED", "the answer.", 1},
+		"it is back in time":       {&survivor{agent: agent{play: again}}, 20 * time.Second, nil, "COMPLETED", "the answer.", 1},
+		"it is not back":           {&survivor{agent: agent{play: again}}, time.Hour, nil, "FAILED " + mesh.ReasonUnavailable, "the ans.", 0},
+		"it is done":               {&survivor{has: has("a1", completed, "the answer")}, 0, nil, "COMPLETED", "the answer.", 0},
+		"another's is done":        {&survivor{foreign: true, has: has("own", completed, "the answer")}, 0, nil, "COMPLETED", "the answer.", 0},
+		"another's lost the task":  {&survivor{foreign: true, agent: agent{play: again}}, 0, nil, "FAILED " + mesh.ReasonUnknown, "the ans.", 0},
+		"three times":              {&survivor{agent: agent{play: again}}, 0, []*mesh.Event{wentOn("a1"), wentOn("a1"), wentOn("a1")}, "FAILED " + mesh.ReasonInterrupted, "the ans.", 0},
+		"three times, and came on": {&survivor{agent: agent{play: again}}, 0, []*mesh.Event{wentOn("a1"), wentOn("a1"), replied, wentOn("a1")}, "COMPLETED", "the answer.", 1},
+		"the user canceled it": {&survivor{agent: agent{play: again, canceled: make(chan string, 1)}}, 0,
+			[]*mesh.Event{{Execution: "t1", Actor: "user:ann", Body: mesh.CancelRequested{}}}, "CANCELED CANCELED_BY_USER", "the ans.", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := tt.agent
+				if tt.away > 0 {
+					s.back = time.Now().Add(tt.away)
+				}
+				r := after(t, s, tt.more...)
+				defer func() { _ = r.Close(t.Context()) }()
+				end, text, _ := ended(t, r)
+				if end != tt.end || text != tt.text || len(s.sent) != tt.sent {
+					t.Errorf("ended %q after %q; the message was sent %d times", end, text, len(s.sent))
+				}
+				for _, m := range s.sent {
+					continues := a2a.Extension(m.GetMetadata()).GetFields()[a2a.KeyContinues].GetStringValue()
+					if mesh.TextOf(m) != "go" || m.GetTaskId() != "a1" || continues != a2a.ContinuesFirst {
+						t.Errorf("sent %v", m)
+					}
+				}
+				if r.Drives(key) {
+					t.Error("a thread at rest has a driver")
+				}
+			})
+		})
+	}
+}
+
+// An agent that is killed while its node lives on gets its message again when it is back.
+func TestAnAgentThatWasKilledGetsItsMessageAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &survivor{}
+		plays := 0
+		s.play = func(say func(*a2apb.StreamResponse)) {
+			if plays++; plays > 1 {
+				again(say)
+				return
+			}
+			say(task("a1"))
+			say(piece("a1", "the ans"))
+			s.back = time.Now().Add(10 * time.Second)
+		}
+		r := after(t, s)
+		defer func() { _ = r.Close(t.Context()) }()
+		end, text, x := ended(t, r)
+		if end != "COMPLETED" || text != "the answer." || len(s.sent) != 2 || x.Adoptions != 2 {
+			t.Errorf("ended %q after %q; the message was sent %d times, and %d times it went on", end, text, len(s.sent), x.Adoptions)
+		}
+	})
+}
+
+// A runner that stops leaves what runs to the next one, and tells the agent nothing.
+func TestCloseLeavesWhatRunsToTheNextNode(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hold := make(chan struct{})
+		s := &survivor{agent: agent{canceled: make(chan string, 1), play: func(say func(*a2apb.StreamResponse)) {
+			say(task("a1"))
+			say(piece("a1", "the ans"))
+			<-hold
+		}}}
+		r := after(t, s)
+		r.Tend(t.Context())
+		synctest.Wait()
+		over, cancel := context.WithCancel(t.Context())
+		cancel()
+		closed := make(chan struct{})
+		go func() { defer close(closed); _ = r.Close(over) }()
+		synctest.Wait()
+		close(hold)
+		<-closed
+		if got := story(t, r); got[len(got)-1] != "ArtifactAppended" || len(s.canceled) > 0 {
+			t.Errorf("the log ends %q, and %d agents were asked to cancel", got, len(s.canceled))
+		}
+		next, err := New(r.Config)
+		must(t, err)
+		defer func() { _ = next.Close(t.Context()) }()
+		s.play = again
+		if end, text, _ := ended(t, next); end != "COMPLETED" || text != "the answer." {
+			t.Errorf("then it ended %q after %q", end, text)
+		}
+	})
+}
+
+// A node that dies between a handoff and the leg that it leads to has left the handoff.
+func TestAHandoffThatWasCutOffIsFollowed(t *testing.T) {
+	for name, tt := range map[string]struct {
+		more []*mesh.Event
+		want []string // who is called
+	}{
+		"given":      {[]*mesh.Event{gives("a1", "main", "smith")}, []string{"main", "smith"}},
+		"given back": {[]*mesh.Event{gives("a1", "main", "smith"), givesBack("t1", 7)}, []string{"main", "main"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := &survivor{agent: agent{play: func(say func(*a2apb.StreamResponse)) { say(task("b")); say(status("b", completed)) }}}
+				r := after(t, s, tt.more...)
+				defer func() { _ = r.Close(t.Context()) }()
+				end, _, _ := ended(t, r)
+				var got []string
+				must(t, r.States.With(t.Context(), key, func(st *thread.State) error {
+					for _, l := range st.Turn("t1").Legs {
+						got = append(got, l.Agent)
+					}
+					return nil
+				}))
+				if diff := cmp.Diff(tt.want, got); diff != "" || end != "COMPLETED" {
+					t.Errorf("ended %q (-want +got):\n%s", end, diff)
+				}
+			})
+		})
+	}
+}
