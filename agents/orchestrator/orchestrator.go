@@ -59,6 +59,9 @@ type Config struct {
 	Own *skilltools.Options
 	// Instructions come after Prompt.
 	Instructions string
+	// Learns reports whether the user wants what agents find out to be remembered, which the
+	// model is then told; nil for no.
+	Learns func(ctx context.Context, inv *agent.Invocation) bool
 	// MaxSteps is how many replies may call tools; 0 is DefaultMaxSteps.
 	MaxSteps int
 	// Fit and Cost are those of llm.Loop.
@@ -122,6 +125,9 @@ func reading(prompt string) string {
 	return strings.Replace(prompt, "- Never execute skills yourself. You only discover and delegate.",
 		"- Skills whose access is read you may execute yourself where one look is enough. Never execute others: delegate them.", 1)
 }
+
+// learning is what a model is told whose user wants results to be remembered.
+const learning = `Memory: the user wants what agents find out to be remembered. When results hold lasting facts about the user or their work, such as preferences, decisions, names and dates, dispatch one more agent with the skill memory.save before you answer, with each fact as a sentence that can be understood alone. Leave out secrets, and what holds for today only. Say in your answer what was saved.`
 
 // New returns the agent. The error is Invalid and names the field.
 func New(cfg Config) (agent.Agent, error) {
@@ -293,8 +299,12 @@ func (o *orchestrator) prompt(ctx context.Context, inv *agent.Invocation) (model
 	for _, d := range domains {
 		names = append(names, d.GetName())
 	}
+	skills := "Available skill domains: " + cmp.Or(strings.Join(names, ", "), "none")
+	if o.Learns != nil && o.Learns(ctx, inv) {
+		skills += "\n\n" + learning
+	}
 	return modelrun.Prompt{
-		Identity: o.Prompt, Skills: "Available skill domains: " + cmp.Or(strings.Join(names, ", "), "none"),
+		Identity: o.Prompt, Skills: skills,
 		User: inv.User, Channel: inv.Channel, Now: o.Now(),
 	}, nil
 }

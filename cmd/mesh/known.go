@@ -11,6 +11,7 @@ import (
 	"agentmesh/mesh/agent"
 	"agentmesh/mesh/skill"
 	"agentmesh/mesh/skill/command"
+	"agentmesh/skills/memory"
 	"agentmesh/skills/tasks"
 )
 
@@ -71,4 +72,17 @@ func (k *kit) look(ctx context.Context, inv *agent.Invocation, l lookup, search 
 		return ""
 	}
 	return l.title + "\n" + command.Quote(r.Content)
+}
+
+// learns reports whether the user of the execution wants what agents find out to be
+// remembered. Where that cannot be read, nothing is.
+func (k *kit) learns(ctx context.Context, inv *agent.Invocation) bool {
+	if !inv.Grant.AllowsSkill("memory.save") {
+		return false
+	}
+	s, err := memory.SettingsOf(ctx, inv.Mesh.State())
+	if err != nil {
+		k.logger.WarnContext(ctx, "the settings of the memory cannot be read", "err", err)
+	}
+	return s.Learn
 }
