@@ -225,7 +225,7 @@ func TestAMeshThatCannotStartSaysWhy(t *testing.T) {
 		"a damaged database":                {[]string{"--data", "damaged"}, exitFailure, `damaged/mesh.db is damaged and was left as it is; move it away and restore a copy`},
 		"an unknown field":                  {[]string{"--config", "unknown.yaml"}, exitUsage, `unknown.yaml:2: .*ratelimit`},
 		"a malformed file":                  {[]string{"--config", "broken.yaml"}, exitUsage, `broken.yaml`},
-		"settings of no agent":              {[]string{"--config", "agents.yaml"}, exitUsage, `agents: has settings of "wroker", which is no built-in agent; did you mean worker\?`},
+		"settings of no agent":              {[]string{"--config", "agents.yaml"}, exitUsage, `agents.yaml:1: agents.wroker: has settings of "wroker", which is no agent; did you mean worker\?`},
 		"a version of a built-in agent":     {[]string{"--config", "version.yaml"}, exitUsage, `agents.worker: has protocol_binding or protocol_version, which are for agents that are registered`},
 		"no such file":                      {[]string{"--config", "none.yaml"}, exitNotFound, `no configuration file none.yaml; name another with --config`},
 		"open to the network":               {[]string{"--grpc", "0.0.0.0:0"}, exitUsage, `grpc: 0.0.0.0:0 can be reached from other machines.*set auth: tokens`},

@@ -29,7 +29,13 @@ func (r *modelRequest) fixed() (system, tools int) {
 func checkSize(t *testing.T, who string, r *modelRequest) {
 	t.Helper()
 	system, tools := r.fixed()
-	if system < 100 || system > 650 || tools > 550 {
+	most := 550
+	for _, t := range r.Tools {
+		if t.Function.Name == "cancel_agent" { // with list_agents, two more than the three that S0-096 counts
+			most = 750
+		}
+	}
+	if system < 100 || system > 650 || tools > most {
 		t.Errorf("%s has a prompt of %d tokens, and tools of %d", who, system, tools)
 	}
 }

@@ -368,9 +368,13 @@ func wave(j *job, known map[string]*job) int {
 // job is an order under the id of its execution.
 func (d *Dispatcher) job(o Order, id mesh.ExecutionID) *job {
 	o.MaxToolCalls = d.mostCalls(o)
+	as, ok := d.opts.registered(o.Name)
+	if !ok { // it is refused when it is to be asked
+		as = o.Name
+	}
 	j := &job{Order: o, Result: Result{AgentID: o.AgentID, Status: StatusPending, ExecutionID: id, Agent: o.Name, Mission: o.Mission}}
 	j.exec = mesh.Execution{
-		ID: id, Parent: d.inv.Execution, Kind: mesh.KindAgent, Agent: o.Name,
+		ID: id, Parent: d.inv.Execution, Kind: mesh.KindAgent, Agent: as,
 		User: d.inv.User, Label: o.AgentID, Text: o.Mission, Skills: o.Skills, MaxToolCalls: o.MaxToolCalls, Budget: o.Budget,
 	}
 	return j

@@ -40,7 +40,9 @@ func (d *Dispatcher) restore(ctx context.Context) error {
 		label[x.ID] = x.Label
 	}
 	for _, x := range did.Dispatched() {
-		j := d.job(orderOf(x, label), x.ID)
+		o := orderOf(x, label)
+		o.Name = d.opts.called(x.Agent)
+		j := d.job(o, x.ID)
 		d.add(j)
 		if x.Waits() {
 			j.exec.DependsOn, j.wave = x.DependsOn, x.Accepted.Wave
@@ -60,7 +62,7 @@ func (d *Dispatcher) restore(ctx context.Context) error {
 
 // orderOf is what was asked of the execution; labels are those of what came before it.
 func orderOf(x *thread.Execution, labels map[mesh.ExecutionID]string) Order {
-	o := Order{AgentID: x.Label, Name: x.Agent, Mission: x.Text, Skills: x.Skills, MaxToolCalls: x.MaxToolCalls, Budget: x.Budget}
+	o := Order{AgentID: x.Label, Mission: x.Text, Skills: x.Skills, MaxToolCalls: x.MaxToolCalls, Budget: x.Budget}
 	if a := x.Accepted; a != nil {
 		o.Context, o.Call, o.Answers = a.Context, a.Call, a.Answers
 	}

@@ -41,6 +41,14 @@ func (o *Options) registered(name string) (string, bool) {
 	return cmp.Or(o.SubAgents[i].Agent, name), true
 }
 
+// called is what orders call the agent that is registered so.
+func (o *Options) called(agent string) string {
+	if i := slices.IndexFunc(o.SubAgents, func(s SubAgent) bool { return s.Agent == agent }); i >= 0 && agent != "" {
+		return o.SubAgents[i].Name
+	}
+	return agent
+}
+
 // may reports whether the agent may be dispatched, of those that are listed.
 func (o *Options) may(a *meshv1.Agent) bool {
 	if o.SubAgents != nil {
