@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"agentmesh/mesh"
 )
@@ -83,9 +84,12 @@ func TestAMeshThatStopsWaitsForSkillsAtWork(t *testing.T) {
 			first.wait()
 			paper.hurry()
 			m = upWith(t, dir, model.env(), "--tool-mode", "single_loop")
+			for limit := time.Now().Add(testTime); ends(m.log(id)) == "" && time.Now().Before(limit); {
+				time.Sleep(20 * time.Millisecond) // it goes on by itself
+			}
 			got, shown := ends(m.log(id)), m.mesh("threads", "show", id).succeeds(t)
-			if want := map[bool]string{false: "COMPLETED", true: "FAILED " + mesh.ReasonInterrupted}[hangs]; got != want {
-				t.Errorf("the turn ended %s, want %s", got, want)
+			if got != "COMPLETED" {
+				t.Errorf("the turn ended %s", got)
 			}
 			// The call may still have told that it was stopped.
 			if unknown := regexp.MustCompile(`outcome unknown: press\.print|unknown whether it had an effect`).MatchString(shown); unknown != hangs {
