@@ -77,7 +77,7 @@ func TestTheSpecialistLearnsWhyItWasCalled(t *testing.T) {
 			t.Errorf("%s is %q, want %q", name, got, want)
 		}
 	}
-	if r := f["recent_messages"]; r != nil { // S4-076: nothing word by word
+	if r := f["recent_messages"].GetListValue().GetValues(); len(r) > 0 { // S4-076: nothing word by word
 		t.Errorf("it is told %v", r)
 	}
 	if g := s.call.Principal.Grant; s.text() != "go" || g.User != "ann" || !g.Has(mesh.CapHandoff) || g.Has(mesh.CapCreateSkill) { // S4-072: of what agents may, what the user may

@@ -81,7 +81,7 @@ func open(t *testing.T, store *mem.Store, a *agents) *world {
 	}
 	w.turns, err = turn.New(turn.Config{
 		Log: log, States: w.states, Leases: lease.NewLocal(nil), Directory: a, Dialer: a, Signer: signer,
-		Main: "main", Node: "node", CancelGrace: time.Second, Limits: call.Limits{Time: 24 * time.Hour, Silence: 24 * time.Hour},
+		Main: "main", Node: "node", CancelGrace: time.Second, Interrupt: true, Limits: call.Limits{Time: 24 * time.Hour, Silence: 24 * time.Hour},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -257,14 +257,15 @@ func callee(e registry.Entry) call.Agent {
 	return call.Agent{Target: t, Builtin: e.Builtin}
 }
 
-// depth is how many levels of dispatch are allowed below the agent when it has the stream.
+// depth is how many levels of dispatch are allowed below the agent when it has the stream:
+// what counts are those below an orchestrator, whoever asks it.
 func (c *Config) depth(agent registry.Entry) int {
-	if agent.Name == c.Main && !registry.Params(agent.Card).Orchestration {
+	if !registry.Params(agent.Card).Orchestration {
 		deepest := 0
 		for _, n := range c.Chains {
 			deepest = max(deepest, n)
 		}
-		return c.MaxDepth + 1 + deepest // it only consults who dispatches
+		return c.MaxDepth + 1 + deepest // it consults who dispatches
 	}
 	return c.MaxDepth + c.Chains[agent.Name]
 }
