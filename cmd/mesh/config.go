@@ -164,13 +164,13 @@ func (c *crew) origin(path string) string {
 func (a *app) showAgent(c *crew, name string) error {
 	x := c.Get(name)
 	if x == nil {
-		if i := slices.IndexFunc(c.Left, func(l roster.Left) bool { return l.Name == name }); i >= 0 {
-			a.printf("%s is not offered: %s\n", name, oneLine(c.Left[i].Why))
-			if !slices.ContainsFunc(c.Agents, func(o *roster.Agent) bool { return o.Of == name }) {
-				return nil
-			}
-		} else {
+		i := slices.IndexFunc(c.Left, func(l roster.Left) bool { return l.Name == name })
+		if i < 0 {
 			return mesh.Errorf(mesh.NotFound, "mesh.config", "there is no agent %q; there are %s", name, strings.Join(c.names(), ", "))
+		}
+		a.printf("%s is not offered: %s\n", name, oneLine(c.Left[i].Why))
+		if !slices.ContainsFunc(c.Agents, func(o *roster.Agent) bool { return o.Of == name }) {
+			return nil
 		}
 	} else {
 		a.printf("%s\n", table(c.about(x)))

@@ -6,13 +6,11 @@ import (
 	"io/fs"
 	"log/slog"
 	"maps"
-	"math"
 	"os"
 	"slices"
 	"strings"
 	"time"
 
-	"agentmesh/agentcards"
 	"agentmesh/agents/chain"
 	"agentmesh/agents/mainagent"
 	"agentmesh/agents/orchestrator"
@@ -22,17 +20,10 @@ import (
 	"agentmesh/mesh"
 	"agentmesh/mesh/agent"
 	"agentmesh/mesh/agent/skilltools"
-	"agentmesh/mesh/dispatch"
-	"agentmesh/mesh/limit"
 	"agentmesh/mesh/llm"
 	"agentmesh/mesh/node"
-	"agentmesh/mesh/registry"
-	"agentmesh/mesh/skill"
-	"agentmesh/skills"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
-	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/types/known/structpb"
 )
 
 // A crew makes the agents that the binary brings along, and those that its configuration
@@ -139,19 +130,19 @@ func (c *crew) lacking(a *roster.Agent) string {
 	if a.Endpoint != "" {
 		at = "models." + a.Endpoint
 	}
-	switch lacks := []string(nil); {
+	switch {
 	case err != nil:
 		return mesh.DetailOf(err)
 	case m.offline && (a.Thinks || a.Type == node.TypeWorker && !a.Builtin) && len(a.MayCall()) == 0:
 		return "it needs a language model, and there is none (set model.url and model.key, or an endpoint of models)"
 	case len(a.NativeTools) == 0:
 		return ""
-	default:
-		if lacks = llm.Lacking(m.model, a.NativeTools); len(lacks) == 0 {
-			return ""
-		}
-		return fmt.Sprintf("its endpoint does not have the tools %s; if it does, name them in %s.native_tools, or choose another endpoint", strings.Join(lacks, ", "), at)
 	}
+	lacks := llm.Lacking(m.model, a.NativeTools)
+	if len(lacks) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("its endpoint does not have the tools %s; if it does, name them in %s.native_tools, or choose another endpoint", strings.Join(lacks, ", "), at)
 }
 
 // folderOr returns the folder, or otherwise when there is none.
@@ -330,80 +321,6 @@ func (c *crew) solo(a *roster.Agent) (*mainagent.Solo, error) {
 	return &mainagent.Solo{Interface: c.face(a), Handlers: handlers, MaxSteps: a.MaxIterations, Timeout: c.cfg.Limits.Timeout, Notify: c.kit.notify}, nil
 }
 
-// nameSkills replaces "any skill" on a card by the names of those that the binary
-// has: an agent that the mesh does not run itself is granted what its card
-// names, and no more.
-func nameSkills(card *a2apb.AgentCard) {
-	if !slices.ContainsFunc(card.GetSkills(), func(s *a2apb.AgentSkill) bool { return s.GetId() == specialist.AnyDomain }) {
-		return
-	}
-	card.Skills = nil
-	catalog, _ := skill.Load(skills.FS) // a test of package skills finds the problems
-	for _, s := range catalog.List() {
-		card.Skills = append(card.Skills, &a2apb.AgentSkill{Id: s.Name, Name: s.Name, Description: s.Description, Tags: append([]string{s.Domain}, s.Tags...)})
-	}
-}
-
-// dispatching are the options of an agent that calls others.
-func (c *crew) dispatching(a *roster.Agent, env node.Env) dispatch.Options {
-	opts := dispatch.Options{Profile: dispatch.Profile(a.Profile), Limits: env.Limits, MaxAgents: orNone(env.Budgets.Most(limit.TurnAgents)), MaxConcurrent: a.MaxConcurrentAgents,
-		Timeout: a.AgentTimeout, Timeouts: map[string]time.Duration{}, Budget: a.MaxBudget, Terms: map[string]dispatch.Terms{}}
-	if env.Dialer != nil {
-		opts.Dialer = env.Dialer
-	}
-	for _, r := range a.Agents {
-		opts.SubAgents = append(opts.SubAgents, dispatch.SubAgent{Name: r.Name, Agent: r.Agent})
-	}
-	for _, other := range c.Agents {
-		opts.Timeouts[other.Name] = other.Time()
-		opts.Terms[other.Name] = dispatch.Terms{MaxToolCalls: max(other.MaxToolCalls, 0), Tools: toolsOf(other)}
-	}
-	return opts
-}
-
-// toolsOf is what an agent works with, in lines for models that choose among agents; none
-// where its card says it.
-func toolsOf(a *roster.Agent) (lines []string) {
-	add := func(what string, of []string) {
-		if len(of) > 0 {
-			lines = append(lines, what+": "+strings.Join(of, ", "))
-		}
-	}
-	add("Skills", a.Skills)
-	add("MCP tools", a.MCP)
-	add("Native tools", a.NativeTools)
-	switch {
-	case len(lines) > 0:
-	case a.Type == roster.TypeChain:
-		lines = []string{"Tools: other agents"}
-	case a.Builtin && !a.Thinks:
-		if s, ok := specialists[cmp.Or(a.Of, a.Name)]; ok && s.domains[0] != specialist.AnyDomain {
-			add("Skills", s.domains)
-		} else {
-			lines = []string{"Tools: the skills that it is granted"}
-		}
-	default:
-		lines = []string{"Tools: none (pure reasoning)"}
-	}
-	return lines
-}
-
-// steps is how many replies of their models agents may dispatch others with.
-func steps(env node.Env) int {
-	if n := env.Budgets.Most(limit.AgentSteps); n > 0 {
-		return n
-	}
-	return math.MaxInt32
-}
-
-// orNone is a limit of which 0 is none.
-func orNone(most int) int {
-	if most == 0 {
-		return limit.Unlimited
-	}
-	return most
-}
-
 // specialists are the agents that are one implementation with other skills.
 var specialists = map[string]struct {
 	domains []string
@@ -435,51 +352,4 @@ func (c *crew) specialist(a *roster.Agent, card *a2apb.AgentCard, t thought, env
 	}
 	cfg.Prompt = strings.TrimSpace(cmp.Or(coded.prompt, thoughts[cmp.Or(a.Of, a.Name)]) + "\n\n" + a.Instructions)
 	return specialist.New(cfg)
-}
-
-// card is the card of an agent: its file's, or one that says what the configuration does.
-func (c *crew) card(a *roster.Agent) (*a2apb.AgentCard, error) {
-	if name := cmp.Or(a.Of, a.Name); slices.Contains(crewNames, name) {
-		card, err := readCard(name)
-		if err != nil {
-			return nil, err
-		}
-		card.Description = cmp.Or(a.Description, card.GetDescription())
-		if c.apart {
-			nameSkills(card)
-		}
-		return card, nil
-	}
-	title := strings.ReplaceAll(strings.ReplaceAll(cmp.Or(a.Of, a.Name), "-", " "), "_", " ")
-	title = strings.ToUpper(title[:1]) + title[1:]
-	params := map[string]any{}
-	if a.Type == node.TypeOrchestrator || a.Type == roster.TypeChain {
-		params["orchestration"] = true
-	}
-	p, err := structpb.NewStruct(params)
-	if err != nil {
-		return nil, err
-	}
-	card := &a2apb.AgentCard{
-		Name: title, Description: a.Description, Version: "1.0.0", DefaultInputModes: []string{"text/plain"}, DefaultOutputModes: []string{"text/plain"},
-		Capabilities: &a2apb.AgentCapabilities{Streaming: proto.Bool(true), Extensions: []*a2apb.AgentExtension{
-			{Uri: mesh.ExtensionURI, Description: "Cursors, progress and handoff of agentmesh", Params: p}}},
-		Skills: []*a2apb.AgentSkill{{Id: a.Name, Name: title, Description: cmp.Or(a.Description, title), Tags: append(append([]string{a.Name}, a.Tags...), a.Domains()...)}},
-	}
-	for _, name := range a.Skills {
-		if !strings.Contains(name, "*") { // by which it is found for an order that names skills
-			card.Skills = append(card.Skills, &a2apb.AgentSkill{Id: name, Name: name, Description: name, Tags: strings.Split(name, ".")})
-		}
-	}
-	return card, nil
-}
-
-// readCard reads the card of a built-in agent.
-func readCard(name string) (*a2apb.AgentCard, error) {
-	file := name + ".json"
-	data, err := fs.ReadFile(agentcards.FS, file)
-	if err != nil {
-		return nil, mesh.Errorf(mesh.NotFound, "crew.readCard", "there is no built-in agent %q; the agents are %s", name, strings.Join(crewNames, ", "))
-	}
-	return registry.ParseCard(file, data)
 }

@@ -33,7 +33,7 @@ func TestProcessesOfOneAgentStandInForOneAnother(t *testing.T) {
 		}
 		return count[1] + ", " + count[2] + ": " + strings.Join(states, " ")
 	}
-	if got := processes(); got != "live, 3 of 3: live live live" {
+	if got := processes(); got != "live, 3 of 3: live live live" { //nolint:dupword // one each
 		t.Error(got)
 	}
 	answers := func(times int) {

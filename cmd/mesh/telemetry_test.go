@@ -229,9 +229,9 @@ func TestATurnIsOneTrace(t *testing.T) {
 		}
 	}
 	r.await("both messages in the turn's trace", func() bool {
-		return 2 == len(slices.DeleteFunc(r.of(id), func(s *told) bool {
+		return len(slices.DeleteFunc(r.of(id), func(s *told) bool {
 			return s.GetName() != "lf.a2a.v1.A2AService/SendStreamingMessage" || string(s.GetParentSpanId()) != string(root.GetSpanId())
-		}))
+		})) == 2
 	})
 	if mail := spans["invoke_agent mail"].attrs; chats == 0 || mail["gen_ai.operation.name"] != "invoke_agent" || mail["gen_ai.agent.name"] != "mail" || mail["gen_ai.conversation.id"] != id || mail["agentmesh.state"] != "completed" {
 		t.Errorf("%d calls of models; mail has %v", chats, mail)
@@ -262,7 +262,7 @@ func get(t *testing.T, url string, want int) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer resp.Body.Close()
+	defer func() { _ = resp.Body.Close() }()
 	text, err := io.ReadAll(resp.Body)
 	if err != nil || resp.StatusCode != want {
 		t.Fatalf("%s: %d %s %v", url, resp.StatusCode, text, err)

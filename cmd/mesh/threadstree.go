@@ -172,10 +172,10 @@ func spent(own, total *meshv1.Usage) (out []string) {
 
 // callCount is a count of one alone, and with all below it where that is more.
 func callCount(own, total int32, what string) string {
-	switch {
-	case total == 0:
+	switch total {
+	case 0:
 		return ""
-	case total == own:
+	case own:
 		return plural(own, what)
 	}
 	return fmt.Sprintf("%d/%s", own, plural(total, what))

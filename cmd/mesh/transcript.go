@@ -193,47 +193,6 @@ func stamp(t *timestamppb.Timestamp) string {
 	return t.AsTime().Format("2006-01-02 15:04:05")
 }
 
-// threadHead says in a line what a thread is.
-func threadHead(th *meshv1.Thread) string {
-	whose := ""
-	if owner := th.GetOwner(); owner != "" {
-		whose = fmt.Sprintf("of %s, shared with %s\n", oneLine(owner), withWhom(th.GetReadable(), th.GetParticipants()))
-	}
-	return fmt.Sprintf("thread %s, %d events, with %s, begun %s UTC\n%s",
-		th.GetThreadId(), th.GetSeq(), speakerName(th.GetActiveAgent()), stamp(th.GetCreated()), whose)
-}
-
-// shared says what became of who may see a thread.
-func shared(b mesh.ThreadShared) string {
-	words := "shared with " + withWhom(b.Readable, b.Participants)
-	if b.Owner != "" {
-		words += "; it is " + oneLine(b.Owner) + "'s now"
-	}
-	return words
-}
-
-// withWhom says with whom a thread is shared.
-func withWhom(readable bool, participants []string) string {
-	who := strings.Join(participants, ", ")
-	if readable {
-		who = strings.TrimSuffix("everybody to read, "+who, ", ")
-	}
-	return cmp.Or(oneLine(who), "nobody")
-}
-
-// threadTable returns threads as a table, one line each.
-func threadTable(list []*meshv1.Thread) string {
-	if len(list) == 0 {
-		return "no threads\n"
-	}
-	rows := [][]string{{"THREAD", "UPDATED (UTC)", "EVENTS", "WITH", "TITLE"}}
-	for _, th := range list {
-		rows = append(rows, []string{th.GetThreadId(), stamp(th.GetUpdated()), fmt.Sprint(th.GetSeq()),
-			speakerName(th.GetActiveAgent()), clip(th.GetTitle(), 60)})
-	}
-	return table(rows)
-}
-
 // executionTree returns the thread's executions, each below the one that
 // asked for it.
 func executionTree(th *meshv1.Thread) string {

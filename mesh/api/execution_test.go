@@ -186,7 +186,7 @@ func TestOneExecutionIsCancelled(t *testing.T) {
 
 	// One that waits for the user has nobody who reads its stream: it is over at once.
 	c.log(t, c.ids["a"], mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_INPUT_REQUIRED, Message: mesh.Say("which one?")})
-	if got := cancel(c.ids["a"]); got != "cancelled cancelled" {
+	if got := cancel(c.ids["a"]); got != "cancelled cancelled" { //nolint:dupword // the answer and the state
 		t.Errorf("waiting: %s", got)
 	}
 	if !slices.Equal(c.ended, []mesh.ExecutionID{c.ids["a"]}) {

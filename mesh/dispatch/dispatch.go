@@ -28,101 +28,20 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"log/slog"
 	"maps"
 	"slices"
 	"sync"
 	"time"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
-	"google.golang.org/grpc"
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/agent"
 	"agentmesh/mesh/call"
-	"agentmesh/mesh/limit"
 	"agentmesh/mesh/llm"
 	"agentmesh/mesh/text"
 	"agentmesh/mesh/thread"
 )
-
-// Conns hands out warm connections to agents: a *rpc.Pool.
-type Conns interface {
-	Get(endpoint string) (*grpc.ClientConn, error)
-}
-
-// A Dialer makes clients of agents: a *call.Dialer.
-type Dialer interface {
-	Dial(agent call.Target) (call.Client, error)
-}
-
-// Options change the defaults of a Dispatcher.
-type Options struct {
-	// MaxConcurrent is how many agents work at a time; more wait their turn.
-	// Default 5 (S1-036).
-	MaxConcurrent int
-	// MaxAgents is how many may be dispatched in one run, from one message of the user to
-	// the next. The node counts those of all dispatchers; here a batch that would be too
-	// many is refused whole, before anything of it begins. Default 8 (S0-067), -1 for as
-	// many as the node lets.
-	MaxAgents int
-	// Timeout is how long an agent may take. Default 300 s (S1-037); the order's own goes
-	// first, and then that which Timeouts has for the agent.
-	Timeout  time.Duration
-	Timeouts map[string]time.Duration
-	// Budget is how long all agents of a run may take together. When it is over, those
-	// at work are canceled and the others not begun; what arrived stays. Default 600 s
-	// (S1-038), less than 0 for no end.
-	Budget time.Duration
-	// Orchestrating is how long an agent may take that [Consult] asks and that dispatches
-	// others itself: their budget, and the time to conclude. Default 11 min.
-	Orchestrating time.Duration
-	// AdoptTime is how long an agent that was cut off may take to be live again. Default
-	// 30 s.
-	AdoptTime time.Duration
-	// Limits are how long agents may say nothing.
-	Limits call.Limits
-	// Worker is the agent that is asked when no agent has all skills of an
-	// order itself. Default "worker".
-	Worker string
-	// SubAgents are those that may be dispatched; nil for all. With Leaves, all are those
-	// that have a description and do not have others work themselves.
-	SubAgents []SubAgent
-	Leaves    bool
-	// Terms are what holds for agents, by the names by which they are registered.
-	Terms map[string]Terms
-	// Profile says which tools the model gets, and when it is told of results. Default
-	// ProfileFull.
-	Profile Profile
-	// Dialer calls agents. Default one that does so over gRPC alone, on the
-	// connections.
-	Dialer Dialer
-	Logger *slog.Logger
-}
-
-func (o *Options) fill() {
-	if o.MaxConcurrent <= 0 {
-		o.MaxConcurrent = 5
-	}
-	o.MaxAgents = cmp.Or(o.MaxAgents, limit.DefaultTurnAgents)
-	if o.Timeout <= 0 {
-		o.Timeout = 300 * time.Second
-	}
-	if o.AdoptTime <= 0 {
-		o.AdoptTime = 30 * time.Second
-	}
-	o.Budget = cmp.Or(o.Budget, DefaultBudget)
-	o.Orchestrating = cmp.Or(o.Orchestrating, DefaultBudget+concluding)
-	if o.Worker == "" {
-		o.Worker = "worker"
-	}
-	if o.Profile == "" {
-		o.Profile = ProfileFull
-	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
-}
 
 // The statuses of a Result.
 const (
@@ -136,35 +55,6 @@ const (
 	StatusAwaiting  = thread.StatusAwaiting // it ended with a question, which is Result
 	StatusWaiting   = "waiting"             // for the user, to approve or to go on; Result is the question
 )
-
-// A Result is an order and what became of it.
-type Result struct {
-	AgentID     string           `json:"agent_id"`
-	ExecutionID mesh.ExecutionID `json:"execution_id"`
-	Agent       string           `json:"agent"`
-	Status      string           `json:"status"`
-	Result      string           `json:"result"`
-	ToolCalls   int              `json:"tool_calls_used"`
-	DurationMS  int64            `json:"duration_ms"`
-	// Delivered says that the model was told the result before.
-	Delivered bool `json:"delivered,omitempty"`
-	// Mission is what was asked for.
-	Mission string `json:"-"`
-
-	wants   *awaited // of one that is waiting
-	limited bool     // the mesh did not take it because of a limit
-}
-
-// awaited is what an agent waits for.
-type awaited struct {
-	questions []mesh.Question // about calls
-	report    *agent.Report   // of a limit, or nil
-}
-
-// Terminal reports whether the order is done with.
-func (r Result) Terminal() bool {
-	return r.Status != StatusPending && r.Status != StatusRunning && r.Status != StatusWaiting
-}
 
 // A Dispatcher runs the agents that one execution dispatches. Use New, and
 // Close when the execution ends.

@@ -23,12 +23,13 @@ const concluding = time.Minute
 
 // ForConsulting returns the options for who only consults agents that dispatch others: the
 // budget is theirs.
-func (o Options) ForConsulting() Options {
-	if o.Budget >= 0 {
-		o.Orchestrating = cmp.Or(o.Budget, DefaultBudget) + concluding
+func (o *Options) ForConsulting() Options {
+	c := *o
+	if c.Budget >= 0 {
+		c.Orchestrating = cmp.Or(c.Budget, DefaultBudget) + concluding
 	}
-	o.Budget = -1
-	return o
+	c.Budget = -1
+	return c
 }
 
 // timeout is how long the agent of the order may take.

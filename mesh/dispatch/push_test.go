@@ -136,12 +136,12 @@ func TestResultsAreCollectedByMode(t *testing.T) {
 		return lines, r.Delivered
 	}
 	still := ": The agent is still at work. false"
-	got, first := call(`{"mode":"none"}`)
+	got, _ := call(`{"mode":"none"}`)
 	equal(t, []string{"a running" + still, "b running" + still}, got)
 	got, _ = call(`{"wait_seconds":0}`)
 	equal(t, []string{"a running" + still, "b running" + still}, got)
 	done("b")
-	got, first = call(`{"mode":"any"}`)
+	got, first := call(`{"mode":"any"}`)
 	equal(t, []string{"a running" + still, "b completed: did b false"}, got)
 	if !slices.Equal(first, []mesh.ExecutionID{execution(w, inv, "b")}) {
 		t.Errorf("delivered %v", first)

@@ -43,7 +43,10 @@ const AgentTool = "agent"
 // AgentResult is what became of an agent that was set to work under the id: the status
 // is the Metadata of the result.
 func AgentResult(execution mesh.ExecutionID, id, status, result string) *CallResult {
-	args, _ := json.Marshal(map[string]string{"agent_id": id}) // of texts it never fails
+	args, err := json.Marshal(map[string]string{"agent_id": id})
+	if err != nil {
+		panic(err) // of a text
+	}
 	return &CallResult{Use: mesh.ToolUse{ID: string(execution), Name: AgentTool, Arguments: string(args)}, ToolResult: ToolResult{Text: result, Metadata: status}}
 }
 

@@ -90,10 +90,10 @@ func showable(path string) bool {
 
 func fieldNamed(t reflect.Type, name string) (reflect.Type, bool) {
 	for f := range t.Fields() {
-		switch tag := f.Tag.Get("yaml"); {
-		case tag == name:
+		switch f.Tag.Get("yaml") {
+		case name:
 			return f.Type, true
-		case tag == ",inline":
+		case ",inline":
 			if found, ok := fieldNamed(f.Type, name); ok {
 				return found, true
 			}

@@ -142,7 +142,8 @@ func (planner) Generate(_ context.Context, req *llm.Request) iter.Seq2[llm.Chunk
 		use := func(id, tool, args string) bool {
 			return yield(llm.Chunk{Tool: &mesh.ToolUse{ID: id, Name: tool, Arguments: args}}, nil)
 		}
-		ok, done := true, llm.Done{Finish: "tool_calls"}
+		var ok bool
+		done := llm.Done{Finish: "tool_calls"}
 		switch said {
 		case 0:
 			ok = yield(llm.Chunk{Text: "I ask two."}, nil) &&

@@ -30,10 +30,10 @@ type Config struct {
 }
 
 // On reports whether anything is told.
-func (c Config) On() bool { return c.sends() || c.Metrics }
+func (c *Config) On() bool { return c.sends() || c.Metrics }
 
 // sends reports whether spans and metrics go anywhere.
-func (c Config) sends() bool { return c.OTLP != "" }
+func (c *Config) sends() bool { return c.OTLP != "" }
 
 // FromEnv adds what the variables of OpenTelemetry say that is not set, but for the headers
 // and the certificates, which are read where they are used. It refuses what would have no
@@ -77,7 +77,7 @@ func (c *Config) FromEnv(getenv func(string) string) error {
 }
 
 // Validate refuses what cannot be meant, by the names in the configuration file.
-func (c Config) Validate() error {
+func (c *Config) Validate() error {
 	const op = "telemetry.Config"
 	if c.OTLP != "" {
 		if _, _, err := c.target(); err != nil {
@@ -101,7 +101,7 @@ func (c Config) Validate() error {
 func ratio(n float64) bool { return !math.IsNaN(n) && n >= 0 && n <= 1 }
 
 // target is the host:port of the receiver, and whether it is called in plaintext.
-func (c Config) target() (address string, plain bool, err error) {
+func (c *Config) target() (address string, plain bool, err error) {
 	bad := mesh.InvalidField("telemetry.Config", "telemetry.otlp", "must be host:port such as 127.0.0.1:4317, or a URL such as https://otel.example.com:4317")
 	address = c.OTLP
 	if scheme, _, isURL := strings.Cut(c.OTLP, "://"); isURL {

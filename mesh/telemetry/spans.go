@@ -237,7 +237,10 @@ func messages(role, text string) string {
 		Role  string `json:"role"`
 		Parts []part `json:"parts"`
 	}
-	b, _ := json.Marshal([]message{{role, []part{{"text", mesh.Clip(text, maxContent)}}}}) // strings have a JSON form
+	b, err := json.Marshal([]message{{role, []part{{"text", mesh.Clip(text, maxContent)}}}})
+	if err != nil {
+		panic(err) // of texts
+	}
 	return string(b)
 }
 

@@ -121,7 +121,7 @@ func New(ctx context.Context, c Config, of Service) (*Telemetry, error) {
 }
 
 // What is left out here, the exporters take from the environment.
-func (c Config) traceOptions() (o []otlptracegrpc.Option) {
+func (c *Config) traceOptions() (o []otlptracegrpc.Option) {
 	address, plain, _ := c.target()
 	if o = append(o, otlptracegrpc.WithEndpoint(address)); plain {
 		o = append(o, otlptracegrpc.WithInsecure())
@@ -132,7 +132,7 @@ func (c Config) traceOptions() (o []otlptracegrpc.Option) {
 	return o
 }
 
-func (c Config) metricOptions() (o []otlpmetricgrpc.Option) {
+func (c *Config) metricOptions() (o []otlpmetricgrpc.Option) {
 	address, plain, _ := c.target()
 	if o = append(o, otlpmetricgrpc.WithEndpoint(address)); plain {
 		o = append(o, otlpmetricgrpc.WithInsecure())

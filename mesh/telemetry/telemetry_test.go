@@ -275,7 +275,7 @@ func TestSettings(t *testing.T) {
 		"https":                 {"https://otel", "otel:443", false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			address, plain, err := Config{OTLP: tt.otlp, Insecure: tt.insecure}.target()
+			address, plain, err := (&Config{OTLP: tt.otlp, Insecure: tt.insecure}).target()
 			if address != tt.address || plain != tt.plain || err != nil {
 				t.Errorf("%s %v %v", address, plain, err)
 			}

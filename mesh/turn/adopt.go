@@ -70,8 +70,8 @@ func (d *driver) adopt(s *thread.State, t *thread.Execution, dec *cache.Decision
 		return errTaken
 	}
 	if l.unreachable != nil {
-		l.begins = &mesh.Event{Seq: s.Seq} // nothing is logged: it is over
-		return nil
+		l.begins = &mesh.Event{Seq: s.Seq}
+		return nil //nolint:nilerr // nothing is logged, and the leg ends with that
 	}
 	l.exec.Deadline = d.Now().Add(x.Left())
 	l.begins = d.event(l.exec.ID, "node", mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_WORKING, Reason: mesh.ReasonContinued})

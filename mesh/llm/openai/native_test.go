@@ -239,7 +239,7 @@ func TestFallback_asksWhoHasTheTool(t *testing.T) {
 			}
 		}
 	}
-	if want := "able plain plain "; asked != want {
+	if want := "able plain plain "; asked != want { //nolint:dupword // each that was asked
 		t.Errorf("asked %q, want %q", asked, want)
 	}
 }

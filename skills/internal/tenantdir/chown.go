@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"agentmesh/mesh"
 	"agentmesh/skills/internal/outfile"
@@ -42,7 +43,11 @@ func moveNotes(from, to string) error {
 			if err != nil && !errors.Is(err, fs.ErrNotExist) {
 				return failed(err)
 			}
-			all = append(all, some...)
+			for _, one := range some { // who was cut before it removed them has put them there
+				if !slices.Contains(all, one) {
+					all = append(all, one)
+				}
+			}
 		}
 		data, err := json.Marshal(all[max(0, len(all)-maxNotes):])
 		if err != nil {
