@@ -25,15 +25,11 @@ func (w *world) continued(ctx context.Context, inv *agent.Invocation, o dispatch
 	return d
 }
 
-// ours says that the worker speaks our extension.
-func (w *world) ours() {
-	w.agents["worker"].Card.Capabilities.Extensions = []*a2apb.AgentExtension{{Uri: mesh.ExtensionURI}}
-}
-
 // finding O9: an agent whose process dies while who dispatched it works gets its message
 // again when it is back, under the same execution, and its result is there once.
 func TestAnAgentThatDiesGoesOn(t *testing.T) {
 	w := newWorld(t)
+	w.ours = true
 	first, heard := make(chan *mission, 1), make(chan struct{})
 	w.agent("worker", func(m *mission) error {
 		first <- m
@@ -43,7 +39,6 @@ func TestAnAgentThatDiesGoesOn(t *testing.T) {
 		<-m.ctx.Done()
 		return m.ctx.Err()
 	})
-	w.ours()
 	d, inv := w.dispatcher(dispatch.Options{AdoptTime: time.Minute})
 	for _, err := range d.Dispatch(t.Context(), []dispatch.Order{order("a"), order("b", "a")}) {
 		t.Fatal(err)
@@ -55,7 +50,6 @@ func TestAnAgentThatDiesGoesOn(t *testing.T) {
 	close(heard)
 	second := make(chan *mission, 4)
 	w.agent("worker", func(m *mission) error { second <- m; return m.done("all of it") })
-	w.ours()
 	got := wait(t, d)
 	if a, b := got["a"], got["b"]; a.Status != dispatch.StatusCompleted || b.Status != dispatch.StatusCompleted || a.Result != "half of\n\nall of it" {
 		t.Errorf("the results are %+v", got) // the fake's artifacts have an id each
@@ -95,6 +89,7 @@ func TestWhatWasAtWorkGoesOnWithWhoDispatchedIt(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
+			w.ours = tt.ours
 			out := func(m *mission, words string, more bool) error {
 				return m.send(&a2apb.StreamResponse{Payload: &a2apb.StreamResponse_ArtifactUpdate{ArtifactUpdate: &a2apb.TaskArtifactUpdateEvent{
 					TaskId: "remote", Append: more, Artifact: &a2apb.Artifact{ArtifactId: "out", Parts: parts(words)}}}})
@@ -121,9 +116,6 @@ func TestWhatWasAtWorkGoesOnWithWhoDispatchedIt(t *testing.T) {
 					return err
 				}
 				return m.end(a2apb.TaskState_TASK_STATE_COMPLETED, "")
-			}
-			if tt.ours {
-				w.ours()
 			}
 			inv := w.orchestrator()
 			ctx, stop := context.WithCancelCause(t.Context())

@@ -147,6 +147,7 @@ type world struct {
 	pool   *rpc.Pool
 	skills []string
 	inner  map[string]*meshv1.Agent // in no list
+	ours   bool                     // agents that are made speak our extension
 	refuse func(*mesh.Event) bool   // what the log does not take
 
 	mu     sync.Mutex
@@ -188,6 +189,9 @@ func (w *world) agent(name string, act func(*mission) error, skills ...string) *
 	addr, stop := listen(w.t, srv)
 	a.stop = stop
 	card := &a2apb.AgentCard{Name: name, Description: "Does " + name + ".", Capabilities: &a2apb.AgentCapabilities{Streaming: proto.Bool(true)}}
+	if w.ours {
+		card.Capabilities.Extensions = []*a2apb.AgentExtension{{Uri: mesh.ExtensionURI}}
+	}
 	for _, s := range skills {
 		card.Skills = append(card.Skills, &a2apb.AgentSkill{Id: s, Tags: []string{name}})
 	}

@@ -69,7 +69,7 @@ func TestOnlyTheFoldSaysWhatEventsMean(t *testing.T) {
 func bodyKinds(t *testing.T) []string {
 	t.Helper()
 	var kinds []string
-	for _, d := range parsed(t, "mesh/event.go").Decls {
+	for _, d := range parsed(t, "mesh/eventkinds.go").Decls {
 		if f, ok := d.(*ast.FuncDecl); ok && f.Name.Name == "isBody" {
 			kinds = append(kinds, f.Recv.List[0].Type.(*ast.Ident).Name)
 		}
