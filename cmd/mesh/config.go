@@ -128,7 +128,7 @@ func (a *app) showConfig(c *crew) {
 	rows = [][]string{{"AGENT", "TYPE", "MODEL", "TOOLS"}}
 	for _, x := range c.Agents {
 		if x.Of == "" {
-			rows = append(rows, []string{x.Name, cmp.Or(x.Type, "its own"), c.modelOf(x), clip(strings.Join(toolsOf(x), "; "), 60)})
+			rows = append(rows, []string{x.Name, cmp.Or(x.Type, "its own"), c.modelOf(x), clip(strings.TrimPrefix(strings.Join(toolsOf(x), "; "), "Tools: "), 60)})
 		}
 	}
 	a.printf("%s", table(rows))
@@ -216,7 +216,7 @@ func (c *crew) about(x *roster.Agent) [][]string {
 	}
 	if x.Type != roster.TypeChain {
 		rows = append(rows, []string{"model", c.modelOf(x), cmp.Or(x.From["model"], x.From["endpoint"], "default")},
-			[]string{"tools", clip(strings.Join(toolsOf(x), "; "), 60), ""})
+			[]string{"tools", clip(strings.TrimPrefix(strings.Join(toolsOf(x), "; "), "Tools: "), 60), ""})
 	}
 	for _, field := range slices.Sorted(maps.Keys(x.From)) {
 		if strings.HasPrefix(field, "orchestrator.") && x.Type != node.TypeOrchestrator {

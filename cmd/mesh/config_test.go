@@ -78,7 +78,7 @@ agents:
 	}{
 		"all": {show([]string{"MESH_LOG_LEVEL=info"}, "--grpc", "127.0.0.1:9"), []string{
 			`grpc +127.0.0.1:9 +--grpc`, `log_level +info +MESH_LOG_LEVEL`, `defaults.timeout +1m0s +mesh.yaml:1`, `model.key +\(a secret\) +mesh.yaml:2`,
-			`general-worker +worker +small +Tools: none \(pure reasoning\)`, `sre +orchestrator +small`, `code-executor is not offered: its endpoint does not have the tools code_execution.*model.native_tools`}},
+			`general-worker +worker +small +none \(pure reasoning\)`, `sre +orchestrator +small`, `code-executor is not offered: its endpoint does not have the tools code_execution.*model.native_tools`}},
 		"an agent": {show(nil, "GeneralWorker"), []string{
 			`max_iterations +5 +mesh.yaml:4 \(agents.general-worker\)`, `timeout +1m0s +mesh.yaml:1 \(defaults\)`, `skills +none +built in`,
 			`(?s)used otherwise, as general-worker_[0-9a-f]{8}:\nmodel +large.*mesh.yaml:5 \(agents.sre.sub_agents\[0\]\)`}},
