@@ -70,7 +70,7 @@ func offered(t *testing.T, r *llm.Request) []string {
 	return schema.Properties.Skill.Enum
 }
 
-// S0-004, S0-008, S0-033, S0-036, S0-037: asked with everything granted, an
+// S0-004, S0-008, S0-033, S0-036, S0-037, S1-069: asked with everything granted, an
 // agent has the skills of its domains, and is told how to work.
 func TestAnAgentSeesTheSkillsOfItsDomainsAndTheRules(t *testing.T) {
 	model := scripted.New(scripted.Say("Done."))
@@ -85,7 +85,7 @@ func TestAnAgentSeesTheSkillsOfItsDomainsAndTheRules(t *testing.T) {
 	if strings.Contains(req.Tools[0].Description, "mail.send") {
 		t.Error("a skill of another domain is described")
 	}
-	for _, want := range []string{"You keep the tasks.", "Use your skills to do it, and only those that you are told of", "Be concise",
+	for _, want := range []string{"You keep the tasks.", "Use your skills to do it, and only those that you are told of", "Be concise", "Focus only on your task. Your final response goes to whoever gave it to you",
 		"do not retry indefinitely", "explain what blocked you", "The user is ann.\nToday is Friday, 20 November 2026 (time zone UTC)."} {
 		if !strings.Contains(req.System, want) {
 			t.Errorf("the prompt does not say %q:\n%s", want, req.System)

@@ -34,7 +34,8 @@ func read(t *testing.T, text string) map[string]any {
 	return v
 }
 
-// S0-014 to S0-024: the tools' schemas.
+// S0-014, S0-015, S0-016, S0-017, S0-018, S0-019, S0-020, S0-021, S0-022, S0-023, S0-024: the
+// tools' schemas.
 func TestTheToolsAskForWhatTheyNeed(t *testing.T) {
 	w := newWorld(t)
 	d, _ := w.dispatcher(dispatch.Options{Profile: dispatch.ProfileCollect})

@@ -65,6 +65,7 @@ func told(t *testing.T, l *llm.Loop) ([]string, error) {
 	return out, nil
 }
 
+// S1-016, S1-121: without a Collector a loop ends with the first reply that calls nothing.
 func TestLoop_runsToolsUntilAnAnswer(t *testing.T) {
 	m := scripted.New(
 		scripted.Say("Let me ", "look.").Call("a", `{"x":1}`).Usage(mesh.Usage{Prompt: 3}),
