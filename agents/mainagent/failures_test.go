@@ -150,3 +150,28 @@ func TestAgentsWithTheSameSkillsShareTheirPrefix(t *testing.T) {
 		}
 	}
 }
+
+// finding O7: what an agent says before it calls its skills is for who watches; its result is
+// its last reply.
+func TestAResultIsTheLastReply(t *testing.T) {
+	o := newOffice(t)
+	o.model("tasks", scripted.Say("Let me look.").Call("use_skill", `{"skill":"tasks.search","arguments":{"query":"late"}}`), scripted.Say("Two are late."))
+	o.model("orchestrator",
+		scripted.Call("dispatch_agent", `{"agent_id":"a","mission":"Find what is late","skills":["tasks.search"]}`),
+		scripted.Call("get_agent_results", `{}`), scripted.Say("Two."))
+	o.orchestrated(0, func(context.Context, *skill.Call, *skill.Env) (*skill.Result, error) {
+		return &skill.Result{Status: skill.StatusOK, Content: "paper, ink"}, nil
+	})
+	thread := mesh.NewThreadID()
+	if s := o.Say(thread, "What is late?"); s.Text != "Two." {
+		t.Fatalf("ended %v: %q", s.State, s.Text)
+	}
+	if told := o.lastTold("orchestrator", 2).Text; !strings.Contains(told, `"result":"Two are late."`) {
+		t.Errorf("the orchestrator was told %s", told)
+	}
+	for _, b := range bodies[mesh.DispatchSettled](o.Events(thread)) {
+		if strings.Contains(b.Result, "Let me look") {
+			t.Errorf("the log has the result %q", b.Result)
+		}
+	}
+}
