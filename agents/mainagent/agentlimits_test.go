@@ -25,7 +25,7 @@ func (o *office) finders(ids ...string) {
 
 func collect() scripted.Step { return scripted.Call("get_agent_results", `{}`) }
 
-// finding O2. S0-067, S0-070, S0-076, S0-077, S0-123, S0-124: at the limit of agents the
+// finding O2. finding O10. S0-067, S0-070, S0-076, S0-077, S0-123, S0-124: at the limit of agents the
 // user reads who is done and who was not begun, and is asked; a yes goes on with fresh
 // counts, also in a mesh that was started again, and a no ends with an answer that knows
 // what was done.

@@ -239,7 +239,7 @@ func TestAnAnswerWhileAgentsWork(t *testing.T) {
 	}
 }
 
-// S1-019, S1-092, S1-117, S0-091: a failure is told with its status, and the model decides;
+// S1-019, S1-033, S1-092, S1-117, S0-091: a failure is told with its status, and the model decides;
 // whether it comes before the model has said something or after it.
 func TestAFailureIsToldWithItsStatus(t *testing.T) {
 	texttest.Fixed(t)
@@ -248,9 +248,12 @@ func TestAFailureIsToldWithItsStatus(t *testing.T) {
 		scripted.Say("The mail could not be sent.").For(scripted.Last("[Sub-agent failed] mail (")),
 		scripted.Say("Let me see."),
 	)
-	m := startWith(t, dispatch.Options{Profile: dispatch.ProfilePush}, planner,
-		scripted.New(scripted.Fail(mesh.Errorf(mesh.Unavailable, "test", "The model is away")).Repeat()))
+	worker := scripted.New(scripted.Fail(mesh.Errorf(mesh.Unavailable, "test", "The model is away")).Repeat())
+	m := startWith(t, dispatch.Options{Profile: dispatch.ProfilePush}, planner, worker)
 	s := m.Say(mesh.NewThreadID(), "Mail it")
+	if n := len(worker.Requests()); n != 1 {
+		t.Errorf("the agent was asked %d times; nobody but the model tries again", n)
+	}
 	if s.State != a2apb.TaskState_TASK_STATE_COMPLETED || !strings.HasSuffix(s.Text, "The mail could not be sent.") {
 		t.Errorf("ended %v: %q", s.State, s.Text)
 	}
