@@ -48,8 +48,9 @@ func TestATaskWhoseAgentFailsEndsWithTheReason(t *testing.T) {
 			if down := len(w.dir.reported()) > 0; down != tt.down {
 				t.Errorf("reported as down: %v", w.dir.reported())
 			}
-			if w.agent("main", echo); w.hear(w.send("again")).state != completed {
-				t.Errorf("the conversation does not go on")
+			w.agent("main", echo)
+			if h := w.hear(w.send("again")); h.state != completed {
+				t.Errorf("the conversation does not go on: %v", h)
 			}
 		})
 	}
