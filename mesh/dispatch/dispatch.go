@@ -76,6 +76,7 @@ type Dispatcher struct {
 	jobs    map[string]*job
 	order   []string          // agent ids as they were dispatched
 	calls   map[string]string // agent ids by the call of the model that ordered it
+	ready   []*job            // that run when there is room, in the order of dispatch
 	fresh   []*job            // done and not delivered, in the order in which they ended
 	now     int               // those that were dispatched in this run
 	met     *llm.Trip         // the limit that the agents have met
@@ -91,6 +92,7 @@ type job struct {
 	Result
 	exec   mesh.Execution
 	wave   int // 1, or 1 more than that of the last that it depends on
+	at     int // its place in the order of dispatch
 	waits  int // dependencies that are not done
 	then   []*job
 	cancel context.CancelFunc // while it runs
@@ -273,6 +275,7 @@ func (d *Dispatcher) job(o Order, id mesh.ExecutionID) *job {
 // add takes a job in. d.mu is held.
 func (d *Dispatcher) add(j *job) {
 	id := j.Order.AgentID
+	j.at = len(d.order)
 	d.jobs[id], d.order = j, append(d.order, id)
 	if j.Call != "" {
 		d.calls[j.Call] = id
@@ -294,16 +297,27 @@ func (d *Dispatcher) link(j *job) {
 			d.skip(j, dep.Order.AgentID)
 		}
 	}
+	d.queue(j)
+}
+
+// queue has the job run when there is room, in the order of dispatch, if it waits for
+// nobody. d.mu is held.
+func (d *Dispatcher) queue(j *job) {
+	if j.Status != StatusPending || j.waits > 0 {
+		return
+	}
+	i, there := slices.BinarySearchFunc(d.ready, j.at, func(o *job, at int) int { return o.at - at })
+	if !there {
+		d.ready = slices.Insert(d.ready, i, j)
+	}
 }
 
 // start runs every job that is ready, as far as the limit allows. d.mu is held.
 func (d *Dispatcher) start() {
-	for _, id := range d.order {
-		j := d.jobs[id]
-		if d.running == d.opts.MaxConcurrent || d.ctx.Err() != nil {
-			return
-		}
-		if j.Status != StatusPending || j.waits > 0 {
+	for len(d.ready) > 0 && d.running < d.opts.MaxConcurrent && d.ctx.Err() == nil {
+		j := d.ready[0]
+		d.ready = d.ready[1:]
+		if j.Status != StatusPending { // it was dropped
 			continue
 		}
 		d.running++
@@ -339,9 +353,10 @@ func (d *Dispatcher) over(j *job) {
 	}
 	for _, next := range j.then {
 		next.waits--
-		if j.Status != StatusCompleted && next.Status == StatusPending {
+		if j.Status != StatusCompleted {
 			d.skip(next, j.Order.AgentID)
 		}
+		d.queue(next)
 	}
 }
 
@@ -376,6 +391,6 @@ func (d *Dispatcher) results(ids []string) []Result {
 			out = append(out, j.Result)
 		}
 	}
-	byAgentID(d.order, out)
+	slices.SortFunc(out, func(a, b Result) int { return d.jobs[a.AgentID].at - d.jobs[b.AgentID].at })
 	return out
 }

@@ -161,10 +161,3 @@ func mission(o Order, results []Result, most int) llm.Mission {
 	}
 	return m
 }
-
-// byAgentID sorts results as their orders were given.
-func byAgentID(order []string, results []Result) {
-	slices.SortFunc(results, func(a, b Result) int {
-		return slices.Index(order, a.AgentID) - slices.Index(order, b.AgentID)
-	})
-}

@@ -52,6 +52,7 @@ func (d *Dispatcher) restore(ctx context.Context) error {
 		if restored(j, x, did); j.Terminal() {
 			d.over(j)
 		}
+		d.queue(j)
 	}
 	for _, j := range pending {
 		d.link(j)
