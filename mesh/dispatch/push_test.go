@@ -269,11 +269,11 @@ func TestAnyGraphRunsOnceInOrder(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 1))
 			w := newWorld(t)
 			var mu sync.Mutex
-			began := map[string]int{}
+			began, luck := map[string]int{}, rand.New(rand.NewPCG(seed, 2))
 			w.agent("worker", func(m *mission) error {
 				mu.Lock()
 				began[idOf(m)]++
-				fails := random.IntN(5) == 0
+				fails := luck.IntN(5) == 0
 				mu.Unlock()
 				if fails {
 					return m.end(a2apb.TaskState_TASK_STATE_FAILED, "no luck")
