@@ -89,7 +89,8 @@ func TestAnApprovalGoesUpToTheUserAndTheAnswerDown(t *testing.T) {
 // about matches the requests of a mission.
 func about(mission string) scripted.Match {
 	return func(r *llm.Request) bool {
-		return strings.HasPrefix(strings.TrimPrefix(r.Messages[0].Text, "## Task\n\n"), mission)
+		told := r.Messages[0].Text
+		return strings.HasPrefix(told, mission) || strings.Contains(told, "\n\n"+mission)
 	}
 }
 

@@ -1,6 +1,7 @@
 package dispatch_test
 
 import (
+	"agentmesh/mesh/text/texttest"
 	"context"
 	"strings"
 	"testing"
@@ -30,6 +31,7 @@ func saying(what string) *a2apb.AgentCapabilities {
 // told of; an order for another one says who there is. One that is used otherwise there
 // than by itself is called by its own name, and found although no list has it.
 func TestOnlySubAgentsAreDispatched(t *testing.T) {
+	texttest.Fixed(t)
 	w := newWorld(t)
 	did := func(name string) func(m *mission) error { return func(m *mission) error { return m.done(name) } }
 	w.agent("worker", did("worker"))

@@ -1,6 +1,7 @@
 package modelrun_test
 
 import (
+	"agentmesh/mesh/text/texttest"
 	"slices"
 	"strings"
 	"sync"
@@ -73,6 +74,7 @@ func TestAModelReadsWhatTheAgentIsTold(t *testing.T) {
 
 // What comes while the model answers is read before the run ends.
 func TestNothingThatAnAgentIsToldIsLostAtItsEnd(t *testing.T) {
+	texttest.Fixed(t)
 	d := agenttest.NewDesk(t, skilltools.FaceDirect, scripted.Say("Done.").Wait("answer"), scripted.Say("In blue."))
 	dispatched(d, "note it")
 	var told sync.WaitGroup
