@@ -167,6 +167,7 @@ func TestARefusedDispatchIsToldToTheModelAlone(t *testing.T) {
 	}
 }
 
+// S1-106: what it depends on comes in one struct, and what is missing is named.
 func TestTheAgentNeedsWhatItNeeds(t *testing.T) {
 	texttest.Fixed(t)
 	card, model := meshtest.Card(t, "orchestrator"), scripted.New()
