@@ -270,6 +270,7 @@ func TestTheLoopOfADispatchedAgent(t *testing.T) {
 // most 400 for its tool, so that with a mission, results of others and a history of calls as large as
 // the seed has them the request stays below 2,600.
 func TestTheRequestOfADispatchedAgentIsSmall(t *testing.T) {
+	texttest.Fixed(t)
 	count := new(tokens.Counter)
 	words := func(n int) string { return strings.Repeat("word ", n) }
 	result := skill.HandlerFunc(func(context.Context, *skill.Call, *skill.Env) (*skill.Result, error) {
