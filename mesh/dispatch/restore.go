@@ -44,7 +44,8 @@ func (d *Dispatcher) restore(ctx context.Context) (worked time.Duration, err err
 	for _, x := range did.Dispatched() {
 		o := orderOf(x, label)
 		o.Name = d.opts.called(x.Agent)
-		j := d.job(o, x.ID)
+		j := new(job)
+		d.fill(j, o, x.ID)
 		d.add(j)
 		if x.Waits() {
 			j.exec.DependsOn, j.wave = x.DependsOn, x.Accepted.Wave

@@ -40,6 +40,7 @@ func (d *driver) await(ctx context.Context, l *leg, w *watch) {
 		if d.prepare(l); l.unreachable == nil {
 			return
 		}
+		d.runner.underway(d)
 		again := time.NewTimer(wait)
 		select {
 		case <-again.C:
