@@ -226,6 +226,9 @@ type (
 		RemoteTask    string
 		RemoteContext string
 		Metadata      *structpb.Struct
+		// Instance is which process of an agent that may have several has the execution
+		// from here on; "" where nothing new is to be said.
+		Instance string
 	}
 
 	// DispatchAccepted says that the event's execution will have an agent asked as
