@@ -118,6 +118,9 @@ func (t *tree) line(x *meshv1.ExecutionInfo, now time.Time) string {
 	if n := x.GetSubAgents(); n > 0 && x.GetDepth() > 0 {
 		fields = append(fields, plural(n, "sub-agent"))
 	}
+	if at := x.GetInstance(); at != "" {
+		fields = append(fields, "at process "+oneLine(at))
+	}
 	if n := x.GetInstructions(); n > 0 {
 		fields = append(fields, plural(n, "unread instruction"))
 	}
