@@ -3,6 +3,7 @@ package dispatch
 import (
 	"context"
 	"strings"
+	"time"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 
@@ -27,11 +28,12 @@ type resume struct {
 }
 
 // restore takes in what the execution dispatched before, and has those go on
-// that wait for the user, or were at work.
-func (d *Dispatcher) restore(ctx context.Context) error {
+// that wait for the user, or were at work. It returns how long the run worked before it
+// was cut off.
+func (d *Dispatcher) restore(ctx context.Context) (worked time.Duration, err error) {
 	did, err := d.inv.Mesh.Actions(ctx)
 	if err != nil {
-		return mesh.Errorf(mesh.Unavailable, "dispatch.restore", "what was dispatched before cannot be read; try again later: %w", err)
+		return 0, mesh.Errorf(mesh.Unavailable, "dispatch.restore", "what was dispatched before cannot be read; try again later: %w", err)
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -43,7 +45,8 @@ func (d *Dispatcher) restore(ctx context.Context) error {
 	for _, x := range did.Dispatched() {
 		o := orderOf(x, label)
 		o.Name = d.opts.called(x.Agent)
-		j := d.job(o, x.ID)
+		j := new(job)
+		d.fill(j, o, x.ID)
 		d.add(j)
 		if x.Waits() {
 			j.exec.DependsOn, j.wave = x.DependsOn, x.Accepted.Wave
@@ -59,7 +62,10 @@ func (d *Dispatcher) restore(ctx context.Context) error {
 		d.link(j)
 	}
 	d.start()
-	return nil
+	if x := did.Execution(d.inv.Execution); x != nil {
+		worked = x.Worked
+	}
+	return worked, nil
 }
 
 // orderOf is what was asked of the execution; labels are those of what came before it.

@@ -325,7 +325,6 @@ func (n *node) serve(ctx context.Context) (err error) {
 	}
 	defer running.Wait()
 	defer stopAgents()
-	start("turns", n.turns.Run) // what was left over is worked on when there are agents
 
 	web, err := n.web(background, server)
 	if err != nil {
@@ -344,6 +343,7 @@ func (n *node) serve(ctx context.Context) (err error) {
 		n.opts.Ready(Addresses{GRPC: n.grpcL.Addr().String(), HTTP: n.httpL.Addr().String(), Problems: n.skills.Problems(""), CA: n.ownCA(),
 			Interrupted: n.settled, SharedTasks: n.sharedTasks(ctx)})
 	}
+	start("turns", n.turns.Run) // what was left over is worked on when there are agents, and who asks is served
 	select {
 	case <-ctx.Done():
 		err = nil

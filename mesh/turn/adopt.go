@@ -101,6 +101,7 @@ func (d *driver) await(ctx context.Context, l *leg, w *watch) {
 			told = true
 			d.tellAwaited(ctx, l)
 		}
+		d.runner.underway(d)
 		again := time.NewTimer(wait)
 		select {
 		case <-again.C:

@@ -6,6 +6,7 @@ import (
 	"iter"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -406,6 +407,83 @@ func TestAnAgentThatMayBeBackIsWaitedFor(t *testing.T) {
 				if took := turn.Updated.Sub(began); took < tt.after || took > tt.after+6*time.Second {
 					t.Errorf("it took %v, want about %v", took, tt.after)
 				}
+			})
+		})
+	}
+}
+
+// fromOutside is a thread of which somebody asks something.
+var fromOutside = mesh.ThreadKey{Tenant: "acme", ID: "00000000-0000-4000-8000-000000000002"}
+
+// gated are leases of which, but for two threads, one is given for each word.
+type gated struct {
+	lease.Store
+
+	words chan struct{}
+	asked atomic.Int32
+}
+
+func (g *gated) Acquire(ctx context.Context, k mesh.ThreadKey, owner string, ttl time.Duration) (lease.Lease, error) {
+	if k == key || k == fromOutside {
+		return g.Store.Acquire(ctx, k, owner, ttl)
+	}
+	g.asked.Add(1)
+	<-g.words
+	return g.Store.Acquire(ctx, k, owner, ttl)
+}
+
+// However many threads a node finds unfinished, it brings a few under way at a time, of
+// which none counts that works or waits for its agent; who comes meanwhile waits for none.
+func TestThreadsThatWereLeftOverComeSomeAtATime(t *testing.T) {
+	const threads = 3 * maxComing
+	for name, back := range map[string]time.Duration{"agents that work": 0, "agents that are away": time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				gate := &gated{Store: lease.NewLocal(nil), words: make(chan struct{})}
+				working := make(chan struct{})
+				s := &survivor{agent: agent{play: func(say func(*a2apb.StreamResponse)) {
+					<-working
+					say(task("own"))
+					say(status("own", completed))
+				}}, back: time.Now().Add(back)}
+				r := after(t, s)
+				r.Leases = gate
+				left, err := r.Log.Read(t.Context(), key, 0, 100)
+				must(t, err)
+				for i := range threads + 1 {
+					k := mesh.ThreadKey{Tenant: "acme", ID: fmt.Sprintf("00000000-0000-4000-9000-%012d", i)}
+					if i == threads {
+						k = fromOutside
+					}
+					must(t, r.States.Decide(t.Context(), k, func(*thread.State) (d cache.Decision, err error) {
+						for _, e := range left {
+							d.Events = append(d.Events, &mesh.Event{Execution: e.Execution, Actor: e.Actor, Body: e.Body})
+						}
+						return d, nil
+					}))
+				}
+				r.Tend(t.Context())
+				r.Wake(fromOutside) // which need not wait for others
+				if !r.Drives(fromOutside) {
+					t.Error("a thread that is woken waits for others")
+				}
+				for begun := range threads - maxComing + 1 {
+					synctest.Wait()
+					if n := int(gate.asked.Load()); n != begun+maxComing {
+						t.Errorf("when %d are under way, %d have begun", begun, n)
+						break
+					}
+					gate.words <- struct{}{}
+				}
+				close(gate.words)
+				close(working)
+				r.Tend(t.Context())
+				time.Sleep(10 * time.Minute)
+				synctest.Wait()
+				if n := r.Running(); n != 0 || int(gate.asked.Load()) < threads {
+					t.Errorf("%d are not driven to their end, %d have begun", n, gate.asked.Load())
+				}
+				must(t, r.Close(t.Context()))
 			})
 		})
 	}

@@ -89,6 +89,7 @@ func (d *driver) runLeg(ctx context.Context, l *leg, w *watch) outcome {
 	r.agent = call.Open(stream, l.client, req, journal{d.Log, d.key, d.epoch}, func(b mesh.Body) *mesh.Event {
 		return d.event(l.exec.ID, "agent:"+l.exec.Agent, b)
 	})
+	d.runner.underway(d)
 	d.pulse.begin(l, d.epoch, d.Now())
 	defer d.pulse.end()
 	return r.run(ctx, w)
