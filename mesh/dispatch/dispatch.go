@@ -123,11 +123,12 @@ func New(ctx context.Context, inv *agent.Invocation, conns Conns, opts Options) 
 	d := &Dispatcher{inv: inv, dialer: opts.Dialer, opts: opts, jobs: map[string]*job{}, calls: map[string]string{}}
 	d.run = d.work
 	d.ctx, d.cancel = context.WithCancelCause(ctx)
-	if d.opts.Budget > 0 {
-		d.clock = time.AfterFunc(d.opts.Budget, d.expire)
-	}
+	var worked time.Duration
 	if inv.GoesOn() {
-		d.lost = d.restore(ctx)
+		worked, d.lost = d.restore(ctx)
+	}
+	if d.opts.Budget > 0 {
+		d.clock = time.AfterFunc(d.opts.Budget-worked, d.expire)
 	}
 	return d
 }

@@ -17,7 +17,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"path/filepath"
 	"sync"
 	"time"
 
@@ -41,7 +40,6 @@ import (
 	"agentmesh/mesh/security/cards"
 	"agentmesh/mesh/security/egress"
 	"agentmesh/mesh/security/grant"
-	"agentmesh/mesh/security/keyfile"
 	"agentmesh/mesh/security/oidc"
 	"agentmesh/mesh/security/policy"
 	"agentmesh/mesh/security/revocation"
@@ -243,7 +241,7 @@ func (n *node) build(ctx context.Context) (err error) {
 
 // buildEdge makes what takes messages, and what works on them.
 func (n *node) buildEdge() (err error) {
-	key, err := keyfile.LoadOrCreateSecret(filepath.Join(n.cfg.Data, contextKeyFile))
+	key, err := n.contextKey()
 	if err != nil {
 		return err
 	}

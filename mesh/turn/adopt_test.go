@@ -37,6 +37,11 @@ type survivor struct {
 	mu    sync.Mutex
 	sent  []*a2apb.Message
 	asked int // for its task
+
+	// has has the execution, of two processes, and is back at that time.
+	instance string
+	returns  time.Time
+	dialed   []string // the instances there were when it was asked for a task
 }
 
 func (s *survivor) Resolve(tenant mesh.TenantID, name string) (registry.Entry, error) {
@@ -44,13 +49,25 @@ func (s *survivor) Resolve(tenant mesh.TenantID, name string) (registry.Entry, e
 		return registry.Entry{}, mesh.Errorf(mesh.Unavailable, "test", "not live")
 	}
 	e, err := s.agent.Resolve(tenant, name)
+	if s.instance != "" {
+		e.Instances = []registry.Instance{{ID: "other", Live: true}}
+		if !time.Now().Before(s.returns) {
+			e.Instances = append(e.Instances, registry.Instance{ID: s.instance, Live: true})
+		}
+	}
 	if !s.foreign {
 		e.Card.Capabilities.Extensions = []*a2apb.AgentExtension{{Uri: mesh.ExtensionURI}}
 	}
 	return e, err
 }
 
-func (s *survivor) Dial(call.Target) (call.Client, error) { return s, nil }
+func (s *survivor) Dial(t call.Target) (call.Client, error) {
+	s.dialed = []string{t.At}
+	for _, i := range t.Instances {
+		s.dialed = append(s.dialed, i.ID)
+	}
+	return s, nil
+}
 
 func (s *survivor) SendStreamingMessage(ctx context.Context, req *a2apb.SendMessageRequest) iter.Seq2[call.Response, error] {
 	s.mu.Lock()
@@ -181,6 +198,35 @@ func TestATurnThatWasCutOffGoesOn(t *testing.T) {
 				}
 				if r.Drives(key) {
 					t.Error("a thread at rest has a driver")
+				}
+			})
+		})
+	}
+}
+
+// finding O9: where the log says which process has the turn, a node that has just begun waits
+// until that one has registered again, though another one has already; later, or where it does
+// not come, any process may go on.
+func TestAReturningProcessIsWaitedFor(t *testing.T) {
+	for name, tt := range map[string]struct {
+		back, old time.Duration
+		want      string // of the call: which process has it, and which were there
+	}{
+		"it comes":                 {10 * time.Second, 0, "[mine other mine]"},
+		"it does not":              {time.Hour, 0, "[mine other]"},
+		"the node has been up":     {10 * time.Second, time.Hour, "[mine other]"},
+		"the node was up too long": {40 * time.Second, 0, "[mine other]"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := &survivor{agent: agent{play: again}, instance: "mine"}
+				r := after(t, s, &mesh.Event{Execution: "a1", Actor: "agent:main", Body: mesh.TaskMoved{State: working, Instance: "mine"}})
+				defer func() { _ = r.Close(t.Context()) }()
+				time.Sleep(tt.old)
+				s.returns = time.Now().Add(tt.back)
+				end, text, x := ended(t, r)
+				if got := fmt.Sprint(s.dialed); got != tt.want || end != "COMPLETED" || text != "the answer." || x.Instance != "mine" {
+					t.Errorf("called %s, and it ended %q after %q", got, end, text)
 				}
 			})
 		})

@@ -125,6 +125,7 @@ func orDefault[T comparable](v, def T) T {
 type Runner struct {
 	Config
 
+	began time.Time
 	turns context.Context //nolint:containedctx // of all drivers; ends in Close when the grace is over
 	cut   context.CancelCauseFunc
 	wg    sync.WaitGroup
@@ -149,7 +150,7 @@ func New(c Config) (*Runner, error) {
 		return nil, mesh.Errorf(mesh.Invalid, "turn.New", "the runner of turns needs the name of a main agent and of its node")
 	}
 	c.fill()
-	r := &Runner{Config: c, drivers: map[mesh.ThreadKey]*driver{}, busy: make(chan struct{}, 1)}
+	r := &Runner{Config: c, began: c.Now(), drivers: map[mesh.ThreadKey]*driver{}, busy: make(chan struct{}, 1)}
 	r.turns, r.cut = context.WithCancelCause(context.Background())
 	return r, nil
 }

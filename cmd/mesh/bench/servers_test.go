@@ -118,7 +118,7 @@ func (b *bench) build(ctx context.Context, src, name, file string) (string, erro
 		return "", err
 	}
 	out := filepath.Join(b.dir, name)
-	return out, run(ctx, src, "go", "build", "-o", out, source)
+	return out, run(ctx, src, "go", "build", "-trimpath", "-o", out, source)
 }
 
 // compile makes a program of the tests of a package.
