@@ -28,7 +28,7 @@ func (o *Options) ForConsulting() Options {
 	if c.Budget >= 0 {
 		c.Orchestrating = cmp.Or(c.Budget, DefaultBudget) + concluding
 	}
-	c.Budget = -1
+	c.Budget, c.HelpTime = -1, 0 // who asks gets no answer from a tool that waits
 	return c
 }
 
@@ -105,6 +105,9 @@ func (d *Dispatcher) expire() {
 		case j.cancel != nil:
 			cut = true
 			j.cancel()
+		case j.Status == StatusAsks:
+			cut = true
+			d.giveUp(j)
 		case j.Status == StatusPending && j.resume == nil:
 			cut = true
 			d.drop(j)

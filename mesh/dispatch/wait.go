@@ -33,6 +33,12 @@ func (d *Dispatcher) Wait(ctx context.Context, ids []string) ([]Result, error) {
 }
 
 func (d *Dispatcher) await(ctx context.Context, ids []string, mode Mode) ([]Result, error) {
+	return d.awaitOr(ctx, ids, mode, false)
+}
+
+// awaitOr is await, which returns besides, if asks says so, when an agent asks for help of
+// which the model was not told.
+func (d *Dispatcher) awaitOr(ctx context.Context, ids []string, mode Mode, asks bool) ([]Result, error) {
 	d.mu.Lock()
 	if len(ids) == 0 {
 		ids = slices.Clone(d.order)
@@ -51,9 +57,10 @@ func (d *Dispatcher) await(ctx context.Context, ids []string, mode Mode) ([]Resu
 		d.mu.Lock()
 		moves := slices.ContainsFunc(ids, func(id string) bool { return !d.rests(d.jobs[id]) })
 		news := slices.ContainsFunc(ids, func(id string) bool { return d.jobs[id].Terminal() && !d.jobs[id].told })
+		news = mode == ModeAny && news || asks && len(d.untold()) > 0
 		got, changed := d.results(ids), d.changed
 		d.mu.Unlock()
-		if !moves || mode == ModeNone || mode == ModeAny && news {
+		if !moves || news || mode == ModeNone {
 			return got, nil
 		}
 		select {
@@ -91,17 +98,17 @@ func (d *Dispatcher) Take() []Result {
 	return out
 }
 
-// Next waits until there is something to take, and reports it. There is not when
-// nothing is at work, or only the user can have anything go on: then waiting are those
-// that wait for the user.
+// Next waits until there is something to take or to answer, and reports it. There is not
+// when nothing is at work, or only the user can have anything go on: then waiting are those
+// that wait for the user, and those that the model did not answer.
 func (d *Dispatcher) Next(ctx context.Context) (waiting []string, ok bool) {
 	for {
 		d.mu.Lock()
-		some, moves, changed := len(d.fresh) > 0, false, d.changed
+		some, moves, changed := len(d.fresh) > 0 || len(d.untold()) > 0, false, d.changed
 		waiting = nil
 		for _, id := range d.order {
 			moves = moves || !d.rests(d.jobs[id])
-			if d.jobs[id].Status == StatusWaiting {
+			if s := d.jobs[id].Status; s == StatusWaiting || s == StatusAsks {
 				waiting = append(waiting, id)
 			}
 		}
@@ -144,6 +151,15 @@ func (d *Dispatcher) rests(j *job) bool {
 	return j.Status != StatusRunning
 }
 
+// needsUser reports whether the job can only go on when the user has said something.
+// d.mu is held.
+func (d *Dispatcher) needsUser(j *job) bool {
+	if j.Status == StatusPending {
+		return slices.ContainsFunc(j.Order.DependsOn, func(id string) bool { return d.needsUser(d.jobs[id]) })
+	}
+	return j.Status == StatusWaiting
+}
+
 // List returns all results as they are.
 func (d *Dispatcher) List() []Result {
 	d.mu.Lock()
@@ -179,23 +195,15 @@ func (d *Dispatcher) Cancel(id string) string {
 	return StatusCanceled
 }
 
-// waiting reports whether the log says that the job waits for the user.
+// waiting reports whether the log says that the job waits for the user, or for an answer.
 func (j *job) waiting() bool {
-	return j.Status == StatusWaiting || j.Status == StatusPending && j.resume != nil
+	return j.Status == StatusWaiting || j.Status == StatusAsks || j.Status == StatusPending && j.resume != nil
 }
 
-// abandon ends a job that waits for the user. d.mu is held.
+// abandon ends a job that waits. d.mu is held.
 func (d *Dispatcher) abandon(j *job) {
 	j.Status, j.Result.Result = StatusCanceled, text.AgentCanceled()
-	r, stop := j.Result, j.stop
-	d.wg.Go(func() { // Close waits
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(d.ctx), settleTime)
-		defer cancel()
-		d.settle(ctx, j, mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_CANCELED, Reason: mesh.ReasonDismissed}, r)
-		if stop != nil {
-			stop(ctx)
-		}
-	})
+	d.end(j, mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_CANCELED, Reason: mesh.ReasonDismissed})
 }
 
 // suspend notes that the run ends because somebody waits for the user.
@@ -214,7 +222,7 @@ func (d *Dispatcher) pause(ctx context.Context, ids []string) (waiting []string)
 	if len(ids) == 0 {
 		ids = slices.Clone(d.order)
 	}
-	stuck := slices.ContainsFunc(ids, func(id string) bool { return !d.jobs[id].Terminal() && d.rests(d.jobs[id]) })
+	stuck := slices.ContainsFunc(ids, func(id string) bool { return d.needsUser(d.jobs[id]) })
 	d.paused = d.paused || stuck
 	d.mu.Unlock()
 	if !stuck {
@@ -271,7 +279,11 @@ func (d *Dispatcher) question(ctx context.Context, waiting []string) (questions 
 	d.mu.Unlock()
 	var reports []agent.Report
 	for _, r := range all {
-		if r.Status != StatusWaiting || !slices.Contains(waiting, r.AgentID) {
+		if r.wants == nil || !slices.Contains(waiting, r.AgentID) {
+			continue
+		}
+		if r.Status == StatusAsks {
+			questions = append(questions, r.wants.help.forUser(r))
 			continue
 		}
 		questions = append(questions, r.wants.questions...)
@@ -310,8 +322,8 @@ func (d *Dispatcher) others(ctx context.Context, all []Result) []agent.Work {
 			if r.limited {
 				out = append(out, agent.Work{Execution: string(r.ExecutionID), Open: []string{text.NotAsked(mission)}})
 			}
-		case StatusTimeout, StatusCanceled, StatusSkipped:
-			out = append(out, agent.Work{Execution: string(r.ExecutionID), Open: []string{text.NotDone(mission, r.Status)}})
+		case StatusTimeout, StatusCanceled, StatusSkipped, StatusAsks:
+			out = append(out, agent.Work{Execution: string(r.ExecutionID), Open: []string{text.NotDone(mission, public(r.Status))}})
 		}
 	}
 	return out

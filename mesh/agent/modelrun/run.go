@@ -138,18 +138,22 @@ type modelRun struct {
 	reports  []agent.Report  // of agents that met a limit
 	trip     *llm.Trip
 	about    llm.About
-	before   actions  // what was done and open when the user answered
-	open     []string // calls that the limit kept from happening
-	said     string   // the last text
-	asking   string   // what the model asks the user
-	answered bool     // before the run was cut off: the model has nothing more to say
-	gap      bool     // a reply with text ended: what comes next is a new paragraph
+	before   actions    // what was done and open when the user answered
+	open     []string   // calls that the limit kept from happening
+	said     string     // the last text
+	asking   string     // what the model asks the user
+	help     *agent.Ask // what the model asks who dispatched the agent, or nil
+	answered bool       // before the run was cut off: the model has nothing more to say
+	gap      bool       // a reply with text ended: what comes next is a new paragraph
 }
 
 // prepare reads the conversation, and what it takes to go on where it stopped.
 func (m *modelRun) prepare(ctx context.Context) (err error) {
 	m.about.Template, m.about.Facts = m.Carries, facts(m.Tools)
 	if m.about.Mission, err = missionOf(ctx, m.inv); err != nil {
+		return err
+	}
+	if err = m.mayAsk(ctx); err != nil {
 		return err
 	}
 	switch {
