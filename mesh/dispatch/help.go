@@ -52,6 +52,9 @@ func needs(last mesh.TaskMoved) *awaited {
 // before. d.mu is held.
 func (d *Dispatcher) asks(j *job, told bool) {
 	if j.Status = StatusAsks; !told {
+		d.helps = append(d.helps, j)
+	}
+	if !slices.Contains(d.asking, j) {
 		d.asking = append(d.asking, j)
 	}
 	if d.late != nil { // nobody goes on any more
@@ -98,8 +101,8 @@ func (d *Dispatcher) end(j *job, last mesh.TaskMoved) {
 // untold are the jobs that wait for an answer and of which the model was not told. d.mu is
 // held.
 func (d *Dispatcher) untold() []*job {
-	d.asking = slices.DeleteFunc(d.asking, func(j *job) bool { return j.Status != StatusAsks })
-	return d.asking
+	d.helps = slices.DeleteFunc(d.helps, func(j *job) bool { return j.Status != StatusAsks })
+	return d.helps
 }
 
 // asked reports whether there are some.
@@ -120,7 +123,7 @@ func (d *Dispatcher) takeAsks() (out []Result) {
 	for _, j := range d.untold() {
 		out = append(out, j.Result)
 	}
-	d.asking = nil
+	d.helps = nil
 	return out
 }
 
@@ -183,6 +186,7 @@ func (d *Dispatcher) proceed(j *job, x *thread.Execution, did *thread.Actions, r
 	j.reply = reply
 	j.answered, _ = mesh.HelpAnswerOf(reply.GetMetadata())
 	j.Status, j.wants, j.left = StatusPending, nil, 0
+	j.queued = false
 	d.queue(j)
 }
 
@@ -275,7 +279,7 @@ func (d *Dispatcher) passOn(id, question string) string {
 	help := *d.jobs[id].wants.help
 	help.question = question
 	d.jobs[id].wants.help = &help
-	d.asking = slices.DeleteFunc(d.asking, func(j *job) bool { return j == d.jobs[id] })
+	d.helps = slices.DeleteFunc(d.helps, func(j *job) bool { return j == d.jobs[id] })
 	return ""
 }
 

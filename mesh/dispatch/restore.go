@@ -3,6 +3,7 @@ package dispatch
 import (
 	"context"
 	"strings"
+	"time"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 
@@ -14,8 +15,9 @@ import (
 
 // resume is what is known of an agent's task that goes on.
 type resume struct {
-	task string      // the agent's own id, where it has one
-	said []mesh.Body // what the log has of it
+	task     string      // the agent's own id, where it has one
+	instance string      // the process of the agent that has it, or ""
+	said     []mesh.Body // what the log has of it
 	// continued says that it did not wait: its work was cut off. Then message is what it
 	// was dispatched with, answers says that it went on since with the user's message, and
 	// updates counts its artifact updates.
@@ -26,11 +28,12 @@ type resume struct {
 }
 
 // restore takes in what the execution dispatched before, and has those go on
-// that wait for the user, or were at work.
-func (d *Dispatcher) restore(ctx context.Context) error {
+// that wait for the user, or were at work. It returns how long the run worked before it
+// was cut off.
+func (d *Dispatcher) restore(ctx context.Context) (worked time.Duration, err error) {
 	did, err := d.inv.Mesh.Actions(ctx)
 	if err != nil {
-		return mesh.Errorf(mesh.Unavailable, "dispatch.restore", "what was dispatched before cannot be read; try again later: %w", err)
+		return 0, mesh.Errorf(mesh.Unavailable, "dispatch.restore", "what was dispatched before cannot be read; try again later: %w", err)
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -42,7 +45,8 @@ func (d *Dispatcher) restore(ctx context.Context) error {
 	for _, x := range did.Dispatched() {
 		o := orderOf(x, label)
 		o.Name = d.opts.called(x.Agent)
-		j := d.job(o, x.ID)
+		j := new(job)
+		d.fill(j, o, x.ID)
 		d.add(j)
 		if x.Waits() {
 			j.exec.DependsOn, j.wave = x.DependsOn, x.Accepted.Wave
@@ -61,7 +65,10 @@ func (d *Dispatcher) restore(ctx context.Context) error {
 		d.link(j)
 	}
 	d.start()
-	return nil
+	if x := did.Execution(d.inv.Execution); x != nil {
+		worked = x.Worked
+	}
+	return worked, nil
 }
 
 // orderOf is what was asked of the execution; labels are those of what came before it.

@@ -24,6 +24,9 @@ func (s *State) Apply(e *mesh.Event) {
 	}
 	owner := s.Owner
 	s.Access.Apply(e)
+	if b, ok := e.Body.(mesh.TaskMoved); !ok || b.Reason != mesh.ReasonContinued {
+		s.hearOf(e)
+	}
 	switch b := e.Body.(type) {
 	case mesh.ThreadShared:
 		s.give(owner, b.Owner)
@@ -77,7 +80,6 @@ func (s *State) give(from, to string) {
 
 // applyTo applies an event that concerns its own execution alone.
 func (s *State) applyTo(x *Execution, e *mesh.Event) {
-	seen := x.Updated
 	x.Updated = e.Time
 	switch e.Body.(type) {
 	case mesh.SkillCalled, mesh.SkillReturned, mesh.ToolReturned, mesh.ModelReplied:
@@ -86,7 +88,7 @@ func (s *State) applyTo(x *Execution, e *mesh.Event) {
 	switch b := e.Body.(type) {
 	case mesh.TaskMoved:
 		if b.Reason == mesh.ReasonContinued && !mesh.Terminal(x.State) {
-			x.goOn(e.Time, seen)
+			x.goOn(e.Time)
 		}
 		if !mesh.Terminal(x.State) {
 			x.move(e, b.State, b.Reason)
@@ -101,6 +103,7 @@ func (s *State) applyTo(x *Execution, e *mesh.Event) {
 				t.Delivered = e.Seq
 			}
 			x.WentOn = e.ID
+			x.Worked, x.Began, x.Heard = 0, e.Time, e.Time
 			s.afresh(x)
 		}
 		s.learn(x, b)
@@ -145,21 +148,34 @@ func (s *State) progress(id mesh.ExecutionID) {
 	}
 }
 
-// goOn counts that the execution goes on, which was seen at work last then. Time does not
-// run for it while nobody works on it.
-func (x *Execution) goOn(now, seen time.Time) {
-	x.Adoptions++
-	if !x.Deadline.IsZero() {
-		x.Deadline = now.Add(x.left(seen))
+// hearOf notes that the execution of the event was at work, and so those above it. What
+// users do about one does not say so.
+func (s *State) hearOf(e *mesh.Event) {
+	if strings.HasPrefix(e.Actor, "user:") {
+		return
+	}
+	for x := range s.Up(e.Execution) {
+		if !mesh.Terminal(x.State) && e.Time.After(x.Heard) {
+			x.Heard = e.Time
+		}
 	}
 }
 
-// Left is how much of its time the execution had left when it was last seen at work, as
-// far as it has a deadline: all of it, if it went on with a message since.
-func (x *Execution) Left() time.Duration { return x.left(x.Updated) }
+// goOn counts that the execution goes on. Time does not run for it while nobody works on
+// it.
+func (x *Execution) goOn(now time.Time) {
+	x.Adoptions++
+	if !x.Deadline.IsZero() {
+		x.Deadline = now.Add(x.Left())
+	}
+	x.Worked += max(x.Heard.Sub(x.Began), 0)
+	x.Began, x.Heard = now, now
+}
 
-func (x *Execution) left(seen time.Time) time.Duration {
-	if left := x.Deadline.Sub(seen); left > 0 {
+// Left is how much of its time the execution had left when it, or one below it, was last
+// heard of, as far as it has a deadline: all of it, if it went on with a message since.
+func (x *Execution) Left() time.Duration {
+	if left := x.Deadline.Sub(x.Heard); left > 0 {
 		return left
 	}
 	return max(x.Allowed, time.Second)
@@ -193,7 +209,7 @@ func (s *State) add(e *mesh.Event, ex mesh.Execution) *Execution {
 	if s.execs == nil {
 		s.execs = map[mesh.ExecutionID]*Execution{}
 	}
-	x := &Execution{Execution: ex, State: a2apb.TaskState_TASK_STATE_SUBMITTED, Opened: e.Seq, Started: e.Time, Updated: e.Time}
+	x := &Execution{Execution: ex, State: a2apb.TaskState_TASK_STATE_SUBMITTED, Opened: e.Seq, Started: e.Time, Updated: e.Time, Began: e.Time, Heard: e.Time}
 	s.execs[ex.ID] = x
 	s.order = append(s.order, x)
 	return x
@@ -236,7 +252,7 @@ func (s *State) dispatch(e *mesh.Event, b mesh.DispatchIssued) {
 		s.dispatched(x)
 	case x.Waits() && x.Parent == child.Parent:
 		x.Execution, x.State = child, a2apb.TaskState_TASK_STATE_WORKING
-		x.Started, x.Updated = e.Time, e.Time
+		x.Started, x.Updated, x.Began, x.Heard = e.Time, e.Time, e.Time, e.Time
 	default:
 		return
 	}

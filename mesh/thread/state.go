@@ -72,6 +72,9 @@ type Execution struct {
 	// before the agent has answered where the execution goes on in one that it had.
 	RemoteTask    string
 	RemoteContext string
+	// Instance is the process of its agent that has it, or had it last, where the agent may
+	// have several; "" as long as none has said anything.
+	Instance string
 	// Remembers says that the thread's next execution of the agent goes on in the
 	// context of this one.
 	Remembers bool
@@ -107,6 +110,11 @@ type Execution struct {
 	Adoptions int
 	// Allowed is how long it may work, if it has a deadline.
 	Allowed time.Duration
+	// Worked is how long it worked since it began, or went on with a message, until it
+	// last went on after it was cut off: without the time while nobody worked.
+	Worked time.Duration
+	Began  time.Time // when it began, or went on
+	Heard  time.Time // when the log last had it, or one below it, at work
 	// WentOn is the id of the event by which the execution last went on with a
 	// message of the user (ReasonDelivered).
 	WentOn string
