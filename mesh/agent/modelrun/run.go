@@ -143,7 +143,7 @@ type modelRun struct {
 	said     string     // the last text
 	asking   string     // what the model asks the user
 	help     *agent.Ask // what the model asks who dispatched the agent, or nil
-	answered bool       // before the run was cut off: the model has nothing more to say
+	answered bool       // before the run was cut off: the model has nothing more to say, unless it hears of agents
 	gap      bool       // a reply with text ended: what comes next is a new paragraph
 }
 
@@ -210,12 +210,15 @@ func (m *modelRun) events(ctx context.Context, err error) iter.Seq2[llm.Event, e
 	if err != nil {
 		return func(yield func(llm.Event, error) bool) { yield(llm.Event{}, err) }
 	}
-	if m.answered {
+	if m.answered && m.asking != "" {
+		if m.Collector != nil {
+			m.Collector.Suspend()
+		}
 		return func(func(llm.Event, error) bool) {}
 	}
 	loop := &llm.Loop{
 		Model: m.Model, Tools: m.Tools, Timeout: toolTime, Commands: m.Commands, Check: m.check, Afford: m.afford, Name: m.Name, System: m.System, Context: m.Context, Fresh: m.Fresh, About: m.about,
-		NativeTools: m.NativeTools, MaxSteps: m.MaxSteps, Pause: m.Pause, Collector: m.Collector, Fit: m.Fit, Cost: m.Cost, Logger: m.Logger, Observe: m.observe, Told: m.instructions,
+		NativeTools: m.NativeTools, MaxSteps: m.MaxSteps, Pause: m.Pause, Collector: m.Collector, Answered: m.answered, Fit: m.Fit, Cost: m.Cost, Logger: m.Logger, Observe: m.observe, Told: m.instructions,
 	}
 	return loop.Run(ctx, m.history)
 }
