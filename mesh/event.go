@@ -330,6 +330,7 @@ const (
 	ReasonIllegal     = "INVALID_AGENT_RESPONSE"
 	ReasonApproval    = "APPROVAL_REQUIRED"   // a call waits for the user's yes
 	ReasonLimit       = "LIMIT_REACHED"       // a limit was met; the user says whether to go on
+	ReasonHelp        = "HELP_REQUIRED"       // it needs something from who dispatched it, see Help; of one that failed: nobody answered in time
 	ReasonPolicy      = "FORBIDDEN_BY_POLICY" // of refusals: a policy of the operator forbids it
 	ReasonDeclined    = "DECLINED"            // the user did not want it to go on
 	ReasonDelivered   = "MESSAGE_DELIVERED"   // the user's further message goes to the agent

@@ -47,10 +47,10 @@ func look(agents []*meshv1.Agent, g *mesh.Grant) others {
 }
 
 // replaced reports whether another agent that is available names all skills
-// that the agent names.
+// that the agent names. One that has others work names what these do.
 func replaced(a *meshv1.Agent, agents []*meshv1.Agent) bool {
 	return slices.ContainsFunc(agents, func(b *meshv1.Agent) bool {
-		return b.GetLive() && !slices.ContainsFunc(a.GetCard().GetSkills(), func(s *a2apb.AgentSkill) bool {
+		return b.GetLive() && (registry.Params(a.GetCard()).Orchestration || !registry.Params(b.GetCard()).Orchestration) && !slices.ContainsFunc(a.GetCard().GetSkills(), func(s *a2apb.AgentSkill) bool {
 			return !slices.ContainsFunc(b.GetCard().GetSkills(), func(t *a2apb.AgentSkill) bool { return s.GetId() == t.GetId() })
 		})
 	})

@@ -233,7 +233,7 @@ func TestBobGetsTheReportAndTheMeeting(t *testing.T) {
 			}
 			tools := [][]string{{"dispatch_agent", "get_agent_results", "get_skill"}, {"use_skill"}}
 			if profile == dispatch.ProfilePush { // agents are dispatched by their names, and this one has all skills
-				tools = [][]string{{"cancel_agent", "dispatch_agent", "list_agents"}, {"get_skill", "use_skill"}}
+				tools = [][]string{{"answer_agent", "cancel_agent", "dispatch_agent", "list_agents"}, {"get_skill", "request_help", "use_skill"}}
 			}
 			if diff := cmp.Diff(tools, [][]string{offered(reqs), offered(f.worker.Requests())}); diff != "" {
 				t.Errorf("who has which tools (-want +got):\n%s", diff)

@@ -99,7 +99,15 @@ Workflow:
 5. ` + results + `
 6. Synthesise one answer for the user from the results. Do not finish before all agents that it needs have reported.
 
-` + rules(p) + deliver
+` + rules(p) + deliver + help(p)
+}
+
+// help is what a model is told that can answer agents.
+func help(p dispatch.Profile) string {
+	if p == dispatch.ProfileCollect {
+		return ""
+	}
+	return "\n- When an agent asks you something, answer with answer_agent what you know, and set ask_user there for what only the user knows."
 }
 
 // rules hold with every profile.
@@ -148,6 +156,9 @@ func New(cfg Config) (agent.Agent, error) {
 		return nil, mesh.Wrap(op, err)
 	}
 	cfg.Dispatch.Profile = profile
+	if cfg.Dispatch.HelpTime = cmp.Or(cfg.Dispatch.HelpTime, dispatch.DefaultHelpTime); profile == dispatch.ProfileCollect {
+		cfg.Dispatch.HelpTime = 0 // which has exactly the tools of S0-012
+	}
 	if cfg.Prompt == "" {
 		switch cfg.Prompt = PromptFor(profile); {
 		case cfg.Own != nil:

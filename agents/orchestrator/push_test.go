@@ -269,7 +269,7 @@ func TestThePromptOfPushHasTheCatalog(t *testing.T) {
 	for _, tool := range req.Tools {
 		tools = append(tools, tool.Name)
 	}
-	if diff := cmp.Diff([]string{"cancel_agent", "dispatch_agent", "list_agents"}, tools); diff != "" || strings.Contains(strings.Join(tools, ""), ".") {
+	if diff := cmp.Diff([]string{"answer_agent", "cancel_agent", "dispatch_agent", "list_agents"}, tools); diff != "" || strings.Contains(strings.Join(tools, ""), ".") {
 		t.Errorf("tools (-want +got):\n%s", diff)
 	}
 	for _, want := range []string{"## Available Sub-Agents", "\n- tasks: Keeps the to-do list", "\n  MCP tools: tasks.archive, ", "do not poll"} {

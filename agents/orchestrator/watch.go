@@ -115,6 +115,10 @@ func (w *watched) await(ctx context.Context, id string) {
 
 // end tells once that an agent has ended.
 func (w *watched) end(r dispatch.Result) {
+	if r.Status == dispatch.StatusAsks { // it goes on
+		w.tell(agent.Progress{Text: "Asks: " + mission(r)})
+		return
+	}
 	w.open.Delete(r.AgentID)
 	if _, told := w.over.LoadOrStore(r.AgentID, true); told {
 		return

@@ -48,7 +48,7 @@ func TestTheMostSpecialLevelWinsFieldByField(t *testing.T) {
 		return node.Use{Model: level, MCP: []string{level}, NativeTools: []string{level}, Skills: []string{level}, MaxIterations: len(level), MaxToolCalls: len(level), Timeout: time.Duration(len(level)), API: level, Endpoint: level}
 	}
 	orch := func(level string) node.Orchestration {
-		o := node.Orchestrator{MaxConcurrentAgents: len(level), AgentTimeout: time.Duration(len(level)), MaxBudget: time.Duration(len(level)), Profile: level}
+		o := node.Orchestrator{MaxConcurrentAgents: len(level), AgentTimeout: time.Duration(len(level)), MaxBudget: time.Duration(len(level)), HelpTimeout: time.Duration(len(level)), Profile: level}
 		return node.Orchestration{Orchestrator: o, SubAgents: []node.SubAgent{{Name: "worker"}}}
 	}
 	// Names of different lengths tell numbers apart.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -101,6 +102,40 @@ func TestAnAgentOfAnotherProcessJoinsWorksAndLeaves(t *testing.T) {
 		t.Errorf("worker-2 has left and is %q", got)
 	}
 	refusal{[]string{"agents", "show", "worker-2"}, exitNotFound, `worker-2 not found`}.check(t, m)
+}
+
+// S1-066: an orchestrator in a process of its own grants the skills that its missions need,
+// for which its card names them; nobody has it do them, and who orchestrates finds it in no
+// catalog.
+func TestAnOrchestratorOfAnotherProcessGrantsSkills(t *testing.T) {
+	t.Parallel()
+	m := up(t, t.TempDir())
+	runAgent(t, m, m.dir, "orchestrator", "planner", "--data", "planner-data")
+	id := mesh.NewThreadID()
+	speaker(speakGRPC).agreed(t, m, id, "Ask planner to email \"all is well\" to bob@example.com")
+	var granted, by []string
+	agents := map[string]string{}
+	for _, e := range m.log(id) {
+		if d := e.GetDispatchIssued(); d != nil {
+			agents[d.GetChild().GetId()] = d.GetChild().GetAgent()
+			if agents[d.GetChild().GetParent()] == "planner" {
+				granted, by = append(granted, d.GetChild().GetSkills()...), append(by, d.GetChild().GetAgent())
+			}
+		}
+	}
+	if len(m.files("outbox/*.eml")) != 1 || !slices.Contains(granted, "mail.send") || slices.Contains(by, "orchestrator") {
+		t.Errorf("granted %q to %q, and %d mails", granted, by, len(m.files("outbox/*.eml")))
+	}
+	id = mesh.NewThreadID()
+	speaker(speakGRPC).agreed(t, m, id, "Ask orchestrator to email \"again\" to bob@example.com")
+	for _, e := range m.log(id) {
+		if d := e.GetDispatchIssued(); d.GetChild().GetAgent() == "planner" {
+			t.Errorf("planner was chosen for %q", d.GetChild().GetText())
+		}
+	}
+	if len(m.files("outbox/*.eml")) != 2 {
+		t.Errorf("%d mails", len(m.files("outbox/*.eml")))
+	}
 }
 
 // An agent that is killed fails what it is asked, of which the user is told,

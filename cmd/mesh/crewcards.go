@@ -20,22 +20,30 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 )
 
-// nameSkills replaces "any skill" on a card by the names of those that the binary
-// has: an agent that the mesh does not run itself is granted what its card
-// names, and no more.
-func nameSkills(card *a2apb.AgentCard) {
-	if !slices.ContainsFunc(card.GetSkills(), func(s *a2apb.AgentSkill) bool { return s.GetId() == specialist.AnyDomain }) {
+// nameSkills puts the names of the skills that the binary has on a card: in place of "any
+// skill" and, of an agent that has others work, behind what is there. An agent that the
+// mesh does not run itself is granted what its card names, and no more, and can grant no
+// more than that.
+func nameSkills(card *a2apb.AgentCard, delegates bool) {
+	anySkill := slices.ContainsFunc(card.GetSkills(), func(s *a2apb.AgentSkill) bool { return s.GetId() == specialist.AnyDomain })
+	switch {
+	case anySkill:
+		card.Skills = nil
+	case !delegates:
 		return
 	}
-	card.Skills = nil
 	catalog, _ := skill.Load(skills.FS) // a test of package skills finds the problems
 	for _, s := range catalog.List() {
+		if slices.ContainsFunc(card.Skills, func(has *a2apb.AgentSkill) bool { return has.GetId() == s.Name }) {
+			continue
+		}
 		card.Skills = append(card.Skills, &a2apb.AgentSkill{Id: s.Name, Name: s.Name, Description: s.Description, Tags: append([]string{s.Domain}, s.Tags...)})
 	}
 }
 
 // card is the card of an agent: its file's, or one that says what the configuration does.
 func (c *crew) card(a *roster.Agent) (*a2apb.AgentCard, error) {
+	delegates := a.Type == node.TypeOrchestrator || a.Type == roster.TypeChain
 	if name := cmp.Or(a.Of, a.Name); slices.Contains(crewNames, name) {
 		card, err := readCard(name)
 		if err != nil {
@@ -43,14 +51,14 @@ func (c *crew) card(a *roster.Agent) (*a2apb.AgentCard, error) {
 		}
 		card.Description = cmp.Or(a.Description, card.GetDescription())
 		if c.apart {
-			nameSkills(card)
+			nameSkills(card, delegates)
 		}
 		return card, nil
 	}
 	title := strings.ReplaceAll(strings.ReplaceAll(cmp.Or(a.Of, a.Name), "-", " "), "_", " ")
 	title = strings.ToUpper(title[:1]) + title[1:]
 	params := map[string]any{}
-	if a.Type == node.TypeOrchestrator || a.Type == roster.TypeChain {
+	if delegates {
 		params["orchestration"] = true
 	}
 	p, err := structpb.NewStruct(params)
@@ -67,6 +75,9 @@ func (c *crew) card(a *roster.Agent) (*a2apb.AgentCard, error) {
 		if !strings.Contains(name, "*") { // by which it is found for an order that names skills
 			card.Skills = append(card.Skills, &a2apb.AgentSkill{Id: name, Name: name, Description: name, Tags: strings.Split(name, ".")})
 		}
+	}
+	if c.apart && delegates {
+		nameSkills(card, true)
 	}
 	return card, nil
 }

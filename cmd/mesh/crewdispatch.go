@@ -16,7 +16,7 @@ import (
 // dispatching are the options of an agent that calls others.
 func (c *crew) dispatching(a *roster.Agent, env node.Env) dispatch.Options {
 	opts := dispatch.Options{Profile: dispatch.Profile(a.Profile), Limits: env.Limits, MaxAgents: orNone(env.Budgets.Most(limit.TurnAgents)), MaxConcurrent: a.MaxConcurrentAgents,
-		Timeout: a.AgentTimeout, Timeouts: map[string]time.Duration{}, Budget: a.MaxBudget, Terms: map[string]dispatch.Terms{}}
+		Timeout: a.AgentTimeout, Timeouts: map[string]time.Duration{}, Budget: a.MaxBudget, HelpTime: a.HelpTimeout, Terms: map[string]dispatch.Terms{}}
 	if env.Dialer != nil {
 		opts.Dialer = env.Dialer
 	}

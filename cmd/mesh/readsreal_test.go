@@ -161,7 +161,7 @@ func TestWhoDelegatesCallsNothingByDefault(t *testing.T) {
 					t.Errorf("the model is told %s, %v", system, err)
 				}
 			}
-			main, orchestrator := "consult_agent request_handoff", "cancel_agent dispatch_agent get_agent_results get_skill list_agents"
+			main, orchestrator := "consult_agent request_handoff", "answer_agent cancel_agent dispatch_agent get_agent_results get_skill list_agents"
 			if diff := cmp.Diff([]string{main, orchestrator, orchestrator, main}, asked); diff != "" {
 				t.Errorf("tools (-want +got):\n%s", diff)
 			}

@@ -141,8 +141,8 @@ func (w *ruling) checkOutcome(i int, b mesh.DispatchSettled) error {
 	return nil
 }
 
-// checkDelivered checks that the executions are over and were dispatched by this one,
-// and that nobody was told of them before.
+// checkDelivered checks that the executions are over, or wait for help, and were dispatched
+// by this one, and that nobody was told of that before.
 func (w *ruling) checkDelivered(i int, e *mesh.Event, of []mesh.ExecutionID) error {
 	for _, id := range of {
 		x := w.st.Execution(id)
@@ -150,7 +150,14 @@ func (w *ruling) checkDelivered(i int, e *mesh.Event, of []mesh.ExecutionID) err
 		if !fresh && !w.isChild(id) {
 			return w.refuse(i, "only what came of executions that this one dispatched can be delivered to its model")
 		}
-		if over := x != nil && mesh.Terminal(x.State); !over && !w.over[id] && !w.away.over[id] {
+		over := x != nil && mesh.Terminal(x.State) || w.over[id] || w.away.over[id]
+		if !over && x != nil && x.WaitsForHelp() {
+			if x.HelpTold != "" && x.HelpTold != e.ID {
+				return mesh.Errorf(mesh.Precondition, w.op, "what help the execution %q needs was delivered before; deliver each request once", clip(string(id)))
+			}
+			continue
+		}
+		if !over {
 			return w.refuse(i, fmt.Sprintf("the execution %q is not over; deliver what came of it when it is", clip(string(id))))
 		}
 		by, told := w.told[id]

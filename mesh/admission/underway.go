@@ -79,9 +79,9 @@ func countUnderway(st *thread.State, mine mesh.ExecutionID, on cache.Reserved) u
 				u.over[b.Child] = true
 			}
 		case mesh.ToolReturned:
-			u.tell(e, own, b.Delivered)
+			u.tell(st, e, own, b.Delivered)
 		case mesh.ResultsDelivered:
-			u.tell(e, own, b.Executions)
+			u.tell(st, e, own, b.Executions)
 		case mesh.LimitTripped:
 			u.tripped = append(u.tripped, trip{b.Limit, e.Execution})
 		}
@@ -109,11 +109,14 @@ func (u *underway) dispatch(st *thread.State, turn *thread.Execution, e *mesh.Ev
 }
 
 // tell notes what will be delivered by the event.
-func (u *underway) tell(e *mesh.Event, own bool, of []mesh.ExecutionID) {
+func (u *underway) tell(st *thread.State, e *mesh.Event, own bool, of []mesh.ExecutionID) {
 	if !own {
 		return
 	}
 	for _, id := range of {
+		if x := st.Execution(id); x != nil && x.WaitsForHelp() && !u.over[id] { // it is what help it needs
+			continue
+		}
 		u.told[id] = e.ID
 	}
 }

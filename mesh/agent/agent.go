@@ -139,9 +139,11 @@ type (
 	// Ask asks the user and ends the run; what is yielded after it is lost.
 	Ask struct {
 		Text string
-		// Approval says that a call waits for the user's yes, which no other
+		// Approval says that a call waits for the user's word, which no other
 		// agent can give.
 		Approval bool
+		// Help is set where not the user is asked but who dispatched the agent.
+		Help *mesh.Help
 		// Report is set when a limit was met; Text has it already.
 		Report *Report
 		// Questions are what Text asks about calls.

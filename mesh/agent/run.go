@@ -160,6 +160,8 @@ func (r *Runtime) drive(ctx context.Context, w *writer, inv *Invocation, done ch
 	case asked.Text != "":
 		o = outcome{state: a2apb.TaskState_TASK_STATE_INPUT_REQUIRED, text: asked.Text, asked: asked}
 		switch {
+		case asked.Help != nil:
+			o.reason = mesh.ReasonHelp
 		case asked.Approval:
 			o.reason = mesh.ReasonApproval
 		case asked.Report != nil:

@@ -299,6 +299,10 @@ func (w *writer) end(o outcome) {
 	if q := o.asked.Questions; len(q) > 0 {
 		ext[mesh.KeyAsks] = mesh.AsksValue(q)
 	}
+	if o.asked.Help != nil {
+		name, v := o.asked.Help.Value()
+		ext[name] = v
+	}
 	t.cancel = nil
 	t.move(o.state, m, ext)
 	t.mu.Unlock()

@@ -93,8 +93,12 @@ func (d *Dispatcher) continued(j *job) (*a2apb.Message, *mesh.Event) {
 	return m, &mesh.Event{Execution: j.exec.ID, Body: mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_WORKING, Reason: mesh.ReasonContinued}}
 }
 
-// answer is the user's message for an agent that waited for it: the same each time.
+// answer is the message for an agent that waited for it: the user's, or what was answered
+// when it asked for help; the same each time.
 func (d *Dispatcher) answer(j *job) *a2apb.Message {
+	if j.reply != nil {
+		return proto.CloneOf(j.reply)
+	}
 	m := message(d.inv.Thread.ID, "", j.Order)
 	m.MessageId, m.Parts = d.inv.Message.GetMessageId()+"-"+string(j.exec.ID), d.inv.Message.GetParts()
 	return m

@@ -45,11 +45,21 @@ func (d *Dispatcher) choose(ctx context.Context, j *job) (*meshv1.Agent, error) 
 	return nil, mesh.Errorf(mesh.Unavailable, op, "no agent that is available has the skills %s", strings.Join(j.Skills, ", "))
 }
 
-// hasSkills reports whether the card names all the skills: an agent that has
+// does are the skills on the card that the agent has itself. One that has others work
+// names skills of the mesh only so that it can grant them.
+func does(card *a2apb.AgentCard) []*a2apb.AgentSkill {
+	if !said(card, "orchestration") {
+		return card.GetSkills()
+	}
+	return slices.DeleteFunc(slices.Clone(card.GetSkills()), func(s *a2apb.AgentSkill) bool { return strings.Contains(s.GetId(), ".") })
+}
+
+// hasSkills reports whether the agent has all the skills itself: one that has
 // just any is the worker, who is asked when nobody knows better.
 func hasSkills(card *a2apb.AgentCard, skills []string) bool {
+	has := does(card)
 	for _, name := range skills {
-		if !slices.ContainsFunc(card.GetSkills(), func(s *a2apb.AgentSkill) bool { return s.GetId() == name }) {
+		if !slices.ContainsFunc(has, func(s *a2apb.AgentSkill) bool { return s.GetId() == name }) {
 			return false
 		}
 	}

@@ -22,25 +22,39 @@ func (o *Orchestration) cancel(use mesh.ToolUse) llm.ToolResult {
 	if err := json.Unmarshal([]byte(use.Arguments), &a); err != nil {
 		return failure(mesh.InvalidField(op, "arguments", "cannot be read: %v", err))
 	}
-	if (a.AgentID == "") == (a.ExecutionID == "") {
-		return failure(mesh.InvalidField(op, "agent_id", "or execution_id must be given, and not both"))
+	id, err := o.which(op, a.AgentID, a.ExecutionID)
+	if err != nil {
+		return failure(err)
 	}
-	id := a.AgentID
+	return answer(o.about(id, o.d.Cancel(id)))
+}
+
+// which is the id of the agent that a call is about; one that is not there for an
+// execution of others.
+func (o *Orchestration) which(op, agentID, executionID string) (string, error) {
+	if (agentID == "") == (executionID == "") {
+		return "", mesh.InvalidField(op, "agent_id", "or execution_id must be given, and not both")
+	}
 	for _, r := range o.d.List() {
-		if a.ExecutionID != "" && string(r.ExecutionID) == a.ExecutionID {
-			id = r.AgentID
+		if executionID != "" && string(r.ExecutionID) == executionID {
+			return r.AgentID, nil
 		}
 	}
-	out := map[string]any{"status": o.d.Cancel(id)}
+	return agentID, nil
+}
+
+// about is what a model is told of the outcome of what it wanted of an agent.
+func (o *Orchestration) about(id, outcome string) map[string]any {
+	out := map[string]any{"status": outcome}
 	for _, r := range o.d.List() {
 		if r.AgentID == id {
 			out["agent_id"], out["execution_id"] = r.AgentID, r.ExecutionID
-			if out["status"] == alreadyCompleted {
-				out["state"] = r.Status
+			if outcome == alreadyCompleted || outcome == notAsking {
+				out["state"] = public(r.Status)
 			}
 		}
 	}
-	return answer(out)
+	return out
 }
 
 // list is list_agents (S1-056).
@@ -61,7 +75,7 @@ func (o *Orchestration) list() llm.ToolResult {
 
 // public is the status as models read it.
 func public(status string) string {
-	if status == StatusWaiting {
+	if status == StatusWaiting || status == StatusAsks {
 		return StatusAwaiting
 	}
 	return status
@@ -89,11 +103,11 @@ func (o *Orchestration) collect(ctx context.Context, use mesh.ToolUse) llm.ToolR
 	}
 	waiting, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
-	results, err := o.d.await(waiting, a.AgentIDs, a.Mode)
+	results, err := o.d.awaitOr(waiting, a.AgentIDs, a.Mode, o.d.opts.Profile != ProfileCollect)
 	if err != nil {
 		return failure(err)
 	}
-	if a.Mode == ModeAll {
+	if a.Mode == ModeAll && !o.d.asked() {
 		if waiting := o.d.pause(waiting, a.AgentIDs); len(waiting) > 0 {
 			return o.ask(ctx, use.ID, waiting)
 		}
@@ -105,8 +119,11 @@ func (o *Orchestration) collect(ctx context.Context, use mesh.ToolUse) llm.ToolR
 	first := o.d.deliver(results)
 	for i, r := range results {
 		results[i].Delivered = r.Terminal() && !slices.Contains(first, r.ExecutionID)
-		if results[i].Status = public(r.Status); r.Status == StatusRunning || r.Status == StatusPending {
+		switch results[i].Status = public(r.Status); r.Status {
+		case StatusRunning, StatusPending:
 			results[i].Result = text.AgentAtWork()
+		case StatusAsks: // which it is told by itself
+			results[i].Result = text.AgentNeedsHelp(ToolAnswer)
 		}
 	}
 	told := fitting(results, remedy, func(results []Result) llm.ToolResult {

@@ -69,7 +69,7 @@ func (c *Consult) Know(_ context.Context, f *llm.Facts) error {
 	for _, a := range c.agents {
 		about := llm.Agent{Name: a.GetName(), Description: a.GetCard().GetDescription(), Ask: true,
 			Orchestrates: said(a.GetCard(), "orchestration") && hasSkills(a.GetCard(), []string{anything})}
-		for _, s := range a.GetCard().GetSkills() {
+		for _, s := range does(a.GetCard()) {
 			about.Skills, about.Tags = append(about.Skills, s.GetId()), append(about.Tags, s.GetTags()...)
 		}
 		f.Agents = append(f.Agents, about)
@@ -91,7 +91,7 @@ func said(card *a2apb.AgentCard, what string) bool {
 // so that it cannot describe others.
 func describe(a *meshv1.Agent) string {
 	var skills, tags []string
-	for _, s := range a.GetCard().GetSkills() {
+	for _, s := range does(a.GetCard()) {
 		skills = append(skills, s.GetId())
 		for _, t := range s.GetTags() {
 			if !slices.Contains(tags, t) {

@@ -10,6 +10,10 @@
 // depends on it; and that nothing that it started is at work when Close returns. What
 // comes back on the agents' streams is logged by it, as it opened them.
 //
+// An agent may ask for help (Options.HelpTime). The model is told what it needs, once, and
+// answers it or has the user asked; the agent then goes on. It is given up when nobody
+// answers in time.
+//
 // An agent may need the user's approval, or meet a limit that counts for the
 // whole turn, conversation or user. It then waits, its question or report goes up
 // to the user through the tools that wait for it ([llm.ToolResult.Ask]), and the
@@ -54,6 +58,7 @@ const (
 	StatusSkipped   = thread.StatusSkipped
 	StatusAwaiting  = thread.StatusAwaiting // it ended with a question, which is Result
 	StatusWaiting   = "waiting"             // for the user, to approve or to go on; Result is the question
+	StatusAsks      = "asks"                // it asks the model here for help, which is Result
 )
 
 // A Dispatcher runs the agents that one execution dispatches. Use New, and
@@ -78,11 +83,12 @@ type Dispatcher struct {
 	calls   map[string]string // agent ids by the call of the model that ordered it
 	ready   queue             // that run when there is room, in the order of dispatch
 	fresh   []*job            // done and not delivered, in the order in which they ended
+	helps   []*job            // that ask for help, and the model was not told
 	now     int               // those that were dispatched in this run
 	met     *llm.Trip         // the limit that the agents have met
 	late    *llm.Trip         // that the time is over
 	running int
-	asking  []*job   // that came to wait for the user, and may be over by now
+	asking  []*job   // that came to wait for the user or an answer, and may be over by now
 	paused  bool     // the run ends because somebody waits
 	waiters []waiter // for a job to end, or several
 
@@ -107,6 +113,10 @@ type job struct {
 	resume *resume                   // of one that goes on after it waited, or was cut off
 	left   time.Duration             // of its time, if it was cut off, or 0
 	stop   func(ctx context.Context) // of one that waits: has its agent end it
+
+	clock    *time.Timer     // of one that asks for help
+	reply    *a2apb.Message  // with which it goes on, if not with the user's
+	answered mesh.HelpAnswer // what it was last answered
 }
 
 var errClosed = mesh.Errorf(mesh.Canceled, "dispatch.Close", "the execution that dispatched it has ended")
@@ -149,6 +159,9 @@ func (d *Dispatcher) Close() {
 	over := !d.leaves() && (!paused || d.ctx.Err() != nil && !errors.Is(context.Cause(d.ctx), errClosed))
 	d.cancel(errClosed)
 	for _, j := range d.jobs {
+		if j.clock != nil {
+			j.clock.Stop()
+		}
 		switch {
 		case over && j.waiting():
 			d.abandon(j)
@@ -424,9 +437,12 @@ func (d *Dispatcher) finish(j *job, r Result) (next attempt) {
 	r.DurationMS = time.Since(j.began).Milliseconds()
 	j.Result, j.cancel = r, nil
 	d.running--
-	if r.Terminal() {
+	switch {
+	case r.Terminal():
 		d.over(j)
-	} else {
+	case r.Status == StatusAsks && d.ctx.Err() == nil:
+		d.asks(j, false)
+	default:
 		d.asking = append(d.asking, j)
 	}
 	next = d.next()

@@ -28,7 +28,8 @@ func (o *Options) ForConsulting() Options {
 	if c.Budget >= 0 {
 		c.Orchestrating = cmp.Or(c.Budget, DefaultBudget) + concluding
 	}
-	c.Budget, c.Profile = -1, ProfileFull // which is for those who dispatch
+	// Profiles are for those who dispatch; and who asks gets no answer from a tool that waits.
+	c.Budget, c.Profile, c.HelpTime = -1, ProfileFull, 0
 	return c
 }
 
@@ -105,6 +106,9 @@ func (d *Dispatcher) expire() {
 		case j.cancel != nil:
 			cut = true
 			j.cancel()
+		case j.Status == StatusAsks:
+			cut = true
+			d.giveUp(j)
 		case j.Status == StatusPending && j.resume == nil:
 			cut = true
 			d.drop(j)

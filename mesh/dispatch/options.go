@@ -42,6 +42,10 @@ type Options struct {
 	// Orchestrating is how long an agent may take that [Consult] asks and that dispatches
 	// others itself: their budget, and the time to conclude. Default 11 min.
 	Orchestrating time.Duration
+	// HelpTime is how long an agent waits for an answer that asks for help, while the run
+	// goes on; then it ends with what it has. Agents are told that they may only if it is more
+	// than 0, for runs whose model has the tools of [Orchestration]. Default 0.
+	HelpTime time.Duration
 	// AdoptTime is how long an agent that was cut off, or that was live within as long
 	// before, may take to be live again. Default Limits.Return.
 	AdoptTime time.Duration

@@ -153,11 +153,11 @@ func prompt(o Order, results []Result, most int) string {
 	return text.Prior(o.Mission, context, prior)
 }
 
-// mission is the same for programs.
-func mission(o Order, results []Result, most int) llm.Mission {
-	m := llm.Mission{Text: o.Mission, Context: o.Context, Answers: o.Answers, Results: map[string]string{}}
+// mission is the same for programs, and whether it may ask for help.
+func (d *Dispatcher) mission(o Order, results []Result) llm.Mission {
+	m := llm.Mission{Text: o.Mission, Context: o.Context, Answers: o.Answers, Results: map[string]string{}, Help: d.opts.HelpTime > 0}
 	for _, r := range results {
-		m.Results[r.AgentID] = shortened(r.Result, most, text.SayIfItMatters)
+		m.Results[r.AgentID] = shortened(r.Result, maxPrior, text.SayIfItMatters)
 	}
 	return m
 }

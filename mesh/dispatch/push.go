@@ -53,6 +53,12 @@ func (o *Orchestration) deliveries() []llm.Delivery {
 			Results: []*llm.CallResult{llm.AgentResult(r.ExecutionID, r.AgentID, r.Status, r.Result)},
 		})
 	}
+	for _, r := range o.d.takeAsks() {
+		out = append(out, llm.Delivery{
+			Executions: []mesh.ExecutionID{r.ExecutionID}, Text: helpReport(r),
+			Results: []*llm.CallResult{llm.AgentResult(r.ExecutionID, r.AgentID, StatusAwaiting, r.Result)},
+		})
+	}
 	return out
 }
 

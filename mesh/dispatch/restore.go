@@ -53,7 +53,10 @@ func (d *Dispatcher) restore(ctx context.Context) (worked time.Duration, err err
 			pending = append(pending, j)
 			continue
 		}
-		if restored(j, x, did); j.Terminal() {
+		switch restored(j, x, did); {
+		case x.WaitsForHelp():
+			d.restoreAsk(j, x, did)
+		case j.Terminal():
 			d.over(j)
 		}
 		d.queue(j)
@@ -86,8 +89,15 @@ func restored(j *job, x *thread.Execution, did *thread.Actions) {
 	if x.Accepted != nil {
 		j.wave = x.Accepted.Wave
 	}
+	reply := did.HelpAnswer(x.ID)
+	j.answered, _ = mesh.HelpAnswerOf(reply.GetMetadata())
+	if x.WaitsForHelp() {
+		return
+	}
 	if waits := x.State == a2apb.TaskState_TASK_STATE_INPUT_REQUIRED && forUser(x.Reason); waits || !mesh.Terminal(x.State) {
-		j.goOn(x, did, !waits)
+		if j.goOn(x, did, !waits); !waits {
+			j.reply = reply
+		}
 		return
 	}
 	j.Status, j.Result.Result, j.DurationMS = thread.StatusOf(x.State, x.Reason), x.Result, x.Updated.Sub(x.Started).Milliseconds()

@@ -27,9 +27,10 @@ type Result struct {
 type awaited struct {
 	questions []mesh.Question // about calls
 	report    *agent.Report   // of a limit, or nil
+	help      *needed         // of who dispatched it, or nil
 }
 
 // Terminal reports whether the order is done with.
 func (r Result) Terminal() bool {
-	return r.Status != StatusPending && r.Status != StatusRunning && r.Status != StatusWaiting
+	return r.Status != StatusPending && r.Status != StatusRunning && r.Status != StatusWaiting && r.Status != StatusAsks
 }

@@ -21,6 +21,7 @@ import (
 
 // Names of the tools.
 const (
+	ToolAnswer   = "answer_agent"
 	ToolDispatch = "dispatch_agent"
 	ToolResults  = "get_agent_results"
 	ToolCancel   = "cancel_agent"
@@ -44,7 +45,8 @@ type Orchestration struct {
 	asked
 
 	planning sync.Mutex
-	planned  map[string]error // by id of the call, from Batch
+	planned  map[string]error                                // by id of the call, from Batch
+	answers  map[string]func(context.Context) llm.ToolResult // of calls of ToolAnswer, from Batch
 }
 
 var (
@@ -56,11 +58,20 @@ var (
 
 // NewOrchestration returns the tools over d.
 func NewOrchestration(d *Dispatcher) *Orchestration {
-	return &Orchestration{asked: asked{d: d}, planned: map[string]error{}}
+	return &Orchestration{asked: asked{d: d}, planned: map[string]error{}, answers: map[string]func(context.Context) llm.ToolResult{}}
 }
 
 // List implements llm.Tools: sorted by name.
 func (o *Orchestration) List(context.Context) []llm.Tool {
+	tools := o.tools()
+	if o.d.opts.HelpTime > 0 {
+		tools = slices.Insert(tools, 0, llm.Tool{Name: ToolAnswer, Description: "Answer an agent that you dispatched and that asks you something; it goes on with that. " +
+			"What only the user can know, have the user asked.", Parameters: json.RawMessage(answerSchema)})
+	}
+	return tools
+}
+
+func (o *Orchestration) tools() []llm.Tool {
 	cancel := llm.Tool{Name: ToolCancel, Description: "End an agent that is not needed any more. The others go on.", Parameters: json.RawMessage(cancelSchema)}
 	list := llm.Tool{Name: ToolList, Description: "See all agents that you dispatched, and how far they are.", Parameters: json.RawMessage(`{"type":"object","properties":{}}`)}
 	switch o.d.opts.Profile {
@@ -109,6 +120,11 @@ const (
 		`"agent_ids":{"type":"array","items":{"type":"string"},"description":"Which agents; all when left out."}`
 	waitSchema = `,"mode":{"type":"string","enum":["all","any","none"],"description":"Wait until all are done (the default), until one more is, or not at all."},` +
 		`"wait_seconds":{"type":"integer","minimum":0,"maximum":600,"description":"Wait no longer than that; default 600."}}}`
+	answerSchema = `{"type":"object","properties":{` +
+		`"agent_id":{"type":"string","description":"Which agent, by its agent_id."},` +
+		`"ask_user":{"type":"boolean","description":"Ask the user instead: with the message as question or, without one, what the agent asks. The answer goes to the agent."},` +
+		`"execution_id":{"type":"string","description":"Which agent, by its execution_id; give one of the two."},` +
+		`"message":{"type":"string","description":"What the agent asks for, in full; it sees nothing else."}}}`
 	cancelSchema = `{"type":"object","properties":{` +
 		`"agent_id":{"type":"string","description":"Which agent, by its agent_id."},` +
 		`"execution_id":{"type":"string","description":"Which agent, by its execution_id; give one of the two."}}}`
@@ -122,6 +138,9 @@ func (o *Orchestration) Batch(ctx context.Context, uses []mesh.ToolUse) {
 	errs := map[string]error{}
 	taken := map[string]bool{}
 	for _, u := range uses {
+		if u.Name == ToolAnswer {
+			o.settle(ctx, u)
+		}
 		if u.Name != ToolDispatch {
 			continue
 		}
@@ -239,11 +258,39 @@ func (o *Orchestration) parse(args string) (Order, error) {
 }
 
 // Waits implements llm.Waiter: who waits for results waits as long as it takes.
-func (o *Orchestration) Waits(tool string) bool { return tool == ToolResults }
+func (o *Orchestration) Waits(tool string) bool { return tool == ToolResults || tool == ToolAnswer }
+
+// settle answers an agent, and keeps what the call comes to.
+func (o *Orchestration) settle(ctx context.Context, use mesh.ToolUse) {
+	r, ask := o.answer(ctx, use)
+	o.planning.Lock()
+	defer o.planning.Unlock()
+	o.answers[use.ID] = func(ctx context.Context) llm.ToolResult {
+		if ask != "" {
+			return o.askUser(ctx, use, ask)
+		}
+		return r
+	}
+}
+
+// settled is what the call of ToolAnswer came to; nil if no batch had it.
+func (o *Orchestration) settled(call string) func(context.Context) llm.ToolResult {
+	o.planning.Lock()
+	defer o.planning.Unlock()
+	defer delete(o.answers, call)
+	return o.answers[call]
+}
 
 // Call implements llm.Tools.
 func (o *Orchestration) Call(ctx context.Context, use mesh.ToolUse) llm.ToolResult {
 	switch use.Name {
+	case ToolAnswer:
+		end := o.settled(use.ID)
+		if end == nil {
+			o.settle(ctx, use)
+			end = o.settled(use.ID)
+		}
+		return end(ctx)
 	case ToolResults:
 		return o.collect(ctx, use)
 	case ToolCancel:

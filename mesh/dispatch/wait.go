@@ -33,6 +33,12 @@ func (d *Dispatcher) Wait(ctx context.Context, ids []string) ([]Result, error) {
 }
 
 func (d *Dispatcher) await(ctx context.Context, ids []string, mode Mode) ([]Result, error) {
+	return d.awaitOr(ctx, ids, mode, false)
+}
+
+// awaitOr is await, which returns besides, if asks says so, when an agent asks for help of
+// which the model was not told.
+func (d *Dispatcher) awaitOr(ctx context.Context, ids []string, mode Mode, asks bool) ([]Result, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if len(ids) == 0 {
@@ -50,7 +56,7 @@ func (d *Dispatcher) await(ctx context.Context, ids []string, mode Mode) ([]Resu
 	at := 0
 	d.until(ctx, func() bool {
 		at = d.moving(ids, at)
-		return at < 0 || mode == ModeNone || mode == ModeAny && d.news(ids)
+		return at < 0 || mode == ModeNone || mode == ModeAny && d.news(ids) || asks && len(d.untold()) > 0
 	})
 	return d.results(ids), nil
 }
@@ -109,19 +115,20 @@ func (d *Dispatcher) Take() []Result {
 	return out
 }
 
-// Next waits until there is something to take, and reports it. There is not when
-// nothing is at work, or only the user can have anything go on: then waiting are those
-// that wait for the user.
+// Next waits until there is something to take or to answer, and reports it. There is not
+// when nothing is at work, or only the user can have anything go on: then waiting are those
+// that wait for the user, and those that the model did not answer.
 func (d *Dispatcher) Next(ctx context.Context) (waiting []string, ok bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if !d.until(ctx, func() bool { return len(d.fresh) > 0 || !d.moves() }) {
+	some := func() bool { return len(d.fresh) > 0 || len(d.untold()) > 0 }
+	if !d.until(ctx, func() bool { return some() || !d.moves() }) {
 		return nil, false
 	}
 	for _, j := range d.waiting() {
 		waiting = append(waiting, j.Order.AgentID)
 	}
-	return waiting, len(d.fresh) > 0
+	return waiting, some()
 }
 
 // deliver counts those of the results that are done as delivered, and returns the
@@ -139,12 +146,13 @@ func (d *Dispatcher) deliver(results []Result) (first []mesh.ExecutionID) {
 	return first
 }
 
-// waiting returns the jobs that wait for the user, in the order of dispatch. d.mu is held.
+// waiting returns the jobs that wait for the user, or for an answer, in the order of
+// dispatch. d.mu is held.
 func (d *Dispatcher) waiting() []*job {
 	if len(d.asking) == 0 {
 		return nil
 	}
-	d.asking = slices.DeleteFunc(d.asking, func(j *job) bool { return j.Status != StatusWaiting })
+	d.asking = slices.DeleteFunc(d.asking, func(j *job) bool { return j.Status != StatusWaiting && j.Status != StatusAsks })
 	slices.SortFunc(d.asking, func(a, b *job) int { return a.at - b.at })
 	return d.asking
 }
@@ -155,23 +163,29 @@ func (d *Dispatcher) rests() func(*job) bool {
 	if len(d.waiting()) == 0 {
 		return (*job).atRest
 	}
+	return d.behind((*job).atRest)
+}
+
+// behind returns what reports whether it is so of a job or, of one that has not begun, of
+// one that it depends on. d.mu is held while it is used.
+func (d *Dispatcher) behind(is func(*job) bool) func(*job) bool {
 	known := map[*job]bool{}
-	var rests func(j *job) bool
-	rests = func(j *job) bool {
+	var waits func(j *job) bool
+	waits = func(j *job) bool {
 		if j.Status != StatusPending {
-			return j.atRest()
+			return is(j)
 		}
-		is, seen := known[j]
+		so, seen := known[j]
 		if !seen {
-			is = slices.ContainsFunc(j.Order.DependsOn, func(id string) bool {
+			so = slices.ContainsFunc(j.Order.DependsOn, func(id string) bool {
 				dep := d.jobs[id]
-				return !dep.Terminal() && rests(dep)
+				return !dep.Terminal() && waits(dep)
 			})
-			known[j] = is
+			known[j] = so
 		}
-		return is
+		return so
 	}
-	return rests
+	return waits
 }
 
 // atRest reports whether the job neither runs nor will when others have ended.
@@ -212,23 +226,15 @@ func (d *Dispatcher) Cancel(id string) string {
 	return StatusCanceled
 }
 
-// waiting reports whether the log says that the job waits for the user.
+// waiting reports whether the log says that the job waits for the user, or for an answer.
 func (j *job) waiting() bool {
-	return j.Status == StatusWaiting || j.Status == StatusPending && j.resume != nil
+	return j.Status == StatusWaiting || j.Status == StatusAsks || j.Status == StatusPending && j.resume != nil
 }
 
-// abandon ends a job that waits for the user. d.mu is held.
+// abandon ends a job that waits. d.mu is held.
 func (d *Dispatcher) abandon(j *job) {
 	j.Status, j.Result.Result = StatusCanceled, text.AgentCanceled()
-	r, stop := j.Result, j.stop
-	d.wg.Go(func() { // Close waits
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(d.ctx), settleTime)
-		defer cancel()
-		d.settle(ctx, j, mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_CANCELED, Reason: mesh.ReasonDismissed}, r)
-		if stop != nil {
-			stop(ctx)
-		}
-	})
+	d.end(j, mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_CANCELED, Reason: mesh.ReasonDismissed})
 }
 
 // suspend notes that the run ends because somebody waits for the user.
@@ -247,8 +253,8 @@ func (d *Dispatcher) pause(ctx context.Context, ids []string) (waiting []string)
 	if len(ids) == 0 {
 		ids = slices.Clone(d.order)
 	}
-	rests := d.rests()
-	stuck := slices.ContainsFunc(ids, func(id string) bool { return !d.jobs[id].Terminal() && rests(d.jobs[id]) })
+	needsUser := d.behind(func(j *job) bool { return j.Status == StatusWaiting })
+	stuck := slices.ContainsFunc(ids, func(id string) bool { return needsUser(d.jobs[id]) })
 	d.paused = d.paused || stuck
 	d.mu.Unlock()
 	if !stuck {
@@ -305,7 +311,11 @@ func (d *Dispatcher) question(ctx context.Context, waiting []string) (questions 
 	d.mu.Unlock()
 	var reports []agent.Report
 	for _, r := range all {
-		if r.Status != StatusWaiting || !slices.Contains(waiting, r.AgentID) {
+		if r.wants == nil || !slices.Contains(waiting, r.AgentID) {
+			continue
+		}
+		if r.Status == StatusAsks {
+			questions = append(questions, r.wants.help.forUser(r))
 			continue
 		}
 		questions = append(questions, r.wants.questions...)
@@ -344,8 +354,8 @@ func (d *Dispatcher) others(ctx context.Context, all []Result) []agent.Work {
 			if r.limited {
 				out = append(out, agent.Work{Execution: string(r.ExecutionID), Open: []string{text.NotAsked(mission)}})
 			}
-		case StatusTimeout, StatusCanceled, StatusSkipped:
-			out = append(out, agent.Work{Execution: string(r.ExecutionID), Open: []string{text.NotDone(mission, r.Status)}})
+		case StatusTimeout, StatusCanceled, StatusSkipped, StatusAsks:
+			out = append(out, agent.Work{Execution: string(r.ExecutionID), Open: []string{text.NotDone(mission, public(r.Status))}})
 		}
 	}
 	return out

@@ -56,16 +56,23 @@ func (d *Dispatcher) work(ctx context.Context, j *job, r Result, prior []Result)
 	case lost && j.resume != nil && j.resume.continued && !call.Speaks(to.GetCard()):
 		last = unknown()
 	}
-	r.Status = status(ctx, last)
-	if r.Status == StatusWaiting {
+	if r.Status = status(ctx, last); d.asksForHelp(last) && r.Status == StatusAwaiting {
+		r.Status = StatusAsks
+	}
+	if r.Status == StatusWaiting || r.Status == StatusAsks {
 		if err = d.park(ctx, j, last); err != nil {
 			last = unlogged(err)
 			r.Status = status(ctx, last) // its time may have ended meanwhile
 			j.stop(ctx)
 		}
 	}
-	if r.Status == StatusWaiting {
+	switch r.Status {
+	case StatusWaiting:
 		r.Result, r.wants = result(r.Status, "", last), wanted(last)
+		return r
+	case StatusAsks:
+		r.wants = needs(last)
+		r.Result = r.wants.help.reason
 		return r
 	}
 	d.conclude(ctx, &r, said, last, call.Speaks(to.GetCard()))
@@ -88,7 +95,7 @@ func (d *Dispatcher) assign(ctx context.Context, j *job, to *meshv1.Agent, prior
 		a.msg, event = d.continued(j)
 	} else if j.resume != nil {
 		a.msg = d.answer(j)
-		event = &mesh.Event{Execution: j.exec.ID, Body: mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_WORKING, Reason: mesh.ReasonDelivered}}
+		event = &mesh.Event{Execution: j.exec.ID, Body: mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_WORKING, Reason: mesh.ReasonDelivered, Message: j.reply}}
 	} else {
 		j.exec.Agent = to.GetName()
 		if len(j.exec.Skills) == 0 {
@@ -98,7 +105,7 @@ func (d *Dispatcher) assign(ctx context.Context, j *job, to *meshv1.Agent, prior
 			j.exec.Deadline = deadline.UTC().Truncate(time.Millisecond)
 		}
 		a.msg = message(d.inv.Thread.ID, prompt(j.Order, prior, maxPrior), j.Order)
-		a.msg.Metadata = a2a.SetExtension(a.msg.Metadata, modelrun.MissionData(mission(j.Order, prior, maxPrior)))
+		a.msg.Metadata = a2a.SetExtension(a.msg.Metadata, modelrun.MissionData(d.mission(j.Order, prior)))
 		a.msg.Extensions = []string{mesh.ExtensionURI}
 		under, _ := mesh.CallFrom(ctx)
 		j.exec.Traceparent = mesh.Below(under.Traceparent, d.inv.Execution, j.exec.ID)
@@ -308,7 +315,7 @@ func wanted(last mesh.TaskMoved) *awaited {
 	if report == nil && !told {
 		questions = []mesh.Question{{Text: mesh.TextOf(last.Message)}}
 	}
-	return &awaited{questions, report}
+	return &awaited{questions: questions, report: report}
 }
 
 func words(err error) string {

@@ -67,6 +67,8 @@ type Mission struct {
 	Results map[string]string
 	// Answers are what the user said to questions about it, in their order.
 	Answers []string
+	// Help says that whoever gave the mission answers when the agent asks for help.
+	Help bool
 }
 
 // A Knower is Tools that know facts.

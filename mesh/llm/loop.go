@@ -101,6 +101,9 @@ type Loop struct {
 	// calls nothing ends the run only when the Collector has nothing more. Nil, for
 	// agents that set no others to work, changes nothing.
 	Collector Collector
+	// Answered says that the last reply in the history called nothing: the run goes on
+	// where that left it, with what the Collector brings, or ends.
+	Answered bool
 
 	// Name is the model to ask for; "" is the provider's default.
 	Name string
@@ -205,6 +208,11 @@ func (r *run) emit(e Event) bool {
 func (r *run) steps(ctx context.Context, history []Message) error {
 	if end := r.resume(ctx, history); end || r.left {
 		return nil
+	}
+	if r.loop.Answered {
+		if more, _ := r.wait(ctx); !more {
+			return ctx.Err()
+		}
 	}
 	most := r.loop.MaxSteps
 	if most <= 0 {

@@ -59,6 +59,9 @@ type Orchestrator struct {
 	AgentTimeout time.Duration `yaml:"agent_timeout"`
 	// MaxBudget is how long all of its work may take; default 600 s.
 	MaxBudget time.Duration `yaml:"max_budget"`
+	// HelpTimeout is how long one of its agents that asks for help waits for the answer;
+	// default 5 min.
+	HelpTimeout time.Duration `yaml:"help_timeout"`
 	// Profile is how it gets results: push, collect or full (default).
 	Profile string `yaml:"profile"`
 }

@@ -137,6 +137,7 @@ func (k *checker) time(field string, d time.Duration) {
 func (k *checker) orchestration(at string, o Orchestration) {
 	k.time(at+".orchestrator.agent_timeout", o.Orchestrator.AgentTimeout)
 	k.time(at+".orchestrator.max_budget", o.Orchestrator.MaxBudget)
+	k.time(at+".orchestrator.help_timeout", o.Orchestrator.HelpTimeout)
 	if n := o.Orchestrator.MaxConcurrentAgents; n < 0 || n > maxConcurrent {
 		k.bad(at+".orchestrator.max_concurrent_agents", "must be 1 to %d, and is %d; leave it out for 5", maxConcurrent, n)
 	}

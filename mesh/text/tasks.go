@@ -75,6 +75,46 @@ func SubAgentAsks(name, execution, quoted string) string {
 	return Sprintf("[Sub-agent asks] %s (%s): %s", name, execution, quoted)
 }
 
+// SubAgentNeedsHelp tells a model what an agent asks that waits for the answer. What it
+// asks, and what it has so far, is quoted.
+func SubAgentNeedsHelp(name, execution, quoted, tool string) string {
+	return Sprintf("[Sub-agent asks] %s (%s): %s", name, execution, quoted) + "\n" +
+		Sprintf("It waits. Answer it with %s, have the user answer with ask_user of that tool, or cancel it.", tool)
+}
+
+// SubAgentHas is what an agent needs, and what it has so far.
+func SubAgentHas(reason, partial string) string {
+	if partial == "" {
+		return reason
+	}
+	return reason + "\n\n" + Sprintf("So far:") + "\n" + partial
+}
+
+// AgentNeedsHelp stands for the result of an agent that waits for an answer.
+func AgentNeedsHelp(tool string) string {
+	return Sprintf("The agent asks you something, and waits; it is delivered to you. Answer with %s.", tool)
+}
+
+// HelpAnswered is what the model of an agent is told that asked for help.
+func HelpAnswered(answer string) string { return Sprintf("You are answered:\n%s", answer) }
+
+// HelpPassedOn is said of a question that the user has answered.
+func HelpPassedOn() string {
+	return Sprintf("The user has answered. The agent has the answer and goes on.")
+}
+
+// AgentAsksUser is what a user is asked for an agent that another one dispatched.
+func AgentAsksUser(name, question string) string { return Sprintf("%s asks: %s", name, question) }
+
+// AgentUnanswered is the result of an agent that asked for help in vain, with what it has.
+func AgentUnanswered(reason, partial string) string {
+	s := Sprintf("The agent asked for help and got no answer in time. It asked:\n%s", reason)
+	if partial != "" {
+		s = partial + "\n\n" + s
+	}
+	return s
+}
+
 // maxOpen is how many calls a result names.
 const maxOpen = 10
 

@@ -29,6 +29,8 @@ type Actions struct {
 	approvals map[string]*CallApproval
 	outputs   map[mesh.ExecutionID][]mesh.Body
 	missions  map[mesh.ExecutionID]*a2apb.Message
+	answers   map[mesh.ExecutionID]*a2apb.Message    // with which those go on that asked for help
+	waited    *mesh.TaskMoved                        // by which the execution last began to wait, or nil
 	last      map[mesh.ExecutionID]mesh.ModelReplied // of those that it dispatched
 }
 
@@ -64,7 +66,7 @@ type CallApproval struct {
 func NewActions(own, turn mesh.ExecutionID) *Actions {
 	return &Actions{
 		own: own, turn: turn, Limits: map[string]mesh.LimitTripped{},
-		approvals: map[string]*CallApproval{}, outputs: map[mesh.ExecutionID][]mesh.Body{}, missions: map[mesh.ExecutionID]*a2apb.Message{}, last: map[mesh.ExecutionID]mesh.ModelReplied{},
+		approvals: map[string]*CallApproval{}, outputs: map[mesh.ExecutionID][]mesh.Body{}, missions: map[mesh.ExecutionID]*a2apb.Message{}, answers: map[mesh.ExecutionID]*a2apb.Message{}, last: map[mesh.ExecutionID]mesh.ModelReplied{},
 	}
 }
 
@@ -85,7 +87,11 @@ func (a *Actions) Apply(e *mesh.Event) {
 			a.outputs[x.ID] = append(a.outputs[x.ID], b)
 		}
 	case mesh.TaskMoved:
-		if x := a.Execution(e.Execution); b.Message != nil && x != nil && x.Parent == a.own {
+		switch x := a.Execution(e.Execution); {
+		case x == nil || x.Parent != a.own:
+		case b.Reason == mesh.ReasonDelivered: // the words are not its own
+			a.answers[x.ID] = b.Message
+		case b.Message != nil:
 			a.outputs[x.ID] = append(a.outputs[x.ID], b)
 		}
 	case mesh.DispatchIssued:
@@ -110,7 +116,7 @@ func (a *Actions) applyOwn(e *mesh.Event, call *SkillCall) {
 	switch b := e.Body.(type) {
 	case mesh.TaskMoved:
 		if mesh.Interrupted(b.State) {
-			a.Round().Waits = append(a.Round().Waits, b)
+			a.waited, a.Round().Waits = &b, append(a.Round().Waits, b)
 		}
 	case mesh.LimitTripped:
 		a.Round().Tripped = true
@@ -134,12 +140,43 @@ func (a *Actions) Round() *Round {
 func (a *Actions) post(e *mesh.Event, b mesh.MessagePosted) {
 	r := &Round{Posted: e.Seq, Text: mesh.TextOf(b.Message), Time: e.Time}
 	for _, x := range a.Dispatched() {
-		if text := mesh.TextOf(x.Message); text != "" && mesh.Interrupted(x.State) {
+		if text := mesh.TextOf(x.Message); text != "" && mesh.Interrupted(x.State) && (!x.WaitsForHelp() || a.PassedOn(x.ID)) {
 			r.Answers = append(r.Answers, Question{Execution: x.ID, Agent: x.Agent, Label: x.Label, Text: text})
 		}
 	}
 	a.Rounds = append(a.Rounds, r)
 }
+
+// PassedOn reports whether the execution, when it last began to wait for its user, asked
+// them what the other one needs, which waits for help.
+func (a *Actions) PassedOn(id mesh.ExecutionID) bool {
+	if a.waited == nil {
+		return false
+	}
+	help, _ := a.Help(id)
+	asks, _ := mesh.Asks(a.waited.Metadata)
+	return help != nil && slices.ContainsFunc(asks, func(q mesh.Question) bool { return q.Execution == id && q.Call == help.Call })
+}
+
+// Help returns what an execution that this one dispatched waits for, if it waits for help,
+// and what it asks.
+func (a *Actions) Help(id mesh.ExecutionID) (help *mesh.Help, reason string) {
+	x := a.Execution(id)
+	if x == nil || !x.WaitsForHelp() {
+		return nil, ""
+	}
+	help = new(mesh.Help)
+	if said := a.outputs[id]; len(said) > 0 {
+		if last, ok := said[len(said)-1].(mesh.TaskMoved); ok {
+			*help, _ = mesh.HelpOf(last.Metadata)
+		}
+	}
+	return help, mesh.TextOf(x.Message)
+}
+
+// HelpAnswer returns the message with which an execution that this one dispatched last went
+// on after it had asked for help; nil if it has not, or went on with the user's since.
+func (a *Actions) HelpAnswer(id mesh.ExecutionID) *a2apb.Message { return a.answers[id] }
 
 // Call returns the execution's last call of a skill with the id, or nil.
 func (a *Actions) Call(id string) *SkillCall {

@@ -194,7 +194,7 @@ func (x *Execution) move(e *mesh.Event, state mesh.TaskState, reason string) {
 	if mesh.Terminal(x.State) {
 		return
 	}
-	x.State, x.Reason, x.Updated = state, reason, e.Time
+	x.State, x.Reason, x.Updated, x.HelpTold = state, reason, e.Time, ""
 	if mesh.Terminal(state) {
 		x.take(e)
 		x.Ended = e.Seq
@@ -278,14 +278,25 @@ func (s *State) dispatch(e *mesh.Event, b mesh.DispatchIssued) {
 
 // delivered notes that the execution's model was told what came of those.
 func (s *State) delivered(x *Execution, e *mesh.Event, of []mesh.ExecutionID) {
+	by := e.ID
+	if by == "" { // its writer has no use for one
+		by = "-"
+	}
 	for _, id := range of {
-		if child := s.execs[id]; child != nil && child.Parent == x.ID && child.Delivery == "" {
-			child.Delivery = e.ID
-			if e.ID == "" { // its writer has no use for one
-				child.Delivery = "-"
-			}
+		child := s.execs[id]
+		switch {
+		case child == nil || child.Parent != x.ID:
+		case child.WaitsForHelp() && child.HelpTold == "":
+			child.HelpTold = by
+		case !child.WaitsForHelp() && child.Delivery == "":
+			child.Delivery = by
 		}
 	}
+}
+
+// WaitsForHelp reports whether the execution waits for an answer of who dispatched it.
+func (x *Execution) WaitsForHelp() bool {
+	return x.State == a2apb.TaskState_TASK_STATE_INPUT_REQUIRED && x.Reason == mesh.ReasonHelp
 }
 
 // returns reports whether the message tells an agent that control came back to

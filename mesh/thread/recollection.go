@@ -111,6 +111,9 @@ func (r *Recollection) moved(e *mesh.Event, x *Execution, b mesh.TaskMoved) {
 	case b.Reason == mesh.ReasonDelivered:
 		t := r.state.TurnOf(x.ID)
 		var texts []string
+		if b.Message != nil { // who dispatched it answers
+			texts, t = []string{mesh.TextOf(b.Message)}, nil
+		}
 		for _, p := range r.posts {
 			if t != nil && p.turn == t.ID && p.seq > r.told[x.ID] {
 				texts = append(texts, p.text)

@@ -13,7 +13,7 @@ type Reply struct {
 	Results map[string]Result // by the id of the call; calls without one have not ended
 	// Told are the messages by which the model was told, after the results and before
 	// its next reply, what came of agents.
-	Told []mesh.ResultsDelivered
+	Told []Delivery
 	// Read are the instructions that the model read after them.
 	Read []Instruction
 }
@@ -26,6 +26,14 @@ type Result struct {
 	Cause    mesh.Cause // why there is no other result, of tools
 	Skill    bool
 	Metadata string // what the skill says for programs, a JSON object, or ""
+}
+
+// A Delivery is a message that tells a model what came of agents, or what they need.
+type Delivery struct {
+	mesh.ResultsDelivered
+	// Needs has what those of the executions asked that were not over: they waited for
+	// help.
+	Needs map[mesh.ExecutionID]string
 }
 
 // Waits reports whether the reply asks the user, or calls of it have not ended.
@@ -46,7 +54,7 @@ func (rs *replies) apply(e *mesh.Event) *Reply {
 	case mesh.ResultsDelivered:
 		if n := len(*rs); n > 0 {
 			last := (*rs)[n-1]
-			last.Told = append(last.Told, b)
+			last.Told = append(last.Told, Delivery{ResultsDelivered: b})
 		}
 	case mesh.ToolReturned:
 		rs.settle(b.Call, Result{Text: b.Content, Failed: b.Failed, Cause: b.Cause})

@@ -62,6 +62,9 @@ type Execution struct {
 	// Delivery is the id of the event by which the model of its parent was told what
 	// came of it; "" if that is still to come.
 	Delivery string
+	// HelpTold is the id of the event by which the model of its parent was told for what help
+	// it waits; "" if that is still to come, or it waits for none.
+	HelpTold string
 	Started  time.Time // when it was opened or, if it waited, dispatched
 	Updated  time.Time
 	Result   string

@@ -67,6 +67,7 @@ type Party struct {
 
 	Read []Instruction // that its model read before its first reply
 
+	needs  string // what it asks while it waits for help
 	told   []Instruction
 	stream *stream     // of the turn
 	begun  bool        // a turn that was worked on: it does not wait behind others
@@ -120,7 +121,7 @@ func (t *Transcript) Apply(e *mesh.Event) *Line {
 		t.know(b.Child.ID).Label = b.Child.Label
 	case mesh.DispatchSettled:
 		if child := t.know(b.Child); child.Ended == nil {
-			child.Ended = &b
+			child.Ended, child.needs = &b, ""
 		}
 	case mesh.DispatchIssued:
 		child := t.know(b.Child.ID)
@@ -132,6 +133,9 @@ func (t *Transcript) Apply(e *mesh.Event) *Line {
 	case mesh.TaskMoved:
 		if p.Waits = mesh.Interrupted(b.State); mesh.Terminal(b.State) && p.Ended == nil {
 			p.Ended = &mesh.DispatchSettled{Child: e.Execution, State: b.State, Reason: b.Reason, Result: mesh.TextOf(b.Message)}
+		}
+		if p.needs = ""; p.Waits && b.Reason == mesh.ReasonHelp {
+			p.needs = mesh.TextOf(b.Message)
 		}
 		if b.Reason == mesh.ReasonDelivered {
 			p.Ran = e.Seq
@@ -145,12 +149,33 @@ func (t *Transcript) Apply(e *mesh.Event) *Line {
 		}
 	case mesh.InstructionPosted:
 		p.instruct(e, b)
+	case mesh.ResultsDelivered:
+		(*replies)(&p.Replies).apply(e)
+		t.needed(p, b)
 	default:
 		if r := (*replies)(&p.Replies).apply(e); r != nil && p.stream != nil {
 			t.lines = append(t.lines, &Line{Turn: p.Turn, Execution: e.Execution, Reply: r})
 		}
 	}
 	return nil
+}
+
+// needed notes of a message to the party's model what those of its executions asked that
+// wait for help.
+func (t *Transcript) needed(p *Party, b mesh.ResultsDelivered) {
+	if len(p.Replies) == 0 {
+		return
+	}
+	all := p.Replies[len(p.Replies)-1].Told
+	for _, id := range b.Executions {
+		if needs := t.Party(id).needs; needs != "" {
+			told := &all[len(all)-1]
+			if told.Needs == nil {
+				told.Needs = map[mesh.ExecutionID]string{}
+			}
+			told.Needs[id] = needs
+		}
+	}
 }
 
 // instruct notes what the party is told, and when it reads that.

@@ -204,7 +204,11 @@ func (v *View) moved(e *mesh.Event, b mesh.TaskMoved) *a2apb.StreamResponse {
 			return v.status(e, b.State, b.Message, b.Metadata, "agent", v.agent, "reason", b.Reason)
 		}
 	case v.mode.Extended && below:
-		return v.progress(e, kid, StateWord(b.State), mesh.TextOf(b.Message))
+		words := mesh.TextOf(b.Message)
+		if b.Reason == mesh.ReasonDelivered { // they are not the agent's
+			words = ""
+		}
+		return v.progress(e, kid, StateWord(b.State), words)
 	}
 	return nil
 }

@@ -19,6 +19,10 @@ func (m *modelRun) asked(ctx context.Context, a *llm.Ask) {
 		m.asking = a.Text
 		return
 	}
+	if a.Use.Name == ToolHelp {
+		m.needs(a)
+		return
+	}
 	if t, ok := m.Tools.(Asker); ok {
 		if questions, report, ok := t.Asked(ctx, a.Use.ID); ok {
 			m.asks = union(m.asks, questions)
@@ -61,6 +65,9 @@ func (m *modelRun) ask(ctx context.Context) agent.Ask {
 	}
 	if m.asking != "" { // and then no call waits
 		return agent.Ask{Text: m.asking}
+	}
+	if m.help != nil && len(m.asks) == 0 && len(reports) == 0 { // else the user first, and the call is made again
+		return *m.help
 	}
 	if len(reports) == 0 {
 		return agent.AskAbout(m.asks, nil)

@@ -37,7 +37,11 @@ func Conversation(ctx context.Context, inv *agent.Invocation, enough func([]llm.
 		own := c.own()
 		if own.Turn == "" {
 			mission := a2a.TextOf(own.Mission)
-			messages = c.alone(mission, inv.Text())
+			words := inv.Text()
+			if _, answers := mesh.HelpAnswerOf(inv.Message.GetMetadata()); answers { // the call that asked has it
+				words = mission
+			}
+			messages = c.alone(mission, words)
 			messages[0].Text = text.Task(messages[0].Text)
 			return mission != ""
 		}
@@ -188,11 +192,13 @@ func instructed(out []llm.Message, read []thread.Instruction) []llm.Message {
 }
 
 // delivery is what a model was told, as it was told.
-func (c conversation) delivery(b mesh.ResultsDelivered) llm.Delivery {
+func (c conversation) delivery(b thread.Delivery) llm.Delivery {
 	d := llm.Delivery{Executions: b.Executions, Text: b.Text}
 	for _, id := range b.Executions {
 		p := c.Party(id)
-		if p.Ended != nil {
+		if needs, waits := b.Needs[id]; waits {
+			d.Results = append(d.Results, llm.AgentResult(id, p.Label, thread.StatusAwaiting, needs))
+		} else if p.Ended != nil {
 			d.Results = append(d.Results, llm.AgentResult(id, p.Label, thread.StatusOf(p.Ended.State, p.Ended.Reason), p.Ended.Result))
 		}
 	}

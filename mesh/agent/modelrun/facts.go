@@ -57,6 +57,9 @@ func MissionData(m llm.Mission) map[string]*structpb.Value {
 		}
 		f["answers"] = structpb.NewListValue(answers)
 	}
+	if m.Help {
+		f["help"] = structpb.NewBoolValue(true)
+	}
 	return map[string]*structpb.Value{keyMission: structpb.NewStructValue(&structpb.Struct{Fields: f})}
 }
 
@@ -77,7 +80,7 @@ func missionOf(ctx context.Context, inv *agent.Invocation) (*llm.Mission, error)
 		}
 	}
 	f := a2a.Extension(message.GetMetadata()).GetFields()[keyMission].GetStructValue().GetFields()
-	m := &llm.Mission{Text: f["text"].GetStringValue(), Context: f["context"].GetStringValue(), Results: map[string]string{}}
+	m := &llm.Mission{Text: f["text"].GetStringValue(), Context: f["context"].GetStringValue(), Results: map[string]string{}, Help: f["help"].GetBoolValue()}
 	for id, r := range f["results"].GetStructValue().GetFields() {
 		m.Results[id] = r.GetStringValue()
 	}

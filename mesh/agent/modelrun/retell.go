@@ -27,7 +27,7 @@ func (m *modelRun) retell(ctx context.Context) error {
 				words = strings.TrimLeft(words, "\n")
 			}
 			said.WriteString(words)
-			m.answered = len(r.Tools) == 0 && strings.TrimSpace(r.Text) != ""
+			m.answered = len(r.Tools) == 0 && strings.TrimSpace(r.Text) != "" && len(r.Told) == 0 && len(r.Read) == 0
 			if m.asking = ""; m.answered && r.Finish == llm.FinishAsk {
 				m.asking = r.Text
 			}

@@ -138,18 +138,22 @@ type modelRun struct {
 	reports  []agent.Report  // of agents that met a limit
 	trip     *llm.Trip
 	about    llm.About
-	before   actions  // what was done and open when the user answered
-	open     []string // calls that the limit kept from happening
-	said     string   // the last text
-	asking   string   // what the model asks the user
-	answered bool     // before the run was cut off: the model has nothing more to say
-	gap      bool     // a reply with text ended: what comes next is a new paragraph
+	before   actions    // what was done and open when the user answered
+	open     []string   // calls that the limit kept from happening
+	said     string     // the last text
+	asking   string     // what the model asks the user
+	help     *agent.Ask // what the model asks who dispatched the agent, or nil
+	answered bool       // before the run was cut off: the model has nothing more to say, unless it hears of agents
+	gap      bool       // a reply with text ended: what comes next is a new paragraph
 }
 
 // prepare reads the conversation, and what it takes to go on where it stopped.
 func (m *modelRun) prepare(ctx context.Context) (err error) {
 	m.about.Template, m.about.Facts = m.Carries, facts(m.Tools)
 	if m.about.Mission, err = missionOf(ctx, m.inv); err != nil {
+		return err
+	}
+	if err = m.mayAsk(ctx); err != nil {
 		return err
 	}
 	switch {
@@ -206,12 +210,15 @@ func (m *modelRun) events(ctx context.Context, err error) iter.Seq2[llm.Event, e
 	if err != nil {
 		return func(yield func(llm.Event, error) bool) { yield(llm.Event{}, err) }
 	}
-	if m.answered {
+	if m.answered && m.asking != "" {
+		if m.Collector != nil {
+			m.Collector.Suspend()
+		}
 		return func(func(llm.Event, error) bool) {}
 	}
 	loop := &llm.Loop{
 		Model: m.Model, Tools: m.Tools, Timeout: toolTime, Commands: m.Commands, Check: m.check, Afford: m.afford, Name: m.Name, System: m.System, Context: m.Context, Fresh: m.Fresh, About: m.about,
-		NativeTools: m.NativeTools, MaxSteps: m.MaxSteps, Pause: m.Pause, Collector: m.Collector, Fit: m.Fit, Cost: m.Cost, Logger: m.Logger, Observe: m.observe, Told: m.instructions,
+		NativeTools: m.NativeTools, MaxSteps: m.MaxSteps, Pause: m.Pause, Collector: m.Collector, Answered: m.answered, Fit: m.Fit, Cost: m.Cost, Logger: m.Logger, Observe: m.observe, Told: m.instructions,
 	}
 	return loop.Run(ctx, m.history)
 }
