@@ -46,8 +46,8 @@ type Options struct {
 	// goes on; then it ends with what it has. Agents are told that they may only if it is more
 	// than 0, for runs whose model has the tools of [Orchestration]. Default 0.
 	HelpTime time.Duration
-	// AdoptTime is how long an agent that was cut off may take to be live again. Default
-	// 30 s.
+	// AdoptTime is how long an agent that was cut off, or that was live within as long
+	// before, may take to be live again. Default Limits.Return.
 	AdoptTime time.Duration
 	// Limits are how long agents may say nothing.
 	Limits call.Limits
@@ -84,7 +84,7 @@ func (o *Options) fill() {
 		}
 	}
 	if o.AdoptTime <= 0 {
-		o.AdoptTime = 30 * time.Second
+		o.AdoptTime = o.Limits.For("").Return
 	}
 	o.Budget = cmp.Or(o.Budget, DefaultBudget)
 	o.Orchestrating = cmp.Or(o.Orchestrating, DefaultBudget+concluding)
