@@ -82,7 +82,7 @@ func New(cfg Config) (agent.Agent, error) {
 	cfg.Dispatch.SubAgents, cfg.Dispatch.Leaves, cfg.Dispatch.Logger = nil, false, cfg.Logger
 	cfg.Dispatch.MaxAgents, cfg.Dispatch.Budget = -1, -1 // its caller and the node bound it
 	cfg.Dispatch.Profile = dispatch.ProfileFull          // no model dispatches
-	cfg.Dispatch.HelpTime = 0                            // it has no model that answers
+	cfg.Dispatch.HelpTime = 0                            // nor answers
 	return &chain{cfg}, nil
 }
 
