@@ -206,6 +206,12 @@ func (s *State) Turn(id mesh.ExecutionID) *Execution {
 	return nil
 }
 
+// Begins reports whether the event is that an agent begins which somebody dispatched.
+func Begins(e *mesh.Event) bool {
+	_, begins := e.Body.(mesh.DispatchIssued)
+	return begins
+}
+
 // Opening returns the turn that the events, which are to be appended, open, and its
 // first message; false if they do not, or do something else besides.
 func Opening(events []*mesh.Event) (turn mesh.Execution, first mesh.MessagePosted, ok bool) {

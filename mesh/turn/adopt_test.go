@@ -66,6 +66,8 @@ func (s *survivor) Resolve(tenant mesh.TenantID, name string) (registry.Entry, e
 }
 
 func (s *survivor) Dial(t call.Target) (call.Client, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.dialed = []string{t.At}
 	for _, i := range t.Instances {
 		s.dialed = append(s.dialed, i.ID)

@@ -10,6 +10,7 @@ import (
 	"agentmesh/mesh"
 	"agentmesh/mesh/limit"
 	"agentmesh/mesh/security/grant"
+	"agentmesh/mesh/thread"
 	"agentmesh/mesh/threadlog/eventpb"
 
 	"google.golang.org/protobuf/proto"
@@ -83,8 +84,7 @@ type recording struct {
 func (c *Client) record(ctx context.Context, events []*mesh.Event) (*meshv1.AppendEventsResponse, error) {
 	r := &recording{events: make([]*meshv1.Event, len(events)), begins: true}
 	for i, e := range events {
-		_, begins := e.Body.(mesh.DispatchIssued)
-		r.events[i], r.begins = c.toProto(e), r.begins && begins
+		r.events[i], r.begins = c.toProto(e), r.begins && thread.Begins(e)
 	}
 	c.queueing.Lock()
 	c.queue = append(c.queue, r)
