@@ -127,7 +127,10 @@ func ofTask(s scripted.Step, task string) scripted.Step {
 
 // askedFor is an order of the helper.
 func askedFor(s scripted.Step, id string, after ...string) scripted.Step {
-	order, _ := json.Marshal(map[string]any{"agent_id": id, "name": "helper", "mission": "Find " + id, "skills": []string{"tasks.search"}, "depends_on": after})
+	order, err := json.Marshal(map[string]any{"agent_id": id, "name": "helper", "mission": "Find " + id, "skills": []string{"tasks.search"}, "depends_on": after})
+	if err != nil {
+		panic(err) // nothing of it has no JSON form
+	}
 	return s.Call("dispatch_agent", string(order))
 }
 
