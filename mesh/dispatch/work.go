@@ -41,7 +41,7 @@ func (d *Dispatcher) work(ctx context.Context, j *job, r Result, prior []Result)
 			return r
 		}
 		if j.resume != nil && j.resume.continued {
-			d.conclude(ctx, &r, new(transcript), unknown())
+			d.conclude(ctx, &r, new(transcript), unknown(), true)
 		}
 		d.settle(ctx, j, mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_FAILED, Reason: mesh.ReasonUnavailable}, r)
 		return r
@@ -68,7 +68,7 @@ func (d *Dispatcher) work(ctx context.Context, j *job, r Result, prior []Result)
 		r.Result, r.wants = result(r.Status, "", last), wanted(last)
 		return r
 	}
-	d.conclude(ctx, &r, said, last)
+	d.conclude(ctx, &r, said, last, call.Speaks(to.GetCard()))
 	d.settle(ctx, j, last, r)
 	return r
 }
