@@ -111,7 +111,7 @@ func survivingReplica() error {
 // awaits waits for what is to become so, for as long as tests of processes may take.
 func awaits(t *testing.T, what string, is func() bool) {
 	t.Helper()
-	for range 1000 {
+	for range 3000 {
 		if is() {
 			return
 		}
@@ -181,7 +181,13 @@ func TestATurnGoesOnAtTheProcessThatHasIt(t *testing.T) {
 	p.mu.Lock()
 	_ = syscall.Kill(p.pids["surviving-mesh"], syscall.SIGKILL)
 	p.mu.Unlock()
-	awaits(t, "the other one is back", func() bool { ids := live(); return len(ids) == 1 && ids[0] != holder })
+	var back []string
+	defer func() {
+		if t.Failed() {
+			t.Logf("it was at process %s; live were at last %v", holder, back)
+		}
+	}()
+	awaits(t, "the other one is back", func() bool { back = live(); return len(back) == 1 && back[0] != holder })
 	time.Sleep(500 * time.Millisecond) // in which it would have got the message
 	_ = syscall.Kill(pid, syscall.SIGCONT)
 	if err := os.WriteFile(effects+".go", nil, 0o600); err != nil {
