@@ -326,7 +326,7 @@ const (
 	ReasonPanic       = "AGENT_PANIC"       // the agent crashed in our runtime
 	ReasonTimeout     = "TIMEOUT"
 	ReasonModel       = "MODEL_FAILED" // the agent's language model gave no reply
-	ReasonHandedOff   = "HANDED_OFF" // the agent's part ended with a handoff
+	ReasonHandedOff   = "HANDED_OFF"   // the agent's part ended with a handoff
 	ReasonIllegal     = "INVALID_AGENT_RESPONSE"
 	ReasonApproval    = "APPROVAL_REQUIRED"   // a call waits for the user's yes
 	ReasonLimit       = "LIMIT_REACHED"       // a limit was met; the user says whether to go on
