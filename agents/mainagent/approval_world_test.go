@@ -261,7 +261,7 @@ func (o *office) client(thread string) *client {
 
 // ctx is that of a client which knows only A2A, or also our extension.
 func (c *client) ctx(extensions ...string) context.Context {
-	ctx, cancel := context.WithTimeout(c.t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(c.t.Context(), time.Minute)
 	c.t.Cleanup(cancel)
 	return mesh.WithCall(ctx, mesh.Call{Principal: mesh.Principal{Tenant: mesh.DefaultTenant, User: "ann"}, Thread: c.thread, Extensions: extensions})
 }

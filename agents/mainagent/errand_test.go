@@ -148,7 +148,7 @@ func TestAnErrandThatIsCutAfterAnyCommitIsNeitherLostNorDoubled(t *testing.T) {
 			m := meshtest.Start(t, w.all(), meshtest.Options{Data: c.data})
 			sent := func() int { return strings.Count(w.files(".eml"), "\nTo: <bob@example.com>") }
 			events := m.Events(thread)
-			limit := time.Now().Add(20 * time.Second)
+			limit := time.Now().Add(time.Minute)
 			for ; !mesh.Terminal(rests(events)) && !mesh.Interrupted(rests(events)) && time.Now().Before(limit); events = m.Events(thread) {
 				time.Sleep(10 * time.Millisecond) // an answer that no agent had yet is given to it
 			}

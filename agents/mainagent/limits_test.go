@@ -37,7 +37,7 @@ func registerDead(t *testing.T, m *meshtest.Mesh, name string) {
 		t.Fatal(err)
 	}
 	defer func() { _ = conn.Close() }()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	_, err = meshv1.NewRegistryServiceClient(conn).RegisterAgent(ctx, &meshv1.RegisterAgentRequest{
 		Name: name, Card: meshtest.Card(t, name), Endpoint: l.Addr().String(),

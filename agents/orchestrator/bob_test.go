@@ -118,7 +118,7 @@ var bob = map[dispatch.Profile][]string{
 
 // as is the user, in the thread.
 func (f *firm) as(thread string) context.Context {
-	ctx, cancel := context.WithTimeout(f.t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(f.t.Context(), time.Minute)
 	f.t.Cleanup(cancel)
 	return mesh.WithCall(ctx, mesh.Call{Principal: mesh.Principal{Tenant: mesh.DefaultTenant, User: "ann"}, Thread: thread})
 }
@@ -175,7 +175,7 @@ func bobs(t *testing.T, p dispatch.Profile) (f *firm, thread string, end meshtes
 	thread = mesh.NewThreadID()
 	follow := begin(f.Mesh, thread, "Send Bob the overdue tasks report and schedule a review meeting")
 	await(t, f.planner, 2)
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	if err := f.worker.WaitBlocked(ctx, 2); err != nil {
 		t.Fatalf("the two are not at work at the same time: %v", err)

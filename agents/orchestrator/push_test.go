@@ -81,7 +81,7 @@ func begin(m *meshtest.Mesh, thread, text string) (end func() meshtest.Said) {
 // await waits until the model was asked so often.
 func await(t *testing.T, model *scripted.Model, times int) {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); len(model.Requests()) < times; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(time.Minute); len(model.Requests()) < times; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("the model was asked %d times", len(model.Requests()))
 		}

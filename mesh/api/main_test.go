@@ -66,7 +66,7 @@ func (byName) Authenticate(_ context.Context, c rpc.Credentials) (mesh.Principal
 // as returns a context for calls of the user.
 func as(t *testing.T, user string) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	t.Cleanup(cancel)
 	return mesh.WithCall(ctx, mesh.Call{Principal: mesh.Principal{User: user}})
 }

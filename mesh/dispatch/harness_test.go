@@ -378,7 +378,7 @@ func run(t testing.TB, d *dispatch.Dispatcher, batch ...dispatch.Order) map[stri
 
 func wait(t testing.TB, d *dispatch.Dispatcher, ids ...string) map[string]dispatch.Result {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	got, err := d.Wait(ctx, ids)
 	if err != nil {
@@ -397,7 +397,7 @@ func receive[T any](t testing.TB, ch <-chan T) T {
 	select {
 	case v := <-ch:
 		return v
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("nothing came")
 		panic("unreachable")
 	}

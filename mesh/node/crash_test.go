@@ -79,7 +79,7 @@ func TestNothingAcknowledgedIsLostByKill9(t *testing.T) {
 				all = append(all, got...)
 			})
 		}
-		<-begun // however busy the machine is
+		<-begun                                                                    // however busy the machine is
 		wait := time.NewTimer(time.Duration(60+rand.IntN(250)) * time.Millisecond) // the moment is the point
 		<-wait.C
 		kill()

@@ -152,14 +152,14 @@ func (m *testMesh) edge() a2apb.A2AServiceClient { return a2apb.NewA2AServiceCli
 // in returns a context for calls in the thread as a client that knows our
 // extension.
 func in(t testing.TB, threadID string) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	t.Cleanup(cancel)
 	return mesh.WithCall(ctx, mesh.Call{Principal: mesh.Principal{Tenant: "default", User: "ann"}, Thread: threadID, Extensions: []string{mesh.ExtensionURI}})
 }
 
 // plain is a context of a client that knows only A2A.
 func plain(t testing.TB) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	t.Cleanup(cancel)
 	return ctx
 }

@@ -30,7 +30,7 @@ func TestAWebhookOfV03IsSentTheTaskInItsShapes(t *testing.T) {
 	}
 	for name, client := range v03Clients(t, m) {
 		t.Run(name, func(t *testing.T) {
-			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
 			h := newHook(t)
 			params := v03Say("hello", nil)

@@ -186,7 +186,7 @@ func TestAPlainA2AAgentInItsOwnProcessJoinsByCardURL(t *testing.T) {
 // node has worked on one, and sees that its registry knows then.
 func (m *testMesh) notice(t *testing.T, conn grpc.ClientConnInterface, name string) {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); ; {
+	for deadline := time.Now().Add(time.Minute); ; {
 		id := mesh.NewThreadID()
 		stream, err := a2apb.NewA2AServiceClient(conn).SendStreamingMessage(in(t, id), say("still there?"))
 		if s := hear(t, stream, err); s.state != a2apb.TaskState_TASK_STATE_FAILED || s.text != "" {

@@ -313,7 +313,7 @@ func (m *testMesh) set(t *testing.T, agent string, given ...*meshv1.AgentCredent
 func (m *testMesh) awaitLive(t *testing.T, agent string) {
 	t.Helper()
 	for _, conn := range m.conn {
-		for deadline := time.Now().Add(20 * time.Second); ; {
+		for deadline := time.Now().Add(time.Minute); ; {
 			resp, err := meshv1.NewRegistryServiceClient(conn).GetAgent(in(t, mesh.NewThreadID()), &meshv1.GetAgentRequest{Name: agent})
 			if err == nil && resp.GetAgent().GetLive() {
 				break

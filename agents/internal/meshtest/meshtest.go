@@ -33,7 +33,7 @@ import (
 )
 
 // patience is how long a turn may take.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // Agents makes the agents of a mesh, by name.
 type Agents map[string]func(node.Env) (agent.Agent, error)

@@ -271,7 +271,7 @@ func TestWhatIsKeptIsSentWhenNothingFollows(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	limit := time.Now().Add(10 * time.Second)
+	limit := time.Now().Add(time.Minute)
 	for len(n.Bodies(t, g.Execution)) < 2 && time.Now().Before(limit) {
 		time.Sleep(time.Millisecond)
 	}
@@ -381,7 +381,7 @@ func TestWhatTheNodeRefusesTakesNothingAlong(t *testing.T) {
 		t.Errorf("the log has %v", n.Bodies(t, g.Execution))
 	}
 	keep("bad") // nobody waits for it
-	limit := time.Now().Add(10 * time.Second)
+	limit := time.Now().Add(time.Minute)
 	for before := n.Appended(); n.Appended() < before+2 && time.Now().Before(limit); {
 		time.Sleep(time.Millisecond)
 	}

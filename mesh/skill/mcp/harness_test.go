@@ -74,7 +74,7 @@ func (s *shelf) names() []string {
 }
 
 // patience is how long a test waits for what must come.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // await waits until the skills are as wanted.
 func (s *shelf) await(t *testing.T, what string, want func() bool) {
