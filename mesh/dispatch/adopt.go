@@ -51,7 +51,7 @@ func (d *Dispatcher) find(ctx context.Context, j *job) (*meshv1.Agent, error) {
 	over := time.Now().Add(d.opts.AdoptTime)
 	for wait := least; ; wait = min(2*wait, most) {
 		to, err := d.choose(ctx, j)
-		back := j.resume != nil && j.resume.continued || d.inv.Continued || d.inv.Mesh.Away(d.opts.AdoptTime)
+		back := j.cutOff() || d.inv.Continued || d.inv.Mesh.Away(d.opts.AdoptTime)
 		if err == nil || !back || !time.Now().Before(over) {
 			return to, err
 		}

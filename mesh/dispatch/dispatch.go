@@ -301,17 +301,29 @@ func (d *Dispatcher) link(j *job) {
 	d.queue(j)
 }
 
-// queue has the job run when there is room, in the order of dispatch, if it waits for
-// nobody. d.mu is held.
+// queue has the job run when there is room, if it waits for nobody: in the order of
+// dispatch, and first those that were at work before the run was cut off, for they may
+// still be. d.mu is held.
 func (d *Dispatcher) queue(j *job) {
 	if j.Status != StatusPending || j.waits > 0 {
 		return
 	}
-	i, there := slices.BinarySearchFunc(d.ready, j.at, func(o *job, at int) int { return o.at - at })
+	i, there := slices.BinarySearchFunc(d.ready, j, func(a, b *job) int {
+		if first := a.cutOff(); first != b.cutOff() {
+			if first {
+				return -1
+			}
+			return 1
+		}
+		return a.at - b.at
+	})
 	if !there {
 		d.ready = slices.Insert(d.ready, i, j)
 	}
 }
+
+// cutOff reports whether the job was at work before the run went on.
+func (j *job) cutOff() bool { return j.resume != nil && j.resume.continued }
 
 // start runs every job that is ready, as far as the limit allows. d.mu is held.
 func (d *Dispatcher) start() {

@@ -4,11 +4,13 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"time"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/agent"
+	"agentmesh/mesh/call"
 	"agentmesh/mesh/llm"
 	"agentmesh/mesh/text"
 	"agentmesh/mesh/thread"
@@ -170,8 +172,6 @@ func (d *Dispatcher) Cancel(id string) string {
 		return alreadyCompleted
 	case j.waiting():
 		d.abandon(j)
-		d.over(j)
-		d.wake()
 	default:
 		d.drop(j)
 		d.wake()
@@ -184,18 +184,42 @@ func (j *job) waiting() bool {
 	return j.Status == StatusWaiting || j.Status == StatusPending && j.resume != nil
 }
 
-// abandon ends a job that waits for the user. d.mu is held.
+// abandon ends a job that waits for the user, which is over when the log has it. d.mu is
+// held.
 func (d *Dispatcher) abandon(j *job) {
-	j.Status, j.Result.Result = StatusCanceled, text.AgentCanceled()
 	r, stop := j.Result, j.stop
+	r.Status, r.Result = StatusCanceled, text.AgentCanceled()
+	if stop == nil && j.resume != nil { // it was not taken up yet
+		stop = func(ctx context.Context) { d.dismiss(ctx, j) }
+	}
+	d.running++
+	j.Status, j.began, j.cancel = StatusRunning, time.Now(), func() {}
 	d.wg.Go(func() { // Close waits
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(d.ctx), settleTime)
-		defer cancel()
-		d.settle(ctx, j, mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_CANCELED, Reason: mesh.ReasonDismissed}, r)
-		if stop != nil {
+		ctx := context.WithoutCancel(d.ctx)
+		if stop != nil { // first: what the log has as over is not looked after any more
 			stop(ctx)
 		}
+		d.settle(ctx, j, mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_CANCELED, Reason: mesh.ReasonDismissed}, r)
+		d.finish(j, r)
 	})
+}
+
+// dismiss has the agent end the task that it has from before the run went on.
+func (d *Dispatcher) dismiss(ctx context.Context, j *job) {
+	ctx, cancel := context.WithTimeout(ctx, settleTime)
+	defer cancel()
+	found, err := d.choose(ctx, j)
+	if err == nil {
+		to := callee(found)
+		var client call.Client
+		if client, err = d.dialer.Dial(to.Target); err == nil {
+			as := to.As(d.inv.Thread, j.exec, d.inv.Mesh.Tickets(j.exec.ID, ""))
+			err = call.End(mesh.WithCall(ctx, as), client, j.exec.ID, j.resume.task, settleTime)
+		}
+	}
+	if err != nil {
+		d.opts.Logger.InfoContext(ctx, "agent did not cancel", "execution", j.exec.ID, "err", err)
+	}
 }
 
 // suspend notes that the run ends because somebody waits for the user.

@@ -40,8 +40,13 @@ func (d *Dispatcher) work(ctx context.Context, j *job, r Result, prior []Result)
 		if d.leaves() {
 			return r
 		}
-		if j.resume != nil && j.resume.continued {
+		if j.resume != nil && ctx.Err() != nil { // its agent may be at work all the same
+			d.dismiss(context.WithoutCancel(ctx), j)
+		}
+		if j.cutOff() {
 			d.conclude(ctx, &r, new(transcript), unknown())
+		} else {
+			d.heed(ctx, &r)
 		}
 		d.settle(ctx, j, mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_FAILED, Reason: mesh.ReasonUnavailable}, r)
 		return r
@@ -53,7 +58,7 @@ func (d *Dispatcher) work(ctx context.Context, j *job, r Result, prior []Result)
 		return r
 	case (lost || ctx.Err() == nil && last.Reason == mesh.ReasonUnavailable) && call.Speaks(to.GetCard()) && d.readopt(ctx, j):
 		return d.work(ctx, j, r, prior)
-	case lost && j.resume != nil && j.resume.continued && !call.Speaks(to.GetCard()):
+	case lost && j.cutOff() && !call.Speaks(to.GetCard()):
 		last = unknown()
 	}
 	r.Status = status(ctx, last)
@@ -84,7 +89,7 @@ type assignment struct {
 func (d *Dispatcher) assign(ctx context.Context, j *job, to *meshv1.Agent, prior []Result) (*assignment, error) {
 	a := &assignment{to: to}
 	var event *mesh.Event
-	if j.resume != nil && j.resume.continued {
+	if j.cutOff() {
 		a.msg, event = d.continued(j)
 	} else if j.resume != nil {
 		a.msg = d.answer(j)
