@@ -186,6 +186,10 @@ func (w *ruling) allot(e *mesh.Event, b *mesh.DispatchIssued) error {
 	if w.trip = w.ledger().Check(limit.StopsStarts); w.trip != nil {
 		return w.trip.Err(w.op)
 	}
+	if trip := w.by.places.take(w.grant, b.Child, w.now); trip != nil { // it waits: that is no limit of the turn's
+		return trip.Err(w.op)
+	}
+	w.began = append(w.began, b.Child.ID)
 	place, trip := w.by.quotas.Take(w.grant.Tenant, w.grant.User, oneAgent)
 	if w.trip = trip; trip != nil {
 		return trip.Err(w.op)

@@ -203,6 +203,7 @@ func (w *ruling) renew(x *thread.Execution, e *mesh.Event, b mesh.TaskMoved) err
 		return mesh.Wrap(w.op, err)
 	}
 	w.grants[x.ID] = w.by.granted(g)
+	w.by.places.keep(w.grant, x, w.now)
 	return nil
 }
 

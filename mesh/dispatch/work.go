@@ -15,6 +15,7 @@ import (
 	"agentmesh/mesh/agent/meshclient"
 	"agentmesh/mesh/agent/modelrun"
 	"agentmesh/mesh/call"
+	"agentmesh/mesh/limit"
 	"agentmesh/mesh/text"
 )
 
@@ -109,12 +110,41 @@ func (d *Dispatcher) assign(ctx context.Context, j *job, to *meshv1.Agent, prior
 		j.exec.Traceparent = mesh.Below(under.Traceparent, d.inv.Execution, j.exec.ID)
 		event = &mesh.Event{Body: mesh.DispatchIssued{Child: j.exec, Message: a.msg}}
 	}
-	issued, err := d.inv.Mesh.Record(ctx, event)
+	issued, err := d.issue(ctx, j, event)
 	if err != nil {
 		return nil, err
 	}
 	a.Issued = issued[j.exec.ID]
 	return a, nil
+}
+
+// How long an order waits that found the node busy, until it asks again.
+const (
+	leastBusy = 50 * time.Millisecond
+	mostBusy  = time.Second
+)
+
+// issue logs that an agent begins, as soon as the node has room for it. While it waits, the
+// log says so, its time runs, and it can be ended.
+func (d *Dispatcher) issue(ctx context.Context, j *job, event *mesh.Event) (map[mesh.ExecutionID]meshclient.Issued, error) {
+	for wait := leastBusy; ; wait = min(2*wait, mostBusy) {
+		issued, err := d.inv.Mesh.Record(ctx, event)
+		if trip := limit.TripOf(err); trip == nil || trip.Limit != limit.NodeAgents {
+			return issued, err
+		}
+		if wait == leastBusy {
+			queued := mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_SUBMITTED, Reason: mesh.ReasonQueued}
+			if err := d.inv.Mesh.Keep(ctx, &mesh.Event{Execution: j.exec.ID, Body: queued}); err != nil {
+				return nil, err
+			}
+		}
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+		event.Time = time.Time{} // it begins when it does
+	}
 }
 
 // park logs that the job waits for the user.

@@ -1,4 +1,4 @@
-package dispatch_test
+package api_test
 
 import (
 	"cmp"
@@ -52,6 +52,8 @@ type house struct {
 	grant      *mesh.Grant
 	limits     limit.Budgets
 	most       int                                               // agents at work at once
+	places     int                                               // as many may be on the node; 0 for the default
+	spares     bool                                              // agents of other processes live on when the node dies
 	plan       func(label string) (takes time.Duration, end int) // nil for random ones
 	down       sync.WaitGroup                                    // what ends with a process
 	up         sync.WaitGroup                                    // the agents
@@ -139,7 +141,7 @@ func (h *house) stop() {
 // for those of others of whose tasks nobody knows. The mutex is held.
 func (h *house) atWork(s *thread.State) (labels []string) {
 	for id, e := range h.tasks {
-		if x := s.Execution(id); e.state == working && !e.told && x.Reason != mesh.ReasonUnknown {
+		if x := s.Execution(id); e.state == working && !e.told && (e.agent != "plain" || x.RemoteTask != "") {
 			labels = append(labels, x.Label)
 		}
 	}
@@ -193,9 +195,10 @@ type process struct {
 func (h *house) start() *process {
 	p := &process{house: h}
 	p.ctx, p.cancel = context.WithCancel(h.t.Context())
-	log := threadlog.New(fragile{h.store, p})
+	places := &admission.Places{Most: h.places}
+	log := threadlog.New(fragile{h.store, p}, threadlog.WithAdded(places.Added))
 	p.states = cache.New(log, 0)
-	p.admits = admission.New(log, p.states, nil, admission.WithBudgets(h.limits), admission.WithDeferral(slog.New(slog.DiscardHandler)))
+	p.admits = admission.New(log, p.states, nil, admission.WithBudgets(h.limits), admission.WithPlaces(places), admission.WithDeferral(slog.New(slog.DiscardHandler)))
 	agents, err := registry.New(p.ctx, registry.Options{})
 	if err != nil {
 		h.t.Fatal(err)
@@ -227,7 +230,7 @@ func (p *process) die() {
 	p.house.mu.Lock()
 	defer p.house.mu.Unlock()
 	for _, e := range p.tasks {
-		if e.agent == "here" || p.luck.IntN(5) == 0 {
+		if e.agent == "here" || !p.spares && p.luck.IntN(5) == 0 {
 			e.cut()
 		}
 	}
@@ -644,4 +647,12 @@ func (c *phone) lost() error {
 		return killed()
 	}
 	return mesh.Errorf(mesh.NotFound, "phone", "%s", fmt.Sprintf("%s has no such task", c.agent))
+}
+
+func parts(s string) []*a2apb.Part {
+	return []*a2apb.Part{{Content: &a2apb.Part_Text{Text: s}}}
+}
+
+func use(id, name, args string) mesh.ToolUse {
+	return mesh.ToolUse{ID: id, Name: name, Arguments: args}
 }

@@ -1,4 +1,4 @@
-package dispatch_test
+package api_test
 
 import (
 	"context"
@@ -26,7 +26,7 @@ import (
 )
 
 var (
-	anyRuns = flag.Int("anyruns", 100, "how many random runs TestAnyRunHoldsWhateverHappens makes")
+	anyRuns = flag.Int("anyruns", 400, "how many random runs TestAnyRunHoldsWhateverHappens makes")
 	anySeed = flag.Uint64("anyseed", 0, "the first of their seeds; 0 for a random one")
 )
 
@@ -69,11 +69,12 @@ func newCourse(t *testing.T, seed uint64) *course {
 	random := rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // not a secret
 	c := &course{house: newHouse(t, random), crashes: random.IntN(4), users: random.IntN(3), whole: random.IntN(6) == 0}
 	c.limits = limit.Budgets{TurnAgents: 1 + random.IntN(14), AgentSteps: 1 + random.IntN(6), Children: 4 + random.IntN(20)}
-	c.most = 1 + random.IntN(4)
+	c.places = 1 + random.IntN(6)
 	c.opts = dispatch.Options{
-		MaxConcurrent: c.most, MaxAgents: -1, Timeout: time.Duration(20+random.IntN(400)) * time.Second,
+		MaxConcurrent: 1 + random.IntN(4), MaxAgents: -1, Timeout: time.Duration(20+random.IntN(400)) * time.Second,
 		Budget: time.Duration(60+random.IntN(1200)) * time.Second, Orchestrating: time.Hour,
 	}
+	c.most = min(c.opts.MaxConcurrent, c.places)
 	if random.IntN(3) == 0 {
 		c.opts.Profile = dispatch.ProfilePush
 	}
@@ -112,6 +113,9 @@ func (c *course) run() {
 		switch {
 		case p.dead():
 			c.over(p)
+			c.mu.Lock()
+			c.most = c.opts.MaxConcurrent // who was at work has no place until it is taken up
+			c.mu.Unlock()
 			time.Sleep(time.Duration(c.random(120)) * time.Second)
 			inv.Continued = true
 			continue

@@ -1,4 +1,4 @@
-package dispatch_test
+package api_test
 
 import (
 	"math/rand/v2"
@@ -80,13 +80,6 @@ func there(id string, after ...string) dispatch.Order {
 	return dispatch.Order{AgentID: id, Name: "there", Mission: "do " + id, DependsOn: after}
 }
 
-// survives has the agents in other processes live on when the node dies.
-func survives(h *house) { h.luck = rand.New(constant{}) } //nolint:gosec // not a secret
-
-type constant struct{}
-
-func (constant) Uint64() uint64 { return 1 << 63 }
-
 func (h *house) of(label string) *thread.Execution {
 	for _, x := range h.state().Executions() {
 		if x.Label == label {
@@ -102,7 +95,7 @@ func (h *house) of(label string) *thread.Execution {
 func TestTheTimeOfARunOutlivesItsProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := houseOf(t, 5, func(string) (time.Duration, int) { return 60 * time.Second, completes })
-		survives(h)
+		h.spares = true
 		opts := dispatch.Options{Budget: 100 * time.Second}
 		r := h.outing("", opts)
 		r.order(there("a"))
@@ -175,7 +168,7 @@ func TestWhatWasAtWorkIsTakenUpFirst(t *testing.T) {
 			}
 			return time.Hour, completes
 		})
-		survives(h)
+		h.spares = true
 		r := h.outing("", dispatch.Options{MaxConcurrent: 3, Timeout: 2 * time.Hour})
 		r.order(there("a"), there("next", "a"), there("b"), there("c"))
 		time.Sleep(10 * time.Second)
@@ -222,6 +215,39 @@ func TestWhoWaitedIsOverWhenTheLogHasIt(t *testing.T) {
 		}
 		if _, err := r.m.Record(r.p.ctx, &mesh.Event{Body: mesh.ResultsDelivered{Executions: come[0].Executions, Text: come[0].Text}}); err != nil {
 			t.Error(err)
+		}
+		r.end()
+	})
+}
+
+// An order for which the node has no room waits, and the log says why; its time runs
+// meanwhile, the user and the model can end it, and it begins when there is room.
+func TestOrdersWaitWhileTheNodeIsBusy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := houseOf(t, 1, func(string) (time.Duration, int) { return time.Minute, completes })
+		h.places = 1
+		r := h.outing("", dispatch.Options{MaxConcurrent: 10})
+		r.order(there("first"))
+		synctest.Wait()
+		late := there("late")
+		late.Timeout = 30 * time.Second
+		r.order(there("next"), late, there("mine"), there("theirs"))
+		time.Sleep(10 * time.Second)
+		if x := h.of("next"); !x.Waits() || x.Reason != mesh.ReasonQueued {
+			t.Errorf("it is %s for %s in the log", x.State, x.Reason)
+		}
+		r.Cancel("mine")
+		if err := r.p.cancelExecution(h.of("theirs").ID); err != nil {
+			t.Fatal(err)
+		}
+		got, _ := r.Wait(r.p.ctx, nil)
+		for i, want := range []string{dispatch.StatusCompleted, dispatch.StatusCompleted, dispatch.StatusTimeout, dispatch.StatusCanceled, dispatch.StatusCanceled} {
+			if got[i].Status != want || i > 1 && h.begun[got[i].ExecutionID] > 0 {
+				t.Errorf("%+v, want %s", got[i], want)
+			}
+		}
+		if x := h.of("next"); x.Reason != "" || x.Started.Sub(h.of("first").Started) < time.Minute {
+			t.Errorf("it began at %v, and ended for %q", x.Started, x.Reason)
 		}
 		r.end()
 	})
