@@ -226,6 +226,9 @@ type (
 		RemoteTask    string
 		RemoteContext string
 		Metadata      *structpb.Struct
+		// Instance is which process of an agent that may have several has the execution
+		// from here on; "" where nothing new is to be said.
+		Instance string
 	}
 
 	// DispatchAccepted says that the event's execution will have an agent asked as
@@ -322,6 +325,7 @@ const (
 	ReasonNoAnswer    = "NO_TERMINAL_EVENT" // the agent's stream ended without a result
 	ReasonPanic       = "AGENT_PANIC"       // the agent crashed in our runtime
 	ReasonTimeout     = "TIMEOUT"
+	ReasonModel       = "MODEL_FAILED" // the agent's language model gave no reply
 	ReasonHandedOff   = "HANDED_OFF" // the agent's part ended with a handoff
 	ReasonIllegal     = "INVALID_AGENT_RESPONSE"
 	ReasonApproval    = "APPROVAL_REQUIRED"   // a call waits for the user's yes

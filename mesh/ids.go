@@ -70,7 +70,11 @@ type ExecutionID string
 // NewExecutionID returns a new id for an execution in the thread.
 func NewExecutionID(threadID string) ExecutionID {
 	r := uuid.New()
-	return ExecutionID(strings.ReplaceAll(threadID, "-", "") + "-" + hex.EncodeToString(r[:8]))
+	id := make([]byte, 0, 64)
+	for part := range strings.SplitSeq(threadID, "-") {
+		id = append(id, part...)
+	}
+	return ExecutionID(hex.AppendEncode(append(id, '-'), r[:8]))
 }
 
 // ThreadID returns the thread that the execution belongs to. It returns false

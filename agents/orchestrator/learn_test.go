@@ -17,8 +17,9 @@ import (
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 )
 
-// S0-139: what a sub-agent found out reaches memory.save, by an agent that is given it, when
-// its user has set that; whose user has not, is told nothing of it.
+// S0-139, S0-140, S1-096: what a sub-agent found out reaches memory.save, by an agent that is given it, when
+// its user has set that; whose user has not, is told nothing of it. Memory is skills, which agents are given as others: one
+// whose mission is to recall finds in another conversation, by other words, what was saved.
 func TestWhatAgentsFindOutIsRememberedWhereTheUserWantsIt(t *testing.T) {
 	store := memory.Open(t.TempDir())
 	t.Cleanup(func() {
@@ -34,6 +35,8 @@ func TestWhatAgentsFindOutIsRememberedWhereTheUserWantsIt(t *testing.T) {
 		scripted.Call("get_agent_results", `{}`),
 		scripted.Call("dispatch_agent", `{"agent_id":"keep","mission":"Save the fact","skills":["memory.save"],"depends_on":["find"]}`),
 		scripted.Call("get_agent_results", `{}`), scripted.Say(fact+" I have saved that."),
+		scripted.Call("dispatch_agent", `{"agent_id":"recall","mission":"Look up what we know of August","skills":["memory.search"]}`),
+		scripted.Call("get_agent_results", `{}`), scripted.Say("It is on record."),
 	)
 	use := func(skill, args string) scripted.Step {
 		return scripted.Call("use_skill", `{"skill":"`+skill+`","arguments":`+args+`}`)
@@ -42,6 +45,7 @@ func TestWhatAgentsFindOutIsRememberedWhereTheUserWantsIt(t *testing.T) {
 		use("memory.settings", `{"learn":true}`).For(scripted.Last("from now on")), scripted.Say("It is set.").For(scripted.Last("are saved")),
 		scripted.Say(fact).For(scripted.Last("Find out when")),
 		use("memory.save", `{"content":"`+fact+`","category":"fact"}`).For(scripted.Last(fact)), scripted.Say("Saved.").For(scripted.Last("Saved: ")),
+		use("memory.search", `{"query":"August holidays"}`).For(scripted.Last("Look up what we know")), scripted.Say("On record: "+fact).For(scripted.Last(fact)),
 	)
 	m := meshtest.Start(t, meshtest.Agents{
 		"main": func(env node.Env) (agent.Agent, error) {
@@ -75,7 +79,12 @@ func TestWhatAgentsFindOutIsRememberedWhereTheUserWantsIt(t *testing.T) {
 	if len(saved) != 1 || saved[0] != "Saved: "+fact {
 		t.Errorf("saved %q", saved)
 	}
+	m.Say(mesh.NewThreadID(), "Who is away in August?")
 	reqs := planner.Requests()
+	last := reqs[len(reqs)-1].Messages
+	if told := last[len(last)-1].Text; !strings.Contains(told, "On record: "+fact) {
+		t.Errorf("in another conversation the model was told %s", told)
+	}
 	if first, later := reqs[0].System, reqs[3].System; strings.Contains(first, "memory.save") || !strings.Contains(later, "memory.save") {
 		t.Errorf("before the setting the model was told\n%s\nand after it\n%s", first, later)
 	}

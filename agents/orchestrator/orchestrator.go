@@ -59,6 +59,9 @@ type Config struct {
 	Own *skilltools.Options
 	// Instructions come after Prompt.
 	Instructions string
+	// Context returns what is known before the model is asked, as open tasks and what the
+	// memory has about the message; nil for nothing.
+	Context func(ctx context.Context, inv *agent.Invocation) string
 	// Learns reports whether the user wants what agents find out to be remembered, which the
 	// model is then told; nil for no.
 	Learns func(ctx context.Context, inv *agent.Invocation) bool
@@ -268,6 +271,9 @@ func (o *orchestrator) Run(ctx context.Context, inv *agent.Invocation) iter.Seq2
 			run.Tools, run.Commands = modelrun.Combine(run.Tools, reads), reads.Commands()
 		}
 		run.System = prompt.String()
+		if o.Context != nil {
+			run.Context = o.Context(ctx, inv)
+		}
 		running.Go(func() {
 			defer close(outs) // all tools have returned: nobody tells any more
 			for out, err := range modelrun.Run(ctx, inv, run) {

@@ -259,7 +259,7 @@ func TestAFailureIsToldWithItsStatus(t *testing.T) {
 	}
 }
 
-// S1-065, S1-066, S1-067, S1-029, S1-030, S1-057: the catalog and the tools of push.
+// S1-065, S1-066, S1-067, S1-029, S1-030, S1-057, S1-099: the catalog and the tools of push.
 func TestThePromptOfPushHasTheCatalog(t *testing.T) {
 	planner := scripted.New(scripted.Say("Hello."))
 	m := startWith(t, dispatch.Options{Profile: dispatch.ProfilePush}, planner, offline.New(friday))

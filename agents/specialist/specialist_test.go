@@ -1,8 +1,11 @@
 package specialist_test
 
 import (
+	"agentmesh/mesh/llm/tokens"
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -194,5 +197,111 @@ func TestTheAgentNeedsWhatItNeeds(t *testing.T) {
 		if _, err := specialist.New(cfg); !mesh.IsCode(err, mesh.Invalid) || !strings.Contains(strings.ReplaceAll(err.Error(), ": are", " are"), field) {
 			t.Errorf("%s: %v", field, err)
 		}
+	}
+}
+
+// S0-029, S0-061, S0-063: an agent's loop: its model has use_skill alone, a call is made and
+// its result comes back, and text is the result; at the limit of calls that is the last
+// text, or words about the limit where the model has none; and an error of the model fails
+// it, with the calls so far.
+func TestTheLoopOfADispatchedAgent(t *testing.T) {
+	texttest.Fixed(t)
+	search := scripted.Call("use_skill", `{"skill":"tasks.search","arguments":{}}`)
+	for name, tt := range map[string]struct {
+		steps       []scripted.Step
+		status, say string
+		asked, used int
+	}{
+		"text is the result":       {[]scripted.Step{scripted.Say("All is done.")}, "completed", "All is done.", 1, 0},
+		"calls come back":          {[]scripted.Step{search, search, scripted.Say("Nothing is open.")}, "completed", "Nothing is open.", 3, 2},
+		"the limit, with a text":   {[]scripted.Step{search, search, search, scripted.Say("So far nothing.")}, "completed", "So far nothing.", 4, 2},
+		"the limit, without one":   {[]scripted.Step{search, search, search, scripted.Say(), scripted.Say(), scripted.Say()}, "completed", "Reached tool call limit (2). Partial work completed.", 6, 2},
+		"an error of the model":    {[]scripted.Step{search, scripted.Fail(mesh.Errorf(mesh.Unavailable, "test", "no credit is left"))}, "failed", "LLM error: no credit is left", 2, 1},
+		"an error of another kind": {[]scripted.Step{scripted.Fail(errors.New("boom"))}, "failed", "LLM error: internal error", 1, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			planner := scripted.New(
+				scripted.Call("dispatch_agent", `{"agent_id":"a","mission":"Find what is open","skills":["tasks.search"],"max_tool_calls":2}`),
+				scripted.Call("get_agent_results", `{}`), scripted.Say("Well."),
+			)
+			worker := scripted.New(tt.steps...)
+			m := meshtest.Start(t, meshtest.Agents{
+				"main": func(env node.Env) (agent.Agent, error) {
+					return orchestrator.New(orchestrator.Config{Card: meshtest.Card(t, "orchestrator"), Model: planner, Conns: env.Conns})
+				},
+				"helper": func(node.Env) (agent.Agent, error) {
+					return specialist.New(specialist.Config{Card: meshtest.Card(t, "tasks"), Model: worker, Domains: []string{"tasks"}, Handlers: tasks.Handlers(), Now: friday})
+				},
+			}, meshtest.Options{})
+			m.Say(mesh.NewThreadID(), "What is open?")
+			reqs := planner.Requests()
+			last := reqs[len(reqs)-1].Messages
+			var told struct {
+				Agents []struct {
+					Status, Result string
+					Used           int `json:"tool_calls_used"`
+				}
+			}
+			if err := json.Unmarshal([]byte(last[len(last)-1].Text), &told); err != nil || len(told.Agents) != 1 {
+				t.Fatalf("told %s: %v", last[len(last)-1].Text, err)
+			}
+			if a := told.Agents[0]; a.Status != tt.status || a.Result != tt.say || a.Used != tt.used {
+				t.Errorf("told %+v", a)
+			}
+			asked := worker.Requests()
+			if len(asked) != tt.asked {
+				t.Errorf("the model was asked %d times", len(asked))
+			}
+			for i, r := range asked {
+				if i <= tt.used { // before the limit
+					offered(t, r)
+				} else if len(r.Tools) > 1 {
+					t.Errorf("offered %d tools", len(r.Tools))
+				}
+				if prior := r.Messages[len(r.Messages)-1]; i > 0 && prior.Role != llm.RoleTool {
+					t.Errorf("request %d does not end with a result: %+v", i, prior)
+				}
+			}
+		})
+	}
+}
+
+// S0-097: what an agent costs before it has done anything: about 200 tokens for the prompt and at
+// most 400 for its tool, so that with a mission, results of others and a history of calls as large as
+// the seed has them the request stays below 2,600.
+func TestTheRequestOfADispatchedAgentIsSmall(t *testing.T) {
+	count := new(tokens.Counter)
+	words := func(n int) string { return strings.Repeat("word ", n) }
+	result := skill.HandlerFunc(func(context.Context, *skill.Call, *skill.Env) (*skill.Result, error) {
+		return &skill.Result{Status: skill.StatusOK, Content: words(900)}, nil
+	})
+	order := fmt.Sprintf(`{"agent_id":"a","mission":%q,"context":%q,"skills":["tasks.search","mail.send"],"depends_on":["b"]}`, words(200), words(200))
+	planner := scripted.New(
+		scripted.Call("dispatch_agent", `{"agent_id":"b","mission":"Look","skills":["tasks.get"]}`).Call("dispatch_agent", order),
+		scripted.Call("get_agent_results", `{}`), scripted.Say("Well."),
+	)
+	worker := scripted.New(scripted.Say(words(400)), scripted.Call("use_skill", `{"skill":"tasks.search","arguments":{}}`), scripted.Say("Done."))
+	m := meshtest.Start(t, meshtest.Agents{
+		"main": func(env node.Env) (agent.Agent, error) {
+			return orchestrator.New(orchestrator.Config{Card: meshtest.Card(t, "orchestrator"), Model: planner, Conns: env.Conns})
+		},
+		"worker": func(node.Env) (agent.Agent, error) {
+			return specialist.New(specialist.Config{Card: meshtest.Card(t, "worker"), Model: worker, Domains: []string{specialist.AnyDomain}, Prompt: "You keep the user's task list.",
+				Handlers: map[string]skill.Handler{"tasks.search": result, "tasks.get": result, "mail.send": result}, Now: friday})
+		},
+	}, meshtest.Options{})
+	m.Say(mesh.NewThreadID(), "Go")
+	reqs := worker.Requests()
+	if len(reqs) != 3 {
+		t.Fatalf("the agents were asked %d times", len(reqs))
+	}
+	r := reqs[2]
+	system, tool, said := count.Text(r.System), count.Tools(r.Tools), 0
+	for _, m := range r.Messages {
+		said += count.Text(m.Text)
+	}
+	t.Logf("%d tokens of prompt, %d of tools, %d of messages", system, tool, said)
+	if system > 250 || tool < 100 || tool > 400 || said < 1500 || system+tool+said > 2600 {
+		t.Errorf("the prompt has %d tokens, the tool %d, and what is said %d", system, tool, said)
 	}
 }

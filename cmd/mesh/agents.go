@@ -199,7 +199,7 @@ func agentText(ag *meshv1.Agent) string {
 		rows = append(rows, []string{"lease ends", stamp(at)})
 	}
 	for _, i := range ag.GetInstances() {
-		rows = append(rows, []string{"process", i.GetEndpoint() + ", " + instanceState(i)})
+		rows = append(rows, []string{"process", strings.TrimSpace(i.GetId()+" "+i.GetEndpoint()) + ", " + instanceState(i)})
 	}
 	b.WriteString(table(rows))
 	b.WriteString(warningText(ag))

@@ -56,7 +56,7 @@ main: web-researcher
 }
 
 // What holds is shown with what has set it: the file's line and level, a variable, a flag;
-// and no secret (S1-044).
+// and no secret (S1-044). S1-046: the built-in orchestrator has no native tools and no servers.
 func TestConfigShowSaysWhatHoldsAndWhy(t *testing.T) {
 	dir := t.TempDir()
 	writeFile(t, filepath.Join(dir, "mesh.yaml"), `defaults: {max_iterations: 4, timeout: 1m}
@@ -82,8 +82,9 @@ agents:
 		"an agent": {show(nil, "GeneralWorker"), []string{
 			`max_iterations +5 +mesh.yaml:4 \(agents.general-worker\)`, `timeout +1m0s +mesh.yaml:1 \(defaults\)`, `skills +none +built in`,
 			`(?s)used otherwise, as general-worker_[0-9a-f]{8}:\nmodel +large.*mesh.yaml:5 \(agents.sre.sub_agents\[0\]\)`}},
-		"an orchestrator": {show(nil, "sre"), []string{`sub_agents +general-worker +mesh.yaml:5 \(agents.sre\)`, `max_iterations +4 +mesh.yaml:1 \(defaults\)`}},
-		"one left out":    {show(nil, "web-researcher"), []string{`web-researcher is not offered: .*google_search, url_context`}},
+		"an orchestrator":  {show(nil, "sre"), []string{`sub_agents +general-worker +mesh.yaml:5 \(agents.sre\)`, `max_iterations +4 +mesh.yaml:1 \(defaults\)`}},
+		"the built-in one": {show(nil, "Orchestrator"), []string{`type +orchestrator +built in`, `tools +other agents`, `mcp +none +built in`, `native_tools +none +built in`, `skills +none +built in`, `sub_agents +all with a description +default`}},
+		"one left out":     {show(nil, "web-researcher"), []string{`web-researcher is not offered: .*google_search, url_context`}},
 	} {
 		for _, want := range tt.want {
 			if !regexp.MustCompile(want).MatchString(tt.out) {

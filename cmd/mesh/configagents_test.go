@@ -112,7 +112,7 @@ func dispatchingTo(names ...string) (r modelReply) {
 	return r
 }
 
-// S1-001, S1-034, S1-051, S1-057, S1-059, S1-083, S1-085, S1-087, S1-090, S1-095, S1-097:
+// S1-001, S1-034, S1-051, S1-057, S1-059, S1-083, S1-084, S1-085, S1-087, S1-090, S1-095, S1-097:
 // the seed's minimal configuration, word by word, with the endpoint and the server that it
 // names: a chain whose one stage is the orchestrator that is there, with two agents, of
 // which one is not code.
@@ -178,7 +178,7 @@ main: alert-investigation
 	}
 }
 
-// S1-009, S1-041, S1-043, S1-044, S1-047, S1-048, S1-049, S1-050, S1-052: the seed's
+// S1-009, S1-041, S1-043, S1-044, S1-047, S1-048, S1-049, S1-050, S1-052, S1-089: the seed's
 // comprehensive configuration, word by word, with what it names: agents are used otherwise
 // in one place, without being described again.
 func TestTheComprehensiveConfigurationOfTheSeedWorks(t *testing.T) {
@@ -236,6 +236,10 @@ agents:
 		if len(own) == 0 || own[0].at != want.at || !slices.Equal(slices.Sorted(slices.Values(own[0].native)), want.native) {
 			t.Errorf("%s asked %+v, want at %s with %q", name, own, want.at, want.native)
 		}
+	}
+	// What an agent without skills knows, its instructions say.
+	if got := p.of("You read logs."); len(got) == 0 || got[0].at != "openai" || !strings.Contains(got[0].body, "Do what log-analyzer does") {
+		t.Errorf("with the instructions of the log analyzer were asked %+v", got)
 	}
 	// By itself, the general worker has no server there.
 	if got := len(p.of("17 errors of pods")); got == 0 {

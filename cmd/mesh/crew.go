@@ -224,6 +224,9 @@ func (c *crew) agent(name string, env node.Env) (agent.Agent, error) {
 	case a.Type == node.TypeOrchestrator:
 		cfg := orchestrator.Config{Card: card, Model: t.model, ModelName: t.name, Fit: t.fit, Cost: t.cost, Conns: env.Conns,
 			Dispatch: c.dispatching(a, env), Instructions: a.Instructions, Learns: c.kit.learns, MaxSteps: cmp.Or(a.MaxIterations, steps(env)), Now: c.now, Logger: env.Logger}
+		if !t.offline { // which plans by the message alone
+			cfg.Context = c.kit.known(contextTime)
+		}
 		if len(a.MayCall()) > 0 {
 			cfg.Own, err = c.own(a)
 		} else {

@@ -43,7 +43,7 @@ func toolsOf(a *roster.Agent) (lines []string) {
 	add("Native tools", a.NativeTools)
 	switch {
 	case len(lines) > 0:
-	case a.Type == roster.TypeChain:
+	case a.Type == roster.TypeChain, a.Type == node.TypeOrchestrator:
 		lines = []string{"Tools: other agents"}
 	case a.Builtin && !a.Thinks:
 		if s, ok := specialists[cmp.Or(a.Of, a.Name)]; ok && s.domains[0] != specialist.AnyDomain {

@@ -38,7 +38,8 @@ var modes = []struct {
 // The same conversation calls the same skills with the same arguments in every
 // mode and through every face, and has the same effects: a late task is found,
 // the report is mailed, the review is booked (S3-001, S3-002, S3-003, S3-130,
-// S3-131, S3-132, S3-133, S3-121).
+// S3-131, S3-132, S3-133, S3-121). S0-137: what differs is who calls them: the one agent
+// that the user talks to, or agents that it has work, and then none of those that delegate.
 func TestEveryModeCallsTheSameSkills(t *testing.T) {
 	all := make([][]calledSkill, len(modes))
 	t.Run("modes", func(t *testing.T) {
@@ -81,9 +82,11 @@ func callsInMode(t *testing.T, mode, face, source string) []calledSkill {
 	var calls []calledSkill
 	at := map[string]int{}
 	dispatched := 0
+	by := map[string]bool{}
 	for _, e := range m.log(id) {
 		switch c := e.GetSkillCalled(); {
 		case c != nil:
+			by[e.GetActor()] = true
 			call := calledSkill{Skill: c.GetSkill()}
 			if err := json.Unmarshal(chosenID.ReplaceAll([]byte(c.GetArgs()), []byte("t-same")), &call.Args); err != nil {
 				t.Fatal(err)
@@ -101,6 +104,8 @@ func callsInMode(t *testing.T, mode, face, source string) []calledSkill {
 	}
 	if alone := mode != "multi_agent"; alone != (dispatched == 0) {
 		t.Errorf("%d agents were dispatched", dispatched)
+	} else if alone != by["agent:main"] || alone != (len(by) == 1) || by["agent:orchestrator"] {
+		t.Errorf("skills were called by %v", by)
 	}
 	// What does not depend on each other runs at the same time.
 	slices.SortStableFunc(calls, func(a, b calledSkill) int { return strings.Compare(a.Skill, b.Skill) })

@@ -1,15 +1,21 @@
 package main
 
 import (
+	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"net/http/httptest"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
+	"agentmesh/mesh/llm"
 	"agentmesh/mesh/llm/scripted"
 )
 
@@ -110,6 +116,141 @@ func TestAgentsInProcessesOfTheirOwnAreOrchestrated(t *testing.T) {
 	if t.Failed() {
 		for i, r := range m.model.Requests() {
 			t.Logf("request %d: %.60q was told %.600q", i, r.System, r.Messages[len(r.Messages)-1].Text)
+		}
+	}
+}
+
+// ofTask is of the worker's requests for the task.
+func ofTask(s scripted.Step, task string) scripted.Step {
+	return s.For(ofWorker).For(func(r *llm.Request) bool { return len(r.Messages) > 0 && strings.Contains(r.Messages[0].Text, task) })
+}
+
+// askedFor is an order of the helper.
+func askedFor(s scripted.Step, id string, after ...string) scripted.Step {
+	order, _ := json.Marshal(map[string]any{"agent_id": id, "name": "helper", "mission": "Find " + id, "skills": []string{"tasks.search"}, "depends_on": after})
+	return s.Call("dispatch_agent", string(order))
+}
+
+// C7.2, S0-067, S0-123: eight agents, of which three need what one finds that fails, and four
+// work at a time: the others wait their turn, the three are skipped by name, and the ninth of
+// one message is not begun: the user is asked, and a yes goes on with it, with fresh counts.
+func TestEightAgentsAreAsManyAsOneMessageHas(t *testing.T) {
+	t.Parallel()
+	batch := scripted.Step{}
+	found := []string{"alpha", "beta", "gamma", "delta"}
+	steps := []scripted.Step{consultPlanner("Find all")}
+	for _, id := range found {
+		batch = askedFor(batch, id)
+		steps = append(steps, ofTask(scripted.Wait("go").Say("I found "+id+"."), "Find "+id))
+	}
+	batch = askedFor(batch, "wrong")
+	for _, id := range []string{"one", "two", "three"} {
+		batch = askedFor(batch, id, "wrong")
+	}
+	steps = append(steps, ofTask(scripted.Fail(errors.New("no")), "Find wrong"), batch.For(ofPlanner), scripted.Call("get_agent_results", `{}`).For(ofPlanner),
+		askedFor(scripted.Step{}, "ninth").For(ofPlanner), askedFor(scripted.Step{}, "ninth").For(ofPlanner), scripted.Call("get_agent_results", `{}`).For(ofPlanner),
+		ofTask(scripted.Say("I found the ninth."), "Find ninth"), scripted.Say("All but wrong.").For(ofPlanner), scripted.Say("All but wrong is found.").For(ofMain))
+	m := startCrewMesh(t, "defaults: {orchestrator: {max_concurrent_agents: 4}}\n", steps...)
+	thread := mesh.NewThreadID()
+	stream, err := m.edge().SendStreamingMessage(inThread(t, thread), userMessage(thread, "Find all"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := m.model.WaitBlocked(timely(t), 4); err != nil {
+		t.Fatal(err)
+	}
+	states := map[string][]string{}
+	for _, x := range m.executions(thread) {
+		if l := x.GetExecution().GetLabel(); l != "" && !strings.HasPrefix(l, "orchestrator") {
+			states[x.GetStatus()] = append(states[x.GetStatus()], l)
+		}
+	}
+	if d := cmp.Diff(map[string][]string{"running": found, "pending": {"wrong", "one", "two", "three"}}, states); d != "" {
+		t.Errorf("while four are at work (-want +got):\n%s", d)
+	}
+	m.model.Release("go")
+	var h heardTurn
+	for u, err := stream.Recv(); !errors.Is(err, io.EOF); u, err = stream.Recv() {
+		if err != nil {
+			t.Fatal(err)
+		}
+		h.hear(t, u, thread)
+	}
+	asked := h.status[len(h.status)-1]
+	for _, want := range []string{"I have set the 8 agents to work", "Find ninth (not begun", "Would you like me to continue?"} {
+		if !mesh.Interrupted(h.state) || !strings.Contains(asked, want) {
+			t.Fatalf("ended %v, asked %q without %q", h.state, asked, want)
+		}
+	}
+	if last := speaker(speakGRPC).complete(t, m.realMesh, thread, "yes"); last.task != h.task || !strings.HasSuffix(last.text, "All but wrong is found.") {
+		t.Errorf("task %s after %s: %s", last.task, h.task, last.text)
+	}
+	told := ""
+	for _, r := range m.model.Requests() {
+		if last := r.Messages[len(r.Messages)-1].Text; ofPlanner(r) && strings.Contains(last, `"agents":`) && told == "" {
+			told = last
+		}
+	}
+	if strings.Count(told, "Skipped because dependency 'wrong' failed.") < 3 || strings.Count(told, `"status":"completed"`) != 4 || strings.Count(told, `"status":"failed"`) != 1 {
+		t.Errorf("who collects was told %s", told)
+	}
+	if got := issued(m.log(thread), "helper"); len(got) != 6 || got[5] != "ninth" {
+		t.Errorf("dispatched were %q", got)
+	}
+	if left := m.model.Left(); left != 0 {
+		t.Errorf("%d steps of the script are left", left)
+	}
+}
+
+// executions are those of the thread.
+func (m *crewMesh) executions(thread string) []*meshv1.ExecutionInfo {
+	m.t.Helper()
+	list, err := meshv1.NewExecutionServiceClient(m.dial()).ListExecutions(inThread(m.t, thread), &meshv1.ListExecutionsRequest{ThreadId: thread})
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	return list.GetExecutions()
+}
+
+// C7.7, S4-067: of an agent that says nothing the user hears at intervals that it is at work,
+// and then that it takes longer than expected; when its time is over it is ended, and the
+// answer is made of what there is.
+func TestASilentAgentIsToldOfAndThenDoneWithout(t *testing.T) {
+	t.Parallel()
+	m := startCrewMesh(t, "main: orchestrator\nlimits: {quiet: 1s, agent_time: 10s}\ndefaults: {orchestrator: {agent_timeout: 7s}}\n",
+		askedFor(askedFor(scripted.Step{}, "alpha"), "beta").Call("get_agent_results", `{}`).For(ofPlanner),
+		ofTask(scripted.Wait("never").Say("Too late."), "Find alpha"), ofTask(scripted.Say("I found beta."), "Find beta"),
+		scripted.Say("There is beta; alpha did not come in time.").For(ofPlanner),
+	)
+	thread := mesh.NewThreadID()
+	h := speaker(speakGRPC).complete(t, m.realMesh, thread, "Find both")
+	if h.text != "There is beta; alpha did not come in time." {
+		t.Errorf("the answer is %q", h.text)
+	}
+	working, slow := 0, 0
+	for _, s := range h.status {
+		switch s {
+		case "Still working: alpha; 1 of 2 done.":
+			working++
+		case "This is taking longer than expected; still working: alpha; 1 of 2 done.":
+			slow++
+		}
+	}
+	if working < 2 || slow < 1 {
+		t.Errorf("the user heard %q", h.status)
+	}
+	reqs := m.model.Requests()
+	last := reqs[len(reqs)-1].Messages
+	if told := last[len(last)-1].Text; strings.Count(told, `"status":"timeout"`) != 1 || !strings.Contains(told, "I found beta.") {
+		t.Errorf("the model was told %s", told)
+	}
+	for _, x := range m.executions(thread) {
+		want := "completed"
+		if x.GetExecution().GetLabel() == "alpha" {
+			want = "timeout"
+		}
+		if x.GetStatus() != want {
+			t.Errorf("%s is %s %s", x.GetExecution().GetLabel(), x.GetStatus(), x.GetReason())
 		}
 	}
 }

@@ -103,7 +103,9 @@ func (t *tree) line(x *meshv1.ExecutionInfo, now time.Time) string {
 		name = strings.TrimSpace(kind + " " + name)
 	}
 	state := stateMark(x.GetState()) + " " + oneLine(x.GetStatus())
-	if why := cmp.Or(x.GetReason(), whyOf(x)); why != "" {
+	if why := cmp.Or(x.GetReason(), whyOf(x)); x.GetReason() == mesh.ReasonAsked && mesh.Terminal(x.GetState()) {
+		state = "? ended with a question" // another execution has gone on since, if it was answered
+	} else if why != "" {
 		state += " (" + clip(why, 80) + ")"
 	}
 	ended := now
@@ -115,6 +117,9 @@ func (t *tree) line(x *meshv1.ExecutionInfo, now time.Time) string {
 	fields = append(fields, callCount(x.GetSkillCalls(), x.GetTotalSkillCalls(), "skill call"), callCount(x.GetToolCalls(), x.GetTotalToolCalls(), "tool call"))
 	if n := x.GetSubAgents(); n > 0 && x.GetDepth() > 0 {
 		fields = append(fields, plural(n, "sub-agent"))
+	}
+	if at := x.GetInstance(); at != "" {
+		fields = append(fields, "at process "+oneLine(at))
 	}
 	if n := x.GetInstructions(); n > 0 {
 		fields = append(fields, plural(n, "unread instruction"))
@@ -172,13 +177,15 @@ func spent(own, total *meshv1.Usage) (out []string) {
 
 // callCount is a count of one alone, and with all below it where that is more.
 func callCount(own, total int32, what string) string {
-	switch total {
-	case 0:
+	switch {
+	case total == 0:
 		return ""
-	case own:
+	case own == total:
 		return plural(own, what)
+	case own == 0:
+		return plural(total, what) + " below"
 	}
-	return fmt.Sprintf("%d/%s", own, plural(total, what))
+	return fmt.Sprintf("%s, %d with all below", plural(own, what), total)
 }
 
 func plural(n int32, what string) string {

@@ -32,15 +32,18 @@ func TestTheTreeTellsWhoDidWhatForWhom(t *testing.T) {
 				Usage: used(30, 3, 0.05), TotalUsage: used(30, 3, 0.05), SkillCalls: 1, TotalSkillCalls: 1, State: a2apb.TaskState_TASK_STATE_FAILED, Detail: "the mailbox\x1b[2J is full"},
 			{Execution: &meshv1.Execution{Id: "b", Parent: "o", Kind: "agent", Agent: "worker", Label: "sum", DependsOn: []string{"a"}}, Depth: 2, Status: "skipped", Reason: "DEPENDENCY_FAILED",
 				Started: at(3), Ended: at(3), State: a2apb.TaskState_TASK_STATE_REJECTED, Instructions: 1},
+			{Execution: &meshv1.Execution{Id: "c", Parent: "o", Kind: "agent", Agent: "worker", Label: "plan"}, Depth: 2, Status: "awaiting", Reason: "INPUT_REQUIRED",
+				Started: at(3), Ended: at(3), State: a2apb.TaskState_TASK_STATE_CANCELED},
 		},
 		calls: map[string][]*meshv1.SkillCall{"a": {{Skill: "mail.send", Arguments: `{"to":"bob"}`, Status: "failed", Content: "the mailbox is full", Duration: durationpb.New(20 * time.Millisecond)}}},
 	}
 	want := strings.Join([]string{
-		`turn main  · running  4s  with all below 130+13 tokens $0.2500  0/1 skill call`,
-		`└─ orchestrator  · running  4s  100+10 tokens $0.2000  with all below 130+13 tokens $0.2500  0/1 skill call  2 tool calls  2 sub-agents  o`,
+		`turn main  · running  4s  with all below 130+13 tokens $0.2500  1 skill call below`,
+		`└─ orchestrator  · running  4s  100+10 tokens $0.2000  with all below 130+13 tokens $0.2500  1 skill call below  2 tool calls  2 sub-agents  o`,
 		`   ├─ mail (worker)  ✗ failed (the mailbox[2J is full)  2s  30+3 tokens $0.0500  1 skill call  "mail bob"  a`,
 		`   │  └─ skill ` + mesh.CallSummary("mail.send", `{"to":"bob"}`) + `  ✗ failed  20ms  "the mailbox is full"`,
-		`   └─ sum (worker)  ✗ skipped (DEPENDENCY_FAILED)  0s  1 unread instruction  after mail  b`, "",
+		`   ├─ sum (worker)  ✗ skipped (DEPENDENCY_FAILED)  0s  1 unread instruction  after mail  b`,
+		`   └─ plan (worker)  ? ended with a question  0s  c`, "",
 	}, "\n")
 	if diff := cmp.Diff(want, tr.text(at(4).AsTime())); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

@@ -145,7 +145,7 @@ func overview(x *thread.Execution, total thread.Total) *meshv1.ExecutionInfo {
 		Detail: mesh.TextOf(x.Message), Started: timestamppb.New(x.Started),
 		Usage: eventpb.UsageToProto(x.Usage), TotalUsage: eventpb.UsageToProto(total.Usage),
 		SkillCalls: count(x.SkillCalls), ToolCalls: count(x.ToolCalls), TotalSkillCalls: count(total.SkillCalls), TotalToolCalls: count(total.ToolCalls),
-		SubAgents: count(total.Below), Depth: count(total.Depth), Instructions: count(len(x.Instructions)),
+		SubAgents: count(total.Below), Depth: count(total.Depth), Instructions: count(len(x.Instructions)), Instance: x.Instance,
 	}
 	if x.Ended != 0 {
 		out.Ended = timestamppb.New(x.Updated)

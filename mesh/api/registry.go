@@ -227,7 +227,7 @@ func agentProto(p mesh.Principal, e registry.Entry) *meshv1.Agent {
 		out.Credentials = append(out.Credentials, &meshv1.AgentCredentialState{Scheme: c.Scheme, Kind: c.Kind})
 	}
 	for _, i := range e.Instances {
-		out.Instances = append(out.Instances, &meshv1.AgentInstance{Endpoint: i.Endpoint, Interfaces: i.Interfaces, Live: i.Live, Problem: i.Problem,
+		out.Instances = append(out.Instances, &meshv1.AgentInstance{Id: i.ID, Endpoint: i.Endpoint, Interfaces: i.Interfaces, Live: i.Live, Problem: i.Problem,
 			Registered: stamp(i.Registered), Expires: stamp(i.Expires)})
 	}
 	if p.Grant == nil && !e.OwnedBy(p) {

@@ -20,7 +20,7 @@ func (c *call) begin(ctx context.Context, req Request) error {
 	if c.reader.task != "" {
 		err = c.resume(ctx, err)
 	}
-	if !errors.Is(err, errForgotten) || !req.Attach.Again || c.over(ctx) {
+	if !errors.Is(err, errForgotten) && !c.leaves(err) || !req.Attach.Again || c.over(ctx) {
 		return err
 	}
 	req.Attach = nil

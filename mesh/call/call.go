@@ -122,6 +122,9 @@ func Stream(ctx context.Context, agent Client, req Request) iter.Seq[mesh.Body] 
 		defer cancel()
 		r := newReader(req)
 		c := &call{agent: agent, reader: r, yield: yield}
+		if s, several := agent.(*spread); several {
+			c.at = s.was
+		}
 		err := c.begin(ctx, req)
 		r = c.reader
 		if req.Recall != nil && !r.heard && refusesContext(err) {

@@ -112,19 +112,22 @@ type Target struct {
 	Endpoint string
 	// Tenant owns the agent; "" for the operator.
 	Tenant mesh.TenantID
-	// Instances are the processes of an agent that may have several. With more than one, Card
-	// says what all of them are, and where they are called they say themselves.
+	// Instances are the processes of an agent that may have several. Card then says what all
+	// of them are, and where they are called they say themselves.
 	Instances []Instance
+	// At is the ID of the instance that has the execution which it is called for, as far as
+	// that is known.
+	At string
 }
 
 // Dial returns a client of the agent. It connects to nothing yet: a call goes
 // to the first interface in the card's order that can be connected to, and
-// later calls of the client too. Of an agent with several processes the client is for one
+// later calls of the client too. Of an agent that may have several processes the client is for one
 // execution, which stays with the process that has it. It returns Unavailable for an agent without
 // an interface that this Dialer can use.
 func (d *Dialer) Dial(t Target) (Client, error) {
 	const op = "call.Dial"
-	if len(t.Instances) > 1 {
+	if len(t.Instances) > 0 {
 		return d.spread(t)
 	}
 	if !slices.ContainsFunc(t.Card.GetSupportedInterfaces(), func(in *a2apb.AgentInterface) bool { return address(in) == t.Endpoint }) {

@@ -34,7 +34,8 @@ type call struct {
 	left   bool // the caller broke the loop
 	// attached says that the agent had begun before this call.
 	attached bool
-	news     bool // something was yielded since this was cleared
+	news     bool   // something was yielded since this was cleared
+	at       string // the instance that has the execution, as the log knows
 }
 
 // over reports whether there is nothing more to do.
@@ -43,7 +44,7 @@ func (c *call) over(ctx context.Context) bool {
 }
 
 func (c *call) tell(bodies []mesh.Body) {
-	for _, b := range bodies {
+	for _, b := range c.placed(bodies) {
 		c.news = true
 		if c.left = !c.yield(b); c.left {
 			return

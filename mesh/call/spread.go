@@ -5,6 +5,7 @@ import (
 	"errors"
 	"iter"
 	"math/rand/v2"
+	"slices"
 	"sync"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
@@ -16,6 +17,8 @@ import (
 
 // An Instance is one of the processes of an agent that has several.
 type Instance struct {
+	// ID names it in logs.
+	ID string
 	// Endpoint is where it was registered, as that of a Target is.
 	Endpoint string
 	// Interfaces are those of its card, in place of the ones of the agent's.
@@ -29,6 +32,19 @@ func (t Target) at(in Instance) Target {
 	t.Card = proto.CloneOf(t.Card)
 	t.Card.SupportedInterfaces, t.Endpoint, t.Instances = in.Interfaces, in.Endpoint, nil
 	return t
+}
+
+// Holder returns the target for an execution that the instance has, as the log says; "" for
+// one of which it does not.
+func (t Target) Holder(instance string) Target {
+	t.At = instance
+	return t
+}
+
+// Missing reports whether the agent has instances of which the one that has the execution is
+// none.
+func (t Target) Missing() bool {
+	return t.At != "" && len(t.Instances) > 0 && !slices.ContainsFunc(t.Instances, func(in Instance) bool { return in.ID == t.At })
 }
 
 // loads counts the open calls of messages by where they went, for one Dialer.
@@ -73,6 +89,7 @@ func (l *loads) least(all []*place) *place {
 // A place is one instance as a spread calls it.
 type place struct {
 	target   Target
+	id       string
 	endpoint string
 	client   Client
 	live     bool
@@ -82,12 +99,13 @@ type place struct {
 // A spread calls an agent that has several processes, for one execution. The message goes to
 // the live one with the fewest open calls and, if that cannot be reached before it has said
 // anything, to another one. Who has said something keeps the execution: all that follows goes
-// there. A message for a task, and what is asked about one, goes to the process that knows it,
-// which is found by asking; where nobody does, to any if the agent speaks our extension and
-// so reads in the log what was done.
+// there. A message for a task, and what is asked about one, goes to the process that knows it:
+// the one that the log names, or else one that is found by asking; where nobody does, to any
+// if the agent speaks our extension and so reads in the log what was done.
 type spread struct {
 	dialer *Dialer
-	places []*place // those that are not live come last
+	places []*place // those that are not live come last, but for who has the execution
+	was    string   // the id of who has it, by the log, or ""
 	mesh   bool     // the agent speaks our extension
 
 	mu sync.Mutex
@@ -96,7 +114,7 @@ type spread struct {
 
 // spread makes a client of all the agent's instances that can be called from here.
 func (d *Dialer) spread(t Target) (Client, error) {
-	s := &spread{dialer: d, mesh: Speaks(t.Card)}
+	s := &spread{dialer: d, mesh: Speaks(t.Card), was: t.At}
 	var why error
 	for _, live := range []bool{true, false} {
 		for _, in := range t.Instances {
@@ -109,14 +127,21 @@ func (d *Dialer) spread(t Target) (Client, error) {
 				why = err
 				continue
 			}
-			s.places = append(s.places, &place{target: one, endpoint: in.Endpoint, client: client, live: live})
+			s.places = append(s.places, &place{target: one, id: in.ID, endpoint: in.Endpoint, client: client, live: live})
 		}
 	}
 	if len(s.places) == 0 {
 		return nil, why
 	}
+	if i := slices.IndexFunc(s.places, s.named); i > 0 { // who is asked first
+		p := s.places[i]
+		s.places = slices.Insert(slices.Delete(s.places, i, i+1), 0, p)
+	}
 	return s, nil
 }
+
+// named reports whether the log says that the place has the execution.
+func (s *spread) named(p *place) bool { return s.was != "" && p.id == s.was }
 
 // lost reports whether a call failed on its way, so that it says nothing of the agent.
 func lost(ctx context.Context, err error) bool {
@@ -182,7 +207,8 @@ func (s *spread) elsewhere() bool {
 
 // find asks who knows the task, unless that is known. It returns NotFound if nobody does;
 // where not all could be reached, Unavailable, unless the agent speaks our extension: any
-// process may then take what one that is gone had.
+// process may then take what one that is gone had. Of a live one that the log names nobody
+// is asked in its place: it may be at work.
 func (s *spread) find(ctx context.Context, task string) (*place, error) {
 	if p := s.holder(); p != nil {
 		return p, nil
@@ -197,7 +223,9 @@ func (s *spread) find(ctx context.Context, task string) (*place, error) {
 		}
 		if lost(ctx, failure) {
 			s.failed(p, failure)
-			err = failure
+			if err = failure; p.live && s.named(p) {
+				return nil, err
+			}
 		}
 		answered = answered || mesh.IsCode(failure, mesh.NotFound)
 	}
@@ -325,6 +353,33 @@ func (s *spread) SubscribeToTask(ctx context.Context, task string) iter.Seq2[Res
 func (c *call) moves(err error) bool {
 	s, several := c.agent.(*spread)
 	return several && c.reader.req.Idempotent && (errors.Is(err, errForgotten) || transient(err)) && s.elsewhere()
+}
+
+// leaves reports whether a call that could not take up the agent's task may have the message
+// sent again, as if the task was lost: to an agent of several processes that reads in the
+// log what was done.
+func (c *call) leaves(err error) bool {
+	s, several := c.agent.(*spread)
+	return several && s.mesh && transient(err) && s.elsewhere()
+}
+
+// placed adds to what the agent says which of its processes says so, once for each.
+func (c *call) placed(bodies []mesh.Body) []mesh.Body {
+	s, several := c.agent.(*spread)
+	if !several || len(bodies) == 0 {
+		return bodies
+	}
+	p := s.holder()
+	if p == nil || p.id == c.at {
+		return bodies
+	}
+	c.at = p.id
+	if m, ok := bodies[0].(mesh.TaskMoved); ok && m.State == a2apb.TaskState_TASK_STATE_WORKING {
+		m.Instance = p.id
+		bodies[0] = m
+		return bodies
+	}
+	return append([]mesh.Body{mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_WORKING, Instance: p.id}}, bodies...)
 }
 
 // sendAgain sends the message to another process of the agent, as it was: the execution and

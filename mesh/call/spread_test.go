@@ -33,6 +33,7 @@ type twin struct {
 	got      []string // messages: their id, and under which execution
 	canceled []string
 	tasks    map[string]*a2apb.Task
+	asked    int // for a task
 }
 
 // twins are n processes that do the same.
@@ -65,6 +66,7 @@ func (w *twin) SendStreamingMessage(req *a2apb.SendMessageRequest, stream grpc.S
 func (w *twin) GetTask(_ context.Context, req *a2apb.GetTaskRequest) (*a2apb.Task, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.asked++
 	if t := w.tasks[req.GetId()]; t != nil {
 		return t, nil
 	}
@@ -427,5 +429,67 @@ func TestATaskIsTakenUpAtTheProcessThatHasIt(t *testing.T) {
 				t.Errorf("the message arrived %d times", n)
 			}
 		})
+	}
+}
+
+// finding O9: the process that the log names is asked first and, where it has the task, nobody
+// else is. While it is live and silent the task is nobody else's: the message goes to another
+// one only when it was waited for in vain.
+func TestTheProcessThatTheLogNamesIsAsked(t *testing.T) {
+	t.Parallel()
+	for name, gone := range map[string]bool{"it is there": false, "it is gone": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			all := twins(t, 4, does)
+			c := gather(t, all, map[string]any{})
+			for i := range c.target.Instances {
+				c.target.Instances[i].ID = fmt.Sprint("i", i)
+			}
+			all[2].tasks["t"] = task("t", completed, "a").GetTask()
+			if gone {
+				all[2].srv.Stop()
+			}
+			c.target = c.target.Holder("i2")
+			c.target.Card.Capabilities.Streaming = new(true)
+			req := call.Agent{Target: c.target}.Request(mesh.ThreadKey{Tenant: "acme", ID: "c"}, "t", &a2apb.Message{MessageId: "m", Role: a2apb.Role_ROLE_USER, Parts: text("go")},
+				call.Remote{Task: "t", GoesOn: true, Attach: &call.Attach{}})
+			got := collect(t.Context(), c.client(t), req)
+			named, others := "", 0
+			for _, b := range got {
+				if m, ok := b.(mesh.TaskMoved); ok {
+					named += m.Instance
+				}
+			}
+			heard := 0
+			for i, w := range all {
+				if heard += len(w.heard()); i != 2 {
+					others += w.asked
+				}
+			}
+			if last, ok := got[len(got)-1].(mesh.TaskMoved); !ok || last.State != completed {
+				t.Error(lines(got))
+			}
+			if !gone && (named != "" || others != 0 || heard != 0) || gone && (len(named) != 2 || named == "i2" || heard != 1 || others > 0) {
+				t.Errorf("the log is told of %q, %d others were asked, and the message was sent %d times", named, others, heard)
+			}
+		})
+	}
+}
+
+// Who begins on a message is named with the first word, and again when another one has it.
+func TestTheFirstWordNamesTheProcess(t *testing.T) {
+	t.Parallel()
+	c := gather(t, twins(t, 1, does), nil)
+	c.target.Instances[0].ID = "one"
+	c.target.Card.Capabilities.Streaming = new(true)
+	req := call.Agent{Target: c.target}.Request(mesh.ThreadKey{Tenant: "acme", ID: "c"}, "t", &a2apb.Message{MessageId: "m", Role: a2apb.Role_ROLE_USER, Parts: text("go")}, call.Remote{})
+	var named []string
+	for b := range call.Stream(t.Context(), c.client(t), req) {
+		if m, ok := b.(mesh.TaskMoved); ok {
+			named = append(named, m.Instance)
+		}
+	}
+	if !slices.Equal(named, []string{"one", ""}) {
+		t.Errorf("named are %q", named)
 	}
 }

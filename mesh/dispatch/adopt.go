@@ -23,7 +23,7 @@ const maxAdoptions = 3
 // goOn has the job go on as the log has its execution. d.mu is held, or nobody else has
 // the job.
 func (j *job) goOn(x *thread.Execution, did *thread.Actions, continued bool) {
-	j.resume = &resume{task: x.RemoteTask, said: did.Output(x.ID), continued: continued, message: did.Mission(x.ID), answers: x.WentOn != "", updates: x.Artifacts}
+	j.resume = &resume{task: x.RemoteTask, instance: x.Instance, said: did.Output(x.ID), continued: continued, message: did.Mission(x.ID), answers: x.WentOn != "", updates: x.Artifacts}
 	if continued && !x.Deadline.IsZero() {
 		j.left = x.Left()
 	}
@@ -52,7 +52,12 @@ func (d *Dispatcher) find(ctx context.Context, j *job) (*meshv1.Agent, error) {
 	for wait := least; ; wait = min(2*wait, most) {
 		to, err := d.choose(ctx, j)
 		back := j.cutOff() || d.inv.Continued || d.inv.Mesh.Away(d.opts.AdoptTime)
-		if err == nil || !back || !time.Now().Before(over) {
+		if err == nil && j.cutOff() && callee(to).Holder(j.resume.instance).Missing() {
+			back = d.inv.Continued || d.inv.Mesh.Away(d.opts.AdoptTime) // others may be the first to come back
+		} else if err == nil {
+			return to, nil
+		}
+		if !back || !time.Now().Before(over) {
 			return to, err
 		}
 		select {

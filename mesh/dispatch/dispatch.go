@@ -26,9 +26,9 @@ package dispatch
 
 import (
 	"cmp"
+	"container/heap"
 	"context"
 	"errors"
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -76,14 +76,18 @@ type Dispatcher struct {
 	jobs    map[string]*job
 	order   []string          // agent ids as they were dispatched
 	calls   map[string]string // agent ids by the call of the model that ordered it
-	ready   []*job            // that run when there is room, in the order of dispatch
+	ready   queue             // that run when there is room, in the order of dispatch
 	fresh   []*job            // done and not delivered, in the order in which they ended
 	now     int               // those that were dispatched in this run
 	met     *llm.Trip         // the limit that the agents have met
 	late    *llm.Trip         // that the time is over
 	running int
-	paused  bool          // the run ends because somebody waits
-	changed chan struct{} // closed and replaced when a job ends
+	asking  []*job   // that came to wait for the user, and may be over by now
+	paused  bool     // the run ends because somebody waits
+	waiters []waiter // for a job to end, or several
+
+	// run runs a job by its agent.
+	run func(ctx context.Context, j *job, r Result, prior []Result) Result
 }
 
 // A job is an order under way.
@@ -94,6 +98,7 @@ type job struct {
 	wave   int // 1, or 1 more than that of the last that it depends on
 	at     int // its place in the order of dispatch
 	waits  int // dependencies that are not done
+	queued bool
 	then   []*job
 	cancel context.CancelFunc // while it runs
 	began  time.Time
@@ -115,7 +120,8 @@ func New(ctx context.Context, inv *agent.Invocation, conns Conns, opts Options) 
 	if opts.Dialer == nil {
 		opts.Dialer = call.NewDialer(conns, call.Options{})
 	}
-	d := &Dispatcher{inv: inv, dialer: opts.Dialer, opts: opts, jobs: map[string]*job{}, calls: map[string]string{}, changed: make(chan struct{})}
+	d := &Dispatcher{inv: inv, dialer: opts.Dialer, opts: opts, jobs: map[string]*job{}, calls: map[string]string{}}
+	d.run = d.work
 	d.ctx, d.cancel = context.WithCancelCause(ctx)
 	var worked time.Duration
 	if inv.GoesOn() {
@@ -167,10 +173,41 @@ func (d *Dispatcher) Close() {
 // does what it dispatched.
 func (d *Dispatcher) leaves() bool { return errors.Is(context.Cause(d.ctx), agent.ErrShutdown) }
 
-// wake tells those who wait that a job has ended. d.mu is held.
+// A waiter waits for what jobs that end bring about.
+type waiter struct {
+	holds func() bool   // what it waits for
+	now   chan struct{} // closed when it does
+}
+
+// wake tells those who wait, when a job has ended, if that is what they wait for. d.mu is
+// held.
 func (d *Dispatcher) wake() {
-	close(d.changed)
-	d.changed = make(chan struct{})
+	d.waiters = slices.DeleteFunc(d.waiters, func(w waiter) bool {
+		if !w.holds() {
+			return false
+		}
+		close(w.now)
+		return true
+	})
+}
+
+// until waits until something holds; false if ctx ends before. d.mu is held when it is
+// called, when it returns and when holds is, and not while it waits.
+func (d *Dispatcher) until(ctx context.Context, holds func() bool) bool {
+	for !holds() {
+		w := waiter{holds, make(chan struct{})}
+		d.waiters = append(d.waiters, w)
+		d.mu.Unlock()
+		select {
+		case <-w.now:
+			d.mu.Lock()
+		case <-ctx.Done():
+			d.mu.Lock()
+			d.waiters = slices.DeleteFunc(d.waiters, func(o waiter) bool { return o.now == w.now })
+			return false
+		}
+	}
+	return true
 }
 
 // Dispatch starts a batch: each order as soon as its dependencies are done. It
@@ -191,9 +228,18 @@ func (d *Dispatcher) Dispatch(ctx context.Context, batch []Order) []error {
 		d.refused(err)
 		return slices.Repeat([]error{err}, len(batch))
 	}
+	d.accept(jobs)
+	return nil
+}
+
+// accept takes in the jobs of a batch, and starts those that can begin.
+func (d *Dispatcher) accept(jobs []*job) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.now += len(jobs)
+	if d.order = slices.Grow(d.order, len(jobs)); len(d.jobs) == 0 {
+		d.jobs = make(map[string]*job, len(jobs))
+	}
 	for _, j := range jobs {
 		d.add(j)
 	}
@@ -204,7 +250,6 @@ func (d *Dispatcher) Dispatch(ctx context.Context, batch []Order) []error {
 		}
 	}
 	d.start()
-	return nil
 }
 
 // plan returns the jobs of a batch that can be accepted, or what is wrong with each
@@ -218,11 +263,8 @@ func (d *Dispatcher) plan(ctx context.Context, batch []Order) (jobs []*job, bad 
 	case d.lost != nil:
 		return nil, slices.Repeat([]error{d.lost}, len(batch))
 	}
-	have := map[string]bool{}
-	for id := range d.jobs {
-		have[id] = true
-	}
-	if bad := problems(have, batch); bad != nil {
+	places, bad := problems(d.jobs, batch)
+	if bad != nil {
 		return nil, bad
 	}
 	if met := cmp.Or(d.met, d.late); met != nil {
@@ -232,14 +274,21 @@ func (d *Dispatcher) plan(ctx context.Context, batch []Order) (jobs []*job, bad 
 	if most := d.room(); most >= 0 && len(batch) > most {
 		return nil, d.tooMany(ctx, len(batch), most)
 	}
-	known := maps.Clone(d.jobs)
-	for _, o := range batch {
-		j := d.job(o, mesh.NewExecutionID(d.inv.Thread.ID))
-		known[o.AgentID], jobs = j, append(jobs, j)
+	jobs = make([]*job, len(batch))
+	fresh := make([]job, len(batch))
+	for i, o := range batch {
+		jobs[i] = &fresh[i]
+		d.fill(jobs[i], o, mesh.NewExecutionID(d.inv.Thread.ID))
+	}
+	known := func(id string) *job {
+		if i, here := places[id]; here {
+			return jobs[i]
+		}
+		return d.jobs[id]
 	}
 	for _, j := range jobs {
 		for _, id := range j.Order.DependsOn {
-			j.exec.DependsOn = append(j.exec.DependsOn, known[id].exec.ID)
+			j.exec.DependsOn = append(j.exec.DependsOn, known(id).exec.ID)
 		}
 		wave(j, known)
 	}
@@ -247,30 +296,29 @@ func (d *Dispatcher) plan(ctx context.Context, batch []Order) (jobs []*job, bad 
 }
 
 // wave works out the job's wave, of a graph without circles.
-func wave(j *job, known map[string]*job) int {
+func wave(j *job, known func(id string) *job) int {
 	if j.wave == 0 {
 		before := 0
 		for _, id := range j.Order.DependsOn {
-			before = max(before, wave(known[id], known))
+			before = max(before, wave(known(id), known))
 		}
 		j.wave = before + 1
 	}
 	return j.wave
 }
 
-// job is an order under the id of its execution.
-func (d *Dispatcher) job(o Order, id mesh.ExecutionID) *job {
+// fill makes the job an order under the id of its execution.
+func (d *Dispatcher) fill(j *job, o Order, id mesh.ExecutionID) {
 	o.MaxToolCalls = d.mostCalls(o)
 	as, ok := d.opts.registered(o.Name)
 	if !ok { // it is refused when it is to be asked
 		as = o.Name
 	}
-	j := &job{Order: o, Result: Result{AgentID: o.AgentID, Status: StatusPending, ExecutionID: id, Agent: o.Name, Mission: o.Mission}}
+	j.Order, j.Result = o, Result{AgentID: o.AgentID, Status: StatusPending, ExecutionID: id, Agent: o.Name, Mission: o.Mission}
 	j.exec = mesh.Execution{
 		ID: id, Parent: d.inv.Execution, Kind: mesh.KindAgent, Agent: as,
 		User: d.inv.User, Label: o.AgentID, Text: o.Mission, Skills: o.Skills, MaxToolCalls: o.MaxToolCalls, Budget: o.Budget,
 	}
-	return j
 }
 
 // add takes a job in. d.mu is held.
@@ -305,48 +353,82 @@ func (d *Dispatcher) link(j *job) {
 // dispatch, and first those that were at work before the run was cut off, for they may
 // still be. d.mu is held.
 func (d *Dispatcher) queue(j *job) {
-	if j.Status != StatusPending || j.waits > 0 {
-		return
-	}
-	i, there := slices.BinarySearchFunc(d.ready, j, func(a, b *job) int {
-		if first := a.cutOff(); first != b.cutOff() {
-			if first {
-				return -1
-			}
-			return 1
-		}
-		return a.at - b.at
-	})
-	if !there {
-		d.ready = slices.Insert(d.ready, i, j)
+	if j.Status == StatusPending && j.waits == 0 && !j.queued {
+		j.queued = true
+		heap.Push(&d.ready, j)
 	}
 }
 
 // cutOff reports whether the job was at work before the run went on.
 func (j *job) cutOff() bool { return j.resume != nil && j.resume.continued }
 
+// A queue is a heap of jobs whose first one was cut off or, where none was, dispatched
+// first.
+type queue []*job
+
+func (q queue) Len() int { return len(q) }
+func (q queue) Less(i, k int) bool {
+	if cut := q[i].cutOff(); cut != q[k].cutOff() {
+		return cut
+	}
+	return q[i].at < q[k].at
+}
+func (q queue) Swap(i, k int) { q[i], q[k] = q[k], q[i] }
+func (q *queue) Push(j any)   { *q = append(*q, j.(*job)) } //nolint:forcetypeassert // package heap pushes what it is given
+
+// Pop implements [heap.Interface].
+func (q *queue) Pop() any {
+	n := len(*q) - 1
+	j := (*q)[n]
+	(*q)[n] = nil
+	*q = (*q)[:n]
+	return j
+}
+
 // start runs every job that is ready, as far as the limit allows. d.mu is held.
 func (d *Dispatcher) start() {
+	for a := d.next(); a.job != nil; a = d.next() {
+		d.wg.Go(func() { // Close waits
+			for a.job != nil {
+				a = d.finish(a.job, a.do(d.run))
+			}
+		})
+	}
+}
+
+// An attempt is a job that begins.
+type attempt struct {
+	*job
+
+	ctx    context.Context //nolint:containedctx // of the job: it ends with its time
+	result Result          // as far as it is known
+	prior  []Result
+}
+
+func (a attempt) do(run func(context.Context, *job, Result, []Result) Result) Result {
+	defer a.cancel()
+	return run(a.ctx, a.job, a.result, a.prior)
+}
+
+// next takes the job from the queue that begins now, if one may. d.mu is held.
+func (d *Dispatcher) next() (a attempt) {
 	for len(d.ready) > 0 && d.running < d.opts.MaxConcurrent && d.ctx.Err() == nil {
-		j := d.ready[0]
-		d.ready = d.ready[1:]
+		j := heap.Pop(&d.ready).(*job) //nolint:forcetypeassert // a queue has jobs
 		if j.Status != StatusPending { // it was dropped
 			continue
 		}
 		d.running++
 		j.Status, j.began = StatusRunning, time.Now()
-		ctx, cancel := context.WithTimeout(d.ctx, cmp.Or(j.left, d.timeout(j.Order)))
-		j.cancel = cancel
-		r, deps := j.Result, d.results(j.Order.DependsOn)
-		d.wg.Go(func() { // Close waits
-			defer cancel()
-			d.finish(j, d.work(ctx, j, r, deps))
-		})
+		a = attempt{job: j, result: j.Result, prior: d.results(j.Order.DependsOn)}
+		a.ctx, j.cancel = context.WithTimeout(d.ctx, cmp.Or(j.left, d.timeout(j.Order)))
+		return a
 	}
+	return a
 }
 
-// finish notes how a job ended and starts what waited for it.
-func (d *Dispatcher) finish(j *job, r Result) {
+// finish notes how a job ended, starts what waited for it, and returns the next job, which
+// whoever ran this one runs.
+func (d *Dispatcher) finish(j *job, r Result) (next attempt) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	r.DurationMS = time.Since(j.began).Milliseconds()
@@ -354,9 +436,13 @@ func (d *Dispatcher) finish(j *job, r Result) {
 	d.running--
 	if r.Terminal() {
 		d.over(j)
+	} else {
+		d.asking = append(d.asking, j)
 	}
+	next = d.next()
 	d.start()
 	d.wake()
+	return next
 }
 
 // over notes that j is done, and lets go of the jobs that depend on it. d.mu is held.
@@ -398,12 +484,20 @@ func (d *Dispatcher) drop(j *job) {
 // results returns the results of the named orders, in the order of dispatch.
 // d.mu is held.
 func (d *Dispatcher) results(ids []string) []Result {
-	var out []Result
+	var few [8]*job // most wait for no more
+	jobs := few[:0]
 	for _, id := range ids {
 		if j := d.jobs[id]; j != nil {
-			out = append(out, j.Result)
+			jobs = append(jobs, j)
 		}
 	}
-	slices.SortFunc(out, func(a, b Result) int { return d.jobs[a.AgentID].at - d.jobs[b.AgentID].at })
+	slices.SortFunc(jobs, func(a, b *job) int { return a.at - b.at })
+	if len(jobs) == 0 {
+		return nil
+	}
+	out := make([]Result, len(jobs))
+	for i, j := range jobs {
+		out[i] = j.Result
+	}
 	return out
 }

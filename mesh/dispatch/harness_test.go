@@ -149,6 +149,7 @@ type world struct {
 	inner  map[string]*meshv1.Agent // in no list
 	ours   bool                     // agents that are made speak our extension
 	refuse func(*mesh.Event) bool   // what the log does not take
+	page   int                      // events that are read at a time
 
 	mu     sync.Mutex
 	agents map[string]*meshv1.Agent
@@ -156,7 +157,7 @@ type world struct {
 
 func newWorld(t testing.TB) *world {
 	t.Helper()
-	w := &world{t: t, log: threadlog.New(mem.Open()), agents: map[string]*meshv1.Agent{}, skills: []string{"tasks.search", "mail.send"}}
+	w := &world{t: t, log: threadlog.New(mem.Open()), agents: map[string]*meshv1.Agent{}, skills: []string{"tasks.search", "mail.send"}, page: 3} // so that there are several pages
 	w.states = cache.New(w.log, 0)
 	var err error
 	if w.signer, err = grant.NewSigner(make([]byte, 32)); err != nil {
@@ -279,12 +280,20 @@ func (w *world) renew(ctx context.Context, g *mesh.Grant, id mesh.ExecutionID) (
 
 func (w *world) ReadThread(ctx context.Context, req *meshv1.ReadThreadRequest) (*meshv1.ReadThreadResponse, error) {
 	call, _ := mesh.CallFrom(ctx)
-	events, err := w.log.Read(ctx, call.Principal.Grant.Key(), 0, math.MaxInt32)
+	after, most := mesh.Seq(0), math.MaxInt32
+	onward := !req.GetTail() && req.GetBeforeSeq() == 0
+	if onward { // as a node does, which reads no more than it is asked for
+		after, most = mesh.Seq(req.GetAfterSeq()), w.page+1
+	}
+	events, err := w.log.Read(ctx, call.Principal.Grant.Key(), after, most)
 	all := make([]*meshv1.Event, len(events))
 	for i, e := range events {
 		all[i] = eventpb.EventToProto(e)
 	}
-	return apitest.Page(all, req, 3), err // so that there are several pages
+	if onward {
+		req = &meshv1.ReadThreadRequest{}
+	}
+	return apitest.Page(all, req, w.page), err
 }
 
 func (w *world) GetThread(ctx context.Context, req *meshv1.GetThreadRequest) (*meshv1.GetThreadResponse, error) {

@@ -31,8 +31,8 @@ type Options struct {
 	// many is refused whole, before anything of it begins. Default 8 (S0-067), -1 for as
 	// many as the node lets.
 	MaxAgents int
-	// Timeout is how long an agent may take. Default 300 s (S1-037); the order's own goes
-	// first, and then that which Timeouts has for the agent.
+	// Timeout is how long an agent may take. Default 300 s (S1-037), and 30 s with
+	// ProfileCollect (S0-060); the order's own goes first, and then that which Timeouts has for the agent.
 	Timeout  time.Duration
 	Timeouts map[string]time.Duration
 	// Budget is how long all agents of a run may take together. When it is over, those
@@ -70,8 +70,14 @@ func (o *Options) fill() {
 		o.MaxConcurrent = 5
 	}
 	o.MaxAgents = cmp.Or(o.MaxAgents, limit.DefaultTurnAgents)
+	if o.Profile == "" {
+		o.Profile = ProfileFull
+	}
 	if o.Timeout <= 0 {
 		o.Timeout = 300 * time.Second
+		if o.Profile == ProfileCollect {
+			o.Timeout = 30 * time.Second
+		}
 	}
 	if o.AdoptTime <= 0 {
 		o.AdoptTime = 30 * time.Second
@@ -80,9 +86,6 @@ func (o *Options) fill() {
 	o.Orchestrating = cmp.Or(o.Orchestrating, DefaultBudget+concluding)
 	if o.Worker == "" {
 		o.Worker = "worker"
-	}
-	if o.Profile == "" {
-		o.Profile = ProfileFull
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)

@@ -36,11 +36,11 @@ type Order struct {
 
 // problems checks the orders of one batch together, against those that there
 // are already: everything wrong with any of them refuses the whole batch, so
-// that nothing of it has begun (S0-043). The result has a problem for each
-// order, or nil if all are right.
-func problems(have map[string]bool, batch []Order) []error {
+// that nothing of it has begun (S0-043). It returns a problem for each order or, if
+// all are right, the place of each in the batch by its id.
+func problems(have map[string]*job, batch []Order) (places map[string]int, bad []error) {
 	const op = "dispatch.Plan"
-	bad := make([]error, len(batch))
+	bad = make([]error, len(batch))
 	first := -1
 	note := func(i int, err error) {
 		if bad[i] == nil {
@@ -50,12 +50,12 @@ func problems(have map[string]bool, batch []Order) []error {
 			first = i
 		}
 	}
-	at := map[string]int{}
+	at := make(map[string]int, len(batch))
 	for i, o := range batch {
 		switch {
 		case o.AgentID == "":
 			note(i, mesh.InvalidField(op, "agent_id", "is missing; give each agent an id of its own"))
-		case have[o.AgentID]:
+		case have[o.AgentID] != nil:
 			note(i, mesh.InvalidField(op, "agent_id", "%q was dispatched before; use another id", o.AgentID))
 		default:
 			if _, twice := at[o.AgentID]; twice {
@@ -78,7 +78,7 @@ func problems(have map[string]bool, batch []Order) []error {
 			switch _, inBatch := at[dep]; {
 			case dep == o.AgentID:
 				note(i, mesh.InvalidField(op, "depends_on", "%q depends on itself", dep))
-			case !inBatch && !have[dep]:
+			case !inBatch && have[dep] == nil:
 				note(i, mesh.InvalidField(op, "depends_on", "names %q, which was not dispatched", dep))
 			}
 		}
@@ -94,14 +94,14 @@ func problems(have map[string]bool, batch []Order) []error {
 		}
 	}
 	if first < 0 {
-		return nil
+		return at, nil
 	}
 	for i := range bad {
 		if bad[i] == nil {
 			bad[i] = mesh.Errorf(mesh.Invalid, op, "not dispatched, because %q of the same batch is wrong; correct that and dispatch all again", batch[first].AgentID)
 		}
 	}
-	return bad
+	return nil, bad
 }
 
 // cycle returns the orders of a circle, each of which depends on the next one and the

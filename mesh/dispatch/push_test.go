@@ -415,3 +415,36 @@ func TestARunThatWaitsForItsAgentsAsksTheUserForThem(t *testing.T) {
 		t.Errorf("after the answer %+v", come)
 	}
 }
+
+// S1-014: an agent belongs to the run, not to the call that dispatched it or to the step of
+// the model: it works on when that is over, also when its context is, and is cut off with
+// the run.
+func TestAnAgentOutlivesTheCallThatDispatchedIt(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	began, done := w.held("worker")
+	inv := w.orchestrator()
+	session, end := context.WithCancel(t.Context())
+	defer end()
+	d := dispatch.New(session, inv, w.pool, dispatch.Options{})
+	defer d.Close()
+	o := dispatch.NewOrchestration(d)
+	for _, id := range []string{"a", "b"} {
+		step, over := context.WithCancel(t.Context())
+		if r := o.Call(step, use(id, "dispatch_agent", `{"agent_id":"`+id+`","name":"worker","mission":"do `+id+`"}`)); r.Failed {
+			t.Fatal(r.Text)
+		}
+		receive(t, began)
+		o.Drain(step, false)
+		over()
+	}
+	done("a")
+	if got := wait(t, d, "a")["a"]; got.Status != dispatch.StatusCompleted || got.Result != "did a" {
+		t.Errorf("after its call: %+v", got)
+	}
+	end()
+	d.Close()
+	if x := w.state(inv).Execution(execution(w, inv, "b")); x.Status() != dispatch.StatusCanceled {
+		t.Errorf("after the run: %v", x.State)
+	}
+}

@@ -15,8 +15,9 @@ import (
 
 // resume is what is known of an agent's task that goes on.
 type resume struct {
-	task string      // the agent's own id, where it has one
-	said []mesh.Body // what the log has of it
+	task     string      // the agent's own id, where it has one
+	instance string      // the process of the agent that has it, or ""
+	said     []mesh.Body // what the log has of it
 	// continued says that it did not wait: its work was cut off. Then message is what it
 	// was dispatched with, answers says that it went on since with the user's message, and
 	// updates counts its artifact updates.
@@ -44,7 +45,8 @@ func (d *Dispatcher) restore(ctx context.Context) (worked time.Duration, err err
 	for _, x := range did.Dispatched() {
 		o := orderOf(x, label)
 		o.Name = d.opts.called(x.Agent)
-		j := d.job(o, x.ID)
+		j := new(job)
+		d.fill(j, o, x.ID)
 		d.add(j)
 		if x.Waits() {
 			j.exec.DependsOn, j.wave = x.DependsOn, x.Accepted.Wave

@@ -26,6 +26,10 @@ func result(status, said string, last mesh.TaskMoved) string {
 		return why
 	case StatusTimeout:
 		why = text.AgentTookTooLong()
+	case StatusFailed:
+		if reason(last) == mesh.ReasonModel {
+			why = text.ModelFailed(why)
+		}
 	case StatusCanceled:
 		if last.State != a2apb.TaskState_TASK_STATE_CANCELED || why == "" {
 			why = text.AgentCanceled()

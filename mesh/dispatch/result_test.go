@@ -28,12 +28,16 @@ func TestAResultIsWhatWasSaidAndWhyItEnded(t *testing.T) {
 		"failed":                    {StatusFailed, "out", "no disk", 0, []string{"out", "no disk"}},
 		"failed without a word":     {StatusFailed, "out", "", 0, []string{"out"}},
 		"failed at once":            {StatusFailed, "", "no disk", 0, []string{"no disk"}},
+		"its model failed":          {StatusFailed, "", "no credit", 0, []string{text.ModelFailed("no credit")}},
 		"took too long":             {StatusTimeout, "out", "working on it", 0, []string{"out", text.AgentTookTooLong()}},
 		"was canceled":              {StatusCanceled, "", "working on it", 0, []string{text.AgentCanceled()}},
 		"canceled, and says why":    {StatusCanceled, "", "as you wish", canceled, []string{"as you wish"}},
 		"canceled, without a word":  {StatusCanceled, "", "", canceled, []string{text.AgentCanceled()}},
 	} {
 		last := mesh.TaskMoved{State: tt.state}
+		if name == "its model failed" { // S0-063
+			last.Reason = mesh.ReasonModel
+		}
 		if tt.why != "" {
 			last.Message = mesh.Say(tt.why)
 		}
@@ -69,6 +73,8 @@ func TestWhatIsNotOverGoesOn(t *testing.T) {
 func TestOptionsThatAreGivenAreKept(t *testing.T) {
 	for _, c := range []struct{ o, want Options }{
 		{Options{MaxConcurrent: -1, MaxAgents: -1, Timeout: -1, Budget: -1}, Options{MaxConcurrent: 5, MaxAgents: -1, Timeout: 300 * time.Second, Budget: -1, Orchestrating: 11 * time.Minute, AdoptTime: 30 * time.Second, Worker: "worker", Profile: ProfileFull}},
+		// S0-060.
+		{Options{Profile: ProfileCollect}, Options{MaxConcurrent: 5, MaxAgents: 8, Timeout: 30 * time.Second, Budget: 600 * time.Second, Orchestrating: 11 * time.Minute, AdoptTime: 30 * time.Second, Worker: "worker", Profile: ProfileCollect}},
 		// S1-036, S1-037, S1-038.
 		{Options{}, Options{MaxConcurrent: 5, MaxAgents: 8, Timeout: 300 * time.Second, Budget: 600 * time.Second, Orchestrating: 11 * time.Minute, AdoptTime: 30 * time.Second, Worker: "worker", Profile: ProfileFull}},
 		{Options{MaxConcurrent: 1, MaxAgents: 1, Timeout: 1, Budget: 2, Orchestrating: 3, Worker: "w", Profile: ProfilePush}, Options{MaxConcurrent: 1, MaxAgents: 1, Timeout: 1, Budget: 2, Orchestrating: 3, AdoptTime: 30 * time.Second, Worker: "w", Profile: ProfilePush}},

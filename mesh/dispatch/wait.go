@@ -36,6 +36,7 @@ func (d *Dispatcher) Wait(ctx context.Context, ids []string) ([]Result, error) {
 
 func (d *Dispatcher) await(ctx context.Context, ids []string, mode Mode) ([]Result, error) {
 	d.mu.Lock()
+	defer d.mu.Unlock()
 	if len(ids) == 0 {
 		ids = slices.Clone(d.order)
 	}
@@ -45,25 +46,42 @@ func (d *Dispatcher) await(ctx context.Context, ids []string, mode Mode) ([]Resu
 			err = mesh.InvalidField("dispatch.Wait", "agent_ids", "names %q, which was not dispatched", id)
 		}
 	}
-	d.mu.Unlock()
 	if err != nil {
 		return nil, err
 	}
-	for {
-		d.mu.Lock()
-		moves := slices.ContainsFunc(ids, func(id string) bool { return !d.rests(d.jobs[id]) })
-		news := slices.ContainsFunc(ids, func(id string) bool { return d.jobs[id].Terminal() && !d.jobs[id].told })
-		got, changed := d.results(ids), d.changed
-		d.mu.Unlock()
-		if !moves || mode == ModeNone || mode == ModeAny && news {
-			return got, nil
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return got, nil
+	at := 0
+	d.until(ctx, func() bool {
+		at = d.moving(ids, at)
+		return at < 0 || mode == ModeNone || mode == ModeAny && d.news(ids)
+	})
+	return d.results(ids), nil
+}
+
+// news reports whether one of the orders is done and was not told of. d.mu is held.
+func (d *Dispatcher) news(ids []string) bool {
+	return slices.ContainsFunc(d.fresh, func(j *job) bool { return slices.Contains(ids, j.Order.AgentID) })
+}
+
+// moves reports whether anything may end without a word of the user. When nothing runs, and
+// nothing could, all others wait for somebody who waits. d.mu is held.
+func (d *Dispatcher) moves() bool {
+	return d.running > 0 || slices.ContainsFunc(d.ready, func(j *job) bool { return j.Status == StatusPending })
+}
+
+// moving returns the place of an order that may end without a word of the user, or -1. It
+// looks at the one at a place first, where it found one before, and then at those after it:
+// whoever looks each time that one ends looks at each order about once in all. d.mu is held.
+func (d *Dispatcher) moving(ids []string, at int) int {
+	if !d.moves() {
+		return -1
+	}
+	rests := d.rests()
+	for i := range ids {
+		if k := (max(at, 0) + i) % len(ids); !rests(d.jobs[ids[k]]) {
+			return k
 		}
 	}
+	return -1
 }
 
 // Done waits until the order is done and returns its result; false if ctx ends
@@ -97,26 +115,15 @@ func (d *Dispatcher) Take() []Result {
 // nothing is at work, or only the user can have anything go on: then waiting are those
 // that wait for the user.
 func (d *Dispatcher) Next(ctx context.Context) (waiting []string, ok bool) {
-	for {
-		d.mu.Lock()
-		some, moves, changed := len(d.fresh) > 0, false, d.changed
-		waiting = nil
-		for _, id := range d.order {
-			moves = moves || !d.rests(d.jobs[id])
-			if d.jobs[id].Status == StatusWaiting {
-				waiting = append(waiting, id)
-			}
-		}
-		d.mu.Unlock()
-		if some || !moves {
-			return waiting, some
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return nil, false
-		}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !d.until(ctx, func() bool { return len(d.fresh) > 0 || !d.moves() }) {
+		return nil, false
 	}
+	for _, j := range d.waiting() {
+		waiting = append(waiting, j.Order.AgentID)
+	}
+	return waiting, len(d.fresh) > 0
 }
 
 // deliver counts those of the results that are done as delivered, and returns the
@@ -134,17 +141,43 @@ func (d *Dispatcher) deliver(results []Result) (first []mesh.ExecutionID) {
 	return first
 }
 
-// rests reports whether the job is done, or can only go on when the user has
-// said something. d.mu is held.
-func (d *Dispatcher) rests(j *job) bool {
-	if j.Status == StatusPending {
-		return slices.ContainsFunc(j.Order.DependsOn, func(id string) bool {
-			dep := d.jobs[id]
-			return !dep.Terminal() && d.rests(dep)
-		})
+// waiting returns the jobs that wait for the user, in the order of dispatch. d.mu is held.
+func (d *Dispatcher) waiting() []*job {
+	if len(d.asking) == 0 {
+		return nil
 	}
-	return j.Status != StatusRunning
+	d.asking = slices.DeleteFunc(d.asking, func(j *job) bool { return j.Status != StatusWaiting })
+	slices.SortFunc(d.asking, func(a, b *job) int { return a.at - b.at })
+	return d.asking
 }
+
+// rests returns what reports whether a job is done, or can only go on when the user has
+// said something. d.mu is held while it is used.
+func (d *Dispatcher) rests() func(*job) bool {
+	if len(d.waiting()) == 0 {
+		return (*job).atRest
+	}
+	known := map[*job]bool{}
+	var rests func(j *job) bool
+	rests = func(j *job) bool {
+		if j.Status != StatusPending {
+			return j.atRest()
+		}
+		is, seen := known[j]
+		if !seen {
+			is = slices.ContainsFunc(j.Order.DependsOn, func(id string) bool {
+				dep := d.jobs[id]
+				return !dep.Terminal() && rests(dep)
+			})
+			known[j] = is
+		}
+		return is
+	}
+	return rests
+}
+
+// atRest reports whether the job neither runs nor will when others have ended.
+func (j *job) atRest() bool { return j.Status != StatusPending && j.Status != StatusRunning }
 
 // List returns all results as they are.
 func (d *Dispatcher) List() []Result {
@@ -238,7 +271,8 @@ func (d *Dispatcher) pause(ctx context.Context, ids []string) (waiting []string)
 	if len(ids) == 0 {
 		ids = slices.Clone(d.order)
 	}
-	stuck := slices.ContainsFunc(ids, func(id string) bool { return !d.jobs[id].Terminal() && d.rests(d.jobs[id]) })
+	rests := d.rests()
+	stuck := slices.ContainsFunc(ids, func(id string) bool { return !d.jobs[id].Terminal() && rests(d.jobs[id]) })
 	d.paused = d.paused || stuck
 	d.mu.Unlock()
 	if !stuck {

@@ -182,6 +182,9 @@ func message(threadID, words string, o Order) *a2apb.Message {
 // word and its text, and whether the agent, or its task, was lost.
 func (d *Dispatcher) ask(ctx context.Context, j *job, a *assignment) (last mesh.TaskMoved, said *transcript, lost bool) {
 	to := callee(a.to)
+	if j.resume != nil {
+		to.Target = to.Holder(j.resume.instance)
+	}
 	client, err := d.dialer.Dial(to.Target)
 	if err != nil {
 		return call.Failure(mesh.ReasonUnavailable, words(err)), new(transcript), false
@@ -224,7 +227,7 @@ func (d *Dispatcher) ask(ctx context.Context, j *job, a *assignment) (last mesh.
 func callee(a *meshv1.Agent) call.Agent {
 	t := call.Target{Name: a.GetName(), Card: a.GetCard(), Endpoint: a.GetEndpoint(), Tenant: mesh.TenantID(a.GetTenant())}
 	for _, i := range a.GetInstances() {
-		t.Instances = append(t.Instances, call.Instance{Endpoint: i.GetEndpoint(), Interfaces: i.GetInterfaces(), Live: i.GetLive()})
+		t.Instances = append(t.Instances, call.Instance{ID: i.GetId(), Endpoint: i.GetEndpoint(), Interfaces: i.GetInterfaces(), Live: i.GetLive()})
 	}
 	return call.Agent{Target: t, Builtin: a.GetBuiltin()}
 }

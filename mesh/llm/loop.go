@@ -159,7 +159,8 @@ type Loop struct {
 // the user or the run was cut, these are run first. A failure of the model
 // ends the run with a *mesh.Error; failures of tools are told to the model. A
 // model that says nothing and calls nothing is asked again, twice; if it never
-// said anything in the run, that is a failure. Breaking the sequence cancels
+// said anything in the run, that is a failure, unless a limit was met: who runs the loop
+// was told of it. Breaking the sequence cancels
 // the model and the calls that are under way, and waits for them.
 func (l *Loop) Run(ctx context.Context, history []Message) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
@@ -237,7 +238,7 @@ func (r *run) steps(ctx context.Context, history []Message) error {
 			if r.empty++; r.empty <= maxEmpty && reply.Finish != finishFilter {
 				continue
 			}
-			return r.silence(reply)
+			return failed(ctx, r.silence(reply))
 		}
 		r.empty = 0
 		if reply.Finish == FinishAsk {
@@ -333,8 +334,11 @@ func (r *run) limit(ctx context.Context, trip *Trip) error {
 		if err != nil || r.left || !silent(reply) {
 			return err
 		}
-		if r.empty++; r.empty > maxEmpty {
-			return r.silence(reply)
+		switch r.empty++; {
+		case reply.Finish == finishFilter:
+			return failed(ctx, r.silence(reply))
+		case r.empty > maxEmpty: // what was done stands, and the limit says why there is no more
+			return nil
 		}
 	}
 }

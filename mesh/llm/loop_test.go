@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -390,5 +391,54 @@ func TestLoop_leavesTheHistoryAlone(t *testing.T) {
 	}
 	if extra := history[:2][1]; extra.Role != "" {
 		t.Errorf("the caller's slice was written to: %+v", extra)
+	}
+}
+
+// collecting is a Collector that has nothing, and notes when it is asked.
+type collecting struct {
+	model *scripted.Model
+	asked []string
+}
+
+func (c *collecting) Drain(context.Context, bool) []llm.Delivery {
+	c.asked = append(c.asked, fmt.Sprint("drain before call ", len(c.model.Requests())+1))
+	return nil
+}
+
+func (c *collecting) Wait(context.Context) ([]llm.Delivery, *llm.Ask) {
+	c.asked = append(c.asked, fmt.Sprint("wait after call ", len(c.model.Requests())))
+	return nil, nil
+}
+
+func (c *collecting) Suspend() { c.asked = append(c.asked, "suspend") }
+
+// S1-007, S1-100: who has others work goes through the same loop as everybody, with two
+// things more: before each call of the model it drains, and after a reply that calls nothing it waits.
+// Where nothing comes, requests and events are the same, with and without.
+func TestLoop_aCollectorAddsADrainAndAWait(t *testing.T) {
+	script := []scripted.Step{scripted.Say("Let me look.").Call("a", `{}`).Call("b", `{}`), scripted.Call("boom", `{}`), scripted.Say("Done.")}
+	ts := tools{"a": echo("A"), "b": echo("B"), "boom": func(context.Context, string) llm.ToolResult { panic("boom") }}
+	plain, with := scripted.New(script...), scripted.New(script...)
+	c := &collecting{model: with}
+	before, err := told(t, &llm.Loop{Model: plain, Tools: ts, System: "be brief"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	after, err := told(t, &llm.Loop{Model: with, Tools: ts, System: "be brief", Collector: c})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sorted := func(lines []string) []string { // calls of a reply end in any order
+		slices.Sort(lines)
+		return lines
+	}
+	if diff := cmp.Diff(sorted(before), sorted(after)); diff != "" {
+		t.Errorf("events (-without +with):\n%s", diff)
+	}
+	if diff := cmp.Diff(plain.Requests(), with.Requests()); diff != "" {
+		t.Errorf("requests (-without +with):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"drain before call 1", "drain before call 2", "drain before call 3", "wait after call 3"}, c.asked); diff != "" {
+		t.Errorf("the collector was asked (-want +got):\n%s", diff)
 	}
 }

@@ -3,6 +3,7 @@ package llm
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -158,7 +159,7 @@ func (r *run) stream(ctx context.Context, req *Request, last bool) (*mesh.ModelR
 	var sources []Source
 	for c, err := range r.loop.Model.Generate(ctx, req) {
 		if err != nil {
-			return nil, "", err
+			return nil, "", failed(ctx, err)
 		}
 		switch {
 		case c.Done != nil:
@@ -196,7 +197,7 @@ func (r *run) stream(ctx context.Context, req *Request, last bool) (*mesh.ModelR
 		if err := ctx.Err(); err != nil {
 			return nil, "", err
 		}
-		return nil, "", mesh.Errorf(mesh.Unknown, "llm.Loop", "The model's reply ended before it was complete")
+		return nil, "", failed(ctx, mesh.Errorf(mesh.Unknown, "llm.Loop", "The model's reply ended before it was complete"))
 	}
 	rest, commands, problem := split.Close()
 	reply.Text = text.String()
@@ -212,6 +213,18 @@ func (r *run) stream(ctx context.Context, req *Request, last bool) (*mesh.ModelR
 	}
 	r.say(sourcesNote(reply.Text, sources))
 	return reply, problem, nil
+}
+
+// failed is the error of a model that gave no reply, which programs can tell from others.
+func failed(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return err
+	}
+	var e *mesh.Error
+	if err = mesh.Wrap("llm.Loop", err); errors.As(err, &e) && e.Reason == "" {
+		e.Reason = mesh.ReasonModel
+	}
+	return err
 }
 
 // say reports text of the model and returns false once nobody listens.

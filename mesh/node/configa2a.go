@@ -2,6 +2,7 @@ package node
 
 import (
 	"net/url"
+	"path/filepath"
 	"slices"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
@@ -10,6 +11,7 @@ import (
 	"agentmesh/mesh"
 	"agentmesh/mesh/a2a"
 	"agentmesh/mesh/rpc"
+	"agentmesh/mesh/security/keyfile"
 )
 
 // A2A are choices of the A2A surface.
@@ -40,6 +42,11 @@ type A2A struct {
 // contextKeyFile has the key by which users' own context ids mean threads, in the data
 // folder.
 const contextKeyFile = "context.key"
+
+// contextKey is the key in that file.
+func (n *node) contextKey() ([]byte, error) {
+	return keyfile.LoadOrCreateSecret(filepath.Join(n.cfg.Data, contextKeyFile))
+}
 
 // on reports whether a choice is made that is the default.
 func on(choice *bool) bool { return choice == nil || *choice }

@@ -55,7 +55,7 @@ type Orchestration struct {
 type Orchestrator struct {
 	// MaxConcurrentAgents is how many of its agents work at a time; default 5.
 	MaxConcurrentAgents int `yaml:"max_concurrent_agents"`
-	// AgentTimeout is how long one of them may take; default 300 s.
+	// AgentTimeout is how long one of them may take; default 300 s, and 30 s with the profile collect.
 	AgentTimeout time.Duration `yaml:"agent_timeout"`
 	// MaxBudget is how long all of its work may take; default 600 s.
 	MaxBudget time.Duration `yaml:"max_budget"`

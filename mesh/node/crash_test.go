@@ -22,8 +22,8 @@ import (
 type acked struct{ thread, task, text string }
 
 // talk sends messages in threads of its own until the mesh dies, and returns
-// what was acknowledged.
-func talk(ctx context.Context, client a2apb.A2AServiceClient, who int) []acked {
+// what was acknowledged. It calls heard when something was.
+func talk(ctx context.Context, client a2apb.A2AServiceClient, who int, heard func()) []acked {
 	var all []acked
 	id := mesh.NewThreadID()
 	for n := 0; ; n++ {
@@ -46,6 +46,7 @@ func talk(ctx context.Context, client a2apb.A2AServiceClient, who int) []acked {
 			}
 			if first {
 				all = append(all, acked{id, r.GetTask().GetId(), text})
+				heard()
 			}
 		}
 	}
@@ -57,7 +58,7 @@ func talk(ctx context.Context, client a2apb.A2AServiceClient, who int) []acked {
 func TestNothingAcknowledgedIsLostByKill9(t *testing.T) {
 	data := t.TempDir()
 	var all []acked
-	for range 4 {
+	for rounds := 0; rounds < 4 || len(all) < 10 && rounds < 40; rounds++ {
 		at, kill := child(t, "mesh", "MESH_TEST_DATA="+data)
 		conn, err := rpc.Dial(at[0], rpc.DialOptions{})
 		if err != nil {
@@ -67,14 +68,18 @@ func TestNothingAcknowledgedIsLostByKill9(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		var mu sync.Mutex
 		var talking sync.WaitGroup
+		begun := make(chan struct{})
+		heard := sync.OnceFunc(func() { close(begun) })
 		for who := range 6 {
 			talking.Go(func() {
-				got := talk(ctx, client, who)
+				got := talk(ctx, client, who, heard)
+				heard() // or nothing is any more
 				mu.Lock()
 				defer mu.Unlock()
 				all = append(all, got...)
 			})
 		}
+		<-begun // however busy the machine is
 		wait := time.NewTimer(time.Duration(60+rand.IntN(250)) * time.Millisecond) // the moment is the point
 		<-wait.C
 		kill()

@@ -29,7 +29,7 @@ import (
 // runOnce matches the tests of what one process or one address does, and those that
 // have two nodes anyway. Benchmarks are run once, too.
 const runOnce = "^(TestNothingAcknowledgedIsLostByKill9|TestAStreamResumesFromItsCursorAfterARestart|TestAPlainAgentRemembersAfterKill9|TestAFolder|" +
-	"TestANodeThatFailsToStart|TestAnOpenMesh|TestTheAgentCard|TestEveryCard|TestNoCallMakesACard|TestACard|TestTheCard|" +
+	"TestANodeThatFailsToStart|TestATurnGoesOnAtTheProcess|TestAnOpenMesh|TestTheAgentCard|TestEveryCard|TestNoCallMakesACard|TestACard|TestTheCard|" +
 	"TestCards|TestOnlyCards|TestTheCardOfAnAgent|TestEachFormOfACard|TestInterop.*Programs|TestInteropReflection|TestInteropCurl|" +
 	"TestInteropGrpcurl|TestInteropBufCurl|TestInteropTheDocument|TestInteropAGenerated|TestTheReadersOfStreams|TestSettings|TestEachBad|TestModes|TestReadingOf|TestBadChoices|TestAStrictMesh|TestTheErrorTable|TestAUserHasSoManyStreams|TestEveryFace|TestPair)"
 
@@ -54,6 +54,8 @@ func TestMain(m *testing.M) {
 		exit(survivingAgent("lead", lead))
 	case "surviving-worker":
 		exit(survivingAgent("worker", doer))
+	case "surviving-replica":
+		exit(survivingReplica())
 	case "mesh":
 		exit(meshChild())
 	}

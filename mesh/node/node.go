@@ -17,7 +17,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"path/filepath"
 	"sync"
 	"time"
 
@@ -42,7 +41,6 @@ import (
 	"agentmesh/mesh/security/cards"
 	"agentmesh/mesh/security/egress"
 	"agentmesh/mesh/security/grant"
-	"agentmesh/mesh/security/keyfile"
 	"agentmesh/mesh/security/oidc"
 	"agentmesh/mesh/security/policy"
 	"agentmesh/mesh/security/revocation"
@@ -245,7 +243,7 @@ func (n *node) build(ctx context.Context) (err error) {
 
 // buildEdge makes what takes messages, and what works on them.
 func (n *node) buildEdge() (err error) {
-	key, err := keyfile.LoadOrCreateSecret(filepath.Join(n.cfg.Data, contextKeyFile))
+	key, err := n.contextKey()
 	if err != nil {
 		return err
 	}
@@ -329,7 +327,6 @@ func (n *node) serve(ctx context.Context) (err error) {
 	}
 	defer running.Wait()
 	defer stopAgents()
-	start("turns", n.turns.Run) // what was left over is worked on when there are agents
 
 	web, err := n.web(background, server)
 	if err != nil {
@@ -348,6 +345,7 @@ func (n *node) serve(ctx context.Context) (err error) {
 		n.opts.Ready(Addresses{GRPC: n.grpcL.Addr().String(), HTTP: n.httpL.Addr().String(), Problems: n.skills.Problems(""), CA: n.ownCA(),
 			Interrupted: n.settled, SharedTasks: n.sharedTasks(ctx)})
 	}
+	start("turns", n.turns.Run) // what was left over is worked on when there are agents, and who asks is served
 	select {
 	case <-ctx.Done():
 		err = nil

@@ -86,7 +86,11 @@ func (n *node) registryOptions() (registry.Options, error) {
 	if err != nil {
 		return registry.Options{}, err
 	}
-	opts := registry.Options{Store: api.NewRegistrations(n.kv), Shared: n.backend.Shared, Verify: n.verifyCards.Check, Trusts: n.cfg.trusts, Allows: n.mayRegister, Logger: n.logger, Alarms: n.alarms}
+	key, err := n.contextKey()
+	if err != nil {
+		return registry.Options{}, err
+	}
+	opts := registry.Options{InstanceKey: key, Store: api.NewRegistrations(n.kv), Shared: n.backend.Shared, Verify: n.verifyCards.Check, Trusts: n.cfg.trusts, Allows: n.mayRegister, Logger: n.logger, Alarms: n.alarms}
 	by := n.fetching(n.cfg.Auth != authNone)
 	opts.Fetch, opts.Box = registry.HTTPFetch(by), box
 	opts.Via = credentials.Via{Tokens: by(nil), Plaintext: n.cfg.Egress.PlaintextGrants}

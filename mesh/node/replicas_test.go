@@ -4,11 +4,18 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 
+	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
 	"agentmesh/mesh/agent"
 )
@@ -76,5 +83,117 @@ func TestAnAnswerGoesToTheProcessThatAsked(t *testing.T) {
 	leave[by]()
 	if h := tell(thread, "red", task); !strings.HasPrefix(h.text, "red it is, says ") || strings.HasSuffix(h.text, fmt.Sprint(by)) {
 		t.Errorf("asked by %d, which has left: heard %q, %v %q", by, h.text, h.state, h.status)
+	}
+}
+
+// survivingReplica serves one process of the main agent, which tells who has begun on what,
+// and ends when it is told to.
+func survivingReplica() error {
+	return agent.Serve(context.Background(), agent.Options{NodeAddr: os.Getenv(surviveNode), Ready: func(string) { fmt.Println("ready") },
+		Register: &agent.Registration{Name: "lead", Replica: true},
+		Agent: testAgent{"lead", func(ctx context.Context, _ *agent.Invocation) iter.Seq2[agent.Output, error] {
+			return func(yield func(agent.Output, error) bool) {
+				if err := effect(strconv.Itoa(os.Getpid())); err != nil || !yield(agent.Text{Text: "I am "}, nil) {
+					yield(nil, err)
+					return
+				}
+				for ctx.Err() == nil {
+					if _, err := os.Stat(os.Getenv(surviveEffects) + ".go"); err == nil {
+						yield(agent.Text{Text: "done"}, nil)
+						return
+					}
+					time.Sleep(20 * time.Millisecond)
+				}
+			}
+		}}})
+}
+
+// awaits waits for what is to become so, for as long as tests of processes may take.
+func awaits(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for range 1000 {
+		if is() {
+			return
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	t.Fatalf("never: %s", what)
+}
+
+// finding O9: the log says which process has a turn. So a node that was killed and begins
+// anew goes on with it there, although another process of the agent is the first to register
+// again, and neither of them does the work twice.
+func TestATurnGoesOnAtTheProcessThatHasIt(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it starts processes")
+	}
+	dir := t.TempDir()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	at, effects := l.Addr().String(), filepath.Join(dir, "effects")
+	_ = l.Close()
+	ctx, stop := context.WithCancel(context.Background())
+	p := &troupe{t: t, ctx: ctx, pids: map[string]int{}, env: []string{
+		surviveNode + "=" + at, "MESH_TEST_DATA=" + filepath.Join(dir, "data"), surviveEffects + "=" + effects}}
+	defer p.wg.Wait()
+	defer stop()
+	for _, role := range []string{"surviving-mesh", "surviving-replica", "surviving-replica"} {
+		p.up(role)
+	}
+	conn, id := reached(t, at), mesh.NewThreadID()
+	under := mesh.WithCall(ctx, mesh.Call{Principal: mesh.Principal{Tenant: "default", User: "ann"}, Thread: id, Extensions: []string{mesh.ExtensionURI}})
+	live := func() (ids []string) {
+		a, err := meshv1.NewRegistryServiceClient(conn).GetAgent(under, &meshv1.GetAgentRequest{Name: "lead"})
+		for _, in := range a.GetAgent().GetInstances() {
+			if err == nil && in.GetLive() {
+				ids = append(ids, in.GetId())
+			}
+		}
+		return ids
+	}
+	has := func() (instance string) {
+		all, err := meshv1.NewExecutionServiceClient(conn).ListExecutions(under, &meshv1.ListExecutionsRequest{ThreadId: id})
+		if err == nil && len(all.GetExecutions()) == 2 {
+			instance = all.GetExecutions()[1].GetInstance()
+		}
+		return instance
+	}
+	awaits(t, "two processes are there", func() bool { return len(live()) == 2 })
+	m := say("go")
+	m.Configuration = &a2apb.SendMessageConfiguration{ReturnImmediately: true}
+	sent, err := a2apb.NewA2AServiceClient(conn).SendMessage(under, m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	awaits(t, "one of them has it", func() bool { return has() != "" })
+	holder := has()
+	begun, err := os.ReadFile(effects) //nolint:gosec // of the test
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(begun)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = syscall.Kill(pid, syscall.SIGSTOP) // so that it is not the first
+	p.mu.Lock()
+	_ = syscall.Kill(p.pids["surviving-mesh"], syscall.SIGKILL)
+	p.mu.Unlock()
+	awaits(t, "the other one is back", func() bool { ids := live(); return len(ids) == 1 && ids[0] != holder })
+	time.Sleep(500 * time.Millisecond) // in which it would have got the message
+	_ = syscall.Kill(pid, syscall.SIGCONT)
+	if err := os.WriteFile(effects+".go", nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var done *a2apb.Task
+	awaits(t, "it is done", func() bool {
+		done, err = a2apb.NewA2AServiceClient(conn).GetTask(under, &a2apb.GetTaskRequest{Id: sent.GetTask().GetId()})
+		return err == nil && mesh.Terminal(done.GetStatus().GetState())
+	})
+	after, _ := os.ReadFile(effects) //nolint:gosec // of the test
+	if got := textOf(done.GetArtifacts()[0].GetParts()); got != "I am done" || string(after) != string(begun) || has() != holder {
+		t.Errorf("%v, %q; the work was begun by %q, and %s has it", done.GetStatus(), got, after, has())
 	}
 }

@@ -77,6 +77,9 @@ type Options struct {
 	Logger *slog.Logger
 	// Alarms are told of a store that cannot be read. The default is none.
 	Alarms *alarm.Set
+	// InstanceKey is under what processes are named in logs of threads; all nodes of a mesh
+	// have the same. Who knows it can find out from a name where the process is.
+	InstanceKey []byte
 }
 
 // A Registry is the agents of one mesh. Make it with [New].
@@ -94,6 +97,7 @@ type Registry struct {
 	now    func() time.Time
 	log    *slog.Logger
 	alarms *alarm.Set
+	key    []byte // of the names of processes
 	// wake tells Run to look again; capacity 1.
 	wake chan struct{}
 	// writes serialises those who add and remove agents, so that the store and
@@ -144,6 +148,7 @@ type record struct {
 	inner   bool          // it is found by its name alone
 	lapsed  bool          // the lease ran out
 	replica bool          // others may stand beside it
+	id      string        // of a process, as in logs
 	kept    time.Time     // when the lease ends by the store
 	down    string        // why it may not be called, or ""
 	given   string        // endpoint that was given beside a card URL
@@ -175,7 +180,7 @@ func (c *record) refresh(via credentials.Via) {
 // cannot be read is logged and left out.
 func New(ctx context.Context, opts Options) (*Registry, error) {
 	r := &Registry{
-		store: opts.Store, shared: opts.Shared && opts.Store != nil, probe: opts.Probe, fetch: opts.Fetch, box: opts.Box, via: opts.Via, verify: opts.Verify, places: opts.Check, trusts: opts.Trusts, allows: opts.Allows, now: opts.Now, log: opts.Logger, alarms: opts.Alarms,
+		store: opts.Store, shared: opts.Shared && opts.Store != nil, probe: opts.Probe, fetch: opts.Fetch, box: opts.Box, via: opts.Via, verify: opts.Verify, places: opts.Check, trusts: opts.Trusts, allows: opts.Allows, now: opts.Now, log: opts.Logger, alarms: opts.Alarms, key: opts.InstanceKey,
 		wake: make(chan struct{}, 1), realms: map[mesh.TenantID]*realm{}, watchers: map[chan struct{}]struct{}{}, left: map[departed]time.Time{},
 	}
 	if r.probe == nil {
@@ -333,6 +338,7 @@ func (r *Registry) put(c *record, gone []*record) {
 		r.realms[c.Tenant] = of
 	}
 	of.agents[c.Name] = append(without(of.agents[c.Name], gone...), c)
+	c.id = r.instanceID(c)
 	c.Trusted = c.Builtin || c.Tenant == "" || c.consent || r.trusts(c.Tenant, c.Name)
 	r.changed(c)
 }

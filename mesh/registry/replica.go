@@ -2,6 +2,9 @@ package registry
 
 import (
 	"cmp"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
 	"slices"
 	"time"
 
@@ -16,6 +19,9 @@ const MaxReplicas = 100
 
 // An Instance is one of the processes of an agent that has several.
 type Instance struct {
+	// ID names the process in logs of threads: it follows from where the process is, which
+	// it does not tell.
+	ID string
 	// Endpoint and Interfaces are those of an Entry and its card, of this process.
 	Endpoint   string
 	Interfaces []*a2apb.AgentInterface
@@ -48,12 +54,22 @@ func whole(of []*record) versioned {
 	}
 	for _, o := range of {
 		v.rev = max(v.rev, o.rev)
-		v.Instances = append(v.Instances, Instance{o.Endpoint, o.Card.GetSupportedInterfaces(), o.Live, o.Problem, o.Registered, o.Expires})
+		v.Instances = append(v.Instances, Instance{o.id, o.Endpoint, o.Card.GetSupportedInterfaces(), o.Live, o.Problem, o.Registered, o.Expires})
 	}
 	slices.SortFunc(v.Instances, func(a, b Instance) int {
 		return cmp.Or(a.Registered.Compare(b.Registered), cmp.Compare(a.Endpoint, b.Endpoint))
 	})
 	return v
+}
+
+// instanceID names the process at the endpoint of an agent. Where agents are called is not
+// for everybody who may read a thread, so nobody finds out who has not the key.
+func (r *Registry) instanceID(c *record) string {
+	mac := hmac.New(sha256.New, r.key)
+	for _, s := range []string{"agentmesh instance v1", string(c.Tenant), c.Name, c.Endpoint} {
+		_, _ = mac.Write(append([]byte(s), 0)) // never fails
+	}
+	return hex.EncodeToString(mac.Sum(nil)[:8])
 }
 
 // instances returns the records of one agent, to be read. The caller holds mu.

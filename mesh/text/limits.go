@@ -45,6 +45,14 @@ func LimitReached(limit string, used, most int64) string {
 	return Sprintf("The limit of %s is reached (%d of %d)", limit, used, most)
 }
 
+// LimitEnded is the result of an agent that a limit ended and whose model had no last word.
+func LimitEnded(limit string, used, most int64) string {
+	if limit == "agent.tool_calls" {
+		return Sprintf("Reached tool call limit (%d). Partial work completed.", most)
+	}
+	return LimitReached(limit, used, most)
+}
+
 // LimitAdvice says what whoever met the limit should do, as the end of a sentence.
 // Free is when there is room again, or zero.
 func LimitAdvice(limit string, free time.Time) string {

@@ -19,6 +19,9 @@ func AgentInterrupted() string {
 // AgentNotAsked is said where an agent cannot be asked, and no more is known.
 func AgentNotAsked() string { return Sprintf("The agent could not be asked.") }
 
+// ModelFailed is why an agent failed whose language model gave no reply.
+func ModelFailed(why string) string { return Sprintf("LLM error: %s", why) }
+
 // AgentSkipped is the result of an agent that waited for one that failed.
 func AgentSkipped(dependency string) string {
 	return Sprintf("Skipped because dependency '%s' failed.", dependency)

@@ -9,6 +9,9 @@ const (
 	maxContext  = 1 << 10
 )
 
+// maxInstance is how long the name of a process may be, in bytes; a longer one is none.
+const maxInstance = 64
+
 // A remoteContext is where an agent that has contexts of its own keeps the conversation.
 type remoteContext struct {
 	id     string           // the agent's own, once it has said it
@@ -43,6 +46,9 @@ func (s *State) learn(x *Execution, b mesh.TaskMoved) {
 	}
 	if b.RemoteTask != "" {
 		x.RemoteTask = b.RemoteTask
+	}
+	if b.Instance != "" && len(b.Instance) <= maxInstance {
+		x.Instance = b.Instance
 	}
 	if b.RemoteContext == "" {
 		return

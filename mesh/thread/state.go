@@ -69,6 +69,9 @@ type Execution struct {
 	// before the agent has answered where the execution goes on in one that it had.
 	RemoteTask    string
 	RemoteContext string
+	// Instance is the process of its agent that has it, or had it last, where the agent may
+	// have several; "" as long as none has said anything.
+	Instance string
 	// Remembers says that the thread's next execution of the agent goes on in the
 	// context of this one.
 	Remembers bool

@@ -13,6 +13,7 @@ import (
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/a2a"
+	"agentmesh/mesh/call"
 	"agentmesh/mesh/thread"
 	"agentmesh/mesh/thread/cache"
 )
@@ -30,16 +31,25 @@ func exhausted(s *thread.State, t *thread.Execution) bool {
 	return at != nil && begun(s, t) && s.Execution(at.Execution).Adoptions >= maxAdoptions
 }
 
-// await prepares a leg that goes on: it waits until its agent is live, or has had its
-// time, or the user wants the turn to end.
+// returns reports whether the leg, which is prepared, is to wait for the process that has
+// it: agents register again when a node has begun anew, and others of its processes may be
+// the first to. Of one that reads in the log what was done, any process can take it up that
+// only waited.
+func (d *driver) returns(l *leg) bool {
+	return d.Now().Before(d.runner.began.Add(d.AdoptTime)) && callee(l.entry).Holder(l.instance).Missing() && (l.adopted || !call.Speaks(l.entry.Card))
+}
+
+// await prepares a leg that goes on: it waits until its agent, and the process that has it,
+// is live, or has had its time, or the user wants the turn to end.
 func (d *driver) await(ctx context.Context, l *leg, w *watch) {
 	const least, most = 20 * time.Millisecond, time.Second
 	over := time.NewTimer(d.AdoptTime)
 	defer over.Stop()
 	for wait := least; ; wait = min(2*wait, most) {
-		if d.prepare(l); l.unreachable == nil {
+		if d.prepare(l); l.unreachable == nil && !d.returns(l) {
 			return
 		}
+		d.runner.underway(d)
 		again := time.NewTimer(wait)
 		select {
 		case <-again.C:
@@ -89,7 +99,7 @@ func (d *driver) remember(ctx context.Context, l *leg) error {
 			return err
 		}
 		x := s.Execution(l.exec.ID)
-		l.roles, l.remote, opened, tail = t.Roles, x.RemoteTask, x.Opened, s.Seq
+		l.roles, l.remote, l.instance, opened, tail = t.Roles, x.RemoteTask, x.Instance, x.Opened, s.Seq
 		if h := s.Handoff; h != nil && h.Turn == l.turn && h.Active() && h.To == l.exec.Agent {
 			l.handoff = h
 		}

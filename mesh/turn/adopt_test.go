@@ -2,9 +2,11 @@ package turn
 
 import (
 	"context"
+	"fmt"
 	"iter"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -35,6 +37,11 @@ type survivor struct {
 	mu    sync.Mutex
 	sent  []*a2apb.Message
 	asked int // for its task
+
+	// has has the execution, of two processes, and is back at that time.
+	instance string
+	returns  time.Time
+	dialed   []string // the instances there were when it was asked for a task
 }
 
 func (s *survivor) Resolve(tenant mesh.TenantID, name string) (registry.Entry, error) {
@@ -42,13 +49,25 @@ func (s *survivor) Resolve(tenant mesh.TenantID, name string) (registry.Entry, e
 		return registry.Entry{}, mesh.Errorf(mesh.Unavailable, "test", "not live")
 	}
 	e, err := s.agent.Resolve(tenant, name)
+	if s.instance != "" {
+		e.Instances = []registry.Instance{{ID: "other", Live: true}}
+		if !time.Now().Before(s.returns) {
+			e.Instances = append(e.Instances, registry.Instance{ID: s.instance, Live: true})
+		}
+	}
 	if !s.foreign {
 		e.Card.Capabilities.Extensions = []*a2apb.AgentExtension{{Uri: mesh.ExtensionURI}}
 	}
 	return e, err
 }
 
-func (s *survivor) Dial(call.Target) (call.Client, error) { return s, nil }
+func (s *survivor) Dial(t call.Target) (call.Client, error) {
+	s.dialed = []string{t.At}
+	for _, i := range t.Instances {
+		s.dialed = append(s.dialed, i.ID)
+	}
+	return s, nil
+}
 
 func (s *survivor) SendStreamingMessage(ctx context.Context, req *a2apb.SendMessageRequest) iter.Seq2[call.Response, error] {
 	s.mu.Lock()
@@ -185,6 +204,35 @@ func TestATurnThatWasCutOffGoesOn(t *testing.T) {
 	}
 }
 
+// finding O9: where the log says which process has the turn, a node that has just begun waits
+// until that one has registered again, though another one has already; later, or where it does
+// not come, any process may go on.
+func TestAReturningProcessIsWaitedFor(t *testing.T) {
+	for name, tt := range map[string]struct {
+		back, old time.Duration
+		want      string // of the call: which process has it, and which were there
+	}{
+		"it comes":                 {10 * time.Second, 0, "[mine other mine]"},
+		"it does not":              {time.Hour, 0, "[mine other]"},
+		"the node has been up":     {10 * time.Second, time.Hour, "[mine other]"},
+		"the node was up too long": {40 * time.Second, 0, "[mine other]"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := &survivor{agent: agent{play: again}, instance: "mine"}
+				r := after(t, s, &mesh.Event{Execution: "a1", Actor: "agent:main", Body: mesh.TaskMoved{State: working, Instance: "mine"}})
+				defer func() { _ = r.Close(t.Context()) }()
+				time.Sleep(tt.old)
+				s.returns = time.Now().Add(tt.back)
+				end, text, x := ended(t, r)
+				if got := fmt.Sprint(s.dialed); got != tt.want || end != "COMPLETED" || text != "the answer." || x.Instance != "mine" {
+					t.Errorf("called %s, and it ended %q after %q", got, end, text)
+				}
+			})
+		})
+	}
+}
+
 // An agent that is killed while its node lives on gets its message again when it is back.
 func TestAnAgentThatWasKilledGetsItsMessageAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -265,6 +313,83 @@ func TestAHandoffThatWasCutOffIsFollowed(t *testing.T) {
 				if diff := cmp.Diff(tt.want, got); diff != "" || end != "COMPLETED" {
 					t.Errorf("ended %q (-want +got):\n%s", end, diff)
 				}
+			})
+		})
+	}
+}
+
+// fromOutside is a thread of which somebody asks something.
+var fromOutside = mesh.ThreadKey{Tenant: "acme", ID: "00000000-0000-4000-8000-000000000002"}
+
+// gated are leases of which, but for two threads, one is given for each word.
+type gated struct {
+	lease.Store
+
+	words chan struct{}
+	asked atomic.Int32
+}
+
+func (g *gated) Acquire(ctx context.Context, k mesh.ThreadKey, owner string, ttl time.Duration) (lease.Lease, error) {
+	if k == key || k == fromOutside {
+		return g.Store.Acquire(ctx, k, owner, ttl)
+	}
+	g.asked.Add(1)
+	<-g.words
+	return g.Store.Acquire(ctx, k, owner, ttl)
+}
+
+// However many threads a node finds unfinished, it brings a few under way at a time, of
+// which none counts that works or waits for its agent; who comes meanwhile waits for none.
+func TestThreadsThatWereLeftOverComeSomeAtATime(t *testing.T) {
+	const threads = 3 * maxComing
+	for name, back := range map[string]time.Duration{"agents that work": 0, "agents that are away": time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				gate := &gated{Store: lease.NewLocal(nil), words: make(chan struct{})}
+				working := make(chan struct{})
+				s := &survivor{agent: agent{play: func(say func(*a2apb.StreamResponse)) {
+					<-working
+					say(task("own"))
+					say(status("own", completed))
+				}}, back: time.Now().Add(back)}
+				r := after(t, s)
+				r.Leases = gate
+				left, err := r.Log.Read(t.Context(), key, 0, 100)
+				must(t, err)
+				for i := range threads + 1 {
+					k := mesh.ThreadKey{Tenant: "acme", ID: fmt.Sprintf("00000000-0000-4000-9000-%012d", i)}
+					if i == threads {
+						k = fromOutside
+					}
+					must(t, r.States.Decide(t.Context(), k, func(*thread.State) (d cache.Decision, err error) {
+						for _, e := range left {
+							d.Events = append(d.Events, &mesh.Event{Execution: e.Execution, Actor: e.Actor, Body: e.Body})
+						}
+						return d, nil
+					}))
+				}
+				r.Tend(t.Context())
+				r.Wake(fromOutside) // which need not wait for others
+				if !r.Drives(fromOutside) {
+					t.Error("a thread that is woken waits for others")
+				}
+				for begun := range threads - maxComing + 1 {
+					synctest.Wait()
+					if n := int(gate.asked.Load()); n != begun+maxComing {
+						t.Errorf("when %d are under way, %d have begun", begun, n)
+						break
+					}
+					gate.words <- struct{}{}
+				}
+				close(gate.words)
+				close(working)
+				r.Tend(t.Context())
+				time.Sleep(10 * time.Minute)
+				synctest.Wait()
+				if n := r.Running(); n != 0 || int(gate.asked.Load()) < threads {
+					t.Errorf("%d are not driven to their end, %d have begun", n, gate.asked.Load())
+				}
+				must(t, r.Close(t.Context()))
 			})
 		})
 	}

@@ -22,6 +22,7 @@ type driver struct {
 	runner *Runner
 	key    mesh.ThreadKey
 	woken  bool          // guarded by Runner.mu: look once more before leaving
+	coming bool          // guarded by Runner.mu: it counts as one that is not under way
 	wake   chan struct{} // capacity 1: told with woken
 	pulse  pulse
 	// stopped are the executions whose agents were told to end them. One watch at a time
@@ -46,6 +47,7 @@ type driver struct {
 // the lease, who looks once more, or by that node, who tries to get it.
 func (d *driver) run(ctx context.Context) {
 	defer close(d.gone)
+	defer d.runner.underway(d)
 	about := mesh.Call{Principal: mesh.Principal{Tenant: d.key.Tenant}, Thread: d.key.ID} // for the log lines
 	ctx = mesh.WithCall(ctx, about)
 	for {

@@ -40,6 +40,8 @@ type leg struct {
 	adopted bool
 	had     []mesh.Body
 	remote  string // the agent's own id of the task that goes on, where it has one
+	// instance is the process of the agent that has the execution, by the log, or "".
+	instance string
 
 	// handoff is set when the agent takes over, returned when it gets control
 	// back; then endHandoff says that the handoff has yet to be ended.
@@ -68,11 +70,11 @@ func (l *leg) start(threadID, agent string, kind mesh.Kind, before int) {
 // resume makes the leg go on with an execution that waited for the user, the
 // turn's next one after so many others.
 func (l *leg) resume(x *thread.Execution, before int) {
-	l.resumed, l.exec, l.ordinal = true, x.Execution, before+1
+	l.resumed, l.exec, l.ordinal, l.instance = true, x.Execution, before+1, x.Instance
 }
 
 func (l *leg) resumeLeg(before *leg) {
-	l.resumed, l.exec, l.ordinal = true, before.exec, before.ordinal
+	l.resumed, l.exec, l.ordinal, l.instance = true, before.exec, before.ordinal, before.instance
 }
 
 // address makes the message that the leg's agent gets: what the user said and
@@ -238,13 +240,14 @@ func (d *driver) recent(ctx context.Context, n, room int) ([]*structpb.Value, er
 	return out, nil
 }
 
-// find returns the agent and what calls it.
-func (c *Config) find(tenant mesh.TenantID, agent string) (registry.Entry, call.Client, error) {
+// find returns the agent and what calls it for an execution that the instance has, or that
+// none has yet.
+func (c *Config) find(tenant mesh.TenantID, agent, instance string) (registry.Entry, call.Client, error) {
 	entry, err := c.Directory.Resolve(tenant, agent)
 	if err != nil {
 		return registry.Entry{}, nil, err
 	}
-	client, err := c.Dialer.Dial(callee(entry).Target)
+	client, err := c.Dialer.Dial(callee(entry).Holder(instance))
 	return entry, client, mesh.Wrap("turn.find", err)
 }
 
@@ -252,7 +255,7 @@ func (c *Config) find(tenant mesh.TenantID, agent string) (registry.Entry, call.
 func callee(e registry.Entry) call.Agent {
 	t := call.Target{Name: e.Name, Card: e.Card, Endpoint: e.Endpoint, Tenant: e.Tenant}
 	for _, i := range e.Instances {
-		t.Instances = append(t.Instances, call.Instance{Endpoint: i.Endpoint, Interfaces: i.Interfaces, Live: i.Live})
+		t.Instances = append(t.Instances, call.Instance{ID: i.ID, Endpoint: i.Endpoint, Interfaces: i.Interfaces, Live: i.Live})
 	}
 	return call.Agent{Target: t, Builtin: e.Builtin}
 }
@@ -352,7 +355,7 @@ func (d *driver) recall(ctx context.Context, x mesh.Execution) (string, error) {
 
 // endTask asks the agent of an execution to end its task.
 func (r *Runner) endTask(ctx context.Context, key mesh.ThreadKey, x *thread.Execution) {
-	entry, client, err := r.find(key.Tenant, x.Agent)
+	entry, client, err := r.find(key.Tenant, x.Agent, x.Instance)
 	if err != nil {
 		return
 	}

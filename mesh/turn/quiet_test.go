@@ -59,7 +59,7 @@ func note(t *testing.T, r *Runner, events ...*mesh.Event) {
 	must(t, r.States.Decide(context.Background(), key, func(*thread.State) (cache.Decision, error) { return cache.Decision{Events: events}, nil }))
 }
 
-// finding O3: while a turn's agents say nothing, its user is told who is at work and how
+// finding O3, S4-067: while a turn's agents say nothing, its user is told who is at work and how
 // many are done, every 30 s, and after a while that it takes longer than expected; the
 // end of the turn ends that.
 func TestAQuietTurnTellsWhoIsAtWork(t *testing.T) {

@@ -63,7 +63,7 @@ func (d *driver) runLeg(ctx context.Context, l *leg, w *watch) outcome {
 			d.Logger.ErrorContext(ctx, "leg not logged", "agent", l.exec.Agent, "err", err)
 			return outcome{last: unlogged()}
 		case canceled && l.adopted && l.unreachable == nil: // it may be at work
-			d.runner.EndTasks(ctx, d.key, []thread.Execution{{Execution: l.exec, RemoteTask: l.remote}})
+			d.runner.EndTasks(ctx, d.key, []thread.Execution{{Execution: l.exec, RemoteTask: l.remote, Instance: l.instance}})
 			fallthrough
 		case canceled:
 			return outcome{last: mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_CANCELED}}
@@ -93,6 +93,7 @@ func (d *driver) runLeg(ctx context.Context, l *leg, w *watch) outcome {
 	r.agent = call.Open(stream, l.client, req, journal{d.Log, d.key, d.epoch}, func(b mesh.Body) *mesh.Event {
 		return d.event(l.exec.ID, "agent:"+l.exec.Agent, b)
 	})
+	d.runner.underway(d)
 	d.pulse.begin(l, d.epoch, d.Now())
 	defer d.pulse.end()
 	return r.run(ctx, w)
@@ -104,7 +105,7 @@ func unlogged() mesh.TaskMoved {
 
 // prepare finds the leg's agent and says what it may do, and for how long.
 func (d *driver) prepare(l *leg) {
-	l.entry, l.client, l.unreachable = d.find(d.key.Tenant, l.exec.Agent)
+	l.entry, l.client, l.unreachable = d.find(d.key.Tenant, l.exec.Agent, l.instance)
 	if !l.resumed && l.unreachable == nil { // the operator chose main, and the mesh's own agents
 		l.exec.Skills = callee(l.entry).Skills(l.entry.Builtin || l.entry.Name == d.Main, []string{"*"})
 		if !l.entry.Trusted && l.entry.Name != d.Main {
@@ -338,7 +339,7 @@ func (r *relay) log(ctx context.Context, b mesh.Body) (last *mesh.TaskMoved, uns
 	if said.Last == nil {
 		return nil, nil
 	}
-	if said.Last.Reason == mesh.ReasonUnavailable && len(r.entry.Instances) < 2 { // of several, the dialer tells which
+	if said.Last.Reason == mesh.ReasonUnavailable && len(r.entry.Instances) == 0 { // of several, the dialer tells which
 		r.driver.Directory.ReportDown(r.entry, mesh.Errorf(mesh.Unavailable, "turn.relay", "its stream broke"))
 	}
 	return said.Last, said.Events

@@ -125,14 +125,17 @@ func orDefault[T comparable](v, def T) T {
 type Runner struct {
 	Config
 
+	began time.Time
 	turns context.Context //nolint:containedctx // of all drivers; ends in Close when the grace is over
 	cut   context.CancelCauseFunc
 	wg    sync.WaitGroup
 
 	mu      sync.Mutex
 	drivers map[mesh.ThreadKey]*driver
-	busy    chan struct{} // capacity 1: there is a driver again
-	closing bool          // only what runs is finished
+	busy    chan struct{}    // capacity 1: there is a driver again
+	closing bool             // only what runs is finished
+	left    []mesh.ThreadKey // unfinished, and without a driver when they were looked for
+	coming  int              // drivers that were given to such, and are not under way
 }
 
 var errShutdown = mesh.Errorf(mesh.Canceled, "turn.Close", "the mesh is shutting down")
@@ -147,7 +150,7 @@ func New(c Config) (*Runner, error) {
 		return nil, mesh.Errorf(mesh.Invalid, "turn.New", "the runner of turns needs the name of a main agent and of its node")
 	}
 	c.fill()
-	r := &Runner{Config: c, drivers: map[mesh.ThreadKey]*driver{}, busy: make(chan struct{}, 1)}
+	r := &Runner{Config: c, began: c.Now(), drivers: map[mesh.ThreadKey]*driver{}, busy: make(chan struct{}, 1)}
 	r.turns, r.cut = context.WithCancelCause(context.Background())
 	return r, nil
 }
@@ -157,6 +160,10 @@ const (
 	leaseTTL = 15 * time.Second
 	// sweepPage is how many unfinished threads are looked at together.
 	sweepPage = 256
+	// maxComing is how many threads that were left over are brought under way at a time:
+	// enough to fill a commit of the log. A node that starts with a thousand has time for
+	// those who come meanwhile, and as much in memory as so many need.
+	maxComing = 32
 )
 
 // Run tends the threads now and then until ctx is done.
@@ -177,7 +184,7 @@ func (r *Runner) Run(ctx context.Context) error {
 }
 
 // Tend renews the leases of all drivers, and gives a driver to each thread with
-// something unfinished that has none, here or elsewhere.
+// something unfinished that has none, here or elsewhere, some at a time.
 func (r *Runner) Tend(ctx context.Context) {
 	r.renew(ctx)
 	r.sweep(ctx)
@@ -203,19 +210,47 @@ func (r *Runner) renew(ctx context.Context) {
 	}
 }
 
-// sweep wakes the drivers of unfinished threads. One that is driven elsewhere is
+// sweep has drivers given to unfinished threads. One that is driven elsewhere is
 // left alone for lack of its lease.
 func (r *Runner) sweep(ctx context.Context) {
+	var left []mesh.ThreadKey
 	err := r.unfinished(ctx, func(key mesh.ThreadKey) error {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		if r.drivers[key] == nil && !r.closing {
-			r.kick(key)
+		if !r.Drives(key) {
+			left = append(left, key)
 		}
 		return nil
 	})
 	if err != nil && ctx.Err() == nil {
 		r.Logger.WarnContext(ctx, "unfinished threads not found", "err", err)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.left = left
+	r.adopt()
+}
+
+// adopt gives drivers to threads that were left over, the oldest first, as long as there
+// are not too many that are not under way. The caller holds mu.
+func (r *Runner) adopt() {
+	for len(r.left) > 0 && r.coming < maxComing && !r.closing {
+		key := r.left[0]
+		r.left = r.left[1:]
+		if r.drivers[key] == nil {
+			r.drive(key, nil).coming = true
+			r.coming++
+		}
+	}
+}
+
+// underway says that the driver has its agent called, or waits for it, or has nothing to
+// do: the next thread that was left over may have one.
+func (r *Runner) underway(d *driver) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if d.coming {
+		d.coming = false
+		r.coming--
+		r.adopt()
 	}
 }
 
@@ -337,12 +372,13 @@ func (r *Runner) kick(key mesh.ThreadKey) {
 
 // drive gives the thread, which has none, a driver that begins with what somebody
 // wants decided, if anything. The caller holds mu.
-func (r *Runner) drive(key mesh.ThreadKey, first *taking) {
+func (r *Runner) drive(key mesh.ThreadKey, first *taking) *driver {
 	d := &driver{Config: r.Config, runner: r, key: key, wake: make(chan struct{}, 1), first: first,
 		given: make(chan *taking), gone: make(chan struct{})}
 	r.drivers[key] = d
 	r.stir()
 	r.wg.Go(func() { stack.Grow(); d.run(r.turns) }) // Close waits
+	return d
 }
 
 // leave ends the driver unless it was woken meanwhile. One that could not settle

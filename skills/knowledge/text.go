@@ -72,7 +72,7 @@ func (s *splitter) take(number int, line string) {
 			}
 		case strings.HasPrefix(indented, "```") || strings.HasPrefix(indented, "~~~"):
 			s.fence = indented[:len(indented)-len(strings.TrimLeft(indented, indented[:1]))]
-		default:
+		case strings.HasPrefix(indented, "#"): // few lines do, and the pattern is slow to see it
 			if m := heading.FindStringSubmatch(line); m != nil {
 				s.begin(number, len(m[1]), strings.TrimSpace(m[2]))
 				return

@@ -101,7 +101,7 @@ func (b *bench) prepareMesh(ctx context.Context, t *testing.T, name, src string)
 		return nil, err
 	}
 	giver := filepath.Join(b.dir, name+"-giver")
-	if err := run(ctx, src, "go", "build", "-o", giver, source); err != nil {
+	if err := run(ctx, src, "go", "build", "-trimpath", "-o", giver, source); err != nil {
 		return nil, err
 	}
 	s, err := b.startMesh(ctx, t, name, name)

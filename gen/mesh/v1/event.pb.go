@@ -1537,7 +1537,10 @@ type TaskMoved struct {
 	// The agent's own id of the context, where it differs from the thread's.
 	RemoteContext string `protobuf:"bytes,5,opt,name=remote_context,json=remoteContext,proto3" json:"remote_context,omitempty"`
 	// The update's own metadata, verbatim.
-	Metadata      *structpb.Struct `protobuf:"bytes,6,opt,name=metadata,proto3" json:"metadata,omitempty"`
+	Metadata *structpb.Struct `protobuf:"bytes,6,opt,name=metadata,proto3" json:"metadata,omitempty"`
+	// Which process of an agent that may have several has the execution from here on, as
+	// AgentInstance.id; empty where nothing new is to be said, and for other agents.
+	Instance      string `protobuf:"bytes,7,opt,name=instance,proto3" json:"instance,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1612,6 +1615,13 @@ func (x *TaskMoved) GetMetadata() *structpb.Struct {
 		return x.Metadata
 	}
 	return nil
+}
+
+func (x *TaskMoved) GetInstance() string {
+	if x != nil {
+		return x.Instance
+	}
+	return ""
 }
 
 // DispatchAccepted says that the event's execution will have an agent asked as soon
@@ -2654,7 +2664,7 @@ const file_mesh_v1_event_proto_rawDesc = "" +
 	"\x04node\x18\x02 \x01(\tR\x04node\">\n" +
 	"\n" +
 	"TaskOpened\x120\n" +
-	"\texecution\x18\x01 \x01(\v2\x12.mesh.v1.ExecutionR\texecution\"\xfa\x01\n" +
+	"\texecution\x18\x01 \x01(\v2\x12.mesh.v1.ExecutionR\texecution\"\x96\x02\n" +
 	"\tTaskMoved\x12*\n" +
 	"\x05state\x18\x01 \x01(\x0e2\x14.lf.a2a.v1.TaskStateR\x05state\x12,\n" +
 	"\amessage\x18\x02 \x01(\v2\x12.lf.a2a.v1.MessageR\amessage\x12\x16\n" +
@@ -2662,7 +2672,8 @@ const file_mesh_v1_event_proto_rawDesc = "" +
 	"\vremote_task\x18\x04 \x01(\tR\n" +
 	"remoteTask\x12%\n" +
 	"\x0eremote_context\x18\x05 \x01(\tR\rremoteContext\x123\n" +
-	"\bmetadata\x18\x06 \x01(\v2\x17.google.protobuf.StructR\bmetadata\"\x98\x01\n" +
+	"\bmetadata\x18\x06 \x01(\v2\x17.google.protobuf.StructR\bmetadata\x12\x1a\n" +
+	"\binstance\x18\a \x01(\tR\binstance\"\x98\x01\n" +
 	"\x10DispatchAccepted\x12(\n" +
 	"\x05child\x18\x01 \x01(\v2\x12.mesh.v1.ExecutionR\x05child\x12\x18\n" +
 	"\acontext\x18\x02 \x01(\tR\acontext\x12\x12\n" +

@@ -69,7 +69,10 @@ type ExecutionInfo struct {
 	// Calls of skills that wait for the user's word.
 	Approvals []*ApprovalAsked `protobuf:"bytes,19,rep,name=approvals,proto3" json:"approvals,omitempty"`
 	// Limits that stopped something since the user's last message.
-	Limits        []*LimitTripped `protobuf:"bytes,20,rep,name=limits,proto3" json:"limits,omitempty"`
+	Limits []*LimitTripped `protobuf:"bytes,20,rep,name=limits,proto3" json:"limits,omitempty"`
+	// Which process of its agent has it, or had it last, as AgentInstance.id; empty for agents
+	// that have one process, and until the agent has said something.
+	Instance      string `protobuf:"bytes,21,opt,name=instance,proto3" json:"instance,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -242,6 +245,13 @@ func (x *ExecutionInfo) GetLimits() []*LimitTripped {
 		return x.Limits
 	}
 	return nil
+}
+
+func (x *ExecutionInfo) GetInstance() string {
+	if x != nil {
+		return x.Instance
+	}
+	return ""
 }
 
 // SkillCall is one call of a skill.
@@ -888,7 +898,7 @@ var File_mesh_v1_execution_proto protoreflect.FileDescriptor
 
 const file_mesh_v1_execution_proto_rawDesc = "" +
 	"\n" +
-	"\x17mesh/v1/execution.proto\x12\amesh.v1\x1a\va2av1.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x13mesh/v1/event.proto\"\x8a\x06\n" +
+	"\x17mesh/v1/execution.proto\x12\amesh.v1\x1a\va2av1.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x13mesh/v1/event.proto\"\xa6\x06\n" +
 	"\rExecutionInfo\x120\n" +
 	"\texecution\x18\x01 \x01(\v2\x12.mesh.v1.ExecutionR\texecution\x12*\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x14.lf.a2a.v1.TaskStateR\x05state\x12\x16\n" +
@@ -914,7 +924,8 @@ const file_mesh_v1_execution_proto_rawDesc = "" +
 	"\x06result\x18\x11 \x01(\tR\x06result\x12(\n" +
 	"\x05calls\x18\x12 \x03(\v2\x12.mesh.v1.SkillCallR\x05calls\x124\n" +
 	"\tapprovals\x18\x13 \x03(\v2\x16.mesh.v1.ApprovalAskedR\tapprovals\x12-\n" +
-	"\x06limits\x18\x14 \x03(\v2\x15.mesh.v1.LimitTrippedR\x06limits\"\xa9\x02\n" +
+	"\x06limits\x18\x14 \x03(\v2\x15.mesh.v1.LimitTrippedR\x06limits\x12\x1a\n" +
+	"\binstance\x18\x15 \x01(\tR\binstance\"\xa9\x02\n" +
 	"\tSkillCall\x12\x12\n" +
 	"\x04call\x18\x01 \x01(\tR\x04call\x12\x14\n" +
 	"\x05skill\x18\x02 \x01(\tR\x05skill\x12\x1c\n" +

@@ -277,7 +277,10 @@ type AgentInstance struct {
 	// When it was registered.
 	Registered *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=registered,proto3" json:"registered,omitempty"`
 	// When its lease ends.
-	Expires       *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=expires,proto3" json:"expires,omitempty"`
+	Expires *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=expires,proto3" json:"expires,omitempty"`
+	// By what a thread's log names it: the same after restarts, at all nodes of the mesh, for
+	// as long as it is called at the same address. It does not tell that.
+	Id            string `protobuf:"bytes,7,opt,name=id,proto3" json:"id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -352,6 +355,13 @@ func (x *AgentInstance) GetExpires() *timestamppb.Timestamp {
 		return x.Expires
 	}
 	return nil
+}
+
+func (x *AgentInstance) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
 }
 
 // AgentCredential is what an agent is called with, and its card fetched. It is written and
@@ -1384,7 +1394,7 @@ const file_mesh_v1_registry_proto_rawDesc = "" +
 	"\atrusted\x18\f \x01(\bR\atrusted\x120\n" +
 	"\bwarnings\x18\r \x03(\v2\x14.mesh.v1.CardWarningR\bwarnings\x12?\n" +
 	"\vcredentials\x18\x0e \x03(\v2\x1d.mesh.v1.AgentCredentialStateR\vcredentials\x124\n" +
-	"\tinstances\x18\x0f \x03(\v2\x16.mesh.v1.AgentInstanceR\tinstances\"\x86\x02\n" +
+	"\tinstances\x18\x0f \x03(\v2\x16.mesh.v1.AgentInstanceR\tinstances\"\x96\x02\n" +
 	"\rAgentInstance\x12\x1a\n" +
 	"\bendpoint\x18\x01 \x01(\tR\bendpoint\x129\n" +
 	"\n" +
@@ -1395,7 +1405,8 @@ const file_mesh_v1_registry_proto_rawDesc = "" +
 	"\n" +
 	"registered\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"registered\x124\n" +
-	"\aexpires\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\aexpires\"D\n" +
+	"\aexpires\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\aexpires\x12\x0e\n" +
+	"\x02id\x18\a \x01(\tR\x02id\"D\n" +
 	"\x0fAgentCredential\x12\x16\n" +
 	"\x06scheme\x18\x01 \x01(\tR\x06scheme\x12\x19\n" +
 	"\x05value\x18\x02 \x01(\tB\x03\x80\x01\x01R\x05value\"B\n" +

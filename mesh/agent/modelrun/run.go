@@ -123,7 +123,7 @@ func Run(ctx context.Context, inv *agent.Invocation, run Options) iter.Seq2[agen
 		case ask.Text != "":
 			yield(ask, nil)
 		case m.trip != nil && m.said == "": // nothing was left for a last word
-			yield(agent.Text{Text: text.LimitReached(m.trip.Limit, m.trip.Used, m.trip.Most)}, nil)
+			yield(agent.Text{Text: text.LimitEnded(m.trip.Limit, m.trip.Used, m.trip.Most)}, nil)
 		}
 	}
 }

@@ -84,3 +84,21 @@ func declared(d ast.Decl) (names []string) {
 	}
 	return names
 }
+
+// S0-107: to have others work is a unit of its own, mesh/dispatch: tools, scheduler and the
+// opening of agents. What finds, checks and runs skills, the loop of a model and the runtime of agents
+// know nothing of it; only agents that have others work do, and the program that makes them.
+func TestOnlyWhoHasOthersWorkKnowsOfDispatch(t *testing.T) {
+	var users []string
+	for _, p := range load(t) {
+		for _, f := range p.product() {
+			if slices.Contains(f.imports(t), module+"/mesh/dispatch") && !slices.Contains(users, p.path) {
+				users = append(users, p.path)
+			}
+		}
+	}
+	slices.Sort(users)
+	if want := []string{"agents/chain", "agents/mainagent", "agents/orchestrator", "cmd/mesh"}; !slices.Equal(users, want) {
+		t.Errorf("mesh/dispatch is used by %q, want %q", users, want)
+	}
+}

@@ -145,12 +145,22 @@ func (l *Log) load(first int64, last bool, visit Visit) (torn int, err error) {
 				return 0, err
 			}
 		}
-		dirty := len(bytes.TrimRight(rest, "\x00"))
+		dirty := used(rest)
 		if dirty == 0 || last && isTorn(seg.salt, h, ok, rest, seg.end) {
 			return dirty, nil
 		}
 		return 0, fmt.Errorf("%w: %s: what follows record %d, at byte %d, is not what was written", ErrDamaged, path, l.last, seg.end)
 	}
+}
+
+// used is how long b is without the zeros at its end: most of a new segment, which are
+// compared many at a time.
+func used(b []byte) int {
+	block := zeros[:4<<10]
+	for bytes.HasSuffix(b, block) {
+		b = b[:len(b)-len(block)]
+	}
+	return len(bytes.TrimRight(b, "\x00"))
 }
 
 func (seg *segment) readHead(b []byte) bool {

@@ -19,7 +19,7 @@ func bodyToProto(p *meshv1.Event, body mesh.Body) {
 	case mesh.TaskMoved:
 		p.Body = &meshv1.Event_TaskMoved{TaskMoved: &meshv1.TaskMoved{
 			State: b.State, Message: b.Message, Reason: b.Reason,
-			RemoteTask: b.RemoteTask, RemoteContext: b.RemoteContext, Metadata: b.Metadata}}
+			RemoteTask: b.RemoteTask, RemoteContext: b.RemoteContext, Metadata: b.Metadata, Instance: b.Instance}}
 	case mesh.MessagePosted:
 		p.Body = &meshv1.Event_MessagePosted{MessagePosted: &meshv1.MessagePosted{
 			Message: b.Message, User: b.User, Digest: b.Digest, Permissions: texts[mesh.Role, string](b.Roles), Credential: b.Credential}}
@@ -88,7 +88,7 @@ func bodyFromProto(p *meshv1.Event) mesh.Body {
 	case *meshv1.Event_TaskMoved:
 		v := b.TaskMoved
 		return mesh.TaskMoved{State: v.GetState(), Message: v.GetMessage(), Reason: v.GetReason(),
-			RemoteTask: v.GetRemoteTask(), RemoteContext: v.GetRemoteContext(), Metadata: v.GetMetadata()}
+			RemoteTask: v.GetRemoteTask(), RemoteContext: v.GetRemoteContext(), Metadata: v.GetMetadata(), Instance: v.GetInstance()}
 	case *meshv1.Event_MessagePosted:
 		v := b.MessagePosted
 		return mesh.MessagePosted{Message: v.GetMessage(), User: v.GetUser(), Digest: v.GetDigest(),
