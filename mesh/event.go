@@ -326,7 +326,7 @@ const (
 	ReasonPanic       = "AGENT_PANIC"       // the agent crashed in our runtime
 	ReasonTimeout     = "TIMEOUT"
 	ReasonModel       = "MODEL_FAILED" // the agent's language model gave no reply
-	ReasonHandedOff   = "HANDED_OFF" // the agent's part ended with a handoff
+	ReasonHandedOff   = "HANDED_OFF"   // the agent's part ended with a handoff
 	ReasonIllegal     = "INVALID_AGENT_RESPONSE"
 	ReasonApproval    = "APPROVAL_REQUIRED"   // a call waits for the user's yes
 	ReasonLimit       = "LIMIT_REACHED"       // a limit was met; the user says whether to go on
@@ -335,6 +335,7 @@ const (
 	ReasonDelivered   = "MESSAGE_DELIVERED"   // the user's further message goes to the agent
 	ReasonContinued   = "CONTINUED"           // the agent's work was cut off, and goes on
 	ReasonQueued      = "NODE_BUSY"           // of an order: it waits until fewer agents work on the node
+	ReasonAwaited     = "AGENT_AWAITED"       // its agent is not there, and may be back in a moment
 	ReasonUnknown     = "OUTCOME_UNKNOWN"     // nobody can say what became of it: its agent was cut off, and is not asked twice
 	ReasonReplaced    = "CONTEXT_REPLACED"    // the agent refused its context, and is told anew in another one
 	ReasonCanceled    = "CANCELED_BY_USER"    // somebody who may asked that it ends, or that what it works for does

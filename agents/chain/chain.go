@@ -37,7 +37,8 @@ type Config struct {
 	Stages []Stage
 	// Conns are connections to other agents: a *rpc.Pool.
 	Conns dispatch.Conns
-	// Dispatch says how; what it says of sub-agents and of their number has no effect.
+	// Dispatch says how; what it says of sub-agents, of their number and of the profile has no
+	// effect.
 	Dispatch dispatch.Options
 	// Logger is for the operator. The default discards.
 	Logger *slog.Logger
@@ -80,6 +81,7 @@ func New(cfg Config) (agent.Agent, error) {
 	}
 	cfg.Dispatch.SubAgents, cfg.Dispatch.Leaves, cfg.Dispatch.Logger = nil, false, cfg.Logger
 	cfg.Dispatch.MaxAgents, cfg.Dispatch.Budget = -1, -1 // its caller and the node bound it
+	cfg.Dispatch.Profile = dispatch.ProfileFull          // no model dispatches
 	return &chain{cfg}, nil
 }
 

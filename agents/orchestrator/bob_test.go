@@ -45,9 +45,9 @@ type firm struct {
 	worker  *scripted.Model
 }
 
-func newFirm(t *testing.T, o dispatch.Options, planner, worker *scripted.Model) *firm {
+func newFirm(t *testing.T, o dispatch.Options, planner, worker llm.Model) *firm {
 	t.Helper()
-	f := &firm{t: t, files: t.TempDir(), planner: planner, worker: worker}
+	f := &firm{t: t, files: t.TempDir()}
 	handlers := map[string]skill.Handler{}
 	for _, domain := range []map[string]skill.Handler{tasks.Handlers(), mail.Handlers(f.files), calendar.Handlers(f.files)} {
 		for name, h := range domain {
@@ -168,7 +168,9 @@ func bobsPlanner(p dispatch.Profile) *scripted.Model {
 func bobs(t *testing.T, p dispatch.Profile) (f *firm, thread string, end meshtest.Said) {
 	t.Helper()
 	texttest.Fixed(t)
-	f = newFirm(t, dispatch.Options{Profile: p}, bobsPlanner(p), bobsWorker())
+	planner, worker := bobsPlanner(p), bobsWorker()
+	f = newFirm(t, dispatch.Options{Profile: p}, planner, worker)
+	f.planner, f.worker = planner, worker
 	f.overdue()
 	thread = mesh.NewThreadID()
 	follow := begin(f.Mesh, thread, "Send Bob the overdue tasks report and schedule a review meeting")

@@ -15,6 +15,7 @@ import (
 	"agentmesh/mesh/agent/skilltools"
 	"agentmesh/mesh/dispatch"
 	"agentmesh/mesh/llm"
+	"agentmesh/mesh/llm/offline"
 	"agentmesh/mesh/llm/scripted"
 	"agentmesh/mesh/node"
 	"agentmesh/mesh/text"
@@ -152,5 +153,48 @@ func TestToolsOfOneListGoByTheirNames(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{"agent:main tasks.create"}, by); diff != "" {
 		t.Errorf("skills (-want +got):\n%s", diff)
+	}
+}
+
+// S0-134: what the planner without a network makes of requests: as few agents as will do, each with the one
+// skill that its part needs, side by side unless a part speaks of what another one finds, which
+// waits for that alone.
+func TestRequestsAreTakenApartSensibly(t *testing.T) {
+	texttest.Fixed(t)
+	f := newFirm(t, dispatch.Options{Profile: dispatch.ProfileCollect}, offline.New(friday), offline.New(friday))
+	f.overdue()
+	for request, want := range map[string][]string{
+		`Create a task "Order paper"`:                                     {"tasks.create"},
+		`Create a task "Order ink" and create a task "Call Dave"`:         {"tasks.create", "tasks.create"},
+		`List my open tasks and list my calendar for today`:               {"calendar.list", "tasks.search"},
+		"Find my overdue tasks, then email the report to bob@example.com": {"mail.send after tasks.search", "tasks.search"},
+		"Find my overdue tasks, then email the report to bob@example.com and create a follow-up meeting tomorrow at 2pm": {
+			"calendar.create after tasks.search", "mail.send after tasks.search", "tasks.search"},
+	} {
+		thread := mesh.NewThreadID()
+		s := f.Say(thread, request)
+		if s.State == a2apb.TaskState_TASK_STATE_INPUT_REQUIRED {
+			s = f.Say(thread, "yes")
+		}
+		if s.State != a2apb.TaskState_TASK_STATE_COMPLETED {
+			t.Errorf("%s: ended %v: %q %q", request, s.State, s.Text, s.Status)
+		}
+		parts, skills := []string{}, map[mesh.ExecutionID]string{}
+		for _, e := range f.Events(thread) {
+			b, ok := e.Body.(mesh.DispatchAccepted)
+			if !ok {
+				continue
+			}
+			part := strings.Join(b.Child.Skills, "+")
+			skills[b.Child.ID] = part
+			for _, id := range b.Child.DependsOn {
+				part += " after " + skills[id]
+			}
+			parts = append(parts, part)
+		}
+		slices.Sort(parts)
+		if diff := cmp.Diff(want, parts); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", request, diff)
+		}
 	}
 }

@@ -17,7 +17,7 @@ import (
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 )
 
-// S0-139, S0-140, S1-096: what a sub-agent found out reaches memory.save, by an agent that is given it, when
+// S0-139, S1-096: what a sub-agent found out reaches memory.save, by an agent that is given it, when
 // its user has set that; whose user has not, is told nothing of it. Memory is skills, which agents are given as others: one
 // whose mission is to recall finds in another conversation, by other words, what was saved.
 func TestWhatAgentsFindOutIsRememberedWhereTheUserWantsIt(t *testing.T) {

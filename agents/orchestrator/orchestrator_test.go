@@ -29,7 +29,8 @@ import (
 
 func TestMain(m *testing.M) {
 	texttest.FromEnv()
-	shared.Twice(m, "")
+	// What a model decides, and is told, is the same on two nodes.
+	shared.Twice(m, "^Test(TheModelAlone|TasksAnd|ToolsOf|RequestsAre)")
 	goleak.VerifyTestMain(m)
 }
 

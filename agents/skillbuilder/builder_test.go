@@ -15,6 +15,7 @@ import (
 	"agentmesh/mesh"
 	"agentmesh/mesh/agent"
 	"agentmesh/mesh/node"
+	"agentmesh/mesh/rpc"
 	"agentmesh/mesh/security/auth"
 	"agentmesh/mesh/store/shared"
 
@@ -41,17 +42,20 @@ func builder(t *testing.T) func(node.Env) (agent.Agent, error) {
 }
 
 // host hands every message over to the builder, and repeats what came of it.
-type host struct{ card *a2apb.AgentCard }
+type host struct {
+	card *a2apb.AgentCard
+	keep *bool // preserve_state
+}
 
 func (h host) Card() *a2apb.AgentCard { return h.card }
 
-func (host) Run(ctx context.Context, inv *agent.Invocation) iter.Seq2[agent.Output, error] {
+func (h host) Run(ctx context.Context, inv *agent.Invocation) iter.Seq2[agent.Output, error] {
 	return func(yield func(agent.Output, error) bool) {
-		if h := inv.Returned; h != nil {
-			yield(agent.Text{Text: " [" + h.GetState() + ": " + h.GetResultSummary() + "]"}, nil)
+		if back := inv.Returned; back != nil {
+			yield(agent.Text{Text: " [" + back.GetState() + ": " + back.GetResultSummary() + "]"}, nil)
 			return
 		}
-		_, err := inv.Mesh.StartHandoff(ctx, &meshv1.StartHandoffRequest{TargetAgent: "skill-builder", Reason: "test", ContextSummary: inv.Text()})
+		_, err := inv.Mesh.StartHandoff(ctx, &meshv1.StartHandoffRequest{TargetAgent: "skill-builder", Reason: "test", ContextSummary: inv.Text(), PreserveState: h.keep})
 		if err != nil {
 			yield(nil, err)
 		}
@@ -62,7 +66,7 @@ func (host) Run(ctx context.Context, inv *agent.Invocation) iter.Seq2[agent.Outp
 func handedOver(t *testing.T, o meshtest.Options) *meshtest.Mesh {
 	t.Helper()
 	return meshtest.Start(t, meshtest.Agents{
-		"main":          func(node.Env) (agent.Agent, error) { return host{meshtest.Card(t, "main")}, nil },
+		"main":          func(node.Env) (agent.Agent, error) { return host{meshtest.Card(t, "main"), nil}, nil },
 		"skill-builder": builder(t),
 	}, o)
 }
@@ -205,7 +209,7 @@ func (f forgetful) Run(ctx context.Context, inv *agent.Invocation) iter.Seq2[age
 // S4-027: control goes back when the skill is there, if need be later.
 func TestControlIsGivenBackAlsoWhenThatWasMissed(t *testing.T) {
 	m := meshtest.Start(t, meshtest.Agents{
-		"main": func(node.Env) (agent.Agent, error) { return host{meshtest.Card(t, "main")}, nil },
+		"main": func(node.Env) (agent.Agent, error) { return host{meshtest.Card(t, "main"), nil}, nil },
 		"skill-builder": func(env node.Env) (agent.Agent, error) {
 			a, err := builder(t)(env)
 			return forgetful{a}, err
@@ -220,5 +224,37 @@ func TestControlIsGivenBackAlsoWhenThatWasMissed(t *testing.T) {
 func TestTheAgentNeedsACard(t *testing.T) {
 	if _, err := skillbuilder.New(skillbuilder.Config{}); !mesh.IsCode(err, mesh.Invalid) || !strings.Contains(err.Error(), "card") {
 		t.Errorf("without a card: %v", err)
+	}
+}
+
+// finding O9: preserve_state is obeyed: where who hands over wants nothing to be kept, a
+// skill that was begun is not offered again, however the handoff ended; else it is.
+func TestWhatIsNotToBeKeptIsNotOfferedAgain(t *testing.T) {
+	for _, keep := range []bool{true, false} {
+		m := meshtest.Start(t, meshtest.Agents{
+			"main":          func(node.Env) (agent.Agent, error) { return host{meshtest.Card(t, "main"), &keep}, nil },
+			"skill-builder": builder(t),
+		}, meshtest.Options{})
+		for how, end := range map[string]func(thread string){
+			"the user leaves": func(thread string) {
+				if s := m.Say(thread, "cancel"); strings.Contains(s.Text, "I keep what we have so far") != keep || !strings.Contains(s.Text, "[cancelled: ") {
+					t.Errorf("keep %v: said %q", keep, s.Text)
+				}
+			},
+			"it is ended": func(thread string) {
+				ctx := mesh.WithCall(t.Context(), mesh.Call{Principal: mesh.Principal{Tenant: mesh.DefaultTenant, User: "ann"}, Thread: thread})
+				if _, err := meshv1.NewHandoffServiceClient(m.Dial(rpc.DialOptions{})).EndHandoff(ctx, &meshv1.EndHandoffRequest{ThreadId: thread, Outcome: "cancelled"}); err != nil {
+					t.Error(err)
+				}
+			},
+		} {
+			thread := mesh.NewThreadID()
+			say(m, thread, "I want to create a skill that sends Slack alerts", "channel and text")
+			end(thread)
+			s := m.Say(thread, "I want to create a skill that mails the weather")
+			if again := strings.Contains(s.Asked(), "Welcome back!"); again != keep || !keep && !strings.Contains(s.Text, "mails the weather") {
+				t.Errorf("%s, keep %v: said %q, asked %q", how, keep, s.Text, s.Asked())
+			}
+		}
 	}
 }

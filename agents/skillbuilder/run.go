@@ -18,8 +18,9 @@ type run struct {
 	*builder
 	inv *agent.Invocation
 	say func(agent.Output)
-	// active says that the agent has the user's stream by a handoff.
-	active bool
+	// active says that the agent has the user's stream by a handoff, and fleeting that it
+	// keeps nothing when that ends early.
+	active, fleeting bool
 }
 
 // What is said when a session ends.
@@ -28,12 +29,13 @@ const (
 	returning  = "Returning you to the main assistant."
 	mayNot     = "Creating skills needs the role \"skill-author\", which you do not have. Ask the operator of the mesh for it."
 	keptSoFar  = "No problem! I keep what we have so far. "
+	keptNone   = "No problem! Nothing of it is kept. "
 	unreadable = "I could not read what we had so far, so we begin anew."
 )
 
 func (r *run) converse(ctx context.Context) error {
 	var err error
-	if r.active, err = r.hasStream(ctx); err != nil {
+	if r.active, r.fleeting, err = r.hasStream(ctx); err != nil {
 		return err
 	}
 	if !r.inv.Grant.Has(mesh.CapCreateSkill) {
@@ -79,13 +81,15 @@ func (r *run) purpose() string {
 	return ""
 }
 
-// hasStream reports whether the conversation was handed over to this agent.
-func (r *run) hasStream(ctx context.Context) (bool, error) {
+// hasStream reports whether the conversation was handed over to this agent, and whether it
+// is to keep nothing when the handoff ends early.
+func (r *run) hasStream(ctx context.Context) (active, fleeting bool, err error) {
 	h, err := r.inv.Mesh.Handoff(ctx)
 	if err != nil {
-		return false, mesh.Errorf(mesh.Unavailable, "skillbuilder.hasStream", "The mesh cannot be reached; try again: %w", err)
+		return false, false, mesh.Errorf(mesh.Unavailable, "skillbuilder.hasStream", "The mesh cannot be reached; try again: %w", err)
 	}
-	return r.inv.Grant.Direct() && h.GetState() == "active" && h.GetTargetAgentId() == r.inv.Grant.Agent, nil
+	active = r.inv.Grant.Direct() && h.GetState() == "active" && h.GetTargetAgentId() == r.inv.Grant.Agent
+	return active, active && !h.GetPreserveState(), nil
 }
 
 func (r *run) load(ctx context.Context) (session, error) {
@@ -99,10 +103,14 @@ func (r *run) load(ctx context.Context) (session, error) {
 		r.say(agent.Progress{Text: unreadable})
 		return session{}, nil
 	}
+	if again := r.inv.Handoff != nil && !r.inv.Continued; s.Fleeting && (again || !r.active) {
+		return session{}, nil // it is of a handoff that has ended
+	}
 	return s, nil
 }
 
 func (r *run) keep(ctx context.Context, s session) error {
+	s.Fleeting = r.fleeting
 	data, err := json.Marshal(s)
 	if err != nil {
 		return mesh.Errorf(mesh.Unknown, "skillbuilder.keep", "", err)
@@ -242,8 +250,15 @@ func (r *run) finish(ctx context.Context, s session) error {
 	return r.giveBack(ctx, mesh.HandoffCompleted, "Your skill '"+s.Name+"' is now active.")
 }
 
-// leave ends the session and keeps what there is (S4-046).
+// leave ends the session and keeps what there is (S4-046), unless nothing is to be kept.
 func (r *run) leave(ctx context.Context, s session) error {
+	if r.fleeting {
+		if err := r.keep(ctx, session{}); err != nil {
+			return err
+		}
+		r.say(agent.Text{Text: keptNone + returning})
+		return r.giveBack(ctx, mesh.HandoffCancelled, s.unfinishedSkill()+" is not kept.")
+	}
 	s.Paused, s.Offer, s.Hint = false, "", ""
 	if err := r.keep(ctx, s); err != nil {
 		return err

@@ -57,6 +57,9 @@ type session struct {
 	// Source is the file that was shown, and Problem why there is none.
 	Source  string `json:"source,omitempty"`
 	Problem string `json:"problem,omitempty"`
+	// Fleeting says that nothing is to be kept when the handoff ends before the skill is
+	// done: who handed over wanted it so (preserve_state).
+	Fleeting bool `json:"fleeting,omitempty"`
 	// Hint is what is said before the question is asked again.
 	Hint string `json:"-"`
 }

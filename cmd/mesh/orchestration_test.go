@@ -217,7 +217,7 @@ func (m *crewMesh) executions(thread string) []*meshv1.ExecutionInfo {
 // answer is made of what there is.
 func TestASilentAgentIsToldOfAndThenDoneWithout(t *testing.T) {
 	t.Parallel()
-	m := startCrewMesh(t, "main: orchestrator\nlimits: {quiet: 1s, agent_time: 10s}\ndefaults: {orchestrator: {agent_timeout: 7s}}\n",
+	m := startCrewMesh(t, "main: orchestrator\nlimits: {quiet: 1s, agent_time: 12s}\ndefaults: {orchestrator: {agent_timeout: 8s}}\n",
 		askedFor(askedFor(scripted.Step{}, "alpha"), "beta").Call("get_agent_results", `{}`).For(ofPlanner),
 		ofTask(scripted.Wait("never").Say("Too late."), "Find alpha"), ofTask(scripted.Say("I found beta."), "Find beta"),
 		scripted.Say("There is beta; alpha did not come in time.").For(ofPlanner),

@@ -94,12 +94,12 @@ func (h *house) of(label string) *thread.Execution {
 // while nobody works; with the user's word it does begin anew.
 func TestTheTimeOfARunOutlivesItsProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := houseOf(t, 5, func(string) (time.Duration, int) { return 60 * time.Second, completes })
+		h := houseOf(t, 5, func(string) (time.Duration, int) { return 45 * time.Second, completes })
 		h.spares = true
 		opts := dispatch.Options{Budget: 100 * time.Second}
 		r := h.outing("", opts)
 		r.order(there("a"))
-		time.Sleep(55 * time.Second) // it said something after 40
+		time.Sleep(40 * time.Second) // it said something after 30
 		r.kill()
 		time.Sleep(time.Hour)
 		r = h.outing(mesh.ReasonContinued, opts)
@@ -107,7 +107,7 @@ func TestTheTimeOfARunOutlivesItsProcess(t *testing.T) {
 			t.Errorf("what was done meanwhile: %+v", got)
 		}
 		r.order(there("b"))
-		time.Sleep(59 * time.Second)
+		time.Sleep(44 * time.Second)
 		r.order(there("in time"))
 		if got, _ := r.Done(r.p.ctx, "b"); got.Status != dispatch.StatusCompleted {
 			t.Errorf("within the time: %+v", got)

@@ -291,6 +291,13 @@ func (p *process) Invoke(ctx context.Context, method string, in, reply any, _ ..
 		out, err = p.threads.ReadThread(ctx, req)
 	case *meshv1.ListAgentsRequest:
 		out = &meshv1.ListAgentsResponse{Agents: p.agents()}
+	case *meshv1.GetAgentRequest:
+		all := p.agents()
+		i := slices.IndexFunc(all, func(a *meshv1.Agent) bool { return a.GetName() == req.GetName() })
+		if i < 0 {
+			return mesh.Errorf(mesh.NotFound, "process.Invoke", "there is no such agent")
+		}
+		out = &meshv1.GetAgentResponse{Agent: all[i]}
 	default:
 		return mesh.Errorf(mesh.Unsupported, "process.Invoke", "there is no %s", method)
 	}

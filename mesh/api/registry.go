@@ -218,7 +218,7 @@ func agentProto(p mesh.Principal, e registry.Entry) *meshv1.Agent {
 	out := &meshv1.Agent{
 		Name: e.Name, Tenant: string(e.Tenant), Owner: e.Owner, Trusted: e.Trusted, Card: e.Card, Endpoint: e.Endpoint, CardUrl: mesh.PublicURL(e.CardURL),
 		Builtin: e.Builtin, Live: e.Live, Problem: e.Problem,
-		Registered: stamp(e.Registered), Expires: stamp(e.Expires),
+		Registered: stamp(e.Registered), Expires: stamp(e.Expires), Gone: stamp(e.Gone),
 	}
 	for _, w := range e.Warnings {
 		out.Warnings = append(out.Warnings, &meshv1.CardWarning{Field: w.Field, Text: w.Text})

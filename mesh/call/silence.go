@@ -19,6 +19,9 @@ type Limits struct {
 	// Silence is how long nothing may come on an open stream until the agent is asked
 	// for its task; default 2 min.
 	Silence time.Duration
+	// Return is how long an agent is waited for that is to go on, or was live a moment ago;
+	// default 30 s. It is the same for all.
+	Return time.Duration
 	// Agents have other limits for some, by name.
 	Agents map[string]Limits
 }
@@ -26,7 +29,7 @@ type Limits struct {
 // For returns the limits of an agent.
 func (l Limits) For(agent string) Limits {
 	own := l.Agents[agent]
-	return Limits{Time: firstOf(own.Time, l.Time, 30*time.Minute), Silence: firstOf(own.Silence, l.Silence, 2*time.Minute)}
+	return Limits{Time: firstOf(own.Time, l.Time, 30*time.Minute), Silence: firstOf(own.Silence, l.Silence, 2*time.Minute), Return: firstOf(l.Return, 30*time.Second)}
 }
 
 func firstOf(all ...time.Duration) time.Duration {

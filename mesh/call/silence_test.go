@@ -146,13 +146,13 @@ func (s *speaker) GetTask(context.Context, string) (*a2apb.Task, error) {
 func TestLimitsOfAnAgentOverrideThoseOfAll(t *testing.T) {
 	l := call.Limits{Time: time.Hour, Agents: map[string]call.Limits{"slow": {Time: 2 * time.Hour, Silence: time.Second}}}
 	for name, want := range map[string]call.Limits{
-		"slow": {Time: 2 * time.Hour, Silence: time.Second}, "other": {Time: time.Hour, Silence: 2 * time.Minute},
+		"slow": {Time: 2 * time.Hour, Silence: time.Second, Return: 30 * time.Second}, "other": {Time: time.Hour, Silence: 2 * time.Minute, Return: 30 * time.Second},
 	} {
 		if diff := cmp.Diff(want, l.For(name)); diff != "" {
 			t.Errorf("%s:\n%s", name, diff)
 		}
 	}
-	if diff := cmp.Diff(call.Limits{Time: 30 * time.Minute, Silence: 2 * time.Minute}, call.Limits{}.For("x")); diff != "" {
+	if diff := cmp.Diff(call.Limits{Time: 30 * time.Minute, Silence: 2 * time.Minute, Return: 30 * time.Second}, call.Limits{}.For("x")); diff != "" {
 		t.Error(diff)
 	}
 }

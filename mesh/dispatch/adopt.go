@@ -45,7 +45,8 @@ func (d *Dispatcher) readopt(ctx context.Context, j *job) bool {
 }
 
 // find is choose where agents may be about to come back, as the job's own was cut off, or
-// the execution, or the node was away: it waits for a while until the agent is live again.
+// the execution, or the node was away, or the agent was live a moment ago: it waits for a
+// while until the agent is live again.
 func (d *Dispatcher) find(ctx context.Context, j *job) (*meshv1.Agent, error) {
 	const least, most = 20 * time.Millisecond, time.Second
 	over := time.Now().Add(d.opts.AdoptTime)
@@ -57,6 +58,9 @@ func (d *Dispatcher) find(ctx context.Context, j *job) (*meshv1.Agent, error) {
 		} else if err == nil {
 			return to, nil
 		}
+		if !back && err != nil && to.GetGone() != nil { // it may be back, where it was there just now
+			back, over = true, earlier(over, to.GetGone().AsTime().Add(d.opts.AdoptTime))
+		}
 		if !back || !time.Now().Before(over) {
 			return to, err
 		}
@@ -66,6 +70,13 @@ func (d *Dispatcher) find(ctx context.Context, j *job) (*meshv1.Agent, error) {
 			return nil, err
 		}
 	}
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
 }
 
 // continued is what an agent is told again whose work was cut off, and the event that says

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/a2a"
@@ -141,6 +143,47 @@ func TestWhatWasAtWorkGoesOnWithWhoDispatchedIt(t *testing.T) {
 			}
 			if n := len(bodies[mesh.DispatchSettled](w, inv)); n != 2 {
 				t.Errorf("%d agents are settled", n)
+			}
+		})
+	}
+}
+
+// live has an agent be there or not.
+func (w *world) live(name string, live bool, gone *timestamppb.Timestamp) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	a := proto.CloneOf(w.agents[name])
+	a.Live, a.Gone = live, gone
+	w.agents[name] = a
+}
+
+// An agent that was live a moment ago gets its message when it is back; one that has been
+// gone for longer is not waited for.
+func TestAnAgentThatWasLiveAMomentAgoIsWaitedFor(t *testing.T) {
+	texttest.Fixed(t)
+	for name, tt := range map[string]struct {
+		gone *timestamppb.Timestamp
+		want string
+	}{
+		"a moment ago": {timestamppb.Now(), dispatch.StatusCompleted},
+		"long ago":     {timestamppb.New(time.Now().Add(-time.Hour)), dispatch.StatusFailed},
+		"who knows":    {nil, dispatch.StatusFailed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.agent("worker", func(m *mission) error { return m.done("back") })
+			w.live("worker", false, tt.gone)
+			d, _ := w.dispatcher(dispatch.Options{AdoptTime: time.Minute})
+			for _, err := range d.Dispatch(t.Context(), []dispatch.Order{{AgentID: "a", Name: "worker", Mission: "go"}}) {
+				t.Fatal(err)
+			}
+			if tt.want == dispatch.StatusCompleted {
+				time.Sleep(100 * time.Millisecond) // in which it is looked for in vain
+				w.live("worker", true, nil)
+			}
+			if got := wait(t, d)["a"]; got.Status != tt.want {
+				t.Errorf("%+v", got)
 			}
 		})
 	}

@@ -15,12 +15,12 @@ import (
 // the fewest skills that has all that are asked for, else the worker.
 func (d *Dispatcher) choose(ctx context.Context, j *job) (*meshv1.Agent, error) {
 	const op = "dispatch.choose"
+	if j.Name != "" {
+		return d.named(ctx, j.Name, nil)
+	}
 	agents, err := d.inv.Mesh.Agents(ctx, &meshv1.ListAgentsRequest{})
 	if err != nil {
 		return nil, err
-	}
-	if j.Name != "" {
-		return d.named(ctx, j.Name, agents)
 	}
 	var best, worker *meshv1.Agent
 	chain := d.inv.Grant.Agents()

@@ -144,6 +144,7 @@ func TestTheCallsWithoutOutcomeAreInEveryResult(t *testing.T) {
 	texttest.Fixed(t)
 	t.Parallel()
 	w := newWorld(t)
+	w.ours = true
 	d, inv := w.dispatcher(dispatch.Options{})
 	w.agent("worker", func(m *mission) error {
 		child := bodies[mesh.DispatchIssued](w, inv)[1].Child.ID

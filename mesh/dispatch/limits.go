@@ -22,13 +22,13 @@ const DefaultBudget = 600 * time.Second
 const concluding = time.Minute
 
 // ForConsulting returns the options for who only consults agents that dispatch others: the
-// budget is theirs.
+// budget and the profile are theirs.
 func (o *Options) ForConsulting() Options {
 	c := *o
 	if c.Budget >= 0 {
 		c.Orchestrating = cmp.Or(c.Budget, DefaultBudget) + concluding
 	}
-	c.Budget = -1
+	c.Budget, c.Profile = -1, ProfileFull // which is for those who dispatch
 	return c
 }
 

@@ -42,8 +42,8 @@ type Options struct {
 	// Orchestrating is how long an agent may take that [Consult] asks and that dispatches
 	// others itself: their budget, and the time to conclude. Default 11 min.
 	Orchestrating time.Duration
-	// AdoptTime is how long an agent that was cut off may take to be live again. Default
-	// 30 s.
+	// AdoptTime is how long an agent that was cut off, or that was live within as long
+	// before, may take to be live again. Default Limits.Return.
 	AdoptTime time.Duration
 	// Limits are how long agents may say nothing.
 	Limits call.Limits
@@ -80,7 +80,7 @@ func (o *Options) fill() {
 		}
 	}
 	if o.AdoptTime <= 0 {
-		o.AdoptTime = 30 * time.Second
+		o.AdoptTime = o.Limits.For("").Return
 	}
 	o.Budget = cmp.Or(o.Budget, DefaultBudget)
 	o.Orchestrating = cmp.Or(o.Orchestrating, DefaultBudget+concluding)

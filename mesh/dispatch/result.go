@@ -44,11 +44,17 @@ func result(status, said string, last mesh.TaskMoved) string {
 // conclude completes the result of an agent that is done with what the log says: its
 // skill calls, its last reply and, if it was stopped or lost, the calls of which nobody
 // knows what became: who reads it must not have them made again as if nothing had
-// happened.
-func (d *Dispatcher) conclude(ctx context.Context, r *Result, said *transcript, last mesh.TaskMoved) {
+// happened. An agent of others has no grant, and nothing of its own in the log (writes).
+func (d *Dispatcher) conclude(ctx context.Context, r *Result, said *transcript, last mesh.TaskMoved, writes bool) {
+	r.Result = result(r.Status, said.result(), last)
+	if !writes {
+		if r.Status != StatusCompleted {
+			d.heed(ctx, r)
+		}
+		return
+	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTime)
 	defer cancel()
-	r.Result = result(r.Status, said.result(), last)
 	err := d.inv.Mesh.Lately(ctx, func(did *thread.Actions) {
 		if x := did.Execution(r.ExecutionID); x != nil {
 			r.ToolCalls = x.SkillCalls

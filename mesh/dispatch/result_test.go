@@ -89,6 +89,16 @@ func TestOptionsThatAreGivenAreKept(t *testing.T) {
 	}
 }
 
+// The short time of the profile collect is for agents that a model dispatches: who is
+// consulted has the usual one.
+func TestWhoIsConsultedHasTheUsualTime(t *testing.T) {
+	o := Options{Profile: ProfileCollect}
+	c := o.ForConsulting()
+	if c.fill(); c.Timeout != 300*time.Second {
+		t.Errorf("it has %v", c.Timeout)
+	}
+}
+
 // Who collects results waits as long as it takes, and nobody else does.
 func TestOnlyResultsAreWaitedFor(t *testing.T) {
 	for _, tool := range []string{ToolDispatch, ToolResults, ToolConsult, "x"} {

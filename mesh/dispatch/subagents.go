@@ -63,7 +63,8 @@ func (d *Dispatcher) mostCalls(o Order) int {
 	return cmp.Or(o.MaxToolCalls, d.opts.Terms[name].MaxToolCalls)
 }
 
-// named finds the agent that an order names, which need not be listed.
+// named finds the agent that an order names, which need not be listed. With Unavailable it
+// returns what is known of it.
 func (d *Dispatcher) named(ctx context.Context, name string, listed []*meshv1.Agent) (*meshv1.Agent, error) {
 	const op = "dispatch.choose"
 	as, ok := d.opts.registered(name)
@@ -88,7 +89,7 @@ func (d *Dispatcher) named(ctx context.Context, name string, listed []*meshv1.Ag
 	case !d.opts.may(a):
 		return nil, mesh.Errorf(mesh.NotFound, op, "%q has others work itself, or does not say what it is for, and cannot be dispatched", name)
 	case !a.GetLive():
-		return nil, mesh.Errorf(mesh.Unavailable, op, "%s is not available: %s", name, a.GetProblem())
+		return a, mesh.Errorf(mesh.Unavailable, op, "%s is not available: %s", name, a.GetProblem())
 	}
 	return a, nil
 }

@@ -107,6 +107,7 @@ func TestAQuestionIsTheResult(t *testing.T) {
 // S0-025: tool_calls_used is what the log knows of the agent's calls.
 func TestToolCallsAreThoseInTheLog(t *testing.T) {
 	w := newWorld(t)
+	w.ours = true
 	inv := w.orchestrator()
 	w.agent("worker", func(m *mission) error {
 		id := mesh.ExecutionID(m.md.Get("execution-id")[0])

@@ -45,7 +45,7 @@ func (d *Dispatcher) work(ctx context.Context, j *job, r Result, prior []Result)
 			d.dismiss(context.WithoutCancel(ctx), j)
 		}
 		if j.cutOff() {
-			d.conclude(ctx, &r, new(transcript), unknown())
+			d.conclude(ctx, &r, new(transcript), unknown(), true)
 		} else {
 			d.heed(ctx, &r)
 		}
@@ -74,7 +74,7 @@ func (d *Dispatcher) work(ctx context.Context, j *job, r Result, prior []Result)
 		r.Result, r.wants = result(r.Status, "", last), wanted(last)
 		return r
 	}
-	d.conclude(ctx, &r, said, last)
+	d.conclude(ctx, &r, said, last, call.Speaks(to.GetCard()))
 	d.settle(ctx, j, last, r)
 	return r
 }

@@ -13,7 +13,7 @@ const maxAgentTime = 24 * time.Hour
 
 // agentLimits are how long agents may take, and say nothing.
 func (c *Config) agentLimits() call.Limits {
-	all := call.Limits{Time: c.Limits.AgentTime, Silence: c.Limits.AgentSilence, Agents: map[string]call.Limits{}}
+	all := call.Limits{Time: c.Limits.AgentTime, Silence: c.Limits.AgentSilence, Return: c.Limits.AgentReturn, Agents: map[string]call.Limits{}}
 	for name, a := range c.Agents {
 		all.Agents[name] = call.Limits{Time: a.Time, Silence: a.Silence}
 	}

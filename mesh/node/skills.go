@@ -152,10 +152,16 @@ type Limits struct {
 	// AgentSilence is how long nothing may come on an agent's stream until it is asked
 	// for its task; default 2 min.
 	AgentSilence time.Duration `yaml:"agent_silence"`
+	// AgentReturn is how long an agent is waited for that was live a moment ago; default
+	// 30 s.
+	AgentReturn time.Duration `yaml:"agent_return"`
 	// Quiet is how long the user of a turn is told nothing until the mesh says who is at
 	// work on it, again and again; default 30 s, -1 never.
 	Quiet time.Duration `yaml:"quiet"`
 }
+
+// maxReturn is how long users may be made to wait for an agent that does not return.
+const maxReturn = 10 * time.Minute
 
 // maxDepth is how many levels of dispatch an operator may allow: each keeps the one above
 // it waiting.
@@ -197,6 +203,12 @@ func (c *Config) fillSkills() error {
 	}
 	if n := c.Limits.NodeAgents; n < limit.Unlimited || n > maxNodeAgents {
 		return mesh.InvalidField(op, "limits.node_agents", "must be 1 to %d, and is %d; leave it out for %d, or make it -1 for no limit", maxNodeAgents, n, admission.DefaultNodeAgents)
+	}
+	switch r := c.Limits.AgentReturn; {
+	case r == 0:
+		c.Limits.AgentReturn = 30 * time.Second
+	case r < time.Second || r > maxReturn:
+		return mesh.InvalidField(op, "limits.agent_return", "must be 1s to %v, and is %v; leave it out for 30s", maxReturn, r)
 	}
 	switch q := c.Limits.Quiet; {
 	case q == 0:

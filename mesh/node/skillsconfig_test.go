@@ -237,6 +237,7 @@ func TestEachBadSettingIsNamed(t *testing.T) {
 		{"limits.timeout", node.Config{Limits: node.Limits{Timeout: -1}}, "30s"},
 		{"limits.timeout", node.Config{Limits: node.Limits{Timeout: time.Hour}}, "at most 10m"},
 		{"limits.agent_time", node.Config{Limits: node.Limits{AgentTime: -1}}, "at most 24h"},
+		{"limits.agent_return", node.Config{Limits: node.Limits{AgentReturn: time.Millisecond}}, "1s to 10m"},
 		{"limits.agent_silence", node.Config{Limits: node.Limits{AgentSilence: time.Millisecond}}, "at least a second"},
 		{"agents.weather.time", node.Config{Agents: map[string]node.AgentConfig{"weather": {Time: 25 * time.Hour}}}, "at most 24h"},
 		{"agents.weather.protocol_binding", node.Config{Agents: map[string]node.AgentConfig{"weather": {Binding: "SOAP"}}}, "JSONRPC"},

@@ -37,6 +37,9 @@ type Entry struct {
 	// not to answer. Problem says, for people, why it is not.
 	Live    bool
 	Problem string
+	// Gone is, of one that is not live, when it was last known to be: it has not answered
+	// since, or not renewed its lease. It is zero where that is not known.
+	Gone time.Time
 	// Warnings are what is odd on the card, and what follows from it.
 	Warnings []Warning
 	// Credentials say which were given for the agent, never what they are.

@@ -30,8 +30,8 @@ func TestAnAgentIsRoutedToAsLongAsItsLeaseStands(t *testing.T) {
 				time.Sleep(1)
 				_, err := r.Resolve(acme, "courier")
 				wantCode(t, err, mesh.Unavailable, "courier", "has not renewed")
-				if e, err := r.Get(acme, "courier"); err != nil || e.Live || e.Problem == "" {
-					t.Errorf("Get of a lapsed agent = %+v, %v; want it listed as not live, with a problem", e, err)
+				if e, err := r.Get(acme, "courier"); err != nil || e.Live || e.Problem == "" || !e.Gone.Equal(time.Now().Add(-10*time.Second)) {
+					t.Errorf("Get of a lapsed agent = %+v, %v; want it listed as not live since it was last heard of, with a problem", e, err)
 				}
 				if live := r.List(acme, Filter{Live: true}); len(live) != 0 {
 					t.Errorf("lapsed agent is listed as live: %v", live)
@@ -140,4 +140,32 @@ func TestRenewingDoesNotMakeAnAgentLiveThatDoesNotAnswer(t *testing.T) {
 	}
 	_, err := r.Resolve(acme, "courier")
 	wantCode(t, err, mesh.Unavailable)
+}
+
+// Since when an agent does not answer is known until it does.
+func TestAnAgentIsGoneSinceItWasFoundNotToAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNetwork()
+		r := open(t, n, nil)
+		start(t, r)
+		reg := register(t, r, principal(acme), "courier", "h:1")
+		n.kill("h:1")
+		since := time.Now()
+		r.ReportDown(reg.Entry, nil)
+		for range 2 {
+			time.Sleep(3 * time.Second)
+			e, err := r.Resolve(acme, "courier")
+			if wantCode(t, err, mesh.Unavailable); !e.Gone.Equal(since) {
+				t.Errorf("gone since %v, want %v", e.Gone, since)
+			}
+		}
+		n.revive("h:1")
+		time.Sleep(9 * time.Second)
+		if _, err := r.KeepAlive(principal(acme), "courier", reg.LeaseID); err != nil {
+			t.Fatal(err)
+		}
+		if e, err := r.Resolve(acme, "courier"); err != nil || !e.Gone.IsZero() {
+			t.Errorf("back, and gone since %v: %v", e.Gone, err)
+		}
+	})
 }

@@ -151,6 +151,7 @@ type record struct {
 	id      string        // of a process, as in logs
 	kept    time.Time     // when the lease ends by the store
 	down    string        // why it may not be called, or ""
+	failed  time.Time     // since when, if it was found out here
 	given   string        // endpoint that was given beside a card URL
 	odd     []Warning     // of the card
 	creds   *credentials.Set
@@ -165,8 +166,12 @@ type record struct {
 func (c *record) refresh(via credentials.Via) {
 	c.Credentials = c.creds.States(c.Card)
 	c.Warnings = append(slices.Clip(c.odd), c.credentialWarnings(via)...)
+	c.Gone = c.failed
 	switch {
 	case c.lapsed:
+		if c.Gone.IsZero() {
+			c.Gone = c.Expires.Add(-c.lease)
+		}
 		c.Live, c.Problem = false, "has not renewed its registration since "+c.Expires.UTC().Format(time.RFC3339)
 	case c.down != "":
 		c.Live, c.Problem = false, c.down
@@ -235,14 +240,14 @@ func (r *Registry) known(tenant mesh.TenantID, name string) (e Entry, lapsed, ok
 
 // Resolve returns the agent of that name for a call. It returns NotFound if
 // the tenant sees no such agent and Unavailable, naming the agent, if it is
-// not live.
+// not live; then with what is known of it.
 func (r *Registry) Resolve(tenant mesh.TenantID, name string) (Entry, error) {
 	e, err := r.Get(tenant, name)
 	if err != nil {
 		return Entry{}, mesh.Wrap("registry.Resolve", err)
 	}
 	if !e.Live {
-		return Entry{}, mesh.Errorf(mesh.Unavailable, "registry.Resolve",
+		return e, mesh.Errorf(mesh.Unavailable, "registry.Resolve",
 			"Agent %s is not available: it %s; try again later or ask another agent", e.Name, e.Problem)
 	}
 	return e, nil
@@ -272,7 +277,7 @@ func (r *Registry) ReportDown(e Entry, err error) {
 	}
 	c := all[i]
 	r.log.Warn("agent does not answer", "agent", e.Name, "tenant", e.Tenant, "endpoint", e.Endpoint, "err", err)
-	c.down = doesNotAnswer(e.Endpoint)
+	c.down, c.failed = doesNotAnswer(e.Endpoint), r.now()
 	c.fails, c.probeAt = 0, r.now().Add(backoff(0))
 	r.changed(c)
 }

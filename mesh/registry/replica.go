@@ -54,6 +54,9 @@ func whole(of []*record) versioned {
 	}
 	for _, o := range of {
 		v.rev = max(v.rev, o.rev)
+		if !v.Live && o.Gone.After(v.Gone) {
+			v.Gone = o.Gone
+		}
 		v.Instances = append(v.Instances, Instance{o.id, o.Endpoint, o.Card.GetSupportedInterfaces(), o.Live, o.Problem, o.Registered, o.Expires})
 	}
 	slices.SortFunc(v.Instances, func(a, b Instance) int {

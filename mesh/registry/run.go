@@ -209,6 +209,11 @@ func (r *Registry) probed(c *record, err error) {
 		c.probeAt = time.Time{}
 	}
 	if c.down != problem {
+		if c.down == "" {
+			c.failed = r.now()
+		} else if problem == "" {
+			c.failed = time.Time{}
+		}
 		c.down = problem
 		r.changed(c)
 		r.log.Info("agent was probed", "agent", c.Name, "tenant", c.Tenant, "endpoint", c.Endpoint, "live", err == nil)

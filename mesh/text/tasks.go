@@ -255,6 +255,10 @@ func MeshRestarted() string { return Sprintf("The mesh was restarted while this 
 // or does not know of it; a clause.
 func AgentLost(agent string) string { return Sprintf("%s was lost while this was running", agent) }
 
+// AgentAwaited tells the user of a turn that its agent was there a moment ago and may be
+// back.
+func AgentAwaited(agent string) string { return Sprintf("Waiting for %s to return", agent) }
+
 // SendAgain ends a clause where a task had no effect.
 func SendAgain(what string) string { return what + Sprintf("; send the message again.") }
 

@@ -47,7 +47,7 @@ func (s *State) Apply(e *mesh.Event) {
 	case mesh.DispatchSettled:
 		if x := s.execs[b.Child]; x != nil && x.Kind != mesh.KindTurn && !mesh.Terminal(x.State) {
 			x.move(e, b.State, b.Reason)
-			x.Result = b.Result
+			x.Result, x.Message = b.Result, nil // that was about another state
 			s.explain(x)
 			s.progress(x.Parent)
 		}

@@ -14,6 +14,7 @@ import (
 	"agentmesh/mesh"
 	"agentmesh/mesh/a2a"
 	"agentmesh/mesh/call"
+	"agentmesh/mesh/text"
 	"agentmesh/mesh/thread"
 	"agentmesh/mesh/thread/cache"
 )
@@ -39,15 +40,66 @@ func (d *driver) returns(l *leg) bool {
 	return d.Now().Before(d.runner.began.Add(d.AdoptTime)) && callee(l.entry).Holder(l.instance).Missing() && (l.adopted || !call.Speaks(l.entry.Card))
 }
 
-// await prepares a leg that goes on: it waits until its agent, and the process that has it,
-// is live, or has had its time, or the user wants the turn to end.
+// until is how long a leg, which is prepared, waits for its agent: one that goes on as long
+// as agents are given, and one that has not begun for an agent that was there so long ago at
+// most. Who is known to be gone is not waited for.
+func (d *driver) until(l *leg) time.Duration {
+	switch gone := l.entry.Gone; {
+	case l.adopted || l.unreachable == nil:
+		return d.AdoptTime
+	case !gone.IsZero():
+		return gone.Add(d.AdoptTime).Sub(d.Now())
+	}
+	return 0
+}
+
+// waits reports whether the leg, which is prepared, has to wait for its agent.
+func (d *driver) waits(l *leg) bool {
+	return l.unreachable != nil && d.until(l) > 0 || l.unreachable == nil && d.returns(l)
+}
+
+// awaited reports whether the turn's user was told last that its agent is waited for.
+func awaited(t *thread.Execution) bool { return t.Reason == mesh.ReasonAwaited }
+
+// noteAfter is how long a turn waits for its agent until its user is told.
+const noteAfter = time.Second
+
+// tellAwaited tells the user, once, that the leg's agent is waited for.
+func (d *driver) tellAwaited(ctx context.Context, l *leg) {
+	err := d.decide(ctx, func(s *thread.State, dec *cache.Decision) error {
+		t, err := turnIn(s, l.turn)
+		if err == nil && !t.Canceled && !mesh.Terminal(t.State) && !awaited(t) {
+			dec.Events = append(dec.Events, d.event(l.turn, "node", mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_WORKING,
+				Reason: mesh.ReasonAwaited, Message: mesh.Say(text.AgentAwaited(l.exec.Agent))}))
+		}
+		return err
+	})
+	if err != nil && ctx.Err() == nil {
+		d.Logger.WarnContext(ctx, "that an agent is waited for is not logged", "agent", l.exec.Agent, "err", err)
+	}
+}
+
+// await prepares a leg: it waits until its agent, and the process that has it, is live, or
+// has had its time, or the user wants the turn to end.
 func (d *driver) await(ctx context.Context, l *leg, w *watch) {
 	const least, most = 20 * time.Millisecond, time.Second
-	over := time.NewTimer(d.AdoptTime)
-	defer over.Stop()
+	began, told := d.Now(), false
+	var over *time.Timer
 	for wait := least; ; wait = min(2*wait, most) {
 		if d.prepare(l); l.unreachable == nil && !d.returns(l) {
 			return
+		}
+		if over == nil {
+			most := d.until(l)
+			if most <= 0 {
+				return
+			}
+			over = time.NewTimer(most)
+			defer over.Stop()
+		}
+		if !told && d.Now().Sub(began) >= noteAfter {
+			told = true
+			d.tellAwaited(ctx, l)
 		}
 		d.runner.underway(d)
 		again := time.NewTimer(wait)
@@ -85,6 +137,9 @@ func (d *driver) adopt(s *thread.State, t *thread.Execution, dec *cache.Decision
 	}
 	l.exec.Deadline = d.Now().Add(x.Left())
 	l.begins = d.event(l.exec.ID, "node", mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_WORKING, Reason: mesh.ReasonContinued})
+	if awaited(t) {
+		dec.Events = append(dec.Events, d.event(l.turn, "node", mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_WORKING}))
+	}
 	dec.Events = append(dec.Events, l.begins)
 	return nil
 }

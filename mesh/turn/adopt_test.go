@@ -32,13 +32,17 @@ type survivor struct {
 	agent
 	foreign bool      // it does not speak our extension
 	back    time.Time // until then it is not live
+	gone    time.Time // since then
 	has     *a2apb.Task
 
 	mu    sync.Mutex
 	sent  []*a2apb.Message
 	asked int // for its task
 
-	// has has the execution, of two processes, and is back at that time.
+	dies     func() bool      // says nothing more to a message; nil for never
+	executed mesh.ExecutionID // of the last message
+
+	// instance has the execution, of two processes, and is back at that time.
 	instance string
 	returns  time.Time
 	dialed   []string // the instances there were when it was asked for a task
@@ -46,7 +50,7 @@ type survivor struct {
 
 func (s *survivor) Resolve(tenant mesh.TenantID, name string) (registry.Entry, error) {
 	if time.Now().Before(s.back) {
-		return registry.Entry{}, mesh.Errorf(mesh.Unavailable, "test", "not live")
+		return registry.Entry{Name: name, Gone: s.gone}, mesh.Errorf(mesh.Unavailable, "test", "not live")
 	}
 	e, err := s.agent.Resolve(tenant, name)
 	if s.instance != "" {
@@ -72,7 +76,15 @@ func (s *survivor) Dial(t call.Target) (call.Client, error) {
 func (s *survivor) SendStreamingMessage(ctx context.Context, req *a2apb.SendMessageRequest) iter.Seq2[call.Response, error] {
 	s.mu.Lock()
 	s.sent = append(s.sent, req.GetMessage())
+	as, _ := mesh.CallFrom(ctx)
+	s.executed = as.Execution
+	dies := s.dies != nil && s.dies()
 	s.mu.Unlock()
+	if dies {
+		return func(yield func(call.Response, error) bool) {
+			yield(call.Response{}, mesh.Errorf(mesh.Unavailable, "test", "the connection broke"))
+		}
+	}
 	return s.agent.SendStreamingMessage(ctx, req)
 }
 
@@ -92,15 +104,22 @@ func (s *survivor) GetTask(_ context.Context, id string) (*a2apb.Task, error) {
 	return s.has, nil
 }
 
-// after returns a runner of a node that comes after one that died in turn t1, of which
-// the agent had said something as execution a1.
-func after(t *testing.T, s *survivor, more ...*mesh.Event) *Runner {
+// node returns a runner of a node that has just begun.
+func node(t *testing.T, s *survivor) *Runner {
 	t.Helper()
 	signer, err := grant.NewSigner(make([]byte, 32))
 	must(t, err)
 	log := threadlog.New(&ledger{Backend: mem.Open()})
 	r, err := New(Config{Log: log, States: cache.New(log, 0), Leases: lease.NewLocal(nil), Directory: s, Dialer: s, Signer: signer, Main: "main", Node: "n"})
 	must(t, err)
+	return r
+}
+
+// after returns a runner of a node that comes after one that died in turn t1, of which
+// the agent had said something as execution a1.
+func after(t *testing.T, s *survivor, more ...*mesh.Event) *Runner {
+	t.Helper()
+	r := node(t, s)
 	remote := ""
 	if s.foreign {
 		remote = "own"
@@ -312,6 +331,81 @@ func TestAHandoffThatWasCutOffIsFollowed(t *testing.T) {
 				}))
 				if diff := cmp.Diff(tt.want, got); diff != "" || end != "COMPLETED" {
 					t.Errorf("ended %q (-want +got):\n%s", end, diff)
+				}
+			})
+		})
+	}
+}
+
+// An agent that was live a moment ago is waited for, whether it had the message or not, and
+// the user is told so once; who is gone for longer is not waited for, however many messages
+// come.
+func TestAnAgentThatMayBeBackIsWaitedFor(t *testing.T) {
+	const long = time.Hour
+	for name, tt := range map[string]struct {
+		foreign        bool
+		gone, back     time.Duration // before the message, and after it
+		dies, canceled bool          // it dies with the message; the user cancels after 5 s
+		end            string
+		after          time.Duration
+		told, sent     int
+	}{
+		"it is back in time":         {gone: 10 * time.Second, back: 8 * time.Second, end: "COMPLETED", after: 8 * time.Second, told: 1, sent: 1},
+		"one of others is":           {foreign: true, gone: 10 * time.Second, back: 8 * time.Second, end: "COMPLETED", after: 8 * time.Second, told: 1, sent: 1},
+		"it is back at once":         {gone: 10 * time.Second, back: 500 * time.Millisecond, end: "COMPLETED", sent: 1},
+		"it is not back":             {gone: 10 * time.Second, back: long, end: "FAILED " + mesh.ReasonUnavailable, after: 20 * time.Second, told: 1},
+		"it has long been gone":      {gone: 31 * time.Second, back: long, end: "FAILED " + mesh.ReasonUnavailable},
+		"nobody knows since when":    {back: long, end: "FAILED " + mesh.ReasonUnavailable},
+		"the user cancels":           {gone: time.Second, back: long, canceled: true, end: "CANCELED", after: 5 * time.Second, told: 1},
+		"it dies with the message":   {dies: true, back: 8 * time.Second, end: "COMPLETED", after: 8 * time.Second, told: 1, sent: 2},
+		"another's dies with it":     {foreign: true, dies: true, back: 8 * time.Second, end: "FAILED " + mesh.ReasonUnavailable, sent: 1},
+		"it dies and is not back":    {dies: true, back: long, end: "FAILED " + mesh.ReasonUnavailable, after: 30 * time.Second, told: 1, sent: 1},
+		"the user cancels meanwhile": {dies: true, back: long, canceled: true, end: "CANCELED", after: 5 * time.Second, told: 1, sent: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := &survivor{foreign: tt.foreign, agent: agent{canceled: make(chan string, 8)}}
+				s.play = func(say func(*a2apb.StreamResponse)) {
+					say(task(string(s.executed)))
+					say(status(string(s.executed), completed))
+				}
+				if !tt.dies {
+					s.back = time.Now().Add(tt.back)
+					if tt.gone > 0 {
+						s.gone = time.Now().Add(-tt.gone)
+					}
+				}
+				s.dies = func() bool {
+					if tt.dies && s.back.IsZero() {
+						s.gone, s.back = time.Now(), time.Now().Add(tt.back)
+						return true
+					}
+					return false
+				}
+				r := node(t, s)
+				defer func() { _ = r.Close(t.Context()) }()
+				began := time.Now()
+				r.write(t, opened("t1"), posted("t1"))
+				r.Wake(key)
+				if tt.canceled {
+					time.Sleep(5 * time.Second)
+					r.write(t, &mesh.Event{Execution: "t1", Actor: "user:ann", Body: mesh.CancelRequested{}})
+				}
+				time.Sleep(5 * time.Minute)
+				synctest.Wait()
+				events, err := r.Log.Read(t.Context(), key, 0, 1000)
+				must(t, err)
+				turn, told := thread.Fold(events).Turn("t1"), 0
+				for _, e := range events {
+					if m, ok := e.Body.(mesh.TaskMoved); ok && m.Reason == mesh.ReasonAwaited {
+						told++
+					}
+				}
+				if end := strings.TrimSpace(strings.TrimPrefix(turn.State.String(), "TASK_STATE_") + " " + strings.TrimPrefix(turn.Reason, mesh.ReasonCanceled)); end != tt.end || told != tt.told || len(s.sent) != tt.sent {
+					t.Errorf("ended %q; the user was told %d times, and the message was sent %d times", end, told, len(s.sent))
+				}
+				if took := turn.Updated.Sub(began); took < tt.after || took > tt.after+6*time.Second {
+					t.Errorf("it took %v, want about %v", took, tt.after)
 				}
 			})
 		})

@@ -245,7 +245,7 @@ func (d *driver) recent(ctx context.Context, n, room int) ([]*structpb.Value, er
 func (c *Config) find(tenant mesh.TenantID, agent, instance string) (registry.Entry, call.Client, error) {
 	entry, err := c.Directory.Resolve(tenant, agent)
 	if err != nil {
-		return registry.Entry{}, nil, err
+		return entry, nil, err
 	}
 	client, err := c.Dialer.Dial(callee(entry).Holder(instance))
 	return entry, client, mesh.Wrap("turn.find", err)

@@ -49,11 +49,7 @@ func (d *driver) runLeg(ctx context.Context, l *leg, w *watch) outcome {
 		return outcome{last: call.Failure(reasonLong, text.MessagesTooLong(n, maxLeg))}
 	}
 	if l.from == 0 {
-		if l.adopted {
-			d.await(ctx, l, w)
-		} else {
-			d.prepare(l)
-		}
+		d.await(ctx, l, w)
 		switch canceled, err := d.announce(ctx, l); {
 		case ctx.Err() != nil && !d.Interrupt:
 			return outcome{kind: legLost} // nothing was begun
@@ -115,9 +111,7 @@ func (d *driver) prepare(l *leg) {
 	if l.adopted {
 		return
 	}
-	if l.exec.Deadline.IsZero() || l.resumed {
-		l.exec.Deadline = d.Now().Add(d.Limits.For(l.exec.Agent).Time)
-	}
+	l.exec.Deadline = d.Now().Add(d.Limits.For(l.exec.Agent).Time)
 }
 
 // announce logs the leg before it starts, unless the user wants the turn to
@@ -134,7 +128,7 @@ func (d *driver) announce(ctx context.Context, l *leg) (canceled bool, err error
 		if l.adopted {
 			return d.adopt(s, t, dec, l)
 		}
-		if t.State == a2apb.TaskState_TASK_STATE_SUBMITTED {
+		if t.State == a2apb.TaskState_TASK_STATE_SUBMITTED || awaited(t) {
 			dec.Events = append(dec.Events, d.event(l.turn, "node", mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_WORKING}))
 		}
 		if l.resumed {
@@ -248,8 +242,8 @@ func (r *relay) over(ctx context.Context, last mesh.TaskMoved, unsaved []*mesh.E
 	}
 	out := outcome{kind: legOver, last: last, unsaved: unsaved}
 	switch lost := r.agent.Lost() && failedIn(last.State); {
-	case lost && call.Speaks(r.entry.Card):
-		out.lost = true
+	case call.Speaks(r.entry.Card) && (lost || last.Reason == mesh.ReasonUnavailable):
+		out.lost = true // before its first word, too
 	case lost && r.leg.adopted:
 		out.last, out.cut = call.Failure(mesh.ReasonUnknown, ""), text.AgentLost(r.leg.exec.Agent)
 	}

@@ -79,8 +79,8 @@ type Config struct {
 	Quiet time.Duration
 	// CancelGrace is how long an agent has to end a canceled task; default 5 s.
 	CancelGrace time.Duration
-	// AdoptTime is how long a turn that was cut off waits for its agent to be live
-	// again; default 30 s.
+	// AdoptTime is how long a turn waits for its agent to be live again, which was cut off
+	// or not there when it was to begin, and was live within as long before; default 30 s.
 	AdoptTime time.Duration
 	// Interrupt has turns that were cut off end as interrupted, rather than go on.
 	Interrupt bool

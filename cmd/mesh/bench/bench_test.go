@@ -121,7 +121,7 @@ func (b *bench) measure(ctx context.Context, r round, i int) error {
 		return err
 	}
 	for _, part := range []func(context.Context, round, int) error{
-		b.answers, b.streams, b.foreigners, b.moments, b.audiences, b.errands, b.reads, b.crowdedTenant, b.syncs, b.idles, b.store,
+		b.answers, b.streams, b.foreigners, b.moments, b.audiences, b.errands, b.orchestration, b.reads, b.crowdedTenant, b.syncs, b.adoptions, b.idles, b.store,
 	} {
 		if err := b.syncTime(r); err != nil {
 			return err

@@ -78,17 +78,17 @@ func byGRPC(conn *grpc.ClientConn) door {
 
 // drain reads a stream to its end.
 func drain(stream grpc.ServerStreamingClient[a2apb.StreamResponse], chunk func(string) error) error {
-	state := a2apb.TaskState_TASK_STATE_UNSPECIFIED
+	state, why := a2apb.TaskState_TASK_STATE_UNSPECIFIED, ""
 	for {
 		r, err := stream.Recv()
 		if errors.Is(err, io.EOF) && state == a2apb.TaskState_TASK_STATE_COMPLETED {
 			return nil
 		}
 		if err != nil {
-			return fmt.Errorf("the task is %v: %w", state, err)
+			return fmt.Errorf("the task is %v: %s: %w", state, why, err)
 		}
 		if u := r.GetStatusUpdate(); u != nil {
-			state = u.GetStatus().GetState()
+			state, why = u.GetStatus().GetState(), textOf(u.GetStatus().GetMessage().GetParts())
 		}
 		for _, p := range r.GetArtifactUpdate().GetArtifact().GetParts() {
 			if err = chunk(p.GetText()); err != nil {

@@ -155,9 +155,14 @@ func (p *process) end() {
 	select {
 	case <-p.ended:
 	case <-time.After(10 * time.Second):
-		_ = p.cmd.Process.Kill()
-		<-p.ended
+		p.kill()
 	}
+}
+
+// kill ends the process as a crash does.
+func (p *process) kill() {
+	_ = p.cmd.Process.Kill() // it may have ended
+	<-p.ended
 }
 
 // cpu is the processor time that the process has used, all threads of it, those

@@ -23,7 +23,9 @@ import (
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 	"github.com/a2aproject/a2a-go/v2/a2asrv"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protojson"
 
 	"agentmesh/mesh"
@@ -131,9 +133,13 @@ const waiting = "wait for me"
 // bareAgent is an agent of nothing but generated types, which knows of no mesh.
 type bareAgent struct {
 	a2apb.UnimplementedA2AServiceServer
+	cuts cuts
 }
 
-func (bareAgent) SendStreamingMessage(req *a2apb.SendMessageRequest, stream grpc.ServerStreamingServer[a2apb.StreamResponse]) error {
+func (a *bareAgent) SendStreamingMessage(req *a2apb.SendMessageRequest, stream grpc.ServerStreamingServer[a2apb.StreamResponse]) error {
+	if text := textOf(req.GetMessage().GetParts()); strings.HasPrefix(text, cutWord) {
+		return a.cutOff(text, req.GetMessage().GetContextId(), stream)
+	}
 	return answer(req, stream.Send)
 }
 
@@ -168,8 +174,36 @@ func answer(req *a2apb.SendMessageRequest, send func(*a2apb.StreamResponse) erro
 		TaskId: task.Id, ContextId: thread, Status: &a2apb.TaskStatus{State: end}}}})
 }
 
-// SubscribeToTask is the least that a stream can be that waits.
-func (bareAgent) SubscribeToTask(req *a2apb.SubscribeToTaskRequest, stream grpc.ServerStreamingServer[a2apb.StreamResponse]) error {
+// cutOff works on a task until all of its time are over, or nobody listens.
+func (a *bareAgent) cutOff(text, thread string, stream grpc.ServerStreamingServer[a2apb.StreamResponse]) error {
+	task := &a2apb.Task{Id: text + "-" + mesh.NewEventID(), ContextId: thread, Status: &a2apb.TaskStatus{State: a2apb.TaskState_TASK_STATE_WORKING}}
+	if err := stream.Send(&a2apb.StreamResponse{Payload: &a2apb.StreamResponse_Task{Task: task}}); err != nil {
+		return err
+	}
+	select {
+	case <-a.cuts.of(text):
+	case <-stream.Context().Done():
+	}
+	return stream.Send(&a2apb.StreamResponse{Payload: &a2apb.StreamResponse_StatusUpdate{StatusUpdate: &a2apb.TaskStatusUpdateEvent{
+		TaskId: task.Id, ContextId: thread, Status: &a2apb.TaskStatus{State: a2apb.TaskState_TASK_STATE_COMPLETED}}}})
+}
+
+// GetTask is asked for tasks that were cut off, which have come to their end.
+func (a *bareAgent) GetTask(_ context.Context, req *a2apb.GetTaskRequest) (*a2apb.Task, error) {
+	if !strings.HasPrefix(req.GetId(), cutWord) {
+		return nil, status.Error(codes.NotFound, "there is no such task")
+	}
+	a.cuts.end(req.GetId())
+	return &a2apb.Task{Id: req.GetId(), Status: &a2apb.TaskStatus{State: a2apb.TaskState_TASK_STATE_COMPLETED}, Artifacts: []*a2apb.Artifact{artifact("done")}}, nil
+}
+
+// SubscribeToTask is the least that a stream can be that waits. Tasks that were cut off have
+// come to their end.
+func (a *bareAgent) SubscribeToTask(req *a2apb.SubscribeToTaskRequest, stream grpc.ServerStreamingServer[a2apb.StreamResponse]) error {
+	if strings.HasPrefix(req.GetId(), cutWord) {
+		a.cuts.end(req.GetId())
+		return status.Error(codes.FailedPrecondition, "the task is over")
+	}
 	task := &a2apb.Task{Id: req.GetId(), Status: &a2apb.TaskStatus{State: a2apb.TaskState_TASK_STATE_WORKING}}
 	if err := stream.Send(&a2apb.StreamResponse{Payload: &a2apb.StreamResponse_Task{Task: task}}); err != nil {
 		return err
@@ -272,7 +306,7 @@ func serveAgent(string) error {
 		return err
 	}
 	return serve(func(s *grpc.Server, address string) {
-		a2apb.RegisterA2AServiceServer(s, bareAgent{})
+		a2apb.RegisterA2AServiceServer(s, &bareAgent{})
 		go func() { _ = serveWeb(web, address) }() // ends with the process
 		fmt.Printf("card http://%s\n", web.Addr())
 	})

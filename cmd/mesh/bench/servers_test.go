@@ -63,6 +63,9 @@ func (b *bench) prepare(ctx context.Context, t *testing.T) (err error) {
 	if b.mesh, err = b.prepareMesh(ctx, t, "mesh", top); err != nil {
 		return err
 	}
+	if err := b.prepareFan(ctx, t); err != nil {
+		return err
+	}
 	if b.hop, err = b.start(t, "hop", b.self("hop", b.agent)); err != nil {
 		return err
 	}
@@ -83,7 +86,6 @@ func (b *bench) prepareMesh(ctx context.Context, t *testing.T, name, src string)
 		return nil, err
 	}
 	if b.others {
-		store := filepath.Join(b.dir, name+"-store.test")
 		at := slices.IndexFunc(storePackages, func(pkg string) bool {
 			_, err := os.Stat(filepath.Join(src, pkg))
 			return err == nil
@@ -91,17 +93,13 @@ func (b *bench) prepareMesh(ctx context.Context, t *testing.T, name, src string)
 		if at < 0 {
 			return nil, fmt.Errorf("%s has none of the stores %v", src, storePackages)
 		}
-		if err := run(ctx, src, "go", "test", "-c", "-o", store, storePackages[at]); err != nil {
+		if err := b.compile(ctx, src, name+"-store", storePackages[at]); err != nil {
 			return nil, err
 		}
-		b.stores[name] = store
+		b.stores[name] = b.bins[name+"-store"]
 	}
-	source, err := filepath.Abs("testdata/giver/main.go")
+	giver, err := b.build(ctx, src, name+"-giver", "testdata/giver/main.go")
 	if err != nil {
-		return nil, err
-	}
-	giver := filepath.Join(b.dir, name+"-giver")
-	if err := run(ctx, src, "go", "build", "-trimpath", "-o", giver, source); err != nil {
 		return nil, err
 	}
 	s, err := b.startMesh(ctx, t, name, name)
@@ -111,6 +109,22 @@ func (b *bench) prepareMesh(ctx context.Context, t *testing.T, name, src string)
 		_, err = b.help(t, cmd)
 	}
 	return s, err
+}
+
+// build makes a program of one file with the sources of a mesh.
+func (b *bench) build(ctx context.Context, src, name, file string) (string, error) {
+	source, err := filepath.Abs(file)
+	if err != nil {
+		return "", err
+	}
+	out := filepath.Join(b.dir, name)
+	return out, run(ctx, src, "go", "build", "-trimpath", "-o", out, source)
+}
+
+// compile makes a program of the tests of a package.
+func (b *bench) compile(ctx context.Context, src, name, pkg string) error {
+	b.bins[name] = filepath.Join(b.dir, name+".test")
+	return run(ctx, src, "go", "test", "-c", "-o", b.bins[name], pkg)
 }
 
 // run runs a program in the folder.
@@ -124,7 +138,7 @@ func run(ctx context.Context, dir, program string, args ...string) error {
 }
 
 // help starts a process on the cores of those who ask and answer.
-func (b *bench) help(t *testing.T, cmd *exec.Cmd) ([]string, error) {
+func (b *bench) help(t cleaner, cmd *exec.Cmd) ([]string, error) {
 	p, at, err := launch(cmd, b.cores.load, isReady)
 	if err != nil {
 		return nil, err
@@ -230,12 +244,20 @@ func connect(t cleaner, name string, p *process, address string) (*server, error
 	return &server{process: p, name: name, conn: conn, doors: map[string]door{"grpc": byGRPC(conn)}}, nil
 }
 
+// settings let an agent have as many others work at once as is measured.
+const settings = "limits:\n  turn_agents: 128\n  children: 128\nquotas:\n  user:\n    agents: 128\n"
+
 // startMesh starts a mesh, in a folder of its own, whose main agent is the one that
 // others ask directly.
 func (b *bench) startMesh(ctx context.Context, t cleaner, name, folder string, env ...string) (*server, error) {
 	home := filepath.Join(b.dir, folder+"-home")
 	if err := os.MkdirAll(home, 0o755); err != nil {
 		return nil, err
+	}
+	if name == "mesh" { // one that has many agents work for a message
+		if err := os.WriteFile(filepath.Join(home, "mesh.yaml"), []byte(settings), 0o600); err != nil {
+			return nil, err
+		}
 	}
 	cmd := exec.Command(b.bins[name], "up", "--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0", "--data", "data", "--main", "bench", "--log-level", "error")
 	cmd.Dir, cmd.Env = home, environment(env...)

@@ -123,7 +123,10 @@ type Agent struct {
 	// The processes of an agent that may have several, in the order in which they registered,
 	// for those who see where it is called; none for other agents. endpoint and card are then
 	// those of the live one that registered last, and live says that one of them is.
-	Instances     []*AgentInstance `protobuf:"bytes,15,rep,name=instances,proto3" json:"instances,omitempty"`
+	Instances []*AgentInstance `protobuf:"bytes,15,rep,name=instances,proto3" json:"instances,omitempty"`
+	// Of one that is not called: when it was last known to answer and to renew its lease;
+	// absent where that is not known.
+	Gone          *timestamppb.Timestamp `protobuf:"bytes,16,opt,name=gone,proto3" json:"gone,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -259,6 +262,13 @@ func (x *Agent) GetCredentials() []*AgentCredentialState {
 func (x *Agent) GetInstances() []*AgentInstance {
 	if x != nil {
 		return x.Instances
+	}
+	return nil
+}
+
+func (x *Agent) GetGone() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Gone
 	}
 	return nil
 }
@@ -1375,7 +1385,7 @@ var File_mesh_v1_registry_proto protoreflect.FileDescriptor
 
 const file_mesh_v1_registry_proto_rawDesc = "" +
 	"\n" +
-	"\x16mesh/v1/registry.proto\x12\amesh.v1\x1a\va2av1.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xa7\x04\n" +
+	"\x16mesh/v1/registry.proto\x12\amesh.v1\x1a\va2av1.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xd7\x04\n" +
 	"\x05Agent\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06tenant\x18\x02 \x01(\tR\x06tenant\x12(\n" +
@@ -1394,7 +1404,8 @@ const file_mesh_v1_registry_proto_rawDesc = "" +
 	"\atrusted\x18\f \x01(\bR\atrusted\x120\n" +
 	"\bwarnings\x18\r \x03(\v2\x14.mesh.v1.CardWarningR\bwarnings\x12?\n" +
 	"\vcredentials\x18\x0e \x03(\v2\x1d.mesh.v1.AgentCredentialStateR\vcredentials\x124\n" +
-	"\tinstances\x18\x0f \x03(\v2\x16.mesh.v1.AgentInstanceR\tinstances\"\x96\x02\n" +
+	"\tinstances\x18\x0f \x03(\v2\x16.mesh.v1.AgentInstanceR\tinstances\x12.\n" +
+	"\x04gone\x18\x10 \x01(\v2\x1a.google.protobuf.TimestampR\x04gone\"\x96\x02\n" +
 	"\rAgentInstance\x12\x1a\n" +
 	"\bendpoint\x18\x01 \x01(\tR\bendpoint\x129\n" +
 	"\n" +
@@ -1528,40 +1539,41 @@ var file_mesh_v1_registry_proto_depIdxs = []int32{
 	5,  // 3: mesh.v1.Agent.warnings:type_name -> mesh.v1.CardWarning
 	4,  // 4: mesh.v1.Agent.credentials:type_name -> mesh.v1.AgentCredentialState
 	2,  // 5: mesh.v1.Agent.instances:type_name -> mesh.v1.AgentInstance
-	22, // 6: mesh.v1.AgentInstance.interfaces:type_name -> lf.a2a.v1.AgentInterface
-	21, // 7: mesh.v1.AgentInstance.registered:type_name -> google.protobuf.Timestamp
-	21, // 8: mesh.v1.AgentInstance.expires:type_name -> google.protobuf.Timestamp
-	20, // 9: mesh.v1.RegisterAgentRequest.card:type_name -> lf.a2a.v1.AgentCard
-	23, // 10: mesh.v1.RegisterAgentRequest.lease:type_name -> google.protobuf.Duration
-	3,  // 11: mesh.v1.RegisterAgentRequest.credentials:type_name -> mesh.v1.AgentCredential
-	1,  // 12: mesh.v1.RegisterAgentResponse.agent:type_name -> mesh.v1.Agent
-	23, // 13: mesh.v1.RegisterAgentResponse.lease:type_name -> google.protobuf.Duration
-	21, // 14: mesh.v1.KeepAliveResponse.expires:type_name -> google.protobuf.Timestamp
-	3,  // 15: mesh.v1.SetAgentCredentialsRequest.credentials:type_name -> mesh.v1.AgentCredential
-	1,  // 16: mesh.v1.SetAgentCredentialsResponse.agent:type_name -> mesh.v1.Agent
-	1,  // 17: mesh.v1.GetAgentResponse.agent:type_name -> mesh.v1.Agent
-	1,  // 18: mesh.v1.ListAgentsResponse.agents:type_name -> mesh.v1.Agent
-	0,  // 19: mesh.v1.WatchAgentsResponse.kind:type_name -> mesh.v1.WatchAgentsResponse.Kind
-	1,  // 20: mesh.v1.WatchAgentsResponse.agent:type_name -> mesh.v1.Agent
-	6,  // 21: mesh.v1.RegistryService.RegisterAgent:input_type -> mesh.v1.RegisterAgentRequest
-	8,  // 22: mesh.v1.RegistryService.KeepAlive:input_type -> mesh.v1.KeepAliveRequest
-	10, // 23: mesh.v1.RegistryService.DeregisterAgent:input_type -> mesh.v1.DeregisterAgentRequest
-	12, // 24: mesh.v1.RegistryService.SetAgentCredentials:input_type -> mesh.v1.SetAgentCredentialsRequest
-	14, // 25: mesh.v1.RegistryService.GetAgent:input_type -> mesh.v1.GetAgentRequest
-	16, // 26: mesh.v1.RegistryService.ListAgents:input_type -> mesh.v1.ListAgentsRequest
-	18, // 27: mesh.v1.RegistryService.WatchAgents:input_type -> mesh.v1.WatchAgentsRequest
-	7,  // 28: mesh.v1.RegistryService.RegisterAgent:output_type -> mesh.v1.RegisterAgentResponse
-	9,  // 29: mesh.v1.RegistryService.KeepAlive:output_type -> mesh.v1.KeepAliveResponse
-	11, // 30: mesh.v1.RegistryService.DeregisterAgent:output_type -> mesh.v1.DeregisterAgentResponse
-	13, // 31: mesh.v1.RegistryService.SetAgentCredentials:output_type -> mesh.v1.SetAgentCredentialsResponse
-	15, // 32: mesh.v1.RegistryService.GetAgent:output_type -> mesh.v1.GetAgentResponse
-	17, // 33: mesh.v1.RegistryService.ListAgents:output_type -> mesh.v1.ListAgentsResponse
-	19, // 34: mesh.v1.RegistryService.WatchAgents:output_type -> mesh.v1.WatchAgentsResponse
-	28, // [28:35] is the sub-list for method output_type
-	21, // [21:28] is the sub-list for method input_type
-	21, // [21:21] is the sub-list for extension type_name
-	21, // [21:21] is the sub-list for extension extendee
-	0,  // [0:21] is the sub-list for field type_name
+	21, // 6: mesh.v1.Agent.gone:type_name -> google.protobuf.Timestamp
+	22, // 7: mesh.v1.AgentInstance.interfaces:type_name -> lf.a2a.v1.AgentInterface
+	21, // 8: mesh.v1.AgentInstance.registered:type_name -> google.protobuf.Timestamp
+	21, // 9: mesh.v1.AgentInstance.expires:type_name -> google.protobuf.Timestamp
+	20, // 10: mesh.v1.RegisterAgentRequest.card:type_name -> lf.a2a.v1.AgentCard
+	23, // 11: mesh.v1.RegisterAgentRequest.lease:type_name -> google.protobuf.Duration
+	3,  // 12: mesh.v1.RegisterAgentRequest.credentials:type_name -> mesh.v1.AgentCredential
+	1,  // 13: mesh.v1.RegisterAgentResponse.agent:type_name -> mesh.v1.Agent
+	23, // 14: mesh.v1.RegisterAgentResponse.lease:type_name -> google.protobuf.Duration
+	21, // 15: mesh.v1.KeepAliveResponse.expires:type_name -> google.protobuf.Timestamp
+	3,  // 16: mesh.v1.SetAgentCredentialsRequest.credentials:type_name -> mesh.v1.AgentCredential
+	1,  // 17: mesh.v1.SetAgentCredentialsResponse.agent:type_name -> mesh.v1.Agent
+	1,  // 18: mesh.v1.GetAgentResponse.agent:type_name -> mesh.v1.Agent
+	1,  // 19: mesh.v1.ListAgentsResponse.agents:type_name -> mesh.v1.Agent
+	0,  // 20: mesh.v1.WatchAgentsResponse.kind:type_name -> mesh.v1.WatchAgentsResponse.Kind
+	1,  // 21: mesh.v1.WatchAgentsResponse.agent:type_name -> mesh.v1.Agent
+	6,  // 22: mesh.v1.RegistryService.RegisterAgent:input_type -> mesh.v1.RegisterAgentRequest
+	8,  // 23: mesh.v1.RegistryService.KeepAlive:input_type -> mesh.v1.KeepAliveRequest
+	10, // 24: mesh.v1.RegistryService.DeregisterAgent:input_type -> mesh.v1.DeregisterAgentRequest
+	12, // 25: mesh.v1.RegistryService.SetAgentCredentials:input_type -> mesh.v1.SetAgentCredentialsRequest
+	14, // 26: mesh.v1.RegistryService.GetAgent:input_type -> mesh.v1.GetAgentRequest
+	16, // 27: mesh.v1.RegistryService.ListAgents:input_type -> mesh.v1.ListAgentsRequest
+	18, // 28: mesh.v1.RegistryService.WatchAgents:input_type -> mesh.v1.WatchAgentsRequest
+	7,  // 29: mesh.v1.RegistryService.RegisterAgent:output_type -> mesh.v1.RegisterAgentResponse
+	9,  // 30: mesh.v1.RegistryService.KeepAlive:output_type -> mesh.v1.KeepAliveResponse
+	11, // 31: mesh.v1.RegistryService.DeregisterAgent:output_type -> mesh.v1.DeregisterAgentResponse
+	13, // 32: mesh.v1.RegistryService.SetAgentCredentials:output_type -> mesh.v1.SetAgentCredentialsResponse
+	15, // 33: mesh.v1.RegistryService.GetAgent:output_type -> mesh.v1.GetAgentResponse
+	17, // 34: mesh.v1.RegistryService.ListAgents:output_type -> mesh.v1.ListAgentsResponse
+	19, // 35: mesh.v1.RegistryService.WatchAgents:output_type -> mesh.v1.WatchAgentsResponse
+	29, // [29:36] is the sub-list for method output_type
+	22, // [22:29] is the sub-list for method input_type
+	22, // [22:22] is the sub-list for extension type_name
+	22, // [22:22] is the sub-list for extension extendee
+	0,  // [0:22] is the sub-list for field type_name
 }
 
 func init() { file_mesh_v1_registry_proto_init() }

@@ -37,6 +37,8 @@ type Client struct {
 
 	// writing serialises Record, so that events land in the order in which
 	// they were recorded.
+	queueing   sync.Mutex
+	queue      []*recording // in the order in which they were called; under queueing
 	writing    sync.Mutex
 	kept       []*meshv1.Event // not sent yet; under writing, as what is next
 	keptBytes  int

@@ -34,7 +34,8 @@ const (
 // Actor, so that recording the same events again adds nothing, and does so
 // itself while the node is unavailable, or others write so much to the thread
 // that it loses to them. It returns by what the agents are called of the
-// executions that the events dispatched, or that go on.
+// executions that the events dispatched, or that go on, and maybe of others that were
+// dispatched along with them.
 //
 // What was kept goes with it. Where the node refuses that, Record returns its error.
 func (c *Client) Record(ctx context.Context, events ...*mesh.Event) (map[mesh.ExecutionID]Issued, error) {
@@ -69,15 +70,86 @@ func (c *Client) RecordCall(ctx context.Context, id string, called mesh.SkillCal
 	return p, mesh.Wrap(op, err)
 }
 
+// A recording is a call of record. Those that begin agents, and wait while another one is on
+// its way, go together: however many agents begin at once, they wait for few commits.
+type recording struct {
+	events []*meshv1.Event
+	begins bool // nothing but agents whose orders were accepted
+	over   bool // res and err are the answer
+	res    *meshv1.AppendEventsResponse
+	err    error
+}
+
 func (c *Client) record(ctx context.Context, events []*mesh.Event) (*meshv1.AppendEventsResponse, error) {
+	r := &recording{events: make([]*meshv1.Event, len(events)), begins: true}
+	for i, e := range events {
+		_, begins := e.Body.(mesh.DispatchIssued)
+		r.events[i], r.begins = c.toProto(e), r.begins && begins
+	}
+	c.queueing.Lock()
+	c.queue = append(c.queue, r)
+	c.queueing.Unlock()
 	c.writing.Lock()
 	defer c.writing.Unlock()
-	said := make([]*meshv1.Event, len(events))
-	for i, e := range events {
-		said[i] = c.toProto(e)
+	for !r.over {
+		c.writeQueued(ctx, r)
 	}
+	return r.res, r.err
+}
+
+// next takes from the queue what goes in one request: one recording, or several that begin
+// agents.
+func (c *Client) next() (batch []*recording) {
+	c.queueing.Lock()
+	defer c.queueing.Unlock()
+	n := 1
+	for c.queue[0].begins && n < len(c.queue) && n < keepMost && c.queue[n].begins {
+		n++
+	}
+	batch = slices.Clone(c.queue[:n])
+	c.queue = slices.Delete(c.queue, 0, n)
+	return batch
+}
+
+// writeQueued appends the next of what is queued, for who waits with the context for its own.
+// The caller holds writing.
+func (c *Client) writeQueued(ctx context.Context, own *recording) {
+	batch := c.next()
+	if len(batch) > 1 && (c.lost == nil || len(c.kept) > 0) {
+		all := slices.Clone(c.kept)
+		for _, r := range batch {
+			all = append(all, r.events...)
+		}
+		res, err := c.append(ctx, all, false)
+		if err == nil {
+			c.empty()
+		}
+		if err == nil || ctx.Err() == nil && !refused(ctx, err) {
+			for _, r := range batch {
+				r.over, r.res, r.err = true, res, err
+			}
+			return
+		}
+	}
+	for i, r := range batch { // each has an answer of its own
+		res, err := c.write(ctx, r.events)
+		if err != nil && ctx.Err() != nil && r != own { // they wait with contexts of theirs
+			c.queueing.Lock()
+			c.queue = slices.DeleteFunc(slices.Concat(batch[i:], c.queue), func(r *recording) bool { return r == own })
+			c.queueing.Unlock()
+			if !own.over {
+				own.over, own.err = true, err
+			}
+			return
+		}
+		r.over, r.res, r.err = true, res, err
+	}
+}
+
+// write appends events after what was kept. The caller holds writing.
+func (c *Client) write(ctx context.Context, events []*meshv1.Event) (*meshv1.AppendEventsResponse, error) {
 	if len(c.kept) > 0 {
-		res, err := c.append(ctx, slices.Concat(c.kept, said), false)
+		res, err := c.append(ctx, slices.Concat(c.kept, events), false)
 		if err == nil {
 			c.empty()
 		} else if refused(ctx, err) { // what was kept, or the events: then what was kept stands
@@ -88,7 +160,7 @@ func (c *Client) record(ctx context.Context, events []*mesh.Event) (*meshv1.Appe
 	if err := c.takeLost(); err != nil {
 		return nil, err
 	}
-	return c.append(ctx, said, false)
+	return c.append(ctx, events, false)
 }
 
 // takeLost returns once what nobody was told yet.
