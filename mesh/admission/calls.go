@@ -33,6 +33,7 @@ type spent struct {
 	taken int         // of them, counted for the user
 	// Agents that count for the quotas, by the events that dispatched them.
 	agents map[*mesh.Event]*quota.Place
+	began  []mesh.ExecutionID // that hold a place
 }
 
 // dispatches is what the events want of the quotas.
@@ -56,6 +57,9 @@ func (w *ruling) giveBack() {
 	w.by.users.Return(w.payer(), w.taken)
 	for _, p := range w.agents {
 		p.GiveBack()
+	}
+	for _, id := range w.began {
+		w.by.places.free(id)
 	}
 	w.spent = spent{}
 	w.written.giveBack(w.by.volumes)

@@ -40,6 +40,7 @@ type Controller struct {
 	budgets    limit.Budgets
 	users      *limit.Windows
 	quotas     *quota.Keeper // nil if there are none
+	places     *Places       // nil for as many agents as there are
 	known      recalled      // tenants whose users' calls are in users
 	volumes    *volumes
 	skills     Skills // nil where nobody knows any

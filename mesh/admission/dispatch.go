@@ -129,13 +129,17 @@ func (w *ruling) checkDispatch(i int, e *mesh.Event, b mesh.DispatchIssued) erro
 	return nil
 }
 
-// checkOutcome checks the end of an execution that this one dispatched or was to.
-func (w *ruling) checkOutcome(i int, b mesh.DispatchSettled) error {
+// checkOutcome checks the end of an execution that this one dispatched or was to. One that
+// has an end, as when the user ended it, gets no other one.
+func (w *ruling) checkOutcome(i int, e *mesh.Event, b mesh.DispatchSettled) error {
 	if _, fresh := w.children[b.Child]; !fresh && !w.isChild(b.Child) {
 		return w.refuse(i, "only what the execution dispatched can be settled")
 	}
 	if !mesh.Terminal(b.State) || len(b.Result) > mesh.MaxResult {
 		return mesh.InvalidField(w.op, fmt.Sprintf("events[%d].dispatch_settled", i), "needs a terminal state and a result of at most %d bytes", mesh.MaxResult)
+	}
+	if x := w.st.Execution(b.Child); w.over[b.Child] || x != nil && mesh.Terminal(x.State) {
+		w.late = append(w.late, e)
 	}
 	w.over[b.Child] = true
 	return nil
@@ -189,6 +193,10 @@ func (w *ruling) allot(e *mesh.Event, b *mesh.DispatchIssued) error {
 	if w.trip = w.ledger().Check(limit.StopsStarts); w.trip != nil {
 		return w.trip.Err(w.op)
 	}
+	if trip := w.by.places.take(w.grant, b.Child, w.now); trip != nil { // it waits: that is no limit of the turn's
+		return trip.Err(w.op)
+	}
+	w.began = append(w.began, b.Child.ID)
 	place, trip := w.by.quotas.Take(w.grant.Tenant, w.grant.User, oneAgent)
 	if w.trip = trip; trip != nil {
 		return trip.Err(w.op)

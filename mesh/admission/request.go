@@ -71,6 +71,7 @@ type ruling struct {
 	children map[mesh.ExecutionID]mesh.Execution // accepted or dispatched by this request
 	fresh    map[mesh.ExecutionID]bool           // of the children, that were not dispatched before
 	over     map[mesh.ExecutionID]bool           // settled by this request
+	late     []*mesh.Event                       // ends of what is over: they are not added
 	told     map[mesh.ExecutionID]string         // delivered by this request, by which event
 	grants   map[mesh.ExecutionID]mesh.Grant     // to be issued
 	answers  map[string]bool                     // approvals settled by this request
@@ -112,7 +113,11 @@ func (w *ruling) decide() (cache.Decision, error) {
 	w.take()
 	left := w.remaining()
 	w.left.Store(&left)
-	return cache.Decision{Events: w.events, Scopes: []mesh.Scope{mesh.Scope(w.grant.Execution)}, Placed: w.placed}, nil
+	add := w.events
+	if len(w.late) > 0 {
+		add = slices.DeleteFunc(slices.Clone(add), func(e *mesh.Event) bool { return slices.Contains(w.late, e) })
+	}
+	return cache.Decision{Events: add, Scopes: []mesh.Scope{mesh.Scope(w.grant.Execution)}, Placed: w.placed}, nil
 }
 
 // repeated takes events that the log has already, and no others.
@@ -170,7 +175,13 @@ func (w *ruling) check(i int, e *mesh.Event) error {
 // user said, a grant for as long as it had one at first; and one whose work was cut off,
 // and goes on, a grant for the time that it had left.
 func (w *ruling) renew(x *thread.Execution, e *mesh.Event, b mesh.TaskMoved) error {
-	if x == nil || mesh.Terminal(x.State) || b.State != a2apb.TaskState_TASK_STATE_WORKING {
+	if x == nil || b.State != a2apb.TaskState_TASK_STATE_WORKING {
+		return nil
+	}
+	if mesh.Terminal(x.State) {
+		if b.Reason == mesh.ReasonDelivered || b.Reason == mesh.ReasonContinued { // its agent would begin again
+			return mesh.Errorf(mesh.Precondition, w.op, "the execution %q is over; it does not go on", clip(string(x.ID)))
+		}
 		return nil
 	}
 	child, began := x.Execution, x.Deadline.Add(-x.Allowed)
@@ -192,6 +203,7 @@ func (w *ruling) renew(x *thread.Execution, e *mesh.Event, b mesh.TaskMoved) err
 		return mesh.Wrap(w.op, err)
 	}
 	w.grants[x.ID] = w.by.granted(g)
+	w.by.places.keep(w.grant, x, w.now)
 	return nil
 }
 
@@ -237,7 +249,7 @@ func (w *ruling) checkOwn(i int, e *mesh.Event) error {
 	case mesh.DispatchIssued:
 		return w.checkDispatch(i, e, b)
 	case mesh.DispatchSettled:
-		return w.checkOutcome(i, b)
+		return w.checkOutcome(i, e, b)
 	}
 	return w.refuse(i, "this kind of event is not an agent's to add")
 }

@@ -52,8 +52,8 @@ func (d *Dispatcher) find(ctx context.Context, j *job) (*meshv1.Agent, error) {
 	over := time.Now().Add(d.opts.AdoptTime)
 	for wait := least; ; wait = min(2*wait, most) {
 		to, err := d.choose(ctx, j)
-		back := j.resume != nil && j.resume.continued || d.inv.Continued || d.inv.Mesh.Away(d.opts.AdoptTime)
-		if err == nil && j.resume != nil && j.resume.continued && callee(to).Holder(j.resume.instance).Missing() {
+		back := j.cutOff() || d.inv.Continued || d.inv.Mesh.Away(d.opts.AdoptTime)
+		if err == nil && j.cutOff() && callee(to).Holder(j.resume.instance).Missing() {
 			back = d.inv.Continued || d.inv.Mesh.Away(d.opts.AdoptTime) // others may be the first to come back
 		} else if err == nil {
 			return to, nil

@@ -362,8 +362,9 @@ func (d *Dispatcher) link(j *job) {
 	d.queue(j)
 }
 
-// queue has the job run when there is room, in the order of dispatch, if it waits for
-// nobody. d.mu is held.
+// queue has the job run when there is room, if it waits for nobody: in the order of
+// dispatch, and first those that were at work before the run was cut off, for they may
+// still be. d.mu is held.
 func (d *Dispatcher) queue(j *job) {
 	if j.Status == StatusPending && j.waits == 0 && !j.queued {
 		j.queued = true
@@ -371,13 +372,22 @@ func (d *Dispatcher) queue(j *job) {
 	}
 }
 
-// A queue is a heap of jobs whose first one was dispatched first.
+// cutOff reports whether the job was at work before the run went on.
+func (j *job) cutOff() bool { return j.resume != nil && j.resume.continued }
+
+// A queue is a heap of jobs whose first one was cut off or, where none was, dispatched
+// first.
 type queue []*job
 
-func (q queue) Len() int           { return len(q) }
-func (q queue) Less(i, k int) bool { return q[i].at < q[k].at }
-func (q queue) Swap(i, k int)      { q[i], q[k] = q[k], q[i] }
-func (q *queue) Push(j any)        { *q = append(*q, j.(*job)) } //nolint:forcetypeassert // package heap pushes what it is given
+func (q queue) Len() int { return len(q) }
+func (q queue) Less(i, k int) bool {
+	if cut := q[i].cutOff(); cut != q[k].cutOff() {
+		return cut
+	}
+	return q[i].at < q[k].at
+}
+func (q queue) Swap(i, k int) { q[i], q[k] = q[k], q[i] }
+func (q *queue) Push(j any)   { *q = append(*q, j.(*job)) } //nolint:forcetypeassert // package heap pushes what it is given
 
 // Pop implements [heap.Interface].
 func (q *queue) Pop() any {
@@ -391,11 +401,14 @@ func (q *queue) Pop() any {
 // start runs every job that is ready, as far as the limit allows. d.mu is held.
 func (d *Dispatcher) start() {
 	for a := d.next(); a.job != nil; a = d.next() {
-		d.wg.Go(func() { // Close waits
-			for a.job != nil {
-				a = d.finish(a.job, a.do(d.run))
-			}
-		})
+		d.wg.Go(func() { d.after(a.job, a.do(d.run)) }) // Close waits
+	}
+}
+
+// after notes how a job ended, and runs those that begin in its place.
+func (d *Dispatcher) after(j *job, r Result) {
+	for a := d.finish(j, r); a.job != nil; {
+		a = d.finish(a.job, a.do(d.run))
 	}
 }
 

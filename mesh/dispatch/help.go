@@ -77,25 +77,7 @@ func (d *Dispatcher) giveUp(j *job) {
 		return
 	}
 	help := j.wants.help
-	j.Status, j.Result.Result = StatusFailed, text.AgentUnanswered(help.reason, help.Partial)
-	d.end(j, mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_FAILED, Reason: mesh.ReasonHelp})
-	d.over(j)
-	d.wake()
-}
-
-// end logs the end of a job that waits, and has its agent end it. d.mu is held.
-func (d *Dispatcher) end(j *job, last mesh.TaskMoved) {
-	if j.clock != nil {
-		j.clock.Stop()
-	}
-	d.settle(context.WithoutCancel(d.ctx), j, last, j.Result)
-	if stop := j.stop; stop != nil {
-		d.wg.Go(func() { // Close waits
-			ctx, cancel := context.WithTimeout(context.WithoutCancel(d.ctx), settleTime)
-			defer cancel()
-			stop(ctx)
-		})
-	}
+	d.end(j, StatusFailed, text.AgentUnanswered(help.reason, help.Partial), mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_FAILED, Reason: mesh.ReasonHelp})
 }
 
 // untold are the jobs that wait for an answer and of which the model was not told. d.mu is

@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"cmp"
 	"context"
 	"strings"
 	"unicode/utf8"
@@ -47,6 +48,7 @@ func result(status, said string, last mesh.TaskMoved) string {
 func (d *Dispatcher) conclude(ctx context.Context, r *Result, said *transcript, last mesh.TaskMoved, writes bool) {
 	r.Result = result(r.Status, said.result(), last)
 	if !writes {
+		d.heed(ctx, r)
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTime)
@@ -54,6 +56,9 @@ func (d *Dispatcher) conclude(ctx context.Context, r *Result, said *transcript, 
 	err := d.inv.Mesh.Lately(ctx, func(did *thread.Actions) {
 		if x := did.Execution(r.ExecutionID); x != nil {
 			r.ToolCalls = x.SkillCalls
+			if r.ended(x) {
+				r.Result = cmp.Or(x.Result, result(r.Status, said.result(), mesh.TaskMoved{State: x.State}))
+			}
 		}
 		switch r.Status {
 		case StatusCompleted:
@@ -65,6 +70,30 @@ func (d *Dispatcher) conclude(ctx context.Context, r *Result, said *transcript, 
 	if err != nil {
 		d.opts.Logger.WarnContext(ctx, "what an agent did cannot be read", "execution", r.ExecutionID, "err", err)
 	}
+}
+
+// heed has an order end as the log says, if others ended it meanwhile.
+func (d *Dispatcher) heed(ctx context.Context, r *Result) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTime)
+	defer cancel()
+	err := d.inv.Mesh.Lately(ctx, func(did *thread.Actions) {
+		if x := did.Execution(r.ExecutionID); x != nil && r.ended(x) {
+			r.Result = cmp.Or(x.Result, result(r.Status, "", mesh.TaskMoved{State: x.State}))
+		}
+	})
+	if err != nil {
+		d.opts.Logger.WarnContext(ctx, "how an order ended cannot be read", "execution", r.ExecutionID, "err", err)
+	}
+}
+
+// ended takes the end that the execution has in the log, where others gave it another one.
+func (r *Result) ended(x *thread.Execution) bool {
+	is := thread.StatusOf(x.State, x.Reason)
+	if !mesh.Terminal(x.State) || is == r.Status {
+		return false
+	}
+	r.Status = is
+	return true
 }
 
 // unsettled returns those of the skill calls, in short, that have not come back.

@@ -4,11 +4,13 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"time"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/agent"
+	"agentmesh/mesh/call"
 	"agentmesh/mesh/llm"
 	"agentmesh/mesh/text"
 	"agentmesh/mesh/thread"
@@ -217,8 +219,6 @@ func (d *Dispatcher) Cancel(id string) string {
 		return alreadyCompleted
 	case j.waiting():
 		d.abandon(j)
-		d.over(j)
-		d.wake()
 	default:
 		d.drop(j)
 		d.wake()
@@ -231,10 +231,50 @@ func (j *job) waiting() bool {
 	return j.Status == StatusWaiting || j.Status == StatusAsks || j.Status == StatusPending && j.resume != nil
 }
 
-// abandon ends a job that waits. d.mu is held.
+// abandon ends a job that waits because nobody wants it any more. d.mu is held.
 func (d *Dispatcher) abandon(j *job) {
-	j.Status, j.Result.Result = StatusCanceled, text.AgentCanceled()
-	d.end(j, mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_CANCELED, Reason: mesh.ReasonDismissed})
+	d.end(j, StatusCanceled, text.AgentCanceled(), mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_CANCELED, Reason: mesh.ReasonDismissed})
+}
+
+// end ends a job that waits, and has its agent end it. It is over when the log has it. d.mu
+// is held.
+func (d *Dispatcher) end(j *job, status, result string, last mesh.TaskMoved) {
+	if j.clock != nil {
+		j.clock.Stop()
+	}
+	r, stop := j.Result, j.stop
+	r.Status, r.Result = status, result
+	if stop == nil && j.resume != nil { // it was not taken up yet
+		stop = func(ctx context.Context) { d.dismiss(ctx, j) }
+	}
+	d.running++
+	j.Status, j.began, j.cancel = StatusRunning, time.Now(), func() {}
+	d.wg.Go(func() { // Close waits
+		ctx := context.WithoutCancel(d.ctx)
+		if stop != nil { // first: what the log has as over is not looked after any more
+			stop(ctx)
+		}
+		d.settle(ctx, j, last, r)
+		d.after(j, r)
+	})
+}
+
+// dismiss has the agent end the task that it has from before the run went on.
+func (d *Dispatcher) dismiss(ctx context.Context, j *job) {
+	ctx, cancel := context.WithTimeout(ctx, settleTime)
+	defer cancel()
+	found, err := d.choose(ctx, j)
+	if err == nil {
+		to := callee(found)
+		var client call.Client
+		if client, err = d.dialer.Dial(to.Target); err == nil {
+			as := to.As(d.inv.Thread, j.exec, d.inv.Mesh.Tickets(j.exec.ID, ""))
+			err = call.End(mesh.WithCall(ctx, as), client, j.exec.ID, j.resume.task, settleTime)
+		}
+	}
+	if err != nil {
+		d.opts.Logger.InfoContext(ctx, "agent did not cancel", "execution", j.exec.ID, "err", err)
+	}
 }
 
 // suspend notes that the run ends because somebody waits for the user.

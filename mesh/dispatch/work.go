@@ -15,6 +15,7 @@ import (
 	"agentmesh/mesh/agent/meshclient"
 	"agentmesh/mesh/agent/modelrun"
 	"agentmesh/mesh/call"
+	"agentmesh/mesh/limit"
 	"agentmesh/mesh/text"
 )
 
@@ -40,8 +41,13 @@ func (d *Dispatcher) work(ctx context.Context, j *job, r Result, prior []Result)
 		if d.leaves() {
 			return r
 		}
-		if j.resume != nil && j.resume.continued {
+		if j.resume != nil && ctx.Err() != nil { // its agent may be at work all the same
+			d.dismiss(context.WithoutCancel(ctx), j)
+		}
+		if j.cutOff() {
 			d.conclude(ctx, &r, new(transcript), unknown(), true)
+		} else {
+			d.heed(ctx, &r)
 		}
 		d.settle(ctx, j, mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_FAILED, Reason: mesh.ReasonUnavailable}, r)
 		return r
@@ -53,7 +59,7 @@ func (d *Dispatcher) work(ctx context.Context, j *job, r Result, prior []Result)
 		return r
 	case (lost || ctx.Err() == nil && last.Reason == mesh.ReasonUnavailable) && call.Speaks(to.GetCard()) && d.readopt(ctx, j):
 		return d.work(ctx, j, r, prior)
-	case lost && j.resume != nil && j.resume.continued && !call.Speaks(to.GetCard()):
+	case lost && j.cutOff() && !call.Speaks(to.GetCard()):
 		last = unknown()
 	}
 	if r.Status = status(ctx, last); d.asksForHelp(last) && r.Status == StatusAwaiting {
@@ -91,7 +97,7 @@ type assignment struct {
 func (d *Dispatcher) assign(ctx context.Context, j *job, to *meshv1.Agent, prior []Result) (*assignment, error) {
 	a := &assignment{to: to}
 	var event *mesh.Event
-	if j.resume != nil && j.resume.continued {
+	if j.cutOff() {
 		a.msg, event = d.continued(j)
 	} else if j.resume != nil {
 		a.msg = d.answer(j)
@@ -111,12 +117,41 @@ func (d *Dispatcher) assign(ctx context.Context, j *job, to *meshv1.Agent, prior
 		j.exec.Traceparent = mesh.Below(under.Traceparent, d.inv.Execution, j.exec.ID)
 		event = &mesh.Event{Body: mesh.DispatchIssued{Child: j.exec, Message: a.msg}}
 	}
-	issued, err := d.inv.Mesh.Record(ctx, event)
+	issued, err := d.issue(ctx, j, event)
 	if err != nil {
 		return nil, err
 	}
 	a.Issued = issued[j.exec.ID]
 	return a, nil
+}
+
+// How long an order waits that found the node busy, until it asks again.
+const (
+	leastBusy = 50 * time.Millisecond
+	mostBusy  = time.Second
+)
+
+// issue logs that an agent begins, as soon as the node has room for it. While it waits, the
+// log says so, its time runs, and it can be ended.
+func (d *Dispatcher) issue(ctx context.Context, j *job, event *mesh.Event) (map[mesh.ExecutionID]meshclient.Issued, error) {
+	for wait := leastBusy; ; wait = min(2*wait, mostBusy) {
+		issued, err := d.inv.Mesh.Record(ctx, event)
+		if trip := limit.TripOf(err); trip == nil || trip.Limit != limit.NodeAgents {
+			return issued, err
+		}
+		if wait == leastBusy {
+			queued := mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_SUBMITTED, Reason: mesh.ReasonQueued}
+			if err := d.inv.Mesh.Keep(ctx, &mesh.Event{Execution: j.exec.ID, Body: queued}); err != nil {
+				return nil, err
+			}
+		}
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+		event.Time = time.Time{} // it begins when it does
+	}
 }
 
 // park logs that the job waits for the user.

@@ -18,6 +18,9 @@ const (
 	ThreadSkillCalls = "thread.skill_calls" // skill calls of a conversation within the window
 	UserSkillCalls   = "user.skill_calls"   // skill calls of a user within the window
 	AgentChildren    = "agent.children"     // agents that one execution dispatches in all
+	// NodeAgents is how many agents that others dispatched work on a node at once: who is
+	// one more waits.
+	NodeAgents = "node.agents"
 	// OrchestratorTime is how long an agent may go on dispatching others, in seconds: see
 	// package dispatch.
 	OrchestratorTime = "orchestrator.max_budget"

@@ -26,6 +26,7 @@ import (
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/a2a"
+	"agentmesh/mesh/admission"
 	"agentmesh/mesh/alarm"
 	"agentmesh/mesh/api"
 	"agentmesh/mesh/audit"
@@ -125,6 +126,7 @@ type node struct {
 	schedules *runs.Scheduler // nil if they are off
 	tasks     *tasks.Index
 	quotas    *quota.Keeper
+	places    *admission.Places
 	turns     *turn.Runner
 	edge      *edge.Edge
 	contexts  *a2a.Contexts

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"agentmesh/mesh"
+	"agentmesh/mesh/admission"
 	"agentmesh/mesh/limit"
 	"agentmesh/mesh/state"
 )
@@ -130,6 +131,9 @@ type Limits struct {
 	AgentSteps int `yaml:"agent_steps"`
 	// Children is how many agents one execution dispatches in all; default 64.
 	Children int `yaml:"children"`
+	// NodeAgents is how many agents that others dispatched work on the node at once, of all
+	// turns; default 256. Further ones wait.
+	NodeAgents int `yaml:"node_agents"`
 	// Depth is how many levels of dispatch there are below an orchestrator; default 1.
 	Depth int `yaml:"depth"`
 	// ThreadCalls is for a conversation within Window; default 50 in 5 min.
@@ -163,6 +167,9 @@ const maxReturn = 10 * time.Minute
 // it waiting.
 const maxDepth = 5
 
+// maxNodeAgents is how many agents an operator may let work at once on a node.
+const maxNodeAgents = 100_000
+
 var mcpName = regexp.MustCompile(`^[a-z][a-z0-9_]{0,63}$`)
 
 // fillSkills sets defaults of what is about skills, and checks it.
@@ -193,6 +200,9 @@ func (c *Config) fillSkills() error {
 	}
 	if d := c.Limits.Depth; d < 0 || d > maxDepth {
 		return mesh.InvalidField(op, "limits.depth", "must be 1 to %d, and is %d; leave it out for 1", maxDepth, d)
+	}
+	if n := c.Limits.NodeAgents; n < limit.Unlimited || n > maxNodeAgents {
+		return mesh.InvalidField(op, "limits.node_agents", "must be 1 to %d, and is %d; leave it out for %d, or make it -1 for no limit", maxNodeAgents, n, admission.DefaultNodeAgents)
 	}
 	switch r := c.Limits.AgentReturn; {
 	case r == 0:

@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"context"
 	"sync"
+	"time"
 
 	"agentmesh/mesh"
+	"agentmesh/mesh/admission"
 	"agentmesh/mesh/telemetry"
 	"agentmesh/mesh/telemetry/observer"
 	"agentmesh/mesh/thread/cache"
@@ -25,12 +27,16 @@ func (n *node) closeTelemetry(ctx context.Context) {
 
 // buildLog makes the log of threads, and has telemetry told of what is added to it.
 func (n *node) buildLog() {
-	var opts []threadlog.Option
+	n.places = &admission.Places{Most: n.cfg.Limits.NodeAgents}
+	added := n.places.Added
 	if n.telemetry != nil {
 		n.observer = observer.New(n.telemetry, n.logger)
-		opts = append(opts, threadlog.WithAdded(n.observer.Added))
+		added = func(key mesh.ThreadKey, events []*mesh.Event, took time.Duration) {
+			n.places.Added(key, events, took)
+			n.observer.Added(key, events, took)
+		}
 	}
-	n.log = threadlog.New(n.backend.Threads, opts...)
+	n.log = threadlog.New(n.backend.Threads, threadlog.WithAdded(added))
 	n.states = cache.New(n.log, 0)
 	if n.observer != nil {
 		n.observer.Watch(n.log, n.states)

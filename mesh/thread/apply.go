@@ -251,7 +251,7 @@ func (s *State) dispatch(e *mesh.Event, b mesh.DispatchIssued) {
 		x = s.add(e, child)
 		s.dispatched(x)
 	case x.Waits() && x.Parent == child.Parent:
-		x.Execution, x.State = child, a2apb.TaskState_TASK_STATE_WORKING
+		x.Execution, x.State, x.Reason = child, a2apb.TaskState_TASK_STATE_WORKING, ""
 		x.Started, x.Updated, x.Began, x.Heard = e.Time, e.Time, e.Time, e.Time
 	default:
 		return

@@ -1,0 +1,44 @@
+package thread_test
+
+import (
+	"testing"
+	"time"
+
+	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
+
+	"agentmesh/mesh"
+	"agentmesh/mesh/thread"
+)
+
+// How long an execution worked is counted until it, or one below it, was last heard of, and
+// from when it goes on: not while nobody worked, whatever users did then. With a message
+// it begins anew.
+func TestHowLongAnExecutionWorked(t *testing.T) {
+	t0 := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	s, seq := new(thread.State), mesh.Seq(0)
+	at := func(sec int, of mesh.ExecutionID, actor string, b mesh.Body) {
+		seq++
+		s.Apply(&mesh.Event{Seq: seq, Time: t0.Add(time.Duration(sec) * time.Second), Execution: of, Actor: actor, Body: b})
+	}
+	moved := func(reason string) mesh.TaskMoved {
+		return mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_WORKING, Reason: reason}
+	}
+	want := func(worked, left time.Duration) {
+		t.Helper()
+		if x := s.Execution("main"); x.Worked != worked || x.Left() != left {
+			t.Errorf("it worked %v and has %v left, want %v and %v", x.Worked, x.Left(), worked, left)
+		}
+	}
+	at(0, "turn", "user:ann", mesh.TaskOpened{Execution: mesh.Execution{ID: "turn", Kind: mesh.KindTurn, User: "ann"}})
+	at(10, "turn", "node", mesh.DispatchIssued{Child: mesh.Execution{ID: "main", Parent: "turn", Kind: mesh.KindAgent, Deadline: t0.Add(110 * time.Second)}})
+	at(20, "main", "agent:main", mesh.DispatchIssued{Child: mesh.Execution{ID: "sub", Parent: "main", Kind: mesh.KindAgent}})
+	at(40, "sub", "agent:sub", mesh.SkillCalled{Call: "1", Skill: "s"})
+	at(900, "sub", "user:ann", mesh.InstructionPosted{ID: "i", By: "ann", Text: "hurry"})
+	at(1000, "main", "node", moved(mesh.ReasonContinued))
+	want(30*time.Second, 70*time.Second)
+	at(1005, "main", "agent:main", mesh.ModelReplied{})
+	at(2000, "main", "node", moved(mesh.ReasonContinued))
+	want(35*time.Second, 65*time.Second)
+	at(2010, "main", "node", moved(mesh.ReasonDelivered))
+	want(0, 55*time.Second)
+}
