@@ -295,7 +295,7 @@ func (c *course) pursue(p *process, goesOn bool) {
 				return
 			}
 			x := subs[at%len(subs)]
-			if err := p.cancelExecution(x.ID); err != nil && !p.dead() {
+			if err := p.cancelExecution(x.ID); err != nil && !p.dead() && p.ctx.Err() == nil {
 				c.t.Errorf("the user cannot end %s: %v", x.Label, err)
 			}
 			c.end(p, x.ID)
