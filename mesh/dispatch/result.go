@@ -56,7 +56,7 @@ func (d *Dispatcher) conclude(ctx context.Context, r *Result, said *transcript, 
 	err := d.inv.Mesh.Lately(ctx, func(did *thread.Actions) {
 		if x := did.Execution(r.ExecutionID); x != nil {
 			r.ToolCalls = x.SkillCalls
-			if r.ended(x) {
+			if ended(r, x) {
 				r.Result = cmp.Or(x.Result, result(r.Status, said.result(), mesh.TaskMoved{State: x.State}))
 			}
 		}
@@ -77,7 +77,7 @@ func (d *Dispatcher) heed(ctx context.Context, r *Result) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTime)
 	defer cancel()
 	err := d.inv.Mesh.Lately(ctx, func(did *thread.Actions) {
-		if x := did.Execution(r.ExecutionID); x != nil && r.ended(x) {
+		if x := did.Execution(r.ExecutionID); x != nil && ended(r, x) {
 			r.Result = cmp.Or(x.Result, result(r.Status, "", mesh.TaskMoved{State: x.State}))
 		}
 	})
@@ -86,8 +86,9 @@ func (d *Dispatcher) heed(ctx context.Context, r *Result) {
 	}
 }
 
-// ended takes the end that the execution has in the log, where others gave it another one.
-func (r *Result) ended(x *thread.Execution) bool {
+// ended has the result be the end that the execution has in the log, where others gave it
+// another one.
+func ended(r *Result, x *thread.Execution) bool {
 	is := thread.StatusOf(x.State, x.Reason)
 	if !mesh.Terminal(x.State) || is == r.Status {
 		return false
