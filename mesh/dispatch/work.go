@@ -203,7 +203,7 @@ func (d *Dispatcher) ask(ctx context.Context, j *job, a *assignment) (last mesh.
 		remote.Task, remote.GoesOn = j.resume.task, true
 		text.hear(j.resume.said)
 		if j.resume.continued {
-			remote.Attach = &call.Attach{Had: j.resume.said}
+			remote.Attach = &call.Attach{Had: j.resume.said, Answers: j.resume.answers}
 		}
 	}
 	called := mesh.WithCall(ctx, as)
