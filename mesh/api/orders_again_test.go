@@ -158,6 +158,43 @@ func TestTheUserEndsWhatIsQueued(t *testing.T) {
 	})
 }
 
+// What the user wants to end does not begin again after a crash, where its agent lost it,
+// and its agent is told so, where it did not: also if the process dies once more.
+func TestWhatTheUserEndsDoesNotBeginAgain(t *testing.T) {
+	for name, lost := range map[string]bool{"lost": true, "at work": false} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := houseOf(t, 1, func(string) (time.Duration, int) { return time.Minute, completes })
+				h.spares = true
+				a := there("a")
+				if lost {
+					a.Name = "here" // which dies with the node
+				}
+				r := h.outing("", dispatch.Options{})
+				r.order(a, there("next", "a"))
+				time.Sleep(10 * time.Second)
+				if err := r.p.cancelExecution(h.of("a").ID); err != nil {
+					t.Fatal(err)
+				}
+				r.kill()
+				r = h.outing(mesh.ReasonContinued, dispatch.Options{})
+				if got, _ := r.Wait(r.p.ctx, nil); got[0].Status != dispatch.StatusCanceled || got[1].Status != dispatch.StatusSkipped {
+					t.Errorf("the model is told %+v", got)
+				}
+				h.mu.Lock()
+				if e := h.tasks[h.of("a").ID]; e != nil && !e.told {
+					t.Error("its agent is at work, and nobody told it to end")
+				}
+				h.mu.Unlock()
+				r.end()
+				if x := h.of("a"); h.begun[x.ID] != 1 || x.Reason != mesh.ReasonCanceled {
+					t.Errorf("it began %d times, and ended for %s", h.begun[x.ID], x.Reason)
+				}
+			})
+		})
+	}
+}
+
 // What was at work when the process died is taken up before anything begins, and told to
 // end if the model ends it before that.
 func TestWhatWasAtWorkIsTakenUpFirst(t *testing.T) {

@@ -41,7 +41,7 @@ func (d *Dispatcher) work(ctx context.Context, j *job, r Result, prior []Result)
 		if d.leaves() {
 			return r
 		}
-		if j.resume != nil && ctx.Err() != nil { // its agent may be at work all the same
+		if j.resume != nil && r.Status != StatusFailed { // its agent may be at work all the same
 			d.dismiss(context.WithoutCancel(ctx), j)
 		}
 		if j.cutOff() {
@@ -164,6 +164,8 @@ func (d *Dispatcher) park(ctx context.Context, j *job, last mesh.TaskMoved) erro
 // notAsked is how a job ended whose agent was never asked.
 func notAsked(ctx context.Context, err error) (status, result string) {
 	switch {
+	case ctx.Err() == nil && mesh.IsCode(err, mesh.Canceled): // somebody wants its end
+		return StatusCanceled, text.AgentCanceled()
 	case ctx.Err() == nil:
 		return StatusFailed, words(err)
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
