@@ -133,8 +133,10 @@ func (c *course) run() {
 		break
 	}
 	if c.asked { // the node settles with the turn who waits for the user, and what waits for those
-		for _, x := range c.state().Unfinished(c.exec) {
-			if mesh.Interrupted(x.State) || x.Waits() {
+		s := c.state()
+		over := func(id mesh.ExecutionID) bool { return mesh.Terminal(s.Execution(id).State) }
+		for _, x := range s.Unfinished(c.exec) {
+			if left := slices.DeleteFunc(slices.Clone(x.DependsOn), over); mesh.Interrupted(x.State) || x.Waits() && len(left) > 0 {
 				c.write(&mesh.Event{Execution: c.exec, Actor: "node", Body: mesh.DispatchSettled{Child: x.ID, State: canceled}})
 			}
 		}
