@@ -12,10 +12,12 @@ import (
 	"agentmesh/mesh/dispatch"
 	"agentmesh/mesh/limit"
 	"agentmesh/mesh/thread"
+	"agentmesh/mesh/thread/cache"
 )
 
 // How errands end, by plan.
 const (
+	fails     = 0
 	asksFirst = 2
 	completes = 9
 )
@@ -189,6 +191,40 @@ func TestWhatTheUserEndsDoesNotBeginAgain(t *testing.T) {
 				r.end()
 				if x := h.of("a"); h.begun[x.ID] != 1 || x.Reason != mesh.ReasonCanceled {
 					t.Errorf("it began %d times, and ended for %s", h.begun[x.ID], x.Reason)
+				}
+			})
+		})
+	}
+}
+
+// Where the end of an agent that the user wants to end, and the node's end of it, come at the
+// same time, the model is told the one that the log has.
+func TestTheModelIsToldTheEndThatTheLogHas(t *testing.T) {
+	for _, agent := range []string{"there", "plain"} {
+		t.Run(agent, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := houseOf(t, 1, func(string) (time.Duration, int) { return time.Minute, fails })
+				r := h.outing("", dispatch.Options{})
+				r.order(dispatch.Order{AgentID: "a", Name: agent, Mission: "do a"})
+				time.Sleep(55 * time.Second)
+				id := h.of("a").ID
+				if err := r.p.cancelExecution(id); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(5*time.Second + time.Millisecond)
+				err := r.p.states.Decide(r.p.ctx, h.key, func(s *thread.State) (cache.Decision, error) {
+					if mesh.Terminal(s.Execution(id).State) {
+						return cache.Decision{}, nil
+					}
+					return cache.Decision{Events: []*mesh.Event{{Execution: h.exec, Actor: "node", Body: mesh.DispatchSettled{Child: id, State: canceled, Reason: mesh.ReasonCanceled}}}}, nil
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				got, _ := r.Done(r.p.ctx, "a")
+				r.end()
+				if x := h.of("a"); thread.StatusOf(x.State, x.Reason) != got.Status {
+					t.Errorf("the model is told %+v, and the log has %s for %s", got, x.State, x.Reason)
 				}
 			})
 		})
