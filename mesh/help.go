@@ -69,9 +69,9 @@ func extension(metadata *structpb.Struct) map[string]*structpb.Value {
 // object is a value with the texts of the names, without those that are empty.
 func object(pairs ...string) *structpb.Value {
 	fields := map[string]*structpb.Value{}
-	for i := 0; i < len(pairs); i += 2 {
-		if pairs[i+1] != "" {
-			fields[pairs[i]] = structpb.NewStringValue(strings.ToValidUTF8(pairs[i+1], "\uFFFD"))
+	for i, name := range pairs {
+		if i%2 == 0 && pairs[i+1] != "" {
+			fields[name] = structpb.NewStringValue(strings.ToValidUTF8(pairs[i+1], "\uFFFD"))
 		}
 	}
 	return structpb.NewStructValue(&structpb.Struct{Fields: fields})

@@ -16,6 +16,7 @@ import (
 	"agentmesh/mesh"
 	"agentmesh/mesh/agent"
 	"agentmesh/mesh/agent/skilltools"
+	"agentmesh/mesh/dispatch"
 	"agentmesh/mesh/llm"
 	"agentmesh/mesh/llm/scripted"
 	"agentmesh/mesh/node"
@@ -100,6 +101,11 @@ func TestAnAgentSeesTheSkillsOfItsDomainsAndTheRules(t *testing.T) {
 	}
 }
 
+// collecting is an orchestrator of the first design, whose agents have no tool but use_skill.
+func collecting(t *testing.T, model llm.Model, env node.Env) orchestrator.Config {
+	return orchestrator.Config{Card: meshtest.Card(t, "orchestrator"), Model: model, Conns: env.Conns, Dispatch: dispatch.Options{Profile: dispatch.ProfileCollect}}
+}
+
 // S0-005, S0-006, S0-028, S0-032, S0-038, S0-113, S0-141: a dispatched agent has the skills that
 // were granted, be they of tasks or of anything, and knows its mission and nothing else.
 func TestADispatchedAgentHasItsMissionAndTheGrantedSkillsOnly(t *testing.T) {
@@ -113,7 +119,7 @@ func TestADispatchedAgentHasItsMissionAndTheGrantedSkillsOnly(t *testing.T) {
 	worker := scripted.New(scripted.Call("use_skill", `{"skill":"tasks.create","arguments":{"title":"sneaky"}}`), scripted.Say("Nothing."))
 	m := meshtest.Start(t, meshtest.Agents{
 		"main": func(env node.Env) (agent.Agent, error) {
-			return orchestrator.New(orchestrator.Config{Card: meshtest.Card(t, "orchestrator"), Model: planner, Conns: env.Conns})
+			return orchestrator.New(collecting(t, planner, env))
 		},
 		"helper": func(node.Env) (agent.Agent, error) {
 			return specialist.New(specialist.Config{
@@ -228,7 +234,7 @@ func TestTheLoopOfADispatchedAgent(t *testing.T) {
 			worker := scripted.New(tt.steps...)
 			m := meshtest.Start(t, meshtest.Agents{
 				"main": func(env node.Env) (agent.Agent, error) {
-					return orchestrator.New(orchestrator.Config{Card: meshtest.Card(t, "orchestrator"), Model: planner, Conns: env.Conns})
+					return orchestrator.New(collecting(t, planner, env))
 				},
 				"helper": func(node.Env) (agent.Agent, error) {
 					return specialist.New(specialist.Config{Card: meshtest.Card(t, "tasks"), Model: worker, Domains: []string{"tasks"}, Handlers: tasks.Handlers(), Now: friday})
@@ -285,7 +291,7 @@ func TestTheRequestOfADispatchedAgentIsSmall(t *testing.T) {
 	worker := scripted.New(scripted.Say(words(400)), scripted.Call("use_skill", `{"skill":"tasks.search","arguments":{}}`), scripted.Say("Done."))
 	m := meshtest.Start(t, meshtest.Agents{
 		"main": func(env node.Env) (agent.Agent, error) {
-			return orchestrator.New(orchestrator.Config{Card: meshtest.Card(t, "orchestrator"), Model: planner, Conns: env.Conns})
+			return orchestrator.New(collecting(t, planner, env))
 		},
 		"worker": func(node.Env) (agent.Agent, error) {
 			return specialist.New(specialist.Config{Card: meshtest.Card(t, "worker"), Model: worker, Domains: []string{specialist.AnyDomain}, Prompt: "You keep the user's task list.",

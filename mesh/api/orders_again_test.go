@@ -31,7 +31,7 @@ type outing struct {
 
 // houseOf is a house in which errands go by plan.
 func houseOf(t *testing.T, most int, plan func(label string) (time.Duration, int)) *house {
-	h := newHouse(t, rand.New(rand.NewPCG(1, 1))) //nolint:gosec // not a secret
+	h := newHouse(t, rand.New(rand.NewPCG(1, 1)))
 	h.most, h.plan = most, plan
 	return h
 }

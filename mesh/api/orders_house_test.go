@@ -196,7 +196,7 @@ type process struct {
 	executions *api.Executions
 	states     *cache.States
 	admits     *admission.Controller
-	ctx        context.Context //nolint:containedctx // its life
+	ctx        context.Context
 	cancel     context.CancelFunc
 
 	mu     sync.Mutex
@@ -351,12 +351,12 @@ type errand struct {
 	state     mesh.TaskState
 	said      []*a2apb.StreamResponse
 	changed   chan struct{}
-	answered  chan struct{}   // closed with the user's answer
-	deaf      bool            // it does not heed CancelTask
-	told      bool            // to end
-	wentOn    bool            // with the user's answer
-	lost      bool            // with its process
-	ctx       context.Context //nolint:containedctx // its life
+	answered  chan struct{} // closed with the user's answer
+	deaf      bool          // it does not heed CancelTask
+	told      bool          // to end
+	wentOn    bool          // with the user's answer
+	lost      bool          // with its process
+	ctx       context.Context
 	stop      context.CancelFunc
 }
 

@@ -39,7 +39,7 @@ func TestAnyRunHoldsWhateverHappens(t *testing.T) {
 	texttest.Fixed(t)
 	first := *anySeed
 	if first == 0 {
-		first = rand.Uint64() >> 1 //nolint:gosec // not a secret
+		first = rand.Uint64() >> 1
 	}
 	t.Logf("-anyseed=%d", first)
 	for i := range *anyRuns {
@@ -67,7 +67,7 @@ type course struct {
 }
 
 func newCourse(t *testing.T, seed uint64) *course {
-	random := rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // not a secret
+	random := rand.New(rand.NewPCG(seed, 1))
 	c := &course{house: newHouse(t, random), crashes: random.IntN(4), users: random.IntN(3), whole: random.IntN(6) == 0}
 	c.limits = limit.Budgets{TurnAgents: 1 + random.IntN(14), AgentSteps: 1 + random.IntN(6), Children: 4 + random.IntN(20)}
 	c.places = 1 + random.IntN(6)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 
+	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
+
 	"agentmesh/mesh"
 	"agentmesh/mesh/rpc"
 )
@@ -17,7 +19,13 @@ func (c *call) begin(ctx context.Context, req Request) error {
 	c.attached = true
 	var err error = mesh.Errorf(mesh.NotFound, "call.begin", "the agent has no task that we know of: %w", errForgotten)
 	c.reader.recall(req.Attach.Had)
-	if c.reader.task != "" {
+	switch {
+	case c.reader.task == "":
+	case req.Attach.Answers && c.unanswered(ctx):
+		req.Attach = nil
+		c.reader = newReader(req)
+		return c.send(ctx, req)
+	default:
 		err = c.resume(ctx, err)
 	}
 	if !errors.Is(err, errForgotten) && !c.leaves(err) || !req.Attach.Again || c.over(ctx) {
@@ -26,6 +34,16 @@ func (c *call) begin(ctx context.Context, req Request) error {
 	req.Attach = nil
 	c.reader = newReader(req)
 	return c.send(ctx, req)
+}
+
+// unanswered reports whether the agent waits for the user with words that were read before.
+func (c *call) unanswered(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, lookTime)
+	defer cancel()
+	task, err := c.agent.GetTask(ctx, c.reader.task)
+	st := task.GetStatus()
+	id := st.GetMessage().GetMessageId()
+	return err == nil && st.GetState() == a2apb.TaskState_TASK_STATE_INPUT_REQUIRED && id != "" && c.reader.said[id]
 }
 
 // noteLost says whether the call ended because the agent, or its task, was lost.

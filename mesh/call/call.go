@@ -79,6 +79,9 @@ type Attach struct {
 	// Again has the message sent if the agent does not know the task, as it has lost it.
 	// What it says then begins anew.
 	Again bool
+	// Answers says that the message answers what the agent asked: one that still waits with
+	// words that are among Had has not got it, and gets it.
+	Answers bool
 }
 
 func (r Request) logger() *slog.Logger {

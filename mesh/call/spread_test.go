@@ -432,6 +432,47 @@ func TestATaskIsTakenUpAtTheProcessThatHasIt(t *testing.T) {
 	}
 }
 
+// What the user answered reaches the agent, although the node died before it sent it: whoever
+// still waits with the question that the log has gets the answer, and nobody gets it twice.
+func TestAnAnswerThatWasNotSentIsSent(t *testing.T) {
+	t.Parallel()
+	waits := func(id string) *a2apb.Task {
+		return &a2apb.Task{Id: "t", ContextId: "c", Status: &a2apb.TaskStatus{State: a2apb.TaskState_TASK_STATE_INPUT_REQUIRED,
+			Message: &a2apb.Message{MessageId: id, TaskId: "t", ContextId: "c", Role: a2apb.Role_ROLE_AGENT, Parts: text(id)}}}
+	}
+	for name, tt := range map[string]struct {
+		task    *a2apb.Task
+		answers bool
+		sent    int
+		last    mesh.TaskState
+	}{
+		"it still waits":           {waits("asked before"), true, 1, completed},
+		"it asks something else":   {waits("asked since"), true, 0, a2apb.TaskState_TASK_STATE_INPUT_REQUIRED},
+		"it has done it":           {task("t", completed, "a").GetTask(), true, 0, completed},
+		"the message is no answer": {waits("asked before"), false, 0, a2apb.TaskState_TASK_STATE_INPUT_REQUIRED},
+	} {
+		for _, params := range []map[string]any{nil, {}} {
+			t.Run(fmt.Sprint(name, params), func(t *testing.T) {
+				t.Parallel()
+				all := twins(t, 1, does)
+				all[0].tasks["t"] = tt.task
+				c := gather(t, all, params)
+				c.target.Card.Capabilities.Streaming = new(true)
+				had := []mesh.Body{mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_INPUT_REQUIRED, Message: waits("asked before").GetStatus().GetMessage()}}
+				req := call.Agent{Target: c.target}.Request(mesh.ThreadKey{Tenant: "acme", ID: "c"}, "t", &a2apb.Message{MessageId: "m", Role: a2apb.Role_ROLE_USER, Parts: text("yes")},
+					call.Remote{Task: "t", Context: "c", GoesOn: true, Attach: &call.Attach{Had: had, Answers: tt.answers}})
+				got := collect(t.Context(), c.client(t), req)
+				if len(got) == 0 {
+					t.Fatal("nothing is heard")
+				}
+				if last, ok := got[len(got)-1].(mesh.TaskMoved); !ok || last.State != tt.last || len(all[0].heard()) != tt.sent {
+					t.Errorf("the answer was sent %d times, and this was heard: %v", len(all[0].heard()), lines(got))
+				}
+			})
+		}
+	}
+}
+
 // finding O9: the process that the log names is asked first and, where it has the task, nobody
 // else is. While it is live and silent the task is nobody else's: the message goes to another
 // one only when it was waited for in vain.

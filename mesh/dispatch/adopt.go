@@ -59,7 +59,7 @@ func (d *Dispatcher) find(ctx context.Context, j *job) (*meshv1.Agent, error) {
 			return to, nil
 		}
 		if !back && err != nil && to.GetGone() != nil { // it may be back, where it was there just now
-			back, over = true, earlier(over, to.GetGone().AsTime().Add(d.opts.AdoptTime))
+			back, over = true, earlier(over, to.GetGone().AsTime().Add(d.opts.ReturnTime))
 		}
 		if !back || !time.Now().Before(over) {
 			return to, err

@@ -103,7 +103,7 @@ func (o *Orchestration) collect(ctx context.Context, use mesh.ToolUse) llm.ToolR
 	}
 	waiting, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
-	results, err := o.d.awaitOr(waiting, a.AgentIDs, a.Mode, o.d.opts.Profile != ProfileCollect)
+	results, err := o.d.await(waiting, a.AgentIDs, a.Mode, o.d.opts.Profile != ProfileCollect)
 	if err != nil {
 		return failure(err)
 	}

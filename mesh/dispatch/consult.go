@@ -130,7 +130,7 @@ func (c *Consult) Call(ctx context.Context, use mesh.ToolUse) llm.ToolResult {
 			return failure(errs[0])
 		}
 	}
-	results, err := c.d.await(ctx, []string{id}, ModeAll)
+	results, err := c.d.await(ctx, []string{id}, ModeAll, false)
 	if err != nil {
 		return failure(err)
 	}

@@ -30,7 +30,6 @@ package dispatch
 
 import (
 	"cmp"
-	"container/heap"
 	"context"
 	"errors"
 	"slices"
@@ -43,7 +42,6 @@ import (
 	"agentmesh/mesh/agent"
 	"agentmesh/mesh/call"
 	"agentmesh/mesh/llm"
-	"agentmesh/mesh/text"
 	"agentmesh/mesh/thread"
 )
 
@@ -153,7 +151,7 @@ func (d *Dispatcher) Close() {
 	paused := d.paused
 	d.mu.Unlock()
 	if paused {
-		_, _ = d.await(d.ctx, nil, ModeAll) // fails only where nothing is at work
+		_, _ = d.await(d.ctx, nil, ModeAll, false) // fails only where nothing is at work
 	}
 	d.mu.Lock()
 	over := !d.leaves() && (!paused || d.ctx.Err() != nil && !errors.Is(context.Cause(d.ctx), errClosed))
@@ -342,181 +340,4 @@ func (d *Dispatcher) add(j *job) {
 	if j.Call != "" {
 		d.calls[j.Call] = id
 	}
-}
-
-// link counts what the job waits for, and skips it if that failed already.
-// d.mu is held.
-func (d *Dispatcher) link(j *job) {
-	for _, id := range j.Order.DependsOn {
-		dep := d.jobs[id]
-		switch {
-		case dep == nil: // restored from a log that does not have it
-			d.skip(j, id)
-		case !dep.Terminal():
-			j.waits++
-			dep.then = append(dep.then, j)
-		case dep.Status != StatusCompleted:
-			d.skip(j, dep.Order.AgentID)
-		}
-	}
-	d.queue(j)
-}
-
-// queue has the job run when there is room, if it waits for nobody: in the order of
-// dispatch, and first those that were at work before the run was cut off, for they may
-// still be. d.mu is held.
-func (d *Dispatcher) queue(j *job) {
-	if j.Status == StatusPending && j.waits == 0 && !j.queued {
-		j.queued = true
-		heap.Push(&d.ready, j)
-	}
-}
-
-// cutOff reports whether the job was at work before the run went on.
-func (j *job) cutOff() bool { return j.resume != nil && j.resume.continued }
-
-// A queue is a heap of jobs whose first one was cut off or, where none was, dispatched
-// first.
-type queue []*job
-
-func (q queue) Len() int { return len(q) }
-func (q queue) Less(i, k int) bool {
-	if cut := q[i].cutOff(); cut != q[k].cutOff() {
-		return cut
-	}
-	return q[i].at < q[k].at
-}
-func (q queue) Swap(i, k int) { q[i], q[k] = q[k], q[i] }
-func (q *queue) Push(j any)   { *q = append(*q, j.(*job)) } //nolint:forcetypeassert // package heap pushes what it is given
-
-// Pop implements [heap.Interface].
-func (q *queue) Pop() any {
-	n := len(*q) - 1
-	j := (*q)[n]
-	(*q)[n] = nil
-	*q = (*q)[:n]
-	return j
-}
-
-// start runs every job that is ready, as far as the limit allows. d.mu is held.
-func (d *Dispatcher) start() {
-	for a := d.next(); a.job != nil; a = d.next() {
-		d.wg.Go(func() { d.after(a.job, a.do(d.run)) }) // Close waits
-	}
-}
-
-// after notes how a job ended, and runs those that begin in its place.
-func (d *Dispatcher) after(j *job, r Result) {
-	for a := d.finish(j, r); a.job != nil; {
-		a = d.finish(a.job, a.do(d.run))
-	}
-}
-
-// An attempt is a job that begins.
-type attempt struct {
-	*job
-
-	ctx    context.Context //nolint:containedctx // of the job: it ends with its time
-	result Result          // as far as it is known
-	prior  []Result
-}
-
-func (a attempt) do(run func(context.Context, *job, Result, []Result) Result) Result {
-	defer a.cancel()
-	return run(a.ctx, a.job, a.result, a.prior)
-}
-
-// next takes the job from the queue that begins now, if one may. d.mu is held.
-func (d *Dispatcher) next() (a attempt) {
-	for len(d.ready) > 0 && d.running < d.opts.MaxConcurrent && d.ctx.Err() == nil {
-		j := heap.Pop(&d.ready).(*job) //nolint:forcetypeassert // a queue has jobs
-		if j.Status != StatusPending { // it was dropped
-			continue
-		}
-		d.running++
-		j.Status, j.began = StatusRunning, time.Now()
-		a = attempt{job: j, result: j.Result, prior: d.results(j.Order.DependsOn)}
-		a.ctx, j.cancel = context.WithTimeout(d.ctx, cmp.Or(j.left, d.timeout(j.Order)))
-		return a
-	}
-	return a
-}
-
-// finish notes how a job ended, starts what waited for it, and returns the next job, which
-// whoever ran this one runs.
-func (d *Dispatcher) finish(j *job, r Result) (next attempt) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	r.DurationMS = time.Since(j.began).Milliseconds()
-	j.Result, j.cancel = r, nil
-	d.running--
-	switch {
-	case r.Terminal():
-		d.over(j)
-	case r.Status == StatusAsks && d.ctx.Err() == nil:
-		d.asks(j, false)
-	default:
-		d.asking = append(d.asking, j)
-	}
-	next = d.next()
-	d.start()
-	d.wake()
-	return next
-}
-
-// over notes that j is done, and lets go of the jobs that depend on it. d.mu is held.
-func (d *Dispatcher) over(j *job) {
-	if !j.told {
-		d.fresh = append(d.fresh, j)
-	}
-	for _, next := range j.then {
-		next.waits--
-		if j.Status != StatusCompleted {
-			d.skip(next, j.Order.AgentID)
-		}
-		d.queue(next)
-	}
-}
-
-// skip ends a job whose dependency did not complete, and all that depend on it
-// (S0-092). d.mu is held.
-func (d *Dispatcher) skip(j *job, dep string) {
-	if j.Status != StatusPending {
-		return
-	}
-	j.Status = StatusSkipped
-	j.Result.Result = text.AgentSkipped(dep)
-	d.settle(d.ctx, j, mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_REJECTED, Reason: mesh.ReasonDependency}, j.Result)
-	d.over(j)
-}
-
-// drop ends a job that has not begun. d.mu is held.
-func (d *Dispatcher) drop(j *job) {
-	if j.Status != StatusPending {
-		return
-	}
-	j.Status, j.Result.Result = StatusCanceled, text.AgentCanceled()
-	d.settle(d.ctx, j, mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_CANCELED}, j.Result)
-	d.over(j)
-}
-
-// results returns the results of the named orders, in the order of dispatch.
-// d.mu is held.
-func (d *Dispatcher) results(ids []string) []Result {
-	var few [8]*job // most wait for no more
-	jobs := few[:0]
-	for _, id := range ids {
-		if j := d.jobs[id]; j != nil {
-			jobs = append(jobs, j)
-		}
-	}
-	slices.SortFunc(jobs, func(a, b *job) int { return a.at - b.at })
-	if len(jobs) == 0 {
-		return nil
-	}
-	out := make([]Result, len(jobs))
-	for i, j := range jobs {
-		out[i] = j.Result
-	}
-	return out
 }

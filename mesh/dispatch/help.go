@@ -268,7 +268,7 @@ func (d *Dispatcher) passOn(id, question string) string {
 // askUser is the result of a call by which the user is asked for an agent, and for all
 // others that wait for the user, once nothing is at work.
 func (o *Orchestration) askUser(ctx context.Context, use mesh.ToolUse, id string) llm.ToolResult {
-	all, err := o.d.await(ctx, nil, ModeAll)
+	all, err := o.d.await(ctx, nil, ModeAll, false)
 	if err != nil {
 		return failure(err)
 	}

@@ -29,7 +29,8 @@ func (o *Options) ForConsulting() Options {
 		c.Orchestrating = cmp.Or(c.Budget, DefaultBudget) + concluding
 	}
 	// Profiles are for those who dispatch; and who asks gets no answer from a tool that waits.
-	c.Budget, c.Profile, c.HelpTime = -1, ProfileFull, 0
+	// Where one is not there, the other can answer without it.
+	c.Budget, c.Profile, c.HelpTime, c.ReturnTime = -1, ProfileFull, 0, 2*time.Second
 	return c
 }
 
@@ -143,7 +144,7 @@ func (a *asked) Limit() *llm.Trip {
 func (a *asked) Report(ctx context.Context) (questions []mesh.Question, report agent.Report) {
 	d := a.d
 	d.suspend()
-	all, err := d.await(ctx, nil, ModeAll)
+	all, err := d.await(ctx, nil, ModeAll, false)
 	if err != nil {
 		return nil, report
 	}

@@ -46,9 +46,12 @@ type Options struct {
 	// goes on; then it ends with what it has. Agents are told that they may only if it is more
 	// than 0, for runs whose model has the tools of [Orchestration]. Default 0.
 	HelpTime time.Duration
-	// AdoptTime is how long an agent that was cut off, or that was live within as long
-	// before, may take to be live again. Default Limits.Return.
+	// AdoptTime is how long an agent that was cut off may take to be live again. Default
+	// Limits.Return.
 	AdoptTime time.Duration
+	// ReturnTime is how long after it was live last an agent may be so again that was told
+	// nothing yet. Default AdoptTime.
+	ReturnTime time.Duration
 	// Limits are how long agents may say nothing.
 	Limits call.Limits
 	// Worker is the agent that is asked when no agent has all skills of an
@@ -86,6 +89,7 @@ func (o *Options) fill() {
 	if o.AdoptTime <= 0 {
 		o.AdoptTime = o.Limits.For("").Return
 	}
+	o.ReturnTime = cmp.Or(o.ReturnTime, o.AdoptTime)
 	o.Budget = cmp.Or(o.Budget, DefaultBudget)
 	o.Orchestrating = cmp.Or(o.Orchestrating, DefaultBudget+concluding)
 	if o.Worker == "" {

@@ -56,7 +56,7 @@ func (d *Dispatcher) conclude(ctx context.Context, r *Result, said *transcript, 
 	err := d.inv.Mesh.Lately(ctx, func(did *thread.Actions) {
 		if x := did.Execution(r.ExecutionID); x != nil {
 			r.ToolCalls, ending = x.SkillCalls, did.Dismissed(x)
-			if r.ended(x) {
+			if ended(r, x) {
 				r.Result = cmp.Or(x.Result, result(r.Status, said.result(), mesh.TaskMoved{State: x.State}))
 			}
 		}
@@ -78,7 +78,7 @@ func (d *Dispatcher) conclude(ctx context.Context, r *Result, said *transcript, 
 func (d *Dispatcher) heed(ctx context.Context, r *Result) (ending bool) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTime)
 	defer cancel()
-	err := d.inv.Mesh.Lately(ctx, func(did *thread.Actions) { ending = r.heed(did) })
+	err := d.inv.Mesh.Lately(ctx, func(did *thread.Actions) { ending = heeds(r, did) })
 	if err != nil {
 		d.opts.Logger.WarnContext(ctx, "how an order ended cannot be read", "execution", r.ExecutionID, "err", err)
 	}
@@ -95,23 +95,24 @@ func (d *Dispatcher) heedLast(ctx context.Context, r *Result) {
 		d.opts.Logger.WarnContext(ctx, "how an order ended cannot be read", "execution", r.ExecutionID, "err", err)
 		return
 	}
-	r.heed(did)
+	heeds(r, did)
 }
 
-// heed takes the end that the log has, if it is another one.
-func (r *Result) heed(did *thread.Actions) (ending bool) {
+// heeds has the result be the end that the log has, if it is another one.
+func heeds(r *Result, did *thread.Actions) (ending bool) {
 	x := did.Execution(r.ExecutionID)
 	if x == nil {
 		return false
 	}
-	if r.ended(x) {
+	if ended(r, x) {
 		r.Result = cmp.Or(x.Result, result(r.Status, "", mesh.TaskMoved{State: x.State}))
 	}
 	return did.Dismissed(x)
 }
 
-// ended takes the end that the execution has in the log, where others gave it another one.
-func (r *Result) ended(x *thread.Execution) bool {
+// ended has the result be the end that the execution has in the log, where others gave it
+// another one.
+func ended(r *Result, x *thread.Execution) bool {
 	is := thread.StatusOf(x.State, x.Reason)
 	if !mesh.Terminal(x.State) || is == r.Status {
 		return false

@@ -72,12 +72,12 @@ func TestWhatIsNotOverGoesOn(t *testing.T) {
 
 func TestOptionsThatAreGivenAreKept(t *testing.T) {
 	for _, c := range []struct{ o, want Options }{
-		{Options{MaxConcurrent: -1, MaxAgents: -1, Timeout: -1, Budget: -1}, Options{MaxConcurrent: 5, MaxAgents: -1, Timeout: 300 * time.Second, Budget: -1, Orchestrating: 11 * time.Minute, AdoptTime: 30 * time.Second, Worker: "worker", Profile: ProfileFull}},
+		{Options{MaxConcurrent: -1, MaxAgents: -1, Timeout: -1, Budget: -1}, Options{MaxConcurrent: 5, MaxAgents: -1, Timeout: 300 * time.Second, Budget: -1, Orchestrating: 11 * time.Minute, AdoptTime: 30 * time.Second, ReturnTime: 30 * time.Second, Worker: "worker", Profile: ProfileFull}},
 		// S0-060.
-		{Options{Profile: ProfileCollect}, Options{MaxConcurrent: 5, MaxAgents: 8, Timeout: 30 * time.Second, Budget: 600 * time.Second, Orchestrating: 11 * time.Minute, AdoptTime: 30 * time.Second, Worker: "worker", Profile: ProfileCollect}},
+		{Options{Profile: ProfileCollect}, Options{MaxConcurrent: 5, MaxAgents: 8, Timeout: 30 * time.Second, Budget: 600 * time.Second, Orchestrating: 11 * time.Minute, AdoptTime: 30 * time.Second, ReturnTime: 30 * time.Second, Worker: "worker", Profile: ProfileCollect}},
 		// S1-036, S1-037, S1-038.
-		{Options{}, Options{MaxConcurrent: 5, MaxAgents: 8, Timeout: 300 * time.Second, Budget: 600 * time.Second, Orchestrating: 11 * time.Minute, AdoptTime: 30 * time.Second, Worker: "worker", Profile: ProfileFull}},
-		{Options{MaxConcurrent: 1, MaxAgents: 1, Timeout: 1, Budget: 2, Orchestrating: 3, Worker: "w", Profile: ProfilePush}, Options{MaxConcurrent: 1, MaxAgents: 1, Timeout: 1, Budget: 2, Orchestrating: 3, AdoptTime: 30 * time.Second, Worker: "w", Profile: ProfilePush}},
+		{Options{}, Options{MaxConcurrent: 5, MaxAgents: 8, Timeout: 300 * time.Second, Budget: 600 * time.Second, Orchestrating: 11 * time.Minute, AdoptTime: 30 * time.Second, ReturnTime: 30 * time.Second, Worker: "worker", Profile: ProfileFull}},
+		{Options{MaxConcurrent: 1, MaxAgents: 1, Timeout: 1, Budget: 2, Orchestrating: 3, Worker: "w", Profile: ProfilePush}, Options{MaxConcurrent: 1, MaxAgents: 1, Timeout: 1, Budget: 2, Orchestrating: 3, AdoptTime: 30 * time.Second, ReturnTime: 30 * time.Second, Worker: "w", Profile: ProfilePush}},
 	} {
 		o := c.o
 		if o.fill(); o.Logger == nil {

@@ -3,17 +3,13 @@ package dispatch
 import (
 	"context"
 	"slices"
-	"sync"
 	"time"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 
 	"agentmesh/mesh"
-	"agentmesh/mesh/agent"
 	"agentmesh/mesh/call"
-	"agentmesh/mesh/llm"
 	"agentmesh/mesh/text"
-	"agentmesh/mesh/thread"
 )
 
 // Mode says for which of several orders to wait.
@@ -31,16 +27,12 @@ const (
 // then some are StatusWaiting, or pending because of such a one. When ctx ends
 // before, it returns them as they are.
 func (d *Dispatcher) Wait(ctx context.Context, ids []string) ([]Result, error) {
-	return d.await(ctx, ids, ModeAll)
+	return d.await(ctx, ids, ModeAll, false)
 }
 
-func (d *Dispatcher) await(ctx context.Context, ids []string, mode Mode) ([]Result, error) {
-	return d.awaitOr(ctx, ids, mode, false)
-}
-
-// awaitOr is await, which returns besides, if asks says so, when an agent asks for help of
-// which the model was not told.
-func (d *Dispatcher) awaitOr(ctx context.Context, ids []string, mode Mode, asks bool) ([]Result, error) {
+// await is Wait in the mode. If asks says so, it returns besides when an agent asks for help
+// of which the model was not told.
+func (d *Dispatcher) await(ctx context.Context, ids []string, mode Mode, asks bool) ([]Result, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if len(ids) == 0 {
@@ -93,7 +85,7 @@ func (d *Dispatcher) moving(ids []string, at int) int {
 // Done waits until the order is done and returns its result; false if ctx ends
 // before, or the order can only go on when the user has said something.
 func (d *Dispatcher) Done(ctx context.Context, id string) (Result, bool) {
-	got, err := d.await(ctx, []string{id}, ModeAll)
+	got, err := d.await(ctx, []string{id}, ModeAll, false)
 	if err != nil || len(got) == 0 {
 		return Result{}, false
 	}
@@ -275,130 +267,6 @@ func (d *Dispatcher) dismiss(ctx context.Context, j *job) {
 	if err != nil {
 		d.opts.Logger.InfoContext(ctx, "agent did not cancel", "execution", j.exec.ID, "err", err)
 	}
-}
-
-// suspend notes that the run ends because somebody waits for the user.
-func (d *Dispatcher) suspend() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.paused = true
-}
-
-// pause waits until nothing is at work, and returns who waits for the user,
-// because of the named orders, or of all when there are no names; none if those
-// can end without. If there are some, it is all that wait, for what the user
-// answers is for all of them.
-func (d *Dispatcher) pause(ctx context.Context, ids []string) (waiting []string) {
-	d.mu.Lock()
-	if len(ids) == 0 {
-		ids = slices.Clone(d.order)
-	}
-	needsUser := d.behind(func(j *job) bool { return j.Status == StatusWaiting })
-	stuck := slices.ContainsFunc(ids, func(id string) bool { return needsUser(d.jobs[id]) })
-	d.paused = d.paused || stuck
-	d.mu.Unlock()
-	if !stuck {
-		return nil
-	}
-	all, err := d.await(ctx, nil, ModeAll)
-	if err != nil {
-		return nil
-	}
-	for _, r := range all {
-		if r.Status == StatusWaiting {
-			waiting = append(waiting, r.AgentID)
-		}
-	}
-	return waiting
-}
-
-// asked has, by the id of a call, who it waits for that waits for the user.
-type asked struct {
-	d  *Dispatcher
-	mu sync.Mutex
-	by map[string][]string
-}
-
-// ask is the result of a call that waits for those.
-func (a *asked) ask(ctx context.Context, call string, waiting []string) llm.ToolResult {
-	a.mu.Lock()
-	if a.by == nil {
-		a.by = map[string][]string{}
-	}
-	a.by[call] = waiting
-	a.mu.Unlock()
-	questions, report := a.d.question(ctx, waiting)
-	return llm.ToolResult{Ask: agent.AskAbout(questions, report).Text}
-}
-
-// Asked implements [modelrun.Asker].
-func (a *asked) Asked(ctx context.Context, call string) (questions []mesh.Question, report *agent.Report, ok bool) {
-	a.mu.Lock()
-	waiting, ok := a.by[call]
-	a.mu.Unlock()
-	if !ok {
-		return nil, nil, false
-	}
-	questions, report = a.d.question(ctx, waiting)
-	return questions, report, true
-}
-
-// question is what the user must be asked for the sake of those who wait: about
-// calls, and, if some met a limit, one report of what all did.
-func (d *Dispatcher) question(ctx context.Context, waiting []string) (questions []mesh.Question, report *agent.Report) {
-	d.mu.Lock()
-	all := d.results(d.order)
-	d.mu.Unlock()
-	var reports []agent.Report
-	for _, r := range all {
-		if r.wants == nil || !slices.Contains(waiting, r.AgentID) {
-			continue
-		}
-		if r.Status == StatusAsks {
-			questions = append(questions, r.wants.help.forUser(r))
-			continue
-		}
-		questions = append(questions, r.wants.questions...)
-		if r.wants.report != nil {
-			reports = append(reports, r.wants.report.Under(r.ExecutionID))
-		}
-	}
-	if len(reports) == 0 {
-		return questions, nil
-	}
-	merged := agent.Merge(reports)
-	merged.Add(d.others(ctx, all)...)
-	return questions, &merged
-}
-
-// others is the work of agents that are done, and of those that have not begun.
-func (d *Dispatcher) others(ctx context.Context, all []Result) []agent.Work {
-	work, err := d.inv.Mesh.Actions(ctx)
-	if err != nil {
-		work = new(thread.Actions)
-		d.opts.Logger.WarnContext(ctx, "what agents did cannot be read for a report", "execution", d.inv.Execution, "err", err)
-	}
-	var out []agent.Work
-	for _, r := range all {
-		mission := brief(r.Mission)
-		switch r.Status {
-		case StatusCompleted:
-			did := agent.Done(work.Below(r.ExecutionID))
-			if len(did) == 0 {
-				did = []agent.Work{{Execution: string(r.ExecutionID), Done: []string{mission}}}
-			}
-			out = append(out, did...)
-		case StatusPending:
-			out = append(out, agent.Work{Execution: string(r.ExecutionID), Open: []string{text.NotBegun(mission)}})
-		case StatusFailed:
-			if r.limited {
-				out = append(out, agent.Work{Execution: string(r.ExecutionID), Open: []string{text.NotAsked(mission)}})
-			}
-		case StatusTimeout, StatusCanceled, StatusSkipped, StatusAsks:
-			out = append(out, agent.Work{Execution: string(r.ExecutionID), Open: []string{text.NotDone(mission, public(r.Status))}})
-		}
-	}
-	return out
 }
 
 // maxMission is how much of a mission a report has, in bytes.

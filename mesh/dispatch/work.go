@@ -57,7 +57,7 @@ func (d *Dispatcher) work(ctx context.Context, j *job, r Result, prior []Result)
 	case d.leaves():
 		r.Status, r.Result = StatusCanceled, ""
 		return r
-	case (lost || ctx.Err() == nil && last.Reason == mesh.ReasonUnavailable) && call.Speaks(to.GetCard()) && d.readopt(ctx, j):
+	case (lost || ctx.Err() == nil && last.Reason == mesh.ReasonUnavailable && d.opts.ReturnTime >= d.opts.AdoptTime) && call.Speaks(to.GetCard()) && d.readopt(ctx, j):
 		return d.work(ctx, j, r, prior)
 	case lost && j.cutOff() && !call.Speaks(to.GetCard()):
 		last = unknown()
@@ -214,7 +214,7 @@ func (d *Dispatcher) ask(ctx context.Context, j *job, a *assignment) (last mesh.
 		remote.Task, remote.GoesOn = j.resume.task, true
 		text.hear(j.resume.said)
 		if j.resume.continued {
-			remote.Attach = &call.Attach{Had: j.resume.said}
+			remote.Attach = &call.Attach{Had: j.resume.said, Answers: j.resume.answers}
 		}
 	}
 	called := mesh.WithCall(ctx, as)

@@ -169,7 +169,7 @@ func TestATurnGoesOnAtTheProcessThatHasIt(t *testing.T) {
 	}
 	awaits(t, "one of them has it", func() bool { return has() != "" })
 	holder := has()
-	begun, err := os.ReadFile(effects) //nolint:gosec // of the test
+	begun, err := os.ReadFile(effects)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -198,7 +198,7 @@ func TestATurnGoesOnAtTheProcessThatHasIt(t *testing.T) {
 		done, err = a2apb.NewA2AServiceClient(conn).GetTask(under, &a2apb.GetTaskRequest{Id: sent.GetTask().GetId()})
 		return err == nil && mesh.Terminal(done.GetStatus().GetState())
 	})
-	after, _ := os.ReadFile(effects) //nolint:gosec // of the test
+	after, _ := os.ReadFile(effects)
 	if got := textOf(done.GetArtifacts()[0].GetParts()); got != "I am done" || string(after) != string(begun) || has() != holder {
 		t.Errorf("%v, %q; the work was begun by %q, and %s has it", done.GetStatus(), got, after, has())
 	}

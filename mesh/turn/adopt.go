@@ -40,6 +40,14 @@ func (d *driver) returns(l *leg) bool {
 	return d.Now().Before(d.runner.began.Add(d.AdoptTime)) && callee(l.entry).Holder(l.instance).Missing() && (l.adopted || !call.Speaks(l.entry.Card))
 }
 
+// overTime is how long a user waits for an agent that is about to take over: whoever
+// wanted it to can help otherwise (S4-063).
+const overTime = 2 * time.Second
+
+// handedOver reports whether the leg's agent has not begun and is to take over from one that
+// had the stream in this turn.
+func (l *leg) handedOver() bool { return !l.adopted && l.handoff != nil && l.hops > 0 }
+
 // until is how long a leg, which is prepared, waits for its agent: one that goes on as long
 // as agents are given, and one that has not begun for an agent that was there so long ago at
 // most. Who is known to be gone is not waited for.
@@ -47,6 +55,8 @@ func (d *driver) until(l *leg) time.Duration {
 	switch gone := l.entry.Gone; {
 	case l.adopted || l.unreachable == nil:
 		return d.AdoptTime
+	case !gone.IsZero() && l.handedOver():
+		return gone.Add(min(overTime, d.AdoptTime)).Sub(d.Now())
 	case !gone.IsZero():
 		return gone.Add(d.AdoptTime).Sub(d.Now())
 	}

@@ -278,6 +278,36 @@ func TestAnAgentThatWasKilledGetsItsMessageAgain(t *testing.T) {
 }
 
 // A runner that stops leaves what runs to the next one, and tells the agent nothing.
+// An answer of the user that is in the log reaches the agent, although the node died before
+// it sent it, and once.
+func TestAnAnswerThatWasNotSentIsSentByTheNextNode(t *testing.T) {
+	for name, foreign := range map[string]bool{"one of ours": false, "one of others": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				id := map[bool]string{false: "a1", true: "own"}[foreign]
+				s := &survivor{foreign: foreign, agent: agent{play: func(say func(*a2apb.StreamResponse)) {
+					say(task(id))
+					say(status(id, completed))
+				}}}
+				ask := &a2apb.Message{MessageId: "q", Role: a2apb.Role_ROLE_AGENT, Parts: []*a2apb.Part{{Content: &a2apb.Part_Text{Text: "Sure?"}}}}
+				asks := func(id mesh.ExecutionID) *mesh.Event {
+					return &mesh.Event{Execution: id, Actor: "agent:main", Body: mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_INPUT_REQUIRED, Message: ask}}
+				}
+				yes := posted("t1")
+				yes.Body = mesh.MessagePosted{Message: &a2apb.Message{MessageId: "yes", Role: a2apb.Role_ROLE_USER, Parts: []*a2apb.Part{{Content: &a2apb.Part_Text{Text: "yes"}}}}, User: "ann"}
+				r := after(t, s, asks("a1"), asks("t1"), yes, moved("t1", working),
+					&mesh.Event{Execution: "a1", Actor: "node", Body: mesh.TaskMoved{State: working, Reason: mesh.ReasonDelivered}})
+				defer func() { _ = r.Close(t.Context()) }()
+				s.has = &a2apb.Task{Id: id, Status: &a2apb.TaskStatus{State: a2apb.TaskState_TASK_STATE_INPUT_REQUIRED, Message: ask}}
+				end, _, _ := ended(t, r)
+				if len(s.sent) != 1 || s.sent[0].GetMessageId() != "yes" || mesh.TextOf(s.sent[0]) != "yes" || end != "COMPLETED" {
+					t.Errorf("the turn ended %s, and the agent was told %v", end, s.sent)
+				}
+			})
+		})
+	}
+}
+
 func TestCloseLeavesWhatRunsToTheNextNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hold := make(chan struct{})

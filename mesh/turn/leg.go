@@ -322,7 +322,8 @@ func (d *driver) request(ctx context.Context, l *leg) (req call.Request, err err
 		return req, err
 	}
 	if l.adopted {
-		remote.Attach = &call.Attach{Had: l.had}
+		answers := a2a.Extension(l.message.GetMetadata()).GetFields()[a2a.KeyContinues].GetStringValue() == a2a.ContinuesAnswer
+		remote.Attach = &call.Attach{Had: l.had, Answers: answers}
 	}
 	req = callee(l.entry).Request(d.key, l.exec.ID, l.message, remote)
 	ext := a2a.Extension(req.Message.GetMetadata()).GetFields()

@@ -242,7 +242,7 @@ func (r *relay) over(ctx context.Context, last mesh.TaskMoved, unsaved []*mesh.E
 	}
 	out := outcome{kind: legOver, last: last, unsaved: unsaved}
 	switch lost := r.agent.Lost() && failedIn(last.State); {
-	case call.Speaks(r.entry.Card) && (lost || last.Reason == mesh.ReasonUnavailable):
+	case call.Speaks(r.entry.Card) && (lost || last.Reason == mesh.ReasonUnavailable && !r.leg.handedOver()):
 		out.lost = true // before its first word, too
 	case lost && r.leg.adopted:
 		out.last, out.cut = call.Failure(mesh.ReasonUnknown, ""), text.AgentLost(r.leg.exec.Agent)
