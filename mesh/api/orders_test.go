@@ -26,7 +26,7 @@ import (
 )
 
 var (
-	anyRuns = flag.Int("anyruns", 400, "how many random runs TestAnyRunHoldsWhateverHappens makes")
+	anyRuns = flag.Int("anyruns", 100, "how many random runs TestAnyRunHoldsWhateverHappens makes")
 	anySeed = flag.Uint64("anyseed", 0, "the first of their seeds; 0 for a random one")
 )
 
