@@ -44,3 +44,25 @@ func TestWhatIsOverStaysOver(t *testing.T) {
 		t.Errorf("%d ends, and last %+v", ends, events[len(events)-1])
 	}
 }
+
+// What somebody wants to end, or what it works for, does not go on after it was cut off: an
+// agent that lost it would begin again.
+func TestWhatIsBeingCanceledDoesNotGoOn(t *testing.T) {
+	l := newLibrary(t)
+	g := l.run(t, l.post(t), "orchestrator", "*")
+	x := mesh.Execution{ID: mesh.NewExecutionID(l.key.ID), Parent: g.Execution, Kind: mesh.KindAgent, Agent: "worker", User: g.User}
+	if _, err := l.add(t.Context(), g, &mesh.Event{Execution: g.Execution, Body: mesh.DispatchIssued{Child: x}}); err != nil {
+		t.Fatal(err)
+	}
+	goesOn := func() error {
+		_, err := l.add(t.Context(), g, &mesh.Event{Execution: x.ID, Body: mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_WORKING, Reason: mesh.ReasonContinued}})
+		return err
+	}
+	if err := goesOn(); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.decide(t.Context(), &mesh.Event{Execution: x.ID, Actor: "user:ann", Body: mesh.CancelRequested{By: "ann"}}); err != nil {
+		t.Fatal(err)
+	}
+	wantCode(t, goesOn(), mesh.Canceled, "does not go on")
+}

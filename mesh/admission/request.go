@@ -191,6 +191,9 @@ func (w *ruling) renew(x *thread.Execution, e *mesh.Event, b mesh.TaskMoved) err
 			return nil
 		}
 	case mesh.ReasonContinued:
+		if w.st.Dismissed(x) { // an agent that lost it would begin again
+			return mesh.Errorf(mesh.Canceled, w.op, "the execution %q is being canceled; it does not go on", clip(string(x.ID)))
+		}
 		began = x.Deadline.Add(-x.Left())
 	default:
 		return nil

@@ -12,10 +12,12 @@ import (
 	"agentmesh/mesh/dispatch"
 	"agentmesh/mesh/limit"
 	"agentmesh/mesh/thread"
+	"agentmesh/mesh/thread/cache"
 )
 
 // How errands end, by plan.
 const (
+	fails     = 0
 	asksFirst = 2
 	completes = 9
 )
@@ -156,6 +158,77 @@ func TestTheUserEndsWhatIsQueued(t *testing.T) {
 			t.Errorf("it has %d ends, began %d times, and ended for %s", ends, h.begun[x.ID], x.Reason)
 		}
 	})
+}
+
+// What the user wants to end does not begin again after a crash, where its agent lost it,
+// and its agent is told so, where it did not: also if the process dies once more.
+func TestWhatTheUserEndsDoesNotBeginAgain(t *testing.T) {
+	for name, lost := range map[string]bool{"lost": true, "at work": false} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := houseOf(t, 1, func(string) (time.Duration, int) { return time.Minute, completes })
+				h.spares = true
+				a := there("a")
+				if lost {
+					a.Name = "here" // which dies with the node
+				}
+				r := h.outing("", dispatch.Options{})
+				r.order(a, there("next", "a"))
+				time.Sleep(10 * time.Second)
+				if err := r.p.cancelExecution(h.of("a").ID); err != nil {
+					t.Fatal(err)
+				}
+				r.kill()
+				r = h.outing(mesh.ReasonContinued, dispatch.Options{})
+				if got, _ := r.Wait(r.p.ctx, nil); got[0].Status != dispatch.StatusCanceled || got[1].Status != dispatch.StatusSkipped {
+					t.Errorf("the model is told %+v", got)
+				}
+				h.mu.Lock()
+				if e := h.tasks[h.of("a").ID]; e != nil && !e.told {
+					t.Error("its agent is at work, and nobody told it to end")
+				}
+				h.mu.Unlock()
+				r.end()
+				if x := h.of("a"); h.begun[x.ID] != 1 || x.Reason != mesh.ReasonCanceled {
+					t.Errorf("it began %d times, and ended for %s", h.begun[x.ID], x.Reason)
+				}
+			})
+		})
+	}
+}
+
+// Where the end of an agent that the user wants to end, and the node's end of it, come at the
+// same time, the model is told the one that the log has.
+func TestTheModelIsToldTheEndThatTheLogHas(t *testing.T) {
+	for _, agent := range []string{"there", "plain"} {
+		t.Run(agent, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := houseOf(t, 1, func(string) (time.Duration, int) { return time.Minute, fails })
+				r := h.outing("", dispatch.Options{})
+				r.order(dispatch.Order{AgentID: "a", Name: agent, Mission: "do a"})
+				time.Sleep(55 * time.Second)
+				id := h.of("a").ID
+				if err := r.p.cancelExecution(id); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(5*time.Second + time.Millisecond)
+				err := r.p.states.Decide(r.p.ctx, h.key, func(s *thread.State) (cache.Decision, error) {
+					if mesh.Terminal(s.Execution(id).State) {
+						return cache.Decision{}, nil
+					}
+					return cache.Decision{Events: []*mesh.Event{{Execution: h.exec, Actor: "node", Body: mesh.DispatchSettled{Child: id, State: canceled, Reason: mesh.ReasonCanceled}}}}, nil
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				got, _ := r.Done(r.p.ctx, "a")
+				r.end()
+				if x := h.of("a"); thread.StatusOf(x.State, x.Reason) != got.Status {
+					t.Errorf("the model is told %+v, and the log has %s for %s", got, x.State, x.Reason)
+				}
+			})
+		})
+	}
 }
 
 // What was at work when the process died is taken up before anything begins, and told to

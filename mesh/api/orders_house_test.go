@@ -52,6 +52,7 @@ type house struct {
 	grant      *mesh.Grant
 	limits     limit.Budgets
 	most       int                                               // agents at work at once
+	going      int                                               // and with those that went on with the user's answer, which have a place whoever has one; 0 for as many
 	places     int                                               // as many may be on the node; 0 for the default
 	spares     bool                                              // agents of other processes live on when the node dies
 	plan       func(label string) (takes time.Duration, end int) // nil for random ones
@@ -139,38 +140,50 @@ func (h *house) stop() {
 
 // atWork are the agents that nobody told to end, and that do not wait for the user; but
 // for those of others of whose tasks nobody knows. The mutex is held.
-func (h *house) atWork(s *thread.State) (labels []string) {
+func (h *house) atWork(s *thread.State) (labels []string, wentOn int) {
 	for id, e := range h.tasks {
 		if x := s.Execution(id); e.state == working && !e.told && (e.agent != "plain" || x.RemoteTask != "") {
 			labels = append(labels, x.Label)
+			if e.wentOn {
+				wentOn++
+			}
 		}
 	}
-	return labels
+	return labels, wentOn
 }
 
-// end has an agent end its task for the user, as the node does it that drives the thread,
-// and settles what does not react.
-func (h *house) end(p *process, id mesh.ExecutionID) {
+// tell has an agent end its task, if it has it.
+func (h *house) tell(id mesh.ExecutionID) {
 	h.mu.Lock()
 	e := h.tasks[id]
 	h.mu.Unlock()
 	if e != nil {
 		e.cancel()
 	}
+}
+
+// end has an agent end its task for the user, as the node does it that drives the thread,
+// and settles what does not react, of which the agent is told once more.
+func (h *house) end(p *process, id mesh.ExecutionID) {
+	h.tell(id)
 	select {
 	case <-time.After(5 * time.Second):
 	case <-p.ctx.Done():
 		return
 	}
+	settled := false
 	err := p.states.Decide(p.ctx, h.key, func(s *thread.State) (cache.Decision, error) {
 		x := s.Execution(id)
-		if x == nil || mesh.Terminal(x.State) || x.Waits() {
+		if settled = x != nil && !mesh.Terminal(x.State) && !x.Waits(); !settled {
 			return cache.Decision{}, nil
 		}
 		return cache.Decision{Events: []*mesh.Event{{Execution: x.Parent, Actor: "node", Body: mesh.DispatchSettled{Child: id, State: canceled, Reason: mesh.ReasonCanceled}}}}, nil
 	})
 	if err != nil && p.ctx.Err() == nil {
 		h.t.Errorf("an agent that does not react is not settled: %v", err)
+	}
+	if settled && !p.dead() {
+		h.tell(id)
 	}
 }
 
@@ -341,6 +354,7 @@ type errand struct {
 	answered  chan struct{} // closed with the user's answer
 	deaf      bool          // it does not heed CancelTask
 	told      bool          // to end
+	wentOn    bool          // with the user's answer
 	lost      bool          // with its process
 	ctx       context.Context
 	stop      context.CancelFunc
@@ -377,8 +391,8 @@ func (h *house) begin(p *process, name string, x mesh.ExecutionID, m *a2apb.Mess
 	}
 	e.ctx, e.stop = context.WithCancel(h.t.Context())
 	h.tasks[x] = e
-	if all := h.atWork(s); len(all) > h.most {
-		h.t.Errorf("%v are at work, and %d may be", all, h.most)
+	if all, wentOn := h.atWork(s); len(all)-wentOn > h.most || len(all) > max(h.most, h.going) {
+		h.t.Errorf("%v are at work, of which %d went on, and %d may be", all, wentOn, h.most)
 	}
 	takes, end := time.Duration(h.luck.IntN(120)+1)*time.Second, h.luck.IntN(10)
 	if h.luck.IntN(6) == 0 {
@@ -551,7 +565,7 @@ func (c *phone) SendStreamingMessage(ctx context.Context, req *a2apb.SendMessage
 		} else {
 			c.p.house.mu.Lock()
 			if from = len(e.said); e.state == inputs {
-				e.state = working
+				e.state, e.wentOn = working, true
 				close(e.answered)
 			}
 			c.p.house.mu.Unlock()

@@ -45,17 +45,17 @@ func result(status, said string, last mesh.TaskMoved) string {
 // skill calls, its last reply and, if it was stopped or lost, the calls of which nobody
 // knows what became: who reads it must not have them made again as if nothing had
 // happened. An agent of others has no grant, and nothing of its own in the log (writes).
-func (d *Dispatcher) conclude(ctx context.Context, r *Result, said *transcript, last mesh.TaskMoved, writes bool) {
+// ending says that somebody asked for its end.
+func (d *Dispatcher) conclude(ctx context.Context, r *Result, said *transcript, last mesh.TaskMoved, writes bool) (ending bool) {
 	r.Result = result(r.Status, said.result(), last)
 	if !writes {
-		d.heed(ctx, r)
-		return
+		return d.heed(ctx, r)
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTime)
 	defer cancel()
 	err := d.inv.Mesh.Lately(ctx, func(did *thread.Actions) {
 		if x := did.Execution(r.ExecutionID); x != nil {
-			r.ToolCalls = x.SkillCalls
+			r.ToolCalls, ending = x.SkillCalls, did.Dismissed(x)
 			if ended(r, x) {
 				r.Result = cmp.Or(x.Result, result(r.Status, said.result(), mesh.TaskMoved{State: x.State}))
 			}
@@ -70,20 +70,44 @@ func (d *Dispatcher) conclude(ctx context.Context, r *Result, said *transcript, 
 	if err != nil {
 		d.opts.Logger.WarnContext(ctx, "what an agent did cannot be read", "execution", r.ExecutionID, "err", err)
 	}
+	return ending
 }
 
-// heed has an order end as the log says, if others ended it meanwhile.
-func (d *Dispatcher) heed(ctx context.Context, r *Result) {
+// heed has an order end as the log says, if others ended it meanwhile. ending says that
+// somebody asked for its end.
+func (d *Dispatcher) heed(ctx context.Context, r *Result) (ending bool) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTime)
 	defer cancel()
-	err := d.inv.Mesh.Lately(ctx, func(did *thread.Actions) {
-		if x := did.Execution(r.ExecutionID); x != nil && ended(r, x) {
-			r.Result = cmp.Or(x.Result, result(r.Status, "", mesh.TaskMoved{State: x.State}))
-		}
-	})
+	err := d.inv.Mesh.Lately(ctx, func(did *thread.Actions) { ending = heeds(r, did) })
 	if err != nil {
 		d.opts.Logger.WarnContext(ctx, "how an order ended cannot be read", "execution", r.ExecutionID, "err", err)
 	}
+	return ending
+}
+
+// heedLast is heed for an order whose end was settled here and maybe, at the same time, by
+// who drives the thread: one of the ends is in the log when it returns.
+func (d *Dispatcher) heedLast(ctx context.Context, r *Result) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTime)
+	defer cancel()
+	did, err := d.inv.Mesh.Actions(ctx)
+	if err != nil {
+		d.opts.Logger.WarnContext(ctx, "how an order ended cannot be read", "execution", r.ExecutionID, "err", err)
+		return
+	}
+	heeds(r, did)
+}
+
+// heeds has the result be the end that the log has, if it is another one.
+func heeds(r *Result, did *thread.Actions) (ending bool) {
+	x := did.Execution(r.ExecutionID)
+	if x == nil {
+		return false
+	}
+	if ended(r, x) {
+		r.Result = cmp.Or(x.Result, result(r.Status, "", mesh.TaskMoved{State: x.State}))
+	}
+	return did.Dismissed(x)
 }
 
 // ended has the result be the end that the execution has in the log, where others gave it

@@ -41,16 +41,16 @@ func (d *Dispatcher) work(ctx context.Context, j *job, r Result, prior []Result)
 		if d.leaves() {
 			return r
 		}
-		if j.resume != nil && ctx.Err() != nil { // its agent may be at work all the same
+		if j.resume != nil && r.Status != StatusFailed { // its agent may be at work all the same
 			d.dismiss(context.WithoutCancel(ctx), j)
 		}
+		var ending bool
 		if j.cutOff() {
-			d.conclude(ctx, &r, new(transcript), unknown(), true)
+			ending = d.conclude(ctx, &r, new(transcript), unknown(), true)
 		} else {
-			d.heed(ctx, &r)
+			ending = d.heed(ctx, &r)
 		}
-		d.settle(ctx, j, mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_FAILED, Reason: mesh.ReasonUnavailable}, r)
-		return r
+		return d.closed(ctx, j, mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_FAILED, Reason: mesh.ReasonUnavailable}, r, ending)
 	}
 	last, said, lost := d.ask(ctx, j, a)
 	switch {
@@ -81,8 +81,17 @@ func (d *Dispatcher) work(ctx context.Context, j *job, r Result, prior []Result)
 		r.Result = r.wants.help.reason
 		return r
 	}
-	d.conclude(ctx, &r, said, last, call.Speaks(to.GetCard()))
+	ending := d.conclude(ctx, &r, said, last, call.Speaks(to.GetCard()))
+	return d.closed(ctx, j, last, r, ending)
+}
+
+// closed logs how the job ended, and returns what came of it. Where somebody asked for its
+// end, others may end it at the same time: then it is as the log has it.
+func (d *Dispatcher) closed(ctx context.Context, j *job, last mesh.TaskMoved, r Result, ending bool) Result {
 	d.settle(ctx, j, last, r)
+	if ending {
+		d.heedLast(ctx, &r)
+	}
 	return r
 }
 
@@ -164,6 +173,8 @@ func (d *Dispatcher) park(ctx context.Context, j *job, last mesh.TaskMoved) erro
 // notAsked is how a job ended whose agent was never asked.
 func notAsked(ctx context.Context, err error) (status, result string) {
 	switch {
+	case ctx.Err() == nil && mesh.IsCode(err, mesh.Canceled): // somebody wants its end
+		return StatusCanceled, text.AgentCanceled()
 	case ctx.Err() == nil:
 		return StatusFailed, words(err)
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):

@@ -379,3 +379,36 @@ func TestCloseWaitsForTheCourtesy(t *testing.T) {
 		<-closed
 	})
 }
+
+// Agents that are to end their tasks, and of which nothing is heard, are told once more when
+// their executions are over: they may not have had the message. Those that ended are not.
+func TestWhoIsNotHeardOfIsToldToEndOnceMore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := &agent{canceled: make(chan string, 8)}
+		r := runner(t, &ledger{Backend: mem.Open()}, a)
+		r.write(t, opened("t1"), posted("t1"), begins("t1", "a1", "main"), begins("a1", "quick", "smith"), begins("a1", "late", "smith"))
+		var all []thread.Execution
+		must(t, r.States.With(t.Context(), key, func(s *thread.State) error {
+			all = append(all, *s.Execution("quick"), *s.Execution("late"))
+			return nil
+		}))
+		r.stop(t.Context(), key, all)
+		synctest.Wait()
+		r.write(t, moved("quick", canceled))
+		must(t, r.Close(t.Context()))
+		close(a.canceled)
+		told := map[string]int{}
+		for id := range a.canceled {
+			told[id]++
+		}
+		if told["quick"] != 1 || told["late"] != 2 {
+			t.Errorf("told to end: %v", told)
+		}
+		must(t, r.States.With(t.Context(), key, func(s *thread.State) error {
+			if x := s.Execution("late"); x.State != canceled || x.Reason != mesh.ReasonCanceled {
+				t.Errorf("it is %s for %s", x.State, x.Reason)
+			}
+			return nil
+		}))
+	})
+}
