@@ -4,12 +4,14 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	meshv1 "agentmesh/gen/mesh/v1"
@@ -121,6 +123,26 @@ func TestAChatGoesOnWhenItsMeshWasKilledAndStartedAgain(t *testing.T) {
 	}
 }
 
+// silence has nobody answer at an address until release is called: else a server of
+// another test may be given it, and answer.
+func silence(t *testing.T, addr string) (release func()) {
+	t.Helper()
+	l, err := net.Listen("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for c, err := l.Accept(); err == nil; c, err = l.Accept() {
+			_ = c.Close()
+		}
+	}()
+	release = sync.OnceFunc(func() { _ = l.Close(); <-done })
+	t.Cleanup(release)
+	return release
+}
+
 // A mesh that stays away: the chat says so, with how to go on, and does not end;
 // when the mesh is back, so is the conversation.
 func TestAChatOutlivesAMeshThatStaysAway(t *testing.T) {
@@ -131,9 +153,11 @@ func TestAChatOutlivesAMeshThatStaysAway(t *testing.T) {
 	p.enter("hello\n")
 	_, at := p.await(&p.stdout, 0, `main › Hello\.(?s:.*)you › $`)
 	m.kill9()
+	release := silence(t, m.grpc)
 	p.enter("thanks\n")
 	p.await(&p.stderr, 0, `mesh: lost the connection to `+m.grpc+`; .*\n|mesh: .*cannot be reached.*\n`)
 	_, at = p.await(&p.stdout, at, `you › $`)
+	release()
 	again := up(t, m.dir, "--grpc", m.grpc)
 	p.enter("thanks\n")
 	p.await(&p.stdout, at, `main › You are welcome\.(?s:.*)you › $`)
