@@ -105,7 +105,8 @@ func (b *bench) adoptions(ctx context.Context, r round, i int) error {
 	return nil
 }
 
-// until waits until so many tasks of the mesh are neither over nor wait for their users.
+// until waits for what holds of the number of tasks that are neither over nor wait for their
+// users.
 func (b *bench) until(ctx context.Context, m *server, holds func(open int) bool) error {
 	client, open := a2apb.NewA2AServiceClient(m.conn), 0
 	for limit := time.Now().Add(patient); time.Now().Before(limit); time.Sleep(20 * time.Millisecond) {
@@ -121,7 +122,7 @@ func (b *bench) until(ctx context.Context, m *server, holds func(open int) bool)
 			return b.succeeded(ctx, m)
 		}
 	}
-	return fmt.Errorf("%d tasks are neither over nor wait", open)
+	return fmt.Errorf("%d tasks are neither over nor wait for their users", open)
 }
 
 // succeeded checks that no task failed.

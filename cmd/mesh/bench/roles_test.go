@@ -188,12 +188,17 @@ func (a *bareAgent) cutOff(text, thread string, stream grpc.ServerStreamingServe
 		TaskId: task.Id, ContextId: thread, Status: &a2apb.TaskStatus{State: a2apb.TaskState_TASK_STATE_COMPLETED}}}})
 }
 
-// GetTask is asked for tasks that were cut off, which have come to their end.
+// GetTask is asked for tasks that are cut off, also by a mesh that has heard nothing of one
+// for a while. They have come to their end when somebody wants to follow one.
 func (a *bareAgent) GetTask(_ context.Context, req *a2apb.GetTaskRequest) (*a2apb.Task, error) {
 	if !strings.HasPrefix(req.GetId(), cutWord) {
 		return nil, status.Error(codes.NotFound, "there is no such task")
 	}
-	a.cuts.end(req.GetId())
+	select {
+	case <-a.cuts.of(req.GetId()):
+	default:
+		return &a2apb.Task{Id: req.GetId(), Status: &a2apb.TaskStatus{State: a2apb.TaskState_TASK_STATE_WORKING}}, nil
+	}
 	return &a2apb.Task{Id: req.GetId(), Status: &a2apb.TaskStatus{State: a2apb.TaskState_TASK_STATE_COMPLETED}, Artifacts: []*a2apb.Artifact{artifact("done")}}, nil
 }
 
