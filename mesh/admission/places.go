@@ -71,7 +71,7 @@ func (p *Places) take(g *mesh.Grant, x mesh.Execution, now time.Time) *limit.Tri
 	if free := most - len(p.held); free <= 0 || !slices.Contains(p.next(free), x.ID) {
 		return &limit.Trip{Limit: limit.NodeAgents, Used: int64(len(p.held)), Most: int64(most), Free: now.Add(time.Second)}
 	}
-	p.hold(g, x)
+	p.hold(g, x, now)
 	return nil
 }
 
@@ -101,13 +101,13 @@ func (p *Places) next(n int) []mesh.ExecutionID {
 }
 
 // hold has the execution hold a place. p.mu is held.
-func (p *Places) hold(g *mesh.Grant, x mesh.Execution) {
+func (p *Places) hold(g *mesh.Grant, x mesh.Execution, now time.Time) {
 	if p.held == nil {
 		p.held = map[mesh.ExecutionID]place{}
 	}
 	until := x.Deadline
 	if until.IsZero() {
-		until = time.Now().Add(time.Hour)
+		until = now.Add(time.Hour)
 	}
 	p.held[x.ID] = place{of: x.ID, tenant: g.Tenant, user: g.User, until: until.Add(lostTime)}
 	p.waiting = slices.DeleteFunc(p.waiting, func(w place) bool { return w.of == x.ID })
@@ -122,7 +122,7 @@ func (p *Places) keep(g *mesh.Grant, x *thread.Execution, now time.Time) {
 	defer p.mu.Unlock()
 	is := x.Execution
 	is.Deadline = now.Add(x.Allowed)
-	p.hold(g, is)
+	p.hold(g, is, now)
 }
 
 // free gives back the execution's place, if it has one.

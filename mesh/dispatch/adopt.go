@@ -44,6 +44,10 @@ func (d *Dispatcher) readopt(ctx context.Context, j *job) bool {
 	return true
 }
 
+// patient reports whether an agent that died before its first word is waited for as one that
+// died after it: who can do without it is not.
+func (d *Dispatcher) patient() bool { return d.opts.ReturnTime >= d.opts.AdoptTime }
+
 // find is choose where agents may be about to come back, as the job's own was cut off, or
 // the execution, or the node was away, or the agent was live a moment ago: it waits for a
 // while until the agent is live again.

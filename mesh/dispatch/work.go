@@ -57,7 +57,7 @@ func (d *Dispatcher) work(ctx context.Context, j *job, r Result, prior []Result)
 	case d.leaves():
 		r.Status, r.Result = StatusCanceled, ""
 		return r
-	case (lost || ctx.Err() == nil && last.Reason == mesh.ReasonUnavailable && d.opts.ReturnTime >= d.opts.AdoptTime) && call.Speaks(to.GetCard()) && d.readopt(ctx, j):
+	case (lost || ctx.Err() == nil && last.Reason == mesh.ReasonUnavailable && d.patient()) && call.Speaks(to.GetCard()) && d.readopt(ctx, j):
 		return d.work(ctx, j, r, prior)
 	case lost && j.cutOff() && !call.Speaks(to.GetCard()):
 		last = unknown()
