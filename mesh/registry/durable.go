@@ -109,6 +109,9 @@ func (r *Registry) load(ctx context.Context) error {
 	r.sealAnew(ctx)
 	for c := range r.all() {
 		c.down, c.probeAt = "has not been reached since the node started", r.now()
+		if c.lease == 0 || c.Expires.After(r.now()) {
+			c.failed = r.now() // as far as is known it answered until then: who asks for it waits for the first probe
+		}
 		c.refresh(r.via)
 	}
 	return nil

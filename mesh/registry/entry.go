@@ -38,7 +38,8 @@ type Entry struct {
 	Live    bool
 	Problem string
 	// Gone is, of one that is not live, when it was last known to be: it has not answered
-	// since, or not renewed its lease. It is zero where that is not known.
+	// since, or not renewed its lease; of one that was not asked yet since the node started,
+	// when that was. It is zero where that is not known.
 	Gone time.Time
 	// Warnings are what is odd on the card, and what follows from it.
 	Warnings []Warning

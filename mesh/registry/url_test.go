@@ -77,6 +77,10 @@ func TestAnAgentAddedByURLOutlivesTheNodeAndIsProbed(t *testing.T) {
 		r := open(t, n, s)
 		_, err = r.Resolve(acme, "far-away")
 		wantCode(t, err, mesh.Unavailable, "far-away", "since the node started")
+		began := time.Now()
+		if e, err := r.Get(acme, "far-away"); err != nil || !e.Gone.Equal(began) { // a turn waits for it from then on
+			t.Errorf("before the first probe = %+v, %v", e, err)
+		}
 		start(t, r)
 		synctest.Wait()
 		_, err = r.Resolve(acme, "far-away")
