@@ -77,6 +77,8 @@ type (
 		// it is; when that ends, agents begin nothing more for the message.
 		Roles      []Role
 		Credential string
+		// Exit says that it did nothing but end the handoff that was active: no agent gets it.
+		Exit bool
 	}
 
 	// ArtifactAppended is a piece of output of the execution: a new artifact,
@@ -268,6 +270,7 @@ type (
 		RecentMessages int  // how many of the last messages go along
 		PreserveState  bool // keep the specialist's state when it ends early
 		ReturnExpected bool
+		Resume         bool // the user wants to go on with what To noted before
 	}
 
 	// HandoffEnded gives the stream back. Started names what it ends.

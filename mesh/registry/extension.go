@@ -34,6 +34,10 @@ type Extension struct {
 	Idempotent bool
 	// Orchestration [orchestration]: it dispatches other agents.
 	Orchestration bool
+	// ExitWords [exit_words] are what users may say, as the whole message, to leave the agent
+	// while it has their stream, beside [mesh.ExitWord]; in any case of letters. An agent that
+	// names them names its way out in its questions.
+	ExitWords []string
 }
 
 // Params returns what the card says to a mesh. Members of a wrong type, of which
@@ -59,7 +63,7 @@ func (e *Extension) flags() map[string]*bool {
 }
 
 func (e *Extension) lists() map[string]*[]string {
-	return map[string]*[]string{"handoff_triggers": &e.HandoffTriggers, "workflow_states": &e.WorkflowStates}
+	return map[string]*[]string{"handoff_triggers": &e.HandoffTriggers, "workflow_states": &e.WorkflowStates, paramExit: &e.ExitWords}
 }
 
 // params returns the place and the params of our extension.

@@ -335,13 +335,16 @@ func (s *State) post(e *mesh.Event, b mesh.MessagePosted) {
 	id := b.Message.GetMessageId()
 	s.posted[id] = append(s.posted[id], Posted{User: b.User, Digest: string(b.Digest), Task: e.Execution, Seq: e.Seq})
 	if t := s.Turn(e.Execution); t != nil {
-		t.Posts = append(t.Posts, e.Seq)
-		if t.Detail == 0 && wantsDetail(b.Message) {
-			t.Detail = e.Seq
-		}
 		if b.User == t.User {
 			t.Roles, t.Credential, t.Asked = b.Roles, b.Credential, e.Time
 		}
+		if t.Detail == 0 && wantsDetail(b.Message) {
+			t.Detail = e.Seq
+		}
+		if b.Exit { // nobody is told, and nothing is answered by it
+			return
+		}
+		t.Posts = append(t.Posts, e.Seq)
 		if t.Answers(b.User, b.Roles) {
 			s.hear(t, mesh.AnswerOf(mesh.TextOf(b.Message)))
 		}

@@ -261,6 +261,21 @@ func (s *State) InterruptedTurn() *Execution {
 	return nil
 }
 
+// InSession returns the turns, oldest first, in which the agent of the active handoff works
+// or waits for their users.
+func (s *State) InSession() []*Execution {
+	var out []*Execution
+	for _, t := range s.turns {
+		if mesh.Terminal(t.State) || len(t.Legs) == 0 || !s.Handoff.Active() {
+			continue
+		}
+		if l := t.Leg(); l == nil || l.Agent == s.Handoff.To {
+			out = append(out, t)
+		}
+	}
+	return out
+}
+
 // Unfinished returns the executions below id that are not terminal, children
 // before parents, without id itself.
 func (s *State) Unfinished(id mesh.ExecutionID) []*Execution {

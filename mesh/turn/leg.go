@@ -116,9 +116,6 @@ func (d *driver) address(ctx context.Context, l *leg, pending []mesh.Seq) error 
 			l.message.Parts = append(l.message.Parts, posted.Message.Parts...)
 		}
 	}
-	if l.message == nil {
-		return mesh.Errorf(mesh.Unknown, "turn.address", "")
-	}
 	if l.returned != nil { // what the user said meanwhile comes after it
 		h := l.returned
 		l.message = mesh.Say(text.Returned(h.To, string(h.Outcome), h.Result))
@@ -126,6 +123,9 @@ func (d *driver) address(ctx context.Context, l *leg, pending []mesh.Seq) error 
 		l.exec.Text = mesh.Clip(mesh.TextOf(l.message), maxText)
 		l.tell(d.key, "handoff_return", handoffData(d.key, l.user, h, nil))
 		return nil
+	}
+	if l.message == nil {
+		return mesh.Errorf(mesh.Unknown, "turn.address", "")
 	}
 	l.exec.Text = mesh.Clip(mesh.TextOf(l.message), maxText)
 	if l.resumed {

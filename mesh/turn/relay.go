@@ -363,7 +363,7 @@ func (r *relay) authorize(b mesh.TaskMoved) []*mesh.Event {
 	if r.waits = nil; waits {
 		r.waits = &b
 	}
-	return []*mesh.Event{r.driver.event(r.leg.turn, "agent:"+r.leg.exec.Agent, mesh.TaskMoved{State: b.State, Message: b.Message})}
+	return []*mesh.Event{r.driver.event(r.leg.turn, "agent:"+r.leg.exec.Agent, r.driver.wayOut(r.leg, mesh.TaskMoved{State: b.State, Message: b.Message}))}
 }
 
 // namespaced keeps apart the artifacts of the agents that have the stream one
