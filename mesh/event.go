@@ -176,7 +176,7 @@ type (
 	// StateNoted keeps an agent's own workflow state in the thread.
 	StateNoted struct {
 		Agent string
-		Data  []byte // JSON, at most MaxState bytes
+		Data  []byte // JSON, at most MaxState bytes; empty where what was noted is dropped
 	}
 
 	// CancelRequested asks that the event's execution and all below end.

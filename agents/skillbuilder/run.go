@@ -54,6 +54,9 @@ func (r *run) converse(ctx context.Context) error {
 	case s.unfinished() && r.inv.Resumed:
 		next, m := s.hear(text)
 		return r.follow(ctx, next, m)
+	case s.unfinished() && r.inv.Handoff.GetResume(): // the user said so already
+		s.Paused, s.Offer = false, ""
+		return r.follow(ctx, s, ask)
 	case s.unfinished() && isCancel(text):
 		return r.follow(ctx, s, cancel)
 	case s.unfinished():

@@ -41,7 +41,7 @@ func (s *Handoffs) StartHandoff(ctx context.Context, req *meshv1.StartHandoffReq
 	}
 	start := handoff.Start{
 		Target: req.GetTargetAgent(), Reason: req.GetReason(), Summary: req.GetContextSummary(),
-		RecentMessages: handoff.DefaultRecent, PreserveState: true, ReturnExpected: true, UpdatesSent: req.GetUpdatesSent(),
+		RecentMessages: handoff.DefaultRecent, PreserveState: true, ReturnExpected: true, UpdatesSent: req.GetUpdatesSent(), Resume: req.GetResume(),
 	}
 	if req.RecentMessages != nil {
 		start.RecentMessages = int(*req.RecentMessages)
@@ -101,6 +101,6 @@ func handoffToProto(key mesh.ThreadKey, h *thread.Handoff) *meshv1.Handoff {
 		Seq: int64(h.Seq), ThreadId: key.ID, TenantId: string(key.Tenant), UserId: h.By,
 		SourceAgentId: h.From, TargetAgentId: h.To, HandoffReason: h.Reason, ContextSummary: h.Summary,
 		ConversationHistoryCount: int32(h.RecentMessages), PreserveState: h.PreserveState, ReturnExpected: h.ReturnExpected,
-		State: state, EndedSeq: int64(h.Ended), ResultSummary: h.Result,
+		State: state, EndedSeq: int64(h.Ended), ResultSummary: h.Result, Resume: h.Resume,
 	}
 }

@@ -31,6 +31,8 @@ type Threads struct {
 	admits  *admission.Controller
 	deleted func(ctx context.Context, key mesh.ThreadKey)
 	access  func(ctx context.Context, key mesh.ThreadKey) (thread.Access, error)
+	// retention is how long what agents note in sessions is kept.
+	retention time.Duration
 
 	readByRole ReadByRole
 }
@@ -48,6 +50,13 @@ func NewThreads(log *threadlog.Log, states *cache.States, admits *admission.Cont
 // about it elsewhere. It returns s, and is called before s serves.
 func (s *Threads) OnDelete(f func(ctx context.Context, key mesh.ThreadKey)) *Threads {
 	s.deleted = f
+	return s
+}
+
+// WithRetention says how long what agents note in sessions is kept; it is nothing before. It
+// returns s, and is called before s serves.
+func (s *Threads) WithRetention(d time.Duration) *Threads {
+	s.retention = d
 	return s
 }
 
@@ -189,7 +198,18 @@ func (s *Threads) describe(key mesh.ThreadKey, st *thread.State) *meshv1.Thread 
 		ThreadId: key.ID, Seq: int64(st.Seq), ActiveAgent: st.ActiveAgent(s.main), Title: st.Title,
 		Owner: st.Owner, Participants: st.Participants, Readable: st.Readable,
 		Created: timestamppb.New(st.Created), Updated: timestamppb.New(st.Updated), Usage: eventpb.UsageToProto(st.Usage),
+		Session: s.session(st),
 	}
+}
+
+// session is where the agent stands that the thread was handed over to last; nil without one.
+func (s *Threads) session(st *thread.State) *meshv1.Session {
+	at, ok := st.Session()
+	if !ok {
+		return nil
+	}
+	return &meshv1.Session{Agent: at.Agent, Step: count(at.Step), Steps: count(at.Steps), State: at.Stage,
+		Resumable: at.Resumable(time.Now(), s.retention)}
 }
 
 func describeExecution(x *thread.Execution) *meshv1.ExecutionState {

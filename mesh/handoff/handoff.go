@@ -67,6 +67,8 @@ type Start struct {
 	RecentMessages int
 	PreserveState  bool
 	ReturnExpected bool
+	// Resume says that the user wants to go on with what the target noted before.
+	Resume bool
 	// UpdatesSent is how many artifact updates the caller sent before; the
 	// handoff waits until they are in the log.
 	UpdatesSent int64
@@ -114,7 +116,7 @@ func (h *Handoffs) Start(ctx context.Context, g *mesh.Grant, req Start) (*thread
 	started := &mesh.Event{Time: h.now().UTC().Truncate(time.Millisecond), Execution: g.Execution, Actor: "agent:" + g.Agent,
 		Body: mesh.HandoffStarted{
 			From: g.Agent, To: req.Target, ToName: entry.Card.GetName(), Reason: req.Reason, Summary: req.Summary,
-			RecentMessages: req.RecentMessages, PreserveState: req.PreserveState, ReturnExpected: req.ReturnExpected,
+			RecentMessages: req.RecentMessages, PreserveState: req.PreserveState, ReturnExpected: req.ReturnExpected, Resume: req.Resume,
 		}}
 	err = h.turns.HandOver(ctx, g.Key(), func(s *thread.State) (cache.Decision, error) {
 		if err := mayStart(s, g); err != nil {

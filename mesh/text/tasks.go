@@ -281,7 +281,9 @@ func Connecting(agent string) string { return stable("Connecting you with %s..."
 func Returning() string { return stable("Returning you to the main assistant.") }
 
 // WayOut tells the user by which word the agent that asks is left.
-func WayOut(word string) string { return Sprintf("(Say “%s” to go back to the main assistant.)", word) }
+func WayOut(word string) string {
+	return Sprintf("(Say “%s” to go back to the main assistant.)", word)
+}
 
 // BackWithMain tells the user that the main agent has the conversation again.
 func BackWithMain(from string) string {

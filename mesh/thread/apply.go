@@ -56,6 +56,7 @@ func (s *State) Apply(e *mesh.Event) {
 			s.applyTo(x, e)
 		}
 	}
+	s.stand(e)
 }
 
 // give makes turns that wait for their user, who owned the thread, wait for its new owner,

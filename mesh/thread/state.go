@@ -37,6 +37,9 @@ type State struct {
 	// Handoff is the handoff that is active or was last, or nil.
 	Handoff *Handoff
 
+	session session              // of the handoff
+	notes   map[string]time.Time // when agents last noted what is kept
+
 	execs     map[mesh.ExecutionID]*Execution
 	order     []*Execution
 	turns     []*Execution
@@ -259,21 +262,6 @@ func (s *State) InterruptedTurn() *Execution {
 		}
 	}
 	return nil
-}
-
-// InSession returns the turns, oldest first, in which the agent of the active handoff works
-// or waits for their users.
-func (s *State) InSession() []*Execution {
-	var out []*Execution
-	for _, t := range s.turns {
-		if mesh.Terminal(t.State) || len(t.Legs) == 0 || !s.Handoff.Active() {
-			continue
-		}
-		if l := t.Leg(); l == nil || l.Agent == s.Handoff.To {
-			out = append(out, t)
-		}
-	}
-	return out
 }
 
 // Unfinished returns the executions below id that are not terminal, children

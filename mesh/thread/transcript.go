@@ -353,6 +353,9 @@ func (t *Transcript) Note(agent string, id mesh.ExecutionID) []byte {
 			data, at = note.Data, p.noted.Seq
 		}
 	}
+	if len(data) == 0 { // it was dropped
+		return nil
+	}
 	return data
 }
 

@@ -122,14 +122,14 @@ func (d *driver) address(ctx context.Context, l *leg, pending []mesh.Seq) error 
 		l.message.Role = a2apb.Role_ROLE_USER
 		l.exec.Text = mesh.Clip(mesh.TextOf(l.message), maxText)
 		l.tell(d.key, "handoff_return", handoffData(d.key, l.user, h, nil))
-		return nil
+		return d.States.With(ctx, d.key, func(s *thread.State) error { d.offer(s, l); return nil })
 	}
 	if l.message == nil {
 		return mesh.Errorf(mesh.Unknown, "turn.address", "")
 	}
 	l.exec.Text = mesh.Clip(mesh.TextOf(l.message), maxText)
 	if l.resumed {
-		return d.States.With(ctx, d.key, func(s *thread.State) error { l.tellUpdates(s); return nil })
+		return d.States.With(ctx, d.key, func(s *thread.State) error { l.tellUpdates(s); d.offer(s, l); return nil })
 	}
 	if l.handoff != nil {
 		// The rest of the handoff has its share too.
@@ -139,7 +139,7 @@ func (d *driver) address(ctx context.Context, l *leg, pending []mesh.Seq) error 
 		}
 		l.tell(d.key, "handoff", handoffData(d.key, l.user, l.handoff, recent))
 	}
-	return nil
+	return d.States.With(ctx, d.key, func(s *thread.State) error { d.offer(s, l); return nil })
 }
 
 // tellUpdates tells the agent how far its task is: another of its processes may have
@@ -183,6 +183,7 @@ func handoffData(key mesh.ThreadKey, user string, h *thread.Handoff, recent []*s
 		"conversation_history_count": structpb.NewNumberValue(float64(len(recent))),
 		"preserve_state":             structpb.NewBoolValue(h.PreserveState),
 		"return_expected":            structpb.NewBoolValue(h.ReturnExpected),
+		"resume":                     structpb.NewBoolValue(h.Resume),
 		"state":                      text(state), "result_summary": text(h.Result),
 	}
 	if recent != nil {

@@ -135,6 +135,7 @@ func (d *driver) announce(ctx context.Context, l *leg) (canceled bool, err error
 			l.begins = d.event(l.exec.ID, "node", mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_WORKING, Reason: mesh.ReasonDelivered})
 		} else {
 			l.exec.Traceparent = d.traceparent(t.Traceparent, l.exec.ID)
+			dec.Events = append(dec.Events, d.forget(s, l)...)
 			l.begins = d.event(l.turn, "node", mesh.DispatchIssued{Child: l.exec, Message: l.message})
 		}
 		dec.Events = append(dec.Events, l.begins)
