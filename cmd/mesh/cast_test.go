@@ -11,6 +11,7 @@ import (
 	"os"
 	"regexp"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -120,6 +121,9 @@ func leads(ctx context.Context, inv *agent.Invocation, say func(string) bool) er
 		return nil
 	case !say("One moment. "):
 		return nil
+	case found(castAct, inv.Text()) == "race":
+		races(ctx, inv, strings.Split(to, "-or-"))
+		return nil
 	}
 	_, err := inv.Mesh.StartHandoff(ctx, &meshv1.StartHandoffRequest{TargetAgent: to, Reason: "asked for", ContextSummary: "What was said"})
 	if err != nil && ctx.Err() == nil && !mesh.IsCode(err, mesh.Unknown) {
@@ -128,6 +132,30 @@ func leads(ctx context.Context, inv *agent.Invocation, say func(string) bool) er
 	}
 	return err
 }
+
+// races hands over to each of them many times at once, and prints what came of it.
+func races(ctx context.Context, inv *agent.Invocation, to []string) {
+	outcomes := make([]string, racers)
+	var all sync.WaitGroup
+	for i := range outcomes {
+		all.Go(func() {
+			ctx := context.WithoutCancel(ctx) // who has lost the stream still hears the answer
+			_, err := inv.Mesh.StartHandoff(ctx, &meshv1.StartHandoffRequest{TargetAgent: to[i%len(to)], Reason: "asked for", ContextSummary: "What was said"})
+			outcomes[i] = "won"
+			if err != nil {
+				outcomes[i] = mesh.CodeOf(err).String() + ": " + mesh.DetailOf(err)
+			}
+		})
+	}
+	all.Wait()
+	for _, o := range outcomes {
+		fmt.Println("racer", o)
+	}
+	fmt.Println("raced")
+}
+
+// racers are how many start a handoff at once.
+const racers = 100
 
 func (c ownCast) plays(ctx context.Context, inv *agent.Invocation, say func(string) bool, yield func(agent.Output, error) bool) error {
 	end := func(outcome string) error {
@@ -165,7 +193,7 @@ func (c ownCast) plays(ctx context.Context, inv *agent.Invocation, say func(stri
 		time.Sleep(time.Second)
 	case "panic":
 		panic("there is no coal")
-	case "ask":
+	case "ask", "race":
 		yield(agent.Ask{Text: "Which one?"}, nil)
 		return nil
 	}

@@ -63,7 +63,7 @@ func TestControlReturnsHoweverTheTargetFails(t *testing.T) {
 			if !strings.HasPrefix(h.text, "One moment. Refused: unavailable: ") {
 				t.Errorf("to one that is known to be down: %q", h.text)
 			}
-			if got := handoffs(m.log(id)); len(got) != 2 {
+			if got := handoffs(m.log(id)); len(got) != 2 { // and no more
 				t.Errorf("the handoff: %q", got)
 			}
 		})
