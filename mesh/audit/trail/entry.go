@@ -37,10 +37,10 @@ func (r *Redactor) Event(key mesh.ThreadKey, st *thread.State, e *mesh.Event, ou
 	}
 	b := builder{by: r, entry: &Entry{
 		ThreadId: key.ID, Seq: int64(e.Seq), Time: timestamppb.New(e.Time), Action: eventpb.KindOf(eventpb.EventToProto(e)),
-		TenantId: string(key.Tenant), Actor: valid(e.Actor, maxSubject), Call: valid(d.Call, maxSubject), Outcome: d.Outcome,
+		TenantId: string(key.Tenant), Actor: valid(e.Actor, maxSubject), Outcome: d.Outcome,
 	}}
 	b.deed(d)
-	b.entry.Subject = b.shown(d.Subject, maxSubject)
+	b.entry.Subject, b.entry.Call = b.shown(d.Subject, maxSubject), b.shown(d.Call, maxSubject)
 	b.entry.Reason = b.shown(d.Reason, maxReason)
 	for i, text := range d.Said {
 		b.say(text, goesOn && i == len(d.Said)-1)
