@@ -194,12 +194,18 @@ func (s *Threads) GetThread(ctx context.Context, req *meshv1.GetThreadRequest) (
 }
 
 func (s *Threads) describe(key mesh.ThreadKey, st *thread.State) *meshv1.Thread {
-	return &meshv1.Thread{
+	out := &meshv1.Thread{
 		ThreadId: key.ID, Seq: int64(st.Seq), ActiveAgent: st.ActiveAgent(s.main), Title: st.Title,
 		Owner: st.Owner, Participants: st.Participants, Readable: st.Readable,
 		Created: timestamppb.New(st.Created), Updated: timestamppb.New(st.Updated), Usage: eventpb.UsageToProto(st.Usage),
 		Session: s.session(st),
 	}
+	if h := st.HandoffAt(time.Now()); h != nil {
+		if out.HandoffState = string(h.State); h.State == mesh.HandoffState(mesh.HandoffParked) {
+			out.ActiveAgent = s.main
+		}
+	}
+	return out
 }
 
 // session is where the agent stands that the thread was handed over to last; nil without one.

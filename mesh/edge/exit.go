@@ -81,6 +81,5 @@ func (e *Edge) leave(s *thread.State, in *intake, id mesh.ExecutionID, out *exit
 				Message: mesh.Say(text.BackWithMain(s.Handoff.To))}))
 		}
 	}
-	ended := e.event(about, by, mesh.HandoffEnded{Started: s.Handoff.Seq, Outcome: mesh.HandoffCancelled, By: by})
-	dec.Events = append(append(dec.Events, ended), rest...)
+	dec.Events = append(append(dec.Events, e.event(about, by, s.Handoff.Leave(by))), rest...)
 }

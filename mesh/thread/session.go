@@ -50,7 +50,7 @@ func (s *State) Session() (Session, bool) {
 		return Session{}, false
 	}
 	return Session{
-		Agent: h.To, Step: s.session.step, Steps: s.session.steps, Stage: s.session.stage, Noted: s.notes[h.To],
+		Agent: h.To, Step: s.session.step, Steps: s.session.steps, Stage: s.session.stage, Noted: s.notes[h.To].at,
 		Left:    !h.Active() && h.Outcome != mesh.HandoffCompleted && h.Outcome != mesh.HandoffError,
 		Offered: s.session.offered, Answered: s.session.answered,
 	}, true
@@ -58,7 +58,7 @@ func (s *State) Session() (Session, bool) {
 
 // Noted is when the agent last noted its state where the user talked to it, zero if nothing
 // of that is kept.
-func (s *State) Noted(agent string) time.Time { return s.notes[agent] }
+func (s *State) Noted(agent string) time.Time { return s.notes[agent].at }
 
 // InSession returns the turns, oldest first, in which the agent of the active handoff works
 // or waits for their users.
@@ -79,12 +79,29 @@ func (s *State) InSession() []*Execution {
 	return out
 }
 
+// Leave is how the handoff ends when a user leaves: as cancelled, unless its agent was done
+// before and kept the stream.
+func (h *Handoff) Leave(by string) mesh.HandoffEnded {
+	end := mesh.HandoffEnded{Started: h.Seq, Outcome: h.Outcome, Summary: h.Result, By: by, Artifacts: h.Artifacts}
+	if end.Outcome == "" {
+		end.Outcome = mesh.HandoffCancelled
+	}
+	if !h.PreserveState && end.Outcome.Early() {
+		end.Dropped = h.To
+	}
+	return end
+}
+
 // stand applies the event to the session.
 func (s *State) stand(e *mesh.Event) {
 	switch b := e.Body.(type) {
 	case mesh.HandoffStarted:
 		if s.Handoff != nil && s.Handoff.Seq == e.Seq {
 			s.session = session{}
+		}
+	case mesh.HandoffEnded:
+		if b.Dropped != "" {
+			s.noted(b.Dropped, noted{dropped: e.Seq})
 		}
 	case mesh.StateNoted:
 		s.note(e, b)
@@ -104,17 +121,29 @@ func (s *State) stand(e *mesh.Event) {
 // its turn, or in a turn, as who dispatches an agent notes under its name elsewhere.
 func (s *State) note(e *mesh.Event, b mesh.StateNoted) {
 	x := s.execs[e.Execution]
-	if x == nil || x.Kind != mesh.KindTurn && (x.Agent != b.Agent || s.Turn(x.Parent) == nil) {
-		return
+	was := s.notes[b.Agent]
+	switch {
+	case x == nil || x.Kind != mesh.KindTurn && (x.Agent != b.Agent || s.Turn(x.Parent) == nil):
+	case len(b.Data) == 0:
+		s.noted(b.Agent, noted{dropped: e.Seq})
+	case x.Kind == mesh.KindTurn || x.Issued > was.dropped:
+		was.at = e.Time
+		s.noted(b.Agent, was)
 	}
-	if len(b.Data) == 0 {
-		delete(s.notes, b.Agent)
-		return
-	}
+}
+
+// A noted is when an agent noted what is kept, and the Seq before which executions began of
+// which nothing is.
+type noted struct {
+	at      time.Time
+	dropped mesh.Seq
+}
+
+func (s *State) noted(agent string, n noted) {
 	if s.notes == nil {
-		s.notes = map[string]time.Time{}
+		s.notes = map[string]noted{}
 	}
-	s.notes[b.Agent] = e.Time
+	s.notes[agent] = n
 }
 
 // step notes where the agent says that it is.

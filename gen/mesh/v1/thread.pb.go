@@ -141,6 +141,8 @@ type Thread struct {
 	Participants []string `protobuf:"bytes,10,rep,name=participants,proto3" json:"participants,omitempty"`
 	// Whether everybody in the tenant may read it.
 	Readable bool `protobuf:"varint,11,opt,name=readable,proto3" json:"readable,omitempty"`
+	// State of the handoff that is active or was last, as in Handoff; empty when there was none.
+	HandoffState string `protobuf:"bytes,12,opt,name=handoff_state,json=handoffState,proto3" json:"handoff_state,omitempty"`
 	// The session with the agent that was handed over to last; absent when there was none.
 	Session       *Session `protobuf:"bytes,20,opt,name=session,proto3" json:"session,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -252,6 +254,13 @@ func (x *Thread) GetReadable() bool {
 		return x.Readable
 	}
 	return false
+}
+
+func (x *Thread) GetHandoffState() string {
+	if x != nil {
+		return x.HandoffState
+	}
+	return ""
 }
 
 func (x *Thread) GetSession() *Session {
@@ -1291,7 +1300,7 @@ const file_mesh_v1_thread_proto_rawDesc = "" +
 	"\x10GetThreadRequest\x12\x1b\n" +
 	"\tthread_id\x18\x01 \x01(\tR\bthreadId\"<\n" +
 	"\x11GetThreadResponse\x12'\n" +
-	"\x06thread\x18\x01 \x01(\v2\x0f.mesh.v1.ThreadR\x06thread\"\xbd\x03\n" +
+	"\x06thread\x18\x01 \x01(\v2\x0f.mesh.v1.ThreadR\x06thread\"\xe2\x03\n" +
 	"\x06Thread\x12\x1b\n" +
 	"\tthread_id\x18\x01 \x01(\tR\bthreadId\x12\x10\n" +
 	"\x03seq\x18\x02 \x01(\x03R\x03seq\x12!\n" +
@@ -1306,7 +1315,8 @@ const file_mesh_v1_thread_proto_rawDesc = "" +
 	"\x05owner\x18\t \x01(\tR\x05owner\x12\"\n" +
 	"\fparticipants\x18\n" +
 	" \x03(\tR\fparticipants\x12\x1a\n" +
-	"\breadable\x18\v \x01(\bR\breadable\x12*\n" +
+	"\breadable\x18\v \x01(\bR\breadable\x12#\n" +
+	"\rhandoff_state\x18\f \x01(\tR\fhandoffState\x12*\n" +
 	"\asession\x18\x14 \x01(\v2\x10.mesh.v1.SessionR\asession\"}\n" +
 	"\aSession\x12\x14\n" +
 	"\x05agent\x18\x01 \x01(\tR\x05agent\x12\x12\n" +
