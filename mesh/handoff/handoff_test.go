@@ -207,8 +207,6 @@ func TestAHandoffIsADecisionInTheLog(t *testing.T) {
 	}
 }
 
-// S4-027, S4-063, S4-065: who may hand over, to whom, and how; a refusal
-// changes nothing.
 // S4-073: the user of the turn needs what the target requires, with the last message; who
 // lacks it has nothing logged.
 func TestAHandoffNeedsWhatItsTargetRequires(t *testing.T) {
@@ -245,6 +243,8 @@ func TestAHandoffNeedsWhatItsTargetRequires(t *testing.T) {
 	}
 }
 
+// S4-027, S4-063, S4-065: who may hand over, to whom, and how; a refusal
+// changes nothing.
 func TestAHandoffThatBreaksARuleIsRefused(t *testing.T) {
 	long := strings.Repeat("x", 2001)
 	with := func(f func(*handoff.Start)) handoff.Start {
