@@ -114,7 +114,7 @@ func (h *handoffs) explain(ctx context.Context, target *meshv1.Agent, err error)
 	case mesh.Unavailable, mesh.NotFound, mesh.Timeout:
 		return "The " + name + " is currently unavailable. " + tryLater
 	case mesh.Precondition:
-		if active, err := h.inv.Mesh.Handoff(ctx); err == nil && active.GetState() == "active" {
+		if active, err := h.inv.Mesh.Handoff(ctx); err == nil && mesh.HandoffState(active.GetState()).Stands() {
 			with := active.GetTargetAgentId()
 			if i := slices.IndexFunc(h.agents, func(a *meshv1.Agent) bool { return a.GetName() == with }); i >= 0 {
 				with = called(h.agents[i])

@@ -66,7 +66,7 @@ func (n *node) grpcServer() (*rpc.Server, *health.Server, *admission.Controller,
 	meshv1.RegisterGrantServiceServer(server, &api.Grants{States: n.states, Admits: admits, Tickets: tickets})
 	meshv1.RegisterAccessServiceServer(server, n.access(table.Explain))
 	meshv1.RegisterIdentityServiceServer(server, api.NewIdentities(n.authority, n.kv, rpc.PeerCertificate, nil))
-	meshv1.RegisterAuditServiceServer(server, api.NewAudit(n.backend.Audit))
+	meshv1.RegisterAuditServiceServer(server, api.NewAudit(n.backend.Audit, api.Conversations{Log: n.log, States: n.states, Redactor: n.cfg.Audit.redactor, Told: n.audit.ReadTrail}))
 	meshv1.RegisterNodeServiceServer(server, api.NewNode(n.alarms))
 	status := health.NewServer()
 	status.SetServingStatus("", healthpb.HealthCheckResponse_NOT_SERVING)
