@@ -377,12 +377,9 @@ func (o *Output) Bytes() int { return o.bytes }
 
 // Add takes the next event of the thread, and reports whether there may be more.
 func (o *Output) Add(e *mesh.Event) (more bool) {
-	if e.Execution != o.execution {
-		return true
-	}
 	switch b := e.Body.(type) {
 	case mesh.ArtifactAppended:
-		if b.Artifact.GetArtifactId() != o.artifact {
+		if e.Execution != o.execution || b.Artifact.GetArtifactId() != o.artifact {
 			return true
 		}
 		if !b.Append { // it begins anew
@@ -391,7 +388,9 @@ func (o *Output) Add(e *mesh.Event) (more bool) {
 		o.take(b.Artifact.GetParts())
 		return !b.LastChunk
 	case mesh.TaskMoved:
-		return !mesh.Terminal(b.State)
+		return e.Execution != o.execution || !mesh.Terminal(b.State)
+	case mesh.DispatchSettled:
+		return b.Child != o.execution
 	}
 	return true
 }
