@@ -220,6 +220,18 @@ type play struct {
 	// foreign says that nobody knows what became of the target's task before it has said which
 	// that is: then control returns, after as much as it had said.
 	foreign bool
+	// asks says that the target asks once more what it was told when it was killed, so that the
+	// conversation has further to go.
+	asks bool
+}
+
+// leaves ends the handoff as its user does.
+func (k *killed) leaves(t *testing.T, thread string) {
+	t.Helper()
+	h, err := meshv1.NewHandoffServiceClient(k.dial()).EndHandoff(inThread(t, thread), &meshv1.EndHandoffRequest{ThreadId: thread, Outcome: "cancelled"})
+	if err != nil || h.GetHandoff().GetState() != "cancelled" {
+		t.Errorf("the user cannot leave: %v, %v", h, err)
+	}
 }
 
 // lost reports whether the play ended as it may when nobody knows what became of the target.
@@ -229,11 +241,11 @@ func (p play) lost(text, ends string) bool {
 }
 
 func plays() []play {
-	all := []play{{castOurs, []string{"to=ours act=slow"}, "One moment. Here is ours. I do it. Back: completed.", "agent:lead to ours, agent:ours completed", false}}
+	all := []play{{castOurs, []string{"to=ours act=slow"}, "One moment. Here is ours. I do it. Back: completed.", "agent:lead to ours, agent:ours completed", false, false}}
 	for _, kind := range []string{castStreaming, castUnary, castV03} {
-		all = append(all, play{kind, []string{"to=" + kind + " act=slow"}, "One moment. Here is " + kind + ". I do it. ", "agent:lead to " + kind, true})
+		all = append(all, play{kind, []string{"to=" + kind + " act=slow"}, "One moment. Here is " + kind + ". I do it. ", "agent:lead to " + kind, true, false})
 	}
-	return append(all, play{"skill-builder", append([]string{"to=skill-builder " + skillTalks[1].lines[0]}, skillTalks[1].lines[1:]...), "", "agent:lead to skill-builder, agent:skill-builder completed", false})
+	return append(all, play{"skill-builder", append([]string{"to=skill-builder " + skillTalks[1].lines[0]}, skillTalks[1].lines[1:]...), "", "agent:lead to skill-builder, agent:skill-builder completed", false, true})
 }
 
 // S4-062: a node that is killed before or after any append of a handoff loses nothing of it:
@@ -291,6 +303,11 @@ func (p play) run(t *testing.T, at moment) int {
 	task, err := k.edge().GetTask(inThread(t, id), &a2apb.GetTaskRequest{Id: h.task})
 	if err != nil {
 		t.Fatal(err)
+	}
+	if p.asks && at.n > 0 && mesh.Interrupted(h.state) {
+		k.leaves(t, id)
+		checkSound(t, k.log(id), len(p.lines))
+		return 0
 	}
 	text, ends := taskText(task), strings.Join(handoffs(log), ", ")
 	as := ends == p.ends && (p.says == "" || text == p.says)
