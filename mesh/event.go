@@ -313,6 +313,7 @@ const (
 	CauseInvalid     Cause = "invalid"     // it cannot be read, or its arguments are wrong
 	CauseMissing     Cause = "missing"     // there is no such tool or skill, or none for this agent
 	CauseUnavailable Cause = "unavailable" // it cannot be made for the time being
+	CauseDenied      Cause = "denied"      // the user may not have it done
 )
 
 // Bounds of what an event may carry, in bytes.
@@ -337,6 +338,7 @@ const (
 	ReasonApproval    = "APPROVAL_REQUIRED"   // a call waits for the user's yes
 	ReasonLimit       = "LIMIT_REACHED"       // a limit was met; the user says whether to go on
 	ReasonHelp        = "HELP_REQUIRED"       // it needs something from who dispatched it, see Help; of one that failed: nobody answered in time
+	ReasonPermission  = "PERMISSION_REQUIRED" // of refusals: the agent's card requires a permission that the user lacks
 	ReasonPolicy      = "FORBIDDEN_BY_POLICY" // of refusals: a policy of the operator forbids it
 	ReasonDeclined    = "DECLINED"            // the user did not want it to go on
 	ReasonDelivered   = "MESSAGE_DELIVERED"   // the user's further message goes to the agent

@@ -11,6 +11,7 @@ package handoff
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
@@ -136,7 +137,8 @@ func (r *Start) validate() error {
 // target; Unavailable for one that is not live; Precondition when the caller
 // does not have the stream, when a handoff is active already (the detail names
 // who has the conversation), and for a handoff to oneself; Exhausted when the
-// turn has changed hands too often.
+// turn has changed hands too often; Denied when the user lacks a permission that the target
+// requires, which is then the error's Lack.
 func (h *Handoffs) Start(ctx context.Context, g *mesh.Grant, req Start) (*thread.Handoff, error) {
 	const op = "handoff.Start"
 	if err := req.validate(); err != nil {
@@ -159,7 +161,7 @@ func (h *Handoffs) Start(ctx context.Context, g *mesh.Grant, req Start) (*thread
 			Session: h.set.session(),
 		}}
 	err = h.turns.HandOver(ctx, g.Key(), func(s *thread.State) (cache.Decision, error) {
-		if err := mayStart(s, g); err != nil {
+		if err := mayStart(s, g, entry); err != nil {
 			return cache.Decision{}, err
 		}
 		return cache.Decision{Events: []*mesh.Event{started}, Scopes: []mesh.Scope{mesh.Scope(g.Turn)}}, nil
@@ -171,8 +173,9 @@ func (h *Handoffs) Start(ctx context.Context, g *mesh.Grant, req Start) (*thread
 		State: mesh.HandoffPending, LastWord: started.Time}, nil
 }
 
-// mayStart checks that the execution of the grant has the stream to give.
-func mayStart(s *thread.State, g *mesh.Grant) error {
+// mayStart checks that the execution of the grant has the stream to give, and that its user
+// has what the target requires.
+func mayStart(s *thread.State, g *mesh.Grant, target registry.Entry) error {
 	const op = "handoff.Start"
 	if s.Handoff.Active() {
 		return mesh.Errorf(mesh.Precondition, op, "%s has the conversation already; finish that first, or end it with EndHandoff", s.Handoff.To)
@@ -183,6 +186,10 @@ func mayStart(s *thread.State, g *mesh.Grant) error {
 	}
 	if t.Handoffs >= MaxHandoffsInTurn {
 		return mesh.Errorf(mesh.Exhausted, op, "the conversation changed hands %d times for one message; answer the user first", t.Handoffs)
+	}
+	if e := (*mesh.Error)(nil); errors.As(target.WorksFor(op, t.Roles), &e) {
+		e.Field = "target_agent"
+		return e
 	}
 	return nil
 }

@@ -21,6 +21,8 @@ import (
 func greeter(ctx context.Context, inv *agent.Invocation) iter.Seq2[agent.Output, error] {
 	return func(yield func(agent.Output, error) bool) {
 		switch {
+		case inv.Returned != nil && inv.Returned.GetState() == "completed" && len(inv.Returned.GetArtifacts()) != 1:
+			yield(nil, mesh.Errorf(mesh.Unknown, "main", "it is told of the artifacts %v", inv.Returned.GetArtifacts()))
 		case inv.Returned != nil:
 			yield(agent.Text{Text: "[main] it is " + inv.Returned.GetState() + ": " + inv.Returned.GetResultSummary()}, nil)
 		case strings.Contains(inv.Text(), "skill"):
@@ -43,10 +45,15 @@ func builder(ctx context.Context, inv *agent.Invocation) iter.Seq2[agent.Output,
 	return func(yield func(agent.Output, error) bool) {
 		if inv.Handoff != nil {
 			h := inv.Handoff
+			said, err := inv.Mesh.History(ctx, 0)
+			if err != nil || len(inv.RecentMessages) > 0 {
+				yield(nil, mesh.Errorf(mesh.Unknown, "builder", "word by word it got %v, and of the history %v", inv.RecentMessages, err))
+				return
+			}
 			if !yield(agent.Text{Text: "[builder] from " + h.GetSourceAgentId() + " because " + h.GetHandoffReason() + ", " + h.GetContextSummary() + ". "}, nil) {
 				return
 			}
-			for _, r := range inv.RecentMessages {
+			for _, r := range said {
 				if !yield(agent.Text{Text: "(" + r.Role + ": " + r.Text + ")"}, nil) {
 					return
 				}
@@ -63,14 +70,18 @@ func builder(ctx context.Context, inv *agent.Invocation) iter.Seq2[agent.Output,
 		if !yield(agent.Text{Text: "[builder] made " + inv.Text() + ". "}, nil) {
 			return
 		}
-		if _, err := inv.Mesh.EndHandoff(ctx, &meshv1.EndHandoffRequest{Summary: inv.Text() + " is ready"}); err != nil {
+		if !yield(agent.Artifact{Artifact: &a2apb.Artifact{ArtifactId: "skill", Name: "The skill", Parts: []*a2apb.Part{{Content: &a2apb.Part_Raw{Raw: []byte("steps")}}}}}, nil) {
+			return
+		}
+		if _, err := inv.Mesh.EndHandoff(ctx, &meshv1.EndHandoffRequest{Summary: inv.Text() + " is ready", ArtifactIds: []string{"skill"}}); err != nil {
 			yield(nil, err)
 		}
 	}
 }
 
-// S4-026, S4-027, S4-028, S4-030, S4-031, S4-032, S4-033, S4-042: control goes
-// to a specialist and comes back, in one stream of one task each time.
+// S4-026, S4-027, S4-028, S4-030, S4-031, S4-032, S4-033, S4-042, S4-076: control goes
+// to a specialist and comes back, in one stream of one task each time; the specialist gets
+// the summary, and reads what was said in the thread.
 func TestControlIsHandedOverAndReturnsInTheUsersStream(t *testing.T) {
 	m := start(t, config(t.TempDir()), map[string]run{"main": greeter, "builder": builder})
 	id := mesh.NewThreadID()
