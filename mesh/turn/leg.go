@@ -2,6 +2,7 @@ package turn
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"time"
 
