@@ -31,6 +31,7 @@ var layers = map[string]layer{
 	"mesh/thread/cache":         {2, []string{"mesh", "mesh/thread", "mesh/threadlog"}},
 	"mesh/thread/tasks":         {2, []string{"mesh", "mesh/limit", "mesh/thread", "mesh/threadlog"}},
 	"mesh/lease":                {2, []string{"mesh"}},
+	"mesh/session":              {2, []string{"mesh"}},
 	"mesh/registry":             {2, []string{"mesh", "mesh/alarm", "mesh/security/credentials", "mesh/security/seal"}},
 	"mesh/security/cards":       {2, []string{"mesh", "mesh/security/keyfile"}},
 	"mesh/state":                {2, []string{"mesh"}},
