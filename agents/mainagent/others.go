@@ -32,7 +32,7 @@ func look(agents []*meshv1.Agent, g *mesh.Grant) others {
 			continue
 		}
 		ext := registry.Params(a.GetCard())
-		if ext.HandoffSupport {
+		if ext.HandoffSupport && g.Direct() { // else somebody else has the user's stream
 			o.handoff = append(o.handoff, a)
 		}
 		if g.Depth <= 0 || ext.HandoffSupport && ext.StatefulWorkflows || !a.GetLive() && replaced(a, agents) {

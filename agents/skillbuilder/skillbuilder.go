@@ -2,6 +2,10 @@
 // user: a guided conversation in five states, at whose end the mesh has the
 // skill.
 //
+// It listens: words for somebody else are no answers. A question for the main agent is
+// answered by that in the same stream, another skill is begun only when the user said what
+// becomes of this one, and in doubt the user is asked what was meant (package session).
+//
 // It guarantees that what was said is kept in the thread after every message,
 // so that a session survives a restart, a break and a cancellation; that a
 // skill is saved only as the user has seen it, and after it was validated; that
@@ -16,6 +20,7 @@
 package skillbuilder
 
 import (
+	"cmp"
 	"context"
 	"iter"
 	"log/slog"
@@ -23,6 +28,7 @@ import (
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/agent"
+	"agentmesh/mesh/dispatch"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 )
@@ -30,6 +36,12 @@ import (
 // Config is what the agent cannot work without (Card), and what it can choose.
 type Config struct {
 	Card *a2apb.AgentCard
+	// Conns are connections to other agents, a *rpc.Pool, and Dispatch says how the main
+	// agent is asked what is for it. Without Conns the user is told that it is not for here.
+	Conns    dispatch.Conns
+	Dispatch dispatch.Options
+	// Main is the main agent. The default is "main".
+	Main string
 	// Now tells the day that skills are dated with. The default is time.Now.
 	Now func() time.Time
 	// Logger is for the operator. The default discards.
@@ -41,12 +53,15 @@ func New(cfg Config) (agent.Agent, error) {
 	if cfg.Card == nil {
 		return nil, mesh.InvalidField("skillbuilder.New", "card", "is missing")
 	}
+	cfg.Main = cmp.Or(cfg.Main, "main")
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
+	cfg.Dispatch.SubAgents, cfg.Dispatch.Leaves, cfg.Dispatch.Logger = nil, false, cfg.Logger
+	cfg.Dispatch.MaxAgents, cfg.Dispatch.HelpTime = -1, 0 // no model dispatches, nor answers
 	return &builder{cfg}, nil
 }
 
