@@ -76,6 +76,9 @@ func namesThings(s string) bool {
 		if len(words) > 4 || len(words) > 1 && isVerb(strings.ToLower(words[0])) || len(words) == 1 && len(items) == 1 && isVerb(strings.ToLower(words[0])) {
 			return false
 		}
+		if len(words) > 1 && strings.EqualFold(words[0], "it") && isVerb(strings.ToLower(words[1])) {
+			return false
+		}
 		if slices.ContainsFunc(words, func(w string) bool { return slices.Contains(joints, strings.ToLower(w)) }) {
 			return false
 		}

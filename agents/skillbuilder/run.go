@@ -224,7 +224,7 @@ func (r *run) ask(ctx context.Context, t talk) error {
 		r.say(agent.Ask{Text: t.question("")})
 		return nil
 	}
-	q, err := r.inv.Mesh.AskToCreate(ctx, t.Draft.Source)
+	q, err := r.inv.Mesh.AskToCreate(ctx, t.Draft.Source, t.Draft.Replaces)
 	if err != nil {
 		return mesh.Errorf(mesh.Unavailable, "skillbuilder.ask", "The question could not be put; try again: %w", err)
 	}

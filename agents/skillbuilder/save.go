@@ -23,7 +23,7 @@ const (
 
 // save saves the skill that the user has seen.
 func (r *run) save(ctx context.Context, t talk) error {
-	_, err := r.inv.Mesh.CreateSkill(ctx, t.Draft.Source)
+	_, err := r.inv.Mesh.CreateSkill(ctx, t.Draft.Source, t.Draft.Replaces)
 	switch mesh.CodeOf(err) {
 	case mesh.Denied:
 		return r.refuse(ctx)
@@ -90,7 +90,8 @@ func (r *run) revise(ctx context.Context, t talk, name string) error {
 		t.Hint = "The skill " + name + " was not written in such a conversation, and I cannot change it without losing something; change its file instead."
 		return r.put(ctx, t)
 	}
-	t.Draft, d.Replaces = d, there.GetVersion()
+	d.Replaces = there.GetVersion()
+	t.Draft = d
 	if t, err = r.write(ctx, t, ""); err != nil {
 		return err
 	}

@@ -47,7 +47,7 @@ func alike(purpose string, skills []*meshv1.Skill) (out []similar) {
 			}
 		}
 		if n >= 2 && 3*n >= 2*len(wanted) {
-			found = append(found, scored{similar{s.GetName(), phrase(s.GetDescription()), false}, n})
+			found = append(found, scored{similar{s.GetName(), phrase(s.GetDescription()), s.GetTenant() != ""}, n})
 		}
 	}
 	slices.SortStableFunc(found, func(a, b scored) int { return b.n - a.n })

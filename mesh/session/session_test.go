@@ -230,15 +230,15 @@ func checkSnapshot(t *rapid.T, m *session.Machine[order], s session.Session[orde
 func TestWhatIsNoSessionOfTheMachineIsRefused(t *testing.T) {
 	m := machine(t)
 	for data, field := range map[string]string{
-		`{`:                                "session",
-		`{"step":"cooking"}`:               "step",
-		`{"step":"what","waits":"x"}`:      "waits",
-		`{"step":"what","waits":"meant"}`:  "other",
-		`{"step":"what","other":"x"}`:      "other",
-		`{"step":"done","waits":"resume"}`: "waits",
-		`{"step":"what","missed":9}`:       "missed",
-		`{"step":"what","parked":[{"step":"done"}]}`:                                                               "parked",
-		`{"step":"what","later":["","","","","",""]}`:                                                              "later",
+		`{`:                                           "session",
+		`{"step":"cooking"}`:                          "step",
+		`{"step":"what","waits":"x"}`:                 "waits",
+		`{"step":"what","waits":"meant"}`:             "other",
+		`{"step":"what","other":"x"}`:                 "other",
+		`{"step":"done","waits":"resume"}`:            "waits",
+		`{"step":"what","missed":9}`:                  "missed",
+		`{"step":"what","parked":[{"step":"done"}]}`:  "parked",
+		`{"step":"what","later":["","","","","",""]}`: "later",
 		`{"step":"what","parked":[` + strings.Repeat(`{"step":"what"},`, session.MaxParked) + `{"step":"what"}]}`: "parked",
 	} {
 		if _, err := m.Decode([]byte(data)); !mesh.IsCode(err, mesh.Invalid) || !strings.Contains(fmt.Sprintf("%+v", err), field) {
