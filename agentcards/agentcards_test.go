@@ -91,7 +91,7 @@ func TestASpecialistsCardNamesAllSkillsOfItsDomainAndNoOther(t *testing.T) {
 // S4-040, S4-060.
 func TestTheSkillBuildersCardSaysHowItTakesOver(t *testing.T) {
 	want := registry.Extension{
-		Declared: true, HandoffSupport: true, StatefulWorkflows: true, MultiTurn: true,
+		Declared: true, HandoffSupport: true, StatefulWorkflows: true, MultiTurn: true, RequiredPermissions: []string{"skill:create"},
 		HandoffTriggers: []string{"create skill", "build skill", "new skill"},
 		WorkflowStates:  []string{"gathering_requirements", "defining_triggers", "generating", "testing", "complete"},
 	}

@@ -69,6 +69,8 @@ type Error struct {
 	Forbidden bool
 	// Policy is the id of the operator's policy that refused, if one did.
 	Policy string
+	// Lack is the permission for want of which an agent does not work, if it is that.
+	Lack *Lack
 	// Err is the cause.
 	Err error
 }
@@ -122,6 +124,7 @@ func Wrap(op string, err error) error {
 	var inner *Error
 	if errors.As(err, &inner) {
 		e.Detail, e.Field, e.Reason, e.Limit, e.Policy = inner.Detail, inner.Field, inner.Reason, inner.Limit, inner.Policy
+		e.Lack = inner.Lack
 	}
 	return e
 }
@@ -178,6 +181,16 @@ func PolicyOf(err error) string {
 		return e.Policy
 	}
 	return ""
+}
+
+// LackOf returns the permission for want of which an agent does not work; nil if err is
+// something else.
+func LackOf(err error) *Lack {
+	var e *Error
+	if errors.As(err, &e) {
+		return e.Lack
+	}
+	return nil
 }
 
 // IsCode reports whether err has the code.

@@ -267,17 +267,30 @@ type (
 		Summary        string
 		RecentMessages int  // how many of the last messages go along
 		PreserveState  bool // keep the specialist's state when it ends early
-		ReturnExpected bool
+		ReturnExpected bool // else it keeps the stream when it is done
+		// Session is how long after the user's last word it is parked; 0 is never.
+		Session time.Duration
 	}
 
-	// HandoffEnded gives the stream back. Started names what it ends.
+	// HandoffEnded gives the stream back. Started names what it ends. One that Stays says
+	// that the work is done, and that the agent keeps the stream.
 	HandoffEnded struct {
-		Started Seq
-		Outcome HandoffOutcome
-		Summary string
-		By      string
+		Started   Seq
+		Outcome   HandoffOutcome
+		Summary   string
+		By        string
+		Artifacts []ArtifactRef // that came of it
+		Stays     bool
+		Dropped   string // the agent whose notes are dropped, or ""
 	}
 )
+
+// An ArtifactRef names an artifact of a thread, as users read it: by the task that has it.
+type ArtifactRef struct {
+	Task ExecutionID
+	ID   string
+	Name string // or ""
+}
 
 // Foreign is an event of a kind that this version does not know. Raw is the
 // whole stored event, which survives untouched.
@@ -307,6 +320,7 @@ const (
 	CauseInvalid     Cause = "invalid"     // it cannot be read, or its arguments are wrong
 	CauseMissing     Cause = "missing"     // there is no such tool or skill, or none for this agent
 	CauseUnavailable Cause = "unavailable" // it cannot be made for the time being
+	CauseDenied      Cause = "denied"      // the user may not have it done
 )
 
 // Bounds of what an event may carry, in bytes.
@@ -331,6 +345,7 @@ const (
 	ReasonApproval    = "APPROVAL_REQUIRED"   // a call waits for the user's yes
 	ReasonLimit       = "LIMIT_REACHED"       // a limit was met; the user says whether to go on
 	ReasonHelp        = "HELP_REQUIRED"       // it needs something from who dispatched it, see Help; of one that failed: nobody answered in time
+	ReasonPermission  = "PERMISSION_REQUIRED" // of refusals: the agent's card requires a permission that the user lacks
 	ReasonPolicy      = "FORBIDDEN_BY_POLICY" // of refusals: a policy of the operator forbids it
 	ReasonDeclined    = "DECLINED"            // the user did not want it to go on
 	ReasonDelivered   = "MESSAGE_DELIVERED"   // the user's further message goes to the agent
@@ -384,4 +399,31 @@ const (
 	HandoffCompleted HandoffOutcome = "completed"
 	HandoffCancelled HandoffOutcome = "cancelled"
 	HandoffError     HandoffOutcome = "error"
+	// HandoffParked is one whose user said nothing for too long: nothing of it is lost.
+	HandoffParked HandoffOutcome = "parked"
 )
+
+// A HandoffState is how far a handoff is.
+type HandoffState string
+
+// The states, and what leads to them. From pending and active there is a way to all that
+// follow, from returning to the outcomes, which are states too, and from an outcome to
+// none: the next handoff is another one.
+const (
+	// HandoffPending is one that was decided (HandoffStarted), and whose target was not
+	// heard yet.
+	HandoffPending HandoffState = "pending"
+	// HandoffActive is one whose target was heard: by the first event that it wrote about
+	// an execution of its own with the user's stream, or as that execution completed.
+	HandoffActive HandoffState = "active"
+	// HandoffReturning is one that was ended (HandoffEnded) while its turn was at work, and
+	// who has the stream back was not heard yet, in the same sense. It is over when it is, or
+	// when the turn rests without: then the state is the outcome.
+	HandoffReturning HandoffState = "returning"
+)
+
+// Stands reports whether the target has the conversation.
+func (s HandoffState) Stands() bool { return s == HandoffPending || s == HandoffActive }
+
+// Early reports whether the handoff was broken off: neither done nor only parked.
+func (o HandoffOutcome) Early() bool { return o == HandoffCancelled || o == HandoffError }

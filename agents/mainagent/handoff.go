@@ -51,7 +51,7 @@ func (h *handoffs) List(context.Context) []llm.Tool {
 			about += " (triggers: " + strings.Join(t, ", ") + ")"
 		}
 		// One line whatever the card says: it must not describe others.
-		catalog.WriteString("\n- " + a.GetName() + ": " + strings.Join(strings.Fields(about), " "))
+		catalog.WriteString("\n- " + a.GetName() + ": " + strings.Join(strings.Fields(about), " ") + closed(a, mesh.ActHandoff))
 	}
 	text := func(about string) map[string]any { return map[string]any{"type": "string", "description": about} }
 	who := text("Who takes over.")
@@ -69,7 +69,7 @@ func (h *handoffs) List(context.Context) []llm.Tool {
 	}
 	return []llm.Tool{{Name: ToolHandoff, Parameters: schema,
 		Description: "Hand the conversation over to an agent that works with the user directly, until it gives control back. " +
-			"Use it when the user asks for what the agent is there for. Agents:" + catalog.String()}}
+			"Use it when the user asks for what the agent is there for. Where it may not be used for this user, do not: say in one sentence what that takes. Agents:" + catalog.String()}}
 }
 
 // Know implements llm.Knower.
@@ -90,11 +90,18 @@ func (h *handoffs) Call(ctx context.Context, use mesh.ToolUse) llm.ToolResult {
 	if i < 0 {
 		return refused(fmt.Sprintf("There is no agent %q to hand over to; the tool's description lists those that there are.", args.Agent))
 	}
+	if refusal := lacks(h.agents[i]); refusal != nil { // control stays here, and nobody announces that it does not
+		return llm.ToolResult{Text: refusal.Detail + ".", Failed: true, Cause: mesh.CauseDenied}
+	}
 	started, err := h.inv.Mesh.StartHandoff(ctx, &meshv1.StartHandoffRequest{
 		TargetAgent: args.Agent, Reason: mesh.Clip(args.Reason, maxReason), ContextSummary: mesh.Clip(args.Summary, maxSummary),
 	})
 	if err != nil {
-		return refused(h.explain(ctx, h.agents[i], err))
+		res := refused(h.explain(ctx, h.agents[i], err))
+		if mesh.IsCode(err, mesh.Denied) {
+			res.Cause = mesh.CauseDenied
+		}
+		return res
 	}
 	return llm.ToolResult{Stop: true, Text: "The conversation is with " + started.GetTargetAgentId() + " now."}
 }
@@ -107,7 +114,7 @@ func (h *handoffs) explain(ctx context.Context, target *meshv1.Agent, err error)
 	case mesh.Unavailable, mesh.NotFound, mesh.Timeout:
 		return "The " + name + " is currently unavailable. " + tryLater
 	case mesh.Precondition:
-		if active, err := h.inv.Mesh.Handoff(ctx); err == nil && active.GetState() == "active" {
+		if active, err := h.inv.Mesh.Handoff(ctx); err == nil && mesh.HandoffState(active.GetState()).Stands() {
 			with := active.GetTargetAgentId()
 			if i := slices.IndexFunc(h.agents, func(a *meshv1.Agent) bool { return a.GetName() == with }); i >= 0 {
 				with = called(h.agents[i])

@@ -99,7 +99,8 @@ func TestASkillCanBeBuiltWithoutAHandoff(t *testing.T) {
 	}
 }
 
-// The user needs the role skill-author; who lacks it hears so at once.
+// The user needs the role skill-author; who lacks it hears so at once, also where the card
+// does not require it and the mesh lets the user through.
 func TestWhoMayNotCreateSkillsIsToldSoAtOnce(t *testing.T) {
 	dir := t.TempDir()
 	tokens := filepath.Join(dir, "tokens.yaml")
@@ -108,12 +109,21 @@ func TestWhoMayNotCreateSkillsIsToldSoAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	const want = `Creating skills needs the role "skill-author"`
-	m := handedOver(t, meshtest.Options{Tokens: tokens, Bearer: "s3cret-of-bob"})
+	lenient := func(env node.Env) (agent.Agent, error) {
+		card := meshtest.Card(t, "skill-builder")
+		delete(card.GetCapabilities().GetExtensions()[0].GetParams().GetFields(), "required_permissions")
+		return skillbuilder.New(skillbuilder.Config{Card: card, Now: friday, Logger: env.Logger})
+	}
+	o := meshtest.Options{Tokens: tokens, Bearer: "s3cret-of-bob"}
+	m := meshtest.Start(t, meshtest.Agents{
+		"main":          func(node.Env) (agent.Agent, error) { return host{meshtest.Card(t, "main"), nil}, nil },
+		"skill-builder": lenient,
+	}, o)
 	s := m.SayAs(mesh.Principal{}, mesh.NewThreadID(), "a skill that sends Slack alerts")
 	if s.State != completed || !strings.Contains(s.Text, want) || !strings.Contains(s.Text, "[error: "+want) {
 		t.Errorf("ended %v: %q", s.State, s.Text)
 	}
-	direct := meshtest.Start(t, meshtest.Agents{"main": builder(t)}, meshtest.Options{Tokens: tokens, Bearer: "s3cret-of-bob"})
+	direct := meshtest.Start(t, meshtest.Agents{"main": lenient}, o)
 	if s = direct.SayAs(mesh.Principal{}, mesh.NewThreadID(), "a skill that sends Slack alerts"); s.State != failed || !s.Heard(want) {
 		t.Errorf("ended %v: %q", s.State, s.Status)
 	}

@@ -176,7 +176,7 @@ func (r *run) hasStream(ctx context.Context) (active, fleeting bool, err error) 
 	if err != nil {
 		return false, false, mesh.Errorf(mesh.Unavailable, "skillbuilder.hasStream", "The mesh cannot be reached; try again: %w", err)
 	}
-	active = r.inv.Grant.Direct() && h.GetState() == "active" && h.GetTargetAgentId() == r.inv.Grant.Agent
+	active = r.inv.Grant.Direct() && mesh.HandoffState(h.GetState()).Stands() && h.GetTargetAgentId() == r.inv.Grant.Agent
 	return active, active && !h.GetPreserveState(), nil
 }
 

@@ -138,7 +138,7 @@ func (c *chat) activeHandoff(ctx context.Context) (*meshv1.Handoff, error) {
 	switch {
 	case err != nil && !mesh.IsCode(err, mesh.NotFound):
 		return nil, err
-	case resp.GetHandoff().GetState() == "active":
+	case mesh.HandoffState(resp.GetHandoff().GetState()).Stands():
 		return resp.GetHandoff(), nil
 	}
 	return nil, nil

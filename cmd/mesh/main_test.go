@@ -20,8 +20,8 @@ import (
 )
 
 // asCommand is the variable that makes the test binary the command: "mesh" as
-// it is, "mesh-terminal", which believes that a person is at both ends, or an
-// MCP server.
+// it is, "mesh-terminal", which believes that a person is at both ends, an MCP
+// server, or an agent.
 const asCommand = "MESH_TEST_AS"
 
 func TestMain(m *testing.M) {
@@ -32,6 +32,8 @@ func TestMain(m *testing.M) {
 		os.Exit(runTerminal())
 	case asMCP:
 		os.Exit(runMCP())
+	case asCast:
+		os.Exit(runCast())
 	}
 	// Most tests wait for processes: more of them run at a time than there are cores.
 	if err := flag.Set("test.parallel", strconv.Itoa(2*runtime.GOMAXPROCS(0))); err != nil {

@@ -16,7 +16,19 @@ func threadHead(th *meshv1.Thread) string {
 		whose = fmt.Sprintf("of %s, shared with %s\n", oneLine(owner), withWhom(th.GetReadable(), th.GetParticipants()))
 	}
 	return fmt.Sprintf("thread %s, %d events, with %s, begun %s UTC\n%s",
-		th.GetThreadId(), th.GetSeq(), speakerName(th.GetActiveAgent()), stamp(th.GetCreated()), whose)
+		th.GetThreadId(), th.GetSeq(), withHandoff(th), stamp(th.GetCreated()), whose)
+}
+
+// withHandoff is who answers the next message, and how far the handoff is by which that is
+// so, or was: one that is over and done with is not told of.
+func withHandoff(th *meshv1.Thread) string {
+	who := speakerName(th.GetActiveAgent())
+	switch h := th.GetHandoffState(); h {
+	case "", string(mesh.HandoffCompleted), string(mesh.HandoffCancelled), string(mesh.HandoffError):
+		return who
+	default:
+		return who + " (handoff " + h + ")"
+	}
 }
 
 // shared says what became of who may see a thread.
@@ -45,7 +57,7 @@ func threadTable(list []*meshv1.Thread) string {
 	rows := [][]string{{"THREAD", "UPDATED (UTC)", "EVENTS", "WITH", "TITLE"}}
 	for _, th := range list {
 		rows = append(rows, []string{th.GetThreadId(), stamp(th.GetUpdated()), fmt.Sprint(th.GetSeq()),
-			speakerName(th.GetActiveAgent()), clip(th.GetTitle(), 60)})
+			withHandoff(th), clip(th.GetTitle(), 60)})
 	}
 	return table(rows)
 }

@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -74,7 +75,11 @@ func (w *ruling) mayDispatch(field string, c mesh.Execution, anyone bool) error 
 	if err := w.stands(); err != nil || anyone {
 		return err
 	}
-	return w.permitted(mesh.ActOrchestrate, c.Agent)
+	err := w.permitted(mesh.ActOrchestrate, c.Agent)
+	if e := (*mesh.Error)(nil); errors.As(err, &e) && e.Lack != nil {
+		e.Field = field + ".agent"
+	}
+	return err
 }
 
 // isChild reports whether the thread has the execution as one that the grant's
@@ -228,7 +233,7 @@ func (w *ruling) stands() error {
 	return w.by.standing(w.grant.Tenant, t)
 }
 
-// permitted asks the operator's policies.
+// permitted asks whether the user may have the agent do that, by name.
 func (w *ruling) permitted(a mesh.Action, name string) error {
 	p := mesh.Principal{Tenant: w.grant.Tenant, User: w.grant.User, Grant: w.grant}
 	if t := w.st.TurnOf(w.mine.ID); t != nil {

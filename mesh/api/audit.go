@@ -16,10 +16,14 @@ import (
 type Audit struct {
 	meshv1.UnimplementedAuditServiceServer
 	store *audit.Store
+	talks Conversations
 }
 
-// NewAudit returns the server of the record in the store.
-func NewAudit(store *audit.Store) *Audit { return &Audit{store: store} }
+// NewAudit returns the server of the record in the store, and of what happened in the
+// conversations.
+func NewAudit(store *audit.Store, talks Conversations) *Audit {
+	return &Audit{store: store, talks: talks}
+}
 
 // Bounds of a page of records: how many there are at most and by default, how many are
 // read at once, and how many are looked at for one page.

@@ -3,10 +3,13 @@ package api
 import (
 	"context"
 
+	"google.golang.org/protobuf/types/known/timestamppb"
+
 	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
 	"agentmesh/mesh/handoff"
 	"agentmesh/mesh/thread"
+	"agentmesh/mesh/threadlog/eventpb"
 )
 
 // Handoffs serves HandoffService. Use NewHandoffs.
@@ -41,10 +44,10 @@ func (s *Handoffs) StartHandoff(ctx context.Context, req *meshv1.StartHandoffReq
 	}
 	start := handoff.Start{
 		Target: req.GetTargetAgent(), Reason: req.GetReason(), Summary: req.GetContextSummary(),
-		RecentMessages: handoff.DefaultRecent, PreserveState: true, ReturnExpected: true, UpdatesSent: req.GetUpdatesSent(),
+		PreserveState: true, ReturnExpected: true, UpdatesSent: req.GetUpdatesSent(),
 	}
 	if req.RecentMessages != nil {
-		start.RecentMessages = int(*req.RecentMessages)
+		start.RecentMessages = new(int(*req.RecentMessages))
 	}
 	if req.PreserveState != nil {
 		start.PreserveState = *req.PreserveState
@@ -65,7 +68,9 @@ func (s *Handoffs) EndHandoff(ctx context.Context, req *meshv1.EndHandoffRequest
 	if err != nil {
 		return nil, err
 	}
-	h, err := s.handoffs.End(ctx, key, call.Principal, mesh.HandoffOutcome(req.GetOutcome()), req.GetSummary(), req.GetUpdatesSent())
+	h, err := s.handoffs.End(ctx, key, call.Principal, handoff.End{
+		Outcome: mesh.HandoffOutcome(req.GetOutcome()), Summary: req.GetSummary(), Artifacts: req.GetArtifactIds(), UpdatesSent: req.GetUpdatesSent(),
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -93,14 +98,15 @@ func (s *Handoffs) GetHandoff(ctx context.Context, req *meshv1.GetHandoffRequest
 }
 
 func handoffToProto(key mesh.ThreadKey, h *thread.Handoff) *meshv1.Handoff {
-	state := "active"
-	if h.Outcome != "" {
-		state = string(h.Outcome)
-	}
-	return &meshv1.Handoff{
+	out := &meshv1.Handoff{
 		Seq: int64(h.Seq), ThreadId: key.ID, TenantId: string(key.Tenant), UserId: h.By,
 		SourceAgentId: h.From, TargetAgentId: h.To, HandoffReason: h.Reason, ContextSummary: h.Summary,
 		ConversationHistoryCount: int32(h.RecentMessages), PreserveState: h.PreserveState, ReturnExpected: h.ReturnExpected,
-		State: state, EndedSeq: int64(h.Ended), ResultSummary: h.Result,
+		State: string(h.State), EndedSeq: int64(h.Ended), ResultSummary: h.Result,
+		Outcome: string(h.Outcome), Artifacts: eventpb.ArtifactRefsToProto(h.Artifacts),
 	}
+	if parks, ok := h.Parks(); ok {
+		out.Parks = timestamppb.New(parks)
+	}
+	return out
 }

@@ -11,6 +11,8 @@ import (
 	"agentmesh/mesh"
 	"agentmesh/mesh/registry"
 	"agentmesh/mesh/security/credentials"
+	"agentmesh/mesh/thread"
+	"agentmesh/mesh/thread/cache"
 
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
@@ -24,6 +26,9 @@ type Registry struct {
 	agents *registry.Registry
 	keys   [][]byte
 	read   ReadByRole
+
+	states    *cache.States
+	permitted func(p mesh.Principal, a mesh.Action, agent string) error
 }
 
 // NewRegistry returns the server. The public keys with which tickets and grants are
@@ -37,6 +42,43 @@ func NewRegistry(agents *registry.Registry, keys [][]byte) *Registry {
 func (s *Registry) WithAudit(f ReadByRole) *Registry {
 	s.read = f
 	return s
+}
+
+// WithRights has agents at work told which others they may not use for their user, whose
+// roles the thread's log has: those for which permitted has an error. It returns s, and is
+// called before s serves.
+func (s *Registry) WithRights(states *cache.States, permitted func(p mesh.Principal, a mesh.Action, agent string) error) *Registry {
+	s.states, s.permitted = states, permitted
+	return s
+}
+
+// as returns the caller with the roles of the user for whom it works.
+func (s *Registry) as(ctx context.Context, p mesh.Principal) (mesh.Principal, error) {
+	if p.Grant == nil || s.states == nil {
+		return p, nil
+	}
+	err := s.states.With(ctx, p.Grant.Key(), func(st *thread.State) error {
+		p.Roles = nil
+		if t := st.Turn(p.Grant.Turn); t != nil {
+			p.Roles = t.Roles
+		}
+		return nil
+	})
+	return p, mesh.Wrap("api.Registry", err)
+}
+
+// shown is agentProto, with what an agent at work may not do with the other for its user.
+func (s *Registry) shown(p mesh.Principal, e registry.Entry) *meshv1.Agent {
+	out := agentProto(p, e)
+	if p.Grant == nil || s.permitted == nil {
+		return out
+	}
+	for _, a := range []mesh.Action{mesh.ActOrchestrate, mesh.ActHandoff} {
+		if s.permitted(p, a, e.Name) != nil {
+			out.DeniedActions = append(out.DeniedActions, string(a))
+		}
+	}
+	return out
 }
 
 // RegisterAgent implements the RPC.
@@ -148,7 +190,11 @@ func (s *Registry) GetAgent(ctx context.Context, req *meshv1.GetAgentRequest) (*
 	if e.ShownByRole(call.Principal) {
 		s.read(ctx, e.Name)
 	}
-	return &meshv1.GetAgentResponse{Agent: agentProto(call.Principal, e)}, nil
+	as, err := s.as(ctx, call.Principal)
+	if err != nil {
+		return nil, err
+	}
+	return &meshv1.GetAgentResponse{Agent: s.shown(as, e)}, nil
 }
 
 // ListAgents implements the RPC.
@@ -161,11 +207,15 @@ func (s *Registry) ListAgents(ctx context.Context, req *meshv1.ListAgentsRequest
 	if err := s.agents.Refresh(ctx); err != nil {
 		return nil, mesh.Wrap(op, err)
 	}
+	as, err := s.as(ctx, call.Principal)
+	if err != nil {
+		return nil, err
+	}
 	res, byRole := &meshv1.ListAgentsResponse{}, false
 	for _, e := range s.agents.List(call.Principal.Tenant, registry.Filter{
 		Skill: req.GetSkill(), Tag: req.GetTag(), Query: req.GetQuery(), Live: req.GetLive(),
 	}) {
-		res.Agents = append(res.Agents, agentProto(call.Principal, e))
+		res.Agents = append(res.Agents, s.shown(as, e))
 		byRole = byRole || e.ShownByRole(call.Principal)
 	}
 	if byRole {
@@ -192,34 +242,40 @@ func (s *Registry) WatchAgents(_ *meshv1.WatchAgentsRequest, stream grpc.ServerS
 		if change.Kind != registry.Synced && change.Entry.ShownByRole(call.Principal) {
 			read()
 		}
-		if err := stream.Send(agentChange(call.Principal, change)); err != nil {
+		as, err := s.as(stream.Context(), call.Principal)
+		if err == nil {
+			err = stream.Send(s.change(as, change))
+		}
+		if err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func agentChange(p mesh.Principal, c registry.Change) *meshv1.WatchAgentsResponse {
+func (s *Registry) change(p mesh.Principal, c registry.Change) *meshv1.WatchAgentsResponse {
 	res := &meshv1.WatchAgentsResponse{}
 	switch c.Kind {
 	case registry.Put:
-		res.Kind, res.Agent = meshv1.WatchAgentsResponse_KIND_PUT, agentProto(p, c.Entry)
+		res.Kind, res.Agent = meshv1.WatchAgentsResponse_KIND_PUT, s.shown(p, c.Entry)
 	case registry.Removed:
-		res.Kind, res.Agent = meshv1.WatchAgentsResponse_KIND_REMOVED, agentProto(p, c.Entry)
+		res.Kind, res.Agent = meshv1.WatchAgentsResponse_KIND_REMOVED, s.shown(p, c.Entry)
 	case registry.Synced:
 		res.Kind = meshv1.WatchAgentsResponse_KIND_SYNCED
 	}
 	return res
 }
 
-// agentProto returns the wire form of an entry as the principal sees it: where the agent
+// agentProto returns the wire form of an entry as the principal, whose roles are those of the
+// user for whom it works, sees it: where the agent
 // is, only its owner needs to know, and who calls it. It shares the entry's card.
 func agentProto(p mesh.Principal, e registry.Entry) *meshv1.Agent {
 	out := &meshv1.Agent{
 		Name: e.Name, Tenant: string(e.Tenant), Owner: e.Owner, Trusted: e.Trusted, Card: e.Card, Endpoint: e.Endpoint, CardUrl: mesh.PublicURL(e.CardURL),
 		Builtin: e.Builtin, Live: e.Live, Problem: e.Problem,
-		Registered: stamp(e.Registered), Expires: stamp(e.Expires), Gone: stamp(e.Gone),
+		Registered: stamp(e.Registered), Expires: stamp(e.Expires), Gone: stamp(e.Gone), RequiredPermissions: e.Requires(),
 	}
+	out.MissingPermissions = mesh.Lacking(p.Roles, out.RequiredPermissions)
 	for _, w := range e.Warnings {
 		out.Warnings = append(out.Warnings, &meshv1.CardWarning{Field: w.Field, Text: w.Text})
 	}

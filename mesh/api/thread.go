@@ -185,11 +185,17 @@ func (s *Threads) GetThread(ctx context.Context, req *meshv1.GetThreadRequest) (
 }
 
 func (s *Threads) describe(key mesh.ThreadKey, st *thread.State) *meshv1.Thread {
-	return &meshv1.Thread{
+	out := &meshv1.Thread{
 		ThreadId: key.ID, Seq: int64(st.Seq), ActiveAgent: st.ActiveAgent(s.main), Title: st.Title,
 		Owner: st.Owner, Participants: st.Participants, Readable: st.Readable,
 		Created: timestamppb.New(st.Created), Updated: timestamppb.New(st.Updated), Usage: eventpb.UsageToProto(st.Usage),
 	}
+	if h := st.HandoffAt(time.Now()); h != nil {
+		if out.HandoffState = string(h.State); h.State == mesh.HandoffState(mesh.HandoffParked) {
+			out.ActiveAgent = s.main
+		}
+	}
+	return out
 }
 
 func describeExecution(x *thread.Execution) *meshv1.ExecutionState {

@@ -150,6 +150,11 @@ func (r *Recorder) ReadAgent(ctx context.Context, what string) {
 	r.read(ctx, "agent.read.tenant", what)
 }
 
+// ReadTrail notes that the caller reads what happened in a thread, or in several.
+func (r *Recorder) ReadTrail(ctx context.Context, what string) {
+	r.read(ctx, string(mesh.ActReadAudit), what)
+}
+
 func (r *Recorder) read(ctx context.Context, action, what string) {
 	rec := r.record(ctx, action, meshv1.AuditRecord_DECISION_ALLOWED)
 	rec.Resource = what

@@ -18,6 +18,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -46,7 +47,9 @@ type Store struct {
 	hash    Sum        // of the last record
 	act     int64      // the seq of the last record that is no checkpoint
 	covered *meshv1.AuditCheckpoint
-	grown   chan struct{} // closed when there is more
+	about   map[uint64][]int64 // the seqs of records by the threads that they are about
+	seed    maphash.Seed       // of about
+	grown   chan struct{}      // closed when there is more
 }
 
 // Open opens the folder, and makes it if there is none. Close the store after use. A
@@ -57,7 +60,7 @@ func Open(dir string) (*Store, error) {
 			return nil, unusable(dir, err)
 		}
 	}
-	s := &Store{grown: make(chan struct{})}
+	s := &Store{grown: make(chan struct{}), about: map[uint64][]int64{}, seed: maphash.MakeSeed()}
 	log, err := segment.Open(dir, segment.Options{}, func(n int64, r segment.Record) error {
 		rec, err := decode(n, r)
 		if err != nil {
@@ -96,6 +99,7 @@ func (s *Store) Close() error {
 // note takes over what is on disk. The caller holds mu, or nobody else has the store.
 func (s *Store) note(rec *meshv1.AuditRecord) {
 	s.hash = Sum(rec.GetHash())
+	s.index(rec)
 	if c := rec.GetCheckpoint(); c != nil {
 		s.covered = c
 	} else {
@@ -173,13 +177,18 @@ func (s *Store) Grown() <-chan struct{} {
 
 // Read returns the records above that seq in order, at most limit.
 func (s *Store) Read(ctx context.Context, after int64, limit int) ([]*meshv1.AuditRecord, error) {
+	return s.read(ctx, s.log.After(max(after, 0), limit))
+}
+
+// read returns the records of these seqs, which ascend.
+func (s *Store) read(ctx context.Context, seqs []int64) ([]*meshv1.AuditRecord, error) {
 	const op = "audit.Read"
 	if err := ctx.Err(); err != nil {
 		return nil, mesh.Wrap(op, err)
 	}
 	var recs []*meshv1.AuditRecord
 	var broken error
-	err := s.log.Read(s.log.After(max(after, 0), limit), func(n int64, r segment.Record) bool {
+	err := s.log.Read(seqs, func(n int64, r segment.Record) bool {
 		rec, err := decode(n, r)
 		broken = err
 		recs = append(recs, rec)

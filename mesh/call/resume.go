@@ -131,7 +131,7 @@ func (c *call) resume(ctx context.Context, cause error) error {
 				return err
 			}
 		}
-		if c.news {
+		if c.news || failures == 1 { // however seldom it was asked before
 			wait = firstWait
 		}
 		if c.reader.auth && !streams { // nobody will tell when it goes on

@@ -317,12 +317,28 @@ func TestAnAgentThatTakesItsTimeIsAskedLessOften(t *testing.T) {
 	})
 }
 
+// An agent that goes away is given up within seconds, however seldom it was asked before.
+func TestAnAgentThatIsAskedSeldomIsGivenUpSoon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := &slow{begun: time.Now(), leaves: 50 * time.Second}
+		req := request()
+		unary(&req)
+		if got := lines(collect(t.Context(), a, req)); !strings.Contains(got[len(got)-1], mesh.ReasonUnavailable) {
+			t.Errorf("it ended with %q", got)
+		}
+		if took := time.Since(a.begun); took > a.leaves+12*time.Second { // until it is asked next, and the looks
+			t.Errorf("it was given up after %v", took)
+		}
+	})
+}
+
 // slow is an agent without streams that says something after a minute, and is done
 // after two.
 type slow struct {
 	call.Client
-	begun time.Time
-	asked []time.Duration
+	begun  time.Time
+	leaves time.Duration // 0 for never
+	asked  []time.Duration
 }
 
 func (*slow) SendMessage(context.Context, *a2apb.SendMessageRequest) (*a2apb.SendMessageResponse, error) {
@@ -333,6 +349,8 @@ func (s *slow) GetTask(context.Context, string) (*a2apb.Task, error) {
 	at := time.Since(s.begun)
 	s.asked = append(s.asked, at)
 	switch {
+	case s.leaves > 0 && at > s.leaves:
+		return nil, &mesh.Error{Code: mesh.Unavailable, Op: "test"}
 	case at < time.Minute:
 		return task("own", working).GetTask(), nil
 	case at < 2*time.Minute:

@@ -2,6 +2,7 @@ package call
 
 import (
 	"context"
+	"errors"
 	"iter"
 	"sync"
 	"time"
@@ -44,9 +45,13 @@ func firstOf(all ...time.Duration) time.Duration {
 // errStale ends a stream that does not say what became of its task.
 var errStale = mesh.Errorf(mesh.Unavailable, "call.vigil", "the agent's stream does not say that its task has moved on")
 
+// errMute ends a stream of an agent that has said nothing and answers no other call either.
+var errMute = mesh.Errorf(mesh.Unavailable, "call.vigil", "the agent has said nothing, and answers nothing else either")
+
 // A vigil asks for the task of a stream on which nothing comes. It ends the stream if the
 // task is over, or not known any more, or the agent cannot be reached, and else waits on,
-// as it does for agents that cannot be asked. End waits for its timer.
+// as it does for agents that cannot be asked. An agent that has not said which task it has
+// is asked all the same: whatever it answers, it is there. End waits for its timer.
 type vigil struct {
 	*call
 	stream context.Context //nolint:containedctx // the one that it ends
@@ -59,6 +64,7 @@ type vigil struct {
 	heard time.Time
 	task  string // "" while it is not known
 	rests bool   // it stands where it stood before our message
+	mute  bool   // it did not answer when it was asked last, before its first word
 }
 
 // follow reads a stream, under a vigil, and returns how it ended: io.EOF does take, and
@@ -98,7 +104,7 @@ func (v *vigil) cause(err error) error {
 func (v *vigil) hear() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.heard, v.task, v.rests = time.Now(), v.reader.task, v.reader.rests != nil
+	v.heard, v.task, v.rests, v.mute = time.Now(), v.reader.task, v.reader.rests != nil, false
 }
 
 func (v *vigil) arm(after time.Duration) {
@@ -129,16 +135,38 @@ func (v *vigil) ring() {
 	most := v.reader.req.Silence
 	left, task, rests := most-time.Since(v.heard), v.task, v.rests
 	v.mu.Unlock()
-	if left <= 0 && task != "" {
-		if err := v.ask(task, rests); err != nil {
-			v.cancel(err)
-			return
-		}
+	if left > 0 {
+		v.arm(left)
+		return
 	}
-	if left <= 0 {
-		left = most
+	var err error
+	if task == "" {
+		most, err = v.knock(most)
+	} else {
+		err = v.ask(task, rests)
 	}
-	v.arm(left)
+	if err != nil {
+		v.cancel(err)
+		return
+	}
+	v.arm(most)
+}
+
+// knock asks an agent that has said nothing whether it is there, and returns when it is to be
+// asked again: one that does not answer is asked twice. What task it has nobody knows, so that
+// its stream cannot be taken up again.
+func (v *vigil) knock(most time.Duration) (time.Duration, error) {
+	err := v.ask(string(v.reader.req.Execution), false)
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	gone := mesh.IsCode(err, mesh.Unavailable) && !errors.Is(err, errStale) || mesh.IsCode(err, mesh.Timeout)
+	if gone && v.mute {
+		return 0, errMute
+	}
+	if v.mute = gone; gone {
+		return min(most, lookTime), nil
+	}
+	return most, nil
 }
 
 // ask returns why the stream needs to be waited for no longer.

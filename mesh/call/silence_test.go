@@ -80,7 +80,12 @@ func TestASilentAgentIsAskedForItsTask(t *testing.T) {
 			[]string{"working", "completed"}, 3, time.Minute},
 		"has no GetTask": {sleeper{first: begun, gets: []func() (*a2apb.Task, error){fails(mesh.Unsupported)}}, time.Minute,
 			[]string{"working", "failed TIMEOUT The agent took too long and was stopped."}, 9, 10 * time.Minute},
-		"has not said which task": {sleeper{}, time.Minute, []string{"failed TIMEOUT The agent took too long and was stopped."}, 0, 10 * time.Minute},
+		"has not said which task, and is there": {sleeper{gets: []func() (*a2apb.Task, error){fails(mesh.NotFound)}}, time.Minute,
+			[]string{"failed TIMEOUT The agent took too long and was stopped."}, 9, 10 * time.Minute},
+		"has not said which task, and was not there once": {sleeper{gets: []func() (*a2apb.Task, error){fails(mesh.Timeout), fails(mesh.Unsupported)}}, time.Minute,
+			[]string{"failed TIMEOUT The agent took too long and was stopped."}, 9, 10 * time.Minute},
+		"has not said which task, and is not there": {sleeper{gets: []func() (*a2apb.Task, error){fails(mesh.Timeout)}}, time.Minute,
+			[]string{"failed AGENT_UNAVAILABLE The agent could not be reached."}, 2, time.Minute},
 		"may be silent": {sleeper{first: begun}, 0,
 			[]string{"working", "failed TIMEOUT The agent took too long and was stopped."}, 0, 10 * time.Minute},
 	} {

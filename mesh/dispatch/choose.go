@@ -25,7 +25,7 @@ func (d *Dispatcher) choose(ctx context.Context, j *job) (*meshv1.Agent, error) 
 	var best, worker *meshv1.Agent
 	chain := d.inv.Grant.Agents()
 	for _, a := range agents {
-		if !d.opts.may(a) {
+		if !d.opts.may(a) || denied(a) {
 			continue
 		}
 		if a.GetName() == d.opts.Worker {
@@ -43,6 +43,11 @@ func (d *Dispatcher) choose(ctx context.Context, j *job) (*meshv1.Agent, error) 
 		return worker, nil
 	}
 	return nil, mesh.Errorf(mesh.Unavailable, op, "no agent that is available has the skills %s", strings.Join(j.Skills, ", "))
+}
+
+// denied reports whether the agent may not be dispatched for this user.
+func denied(a *meshv1.Agent) bool {
+	return slices.Contains(a.GetDeniedActions(), string(mesh.ActOrchestrate))
 }
 
 // does are the skills on the card that the agent has itself. One that has others work

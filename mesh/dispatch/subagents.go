@@ -88,6 +88,8 @@ func (d *Dispatcher) named(ctx context.Context, name string, listed []*meshv1.Ag
 		return nil, mesh.Errorf(mesh.NotFound, op, "there is no agent %q; list the agents to see which there are", name)
 	case !d.opts.may(a):
 		return nil, mesh.Errorf(mesh.NotFound, op, "%q has others work itself, or does not say what it is for, and cannot be dispatched", name)
+	case len(a.GetMissingPermissions()) > 0:
+		return nil, mesh.Requires(op, name, a.GetMissingPermissions()[0])
 	case !a.GetLive():
 		return a, mesh.Errorf(mesh.Unavailable, op, "%s is not available: %s", name, a.GetProblem())
 	}
@@ -120,7 +122,7 @@ func (d *Dispatcher) listings(ctx context.Context) (out []listing, err error) {
 		}
 	}
 	chain := d.inv.Grant.Agents()
-	return slices.DeleteFunc(out, func(l listing) bool { return !l.GetLive() || slices.Contains(chain, l.GetName()) }), nil
+	return slices.DeleteFunc(out, func(l listing) bool { return !l.GetLive() || denied(l.Agent) || slices.Contains(chain, l.GetName()) }), nil
 }
 
 // Ask returns what the user has to be asked before anything goes on, once nothing is at

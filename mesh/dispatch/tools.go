@@ -337,7 +337,7 @@ func answer(v any) llm.ToolResult {
 
 func failure(err error) llm.ToolResult {
 	words := mesh.DetailOf(err)
-	if field := mesh.FieldOf(err); field != "" && words != "" {
+	if field := mesh.FieldOf(err); field != "" && words != "" && mesh.LackOf(err) == nil { // which names the agent
 		words = field + " " + words
 	}
 	r := llm.ToolResult{Text: cmp.Or(words, text.ToolFailed()), Failed: true, Cause: cause(err)}
@@ -356,6 +356,8 @@ func cause(err error) mesh.Cause {
 		return mesh.CauseInvalid
 	case mesh.IsCode(err, mesh.Unavailable):
 		return mesh.CauseUnavailable
+	case mesh.IsCode(err, mesh.Denied):
+		return mesh.CauseDenied
 	}
 	return ""
 }

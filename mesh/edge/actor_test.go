@@ -269,14 +269,14 @@ func (s *scene) told(name string) *structpb.Struct {
 
 // give hands the user's stream over to the target.
 func (s *scene) give(target string, sent int64) error {
-	_, err := s.w.any().handoffs.Start(s.ctx, s.call.Principal.Grant, handoff.Start{Target: target, Reason: "because", Summary: "what was said", UpdatesSent: sent})
+	_, err := s.w.any().handoffs.Start(s.ctx, s.call.Principal.Grant, handoff.Start{Target: target, Reason: "because", Summary: "what was said", PreserveState: true, ReturnExpected: true, UpdatesSent: sent})
 	return err
 }
 
 // giveBack ends the handoff.
 func (s *scene) giveBack(summary string, sent int64) error {
 	g := s.call.Principal.Grant
-	_, err := s.w.any().handoffs.End(s.ctx, g.Key(), mesh.Principal{Tenant: g.Tenant, User: g.User, Grant: g}, mesh.HandoffCompleted, summary, sent)
+	_, err := s.w.any().handoffs.End(s.ctx, g.Key(), mesh.Principal{Tenant: g.Tenant, User: g.User, Grant: g}, handoff.End{Summary: summary, UpdatesSent: sent})
 	return err
 }
 

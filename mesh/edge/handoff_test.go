@@ -9,6 +9,7 @@ import (
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 
 	"agentmesh/mesh"
+	"agentmesh/mesh/handoff"
 	"agentmesh/mesh/text/texttest"
 	"agentmesh/mesh/thread"
 	"agentmesh/mesh/threadlog"
@@ -255,7 +256,7 @@ func TestTheUserEndsAHandoffWhileTheSpecialistWorks(t *testing.T) {
 	smith := w.agent("smith", func(s *scene) { s.say("working. "); s.hang() })
 	acc := w.send("go")
 	w.until(acc, func(h *heard) bool { return strings.Contains(h.text, "working") })
-	if _, err := w.any().handoffs.End(t.Context(), w.key(), mesh.Principal{Tenant: "acme", User: "ann"}, mesh.HandoffCancelled, "enough", 0); err != nil {
+	if _, err := w.any().handoffs.End(t.Context(), w.key(), mesh.Principal{Tenant: "acme", User: "ann"}, handoff.End{Outcome: mesh.HandoffCancelled, Summary: "enough"}); err != nil {
 		t.Fatal(err)
 	}
 	h := w.hear(acc)

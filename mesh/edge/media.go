@@ -25,11 +25,7 @@ func (e *Edge) takes(s *thread.State, in *intake, t *thread.Execution) error {
 	if !slices.ContainsFunc(in.msg.GetParts(), judged) {
 		return nil
 	}
-	who := in.call.Agent
-	if t != nil && t.Agent != e.Main {
-		who = t.Agent
-	}
-	who = s.ActiveAgent(who)
+	who := e.receiver(s, in, t)
 	target, known := e.judge(in.key.Tenant, e.home(who))
 	if !known {
 		return nil

@@ -215,6 +215,9 @@ func (e *Edge) accept(ctx context.Context, in *intake) (mesh.ExecutionID, mesh.S
 		if err := e.takes(s, in, t); err != nil {
 			return cache.Decision{}, err
 		}
+		if err := e.worksFor(s, in, t); err != nil {
+			return cache.Decision{}, err
+		}
 		var trip *limit.Trip
 		if place, trip = e.Quotas.Take(tenant, user, opening(s)); trip != nil {
 			return cache.Decision{}, trip.Err("edge.Send")
@@ -246,6 +249,31 @@ func opening(s *thread.State) (q limit.Quota) {
 		q.Threads = 1
 	}
 	return q
+}
+
+// receiver is the agent that gets the message, which continues t or opens a turn; "" for the
+// main one.
+func (e *Edge) receiver(s *thread.State, in *intake, t *thread.Execution) string {
+	who := in.call.Agent
+	if t != nil && t.Agent != e.Main {
+		who = t.Agent
+	}
+	return s.ActiveAgent(who)
+}
+
+// worksFor refuses a message of a user who lacks what the agent requires that is addressed
+// or has the conversation: it would work for that user. An answer to another user's turn
+// is for that one.
+func (e *Edge) worksFor(s *thread.State, in *intake, t *thread.Execution) error {
+	p := in.call.Principal
+	if t != nil && t.User != p.User {
+		return nil
+	}
+	a, err := e.Directory.Resolve(p.Tenant, e.home(e.receiver(s, in, t)))
+	if err != nil && a.Name == "" { // its turn says that it is not there
+		return nil
+	}
+	return a.WorksFor("edge.Send", p.Roles)
 }
 
 // mayPost refuses messages for a thread that the caller takes no part in: one that it

@@ -11,13 +11,13 @@ package handoff
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/registry"
-	"agentmesh/mesh/text"
 	"agentmesh/mesh/thread"
 	"agentmesh/mesh/thread/cache"
 	"agentmesh/mesh/threadlog"
@@ -38,9 +38,43 @@ const (
 	MaxReason         = 500  // bytes
 	MaxSummary        = 2000 // bytes
 	MaxRecent         = 20   // messages that go along
-	DefaultRecent     = 5
+	MaxArtifacts      = 20   // that came of it
+	MaxArtifactID     = 256  // bytes
 	MaxHandoffsInTurn = 4
+	MinSession        = time.Minute
+	MaxSession        = 30 * 24 * time.Hour
+	DefaultSession    = time.Hour
 )
+
+// Settings are what an operator may choose. The zero value has the defaults.
+type Settings struct {
+	// Session is how long after the user's last word a session is parked,
+	// MinSession to MaxSession; 0 is DefaultSession, and less is never.
+	Session time.Duration
+	// Recent is how many of the last messages go along word by word, 0 to MaxRecent, where
+	// a request does not say; RecentFor is that for targets by name.
+	Recent    int
+	RecentFor map[string]int
+}
+
+// recent is how many messages go along to the target.
+func (s Settings) recent(target string, asked *int) int {
+	if asked != nil {
+		return *asked
+	}
+	if n, ok := s.RecentFor[target]; ok {
+		return n
+	}
+	return s.Recent
+}
+
+// session is how long a session of now may be without a word of its user, or 0.
+func (s Settings) session() time.Duration {
+	if s.Session == 0 {
+		return DefaultSession
+	}
+	return max(s.Session, 0)
+}
 
 // Handoffs starts and ends handoffs. Use New.
 type Handoffs struct {
@@ -49,6 +83,14 @@ type Handoffs struct {
 	dir    Directory
 	turns  Turns
 	now    func() time.Time
+	set    Settings
+}
+
+// With has h go by the settings, which are the operator's to check. It returns h, and is
+// called before h is used.
+func (h *Handoffs) With(s Settings) *Handoffs {
+	h.set = s
+	return h
 }
 
 // New returns Handoffs over a log and its states. A nil now is time.Now.
@@ -64,7 +106,7 @@ type Start struct {
 	Target         string
 	Reason         string
 	Summary        string
-	RecentMessages int
+	RecentMessages *int // nil for what is set for the target
 	PreserveState  bool
 	ReturnExpected bool
 	// UpdatesSent is how many artifact updates the caller sent before; the
@@ -81,8 +123,8 @@ func (r *Start) validate() error {
 		return mesh.InvalidField(op, "reason", "has %d bytes; at most %d are allowed", len(r.Reason), MaxReason)
 	case len(r.Summary) > MaxSummary:
 		return mesh.InvalidField(op, "context_summary", "has %d bytes; at most %d are allowed", len(r.Summary), MaxSummary)
-	case r.RecentMessages < 0 || r.RecentMessages > MaxRecent:
-		return mesh.InvalidField(op, "recent_messages", "is %d; it must be 0 to %d", r.RecentMessages, MaxRecent)
+	case r.RecentMessages != nil && (*r.RecentMessages < 0 || *r.RecentMessages > MaxRecent):
+		return mesh.InvalidField(op, "recent_messages", "is %d; it must be 0 to %d", *r.RecentMessages, MaxRecent)
 	case r.UpdatesSent < 0:
 		return mesh.InvalidField(op, "updates_sent", "is %d; it must not be negative", r.UpdatesSent)
 	}
@@ -95,7 +137,8 @@ func (r *Start) validate() error {
 // target; Unavailable for one that is not live; Precondition when the caller
 // does not have the stream, when a handoff is active already (the detail names
 // who has the conversation), and for a handoff to oneself; Exhausted when the
-// turn has changed hands too often.
+// turn has changed hands too often; Denied when the user lacks a permission that the target
+// requires, which is then the error's Lack.
 func (h *Handoffs) Start(ctx context.Context, g *mesh.Grant, req Start) (*thread.Handoff, error) {
 	const op = "handoff.Start"
 	if err := req.validate(); err != nil {
@@ -114,10 +157,11 @@ func (h *Handoffs) Start(ctx context.Context, g *mesh.Grant, req Start) (*thread
 	started := &mesh.Event{Time: h.now().UTC().Truncate(time.Millisecond), Execution: g.Execution, Actor: "agent:" + g.Agent,
 		Body: mesh.HandoffStarted{
 			From: g.Agent, To: req.Target, ToName: entry.Card.GetName(), Reason: req.Reason, Summary: req.Summary,
-			RecentMessages: req.RecentMessages, PreserveState: req.PreserveState, ReturnExpected: req.ReturnExpected,
+			RecentMessages: h.set.recent(req.Target, req.RecentMessages), PreserveState: req.PreserveState, ReturnExpected: req.ReturnExpected,
+			Session: h.set.session(),
 		}}
 	err = h.turns.HandOver(ctx, g.Key(), func(s *thread.State) (cache.Decision, error) {
-		if err := mayStart(s, g); err != nil {
+		if err := mayStart(s, g, entry); err != nil {
 			return cache.Decision{}, err
 		}
 		return cache.Decision{Events: []*mesh.Event{started}, Scopes: []mesh.Scope{mesh.Scope(g.Turn)}}, nil
@@ -125,11 +169,13 @@ func (h *Handoffs) Start(ctx context.Context, g *mesh.Grant, req Start) (*thread
 	if err != nil {
 		return nil, err
 	}
-	return &thread.Handoff{HandoffStarted: started.Body.(mesh.HandoffStarted), Seq: started.Seq, Turn: g.Turn, By: g.User}, nil
+	return &thread.Handoff{HandoffStarted: started.Body.(mesh.HandoffStarted), Seq: started.Seq, Turn: g.Turn, By: g.User,
+		State: mesh.HandoffPending, LastWord: started.Time}, nil
 }
 
-// mayStart checks that the execution of the grant has the stream to give.
-func mayStart(s *thread.State, g *mesh.Grant) error {
+// mayStart checks that the execution of the grant has the stream to give, and that its user
+// has what the target requires.
+func mayStart(s *thread.State, g *mesh.Grant, target registry.Entry) error {
 	const op = "handoff.Start"
 	if s.Handoff.Active() {
 		return mesh.Errorf(mesh.Precondition, op, "%s has the conversation already; finish that first, or end it with EndHandoff", s.Handoff.To)
@@ -141,108 +187,21 @@ func mayStart(s *thread.State, g *mesh.Grant) error {
 	if t.Handoffs >= MaxHandoffsInTurn {
 		return mesh.Errorf(mesh.Exhausted, op, "the conversation changed hands %d times for one message; answer the user first", t.Handoffs)
 	}
-	return nil
-}
-
-// End gives control back to the main agent: by the active agent under its grant, or
-// without one by a user who takes part in the thread. It returns the handoff as it ended.
-//
-// Errors: Precondition when no handoff is active or another agent has it;
-// Invalid for an unknown outcome or a summary that is too long.
-func (h *Handoffs) End(ctx context.Context, key mesh.ThreadKey, p mesh.Principal, outcome mesh.HandoffOutcome, summary string, updatesSent int64) (*thread.Handoff, error) {
-	const op = "handoff.End"
-	switch outcome {
-	case "":
-		outcome = mesh.HandoffCompleted
-	case mesh.HandoffCompleted, mesh.HandoffCancelled, mesh.HandoffError:
-	default:
-		return nil, mesh.InvalidField(op, "outcome", "is %q; it must be completed, cancelled or error", outcome)
-	}
-	if len(summary) > MaxSummary {
-		return nil, mesh.InvalidField(op, "summary", "has %d bytes; at most %d are allowed", len(summary), MaxSummary)
-	}
-	g, by := p.Grant, "user:"+p.User
-	if g != nil {
-		by = "agent:" + g.Agent
-		if err := h.await(ctx, g, updatesSent); err != nil {
-			return nil, err
-		}
-	}
-	var ended *thread.Handoff
-	var decided cache.Decision
-	err := h.states.Decide(ctx, key, func(s *thread.State) (cache.Decision, error) {
-		if s.Seq == 0 || !s.MayRead(p) {
-			return cache.Decision{}, mesh.ThreadNotFound(op)
-		}
-		if g == nil && !s.TakesPart(p) {
-			return cache.Decision{}, s.Outsider(op)
-		}
-		if err := mayEnd(s, g); err != nil {
-			return cache.Decision{}, err
-		}
-		e := *s.Handoff
-		e.Outcome, e.Result = outcome, summary
-		ended, decided = &e, h.ending(s, g, by, outcome, summary)
-		return decided, nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	ended.Ended = decided.Events[0].Seq
-	return ended, nil
-}
-
-func mayEnd(s *thread.State, g *mesh.Grant) error {
-	const op = "handoff.End"
-	if !s.Handoff.Active() {
-		return mesh.Errorf(mesh.Precondition, op, "no handoff is active; the main assistant has the conversation")
-	}
-	if g == nil {
-		return nil
-	}
-	t := s.Turn(g.Turn)
-	if g.Agent != s.Handoff.To || t == nil || t.Leg() == nil || t.Leg().Execution != g.Execution {
-		return mesh.Errorf(mesh.Precondition, op, "%s does not have the conversation, so it cannot give it back; %s has it", g.Agent, s.Handoff.To)
+	if e := (*mesh.Error)(nil); errors.As(target.WorksFor(op, t.Roles), &e) {
+		e.Field = "target_agent"
+		return e
 	}
 	return nil
 }
 
-// ending is the decision that ends the handoff, with that event first. A turn
-// that waits for its user with the agent that loses the stream ends with it; one
-// that runs goes on with main, which package turn sees to.
-func (h *Handoffs) ending(s *thread.State, g *mesh.Grant, by string, outcome mesh.HandoffOutcome, summary string) cache.Decision {
-	now := h.now().UTC().Truncate(time.Millisecond)
-	event := func(id mesh.ExecutionID, b mesh.Body) *mesh.Event {
-		return &mesh.Event{Time: now, Execution: id, Actor: by, Body: b}
-	}
-	end := mesh.HandoffEnded{Started: s.Handoff.Seq, Outcome: outcome, Summary: summary, By: by}
-	if g != nil {
-		return cache.Decision{Events: []*mesh.Event{event(g.Execution, end)}, Scopes: []mesh.Scope{mesh.Scope(g.Turn)}}
-	}
-	about := s.Handoff.Turn
-	if t := s.NextTurn(); t != nil && len(t.Legs) > 0 {
-		return cache.Decision{Events: []*mesh.Event{event(t.ID, end)}, Scopes: []mesh.Scope{mesh.Scope(t.ID)}}
-	}
-	var events []*mesh.Event
-	if t := s.InterruptedTurn(); t != nil && t.Leg() != nil && t.Leg().Agent == s.Handoff.To {
-		about = t.ID
-		for _, x := range s.Unfinished(t.ID) {
-			events = append(events, event(x.Parent, mesh.DispatchSettled{Child: x.ID, State: a2apb.TaskState_TASK_STATE_CANCELED, Reason: mesh.ReasonHandedOff}))
-		}
-		events = append(events, event(t.ID, mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_CANCELED, Reason: mesh.ReasonHandedOff,
-			Message: mesh.Say(text.BackWithMain(s.Handoff.To))}))
-	}
-	return cache.Decision{Events: append([]*mesh.Event{event(about, end)}, events...)}
-}
-
-// Get returns the thread's active or last handoff, or nil, for who may read it, and whether
+// Get returns the thread's active or last handoff as it is now, or nil, for who may read it, and whether
 // a role alone allows that.
 func (h *Handoffs) Get(ctx context.Context, key mesh.ThreadKey, p mesh.Principal) (last *thread.Handoff, byRole bool, err error) {
 	err = h.states.With(ctx, key, func(s *thread.State) error {
 		if s.Seq == 0 || !s.MayRead(p) {
 			return mesh.ThreadNotFound("handoff.Get")
 		}
-		last, byRole = s.Handoff, !s.Involves(p)
+		last, byRole = s.HandoffAt(h.now()), !s.Involves(p)
 		return nil
 	})
 	return last, byRole, err

@@ -101,7 +101,7 @@ func (s *scene) Start(ctx context.Context, g *mesh.Grant, r handoff.Start) (*thr
 }
 
 func (s *scene) End(ctx context.Context, k mesh.ThreadKey, g *mesh.Grant, user string, outcome mesh.HandoffOutcome, summary string, sent int64) (*thread.Handoff, error) {
-	return s.any().End(ctx, k, mesh.Principal{Tenant: k.Tenant, User: user, Grant: g}, outcome, summary, sent)
+	return s.any().End(ctx, k, mesh.Principal{Tenant: k.Tenant, User: user, Grant: g}, handoff.End{Outcome: outcome, Summary: summary, UpdatesSent: sent})
 }
 
 func (s *scene) Get(ctx context.Context, k mesh.ThreadKey) (*thread.Handoff, error) {
@@ -157,7 +157,7 @@ func by(agent string, exec mesh.ExecutionID) *mesh.Grant {
 }
 
 func start(target string) handoff.Start {
-	return handoff.Start{Target: target, Reason: "asked for", Summary: "wants a skill", RecentMessages: 3, PreserveState: true}
+	return handoff.Start{Target: target, Reason: "asked for", Summary: "wants a skill", RecentMessages: new(3), PreserveState: true, ReturnExpected: true}
 }
 
 // taken is a scene in which builder's execution b1 has taken over.
@@ -181,7 +181,7 @@ func TestAHandoffIsADecisionInTheLog(t *testing.T) {
 	}
 	events := s.events()
 	e := events[len(events)-1]
-	want := mesh.HandoffStarted{From: "main", To: "builder", ToName: "The builder", Reason: "asked for", Summary: "wants a skill", RecentMessages: 3, PreserveState: true}
+	want := mesh.HandoffStarted{From: "main", To: "builder", ToName: "The builder", Reason: "asked for", Summary: "wants a skill", RecentMessages: 3, PreserveState: true, ReturnExpected: true, Session: time.Hour}
 	if diff := cmp.Diff(want, e.Body); diff != "" || e.Execution != "a1" || e.Actor != "agent:main" || !e.Time.Equal(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)) {
 		t.Errorf("%+v\n%s", e, diff)
 	}
@@ -215,8 +215,8 @@ func TestAHandoffThatBreaksARuleIsRefused(t *testing.T) {
 		"a wrong name":       {nil, main, start("No Body"), mesh.Invalid, "target_agent"},
 		"a long reason":      {nil, main, with(func(r *handoff.Start) { r.Reason = long[:501] }), mesh.Invalid, "reason"},
 		"a long summary":     {nil, main, with(func(r *handoff.Start) { r.Summary = long }), mesh.Invalid, "context_summary"},
-		"many messages":      {nil, main, with(func(r *handoff.Start) { r.RecentMessages = 21 }), mesh.Invalid, "recent_messages"},
-		"less than none":     {nil, main, with(func(r *handoff.Start) { r.RecentMessages = -1 }), mesh.Invalid, "recent_messages"},
+		"many messages":      {nil, main, with(func(r *handoff.Start) { r.RecentMessages = new(21) }), mesh.Invalid, "recent_messages"},
+		"less than none":     {nil, main, with(func(r *handoff.Start) { r.RecentMessages = new(-1) }), mesh.Invalid, "recent_messages"},
 		"less than nothing":  {nil, main, with(func(r *handoff.Start) { r.UpdatesSent = -1 }), mesh.Invalid, "updates_sent"},
 		"itself":             {nil, main, start("main"), mesh.Precondition, "itself"},
 		"nobody":             {nil, main, start("nobody"), mesh.NotFound, "nobody"},
@@ -228,7 +228,7 @@ func TestAHandoffThatBreaksARuleIsRefused(t *testing.T) {
 		"one that may go on": {[]*mesh.Event{moved("t1", a2apb.TaskState_TASK_STATE_AUTH_REQUIRED)}, main, start("builder"), mesh.Unknown, ""},
 		"who lost the leg":   {[]*mesh.Event{run("t1", "a2", "main")}, main, start("builder"), mesh.Precondition, "does not have the user's stream"},
 		"another's thread":   {nil, &mesh.Grant{Tenant: "globex", Thread: key.ID, Agent: "main", Execution: "a1", Turn: "t1"}, start("builder"), mesh.NotFound, "Thread not found"},
-		"at the bounds":      {nil, main, with(func(r *handoff.Start) { r.Reason, r.Summary, r.RecentMessages = long[:500], long[:2000], 20 }), mesh.Unknown, ""},
+		"at the bounds":      {nil, main, with(func(r *handoff.Start) { r.Reason, r.Summary, r.RecentMessages = long[:500], long[:2000], new(20) }), mesh.Unknown, ""},
 		"while it works":     {[]*mesh.Event{moved("a1", a2apb.TaskState_TASK_STATE_WORKING)}, main, start("builder"), mesh.Unknown, ""},
 	}
 	for name, tt := range tests {

@@ -54,7 +54,7 @@ func TestNothingChangesHandsAfterItsTurn(t *testing.T) {
 		log := &slow{Log: s.any().log, before: func() { s.add(run("t1", "b2", "builder")) }}
 		states := cache.New(log, 0)
 		h := handoff.New(log.Log, states, people{}, elsewhere{states}, nil)
-		if _, err := h.End(t.Context(), key, mesh.Principal{Grant: by("builder", "b1")}, "", "", 0); !mesh.IsCode(err, mesh.Precondition) {
+		if _, err := h.End(t.Context(), key, mesh.Principal{Grant: by("builder", "b1")}, handoff.End{}); !mesh.IsCode(err, mesh.Precondition) {
 			t.Errorf("end: %v", err)
 		}
 		if !s.state().Handoff.Active() {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"agentmesh/mesh"
+	"agentmesh/mesh/audit/trail"
 	"agentmesh/mesh/llm/price"
 	"agentmesh/mesh/security/auth"
 	"agentmesh/mesh/security/oidc"
@@ -146,6 +147,11 @@ type Audit struct {
 	// at most, while anything happens. Kept on another disk or machine, it shows when
 	// the end of a log is cut off. By default there is none.
 	Checkpoints string `yaml:"checkpoints"`
+	// Redact says what else is taken out of what is told of conversations, beside what looks
+	// like a secret.
+	Redact trail.Rules `yaml:"redact"`
+
+	redactor *trail.Redactor
 }
 
 // Threads says who sees conversations of others, where callers have to say who they are.
@@ -276,7 +282,7 @@ func (c *Config) fill() error {
 	if c.RateLimit.PerSecond > 0 && c.RateLimit.Burst == 0 {
 		c.RateLimit.Burst = int(2*c.RateLimit.PerSecond) + 1
 	}
-	if err := errors.Join(c.fillA2A(), c.fillCards(), c.fillSkills(), c.fillTLS()); err != nil {
+	if err := errors.Join(c.fillA2A(), c.fillCards(), c.fillSkills(), c.fillTLS(), c.fillAudit()); err != nil {
 		return err
 	}
 	if !mesh.ValidAgentName(c.Main) {
@@ -299,6 +305,11 @@ func UserData() []string { return []string{"calendar", "files", "mail", "markdow
 // which knows no users.
 func (c *Config) Shares(domain string) bool {
 	return slices.Contains(c.SharedData, domain) || c.Auth == "none" && !slices.Contains(UserData(), domain)
+}
+
+func (c *Config) fillAudit() (err error) {
+	c.Audit.redactor, err = trail.NewRedactor("audit.redact", c.Audit.Redact)
+	return err
 }
 
 func (c *Config) fillShared() error {

@@ -165,6 +165,7 @@ var asks = map[string]ask{
 	meshv1.AccessService_RevokeUser_FullMethodName:        {request: func(things) proto.Message { return &meshv1.RevokeUserRequest{UserId: "mallory"} }},
 	meshv1.AuditService_ListAuditRecords_FullMethodName:   {request: func(things) proto.Message { return &meshv1.ListAuditRecordsRequest{} }},
 	meshv1.AuditService_FollowAuditRecords_FullMethodName: {request: func(things) proto.Message { return &meshv1.FollowAuditRecordsRequest{} }},
+	meshv1.AuditService_ListAuditTrail_FullMethodName:     {request: func(x things) proto.Message { return &meshv1.ListAuditTrailRequest{ThreadId: x.thread} }},
 	meshv1.NodeService_ListAlarms_FullMethodName:          {request: func(things) proto.Message { return &meshv1.ListAlarmsRequest{} }},
 
 	meshv1.IdentityService_InviteAgent_FullMethodName:      {request: func(x things) proto.Message { return &meshv1.InviteAgentRequest{Name: x.agent} }},

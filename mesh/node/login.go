@@ -168,9 +168,20 @@ func (n *node) standing(tenant mesh.TenantID, turn *thread.Execution) error {
 	return err
 }
 
-// permitted asks policies for what an agent wants to do for its work, by name.
-func (n *node) permitted(p mesh.Principal, a mesh.Action, name string) error {
-	_, err := n.policies.Judge("node.permitted", policy.Request{Principal: p, Action: a, Name: name}, nil)
+// permitted refuses what an agent wants to do for its work, by name, if its user or a policy
+// does not allow it. For a dispatch the user needs the action, and what the other agent
+// requires; what skills may be called is in the grant. An agent of another tenant is as
+// unknown as one that does not exist, which is no matter of permission.
+func (n *node) permitted(p mesh.Principal, a mesh.Action, name string) (err error) {
+	const op = "node.permitted"
+	if a == mesh.ActOrchestrate || a == mesh.ActHandoff {
+		if !p.Can(a) {
+			err = authz.Denied(op, a)
+		} else if e, unknown := n.agents.Get(p.Tenant, name); unknown == nil {
+			err = e.WorksFor(op, p.Roles)
+		}
+	}
+	_, err = n.policies.Judge(op, policy.Request{Principal: p, Action: a, Name: name}, err)
 	return err
 }
 

@@ -78,6 +78,20 @@ func (e Entry) ShownByRole(p mesh.Principal) bool {
 	return p.Grant == nil && e.Owner != "" && e.Owner != p.User && p.Agent != e.Name && e.OwnedBy(p)
 }
 
+// Requires are the permissions that users must have for whom the agent works, as its card
+// names them.
+func (e Entry) Requires() []string { return Params(e.Card).RequiredPermissions }
+
+// WorksFor returns nil if the agent works for users who have the roles, and else a Denied
+// error with the first permission that they lack.
+func (e Entry) WorksFor(op string, held []mesh.Role) error {
+	missing := mesh.Lacking(held, e.Requires())
+	if len(missing) == 0 {
+		return nil
+	}
+	return mesh.Requires(op, e.Name, missing[0])
+}
+
 // addresses is where the agent may be connected to: the endpoint first.
 func (e Entry) addresses() []string {
 	all := []string{e.Endpoint}

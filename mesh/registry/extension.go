@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"agentmesh/mesh"
 
@@ -34,6 +35,9 @@ type Extension struct {
 	Idempotent bool
 	// Orchestration [orchestration]: it dispatches other agents.
 	Orchestration bool
+	// RequiredPermissions [required_permissions] are what users must have for whom it works,
+	// as "skill:create"; see [mesh.PermissionAction].
+	RequiredPermissions []string
 }
 
 // Params returns what the card says to a mesh. Members of a wrong type, of which
@@ -49,6 +53,9 @@ func Params(card *a2apb.AgentCard) Extension {
 	}
 	for name, list := range e.lists() {
 		*list, _ = texts(p.GetFields()[name])
+	}
+	if e.RequiredPermissions, ok = texts(p.GetFields()[paramRequired]); !ok {
+		e.RequiredPermissions = []string{""} // which nobody has; such a card is not registered
 	}
 	return e
 }
@@ -90,6 +97,33 @@ func texts(v *structpb.Value) ([]string, bool) {
 		all = append(all, s.StringValue)
 	}
 	return all, true
+}
+
+// paramRequired is the param of Extension.RequiredPermissions.
+const paramRequired = "required_permissions"
+
+// permissions refuses what the card requires of users if it is not what the mesh can ask
+// for: taken as nothing, it would open the agent to everybody.
+func permissions(card *a2apb.AgentCard) error {
+	const op = "registry.permissions"
+	i, p, ok := params(card)
+	if !ok {
+		return nil
+	}
+	at := fmt.Sprintf("card.capabilities.extensions[%d].params.%s", i, paramRequired)
+	names, ok := texts(p.GetFields()[paramRequired])
+	switch {
+	case !ok:
+		return mesh.InvalidField(op, at, "must be a list of texts, as [\"skill:create\"]; correct it, or leave it out")
+	case len(names) > mesh.MaxPermissions:
+		return mesh.InvalidField(op, at, "has %d permissions and may have %d; leave some out", len(names), mesh.MaxPermissions)
+	}
+	for n, name := range names {
+		if _, ok := mesh.PermissionAction(name); !ok {
+			return mesh.InvalidField(op, fmt.Sprintf("%s[%d]", at, n), "is %q, which is no permission; there are %s", clip(name), strings.Join(mesh.Permissions(), ", "))
+		}
+	}
+	return nil
 }
 
 // extension checks the types of our extension's params.

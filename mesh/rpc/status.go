@@ -125,6 +125,9 @@ func details(e *mesh.Error) []protoadapt.MessageV1 {
 		if e.Policy != "" {
 			info.Metadata = map[string]string{infoPolicy: e.Policy}
 		}
+		if e.Lack != nil {
+			info.Metadata = map[string]string{infoPermission: e.Lack.Permission, infoAgent: e.Lack.Agent}
+		}
 		if m := (*withInfo)(nil); errors.As(e.Err, &m) {
 			if info.Metadata == nil {
 				info.Metadata = map[string]string{}
@@ -179,6 +182,7 @@ func fromStatus(st *status.Status, cause error) *mesh.Error {
 		case *errdetails.ErrorInfo:
 			if d.GetDomain() == ErrorDomain {
 				e.Reason, e.Limit = d.GetReason(), limitOf(d.GetMetadata())
+				e.Lack = lackOf(d.GetMetadata())
 			}
 		case *errdetails.BadRequest:
 			if v := d.GetFieldViolations(); len(v) > 0 {
@@ -196,6 +200,21 @@ func fromStatus(st *status.Status, cause error) *mesh.Error {
 // infoPolicy is the key by which the policy that refused is in the metadata of an
 // ErrorInfo.
 const infoPolicy = "policy"
+
+// The keys by which a permission that the user lacks, and the agent that requires it, are in
+// the metadata of an ErrorInfo.
+const (
+	infoPermission = "permission"
+	infoAgent      = "agent"
+)
+
+// lackOf is the permission in the metadata of an ErrorInfo; nil for none.
+func lackOf(info map[string]string) *mesh.Lack {
+	if info[infoPermission] == "" {
+		return nil
+	}
+	return &mesh.Lack{Permission: info[infoPermission], Agent: info[infoAgent]}
+}
 
 // The keys by which a limit that was met is in the metadata of an ErrorInfo.
 const (

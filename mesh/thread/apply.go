@@ -56,6 +56,7 @@ func (s *State) Apply(e *mesh.Event) {
 			s.applyTo(x, e)
 		}
 	}
+	s.hearHandoff(e)
 }
 
 // give makes turns that wait for their user, who owned the thread, wait for its new owner,
@@ -72,8 +73,7 @@ func (s *State) give(from, to string) {
 		}
 		x.User, x.Roles = to, nil
 		if h := s.Handoff; h.Active() && h.Turn == x.ID {
-			given := *h // readers may hold the one before
-			given.By, s.Handoff = to, &given
+			s.changeHandoff(func(h *Handoff) { h.By = to })
 		}
 	}
 }
@@ -307,33 +307,15 @@ func returns(m *a2apb.Message) bool {
 	return ok
 }
 
-func (s *State) startHandoff(e *mesh.Event, b mesh.HandoffStarted) {
-	t := s.TurnOf(e.Execution)
-	if t == nil || !t.take(e) {
-		return
-	}
-	t.Handoffs++
-	s.Handoff = &Handoff{HandoffStarted: b, Seq: e.Seq, Turn: t.ID, By: t.User}
-}
-
-func (s *State) endHandoff(e *mesh.Event, b mesh.HandoffEnded) {
-	if t := s.TurnOf(e.Execution); t != nil {
-		t.take(e)
-	}
-	if !s.Handoff.Active() || s.Handoff.Seq != b.Started {
-		return
-	}
-	ended := *s.Handoff // readers may hold the one before
-	ended.Ended, ended.Outcome, ended.Result = e.Seq, b.Outcome, b.Summary
-	s.Handoff = &ended
-}
-
 func (s *State) post(e *mesh.Event, b mesh.MessagePosted) {
 	if s.posted == nil {
 		s.posted = map[string][]Posted{}
 	}
 	id := b.Message.GetMessageId()
 	s.posted[id] = append(s.posted[id], Posted{User: b.User, Digest: string(b.Digest), Task: e.Execution, Seq: e.Seq})
+	if s.Handoff.Active() {
+		s.changeHandoff(func(h *Handoff) { h.LastWord = e.Time })
+	}
 	if t := s.Turn(e.Execution); t != nil {
 		t.Posts = append(t.Posts, e.Seq)
 		if t.Detail == 0 && wantsDetail(b.Message) {

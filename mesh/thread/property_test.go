@@ -18,6 +18,8 @@ import (
 
 var modes = []thread.Mode{{}, {Seq: true}, {Extended: true}, {Extended: true, Seq: true}}
 
+var outcomes = []mesh.HandoffOutcome{mesh.HandoffCompleted, mesh.HandoffCancelled, mesh.HandoffError, mesh.HandoffParked}
+
 // A teller makes up logs: most events make sense where they stand, some do
 // not, and every execution has an id of its own.
 type teller struct {
@@ -105,13 +107,13 @@ func (g *teller) body(e *mesh.Event) mesh.Body {
 	case 6:
 		return mesh.DispatchSettled{Child: g.any(), State: g.anyState(), Result: "r"}
 	case 7:
-		return mesh.HandoffStarted{From: "a", To: "b", Reason: "why"}
+		return mesh.HandoffStarted{From: "a", To: []string{"b", "a"}[g.pick(2)], Reason: "why"}
 	case 8:
 		started := mesh.Seq(g.pick(5))
 		if g.state.Handoff != nil && g.pick(3) > 0 {
 			started = g.state.Handoff.Seq
 		}
-		return mesh.HandoffEnded{Started: started, Outcome: mesh.HandoffCompleted}
+		return mesh.HandoffEnded{Started: started, Outcome: outcomes[g.pick(len(outcomes))], Stays: g.pick(4) == 0}
 	case 9:
 		m := mesh.TaskMoved{State: g.anyState()}
 		if g.pick(2) == 0 {

@@ -155,20 +155,6 @@ type Leg struct {
 	To        mesh.Seq // of what took the stream away, or 0
 }
 
-// A Handoff is a transfer of control.
-type Handoff struct {
-	mesh.HandoffStarted
-	Seq     mesh.Seq
-	Turn    mesh.ExecutionID
-	By      string // user whose stream it is
-	Ended   mesh.Seq
-	Outcome mesh.HandoffOutcome
-	Result  string
-}
-
-// Active reports whether the handoff stands. It may be called on nil.
-func (h *Handoff) Active() bool { return h != nil && h.Ended == 0 }
-
 // Posted is a message that the thread has had, by which a resend is known.
 type Posted struct {
 	User   string

@@ -2,6 +2,8 @@ package thread
 
 import (
 	"slices"
+	"strconv"
+	"strings"
 
 	"agentmesh/mesh"
 )
@@ -9,7 +11,8 @@ import (
 // A stream is the way from a turn to its user, and who has it. State, View,
 // Snapshot and Transcript all go by this one rule: a turn gives its stream to an
 // execution by dispatching it; a handoff that the turn or who has the stream
-// begins or ends takes it back; and it ends with the turn.
+// begins or ends takes it back, but for an end with which the agent stays; and it
+// ends with the turn.
 type stream struct {
 	turn  mesh.ExecutionID
 	has   mesh.ExecutionID // who has it, or ""
@@ -32,6 +35,9 @@ func (s *stream) apply(e *mesh.Event) bool {
 		}
 		s.has, s.agent = b.Child.ID, b.Child.Agent
 	case mesh.HandoffStarted, mesh.HandoffEnded:
+		if end, ends := b.(mesh.HandoffEnded); ends && end.Stays {
+			return false
+		}
 		if e.Execution != s.turn && !s.carries(e.Execution) {
 			return false
 		}
@@ -80,4 +86,15 @@ func (x *Execution) take(e *mesh.Event) bool {
 		x.Legs = append(x.Legs, Leg{Execution: s.has, Agent: s.agent, From: e.Seq})
 	}
 	return true
+}
+
+// OwnArtifactID is the id that an agent gave an artifact itself, which a task has of its
+// execution with the ordinal: the task's first execution is 1, and keeps its ids but for
+// those that look like another one's.
+func OwnArtifactID(id string, ordinal int) string {
+	own, ok := strings.CutPrefix(id, strconv.Itoa(ordinal)+".")
+	if !ok || ordinal == 1 && !strings.HasPrefix(strings.TrimLeft(own, "0123456789"), ".") {
+		return id
+	}
+	return own
 }

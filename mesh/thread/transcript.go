@@ -35,7 +35,8 @@ type Transcript struct {
 
 	parties map[mesh.ExecutionID]*Party
 	lines   []*Line
-	waiting []*Line // what was said in turns that wait behind others
+	waiting []*Line             // what was said in turns that wait behind others
+	dropped map[string]mesh.Seq // since when agents have none of their notes
 }
 
 // A Line is what one side said, or one reply of a model.
@@ -147,6 +148,8 @@ func (t *Transcript) Apply(e *mesh.Event) *Line {
 		if p.Agent == b.Agent || p.Agent == "" {
 			p.noted = e
 		}
+	case mesh.HandoffEnded:
+		t.drop(e, b)
 	case mesh.InstructionPosted:
 		p.instruct(e, b)
 	case mesh.ResultsDelivered:
@@ -337,23 +340,6 @@ func (t *Transcript) Before(id mesh.ExecutionID) []*Line {
 // In returns the lines of the turn.
 func (t *Transcript) In(turn mesh.ExecutionID) []*Line {
 	return slices.DeleteFunc(slices.Clone(t.lines), func(l *Line) bool { return l.Turn != turn })
-}
-
-// Note returns what the agent last noted, as its execution id may know: in that
-// one, or in another where the user talked to the agent, for whoever dispatches an
-// agent can note under its name.
-func (t *Transcript) Note(agent string, id mesh.ExecutionID) []byte {
-	var data []byte
-	var at mesh.Seq
-	for of, p := range t.parties {
-		if p.noted == nil || p.noted.Seq < at || of != id && p.Turn == "" {
-			continue
-		}
-		if note := p.noted.Body.(mesh.StateNoted); note.Agent == agent {
-			data, at = note.Data, p.noted.Seq
-		}
-	}
-	return data
 }
 
 // Beginning returns where in the newest events of a thread a [Transcript] or

@@ -32,6 +32,12 @@ func (l *Log) ScanDecisions(ctx context.Context, after mesh.Pos, limit int) ([]P
 	return l.scan(ctx, after, limit, func(r Record) bool { return r.Decision || eventpb.RepliedSince(r.Data, since) })
 }
 
+// ScanTenant is Scan for readers who want the events of one tenant. Of the others they learn
+// the place, and find most without a body: nobody decodes them for it.
+func (l *Log) ScanTenant(ctx context.Context, tenant mesh.TenantID, after mesh.Pos, limit int) ([]Placed, error) {
+	return l.scan(ctx, after, limit, func(r Record) bool { return r.Thread.Tenant == tenant })
+}
+
 // Day is for how long it is counted what was used.
 const Day = 24 * time.Hour
 

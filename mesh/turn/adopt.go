@@ -3,8 +3,6 @@ package turn
 import (
 	"context"
 	"errors"
-	"strconv"
-	"strings"
 	"time"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
@@ -211,8 +209,8 @@ func (d *driver) remember(ctx context.Context, l *leg) error {
 
 // unspaced undoes what namespaced does to an artifact's id.
 func unspaced(a *a2apb.Artifact, ordinal int) *a2apb.Artifact {
-	id, ok := strings.CutPrefix(a.GetArtifactId(), strconv.Itoa(ordinal)+".")
-	if !ok || ordinal == 1 && !strings.HasPrefix(strings.TrimLeft(id, "0123456789"), ".") {
+	id := thread.OwnArtifactID(a.GetArtifactId(), ordinal)
+	if id == a.GetArtifactId() {
 		return a
 	}
 	out := proto.CloneOf(a)

@@ -84,9 +84,11 @@ func (d *driver) stopCanceled(ctx context.Context, turn mesh.ExecutionID) {
 }
 
 func concerns(ev *mesh.Event, turn mesh.ExecutionID) bool {
-	switch ev.Body.(type) {
-	case mesh.HandoffStarted, mesh.HandoffEnded:
+	switch b := ev.Body.(type) {
+	case mesh.HandoffStarted:
 		return true
+	case mesh.HandoffEnded:
+		return !b.Stays
 	case mesh.CancelRequested:
 		return ev.Execution == turn
 	}

@@ -84,6 +84,95 @@ func (AuditRecord_Decision) EnumDescriptor() ([]byte, []int) {
 	return file_mesh_v1_audit_proto_rawDescGZIP(), []int{0, 0}
 }
 
+// What kind of thing it is.
+type AuditTrailEntry_Kind int32
+
+const (
+	// Not set.
+	AuditTrailEntry_KIND_UNSPECIFIED AuditTrailEntry_Kind = 0
+	// A user's message, or what an agent at work was told.
+	AuditTrailEntry_KIND_MESSAGE AuditTrailEntry_Kind = 1
+	// What an agent gave out: a piece of text, data or a file, as a whole.
+	AuditTrailEntry_KIND_OUTPUT AuditTrailEntry_Kind = 2
+	// A task was opened, moved or asked to end.
+	AuditTrailEntry_KIND_TASK AuditTrailEntry_Kind = 3
+	// An agent is to be asked, was asked, or is done.
+	AuditTrailEntry_KIND_DISPATCH AuditTrailEntry_Kind = 4
+	// A skill or tool was called or returned, or its call was asked for or allowed.
+	AuditTrailEntry_KIND_CALL AuditTrailEntry_Kind = 5
+	// A model replied.
+	AuditTrailEntry_KIND_MODEL AuditTrailEntry_Kind = 6
+	// The user's stream went to another agent, or came back.
+	AuditTrailEntry_KIND_TRANSFER AuditTrailEntry_Kind = 7
+	// Something was refused: by the node, by a limit or by the user.
+	AuditTrailEntry_KIND_REFUSAL AuditTrailEntry_Kind = 8
+	// An administrative act, or who may read the thread.
+	AuditTrailEntry_KIND_ACT AuditTrailEntry_Kind = 9
+	// Somebody read what is others', because a role allows it.
+	AuditTrailEntry_KIND_READ AuditTrailEntry_Kind = 10
+	// Of the mesh's own work: a node drives the thread, an agent kept its state.
+	AuditTrailEntry_KIND_INTERNAL AuditTrailEntry_Kind = 11
+)
+
+// Enum value maps for AuditTrailEntry_Kind.
+var (
+	AuditTrailEntry_Kind_name = map[int32]string{
+		0:  "KIND_UNSPECIFIED",
+		1:  "KIND_MESSAGE",
+		2:  "KIND_OUTPUT",
+		3:  "KIND_TASK",
+		4:  "KIND_DISPATCH",
+		5:  "KIND_CALL",
+		6:  "KIND_MODEL",
+		7:  "KIND_TRANSFER",
+		8:  "KIND_REFUSAL",
+		9:  "KIND_ACT",
+		10: "KIND_READ",
+		11: "KIND_INTERNAL",
+	}
+	AuditTrailEntry_Kind_value = map[string]int32{
+		"KIND_UNSPECIFIED": 0,
+		"KIND_MESSAGE":     1,
+		"KIND_OUTPUT":      2,
+		"KIND_TASK":        3,
+		"KIND_DISPATCH":    4,
+		"KIND_CALL":        5,
+		"KIND_MODEL":       6,
+		"KIND_TRANSFER":    7,
+		"KIND_REFUSAL":     8,
+		"KIND_ACT":         9,
+		"KIND_READ":        10,
+		"KIND_INTERNAL":    11,
+	}
+)
+
+func (x AuditTrailEntry_Kind) Enum() *AuditTrailEntry_Kind {
+	p := new(AuditTrailEntry_Kind)
+	*p = x
+	return p
+}
+
+func (x AuditTrailEntry_Kind) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (AuditTrailEntry_Kind) Descriptor() protoreflect.EnumDescriptor {
+	return file_mesh_v1_audit_proto_enumTypes[1].Descriptor()
+}
+
+func (AuditTrailEntry_Kind) Type() protoreflect.EnumType {
+	return &file_mesh_v1_audit_proto_enumTypes[1]
+}
+
+func (x AuditTrailEntry_Kind) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use AuditTrailEntry_Kind.Descriptor instead.
+func (AuditTrailEntry_Kind) EnumDescriptor() ([]byte, []int) {
+	return file_mesh_v1_audit_proto_rawDescGZIP(), []int{9, 0}
+}
+
 // AuditRecord is what happened once, or several times in a minute. It never has tokens
 // or what messages say.
 type AuditRecord struct {
@@ -755,6 +844,418 @@ func (x *FollowAuditRecordsResponse) GetRecord() *AuditRecord {
 	return nil
 }
 
+// ListAuditTrailRequest asks for a page. The filters are all to be met.
+type ListAuditTrailRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// How many entries at most: 1 to 1000; by default 100. A page may have fewer, or none,
+	// although there are more: it ends after 5120 events and records that were looked at, 64
+	// conversations, or 2 MiB of what was said.
+	PageSize int32 `protobuf:"varint,1,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	// The next_page_token of the page before. What comes meanwhile is on later pages; nothing
+	// is left out or told twice.
+	PageToken string `protobuf:"bytes,2,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	// Only this thread, with all that the record has about it; empty for all of the tenant
+	// and all of its record.
+	ThreadId string `protobuf:"bytes,3,opt,name=thread_id,json=threadId,proto3" json:"thread_id,omitempty"`
+	// Only what was done for this user, or by them.
+	UserId string `protobuf:"bytes,4,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
+	// Only what this agent did, and what was done to it: that it was dispatched, or given the
+	// user's stream.
+	Agent string `protobuf:"bytes,5,opt,name=agent,proto3" json:"agent,omitempty"`
+	// Only these kinds; by default all.
+	Kinds []AuditTrailEntry_Kind `protobuf:"varint,6,rep,packed,name=kinds,proto3,enum=mesh.v1.AuditTrailEntry_Kind" json:"kinds,omitempty"`
+	// Not before that time.
+	Since *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=since,proto3" json:"since,omitempty"`
+	// Before that time.
+	Until         *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=until,proto3" json:"until,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListAuditTrailRequest) Reset() {
+	*x = ListAuditTrailRequest{}
+	mi := &file_mesh_v1_audit_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListAuditTrailRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListAuditTrailRequest) ProtoMessage() {}
+
+func (x *ListAuditTrailRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_mesh_v1_audit_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListAuditTrailRequest.ProtoReflect.Descriptor instead.
+func (*ListAuditTrailRequest) Descriptor() ([]byte, []int) {
+	return file_mesh_v1_audit_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *ListAuditTrailRequest) GetPageSize() int32 {
+	if x != nil {
+		return x.PageSize
+	}
+	return 0
+}
+
+func (x *ListAuditTrailRequest) GetPageToken() string {
+	if x != nil {
+		return x.PageToken
+	}
+	return ""
+}
+
+func (x *ListAuditTrailRequest) GetThreadId() string {
+	if x != nil {
+		return x.ThreadId
+	}
+	return ""
+}
+
+func (x *ListAuditTrailRequest) GetUserId() string {
+	if x != nil {
+		return x.UserId
+	}
+	return ""
+}
+
+func (x *ListAuditTrailRequest) GetAgent() string {
+	if x != nil {
+		return x.Agent
+	}
+	return ""
+}
+
+func (x *ListAuditTrailRequest) GetKinds() []AuditTrailEntry_Kind {
+	if x != nil {
+		return x.Kinds
+	}
+	return nil
+}
+
+func (x *ListAuditTrailRequest) GetSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Since
+	}
+	return nil
+}
+
+func (x *ListAuditTrailRequest) GetUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Until
+	}
+	return nil
+}
+
+// ListAuditTrailResponse is a page.
+type ListAuditTrailResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The entries, the oldest first: of a thread in the order of its log, of all threads in
+	// the order in which events were written.
+	Entries []*AuditTrailEntry `protobuf:"bytes,1,rep,name=entries,proto3" json:"entries,omitempty"`
+	// For the next page; empty for the last one.
+	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	// Whether the thread that was asked for has no log any more: it was deleted, and what is
+	// told is what the record has.
+	LogGone       bool `protobuf:"varint,3,opt,name=log_gone,json=logGone,proto3" json:"log_gone,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListAuditTrailResponse) Reset() {
+	*x = ListAuditTrailResponse{}
+	mi := &file_mesh_v1_audit_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListAuditTrailResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListAuditTrailResponse) ProtoMessage() {}
+
+func (x *ListAuditTrailResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_mesh_v1_audit_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListAuditTrailResponse.ProtoReflect.Descriptor instead.
+func (*ListAuditTrailResponse) Descriptor() ([]byte, []int) {
+	return file_mesh_v1_audit_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *ListAuditTrailResponse) GetEntries() []*AuditTrailEntry {
+	if x != nil {
+		return x.Entries
+	}
+	return nil
+}
+
+func (x *ListAuditTrailResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
+}
+
+func (x *ListAuditTrailResponse) GetLogGone() bool {
+	if x != nil {
+		return x.LogGone
+	}
+	return false
+}
+
+// AuditTrailEntry is something that happened. What was said in it is cut to 2 KiB, and has
+// "[redacted]" in place of secrets that the rules of the mesh and of its operator know.
+type AuditTrailEntry struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The thread; empty for records that are about none.
+	ThreadId string `protobuf:"bytes,1,opt,name=thread_id,json=threadId,proto3" json:"thread_id,omitempty"`
+	// Its place in the thread's log; 0 for what is from the record.
+	Seq int64 `protobuf:"varint,2,opt,name=seq,proto3" json:"seq,omitempty"`
+	// When it was.
+	Time *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=time,proto3" json:"time,omitempty"`
+	// What kind of thing it is.
+	Kind AuditTrailEntry_Kind `protobuf:"varint,4,opt,name=kind,proto3,enum=mesh.v1.AuditTrailEntry_Kind" json:"kind,omitempty"`
+	// What happened, as the body of the event is called, as "skill_called", or the action of the
+	// record.
+	Action string `protobuf:"bytes,5,opt,name=action,proto3" json:"action,omitempty"`
+	// The tenant.
+	TenantId string `protobuf:"bytes,6,opt,name=tenant_id,json=tenantId,proto3" json:"tenant_id,omitempty"`
+	// The user for whom it was done.
+	UserId string `protobuf:"bytes,7,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
+	// Who acted for whom: "user:NAME" first, then "agent:NAME" for each agent down to the one
+	// at work, by the parents of its execution.
+	Chain []string `protobuf:"bytes,8,rep,name=chain,proto3" json:"chain,omitempty"`
+	// Who wrote it: "user:NAME", "agent:NAME", "node" or "operator".
+	Actor string `protobuf:"bytes,9,opt,name=actor,proto3" json:"actor,omitempty"`
+	// The execution that it is about.
+	ExecutionId string `protobuf:"bytes,10,opt,name=execution_id,json=executionId,proto3" json:"execution_id,omitempty"`
+	// The one that asked for that; empty for turns.
+	ParentId string `protobuf:"bytes,11,opt,name=parent_id,json=parentId,proto3" json:"parent_id,omitempty"`
+	// The agent of the execution; empty for turns.
+	Agent string `protobuf:"bytes,12,opt,name=agent,proto3" json:"agent,omitempty"`
+	// What it is about: the agent that is asked or is given the stream, the skill or tool that
+	// is called, the model, the limit, or the resource of the record.
+	Subject string `protobuf:"bytes,13,opt,name=subject,proto3" json:"subject,omitempty"`
+	// The id of a call within its execution, which is the same where it was announced and
+	// where it returned; of a dispatch, the execution of the agent that is asked.
+	Call string `protobuf:"bytes,14,opt,name=call,proto3" json:"call,omitempty"`
+	// What came of it, as "completed", "failed", "refused", "allowed"; empty where that is
+	// still to come.
+	Outcome string `protobuf:"bytes,15,opt,name=outcome,proto3" json:"outcome,omitempty"`
+	// Why, or by what: a code, a reason for programs, or words.
+	Reason string `protobuf:"bytes,16,opt,name=reason,proto3" json:"reason,omitempty"`
+	// What was said, for people.
+	Content string `protobuf:"bytes,17,opt,name=content,proto3" json:"content,omitempty"`
+	// Whether content or reason was cut.
+	Clipped bool `protobuf:"varint,18,opt,name=clipped,proto3" json:"clipped,omitempty"`
+	// How many secrets were taken out of content and reason.
+	Redacted int32 `protobuf:"varint,19,opt,name=redacted,proto3" json:"redacted,omitempty"`
+	// The trace that the turn, or the call of the record, was part of.
+	TraceId string `protobuf:"bytes,20,opt,name=trace_id,json=traceId,proto3" json:"trace_id,omitempty"`
+	// The record, if it is from there.
+	Record        *AuditRecord `protobuf:"bytes,21,opt,name=record,proto3" json:"record,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AuditTrailEntry) Reset() {
+	*x = AuditTrailEntry{}
+	mi := &file_mesh_v1_audit_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AuditTrailEntry) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AuditTrailEntry) ProtoMessage() {}
+
+func (x *AuditTrailEntry) ProtoReflect() protoreflect.Message {
+	mi := &file_mesh_v1_audit_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AuditTrailEntry.ProtoReflect.Descriptor instead.
+func (*AuditTrailEntry) Descriptor() ([]byte, []int) {
+	return file_mesh_v1_audit_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *AuditTrailEntry) GetThreadId() string {
+	if x != nil {
+		return x.ThreadId
+	}
+	return ""
+}
+
+func (x *AuditTrailEntry) GetSeq() int64 {
+	if x != nil {
+		return x.Seq
+	}
+	return 0
+}
+
+func (x *AuditTrailEntry) GetTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Time
+	}
+	return nil
+}
+
+func (x *AuditTrailEntry) GetKind() AuditTrailEntry_Kind {
+	if x != nil {
+		return x.Kind
+	}
+	return AuditTrailEntry_KIND_UNSPECIFIED
+}
+
+func (x *AuditTrailEntry) GetAction() string {
+	if x != nil {
+		return x.Action
+	}
+	return ""
+}
+
+func (x *AuditTrailEntry) GetTenantId() string {
+	if x != nil {
+		return x.TenantId
+	}
+	return ""
+}
+
+func (x *AuditTrailEntry) GetUserId() string {
+	if x != nil {
+		return x.UserId
+	}
+	return ""
+}
+
+func (x *AuditTrailEntry) GetChain() []string {
+	if x != nil {
+		return x.Chain
+	}
+	return nil
+}
+
+func (x *AuditTrailEntry) GetActor() string {
+	if x != nil {
+		return x.Actor
+	}
+	return ""
+}
+
+func (x *AuditTrailEntry) GetExecutionId() string {
+	if x != nil {
+		return x.ExecutionId
+	}
+	return ""
+}
+
+func (x *AuditTrailEntry) GetParentId() string {
+	if x != nil {
+		return x.ParentId
+	}
+	return ""
+}
+
+func (x *AuditTrailEntry) GetAgent() string {
+	if x != nil {
+		return x.Agent
+	}
+	return ""
+}
+
+func (x *AuditTrailEntry) GetSubject() string {
+	if x != nil {
+		return x.Subject
+	}
+	return ""
+}
+
+func (x *AuditTrailEntry) GetCall() string {
+	if x != nil {
+		return x.Call
+	}
+	return ""
+}
+
+func (x *AuditTrailEntry) GetOutcome() string {
+	if x != nil {
+		return x.Outcome
+	}
+	return ""
+}
+
+func (x *AuditTrailEntry) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *AuditTrailEntry) GetContent() string {
+	if x != nil {
+		return x.Content
+	}
+	return ""
+}
+
+func (x *AuditTrailEntry) GetClipped() bool {
+	if x != nil {
+		return x.Clipped
+	}
+	return false
+}
+
+func (x *AuditTrailEntry) GetRedacted() int32 {
+	if x != nil {
+		return x.Redacted
+	}
+	return 0
+}
+
+func (x *AuditTrailEntry) GetTraceId() string {
+	if x != nil {
+		return x.TraceId
+	}
+	return ""
+}
+
+func (x *AuditTrailEntry) GetRecord() *AuditRecord {
+	if x != nil {
+		return x.Record
+	}
+	return nil
+}
+
 var File_mesh_v1_audit_proto protoreflect.FileDescriptor
 
 const file_mesh_v1_audit_proto_rawDesc = "" +
@@ -824,10 +1325,63 @@ const file_mesh_v1_audit_proto_rawDesc = "" +
 	"\tafter_seq\x18\x01 \x01(\x03R\bafterSeq\x12,\n" +
 	"\x06filter\x18\x02 \x01(\v2\x14.mesh.v1.AuditFilterR\x06filter\"J\n" +
 	"\x1aFollowAuditRecordsResponse\x12,\n" +
-	"\x06record\x18\x01 \x01(\v2\x14.mesh.v1.AuditRecordR\x06record2\xff\x01\n" +
+	"\x06record\x18\x01 \x01(\v2\x14.mesh.v1.AuditRecordR\x06record\"\xb8\x02\n" +
+	"\x15ListAuditTrailRequest\x12\x1b\n" +
+	"\tpage_size\x18\x01 \x01(\x05R\bpageSize\x12\x1d\n" +
+	"\n" +
+	"page_token\x18\x02 \x01(\tR\tpageToken\x12\x1b\n" +
+	"\tthread_id\x18\x03 \x01(\tR\bthreadId\x12\x17\n" +
+	"\auser_id\x18\x04 \x01(\tR\x06userId\x12\x14\n" +
+	"\x05agent\x18\x05 \x01(\tR\x05agent\x123\n" +
+	"\x05kinds\x18\x06 \x03(\x0e2\x1d.mesh.v1.AuditTrailEntry.KindR\x05kinds\x120\n" +
+	"\x05since\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x120\n" +
+	"\x05until\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\x05until\"\x8f\x01\n" +
+	"\x16ListAuditTrailResponse\x122\n" +
+	"\aentries\x18\x01 \x03(\v2\x18.mesh.v1.AuditTrailEntryR\aentries\x12&\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12\x19\n" +
+	"\blog_gone\x18\x03 \x01(\bR\alogGone\"\xc4\x06\n" +
+	"\x0fAuditTrailEntry\x12\x1b\n" +
+	"\tthread_id\x18\x01 \x01(\tR\bthreadId\x12\x10\n" +
+	"\x03seq\x18\x02 \x01(\x03R\x03seq\x12.\n" +
+	"\x04time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x121\n" +
+	"\x04kind\x18\x04 \x01(\x0e2\x1d.mesh.v1.AuditTrailEntry.KindR\x04kind\x12\x16\n" +
+	"\x06action\x18\x05 \x01(\tR\x06action\x12\x1b\n" +
+	"\ttenant_id\x18\x06 \x01(\tR\btenantId\x12\x17\n" +
+	"\auser_id\x18\a \x01(\tR\x06userId\x12\x14\n" +
+	"\x05chain\x18\b \x03(\tR\x05chain\x12\x14\n" +
+	"\x05actor\x18\t \x01(\tR\x05actor\x12!\n" +
+	"\fexecution_id\x18\n" +
+	" \x01(\tR\vexecutionId\x12\x1b\n" +
+	"\tparent_id\x18\v \x01(\tR\bparentId\x12\x14\n" +
+	"\x05agent\x18\f \x01(\tR\x05agent\x12\x18\n" +
+	"\asubject\x18\r \x01(\tR\asubject\x12\x12\n" +
+	"\x04call\x18\x0e \x01(\tR\x04call\x12\x18\n" +
+	"\aoutcome\x18\x0f \x01(\tR\aoutcome\x12\x16\n" +
+	"\x06reason\x18\x10 \x01(\tR\x06reason\x12\x18\n" +
+	"\acontent\x18\x11 \x01(\tR\acontent\x12\x18\n" +
+	"\aclipped\x18\x12 \x01(\bR\aclipped\x12\x1a\n" +
+	"\bredacted\x18\x13 \x01(\x05R\bredacted\x12\x19\n" +
+	"\btrace_id\x18\x14 \x01(\tR\atraceId\x12,\n" +
+	"\x06record\x18\x15 \x01(\v2\x14.mesh.v1.AuditRecordR\x06record\"\xd5\x01\n" +
+	"\x04Kind\x12\x14\n" +
+	"\x10KIND_UNSPECIFIED\x10\x00\x12\x10\n" +
+	"\fKIND_MESSAGE\x10\x01\x12\x0f\n" +
+	"\vKIND_OUTPUT\x10\x02\x12\r\n" +
+	"\tKIND_TASK\x10\x03\x12\x11\n" +
+	"\rKIND_DISPATCH\x10\x04\x12\r\n" +
+	"\tKIND_CALL\x10\x05\x12\x0e\n" +
+	"\n" +
+	"KIND_MODEL\x10\x06\x12\x11\n" +
+	"\rKIND_TRANSFER\x10\a\x12\x10\n" +
+	"\fKIND_REFUSAL\x10\b\x12\f\n" +
+	"\bKIND_ACT\x10\t\x12\r\n" +
+	"\tKIND_READ\x10\n" +
+	"\x12\x11\n" +
+	"\rKIND_INTERNAL\x10\v2\xf0\x02\n" +
 	"\fAuditService\x12o\n" +
 	"\x10ListAuditRecords\x12 .mesh.v1.ListAuditRecordsRequest\x1a!.mesh.v1.ListAuditRecordsResponse\"\x16\x82\xd3\xe4\x93\x02\x10\x12\x0e/mesh/v1/audit\x12~\n" +
-	"\x12FollowAuditRecords\x12\".mesh.v1.FollowAuditRecordsRequest\x1a#.mesh.v1.FollowAuditRecordsResponse\"\x1d\x82\xd3\xe4\x93\x02\x17\x12\x15/mesh/v1/audit:follow0\x01B\x1eZ\x1cagentmesh/gen/mesh/v1;meshv1b\x06proto3"
+	"\x12FollowAuditRecords\x12\".mesh.v1.FollowAuditRecordsRequest\x1a#.mesh.v1.FollowAuditRecordsResponse\"\x1d\x82\xd3\xe4\x93\x02\x17\x12\x15/mesh/v1/audit:follow0\x01\x12o\n" +
+	"\x0eListAuditTrail\x12\x1e.mesh.v1.ListAuditTrailRequest\x1a\x1f.mesh.v1.ListAuditTrailResponse\"\x1c\x82\xd3\xe4\x93\x02\x16\x12\x14/mesh/v1/audit:trailB\x1eZ\x1cagentmesh/gen/mesh/v1;meshv1b\x06proto3"
 
 var (
 	file_mesh_v1_audit_proto_rawDescOnce sync.Once
@@ -841,40 +1395,53 @@ func file_mesh_v1_audit_proto_rawDescGZIP() []byte {
 	return file_mesh_v1_audit_proto_rawDescData
 }
 
-var file_mesh_v1_audit_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_mesh_v1_audit_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
+var file_mesh_v1_audit_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
+var file_mesh_v1_audit_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
 var file_mesh_v1_audit_proto_goTypes = []any{
 	(AuditRecord_Decision)(0),          // 0: mesh.v1.AuditRecord.Decision
-	(*AuditRecord)(nil),                // 1: mesh.v1.AuditRecord
-	(*AuditCheckpoint)(nil),            // 2: mesh.v1.AuditCheckpoint
-	(*ListAuditRecordsRequest)(nil),    // 3: mesh.v1.ListAuditRecordsRequest
-	(*AuditFilter)(nil),                // 4: mesh.v1.AuditFilter
-	(*ListAuditRecordsResponse)(nil),   // 5: mesh.v1.ListAuditRecordsResponse
-	(*FollowAuditRecordsRequest)(nil),  // 6: mesh.v1.FollowAuditRecordsRequest
-	(*FollowAuditRecordsResponse)(nil), // 7: mesh.v1.FollowAuditRecordsResponse
-	(*timestamppb.Timestamp)(nil),      // 8: google.protobuf.Timestamp
+	(AuditTrailEntry_Kind)(0),          // 1: mesh.v1.AuditTrailEntry.Kind
+	(*AuditRecord)(nil),                // 2: mesh.v1.AuditRecord
+	(*AuditCheckpoint)(nil),            // 3: mesh.v1.AuditCheckpoint
+	(*ListAuditRecordsRequest)(nil),    // 4: mesh.v1.ListAuditRecordsRequest
+	(*AuditFilter)(nil),                // 5: mesh.v1.AuditFilter
+	(*ListAuditRecordsResponse)(nil),   // 6: mesh.v1.ListAuditRecordsResponse
+	(*FollowAuditRecordsRequest)(nil),  // 7: mesh.v1.FollowAuditRecordsRequest
+	(*FollowAuditRecordsResponse)(nil), // 8: mesh.v1.FollowAuditRecordsResponse
+	(*ListAuditTrailRequest)(nil),      // 9: mesh.v1.ListAuditTrailRequest
+	(*ListAuditTrailResponse)(nil),     // 10: mesh.v1.ListAuditTrailResponse
+	(*AuditTrailEntry)(nil),            // 11: mesh.v1.AuditTrailEntry
+	(*timestamppb.Timestamp)(nil),      // 12: google.protobuf.Timestamp
 }
 var file_mesh_v1_audit_proto_depIdxs = []int32{
-	8,  // 0: mesh.v1.AuditRecord.time:type_name -> google.protobuf.Timestamp
+	12, // 0: mesh.v1.AuditRecord.time:type_name -> google.protobuf.Timestamp
 	0,  // 1: mesh.v1.AuditRecord.decision:type_name -> mesh.v1.AuditRecord.Decision
-	2,  // 2: mesh.v1.AuditRecord.checkpoint:type_name -> mesh.v1.AuditCheckpoint
-	8,  // 3: mesh.v1.AuditCheckpoint.time:type_name -> google.protobuf.Timestamp
-	4,  // 4: mesh.v1.ListAuditRecordsRequest.filter:type_name -> mesh.v1.AuditFilter
+	3,  // 2: mesh.v1.AuditRecord.checkpoint:type_name -> mesh.v1.AuditCheckpoint
+	12, // 3: mesh.v1.AuditCheckpoint.time:type_name -> google.protobuf.Timestamp
+	5,  // 4: mesh.v1.ListAuditRecordsRequest.filter:type_name -> mesh.v1.AuditFilter
 	0,  // 5: mesh.v1.AuditFilter.decision:type_name -> mesh.v1.AuditRecord.Decision
-	8,  // 6: mesh.v1.AuditFilter.since:type_name -> google.protobuf.Timestamp
-	8,  // 7: mesh.v1.AuditFilter.until:type_name -> google.protobuf.Timestamp
-	1,  // 8: mesh.v1.ListAuditRecordsResponse.records:type_name -> mesh.v1.AuditRecord
-	4,  // 9: mesh.v1.FollowAuditRecordsRequest.filter:type_name -> mesh.v1.AuditFilter
-	1,  // 10: mesh.v1.FollowAuditRecordsResponse.record:type_name -> mesh.v1.AuditRecord
-	3,  // 11: mesh.v1.AuditService.ListAuditRecords:input_type -> mesh.v1.ListAuditRecordsRequest
-	6,  // 12: mesh.v1.AuditService.FollowAuditRecords:input_type -> mesh.v1.FollowAuditRecordsRequest
-	5,  // 13: mesh.v1.AuditService.ListAuditRecords:output_type -> mesh.v1.ListAuditRecordsResponse
-	7,  // 14: mesh.v1.AuditService.FollowAuditRecords:output_type -> mesh.v1.FollowAuditRecordsResponse
-	13, // [13:15] is the sub-list for method output_type
-	11, // [11:13] is the sub-list for method input_type
-	11, // [11:11] is the sub-list for extension type_name
-	11, // [11:11] is the sub-list for extension extendee
-	0,  // [0:11] is the sub-list for field type_name
+	12, // 6: mesh.v1.AuditFilter.since:type_name -> google.protobuf.Timestamp
+	12, // 7: mesh.v1.AuditFilter.until:type_name -> google.protobuf.Timestamp
+	2,  // 8: mesh.v1.ListAuditRecordsResponse.records:type_name -> mesh.v1.AuditRecord
+	5,  // 9: mesh.v1.FollowAuditRecordsRequest.filter:type_name -> mesh.v1.AuditFilter
+	2,  // 10: mesh.v1.FollowAuditRecordsResponse.record:type_name -> mesh.v1.AuditRecord
+	1,  // 11: mesh.v1.ListAuditTrailRequest.kinds:type_name -> mesh.v1.AuditTrailEntry.Kind
+	12, // 12: mesh.v1.ListAuditTrailRequest.since:type_name -> google.protobuf.Timestamp
+	12, // 13: mesh.v1.ListAuditTrailRequest.until:type_name -> google.protobuf.Timestamp
+	11, // 14: mesh.v1.ListAuditTrailResponse.entries:type_name -> mesh.v1.AuditTrailEntry
+	12, // 15: mesh.v1.AuditTrailEntry.time:type_name -> google.protobuf.Timestamp
+	1,  // 16: mesh.v1.AuditTrailEntry.kind:type_name -> mesh.v1.AuditTrailEntry.Kind
+	2,  // 17: mesh.v1.AuditTrailEntry.record:type_name -> mesh.v1.AuditRecord
+	4,  // 18: mesh.v1.AuditService.ListAuditRecords:input_type -> mesh.v1.ListAuditRecordsRequest
+	7,  // 19: mesh.v1.AuditService.FollowAuditRecords:input_type -> mesh.v1.FollowAuditRecordsRequest
+	9,  // 20: mesh.v1.AuditService.ListAuditTrail:input_type -> mesh.v1.ListAuditTrailRequest
+	6,  // 21: mesh.v1.AuditService.ListAuditRecords:output_type -> mesh.v1.ListAuditRecordsResponse
+	8,  // 22: mesh.v1.AuditService.FollowAuditRecords:output_type -> mesh.v1.FollowAuditRecordsResponse
+	10, // 23: mesh.v1.AuditService.ListAuditTrail:output_type -> mesh.v1.ListAuditTrailResponse
+	21, // [21:24] is the sub-list for method output_type
+	18, // [18:21] is the sub-list for method input_type
+	18, // [18:18] is the sub-list for extension type_name
+	18, // [18:18] is the sub-list for extension extendee
+	0,  // [0:18] is the sub-list for field type_name
 }
 
 func init() { file_mesh_v1_audit_proto_init() }
@@ -887,8 +1454,8 @@ func file_mesh_v1_audit_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_mesh_v1_audit_proto_rawDesc), len(file_mesh_v1_audit_proto_rawDesc)),
-			NumEnums:      1,
-			NumMessages:   7,
+			NumEnums:      2,
+			NumMessages:   10,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

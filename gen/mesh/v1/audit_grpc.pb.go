@@ -21,6 +21,7 @@ const _ = grpc.SupportPackageIsVersion9
 const (
 	AuditService_ListAuditRecords_FullMethodName   = "/mesh.v1.AuditService/ListAuditRecords"
 	AuditService_FollowAuditRecords_FullMethodName = "/mesh.v1.AuditService/FollowAuditRecords"
+	AuditService_ListAuditTrail_FullMethodName     = "/mesh.v1.AuditService/ListAuditTrail"
 )
 
 // AuditServiceClient is the client API for AuditService service.
@@ -35,6 +36,12 @@ type AuditServiceClient interface {
 	// FollowAuditRecords streams records in their order, those that are there and those
 	// to come.
 	FollowAuditRecords(ctx context.Context, in *FollowAuditRecordsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[FollowAuditRecordsResponse], error)
+	// ListAuditTrail returns what happened in conversations, the oldest first: the events of
+	// their logs, joined with the record. It needs the action thread.read.tenant too, shows
+	// the tenant for which the call acts to operators as well, and is recorded itself, as
+	// audit.read. A thread of another tenant, and one that is neither in the log nor in the
+	// record, are the same NOT_FOUND.
+	ListAuditTrail(ctx context.Context, in *ListAuditTrailRequest, opts ...grpc.CallOption) (*ListAuditTrailResponse, error)
 }
 
 type auditServiceClient struct {
@@ -74,6 +81,16 @@ func (c *auditServiceClient) FollowAuditRecords(ctx context.Context, in *FollowA
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type AuditService_FollowAuditRecordsClient = grpc.ServerStreamingClient[FollowAuditRecordsResponse]
 
+func (c *auditServiceClient) ListAuditTrail(ctx context.Context, in *ListAuditTrailRequest, opts ...grpc.CallOption) (*ListAuditTrailResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListAuditTrailResponse)
+	err := c.cc.Invoke(ctx, AuditService_ListAuditTrail_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // AuditServiceServer is the server API for AuditService service.
 // All implementations must embed UnimplementedAuditServiceServer
 // for forward compatibility.
@@ -86,6 +103,12 @@ type AuditServiceServer interface {
 	// FollowAuditRecords streams records in their order, those that are there and those
 	// to come.
 	FollowAuditRecords(*FollowAuditRecordsRequest, grpc.ServerStreamingServer[FollowAuditRecordsResponse]) error
+	// ListAuditTrail returns what happened in conversations, the oldest first: the events of
+	// their logs, joined with the record. It needs the action thread.read.tenant too, shows
+	// the tenant for which the call acts to operators as well, and is recorded itself, as
+	// audit.read. A thread of another tenant, and one that is neither in the log nor in the
+	// record, are the same NOT_FOUND.
+	ListAuditTrail(context.Context, *ListAuditTrailRequest) (*ListAuditTrailResponse, error)
 	mustEmbedUnimplementedAuditServiceServer()
 }
 
@@ -101,6 +124,9 @@ func (UnimplementedAuditServiceServer) ListAuditRecords(context.Context, *ListAu
 }
 func (UnimplementedAuditServiceServer) FollowAuditRecords(*FollowAuditRecordsRequest, grpc.ServerStreamingServer[FollowAuditRecordsResponse]) error {
 	return status.Error(codes.Unimplemented, "method FollowAuditRecords not implemented")
+}
+func (UnimplementedAuditServiceServer) ListAuditTrail(context.Context, *ListAuditTrailRequest) (*ListAuditTrailResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListAuditTrail not implemented")
 }
 func (UnimplementedAuditServiceServer) mustEmbedUnimplementedAuditServiceServer() {}
 func (UnimplementedAuditServiceServer) testEmbeddedByValue()                      {}
@@ -152,6 +178,24 @@ func _AuditService_FollowAuditRecords_Handler(srv interface{}, stream grpc.Serve
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type AuditService_FollowAuditRecordsServer = grpc.ServerStreamingServer[FollowAuditRecordsResponse]
 
+func _AuditService_ListAuditTrail_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListAuditTrailRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AuditServiceServer).ListAuditTrail(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: AuditService_ListAuditTrail_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AuditServiceServer).ListAuditTrail(ctx, req.(*ListAuditTrailRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // AuditService_ServiceDesc is the grpc.ServiceDesc for AuditService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -162,6 +206,10 @@ var AuditService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ListAuditRecords",
 			Handler:    _AuditService_ListAuditRecords_Handler,
+		},
+		{
+			MethodName: "ListAuditTrail",
+			Handler:    _AuditService_ListAuditTrail_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{

@@ -1783,7 +1783,9 @@ type HandoffStarted struct {
 	// Whether the new agent is expected to give the stream back.
 	ReturnExpected bool `protobuf:"varint,7,opt,name=return_expected,json=returnExpected,proto3" json:"return_expected,omitempty"`
 	// What people call the new agent: the name on its card.
-	ToName        string `protobuf:"bytes,8,opt,name=to_name,json=toName,proto3" json:"to_name,omitempty"`
+	ToName string `protobuf:"bytes,8,opt,name=to_name,json=toName,proto3" json:"to_name,omitempty"`
+	// How long after the user's last word the session is parked; absent is never.
+	Session       *durationpb.Duration `protobuf:"bytes,9,opt,name=session,proto3" json:"session,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1874,17 +1876,31 @@ func (x *HandoffStarted) GetToName() string {
 	return ""
 }
 
-// HandoffEnded gives the stream back.
+func (x *HandoffStarted) GetSession() *durationpb.Duration {
+	if x != nil {
+		return x.Session
+	}
+	return nil
+}
+
+// HandoffEnded gives the stream back, or says what came of a handoff that nobody is to
+// return from.
 type HandoffEnded struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Seq of the HandoffStarted that this ends.
 	Started int64 `protobuf:"varint,1,opt,name=started,proto3" json:"started,omitempty"`
-	// "completed", "cancelled" or "error".
+	// "completed", "cancelled", "error" or "parked".
 	Outcome string `protobuf:"bytes,2,opt,name=outcome,proto3" json:"outcome,omitempty"`
 	// What came of it.
 	Summary string `protobuf:"bytes,3,opt,name=summary,proto3" json:"summary,omitempty"`
 	// Who ended it.
-	By            string `protobuf:"bytes,4,opt,name=by,proto3" json:"by,omitempty"`
+	By string `protobuf:"bytes,4,opt,name=by,proto3" json:"by,omitempty"`
+	// The artifacts of the thread that came of it.
+	Artifacts []*ArtifactReference `protobuf:"bytes,5,rep,name=artifacts,proto3" json:"artifacts,omitempty"`
+	// Whether the agent keeps the stream: its work is done, and nobody expects it to return.
+	Stays bool `protobuf:"varint,6,opt,name=stays,proto3" json:"stays,omitempty"`
+	// The agent whose notes in the thread are dropped, or empty.
+	Dropped       string `protobuf:"bytes,7,opt,name=dropped,proto3" json:"dropped,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1947,6 +1963,91 @@ func (x *HandoffEnded) GetBy() string {
 	return ""
 }
 
+func (x *HandoffEnded) GetArtifacts() []*ArtifactReference {
+	if x != nil {
+		return x.Artifacts
+	}
+	return nil
+}
+
+func (x *HandoffEnded) GetStays() bool {
+	if x != nil {
+		return x.Stays
+	}
+	return false
+}
+
+func (x *HandoffEnded) GetDropped() string {
+	if x != nil {
+		return x.Dropped
+	}
+	return ""
+}
+
+// ArtifactReference names an artifact of a thread, as users read it.
+type ArtifactReference struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The task that has it.
+	TaskId string `protobuf:"bytes,1,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
+	// Its id in the task.
+	ArtifactId string `protobuf:"bytes,2,opt,name=artifact_id,json=artifactId,proto3" json:"artifact_id,omitempty"`
+	// Its name, or empty.
+	Name          string `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ArtifactReference) Reset() {
+	*x = ArtifactReference{}
+	mi := &file_mesh_v1_event_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ArtifactReference) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ArtifactReference) ProtoMessage() {}
+
+func (x *ArtifactReference) ProtoReflect() protoreflect.Message {
+	mi := &file_mesh_v1_event_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ArtifactReference.ProtoReflect.Descriptor instead.
+func (*ArtifactReference) Descriptor() ([]byte, []int) {
+	return file_mesh_v1_event_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *ArtifactReference) GetTaskId() string {
+	if x != nil {
+		return x.TaskId
+	}
+	return ""
+}
+
+func (x *ArtifactReference) GetArtifactId() string {
+	if x != nil {
+		return x.ArtifactId
+	}
+	return ""
+}
+
+func (x *ArtifactReference) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
 // Execution is the record of one piece of work: a turn, or an agent at work.
 type Execution struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1987,7 +2088,7 @@ type Execution struct {
 
 func (x *Execution) Reset() {
 	*x = Execution{}
-	mi := &file_mesh_v1_event_proto_msgTypes[20]
+	mi := &file_mesh_v1_event_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1999,7 +2100,7 @@ func (x *Execution) String() string {
 func (*Execution) ProtoMessage() {}
 
 func (x *Execution) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_event_proto_msgTypes[20]
+	mi := &file_mesh_v1_event_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2012,7 +2113,7 @@ func (x *Execution) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Execution.ProtoReflect.Descriptor instead.
 func (*Execution) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_event_proto_rawDescGZIP(), []int{20}
+	return file_mesh_v1_event_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Execution) GetId() string {
@@ -2131,7 +2232,7 @@ type Budget struct {
 
 func (x *Budget) Reset() {
 	*x = Budget{}
-	mi := &file_mesh_v1_event_proto_msgTypes[21]
+	mi := &file_mesh_v1_event_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2143,7 +2244,7 @@ func (x *Budget) String() string {
 func (*Budget) ProtoMessage() {}
 
 func (x *Budget) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_event_proto_msgTypes[21]
+	mi := &file_mesh_v1_event_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2156,7 +2257,7 @@ func (x *Budget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Budget.ProtoReflect.Descriptor instead.
 func (*Budget) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_event_proto_rawDescGZIP(), []int{21}
+	return file_mesh_v1_event_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Budget) GetCalls() int64 {
@@ -2210,7 +2311,7 @@ type ToolReturned struct {
 
 func (x *ToolReturned) Reset() {
 	*x = ToolReturned{}
-	mi := &file_mesh_v1_event_proto_msgTypes[22]
+	mi := &file_mesh_v1_event_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2222,7 +2323,7 @@ func (x *ToolReturned) String() string {
 func (*ToolReturned) ProtoMessage() {}
 
 func (x *ToolReturned) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_event_proto_msgTypes[22]
+	mi := &file_mesh_v1_event_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2235,7 +2336,7 @@ func (x *ToolReturned) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolReturned.ProtoReflect.Descriptor instead.
 func (*ToolReturned) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_event_proto_rawDescGZIP(), []int{22}
+	return file_mesh_v1_event_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ToolReturned) GetCall() string {
@@ -2294,7 +2395,7 @@ type ResultsDelivered struct {
 
 func (x *ResultsDelivered) Reset() {
 	*x = ResultsDelivered{}
-	mi := &file_mesh_v1_event_proto_msgTypes[23]
+	mi := &file_mesh_v1_event_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2306,7 +2407,7 @@ func (x *ResultsDelivered) String() string {
 func (*ResultsDelivered) ProtoMessage() {}
 
 func (x *ResultsDelivered) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_event_proto_msgTypes[23]
+	mi := &file_mesh_v1_event_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2319,7 +2420,7 @@ func (x *ResultsDelivered) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResultsDelivered.ProtoReflect.Descriptor instead.
 func (*ResultsDelivered) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_event_proto_rawDescGZIP(), []int{23}
+	return file_mesh_v1_event_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ResultsDelivered) GetExecutions() []string {
@@ -2357,7 +2458,7 @@ type ApprovalAsked struct {
 
 func (x *ApprovalAsked) Reset() {
 	*x = ApprovalAsked{}
-	mi := &file_mesh_v1_event_proto_msgTypes[24]
+	mi := &file_mesh_v1_event_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2369,7 +2470,7 @@ func (x *ApprovalAsked) String() string {
 func (*ApprovalAsked) ProtoMessage() {}
 
 func (x *ApprovalAsked) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_event_proto_msgTypes[24]
+	mi := &file_mesh_v1_event_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2382,7 +2483,7 @@ func (x *ApprovalAsked) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApprovalAsked.ProtoReflect.Descriptor instead.
 func (*ApprovalAsked) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_event_proto_rawDescGZIP(), []int{24}
+	return file_mesh_v1_event_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ApprovalAsked) GetCall() string {
@@ -2435,7 +2536,7 @@ type ApprovalSettled struct {
 
 func (x *ApprovalSettled) Reset() {
 	*x = ApprovalSettled{}
-	mi := &file_mesh_v1_event_proto_msgTypes[25]
+	mi := &file_mesh_v1_event_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2447,7 +2548,7 @@ func (x *ApprovalSettled) String() string {
 func (*ApprovalSettled) ProtoMessage() {}
 
 func (x *ApprovalSettled) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_event_proto_msgTypes[25]
+	mi := &file_mesh_v1_event_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2460,7 +2561,7 @@ func (x *ApprovalSettled) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApprovalSettled.ProtoReflect.Descriptor instead.
 func (*ApprovalSettled) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_event_proto_rawDescGZIP(), []int{25}
+	return file_mesh_v1_event_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ApprovalSettled) GetCall() string {
@@ -2501,7 +2602,7 @@ type ThreadShared struct {
 
 func (x *ThreadShared) Reset() {
 	*x = ThreadShared{}
-	mi := &file_mesh_v1_event_proto_msgTypes[26]
+	mi := &file_mesh_v1_event_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2513,7 +2614,7 @@ func (x *ThreadShared) String() string {
 func (*ThreadShared) ProtoMessage() {}
 
 func (x *ThreadShared) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_event_proto_msgTypes[26]
+	mi := &file_mesh_v1_event_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2526,7 +2627,7 @@ func (x *ThreadShared) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ThreadShared.ProtoReflect.Descriptor instead.
 func (*ThreadShared) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_event_proto_rawDescGZIP(), []int{26}
+	return file_mesh_v1_event_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ThreadShared) GetReadable() bool {
@@ -2682,7 +2783,7 @@ const file_mesh_v1_event_proto_rawDesc = "" +
 	"\aanswers\x18\x05 \x03(\tR\aanswers\"h\n" +
 	"\x0eDispatchIssued\x12(\n" +
 	"\x05child\x18\x01 \x01(\v2\x12.mesh.v1.ExecutionR\x05child\x12,\n" +
-	"\amessage\x18\x02 \x01(\v2\x12.lf.a2a.v1.MessageR\amessage\"\xf8\x01\n" +
+	"\amessage\x18\x02 \x01(\v2\x12.lf.a2a.v1.MessageR\amessage\"\xad\x02\n" +
 	"\x0eHandoffStarted\x12\x12\n" +
 	"\x04from\x18\x01 \x01(\tR\x04from\x12\x0e\n" +
 	"\x02to\x18\x02 \x01(\tR\x02to\x12\x16\n" +
@@ -2691,12 +2792,21 @@ const file_mesh_v1_event_proto_rawDesc = "" +
 	"\x0frecent_messages\x18\x05 \x01(\x05R\x0erecentMessages\x12%\n" +
 	"\x0epreserve_state\x18\x06 \x01(\bR\rpreserveState\x12'\n" +
 	"\x0freturn_expected\x18\a \x01(\bR\x0ereturnExpected\x12\x17\n" +
-	"\ato_name\x18\b \x01(\tR\x06toName\"l\n" +
+	"\ato_name\x18\b \x01(\tR\x06toName\x123\n" +
+	"\asession\x18\t \x01(\v2\x19.google.protobuf.DurationR\asession\"\xd6\x01\n" +
 	"\fHandoffEnded\x12\x18\n" +
 	"\astarted\x18\x01 \x01(\x03R\astarted\x12\x18\n" +
 	"\aoutcome\x18\x02 \x01(\tR\aoutcome\x12\x18\n" +
 	"\asummary\x18\x03 \x01(\tR\asummary\x12\x0e\n" +
-	"\x02by\x18\x04 \x01(\tR\x02by\"\x95\x03\n" +
+	"\x02by\x18\x04 \x01(\tR\x02by\x128\n" +
+	"\tartifacts\x18\x05 \x03(\v2\x1a.mesh.v1.ArtifactReferenceR\tartifacts\x12\x14\n" +
+	"\x05stays\x18\x06 \x01(\bR\x05stays\x12\x18\n" +
+	"\adropped\x18\a \x01(\tR\adropped\"a\n" +
+	"\x11ArtifactReference\x12\x17\n" +
+	"\atask_id\x18\x01 \x01(\tR\x06taskId\x12\x1f\n" +
+	"\vartifact_id\x18\x02 \x01(\tR\n" +
+	"artifactId\x12\x12\n" +
+	"\x04name\x18\x03 \x01(\tR\x04name\"\x95\x03\n" +
 	"\tExecution\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n" +
 	"\x06parent\x18\x02 \x01(\tR\x06parent\x12\x12\n" +
@@ -2758,7 +2868,7 @@ func file_mesh_v1_event_proto_rawDescGZIP() []byte {
 	return file_mesh_v1_event_proto_rawDescData
 }
 
-var file_mesh_v1_event_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
+var file_mesh_v1_event_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
 var file_mesh_v1_event_proto_goTypes = []any{
 	(*Event)(nil),                 // 0: mesh.v1.Event
 	(*MessagePosted)(nil),         // 1: mesh.v1.MessagePosted
@@ -2780,22 +2890,23 @@ var file_mesh_v1_event_proto_goTypes = []any{
 	(*DispatchIssued)(nil),        // 17: mesh.v1.DispatchIssued
 	(*HandoffStarted)(nil),        // 18: mesh.v1.HandoffStarted
 	(*HandoffEnded)(nil),          // 19: mesh.v1.HandoffEnded
-	(*Execution)(nil),             // 20: mesh.v1.Execution
-	(*Budget)(nil),                // 21: mesh.v1.Budget
-	(*ToolReturned)(nil),          // 22: mesh.v1.ToolReturned
-	(*ResultsDelivered)(nil),      // 23: mesh.v1.ResultsDelivered
-	(*ApprovalAsked)(nil),         // 24: mesh.v1.ApprovalAsked
-	(*ApprovalSettled)(nil),       // 25: mesh.v1.ApprovalSettled
-	(*ThreadShared)(nil),          // 26: mesh.v1.ThreadShared
-	(*timestamppb.Timestamp)(nil), // 27: google.protobuf.Timestamp
-	(*v1.Message)(nil),            // 28: lf.a2a.v1.Message
-	(*v1.Artifact)(nil),           // 29: lf.a2a.v1.Artifact
-	(*structpb.Struct)(nil),       // 30: google.protobuf.Struct
-	(*durationpb.Duration)(nil),   // 31: google.protobuf.Duration
-	(v1.TaskState)(0),             // 32: lf.a2a.v1.TaskState
+	(*ArtifactReference)(nil),     // 20: mesh.v1.ArtifactReference
+	(*Execution)(nil),             // 21: mesh.v1.Execution
+	(*Budget)(nil),                // 22: mesh.v1.Budget
+	(*ToolReturned)(nil),          // 23: mesh.v1.ToolReturned
+	(*ResultsDelivered)(nil),      // 24: mesh.v1.ResultsDelivered
+	(*ApprovalAsked)(nil),         // 25: mesh.v1.ApprovalAsked
+	(*ApprovalSettled)(nil),       // 26: mesh.v1.ApprovalSettled
+	(*ThreadShared)(nil),          // 27: mesh.v1.ThreadShared
+	(*timestamppb.Timestamp)(nil), // 28: google.protobuf.Timestamp
+	(*v1.Message)(nil),            // 29: lf.a2a.v1.Message
+	(*v1.Artifact)(nil),           // 30: lf.a2a.v1.Artifact
+	(*structpb.Struct)(nil),       // 31: google.protobuf.Struct
+	(*durationpb.Duration)(nil),   // 32: google.protobuf.Duration
+	(v1.TaskState)(0),             // 33: lf.a2a.v1.TaskState
 }
 var file_mesh_v1_event_proto_depIdxs = []int32{
-	27, // 0: mesh.v1.Event.time:type_name -> google.protobuf.Timestamp
+	28, // 0: mesh.v1.Event.time:type_name -> google.protobuf.Timestamp
 	1,  // 1: mesh.v1.Event.message_posted:type_name -> mesh.v1.MessagePosted
 	2,  // 2: mesh.v1.Event.artifact_appended:type_name -> mesh.v1.ArtifactAppended
 	3,  // 3: mesh.v1.Event.skill_called:type_name -> mesh.v1.SkillCalled
@@ -2805,10 +2916,10 @@ var file_mesh_v1_event_proto_depIdxs = []int32{
 	9,  // 7: mesh.v1.Event.state_noted:type_name -> mesh.v1.StateNoted
 	10, // 8: mesh.v1.Event.cancel_requested:type_name -> mesh.v1.CancelRequested
 	11, // 9: mesh.v1.Event.limit_tripped:type_name -> mesh.v1.LimitTripped
-	22, // 10: mesh.v1.Event.tool_returned:type_name -> mesh.v1.ToolReturned
-	24, // 11: mesh.v1.Event.approval_asked:type_name -> mesh.v1.ApprovalAsked
-	25, // 12: mesh.v1.Event.approval_settled:type_name -> mesh.v1.ApprovalSettled
-	23, // 13: mesh.v1.Event.results_delivered:type_name -> mesh.v1.ResultsDelivered
+	23, // 10: mesh.v1.Event.tool_returned:type_name -> mesh.v1.ToolReturned
+	25, // 11: mesh.v1.Event.approval_asked:type_name -> mesh.v1.ApprovalAsked
+	26, // 12: mesh.v1.Event.approval_settled:type_name -> mesh.v1.ApprovalSettled
+	24, // 13: mesh.v1.Event.results_delivered:type_name -> mesh.v1.ResultsDelivered
 	12, // 14: mesh.v1.Event.instruction_posted:type_name -> mesh.v1.InstructionPosted
 	13, // 15: mesh.v1.Event.thread_claimed:type_name -> mesh.v1.ThreadClaimed
 	14, // 16: mesh.v1.Event.task_opened:type_name -> mesh.v1.TaskOpened
@@ -2816,30 +2927,32 @@ var file_mesh_v1_event_proto_depIdxs = []int32{
 	17, // 18: mesh.v1.Event.dispatch_issued:type_name -> mesh.v1.DispatchIssued
 	18, // 19: mesh.v1.Event.handoff_started:type_name -> mesh.v1.HandoffStarted
 	19, // 20: mesh.v1.Event.handoff_ended:type_name -> mesh.v1.HandoffEnded
-	26, // 21: mesh.v1.Event.thread_shared:type_name -> mesh.v1.ThreadShared
+	27, // 21: mesh.v1.Event.thread_shared:type_name -> mesh.v1.ThreadShared
 	16, // 22: mesh.v1.Event.dispatch_accepted:type_name -> mesh.v1.DispatchAccepted
-	28, // 23: mesh.v1.MessagePosted.message:type_name -> lf.a2a.v1.Message
-	29, // 24: mesh.v1.ArtifactAppended.artifact:type_name -> lf.a2a.v1.Artifact
-	30, // 25: mesh.v1.ArtifactAppended.metadata:type_name -> google.protobuf.Struct
-	31, // 26: mesh.v1.SkillReturned.duration:type_name -> google.protobuf.Duration
+	29, // 23: mesh.v1.MessagePosted.message:type_name -> lf.a2a.v1.Message
+	30, // 24: mesh.v1.ArtifactAppended.artifact:type_name -> lf.a2a.v1.Artifact
+	31, // 25: mesh.v1.ArtifactAppended.metadata:type_name -> google.protobuf.Struct
+	32, // 26: mesh.v1.SkillReturned.duration:type_name -> google.protobuf.Duration
 	6,  // 27: mesh.v1.ModelReplied.tools:type_name -> mesh.v1.ToolUse
 	7,  // 28: mesh.v1.ModelReplied.usage:type_name -> mesh.v1.Usage
-	32, // 29: mesh.v1.DispatchSettled.state:type_name -> lf.a2a.v1.TaskState
-	27, // 30: mesh.v1.LimitTripped.free:type_name -> google.protobuf.Timestamp
-	20, // 31: mesh.v1.TaskOpened.execution:type_name -> mesh.v1.Execution
-	32, // 32: mesh.v1.TaskMoved.state:type_name -> lf.a2a.v1.TaskState
-	28, // 33: mesh.v1.TaskMoved.message:type_name -> lf.a2a.v1.Message
-	30, // 34: mesh.v1.TaskMoved.metadata:type_name -> google.protobuf.Struct
-	20, // 35: mesh.v1.DispatchAccepted.child:type_name -> mesh.v1.Execution
-	20, // 36: mesh.v1.DispatchIssued.child:type_name -> mesh.v1.Execution
-	28, // 37: mesh.v1.DispatchIssued.message:type_name -> lf.a2a.v1.Message
-	27, // 38: mesh.v1.Execution.deadline:type_name -> google.protobuf.Timestamp
-	21, // 39: mesh.v1.Execution.budget:type_name -> mesh.v1.Budget
-	40, // [40:40] is the sub-list for method output_type
-	40, // [40:40] is the sub-list for method input_type
-	40, // [40:40] is the sub-list for extension type_name
-	40, // [40:40] is the sub-list for extension extendee
-	0,  // [0:40] is the sub-list for field type_name
+	33, // 29: mesh.v1.DispatchSettled.state:type_name -> lf.a2a.v1.TaskState
+	28, // 30: mesh.v1.LimitTripped.free:type_name -> google.protobuf.Timestamp
+	21, // 31: mesh.v1.TaskOpened.execution:type_name -> mesh.v1.Execution
+	33, // 32: mesh.v1.TaskMoved.state:type_name -> lf.a2a.v1.TaskState
+	29, // 33: mesh.v1.TaskMoved.message:type_name -> lf.a2a.v1.Message
+	31, // 34: mesh.v1.TaskMoved.metadata:type_name -> google.protobuf.Struct
+	21, // 35: mesh.v1.DispatchAccepted.child:type_name -> mesh.v1.Execution
+	21, // 36: mesh.v1.DispatchIssued.child:type_name -> mesh.v1.Execution
+	29, // 37: mesh.v1.DispatchIssued.message:type_name -> lf.a2a.v1.Message
+	32, // 38: mesh.v1.HandoffStarted.session:type_name -> google.protobuf.Duration
+	20, // 39: mesh.v1.HandoffEnded.artifacts:type_name -> mesh.v1.ArtifactReference
+	28, // 40: mesh.v1.Execution.deadline:type_name -> google.protobuf.Timestamp
+	22, // 41: mesh.v1.Execution.budget:type_name -> mesh.v1.Budget
+	42, // [42:42] is the sub-list for method output_type
+	42, // [42:42] is the sub-list for method input_type
+	42, // [42:42] is the sub-list for extension type_name
+	42, // [42:42] is the sub-list for extension extendee
+	0,  // [0:42] is the sub-list for field type_name
 }
 
 func init() { file_mesh_v1_event_proto_init() }
@@ -2877,7 +2990,7 @@ func file_mesh_v1_event_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_mesh_v1_event_proto_rawDesc), len(file_mesh_v1_event_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   27,
+			NumMessages:   28,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -10,6 +10,7 @@ import (
 	_ "google.golang.org/genproto/googleapis/api/annotations"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
@@ -33,11 +34,14 @@ type StartHandoffRequest struct {
 	Reason string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
 	// What the agent should know, at most 2000 bytes.
 	ContextSummary string `protobuf:"bytes,4,opt,name=context_summary,json=contextSummary,proto3" json:"context_summary,omitempty"`
-	// How many of the last messages go along: 0 to 20, default 5.
+	// How many of the last messages go along word by word: 0 to 20. What the operator
+	// set for the target is the default, and that is 0: the summary alone.
 	RecentMessages *int32 `protobuf:"varint,5,opt,name=recent_messages,json=recentMessages,proto3,oneof" json:"recent_messages,omitempty"`
-	// Whether the target's state is kept when it ends early; default true.
+	// Whether the target's state is kept when it ends early; default true. If not, the node
+	// drops what the target noted in the thread when it ends otherwise than completed.
 	PreserveState *bool `protobuf:"varint,6,opt,name=preserve_state,json=preserveState,proto3,oneof" json:"preserve_state,omitempty"`
-	// Whether the target is expected to give control back; default true.
+	// Whether the target is expected to give control back; default true. If not, it keeps the
+	// conversation when it says that it is done, until the user leaves.
 	ReturnExpected *bool `protobuf:"varint,7,opt,name=return_expected,json=returnExpected,proto3,oneof" json:"return_expected,omitempty"`
 	// How many artifact updates the caller's stream carried before this call.
 	// The handoff waits until they are in the log, so that none of them is lost.
@@ -189,7 +193,10 @@ type EndHandoffRequest struct {
 	Summary string `protobuf:"bytes,3,opt,name=summary,proto3" json:"summary,omitempty"`
 	// How many artifact updates the caller's stream carried before this call, as
 	// in StartHandoffRequest.
-	UpdatesSent   int64 `protobuf:"varint,4,opt,name=updates_sent,json=updatesSent,proto3" json:"updates_sent,omitempty"`
+	UpdatesSent int64 `protobuf:"varint,4,opt,name=updates_sent,json=updatesSent,proto3" json:"updates_sent,omitempty"`
+	// The artifacts that came of it, at most 20, each once: ids of artifacts that tasks of the
+	// thread have, or that the caller gave its own.
+	ArtifactIds   []string `protobuf:"bytes,5,rep,name=artifact_ids,json=artifactIds,proto3" json:"artifact_ids,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -250,6 +257,13 @@ func (x *EndHandoffRequest) GetUpdatesSent() int64 {
 		return x.UpdatesSent
 	}
 	return 0
+}
+
+func (x *EndHandoffRequest) GetArtifactIds() []string {
+	if x != nil {
+		return x.ArtifactIds
+	}
+	return nil
 }
 
 // EndHandoffResponse reports the handoff.
@@ -415,12 +429,22 @@ type Handoff struct {
 	PreserveState bool `protobuf:"varint,10,opt,name=preserve_state,json=preserveState,proto3" json:"preserve_state,omitempty"`
 	// Whether the target is expected to give control back.
 	ReturnExpected bool `protobuf:"varint,11,opt,name=return_expected,json=returnExpected,proto3" json:"return_expected,omitempty"`
-	// "active", "completed", "cancelled" or "error".
+	// "pending" (decided, and the target was not heard yet), "active", "returning" (it ended,
+	// and who has the stream back was not heard yet), "completed", "cancelled", "error", or
+	// "parked" (the user said nothing for too long; the next message is for who had it before).
 	State string `protobuf:"bytes,12,opt,name=state,proto3" json:"state,omitempty"`
 	// Seq of its end, or 0.
 	EndedSeq int64 `protobuf:"varint,13,opt,name=ended_seq,json=endedSeq,proto3" json:"ended_seq,omitempty"`
 	// What came of it.
 	ResultSummary string `protobuf:"bytes,14,opt,name=result_summary,json=resultSummary,proto3" json:"result_summary,omitempty"`
+	// How it ended, once that is decided: "completed", "cancelled", "error" or "parked". With
+	// ended_seq 0 its work is done and the target keeps the conversation.
+	Outcome string `protobuf:"bytes,15,opt,name=outcome,proto3" json:"outcome,omitempty"`
+	// The artifacts that came of it.
+	Artifacts []*ArtifactReference `protobuf:"bytes,16,rep,name=artifacts,proto3" json:"artifacts,omitempty"`
+	// When the session is parked if the user says nothing more; absent where it never is, and
+	// of one that has ended.
+	Parks         *timestamppb.Timestamp `protobuf:"bytes,17,opt,name=parks,proto3" json:"parks,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -553,11 +577,32 @@ func (x *Handoff) GetResultSummary() string {
 	return ""
 }
 
+func (x *Handoff) GetOutcome() string {
+	if x != nil {
+		return x.Outcome
+	}
+	return ""
+}
+
+func (x *Handoff) GetArtifacts() []*ArtifactReference {
+	if x != nil {
+		return x.Artifacts
+	}
+	return nil
+}
+
+func (x *Handoff) GetParks() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Parks
+	}
+	return nil
+}
+
 var File_mesh_v1_handoff_proto protoreflect.FileDescriptor
 
 const file_mesh_v1_handoff_proto_rawDesc = "" +
 	"\n" +
-	"\x15mesh/v1/handoff.proto\x12\amesh.v1\x1a\x1cgoogle/api/annotations.proto\"\xfc\x02\n" +
+	"\x15mesh/v1/handoff.proto\x12\amesh.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x13mesh/v1/event.proto\"\xfc\x02\n" +
 	"\x13StartHandoffRequest\x12\x1b\n" +
 	"\tthread_id\x18\x01 \x01(\tR\bthreadId\x12!\n" +
 	"\ftarget_agent\x18\x02 \x01(\tR\vtargetAgent\x12\x16\n" +
@@ -571,18 +616,19 @@ const file_mesh_v1_handoff_proto_rawDesc = "" +
 	"\x0f_preserve_stateB\x12\n" +
 	"\x10_return_expected\"B\n" +
 	"\x14StartHandoffResponse\x12*\n" +
-	"\ahandoff\x18\x01 \x01(\v2\x10.mesh.v1.HandoffR\ahandoff\"\x87\x01\n" +
+	"\ahandoff\x18\x01 \x01(\v2\x10.mesh.v1.HandoffR\ahandoff\"\xaa\x01\n" +
 	"\x11EndHandoffRequest\x12\x1b\n" +
 	"\tthread_id\x18\x01 \x01(\tR\bthreadId\x12\x18\n" +
 	"\aoutcome\x18\x02 \x01(\tR\aoutcome\x12\x18\n" +
 	"\asummary\x18\x03 \x01(\tR\asummary\x12!\n" +
-	"\fupdates_sent\x18\x04 \x01(\x03R\vupdatesSent\"@\n" +
+	"\fupdates_sent\x18\x04 \x01(\x03R\vupdatesSent\x12!\n" +
+	"\fartifact_ids\x18\x05 \x03(\tR\vartifactIds\"@\n" +
 	"\x12EndHandoffResponse\x12*\n" +
 	"\ahandoff\x18\x01 \x01(\v2\x10.mesh.v1.HandoffR\ahandoff\"0\n" +
 	"\x11GetHandoffRequest\x12\x1b\n" +
 	"\tthread_id\x18\x01 \x01(\tR\bthreadId\"@\n" +
 	"\x12GetHandoffResponse\x12*\n" +
-	"\ahandoff\x18\x01 \x01(\v2\x10.mesh.v1.HandoffR\ahandoff\"\xf6\x03\n" +
+	"\ahandoff\x18\x01 \x01(\v2\x10.mesh.v1.HandoffR\ahandoff\"\xfc\x04\n" +
 	"\aHandoff\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x03R\x03seq\x12\x1b\n" +
 	"\tthread_id\x18\x02 \x01(\tR\bthreadId\x12\x1b\n" +
@@ -598,7 +644,10 @@ const file_mesh_v1_handoff_proto_rawDesc = "" +
 	"\x0freturn_expected\x18\v \x01(\bR\x0ereturnExpected\x12\x14\n" +
 	"\x05state\x18\f \x01(\tR\x05state\x12\x1b\n" +
 	"\tended_seq\x18\r \x01(\x03R\bendedSeq\x12%\n" +
-	"\x0eresult_summary\x18\x0e \x01(\tR\rresultSummary2\xff\x02\n" +
+	"\x0eresult_summary\x18\x0e \x01(\tR\rresultSummary\x12\x18\n" +
+	"\aoutcome\x18\x0f \x01(\tR\aoutcome\x128\n" +
+	"\tartifacts\x18\x10 \x03(\v2\x1a.mesh.v1.ArtifactReferenceR\tartifacts\x120\n" +
+	"\x05parks\x18\x11 \x01(\v2\x1a.google.protobuf.TimestampR\x05parks2\xff\x02\n" +
 	"\x0eHandoffService\x12|\n" +
 	"\fStartHandoff\x12\x1c.mesh.v1.StartHandoffRequest\x1a\x1d.mesh.v1.StartHandoffResponse\"/\x82\xd3\xe4\x93\x02):\x01*\"$/mesh/v1/threads/{thread_id}/handoff\x12z\n" +
 	"\n" +
@@ -620,29 +669,33 @@ func file_mesh_v1_handoff_proto_rawDescGZIP() []byte {
 
 var file_mesh_v1_handoff_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
 var file_mesh_v1_handoff_proto_goTypes = []any{
-	(*StartHandoffRequest)(nil),  // 0: mesh.v1.StartHandoffRequest
-	(*StartHandoffResponse)(nil), // 1: mesh.v1.StartHandoffResponse
-	(*EndHandoffRequest)(nil),    // 2: mesh.v1.EndHandoffRequest
-	(*EndHandoffResponse)(nil),   // 3: mesh.v1.EndHandoffResponse
-	(*GetHandoffRequest)(nil),    // 4: mesh.v1.GetHandoffRequest
-	(*GetHandoffResponse)(nil),   // 5: mesh.v1.GetHandoffResponse
-	(*Handoff)(nil),              // 6: mesh.v1.Handoff
+	(*StartHandoffRequest)(nil),   // 0: mesh.v1.StartHandoffRequest
+	(*StartHandoffResponse)(nil),  // 1: mesh.v1.StartHandoffResponse
+	(*EndHandoffRequest)(nil),     // 2: mesh.v1.EndHandoffRequest
+	(*EndHandoffResponse)(nil),    // 3: mesh.v1.EndHandoffResponse
+	(*GetHandoffRequest)(nil),     // 4: mesh.v1.GetHandoffRequest
+	(*GetHandoffResponse)(nil),    // 5: mesh.v1.GetHandoffResponse
+	(*Handoff)(nil),               // 6: mesh.v1.Handoff
+	(*ArtifactReference)(nil),     // 7: mesh.v1.ArtifactReference
+	(*timestamppb.Timestamp)(nil), // 8: google.protobuf.Timestamp
 }
 var file_mesh_v1_handoff_proto_depIdxs = []int32{
 	6, // 0: mesh.v1.StartHandoffResponse.handoff:type_name -> mesh.v1.Handoff
 	6, // 1: mesh.v1.EndHandoffResponse.handoff:type_name -> mesh.v1.Handoff
 	6, // 2: mesh.v1.GetHandoffResponse.handoff:type_name -> mesh.v1.Handoff
-	0, // 3: mesh.v1.HandoffService.StartHandoff:input_type -> mesh.v1.StartHandoffRequest
-	2, // 4: mesh.v1.HandoffService.EndHandoff:input_type -> mesh.v1.EndHandoffRequest
-	4, // 5: mesh.v1.HandoffService.GetHandoff:input_type -> mesh.v1.GetHandoffRequest
-	1, // 6: mesh.v1.HandoffService.StartHandoff:output_type -> mesh.v1.StartHandoffResponse
-	3, // 7: mesh.v1.HandoffService.EndHandoff:output_type -> mesh.v1.EndHandoffResponse
-	5, // 8: mesh.v1.HandoffService.GetHandoff:output_type -> mesh.v1.GetHandoffResponse
-	6, // [6:9] is the sub-list for method output_type
-	3, // [3:6] is the sub-list for method input_type
-	3, // [3:3] is the sub-list for extension type_name
-	3, // [3:3] is the sub-list for extension extendee
-	0, // [0:3] is the sub-list for field type_name
+	7, // 3: mesh.v1.Handoff.artifacts:type_name -> mesh.v1.ArtifactReference
+	8, // 4: mesh.v1.Handoff.parks:type_name -> google.protobuf.Timestamp
+	0, // 5: mesh.v1.HandoffService.StartHandoff:input_type -> mesh.v1.StartHandoffRequest
+	2, // 6: mesh.v1.HandoffService.EndHandoff:input_type -> mesh.v1.EndHandoffRequest
+	4, // 7: mesh.v1.HandoffService.GetHandoff:input_type -> mesh.v1.GetHandoffRequest
+	1, // 8: mesh.v1.HandoffService.StartHandoff:output_type -> mesh.v1.StartHandoffResponse
+	3, // 9: mesh.v1.HandoffService.EndHandoff:output_type -> mesh.v1.EndHandoffResponse
+	5, // 10: mesh.v1.HandoffService.GetHandoff:output_type -> mesh.v1.GetHandoffResponse
+	8, // [8:11] is the sub-list for method output_type
+	5, // [5:8] is the sub-list for method input_type
+	5, // [5:5] is the sub-list for extension type_name
+	5, // [5:5] is the sub-list for extension extendee
+	0, // [0:5] is the sub-list for field type_name
 }
 
 func init() { file_mesh_v1_handoff_proto_init() }
@@ -650,6 +703,7 @@ func file_mesh_v1_handoff_proto_init() {
 	if File_mesh_v1_handoff_proto != nil {
 		return
 	}
+	file_mesh_v1_event_proto_init()
 	file_mesh_v1_handoff_proto_msgTypes[0].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{

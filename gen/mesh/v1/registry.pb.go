@@ -126,7 +126,17 @@ type Agent struct {
 	Instances []*AgentInstance `protobuf:"bytes,15,rep,name=instances,proto3" json:"instances,omitempty"`
 	// Of one that is not called: when it was last known to answer and to renew its lease;
 	// absent where that is not known.
-	Gone          *timestamppb.Timestamp `protobuf:"bytes,16,opt,name=gone,proto3" json:"gone,omitempty"`
+	Gone *timestamppb.Timestamp `protobuf:"bytes,16,opt,name=gone,proto3" json:"gone,omitempty"`
+	// The permissions that users must have for whom it works, as "skill:create": what its card
+	// says in required_permissions.
+	RequiredPermissions []string `protobuf:"bytes,17,rep,name=required_permissions,json=requiredPermissions,proto3" json:"required_permissions,omitempty"`
+	// Of these, those that the caller lacks; under a grant, those that the user lacks for whom
+	// the work is done.
+	MissingPermissions []string `protobuf:"bytes,18,rep,name=missing_permissions,json=missingPermissions,proto3" json:"missing_permissions,omitempty"`
+	// Which of the actions "orchestrate" and "handoff" an agent at work may not do with this
+	// agent for its user: roles or policies do not allow it, or the user lacks a permission
+	// that is required. Under a grant alone.
+	DeniedActions []string `protobuf:"bytes,19,rep,name=denied_actions,json=deniedActions,proto3" json:"denied_actions,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -269,6 +279,27 @@ func (x *Agent) GetInstances() []*AgentInstance {
 func (x *Agent) GetGone() *timestamppb.Timestamp {
 	if x != nil {
 		return x.Gone
+	}
+	return nil
+}
+
+func (x *Agent) GetRequiredPermissions() []string {
+	if x != nil {
+		return x.RequiredPermissions
+	}
+	return nil
+}
+
+func (x *Agent) GetMissingPermissions() []string {
+	if x != nil {
+		return x.MissingPermissions
+	}
+	return nil
+}
+
+func (x *Agent) GetDeniedActions() []string {
+	if x != nil {
+		return x.DeniedActions
 	}
 	return nil
 }
@@ -1385,7 +1416,7 @@ var File_mesh_v1_registry_proto protoreflect.FileDescriptor
 
 const file_mesh_v1_registry_proto_rawDesc = "" +
 	"\n" +
-	"\x16mesh/v1/registry.proto\x12\amesh.v1\x1a\va2av1.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xd7\x04\n" +
+	"\x16mesh/v1/registry.proto\x12\amesh.v1\x1a\va2av1.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xe2\x05\n" +
 	"\x05Agent\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06tenant\x18\x02 \x01(\tR\x06tenant\x12(\n" +
@@ -1405,7 +1436,10 @@ const file_mesh_v1_registry_proto_rawDesc = "" +
 	"\bwarnings\x18\r \x03(\v2\x14.mesh.v1.CardWarningR\bwarnings\x12?\n" +
 	"\vcredentials\x18\x0e \x03(\v2\x1d.mesh.v1.AgentCredentialStateR\vcredentials\x124\n" +
 	"\tinstances\x18\x0f \x03(\v2\x16.mesh.v1.AgentInstanceR\tinstances\x12.\n" +
-	"\x04gone\x18\x10 \x01(\v2\x1a.google.protobuf.TimestampR\x04gone\"\x96\x02\n" +
+	"\x04gone\x18\x10 \x01(\v2\x1a.google.protobuf.TimestampR\x04gone\x121\n" +
+	"\x14required_permissions\x18\x11 \x03(\tR\x13requiredPermissions\x12/\n" +
+	"\x13missing_permissions\x18\x12 \x03(\tR\x12missingPermissions\x12%\n" +
+	"\x0edenied_actions\x18\x13 \x03(\tR\rdeniedActions\"\x96\x02\n" +
 	"\rAgentInstance\x12\x1a\n" +
 	"\bendpoint\x18\x01 \x01(\tR\bendpoint\x129\n" +
 	"\n" +

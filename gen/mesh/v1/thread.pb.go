@@ -140,7 +140,9 @@ type Thread struct {
 	// Users who take part in it, beside the owner.
 	Participants []string `protobuf:"bytes,10,rep,name=participants,proto3" json:"participants,omitempty"`
 	// Whether everybody in the tenant may read it.
-	Readable      bool `protobuf:"varint,11,opt,name=readable,proto3" json:"readable,omitempty"`
+	Readable bool `protobuf:"varint,11,opt,name=readable,proto3" json:"readable,omitempty"`
+	// State of the handoff that is active or was last, as in Handoff; empty when there was none.
+	HandoffState  string `protobuf:"bytes,12,opt,name=handoff_state,json=handoffState,proto3" json:"handoff_state,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -250,6 +252,13 @@ func (x *Thread) GetReadable() bool {
 		return x.Readable
 	}
 	return false
+}
+
+func (x *Thread) GetHandoffState() string {
+	if x != nil {
+		return x.HandoffState
+	}
+	return ""
 }
 
 // ShareThreadRequest says who may see a thread. What it leaves out stays as it is.
@@ -1200,7 +1209,7 @@ const file_mesh_v1_thread_proto_rawDesc = "" +
 	"\x10GetThreadRequest\x12\x1b\n" +
 	"\tthread_id\x18\x01 \x01(\tR\bthreadId\"<\n" +
 	"\x11GetThreadResponse\x12'\n" +
-	"\x06thread\x18\x01 \x01(\v2\x0f.mesh.v1.ThreadR\x06thread\"\x91\x03\n" +
+	"\x06thread\x18\x01 \x01(\v2\x0f.mesh.v1.ThreadR\x06thread\"\xb6\x03\n" +
 	"\x06Thread\x12\x1b\n" +
 	"\tthread_id\x18\x01 \x01(\tR\bthreadId\x12\x10\n" +
 	"\x03seq\x18\x02 \x01(\x03R\x03seq\x12!\n" +
@@ -1215,7 +1224,8 @@ const file_mesh_v1_thread_proto_rawDesc = "" +
 	"\x05owner\x18\t \x01(\tR\x05owner\x12\"\n" +
 	"\fparticipants\x18\n" +
 	" \x03(\tR\fparticipants\x12\x1a\n" +
-	"\breadable\x18\v \x01(\bR\breadable\"\x89\x01\n" +
+	"\breadable\x18\v \x01(\bR\breadable\x12#\n" +
+	"\rhandoff_state\x18\f \x01(\tR\fhandoffState\"\x89\x01\n" +
 	"\x12ShareThreadRequest\x12\x1b\n" +
 	"\tthread_id\x18\x01 \x01(\tR\bthreadId\x12\x10\n" +
 	"\x03add\x18\x02 \x03(\tR\x03add\x12\x16\n" +

@@ -225,7 +225,7 @@ func TestSkillsAndAgentsOfTheMesh(t *testing.T) {
 	if _, err := m.Skill(t.Context(), "mail.forward"); !mesh.IsCode(err, mesh.NotFound) || mesh.DetailOf(err) != "There is no skill mail.forward" {
 		t.Errorf("unknown: %v", err)
 	}
-	if _, err := m.CreateSkill(t.Context(), "nonsense"); !mesh.IsCode(err, mesh.Invalid) {
+	if _, err := m.CreateSkill(t.Context(), "nonsense", ""); !mesh.IsCode(err, mesh.Invalid) {
 		t.Errorf("a broken file: %v", err)
 	}
 }

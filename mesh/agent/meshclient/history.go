@@ -35,11 +35,13 @@ func (c *Client) History(ctx context.Context, limit int) (said []thread.Utteranc
 }
 
 // Noted returns what this agent last noted in the thread, in this execution or
-// in one that had the user's stream; false if it never did.
+// in one that had the user's stream; false if it never did, or that was dropped at the end of a
+// handoff.
 func (c *Client) Noted(ctx context.Context) (data []byte, noted bool, err error) {
 	err = c.Transcript(ctx, func(t *thread.Transcript, _ bool) bool {
-		data = slices.Clone(t.Note(c.grant.Agent, c.grant.Execution))
-		return data != nil
+		note, known := t.Note(c.grant.Agent, c.grant.Execution)
+		data = slices.Clone(note)
+		return known
 	})
 	return data, data != nil, err
 }

@@ -231,6 +231,14 @@ func (n *node) ListAlarms(context.Context, *meshv1.ListAlarmsRequest) (*meshv1.L
 	return &meshv1.ListAlarmsResponse{Alarms: []*meshv1.Alarm{{Setting: "tokens"}}}, nil
 }
 
+func (n *node) ListAuditTrail(_ context.Context, r *meshv1.ListAuditTrailRequest) (*meshv1.ListAuditTrailResponse, error) {
+	resp := &meshv1.ListAuditTrailResponse{}
+	for _, k := range r.GetKinds() {
+		resp.Entries = append(resp.Entries, &meshv1.AuditTrailEntry{ThreadId: r.GetThreadId(), Kind: k, Time: r.GetSince()})
+	}
+	return resp, nil
+}
+
 func (n *node) FollowAuditRecords(r *meshv1.FollowAuditRecordsRequest, s grpc.ServerStreamingServer[meshv1.FollowAuditRecordsResponse]) error {
 	return s.Send(&meshv1.FollowAuditRecordsResponse{Record: &meshv1.AuditRecord{Seq: r.GetAfterSeq() + 1}})
 }

@@ -69,6 +69,7 @@ var layers = map[string]layer{
 	"mesh/store/segment": {3, nil},
 	"mesh/store/disk":    {3, []string{"mesh", "mesh/state", "mesh/store/segment", "mesh/threadlog", "mesh/threadlog/memindex"}},
 	"mesh/audit":         {3, []string{"gen/mesh/v1", "mesh", "mesh/alarm", "mesh/limit", "mesh/rpc", "mesh/security/authz", "mesh/security/grant", "mesh/store/segment"}},
+	"mesh/audit/trail":   {3, []string{"gen/mesh/v1", "mesh", "mesh/thread", "mesh/threadlog/eventpb"}},
 	"mesh/a2a":           {3, []string{"mesh", "mesh/rpc"}},
 	"mesh/call":          {3, []string{"mesh", "mesh/internal/stack", "mesh/rpc", "mesh/security/credentials", "mesh/text"}},
 
@@ -89,7 +90,7 @@ var layers = map[string]layer{
 
 	// How it is offered.
 	"mesh/admission":    {5, []string{"mesh", "mesh/quota", "mesh/security/grant", "mesh/limit", "mesh/skill", "mesh/thread", "mesh/threadlog", "mesh/thread/cache", "mesh/threadlog/eventpb"}},
-	"mesh/api":          {5, []string{"gen/mesh/v1", "mesh", "mesh/admission", "mesh/alarm", "mesh/security/authz", "mesh/security/credentials", "mesh/security/grant", "mesh/security/policy", "mesh/security/transport", "mesh/handoff", "mesh/limit", "mesh/registry", "mesh/skill", "mesh/state", "mesh/thread", "mesh/threadlog", "mesh/thread/cache", "mesh/threadlog/eventpb", "mesh/audit"}},
+	"mesh/api":          {5, []string{"gen/mesh/v1", "mesh", "mesh/admission", "mesh/alarm", "mesh/security/authz", "mesh/security/credentials", "mesh/security/grant", "mesh/security/policy", "mesh/security/transport", "mesh/handoff", "mesh/limit", "mesh/registry", "mesh/skill", "mesh/state", "mesh/thread", "mesh/threadlog", "mesh/thread/cache", "mesh/threadlog/eventpb", "mesh/audit", "mesh/audit/trail"}},
 	"mesh/bind/jsonrpc": {5, []string{"mesh", "mesh/bind/rest", "mesh/rpc"}},
 	"mesh/bind/mcp":     {5, []string{"gen/mesh/v1", "mesh", "mesh/a2a", "mesh/agent/skilltools", "mesh/rpc", "mesh/skill", "mesh/skill/mcp"}},
 	"mesh/bind/v03":     {5, []string{"mesh", "mesh/bind/rest", "mesh/bind/jsonrpc", "mesh/rpc"}},

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"agentmesh/mesh"
 	"agentmesh/mesh/llm"
 )
 
@@ -56,6 +57,8 @@ func (t *turn) chat() (reply, bool) {
 	for _, c := range slices.Backward(t.calls) {
 		switch {
 		case !c.done || c.tool != toolHandoff:
+		case c.cause == mesh.CauseDenied:
+			return say("%s", sentence(c.result)), true
 		case c.failed:
 			return say("I could not connect you with %s: %s", c.arg("agent"), sentence(c.result)), true
 		default:
@@ -115,6 +118,8 @@ func consulted(c *call, final bool) reply {
 		return reply{text: result} // it tells what it did before
 	case said.Status == statusAwaiting && result != "":
 		return reply{text: result, ask: !final}
+	case c.cause == mesh.CauseDenied: // later is no better
+		return say("%s", sentence(result))
 	case c.failed || said.Status != statusCompleted:
 		return say("I could not get an answer from the %s agent: %s Without it I cannot answer this, because I have no knowledge of my own; please try again later.",
 			said.Agent, sentence(squeeze(clip(cmp.Or(result, "it did not answer"), 400))))

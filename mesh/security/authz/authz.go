@@ -31,7 +31,8 @@ const (
 	// AlsoGrant is as MayGrant, for actions that the user must be allowed whose work the
 	// agent does.
 	AlsoGrant
-	// OnlyGrant is for methods of agents at work.
+	// OnlyGrant is for methods of agents at work; an action must be allowed to the user whose
+	// work the agent does.
 	OnlyGrant
 	// OnlyTicket is for those who have been called and are not at work yet.
 	OnlyTicket
@@ -90,7 +91,7 @@ func (t Table) Authorize(_ context.Context, p mesh.Principal, method string) err
 	case p.Grant != nil && rule.Grant == NoGrant:
 		return &mesh.Error{Code: mesh.Denied, Op: op, Field: "mesh-grant",
 			Detail: "agents do not call this for their work; users and programs call it with a credential of their own and without mesh-grant"}
-	case p.Grant != nil && rule.Grant == AlsoGrant && !p.Can(rule.Action):
+	case p.Grant != nil && (rule.Grant == AlsoGrant || rule.Grant == OnlyGrant && rule.Action != "") && !p.Can(rule.Action):
 		return Denied(op, rule.Action)
 	case p.Grant != nil && rule.Capability != "" && !p.Grant.Has(rule.Capability):
 		return &mesh.Error{Code: mesh.Denied, Op: op, Field: "mesh-grant", Detail: fmt.Sprintf("the agent %s is not trusted with %s: "+

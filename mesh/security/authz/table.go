@@ -87,6 +87,7 @@ func Node() Table { //nolint:funlen // a line for each method
 		meshv1.AccessService_RevokeUser_FullMethodName:        {Action: mesh.ActAdminTenant, Audit: true, Resource: "user_id"},
 		meshv1.AuditService_ListAuditRecords_FullMethodName:   {Action: mesh.ActReadAudit},
 		meshv1.AuditService_FollowAuditRecords_FullMethodName: {Action: mesh.ActReadAudit},
+		meshv1.AuditService_ListAuditTrail_FullMethodName:     {Action: mesh.ActReadAudit, Resource: "thread_id"},
 
 		// Who joins has a token of its own, and who renews a certificate.
 		meshv1.IdentityService_InviteAgent_FullMethodName:      {Action: mesh.ActAdminTenant, Audit: true, Resource: "name"},

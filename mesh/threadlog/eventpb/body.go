@@ -69,12 +69,14 @@ func bodyToProto(p *meshv1.Event, body mesh.Body) {
 	case mesh.HandoffStarted:
 		p.Body = &meshv1.Event_HandoffStarted{HandoffStarted: &meshv1.HandoffStarted{
 			From: b.From, To: b.To, Reason: b.Reason, Summary: b.Summary,
-			RecentMessages: toInt32(b.RecentMessages), PreserveState: b.PreserveState, ReturnExpected: b.ReturnExpected, ToName: b.ToName}}
+			RecentMessages: toInt32(b.RecentMessages), PreserveState: b.PreserveState, ReturnExpected: b.ReturnExpected, ToName: b.ToName,
+			Session: durationToProto(b.Session)}}
 	case mesh.ThreadShared:
 		p.Body = &meshv1.Event_ThreadShared{ThreadShared: &meshv1.ThreadShared{Readable: b.Readable, Participants: b.Participants, Owner: b.Owner}}
 	case mesh.HandoffEnded:
 		p.Body = &meshv1.Event_HandoffEnded{HandoffEnded: &meshv1.HandoffEnded{
-			Started: int64(b.Started), Outcome: string(b.Outcome), Summary: b.Summary, By: b.By}}
+			Started: int64(b.Started), Outcome: string(b.Outcome), Summary: b.Summary, By: b.By,
+			Artifacts: ArtifactRefsToProto(b.Artifacts), Stays: b.Stays, Dropped: b.Dropped}}
 	}
 }
 
@@ -157,16 +159,33 @@ func decisionFromProto(p *meshv1.Event) mesh.Body {
 		v := b.HandoffStarted
 		return mesh.HandoffStarted{From: v.GetFrom(), To: v.GetTo(), Reason: v.GetReason(), Summary: v.GetSummary(),
 			RecentMessages: int(v.GetRecentMessages()), PreserveState: v.GetPreserveState(), ReturnExpected: v.GetReturnExpected(),
-			ToName: v.GetToName()}
+			ToName: v.GetToName(), Session: v.GetSession().AsDuration()}
 	case *meshv1.Event_ThreadShared:
 		v := b.ThreadShared
 		return mesh.ThreadShared{Readable: v.GetReadable(), Participants: v.GetParticipants(), Owner: v.GetOwner()}
 	case *meshv1.Event_HandoffEnded:
 		v := b.HandoffEnded
 		return mesh.HandoffEnded{Started: mesh.Seq(v.GetStarted()), Outcome: mesh.HandoffOutcome(v.GetOutcome()),
-			Summary: v.GetSummary(), By: v.GetBy()}
+			Summary: v.GetSummary(), By: v.GetBy(), Artifacts: artifactRefs(v.GetArtifacts()), Stays: v.GetStays(), Dropped: v.GetDropped()}
 	}
 	return nil
+}
+
+// ArtifactRefsToProto encodes references.
+func ArtifactRefsToProto(refs []mesh.ArtifactRef) []*meshv1.ArtifactReference {
+	var out []*meshv1.ArtifactReference
+	for _, r := range refs {
+		out = append(out, &meshv1.ArtifactReference{TaskId: string(r.Task), ArtifactId: r.ID, Name: r.Name})
+	}
+	return out
+}
+
+func artifactRefs(refs []*meshv1.ArtifactReference) []mesh.ArtifactRef {
+	var out []mesh.ArtifactRef
+	for _, r := range refs {
+		out = append(out, mesh.ArtifactRef{Task: mesh.ExecutionID(r.GetTaskId()), ID: r.GetArtifactId(), Name: r.GetName()})
+	}
+	return out
 }
 
 // rolesOf reads names of roles, also those of before there were roles. Others that are

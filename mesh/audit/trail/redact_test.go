@@ -1,0 +1,138 @@
+package trail_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"agentmesh/mesh"
+	"agentmesh/mesh/audit/trail"
+)
+
+func redactor(t testing.TB, r trail.Rules) *trail.Redactor {
+	t.Helper()
+	red, err := trail.NewRedactor("audit.redact", r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return red
+}
+
+// Secrets that are known by how they look, or by the names of their fields, are taken out of
+// prose and JSON; what only resembles one stays.
+func TestSecretsAreTakenOut(t *testing.T) {
+	pem := "-----BEGIN RSA PRIVATE KEY-----\nMIIEow\nIBAAK\n-----END RSA PRIVATE KEY-----"
+	red := redactor(t, trail.Rules{Patterns: []string{`EMP-\d{6}`}, Fields: []string{"tax_id"}})
+	for _, c := range []struct{ text, want string }{
+		{"my password is hunter2, thanks", "my password is [redacted], thanks"},
+		{"API_KEY=abc123 go", "API_KEY=[redacted] go"},
+		{"Authorization: Basic dXNlcjpwYXNz\nnext", "Authorization: [redacted]\nnext"},
+		{"send Bearer abc.def-123 now", "send Bearer [redacted] now"},
+		{"a bearer certificate and basic knowledge", "a bearer certificate and basic knowledge"},
+		{"key sk-abcdefghijklmnop1234 end", "key [redacted] end"},
+		{"AKIAABCDEFGHIJKLMNOP", "[redacted]"},
+		{"ghp_0123456789abcdefghijABCDEFGHIJ", "[redacted]"},
+		{"eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2ln rest", "[redacted] rest"},
+		{"xoxb-1234567890-abcdef", "[redacted]"},
+		{"git clone https://bob:s3cret@host/x", "git clone https://[redacted]@host/x"},
+		{"https://host/x?a=1&sig=QWERTY&b=2", "https://host/x?a=1&sig=[redacted]&b=2"},
+		{"see\n" + pem + "\nend", "see\n[redacted]\nend"},
+		{"see -----BEGIN PRIVATE KEY-----\nMIIE", "see [redacted]"},
+		{"badge EMP-123456", "badge [redacted]"},
+		{"the token count is 3 and passwords matter", "the token count is 3 and passwords matter"},
+		{`{"user":"ann","password":"a \"b\" c","n":1.50}`, `{"user":"ann","password":"[redacted]","n":1.50}`},
+		{`{"clientSecret":{"a":["x",{"b":1}]},"z":true}`, `{"clientSecret":"[redacted]","z":true}`},
+		{`{"X-Api-Key":["k1","k2"],"max_tokens":5,"next":null}`, `{"X-Api-Key":"[redacted]","max_tokens":5,"next":null}`},
+		{`{"TaxID":17,"a":1,"a":2}`, `{"TaxID":"[redacted]","a":1,"a":2}`},
+		{`{"body":"{\"token\":\"t\",\"k\":[1]}"}`, `{"body":"{\"token\":\"[redacted]\",\"k\":[1]}"}`},
+		{`[{"secret":"x"},"Bearer ab12cd34"]`, `[{"secret":"[redacted]"},"Bearer [redacted]"]`},
+		{`{"a":"b","password":"hun`, `{"a":"b","password":"[redacted]"`},
+		{`{"a":"b","credentials":{"user":"u","va`, `{"a":"b","credentials":"[redacted]"`},
+		{"[a link](https://x) with password: pw1", "[a link](https://x) with password: [redacted]"},
+		{"{not json} token=abc", "{not json} token=[redacted]"},
+		{"日本語 password=ひみつ 終", "日本語 password=[redacted] 終"},
+		{"", ""},
+	} {
+		got, n := red.Text(c.text)
+		if got != c.want || (n > 0) != strings.Contains(c.want, trail.Mark) {
+			t.Errorf("%q is shown as %q (%d), want %q", c.text, got, n, c.want)
+		}
+		if again, n := red.Text(got); again != got || n > 0 && !strings.Contains(got, `"`) {
+			t.Errorf("%q is shown as %q when it is redacted again", got, again)
+		}
+	}
+}
+
+// Whatever JSON there is, it stays what it was, but for values of secret fields.
+func TestRedactedJSONIsWhatItWas(t *testing.T) {
+	red := redactor(t, trail.Rules{})
+	const leaf = "zq-value"
+	var value func(depth int) *rapid.Generator[any]
+	value = func(depth int) *rapid.Generator[any] {
+		kinds := []*rapid.Generator[any]{rapid.Just(any(nil)), rapid.Just(any(true)), rapid.Just(any(1.5)), rapid.Just(any(leaf)), rapid.Just(any("a \"q\" \\ é"))}
+		if depth > 0 {
+			names := rapid.SampledFrom([]string{"a", "b c", "password", "é", "access_token"})
+			kinds = append(kinds, rapid.Custom(func(t *rapid.T) any { return rapid.SliceOfN(value(depth-1), 0, 3).Draw(t, "list") }),
+				rapid.Custom(func(t *rapid.T) any { return rapid.MapOfN(names, value(depth-1), 0, 3).Draw(t, "map") }))
+		}
+		return rapid.OneOf(kinds...)
+	}
+	var hide func(v any) any
+	hide = func(v any) any {
+		switch v := v.(type) {
+		case map[string]any:
+			out := map[string]any{}
+			for k, e := range v {
+				if out[k] = hide(e); e != nil && (k == "password" || k == "access_token") {
+					out[k] = trail.Mark
+				}
+			}
+			return out
+		case []any:
+			out := make([]any, len(v))
+			for i := range v {
+				out[i] = hide(v[i])
+			}
+			return out
+		}
+		return v
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		v := rapid.Custom(func(t *rapid.T) any { return []any{value(3).Draw(t, "v")} }).Draw(t, "all")
+		in, _ := json.MarshalIndent(v, "", " ")
+		want, _ := json.Marshal(hide(v))
+		got, _ := red.Text(string(in))
+		var a, b any
+		if err := json.Unmarshal([]byte(got), &a); err != nil {
+			t.Fatalf("%s became %s: %v", in, got, err)
+		}
+		_ = json.Unmarshal(want, &b)
+		x, _ := json.Marshal(a)
+		y, _ := json.Marshal(b)
+		if string(x) != string(y) {
+			t.Fatalf("%s became %s, want %s", in, x, y)
+		}
+	})
+}
+
+// A rule that is none is named with what to do.
+func TestBadRulesAreNamed(t *testing.T) {
+	many := make([]string, trail.MaxFields+1)
+	for i := range many {
+		many[i] = "x"
+	}
+	for field, r := range map[string]trail.Rules{
+		"audit.redact.patterns[1]": {Patterns: []string{"ok", "("}},
+		"audit.redact.patterns[0]": {Patterns: []string{"a*"}},
+		"audit.redact.patterns[2]": {Patterns: []string{"a", "b", strings.Repeat("x", trail.MaxPattern+1)}},
+		"audit.redact.patterns":    {Patterns: many[:trail.MaxPatterns+1]},
+		"audit.redact.fields":      {Fields: many},
+		"audit.redact.fields[0]":   {Fields: []string{"--"}},
+	} {
+		if _, err := trail.NewRedactor("audit.redact", r); !mesh.IsCode(err, mesh.Invalid) || mesh.FieldOf(err) != field {
+			t.Errorf("%s: %v names %q", field, err, mesh.FieldOf(err))
+		}
+	}
+}
