@@ -1,6 +1,7 @@
 package skillbuilder
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -61,14 +62,21 @@ func (r *run) converse(ctx context.Context) error {
 
 // hear finds out what the user's message is for, and does what the machine says.
 func (r *run) hear(ctx context.Context, t talk) error {
-	text := r.inv.Text()
-	in := t.hears(text)
-	t, move := t.hear(in)
+	in := r.listen(ctx, t)
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	t, move := t.hear(in.Input)
 	switch move.Do {
 	case session.Take:
-		return r.take(ctx, t, move.Words)
+		if in.fields != nil && len(t.Draft.Similar) == 0 && in.Kind == session.Answer {
+			next, what := t.fill(in.fields)
+			return r.took(ctx, next, what, "")
+		}
+		next, what, name := t.take(move.Words)
+		return r.took(ctx, next, what, name)
 	case session.Explain:
-		t.Hint = t.explanation()
+		t.Hint = cmp.Or(in.reply, t.explanation())
 	case session.Pass:
 		return r.pass(ctx, t, move.Words)
 	case session.Begin:
@@ -85,9 +93,8 @@ func (r *run) hear(ctx context.Context, t talk) error {
 	return r.put(ctx, t)
 }
 
-// take takes an answer into the draft.
-func (r *run) take(ctx context.Context, t talk, words string) error {
-	t, what, name := t.take(words)
+// took goes on with what became of an answer.
+func (r *run) took(ctx context.Context, t talk, what outcome, name string) error {
 	switch what {
 	case missed:
 		next, move := machine.Miss(t.Session)

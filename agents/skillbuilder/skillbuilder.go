@@ -15,8 +15,9 @@
 // It keeps no state of its own; invocations run concurrently, those of one
 // thread one after the other.
 //
-// It needs no model: the machine is a pure function of its state and what the
-// user said, and it understands short answers only.
+// It needs no model: the machine is a pure function of its state and what a message is for.
+// Rules tell that, and read short answers; a model, where there is one, tells and reads what
+// they cannot, by typed calls.
 package skillbuilder
 
 import (
@@ -29,6 +30,7 @@ import (
 	"agentmesh/mesh"
 	"agentmesh/mesh/agent"
 	"agentmesh/mesh/dispatch"
+	"agentmesh/mesh/llm"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 )
@@ -42,6 +44,13 @@ type Config struct {
 	Dispatch dispatch.Options
 	// Main is the main agent. The default is "main".
 	Main string
+	// Model tells what the user's messages are for, and what answers say, where rules are not
+	// certain; nil for rules alone. ModelName is the model to ask for; "" is the provider's
+	// default. Fit and Cost are those of llm.Loop.
+	Model     llm.Model
+	ModelName string
+	Fit       func(req *llm.Request, last mesh.Usage) (dropped int)
+	Cost      func(model string, u mesh.Usage) mesh.Usage
 	// Now tells the day that skills are dated with. The default is time.Now.
 	Now func() time.Time
 	// Logger is for the operator. The default discards.
