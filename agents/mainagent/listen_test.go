@@ -5,7 +5,11 @@ import (
 	"testing"
 
 	"agentmesh/agents/internal/meshtest"
+	"agentmesh/agents/skillbuilder"
 	"agentmesh/mesh"
+	"agentmesh/mesh/agent"
+	"agentmesh/mesh/llm/scripted"
+	"agentmesh/mesh/node"
 )
 
 // finding O4: in a session a question for main is answered by main in the same stream and
@@ -58,5 +62,41 @@ func TestMainAsksTheUserInASessionOfAnotherAgent(t *testing.T) {
 	}
 	if calls := bodies[mesh.SkillCalled](m.Events(thread)); len(calls) != 1 {
 		t.Errorf("called %+v, want one mail", calls)
+	}
+}
+
+// What main has done for a session, three levels below it, waits for the user's approval as it
+// does without one, also over a restart of the whole mesh: a yes has it done once, anything
+// else not; then the session's question is put again. Who leaves instead has left it, too.
+func TestAnApprovalInASessionGoesUpToTheUser(t *testing.T) {
+	for answer, want := range map[string]struct{ effects, says, asks string }{
+		"yes":    {"mail.send map[to:bob]", "The main assistant says: Done", "step by step"},
+		"no":     {"", "The main assistant says: Done", "step by step"},
+		"cancel": {"", "I keep what we have so far", ""},
+	} {
+		t.Run(answer, func(t *testing.T) {
+			o := newOffice(t)
+			o.model("main", scripted.Call("request_handoff", `{"agent":"skill-builder","reason":"a skill","summary":"a skill that sends Slack alerts"}`),
+				consult(scripted.Step{}, "orchestrator", "Mail bob"), scripted.Say("Done."), scripted.Say("Welcome."))
+			o.model("orchestrator", scripted.Call("dispatch_agent", `{"agent_id":"m","mission":"Mail bob","skills":["mail.send"]}`),
+				scripted.Call("get_agent_results", `{}`), scripted.Say("Orchestrated."))
+			o.model("mail", use("mail.send", "to", "bob"), scripted.Say("Over."))
+			agents := o.all()
+			agents["skill-builder"] = func(env node.Env) (agent.Agent, error) {
+				return skillbuilder.New(skillbuilder.Config{Card: meshtest.Card(t, "skill-builder"), Conns: env.Conns, Now: friday, Logger: env.Logger})
+			}
+			o.open(agents)
+			thread := mesh.NewThreadID()
+			o.Say(thread, "I want to create a skill that sends Slack alerts")
+			s := o.Say(thread, "main: mail bob")
+			if !strings.Contains(s.Asked(), "May I run mail.send?") || !strings.Contains(s.Asked(), "cancel") || len(o.happened()) > 0 {
+				t.Fatalf("said %q, asked %q after %v", s.Text, s.Asked(), o.happened())
+			}
+			o.open(agents)
+			s = o.Say(thread, answer)
+			if got := strings.Join(o.happened(), "|"); got != want.effects || !strings.Contains(s.Text, want.says) || !strings.Contains(s.Asked(), want.asks) {
+				t.Errorf("did %q, said %q, asked %q", got, s.Text, s.Asked())
+			}
+		})
 	}
 }
