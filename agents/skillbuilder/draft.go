@@ -49,6 +49,8 @@ type draft struct {
 	// Source is the file that was shown, and Problem why there is none.
 	Source  string `json:"source,omitempty"`
 	Problem string `json:"problem,omitempty"`
+	// Trial is what came of running that file once without effect, or "".
+	Trial string `json:"trial,omitempty"`
 	// Similar are skills that may do the same, by name: the user is asked about them.
 	Similar []similar `json:"similar,omitempty"`
 	// Replaces is the version of the skill of that name that is being changed, or "", and

@@ -156,6 +156,9 @@ func (r *run) generate(ctx context.Context, t talk) error {
 	if t.Step != Testing {
 		return r.put(ctx, t)
 	}
+	if t, err = r.try(ctx, t); err != nil {
+		return err
+	}
 	return r.putAs(ctx, t)
 }
 

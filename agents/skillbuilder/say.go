@@ -57,9 +57,17 @@ func (t talk) stepQuestion() string {
 	case d.Source == "":
 		return problem + d.changes()
 	case d.Replaces != "":
-		return "Shall I change " + d.Name + " to this? Say “yes”, or tell me what to change. " + d.changes()
+		return d.tried() + "Shall I change " + d.Name + " to this? Say “yes”, or tell me what to change. " + d.changes()
 	}
-	return "Shall I save it as " + d.Name + "? Say “yes”, or tell me what to change. " + d.changes()
+	return d.tried() + "Shall I save it as " + d.Name + "? Say “yes”, or tell me what to change. " + d.changes()
+}
+
+// tried is what came of the trial, before the question whether to save.
+func (d draft) tried() string {
+	if d.Trial == "" {
+		return ""
+	}
+	return d.Trial + "\n\n"
 }
 
 // similarQuestion asks what becomes of skills that may do the same.

@@ -36,7 +36,7 @@ func (t talk) unique(taken func(name string) bool) talk {
 // step whose answer causes it. day is when, as "2026-11-20".
 func (t talk) written(author, day string) talk {
 	d := &t.Draft
-	d.Source, d.Problem = "", ""
+	d.Source, d.Problem, d.Trial = "", "", ""
 	sk, err := d.build(cmp.Or(d.Author, phrase(author)), cmp.Or(d.Created, day))
 	if err != nil {
 		d.Problem = problem(err)
