@@ -9,8 +9,12 @@ import (
 	"agentmesh/agents/internal/meshtest"
 	"agentmesh/agents/skillbuilder"
 	"agentmesh/mesh"
+	"agentmesh/mesh/a2a"
 	"agentmesh/mesh/agent"
 	"agentmesh/mesh/node"
+	"agentmesh/mesh/rpc"
+
+	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 )
 
 // answering is a host that, when another agent asks it, answers as the function says.
@@ -143,5 +147,48 @@ func TestWhatMainAsksBackIsAnsweredToMain(t *testing.T) {
 		if !strings.Contains(s.Text, want) || strings.Contains(s.Asked(), "step by step") != (words != "cancel") {
 			t.Errorf("%s: said %q, asked %q", words, s.Text, s.Asked())
 		}
+	}
+}
+
+// The whole mesh stops while main works on a question, and begins anew: the question is
+// answered all the same, once, and the step is not lost.
+func TestAQuestionForMainSurvivesARestartInBetween(t *testing.T) {
+	begun := make(chan struct{}, 1)
+	m := asked(t, meshtest.Options{}, func(ctx context.Context, _ *agent.Invocation) (agent.Output, error) {
+		begun <- struct{}{}
+		<-ctx.Done()
+		return nil, ctx.Err()
+	})
+	thread := mesh.NewThreadID()
+	say(m, thread, "a skill that sends Slack alerts", "ok")
+	ctx := mesh.WithCall(t.Context(), mesh.Call{Principal: mesh.Principal{Tenant: mesh.DefaultTenant, User: "ann"}, Thread: thread, Extensions: []string{mesh.ExtensionURI}})
+	_, err := a2apb.NewA2AServiceClient(m.Dial(rpc.DialOptions{})).SendMessage(ctx, &a2apb.SendMessageRequest{
+		Message:       a2a.NewMessage(a2apb.Role_ROLE_USER, "What is the weather in Paris?"),
+		Configuration: &a2apb.SendMessageConfiguration{ReturnImmediately: true},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-begun
+	m.Stop()
+	m = asked(t, meshtest.Options{Data: m.Data}, func(context.Context, *agent.Invocation) (agent.Output, error) {
+		return agent.Text{Text: "Sunny."}, nil
+	})
+	if s := say(m, thread, "hello", "yes", "call it slack.ping"); !strings.Contains(s.Asked(), "name: slack.ping") {
+		t.Errorf("asked %q", s.Asked())
+	}
+	asks, answers := map[mesh.ExecutionID]bool{}, 0
+	for _, e := range m.Events(thread) {
+		switch b := e.Body.(type) {
+		case mesh.DispatchIssued:
+			if b.Child.Agent == "main" && b.Child.Label != "" {
+				asks[b.Child.ID] = true
+			}
+		case mesh.ArtifactAppended:
+			answers += strings.Count(a2a.ArtifactText(b.Artifact), "The main assistant says: Sunny.")
+		}
+	}
+	if len(asks) != 1 || answers != 1 {
+		t.Errorf("main was asked %d times, and its answer was said %d times", len(asks), answers)
 	}
 }
