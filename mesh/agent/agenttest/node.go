@@ -160,7 +160,7 @@ func (n *Node) Client(t testing.TB, g *mesh.Grant) *meshclient.Client {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return m.Told(told)
+	return m.Waiting(told)
 }
 
 // Log adds events to the thread.
