@@ -32,7 +32,7 @@ func look(agents []*meshv1.Agent, g *mesh.Grant) others {
 			continue
 		}
 		ext := registry.Params(a.GetCard())
-		if ext.HandoffSupport {
+		if ext.HandoffSupport && g.Direct() { // else somebody else has the user's stream
 			o.handoff = append(o.handoff, a)
 		}
 		usable := a.GetLive() && !denies(a, mesh.ActOrchestrate)

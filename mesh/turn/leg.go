@@ -194,6 +194,9 @@ func (c *Config) depth(agent registry.Entry) int {
 		for _, n := range c.Chains {
 			deepest = max(deepest, n)
 		}
+		if agent.Name != c.Main {
+			deepest++ // it consults the main agent
+		}
 		return c.MaxDepth + 1 + deepest // it consults who dispatches
 	}
 	return c.MaxDepth + c.Chains[agent.Name]

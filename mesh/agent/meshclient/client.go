@@ -191,11 +191,12 @@ func (c *Client) ValidateSkill(ctx context.Context, source string) ([]*meshv1.Sk
 }
 
 // AskToCreate records that the user is asked whether the skill of the file may be created,
-// and returns the question, in the mesh's words: the agent asks it, alone or with others.
-func (c *Client) AskToCreate(ctx context.Context, source string) (mesh.Question, error) {
+// and returns the question, in the mesh's words: the agent asks it, alone or with others. With
+// a version it is whether the skill of that name may be replaced, which CreateSkill does.
+func (c *Client) AskToCreate(ctx context.Context, source, replaces string) (mesh.Question, error) {
 	const op = "meshclient.AskToCreate"
 	q := mesh.Question{Execution: c.grant.Execution, Call: "create-skill"}
-	_, err := c.Record(ctx, &mesh.Event{Body: mesh.ApprovalAsked{Call: q.Call, Skill: mesh.CallCreateSkill, Args: mesh.CreateSkillArgs(source)}})
+	_, err := c.Record(ctx, &mesh.Event{Body: mesh.ApprovalAsked{Call: q.Call, Skill: mesh.CallCreateSkill, Args: mesh.ReplaceSkillArgs(source, replaces)}})
 	if err != nil {
 		return q, mesh.Wrap(op, err)
 	}
@@ -210,9 +211,10 @@ func (c *Client) AskToCreate(ctx context.Context, source string) (mesh.Question,
 }
 
 // CreateSkill writes a new skill file and offers the skill. The user must be allowed
-// to, and must have said yes to just this file: see AskToCreate.
-func (c *Client) CreateSkill(ctx context.Context, source string) (*meshv1.Skill, error) {
-	res, err := c.skills.CreateSkill(c.Context(ctx), &meshv1.CreateSkillRequest{Source: source})
+// to, and must have said yes to just this file: see AskToCreate. With a version it replaces
+// the skill of that name, if it still has that one.
+func (c *Client) CreateSkill(ctx context.Context, source, replaces string) (*meshv1.Skill, error) {
+	res, err := c.skills.CreateSkill(c.Context(ctx), &meshv1.CreateSkillRequest{Source: source, Replaces: replaces})
 	return res.GetSkill(), failed("meshclient.CreateSkill", err)
 }
 
