@@ -148,6 +148,11 @@ func welcome(h *meshv1.Handoff) string {
 	return "Great! " + result
 }
 
+// parked says that a session waits, before the message is answered that found it so.
+func parked(h *meshv1.Handoff) string {
+	return "Your session with " + h.GetTargetAgentId() + " is parked, as you were away for a while; nothing of it is lost, and it goes on when you ask for it.\n\n"
+}
+
 func join(parts ...string) string {
 	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), " ")
 }

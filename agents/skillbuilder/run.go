@@ -21,6 +21,7 @@ type run struct {
 	// active says that the agent has the user's stream by a handoff, and fleeting that it
 	// keeps nothing when that ends early.
 	active, fleeting bool
+	said             []agent.HistoryItem // before it took over
 }
 
 // What is said when a session ends.
@@ -68,7 +69,7 @@ func (r *run) converse(ctx context.Context) error {
 // so that the user need not repeat it (S4-037).
 func (r *run) purpose() string {
 	said := []string{r.inv.Text(), r.inv.Handoff.GetContextSummary()}
-	for _, item := range slices.Backward(r.inv.RecentMessages) {
+	for _, item := range slices.Backward(r.said) {
 		if item.Role == agent.RoleUser {
 			said = append(said, item.Text)
 		}
@@ -81,12 +82,20 @@ func (r *run) purpose() string {
 	return ""
 }
 
+// lastSaid is how many of the last things said may say what the skill is to do.
+const lastSaid = 6
+
 // hasStream reports whether the conversation was handed over to this agent, and whether it
 // is to keep nothing when the handoff ends early.
 func (r *run) hasStream(ctx context.Context) (active, fleeting bool, err error) {
 	h, err := r.inv.Mesh.Handoff(ctx)
 	if err != nil {
 		return false, false, mesh.Errorf(mesh.Unavailable, "skillbuilder.hasStream", "The mesh cannot be reached; try again: %w", err)
+	}
+	if r.inv.Handoff != nil {
+		if r.said, err = r.inv.Mesh.History(ctx, lastSaid); err != nil {
+			return false, false, mesh.Errorf(mesh.Unavailable, "skillbuilder.hasStream", "What was said before cannot be read; try again: %w", err)
+		}
 	}
 	active = r.inv.Grant.Direct() && mesh.HandoffState(h.GetState()).Stands() && h.GetTargetAgentId() == r.inv.Grant.Agent
 	return active, active && !h.GetPreserveState(), nil

@@ -46,7 +46,7 @@ func (r *Runtime) Send(ctx context.Context, req *a2apb.SendMessageRequest) (*a2a
 	if err != nil {
 		return nil, err
 	}
-	inv.Mesh.Told(told)
+	inv.Mesh.Waiting(told)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	continues := a2a.Extension(m.GetMetadata()).GetFields()[a2a.KeyContinues].GetStringValue()

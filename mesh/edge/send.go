@@ -229,7 +229,7 @@ func (e *Edge) accept(ctx context.Context, in *intake) (mesh.ExecutionID, mesh.S
 		if id == "" {
 			id = mesh.NewExecutionID(in.key.ID)
 		}
-		events = e.posting(ctx, in, t, id)
+		events = append(e.park(s), e.posting(ctx, in, t, id)...)
 		return cache.Decision{Events: events}, nil
 	})
 	if err != nil {

@@ -222,7 +222,7 @@ func (d *driver) begin(ctx context.Context, turn mesh.ExecutionID) (*leg, error)
 			l.hops = n
 			return nil
 		}
-		l.start(d.key.ID, s.ActiveAgent(d.home(t.Agent)), legKind(s), len(t.Legs))
+		l.start(s, d.key.ID, s.ActiveAgent(d.home(t.Agent)), legKind(s), len(t.Legs))
 		return nil
 	})
 	if err != nil {

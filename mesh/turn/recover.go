@@ -105,5 +105,5 @@ func begun(s *thread.State, t *thread.Execution) bool {
 	if at := t.Leg(); at != nil && mesh.Interrupted(s.Execution(at.Execution).State) {
 		return false
 	}
-	return len(t.Legs) > 0
+	return len(t.Legs) > 0 && !s.Parked(t)
 }

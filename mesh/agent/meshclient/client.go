@@ -216,39 +216,6 @@ func (c *Client) CreateSkill(ctx context.Context, source string) (*meshv1.Skill,
 	return res.GetSkill(), failed("meshclient.CreateSkill", err)
 }
 
-// BeforeHandoff has sent called before the user's stream changes hands: it sends
-// what the run has said and is not sent yet, and counts the artifact updates. It is
-// set before the run begins.
-func (c *Client) BeforeHandoff(sent func() int64) { c.sent = sent }
-
-// Handoff returns the thread's last handoff, which may have ended.
-func (c *Client) Handoff(ctx context.Context) (*meshv1.Handoff, error) {
-	res, err := c.handoffs.GetHandoff(c.Context(ctx), &meshv1.GetHandoffRequest{ThreadId: c.grant.Thread})
-	return res.GetHandoff(), failed("meshclient.Handoff", err)
-}
-
-// StartHandoff gives the user's stream to another agent, after all that the
-// run has said so far. The thread is filled in. When it returns, the caller's run should end.
-func (c *Client) StartHandoff(ctx context.Context, req *meshv1.StartHandoffRequest) (*meshv1.Handoff, error) {
-	if err := c.Flush(ctx); err != nil {
-		return nil, err
-	}
-	req.ThreadId, req.UpdatesSent = c.grant.Thread, c.sent()
-	res, err := c.handoffs.StartHandoff(c.Context(ctx), req)
-	return res.GetHandoff(), failed("meshclient.StartHandoff", err)
-}
-
-// EndHandoff gives control back, after all that the run has said so far. The
-// thread is filled in.
-func (c *Client) EndHandoff(ctx context.Context, req *meshv1.EndHandoffRequest) (*meshv1.Handoff, error) {
-	if err := c.Flush(ctx); err != nil {
-		return nil, err
-	}
-	req.ThreadId, req.UpdatesSent = c.grant.Thread, c.sent()
-	res, err := c.handoffs.EndHandoff(c.Context(ctx), req)
-	return res.GetHandoff(), failed("meshclient.EndHandoff", err)
-}
-
 // State returns the tenant's values of the kinds that the grant names.
 func (c *Client) State() skill.State { return &state{c} }
 

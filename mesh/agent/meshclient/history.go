@@ -118,10 +118,10 @@ func (c *Client) did(see func(*thread.Actions)) {
 	see(c.actions)
 }
 
-// Told notes how many instructions wait for the execution, as the node said with its grant:
+// Waiting notes how many instructions wait for the execution, as the node said with its grant:
 // those that came before it began, or before it went on in this process. It is called
 // before c is used, and returns c.
-func (c *Client) Told(instructions int32) *Client {
+func (c *Client) Waiting(instructions int32) *Client {
 	c.unread.Store(instructions)
 	return c
 }

@@ -15,7 +15,7 @@ import (
 const redeemTime = 10 * time.Second
 
 // Redeem returns the call with the grant for its ticket, as the agent that has the secret
-// of its registration, and how many instructions wait for the execution, for [Client.Told].
+// of its registration, and how many instructions wait for the execution, for [Client.Waiting].
 func Redeem(ctx context.Context, node grpc.ClientConnInterface, call mesh.Call, secret string) (_ mesh.Call, told int32, err error) {
 	ctx, cancel := context.WithTimeout(ctx, redeemTime)
 	defer cancel()
