@@ -180,7 +180,7 @@ func TestEightAgentsAreAsManyAsOneMessageHas(t *testing.T) {
 		h.hear(t, u, thread)
 	}
 	asked := h.status[len(h.status)-1]
-	for _, want := range []string{"I have set the 8 agents to work", "Find ninth (not begun", "Would you like me to continue?"} {
+	for _, want := range []string{"I may set at most 8 agents to work", "Find ninth (not begun", "Would you like me to continue?"} {
 		if !mesh.Interrupted(h.state) || !strings.Contains(asked, want) {
 			t.Fatalf("ended %v, asked %q without %q", h.state, asked, want)
 		}

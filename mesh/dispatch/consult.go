@@ -155,7 +155,7 @@ func (c *Consult) label(agent string) string {
 	defer c.numbering.Unlock()
 	for {
 		c.n++
-		if id := fmt.Sprintf("%s-%d", agent, c.n); !c.d.has(id) {
+		if id := numbered(agent, c.n); !c.d.has(id) {
 			return id
 		}
 	}
