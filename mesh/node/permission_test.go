@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"net/http"
 	"os"
 	"slices"
 	"strings"
@@ -210,6 +211,12 @@ func TestAMessageForAnAgentNeedsWhatItRequires(t *testing.T) {
 		_, err := a2apb.NewA2AServiceClient(m.raw(t)).SendMessage(metadata.NewOutgoingContext(plain(t), metadata.Pairs("agent", agent, "authorization", "Bearer the-secret-of-"+user)), say("hello"))
 		return err
 	}
+	for user, want := range map[string]string{userOf("REST"): `"requiredPermissions":["skill:create"],"missingPermissions":["skill:create"]`, "both": `"requiredPermissions":["skill:create"]}`} {
+		got := m.ask(t, http.MethodGet, "/mesh/v1/agents/main", "", bearer(user), restError)
+		if !strings.Contains(strings.ReplaceAll(got.text, " ", ""), want) {
+			t.Errorf("to %s it is shown as %s", user, got.text)
+		}
+	}
 	if err := to("worker", userOf("gRPC")); err != nil {
 		t.Errorf("another agent: %v", err)
 	}
@@ -221,4 +228,63 @@ func TestAMessageForAnAgentNeedsWhatItRequires(t *testing.T) {
 		}
 	}
 	t.Errorf("the refusal does not say what is lacking: %v", describe(err))
+}
+
+// In a conversation that is shared, each has what the agent does only by what that one may:
+// who lacks it writes nothing to the agent that has it, and may end that all the same.
+func TestWhoTakesPartGetsNoMoreByThat(t *testing.T) {
+	cfg := config(t.TempDir())
+	cfg.Auth, cfg.Tokens = "tokens", tokensFile(t)
+	asks := func(o *node.Options) {
+		o.Builtins = append(o.Builtins, node.Builtin{Name: "author", New: func(node.Env) (agent.Agent, error) {
+			return authors{testAgent{"author", func(_ context.Context, inv *agent.Invocation) iter.Seq2[agent.Output, error] {
+				return func(yield func(agent.Output, error) bool) { yield(agent.Ask{Text: "After " + inv.Text() + "?"}, nil) }
+			}}}, nil
+		}})
+	}
+	m := start(t, cfg, map[string]run{"main": func(ctx context.Context, inv *agent.Invocation) iter.Seq2[agent.Output, error] {
+		return func(yield func(agent.Output, error) bool) {
+			if inv.Returned == nil {
+				if _, err := inv.Mesh.StartHandoff(ctx, &meshv1.StartHandoffRequest{TargetAgent: "author"}); err == nil {
+					return
+				}
+			}
+			yield(agent.Text{Text: "main: " + inv.Text()}, nil)
+		}
+	}}, asks)
+	conn, id := m.raw(t), mesh.NewThreadID()
+	edge, threads := a2apb.NewA2AServiceClient(conn), meshv1.NewThreadServiceClient(conn)
+	send := func(user, text string) said {
+		t.Helper()
+		stream, err := edge.SendStreamingMessage(as(plain(t), user, "thread-id", id), say(text))
+		return hear(t, stream, err)
+	}
+	if s := send("a", "go"); s.state != a2apb.TaskState_TASK_STATE_INPUT_REQUIRED {
+		t.Fatalf("ended %v: %v", s.state, s.status)
+	}
+	if _, err := threads.ShareThread(as(plain(t), "a"), &meshv1.ShareThreadRequest{ThreadId: id, Add: []string{"eve"}}); err != nil {
+		t.Fatal(err)
+	}
+	events := func() int {
+		t.Helper()
+		res, err := threads.ReadThread(as(plain(t), "a"), &meshv1.ReadThreadRequest{ThreadId: id, Limit: 500})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(res.GetEvents())
+	}
+	before := events()
+	_, err := edge.SendMessage(as(plain(t), "eve", "thread-id", id), say("for me, too"))
+	if got := lack(err); got != "denied skill:create by author in " || events() != before {
+		t.Errorf("who lacks it: %s; %d events, %d before", got, events(), before)
+	}
+	if s := send("a", "on"); s.state != a2apb.TaskState_TASK_STATE_INPUT_REQUIRED || !slices.Contains(s.status, "After on?") {
+		t.Errorf("who has it: ended %v: %q", s.state, s.status)
+	}
+	if _, err := meshv1.NewHandoffServiceClient(conn).EndHandoff(as(plain(t), "eve"), &meshv1.EndHandoffRequest{ThreadId: id, Outcome: "cancelled"}); err != nil {
+		t.Errorf("who lacks it does not end it: %v", err)
+	}
+	if s := send("eve", "hello"); s.text != "main: hello" {
+		t.Errorf("then main is asked: %q", s.text)
+	}
 }

@@ -85,6 +85,17 @@ func TestTheTrailTellsAuditorsOfTheTenantWhoDidWhatForWhom(t *testing.T) {
 	}
 	onRecord(t, m, "auditor", "hunter2", "ALLOWED a/auditor token:auditor audit.read "+id)
 
+	if _, err := a2apb.NewA2AServiceClient(conn).SendMessage(as(plain(t), "auditor", "thread-id", id), say("let me in")); status.Code(err) != codes.PermissionDenied {
+		t.Errorf("an auditor sends messages: %v", err)
+	}
+	eventually(t, func() error { // refusals are written behind the call
+		refused, err := record.ListAuditTrail(as(plain(t), "auditor"), &meshv1.ListAuditTrailRequest{ThreadId: id, Kinds: []meshv1.AuditTrailEntry_Kind{meshv1.AuditTrailEntry_KIND_REFUSAL}})
+		if err != nil || len(refused.GetEntries()) != 1 || refused.GetEntries()[0].GetUserId() != "auditor" || refused.GetEntries()[0].GetReason() != "PERMISSION_DENIED" {
+			return fmt.Errorf("refusals are %v, %w", refused, err)
+		}
+		return nil
+	})
+
 	for _, path := range []string{"thread_id=", "page_size=1&thread_id="} {
 		theirs, a := get(t, m, "/mesh/v1/audit:trail?"+path+id, of("auditor-b")...)
 		unknown, b := get(t, m, "/mesh/v1/audit:trail?"+path+none, of("auditor-b")...)

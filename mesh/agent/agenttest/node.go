@@ -127,7 +127,9 @@ func (n *Node) RedeemTicket(ctx context.Context, _ *meshv1.RedeemTicketRequest) 
 			return nil, err
 		}
 	}
-	return &meshv1.RedeemTicketResponse{Grant: n.signer.Issue(*call.Principal.Grant)}, nil
+	n.Mu.Lock()
+	defer n.Mu.Unlock()
+	return &meshv1.RedeemTicketResponse{Grant: n.signer.Issue(*call.Principal.Grant), Instructions: n.instructions(call.Principal.Grant)}, nil
 }
 
 // IssueTicket implements the RPC.
@@ -149,11 +151,16 @@ func (n *Node) Call(g *mesh.Grant) mesh.Call {
 func (n *Node) Client(t testing.TB, g *mesh.Grant) *meshclient.Client {
 	t.Helper()
 	addr, _ := n.Serve(t, nil)
-	m, err := meshclient.New(Dial(t, addr), n.Call(g))
+	conn := Dial(t, addr)
+	call, told, err := meshclient.Redeem(t.Context(), conn, n.Call(g), "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	return m
+	m, err := meshclient.New(conn, call)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m.Waiting(told)
 }
 
 // Log adds events to the thread.
@@ -248,14 +255,20 @@ func (n *Node) AppendEvents(ctx context.Context, req *meshv1.AppendEventsRequest
 	if down {
 		return nil, mesh.Errorf(mesh.Unavailable, "node", "the answer was lost")
 	}
+	res.Instructions = n.instructions(g)
+	return res, nil
+}
+
+// instructions is how many the grant's execution has not read. n.Mu is held.
+func (n *Node) instructions(g *mesh.Grant) (unread int32) {
 	for _, e := range n.Events {
 		if b := e.GetInstructionPosted(); b != nil && e.GetExecutionId() == string(g.Execution) {
-			if res.Instructions++; b.GetRead() {
-				res.Instructions -= 2
+			if unread++; b.GetRead() {
+				unread -= 2
 			}
 		}
 	}
-	return res, nil
+	return unread
 }
 
 // ReadThread implements the RPC.
