@@ -21,7 +21,7 @@ import (
 func greeter(ctx context.Context, inv *agent.Invocation) iter.Seq2[agent.Output, error] {
 	return func(yield func(agent.Output, error) bool) {
 		switch {
-		case inv.Returned != nil && inv.Returned.GetState() == "completed" && len(inv.Returned.GetArtifacts()) != 1:
+		case strings.HasSuffix(inv.Returned.GetResultSummary(), "is ready") && len(inv.Returned.GetArtifacts()) != 1: // as builder ends it
 			yield(nil, mesh.Errorf(mesh.Unknown, "main", "it is told of the artifacts %v", inv.Returned.GetArtifacts()))
 		case inv.Returned != nil:
 			yield(agent.Text{Text: "[main] it is " + inv.Returned.GetState() + ": " + inv.Returned.GetResultSummary()}, nil)
