@@ -69,7 +69,7 @@ func (h *handoffs) List(context.Context) []llm.Tool {
 	}
 	return []llm.Tool{{Name: ToolHandoff, Parameters: schema,
 		Description: "Hand the conversation over to an agent that works with the user directly, until it gives control back. " +
-			"Use it when the user asks for what the agent is there for. Where it may not be used for this user, do not: say in one sentence what that takes. Agents:" + catalog.String()}}
+			"Use it when the user asks for what the agent is there for. Agents:" + catalog.String()}}
 }
 
 // Know implements llm.Knower.

@@ -176,13 +176,13 @@ func TestMainKnowsWhoIsNotForThisUser(t *testing.T) {
 		closedTo(described("notes", "Notes", true, nil, "notes.find")),
 		described("notes2", "More Notes", true, nil, "notes.find"),
 	}, &mesh.Grant{Agent: "main", Depth: 1})
-	const needs = " (not for this user: Ledger works only for users with the permission audit:read, which these roles give: auditor, operator, tenant-admin; ask the operator for one)"
+	const needs = " (not for this user, whom you tell in one sentence: Ledger works only for users with the permission audit:read, which these roles give: auditor, operator, tenant-admin; ask the operator for one)"
 	if got := names(o.consult); got != "ledger notes2" || o.consult[0].GetCard().GetDescription() != "Is ledger."+needs {
 		t.Errorf("can be asked: %s; ledger is described as %q", got, o.consult[0].GetCard().GetDescription())
 	}
 	service := &refusing{err: mesh.Errorf(mesh.Exhausted, "x", "no")}
 	h := &handoffs{inv: invocation(t, service), agents: o.handoff}
-	if tool := h.List(t.Context())[0]; !strings.Contains(tool.Description, "- builder: Is builder. (not for this user: The Builder works only for users with the permission skill:create, ") {
+	if tool := h.List(t.Context())[0]; !strings.Contains(tool.Description, "- builder: Is builder. (not for this user, whom you tell in one sentence: The Builder works only for users with the permission skill:create, ") {
 		t.Errorf("the tool is described as\n%s", tool.Description)
 	}
 	res := h.Call(t.Context(), mesh.ToolUse{Name: ToolHandoff, Arguments: `{"agent":"builder","reason":"r","summary":"s"}`})

@@ -89,9 +89,9 @@ func lacks(a *meshv1.Agent) *mesh.Error {
 func closed(a *meshv1.Agent, act mesh.Action) string {
 	switch refusal := lacks(a); {
 	case refusal != nil:
-		return " (not for this user: " + refusal.Detail + ")"
+		return " (not for this user, whom you tell in one sentence: " + refusal.Detail + ")"
 	case denies(a, act):
-		return " (not for this user: neither roles nor policies of the mesh allow it)"
+		return " (not for this user, whom you tell so: roles or policies of the mesh do not allow it)"
 	}
 	return ""
 }
