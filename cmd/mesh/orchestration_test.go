@@ -257,3 +257,27 @@ func TestASilentAgentIsToldOfAndThenDoneWithout(t *testing.T) {
 		}
 	}
 }
+
+// An orchestrator that talks with users itself does not have main work, which only talks with
+// users; it is told so at once, as of an agent that is not there.
+func TestWhoOnlyTalksWithUsersIsNotDispatched(t *testing.T) {
+	t.Parallel()
+	m := startCrewMesh(t, "main: orchestrator\n",
+		scripted.Call("dispatch_agent", `{"agent_id":"a","name":"main","mission":"Say hello"}`).For(ofPlanner),
+		scripted.Call("dispatch_agent", `{"agent_id":"a","name":"nobody","mission":"Say hello"}`).For(ofPlanner),
+		scripted.Say("Nobody can.").For(ofPlanner))
+	thread := mesh.NewThreadID()
+	m.mesh("send", "--thread", thread, "Say hello").succeeds(t)
+	reqs := m.model.Requests()
+	if strings.Contains(reqs[0].System, "\n- main:") || !strings.Contains(reqs[0].System, "\n- helper:") {
+		t.Errorf("the planner is told of\n%s", reqs[0].System)
+	}
+	for i, want := range []string{`"main" has others work itself, talks with users only`, `there is no agent "nobody"`} {
+		if told := reqs[i+1].Messages[len(reqs[i+1].Messages)-1].Text; !strings.Contains(told, want) {
+			t.Errorf("the planner was told %q, want %q", told, want)
+		}
+	}
+	if n := len(m.executions(thread)); n != 2 {
+		t.Errorf("there are %d executions, want the turn and the planner", n)
+	}
+}

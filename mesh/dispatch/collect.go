@@ -3,7 +3,6 @@ package dispatch
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"slices"
 	"time"
 
@@ -19,8 +18,8 @@ func (o *Orchestration) cancel(use mesh.ToolUse) llm.ToolResult {
 		AgentID     string `json:"agent_id"`
 		ExecutionID string `json:"execution_id"`
 	}
-	if err := json.Unmarshal([]byte(use.Arguments), &a); err != nil {
-		return failure(mesh.InvalidField(op, "arguments", "cannot be read: %v", err))
+	if err := llm.Arguments(op, use, &a); err != nil {
+		return failure(err)
 	}
 	id, err := o.which(op, a.AgentID, a.ExecutionID)
 	if err != nil {
@@ -88,8 +87,8 @@ func (o *Orchestration) collect(ctx context.Context, use mesh.ToolUse) llm.ToolR
 		Mode     Mode     `json:"mode"`
 		Wait     *int     `json:"wait_seconds"`
 	}
-	if err := json.Unmarshal([]byte(use.Arguments), &a); err != nil {
-		return failure(mesh.InvalidField(op, "arguments", "cannot be read: %v", err))
+	if err := llm.Arguments(op, use, &a); err != nil {
+		return failure(err)
 	}
 	wait := maxWait
 	const most = int(maxWait / time.Second)

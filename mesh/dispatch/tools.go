@@ -147,7 +147,7 @@ func (o *Orchestration) Batch(ctx context.Context, uses []mesh.ToolUse) {
 			errs[u.ID] = nil
 			continue
 		}
-		order, err := o.parse(u.Arguments)
+		order, err := o.parse(u)
 		if err == nil {
 			err = o.known(ctx, order)
 		}
@@ -197,6 +197,7 @@ func (o *Orchestration) label(batch []Order, taken map[string]bool) {
 	}
 }
 
+<<<<<<< HEAD
 // numbered is a label for the n-th order of an agent. What cannot be the name of one is not
 // in it, nor the end of a name that is as long as names may be.
 func numbered(name string, n int) string {
@@ -208,7 +209,17 @@ func numbered(name string, n int) string {
 }
 
 // known refuses skills that the mesh does not have (S0-031, S0-119).
+=======
+// known refuses an agent that is not there or may not be dispatched, and skills that the
+// mesh does not have (S0-031, S0-119): the model can correct it in its next reply. An agent
+// that is only away may come back.
+>>>>>>> w/proofs
 func (o *Orchestration) known(ctx context.Context, order Order) error {
+	if order.Name != "" {
+		if _, err := o.d.named(ctx, order.Name, nil); mesh.IsCode(err, mesh.NotFound) {
+			return mesh.InvalidField("dispatch.Batch", "name", "is wrong: %s", mesh.DetailOf(err))
+		}
+	}
 	if len(order.Skills) == 0 {
 		return nil
 	}
@@ -227,7 +238,7 @@ func (o *Orchestration) known(ctx context.Context, order Order) error {
 }
 
 // parse reads the arguments of dispatch_agent; task is another word for mission.
-func (o *Orchestration) parse(args string) (Order, error) {
+func (o *Orchestration) parse(use mesh.ToolUse) (Order, error) {
 	const op = "dispatch.parse"
 	var a struct {
 		AgentID      string   `json:"agent_id"`
@@ -239,8 +250,8 @@ func (o *Orchestration) parse(args string) (Order, error) {
 		DependsOn    []string `json:"depends_on"`
 		MaxToolCalls int      `json:"max_tool_calls"`
 	}
-	if err := json.Unmarshal([]byte(args), &a); err != nil {
-		return Order{}, mesh.InvalidField(op, "arguments", "cannot be read: %v", err)
+	if err := llm.Arguments(op, use, &a); err != nil {
+		return Order{}, err
 	}
 	field := "mission"
 	if a.Mission == "" && a.Task != "" || o.d.opts.Profile == ProfilePush {
