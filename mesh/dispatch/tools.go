@@ -197,7 +197,6 @@ func (o *Orchestration) label(batch []Order, taken map[string]bool) {
 	}
 }
 
-<<<<<<< HEAD
 // numbered is a label for the n-th order of an agent. What cannot be the name of one is not
 // in it, nor the end of a name that is as long as names may be.
 func numbered(name string, n int) string {
@@ -208,12 +207,9 @@ func numbered(name string, n int) string {
 	return name[:min(len(name), mesh.MaxLabel-len(number))] + number
 }
 
-// known refuses skills that the mesh does not have (S0-031, S0-119).
-=======
 // known refuses an agent that is not there or may not be dispatched, and skills that the
 // mesh does not have (S0-031, S0-119): the model can correct it in its next reply. An agent
 // that is only away may come back.
->>>>>>> w/proofs
 func (o *Orchestration) known(ctx context.Context, order Order) error {
 	if order.Name != "" {
 		if _, err := o.d.named(ctx, order.Name, nil); mesh.IsCode(err, mesh.NotFound) {
