@@ -2,6 +2,7 @@ package docs_test
 
 import (
 	"io/fs"
+	"os"
 	"path"
 	"reflect"
 	"regexp"
@@ -145,6 +146,27 @@ func TestEveryRoleAndMetadataKeyIsDocumented(t *testing.T) {
 	}
 	if !strings.Contains(page, auth.LocalUser) || !strings.Contains(page, string(mesh.DefaultTenant)) {
 		t.Error("auth.md does not say who callers are that name nobody")
+	}
+}
+
+// Each reason of a task's state that programs may act on has a row: those that package mesh
+// and who calls agents know.
+func TestEveryReasonIsDocumented(t *testing.T) {
+	page, reasons := pages(t)["extension.md"], 0
+	for _, file := range []string{"event.go", "call/refusal.go", "call/relay.go"} {
+		source, err := os.ReadFile("../mesh/" + file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range regexp.MustCompile(`(?m)^(?:const|\t)\s*Reason\w+\s*= "(\w+)"`).FindAllStringSubmatch(string(source), -1) {
+			reasons++
+			if !regexp.MustCompile("(?m)^\\|[^|]*`" + m[1] + "`[^|]*\\|").MatchString(page) {
+				t.Errorf("extension.md does not say what the reason %s means", m[1])
+			}
+		}
+	}
+	if reasons < 30 {
+		t.Errorf("there are only %d reasons: this test looks for the wrong form", reasons)
 	}
 }
 

@@ -104,7 +104,17 @@ func NewEventID() string { return uuid.Must(uuid.NewV7()).String() }
 // ValidAgentName reports whether s may name an agent: 1 to 64 lower-case
 // letters, digits, '-' and '_', beginning with a letter.
 func ValidAgentName(s string) bool {
-	if len(s) == 0 || len(s) > 64 || s[0] < 'a' || s[0] > 'z' {
+	return s != "" && s[0] >= 'a' && s[0] <= 'z' && ValidLabel(s)
+}
+
+// MaxLabel bounds a label, in bytes.
+const MaxLabel = 64
+
+// ValidLabel reports whether s can be the name that an agent chose for one that it
+// dispatches: at most [MaxLabel] of a-z, 0-9, _ and -, or none. People read it among the
+// mesh's own words.
+func ValidLabel(s string) bool {
+	if len(s) > MaxLabel {
 		return false
 	}
 	for i := range len(s) {

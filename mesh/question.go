@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 	"google.golang.org/protobuf/types/known/structpb"
 )
 
@@ -137,4 +138,22 @@ func ReasonOf(reason string, metadata *structpb.Struct) string {
 		return reason
 	}
 	return metadata.GetFields()[ExtensionURI].GetStructValue().GetFields()["reason"].GetStringValue()
+}
+
+// maxReason bounds a reason that an agent gives, in bytes: as google.rpc.ErrorInfo has it.
+const maxReason = 63
+
+// Why is why the task is in its state, for programs: the mesh's reason or, of one that
+// failed, or waits at a limit or for a yes, its agent's. Other reasons say what the mesh
+// did, which no agent says for it, and what is no word for programs is none.
+func (b TaskMoved) Why() string {
+	if b.Reason != "" {
+		return b.Reason
+	}
+	said := ReasonOf("", b.Metadata)
+	word := len(said) <= maxReason && strings.Trim(said, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") == ""
+	if Interrupted(b.State) && (said == ReasonLimit || said == ReasonApproval) || b.State == a2apb.TaskState_TASK_STATE_FAILED && word {
+		return said
+	}
+	return ""
 }

@@ -49,6 +49,19 @@ func CreateSkillArgs(source string) string {
 	return string(args)
 }
 
+// ReplaceSkillArgs is CreateSkillArgs for a file that replaces the skill of that name, as it
+// is in the version; without one it is CreateSkillArgs.
+func ReplaceSkillArgs(source, version string) string {
+	if version == "" {
+		return CreateSkillArgs(source)
+	}
+	args, err := json.Marshal(map[string]string{"replaces": version, "source": source})
+	if err != nil { // text always has a JSON form
+		panic("mesh.ReplaceSkillArgs: " + err.Error())
+	}
+	return string(args)
+}
+
 // Metadata returns the metadata of a message that makes the call.
 func (c SkillCall) Metadata() (*structpb.Struct, error) {
 	args, err := structpb.NewStruct(c.Arguments)

@@ -25,6 +25,22 @@ func (o *office) finders(ids ...string) {
 
 func collect() scripted.Step { return scripted.Call("get_agent_results", `{}`) }
 
+// Where more are asked for at once than may be, none begins, and nobody is told that some did.
+func TestOfMoreAgentsThanMayBeNoneIsSaidToHaveBegun(t *testing.T) {
+	texttest.Fixed(t)
+	o := newOffice(t)
+	o.limits = node.Limits{TurnAgents: 2}
+	o.model("main", consult(scripted.Step{}, "orchestrator", "Search"))
+	o.model("orchestrator", order(order(order(scripted.Step{}, "x", ""), "y", ""), "z", ""))
+	o.finders("x", "y", "z")
+	o.open(o.all())
+	s := o.Say(mesh.NewThreadID(), "Search x, y and z")
+	asked := s.Asked()
+	if s.State != input || !strings.HasPrefix(asked, "I may set at most 2 agents to work for one message.") || strings.Count(asked, "(not begun: the limit was met)") != 3 {
+		t.Errorf("ended %v, asked %q", s.State, asked)
+	}
+}
+
 // finding O2. finding O10. S0-067, S0-070, S0-076, S0-077, S0-123, S0-124: at the limit of agents the
 // user reads who is done and who was not begun, and is asked; a yes goes on with fresh
 // counts, also in a mesh that was started again, and a no ends with an answer that knows
@@ -46,7 +62,7 @@ func TestAtTheLimitOfAgentsTheUserIsAskedWhetherToGoOn(t *testing.T) {
 			thread := mesh.NewThreadID()
 			s := o.Say(thread, "Search x, y and z")
 			asked := s.Asked()
-			for _, want := range []string{"I have set the 2 agents to work that I may for one message.", "\n- tasks.search(query: x)", "\n- tasks.search(query: y)",
+			for _, want := range []string{"I may set at most 2 agents to work for one message.", "\n- tasks.search(query: x)", "\n- tasks.search(query: y)",
 				"\n\nStill open:\n- Search z (not begun: the limit was met)\n\n", "Would you like me to continue?"} {
 				if n := strings.Count(asked, want); s.State != input || n != 1 && !texttest.Random() {
 					t.Fatalf("ended %v, asked %q without one %q", s.State, asked, want)

@@ -69,7 +69,7 @@ func (h *handoffs) List(context.Context) []llm.Tool {
 	}
 	return []llm.Tool{{Name: ToolHandoff, Parameters: schema,
 		Description: "Hand the conversation over to an agent that works with the user directly, until it gives control back. " +
-			"Use it when the user asks for what the agent is there for. Where it may not be used for this user, do not: say in one sentence what that takes. Agents:" + catalog.String()}}
+			"Use it when the user asks for what the agent is there for. Agents:" + catalog.String()}}
 }
 
 // Know implements llm.Knower.
@@ -150,6 +150,11 @@ func welcome(h *meshv1.Handoff, kept bool) string {
 		return "Great, " + strings.ToLower(first) + " " + rest
 	}
 	return "Great! " + result
+}
+
+// parked says that a session waits, before the message is answered that found it so.
+func parked(h *meshv1.Handoff) string {
+	return "Your session with " + h.GetTargetAgentId() + " is parked, as you were away for a while; nothing of it is lost, and it goes on when you ask for it.\n\n"
 }
 
 func join(parts ...string) string {

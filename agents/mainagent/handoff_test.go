@@ -165,6 +165,36 @@ func TestARefusedHandoffIsExplained(t *testing.T) {
 	}
 }
 
+// S4-071: main looks at what the mesh tells it of the agents, and neither calls the node nor
+// chooses an agent that is not for this user where another one will do.
+func TestMainKnowsWhoIsNotForThisUser(t *testing.T) {
+	texttest.Fixed(t)
+	closedTo := func(a *meshv1.Agent, missing ...string) *meshv1.Agent {
+		a.RequiredPermissions, a.MissingPermissions, a.DeniedActions = missing, missing, []string{"orchestrate", "handoff"}
+		return a
+	}
+	builder := closedTo(described("builder", "The Builder", true, map[string]any{"handoff_support": true, "stateful_workflows": true}), "skill:create")
+	o := look([]*meshv1.Agent{
+		builder,
+		closedTo(described("ledger", "Ledger", true, nil, "ledger.read"), "audit:read"),
+		closedTo(described("notes", "Notes", true, nil, "notes.find")),
+		described("notes2", "More Notes", true, nil, "notes.find"),
+	}, &mesh.Grant{Agent: "main", Depth: 1})
+	const needs = " (not for this user, whom you tell in one sentence: Ledger works only for users with the permission audit:read, which these roles give: auditor, operator, tenant-admin; ask the operator for one)"
+	if got := names(o.consult); got != "ledger notes2" || o.consult[0].GetCard().GetDescription() != "Is ledger."+needs {
+		t.Errorf("can be asked: %s; ledger is described as %q", got, o.consult[0].GetCard().GetDescription())
+	}
+	service := &refusing{err: mesh.Errorf(mesh.Exhausted, "x", "no")}
+	h := &handoffs{inv: invocation(t, service), agents: o.handoff}
+	if tool := h.List(t.Context())[0]; !strings.Contains(tool.Description, "- builder: Is builder. (not for this user, whom you tell in one sentence: The Builder works only for users with the permission skill:create, ") {
+		t.Errorf("the tool is described as\n%s", tool.Description)
+	}
+	res := h.Call(t.Context(), mesh.ToolUse{Name: ToolHandoff, Arguments: `{"agent":"builder","reason":"r","summary":"s"}`})
+	if service.got != nil || !res.Failed || res.Stop || res.Cause != mesh.CauseDenied || !strings.HasPrefix(res.Text, "The Builder works only") {
+		t.Errorf("the node was asked for %v: %+v", service.got, res)
+	}
+}
+
 func TestAHandoffCarriesNoMoreThanItMay(t *testing.T) {
 	service := &refusing{err: mesh.Errorf(mesh.Exhausted, "x", "no")}
 	h := &handoffs{inv: invocation(t, service), agents: []*meshv1.Agent{described("builder", "B", true, nil)}}

@@ -123,6 +123,9 @@ func (a *assistant) answer(ctx context.Context, inv *agent.Invocation) iter.Seq2
 			yield(agent.Text{Text: welcome(inv.Returned, inv.Resume != nil)}, nil)
 			return
 		}
+		if inv.Parked != nil && !inv.Continued && !yield(agent.Text{Text: parked(inv.Parked)}, nil) {
+			return
+		}
 		agents, err := inv.Mesh.Agents(ctx, nil)
 		if err != nil {
 			yield(nil, mesh.Wrap("mainagent.Run", err))

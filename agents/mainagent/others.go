@@ -32,7 +32,7 @@ func look(agents []*meshv1.Agent, g *mesh.Grant) others {
 			continue
 		}
 		ext := registry.Params(a.GetCard())
-		if ext.HandoffSupport {
+		if ext.HandoffSupport && g.Direct() { // else somebody else has the user's stream
 			o.handoff = append(o.handoff, a)
 		}
 		usable := a.GetLive() && !denies(a, mesh.ActOrchestrate)
@@ -89,9 +89,9 @@ func lacks(a *meshv1.Agent) *mesh.Error {
 func closed(a *meshv1.Agent, act mesh.Action) string {
 	switch refusal := lacks(a); {
 	case refusal != nil:
-		return " (not for this user: " + refusal.Detail + ")"
+		return " (not for this user, whom you tell in one sentence: " + refusal.Detail + ")"
 	case denies(a, act):
-		return " (not for this user: neither roles nor policies of the mesh allow it)"
+		return " (not for this user, whom you tell so: roles or policies of the mesh do not allow it)"
 	}
 	return ""
 }

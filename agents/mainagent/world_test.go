@@ -101,7 +101,7 @@ func (w *world) orchestrator(env node.Env) (agent.Agent, error) {
 }
 
 func (w *world) builder(env node.Env) (agent.Agent, error) {
-	return skillbuilder.New(skillbuilder.Config{Card: meshtest.Card(w.t, "skill-builder"), Now: friday, Logger: env.Logger})
+	return skillbuilder.New(skillbuilder.Config{Card: meshtest.Card(w.t, "skill-builder"), Conns: env.Conns, Now: friday, Logger: env.Logger})
 }
 
 func (w *world) specialist(name, domain string, handlers map[string]skill.Handler) func(node.Env) (agent.Agent, error) {

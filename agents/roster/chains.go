@@ -84,6 +84,9 @@ func (m *maker) member(at string, s node.StageAgent, outer []level) (Ref, bool) 
 		m.bad(at+".name", "is %s, which is used only as it is; leave it out, or what changes it", s.Name)
 		return Ref{}, false
 	}
+	if s.Orchestrator != (node.Orchestrator{}) && kind != node.TypeOrchestrator {
+		m.bad(at+".orchestrator", "is for agents of the type orchestrator, and %s is none; leave it out", s.Name)
+	}
 	if s.SubAgents != nil && kind != node.TypeOrchestrator {
 		m.bad(at+".sub_agents", "is for agents of the type orchestrator, and %s is none; leave it out", s.Name)
 	}

@@ -168,6 +168,8 @@ func (m *maker) check(name string) {
 		m.bad(at+".type", "is %s, and the built-in agent is another; leave it out, or give the agent another name", a.Type)
 	case !code && !a.Describes() && a.ForBuiltIn():
 		m.bad(at, "has settings of %q, which is no agent; %s, or give it a description and custom_instructions to make one", mesh.Clip(name, 60), m.advice(name))
+	case a.Orchestrator != (node.Orchestrator{}) && m.typeOf(name) != node.TypeOrchestrator && name != "main":
+		m.bad(at+".orchestrator", "is for agents of the type orchestrator, and %s is none; give it the type, or leave orchestrator out", name)
 	case a.SubAgents != nil && m.typeOf(name) != node.TypeOrchestrator:
 		m.bad(at+".sub_agents", "is for agents of the type orchestrator, and %s is none; give it the type, or leave sub_agents out", name)
 	}

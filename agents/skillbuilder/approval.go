@@ -87,8 +87,8 @@ var leads = strings.Fields("please just it the skill this that you should can ma
 
 // approval takes in what the text says about asking the user before each call,
 // and returns what it says besides.
-func (s *session) approval(text string) (rest string) {
-	rest, _ = s.hearApproval(text)
+func (d *draft) approval(text string) (rest string) {
+	rest, _ = d.hearApproval(text)
 	return rest
 }
 
@@ -97,15 +97,15 @@ func (s *session) approval(text string) (rest string) {
 //
 // Who asks to be asked must be, so that only plain words without anything that
 // may turn them around end it; in doubt the user is asked.
-func (s *session) hearApproval(text string) (rest, other string) {
+func (d *draft) hearApproval(text string) (rest, other string) {
 	var kept, rests []string
 	for _, part := range parts(text) {
 		words := own(saysNo.ReplaceAllString(part, ""))
 		switch {
 		case waived(words):
-			s.Approval, s.Confirm = false, ""
+			d.Approval, d.Confirm = false, ""
 		case asks.MatchString(words):
-			s.Approval = true
+			d.Approval = true
 		default:
 			kept, rests = append(kept, part), append(rests, part)
 			continue

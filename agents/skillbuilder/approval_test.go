@@ -7,7 +7,7 @@ import (
 
 // hears returns what becomes of a question before each call by the text, and
 // whether the text says something besides.
-func hears(s session, text string) (asks bool, confirm, rest string) {
+func hears(s draft, text string) (asks bool, confirm, rest string) {
 	rest = s.approval(text)
 	return s.Approval, s.Confirm, rest
 }
@@ -51,7 +51,7 @@ func TestWordsThatAskForApprovalNeverEndIt(t *testing.T) {
 		"I must approve it first",
 		"with confirmation",
 	} {
-		for _, before := range []session{{}, {Approval: true, Confirm: "Really?"}, {Confirm: "Really?"}} {
+		for _, before := range []draft{{}, {Approval: true, Confirm: "Really?"}, {Confirm: "Really?"}} {
 			if asks, confirm, _ := hears(before, text); !asks || confirm != before.Confirm {
 				t.Errorf("%q, heard by %+v, asks: %v with %q", text, before, asks, confirm)
 			}
@@ -91,7 +91,7 @@ func TestPlainWordsEndApproval(t *testing.T) {
 		"it doesn't need my approval",
 		"My approval is not required.",
 	} {
-		for _, before := range []session{{}, {Approval: true, Confirm: "Really?"}} {
+		for _, before := range []draft{{}, {Approval: true, Confirm: "Really?"}} {
 			if asks, confirm, rest := hears(before, text); asks || confirm != "" || rest != "" {
 				t.Errorf("%q, heard by %+v, asks: %v with %q, and %q is left", text, before, asks, confirm, rest)
 			}
@@ -118,7 +118,7 @@ func TestTheApprovalOfOthersIsAStep(t *testing.T) {
 		"Never ask which channel it is",
 		"Don't ask me for the password",
 	} {
-		for _, before := range []session{{}, {Approval: true, Confirm: "Really?"}} {
+		for _, before := range []draft{{}, {Approval: true, Confirm: "Really?"}} {
 			if asks, confirm, rest := hears(before, text); asks != before.Approval || confirm != before.Confirm || rest != text {
 				t.Errorf("%q, heard by %+v, asks: %v with %q, and %q is left", text, before, asks, confirm, rest)
 			}
@@ -147,15 +147,15 @@ func TestAStepThatSpeaksOfAskingStays(t *testing.T) {
 		"Find the page\nAsk me before each call\nWrite a summary":    {true, "Find the page\nWrite a summary"},
 		"Don't ask me before each call. But never without asking me": {true, ""},
 	} {
-		if asks, _, rest := hears(session{}, text); asks != want.asks || rest != want.rest {
+		if asks, _, rest := hears(draft{}, text); asks != want.asks || rest != want.rest {
 			t.Errorf("%q asks: %v, and %q is left", text, asks, rest)
 		}
 	}
-	s, ok := session{Approval: true, Name: "slack.post"}.edit("steps: find the page, post it without my approval to nobody")
+	s, ok := draft{Approval: true, Name: "slack.post"}.edit("steps: find the page, post it without my approval to nobody")
 	if !ok || !s.Approval || len(s.Steps) != 1 {
 		t.Errorf("steps that speak of approval give %+v, %v", s, ok)
 	}
-	s, ok = session{Name: "slack.post"}.edit("Ask me before each call. Rename it to slack.ping")
+	s, ok = draft{Name: "slack.post"}.edit("Ask me before each call. Rename it to slack.ping")
 	if !ok || !s.Approval || s.Name != "slack.ping" {
 		t.Errorf("two changes give %+v, %v", s, ok)
 	}

@@ -147,7 +147,7 @@ func TestASkillThatIsThereAlreadyIsNotOverwritten(t *testing.T) {
 		t.Errorf("said %q", s.Text)
 	}
 	second := m.SkillFile("slack.send_alert_2")
-	s = say(m, three, "a skill that sends Slack alerts", "ok", "ok", "description: it rings a bell")
+	s = say(m, three, "a skill that sends Slack alerts", "new", "ok", "ok", "description: it rings a bell")
 	if !shared.Pair() && !strings.Contains(s.Asked(), "save it as slack.send_alert_3") { // another node hears of files a moment later
 		t.Errorf("asked %q", s.Asked())
 	}
@@ -208,7 +208,7 @@ func (f forgetful) Run(ctx context.Context, inv *agent.Invocation) iter.Seq2[age
 		return f.Agent.Run(ctx, inv)
 	}
 	return func(yield func(agent.Output, error) bool) {
-		if err := inv.Mesh.Note(ctx, []byte(`{"state":"complete","name":"slack.send_alert"}`)); err != nil {
+		if err := inv.Mesh.Note(ctx, []byte(`{"step":"complete","draft":{"name":"slack.send_alert"}}`)); err != nil {
 			yield(nil, err)
 			return
 		}

@@ -76,6 +76,9 @@ func namesThings(s string) bool {
 		if len(words) > 4 || len(words) > 1 && isVerb(strings.ToLower(words[0])) || len(words) == 1 && len(items) == 1 && isVerb(strings.ToLower(words[0])) {
 			return false
 		}
+		if len(words) > 1 && strings.EqualFold(words[0], "it") && isVerb(strings.ToLower(words[1])) {
+			return false
+		}
 		if slices.ContainsFunc(words, func(w string) bool { return slices.Contains(joints, strings.ToLower(w)) }) {
 			return false
 		}
@@ -232,48 +235,48 @@ func phrases(text string) []string {
 }
 
 // edit applies what the user wants changed, and reports whether it could tell.
-func (s session) edit(text string) (session, bool) {
+func (d draft) edit(text string) (draft, bool) {
 	if m := confirmPattern.FindStringSubmatch(text); m != nil {
-		s.Confirm = mesh.Clip(strings.Join(strings.Fields(m[1]), " "), maxPhrase)
-		return s, s.Confirm != ""
+		d.Confirm = mesh.Clip(strings.Join(strings.Fields(m[1]), " "), maxPhrase)
+		return d, d.Confirm != ""
 	}
-	rest, other := s.hearApproval(text)
+	rest, other := d.hearApproval(text)
 	if other == strings.TrimSpace(text) {
-		return s.change(text)
+		return d.change(text)
 	}
 	if stepsPattern.MatchString(rest) || aboutPattern.MatchString(rest) {
 		other = rest // what is said for the page, though it speaks of asking
 	}
-	changed, _ := s.change(other)
+	changed, _ := d.change(other)
 	return changed, true
 }
 
 // change is edit for all but the questions before each call.
-func (s session) change(text string) (session, bool) {
-	before := s.Name
+func (d draft) change(text string) (draft, bool) {
+	before := d.Name
 	if m := stepsPattern.FindStringSubmatch(text); m != nil {
-		s.Steps = capped(sentences(m[1]), maxSteps)
-		return s, s.Steps[0] != ""
+		d.Steps = capped(sentences(m[1]), maxSteps)
+		return d, d.Steps[0] != ""
 	}
 	if m := aboutPattern.FindStringSubmatch(text); m != nil {
-		s.Purpose = purposeOf(m[1])
-		return s, s.Purpose != ""
+		d.Purpose = purposeOf(m[1])
+		return d, d.Purpose != ""
 	}
-	s = s.called(nameIn(text))
-	done := s.Name != before
+	d = d.called(nameIn(text))
+	done := d.Name != before
 	for _, part := range sentences(text) {
 		switch low := strings.ToLower(part); {
 		case strings.Contains(low, "trigger") || strings.Contains(low, "phrase") || whenPattern.MatchString(part) && !inputsPattern.MatchString(part):
 			if t := phrases(part); len(t) > 0 {
-				s.Triggers, done = t, true
+				d.Triggers, done = t, true
 			}
 		case inputsPattern.MatchString(part) && !approver.MatchString(stripInputs(part)):
 			if in := inputList(stripInputs(part)); len(in) > 0 {
-				s.Inputs, done = in, true
+				d.Inputs, done = in, true
 			}
 		}
 	}
-	return s, done
+	return d, done
 }
 
 func unique(inputs []skill.Parameter) []skill.Parameter {

@@ -1,8 +1,8 @@
 package skillbuilder
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -11,6 +11,7 @@ import (
 	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
 	"agentmesh/mesh/agent"
+	"agentmesh/mesh/session"
 )
 
 // A run is one message of a session.
@@ -21,17 +22,8 @@ type run struct {
 	// active says that the agent has the user's stream by a handoff, and fleeting that it
 	// keeps nothing when that ends early.
 	active, fleeting bool
+	said             []agent.HistoryItem // before it took over
 }
-
-// What is said when a session ends.
-const (
-	ready      = "Your skill is ready! "
-	returning  = "Returning you to the main assistant."
-	mayNot     = "Creating skills needs the role \"skill-author\", which you do not have. Ask the operator of the mesh for it."
-	keptSoFar  = "No problem! I keep what we have so far. "
-	keptNone   = "No problem! Nothing of it is kept. "
-	unreadable = "I could not read what we had so far, so we begin anew."
-)
 
 func (r *run) converse(ctx context.Context) error {
 	var err error
@@ -41,37 +33,144 @@ func (r *run) converse(ctx context.Context) error {
 	if !r.inv.Grant.Has(mesh.CapCreateSkill) {
 		return r.refuse(ctx)
 	}
-	s, err := r.load(ctx)
+	t, err := r.load(ctx)
 	if err != nil {
 		return err
 	}
-	text := r.inv.Text()
-	switch {
-	case s.State == Complete && r.active && r.inv.Handoff == nil:
-		return r.finish(ctx, s) // it was saved, but the end got lost
-	case s.unfinished() && r.inv.Continued: // what the user said may have been heard before
-		return r.follow(ctx, s, ask)
-	case s.unfinished() && r.inv.Resumed:
-		next, m := s.hear(text)
-		return r.follow(ctx, next, m)
-	case s.unfinished() && r.inv.Handoff.GetResume(): // the user said so already
-		s.Paused, s.Offer = false, ""
-		return r.follow(ctx, s, ask)
-	case s.unfinished() && isCancel(text):
-		return r.follow(ctx, s, cancel)
-	case s.unfinished():
-		return r.follow(ctx, s.pause(text), ask)
+	unfinished := machine.Unfinished(t.Session)
+	if !r.inv.GoesOn() {
+		t.Draft.Passed = nil // who asked main is over
 	}
-	s = begin(r.purpose())
-	r.say(agent.Text{Text: s.greeting()})
-	return r.follow(ctx, s, ask)
+	switch text := r.inv.Text(); {
+	case machine.Done(t.Session) && r.active && r.inv.Handoff == nil:
+		return r.finish(ctx, t) // it was saved, but the end got lost
+	case unfinished && t.Draft.Passed != nil:
+		return r.goOn(ctx, t)
+	case unfinished && r.inv.Continued: // what the user said may have been heard before
+		return r.put(ctx, t)
+	case unfinished && r.inv.Handoff.GetResume(): // that is what the user said
+		t.Session = machine.Leave(t.Session)
+		return r.put(ctx, t)
+	case unfinished && (r.inv.Resumed || isCancel(text)):
+		return r.hear(ctx, t)
+	case unfinished:
+		other := purposeIn(text)
+		if other == t.Draft.Purpose {
+			other = ""
+		}
+		t.Session = machine.Pause(t.Session, other)
+		return r.put(ctx, t)
+	}
+	return r.open(ctx, talk{Session: machine.Begin(draft{Purpose: r.purpose()})})
+}
+
+// hear finds out what the user's message is for, and does what the machine says.
+func (r *run) hear(ctx context.Context, t talk) error {
+	in := r.listen(ctx, t)
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	t, move := t.hear(in.Input)
+	switch move.Do {
+	case session.Take:
+		if in.fields != nil && len(t.Draft.Similar) == 0 && in.Kind == session.Answer {
+			next, what := t.fill(in.fields)
+			return r.took(ctx, next, what, "")
+		}
+		next, what, name := t.take(move.Words)
+		return r.took(ctx, next, what, name)
+	case session.Explain:
+		t.Hint = cmp.Or(in.reply, t.explanation())
+	case session.Pass:
+		return r.pass(ctx, t, move.Words)
+	case session.Begin:
+		return r.open(ctx, t)
+	case session.GoAway:
+		return r.leave(ctx, t, keptSoFar)
+	case session.GiveUp:
+		return r.leave(ctx, t, gaveUp)
+	case session.Ask:
+		if in.Kind == session.Unclear && t.Waits == session.ForChoice {
+			t.Hint = "I did not understand that."
+		}
+	}
+	return r.put(ctx, t)
+}
+
+// took goes on with what became of an answer.
+func (r *run) took(ctx context.Context, t talk, what outcome, name string) error {
+	switch what {
+	case missed:
+		next, move := machine.Miss(t.Session)
+		if t.Session = next; move.Do == session.GiveUp {
+			return r.leave(ctx, t, gaveUp)
+		}
+	case found:
+		return r.look(ctx, t)
+	case generate:
+		return r.generate(ctx, t)
+	case save:
+		return r.save(ctx, t)
+	case adopt:
+		return r.adopt(ctx, t, name)
+	case revise:
+		return r.revise(ctx, t, name)
+	}
+	return r.put(ctx, t)
+}
+
+// open greets, and begins the session.
+func (r *run) open(ctx context.Context, t talk) error {
+	r.say(agent.Text{Text: t.Draft.greeting()})
+	return r.look(ctx, t)
+}
+
+// look finds skills that may do what the user wants, once that is known, before the
+// question of the step is put.
+func (r *run) look(ctx context.Context, t talk) error {
+	if t.Draft.Purpose != "" {
+		there, err := r.inv.Mesh.Skills(ctx)
+		if err != nil {
+			return err
+		}
+		t.Draft.Similar = alike(t.Draft.Purpose, there)
+	}
+	return r.put(ctx, t)
+}
+
+// put keeps the session and puts its question.
+func (r *run) put(ctx context.Context, t talk) error {
+	r.progress(t.Session)
+	return r.putAs(ctx, t)
+}
+
+func (r *run) putAs(ctx context.Context, t talk) error {
+	if err := r.keep(ctx, t); err != nil {
+		return err
+	}
+	return r.ask(ctx, t)
+}
+
+// generate writes the skill and has it checked, and shows it.
+func (r *run) generate(ctx context.Context, t talk) error {
+	t, err := r.write(ctx, t, "")
+	if err != nil {
+		return err
+	}
+	if t.Step != Testing {
+		return r.put(ctx, t)
+	}
+	if t, err = r.try(ctx, t); err != nil {
+		return err
+	}
+	return r.putAs(ctx, t)
 }
 
 // purpose finds out what the skill is to do from all that the agent was given,
 // so that the user need not repeat it (S4-037).
 func (r *run) purpose() string {
 	said := []string{r.inv.Text(), r.inv.Handoff.GetContextSummary()}
-	for _, item := range slices.Backward(r.inv.RecentMessages) {
+	for _, item := range slices.Backward(r.said) {
 		if item.Role == agent.RoleUser {
 			said = append(said, item.Text)
 		}
@@ -84,6 +183,9 @@ func (r *run) purpose() string {
 	return ""
 }
 
+// lastSaid is how many of the last things said may say what the skill is to do.
+const lastSaid = 6
+
 // hasStream reports whether the conversation was handed over to this agent, and whether it
 // is to keep nothing when the handoff ends early.
 func (r *run) hasStream(ctx context.Context) (active, fleeting bool, err error) {
@@ -91,77 +193,64 @@ func (r *run) hasStream(ctx context.Context) (active, fleeting bool, err error) 
 	if err != nil {
 		return false, false, mesh.Errorf(mesh.Unavailable, "skillbuilder.hasStream", "The mesh cannot be reached; try again: %w", err)
 	}
+	if r.inv.Handoff != nil {
+		if r.said, err = r.inv.Mesh.History(ctx, lastSaid); err != nil {
+			return false, false, mesh.Errorf(mesh.Unavailable, "skillbuilder.hasStream", "What was said before cannot be read; try again: %w", err)
+		}
+	}
 	active = r.inv.Grant.Direct() && mesh.HandoffState(h.GetState()).Stands() && h.GetTargetAgentId() == r.inv.Grant.Agent
 	return active, active && !h.GetPreserveState(), nil
 }
 
-func (r *run) load(ctx context.Context) (session, error) {
+func (r *run) load(ctx context.Context) (talk, error) {
 	data, ok, err := r.inv.Mesh.Noted(ctx)
-	if err != nil || !ok {
-		return session{}, err
+	if err != nil || !ok || string(data) == nothing {
+		return talk{}, err
 	}
-	var s session
-	if err := json.Unmarshal(data, &s); err != nil {
+	s, err := machine.Decode(data)
+	if err != nil {
 		r.Logger.WarnContext(ctx, "the noted state of a session cannot be read", "thread", r.inv.Thread, "err", err)
 		r.say(agent.Progress{Text: unreadable})
-		return session{}, nil
+		return talk{}, nil
 	}
-	if again := r.inv.Handoff != nil && !r.inv.Continued; s.Fleeting && (again || !r.active) {
-		return session{}, nil // it is of a handoff that has ended
+	if again := r.inv.Handoff != nil && !r.inv.Continued; s.Draft.Fleeting && (again || !r.active) {
+		return talk{}, nil // it is of a handoff that has ended
 	}
-	return s, nil
+	return talk{Session: s}, nil
 }
 
-func (r *run) keep(ctx context.Context, s session) error {
-	s.Fleeting = r.fleeting
-	data, err := json.Marshal(s)
+// nothing is noted where nothing is to be kept.
+const nothing = "{}"
+
+func (r *run) keep(ctx context.Context, t talk) error {
+	t.Draft.Fleeting = r.fleeting
+	data, err := machine.Encode(t.Session)
 	if err != nil {
-		return mesh.Errorf(mesh.Unknown, "skillbuilder.keep", "", err)
+		return err
 	}
 	return r.inv.Mesh.Note(ctx, data)
 }
 
 // progress tells at which step the session is (S4-035).
-func (r *run) progress(s State) {
-	n := s.number()
+func (r *run) progress(s session.Session[draft]) {
+	n, of := machine.Progress(s)
 	r.say(agent.Progress{
-		Text: fmt.Sprintf("Step %d of %d: %s", n, len(steps), s.title()), Step: n, Steps: len(steps), State: string(s),
+		Text: fmt.Sprintf("Step %d of %d: %s", n, of, strings.ReplaceAll(s.Step, "_", " ")), Step: n, Steps: of, State: s.Step,
 	})
 }
 
-// follow does what the machine decided.
-func (r *run) follow(ctx context.Context, s session, m move) error {
-	switch m {
-	case cancel:
-		return r.leave(ctx, s)
-	case save:
-		return r.save(ctx, s)
-	case generate:
-		var err error
-		if s, err = r.write(ctx, s, ""); err != nil {
-			return err
-		}
-	case ask:
-		r.progress(s.State)
-	}
-	if err := r.keep(ctx, s); err != nil {
-		return err
-	}
-	return r.ask(ctx, s)
-}
-
-// ask puts the question of the state. Whether to save, the mesh asks: it creates the skill
+// ask puts the question of the session. Whether to save, the mesh asks: it creates the skill
 // that the user has seen, and no other.
-func (r *run) ask(ctx context.Context, s session) error {
-	if s.Paused || s.State != Testing || s.Source == "" {
-		r.say(agent.Ask{Text: s.question("")})
+func (r *run) ask(ctx context.Context, t talk) error {
+	if t.Waits != session.ForAnswer || t.Step != Testing || t.Draft.Source == "" {
+		r.say(agent.Ask{Text: t.question("")})
 		return nil
 	}
-	q, err := r.inv.Mesh.AskToCreate(ctx, s.Source)
+	q, err := r.inv.Mesh.AskToCreate(ctx, t.Draft.Source, t.Draft.Replaces)
 	if err != nil {
 		return mesh.Errorf(mesh.Unavailable, "skillbuilder.ask", "The question could not be put; try again: %w", err)
 	}
-	text := s.question(q.Text)
+	text := t.question(q.Text)
 	q.At, q.Size = strings.Index(text, q.Text), len(q.Text)
 	r.say(agent.Ask{Text: text, Approval: true, Questions: []mesh.Question{q}})
 	return nil
@@ -169,128 +258,33 @@ func (r *run) ask(ctx context.Context, s session) error {
 
 // write writes the skill and has the mesh check it. occupied is a
 // name that is taken although no skill has it, or "".
-func (r *run) write(ctx context.Context, s session, occupied string) (session, error) {
-	r.progress(Generating)
-	there, err := r.inv.Mesh.Skills(ctx)
-	if err != nil {
-		return s, err
+func (r *run) write(ctx context.Context, t talk, occupied string) (talk, error) {
+	if t.Step != Generating {
+		t = t.to(Generating)
 	}
-	s = s.unique(func(name string) bool {
-		return name == occupied || slices.ContainsFunc(there, func(x *meshv1.Skill) bool { return x.GetName() == name })
-	})
-	s = s.written(r.inv.User, r.Now().Format("2006-01-02"))
-	r.progress(Testing)
-	if s.Source == "" {
-		return s, nil
+	r.progress(t.Session)
+	if t.Draft.Replaces == "" {
+		there, err := r.inv.Mesh.Skills(ctx)
+		if err != nil {
+			return t, err
+		}
+		t = t.unique(func(name string) bool {
+			return name == occupied || slices.ContainsFunc(there, func(x *meshv1.Skill) bool { return x.GetName() == name })
+		})
 	}
-	problems, err := r.inv.Mesh.ValidateSkill(ctx, s.Source)
+	t = t.written(r.inv.User, r.Now().Format("2006-01-02"))
+	if t.Draft.Source == "" {
+		return t, nil
+	}
+	r.progress(t.Session)
+	problems, err := r.inv.Mesh.ValidateSkill(ctx, t.Draft.Source)
 	if err != nil {
-		return s, mesh.Errorf(mesh.Unavailable, "skillbuilder.write", "The skill could not be checked; try again: %w", err)
+		return t, mesh.Errorf(mesh.Unavailable, "skillbuilder.write", "The skill could not be checked; try again: %w", err)
 	}
 	if len(problems) > 0 {
-		s.Source, s.Problem = "", problems[0].GetDetail()
+		t.Draft.Source, t.Draft.Problem = "", problems[0].GetDetail()
 	}
-	return s, nil
-}
-
-// save saves the skill that the user has seen.
-func (r *run) save(ctx context.Context, s session) error {
-	_, err := r.inv.Mesh.CreateSkill(ctx, s.Source)
-	switch mesh.CodeOf(err) {
-	case mesh.Denied:
-		return r.refuse(ctx)
-	case mesh.Canceled, mesh.Timeout:
-		if ctx.Err() != nil {
-			return err
-		}
-	case mesh.Precondition:
-		return r.taken(ctx, s, err)
-	}
-	if err != nil {
-		r.Logger.WarnContext(ctx, "a skill could not be saved", "skill", s.Name, "thread", r.inv.Thread, "err", err)
-		s.Hint = "I could not save the skill: " + problem(err) + ". Nothing is lost; say “yes” to try again."
-		return r.follow(ctx, s, ask)
-	}
-	return r.complete(ctx, s)
-}
-
-// taken handles a name that is taken: by this very skill, if it was saved but
-// not heard of, or by another one, which came in between. A yes that the mesh does not
-// know of was said to something else.
-func (r *run) taken(ctx context.Context, s session, why error) error {
-	there, err := r.inv.Mesh.Skill(ctx, s.Name)
-	if err != nil && !mesh.IsCode(err, mesh.NotFound) {
-		return err
-	}
-	if there.GetSource() == s.Source {
-		return r.complete(ctx, s)
-	}
-	if e := new(mesh.Error); errors.As(why, &e) && e.Reason == mesh.ReasonApproval {
-		return r.follow(ctx, s, ask)
-	}
-	if s, err = r.write(ctx, s, s.Name); err != nil {
-		return err
-	}
-	return r.follow(ctx, s, ask)
-}
-
-func (r *run) complete(ctx context.Context, s session) error {
-	s.State = Complete
-	if err := r.keep(ctx, s); err != nil {
-		return err
-	}
-	r.progress(Complete)
-	return r.finish(ctx, s)
-}
-
-// finish tells that the skill is there, and gives control back.
-func (r *run) finish(ctx context.Context, s session) error {
-	if !r.active {
-		r.say(agent.Text{Text: ready + "It is called " + s.Name + " and can be used at once."})
-		return nil
-	}
-	r.say(agent.Text{Text: ready + returning})
-	return r.giveBack(ctx, mesh.HandoffCompleted, "Your skill '"+s.Name+"' is now active.")
-}
-
-// leave ends the session and keeps what there is (S4-046), unless nothing is to be kept.
-func (r *run) leave(ctx context.Context, s session) error {
-	if r.fleeting {
-		if err := r.keep(ctx, session{}); err != nil {
-			return err
-		}
-		r.say(agent.Text{Text: keptNone + returning})
-		return r.giveBack(ctx, mesh.HandoffCancelled, s.unfinishedSkill()+" is not kept.")
-	}
-	s.Paused, s.Offer, s.Hint = false, "", ""
-	if err := r.keep(ctx, s); err != nil {
-		return err
-	}
-	if !r.active {
-		r.say(agent.Text{Text: keptSoFar + "Write to me again when you want to continue."})
-		return nil
-	}
-	r.say(agent.Text{Text: keptSoFar + returning})
-	return r.giveBack(ctx, mesh.HandoffCancelled,
-		s.unfinishedSkill()+" is kept.")
-}
-
-// refuse ends a session of a user who may not create skills.
-func (r *run) refuse(ctx context.Context) error {
-	if !r.active {
-		return mesh.Errorf(mesh.Denied, "skillbuilder.refuse", "%s", mayNot)
-	}
-	r.say(agent.Text{Text: mayNot + " " + returning})
-	return r.giveBack(ctx, mesh.HandoffError, mayNot)
-}
-
-// giveBack returns control. That somebody else did so already is as good.
-func (r *run) giveBack(ctx context.Context, outcome mesh.HandoffOutcome, summary string) error {
-	_, err := r.inv.Mesh.EndHandoff(ctx, &meshv1.EndHandoffRequest{Outcome: string(outcome), Summary: summary})
-	if mesh.IsCode(err, mesh.Precondition) {
-		return nil
-	}
-	return err
+	return t, nil
 }
 
 // explained returns the field and detail of an error for the user.

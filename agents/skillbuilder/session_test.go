@@ -1,35 +1,52 @@
 package skillbuilder
 
 import (
-	"encoding/json"
 	"strings"
 	"testing"
+
+	"agentmesh/mesh/session"
 
 	"github.com/google/go-cmp/cmp"
 )
 
 // play tells the machine the answers, starting with a request, and returns
 // where it stands after the last.
-func play(t *testing.T, request string, answers ...string) (session, move) {
+func play(t *testing.T, request string, answers ...string) (talk, session.Action, outcome) {
 	t.Helper()
-	s, m := begin(purposeIn(request)), ask
+	s, do, what := begin(purposeIn(request)), session.Ask, noted
 	for _, a := range answers {
-		if s, m = s.hear(a); m == generate {
-			s = s.unique(func(string) bool { return false })
-			s = s.written("ann", "2026-11-20")
-		}
+		s, do, what = told(s, a, "ann")
 		// A session is kept between messages.
-		data, err := json.Marshal(s)
+		data, err := machine.Encode(s.Session)
 		if err != nil {
 			t.Fatal(err)
 		}
-		hint := s.Hint
-		s = session{Hint: hint}
-		if err := json.Unmarshal(data, &s); err != nil {
+		if s.Session, err = machine.Decode(data); err != nil {
 			t.Fatal(err)
 		}
 	}
-	return s, m
+	return s, do, what
+}
+
+// told is what a run makes of a message, without the mesh.
+func told(s talk, text, author string) (talk, session.Action, outcome) {
+	s, move := s.hear(s.hears(text))
+	what := noted
+	switch move.Do {
+	case session.Take:
+		switch s, what, _ = s.take(move.Words); what {
+		case missed:
+			s.Session, move = machine.Miss(s.Session)
+		case generate:
+			if s.Step != Generating {
+				s = s.to(Generating)
+			}
+			s = s.unique(func(string) bool { return false }).written(author, "2026-11-20")
+		}
+	case session.Explain:
+		s.Hint = s.explanation()
+	}
+	return s, move.Do, what
 }
 
 // S4-040, S4-041, S4-046, S4-064.
@@ -38,42 +55,46 @@ func TestTheMachineGoesWhereTheAnswersLead(t *testing.T) {
 	for name, tt := range map[string]struct {
 		request  string
 		answers  []string
-		state    State
-		move     move
+		state    string
+		does     string
 		question string
 	}{
-		"it asks for details at once when it knows the purpose": {slack, nil, Gathering, ask, "step by step"},
-		"it asks what the skill is for":                         {"create a skill", nil, Gathering, ask, "What should the new skill do?"},
-		"and then for details":                                  {"create a skill", []string{"it sends alerts to Slack"}, Gathering, ask, "channel and message"},
-		"it insists on a purpose":                               {"create a skill", []string{"you decide"}, Gathering, ask, "at least one sentence"},
-		"it suggests name and triggers":                         {slack, []string{"you decide"}, Triggers, ask, "slack.send_alert"},
-		"it takes a question for no details":                    {slack, []string{"hm what do you need?"}, Gathering, ask, "step by step"},
-		"it takes a question for no phrase":                     {slack, []string{"ok", "what is a phrase?"}, Triggers, ask, "put it in quotes"},
-		"unless it is quoted":                                   {slack, []string{"ok", "when I say “what is up?”"}, Testing, generate, "Shall I save it"},
-		"it does not guess what was not understood":             {slack, []string{"ok", "👎"}, Triggers, ask, "What should the skill be called?"},
-		"it writes the skill":                                   {slack, []string{"ok", "ok"}, Testing, generate, "Shall I save it as slack.send_alert?"},
-		"it saves what was shown":                               {slack, []string{"ok", "ok", "yes"}, Testing, save, ""},
-		"it saves on a plain yes alone":                         {slack, []string{"ok", "ok", "you decide"}, Testing, ask, "Say “yes” to save it."},
-		"it does not take silence for consent":                  {slack, []string{"ok", "ok", "..."}, Testing, ask, "I did not understand that."},
-		"it takes a thumb for a no":                             {slack, []string{"ok", "ok", "👎"}, Testing, ask, "What should be different?"},
-		"it asks what to change":                                {slack, []string{"ok", "ok", "no"}, Testing, ask, "What should be different?"},
-		"it renames":                                            {slack, []string{"ok", "ok", "rename it to ping_team"}, Testing, generate, "slack.ping_team"},
-		"it asks again at the end":                              {slack, []string{"ok", "ok", "hm hm"}, Testing, ask, "I did not understand that."},
-		"it can be left at the beginning":                       {slack, []string{"cancel"}, Gathering, cancel, "step by step"},
-		"it can be left in the middle":                          {slack, []string{"ok", "exit"}, Triggers, cancel, "called"},
-		"it can be left at the end":                             {slack, []string{"ok", "ok", "stop"}, Testing, cancel, "Shall I save"},
-		"it begins anew":                                        {slack, []string{"ok", "start over"}, Gathering, ask, "What should the new skill do?"},
-		"it welcomes who comes back":                            {slack, []string{"ok", "I'm back"}, Triggers, ask, "Welcome back! Would you like to continue creating your skill that sends Slack alerts?"},
-		"and goes on where it was":                              {slack, []string{"ok", "hi", "yes"}, Triggers, ask, "What should the skill be called?"},
-		"or begins anew":                                        {slack, []string{"ok", "hi", "no"}, Gathering, ask, "What should the new skill do?"},
-		"or with something else":                                {slack, []string{"ok", "hi", "a skill that posts tweets"}, Gathering, ask, "recipient and message"},
-		"or takes the answer to the question before":            {slack, []string{"ok", "hi", "call it slack.ping"}, Testing, generate, "slack.ping"},
-		"or can be left":                                        {slack, []string{"ok", "hi", "cancel"}, Triggers, cancel, "Welcome back"},
+		"it asks for details at once when it knows the purpose": {slack, nil, Gathering, "ask", "step by step"},
+		"it asks what the skill is for":                         {"create a skill", nil, Gathering, "ask", "What should the new skill do?"},
+		"and then for details":                                  {"create a skill", []string{"it sends alerts to Slack"}, Gathering, "found", "channel and message"},
+		"it insists on a purpose":                               {"create a skill", []string{"you decide"}, Gathering, "missed", "at least one sentence"},
+		"it suggests name and triggers":                         {slack, []string{"you decide"}, Triggers, "noted", "slack.send_alert"},
+		"it takes a question for no details":                    {slack, []string{"hm what do you need?"}, Gathering, "explain", "step by step"},
+		"it takes a question for no phrase":                     {slack, []string{"ok", "what is a phrase?"}, Triggers, "explain", "Put a phrase in quotes"},
+		"unless it is quoted":                                   {slack, []string{"ok", "when I say “what is up?”"}, Testing, "generate", "Shall I save it"},
+		"it does not guess what was not understood":             {slack, []string{"ok", "👎"}, Triggers, "missed", "What should the skill be called?"},
+		"it writes the skill":                                   {slack, []string{"ok", "ok"}, Testing, "generate", "Shall I save it as slack.send_alert?"},
+		"it saves what was shown":                               {slack, []string{"ok", "ok", "yes"}, Testing, "save", ""},
+		"it saves on a plain yes alone":                         {slack, []string{"ok", "ok", "you decide"}, Testing, "missed", "Say “yes” to save it."},
+		"it does not take silence for consent":                  {slack, []string{"ok", "ok", "..."}, Testing, "missed", "I did not understand that."},
+		"it takes a thumb for a no":                             {slack, []string{"ok", "ok", "👎"}, Testing, "noted", "What should be different?"},
+		"it asks what to change":                                {slack, []string{"ok", "ok", "no"}, Testing, "noted", "What should be different?"},
+		"it renames":                                            {slack, []string{"ok", "ok", "rename it to ping_team"}, Testing, "generate", "slack.ping_team"},
+		"it asks again at the end":                              {slack, []string{"ok", "ok", "hm hm"}, Testing, "missed", "I did not understand that."},
+		"it can be left at the beginning":                       {slack, []string{"cancel"}, Gathering, "leave", "step by step"},
+		"it can be left in the middle":                          {slack, []string{"ok", "exit"}, Triggers, "leave", "called"},
+		"it can be left at the end":                             {slack, []string{"ok", "ok", "stop"}, Testing, "leave", "Shall I save"},
+		"it begins anew":                                        {slack, []string{"ok", "start over"}, Gathering, "begin", "What should the new skill do?"},
+		"it welcomes who comes back":                            {slack, []string{"ok", "I'm back"}, Triggers, "ask", "Welcome back! Would you like to continue creating your skill that sends Slack alerts?"},
+		"and goes on where it was":                              {slack, []string{"ok", "hi", "yes"}, Triggers, "ask", "What should the skill be called?"},
+		"or begins anew":                                        {slack, []string{"ok", "hi", "no"}, Gathering, "begin", "What should the new skill do?"},
+		"or with something else":                                {slack, []string{"ok", "hi", "a skill that posts tweets"}, Gathering, "begin", "recipient and message"},
+		"or takes the answer to the question before":            {slack, []string{"ok", "hi", "call it slack.ping"}, Testing, "generate", "slack.ping"},
+		"or can be left":                                        {slack, []string{"ok", "hi", "cancel"}, Triggers, "leave", "called"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, m := play(t, tt.request, tt.answers...)
-			if s.State != tt.state || m != tt.move {
-				t.Errorf("it is in %s with move %d, want %s and %d: %+v", s.State, m, tt.state, tt.move, s)
+			s, do, what := play(t, tt.request, tt.answers...)
+			does := string(do)
+			if do == session.Take || what == missed {
+				does = [...]string{"missed", "noted", "found", "generate", "save", "adopt", "revise"}[what]
+			}
+			if s.Step != tt.state || does != tt.does {
+				t.Errorf("it is in %s and does %q, want %s and %q: %+v", s.Step, does, tt.state, tt.does, s)
 			}
 			q := s.question("")
 			if !strings.Contains(q, tt.question) {
@@ -87,13 +108,14 @@ func TestTheMachineGoesWhereTheAnswersLead(t *testing.T) {
 }
 
 func TestEditsChangeWhatTheyNameAndNothingElse(t *testing.T) {
-	before, _ := play(t, "create a skill that sends Slack alerts", "It posts it. It needs channel and text", "ok")
-	for text, want := range map[string]func(*session){
-		"rename it to ops.page":                    func(s *session) { s.Name = "ops.page" },
-		"call it page_ops":                         func(s *session) { s.Name = "slack.page_ops" },
-		"triggers: page ops, wake somebody":        func(s *session) { s.Triggers = []string{"page ops", "wake somebody"} },
-		"steps: look up who is on duty. Post it":   func(s *session) { s.Steps = []string{"look up who is on duty", "Post it"} },
-		"description: it pages the people on duty": func(s *session) { s.Purpose = "pages the people on duty" },
+	talked, _, _ := play(t, "create a skill that sends Slack alerts", "It posts it. It needs channel and text", "ok")
+	before := talked.Draft
+	for text, want := range map[string]func(*draft){
+		"rename it to ops.page":                    func(s *draft) { s.Name = "ops.page" },
+		"call it page_ops":                         func(s *draft) { s.Name = "slack.page_ops" },
+		"triggers: page ops, wake somebody":        func(s *draft) { s.Triggers = []string{"page ops", "wake somebody"} },
+		"steps: look up who is on duty. Post it":   func(s *draft) { s.Steps = []string{"look up who is on duty", "Post it"} },
+		"description: it pages the people on duty": func(s *draft) { s.Purpose = "pages the people on duty" },
 	} {
 		got, ok := before.edit(text)
 		expected := before
@@ -113,14 +135,16 @@ func TestEditsChangeWhatTheyNameAndNothingElse(t *testing.T) {
 
 // A name that is taken is never taken again, and the user hears of the change.
 func TestANameThatIsTakenGetsANumber(t *testing.T) {
-	s := session{State: Generating, Purpose: "sends alerts", Name: "slack.send", Triggers: []string{"x"}}
+	s := begin("sends alerts")
+	s.Draft.Name = "slack.send"
 	got := s.unique(func(name string) bool { return name == "slack.send" || name == "slack.send_2" })
-	if got.Name != "slack.send_3" || !strings.Contains(got.Hint, "slack.send already") {
-		t.Errorf("named %q, saying %q", got.Name, got.Hint)
+	if got.Draft.Name != "slack.send_3" || !strings.Contains(got.Hint, "slack.send already") {
+		t.Errorf("named %q, saying %q", got.Draft.Name, got.Hint)
 	}
-	long := session{Name: "a." + strings.Repeat("b", 64)}
-	if got := long.unique(func(name string) bool { return name == long.Name }); len(got.Name) > 66 {
-		t.Errorf("the name %q is too long", got.Name)
+	long := begin("")
+	long.Draft.Name = "a." + strings.Repeat("b", 64)
+	if got := long.unique(func(name string) bool { return name == long.Draft.Name }); len(got.Draft.Name) > 66 {
+		t.Errorf("the name %q is too long", got.Draft.Name)
 	}
 }
 
@@ -140,18 +164,18 @@ func TestASkillMayAskBeforeEachCall(t *testing.T) {
 		"and taken back":         {[]string{"ok", "ok", "confirm: Sure?", "without approval"}, nil, []string{"requires_approval", "confirm:"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, _ := play(t, slack, tt.answers...)
-			if s.State != Testing || s.Source == "" {
-				t.Fatalf("it stands at %s: %s", s.State, s.Problem)
+			s, _, _ := play(t, slack, tt.answers...)
+			if s.Step != Testing || s.Draft.Source == "" {
+				t.Fatalf("it stands at %s: %s", s.Step, s.Draft.Problem)
 			}
 			for _, w := range tt.want {
-				if !strings.Contains(s.Source, w) {
-					t.Errorf("%q is not in\n%s", w, s.Source)
+				if !strings.Contains(s.Draft.Source, w) {
+					t.Errorf("%q is not in\n%s", w, s.Draft.Source)
 				}
 			}
 			for _, w := range tt.without {
-				if strings.Contains(s.Source, w) {
-					t.Errorf("%q is in\n%s", w, s.Source)
+				if strings.Contains(s.Draft.Source, w) {
+					t.Errorf("%q is in\n%s", w, s.Draft.Source)
 				}
 			}
 		})

@@ -2,6 +2,10 @@
 // user: a guided conversation in five states, at whose end the mesh has the
 // skill.
 //
+// It listens: words for somebody else are no answers. A question for the main agent is
+// answered by that in the same stream, another skill is begun only when the user said what
+// becomes of this one, and in doubt the user is asked what was meant (package session).
+//
 // It guarantees that what was said is kept in the thread after every message,
 // so that a session survives a restart, a break and a cancellation; that a
 // skill is saved only as the user has seen it, and after it was validated; that
@@ -11,11 +15,13 @@
 // It keeps no state of its own; invocations run concurrently, those of one
 // thread one after the other.
 //
-// It needs no model: the machine is a pure function of its state and what the
-// user said, and it understands short answers only.
+// It needs no model: the machine is a pure function of its state and what a message is for.
+// Rules tell that, and read short answers; a model, where there is one, tells and reads what
+// they cannot, by typed calls.
 package skillbuilder
 
 import (
+	"cmp"
 	"context"
 	"iter"
 	"log/slog"
@@ -23,6 +29,8 @@ import (
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/agent"
+	"agentmesh/mesh/dispatch"
+	"agentmesh/mesh/llm"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 )
@@ -30,6 +38,22 @@ import (
 // Config is what the agent cannot work without (Card), and what it can choose.
 type Config struct {
 	Card *a2apb.AgentCard
+	// Conns are connections to other agents, a *rpc.Pool, and Dispatch says how the main
+	// agent is asked what is for it. Without Conns the user is told that it is not for here.
+	Conns    dispatch.Conns
+	Dispatch dispatch.Options
+	// Worker is the agent that tries new skills without effect, which takes Conns and a model;
+	// "" tries none.
+	Worker string
+	// Main is the main agent. The default is "main".
+	Main string
+	// Model tells what the user's messages are for, and what answers say, where rules are not
+	// certain; nil for rules alone. ModelName is the model to ask for; "" is the provider's
+	// default. Fit and Cost are those of llm.Loop.
+	Model     llm.Model
+	ModelName string
+	Fit       func(req *llm.Request, last mesh.Usage) (dropped int)
+	Cost      func(model string, u mesh.Usage) mesh.Usage
 	// Now tells the day that skills are dated with. The default is time.Now.
 	Now func() time.Time
 	// Logger is for the operator. The default discards.
@@ -41,12 +65,15 @@ func New(cfg Config) (agent.Agent, error) {
 	if cfg.Card == nil {
 		return nil, mesh.InvalidField("skillbuilder.New", "card", "is missing")
 	}
+	cfg.Main = cmp.Or(cfg.Main, "main")
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
+	cfg.Dispatch.SubAgents, cfg.Dispatch.Leaves, cfg.Dispatch.Logger = nil, false, cfg.Logger
+	cfg.Dispatch.MaxAgents, cfg.Dispatch.HelpTime = -1, 0 // no model dispatches, nor answers
 	return &builder{cfg}, nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"agentmesh/mesh/session"
 	"agentmesh/mesh/skill"
 
 	"github.com/google/go-cmp/cmp"
@@ -162,26 +163,30 @@ func TestAnyAnswersMakeAValidSkillOrAProblemInWords(t *testing.T) {
 				t.Fatal("no question")
 			}
 			text := words.Draw(t, "answer")
-			var m move
-			s, m = s.hear(text)
-			switch m {
-			case generate:
-				s = s.unique(func(string) bool { return false })
-				s = s.written(words.Draw(t, "user"), "2026-11-20")
-				if (s.Source == "") == (s.Problem == "") {
-					t.Fatalf("%+v has the problem %q", s, s.Problem)
+			var do session.Action
+			var what outcome
+			s, do, what = told(s, text, words.Draw(t, "user"))
+			if err := machine.Check(s.Session); err != nil {
+				t.Fatalf("%q leads to %+v: %v", text, s, err)
+			}
+			switch {
+			case do == session.Take && what == generate:
+				if (s.Draft.Source == "") == (s.Draft.Problem == "") {
+					t.Fatalf("%+v has the problem %q", s, s.Draft.Problem)
 				}
-				if s.Source != "" {
-					if _, err := skill.Parse("", []byte(s.Source)); err != nil {
-						t.Fatalf("the file is broken: %v\n%s", err, s.Source)
+				if s.Draft.Source != "" {
+					if _, err := skill.Parse("", []byte(s.Draft.Source)); err != nil {
+						t.Fatalf("the file is broken: %v\n%s", err, s.Draft.Source)
+					}
+					if again, ok := draftOf(s.Draft.Source); !ok {
+						t.Fatalf("the draft %+v is not that of the file, %+v:\n%s", again, s.Draft, s.Draft.Source)
 					}
 				}
-			case save:
-				if s.Source == "" {
+			case what == save:
+				if s.Draft.Source == "" {
 					t.Fatalf("nothing to save in %+v", s)
 				}
 				return
-			case cancel, ask:
 			}
 		}
 	})

@@ -3,8 +3,11 @@ package skillbuilder
 import (
 	"cmp"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"agentmesh/mesh/skill"
 )
@@ -14,7 +17,8 @@ const maxAction = 58
 
 // unique gives the skill a name that is not taken, and says so if it is not
 // the one that the user knows.
-func (s session) unique(taken func(name string) bool) session {
+func (t talk) unique(taken func(name string) bool) talk {
+	s := &t.Draft
 	domain, action, _ := strings.Cut(s.Name, ".")
 	base := domain + "." + action[:min(len(action), maxAction)]
 	name := s.Name
@@ -22,27 +26,80 @@ func (s session) unique(taken func(name string) bool) session {
 		name = fmt.Sprintf("%s_%d", base, n)
 	}
 	if name != s.Name {
-		s.Hint = strings.TrimSpace(s.Hint + " There is a skill " + s.Name + " already, so I call this one " + name + ".")
+		t.Hint = strings.TrimSpace(t.Hint + " There is a skill " + s.Name + " already, so I call this one " + name + ".")
 		s.Name = name
 	}
-	return s
+	return t
 }
 
-// written is s in state Testing, with the file of its skill or the problem
-// with it. day is when, as "2026-11-20".
-func (s session) written(author, day string) session {
-	s.State, s.Source, s.Problem = Testing, "", ""
-	domain, action, _ := strings.Cut(s.Name, ".")
-	sk, err := skill.Build(skill.Draft{
-		Name: action, Domain: domain, Description: upper(s.Purpose), Steps: sentenceCase(s.Steps), Triggers: s.Triggers,
-		Tags: s.tags(), Parameters: s.Inputs, Confirm: s.Confirm, RequiresApproval: s.Approval, Author: phrase(author), Created: day,
-	})
+// written is t with the file of its skill, at the step Testing; or with the problem, at the
+// step whose answer causes it. day is when, as "2026-11-20".
+func (t talk) written(author, day string) talk {
+	d := &t.Draft
+	d.Source, d.Problem, d.Trial = "", "", ""
+	sk, err := d.build(cmp.Or(d.Author, phrase(author)), cmp.Or(d.Created, day))
 	if err != nil {
-		s.Problem = problem(err)
-		return s
+		d.Problem = problem(err)
+		step := causedAt(err)
+		if field, _ := explained(err); field == "description" {
+			d.Purpose = "" // which is asked for anew
+		}
+		return t.to(step)
 	}
-	s.Source = string(sk.Source)
-	return s
+	d.Source = string(sk.Source)
+	return t.to(Testing)
+}
+
+// build writes the skill of the draft.
+func (d draft) build(author, day string) (*skill.Skill, error) {
+	domain, action, _ := strings.Cut(d.Name, ".")
+	return skill.Build(skill.Draft{
+		Name: action, Domain: domain, Description: upper(d.Purpose), Steps: sentenceCase(d.Steps), Triggers: d.Triggers,
+		Tags: d.tags(), Parameters: d.Inputs, Confirm: d.Confirm, RequiresApproval: d.Approval, Author: author, Created: day,
+	})
+}
+
+// draftOf is the draft of a skill that was written here, of which build makes the same file;
+// false for any other, of which something would be lost.
+func draftOf(source string) (draft, bool) {
+	sk, problem := skill.Parse("", []byte(source))
+	if problem != nil {
+		return draft{}, false
+	}
+	r, n := utf8.DecodeRuneInString(sk.Description)
+	d := draft{
+		Purpose: string(unicode.ToLower(r)) + sk.Description[n:], Inputs: sk.Parameters, Name: sk.Name,
+		Confirm: sk.Confirm, Approval: sk.RequiresApproval, Author: sk.Author, Created: sk.Created,
+	}
+	for _, part := range strings.Split(sk.Body, "\n## ") {
+		head, text, _ := strings.Cut(part, "\n")
+		for line := range strings.Lines(text) {
+			switch line = strings.TrimSpace(line); {
+			case head == "Behavior" && numbered.MatchString(line):
+				d.Steps = append(d.Steps, numbered.ReplaceAllString(line, ""))
+			case head == "When to use" && strings.HasPrefix(line, "- "):
+				d.Triggers = append(d.Triggers, line[2:])
+			}
+		}
+	}
+	again, err := d.build(sk.Author, sk.Created)
+	return d, err == nil && string(again.Source) == source
+}
+
+// numbered begins a step of a page.
+var numbered = regexp.MustCompile(`^\d+\. `)
+
+// causedAt is the step whose answer the error names; Testing, where everything can be
+// changed, if it names none.
+func causedAt(err error) string {
+	field, _ := explained(err)
+	switch root, _, _ := strings.Cut(field, "."); strings.TrimRight(root, "[]0123456789") {
+	case "name", "domain", "triggers", "tags":
+		return Triggers
+	case "description", "steps", "parameters", "body":
+		return Gathering
+	}
+	return Testing
 }
 
 func sentenceCase(list []string) []string {
@@ -55,10 +112,10 @@ func sentenceCase(list []string) []string {
 
 // tags are the words by which planners find the skill: the phrases that ask
 // for it, and what it is about.
-func (s session) tags() []string {
+func (d draft) tags() []string {
 	const most = 16
-	tags := slices.Clone(s.Triggers)
-	g := gistOf(s.Purpose)
+	tags := slices.Clone(d.Triggers)
+	g := gistOf(d.Purpose)
 	for _, w := range append([]string{g.domain, g.verb}, g.things...) {
 		if w != "" {
 			tags = append(tags, w)

@@ -185,6 +185,9 @@ func agentText(ag *meshv1.Agent) string {
 	if url := ag.GetCardUrl(); url != "" {
 		rows = append(rows, []string{"card", url})
 	}
+	if required := ag.GetRequiredPermissions(); len(required) > 0 {
+		rows = append(rows, []string{"requires", requiredText(required, ag.GetMissingPermissions())})
+	}
 	for _, c := range ag.GetCredentials() {
 		kind := c.GetKind()
 		if kind == "" {
@@ -217,6 +220,19 @@ func agentText(ag *meshv1.Agent) string {
 		}
 	}
 	return b.String()
+}
+
+// requiredText says which permissions an agent requires of users, and which roles give those
+// that the caller lacks.
+func requiredText(required, missing []string) string {
+	parts := make([]string, 0, len(required))
+	for _, name := range required {
+		if slices.Contains(missing, name) {
+			name += " (you lack it; roles that give it: " + strings.Join(mesh.RoleNames(name), ", ") + ")"
+		}
+		parts = append(parts, name)
+	}
+	return strings.Join(parts, "; ")
 }
 
 // warningText says what is odd on the agent's card, one line for each; "" for nothing.

@@ -23,9 +23,9 @@ import (
 )
 
 func (a *app) auditCommand() *cobra.Command {
-	return group("audit", "Read and verify the record of administrative acts and refusals",
-		"  mesh audit tail --follow\n  mesh audit export >audit.jsonl\n  mesh audit verify --data copy --checkpoints /other/disk/checkpoints",
-		a.auditTailCommand(), a.auditExportCommand(), a.auditVerifyCommand())
+	return group("audit", "Read and verify the record, and what happened in conversations",
+		"  mesh audit tail --follow\n  mesh audit trail 550e8400-e29b-41d4-a716-446655440000\n  mesh audit export >audit.jsonl\n  mesh audit verify --data copy --checkpoints /other/disk/checkpoints",
+		a.auditTailCommand(), a.auditExportCommand(), a.auditTrailCommand(), a.auditVerifyCommand())
 }
 
 // auditFilter adds the flags that say which records are wanted.

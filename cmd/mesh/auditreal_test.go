@@ -88,3 +88,49 @@ func TestTheRecordIsReadAndVerified(t *testing.T) {
 	}
 	m.verify("--checkpoints", kept).want(t, 3, "is not there, or not all of it; name another one with --data")
 }
+
+// S4-006, S4-012: an administrator reads what happened in a conversation in one place, in order,
+// as lines and as JSON; with secrets taken out by our rules and by those of the settings; and
+// of a conversation that was deleted, what the record has.
+func TestTheTrailOfAConversationIsPrinted(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "mesh.yaml"), []byte("audit:\n  redact:\n    patterns: ['EMP-[0-9]+']\n    fields: [iban]\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	m := up(t, dir)
+	keeps, goes := "550e8400-e29b-41d4-a716-446655440000", "550e8400-e29b-41d4-a716-446655440001"
+	m.mesh("send", "--thread", keeps, "I am EMP-4711 and my password is zq-hunter").want(t, 0, "")
+	m.mesh("send", "--thread", goes, "soon to be gone").want(t, 0, "")
+	m.mesh("threads", "share", keeps, "--with", "bob").want(t, 0, "bob")
+	if _, err := meshv1.NewThreadServiceClient(m.dial()).DeleteThread(timely(t), &meshv1.DeleteThreadRequest{ThreadId: goes}); err != nil {
+		t.Fatal(err)
+	}
+
+	got := m.mesh("audit", "trail", keeps)
+	got.want(t, 0, "message   user:local  message_posted  \"I am [redacted] and my password is [redacted]\"", "user:local > agent:main", "act       user:local  ShareThread: "+keeps+"  done")
+	at := -1
+	for _, word := range []string{"task_opened", "message_posted", "dispatch_issued", "agent:main", "ShareThread"} {
+		next := strings.Index(got.stdout, word)
+		if next <= at {
+			t.Errorf("%s is not where it happened:\n%s", word, got.stdout)
+		}
+		at = next
+	}
+	asJSON := m.mesh("audit", "trail", keeps, "--json", "--kind", "message,act", "--of", "local")
+	asJSON.want(t, 0, `"kind":"KIND_MESSAGE"`, `"chain":["user:local"]`, `"redacted":2`)
+	if n := strings.Count(asJSON.stdout, "\n"); n < 3 || strings.Contains(asJSON.stdout+got.stdout, "4711") || strings.Contains(asJSON.stdout+got.stdout, "zq-hunter") {
+		t.Errorf("%d lines: %s", n, asJSON.stdout)
+	}
+	gone := m.mesh("audit", "trail", goes)
+	gone.want(t, 0, "the conversation was deleted", "DeleteThread: "+goes+"  done")
+	if strings.Contains(gone.stdout, "soon") {
+		t.Errorf("a deleted conversation is told: %s", gone.stdout)
+	}
+	m.mesh("audit", "trail", "--since", "1h", "-n", "1").want(t, 0, "")
+	all := m.mesh("audit", "trail", "--since", "1h", "--agent", "main")
+	all.want(t, 0, "dispatch_issued: main")
+	m.mesh("audit", "trail", "--thread", "550e8400-e29b-41d4-a716-446655440009").want(t, 3, "Thread not found")
+	m.mesh("audit", "trail").want(t, 2, "--since")
+	m.mesh("audit", "trail", keeps, "--kind", "gossip").want(t, 2, "refusal, task, transfer")
+}

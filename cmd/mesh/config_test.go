@@ -19,6 +19,7 @@ agents:
   nobody: {mcp: []}
   worker: {type: orchestrator}
   mail: {sub_agents: [worker]}
+  tasks: {orchestrator: {profile: push}}
 chains:
   one: {stages: [{agent: two}]}
   two: {stages: [{agent: one}]}
@@ -36,10 +37,11 @@ main: web-researcher
 		`mesh.yaml:6: agents.nobody: has settings of "nobody", which is no agent`,
 		`mesh.yaml:7: agents.worker.type: is orchestrator, and the built-in agent is another`,
 		`mesh.yaml:8: agents.mail.sub_agents: is for agents of the type orchestrator`,
-		`mesh.yaml:1[01]: chains.(one|two).stages\[0\].agents\[0\].name: goes in a circle: one -> two -> one`,
-		`mesh.yaml:12: chains.mail: is the name of a built-in agent`,
-		`mesh.yaml:13: main: is web-researcher, which cannot be offered: it needs a language model`,
-		`config: 12 mistakes`,
+		`mesh.yaml:9: agents.tasks.orchestrator: is for agents of the type orchestrator, and tasks is none`,
+		`mesh.yaml:1[12]: chains.(one|two).stages\[0\].agents\[0\].name: goes in a circle: one -> two -> one`,
+		`mesh.yaml:13: chains.mail: is the name of a built-in agent`,
+		`mesh.yaml:14: main: is web-researcher, which cannot be offered: it needs a language model`,
+		`config: 13 mistakes`,
 	} {
 		if !regexp.MustCompile(want).MatchString(r.stdout) {
 			t.Errorf("not told: %s", want)

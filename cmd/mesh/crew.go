@@ -220,7 +220,14 @@ func (c *crew) agent(name string, env node.Env) (agent.Agent, error) {
 		}
 		return mainagent.New(cfg)
 	case name == "skill-builder":
-		return skillbuilder.New(skillbuilder.Config{Card: card, Now: c.now, Logger: env.Logger})
+		cfg := skillbuilder.Config{Card: card, Conns: env.Conns, Dispatch: c.dispatching(a, env), Now: c.now, Logger: env.Logger}
+		if !t.offline { // which goes by rules, as the builder does itself
+			cfg.Model, cfg.ModelName, cfg.Fit, cfg.Cost = t.model, t.name, t.fit, t.cost
+			if slices.Contains(c.names(), "worker") {
+				cfg.Worker = "worker"
+			}
+		}
+		return skillbuilder.New(cfg)
 	case a.Type == node.TypeOrchestrator:
 		cfg := orchestrator.Config{Card: card, Model: t.model, ModelName: t.name, Fit: t.fit, Cost: t.cost, Conns: env.Conns,
 			Dispatch: c.dispatching(a, env), Instructions: a.Instructions, Learns: c.kit.learns, MaxSteps: cmp.Or(a.MaxIterations, steps(env)), Now: c.now, Logger: env.Logger}

@@ -382,8 +382,8 @@ func checkHandoff(t *testing.T, m *realMesh, id string, first bool) {
 			t.Errorf("the handoff's %s is %v, want %v", field, h[field], want)
 		}
 	}
-	if h["handoffReason"] == "" || h["contextSummary"] == "" || h["conversationHistoryCount"] == nil {
-		t.Errorf("the handoff does not say why, or what was said: %v", h)
+	if h["handoffReason"] == "" || h["contextSummary"] == "" || h["conversationHistoryCount"] != nil { // S4-076: word by word nothing goes along
+		t.Errorf("the handoff does not say why, or what was said, or says more: %v", h)
 	}
 	log := m.log(id)
 	said := slices.ContainsFunc(log, func(e *meshv1.Event) bool {

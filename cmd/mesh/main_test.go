@@ -34,6 +34,8 @@ func TestMain(m *testing.M) {
 		os.Exit(runMCP())
 	case asCast:
 		os.Exit(runCast())
+	case asDying:
+		os.Exit(runDying())
 	}
 	// Most tests wait for processes: more of them run at a time than there are cores.
 	if err := flag.Set("test.parallel", strconv.Itoa(2*runtime.GOMAXPROCS(0))); err != nil {

@@ -180,7 +180,7 @@ func TestEightAgentsAreAsManyAsOneMessageHas(t *testing.T) {
 		h.hear(t, u, thread)
 	}
 	asked := h.status[len(h.status)-1]
-	for _, want := range []string{"I have set the 8 agents to work", "Find ninth (not begun", "Would you like me to continue?"} {
+	for _, want := range []string{"I may set at most 8 agents to work", "Find ninth (not begun", "Would you like me to continue?"} {
 		if !mesh.Interrupted(h.state) || !strings.Contains(asked, want) {
 			t.Fatalf("ended %v, asked %q without %q", h.state, asked, want)
 		}
@@ -255,5 +255,29 @@ func TestASilentAgentIsToldOfAndThenDoneWithout(t *testing.T) {
 		if x.GetStatus() != want {
 			t.Errorf("%s is %s %s", x.GetExecution().GetLabel(), x.GetStatus(), x.GetReason())
 		}
+	}
+}
+
+// An orchestrator that talks with users itself does not have main work, which only talks with
+// users; it is told so at once, as of an agent that is not there.
+func TestWhoOnlyTalksWithUsersIsNotDispatched(t *testing.T) {
+	t.Parallel()
+	m := startCrewMesh(t, "main: orchestrator\n",
+		scripted.Call("dispatch_agent", `{"agent_id":"a","name":"main","mission":"Say hello"}`).For(ofPlanner),
+		scripted.Call("dispatch_agent", `{"agent_id":"a","name":"nobody","mission":"Say hello"}`).For(ofPlanner),
+		scripted.Say("Nobody can.").For(ofPlanner))
+	thread := mesh.NewThreadID()
+	m.mesh("send", "--thread", thread, "Say hello").succeeds(t)
+	reqs := m.model.Requests()
+	if strings.Contains(reqs[0].System, "\n- main:") || !strings.Contains(reqs[0].System, "\n- helper:") {
+		t.Errorf("the planner is told of\n%s", reqs[0].System)
+	}
+	for i, want := range []string{`"main" has others work itself, talks with users only`, `there is no agent "nobody"`} {
+		if told := reqs[i+1].Messages[len(reqs[i+1].Messages)-1].Text; !strings.Contains(told, want) {
+			t.Errorf("the planner was told %q, want %q", told, want)
+		}
+	}
+	if n := len(m.executions(thread)); n != 2 {
+		t.Errorf("there are %d executions, want the turn and the planner", n)
 	}
 }

@@ -454,7 +454,7 @@ func (v *vault) refused(m *realMesh) {
 func (v *vault) read(ann person, id string) {
 	v.t.Helper()
 	for _, line := range []string{"agents list", "agents list --json", "agents show confidant", "agents show confidant --json", "agents show keeper-basic --json", "agents show helper --json",
-		"threads list", "threads show " + id, "threads export " + id, "audit export", "audit tail --json", "skills list", "skills show press.print", "protos " + v.t.TempDir(), "token explain"} {
+		"threads list", "threads show " + id, "threads export " + id, "audit export", "audit tail --json", "audit trail " + id, "skills list", "skills show press.print", "protos " + v.t.TempDir(), "token explain"} {
 		v.heard(line, ann.mesh(strings.Fields(line)...)).want(v.t, exitOK, "")
 	}
 	bearer := http.Header{"Authorization": {"Bearer " + ann.token}}

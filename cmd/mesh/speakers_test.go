@@ -38,6 +38,7 @@ type heardTurn struct {
 	text    string   // of the turn's artifacts
 	status  []string // texts of status messages
 	handoff bool     // our extension told of a handoff
+	seq     mesh.Seq // of the last update, for who counts them
 }
 
 // hear adds an update of a stream, and checks that it belongs there.

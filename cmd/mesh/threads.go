@@ -72,12 +72,14 @@ func (c *client) listThreads(ctx context.Context, limit int) ([]*meshv1.Thread, 
 
 func (a *app) threadsShowCommand() *cobra.Command {
 	var asJSON, tree, follow bool
-	var thread string
+	var thread, execution string
 	check := a.threadArg(&thread)
 	cmd := &cobra.Command{
 		Use:   "show [ID]",
-		Short: "Print a conversation and who worked on it",
+		Short: "Print a conversation and who worked on it, or one agent's result",
 		Long: `Print a conversation: what was said, what the agents did, and the tree of executions.
+
+With the id of an execution, print that one: its state, its calls of skills, and its result.
 
 With --tree, print the executions alone: who was asked by whom and for what, its state
 and why, how long it takes, its tokens, cost and calls, alone and with all below it, each
@@ -85,14 +87,24 @@ call of a skill, and after whom it came. With --follow too, print what becomes o
 until nobody works any more.`,
 		Example: `  mesh threads show 550e8400-e29b-41d4-a716-446655440000
   mesh threads show --thread 550e8400-e29b-41d4-a716-446655440000 --json
-  mesh threads show 550e8400-e29b-41d4-a716-446655440000 --tree --follow`,
+  mesh threads show 550e8400-e29b-41d4-a716-446655440000 --tree --follow
+  mesh threads show 550e8400e29b41d4a716446655440000-2f1c9b6a7d3e4f50`,
 		Args: func(cmd *cobra.Command, args []string) error {
-			if follow && !tree {
+			one := len(args) == 1 && isExecution(args[0])
+			switch {
+			case follow && !tree:
 				return errors.New("--follow is for --tree; 'mesh threads follow' prints events")
+			case one && tree:
+				return errors.New("--tree is for a thread, and the argument is an execution; leave --tree away")
+			case one:
+				return a.executionArgs(&thread, &execution, 0)(cmd, args)
 			}
 			return check(cmd, args)
 		},
 		RunE: a.lookupOrFollow(&follow, func(ctx context.Context, c *client, _ []string) error {
+			if execution != "" {
+				return a.showExecution(ctx, c, thread, execution, asJSON)
+			}
 			if tree {
 				return a.showTree(ctx, c, thread, follow, asJSON)
 			}
@@ -115,7 +127,7 @@ until nobody works any more.`,
 			return nil
 		}),
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print what the thread adds up to as one line of JSON; of a tree, each execution as one")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print what the thread adds up to as one line of JSON; of a tree, each execution as one; of an execution, what is known of it")
 	cmd.Flags().BoolVar(&tree, "tree", false, "print the executions, with their calls, states and cost")
 	cmd.Flags().BoolVar(&follow, "follow", false, "with --tree: until nobody works any more")
 	return cmd

@@ -273,6 +273,24 @@ func (t *tree) last() *tree {
 	return t
 }
 
+// showExecution prints one execution with its calls and its result.
+func (a *app) showExecution(ctx context.Context, c *client, thread, execution string, asJSON bool) error {
+	resp, err := c.execution.GetExecution(c.call(ctx, thread), &meshv1.GetExecutionRequest{ThreadId: thread, ExecutionId: execution})
+	if err != nil {
+		return err
+	}
+	x := resp.GetExecution()
+	if asJSON {
+		return printJSON(a, x)
+	}
+	t := &tree{all: []*meshv1.ExecutionInfo{x}, calls: map[string][]*meshv1.SkillCall{execution: x.GetCalls()}}
+	a.printf("%s", t.text(time.Now()))
+	if x.GetResult() != "" {
+		a.printf("\n%s\n", printable(x.GetResult()))
+	}
+	return nil
+}
+
 // printNews prints the executions that are new in a tree, or in another state.
 func (a *app) printNews(was, is *tree, asJSON bool) error {
 	before := map[string]string{}
@@ -304,8 +322,25 @@ func (a *app) executionArgs(threadID, execution *string, rest int) cobra.Positio
 			return errors.New("the first argument is no id of an execution; 'mesh threads show ID --tree' shows them")
 		}
 		*threadID, *execution = of, args[0]
+		return a.sameThread(of)
+	}
+}
+
+func isExecution(s string) bool {
+	_, ok := mesh.ExecutionID(s).ThreadID()
+	return ok
+}
+
+// sameThread refuses a --thread that is not the thread of the execution that is named.
+func (a *app) sameThread(of string) error {
+	if a.flags.thread == "" {
 		return nil
 	}
+	id, err := parseThread("--thread", a.flags.thread)
+	if err == nil && id != of {
+		return errors.New("the execution is of another thread than --thread; leave --thread away")
+	}
+	return err
 }
 
 func (a *app) threadsCancelCommand() *cobra.Command {

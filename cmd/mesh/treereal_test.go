@@ -35,4 +35,15 @@ func TestTheTreeOfARealTurn(t *testing.T) {
 	if f := m.mesh("threads", "cancel", string(mesh.NewExecutionID(id))); f.code == 0 {
 		t.Errorf("cancelled what is not there: %+v", f)
 	}
+	m.mesh("threads", "cancel", worker[1], "--thread", mesh.NewThreadID()).fails(t, exitUsage, "the execution is of another thread than --thread")
+	one := m.mesh("threads", "show", worker[1], "--thread", id).succeeds(t)
+	head, result, _ := strings.Cut(one, "\n\n")
+	line, _, _ := strings.Cut(result, "\n") // of the text that the log has
+	if !strings.Contains(head, worker[1]) || line == "" || !strings.Contains(m.mesh("threads", "export", id).succeeds(t), line) {
+		t.Errorf("one execution is shown as\n%s", one)
+	}
+	if got := m.mesh("threads", "show", worker[1], "--json").succeeds(t); !strings.Contains(got, `"result":`) || strings.Count(got, "\n") != 1 {
+		t.Errorf("one execution is %s", got)
+	}
+	m.mesh("threads", "show", worker[1], "--tree").fails(t, exitUsage, "--tree is for a thread")
 }

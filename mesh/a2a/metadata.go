@@ -21,6 +21,7 @@ const (
 	KeySeq           = "seq"            // number: the update's cursor
 	KeyHandoff       = "handoff"        // object: the handoff that begins here
 	KeyHandoffReturn = "handoff_return" // object: the handoff that ended
+	KeyHandoffParked = "handoff_parked" // object: the handoff whose session was parked, and of which nobody was told yet
 	KeyUpdates       = "updates"        // number: artifact updates that the task has had
 	KeyContinues     = "continues"      // string: the work on the message was cut off, and goes on: ContinuesFirst or ContinuesAnswer
 	KeyReason        = "reason"         // string: why the task ended, as mesh.ReasonTimeout

@@ -87,13 +87,14 @@ func (w *ruling) phrase(i int, b *mesh.ApprovalAsked) (err error) {
 	field := fmt.Sprintf("events[%d].approval_asked.", i)
 	if b.Skill == mesh.CallCreateSkill {
 		var args struct {
-			Source string `json:"source"`
+			Source   string `json:"source"`
+			Replaces string `json:"replaces"`
 		}
-		if err := json.Unmarshal([]byte(b.Args), &args); err != nil || b.Args != mesh.CreateSkillArgs(args.Source) {
-			return mesh.InvalidField(w.op, field+"args", `must be {"source":TEXT} with the file of the skill, without spaces`)
+		if err := json.Unmarshal([]byte(b.Args), &args); err != nil || b.Args != mesh.ReplaceSkillArgs(args.Source, args.Replaces) {
+			return mesh.InvalidField(w.op, field+"args", `must be {"source":TEXT} with the file of the skill, or {"replaces":VERSION,"source":TEXT}, without spaces`)
 		}
 		b.Version = ""
-		b.Text, err = skill.CreateQuestion(args.Source)
+		b.Text, err = skill.CreateQuestion(args.Source, args.Replaces != "")
 		return mesh.Wrap(w.op, err)
 	}
 	s, ok := w.skill(b.Skill)

@@ -23,7 +23,7 @@ func (w *ruling) checkAccepted(i int, b mesh.DispatchAccepted) error {
 	if x := w.st.Execution(c.ID); x != nil && (x.Accepted == nil || !sameOrder(x.Accepted.Child, c)) {
 		return taken(w.op, field)
 	}
-	err := w.bounded(i, "dispatch_accepted", span{"child.label", c.Label, 0, maxName}, span{"context", b.Context, 0, mesh.MaxContext}, span{"call", b.Call, 0, maxName})
+	err := w.bounded(i, "dispatch_accepted", span{"context", b.Context, 0, mesh.MaxContext}, span{"call", b.Call, 0, maxName})
 	if err != nil {
 		return err
 	}
@@ -65,6 +65,9 @@ func (w *ruling) mayDispatch(field string, c mesh.Execution, anyone bool) error 
 	}
 	if c.Traceparent != mesh.LoggedTraceparent(c.Traceparent) || c.Traceparent != "" && !mesh.ValidTraceparent(c.Traceparent) {
 		return mesh.InvalidField(w.op, field+".traceparent", "must be a W3C traceparent of version 00, which has 55 characters; leave it out where nothing is traced")
+	}
+	if !mesh.ValidLabel(c.Label) {
+		return mesh.InvalidField(w.op, field+".label", "must be at most %d characters of a-z, 0-9, _ and -, or empty", mesh.MaxLabel)
 	}
 	if of, ok := c.ID.ThreadID(); !ok || of != w.grant.Thread {
 		return mesh.InvalidField(w.op, field+".id", "is no id of an execution in this thread; make a new one for each dispatch")

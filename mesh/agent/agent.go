@@ -72,6 +72,10 @@ type Invocation struct {
 	// Returned is set when control came back to the agent with this message:
 	// it is the handoff that ended.
 	Returned *meshv1.Handoff
+	// Parked is set when the user of a session said nothing for too long, and the conversation
+	// is the agent's again with this message, which nobody told the user yet: it is the
+	// handoff, from which its target can go on when it gets the conversation once more.
+	Parked *meshv1.Handoff
 	// Resume is set when the user left, before it was done, a session with an agent to which
 	// this one had handed the conversation over, and which can be gone on with.
 	Resume *Resume

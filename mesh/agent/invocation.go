@@ -54,6 +54,9 @@ func (r *Runtime) invocation(call mesh.Call, g *mesh.Grant, m *a2apb.Message) (*
 	if inv.Returned, err = handoff(a2a.KeyHandoffReturn, ext[a2a.KeyHandoffReturn]); err != nil {
 		return nil, err
 	}
+	if inv.Parked, err = handoff(a2a.KeyHandoffParked, ext[a2a.KeyHandoffParked]); err != nil {
+		return nil, err
+	}
 	if inv.SkillCall, err = skillCall(m, g.Direct()); err != nil {
 		return nil, err
 	}

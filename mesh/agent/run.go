@@ -36,8 +36,9 @@ func (r *Runtime) Send(ctx context.Context, req *a2apb.SendMessageRequest) (*a2a
 	case m.GetTaskId() != "" && m.GetTaskId() != string(g.Execution):
 		return nil, mesh.TaskNotFound(op)
 	}
+	var told int32
 	if call.Principal.Ticket {
-		if call, err = meshclient.Redeem(ctx, r.node, call, r.secret()); err != nil {
+		if call, told, err = meshclient.Redeem(ctx, r.node, call, r.secret()); err != nil {
 			return nil, mesh.Wrap(op, err)
 		}
 	}
@@ -45,6 +46,7 @@ func (r *Runtime) Send(ctx context.Context, req *a2apb.SendMessageRequest) (*a2a
 	if err != nil {
 		return nil, err
 	}
+	inv.Mesh.Waiting(told)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	continues := a2a.Extension(m.GetMetadata()).GetFields()[a2a.KeyContinues].GetStringValue()

@@ -147,6 +147,9 @@ func overview(x *thread.Execution, total thread.Total) *meshv1.ExecutionInfo {
 		SkillCalls: count(x.SkillCalls), ToolCalls: count(x.ToolCalls), TotalSkillCalls: count(total.SkillCalls), TotalToolCalls: count(total.ToolCalls),
 		SubAgents: count(total.Below), Depth: count(total.Depth), Instructions: count(len(x.Instructions)), Instance: x.Instance,
 	}
+	if x.State == a2apb.TaskState_TASK_STATE_FAILED && out.Detail == "" {
+		out.Detail = mesh.Clip(x.Result, maxShownContent)
+	}
 	if x.Ended != 0 {
 		out.Ended = timestamppb.New(x.Updated)
 	}

@@ -63,7 +63,8 @@ func (s *Grants) RedeemTicket(ctx context.Context, _ *meshv1.RedeemTicketRequest
 	for _, c := range g.Capabilities {
 		res.Capabilities = append(res.Capabilities, string(c))
 	}
-	return res, nil
+	res.Instructions, err = instructions(ctx, s.States, g)
+	return res, mesh.Wrap("api.RedeemTicket", err)
 }
 
 // IssueTicket implements the RPC. It issues tickets for what is over, too: they cannot be

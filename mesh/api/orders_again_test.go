@@ -110,11 +110,11 @@ func TestTheTimeOfARunOutlivesItsProcess(t *testing.T) {
 		}
 		r.order(there("b"))
 		time.Sleep(44 * time.Second)
-		r.order(there("in time"))
+		r.order(there("in-time"))
 		if got, _ := r.Done(r.p.ctx, "b"); got.Status != dispatch.StatusCompleted {
 			t.Errorf("within the time: %+v", got)
 		}
-		got, _ := r.Done(r.p.ctx, "in time")
+		got, _ := r.Done(r.p.ctx, "in-time")
 		if trip := dispatch.NewOrchestration(r.Dispatcher).Limit(); got.Status != dispatch.StatusCanceled || trip == nil || trip.Limit != limit.OrchestratorTime {
 			t.Errorf("beyond the time: %+v, and the limit is %+v", got, trip)
 		}

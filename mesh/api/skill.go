@@ -30,6 +30,8 @@ type Skills interface {
 	// Create adds the skill whose file this is to those of the tenant, and
 	// Delete removes one that Create made.
 	Create(t mesh.TenantID, source []byte) (*skill.Skill, error)
+	// Replace puts the file in the place of one that Create made, as it is in the version.
+	Replace(t mesh.TenantID, source []byte, version string) (*skill.Skill, error)
 	Delete(t mesh.TenantID, name string) error
 	// Reload reads all changed files.
 	Reload(ctx context.Context) (skill.Changes, error)
@@ -219,7 +221,11 @@ func (s *SkillService) CreateSkill(ctx context.Context, req *meshv1.CreateSkillR
 	}
 	var sk *skill.Skill
 	create := func() (err error) {
-		sk, err = s.create(ctx, call.Principal, []byte(req.GetSource()))
+		if req.GetReplaces() != "" {
+			sk, err = s.replace(ctx, call.Principal, []byte(req.GetSource()), req.GetReplaces())
+		} else {
+			sk, err = s.create(ctx, call.Principal, []byte(req.GetSource()))
+		}
 		return err
 	}
 	switch g := call.Principal.Grant; {
@@ -228,7 +234,7 @@ func (s *SkillService) CreateSkill(ctx context.Context, req *meshv1.CreateSkillR
 	case s.effects == nil:
 		err = mesh.Errorf(mesh.Denied, op, "agents create no skills here")
 	default:
-		err = s.effects.Effect(ctx, g, mesh.CallCreateSkill, mesh.CreateSkillArgs(req.GetSource()), create)
+		err = s.effects.Effect(ctx, g, mesh.CallCreateSkill, mesh.ReplaceSkillArgs(req.GetSource(), req.GetReplaces()), create)
 	}
 	if err != nil {
 		return nil, mesh.Wrap(op, err)

@@ -50,6 +50,37 @@ func (s *SkillService) create(ctx context.Context, p mesh.Principal, source []by
 	return sk, nil
 }
 
+// replace puts the file in the place of the skill's. One that runs by itself does so in the
+// name of who made it, and is changed by nobody else.
+func (s *SkillService) replace(ctx context.Context, p mesh.Principal, source []byte, version string) (*skill.Skill, error) {
+	const op = "api.CreateSkill"
+	draft, problem := skill.ParseNew(source)
+	var old *skill.Skill
+	if problem == nil {
+		old, _ = s.skills.Find(p.Tenant, draft.Name)
+	}
+	if old != nil && old.Schedule+draft.Schedule != "" && s.owners != nil {
+		switch owner, err := s.owners.Of(ctx, p.Tenant, old.Name); {
+		case err != nil:
+			return nil, err
+		case owner != p.User:
+			return nil, &mesh.Error{Code: mesh.Denied, Op: op, Field: "replaces",
+				Detail: "The skill " + old.Name + " runs by itself in the name of who made it, who alone may change it; make one of another name"}
+		}
+		if q := s.schedules; q != nil {
+			q.mu.Lock()
+			defer q.mu.Unlock()
+			if old.Schedule == "" {
+				if err := s.room(ctx, p); err != nil {
+					return nil, err
+				}
+			}
+			delete(q.of, p.Tenant) // counted anew
+		}
+	}
+	return s.skills.Replace(p.Tenant, source, version)
+}
+
 // room returns an error if there is none for another schedule of the user. The caller
 // holds mu.
 func (s *SkillService) room(ctx context.Context, p mesh.Principal) error {

@@ -60,3 +60,45 @@ func TestUsersHaveSoManySchedules(t *testing.T) {
 	}
 	wanted(create("ann", 5, true), "", 0)
 }
+
+// A skill of the tenant's is replaced by whoever may create skills; one that runs by itself
+// does so in the name of who made it, and is changed by that user alone, also into one.
+func TestASkillThatRunsByItselfIsChangedByItsOwnerAlone(t *testing.T) {
+	n := serve(t)
+	s := NewSkills(n.library, n.runner, WithOwners(NewSkillOwners(n.kv)),
+		WithScheduleQuotas(limit.Quotas{User: limit.Quota{Schedules: 1}}))
+	as := func(user, source, replaces string) (*meshv1.Skill, error) {
+		ctx := mesh.WithCall(t.Context(), mesh.Call{Principal: mesh.Principal{Tenant: "acme", User: user}})
+		res, err := s.CreateSkill(ctx, &meshv1.CreateSkillRequest{Source: source, Replaces: replaces})
+		return res.GetSkill(), err
+	}
+	plain := strings.Replace(alert, "schedule: \"0 9 * * *\"\ntimezone: Europe/Berlin\n", "", 1)
+	louder := strings.Replace(plain, "description: ", "description: Loudly ", 1)
+	if plain == alert || louder == plain {
+		t.Fatal("the test's skills are the same")
+	}
+	made, err := as("ann", plain, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	changed, err := as("bob", louder, made.GetVersion())
+	if err != nil || changed.GetSource() != louder {
+		t.Fatalf("changed to %v, %v", changed, err)
+	}
+	if _, err := as("bob", alert, changed.GetVersion()); !mesh.IsCode(err, mesh.Denied) || mesh.FieldOf(err) != "replaces" {
+		t.Errorf("bob makes it run in ann's name: %v", err)
+	}
+	scheduled, err := as("ann", alert, changed.GetVersion())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := as("bob", plain, scheduled.GetVersion()); !mesh.IsCode(err, mesh.Denied) {
+		t.Errorf("bob changes what runs in ann's name: %v", err)
+	}
+	if _, err := as("ann", strings.Replace(alert, "slack_alert", "other", 1), ""); !mesh.IsCode(err, mesh.Exhausted) {
+		t.Errorf("a second schedule: %v", err)
+	}
+	if _, err := as("ann", plain, changed.GetVersion()); !mesh.IsCode(err, mesh.Precondition) {
+		t.Errorf("with an old version: %v", err)
+	}
+}

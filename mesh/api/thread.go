@@ -115,16 +115,8 @@ func (s *Threads) AppendEvents(ctx context.Context, req *meshv1.AppendEventsRequ
 	if resp.Contexts, err = s.contexts(ctx, g.Key(), added.Grants); err != nil {
 		return nil, mesh.Wrap(op, err)
 	}
-	if !g.Direct() { // nobody tells those something that the user talks to
-		err = s.states.With(ctx, g.Key(), func(st *thread.State) error {
-			if x := st.Execution(g.Execution); x != nil {
-				resp.Instructions = count(len(x.Instructions))
-			}
-			return nil
-		})
-		if err != nil {
-			return nil, mesh.Wrap(op, err)
-		}
+	if resp.Instructions, err = instructions(ctx, s.states, g); err != nil {
+		return nil, mesh.Wrap(op, err)
 	}
 	for _, c := range added.Calls {
 		if resp.Permits == nil {
@@ -136,6 +128,21 @@ func (s *Threads) AppendEvents(ctx context.Context, req *meshv1.AppendEventsRequ
 }
 
 // remaining is what is left as a message: what has no limit is not set.
+// instructions is how many the grant's execution was given and has not read. Nobody tells
+// one something that the user talks to.
+func instructions(ctx context.Context, states *cache.States, g *mesh.Grant) (n int32, err error) {
+	if g.Direct() {
+		return 0, nil
+	}
+	err = states.With(ctx, g.Key(), func(st *thread.State) error {
+		if x := st.Execution(g.Execution); x != nil {
+			n = count(len(x.Instructions))
+		}
+		return nil
+	})
+	return n, err
+}
+
 func remaining(left *limit.Left) *meshv1.Remaining {
 	if left == nil {
 		return nil

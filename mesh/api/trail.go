@@ -138,20 +138,16 @@ func (q *question) begin(ctx context.Context, op string) error {
 	return mesh.Wrap(op, err)
 }
 
-// beginThread refuses a thread that is neither in the log nor in the record.
+// beginThread refuses a thread that has no log and was not deleted. What callers of the tenant
+// tried to do to one that is not there makes none of it.
 func (q *question) beginThread(ctx context.Context, op string, at trailToken) error {
 	info, ok, err := q.of.talks.Log.Info(ctx, q.key)
 	if err != nil {
 		return mesh.Wrap(op, err)
 	}
-	some, err := q.of.store.About(ctx, q.key, 0, 1)
-	if err != nil {
-		return mesh.Wrap(op, err)
-	}
-	if !ok && len(some) == 0 {
+	if q.gone = !ok; q.gone && !q.of.store.Deleted(q.key) {
 		return mesh.ThreadNotFound(op)
 	}
-	q.gone = !ok
 	if q.merged.events.first = info.FirstPos; at.first != info.FirstPos {
 		q.merged.events.after = 0 // it is another one than it was
 	}

@@ -33,7 +33,18 @@ func (s *Store) index(rec *meshv1.AuditRecord) {
 	for _, id := range Threads(rec) {
 		at := s.hashOf(mesh.ThreadKey{Tenant: mesh.TenantID(rec.GetTenantId()), ID: id})
 		s.about[at] = append(s.about[at], rec.GetSeq())
+		if rec.GetAction() == meshv1.ThreadService_DeleteThread_FullMethodName && rec.GetDecision() == meshv1.AuditRecord_DECISION_DONE {
+			s.deleted[at] = true
+		}
 	}
+}
+
+// Deleted reports whether the record has it that the thread, or another one with its id before
+// it, was deleted.
+func (s *Store) Deleted(key mesh.ThreadKey) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.deleted[s.hashOf(key)]
 }
 
 func (s *Store) hashOf(key mesh.ThreadKey) uint64 { return maphash.Comparable(s.seed, key) }

@@ -131,6 +131,9 @@ func (r *Recorder) Refused(ctx context.Context, method string, req any, err erro
 	rec := r.record(ctx, method, meshv1.AuditRecord_DECISION_REFUSED)
 	rec.Code, rec.Policy = code(err), mesh.PolicyOf(err)
 	rec.Resource = r.o.Named(req, r.o.Table[method].Resource)
+	if c, _ := mesh.CallFrom(ctx); rec.Resource == "" { // as of a message, which names nothing else
+		rec.Resource = c.Thread
+	}
 	key := caller(rec)
 	if rec.GetUserId() != "" { // of who is known, it is told what was tried; there are so many methods
 		key += "\x00" + method

@@ -48,7 +48,8 @@ type Store struct {
 	act     int64      // the seq of the last record that is no checkpoint
 	covered *meshv1.AuditCheckpoint
 	about   map[uint64][]int64 // the seqs of records by the threads that they are about
-	seed    maphash.Seed       // of about
+	deleted map[uint64]bool    // whether such a thread was deleted
+	seed    maphash.Seed       // of both
 	grown   chan struct{}      // closed when there is more
 }
 
@@ -60,7 +61,7 @@ func Open(dir string) (*Store, error) {
 			return nil, unusable(dir, err)
 		}
 	}
-	s := &Store{grown: make(chan struct{}), about: map[uint64][]int64{}, seed: maphash.MakeSeed()}
+	s := &Store{grown: make(chan struct{}), about: map[uint64][]int64{}, deleted: map[uint64]bool{}, seed: maphash.MakeSeed()}
 	log, err := segment.Open(dir, segment.Options{}, func(n int64, r segment.Record) error {
 		rec, err := decode(n, r)
 		if err != nil {

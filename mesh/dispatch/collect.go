@@ -3,7 +3,6 @@ package dispatch
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"slices"
 	"time"
 
@@ -19,8 +18,8 @@ func (o *Orchestration) cancel(use mesh.ToolUse) llm.ToolResult {
 		AgentID     string `json:"agent_id"`
 		ExecutionID string `json:"execution_id"`
 	}
-	if err := json.Unmarshal([]byte(use.Arguments), &a); err != nil {
-		return failure(mesh.InvalidField(op, "arguments", "cannot be read: %v", err))
+	if err := llm.Arguments(op, use, &a); err != nil {
+		return failure(err)
 	}
 	id, err := o.which(op, a.AgentID, a.ExecutionID)
 	if err != nil {
@@ -88,18 +87,19 @@ func (o *Orchestration) collect(ctx context.Context, use mesh.ToolUse) llm.ToolR
 		Mode     Mode     `json:"mode"`
 		Wait     *int     `json:"wait_seconds"`
 	}
-	if err := json.Unmarshal([]byte(use.Arguments), &a); err != nil {
-		return failure(mesh.InvalidField(op, "arguments", "cannot be read: %v", err))
+	if err := llm.Arguments(op, use, &a); err != nil {
+		return failure(err)
 	}
 	wait := maxWait
+	const most = int(maxWait / time.Second)
 	if a.Wait != nil {
-		wait = time.Duration(*a.Wait) * time.Second
+		wait = time.Duration(max(-1, min(*a.Wait, most+1))) * time.Second // it may be any number
 	}
 	switch a.Mode = cmp.Or(a.Mode, ModeAll); {
 	case a.Mode != ModeAll && a.Mode != ModeAny && a.Mode != ModeNone:
 		return failure(mesh.InvalidField(op, "mode", "is %q; it must be all, any or none", mesh.Clip(string(a.Mode), maxAgentID)))
 	case wait < 0 || wait > maxWait:
-		return failure(mesh.InvalidField(op, "wait_seconds", "is %d; it must be 0 to %d", *a.Wait, int(maxWait.Seconds())))
+		return failure(mesh.InvalidField(op, "wait_seconds", "is %d; it must be 0 to %d", *a.Wait, most))
 	}
 	waiting, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()

@@ -109,11 +109,12 @@ func (c *Consult) Waits(tool string) bool { return tool == ToolConsult }
 // Call implements llm.Tools.
 func (c *Consult) Call(ctx context.Context, use mesh.ToolUse) llm.ToolResult {
 	var a struct {
-		Agent, Task string
-		Answers     []string
+		Agent   string   `json:"agent"`
+		Task    string   `json:"task"`
+		Answers []string `json:"answers"`
 	}
-	if err := json.Unmarshal([]byte(use.Arguments), &a); err != nil {
-		return failure(mesh.InvalidField("dispatch.Consult", "arguments", "cannot be read: %v", err))
+	if err := llm.Arguments("dispatch.Consult", use, &a); err != nil {
+		return failure(err)
 	}
 	id := c.d.ordered(use.ID)
 	if id == "" {
@@ -155,7 +156,7 @@ func (c *Consult) label(agent string) string {
 	defer c.numbering.Unlock()
 	for {
 		c.n++
-		if id := fmt.Sprintf("%s-%d", agent, c.n); !c.d.has(id) {
+		if id := numbered(agent, c.n); !c.d.has(id) {
 			return id
 		}
 	}

@@ -78,6 +78,14 @@ func (m *mission) end(state mesh.TaskState, words string) error {
 	return m.send(&a2apb.StreamResponse{Payload: &a2apb.StreamResponse_StatusUpdate{StatusUpdate: &a2apb.TaskStatusUpdateEvent{TaskId: "remote", Status: s}}})
 }
 
+// endFor ends with a reason for programs.
+func (m *mission) endFor(state mesh.TaskState, reason string) error {
+	said := &structpb.Struct{Fields: map[string]*structpb.Value{"reason": structpb.NewStringValue(reason)}}
+	return m.send(&a2apb.StreamResponse{Payload: &a2apb.StreamResponse_StatusUpdate{StatusUpdate: &a2apb.TaskStatusUpdateEvent{
+		TaskId: "remote", Status: &a2apb.TaskStatus{State: state},
+		Metadata: &structpb.Struct{Fields: map[string]*structpb.Value{mesh.ExtensionURI: structpb.NewStructValue(said)}}}}})
+}
+
 // ask waits for the user's approval.
 func (m *mission) ask(words string) error {
 	reason := &structpb.Struct{Fields: map[string]*structpb.Value{"reason": structpb.NewStringValue(mesh.ReasonApproval)}}
@@ -149,6 +157,7 @@ type world struct {
 	inner  map[string]*meshv1.Agent // in no list
 	ours   bool                     // agents that are made speak our extension
 	refuse func(*mesh.Event) bool   // what the log does not take
+	deny   func(*mesh.Event) error  // what the node does not let happen, or nil
 	page   int                      // events that are read at a time
 
 	mu     sync.Mutex
@@ -238,6 +247,11 @@ func (w *world) AppendEvents(ctx context.Context, req *meshv1.AppendEventsReques
 		e, err := eventpb.EventFromProto(p)
 		if err != nil {
 			return nil, err
+		}
+		if w.deny != nil {
+			if err := w.deny(e); err != nil {
+				return nil, err
+			}
 		}
 		if w.refuse != nil && w.refuse(e) {
 			return nil, mesh.Errorf(mesh.Precondition, "world.AppendEvents", "the disk is full")

@@ -3,7 +3,6 @@ package dispatch
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"slices"
 	"strings"
 	"time"
@@ -222,8 +221,8 @@ func (o *Orchestration) answer(ctx context.Context, use mesh.ToolUse) (r llm.Too
 		Message     string `json:"message"`
 		AskUser     bool   `json:"ask_user"`
 	}
-	if err := json.Unmarshal([]byte(use.Arguments), &a); err != nil {
-		return failure(mesh.InvalidField(op, "arguments", "cannot be read: %v", err)), ""
+	if err := llm.Arguments(op, use, &a); err != nil {
+		return failure(err), ""
 	}
 	id, err := o.which(op, a.AgentID, a.ExecutionID)
 	switch {

@@ -150,7 +150,7 @@ func TestAnswersAreChecked(t *testing.T) {
 		{`{"agent_id":"ask"}`, "", "", "message is missing; give the agent what it asks for, or set ask_user"},
 		{`{"agent_id":"ask","message":" "}`, "", "", "message is missing; give the agent what it asks for, or set ask_user"},
 		{`{"agent_id":"ask","message":"` + strings.Repeat("x", mesh.MaxHelp+1) + `"}`, "", "", "message has 16385 bytes; shorten it to at most 16384"},
-		{`{"agent_id":"ask","message":7}`, "", "", "arguments cannot be read"},
+		{`{"agent_id":"ask","message":7}`, "", "", "message must be a text, and has a number"},
 		{`{"agent_id":"ask","message":"` + strings.Repeat("x", mesh.MaxHelp) + `"}`, "answered", "", ""},
 	} {
 		r := o.Call(t.Context(), use(mesh.NewEventID(), dispatch.ToolAnswer, c.args))

@@ -183,6 +183,6 @@ func (o *Orchestration) Summary(use mesh.ToolUse) (string, bool) {
 	if use.Name != ToolDispatch {
 		return "", false
 	}
-	order, err := o.parse(use.Arguments)
+	order, err := o.parse(use)
 	return text.NotAsked(brief(order.Mission)), err == nil
 }

@@ -58,9 +58,11 @@ type Options struct {
 	// order itself. Default "worker".
 	Worker string
 	// SubAgents are those that may be dispatched; nil for all. With Leaves, all are those
-	// that have a description and do not have others work themselves.
+	// that have a description, do not have others work themselves, and are not among Talkers.
 	SubAgents []SubAgent
 	Leaves    bool
+	// Talkers are agents that only talk with users, by the names by which they are registered.
+	Talkers []string
 	// Terms are what holds for agents, by the names by which they are registered.
 	Terms map[string]Terms
 	// Profile says which tools the model gets, and when it is told of results. Default

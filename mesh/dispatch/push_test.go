@@ -160,7 +160,7 @@ func TestResultsAreCollectedByMode(t *testing.T) {
 		t.Errorf("delivered again: %v", first)
 	}
 	for args, want := range map[string]string{
-		`{"mode":"some"}`: "mode is", `{"wait_seconds":601}`: "wait_seconds is 601", `{"wait_seconds":-1}`: "wait_seconds is -1", `{"agent_ids":["x"]}`: `agent_ids names "x"`,
+		`{"mode":"some"}`: "mode is", `{"wait_seconds":601}`: "wait_seconds is 601", `{"wait_seconds":18446744074}`: "wait_seconds is 18446744074", `{"wait_seconds":-1}`: "wait_seconds is -1", `{"agent_ids":["x"]}`: `agent_ids names "x"`,
 	} {
 		if r := o.Call(t.Context(), use("c", "get_agent_results", args)); !r.Failed || !strings.Contains(r.Text, want) {
 			t.Errorf("%s: %+v", args, r)

@@ -54,7 +54,8 @@ func (o *Options) may(a *meshv1.Agent) bool {
 	if o.SubAgents != nil {
 		return slices.ContainsFunc(o.SubAgents, func(s SubAgent) bool { return cmp.Or(s.Agent, s.Name) == a.GetName() })
 	}
-	return !o.Leaves || !said(a.GetCard(), "orchestration") && !said(a.GetCard(), "stateful_workflows") && strings.TrimSpace(a.GetCard().GetDescription()) != ""
+	return !o.Leaves || !said(a.GetCard(), "orchestration") && !said(a.GetCard(), "stateful_workflows") &&
+		!slices.Contains(o.Talkers, a.GetName()) && strings.TrimSpace(a.GetCard().GetDescription()) != ""
 }
 
 // mostCalls is how many skills the order allows.
@@ -87,7 +88,7 @@ func (d *Dispatcher) named(ctx context.Context, name string, listed []*meshv1.Ag
 	case a == nil:
 		return nil, mesh.Errorf(mesh.NotFound, op, "there is no agent %q; list the agents to see which there are", name)
 	case !d.opts.may(a):
-		return nil, mesh.Errorf(mesh.NotFound, op, "%q has others work itself, or does not say what it is for, and cannot be dispatched", name)
+		return nil, mesh.Errorf(mesh.NotFound, op, "%q has others work itself, talks with users only, or does not say what it is for, and cannot be dispatched", name)
 	case len(a.GetMissingPermissions()) > 0:
 		return nil, mesh.Requires(op, name, a.GetMissingPermissions()[0])
 	case !a.GetLive():

@@ -58,21 +58,22 @@ func TestOnlySubAgentsAreDispatched(t *testing.T) {
 }
 
 // S1-027, S1-028, S1-029, S1-030: without a list, those are dispatched by name that have a
-// description and do not have others work themselves.
+// description, do not have others work themselves, and do not only talk with users.
 func TestADescriptionOptsIn(t *testing.T) {
 	w := newWorld(t)
 	did := func(m *mission) error { return m.done("x") }
-	for _, name := range []string{"worker", "silent", "boss", "builder"} {
+	for _, name := range []string{"worker", "silent", "boss", "builder", "main"} {
 		w.agent(name, did)
 	}
-	described(w, map[string]string{"silent": "", "worker": "Works", "boss": "Has others work", "builder": "Talks with users"})
+	described(w, map[string]string{"silent": "", "worker": "Works", "boss": "Has others work", "builder": "Talks with users", "main": "Talks with users, too"})
 	w.agents["boss"].Card.Capabilities, w.agents["builder"].Card.Capabilities = saying("orchestration"), saying("stateful_workflows")
-	d, _ := w.dispatcher(dispatch.Options{Leaves: true})
+	d, _ := w.dispatcher(dispatch.Options{Leaves: true, Talkers: []string{"main"}})
 	if catalog, err := d.Catalog(context.Background()); !strings.Contains(catalog, "\n\n- worker: Works\n") || strings.Count(catalog, "\n- ") != 1 || err != nil {
 		t.Errorf("the catalog is %q and %v", catalog, err)
 	}
-	got := run(t, d, dispatch.Order{AgentID: "a", Name: "silent", Mission: "m"}, dispatch.Order{AgentID: "b", Name: "boss", Mission: "m"}, dispatch.Order{AgentID: "c", Name: "worker", Mission: "m"})
-	if got["a"].Status != dispatch.StatusFailed || got["b"].Status != dispatch.StatusFailed || got["c"].Status != dispatch.StatusCompleted || !strings.Contains(got["b"].Result, "cannot be dispatched") {
+	got := run(t, d, dispatch.Order{AgentID: "a", Name: "silent", Mission: "m"}, dispatch.Order{AgentID: "b", Name: "boss", Mission: "m"}, dispatch.Order{AgentID: "c", Name: "worker", Mission: "m"},
+		dispatch.Order{AgentID: "d", Name: "main", Mission: "m"})
+	if got["d"].Status != dispatch.StatusFailed || got["a"].Status != dispatch.StatusFailed || got["b"].Status != dispatch.StatusFailed || got["c"].Status != dispatch.StatusCompleted || !strings.Contains(got["b"].Result, "cannot be dispatched") {
 		t.Errorf("got %+v", got)
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -31,7 +30,7 @@ const (
 
 // Bounds of what a model may say, in bytes.
 const (
-	maxAgentID = 64
+	maxAgentID = mesh.MaxLabel
 	maxTask    = 16 << 10
 )
 
@@ -148,7 +147,7 @@ func (o *Orchestration) Batch(ctx context.Context, uses []mesh.ToolUse) {
 			errs[u.ID] = nil
 			continue
 		}
-		order, err := o.parse(u.Arguments)
+		order, err := o.parse(u)
 		if err == nil {
 			err = o.known(ctx, order)
 		}
@@ -190,7 +189,7 @@ func (o *Orchestration) label(batch []Order, taken map[string]bool) {
 			continue
 		}
 		for n := 1; batch[i].AgentID == ""; n++ {
-			id := fmt.Sprintf("%s-%d", cmp.Or(batch[i].Name, "agent"), n)
+			id := numbered(batch[i].Name, n)
 			if !taken[id] && !o.d.has(id) {
 				batch[i].AgentID, taken[id] = id, true
 			}
@@ -198,8 +197,25 @@ func (o *Orchestration) label(batch []Order, taken map[string]bool) {
 	}
 }
 
-// known refuses skills that the mesh does not have (S0-031, S0-119).
+// numbered is a label for the n-th order of an agent. What cannot be the name of one is not
+// in it, nor the end of a name that is as long as names may be.
+func numbered(name string, n int) string {
+	if !mesh.ValidAgentName(name) {
+		name = "agent"
+	}
+	number := fmt.Sprint("-", n)
+	return name[:min(len(name), mesh.MaxLabel-len(number))] + number
+}
+
+// known refuses an agent that is not there or may not be dispatched, and skills that the
+// mesh does not have (S0-031, S0-119): the model can correct it in its next reply. An agent
+// that is only away may come back.
 func (o *Orchestration) known(ctx context.Context, order Order) error {
+	if order.Name != "" {
+		if _, err := o.d.named(ctx, order.Name, nil); mesh.IsCode(err, mesh.NotFound) {
+			return mesh.InvalidField("dispatch.Batch", "name", "is wrong: %s", mesh.DetailOf(err))
+		}
+	}
 	if len(order.Skills) == 0 {
 		return nil
 	}
@@ -217,10 +233,8 @@ func (o *Orchestration) known(ctx context.Context, order Order) error {
 	return nil
 }
 
-var agentID = regexp.MustCompile(`^[a-z0-9_-]+$`)
-
 // parse reads the arguments of dispatch_agent; task is another word for mission.
-func (o *Orchestration) parse(args string) (Order, error) {
+func (o *Orchestration) parse(use mesh.ToolUse) (Order, error) {
 	const op = "dispatch.parse"
 	var a struct {
 		AgentID      string   `json:"agent_id"`
@@ -232,8 +246,8 @@ func (o *Orchestration) parse(args string) (Order, error) {
 		DependsOn    []string `json:"depends_on"`
 		MaxToolCalls int      `json:"max_tool_calls"`
 	}
-	if err := json.Unmarshal([]byte(args), &a); err != nil {
-		return Order{}, mesh.InvalidField(op, "arguments", "cannot be read: %v", err)
+	if err := llm.Arguments(op, use, &a); err != nil {
+		return Order{}, err
 	}
 	field := "mission"
 	if a.Mission == "" && a.Task != "" || o.d.opts.Profile == ProfilePush {
@@ -241,7 +255,7 @@ func (o *Orchestration) parse(args string) (Order, error) {
 	}
 	order := Order{AgentID: a.AgentID, Name: a.Name, Mission: a.Mission, Skills: a.Skills, Context: a.Context, DependsOn: a.DependsOn, MaxToolCalls: a.MaxToolCalls}
 	switch {
-	case len(a.AgentID) > maxAgentID || a.AgentID != "" && !agentID.MatchString(a.AgentID):
+	case !mesh.ValidLabel(a.AgentID):
 		return order, mesh.InvalidField(op, "agent_id", "is %q; use 1 to %d characters of a-z, 0-9, _ and -", mesh.Clip(a.AgentID, maxAgentID), maxAgentID)
 	case a.AgentID == "" && o.d.opts.Profile == ProfileCollect:
 		return order, mesh.InvalidField(op, "agent_id", "is missing; give each agent an id of its own")

@@ -134,8 +134,12 @@ func TestAWrongDispatchOfAReplyDispatchesNone(t *testing.T) {
 	good := `{"agent_id":"a","mission":"m","skills":["mail.send"]}`
 	for name, tt := range map[string]struct{ bad, says string }{
 		"an unknown skill": {`{"agent_id":"b","mission":"m","skills":["mail.sned"]}`, `"mail.sned"`},
-		"no JSON":          {`{"agent_id":`, "arguments cannot be read"},
-		"a wrong type":     {`{"agent_id":"b","mission":"m","skills":"mail.send"}`, "arguments cannot be read"},
+		"no JSON":          {`{"agent_id":`, "arguments must be one object of JSON"},
+		"no object":        {`["b"]`, "arguments must be one object of JSON"},
+		"a wrong type":     {`{"agent_id":"b","mission":"m","skills":"mail.send"}`, "skills must be a list of texts, and has a string"},
+		"a wrong item":     {`{"agent_id":"b","mission":"m","skills":["mail.send",7]}`, "skills must be a list of texts, and has a number"},
+		"a part":           {`{"agent_id":"b","mission":"m","skills":[],"max_tool_calls":1.5}`, "max_tool_calls must be a whole number, and has a number"},
+		"an unknown agent": {`{"agent_id":"b","name":"nobody","mission":"m"}`, `name is wrong: there is no agent "nobody"; list the agents to see which there are`},
 		"no mission":       {`{"agent_id":"b","skills":["mail.send"]}`, "mission is missing"},
 		"no skills":        {`{"agent_id":"b","mission":"m"}`, "skills is missing"},
 		"no id":            {`{"mission":"m","skills":["mail.send"]}`, "agent_id is missing"},

@@ -50,7 +50,7 @@ func (d *Dispatcher) work(ctx context.Context, j *job, r Result, prior []Result)
 		} else {
 			ending = d.heed(ctx, &r)
 		}
-		return d.closed(ctx, j, mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_FAILED, Reason: mesh.ReasonUnavailable}, r, ending)
+		return d.closed(ctx, j, mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_FAILED, Reason: notBegun(err)}, r, ending)
 	}
 	last, said, lost := d.ask(ctx, j, a)
 	switch {
@@ -183,6 +183,24 @@ func notAsked(ctx context.Context, err error) (status, result string) {
 	return StatusCanceled, text.AgentCanceled()
 }
 
+// notBegun is why a job failed whose agent was never asked, for programs; "" where nothing
+// but its result says so, as of an agent that there is not.
+func notBegun(err error) string {
+	var e *mesh.Error
+	if !errors.As(err, &e) {
+		return ""
+	}
+	switch {
+	case limit.TripOf(err) != nil:
+		return mesh.ReasonLimit
+	case e.Reason == mesh.ReasonPermission, e.Reason == mesh.ReasonPolicy:
+		return e.Reason
+	case e.Code == mesh.Unavailable:
+		return mesh.ReasonUnavailable
+	}
+	return ""
+}
+
 // message is what the agent is told.
 func message(threadID, words string, o Order) *a2apb.Message {
 	m := mesh.Say(words)
@@ -298,7 +316,7 @@ func (d *Dispatcher) settle(ctx context.Context, j *job, last mesh.TaskMoved, r 
 	why := context.Cause(ctx) // we gave it up; nil if we did not
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTime)
 	defer cancel()
-	state, reason := last.State, last.Reason
+	state, reason := last.State, last.Why()
 	switch r.Status {
 	case StatusAwaiting:
 		state, reason = a2apb.TaskState_TASK_STATE_CANCELED, mesh.ReasonAsked

@@ -237,7 +237,7 @@ func (e *Edge) accept(ctx context.Context, in *intake) (mesh.ExecutionID, mesh.S
 		if id == "" {
 			id = mesh.NewExecutionID(in.key.ID)
 		}
-		events = e.posting(ctx, in, t, id)
+		events = append(e.park(s), e.posting(ctx, in, t, id)...)
 		dec := cache.Decision{Events: events}
 		if in.exit != nil {
 			e.leave(s, in, id, in.exit, &dec)
@@ -278,10 +278,10 @@ func (e *Edge) receiver(s *thread.State, in *intake, t *thread.Execution) string
 
 // worksFor refuses a message of a user who lacks what the agent requires that is addressed
 // or has the conversation: it would work for that user. An answer to another user's turn
-// is for that one.
+// is for that one, and who leaves the agent wants nothing of it.
 func (e *Edge) worksFor(s *thread.State, in *intake, t *thread.Execution) error {
 	p := in.call.Principal
-	if t != nil && t.User != p.User {
+	if t != nil && t.User != p.User || in.exit != nil {
 		return nil
 	}
 	a, err := e.Directory.Resolve(p.Tenant, e.home(e.receiver(s, in, t)))

@@ -12,6 +12,7 @@ package handoff
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
@@ -244,5 +245,6 @@ func (h *Handoffs) await(ctx context.Context, g *mesh.Grant, updates int64) erro
 	if err := ctx.Err(); err != nil {
 		return mesh.Wrap(op, err)
 	}
-	return mesh.Errorf(mesh.Precondition, op, "only %d of the %d updates said to be sent have arrived; send updates_sent as the number of artifact updates before the handoff", have, updates)
+	return &mesh.Error{Code: mesh.Precondition, Op: op, Field: "updates_sent", Detail: fmt.Sprintf(
+		"only %d of the %d updates said to be sent have arrived; send updates_sent as the number of artifact updates before the handoff", have, updates)}
 }

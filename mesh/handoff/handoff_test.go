@@ -14,6 +14,7 @@ import (
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
+	"google.golang.org/protobuf/types/known/structpb"
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/handoff"
@@ -40,10 +41,22 @@ func (people) Resolve(tenant mesh.TenantID, name string) (registry.Entry, error)
 	switch name {
 	case "builder", "other", "main":
 		return registry.Entry{Name: name, Tenant: tenant, Live: true, Card: &a2apb.AgentCard{Name: "The " + name}}, nil
+	case "author": // works for those who may create skills
+		return registry.Entry{Name: name, Tenant: tenant, Live: true, Card: requiring("skill:create")}, nil
 	case "gone":
 		return registry.Entry{}, mesh.Errorf(mesh.Unavailable, "test", "gone does not answer")
 	}
 	return registry.Entry{}, mesh.Errorf(mesh.NotFound, "test", "there is no agent %q", name)
+}
+
+// requiring is the card of an agent that requires the permissions.
+func requiring(permissions ...any) *a2apb.AgentCard {
+	list, err := structpb.NewList(permissions)
+	if err != nil {
+		panic(err)
+	}
+	params := &structpb.Struct{Fields: map[string]*structpb.Value{"required_permissions": structpb.NewListValue(list)}}
+	return &a2apb.AgentCard{Name: "The author", Capabilities: &a2apb.AgentCapabilities{Extensions: []*a2apb.AgentExtension{{Uri: mesh.ExtensionURI, Params: params}}}}
 }
 
 // The turn is driven elsewhere.
@@ -191,6 +204,42 @@ func TestAHandoffIsADecisionInTheLog(t *testing.T) {
 	got, err := s.Get(t.Context(), key)
 	if err != nil || !got.Active() || got.Seq != h.Seq || s.state().ActiveAgent("main") != "builder" {
 		t.Errorf("the thread has %+v, %v", got, err)
+	}
+}
+
+// S4-073: the user of the turn needs what the target requires, with the last message; who
+// lacks it has nothing logged.
+func TestAHandoffNeedsWhatItsTargetRequires(t *testing.T) {
+	posted := func(roles ...mesh.Role) *mesh.Event {
+		return &mesh.Event{Execution: "t1", Actor: "user:ann", Body: mesh.MessagePosted{Message: mesh.Say("a skill"), User: "ann", Roles: roles}}
+	}
+	for name, tt := range map[string]struct {
+		before []*mesh.Event
+		may    bool
+	}{
+		"no roles":              {nil, false},
+		"another role":          {[]*mesh.Event{posted(mesh.RoleUser)}, false},
+		"the role":              {[]*mesh.Event{posted(mesh.RoleUser, mesh.RoleSkillAuthor)}, true},
+		"the role until before": {[]*mesh.Event{posted(mesh.RoleUser, mesh.RoleSkillAuthor), posted(mesh.RoleUser)}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene(t)
+			s.add(tt.before...)
+			n := len(s.events())
+			_, err := s.Start(t.Context(), by("main", "a1"), start("author"))
+			if tt.may {
+				if err != nil || len(s.events()) != n+1 {
+					t.Errorf("refused: %v", err)
+				}
+				return
+			}
+			if l := mesh.LackOf(err); !mesh.IsCode(err, mesh.Denied) || mesh.FieldOf(err) != "target_agent" || l == nil || *l != (mesh.Lack{Permission: "skill:create", Agent: "author"}) {
+				t.Errorf("refused with %v, lacking %+v", err, l)
+			}
+			if len(s.events()) != n {
+				t.Error("a refusal was logged")
+			}
+		})
 	}
 }
 

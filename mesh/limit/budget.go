@@ -100,8 +100,8 @@ func (b Budgets) Validate() error {
 		{"thread_calls", b.ThreadCalls, MaxWindowCalls}, {"user_calls", b.UserCalls, MaxWindowCalls},
 	} {
 		switch {
-		case f.name == "children" && f.value == Unlimited:
-			bad = append(bad, mesh.InvalidField(op, f.name, "must be 1 to %d, or 0 for %d", MaxChildren, DefaultChildren))
+		case f.name == "children" && (f.value < 0 || f.value > MaxChildren): // there is a bound always
+			bad = append(bad, mesh.InvalidField(op, f.name, "must be 1 to %d, or 0 for %d, and is %d", MaxChildren, DefaultChildren, f.value))
 		case f.value < Unlimited:
 			bad = append(bad, mesh.InvalidField(op, f.name, "must be a number, 0 for the default or %d for no limit, and is %d", Unlimited, f.value))
 		case f.most > 0 && f.value > f.most:

@@ -80,6 +80,11 @@ func TestBudgetsThatCannotBeAreRefusedByTheirFields(t *testing.T) {
 			t.Errorf("%s: %v", field, err)
 		}
 	}
+	for _, n := range []int{limit.Unlimited, limit.MaxChildren + 1} { // there is no such thing for children
+		if err := (limit.Budgets{Children: n}).Validate(); err == nil || strings.Contains(err.Error(), "no limit") {
+			t.Errorf("%d children: %v", n, err)
+		}
+	}
 	err := limit.Budgets{Window: -1, TurnCalls: -2}.Validate()
 	if err == nil || !strings.Contains(err.Error(), "window") || !strings.Contains(err.Error(), "turn_calls") {
 		t.Errorf("two fields: %v", err)

@@ -60,6 +60,8 @@ type Config struct {
 	Chains map[string]Chain `yaml:"chains"`
 	// Limits bounds the calls of skills, and what a turn may use.
 	Limits Limits `yaml:"limits"`
+	// Handoff says what goes along with a handoff, and how long its session may rest.
+	Handoff Handoff `yaml:"handoff"`
 	// Quotas are what each user and each tenant may have and use.
 	Quotas Quotas `yaml:"quotas"`
 	// SMTP, HTTPSkills and MCP are what skills reach outside of the mesh.
@@ -284,7 +286,7 @@ func (c *Config) fill() error {
 	if c.RateLimit.PerSecond > 0 && c.RateLimit.Burst == 0 {
 		c.RateLimit.Burst = int(2*c.RateLimit.PerSecond) + 1
 	}
-	if err := errors.Join(c.fillA2A(), c.fillCards(), c.fillSkills(), c.fillTLS(), c.fillAudit()); err != nil {
+	if err := errors.Join(c.fillA2A(), c.fillCards(), c.fillSkills(), c.fillHandoff(), c.fillTLS(), c.fillAudit()); err != nil {
 		return err
 	}
 	if !mesh.ValidAgentName(c.Main) {

@@ -99,6 +99,8 @@ type AgentConfig struct {
 	// agent, which may be any.
 	Time    time.Duration `yaml:"time"`
 	Silence time.Duration `yaml:"silence"`
+	// RecentMessages is that of Handoff for handoffs to this agent, which may be any.
+	RecentMessages *int `yaml:"recent_messages"`
 	// Binding and Version are by what a registered agent is called, see [call.Interface].
 	Binding string `yaml:"protocol_binding"`
 	Version string `yaml:"protocol_version"`

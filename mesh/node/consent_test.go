@@ -46,8 +46,8 @@ func reach(ctx context.Context, conn grpc.ClientConnInterface, inv *agent.Invoca
 		return err
 	}
 	source := "---\nname: workflows.x" + strings.ToLower(mesh.NewEventID()[:8]) + "\ndescription: Does.\n---\n# x\n\nDo.\n"
-	_, creates := inv.Mesh.CreateSkill(ctx, source)
-	_, asks := inv.Mesh.AskToCreate(ctx, source)
+	_, creates := inv.Mesh.CreateSkill(ctx, source, "")
+	_, asks := inv.Mesh.AskToCreate(ctx, source, "")
 	tried := map[string]error{
 		"note":         inv.Mesh.Note(ctx, []byte("{}")),
 		"own state":    put(inv.Grant.Agent),

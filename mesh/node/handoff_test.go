@@ -21,6 +21,8 @@ import (
 func greeter(ctx context.Context, inv *agent.Invocation) iter.Seq2[agent.Output, error] {
 	return func(yield func(agent.Output, error) bool) {
 		switch {
+		case strings.HasSuffix(inv.Returned.GetResultSummary(), "is ready") && len(inv.Returned.GetArtifacts()) != 1: // as builder ends it
+			yield(nil, mesh.Errorf(mesh.Unknown, "main", "it is told of the artifacts %v", inv.Returned.GetArtifacts()))
 		case inv.Returned != nil:
 			yield(agent.Text{Text: "[main] it is " + inv.Returned.GetState() + ": " + inv.Returned.GetResultSummary()}, nil)
 		case strings.Contains(inv.Text(), "skill"):
@@ -43,10 +45,15 @@ func builder(ctx context.Context, inv *agent.Invocation) iter.Seq2[agent.Output,
 	return func(yield func(agent.Output, error) bool) {
 		if inv.Handoff != nil {
 			h := inv.Handoff
+			said, err := inv.Mesh.History(ctx, 0)
+			if err != nil || len(inv.RecentMessages) > 0 {
+				yield(nil, mesh.Errorf(mesh.Unknown, "builder", "word by word it got %v, and of the history %v", inv.RecentMessages, err))
+				return
+			}
 			if !yield(agent.Text{Text: "[builder] from " + h.GetSourceAgentId() + " because " + h.GetHandoffReason() + ", " + h.GetContextSummary() + ". "}, nil) {
 				return
 			}
-			for _, r := range inv.RecentMessages {
+			for _, r := range said {
 				if !yield(agent.Text{Text: "(" + r.Role + ": " + r.Text + ")"}, nil) {
 					return
 				}
@@ -63,14 +70,18 @@ func builder(ctx context.Context, inv *agent.Invocation) iter.Seq2[agent.Output,
 		if !yield(agent.Text{Text: "[builder] made " + inv.Text() + ". "}, nil) {
 			return
 		}
-		if _, err := inv.Mesh.EndHandoff(ctx, &meshv1.EndHandoffRequest{Summary: inv.Text() + " is ready"}); err != nil {
+		if !yield(agent.Artifact{Artifact: &a2apb.Artifact{ArtifactId: "skill", Name: "The skill", Parts: []*a2apb.Part{{Content: &a2apb.Part_Raw{Raw: []byte("steps")}}}}}, nil) {
+			return
+		}
+		if _, err := inv.Mesh.EndHandoff(ctx, &meshv1.EndHandoffRequest{Summary: inv.Text() + " is ready", ArtifactIds: []string{"skill"}}); err != nil {
 			yield(nil, err)
 		}
 	}
 }
 
-// S4-026, S4-027, S4-028, S4-030, S4-031, S4-032, S4-033, S4-042: control goes
-// to a specialist and comes back, in one stream of one task each time.
+// S4-026, S4-027, S4-028, S4-030, S4-031, S4-032, S4-033, S4-042, S4-076: control goes
+// to a specialist and comes back, in one stream of one task each time; the specialist gets
+// the summary, and reads what was said in the thread.
 func TestControlIsHandedOverAndReturnsInTheUsersStream(t *testing.T) {
 	m := start(t, config(t.TempDir()), map[string]run{"main": greeter, "builder": builder})
 	id := mesh.NewThreadID()
@@ -120,6 +131,73 @@ func TestControlIsHandedOverAndReturnsInTheUsersStream(t *testing.T) {
 	}
 	if len(task.History) != 3 { // message, question, answer
 		t.Errorf("history has %d messages: %v", len(task.History), task.History)
+	}
+}
+
+// S4-049, S4-029: nobody is asked twice. Of a conversation in several tasks and before several
+// agents, who takes over, and who has it back, reads every word that was said to the user and by
+// the user, in order, although the summary says nothing of it and no message goes along. The
+// list of threads tells the state of the handoff as GetHandoff does.
+func TestWhatWasSaidNeedNotBeSaidAgain(t *testing.T) {
+	words := func(ctx context.Context, inv *agent.Invocation) (string, error) {
+		said, err := inv.Mesh.History(ctx, 0)
+		var all []string
+		for _, u := range said {
+			all = append(all, u.Role+u.Agent+": "+u.Text)
+		}
+		return strings.Join(all, "\n"), err
+	}
+	one := func(out agent.Output, err error) iter.Seq2[agent.Output, error] {
+		return func(yield func(agent.Output, error) bool) { yield(out, err) }
+	}
+	var read []string
+	m := start(t, config(t.TempDir()), map[string]run{
+		"main": func(ctx context.Context, inv *agent.Invocation) iter.Seq2[agent.Output, error] {
+			if inv.Returned != nil {
+				all, err := words(ctx, inv)
+				read = append(read, all)
+				return one(agent.Text{Text: "Welcome back."}, err)
+			}
+			if inv.Text() != "make it a skill" {
+				return one(agent.Text{Text: "Noted."}, nil)
+			}
+			_, err := inv.Mesh.StartHandoff(ctx, &meshv1.StartHandoffRequest{TargetAgent: "builder", ContextSummary: "wants a skill"})
+			return one(agent.Progress{}, err)
+		},
+		"builder": func(ctx context.Context, inv *agent.Invocation) iter.Seq2[agent.Output, error] {
+			if inv.Handoff == nil {
+				_, err := inv.Mesh.EndHandoff(ctx, &meshv1.EndHandoffRequest{Summary: "made"})
+				return one(agent.Progress{}, err)
+			}
+			all, err := words(ctx, inv)
+			read = append(read, all)
+			return one(agent.Ask{Text: "Shall I make it?"}, err)
+		},
+	})
+	id := mesh.NewThreadID()
+	state := func(ctx context.Context) string {
+		res, err := meshv1.NewHandoffServiceClient(m.conn).GetHandoff(ctx, &meshv1.GetHandoffRequest{ThreadId: id})
+		if err != nil {
+			t.Fatal(err)
+		}
+		th, err := meshv1.NewThreadServiceClient(m.conn).ListThreads(ctx, &meshv1.ListThreadsRequest{})
+		if err != nil || len(th.GetThreads()) != 1 || th.GetThreads()[0].GetHandoffState() != res.GetHandoff().GetState() {
+			t.Errorf("the list says %v, %v; want %s", th, err, res.GetHandoff().GetState())
+		}
+		return res.GetHandoff().GetState()
+	}
+	var states []string
+	for _, text := range []string{"It posts to the channel alerts.", "Only when the disk is full.", "make it a skill", "yes"} {
+		stream, err := m.edge().SendStreamingMessage(in(t, id), say(text))
+		hear(t, stream, err)
+		states = append(states, state(in(t, id)))
+	}
+	if want := []string{"", "", "active", "completed"}; !slices.Equal(states, want) {
+		t.Errorf("the handoff was %q, want %q", states, want)
+	}
+	before := "user: It posts to the channel alerts.\nagentmain: Noted.\nuser: Only when the disk is full.\nagentmain: Noted.\nuser: make it a skill"
+	if want := []string{before, before + "\nagentbuilder: Shall I make it?\nuser: yes"}; !slices.Equal(read, want) {
+		t.Errorf("they read\n%q, want\n%q", read, want)
 	}
 }
 

@@ -28,7 +28,7 @@ import (
 
 // runOnce matches the tests of what one process or one address does, and those that
 // have two nodes anyway. Benchmarks are run once, too.
-const runOnce = "^(TestNothingAcknowledgedIsLostByKill9|TestAStreamResumesFromItsCursorAfterARestart|TestAPlainAgentRemembersAfterKill9|TestAFolder|" +
+const runOnce = "^(TestNothingAcknowledgedIsLostByKill9|TestARunSurvivesKill9|TestAStreamResumesFromItsCursorAfterARestart|TestAPlainAgentRemembersAfterKill9|TestAFolder|" +
 	"TestANodeThatFailsToStart|TestATurnGoesOnAtTheProcess|TestAnOpenMesh|TestTheAgentCard|TestEveryCard|TestNoCallMakesACard|TestACard|TestTheCard|" +
 	"TestCards|TestOnlyCards|TestTheCardOfAnAgent|TestEachFormOfACard|TestInterop.*Programs|TestInteropReflection|TestInteropCurl|" +
 	"TestInteropGrpcurl|TestInteropBufCurl|TestInteropTheDocument|TestInteropAGenerated|TestTheReadersOfStreams|TestSettings|TestEachBad|TestModes|TestReadingOf|TestBadChoices|TestAStrictMesh|TestTheErrorTable|TestAUserHasSoManyStreams|TestEveryFace|TestPair)"
@@ -51,9 +51,11 @@ func TestMain(m *testing.M) {
 	case "surviving-mesh":
 		exit(survivingMesh())
 	case "surviving-lead":
-		exit(survivingAgent("lead", lead))
+		exit(survivingAgents(lead, "lead"))
 	case "surviving-worker":
-		exit(survivingAgent("worker", doer))
+		exit(survivingAgents(doer, "worker", "clerk"))
+	case "surviving-helper":
+		exit(survivingAgents(doer, "helper", "scribe"))
 	case "surviving-replica":
 		exit(survivingReplica())
 	case "mesh":

@@ -124,7 +124,7 @@ func TestAgentsAreHeldToPolicies(t *testing.T) {
 			"call":     record(mesh.SkillCalled{Call: mesh.NewEventID(), Skill: "main.do", Args: "{}"}),
 			"dispatch": record(mesh.DispatchIssued{Child: mesh.Execution{ID: mesh.NewExecutionID(inv.Grant.Thread), Parent: inv.Grant.Execution, Kind: mesh.KindAgent, Agent: "other", User: inv.Grant.User, Text: "work"}}),
 		}
-		_, tried["create"] = inv.Mesh.CreateSkill(ctx, "---\nname: workflows.x"+strings.ToLower(mesh.NewEventID()[:8])+"\ndescription: Does.\n---\n# x\n\nDo.\n")
+		_, tried["create"] = inv.Mesh.CreateSkill(ctx, "---\nname: workflows.x"+strings.ToLower(mesh.NewEventID()[:8])+"\ndescription: Does.\n---\n# x\n\nDo.\n", "")
 		_, tried["read"] = inv.Mesh.History(ctx, 10)
 		_, tried["handoff"] = inv.Mesh.StartHandoff(ctx, &meshv1.StartHandoffRequest{TargetAgent: "other"})
 		return tried

@@ -59,7 +59,7 @@ func (n *node) grpcServer() (*rpc.Server, *health.Server, *admission.Controller,
 	threads := api.NewThreads(n.log, n.states, admits, tickets, n.cfg.Main).WithRetention(*n.cfg.Sessions.Retention)
 	meshv1.RegisterThreadServiceServer(server, threads.OnDelete(n.forget).WithAccess(n.tasks.Access).WithAudit(n.audit.Read))
 	meshv1.RegisterExecutionServiceServer(server, api.NewExecutions(threads, n.turns.EndTasks, n.readsInstructions))
-	meshv1.RegisterHandoffServiceServer(server, api.NewHandoffs(handoff.New(n.log, n.states, n.agents, n.turns, nil)).WithAudit(n.audit.Read))
+	meshv1.RegisterHandoffServiceServer(server, api.NewHandoffs(handoff.New(n.log, n.states, n.agents, n.turns, nil).With(n.cfg.handoffs())).WithAudit(n.audit.Read))
 	meshv1.RegisterRegistryServiceServer(server, api.NewRegistry(n.agents, n.signer.Public()).WithAudit(n.audit.ReadAgent).WithRights(n.states, n.permitted))
 	meshv1.RegisterSkillServiceServer(server, api.NewSkills(n.skills, n.runner, api.WithBreakers(n.kv), api.WithOwners(api.NewSkillOwners(n.kv)), api.WithScheduleQuotas(n.cfg.quotas()), api.WithEffects(admits)))
 	meshv1.RegisterStateServiceServer(server, api.NewState(n.kv, n.cfg.Shares))

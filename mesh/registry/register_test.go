@@ -3,6 +3,7 @@ package registry
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -11,6 +12,7 @@ import (
 	"agentmesh/mesh"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
+	"google.golang.org/protobuf/types/known/structpb"
 )
 
 func TestNamesOfOthersCannotBeTakenOver(t *testing.T) {
@@ -195,6 +197,66 @@ func TestASharedAgentIsRemovedOnlyByAnOperator(t *testing.T) {
 	wantCode(t, r.Deregister(t.Context(), principal(acme), "mail", "", true), mesh.Denied, "operator")
 	if err := r.Deregister(t.Context(), operator, "mail", "", true); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// What is required of users is what the mesh can ask for, or the agent is not registered:
+// otherwise it would be open to everybody, or to nobody.
+func TestACardRequiresPermissionsThatThereAre(t *testing.T) {
+	requiring := func(v *structpb.Value) *a2apb.AgentCard {
+		c := card("courier")
+		other := &a2apb.AgentExtension{Uri: "urn:other"}
+		c.Capabilities = &a2apb.AgentCapabilities{Extensions: []*a2apb.AgentExtension{other, {Uri: mesh.ExtensionURI,
+			Params: &structpb.Struct{Fields: map[string]*structpb.Value{"required_permissions": v}}}}}
+		return c
+	}
+	list := func(all ...any) *structpb.Value {
+		l, err := structpb.NewList(all)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return structpb.NewListValue(l)
+	}
+	const at = "card.capabilities.extensions[1].params.required_permissions"
+	for name, tt := range map[string]struct {
+		value       *structpb.Value
+		field, says string
+	}{
+		"a text":         {structpb.NewStringValue("skill:create"), at, "list of texts"},
+		"true":           {structpb.NewBoolValue(true), at, "list of texts"},
+		"null":           {structpb.NewNullValue(), at, "list of texts"},
+		"a list of more": {list("skill:create", 1.0), at, "list of texts"},
+		"none":           {list("skill:create", ""), at + "[1]", "skill:create"},
+		"an action":      {list("skill.create"), at + "[0]", "skill:create"},
+		"a role":         {list("skill-author"), at + "[0]", "skill:create"},
+		"another case":   {list("Skill:Create"), at + "[0]", "skill:create"},
+		"unknown":        {list("skill:create", "audit:read", "skill:drop"), at + "[2]", "\"skill:drop\""},
+		"of three parts": {list("thread:read:own"), at + "[0]", "audit:read"},
+		"too many":       {list(slices.Repeat([]any{"skill:create"}, 17)...), at, "17"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := open(t, newNetwork(), nil)
+			req := Request{Card: requiring(tt.value), Endpoint: "h:1"}
+			_, err := r.Register(t.Context(), principal(acme), req)
+			wantCode(t, err, mesh.Invalid, tt.says)
+			if fieldOf(err) != tt.field || len(r.List(acme, Filter{})) > 0 {
+				t.Errorf("field is %q, want %q; registered %v", fieldOf(err), tt.field, r.List(acme, Filter{}))
+			}
+			if got := Params(req.Card).RequiredPermissions; mesh.Lacking(mesh.Roles(), got) == nil && len(got) < 17 {
+				t.Errorf("read as %q, which users have", got)
+			}
+		})
+	}
+	r := open(t, newNetwork(), nil)
+	got, err := r.Register(t.Context(), principal(acme), Request{Card: requiring(list("skill:create", "audit:read")), Endpoint: "h:1"})
+	if err != nil || !slices.Equal(got.Entry.Requires(), []string{"skill:create", "audit:read"}) {
+		t.Errorf("requires %q: %v", got.Entry.Requires(), err)
+	}
+	if err := got.Entry.WorksFor("test", []mesh.Role{mesh.RoleSkillAuthor}); mesh.LackOf(err) == nil || mesh.LackOf(err).Permission != "audit:read" {
+		t.Errorf("with one of the two: %v", err)
+	}
+	if err := got.Entry.WorksFor("test", []mesh.Role{mesh.RoleSkillAuthor, mesh.RoleAuditor}); err != nil {
+		t.Errorf("with both: %v", err)
 	}
 }
 

@@ -65,6 +65,7 @@ func TestAnErrorThatCrossesTheWireIsTheSameError(t *testing.T) {
 			// finding C8: a limit travels as data
 			{Code: c, Reason: "LIMIT:turn.agents", Detail: "no more", Limit: &mesh.LimitTripped{Limit: "turn.agents", Used: 7, Most: 8}},
 			{Code: c, Reason: "LIMIT:x", Limit: &mesh.LimitTripped{Limit: "x", Used: 1, Most: 1, Free: time.Date(2026, 1, 2, 3, 4, 5, 6e6, time.UTC)}},
+			{Code: c, Reason: mesh.ReasonPermission, Detail: "no", Field: "target_agent", Lack: &mesh.Lack{Permission: "skill:create", Agent: "builder"}},
 		} {
 			in := e
 			in.Op, in.Err = "secret.Op", errors.New("secret cause")
@@ -73,7 +74,7 @@ func TestAnErrorThatCrossesTheWireIsTheSameError(t *testing.T) {
 			if !errors.As(rpc.FromStatus(wire), &got) {
 				t.Fatalf("FromStatus(%v) is no *mesh.Error", wire)
 			}
-			got = &mesh.Error{Code: got.Code, Detail: got.Detail, Field: got.Field, Reason: got.Reason, Limit: got.Limit}
+			got = &mesh.Error{Code: got.Code, Detail: got.Detail, Field: got.Field, Reason: got.Reason, Limit: got.Limit, Lack: got.Lack}
 			want := e
 			if c == mesh.Unavailable && want.Detail == "" {
 				want.Detail = got.Detail // FromStatus has a sentence for the user

@@ -23,13 +23,9 @@ const MaxOwn = 10_000
 // without a folder of tenants.
 func (l *Library) Create(t mesh.TenantID, source []byte) (*Skill, error) {
 	const op = "skill.Library.Create"
-	sk, problem := ParseNew(source)
-	if problem != nil {
-		where := ""
-		if problem.Line > 0 {
-			where = fmt.Sprintf("line %d: ", problem.Line)
-		}
-		return nil, mesh.InvalidField(op, "source", "%s%s", where, problem.Detail)
+	sk, err := newSkill(op, source)
+	if err != nil {
+		return nil, err
 	}
 	if err := l.mayWrite(op, t); err != nil {
 		return nil, err
@@ -58,6 +54,84 @@ func (l *Library) Create(t mesh.TenantID, source []byte) (*Skill, error) {
 		return nil, unwritable(op, sk.Name, err)
 	}
 	return made, nil
+}
+
+// Replace writes the file in the place of a skill that the tenant created, if it has the
+// version; one that has the new file already is left as it is. When Replace returns, the new
+// file is on disk, whole; when it fails, the old one is. Errors: those of Create,
+// NotFound, and Precondition for another version or a skill that belongs to the mesh.
+func (l *Library) Replace(t mesh.TenantID, source []byte, version string) (*Skill, error) {
+	const op = "skill.Library.Replace"
+	sk, err := newSkill(op, source)
+	if err != nil {
+		return nil, err
+	}
+	if err := l.mayWrite(op, t); err != nil {
+		return nil, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.refreshOne(t, sk.Path) // as it is on disk
+	old, ok := l.find(t, sk.Name)
+	switch {
+	case !ok:
+		return nil, notFound(op, sk.Name)
+	case old.Tenant != t || isSkillMD(old.Path):
+		return nil, &mesh.Error{Code: mesh.Precondition, Op: op, Field: "name",
+			Detail: fmt.Sprintf("Skill %s belongs to the mesh and cannot be changed; only created skills can", sk.Name)}
+	case old.Version == sk.Version:
+		return old, nil
+	case old.Version != version:
+		return nil, &mesh.Error{Code: mesh.Precondition, Op: op, Field: "replaces",
+			Detail: fmt.Sprintf("Skill %s was changed since, and has the version %s; read it again", sk.Name, old.Version)}
+	}
+	if err := l.rewrite(t, old.Path, sk.Source); err != nil {
+		return nil, unwritable(op, sk.Name, err)
+	}
+	l.refreshOne(t, old.Path)
+	made, ok := l.realm(t).catalog.Get(sk.Name)
+	if !ok || made.Version != sk.Version {
+		return nil, unwritable(op, sk.Name, nil)
+	}
+	return made, nil
+}
+
+// rewrite puts the content in the place of the tenant's file, durably and as a whole. The
+// caller holds mu.
+func (l *Library) rewrite(t mesh.TenantID, file string, content []byte) error {
+	root, err := openTenant(l.tenantDir, t)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = root.Close() }()
+	temp := tempFor(file)
+	if err = writeSynced(root, temp, content); err == nil {
+		err = root.Rename(temp, file)
+	}
+	if err != nil {
+		_ = root.Remove(temp) // it may not be there
+		return err
+	}
+	return syncFolder(root, path.Dir(file))
+}
+
+// tempFor is a name beside the file's. A leading dot keeps a file that a crash left from
+// being loaded.
+func tempFor(file string) string {
+	return path.Join(path.Dir(file), "."+path.Base(file)+"."+rand.Text()+".new")
+}
+
+// newSkill reads the file of a skill that a tenant may have.
+func newSkill(op string, source []byte) (*Skill, error) {
+	sk, problem := ParseNew(source)
+	if problem == nil {
+		return sk, nil
+	}
+	where := ""
+	if problem.Line > 0 {
+		where = fmt.Sprintf("line %d: ", problem.Line)
+	}
+	return nil, mesh.InvalidField(op, "source", "%s%s", where, problem.Detail)
 }
 
 func (l *Library) mayWrite(op string, t mesh.TenantID) error {
@@ -95,8 +169,7 @@ func (l *Library) write(t mesh.TenantID, sk *Skill) (taken bool, err error) {
 	if _, err := root.Lstat(sk.Path); !isGone(err) {
 		return err == nil, err
 	}
-	// A leading dot keeps a file that a crash left from being loaded.
-	temp := path.Join(dir, "."+path.Base(sk.Path)+"."+rand.Text()+".new")
+	temp := tempFor(sk.Path)
 	err = writeSynced(root, temp, sk.Source)
 	if err == nil {
 		err = putThere(root, temp, sk.Path)

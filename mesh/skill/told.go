@@ -65,14 +65,18 @@ func (s *Skill) Question(args string) (string, error) {
 	return Question(s, call), nil
 }
 
-// CreateQuestion is what a user is asked before an agent creates the skill of a file: with
-// the whole of it. It is Invalid for a file that is none of a skill which users may have.
-func CreateQuestion(source string) (string, error) {
+// CreateQuestion is what a user is asked before an agent creates the skill of a file, or
+// changes the one of its name to it: with the whole of it. It is Invalid for a file that is
+// none of a skill which users may have.
+func CreateQuestion(source string, changes bool) (string, error) {
 	s, bad := ParseNew([]byte(source))
 	if bad != nil {
 		return "", mesh.InvalidField("skill.CreateQuestion", "source", "%s", bad.Detail)
 	}
 	ask := text.MayCreate(s.Name)
+	if changes {
+		ask = text.MayChange(s.Name)
+	}
 	if s.Schedule != "" {
 		ask += "\n" + text.RunsBy(strings.TrimSpace(s.Schedule+" "+s.Timezone))
 	}

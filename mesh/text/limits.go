@@ -96,9 +96,10 @@ func TookSteps(most int64) string {
 	return Sprintf("I have taken the %s that I may take for one message.", counted(most, "step"))
 }
 
-// DispatchedAgents is said of the limit of agents for one message.
+// DispatchedAgents is said of the limit of agents for one message, however many of them it
+// let begin.
 func DispatchedAgents(most int64) string {
-	return Sprintf("I have set the %s to work that I may for one message.", counted(most, "agent"))
+	return Sprintf("I may set at most %s to work for one message.", counted(most, "agent"))
 }
 
 // TimeIsOver is said of the limit of the time for agents, in seconds.

@@ -11,6 +11,11 @@ func MayCreate(skill string) string {
 	return Sprintf("May I create the skill %s from this file?", skill)
 }
 
+// MayChange asks the user before a skill is replaced by that of the file which is shown below.
+func MayChange(skill string) string {
+	return Sprintf("May I change the skill %s to this file?", skill)
+}
+
 // RunsBy says that a skill would run by itself.
 func RunsBy(schedule string) string {
 	return Sprintf("It would run by itself, in your name: %s", schedule)

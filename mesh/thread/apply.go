@@ -92,7 +92,7 @@ func (s *State) applyTo(x *Execution, e *mesh.Event) {
 			x.goOn(e.Time)
 		}
 		if !mesh.Terminal(x.State) {
-			x.move(e, b.State, b.Reason)
+			x.move(e, b.State, b.Why())
 			x.Message = b.Message
 			s.explain(x)
 			if x.Kind == mesh.KindTurn && mesh.Interrupted(b.State) {

@@ -65,15 +65,15 @@ func KindOfDeed(e *mesh.Event) DeedKind {
 	case mesh.ArtifactAppended:
 		return DeedOutput
 	case mesh.TaskMoved:
-		return unless(rejected(b.State) || b.Reason == mesh.ReasonPolicy, DeedTask)
+		return unless(rejected(b.State, b.Reason), DeedTask)
 	case mesh.TaskOpened, mesh.CancelRequested:
 		return DeedTask
 	case mesh.DispatchSettled:
-		return unless(rejected(b.State), DeedDispatch)
+		return unless(rejected(b.State, b.Reason), DeedDispatch)
 	case mesh.DispatchAccepted, mesh.DispatchIssued:
 		return DeedDispatch
 	case mesh.ToolReturned:
-		return unless(b.Cause == mesh.CauseLimit || b.Cause == mesh.CauseRefused, DeedCall)
+		return unless(b.Cause == mesh.CauseLimit || b.Cause == mesh.CauseRefused || b.Cause == mesh.CauseDenied, DeedCall)
 	case mesh.ApprovalSettled:
 		return unless(!b.Approved, DeedCall)
 	case mesh.SkillCalled, mesh.SkillReturned, mesh.ApprovalAsked:
@@ -102,7 +102,10 @@ func unless(refused bool, kind DeedKind) DeedKind {
 	return kind
 }
 
-func rejected(s mesh.TaskState) bool { return s == a2apb.TaskState_TASK_STATE_REJECTED }
+// rejected reports whether somebody did not take the work, or it was not allowed.
+func rejected(s mesh.TaskState, reason string) bool {
+	return s == a2apb.TaskState_TASK_STATE_REJECTED || reason == mesh.ReasonPolicy || reason == mesh.ReasonPermission
+}
 
 // Deed returns that of an event which the state has.
 func (s *State) Deed(e *mesh.Event) Deed {
@@ -222,6 +225,9 @@ func (s *State) control(d *Deed, e *mesh.Event) bool {
 			d.Subject = h.To
 		}
 		d.say(b.Summary)
+		for _, a := range b.Artifacts {
+			d.say("artifact " + cmp.Or(a.Name, a.ID) + " of task " + string(a.Task))
+		}
 	case mesh.ThreadShared:
 		said := "participants: " + strings.Join(b.Participants, ", ")
 		if b.Readable {
@@ -340,71 +346,4 @@ func ended(failed bool) string {
 		return failedOutcome
 	}
 	return doneOutcome
-}
-
-// Continues reports whether the event is more of a piece of output that the log has before.
-func Continues(e *mesh.Event) bool {
-	b, ok := e.Body.(mesh.ArtifactAppended)
-	return ok && b.Append
-}
-
-// An Output gathers what is said in a piece of output, which comes in many events. Use
-// NewOutput.
-type Output struct {
-	// Said is as in [Deed], and Open says that its last text may go on.
-	Said []string
-	Open bool
-
-	execution mesh.ExecutionID
-	artifact  string
-	bytes     int
-}
-
-// NewOutput returns the output that begins with the event, and whether there may be more of
-// it; nil for an event that is none.
-func NewOutput(e *mesh.Event) (o *Output, more bool) {
-	b, ok := e.Body.(mesh.ArtifactAppended)
-	if !ok {
-		return nil, false
-	}
-	o = &Output{execution: e.Execution, artifact: b.Artifact.GetArtifactId()}
-	o.take(b.Artifact.GetParts())
-	return o, !b.LastChunk
-}
-
-// Bytes is how much it is.
-func (o *Output) Bytes() int { return o.bytes }
-
-// Add takes the next event of the thread, and reports whether there may be more.
-func (o *Output) Add(e *mesh.Event) (more bool) {
-	if e.Execution != o.execution {
-		return true
-	}
-	switch b := e.Body.(type) {
-	case mesh.ArtifactAppended:
-		if b.Artifact.GetArtifactId() != o.artifact {
-			return true
-		}
-		if !b.Append { // it begins anew
-			return false
-		}
-		o.take(b.Artifact.GetParts())
-		return !b.LastChunk
-	case mesh.TaskMoved:
-		return !mesh.Terminal(b.State)
-	}
-	return true
-}
-
-func (o *Output) take(parts []*a2apb.Part) {
-	for _, p := range parts {
-		text := partWords(p)
-		_, isText := p.GetContent().(*a2apb.Part_Text)
-		if o.bytes += len(text); isText && o.Open {
-			o.Said[len(o.Said)-1] += text
-		} else {
-			o.Said = append(o.Said, text)
-		}
-		o.Open = isText
-	}
 }

@@ -47,12 +47,14 @@ type Line struct {
 	Asks      string           // why the turn waits for its user with these words, or ""
 
 	said  Utterance
+	media []*a2apb.Part   // of the user's message
 	texts []*artifactText // follow said.Text
 }
 
 type artifactText struct {
-	id   string
-	text strings.Builder
+	id    string
+	text  strings.Builder
+	media []*a2apb.Part
 }
 
 // A Party is a turn or an execution in a Transcript, and what is known of it.
@@ -117,7 +119,9 @@ func (t *Transcript) Apply(e *mesh.Event) *Line {
 			p.join(&stream{turn: e.Execution})
 		}
 	case mesh.MessagePosted:
-		return t.say(e, p, Utterance{Role: RoleUser, Text: mesh.TextOf(b.Message)})
+		l := t.say(e, p, Utterance{Role: RoleUser, Text: mesh.TextOf(b.Message)})
+		l.media = mediaOf(b.Message.GetParts())
+		return l
 	case mesh.DispatchAccepted:
 		t.know(b.Child.ID).Label = b.Child.Label
 	case mesh.DispatchSettled:
@@ -285,7 +289,9 @@ func (t *Transcript) output(e *mesh.Event, p *Party, b mesh.ArtifactAppended) *L
 	}
 	if !b.Append {
 		l.texts[at].text.Reset()
+		l.texts[at].media = nil
 	}
+	l.texts[at].media = append(l.texts[at].media, mediaOf(b.Artifact.GetParts())...)
 	for _, p := range b.Artifact.GetParts() { // they may be pieces of one text
 		l.texts[at].text.WriteString(p.GetText())
 	}

@@ -266,14 +266,20 @@ func (v *View) handoff(e *mesh.Event, b mesh.HandoffStarted) *a2apb.StreamRespon
 			"handoff_reason": b.Reason, "context_summary": b.Summary,
 			"conversation_history_count": float64(b.RecentMessages),
 			"preserve_state":             b.PreserveState, "return_expected": b.ReturnExpected,
+			"state": string(mesh.HandoffPending),
 		})
 }
 
 func (v *View) handoffReturn(e *mesh.Event, b mesh.HandoffEnded, from string) *a2apb.StreamResponse {
+	artifacts := []any{}
+	for _, a := range b.Artifacts {
+		artifacts = append(artifacts, map[string]any{"task_id": string(a.Task), "artifact_id": a.ID, "name": a.Name})
+	}
 	return v.status(e, a2apb.TaskState_TASK_STATE_WORKING, v.say(e, catalogue.Returning()), nil,
 		"agent", from, "handoff_return", map[string]any{
 			"type": "handoff_return", "thread_id": v.ctx, "seq": float64(b.Started),
 			"source_agent_id": from, "outcome": string(b.Outcome), "summary": b.Summary, "by": b.By,
+			"artifacts": artifacts,
 		})
 }
 

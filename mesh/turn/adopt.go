@@ -48,11 +48,14 @@ func (l *leg) handedOver() bool { return !l.adopted && l.handoff != nil && l.hop
 
 // until is how long a leg, which is prepared, waits for its agent: one that goes on as long
 // as agents are given, and one that has not begun for an agent that was there so long ago at
-// most. Who is known to be gone is not waited for.
+// most. Who is known to be gone is not waited for. An agent that the thread knows and a node
+// that has just begun does not may be about to register again.
 func (d *driver) until(l *leg) time.Duration {
 	switch gone := l.entry.Gone; {
 	case l.adopted || l.unreachable == nil:
 		return d.AdoptTime
+	case l.known && mesh.IsCode(l.unreachable, mesh.NotFound):
+		return d.runner.began.Add(d.AdoptTime).Sub(d.Now())
 	case !gone.IsZero() && l.handedOver():
 		return gone.Add(min(overTime, d.AdoptTime)).Sub(d.Now())
 	case !gone.IsZero():
@@ -127,8 +130,12 @@ func (d *driver) await(ctx context.Context, l *leg, w *watch) {
 	}
 }
 
-// takes reports whether the event is a handoff, which takes the stream of the leg away.
+// takes reports whether the event is a handoff, which takes the stream of the leg away, and
+// not the one by which the leg got it.
 func (d *driver) takes(ev *mesh.Event, l *leg) bool {
+	if b, ends := ev.Body.(mesh.HandoffEnded); ends && l.returned != nil && b.Started == l.returned.Seq || l.handoff != nil && ev.Seq == l.handoff.Seq {
+		return false
+	}
 	return ev.Execution == l.exec.ID || ev.Execution == l.turn
 }
 

@@ -33,6 +33,7 @@ type survivor struct {
 	foreign bool      // it does not speak our extension
 	back    time.Time // until then it is not live
 	gone    time.Time // since then
+	unknown string    // who is not even known until then
 	has     *a2apb.Task
 
 	mu    sync.Mutex
@@ -49,7 +50,11 @@ type survivor struct {
 }
 
 func (s *survivor) Resolve(tenant mesh.TenantID, name string) (registry.Entry, error) {
-	if time.Now().Before(s.back) {
+	if time.Now().Before(s.back) && s.unknown != "" {
+		if s.unknown == name {
+			return registry.Entry{}, mesh.Errorf(mesh.NotFound, "test", "not known")
+		}
+	} else if time.Now().Before(s.back) {
 		return registry.Entry{Name: name, Gone: s.gone}, mesh.Errorf(mesh.Unavailable, "test", "not live")
 	}
 	e, err := s.agent.Resolve(tenant, name)
@@ -362,6 +367,51 @@ func TestAHandoffThatWasCutOffIsFollowed(t *testing.T) {
 					return nil
 				}))
 				if diff := cmp.Diff(tt.want, got); diff != "" || end != "COMPLETED" {
+					t.Errorf("ended %q (-want +got):\n%s", end, diff)
+				}
+			})
+		})
+	}
+}
+
+// A node that has just begun knows no agent that registers itself: one that its thread knows
+// is waited for, whether it is to have the stream or to get it back, and no other one is.
+func TestAnAgentThatIsToRegisterAgainIsWaitedFor(t *testing.T) {
+	const long = time.Hour
+	for name, tt := range map[string]struct {
+		unknown string
+		back    time.Duration
+		fails   bool // the target
+		end     string
+		want    []string // who is called
+	}{
+		"the target":                      {"smith", 8 * time.Second, false, "COMPLETED", []string{"main", "smith"}},
+		"who gets it back":                {"main", 8 * time.Second, true, "COMPLETED", []string{"main", "smith", "main"}},
+		"who gets it back and is away":    {"main", long, true, "FAILED " + mesh.ReasonUnavailable, []string{"main", "smith", "main"}},
+		"the target, which does not come": {"smith", long, false, "COMPLETED", []string{"main", "smith", "main"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := &survivor{unknown: tt.unknown, back: time.Now().Add(tt.back)}
+				s.play = func(say func(*a2apb.StreamResponse)) {
+					say(task(string(s.executed)))
+					if tt.fails && len(s.sent) == 1 {
+						say(status(string(s.executed), a2apb.TaskState_TASK_STATE_FAILED))
+						return
+					}
+					say(status(string(s.executed), completed))
+				}
+				r := after(t, s, gives("a1", "main", "smith"))
+				defer func() { _ = r.Close(t.Context()) }()
+				end, _, _ := ended(t, r)
+				var got []string
+				must(t, r.States.With(t.Context(), key, func(st *thread.State) error {
+					for _, l := range st.Turn("t1").Legs {
+						got = append(got, l.Agent)
+					}
+					return nil
+				}))
+				if diff := cmp.Diff(tt.want, got); diff != "" || end != tt.end {
 					t.Errorf("ended %q (-want +got):\n%s", end, diff)
 				}
 			})

@@ -222,7 +222,7 @@ func (d *driver) begin(ctx context.Context, turn mesh.ExecutionID) (*leg, error)
 			l.hops = n
 			return nil
 		}
-		l.start(d.key.ID, s.ActiveAgent(d.home(t.Agent)), legKind(s), len(t.Legs))
+		l.start(s, d.key.ID, s.ActiveAgent(d.home(t.Agent)), legKind(s), len(t.Legs))
 		return nil
 	})
 	if err != nil {
@@ -330,7 +330,7 @@ func (d *driver) settle(l *leg, last mesh.TaskMoved, next *leg) *mesh.Event {
 	if mesh.Interrupted(last.State) && !left {
 		return d.event(l.exec.ID, "agent:"+l.exec.Agent, last)
 	}
-	settled := mesh.DispatchSettled{Child: l.exec.ID, State: last.State, Reason: last.Reason}
+	settled := mesh.DispatchSettled{Child: l.exec.ID, State: last.State, Reason: last.Why()}
 	if mesh.Interrupted(last.State) {
 		settled.State = a2apb.TaskState_TASK_STATE_CANCELED
 	}
@@ -349,7 +349,7 @@ func (d *driver) finish(s *thread.State, t *thread.Execution, l *leg, words mesh
 	}
 	if mesh.Terminal(words.State) {
 		for _, x := range s.Unfinished(l.turn) {
-			settled := mesh.DispatchSettled{Child: x.ID, State: words.State, Reason: words.Reason}
+			settled := mesh.DispatchSettled{Child: x.ID, State: words.State, Reason: words.Why()}
 			if x.ID != l.exec.ID && words.Reason != mesh.ReasonInterrupted { // who dispatched it is over
 				settled.State, settled.Reason = a2apb.TaskState_TASK_STATE_CANCELED, mesh.ReasonDismissed
 			}

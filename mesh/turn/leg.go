@@ -33,6 +33,8 @@ type leg struct {
 	ordinal int // 1 for the turn's first execution
 
 	hops int // how often the turn's stream changed hands before
+	// known says that the agent was there: it had an execution in the thread, or was to have.
+	known bool
 
 	resumed bool // the execution waited for the message, or goes on
 	// adopted says that its agent had the message before, and that work on it was cut off.
@@ -62,8 +64,10 @@ type leg struct {
 }
 
 // start makes the leg a new execution of the agent, after so many others.
-func (l *leg) start(threadID, agent string, kind mesh.Kind, before int) {
-	l.ordinal = before + 1
+func (l *leg) start(s *thread.State, threadID, agent string, kind mesh.Kind, before int) {
+	l.ordinal, l.known = before+1, s.Handoff.Active() && s.Handoff.To == agent || slices.ContainsFunc(s.Executions(), func(x *thread.Execution) bool {
+		return x.Agent == agent && x.Kind != mesh.KindTurn
+	})
 	l.exec = mesh.Execution{ID: mesh.NewExecutionID(threadID), Parent: l.turn, Kind: kind, Agent: agent, User: l.user}
 }
 
@@ -132,14 +136,9 @@ func (d *driver) address(ctx context.Context, l *leg, pending []mesh.Seq) error 
 		return d.States.With(ctx, d.key, func(s *thread.State) error { l.tellUpdates(s); d.offer(s, l); return nil })
 	}
 	if l.handoff != nil {
-		// The rest of the handoff has its share too.
-		recent, err := d.recent(ctx, l.handoff.RecentMessages, (maxLeg-maxFrame-proto.Size(l.message))/2)
-		if err != nil {
-			return err
-		}
-		l.tell(d.key, "handoff", handoffData(d.key, l.user, l.handoff, recent))
+		return d.acquaint(ctx, l)
 	}
-	return d.States.With(ctx, d.key, func(s *thread.State) error { d.offer(s, l); return nil })
+	return d.States.With(ctx, d.key, func(s *thread.State) error { l.tellParked(d.key, s); d.offer(s, l); return nil })
 }
 
 // tellUpdates tells the agent how far its task is: another of its processes may have
@@ -165,80 +164,6 @@ func (l *leg) tell(key mesh.ThreadKey, name string, data *structpb.Struct) {
 	l.message.Metadata.Fields[mesh.ExtensionURI] = structpb.NewStructValue(&structpb.Struct{
 		Fields: map[string]*structpb.Value{name: structpb.NewStructValue(data)}})
 	l.message.Extensions = append(l.message.Extensions, mesh.ExtensionURI)
-}
-
-// handoffData is meshv1.Handoff as JSON, by the names of its fields (S4-031),
-// with the recent messages (S4-032).
-func handoffData(key mesh.ThreadKey, user string, h *thread.Handoff, recent []*structpb.Value) *structpb.Struct {
-	text := structpb.NewStringValue
-	state := "active"
-	if !h.Active() || h.Outcome != "" {
-		state = string(h.Outcome)
-	}
-	f := map[string]*structpb.Value{
-		"type": text("handoff"), "seq": seqValue(h),
-		"thread_id": text(key.ID), "tenant_id": text(string(key.Tenant)), "user_id": text(user),
-		"source_agent_id": text(h.From), "target_agent_id": text(h.To),
-		"handoff_reason": text(h.Reason), "context_summary": text(h.Summary),
-		"conversation_history_count": structpb.NewNumberValue(float64(len(recent))),
-		"preserve_state":             structpb.NewBoolValue(h.PreserveState),
-		"return_expected":            structpb.NewBoolValue(h.ReturnExpected),
-		"resume":                     structpb.NewBoolValue(h.Resume),
-		"state":                      text(state), "result_summary": text(h.Result),
-	}
-	if recent != nil {
-		f["recent_messages"] = structpb.NewListValue(&structpb.ListValue{Values: recent})
-	}
-	return &structpb.Struct{Fields: f}
-}
-
-func seqValue(h *thread.Handoff) *structpb.Value {
-	return structpb.NewStringValue(strconv.FormatInt(int64(h.Seq), 10))
-}
-
-// recent returns the last n things that were said to and by the user, or fewer
-// when those have more than room bytes.
-func (d *driver) recent(ctx context.Context, n, room int) ([]*structpb.Value, error) {
-	const window = 2000 // events in which they are looked for
-	tail, err := d.Log.Tail(ctx, d.key)
-	if err != nil {
-		return nil, mesh.Wrap("turn.recent", err)
-	}
-	var said *thread.Transcript
-	after := max(0, tail-window)
-	err = d.States.With(ctx, d.key, func(s *thread.State) error {
-		said = s.Transcript(after)
-		return nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	for after < tail {
-		page, err := d.Log.Read(ctx, d.key, after, 256)
-		if err != nil {
-			return nil, mesh.Wrap("turn.recent", err)
-		}
-		if len(page) == 0 {
-			break
-		}
-		for _, e := range page {
-			said.Apply(e)
-		}
-		after = said.Seq
-	}
-	last := said.Said()
-	out := []*structpb.Value{}
-	for _, s := range slices.Backward(last[max(0, len(last)-n):]) {
-		one := structpb.NewStructValue(&structpb.Struct{Fields: map[string]*structpb.Value{
-			"role": structpb.NewStringValue(s.Role), "agent": structpb.NewStringValue(s.Agent), "text": structpb.NewStringValue(s.Text),
-		}})
-		if room -= proto.Size(one); room < 0 {
-			break
-		}
-		out = append(out, one)
-	}
-	slices.Reverse(out)
-	return out, nil
 }
 
 // find returns the agent and what calls it for an execution that the instance has, or that
@@ -268,6 +193,9 @@ func (c *Config) depth(agent registry.Entry) int {
 		deepest := 0
 		for _, n := range c.Chains {
 			deepest = max(deepest, n)
+		}
+		if agent.Name != c.Main {
+			deepest++ // it consults the main agent
 		}
 		return c.MaxDepth + 1 + deepest // it consults who dispatches
 	}

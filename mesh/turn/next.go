@@ -36,13 +36,13 @@ func (d *driver) nextLeg(s *thread.State, t *thread.Execution, l *leg, out outco
 		return next, mesh.TaskMoved{}
 	case failedIn(out.last.State) && h.Active() && h.To == l.exec.Agent && l.exec.Agent != d.home(t.Agent):
 		next.hops++
-		next.start(d.key.ID, d.home(t.Agent), mesh.KindAgent, len(t.Legs))
+		next.start(s, d.key.ID, d.home(t.Agent), mesh.KindAgent, len(t.Legs))
 		ended := *h
 		ended.Outcome, ended.Result = mesh.HandoffError, text.CouldNotGoOn(l.exec.Agent, mesh.TextOf(out.last.Message))
 		next.returned, next.endHandoff = &ended, true
 		return next, mesh.TaskMoved{}
 	case mesh.Terminal(out.last.State) && len(t.Pending()) > 0:
-		next.start(d.key.ID, s.ActiveAgent(d.home(t.Agent)), legKind(s), len(t.Legs))
+		next.start(s, d.key.ID, s.ActiveAgent(d.home(t.Agent)), legKind(s), len(t.Legs))
 		return next, mesh.TaskMoved{}
 	case out.kind == legLost:
 		return nil, call.Failure(mesh.ReasonIllegal, text.LostTrack())
@@ -55,10 +55,10 @@ func (d *driver) nextLeg(s *thread.State, t *thread.Execution, l *leg, out outco
 func (d *driver) taken(s *thread.State, t *thread.Execution, next *leg, after mesh.Seq) bool {
 	switch h := s.Handoff; {
 	case h != nil && h.Turn == t.ID && h.Seq > after && h.Active():
-		next.start(d.key.ID, h.To, mesh.KindHandoff, len(t.Legs))
+		next.start(s, d.key.ID, h.To, mesh.KindHandoff, len(t.Legs))
 		next.handoff = h
 	case h != nil && h.Ended > after:
-		next.start(d.key.ID, d.home(t.Agent), mesh.KindAgent, len(t.Legs))
+		next.start(s, d.key.ID, d.home(t.Agent), mesh.KindAgent, len(t.Legs))
 		next.returned = h
 	default:
 		return false

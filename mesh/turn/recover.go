@@ -108,5 +108,5 @@ func begun(s *thread.State, t *thread.Execution) bool {
 	case at == nil && len(s.Unfinished(t.ID)) == 0: // its user left; who is to answer was not asked yet
 		return false
 	}
-	return len(t.Legs) > 0
+	return len(t.Legs) > 0 && !s.Parked(t)
 }

@@ -98,9 +98,10 @@ func (d *driver) open(s *thread.State, dec *cache.Decision) *leg {
 		return d.goOn(s, dec)
 	}
 	l := &leg{turn: turn.ID, user: turn.User, roles: posted.Roles, message: proto.CloneOf(posted.Message)}
-	l.start(d.key.ID, s.ActiveAgent(d.home(turn.Agent)), legKind(s), 0)
+	l.start(s, d.key.ID, s.ActiveAgent(d.home(turn.Agent)), legKind(s), 0)
 	l.exec.Text = mesh.Clip(mesh.TextOf(l.message), maxText)
 	l.exec.Traceparent = d.traceparent(turn.Traceparent, l.exec.ID)
+	l.tellParked(d.key, s)
 	d.offer(s, l)
 	if d.prepare(l); d.waits(l) {
 		return nil

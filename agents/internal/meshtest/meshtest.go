@@ -63,9 +63,10 @@ type Mesh struct {
 	*nodetest.Mesh
 	t testing.TB
 	// Data is the data folder.
-	Data string
-	edge a2apb.A2AServiceClient
-	logs meshv1.ThreadServiceClient
+	Data   string
+	edge   a2apb.A2AServiceClient
+	logs   meshv1.ThreadServiceClient
+	skills meshv1.SkillServiceClient
 }
 
 // Card reads one of the mesh's own cards.
@@ -111,7 +112,7 @@ func Start(t testing.TB, agents Agents, o Options) *Mesh {
 	}
 	m := &Mesh{Mesh: nodetest.Start(t, cfg, opts), t: t, Data: o.Data}
 	conn := m.Dial(rpc.DialOptions{Bearer: o.Bearer})
-	m.edge, m.logs = a2apb.NewA2AServiceClient(conn), meshv1.NewThreadServiceClient(conn)
+	m.edge, m.logs, m.skills = a2apb.NewA2AServiceClient(conn), meshv1.NewThreadServiceClient(conn), meshv1.NewSkillServiceClient(conn)
 	return m
 }
 
@@ -246,4 +247,18 @@ func (m *Mesh) SkillFile(name string) string {
 		m.t.Fatal(err)
 	}
 	return string(data)
+}
+
+// WriteSkillFile writes the file of a skill that the user made in this mesh, as by hand, and
+// has the mesh read it.
+func (m *Mesh) WriteSkillFile(name, source string) {
+	m.t.Helper()
+	path := filepath.Join(m.Data, "tenant-skills", string(mesh.DefaultTenant), filepath.FromSlash(strings.Replace(name, ".", "/", 1)+".md"))
+	if err := os.WriteFile(path, []byte(source), 0o600); err != nil {
+		m.t.Fatal(err)
+	}
+	ctx := m.as(mesh.Principal{Tenant: mesh.DefaultTenant, User: "ann"}, "")
+	if _, err := m.skills.ReloadSkills(ctx, &meshv1.ReloadSkillsRequest{}); err != nil {
+		m.t.Fatal(err)
+	}
 }

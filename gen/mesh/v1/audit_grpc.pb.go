@@ -39,8 +39,7 @@ type AuditServiceClient interface {
 	// ListAuditTrail returns what happened in conversations, the oldest first: the events of
 	// their logs, joined with the record. It needs the action thread.read.tenant too, shows
 	// the tenant for which the call acts to operators as well, and is recorded itself, as
-	// audit.read. A thread of another tenant, and one that is neither in the log nor in the
-	// record, are the same NOT_FOUND.
+	// audit.read. A thread of another tenant, and one that never was, are the same NOT_FOUND.
 	ListAuditTrail(ctx context.Context, in *ListAuditTrailRequest, opts ...grpc.CallOption) (*ListAuditTrailResponse, error)
 }
 
@@ -106,8 +105,7 @@ type AuditServiceServer interface {
 	// ListAuditTrail returns what happened in conversations, the oldest first: the events of
 	// their logs, joined with the record. It needs the action thread.read.tenant too, shows
 	// the tenant for which the call acts to operators as well, and is recorded itself, as
-	// audit.read. A thread of another tenant, and one that is neither in the log nor in the
-	// record, are the same NOT_FOUND.
+	// audit.read. A thread of another tenant, and one that never was, are the same NOT_FOUND.
 	ListAuditTrail(context.Context, *ListAuditTrailRequest) (*ListAuditTrailResponse, error)
 	mustEmbedUnimplementedAuditServiceServer()
 }

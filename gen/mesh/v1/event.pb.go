@@ -2079,7 +2079,7 @@ type Execution struct {
 	Agent string `protobuf:"bytes,4,opt,name=agent,proto3" json:"agent,omitempty"`
 	// The user that it is done for.
 	User string `protobuf:"bytes,5,opt,name=user,proto3" json:"user,omitempty"`
-	// The name that the dispatching agent chose.
+	// The name that the dispatching agent chose: at most 64 of a-z, 0-9, _ and -, or none.
 	Label string `protobuf:"bytes,6,opt,name=label,proto3" json:"label,omitempty"`
 	// The task in words.
 	Text string `protobuf:"bytes,7,opt,name=text,proto3" json:"text,omitempty"`

@@ -38,7 +38,8 @@ type ExecutionInfo struct {
 	// Why it is in that state, for programs, as "TIMEOUT" or "CANCELED_BY_USER"; empty where
 	// nothing is to be said.
 	Reason string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
-	// What was last said about its state, for people.
+	// What was last said about its state, for people; of one that failed, what came of it,
+	// where nothing else was said.
 	Detail string `protobuf:"bytes,5,opt,name=detail,proto3" json:"detail,omitempty"`
 	// When it began.
 	Started *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=started,proto3" json:"started,omitempty"`

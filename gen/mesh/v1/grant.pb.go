@@ -80,7 +80,10 @@ type RedeemTicketResponse struct {
 	Depth int32 `protobuf:"varint,8,opt,name=depth,proto3" json:"depth,omitempty"`
 	// The most that may be used by the execution and all below it, as it was at
 	// first. Its deadline is when the grant ends.
-	Budget        *Budget `protobuf:"bytes,9,opt,name=budget,proto3" json:"budget,omitempty"`
+	Budget *Budget `protobuf:"bytes,9,opt,name=budget,proto3" json:"budget,omitempty"`
+	// How many instructions the execution was given and has not read: those of before it
+	// began, or before it went on here. They are in the thread.
+	Instructions  int32 `protobuf:"varint,10,opt,name=instructions,proto3" json:"instructions,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -176,6 +179,13 @@ func (x *RedeemTicketResponse) GetBudget() *Budget {
 		return x.Budget
 	}
 	return nil
+}
+
+func (x *RedeemTicketResponse) GetInstructions() int32 {
+	if x != nil {
+		return x.Instructions
+	}
+	return 0
 }
 
 // IssueTicketRequest names an execution.
@@ -275,7 +285,7 @@ var File_mesh_v1_grant_proto protoreflect.FileDescriptor
 const file_mesh_v1_grant_proto_rawDesc = "" +
 	"\n" +
 	"\x13mesh/v1/grant.proto\x12\amesh.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x13mesh/v1/event.proto\"\x15\n" +
-	"\x13RedeemTicketRequest\"\xb6\x02\n" +
+	"\x13RedeemTicketRequest\"\xda\x02\n" +
 	"\x14RedeemTicketResponse\x12\x14\n" +
 	"\x05grant\x18\x01 \x01(\tR\x05grant\x124\n" +
 	"\aexpires\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\aexpires\x12!\n" +
@@ -285,7 +295,9 @@ const file_mesh_v1_grant_proto_rawDesc = "" +
 	"\x06skills\x18\x06 \x03(\tR\x06skills\x12\"\n" +
 	"\fcapabilities\x18\a \x03(\tR\fcapabilities\x12\x14\n" +
 	"\x05depth\x18\b \x01(\x05R\x05depth\x12'\n" +
-	"\x06budget\x18\t \x01(\v2\x0f.mesh.v1.BudgetR\x06budget\"7\n" +
+	"\x06budget\x18\t \x01(\v2\x0f.mesh.v1.BudgetR\x06budget\x12\"\n" +
+	"\finstructions\x18\n" +
+	" \x01(\x05R\finstructions\"7\n" +
 	"\x12IssueTicketRequest\x12!\n" +
 	"\fexecution_id\x18\x01 \x01(\tR\vexecutionId\"-\n" +
 	"\x13IssueTicketResponse\x12\x16\n" +

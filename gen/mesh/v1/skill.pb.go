@@ -713,11 +713,15 @@ func (x *GetSkillResponse) GetFile() []byte {
 	return nil
 }
 
-// CreateSkillRequest is a new skill.
+// CreateSkillRequest is a new skill, or another version of one.
 type CreateSkillRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The whole file.
-	Source        string `protobuf:"bytes,1,opt,name=source,proto3" json:"source,omitempty"`
+	Source string `protobuf:"bytes,1,opt,name=source,proto3" json:"source,omitempty"`
+	// The version of the tenant's own skill of that name that the file replaces; empty for a
+	// new skill. FAILED_PRECONDITION if the skill has another one by now, unless it is that
+	// of this file already. A skill with a schedule is replaced by who made it alone.
+	Replaces      string `protobuf:"bytes,2,opt,name=replaces,proto3" json:"replaces,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -755,6 +759,13 @@ func (*CreateSkillRequest) Descriptor() ([]byte, []int) {
 func (x *CreateSkillRequest) GetSource() string {
 	if x != nil {
 		return x.Source
+	}
+	return ""
+}
+
+func (x *CreateSkillRequest) GetReplaces() string {
+	if x != nil {
+		return x.Replaces
 	}
 	return ""
 }
@@ -2141,9 +2152,10 @@ const file_mesh_v1_skill_proto_rawDesc = "" +
 	"\x04file\x18\x02 \x01(\tR\x04file\"L\n" +
 	"\x10GetSkillResponse\x12$\n" +
 	"\x05skill\x18\x01 \x01(\v2\x0e.mesh.v1.SkillR\x05skill\x12\x12\n" +
-	"\x04file\x18\x02 \x01(\fR\x04file\",\n" +
+	"\x04file\x18\x02 \x01(\fR\x04file\"H\n" +
 	"\x12CreateSkillRequest\x12\x16\n" +
-	"\x06source\x18\x01 \x01(\tR\x06source\";\n" +
+	"\x06source\x18\x01 \x01(\tR\x06source\x12\x1a\n" +
+	"\breplaces\x18\x02 \x01(\tR\breplaces\";\n" +
 	"\x13CreateSkillResponse\x12$\n" +
 	"\x05skill\x18\x01 \x01(\v2\x0e.mesh.v1.SkillR\x05skill\".\n" +
 	"\x14ValidateSkillRequest\x12\x16\n" +

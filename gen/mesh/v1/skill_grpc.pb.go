@@ -44,8 +44,8 @@ type SkillServiceClient interface {
 	ListSkills(ctx context.Context, in *ListSkillsRequest, opts ...grpc.CallOption) (*ListSkillsResponse, error)
 	// GetSkill returns one skill with its text.
 	GetSkill(ctx context.Context, in *GetSkillRequest, opts ...grpc.CallOption) (*GetSkillResponse, error)
-	// CreateSkill writes a new skill file and offers the skill. It needs the
-	// action skill.create.
+	// CreateSkill writes a new skill file and offers the skill, or replaces one of the
+	// tenant's. It needs the action skill.create.
 	CreateSkill(ctx context.Context, in *CreateSkillRequest, opts ...grpc.CallOption) (*CreateSkillResponse, error)
 	// ValidateSkill checks a skill file without keeping it.
 	ValidateSkill(ctx context.Context, in *ValidateSkillRequest, opts ...grpc.CallOption) (*ValidateSkillResponse, error)
@@ -221,8 +221,8 @@ type SkillServiceServer interface {
 	ListSkills(context.Context, *ListSkillsRequest) (*ListSkillsResponse, error)
 	// GetSkill returns one skill with its text.
 	GetSkill(context.Context, *GetSkillRequest) (*GetSkillResponse, error)
-	// CreateSkill writes a new skill file and offers the skill. It needs the
-	// action skill.create.
+	// CreateSkill writes a new skill file and offers the skill, or replaces one of the
+	// tenant's. It needs the action skill.create.
 	CreateSkill(context.Context, *CreateSkillRequest) (*CreateSkillResponse, error)
 	// ValidateSkill checks a skill file without keeping it.
 	ValidateSkill(context.Context, *ValidateSkillRequest) (*ValidateSkillResponse, error)

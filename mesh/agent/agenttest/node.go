@@ -49,6 +49,7 @@ type Node struct {
 	Redeem  func(mesh.Call) error // refuses tickets, or nil
 	Reads   int                   // of the thread
 	appends int
+	handoff *meshv1.Handoff  // the last one, or nil
 	Page    int              // most events on a page; 3 if it is 0
 	Watch   func(events int) // is told how many events a read got, or nil
 	changed chan struct{}    // gets a value, if there is room, when the registry changes
@@ -126,7 +127,9 @@ func (n *Node) RedeemTicket(ctx context.Context, _ *meshv1.RedeemTicketRequest) 
 			return nil, err
 		}
 	}
-	return &meshv1.RedeemTicketResponse{Grant: n.signer.Issue(*call.Principal.Grant)}, nil
+	n.Mu.Lock()
+	defer n.Mu.Unlock()
+	return &meshv1.RedeemTicketResponse{Grant: n.signer.Issue(*call.Principal.Grant), Instructions: n.instructions(call.Principal.Grant)}, nil
 }
 
 // IssueTicket implements the RPC.
@@ -148,11 +151,16 @@ func (n *Node) Call(g *mesh.Grant) mesh.Call {
 func (n *Node) Client(t testing.TB, g *mesh.Grant) *meshclient.Client {
 	t.Helper()
 	addr, _ := n.Serve(t, nil)
-	m, err := meshclient.New(Dial(t, addr), n.Call(g))
+	conn := Dial(t, addr)
+	call, told, err := meshclient.Redeem(t.Context(), conn, n.Call(g), "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	return m
+	m, err := meshclient.New(conn, call)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m.Waiting(told)
 }
 
 // Log adds events to the thread.
@@ -247,14 +255,20 @@ func (n *Node) AppendEvents(ctx context.Context, req *meshv1.AppendEventsRequest
 	if down {
 		return nil, mesh.Errorf(mesh.Unavailable, "node", "the answer was lost")
 	}
+	res.Instructions = n.instructions(g)
+	return res, nil
+}
+
+// instructions is how many the grant's execution has not read. n.Mu is held.
+func (n *Node) instructions(g *mesh.Grant) (unread int32) {
 	for _, e := range n.Events {
 		if b := e.GetInstructionPosted(); b != nil && e.GetExecutionId() == string(g.Execution) {
-			if res.Instructions++; b.GetRead() {
-				res.Instructions -= 2
+			if unread++; b.GetRead() {
+				unread -= 2
 			}
 		}
 	}
-	return res, nil
+	return unread
 }
 
 // ReadThread implements the RPC.
@@ -334,7 +348,26 @@ func (n *Node) StartHandoff(ctx context.Context, req *meshv1.StartHandoffRequest
 	if err != nil {
 		return nil, err
 	}
-	return &meshv1.StartHandoffResponse{Handoff: &meshv1.Handoff{SourceAgentId: g.Agent, TargetAgentId: req.GetTargetAgent(), State: "active"}}, nil
+	h := &meshv1.Handoff{Seq: 1, SourceAgentId: g.Agent, TargetAgentId: req.GetTargetAgent(), State: "active"}
+	n.hand(h)
+	return &meshv1.StartHandoffResponse{Handoff: h}, nil
+}
+
+// hand has h be the last handoff.
+func (n *Node) hand(h *meshv1.Handoff) {
+	n.Mu.Lock()
+	defer n.Mu.Unlock()
+	n.handoff = h
+}
+
+// GetHandoff implements the RPC.
+func (n *Node) GetHandoff(ctx context.Context, req *meshv1.GetHandoffRequest) (*meshv1.GetHandoffResponse, error) {
+	if _, err := granted(ctx, req.GetThreadId()); err != nil {
+		return nil, err
+	}
+	n.Mu.Lock()
+	defer n.Mu.Unlock()
+	return &meshv1.GetHandoffResponse{Handoff: n.handoff}, nil
 }
 
 // EndHandoff implements the RPC.
@@ -343,5 +376,7 @@ func (n *Node) EndHandoff(ctx context.Context, req *meshv1.EndHandoffRequest) (*
 	if err != nil {
 		return nil, err
 	}
-	return &meshv1.EndHandoffResponse{Handoff: &meshv1.Handoff{TargetAgentId: g.Agent, State: "completed", ResultSummary: req.GetSummary()}}, nil
+	h := &meshv1.Handoff{Seq: 1, EndedSeq: 2, TargetAgentId: g.Agent, State: "completed", ResultSummary: req.GetSummary()}
+	n.hand(h)
+	return &meshv1.EndHandoffResponse{Handoff: h}, nil
 }

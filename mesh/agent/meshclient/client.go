@@ -191,11 +191,12 @@ func (c *Client) ValidateSkill(ctx context.Context, source string) ([]*meshv1.Sk
 }
 
 // AskToCreate records that the user is asked whether the skill of the file may be created,
-// and returns the question, in the mesh's words: the agent asks it, alone or with others.
-func (c *Client) AskToCreate(ctx context.Context, source string) (mesh.Question, error) {
+// and returns the question, in the mesh's words: the agent asks it, alone or with others. With
+// a version it is whether the skill of that name may be replaced, which CreateSkill does.
+func (c *Client) AskToCreate(ctx context.Context, source, replaces string) (mesh.Question, error) {
 	const op = "meshclient.AskToCreate"
 	q := mesh.Question{Execution: c.grant.Execution, Call: "create-skill"}
-	_, err := c.Record(ctx, &mesh.Event{Body: mesh.ApprovalAsked{Call: q.Call, Skill: mesh.CallCreateSkill, Args: mesh.CreateSkillArgs(source)}})
+	_, err := c.Record(ctx, &mesh.Event{Body: mesh.ApprovalAsked{Call: q.Call, Skill: mesh.CallCreateSkill, Args: mesh.ReplaceSkillArgs(source, replaces)}})
 	if err != nil {
 		return q, mesh.Wrap(op, err)
 	}
@@ -210,43 +211,11 @@ func (c *Client) AskToCreate(ctx context.Context, source string) (mesh.Question,
 }
 
 // CreateSkill writes a new skill file and offers the skill. The user must be allowed
-// to, and must have said yes to just this file: see AskToCreate.
-func (c *Client) CreateSkill(ctx context.Context, source string) (*meshv1.Skill, error) {
-	res, err := c.skills.CreateSkill(c.Context(ctx), &meshv1.CreateSkillRequest{Source: source})
+// to, and must have said yes to just this file: see AskToCreate. With a version it replaces
+// the skill of that name, if it still has that one.
+func (c *Client) CreateSkill(ctx context.Context, source, replaces string) (*meshv1.Skill, error) {
+	res, err := c.skills.CreateSkill(c.Context(ctx), &meshv1.CreateSkillRequest{Source: source, Replaces: replaces})
 	return res.GetSkill(), failed("meshclient.CreateSkill", err)
-}
-
-// BeforeHandoff has sent called before the user's stream changes hands: it sends
-// what the run has said and is not sent yet, and counts the artifact updates. It is
-// set before the run begins.
-func (c *Client) BeforeHandoff(sent func() int64) { c.sent = sent }
-
-// Handoff returns the thread's last handoff, which may have ended.
-func (c *Client) Handoff(ctx context.Context) (*meshv1.Handoff, error) {
-	res, err := c.handoffs.GetHandoff(c.Context(ctx), &meshv1.GetHandoffRequest{ThreadId: c.grant.Thread})
-	return res.GetHandoff(), failed("meshclient.Handoff", err)
-}
-
-// StartHandoff gives the user's stream to another agent, after all that the
-// run has said so far. The thread is filled in. When it returns, the caller's run should end.
-func (c *Client) StartHandoff(ctx context.Context, req *meshv1.StartHandoffRequest) (*meshv1.Handoff, error) {
-	if err := c.Flush(ctx); err != nil {
-		return nil, err
-	}
-	req.ThreadId, req.UpdatesSent = c.grant.Thread, c.sent()
-	res, err := c.handoffs.StartHandoff(c.Context(ctx), req)
-	return res.GetHandoff(), failed("meshclient.StartHandoff", err)
-}
-
-// EndHandoff gives control back, after all that the run has said so far. The
-// thread is filled in.
-func (c *Client) EndHandoff(ctx context.Context, req *meshv1.EndHandoffRequest) (*meshv1.Handoff, error) {
-	if err := c.Flush(ctx); err != nil {
-		return nil, err
-	}
-	req.ThreadId, req.UpdatesSent = c.grant.Thread, c.sent()
-	res, err := c.handoffs.EndHandoff(c.Context(ctx), req)
-	return res.GetHandoff(), failed("meshclient.EndHandoff", err)
 }
 
 // State returns the tenant's values of the kinds that the grant names.

@@ -216,7 +216,7 @@ func TestSkillsAndAgentsOfTheMesh(t *testing.T) {
 		t.Errorf("agents: %v, %v", agents, err)
 	}
 	text := agenttest.Source("mail.send", "Sends an email.", "mail.send", "email")
-	if s, err := m.CreateSkill(t.Context(), text); err != nil || s.GetName() != "mail.send" {
+	if s, err := m.CreateSkill(t.Context(), text, ""); err != nil || s.GetName() != "mail.send" {
 		t.Errorf("create: %v, %v", s, err)
 	}
 	if s, err := m.Skill(t.Context(), "mail.send"); err != nil || s.GetSource() != text {
@@ -225,7 +225,7 @@ func TestSkillsAndAgentsOfTheMesh(t *testing.T) {
 	if _, err := m.Skill(t.Context(), "mail.forward"); !mesh.IsCode(err, mesh.NotFound) || mesh.DetailOf(err) != "There is no skill mail.forward" {
 		t.Errorf("unknown: %v", err)
 	}
-	if _, err := m.CreateSkill(t.Context(), "nonsense"); !mesh.IsCode(err, mesh.Invalid) {
+	if _, err := m.CreateSkill(t.Context(), "nonsense", ""); !mesh.IsCode(err, mesh.Invalid) {
 		t.Errorf("a broken file: %v", err)
 	}
 }

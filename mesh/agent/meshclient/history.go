@@ -118,6 +118,14 @@ func (c *Client) did(see func(*thread.Actions)) {
 	see(c.actions)
 }
 
+// Waiting notes how many instructions wait for the execution, as the node said with its grant:
+// those that came before it began, or before it went on in this process. It is called
+// before c is used, and returns c.
+func (c *Client) Waiting(instructions int32) *Client {
+	c.unread.Store(instructions)
+	return c
+}
+
 // ReadInstructions returns what the execution was told and has not read, and has it
 // logged that it is read: each is returned once, whichever process runs the execution. What
 // was kept is sent before. It reads the thread only if what the node last said is that

@@ -28,7 +28,11 @@ type patient struct {
 // Invoke implements grpc.ClientConnInterface.
 func (p patient) Invoke(ctx context.Context, method string, args, reply any, opts ...grpc.CallOption) error {
 	if once(method) {
-		return p.ClientConnInterface.Invoke(ctx, method, args, reply, opts...)
+		err := p.ClientConnInterface.Invoke(ctx, method, args, reply, opts...)
+		if gone(err) {
+			p.client.away.Store(time.Now().UnixMilli())
+		}
+		return err
 	}
 	begun := time.Now()
 	for wait := recordWait; ; wait = min(2*wait, restartMost) {
@@ -53,7 +57,8 @@ func (p patient) Invoke(ctx context.Context, method string, args, reply any, opt
 // it does not know may be about to register again.
 func (c *Client) Away(d time.Duration) bool { return time.Since(time.UnixMilli(c.away.Load())) < d }
 
-// once reports whether the method may do something twice that is called again.
+// once reports whether the method may do something twice that is called again: whoever calls
+// it looks first.
 func once(method string) bool {
 	switch method {
 	case meshv1.HandoffService_StartHandoff_FullMethodName, meshv1.HandoffService_EndHandoff_FullMethodName,

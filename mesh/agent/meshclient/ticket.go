@@ -15,18 +15,18 @@ import (
 const redeemTime = 10 * time.Second
 
 // Redeem returns the call with the grant for its ticket, as the agent that has the secret
-// of its registration.
-func Redeem(ctx context.Context, node grpc.ClientConnInterface, call mesh.Call, secret string) (mesh.Call, error) {
+// of its registration, and how many instructions wait for the execution, for [Client.Waiting].
+func Redeem(ctx context.Context, node grpc.ClientConnInterface, call mesh.Call, secret string) (_ mesh.Call, told int32, err error) {
 	ctx, cancel := context.WithTimeout(ctx, redeemTime)
 	defer cancel()
 	under := mesh.Call{Thread: call.Thread, Traceparent: call.Traceparent, TicketToken: call.TicketToken, Holder: secret}
 	under.Principal.Tenant = call.Principal.Tenant
 	res, err := meshv1.NewGrantServiceClient(node).RedeemTicket(mesh.WithCall(ctx, under), &meshv1.RedeemTicketRequest{})
 	if err != nil {
-		return call, failed("meshclient.Redeem", err)
+		return call, 0, failed("meshclient.Redeem", err)
 	}
 	call.GrantToken, call.TicketToken = res.GetGrant(), ""
-	return call, nil
+	return call, res.GetInstructions(), nil
 }
 
 // ticketAge is how old a ticket may be that is sent again: good for as long again.

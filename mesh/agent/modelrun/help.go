@@ -58,8 +58,8 @@ func wanted(use mesh.ToolUse) (reason, partial string, err error) {
 		Reason  string `json:"reason"`
 		Partial string `json:"partial_results"`
 	}
-	if err := json.Unmarshal([]byte(use.Arguments), &a); err != nil {
-		return "", "", mesh.InvalidField(op, "arguments", "cannot be read: %v", err)
+	if err := llm.Arguments(op, use, &a); err != nil {
+		return "", "", err
 	}
 	switch {
 	case strings.TrimSpace(a.Reason) == "":

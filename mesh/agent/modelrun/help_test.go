@@ -125,7 +125,7 @@ func TestRequestsForHelpAreChecked(t *testing.T) {
 		`{"reason":" "}`: "reason is missing; say what blocks you and what you need",
 		`{"reason":"` + strings.Repeat("x", mesh.MaxHelp+1) + `"}`:                       "reason has 16385 bytes; shorten it to at most 16384",
 		`{"reason":"x","partial_results":"` + strings.Repeat("x", mesh.MaxHelp+1) + `"}`: "partial_results has 16385 bytes; shorten it to at most 16384",
-		`{"reason":7}`: "arguments cannot be read",
+		`{"reason":7}`: "reason must be a text, and has a number",
 	} {
 		d := agenttest.NewDesk(t, skilltools.FaceDirect, scripted.Call(modelrun.ToolHelp, args), scripted.Say("I stop."))
 		helped(d, "mail it")

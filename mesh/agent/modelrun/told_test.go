@@ -1,18 +1,20 @@
 package modelrun_test
 
 import (
-	"agentmesh/mesh/text/texttest"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 
 	"agentmesh/mesh"
+	"agentmesh/mesh/agent"
 	"agentmesh/mesh/agent/agenttest"
+	"agentmesh/mesh/agent/modelrun"
 	"agentmesh/mesh/agent/skilltools"
 	"agentmesh/mesh/llm/scripted"
 	"agentmesh/mesh/skill"
 	"agentmesh/mesh/text"
+	"agentmesh/mesh/text/texttest"
 )
 
 // dispatched has the desk's agent work for another one, which dispatched it with the mission.
@@ -120,6 +122,35 @@ func TestWhatAnAgentWasToldOutlivesItsProcess(t *testing.T) {
 			t.Errorf("read are %q", got)
 		}
 	})
+}
+
+// finding O6: what an agent was told before it begins, as while it waited for its turn, or
+// before it goes on in a new process that has done nothing yet, its first reply knows.
+func TestAModelReadsWhatTheAgentWasToldBeforeItsFirstReply(t *testing.T) {
+	texttest.Fixed(t)
+	for name, before := range map[string]func(*agent.Invocation){
+		"it begins":               func(*agent.Invocation) {},
+		"it is resumed":           func(inv *agent.Invocation) { inv.Resumed = true },
+		"it goes on after a kill": func(inv *agent.Invocation) { inv.Continued = true },
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := agenttest.NewDesk(t, skilltools.FaceDirect, scripted.Say("In red."))
+			dispatched(d, "note it")
+			instruct(d, "i-1", "write it in red")
+			inv := d.Invocation(false)
+			before(inv)
+			if _, err := agenttest.Outputs(t, inv, modelrun.Options{Model: d.Model}); err != nil {
+				t.Fatal(err)
+			}
+			reqs := d.Model.Requests()
+			if len(reqs) != 1 || !strings.HasSuffix(strings.Join(agenttest.Lines(reqs[0].Messages), "\n"), text.Instruction("write it in red")) {
+				t.Errorf("of %d calls of the model the last read %q", len(reqs), d.Read())
+			}
+			if got := read(d); !slices.Equal(got, []string{"i-1"}) {
+				t.Errorf("read are %q", got)
+			}
+		})
+	}
 }
 
 // Who is told nothing asks for nothing.

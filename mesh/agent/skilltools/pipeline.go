@@ -133,7 +133,7 @@ func (t *Tools) End(ctx context.Context, s *skill.Skill, call *skill.Call, r *sk
 // good.
 func (t *Tools) create(ctx context.Context, s *skill.Skill) error {
 	const op = "skilltools.create"
-	_, err := t.inv.Mesh.CreateSkill(ctx, string(s.Source))
+	_, err := t.inv.Mesh.CreateSkill(ctx, string(s.Source), "")
 	if !mesh.IsCode(err, mesh.Precondition) {
 		return mesh.Wrap(op, err)
 	}

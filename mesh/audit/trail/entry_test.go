@@ -149,7 +149,8 @@ func TestRefusalsAreTold(t *testing.T) {
 	for _, b := range []mesh.Body{
 		mesh.ApprovalSettled{}, mesh.LimitTripped{}, mesh.ToolReturned{Cause: mesh.CauseRefused}, mesh.ToolReturned{Cause: mesh.CauseLimit},
 		mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_REJECTED}, mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_FAILED, Reason: mesh.ReasonPolicy},
-		mesh.DispatchSettled{State: a2apb.TaskState_TASK_STATE_REJECTED},
+		mesh.DispatchSettled{State: a2apb.TaskState_TASK_STATE_REJECTED}, mesh.DispatchSettled{State: a2apb.TaskState_TASK_STATE_FAILED, Reason: mesh.ReasonPermission},
+		mesh.ToolReturned{Cause: mesh.CauseDenied},
 	} {
 		if k := trail.KindOf(&mesh.Event{Body: b}); k != meshv1.AuditTrailEntry_KIND_REFUSAL {
 			t.Errorf("%T %+v is of kind %v", b, b, k)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -39,8 +40,10 @@ type Redactor struct {
 }
 
 // A rule finds a secret: what the group of that number matches, 0 for all, if it is one by
-// is, which may be nil.
+// is, which may be nil. A text without any of its signs, in lower case, has none: to look for
+// them takes a hundredth of the time.
 type rule struct {
+	signs []string // none for any text
 	re    *regexp.Regexp
 	group int
 	is    func(string) bool
@@ -52,18 +55,20 @@ const words = `(?:password|passwd|passphrase|pwd|secret|token|api[ _-]?key|acces
 
 // builtin are the rules for secrets that can be told by how they look.
 var builtin = []rule{
-	{re: regexp.MustCompile(`-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----(?:[\s\S]*?-----END [A-Z0-9 ]*PRIVATE KEY-----|[\s\S]*)`)},
-	{re: regexp.MustCompile(`\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{4,}(?:\.[A-Za-z0-9_-]*)?`)},
-	{re: regexp.MustCompile(`\b(?:sk|pk|rk)[-_][A-Za-z0-9_-]{16,}`)},
-	{re: regexp.MustCompile(`\b(?:AKIA|ASIA)[0-9A-Z]{16}\b`)},
-	{re: regexp.MustCompile(`\b(?:gh[pousr]_|github_pat_|glpat-)[A-Za-z0-9_-]{16,}`)},
-	{re: regexp.MustCompile(`\bxox[a-z]-[A-Za-z0-9-]{10,}`)},
-	{re: regexp.MustCompile(`\bAIza[0-9A-Za-z_-]{30,}`)},
-	{re: regexp.MustCompile(`(?i)\b(?:bearer|basic)\s+([A-Za-z0-9+/._~=-]{6,})`), group: 1, is: random},
-	{re: regexp.MustCompile(`(?i)\b[a-z][a-z0-9+.-]*://([^\s/@]*:[^\s/@]+)@`), group: 1},
-	{re: regexp.MustCompile(`(?i)\bauthorization["'\\]*\s*[:=]\s*["'\\]*([^"'\\\r\n]+)`), group: 1},
-	{re: regexp.MustCompile(`(?i)` + words + `["'\\]*\s*(?:[:=]|\s+is\s+|\s+ist\s+)\s*["'\\]*([^\s"'\\,;&<>}\]]+)`), group: 1},
-	{re: regexp.MustCompile(`(?i)[?&](?:sig|signature|auth|code)=([^&\s"'<>]+)`), group: 1},
+	{signs: []string{"private key-----"}, re: regexp.MustCompile(`-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----(?:[\s\S]*?-----END [A-Z0-9 ]*PRIVATE KEY-----|[\s\S]*)`)},
+	{signs: []string{"eyj"}, re: regexp.MustCompile(`\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{4,}(?:\.[A-Za-z0-9_-]*)?`)},
+	{signs: []string{"sk-", "sk_", "pk-", "pk_", "rk-", "rk_"}, re: regexp.MustCompile(`\b(?:sk|pk|rk)[-_][A-Za-z0-9_-]{16,}`)},
+	{signs: []string{"akia", "asia"}, re: regexp.MustCompile(`\b(?:AKIA|ASIA)[0-9A-Z]{16}\b`)},
+	{signs: []string{"ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-"},
+		re: regexp.MustCompile(`\b(?:gh[pousr]_|github_pat_|glpat-)[A-Za-z0-9_-]{16,}`)},
+	{signs: []string{"xox"}, re: regexp.MustCompile(`\bxox[a-z]-[A-Za-z0-9-]{10,}`)},
+	{signs: []string{"aiza"}, re: regexp.MustCompile(`\bAIza[0-9A-Za-z_-]{30,}`)},
+	{signs: []string{"bearer", "basic"}, re: regexp.MustCompile(`(?i)\b(?:bearer|basic)\s+([A-Za-z0-9+/._~=-]{6,})`), group: 1, is: random},
+	{signs: []string{"://"}, re: regexp.MustCompile(`(?i)\b[a-z][a-z0-9+.-]*://([^\s/@]*:[^\s/@]+)@`), group: 1},
+	{signs: []string{"authorization"}, re: regexp.MustCompile(`(?i)\bauthorization["'\\]*\s*[:=]\s*["'\\]*([^"'\\\r\n]+)`), group: 1},
+	{signs: []string{"passw", "passphrase", "pwd", "secret", "token", "key", "authorization", "credential", "cookie"}, group: 1,
+		re: regexp.MustCompile(`(?i)` + words + `["'\\]*\s*(?:[:=]|\s+is\s+|\s+ist\s+)\s*["'\\]*([^\s"'\\,;&<>}\]]+)`)},
+	{signs: []string{"sig", "auth=", "code="}, re: regexp.MustCompile(`(?i)[?&](?:sig|signature|auth|code)=([^&\s"'<>]+)`), group: 1},
 }
 
 // random reports whether a word that follows "basic" or "bearer" is no word of a language.
@@ -127,8 +132,11 @@ func (r *Redactor) Text(s string) (string, int) {
 
 // prose is Text for what is no JSON.
 func (r *Redactor) prose(s string) (string, int) {
-	found := 0
+	found, lower := 0, strings.ToLower(s)
 	for _, rule := range r.rules {
+		if len(rule.signs) > 0 && !slices.ContainsFunc(rule.signs, func(sign string) bool { return strings.Contains(lower, sign) }) {
+			continue
+		}
 		hits := rule.re.FindAllStringSubmatchIndex(s, -1)
 		if len(hits) == 0 {
 			continue

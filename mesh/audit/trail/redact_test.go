@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"pgregory.net/rapid"
 
@@ -135,4 +136,29 @@ func TestBadRulesAreNamed(t *testing.T) {
 			t.Errorf("%s: %v names %q", field, err, mesh.FieldOf(err))
 		}
 	}
+}
+
+// Whatever text there is, taking secrets out ends, leaves text that can be sent and no longer
+// than it may be, and finds a field's secret in all JSON that can be read.
+func FuzzRedactedText(f *testing.F) {
+	for _, s := range []string{`{"a":{"b":[1,"x",null,true]},"password":{"c":"d"}} {"e":1}`, `["a`, `{"a"`, `[[[[]]]]`, `}{`, "token is is is", `{"a":"{\"a\":\"{}\"}"}`, "-----BEGIN PRIVATE KEY-----", "https://:@", "\x00\xff", `[1e999999999]`} {
+		f.Add(s)
+	}
+	red, err := trail.NewRedactor("r", trail.Rules{Patterns: []string{"[^x]+y"}, Fields: []string{"é"}})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		got, n := red.Text(s)
+		if utf8.ValidString(s) && !utf8.ValidString(got) || n < 0 || len(got) > 8*len(s)+len(trail.Mark)*(n+1) {
+			t.Errorf("%q is shown as %q (%d)", s, got, n)
+		}
+		if json.Valid([]byte(s)) {
+			const leak = "zq-leak"
+			in := `{"x":[` + s + `,{"my_password":["` + leak + `"]}]}`
+			if out, _ := red.Text(in); strings.Contains(out, leak) {
+				t.Errorf("%q is shown as %q", in, out)
+			}
+		}
+	})
 }

@@ -98,7 +98,7 @@ func TestOnlyWhoHasOthersWorkKnowsOfDispatch(t *testing.T) {
 		}
 	}
 	slices.Sort(users)
-	if want := []string{"agents/chain", "agents/mainagent", "agents/orchestrator", "cmd/mesh"}; !slices.Equal(users, want) {
+	if want := []string{"agents/chain", "agents/mainagent", "agents/orchestrator", "agents/skillbuilder", "cmd/mesh"}; !slices.Equal(users, want) {
 		t.Errorf("mesh/dispatch is used by %q, want %q", users, want)
 	}
 }

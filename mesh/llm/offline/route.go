@@ -22,10 +22,12 @@ func planRoute(t *turn) reply {
 		return r
 	}
 	asked := t.called(toolConsult)
-	if n := len(asked); n > 0 && (n > len(t.answers) || t.final) {
-		return consulted(&asked[n-1], t.final)
-	} else if n > 0 { // what it asked the user has an answer now
-		return t.consult(asked[n-1].arg("agent"), asked[n-1].arg("task"))
+	if n := len(asked); n > 0 {
+		last := &asked[n-1]
+		if told, _ := last.args["answers"].([]any); len(told) >= len(t.answers) || t.final {
+			return consulted(last, t.final)
+		}
+		return t.consult(last.arg("agent"), last.arg("task")) // what it asked the user has an answer now
 	}
 	if t.final {
 		return say("I did nothing about %s.", quoteShort(t.text))

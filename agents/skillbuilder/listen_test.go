@@ -1,0 +1,194 @@
+package skillbuilder_test
+
+import (
+	"context"
+	"iter"
+	"strings"
+	"testing"
+
+	"agentmesh/agents/internal/meshtest"
+	"agentmesh/agents/skillbuilder"
+	"agentmesh/mesh"
+	"agentmesh/mesh/a2a"
+	"agentmesh/mesh/agent"
+	"agentmesh/mesh/node"
+	"agentmesh/mesh/rpc"
+
+	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
+)
+
+// answering is a host that, when another agent asks it, answers as the function says.
+type answering struct {
+	host
+	answer func(ctx context.Context, inv *agent.Invocation) (agent.Output, error)
+}
+
+func (a answering) Run(ctx context.Context, inv *agent.Invocation) iter.Seq2[agent.Output, error] {
+	if inv.Grant.Direct() {
+		return a.host.Run(ctx, inv)
+	}
+	return func(yield func(agent.Output, error) bool) { yield(a.answer(ctx, inv)) }
+}
+
+// asked is a mesh in which the builder has the conversation and may ask main.
+func asked(t *testing.T, o meshtest.Options, answer func(ctx context.Context, inv *agent.Invocation) (agent.Output, error)) *meshtest.Mesh {
+	t.Helper()
+	return meshtest.Start(t, meshtest.Agents{
+		"main": func(node.Env) (agent.Agent, error) {
+			return answering{host{meshtest.Card(t, "main"), nil}, answer}, nil
+		},
+		"skill-builder": func(env node.Env) (agent.Agent, error) {
+			return skillbuilder.New(skillbuilder.Config{Card: meshtest.Card(t, "skill-builder"), Conns: env.Conns, Now: friday, Logger: env.Logger})
+		},
+	}, o)
+}
+
+// finding O4, S4-065: another skill is not begun without a word about the one that is being
+// built; what is set aside is offered when the other one is done, and nothing is mixed.
+func TestASecondSkillIsBuiltBesideTheFirst(t *testing.T) {
+	m := handedOver(t, meshtest.Options{})
+	thread := mesh.NewThreadID()
+	s := say(m, thread, "a skill that sends Slack alerts", "channel and text", "I also want to create a skill that reads Notion pages")
+	if !strings.Contains(s.Asked(), "You are creating your skill that sends Slack alerts. Would you like to finish that first?") {
+		t.Fatalf("asked %q", s.Asked())
+	}
+	s = say(m, thread, "park")
+	if !strings.Contains(s.Text, "reads Notion pages") || !strings.Contains(s.Asked(), "step by step") {
+		t.Fatalf("said %q, asked %q", s.Text, s.Asked())
+	}
+	s = say(m, thread, "page and section", "ok", "yes")
+	if !strings.Contains(s.Text, "'notion.read_page' is now active") || !strings.Contains(s.Asked(), "continue creating your skill that sends Slack alerts") {
+		t.Fatalf("said %q, asked %q", s.Text, s.Asked())
+	}
+	s = say(m, thread, "yes", "ok", "yes")
+	if !strings.Contains(s.Text, "[completed: Your skill 'slack.send_alert' is now active.]") {
+		t.Errorf("said %q", s.Text)
+	}
+	notion, slack := m.SkillFile("notion.read_page"), m.SkillFile("slack.send_alert")
+	if strings.Contains(notion, "channel") || !strings.Contains(notion, "- name: section\n") || strings.Contains(slack, "page") || !strings.Contains(slack, "- name: text\n") {
+		t.Errorf("the skills are mixed up:\n%s\n%s", notion, slack)
+	}
+}
+
+// Who wants to finish first is reminded of the other one when that is done.
+func TestWhatIsWantedLaterIsNamedAtTheEnd(t *testing.T) {
+	m := handedOver(t, meshtest.Options{})
+	s := say(m, mesh.NewThreadID(), "a skill that sends Slack alerts", "Create a skill that reads Notion pages", "finish", "ok", "ok", "yes")
+	if !strings.Contains(s.Text, "'slack.send_alert' is now active. You also wanted a skill that reads Notion pages") {
+		t.Errorf("said %q", s.Text)
+	}
+}
+
+// A user who is not understood is not kept: after three questions what there is is kept, and
+// control goes back.
+func TestWhoIsNotUnderstoodIsLetGo(t *testing.T) {
+	m := handedOver(t, meshtest.Options{})
+	thread := mesh.NewThreadID()
+	s := say(m, thread, "a skill that sends Slack alerts", "channel and text", "👎", "👎", "👎")
+	if !strings.Contains(s.Asked(), "What should the skill be called?") {
+		t.Fatalf("asked %q", s.Asked())
+	}
+	if s = m.Say(thread, "👎"); s.State != completed || !strings.Contains(s.Text, "I do not understand. I keep what we have so far.") {
+		t.Fatalf("ended %v: %q", s.State, s.Text)
+	}
+	if s = say(m, thread, "hello", "yes"); !strings.Contains(s.Asked(), "What should the skill be called?") {
+		t.Errorf("asked %q", s.Asked())
+	}
+}
+
+// Main is asked once for each question, also after a restart; when it cannot answer, the user
+// hears so, and the step is not lost.
+func TestMainIsAskedOnceForEachQuestion(t *testing.T) {
+	begun := make(chan struct{}, 8)
+	m := asked(t, meshtest.Options{}, func(context.Context, *agent.Invocation) (agent.Output, error) {
+		begun <- struct{}{}
+		return agent.Text{Text: "Sunny."}, nil
+	})
+	thread := mesh.NewThreadID()
+	say(m, thread, "a skill that sends Slack alerts", "ok")
+	s := m.Say(thread, "What is the weather in Paris?")
+	if !strings.Contains(s.Text, "The main assistant says: Sunny.") || !strings.Contains(s.Asked(), "What should the skill be called?") {
+		t.Errorf("said %q, asked %q", s.Text, s.Asked())
+	}
+	m.Stop()
+	m = asked(t, meshtest.Options{Data: m.Data}, func(context.Context, *agent.Invocation) (agent.Output, error) {
+		begun <- struct{}{}
+		return nil, mesh.Errorf(mesh.Unavailable, "test", "the weather is away")
+	})
+	s = m.Say(thread, "main: and in Rome?")
+	if !strings.Contains(s.Text, "The main assistant could not answer: the weather is away") || !strings.Contains(s.Asked(), "What should the skill be called?") {
+		t.Errorf("said %q, asked %q", s.Text, s.Asked())
+	}
+	if len(begun) != 2 {
+		t.Errorf("main was asked %d times for two questions", len(begun))
+	}
+	if s = say(m, thread, "ok", "yes"); !strings.Contains(s.Text, "'slack.send_alert' is now active") {
+		t.Errorf("said %q", s.Text)
+	}
+}
+
+// What main asks back is for the user, whose next words go to main, unless they skip it or
+// leave.
+func TestWhatMainAsksBackIsAnsweredToMain(t *testing.T) {
+	answer := func(_ context.Context, inv *agent.Invocation) (agent.Output, error) {
+		if strings.Contains(inv.Text(), "- Paris") {
+			return agent.Text{Text: "Sunny in Paris."}, nil
+		}
+		return agent.Ask{Text: "Where?"}, nil
+	}
+	m := asked(t, meshtest.Options{}, answer)
+	for words, want := range map[string]string{"Paris": "Sunny in Paris.", "skip": "", "cancel": "I keep what we have so far"} {
+		thread := mesh.NewThreadID()
+		s := say(m, thread, "a skill that sends Slack alerts", "main: what is the weather?")
+		if !strings.Contains(s.Asked(), "The main assistant asks: Where?") || !strings.Contains(s.Asked(), "cancel") {
+			t.Fatalf("said %q, asked %q", s.Text, s.Asked())
+		}
+		s = m.Say(thread, words)
+		if !strings.Contains(s.Text, want) || strings.Contains(s.Asked(), "step by step") != (words != "cancel") {
+			t.Errorf("%s: said %q, asked %q", words, s.Text, s.Asked())
+		}
+	}
+}
+
+// The whole mesh stops while main works on a question, and begins anew: the question is
+// answered all the same, once, and the step is not lost.
+func TestAQuestionForMainSurvivesARestartInBetween(t *testing.T) {
+	begun := make(chan struct{}, 1)
+	m := asked(t, meshtest.Options{}, func(ctx context.Context, _ *agent.Invocation) (agent.Output, error) {
+		begun <- struct{}{}
+		<-ctx.Done()
+		return nil, ctx.Err()
+	})
+	thread := mesh.NewThreadID()
+	say(m, thread, "a skill that sends Slack alerts", "ok")
+	ctx := mesh.WithCall(t.Context(), mesh.Call{Principal: mesh.Principal{Tenant: mesh.DefaultTenant, User: "ann"}, Thread: thread, Extensions: []string{mesh.ExtensionURI}})
+	_, err := a2apb.NewA2AServiceClient(m.Dial(rpc.DialOptions{})).SendMessage(ctx, &a2apb.SendMessageRequest{
+		Message:       a2a.NewMessage(a2apb.Role_ROLE_USER, "What is the weather in Paris?"),
+		Configuration: &a2apb.SendMessageConfiguration{ReturnImmediately: true},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-begun
+	m.Stop()
+	m = asked(t, meshtest.Options{Data: m.Data}, func(context.Context, *agent.Invocation) (agent.Output, error) {
+		return agent.Text{Text: "Sunny."}, nil
+	})
+	if s := say(m, thread, "hello", "yes", "call it slack.ping"); !strings.Contains(s.Asked(), "name: slack.ping") {
+		t.Errorf("asked %q", s.Asked())
+	}
+	asks, answers := map[mesh.ExecutionID]bool{}, 0
+	for _, e := range m.Events(thread) {
+		switch b := e.Body.(type) {
+		case mesh.DispatchIssued:
+			if b.Child.Agent == "main" && b.Child.Label != "" {
+				asks[b.Child.ID] = true
+			}
+		case mesh.ArtifactAppended:
+			answers += strings.Count(a2a.ArtifactText(b.Artifact), "The main assistant says: Sunny.")
+		}
+	}
+	if len(asks) != 1 || answers != 1 {
+		t.Errorf("main was asked %d times, and its answer was said %d times", len(asks), answers)
+	}
+}
