@@ -24,63 +24,89 @@ func TestATurnThatKill9CutsIsOneTrace(t *testing.T) {
 	r.killed(t, r.addr)
 }
 
-// killed runs a turn in a mesh that tells the one at the address, kills it while a model is
-// asked for an agent that was dispatched, and starts it again.
-func (r *receiver) killed(t *testing.T, addr string) {
+// A turn that a kill cut off is ended, and does not go on, where the operator says so.
+func TestWithoutContinueATurnThatKill9CutsIsEnded(t *testing.T) {
+	t.Parallel()
+	c := cutOff(t, "continue: false\n", nil, "", nil)
+	if state := c.task.GetStatus().GetState(); state != a2apb.TaskState_TASK_STATE_FAILED || c.continued != 0 {
+		t.Errorf("the turn ended %v, and was continued %d times", state, c.continued)
+	}
+	reason := ""
+	for _, e := range c.m.log(c.id) {
+		if m := e.GetTaskMoved(); e.GetExecutionId() == c.task.GetId() && mesh.Terminal(m.GetState()) {
+			reason = m.GetReason()
+		}
+	}
+	if asked := len(c.model.Requests()); reason != mesh.ReasonInterrupted || asked != 3 {
+		t.Errorf("the turn ended for %q, and the models were asked %d times", reason, asked)
+	}
+}
+
+// A cut is a turn that kill -9 cut off, when it has ended.
+type cut struct {
+	m         *realMesh // after the kill
+	model     *scripted.Model
+	id        string
+	task      *a2apb.Task
+	continued int // how often anything went on
+}
+
+// cutOff runs a turn for a client of the trace, kills the mesh while a model is asked for an
+// agent that was dispatched, does what is to be done then, and starts it again.
+func cutOff(t *testing.T, settings string, env []string, trace string, then func(id string)) *cut {
 	t.Helper()
-	const client = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
-	model := scripted.New(consultPlanner("Report what is open"),
+	c := &cut{id: mesh.NewThreadID(), model: scripted.New(consultPlanner("Report what is open"),
 		scripted.Call("dispatch_agent", `{"agent_id":"a","name":"worker","mission":"Find alpha","skills":["tasks.search"]}`).Call("get_agent_results", `{}`).For(ofPlanner),
 		scripted.Wait("never").Say("Too late.").For(ofWorker),
 		scripted.Say("Alpha is open.").For(ofWorker),
 		scripted.Say("It is alpha.").For(ofPlanner).For(scripted.Last("Alpha is open.")),
-		scripted.Say("Alpha alone is open.").For(ofMain))
-	endpoint := httptest.NewServer(scripted.Handler(model))
+		scripted.Say("Alpha alone is open.").For(ofMain))}
+	endpoint := httptest.NewServer(scripted.Handler(c.model))
 	t.Cleanup(endpoint.Close)
 	dir := t.TempDir()
-	writeFile(t, filepath.Join(dir, "mesh.yaml"), "model: {url: "+endpoint.URL+"/v1, name: scripted, key: none, retries: -1}\n")
-	env := append([]string{"OTEL_EXPORTER_OTLP_ENDPOINT=http://" + addr}, telling...)
+	writeFile(t, filepath.Join(dir, "mesh.yaml"), settings+"model: {url: "+endpoint.URL+"/v1, name: scripted, key: none, retries: -1}\n")
 	m := upWith(t, dir, env)
-	id := mesh.NewThreadID()
-	req := userMessage(id, "What is open?")
+	req := userMessage(c.id, "What is open?")
 	req.Configuration = &a2apb.SendMessageConfiguration{ReturnImmediately: true}
-	sent, err := m.edge().SendMessage(mesh.WithCall(timely(t), mesh.Call{Thread: id, Traceparent: client}), req)
+	sent, err := m.edge().SendMessage(mesh.WithCall(timely(t), mesh.Call{Thread: c.id, Traceparent: trace}), req)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := model.WaitBlocked(timely(t), 1); err != nil {
+	if err := c.model.WaitBlocked(timely(t), 1); err != nil {
 		t.Fatal(err)
 	}
 	m.kill9()
-	r.mu.Lock()
-	early := r.of(id)
-	r.mu.Unlock()
-	if len(early) != 0 {
-		t.Fatalf("the turn was told of before its end: %v", early)
+	if then != nil {
+		then(c.id)
 	}
-	m = upWith(t, dir, env)
-	task := &a2apb.Task{}
-	for ctx := inThread(t, id); !mesh.Terminal(task.GetStatus().GetState()); time.Sleep(20 * time.Millisecond) {
-		if task, err = m.edge().GetTask(ctx, &a2apb.GetTaskRequest{Id: sent.GetTask().GetId()}); err != nil {
+	c.m = upWith(t, dir, env)
+	for ctx := inThread(t, c.id); !mesh.Terminal(c.task.GetStatus().GetState()); time.Sleep(20 * time.Millisecond) {
+		if c.task, err = c.m.edge().GetTask(ctx, &a2apb.GetTaskRequest{Id: sent.GetTask().GetId()}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	continued := 0
-	for _, e := range m.log(id) {
+	for _, e := range c.m.log(c.id) {
 		if e.GetTaskMoved().GetReason() == mesh.ReasonContinued {
-			continued++
+			c.continued++
 		}
 	}
-	if state := task.GetStatus().GetState(); state != a2apb.TaskState_TASK_STATE_COMPLETED || !strings.HasSuffix(taskText(task), "Alpha alone is open.") || continued == 0 {
-		t.Errorf("the turn ended %v, %q, and was continued %d times", state, taskText(task), continued)
-	}
-	if t.Failed() {
-		for i, r := range model.Requests() {
-			t.Logf("request %d: %.60q was told %.600q", i, r.System, r.Messages[len(r.Messages)-1].Text)
+	return c
+}
+
+// killed has a turn cut off in a mesh that tells the one at the address.
+func (r *receiver) killed(t *testing.T, addr string) {
+	t.Helper()
+	const client = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+	c := cutOff(t, "", append([]string{"OTEL_EXPORTER_OTLP_ENDPOINT=http://" + addr}, telling...), client, func(id string) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if early := r.of(id); len(early) != 0 {
+			t.Fatalf("the turn was told of before its end: %v", early)
 		}
-		for _, e := range m.log(id) {
-			t.Log(e)
-		}
+	})
+	id := c.id
+	if state := c.task.GetStatus().GetState(); state != a2apb.TaskState_TASK_STATE_COMPLETED || !strings.HasSuffix(taskText(c.task), "Alpha alone is open.") || c.continued == 0 {
+		t.Errorf("the turn ended %v, %q, and was continued %d times", state, taskText(c.task), c.continued)
 	}
 	agents := []string{"invoke_agent main", "invoke_agent orchestrator", "invoke_agent worker"}
 	root, spans := r.connected(id, append([]string{"turn", "chat scripted"}, agents...)...)
