@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -61,9 +62,9 @@ func issued(events []*meshv1.Event, agent string) (labels []string) {
 	return labels
 }
 
-// S0-049: two agents that need nothing and one that needs both: it starts when they are done
-// and is told what they found; whoever collects has all results, each once. S3-054: in
-// a scoped agent, a block of three commands is three calls; help costs nothing and a wrong flag
+// S0-049, C7.1: two agents that need nothing and one that needs both: it starts when they are
+// done and is told what they found; whoever collects has all results, each once. S3-054, C7.4:
+// in a scoped agent, a block of three commands is three calls; help costs nothing and a wrong flag
 // is told to the model alone.
 func TestAgentsInProcessesOfTheirOwnAreOrchestrated(t *testing.T) {
 	m := startCrewMesh(t, "",
@@ -87,6 +88,9 @@ func TestAgentsInProcessesOfTheirOwnAreOrchestrated(t *testing.T) {
 	got := issued(events, "helper")
 	if n := len(got); n != 3 || got[2] != "c" || !slices.Contains(got, "a") || !slices.Contains(got, "b") {
 		t.Errorf("dispatched were %q", got)
+	}
+	if told := checkWaves(t, events); len(told) != 3 {
+		t.Errorf("the model was told of %q", told)
 	}
 	for _, r := range m.model.Requests() {
 		last := r.Messages[len(r.Messages)-1].Text
@@ -117,6 +121,79 @@ func TestAgentsInProcessesOfTheirOwnAreOrchestrated(t *testing.T) {
 		for i, r := range m.model.Requests() {
 			t.Logf("request %d: %.60q was told %.600q", i, r.System, r.Messages[len(r.Messages)-1].Text)
 		}
+	}
+}
+
+// checkWaves checks by the log that a and b are the first wave and c is the second one, which
+// begins when they have ended, and that each ends once. It returns of whom the model was told,
+// in that order.
+func checkWaves(t *testing.T, events []*meshv1.Event) (told []string) {
+	t.Helper()
+	label, waves, ends := map[string]string{}, map[string]int32{}, map[string]int{}
+	for _, e := range events {
+		if a := e.GetDispatchAccepted(); a.GetChild().GetAgent() == "helper" {
+			label[a.GetChild().GetId()], waves[a.GetChild().GetLabel()] = a.GetChild().GetLabel(), a.GetWave()
+		}
+		if l := label[e.GetDispatchSettled().GetChild()]; l != "" {
+			ends[l]++
+		}
+		if e.GetDispatchIssued().GetChild().GetLabel() == "c" && (ends["a"] != 1 || ends["b"] != 1) {
+			t.Errorf("c began after the ends %v", ends)
+		}
+		for _, id := range append(e.GetResultsDelivered().GetExecutions(), e.GetToolReturned().GetDelivered()...) {
+			if label[id] != "" {
+				told = append(told, label[id])
+			}
+		}
+	}
+	if d := cmp.Diff(map[string]int32{"a": 1, "b": 1, "c": 2}, waves); d != "" {
+		t.Errorf("waves (-want +got):\n%s", d)
+	}
+	if d := cmp.Diff(map[string]int{"a": 1, "b": 1, "c": 1}, ends); d != "" {
+		t.Errorf("ends (-want +got):\n%s", d)
+	}
+	return told
+}
+
+// C7.1: whoever does not collect is told of each result when it is there, the first one first,
+// each once, and of the one that needed both last.
+func TestResultsOfAgentsInProcessesOfTheirOwnArePushedInTheirOrder(t *testing.T) {
+	t.Parallel()
+	m := startCrewMesh(t, "main: orchestrator\n",
+		askedFor(askedFor(askedFor(scripted.Step{}, "a"), "b"), "c", "a", "b").For(ofPlanner), scripted.Say("I wait.").For(ofPlanner),
+		ofTask(scripted.Wait("a").Say("Alpha is open."), "Find a"), ofTask(scripted.Wait("b").Say("Beta is done."), "Find b"), ofTask(scripted.Wait("c").Say("One of two."), "Find c"),
+		scripted.Say("Beta is there.").For(ofPlanner).For(scripted.Last("Beta is done.")), scripted.Say("Alpha, too.").For(ofPlanner).For(scripted.Last("Alpha is open.")),
+		scripted.Say("One of two is open.").For(ofPlanner).For(scripted.Last("One of two.")))
+	thread := mesh.NewThreadID()
+	stream, err := m.edge().SendStreamingMessage(inThread(t, thread), userMessage(thread, "What is open?"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := m.model.WaitBlocked(timely(t), 2); err != nil {
+		t.Fatal(err)
+	}
+	for _, next := range []struct{ id, said string }{{"b", "Beta is done."}, {"a", "Alpha is open."}, {"c", "One of two."}} {
+		m.model.Release(next.id)
+		for ctx := timely(t); !slices.ContainsFunc(m.model.Requests(), func(r *llm.Request) bool { // until the planner is told
+			return ofPlanner(r) && strings.Contains(r.Messages[len(r.Messages)-1].Text, next.said)
+		}); time.Sleep(5 * time.Millisecond) {
+			if ctx.Err() != nil {
+				t.Fatalf("the planner is not told of %s", next.id)
+			}
+		}
+	}
+	var h heardTurn
+	for u, err := stream.Recv(); !errors.Is(err, io.EOF); u, err = stream.Recv() {
+		if err != nil {
+			t.Fatal(err)
+		}
+		h.hear(t, u, thread)
+	}
+	if told := checkWaves(t, m.log(thread)); !slices.Equal(told, []string{"b", "a", "c"}) || !strings.HasSuffix(h.text, "One of two is open.") {
+		t.Errorf("the model was told of %q, and the answer is %q", told, h.text)
+	}
+	if left := m.model.Left(); left != 0 {
+		t.Errorf("%d steps of the script are left", left)
 	}
 }
 

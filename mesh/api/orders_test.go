@@ -76,9 +76,7 @@ func newCourse(t *testing.T, seed uint64) *course {
 		Budget: time.Duration(60+random.IntN(1200)) * time.Second, Orchestrating: time.Hour,
 	}
 	c.most, c.going = min(c.opts.MaxConcurrent, c.places), c.opts.MaxConcurrent
-	if random.IntN(3) == 0 {
-		c.opts.Profile = dispatch.ProfilePush
-	}
+	c.opts.Profile = []dispatch.Profile{dispatch.ProfileFull, dispatch.ProfilePush, dispatch.ProfileCollect}[random.IntN(3)]
 	var ids []string
 	for b := range 1 + random.IntN(4) {
 		var batch []mesh.ToolUse
@@ -234,19 +232,17 @@ func (c *course) orchestrate(ctx context.Context, d *dispatch.Dispatcher, m *mes
 			}
 			told++
 			args := fmt.Sprintf(`{"mode":%q,"wait_seconds":%d}`, []string{"all", "any", "none"}[c.random(3)], c.random(600))
-			r := o.Call(ctx, use(fmt.Sprint("results-", b), dispatch.ToolResults, args))
-			switch {
-			case ctx.Err() != nil:
-				return false, ctx.Err()
-			case r.Ask != "":
-				return true, nil
-			}
-			if _, err := m.Record(ctx, &mesh.Event{Body: mesh.ToolReturned{Call: fmt.Sprint("results-", told), Name: dispatch.ToolResults, Content: r.Text, Delivered: r.Delivered}}); err != nil {
-				return false, err
+			if _, ask, err := c.collect(ctx, o, m, fmt.Sprint("results-", told), args); ask || err != nil {
+				return ask, err
 			}
 		}
 		if err := c.tell(ctx, m, o.Drain(ctx, false)); err != nil {
 			return false, err
+		}
+	}
+	for n := 0; c.opts.Profile == dispatch.ProfileCollect; n++ { // who answers without having collected ends who is at work
+		if got, ask, err := c.collect(ctx, o, m, fmt.Sprint("last-", n), `{}`); ask || err != nil || got == 0 {
+			return ask, err
 		}
 	}
 	for {
@@ -263,6 +259,19 @@ func (c *course) orchestrate(ctx context.Context, d *dispatch.Dispatcher, m *mes
 			return false, err
 		}
 	}
+}
+
+// collect is a call of get_agent_results, and what the log has of it: how many it delivered.
+func (c *course) collect(ctx context.Context, o *dispatch.Orchestration, m *meshclient.Client, call, args string) (delivered int, ask bool, err error) {
+	r := o.Call(ctx, use(call, dispatch.ToolResults, args))
+	switch {
+	case ctx.Err() != nil:
+		return 0, false, ctx.Err()
+	case r.Ask != "":
+		return 0, true, nil
+	}
+	_, err = m.Record(ctx, &mesh.Event{Body: mesh.ToolReturned{Call: call, Name: dispatch.ToolResults, Content: r.Text, Delivered: r.Delivered}})
+	return len(r.Delivered), false, err
 }
 
 // tell has the log say what the model was told.

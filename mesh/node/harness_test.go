@@ -28,7 +28,8 @@ import (
 
 // runOnce matches the tests of what one process or one address does, and those that
 // have two nodes anyway. Benchmarks are run once, too.
-const runOnce = "^(TestNothingAcknowledgedIsLostByKill9|TestARunSurvivesKill9|TestAStreamResumesFromItsCursorAfterARestart|TestAPlainAgentRemembersAfterKill9|TestAFolder|" +
+const runOnce = "^(TestARunSurvivesKill9|" +
+	"TestNothingAcknowledgedIsLostByKill9|TestAStreamResumesFromItsCursorAfterARestart|TestAPlainAgentRemembersAfterKill9|TestAFolder|" +
 	"TestANodeThatFailsToStart|TestATurnGoesOnAtTheProcess|TestAnOpenMesh|TestTheAgentCard|TestEveryCard|TestNoCallMakesACard|TestACard|TestTheCard|" +
 	"TestCards|TestOnlyCards|TestTheCardOfAnAgent|TestEachFormOfACard|TestInterop.*Programs|TestInteropReflection|TestInteropCurl|" +
 	"TestInteropGrpcurl|TestInteropBufCurl|TestInteropTheDocument|TestInteropAGenerated|TestTheReadersOfStreams|TestSettings|TestEachBad|TestModes|TestReadingOf|TestBadChoices|TestAStrictMesh|TestTheErrorTable|TestAUserHasSoManyStreams|TestEveryFace|TestPair)"
