@@ -88,10 +88,16 @@ func (c cell) play(t *testing.T, m *realMesh, name string) {
 	t.Helper()
 	target := c.kind
 	lines := []string{}
+	thing := strings.Map(func(r rune) rune { // that no other skill is for: who wants the same is asked about those
+		if r >= '0' && r <= '9' {
+			return 'a' + r - '0'
+		}
+		return r
+	}, strings.ReplaceAll(name, "-", ""))
 	switch {
 	case c.kind == castBuiltin && c.act == "done":
 		target = "skill-builder"
-		lines = []string{"Help me build a skill for converting currencies", skillTalks[1].lines[1], "call it money." + strings.ReplaceAll(name, "-", "_") + ", use it for “convert money”", "yes"}
+		lines = []string{"Help me build a skill for converting " + thing, skillTalks[1].lines[1], "call it money." + strings.ReplaceAll(name, "-", "_") + ", use it for “convert money”", "yes"}
 	case c.kind == castBuiltin:
 		target, lines = "skill-builder", []string{"Help me build a skill for converting currencies"}
 		if c.act == "cancel" {
