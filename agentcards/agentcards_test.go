@@ -92,6 +92,7 @@ func TestASpecialistsCardNamesAllSkillsOfItsDomainAndNoOther(t *testing.T) {
 func TestTheSkillBuildersCardSaysHowItTakesOver(t *testing.T) {
 	want := registry.Extension{
 		Declared: true, HandoffSupport: true, StatefulWorkflows: true, MultiTurn: true, RequiredPermissions: []string{"skill:create"},
+		ExitWords:       []string{"cancel", "quit", "stop", "abort", "never mind", "go back"},
 		HandoffTriggers: []string{"create skill", "build skill", "new skill"},
 		WorkflowStates:  []string{"gathering_requirements", "defining_triggers", "generating", "testing", "complete"},
 	}

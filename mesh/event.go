@@ -77,6 +77,8 @@ type (
 		// it is; when that ends, agents begin nothing more for the message.
 		Roles      []Role
 		Credential string
+		// Exit says that it did nothing but end the handoff that was active: no agent gets it.
+		Exit bool
 	}
 
 	// ArtifactAppended is a piece of output of the execution: a new artifact,
@@ -174,7 +176,7 @@ type (
 	// StateNoted keeps an agent's own workflow state in the thread.
 	StateNoted struct {
 		Agent string
-		Data  []byte // JSON, at most MaxState bytes
+		Data  []byte // JSON, at most MaxState bytes; empty where what was noted is dropped
 	}
 
 	// CancelRequested asks that the event's execution and all below end.
@@ -268,6 +270,7 @@ type (
 		RecentMessages int  // how many of the last messages go along
 		PreserveState  bool // keep the specialist's state when it ends early
 		ReturnExpected bool // else it keeps the stream when it is done
+		Resume         bool // the user wants to go on with what To noted before
 		// Session is how long after the user's last word it is parked; 0 is never.
 		Session time.Duration
 	}

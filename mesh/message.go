@@ -1,6 +1,7 @@
 package mesh
 
 import (
+	"slices"
 	"strings"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
@@ -21,4 +22,18 @@ func TextOf(m *a2apb.Message) string {
 		}
 	}
 	return strings.Join(texts, "\n")
+}
+
+// ExitWord is what leaves every agent that the conversation was handed over to, as the whole
+// message of the user, in any case of letters: whoever reads nothing can say it.
+const ExitWord = "exit"
+
+// Says reports whether the message is one of the words and nothing else, but for space
+// around it and the case of letters.
+func Says(m *a2apb.Message, words ...string) bool {
+	if len(m.GetParts()) != 1 {
+		return false
+	}
+	said := strings.TrimSpace(m.GetParts()[0].GetText())
+	return said != "" && slices.ContainsFunc(words, func(w string) bool { return strings.EqualFold(said, w) })
 }

@@ -129,11 +129,15 @@ func called(a *meshv1.Agent) string { return cmp.Or(a.GetCard().GetName(), a.Get
 
 func refused(text string) llm.ToolResult { return llm.ToolResult{Text: text, Failed: true} }
 
-// welcome says what came of a handoff that has ended (S4-042, S4-046).
-func welcome(h *meshv1.Handoff) string {
+// welcome says what came of a handoff that has ended (S4-042, S4-046), and whether it can be
+// gone on with.
+func welcome(h *meshv1.Handoff, kept bool) string {
 	result := sentence(h.GetResultSummary())
 	switch mesh.HandoffOutcome(h.GetState()) {
 	case mesh.HandoffCancelled:
+		if result == "" && kept {
+			result = "What you said there is kept."
+		}
 		return join("You are back with me, no problem.", result, "Let me know if you would like to continue it later.")
 	case mesh.HandoffError:
 		return join("I am sorry, this could not be finished.", result, tryLater)

@@ -20,17 +20,21 @@ import (
 
 // S4-042, S4-046: what the user reads when control comes back.
 func TestWhatCameOfAHandoffIsToldInWords(t *testing.T) {
-	for name, tt := range map[string]struct{ outcome, summary, want string }{
-		"done":                     {"completed", "Your skill 'slack.send_alert' is now active.", "Great, your skill 'slack.send_alert' is now active."},
-		"done, in other words":     {"completed", "slack.send_alert was created", "Great! Slack.send_alert was created."},
-		"done, without words":      {"completed", "", "Great, that is done. What would you like to do next?"},
-		"done, by default":         {"", "The trip is booked!", "Great, the trip is booked!"},
-		"cancelled":                {"cancelled", "the draft is kept", "You are back with me, no problem. The draft is kept. Let me know if you would like to continue it later."},
-		"cancelled, without words": {"cancelled", "", "You are back with me, no problem. Let me know if you would like to continue it later."},
-		"failed":                   {"error", "you lack a permission", "I am sorry, this could not be finished. You lack a permission. Would you like me to help you with something else, or try again later?"},
+	for name, tt := range map[string]struct {
+		outcome, summary, want string
+		kept                   bool
+	}{
+		"done":                     {"completed", "Your skill 'slack.send_alert' is now active.", "Great, your skill 'slack.send_alert' is now active.", false},
+		"done, in other words":     {"completed", "slack.send_alert was created", "Great! Slack.send_alert was created.", false},
+		"done, without words":      {"completed", "", "Great, that is done. What would you like to do next?", false},
+		"done, by default":         {"", "The trip is booked!", "Great, the trip is booked!", false},
+		"cancelled":                {"cancelled", "the draft is kept", "You are back with me, no problem. The draft is kept. Let me know if you would like to continue it later.", false},
+		"cancelled, without words": {"cancelled", "", "You are back with me, no problem. Let me know if you would like to continue it later.", false},
+		"failed":                   {"error", "you lack a permission", "I am sorry, this could not be finished. You lack a permission. Would you like me to help you with something else, or try again later?", false},
+		"left, and kept":           {"cancelled", "", "You are back with me, no problem. What you said there is kept. Let me know if you would like to continue it later.", true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := welcome(&meshv1.Handoff{State: tt.outcome, ResultSummary: tt.summary}); got != tt.want {
+			if got := welcome(&meshv1.Handoff{State: tt.outcome, ResultSummary: tt.summary}, tt.kept); got != tt.want {
 				t.Errorf("said %q,\nwant %q", got, tt.want)
 			}
 		})

@@ -183,7 +183,7 @@ func TestACancelledSkillIsOfferedAgain(t *testing.T) {
 	m.Say(thread, "I want to create a skill that sends Slack alerts")
 	m.Say(thread, "channel and text")
 	s := m.Say(thread, "cancel")
-	if s.State != completed || !strings.Contains(s.Text, "No problem!") || !strings.Contains(s.Text, "continue it later") {
+	if s.State != completed || !strings.Contains(s.Text, "What you said there is kept.") || !strings.Contains(s.Text, "continue it later") {
 		t.Fatalf("ended %v: %q", s.State, s.Text)
 	}
 	m.Stop()

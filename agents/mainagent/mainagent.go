@@ -116,10 +116,11 @@ type assistant struct{ Config }
 
 func (a *assistant) Card() *a2apb.AgentCard { return a.Config.Card }
 
-func (a *assistant) Run(ctx context.Context, inv *agent.Invocation) iter.Seq2[agent.Output, error] {
+// answer answers the message.
+func (a *assistant) answer(ctx context.Context, inv *agent.Invocation) iter.Seq2[agent.Output, error] {
 	return func(yield func(agent.Output, error) bool) {
 		if inv.Returned != nil {
-			yield(agent.Text{Text: welcome(inv.Returned)}, nil)
+			yield(agent.Text{Text: welcome(inv.Returned, inv.Resume != nil)}, nil)
 			return
 		}
 		if inv.Parked != nil && !inv.Continued && !yield(agent.Text{Text: parked(inv.Parked)}, nil) {

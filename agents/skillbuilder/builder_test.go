@@ -247,7 +247,7 @@ func TestWhatIsNotToBeKeptIsNotOfferedAgain(t *testing.T) {
 		}, meshtest.Options{})
 		for how, end := range map[string]func(thread string){
 			"the user leaves": func(thread string) {
-				if s := m.Say(thread, "cancel"); strings.Contains(s.Text, "I keep what we have so far") != keep || !strings.Contains(s.Text, "[cancelled: ") {
+				if s := m.Say(thread, "cancel it please"); strings.Contains(s.Text, "I keep what we have so far") != keep || !strings.Contains(s.Text, "[cancelled: ") {
 					t.Errorf("keep %v: said %q", keep, s.Text)
 				}
 			},

@@ -48,6 +48,9 @@ func (r *run) converse(ctx context.Context) error {
 		return r.goOn(ctx, t)
 	case unfinished && r.inv.Continued: // what the user said may have been heard before
 		return r.put(ctx, t)
+	case unfinished && r.inv.Handoff.GetResume(): // that is what the user said
+		t.Session = machine.Leave(t.Session)
+		return r.put(ctx, t)
 	case unfinished && (r.inv.Resumed || isCancel(text)):
 		return r.hear(ctx, t)
 	case unfinished:

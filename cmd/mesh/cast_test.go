@@ -312,7 +312,10 @@ func serveRogue(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewDecoder(r.Body).Decode(&req)
 	w.Header().Set("Content-Type", "text/event-stream")
 	event := func(result string) {
-		id, _ := json.Marshal(req.ID)
+		id, err := json.Marshal(req.ID)
+		if err != nil {
+			id = []byte("null")
+		}
 		_, _ = fmt.Fprintf(w, "data: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":%s}\n\n", id, result)
 		_ = http.NewResponseController(w).Flush()
 	}

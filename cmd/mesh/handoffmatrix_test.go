@@ -36,7 +36,7 @@ func endings(kind string) []ending {
 	case castOurs:
 		return append(all, ending{"done", stateComplete, "Back: completed.", "agent:ours completed"}, ending{"cancel", stateComplete, "Back: cancelled.", "agent:ours cancelled"})
 	case castBuiltin:
-		return []ending{{"done", stateComplete, "Back: completed.", "agent:skill-builder completed"}, {"cancel", stateComplete, "Back: cancelled.", "agent:skill-builder cancelled"},
+		return []ending{{"done", stateComplete, "Back: completed.", "agent:skill-builder completed"}, {"cancel", stateComplete, "Back: cancelled.", "user:local cancelled"},
 			{"exit", stateCanceled, "", "user:local cancelled"}}
 	}
 	return append(all, ending{"done", stateComplete, "", ""}, ending{"cancel", stateCanceled, "", ""})

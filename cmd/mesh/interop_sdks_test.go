@@ -103,11 +103,10 @@ func TestInteropTheSDKsOfOtherLanguagesConverse(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := sdkNamed(t, name)
-			m := up(t, t.TempDir())
 			for _, version := range sdkVersions {
 				for _, binding := range sdkBindings {
 					t.Run(binding+" "+version, func(t *testing.T) {
-						s.converse(t, m, binding, version)
+						s.converse(t, up(t, t.TempDir()), binding, version) // in one mesh, each after the first would find that skill
 					})
 				}
 			}

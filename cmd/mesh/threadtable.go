@@ -54,10 +54,28 @@ func threadTable(list []*meshv1.Thread) string {
 	if len(list) == 0 {
 		return "no threads\n"
 	}
-	rows := [][]string{{"THREAD", "UPDATED (UTC)", "EVENTS", "WITH", "TITLE"}}
+	rows := [][]string{{"THREAD", "UPDATED (UTC)", "EVENTS", "WITH", "SESSION", "TITLE"}}
 	for _, th := range list {
 		rows = append(rows, []string{th.GetThreadId(), stamp(th.GetUpdated()), fmt.Sprint(th.GetSeq()),
-			withHandoff(th), clip(th.GetTitle(), 60)})
+			withHandoff(th), sessionWords(th.GetSession()), clip(th.GetTitle(), 60)})
 	}
 	return table(rows)
+}
+
+// sessionWords says with which agent a session was, and where it stands; "-" without one.
+func sessionWords(s *meshv1.Session) string {
+	if s == nil {
+		return "-"
+	}
+	said := speakerName(s.GetAgent())
+	if n := s.GetStep(); n > 0 {
+		said += fmt.Sprintf(" %d/%d", n, max(n, s.GetSteps()))
+	}
+	if s.GetState() != "" {
+		said += " " + oneLine(strings.ReplaceAll(s.GetState(), "_", " "))
+	}
+	if s.GetResumable() {
+		said += ", left"
+	}
+	return said
 }

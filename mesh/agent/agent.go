@@ -76,6 +76,9 @@ type Invocation struct {
 	// is the agent's again with this message, which nobody told the user yet: it is the
 	// handoff, from which its target can go on when it gets the conversation once more.
 	Parked *meshv1.Handoff
+	// Resume is set when the user left, before it was done, a session with an agent to which
+	// this one had handed the conversation over, and which can be gone on with.
+	Resume *Resume
 	// Resumed says that the message continues the task: it answers an [Ask].
 	Resumed bool
 	// Continued says that work on the message was cut off, with its process or its node,
@@ -94,6 +97,22 @@ type Invocation struct {
 	Channel string
 	// Mesh is the mesh as this execution may see it.
 	Mesh *meshclient.Client
+}
+
+// A Resume is a session that the user left and can go on with: [meshclient.Client.StartHandoff]
+// with Resume gives it back to its agent.
+type Resume struct {
+	Agent string
+	Name  string // what people call the agent
+	// Reason and Summary are those of the handoff.
+	Reason, Summary string
+	// Step of Steps is where it was left, from 1; 0 if the agent did not say. State is what the
+	// agent calls that, or "".
+	Step, Steps int
+	State       string
+	// Offered says that the user was offered to go on with it, and that this message is the
+	// answer. If not, whoever has this message offers it once it is answered.
+	Offered bool
 }
 
 // GoesOn reports whether the thread may have something that the execution did before.

@@ -61,6 +61,7 @@ func (r *Runtime) invocation(call mesh.Call, g *mesh.Grant, m *a2apb.Message) (*
 		return nil, err
 	}
 	if g.Direct() {
+		inv.Resume = resume(ext[a2a.KeyResume].GetStructValue())
 		inv.Channel = channel(ext[keyChannel].GetStringValue())
 	}
 	inv.MaxToolCalls = int(min(max(ext[keyMaxCalls].GetNumberValue(), 0), math.MaxInt32))
@@ -120,6 +121,21 @@ func handoff(key string, v *structpb.Value) (*meshv1.Handoff, error) {
 	e := mesh.InvalidField("agent.handoff", "message.metadata."+mesh.ExtensionURI+"."+key, "is not a handoff")
 	e.Err = err
 	return nil, e
+}
+
+// resume reads what the node says of a session that was left; nil if it says nothing.
+func resume(s *structpb.Struct) *Resume {
+	f := s.GetFields()
+	if f["agent"].GetStringValue() == "" {
+		return nil
+	}
+	number := func(key string) int { return int(min(max(f[key].GetNumberValue(), 0), math.MaxInt32)) }
+	return &Resume{
+		Agent: f["agent"].GetStringValue(), Name: f["name"].GetStringValue(),
+		Reason: f["handoff_reason"].GetStringValue(), Summary: f["context_summary"].GetStringValue(),
+		Step: number(a2a.KeyStep), Steps: number(a2a.KeySteps), State: f[a2a.KeyState].GetStringValue(),
+		Offered: f["offered"].GetBoolValue(),
+	}
 }
 
 func recent(list *structpb.ListValue) []HistoryItem {

@@ -44,7 +44,7 @@ func (s *Handoffs) StartHandoff(ctx context.Context, req *meshv1.StartHandoffReq
 	}
 	start := handoff.Start{
 		Target: req.GetTargetAgent(), Reason: req.GetReason(), Summary: req.GetContextSummary(),
-		PreserveState: true, ReturnExpected: true, UpdatesSent: req.GetUpdatesSent(),
+		PreserveState: true, ReturnExpected: true, UpdatesSent: req.GetUpdatesSent(), Resume: req.GetResume(),
 	}
 	if req.RecentMessages != nil {
 		start.RecentMessages = new(int(*req.RecentMessages))
@@ -102,7 +102,7 @@ func handoffToProto(key mesh.ThreadKey, h *thread.Handoff) *meshv1.Handoff {
 		Seq: int64(h.Seq), ThreadId: key.ID, TenantId: string(key.Tenant), UserId: h.By,
 		SourceAgentId: h.From, TargetAgentId: h.To, HandoffReason: h.Reason, ContextSummary: h.Summary,
 		ConversationHistoryCount: int32(h.RecentMessages), PreserveState: h.PreserveState, ReturnExpected: h.ReturnExpected,
-		State: string(h.State), EndedSeq: int64(h.Ended), ResultSummary: h.Result,
+		State: string(h.State), EndedSeq: int64(h.Ended), ResultSummary: h.Result, Resume: h.Resume,
 		Outcome: string(h.Outcome), Artifacts: eventpb.ArtifactRefsToProto(h.Artifacts),
 	}
 	if parks, ok := h.Parks(); ok {

@@ -3,13 +3,10 @@ package api
 import (
 	"context"
 	"fmt"
-	"maps"
-	"math"
 	"strconv"
 	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/protobuf/types/known/timestamppb"
 
 	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
@@ -31,6 +28,8 @@ type Threads struct {
 	admits  *admission.Controller
 	deleted func(ctx context.Context, key mesh.ThreadKey)
 	access  func(ctx context.Context, key mesh.ThreadKey) (thread.Access, error)
+	// retention is how long what agents note in sessions is kept.
+	retention time.Duration
 
 	readByRole ReadByRole
 }
@@ -48,6 +47,13 @@ func NewThreads(log *threadlog.Log, states *cache.States, admits *admission.Cont
 // about it elsewhere. It returns s, and is called before s serves.
 func (s *Threads) OnDelete(f func(ctx context.Context, key mesh.ThreadKey)) *Threads {
 	s.deleted = f
+	return s
+}
+
+// WithRetention says how long what agents note in sessions is kept; it is nothing before. It
+// returns s, and is called before s serves.
+func (s *Threads) WithRetention(d time.Duration) *Threads {
+	s.retention = d
 	return s
 }
 
@@ -189,41 +195,6 @@ func (s *Threads) GetThread(ctx context.Context, req *meshv1.GetThreadRequest) (
 		return nil, err
 	}
 	return resp, nil
-}
-
-func (s *Threads) describe(key mesh.ThreadKey, st *thread.State) *meshv1.Thread {
-	out := &meshv1.Thread{
-		ThreadId: key.ID, Seq: int64(st.Seq), ActiveAgent: st.ActiveAgent(s.main), Title: st.Title,
-		Owner: st.Owner, Participants: st.Participants, Readable: st.Readable,
-		Created: timestamppb.New(st.Created), Updated: timestamppb.New(st.Updated), Usage: eventpb.UsageToProto(st.Usage),
-	}
-	if h := st.HandoffAt(time.Now()); h != nil {
-		if out.HandoffState = string(h.State); h.State == mesh.HandoffState(mesh.HandoffParked) {
-			out.ActiveAgent = s.main
-		}
-	}
-	return out
-}
-
-func describeExecution(x *thread.Execution) *meshv1.ExecutionState {
-	out := &meshv1.ExecutionState{
-		Execution: eventpb.ExecutionToProto(x.Execution), State: x.State, Reason: x.Reason,
-		Started: timestamppb.New(x.Started), Result: x.Result, Usage: eventpb.UsageToProto(x.Usage),
-		SkillCalls: int32(min(x.SkillCalls, math.MaxInt32)),
-	}
-	if x.Ended != 0 {
-		out.Ended = timestamppb.New(x.Updated)
-	}
-	for _, a := range x.Approvals {
-		out.Approvals = append(out.Approvals, &meshv1.ApprovalAsked{Call: a.Call, Skill: a.Skill, Text: a.Text})
-	}
-	for _, l := range x.Tripped {
-		out.Limits = append(out.Limits, eventpb.LimitToProto(l))
-	}
-	if len(x.Unsettled) > 0 {
-		out.Unsettled = maps.Clone(x.Unsettled)
-	}
-	return out
 }
 
 // ListThreads implements meshv1.ThreadServiceServer.

@@ -193,7 +193,7 @@ func (q *question) page(ctx context.Context) (*meshv1.ListAuditTrailResponse, er
 
 // maybe is wanted as far as it can be told without the thread's state.
 func (q *question) maybe(it *happened) bool {
-	kind := meshv1.AuditTrailEntry_KIND_UNSPECIFIED
+	var kind meshv1.AuditTrailEntry_Kind
 	switch {
 	case it.record != nil:
 		if it.record.GetTenantId() != string(q.key.Tenant) {

@@ -46,7 +46,8 @@ type eventSource struct {
 // before returns a place before which there is nothing of that time, by looking at a few
 // events.
 func (s *eventSource) before(ctx context.Context, t time.Time) (int64, error) {
-	low, high, err := int64(0), int64(0), error(nil)
+	var low, high int64
+	var err error
 	if s.key.ID != "" {
 		tail, failed := s.of.Tail(ctx, s.key)
 		high, err = int64(tail), failed

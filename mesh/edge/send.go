@@ -31,6 +31,7 @@ type intake struct {
 	key    mesh.ThreadKey
 	task   mesh.ExecutionID // "" opens a task
 	named  string           // the context id, if it is a name of the user's for the thread
+	exit   *exit            // of one that leaves the agent that has the conversation, once that is found out
 	msg    *a2apb.Message   // ours to change
 	digest []byte
 }
@@ -93,6 +94,9 @@ func (e *Edge) intake(ctx context.Context, req *a2apb.SendMessageRequest) (*inta
 	}
 	in.key = mesh.ThreadKey{Tenant: call.Principal.Tenant, ID: id}
 	in.msg.ContextId = id
+	if err := checkExit(msg); err != nil {
+		return nil, err
+	}
 	if n := proto.Size(in.msg); n > maxMessage {
 		return nil, &mesh.Error{Code: mesh.Exhausted, Op: op, Field: "message",
 			Detail: fmt.Sprintf("message is %d bytes long, and the limit is %d; send less, or a part with a url", n, maxMessage)}
@@ -208,7 +212,11 @@ func (e *Edge) accept(ctx context.Context, in *intake) (mesh.ExecutionID, mesh.S
 		if err := mayPost(s, in); err != nil {
 			return cache.Decision{}, err
 		}
-		t, err := e.target(s, in)
+		find := e.target
+		if in.exit = e.exitOf(s, in); in.exit != nil {
+			find = e.leaving
+		}
+		t, err := find(s, in)
 		if err != nil {
 			return cache.Decision{}, err
 		}
@@ -230,7 +238,11 @@ func (e *Edge) accept(ctx context.Context, in *intake) (mesh.ExecutionID, mesh.S
 			id = mesh.NewExecutionID(in.key.ID)
 		}
 		events = append(e.park(s), e.posting(ctx, in, t, id)...)
-		return cache.Decision{Events: events}, nil
+		dec := cache.Decision{Events: events}
+		if in.exit != nil {
+			e.leave(s, in, id, in.exit, &dec)
+		}
+		return dec, nil
 	})
 	if err != nil {
 		place.GiveBack()
@@ -239,6 +251,9 @@ func (e *Edge) accept(ctx context.Context, in *intake) (mesh.ExecutionID, mesh.S
 	if n := len(events); n > 0 {
 		cursor = events[n-1].Seq
 		place.Placed(events[n-1].Pos)
+	}
+	if in.exit != nil && len(events) > 0 {
+		e.Turns.EndTasks(ctx, in.key, in.exit.waiting)
 	}
 	return id, cursor, nil
 }
@@ -263,10 +278,10 @@ func (e *Edge) receiver(s *thread.State, in *intake, t *thread.Execution) string
 
 // worksFor refuses a message of a user who lacks what the agent requires that is addressed
 // or has the conversation: it would work for that user. An answer to another user's turn
-// is for that one.
+// is for that one, and who leaves the agent wants nothing of it.
 func (e *Edge) worksFor(s *thread.State, in *intake, t *thread.Execution) error {
 	p := in.call.Principal
-	if t != nil && t.User != p.User {
+	if t != nil && t.User != p.User || in.exit != nil {
 		return nil
 	}
 	a, err := e.Directory.Resolve(p.Tenant, e.home(e.receiver(s, in, t)))
@@ -347,7 +362,8 @@ func (e *Edge) posting(ctx context.Context, in *intake, t *thread.Execution, id 
 	user := in.call.Principal.User
 	in.msg.TaskId = string(id)
 	event := func(b mesh.Body) *mesh.Event { return e.event(id, "user:"+user, b) }
-	posted := event(mesh.MessagePosted{Message: in.msg, User: user, Digest: in.digest, Roles: in.call.Principal.Roles, Credential: in.call.Principal.Credential})
+	posted := event(mesh.MessagePosted{Message: in.msg, User: user, Digest: in.digest, Roles: in.call.Principal.Roles, Credential: in.call.Principal.Credential,
+		Exit: in.exit != nil && in.exit.bare})
 	if t == nil {
 		return []*mesh.Event{event(mesh.TaskOpened{Execution: mesh.Execution{
 			ID: id, Kind: mesh.KindTurn, Agent: e.home(in.call.Agent), User: user, Text: mesh.Clip(a2a.TextOf(in.msg), maxText), Budget: e.Budget, Context: in.named,

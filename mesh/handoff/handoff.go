@@ -110,6 +110,8 @@ type Start struct {
 	RecentMessages *int // nil for what is set for the target
 	PreserveState  bool
 	ReturnExpected bool
+	// Resume says that the user wants to go on with what the target noted before.
+	Resume bool
 	// UpdatesSent is how many artifact updates the caller sent before; the
 	// handoff waits until they are in the log.
 	UpdatesSent int64
@@ -159,7 +161,7 @@ func (h *Handoffs) Start(ctx context.Context, g *mesh.Grant, req Start) (*thread
 		Body: mesh.HandoffStarted{
 			From: g.Agent, To: req.Target, ToName: entry.Card.GetName(), Reason: req.Reason, Summary: req.Summary,
 			RecentMessages: h.set.recent(req.Target, req.RecentMessages), PreserveState: req.PreserveState, ReturnExpected: req.ReturnExpected,
-			Session: h.set.session(),
+			Session: h.set.session(), Resume: req.Resume,
 		}}
 	err = h.turns.HandOver(ctx, g.Key(), func(s *thread.State) (cache.Decision, error) {
 		if err := mayStart(s, g, entry); err != nil {

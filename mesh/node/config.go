@@ -92,6 +92,8 @@ type Config struct {
 	Audit Audit `yaml:"audit"`
 	// Threads says who sees conversations.
 	Threads Threads `yaml:"threads"`
+	// Sessions are those of agents that the conversation is handed over to.
+	Sessions Sessions `yaml:"sessions"`
 	// Telemetry says whom the node tells what it does, in traces and metrics.
 	Telemetry telemetry.Config `yaml:"telemetry"`
 	// SharedData names domains of skills (calendar, files, mail, markdown, tasks) whose
@@ -275,7 +277,7 @@ func (c *Config) fill() error {
 	if c.HeapFloor == 0 {
 		c.HeapFloor = 64
 	}
-	if err := first(c.checkAddresses, c.checkRates, func() error { return checkModel("model", c.Model) }, c.Telemetry.Validate); err != nil {
+	if err := first(c.checkAddresses, c.checkRates, c.Sessions.fill, func() error { return checkModel("model", c.Model) }, c.Telemetry.Validate); err != nil {
 		return err
 	}
 	if err := c.fillQuotas(); err != nil {

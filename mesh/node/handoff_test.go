@@ -91,7 +91,7 @@ func TestControlIsHandedOverAndReturnsInTheUsersStream(t *testing.T) {
 	if first.text != wantText {
 		t.Errorf("heard %q,\nwant  %q", first.text, wantText)
 	}
-	if first.state != a2apb.TaskState_TASK_STATE_INPUT_REQUIRED || !connecting(first.status, "The builder") || first.status[len(first.status)-1] != "Which name?" {
+	if first.state != a2apb.TaskState_TASK_STATE_INPUT_REQUIRED || !connecting(first.status, "The builder") || !strings.HasPrefix(first.status[len(first.status)-1], "Which name?") {
 		t.Errorf("ended %v with %q", first.state, first.status)
 	}
 	h := extension(first, "handoff")
@@ -196,7 +196,7 @@ func TestWhatWasSaidNeedNotBeSaidAgain(t *testing.T) {
 		t.Errorf("the handoff was %q, want %q", states, want)
 	}
 	before := "user: It posts to the channel alerts.\nagentmain: Noted.\nuser: Only when the disk is full.\nagentmain: Noted.\nuser: make it a skill"
-	if want := []string{before, before + "\nagentbuilder: Shall I make it?\nuser: yes"}; !slices.Equal(read, want) {
+	if want := []string{before, before + "\nagentbuilder: Shall I make it?" + wayOut() + "\nuser: yes"}; !slices.Equal(read, want) {
 		t.Errorf("they read\n%q, want\n%q", read, want)
 	}
 }

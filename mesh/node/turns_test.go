@@ -17,6 +17,7 @@ import (
 	"agentmesh/mesh"
 	"agentmesh/mesh/agent"
 	"agentmesh/mesh/rpc"
+	"agentmesh/mesh/text"
 )
 
 // SendMessage answers when the task is over, with all of it, or at once when
@@ -56,6 +57,10 @@ func TestSendMessageWaitsUnlessToldOtherwise(t *testing.T) {
 	}
 }
 
+// wayOut is what the mesh adds to the question of an agent that the conversation was handed
+// over to.
+func wayOut() string { return "\n\n" + text.WayOut(mesh.ExitWord) }
+
 // history_length bounds the messages of a task, the last ones first, wherever
 // it can be given (A2A v1.0 §3.2.4).
 func TestHistoryIsAsLongAsAskedFor(t *testing.T) {
@@ -63,7 +68,7 @@ func TestHistoryIsAsLongAsAskedFor(t *testing.T) {
 	id := mesh.NewThreadID()
 	stream, err := m.edge().SendStreamingMessage(in(t, id), say("make a skill"))
 	task := hear(t, stream, err).task.GetId()
-	whole := []string{"make a skill", "Which name?", "slack.send"}
+	whole := []string{"make a skill", "Which name?" + wayOut(), "slack.send"}
 	last := say("slack.send")
 	last.Configuration = &a2apb.SendMessageConfiguration{HistoryLength: proto.Int32(2)}
 	resp, err := m.edge().SendMessage(in(t, id), last)
@@ -210,7 +215,7 @@ func TestTheUserContinuesAfterABreak(t *testing.T) {
 	type exchange struct{ say, hear string }
 	for name, talk := range map[string][]exchange{
 		"with the main agent": {{"hello", "Who are you?"}, {"I am Ann", "user: hello; agent: Who are you?; user: I am Ann"}},
-		"in a handoff":        {{"register", "Which name?"}, {"Ann", "Which room?"}, {"12", "Done: Ann is in 12"}},
+		"in a handoff":        {{"register", "Which name?" + wayOut()}, {"Ann", "Which room?" + wayOut()}, {"12", "Done: Ann is in 12"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cfg, id, task := config(t.TempDir()), mesh.NewThreadID(), ""

@@ -35,6 +35,10 @@ type Extension struct {
 	Idempotent bool
 	// Orchestration [orchestration]: it dispatches other agents.
 	Orchestration bool
+	// ExitWords [exit_words] are what users may say, as the whole message, to leave the agent
+	// while it has their stream, beside [mesh.ExitWord]; in any case of letters. An agent that
+	// names them names its way out in its questions.
+	ExitWords []string
 	// RequiredPermissions [required_permissions] are what users must have for whom it works,
 	// as "skill:create"; see [mesh.PermissionAction].
 	RequiredPermissions []string
@@ -66,7 +70,7 @@ func (e *Extension) flags() map[string]*bool {
 }
 
 func (e *Extension) lists() map[string]*[]string {
-	return map[string]*[]string{"handoff_triggers": &e.HandoffTriggers, "workflow_states": &e.WorkflowStates}
+	return map[string]*[]string{"handoff_triggers": &e.HandoffTriggers, "workflow_states": &e.WorkflowStates, paramExit: &e.ExitWords}
 }
 
 // params returns the place and the params of our extension.

@@ -24,8 +24,8 @@ type Warning struct {
 
 // Inspect reads a card as agents of others have them. It warns of what A2A v1.0 §4.4 wants
 // otherwise and of what the mesh does not do, and returns an Invalid error that names the
-// field only for what cannot be: a card that is too long,
-// or that requires permissions of users which there are not. Whether the agent has a name, an
+// field only for what cannot be: a card that is too long, or words to leave the agent by that
+// nobody can say, or that requires permissions of users which there are not. Whether the agent has a name, an
 // address and the credentials that it wants, which may be given beside the card, is asked
 // when it is registered.
 func Inspect(card *a2apb.AgentCard) ([]Warning, error) {
@@ -43,6 +43,9 @@ func Inspect(card *a2apb.AgentCard) ([]Warning, error) {
 func inspect(card *a2apb.AgentCard) (*verdict, error) {
 	if n := proto.Size(card); n > MaxCard {
 		return nil, mesh.InvalidField("registry.Inspect", "card", "has %d bytes and may have %d; shorten it", n, MaxCard)
+	}
+	if err := exitWords(card); err != nil {
+		return nil, err
 	}
 	if err := permissions(card); err != nil {
 		return nil, err

@@ -27,10 +27,10 @@ import (
 const (
 	// MaxClarifications is how often a step asks again because it did not understand.
 	MaxClarifications = 3
-	// MaxParked is how many sessions may be set aside for another one, and MaxLater how
-	// many wishes are kept for later.
+	// MaxParked is how many sessions may be set aside for another one.
 	MaxParked = 5
-	MaxLater  = 5
+	// MaxLater is how many wishes are kept for later.
+	MaxLater = 5
 )
 
 // A Step is one of a machine's. Next are those that may follow it beside itself; a step

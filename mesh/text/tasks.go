@@ -280,6 +280,11 @@ func Connecting(agent string) string { return stable("Connecting you with %s..."
 // Returning tells the user that the main agent takes over again.
 func Returning() string { return stable("Returning you to the main assistant.") }
 
+// WayOut tells the user by which word the agent that asks is left.
+func WayOut(word string) string {
+	return Sprintf("(Say “%s” to go back to the main assistant.)", word)
+}
+
 // BackWithMain tells the user that the main agent has the conversation again.
 func BackWithMain(from string) string {
 	return Sprintf("No problem! You are back with the main assistant; %s can be continued later.", from)

@@ -57,6 +57,7 @@ func (s *State) Apply(e *mesh.Event) {
 		}
 	}
 	s.hearHandoff(e)
+	s.stand(e)
 }
 
 // give makes turns that wait for their user, who owned the thread, wait for its new owner,
@@ -317,13 +318,16 @@ func (s *State) post(e *mesh.Event, b mesh.MessagePosted) {
 		s.changeHandoff(func(h *Handoff) { h.LastWord = e.Time })
 	}
 	if t := s.Turn(e.Execution); t != nil {
-		t.Posts = append(t.Posts, e.Seq)
-		if t.Detail == 0 && wantsDetail(b.Message) {
-			t.Detail = e.Seq
-		}
 		if b.User == t.User {
 			t.Roles, t.Credential, t.Asked = b.Roles, b.Credential, e.Time
 		}
+		if t.Detail == 0 && wantsDetail(b.Message) {
+			t.Detail = e.Seq
+		}
+		if b.Exit { // nobody is told, and nothing is answered by it
+			return
+		}
+		t.Posts = append(t.Posts, e.Seq)
 		if t.Answers(b.User, b.Roles) {
 			s.hear(t, mesh.AnswerOf(mesh.TextOf(b.Message)))
 		}

@@ -4,13 +4,17 @@ import "agentmesh/mesh"
 
 // drop forgets what an agent noted until now, and will note in what it does now.
 func (t *Transcript) drop(e *mesh.Event, b mesh.HandoffEnded) {
-	if b.Dropped == "" {
-		return
+	if b.Dropped != "" {
+		t.forget(b.Dropped, e.Seq)
 	}
+}
+
+// forget forgets what the agent noted in executions that had their message before.
+func (t *Transcript) forget(agent string, at mesh.Seq) {
 	if t.dropped == nil {
 		t.dropped = map[string]mesh.Seq{}
 	}
-	t.dropped[b.Dropped] = e.Seq
+	t.dropped[agent] = at
 }
 
 // Note returns what the agent last noted, as its execution id may know: in that

@@ -149,7 +149,9 @@ func (t *Transcript) Apply(e *mesh.Event) *Line {
 			return t.moved(e, p, b)
 		}
 	case mesh.StateNoted:
-		if p.Agent == b.Agent || p.Agent == "" {
+		if len(b.Data) == 0 {
+			t.forget(b.Agent, e.Seq)
+		} else if p.Agent == b.Agent || p.Agent == "" {
 			p.noted = e
 		}
 	case mesh.HandoffEnded:

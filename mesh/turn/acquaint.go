@@ -130,6 +130,7 @@ func handoffData(key mesh.ThreadKey, user string, h *thread.Handoff, recent []*s
 		"conversation_history_count": structpb.NewNumberValue(float64(len(recent))),
 		"preserve_state":             structpb.NewBoolValue(h.PreserveState),
 		"return_expected":            structpb.NewBoolValue(h.ReturnExpected),
+		"resume":                     structpb.NewBoolValue(h.Resume),
 		"state":                      text(state), "result_summary": text(h.Result),
 	}
 	if h.Outcome != "" {

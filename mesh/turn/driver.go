@@ -218,7 +218,7 @@ func (d *driver) begin(ctx context.Context, turn mesh.ExecutionID) (*leg, error)
 				}
 				return nil
 			}
-		} else if n := len(t.Legs); n > 0 && len(pending) == 0 && d.taken(s, t, l, t.Legs[n-1].From) {
+		} else if n := len(t.Legs); len(pending) == 0 && d.taken(s, t, l, lastLeg(t)) {
 			l.hops = n
 			return nil
 		}
@@ -229,6 +229,14 @@ func (d *driver) begin(ctx context.Context, turn mesh.ExecutionID) (*leg, error)
 		return nil, err
 	}
 	return l, d.address(ctx, l, pending)
+}
+
+// lastLeg is the Seq with which the turn's last leg began, or it was opened.
+func lastLeg(t *thread.Execution) mesh.Seq {
+	if n := len(t.Legs); n > 0 {
+		return t.Legs[n-1].From
+	}
+	return t.Opened
 }
 
 // turnIn returns the turn, or NotFound if the thread was deleted.
@@ -348,5 +356,5 @@ func (d *driver) finish(s *thread.State, t *thread.Execution, l *leg, words mesh
 			events = append(events, d.event(x.Parent, "node", settled))
 		}
 	}
-	return append(events, d.event(l.turn, "node", words))
+	return append(events, d.event(l.turn, "node", d.wayOut(l, words)))
 }

@@ -56,7 +56,7 @@ func (d *driver) handOver(t *taking, l *leg) *leg {
 		turn, err := turnIn(s, l.turn)
 		if begins = err == nil && next != nil && !turn.Canceled && len(turn.Posts) == said; begins {
 			next.begins = d.event(l.turn, "node", mesh.DispatchIssued{Child: next.exec, Message: next.message})
-			dec.Events = append(dec.Events, next.begins)
+			dec.Events = append(append(dec.Events, d.forget(s, next)...), next.begins)
 		}
 		return err
 	})

@@ -120,25 +120,25 @@ func (d *driver) address(ctx context.Context, l *leg, pending []mesh.Seq) error 
 			l.message.Parts = append(l.message.Parts, posted.Message.Parts...)
 		}
 	}
-	if l.message == nil {
-		return mesh.Errorf(mesh.Unknown, "turn.address", "")
-	}
 	if l.returned != nil { // what the user said meanwhile comes after it
 		h := l.returned
 		l.message = mesh.Say(text.Returned(h.To, string(h.Outcome), h.Result))
 		l.message.Role = a2apb.Role_ROLE_USER
 		l.exec.Text = mesh.Clip(mesh.TextOf(l.message), maxText)
 		l.tell(d.key, "handoff_return", handoffData(d.key, l.user, h, nil))
-		return nil
+		return d.States.With(ctx, d.key, func(s *thread.State) error { d.offer(s, l); return nil })
+	}
+	if l.message == nil {
+		return mesh.Errorf(mesh.Unknown, "turn.address", "")
 	}
 	l.exec.Text = mesh.Clip(mesh.TextOf(l.message), maxText)
 	if l.resumed {
-		return d.States.With(ctx, d.key, func(s *thread.State) error { l.tellUpdates(s); return nil })
+		return d.States.With(ctx, d.key, func(s *thread.State) error { l.tellUpdates(s); d.offer(s, l); return nil })
 	}
 	if l.handoff != nil {
 		return d.acquaint(ctx, l)
 	}
-	return d.States.With(ctx, d.key, func(s *thread.State) error { l.tellParked(d.key, s); return nil })
+	return d.States.With(ctx, d.key, func(s *thread.State) error { l.tellParked(d.key, s); d.offer(s, l); return nil })
 }
 
 // tellUpdates tells the agent how far its task is: another of its processes may have

@@ -102,7 +102,10 @@ func (d *driver) interrupt(ctx context.Context, what string, which func(*thread.
 // begun reports whether an agent has had the turn, and does not wait for the user's
 // message in it: then nobody can take it up where it was left.
 func begun(s *thread.State, t *thread.Execution) bool {
-	if at := t.Leg(); at != nil && mesh.Interrupted(s.Execution(at.Execution).State) {
+	switch at := t.Leg(); {
+	case at != nil && mesh.Interrupted(s.Execution(at.Execution).State):
+		return false
+	case at == nil && len(s.Unfinished(t.ID)) == 0: // its user left; who is to answer was not asked yet
 		return false
 	}
 	return len(t.Legs) > 0 && !s.Parked(t)

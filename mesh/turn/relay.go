@@ -135,6 +135,7 @@ func (d *driver) announce(ctx context.Context, l *leg) (canceled bool, err error
 			l.begins = d.event(l.exec.ID, "node", mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_WORKING, Reason: mesh.ReasonDelivered})
 		} else {
 			l.exec.Traceparent = d.traceparent(t.Traceparent, l.exec.ID)
+			dec.Events = append(dec.Events, d.forget(s, l)...)
 			l.begins = d.event(l.turn, "node", mesh.DispatchIssued{Child: l.exec, Message: l.message})
 		}
 		dec.Events = append(dec.Events, l.begins)
@@ -363,7 +364,7 @@ func (r *relay) authorize(b mesh.TaskMoved) []*mesh.Event {
 	if r.waits = nil; waits {
 		r.waits = &b
 	}
-	return []*mesh.Event{r.driver.event(r.leg.turn, "agent:"+r.leg.exec.Agent, mesh.TaskMoved{State: b.State, Message: b.Message})}
+	return []*mesh.Event{r.driver.event(r.leg.turn, "agent:"+r.leg.exec.Agent, r.driver.wayOut(r.leg, mesh.TaskMoved{State: b.State, Message: b.Message}))}
 }
 
 // namespaced keeps apart the artifacts of the agents that have the stream one

@@ -102,13 +102,15 @@ func (d *driver) open(s *thread.State, dec *cache.Decision) *leg {
 	l.exec.Text = mesh.Clip(mesh.TextOf(l.message), maxText)
 	l.exec.Traceparent = d.traceparent(turn.Traceparent, l.exec.ID)
 	l.tellParked(d.key, s)
+	d.offer(s, l)
 	if d.prepare(l); d.waits(l) {
 		return nil
 	}
 	l.begins = d.event(l.turn, "node", mesh.DispatchIssued{Child: l.exec, Message: l.message})
 	dec.Epoch = s.Epoch + 1
 	dec.Events = append(dec.Events, d.event("", "node", mesh.ThreadClaimed{Epoch: dec.Epoch, Node: d.Node}),
-		d.event(l.turn, "node", mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_WORKING}), l.begins)
+		d.event(l.turn, "node", mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_WORKING}))
+	dec.Events = append(append(dec.Events, d.forget(s, l)...), l.begins)
 	return l
 }
 
@@ -129,6 +131,7 @@ func (d *driver) goOn(s *thread.State, dec *cache.Decision) *leg {
 	l.resume(x, slices.IndexFunc(t.Legs, func(o thread.Leg) bool { return o.Execution == x.ID }))
 	l.exec.Text = mesh.Clip(mesh.TextOf(l.message), maxText)
 	l.tellUpdates(s)
+	d.offer(s, l)
 	if d.prepare(l); d.waits(l) {
 		return nil
 	}

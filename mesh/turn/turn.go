@@ -84,6 +84,9 @@ type Config struct {
 	// Budget is what turns may use, as their executions in the log say. The default is
 	// no limit.
 	Budget mesh.Budget
+	// Retention is how long what agents noted in a session is kept after they last noted
+	// something, once the session is over; 0 keeps nothing.
+	Retention time.Duration
 	// MaxDepth is how many levels of dispatch are allowed below an orchestrator, whoever
 	// called it; default 1. The main agent may consult one besides, unless it is one.
 	MaxDepth int

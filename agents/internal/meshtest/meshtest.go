@@ -30,6 +30,7 @@ import (
 	"agentmesh/skills"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
+	"google.golang.org/protobuf/types/known/structpb"
 )
 
 // patience is how long a turn may take.
@@ -51,6 +52,8 @@ type Options struct {
 	Skills []fs.FS
 	// Limits are those of the mesh.
 	Limits node.Limits
+	// Sessions are those of the mesh.
+	Sessions node.Sessions
 	// Store, if set, returns what the mesh sees of its store of threads.
 	Store func(threadlog.Backend) threadlog.Backend
 }
@@ -90,7 +93,7 @@ func Start(t testing.TB, agents Agents, o Options) *Mesh {
 		o.Skills = []fs.FS{skills.FS}
 	}
 	cfg, opts := nodetest.Config(o.Data), nodetest.Options()
-	cfg.Limits = o.Limits
+	cfg.Limits, cfg.Sessions = o.Limits, o.Sessions
 	if o.Tokens != "" {
 		cfg.Auth, cfg.Tokens = "tokens", o.Tokens
 	}
@@ -147,9 +150,26 @@ func (m *Mesh) Say(thread, text string) Said {
 // SayAs is Say of a given user.
 func (m *Mesh) SayAs(who mesh.Principal, thread, text string) Said {
 	m.t.Helper()
+	return m.send(who, thread, a2a.NewMessage(a2apb.Role_ROLE_USER, text))
+}
+
+// SayWith is Say with data of our extension.
+func (m *Mesh) SayWith(thread, text string, data map[string]any) Said {
+	m.t.Helper()
+	msg := a2a.NewMessage(a2apb.Role_ROLE_USER, text)
+	ext, err := structpb.NewStruct(map[string]any{mesh.ExtensionURI: data})
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	msg.Metadata = ext
+	return m.send(mesh.Principal{Tenant: mesh.DefaultTenant, User: "ann"}, thread, msg)
+}
+
+func (m *Mesh) send(who mesh.Principal, thread string, msg *a2apb.Message) Said {
+	m.t.Helper()
 	ctx, cancel := context.WithTimeout(m.as(who, thread), patience)
 	defer cancel()
-	stream, err := m.edge.SendStreamingMessage(ctx, &a2apb.SendMessageRequest{Message: a2a.NewMessage(a2apb.Role_ROLE_USER, text)})
+	stream, err := m.edge.SendStreamingMessage(ctx, &a2apb.SendMessageRequest{Message: msg})
 	if err != nil {
 		m.t.Fatal(err)
 	}

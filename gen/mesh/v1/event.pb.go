@@ -520,7 +520,9 @@ type MessagePosted struct {
 	Permissions []string `protobuf:"bytes,4,rep,name=permissions,proto3" json:"permissions,omitempty"`
 	// By what the sender proved who it is, as in GetAccess; empty where nobody has to. When
 	// it ends, agents begin nothing more for the message.
-	Credential    string `protobuf:"bytes,5,opt,name=credential,proto3" json:"credential,omitempty"`
+	Credential string `protobuf:"bytes,5,opt,name=credential,proto3" json:"credential,omitempty"`
+	// Whether the message did nothing but end the handoff that was active: no agent gets it.
+	Exit          bool `protobuf:"varint,6,opt,name=exit,proto3" json:"exit,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -588,6 +590,13 @@ func (x *MessagePosted) GetCredential() string {
 		return x.Credential
 	}
 	return ""
+}
+
+func (x *MessagePosted) GetExit() bool {
+	if x != nil {
+		return x.Exit
+	}
+	return false
 }
 
 // ArtifactAppended is a new artifact or more of one.
@@ -1785,7 +1794,9 @@ type HandoffStarted struct {
 	// What people call the new agent: the name on its card.
 	ToName string `protobuf:"bytes,8,opt,name=to_name,json=toName,proto3" json:"to_name,omitempty"`
 	// How long after the user's last word the session is parked; absent is never.
-	Session       *durationpb.Duration `protobuf:"bytes,9,opt,name=session,proto3" json:"session,omitempty"`
+	Session *durationpb.Duration `protobuf:"bytes,9,opt,name=session,proto3" json:"session,omitempty"`
+	// Whether the user wants to go on with what the new agent noted in the thread before.
+	Resume        bool `protobuf:"varint,20,opt,name=resume,proto3" json:"resume,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1881,6 +1892,13 @@ func (x *HandoffStarted) GetSession() *durationpb.Duration {
 		return x.Session
 	}
 	return nil
+}
+
+func (x *HandoffStarted) GetResume() bool {
+	if x != nil {
+		return x.Resume
+	}
+	return false
 }
 
 // HandoffEnded gives the stream back, or says what came of a handoff that nobody is to
@@ -2688,7 +2706,7 @@ const file_mesh_v1_event_proto_rawDesc = "" +
 	"\rhandoff_ended\x18- \x01(\v2\x15.mesh.v1.HandoffEndedH\x00R\fhandoffEnded\x12<\n" +
 	"\rthread_shared\x18. \x01(\v2\x15.mesh.v1.ThreadSharedH\x00R\fthreadShared\x12H\n" +
 	"\x11dispatch_accepted\x18/ \x01(\v2\x19.mesh.v1.DispatchAcceptedH\x00R\x10dispatchAcceptedB\x06\n" +
-	"\x04body\"\xab\x01\n" +
+	"\x04body\"\xbf\x01\n" +
 	"\rMessagePosted\x12,\n" +
 	"\amessage\x18\x01 \x01(\v2\x12.lf.a2a.v1.MessageR\amessage\x12\x12\n" +
 	"\x04user\x18\x02 \x01(\tR\x04user\x12\x16\n" +
@@ -2696,7 +2714,8 @@ const file_mesh_v1_event_proto_rawDesc = "" +
 	"\vpermissions\x18\x04 \x03(\tR\vpermissions\x12\x1e\n" +
 	"\n" +
 	"credential\x18\x05 \x01(\tR\n" +
-	"credential\"\xaf\x01\n" +
+	"credential\x12\x12\n" +
+	"\x04exit\x18\x06 \x01(\bR\x04exit\"\xaf\x01\n" +
 	"\x10ArtifactAppended\x12/\n" +
 	"\bartifact\x18\x01 \x01(\v2\x13.lf.a2a.v1.ArtifactR\bartifact\x12\x16\n" +
 	"\x06append\x18\x02 \x01(\bR\x06append\x12\x1d\n" +
@@ -2783,7 +2802,7 @@ const file_mesh_v1_event_proto_rawDesc = "" +
 	"\aanswers\x18\x05 \x03(\tR\aanswers\"h\n" +
 	"\x0eDispatchIssued\x12(\n" +
 	"\x05child\x18\x01 \x01(\v2\x12.mesh.v1.ExecutionR\x05child\x12,\n" +
-	"\amessage\x18\x02 \x01(\v2\x12.lf.a2a.v1.MessageR\amessage\"\xad\x02\n" +
+	"\amessage\x18\x02 \x01(\v2\x12.lf.a2a.v1.MessageR\amessage\"\xc5\x02\n" +
 	"\x0eHandoffStarted\x12\x12\n" +
 	"\x04from\x18\x01 \x01(\tR\x04from\x12\x0e\n" +
 	"\x02to\x18\x02 \x01(\tR\x02to\x12\x16\n" +
@@ -2793,7 +2812,8 @@ const file_mesh_v1_event_proto_rawDesc = "" +
 	"\x0epreserve_state\x18\x06 \x01(\bR\rpreserveState\x12'\n" +
 	"\x0freturn_expected\x18\a \x01(\bR\x0ereturnExpected\x12\x17\n" +
 	"\ato_name\x18\b \x01(\tR\x06toName\x123\n" +
-	"\asession\x18\t \x01(\v2\x19.google.protobuf.DurationR\asession\"\xd6\x01\n" +
+	"\asession\x18\t \x01(\v2\x19.google.protobuf.DurationR\asession\x12\x16\n" +
+	"\x06resume\x18\x14 \x01(\bR\x06resume\"\xd6\x01\n" +
 	"\fHandoffEnded\x12\x18\n" +
 	"\astarted\x18\x01 \x01(\x03R\astarted\x12\x18\n" +
 	"\aoutcome\x18\x02 \x01(\tR\aoutcome\x12\x18\n" +

@@ -45,7 +45,10 @@ type StartHandoffRequest struct {
 	ReturnExpected *bool `protobuf:"varint,7,opt,name=return_expected,json=returnExpected,proto3,oneof" json:"return_expected,omitempty"`
 	// How many artifact updates the caller's stream carried before this call.
 	// The handoff waits until they are in the log, so that none of them is lost.
-	UpdatesSent   int64 `protobuf:"varint,8,opt,name=updates_sent,json=updatesSent,proto3" json:"updates_sent,omitempty"`
+	UpdatesSent int64 `protobuf:"varint,8,opt,name=updates_sent,json=updatesSent,proto3" json:"updates_sent,omitempty"`
+	// Whether the user wants to go on with what the target noted in the thread before: it
+	// need not ask.
+	Resume        bool `protobuf:"varint,20,opt,name=resume,proto3" json:"resume,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -134,6 +137,13 @@ func (x *StartHandoffRequest) GetUpdatesSent() int64 {
 		return x.UpdatesSent
 	}
 	return 0
+}
+
+func (x *StartHandoffRequest) GetResume() bool {
+	if x != nil {
+		return x.Resume
+	}
+	return false
 }
 
 // StartHandoffResponse reports the handoff.
@@ -444,7 +454,9 @@ type Handoff struct {
 	Artifacts []*ArtifactReference `protobuf:"bytes,16,rep,name=artifacts,proto3" json:"artifacts,omitempty"`
 	// When the session is parked if the user says nothing more; absent where it never is, and
 	// of one that has ended.
-	Parks         *timestamppb.Timestamp `protobuf:"bytes,17,opt,name=parks,proto3" json:"parks,omitempty"`
+	Parks *timestamppb.Timestamp `protobuf:"bytes,17,opt,name=parks,proto3" json:"parks,omitempty"`
+	// Whether the user wanted to go on with what the target noted before.
+	Resume        bool `protobuf:"varint,20,opt,name=resume,proto3" json:"resume,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -598,11 +610,18 @@ func (x *Handoff) GetParks() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *Handoff) GetResume() bool {
+	if x != nil {
+		return x.Resume
+	}
+	return false
+}
+
 var File_mesh_v1_handoff_proto protoreflect.FileDescriptor
 
 const file_mesh_v1_handoff_proto_rawDesc = "" +
 	"\n" +
-	"\x15mesh/v1/handoff.proto\x12\amesh.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x13mesh/v1/event.proto\"\xfc\x02\n" +
+	"\x15mesh/v1/handoff.proto\x12\amesh.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x13mesh/v1/event.proto\"\x94\x03\n" +
 	"\x13StartHandoffRequest\x12\x1b\n" +
 	"\tthread_id\x18\x01 \x01(\tR\bthreadId\x12!\n" +
 	"\ftarget_agent\x18\x02 \x01(\tR\vtargetAgent\x12\x16\n" +
@@ -611,7 +630,8 @@ const file_mesh_v1_handoff_proto_rawDesc = "" +
 	"\x0frecent_messages\x18\x05 \x01(\x05H\x00R\x0erecentMessages\x88\x01\x01\x12*\n" +
 	"\x0epreserve_state\x18\x06 \x01(\bH\x01R\rpreserveState\x88\x01\x01\x12,\n" +
 	"\x0freturn_expected\x18\a \x01(\bH\x02R\x0ereturnExpected\x88\x01\x01\x12!\n" +
-	"\fupdates_sent\x18\b \x01(\x03R\vupdatesSentB\x12\n" +
+	"\fupdates_sent\x18\b \x01(\x03R\vupdatesSent\x12\x16\n" +
+	"\x06resume\x18\x14 \x01(\bR\x06resumeB\x12\n" +
 	"\x10_recent_messagesB\x11\n" +
 	"\x0f_preserve_stateB\x12\n" +
 	"\x10_return_expected\"B\n" +
@@ -628,7 +648,7 @@ const file_mesh_v1_handoff_proto_rawDesc = "" +
 	"\x11GetHandoffRequest\x12\x1b\n" +
 	"\tthread_id\x18\x01 \x01(\tR\bthreadId\"@\n" +
 	"\x12GetHandoffResponse\x12*\n" +
-	"\ahandoff\x18\x01 \x01(\v2\x10.mesh.v1.HandoffR\ahandoff\"\xfc\x04\n" +
+	"\ahandoff\x18\x01 \x01(\v2\x10.mesh.v1.HandoffR\ahandoff\"\x94\x05\n" +
 	"\aHandoff\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x03R\x03seq\x12\x1b\n" +
 	"\tthread_id\x18\x02 \x01(\tR\bthreadId\x12\x1b\n" +
@@ -647,7 +667,8 @@ const file_mesh_v1_handoff_proto_rawDesc = "" +
 	"\x0eresult_summary\x18\x0e \x01(\tR\rresultSummary\x12\x18\n" +
 	"\aoutcome\x18\x0f \x01(\tR\aoutcome\x128\n" +
 	"\tartifacts\x18\x10 \x03(\v2\x1a.mesh.v1.ArtifactReferenceR\tartifacts\x120\n" +
-	"\x05parks\x18\x11 \x01(\v2\x1a.google.protobuf.TimestampR\x05parks2\xff\x02\n" +
+	"\x05parks\x18\x11 \x01(\v2\x1a.google.protobuf.TimestampR\x05parks\x12\x16\n" +
+	"\x06resume\x18\x14 \x01(\bR\x06resume2\xff\x02\n" +
 	"\x0eHandoffService\x12|\n" +
 	"\fStartHandoff\x12\x1c.mesh.v1.StartHandoffRequest\x1a\x1d.mesh.v1.StartHandoffResponse\"/\x82\xd3\xe4\x93\x02):\x01*\"$/mesh/v1/threads/{thread_id}/handoff\x12z\n" +
 	"\n" +

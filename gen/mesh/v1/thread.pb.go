@@ -142,7 +142,9 @@ type Thread struct {
 	// Whether everybody in the tenant may read it.
 	Readable bool `protobuf:"varint,11,opt,name=readable,proto3" json:"readable,omitempty"`
 	// State of the handoff that is active or was last, as in Handoff; empty when there was none.
-	HandoffState  string `protobuf:"bytes,12,opt,name=handoff_state,json=handoffState,proto3" json:"handoff_state,omitempty"`
+	HandoffState string `protobuf:"bytes,12,opt,name=handoff_state,json=handoffState,proto3" json:"handoff_state,omitempty"`
+	// The session with the agent that was handed over to last; absent when there was none.
+	Session       *Session `protobuf:"bytes,20,opt,name=session,proto3" json:"session,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -261,6 +263,95 @@ func (x *Thread) GetHandoffState() string {
 	return ""
 }
 
+func (x *Thread) GetSession() *Session {
+	if x != nil {
+		return x.Session
+	}
+	return nil
+}
+
+// Session is where an agent stands that the conversation was handed over to.
+type Session struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The agent.
+	Agent string `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
+	// Which step it was at last, from 1; 0 if it did not say.
+	Step int32 `protobuf:"varint,2,opt,name=step,proto3" json:"step,omitempty"`
+	// How many steps there are, or 0.
+	Steps int32 `protobuf:"varint,3,opt,name=steps,proto3" json:"steps,omitempty"`
+	// What it calls the state that it was in, as "gathering_requirements"; or empty.
+	State string `protobuf:"bytes,4,opt,name=state,proto3" json:"state,omitempty"`
+	// Whether it was left and can be gone on with: what the agent noted is kept.
+	Resumable     bool `protobuf:"varint,5,opt,name=resumable,proto3" json:"resumable,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Session) Reset() {
+	*x = Session{}
+	mi := &file_mesh_v1_thread_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Session) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Session) ProtoMessage() {}
+
+func (x *Session) ProtoReflect() protoreflect.Message {
+	mi := &file_mesh_v1_thread_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Session.ProtoReflect.Descriptor instead.
+func (*Session) Descriptor() ([]byte, []int) {
+	return file_mesh_v1_thread_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *Session) GetAgent() string {
+	if x != nil {
+		return x.Agent
+	}
+	return ""
+}
+
+func (x *Session) GetStep() int32 {
+	if x != nil {
+		return x.Step
+	}
+	return 0
+}
+
+func (x *Session) GetSteps() int32 {
+	if x != nil {
+		return x.Steps
+	}
+	return 0
+}
+
+func (x *Session) GetState() string {
+	if x != nil {
+		return x.State
+	}
+	return ""
+}
+
+func (x *Session) GetResumable() bool {
+	if x != nil {
+		return x.Resumable
+	}
+	return false
+}
+
 // ShareThreadRequest says who may see a thread. What it leaves out stays as it is.
 type ShareThreadRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -278,7 +369,7 @@ type ShareThreadRequest struct {
 
 func (x *ShareThreadRequest) Reset() {
 	*x = ShareThreadRequest{}
-	mi := &file_mesh_v1_thread_proto_msgTypes[3]
+	mi := &file_mesh_v1_thread_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -290,7 +381,7 @@ func (x *ShareThreadRequest) String() string {
 func (*ShareThreadRequest) ProtoMessage() {}
 
 func (x *ShareThreadRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_thread_proto_msgTypes[3]
+	mi := &file_mesh_v1_thread_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -303,7 +394,7 @@ func (x *ShareThreadRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShareThreadRequest.ProtoReflect.Descriptor instead.
 func (*ShareThreadRequest) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_thread_proto_rawDescGZIP(), []int{3}
+	return file_mesh_v1_thread_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *ShareThreadRequest) GetThreadId() string {
@@ -345,7 +436,7 @@ type ShareThreadResponse struct {
 
 func (x *ShareThreadResponse) Reset() {
 	*x = ShareThreadResponse{}
-	mi := &file_mesh_v1_thread_proto_msgTypes[4]
+	mi := &file_mesh_v1_thread_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -357,7 +448,7 @@ func (x *ShareThreadResponse) String() string {
 func (*ShareThreadResponse) ProtoMessage() {}
 
 func (x *ShareThreadResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_thread_proto_msgTypes[4]
+	mi := &file_mesh_v1_thread_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -370,7 +461,7 @@ func (x *ShareThreadResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShareThreadResponse.ProtoReflect.Descriptor instead.
 func (*ShareThreadResponse) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_thread_proto_rawDescGZIP(), []int{4}
+	return file_mesh_v1_thread_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *ShareThreadResponse) GetThread() *Thread {
@@ -412,7 +503,7 @@ type ExecutionState struct {
 
 func (x *ExecutionState) Reset() {
 	*x = ExecutionState{}
-	mi := &file_mesh_v1_thread_proto_msgTypes[5]
+	mi := &file_mesh_v1_thread_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -424,7 +515,7 @@ func (x *ExecutionState) String() string {
 func (*ExecutionState) ProtoMessage() {}
 
 func (x *ExecutionState) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_thread_proto_msgTypes[5]
+	mi := &file_mesh_v1_thread_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -437,7 +528,7 @@ func (x *ExecutionState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecutionState.ProtoReflect.Descriptor instead.
 func (*ExecutionState) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_thread_proto_rawDescGZIP(), []int{5}
+	return file_mesh_v1_thread_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ExecutionState) GetExecution() *Execution {
@@ -530,7 +621,7 @@ type ListThreadsRequest struct {
 
 func (x *ListThreadsRequest) Reset() {
 	*x = ListThreadsRequest{}
-	mi := &file_mesh_v1_thread_proto_msgTypes[6]
+	mi := &file_mesh_v1_thread_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -542,7 +633,7 @@ func (x *ListThreadsRequest) String() string {
 func (*ListThreadsRequest) ProtoMessage() {}
 
 func (x *ListThreadsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_thread_proto_msgTypes[6]
+	mi := &file_mesh_v1_thread_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -555,7 +646,7 @@ func (x *ListThreadsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListThreadsRequest.ProtoReflect.Descriptor instead.
 func (*ListThreadsRequest) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_thread_proto_rawDescGZIP(), []int{6}
+	return file_mesh_v1_thread_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ListThreadsRequest) GetPageSize() int32 {
@@ -585,7 +676,7 @@ type ListThreadsResponse struct {
 
 func (x *ListThreadsResponse) Reset() {
 	*x = ListThreadsResponse{}
-	mi := &file_mesh_v1_thread_proto_msgTypes[7]
+	mi := &file_mesh_v1_thread_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -597,7 +688,7 @@ func (x *ListThreadsResponse) String() string {
 func (*ListThreadsResponse) ProtoMessage() {}
 
 func (x *ListThreadsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_thread_proto_msgTypes[7]
+	mi := &file_mesh_v1_thread_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -610,7 +701,7 @@ func (x *ListThreadsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListThreadsResponse.ProtoReflect.Descriptor instead.
 func (*ListThreadsResponse) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_thread_proto_rawDescGZIP(), []int{7}
+	return file_mesh_v1_thread_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ListThreadsResponse) GetThreads() []*Thread {
@@ -648,7 +739,7 @@ type ReadThreadRequest struct {
 
 func (x *ReadThreadRequest) Reset() {
 	*x = ReadThreadRequest{}
-	mi := &file_mesh_v1_thread_proto_msgTypes[8]
+	mi := &file_mesh_v1_thread_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -660,7 +751,7 @@ func (x *ReadThreadRequest) String() string {
 func (*ReadThreadRequest) ProtoMessage() {}
 
 func (x *ReadThreadRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_thread_proto_msgTypes[8]
+	mi := &file_mesh_v1_thread_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -673,7 +764,7 @@ func (x *ReadThreadRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadThreadRequest.ProtoReflect.Descriptor instead.
 func (*ReadThreadRequest) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_thread_proto_rawDescGZIP(), []int{8}
+	return file_mesh_v1_thread_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ReadThreadRequest) GetThreadId() string {
@@ -725,7 +816,7 @@ type ReadThreadResponse struct {
 
 func (x *ReadThreadResponse) Reset() {
 	*x = ReadThreadResponse{}
-	mi := &file_mesh_v1_thread_proto_msgTypes[9]
+	mi := &file_mesh_v1_thread_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -737,7 +828,7 @@ func (x *ReadThreadResponse) String() string {
 func (*ReadThreadResponse) ProtoMessage() {}
 
 func (x *ReadThreadResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_thread_proto_msgTypes[9]
+	mi := &file_mesh_v1_thread_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -750,7 +841,7 @@ func (x *ReadThreadResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadThreadResponse.ProtoReflect.Descriptor instead.
 func (*ReadThreadResponse) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_thread_proto_rawDescGZIP(), []int{9}
+	return file_mesh_v1_thread_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ReadThreadResponse) GetEvents() []*Event {
@@ -780,7 +871,7 @@ type FollowThreadRequest struct {
 
 func (x *FollowThreadRequest) Reset() {
 	*x = FollowThreadRequest{}
-	mi := &file_mesh_v1_thread_proto_msgTypes[10]
+	mi := &file_mesh_v1_thread_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -792,7 +883,7 @@ func (x *FollowThreadRequest) String() string {
 func (*FollowThreadRequest) ProtoMessage() {}
 
 func (x *FollowThreadRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_thread_proto_msgTypes[10]
+	mi := &file_mesh_v1_thread_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -805,7 +896,7 @@ func (x *FollowThreadRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowThreadRequest.ProtoReflect.Descriptor instead.
 func (*FollowThreadRequest) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_thread_proto_rawDescGZIP(), []int{10}
+	return file_mesh_v1_thread_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *FollowThreadRequest) GetThreadId() string {
@@ -833,7 +924,7 @@ type FollowThreadResponse struct {
 
 func (x *FollowThreadResponse) Reset() {
 	*x = FollowThreadResponse{}
-	mi := &file_mesh_v1_thread_proto_msgTypes[11]
+	mi := &file_mesh_v1_thread_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -845,7 +936,7 @@ func (x *FollowThreadResponse) String() string {
 func (*FollowThreadResponse) ProtoMessage() {}
 
 func (x *FollowThreadResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_thread_proto_msgTypes[11]
+	mi := &file_mesh_v1_thread_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -858,7 +949,7 @@ func (x *FollowThreadResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowThreadResponse.ProtoReflect.Descriptor instead.
 func (*FollowThreadResponse) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_thread_proto_rawDescGZIP(), []int{11}
+	return file_mesh_v1_thread_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *FollowThreadResponse) GetEvent() *Event {
@@ -886,7 +977,7 @@ type AppendEventsRequest struct {
 
 func (x *AppendEventsRequest) Reset() {
 	*x = AppendEventsRequest{}
-	mi := &file_mesh_v1_thread_proto_msgTypes[12]
+	mi := &file_mesh_v1_thread_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -898,7 +989,7 @@ func (x *AppendEventsRequest) String() string {
 func (*AppendEventsRequest) ProtoMessage() {}
 
 func (x *AppendEventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_thread_proto_msgTypes[12]
+	mi := &file_mesh_v1_thread_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -911,7 +1002,7 @@ func (x *AppendEventsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AppendEventsRequest.ProtoReflect.Descriptor instead.
 func (*AppendEventsRequest) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_thread_proto_rawDescGZIP(), []int{12}
+	return file_mesh_v1_thread_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *AppendEventsRequest) GetThreadId() string {
@@ -962,7 +1053,7 @@ type AppendEventsResponse struct {
 
 func (x *AppendEventsResponse) Reset() {
 	*x = AppendEventsResponse{}
-	mi := &file_mesh_v1_thread_proto_msgTypes[13]
+	mi := &file_mesh_v1_thread_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -974,7 +1065,7 @@ func (x *AppendEventsResponse) String() string {
 func (*AppendEventsResponse) ProtoMessage() {}
 
 func (x *AppendEventsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_thread_proto_msgTypes[13]
+	mi := &file_mesh_v1_thread_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -987,7 +1078,7 @@ func (x *AppendEventsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AppendEventsResponse.ProtoReflect.Descriptor instead.
 func (*AppendEventsResponse) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_thread_proto_rawDescGZIP(), []int{13}
+	return file_mesh_v1_thread_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *AppendEventsResponse) GetSeq() int64 {
@@ -1052,7 +1143,7 @@ type Remaining struct {
 
 func (x *Remaining) Reset() {
 	*x = Remaining{}
-	mi := &file_mesh_v1_thread_proto_msgTypes[14]
+	mi := &file_mesh_v1_thread_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1064,7 +1155,7 @@ func (x *Remaining) String() string {
 func (*Remaining) ProtoMessage() {}
 
 func (x *Remaining) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_thread_proto_msgTypes[14]
+	mi := &file_mesh_v1_thread_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1077,7 +1168,7 @@ func (x *Remaining) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Remaining.ProtoReflect.Descriptor instead.
 func (*Remaining) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_thread_proto_rawDescGZIP(), []int{14}
+	return file_mesh_v1_thread_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Remaining) GetCalls() int64 {
@@ -1119,7 +1210,7 @@ type DeleteThreadRequest struct {
 
 func (x *DeleteThreadRequest) Reset() {
 	*x = DeleteThreadRequest{}
-	mi := &file_mesh_v1_thread_proto_msgTypes[15]
+	mi := &file_mesh_v1_thread_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1131,7 +1222,7 @@ func (x *DeleteThreadRequest) String() string {
 func (*DeleteThreadRequest) ProtoMessage() {}
 
 func (x *DeleteThreadRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_thread_proto_msgTypes[15]
+	mi := &file_mesh_v1_thread_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1144,7 +1235,7 @@ func (x *DeleteThreadRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteThreadRequest.ProtoReflect.Descriptor instead.
 func (*DeleteThreadRequest) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_thread_proto_rawDescGZIP(), []int{15}
+	return file_mesh_v1_thread_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *DeleteThreadRequest) GetThreadId() string {
@@ -1166,7 +1257,7 @@ type DeleteThreadResponse struct {
 
 func (x *DeleteThreadResponse) Reset() {
 	*x = DeleteThreadResponse{}
-	mi := &file_mesh_v1_thread_proto_msgTypes[16]
+	mi := &file_mesh_v1_thread_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1178,7 +1269,7 @@ func (x *DeleteThreadResponse) String() string {
 func (*DeleteThreadResponse) ProtoMessage() {}
 
 func (x *DeleteThreadResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_thread_proto_msgTypes[16]
+	mi := &file_mesh_v1_thread_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1191,7 +1282,7 @@ func (x *DeleteThreadResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteThreadResponse.ProtoReflect.Descriptor instead.
 func (*DeleteThreadResponse) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_thread_proto_rawDescGZIP(), []int{16}
+	return file_mesh_v1_thread_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *DeleteThreadResponse) GetLastHash() []byte {
@@ -1209,7 +1300,7 @@ const file_mesh_v1_thread_proto_rawDesc = "" +
 	"\x10GetThreadRequest\x12\x1b\n" +
 	"\tthread_id\x18\x01 \x01(\tR\bthreadId\"<\n" +
 	"\x11GetThreadResponse\x12'\n" +
-	"\x06thread\x18\x01 \x01(\v2\x0f.mesh.v1.ThreadR\x06thread\"\xb6\x03\n" +
+	"\x06thread\x18\x01 \x01(\v2\x0f.mesh.v1.ThreadR\x06thread\"\xe2\x03\n" +
 	"\x06Thread\x12\x1b\n" +
 	"\tthread_id\x18\x01 \x01(\tR\bthreadId\x12\x10\n" +
 	"\x03seq\x18\x02 \x01(\x03R\x03seq\x12!\n" +
@@ -1225,7 +1316,14 @@ const file_mesh_v1_thread_proto_rawDesc = "" +
 	"\fparticipants\x18\n" +
 	" \x03(\tR\fparticipants\x12\x1a\n" +
 	"\breadable\x18\v \x01(\bR\breadable\x12#\n" +
-	"\rhandoff_state\x18\f \x01(\tR\fhandoffState\"\x89\x01\n" +
+	"\rhandoff_state\x18\f \x01(\tR\fhandoffState\x12*\n" +
+	"\asession\x18\x14 \x01(\v2\x10.mesh.v1.SessionR\asession\"}\n" +
+	"\aSession\x12\x14\n" +
+	"\x05agent\x18\x01 \x01(\tR\x05agent\x12\x12\n" +
+	"\x04step\x18\x02 \x01(\x05R\x04step\x12\x14\n" +
+	"\x05steps\x18\x03 \x01(\x05R\x05steps\x12\x14\n" +
+	"\x05state\x18\x04 \x01(\tR\x05state\x12\x1c\n" +
+	"\tresumable\x18\x05 \x01(\bR\tresumable\"\x89\x01\n" +
 	"\x12ShareThreadRequest\x12\x1b\n" +
 	"\tthread_id\x18\x01 \x01(\tR\bthreadId\x12\x10\n" +
 	"\x03add\x18\x02 \x03(\tR\x03add\x12\x16\n" +
@@ -1328,79 +1426,81 @@ func file_mesh_v1_thread_proto_rawDescGZIP() []byte {
 	return file_mesh_v1_thread_proto_rawDescData
 }
 
-var file_mesh_v1_thread_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
+var file_mesh_v1_thread_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
 var file_mesh_v1_thread_proto_goTypes = []any{
 	(*GetThreadRequest)(nil),      // 0: mesh.v1.GetThreadRequest
 	(*GetThreadResponse)(nil),     // 1: mesh.v1.GetThreadResponse
 	(*Thread)(nil),                // 2: mesh.v1.Thread
-	(*ShareThreadRequest)(nil),    // 3: mesh.v1.ShareThreadRequest
-	(*ShareThreadResponse)(nil),   // 4: mesh.v1.ShareThreadResponse
-	(*ExecutionState)(nil),        // 5: mesh.v1.ExecutionState
-	(*ListThreadsRequest)(nil),    // 6: mesh.v1.ListThreadsRequest
-	(*ListThreadsResponse)(nil),   // 7: mesh.v1.ListThreadsResponse
-	(*ReadThreadRequest)(nil),     // 8: mesh.v1.ReadThreadRequest
-	(*ReadThreadResponse)(nil),    // 9: mesh.v1.ReadThreadResponse
-	(*FollowThreadRequest)(nil),   // 10: mesh.v1.FollowThreadRequest
-	(*FollowThreadResponse)(nil),  // 11: mesh.v1.FollowThreadResponse
-	(*AppendEventsRequest)(nil),   // 12: mesh.v1.AppendEventsRequest
-	(*AppendEventsResponse)(nil),  // 13: mesh.v1.AppendEventsResponse
-	(*Remaining)(nil),             // 14: mesh.v1.Remaining
-	(*DeleteThreadRequest)(nil),   // 15: mesh.v1.DeleteThreadRequest
-	(*DeleteThreadResponse)(nil),  // 16: mesh.v1.DeleteThreadResponse
-	nil,                           // 17: mesh.v1.ExecutionState.UnsettledEntry
-	nil,                           // 18: mesh.v1.AppendEventsResponse.TicketsEntry
-	nil,                           // 19: mesh.v1.AppendEventsResponse.PermitsEntry
-	nil,                           // 20: mesh.v1.AppendEventsResponse.ContextsEntry
-	(*timestamppb.Timestamp)(nil), // 21: google.protobuf.Timestamp
-	(*Usage)(nil),                 // 22: mesh.v1.Usage
-	(*Execution)(nil),             // 23: mesh.v1.Execution
-	(v1.TaskState)(0),             // 24: lf.a2a.v1.TaskState
-	(*ApprovalAsked)(nil),         // 25: mesh.v1.ApprovalAsked
-	(*LimitTripped)(nil),          // 26: mesh.v1.LimitTripped
-	(*Event)(nil),                 // 27: mesh.v1.Event
+	(*Session)(nil),               // 3: mesh.v1.Session
+	(*ShareThreadRequest)(nil),    // 4: mesh.v1.ShareThreadRequest
+	(*ShareThreadResponse)(nil),   // 5: mesh.v1.ShareThreadResponse
+	(*ExecutionState)(nil),        // 6: mesh.v1.ExecutionState
+	(*ListThreadsRequest)(nil),    // 7: mesh.v1.ListThreadsRequest
+	(*ListThreadsResponse)(nil),   // 8: mesh.v1.ListThreadsResponse
+	(*ReadThreadRequest)(nil),     // 9: mesh.v1.ReadThreadRequest
+	(*ReadThreadResponse)(nil),    // 10: mesh.v1.ReadThreadResponse
+	(*FollowThreadRequest)(nil),   // 11: mesh.v1.FollowThreadRequest
+	(*FollowThreadResponse)(nil),  // 12: mesh.v1.FollowThreadResponse
+	(*AppendEventsRequest)(nil),   // 13: mesh.v1.AppendEventsRequest
+	(*AppendEventsResponse)(nil),  // 14: mesh.v1.AppendEventsResponse
+	(*Remaining)(nil),             // 15: mesh.v1.Remaining
+	(*DeleteThreadRequest)(nil),   // 16: mesh.v1.DeleteThreadRequest
+	(*DeleteThreadResponse)(nil),  // 17: mesh.v1.DeleteThreadResponse
+	nil,                           // 18: mesh.v1.ExecutionState.UnsettledEntry
+	nil,                           // 19: mesh.v1.AppendEventsResponse.TicketsEntry
+	nil,                           // 20: mesh.v1.AppendEventsResponse.PermitsEntry
+	nil,                           // 21: mesh.v1.AppendEventsResponse.ContextsEntry
+	(*timestamppb.Timestamp)(nil), // 22: google.protobuf.Timestamp
+	(*Usage)(nil),                 // 23: mesh.v1.Usage
+	(*Execution)(nil),             // 24: mesh.v1.Execution
+	(v1.TaskState)(0),             // 25: lf.a2a.v1.TaskState
+	(*ApprovalAsked)(nil),         // 26: mesh.v1.ApprovalAsked
+	(*LimitTripped)(nil),          // 27: mesh.v1.LimitTripped
+	(*Event)(nil),                 // 28: mesh.v1.Event
 }
 var file_mesh_v1_thread_proto_depIdxs = []int32{
 	2,  // 0: mesh.v1.GetThreadResponse.thread:type_name -> mesh.v1.Thread
-	21, // 1: mesh.v1.Thread.created:type_name -> google.protobuf.Timestamp
-	21, // 2: mesh.v1.Thread.updated:type_name -> google.protobuf.Timestamp
-	5,  // 3: mesh.v1.Thread.executions:type_name -> mesh.v1.ExecutionState
-	22, // 4: mesh.v1.Thread.usage:type_name -> mesh.v1.Usage
-	2,  // 5: mesh.v1.ShareThreadResponse.thread:type_name -> mesh.v1.Thread
-	23, // 6: mesh.v1.ExecutionState.execution:type_name -> mesh.v1.Execution
-	24, // 7: mesh.v1.ExecutionState.state:type_name -> lf.a2a.v1.TaskState
-	21, // 8: mesh.v1.ExecutionState.started:type_name -> google.protobuf.Timestamp
-	21, // 9: mesh.v1.ExecutionState.ended:type_name -> google.protobuf.Timestamp
-	22, // 10: mesh.v1.ExecutionState.usage:type_name -> mesh.v1.Usage
-	25, // 11: mesh.v1.ExecutionState.approvals:type_name -> mesh.v1.ApprovalAsked
-	26, // 12: mesh.v1.ExecutionState.limits:type_name -> mesh.v1.LimitTripped
-	17, // 13: mesh.v1.ExecutionState.unsettled:type_name -> mesh.v1.ExecutionState.UnsettledEntry
-	2,  // 14: mesh.v1.ListThreadsResponse.threads:type_name -> mesh.v1.Thread
-	27, // 15: mesh.v1.ReadThreadResponse.events:type_name -> mesh.v1.Event
-	27, // 16: mesh.v1.FollowThreadResponse.event:type_name -> mesh.v1.Event
-	27, // 17: mesh.v1.AppendEventsRequest.events:type_name -> mesh.v1.Event
-	18, // 18: mesh.v1.AppendEventsResponse.tickets:type_name -> mesh.v1.AppendEventsResponse.TicketsEntry
-	19, // 19: mesh.v1.AppendEventsResponse.permits:type_name -> mesh.v1.AppendEventsResponse.PermitsEntry
-	20, // 20: mesh.v1.AppendEventsResponse.contexts:type_name -> mesh.v1.AppendEventsResponse.ContextsEntry
-	14, // 21: mesh.v1.AppendEventsResponse.remaining:type_name -> mesh.v1.Remaining
-	0,  // 22: mesh.v1.ThreadService.GetThread:input_type -> mesh.v1.GetThreadRequest
-	6,  // 23: mesh.v1.ThreadService.ListThreads:input_type -> mesh.v1.ListThreadsRequest
-	8,  // 24: mesh.v1.ThreadService.ReadThread:input_type -> mesh.v1.ReadThreadRequest
-	10, // 25: mesh.v1.ThreadService.FollowThread:input_type -> mesh.v1.FollowThreadRequest
-	12, // 26: mesh.v1.ThreadService.AppendEvents:input_type -> mesh.v1.AppendEventsRequest
-	3,  // 27: mesh.v1.ThreadService.ShareThread:input_type -> mesh.v1.ShareThreadRequest
-	15, // 28: mesh.v1.ThreadService.DeleteThread:input_type -> mesh.v1.DeleteThreadRequest
-	1,  // 29: mesh.v1.ThreadService.GetThread:output_type -> mesh.v1.GetThreadResponse
-	7,  // 30: mesh.v1.ThreadService.ListThreads:output_type -> mesh.v1.ListThreadsResponse
-	9,  // 31: mesh.v1.ThreadService.ReadThread:output_type -> mesh.v1.ReadThreadResponse
-	11, // 32: mesh.v1.ThreadService.FollowThread:output_type -> mesh.v1.FollowThreadResponse
-	13, // 33: mesh.v1.ThreadService.AppendEvents:output_type -> mesh.v1.AppendEventsResponse
-	4,  // 34: mesh.v1.ThreadService.ShareThread:output_type -> mesh.v1.ShareThreadResponse
-	16, // 35: mesh.v1.ThreadService.DeleteThread:output_type -> mesh.v1.DeleteThreadResponse
-	29, // [29:36] is the sub-list for method output_type
-	22, // [22:29] is the sub-list for method input_type
-	22, // [22:22] is the sub-list for extension type_name
-	22, // [22:22] is the sub-list for extension extendee
-	0,  // [0:22] is the sub-list for field type_name
+	22, // 1: mesh.v1.Thread.created:type_name -> google.protobuf.Timestamp
+	22, // 2: mesh.v1.Thread.updated:type_name -> google.protobuf.Timestamp
+	6,  // 3: mesh.v1.Thread.executions:type_name -> mesh.v1.ExecutionState
+	23, // 4: mesh.v1.Thread.usage:type_name -> mesh.v1.Usage
+	3,  // 5: mesh.v1.Thread.session:type_name -> mesh.v1.Session
+	2,  // 6: mesh.v1.ShareThreadResponse.thread:type_name -> mesh.v1.Thread
+	24, // 7: mesh.v1.ExecutionState.execution:type_name -> mesh.v1.Execution
+	25, // 8: mesh.v1.ExecutionState.state:type_name -> lf.a2a.v1.TaskState
+	22, // 9: mesh.v1.ExecutionState.started:type_name -> google.protobuf.Timestamp
+	22, // 10: mesh.v1.ExecutionState.ended:type_name -> google.protobuf.Timestamp
+	23, // 11: mesh.v1.ExecutionState.usage:type_name -> mesh.v1.Usage
+	26, // 12: mesh.v1.ExecutionState.approvals:type_name -> mesh.v1.ApprovalAsked
+	27, // 13: mesh.v1.ExecutionState.limits:type_name -> mesh.v1.LimitTripped
+	18, // 14: mesh.v1.ExecutionState.unsettled:type_name -> mesh.v1.ExecutionState.UnsettledEntry
+	2,  // 15: mesh.v1.ListThreadsResponse.threads:type_name -> mesh.v1.Thread
+	28, // 16: mesh.v1.ReadThreadResponse.events:type_name -> mesh.v1.Event
+	28, // 17: mesh.v1.FollowThreadResponse.event:type_name -> mesh.v1.Event
+	28, // 18: mesh.v1.AppendEventsRequest.events:type_name -> mesh.v1.Event
+	19, // 19: mesh.v1.AppendEventsResponse.tickets:type_name -> mesh.v1.AppendEventsResponse.TicketsEntry
+	20, // 20: mesh.v1.AppendEventsResponse.permits:type_name -> mesh.v1.AppendEventsResponse.PermitsEntry
+	21, // 21: mesh.v1.AppendEventsResponse.contexts:type_name -> mesh.v1.AppendEventsResponse.ContextsEntry
+	15, // 22: mesh.v1.AppendEventsResponse.remaining:type_name -> mesh.v1.Remaining
+	0,  // 23: mesh.v1.ThreadService.GetThread:input_type -> mesh.v1.GetThreadRequest
+	7,  // 24: mesh.v1.ThreadService.ListThreads:input_type -> mesh.v1.ListThreadsRequest
+	9,  // 25: mesh.v1.ThreadService.ReadThread:input_type -> mesh.v1.ReadThreadRequest
+	11, // 26: mesh.v1.ThreadService.FollowThread:input_type -> mesh.v1.FollowThreadRequest
+	13, // 27: mesh.v1.ThreadService.AppendEvents:input_type -> mesh.v1.AppendEventsRequest
+	4,  // 28: mesh.v1.ThreadService.ShareThread:input_type -> mesh.v1.ShareThreadRequest
+	16, // 29: mesh.v1.ThreadService.DeleteThread:input_type -> mesh.v1.DeleteThreadRequest
+	1,  // 30: mesh.v1.ThreadService.GetThread:output_type -> mesh.v1.GetThreadResponse
+	8,  // 31: mesh.v1.ThreadService.ListThreads:output_type -> mesh.v1.ListThreadsResponse
+	10, // 32: mesh.v1.ThreadService.ReadThread:output_type -> mesh.v1.ReadThreadResponse
+	12, // 33: mesh.v1.ThreadService.FollowThread:output_type -> mesh.v1.FollowThreadResponse
+	14, // 34: mesh.v1.ThreadService.AppendEvents:output_type -> mesh.v1.AppendEventsResponse
+	5,  // 35: mesh.v1.ThreadService.ShareThread:output_type -> mesh.v1.ShareThreadResponse
+	17, // 36: mesh.v1.ThreadService.DeleteThread:output_type -> mesh.v1.DeleteThreadResponse
+	30, // [30:37] is the sub-list for method output_type
+	23, // [23:30] is the sub-list for method input_type
+	23, // [23:23] is the sub-list for extension type_name
+	23, // [23:23] is the sub-list for extension extendee
+	0,  // [0:23] is the sub-list for field type_name
 }
 
 func init() { file_mesh_v1_thread_proto_init() }
@@ -1409,15 +1509,15 @@ func file_mesh_v1_thread_proto_init() {
 		return
 	}
 	file_mesh_v1_event_proto_init()
-	file_mesh_v1_thread_proto_msgTypes[3].OneofWrappers = []any{}
-	file_mesh_v1_thread_proto_msgTypes[14].OneofWrappers = []any{}
+	file_mesh_v1_thread_proto_msgTypes[4].OneofWrappers = []any{}
+	file_mesh_v1_thread_proto_msgTypes[15].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_mesh_v1_thread_proto_rawDesc), len(file_mesh_v1_thread_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   21,
+			NumMessages:   22,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -160,7 +160,7 @@ func (b *builder) shown(text string, most int) string {
 func (b *builder) redacted(text string) string {
 	b.read += len(text)
 	text, n := b.by.Text(valid(text, len(text)))
-	b.entry.Redacted += int32(min(n, MaxRead)) //nolint:gosec // fewer than bytes
+	b.entry.Redacted += int32(min(n, MaxRead))
 	return text
 }
 

@@ -337,7 +337,7 @@ func (j *jsonText) quoted(s string) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
-	_ = enc.Encode(s) // a string
+	_ = enc.Encode(s) //nolint:errchkjson // a string
 	j.raw(strings.TrimSuffix(b.String(), "\n"))
 }
 
@@ -346,7 +346,8 @@ func (j *jsonText) value(s string) {
 	if j.skip > 0 {
 		return
 	}
-	text, n := "", 0
+	var text string
+	var n int
 	if t := strings.TrimSpace(s); j.nested < maxNested && t != "" && (t[0] == '{' || t[0] == '[') && json.Valid([]byte(t)) {
 		inner := &jsonText{by: j.by, nested: j.nested + 1}
 		inner.all(t)

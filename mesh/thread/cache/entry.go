@@ -110,7 +110,16 @@ func (e *entry) apply(ev *mesh.Event) {
 		}
 		e.state.Apply(ev)
 		e.pos = ev.Pos
-		delete(e.ahead, ev.Seq)
+		e.passed(ev.Seq)
 		delete(e.reserved, ev.ID)
+	}
+}
+
+// passed forgets what waits at seq: of a thread that was deleted and begun anew meanwhile
+// it is another event than the one that is there now. The caller holds mu.
+func (e *entry) passed(seq mesh.Seq) {
+	if ev := e.ahead[seq]; ev != nil {
+		delete(e.reserved, ev.ID)
+		delete(e.ahead, seq)
 	}
 }

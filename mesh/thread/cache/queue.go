@@ -156,6 +156,7 @@ func (e *entry) land(t *ticket, d Decision, err error) (fenced bool) {
 	defer e.mu.Unlock()
 	for _, ev := range d.Events {
 		if err == nil && ev.Pos > e.pos {
+			e.passed(ev.Seq)
 			e.ahead[ev.Seq] = ev
 		} else { // it failed, or is there already
 			delete(e.reserved, ev.ID)

@@ -22,7 +22,7 @@ func bodyToProto(p *meshv1.Event, body mesh.Body) {
 			RemoteTask: b.RemoteTask, RemoteContext: b.RemoteContext, Metadata: b.Metadata, Instance: b.Instance}}
 	case mesh.MessagePosted:
 		p.Body = &meshv1.Event_MessagePosted{MessagePosted: &meshv1.MessagePosted{
-			Message: b.Message, User: b.User, Digest: b.Digest, Permissions: texts[mesh.Role, string](b.Roles), Credential: b.Credential}}
+			Message: b.Message, User: b.User, Digest: b.Digest, Permissions: texts[mesh.Role, string](b.Roles), Credential: b.Credential, Exit: b.Exit}}
 	case mesh.SkillCalled:
 		p.Body = &meshv1.Event_SkillCalled{SkillCalled: &meshv1.SkillCalled{
 			Call: b.Call, Skill: b.Skill, Args: b.Args, Source: b.Source, Version: b.Version}}
@@ -70,7 +70,7 @@ func bodyToProto(p *meshv1.Event, body mesh.Body) {
 		p.Body = &meshv1.Event_HandoffStarted{HandoffStarted: &meshv1.HandoffStarted{
 			From: b.From, To: b.To, Reason: b.Reason, Summary: b.Summary,
 			RecentMessages: toInt32(b.RecentMessages), PreserveState: b.PreserveState, ReturnExpected: b.ReturnExpected, ToName: b.ToName,
-			Session: durationToProto(b.Session)}}
+			Session: durationToProto(b.Session), Resume: b.Resume}}
 	case mesh.ThreadShared:
 		p.Body = &meshv1.Event_ThreadShared{ThreadShared: &meshv1.ThreadShared{Readable: b.Readable, Participants: b.Participants, Owner: b.Owner}}
 	case mesh.HandoffEnded:
@@ -94,7 +94,7 @@ func bodyFromProto(p *meshv1.Event) mesh.Body {
 	case *meshv1.Event_MessagePosted:
 		v := b.MessagePosted
 		return mesh.MessagePosted{Message: v.GetMessage(), User: v.GetUser(), Digest: v.GetDigest(),
-			Roles: rolesOf(v.GetPermissions()), Credential: v.GetCredential()}
+			Roles: rolesOf(v.GetPermissions()), Credential: v.GetCredential(), Exit: v.GetExit()}
 	case *meshv1.Event_SkillCalled:
 		v := b.SkillCalled
 		return mesh.SkillCalled{Call: v.GetCall(), Skill: v.GetSkill(), Args: v.GetArgs(), Source: v.GetSource(), Version: v.GetVersion()}
@@ -159,7 +159,7 @@ func decisionFromProto(p *meshv1.Event) mesh.Body {
 		v := b.HandoffStarted
 		return mesh.HandoffStarted{From: v.GetFrom(), To: v.GetTo(), Reason: v.GetReason(), Summary: v.GetSummary(),
 			RecentMessages: int(v.GetRecentMessages()), PreserveState: v.GetPreserveState(), ReturnExpected: v.GetReturnExpected(),
-			ToName: v.GetToName(), Session: v.GetSession().AsDuration()}
+			ToName: v.GetToName(), Session: v.GetSession().AsDuration(), Resume: v.GetResume()}
 	case *meshv1.Event_ThreadShared:
 		v := b.ThreadShared
 		return mesh.ThreadShared{Readable: v.GetReadable(), Participants: v.GetParticipants(), Owner: v.GetOwner()}

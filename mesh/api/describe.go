@@ -1,0 +1,60 @@
+package api
+
+import (
+	"maps"
+	"math"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	meshv1 "agentmesh/gen/mesh/v1"
+	"agentmesh/mesh"
+	"agentmesh/mesh/thread"
+	"agentmesh/mesh/threadlog/eventpb"
+)
+
+func (s *Threads) describe(key mesh.ThreadKey, st *thread.State) *meshv1.Thread {
+	out := &meshv1.Thread{
+		ThreadId: key.ID, Seq: int64(st.Seq), ActiveAgent: st.ActiveAgent(s.main), Title: st.Title,
+		Owner: st.Owner, Participants: st.Participants, Readable: st.Readable,
+		Created: timestamppb.New(st.Created), Updated: timestamppb.New(st.Updated), Usage: eventpb.UsageToProto(st.Usage),
+		Session: s.session(st),
+	}
+	if h := st.HandoffAt(time.Now()); h != nil {
+		if out.HandoffState = string(h.State); h.State == mesh.HandoffState(mesh.HandoffParked) {
+			out.ActiveAgent = s.main
+		}
+	}
+	return out
+}
+
+// session is where the agent stands that the thread was handed over to last; nil without one.
+func (s *Threads) session(st *thread.State) *meshv1.Session {
+	at, ok := st.Session()
+	if !ok {
+		return nil
+	}
+	return &meshv1.Session{Agent: at.Agent, Step: count(at.Step), Steps: count(at.Steps), State: at.Stage,
+		Resumable: at.Resumable(time.Now(), s.retention)}
+}
+
+func describeExecution(x *thread.Execution) *meshv1.ExecutionState {
+	out := &meshv1.ExecutionState{
+		Execution: eventpb.ExecutionToProto(x.Execution), State: x.State, Reason: x.Reason,
+		Started: timestamppb.New(x.Started), Result: x.Result, Usage: eventpb.UsageToProto(x.Usage),
+		SkillCalls: int32(min(x.SkillCalls, math.MaxInt32)),
+	}
+	if x.Ended != 0 {
+		out.Ended = timestamppb.New(x.Updated)
+	}
+	for _, a := range x.Approvals {
+		out.Approvals = append(out.Approvals, &meshv1.ApprovalAsked{Call: a.Call, Skill: a.Skill, Text: a.Text})
+	}
+	for _, l := range x.Tripped {
+		out.Limits = append(out.Limits, eventpb.LimitToProto(l))
+	}
+	if len(x.Unsettled) > 0 {
+		out.Unsettled = maps.Clone(x.Unsettled)
+	}
+	return out
+}

@@ -1,0 +1,85 @@
+package edge
+
+import (
+	"slices"
+
+	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
+	"google.golang.org/protobuf/types/known/structpb"
+
+	"agentmesh/mesh"
+	"agentmesh/mesh/a2a"
+	"agentmesh/mesh/registry"
+	"agentmesh/mesh/text"
+	"agentmesh/mesh/thread"
+	"agentmesh/mesh/thread/cache"
+)
+
+// An exit is what a message does that leaves the agent of the active handoff.
+type exit struct {
+	// bare says that the message says nothing else; else main answers it.
+	bare bool
+	// waiting are executions that waited for users, and do no more.
+	waiting []thread.Execution
+}
+
+// exitOf returns how the message leaves the agent that has the conversation, or nil for one
+// that is to be answered: while main has it, or gets it with the message, nobody can be left.
+func (e *Edge) exitOf(s *thread.State, in *intake) *exit {
+	if !s.Handoff.Active() || s.Overdue(e.Now()) { // a session that is parked is left
+		return nil
+	}
+	a, _ := e.Directory.Resolve(in.key.Tenant, s.Handoff.To) // also of one that is away
+	words := append(registry.Params(a.Card).ExitWords, mesh.ExitWord)
+	bare := mesh.Says(in.msg, words...)
+	if !bare && !a2a.Extension(in.msg.GetMetadata()).GetFields()[a2a.KeyExit].GetBoolValue() {
+		return nil
+	}
+	return &exit{bare: bare}
+}
+
+// checkExit refuses an exit that is neither true nor false.
+func checkExit(m *a2apb.Message) error {
+	v := a2a.Extension(m.GetMetadata()).GetFields()[a2a.KeyExit]
+	if _, is := v.GetKind().(*structpb.Value_BoolValue); v == nil || is {
+		return nil
+	}
+	return mesh.InvalidField("edge.Send", "message.metadata."+mesh.ExtensionURI+"."+a2a.KeyExit, "must be true or false; leave it out to stay")
+}
+
+// leaving returns the turn that a message goes to which leaves: the one in which the user
+// talks to that agent, at work or waiting; nil for a new one.
+func (e *Edge) leaving(s *thread.State, in *intake) (*thread.Execution, error) {
+	if in.task == "" {
+		for _, t := range slices.Backward(s.InSession()) {
+			if t.User == in.call.Principal.User && (in.call.Agent == "" || in.call.Agent == t.Agent) {
+				return t, nil
+			}
+		}
+	}
+	return e.target(s, in)
+}
+
+// leave adds to the decision what follows from a message, already in it, with which the user
+// leaves: the handoff ends as cancelled, and the turn, of the id, goes on with main. Turns of
+// others in which that agent waits are over; one in which it works goes on with main, too.
+func (e *Edge) leave(s *thread.State, in *intake, id mesh.ExecutionID, out *exit, dec *cache.Decision) {
+	by := "user:" + in.call.Principal.User
+	about := id
+	var rest []*mesh.Event
+	for _, t := range s.InSession() {
+		if t.State != a2apb.TaskState_TASK_STATE_INPUT_REQUIRED {
+			about = t.ID // it is at work, and tells who reads it
+			dec.Scopes = append(dec.Scopes, mesh.Scope(t.ID))
+			continue
+		}
+		for _, x := range s.Unfinished(t.ID) {
+			out.waiting = append(out.waiting, *x)
+			rest = append(rest, e.event(x.Parent, by, mesh.DispatchSettled{Child: x.ID, State: a2apb.TaskState_TASK_STATE_CANCELED, Reason: mesh.ReasonHandedOff}))
+		}
+		if t.ID != id {
+			rest = append(rest, e.event(t.ID, by, mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_CANCELED, Reason: mesh.ReasonHandedOff,
+				Message: mesh.Say(text.BackWithMain(s.Handoff.To))}))
+		}
+	}
+	dec.Events = append(append(dec.Events, e.event(about, by, s.Handoff.Leave(by))), rest...)
+}
