@@ -202,7 +202,7 @@ func offered(reqs []*llm.Request) (names []string) {
 // answer is made of both. What was decided holds together: who plans calls no skill and who
 // works plans nothing; the orchestrator has its three tools; an agent has the skills that
 // it was granted and knows its mission alone, calls five at most, and is told what it did
-// wrong; and the requests of a turn begin alike. S0-053, S0-079: what never changes comes
+// wrong; and the requests of a turn begin alike. S0-079: what never changes comes
 // first, the role and the rules, then the domains and the user, and then what is known for
 // this conversation, which comes before its messages.
 func TestBobGetsTheReportAndTheMeeting(t *testing.T) {

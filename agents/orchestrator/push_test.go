@@ -97,7 +97,7 @@ func mission(text string) scripted.Match { return scripted.Last(text) }
 func TestResultsArePushedInTheExampleOfFiveIterations(t *testing.T) {
 	texttest.Fixed(t)
 	worker := scripted.New(
-		scripted.Say("Errors since nine.").For(mission("Look at the logs")),
+		scripted.Wait("logs").Say("Errors since nine.").For(mission("Look at the logs")),
 		scripted.Wait("metrics").Say("CPU is high.").For(mission("Look at the metrics")),
 		scripted.Wait("pods").Say("One pod restarts.").For(mission("Look at the pods")),
 	)
@@ -111,6 +111,8 @@ func TestResultsArePushedInTheExampleOfFiveIterations(t *testing.T) {
 	m := startWith(t, dispatch.Options{Profile: dispatch.ProfilePush}, planner, worker)
 	thread := mesh.NewThreadID()
 	follow := begin(m, thread, "What is wrong?")
+	await(t, planner, 2)
+	worker.Release("logs")
 	await(t, planner, 3)
 	worker.Release("metrics") // while the third is being dispatched
 	for ends := 0; ends < 2; time.Sleep(time.Millisecond) {
