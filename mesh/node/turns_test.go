@@ -17,7 +17,6 @@ import (
 	"agentmesh/mesh"
 	"agentmesh/mesh/agent"
 	"agentmesh/mesh/rpc"
-	"agentmesh/mesh/text"
 )
 
 // SendMessage answers when the task is over, with all of it, or at once when
@@ -57,9 +56,12 @@ func TestSendMessageWaitsUnlessToldOtherwise(t *testing.T) {
 	}
 }
 
-// wayOut is what the mesh adds to the question of an agent that the conversation was handed
-// over to.
-func wayOut() string { return "\n\n" + text.WayOut(mesh.ExitWord) }
+// questionOf returns the question of an agent that the conversation was handed over to, without what the
+// mesh adds to it.
+func questionOf(text string) string {
+	question, _, _ := strings.Cut(text, "\n\n")
+	return question
+}
 
 // history_length bounds the messages of a task, the last ones first, wherever
 // it can be given (A2A v1.0 §3.2.4).
@@ -68,7 +70,7 @@ func TestHistoryIsAsLongAsAskedFor(t *testing.T) {
 	id := mesh.NewThreadID()
 	stream, err := m.edge().SendStreamingMessage(in(t, id), say("make a skill"))
 	task := hear(t, stream, err).task.GetId()
-	whole := []string{"make a skill", "Which name?" + wayOut(), "slack.send"}
+	whole := []string{"make a skill", "Which name?", "slack.send"}
 	last := say("slack.send")
 	last.Configuration = &a2apb.SendMessageConfiguration{HistoryLength: proto.Int32(2)}
 	resp, err := m.edge().SendMessage(in(t, id), last)
@@ -91,7 +93,7 @@ func TestHistoryIsAsLongAsAskedFor(t *testing.T) {
 func history(task *a2apb.Task) []string {
 	var all []string
 	for _, m := range task.GetHistory() {
-		all = append(all, textOf(m.GetParts()))
+		all = append(all, questionOf(textOf(m.GetParts())))
 	}
 	return all
 }
@@ -215,7 +217,7 @@ func TestTheUserContinuesAfterABreak(t *testing.T) {
 	type exchange struct{ say, hear string }
 	for name, talk := range map[string][]exchange{
 		"with the main agent": {{"hello", "Who are you?"}, {"I am Ann", "user: hello; agent: Who are you?; user: I am Ann"}},
-		"in a handoff":        {{"register", "Which name?" + wayOut()}, {"Ann", "Which room?" + wayOut()}, {"12", "Done: Ann is in 12"}},
+		"in a handoff":        {{"register", "Which name?"}, {"Ann", "Which room?"}, {"12", "Done: Ann is in 12"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cfg, id, task := config(t.TempDir()), mesh.NewThreadID(), ""
@@ -225,7 +227,7 @@ func TestTheUserContinuesAfterABreak(t *testing.T) {
 				s := hear(t, stream, err)
 				heard := s.text
 				if s.state == a2apb.TaskState_TASK_STATE_INPUT_REQUIRED {
-					heard = s.status[len(s.status)-1]
+					heard = questionOf(s.status[len(s.status)-1])
 				}
 				if last := i == len(talk)-1; heard != x.hear || (s.state == a2apb.TaskState_TASK_STATE_COMPLETED) != last {
 					t.Fatalf("to %q: heard %q and %v, want %q", x.say, heard, s.state, x.hear)

@@ -32,8 +32,8 @@ func Merge(to, name string, had, more []byte) ([]byte, error) {
 		data, err := json.Marshal(m)
 		return data, mesh.Wrap(op, err)
 	}
-	// A journal that says nothing of what came before has indexes compare themselves with
-	// the memories.
+	// It says nothing of what came before: the indexes of both are removed, and new ones
+	// read all memories. The number is not a new one, since who is cut short comes twice.
 	var one, other journal
 	if had != nil {
 		if err := json.Unmarshal(had, &one); err != nil {
@@ -43,7 +43,7 @@ func Merge(to, name string, had, more []byte) ([]byte, error) {
 	if err := json.Unmarshal(more, &other); err != nil {
 		return nil, mesh.Errorf(mesh.Unknown, op, "The journal of the memories cannot be read: %w", err)
 	}
-	data, err := json.Marshal(journal{Seq: max(one.Seq, other.Seq) + 1})
+	data, err := json.Marshal(journal{Seq: max(one.Seq, other.Seq)})
 	return data, mesh.Wrap(op, err)
 }
 

@@ -28,7 +28,8 @@ type Chown struct {
 	// Kinds are the kinds of values that are moved.
 	Kinds []string
 	// Merge returns what To has under a name under which From has more, and To has what
-	// it had before, or nil.
+	// it had before, or nil. Given what it returned, it returns that: a run that was cut
+	// short may have put it there.
 	Merge func(kind, name string, had, more []byte) ([]byte, error)
 	// Files moves what skills keep in files, while no node can open the folder.
 	Files func() ([]Moved, error)
