@@ -62,9 +62,6 @@ type draft struct {
 	Used bool `json:"used,omitempty"`
 	// Passed is what main was asked and did not answer yet.
 	Passed *passed `json:"passed,omitempty"`
-	// Fleeting says that nothing is to be kept when the handoff ends before the skill is
-	// done: who handed over wanted it so (preserve_state).
-	Fleeting bool `json:"fleeting,omitempty"`
 }
 
 // A talk is a session with what is said before its question is put.

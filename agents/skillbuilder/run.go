@@ -19,8 +19,8 @@ type run struct {
 	*builder
 	inv *agent.Invocation
 	say func(agent.Output)
-	// active says that the agent has the user's stream by a handoff, and fleeting that it
-	// keeps nothing when that ends early.
+	// active says that the agent has the user's stream by a handoff, and fleeting that the
+	// mesh keeps nothing when that ends early (preserve_state).
 	active, fleeting bool
 	said             []agent.HistoryItem // before it took over
 }
@@ -186,8 +186,8 @@ func (r *run) purpose() string {
 // lastSaid is how many of the last things said may say what the skill is to do.
 const lastSaid = 6
 
-// hasStream reports whether the conversation was handed over to this agent, and whether it
-// is to keep nothing when the handoff ends early.
+// hasStream reports whether the conversation was handed over to this agent, and whether
+// nothing is kept when the handoff ends early.
 func (r *run) hasStream(ctx context.Context) (active, fleeting bool, err error) {
 	h, err := r.inv.Mesh.Handoff(ctx)
 	if err != nil {
@@ -204,7 +204,7 @@ func (r *run) hasStream(ctx context.Context) (active, fleeting bool, err error) 
 
 func (r *run) load(ctx context.Context) (talk, error) {
 	data, ok, err := r.inv.Mesh.Noted(ctx)
-	if err != nil || !ok || string(data) == nothing {
+	if err != nil || !ok {
 		return talk{}, err
 	}
 	s, err := machine.Decode(data)
@@ -213,17 +213,10 @@ func (r *run) load(ctx context.Context) (talk, error) {
 		r.say(agent.Progress{Text: unreadable})
 		return talk{}, nil
 	}
-	if again := r.inv.Handoff != nil && !r.inv.Continued; s.Draft.Fleeting && (again || !r.active) {
-		return talk{}, nil // it is of a handoff that has ended
-	}
 	return talk{Session: s}, nil
 }
 
-// nothing is noted where nothing is to be kept.
-const nothing = "{}"
-
 func (r *run) keep(ctx context.Context, t talk) error {
-	t.Draft.Fleeting = r.fleeting
 	data, err := machine.Encode(t.Session)
 	if err != nil {
 		return err

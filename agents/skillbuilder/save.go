@@ -147,13 +147,10 @@ func (r *run) finish(ctx context.Context, t talk) error {
 	return r.giveBack(ctx, mesh.HandoffCompleted, t.Draft.outcome()+later)
 }
 
-// leave ends the session and keeps what there is (S4-046), unless nothing is to be kept.
+// leave ends the session and keeps what there is (S4-046), unless the mesh drops it.
 // said is what the user reads.
 func (r *run) leave(ctx context.Context, t talk, said string) error {
 	if r.fleeting {
-		if err := r.inv.Mesh.Note(ctx, []byte(nothing)); err != nil {
-			return err
-		}
 		r.say(agent.Text{Text: keptNone + returning})
 		return r.giveBack(ctx, mesh.HandoffCancelled, t.Draft.unfinishedSkill()+" is not kept.")
 	}
