@@ -84,16 +84,18 @@ func startResearch(t *testing.T) *researchMesh {
 
 // consult runs the program: the handbook's words are shown while the web is still searched,
 // each piece has its source, and each sub-task its result. Then it runs it once more, and the
-// search fails: what the other one found is there, and the failure has its cause.
+// search fails: what the other one found is there, and the failure has its cause. The same
+// program asks an orchestrator, which chooses whom to ask, and is told of a mistake.
 func (m *researchMesh) consult(t *testing.T, program ...string) {
 	t.Helper()
-	run := func() *process {
+	run := func(agent, question string) *process {
 		ctx, cancel := context.WithTimeout(t.Context(), testTime)
 		t.Cleanup(cancel)
-		args := append(slices.Clone(program[1:]), "research", "How long does a refund take?")
+		args := append(slices.Clone(program[1:]), agent, question)
 		return startProcess(t, exec.CommandContext(ctx, program[0], args...)) // #nosec G204 -- of a test
 	}
-	p := run()
+	const question = "How long does a refund take?"
+	p := run("research", question)
 	p.shows(`handbook says: .*` + regexp.QuoteMeta(inTheHandbook))
 	if got := p.stdout.String(); strings.Contains(got, "web says") || strings.Contains(got, "answer") {
 		t.Errorf("before anything was found it showed\n%s", got)
@@ -114,12 +116,12 @@ func (m *researchMesh) consult(t *testing.T, program ...string) {
 			t.Errorf("the answer %q lacks what %s found", heard.answer, agent)
 		}
 	}
-	if asked := m.of("How long does a refund take?"); len(asked) != 1 || !slices.Equal(slices.Sorted(slices.Values(asked[0].native)), []string{"google_search", "url_context"}) {
+	if asked := m.of(question); len(asked) != 1 || !slices.Equal(slices.Sorted(slices.Values(asked[0].native)), []string{"google_search", "url_context"}) {
 		t.Errorf("the model that searches was asked %+v", asked)
 	}
 
 	m.down.Store(true)
-	p = run()
+	p = run("research", question)
 	code, heard = p.wait(), readConsulted(t, p.stdout.String())
 	if code == 0 || heard.state != "TASK_STATE_FAILED" {
 		t.Errorf("without the search it ended %d, %s\n%s", code, heard.state, p.stdout.String())
@@ -129,6 +131,20 @@ func (m *researchMesh) consult(t *testing.T, program ...string) {
 	}
 	if found := heard.results["handbook"]; !strings.Contains(found, inTheHandbook) || !strings.Contains(heard.answer, found) || heard.pieces["web"] != "" {
 		t.Errorf("without the search there is %+v", heard)
+	}
+
+	p = run("orchestrator", "Find my overdue tasks, then look in the handbook how long a refund takes")
+	code, heard = p.wait(), readConsulted(t, p.stdout.String())
+	if code != 0 || heard.state != stateComplete || len(heard.ends) != 2 || heard.pieces["tasks"] == "" || !strings.Contains(heard.pieces["handbook"], inTheHandbook) {
+		t.Errorf("of an orchestrator it ended %d, %+v", code, heard)
+	}
+	if d := cmp.Diff(heard.pieces, heard.results); d != "" {
+		t.Errorf("what those said that the orchestrator chose, and what came of them (-said +result)\n%s", d)
+	}
+
+	p = run("nobody", question)
+	if code, said := p.wait(), p.stderr.String(); code == 0 || !strings.Contains(said, "Agent nobody not found") || p.stdout.String() != "" {
+		t.Errorf("of an agent that is not there it ended %d, with %q", code, said)
 	}
 }
 

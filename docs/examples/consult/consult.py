@@ -7,6 +7,7 @@ It needs nothing but the standard library.
 
 import json
 import sys
+import urllib.error
 import urllib.request
 import uuid
 
@@ -17,7 +18,10 @@ EXTENSION = "urn:agentmesh:ext:mesh:v1"
 def call(path, body=None):
     headers = {"Content-Type": "application/json", "A2A-Extensions": EXTENSION}
     data = None if body is None else json.dumps(body).encode()
-    return urllib.request.urlopen(urllib.request.Request(MESH + path, data, headers))
+    try:
+        return urllib.request.urlopen(urllib.request.Request(MESH + path, data, headers))
+    except urllib.error.HTTPError as refusal:
+        sys.exit(f"{path}: {refusal.code} {refusal.read().decode()}")
 
 
 def updates(thread):
