@@ -24,6 +24,7 @@ func (s *State) Apply(e *mesh.Event) {
 	}
 	owner := s.Owner
 	s.Access.Apply(e)
+	s.pass(e)
 	if b, ok := e.Body.(mesh.TaskMoved); !ok || b.Reason != mesh.ReasonContinued {
 		s.hearOf(e)
 	}
