@@ -237,11 +237,13 @@ func (e *Edge) accept(ctx context.Context, in *intake) (mesh.ExecutionID, mesh.S
 		if id == "" {
 			id = mesh.NewExecutionID(in.key.ID)
 		}
-		events = append(e.park(s), e.posting(ctx, in, t, id)...)
-		dec := cache.Decision{Events: events}
-		if in.exit != nil {
-			e.leave(s, in, id, in.exit, &dec)
+		events = e.posting(ctx, in, t, id)
+		if in.exit == nil {
+			events = append(e.park(s), events...)
+			return cache.Decision{Events: events}, nil
 		}
+		dec := cache.Decision{Events: events}
+		e.leave(s, in, id, in.exit, &dec)
 		return dec, nil
 	})
 	if err != nil {
@@ -272,6 +274,9 @@ func (e *Edge) receiver(s *thread.State, in *intake, t *thread.Execution) string
 	who := in.call.Agent
 	if t != nil && t.Agent != e.Main {
 		who = t.Agent
+	}
+	if in.exit != nil || s.Overdue(e.Now()) { // who has the conversation loses it with the message
+		return who
 	}
 	return s.ActiveAgent(who)
 }
