@@ -99,6 +99,9 @@ func (s *State) applyTo(x *Execution, e *mesh.Event) {
 			if x.Kind == mesh.KindTurn && mesh.Interrupted(b.State) {
 				s.show(x, e.Seq, b)
 			}
+			if x.Kind == mesh.KindTurn && (mesh.Interrupted(b.State) || mesh.Terminal(b.State)) {
+				s.rest(x, e)
+			}
 		}
 		if b.Reason == mesh.ReasonDelivered {
 			if t := s.Turn(x.Parent); t != nil {
@@ -316,7 +319,7 @@ func (s *State) post(e *mesh.Event, b mesh.MessagePosted) {
 	id := b.Message.GetMessageId()
 	s.posted[id] = append(s.posted[id], Posted{User: b.User, Digest: string(b.Digest), Task: e.Execution, Seq: e.Seq})
 	if s.Handoff.Active() {
-		s.changeHandoff(func(h *Handoff) { h.LastWord = e.Time })
+		s.changeHandoff(func(h *Handoff) { h.Rests = e.Time })
 	}
 	if t := s.Turn(e.Execution); t != nil {
 		if b.User == t.User {

@@ -26,7 +26,7 @@ func (d *driver) offer(s *thread.State, l *leg) {
 
 // left describes the session that the leg's agent is to know of, or is nil.
 func (d *driver) left(s *thread.State, l *leg) *structpb.Struct {
-	at, ok := s.Session()
+	at, ok := s.Session(d.Now())
 	if !ok || l.exec.Kind != mesh.KindAgent || l.exec.Agent != s.Handoff.From || l.user != s.Handoff.By ||
 		at.Answered || !at.Resumable(d.Now(), d.Retention) {
 		return nil
@@ -35,10 +35,10 @@ func (d *driver) left(s *thread.State, l *leg) *structpb.Struct {
 	if err != nil { // it is offered when it is there
 		return nil
 	}
-	text, number := structpb.NewStringValue, structpb.NewNumberValue
+	text, number, yes := structpb.NewStringValue, structpb.NewNumberValue, structpb.NewBoolValue
 	return &structpb.Struct{Fields: map[string]*structpb.Value{
 		"agent": text(at.Agent), "name": text(to.Card.GetName()), "handoff_reason": text(s.Handoff.Reason), "context_summary": text(s.Handoff.Summary),
-		"step": number(float64(at.Step)), "steps": number(float64(at.Steps)), "state": text(at.Stage), "offered": structpb.NewBoolValue(at.Offered),
+		"step": number(float64(at.Step)), "steps": number(float64(at.Steps)), "state": text(at.Stage), "parked": yes(s.Handoff.Outcome == mesh.HandoffParked), "offered": yes(at.Offered),
 	}}
 }
 
