@@ -51,12 +51,6 @@ func (s *State) Overdue(now time.Time) bool {
 	return ok && !now.Before(parks) && s.NextTurn() == nil
 }
 
-// Parked reports whether the turn was its session's that was parked, and no agent has it yet.
-func (s *State) Parked(t *Execution) bool {
-	h, n := s.Handoff, len(t.Legs)
-	return h != nil && h.Ended != 0 && h.Outcome == mesh.HandoffParked && n > 0 && t.Legs[n-1].To == h.Ended
-}
-
 // HandoffAt returns the handoff that is active or was last, as it is now, or nil: one that
 // the next message would park is parked.
 func (s *State) HandoffAt(now time.Time) *Handoff {
