@@ -41,6 +41,9 @@ func (b *bench) handoffs(ctx context.Context, r round, _ int) error {
 			return err
 		}
 	}
+	if err := b.count(r, b.mesh, counted{"handoff", 1, b.alone, func(int) error { _, err := d.gap(ctx); return err }}); err != nil {
+		return err
+	}
 	others, err := b.talk(ctx)
 	if err != nil {
 		return err
