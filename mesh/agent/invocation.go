@@ -134,7 +134,7 @@ func resume(s *structpb.Struct) *Resume {
 		Agent: f["agent"].GetStringValue(), Name: f["name"].GetStringValue(),
 		Reason: f["handoff_reason"].GetStringValue(), Summary: f["context_summary"].GetStringValue(),
 		Step: number(a2a.KeyStep), Steps: number(a2a.KeySteps), State: f[a2a.KeyState].GetStringValue(),
-		Offered: f["offered"].GetBoolValue(),
+		Parked: f["parked"].GetBoolValue(), Offered: f["offered"].GetBoolValue(),
 	}
 }
 

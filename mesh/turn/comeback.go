@@ -44,10 +44,10 @@ func (d *driver) left(s *thread.State, l *leg) *structpb.Struct {
 	if err != nil { // it is offered when it is there
 		return nil
 	}
-	text, number := structpb.NewStringValue, structpb.NewNumberValue
+	text, number, yes := structpb.NewStringValue, structpb.NewNumberValue, structpb.NewBoolValue
 	return &structpb.Struct{Fields: map[string]*structpb.Value{
 		"agent": text(at.Agent), "name": text(to.Card.GetName()), "handoff_reason": text(s.Handoff.Reason), "context_summary": text(s.Handoff.Summary),
-		"step": number(float64(at.Step)), "steps": number(float64(at.Steps)), "state": text(at.Stage), "offered": structpb.NewBoolValue(at.Offered),
+		"step": number(float64(at.Step)), "steps": number(float64(at.Steps)), "state": text(at.Stage), "parked": yes(s.Handoff.Outcome == mesh.HandoffParked), "offered": yes(at.Offered),
 	}}
 }
 
