@@ -25,8 +25,8 @@ func TestWhatAMessageIsForIsToldAtEachStep(t *testing.T) {
 		want map[session.Kind]string // messages, divided by "|"
 	}{
 		{"purpose", begin(""), map[session.Kind]string{
-			session.Answer:   "it sends alerts to Slack|Send alerts to Slack. Every hour.|Slack alerts|a skill that translates contracts|I'd like it to post tweets|I want it to find my overdue tasks|Watch the build, and tell the team",
-			session.Unclear:  "Find my overdue tasks|I have a meeting at five|remind me to call Bob",
+			session.Answer:   "it sends alerts to Slack|sends alerts to Slack. Every hour.|to classify mails|a skill that translates contracts|I'd like it to post tweets|I want it to find my overdue tasks",
+			session.Unclear:  "Send alerts to Slack. Every hour.|Slack alerts|Watch the build, and tell the team|Find my overdue tasks|I have a meeting at five|remind me to call Bob",
 			session.Question: "what can a skill do?|what do you mean?|Could you give me an example?|help",
 			session.Main:     "What is the weather like in Paris?|main: what are my tasks?|Ask main to book a table|How many overdue tasks do I have?",
 			session.Leave:    "cancel|exit|I want to quit",
@@ -41,7 +41,7 @@ func TestWhatAMessageIsForIsToldAtEachStep(t *testing.T) {
 			session.Main:     "What's on my calendar today?|How is the weather in Paris?|main, what are my tasks",
 		}},
 		{"triggers", at(t, "ok"), map[session.Kind]string{
-			session.Answer: "call it slack.ping|slack.ping|ok|alert the team, page ops|“find my overdue tasks”|when I say ping the team|name: alert_all; triggers: alert everybody|use it for pages|1. you decide 2. \"ping\"|" +
+			session.Answer: "call it slack.ping|slack.ping|ok|alert the team, page ops|show my Slack alerts|“find my overdue tasks”|when I say ping the team|name: alert_all; triggers: alert everybody|use it for pages|1. you decide 2. \"ping\"|" +
 				"call it slack.ping, when somebody asks for a digest|when I say “what is up?”",
 			session.Second:   "I also want to create a skill that reads Notion pages",
 			session.Unclear:  "Find my overdue tasks|Find my overdue tasks, then mail them to Bob|Remind me when the build fails|Translate the contract",
