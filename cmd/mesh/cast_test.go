@@ -193,6 +193,10 @@ func (c ownCast) plays(ctx context.Context, inv *agent.Invocation, say func(stri
 		return ctx.Err()
 	case "slow":
 		time.Sleep(time.Second)
+	case "show":
+		if !yield(agent.Artifact{Artifact: &a2apb.Artifact{ArtifactId: "gallery", Parts: galleryParts()}}, nil) {
+			return nil
+		}
 	case "panic":
 		panic("there is no coal")
 	case "ask", "race":
@@ -313,6 +317,9 @@ func (c plainCast) Execute(ctx context.Context, ec *a2asrv.ExecutorContext) iter
 			panic("there is no coal")
 		case "ask":
 			status(a2a.TaskStateInputRequired, "Which one?")
+		case "show":
+			asks := a2a.NewMessage(a2a.MessageRoleAgent, a2a.NewTextPart("Is it this one?"), sdkGallery()[0])
+			_ = yield(a2a.NewArtifactEvent(ec, sdkGallery()...), nil) && yield(a2a.NewStatusUpdateEvent(ec, a2a.TaskStateInputRequired, asks), nil)
 		case "slow":
 			time.Sleep(time.Second)
 			status(a2a.TaskStateCompleted, "")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
+	"slices"
 	"time"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
@@ -237,8 +238,9 @@ func (e *Edge) accept(ctx context.Context, in *intake) (mesh.ExecutionID, mesh.S
 		if id == "" {
 			id = mesh.NewExecutionID(in.key.ID)
 		}
-		events = append(e.park(s), e.posting(ctx, in, t, id)...)
-		dec := cache.Decision{Events: events}
+		events = e.posting(ctx, in, t, id)
+		dec := cache.Decision{Events: slices.Clip(events)}
+		e.park(s, id, &dec)
 		if in.exit != nil {
 			e.leave(s, in, id, in.exit, &dec)
 		}
@@ -272,6 +274,9 @@ func (e *Edge) receiver(s *thread.State, in *intake, t *thread.Execution) string
 	who := in.call.Agent
 	if t != nil && t.Agent != e.Main {
 		who = t.Agent
+	}
+	if s.Overdue(e.Now()) { // the message parks the session
+		return who
 	}
 	return s.ActiveAgent(who)
 }
