@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"agentmesh/mesh"
 	"agentmesh/mesh/session"
 )
 
@@ -141,6 +142,39 @@ func TestAProblemLeadsBackToItsCause(t *testing.T) {
 		}
 		if s.Step != Testing || s.Draft.Source == "" {
 			t.Errorf("%s cannot be mended: %+v", name, s)
+		}
+	}
+}
+
+// finding O4: what becomes of a skill that is there already, a model says where the user is
+// asked that, and of those that they are asked about; anything else is unclear.
+func TestAModelDecidesOnlyAboutSkillsThatAreOffered(t *testing.T) {
+	t.Parallel()
+	offered := begin("sends Slack alerts")
+	offered.Draft.Similar = []similar{{Name: "slack.send_alert", Own: true}}
+	for _, tt := range []struct {
+		at    talk
+		call  string
+		words string // of the answer, or "" where there is none
+	}{
+		{offered, `{"what":"use","name":"slack.send_alert"}`, "use slack.send_alert"},
+		{offered, `{"what":"change","name":""}`, "change "},
+		{offered, `{"what":"new","name":""}`, "new "},
+		{offered, `{"what":"use","name":"mail.send"}`, ""},
+		{offered, `{"what":"delete","name":"slack.send_alert"}`, ""},
+		{at(t), `{"what":"use","name":"mail.send"}`, ""},
+		{at(t), `{"what":"new","name":""}`, ""},
+		{at(t, "ok"), `{"what":"use","name":"mail.send"}`, ""},
+		{at(t, "ok", "ok"), `{"what":"change","name":"slack.send_alert"}`, ""},
+	} {
+		l := &listener{talk: tt.at, text: "as it is, for Zebedee"}
+		l.Call(t.Context(), mesh.ToolUse{Name: toolThere, Arguments: tt.call})
+		want := session.Input{Kind: session.Answer, Words: tt.words}
+		if tt.words == "" {
+			want = session.Input{Kind: session.Unclear, Words: l.text}
+		}
+		if l.heard == nil || l.heard.Input != want {
+			t.Errorf("at %s, %s is heard as %+v, want %+v", tt.at.Step, tt.call, l.heard, want)
 		}
 	}
 }

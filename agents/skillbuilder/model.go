@@ -196,9 +196,11 @@ func (l *listener) Call(_ context.Context, use mesh.ToolUse) llm.ToolResult {
 	case toolLeave:
 		heard.Kind = session.Leave
 	case toolThere:
-		if heard.Words = args.What + " " + args.Name; !l.talk.ofSimilar(heard.Words) { // it was not asked, or of another skill
-			heard.Kind, heard.Words = session.Unclear, l.text
+		if !l.talk.offers(args.What, args.Name) {
+			heard.Kind = session.Unclear
+			break
 		}
+		heard.Words = args.What + " " + args.Name
 	default:
 		heard.Kind = session.Unclear
 	}

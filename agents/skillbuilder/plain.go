@@ -73,9 +73,7 @@ func bare(text string) bool {
 	if len(quotedPhrases(text)) == 0 {
 		return false
 	}
-	rest := unquoted(text)
-	return !slices.ContainsFunc(plain(rest), func(w string) bool { return !slices.Contains(quoting, w) }) ||
-		calls.MatchString(rest) || saying.MatchString(rest) || named.MatchString(rest)
+	return !slices.ContainsFunc(plain(unquoted(text)), func(w string) bool { return !slices.Contains(quoting, w) })
 }
 
 func unquoted(text string) string { return quotedPattern.ReplaceAllString(text, " ") }
@@ -121,12 +119,14 @@ func (t talk) plainly(s string) bool {
 		return saysPurpose(s, words)
 	case isMarked(s) || calls.MatchString(s) || saysApproval(s):
 		return true
-	case t.Step == Gathering:
-		return needing.MatchString(s) || saying.MatchString(s) || named.MatchString(s) || wished.MatchString(s) || saysOfSkill(s, words) || t.nameList(s) || t.about(words) || t.kin(words)
-	case t.Step == Triggers:
-		return needing.MatchString(s) || saying.MatchString(s) || named.MatchString(s) || t.about(words) && !ofSkill.MatchString(s)
+	case needing.MatchString(s) || saying.MatchString(s) || named.MatchString(s):
+		return true
+	case t.Step == Triggers: // what the skill does is no phrase
+		return t.about(words) && !ofSkill.MatchString(s)
+	case wished.MatchString(s) || saysOfSkill(s, words) || t.about(words):
+		return true
 	}
-	return needing.MatchString(s) || saying.MatchString(s) || named.MatchString(s) || wished.MatchString(s) || saysOfSkill(s, words) || t.about(words)
+	return t.Step == Gathering && (t.nameList(s) || t.kin(words))
 }
 
 // saysApproval reports whether the sentence says whether the user is asked before each call,
@@ -216,20 +216,15 @@ func (t talk) nameList(s string) bool {
 		return false
 	}
 	items := listBreak.Split(s, -1)
-	for _, item := range items {
+	return !slices.ContainsFunc(items, func(item string) bool {
 		words := plain(itemBreak.ReplaceAllString(item, ""))
-		if len(words) == 0 {
-			return false
-		}
-		name := words
-		if slices.Contains(determiners, words[0]) || words[0] == "optional" {
-			name = without(words, append([]string{"optional", "required"}, determiners...))
-		} else if len(items) == 1 {
-			return false
-		}
-		if len(name) == 0 || len(name) > 3 || has(name, nowhere) || slices.Contains(undoing, name[0]) || has(name, determiners) || len(name) > 1 && slices.Contains(doing, name[0]) {
-			return false
-		}
-	}
-	return true
+		name := without(words, slices.Concat(determiners, []string{"optional", "required"}))
+		return !isName(name) || len(items) == 1 && len(name) == len(words)
+	})
+}
+
+// isName reports whether the words can be the name of an input.
+func isName(words []string) bool {
+	return len(words) > 0 && len(words) <= 3 && !has(words, nowhere) && !has(words, determiners) &&
+		!slices.Contains(undoing, words[0]) && (len(words) == 1 || !slices.Contains(doing, words[0]))
 }

@@ -100,6 +100,12 @@ func (t talk) ofSimilar(text string) bool {
 	return what != "" && len(t.Draft.Similar) > 0
 }
 
+// offers reports whether the user is asked what becomes of similar skills, and of the one of
+// that name; "" is that which the user means.
+func (t talk) offers(what, name string) bool {
+	return t.ofSimilar(what+" "+name) && (name == "" || what == "new" || slices.ContainsFunc(t.Draft.Similar, func(s similar) bool { return s.Name == name }))
+}
+
 func (t talk) takeSimilar(text string) (talk, outcome, string) {
 	what, name := t.similarAnswer(text)
 	i := slices.IndexFunc(t.Draft.Similar, func(s similar) bool { return s.Name == name })
