@@ -191,6 +191,9 @@ func (r *relay) run(ctx context.Context, w *watch) outcome {
 			}
 			begun = true
 			if last, unsaved := r.log(ctx, b); last != nil {
+				if giveUp == nil {
+					*last = r.expired(*last)
+				}
 				return r.over(ctx, *last, unsaved)
 			}
 		case t := <-r.driver.given:
@@ -233,6 +236,16 @@ func (r *relay) silent() mesh.TaskMoved {
 		return *r.waits
 	}
 	return call.Failure(mesh.ReasonInterrupted, text.CutOff())
+}
+
+// expired is the agent's last word; of one that cancels its task because its time is over,
+// which it was told with the call, that it took too long.
+func (r *relay) expired(last mesh.TaskMoved) mesh.TaskMoved {
+	const ahead = 50 * time.Millisecond // of our clock that of the call may be
+	if last.State != a2apb.TaskState_TASK_STATE_CANCELED || r.driver.Now().Before(r.leg.exec.Deadline.Add(-ahead)) {
+		return last
+	}
+	return call.Failure(mesh.ReasonTimeout, text.AgentTookTooLong())
 }
 
 // over ends the call. An agent that took too long may not have noticed.
