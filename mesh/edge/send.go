@@ -94,7 +94,7 @@ func (e *Edge) intake(ctx context.Context, req *a2apb.SendMessageRequest) (*inta
 		in.named = c
 	}
 	in.key = mesh.ThreadKey{Tenant: call.Principal.Tenant, ID: id}
-	in.msg.ContextId = id
+	in.msg.ContextId, in.msg.Metadata = id, mesh.FromClient(in.msg.Metadata)
 	if err := checkExit(msg); err != nil {
 		return nil, err
 	}
