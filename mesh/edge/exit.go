@@ -22,9 +22,10 @@ type exit struct {
 }
 
 // exitOf returns how the message leaves the agent that has the conversation, or nil for one
-// that is to be answered: while main has it, or gets it with the message, nobody can be left.
+// that is to be answered: while main has it, nobody can be left. A session that any other
+// message would park is left, too: its question, with the way out, is still what the user sees.
 func (e *Edge) exitOf(s *thread.State, in *intake) *exit {
-	if !s.Handoff.Active() || s.Overdue(e.Now()) { // a session that is parked is left
+	if !s.Handoff.Active() {
 		return nil
 	}
 	a, _ := e.Directory.Resolve(in.key.Tenant, s.Handoff.To) // also of one that is away

@@ -94,7 +94,7 @@ func (e *Edge) intake(ctx context.Context, req *a2apb.SendMessageRequest) (*inta
 		in.named = c
 	}
 	in.key = mesh.ThreadKey{Tenant: call.Principal.Tenant, ID: id}
-	in.msg.ContextId = id
+	in.msg.ContextId, in.msg.Metadata = id, mesh.FromClient(in.msg.Metadata)
 	if err := checkExit(msg); err != nil {
 		return nil, err
 	}
@@ -240,9 +240,10 @@ func (e *Edge) accept(ctx context.Context, in *intake) (mesh.ExecutionID, mesh.S
 		}
 		events = e.posting(ctx, in, t, id)
 		dec := cache.Decision{Events: slices.Clip(events)}
-		e.park(s, id, &dec)
 		if in.exit != nil {
 			e.leave(s, in, id, in.exit, &dec)
+		} else {
+			e.park(s, id, &dec)
 		}
 		return dec, nil
 	})
@@ -275,7 +276,7 @@ func (e *Edge) receiver(s *thread.State, in *intake, t *thread.Execution) string
 	if t != nil && t.Agent != e.Main {
 		who = t.Agent
 	}
-	if s.Overdue(e.Now()) { // the message parks the session
+	if in.exit != nil || s.Overdue(e.Now()) { // who has the conversation loses it with the message
 		return who
 	}
 	return s.ActiveAgent(who)
