@@ -4,6 +4,7 @@ import (
 	"context"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -15,6 +16,7 @@ import (
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/a2a"
+	"agentmesh/mesh/handoff"
 	"agentmesh/mesh/text/texttest"
 	"agentmesh/mesh/thread"
 )
@@ -71,6 +73,60 @@ func TestALiveClientReadsEachStateOfAHandoff(t *testing.T) {
 			}
 			if got := w.fold().Handoff.State; string(got) != last {
 				t.Errorf("the log says %s, the stream %s", got, last)
+			}
+		})
+	}
+}
+
+// An agent that cancels its own task gives the conversation back, as cancelled; one that completes
+// it has answered, and has the conversation on. It is so for agents that know nothing of handoffs.
+// With preserve_state false, what it noted is dropped, as at each early end.
+func TestWhatTheEndOfItsTaskMeansForATarget(t *testing.T) {
+	texttest.Fixed(t)
+	for name, opts := range map[string][]as{"ours": nil, "of others": {foreign}} {
+		t.Run(name, func(t *testing.T) {
+			w := build(t)
+			w.agent("main", gives)
+			w.agent("smith", func(s *scene) {
+				if s.say("at it. "); strings.HasSuffix(s.text(), "go") {
+					s.move(completed, "")
+					return
+				}
+				s.move(canceled, "no more")
+			}, opts...)
+			if h := w.in("go"); h.state != completed || !slices.Equal(stages(h.all), []string{"pending", "active"}) || w.fold().ActiveAgent("main") != "smith" {
+				t.Errorf("after it completed its task: %v, %q", h, stages(h.all))
+			}
+			h := w.in("more")
+			if want := "at it. back: cancelled, smith could not go on: no more"; h.state != completed || h.text != want || !slices.Equal(stages(h.all), []string{"returning", "cancelled"}) {
+				t.Errorf("after it canceled its task: %v, %q", h, stages(h.all))
+			}
+			if s := w.fold(); s.Handoff.Active() || s.Handoff.Outcome != mesh.HandoffCancelled || s.ActiveAgent("main") != "main" {
+				t.Errorf("the handoff is %+v", s.Handoff)
+			}
+		})
+	}
+	for end, state := range map[string]mesh.TaskState{"cancels": canceled, "fails": failed} {
+		t.Run("it "+end+", and nothing is kept", func(t *testing.T) {
+			w := build(t)
+			w.agent("main", func(s *scene) {
+				if s.told("handoff_return") != nil {
+					s.answer("back")
+					return
+				}
+				_, err := s.w.any().handoffs.Start(s.ctx, s.call.Principal.Grant, handoff.Start{Target: "smith", ReturnExpected: true})
+				s.must(err)
+				s.move(completed, "")
+			})
+			w.agent("smith", func(s *scene) { s.move(state, "") })
+			w.in("go")
+			for _, e := range w.logs()[w.key()] {
+				if b, ends := e.Body.(mesh.HandoffEnded); ends && b.Dropped != "smith" {
+					t.Errorf("it ended with %+v", b)
+				}
+			}
+			if w.fold().Handoff.Active() {
+				t.Error("the handoff goes on")
 			}
 		})
 	}

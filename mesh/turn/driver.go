@@ -295,7 +295,11 @@ func (d *driver) follow(ctx context.Context, turn mesh.ExecutionID, l *leg, out 
 			return nil
 		}
 		if next.returned != nil && next.endHandoff {
-			dec.Events = append(dec.Events, d.event(turn, "node", mesh.HandoffEnded{Started: s.Handoff.Seq, Outcome: mesh.HandoffError, Summary: next.returned.Result, By: "node"}))
+			end := mesh.HandoffEnded{Started: s.Handoff.Seq, Outcome: next.returned.Outcome, Summary: next.returned.Result, By: "node"}
+			if !s.Handoff.PreserveState {
+				end.Dropped = s.Handoff.To
+			}
+			dec.Events = append(dec.Events, d.event(turn, "node", end))
 		}
 		pending = append(pending, t.Pending()...)
 		return nil
