@@ -79,7 +79,7 @@ func (e *Edge) leave(s *thread.State, in *intake, id mesh.ExecutionID, out *exit
 		}
 		if t.ID != id {
 			rest = append(rest, e.event(t.ID, by, mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_CANCELED, Reason: mesh.ReasonHandedOff,
-				Message: mesh.Say(text.BackWithMain(s.Handoff.To))}))
+				Message: mesh.Say(text.BackWithMain(s.Handoff.To, t.User, in.call.Principal.User))}))
 		}
 	}
 	dec.Events = append(append(dec.Events, e.event(about, by, s.Handoff.Leave(by))), rest...)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
@@ -158,7 +159,7 @@ func (h *Handoffs) ending(s *thread.State, g *mesh.Grant, by string, end mesh.Ha
 			events = append(events, event(x.Parent, mesh.DispatchSettled{Child: x.ID, State: a2apb.TaskState_TASK_STATE_CANCELED, Reason: mesh.ReasonHandedOff}))
 		}
 		events = append(events, event(t.ID, mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_CANCELED, Reason: mesh.ReasonHandedOff,
-			Message: mesh.Say(text.BackWithMain(s.Handoff.To))}))
+			Message: mesh.Say(text.BackWithMain(s.Handoff.To, t.User, strings.TrimPrefix(by, "user:")))}))
 	}
 	return cache.Decision{Events: append([]*mesh.Event{event(about, end)}, events...)}
 }
