@@ -9,7 +9,6 @@ import (
 	"agentmesh/mesh"
 	"agentmesh/mesh/a2a"
 	"agentmesh/mesh/registry"
-	"agentmesh/mesh/text"
 	"agentmesh/mesh/thread"
 	"agentmesh/mesh/thread/cache"
 )
@@ -65,22 +64,15 @@ func (e *Edge) leaving(s *thread.State, in *intake) (*thread.Execution, error) {
 // others in which that agent waits are over; one in which it works goes on with main, too.
 func (e *Edge) leave(s *thread.State, in *intake, id mesh.ExecutionID, out *exit, dec *cache.Decision) {
 	by := "user:" + in.call.Principal.User
+	c := s.Close(by, s.InSession(), func(t *thread.Execution) bool { return t.ID == id })
 	about := id
-	var rest []*mesh.Event
-	for _, t := range s.InSession() {
-		if t.State != a2apb.TaskState_TASK_STATE_INPUT_REQUIRED {
-			about = t.ID // it is at work, and tells who reads it
-			dec.Scopes = append(dec.Scopes, mesh.Scope(t.ID))
-			continue
-		}
-		for _, x := range s.Unfinished(t.ID) {
-			out.waiting = append(out.waiting, *x)
-			rest = append(rest, e.event(x.Parent, by, mesh.DispatchSettled{Child: x.ID, State: a2apb.TaskState_TASK_STATE_CANCELED, Reason: mesh.ReasonHandedOff}))
-		}
-		if t.ID != id {
-			rest = append(rest, e.event(t.ID, by, mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_CANCELED, Reason: mesh.ReasonHandedOff,
-				Message: mesh.Say(text.BackWithMain(s.Handoff.To, t.User, in.call.Principal.User))}))
-		}
+	if len(c.Working) > 0 {
+		about = mesh.ExecutionID(c.Working[0]) // it tells who reads it
 	}
-	dec.Events = append(append(dec.Events, e.event(about, by, s.Handoff.Leave(by))), rest...)
+	out.waiting = c.Waiting
+	dec.Scopes = append(dec.Scopes, c.Working...)
+	dec.Events = append(dec.Events, e.event(about, by, s.Handoff.Leave(by)))
+	for _, ev := range c.Events {
+		dec.Events = append(dec.Events, e.event(ev.Execution, by, ev.Body))
+	}
 }

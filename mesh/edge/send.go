@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
+	"slices"
 	"time"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
@@ -238,11 +239,11 @@ func (e *Edge) accept(ctx context.Context, in *intake) (mesh.ExecutionID, mesh.S
 			id = mesh.NewExecutionID(in.key.ID)
 		}
 		events = e.posting(ctx, in, t, id)
+		dec := cache.Decision{Events: slices.Clip(events)}
 		if in.exit == nil {
-			events = append(e.park(s), events...)
-			return cache.Decision{Events: events}, nil
+			e.park(s, id, &dec)
+			return dec, nil
 		}
-		dec := cache.Decision{Events: events}
 		e.leave(s, in, id, in.exit, &dec)
 		return dec, nil
 	})

@@ -125,7 +125,7 @@ func TestPermissionComesFirst(t *testing.T) {
 			}
 		})
 	}
-	refusals(t, meshv1.NewAuditServiceClient(conn), "REFUSED AppendEvents THREAD a/eve", "REFUSED StartHandoff author a/eve", "REFUSED StartHandoff theirs a/auditor")
+	refusals(t, meshv1.NewAuditServiceClient(conn), "REFUSED AppendEvents THREAD a/eve PERMISSION_REQUIRED skill:create author", "REFUSED StartHandoff author a/eve PERMISSION_REQUIRED skill:create author", "REFUSED StartHandoff theirs a/auditor")
 }
 
 // tryAll has main use other agents in all ways, and tells how that was answered.
@@ -164,7 +164,7 @@ func tryAll(ctx context.Context, inv *agent.Invocation) map[string]string {
 	return got
 }
 
-// refusals waits until the record has the lines: decision, method, resource and who.
+// refusals waits until the record has the lines: decision, method, resource, who and why.
 func refusals(t *testing.T, record meshv1.AuditServiceClient, wanted ...string) {
 	t.Helper()
 	follow, err := record.FollowAuditRecords(as(plain(t), "auditor"), &meshv1.FollowAuditRecordsRequest{})
@@ -178,6 +178,7 @@ func refusals(t *testing.T, record meshv1.AuditServiceClient, wanted ...string) 
 			rec.Resource = "THREAD"
 		}
 		line := fmt.Sprint(strings.TrimPrefix(rec.GetDecision().String(), "DECISION_"), " ", rec.GetAction()[strings.LastIndex(rec.GetAction(), "/")+1:], " ", rec.GetResource(), " ", rec.GetTenantId(), "/", rec.GetUserId())
+		line = strings.Join(strings.Fields(fmt.Sprint(line, " ", rec.GetReason(), " ", rec.GetPermission(), " ", rec.GetRequiredBy())), " ")
 		if at := slices.Index(wanted, line); at >= 0 {
 			wanted = slices.Delete(wanted, at, at+1)
 		}

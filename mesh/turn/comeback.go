@@ -35,7 +35,7 @@ func (d *driver) offer(s *thread.State, l *leg) {
 
 // left describes the session that the leg's agent is to know of, or is nil.
 func (d *driver) left(s *thread.State, l *leg) *structpb.Struct {
-	at, ok := s.Session()
+	at, ok := s.Session(d.Now())
 	if !ok || l.exec.Kind != mesh.KindAgent || l.exec.Agent != s.Handoff.From || l.user != s.Handoff.By ||
 		at.Answered || !at.Resumable(d.Now(), d.Retention) {
 		return nil

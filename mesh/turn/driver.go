@@ -218,7 +218,8 @@ func (d *driver) begin(ctx context.Context, turn mesh.ExecutionID) (*leg, error)
 				}
 				return nil
 			}
-		} else if n := len(t.Legs); len(pending) == 0 && d.taken(s, t, l, lastLeg(t)) {
+		}
+		if n := len(t.Legs); len(pending) == 0 && d.taken(s, t, l, lastLeg(t)) {
 			l.hops = n
 			return nil
 		}
