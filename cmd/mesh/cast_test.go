@@ -317,6 +317,8 @@ func (c plainCast) Execute(ctx context.Context, ec *a2asrv.ExecutorContext) iter
 			panic("there is no coal")
 		case "ask":
 			status(a2a.TaskStateInputRequired, "Which one?")
+		case "give":
+			_ = yield(a2a.NewArtifactEvent(ec, sdkGallery()...), nil) && status(a2a.TaskStateCompleted, "")
 		case "show":
 			asks := a2a.NewMessage(a2a.MessageRoleAgent, a2a.NewTextPart("Is it this one?"), sdkGallery()[0])
 			_ = yield(a2a.NewArtifactEvent(ec, sdkGallery()...), nil) && yield(a2a.NewStatusUpdateEvent(ec, a2a.TaskStateInputRequired, asks), nil)

@@ -3,7 +3,9 @@ package main
 import (
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"net/http"
 	"slices"
@@ -15,7 +17,9 @@ import (
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/types/known/structpb"
 
+	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
 )
 
@@ -163,5 +167,54 @@ func (m *realMesh) readParts(t *testing.T, id, task string, want []string) {
 	}
 	if d := cmp.Diff(want, shownParts(logged)); d != "" {
 		t.Errorf("the log (-want +got)\n%s", d)
+	}
+}
+
+// S4-024: of agents in processes of their own that are asked at once, whoever asked for detail
+// is told that they give pictures and files, and has these by the ids of the sub-tasks as the
+// parts that they are.
+func TestPicturesAndFilesOfThoseWhoAreAskedAtOnceAreThereById(t *testing.T) {
+	t.Parallel()
+	m := meshOf(t, "agent_silence: 1s", "egress: {allow: [127.0.0.0/8], allow_http: true}\n",
+		"agents: {streaming: {time: 5m}, v03: {time: 5m}}\nchains: {both: {description: Asks both, stages: [{name: ask, agents: [streaming, v03]}]}}\n")
+	for _, kind := range []string{castStreaming, castV03} {
+		m.cast(t, kind, kind)
+	}
+	id := mesh.NewThreadID()
+	req := userMessage(id, "act=give")
+	detail, err := structpb.NewStruct(map[string]any{mesh.ExtensionURI: map[string]any{"detail": true}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Message.Metadata = detail
+	stream, err := m.edge().SendStreamingMessage(mesh.WithCall(timely(t), mesh.Call{Thread: id, Agent: "both", Extensions: []string{mesh.ExtensionURI}}), req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	given, ids := map[string]float64{}, map[string]string{}
+	for err == nil {
+		var u *a2apb.StreamResponse
+		u, err = stream.Recv()
+		x := u.GetStatusUpdate().GetMetadata().GetFields()[mesh.ExtensionURI].GetStructValue().GetFields()["execution"].GetStructValue().GetFields()
+		if x["state"].GetStringValue() == "output" {
+			given[x["agent"].GetStringValue()] += x["other_parts"].GetNumberValue()
+			ids[x["agent"].GetStringValue()] = x["id"].GetStringValue()
+		}
+	}
+	if !errors.Is(err, io.EOF) {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(map[string]float64{castStreaming: 3, castV03: 3}, given); d != "" {
+		t.Errorf("parts that are no text (-want +got)\n%s", d)
+	}
+	for agent, execution := range ids {
+		got, err := meshv1.NewExecutionServiceClient(m.dial()).GetExecution(inThread(t, id), &meshv1.GetExecutionRequest{ThreadId: id, ExecutionId: execution})
+		if err != nil {
+			t.Fatal(err)
+		}
+		parts := artifactParts(&a2apb.Task{Artifacts: got.GetExecution().GetArtifacts()})
+		if d := cmp.Diff(shownParts(galleryParts()), shownParts(parts)); d != "" || wordsOf(parts) != fmt.Sprintf(castWords, agent) {
+			t.Errorf("%s gave %q, and (-want +got)\n%s", agent, wordsOf(parts), d)
+		}
 	}
 }

@@ -94,7 +94,7 @@ func (e *Edge) intake(ctx context.Context, req *a2apb.SendMessageRequest) (*inta
 		in.named = c
 	}
 	in.key = mesh.ThreadKey{Tenant: call.Principal.Tenant, ID: id}
-	in.msg.ContextId = id
+	in.msg.ContextId, in.msg.Metadata = id, mesh.FromClient(in.msg.Metadata)
 	if err := checkExit(msg); err != nil {
 		return nil, err
 	}
@@ -240,11 +240,11 @@ func (e *Edge) accept(ctx context.Context, in *intake) (mesh.ExecutionID, mesh.S
 		}
 		events = e.posting(ctx, in, t, id)
 		dec := cache.Decision{Events: slices.Clip(events)}
-		if in.exit == nil {
+		if in.exit != nil {
+			e.leave(s, in, id, in.exit, &dec)
+		} else {
 			e.park(s, id, &dec)
-			return dec, nil
 		}
-		e.leave(s, in, id, in.exit, &dec)
 		return dec, nil
 	})
 	if err != nil {

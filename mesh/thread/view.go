@@ -188,15 +188,19 @@ func (v *View) chunk(e *mesh.Event, b mesh.ArtifactAppended) *a2apb.StreamRespon
 		return nil
 	}
 	var words string
+	others := 0
 	for _, p := range b.Artifact.GetParts() { // they may be pieces of one text
+		if _, isText := p.GetContent().(*a2apb.Part_Text); !isText {
+			others++
+		}
 		words += p.GetText()
 	}
-	if words == "" {
+	if words == "" && others == 0 {
 		return nil
 	}
 	return v.status(e, a2apb.TaskState_TASK_STATE_WORKING, nil, nil, "agent", x.Agent, "execution", map[string]any{
 		"id": string(x.ID), "parent": string(x.Parent), "agent": x.Agent, "label": x.Label, "kind": string(x.Kind),
-		"state": "output", "text": words, "artifact": b.Artifact.GetArtifactId(), "append": b.Append,
+		"state": "output", "text": words, "artifact": b.Artifact.GetArtifactId(), "append": b.Append, "other_parts": float64(others),
 	})
 }
 

@@ -1,7 +1,6 @@
 package turn
 
 import (
-	"maps"
 	"slices"
 
 	"google.golang.org/protobuf/types/known/structpb"
@@ -13,23 +12,15 @@ import (
 
 // offer tells the leg's agent, in the message that it gets, of the session that it handed
 // over and that its user left before it was done: as it comes back, to say so; with the
-// user's next message, to offer it; and with the one after, that it did. Nobody else says
-// so in the node's place.
+// user's next message, to offer it; and with the one after, that it did.
 func (d *driver) offer(s *thread.State, l *leg) {
-	told := a2a.Extension(l.message.GetMetadata()).GetFields()
-	_, forged := told[a2a.KeyResume]
 	about := d.left(s, l)
-	switch {
-	case about != nil:
-		l.message.Metadata = a2a.SetExtension(l.message.Metadata, map[string]*structpb.Value{a2a.KeyResume: structpb.NewStructValue(about)})
-		if !slices.Contains(l.message.Extensions, mesh.ExtensionURI) {
-			l.message.Extensions = append(l.message.Extensions, mesh.ExtensionURI)
-		}
-	case forged:
-		rest := maps.Clone(told)
-		delete(rest, a2a.KeyResume)
-		l.message.Metadata = a2a.WithoutExtension(l.message.Metadata)
-		l.message.Metadata = a2a.SetExtension(l.message.Metadata, rest)
+	if about == nil {
+		return
+	}
+	l.message.Metadata = a2a.SetExtension(l.message.Metadata, map[string]*structpb.Value{a2a.KeyResume: structpb.NewStructValue(about)})
+	if !slices.Contains(l.message.Extensions, mesh.ExtensionURI) {
+		l.message.Extensions = append(l.message.Extensions, mesh.ExtensionURI)
 	}
 }
 

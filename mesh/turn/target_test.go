@@ -22,8 +22,9 @@ import (
 type targets struct {
 	agent
 	r          *Runner
-	gone, back time.Time // smith is not live before that
-	dies       bool      // smith says nothing to a message
+	gone, back time.Time       // smith is not live before that
+	dies       bool            // smith says nothing to a message
+	late       []time.Duration // after which main says more, when it has given the stream away
 	called     []string
 }
 
@@ -61,6 +62,14 @@ func (c *targetCall) SendStreamingMessage(ctx context.Context, req *a2apb.SendMe
 			if err := add(c.r, gives(as.Execution, "main", "smith")); err != nil {
 				yield(call.Response{}, err)
 				return
+			}
+			for gave, i := time.Now(), 0; i < len(c.late); i++ {
+				select {
+				case <-time.After(time.Until(gave.Add(c.late[i]))):
+				case <-ctx.Done():
+					return
+				}
+				say(piece("t", c.late[i].String()))
 			}
 		default:
 			say(task("t"))
@@ -116,4 +125,38 @@ func TestATargetThatIsNotThereIsNotWaitedForLong(t *testing.T) {
 			})
 		})
 	}
+}
+
+// finding N12: who gave the stream away is logged for two seconds, and not shown; then it is told
+// to end.
+func TestWhoGaveTheStreamAwayIsHeardForTwoSeconds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &targets{agent: agent{canceled: make(chan string, 8)}, late: []time.Duration{time.Second, 1900 * time.Millisecond, 2100 * time.Millisecond}}
+		s.r = runner(t, &ledger{Backend: mem.Open()}, &s.agent)
+		s.r.Directory, s.r.Dialer = s, s
+		defer func() { _ = s.r.Close(t.Context()) }()
+		post(t, s.r, "t1")
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		events, err := s.r.Log.Read(t.Context(), key, 0, 1000)
+		must(t, err)
+		var logged, text []string
+		shown := thread.NewSnapshot(key.ID, "t1")
+		for _, e := range events {
+			if a, ok := e.Body.(mesh.ArtifactAppended); ok && e.Actor == "agent:main" {
+				logged = append(logged, a2a.ArtifactText(a.Artifact))
+			}
+			shown.Apply(e)
+		}
+		task, _ := shown.Task()
+		for _, a := range task.GetArtifacts() {
+			text = append(text, a2a.ArtifactText(a))
+		}
+		if diff := cmp.Diff([][]string{{"one moment", "1s", "1.9s"}, {"one moment", "smith: "}}, [][]string{logged, text}); diff != "" {
+			t.Errorf("logged of main, and shown (-want +got):\n%s", diff)
+		}
+		if len(s.canceled) != 1 {
+			t.Errorf("it was told to end %d times", len(s.canceled))
+		}
+	})
 }

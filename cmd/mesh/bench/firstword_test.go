@@ -37,9 +37,9 @@ func (b *bench) firstWords(ctx context.Context, r round, _ int) error {
 		return err
 	}
 	to, asked := as(ctx, "default", "main"), question{chunks: 1}.String()
-	took := map[string][]float64{}
+	took, both := map[string][]float64{}, map[string]string{"mesh plain": asked, "mesh orchestrated": consultWord + asked}
 	for i := range max(b.alone, 20) + 1 {
-		for name, words := range map[string]string{"mesh plain": asked, "mesh orchestrated": consultWord + asked} {
+		for name, words := range both {
 			one, err := m.doors["grpc"].first(to, words)
 			if err != nil {
 				return fmt.Errorf("%s: %w", name, err)
@@ -49,8 +49,12 @@ func (b *bench) firstWords(ctx context.Context, r round, _ int) error {
 			}
 		}
 	}
-	for name, values := range took {
-		r[name] = median(values)
+	for name, words := range both {
+		r[name] = median(took[name])
+		ask := func(int) error { _, err := m.doors["grpc"].first(to, words); return err }
+		if err := b.count(r, m, counted{name, 1, b.alone, ask}); err != nil {
+			return err
+		}
 	}
 	r["mesh orchestrated p95"] = quantile(took["mesh orchestrated"], 0.95)
 	r["mesh orchestrated p95 of 3 s"] = r["mesh orchestrated p95"] / us(3*time.Second)

@@ -26,12 +26,22 @@ const (
 	talkEvery  = 250 * time.Millisecond
 )
 
-// handoffs measures what a handoff costs the node beside a turn without one, and how long its
-// user waits for the word of the next agent while many others have conversations, beside a
+// handoffs measures what a turn with a handoff costs the node beside a turn of each of two such
+// agents, and how long its user waits for the word of the next agent while many others have conversations, beside a
 // round trip among the same: from a message to the first word of the answer.
 func (b *bench) handoffs(ctx context.Context, r round, _ int) error {
 	d := b.mesh.doors["grpc"]
-	if err := b.timed(r, "mesh handoff", b.mesh, b.crowd, func(int) error { _, err := d.gap(ctx); return err }); err != nil {
+	for name, do := range map[string]func(int) error{
+		"mesh handoff": func(int) error { _, err := d.gap(ctx); return err },
+		"mesh of each": func(int) error {
+			return errors.Join(d.wholeOf(as(ctx, "default", "own"), question{chunks: 1, size: piece}), d.whole(ctx, 1))
+		},
+	} {
+		if err := b.timed(r, name, b.mesh, b.crowd, do); err != nil {
+			return err
+		}
+	}
+	if err := b.count(r, b.mesh, counted{"handoff", 1, b.alone, func(int) error { _, err := d.gap(ctx); return err }}); err != nil {
 		return err
 	}
 	others, err := b.talk(ctx)
@@ -41,6 +51,7 @@ func (b *bench) handoffs(ctx context.Context, r round, _ int) error {
 	var gap, open []float64
 	var failed error
 	before, begin := others.turns.Load(), time.Now()
+	cpu, err := b.mesh.cpu()
 	for range max(b.alone, 20) {
 		one, err := d.gap(ctx)
 		trip, err2 := d.open(ctx)
@@ -49,12 +60,15 @@ func (b *bench) handoffs(ctx context.Context, r round, _ int) error {
 		}
 		gap, open = append(gap, one), append(open, trip)
 	}
-	r["mesh talks"] = float64(others.turns.Load()-before) / time.Since(begin).Seconds()
-	if err := errors.Join(failed, others.stop()); err != nil {
+	used, err2 := b.mesh.cpu()
+	wall := time.Since(begin)
+	r["mesh talks"] = float64(others.turns.Load()-before) / wall.Seconds()
+	r["mesh busy amid"] = 100 * float64(used-cpu) / float64(wall)
+	if err := errors.Join(failed, err, err2, others.stop()); err != nil {
 		return err
 	}
 	r["mesh gap amid"], r["mesh open amid"] = median(gap), median(open)
-	r["mesh gap amid p95"] = quantile(gap, 0.95)
+	r["mesh gap amid p95"], r["mesh open amid p95"] = quantile(gap, 0.95), quantile(open, 0.95)
 	r["mesh gap amid p95 of 1 s"] = r["mesh gap amid p95"] / us(time.Second)
 	return nil
 }

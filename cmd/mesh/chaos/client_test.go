@@ -33,10 +33,14 @@ type turn struct {
 	seen  map[int64]uint64 // updates by their Seq, as sums
 	state a2apb.TaskState
 	asked []string // words of the steps that the last status is about
+	step  string   // of its agent's workflow, if it has said one
 }
 
 // status notes the turn's status.
-func (t *turn) status(s *a2apb.TaskStatus) {
+func (t *turn) status(s *a2apb.TaskStatus, md *structpb.Struct) {
+	if step := fieldOf(md, "state").GetStringValue(); step != "" {
+		t.step = step
+	}
 	t.state, t.asked = s.GetState(), nil
 	for _, p := range s.GetMessage().GetParts() {
 		t.asked = append(t.asked, words.FindAllString(p.GetText(), -1)...)
@@ -51,12 +55,20 @@ type ledger struct {
 	events  map[string][]uint64 // of threads, as they were read
 	wrong   []string            // what must not be
 	counts  map[string]int
+	note    func(entry) // keeps what a client learns, or nil
+}
+
+func (l *ledger) noted(e entry) {
+	if l.note != nil {
+		l.note(e)
+	}
 }
 
 func (l *ledger) fault(format string, args ...any) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.wrong = append(l.wrong, fmt.Sprintf(format, args...))
+	l.noted(entry{Wrong: l.wrong[len(l.wrong)-1]})
 }
 
 func (l *ledger) count(what string, n int) {
@@ -84,7 +96,12 @@ func sum(m proto.Message) uint64 {
 
 // seqOf is the place of an update in its thread.
 func seqOf(md *structpb.Struct) int64 {
-	return int64(md.GetFields()[mesh.ExtensionURI].GetStructValue().GetFields()["seq"].GetNumberValue())
+	return int64(fieldOf(md, "seq").GetNumberValue())
+}
+
+// fieldOf is what our extension says in metadata.
+func fieldOf(md *structpb.Struct, name string) *structpb.Value {
+	return md.GetFields()[mesh.ExtensionURI].GetStructValue().GetFields()[name]
 }
 
 // A client has conversations, one after the other.
@@ -153,6 +170,11 @@ func (c *client) way() way {
 func (c *client) say(ctx context.Context, t *turn, words string) bool {
 	msg := &a2apb.Message{MessageId: mesh.NewEventID(), ContextId: t.thread, TaskId: t.task, Role: a2apb.Role_ROLE_USER,
 		Parts: []*a2apb.Part{{Content: &a2apb.Part_Text{Text: words}}}}
+	return c.deliver(ctx, t, msg)
+}
+
+// deliver sends the message until it is acknowledged.
+func (c *client) deliver(ctx context.Context, t *turn, msg *a2apb.Message) bool {
 	req := &a2apb.SendMessageRequest{Message: msg}
 	again := c.chance.IntN(5) == 0
 	for attempts := 0; ; attempts++ {
@@ -167,6 +189,7 @@ func (c *client) say(ctx context.Context, t *turn, words string) bool {
 				c.l.fault("message %s opened the task %s, and when it was sent again %s", msg.MessageId, t.task, task)
 			}
 			t.task = task
+			c.l.noted(entry{Turn: t.plan, Acked: msg.MessageId, Task: task, First: t.first, State: int32(t.state)})
 			if c.l.touch(t.thread); !again {
 				return true
 			}
@@ -211,8 +234,9 @@ func (c *client) attempt(ctx context.Context, t *turn, req *a2apb.SendMessageReq
 	if t.first == 0 {
 		t.first = seqOf(task.GetMetadata())
 		t.last = t.first
+		c.l.noted(entry{Turn: t.plan, Task: task.GetId(), First: t.first})
 		if state := task.GetStatus().GetState(); mesh.Terminal(state) || mesh.Interrupted(state) {
-			t.status(task.GetStatus()) // an earlier attempt had arrived, and all has happened since
+			t.status(task.GetStatus(), nil) // an earlier attempt had arrived, and all has happened since
 			return task.GetId(), nil
 		}
 	}
@@ -240,8 +264,9 @@ func (c *client) see(t *turn, u *a2apb.StreamResponse) bool {
 	}
 	t.seen[seq], t.last = is, seq
 	if s := u.GetStatusUpdate(); s != nil {
-		t.status(s.GetStatus())
+		t.status(s.GetStatus(), md)
 	}
+	c.l.noted(entry{Turn: t.plan, Seq: seq, Sum: is, State: int32(t.state), Step: t.step})
 	return !mesh.Terminal(t.state) && !mesh.Interrupted(t.state)
 }
 

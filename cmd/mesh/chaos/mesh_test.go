@@ -2,6 +2,7 @@ package chaos_test
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -36,8 +37,9 @@ var host = func() string {
 
 // A target is a mesh in a process of its own, which dies and comes back.
 type target struct {
-	bin, dir string
-	env      []string
+	bin, dir   string
+	env        []string
+	grpc, http string // where it listens; by default anywhere
 
 	mu   sync.Mutex
 	cmd  *exec.Cmd
@@ -59,10 +61,13 @@ func (m *target) Write(p []byte) (int, error) {
 	return m.said.Write(p)
 }
 
-// build makes the binary, of what make build may have compiled.
+// built is where the binary is for all tests of a run.
+var built string
+
+// build makes the binary, of what make build may have compiled, or the test before.
 func build(t *testing.T) string {
 	t.Helper()
-	bin := filepath.Join(t.TempDir(), "mesh")
+	bin := filepath.Join(built, "mesh")
 	if out, err := exec.Command("go", "build", "-trimpath", "-overlay", overlay(t), "-o", bin, "agentmesh/cmd/mesh").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
@@ -74,7 +79,7 @@ var listens = regexp.MustCompile(`(?s)gRPC +(\S+)\n +HTTP +(http://\S+)\n.*Ctrl-
 // start runs the mesh and returns when it can be used, or nil when it ended
 // before, as it does when it is killed early. kill, if it is not 0, is when.
 func (m *target) start(kill time.Duration) error {
-	cmd := exec.Command(m.bin, "up", "--grpc", host+":0", "--http", host+":0", "--data", "data",
+	cmd := exec.Command(m.bin, "up", "--grpc", cmp.Or(m.grpc, host+":0"), "--http", cmp.Or(m.http, host+":0"), "--data", "data",
 		"--tool-mode", "single_loop", "--skill-interface", "json", "--grace", "300ms")
 	cmd.Dir, cmd.Env, cmd.Stderr = m.dir, m.env, m
 	out, err := cmd.StdoutPipe()
