@@ -154,7 +154,7 @@ func (h *Handoffs) ending(s *thread.State, g *mesh.Grant, by string, end mesh.Ha
 			return end.Stays || t.ID == g.Turn && t.State != a2apb.TaskState_TASK_STATE_INPUT_REQUIRED
 		})
 	}
-	c := s.Close(turns, func(*thread.Execution) bool { return false })
+	c := s.Close(by, turns, func(*thread.Execution) bool { return false })
 	switch n := len(turns); {
 	case g != nil:
 	case len(c.Working) > 0: // its user reads it
