@@ -91,7 +91,7 @@ func isDefault(text string) bool {
 	for _, p := range []string{"you decide", "you choose", "your choice", "your call", "up to you",
 		"dont know", "do not know", "no idea", "not sure", "dont care", "no preference", "as you like", "as suggested",
 		"your suggestion", "your suggestions", "take both", "whatever", "default", "defaults", "skip",
-		"both", "take them", "take those", "take these", "use them", "use those", "use these", "is fine", "are fine", "is good", "are good", "as is"} {
+		"as you suggest", "as you suggested", "what you suggest", "what you suggested", "both", "take them", "take those", "take these", "use them", "use those", "use these", "is fine", "are fine", "is good", "are good", "as is"} {
 		before, after, found := strings.Cut(" "+said+" ", " "+p+" ")
 		if found && !slices.ContainsFunc(strings.Fields(before+" "+after), func(w string) bool { return !slices.Contains(besideDefault, w) }) {
 			return true

@@ -147,7 +147,7 @@ func (t talk) asks(text string) bool {
 	}
 	words := without(plain(text), overtures)
 	switch {
-	case bare(text): // a phrase that sounds like a question
+	case bare(text) || isDefault(text): // a phrase that sounds like a question
 		return false
 	case len(words) == 0:
 		return mark

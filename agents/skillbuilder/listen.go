@@ -20,11 +20,11 @@ const (
 
 var (
 	itemPattern    = regexp.MustCompile(`(?s)^\s*1[.)]\s*(.*?)\s*(?:^|\s)2[.)]\s*(.*)$`)
-	inputsPattern  = regexp.MustCompile(`(?i)(?:\b(?:the\s+)?(?:required\s+)?(?:inputs?|parameters?|params|arguments?|fields?)\b\s*(?:are|is|to be)?\s*[:=]?|\b(?:it|they|we|you|and)?\s*\b(?:needs?|takes?|requires?|asks?\s+for|must\s+know|should\s+know)\b(?:\s+to\s+know)?\s*:?)\s+(.+)$`)
+	inputsPattern  = regexp.MustCompile(`(?i)(?:\b(?:the\s+)?(?:required\s+)?(?:inputs?|parameters?|params|arguments?|fields?)\b\s*(?:are|is|to be|to)?\s*[:=]?|\b(?:it|they|we|you|and)?\s*\b(?:needs?|takes?|requires?|asks?\s+for|must\s+know|should\s+know)\b(?:\s+to\s+know)?\s*:?)\s+(.+)$`)
 	stepsPattern   = regexp.MustCompile(`(?i)^\s*(?:change\s+)?(?:the\s+)?steps?\s*(?:to|are|:|=)\s*(.+)$`)
-	aboutPattern   = regexp.MustCompile(`(?i)^\s*(?:change\s+)?(?:the\s+)?(?:description|purpose)\s*(?:to|is|:|=)\s*(.+)$`)
+	aboutPattern   = regexp.MustCompile(`(?i)^\s*(?:change\s+)?(?:the\s+)?(?:description|purpose)\s*(?:to|is|should\s+be\s*:?|:|=)\s*(.+)$`)
 	confirmPattern = regexp.MustCompile(`(?i)^\s*(?:the\s+)?confirm(?:ation)?\s*(?:with|question)?\s*[:=]\s*(.+)$`)
-	namePattern    = regexp.MustCompile(`(?i)(?:^|[.,;!]\s*|\b(?:and|but|please|just|ok|it is|should be|lets|let us|to)\s+)(?:the\s+)?(?:(?:rename|call|name)\s+(?:it|the\s+skill|this\s+skill)|rename|called|named|name)(?:\s*[:=]\s*|\s+(?:(?:should\s+be|to|is|as)\s+)?)[“"'` + "`" + `]?([A-Za-z][A-Za-z0-9_. -]*)`)
+	namePattern    = regexp.MustCompile(`(?i)(?:^|[.,;!]\s*|\b(?:and|but|please|just|ok|it is|should be|lets|let us|to)\s+)(?:(?:change|set)\s+)?(?:the\s+)?(?:(?:rename|call|name)\s+(?:it|the\s+skill|this\s+skill)|rename|called|named|name)(?:\s*[:=]\s*|\s+(?:(?:should\s+be|to|is|as)\s+)?)[“"'` + "`" + `]?([A-Za-z][A-Za-z0-9_. -]*)`)
 	dotted         = regexp.MustCompile(`(?:^|[\s“"'` + "`" + `(])([a-z][a-z0-9_]*\.[a-z][a-z0-9_]*)(?:[\s”"'` + "`" + `),.;!]|$)`)
 	quotedPattern  = regexp.MustCompile(`[“"]([^“”"\n]{1,120})[”"]|(?:^|\s)['‘]([^'‘’\n]{1,120})['’](?:[\s,.;]|$)`)
 	whenPattern    = regexp.MustCompile(`(?i)\b(?:triggers?|phrases?|words?|keywords?|use\s+(?:it|this)?\s*(?:for|when|on)|when(?:ever)?)\b\s*(?:are|is|to|:|=)?\s*(?:(?:i|we|you|someone|somebody|people|the user)\s+(?:says?|asks?(?:\s+(?:for|to))?|writes?|wants?(?:\s+to)?)\s+)?(.+)$`)

@@ -20,7 +20,7 @@ var (
 	marked = regexp.MustCompile(lead + `(?:(?:change|set|make|update|use)\s+)?(?:(?:the|its|as)\s+)*(?:required\s+)?` +
 		`(?:inputs?|parameters?|params|arguments?|fields?|steps?|triggers?|phrases?|keywords?|confirm(?:ation)?(?:\s+(?:with|question))?|description|purpose|name)\s*(?:to\b|are\b|is\b|should\s+be\b|:|=)`)
 	// judged says how a part is, and not what.
-	judged = regexp.MustCompile(`(?i)\b(?:is|are)\s+(?:fine|good|ok|okay|great|right|wrong|bad|missing|unclear|not|too|all|still)\b`)
+	judged = regexp.MustCompile(lead + `(?:[\w.]+\s+){1,3}(?:(?:is|are)\s+(?:fine|good|ok|okay|great|right|wrong|bad|missing|unclear|not|too|all|still|enough)|looks?\s+(?:like|as|good|bad|nice|fine|wrong))\b`)
 	// calls gives the skill a name.
 	calls = regexp.MustCompile(lead + `(?:(?:(?:i|we|lets)(?:['’]?d)?\s+(?:want\s+to\s+|would\s+like\s+to\s+|like\s+to\s+)?)?(?:rename|call|name)\s+(?:it|the\s+skill|this\s+skill|to)\b|(?:it|the\s+skill)\s+(?:is|should\s+be|shall\s+be|is\s+to\s+be)\s+(?:called|named)\b)`)
 	idiom = regexp.MustCompile(`(?i)\bcall\s+it\s+(?:a\s+(?:day|night)|quits|off)\b`)
@@ -44,7 +44,7 @@ var (
 	speakers = strings.Fields("i im id ill ive we weve ich wir")
 	ownWords = append(strings.Fields("me my mine our ours us myself mir mich mein meine meinen uns unser"), speakers...)
 	// states are verbs that say how something is, and not what it does.
-	states = strings.Fields("is isnt was wasnt be been being has hasnt had have does doesnt did didnt do seems looks sounds feels says said might may hurts rains depends matters")
+	states = strings.Fields("is isnt was wasnt be been being has hasnt had have does doesnt did didnt do seems sounds feels says said might may hurts rains depends matters")
 	// undoing are verbs that take something away.
 	undoing = strings.Fields("delete remove cancel stop close undo drop forget kill ignore")
 	// noise are words that say nothing, alone.
@@ -113,11 +113,11 @@ func goesOn(s string) bool {
 func (t talk) plainly(s string) bool {
 	words := plain(s)
 	switch {
-	case len(words) == 0 || idiom.MatchString(s):
+	case len(words) == 0 || idiom.MatchString(s) || judged.MatchString(s):
 		return false
 	case t.Draft.Purpose == "":
 		return saysPurpose(s, words)
-	case isMarked(s) || calls.MatchString(s) || saysApproval(s):
+	case marked.MatchString(s) || calls.MatchString(s) || saysApproval(s):
 		return true
 	case needing.MatchString(s) || saying.MatchString(s) || named.MatchString(s):
 		return true
@@ -140,7 +140,7 @@ func saysApproval(s string) bool {
 		words = p.ReplaceAllString(words, "  ")
 	}
 	return !slices.ContainsFunc(strings.Fields(words), func(w string) bool {
-		return !slices.Contains(generic, w) && !slices.Contains(asking, w) && !slices.Contains(leads, w) && w != "wait"
+		return !slices.Contains(generic, w) && !slices.Contains(asking, w) && !slices.Contains(leads, w) && w != "wait" && w != "make"
 	})
 }
 
@@ -174,23 +174,32 @@ func (t talk) about(words []string) bool {
 	if has(words, own) || slices.Contains(undoing, words[0]) && gistOf(t.Draft.Purpose).verb != words[0] {
 		return false
 	}
-	return has(words, t.subject()) || slices.ContainsFunc(words, func(w string) bool { return slices.Contains(t.subject(), base(w)) })
+	rest := words
+	if isVerb(words[0]) && len(words) > 1 {
+		rest = words[1:] // "message Bob" does not speak of the message
+	}
+	if t.Step == Gathering && has(rest, t.inputWords()) {
+		return true
+	}
+	subject := t.subject()
+	return slices.ContainsFunc(words, func(w string) bool { return slices.Contains(subject, w) || slices.Contains(subject, base(w)) })
 }
 
-// subject is the words that say what the skill is about, beyond what it does with that. Where
-// inputs are asked for, their names are such words.
+// inputWords are the words of the names of the inputs, and of those that such a skill mostly has.
+func (t talk) inputWords() (known []string) {
+	for _, in := range slices.Concat(t.Draft.Inputs, usualInputs(t.Draft.Purpose)) {
+		known = append(known, strings.Split(in.Name, "_")...)
+	}
+	return known
+}
+
+// subject is the words that say what the skill is about, beyond what it does with that.
 func (t talk) subject() (known []string) {
 	words := plain(t.Draft.Purpose)
 	for _, w := range content(words[min(len(words), 1):]) {
 		if len(w) > 2 && !slices.Contains(joints, w) && !slices.Contains(ofIt, w) && !slices.Contains(nowhere, w) {
 			known = append(known, w, base(w))
 		}
-	}
-	if t.Step != Gathering {
-		return known
-	}
-	for _, in := range append(slices.Clone(t.Draft.Inputs), usualInputs(t.Draft.Purpose)...) {
-		known = append(known, strings.Split(in.Name, "_")...)
 	}
 	return known
 }
@@ -218,7 +227,7 @@ func (t talk) nameList(s string) bool {
 	items := listBreak.Split(s, -1)
 	return !slices.ContainsFunc(items, func(item string) bool {
 		words := plain(itemBreak.ReplaceAllString(item, ""))
-		name := without(words, slices.Concat(determiners, []string{"optional", "required"}))
+		name := without(words, slices.Concat(determiners, []string{"optional", "required", "just", "only"}))
 		return !isName(name) || len(items) == 1 && len(name) == len(words)
 	})
 }

@@ -113,6 +113,7 @@ func TestEditsChangeWhatTheyNameAndNothingElse(t *testing.T) {
 	for text, want := range map[string]func(*draft){
 		"rename it to ops.page":                    func(s *draft) { s.Name = "ops.page" },
 		"call it page_ops":                         func(s *draft) { s.Name = "slack.page_ops" },
+		"change the name to ops.page":              func(s *draft) { s.Name = "ops.page" },
 		"triggers: page ops, wake somebody":        func(s *draft) { s.Triggers = []string{"page ops", "wake somebody"} },
 		"steps: look up who is on duty. Post it":   func(s *draft) { s.Steps = []string{"look up who is on duty", "Post it"} },
 		"description: it pages the people on duty": func(s *draft) { s.Purpose = "pages the people on duty" },

@@ -64,7 +64,7 @@ func (e *Edge) leaving(s *thread.State, in *intake) (*thread.Execution, error) {
 // others in which that agent waits are over; one in which it works goes on with main, too.
 func (e *Edge) leave(s *thread.State, in *intake, id mesh.ExecutionID, out *exit, dec *cache.Decision) {
 	by := "user:" + in.call.Principal.User
-	c := s.Close(s.InSession(), func(t *thread.Execution) bool { return t.ID == id })
+	c := s.Close(by, s.InSession(), func(t *thread.Execution) bool { return t.ID == id })
 	about := id
 	if len(c.Working) > 0 {
 		about = mesh.ExecutionID(c.Working[0]) // it tells who reads it

@@ -25,7 +25,6 @@ type End struct {
 }
 
 func (r *End) validate() error {
-	const op = "handoff.End"
 	switch r.Outcome {
 	case "":
 		r.Outcome = mesh.HandoffCompleted
@@ -63,7 +62,6 @@ func (r *End) validate() error {
 // Invalid for an unknown outcome, a summary that is too long, or an artifact that the
 // thread does not have.
 func (h *Handoffs) End(ctx context.Context, key mesh.ThreadKey, p mesh.Principal, req End) (*thread.Handoff, error) {
-	const op = "handoff.End"
 	if err := req.validate(); err != nil {
 		return nil, err
 	}
@@ -123,7 +121,6 @@ func conclude(s *thread.Handoff, g *mesh.Grant, by string, req End, refs []mesh.
 
 // mayEnd checks that the caller may end the handoff of the thread, as it is.
 func mayEnd(s *thread.State, p mesh.Principal) error {
-	const op = "handoff.End"
 	g := p.Grant
 	if s.Seq == 0 || !s.MayRead(p) {
 		return mesh.ThreadNotFound(op)
@@ -157,7 +154,7 @@ func (h *Handoffs) ending(s *thread.State, g *mesh.Grant, by string, end mesh.Ha
 			return end.Stays || t.ID == g.Turn && t.State != a2apb.TaskState_TASK_STATE_INPUT_REQUIRED
 		})
 	}
-	c := s.Close(turns, func(*thread.Execution) bool { return false })
+	c := s.Close(by, turns, func(*thread.Execution) bool { return false })
 	switch n := len(turns); {
 	case g != nil:
 	case len(c.Working) > 0: // its user reads it

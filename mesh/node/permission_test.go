@@ -282,10 +282,21 @@ func TestWhoTakesPartGetsNoMoreByThat(t *testing.T) {
 	if s := send("a", "on"); s.state != a2apb.TaskState_TASK_STATE_INPUT_REQUIRED || !slices.ContainsFunc(s.status, func(said string) bool { return questionOf(said) == "After on?" }) {
 		t.Errorf("who has it: ended %v: %q", s.state, s.status)
 	}
-	if _, err := meshv1.NewHandoffServiceClient(conn).EndHandoff(as(plain(t), "eve"), &meshv1.EndHandoffRequest{ThreadId: id, Outcome: "cancelled"}); err != nil {
-		t.Errorf("who lacks it does not end it: %v", err)
+	ends := map[string]func() said{
+		"EndHandoff": func() said {
+			if _, err := meshv1.NewHandoffServiceClient(conn).EndHandoff(as(plain(t), "eve"), &meshv1.EndHandoffRequest{ThreadId: id, Outcome: "cancelled"}); err != nil {
+				t.Errorf("who lacks it does not end it: %v", err)
+			}
+			return send("eve", "hello")
+		},
+		"exit": func() said { return send("eve", "exit") },
 	}
-	if s := send("eve", "hello"); s.text != "main: hello" {
-		t.Errorf("then main is asked: %q", s.text)
+	for name, end := range ends {
+		if s := end(); s.state != a2apb.TaskState_TASK_STATE_COMPLETED || !strings.HasPrefix(s.text, "main: ") {
+			t.Errorf("%s: ended %v, main said %q", name, s.state, s.text)
+		}
+		if s := send("a", "go"); s.state != a2apb.TaskState_TASK_STATE_INPUT_REQUIRED {
+			t.Fatalf("%s: begun again it ended %v", name, s.state)
+		}
 	}
 }

@@ -1,6 +1,7 @@
 package thread
 
 import (
+	"strings"
 	"time"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
@@ -95,9 +96,9 @@ type Closing struct {
 }
 
 // Close returns what comes to rest in the turns, which are in the session of the handoff that
-// is active, when it ends. In those that wait for their users nobody waits any more; those of
+// is active, when the actor ends it. In those that wait for their users nobody waits any more; those of
 // which goesOn says so go on, and the others are over.
-func (s *State) Close(turns []*Execution, goesOn func(*Execution) bool) Closing {
+func (s *State) Close(by string, turns []*Execution, goesOn func(*Execution) bool) Closing {
 	var c Closing
 	event := func(id mesh.ExecutionID, b mesh.Body) {
 		c.Events = append(c.Events, &mesh.Event{Execution: id, Body: b})
@@ -112,8 +113,12 @@ func (s *State) Close(turns []*Execution, goesOn func(*Execution) bool) Closing 
 			event(x.Parent, mesh.DispatchSettled{Child: x.ID, State: a2apb.TaskState_TASK_STATE_CANCELED, Reason: mesh.ReasonHandedOff})
 		}
 		if !goesOn(t) {
+			other, _ := strings.CutPrefix(by, "user:")
+			if other == t.User || other == by {
+				other = ""
+			}
 			event(t.ID, mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_CANCELED, Reason: mesh.ReasonHandedOff,
-				Message: mesh.Say(catalogue.BackWithMain(s.Handoff.To))})
+				Message: mesh.Say(catalogue.BackWithMain(s.Handoff.To, other))})
 		}
 	}
 	return c
