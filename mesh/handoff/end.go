@@ -25,6 +25,7 @@ type End struct {
 }
 
 func (r *End) validate() error {
+	const op = "handoff.End"
 	switch r.Outcome {
 	case "":
 		r.Outcome = mesh.HandoffCompleted
@@ -121,6 +122,7 @@ func conclude(s *thread.Handoff, g *mesh.Grant, by string, req End, refs []mesh.
 
 // mayEnd checks that the caller may end the handoff of the thread, as it is.
 func mayEnd(s *thread.State, p mesh.Principal) error {
+	const op = "handoff.End"
 	g := p.Grant
 	if s.Seq == 0 || !s.MayRead(p) {
 		return mesh.ThreadNotFound(op)
