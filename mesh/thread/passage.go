@@ -55,6 +55,10 @@ func (p *passage) apply(e *mesh.Event) (turn mesh.ExecutionID) {
 	if p == nil || p.back != 0 || p.heard != 0 && p.ended == 0 {
 		return ""
 	}
+	switch e.Body.(type) {
+	case mesh.HandoffStarted, mesh.HandoffEnded: // also of another handoff
+		return ""
+	}
 	if b, begins := e.Body.(mesh.DispatchIssued); begins {
 		p.expect(e, b.Child)
 	}
