@@ -170,6 +170,30 @@ func TestEveryReasonIsDocumented(t *testing.T) {
 	}
 }
 
+// The programs that a page shows are those that tests run.
+func TestThePageOfProgramsShowsThemWhole(t *testing.T) {
+	page, shown := pages(t)["programs.md"], 0
+	err := fs.WalkDir(os.DirFS("."), "examples", func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		source, err := os.ReadFile(name)
+		shown++
+		if named := regexp.MustCompile("(?m)^`" + regexp.QuoteMeta(name) + "`.*:\n\n```\\w+\n"); !named.MatchString(page) {
+			t.Errorf("programs.md does not show %s", name)
+		} else if rest := page[named.FindStringIndex(page)[1]:]; !strings.HasPrefix(rest, string(source)+"```\n") {
+			t.Errorf("programs.md shows another %s than there is", name)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if shown < 4 {
+		t.Errorf("there are only %d examples: this test looks at the wrong place", shown)
+	}
+}
+
 func TestDecisionsSayWhatWouldChangeOurMind(t *testing.T) {
 	n := 0
 	for name, text := range pages(t) {

@@ -3,8 +3,10 @@ package mesh
 import (
 	"slices"
 	"strings"
+	"unicode"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
+	"golang.org/x/text/unicode/norm"
 )
 
 // Say makes a message of an agent out of text.
@@ -25,15 +27,31 @@ func TextOf(m *a2apb.Message) string {
 }
 
 // ExitWord is what leaves every agent that the conversation was handed over to, as the whole
-// message of the user, in any case of letters: whoever reads nothing can say it.
+// message of the user, however it is written that Says takes: whoever reads nothing can say it.
 const ExitWord = "exit"
 
-// Says reports whether the message is one of the words and nothing else, but for space
-// around it and the case of letters.
+// maxSaid bounds a word that Says may find, in bytes: what is longer is no word.
+const maxSaid = 128
+
+// Says reports whether the message is one of the words and nothing else. The case of letters
+// does not count, in any script, nor how an accent is encoded, the width of space between
+// words, and space, quotation marks, full stops and exclamation marks around them, as who
+// dictates or copies the word has them. A question is another message.
 func Says(m *a2apb.Message, words ...string) bool {
 	if len(m.GetParts()) != 1 {
 		return false
 	}
-	said := strings.TrimSpace(m.GetParts()[0].GetText())
-	return said != "" && slices.ContainsFunc(words, func(w string) bool { return strings.EqualFold(said, w) })
+	said := word(m.GetParts()[0].GetText())
+	return said != "" && slices.ContainsFunc(words, func(w string) bool { return strings.EqualFold(said, word(w)) })
+}
+
+// word returns the text as Says compares it, "" if it is none.
+func word(s string) string {
+	s = strings.TrimFunc(s, func(r rune) bool {
+		return unicode.IsSpace(r) || strings.ContainsRune(".!…。！\"'`“”„‚‘’«»‹›", r)
+	})
+	if len(s) > maxSaid {
+		return ""
+	}
+	return norm.NFC.String(strings.Join(strings.Fields(s), " "))
 }

@@ -152,9 +152,10 @@ func welcome(h *meshv1.Handoff, kept bool) string {
 	return "Great! " + result
 }
 
-// parked says that a session waits, before the message is answered that found it so.
+// parked says, before the message is answered that found it so, that a session is parked which
+// is not offered: to another user than its own, or while its agent is away.
 func parked(h *meshv1.Handoff) string {
-	return "Your session with " + h.GetTargetAgentId() + " is parked, as you were away for a while; nothing of it is lost, and it goes on when you ask for it.\n\n"
+	return "The session with " + h.GetTargetAgentId() + " is parked, as nobody said anything in it for a while; nothing of it is lost, and it goes on when you ask for it.\n\n"
 }
 
 func join(parts ...string) string {

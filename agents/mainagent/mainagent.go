@@ -123,8 +123,8 @@ func (a *assistant) answer(ctx context.Context, inv *agent.Invocation) iter.Seq2
 			yield(agent.Text{Text: welcome(inv.Returned, inv.Resume != nil)}, nil)
 			return
 		}
-		if inv.Parked != nil && !inv.Continued && !yield(agent.Text{Text: parked(inv.Parked)}, nil) {
-			return
+		if inv.Parked != nil && inv.Resume == nil && !inv.Continued && !yield(agent.Text{Text: parked(inv.Parked)}, nil) {
+			return // of one that can be gone on with, the offer below the answer says so
 		}
 		agents, err := inv.Mesh.Agents(ctx, nil)
 		if err != nil {

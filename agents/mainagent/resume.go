@@ -47,7 +47,8 @@ func goOn(ctx context.Context, inv *agent.Invocation, left *agent.Resume) error 
 	return err
 }
 
-// offer asks whether to go on with the session (S4-046, S4-064).
+// offer says that the session was left or is parked, and asks whether to go on with it
+// (S4-046, S4-064).
 func offer(left *agent.Resume) string {
 	at := ""
 	if left.Step > 0 && left.Steps > 0 {
@@ -56,6 +57,10 @@ func offer(left *agent.Resume) string {
 			at += " (" + strings.ReplaceAll(left.State, "_", " ") + ")"
 		}
 	}
-	return fmt.Sprintf("By the way, you left the %s%s, and what you said there is kept. Would you like to continue? Say “yes”.",
-		cmp.Or(left.Name, left.Agent), at)
+	name := cmp.Or(left.Name, left.Agent)
+	what := fmt.Sprintf("By the way, you left the %s%s", name, at)
+	if left.Parked {
+		what = fmt.Sprintf("Your session with the %s is parked%s, as you were away for a while", name, at)
+	}
+	return what + ", and what you said there is kept. Would you like to continue? Say “yes”."
 }

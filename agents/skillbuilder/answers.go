@@ -87,11 +87,19 @@ func isDefault(text string) bool {
 	if isYes(text) {
 		return true
 	}
-	words := plain(text)
-	said := strings.Join(words, " ")
-	return len(words) <= 7 && slices.ContainsFunc([]string{"you decide", "you choose", "your choice", "your call", "up to you",
+	said := strings.Join(plain(text), " ")
+	for _, p := range []string{"you decide", "you choose", "your choice", "your call", "up to you",
 		"dont know", "do not know", "no idea", "not sure", "dont care", "no preference", "as you like", "as suggested",
-		"your suggestion", "take both", "whatever", "default", "skip"}, func(p string) bool {
-		return strings.Contains(" "+said+" ", " "+p+" ") || strings.Contains(" "+said+" ", " "+p+"s ")
-	})
+		"your suggestion", "your suggestions", "take both", "whatever", "default", "defaults", "skip",
+		"as you suggest", "as you suggested", "what you suggest", "what you suggested", "both", "take them", "take those", "take these", "use them", "use those", "use these", "is fine", "are fine", "is good", "are good", "as is"} {
+		before, after, found := strings.Cut(" "+said+" ", " "+p+" ")
+		if found && !slices.ContainsFunc(strings.Fields(before+" "+after), func(w string) bool { return !slices.Contains(besideDefault, w) }) {
+			return true
+		}
+	}
+	return false
 }
+
+// besideDefault are words beside those that leave it to us: more is said with any other.
+var besideDefault = strings.Fields("ok okay yes no please just well hm hmm um oh then i we you it this that these them both all one step question thanks thank " +
+	"is are fine good to do have really like prefer want use take the a with by me here honestly sorry so and name names phrase phrases steps inputs they sound sounds")

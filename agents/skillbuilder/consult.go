@@ -63,6 +63,8 @@ func (r *run) goOn(ctx context.Context, t talk) error {
 		return r.leave(ctx, t, keptSoFar)
 	case p.Asked && strings.Join(plain(text), " ") == "skip":
 		return r.answered(ctx, t, "")
+	case p.Asked && tooLong(text, p.Answers...) != "": // main's question is put again
+		r.say(agent.Text{Text: tooLong(text, p.Answers...) + "\n\n"})
 	case p.Asked:
 		p.Answers = append(p.Answers, text)
 		return r.begin(ctx, t, d, p)

@@ -1,6 +1,9 @@
 package skillbuilder
 
 import (
+	"encoding/json"
+	"reflect"
+	"slices"
 	"strings"
 
 	"agentmesh/mesh"
@@ -64,6 +67,18 @@ type draft struct {
 	Passed *passed `json:"passed,omitempty"`
 }
 
+// maxDraft bounds what the user said of one skill, in bytes of its JSON form: with those that
+// are set aside it must not be more than an agent may keep (mesh.MaxState).
+const maxDraft = 6 << 10
+
+// fits reports whether what was said of the skill is within the bound. What is written from it
+// grows with it.
+func (d draft) fits() bool {
+	d.Source, d.Trial, d.Similar, d.Passed = "", "", nil, nil
+	data, err := json.Marshal(d)
+	return err == nil && len(data) <= maxDraft
+}
+
 // A talk is a session with what is said before its question is put.
 type talk struct {
 	session.Session[draft]
@@ -87,6 +102,9 @@ func (t talk) hear(in session.Input) (talk, session.Move) {
 	t.Session, t.Hint = next, ""
 	if move.Do == session.Begin {
 		t.Draft.Purpose = move.Words
+	}
+	if move.Do == session.Ask && in.Kind == session.Unclear && t.Waits != session.ForMeant {
+		t.Hint = "I did not understand that."
 	}
 	return t, move
 }
@@ -122,12 +140,22 @@ func (t talk) take(text string) (next talk, what outcome, name string) {
 func (t talk) takeRequirements(text string) (talk, outcome) {
 	d := &t.Draft
 	if d.Purpose == "" {
+		if m := aboutPattern.FindStringSubmatch(text); m != nil {
+			text = m[1]
+		}
 		if d.Purpose = purposeOf(text); d.Purpose == "" {
 			t.Hint = "I need at least one sentence about what the skill does."
 			return t, missed
 		}
 		d.Problem = ""
 		return t.to(Gathering), found
+	}
+	if isNo(text) {
+		t.Hint = "Then tell me how it works, or what it needs to know."
+		return t, missed
+	}
+	if next, ok := t.aside(text); ok {
+		return next, noted
 	}
 	d.Problem = ""
 	text = d.approval(text)
@@ -152,9 +180,39 @@ func (t talk) suggest() talk {
 	return t
 }
 
+// aside takes an answer that is about other parts of the skill than the step asks for; the
+// step is still to be answered.
+func (t talk) aside(text string) (talk, bool) {
+	was := t.Draft
+	if was.Name == "" {
+		was.Name = nameFor(was.Purpose) // for the domain
+	}
+	changed, _ := was.edit(text)
+	asked := changed.Name != was.Name || !slices.Equal(changed.Triggers, was.Triggers)
+	if t.Step == Gathering {
+		asked = changed.Approval != was.Approval || !slices.Equal(changed.Steps, was.Steps) || !reflect.DeepEqual(changed.Inputs, was.Inputs)
+	}
+	if asked || reflect.DeepEqual(changed, was) {
+		return t, false
+	}
+	t.Draft = changed
+	return t.to(t.Step), true
+}
+
 func (t talk) takeTriggers(text string) (talk, outcome) {
+	if isNo(text) {
+		t.Hint = "Then tell me another name, or other phrases."
+		return t, missed
+	}
+	if next, ok := t.aside(text); ok || saysApproval(text) {
+		return next, noted
+	}
 	t.Draft.Problem = ""
 	if !isDefault(text) {
+		if _, other := new(draft).hearApproval(text); other != "" && other != strings.TrimSpace(text) {
+			t.Draft.approval(text)
+			text = other
+		}
 		name, triggers := naming(text)
 		if name == "" && len(triggers) == 0 {
 			t.Hint = "I did not understand that."

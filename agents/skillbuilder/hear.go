@@ -9,26 +9,11 @@ import (
 )
 
 // What a message is for is told by rules here, where no model tells it. They know what is
-// certainly an answer, and what is certainly none; of anything else they say that it is
-// unclear, and the user is asked. Nothing is guessed into the draft.
+// plainly an answer to the step (plain.go), and what is certainly none; of anything else they
+// say that it is unclear, and the user is asked. Nothing is guessed into the draft.
 
-var (
-	// mainPattern is how users address the main agent.
-	mainPattern = regexp.MustCompile(`(?is)^\s*(?:@?main(?: assistant| agent)?\s*[:,]\s*|(?:please\s+)?(?:ask|tell)\s+(?:the\s+)?main(?:\s+assistant|\s+agent)?\s*(?:[:,]|to\b|about\b)?\s*)(.+)$`)
-	// marked is what only an answer to the question of a step has in it: list numbers, or
-	// the name of what it changes.
-	marked = regexp.MustCompile(`(?i)^\s*1[.)]|\b(?:inputs?|parameters?|params|arguments?|steps?|triggers?|phrases?|keywords?|confirm(?:ation)?|description|purpose)\s*(?:to|are|is|:|=)|\b(?:rename|call)\s+(?:it|the skill|this)\b|\bname\s*(?:it|to|is|:|=)`)
-	// saying is how people tell when a skill is to be used.
-	saying = regexp.MustCompile(`(?i)\bwhen(?:ever)?\s+(?:i|we|you|someone|somebody|people|the user)\s+(?:says?|asks?|writes?|wants?)\b|^\s*(?:use|for|on|when)\s+(?:it|this|the skill)\b|\buse\s+(?:it|this)\s+(?:for|when|on)\b`)
-	// ofIt are words that mean the skill, or what was said of it.
-	ofIt = strings.Fields("it its this that skill input inputs step steps name trigger triggers phrase phrases parameter parameters flag flags save saved")
-	// inOrder are words of a description in several parts.
-	inOrder = strings.Fields("these those them they then first second afterwards finally")
-	// ownWords are those by which people speak of themselves.
-	ownWords = strings.Fields("i im id ill ive me my mine we our ours us")
-	// toUs are words that a question to the builder has.
-	toUs = append(strings.Fields("you mean means meant need example examples suggestion suggest create creating build building session"), append(ofIt, inOrder...)...)
-)
+// mainPattern is how users address the main agent.
+var mainPattern = regexp.MustCompile(`(?is)^\s*(?:@?main(?: assistant| agent)?\s*[:,]\s*|(?:please\s+)?(?:ask|tell)\s+(?:the\s+)?main(?:\s+assistant|\s+agent)?\s*(?:[:,]|to\b|about\b)?\s*)(.+)$`)
 
 // hears is what the text is for, in the session as it stands.
 func (t talk) hears(text string) session.Input {
@@ -47,13 +32,14 @@ func (t talk) hears(text string) session.Input {
 		in.Kind = session.Back
 	case wantsAnother(text) && (t.Draft.Purpose != "" || t.Waits != session.ForAnswer):
 		in.Kind, in.Words = session.Second, purposeIn(text)
-	case len(t.Draft.Similar) > 0 && t.Waits == session.ForAnswer:
-		in.Kind = t.ofSimilar(text)
-	case asksUs(text):
-		in.Kind = session.Question
-	case isQuestion(text) && len(quotedPhrases(text)) == 0:
-		in.Kind = session.Main
-	case t.doubtful(text):
+	case t.Waits == session.ForAnswer && t.ofSimilar(text):
+	case isNoise(text):
+		in.Kind, in.Words = session.Unclear, ""
+	case t.asks(text):
+		if in.Kind = session.Main; asksUs(text) {
+			in.Kind = session.Question
+		}
+	case !t.answers(text):
 		in.Kind = session.Unclear
 	}
 	return in
@@ -82,88 +68,104 @@ func (t talk) toTheSession(said, text string) session.Kind {
 		}
 	case session.ForMeant:
 		switch {
-		case isYes(text) || among("answer", "it is", "an answer", "the answer", "my answer", "its an answer", "it is an answer", "for you", "for the skill"):
+		case isYes(text) || means(text, "answer", "skill", "you"):
 			return session.Yes
-		case isNo(text) || among("main", "for main", "ask main", "the main assistant", "for the main assistant"):
+		case isNo(text) || means(text, "main"):
 			return session.No
 		}
 	}
 	return ""
 }
 
-// wantsAnother reports whether a sentence of the text asks for a skill to be made.
-func wantsAnother(text string) bool {
-	return slices.ContainsFunc(sentences(text), func(s string) bool {
-		words := plain(s)
-		for len(words) > 0 && slices.Contains(strings.Fields("please also and oh ok okay well so but now then actually wait i we id would like want need to can could you lets let us me too hm by the way"), words[0]) {
-			words = words[1:]
+// means reports whether the text says one of the words, and nothing besides.
+func means(text string, one ...string) bool {
+	words, beside := plain(text), strings.Fields("yes no ok its it is was that this thats an the my to for of course please question step ask assistant agent")
+	return has(words, one) && !slices.ContainsFunc(words, func(w string) bool { return !slices.Contains(one, w) && !slices.Contains(beside, w) })
+}
+
+// one stands for a skill where the user goes on from one to another.
+var one = regexp.MustCompile(`(?i)\b(?:another|a (?:new|second|different)|one more|also(?: [a-z]+){0,4}) one\b|\bone (?:more )?(?:that|which|for|to)\b`)
+
+// another is the text with "skill" where it speaks of another one.
+func another(text string) string {
+	return one.ReplaceAllStringFunc(text, func(m string) string {
+		at := strings.LastIndex(strings.ToLower(m), "one")
+		if more := strings.Index(strings.ToLower(m), "one more"); more == 0 {
+			return "another skill" + strings.TrimPrefix(m[len("one more"):], " one")
 		}
-		if len(words) == 0 || !slices.Contains(strings.Fields("create build make add write develop a an another one new second"), words[0]) {
-			return false
-		}
-		at := slices.IndexFunc(words, func(w string) bool { return w == "skill" || w == "skills" })
-		if at < 0 || at > 6 {
-			return false
-		}
-		return !slices.ContainsFunc(words[:at], func(w string) bool {
-			return slices.Contains(strings.Fields("with using by of for it this that the"), w)
-		})
+		return m[:at] + "skill" + m[at+len("one"):]
 	})
 }
 
-// asksUs reports whether the text is a question about the skill that is being built.
+// wantsAnother reports whether a sentence of the text asks for a skill to be made.
+func wantsAnother(text string) bool {
+	return slices.ContainsFunc(sentences(another(text)), func(s string) bool {
+		words := without(plain(s), strings.Fields("please also and oh ok okay well so but now then actually wait i we id would like want need to can could "+
+			"you lets let us me too hm by the way do have get"))
+		if len(words) == 0 || !slices.Contains(strings.Fields("create build make add write develop a an another one new second skill"), words[0]) {
+			return false
+		}
+		at := slices.IndexFunc(words, func(w string) bool { return w == "skill" || w == "skills" })
+		if at < 0 || at > 6 || words[0] == "skill" && !one.MatchString(s) && !one.MatchString(text) {
+			return false
+		}
+		return !has(words[:at], strings.Fields("with using by of for it this that the"))
+	})
+}
+
+// without is the words behind those of the list that they begin with.
+func without(words, list []string) []string {
+	for len(words) > 0 && slices.Contains(list, words[0]) {
+		words = words[1:]
+	}
+	return words
+}
+
+func has(words, list []string) bool {
+	return slices.ContainsFunc(words, func(w string) bool { return slices.Contains(list, w) })
+}
+
+// How questions begin, also without a question mark, and in German.
+var (
+	askWords  = strings.Fields("what whats how hows why which who whos whose where wheres was wie warum wieso weshalb wer wen wem wo wohin wann welche welcher welches kannst könntest")
+	helpers   = strings.Fields("can could do does did is are was were should would may might will have has")
+	finite    = append(strings.Fields("whats hows whos wheres am had shall must happens ist sind hat kann kannst könntest"), helpers...)
+	people    = strings.Fields("you i we they")
+	things    = strings.Fields("it there the a an my your this that he she anyone anybody someone somebody")
+	overtures = strings.Fields("hm hmm um well so and but ok okay sorry wait oh please hey")
+	// toUs are words that a question to the builder has.
+	toUs = append(strings.Fields("mean means meant need example examples suggestion suggest create creating build building session help"), slices.Concat(ofIt, inOrder)...)
+	// hour is an it that stands for nothing.
+	hour = regexp.MustCompile(`(?i)\b(?:time|day|date|year|late|cold|hot|warm) is it\b`)
+)
+
+// asks reports whether the text asks something instead of answering.
+func (t talk) asks(text string) bool {
+	said, mark := strings.Join(plain(text), " "), strings.HasSuffix(strings.TrimSpace(text), "?")
+	if slices.Contains([]string{"help", "i dont understand", "i do not understand", "explain", "please explain"}, said) {
+		return true
+	}
+	words := without(plain(text), overtures)
+	switch {
+	case bare(text) || isDefault(text): // a phrase that sounds like a question
+		return false
+	case len(words) == 0:
+		return mark
+	case slices.Contains(askWords, words[0]):
+		return mark || has(words, finite) || t.Step != Gathering || t.Draft.Purpose == "" // else it is a list: which channel, what to say
+	case !slices.Contains(helpers, words[0]):
+		return false
+	case mark || len(words) > 1 && slices.Contains(people, words[1]):
+		return true
+	}
+	return len(words) > 1 && slices.Contains(things, words[1]) && !slices.Contains(strings.Fields("do have will may"), words[0])
+}
+
+// asksUs reports whether a question is about the skill that is being built.
 func asksUs(text string) bool {
-	words := plain(text)
-	if !isQuestion(text) && !slices.Contains([]string{"help", "i dont understand", "i do not understand", "what", "explain", "please explain"}, strings.Join(words, " ")) {
-		return false
+	words := without(plain(text), overtures)
+	if hour.MatchString(text) || len(words) <= 1 {
+		return len(words) <= 1
 	}
-	if len(quotedPhrases(text)) > 0 {
-		return false
-	}
-	return len(words) <= 1 || slices.ContainsFunc(words, func(w string) bool { return slices.Contains(toUs, w) })
-}
-
-// doubtful reports whether the text may as well be for somebody else: a wish of the user's
-// own, or something to do that has nothing to do with the skill.
-func (t talk) doubtful(text string) bool {
-	if isDefault(text) || isNo(text) || marked.MatchString(text) || saying.MatchString(text) || len(quotedPhrases(text)) > 0 {
-		return false
-	}
-	if _, other := new(draft).hearApproval(text); other != strings.TrimSpace(text) {
-		return false // it says whether to ask before each call
-	}
-	parts := sentences(text)
-	return !slices.ContainsFunc(parts, func(s string) bool { return !t.strange(s) })
-}
-
-// strange reports whether the sentence may be for somebody else.
-func (t talk) strange(s string) bool {
-	words := plain(s)
-	if len(words) == 0 {
-		return false
-	}
-	has := func(list []string) bool {
-		return slices.ContainsFunc(words, func(w string) bool { return slices.Contains(list, w) })
-	}
-	if t.Draft.Purpose == "" { // whatever a skill does is an answer, but for what the user wants now
-		return leadPattern.FindString(s) == "" && has(ownWords)
-	}
-	if has(ofIt) || t.Step == Gathering && has(inOrder) || dotted.MatchString(s) || t.about(words) {
-		return false
-	}
-	does := isVerb(words[0]) || slices.Contains(leads, words[0]) && len(words) > 1 && isVerb(words[1])
-	return does && (t.Step != Gathering || !inputsPattern.MatchString(s)) && (len(words) > 1 || t.Step == Gathering) || has(ownWords)
-}
-
-// about reports whether one of the words is one that says what the skill is about.
-func (t talk) about(words []string) bool {
-	g := gistOf(t.Draft.Purpose)
-	known := append([]string{g.domain}, g.things...)
-	if t.Step != Gathering {
-		known = append(known, g.verb)
-	}
-	for _, in := range append(slices.Clone(t.Draft.Inputs), usualInputs(t.Draft.Purpose)...) {
-		known = append(known, strings.Split(in.Name, "_")...)
-	}
-	return slices.ContainsFunc(words, func(w string) bool { return slices.Contains(known, w) || slices.Contains(known, base(w)) })
+	return has(words, toUs) || has(words, people[:1]) && !slices.Contains(helpers, words[0])
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"agentmesh/mesh"
 	"agentmesh/mesh/session"
 )
 
@@ -25,8 +26,8 @@ func TestWhatAMessageIsForIsToldAtEachStep(t *testing.T) {
 		want map[session.Kind]string // messages, divided by "|"
 	}{
 		{"purpose", begin(""), map[session.Kind]string{
-			session.Answer:   "it sends alerts to Slack|Send alerts to Slack. Every hour.|Slack alerts|a skill that translates contracts|I'd like it to post tweets|I want it to find my overdue tasks|Watch the build, and tell the team",
-			session.Unclear:  "Find my overdue tasks|I have a meeting at five|remind me to call Bob",
+			session.Answer:   "it sends alerts to Slack|sends alerts to Slack. Every hour.|to classify mails|a skill that translates contracts|I'd like it to post tweets|I want it to find my overdue tasks",
+			session.Unclear:  "Send alerts to Slack. Every hour.|Slack alerts|Watch the build, and tell the team|Find my overdue tasks|I have a meeting at five|remind me to call Bob",
 			session.Question: "what can a skill do?|what do you mean?|Could you give me an example?|help",
 			session.Main:     "What is the weather like in Paris?|main: what are my tasks?|Ask main to book a table|How many overdue tasks do I have?",
 			session.Leave:    "cancel|exit|I want to quit",
@@ -41,7 +42,7 @@ func TestWhatAMessageIsForIsToldAtEachStep(t *testing.T) {
 			session.Main:     "What's on my calendar today?|How is the weather in Paris?|main, what are my tasks",
 		}},
 		{"triggers", at(t, "ok"), map[session.Kind]string{
-			session.Answer: "call it slack.ping|slack.ping|ok|alert the team, page ops|“find my overdue tasks”|when I say ping the team|name: alert_all; triggers: alert everybody|use it for pages|1. you decide 2. \"ping\"|" +
+			session.Answer: "call it slack.ping|slack.ping|ok|alert the team, page ops|show my Slack alerts|“find my overdue tasks”|when I say ping the team|name: alert_all; triggers: alert everybody|use it for pages|1. you decide 2. \"ping\"|" +
 				"call it slack.ping, when somebody asks for a digest|when I say “what is up?”",
 			session.Second:   "I also want to create a skill that reads Notion pages",
 			session.Unclear:  "Find my overdue tasks|Find my overdue tasks, then mail them to Bob|Remind me when the build fails|Translate the contract",
@@ -141,6 +142,39 @@ func TestAProblemLeadsBackToItsCause(t *testing.T) {
 		}
 		if s.Step != Testing || s.Draft.Source == "" {
 			t.Errorf("%s cannot be mended: %+v", name, s)
+		}
+	}
+}
+
+// finding O4: what becomes of a skill that is there already, a model says where the user is
+// asked that, and of those that they are asked about; anything else is unclear.
+func TestAModelDecidesOnlyAboutSkillsThatAreOffered(t *testing.T) {
+	t.Parallel()
+	offered := begin("sends Slack alerts")
+	offered.Draft.Similar = []similar{{Name: "slack.send_alert", Own: true}}
+	for _, tt := range []struct {
+		at    talk
+		call  string
+		words string // of the answer, or "" where there is none
+	}{
+		{offered, `{"what":"use","name":"slack.send_alert"}`, "use slack.send_alert"},
+		{offered, `{"what":"change","name":""}`, "change "},
+		{offered, `{"what":"new","name":""}`, "new "},
+		{offered, `{"what":"use","name":"mail.send"}`, ""},
+		{offered, `{"what":"delete","name":"slack.send_alert"}`, ""},
+		{at(t), `{"what":"use","name":"mail.send"}`, ""},
+		{at(t), `{"what":"new","name":""}`, ""},
+		{at(t, "ok"), `{"what":"use","name":"mail.send"}`, ""},
+		{at(t, "ok", "ok"), `{"what":"change","name":"slack.send_alert"}`, ""},
+	} {
+		l := &listener{talk: tt.at, text: "as it is, for Zebedee"}
+		l.Call(t.Context(), mesh.ToolUse{Name: toolThere, Arguments: tt.call})
+		want := session.Input{Kind: session.Answer, Words: tt.words}
+		if tt.words == "" {
+			want = session.Input{Kind: session.Unclear, Words: l.text}
+		}
+		if l.heard == nil || l.heard.Input != want {
+			t.Errorf("at %s, %s is heard as %+v, want %+v", tt.at.Step, tt.call, l.heard, want)
 		}
 	}
 }

@@ -20,11 +20,11 @@ const (
 
 var (
 	itemPattern    = regexp.MustCompile(`(?s)^\s*1[.)]\s*(.*?)\s*(?:^|\s)2[.)]\s*(.*)$`)
-	inputsPattern  = regexp.MustCompile(`(?i)(?:\b(?:the\s+)?(?:required\s+)?(?:inputs?|parameters?|params|arguments?|fields?)\b\s*(?:are|is|to be)?\s*[:=]?|\b(?:it|they|we|you|and)?\s*\b(?:needs?|takes?|requires?|asks?\s+for|must\s+know|should\s+know)\b(?:\s+to\s+know)?\s*:?)\s+(.+)$`)
+	inputsPattern  = regexp.MustCompile(`(?i)(?:\b(?:the\s+)?(?:required\s+)?(?:inputs?|parameters?|params|arguments?|fields?)\b\s*(?:are|is|to be|to)?\s*[:=]?|\b(?:it|they|we|you|and)?\s*\b(?:needs?|takes?|requires?|asks?\s+for|must\s+know|should\s+know)\b(?:\s+to\s+know)?\s*:?)\s+(.+)$`)
 	stepsPattern   = regexp.MustCompile(`(?i)^\s*(?:change\s+)?(?:the\s+)?steps?\s*(?:to|are|:|=)\s*(.+)$`)
-	aboutPattern   = regexp.MustCompile(`(?i)^\s*(?:change\s+)?(?:the\s+)?(?:description|purpose)\s*(?:to|is|:|=)\s*(.+)$`)
+	aboutPattern   = regexp.MustCompile(`(?i)^\s*(?:change\s+)?(?:the\s+)?(?:description|purpose)\s*(?:to|is|should\s+be\s*:?|:|=)\s*(.+)$`)
 	confirmPattern = regexp.MustCompile(`(?i)^\s*(?:the\s+)?confirm(?:ation)?\s*(?:with|question)?\s*[:=]\s*(.+)$`)
-	namePattern    = regexp.MustCompile(`(?i)\b(?:rename(?:\s+(?:it|the skill))?(?:\s+to)?|call(?:ed)?(?:\s+(?:it|the skill))?|name(?:d)?(?:\s+(?:it|the skill))?)\s*(?:should\s+be|to|is|as|:|=)?\s*[“"'` + "`" + `]?([A-Za-z][A-Za-z0-9_. -]*)`)
+	namePattern    = regexp.MustCompile(`(?i)(?:^|[.,;!]\s*|\b(?:and|but|please|just|ok|it is|should be|lets|let us|to)\s+)(?:(?:change|set)\s+)?(?:the\s+)?(?:(?:rename|call|name)\s+(?:it|the\s+skill|this\s+skill)|rename|called|named|name)(?:\s*[:=]\s*|\s+(?:(?:should\s+be|to|is|as)\s+)?)[“"'` + "`" + `]?([A-Za-z][A-Za-z0-9_. -]*)`)
 	dotted         = regexp.MustCompile(`(?:^|[\s“"'` + "`" + `(])([a-z][a-z0-9_]*\.[a-z][a-z0-9_]*)(?:[\s”"'` + "`" + `),.;!]|$)`)
 	quotedPattern  = regexp.MustCompile(`[“"]([^“”"\n]{1,120})[”"]|(?:^|\s)['‘]([^'‘’\n]{1,120})['’](?:[\s,.;]|$)`)
 	whenPattern    = regexp.MustCompile(`(?i)\b(?:triggers?|phrases?|words?|keywords?|use\s+(?:it|this)?\s*(?:for|when|on)|when(?:ever)?)\b\s*(?:are|is|to|:|=)?\s*(?:(?:i|we|you|someone|somebody|people|the user)\s+(?:says?|asks?(?:\s+(?:for|to))?|writes?|wants?(?:\s+to)?)\s+)?(.+)$`)
@@ -181,14 +181,16 @@ func naming(text string) (name string, triggers []string) {
 
 // nameIn finds a name in what the user says, in its valid form.
 func nameIn(text string) string {
-	if m := dotted.FindStringSubmatch(text); m != nil && skill.ValidPart(strings.Split(m[1], ".")[0]) {
-		return validName(m[1])
+	words := ""
+	if m := namePattern.FindStringSubmatch(text); m != nil && !idiom.MatchString(text) {
+		words, _, _ = strings.Cut(m[1], " and ")
+	} else if named.MatchString(text) {
+		words = text
 	}
-	if m := namePattern.FindStringSubmatch(text); m != nil {
-		words, _, _ := strings.Cut(m[1], " and ")
-		return validName(words)
+	if m := dotted.FindStringSubmatch(words); m != nil && skill.ValidPart(strings.Split(m[1], ".")[0]) {
+		words = m[1]
 	}
-	return ""
+	return validName(words)
 }
 
 // validName makes a name of words; a dot divides domain and action.
@@ -266,11 +268,11 @@ func (d draft) change(text string) (draft, bool) {
 	done := d.Name != before
 	for _, part := range sentences(text) {
 		switch low := strings.ToLower(part); {
-		case strings.Contains(low, "trigger") || strings.Contains(low, "phrase") || whenPattern.MatchString(part) && !inputsPattern.MatchString(part):
+		case isMarked(part) && (strings.Contains(low, "trigger") || strings.Contains(low, "phrase") || strings.Contains(low, "keyword")) || saying.MatchString(part):
 			if t := phrases(part); len(t) > 0 {
 				d.Triggers, done = t, true
 			}
-		case inputsPattern.MatchString(part) && !approver.MatchString(stripInputs(part)):
+		case (isMarked(part) || needing.MatchString(part)) && inputsPattern.MatchString(part) && !approver.MatchString(stripInputs(part)):
 			if in := inputList(stripInputs(part)); len(in) > 0 {
 				d.Inputs, done = in, true
 			}

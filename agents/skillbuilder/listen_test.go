@@ -192,3 +192,60 @@ func TestAQuestionForMainSurvivesARestartInBetween(t *testing.T) {
 		t.Errorf("main was asked %d times, and its answer was said %d times", len(asks), answers)
 	}
 }
+
+// What is longer than can be kept is refused by the question, which says how much is taken, and
+// nothing is lost, whatever the session waits for: the next words are heard where it was.
+func TestALongMessageIsAskedToBeShorter(t *testing.T) {
+	m := asked(t, meshtest.Options{}, func(_ context.Context, inv *agent.Invocation) (agent.Output, error) {
+		if strings.Contains(inv.Text(), "- Paris") {
+			return agent.Text{Text: "Sunny in Paris."}, nil
+		}
+		return agent.Ask{Text: "Where?"}, nil
+	})
+	thread := mesh.NewThreadID()
+	long := "I wonder about my day " + strings.Repeat("and what I did to my cat ", 14000)
+	const bound = "bytes long, and I take at most 8192."
+	for _, step := range []struct{ says, asks string }{
+		{"create a skill", "What should the new skill do?"},
+		{"it sends Slack alerts", "step by step"},
+		{"Find my overdue tasks", "Is “Find my overdue tasks” an answer"},
+		{"main", "step by step"},
+		{"ok", "What should the skill be called?"},
+		{"I also want to create a skill that reads Notion pages", "finish that first?"},
+		{"finish", "What should the skill be called?"},
+		{"ok", "Shall I save it"},
+	} {
+		s := m.Say(thread, step.says)
+		for s.State != completed && strings.Contains(s.Asked(), "The main assistant asks: Where?") {
+			if s = m.Say(thread, long); !strings.Contains(s.Text, bound) || !strings.Contains(s.Asked(), "The main assistant asks: Where?") {
+				t.Fatalf("main: said %.300q, asked %.300q", s.Text, s.Asked())
+			}
+			s = m.Say(thread, "Paris")
+		}
+		if !strings.Contains(s.Asked(), step.asks) {
+			t.Fatalf("%s: said %.300q, asked %.300q", step.says, s.Text, s.Asked())
+		}
+		if s = m.Say(thread, long); s.State == completed || !strings.Contains(s.Asked(), bound) || !strings.Contains(s.Asked(), step.asks) || len(s.Asked()) > 4000 {
+			t.Fatalf("%s: ended %v: said %.300q, asked %.300q", step.says, s.State, s.Text, s.Asked())
+		}
+	}
+	if s := m.Say(thread, "yes"); !strings.Contains(s.Text, "'slack.send_alert' is now active") || strings.Contains(m.SkillFile("slack.send_alert"), "cat") {
+		t.Errorf("said %q, asked %q", s.Text, s.Asked())
+	}
+}
+
+// More than one skill can hold is not taken either, and what there was stands.
+func TestMoreThanASkillCanHoldIsNotTaken(t *testing.T) {
+	m := handedOver(t, meshtest.Options{})
+	thread := mesh.NewThreadID()
+	s := say(m, thread, "a skill that sends Slack alerts", "ok", "ok")
+	was := s.Asked()
+	var steps strings.Builder
+	for n := range 20 {
+		steps.WriteString("post alert " + strings.Repeat("x", 180+n) + ". ")
+	}
+	s = m.Say(thread, "steps: "+strings.ReplaceAll(steps.String(), "x", "é"))
+	if !strings.Contains(s.Asked(), "more than one skill can hold") || !strings.HasSuffix(s.Asked(), was) {
+		t.Errorf("asked %q", s.Asked())
+	}
+}

@@ -180,8 +180,10 @@ func (l *listener) Call(_ context.Context, use mesh.ToolUse) llm.ToolResult {
 	}
 	heard := understood{Input: session.Input{Kind: session.Answer, Words: l.text}}
 	switch use.Name {
-	case toolAnswer:
-		heard.fields = &args.filled
+	case toolAnswer: // without anything for the draft it is none
+		if heard.fields = &args.filled; !heard.fields.Default && !heard.fields.says() {
+			heard.Kind, heard.fields = session.Unclear, nil
+		}
 	case toolStep:
 		heard.Kind, heard.reply = session.Question, mesh.Clip(strings.TrimSpace(args.Reply), maxReply)
 	case toolMain:
@@ -194,6 +196,10 @@ func (l *listener) Call(_ context.Context, use mesh.ToolUse) llm.ToolResult {
 	case toolLeave:
 		heard.Kind = session.Leave
 	case toolThere:
+		if !l.talk.offers(args.What, args.Name) {
+			heard.Kind = session.Unclear
+			break
+		}
 		heard.Words = args.What + " " + args.Name
 	default:
 		heard.Kind = session.Unclear
@@ -231,16 +237,13 @@ func (t talk) fill(f *filled) (talk, outcome) {
 		t.Draft = d
 		return t.to(Generating), generate
 	}
-	if !f.Default && !f.says() {
-		t.Hint = "I did not understand that."
-		return t, missed
-	}
 	return t.changed(d)
 }
 
 // says reports whether there is anything for the draft.
 func (f *filled) says() bool {
-	return f.Purpose+f.Name+f.Confirm != "" || len(f.Steps)+len(f.Inputs)+len(f.Triggers) > 0 || f.Asks != nil
+	return phrase(f.Purpose)+validName(f.Name)+phrase(f.Confirm) != "" || len(cleaned(f.Steps, maxSteps))+len(cleaned(f.Triggers, maxTriggers)) > 0 ||
+		slices.ContainsFunc(f.Inputs, func(in input) bool { return skill.Slug(in.Name) != "" }) || f.Asks != nil
 }
 
 // with is the draft with what was filled in, as far as it is usable.

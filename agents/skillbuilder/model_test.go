@@ -120,3 +120,39 @@ func TestAModelSavesNothing(t *testing.T) {
 		}
 	}
 }
+
+// finding O4: a model's call that was not offered, or says nothing for the draft, is no answer:
+// the step stays, nothing of it is in the draft, and the user is asked about their own words.
+func TestACallThatWasNotOfferedOrSaysNothingIsNoAnswer(t *testing.T) {
+	const said = "well Zebedee would like the list of what is overdue for him on Monday"
+	for name, step := range map[string]scripted.Step{
+		"an answer without content": scripted.Call("answer", `{}`),
+		"an answer of blanks":       scripted.Call("answer", `{"steps":[" ","."],"triggers":[""],"name":"!","inputs":[{"name":"?"}],"confirm":" "}`),
+		"what becomes of skills":    scripted.Call("existing_skill", `{"what":"use","name":"mail.send"}`),
+		"a new one of none":         scripted.Call("existing_skill", `{"what":"new","name":""}`),
+	} {
+		for _, before := range [][]string{nil, {"ok"}, {"ok", "ok"}} {
+			mm := thinking(t, scripted.New(step.Repeat()))
+			thread := mesh.NewThreadID()
+			was := say(mm, thread, append([]string{"a skill that sends Slack alerts"}, before...)...)
+			if s := mm.Say(thread, said); !strings.Contains(s.Asked(), "Is “"+said+"” an answer") {
+				t.Errorf("%s, after %q: said %q, asked %q", name, before, s.Text, s.Asked())
+			}
+			noted := ""
+			for _, e := range mm.Events(thread) {
+				if n, ok := e.Body.(mesh.StateNoted); ok {
+					noted = string(n.Data)
+				}
+			}
+			if draft, _, _ := strings.Cut(noted, `,"waits"`); strings.Contains(draft, "mail.send") || strings.Contains(draft, "Zebedee") {
+				t.Errorf("%s, after %q: noted %s", name, before, noted)
+			}
+			if len(before) > 0 {
+				continue
+			}
+			if s := say(mm, thread, "main"); !strings.Contains(s.Asked(), was.Asked()) {
+				t.Errorf("%s: asked %q, before %q", name, s.Asked(), was.Asked())
+			}
+		}
+	}
+}

@@ -66,6 +66,9 @@ func (r *run) converse(ctx context.Context) error {
 
 // hear finds out what the user's message is for, and does what the machine says.
 func (r *run) hear(ctx context.Context, t talk) error {
+	if t.Hint = tooLong(r.inv.Text()); t.Hint != "" {
+		return r.put(ctx, t)
+	}
 	in := r.listen(ctx, t)
 	if err := ctx.Err(); err != nil {
 		return err
@@ -73,11 +76,16 @@ func (r *run) hear(ctx context.Context, t talk) error {
 	t, move := t.hear(in.Input)
 	switch move.Do {
 	case session.Take:
+		next, what, name := talk{}, missed, ""
 		if in.fields != nil && len(t.Draft.Similar) == 0 && in.Kind == session.Answer {
-			next, what := t.fill(in.fields)
-			return r.took(ctx, next, what, "")
+			next, what = t.fill(in.fields)
+		} else {
+			next, what, name = t.take(move.Words)
 		}
-		next, what, name := t.take(move.Words)
+		if !next.Draft.fits() {
+			t.Hint = "That would be more than one skill can hold, so nothing of it was taken. Please say it in fewer words."
+			return r.put(ctx, t)
+		}
 		return r.took(ctx, next, what, name)
 	case session.Explain:
 		t.Hint = cmp.Or(in.reply, t.explanation())
@@ -89,12 +97,21 @@ func (r *run) hear(ctx context.Context, t talk) error {
 		return r.leave(ctx, t, keptSoFar)
 	case session.GiveUp:
 		return r.leave(ctx, t, gaveUp)
-	case session.Ask:
-		if in.Kind == session.Unclear && t.Waits == session.ForChoice {
-			t.Hint = "I did not understand that."
-		}
 	}
 	return r.put(ctx, t)
+}
+
+// maxSaid bounds one message, in bytes: what is said is kept, with the session.
+const maxSaid = 8 << 10
+
+// tooLong is what is said to a message that is longer than that, with what was said before it
+// on the same; and "" to any other.
+func tooLong(text string, before ...string) string {
+	size := len(text) + len(strings.Join(before, ""))
+	if size <= maxSaid {
+		return ""
+	}
+	return fmt.Sprintf("That is %d bytes long, and I take at most %d. Nothing of it was taken, and what we have so far stands; please say it in fewer words.", size, maxSaid)
 }
 
 // took goes on with what became of an answer.

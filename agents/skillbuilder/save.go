@@ -86,7 +86,7 @@ func (r *run) revise(ctx context.Context, t talk, name string) error {
 		return err
 	}
 	d, ours := draftOf(there.GetSource())
-	if !ours {
+	if !ours || !d.fits() {
 		t.Hint = "The skill " + name + " was not written in such a conversation, and I cannot change it without losing something; change its file instead."
 		return r.put(ctx, t)
 	}

@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	meshv1 "agentmesh/gen/mesh/v1"
-	"agentmesh/mesh/session"
 )
 
 // maxSimilar is how many skills the user is asked about.
@@ -95,19 +94,16 @@ func (t talk) similarAnswer(text string) (what, name string) {
 	return "", ""
 }
 
-// ofSimilar is what the text is for, where similar skills were found.
-func (t talk) ofSimilar(text string) session.Kind {
-	switch what, _ := t.similarAnswer(text); {
-	case what != "":
-		return session.Answer
-	case asksUs(text):
-		return session.Question
-	case isQuestion(text):
-		return session.Main
-	case t.doubtful(text):
-		return session.Unclear
-	}
-	return session.Answer
+// ofSimilar reports whether the text says what becomes of the similar skills.
+func (t talk) ofSimilar(text string) bool {
+	what, _ := t.similarAnswer(text)
+	return what != "" && len(t.Draft.Similar) > 0
+}
+
+// offers reports whether the user is asked what becomes of similar skills, and of the one of
+// that name; "" is that which the user means.
+func (t talk) offers(what, name string) bool {
+	return t.ofSimilar(what+" "+name) && (name == "" || what == "new" || slices.ContainsFunc(t.Draft.Similar, func(s similar) bool { return s.Name == name }))
 }
 
 func (t talk) takeSimilar(text string) (talk, outcome, string) {

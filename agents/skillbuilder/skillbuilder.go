@@ -2,9 +2,10 @@
 // user: a guided conversation in five states, at whose end the mesh has the
 // skill.
 //
-// It listens: words for somebody else are no answers. A question for the main agent is
-// answered by that in the same stream, another skill is begun only when the user said what
-// becomes of this one, and in doubt the user is asked what was meant (package session).
+// It listens: only what is plainly an answer is taken into the skill (plain.go). A question for
+// the main agent is answered by that in the same stream, another skill is begun only when the
+// user said what becomes of this one, and of anything else the user is asked what was meant
+// (package session). What is too long to be kept is not taken, and the question says so.
 //
 // It guarantees that what was said is kept in the thread after every message,
 // so that a session survives a restart, a break and a cancellation; that a
@@ -17,7 +18,7 @@
 //
 // It needs no model: the machine is a pure function of its state and what a message is for.
 // Rules tell that, and read short answers; a model, where there is one, tells and reads what
-// they cannot, by typed calls.
+// they cannot, by typed calls; a call that was not offered, or says nothing, is no answer.
 package skillbuilder
 
 import (

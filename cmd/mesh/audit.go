@@ -172,7 +172,7 @@ func recordLine(rec *meshv1.AuditRecord) string {
 		strings.ToLower(strings.TrimPrefix(rec.GetDecision().String(), "DECISION_")), rec.GetAction()[strings.LastIndex(rec.GetAction(), "/")+1:]}
 	for _, w := range []struct{ before, text string }{
 		{"", rec.GetResource()}, {"by ", strings.Trim(rec.GetTenantId()+"/"+rec.GetUserId(), "/")}, {"agent ", rec.GetAgent()},
-		{"with ", rec.GetCredential()}, {"from ", rec.GetPeer()}, {"", rec.GetCode()}, {"policy ", rec.GetPolicy()},
+		{"with ", rec.GetCredential()}, {"from ", rec.GetPeer()}, {"", rec.GetCode()}, {"", rec.GetReason()}, {"lacks ", rec.GetPermission()}, {"for ", rec.GetRequiredBy()}, {"policy ", rec.GetPolicy()},
 	} {
 		if w.text != "" {
 			words = append(words, w.before+oneLine(w.text))

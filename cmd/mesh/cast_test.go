@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -192,6 +193,10 @@ func (c ownCast) plays(ctx context.Context, inv *agent.Invocation, say func(stri
 		return ctx.Err()
 	case "slow":
 		time.Sleep(time.Second)
+	case "show":
+		if !yield(agent.Artifact{Artifact: &a2apb.Artifact{ArtifactId: "gallery", Parts: galleryParts()}}, nil) {
+			return nil
+		}
 	case "panic":
 		panic("there is no coal")
 	case "ask", "race":
@@ -207,7 +212,8 @@ func foreignCast(kind, name, at string) error {
 	if err != nil {
 		return err
 	}
-	handler := a2asrv.NewHandler(plainCast{name})
+	heard := make(chan bool, 1)
+	handler := a2asrv.NewHandler(plainCast{name, heard})
 	version, rpc := "1.0", a2asrv.NewJSONRPCHandler(handler)
 	switch kind {
 	case castV03:
@@ -230,7 +236,7 @@ func foreignCast(kind, name, at string) error {
 	fmt.Println("ready")
 	return http.Serve(l, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { // #nosec G114 -- of a test
 		if r.URL.Path != "/.well-known/agent-card.json" {
-			rpc.ServeHTTP(w, r)
+			rpc.ServeHTTP(heardWriter{w, heard}, r)
 			return
 		}
 		w.Header().Set("Content-Type", "application/json")
@@ -239,7 +245,30 @@ func foreignCast(kind, name, at string) error {
 }
 
 // plainCast is an agent on the official SDK's server.
-type plainCast struct{ name string }
+type plainCast struct {
+	name  string
+	heard <-chan bool // has one when all its words were written to somebody
+}
+
+// A heardWriter tells when an answer has the last words of a plainCast: who asks for them time
+// and again hears them later than others.
+type heardWriter struct {
+	http.ResponseWriter
+	heard chan<- bool
+}
+
+func (w heardWriter) Write(b []byte) (int, error) {
+	n, err := w.ResponseWriter.Write(b)
+	if bytes.Contains(b, []byte("I do it. ")) {
+		select {
+		case w.heard <- true:
+		default: // it was told
+		}
+	}
+	return n, err
+}
+
+func (w heardWriter) Flush() { _ = http.NewResponseController(w.ResponseWriter).Flush() }
 
 func (c plainCast) Execute(ctx context.Context, ec *a2asrv.ExecutorContext) iter.Seq2[a2a.Event, error] {
 	return func(yield func(a2a.Event, error) bool) {
@@ -279,6 +308,7 @@ func (c plainCast) Execute(ctx context.Context, ec *a2asrv.ExecutorContext) iter
 		case "fail":
 			status(a2a.TaskStateFailed, "there is no coal")
 		case "die":
+			<-c.heard
 			time.Sleep(beforeEnd)
 			dies()
 		case "hang", "wait":
@@ -287,6 +317,11 @@ func (c plainCast) Execute(ctx context.Context, ec *a2asrv.ExecutorContext) iter
 			panic("there is no coal")
 		case "ask":
 			status(a2a.TaskStateInputRequired, "Which one?")
+		case "give":
+			_ = yield(a2a.NewArtifactEvent(ec, sdkGallery()...), nil) && status(a2a.TaskStateCompleted, "")
+		case "show":
+			asks := a2a.NewMessage(a2a.MessageRoleAgent, a2a.NewTextPart("Is it this one?"), sdkGallery()[0])
+			_ = yield(a2a.NewArtifactEvent(ec, sdkGallery()...), nil) && yield(a2a.NewStatusUpdateEvent(ec, a2a.TaskStateInputRequired, asks), nil)
 		case "slow":
 			time.Sleep(time.Second)
 			status(a2a.TaskStateCompleted, "")

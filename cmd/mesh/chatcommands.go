@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
-
 	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
 )
@@ -92,56 +90,32 @@ func (c *chat) status(ctx context.Context) error {
 	return nil
 }
 
-// exit leaves the agent that took over, and shows what comes of its task: it
-// may have ended with that, or the agent that has the user back says something.
+// exit leaves the agent that took over, whoever gave the conversation to it, as the message
+// "exit" does, and shows what the agent says that has the user back.
 func (c *chat) exit(ctx context.Context) error {
-	ended, goesOn, err := c.endHandoff(ctx)
+	last, err := c.lastHandoff(ctx)
 	switch {
 	case err != nil:
 		return err
-	case ended == nil:
+	case last == nil || last.GetEndedSeq() != 0:
 		c.with, c.step = "", ""
 		c.tell("no agent has taken over; /quit leaves the chat\n")
 		return nil
-	case goesOn:
-		// Leaving cancels the task, which is no failure of it.
-		defer func(was bool) { c.failed = was }(c.failed)
-		return c.follow(ctx, &turn{thread: c.thread, task: c.task, seq: c.seq, hasCursor: true})
 	}
-	c.with, c.step = "", ""
-	c.tell(returnLine(&returnNote{from: ended.GetTargetAgentId(), outcome: ended.GetState()}) + "\n")
-	return nil
+	t := newTurn(c.thread, "", mesh.ExitWord) // the mesh knows in which task of the user's that agent is
+	t.base = c.seq
+	return c.follow(ctx, t)
 }
 
-// endHandoff ends the handoff that the mesh says is active, whoever began it.
-// goesOn says that the open task has news: it does not wait any more.
-func (c *chat) endHandoff(ctx context.Context) (ended *meshv1.Handoff, goesOn bool, err error) {
+// lastHandoff returns the thread's handoff that is active or was last, or nil.
+func (c *chat) lastHandoff(ctx context.Context) (*meshv1.Handoff, error) {
 	ctx, cancel := context.WithTimeout(c.client.call(ctx, c.thread), lookupTimeout)
 	defer cancel()
-	active, err := c.activeHandoff(ctx)
-	if err != nil || active == nil {
-		return nil, false, err
-	}
-	resp, err := c.client.handoffs.EndHandoff(ctx, &meshv1.EndHandoffRequest{
-		ThreadId: c.thread, Outcome: string(mesh.HandoffCancelled), Summary: "The user left with /exit.",
-	})
-	if err != nil || c.task == "" {
-		return resp.GetHandoff(), false, err
-	}
-	task, err := c.client.a2a.GetTask(ctx, &a2apb.GetTaskRequest{Id: c.task, HistoryLength: new(int32)})
-	return resp.GetHandoff(), !mesh.Interrupted(task.GetStatus().GetState()), err
-}
-
-// activeHandoff returns the thread's handoff, or nil if none is active.
-func (c *chat) activeHandoff(ctx context.Context) (*meshv1.Handoff, error) {
 	resp, err := c.client.handoffs.GetHandoff(ctx, &meshv1.GetHandoffRequest{ThreadId: c.thread})
-	switch {
-	case err != nil && !mesh.IsCode(err, mesh.NotFound):
+	if err != nil && !mesh.IsCode(err, mesh.NotFound) {
 		return nil, err
-	case mesh.HandoffState(resp.GetHandoff().GetState()).Stands():
-		return resp.GetHandoff(), nil
 	}
-	return nil, nil
+	return resp.GetHandoff(), nil
 }
 
 // pickUp takes a thread up where it was left: who has the stream, which task
@@ -170,9 +144,9 @@ func (c *chat) pickUp(ctx context.Context) error {
 
 // resume asks for the state of the thread and returns the turn that is open.
 func (c *chat) resume(ctx context.Context) (*meshv1.ExecutionState, error) {
-	ctx, cancel := context.WithTimeout(c.client.call(ctx, c.thread), lookupTimeout)
+	look, cancel := context.WithTimeout(c.client.call(ctx, c.thread), lookupTimeout)
 	defer cancel()
-	resp, err := c.client.threads.GetThread(ctx, &meshv1.GetThreadRequest{ThreadId: c.thread})
+	resp, err := c.client.threads.GetThread(look, &meshv1.GetThreadRequest{ThreadId: c.thread})
 	if mesh.IsCode(err, mesh.NotFound) {
 		return nil, nil
 	}
@@ -180,12 +154,12 @@ func (c *chat) resume(ctx context.Context) (*meshv1.ExecutionState, error) {
 		return nil, err
 	}
 	c.seq = mesh.Seq(resp.GetThread().GetSeq())
-	active, err := c.activeHandoff(ctx)
+	last, err := c.lastHandoff(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if active != nil {
-		c.with = active.GetTargetAgentId()
+	if mesh.HandoffState(last.GetState()).Stands() {
+		c.with = last.GetTargetAgentId()
 	}
 	return openTurn(resp.GetThread()), nil
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
@@ -30,6 +31,7 @@ type provider struct {
 type inquiry struct {
 	at, api string
 	body    string
+	model   string   // its name
 	native  []string // types of the tools that it has itself
 }
 
@@ -45,9 +47,13 @@ func startProvider(t *testing.T, answer func(a inquiry) modelReply) *provider {
 		body, _ := io.ReadAll(r.Body)
 		a := inquiry{body: string(body)}
 		a.at, a.api, _ = strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/v1/")
-		var tools struct{ Tools []struct{ Type string } }
-		_ = json.Unmarshal(body, &tools) // a test that needs them sees that there are none
-		for _, tool := range tools.Tools {
+		var req struct {
+			Model string
+			Tools []struct{ Type string }
+		}
+		_ = json.Unmarshal(body, &req) // a test that needs them sees that there are none
+		a.model = req.Model
+		for _, tool := range req.Tools {
 			if tool.Type != "function" {
 				a.native = append(a.native, tool.Type)
 			}
@@ -57,9 +63,13 @@ func startProvider(t *testing.T, answer func(a inquiry) modelReply) *provider {
 		n := len(p.asked)
 		p.mu.Unlock()
 		reply := answer(a)
+		if reply.away {
+			http.Error(w, "overloaded", http.StatusServiceUnavailable)
+			return
+		}
 		w.Header().Set("Content-Type", "text/event-stream")
 		if a.api == "chat/completions" {
-			reply.write(w, a.at, n)
+			reply.write(w, a.model, n)
 			return
 		}
 		say := func(kind string, event map[string]any) {
@@ -74,7 +84,7 @@ func startProvider(t *testing.T, answer func(a inquiry) modelReply) *provider {
 			args, _ := json.Marshal(c.args)
 			say("response.output_item.done", map[string]any{"item": map[string]any{"type": "function_call", "call_id": fmt.Sprintf("call_%d_%d", n, i), "name": c.name, "arguments": string(args)}})
 		}
-		say("response.completed", map[string]any{"response": map[string]any{"model": a.at}})
+		say("response.completed", map[string]any{"response": map[string]any{"model": a.model}})
 	}))
 	t.Cleanup(p.Close)
 	return p
@@ -299,5 +309,73 @@ main: sre
 	defer func() { _ = res.Body.Close() }()
 	if body, err := io.ReadAll(res.Body); err != nil || res.StatusCode != http.StatusOK || !strings.Contains(string(body), "thought about it") {
 		t.Errorf("general-worker answers %d %s (%v)", res.StatusCode, body, err)
+	}
+}
+
+// S4-003: each agent that is dispatched asks the model that the configuration gives it: of the
+// same endpoint or another one, for this use alone, or, in a process of its own, by its own
+// configuration. The log names the model of each reply.
+func TestEachSubAgentAsksAModelOfItsOwn(t *testing.T) {
+	t.Parallel()
+	want := map[string][2]string{"orchestrator": {"own", "big"}, "analyst": {"own", "small"}, "reviewer": {"other", "critic"}, "general-worker": {"other", "tiny"}, "far": {"far", "distant"}}
+	agents := slices.DeleteFunc(slices.Sorted(maps.Keys(want)), func(name string) bool { return name == "orchestrator" })
+	p := startProvider(t, func(a inquiry) modelReply {
+		switch {
+		case !strings.Contains(a.body, "You are an orchestrator"):
+			return modelReply{text: "done by " + a.model}
+		case !a.prior():
+			return dispatchingTo(agents...)
+		case strings.Count(a.body, "done by") < len(agents):
+			return modelReply{calls: []modelCall{{"get_agent_results", map[string]any{}}}}
+		}
+		return modelReply{text: "All is done."}
+	})
+	dir := t.TempDir()
+	writeFile(t, filepath.Join(dir, "mesh.yaml"), fmt.Sprintf(`
+main: orchestrator
+model: {url: "%[1]s/own/v1", key: k, name: big}
+models:
+  other: {url: "%[1]s/other/v1", key: k, name: critic}
+agents:
+  analyst: {description: Analyses, custom_instructions: You analyse., model: small}
+  reviewer: {description: Reviews, custom_instructions: You review., endpoint: other}
+  far: {time: 5m}
+  orchestrator:
+    sub_agents: [analyst, reviewer, far, {name: general-worker, endpoint: other, model: tiny}]
+`, p.URL))
+	writeFile(t, filepath.Join(dir, "far.yaml"), "model: {url: "+p.URL+"/far/v1, key: k, name: distant}\n")
+	m := up(t, dir)
+	runAgent(t, m, dir, "general-worker", "far", "--config", "far.yaml", "--data", "data-far")
+	id := mesh.NewThreadID()
+	if h := speaker(speakGRPC).complete(t, m, id, "Look into it"); h.text != "All is done." {
+		t.Fatalf("the user hears %q", h.text)
+	}
+	for name, of := range want {
+		asked := p.of("Do what " + name + " does")
+		if name == "orchestrator" {
+			asked = p.of("You are an orchestrator")
+		} else {
+			asked = slices.DeleteFunc(asked, func(a inquiry) bool { return strings.Contains(a.body, "You are an orchestrator") })
+		}
+		if len(asked) == 0 {
+			t.Errorf("%s asked no model", name)
+		}
+		for _, a := range asked {
+			if a.at != of[0] || a.model != of[1] {
+				t.Errorf("%s asked %s at %s, want %s at %s", name, a.model, a.at, of[1], of[0])
+			}
+		}
+	}
+	logged := map[string]string{}
+	for _, e := range m.log(id) {
+		if r := e.GetModelReplied(); r != nil {
+			name, _, _ := strings.Cut(strings.TrimPrefix(e.GetActor(), "agent:"), "_") // what is used otherwise in one place has a longer name
+			logged[name] = r.GetModel()
+		}
+	}
+	for name, of := range want {
+		if logged[name] != of[1] {
+			t.Errorf("in the log %s is answered by %q, want %q", name, logged[name], of[1])
+		}
 	}
 }

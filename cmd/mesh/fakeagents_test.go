@@ -43,6 +43,10 @@ func (f *fakeMesh) plan(ctx context.Context, t *fakeTask, plan, text string) {
 		f.build(t)
 	case strings.Contains(plan, "name-the-skill"):
 		f.finish(t, text)
+	case plan == "leave":
+		f.back(t, "cancelled", "")
+		f.say(t, "main", "You are back with me.", true)
+		f.move(t, a2apb.TaskState_TASK_STATE_COMPLETED, "", nil)
 	default:
 		f.say(t, "main", "You said: ", true)
 		f.say(t, "main", text+"\n", false)
@@ -149,27 +153,19 @@ func (f *fakeMesh) GetHandoff(ctx context.Context, req *meshv1.GetHandoffRequest
 	return &meshv1.GetHandoffResponse{Handoff: proto.CloneOf(l.handoff)}, nil
 }
 
-// EndHandoff ends the handoff and cancels the task that its agent waited in.
-func (f *fakeMesh) EndHandoff(ctx context.Context, req *meshv1.EndHandoffRequest) (*meshv1.EndHandoffResponse, error) {
-	got, err := f.GetHandoff(ctx, &meshv1.GetHandoffRequest{ThreadId: req.GetThreadId()})
-	if err != nil || got.GetHandoff().GetState() != "active" {
-		return nil, mesh.Errorf(mesh.Precondition, "fake", "no handoff is active")
+// left returns the task that the message leaves the active handoff in: the one that waits for
+// an answer, or nil.
+func (f *fakeMesh) left(key mesh.ThreadKey, msg *a2apb.Message) *fakeTask {
+	if !mesh.Says(msg, mesh.ExitWord) || f.logs[key] == nil || f.logs[key].handoff.GetState() != "active" {
+		return nil
 	}
-	f.mu.Lock()
-	var open *fakeTask
 	for _, t := range f.tasks {
-		if t.key == keyOf(ctx) && mesh.Interrupted(t.state) {
-			open = t
+		if t.key == key && mesh.Interrupted(t.state) {
+			t.question = "leave"
+			return t
 		}
 	}
-	f.mu.Unlock()
-	if open != nil {
-		f.back(open, req.GetOutcome(), req.GetSummary())
-		f.move(open, a2apb.TaskState_TASK_STATE_CANCELED, "You are back with the main assistant.",
-			map[string]any{"agent": "main", "reason": mesh.ReasonHandedOff})
-	}
-	got, err = f.GetHandoff(ctx, &meshv1.GetHandoffRequest{ThreadId: req.GetThreadId()})
-	return &meshv1.EndHandoffResponse{Handoff: got.GetHandoff()}, err
+	return nil
 }
 
 func (f *fakeMesh) thread(key mesh.ThreadKey, l *fakeLog) *meshv1.Thread {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
@@ -192,7 +193,7 @@ func (f *fakeMesh) accept(ctx context.Context, msg *a2apb.Message) (*fakeTask, e
 		defer f.mu.Unlock()
 		return f.tasks[id], nil
 	}
-	t := f.tasks[msg.GetTaskId()]
+	t := cmp.Or(f.tasks[msg.GetTaskId()], f.left(keyOf(ctx), msg))
 	if msg.GetTaskId() != "" && (t == nil || t.key != keyOf(ctx)) {
 		f.mu.Unlock()
 		return nil, mesh.TaskNotFound("fake")

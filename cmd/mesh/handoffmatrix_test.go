@@ -25,8 +25,8 @@ type ending struct {
 
 const stateCanceled = "TASK_STATE_CANCELED"
 
-// endings are those of a kind of target; of those that know nothing of handoffs the task's end
-// does not end it.
+// endings are those of a kind of target; those that know nothing of handoffs keep the
+// conversation when they complete their task, and give it back when they cancel it.
 func endings(kind string) []ending {
 	all := []ending{
 		{"fail", stateComplete, "Back: error.", "node error"}, {"die", stateComplete, "Back: error.", "node error"},
@@ -39,7 +39,7 @@ func endings(kind string) []ending {
 		return []ending{{"done", stateComplete, "Back: completed.", "agent:skill-builder completed"}, {"cancel", stateComplete, "Back: cancelled.", "user:local cancelled"},
 			{"exit", stateCanceled, "", "user:local cancelled"}}
 	}
-	return append(all, ending{"done", stateComplete, "", ""}, ending{"cancel", stateCanceled, "", ""})
+	return append(all, ending{"done", stateComplete, "", ""}, ending{"cancel", stateComplete, "Back: cancelled.", "node cancelled"})
 }
 
 const castBuiltin = "builtin"

@@ -109,12 +109,12 @@ func speakV03(t *testing.T, m *realMesh, thread, task, text string) heardTurn {
 			if state(e.Status.State); e.Final {
 				finals++
 			}
-		case *legacy.TaskArtifactUpdateEvent:
-			for _, p := range e.Artifact.Parts {
-				if text, ok := p.(legacy.TextPart); ok {
-					h.text += text.Text
-				}
+			if e.Status.Message != nil {
+				h.parts = append(h.parts, legacyParts(t, e.Status.Message.Parts)...)
 			}
+		case *legacy.TaskArtifactUpdateEvent:
+			parts := legacyParts(t, e.Artifact.Parts)
+			h.text, h.parts = h.text+partsText(parts), append(h.parts, parts...)
 		}
 	}
 	if finals != 1 || !ended(h.state) {

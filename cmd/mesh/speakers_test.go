@@ -35,10 +35,11 @@ var speakers = map[string]speaker{
 type heardTurn struct {
 	task    string
 	state   mesh.TaskState
-	text    string   // of the turn's artifacts
-	status  []string // texts of status messages
-	handoff bool     // our extension told of a handoff
-	seq     mesh.Seq // of the last update, for who counts them
+	text    string        // of the turn's artifacts
+	status  []string      // texts of status messages
+	parts   []*a2apb.Part // of artifacts and status messages, in their order
+	handoff bool          // our extension told of a handoff
+	seq     mesh.Seq      // of the last update, for who counts them
 }
 
 // hear adds an update of a stream, and checks that it belongs there.
@@ -57,13 +58,14 @@ func (h *heardTurn) hear(t *testing.T, u *a2apb.StreamResponse, thread string) {
 	case *a2apb.StreamResponse_StatusUpdate:
 		id, in, h.state = p.StatusUpdate.GetTaskId(), p.StatusUpdate.GetContextId(), p.StatusUpdate.GetStatus().GetState()
 		if msg := p.StatusUpdate.GetStatus().GetMessage(); msg != nil {
-			h.status = append(h.status, partsText(msg.GetParts()))
+			h.status, h.parts = append(h.status, partsText(msg.GetParts())), append(h.parts, msg.GetParts()...)
 		}
 		ext := p.StatusUpdate.GetMetadata().GetFields()[mesh.ExtensionURI].GetStructValue()
 		h.handoff = h.handoff || ext.GetFields()["handoff"] != nil
 	case *a2apb.StreamResponse_ArtifactUpdate:
 		id, in = p.ArtifactUpdate.GetTaskId(), p.ArtifactUpdate.GetContextId()
 		h.text += partsText(p.ArtifactUpdate.GetArtifact().GetParts())
+		h.parts = append(h.parts, p.ArtifactUpdate.GetArtifact().GetParts()...)
 	}
 	if id != h.task || in != thread {
 		t.Errorf("an update of task %q in %q, want %q in %q", id, in, h.task, thread)
@@ -115,9 +117,9 @@ func speakREST(t *testing.T, m *realMesh, thread, text string) heardTurn {
 	if task.GetContextId() != thread || !ended(task.GetStatus().GetState()) {
 		t.Errorf("the task is %v in %q, want an end in %q", task.GetStatus().GetState(), task.GetContextId(), thread)
 	}
-	h := heardTurn{task: task.GetId(), state: task.GetStatus().GetState(), text: taskText(task)[before:]}
+	h := heardTurn{task: task.GetId(), state: task.GetStatus().GetState(), text: taskText(task)[before:], parts: artifactParts(task)}
 	if msg := task.GetStatus().GetMessage(); msg != nil {
-		h.status = []string{partsText(msg.GetParts())}
+		h.status, h.parts = []string{partsText(msg.GetParts())}, append(h.parts, msg.GetParts()...)
 	}
 	return h
 }

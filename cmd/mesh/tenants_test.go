@@ -22,14 +22,15 @@ func (p person) mesh(args ...string) finished {
 	return runHere(p.t, map[string]string{"MESH_ADDR": p.grpc, "MESH_TOKEN": p.token}, args...)
 }
 
-// upWithTokens starts a mesh for three people of two tenants, whose tokens are
-// hashed by the command itself. settings are further lines of its mesh.yaml.
+// upWithTokens starts a mesh for four people of two tenants, whose tokens are hashed by the
+// command itself: cat is in the tenant of ann, and may chat. settings are further lines of its
+// mesh.yaml.
 func upWithTokens(t *testing.T, settings ...string) (ann, bob, ops person) {
 	t.Helper()
 	dir := t.TempDir()
 	writeFile(t, filepath.Join(dir, "mesh.yaml"), "log_level: warn\n"+strings.Join(settings, "\n")+"\n")
 	people := []struct{ name, tenant, permissions string }{
-		{"ann", "acme", "chat, 'skill:create'"}, {"bob", "rival", "chat, agents"}, {"ops", "acme", "operator"}}
+		{"ann", "acme", "chat, 'skill:create'"}, {"bob", "rival", "chat, agents"}, {"ops", "acme", "operator"}, {"cat", "acme", "chat"}}
 	var file strings.Builder
 	for _, p := range people {
 		hasher := launch(t, dir, "mesh", nil, "token", "hash")

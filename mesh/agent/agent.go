@@ -76,7 +76,7 @@ type Invocation struct {
 	// is the agent's again with this message, which nobody told the user yet: it is the
 	// handoff, from which its target can go on when it gets the conversation once more.
 	Parked *meshv1.Handoff
-	// Resume is set when the user left, before it was done, a session with an agent to which
+	// Resume is set when the user left, or let be parked, before it was done, a session with an agent to which
 	// this one had handed the conversation over, and which can be gone on with.
 	Resume *Resume
 	// Resumed says that the message continues the task: it answers an [Ask].
@@ -110,6 +110,8 @@ type Resume struct {
 	// agent calls that, or "".
 	Step, Steps int
 	State       string
+	// Parked says that the user was away for too long, and did not leave it.
+	Parked bool
 	// Offered says that the user was offered to go on with it, and that this message is the
 	// answer. If not, whoever has this message offers it once it is answered.
 	Offered bool

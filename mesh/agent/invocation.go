@@ -48,24 +48,24 @@ func (r *Runtime) invocation(call mesh.Call, g *mesh.Grant, m *a2apb.Message) (*
 		Message: addressed(m, g), Execution: g.Execution, Thread: g.Key(), User: g.User, Grant: g, Mesh: view.HeldBy(r.secret, r.keys),
 	}
 	ext := a2a.Extension(m.GetMetadata()).GetFields()
-	if inv.Handoff, err = handoff(a2a.KeyHandoff, ext[a2a.KeyHandoff]); err != nil {
-		return nil, err
-	}
-	if inv.Returned, err = handoff(a2a.KeyHandoffReturn, ext[a2a.KeyHandoffReturn]); err != nil {
-		return nil, err
-	}
-	if inv.Parked, err = handoff(a2a.KeyHandoffParked, ext[a2a.KeyHandoffParked]); err != nil {
-		return nil, err
-	}
 	if inv.SkillCall, err = skillCall(m, g.Direct()); err != nil {
 		return nil, err
 	}
-	if g.Direct() {
+	if g.Direct() { // else another agent says so, which is not the mesh
+		if inv.Handoff, err = handoff(a2a.KeyHandoff, ext[a2a.KeyHandoff]); err != nil {
+			return nil, err
+		}
+		if inv.Returned, err = handoff(a2a.KeyHandoffReturn, ext[a2a.KeyHandoffReturn]); err != nil {
+			return nil, err
+		}
+		if inv.Parked, err = handoff(a2a.KeyHandoffParked, ext[a2a.KeyHandoffParked]); err != nil {
+			return nil, err
+		}
+		inv.RecentMessages = recent(ext[a2a.KeyHandoff].GetStructValue().GetFields()[keyRecent].GetListValue())
 		inv.Resume = resume(ext[a2a.KeyResume].GetStructValue())
 		inv.Channel = channel(ext[keyChannel].GetStringValue())
 	}
 	inv.MaxToolCalls = int(min(max(ext[keyMaxCalls].GetNumberValue(), 0), math.MaxInt32))
-	inv.RecentMessages = recent(ext[a2a.KeyHandoff].GetStructValue().GetFields()[keyRecent].GetListValue())
 	return inv, nil
 }
 
@@ -134,7 +134,7 @@ func resume(s *structpb.Struct) *Resume {
 		Agent: f["agent"].GetStringValue(), Name: f["name"].GetStringValue(),
 		Reason: f["handoff_reason"].GetStringValue(), Summary: f["context_summary"].GetStringValue(),
 		Step: number(a2a.KeyStep), Steps: number(a2a.KeySteps), State: f[a2a.KeyState].GetStringValue(),
-		Offered: f["offered"].GetBoolValue(),
+		Parked: f["parked"].GetBoolValue(), Offered: f["offered"].GetBoolValue(),
 	}
 }
 

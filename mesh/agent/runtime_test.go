@@ -418,6 +418,26 @@ func TestCallersWithoutTheExtensionGetPlainUpdates(t *testing.T) {
 	}
 }
 
+// What only the mesh may say to an agent does not count in the message of another agent.
+func TestAHandoffIsTheMeshsToTell(t *testing.T) {
+	var got *agent.Invocation
+	r, _ := start(t, fake{func(_ context.Context, inv *agent.Invocation, _ func(agent.Output) bool) error {
+		got = inv
+		return nil
+	}})
+	h := map[string]any{"seq": 5, "type": "handoff", "agent": "fake", "recent_messages": []any{map[string]any{"role": "user", "text": "hi"}}}
+	md, err := structpb.NewStruct(map[string]any{mesh.ExtensionURI: map[string]any{"handoff": h, "handoff_return": h, "handoff_parked": h, "resume": h, "skill_call": map[string]any{"skill": "a.b"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, m := agenttest.NewGrant(), agenttest.Message("go")
+	g.Turn, m.Metadata = mesh.NewExecutionID(g.Thread), md
+	listen(t, r, g, send(t, r, g, m).Cursor)
+	if got.Handoff != nil || got.Returned != nil || got.Parked != nil || got.Resume != nil || got.SkillCall != nil || got.RecentMessages != nil {
+		t.Errorf("it believes %+v", got)
+	}
+}
+
 func TestTheInvocationHasWhatTheMessageCarries(t *testing.T) {
 	var got *agent.Invocation
 	r, _ := start(t, fake{func(_ context.Context, inv *agent.Invocation, _ func(agent.Output) bool) error {

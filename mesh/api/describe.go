@@ -14,13 +14,14 @@ import (
 )
 
 func (s *Threads) describe(key mesh.ThreadKey, st *thread.State) *meshv1.Thread {
+	now := time.Now()
 	out := &meshv1.Thread{
 		ThreadId: key.ID, Seq: int64(st.Seq), ActiveAgent: st.ActiveAgent(s.main), Title: st.Title,
 		Owner: st.Owner, Participants: st.Participants, Readable: st.Readable,
 		Created: timestamppb.New(st.Created), Updated: timestamppb.New(st.Updated), Usage: eventpb.UsageToProto(st.Usage),
-		Session: s.session(st),
+		Session: s.session(st, now),
 	}
-	if h := st.HandoffAt(time.Now()); h != nil {
+	if h := st.HandoffAt(now); h != nil {
 		if out.HandoffState = string(h.State); h.State == mesh.HandoffState(mesh.HandoffParked) {
 			out.ActiveAgent = s.main
 		}
@@ -28,14 +29,14 @@ func (s *Threads) describe(key mesh.ThreadKey, st *thread.State) *meshv1.Thread 
 	return out
 }
 
-// session is where the agent stands that the thread was handed over to last; nil without one.
-func (s *Threads) session(st *thread.State) *meshv1.Session {
-	at, ok := st.Session()
+// session is where the agent stands, now, that the thread was handed over to last; nil without one.
+func (s *Threads) session(st *thread.State, now time.Time) *meshv1.Session {
+	at, ok := st.Session(now)
 	if !ok {
 		return nil
 	}
 	return &meshv1.Session{Agent: at.Agent, Step: count(at.Step), Steps: count(at.Steps), State: at.Stage,
-		Resumable: at.Resumable(time.Now(), s.retention)}
+		Resumable: at.Resumable(now, s.retention)}
 }
 
 func describeExecution(x *thread.Execution) *meshv1.ExecutionState {

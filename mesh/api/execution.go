@@ -187,10 +187,14 @@ func (s *Executions) GetExecution(ctx context.Context, req *meshv1.GetExecutionR
 	if err != nil {
 		return nil, err
 	}
-	calls, err := s.calls(ctx, key, from, to)
+	gave := thread.NewGiven(id, maxPage)
+	calls, err := s.calls(ctx, key, from, to, gave.Apply)
 	if err != nil {
 		return nil, mesh.Wrap(op, err)
 	}
+	var left int
+	resp.Execution.Artifacts, left = gave.Artifacts()
+	resp.Execution.ArtifactsLeftOut = count(left)
 	return resp, s.threads.states.With(ctx, key, func(st *thread.State) error {
 		for _, c := range st.CallsOf(id, req.GetBelow(), calls) {
 			resp.Execution.Calls = append(resp.Execution.Calls, describeCall(&c))
@@ -209,8 +213,9 @@ func (s *Executions) find(ctx context.Context, op string, key mesh.ThreadKey, st
 	return x, nil
 }
 
-// calls are the events of the range that are about calls of skills.
-func (s *Executions) calls(ctx context.Context, key mesh.ThreadKey, from, to mesh.Seq) (out []*mesh.Event, err error) {
+// calls are the events of the range that are about calls of skills. Each event is given to
+// the function, too.
+func (s *Executions) calls(ctx context.Context, key mesh.ThreadKey, from, to mesh.Seq, each func(*mesh.Event)) (out []*mesh.Event, err error) {
 	const page = 256
 	for from < to {
 		events, err := s.threads.log.Read(ctx, key, from, int(min(page, to-from)))
@@ -218,7 +223,7 @@ func (s *Executions) calls(ctx context.Context, key mesh.ThreadKey, from, to mes
 			return out, err
 		}
 		for _, e := range events {
-			if thread.OfCall(e) {
+			if each(e); thread.OfCall(e) {
 				out = append(out, e)
 			}
 			from = e.Seq

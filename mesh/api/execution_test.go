@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/testing/protocmp"
 
 	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
@@ -153,6 +155,58 @@ func TestAnExecutionHasItsCalls(t *testing.T) {
 		}
 		if x.GetResult() != "it bounced" || x.GetStatus() != "completed" || strings.Join(calls, "; ") != want {
 			t.Errorf("below %v: %q, %q of %v", below, x.GetResult(), calls, x)
+		}
+	}
+}
+
+// S4-024: what an agent gave out is there by its id, whole: pieces are joined, what begins anew
+// replaces what was there, and pictures, files and data are the parts that they were. Of more
+// than there is room for it is said how many are left out; lists have none.
+func TestAnExecutionHasItsArtifacts(t *testing.T) {
+	c := newCrew(t, "a", "b")
+	gives := func(id string, more bool, parts ...*a2apb.Part) mesh.ArtifactAppended {
+		return mesh.ArtifactAppended{Artifact: &a2apb.Artifact{ArtifactId: id, Parts: parts}, Append: more}
+	}
+	words := func(text string) *a2apb.Part { return &a2apb.Part{Content: &a2apb.Part_Text{Text: text}} }
+	bytes := func(n int) *a2apb.Part {
+		return &a2apb.Part{Content: &a2apb.Part_Raw{Raw: make([]byte, n)}, MediaType: "image/png", Filename: "chart.png"}
+	}
+	link := &a2apb.Part{Content: &a2apb.Part_Url{Url: "https://files.example/r.pdf"}, MediaType: "application/pdf"}
+	read := func() *meshv1.ExecutionInfo {
+		t.Helper()
+		got, err := c.GetExecution(user(t), &meshv1.GetExecutionRequest{ThreadId: c.key.ID, ExecutionId: string(c.ids["a"])})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got.GetExecution()
+	}
+	if x := read(); len(x.GetArtifacts()) != 0 || x.GetArtifactsLeftOut() != 0 {
+		t.Errorf("before it said anything there is %v", x.GetArtifacts())
+	}
+	c.log(t, c.ids["a"], gives("text", false, words("It was cut")), gives("files", false, bytes(9), link), gives("text", false, words("One, ")), gives("text", true, words("two.")))
+	c.log(t, c.ids["b"], gives("text", false, words("of another")))
+	want := []*a2apb.Artifact{{ArtifactId: "text", Parts: []*a2apb.Part{words("One, two.")}}, {ArtifactId: "files", Parts: []*a2apb.Part{bytes(9), link}}}
+	if d := cmp.Diff(want, read().GetArtifacts(), protocmp.Transform()); d != "" {
+		t.Errorf("while it works (-want +got)\n%s", d)
+	}
+	const half = 1_000_000
+	c.log(t, c.ids["a"], gives("big", false, bytes(half)), gives("big", true, bytes(half)), gives("large", false, bytes(half)), gives("large", true, bytes(half)), gives("large", true, bytes(1)))
+	c.log(t, c.boss.Execution, mesh.DispatchSettled{Child: c.ids["a"], State: a2apb.TaskState_TASK_STATE_COMPLETED, Result: "One, two."})
+	x := read()
+	var ids []string
+	for _, a := range x.GetArtifacts() {
+		ids = append(ids, a.GetArtifactId())
+	}
+	if !slices.Equal(ids, []string{"text", "files", "big"}) || x.GetArtifactsLeftOut() != 1 || len(x.GetArtifacts()[2].GetParts()) != 2 {
+		t.Errorf("there are %q, and %d left out", ids, x.GetArtifactsLeftOut())
+	}
+	all, err := c.ListExecutions(user(t), &meshv1.ListExecutionsRequest{ThreadId: c.key.ID})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range all.GetExecutions() {
+		if len(x.GetArtifacts()) > 0 {
+			t.Errorf("the list has artifacts of %s", x.GetExecution().GetLabel())
 		}
 	}
 }

@@ -3,6 +3,7 @@ package audit
 import (
 	"cmp"
 	"context"
+	"errors"
 	"log/slog"
 	"strings"
 	"sync"
@@ -118,7 +119,8 @@ func (r *Recorder) Act(ctx context.Context, method string, req any) (func(resp a
 			rec.LastHash = deleted.GetLastHash()
 		}
 		if err != nil {
-			rec.Decision, rec.Code, rec.Policy = meshv1.AuditRecord_DECISION_FAILED, code(err), cmp.Or(mesh.PolicyOf(err), rec.Policy)
+			rec.Decision = meshv1.AuditRecord_DECISION_FAILED
+			because(rec, err)
 		}
 		if err := r.o.Store.Append(rec); err != nil { // that it began is recorded
 			r.o.Logger.ErrorContext(ctx, "the end of an administrative act was not recorded", "of_seq", begun.Seq, "err", err)
@@ -129,14 +131,15 @@ func (r *Recorder) Act(ctx context.Context, method string, req any) (func(resp a
 // Refused implements [rpc.Auditor].
 func (r *Recorder) Refused(ctx context.Context, method string, req any, err error) {
 	rec := r.record(ctx, method, meshv1.AuditRecord_DECISION_REFUSED)
-	rec.Code, rec.Policy = code(err), mesh.PolicyOf(err)
+	rec.Policy = "" // of what was allowed
+	because(rec, err)
 	rec.Resource = r.o.Named(req, r.o.Table[method].Resource)
 	if c, _ := mesh.CallFrom(ctx); rec.Resource == "" { // as of a message, which names nothing else
 		rec.Resource = c.Thread
 	}
 	key := caller(rec)
 	if rec.GetUserId() != "" { // of who is known, it is told what was tried; there are so many methods
-		key += "\x00" + method
+		key += "\x00" + method + "\x00" + rec.Permission
 	}
 	r.note(&r.refusals, key, rec)
 }
@@ -213,7 +216,19 @@ func caller(rec *meshv1.AuditRecord) string {
 	return strings.Join([]string{rec.TenantId, rec.UserId, rec.Agent, rec.Credential, rec.Peer}, "\x00")
 }
 
-// code is the code of the error, as gRPC has it.
-func code(err error) string {
-	return rpccode.Code(rpc.GRPCCode(mesh.CodeOf(rpc.FromStatus(err)))).String()
+// maxWhy bounds, in bytes, each of what an error of another process may say.
+const maxWhy = 128
+
+// because notes why, as the error says.
+func because(rec *meshv1.AuditRecord, err error) {
+	err = rpc.FromStatus(err)
+	rec.Code = rpccode.Code(rpc.GRPCCode(mesh.CodeOf(err))).String() // as gRPC has it
+	rec.Policy = cmp.Or(mesh.PolicyOf(err), rec.Policy)
+	e := new(mesh.Error)
+	if !errors.As(err, &e) {
+		return
+	}
+	if rec.Reason = mesh.Clip(e.Reason, maxWhy); e.Lack != nil {
+		rec.Permission, rec.RequiredBy = mesh.Clip(e.Lack.Permission, maxWhy), mesh.Clip(e.Lack.Agent, maxWhy)
+	}
 }

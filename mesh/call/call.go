@@ -177,9 +177,9 @@ func (r *reader) end(err error) (mesh.TaskMoved, bool) {
 	switch {
 	case r.auth:
 		moved, ok := r.last.(mesh.TaskMoved)
-		return r.waits, !ok || !mesh.Interrupted(moved.State)
+		return word(r.waits), !ok || !mesh.Interrupted(moved.State)
 	case r.rests != nil:
-		return *r.rests, true
+		return word(*r.rests), true
 	}
 	return failed(mesh.ReasonNoAnswer, text.AgentUnfinished()), true
 }

@@ -1,12 +1,10 @@
 package call
 
 import (
-	"maps"
 	"strconv"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/types/known/structpb"
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/text"
@@ -63,7 +61,9 @@ func (r *reader) take(out []mesh.Body) []mesh.Body {
 	if r.ids.RemoteTask != "" || r.ids.RemoteContext != "" {
 		out = r.introduce(out)
 	}
-	for i, b := range out {
+	for i := range out {
+		out[i] = believed(out[i])
+		b := out[i]
 		if size(b) > maxBody {
 			r.done = true
 			r.req.logger().Warn("agent sent more than an event can have", "agent", r.req.Agent, "bytes", size(b))
@@ -127,7 +127,7 @@ func (r *reader) bodies(resp Response) []mesh.Body {
 			return nil
 		}
 		r.seen, r.rests = true, nil
-		return r.move(withMessageID(u.GetStatus()), mesh.TaskMoved{Metadata: withoutSeq(u.GetMetadata())})
+		return r.move(withMessageID(u.GetStatus()), mesh.TaskMoved{Metadata: u.GetMetadata()})
 	case *a2apb.StreamResponse_Message:
 		return r.readMessage(p.Message)
 	}
@@ -221,25 +221,37 @@ func (r *reader) readArtifact(u *a2apb.TaskArtifactUpdateEvent, response []byte)
 		a, response = withArtifactID(a, r.bare), nil
 	}
 	b := mesh.ArtifactAppended{Artifact: a, Append: u.GetAppend() && r.known[a.GetArtifactId()], LastChunk: u.GetLastChunk(),
-		Metadata: withoutSeq(u.GetMetadata()), Wire: mesh.WireIn(response, a, fieldUpdate, fieldArtifact)}
+		Metadata: u.GetMetadata(), Wire: mesh.WireIn(response, a, fieldUpdate, fieldArtifact)}
 	r.known[a.GetArtifactId()] = true
 	return b
 }
 
-// withoutSeq returns metadata without the agent's own cursor: it means nothing in our
-// log, where each event has a Seq.
-func withoutSeq(md *structpb.Struct) *structpb.Struct {
-	ext := md.GetFields()[mesh.ExtensionURI].GetStructValue().GetFields()
-	if _, ok := ext["seq"]; !ok {
-		return md
+// word is believed for a state.
+func word(m mesh.TaskMoved) mesh.TaskMoved {
+	m.Metadata = mesh.FromAgent(m.Metadata)
+	if md := mesh.FromAgent(m.Message.GetMetadata()); md != m.Message.GetMetadata() {
+		m.Message = proto.CloneOf(m.Message)
+		m.Message.Metadata = md
 	}
-	ext, out := maps.Clone(ext), maps.Clone(md.Fields)
-	if delete(ext, "seq"); len(ext) > 0 {
-		out[mesh.ExtensionURI] = structpb.NewStructValue(&structpb.Struct{Fields: ext})
-	} else if delete(out, mesh.ExtensionURI); len(out) == 0 {
-		return nil
+	return m
+}
+
+// believed returns what the agent says without what is not an agent's to say: its own cursor,
+// which means nothing in our log, and all that is the mesh's word.
+func believed(b mesh.Body) mesh.Body {
+	switch b := b.(type) {
+	case mesh.ArtifactAppended:
+		b.Metadata = mesh.FromAgent(b.Metadata)
+		if md := mesh.FromAgent(b.Artifact.GetMetadata()); md != b.Artifact.GetMetadata() {
+			b.Artifact = proto.CloneOf(b.Artifact)
+			b.Artifact.Metadata = md
+			b.Wire = mesh.WireOf(b.Artifact)
+		}
+		return b
+	case mesh.TaskMoved:
+		return word(b)
 	}
-	return &structpb.Struct{Fields: out}
+	return b
 }
 
 // readMessage takes a message. An agent that answers with nothing else has

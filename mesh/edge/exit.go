@@ -9,7 +9,6 @@ import (
 	"agentmesh/mesh"
 	"agentmesh/mesh/a2a"
 	"agentmesh/mesh/registry"
-	"agentmesh/mesh/text"
 	"agentmesh/mesh/thread"
 	"agentmesh/mesh/thread/cache"
 )
@@ -23,9 +22,10 @@ type exit struct {
 }
 
 // exitOf returns how the message leaves the agent that has the conversation, or nil for one
-// that is to be answered: while main has it, or gets it with the message, nobody can be left.
+// that is to be answered: while main has it, nobody can be left. A session that any other
+// message would park is left, too: its question, with the way out, is still what the user sees.
 func (e *Edge) exitOf(s *thread.State, in *intake) *exit {
-	if !s.Handoff.Active() || s.Overdue(e.Now()) { // a session that is parked is left
+	if !s.Handoff.Active() {
 		return nil
 	}
 	a, _ := e.Directory.Resolve(in.key.Tenant, s.Handoff.To) // also of one that is away
@@ -64,22 +64,15 @@ func (e *Edge) leaving(s *thread.State, in *intake) (*thread.Execution, error) {
 // others in which that agent waits are over; one in which it works goes on with main, too.
 func (e *Edge) leave(s *thread.State, in *intake, id mesh.ExecutionID, out *exit, dec *cache.Decision) {
 	by := "user:" + in.call.Principal.User
+	c := s.Close(by, s.InSession(), func(t *thread.Execution) bool { return t.ID == id })
 	about := id
-	var rest []*mesh.Event
-	for _, t := range s.InSession() {
-		if t.State != a2apb.TaskState_TASK_STATE_INPUT_REQUIRED {
-			about = t.ID // it is at work, and tells who reads it
-			dec.Scopes = append(dec.Scopes, mesh.Scope(t.ID))
-			continue
-		}
-		for _, x := range s.Unfinished(t.ID) {
-			out.waiting = append(out.waiting, *x)
-			rest = append(rest, e.event(x.Parent, by, mesh.DispatchSettled{Child: x.ID, State: a2apb.TaskState_TASK_STATE_CANCELED, Reason: mesh.ReasonHandedOff}))
-		}
-		if t.ID != id {
-			rest = append(rest, e.event(t.ID, by, mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_CANCELED, Reason: mesh.ReasonHandedOff,
-				Message: mesh.Say(text.BackWithMain(s.Handoff.To))}))
-		}
+	if len(c.Working) > 0 {
+		about = mesh.ExecutionID(c.Working[0]) // it tells who reads it
 	}
-	dec.Events = append(append(dec.Events, e.event(about, by, s.Handoff.Leave(by))), rest...)
+	out.waiting = c.Waiting
+	dec.Scopes = append(dec.Scopes, c.Working...)
+	dec.Events = append(dec.Events, e.event(about, by, s.Handoff.Leave(by)))
+	for _, ev := range c.Events {
+		dec.Events = append(dec.Events, e.event(ev.Execution, by, ev.Body))
+	}
 }

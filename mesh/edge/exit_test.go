@@ -14,13 +14,16 @@ import (
 )
 
 // leaves is an agent that is also left by the words.
-func leaves(words ...any) as {
+func leaves(words ...any) as { return param("exit_words", words...) }
+
+// param is an agent whose card gives the texts to the mesh.
+func param(name string, words ...any) as {
 	return func(_ *actor, c *a2apb.AgentCard) {
 		list, err := structpb.NewList(words)
 		if err != nil {
 			panic(err)
 		}
-		c.Capabilities.Extensions[0].Params = &structpb.Struct{Fields: map[string]*structpb.Value{"exit_words": structpb.NewListValue(list)}}
+		c.Capabilities.Extensions[0].Params = &structpb.Struct{Fields: map[string]*structpb.Value{name: structpb.NewListValue(list)}}
 	}
 }
 
@@ -41,15 +44,16 @@ func plain(c *mesh.Call) { c.Extensions = nil }
 // cancelled by the user and not the task: main answers in it. The agent's task is ended.
 func TestTheUserLeavesWhoeverHasTheStream(t *testing.T) {
 	texttest.Fixed(t)
-	kinds := map[string][]as{"of the mesh": nil, "of others": {foreign}, "with words of its own": {leaves("cancel", "No more")}}
+	kinds := map[string][]as{"of the mesh": nil, "of others": {foreign}, "with words of its own": {leaves("cancel", "niemals, nö")}}
 	for name, tt := range map[string]struct {
 		req  *a2apb.SendMessageRequest
 		only string // the kind of agent that the words are for
 	}{
 		"exit":               {say("exit"), ""},
 		"in capitals":        {say("  EXIT\n"), ""},
+		"with a mark":        {say("“Exit.”"), ""},
 		"data":               {flagged(say("exit"), true), ""},
-		"a word of its card": {say("no MORE"), "with words of its own"},
+		"a word of its card": {say("NIEMALS, NÖ!"), "with words of its own"},
 	} {
 		for kind, opts := range kinds {
 			if tt.only != "" && tt.only != kind {
@@ -84,7 +88,7 @@ func TestTheUserLeavesWhoeverHasTheStream(t *testing.T) {
 func TestOnlyTheWholeMessageLeaves(t *testing.T) {
 	for name, req := range map[string]*a2apb.SendMessageRequest{
 		"a sentence":           say("exit the loop when it is done"),
-		"a mark":               say("exit!"),
+		"a question":           say("exit?"),
 		"another agent's word": say("cancel"),
 		"data that says no":    flagged(say("stay"), false),
 		"two parts":            {Message: &a2apb.Message{MessageId: mesh.NewEventID(), Role: a2apb.Role_ROLE_USER, Parts: append(text("exit"), text("exit")...)}},

@@ -9,6 +9,7 @@ import (
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 
 	"agentmesh/mesh"
+	"agentmesh/mesh/call"
 	"agentmesh/mesh/handoff"
 	"agentmesh/mesh/text/texttest"
 	"agentmesh/mesh/thread"
@@ -29,27 +30,36 @@ func gives(s *scene) {
 }
 
 // S4-062, S4-063: a specialist that fails gives the stream back to main, which
-// learns why and explains; the handoff is over.
+// learns why and explains; the handoff is over, and what was said stays.
 func TestMainExplainsWhenTheSpecialistFails(t *testing.T) {
 	texttest.Fixed(t)
 	tests := map[string]struct {
 		play  func(*scene)
+		said  string // before it failed
 		words string
 	}{
-		"it dies":          {(*scene).breaks, "smith could not go on: The agent could not be reached."},
-		"it fails":         {func(s *scene) { s.move(failed, "no coal") }, "smith could not go on: no coal"},
-		"it says nothing":  {func(*scene) {}, "smith could not go on: The agent stopped without finishing its task."},
-		"it rejects":       {func(s *scene) { s.move(a2apb.TaskState_TASK_STATE_REJECTED, "not mine") }, "smith could not go on: not mine"},
-		"without any word": {func(s *scene) { s.move(failed, "") }, "smith could not go on."},
+		"it dies":                 {(*scene).breaks, "", ": The agent could not be reached."},
+		"it fails":                {func(s *scene) { s.move(failed, "no coal") }, "", ": no coal"},
+		"it fails in the middle":  {func(s *scene) { s.say("half of it, "); s.move(failed, "no coal") }, "half of it, ", ": no coal"},
+		"it says nothing":         {func(*scene) {}, "", ": The agent stopped without finishing its task."},
+		"it rejects":              {func(s *scene) { s.move(a2apb.TaskState_TASK_STATE_REJECTED, "not mine") }, "", ": not mine"},
+		"without any word":        {func(s *scene) { s.move(failed, "") }, "", "."},
+		"it breaks the protocol":  {func(s *scene) { s.send(&a2apb.StreamResponse{}); s.until(nil) }, "", ": The agent sent an empty answer."},
+		"it is at work for ever":  {(*scene).hang, "", ": The agent took too long and was stopped."},
+		"it is silent, and stays": {func(s *scene) { <-s.ctx.Done() }, "", ": The agent took too long and was stopped."},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			w := build(t)
+			w := build(t, func(c *settings) {
+				if strings.HasSuffix(tt.words, "was stopped.") {
+					c.turn.Limits.Agents = map[string]call.Limits{"smith": {Time: 30 * time.Millisecond}}
+				}
+			})
 			w.agent("main", gives)
 			w.agent("smith", tt.play)
 			acc := w.send("go")
 			h := w.hear(acc)
-			if want := "one moment. back: error, " + tt.words; h.state != completed || h.text != want {
+			if want := "one moment. " + tt.said + "back: error, smith could not go on" + tt.words; h.state != completed || h.text != want {
 				t.Errorf("heard %v,\nwant %q", h, want)
 			}
 			if s := w.fold(); s.Handoff.Active() || s.Handoff.Outcome != mesh.HandoffError || s.ActiveAgent("main") != "main" {
@@ -148,6 +158,63 @@ func TestWhatTheFirstAgentSaysLateIsLoggedAndNotShown(t *testing.T) {
 	}
 }
 
+// finding N12: what an agent says after its EndHandoff is kept for the record and shown to nobody,
+// as after its StartHandoff; the stream is main's from that call on.
+func TestWhatASpecialistSaysAfterItGaveTheStreamBackIsLoggedAndNotShown(t *testing.T) {
+	texttest.Fixed(t)
+	ends := map[string]struct {
+		play  func(*scene)
+		first bool // before main is called
+	}{
+		"and completes":                    {func(s *scene) { s.move(completed, "bye") }, false},
+		"and asks":                         {func(s *scene) { s.move(asks, "Hello?") }, false},
+		"and breaks":                       {(*scene).breaks, false},
+		"and completes before main begins": {func(s *scene) { s.move(completed, "bye") }, true},
+	}
+	for name, tt := range ends {
+		t.Run(name, func(t *testing.T) {
+			w := buildOne(t, func(c *settings) { c.turn.HandoffGrace = patient })
+			w.agent("main", func(s *scene) {
+				if s.told("handoff_return") != nil {
+					s.logged("too late")
+				}
+				gives(s)
+			})
+			w.agent("smith", func(s *scene) {
+				s.say("here it is. ")
+				s.logged("here it is. ")
+				late := func(err error) error {
+					s.must(err)
+					s.put("answer", "too late", true)
+					s.put("another", "much too late", false)
+					s.logged("too late")
+					return nil
+				}
+				if tt.first { // while the thread's state is held, nobody is called
+					s.must(w.nodes[0].states.With(s.ctx, w.key(), func(st *thread.State) error {
+						return late(s.decide(mesh.HandoffEnded{Started: st.Handoff.Seq, Outcome: mesh.HandoffCompleted, Summary: "made"}))
+					}))
+				} else {
+					s.must(late(s.giveBack("made", 1)))
+				}
+				tt.play(s)
+			})
+			acc := w.send("go")
+			h := w.hear(acc)
+			if h.state != completed || h.text != "one moment. here it is. back: completed, made" || slices.Contains(h.words, "Hello?") || slices.Contains(h.words, "bye") {
+				t.Errorf("heard %v", h)
+			}
+			if task := w.snapshot(acc.Task.Id); len(task.Artifacts) != 3 || textOf(task.Artifacts[1].Parts) != "here it is. " {
+				t.Errorf("the task has %v", task.Artifacts)
+			}
+			s := w.await("smith is settled", func(s *thread.State) bool { return len(s.Executions()) > 2 && mesh.Terminal(s.Executions()[2].State) })
+			if x := s.Executions()[2]; x.Agent != "smith" || s.Handoff.Outcome != mesh.HandoffCompleted || s.Handoff.Active() {
+				t.Errorf("%s is %v, %s; the handoff is %+v", x.Agent, x.State, x.Reason, s.Handoff)
+			}
+		})
+	}
+}
+
 // An agent that gives the stream away and then asks or completes, before the
 // edge has noticed the first, is settled as handed off.
 func TestAnExecutionThatEndsWithAHandoffIsSettledAsSuch(t *testing.T) {
@@ -187,6 +254,11 @@ func TestAnExecutionThatEndsWithAHandoffIsSettledAsSuch(t *testing.T) {
 
 // give without the rules of package handoff, as a node of another version may.
 func (s *scene) push(target string) error {
+	return s.decide(mesh.HandoffStarted{From: s.call.Principal.Grant.Agent, To: target})
+}
+
+// decide appends a decision about the thread's handoff, whoever holds the thread's state.
+func (s *scene) decide(what mesh.Body) error {
 	g := s.call.Principal.Grant
 	var last mesh.Seq
 	for _, ev := range s.w.logs()[g.Key()] {
@@ -194,8 +266,8 @@ func (s *scene) push(target string) error {
 			last = ev.Seq
 		}
 	}
-	started := &mesh.Event{Execution: g.Execution, Actor: "agent:" + g.Agent, Body: mesh.HandoffStarted{From: g.Agent, To: target}}
-	_, err := s.w.log.Append(s.ctx, g.Key(), []*mesh.Event{started},
+	decided := &mesh.Event{Execution: g.Execution, Actor: "agent:" + g.Agent, Body: what}
+	_, err := s.w.log.Append(s.ctx, g.Key(), []*mesh.Event{decided},
 		threadlog.AppendOptions{Expect: map[mesh.Scope]mesh.Seq{mesh.ThreadScope: last}})
 	return err
 }

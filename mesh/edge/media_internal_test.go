@@ -2,6 +2,7 @@ package edge
 
 import (
 	"testing"
+	"time"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 
@@ -64,7 +65,7 @@ func TestAPartIsJudgedByWhoSaysWhatItTakes(t *testing.T) {
 		"one that is away":          {"nobody", raw("image/png"), true},
 		"a file of text, not taken": {"own", raw("text/csv"), false},
 	} {
-		e := &Edge{Config: Config{Directory: h, Main: "main"}}
+		e := &Edge{Config: Config{Directory: h, Main: "main", Now: time.Now}}
 		in := &intake{call: mesh.Call{Agent: tt.agent}, msg: &a2apb.Message{Parts: []*a2apb.Part{a2a.TextPart("look"), tt.part}}}
 		err := e.takes(new(thread.State), in, nil)
 		if (err == nil) != tt.taken || err != nil && mesh.FieldOf(err) != "message.parts[1].media_type" {

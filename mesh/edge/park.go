@@ -5,27 +5,24 @@ import (
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/thread"
+	"agentmesh/mesh/thread/cache"
 )
 
-// park are the events that park the session of a handoff whose user said nothing for too
-// long: none if there is no such. They come before the message that finds it so, which then
-// is for who had the conversation before. A turn in which the session's agent waits for its
-// user goes on, without that agent. Nobody watches the time of sessions: until the next
-// message a thread costs nothing.
-func (e *Edge) park(s *thread.State) []*mesh.Event {
+// park adds to the decision what parks the session of a handoff whose user said nothing for
+// too long, if there is one. It comes behind the message that finds it so, in the turn of the
+// id, whose user reads it: the message is for who had the conversation before. Turns in which
+// the session's agent waits go on without that agent when their users answer. Nobody watches
+// the time of sessions: until the next message a thread costs nothing.
+func (e *Edge) park(s *thread.State, id mesh.ExecutionID, dec *cache.Decision) {
 	if !s.Overdue(e.Now()) {
-		return nil
+		return
 	}
-	end := mesh.HandoffEnded{Started: s.Handoff.Seq, Outcome: mesh.HandoffParked, By: "node"}
-	t := s.InterruptedTurn()
-	if t == nil || t.Leg() == nil || t.Leg().Agent != s.Handoff.To {
-		return []*mesh.Event{e.event(s.Handoff.Turn, "node", end)}
+	dec.Events = append(dec.Events, e.event(id, "node", mesh.HandoffEnded{Started: s.Handoff.Seq, Outcome: mesh.HandoffParked, By: "node"}))
+	for _, t := range s.InSession() {
+		for _, x := range s.Unfinished(t.ID) {
+			dec.Events = append(dec.Events, e.event(x.Parent, "node", mesh.DispatchSettled{
+				Child: x.ID, State: a2apb.TaskState_TASK_STATE_CANCELED, Reason: mesh.ReasonHandedOff,
+			}))
+		}
 	}
-	events := []*mesh.Event{e.event(t.ID, "node", end)}
-	for _, x := range s.Unfinished(t.ID) {
-		events = append(events, e.event(x.Parent, "node", mesh.DispatchSettled{
-			Child: x.ID, State: a2apb.TaskState_TASK_STATE_CANCELED, Reason: mesh.ReasonHandedOff,
-		}))
-	}
-	return events
 }

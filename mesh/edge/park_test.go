@@ -122,6 +122,45 @@ func TestEachWayToSpeakAgainParksTheSession(t *testing.T) {
 	}
 }
 
+// S4-036: who leaves a session that is over by time, whose question with the way out is still
+// on the screen, has left it as any other, and is not told that it was parked.
+func TestASessionThatIsOverByTimeIsLeftToo(t *testing.T) {
+	for name, call := range modes {
+		t.Run(name, func(t *testing.T) {
+			w, ahead, mains := parting(t)
+			w.in("go")
+			soon(t, mains)
+			ahead.Store(int64(2 * time.Hour))
+			h := w.hear(w.post(w.call(call), say("exit")))
+			s := soon(t, mains)
+			if h.state != completed || s.told("handoff_parked") != nil || s.told("handoff_return").GetFields()["outcome"].GetStringValue() != "cancelled" {
+				t.Errorf("heard %v; main is told %v", h, s.told("handoff_return"))
+			}
+			if st := w.fold(); st.Handoff.Active() || st.Handoff.Outcome != mesh.HandoffCancelled || len(st.Turns()) != 1 {
+				t.Errorf("%d turns; the handoff is %+v", len(st.Turns()), st.Handoff)
+			}
+		})
+	}
+}
+
+// Once a session is over by time its agent wants nothing of its user any more: who lacks
+// meanwhile what it requires is answered by main.
+func TestWhoLacksWhatAParkedAgentRequiresIsAnswered(t *testing.T) {
+	w, ahead, mains := parting(t)
+	w.agent("smith", func(s *scene) { s.move(asks, "and then?") }, param("required_permissions", "skill:create"))
+	author := func(c *mesh.Call) { c.Principal.Roles = []mesh.Role{mesh.RoleSkillAuthor} }
+	w.hear(w.post(w.call(author), say("go")))
+	soon(t, mains)
+	none := func(c *mesh.Call) { c.Principal.Roles = nil }
+	if _, err := w.Send(w.call(none), say("and")); !mesh.IsCode(err, mesh.Denied) {
+		t.Fatalf("within the hour: %v", err)
+	}
+	ahead.Store(int64(2 * time.Hour))
+	if h := w.hear(w.post(w.call(none), say("hello"))); h.state != completed || h.text != "main: hello" {
+		t.Errorf("heard %v", h)
+	}
+}
+
 // finding O9: of a handoff from which nobody is to return, the agent keeps the stream in the
 // very turn in which it says that it is done, and the next message is its own too.
 func TestAnAgentThatStaysGoesOnInItsStream(t *testing.T) {

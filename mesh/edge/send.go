@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
+	"slices"
 	"time"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
@@ -93,7 +94,7 @@ func (e *Edge) intake(ctx context.Context, req *a2apb.SendMessageRequest) (*inta
 		in.named = c
 	}
 	in.key = mesh.ThreadKey{Tenant: call.Principal.Tenant, ID: id}
-	in.msg.ContextId = id
+	in.msg.ContextId, in.msg.Metadata = id, mesh.FromClient(in.msg.Metadata)
 	if err := checkExit(msg); err != nil {
 		return nil, err
 	}
@@ -237,10 +238,12 @@ func (e *Edge) accept(ctx context.Context, in *intake) (mesh.ExecutionID, mesh.S
 		if id == "" {
 			id = mesh.NewExecutionID(in.key.ID)
 		}
-		events = append(e.park(s), e.posting(ctx, in, t, id)...)
-		dec := cache.Decision{Events: events}
+		events = e.posting(ctx, in, t, id)
+		dec := cache.Decision{Events: slices.Clip(events)}
 		if in.exit != nil {
 			e.leave(s, in, id, in.exit, &dec)
+		} else {
+			e.park(s, id, &dec)
 		}
 		return dec, nil
 	})
@@ -272,6 +275,9 @@ func (e *Edge) receiver(s *thread.State, in *intake, t *thread.Execution) string
 	who := in.call.Agent
 	if t != nil && t.Agent != e.Main {
 		who = t.Agent
+	}
+	if in.exit != nil || s.Overdue(e.Now()) { // who has the conversation loses it with the message
+		return who
 	}
 	return s.ActiveAgent(who)
 }

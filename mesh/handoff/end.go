@@ -9,7 +9,6 @@ import (
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 
 	"agentmesh/mesh"
-	"agentmesh/mesh/text"
 	"agentmesh/mesh/thread"
 	"agentmesh/mesh/thread/cache"
 )
@@ -64,11 +63,14 @@ func (r *End) validate() error {
 // Invalid for an unknown outcome, a summary that is too long, or an artifact that the
 // thread does not have.
 func (h *Handoffs) End(ctx context.Context, key mesh.ThreadKey, p mesh.Principal, req End) (*thread.Handoff, error) {
-	const op = "handoff.End"
 	if err := req.validate(); err != nil {
 		return nil, err
 	}
 	g, by := p.Grant, "user:"+p.User
+	err := h.states.With(ctx, key, func(s *thread.State) error { return mayEnd(s, p) }) // who may not has nothing read or waited for
+	if err != nil {
+		return nil, err
+	}
 	if g != nil {
 		by = "agent:" + g.Agent
 		if err := h.await(ctx, g, req.UpdatesSent); err != nil {
@@ -80,24 +82,21 @@ func (h *Handoffs) End(ctx context.Context, key mesh.ThreadKey, p mesh.Principal
 		return nil, err
 	}
 	var ended thread.Handoff
-	err = h.states.Decide(ctx, key, func(s *thread.State) (cache.Decision, error) {
-		if s.Seq == 0 || !s.MayRead(p) {
-			return cache.Decision{}, mesh.ThreadNotFound(op)
-		}
-		if g == nil && !s.TakesPart(p) {
-			return cache.Decision{}, s.Outsider(op)
-		}
-		if err := mayEnd(s, g); err != nil {
-			return cache.Decision{}, err
+	var waiting []thread.Execution
+	err = h.states.Decide(ctx, key, func(s *thread.State) (dec cache.Decision, err error) {
+		if err := mayEnd(s, p); err != nil {
+			return dec, err
 		}
 		end := conclude(s.Handoff, g, by, req, refs)
 		ended = *s.Handoff
 		ended.Outcome, ended.Result, ended.Artifacts, ended.State = end.Outcome, end.Summary, end.Artifacts, mesh.HandoffState(end.Outcome)
-		return h.ending(s, g, by, end), nil
+		dec, waiting = h.ending(s, g, by, end)
+		return dec, nil
 	})
 	if err != nil {
 		return nil, err
 	}
+	h.turns.EndTasks(ctx, key, waiting)
 	err = h.states.With(ctx, key, func(s *thread.State) error {
 		if s.Handoff != nil && s.Handoff.Seq == ended.Seq { // else the conversation has gone on
 			ended = *s.Handoff
@@ -121,8 +120,16 @@ func conclude(s *thread.Handoff, g *mesh.Grant, by string, req End, refs []mesh.
 	return end
 }
 
-func mayEnd(s *thread.State, g *mesh.Grant) error {
+// mayEnd checks that the caller may end the handoff of the thread, as it is.
+func mayEnd(s *thread.State, p mesh.Principal) error {
 	const op = "handoff.End"
+	g := p.Grant
+	if s.Seq == 0 || !s.MayRead(p) {
+		return mesh.ThreadNotFound(op)
+	}
+	if g == nil && !s.TakesPart(p) {
+		return s.Outsider(op)
+	}
 	if !s.Handoff.Active() {
 		return mesh.Errorf(mesh.Precondition, op, "no handoff is active; the main assistant has the conversation")
 	}
@@ -136,96 +143,31 @@ func mayEnd(s *thread.State, g *mesh.Grant) error {
 	return nil
 }
 
-// ending is the decision that ends the handoff, with that event first. A turn
-// that waits for its user with the agent that loses the stream ends with it; one
-// that runs goes on with main, which package turn sees to.
-func (h *Handoffs) ending(s *thread.State, g *mesh.Grant, by string, end mesh.HandoffEnded) cache.Decision {
+// ending is the decision that ends the handoff, with that event first, and the executions that
+// waited for users: their agents are told by the caller. Turns in which the agent that loses
+// the stream waits are over with it; one that runs goes on with main, which package turn sees to.
+func (h *Handoffs) ending(s *thread.State, g *mesh.Grant, by string, end mesh.HandoffEnded) (cache.Decision, []thread.Execution) {
 	now := h.now().UTC().Truncate(time.Millisecond)
-	event := func(id mesh.ExecutionID, b mesh.Body) *mesh.Event {
-		return &mesh.Event{Time: now, Execution: id, Actor: by, Body: b}
-	}
+	about, turns := s.Handoff.Turn, s.InSession()
+	var d cache.Decision
 	if g != nil {
-		return cache.Decision{Events: []*mesh.Event{event(g.Execution, end)}, Scopes: []mesh.Scope{mesh.Scope(g.Turn)}}
+		about, d.Scopes = g.Execution, []mesh.Scope{mesh.Scope(g.Turn)}
+		turns = slices.DeleteFunc(turns, func(t *thread.Execution) bool { // which runs, though it may wait for credentials
+			return end.Stays || t.ID == g.Turn && t.State != a2apb.TaskState_TASK_STATE_INPUT_REQUIRED
+		})
 	}
-	about := s.Handoff.Turn
-	if t := s.NextTurn(); t != nil && len(t.Legs) > 0 {
-		return cache.Decision{Events: []*mesh.Event{event(t.ID, end)}, Scopes: []mesh.Scope{mesh.Scope(t.ID)}}
+	c := s.Close(by, turns, func(*thread.Execution) bool { return false })
+	switch n := len(turns); {
+	case g != nil:
+	case len(c.Working) > 0: // its user reads it
+		about, d.Scopes = mesh.ExecutionID(c.Working[0]), c.Working
+	case n > 0:
+		about = turns[n-1].ID
 	}
-	var events []*mesh.Event
-	if t := s.InterruptedTurn(); t != nil && t.Leg() != nil && t.Leg().Agent == s.Handoff.To {
-		about = t.ID
-		for _, x := range s.Unfinished(t.ID) {
-			events = append(events, event(x.Parent, mesh.DispatchSettled{Child: x.ID, State: a2apb.TaskState_TASK_STATE_CANCELED, Reason: mesh.ReasonHandedOff}))
-		}
-		events = append(events, event(t.ID, mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_CANCELED, Reason: mesh.ReasonHandedOff,
-			Message: mesh.Say(text.BackWithMain(s.Handoff.To))}))
+	d.Events = []*mesh.Event{{Execution: about, Body: end}}
+	d.Events = append(d.Events, c.Events...)
+	for _, e := range d.Events {
+		e.Time, e.Actor = now, by
 	}
-	return cache.Decision{Events: append([]*mesh.Event{event(about, end)}, events...)}
-}
-
-// artifacts finds the artifacts that the ids name among what the tasks of the thread have: the
-// last of each id, those of the caller by the ids that it gave them itself first.
-func (h *Handoffs) artifacts(ctx context.Context, key mesh.ThreadKey, p mesh.Principal, ids []string) ([]mesh.ArtifactRef, error) {
-	if len(ids) == 0 {
-		return nil, nil
-	}
-	const op = "handoff.artifacts"
-	shown := map[mesh.ExecutionID]mesh.ExecutionID{} // whose artifacts a task has, by execution
-	ordinal := 0                                     // of the caller's in its task
-	err := h.states.With(ctx, key, func(s *thread.State) error {
-		if s.Seq == 0 || !s.MayRead(p) {
-			return mesh.ThreadNotFound(op)
-		}
-		for _, t := range s.Turns() {
-			for i, l := range t.Legs {
-				if shown[l.Execution] = t.ID; p.Grant != nil && l.Execution == p.Grant.Execution && ordinal == 0 {
-					ordinal = i + 1
-				}
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	known, own := map[string]mesh.ArtifactRef{}, map[string]mesh.ArtifactRef{}
-	for after := mesh.Seq(0); ; {
-		page, err := h.log.Read(ctx, key, after, 256)
-		if err != nil {
-			return nil, mesh.Wrap(op, err)
-		}
-		if len(page) == 0 {
-			break
-		}
-		for _, e := range page {
-			after = e.Seq
-			b, output := e.Body.(mesh.ArtifactAppended)
-			task, has := shown[e.Execution]
-			if !output || !has {
-				continue
-			}
-			ref := mesh.ArtifactRef{Task: task, ID: b.Artifact.GetArtifactId(), Name: b.Artifact.GetName()}
-			if before := known[ref.ID]; ref.Name == "" && before.Task == task { // a piece of it
-				ref.Name = before.Name
-			}
-			known[ref.ID] = ref
-			if p.Grant != nil && e.Execution == p.Grant.Execution {
-				own[thread.OwnArtifactID(ref.ID, ordinal)] = ref
-			}
-		}
-	}
-	refs := make([]mesh.ArtifactRef, 0, len(ids))
-	for i, id := range ids {
-		ref, ok := own[id]
-		if !ok {
-			ref, ok = known[id]
-		}
-		if !ok {
-			return nil, mesh.InvalidField("handoff.End", fmt.Sprintf("artifact_ids[%d]", i), "is no artifact of the thread; name one that was sent before, by its id")
-		}
-		if !slices.Contains(refs, ref) { // under both of its ids
-			refs = append(refs, ref)
-		}
-	}
-	return refs, nil
+	return d, c.Waiting
 }

@@ -29,9 +29,11 @@ type Directory interface {
 	Resolve(tenant mesh.TenantID, name string) (registry.Entry, error)
 }
 
-// Turns append a handoff, and begin what follows from it: a *turn.Runner.
+// Turns append a handoff, and see to what follows from it: a *turn.Runner.
 type Turns interface {
 	HandOver(ctx context.Context, key mesh.ThreadKey, f func(*thread.State) (cache.Decision, error)) error
+	// EndTasks tells the agents of executions that waited, and were canceled.
+	EndTasks(ctx context.Context, key mesh.ThreadKey, waiting []thread.Execution)
 }
 
 // Bounds of a handoff.
@@ -173,7 +175,7 @@ func (h *Handoffs) Start(ctx context.Context, g *mesh.Grant, req Start) (*thread
 		return nil, err
 	}
 	return &thread.Handoff{HandoffStarted: started.Body.(mesh.HandoffStarted), Seq: started.Seq, Turn: g.Turn, By: g.User,
-		State: mesh.HandoffPending, LastWord: started.Time}, nil
+		State: mesh.HandoffPending, Rests: started.Time}, nil
 }
 
 // mayStart checks that the execution of the grant has the stream to give, and that its user

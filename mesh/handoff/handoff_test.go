@@ -66,6 +66,8 @@ func (e elsewhere) HandOver(ctx context.Context, key mesh.ThreadKey, f func(*thr
 	return e.Decide(ctx, key, f)
 }
 
+func (elsewhere) EndTasks(context.Context, mesh.ThreadKey, []thread.Execution) {}
+
 // A scene is a thread in which turn t1 runs with main's execution a1, at one node or
 // at two, of which each call goes to any.
 type scene struct {

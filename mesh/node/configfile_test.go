@@ -78,6 +78,21 @@ models:
 	}
 }
 
+// S4-080: how long sessions are kept has bounds.
+func TestHowLongSessionsAreKeptHasBounds(t *testing.T) {
+	for written, want := range map[string]string{
+		"-1h": "2: sessions.retention: must be 1m0s to 87840h0m0s, or 0 to keep nothing, and is -1h0m0s; leave it out for 720h0m0s",
+		"59s": "2: sessions.retention: must be 1m0s to", "87841h": "2: sessions.retention: must be 1m0s to",
+		"30 days": "2: sessions.retention must be a duration such as 30s", "[1h]": "2: sessions.retention must be a duration", "10000000h": "2: sessions.retention must be a duration",
+		"0": "", "0s": "", "1m": "", "720h": "", "87840h": "", "": "",
+	} {
+		got := strings.Join(mistakes(t, "sessions:\n  retention: "+written+"\n"), "\n")
+		if want == "" && got != "" || !strings.HasPrefix(got, want) {
+			t.Errorf("%q: told %q, want %q", written, got, want)
+		}
+	}
+}
+
 // What cannot be read at all is told too, and nothing of what is in the file, which may be
 // a secret.
 func TestAFileThatIsNoYAMLIsTold(t *testing.T) {

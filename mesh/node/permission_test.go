@@ -125,7 +125,7 @@ func TestPermissionComesFirst(t *testing.T) {
 			}
 		})
 	}
-	refusals(t, meshv1.NewAuditServiceClient(conn), "REFUSED AppendEvents THREAD a/eve", "REFUSED StartHandoff author a/eve", "REFUSED StartHandoff theirs a/auditor")
+	refusals(t, meshv1.NewAuditServiceClient(conn), "REFUSED AppendEvents THREAD a/eve PERMISSION_REQUIRED skill:create author", "REFUSED StartHandoff author a/eve PERMISSION_REQUIRED skill:create author", "REFUSED StartHandoff theirs a/auditor")
 }
 
 // tryAll has main use other agents in all ways, and tells how that was answered.
@@ -164,7 +164,7 @@ func tryAll(ctx context.Context, inv *agent.Invocation) map[string]string {
 	return got
 }
 
-// refusals waits until the record has the lines: decision, method, resource and who.
+// refusals waits until the record has the lines: decision, method, resource, who and why.
 func refusals(t *testing.T, record meshv1.AuditServiceClient, wanted ...string) {
 	t.Helper()
 	follow, err := record.FollowAuditRecords(as(plain(t), "auditor"), &meshv1.FollowAuditRecordsRequest{})
@@ -178,6 +178,7 @@ func refusals(t *testing.T, record meshv1.AuditServiceClient, wanted ...string) 
 			rec.Resource = "THREAD"
 		}
 		line := fmt.Sprint(strings.TrimPrefix(rec.GetDecision().String(), "DECISION_"), " ", rec.GetAction()[strings.LastIndex(rec.GetAction(), "/")+1:], " ", rec.GetResource(), " ", rec.GetTenantId(), "/", rec.GetUserId())
+		line = strings.Join(strings.Fields(fmt.Sprint(line, " ", rec.GetReason(), " ", rec.GetPermission(), " ", rec.GetRequiredBy())), " ")
 		if at := slices.Index(wanted, line); at >= 0 {
 			wanted = slices.Delete(wanted, at, at+1)
 		}
@@ -281,10 +282,21 @@ func TestWhoTakesPartGetsNoMoreByThat(t *testing.T) {
 	if s := send("a", "on"); s.state != a2apb.TaskState_TASK_STATE_INPUT_REQUIRED || !slices.ContainsFunc(s.status, func(said string) bool { return questionOf(said) == "After on?" }) {
 		t.Errorf("who has it: ended %v: %q", s.state, s.status)
 	}
-	if _, err := meshv1.NewHandoffServiceClient(conn).EndHandoff(as(plain(t), "eve"), &meshv1.EndHandoffRequest{ThreadId: id, Outcome: "cancelled"}); err != nil {
-		t.Errorf("who lacks it does not end it: %v", err)
+	ends := map[string]func() said{
+		"EndHandoff": func() said {
+			if _, err := meshv1.NewHandoffServiceClient(conn).EndHandoff(as(plain(t), "eve"), &meshv1.EndHandoffRequest{ThreadId: id, Outcome: "cancelled"}); err != nil {
+				t.Errorf("who lacks it does not end it: %v", err)
+			}
+			return send("eve", "hello")
+		},
+		"exit": func() said { return send("eve", "exit") },
 	}
-	if s := send("eve", "hello"); s.text != "main: hello" {
-		t.Errorf("then main is asked: %q", s.text)
+	for name, end := range ends {
+		if s := end(); s.state != a2apb.TaskState_TASK_STATE_COMPLETED || !strings.HasPrefix(s.text, "main: ") {
+			t.Errorf("%s: ended %v, main said %q", name, s.state, s.text)
+		}
+		if s := send("a", "go"); s.state != a2apb.TaskState_TASK_STATE_INPUT_REQUIRED {
+			t.Fatalf("%s: begun again it ended %v", name, s.state)
+		}
 	}
 }

@@ -35,9 +35,9 @@ func exitWords(card *a2apb.AgentCard) error {
 		return mesh.InvalidField(op, at, "has %d words and may have %d; leave some out", len(words), MaxExitWords)
 	}
 	for n, w := range words {
-		if w == "" || len(w) > maxExitWord || w != strings.TrimSpace(w) || strings.ContainsAny(w, "\r\n") {
+		if len(w) > maxExitWord || w != strings.TrimSpace(w) || strings.ContainsAny(w, "\r\n") || !mesh.Says(mesh.Say(w), w) {
 			return mesh.InvalidField(op, fmt.Sprintf("%s[%d]", at, n),
-				"is %q; it must have 1 to %d bytes on one line, without space around them", clip(w), maxExitWord)
+				"is %q; it must have 1 to %d bytes on one line, without space around them, and more than marks", clip(w), maxExitWord)
 		}
 	}
 	return nil

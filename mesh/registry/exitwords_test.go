@@ -24,6 +24,7 @@ func TestWordsToLeaveAnAgentByAreSuchThatCanBeSaid(t *testing.T) {
 		"too many":  {`["1","2","3","4","5","6","7","8","9"]`, "params.exit_words has 9 words and may have 8"},
 		"none":      {`["cancel", ""]`, "params.exit_words[1]"},
 		"too long":  {`["` + strings.Repeat("x", 33) + `"]`, "must have 1 to 32 bytes"},
+		"marks":     {`["“!”"]`, "and more than marks"},
 		"space":     {`[" cancel"]`, "params.exit_words[0]"},
 		"two lines": {`["a\nb"]`, "params.exit_words[0]"},
 	} {

@@ -169,15 +169,22 @@ func (m *Machine[D]) choose(s Session[D], in Input) (Session[D], Move) {
 	return m.Miss(s)
 }
 
-// meant hears whether what was said is an answer.
+// meant hears whether what was said is an answer. Who says that it is for
+// the main agent was understood in the end, and who says something else that nobody can tell is
+// asked about that.
 func (m *Machine[D]) meant(s Session[D], in Input) (Session[D], Move) {
 	words := s.Other
 	switch in.Kind {
 	case Yes:
 		return s.unless(ForMeant), Move{Take, words}
 	case No, Main:
-		return s.unless(ForMeant), Move{Pass, words}
-	case Unclear, Back:
+		return s.settled(), Move{Pass, words}
+	case Unclear:
+		if in.Words != "" {
+			s.Other = in.Words
+		}
+		return m.Miss(s)
+	case Back:
 		return m.Miss(s)
 	}
 	return m.answer(s.unless(ForMeant), in)

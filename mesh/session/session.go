@@ -18,6 +18,7 @@
 package session
 
 import (
+	"bytes"
 	"encoding/json"
 	"slices"
 
@@ -190,8 +191,11 @@ func (m *Machine[D]) Check(s Session[D]) error {
 
 // Encode returns the session for keeping.
 func (m *Machine[D]) Encode(s Session[D]) ([]byte, error) {
-	data, err := json.Marshal(s)
-	return data, mesh.Wrap("session.Encode", err)
+	var data bytes.Buffer
+	e := json.NewEncoder(&data)
+	e.SetEscapeHTML(false) // it is for no page, and would take six times the room
+	err := e.Encode(s)
+	return bytes.TrimSpace(data.Bytes()), mesh.Wrap("session.Encode", err)
 }
 
 // Decode returns a session that was kept. The error is Invalid if it is none of this machine.

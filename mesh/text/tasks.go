@@ -285,8 +285,12 @@ func WayOut(word string) string {
 	return Sprintf("(Say “%s” to go back to the main assistant.)", word)
 }
 
-// BackWithMain tells the user that the main agent has the conversation again.
-func BackWithMain(from string) string {
+// BackWithMain tells the user that the main agent has the conversation again; other is the user
+// who left the agent that asks, if it was another one.
+func BackWithMain(from, other string) string {
+	if other != "" {
+		return Sprintf("%s left %s for everybody in this conversation. You are back with the main assistant; %s can be continued later.", other, from, from)
+	}
 	return Sprintf("No problem! You are back with the main assistant; %s can be continued later.", from)
 }
 

@@ -24,6 +24,7 @@ func (s *State) Apply(e *mesh.Event) {
 	}
 	owner := s.Owner
 	s.Access.Apply(e)
+	s.pass(e)
 	if b, ok := e.Body.(mesh.TaskMoved); !ok || b.Reason != mesh.ReasonContinued {
 		s.hearOf(e)
 	}
@@ -97,6 +98,9 @@ func (s *State) applyTo(x *Execution, e *mesh.Event) {
 			s.explain(x)
 			if x.Kind == mesh.KindTurn && mesh.Interrupted(b.State) {
 				s.show(x, e.Seq, b)
+			}
+			if x.Kind == mesh.KindTurn && (mesh.Interrupted(b.State) || mesh.Terminal(b.State)) {
+				s.rest(x, e)
 			}
 		}
 		if b.Reason == mesh.ReasonDelivered {
@@ -315,7 +319,7 @@ func (s *State) post(e *mesh.Event, b mesh.MessagePosted) {
 	id := b.Message.GetMessageId()
 	s.posted[id] = append(s.posted[id], Posted{User: b.User, Digest: string(b.Digest), Task: e.Execution, Seq: e.Seq})
 	if s.Handoff.Active() {
-		s.changeHandoff(func(h *Handoff) { h.LastWord = e.Time })
+		s.changeHandoff(func(h *Handoff) { h.Rests = e.Time })
 	}
 	if t := s.Turn(e.Execution); t != nil {
 		if b.User == t.User {

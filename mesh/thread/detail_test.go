@@ -13,9 +13,10 @@ import (
 )
 
 // S1-073, S1-081, S1-108: who asks for it is told what agents say which others dispatched, marked
-// with their execution and parent, and from every cursor the same; nobody else is, and it is
-// no output of the task.
+// with their execution and parent, and from every cursor the same, of what is no text that it
+// is there; nobody else is, and it is no output of the task.
 func TestWhatSubAgentsSayIsForThoseWhoAsk(t *testing.T) {
+	picture := mesh.ArtifactAppended{Artifact: &a2apb.Artifact{ArtifactId: "chart", Parts: []*a2apb.Part{{Content: &a2apb.Part_Raw{Raw: []byte{1}}}, {Content: &a2apb.Part_Url{Url: "https://x/y"}}}}}
 	said := func(words string) mesh.ArtifactAppended {
 		return mesh.ArtifactAppended{Artifact: &a2apb.Artifact{ArtifactId: "out", Parts: []*a2apb.Part{{Content: &a2apb.Part_Text{Text: words}}}}, Append: words != "one"}
 	}
@@ -35,6 +36,7 @@ func TestWhatSubAgentsSayIsForThoseWhoAsk(t *testing.T) {
 			{Execution: "t", Body: mesh.MessagePosted{Message: wish(detail), User: "ann"}},
 			dispatch("t", "m", "main"), dispatch("m", "x", "worker"),
 			{Execution: "x", Body: said("one")}, {Execution: "m", Body: said("mine")}, {Execution: "x", Body: said("two")},
+			{Execution: "x", Body: picture}, {Execution: "x", Body: said("")},
 		}
 		for i, e := range events {
 			e.Seq = mesh.Seq(i + 1)
@@ -50,13 +52,13 @@ func TestWhatSubAgentsSayIsForThoseWhoAsk(t *testing.T) {
 			}
 			x := r.GetStatusUpdate().GetMetadata().GetFields()[mesh.ExtensionURI].GetStructValue().GetFields()["execution"].GetStructValue().GetFields()
 			if x["state"].GetStringValue() == "output" {
-				out = append(out, fmt.Sprint(e.Seq, " ", x["id"].GetStringValue(), " of ", x["parent"].GetStringValue(), " ", x["text"].GetStringValue(), " ", x["append"].GetBoolValue()))
+				out = append(out, fmt.Sprint(e.Seq, " ", x["id"].GetStringValue(), " of ", x["parent"].GetStringValue(), " ", x["text"].GetStringValue(), " ", x["append"].GetBoolValue(), " ", x["artifact"].GetStringValue(), "+", x["other_parts"].GetNumberValue()))
 			}
 		}
 		return out
 	}
-	want := []string{"5 x of m one false", "6 output mine", "7 x of m two true"}
-	for after := range mesh.Seq(7) {
+	want := []string{"5 x of m one false out+0", "6 output mine", "7 x of m two true out+0", "8 x of m  false chart+2"}
+	for after := range mesh.Seq(8) {
 		if got := told(log(true), max(after, 1), true); !slices.Equal(got, want[max(0, int(after)-4):]) {
 			t.Errorf("after %d: %q", after, got)
 		}

@@ -16,8 +16,9 @@ type Handoff struct {
 	By   string // user whose stream it is
 	// State is how far it is by the log; see [State.HandoffAt].
 	State mesh.HandoffState
-	// LastWord is when it started, or when a message of a user last came in it.
-	LastWord time.Time
+	// Rests is since when it rests, if it does: when it started, when a message of a user last
+	// came in it, or when its agent last ended its work or asked, whichever was last.
+	Rests time.Time
 	// Ended is the Seq of its end, or 0. An Outcome with Ended 0 is that of one whose
 	// target is done and keeps the stream.
 	Ended     mesh.Seq
@@ -33,28 +34,24 @@ type Handoff struct {
 // Active reports whether the handoff stands. It may be called on nil.
 func (h *Handoff) Active() bool { return h != nil && h.Ended == 0 }
 
-// Parks is when the session is parked if no user says anything more; false if never.
+// Parks is when the session is parked if no user says anything more and its agent does not
+// work until then; false if never.
 func (h *Handoff) Parks() (time.Time, bool) {
 	if !h.Active() || h.Session <= 0 {
 		return time.Time{}, false
 	}
-	return h.LastWord.Add(h.Session), true
+	return h.Rests.Add(h.Session), true
 }
 
-// Overdue reports whether the session of the active handoff is over by time, now: its
-// user said nothing for too long, and nobody works. The next message parks it.
+// Overdue reports whether the session of the active handoff is over by time, now: nobody
+// works, and its user said nothing for too long since its agent last did. The next message
+// parks it.
 func (s *State) Overdue(now time.Time) bool {
 	if !s.Handoff.Active() {
 		return false
 	}
 	parks, ok := s.Handoff.Parks()
 	return ok && !now.Before(parks) && s.NextTurn() == nil
-}
-
-// Parked reports whether the turn was its session's that was parked, and no agent has it yet.
-func (s *State) Parked(t *Execution) bool {
-	h, n := s.Handoff, len(t.Legs)
-	return h != nil && h.Ended != 0 && h.Outcome == mesh.HandoffParked && n > 0 && t.Legs[n-1].To == h.Ended
 }
 
 // HandoffAt returns the handoff that is active or was last, as it is now, or nil: one that
@@ -81,7 +78,7 @@ func (s *State) startHandoff(e *mesh.Event, b mesh.HandoffStarted) {
 		return
 	}
 	t.Handoffs++
-	s.Handoff = &Handoff{HandoffStarted: b, Seq: e.Seq, Turn: t.ID, By: t.User, State: mesh.HandoffPending, LastWord: e.Time}
+	s.Handoff = &Handoff{HandoffStarted: b, Seq: e.Seq, Turn: t.ID, By: t.User, State: mesh.HandoffPending, Rests: e.Time}
 }
 
 func (s *State) endHandoff(e *mesh.Event, b mesh.HandoffEnded) {
@@ -102,6 +99,15 @@ func (s *State) endHandoff(e *mesh.Event, b mesh.HandoffEnded) {
 			h.State, h.Resting = mesh.HandoffReturning, t.ID
 		}
 	})
+}
+
+// rest notes that the session of the active handoff rests since the event, of which the turn
+// is: its agent works or waits there, or did last. A user has as long to answer, however long
+// the agent was at work before it asked.
+func (s *State) rest(t *Execution, e *mesh.Event) {
+	if n := len(t.Legs); s.Handoff.Active() && n > 0 && t.Legs[n-1].Agent == s.Handoff.To && e.Time.After(s.Handoff.Rests) {
+		s.changeHandoff(func(h *Handoff) { h.Rests = e.Time })
+	}
 }
 
 // hearHandoff notes who was heard of those that the handoff waits for.

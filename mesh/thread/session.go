@@ -1,11 +1,13 @@
 package thread
 
 import (
+	"strings"
 	"time"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 
 	"agentmesh/mesh"
+	catalogue "agentmesh/mesh/text"
 )
 
 // A Session is where an agent stands that the conversation was handed over to last.
@@ -17,7 +19,8 @@ type Session struct {
 	Stage       string
 	// Noted is when it last noted its state, zero if nothing of that is kept.
 	Noted time.Time
-	// Left says that the handoff ended before it was done, and not because it failed.
+	// Left says that the handoff ended before it was done, and not because it failed, or is over
+	// by time.
 	Left bool
 	// Offered says that who had handed over offered the user to go on with it, and Answered
 	// that the user's next message was given to it.
@@ -42,16 +45,17 @@ type session struct {
 	offered, answered bool
 }
 
-// Session returns the session of the handoff that is active or was last; false if there
-// never was one.
-func (s *State) Session() (Session, bool) {
-	h := s.Handoff
+// Session returns the session of the handoff that is active or was last, as it is now; false
+// if there never was one.
+func (s *State) Session(now time.Time) (Session, bool) {
+	h := s.HandoffAt(now)
 	if h == nil {
 		return Session{}, false
 	}
+	parked := h.State == mesh.HandoffState(mesh.HandoffParked) // by time, or in the log
 	return Session{
 		Agent: h.To, Step: s.session.step, Steps: s.session.steps, Stage: s.session.stage, Noted: s.notes[h.To].at,
-		Left:    !h.Active() && h.Outcome != mesh.HandoffCompleted && h.Outcome != mesh.HandoffError,
+		Left:    parked || !h.Active() && h.Outcome != mesh.HandoffCompleted && h.Outcome != mesh.HandoffError,
 		Offered: s.session.offered, Answered: s.session.answered,
 	}, true
 }
@@ -77,6 +81,47 @@ func (s *State) InSession() []*Execution {
 		}
 	}
 	return out
+}
+
+// A Closing is what comes to rest with the session of a handoff.
+type Closing struct {
+	// Events are what follows from its end, behind that: without time and actor.
+	Events []*mesh.Event
+	// Waiting are the executions that waited for users, and do no more: their agents are to
+	// be told.
+	Waiting []Execution
+	// Working are the turns in which its agent is at work: who drives one has it go on
+	// without that agent.
+	Working []mesh.Scope
+}
+
+// Close returns what comes to rest in the turns, which are in the session of the handoff that
+// is active, when the actor ends it. In those that wait for their users nobody waits any more; those of
+// which goesOn says so go on, and the others are over.
+func (s *State) Close(by string, turns []*Execution, goesOn func(*Execution) bool) Closing {
+	var c Closing
+	event := func(id mesh.ExecutionID, b mesh.Body) {
+		c.Events = append(c.Events, &mesh.Event{Execution: id, Body: b})
+	}
+	for _, t := range turns {
+		if !mesh.Interrupted(t.State) {
+			c.Working = append(c.Working, mesh.Scope(t.ID))
+			continue
+		}
+		for _, x := range s.Unfinished(t.ID) {
+			c.Waiting = append(c.Waiting, *x)
+			event(x.Parent, mesh.DispatchSettled{Child: x.ID, State: a2apb.TaskState_TASK_STATE_CANCELED, Reason: mesh.ReasonHandedOff})
+		}
+		if !goesOn(t) {
+			other, _ := strings.CutPrefix(by, "user:")
+			if other == t.User || other == by {
+				other = ""
+			}
+			event(t.ID, mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_CANCELED, Reason: mesh.ReasonHandedOff,
+				Message: mesh.Say(catalogue.BackWithMain(s.Handoff.To, other))})
+		}
+	}
+	return c
 }
 
 // Leave is how the handoff ends when a user leaves: as cancelled, unless its agent was done

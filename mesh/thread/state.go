@@ -37,8 +37,9 @@ type State struct {
 	// Handoff is the handoff that is active or was last, or nil.
 	Handoff *Handoff
 
-	session session          // of the handoff
-	notes   map[string]noted // by agent
+	session  session          // of the handoff
+	passages []*passage       // of all handoffs
+	notes    map[string]noted // by agent
 
 	execs     map[mesh.ExecutionID]*Execution
 	order     []*Execution

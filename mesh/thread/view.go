@@ -10,7 +10,6 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"agentmesh/mesh"
-	catalogue "agentmesh/mesh/text"
 )
 
 // A View turns the events of a thread into what the user of one task is told:
@@ -27,6 +26,10 @@ type View struct {
 	kids map[mesh.ExecutionID]mesh.Execution
 	// detail is the Seq after which the user is told what those say; 0 for never.
 	detail mesh.Seq
+	// passage is that of the last handoff, of views that are extended. reached says that it is
+	// in its next state with the event that is applied.
+	passage *passage
+	reached bool
 }
 
 // Mode says who the updates are for.
@@ -51,7 +54,7 @@ func (s *State) View(threadID string, turn mesh.ExecutionID, after mesh.Seq, mod
 	}
 	v := &View{stream: t.stream(after), ctx: cmp.Or(mode.Context, threadID), mode: mode}
 	if mode.Extended {
-		v.detail = t.Detail
+		v.detail, v.passage = t.Detail, s.passage(after, turn)
 		for _, x := range s.order {
 			if x.Opened <= after && (x.Ended == 0 || x.Ended > after) && s.shown(x, turn) {
 				v.know(x.Execution)
@@ -96,6 +99,17 @@ func (v *View) Apply(e *mesh.Event) *a2apb.StreamResponse {
 	if v.over {
 		return nil
 	}
+	agent := v.agent
+	v.reached = v.passage.apply(e) == v.turn
+	r := v.update(e)
+	if r == nil && v.reached { // an agent that was waited for works in silence
+		r = v.status(e, a2apb.TaskState_TASK_STATE_WORKING, nil, nil, "agent", agent)
+	}
+	return r
+}
+
+// update is the update for what the event itself says.
+func (v *View) update(e *mesh.Event) *a2apb.StreamResponse {
 	switch b := e.Body.(type) {
 	case mesh.ArtifactAppended:
 		if v.carries(e.Execution) {
@@ -116,14 +130,9 @@ func (v *View) Apply(e *mesh.Event) *a2apb.StreamResponse {
 	case mesh.DispatchSettled:
 		return v.settled(e, b)
 	case mesh.HandoffStarted:
-		if v.apply(e) {
-			return v.handoff(e, b)
-		}
+		return v.handoff(e, b)
 	case mesh.HandoffEnded:
-		from := v.agent
-		if v.apply(e) {
-			return v.handoffReturn(e, b, from)
-		}
+		return v.handoffReturn(e, b)
 	}
 	return nil
 }
@@ -179,15 +188,19 @@ func (v *View) chunk(e *mesh.Event, b mesh.ArtifactAppended) *a2apb.StreamRespon
 		return nil
 	}
 	var words string
+	others := 0
 	for _, p := range b.Artifact.GetParts() { // they may be pieces of one text
+		if _, isText := p.GetContent().(*a2apb.Part_Text); !isText {
+			others++
+		}
 		words += p.GetText()
 	}
-	if words == "" {
+	if words == "" && others == 0 {
 		return nil
 	}
 	return v.status(e, a2apb.TaskState_TASK_STATE_WORKING, nil, nil, "agent", x.Agent, "execution", map[string]any{
 		"id": string(x.ID), "parent": string(x.Parent), "agent": x.Agent, "label": x.Label, "kind": string(x.Kind),
-		"state": "output", "text": words, "artifact": b.Artifact.GetArtifactId(), "append": b.Append,
+		"state": "output", "text": words, "artifact": b.Artifact.GetArtifactId(), "append": b.Append, "other_parts": float64(others),
 	})
 }
 
@@ -254,35 +267,6 @@ func (v *View) settled(e *mesh.Event, b mesh.DispatchSettled) *a2apb.StreamRespo
 	return v.progress(e, k, StateWord(b.State), b.Reason)
 }
 
-func (v *View) handoff(e *mesh.Event, b mesh.HandoffStarted) *a2apb.StreamResponse {
-	name := b.ToName
-	if name == "" {
-		name = b.To
-	}
-	return v.status(e, a2apb.TaskState_TASK_STATE_WORKING, v.say(e, catalogue.Connecting(name)), nil,
-		"agent", b.From, "handoff", map[string]any{
-			"type": "handoff", "thread_id": v.ctx, "seq": float64(e.Seq),
-			"source_agent_id": b.From, "target_agent_id": b.To, "target_agent_name": name,
-			"handoff_reason": b.Reason, "context_summary": b.Summary,
-			"conversation_history_count": float64(b.RecentMessages),
-			"preserve_state":             b.PreserveState, "return_expected": b.ReturnExpected,
-			"state": string(mesh.HandoffPending),
-		})
-}
-
-func (v *View) handoffReturn(e *mesh.Event, b mesh.HandoffEnded, from string) *a2apb.StreamResponse {
-	artifacts := []any{}
-	for _, a := range b.Artifacts {
-		artifacts = append(artifacts, map[string]any{"task_id": string(a.Task), "artifact_id": a.ID, "name": a.Name})
-	}
-	return v.status(e, a2apb.TaskState_TASK_STATE_WORKING, v.say(e, catalogue.Returning()), nil,
-		"agent", from, "handoff_return", map[string]any{
-			"type": "handoff_return", "thread_id": v.ctx, "seq": float64(b.Started),
-			"source_agent_id": from, "outcome": string(b.Outcome), "summary": b.Summary, "by": b.By,
-			"artifacts": artifacts,
-		})
-}
-
 // progress tells of an execution below the task, to extended readers.
 func (v *View) progress(e *mesh.Event, x mesh.Execution, state, words string) *a2apb.StreamResponse {
 	return v.status(e, a2apb.TaskState_TASK_STATE_WORKING, nil, nil, "agent", x.Agent, "execution", map[string]any{
@@ -341,6 +325,9 @@ func (v *View) metadata(seq mesh.Seq, md *structpb.Struct, ext ...any) *structpb
 				continue
 			}
 			fields[pair[0].(string)] = val
+		}
+		if v.reached && v.passage != nil {
+			fields["handoff_state"] = v.passage.data()
 		}
 	}
 	if v.mode.Extended || v.mode.Seq {

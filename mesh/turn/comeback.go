@@ -1,7 +1,6 @@
 package turn
 
 import (
-	"maps"
 	"slices"
 
 	"google.golang.org/protobuf/types/known/structpb"
@@ -13,29 +12,21 @@ import (
 
 // offer tells the leg's agent, in the message that it gets, of the session that it handed
 // over and that its user left before it was done: as it comes back, to say so; with the
-// user's next message, to offer it; and with the one after, that it did. Nobody else says
-// so in the node's place.
+// user's next message, to offer it; and with the one after, that it did.
 func (d *driver) offer(s *thread.State, l *leg) {
-	told := a2a.Extension(l.message.GetMetadata()).GetFields()
-	_, forged := told[a2a.KeyResume]
 	about := d.left(s, l)
-	switch {
-	case about != nil:
-		l.message.Metadata = a2a.SetExtension(l.message.Metadata, map[string]*structpb.Value{a2a.KeyResume: structpb.NewStructValue(about)})
-		if !slices.Contains(l.message.Extensions, mesh.ExtensionURI) {
-			l.message.Extensions = append(l.message.Extensions, mesh.ExtensionURI)
-		}
-	case forged:
-		rest := maps.Clone(told)
-		delete(rest, a2a.KeyResume)
-		l.message.Metadata = a2a.WithoutExtension(l.message.Metadata)
-		l.message.Metadata = a2a.SetExtension(l.message.Metadata, rest)
+	if about == nil {
+		return
+	}
+	l.message.Metadata = a2a.SetExtension(l.message.Metadata, map[string]*structpb.Value{a2a.KeyResume: structpb.NewStructValue(about)})
+	if !slices.Contains(l.message.Extensions, mesh.ExtensionURI) {
+		l.message.Extensions = append(l.message.Extensions, mesh.ExtensionURI)
 	}
 }
 
 // left describes the session that the leg's agent is to know of, or is nil.
 func (d *driver) left(s *thread.State, l *leg) *structpb.Struct {
-	at, ok := s.Session()
+	at, ok := s.Session(d.Now())
 	if !ok || l.exec.Kind != mesh.KindAgent || l.exec.Agent != s.Handoff.From || l.user != s.Handoff.By ||
 		at.Answered || !at.Resumable(d.Now(), d.Retention) {
 		return nil
@@ -44,10 +35,10 @@ func (d *driver) left(s *thread.State, l *leg) *structpb.Struct {
 	if err != nil { // it is offered when it is there
 		return nil
 	}
-	text, number := structpb.NewStringValue, structpb.NewNumberValue
+	text, number, yes := structpb.NewStringValue, structpb.NewNumberValue, structpb.NewBoolValue
 	return &structpb.Struct{Fields: map[string]*structpb.Value{
 		"agent": text(at.Agent), "name": text(to.Card.GetName()), "handoff_reason": text(s.Handoff.Reason), "context_summary": text(s.Handoff.Summary),
-		"step": number(float64(at.Step)), "steps": number(float64(at.Steps)), "state": text(at.Stage), "offered": structpb.NewBoolValue(at.Offered),
+		"step": number(float64(at.Step)), "steps": number(float64(at.Steps)), "state": text(at.Stage), "parked": yes(s.Handoff.Outcome == mesh.HandoffParked), "offered": yes(at.Offered),
 	}}
 }
 

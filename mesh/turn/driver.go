@@ -218,7 +218,8 @@ func (d *driver) begin(ctx context.Context, turn mesh.ExecutionID) (*leg, error)
 				}
 				return nil
 			}
-		} else if n := len(t.Legs); len(pending) == 0 && d.taken(s, t, l, lastLeg(t)) {
+		}
+		if n := len(t.Legs); len(pending) == 0 && d.taken(s, t, l, lastLeg(t)) {
 			l.hops = n
 			return nil
 		}
@@ -294,7 +295,11 @@ func (d *driver) follow(ctx context.Context, turn mesh.ExecutionID, l *leg, out 
 			return nil
 		}
 		if next.returned != nil && next.endHandoff {
-			dec.Events = append(dec.Events, d.event(turn, "node", mesh.HandoffEnded{Started: s.Handoff.Seq, Outcome: mesh.HandoffError, Summary: next.returned.Result, By: "node"}))
+			end := mesh.HandoffEnded{Started: s.Handoff.Seq, Outcome: next.returned.Outcome, Summary: next.returned.Result, By: "node"}
+			if !s.Handoff.PreserveState {
+				end.Dropped = s.Handoff.To
+			}
+			dec.Events = append(dec.Events, d.event(turn, "node", end))
 		}
 		pending = append(pending, t.Pending()...)
 		return nil

@@ -34,11 +34,14 @@ func (d *driver) nextLeg(s *thread.State, t *thread.Execution, l *leg, out outco
 	case mesh.Interrupted(out.last.State) && len(t.Pending()) > 0:
 		next.resumeLeg(l)
 		return next, mesh.TaskMoved{}
-	case failedIn(out.last.State) && h.Active() && h.To == l.exec.Agent && l.exec.Agent != d.home(t.Agent):
+	case givenUp(out.last.State) && h.Active() && h.To == l.exec.Agent && l.exec.Agent != d.home(t.Agent):
 		next.hops++
 		next.start(s, d.key.ID, d.home(t.Agent), mesh.KindAgent, len(t.Legs))
 		ended := *h
 		ended.Outcome, ended.Result = mesh.HandoffError, text.CouldNotGoOn(l.exec.Agent, mesh.TextOf(out.last.Message))
+		if !failedIn(out.last.State) {
+			ended.Outcome = mesh.HandoffCancelled
+		}
 		next.returned, next.endHandoff = &ended, true
 		return next, mesh.TaskMoved{}
 	case mesh.Terminal(out.last.State) && len(t.Pending()) > 0:
@@ -77,4 +80,10 @@ func legKind(s *thread.State) mesh.Kind {
 
 func failedIn(s mesh.TaskState) bool {
 	return s == a2apb.TaskState_TASK_STATE_FAILED || s == a2apb.TaskState_TASK_STATE_REJECTED
+}
+
+// givenUp reports whether the agent does not go on with what it was asked for: it failed, or
+// canceled its task itself. One that completed it has answered, and is asked next, too.
+func givenUp(s mesh.TaskState) bool {
+	return failedIn(s) || s == a2apb.TaskState_TASK_STATE_CANCELED
 }

@@ -105,8 +105,10 @@ func begun(s *thread.State, t *thread.Execution) bool {
 	switch at := t.Leg(); {
 	case at != nil && mesh.Interrupted(s.Execution(at.Execution).State):
 		return false
-	case at == nil && len(s.Unfinished(t.ID)) == 0: // its user left; who is to answer was not asked yet
+	case at != nil && mesh.Terminal(s.Execution(at.Execution).State) && len(t.Pending()) > 0: // who had it is gone, and nobody had the message
+		return false
+	case at == nil && len(s.Unfinished(t.ID)) == 0: // its user left, or the session was parked; who is to answer was not asked yet
 		return false
 	}
-	return len(t.Legs) > 0 && !s.Parked(t)
+	return len(t.Legs) > 0
 }

@@ -34,19 +34,22 @@ type scale struct {
 	idle   int           // streams in which nothing happens
 	tasks  int           // of a tenant that lists them
 	agents int           // of a tenant that has many
+	talks  int           // conversations that go on beside what is measured
 	others bool          // what has to be fetched or built
 }
 
 var (
-	sample = scale{sizes: []int{1, 10}, crowd: 4, alone: 3, idle: 20, tasks: 60, agents: 20}
-	full   = scale{sizes: []int{1, 10, 100, 800}, crowd: 16, lasts: 300 * time.Millisecond, alone: 40, idle: 1000, tasks: 1000, agents: 1000, others: true}
+	sample = scale{sizes: []int{1, 10}, crowd: 4, alone: 3, idle: 20, tasks: 60, agents: 20, talks: 10}
+	full   = scale{sizes: []int{1, 10, 100, 800}, crowd: 16, lasts: 300 * time.Millisecond, alone: 40, idle: 1000, tasks: 1000, agents: 1000, talks: 500, others: true}
 )
 
 // A round is what was measured once of everything: each figure by its name.
 type round map[string]float64
 
 // TestBench measures a mesh against what there is to compare with. Every answer
-// that is timed is checked, and every figure must be there.
+// that is timed is checked, and every figure must be there. S4-047, S4-048: how long users wait
+// for the first word of main where it asks others, and at a handoff, beside what they should wait
+// for at most.
 func TestBench(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes seconds")
@@ -121,7 +124,7 @@ func (b *bench) measure(ctx context.Context, r round, i int) error {
 		return err
 	}
 	for _, part := range []func(context.Context, round, int) error{
-		b.answers, b.streams, b.foreigners, b.moments, b.audiences, b.errands, b.orchestration, b.reads, b.crowdedTenant, b.syncs, b.adoptions, b.idles, b.store,
+		b.answers, b.streams, b.foreigners, b.moments, b.handoffs, b.audiences, b.errands, b.orchestration, b.firstWords, b.reads, b.crowdedTenant, b.syncs, b.adoptions, b.idles, b.store,
 	} {
 		if err := b.syncTime(r); err != nil {
 			return err
@@ -224,7 +227,8 @@ func (b *bench) moments(ctx context.Context, r round, i int) error {
 	all := []moment{{"fdatasync beside", b.fewSyncs}, {"hop turn", turn(hop)}, {"hop open", func() (float64, error) { return hop.open(ctx) }}}
 	for _, s := range b.servers(i, b.mesh, b.base) {
 		d := s.doors["grpc"]
-		all = append(all, moment{s.name + " turn", turn(d)}, moment{s.name + " gap", func() (float64, error) { return d.gap(ctx) }})
+		all = append(all, moment{s.name + " turn", turn(d)}, moment{s.name + " gap", func() (float64, error) { return d.gap(ctx) }},
+			moment{s.name + " open", func() (float64, error) { return d.open(ctx) }})
 	}
 	took := map[string][]float64{}
 	for range b.alone {

@@ -44,6 +44,7 @@ var roles = map[string]func(to string) error{
 	"hop":   serveHop,
 	"sdk":   serveSDK,
 	"log":   writeLog,
+	"model": serveModel,
 }
 
 func TestMain(m *testing.M) {

@@ -222,7 +222,14 @@ type AuditRecord struct {
 	// Set for the action audit.checkpoint.
 	Checkpoint *AuditCheckpoint `protobuf:"bytes,20,opt,name=checkpoint,proto3" json:"checkpoint,omitempty"`
 	// The hash of the record, which covers those before it.
-	Hash          []byte `protobuf:"bytes,21,opt,name=hash,proto3" json:"hash,omitempty"`
+	Hash []byte `protobuf:"bytes,21,opt,name=hash,proto3" json:"hash,omitempty"`
+	// Why, of a refusal or failure whose code does not tell, as PERMISSION_REQUIRED: those of
+	// the errors of the mesh.
+	Reason string `protobuf:"bytes,22,opt,name=reason,proto3" json:"reason,omitempty"`
+	// The permission that the user lacks, of PERMISSION_REQUIRED.
+	Permission string `protobuf:"bytes,23,opt,name=permission,proto3" json:"permission,omitempty"`
+	// The agent that requires the permission.
+	RequiredBy    string `protobuf:"bytes,24,opt,name=required_by,json=requiredBy,proto3" json:"required_by,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -402,6 +409,27 @@ func (x *AuditRecord) GetHash() []byte {
 		return x.Hash
 	}
 	return nil
+}
+
+func (x *AuditRecord) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *AuditRecord) GetPermission() string {
+	if x != nil {
+		return x.Permission
+	}
+	return ""
+}
+
+func (x *AuditRecord) GetRequiredBy() string {
+	if x != nil {
+		return x.RequiredBy
+	}
+	return ""
 }
 
 // AuditCheckpoint says how long the record and the log of threads were at a time, and
@@ -1260,7 +1288,7 @@ var File_mesh_v1_audit_proto protoreflect.FileDescriptor
 
 const file_mesh_v1_audit_proto_rawDesc = "" +
 	"\n" +
-	"\x13mesh/v1/audit.proto\x12\amesh.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xfb\x05\n" +
+	"\x13mesh/v1/audit.proto\x12\amesh.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xd4\x06\n" +
 	"\vAuditRecord\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x03R\x03seq\x12.\n" +
 	"\x04time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x1b\n" +
@@ -1287,7 +1315,13 @@ const file_mesh_v1_audit_proto_rawDesc = "" +
 	"\n" +
 	"checkpoint\x18\x14 \x01(\v2\x18.mesh.v1.AuditCheckpointR\n" +
 	"checkpoint\x12\x12\n" +
-	"\x04hash\x18\x15 \x01(\fR\x04hash\"x\n" +
+	"\x04hash\x18\x15 \x01(\fR\x04hash\x12\x16\n" +
+	"\x06reason\x18\x16 \x01(\tR\x06reason\x12\x1e\n" +
+	"\n" +
+	"permission\x18\x17 \x01(\tR\n" +
+	"permission\x12\x1f\n" +
+	"\vrequired_by\x18\x18 \x01(\tR\n" +
+	"requiredBy\"x\n" +
 	"\bDecision\x12\x18\n" +
 	"\x14DECISION_UNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10DECISION_ALLOWED\x10\x01\x12\x14\n" +

@@ -63,7 +63,7 @@ type ExecutionInfo struct {
 	Depth int32 `protobuf:"varint,15,opt,name=depth,proto3" json:"depth,omitempty"`
 	// How many instructions wait that it has not read.
 	Instructions int32 `protobuf:"varint,16,opt,name=instructions,proto3" json:"instructions,omitempty"`
-	// Its text, of an agent that was dispatched and is over. Empty in lists.
+	// Its text, of an agent that was dispatched and is over: at most 64 KiB. Empty in lists.
 	Result string `protobuf:"bytes,17,opt,name=result,proto3" json:"result,omitempty"`
 	// Its calls of skills, in order. Empty in lists.
 	Calls []*SkillCall `protobuf:"bytes,18,rep,name=calls,proto3" json:"calls,omitempty"`
@@ -73,9 +73,15 @@ type ExecutionInfo struct {
 	Limits []*LimitTripped `protobuf:"bytes,20,rep,name=limits,proto3" json:"limits,omitempty"`
 	// Which process of its agent has it, or had it last, as AgentInstance.id; empty for agents
 	// that have one process, and until the agent has said something.
-	Instance      string `protobuf:"bytes,21,opt,name=instance,proto3" json:"instance,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Instance string `protobuf:"bytes,21,opt,name=instance,proto3" json:"instance,omitempty"`
+	// What it gave out until now, whole: its text, pictures, files and data, in the order in
+	// which they were begun. Empty in lists.
+	Artifacts []*v1.Artifact `protobuf:"bytes,22,rep,name=artifacts,proto3" json:"artifacts,omitempty"`
+	// How many artifacts it has beside, for which there is no room in 2 MiB; ReadThread has them
+	// in pieces.
+	ArtifactsLeftOut int32 `protobuf:"varint,23,opt,name=artifacts_left_out,json=artifactsLeftOut,proto3" json:"artifacts_left_out,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *ExecutionInfo) Reset() {
@@ -253,6 +259,20 @@ func (x *ExecutionInfo) GetInstance() string {
 		return x.Instance
 	}
 	return ""
+}
+
+func (x *ExecutionInfo) GetArtifacts() []*v1.Artifact {
+	if x != nil {
+		return x.Artifacts
+	}
+	return nil
+}
+
+func (x *ExecutionInfo) GetArtifactsLeftOut() int32 {
+	if x != nil {
+		return x.ArtifactsLeftOut
+	}
+	return 0
 }
 
 // SkillCall is one call of a skill.
@@ -899,7 +919,7 @@ var File_mesh_v1_execution_proto protoreflect.FileDescriptor
 
 const file_mesh_v1_execution_proto_rawDesc = "" +
 	"\n" +
-	"\x17mesh/v1/execution.proto\x12\amesh.v1\x1a\va2av1.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x13mesh/v1/event.proto\"\xa6\x06\n" +
+	"\x17mesh/v1/execution.proto\x12\amesh.v1\x1a\va2av1.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x13mesh/v1/event.proto\"\x87\a\n" +
 	"\rExecutionInfo\x120\n" +
 	"\texecution\x18\x01 \x01(\v2\x12.mesh.v1.ExecutionR\texecution\x12*\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x14.lf.a2a.v1.TaskStateR\x05state\x12\x16\n" +
@@ -926,7 +946,9 @@ const file_mesh_v1_execution_proto_rawDesc = "" +
 	"\x05calls\x18\x12 \x03(\v2\x12.mesh.v1.SkillCallR\x05calls\x124\n" +
 	"\tapprovals\x18\x13 \x03(\v2\x16.mesh.v1.ApprovalAskedR\tapprovals\x12-\n" +
 	"\x06limits\x18\x14 \x03(\v2\x15.mesh.v1.LimitTrippedR\x06limits\x12\x1a\n" +
-	"\binstance\x18\x15 \x01(\tR\binstance\"\xa9\x02\n" +
+	"\binstance\x18\x15 \x01(\tR\binstance\x121\n" +
+	"\tartifacts\x18\x16 \x03(\v2\x13.lf.a2a.v1.ArtifactR\tartifacts\x12,\n" +
+	"\x12artifacts_left_out\x18\x17 \x01(\x05R\x10artifactsLeftOut\"\xa9\x02\n" +
 	"\tSkillCall\x12\x12\n" +
 	"\x04call\x18\x01 \x01(\tR\x04call\x12\x14\n" +
 	"\x05skill\x18\x02 \x01(\tR\x05skill\x12\x1c\n" +
@@ -1010,7 +1032,8 @@ var file_mesh_v1_execution_proto_goTypes = []any{
 	(*Usage)(nil),                   // 13: mesh.v1.Usage
 	(*ApprovalAsked)(nil),           // 14: mesh.v1.ApprovalAsked
 	(*LimitTripped)(nil),            // 15: mesh.v1.LimitTripped
-	(*durationpb.Duration)(nil),     // 16: google.protobuf.Duration
+	(*v1.Artifact)(nil),             // 16: lf.a2a.v1.Artifact
+	(*durationpb.Duration)(nil),     // 17: google.protobuf.Duration
 }
 var file_mesh_v1_execution_proto_depIdxs = []int32{
 	10, // 0: mesh.v1.ExecutionInfo.execution:type_name -> mesh.v1.Execution
@@ -1022,25 +1045,26 @@ var file_mesh_v1_execution_proto_depIdxs = []int32{
 	1,  // 6: mesh.v1.ExecutionInfo.calls:type_name -> mesh.v1.SkillCall
 	14, // 7: mesh.v1.ExecutionInfo.approvals:type_name -> mesh.v1.ApprovalAsked
 	15, // 8: mesh.v1.ExecutionInfo.limits:type_name -> mesh.v1.LimitTripped
-	12, // 9: mesh.v1.SkillCall.started:type_name -> google.protobuf.Timestamp
-	16, // 10: mesh.v1.SkillCall.duration:type_name -> google.protobuf.Duration
-	0,  // 11: mesh.v1.ListExecutionsResponse.executions:type_name -> mesh.v1.ExecutionInfo
-	0,  // 12: mesh.v1.GetExecutionResponse.execution:type_name -> mesh.v1.ExecutionInfo
-	0,  // 13: mesh.v1.CancelExecutionResponse.execution:type_name -> mesh.v1.ExecutionInfo
-	0,  // 14: mesh.v1.TellExecutionResponse.execution:type_name -> mesh.v1.ExecutionInfo
-	2,  // 15: mesh.v1.ExecutionService.ListExecutions:input_type -> mesh.v1.ListExecutionsRequest
-	4,  // 16: mesh.v1.ExecutionService.GetExecution:input_type -> mesh.v1.GetExecutionRequest
-	6,  // 17: mesh.v1.ExecutionService.CancelExecution:input_type -> mesh.v1.CancelExecutionRequest
-	8,  // 18: mesh.v1.ExecutionService.TellExecution:input_type -> mesh.v1.TellExecutionRequest
-	3,  // 19: mesh.v1.ExecutionService.ListExecutions:output_type -> mesh.v1.ListExecutionsResponse
-	5,  // 20: mesh.v1.ExecutionService.GetExecution:output_type -> mesh.v1.GetExecutionResponse
-	7,  // 21: mesh.v1.ExecutionService.CancelExecution:output_type -> mesh.v1.CancelExecutionResponse
-	9,  // 22: mesh.v1.ExecutionService.TellExecution:output_type -> mesh.v1.TellExecutionResponse
-	19, // [19:23] is the sub-list for method output_type
-	15, // [15:19] is the sub-list for method input_type
-	15, // [15:15] is the sub-list for extension type_name
-	15, // [15:15] is the sub-list for extension extendee
-	0,  // [0:15] is the sub-list for field type_name
+	16, // 9: mesh.v1.ExecutionInfo.artifacts:type_name -> lf.a2a.v1.Artifact
+	12, // 10: mesh.v1.SkillCall.started:type_name -> google.protobuf.Timestamp
+	17, // 11: mesh.v1.SkillCall.duration:type_name -> google.protobuf.Duration
+	0,  // 12: mesh.v1.ListExecutionsResponse.executions:type_name -> mesh.v1.ExecutionInfo
+	0,  // 13: mesh.v1.GetExecutionResponse.execution:type_name -> mesh.v1.ExecutionInfo
+	0,  // 14: mesh.v1.CancelExecutionResponse.execution:type_name -> mesh.v1.ExecutionInfo
+	0,  // 15: mesh.v1.TellExecutionResponse.execution:type_name -> mesh.v1.ExecutionInfo
+	2,  // 16: mesh.v1.ExecutionService.ListExecutions:input_type -> mesh.v1.ListExecutionsRequest
+	4,  // 17: mesh.v1.ExecutionService.GetExecution:input_type -> mesh.v1.GetExecutionRequest
+	6,  // 18: mesh.v1.ExecutionService.CancelExecution:input_type -> mesh.v1.CancelExecutionRequest
+	8,  // 19: mesh.v1.ExecutionService.TellExecution:input_type -> mesh.v1.TellExecutionRequest
+	3,  // 20: mesh.v1.ExecutionService.ListExecutions:output_type -> mesh.v1.ListExecutionsResponse
+	5,  // 21: mesh.v1.ExecutionService.GetExecution:output_type -> mesh.v1.GetExecutionResponse
+	7,  // 22: mesh.v1.ExecutionService.CancelExecution:output_type -> mesh.v1.CancelExecutionResponse
+	9,  // 23: mesh.v1.ExecutionService.TellExecution:output_type -> mesh.v1.TellExecutionResponse
+	20, // [20:24] is the sub-list for method output_type
+	16, // [16:20] is the sub-list for method input_type
+	16, // [16:16] is the sub-list for extension type_name
+	16, // [16:16] is the sub-list for extension extendee
+	0,  // [0:16] is the sub-list for field type_name
 }
 
 func init() { file_mesh_v1_execution_proto_init() }

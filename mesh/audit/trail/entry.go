@@ -87,7 +87,8 @@ func (r *Redactor) Record(rec *meshv1.AuditRecord, threadID string, st *thread.S
 	}
 	b.entry.TraceId = cmp.Or(rec.GetTraceId(), b.entry.TraceId)
 	b.entry.Subject = b.shown(rec.GetResource(), maxSubject)
-	b.entry.Reason = b.shown(strings.TrimSpace(rec.GetCode()+" "+rec.GetPolicy()), maxReason)
+	why := []string{rec.GetCode(), rec.GetReason(), rec.GetPermission(), rec.GetRequiredBy(), rec.GetPolicy()}
+	b.entry.Reason = b.shown(strings.Join(slices.DeleteFunc(why, func(w string) bool { return w == "" }), " "), maxReason)
 	b.finish()
 	return b.entry
 }

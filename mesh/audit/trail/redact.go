@@ -51,7 +51,13 @@ type rule struct {
 
 // words are the names of values that are secret, as people and programs write them before a
 // value.
-const words = `(?:password|passwd|passphrase|pwd|secret|token|api[ _-]?key|access[ _-]?key|private[ _-]?key|secret[ _-]?key|authorization|credentials?|cookie)`
+const words = `(?:password|passwort|passwd|kennwort|passphrase|passcode|pwd|\bpw|secret|token|api[ _-]?key|access[ _-]?key|private[ _-]?key|secret[ _-]?key|authorization|credentials?|cookie)`
+
+// signs are what all of words have one of, and whose is what people write between a name and
+// "is": whose it is, or of what.
+var signs = []string{"passw", "kennwort", "passphrase", "passcode", "pw", "secret", "token", "key", "authorization", "credential", "cookie"}
+
+const whose = `(?:\s+(?:for|of|to|on|at|in|für|von|zu|bei|im)(?:\s+[^\s:=.,;!?]+){1,3}?)?`
 
 // builtin are the rules for secrets that can be told by how they look.
 var builtin = []rule{
@@ -66,13 +72,20 @@ var builtin = []rule{
 	{signs: []string{"bearer", "basic"}, re: regexp.MustCompile(`(?i)\b(?:bearer|basic)\s+([A-Za-z0-9+/._~=-]{6,})`), group: 1, is: random},
 	{signs: []string{"://"}, re: regexp.MustCompile(`(?i)\b[a-z][a-z0-9+.-]*://([^\s/@]*:[^\s/@]+)@`), group: 1},
 	{signs: []string{"authorization"}, re: regexp.MustCompile(`(?i)\bauthorization["'\\]*\s*[:=]\s*["'\\]*([^"'\\\r\n]+)`), group: 1},
-	{signs: []string{"passw", "passphrase", "pwd", "secret", "token", "key", "authorization", "credential", "cookie"}, group: 1,
-		re: regexp.MustCompile(`(?i)` + words + `["'\\]*\s*(?:[:=]|\s+is\s+|\s+ist\s+)\s*["'\\]*([^\s"'\\,;&<>}\]]+)`)},
+	{signs: signs, group: 1,
+		re: regexp.MustCompile(`(?i)` + words + `["'\\]*` + whose + `\s*(?:[:=]|\s+is\s+|\s+ist\s+)\s*["'\\]*([^\s"'\\,;&<>}\]]+)`)},
+	{signs: signs, group: 1, is: drawn, re: regexp.MustCompile(`(?i)` + words + `\s+["'\\]*([A-Za-z0-9+/_=.-]{16,})`)},
 	{signs: []string{"sig", "auth=", "code="}, re: regexp.MustCompile(`(?i)[?&](?:sig|signature|auth|code)=([^&\s"'<>]+)`), group: 1},
 }
 
 // random reports whether a word that follows "basic" or "bearer" is no word of a language.
 func random(s string) bool { return strings.ContainsAny(s, "0123456789.-_+/=~") }
+
+// drawn reports whether a long word was drawn at random: it has digits and letters of both
+// cases.
+func drawn(s string) bool {
+	return strings.ContainsAny(s, "0123456789") && strings.ToLower(s) != s && strings.ToUpper(s) != s
+}
 
 // NewRedactor returns a redactor of the built-in rules and those. It is Invalid, naming the
 // field below at, as "audit.redact.patterns[1]".

@@ -29,6 +29,13 @@ func TestSecretsAreTakenOut(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{"my password is hunter2, thanks", "my password is [redacted], thanks"},
 		{"API_KEY=abc123 go", "API_KEY=[redacted] go"},
+		{"Mein Passwort ist hunter3.", "Mein Passwort ist [redacted]"},
+		{"the password for gmail is hunter4, the one for my old bank is the same", "the password for gmail is [redacted], the one for my old bank is the same"},
+		{"Kennwort für das WLAN: hunter5", "Kennwort für das WLAN: [redacted]"},
+		{"pw=hunter6 and pw: hunter7, but no mpw=8", "pw=[redacted] and pw: [redacted], but no mpw=8"},
+		{"AWS secret access key wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY", "AWS secret access key [redacted]"},
+		{"a token of-somebody-who-waits and the key internationalization", "a token of-somebody-who-waits and the key internationalization"},
+		{"the key to success is hard work", "the key to success is hard work"},
 		{"Authorization: Basic dXNlcjpwYXNz\nnext", "Authorization: [redacted]\nnext"},
 		{"send Bearer abc.def-123 now", "send Bearer [redacted] now"},
 		{"a bearer certificate and basic knowledge", "a bearer certificate and basic knowledge"},

@@ -111,6 +111,7 @@ var layers = map[string]layer{
 	"agents/skillbuilder":       {7, []string{"gen/mesh/v1", "mesh", "mesh/agent", "mesh/agent/...", "mesh/dispatch", "mesh/llm", "mesh/session", "mesh/skill"}},
 	"agentcards":                {7, nil},
 	"docs":                      {7, nil},
+	"docs/examples/consult":     {8, []string{"gen/mesh/v1"}},
 	"skills":                    {7, nil},
 	"skills/calendar":           {7, []string{"mesh", "mesh/skill", "skills/internal/..."}},
 	"skills/files":              {7, []string{"mesh", "mesh/skill", "skills/internal/..."}},
@@ -178,7 +179,7 @@ type fence struct {
 var fences = map[string]fence{
 	"google.golang.org/grpc": {tests: true, homes: []string{
 		"gen/...", "mesh/rpc", "mesh/a2a", "mesh/agent", "mesh/agent/agenttest", "mesh/agent/meshclient", "mesh/dispatch", "mesh/call",
-		"mesh/api", "mesh/registry", "mesh/bind/rest", "mesh/bind/jsonrpc", "mesh/bind/mcp", "mesh/bind/v03", "mesh/node", "mesh/node/nodetest", "cmd/mesh",
+		"mesh/api", "mesh/registry", "mesh/bind/rest", "mesh/bind/jsonrpc", "mesh/bind/mcp", "mesh/bind/v03", "mesh/node", "mesh/node/nodetest", "cmd/mesh", "docs/examples/consult",
 	}},
 	"go.opentelemetry.io":                       {tests: true, homes: []string{"mesh/telemetry"}},
 	"github.com/prometheus":                     {homes: []string{"mesh/telemetry"}},
