@@ -23,13 +23,13 @@ import (
 )
 
 // asDying makes the test binary 'mesh up' in its folder, with a store that kills it before or
-// after the append that MESH_DIE names, counted from that on which begins a handoff.
+// after the append that MESH_DIE names, counted from that on which begins a handoff, or which
+// has the user's words that it names.
 const asDying = "mesh-dying"
 
 func runDying() int {
-	var when string
-	var at int
-	_, _ = fmt.Sscan(os.Getenv("MESH_DIE"), &when, &at) // who does not say so does not die
+	var dies moment
+	_, _ = fmt.Sscanf(os.Getenv("MESH_DIE"), "%s %d %q", &dies.when, &dies.n, &dies.from) // who does not say so does not die
 	err := func() error {
 		cfg, err := node.LoadConfig(defaultConfig)
 		if err == nil {
@@ -53,7 +53,7 @@ func runDying() int {
 		opts.Backend = func(cfg node.Config, address string) (node.Backend, error) {
 			b, err := open(cfg, address)
 			if err == nil {
-				b.Threads = &dyingStore{Backend: b.Threads, at: at, after: when == "after"}
+				b.Threads = &dyingStore{Backend: b.Threads, dies: dies}
 			}
 			return b, err
 		}
@@ -71,16 +71,18 @@ const appendsFile = "appends"
 // A dyingStore kills its process, or counts.
 type dyingStore struct {
 	threadlog.Backend
-	mu    sync.Mutex
-	n, at int
-	after bool
+	dies moment
+	mu   sync.Mutex
+	n    int
 }
 
-// begins reports whether a handoff begins in the batch.
-func begins(b *threadlog.Batch) bool {
+// counts reports whether it is counted from the batch on.
+func (w moment) counts(b *threadlog.Batch) bool {
 	for _, e := range b.Entries {
 		if ev, err := eventpb.Decode(e.Data); err == nil {
-			if _, starts := ev.Body.(mesh.HandoffStarted); starts {
+			_, starts := ev.Body.(mesh.HandoffStarted)
+			said, _ := ev.Body.(mesh.MessagePosted)
+			if w.from == "" && starts || w.from != "" && mesh.TextOf(said.Message) == w.from {
 				return true
 			}
 		}
@@ -90,32 +92,48 @@ func begins(b *threadlog.Batch) bool {
 
 func (d *dyingStore) Append(ctx context.Context, k mesh.ThreadKey, b *threadlog.Batch) (threadlog.Appended, error) {
 	d.mu.Lock()
-	if d.n > 0 || begins(b) {
+	if d.n > 0 || d.dies.counts(b) {
 		d.n++
 	}
-	now := d.n == d.at && d.n > 0
-	if d.at == 0 {
+	now, after := d.n == d.dies.n && d.n > 0, d.dies.when == "after"
+	if d.dies.n == 0 {
 		_ = os.WriteFile(appendsFile, []byte(strconv.Itoa(d.n)), 0o600) // how many there are
 	}
 	d.mu.Unlock()
-	if now && !d.after {
+	if now && !after {
 		dies()
 	}
 	done, err := d.Backend.Append(ctx, k, b)
-	if now && d.after {
+	if now && after {
 		dies()
 	}
 	return done, err
 }
 
-// A moment is when a node is killed: "before" or "after" the n-th append of a handoff, or 0
-// for never.
+// A moment is when a node is killed: "before" or "after" the n-th append of a handoff, or
+// from the message on with the words from, or 0 for never.
 type moment struct {
 	when string
 	n    int
+	from string
 }
 
 func (w moment) String() string { return fmt.Sprintf("%s %d", w.when, w.n) }
+
+// moments are those before and after each of so many appends, or a sample of so many.
+func moments(t *testing.T, appends, sample int, from string) (all []moment) {
+	t.Helper()
+	for n := 1; n <= appends; n++ {
+		all = append(all, moment{"before", n, from}, moment{"after", n, from})
+	}
+	if *everyHandoff {
+		return all
+	}
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	rand.New(rand.NewPCG(seed, 0)).Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+	return all[:min(sample, len(all))]
+}
 
 // A killed is a mesh that is killed at a moment, and started again.
 type killed struct {
@@ -128,7 +146,7 @@ func upUntil(t *testing.T, main string, dies moment) *killed {
 	t.Helper()
 	dir := t.TempDir()
 	writeFile(t, dir+"/mesh.yaml", fmt.Sprintf("main: %s\ngrpc: %s\nhttp: %s\ndata: data\nlog_level: warn\negress: {allow: [127.0.0.0/8], allow_http: true}\n", main, freeAddress(t), freeAddress(t)))
-	k := &killed{launch(t, dir, asDying, []string{"MESH_DIE=" + dies.String()}).mesh(dir), make(chan struct{})}
+	k := &killed{launch(t, dir, asDying, []string{fmt.Sprintf("MESH_DIE=%v %q", dies, dies.from)}).mesh(dir), make(chan struct{})}
 	first := k.process
 	var watching sync.WaitGroup
 	watching.Go(func() {
@@ -259,18 +277,7 @@ func TestAHandoffSurvivesKill9AtEveryAppend(t *testing.T) {
 	for _, p := range plays() {
 		t.Run(p.target, func(t *testing.T) {
 			t.Parallel()
-			appends := p.run(t, moment{"never", 0})
-			var moments []moment
-			for n := 1; n <= appends; n++ {
-				moments = append(moments, moment{"before", n}, moment{"after", n})
-			}
-			if !*everyHandoff {
-				seed := uint64(time.Now().UnixNano())
-				t.Logf("seed %d", seed)
-				r := rand.New(rand.NewPCG(seed, 0))
-				moments = []moment{moments[r.IntN(len(moments))]}
-			}
-			for _, at := range moments {
+			for _, at := range moments(t, p.run(t, moment{when: "never"}), 1, "") {
 				t.Run(at.String(), func(t *testing.T) { p.run(t, at) })
 			}
 		})
@@ -322,11 +329,17 @@ func (p play) run(t *testing.T, at moment) int {
 	if at.n > 0 {
 		return 0
 	}
-	appends, err := strconv.Atoi(readFile(t, k.dir+"/"+appendsFile))
+	return k.appends(t)
+}
+
+// appends are how many there were of a mesh that is not killed.
+func (k *killed) appends(t *testing.T) int {
+	t.Helper()
+	n, err := strconv.Atoi(readFile(t, k.dir+"/"+appendsFile))
 	if err != nil {
 		t.Error(err)
 	}
-	return appends
+	return n
 }
 
 // short is a log in a line for each event.

@@ -21,7 +21,7 @@ var conversations = flag.Int("conversations", 0, "how many conversations with ha
 
 // Of conversations with handoffs: how many a sample has, and how many there are at a time.
 const (
-	sampleConversations = 12
+	sampleConversations = 9
 	atOnce              = 6
 )
 
@@ -86,7 +86,7 @@ func assemble(t *testing.T, seed uint64) *troupe {
 	t.Helper()
 	dir := t.TempDir()
 	const settings = "main: lead\negress: {allow: [127.0.0.0/8], allow_http: true}\n" +
-		"limits: {turn_calls: -1, thread_calls: -1, user_calls: -1, agent_return: 2s, agent_time: 30s, agent_silence: 2s}\n"
+		"limits: {turn_calls: -1, thread_calls: -1, user_calls: -1, agent_return: 2s, agent_time: 8s, agent_silence: 2s}\n"
 	if err := os.WriteFile(filepath.Join(dir, "mesh.yaml"), []byte(settings), 0o600); err != nil {
 		t.Fatal(err)
 	}
