@@ -286,7 +286,7 @@ func (d *driver) follow(ctx context.Context, turn mesh.ExecutionID, l *leg, out 
 		if next != nil && next.adopted { // its execution is not over
 			return nil
 		}
-		if out.kind == legOver && !(next == nil && mesh.Terminal(words.State)) {
+		if out.kind == legOver && !(next == nil && mesh.Terminal(words.State)) && !isOver(s, l.exec.ID) {
 			dec.Events = append(dec.Events, d.settle(l, out.last, next))
 		}
 		if next == nil {
@@ -326,6 +326,13 @@ func settledBy(s *thread.State, t *thread.Execution, words mesh.TaskMoved) mesh.
 		}
 	}
 	return s.Seq
+}
+
+// isOver reports whether the execution is, or is unknown: who left it while it waited, with
+// its call still open, settled it.
+func isOver(s *thread.State, id mesh.ExecutionID) bool {
+	x := s.Execution(id)
+	return x == nil || mesh.Terminal(x.State)
 }
 
 // settle is the event with which a leg's execution ends or waits. One that

@@ -296,7 +296,7 @@ func (r *relay) drain(ctx context.Context) {
 			last.State = a2apb.TaskState_TASK_STATE_CANCELED
 		}
 		err := d.decide(ctx, func(s *thread.State, dec *cache.Decision) error {
-			if x := s.Execution(r.leg.exec.ID); x != nil && !mesh.Terminal(x.State) { // else it ended with the turn
+			if !isOver(s, r.leg.exec.ID) { // else it ended with the turn
 				dec.Events = append(dec.Events, d.event(r.leg.turn, "agent:"+r.leg.exec.Agent,
 					mesh.DispatchSettled{Child: r.leg.exec.ID, State: last.State, Reason: mesh.ReasonHandedOff}))
 			}
