@@ -271,7 +271,8 @@ type (
 		PreserveState  bool // keep the specialist's state when it ends early
 		ReturnExpected bool // else it keeps the stream when it is done
 		Resume         bool // the user wants to go on with what To noted before
-		// Session is how long after the user's last word it is parked; 0 is never.
+		// Session is how long after the user's last word, or the target's last work, it is
+		// parked; 0 is never.
 		Session time.Duration
 	}
 

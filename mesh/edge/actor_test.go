@@ -94,6 +94,7 @@ type actor struct {
 	scenes   map[string]*scene // by task, the last of each
 	canceled []string          // tasks that it was asked to cancel
 	obeys    bool              // ends a task that is canceled
+	doubted  bool              // is not trusted
 }
 
 // An as changes how an actor appears.
@@ -101,6 +102,9 @@ type as func(*actor, *a2apb.AgentCard)
 
 // foreign is an agent that does not know our extension.
 func foreign(_ *actor, c *a2apb.AgentCard) { c.Capabilities.Extensions = nil }
+
+// untrusted is an agent that a user registered, of whom the operator knows nothing.
+func untrusted(a *actor, _ *a2apb.AgentCard) { a.doubted = true }
 
 // deaf is an agent that does not react to CancelTask.
 func deaf(a *actor, _ *a2apb.AgentCard) { a.obeys = false }
@@ -124,7 +128,7 @@ func (w *world) agent(name string, play func(*scene), opts ...as) *actor {
 	w.t.Cleanup(a.stop)
 	w.dir.mu.Lock()
 	defer w.dir.mu.Unlock()
-	w.dir.agents[name] = registry.Entry{Name: name, Card: card, Endpoint: l.Addr().String(), Live: true, Trusted: true}
+	w.dir.agents[name] = registry.Entry{Name: name, Card: card, Endpoint: l.Addr().String(), Live: true, Trusted: !a.doubted}
 	return a
 }
 

@@ -3,7 +3,10 @@ package edge_test
 import (
 	"cmp"
 	"slices"
+	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/handoff"
@@ -115,4 +118,89 @@ func taskAt(agent string, s *thread.State, turn string) string {
 		}
 	}
 	return ""
+}
+
+// What parks a session ends the tasks of its agent too, in all turns in which it waits: a later
+// session is another one. An agent that knows nothing of the mesh goes on in the context that
+// it calls the conversation.
+func TestAParkedSessionEndsTheTasksOfItsAgent(t *testing.T) {
+	for kind, opts := range map[string][]as{"of the mesh": nil, "of others": {foreign}} {
+		t.Run(kind, func(t *testing.T) {
+			w, ahead, mains := parting(t)
+			smith := w.agent("smith", func(s *scene) { s.move(asks, "and then?") }, opts...)
+			first := w.send("go")
+			w.hear(first)
+			w.share("bob")
+			second := w.post(w.call(bob), say("and I?"))
+			w.hear(second)
+			s := w.fold()
+			ahead.Store(int64(2 * time.Hour))
+			if h := w.in("hello"); h.state != completed || h.text != "main: hello" {
+				t.Errorf("heard %v", h)
+			}
+			if h := w.hear(w.post(w.call(bob), to(say("hello"), second.Task.GetId()))); h.state != completed || h.text != "main: hello" {
+				t.Errorf("bob heard %v", h)
+			}
+			soon(t, mains)
+			if h := w.in("resume"); h.state != asks {
+				t.Errorf("resumed: heard %v", h)
+			}
+			w.close()
+			want := []string{taskAt("smith", s, first.Task.GetId()), taskAt("smith", s, second.Task.GetId())}
+			slices.Sort(want)
+			if got := slices.Sorted(slices.Values(smith.asked())); !slices.Equal(got, want) || smith.plays.Load() != 3 {
+				t.Errorf("smith was asked to cancel %v, not %v, and had %d messages", got, want, smith.plays.Load())
+			}
+		})
+	}
+}
+
+// An agent may work for longer than a session may rest: its user has as long to answer as ever,
+// from when it asks, or is done, on.
+func TestASessionRestsFromTheLastWorkOfItsAgentOn(t *testing.T) {
+	for last, ask := range map[string]bool{"it asks": true, "it is done": false} {
+		t.Run(last, func(t *testing.T) {
+			ahead, worked, release := new(atomic.Int64), new(atomic.Int64), make(chan struct{})
+			since := func(d *atomic.Int64) func() time.Time {
+				return func() time.Time { return time.Now().Add(time.Duration(d.Load())) }
+			}
+			w := build(t, func(c *settings) { c.edge.Now, c.turn.Now = since(ahead), since(worked) })
+			w.agent("main", func(s *scene) {
+				if s.text() == "go" {
+					s.must(s.give("smith", 0))
+					s.until(nil)
+					return
+				}
+				s.answer("main: " + s.text())
+			})
+			w.agent("smith", func(s *scene) {
+				if s.text() != "go" {
+					s.answer("smith: " + s.text())
+					return
+				}
+				if s.say("working. "); !s.until(release) {
+					return
+				}
+				if ask {
+					s.move(asks, "Shall I save it?")
+				} else {
+					s.answer("made. ")
+				}
+			})
+			acc := w.send("go")
+			w.until(acc, func(h *heard) bool { return strings.Contains(h.text, "working") })
+			worked.Store(int64(2 * time.Hour))
+			close(release)
+			w.hear(acc)
+			worked.Store(0) // agents believe no ticket of a later time
+			ahead.Store(int64(2*time.Hour + 59*time.Minute))
+			if h := w.in("yes"); h.text != "smith: yes" {
+				t.Errorf("answered within the hour: %v", h)
+			}
+			ahead.Store(int64(4 * time.Hour))
+			if h := w.in("and"); h.text != "main: and" || w.fold().Handoff.Outcome != mesh.HandoffParked {
+				t.Errorf("after more than an hour: %v", h)
+			}
+		})
+	}
 }

@@ -17,8 +17,6 @@ import (
 type exit struct {
 	// bare says that the message says nothing else; else main answers it.
 	bare bool
-	// waiting are executions that waited for users, and do no more.
-	waiting []thread.Execution
 }
 
 // exitOf returns how the message leaves the agent that has the conversation, or nil for one
@@ -61,18 +59,25 @@ func (e *Edge) leaving(s *thread.State, in *intake) (*thread.Execution, error) {
 
 // leave adds to the decision what follows from a message, already in it, with which the user
 // leaves: the handoff ends as cancelled, and the turn, of the id, goes on with main. Turns of
-// others in which that agent waits are over; one in which it works goes on with main, too.
-func (e *Edge) leave(s *thread.State, in *intake, id mesh.ExecutionID, out *exit, dec *cache.Decision) {
+// others in which that agent waits are over; one in which it works goes on with main, too. It
+// returns the executions that waited, and do no more.
+func (e *Edge) leave(s *thread.State, in *intake, id mesh.ExecutionID, dec *cache.Decision) []thread.Execution {
 	by := "user:" + in.call.Principal.User
 	c := s.Close(by, s.InSession(), func(t *thread.Execution) bool { return t.ID == id })
 	about := id
 	if len(c.Working) > 0 {
 		about = mesh.ExecutionID(c.Working[0]) // it tells who reads it
 	}
-	out.waiting = c.Waiting
 	dec.Scopes = append(dec.Scopes, c.Working...)
-	dec.Events = append(dec.Events, e.event(about, by, s.Handoff.Leave(by)))
+	return e.close(c, e.event(about, by, s.Handoff.Leave(by)), dec)
+}
+
+// close adds to the decision how a handoff ends, and what comes to rest with its session. It
+// returns the executions that waited, and do no more.
+func (e *Edge) close(c thread.Closing, end *mesh.Event, dec *cache.Decision) []thread.Execution {
+	dec.Events = append(dec.Events, end)
 	for _, ev := range c.Events {
-		dec.Events = append(dec.Events, e.event(ev.Execution, by, ev.Body))
+		dec.Events = append(dec.Events, e.event(ev.Execution, end.Actor, ev.Body))
 	}
+	return c.Waiting
 }

@@ -227,6 +227,7 @@ func TestEachQuestionOfASessionNamesTheWayOut(t *testing.T) {
 		"of the mesh":                {nil, asks, "Which one?" + added, []string{"exit"}},
 		"of others":                  {[]as{foreign}, asks, "Which one?" + added, []string{"exit"}},
 		"that says so itself":        {[]as{leaves("cancel")}, asks, "Which one?", []string{"exit", "cancel"}},
+		"that only says it would":    {[]as{leaves("cancel", "No more"), untrusted}, asks, "Which one?\n\n(Say one of “exit”, “cancel”, “No more” to go back to the main assistant.)", []string{"exit", "cancel", "No more"}},
 		"that waits for credentials": {nil, auth, "Which one?" + added, []string{"exit"}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -195,13 +195,14 @@ func (e *Edge) accept(ctx context.Context, in *intake) (mesh.ExecutionID, mesh.S
 	var cursor mesh.Seq
 	var events []*mesh.Event
 	var place *quota.Place
+	var waiting []thread.Execution // for users, whose agents lose the conversation
 	tenant, user := in.key.Tenant, in.call.Principal.User
 	if err := e.Quotas.Prepare(ctx, tenant, user, limit.Quota{Threads: 1}); err != nil {
 		return "", 0, mesh.Wrap("edge.Send", err)
 	}
 	err := e.Turns.Take(ctx, in.key, func(s *thread.State) (cache.Decision, error) {
 		place.GiveBack() // it is decided anew
-		place = nil
+		place, waiting = nil, nil
 		if x := s.Execution(in.call.Execution); x != nil {
 			return cache.Decision{}, mesh.Errorf(mesh.Precondition, "edge.Send",
 				"%s sent the mesh's own call back to it; register the agent at an address of its own", x.Agent)
@@ -241,9 +242,9 @@ func (e *Edge) accept(ctx context.Context, in *intake) (mesh.ExecutionID, mesh.S
 		events = e.posting(ctx, in, t, id)
 		dec := cache.Decision{Events: slices.Clip(events)}
 		if in.exit != nil {
-			e.leave(s, in, id, in.exit, &dec)
+			waiting = e.leave(s, in, id, &dec)
 		} else {
-			e.park(s, id, &dec)
+			waiting = e.park(s, id, &dec)
 		}
 		return dec, nil
 	})
@@ -255,9 +256,7 @@ func (e *Edge) accept(ctx context.Context, in *intake) (mesh.ExecutionID, mesh.S
 		cursor = events[n-1].Seq
 		place.Placed(events[n-1].Pos)
 	}
-	if in.exit != nil && len(events) > 0 {
-		e.Turns.EndTasks(ctx, in.key, in.exit.waiting)
-	}
+	e.Turns.EndTasks(ctx, in.key, waiting)
 	return id, cursor, nil
 }
 

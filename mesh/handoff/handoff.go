@@ -51,8 +51,8 @@ const (
 
 // Settings are what an operator may choose. The zero value has the defaults.
 type Settings struct {
-	// Session is how long after the user's last word a session is parked,
-	// MinSession to MaxSession; 0 is DefaultSession, and less is never.
+	// Session is how long after the user's last word, or its agent's last work, a session is
+	// parked, MinSession to MaxSession; 0 is DefaultSession, and less is never.
 	Session time.Duration
 	// Recent is how many of the last messages go along word by word, 0 to MaxRecent, where
 	// a request does not say; RecentFor is that for targets by name.

@@ -82,9 +82,11 @@ type member struct {
 	states *cache.States
 }
 
-func newScene(t testing.TB) *scene {
+func newScene(t testing.TB) *scene { return sceneOn(t, mem.Open()) }
+
+func sceneOn(t testing.TB, backend threadlog.Backend) *scene {
 	s := &scene{t: t}
-	store := shared.New(mem.Open())
+	store := shared.New(backend)
 	s.join(store)
 	if shared.Pair() {
 		s.join(store)

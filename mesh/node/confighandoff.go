@@ -9,8 +9,8 @@ import (
 
 // Handoff says what goes along with a handoff, and how long its session may rest.
 type Handoff struct {
-	// Session is how long after the user's last word a session is parked, 1m to 720h; -1
-	// is never. The default is 1h.
+	// Session is how long after the user's last word, or its agent's last work, a session is
+	// parked, 1m to 720h; -1 is never. The default is 1h.
 	Session time.Duration `yaml:"session"`
 	// RecentMessages is how many of the last messages go along word by word, where the
 	// agent that hands over does not say, 0 to 20; by default 0, the summary alone.

@@ -280,9 +280,12 @@ func Connecting(agent string) string { return stable("Connecting you with %s..."
 // Returning tells the user that the main agent takes over again.
 func Returning() string { return stable("Returning you to the main assistant.") }
 
-// WayOut tells the user by which word the agent that asks is left.
-func WayOut(word string) string {
-	return Sprintf("(Say “%s” to go back to the main assistant.)", word)
+// WayOut tells the user by which words, one at least, the agent that asks is left.
+func WayOut(words ...string) string {
+	if len(words) == 1 {
+		return Sprintf("(Say “%s” to go back to the main assistant.)", words[0])
+	}
+	return Sprintf("(Say one of “%s” to go back to the main assistant.)", strings.Join(words, "”, “"))
 }
 
 // BackWithMain tells the user that the main agent has the conversation again; other is the user

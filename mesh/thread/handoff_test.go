@@ -158,7 +158,8 @@ func TestAHandoffMovesAsItMay(t *testing.T) {
 	}
 }
 
-// A session is over an hour after the user's last word, when nobody is at work.
+// A session is over an hour after the user's last word, or after the last work of its agent,
+// when nobody is at work.
 func TestASessionIsOverdueSinceTheUsersLastWord(t *testing.T) {
 	asks := turnIs(a2apb.TaskState_TASK_STATE_INPUT_REQUIRED)
 	word := of("user:ann", "t1", posted("ann", "slack"))
@@ -170,6 +171,8 @@ func TestASessionIsOverdueSinceTheUsersLastWord(t *testing.T) {
 		"since the last word":        {[]*mesh.Event{asks, word, asks}, time.Hour + 5*time.Second},
 		"not while somebody works":   {[]*mesh.Event{asked("t1", "b1", mesh.KindHandoff, "builder")}, 0},
 		"not when it ended":          {[]*mesh.Event{ended(mesh.HandoffCompleted), asks}, 0},
+		"since its agent asked":      {[]*mesh.Event{word, asked("t1", "b1", mesh.KindHandoff, "builder"), asks}, time.Hour + 6*time.Second},
+		"since its agent was done":   {[]*mesh.Event{asked("t1", "b1", mesh.KindHandoff, "builder"), turnIs(a2apb.TaskState_TASK_STATE_COMPLETED)}, time.Hour + 5*time.Second},
 		"what agents say is no word": {[]*mesh.Event{of("agent:builder", "t1", mesh.ArtifactAppended{}), asks}, time.Hour + 3*time.Second},
 	}
 	for name, tt := range tests {
@@ -182,6 +185,11 @@ func TestASessionIsOverdueSinceTheUsersLastWord(t *testing.T) {
 			after := s.HandoffAt(at.Add(max(tt.parks, 100*time.Hour)))
 			if over := after.State == mesh.HandoffState(mesh.HandoffParked); over != (tt.parks != 0) || s.Overdue(at.Add(tt.parks)) != over && tt.parks != 0 {
 				t.Errorf("it is %s afterwards", after.State)
+			} else if session, _ := s.Session(at.Add(max(tt.parks, 100*time.Hour))); session.Left != over {
+				t.Errorf("afterwards, the session is %+v", session)
+			}
+			if session, _ := s.Session(at.Add(tt.parks - time.Nanosecond)); session.Left {
+				t.Error("it was left before")
 			}
 			if s.Handoff.State != state {
 				t.Error("the fold changed by looking at it")

@@ -15,7 +15,7 @@ import (
 // wayOut adds to a status in which the turn waits for its user, with an agent that it was
 // handed over to, how that agent is left: for programs in the message's metadata, whatever
 // the client speaks, and for people as its last paragraph. An agent whose card has words for
-// it says so itself.
+// it says so itself, if it is one that is trusted: nobody is kept by what a card says.
 func (d *driver) wayOut(l *leg, moved mesh.TaskMoved) mesh.TaskMoved {
 	if l.exec.Kind != mesh.KindHandoff || !mesh.Interrupted(moved.State) || proto.Size(moved.Message) > maxLeg {
 		return moved
@@ -25,11 +25,12 @@ func (d *driver) wayOut(l *leg, moved mesh.TaskMoved) mesh.TaskMoved {
 	if m == nil {
 		m = mesh.Say("")
 	}
-	if len(own) == 0 {
-		say(m, text.WayOut(mesh.ExitWord))
+	words := append([]string{mesh.ExitWord}, own...)
+	if len(own) == 0 || !l.entry.Trusted {
+		say(m, text.WayOut(words...))
 	}
 	list := &structpb.ListValue{}
-	for _, w := range append([]string{mesh.ExitWord}, own...) {
+	for _, w := range words {
 		list.Values = append(list.Values, structpb.NewStringValue(w))
 	}
 	m.Metadata = a2a.SetExtension(m.Metadata, map[string]*structpb.Value{a2a.KeyExitWords: structpb.NewListValue(list)})

@@ -1793,7 +1793,8 @@ type HandoffStarted struct {
 	ReturnExpected bool `protobuf:"varint,7,opt,name=return_expected,json=returnExpected,proto3" json:"return_expected,omitempty"`
 	// What people call the new agent: the name on its card.
 	ToName string `protobuf:"bytes,8,opt,name=to_name,json=toName,proto3" json:"to_name,omitempty"`
-	// How long after the user's last word the session is parked; absent is never.
+	// How long after the user's last word, or the target's last work, the session is parked; absent
+	// is never.
 	Session *durationpb.Duration `protobuf:"bytes,9,opt,name=session,proto3" json:"session,omitempty"`
 	// Whether the user wants to go on with what the new agent noted in the thread before.
 	Resume        bool `protobuf:"varint,20,opt,name=resume,proto3" json:"resume,omitempty"`

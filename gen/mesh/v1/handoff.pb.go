@@ -452,7 +452,8 @@ type Handoff struct {
 	Outcome string `protobuf:"bytes,15,opt,name=outcome,proto3" json:"outcome,omitempty"`
 	// The artifacts that came of it.
 	Artifacts []*ArtifactReference `protobuf:"bytes,16,rep,name=artifacts,proto3" json:"artifacts,omitempty"`
-	// When the session is parked if the user says nothing more; absent where it never is, and
+	// When the session is parked if the user says nothing more and its target does not work until
+	// then; absent where it never is, and
 	// of one that has ended.
 	Parks *timestamppb.Timestamp `protobuf:"bytes,17,opt,name=parks,proto3" json:"parks,omitempty"`
 	// Whether the user wanted to go on with what the target noted before.
