@@ -17,6 +17,6 @@ func (e *Edge) park(s *thread.State, id mesh.ExecutionID, dec *cache.Decision) [
 	if !s.Overdue(e.Now()) {
 		return nil
 	}
-	c := s.Close(s.InSession(), func(*thread.Execution) bool { return true })
+	c := s.Close("node", s.InSession(), func(*thread.Execution) bool { return true })
 	return e.close(c, e.event(id, "node", mesh.HandoffEnded{Started: s.Handoff.Seq, Outcome: mesh.HandoffParked, By: "node"}), dec)
 }

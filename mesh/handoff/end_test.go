@@ -207,7 +207,7 @@ func TestNotesAreDroppedWhereNothingIsToBeKept(t *testing.T) {
 // What goes along word by word, and how long a session may be, is the operator's to set; a
 // request says how much it wants within the bounds.
 func TestTheOperatorSetsWhatGoesAlongAndForHowLong(t *testing.T) {
-	set := handoff.Settings{Session: 2 * time.Hour, Recent: 3, RecentFor: map[string]int{"builder": 7}}
+	set := handoff.Settings{Session: 2 * time.Hour, Recent: new(3), RecentFor: map[string]int{"builder": 7}}
 	tests := map[string]struct {
 		set     handoff.Settings
 		target  string
@@ -219,11 +219,13 @@ func TestTheOperatorSetsWhatGoesAlongAndForHowLong(t *testing.T) {
 		"for all":               {set, "other", nil, 3, 2 * time.Hour},
 		"for the target":        {set, "builder", nil, 7, 2 * time.Hour},
 		"asked for less":        {set, "builder", new(0), 0, 2 * time.Hour},
-		"asked for more":        {set, "other", new(20), 20, 2 * time.Hour},
+		"asked for more":        {set, "other", new(20), 3, 2 * time.Hour},
+		"for the target, more":  {set, "builder", new(20), 7, 2 * time.Hour},
+		"nothing may go along":  {handoff.Settings{Recent: new(0)}, "builder", new(5), 0, time.Hour},
 		"a session has no end":  {handoff.Settings{Session: -1}, "builder", nil, 0, 0},
-		"nothing for this one":  {handoff.Settings{Recent: 4, RecentFor: map[string]int{"builder": 0}}, "builder", nil, 0, time.Hour},
+		"nothing for this one":  {handoff.Settings{Recent: new(4), RecentFor: map[string]int{"builder": 0}}, "builder", nil, 0, time.Hour},
 		"asked where all is 0":  {handoff.Settings{}, "builder", new(5), 5, time.Hour},
-		"the most that is sent": {handoff.Settings{Recent: 20}, "builder", nil, 20, time.Hour},
+		"the most that is sent": {handoff.Settings{Recent: new(20)}, "builder", nil, 20, time.Hour},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -55,20 +55,27 @@ type Settings struct {
 	// parked, MinSession to MaxSession; 0 is DefaultSession, and less is never.
 	Session time.Duration
 	// Recent is how many of the last messages go along word by word, 0 to MaxRecent, where
-	// a request does not say; RecentFor is that for targets by name.
-	Recent    int
+	// a request does not ask for fewer; RecentFor is that for targets by name. Where nothing is
+	// set a request has what it asks for, or 0.
+	Recent    *int
 	RecentFor map[string]int
 }
 
 // recent is how many messages go along to the target.
 func (s Settings) recent(target string, asked *int) int {
-	if asked != nil {
+	most := s.Recent
+	if n, ok := s.RecentFor[target]; ok {
+		most = &n
+	}
+	switch {
+	case asked == nil && most == nil:
+		return 0
+	case asked == nil:
+		return *most
+	case most == nil:
 		return *asked
 	}
-	if n, ok := s.RecentFor[target]; ok {
-		return n
-	}
-	return s.Recent
+	return min(*asked, *most)
 }
 
 // session is how long a session of now may be without a word of its user, or 0.
@@ -109,7 +116,7 @@ type Start struct {
 	Target         string
 	Reason         string
 	Summary        string
-	RecentMessages *int // nil for what is set for the target
+	RecentMessages *int // nil for what is set for the target, which is the most
 	PreserveState  bool
 	ReturnExpected bool
 	// Resume says that the user wants to go on with what the target noted before.

@@ -68,9 +68,7 @@ func (k *checker) agent(name string, a AgentConfig) {
 	}
 	k.words(at, a.Description, a.Instructions)
 	k.note(checkTimes(at+".time", a.Time, at+".silence", a.Silence))
-	if a.RecentMessages != nil {
-		k.note(checkRecent(at+".recent_messages", *a.RecentMessages))
-	}
+	k.note(checkRecent(at+".recent_messages", a.RecentMessages))
 	if err := a.calledBy().Validate(); err != nil {
 		k.bad(at+"."+mesh.FieldOf(err), "%s", mesh.DetailOf(err))
 	}

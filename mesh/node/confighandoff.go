@@ -12,9 +12,10 @@ type Handoff struct {
 	// Session is how long after the user's last word, or its agent's last work, a session is
 	// parked, 1m to 720h; -1 is never. The default is 1h.
 	Session time.Duration `yaml:"session"`
-	// RecentMessages is how many of the last messages go along word by word, where the
-	// agent that hands over does not say, 0 to 20; by default 0, the summary alone.
-	RecentMessages int `yaml:"recent_messages"`
+	// RecentMessages is how many of the last messages go along word by word, 0 to 20, where the
+	// agent that hands over does not ask for fewer. Nil leaves it to that agent, and is 0, the
+	// summary alone, where it does not say.
+	RecentMessages *int `yaml:"recent_messages"`
 }
 
 // fillHandoff sets defaults of what is about handoffs, and checks it.
@@ -30,9 +31,9 @@ func (c *Config) fillHandoff() error {
 	return checkRecent("handoff.recent_messages", c.Handoff.RecentMessages)
 }
 
-func checkRecent(field string, n int) error {
-	if n < 0 || n > handoff.MaxRecent {
-		return mesh.InvalidField("node.Config", field, "must be 0 to %d, and is %d; leave it out for the summary alone", handoff.MaxRecent, n)
+func checkRecent(field string, n *int) error {
+	if n != nil && (*n < 0 || *n > handoff.MaxRecent) {
+		return mesh.InvalidField("node.Config", field, "must be 0 to %d, and is %d; leave it out to leave it to the agent that hands over", handoff.MaxRecent, *n)
 	}
 	return nil
 }

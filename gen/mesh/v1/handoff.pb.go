@@ -35,7 +35,8 @@ type StartHandoffRequest struct {
 	// What the agent should know, at most 2000 bytes.
 	ContextSummary string `protobuf:"bytes,4,opt,name=context_summary,json=contextSummary,proto3" json:"context_summary,omitempty"`
 	// How many of the last messages go along word by word: 0 to 20. What the operator
-	// set for the target is the default, and that is 0: the summary alone.
+	// set for the target is the default and the most. Where nothing is set it is 0: the summary
+	// alone.
 	RecentMessages *int32 `protobuf:"varint,5,opt,name=recent_messages,json=recentMessages,proto3,oneof" json:"recent_messages,omitempty"`
 	// Whether the target's state is kept when it ends early; default true. If not, the node
 	// drops what the target noted in the thread when it ends otherwise than completed.
