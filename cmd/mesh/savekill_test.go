@@ -96,7 +96,7 @@ func (s save) run(t *testing.T, at moment) int {
 	if last.GetSummary() != s.says {
 		t.Errorf("the handoff ended with %v, want %q", last, s.says)
 	}
-	if files := k.files("tenant-skills/default/*/*"); len(files) != 1 || !strings.Contains(readFile(t, files[0]), s.words) {
+	if files := k.files("tenant-skills/default/*/[^.]*"); len(files) != 1 || !strings.Contains(readFile(t, files[0]), s.words) {
 		t.Errorf("the skills are %q", files)
 	}
 	listed, err := meshv1.NewSkillServiceClient(k.dial()).ListSkills(inThread(t, id), &meshv1.ListSkillsRequest{Patterns: []string{"money.*"}})

@@ -3,6 +3,7 @@ package node_test
 import (
 	"context"
 	"fmt"
+	"iter"
 	"testing"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
@@ -12,6 +13,7 @@ import (
 
 	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
+	"agentmesh/mesh/agent"
 )
 
 // Who may do what with a thread that is ann's: nobody else at first, then those with
@@ -19,7 +21,10 @@ import (
 func TestAThreadIsItsOwners(t *testing.T) {
 	cfg := config(t.TempDir())
 	cfg.Auth, cfg.Tokens = "tokens", tokensFile(t)
-	m := start(t, cfg, map[string]run{"main": greeter, "builder": builder})
+	asks := func(context.Context, *agent.Invocation) iter.Seq2[agent.Output, error] { // and goes on asking
+		return func(yield func(agent.Output, error) bool) { yield(agent.Ask{Text: "Which name?"}, nil) }
+	}
+	m := start(t, cfg, map[string]run{"main": greeter, "builder": asks})
 	conn := m.raw(t)
 	a2a, threads := a2apb.NewA2AServiceClient(conn), meshv1.NewThreadServiceClient(conn)
 	id := mesh.NewThreadID()
