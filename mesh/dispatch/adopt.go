@@ -48,6 +48,12 @@ func (d *Dispatcher) readopt(ctx context.Context, j *job) bool {
 // died after it: who can do without it is not.
 func (d *Dispatcher) patient() bool { return d.opts.ReturnTime >= d.opts.AdoptTime }
 
+// returning reports whether agents that nobody knows may be about to come back, as the
+// execution does that was cut off, or the node was away.
+func (d *Dispatcher) returning() bool {
+	return d.inv.Continued || d.inv.Mesh.Away(d.opts.AdoptTime)
+}
+
 // find is choose where agents may be about to come back, as the job's own was cut off, or
 // the execution, or the node was away, or the agent was live a moment ago: it waits for a
 // while until the agent is live again.
@@ -56,9 +62,9 @@ func (d *Dispatcher) find(ctx context.Context, j *job) (*meshv1.Agent, error) {
 	over := time.Now().Add(d.opts.AdoptTime)
 	for wait := least; ; wait = min(2*wait, most) {
 		to, err := d.choose(ctx, j)
-		back := j.cutOff() || d.inv.Continued || d.inv.Mesh.Away(d.opts.AdoptTime)
+		back := j.cutOff() || d.returning()
 		if err == nil && j.cutOff() && callee(to).Holder(j.resume.instance).Missing() {
-			back = d.inv.Continued || d.inv.Mesh.Away(d.opts.AdoptTime) // others may be the first to come back
+			back = d.returning() // others may be the first to come back
 		} else if err == nil {
 			return to, nil
 		}

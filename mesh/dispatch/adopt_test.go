@@ -2,6 +2,8 @@ package dispatch_test
 
 import (
 	"context"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -186,5 +188,23 @@ func TestAnAgentThatWasLiveAMomentAgoIsWaitedFor(t *testing.T) {
 				t.Errorf("%+v", got)
 			}
 		})
+	}
+}
+
+// An agent that nobody knows when a run goes on may be about to come back as well: it is not
+// refused, and is given its order when it is there.
+func TestAnAgentThatIsNotBackYetIsWaitedForByARunThatGoesOn(t *testing.T) {
+	w := newWorld(t)
+	d := w.continued(t.Context(), w.orchestrator(), dispatch.Options{AdoptTime: time.Minute, Profile: dispatch.ProfileCollect})
+	o := dispatch.NewOrchestration(d)
+	reply := []mesh.ToolUse{use("1", "dispatch_agent", `{"agent_id":"a","name":"helper","mission":"go"}`)}
+	o.Batch(t.Context(), reply)
+	if r := o.Call(t.Context(), reply[0]); r.Failed {
+		t.Fatalf("it was told %+v", r)
+	}
+	time.Sleep(100 * time.Millisecond) // in which it is looked for in vain
+	w.agent("helper", func(m *mission) error { return m.done("back") })
+	if got := wait(t, d)["a"]; got.Status != dispatch.StatusCompleted || !strings.Contains(fmt.Sprint(got), "back") {
+		t.Errorf("%+v", got)
 	}
 }

@@ -85,6 +85,8 @@ func (d *Dispatcher) named(ctx context.Context, name string, listed []*meshv1.Ag
 		return nil, err
 	}
 	switch {
+	case a == nil && d.returning():
+		return nil, mesh.Errorf(mesh.Unavailable, op, "there is no agent %q, or not again yet", name)
 	case a == nil:
 		return nil, mesh.Errorf(mesh.NotFound, op, "there is no agent %q; list the agents to see which there are", name)
 	case !d.opts.may(a):
