@@ -219,8 +219,12 @@ func (h *Handoffs) Get(ctx context.Context, key mesh.ThreadKey, p mesh.Principal
 	return last, byRole, err
 }
 
-// awaitMost is how long a handoff waits for the caller's updates to be logged.
-const awaitMost = 5 * time.Second
+// awaitMost is how long a handoff waits for the caller's updates to be logged, and awaitAgain
+// how long for those of one that was cut off and went on: nobody knows how many they are now.
+const (
+	awaitMost  = 5 * time.Second
+	awaitAgain = time.Second
+)
 
 // await returns when the log has the given number of artifact updates of the
 // grant's execution, so that nothing is lost that was said before.
@@ -228,18 +232,21 @@ func (h *Handoffs) await(ctx context.Context, g *mesh.Grant, updates int64) erro
 	const op = "handoff.await"
 	var have int64
 	var from mesh.Seq
+	most, counts := awaitMost, true
 	err := h.states.With(ctx, g.Key(), func(s *thread.State) error {
 		x := s.Execution(g.Execution)
 		if x == nil {
 			return mesh.ThreadNotFound(op)
 		}
-		have, from = x.Artifacts, s.Seq
+		if have, from = x.Artifacts, s.Seq; x.CutOff {
+			most, counts = awaitAgain, false
+		}
 		return nil
 	})
 	if err != nil || have >= updates {
 		return err
 	}
-	wait, cancel := context.WithTimeout(ctx, awaitMost)
+	wait, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
 	for ev, err := range h.log.Follow(wait, g.Key(), from) {
 		if err != nil {
@@ -253,6 +260,9 @@ func (h *Handoffs) await(ctx context.Context, g *mesh.Grant, updates int64) erro
 	}
 	if err := ctx.Err(); err != nil {
 		return mesh.Wrap(op, err)
+	}
+	if !counts {
+		return nil
 	}
 	return &mesh.Error{Code: mesh.Precondition, Op: op, Field: "updates_sent", Detail: fmt.Sprintf(
 		"only %d of the %d updates said to be sent have arrived; send updates_sent as the number of artifact updates before the handoff", have, updates)}

@@ -421,6 +421,21 @@ func TestUpdatesThatNeverComeEndTheWait(t *testing.T) {
 	})
 }
 
+// What an agent said before its node was killed is logged anew in fewer pieces: that keeps it
+// from nothing.
+func TestWhoWentOnIsNotHeldToItsCount(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t)
+		s.add(&mesh.Event{Execution: "a1", Body: mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_WORKING, Reason: mesh.ReasonContinued}})
+		s.add(piece("a1")) // all that it said
+		req := start("builder")
+		req.UpdatesSent = 2
+		if _, err := s.Start(t.Context(), by("main", "a1"), req); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // S4-027, S4-036: the agent that has the conversation gives it back.
 func TestTheActiveAgentGivesControlBack(t *testing.T) {
 	s, h := taken(t)

@@ -170,6 +170,7 @@ func (s *State) hearOf(e *mesh.Event) {
 // it.
 func (x *Execution) goOn(now time.Time) {
 	x.Adoptions++
+	x.CutOff = true
 	if !x.Deadline.IsZero() {
 		x.Deadline = now.Add(x.Left())
 	}

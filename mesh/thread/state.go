@@ -112,6 +112,9 @@ type Execution struct {
 	// Adoptions counts how often its work was cut off and went on, since it, or what it
 	// led to, last came on: by a reply of a model, or by a call or its result.
 	Adoptions int
+	// CutOff says that it was cut off and went on at some time: what its agent had said until
+	// then may be in fewer events than it was said in.
+	CutOff bool
 	// Allowed is how long it may work, if it has a deadline.
 	Allowed time.Duration
 	// Worked is how long it worked since it began, or went on with a message, until it
