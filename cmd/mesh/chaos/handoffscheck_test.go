@@ -33,6 +33,14 @@ func (c *troupe) check(ctx context.Context, t *testing.T, files []string) {
 		t.Error(err)
 		return
 	}
+	// A mesh that has just begun anew does not know agents that have not registered again.
+	for lead := false; !lead; time.Sleep(50 * time.Millisecond) {
+		got, err := meshv1.NewRegistryServiceClient(at.conn).GetAgent(outgoing(ctx, mesh.NewThreadID()), &meshv1.GetAgentRequest{Name: "lead"})
+		if lead = err == nil && got.GetAgent().GetLive(); ctx.Err() != nil {
+			t.Errorf("the main agent is not back: %v", err)
+			return
+		}
+	}
 	struck, built := c.struck(), c.built()
 	k := checker{c.m, c.l}
 	tasks := k.listed(ctx, at)
