@@ -152,6 +152,9 @@ func upUntil(t *testing.T, main string, dies moment) *killed {
 	watching.Go(func() {
 		select {
 		case <-first.ended:
+			if t.Context().Err() != nil { // it did not die, and the test is over
+				return
+			}
 			second := launch(t, dir, asDying, nil)
 			second.mesh(dir)
 			close(k.again)
