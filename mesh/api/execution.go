@@ -249,7 +249,9 @@ func (s *Executions) sub(ctx context.Context, op string, key mesh.ThreadKey, st 
 	case err != nil:
 		return nil, err
 	case !may:
-		return nil, st.Outsider(op)
+		e := st.Outsider(op)
+		e.Field = "execution_id"
+		return nil, e
 	case !st.Sub(x):
 		return nil, mesh.InvalidField(op, "execution_id", "is a turn, or the agent that answers it; cancel the task with A2A CancelTask, or send it a message")
 	}

@@ -271,18 +271,21 @@ func TestWhoMayNotChangeExecutions(t *testing.T) {
 	both(user(t), string(mesh.NewExecutionID(c.key.ID)), mesh.NotFound, "execution_id")
 	both(user(t), "nonsense", mesh.NotFound, "execution_id")
 	both(nobody, a, mesh.NotFound, "execution_id")
-	both(reader, a, mesh.Denied, "")
+	both(reader, a, mesh.Denied, "execution_id")
 	both(user(t), string(c.turn), mesh.Invalid, "execution_id")
 	both(user(t), string(c.boss.Execution), mesh.Invalid, "execution_id")
 	if _, err := c.GetExecution(reader, &meshv1.GetExecutionRequest{ThreadId: c.key.ID, ExecutionId: a}); err != nil {
 		t.Errorf("who may read it: %v", err)
 	}
-	if _, err := c.ListExecutions(nobody, &meshv1.ListExecutionsRequest{ThreadId: c.key.ID}); !mesh.IsCode(err, mesh.NotFound) {
-		t.Errorf("who may not: %v", err)
+	for _, id := range []string{c.key.ID, mesh.NewThreadID()} {
+		if _, err := c.ListExecutions(nobody, &meshv1.ListExecutionsRequest{ThreadId: id}); !mesh.IsCode(err, mesh.NotFound) || mesh.FieldOf(err) != "thread_id" {
+			t.Errorf("who may not: %v", err)
+		}
 	}
 	for field, err := range map[string]error{
 		"reason":       errOf(c.CancelExecution(user(t), &meshv1.CancelExecutionRequest{ThreadId: c.key.ID, ExecutionId: a, Reason: strings.Repeat("x", 1001)})),
 		"text":         errOf(c.TellExecution(user(t), &meshv1.TellExecutionRequest{ThreadId: c.key.ID, ExecutionId: a})),
+		"text ":        errOf(c.TellExecution(user(t), &meshv1.TellExecutionRequest{ThreadId: c.key.ID, ExecutionId: a, Text: strings.Repeat("x", 16<<10+1)})),
 		"request_id":   errOf(c.TellExecution(user(t), &meshv1.TellExecutionRequest{ThreadId: c.key.ID, ExecutionId: a, Text: "x", RequestId: strings.Repeat("x", 101)})),
 		"execution_id": errOf(c.TellExecution(user(t), &meshv1.TellExecutionRequest{ThreadId: c.key.ID, ExecutionId: string(foreign), Text: "x"})),
 		"page_size":    errOf(c.ListExecutions(user(t), &meshv1.ListExecutionsRequest{ThreadId: c.key.ID, PageSize: 1001})),
@@ -290,9 +293,12 @@ func TestWhoMayNotChangeExecutions(t *testing.T) {
 		"statuses":     errOf(c.ListExecutions(user(t), &meshv1.ListExecutionsRequest{ThreadId: c.key.ID, Statuses: []string{"busy"}})),
 		"thread_id":    errOf(c.ListExecutions(user(t), &meshv1.ListExecutionsRequest{ThreadId: "1"})),
 	} {
-		if !mesh.IsCode(err, mesh.Invalid) || mesh.FieldOf(err) != field {
+		if !mesh.IsCode(err, mesh.Invalid) || mesh.FieldOf(err) != strings.TrimSpace(field) {
 			t.Errorf("%s: %v", field, err)
 		}
+	}
+	if _, err := c.TellExecution(user(t), &meshv1.TellExecutionRequest{ThreadId: c.key.ID, ExecutionId: a, Text: strings.Repeat("x", 16<<10)}); err != nil {
+		t.Errorf("as much text as may be: %v", err)
 	}
 	for field, req := range map[string]*meshv1.ListExecutionsRequest{"turn_id": {TurnId: a}, "parent_id": {ParentId: "x"}} {
 		req.ThreadId = c.key.ID
