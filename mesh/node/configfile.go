@@ -75,7 +75,7 @@ func (f *file) decode(data []byte) (c Config, problems []error) {
 	if len(doc.Content) > 0 {
 		f.root = doc.Content[0]
 	}
-	problems = f.canonical()
+	problems = append(f.unique(f.root, "", 0), f.canonical()...)
 	f.lines = map[string]int{}
 	f.index(f.root, "", f.lines, 0)
 	if err := f.root.Load(&c, yaml.WithKnownFields()); err != nil {
@@ -83,6 +83,31 @@ func (f *file) decode(data []byte) (c Config, problems []error) {
 	}
 	c.file = f
 	return c, problems
+}
+
+// unique takes fields out that their group has already, and tells them. For the decoder they
+// would spoil the whole group, and what names something of it would be wrong as well.
+func (f *file) unique(n *yaml.Node, path string, depth int) (problems []error) {
+	if n == nil || depth > maxDepthOfFile {
+		return nil
+	}
+	lines := map[string]int{} // of the fields that are there
+	for i := 0; i < len(n.Content); i++ {
+		child, at := n.Content[i], fmt.Sprintf("%s[%d]", path, i)
+		if n.Kind == yaml.MappingNode {
+			at = strings.TrimPrefix(path+"."+child.Value, ".")
+			if first, ok := lines[child.Value]; ok && child.Kind == yaml.ScalarNode {
+				problems = append(problems, f.problem(child.Line, at, fmt.Sprintf("is in line %d already; leave one of them out", first)))
+				n.Content = slices.Delete(n.Content, i, i+2)
+				i--
+				continue
+			}
+			lines[child.Value] = child.Line
+			i++
+		}
+		problems = append(problems, f.unique(n.Content[i], at, depth+1)...)
+	}
+	return problems
 }
 
 // maxDepthOfFile bounds how deep a file is looked into for lines: aliases may nest.

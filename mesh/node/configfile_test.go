@@ -185,6 +185,39 @@ agent_chains:
 	}
 }
 
+// A field that is in its group already is told alone: what else is in the group is there, and
+// what is wrong with that is told as well.
+func TestAFieldThatIsThereTwiceHidesAndSpoilsNothing(t *testing.T) {
+	file := settingsFile(t, `agents:
+  Dup: {description: Helps, max_iterations: 3}
+  log-analyzer: {descriptin: Reads logs}
+  Dup: {skills: [mail.send]}
+limits: {turn_calls: 5, window: 2h, turn_calls: many}
+chains: {look: {stages: [{agent: log-analyzer, agent: gone}]}}
+`)
+	cfg, problems := node.Problems(file, none)
+	var got []string
+	for _, p := range problems {
+		got = append(got, strings.TrimPrefix(mesh.DetailOf(p), file+":"))
+	}
+	want := []string{"3: agents.log-analyzer.descriptin is not known; did you mean description?", "4: agents.Dup is in line 2 already; leave one of them out",
+		"5: limits.turn_calls is in line 5 already", "5: limits.window: must be at most", "6: chains.look.stages[0].agent is in line 6 already"}
+	if len(got) != len(want) {
+		t.Fatalf("told %q", got)
+	}
+	for i, w := range want {
+		if !strings.HasPrefix(got[i], w) {
+			t.Errorf("told %q, want %q", got[i], w)
+		}
+	}
+	if a := cfg.Agents["dup"]; a.Description != "Helps" || a.Skills != nil || len(cfg.Agents) != 2 || cfg.Limits.TurnCalls != 5 || cfg.Chains["look"].Stages[0].Agents[0].Name != "log-analyzer" {
+		t.Errorf("read as %+v", cfg.Agents)
+	}
+	if _, err := node.LoadConfig(file); !mesh.IsCode(err, mesh.Invalid) {
+		t.Errorf("it is loaded: %v", err)
+	}
+}
+
 // A file that is strange does not hang or break what reads it.
 func FuzzConfig(f *testing.F) {
 	for _, text := range []string{"a: &x {b: *x}", "agents: &a {b: *a}", "agents: {X: &a {sub_agents: [*a, b]}}", "? [1]\n: 2", "chains: {a: {stages: [{agents: {b: 1}}]}}", "<<: {a: 1}", "- 1", "chains: {a: {stages: [1, null]}}"} {
