@@ -128,6 +128,12 @@ func (p *portrait) bounds() {
 	if x.Type == node.TypeWorker {
 		p.set("max_tool_calls", allowed(calls), ofNode)
 	}
+	if x.MaxTokens > 0 {
+		p.set("max_tokens", x.MaxTokens, "")
+	}
+	if x.MaxCost > 0 {
+		p.set("max_cost", x.MaxCost, "")
+	}
 }
 
 // allowed is a number of which -1 is any.

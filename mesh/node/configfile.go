@@ -194,6 +194,7 @@ func (f *file) problem(line int, field, words string) error {
 
 var (
 	pathPart = regexp.MustCompile(`^[A-Za-z0-9_/-]{1,64}$`)
+	perAgent = regexp.MustCompile(`^(agents|chains|defaults)\.`)
 	intoType = regexp.MustCompile(` into (\S+)$`)
 )
 
@@ -205,6 +206,9 @@ func (f *file) words(message, path string) string {
 			return withoutValues(message)
 		}
 		words := "is not known"
+		if name == "limits" && perAgent.MatchString(path) {
+			return words + "; the limits of an agent are max_iterations, max_tool_calls, max_tokens, max_cost and timeout, without a group"
+		}
 		if near := skill.Closest(name, fieldsOf(parentOf(path))); near != "" {
 			words += "; did you mean " + near + "?"
 		}

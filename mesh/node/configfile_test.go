@@ -44,6 +44,9 @@ shared_data: [secrets]
 agents:
   helper:
     descriptin: helps
+    limits: {max_tokens: 5}
+    max_tokens: -5
+    max_cost: -0.5
     model: [a]
     mcp: [loki]
     skills: ["rm -rf"]
@@ -61,12 +64,13 @@ models:
 		`1: grpc: must be host:port`, `2: http: must be host:port`, `3: gracee is not known; did you mean grace?`, `4: grace must be a duration such as 30s`,
 		`5: limits.turn_calls must be a number`, `5: limits.window: must be at most`, `6: heap_floor: must be a number of MiB`, `8: model.url: must be a URL`, `9: model.retries: must be`,
 		`10: shared_data: must name some of`,
-		`13: agents.helper.descriptin is not known; did you mean description?`, `14: agents.helper.model must be a text`, `15: agents.helper.mcp: names "loki"`, `16: agents.helper.skills: has "rm -rf"`,
-		`17: agents.helper.orchestrator.agent_timeout: must be 1s to 24h`, `17: agents.helper.orchestrator.profile: must be push, collect or full`,
-		`18: agents.helper.sub_agents[1].name: is "worker", which is in the list already`, `18: agents.helper.sub_agents[2].name: is missing`, `18: agents.helper.sub_agents[2].max_iterations: must be 1 to 100`,
-		`22: chains.deep.stages[0].name: must be lower-case`, `22: chains.deep.stages[0].agents: must be 1 to 8, and are 0`,
-		`23: chains.deep.stages[1].synthesis.endpoint: names "gone"`, `23: chains.deep.stages[1].synthesis: is for stages of several`,
-		`25: models.far: needs a url`,
+		`13: agents.helper.descriptin is not known; did you mean description?`, `14: agents.helper.limits is not known; the limits of an agent are max_iterations`,
+		`15: agents.helper.max_tokens: must be a number of tokens`, `16: agents.helper.max_cost: must be at most 1e+09 US dollars`, `17: agents.helper.model must be a text`, `18: agents.helper.mcp: names "loki"`, `19: agents.helper.skills: has "rm -rf"`,
+		`20: agents.helper.orchestrator.agent_timeout: must be 1s to 24h`, `20: agents.helper.orchestrator.profile: must be push, collect or full`,
+		`21: agents.helper.sub_agents[1].name: is "worker", which is in the list already`, `21: agents.helper.sub_agents[2].name: is missing`, `21: agents.helper.sub_agents[2].max_iterations: must be 1 to 100`,
+		`25: chains.deep.stages[0].name: must be lower-case`, `25: chains.deep.stages[0].agents: must be 1 to 8, and are 0`,
+		`26: chains.deep.stages[1].synthesis.endpoint: names "gone"`, `26: chains.deep.stages[1].synthesis: is for stages of several`,
+		`28: models.far: needs a url`,
 	}
 	for i, w := range want {
 		if i >= len(got) || !strings.HasPrefix(got[i], w) {
