@@ -69,14 +69,15 @@ func survive(t *testing.T, profile dispatch.Profile, when string, n int, roles .
 		a, err := meshv1.NewRegistryServiceClient(conn).GetAgent(under(), &meshv1.GetAgentRequest{Name: name})
 		return err == nil && a.GetAgent().GetLive()
 	}
-	for _, name := range []string{"lead", "worker", "clerk", "helper", "scribe"} {
-		awaits(t, name+" is there", func() bool { return there(name) })
+	all := func() bool {
+		return !slices.ContainsFunc([]string{"lead", "worker", "clerk", "helper", "scribe"}, func(name string) bool { return !there(name) })
 	}
+	awaits(t, "all agents are there", all)
 	m := say("go")
 	m.Configuration = &a2apb.SendMessageConfiguration{ReturnImmediately: true}
 	var task *a2apb.Task
 	awaits(t, "the turn has ended", func() bool { // sent again, it is the same message
-		if task == nil && !there("lead") { // a mesh that has just begun anew refuses what it does not know
+		if task == nil && !all() { // a mesh that has just begun anew refuses what it does not know, and so do its agents
 			return false
 		}
 		if task == nil {
