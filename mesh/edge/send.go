@@ -268,28 +268,32 @@ func opening(s *thread.State) (q limit.Quota) {
 	return q
 }
 
-// receiver is the agent that gets the message, which continues t or opens a turn; "" for the
-// main one.
+// receiver is the agent that works on the message: who is at work on the turn t that it
+// continues, or waits there; else who has the conversation once the message is taken.
 func (e *Edge) receiver(s *thread.State, in *intake, t *thread.Execution) string {
-	who := in.call.Agent
-	if t != nil && t.Agent != e.Main {
-		who = t.Agent
+	home := e.home(in.call.Agent)
+	over := in.exit != nil || s.Overdue(e.Now()) // who has the conversation loses it with the message
+	if t != nil {
+		home = t.Agent
+		if l := t.Leg(); l != nil && !mesh.Terminal(s.Execution(l.Execution).State) && !(over && l.Agent == s.Handoff.To) {
+			return l.Agent
+		}
 	}
-	if in.exit != nil || s.Overdue(e.Now()) { // who has the conversation loses it with the message
-		return who
+	if over {
+		return home
 	}
-	return s.ActiveAgent(who)
+	return s.ActiveAgent(home)
 }
 
-// worksFor refuses a message of a user who lacks what the agent requires that is addressed
-// or has the conversation: it would work for that user. An answer to another user's turn
-// is for that one, and who leaves the agent wants nothing of it.
+// worksFor refuses a message of a user who lacks what the agent requires that is to work on
+// it: it would work for that user. An answer to another user's turn is for that one, and who
+// only leaves wants nothing: of main, nor in a turn that is there.
 func (e *Edge) worksFor(s *thread.State, in *intake, t *thread.Execution) error {
-	p := in.call.Principal
-	if t != nil && t.User != p.User || in.exit != nil {
+	p, who := in.call.Principal, e.receiver(s, in, t)
+	if t != nil && t.User != p.User || in.exit != nil && in.exit.bare && (t != nil || who == e.Main) {
 		return nil
 	}
-	a, err := e.Directory.Resolve(p.Tenant, e.home(e.receiver(s, in, t)))
+	a, err := e.Directory.Resolve(p.Tenant, who)
 	if err != nil && a.Name == "" { // its turn says that it is not there
 		return nil
 	}

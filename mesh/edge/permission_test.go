@@ -1,0 +1,133 @@
+package edge_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
+
+	"agentmesh/mesh"
+)
+
+// requires is an agent that works for those who may create skills.
+var requires = param("required_permissions", "skill:create")
+
+// author is ann with the role that this takes.
+func author(c *mesh.Call) { c.Principal.Roles = []mesh.Role{mesh.RoleSkillAuthor} }
+
+// toAuthor is ann, who addresses the agent author.
+func toAuthor(c *mesh.Call) { c.Agent = "author" }
+
+// finding O5: to leave one agent opens no door to another: what a message says besides is
+// checked for who is to work on it, and so is the turn that it would open there. Who only
+// leaves is not held.
+func TestNobodyGetsByLeavingWhatOneMayNot(t *testing.T) {
+	for name, tt := range map[string]struct {
+		req   *a2apb.SendMessageRequest
+		who   func(*mesh.Call)
+		taken string // what is heard, "" for a refusal
+	}{
+		"with a request for it":   {flagged(say("make a skill"), true), toAuthor, ""},
+		"with a word alone to it": {say("exit"), toAuthor, ""},
+		"with a request for main": {flagged(say("hello"), true), plain, "main: hello"},
+		"with a word alone":       {say("exit"), plain, "main: back"},
+		"with what it takes": {flagged(say("make a skill"), true), func(c *mesh.Call) {
+			toAuthor(c)
+			author(c)
+		}, "made: make a skill"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := build(t)
+			w.agent("main", func(s *scene) {
+				switch {
+				case s.text() == "go":
+					s.must(s.give("smith", 0))
+					s.move(completed, "")
+				case s.told("handoff_return") != nil:
+					s.answer("main: back")
+				default:
+					s.answer("main: " + s.text())
+				}
+			})
+			w.agent("smith", func(s *scene) { s.move(asks, "Which one?") })
+			made := w.agent("author", func(s *scene) { s.answer("made: " + s.text()) }, requires)
+			w.hear(w.send("go"))
+			before := w.fold().Seq
+			acc, err := w.Send(w.call(tt.who), tt.req)
+			if tt.taken != "" {
+				if err != nil {
+					t.Fatal(err)
+				}
+				if h := w.hear(acc); h.text != tt.taken || w.fold().Handoff.Active() {
+					t.Errorf("heard %v", h)
+				}
+				return
+			}
+			if l := mesh.LackOf(err); l == nil || l.Permission != "skill:create" || l.Agent != "author" || !mesh.IsCode(err, mesh.Denied) {
+				t.Errorf("refused with %v", err)
+			}
+			if s := w.fold(); s.Seq != before || !s.Handoff.Active() || made.plays.Load() > 0 {
+				t.Errorf("%d events were added, and the author was asked %d times", s.Seq-before, made.plays.Load())
+			}
+		})
+	}
+}
+
+// Who is asked in one task and lacks what the agent requires that has the conversation in
+// another one answers all the same; and who lacks by now what the agent requires that asked
+// is refused, whoever has the conversation.
+func TestAnAnswerNeedsWhatTheAgentThatAskedRequires(t *testing.T) {
+	for name, tt := range map[string]struct {
+		asked, other []as
+		refused      bool
+	}{
+		"which is nothing":       {other: []as{requires}},
+		"which one lacks by now": {asked: []as{requires}, refused: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := build(t)
+			w.agent("main", func(s *scene) { s.must(s.give("smith", 0)); s.move(completed, "") })
+			w.agent("clerk", func(s *scene) {
+				if strings.HasPrefix(s.text(), "one") {
+					s.move(asks, "What?")
+					return
+				}
+				s.answer("clerk: " + s.text())
+			}, tt.asked...)
+			w.agent("smith", func(s *scene) { s.move(asks, "Which one?") }, tt.other...)
+			one := w.post(w.call(func(c *mesh.Call) { plain(c); author(c); c.Agent = "clerk" }), say("one"))
+			w.hear(one)
+			w.hear(w.post(w.call(func(c *mesh.Call) { plain(c); author(c) }), say("go")))
+			acc, err := w.Send(w.call(plain), to(say("answer"), one.Task.Id))
+			switch {
+			case tt.refused:
+				if l := mesh.LackOf(err); l == nil || l.Agent != "clerk" {
+					t.Errorf("refused with %v", err)
+				}
+			case err != nil:
+				t.Error(err)
+			default:
+				if h := w.hear(acc); h.text != "clerk: answer" {
+					t.Errorf("heard %v", h)
+				}
+			}
+		})
+	}
+}
+
+// A task in which an agent waited that was parked with another user's message is main's: its
+// answer needs nothing of what that agent requires.
+func TestAnAnswerInATaskThatWasParkedIsForMain(t *testing.T) {
+	w, ahead, mains := parting(t)
+	w.agent("smith", func(s *scene) { s.move(asks, "and then?") }, requires)
+	first := w.post(w.call(author), say("go"))
+	w.hear(first)
+	soon(t, mains)
+	w.share("bob")
+	ahead.Store(int64(2 * time.Hour))
+	w.hear(w.post(w.call(func(c *mesh.Call) { c.Principal.User = "bob" }), say("hello")))
+	if h := w.hear(w.post(w.call(plain), to(say("and"), first.Task.Id))); h.text != "main: and" {
+		t.Errorf("heard %v", h)
+	}
+}
