@@ -8,6 +8,7 @@ import (
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 
 	"agentmesh/mesh"
+	"agentmesh/mesh/a2a"
 )
 
 // requires is an agent that works for those who may create skills.
@@ -129,5 +130,64 @@ func TestAnAnswerInATaskThatWasParkedIsForMain(t *testing.T) {
 	w.hear(w.post(w.call(func(c *mesh.Call) { c.Principal.User = "bob" }), say("hello")))
 	if h := w.hear(w.post(w.call(plain), to(say("and"), first.Task.Id))); h.text != "main: and" {
 		t.Errorf("heard %v", h)
+	}
+}
+
+// finding O5: a turn that waits while the conversation is handed over is worked on by the agent
+// that has it then only if that works for its user. Else it is refused, as a message would be,
+// with permission and agent; the session goes on, and main answers who leaves it.
+func TestATurnThatWaitedIsWorkedOnOnlyForWhoMay(t *testing.T) {
+	for name, tt := range map[string]struct {
+		roles []mesh.Role
+		want  string
+	}{
+		"without the role": {[]mesh.Role{mesh.RoleUser}, ""},
+		"with it":          {[]mesh.Role{mesh.RoleUser, mesh.RoleSkillAuthor}, "for bob: queued"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := build(t)
+			gate := make(chan struct{})
+			w.agent("main", func(s *scene) {
+				s.ensure()
+				if s.text() == "go" && s.until(gate) {
+					s.must(s.give("smith", 0))
+					s.move(completed, "")
+					return
+				}
+				s.answer("main: " + s.text())
+			})
+			smith := w.agent("smith", func(s *scene) {
+				if s.call.Principal.User == "ann" {
+					s.move(asks, "Which one?")
+					return
+				}
+				s.answer("for " + s.call.Principal.User + ": " + s.text())
+			}, requires)
+			first := w.post(w.call(author), say("go"))
+			w.until(first, func(h *heard) bool { return h.state == working })
+			w.share("bob")
+			bob := func(c *mesh.Call) { c.Principal.User, c.Principal.Roles = "bob", tt.roles }
+			second := w.post(w.call(bob), say("queued"))
+			close(gate)
+			w.hear(first)
+			h := w.hear(second)
+			if tt.want != "" {
+				if h.text != tt.want || h.state != completed {
+					t.Errorf("heard %v", h)
+				}
+				return
+			}
+			lack := a2a.Extension(h.last.GetMetadata()).GetFields()[a2a.KeyLack].GetStructValue().GetFields()
+			if h.state != a2apb.TaskState_TASK_STATE_REJECTED || h.reason() != mesh.ReasonPermission || h.text != "" || smith.plays.Load() != 1 ||
+				lack["permission"].GetStringValue() != "skill:create" || lack["agent"].GetStringValue() != "smith" || !strings.Contains(h.lastWords(), "skill:create") {
+				t.Errorf("bob heard %v, lacks %v, and smith was asked %d times", h, lack, smith.plays.Load())
+			}
+			if s := w.fold(); !s.Handoff.Active() || s.Turn(mesh.ExecutionID(first.Task.Id)).State != asks {
+				t.Errorf("the session is %+v", s.Handoff)
+			}
+			if h := w.hear(w.post(w.call(bob), flagged(say("hello"), true))); h.text != "main: hello" {
+				t.Errorf("left, bob heard %v", h)
+			}
+		})
 	}
 }
