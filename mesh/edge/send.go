@@ -275,8 +275,8 @@ func (e *Edge) receiver(s *thread.State, in *intake, t *thread.Execution) string
 	over := in.exit != nil || s.Overdue(e.Now()) // who has the conversation loses it with the message
 	if t != nil {
 		home = t.Agent
-		if l := t.Leg(); l != nil && !mesh.Terminal(s.Execution(l.Execution).State) && !(over && l.Agent == s.Handoff.To) {
-			return l.Agent
+		if who := s.Holder(t); who != "" && !(over && who == s.Handoff.To) {
+			return who
 		}
 	}
 	if over {
@@ -352,6 +352,11 @@ func (e *Edge) target(s *thread.State, in *intake) (*thread.Execution, error) {
 			return t, nil
 		}
 	}
+	return nil, e.full(op, s)
+}
+
+// full refuses a further turn if as many wait as may.
+func (e *Edge) full(op string, s *thread.State) error {
 	waiting := 0
 	for _, t := range s.Turns() {
 		if !mesh.Terminal(t.State) && !mesh.Interrupted(t.State) {
@@ -359,9 +364,9 @@ func (e *Edge) target(s *thread.State, in *intake) (*thread.Execution, error) {
 		}
 	}
 	if waiting > e.MaxQueued {
-		return nil, mesh.Errorf(mesh.Exhausted, op, "%d messages of this conversation wait already; wait for an answer", waiting)
+		return mesh.Errorf(mesh.Exhausted, op, "%d messages of this conversation wait already; wait for an answer", waiting)
 	}
-	return nil, nil
+	return nil
 }
 
 // posting makes the events that put the message into the thread. A message for a

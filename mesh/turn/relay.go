@@ -212,7 +212,7 @@ func (r *relay) run(ctx context.Context, w *watch) outcome {
 				}
 				continue
 			}
-			if ev.Seq <= r.leg.from {
+			if ev.Seq <= r.leg.from || !r.driver.loses(ctx, r.leg, ev) {
 				continue
 			}
 			r.drain(ctx)
