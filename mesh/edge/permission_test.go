@@ -9,6 +9,7 @@ import (
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/a2a"
+	"agentmesh/mesh/handoff"
 )
 
 // requires is an agent that works for those who may create skills.
@@ -189,5 +190,35 @@ func TestATurnThatWaitedIsWorkedOnOnlyForWhoMay(t *testing.T) {
 				t.Errorf("left, bob heard %v", h)
 			}
 		})
+	}
+}
+
+// Who may answer for others, and takes no part in the conversation, answers what a turn asks and
+// ends no session, by no message: that is for those who take part, as with EndHandoff.
+func TestWhoAnswersForOthersEndsNoSession(t *testing.T) {
+	w := build(t)
+	w.agent("main", gives)
+	w.agent("smith", func(s *scene) { s.move(asks, "After "+s.text()+"?") })
+	first := w.send("go")
+	w.hear(first)
+	bob := w.call(func(c *mesh.Call) {
+		c.Principal.User, c.Principal.Roles = "bob", []mesh.Role{mesh.RoleUser, mesh.RoleApprover}
+	})
+	by, _ := mesh.CallFrom(bob)
+	before := w.fold().Seq
+	_, ends := w.any().handoffs.End(bob, w.key(), by.Principal, handoff.End{Outcome: mesh.HandoffCancelled})
+	for name, req := range map[string]*a2apb.SendMessageRequest{
+		"a word": to(say("exit"), first.Task.Id), "a button": to(flagged(say("and?"), true), first.Task.Id), "a word for any task": say("exit"),
+	} {
+		_, err := w.Send(bob, req)
+		if !mesh.IsCode(err, mesh.Denied) || mesh.DetailOf(err) != mesh.DetailOf(ends) {
+			t.Errorf("%s: %v; EndHandoff: %v", name, err, ends)
+		}
+	}
+	if s := w.fold(); !s.Handoff.Active() || s.Seq != before {
+		t.Errorf("the handoff is %+v; %d events were added", s.Handoff, s.Seq-before)
+	}
+	if h := w.hear(w.post(bob, to(say("yes"), first.Task.Id))); h.state != asks || !strings.HasPrefix(h.lastWords(), "After yes?") {
+		t.Errorf("the answer: %v", h)
 	}
 }

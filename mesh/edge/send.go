@@ -211,11 +211,12 @@ func (e *Edge) accept(ctx context.Context, in *intake) (mesh.ExecutionID, mesh.S
 			id, cursor, events = p.Task, s.Seq, nil
 			return cache.Decision{}, nil
 		}
+		in.exit = e.exitOf(s, in)
 		if err := mayPost(s, in); err != nil {
 			return cache.Decision{}, err
 		}
 		find := e.target
-		if in.exit = e.exitOf(s, in); in.exit != nil {
+		if in.exit != nil {
 			find = e.leaving
 		}
 		t, err := find(s, in)
@@ -302,7 +303,7 @@ func (e *Edge) worksFor(s *thread.State, in *intake, t *thread.Execution) error 
 
 // mayPost refuses messages for a thread that the caller takes no part in: one that it
 // may not read is as unknown as one that does not exist. Who may approve for others
-// answers what a turn asks.
+// answers what a turn asks, and ends no session.
 func mayPost(s *thread.State, in *intake) error {
 	const op = "edge.Send"
 	p := in.call.Principal
@@ -313,7 +314,7 @@ func mayPost(s *thread.State, in *intake) error {
 		return mesh.TaskNotFound(op)
 	case !s.MayRead(p):
 		return mesh.ThreadNotFound(op)
-	case t != nil && mesh.Interrupted(t.State) && p.Can(mesh.ActApproveAny):
+	case in.exit == nil && t != nil && mesh.Interrupted(t.State) && p.Can(mesh.ActApproveAny):
 		return nil
 	}
 	return s.Outsider(op)
