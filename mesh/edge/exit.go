@@ -75,13 +75,14 @@ func (e *Edge) ended(s *thread.State, id mesh.ExecutionID, actor string, end mes
 	return e.event(id, actor, end)
 }
 
-// leave adds to the decision what follows from a message, already in it, with which the user
-// leaves: the handoff ends as cancelled, and the turn, of the id, goes on with main. Turns of
-// others in which that agent waits are over; one in which it works goes on with main, too. It
-// returns the executions that waited, and do no more.
-func (e *Edge) leave(s *thread.State, in *intake, id mesh.ExecutionID, dec *cache.Decision) []thread.Execution {
-	by := "user:" + in.call.Principal.User
-	c := s.Close(by, s.InSession(), func(t *thread.Execution) bool { return t.ID == id })
+// leave adds to the decision what follows when the user leaves in the turn of the id, by a
+// message or a cancel that is in it already: the handoff ends as cancelled. Of the turns, which
+// are in the session, that one goes on with main; others in which that agent waits are over, and
+// one in which it works goes on with main, too. It returns the executions that waited, and do
+// no more.
+func (e *Edge) leave(s *thread.State, user string, id mesh.ExecutionID, turns []*thread.Execution, dec *cache.Decision) []thread.Execution {
+	by := "user:" + user
+	c := s.Close(by, turns, func(t *thread.Execution) bool { return t.ID == id })
 	about := id
 	if len(c.Working) > 0 {
 		about = mesh.ExecutionID(c.Working[0]) // it tells who reads it

@@ -243,7 +243,7 @@ func (e *Edge) accept(ctx context.Context, in *intake) (mesh.ExecutionID, mesh.S
 		events = e.posting(ctx, in, t, id)
 		dec := cache.Decision{Events: slices.Clip(events)}
 		if in.exit != nil {
-			waiting = e.leave(s, in, id, &dec)
+			waiting = e.leave(s, user, id, s.InSession(), &dec)
 		} else {
 			waiting = e.park(s, id, &dec)
 		}
