@@ -118,7 +118,7 @@ func (l *leg) tellParked(key mesh.ThreadKey, s *thread.State) {
 // with the recent messages (S4-032).
 func handoffData(key mesh.ThreadKey, user string, h *thread.Handoff, recent []*structpb.Value) *structpb.Struct {
 	text := structpb.NewStringValue
-	state := "active"
+	state := string(h.State)
 	if !h.Active() || h.Outcome != "" {
 		state = string(h.Outcome)
 	}
