@@ -32,6 +32,8 @@ func TestPicturesAndFilesGoAlongWithTheSummary(t *testing.T) {
 	}{
 		"the summary alone": {0, nil},
 		"and two messages":  {2, []string{"main: Here is a chart.", "user: go"}},
+		"and all that there are": {20, []string{"user: look", "main: seen", "user: look at this too", "main: seen", "user: draw",
+			"main: Here is a chart.", "user: go"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := build(t)
@@ -89,6 +91,9 @@ func TestPicturesAndFilesGoAlongWithTheSummary(t *testing.T) {
 			}
 			if s.text() != "go" || !slices.Equal(said, tt.said) {
 				t.Errorf("it got %q, and word by word %q", s.text(), said)
+			}
+			if h := w.fold().Handoff; h.Along != len(tt.said) || f["conversation_history_count"].GetNumberValue() != float64(h.Along) {
+				t.Errorf("%d messages went along, and it is told of %v", h.Along, f["conversation_history_count"])
 			}
 		})
 	}

@@ -3,6 +3,7 @@ package node_test
 import (
 	"context"
 	"iter"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -239,12 +240,25 @@ func TestAPlainClientFollowsAHandoffToo(t *testing.T) {
 func TestTheUserCanAlwaysLeaveAHandoff(t *testing.T) {
 	m := start(t, config(t.TempDir()), map[string]run{"main": greeter, "builder": builder})
 	handoffs := meshv1.NewHandoffServiceClient(m.conn)
-	for name, leave := range map[string]func(id string) said{
-		"by saying so": func(id string) said {
+	for name, leave := range map[string]func(id, task string) said{
+		"by saying so": func(id, _ string) said {
 			stream, err := m.edge().SendStreamingMessage(in(t, id), say("cancel"))
 			return hear(t, stream, err)
 		},
-		"by EndHandoff": func(id string) said {
+		"by CancelTask": func(id, task string) said {
+			got, err := m.edge().CancelTask(in(t, id), &a2apb.CancelTaskRequest{Id: task})
+			if err != nil || got.GetStatus().GetState() != a2apb.TaskState_TASK_STATE_CANCELED {
+				t.Fatalf("%v %v", got, err)
+			}
+			return said{}
+		},
+		"by CancelTask over REST": func(_, task string) said {
+			if resp, text := post(t, m, "/tasks/"+task+":cancel", "{}"); resp.StatusCode != http.StatusOK || !strings.Contains(text, "TASK_STATE_CANCELED") {
+				t.Fatalf("%s %s", resp.Status, text)
+			}
+			return said{}
+		},
+		"by EndHandoff": func(id, _ string) said {
 			resp, err := handoffs.EndHandoff(in(t, id), &meshv1.EndHandoffRequest{ThreadId: id, Outcome: "cancelled"})
 			if err != nil || resp.GetHandoff().GetState() != "cancelled" {
 				t.Fatalf("%v %v", resp, err)
@@ -256,7 +270,10 @@ func TestTheUserCanAlwaysLeaveAHandoff(t *testing.T) {
 			id := mesh.NewThreadID()
 			stream, err := m.edge().SendStreamingMessage(in(t, id), say("make a skill"))
 			first := hear(t, stream, err)
-			leave(id)
+			leave(id, first.task.GetId())
+			if h, err := handoffs.GetHandoff(in(t, id), &meshv1.GetHandoffRequest{ThreadId: id}); err != nil || h.GetHandoff().GetState() != "cancelled" {
+				t.Errorf("the handoff is %v, %v", h.GetHandoff(), err)
+			}
 			stream, err = m.edge().SendStreamingMessage(in(t, id), say("hello"))
 			if s := hear(t, stream, err); s.text != "[main] hello" {
 				t.Errorf("heard %q", s.text)

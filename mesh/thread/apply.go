@@ -276,6 +276,7 @@ func (s *State) dispatch(e *mesh.Event, b mesh.DispatchIssued) {
 			x.Requested = c
 		}
 		t.take(e)
+		s.goAlong(b)
 		if !returns(b.Message) {
 			t.Delivered = e.Seq
 		}

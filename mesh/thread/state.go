@@ -310,6 +310,18 @@ func (x *Execution) Pending() []mesh.Seq {
 	return nil
 }
 
+// Holder returns the agent that has the turn's stream and works, or waits for its user; ""
+// if none does. t may be nil.
+func (s *State) Holder(t *Execution) string {
+	if t == nil {
+		return ""
+	}
+	if l := t.Leg(); l != nil && !mesh.Terminal(s.execs[l.Execution].State) {
+		return l.Agent
+	}
+	return ""
+}
+
 // Leg returns the leg that has the user's stream, or nil.
 func (x *Execution) Leg() *Leg {
 	if n := len(x.Legs); n > 0 && x.Legs[n-1].To == 0 {

@@ -118,16 +118,20 @@ func (l *leg) tellParked(key mesh.ThreadKey, s *thread.State) {
 // with the recent messages (S4-032).
 func handoffData(key mesh.ThreadKey, user string, h *thread.Handoff, recent []*structpb.Value) *structpb.Struct {
 	text := structpb.NewStringValue
-	state := "active"
+	state := string(h.State)
 	if !h.Active() || h.Outcome != "" {
 		state = string(h.Outcome)
+	}
+	along := h.Along
+	if recent != nil { // they are about to
+		along = len(recent)
 	}
 	f := map[string]*structpb.Value{
 		"type": text("handoff"), "seq": seqValue(h),
 		"thread_id": text(key.ID), "tenant_id": text(string(key.Tenant)), "user_id": text(user),
 		"source_agent_id": text(h.From), "target_agent_id": text(h.To),
 		"handoff_reason": text(h.Reason), "context_summary": text(h.Summary),
-		"conversation_history_count": structpb.NewNumberValue(float64(len(recent))),
+		"conversation_history_count": structpb.NewNumberValue(float64(along)),
 		"preserve_state":             structpb.NewBoolValue(h.PreserveState),
 		"return_expected":            structpb.NewBoolValue(h.ReturnExpected),
 		"resume":                     structpb.NewBoolValue(h.Resume),
