@@ -94,6 +94,52 @@ func TestPicturesAndFilesGoAlongWithTheSummary(t *testing.T) {
 	}
 }
 
+// S4-058, S4-049: a picture goes along however much was said since, and so does one that an
+// agent asked about.
+func TestPicturesGoAlongHoweverLongAgoTheyWereShown(t *testing.T) {
+	sent, asked, drawn := raw("a.png", []byte("pixels")), raw("q.png", []byte("px")), raw("new.png", []byte("px2"))
+	w := build(t)
+	w.agent("main", func(s *scene) {
+		artifact := func(append bool, part *a2apb.Part) {
+			s.send(&a2apb.StreamResponse{Payload: &a2apb.StreamResponse_ArtifactUpdate{ArtifactUpdate: &a2apb.TaskArtifactUpdateEvent{
+				TaskId: s.task, ContextId: s.msg.ContextId, Append: append, Artifact: &a2apb.Artifact{ArtifactId: "c", Parts: []*a2apb.Part{part}}}}})
+		}
+		switch s.text() {
+		case "go":
+			s.must(s.give("smith", 0))
+			s.move(completed, "")
+		case "long":
+			s.ensure()
+			artifact(false, raw("draft.png", []byte("px1")))
+			artifact(false, drawn) // in place of the draft
+			for range 2100 {
+				artifact(true, text("x ")[0])
+			}
+			s.move(completed, "")
+		case "which?":
+			s.ensure()
+			s.send(&a2apb.StreamResponse{Payload: &a2apb.StreamResponse_StatusUpdate{StatusUpdate: &a2apb.TaskStatusUpdateEvent{
+				TaskId: s.task, ContextId: s.msg.ContextId, Status: &a2apb.TaskStatus{State: asks, Message: &a2apb.Message{
+					MessageId: mesh.NewEventID(), Role: a2apb.Role_ROLE_AGENT, Parts: append(text("Is it this?"), asked)}}}}})
+		default:
+			s.answer("seen")
+		}
+	})
+	told := make(chan *scene, 1)
+	w.agent("smith", func(s *scene) { told <- s; s.answer("done") })
+	look := say("look")
+	look.Message.Parts = append(look.Message.Parts, sent)
+	w.hear(w.post(w.ctx(w.thread), look))
+	for _, words := range []string{"which?", "long", "go"} {
+		w.hear(w.send(words))
+	}
+	s := <-told
+	want := append(text("go"), sent, asked, drawn)
+	if !slices.EqualFunc(s.msg.GetParts(), want, func(a, b *a2apb.Part) bool { return proto.Equal(a, b) }) {
+		t.Errorf("%d parts went along: %.300v", len(s.msg.GetParts()), s.msg.GetParts())
+	}
+}
+
 // What does not fit stays behind, the oldest first, and the handoff goes on.
 func TestMorePicturesThanFitDoNotStopAHandoff(t *testing.T) {
 	w := build(t)
