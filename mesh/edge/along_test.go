@@ -22,16 +22,20 @@ func link(url string) *a2apb.Part {
 
 // S4-075, S4-076: a specialist gets the summary, what the user says now, and the pictures and
 // files of the conversation as the parts that they were; nothing else word by word, unless
-// somebody says how many messages.
+// somebody says how many messages. So does one of others, trusted or not.
 func TestPicturesAndFilesGoAlongWithTheSummary(t *testing.T) {
 	picture, chart, big := raw("a.png", []byte("pixels")), raw("chart.png", []byte("bars")), raw("big.png", bytes.Repeat([]byte("x"), 700<<10))
 	contract := link("https://files.example/contract.pdf")
+	two := []string{"main: Here is a chart.", "user: go"}
 	for name, tt := range map[string]struct {
 		recent int
 		said   []string // word by word
+		of     []as
+		text   string
 	}{
-		"the summary alone": {0, nil},
-		"and two messages":  {2, []string{"main: Here is a chart.", "user: go"}},
+		"the summary alone":                         {0, nil, nil, "go"},
+		"and two messages":                          {2, two, nil, "go"},
+		"to one of others that knows nothing of us": {2, two, []as{foreign, untrusted}, "Context: wants the chart in bluego"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := build(t)
@@ -53,7 +57,7 @@ func TestPicturesAndFilesGoAlongWithTheSummary(t *testing.T) {
 				}
 			})
 			told := make(chan *scene, 1)
-			w.agent("smith", func(s *scene) { told <- s; s.answer("done") })
+			w.agent("smith", func(s *scene) { told <- s; s.answer("done") }, tt.of...)
 			with := func(words string, parts ...*a2apb.Part) {
 				req := say(words)
 				req.Message.Parts = append(req.Message.Parts, parts...)
@@ -87,7 +91,7 @@ func TestPicturesAndFilesGoAlongWithTheSummary(t *testing.T) {
 				}
 				said = append(said, who+": "+one["text"].GetStringValue())
 			}
-			if s.text() != "go" || !slices.Equal(said, tt.said) {
+			if s.text() != tt.text || !slices.Equal(said, tt.said) {
 				t.Errorf("it got %q, and word by word %q", s.text(), said)
 			}
 		})
