@@ -104,9 +104,9 @@ func TestPicturesGoAlongHoweverLongAgoTheyWereShown(t *testing.T) {
 	sent, asked, drawn := raw("a.png", []byte("pixels")), raw("q.png", []byte("px")), raw("new.png", []byte("px2"))
 	w := build(t)
 	w.agent("main", func(s *scene) {
-		artifact := func(append bool, part *a2apb.Part) {
+		artifact := func(more bool, part *a2apb.Part) {
 			s.send(&a2apb.StreamResponse{Payload: &a2apb.StreamResponse_ArtifactUpdate{ArtifactUpdate: &a2apb.TaskArtifactUpdateEvent{
-				TaskId: s.task, ContextId: s.msg.ContextId, Append: append, Artifact: &a2apb.Artifact{ArtifactId: "c", Parts: []*a2apb.Part{part}}}}})
+				TaskId: s.task, ContextId: s.msg.ContextId, Append: more, Artifact: &a2apb.Artifact{ArtifactId: "c", Parts: []*a2apb.Part{part}}}}})
 		}
 		switch s.text() {
 		case "go":
