@@ -215,7 +215,7 @@ func extension(s said, name string) map[string]any {
 }
 
 // A client that knows A2A and nothing of us reads the handoff in words, and
-// its answer, with a context id alone, goes to the specialist (S4-033).
+// its answer, with a context id alone, goes to the specialist (S4-004, S4-033, S4-081).
 func TestAPlainClientFollowsAHandoffToo(t *testing.T) {
 	m := start(t, config(t.TempDir()), map[string]run{"main": greeter, "builder": builder})
 	stream, err := m.edge().SendStreamingMessage(plain(t), say("make a skill"))
@@ -286,8 +286,8 @@ func TestTheUserCanAlwaysLeaveAHandoff(t *testing.T) {
 	}
 }
 
-// S4-063, S4-065: a handoff that cannot be is refused with the reason, and
-// control stays where it is.
+// S4-063, S4-065, S4-085: a handoff that cannot be, also one within another, is refused with
+// the reason, and control stays where it is.
 func TestAHandoffThatCannotBeIsRefused(t *testing.T) {
 	texttest.Fixed(t)
 	tryTo := func(target string) run {

@@ -59,6 +59,7 @@ func (s *State) Apply(e *mesh.Event) {
 	}
 	s.hearHandoff(e)
 	s.stand(e)
+	s.depict(e)
 }
 
 // give makes turns that wait for their user, who owned the thread, wait for its new owner,

@@ -47,6 +47,7 @@ type State struct {
 	decisions map[mesh.Scope]mesh.Seq
 	posted    map[string][]Posted
 	contexts  map[string]*remoteContext // by agent
+	media     []medium                  // at most MaxMedia, oldest first
 	window    window
 	seen      ids
 }
