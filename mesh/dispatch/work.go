@@ -113,6 +113,7 @@ func (d *Dispatcher) assign(ctx context.Context, j *job, to *meshv1.Agent, prior
 		event = &mesh.Event{Execution: j.exec.ID, Body: mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_WORKING, Reason: mesh.ReasonDelivered, Message: j.reply}}
 	} else {
 		j.exec.Agent = to.GetName()
+		j.exec.Budget = j.exec.Budget.Within(d.opts.Terms[to.GetName()].Budget)
 		if len(j.exec.Skills) == 0 {
 			j.exec.Skills = callee(to).Skills(to.GetBuiltin(), d.inv.Grant.Skills)
 		}
