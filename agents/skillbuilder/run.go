@@ -292,7 +292,7 @@ func (r *run) write(ctx context.Context, t talk, occupied string) (talk, error) 
 		return t, mesh.Errorf(mesh.Unavailable, "skillbuilder.write", "The skill could not be checked; try again: %w", err)
 	}
 	if len(problems) > 0 {
-		t.Draft.Source, t.Draft.Problem = "", problems[0].GetDetail()
+		t = t.refused(problems[0].GetField(), problems[0].GetDetail())
 	}
 	return t, nil
 }

@@ -33,6 +33,9 @@ func (r *run) save(ctx context.Context, t talk) error {
 		}
 	case mesh.Precondition:
 		return r.taken(ctx, t, err)
+	case mesh.Invalid: // by rules that it did not have when the file was written
+		field, why := explained(err)
+		return r.put(ctx, t.refused(strings.TrimPrefix(field, "source."), why))
 	}
 	if err != nil {
 		r.Logger.WarnContext(ctx, "a skill could not be saved", "skill", t.Draft.Name, "thread", r.inv.Thread, "err", err)

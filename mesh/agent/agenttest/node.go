@@ -42,8 +42,9 @@ type Node struct {
 	Busy    int  // registrations that are to be sent again in a moment
 	Applied bool // which are applied nevertheless
 	Skills  *skill.Catalog
-	Refuse  func(*meshv1.Event) error // what the node does not add, or nil
-	Leases  map[string]string         // agent -> lease
+	Refuse  func(*meshv1.Event) error                             // what the node does not add, or nil
+	Faults  func(source string, create bool) *meshv1.SkillProblem // of skill files beside the usual, or nil
+	Leases  map[string]string                                     // agent -> lease
 	Agents  map[string]*meshv1.Agent
 	Renewed int
 	Redeem  func(mesh.Call) error // refuses tickets, or nil
