@@ -111,7 +111,9 @@ func causedAt(field string) string {
 func sentenceCase(list []string) []string {
 	out := make([]string, len(list))
 	for i, s := range list {
-		out[i] = upper(s)
+		if out[i] = upper(s); dotted.FindStringIndex(s) != nil && dotted.FindStringIndex(s)[0] == 0 { // a command, which has a form
+			out[i] = s
+		}
 	}
 	return out
 }
