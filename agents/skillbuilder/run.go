@@ -157,7 +157,9 @@ func (r *run) look(ctx context.Context, t talk) error {
 
 // put keeps the session and puts its question.
 func (r *run) put(ctx context.Context, t talk) error {
-	r.progress(t.Session)
+	if !t.offering() { // which has not begun
+		r.progress(t.Session)
+	}
 	return r.putAs(ctx, t)
 }
 
