@@ -61,6 +61,9 @@ func (d *Dispatcher) restore(ctx context.Context) (worked time.Duration, err err
 		}
 		d.queue(j)
 	}
+	for _, j := range d.order {
+		j.resolve(func(id string) *job { return d.jobs[id] })
+	}
 	for _, j := range pending {
 		d.link(j)
 	}
