@@ -3,6 +3,8 @@ package skillbuilder_test
 import (
 	"context"
 	"iter"
+	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -158,6 +160,44 @@ func TestMainIsAskedOnceForEachQuestion(t *testing.T) {
 	}
 	if s = say(m, thread, "ok", "yes"); !strings.Contains(s.Text, "'slack.send_alert' is now active") {
 		t.Errorf("said %q", s.Text)
+	}
+}
+
+// finding O4: what is sent while the builder works on the message before is heard by the
+// session when its turn comes, and nothing of it is lost.
+func TestAMessageSentWhileTheBuilderWorksIsHeardNext(t *testing.T) {
+	gate, begun := make(chan struct{}), make(chan struct{})
+	m := asked(t, meshtest.Options{}, func(context.Context, *agent.Invocation) (agent.Output, error) {
+		close(begun)
+		<-gate
+		return agent.Text{Text: "Sunny."}, nil
+	})
+	thread := mesh.NewThreadID()
+	say(m, thread, "a skill that sends Slack alerts", "ok")
+	first, second := make(chan meshtest.Said, 1), make(chan meshtest.Said, 1)
+	go func() { first <- m.Say(thread, "What is the weather in Paris?") }()
+	<-begun
+	go func() { second <- m.Say(thread, "call it slack.ping, use it for “ping me”") }()
+	accepted := func(e *mesh.Event) bool {
+		b, posted := e.Body.(mesh.MessagePosted)
+		return posted && strings.HasPrefix(mesh.TextOf(b.Message), "call it slack.ping")
+	}
+	for !slices.ContainsFunc(m.Events(thread), accepted) {
+		runtime.Gosched()
+	}
+	close(gate)
+	if s := <-first; !strings.Contains(s.Text, "Sunny.") {
+		t.Errorf("main's answer is %q", s.Text)
+	}
+	s := <-second
+	if !strings.Contains(s.Asked(), "Shall I save it as slack.ping?") {
+		t.Fatalf("asked %q", s.Asked())
+	}
+	if s = m.Say(thread, "yes"); s.State != completed || !strings.Contains(s.Text, "'slack.ping' is now active") {
+		t.Errorf("ended %v: %q", s.State, s.Text)
+	}
+	if file := m.SkillFile("slack.ping"); !strings.Contains(file, "ping me") {
+		t.Errorf("the skill is\n%s", file)
 	}
 }
 
