@@ -343,7 +343,7 @@ func (d *Dispatcher) fill(j *job, o Order, id mesh.ExecutionID) {
 	j.Order, j.Result = o, Result{AgentID: o.AgentID, Status: StatusPending, ExecutionID: id, Agent: o.Name, Mission: o.Mission}
 	j.exec = mesh.Execution{
 		ID: id, Parent: d.inv.Execution, Kind: mesh.KindAgent, Agent: as,
-		User: d.inv.User, Label: o.AgentID, Text: o.Mission, Skills: o.Skills, MaxToolCalls: o.MaxToolCalls, Budget: o.Budget,
+		User: d.inv.User, Label: o.AgentID, Text: o.Mission, Skills: o.Skills, MaxToolCalls: o.MaxToolCalls, Budget: o.Budget, Dry: o.Dry,
 	}
 }
 
