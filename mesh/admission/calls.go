@@ -33,6 +33,7 @@ type spent struct {
 	taken int         // of them, counted for the user
 	// Agents that count for the quotas, by the events that dispatched them.
 	agents map[*mesh.Event]*quota.Place
+	vacant int                // that were at work, and whose room no other one has got
 	began  []mesh.ExecutionID // that hold a place
 }
 

@@ -146,8 +146,11 @@ func (w *ruling) checkOutcome(i int, e *mesh.Event, b mesh.DispatchSettled) erro
 	if !mesh.Terminal(b.State) || len(b.Result) > mesh.MaxResult {
 		return mesh.InvalidField(w.op, fmt.Sprintf("events[%d].dispatch_settled", i), "needs a terminal state and a result of at most %d bytes", mesh.MaxResult)
 	}
-	if x := w.st.Execution(b.Child); w.over[b.Child] || x != nil && mesh.Terminal(x.State) {
+	switch x := w.st.Execution(b.Child); {
+	case w.over[b.Child] || x != nil && mesh.Terminal(x.State):
 		w.late = append(w.late, e)
+	case x != nil && x.Status() == thread.StatusRunning:
+		w.vacant++
 	}
 	w.over[b.Child] = true
 	return nil
@@ -205,7 +208,11 @@ func (w *ruling) allot(e *mesh.Event, b *mesh.DispatchIssued) error {
 		return trip.Err(w.op)
 	}
 	w.began = append(w.began, b.Child.ID)
-	place, trip := w.by.quotas.Take(w.grant.Tenant, w.grant.User, oneAgent)
+	one := oneAgent
+	if w.vacant > 0 { // one that ends with this request makes room at work, which nobody counts yet
+		w.vacant, one.Agents = w.vacant-1, 0
+	}
+	place, trip := w.by.quotas.Take(w.grant.Tenant, w.grant.User, one)
 	if w.trip = trip; trip != nil {
 		return trip.Err(w.op)
 	}

@@ -45,28 +45,14 @@ func (d *Dispatcher) timeout(o Order) time.Duration {
 	return d.opts.Timeout
 }
 
-// room is how many agents more may be dispatched, as far as is known here; -1 for any
-// number. d.mu is held.
-func (d *Dispatcher) room() int {
-	room := -1
-	if d.opts.MaxAgents > 0 {
-		room = max(d.opts.MaxAgents-d.now, 0)
+// tooMany refuses a batch that is more than may be dispatched in the run, and says so in
+// the log; nil if it is not. What else there is no room for the node refuses, which counts
+// that, and names the limit. d.mu is held.
+func (d *Dispatcher) tooMany(ctx context.Context, batch int) []error {
+	most, n := d.opts.MaxAgents, d.now+batch
+	if most <= 0 || n <= most {
+		return nil
 	}
-	if left := d.inv.Mesh.Left().Agents; left != limit.Unlimited {
-		if n := int(max(left, 0)); room < 0 || n < room {
-			room = n
-		}
-	}
-	return room
-}
-
-// tooMany refuses a batch of which there is room for so many, and says so in the log.
-func (d *Dispatcher) tooMany(ctx context.Context, batch, room int) []error {
-	most := d.now + room
-	if d.opts.MaxAgents > 0 {
-		most = d.opts.MaxAgents
-	}
-	n := most - room + batch
 	fact := mesh.LimitTripped{Limit: limit.TurnAgents, Detail: text.TooManyAgents(most, n), Used: int64(n), Most: int64(most)}
 	err := &mesh.Error{Code: mesh.Exhausted, Op: "dispatch.Dispatch", Detail: fact.Detail, Limit: &fact}
 	_, logErr := d.inv.Mesh.Record(ctx, &mesh.Event{Body: fact})
