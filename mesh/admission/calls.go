@@ -168,7 +168,7 @@ func (w *ruling) checkCall(i int, e *mesh.Event, b mesh.SkillCalled) error {
 // ledger has what counts for the execution, with this request and what is on its way.
 func (w *ruling) ledger() limit.Ledger {
 	mine := w.mine
-	s := limit.Spent{Steps: mine.Calls.Steps + w.steps, Children: w.dispatched(), Calls: mine.Calls.Skills + w.calls + w.away.calls,
+	s := limit.Spent{Steps: mine.Calls.Steps + w.steps, Children: mine.Calls.Agents + int(w.used.Agents) + w.away.dispatched[mine.ID], Calls: mine.Calls.Skills + w.calls + w.away.calls,
 		MostCalls: mine.MaxToolCalls, Dispatched: w.st.Turn(mine.Parent) == nil}
 	if t := w.st.TurnOf(mine.ID); t != nil {
 		s.Turn, s.Agents = t.Calls.Skills+w.calls+w.away.turn, w.agentsOf(t)

@@ -282,15 +282,3 @@ func (w *ruling) dispatchedAll() error {
 	}
 	return nil
 }
-
-// dispatched counts the children that the execution has with this request and what is on
-// its way.
-func (w *ruling) dispatched() int {
-	n := len(w.children) + w.away.dispatched[w.mine.ID]
-	for _, x := range w.st.Executions() {
-		if _, again := w.children[x.ID]; !again && x.Parent == w.grant.Execution {
-			n++
-		}
-	}
-	return n
-}

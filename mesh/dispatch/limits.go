@@ -112,7 +112,7 @@ func (d *Dispatcher) expire() {
 
 // tripped is the trip as a model's run has it, and tripOf the other way round.
 func tripped(t *limit.Trip) *llm.Trip {
-	return &llm.Trip{Limit: t.Limit, Used: t.Used, Most: t.Most, Detail: t.Detail(), Free: t.Free}
+	return &llm.Trip{Limit: t.Limit, Used: t.Used, Most: t.Most, Detail: t.Detail(), Free: t.Free, Conclude: !limit.Renewed(t.Limit)}
 }
 
 func tripOf(t *llm.Trip) *limit.Trip {

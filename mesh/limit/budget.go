@@ -17,7 +17,7 @@ const (
 	TurnAgents       = "turn.agents"        // agents dispatched since then
 	ThreadSkillCalls = "thread.skill_calls" // skill calls of a conversation within the window
 	UserSkillCalls   = "user.skill_calls"   // skill calls of a user within the window
-	AgentChildren    = "agent.children"     // agents that one execution dispatches in all
+	AgentChildren    = "agent.children"     // agents that one execution dispatches between two messages of the user
 	// NodeAgents is how many agents that others dispatched work on a node at once: who is
 	// one more waits.
 	NodeAgents = "node.agents"
@@ -44,11 +44,20 @@ func sharedCalls(name string) bool {
 	return name == TurnSkillCalls || name == ThreadSkillCalls || name == UserSkillCalls
 }
 
+// Renewed reports whether the user's word makes room under the limit of that name: what is
+// counted since the last message is counted afresh, and a window slides on while the user is
+// asked. Under quotas nothing but time, or the end of something else, makes room.
+func Renewed(name string) bool { return name == UserSkillCalls || !ofQuota(name) }
+
+func ofQuota(name string) bool {
+	return strings.HasPrefix(name, perUser) || strings.HasPrefix(name, perTenant)
+}
+
 // Noted reports whether the mesh itself counts for the limit of that name, and notes in
 // the log that it was met: no agent does. That a batch of agents would be too many, of which
 // the mesh is not asked for any, its dispatcher notes.
 func Noted(name string) bool {
-	return sharedCalls(name) || name == AgentChildren || strings.HasPrefix(name, "agent.budget.") || strings.HasPrefix(name, perUser) || strings.HasPrefix(name, perTenant)
+	return sharedCalls(name) || name == AgentChildren || strings.HasPrefix(name, "agent.budget.") || ofQuota(name)
 }
 
 // The defaults of Budgets, and the bounds of what is counted within a window.

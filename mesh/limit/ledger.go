@@ -104,8 +104,7 @@ func Shares(most, used mesh.Budget) Ledger {
 type Spent struct {
 	Agents int // dispatched in the turn since the user's last message
 	Steps  int // replies of the execution's model that called tools, since then
-	// Children are all that the execution dispatched.
-	Children int
+	Children int // agents that the execution dispatched since then
 	Calls    int // of skills, by the execution since then
 	// MostCalls is the execution's own limit; 0 is that of the budgets for one that an
 	// agent dispatched, and none for others.
