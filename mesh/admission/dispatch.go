@@ -190,21 +190,25 @@ func (w *ruling) checkDelivered(i int, e *mesh.Event, of []mesh.ExecutionID) err
 	return nil
 }
 
-// allot counts the child for the quotas, and has the log say what it may use: what it is to
-// have, and no more than is left of what the execution may use itself. A child that the
-// log has keeps what it got, and was counted.
+// allot counts the child for the quotas, and has the log say what it may use, and how long:
+// what it is to have, and no more than is left of what the execution may use itself. A child
+// that the log has keeps what it got, and was counted.
 func (w *ruling) allot(e *mesh.Event, b *mesh.DispatchIssued) error {
 	if err := budgeted(w.op, "dispatch_issued.child", b.Child.Budget); err != nil {
 		return err
 	}
 	if x := w.st.Execution(b.Child.ID); x != nil && x.Issued > 0 {
-		b.Child.Budget = x.Budget
+		b.Child.Budget, b.Child.Deadline = x.Budget, x.Deadline
 		return nil
 	}
 	if w.trip = w.ledger().Check(limit.StopsStarts); w.trip != nil {
 		return w.trip.Err(w.op)
 	}
-	if trip := w.by.places.take(w.grant, b.Child, w.now); trip != nil { // it waits: that is no limit of the turn's
+	var trip *limit.Trip
+	if b.Child, trip = w.within(b.Child); trip != nil { // it waits: that is no limit of the turn's
+		return trip.Err(w.op)
+	}
+	if trip := w.by.places.take(w.grant, b.Child, w.now); trip != nil { // as above
 		return trip.Err(w.op)
 	}
 	w.began = append(w.began, b.Child.ID)
@@ -223,7 +227,7 @@ func (w *ruling) allot(e *mesh.Event, b *mesh.DispatchIssued) error {
 		w.agents[e] = place
 	}
 	b.Child.Budget = b.Child.Budget.Within(w.shares())
-	e.Body = *b
+	e.Body, e.Time = *b, w.now // by which its time is counted, and not by the agent's clock
 	return nil
 }
 

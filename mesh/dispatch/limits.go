@@ -15,18 +15,12 @@ import (
 	"agentmesh/mesh/text"
 )
 
-// DefaultBudget is the default of Options.Budget.
-const DefaultBudget = 600 * time.Second
-
-// concluding is how long a conclusion may take when the budget is over.
-const concluding = time.Minute
-
 // ForConsulting returns the options for who only consults agents that dispatch others: the
 // budget and the profile are theirs.
 func (o *Options) ForConsulting() Options {
 	c := *o
 	if c.Budget >= 0 {
-		c.Orchestrating = cmp.Or(c.Budget, DefaultBudget) + concluding
+		c.Orchestrating = cmp.Or(c.Budget, limit.DefaultDispatching) + limit.Concluding
 	}
 	// Profiles are for those who dispatch; and who asks gets no answer from a tool that waits.
 	// Where one is not there, the other can answer without it.

@@ -22,8 +22,11 @@ const (
 	// one more waits.
 	NodeAgents = "node.agents"
 	// OrchestratorTime is how long an agent may go on dispatching others, in seconds: see
-	// package dispatch.
+	// package dispatch. The node keeps it, too, with the time to conclude.
 	OrchestratorTime = "orchestrator.max_budget"
+	// OrchestratorAgents is how many agents that one dispatched work at once: who is one more
+	// waits.
+	OrchestratorAgents = "orchestrator.max_concurrent_agents"
 
 	// What is left for the next call of a model, when that is not enough.
 	ModelTokens = "model.tokens"
@@ -43,6 +46,10 @@ func Shared(name string) bool { return name == TurnAgents || sharedCalls(name) }
 func sharedCalls(name string) bool {
 	return name == TurnSkillCalls || name == ThreadSkillCalls || name == UserSkillCalls
 }
+
+// Waits reports whether who meets the limit of that name waits until there is room, and asks
+// again.
+func Waits(name string) bool { return name == NodeAgents || name == OrchestratorAgents }
 
 // Renewed reports whether the user's word makes room under the limit of that name: what is
 // counted since the last message is counted afresh, and a window slides on while the user is
@@ -74,6 +81,16 @@ const (
 	MaxWindowCalls = 1000
 	MaxWindow      = time.Hour
 	MaxChildren    = 1000
+)
+
+// The defaults of who has others work.
+const (
+	DefaultConcurrent  = 5                 // agents at work at a time (S1-036)
+	DefaultAgentTime   = 300 * time.Second // for each (S1-037)
+	CollectedAgentTime = 30 * time.Second  // for each, of whose results are fetched (S0-060)
+	DefaultDispatching = 600 * time.Second // for all together (S1-038)
+	// Concluding is how long a conclusion may take when that is over.
+	Concluding = time.Minute
 )
 
 // Unlimited as a field of Budgets is no limit.
