@@ -283,8 +283,8 @@ func (d *Dispatcher) plan(ctx context.Context, batch []Order) (jobs []*job, bad 
 		d.meet(met)
 		return nil, slices.Repeat([]error{tripOf(met).Err("dispatch.Dispatch")}, len(batch))
 	}
-	if most := d.room(); most >= 0 && len(batch) > most {
-		return nil, d.tooMany(ctx, len(batch), most)
+	if bad = d.tooMany(ctx, len(batch)); bad != nil {
+		return nil, bad
 	}
 	jobs = make([]*job, len(batch))
 	fresh := make([]job, len(batch))

@@ -156,7 +156,7 @@ const (
 func (d *Dispatcher) issue(ctx context.Context, j *job, event *mesh.Event) (map[mesh.ExecutionID]meshclient.Issued, error) {
 	for wait := leastBusy; ; wait = min(2*wait, mostBusy) {
 		issued, err := d.inv.Mesh.Record(ctx, event)
-		if trip := limit.TripOf(err); trip == nil || trip.Limit != limit.NodeAgents {
+		if trip := limit.TripOf(err); trip == nil || !limit.Waits(trip.Limit) {
 			return issued, err
 		}
 		if wait == leastBusy {
