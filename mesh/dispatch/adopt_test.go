@@ -150,6 +150,38 @@ func TestWhatWasAtWorkGoesOnWithWhoDispatchedIt(t *testing.T) {
 	}
 }
 
+// finding R7: what depends on an agent that is at work when the process stops is not skipped:
+// it begins when that agent is done, in the process that goes on.
+func TestWhatDependsOnWhatAStopCutsOffIsNotSkipped(t *testing.T) {
+	w := newWorld(t)
+	w.ours = true
+	a := w.agent("worker", func(m *mission) error {
+		if err := m.say("half"); err != nil {
+			return err
+		}
+		<-m.ctx.Done()
+		return m.ctx.Err()
+	})
+	inv := w.orchestrator()
+	ctx, stop := context.WithCancelCause(t.Context())
+	d := dispatch.New(ctx, inv, w.pool, dispatch.Options{})
+	for _, err := range d.Dispatch(t.Context(), []dispatch.Order{order("a"), order("b", "a")}) {
+		t.Fatal(err)
+	}
+	for len(bodies[mesh.ArtifactAppended](w, inv)) < 1 {
+		time.Sleep(time.Millisecond)
+	}
+	stop(agent.ErrShutdown)
+	d.Close()
+	if n := len(bodies[mesh.DispatchSettled](w, inv)); n != 0 {
+		t.Errorf("%d agents are settled when the process stops", n)
+	}
+	a.act = func(m *mission) error { return m.done("done") }
+	if got := wait(t, w.continued(t.Context(), inv, dispatch.Options{})); got["a"].Status != dispatch.StatusCompleted || got["b"].Status != dispatch.StatusCompleted {
+		t.Errorf("the results are %+v", got)
+	}
+}
+
 // live has an agent be there or not.
 func (w *world) live(name string, live bool, gone *timestamppb.Timestamp) {
 	w.mu.Lock()

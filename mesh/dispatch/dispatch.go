@@ -256,7 +256,7 @@ func (d *Dispatcher) accept(jobs []*job) {
 	}
 	for _, j := range jobs {
 		d.link(j)
-		if d.ctx.Err() != nil { // Close does not know of it
+		if d.ctx.Err() != nil && !d.leaves() { // Close does not know of it
 			d.drop(j)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -36,9 +37,9 @@ type outcome struct {
 	log     []*meshv1.Event
 }
 
-// survive has the run go on whose processes of these roles are killed before or after the
-// n-th append.
-func survive(t *testing.T, when string, n int, roles ...string) (o outcome) {
+// survive has the run go on whose processes of these roles are killed by the signal before or
+// after the n-th append.
+func survive(t *testing.T, by syscall.Signal, when string, n int, roles ...string) (o outcome) {
 	t.Helper()
 	dir := t.TempDir()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -53,7 +54,7 @@ func survive(t *testing.T, when string, n int, roles ...string) (o outcome) {
 		surviveVictims + "=" + file("victims"), surviveEffects + "=" + file("effects"), surviveAppends + "=" + file("appends")}}
 	defer p.wg.Wait()
 	defer stop()
-	p.up("surviving-mesh", fmt.Sprintf("%s=%s %d", surviveDie, when, n))
+	p.up("surviving-mesh", fmt.Sprintf("%s=%s %d %d", surviveDie, when, n, by))
 	for _, role := range []string{"surviving-lead", "surviving-worker", "surviving-helper"} {
 		p.up(role)
 	}
@@ -176,14 +177,14 @@ func readAll(ctx context.Context, threads meshv1.ThreadServiceClient, id string)
 }
 
 // finding R7: a run of a node and five agents in three more processes, one of which has the
-// others do five jobs in three waves, is killed before or after any append, the node, a
-// process with agents, or all, whatever they are at, and ends as it would have: the same
-// words, the same ends, each effect once, and the model told of each result once.
+// others do five jobs in three waves, is killed before or after any append, or told to stop,
+// the node, a process with agents, or all, whatever they are at, and ends as it would have:
+// the same words, the same ends, each effect once, and the model told of each result once.
 func TestARunSurvivesKill9AtEveryAppend(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it starts processes")
 	}
-	want := survive(t, "never", 0)
+	want := survive(t, syscall.SIGKILL, "never", 0)
 	once := map[string]int{"end of the turn": 1, "end of ": 1} // that of who leads has no label
 	for _, j := range jobs {
 		once["told of "+j.id], once["end of "+j.id] = 1, 1
@@ -192,6 +193,7 @@ func TestARunSurvivesKill9AtEveryAppend(t *testing.T) {
 		t.Fatalf("without a kill, it ended %q with the effects %q and\n%s\n%s", want.said, want.effects, strings.Join(want.ends, "\n"), d)
 	}
 	type kill struct {
+		by    syscall.Signal
 		when  string
 		n     int
 		roles []string
@@ -200,7 +202,7 @@ func TestARunSurvivesKill9AtEveryAppend(t *testing.T) {
 	for n := 1; n <= want.appends; n++ {
 		for _, when := range []string{"before", "after"} {
 			for _, roles := range [][]string{{"surviving-mesh"}, {"surviving-lead"}, {"surviving-worker"}, {"surviving-helper"}, {"surviving-helper", "surviving-lead", "surviving-mesh", "surviving-worker"}} {
-				kills = append(kills, kill{when, n, roles})
+				kills = append(kills, kill{syscall.SIGKILL, when, n, roles}, kill{syscall.SIGTERM, when, n, roles})
 			}
 		}
 	}
@@ -208,13 +210,18 @@ func TestARunSurvivesKill9AtEveryAppend(t *testing.T) {
 		seed := uint64(time.Now().UnixNano())
 		t.Logf("seed %d", seed)
 		r := rand.New(rand.NewPCG(seed, 0))
+		left := map[syscall.Signal]int{syscall.SIGKILL: 2, syscall.SIGTERM: 2}
 		r.Shuffle(len(kills), func(i, j int) { kills[i], kills[j] = kills[j], kills[i] })
-		kills = kills[:4]
+		kills = slices.DeleteFunc(kills, func(k kill) bool { // two of each
+			more := left[k.by] > 0
+			left[k.by]--
+			return !more
+		})
 	}
 	died := 0
 	for _, k := range kills {
-		t.Run(fmt.Sprintf("%s %d %s", k.when, k.n, strings.Join(k.roles, " ")), func(t *testing.T) {
-			got := survive(t, k.when, k.n, k.roles...)
+		t.Run(fmt.Sprintf("%s %s %d %s", k.by, k.when, k.n, strings.Join(k.roles, " ")), func(t *testing.T) {
+			got := survive(t, k.by, k.when, k.n, k.roles...)
 			died += len(got.killed)
 			// Who dies between its decision and the effect does not know whether it had it.
 			most := 0
