@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -16,6 +17,8 @@ import (
 	"agentmesh/mesh/agent"
 	"agentmesh/mesh/dispatch"
 	"agentmesh/mesh/text/texttest"
+	"agentmesh/mesh/thread"
+	"agentmesh/mesh/thread/cache"
 )
 
 // continued returns the dispatcher of the execution in a process that comes after one that
@@ -147,6 +150,31 @@ func TestWhatWasAtWorkGoesOnWithWhoDispatchedIt(t *testing.T) {
 				t.Errorf("%d agents are settled", n)
 			}
 		})
+	}
+}
+
+// An agent that loses its task again and again is interrupted: who dispatched it reads so, and
+// what may have had its effect.
+func TestAnAgentThatDiesAgainAndAgainIsInterrupted(t *testing.T) {
+	texttest.Fixed(t)
+	w := newWorld(t)
+	w.ours = true
+	d, inv := w.dispatcher(dispatch.Options{})
+	var told atomic.Int32
+	w.agent("worker", func(m *mission) error {
+		if told.Add(1) > 1 {
+			return nil // its stream ends, and nobody knows the task
+		}
+		child := bodies[mesh.DispatchIssued](w, inv)[1].Child.ID
+		err := w.states.Decide(m.ctx, inv.Thread, func(*thread.State) (cache.Decision, error) {
+			return cache.Decision{Events: []*mesh.Event{{Execution: child, Body: mesh.SkillCalled{Call: "c", Skill: "mail.send", Args: `{"to":"bob"}`}}}}, nil
+		})
+		return err
+	})
+	got := run(t, d, order("a"))["a"]
+	settled := bodies[mesh.DispatchSettled](w, inv)
+	if told.Load() != 4 || got.Status != dispatch.StatusFailed || !strings.Contains(got.Result, "mail.send(to: bob)") || len(settled) != 1 || settled[0].Reason != mesh.ReasonInterrupted {
+		t.Errorf("told %d times, it is %+v, and the log has %+v", told.Load(), got, settled)
 	}
 }
 

@@ -62,6 +62,8 @@ func (d *Dispatcher) work(ctx context.Context, j *job, r Result, prior []Result)
 		return d.work(ctx, j, r, prior)
 	case lost && j.cutOff() && !call.Speaks(to.GetCard()):
 		last, r.Status = unknown(), StatusFailed
+	case lost && call.Speaks(to.GetCard()): // again and again
+		last, r.Status = call.Failure(mesh.ReasonInterrupted, text.AgentInterrupted()), StatusFailed
 	}
 	if d.asksForHelp(last) && r.Status == StatusAwaiting {
 		r.Status = StatusAsks
