@@ -283,6 +283,27 @@ func TestAnAgentThatWasKilledGetsItsMessageAgain(t *testing.T) {
 	})
 }
 
+// A turn that its user canceled before anybody took it over ends at once, whether its agent
+// is there or not.
+func TestATurnThatWasCanceledWaitsForNobody(t *testing.T) {
+	for name, away := range map[string]time.Duration{"its agent is there": 0, "it comes back soon": 20 * time.Second, "it does not": time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := &survivor{agent: agent{play: again, canceled: make(chan string, 1)}, back: time.Now().Add(away)}
+				r := after(t, s, &mesh.Event{Execution: "t1", Actor: "user:ann", Body: mesh.CancelRequested{}})
+				defer func() { _ = r.Close(t.Context()) }()
+				began := time.Now()
+				end, _, _ := ended(t, r)
+				events, err := r.Log.Read(t.Context(), key, 0, 1000)
+				must(t, err)
+				if at := events[len(events)-1].Time; end != "CANCELED CANCELED_BY_USER" || at.Sub(began) > 5*time.Second || len(s.sent) > 0 {
+					t.Errorf("ended %q after %v", end, at.Sub(began))
+				}
+			})
+		})
+	}
+}
+
 // An agent that dies again and again while its node lives ends the turn as interrupted, and
 // the user is told what may have had its effect; one whose end the user wanted, as canceled.
 func TestATurnWhoseAgentDiesAgainAndAgainIsInterrupted(t *testing.T) {
