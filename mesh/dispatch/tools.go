@@ -182,6 +182,10 @@ func (o *Orchestration) Batch(ctx context.Context, uses []mesh.ToolUse) {
 	}
 }
 
+// Follows implements llm.Batcher: who looks at the agents sees those of the same reply. Agents
+// are ended before, which makes room.
+func (o *Orchestration) Follows(tool string) bool { return tool == ToolDispatch || tool == ToolList }
+
 // label gives an id to orders that have none: <name>-<n>.
 func (o *Orchestration) label(batch []Order, taken map[string]bool) {
 	for i := range batch {

@@ -14,6 +14,8 @@ import (
 	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
 	"agentmesh/mesh/dispatch"
+	"agentmesh/mesh/llm"
+	"agentmesh/mesh/llm/scripted"
 	"agentmesh/mesh/text/texttest"
 	"agentmesh/mesh/threadlog"
 )
@@ -192,6 +194,38 @@ func TestACallAloneIsABatchOfItsOwn(t *testing.T) {
 	}
 	if r := o.Call(t.Context(), use("6", "get_agent_results", `{"agent_ids":["a"]}`)); r.Failed || !strings.Contains(r.Text, `"completed"`) {
 		t.Errorf("the result: %+v", r)
+	}
+}
+
+// C6.5: an agent that the model ends in a reply is ended when the same reply looks at results,
+// and what it dispatches is in its list, whatever the order of the calls.
+func TestTheCallsOfAReplyAreMadeInTheirOrder(t *testing.T) {
+	texttest.Fixed(t)
+	w := newWorld(t)
+	w.agent("worker", func(m *mission) error {
+		if idOf(m) == "a" {
+			<-m.ctx.Done()
+			return m.ctx.Err()
+		}
+		return m.done("x")
+	})
+	d, _ := w.dispatcher(dispatch.Options{MaxConcurrent: 1})
+	for _, err := range d.Dispatch(t.Context(), []dispatch.Order{order("a")}) {
+		t.Fatal(err)
+	}
+	m := scripted.New(scripted.Call("get_agent_results", `{"mode":"all"}`).Call("list_agents", `{}`).
+		Call("dispatch_agent", `{"agent_id":"b","name":"worker","mission":"do b"}`).Call("cancel_agent", `{"agent_id":"a"}`), scripted.Say("ok"))
+	told := map[string]string{}
+	for e, err := range (&llm.Loop{Model: m, Tools: dispatch.NewOrchestration(d), Timeout: time.Minute}).Run(t.Context(), nil) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e.Result != nil {
+			told[e.Result.Use.Name] = e.Result.Text
+		}
+	}
+	if !strings.Contains(told["list_agents"], `"agent_id":"b"`) || !strings.Contains(told["get_agent_results"], `"status":"cancelled"`) || !strings.Contains(told["get_agent_results"], `"status":"completed"`) {
+		t.Errorf("the model was told %q", told)
 	}
 }
 

@@ -194,6 +194,8 @@ func (b together) Batch(_ context.Context, uses []mesh.ToolUse) {
 	*b.seen = append(*b.seen, line)
 }
 
+func (together) Follows(string) bool { return true }
+
 func (b together) Call(ctx context.Context, use mesh.ToolUse) llm.ToolResult {
 	*b.seen = append(*b.seen, "call")
 	return b.tools.Call(ctx, use)
