@@ -251,8 +251,12 @@ func TestConsultAsksOneAgentAndReturnsItsAnswer(t *testing.T) {
 	if r := c.Call(t.Context(), use("2", "consult_agent", `{"agent":"ghost","task":"hi"}`)); !r.Failed || !strings.Contains(r.Text, "ghost") {
 		t.Errorf("an unknown agent: %+v", r)
 	}
-	if r := c.Call(t.Context(), use("3", "consult_agent", `{"agent":"mailer"}`)); !r.Failed || !strings.Contains(r.Text, "mission is missing") {
+	if r := c.Call(t.Context(), use("3", "consult_agent", `{"agent":"mailer"}`)); !r.Failed || r.Cause != mesh.CauseInvalid || !strings.Contains(r.Text, "task is missing") {
 		t.Errorf("no task: %+v", r)
+	}
+	long := `{"agent":"mailer","task":"` + strings.Repeat("x", 16<<10+1) + `"}`
+	if r := c.Call(t.Context(), use("5", "consult_agent", long)); !r.Failed || !strings.Contains(r.Text, "task has 16385 bytes; shorten it to at most 16384") {
+		t.Errorf("a task that is too long: %+v", r)
 	}
 	if r := c.Call(t.Context(), use("4", "consult_agent", `nonsense`)); !r.Failed {
 		t.Errorf("no JSON: %+v", r)
