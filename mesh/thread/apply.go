@@ -114,6 +114,9 @@ func (s *State) applyTo(x *Execution, e *mesh.Event) {
 		s.learn(x, b)
 	case mesh.ArtifactAppended:
 		x.Artifacts++
+		if x.Anew = x.Anew || !b.Append; !x.Anew {
+			s.progress(x.ID)
+		}
 	case mesh.SkillCalled:
 		s.called(x, e, b)
 	case mesh.SkillReturned:
@@ -170,7 +173,7 @@ func (s *State) hearOf(e *mesh.Event) {
 // it.
 func (x *Execution) goOn(now time.Time) {
 	x.Adoptions++
-	x.CutOff = true
+	x.CutOff, x.Anew = true, false
 	if !x.Deadline.IsZero() {
 		x.Deadline = now.Add(x.Left())
 	}

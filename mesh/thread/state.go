@@ -110,8 +110,12 @@ type Execution struct {
 	Approved  map[string]mesh.Digest
 	Requested *mesh.SkillCall
 	// Adoptions counts how often its work was cut off and went on, since it, or what it
-	// led to, last came on: by a reply of a model, or by a call or its result.
+	// led to, last came on: by a reply of a model, by a call or its result, or by output of
+	// an agent that was at work all the while.
 	Adoptions int
+	// Anew says that an artifact of it began since it last went on: what follows may be what
+	// an agent says again that has its message again.
+	Anew bool
 	// CutOff says that it was cut off and went on at some time: what its agent had said until
 	// then may be in fewer events than it was said in.
 	CutOff bool
