@@ -108,7 +108,9 @@ func (s *State) applyTo(x *Execution, e *mesh.Event) {
 				t.Delivered = e.Seq
 			}
 			x.WentOn = e.ID
-			x.Worked, x.Began, x.Heard = 0, e.Time, e.Time
+			if x.Worked, x.Began, x.Heard = 0, e.Time, e.Time; !x.Deadline.IsZero() {
+				x.Deadline = e.Time.Add(x.Allowed)
+			}
 			s.afresh(x)
 		}
 		s.learn(x, b)
@@ -182,13 +184,8 @@ func (x *Execution) goOn(now time.Time) {
 }
 
 // Left is how much of its time the execution had left when it, or one below it, was last
-// heard of, as far as it has a deadline: all of it, if it went on with a message since.
-func (x *Execution) Left() time.Duration {
-	if left := x.Deadline.Sub(x.Heard); left > 0 {
-		return left
-	}
-	return max(x.Allowed, time.Second)
-}
+// heard of, as far as it has a deadline: a second at least, in which it can be ended.
+func (x *Execution) Left() time.Duration { return max(x.Deadline.Sub(x.Heard), time.Second) }
 
 // spend counts what the execution used.
 func (s *State) spend(x *Execution, used mesh.Budget) {

@@ -12,7 +12,8 @@ import (
 
 // How long an execution worked is counted until it, or one below it, was last heard of, and
 // from when it goes on: not while nobody worked, whatever users did then. With a message
-// it begins anew.
+// it begins anew. One whose time was over when it was last heard of has no more than it takes
+// to end it.
 func TestHowLongAnExecutionWorked(t *testing.T) {
 	t0 := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	s, seq := new(thread.State), mesh.Seq(0)
@@ -40,7 +41,10 @@ func TestHowLongAnExecutionWorked(t *testing.T) {
 	at(2000, "main", "node", moved(mesh.ReasonContinued))
 	want(35*time.Second, 65*time.Second)
 	at(2010, "main", "node", moved(mesh.ReasonDelivered))
-	want(0, 55*time.Second)
+	want(0, 100*time.Second)
+	at(2111, "main", "agent:main", mesh.ModelReplied{})
+	at(3000, "main", "node", moved(mesh.ReasonContinued))
+	want(101*time.Second, time.Second)
 }
 
 // finding R7: an agent that went on saying something while its node was away came on, and is
