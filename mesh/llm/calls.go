@@ -54,7 +54,8 @@ type Tools interface {
 type Batcher interface {
 	Tools
 	// Batch is called once for each reply with calls, with all of them: after those that
-	// find out or end something and before those that wait.
+	// find out or end something and before those that wait. It has no time but that of the
+	// run: what began is not to be told as given up.
 	Batch(ctx context.Context, uses []mesh.ToolUse)
 	// Follows reports whether calls of the tool tell what came of the batch, and run after
 	// it.
@@ -119,29 +120,14 @@ func (r *run) call(ctx context.Context, uses []mesh.ToolUse, tools []Tool, probl
 	}
 	p := r.order(b.uses, wrong)
 	ok := r.inTurn(ctx, b, p.discovery) && r.beside(ctx, b, p.local) && r.inTurn(ctx, b, p.commands)
-	if ok {
-		r.announce(ctx, b.uses)
+	if all, batches := r.loop.Tools.(Batcher); ok && batches {
+		all.Batch(ctx, b.uses)
 	}
 	ok = ok && r.beside(ctx, b, p.batched) && r.beside(ctx, b, p.waits)
 	if ok && wrong >= 0 {
 		r.settle(b, wrong, ToolResult{Text: problem, Failed: true, Cause: mesh.CauseInvalid}, 0)
 	}
 	return b.results, r.conclude(b) || r.left
-}
-
-// announce shows the calls to tools that must see them together, in the time of
-// one call.
-func (r *run) announce(ctx context.Context, calls []mesh.ToolUse) {
-	all, ok := r.loop.Tools.(Batcher)
-	if !ok {
-		return
-	}
-	if r.loop.Timeout > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, r.loop.Timeout)
-		defer cancel()
-	}
-	all.Batch(ctx, calls)
 }
 
 // phases are the calls of a reply in the order in which they run: those that only find out

@@ -98,6 +98,31 @@ func TestLoop_mixedCallsRunInTheirPhases(t *testing.T) {
 	}
 }
 
+// slowly is tools whose batch takes longer than a call may.
+type slowly struct{ phased }
+
+func (s slowly) Batch(ctx context.Context, uses []mesh.ToolUse) {
+	select {
+	case <-time.After(time.Minute):
+		s.phased.Batch(ctx, uses)
+	case <-ctx.Done():
+		*s.seen = append(*s.seen, "given up")
+	}
+}
+
+// What sets agents to work is not given up while it does: the node may have taken the orders
+// of which the model would be told that they failed, and have them begin.
+func TestLoop_aBatchIsNotGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var seen []string
+		m := scripted.New(scripted.Call("end", `{}`), scripted.Say("ok"))
+		run(t, &llm.Loop{Model: m, Tools: slowly{phased{tools{"end": echo("C")}, &seen}}, Timeout: 30 * time.Second}, nil)
+		if diff := cmp.Diff([]string{"1 together", "end"}, seen); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
 // goroutine is the id of the goroutine that calls it.
 func goroutine() string {
 	buf := make([]byte, 64)
